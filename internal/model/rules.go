@@ -1,0 +1,78 @@
+package model
+
+import "time"
+
+// Rules are what the config and the commands at run time ask of placement.
+type Rules struct {
+	Policy   string        `json:"policy"`   // name of the policy
+	Interval time.Duration `json:"interval"` // time between rounds of policies that work in rounds
+	VMs      []VMRule      `json:"vms"`      // first match wins, field by field
+	Drain    bool          `json:"drain"`    // give up all VFs
+	Params   Params        `json:"params,omitzero"`
+}
+
+// Params are policy parameters; zero means the policy's default.
+type Params map[string]float64
+
+// VMRule holds a person's wishes for the VMs whose name or UUID matches.
+type VMRule struct {
+	Match    string   `json:"match"` // shell pattern on the name, or a UUID
+	Pin      bool     `json:"pin,omitempty"`
+	Forbid   bool     `json:"forbid,omitempty"`
+	Weight   float64  `json:"weight,omitempty"` // multiplies the score; 0: 1
+	Priority int      `json:"priority,omitempty"`
+	Class    string   `json:"class,omitempty"`
+	Failover Failover `json:"failover,omitempty"` // "bond" where the guest has one; libvirt shows teaming by itself
+	ByHand   bool     `json:"by_hand,omitempty"`  // set by `sluice pin` or `sluice release`, not by the config
+}
+
+// View is everything a person or program may ask the daemon: published after every
+// tick, never changed afterwards. Status, metrics, explain and dashboard read it.
+type View struct {
+	Snapshot *Snapshot     `json:"snapshot"`
+	Target   *Target       `json:"target"`
+	Rules    Rules         `json:"rules"`
+	Mode     Mode          `json:"mode"`
+	Pending  []Move        `json:"pending"` // what observe mode would do, or what waits for a free hand
+	Active   []MoveStatus  `json:"active"`  // moves under way
+	Recent   []MoveStatus  `json:"recent"`  // the last finished ones, newest first
+	Findings []Finding     `json:"findings"`
+	Totals   Totals        `json:"totals"`
+	Started  time.Time     `json:"started"`
+	Tick     time.Duration `json:"tick"` // time the last decide and plan took
+	Config   string        `json:"config"`
+	Error    string        `json:"error,omitempty"` // why the last observation or reload failed
+}
+
+// Mode says how far Sluice may go.
+type Mode string
+
+// The modes.
+const (
+	ModeObserve Mode = "observe" // changes nothing, says what it would do
+	ModeEnforce Mode = "enforce"
+)
+
+// MoveStatus is a Move under way or finished.
+type MoveStatus struct {
+	Move    Move      `json:"move"`
+	Step    int       `json:"step"` // index of the Step under way
+	Try     int       `json:"try"`
+	Undoing bool      `json:"undoing,omitempty"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// Totals count since the start of the daemon.
+type Totals struct {
+	Ticks       uint64        `json:"ticks"`
+	Plugs       uint64        `json:"plugs"`
+	Unplugs     uint64        `json:"unplugs"`
+	Failed      uint64        `json:"failed"`
+	Retries     uint64        `json:"retries"`
+	Repairs     uint64        `json:"repairs"`
+	LateSamples uint64        `json:"late_samples"`
+	PlugTime    time.Duration `json:"plug_time"`   // summed over successful plugs
+	UnplugTime  time.Duration `json:"unplug_time"` // summed over successful unplugs
+}

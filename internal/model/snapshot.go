@@ -1,0 +1,227 @@
+package model
+
+import "time"
+
+// Snapshot is what was seen of the world at one moment.
+type Snapshot struct {
+	Time     time.Time `json:"time"`
+	PFs      []PF      `json:"pfs"`
+	VMs      []VM      `json:"vms"`
+	Problems []Problem `json:"problems,omitempty"` // what could not be read, and what that means
+}
+
+// Problem is something that could not be observed or is set up wrongly. Subject is
+// a VM name, a VF, a PF or "" for the host; Remedy says what a person can do.
+type Problem struct {
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// PF is a physical function that has, or may have, VFs.
+type PF struct {
+	Name      string     `json:"name"`
+	Index     int        `json:"ifindex"`
+	Address   PCIAddress `json:"pci_address"`
+	Driver    string     `json:"driver"`
+	MAC       MAC        `json:"mac"`
+	Network   string     `json:"network"`   // the bridge it is a port of, or the label the config gives it
+	NUMANode  int        `json:"numa_node"` // -1: unknown
+	LinkUp    bool       `json:"link_up"`
+	Speed     uint64     `json:"speed_bits"` // bits/s, 0: unknown
+	NumVFs    int        `json:"num_vfs"`
+	TotalVFs  int        `json:"total_vfs"`
+	Caps      Caps       `json:"caps"`
+	Managed   bool       `json:"managed"` // the config lists it
+	VFs       []VF       `json:"vfs"`
+	SelfFDB   []MAC      `json:"self_fdb,omitempty"`   // unicast filters that someone gave the PF itself (`bridge fdb ... self`)
+	SelfSlots int        `json:"self_slots,omitempty"` // how many such filters the driver takes, 0: unknown
+}
+
+// Caps are the abilities of a PF's driver for its VFs.
+type Caps struct {
+	MaxTxRate  Tri `json:"max_tx_rate"`
+	MinTxRate  Tri `json:"min_tx_rate"`
+	VFCounters Tri `json:"vf_counters"` // Yes only where the driver really counts: zeros are emitted by all
+	Trust      Tri `json:"trust"`
+}
+
+// Owner says whose a VF is.
+type Owner string
+
+// The owners of a VF.
+const (
+	OwnerFree    Owner = "free"    // in Sluice's pool, held by nobody
+	OwnerSluice  Owner = "sluice"  // attached to a VM by Sluice (its hostdev alias says so)
+	OwnerForeign Owner = "foreign" // somebody else's: outside the pool, attached by others, or in use by the host
+)
+
+// VF is one virtual function as the PF's driver, sysfs and libvirt show it.
+type VF struct {
+	ID         VFID       `json:"id"`
+	Address    PCIAddress `json:"pci_address"`
+	Driver     string     `json:"driver"` // driver bound on the host: "vfio-pci", "igbvf", "" for none
+	MAC        MAC        `json:"mac"`    // the administrative MAC, zero when none is set
+	VLAN       int        `json:"vlan"`
+	MaxTxRate  uint64     `json:"max_tx_rate_bits"` // bits/s, 0: no limit
+	MinTxRate  uint64     `json:"min_tx_rate_bits"`
+	SpoofCheck Tri        `json:"spoof_check"`
+	Trust      Tri        `json:"trust"`
+	Owner      Owner      `json:"owner"`
+	OwnerWhy   string     `json:"owner_why,omitempty"` // for foreign ones: what shows it
+	Holder     VMID       `json:"holder,omitempty"`
+	InGuest    Tri        `json:"in_guest"` // a guest driver has the VF open (its interrupts are routed)
+}
+
+// VMState is what matters of a domain's state.
+type VMState string
+
+// The states of a VM.
+const (
+	VMRunning   VMState = "running"
+	VMPaused    VMState = "paused"
+	VMMigrating VMState = "migrating"
+	VMStopped   VMState = "stopped"
+)
+
+// VM is a libvirt domain.
+type VM struct {
+	ID       VMID      `json:"uuid"`
+	Name     string    `json:"name"`
+	State    VMState   `json:"state"`
+	Started  time.Time `json:"started"` // when it was first seen running
+	Ready    Tri       `json:"ready"`   // the guest OS answers (agent channel connected); Unknown without agent
+	NUMANode int       `json:"numa_node"`
+	VCPUs    int       `json:"vcpus"`
+	NICs     []NIC     `json:"nics"`
+	CPU      float64   `json:"cpu"` // host CPUs in use, 0..vCPUs; NaN-free, 0 when unknown
+	CPUKnown bool      `json:"cpu_known"`
+}
+
+// Failover says how a guest falls back from a VF to virtio.
+type Failover string
+
+// The kinds of failover.
+const (
+	FailoverNone    Failover = ""
+	FailoverTeaming Failover = "teaming" // libvirt <teaming>: the guest's net_failover
+	FailoverBond    Failover = "bond"    // active-backup bond set up in the guest
+)
+
+// NIC is a virtio interface of a VM, with the VF behind it if there is one: the pair.
+type NIC struct {
+	Alias    string   `json:"alias"`
+	MAC      MAC      `json:"mac"`
+	Tap      string   `json:"tap"`
+	TapIndex int      `json:"tap_ifindex"`
+	Network  string   `json:"network"` // the bridge its tap is a port of
+	VLAN     int      `json:"vlan"`
+	Failover Failover `json:"failover"`
+	FreePort Tri      `json:"free_port"` // a free hot-plug slot exists
+	LinkUp   Tri      `json:"link_up"`   // the tap is up and in its bridge: the virtio path can carry
+	VF       VFID     `json:"vf"`        // NoVF when none
+	VFAlias  string   `json:"vf_alias,omitempty"`
+	VFOwner  Owner    `json:"vf_owner,omitempty"`
+	FDB      string   `json:"fdb,omitempty"` // bridge port the guest's MAC is pinned to; "" when not pinned
+	Virtio   Traffic  `json:"virtio"`
+	VFPath   Traffic  `json:"vf_path"`
+}
+
+// Load is what the pair moved on both paths, in both directions.
+func (n *NIC) Load() (pps, bytes float64, known bool) {
+	if !n.Virtio.Known || (n.VF != NoVF && !n.VFPath.Known) {
+		return 0, 0, false
+	}
+	pps = n.Virtio.RxPPS + n.Virtio.TxPPS
+	bytes = n.Virtio.RxBytes + n.Virtio.TxBytes
+	if n.VF != NoVF {
+		pps += n.VFPath.RxPPS + n.VFPath.TxPPS
+		bytes += n.VFPath.RxBytes + n.VFPath.TxBytes
+	}
+	return pps, bytes, true
+}
+
+// Source says where a figure comes from.
+type Source string
+
+// The sources of a figure.
+const (
+	SourceNone  Source = ""
+	SourceTap   Source = "tap"   // the host's counters of the tap
+	SourcePF    Source = "pf"    // the PF's counters of the VF
+	SourceAgent Source = "agent" // the guest said so
+	SourceSim   Source = "sim"
+)
+
+// Traffic is a rate on one path. rx and tx are the guest's: rx is what it receives.
+type Traffic struct {
+	RxPPS   float64 `json:"rx_pps"`
+	TxPPS   float64 `json:"tx_pps"`
+	RxBytes float64 `json:"rx_bytes_s"`
+	TxBytes float64 `json:"tx_bytes_s"`
+	Source  Source  `json:"source,omitempty"`
+	Known   bool    `json:"known"`   // false: no two usable samples
+	Trusted bool    `json:"trusted"` // the host measured it, or checked what the guest said
+	Note    string  `json:"note,omitempty"`
+}
+
+// FindVM returns the VM with that ID, or nil.
+func (s *Snapshot) FindVM(id VMID) *VM {
+	lo, hi := 0, len(s.VMs)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if s.VMs[mid].ID < id {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < len(s.VMs) && s.VMs[lo].ID == id {
+		return &s.VMs[lo]
+	}
+	return nil
+}
+
+// FindPF returns the PF with that name, or nil.
+func (s *Snapshot) FindPF(name string) *PF {
+	for i := range s.PFs {
+		if s.PFs[i].Name == name {
+			return &s.PFs[i]
+		}
+	}
+	return nil
+}
+
+// FindVF returns the VF with that ID, or nil.
+func (s *Snapshot) FindVF(id VFID) *VF {
+	pf := s.FindPF(id.PF)
+	if pf == nil {
+		return nil
+	}
+	for i := range pf.VFs {
+		if pf.VFs[i].ID == id {
+			return &pf.VFs[i]
+		}
+	}
+	return nil
+}
+
+// FindNIC returns the NIC with that alias, or nil.
+func (v *VM) FindNIC(alias string) *NIC {
+	for i := range v.NICs {
+		if v.NICs[i].Alias == alias {
+			return &v.NICs[i]
+		}
+	}
+	return nil
+}
+
+// Held returns the NIC that has a VF behind it, or nil.
+func (v *VM) Held() *NIC {
+	for i := range v.NICs {
+		if v.NICs[i].VF != NoVF {
+			return &v.NICs[i]
+		}
+	}
+	return nil
+}

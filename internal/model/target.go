@@ -1,0 +1,146 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Target is what should be: which VM holds which VF behind which NIC, and why, for
+// every VM. Applying a Target twice is harmless.
+type Target struct {
+	Time    time.Time    `json:"time"`
+	Assign  []Assignment `json:"assign"`  // sorted by VM
+	Reasons []Reason     `json:"reasons"` // one for every VM of the Snapshot, in its order
+}
+
+// Assignment gives a VF to a NIC of a VM.
+type Assignment struct {
+	VM  VMID   `json:"vm"`
+	NIC string `json:"nic"`
+	VF  VFID   `json:"vf"`
+}
+
+// Code is the stable name of a Reason, fit for metrics labels and tests.
+type Code string
+
+// The codes of a Reason. Each policy says in its file which it uses.
+const (
+	CodeEnough    Code = "enough-vfs"       // as many VFs as VMs: everyone has one
+	CodePinned    Code = "pinned"           // a person or the config pinned it
+	CodeForbidden Code = "forbidden"        // a person or the config forbids it
+	CodeRank      Code = "rank"             // its score is among the first N
+	CodeOutranked Code = "outranked"        // its score is not
+	CodeTurn      Code = "turn"             // fair: its turn
+	CodeWaiting   Code = "waiting"          // fair: not its turn yet
+	CodeKept      Code = "kept"             // a challenger exists, but a swap does not pay yet
+	CodeBlind     Code = "blind"            // its load is unknown; see Detail
+	CodeVeto      Code = "veto"             // it cannot be given or robbed of a VF; Detail says why
+	CodeForeign   Code = "foreign"          // somebody else attached a VF to it
+	CodeNoVF      Code = "no-vf"            // no usable VF on its network
+	CodeBackoff   Code = "backoff"          // a move failed; Until says when it is tried again
+	CodeMoving    Code = "moving"           // a move is under way
+	CodeDrain     Code = "drain"            // all VFs are being given up
+	CodeBudget    Code = "budget"           // the budget of moves is used up
+	CodeInterval  Code = "between-rounds"   // the next round is not due; the last verdict stands
+	CodeNotNeeded Code = "not-running"      // stopped
+	CodeReleased  Code = "released-by-hand" // `sluice release`
+)
+
+// Reason says why a VM holds, gets, loses or does not get a VF. It is data; String
+// renders the one sentence that log, API, explain and dashboard all print.
+type Reason struct {
+	VM      VMID      `json:"vm"`
+	Code    Code      `json:"code"`
+	Hold    bool      `json:"hold"`             // the verdict: it should hold a VF
+	Policy  string    `json:"policy,omitempty"` // the policy that said so; "" for the rules around it
+	Score   float64   `json:"score,omitempty"`  // the policy's figure of merit, packets/s unless it says otherwise
+	Price   float64   `json:"price,omitempty"`  // the score at which a VF changes hands
+	Regret  float64   `json:"regret,omitempty"` // packets lost so far by not moving
+	Rank    int       `json:"rank,omitempty"`   // 1 is first; 0: not ranked
+	Slots   int       `json:"slots,omitempty"`  // how many VFs the ranking shared out
+	Other   VMID      `json:"other,omitempty"`  // runner-up (for a holder) or the holder to beat (for an outsider)
+	OtherNm string    `json:"other_name,omitempty"`
+	Until   time.Time `json:"until,omitzero"`
+	Detail  string    `json:"detail,omitempty"` // what a veto, backoff or blind figure is about, with the remedy
+}
+
+// String renders the Reason as one sentence without a final full stop.
+func (r Reason) String() string {
+	var b strings.Builder
+	verb := "stays on virtio"
+	if r.Hold {
+		verb = "holds a VF"
+	}
+	b.WriteString(verb)
+	b.WriteString(": ")
+	switch r.Code {
+	case CodeEnough:
+		b.WriteString("there are VFs for every VM on its network")
+	case CodePinned:
+		b.WriteString("pinned")
+	case CodeForbidden:
+		b.WriteString("forbidden")
+	case CodeRank:
+		fmt.Fprintf(&b, "%s ranks it %d of the %d that get one", r.Policy, r.Rank, r.Slots)
+	case CodeOutranked:
+		fmt.Fprintf(&b, "%s ranks it %d and there are %d VFs", r.Policy, r.Rank, r.Slots)
+	case CodeTurn:
+		b.WriteString("its turn in the round")
+	case CodeWaiting:
+		fmt.Fprintf(&b, "place %d in the queue for %d VFs", r.Rank, r.Slots)
+	case CodeKept:
+		b.WriteString("a swap does not pay yet")
+	case CodeBlind:
+		b.WriteString("its load is not known")
+	case CodeVeto:
+		b.WriteString("it must not be moved")
+	case CodeForeign:
+		b.WriteString("its VF was attached by somebody else")
+	case CodeNoVF:
+		b.WriteString("no usable VF on its network")
+	case CodeBackoff:
+		b.WriteString("waiting after a failed move")
+	case CodeMoving:
+		b.WriteString("a move is under way")
+	case CodeDrain:
+		b.WriteString("all VFs are being given up")
+	case CodeBudget:
+		b.WriteString("the budget of moves is used up")
+	case CodeInterval:
+		b.WriteString("the last round's verdict stands")
+	case CodeNotNeeded:
+		b.WriteString("it is not running")
+	case CodeReleased:
+		b.WriteString("released by hand")
+	default:
+		b.WriteString(string(r.Code))
+	}
+	if r.Rank > 0 || r.Score != 0 {
+		fmt.Fprintf(&b, ", score %.4g", r.Score)
+	}
+	if r.Price != 0 {
+		fmt.Fprintf(&b, ", price %.4g", r.Price)
+	}
+	if r.Regret != 0 {
+		fmt.Fprintf(&b, ", regret %.4g", r.Regret)
+	}
+	if r.Other != "" {
+		who := r.OtherNm
+		if who == "" {
+			who = string(r.Other)
+		}
+		if r.Hold {
+			fmt.Fprintf(&b, ", runner-up %s", who)
+		} else {
+			fmt.Fprintf(&b, ", to beat %s", who)
+		}
+	}
+	if r.Detail != "" {
+		b.WriteString(" (" + r.Detail + ")")
+	}
+	if !r.Until.IsZero() {
+		b.WriteString(", until " + r.Until.Format(time.TimeOnly))
+	}
+	return b.String()
+}
