@@ -122,7 +122,8 @@ type NIC struct {
 	VF       VFID     `json:"vf"`        // NoVF when none
 	VFAlias  string   `json:"vf_alias,omitempty"`
 	VFOwner  Owner    `json:"vf_owner,omitempty"`
-	FDB      string   `json:"fdb,omitempty"` // bridge port the guest's MAC is pinned to; "" when not pinned
+	FDB      string   `json:"fdb,omitempty"`    // bridge port the guest's MAC is pinned to; "" when not pinned
+	Window   bool     `json:"window,omitempty"` // both paths receive its frames: a move is under way, or did not end well
 	Virtio   Traffic  `json:"virtio"`
 	VFPath   Traffic  `json:"vf_path"`
 }
@@ -197,6 +198,9 @@ func (s *Snapshot) FindVF(id VFID) *VF {
 	pf := s.FindPF(id.PF)
 	if pf == nil {
 		return nil
+	}
+	if i := id.Index; i >= 0 && i < len(pf.VFs) && pf.VFs[i].ID.Index == i {
+		return &pf.VFs[i] // all are there, so each is at its index
 	}
 	for i := range pf.VFs {
 		if pf.VFs[i].ID == id {

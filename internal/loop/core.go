@@ -1,0 +1,350 @@
+package loop
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+	"sluice/internal/placement"
+	"sluice/internal/plan"
+)
+
+// Core decides, plans and keeps track of Moves. It is not safe for concurrent use.
+type Core struct {
+	opts    Options
+	journal Journal
+	decider *placement.Decider
+	rules   model.Rules
+
+	snap     *model.Snapshot
+	target   *model.Target
+	findings []model.Finding
+
+	active  map[model.VMID]*move // one per VM
+	steps   map[uint64]*move     // by the Step under way
+	waiting []model.Move         // planned, not started: the VF is not free or all hands are busy
+	done    []doneMove           // ended, perhaps after the last Snapshot was taken
+	resume  []model.Move         // left by an earlier run
+	fails   map[model.VMID]*failure
+	badVFs  map[model.VFID]time.Time
+	idle    map[model.VMID]time.Time // since when a holder's guest has not used its VF
+	mended  map[string]time.Time     // last try to mend a finding
+	costs   map[model.VMID]*costs
+	sum     costs
+
+	nextID  uint64
+	totals  model.Totals
+	recent  []model.MoveStatus
+	started time.Time
+	repair  bool // a person asked for fsck --repair
+}
+
+// move is a Move under way.
+type move struct {
+	model.MoveStatus
+	retryAt time.Time
+	stepID  uint64
+	asked   int   // how often the guest was asked again to give the VF up
+	cause   error // why it is being undone
+}
+
+// doneMove is what an ended Move left true.
+type doneMove struct {
+	vm   model.VMID
+	vf   model.VFID // NoVF after an unplug
+	free model.VFID // the VF that an unplug freed
+	at   time.Time
+}
+
+// failure counts a VM's failed moves.
+type failure struct {
+	count int
+	until time.Time
+	text  string
+	give  bool // it gives up the VF it has: its guest does not use it
+}
+
+// NewCore makes a Core. left are Moves that an earlier run did not end.
+func NewCore(rules model.Rules, opts Options, journal Journal, left []model.Move) (*Core, error) {
+	d, err := placement.New(rules)
+	if err != nil {
+		return nil, err
+	}
+	return &Core{
+		opts: opts, journal: journal, decider: d, rules: rules, resume: left,
+		active: map[model.VMID]*move{}, steps: map[uint64]*move{},
+		fails: map[model.VMID]*failure{}, badVFs: map[model.VFID]time.Time{},
+		idle: map[model.VMID]time.Time{}, mended: map[string]time.Time{}, costs: map[model.VMID]*costs{},
+	}, nil
+}
+
+// SetRules changes what placement is to do; moves under way go on.
+func (c *Core) SetRules(r model.Rules) error {
+	if err := c.decider.SetRules(r); err != nil {
+		return err
+	}
+	c.rules = r
+	return nil
+}
+
+// SetOptions changes the knobs; moves under way keep their deadlines.
+func (c *Core) SetOptions(o Options) { c.opts = o }
+
+// Repair asks that the next tick mends every finding that is Sluice's to mend.
+func (c *Core) Repair() { c.repair = true }
+
+// Forgive ends a VM's waiting time after failed moves: a person wants it tried now.
+func (c *Core) Forgive(vm model.VMID) { delete(c.fails, vm) }
+
+// Tick takes a new Snapshot, which the Core owns from now on, and returns Steps to start.
+func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
+	if c.started.IsZero() {
+		c.started = now
+	}
+	c.totals.Ticks++
+	if c.snap != nil && snap.Time.Before(c.snap.Time) {
+		c.totals.LateSamples++ // an older picture than the one in hand: not worth deciding on
+		return c.advance(now)
+	}
+	c.snap = snap
+	c.forget(snap, now)
+	c.takeUpLeft(now)
+	c.watchIdle(now)
+	hints := c.hints(now)
+	c.target = c.decider.Decide(now, snap, hints)
+	c.waiting = plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts)
+	c.findings = plan.Check(snap, busy{c}, c.opts.Timeouts)
+	if c.opts.Mode != model.ModeEnforce {
+		return nil
+	}
+	c.mend(now)
+	return c.advance(now)
+}
+
+// advance starts what waits and can start, and retries that are due.
+func (c *Core) advance(now time.Time) []model.Step {
+	var out []model.Step
+	for _, id := range sortedKeys(c.active) {
+		if m := c.active[id]; m.stepID == 0 && !now.Before(m.retryAt) {
+			out = append(out, c.start(m))
+		}
+	}
+	if c.opts.Mode != model.ModeEnforce {
+		return out
+	}
+	// Plugs first: a VF lying free serves nobody. They stand last in the plan.
+	slices.SortStableFunc(c.waiting, func(a, b model.Move) int { return cmp.Compare(weight(a.Kind), weight(b.Kind)) })
+	rest := c.waiting[:0]
+	for _, m := range c.waiting {
+		if len(c.active) >= max(1, c.opts.Parallel) || !c.ready(m) {
+			rest = append(rest, m)
+			continue
+		}
+		if s, ok := c.begin(now, m); ok {
+			out = append(out, s)
+		}
+	}
+	c.waiting = rest
+	return out
+}
+
+func weight(k model.MoveKind) int {
+	switch k {
+	case model.MoveRepair:
+		return 0
+	case model.MovePlug:
+		return 1
+	}
+	return 2
+}
+
+// ready says whether a Move can start: its VM has no other and, for a plug, its VF is free.
+func (c *Core) ready(m model.Move) bool {
+	if m.VM != "" && c.active[m.VM] != nil {
+		return false
+	}
+	for _, a := range c.active {
+		if a.Move.VF == m.VF {
+			return false
+		}
+	}
+	if m.Kind != model.MovePlug {
+		return true
+	}
+	for i := len(c.done) - 1; i >= 0; i-- {
+		if c.done[i].free == m.VF {
+			return true
+		}
+	}
+	vf := c.snap.FindVF(m.VF)
+	return vf != nil && (vf.Owner == model.OwnerFree || vf.Holder == m.VM)
+}
+
+func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
+	if err := c.journal.Begin(m); err != nil {
+		c.fail(now, m, err) // without a journal a crash would leak: do not start
+		return model.Step{}, false
+	}
+	a := &move{MoveStatus: model.MoveStatus{Move: m, Started: now}}
+	c.active[key(m)] = a
+	return c.start(a), true
+}
+
+// key is the VM of a move; a repair of a VF without a VM gets a name of its own.
+func key(m model.Move) model.VMID {
+	if m.VM != "" {
+		return m.VM
+	}
+	return model.VMID("vf " + m.VF.String())
+}
+
+func (c *Core) start(m *move) model.Step {
+	c.nextID++
+	m.stepID = c.nextID
+	s := m.Move.Steps[m.Step]
+	s.ID = m.stepID
+	c.steps[s.ID] = m
+	return s
+}
+
+// Finish takes the result of a Step and returns Steps to start. Results of Steps it
+// does not know are ignored.
+func (c *Core) Finish(now time.Time, id uint64, err error) []model.Step {
+	m := c.steps[id]
+	if m == nil {
+		return nil
+	}
+	delete(c.steps, id)
+	m.stepID = 0
+	switch {
+	case err == nil:
+		c.succeed(now, m)
+	case !m.Undoing && c.retry(now, m, err):
+	case m.Undoing && m.Try < c.opts.Retries && !errors.Is(err, model.ErrGone):
+		c.again(now, m)
+	case m.Undoing:
+		c.skip(now, m)
+	default:
+		c.undo(now, m, err)
+	}
+	return c.advance(now)
+}
+
+// succeed goes on to the next Step or ends the move.
+func (c *Core) succeed(now time.Time, m *move) {
+	m.Step++
+	m.Try = 0
+	if m.Step < len(m.Move.Steps) {
+		m.retryAt = now
+		return
+	}
+	c.end(now, m)
+}
+
+// skip passes over what cannot be undone: the next Snapshot shows it, and it is mended
+// from there. A VF that did not leave the guest keeps its settings: it may be in use.
+func (c *Core) skip(now time.Time, m *move) {
+	switch m.Move.Steps[m.Step].Kind {
+	case model.StepDetach, model.StepWaitGone:
+		for m.Step+1 < len(m.Move.Steps) && m.Move.Steps[m.Step+1].Kind != model.StepCloseWindow {
+			m.Step++
+		}
+	}
+	c.succeed(now, m)
+}
+
+func (c *Core) retry(now time.Time, m *move, err error) bool {
+	if m.Try >= c.opts.Retries || errors.Is(err, model.ErrPermanent) || errors.Is(err, model.ErrGone) {
+		return false
+	}
+	m.Error = err.Error()
+	if m.Move.Steps[m.Step].Kind == model.StepWaitGone {
+		// The request may be lost (an ACPI unplug before the guest listens): ask again.
+		if m.asked++; m.asked > c.opts.Retries {
+			return false
+		}
+		m.Step--
+	}
+	c.again(now, m)
+	return true
+}
+
+func (c *Core) again(now time.Time, m *move) {
+	m.retryAt = now.Add(c.opts.RetryDelay << m.Try)
+	m.Try++
+	c.totals.Retries++
+}
+
+// undo turns a failed move into the Steps that leave the world sound.
+func (c *Core) undo(now time.Time, m *move, err error) {
+	failed := m.Move.Steps[m.Step]
+	m.cause = err
+	m.Error = failed.String() + ": " + err.Error()
+	m.Undoing = true
+	m.Move.Steps = plan.Undo(m.Move, m.Step, errors.Is(err, model.ErrGone), c.opts.Timeouts)
+	m.Step, m.Try, m.retryAt = 0, 0, now
+	switch failed.Kind {
+	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC:
+		c.badVFs[m.Move.VF] = now.Add(c.opts.Backoff)
+	}
+	if len(m.Move.Steps) == 0 {
+		c.end(now, m)
+	}
+}
+
+// end closes the books on a move.
+func (c *Core) end(now time.Time, m *move) {
+	delete(c.active, key(m.Move))
+	_ = c.journal.End(m.Move) // a move that stays in the journal is resumed, found done, and ended again
+	m.Ended = now
+	c.remember(m.MoveStatus)
+	if m.cause != nil {
+		c.fail(now, m.Move, m.cause)
+		return
+	}
+	c.account(m.MoveStatus)
+	if m.Move.VM != "" {
+		delete(c.fails, m.Move.VM)
+	}
+	d := doneMove{vm: m.Move.VM, at: now}
+	switch m.Move.Kind {
+	case model.MovePlug:
+		d.vf = m.Move.VF
+	case model.MoveUnplug:
+		d.free = m.Move.VF
+	default:
+		return
+	}
+	c.done = append(c.done, d)
+}
+
+// fail counts a failed move and makes its VM rest before the next.
+func (c *Core) fail(now time.Time, m model.Move, err error) {
+	c.totals.Failed++
+	if m.VM == "" || errors.Is(err, model.ErrGone) {
+		return
+	}
+	c.rest(now, m.VM, string(m.Kind)+" of "+m.VF.String()+" failed: "+err.Error())
+}
+
+// rest makes a VM wait, twice as long each time.
+func (c *Core) rest(now time.Time, vm model.VMID, why string) *failure {
+	f := c.fails[vm]
+	if f == nil {
+		f = &failure{}
+		c.fails[vm] = f
+	}
+	wait := c.opts.BackoffMax
+	if f.count < 16 {
+		wait = min(wait, c.opts.Backoff<<f.count)
+	}
+	f.count++
+	f.until = now.Add(wait)
+	f.text, f.give = why, false
+	return f
+}
+
+func sortedKeys(m map[model.VMID]*move) []model.VMID { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,252 @@
+package loop
+
+import (
+	"time"
+
+	"sluice/internal/model"
+	"sluice/internal/placement"
+	"sluice/internal/plan"
+)
+
+// busy shows plan which VMs have a move under way or one that the Snapshot may not show yet.
+type busy struct{ c *Core }
+
+// VM implements plan.Busy.
+func (b busy) VM(id model.VMID) bool {
+	if b.c.active[id] != nil {
+		return true
+	}
+	for i := range b.c.done {
+		if b.c.done[i].vm == id {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops what the new Snapshot shows by itself, and what time has healed.
+func (c *Core) forget(snap *model.Snapshot, now time.Time) {
+	kept := c.done[:0]
+	for _, d := range c.done {
+		if !snap.Time.After(d.at) {
+			kept = append(kept, d)
+		}
+	}
+	c.done = kept
+	for id := range c.fails {
+		if snap.FindVM(id) == nil {
+			delete(c.fails, id)
+		}
+	}
+	for id := range c.idle {
+		if snap.FindVM(id) == nil {
+			delete(c.idle, id)
+		}
+	}
+	for id := range c.costs {
+		if snap.FindVM(id) == nil {
+			delete(c.costs, id)
+		}
+	}
+	for id, until := range c.badVFs {
+		if !now.Before(until) {
+			delete(c.badVFs, id)
+		}
+	}
+}
+
+// hints tell placement what the Snapshot does not show.
+func (c *Core) hints(now time.Time) *placement.Hints {
+	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.sum.mean(), Costs: map[model.VMID]placement.Cost{}}
+	if len(c.active)+len(c.fails)+len(c.done) > 0 {
+		h.VMs = make(map[model.VMID]placement.Hint, len(c.active)+len(c.fails)+len(c.done))
+	}
+	for id, k := range c.costs {
+		h.Costs[id] = k.mean()
+	}
+	for id, f := range c.fails {
+		if vm := c.snap.FindVM(id); now.Before(f.until) {
+			has := holds(vm)
+			if f.give {
+				has = model.NoVF
+			}
+			h.VMs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.until, Detail: f.text}
+		}
+	}
+	for _, d := range c.done {
+		h.VMs[d.vm] = placement.Hint{VF: d.vf}
+	}
+	for id, m := range c.active {
+		hint := placement.Hint{Code: model.CodeMoving, Detail: m.Move.Steps[min(m.Step, len(m.Move.Steps)-1)].String()}
+		if (m.Move.Kind == model.MovePlug) != m.Undoing {
+			hint.VF = m.Move.VF
+		}
+		if m.Move.Kind == model.MoveRepair {
+			hint.VF = holds(c.snap.FindVM(id))
+		}
+		h.VMs[id] = hint
+	}
+	return h
+}
+
+// watchIdle takes the VF of a guest that has not used it for longer than a plug may
+// take (its driver is gone): it would do others more good.
+func (c *Core) watchIdle(now time.Time) {
+	for i := range c.snap.VMs {
+		vm := &c.snap.VMs[i]
+		vf := c.snap.FindVF(holds(vm))
+		if vf == nil || vf.InGuest != model.No || vm.State != model.VMRunning || c.active[vm.ID] != nil {
+			delete(c.idle, vm.ID)
+			continue
+		}
+		since, seen := c.idle[vm.ID]
+		if !seen {
+			c.idle[vm.ID] = now
+		} else if f := c.fails[vm.ID]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (f == nil || !f.give) {
+			c.rest(now, vm.ID, "its guest does not use the VF it has: no driver has it open").give = true
+		}
+	}
+}
+
+func holds(vm *model.VM) model.VFID {
+	if vm != nil {
+		for i := range vm.NICs {
+			if n := &vm.NICs[i]; n.VFOwner == model.OwnerSluice {
+				return n.VF
+			}
+		}
+	}
+	return model.NoVF
+}
+
+// takeUpLeft queues what an earlier run left unfinished, before anything is decided.
+func (c *Core) takeUpLeft(now time.Time) {
+	if c.opts.Mode != model.ModeEnforce {
+		return
+	}
+	for _, m := range c.resume {
+		again, ok := plan.Resume(c.snap, m, c.opts.Timeouts)
+		if !ok {
+			_ = c.journal.End(m)
+			continue
+		}
+		a := &move{MoveStatus: model.MoveStatus{Move: again, Started: now}, retryAt: now}
+		c.active[key(again)] = a
+	}
+	c.resume = nil
+}
+
+// mendEvery is how long the loop waits before it tries again to mend the same finding.
+const mendEvery = 30 * time.Second
+
+// mend queues repairs: of what cuts a VM off always, of the rest when a person asked.
+func (c *Core) mend(now time.Time) {
+	for _, f := range c.findings {
+		if len(f.Repair) == 0 || !(plan.Urgent(f.Code) || c.repair) {
+			continue
+		}
+		name := f.Code + " " + f.Subject
+		if last, tried := c.mended[name]; tried && now.Sub(last) < mendEvery && !c.repair {
+			continue
+		}
+		c.mended[name] = now
+		s := f.Repair[0]
+		c.waiting = append(c.waiting, model.Move{
+			Kind: model.MoveRepair, VM: s.VM, VMName: s.VMName, VF: s.VF, Steps: f.Repair,
+			Reason: model.Reason{VM: s.VM, Code: model.Code(f.Code), Detail: f.Text},
+		})
+	}
+	c.repair = false
+	for name, last := range c.mended {
+		if now.Sub(last) > 10*mendEvery {
+			delete(c.mended, name)
+		}
+	}
+}
+
+// costs sums what moves took.
+type costs struct {
+	plugs, unplugs, failed int
+	plug, unplug           time.Duration
+}
+
+func (k *costs) mean() placement.Cost {
+	var out placement.Cost
+	if k.plugs > 0 {
+		out.Plug = k.plug / time.Duration(k.plugs)
+	}
+	if k.unplugs > 0 {
+		out.Unplug = k.unplug / time.Duration(k.unplugs)
+	}
+	if n := k.plugs + k.unplugs + k.failed; n > 0 {
+		out.Fail = float64(k.failed) / float64(n)
+	}
+	return out
+}
+
+func (c *Core) account(m model.MoveStatus) {
+	own := c.costs[m.Move.VM]
+	if own == nil && m.Move.VM != "" {
+		own = &costs{}
+		c.costs[m.Move.VM] = own
+	}
+	took := m.Ended.Sub(m.Started)
+	switch m.Move.Kind {
+	case model.MovePlug:
+		c.totals.Plugs++
+		c.totals.PlugTime += took
+		for _, k := range []*costs{own, &c.sum} {
+			k.plugs++
+			k.plug += took
+		}
+	case model.MoveUnplug:
+		c.totals.Unplugs++
+		c.totals.UnplugTime += took
+		for _, k := range []*costs{own, &c.sum} {
+			k.unplugs++
+			k.unplug += took
+		}
+	case model.MoveRepair:
+		c.totals.Repairs++
+	}
+}
+
+// keepRecent is how many ended moves a View shows.
+const keepRecent = 100
+
+func (c *Core) remember(m model.MoveStatus) {
+	c.recent = append([]model.MoveStatus{m}, c.recent[:min(len(c.recent), keepRecent-1)]...)
+}
+
+// Wake is the next time at which a retry is due; zero when none is.
+func (c *Core) Wake() time.Time {
+	var next time.Time
+	for _, m := range c.active {
+		if m.stepID == 0 && (next.IsZero() || m.retryAt.Before(next)) {
+			next = m.retryAt
+		}
+	}
+	return next
+}
+
+// Timer starts what is due at now.
+func (c *Core) Timer(now time.Time) []model.Step { return c.advance(now) }
+
+// Idle says that nothing is under way and nothing waits.
+func (c *Core) Idle() bool { return len(c.active) == 0 && len(c.waiting) == 0 }
+
+// View is a picture of everything for API, metrics and people. It shares the Snapshot
+// and Target, which are not changed afterwards.
+func (c *Core) View() *model.View {
+	v := &model.View{
+		Snapshot: c.snap, Target: c.target, Rules: c.rules, Mode: c.opts.Mode,
+		Pending: append([]model.Move(nil), c.waiting...), Findings: c.findings,
+		Recent: append([]model.MoveStatus(nil), c.recent...), Totals: c.totals, Started: c.started,
+	}
+	for _, id := range sortedKeys(c.active) {
+		v.Active = append(v.Active, c.active[id].MoveStatus)
+	}
+	return v
+}
+
+var _ plan.Busy = busy{}

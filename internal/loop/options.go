@@ -1,0 +1,48 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"sluice/internal/model"
+	"sluice/internal/plan"
+)
+
+// Source gives Snapshots of the world.
+type Source interface {
+	Snapshot(ctx context.Context) (*model.Snapshot, error)
+}
+
+// Actuator does Steps. Do returns when the Step is true, or with the reason why it is not.
+type Actuator interface {
+	Do(ctx context.Context, s model.Step) error
+}
+
+// Journal remembers Moves under way across a crash. Begin is called before the first
+// Step of a Move, End when nothing of it remains to be done.
+type Journal interface {
+	Begin(m model.Move) error
+	End(m model.Move) error
+}
+
+// Options are the knobs of the loop.
+type Options struct {
+	Mode       model.Mode
+	Parallel   int           // moves under way at once; at least 1
+	Retries    int           // tries of a Step beyond the first
+	RetryDelay time.Duration // before the first retry; doubles
+	Backoff    time.Duration // a VM rests this long after a failed move; doubles up to BackoffMax
+	BackoffMax time.Duration
+	Timeouts   plan.Timeouts
+}
+
+// DefaultOptions are used where the config says nothing.
+var DefaultOptions = Options{
+	Mode:       model.ModeObserve,
+	Parallel:   4,
+	Retries:    2,
+	RetryDelay: time.Second,
+	Backoff:    30 * time.Second,
+	BackoffMax: 30 * time.Minute,
+	Timeouts:   plan.DefaultTimeouts,
+}

@@ -1,0 +1,77 @@
+package placement
+
+import (
+	"time"
+
+	"sluice/internal/model"
+)
+
+// fair is FlexVF's fair strategy (section 4.3): round robin, so that every VM has a
+// VF for the same time (times its weight). At every round the VFs go to the VMs that
+// have had the least; between rounds the verdict stands.
+type fair struct {
+	every time.Duration
+	next  time.Time
+	last  time.Time
+	mem   memory[fairMem]
+	order ranking
+}
+
+type fairMem struct {
+	served float64 // seconds with a VF, divided by the weight
+	chosen bool
+}
+
+func newFair(r model.Rules) Policy { return &fair{every: r.Interval} }
+
+// Select implements Policy. The priority of a VM has no meaning here.
+func (f *fair) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
+	// A newcomer starts level with the least served: it must not catch up on a past it was not there for.
+	base := f.least()
+	mem := f.mem.sync(cands, func(m *fairMem) { m.served = base })
+	dt := 0.0
+	if !f.last.IsZero() {
+		dt = max(0, now.Sub(f.last).Seconds())
+	}
+	f.last = now
+	for i, m := range mem {
+		if cands[i].Holds {
+			m.served += dt / cands[i].Weight
+		}
+	}
+	round := !now.Before(f.next)
+	if round {
+		f.next = now.Add(f.every)
+	}
+	f.rank(cands, mem, round)
+	f.order.verdicts(cands, slots, "fair", model.CodeTurn, model.CodeWaiting, out)
+	for i, m := range mem {
+		m.chosen = out[i].Hold
+		out[i].Score = m.served
+	}
+}
+
+// rank orders by least served. Between rounds those chosen stay in front. What a plug
+// takes makes equal turns differ by seconds, so turns are compared in tenths of a round.
+func (f *fair) rank(cands []Candidate, mem []*fairMem, round bool) {
+	grain := f.every.Seconds() / 10
+	f.order = f.order[:0]
+	for i, m := range mem {
+		e := ranked{i: i, key: -m.served, front: !round && m.chosen}
+		if grain > 0 {
+			e.key = -float64(int64(m.served/grain + 0.5))
+		}
+		f.order = append(f.order, e)
+	}
+	f.order.sort(cands)
+}
+
+func (f *fair) least() float64 {
+	low, found := 0.0, false
+	for _, m := range f.mem.ptr {
+		if !found || m.served < low {
+			low, found = m.served, true
+		}
+	}
+	return low
+}

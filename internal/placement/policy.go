@@ -1,0 +1,102 @@
+// Package placement decides who holds a VF. A Policy ranks the VMs of one network;
+// the Decider around it applies what no policy may overrule: pins, vetoes, owners,
+// networks and NUMA nodes. Both are deterministic: time and the world are arguments.
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Candidate is one VM as a policy sees it: it can be given a VF and robbed of it.
+type Candidate struct {
+	VM       model.VMID
+	Name     string
+	Holds    bool    // it has a VF, or a plug is under way
+	PPS      float64 // packets/s on both paths and in both directions
+	Bytes    float64 // bytes/s, likewise
+	CPU      float64 // share of the host's CPUs in use, 0..1
+	Known    bool    // PPS and Bytes are usable; false during a blackout of telemetry
+	Weight   float64 // > 0
+	Priority int     // higher ones come first whatever their load
+	Cost     Cost    // what a move of this VM costs here
+}
+
+// Cost is what moves have cost so far on this host, for this VM where it is known.
+type Cost struct {
+	Plug   time.Duration // mean time of a plug, during which the benefit is lost
+	Unplug time.Duration // mean time of an unplug
+	Fail   float64       // share of moves that failed, 0..1
+}
+
+// Policy chooses which candidates hold the slots of one network. Select is called at
+// every sample; a policy that works in rounds keeps its verdict between them. It
+// writes one Reason per candidate to out (same length and order), at most slots of
+// them with Hold set. It may keep state between calls, but uses no clock and no
+// randomness of its own.
+type Policy interface {
+	Select(now time.Time, cands []Candidate, slots int, out []model.Reason)
+}
+
+// makers holds every policy by name; a new policy is a file of its own and a line here.
+var makers = map[string]func(model.Rules) Policy{
+	"fair":     newFair,
+	"activity": newActivity,
+}
+
+// Names lists the policies in alphabetical order.
+func Names() []string { return slices.Sorted(maps.Keys(makers)) }
+
+// NewPolicy makes the policy that the rules name.
+func NewPolicy(r model.Rules) (Policy, error) {
+	mk, ok := makers[r.Policy]
+	if !ok {
+		return nil, fmt.Errorf("policy %q does not exist: choose one of %s", r.Policy, strings.Join(Names(), ", "))
+	}
+	return mk(r), nil
+}
+
+// memory keeps one T per VM between calls and forgets VMs that left.
+type memory[T any] struct {
+	ids []model.VMID
+	ptr []*T
+	all map[model.VMID]*T
+}
+
+// sync returns the memories of cands in their order; fresh fills those of new VMs.
+func (m *memory[T]) sync(cands []Candidate, fresh func(*T)) []*T {
+	if m.same(cands) {
+		return m.ptr
+	}
+	old := m.all
+	m.all = make(map[model.VMID]*T, len(cands))
+	m.ids, m.ptr = m.ids[:0], m.ptr[:0]
+	for i := range cands {
+		id := cands[i].VM
+		p, ok := old[id]
+		if !ok {
+			p = new(T)
+			fresh(p)
+		}
+		m.all[id] = p
+		m.ids, m.ptr = append(m.ids, id), append(m.ptr, p)
+	}
+	return m.ptr
+}
+
+func (m *memory[T]) same(cands []Candidate) bool {
+	if len(m.ids) != len(cands) {
+		return false
+	}
+	for i := range cands {
+		if m.ids[i] != cands[i].VM {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,66 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"sluice/internal/model"
+)
+
+// ranked is a candidate's place in a ranking: key decides, larger first.
+type ranked struct {
+	i        int // index into the candidates
+	key      float64
+	front    bool // before all others: between rounds, those the last round chose
+	priority int
+	holds    bool
+}
+
+// ranking sorts and shares out; it is kept between calls to save allocations.
+type ranking []ranked
+
+// sort orders by front, priority, key, holders before outsiders (a tie is no reason to
+// move), then by VM so that the order of the input does not matter.
+func (r ranking) sort(cands []Candidate) {
+	slices.SortFunc(r, func(a, b ranked) int {
+		return cmp.Or(
+			trueFirst(a.front, b.front),
+			cmp.Compare(b.priority, a.priority),
+			cmp.Compare(b.key, a.key),
+			trueFirst(a.holds, b.holds),
+			cmp.Compare(cands[a.i].VM, cands[b.i].VM),
+		)
+	})
+}
+
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// verdicts gives the first slots of the ranking to their VMs and writes the Reasons:
+// in holders the runner-up, in outsiders the one to beat.
+func (r ranking) verdicts(cands []Candidate, slots int, policy string, in, notIn model.Code, out []model.Reason) {
+	slots = max(0, min(slots, len(r)))
+	for n, e := range r {
+		why := model.Reason{
+			VM: cands[e.i].VM, Code: notIn, Hold: n < slots, Policy: policy,
+			Score: e.key, Rank: n + 1, Slots: slots,
+		}
+		if why.Hold {
+			why.Code = in
+		}
+		if why.Hold && slots < len(r) {
+			why.Other, why.OtherNm = cands[r[slots].i].VM, cands[r[slots].i].Name
+		}
+		if !why.Hold && slots > 0 {
+			why.Other, why.OtherNm = cands[r[slots-1].i].VM, cands[r[slots-1].i].Name
+		}
+		out[e.i] = why
+	}
+}

@@ -1,0 +1,76 @@
+package placement
+
+import (
+	"maps"
+	"path"
+
+	"sluice/internal/model"
+)
+
+// vmRule is what all matching rules say of one VM, with defaults filled in.
+type vmRule struct {
+	Pin, Forbid, ByHand bool
+	Weight              float64
+	Priority            int
+	Failover            model.Failover
+}
+
+// rulesFor resolves the rules of every VM; the result is kept while the VMs are the same.
+func (d *Decider) rulesFor(snap *model.Snapshot) []*vmRule {
+	cands := d.work.cands[:0]
+	for i := range snap.VMs {
+		cands = append(cands, Candidate{VM: snap.VMs[i].ID})
+	}
+	d.work.cands = cands
+	if d.rulesOf.same(cands) {
+		return d.rulesOf.ptr
+	}
+	d.rulesOf = memory[vmRule]{} // a renamed or new VM may match other rules
+	out := d.rulesOf.sync(cands, func(*vmRule) {})
+	for i := range snap.VMs {
+		*out[i] = resolve(d.rules.VMs, &snap.VMs[i])
+	}
+	return out
+}
+
+// resolve merges the rules that match: field by field the first one that sets it
+// counts. Pin and Forbid are one field: what is said by hand comes before the config.
+func resolve(rules []model.VMRule, vm *model.VM) vmRule {
+	out := vmRule{}
+	placed := false
+	for _, r := range rules {
+		if !Matches(r.Match, vm) {
+			continue
+		}
+		if !placed && (r.Pin || r.Forbid) {
+			out.Pin, out.Forbid, out.ByHand, placed = r.Pin, r.Forbid, r.ByHand, true
+		}
+		if out.Weight == 0 {
+			out.Weight = r.Weight
+		}
+		if out.Priority == 0 {
+			out.Priority = r.Priority
+		}
+		if out.Failover == "" {
+			out.Failover = r.Failover
+		}
+	}
+	if !(out.Weight > 0) {
+		out.Weight = 1
+	}
+	return out
+}
+
+// Matches says whether a rule's pattern names the VM: its UUID, or a shell pattern on
+// its name. A malformed pattern matches nothing; the config refuses those.
+func Matches(pattern string, vm *model.VM) bool {
+	if pattern == string(vm.ID) || pattern == vm.Name {
+		return true
+	}
+	ok, err := path.Match(pattern, vm.Name)
+	return err == nil && ok
+}
+
+func samePolicy(a, b model.Rules) bool {
+	return a.Policy == b.Policy && a.Interval == b.Interval && maps.Equal(a.Params, b.Params)
+}

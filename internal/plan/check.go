@@ -1,0 +1,209 @@
+package plan
+
+import (
+	"fmt"
+
+	"sluice/internal/model"
+)
+
+// The codes of findings.
+const (
+	FindStaleMAC     = "stale-mac"      // a free VF carries a MAC
+	FindStaleVLAN    = "stale-vlan"     // a free VF carries a VLAN
+	FindStaleRate    = "stale-rate"     // a free VF carries a rate limit
+	FindStaleTrust   = "stale-trust"    // a free VF is trusted
+	FindStolenMAC    = "stolen-mac"     // a free VF's filter swallows the frames of a VM that is on virtio
+	FindDuplicateMAC = "duplicate-mac"  // two VFs carry one MAC
+	FindWrongMAC     = "wrong-mac"      // a holder's VF has not its NIC's MAC
+	FindFDBAtPF      = "fdb-at-pf"      // the bridge sends a virtio VM's frames to the PF
+	FindFDBAtTap     = "fdb-at-tap"     // the bridge sends a VF holder's frames to its deaf virtio NIC
+	FindFDBAtIdleVF  = "fdb-at-idle-vf" // the bridge sends a holder's frames to its VF, which its guest does not use
+	FindOpenWindow   = "open-window"    // both paths still get a VM's frames though no move is under way
+	FindStaleSelf    = "stale-self"     // the PF filters for a MAC whose VM has a VF or is not here
+	FindNoSelf       = "no-self"        // VF guests cannot reach a virtio VM: the PF does not filter for its MAC
+	FindVFIONoDomain = "vfio-no-domain" // bound to vfio-pci, in no pool and in no domain
+)
+
+// Urgent says whether a finding cuts a VM off now, so that it is mended at once and
+// not only when asked.
+func Urgent(code string) bool {
+	switch code {
+	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindOpenWindow, FindWrongMAC, FindNoSelf:
+		return true
+	}
+	return false
+}
+
+// Check finds what a crash or a stranger left behind. VMs that are busy, and their VFs,
+// are passed over. Findings about what others own have no Repair.
+func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
+	c := checker{snap: snap, busy: busy, to: to, macs: map[model.MAC]model.VFID{}, vms: map[model.MAC]*model.VM{}}
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		for j := range vm.NICs {
+			c.vms[vm.NICs[j].MAC] = vm
+		}
+	}
+	for i := range snap.PFs {
+		for j := range snap.PFs[i].VFs {
+			c.vf(&snap.PFs[i], &snap.PFs[i].VFs[j])
+		}
+		c.selfs(&snap.PFs[i])
+	}
+	for i := range snap.VMs {
+		if vm := &snap.VMs[i]; !busy.VM(vm.ID) {
+			for j := range vm.NICs {
+				c.nic(vm, &vm.NICs[j])
+			}
+		}
+	}
+	return c.out
+}
+
+type checker struct {
+	snap *model.Snapshot
+	busy Busy
+	to   Timeouts
+	macs map[model.MAC]model.VFID
+	vms  map[model.MAC]*model.VM
+	out  []model.Finding
+}
+
+func (c *checker) add(code, subject, text string, repair ...model.Step) {
+	for i := range repair {
+		repair[i].Timeout = c.to.of(repair[i].Kind)
+	}
+	c.out = append(c.out, model.Finding{Code: code, Subject: subject, Text: text, Repair: repair})
+}
+
+func (c *checker) vf(pf *model.PF, vf *model.VF) {
+	who := "VF " + vf.ID.String()
+	if !vf.MAC.IsZero() {
+		if other, dup := c.macs[vf.MAC]; dup {
+			c.add(FindDuplicateMAC, who, fmt.Sprintf("carries MAC %s, which VF %s carries too", vf.MAC, other))
+		}
+		c.macs[vf.MAC] = vf.ID
+	}
+	if vf.Owner == model.OwnerForeign {
+		if vf.Driver == "vfio-pci" && vf.Holder == "" {
+			c.add(FindVFIONoDomain, who, "is bound to vfio-pci and no domain has it ("+vf.OwnerWhy+"); list it under pfs: or give it back to its driver")
+		}
+		return
+	}
+	if vf.Owner != model.OwnerFree {
+		return
+	}
+	c.free(pf, vf, who)
+}
+
+// free checks that a released VF carries nothing of its last holder.
+func (c *checker) free(pf *model.PF, vf *model.VF, who string) {
+	clear := model.Step{Kind: model.StepClearVF, VF: vf.ID, Address: vf.Address, MAC: vf.MAC, Network: pf.Network}
+	if vm := c.vms[vf.MAC]; vm != nil && !vf.MAC.IsZero() {
+		if c.busy.VM(vm.ID) {
+			return
+		}
+		if vm.State != model.VMStopped {
+			c.add(FindStolenMAC, who, fmt.Sprintf("is free but filters for %s, MAC %s: the NIC sends that VM's frames to a VF nobody listens on", vm.Name, vf.MAC), clear)
+			return
+		}
+	}
+	switch {
+	case !vf.MAC.IsZero():
+		c.add(FindStaleMAC, who, "is free but carries MAC "+vf.MAC.String(), clear)
+	case vf.VLAN != 0:
+		c.add(FindStaleVLAN, who, fmt.Sprintf("is free but carries VLAN %d", vf.VLAN), clear)
+	case vf.MaxTxRate != 0 || vf.MinTxRate != 0:
+		c.add(FindStaleRate, who, fmt.Sprintf("is free but limited to %d bit/s", vf.MaxTxRate), clear)
+	case vf.Trust == model.Yes:
+		c.add(FindStaleTrust, who, "is free but trusted", clear)
+	}
+}
+
+// nic checks that the bridge and the VF agree with where the guest listens.
+func (c *checker) nic(vm *model.VM, n *model.NIC) {
+	base := model.Step{VM: vm.ID, VMName: vm.Name, NIC: n.Alias, MAC: n.MAC, Tap: n.Tap, Network: n.Network, Team: n.Failover, VF: n.VF}
+	step := func(k model.StepKind) model.Step {
+		s := base
+		s.Kind = k
+		return s
+	}
+	if n.Window {
+		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseWindow))
+	}
+	pf := c.snap.FindPF(n.FDB)
+	switch {
+	case n.VF == model.NoVF && pf != nil && pf.Managed:
+		base.VF.PF = pf.Name
+		c.add(FindFDBAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but bridge %s sends %s to %s", n.Network, n.MAC, n.FDB),
+			step(model.StepFDBToTap), step(model.StepAnnounce))
+		return
+	case n.VF == model.NoVF || n.VFOwner != model.OwnerSluice:
+		return
+	}
+	vf := c.snap.FindVF(n.VF)
+	if vf == nil {
+		return
+	}
+	base.Address = vf.Address
+	if vf.MAC != n.MAC {
+		c.add(FindWrongMAC, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries MAC %s instead of %s", n.VF, vf.MAC, n.MAC), step(model.StepSetMAC))
+	}
+	if vf.InGuest == model.No && n.FDB == n.VF.PF {
+		c.add(FindFDBAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but bridge %s sends %s there", n.VF, n.Network, n.MAC),
+			step(model.StepAddSelf), step(model.StepFDBToTap), step(model.StepAnnounce))
+	}
+	if n.FDB == n.Tap && n.Tap != "" && vf.InGuest == model.Yes {
+		c.add(FindFDBAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF, n.Network, n.MAC),
+			step(model.StepFDBToVF), step(model.StepAnnounce))
+	}
+}
+
+// selfs compares the PF's own filters with who needs one: a VM on virtio does (a frame
+// from a VF that matches no filter goes to the wire, not to the bridge), a holder must
+// not (it would get every frame of the wire twice).
+func (c *checker) selfs(pf *model.PF) {
+	if !pf.Managed || pf.Network == "" || pf.NumVFs == 0 {
+		return
+	}
+	have := map[model.MAC]bool{}
+	for _, mac := range pf.SelfFDB {
+		have[mac] = true
+	}
+	for i := range c.snap.VMs {
+		vm := &c.snap.VMs[i]
+		if c.busy.VM(vm.ID) || vm.State == model.VMStopped {
+			continue
+		}
+		for j := range vm.NICs {
+			c.self(pf, vm, &vm.NICs[j], have[vm.NICs[j].MAC])
+		}
+	}
+}
+
+func (c *checker) self(pf *model.PF, vm *model.VM, n *model.NIC, have bool) {
+	s := model.Step{VM: vm.ID, VMName: vm.Name, NIC: n.Alias, MAC: n.MAC, Network: n.Network, VF: model.VFID{PF: pf.Name}}
+	onVF := false
+	if vf := c.snap.FindVF(n.VF); vf != nil {
+		onVF = vf.InGuest != model.No
+	}
+	switch {
+	case n.Network != pf.Network:
+	case onVF && have:
+		s.Kind = model.StepDelSelf
+		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), s)
+	case !onVF && !have && c.vfInUse(pf):
+		s.Kind = model.StepAddSelf
+		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s, which does not filter for %s", pf.Name, n.MAC), s)
+	}
+}
+
+// vfInUse says whether any VF of the PF is in a guest, ours or not.
+func (c *checker) vfInUse(pf *model.PF) bool {
+	for i := range pf.VFs {
+		if pf.VFs[i].Holder != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"time"
+
+	"sluice/internal/model"
+)
+
+// The orders of Steps. Make before break: while a VF comes or goes, both paths get
+// every inbound frame and the guest takes it from exactly one, because the inactive
+// leg of a net_failover or an active-backup bond drops what it hears.
+var (
+	plugOrder = []model.StepKind{
+		model.StepCheckVirtio,
+		model.StepBindVFIO,
+		model.StepSetVF,
+		model.StepAddSelf,    // the wire side of the window, and
+		model.StepOpenWindow, // the bridge side; before set-mac: from then on the NIC steers the MAC to a VF nobody listens on
+		model.StepSetMAC,     // before attach: a guest pairs by the MAC its driver finds
+		model.StepAttach,
+		model.StepWaitGuest,
+		model.StepFDBToVF,
+		model.StepDelSelf,
+		model.StepCloseWindow,
+		model.StepAnnounce,
+	}
+	unplugOrder = []model.StepKind{
+		model.StepCheckVirtio, // before anything else: never take the VF of a VM whose virtio path is broken
+		model.StepAddSelf,     // stays: VF guests reach a virtio guest only through the PF's filter
+		model.StepOpenWindow,
+		model.StepDetach,
+		model.StepWaitGone,
+		model.StepFDBToTap,
+		model.StepClearVF,
+		model.StepCloseWindow,
+		model.StepAnnounce,
+	}
+	// Undoing a plug is an unplug of what may be there; undoing an unplug that the guest
+	// ignored puts the traffic back on the VF, which the guest still uses.
+	unplugUndo = []model.StepKind{model.StepFDBToVF, model.StepDelSelf, model.StepCloseWindow, model.StepAnnounce}
+	// What remains to be done when the VM has gone.
+	cleanup = []model.StepKind{model.StepClearVF, model.StepDelSelf, model.StepCloseWindow}
+)
+
+// Plug is the Move that gives the VF to the VM; false when either is not there.
+func Plug(snap *model.Snapshot, vm *model.VM, a model.Assignment, why model.Reason, to Timeouts) (model.Move, bool) {
+	nic, vf := vm.FindNIC(a.NIC), snap.FindVF(a.VF)
+	if nic == nil || vf == nil {
+		return model.Move{}, false
+	}
+	return build(model.MovePlug, vm, nic, vf, why, plugOrder, to), true
+}
+
+// Unplug is the Move that takes the NIC's VF away.
+func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why model.Reason, to Timeouts) model.Move {
+	vf := snap.FindVF(nic.VF)
+	if vf == nil { // its PF vanished, the guest's device did not
+		vf = &model.VF{ID: nic.VF}
+	}
+	return build(model.MoveUnplug, vm, nic, vf, why, unplugOrder, to)
+}
+
+func build(kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, why model.Reason, order []model.StepKind, to Timeouts) model.Move {
+	m := model.Move{Kind: kind, VM: vm.ID, VMName: vm.Name, VF: vf.ID, Reason: why}
+	base := model.Step{
+		VM: vm.ID, VMName: vm.Name, NIC: nic.Alias, MAC: nic.MAC, Tap: nic.Tap, Network: nic.Network,
+		Team: nic.Failover, VF: vf.ID, Address: vf.Address, VLAN: nic.VLAN,
+	}
+	m.Steps = steps(base, order, to)
+	return m
+}
+
+func steps(base model.Step, order []model.StepKind, to Timeouts) []model.Step {
+	out := make([]model.Step, len(order))
+	for i, k := range order {
+		out[i] = base
+		out[i].Kind = k
+		out[i].Timeout = to.of(k)
+	}
+	return out
+}
+
+func (t Timeouts) of(k model.StepKind) time.Duration {
+	switch k {
+	case model.StepAttach:
+		return t.Attach
+	case model.StepWaitGuest:
+		return t.Guest
+	case model.StepDetach, model.StepWaitGone:
+		return t.Detach
+	}
+	return t.Kernel
+}
+
+// Undo lists the Steps that leave the world sound after a Move failed at Step number
+// failed. gone says that the VM no longer exists.
+func Undo(m model.Move, failed int, gone bool, to Timeouts) []model.Step {
+	if len(m.Steps) == 0 || m.Kind == model.MoveRepair {
+		return nil
+	}
+	base := m.Steps[0]
+	at := m.Steps[failed].Kind
+	switch {
+	case gone:
+		return steps(base, cleanup, to)
+	case m.Kind == model.MoveUnplug && failed < indexOf(unplugOrder, model.StepFDBToTap):
+		if at == model.StepCheckVirtio {
+			return nil // nothing was changed
+		}
+		return steps(base, unplugUndo, to)
+	case m.Kind == model.MovePlug && at == model.StepCheckVirtio:
+		return nil
+	case m.Kind == model.MovePlug && failed < indexOf(plugOrder, model.StepAttach):
+		return steps(base, unplugOrder[indexOf(unplugOrder, model.StepFDBToTap):], to)
+	case m.Kind == model.MovePlug:
+		return steps(base, unplugOrder[indexOf(unplugOrder, model.StepDetach):], to)
+	}
+	// The tail of an unplug: the VF is out of the guest; do the rest again.
+	return steps(base, unplugOrder[indexOf(unplugOrder, model.StepFDBToTap):], to)
+}
+
+func indexOf(order []model.StepKind, k model.StepKind) int {
+	for i := range order {
+		if order[i] == k {
+			return i
+		}
+	}
+	return len(order)
+}
+
+// Resume rebuilds a Move that an earlier run left unfinished from what is there now:
+// an unplug is finished, a plug whose VF is in the VM is finished too, anything else is
+// cleaned up. false when nothing is left to do it on.
+func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) {
+	if len(m.Steps) == 0 {
+		return model.Move{}, false
+	}
+	vm, vf := snap.FindVM(m.VM), snap.FindVF(m.VF)
+	var nic *model.NIC
+	if vm != nil {
+		nic = vm.FindNIC(m.Steps[0].NIC)
+	}
+	switch {
+	case vf != nil && (vf.Owner == model.OwnerForeign || (vf.Holder != "" && vf.Holder != m.VM)):
+		return model.Move{}, false // somebody else has it now; what it carries is theirs
+	case nic != nil && nic.VF == m.VF && m.Kind == model.MovePlug:
+		return Plug(snap, vm, model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, m.Reason, to)
+	case nic != nil && nic.VF == m.VF:
+		return Unplug(snap, vm, nic, m.Reason, to), true
+	}
+	base := m.Steps[0]
+	out := model.Move{Kind: model.MoveRepair, VM: m.VM, VMName: m.VMName, VF: m.VF, Reason: m.Reason}
+	if nic != nil {
+		base.Tap, base.Network = nic.Tap, nic.Network
+		out.Steps = steps(base, unplugOrder[indexOf(unplugOrder, model.StepFDBToTap):], to)
+	} else {
+		out.Steps = steps(base, cleanup, to)
+	}
+	return out, true
+}

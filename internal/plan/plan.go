@@ -1,0 +1,78 @@
+// Package plan turns the difference between what is (a Snapshot) and what should be
+// (a Target) into Moves of ordered Steps, says how to undo one that failed half way,
+// and finds what was left behind. It is pure: it reads no world and no clock.
+package plan
+
+import (
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Timeouts are the deadlines of Steps, by what they wait for.
+type Timeouts struct {
+	Kernel time.Duration // a netlink or sysfs change
+	Attach time.Duration // libvirt's attach call
+	Guest  time.Duration // until the guest's driver has opened a new VF
+	Detach time.Duration // from asking for the VF until it is gone
+}
+
+// DefaultTimeouts suit real hardware (the paper's plug takes 0.64 s, a native PCIe
+// unplug 6 s) with room for a busy host.
+var DefaultTimeouts = Timeouts{
+	Kernel: 5 * time.Second,
+	Attach: 10 * time.Second,
+	Guest:  20 * time.Second,
+	Detach: 20 * time.Second,
+}
+
+// Busy says which VMs have a move under way; Diff leaves them alone.
+type Busy interface {
+	VM(model.VMID) bool
+}
+
+// Diff lists the Moves that make the Snapshot what the Target says: all unplugs, then
+// all plugs, each in order of VM. A plug may name a VF that another VM's unplug must
+// free first. Nothing to do gives nil.
+func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []model.Move {
+	var unplugs, plugs []model.Move
+	next := 0
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		want := assignmentOf(target, vm.ID, &next)
+		nic := ours(vm)
+		if (nic == nil && want == nil) || busy.VM(vm.ID) || target.Reasons[i].Code == model.CodeForeign {
+			continue
+		}
+		if nic != nil && (want == nil || want.VF != nic.VF || want.NIC != nic.Alias) {
+			unplugs = append(unplugs, Unplug(snap, vm, nic, target.Reasons[i], to))
+		}
+		if want != nil && (nic == nil || want.VF != nic.VF || want.NIC != nic.Alias) {
+			if m, ok := Plug(snap, vm, *want, target.Reasons[i], to); ok {
+				plugs = append(plugs, m)
+			}
+		}
+	}
+	return append(unplugs, plugs...)
+}
+
+// assignmentOf walks the sorted assignments beside the sorted VMs.
+func assignmentOf(t *model.Target, id model.VMID, next *int) *model.Assignment {
+	for *next < len(t.Assign) && t.Assign[*next].VM < id {
+		*next++
+	}
+	if *next < len(t.Assign) && t.Assign[*next].VM == id {
+		return &t.Assign[*next]
+	}
+	return nil
+}
+
+// ours is the NIC with a VF that Sluice attached, or nil.
+func ours(vm *model.VM) *model.NIC {
+	for i := range vm.NICs {
+		if n := &vm.NICs[i]; n.VF != model.NoVF && n.VFOwner == model.OwnerSluice {
+			return n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/internal/loop"
+	"sluice/internal/model"
+	"sluice/internal/plan"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// level is a load that a test changes while it runs.
+type level struct{ pps float64 }
+
+func (l *level) At(time.Time) (float64, float64, float64) { return l.pps, l.pps * 200, 0.1 }
+
+// host is a small world with a daemon on it.
+type host struct {
+	*Engine
+	t       testing.TB
+	journal *Journal
+	rules   model.Rules
+	opts    loop.Options
+	loads   []*level
+}
+
+func newHost(t testing.TB, vms, vfs int, rules model.Rules) *host {
+	t.Helper()
+	w := &World{Now: epoch, Timing: PaperTiming}
+	w.AddPF("pf0", "br0", vfs, 0)
+	h := &host{t: t, journal: &Journal{}, rules: rules, Engine: &Engine{World: w, Sample: time.Second}}
+	for i := range vms {
+		l := &level{pps: float64(1000 * (i + 1))}
+		h.loads = append(h.loads, l)
+		w.AddVM(i, fmt.Sprintf("vm%d", i), "br0", l)
+	}
+	h.opts = loop.DefaultOptions
+	h.opts.Mode = model.ModeEnforce
+	h.opts.Backoff, h.opts.BackoffMax = 2*time.Second, 20*time.Second
+	h.opts.Timeouts = plan.Timeouts{Kernel: time.Second, Attach: 2 * time.Second, Guest: 3 * time.Second, Detach: 3 * time.Second}
+	h.boot()
+	h.Start()
+	return h
+}
+
+// boot starts the daemon, on the journal that an earlier one left.
+func (h *host) boot() {
+	h.t.Helper()
+	core, err := loop.NewCore(h.rules, h.opts, h.journal, h.journal.Left())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.Core = core
+}
+
+func (h *host) run(d time.Duration) {
+	h.t.Helper()
+	if err := h.Run(context.Background(), h.World.Now.Add(d)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// holders lists the names of the VMs whose guests use a VF.
+func (h *host) holders() string {
+	s := ""
+	for _, v := range h.World.VMs() {
+		if v.open {
+			s += v.Name + " "
+		}
+	}
+	return s
+}
+
+func (h *host) want(holders string) {
+	h.t.Helper()
+	if got := h.holders(); got != holders {
+		h.t.Errorf("at %s: holders %q, want %q\n%s", h.World.Now.Sub(epoch), got, holders, h.dump())
+	}
+}
+
+// dump prints the world and what the daemon thinks of it.
+func (h *host) dump() string {
+	s := ""
+	for _, p := range h.World.PFs() {
+		s += fmt.Sprintf("%s up=%v self=%v\n", p.Name, p.LinkUp, p.self)
+		for _, vf := range p.VFs {
+			s += fmt.Sprintf("  %s mac=%s vlan=%d\n", vf.ID, vf.MAC, vf.VLAN)
+		}
+	}
+	for _, v := range h.World.VMs() {
+		wire, local := h.World.Reach(v)
+		s += fmt.Sprintf("%s %s vf=%s open=%v foreign=%v asked=%v fdb=%s mirror=%v wire=%v local=%v\n", v.Name, v.State, v.hasVF, v.open, v.foreign, v.asked,
+			h.World.fdb[v.MAC], h.World.mirrors[v.MAC], wire, local)
+	}
+	if h.Core == nil {
+		return s + "no daemon\n"
+	}
+	view := h.Core.View()
+	if view.Target != nil {
+		for _, r := range view.Target.Reasons {
+			s += string(r.VM[30:]) + " " + r.String() + "\n"
+		}
+	}
+	for _, m := range view.Active {
+		s += fmt.Sprintf("active step %d undoing=%v err=%s\n%s", m.Step, m.Undoing, m.Error, m.Move)
+	}
+	for _, m := range view.Pending {
+		s += "waiting " + m.String()
+	}
+	for _, f := range view.Findings {
+		s += f.Code + " " + f.Subject + " " + f.Text + "\n"
+	}
+	for _, m := range view.Recent[:min(5, len(view.Recent))] {
+		s += fmt.Sprintf("recent %s %s %s err=%s\n", m.Move.Kind, m.Move.VMName, m.Move.VF, m.Error)
+	}
+	return s
+}
+
+// sound checks what must hold at rest: everyone reached on both paths, VFs clean or in
+// use by one VM, nothing under way.
+func (h *host) sound() error {
+	seen := map[model.VFID]string{}
+	for _, v := range h.World.VMs() {
+		if wire, local := h.World.Reach(v); v.State == model.VMRunning && !v.foreign && !(wire && local) {
+			return fmt.Errorf("%s is cut off: from the wire %v, from the bridge %v", v.Name, wire, local)
+		}
+		if v.hasVF != model.NoVF {
+			if o, dup := seen[v.hasVF]; dup {
+				return fmt.Errorf("VF %s is in %s and %s", v.hasVF, o, v.Name)
+			}
+			seen[v.hasVF] = v.Name
+		}
+	}
+	for _, p := range h.World.PFs() {
+		for _, vf := range p.VFs {
+			if seen[vf.ID] == "" && (!vf.MAC.IsZero() || vf.VLAN != 0 || vf.MaxTxRate != 0 || vf.Trust == model.Yes) {
+				return fmt.Errorf("VF %s leaked: %+v", vf.ID, vf)
+			}
+		}
+	}
+	if len(h.World.mirrors) > 0 {
+		return fmt.Errorf("windows left open: %v", h.World.mirrors)
+	}
+	return nil
+}
+
+// neverCutOff fails the test at the first event that leaves a VM unreachable.
+func (h *host) neverCutOff() {
+	h.OnEvent = func(now time.Time) {
+		for _, v := range h.World.VMs() {
+			if wire, local := h.World.Reach(v); !wire || !local {
+				h.t.Fatalf("at %s %s is cut off: from the wire %v, from the bridge %v\n%s", now.Sub(epoch), v.Name, wire, local, h.dump())
+			}
+		}
+	}
+}
+
+func TestActivityFollowsTheLoad(t *testing.T) {
+	h := newHost(t, 4, 2, model.Rules{Policy: "activity", Interval: 5 * time.Second})
+	h.neverCutOff()
+	h.run(4 * time.Second)
+	h.want("vm2 vm3 ")
+	h.loads[0].pps, h.loads[3].pps = h.loads[3].pps, h.loads[0].pps
+	h.loads[1].pps, h.loads[2].pps = h.loads[2].pps, h.loads[1].pps
+	h.run(12 * time.Second)
+	h.want("vm0 vm1 ")
+	if err := h.sound(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFairGivesEqualTime(t *testing.T) {
+	h := newHost(t, 6, 2, model.Rules{Policy: "fair", Interval: 10 * time.Second})
+	h.neverCutOff()
+	held := map[string]time.Duration{}
+	h.OnTick = func(time.Time) {
+		for _, v := range h.World.VMs() {
+			if v.open {
+				held[v.Name] += h.Sample
+			}
+		}
+	}
+	h.run(180 * time.Second) // six turns for each VM
+	for _, v := range h.World.VMs() {
+		if d := held[v.Name] - 60*time.Second; d < -10*time.Second || d > 10*time.Second {
+			t.Errorf("%s had a VF for %s, want 60s within one round of 10s", v.Name, held[v.Name])
+		}
+	}
+}
+
+func TestEnoughVFsForAll(t *testing.T) {
+	h := newHost(t, 3, 4, model.Rules{Policy: "activity", Interval: 300 * time.Second})
+	h.run(5 * time.Second)
+	h.want("vm0 vm1 vm2 ")
+	h.World.AddVM(9, "late", "br0", &level{pps: 1})
+	h.run(5 * time.Second)
+	h.want("vm0 vm1 vm2 late ")
+}
+
+func TestNoVFOfTheWrongNetwork(t *testing.T) {
+	h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 5 * time.Second})
+	h.World.AddPF("pf1", "br1", 4, 1)
+	x := h.World.AddVM(7, "other", "br1", &level{pps: 5})
+	h.run(10 * time.Second)
+	h.want("vm2 other ")
+	if id, _ := x.Holds(); id.PF != "pf1" {
+		t.Errorf("a VM of br1 has VF %s", id)
+	}
+}
+
+func TestObserveModeChangesNothing(t *testing.T) {
+	h := newHost(t, 4, 2, model.Rules{Policy: "activity", Interval: 5 * time.Second})
+	h.opts.Mode = model.ModeObserve
+	h.boot()
+	h.OnStep = func(s model.Step) Verdict {
+		t.Errorf("observe mode did %s", s)
+		return Verdict{}
+	}
+	h.run(20 * time.Second)
+	if n := len(h.Core.View().Pending); n != 2 {
+		t.Errorf("%d moves would be done, want 2", n)
+	}
+}
+
+func TestDrainGivesEverythingUp(t *testing.T) {
+	h := newHost(t, 4, 2, model.Rules{Policy: "activity", Interval: 5 * time.Second})
+	h.neverCutOff()
+	h.run(5 * time.Second)
+	h.rules.Drain = true
+	if err := h.Core.SetRules(h.rules); err != nil {
+		t.Fatal(err)
+	}
+	h.run(5 * time.Second)
+	h.want("")
+	if err := h.sound(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"context"
+
+	"sluice/internal/model"
+)
+
+// Snapshot pictures the world as observe would. The result stays valid until the
+// second next call; Copy it to keep it longer.
+func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
+	if w.down {
+		return nil, errLibvirt
+	}
+	w.turn = 1 - w.turn
+	s := &w.bufs[w.turn]
+	s.Time = w.Now
+	s.PFs = s.PFs[:0]
+	for _, p := range w.pfs {
+		s.PFs = append(s.PFs, p.PF)
+	}
+	for i, p := range w.pfs {
+		w.picturePF(&s.PFs[i], p)
+	}
+	if cap(s.VMs) < len(w.vms) {
+		s.VMs = make([]model.VM, 0, len(w.vms)*2)
+	}
+	s.VMs = s.VMs[:len(w.vms)]
+	for i, v := range w.vms {
+		w.pictureVM(&s.VMs[i], v, s)
+	}
+	return s, nil
+}
+
+func (w *World) picturePF(out *model.PF, p *PF) {
+	out.VFs = append([]model.VF(nil), p.VFs...)
+	for i := range out.VFs {
+		out.VFs[i].Owner, out.VFs[i].Holder, out.VFs[i].InGuest = model.OwnerFree, "", model.No
+	}
+	out.SelfFDB = nil
+	for _, v := range w.vms {
+		if p.self[v.MAC] {
+			out.SelfFDB = append(out.SelfFDB, v.MAC)
+		}
+	}
+}
+
+func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
+	nics := out.NICs
+	if cap(nics) == 0 {
+		nics = make([]model.NIC, 1)
+	}
+	*out = model.VM{
+		ID: v.ID, Name: v.Name, State: v.State, NUMANode: v.NUMA, VCPUs: 1, Ready: model.Yes,
+		CPUKnown: true, NICs: nics[:1],
+	}
+	n := &out.NICs[0]
+	*n = model.NIC{
+		Alias: "ua-net0", MAC: v.MAC, Tap: tap(v), Network: v.Net, Failover: model.FailoverTeaming,
+		FreePort: model.TriOf(!v.NoPort), LinkUp: model.TriOf(!v.TapDown), FDB: w.fdb[v.MAC], Window: w.mirrors[v.MAC],
+	}
+	if v.NoTeaming {
+		n.Failover = model.FailoverNone
+	}
+	if v.hasVF != model.NoVF {
+		n.VF, n.VFOwner = v.hasVF, model.OwnerSluice
+		if v.foreign {
+			n.VFOwner = model.OwnerForeign
+		}
+		if vf := s.FindVF(v.hasVF); vf != nil {
+			vf.Owner, vf.Holder, vf.InGuest = n.VFOwner, v.ID, model.TriOf(v.open)
+		}
+	}
+	w.pictureLoad(out, n, v)
+}
+
+// pictureLoad puts the load on the path that the guest uses.
+func (w *World) pictureLoad(out *model.VM, n *model.NIC, v *VM) {
+	var pps, bytes float64
+	if v.Load != nil && v.State == model.VMRunning {
+		pps, bytes, out.CPU = v.Load.At(w.Now)
+	}
+	known := true
+	if w.Sense != nil {
+		pps, bytes, known = w.Sense(v, pps, bytes)
+	}
+	t := model.Traffic{RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: known, Trusted: known}
+	none := model.Traffic{Source: model.SourceSim, Known: known, Trusted: known}
+	n.Virtio, n.VFPath = t, none
+	if v.open {
+		n.Virtio, n.VFPath = none, t
+		if v.Blind {
+			n.VFPath = model.Traffic{Note: "the guest agent does not answer"}
+		}
+	}
+}
+
+// Copy makes a Snapshot that later calls do not change.
+func Copy(s *model.Snapshot) *model.Snapshot {
+	out := *s
+	out.PFs = append([]model.PF(nil), s.PFs...)
+	out.VMs = append([]model.VM(nil), s.VMs...)
+	for i := range out.VMs {
+		out.VMs[i].NICs = append([]model.NIC(nil), s.VMs[i].NICs...)
+	}
+	return &out
+}

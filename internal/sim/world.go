@@ -1,0 +1,187 @@
+// Package sim is a simulated host in virtual time: PFs, VFs, VMs, a bridge and guests
+// that fail in all the ways real ones do. The loop's own Core runs on it, so what the
+// simulator shows is what the daemon would do. Nothing here reads a clock or draws
+// from randomness that was not passed in.
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// World is the simulated host. Its zero value is an empty host; use AddPF and AddVM.
+type World struct {
+	Now    time.Time
+	Timing Timing
+	// Fail, when set, is asked before a Step takes effect; its error is the Step's result.
+	Fail func(s model.Step) error
+	// Sense, when set, distorts a true load on its way into a Snapshot: noise, lag, blackouts.
+	Sense func(vm *VM, pps, bytes float64) (seenPPS, seenBytes float64, known bool)
+
+	pfs     []*PF
+	vms     []*VM // sorted by ID
+	mirrors map[model.MAC]bool
+	fdb     map[model.MAC]string
+	down    bool // libvirt does not answer
+	bufs    [2]model.Snapshot
+	turn    int
+}
+
+// Timing is how long Steps take.
+type Timing struct {
+	Kernel time.Duration // netlink and sysfs changes
+	Attach time.Duration // libvirt's attach call
+	Guest  time.Duration // until the guest's driver has opened the VF
+	Detach time.Duration // libvirt's detach call
+	Gone   time.Duration // until the guest has let go
+}
+
+// PaperTiming adds up to FlexVF's Table 2: 640 ms to plug, 56 ms to unplug.
+var PaperTiming = Timing{
+	Kernel: time.Millisecond,
+	Attach: 230 * time.Millisecond,
+	Guest:  401 * time.Millisecond,
+	Detach: 10 * time.Millisecond,
+	Gone:   39 * time.Millisecond,
+}
+
+// PF is a simulated physical function with VFs on one network.
+type PF struct {
+	model.PF
+	self map[model.MAC]bool
+}
+
+// VM is a simulated guest with one virtio NIC.
+type VM struct {
+	ID    model.VMID
+	Name  string
+	Group string // for people: a demo's or scenario's load group
+	NUMA  int
+	MAC   model.MAC
+	Net   string
+	State model.VMState
+	Load  Load // true load
+
+	NoTeaming    bool // its NIC has no <teaming>
+	NoPort       bool // it has no free root port
+	NoDriver     bool // the guest has no driver for VFs
+	IgnoreUnplug bool // the guest never lets go of a device
+	Blind        bool // its load on the VF path is unknown
+	TapDown      bool // its virtio path is broken
+
+	hasVF   model.VFID // in the domain
+	foreign bool       // attached by somebody else
+	open    bool       // the guest's driver has it open
+	asked   bool       // an unplug is pending in the guest
+	gone    bool
+}
+
+// Load says what a VM moves at a time, on whichever path.
+type Load interface {
+	At(t time.Time) (pps, bytesPerSecond, cpus float64)
+}
+
+// Constant is a Load that does not change.
+type Constant struct{ PPS, Bytes, CPU float64 }
+
+// At implements Load.
+func (c Constant) At(time.Time) (float64, float64, float64) { return c.PPS, c.Bytes, c.CPU }
+
+// AddPF adds a PF with n VFs of Sluice's pool.
+func (w *World) AddPF(name, network string, n int, numa int) *PF {
+	p := &PF{self: map[model.MAC]bool{}}
+	p.PF = model.PF{
+		Name: name, Index: 2 + len(w.pfs), Driver: "sim", Network: network, NUMANode: numa, LinkUp: true, Speed: 10e9,
+		NumVFs: n, TotalVFs: n, Managed: true, MAC: model.MAC{2, 0xff, 0, 0, 0, byte(len(w.pfs))},
+		Caps:    model.Caps{MaxTxRate: model.Yes, MinTxRate: model.No, VFCounters: model.Yes, Trust: model.Yes},
+		Address: model.PCIAddress(fmt.Sprintf("0000:%02x:00.0", 1+len(w.pfs))),
+	}
+	p.SetNumVFs(n)
+	w.pfs = append(w.pfs, p)
+	slices.SortFunc(w.pfs, func(a, b *PF) int { return strings.Compare(a.Name, b.Name) })
+	return p
+}
+
+// SetNumVFs destroys and makes VFs, as a write to sriov_numvfs does.
+func (p *PF) SetNumVFs(n int) {
+	p.VFs = make([]model.VF, n)
+	for i := range p.VFs {
+		p.VFs[i] = model.VF{
+			ID: model.VFID{PF: p.Name, Index: i}, Driver: "vfio-pci", SpoofCheck: model.Yes, Trust: model.No,
+			Address: model.PCIAddress(fmt.Sprintf("%s:%02x.%d", p.Address[:7], 0x10+i/8, i%8)),
+		}
+	}
+	p.NumVFs = n
+}
+
+// AddVM adds a running VM on a network. Number it from 0; the ID and MAC follow from it.
+func (w *World) AddVM(number int, name, network string, load Load) *VM {
+	v := &VM{
+		ID: model.VMID(fmt.Sprintf("00000000-0000-4000-8000-%012x", number)), Name: name, NUMA: -1,
+		MAC: model.MAC{0x52, 0x54, byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)},
+		Net: network, State: model.VMRunning, Load: load,
+	}
+	i, _ := slices.BinarySearchFunc(w.vms, v.ID, func(a *VM, id model.VMID) int { return strings.Compare(string(a.ID), string(id)) })
+	w.vms = slices.Insert(w.vms, i, v)
+	return v
+}
+
+// Destroy ends a VM at once; the host forgets its tap and gives its VF back as it is.
+func (w *World) Destroy(v *VM) {
+	v.gone, v.open, v.hasVF, v.asked = true, false, model.NoVF, false
+	delete(w.fdb, v.MAC)
+	delete(w.mirrors, v.MAC)
+	w.vms = slices.DeleteFunc(w.vms, func(x *VM) bool { return x == v })
+}
+
+// Reboot restarts the guest: pending unplugs are lost, the VF comes back with its driver.
+func (w *World) Reboot(v *VM) { v.asked = false; v.open = v.hasVF != model.NoVF && !v.NoDriver }
+
+// LoadDriver gives the guest its VF driver; it takes up a VF that is there.
+func (w *World) LoadDriver(v *VM) { v.NoDriver = false; v.open = v.hasVF != model.NoVF }
+
+// AttachForeign lets somebody else attach a VF to a VM.
+func (w *World) AttachForeign(v *VM, id model.VFID) { v.hasVF, v.foreign, v.open = id, true, true }
+
+// LibvirtDown stops or restarts libvirtd: while it is down there are no Snapshots.
+func (w *World) LibvirtDown(down bool) { w.down = down }
+
+// ProcessDied takes back what dies with the daemon's process: its TCX links.
+func (w *World) ProcessDied() { clear(w.mirrors) }
+
+// VMs lists the VMs in order of ID.
+func (w *World) VMs() []*VM { return w.vms }
+
+// PFs lists the PFs in order of name.
+func (w *World) PFs() []*PF { return w.pfs }
+
+// Holds says which VF a VM has, and whether its guest uses it.
+func (v *VM) Holds() (id model.VFID, open bool) { return v.hasVF, v.open }
+
+func (w *World) vm(id model.VMID) *VM {
+	i, ok := slices.BinarySearchFunc(w.vms, id, func(a *VM, id model.VMID) int { return strings.Compare(string(a.ID), string(id)) })
+	if !ok {
+		return nil
+	}
+	return w.vms[i]
+}
+
+func (w *World) pf(name string) *PF {
+	for _, p := range w.pfs {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+func (w *World) vf(id model.VFID) *model.VF {
+	if p := w.pf(id.PF); p != nil && id.Index < len(p.VFs) {
+		return &p.VFs[id.Index]
+	}
+	return nil
+}
