@@ -4,12 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 static const char usage[] =
 	"usage: labprobe send DST PORT PPS SIZE [options]  one way, at a pace\n"
 	"       labprobe ping DST PORT PPS SIZE [options]  round trips to an echo\n"
 	"       labprobe recv PORT [options]               count what comes\n"
 	"       labprobe echo PORT                         return what comes\n"
+	"       labprobe clock [+NS|-NS]                   print, or first move, the clock\n"
+	"       labprobe vfcounters RESOURCE0              an igb PF's counters of its VFs\n"
 	"       labprobe ctl HOST PORT WORD...             talk to a running probe:\n"
 	"           stats | reset (recv) | rate PPS [SIZE] (send, ping) | quit\n"
 	"options: --control PORT  where send and ping take commands (recv: its own port)\n"
@@ -40,6 +43,18 @@ int run_ctl(struct sockaddr_in to, char **words, int n)
 	return 1;
 }
 
+static int run_clock(const char *move)
+{
+	if (move) {
+		long long ns = (long long)real_ns() + atoll(move);
+		struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+		if (clock_settime(CLOCK_REALTIME, &t) < 0)
+			fail("clock_settime");
+	}
+	printf("{\"real_ns\":%llu,\"mono_ns\":%llu}\n", (unsigned long long)real_ns(), (unsigned long long)mono_ns());
+	return 0;
+}
+
 static struct options options(int argc, char **argv, int from)
 {
 	struct options o = {.gap_ms = 100};
@@ -58,6 +73,10 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 	struct sockaddr_in to;
+	if (!strcmp(mode, "clock"))
+		return run_clock(argv[2]);
+	if (argc >= 3 && !strcmp(mode, "vfcounters"))
+		return run_vfcounters(argv[2]);
 	if (argc >= 3 && !strcmp(mode, "recv"))
 		return run_recv((unsigned)atoi(argv[2]), options(argc, argv, 3));
 	if (argc >= 3 && !strcmp(mode, "echo"))

@@ -68,5 +68,6 @@ int run_send(struct sockaddr_in to, double pps, unsigned size, struct options o)
 int run_ping(struct sockaddr_in to, double pps, unsigned size, struct options o);
 int run_recv(unsigned port, struct options o);
 int run_echo(unsigned port);
+int run_vfcounters(const char *path);
 int run_ctl(struct sockaddr_in to, char **words, int n);
 #endif

@@ -1,0 +1,175 @@
+// Labctl builds the lab and runs one for people: `labctl up`, `labctl shell`.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"sluice/lab"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			os.Exit(exit.ExitCode())
+		}
+		fmt.Fprintln(os.Stderr, "labctl:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "labctl",
+		Short:         "An emulated host with SR-IOV, to try things on",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(buildCmd(), upCmd(), downCmd(), runCmd(), guestCmd(), putCmd(), shellCmd(), logsCmd())
+	return root
+}
+
+func buildCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build image and snapshot, unless the cache has them",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return lab.Build(c.Context(), os.Stderr)
+		},
+	}
+}
+
+func upCmd() *cobra.Command {
+	var guests []string
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a lab that stays until `labctl down`",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if h, err := lab.Attach(c.Context()); err == nil {
+				h.Detach()
+				fmt.Fprintln(os.Stderr, "lab: one is up already; `labctl down` ends it")
+				return nil
+			}
+			h, err := lab.Open(c.Context(), lab.Options{Guests: guests, Progress: os.Stderr, Detached: true})
+			if err != nil {
+				return err
+			}
+			h.Detach()
+			fmt.Fprintln(os.Stderr, "lab: up. Next: labctl shell | labctl run CMD | labctl guest VM CMD | labctl down")
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&guests, "guests", []string{"vm1", "vm2"}, "guests to resume; the others stay suspended")
+	return cmd
+}
+
+func downCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "End the lab",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := lab.Attach(c.Context())
+			if err != nil {
+				return err
+			}
+			return h.Close()
+		},
+	}
+}
+
+func runCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:                "run CMD...",
+		Short:              "Run a shell command on the host",
+		Args:               cobra.MinimumNArgs(1),
+		DisableFlagParsing: true,
+		RunE: withHost(func(c *cobra.Command, h *lab.Host, args []string) error {
+			return ssh(c.Context(), h, strings.Join(args, " "))
+		}),
+	}
+}
+
+func guestCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:                "guest VM CMD...",
+		Short:              "Run a shell command in a guest",
+		Args:               cobra.MinimumNArgs(2),
+		DisableFlagParsing: true,
+		RunE: withHost(func(c *cobra.Command, h *lab.Host, args []string) error {
+			out, err := h.GuestExec(c.Context(), args[0], strings.Join(args[1:], " "))
+			fmt.Print(out)
+			return err
+		}),
+	}
+}
+
+func putCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "put FILE PATH",
+		Short: "Copy a file to the host",
+		Args:  cobra.ExactArgs(2),
+		RunE: withHost(func(c *cobra.Command, h *lab.Host, args []string) error {
+			return h.Put(c.Context(), args[0], args[1])
+		}),
+	}
+}
+
+func shellCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "shell",
+		Short: "A shell on the host",
+		Args:  cobra.NoArgs,
+		RunE: withHost(func(c *cobra.Command, h *lab.Host, _ []string) error {
+			return ssh(c.Context(), h, "")
+		}),
+	}
+}
+
+func logsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "logs",
+		Short: "Fetch logs and state of host and guests, and say where they are",
+		Args:  cobra.NoArgs,
+		RunE: withHost(func(c *cobra.Command, h *lab.Host, _ []string) error {
+			err := h.Collect(c.Context())
+			fmt.Println(h.ArtifactDir)
+			return err
+		}),
+	}
+}
+
+func withHost(do func(*cobra.Command, *lab.Host, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		h, err := lab.Attach(c.Context())
+		if err != nil {
+			return err
+		}
+		defer h.Detach()
+		return do(c, h, args)
+	}
+}
+
+// ssh connects this terminal to a command on the host, or to a shell there.
+func ssh(ctx context.Context, h *lab.Host, script string) error {
+	args := h.SSHArgs()
+	if script != "" {
+		args = append(args, script)
+	}
+	cmd := exec.CommandContext(ctx, "ssh", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return cmd.Run()
+}

@@ -1,0 +1,68 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// state is what to ask the host when a test has failed.
+const state = `
+for c in "virsh list --all" "ip -d -s link" "bridge -s fdb" "bridge link" "ip netns exec ext ip -s link" \
+	"cat /proc/interrupts" "top -bn1" "bpftool net" "dmesg"; do
+	echo "=== $c"; timeout 20 $c 2>&1
+done
+for vm in $(virsh list --name --all); do echo "=== $vm"; timeout 20 virsh dumpxml $vm; done
+for vf in /sys/class/net/pf?/device/virtfn*; do
+	echo "$vf $(basename $(readlink $vf)) enable=$(cat $vf/enable) irqs: $(ls $vf/msi_irqs 2>/dev/null | tr '\n' ' ')"
+done`
+
+// Collect copies the logs of the host and its guests, and what state they are
+// in, to ArtifactDir. It takes what it can get: the host may be dead.
+func (h *Host) Collect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	h.saveConsole()
+	out, err := h.Run(ctx, state)
+	os.WriteFile(filepath.Join(h.ArtifactDir, "host-state.txt"), []byte(out), 0o644)
+	return errors.Join(err, h.fetchLogs(ctx))
+}
+
+func (h *Host) fetchLogs(ctx context.Context) error {
+	cmd := h.ssh.command(ctx, "tar -C / --ignore-failed-read -czf - var/log/lab var/log/libvirt "+
+		"$(cd / && ls -d var/log/sluice* var/lib/sluice* run/sluice/*.log* 2>/dev/null) 2>/dev/null")
+	var archive bytes.Buffer
+	cmd.Stdout = &archive
+	if err := cmd.Run(); err != nil && archive.Len() == 0 {
+		return fmt.Errorf("fetch logs: %w", err)
+	}
+	logs := filepath.Join(h.ArtifactDir, "host")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return err
+	}
+	untar := exec.CommandContext(ctx, "tar", "-C", logs, "-xzf", "-")
+	untar.Stdin = &archive
+	return untar.Run()
+}
+
+// saveConsole keeps the console and QEMU's own log, which need no live host.
+func (h *Host) saveConsole() {
+	for _, name := range []string{"console.log", "qemu.log"} {
+		from, err := os.Open(filepath.Join(h.dir, name))
+		if err != nil {
+			continue
+		}
+		to, err := os.Create(filepath.Join(h.ArtifactDir, name))
+		if err == nil {
+			io.Copy(to, from)
+			to.Close()
+		}
+		from.Close()
+	}
+}

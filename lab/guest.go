@@ -1,0 +1,130 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Address is the IPv4 address of a guest, or of ext, ext1, or host (br0).
+func Address(name string) string {
+	switch name {
+	case "host":
+		return "10.9.0.1"
+	case "ext":
+		return "10.9.0.100"
+	case "ext1":
+		return "10.9.1.100"
+	case "vm7":
+		return "10.9.1.17"
+	}
+	return "10.9.0.1" + strings.TrimPrefix(name, "vm")
+}
+
+// MAC is the MAC address of a guest's pair.
+func MAC(vm string) string { return "52:54:00:00:01:0" + strings.TrimPrefix(vm, "vm") }
+
+// Tap is the host's device behind a guest's virtio NIC.
+func Tap(vm string) string { return "tap" + strings.TrimPrefix(vm, "vm") }
+
+// Resume lets a suspended guest run, sets its clock and waits until it answers.
+func (h *Host) Resume(ctx context.Context, vm string) error {
+	if !slices.Contains(AllGuests, vm) {
+		return fmt.Errorf("no guest %q in the lab", vm)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	if _, err := h.Run(ctx, "virsh -q resume "+vm); err != nil {
+		return err
+	}
+	if err := h.awaitAgents(ctx, vm); err != nil {
+		return err
+	}
+	return h.syncGuestClock(ctx, vm)
+}
+
+// Suspend stops a guest's CPU. To the host it stays 'paused': it answers
+// neither its agent nor an unplug.
+func (h *Host) Suspend(ctx context.Context, vm string) error {
+	_, err := h.Run(ctx, "virsh -q suspend "+vm)
+	return err
+}
+
+// awaitAgents waits for both of a guest's agents: a domain that runs may be dead.
+func (h *Host) awaitAgents(ctx context.Context, vm string) error {
+	err := wait(ctx, time.Minute, vm+": the lab's agent", func() (bool, error) {
+		try, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return true, h.agent(vm).do(try, "guest-ping", nil, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return wait(ctx, time.Minute, vm+": guest agent", func() (bool, error) {
+		_, err := h.Run(ctx, "virsh -q qemu-agent-command "+vm+` '{"execute":"guest-ping"}' --timeout 5`)
+		return err == nil, err
+	})
+}
+
+func (h *Host) agent(vm string) *agent {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.agents == nil {
+		h.agents = map[string]*agent{}
+	}
+	a := h.agents[vm]
+	if a == nil {
+		a = &agent{vm: vm, ssh: h.ssh}
+		h.agents[vm] = a
+	}
+	return a
+}
+
+func (h *Host) closeAgents() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.agents {
+		a.mu.Lock()
+		a.drop()
+		a.mu.Unlock()
+	}
+}
+
+// GuestExec runs a shell command inside a guest and returns what it printed. It
+// goes over vsock to an agent of the lab's own: it works whatever the state of
+// the guest's network and of the agent that the software under test talks to.
+func (h *Host) GuestExec(ctx context.Context, vm, command string) (string, error) {
+	return h.agent(vm).exec(ctx, command)
+}
+
+// SetRate sets how much a guest sends to the outside host on its wire, until
+// set again: packets of size bytes of UDP payload. It sends nothing at first.
+func (h *Host) SetRate(ctx context.Context, vm string, pps float64, size int) error {
+	_, err := h.GuestExec(ctx, vm, fmt.Sprintf("labprobe ctl 127.0.0.1 7000 rate %g %d", pps, size))
+	return err
+}
+
+// IgnoreHotplug makes a guest deaf to ACPI hot-plug: it masks the event, so a
+// request to plug or unplug stays pending, as in a guest that is too busy or
+// broken. Undo it with false: the guest then serves what is pending.
+func (h *Host) IgnoreHotplug(ctx context.Context, vm string, ignore bool) error {
+	word := "unmask"
+	if ignore {
+		word = "mask"
+	}
+	_, err := h.GuestExec(ctx, vm, "echo "+word+" >/sys/firmware/acpi/interrupts/gpe01")
+	return err
+}
+
+// StopGuestAgent stops, or with false continues, the guest agent that the
+// software under test talks to. The guest itself goes on.
+func (h *Host) StopGuestAgent(ctx context.Context, vm string, stop bool) error {
+	signal := "CONT"
+	if stop {
+		signal = "STOP"
+	}
+	_, err := h.GuestExec(ctx, vm, fmt.Sprintf("kill -%s $(cat /run/agent.pid)", signal))
+	return err
+}

@@ -1,0 +1,268 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// AllGuests are the guests defined on the host. Keep to two running ones where
+// times or losses count and to four in any case: each costs CPU even when idle.
+var AllGuests = []string{"vm1", "vm2", "vm3", "vm4", "vm5", "vm6", "vm7"}
+
+// Options say how to open a lab.
+type Options struct {
+	// Guests are resumed and answer when Open returns; the others stay
+	// suspended. See [Host.Resume] for later ones.
+	Guests []string
+	// ArtifactDir receives logs. Empty: a new temporary directory.
+	ArtifactDir string
+	// Progress, if not nil, is told what goes on.
+	Progress io.Writer
+	// Detached leaves the host running when this process ends; see [Attach].
+	Detached bool
+}
+
+// Host is the host under test. Its methods may be called concurrently. Every
+// call ends with its context; those without a deadline of their own get one.
+type Host struct {
+	// ArtifactDir is where logs of this lab are.
+	ArtifactDir string
+
+	dir     string // run directory
+	machine *machine
+	ssh     *remote
+	serial  atomic.Int64 // numbers processes and ports
+
+	mu     sync.Mutex
+	agents map[string]*agent
+}
+
+// record is what Attach needs to find a detached host.
+type record struct {
+	Dir, Image, Tree, ArtifactDir string
+	Port, Pid                     int
+}
+
+// Open resumes the host from its snapshot on a disk of its own, building both
+// first if need be, and readies the guests asked for.
+func Open(ctx context.Context, o Options) (*Host, error) {
+	img, err := build(ctx, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	room, err := slot(ctx, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	defer room.Close() // QEMU has it too
+	// Resuming emulated virtualization fails now and then. Retrying the
+	// set-up is fair: no assertion has been made yet.
+	for try := range 3 {
+		var h *Host
+		if h, err = open(ctx, img, o, room); err == nil {
+			return h, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		say(o.Progress, "try %d to set up: %v", try+1, err)
+	}
+	return nil, err
+}
+
+func open(ctx context.Context, img image, o Options, room *os.File) (_ *Host, err error) {
+	start := time.Now()
+	dir, err := os.MkdirTemp("", "sluice-lab-")
+	if err != nil {
+		return nil, err
+	}
+	h := newHost(&machine{image: img.dir, tree: img.tree, dir: dir}, o.ArtifactDir)
+	defer func() {
+		if err != nil {
+			h.Close()
+		}
+	}()
+	if h.ArtifactDir == "" {
+		h.ArtifactDir = filepath.Join(dir, "artifacts")
+	}
+	if err := os.MkdirAll(h.ArtifactDir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := newDisk(ctx, img.tree, img.dir+"/disk.qcow2", "qcow2", dir+"/disk.qcow2"); err != nil {
+		return nil, err
+	}
+	if err := h.machine.start(ctx, img.dir+"/state", o.Detached, room); err != nil {
+		return nil, err
+	}
+	if err := h.resume(ctx); err != nil {
+		return nil, err
+	}
+	h.ssh.port = h.machine.port
+	if err := h.ssh.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := h.syncClock(ctx); err != nil {
+		return nil, err
+	}
+	say(o.Progress, "host resumed in %v", since(start))
+	for _, vm := range o.Guests {
+		if err := h.Resume(ctx, vm); err != nil {
+			return nil, err
+		}
+	}
+	say(o.Progress, "host and %d guests ready after %v", len(o.Guests), since(start))
+	if o.Detached {
+		return h, h.remember()
+	}
+	return h, nil
+}
+
+func newHost(m *machine, artifacts string) *Host {
+	return &Host{
+		ArtifactDir: artifacts,
+		dir:         m.dir,
+		machine:     m,
+		ssh:         &remote{key: m.image + "/key", socket: m.dir + "/ssh", port: m.port},
+		agents:      map[string]*agent{},
+	}
+}
+
+// resume lets the machine run once its state is loaded.
+func (h *Host) resume(ctx context.Context) error {
+	mon, err := dialQMP(ctx, h.dir+"/qmp")
+	if err != nil {
+		return err
+	}
+	defer mon.close()
+	err = wait(ctx, time.Minute, "loading the snapshot", func() (bool, error) {
+		if h.machine.ended() {
+			text, _ := os.ReadFile(h.dir + "/qemu.log")
+			return false, fatal(fmt.Errorf("the snapshot does not load: %s", text))
+		}
+		status, err := mon.status(ctx)
+		return status == "paused", err
+	})
+	if err != nil {
+		return err
+	}
+	return mon.do(ctx, "cont", nil, nil)
+}
+
+// Attach connects to the host that an earlier process opened with
+// [Options.Detached].
+func Attach(ctx context.Context) (*Host, error) {
+	path, err := recordPath()
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errors.New("no lab is up; `labctl up` boots one")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	m := &machine{image: r.Image, tree: r.Tree, dir: r.Dir, port: r.Port, pid: r.Pid}
+	mon, err := dialQMP(ctx, m.dir+"/qmp")
+	if err != nil {
+		os.Remove(path)
+		return nil, fmt.Errorf("the lab that was up has ended: %w", err)
+	}
+	mon.close()
+	h := newHost(m, r.ArtifactDir)
+	// Another process may be attached too.
+	h.ssh.socket = fmt.Sprintf("%s/ssh-%d", m.dir, os.Getpid())
+	return h, h.ssh.connect(ctx)
+}
+
+func (h *Host) remember() error {
+	path, err := recordPath()
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(record{
+		Dir: h.dir, Image: h.machine.image, Tree: h.machine.tree,
+		ArtifactDir: h.ArtifactDir, Port: h.machine.port, Pid: h.machine.pid,
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
+}
+
+func recordPath() (string, error) {
+	cache, err := cacheDir()
+	return filepath.Join(cache, "up.json"), err
+}
+
+// SSHArgs is the argument list of an ssh command to the host, for a shell.
+func (h *Host) SSHArgs() []string { return h.ssh.options() }
+
+// Run runs a shell command on the host and returns what it printed. An exit
+// code other than 0 is an error, which holds what the command complained of.
+func (h *Host) Run(ctx context.Context, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	return h.ssh.run(ctx, command, nil)
+}
+
+// Put copies a local file to the host, with its permissions, replacing what is
+// there even if it is a program that runs.
+func (h *Host) Put(ctx context.Context, local, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	return h.ssh.put(ctx, local, path)
+}
+
+// WriteFile makes a file on the host.
+func (h *Host) WriteFile(ctx context.Context, path, content string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	q := quote(path)
+	_, err := h.ssh.run(ctx, fmt.Sprintf("mkdir -p \"$(dirname %s)\" && cat >%s", q, q), strings.NewReader(content))
+	return err
+}
+
+// Detach leaves the host running and lets go of it.
+func (h *Host) Detach() {
+	h.closeAgents()
+	if h.ssh.close != nil {
+		h.ssh.close()
+	}
+}
+
+// Close ends the host. What it left in ArtifactDir stays.
+func (h *Host) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	h.Detach()
+	var err error
+	if h.machine.pid != 0 {
+		err = h.machine.stop(ctx)
+	}
+	if h.machine.done == nil {
+		if path, perr := recordPath(); perr == nil {
+			os.Remove(path)
+		}
+	}
+	if h.ArtifactDir != filepath.Join(h.dir, "artifacts") {
+		h.saveConsole()
+		os.RemoveAll(h.dir)
+	} else {
+		os.Remove(h.dir + "/disk.qcow2")
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+const (
+	memory      = "4G"
+	kernelFlags = "console=ttyS0 quiet loglevel=4 panic=-1 intel_iommu=on iommu=pt mitigations=off " +
+		"nowatchdog random.trust_cpu=on tsc=reliable no_timer_check " +
+		"iomem=relaxed" // lets VFCounters map the PF's registers
+)
+
+// machine is the QEMU process that is the host under test.
+type machine struct {
+	image string // directory of the built image
+	tree  string // root file system that holds QEMU
+	dir   string // run directory: sockets, disk, console
+	port  int    // of ssh, on the loopback device
+	pid   int
+	done  chan struct{} // closed when QEMU has ended; nil if it is not our child
+}
+
+// qemu prepares a program of the root file system, run by that system's own
+// loader: the machine needs no QEMU, and its version is always the lab's.
+func qemu(tree, program string, args ...string) *exec.Cmd {
+	lib := filepath.Join(tree, "usr/lib/x86_64-linux-gnu")
+	loader := []string{"--library-path", lib + ":" + lib + "/pulseaudio", filepath.Join(tree, "usr/bin", program)}
+	cmd := exec.Command(filepath.Join(tree, "lib64/ld-linux-x86-64.so.2"), append(loader, args...)...)
+	cmd.Env = append(os.Environ(), "QEMU_MODULE_DIR="+lib+"/qemu")
+	return cmd
+}
+
+// newDisk makes a copy-on-write disk over base.
+func newDisk(ctx context.Context, tree, base, format, path string) error {
+	cmd := qemu(tree, "qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", format, path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("make disk: %w: %s", err, out)
+	}
+	return ctx.Err()
+}
+
+func (m *machine) args(state string) []string {
+	share := func(path string) string { return filepath.Join(m.tree, "usr", path) }
+	args := []string{
+		"-L", share("share/qemu"), "-L", share("share/seabios"), "-L", share("lib/ipxe/qemu"),
+		"-name", "sluice-lab", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		// One CPU: emulated virtualization does not survive two.
+		"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,+svm", "-smp", "1", "-m", memory,
+		"-machine", "q35,kernel-irqchip=off", "-device", "intel-iommu,intremap=on,caching-mode=on",
+		"-kernel", m.image + "/vmlinuz", "-initrd", m.image + "/initrd", "-append", kernelFlags,
+		"-chardev", "file,id=console,append=on,path=" + m.dir + "/console.log", "-serial", "chardev:console",
+		"-qmp", "unix:" + m.dir + "/qmp,server=on,wait=off",
+		// Nothing on a lab's disk outlives it.
+		"-drive", "if=none,id=disk,format=qcow2,cache=unsafe,discard=unmap,file=" + m.dir + "/disk.qcow2",
+		"-device", "virtio-blk-pci,drive=disk", "-device", "virtio-rng-pci",
+		"-netdev", fmt.Sprintf("user,id=mgmt,hostfwd=tcp:127.0.0.1:%d-:22", m.port),
+		"-device", "virtio-net-pci,netdev=mgmt,mac=52:54:00:ff:00:01,romfile=",
+	}
+	// Each PF shares a hub, its wire, with the NIC of an outside host.
+	for i := 1; i <= 2; i++ {
+		args = append(args,
+			"-netdev", fmt.Sprintf("hubport,hubid=%d,id=wire%d", i, i),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=wire%d,mac=52:54:00:ee:00:%02d,romfile=", i, i),
+			"-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d,slot=%d", i, i, i),
+			"-netdev", fmt.Sprintf("hubport,hubid=%d,id=pf%d", i, i),
+			"-device", fmt.Sprintf("igb,bus=port%d,id=igb%d,netdev=pf%d,mac=52:54:00:aa:00:%02d,romfile=", i, i, i, i))
+	}
+	if state != "" {
+		args = append(args, "-incoming", "file:"+state)
+	}
+	return args
+}
+
+// start runs QEMU. A detached machine outlives this process; any other dies
+// with it, however it ends. QEMU keeps slot open, so that the lock on it lasts
+// as long as the machine.
+func (m *machine) start(ctx context.Context, state string, detached bool, slot *os.File) error {
+	var err error
+	// The port is free now, but another may take it before QEMU does.
+	for range 5 {
+		if m.port, err = freePort(); err != nil {
+			return err
+		}
+		if err = m.launch(ctx, state, detached, slot); err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+func (m *machine) launch(ctx context.Context, state string, detached bool, slot *os.File) error {
+	os.Remove(m.dir + "/qmp")
+	cmd := qemu(m.tree, "qemu-system-x86_64", m.args(state)...)
+	log, err := os.Create(m.dir + "/qemu.log")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if slot != nil {
+		cmd.ExtraFiles = []*os.File{slot}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: detached}
+	if !detached {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	started := make(chan error, 1)
+	m.done = make(chan struct{})
+	go func() {
+		// The death signal is sent when the thread that forked ends, so
+		// this thread has to last as long as QEMU.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(m.done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	m.pid = cmd.Process.Pid
+	return wait(ctx, 30*time.Second, "QEMU's monitor", func() (bool, error) {
+		select {
+		case <-m.done:
+			text, _ := os.ReadFile(log.Name())
+			return false, fatal(fmt.Errorf("qemu ended at once: %s", text))
+		default:
+		}
+		_, err := os.Stat(m.dir + "/qmp")
+		return err == nil, err
+	})
+}
+
+// stop ends QEMU without shutting anything down: the disk is thrown away.
+func (m *machine) stop(ctx context.Context) error {
+	mon, err := dialQMP(ctx, m.dir+"/qmp")
+	if err == nil {
+		err = mon.do(ctx, "quit", nil, nil)
+		mon.close()
+	}
+	if m.done == nil {
+		return err
+	}
+	select {
+	case <-m.done:
+		return nil
+	case <-time.After(10 * time.Second):
+	case <-ctx.Done():
+	}
+	syscall.Kill(m.pid, syscall.SIGKILL)
+	<-m.done
+	return errors.Join(errors.New("qemu did not quit and was killed"), err)
+}
+
+// ended tells whether QEMU is known to be gone.
+func (m *machine) ended() bool {
+	if m.done == nil {
+		return false
+	}
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,139 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Proc is a program that runs on the host. What it prints goes to the file Log
+// in the lab's ArtifactDir.
+type Proc struct {
+	Log string
+
+	host *Host
+	pid  string // file on the host that names its process group
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+var unfit = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
+// Start starts a shell command on the host and returns at once. It runs until
+// it ends, is stopped, or the lab is closed; ctx bounds the start only.
+func (h *Host) Start(ctx context.Context, command string) (*Proc, error) {
+	words := unfit.ReplaceAllString(command, "-")
+	return h.start(ctx, fmt.Sprintf("%03d-%s.log", h.serial.Add(1), strings.Trim(words[:min(len(words), 40)], "-")), command)
+}
+
+func (h *Host) start(ctx context.Context, name, command string) (*Proc, error) {
+	p := &Proc{
+		Log:  filepath.Join(h.ArtifactDir, name),
+		host: h,
+		pid:  "/run/lab/" + name + ".pid",
+		done: make(chan struct{}),
+	}
+	log, err := os.Create(p.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	// A session of its own, so that a signal reaches all that it starts.
+	script := fmt.Sprintf("exec setsid -w bash -c %s", quote(fmt.Sprintf("echo $$ >%s; %s", quote(p.pid), command)))
+	p.cmd = h.ssh.command(context.WithoutCancel(ctx), script)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, ctx.Err()
+}
+
+// Output is what the program has printed so far.
+func (p *Proc) Output() (string, error) {
+	data, err := os.ReadFile(p.Log)
+	return string(data), err
+}
+
+// AwaitOutput waits until the program has printed text.
+func (p *Proc) AwaitOutput(ctx context.Context, limit time.Duration, text string) error {
+	return wait(ctx, limit, fmt.Sprintf("%q in %s", text, p.Log), func() (bool, error) {
+		out, err := p.Output()
+		if err == nil && strings.Contains(out, text) {
+			return true, nil
+		}
+		select {
+		case <-p.done:
+			return false, fatal(fmt.Errorf("%s: ended without printing %q", p.Log, text))
+		default:
+			return false, err
+		}
+	})
+}
+
+// Running tells whether the program has not ended yet.
+func (p *Proc) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Wait waits for the program's end and returns how it ended: nil for exit code
+// 0, else an *exec.ExitError.
+func (p *Proc) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Signal sends a signal, such as TERM, HUP or KILL, to the program and all its
+// children.
+func (p *Proc) Signal(ctx context.Context, signal string) error {
+	_, err := p.host.Run(ctx, fmt.Sprintf("kill -%s -- -$(cat %s)", signal, quote(p.pid)))
+	return err
+}
+
+// Stop asks the program to end, and after ten seconds makes it. It returns how
+// the program ended; being ended by the signal itself is no error.
+func (p *Proc) Stop(ctx context.Context) error {
+	if !p.Running() {
+		return p.err
+	}
+	if err := p.Signal(ctx, "TERM"); err != nil && p.Running() {
+		return err
+	}
+	select {
+	case <-p.done:
+	case <-time.After(10 * time.Second):
+		p.Signal(ctx, "KILL")
+		select {
+		case <-p.done:
+		case <-time.After(10 * time.Second):
+			return fmt.Errorf("%s: does not die", p.Log)
+		}
+		return fmt.Errorf("%s: ignored TERM and was killed", p.Log)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var exit *exec.ExitError
+	if errors.As(p.err, &exit) && (exit.ExitCode() == 143 || exit.ExitCode() == 255) {
+		return nil
+	}
+	return p.err
+}

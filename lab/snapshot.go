@@ -1,0 +1,126 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const bootTries = 4 // of a guest: under emulation one dies at boot now and then
+
+// snapshot boots the host and every guest once, suspends the guests and saves
+// the machine, to disk.qcow2 and state in the image's directory. Tests resume
+// from there: a boot takes minutes, a resume seconds.
+func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
+	start := time.Now()
+	// Socket paths have to be short, and the cache's name may not be.
+	dir, err := os.MkdirTemp("", "sluice-lab-build-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w (console and logs: %s)", err, dir)
+		} else {
+			os.RemoveAll(dir)
+		}
+	}()
+	h := &Host{
+		machine: &machine{image: img.dir, tree: img.tree, dir: dir},
+		dir:     dir,
+		ssh:     &remote{key: img.dir + "/key", socket: dir + "/ssh"},
+	}
+	if err := newDisk(ctx, img.tree, "disk.img", "raw", img.dir+"/disk.qcow2"); err != nil {
+		return err
+	}
+	if err := os.Symlink(img.dir+"/disk.qcow2", dir+"/disk.qcow2"); err != nil {
+		return err
+	}
+	say(progress, "booting the host")
+	if err := h.machine.start(ctx, "", false, nil); err != nil {
+		return err
+	}
+	defer h.machine.stop(context.WithoutCancel(ctx))
+	if err := h.awaitBoot(ctx); err != nil {
+		return err
+	}
+	h.ssh.port = h.machine.port
+	if err := h.ssh.connect(ctx); err != nil {
+		return err
+	}
+	defer h.ssh.close()
+	say(progress, "host is up after %v", since(start))
+	for _, vm := range AllGuests {
+		began := time.Now()
+		if err := h.bootGuest(ctx, vm, progress); err != nil {
+			return err
+		}
+		say(progress, "%s booted in %v", vm, since(began))
+	}
+	if _, err := h.Run(ctx, "sync; echo 3 >/proc/sys/vm/drop_caches"); err != nil {
+		return err
+	}
+	mon, err := dialQMP(ctx, dir+"/qmp")
+	if err != nil {
+		return err
+	}
+	defer mon.close()
+	if err := mon.save(ctx, img.dir+"/state"); err != nil {
+		return err
+	}
+	say(progress, "snapshot made, %v in all", since(start))
+	return nil
+}
+
+func (h *Host) awaitBoot(ctx context.Context) error {
+	console := filepath.Join(h.dir, "console.log")
+	return wait(ctx, 5*time.Minute, "boot of the host ("+console+")", func() (bool, error) {
+		if h.machine.ended() {
+			return false, fatal(fmt.Errorf("the host died while booting, see %s", console))
+		}
+		text, err := os.ReadFile(console)
+		return bytes.Contains(text, []byte("LAB READY")), err
+	})
+}
+
+// bootGuest boots a guest to answering agents, and suspends it.
+func (h *Host) bootGuest(ctx context.Context, vm string, progress io.Writer) error {
+	var err error
+	for try := range bootTries {
+		if try > 0 {
+			say(progress, "%s did not boot, once more: %v", vm, err)
+			h.Run(ctx, "virsh -q destroy "+vm)
+		}
+		if err = h.tryBoot(ctx, vm); err == nil {
+			_, err = h.Run(ctx, "virsh -q suspend "+vm)
+			return err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+func (h *Host) tryBoot(ctx context.Context, vm string) error {
+	if _, err := h.Run(ctx, fmt.Sprintf("rm -f /var/log/lab/%s.console; virsh -q start %s", vm, vm)); err != nil {
+		return err
+	}
+	err := wait(ctx, 3*time.Minute, "boot of "+vm, func() (bool, error) {
+		out, err := h.Run(ctx, fmt.Sprintf("virsh domstate %s; grep 'GUEST UP' /var/log/lab/%s.console || true", vm, vm))
+		if err == nil && bytes.Contains([]byte(out), []byte("shut off")) {
+			return false, fatal(fmt.Errorf("%s died while booting", vm))
+		}
+		return bytes.Contains([]byte(out), []byte("GUEST UP")), err
+	})
+	if err != nil {
+		return err
+	}
+	return h.awaitAgents(ctx, vm)
+}
+
+func since(t time.Time) time.Duration { return time.Since(t).Round(100 * time.Millisecond) }
