@@ -1,0 +1,197 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// checker looks at values that each are well formed for what does not fit together.
+type checker struct {
+	*Config
+	d *decoder
+}
+
+// check fills in what depends on other keys and complains about what contradicts.
+func check(c *Config, known Known, d *decoder) {
+	k := checker{Config: c, d: d}
+	k.policy(known)
+	k.times()
+	k.pfs()
+	k.vms()
+	k.paths()
+	k.libvirt()
+	k.listen()
+}
+
+// at complains at a key's own place, once.
+func (k checker) at(key, text, remedy string) {
+	if !k.d.bad[key] {
+		k.d.complain(k.pos[key], key, text, remedy)
+	}
+}
+
+// good says whether a key was set and its value could be read.
+func (k checker) good(key string) bool {
+	_, set := k.pos[key]
+	return set && !k.d.bad[key]
+}
+
+func (k checker) policy(known Known) {
+	if known.Policies == nil {
+		return
+	}
+	params, ok := known.Policies[k.Policy]
+	if !ok {
+		var list []string
+		for name := range known.Policies {
+			list = append(list, name)
+		}
+		k.at("policy", fmt.Sprintf("unknown policy %q", shorten(k.Policy)), suggest(k.Policy, list))
+		return
+	}
+	for name := range k.Params {
+		if !slices.Contains(params, name) {
+			k.at("params."+name, "policy "+k.Policy+" has no such parameter", suggest(name, params))
+		}
+	}
+}
+
+// times compares those that only make sense in one order. A key that was left at its
+// default is never the one to blame.
+func (k checker) times() {
+	k.order("interval", int64(k.Interval), "sample", int64(k.Sample))
+	k.order("moves.backoff_max", int64(k.Moves.BackoffMax), "moves.backoff", int64(k.Moves.Backoff))
+	k.order("guest_agent.every", int64(k.GuestAgent.Every), "guest_agent.timeout", int64(k.GuestAgent.Timeout))
+}
+
+func (k checker) order(large string, l int64, small string, s int64) {
+	if l >= s || k.d.bad[large] || k.d.bad[small] {
+		return
+	}
+	if k.good(large) {
+		k.at(large, "is shorter than "+small, "raise it or lower "+small)
+		return
+	}
+	k.at(small, "is longer than "+large, "lower it or set "+large)
+}
+
+// ifName is what Linux takes as an interface name, less what no one uses.
+var ifName = regexp.MustCompile(`^[A-Za-z0-9_.@:-]{1,15}$`)
+
+func (k checker) pfs() {
+	seen := map[string]string{}
+	for i := range k.PFs {
+		pf := &k.PFs[i]
+		key := fmt.Sprintf("pfs[%d]", i)
+		if _, set := k.pos[key+".vfs"]; !set {
+			pf.VFs.All = true
+		}
+		if !k.good(key + ".name") {
+			continue
+		}
+		if !ifName.MatchString(pf.Name) {
+			k.at(key+".name", fmt.Sprintf("%q is no interface name", shorten(pf.Name)), "take one from `ip link`")
+		}
+		k.unique(seen, pf.Name, key+".name", "PF")
+	}
+}
+
+// unique complains when an earlier entry has the same name.
+func (k checker) unique(seen map[string]string, name, key, what string) {
+	first, twice := seen[name]
+	if twice {
+		k.at(key, fmt.Sprintf("%s %q has an entry already, at %s", what, shorten(name), k.pos[first]), "merge the two")
+		return
+	}
+	seen[name] = key
+}
+
+// uuid is the form libvirt prints.
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+func (k checker) vms() {
+	seen := map[string]string{}
+	for i := range k.VMs {
+		vm := &k.VMs[i]
+		key := fmt.Sprintf("vms[%d]", i)
+		if uuid.MatchString(vm.Match) {
+			vm.Match = strings.ToLower(vm.Match)
+		}
+		if k.good(key + ".match") {
+			k.match(vm.Match, key+".match", seen)
+		}
+		k.vm(vm, key)
+	}
+}
+
+func (k checker) match(pattern, key string, seen map[string]string) {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+		k.at(key, fmt.Sprintf("%q is no pattern", shorten(pattern)), "write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice")
+		return
+	}
+	k.unique(seen, pattern, key, "a rule for VM")
+}
+
+func (k checker) vm(vm *VM, key string) {
+	if vm.Pin && vm.Forbid {
+		k.at(key+".forbid", "contradicts pin", "keep one of the two")
+	}
+	if over(vm.Guarantee.Bits, vm.Limit.Bits) || over(vm.Guarantee.Packets, vm.Limit.Packets) {
+		k.at(key+".guarantee", fmt.Sprintf("%s is above the limit of %s", vm.Guarantee, vm.Limit), "raise the limit or lower the guarantee")
+	}
+}
+
+// over says whether a guarantee passes a limit that is set.
+func over(guarantee, limit uint64) bool { return limit > 0 && guarantee > limit }
+
+// maxSocket is the longest path that fits a unix socket's address.
+const maxSocket = 107
+
+func (k checker) paths() {
+	k.absolute("state_dir", k.StateDir)
+	k.absolute("api.socket", k.API.Socket)
+	if len(k.API.Socket) > maxSocket {
+		k.at("api.socket", fmt.Sprintf("is longer than the %d bytes a socket's path may have", maxSocket), "choose a shorter path")
+	}
+}
+
+func (k checker) absolute(key, p string) {
+	if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
+		k.at(key, fmt.Sprintf("%q is not a full path", shorten(p)), "write it from / on, without '..', '//' or a final '/'")
+	}
+}
+
+// libvirt refuses other hosts: the VFs that Sluice moves are this one's.
+func (k checker) libvirt() {
+	u, err := url.Parse(k.Libvirt.URI)
+	switch {
+	case err != nil || u.Scheme == "":
+		k.at("libvirt.uri", fmt.Sprintf("%q is no libvirt URI", shorten(k.Libvirt.URI)), "write qemu:///system")
+	case u.Host != "":
+		k.at("libvirt.uri", fmt.Sprintf("names another host, %q", shorten(u.Host)), "run Sluice on that host and write qemu:///system")
+	}
+}
+
+func (k checker) listen() {
+	if k.API.Listen == "" {
+		return
+	}
+	host, port, err := net.SplitHostPort(k.API.Listen)
+	n, perr := strconv.ParseUint(port, 10, 16)
+	if err != nil || perr != nil || n == 0 || !hostOK(host) {
+		k.at("api.listen", fmt.Sprintf("%q is no address to listen on", shorten(k.API.Listen)), "write an IP address and port, such as 127.0.0.1:9178")
+	}
+}
+
+func hostOK(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return host == "" || host == "localhost" || err == nil
+}

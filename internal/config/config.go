@@ -1,0 +1,132 @@
+package config
+
+import (
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Config is sluice.yaml with the defaults filled in. It is not changed after Load.
+//
+// The tags are the single source of what the loader accepts and of the table in
+// docs/config.md: yaml is the key, min and max the accepted range, enum the accepted
+// words, doc the meaning.
+type Config struct {
+	Mode       model.Mode    `yaml:"mode" enum:"observe|enforce" doc:"'observe' changes nothing and says what it would do; 'enforce' moves VFs"`
+	Sample     time.Duration `yaml:"sample" min:"100ms" max:"1m" doc:"time between two looks at the host"`
+	Policy     string        `yaml:"policy" doc:"who gets the VFs: the name of a placement policy"`
+	Interval   time.Duration `yaml:"interval" min:"1s" max:"24h" doc:"time between two rounds of policies that work in rounds"`
+	Params     model.Params  `yaml:"params" doc:"parameters of the policy, a number each; unset ones keep its default"`
+	PFs        []PF          `yaml:"pfs" doc:"the physical functions whose VFs Sluice may hand out; fragments add to the list"`
+	VMs        []VM          `yaml:"vms" doc:"wishes for single VMs; for each field the first rule that matches and sets it wins; fragments add to the list"`
+	Moves      Moves         `yaml:"moves" doc:"how VFs are moved"`
+	Libvirt    Libvirt       `yaml:"libvirt" doc:"the hypervisor"`
+	GuestAgent GuestAgent    `yaml:"guest_agent" doc:"what to ask the QEMU guest agent, where the host cannot count by itself"`
+	API        API           `yaml:"api" doc:"how to reach the daemon"`
+	StateDir   string        `yaml:"state_dir" doc:"directory of the journal"`
+	Log        Log           `yaml:"log" doc:"the log of the daemon on standard error"`
+
+	files []string
+	pos   map[string]Pos
+}
+
+// PF names one physical function and the VFs of it that are Sluice's to hand out.
+type PF struct {
+	Name    string `yaml:"name" need:"yes" doc:"network interface of the PF"`
+	VFs     VFSet  `yaml:"vfs" doc:"indices such as '0-3,6', or 'all'"`
+	Network string `yaml:"network" doc:"bridge or label of the network it leads to; unset: the bridge the PF is a port of"`
+}
+
+// VM is one rule for the VMs whose name or UUID matches.
+type VM struct {
+	Match     string         `yaml:"match" need:"yes" doc:"shell pattern on the name of the VM, or a UUID"`
+	Pin       bool           `yaml:"pin" doc:"always give it a VF"`
+	Forbid    bool           `yaml:"forbid" doc:"never give it a VF"`
+	Weight    float64        `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies its score; unset: 1"`
+	Priority  int            `yaml:"priority" min:"-1000" max:"1000" doc:"a higher one goes first, whatever the score; unset: 0"`
+	Class     string         `yaml:"class" doc:"a name for a group of VMs, shown beside them"`
+	Failover  model.Failover `yaml:"failover" enum:"bond|teaming" doc:"how the guest falls back to virtio; unset: what the XML in libvirt shows"`
+	Guarantee Rate           `yaml:"guarantee" doc:"rate it may always send; read and checked, **not enforced in this version**"`
+	Limit     Rate           `yaml:"limit" doc:"rate it may never exceed; read and checked, **not enforced in this version**"`
+}
+
+// Moves bounds how VFs are moved.
+type Moves struct {
+	Parallel      int           `yaml:"parallel" min:"1" max:"64" doc:"VMs that may have a move under way at a time"`
+	Retries       int           `yaml:"retries" min:"0" max:"20" doc:"further tries of a failed step before the move is given up"`
+	PlugTimeout   time.Duration `yaml:"plug_timeout" min:"1s" max:"10m" doc:"deadline of a plug, from attach until the guest uses the VF"`
+	UnplugTimeout time.Duration `yaml:"unplug_timeout" min:"1s" max:"10m" doc:"deadline of an unplug, from detach until the device is gone"`
+	Backoff       time.Duration `yaml:"backoff" min:"1s" max:"24h" doc:"pause for a VM after its first failed move; doubles each time"`
+	BackoffMax    time.Duration `yaml:"backoff_max" min:"1s" max:"24h" doc:"longest pause"`
+}
+
+// Libvirt says which hypervisor.
+type Libvirt struct {
+	URI string `yaml:"uri" doc:"libvirt connection; must be that of this host"`
+}
+
+// GuestAgent bounds the use of the QEMU guest agent.
+type GuestAgent struct {
+	Enabled bool          `yaml:"enabled" doc:"ask it at all; without it, VFs of drivers that do not count show no load"`
+	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"30s" doc:"longest wait for one answer"`
+	Every   time.Duration `yaml:"every" min:"1s" max:"10m" doc:"time between two questions to one guest"`
+}
+
+// API says how to reach the daemon.
+type API struct {
+	Socket string `yaml:"socket" doc:"unix socket; root may change things through it, the group may read"`
+	Group  string `yaml:"group" doc:"group that may read; empty: root only"`
+	Listen string `yaml:"listen" doc:"TCP address such as '127.0.0.1:9178' for a read-only API and metrics; empty: none"`
+}
+
+// Log says what to log and how.
+type Log struct {
+	Level  string `yaml:"level" enum:"debug|info|warn|error" doc:"least severe level that is logged"`
+	Format string `yaml:"format" enum:"text|json" doc:"'text' for people, 'json' for programs"`
+}
+
+// Default is the configuration of an empty sluice.yaml. Its result is the caller's.
+func Default() *Config {
+	return &Config{
+		Mode:     model.ModeObserve,
+		Sample:   time.Second,
+		Policy:   "activity",
+		Interval: 300 * time.Second,
+		Moves: Moves{
+			Parallel: 4, Retries: 3,
+			PlugTimeout: 30 * time.Second, UnplugTimeout: 30 * time.Second,
+			Backoff: 30 * time.Second, BackoffMax: 30 * time.Minute,
+		},
+		Libvirt:    Libvirt{URI: "qemu:///system"},
+		GuestAgent: GuestAgent{Enabled: true, Timeout: 2 * time.Second, Every: 5 * time.Second},
+		API:        API{Socket: "/run/sluice/sluice.sock", Group: "sluice"},
+		StateDir:   "/var/lib/sluice",
+		Log:        Log{Level: "info", Format: "text"},
+		pos:        map[string]Pos{},
+	}
+}
+
+// Files are the files it was read from, in the order in which they were read.
+func (c *Config) Files() []string { return c.files }
+
+// Rules are the part of the configuration that placement reads.
+func (c *Config) Rules() model.Rules {
+	r := model.Rules{Policy: c.Policy, Interval: c.Interval, Params: c.Params}
+	for _, v := range c.VMs {
+		r.VMs = append(r.VMs, model.VMRule{
+			Match: v.Match, Pin: v.Pin, Forbid: v.Forbid, Weight: v.Weight,
+			Priority: v.Priority, Class: v.Class, Failover: v.Failover,
+		})
+	}
+	return r
+}
+
+// PF returns the entry with that name, or nil when the config does not list it.
+func (c *Config) PF(name string) *PF {
+	for i := range c.PFs {
+		if c.PFs[i].Name == name {
+			return &c.PFs[i]
+		}
+	}
+	return nil
+}

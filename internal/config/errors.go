@@ -1,0 +1,142 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pos is a place in a file; line and column count from 1.
+type Pos struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Col  int    `json:"column"`
+}
+
+// String prints the place in the form compilers use, or the file alone where no
+// line is known.
+func (p Pos) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
+}
+
+// Error is one complaint about one place of the configuration.
+type Error struct {
+	Pos    Pos    `json:"pos"`
+	Key    string `json:"key,omitempty"` // the key's path, for example "vms[2].weight"
+	Text   string `json:"text"`
+	Remedy string `json:"remedy,omitempty"` // what to write or do instead
+	cause  error
+}
+
+// Error prints place, complaint and remedy on one line.
+func (e *Error) Error() string {
+	s := e.Pos.String() + ": "
+	if e.Key != "" {
+		s += e.Key + ": "
+	}
+	s += e.Text
+	if e.Remedy != "" {
+		s += "; " + e.Remedy
+	}
+	return s
+}
+
+// Unwrap returns what the operating system said, where it did.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Errors returns every complaint inside an error of this package, in order of place.
+func Errors(err error) []*Error {
+	var one *Error
+	if err == nil {
+		return nil
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*Error
+		for _, e := range many.Unwrap() {
+			all = append(all, Errors(e)...)
+		}
+		return all
+	}
+	if errors.As(err, &one) {
+		return []*Error{one}
+	}
+	return nil
+}
+
+// join sorts the complaints by place, files in the order given, and makes one error of them.
+func join(errs []*Error, files []string) error {
+	slices.SortStableFunc(errs, func(a, b *Error) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(files, a.Pos.File), slices.Index(files, b.Pos.File)),
+			cmp.Compare(a.Pos.Line, b.Pos.Line),
+			cmp.Compare(a.Pos.Col, b.Pos.Col),
+		)
+	})
+	list := make([]error, len(errs))
+	for i, e := range errs {
+		list[i] = e
+	}
+	return errors.Join(list...)
+}
+
+// suggest is the remedy for a word that is none of the known ones: the closest, or
+// all of them where none is close.
+func suggest(word string, known []string) string {
+	if best := closest(word, known); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	if len(known) == 0 {
+		return ""
+	}
+	sorted := slices.Sorted(slices.Values(known))
+	return "known here: " + strings.Join(sorted, ", ")
+}
+
+// closest is the known word within a third of its length in edits, or "".
+func closest(word string, known []string) string {
+	if len(word) > maxWord {
+		return ""
+	}
+	best, least := "", 0
+	for _, k := range slices.Sorted(slices.Values(known)) {
+		d := distance(strings.ToLower(word), strings.ToLower(k))
+		if d <= max(1, len(k)/3) && (best == "" || d < least) {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// maxWord bounds the work of a comparison: a longer word is no typing error.
+const maxWord = 64
+
+// distance counts the insertions, deletions, replacements and swaps of neighbours
+// that make b of a.
+func distance(a, b string) int {
+	var before []int
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

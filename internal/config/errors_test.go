@@ -1,0 +1,130 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Every complaint a person can provoke, as they read it.
+func TestComplaints(t *testing.T) {
+	known := Known{Policies: map[string][]string{"activity": {"hold", "tau"}, "fair": nil}}
+	for _, tc := range []struct{ name, text, want string }{
+		{"unknown key", "intervall: 300s", `s:1:1: unknown key "intervall"; did you mean "interval"?`},
+		{"unknown key, none close", "log: {colour: red}", `s:1:7: unknown key "log.colour"; known here: format, level`},
+		{"unknown key in list", "vms:\n  - match: a\n    wieght: 2", `s:3:5: unknown key "vms[0].wieght"; did you mean "weight"?`},
+		{"duplicate key", "mode: observe\nmode: enforce", `s:2:1: mode: set twice, first at s:1:1; keep one of them`},
+		{"duplicate section", "log: {level: info}\nlog: {format: json}", `s:2:1: log: set twice, first at s:1:1; keep one of them`},
+		{"duplicate in list", "pfs: [{name: a, name: b}]", `s:1:17: pfs[0].name: set twice, first at s:1:8; keep one of them`},
+		{"bad word", "mode: enfroce", `s:1:7: mode: "enfroce" is none of observe, enforce; did you mean "enforce"?`},
+		{"bad level", "log: {level: loud}", `s:1:14: log.level: "loud" is none of debug, info, warn, error; known here: debug, error, info, warn`},
+		{"duration without unit", "interval: 300", `s:1:11: interval: "300" has no unit; write 300s for seconds, 300m for minutes or 300ms for milliseconds`},
+		{"no duration", "sample: soon", `s:1:9: sample: "soon" is no duration; write a number with its unit, such as 500ms, 30s, 5m or 2h`},
+		{"negative duration", "sample: -1s", `s:1:9: sample: "-1s" is no duration; write a number with its unit, such as 500ms, 30s, 5m or 2h`},
+		{"duration out of range", "sample: 1us", `s:1:9: sample: "1us" is out of range; write a value from 100ms to 1m`},
+		{"number out of range", "moves: {parallel: 0}", `s:1:19: moves.parallel: "0" is out of range; write a value from 1 to 64`},
+		{"no number", "moves: {parallel: 4s}", `s:1:19: moves.parallel: "4s" is no whole number; write digits only, without a unit`},
+		{"weight zero", "vms: [{match: a, weight: 0}]", `s:1:26: vms[0].weight: "0" is out of range; write a value from 0.001 to 1000`},
+		{"nan", "params: {tau: .nan}", `s:1:15: params.tau: ".nan" is no number; write a number such as 2 or 0.5, without a unit`},
+		{"param is text", "params: {tau: 10s}", `s:1:15: params.tau: "10s" is no number; write a number such as 2 or 0.5, without a unit`},
+		{"no bool", "guest_agent: {enabled: yes}", `s:1:24: guest_agent.enabled: "yes" is neither true nor false; write true or false`},
+		{"number for text", "vms: [{match: 17}]", `s:1:15: vms[0].match: "17" is not text; put it in quotes: "17"`},
+		{"no value", "policy:", `s:1:1: policy: has no value; give it one or remove the key`},
+		{"control characters", `policy: "a\nb"`, `s:1:9: policy: "a\nb" has line breaks or control characters; write it on one line`},
+		{"rate without unit", "vms: [{match: a, limit: 10}]", `s:1:25: vms[0].limit: "10" has no unit; write 10Mbit, 10Gbit or 10kpps`},
+		{"rate in bytes", "vms: [{match: a, limit: 10GB}]", `s:1:25: vms[0].limit: "10GB" has an unknown unit; rates are in bit, kbit, Mbit, Gbit or Tbit a second, packets in pps, kpps or Mpps`},
+		{"rate in Gbps", "vms: [{match: a, limit: 10Gbps}]", `s:1:25: vms[0].limit: "10Gbps" has an unknown unit; rates are in bit, kbit, Mbit, Gbit or Tbit a second, packets in pps, kpps or Mpps`},
+		{"guarantee without number", "vms: [{match: a, guarantee: Gbit}]", `s:1:29: vms[0].guarantee: "Gbit" is no rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`},
+		{"guarantee without value", "vms:\n- match: a\n  guarantee:\n", `s:3:3: vms[0].guarantee: has no value; give it one or remove the key`},
+		{"guarantee of nothing", "vms: [{match: a, guarantee: ''}]", `s:1:29: vms[0].guarantee: "" is no rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`},
+		{"guarantee zero", "vms: [{match: a, guarantee: 0Gbit}]", `s:1:29: vms[0].guarantee: "0Gbit" is zero; leave the key out for none; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`},
+		{"rate twice", "vms: [{match: a, limit: 1Gbit 2Gbit}]", `s:1:25: vms[0].limit: "1Gbit 2Gbit" gives the same kind of rate twice; keep one number for bits and one for packets, such as 10Gbit 200kpps`},
+		{"part of a bit", "vms: [{match: a, limit: 1.5bit}]", `s:1:25: vms[0].limit: "1.5bit" is not a whole number of bits or packets a second; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`},
+		{"guarantee above limit", "vms: [{match: a, guarantee: 2Gbit, limit: 1Gbit}]", `s:1:18: vms[0].guarantee: 2Gbit is above the limit of 1Gbit; raise the limit or lower the guarantee`},
+		{"pin and forbid", "vms:\n  - match: a\n    pin: true\n    forbid: true", `s:4:5: vms[0].forbid: contradicts pin; keep one of the two`},
+		{"rule without match", "vms:\n  - pin: true", `s:2:5: vms[0]: has no "match"; add it: shell pattern on the name of the VM, or a UUID`},
+		{"bad pattern", "vms: [{match: 'a['}]", `s:1:8: vms[0].match: "a[" is no pattern; write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice`},
+		{"duplicate rule", "vms: [{match: a}, {match: b}, {match: a}]", `s:1:32: vms[2].match: a rule for VM "a" has an entry already, at s:1:8; merge the two`},
+		{
+			"duplicate rule by UUID", "vms: [{match: 6ba7b810-9dad-11d1-80b4-00c04fd430c8}, {match: 6BA7B810-9DAD-11D1-80B4-00C04FD430C8}]",
+			`s:1:55: vms[1].match: a rule for VM "6ba7b810-9dad-11d1-80b4-00c04fd430c8" has an entry already, at s:1:8; merge the two`,
+		},
+		{"duplicate PF", "pfs:\n  - name: a\n  - name: a", `s:3:5: pfs[1].name: PF "a" has an entry already, at s:2:5; merge the two`},
+		{"PF without name", "pfs: [{vfs: all}]", `s:1:7: pfs[0]: has no "name"; add it: network interface of the PF`},
+		{"bad interface", "pfs: [{name: a/b}]", "s:1:8: pfs[0].name: \"a/b\" is no interface name; take one from `ip link`"},
+		{"bad VF range", "pfs: [{name: a, vfs: 3-0}]", `s:1:22: pfs[0].vfs: "3-0" names VFs twice or not in rising order at "3-0"; write indices that rise, such as 0-3,6, or all`},
+		{"VF twice", "pfs: [{name: a, vfs: '0-3,2'}]", `s:1:22: pfs[0].vfs: "0-3,2" names VFs twice or not in rising order at "2"; write indices that rise, such as 0-3,6, or all`},
+		{"VF range of words", "pfs: [{name: a, vfs: some}]", `s:1:22: pfs[0].vfs: "some" is no list of VF indices; write indices that rise, such as 0-3,6, or all`},
+		{"VF range huge", "pfs: [{name: a, vfs: 0-99999}]", `s:1:22: pfs[0].vfs: "0-99999" is no list of VF indices; write indices that rise, such as 0-3,6, or all`},
+		{"VF list", "pfs: [{name: a, vfs: [0, 1]}]", `s:1:22: pfs[0].vfs needs a single value, there is a list; see docs/config.md`},
+		{"list wanted", "pfs: pf0", `s:1:6: pfs needs a list, there is a single value; begin every entry with '- '`},
+		{"list of words", "pfs: [pf0]", `s:1:7: pfs[0] needs keys and values, there is a single value; write one 'key: value' a line|s:1:7: pfs[0]: has no "name"; add it: network interface of the PF`},
+		{"section wanted", "moves: 4", `s:1:8: moves needs keys and values, there is a single value; write one 'key: value' a line`},
+		{"file is a list", "- a", `s:1:1: the file needs keys and values, there is a list; write one 'key: value' a line`},
+		{"alias", "policy: &x fair", `s:1:9: policy needs a single value, there is an anchor, alias or tag; write the value out; sluice.yaml has none of these`},
+		{"tag", "policy: !!str fair", `s:1:9: policy needs a single value, there is an anchor, alias or tag; write the value out; sluice.yaml has none of these`},
+		{"merge", "<<: {}", `s:1:1: a key must be a plain word; see docs/config.md for the keys`},
+		{"second document", "mode: observe\n---\nmode: enforce", `s:3:5: a second document begins here; remove the '---' before it`},
+		{"too deep", strings.Repeat("[", 99), `s:1:17: nested more than 16 levels deep; see docs/config.md for the keys`},
+		{"times in order", "sample: 30s\ninterval: 20s", `s:2:1: interval: is shorter than sample; raise it or lower sample`},
+		{"times against default", "moves: {backoff: 2h}", `s:1:9: moves.backoff: is longer than moves.backoff_max; lower it or set moves.backoff_max`},
+		{"unknown policy", "policy: activty", `s:1:1: policy: unknown policy "activty"; did you mean "activity"?`},
+		{"unknown parameter", "params: {tua: 1}", `s:1:10: params.tua: policy activity has no such parameter; did you mean "tau"?`},
+		{"relative path", "state_dir: var/lib", `s:1:1: state_dir: "var/lib" is not a full path; write it from / on, without '..', '//' or a final '/'`},
+		{"long socket", "api: {socket: /" + strings.Repeat("a", 107) + "}", `s:1:7: api.socket: is longer than the 107 bytes a socket's path may have; choose a shorter path`},
+		{"other host", "libvirt: {uri: 'qemu+ssh://other/system'}", `s:1:11: libvirt.uri: names another host, "other"; run Sluice on that host and write qemu:///system`},
+		{"no URI", "libvirt: {uri: system}", `s:1:11: libvirt.uri: "system" is no libvirt URI; write qemu:///system`},
+		{"listen without port", "api: {listen: 127.0.0.1}", `s:1:7: api.listen: "127.0.0.1" is no address to listen on; write an IP address and port, such as 127.0.0.1:9178`},
+		{"listen to a name", "api: {listen: 'example.org:80'}", `s:1:7: api.listen: "example.org:80" is no address to listen on; write an IP address and port, such as 127.0.0.1:9178`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Parse([]Document{{Name: "s", Data: []byte(tc.text)}}, known)
+			if err == nil {
+				t.Fatalf("no error; want %q", tc.want)
+			}
+			if diff := cmp.Diff(strings.ReplaceAll(tc.want, "|", "\n"), strings.Split(err.Error(), "; keep one of them: ")[0]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSyntaxErrorsHaveAPlace(t *testing.T) {
+	for _, text := range []string{"a: b: c", "mode: [observe", "mode: 'observe", "\tmode: observe", "pfs:\n - name: a\n  vfs: 1", "mode observe\npolicy: x"} {
+		_, err := Parse([]Document{{Name: "s", Data: []byte(text)}}, Known{})
+		list := Errors(err)
+		if len(list) == 0 || list[0].Pos.Line == 0 || list[0].Pos.Col == 0 || strings.Contains(list[0].Text, "\n") {
+			t.Errorf("%q: want one line with a place, have %v", text, err)
+		}
+	}
+}
+
+func TestAllComplaintsAtOnceInOrder(t *testing.T) {
+	text := "mdoe: x\nsample: 1\npfs:\n  - name: a\n    vfs: x\n  - vfs: 1\nlog: {level: x}\n"
+	_, err := Parse([]Document{{Name: "s", Data: []byte(text)}}, Known{})
+	var lines []int
+	for _, e := range Errors(err) {
+		lines = append(lines, e.Pos.Line)
+	}
+	if diff := cmp.Diff([]int{1, 2, 5, 6, 7}, lines); diff != "" {
+		t.Errorf("%s\n%v", diff, err)
+	}
+}
+
+func TestErrorsOfOthersAreNone(t *testing.T) {
+	if e := Errors(nil); e != nil {
+		t.Errorf("have %v", e)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"abc", "acb", 1}, {"kitten", "sitting", 3}, {"paralel", "parallel", 1}} {
+		if got := distance(tc.a, tc.b); got != tc.want {
+			t.Errorf("distance(%q, %q) = %d, want %d", tc.a, tc.b, got, tc.want)
+		}
+	}
+}

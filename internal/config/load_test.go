@@ -1,0 +1,243 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sluice/internal/model"
+)
+
+var ignorePlaces = cmpopts.IgnoreUnexported(Config{})
+
+func parseText(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse([]Document{{Name: "sluice.yaml", Data: []byte(text)}}, Known{})
+	if err != nil {
+		t.Fatalf("unexpected error:\n%v", err)
+	}
+	return c
+}
+
+func TestEmptyFileGivesDefaults(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "---\n", "pfs:\nvms: []\nparams:\nmoves:\n"} {
+		if diff := cmp.Diff(Default(), parseText(t, text), ignorePlaces, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q differs from the defaults:\n%s", text, diff)
+		}
+	}
+}
+
+func TestEveryKeyIsRead(t *testing.T) {
+	c := parseText(t, `
+mode: enforce
+sample: 500ms
+policy: fair
+interval: 5m
+params: {hold: 10, hysteresis: 0.15}
+pfs:
+  - {name: pf0, vfs: "0-3,6", network: br0}
+  - name: pf1
+  - name: pf2
+    vfs: 3
+vms:
+  - match: "web-*"
+    weight: 2.5
+    priority: -3
+    class: web
+  - match: 6BA7B810-9DAD-11D1-80B4-00C04FD430C8
+    pin: true
+    failover: bond
+    guarantee: 2.5Gbit
+    limit: 10Gbit 200kpps
+  - {match: "batch", forbid: true}
+moves: {parallel: 8, retries: 0, plug_timeout: 40s, unplug_timeout: 50s, backoff: 1m, backoff_max: 1h}
+libvirt: {uri: "test:///default"}
+guest_agent: {enabled: false, timeout: 1s, every: 10s}
+api: {socket: /tmp/s.sock, group: "", listen: "[::1]:9178"}
+state_dir: /srv/sluice
+log: {level: debug, format: json}
+`)
+	want := &Config{
+		Mode: model.ModeEnforce, Sample: 500 * time.Millisecond, Policy: "fair", Interval: 5 * time.Minute,
+		Params: model.Params{"hold": 10, "hysteresis": 0.15},
+		PFs: []PF{
+			{Name: "pf0", VFs: VFSet{Ranges: []VFRange{{0, 3}, {6, 6}}}, Network: "br0"},
+			{Name: "pf1", VFs: VFSet{All: true}},
+			{Name: "pf2", VFs: VFSet{Ranges: []VFRange{{3, 3}}}},
+		},
+		VMs: []VM{
+			{Match: "web-*", Weight: 2.5, Priority: -3, Class: "web"},
+			{
+				Match: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Pin: true, Failover: model.FailoverBond,
+				Guarantee: Rate{Bits: 2.5e9}, Limit: Rate{Bits: 1e10, Packets: 2e5},
+			},
+			{Match: "batch", Forbid: true},
+		},
+		Moves: Moves{
+			Parallel: 8, PlugTimeout: 40 * time.Second, UnplugTimeout: 50 * time.Second,
+			Backoff: time.Minute, BackoffMax: time.Hour,
+		},
+		Libvirt:    Libvirt{URI: "test:///default"},
+		GuestAgent: GuestAgent{Timeout: time.Second, Every: 10 * time.Second},
+		API:        API{Socket: "/tmp/s.sock", Listen: "[::1]:9178"},
+		StateDir:   "/srv/sluice",
+		Log:        Log{Level: "debug", Format: "json"},
+	}
+	if diff := cmp.Diff(want, c, ignorePlaces); diff != "" {
+		t.Error(diff)
+	}
+	rules := c.Rules()
+	if len(rules.VMs) != 3 || !rules.VMs[1].Pin || rules.VMs[0].Weight != 2.5 || rules.Interval != 5*time.Minute || rules.Params["hold"] != 10 {
+		t.Errorf("rules lack what the config says: %+v", rules)
+	}
+}
+
+// write makes a configuration directory and returns the main file's path.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "sluice.yaml")
+}
+
+func TestFragmentsMergeInNameOrder(t *testing.T) {
+	path := write(t, map[string]string{
+		"sluice.yaml":         "policy: fair\npfs: [{name: a}]\nmoves: {parallel: 2}\n",
+		"conf.d/20-more.yaml": "pfs: [{name: c}]\nmoves: {retries: 1}\nparams: {x: 1}\n",
+		"conf.d/10-some.yaml": "pfs: [{name: b}]\nmode: enforce\nparams: {y: 2}\n",
+		"conf.d/.hidden.yaml": "nonsense: 1\n",
+		"conf.d/old.yaml~":    "nonsense: 1\n",
+	})
+	c, err := Load(path, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{c.PFs[0].Name, c.PFs[1].Name, c.PFs[2].Name}
+	if diff := cmp.Diff([]string{"a", "b", "c"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if c.Mode != model.ModeEnforce || c.Policy != "fair" || c.Moves.Parallel != 2 || c.Moves.Retries != 1 || len(c.Params) != 2 {
+		t.Errorf("not merged: %+v", c)
+	}
+	if len(c.Files()) != 3 {
+		t.Errorf("files: %v", c.Files())
+	}
+}
+
+func TestFragmentErrorsNameTheirFile(t *testing.T) {
+	path := write(t, map[string]string{
+		"sluice.yaml":    "policy: fair\npfs:\n  - name: pf0\nvms:\n  - match: db\n",
+		"conf.d/a.yaml":  "policy: activity\npfs:\n  - name: pf0\nvms:\n  - match: db\n",
+		"conf.d/b.yml":   "mode: enforce\n",
+		"conf.d/c.yaml":  "moves: {paralel: 3}\n",
+		"conf.d/dd.yaml": "a: [\n",
+	})
+	_, err := Load(path, Known{})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	dir := filepath.Dir(path) + "/"
+	got := strings.ReplaceAll(err.Error(), dir, "")
+	for _, want := range []string{
+		`conf.d/b.yml: fragments end in .yaml; rename it`,
+		`conf.d/a.yaml:1:1: policy: set twice, first at sluice.yaml:1:1; keep one of them`,
+		`conf.d/a.yaml:3:5: pfs[1].name: PF "pf0" has an entry already, at sluice.yaml:3:5; merge the two`,
+		`conf.d/a.yaml:5:5: vms[1].match: a rule for VM "db" has an entry already, at sluice.yaml:5:5; merge the two`,
+		`conf.d/c.yaml:1:9: unknown key "moves.paralel"; did you mean "parallel"?`,
+		`conf.d/dd.yaml:1:4: `,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("missing %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), Known{})
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "--config") {
+		t.Errorf("want not-exist with a remedy, have: %v", err)
+	}
+}
+
+func TestHugeFileIsRefused(t *testing.T) {
+	for _, text := range []string{"# " + strings.Repeat("x", maxFile), strings.Repeat("#\n", maxLines+1)} {
+		path := write(t, map[string]string{"sluice.yaml": text})
+		if _, err := Load(path, Known{}); err == nil || !strings.Contains(err.Error(), "larger than") {
+			t.Errorf("have: %v", err)
+		}
+	}
+}
+
+func TestCheckWorld(t *testing.T) {
+	c := parseText(t, "pfs:\n  - name: pf0\n  - name: enp1s0f2\n    vfs: 0\n")
+	if err := c.CheckWorld([]string{"pf0", "enp1s0f2"}); err != nil {
+		t.Errorf("unexpected: %v", err)
+	}
+	for _, tc := range []struct {
+		have []string
+		want string
+	}{
+		{[]string{"pf0", "enp1s0f1"}, `sluice.yaml:3:5: pfs[1].name: unknown PF "enp1s0f2"; did you mean "enp1s0f1"?`},
+		{[]string{"pf0", "ens9"}, `sluice.yaml:3:5: pfs[1].name: unknown PF "enp1s0f2"; this host has ens9, pf0`},
+	} {
+		if err := c.CheckWorld(tc.have); err == nil || err.Error() != tc.want {
+			t.Errorf("want %q\nhave %v", tc.want, err)
+		}
+	}
+	if n := len(Errors(c.CheckWorld(nil))); n != 2 {
+		t.Errorf("want an error for each of 2 PFs, have %d", n)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	c := parseText(t, "vms:\n  - match: db\n    guarantee: 1Gbit\n    limit: 2Gbit\napi: {listen: \":9178\"}\n")
+	got := strings.Join(c.Warnings(), "\n")
+	want := `sluice.yaml:3:5: guarantee of "db" is not enforced in this version of Sluice
+sluice.yaml:4:5: limit of "db" is not enforced in this version of Sluice
+sluice.yaml: pfs lists no PF, so Sluice has no VF to hand out; add one, for example ` + "`pfs: [{name: eth0, vfs: all}]`" + `
+sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and loads; write 127.0.0.1 unless that is meant`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if w := parseText(t, "pfs: [{name: a}]\napi: {listen: \"127.0.0.1:1\"}\n").Warnings(); len(w) != 0 {
+		t.Errorf("unexpected: %q", w)
+	}
+}
+
+func TestPackagedFileIsTheDefaults(t *testing.T) {
+	c, err := Load("../../packaging/sluice.yaml", Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), c, ignorePlaces, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("packaging/sluice.yaml shows other values than the defaults:\n%s", diff)
+	}
+}
+
+// The commented examples must load too.
+func TestPackagedExamplesLoad(t *testing.T) {
+	data, err := os.ReadFile("../../packaging/sluice.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("pfs: []", "pfs:", "vms: []", "vms:", "\n#  ", "\n  ").Replace(string(data))
+	c := parseText(t, text)
+	if len(c.PFs) != 1 || len(c.VMs) != 4 || c.VMs[3].Limit.Packets != 2e5 {
+		t.Errorf("examples not read: %+v", c)
+	}
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// fieldsOf maps the keys of a struct to its fields.
+func fieldsOf(t reflect.Type) map[string]int {
+	m := map[string]int{}
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "" {
+			m[key] = i
+		}
+	}
+	return m
+}
+
+// names lists the keys of a struct.
+func names(t reflect.Type) []string {
+	var list []string
+	for key := range fieldsOf(t) {
+		list = append(list, key)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// isList says whether a field is a list of entries with keys of their own.
+func isList(t reflect.Type) bool { return t.Kind() == reflect.Slice }
+
+// isSection says whether a field is a mapping with known keys.
+func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fieldsOf(t)) > 0 }
+
+func isMap(n ast.Node) bool {
+	_, ok := n.(ast.MapNode)
+	return ok
+}
+
+func isNull(n ast.Node) bool {
+	_, null := n.(*ast.NullNode)
+	return n == nil || null
+}
+
+// placeOf is where a value begins: a mapping's own token is its first colon.
+func placeOf(file string, n ast.Node) Pos {
+	switch n := n.(type) {
+	case nil:
+		return Pos{File: file}
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return place(file, n.Values[0].Key.GetToken())
+		}
+	case *ast.MappingValueNode:
+		return place(file, n.Key.GetToken())
+	}
+	return place(file, n.GetToken())
+}
+
+func dotted(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

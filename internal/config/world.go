@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// CheckWorld compares the config with the PFs this host has and joins one error for
+// every entry that names none of them.
+func (c *Config) CheckWorld(pfNames []string) error {
+	var errs []*Error
+	for i, pf := range c.PFs {
+		if slices.Contains(pfNames, pf.Name) {
+			continue
+		}
+		key := fmt.Sprintf("pfs[%d].name", i)
+		errs = append(errs, &Error{Pos: c.pos[key], Key: key, Text: fmt.Sprintf("unknown PF %q", pf.Name), Remedy: pfRemedy(pf.Name, pfNames)})
+	}
+	return join(errs, c.files)
+}
+
+func pfRemedy(name string, have []string) string {
+	if best := closest(name, have); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	if len(have) == 0 {
+		return "this host has no PF with SR-IOV: load its driver, and enable SR-IOV in firmware and VFs in sriov_numvfs"
+	}
+	return "this host has " + strings.Join(slices.Sorted(slices.Values(have)), ", ")
+}
+
+// Warnings say what is accepted but does not do what a reader may expect, with the
+// place first, as errors have it. The daemon logs them at start and after a reload.
+func (c *Config) Warnings() []string {
+	var list []string
+	for i, vm := range c.VMs {
+		for _, key := range []string{"guarantee", "limit"} {
+			if pos, set := c.pos[fmt.Sprintf("vms[%d].%s", i, key)]; set {
+				list = append(list, fmt.Sprintf("%s: %s of %q is not enforced in this version of Sluice", pos, key, vm.Match))
+			}
+		}
+	}
+	if len(c.PFs) == 0 {
+		list = append(list, c.name()+": pfs lists no PF, so Sluice has no VF to hand out; add one, for example `pfs: [{name: eth0, vfs: all}]`")
+	}
+	if c.API.Listen != "" && !loopback(c.API.Listen) {
+		list = append(list, fmt.Sprintf("%s: api.listen lets every host that reaches %s read VM names and loads; write 127.0.0.1 unless that is meant", c.pos["api.listen"], c.API.Listen))
+	}
+	return list
+}
+
+// name is the main file, or a word for it.
+func (c *Config) name() string {
+	if len(c.files) == 0 {
+		return "sluice.yaml"
+	}
+	return c.files[0]
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
