@@ -1,0 +1,13 @@
+// Package observe turns what the kernel, libvirt and the guests say into a
+// model.Snapshot: which VF belongs to whom, which of a machine's two paths carries
+// what, and how far each figure may be believed.
+//
+// A Snapshot is cheap: one dump of the host's links and one bulk call to libvirt.
+// The slower inventory (VF settings, forwarding entries, domains) is read again
+// when events say that it changed, when Invalidate says so, and now and then
+// anyway. Guests are asked aside; none of them can delay a Snapshot.
+//
+// When libvirt or the kernel cannot be asked, Snapshot returns an error instead of
+// a Snapshot with less in it: a machine that is missing for want of an answer must
+// not look like a machine that is gone, so the loop has nothing to act upon.
+package observe

@@ -1,0 +1,165 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice/internal/model"
+)
+
+// Doctor says what stands in the way: what the Snapshot complains of, why each VM that is
+// not moved cannot be, and what each PF lacks, with a remedy for each.
+func Doctor(s *model.Snapshot) []model.Problem {
+	out := slices.Clone(s.Problems)
+	nets := managedNetworks(s)
+	if len(nets) == 0 {
+		out = append(out, model.Problem{
+			Text:   "Sluice has no PF to share out",
+			Remedy: "list one under pfs: in sluice.yaml",
+		})
+	}
+	for i := range s.PFs {
+		out = append(out, pfTroubles(&s.PFs[i])...)
+		out = append(out, pfAdvice(&s.PFs[i])...)
+	}
+	for i := range s.VMs {
+		out = append(out, vmAdvice(s, &s.VMs[i], nets)...)
+	}
+	return unique(out)
+}
+
+// pfAdvice is about what a PF or its driver lacks.
+func pfAdvice(pf *model.PF) []model.Problem {
+	say := func(text, remedy string) model.Problem {
+		return model.Problem{Subject: pf.Name, Text: text, Remedy: remedy}
+	}
+	if !pf.Managed {
+		if pf.NumVFs == 0 {
+			return nil
+		}
+		return []model.Problem{say("its VFs are not in Sluice's pool", "list it under pfs: in sluice.yaml if they should be")}
+	}
+	var out []model.Problem
+	if pf.Caps.VFCounters != model.Yes {
+		out = append(out, say("its driver "+pf.Driver+" does not count per VF",
+			"run qemu-guest-agent in the guests, else the load of those that hold a VF is not known"))
+	}
+	if why := foreign(pf); why != "" {
+		out = append(out, say("VFs that Sluice leaves alone: "+why,
+			"give them back to the pool: detach them, take their interface down, or list them under pfs: in sluice.yaml"))
+	}
+	return out
+}
+
+// foreign lists a PF's VFs that are somebody else's, and what shows it.
+func foreign(pf *model.PF) string {
+	var out []string
+	for i := range pf.VFs {
+		if v := &pf.VFs[i]; v.Owner == model.OwnerForeign {
+			out = append(out, fmt.Sprintf("%d (%s)", v.ID.Index, v.OwnerWhy))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// vmAdvice says why a VM cannot be given a VF.
+func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) []model.Problem {
+	say := func(text, remedy string) model.Problem {
+		return model.Problem{Subject: vm.Name, Text: text, Remedy: remedy}
+	}
+	if vm.State == model.VMStopped {
+		return nil
+	}
+	var out []model.Problem
+	if text, remedy := stateAdvice(vm); text != "" {
+		out = append(out, say(text, remedy))
+	}
+	if len(vm.NICs) == 0 {
+		return append(out, say("it has no virtio NIC to fall back to", "add <interface> with <model type='virtio'/> on the PF's bridge"))
+	}
+	if holdsForeign(s, vm) {
+		out = append(out, say("it has a VF that Sluice did not attach, so Sluice leaves it alone", "detach that VF if Sluice should decide"))
+	}
+	served := false
+	for k := range vm.NICs {
+		if nic := &vm.NICs[k]; nets[nic.Network] {
+			served = true
+			for _, a := range nicAdvice(nic) {
+				out = append(out, say(a[0], a[1]))
+			}
+			out = nicTroubles(out, vm, nic, nets)
+		}
+	}
+	if !served && len(nets) > 0 {
+		out = append(out, say("none of its NICs is in the network of a PF of Sluice's pool", "put its tap into the PF's bridge"))
+	}
+	return out
+}
+
+// stateAdvice is about the VM as a whole.
+func stateAdvice(vm *model.VM) (text, remedy string) {
+	switch {
+	case vm.State == model.VMMigrating:
+		return "it is being migrated", "wait for the migration to end"
+	case vm.State == model.VMPaused:
+		return "it is paused", "virsh resume " + vm.Name
+	case vm.Ready == model.No:
+		return "its guest OS is not up: the guest agent's channel is not connected", "start qemu-guest-agent in the guest"
+	case vm.Ready == model.Unknown:
+		return "it has no guest agent channel, so Sluice cannot tell when its OS is up", "add <channel> org.qemu.guest_agent.0 to the domain and run qemu-guest-agent in the guest"
+	}
+	return "", ""
+}
+
+// nicAdvice is about a NIC in the network of one of our PFs, as text and remedy.
+func nicAdvice(nic *model.NIC) [][2]string {
+	var out [][2]string
+	if nic.Failover == model.FailoverNone {
+		out = append(out, [2]string{
+			"NIC " + nic.Alias + " has no failover: the guest would not take a VF as its second leg",
+			"add <teaming type='persistent'/> and an alias 'ua-...' to the interface and start the domain anew, or set up a bond in the guest and say failover: bond in sluice.yaml",
+		})
+	}
+	if nic.VF != model.NoVF && !nic.VFPath.Known && nic.VFPath.Source == model.SourceAgent {
+		out = append(out, [2]string{
+			"its load on VF " + nic.VF.String() + " is not known: " + nic.VFPath.Note,
+			"look at qemu-guest-agent in the guest; until it answers, the VM keeps its place by what was last seen",
+		})
+	}
+	if nic.LinkUp == model.No {
+		out = append(out, [2]string{
+			"tap " + nic.Tap + " of NIC " + nic.Alias + " is down or in no bridge that is up: the virtio path carries nothing",
+			"ip link set " + nic.Tap + " up, and check its bridge",
+		})
+	}
+	if nic.LinkUp == model.Unknown {
+		out = append(out, [2]string{
+			"NIC " + nic.Alias + " has no tap that the host shows, so its load and its link are not known",
+			"use <interface type='bridge'> or 'network' in the host's network namespace",
+		})
+	}
+	return out
+}
+
+// holdsForeign says whether somebody else attached a VF to the VM.
+func holdsForeign(s *model.Snapshot, vm *model.VM) bool {
+	for i := range s.PFs {
+		for k := range s.PFs[i].VFs {
+			if v := &s.PFs[i].VFs[k]; v.Holder == vm.ID && v.Owner == model.OwnerForeign {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unique drops repetitions and keeps the order.
+func unique(in []model.Problem) []model.Problem {
+	seen := make(map[model.Problem]bool, len(in))
+	return slices.DeleteFunc(in, func(p model.Problem) bool {
+		again := seen[p]
+		seen[p] = true
+		return again
+	})
+}

@@ -1,0 +1,56 @@
+package observe
+
+import (
+	"context"
+
+	"sluice/internal/guest"
+	"sluice/internal/kernel"
+	"sluice/internal/libvirt"
+	"sluice/internal/model"
+)
+
+// Links reads the host's interfaces and tells when they change.
+type Links interface {
+	Links(ctx context.Context) ([]kernel.Link, error)
+	Watch(ctx context.Context) (<-chan struct{}, error)
+}
+
+// VFs reads PFs and what is known of their VFs.
+type VFs interface {
+	PFs(ctx context.Context) ([]kernel.PFInfo, error)
+	VFCounters(ctx context.Context, pf string) (map[int]kernel.Counters, error)
+	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
+}
+
+// Filters reads what sends frames one way or the other.
+type Filters interface {
+	FDBEntries(ctx context.Context) ([]kernel.FDBEntry, error)
+	Selfs(ctx context.Context, pf string) ([]model.MAC, error)
+}
+
+// Kernel is all that a Source reads from the kernel.
+type Kernel interface {
+	Links
+	VFs
+	Filters
+}
+
+// Domains reads the virtual machines. Domains must cost next to nothing: it is called
+// for every Snapshot.
+type Domains interface {
+	Domains(ctx context.Context) ([]libvirt.Domain, error)
+	Stats(ctx context.Context) (map[model.VMID]libvirt.Stat, error)
+	Problems() []model.Problem
+}
+
+// Guests asks guests for their own counters. Whatever it returns is taken as the
+// word of a stranger.
+type Guests interface {
+	Interfaces(ctx context.Context, vm model.VMID) ([]guest.Counters, error)
+}
+
+var (
+	_ Kernel  = (*kernel.Host)(nil)
+	_ Domains = (*libvirt.Conn)(nil)
+	_ Guests  = (*guest.Client)(nil)
+)

@@ -1,0 +1,139 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+)
+
+// inventory is what changes seldom and costs more to read. It is replaced as a whole
+// and never changed.
+type inventory struct {
+	at       time.Time
+	pfs      []kernel.PFInfo
+	vfs      map[model.PCIAddress]bool // every VF there is
+	fdb      map[fdbKey][]kernel.FDBEntry
+	selfs    map[string][]model.MAC
+	open     map[model.PCIAddress]model.Tri // of VFs that domains hold
+	stranger map[model.PCIAddress]time.Time // pool VFs that are open though no domain holds them: since when
+	problems []model.Problem
+}
+
+type fdbKey struct {
+	mac    model.MAC
+	bridge string
+}
+
+// read makes a new inventory; old tells since when strangers were seen.
+func read(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool Pool, old *inventory) (*inventory, error) {
+	inv := &inventory{at: time.Now()}
+	var err error
+	if inv.pfs, err = k.PFs(ctx); err != nil {
+		return nil, fmt.Errorf("read PFs: %w", err)
+	}
+	inv.vfs = map[model.PCIAddress]bool{}
+	for i := range inv.pfs {
+		for j := range inv.pfs[i].VFs {
+			inv.vfs[inv.pfs[i].VFs[j].Address] = true
+		}
+	}
+	entries, err := k.FDBEntries(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read bridge forwarding entries: %w", err)
+	}
+	inv.fdb = make(map[fdbKey][]kernel.FDBEntry, len(entries))
+	for _, e := range entries {
+		key := fdbKey{e.MAC, e.Bridge}
+		inv.fdb[key] = append(inv.fdb[key], e)
+	}
+	if err := inv.readSelfs(ctx, k, pool, old); err != nil {
+		return nil, err
+	}
+	inv.readOpen(ctx, k, held, pool, old)
+	return inv, ctx.Err()
+}
+
+// readSelfs lists the unicast filters of the pool's PFs. A driver that has none to
+// list is no failure.
+func (inv *inventory) readSelfs(ctx context.Context, k Kernel, pool Pool, old *inventory) error {
+	inv.selfs = make(map[string][]model.MAC, len(pool))
+	for i := range inv.pfs {
+		name := inv.pfs[i].Name
+		if _, ok := pool[name]; !ok {
+			continue
+		}
+		macs, err := k.Selfs(ctx, name)
+		switch {
+		case err == nil:
+			inv.selfs[name] = macs
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, model.ErrGone):
+		default:
+			return fmt.Errorf("read the unicast filters of PF %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// readOpen asks which VFs are open: those that domains hold, and those that should
+// lie idle. What cannot be told stays unknown.
+func (inv *inventory) readOpen(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool Pool, old *inventory) {
+	inv.open = make(map[model.PCIAddress]model.Tri, len(held))
+	inv.stranger = map[model.PCIAddress]time.Time{}
+	for i := range inv.pfs {
+		for j := range inv.pfs[i].VFs {
+			vf := &inv.pfs[i].VFs[j]
+			_, isHeld := held[vf.Address]
+			if !isHeld && (vf.Driver != "vfio-pci" || !pool.Has(vf.ID)) {
+				continue
+			}
+			open, err := k.DriverOpen(ctx, vf.Address)
+			switch {
+			case err != nil && !errors.Is(err, model.ErrGone):
+				inv.problems = append(inv.problems, model.Problem{
+					Subject: vf.ID.String(), Text: "cannot tell whether a guest uses it: " + err.Error(),
+				})
+			case isHeld:
+				inv.open[vf.Address] = open
+			case open == model.Yes:
+				inv.stranger[vf.Address] = inv.at
+				if old != nil && !old.stranger[vf.Address].IsZero() {
+					inv.stranger[vf.Address] = old.stranger[vf.Address]
+				}
+			}
+		}
+	}
+}
+
+// isVF says whether a PCI device is a VF of one of the PFs.
+func (inv *inventory) isVF(addr model.PCIAddress) bool { return inv.vfs[addr] }
+
+// openFor is how long a VF has been open without a domain.
+func (inv *inventory) openFor(addr model.PCIAddress, now time.Time) time.Duration {
+	since, ok := inv.stranger[addr]
+	if !ok {
+		return 0
+	}
+	return now.Sub(since)
+}
+
+// port returns the bridge port that a MAC is pinned to, "" for none. With several
+// entries the one of the NIC's VLAN counts, then the one without.
+func (inv *inventory) port(mac model.MAC, bridge string, vlan int) string {
+	entries := inv.fdb[fdbKey{mac, bridge}]
+	if len(entries) == 0 {
+		return ""
+	}
+	best := entries[0]
+	for _, e := range entries[1:] {
+		if e.VLAN == vlan || e.VLAN == 0 && best.VLAN != vlan {
+			best = e
+		}
+	}
+	return best.Port
+}

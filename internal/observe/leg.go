@@ -1,0 +1,213 @@
+package observe
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"sluice/internal/guest"
+	"sluice/internal/model"
+)
+
+// answer is one answer of a guest, with the host's own counters of the tap around it.
+type answer struct {
+	before sample // the tap when the guest was asked; zero when it had not been read
+	after  sample // the tap at the first Snapshot that saw the answer
+	at     time.Time
+	devs   []guest.Counters
+	err    error
+}
+
+// leg makes the figures of a VF from what the guest says of its own interfaces. A
+// guest names no roles: of the interfaces with the pair's MAC, one is the virtio
+// NIC, one is the VF, and one may be the failover or bond over both.
+type leg struct {
+	meters map[string]*meter
+	seen   time.Time // of the last answer, or when the VF came; older answers are of something else
+	last   answer
+	has    bool
+	good   time.Time // when the last believed figure was made
+	out    model.Traffic
+}
+
+// The guest's interfaces count frames as they leave the ring, the host as they enter it,
+// so the two differ by a ring's worth and by what was dropped in between.
+const (
+	tapSlack   = 0.1
+	tapPackets = 2048
+)
+
+// take makes a figure of a new answer; bound is what the VF's link carries. It reports
+// false when the guest does not deserve to be asked again soon.
+func (l *leg) take(a answer, mac model.MAC, g gaps, bound limit) bool {
+	l.seen = a.at
+	if a.err != nil {
+		l.fail(a.err)
+		return false
+	}
+	l.out = model.Traffic{Source: model.SourceAgent}
+	devs := l.measure(a, mac, g)
+	prev, had := l.last, l.has
+	l.last, l.has = a, true
+	l.out.Note = notReady(devs, had)
+	if l.out.Note != "" {
+		return true
+	}
+	virtio := nearestTap(devs, prev, a)
+	vf := pickVF(devs, virtio)
+	return l.judge(vf, devs[virtio].moved, prev, a, bound)
+}
+
+// fail notes that there is no answer, or none that can be read. The last figure
+// stands until it is too old, unless the guest talks nonsense now.
+func (l *leg) fail(err error) {
+	if errors.Is(err, guest.ErrAnswer) {
+		l.out, l.good = model.Traffic{Source: model.SourceAgent}, time.Time{}
+	}
+	l.out.Note = "the guest agent does not answer: " + err.Error()
+}
+
+// notReady says why interfaces make no figure yet, "" when they do.
+func notReady(devs []device, had bool) string {
+	switch {
+	case len(devs) < 2:
+		return "the guest shows no second interface with the MAC of its virtio NIC"
+	case !had:
+		return "first answer of the guest"
+	}
+	for _, d := range devs {
+		if !d.rate.Known {
+			return "guest interface " + d.name + ": " + d.rate.Note
+		}
+	}
+	return ""
+}
+
+// judge checks the guest's word against what the host knows: what the VF's link
+// carries, and what the guest says of its virtio NIC against the tap's counters.
+func (l *leg) judge(vf model.Traffic, virtio counts, prev, a answer, bound limit) bool {
+	lo, hi, checked := between(prev, a)
+	l.good = time.Time{}
+	switch {
+	case bound.exceeded(vf):
+		l.out.Note = "not believed: the guest says its VF carried more than the link can"
+		return false
+	case checked && !within(virtio, lo, hi):
+		l.out.Note = "not believed: what the guest says of its virtio NIC contradicts the tap's counters"
+		return false
+	}
+	l.good = a.at
+	l.out = vf
+	l.out.Source, l.out.Trusted = model.SourceAgent, checked
+	if !checked {
+		l.out.Note = "the guest's word: the host has no counters of its tap to check it"
+	}
+	return true
+}
+
+// figure is the last figure, if it is not too old.
+func (l *leg) figure(now time.Time, fresh time.Duration) model.Traffic {
+	if l.out.Known && now.Sub(l.good) > fresh {
+		return model.Traffic{Source: model.SourceAgent, Note: l.out.Note}
+	}
+	return l.out
+}
+
+// device is what one guest interface moved between two answers.
+type device struct {
+	name  string
+	moved counts
+	rate  model.Traffic
+}
+
+// measure feeds the meters and returns the interfaces that have the MAC, by name.
+func (l *leg) measure(a answer, mac model.MAC, g gaps) []device {
+	meters := make(map[string]*meter, 3)
+	devs := make([]device, 0, 3)
+	for _, c := range a.devs {
+		if c.MAC != mac || meters[c.Name] != nil {
+			continue
+		}
+		m := l.meters[c.Name]
+		if m == nil {
+			m = &meter{}
+		}
+		now := counts{c.RxPackets, c.TxPackets, c.RxBytes, c.TxBytes}
+		moved, _ := now.since(m.last.count)
+		meters[c.Name] = m
+		devs = append(devs, device{c.Name, moved, m.add(sample{at: a.at, count: now}, g, limitOf(0, 1))})
+	}
+	l.meters = meters // an interface that was away begins anew
+	slices.SortFunc(devs, func(a, b device) int { return cmp.Compare(a.name, b.name) })
+	return devs
+}
+
+// nearestTap returns the index of the interface that moved most nearly what the tap
+// did. Where two are equally near they moved the same, and either will do.
+func nearestTap(devs []device, prev, a answer) int {
+	_, hi, _ := between(prev, a)
+	share := 1.0 // the tap was watched for longer than the answers are apart
+	if span := a.after.at.Sub(prev.before.at); span > 0 {
+		share = min(1, float64(a.at.Sub(prev.at))/float64(span))
+	}
+	best, dist := 0, math.Inf(1)
+	for i, d := range devs {
+		x := math.Abs(float64(d.moved.rxPackets)-share*float64(hi.rxPackets)) +
+			math.Abs(float64(d.moved.txPackets)-share*float64(hi.txPackets))
+		if x < dist {
+			best, dist = i, x
+		}
+	}
+	return best
+}
+
+// pickVF returns the VF's figure. Of two interfaces it is the one that is not virtio. Of
+// more, the busiest is the failover or bond over both; the VF is the one that makes up
+// for what virtio lacks to it. VLANs and bridges in the guest may add more still.
+func pickVF(devs []device, virtio int) model.Traffic {
+	rest := slices.Delete(slices.Clone(devs), virtio, virtio+1)
+	if len(rest) == 1 {
+		return rest[0].rate
+	}
+	top := 0
+	for i := range rest {
+		if rest[i].moved.packets() > rest[top].moved.packets() {
+			top = i
+		}
+	}
+	want := rest[top].moved.packets() - devs[virtio].moved.packets()
+	rest = slices.Delete(rest, top, top+1)
+	return slices.MinFunc(rest, func(a, b device) int {
+		return cmp.Compare(math.Abs(a.moved.packets()-want), math.Abs(b.moved.packets()-want))
+	}).rate
+}
+
+func (c counts) packets() float64 { return float64(c.rxPackets) + float64(c.txPackets) }
+
+// between returns the least and the most that the tap can have moved between two answers,
+// and false when the host does not know. A guest read its counters some time between
+// question and answer, so the bounds are those of the nearest samples around that.
+func between(a, b answer) (lo, hi counts, ok bool) {
+	if a.before.at.IsZero() || b.before.at.IsZero() || a.before.boot != b.after.boot {
+		return lo, hi, false
+	}
+	hi, ok = b.after.count.since(a.before.count)
+	if b.before.at.After(a.after.at) {
+		lo, _ = b.before.count.since(a.after.count)
+	}
+	return lo, hi, ok
+}
+
+// within says whether a guest's figures fit between the host's.
+func within(c, lo, hi counts) bool {
+	fits := func(x, lo, hi uint64, slack float64) bool {
+		return float64(x) >= float64(lo)*(1-tapSlack)-slack && float64(x) <= float64(hi)*(1+tapSlack)+slack
+	}
+	const perPacket = 65536 // with segmentation offload a packet may be this long
+	return fits(c.rxPackets, lo.rxPackets, hi.rxPackets, tapPackets) &&
+		fits(c.txPackets, lo.txPackets, hi.txPackets, tapPackets) &&
+		fits(c.rxBytes, lo.rxBytes, hi.rxBytes, tapPackets*perPacket) &&
+		fits(c.txBytes, lo.txBytes, hi.txBytes, tapPackets*perPacket)
+}

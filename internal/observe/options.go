@@ -1,0 +1,68 @@
+package observe
+
+import (
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Pool says which VFs are Sluice's to give, by PF name.
+type Pool map[string]PoolPF
+
+// PoolPF says which VFs of one PF are in the pool, and what network it leads to.
+type PoolPF struct {
+	All     bool   // every VF, however many there are
+	VFs     []int  // else these indices
+	Network string // "" for the bridge that the PF is a port of
+}
+
+// Has says whether the VF is in the pool.
+func (p Pool) Has(id model.VFID) bool {
+	pf, ok := p[id.PF]
+	return ok && (pf.All || slices.Contains(pf.VFs, id.Index))
+}
+
+// Options bound what a Source asks and how often. The zero value is usable and owns
+// no VF.
+type Options struct {
+	Pool Pool
+	// Failover says how a VM falls back to virtio where libvirt's XML does not show it;
+	// nil: nothing but the XML counts. It is called for every VM of every Snapshot.
+	Failover func(name string, id model.VMID) model.Failover
+
+	Recheck  time.Duration // VF settings and forwarding entries are read again after this; 0: 10 s
+	Spacing  time.Duration // and after a kernel event, but not more often than this; 0: 2 s
+	MaxGap   time.Duration // samples further apart make no rate; 0: 30 s
+	AskEvery time.Duration // a guest is asked for its counters this often; 0: 5 s, negative: never
+	AskFor   time.Duration // and has this long to answer; 0: 2 s
+	AskPause time.Duration // the longest pause after guests that do not answer or lie; 0: 2 min
+}
+
+// minGap is the shortest time that makes a rate. Below it the age of the counters
+// themselves counts more than what they say.
+const minGap = 100 * time.Millisecond
+
+func (o Options) withDefaults() Options {
+	set := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	set(&o.Recheck, 10*time.Second)
+	set(&o.Spacing, 2*time.Second)
+	set(&o.MaxGap, 30*time.Second)
+	set(&o.AskEvery, 5*time.Second)
+	set(&o.AskFor, 2*time.Second)
+	set(&o.AskPause, 2*time.Minute)
+	return o
+}
+
+func (o Options) gaps() gaps { return gaps{min: minGap, max: o.MaxGap} }
+
+// askGaps are the gaps between a guest's answers: after a pause the next pair of
+// answers makes a rate again.
+func (o Options) askGaps() gaps { return gaps{min: minGap, max: o.AskEvery + o.AskPause + o.AskFor} }
+
+// askFresh is how old a guest's figure may be and still count.
+func (o Options) askFresh() time.Duration { return 3*o.AskEvery + o.AskFor }

@@ -1,0 +1,73 @@
+package observe
+
+import (
+	"time"
+
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+)
+
+// pairKey names a NIC for as long as it exists.
+type pairKey struct {
+	vm  model.VMID
+	nic string
+}
+
+// pair is what is remembered of a NIC and the VF behind it, to make rates.
+type pair struct {
+	tap   meter
+	vf    model.VFID // what the two below are about
+	count meter      // from the PF's counters
+	leg   leg        // from the guest's
+	tick  uint64     // the last Snapshot that saw the NIC
+}
+
+// vmCPU is what is remembered of a VM.
+type vmCPU struct {
+	cpuMeter
+	tick uint64 // the last Snapshot that measured it
+}
+
+// Drivers refresh a VF's counters in the background, so that one second may show the
+// frames of two; and VFs of one PF talk to each other without using the link.
+const pfSlack = 2
+
+// guestSlack allows for the time that a guest takes to answer.
+const guestSlack = 1.25
+
+// hostCounts converts a VF's counters: the PF counts them as the guest does.
+func hostCounts(c kernel.Counters) counts {
+	return counts{c.RxPackets, c.TxPackets, c.RxBytes, c.TxBytes}
+}
+
+// virtio makes the figures of the virtio path from the tap's counters.
+func (p *pair) virtio(nic *model.NIC, l *kernel.Link, now time.Time, g gaps) (model.Traffic, sample) {
+	if l == nil {
+		p.tap = meter{}
+		why := "no tap"
+		if nic.Tap != "" {
+			why = "the host has no link " + nic.Tap
+		}
+		return model.Traffic{Note: why}, sample{}
+	}
+	s := sample{now, uint64(l.Index), hostCounts(l.Counters).swapped()}
+	t := p.tap.add(s, g, limitOf(0, 1))
+	t.Source, t.Trusted = model.SourceTap, t.Known
+	return t, s
+}
+
+// behind notes which VF stands behind the NIC now. What was counted of another one
+// is forgotten.
+func (p *pair) behind(id model.VFID, now time.Time) {
+	if p.vf != id {
+		p.vf, p.count, p.leg = id, meter{}, leg{seen: now}
+	}
+}
+
+// counted makes the figures of the VF path from the PF's counters.
+func (p *pair) counted(c kernel.Counters, pf *model.PF, now time.Time, g gaps) model.Traffic {
+	s := sample{now, uint64(pf.Index), hostCounts(c)}
+	t := p.count.add(s, g, limitOf(pf.Speed, pfSlack))
+	t.Source, t.Trusted = model.SourcePF, t.Known
+	return t
+}

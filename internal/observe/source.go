@@ -1,0 +1,163 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Source makes Snapshots. Its methods may be called from any goroutine; Snapshots are
+// made one at a time.
+type Source struct {
+	kernel  Kernel
+	domains Domains
+	opt     Options
+	pool    atomic.Pointer[Pool]
+	stale   atomic.Bool // the inventory must be read again
+	cancel  context.CancelFunc
+	ctx     context.Context // ends with Close
+
+	mu     sync.Mutex // guards what follows
+	askers askers
+	watch  <-chan struct{} // nil: not watching
+	event  bool            // the kernel said that something changed
+	inv    *inventory
+	join   *joiner
+	pairs  map[pairKey]*pair
+	cpus   map[model.VMID]*vmCPU
+	counts map[string]bool // PFs of unknown drivers that were seen to count
+	numVFs map[string]int  // as found when the pool was new
+	numFor *Pool           // the pool that numVFs belong to
+	tick   uint64
+}
+
+// New makes a Source. guests may be nil: then no guest is asked. Close ends it.
+func New(k Kernel, d Domains, guests Guests, o Options) *Source {
+	s := &Source{
+		kernel: k, domains: d, opt: o.withDefaults(), join: newJoiner(),
+		pairs: map[pairKey]*pair{}, cpus: map[model.VMID]*vmCPU{}, counts: map[string]bool{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.askers = askers{guests: guests, opt: s.opt, ctx: s.ctx, byVM: map[model.VMID]*asker{}}
+	s.SetPool(o.Pool)
+	return s
+}
+
+// SetPool replaces the pool. The next Snapshot goes by it, and takes the numbers of
+// VFs that it finds for those that are meant to be.
+func (s *Source) SetPool(p Pool) {
+	s.pool.Store(&p)
+	s.stale.Store(true)
+}
+
+// Invalidate makes the next Snapshot read everything anew. Call it after each Step: what
+// the Step changed must not be hidden by what was read before.
+func (s *Source) Invalidate() { s.stale.Store(true) }
+
+// Close stops asking guests and waits for the questions under way to end.
+func (s *Source) Close() {
+	s.cancel()
+	s.askers.wg.Wait()
+}
+
+// Snapshot looks at the world. It fails when libvirt or the kernel cannot be asked: what
+// is not known then must not be taken for what is. No guest can delay it.
+func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats, err := s.domains.Stats(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the domains' statistics from libvirt: %w", err)
+	}
+	domains, err := s.domains.Domains(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the domains from libvirt: %w", err)
+	}
+	links, err := s.kernel.Links(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the host's interfaces: %w", err)
+	}
+	now := time.Now() // the counters' time
+	s.join.index(links, domains)
+	pool := s.pool.Load()
+	if err := s.refresh(ctx, now, *pool); err != nil {
+		return nil, err
+	}
+	s.noteNumVFs(pool)
+	snap := s.join.join(world{now, s.inv, domains, *pool, s.opt.Failover})
+	trouble := s.measure(ctx, snap, stats)
+	snap.Problems = s.problems(snap, *pool, trouble)
+	return snap, nil
+}
+
+// refresh reads the inventory if it is time to.
+func (s *Source) refresh(ctx context.Context, now time.Time, pool Pool) error {
+	s.listen()
+	if !s.due(now) {
+		return nil
+	}
+	inv, err := read(ctx, s.kernel, s.join.holders, pool, s.inv)
+	if err != nil {
+		s.stale.Store(true)
+		return err
+	}
+	s.inv, s.event = inv, false
+	return nil
+}
+
+// noteNumVFs remembers how many VFs each PF has when a pool is new.
+func (s *Source) noteNumVFs(pool *Pool) {
+	if s.numFor == pool {
+		return
+	}
+	s.numFor, s.numVFs = pool, make(map[string]int, len(s.inv.pfs))
+	for i := range s.inv.pfs {
+		s.numVFs[s.inv.pfs[i].Name] = s.inv.pfs[i].NumVFs
+	}
+}
+
+// listen takes the kernel's messages and watches anew after the watch broke. Without
+// one the inventory is as old as Recheck says, no worse.
+func (s *Source) listen() {
+	if s.watch == nil {
+		s.watch, _ = s.kernel.Watch(s.ctx)
+		s.event = true
+		return
+	}
+	select {
+	case _, ok := <-s.watch:
+		s.event = true
+		if !ok {
+			s.watch = nil
+		}
+	default:
+	}
+}
+
+// due says whether the inventory must be read. It claims the wish to read it anew.
+func (s *Source) due(now time.Time) bool {
+	stale := s.stale.Swap(false)
+	if s.inv == nil || stale || !s.sameHolders() {
+		return true
+	}
+	age := now.Sub(s.inv.at)
+	return age < 0 || age >= s.opt.Recheck || s.event && age >= s.opt.Spacing
+}
+
+// sameHolders says whether domains hold the VFs that they held when the inventory
+// was read.
+func (s *Source) sameHolders() bool {
+	n := 0
+	for addr := range s.join.holders {
+		if _, ok := s.inv.open[addr]; ok {
+			n++
+		} else if s.inv.isVF(addr) {
+			return false
+		}
+	}
+	return n == len(s.inv.open)
+}
