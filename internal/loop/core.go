@@ -22,6 +22,7 @@ type Core struct {
 	snap     *model.Snapshot
 	target   *model.Target
 	findings []model.Finding
+	checker  plan.Checker
 
 	active  map[model.VMID]*move // one per VM
 	steps   map[uint64]*move     // by the Step under way
@@ -116,7 +117,7 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	hints := c.hints(now)
 	c.target = c.decider.Decide(now, snap, hints)
 	c.waiting = plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts)
-	c.findings = plan.Check(snap, busy{c}, c.opts.Timeouts)
+	c.findings = c.checker.Check(snap, busy{c}, c.opts.Timeouts)
 	if c.opts.Mode != model.ModeEnforce {
 		return nil
 	}
@@ -133,6 +134,9 @@ func (c *Core) advance(now time.Time) []model.Step {
 		}
 	}
 	if c.opts.Mode != model.ModeEnforce {
+		return out
+	}
+	if len(c.waiting) == 0 {
 		return out
 	}
 	// Plugs first: a VF lying free serves nobody. They stand last in the plan.

@@ -57,12 +57,9 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 
 // hints tell placement what the Snapshot does not show.
 func (c *Core) hints(now time.Time) *placement.Hints {
-	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.sum.mean(), Costs: map[model.VMID]placement.Cost{}}
+	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.costOf}
 	if len(c.active)+len(c.fails)+len(c.done) > 0 {
 		h.VMs = make(map[model.VMID]placement.Hint, len(c.active)+len(c.fails)+len(c.done))
-	}
-	for id, k := range c.costs {
-		h.Costs[id] = k.mean()
 	}
 	for id, f := range c.fails {
 		if vm := c.snap.FindVM(id); now.Before(f.until) {
@@ -145,7 +142,7 @@ func (c *Core) mend(now time.Time) {
 		if len(f.Repair) == 0 || !(plan.Urgent(f.Code) || c.repair) {
 			continue
 		}
-		name := f.Code + " " + f.Subject
+		name := f.Code + " " + f.Subject + " " + f.Repair[0].String() + f.Repair[0].VF.PF
 		if last, tried := c.mended[name]; tried && now.Sub(last) < mendEvery && !c.repair {
 			continue
 		}
@@ -162,6 +159,14 @@ func (c *Core) mend(now time.Time) {
 			delete(c.mended, name)
 		}
 	}
+}
+
+// costOf is what moves of the VM have cost, or of all VMs while it has had none.
+func (c *Core) costOf(vm model.VMID) placement.Cost {
+	if own := c.costs[vm]; own != nil {
+		return own.mean()
+	}
+	return c.sum.mean()
 }
 
 // costs sums what moves took.

@@ -15,9 +15,8 @@ type Hints struct {
 	VMs map[model.VMID]Hint
 	// BadVFs failed lately and are not given out until the time has passed.
 	BadVFs map[model.VFID]time.Time
-	// Cost is what moves have cost so far; per VM where Costs has one.
-	Cost  Cost
-	Costs map[model.VMID]Cost
+	// Cost says what moves of a VM have cost so far; nil: not known.
+	Cost func(model.VMID) Cost
 }
 
 // Hint overrides what the Snapshot says about one VM.
@@ -279,10 +278,10 @@ func (d *Decider) policy(network string) Policy {
 func candidate(vm *model.VM, e entry, hints *Hints) Candidate {
 	c := Candidate{
 		VM: vm.ID, Name: vm.Name, Holds: e.has != model.NoVF,
-		Weight: e.rule.Weight, Priority: e.rule.Priority, Cost: hints.Cost,
+		Weight: e.rule.Weight, Priority: e.rule.Priority,
 	}
-	if own, ok := hints.Costs[vm.ID]; ok {
-		c.Cost = own
+	if hints.Cost != nil {
+		c.Cost = hints.Cost(vm.ID)
 	}
 	c.PPS, c.Bytes, c.Known = e.nic.Load()
 	if vm.CPUKnown {

@@ -37,7 +37,18 @@ func Urgent(code string) bool {
 // Check finds what a crash or a stranger left behind. VMs that are busy, and their VFs,
 // are passed over. Findings about what others own have no Repair.
 func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
-	c := checker{snap: snap, busy: busy, to: to, macs: map[model.MAC]model.VFID{}, vms: map[model.MAC]*model.VM{}}
+	var c Checker
+	return c.Check(snap, busy, to)
+}
+
+// Check is Check with memory that is kept for the next time.
+func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
+	c.snap, c.busy, c.to, c.out = snap, busy, to, nil
+	if c.macs == nil {
+		c.macs, c.vms, c.self = map[model.MAC]model.VFID{}, map[model.MAC]*model.VM{}, map[model.MAC]bool{}
+	}
+	clear(c.macs)
+	clear(c.vms)
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
 		for j := range vm.NICs {
@@ -60,44 +71,49 @@ func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 	return c.out
 }
 
-type checker struct {
+// Checker checks Snapshots one after the other without allocating for each.
+type Checker struct {
 	snap *model.Snapshot
 	busy Busy
 	to   Timeouts
 	macs map[model.MAC]model.VFID
 	vms  map[model.MAC]*model.VM
+	self map[model.MAC]bool // the filters of the PF at hand
 	out  []model.Finding
 }
 
-func (c *checker) add(code, subject, text string, repair ...model.Step) {
+func (c *Checker) add(code, subject, text string, repair ...model.Step) {
 	for i := range repair {
 		repair[i].Timeout = c.to.of(repair[i].Kind)
 	}
 	c.out = append(c.out, model.Finding{Code: code, Subject: subject, Text: text, Repair: repair})
 }
 
-func (c *checker) vf(pf *model.PF, vf *model.VF) {
-	who := "VF " + vf.ID.String()
+func (c *Checker) vf(pf *model.PF, vf *model.VF) {
 	if !vf.MAC.IsZero() {
 		if other, dup := c.macs[vf.MAC]; dup {
-			c.add(FindDuplicateMAC, who, fmt.Sprintf("carries MAC %s, which VF %s carries too", vf.MAC, other))
+			c.add(FindDuplicateMAC, "VF "+vf.ID.String(), fmt.Sprintf("carries MAC %s, which VF %s carries too", vf.MAC, other))
 		}
 		c.macs[vf.MAC] = vf.ID
 	}
 	if vf.Owner == model.OwnerForeign {
 		if vf.Driver == "vfio-pci" && vf.Holder == "" {
-			c.add(FindVFIONoDomain, who, "is bound to vfio-pci and no domain has it ("+vf.OwnerWhy+"); list it under pfs: or give it back to its driver")
+			c.add(FindVFIONoDomain, "VF "+vf.ID.String(), "is bound to vfio-pci and no domain has it ("+vf.OwnerWhy+"); list it under pfs: or give it back to its driver")
 		}
 		return
 	}
 	if vf.Owner != model.OwnerFree {
 		return
 	}
-	c.free(pf, vf, who)
+	c.free(pf, vf)
 }
 
 // free checks that a released VF carries nothing of its last holder.
-func (c *checker) free(pf *model.PF, vf *model.VF, who string) {
+func (c *Checker) free(pf *model.PF, vf *model.VF) {
+	if vf.MAC.IsZero() && vf.VLAN == 0 && vf.MaxTxRate == 0 && vf.MinTxRate == 0 && vf.Trust != model.Yes {
+		return
+	}
+	who := "VF " + vf.ID.String()
 	clear := model.Step{Kind: model.StepClearVF, VF: vf.ID, Address: vf.Address, MAC: vf.MAC, Network: pf.Network}
 	if vm := c.vms[vf.MAC]; vm != nil && !vf.MAC.IsZero() {
 		if c.busy.VM(vm.ID) {
@@ -121,20 +137,17 @@ func (c *checker) free(pf *model.PF, vf *model.VF, who string) {
 }
 
 // nic checks that the bridge and the VF agree with where the guest listens.
-func (c *checker) nic(vm *model.VM, n *model.NIC) {
-	base := model.Step{VM: vm.ID, VMName: vm.Name, NIC: n.Alias, MAC: n.MAC, Tap: n.Tap, Network: n.Network, Team: n.Failover, VF: n.VF}
-	step := func(k model.StepKind) model.Step {
-		s := base
-		s.Kind = k
-		return s
+func (c *Checker) nic(vm *model.VM, n *model.NIC) {
+	if n.VF == model.NoVF && !n.Window && n.FDB == "" {
+		return
 	}
+	step := func(k model.StepKind) model.Step { return nicStep(c.snap, vm, n, k) }
 	if n.Window {
 		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseWindow))
 	}
 	pf := c.snap.FindPF(n.FDB)
 	switch {
 	case n.VF == model.NoVF && pf != nil && pf.Managed:
-		base.VF.PF = pf.Name
 		c.add(FindFDBAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but bridge %s sends %s to %s", n.Network, n.MAC, n.FDB),
 			step(model.StepFDBToTap), step(model.StepAnnounce))
 		return
@@ -145,7 +158,6 @@ func (c *checker) nic(vm *model.VM, n *model.NIC) {
 	if vf == nil {
 		return
 	}
-	base.Address = vf.Address
 	if vf.MAC != n.MAC {
 		c.add(FindWrongMAC, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries MAC %s instead of %s", n.VF, vf.MAC, n.MAC), step(model.StepSetMAC))
 	}
@@ -159,47 +171,64 @@ func (c *checker) nic(vm *model.VM, n *model.NIC) {
 	}
 }
 
+// nicStep is a Step about a NIC and the VF behind it, or the PF it is wrongly sent to.
+func nicStep(snap *model.Snapshot, vm *model.VM, n *model.NIC, k model.StepKind) model.Step {
+	s := model.Step{
+		Kind: k, VM: vm.ID, VMName: vm.Name, NIC: n.Alias, MAC: n.MAC, Tap: n.Tap, Network: n.Network, Team: n.Failover, VF: n.VF,
+	}
+	if vf := snap.FindVF(n.VF); vf != nil {
+		s.Address = vf.Address
+	} else {
+		s.VF.PF = n.FDB
+	}
+	return s
+}
+
 // selfs compares the PF's own filters with who needs one: a VM on virtio does (a frame
 // from a VF that matches no filter goes to the wire, not to the bridge), a holder must
 // not (it would get every frame of the wire twice).
-func (c *checker) selfs(pf *model.PF) {
+func (c *Checker) selfs(pf *model.PF) {
 	if !pf.Managed || pf.Network == "" || pf.NumVFs == 0 {
 		return
 	}
-	have := map[model.MAC]bool{}
+	clear(c.self)
 	for _, mac := range pf.SelfFDB {
-		have[mac] = true
+		c.self[mac] = true
 	}
+	inUse := vfInUse(pf)
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
 		if c.busy.VM(vm.ID) || vm.State == model.VMStopped {
 			continue
 		}
 		for j := range vm.NICs {
-			c.self(pf, vm, &vm.NICs[j], have[vm.NICs[j].MAC])
+			c.filter(pf, vm, &vm.NICs[j], inUse)
 		}
 	}
 }
 
-func (c *checker) self(pf *model.PF, vm *model.VM, n *model.NIC, have bool) {
+func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, inUse bool) {
+	if n.Network != pf.Network {
+		return
+	}
+	have := c.self[n.MAC]
 	s := model.Step{VM: vm.ID, VMName: vm.Name, NIC: n.Alias, MAC: n.MAC, Network: n.Network, VF: model.VFID{PF: pf.Name}}
 	onVF := false
 	if vf := c.snap.FindVF(n.VF); vf != nil {
 		onVF = vf.InGuest != model.No
 	}
 	switch {
-	case n.Network != pf.Network:
-	case onVF && have:
+	case onVF && have && n.VF.PF == pf.Name:
 		s.Kind = model.StepDelSelf
 		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), s)
-	case !onVF && !have && c.vfInUse(pf):
+	case !onVF && !have && inUse:
 		s.Kind = model.StepAddSelf
 		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s, which does not filter for %s", pf.Name, n.MAC), s)
 	}
 }
 
 // vfInUse says whether any VF of the PF is in a guest, ours or not.
-func (c *checker) vfInUse(pf *model.PF) bool {
+func vfInUse(pf *model.PF) bool {
 	for i := range pf.VFs {
 		if pf.VFs[i].Holder != "" {
 			return true

@@ -19,7 +19,10 @@ func BenchmarkTick(b *testing.B) {
 			for i := range 1000 {
 				h.World.AddVM(i, fmt.Sprintf("vm%d", i), "br0", Constant{PPS: float64(1000 + i*7919%1000)})
 			}
-			h.run(30 * time.Second)
+			h.run(120 * time.Second)
+			if !h.Core.Idle() {
+				b.Fatal("not at rest")
+			}
 			snap, err := h.World.Snapshot(context.Background())
 			if err != nil {
 				b.Fatal(err)
@@ -30,6 +33,9 @@ func BenchmarkTick(b *testing.B) {
 				now = now.Add(time.Millisecond)
 				snap.Time = now
 				h.Core.Tick(now, snap)
+			}
+			if !h.Core.Idle() {
+				b.Fatal("the host moved: this is not a tick at rest")
 			}
 		})
 	}
