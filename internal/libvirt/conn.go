@@ -3,6 +3,10 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
 
 	"sluice/internal/model"
 )
@@ -11,59 +15,124 @@ import (
 // trying by itself.
 var ErrDisconnected = errors.New("not connected to libvirt")
 
-// ErrStuck marks that an earlier call on the same domain has not come back, so that
-// no other is made on it.
-var ErrStuck = errors.New("an earlier libvirt call has not returned")
+// ErrStuck marks that an earlier call on the same domain has not come back, or that
+// its QEMU does not answer libvirt, so that no call is made on it.
+var ErrStuck = errors.New("the domain is stuck")
 
 // Conn is a connection to libvirt that keeps itself up. All methods may be called
 // from any goroutine.
 type Conn struct {
+	o       Options
 	changed chan struct{}
-}
+	unplugs unplugs
+	inv     inventory
+	stop    context.CancelFunc
+	done    chan struct{}
 
-var errTODO = errors.New("libvirt: not built yet")
+	mu    sync.Mutex
+	sess  *session  // nil while not connected
+	why   error     // why it is not
+	since time.Time // since when
+}
 
 // Open connects and reads all domains. It fails only if trying again cannot help
-// (no libvirt.so.0, a bad URI); a libvirtd that is merely down leaves a Conn
-// that keeps trying and whose methods return ErrDisconnected.
-func Open(ctx context.Context, o Options) (*Conn, error) { return nil, errTODO }
+// (no libvirt.so.0, a bad URI, no permission) or ctx ends; a libvirtd that is merely
+// down leaves a Conn that keeps trying and whose methods return ErrDisconnected.
+func Open(ctx context.Context, o Options) (*Conn, error) {
+	if err := theLoop.acquire(); err != nil {
+		return nil, err
+	}
+	c := &Conn{o: o.filled(), changed: make(chan struct{}, 1), done: make(chan struct{})}
+	c.down(errors.New("not connected yet"))
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	first := make(chan error, 1)
+	go c.keep(life, first)
+	var err error
+	select {
+	case err = <-first:
+	case <-ctx.Done():
+		err = fmt.Errorf("connect to %s: %w", c.o.URI, ctx.Err())
+	}
+	if errors.Is(err, model.ErrPermanent) || ctx.Err() != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
 
-// Domains returns all active domains, sorted by ID, from the cache that events keep
-// true: it makes no call. The result is the caller's.
-func (c *Conn) Domains(ctx context.Context) ([]Domain, error) { return nil, errTODO }
+func (o Options) filled() Options {
+	if o.URI == "" {
+		o.URI = "qemu:///system"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	orElse := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	orElse(&o.Keepalive, 5*time.Second)
+	orElse(&o.Resync, time.Minute)
+	orElse(&o.Watch, 5*time.Second)
+	orElse(&o.MinBackoff, 200*time.Millisecond)
+	orElse(&o.MaxBackoff, 10*time.Second)
+	orElse(&o.CallLimit, 10*time.Second)
+	return o
+}
 
-// Problems returns what is wrong with the domains or could not be read: MACs used
-// twice, domains whose calls are stuck, XML that could not be read.
-func (c *Conn) Problems() []model.Problem { return nil }
-
-// Changed returns a channel that receives, coalesced, after the inventory changed.
-// It is one channel for all callers, never closed.
+// Changed returns a channel that receives, coalesced, after the inventory changed
+// or the connection was lost or came back. It is one channel, never closed: for one reader.
 func (c *Conn) Changed() <-chan struct{} { return c.changed }
 
-// Stats returns CPU time and state of all active domains with one call, which does
-// not wait for domains that are busy.
-func (c *Conn) Stats(ctx context.Context) (map[model.VMID]Stat, error) { return nil, errTODO }
-
-// Attach hot-plugs a VF into a running domain (not into its stored definition). If
-// the alias is there already with the same address, it succeeds.
-func (c *Conn) Attach(ctx context.Context, vm model.VMID, spec HostdevSpec) error { return errTODO }
-
-// Detach asks the guest to give up the device with that alias and returns without
-// waiting for it. Repeating it is harmless and re-sends a request that was lost.
-// A device that is not there is a success.
-func (c *Conn) Detach(ctx context.Context, vm model.VMID, alias string) error { return errTODO }
-
-// WaitGone waits until the device with that alias is gone from the domain. It
-// fails with model.ErrGuest when the guest refused, or did nothing before ctx ended,
-// and with model.ErrGone when the domain stopped.
-func (c *Conn) WaitGone(ctx context.Context, vm model.VMID, alias string) error { return errTODO }
-
-// Agent sends one command to the guest agent and returns its answer. The
-// caller bounds it by ctx and limits how many it has under way per domain.
-func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte, error) {
-	return nil, errTODO
-}
+// closeLimit is how long Close waits for libvirt.
+const closeLimit = 5 * time.Second
 
 // Close ends the connection. Calls under way return soon; one that is stuck in
 // libvirt is left behind.
-func (c *Conn) Close() error { return nil }
+func (c *Conn) Close() error {
+	c.stop()
+	select {
+	case <-c.done:
+		return nil
+	case <-time.After(closeLimit):
+		return fmt.Errorf("close %s: libvirt did not let go within %s", c.o.URI, closeLimit)
+	}
+}
+
+// session returns the current one, or says why there is none.
+func (c *Conn) session() (*session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sess != nil && c.sess.gone() == nil {
+		return c.sess, nil
+	}
+	since, why := c.since, c.why
+	if c.sess != nil {
+		since, why = time.Now(), c.sess.gone()
+	}
+	return nil, fmt.Errorf("%s: %w (for %s): %w", c.o.URI, ErrDisconnected, time.Since(since).Round(time.Second), why)
+}
+
+func (c *Conn) up(s *session) {
+	c.mu.Lock()
+	c.sess = s
+	c.mu.Unlock()
+	c.o.Logger.Info("connected to libvirt", "uri", c.o.URI, "domains", c.inv.len())
+	poke(c.changed)
+}
+
+func (c *Conn) down(why error) {
+	c.mu.Lock()
+	was := c.sess != nil
+	if was || c.since.IsZero() {
+		c.since = time.Now()
+	}
+	c.sess, c.why = nil, why
+	c.mu.Unlock()
+	if was {
+		c.o.Logger.Warn("lost libvirt; reconnecting", "uri", c.o.URI, "error", why)
+		poke(c.changed)
+	}
+}

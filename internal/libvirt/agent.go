@@ -1,0 +1,49 @@
+package libvirt
+
+import (
+	"context"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+// agentLimit bounds an agent call whose ctx has no deadline.
+const agentLimit = 5 * time.Second
+
+// Agent sends one command to the guest agent and returns its answer. The
+// caller bounds it by ctx and limits how many it has under way per domain.
+func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte, error) {
+	ctx, cancel := withDefault(ctx, agentLimit)
+	defer cancel()
+	s, err := c.session()
+	if err != nil {
+		return nil, fail("ask the guest agent of", c.inv.subject(vm), err)
+	}
+	out, err := onDomain(ctx, s.aide, vm, "guest agent", func(d *lv.Domain) (string, error) {
+		return d.QemuAgentCommand(string(command), agentTimeout(ctx), 0)
+	})
+	if err != nil {
+		return nil, fail("ask the guest agent of", c.inv.subject(vm), err)
+	}
+	return []byte(out), nil
+}
+
+func withDefault(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// agentTimeout is what is left of ctx in whole seconds, so that libvirt gives up
+// soon after we do and the domain's agent is not blocked for longer.
+func agentTimeout(ctx context.Context) lv.DomainQemuAgentCommandTimeout {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return lv.DOMAIN_QEMU_AGENT_COMMAND_DEFAULT
+	}
+	seconds := (time.Until(end) + time.Second - 1) / time.Second
+	return lv.DomainQemuAgentCommandTimeout(max(1, seconds))
+}

@@ -1,0 +1,95 @@
+package libvirt
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+// Attach hot-plugs a VF into a running domain (not into its stored definition). If
+// the alias is there already with the same address, it succeeds.
+func (c *Conn) Attach(ctx context.Context, vm model.VMID, spec HostdevSpec) error {
+	op := fmt.Sprintf("attach VF %s to", spec.Address)
+	doc, err := spec.xml()
+	if err != nil {
+		return fail(op, c.inv.subject(vm), fmt.Errorf("%w: %w", model.ErrPermanent, err))
+	}
+	s, err := c.session()
+	if err != nil {
+		return fail(op, c.inv.subject(vm), err)
+	}
+	if err := c.attach(ctx, s, vm, spec, doc); err != nil {
+		return fail(op, c.inv.subject(vm), err)
+	}
+	s.news.add(vm, why{})
+	return nil
+}
+
+func (s HostdevSpec) xml() (string, error) {
+	if !strings.HasPrefix(s.Alias, "ua-") {
+		return "", fmt.Errorf("alias %q: libvirt takes only aliases that start with \"ua-\"", s.Alias)
+	}
+	return deviceXML(s)
+}
+
+func (c *Conn) attach(ctx context.Context, s *session, vm model.VMID, spec HostdevSpec, doc string) error {
+	if there, err := c.attached(ctx, s, vm, spec); there || err != nil {
+		return err
+	}
+	if err := c.fit(ctx, s, vm); err != nil {
+		return err
+	}
+	_, err := onDomain(ctx, s.work, vm, "attach device", func(d *lv.Domain) (struct{}, error) {
+		return struct{}{}, d.AttachDeviceFlags(doc, lv.DOMAIN_DEVICE_MODIFY_LIVE)
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	// Another attempt of ours may have won: one that was given up on, say.
+	if there, again := c.attached(ctx, s, vm, spec); there && again == nil {
+		return nil
+	}
+	return err
+}
+
+// attached says whether the domain has the device now. The alias with another
+// address is an error that needs a person, or fsck.
+func (c *Conn) attached(ctx context.Context, s *session, vm model.VMID, spec HostdevSpec) (bool, error) {
+	d, err := c.fresh(ctx, s, vm)
+	if err != nil {
+		return false, err
+	}
+	h := d.hostdev(spec.Alias)
+	if h == nil {
+		return false, nil
+	}
+	if h.Address != spec.Address {
+		return false, fmt.Errorf("%w: alias %s is in use for %s; detach that first", model.ErrPermanent, spec.Alias, h.Address)
+	}
+	return true, nil
+}
+
+// fresh reads a domain past the cache; one that is not active is gone.
+func (c *Conn) fresh(ctx context.Context, s *session, vm model.VMID) (*Domain, error) {
+	r, err := c.read(ctx, s, vm)
+	if err != nil {
+		return nil, err
+	}
+	if !r.active() {
+		return nil, fmt.Errorf("it is not running: %w", model.ErrGone)
+	}
+	return &r.dom, nil
+}
+
+func (d *Domain) hostdev(alias string) *Hostdev {
+	for i := range d.Hostdevs {
+		if d.Hostdevs[i].Alias == alias {
+			return &d.Hostdevs[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+// device names a device of a domain by its alias.
+type device struct {
+	vm    model.VMID
+	alias string
+}
+
+// outcome of asking the guest for a device.
+type outcome int
+
+const (
+	asked   outcome = iota
+	removed         // DEVICE_REMOVED
+	refused         // DEVICE_REMOVAL_FAILED
+)
+
+// unplugs remembers what events said of devices that were asked for, because an
+// event may come before anybody waits for it.
+type unplugs struct {
+	mu  sync.Mutex
+	all map[device]*unplug
+}
+
+type unplug struct {
+	out  outcome
+	wake chan struct{} // closed when out changes, then replaced
+}
+
+// begin notes a new request: an earlier refusal no longer counts.
+func (u *unplugs) begin(d device) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.get(d).set(asked)
+}
+
+func (u *unplugs) get(d device) *unplug {
+	if u.all == nil {
+		u.all = map[device]*unplug{}
+	}
+	if u.all[d] == nil {
+		u.all[d] = &unplug{wake: make(chan struct{})}
+	}
+	return u.all[d]
+}
+
+func (p *unplug) set(o outcome) {
+	p.out = o
+	close(p.wake)
+	p.wake = make(chan struct{})
+}
+
+// tell notes an event. One about a device nobody asked for through us is dropped.
+func (u *unplugs) tell(d device, o outcome) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if p := u.all[d]; p != nil {
+		p.set(o)
+	}
+}
+
+// state returns the outcome so far and a channel that closes when it changes.
+func (u *unplugs) state(d device) (outcome, <-chan struct{}) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p := u.get(d)
+	return p.out, p.wake
+}
+
+// end forgets a device that is gone.
+func (u *unplugs) end(d device) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.all, d)
+}
+
+// drop wakes those who wait for devices of a domain that has stopped, and forgets them.
+func (u *unplugs) drop(vm model.VMID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for d, p := range u.all {
+		if d.vm == vm {
+			p.set(removed)
+			delete(u.all, d)
+		}
+	}
+}
+
+// Detach asks the guest to give up the device with that alias and returns without
+// waiting for it. Repeating it is harmless and re-sends a request that was lost.
+// A device that is not there is a success.
+func (c *Conn) Detach(ctx context.Context, vm model.VMID, alias string) error {
+	s, err := c.session()
+	if err == nil {
+		err = c.detach(ctx, s, device{vm, alias})
+	}
+	if err != nil {
+		return fail("detach "+alias+" from", c.inv.subject(vm), err)
+	}
+	return nil
+}
+
+func (c *Conn) detach(ctx context.Context, s *session, dev device) error {
+	there, err := c.present(ctx, s, dev)
+	if err != nil || !there {
+		return err
+	}
+	if err := c.fit(ctx, s, dev.vm); err != nil {
+		return err
+	}
+	c.unplugs.begin(dev)
+	_, err = onDomain(ctx, s.work, dev.vm, "detach device", func(d *lv.Domain) (struct{}, error) {
+		return struct{}{}, d.DetachDeviceAlias(dev.alias, lv.DOMAIN_DEVICE_MODIFY_LIVE)
+	})
+	if err == nil || ctx.Err() != nil || errors.Is(plain(err), errPending) {
+		return err2nil(err)
+	}
+	if there, again := c.present(ctx, s, dev); again == nil && !there {
+		return nil
+	}
+	return err
+}
+
+// err2nil drops the error of a request that is under way already.
+func err2nil(err error) error {
+	if errors.Is(plain(err), errPending) {
+		return nil
+	}
+	return err
+}
+
+func (c *Conn) present(ctx context.Context, s *session, dev device) (bool, error) {
+	d, err := c.fresh(ctx, s, dev.vm)
+	if err != nil {
+		return false, err
+	}
+	return d.has(dev.alias), nil
+}
+
+func (d *Domain) has(alias string) bool { return d.hostdev(alias) != nil }
+
+// recheck is how often WaitGone looks for itself, in case an event was lost.
+const recheck = time.Second
+
+// WaitGone waits until the device with that alias is gone from the domain. It
+// fails with model.ErrGuest when the guest refused, or did nothing before ctx ended,
+// and with model.ErrGone when the domain stopped.
+func (c *Conn) WaitGone(ctx context.Context, vm model.VMID, alias string) error {
+	dev := device{vm, alias}
+	err := c.waitGone(ctx, dev)
+	if err == nil || errors.Is(err, model.ErrGone) {
+		c.unplugs.end(dev)
+	}
+	if err != nil {
+		return fail("wait until "+alias+" is gone from", c.inv.subject(vm), err)
+	}
+	return nil
+}
+
+func (c *Conn) waitGone(ctx context.Context, dev device) error {
+	tick := time.NewTicker(recheck)
+	defer tick.Stop()
+	for {
+		out, wake := c.unplugs.state(dev)
+		there, err := c.stillThere(ctx, dev)
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			return nil
+		case out == refused:
+			return fmt.Errorf("%w: it refused to give the device up", model.ErrGuest)
+		}
+		select {
+		case <-wake:
+		case <-tick.C:
+		case <-ctx.Done():
+			return ignored(ctx)
+		}
+	}
+}
+
+func ignored(ctx context.Context) error {
+	return fmt.Errorf("%w: it has not given the device up: %w", model.ErrGuest, ctx.Err())
+}
+
+// stillThere looks at the live XML. While libvirt is away, or did not answer, the
+// device counts as there: the wait goes on until ctx ends.
+func (c *Conn) stillThere(ctx context.Context, dev device) (bool, error) {
+	s, err := c.session()
+	if err != nil {
+		return true, nil
+	}
+	there, err := c.present(ctx, s, dev)
+	switch {
+	case err == nil:
+		return there, nil
+	case isGone(err):
+		return false, err
+	case ctx.Err() != nil:
+		return true, nil
+	case s.lost(err), errors.Is(err, ErrStuck):
+		return true, nil
+	}
+	return true, err
+}

@@ -1,0 +1,118 @@
+package libvirt
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+// plain turns the binding's error into libvirt's own words, without the code and
+// domain numbers, and with what Sluice's callers and users make of it: the class that
+// errors.Is finds, and a remedy. Other errors pass unchanged.
+func plain(err error) error {
+	var e lv.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	for _, r := range rules {
+		if r.matches(e) {
+			return &callError{err: e, class: r.class, remedy: r.remedy}
+		}
+	}
+	return &callError{err: e}
+}
+
+// callError is a libvirt error with what it means for us.
+type callError struct {
+	err    lv.Error
+	class  error // one of model's, ErrDisconnected, or nil
+	remedy string
+}
+
+func (e *callError) Error() string {
+	msg := strings.TrimSpace(e.err.Message)
+	if msg == "" {
+		msg = fmt.Sprintf("libvirt error %d", e.err.Code)
+	}
+	if e.remedy == "" {
+		return msg
+	}
+	return msg + " (" + e.remedy + ")"
+}
+
+func (e *callError) Unwrap() []error {
+	if e.class == nil {
+		return []error{e.err}
+	}
+	return []error{e.err, e.class}
+}
+
+// rule classifies errors by code and, where libvirt uses one code for many things,
+// by a part of the message.
+type rule struct {
+	code   lv.ErrorNumber // ERR_OK: any
+	text   string         // "": any
+	class  error
+	remedy string
+}
+
+func (r rule) matches(e lv.Error) bool {
+	return (r.code == lv.ERR_OK || r.code == e.Code) && strings.Contains(e.Message, r.text)
+}
+
+// rules are searched in order; the first that matches counts.
+var rules = []rule{
+	{lv.ERR_NO_DOMAIN, "", model.ErrGone, ""},
+	{lv.ERR_DEVICE_MISSING, "", model.ErrGone, ""},
+	{lv.ERR_OPERATION_INVALID, "domain is not running", model.ErrGone, ""},
+	{lv.ERR_OK, "No more available PCI slots", model.ErrPermanent, "the domain has no free hot-plug slot: add <controller type='pci' model='pcie-root-port'/> to its definition and restart it"},
+	{lv.ERR_OK, "doesn't support hotplug", model.ErrPermanent, "give the domain pcie-root-ports on which hot-plug is on"},
+	{lv.ERR_OK, "is not bound to vfio-pci", nil, "bind the VF to vfio-pci first"},
+	{lv.ERR_OK, "is in use by", nil, "another domain or driver has the device"},
+	{lv.ERR_OK, "cannot limit locked memory", model.ErrPermanent, "the domain's memory cannot be locked for VFIO: raise the memlock limit of libvirtd"},
+	{lv.ERR_OK, "passthrough is not supported", model.ErrPermanent, "switch the IOMMU on in firmware and kernel (intel_iommu=on) and load vfio-pci"},
+	{lv.ERR_OK, "already in the process of unplug", errPending, ""},
+	{lv.ERR_OK, "power indicator blinking", errPending, ""},
+	{lv.ERR_AGENT_UNRESPONSIVE, "", model.ErrGuest, "start qemu-guest-agent in the guest"},
+	{lv.ERR_AGENT_UNSYNCED, "", model.ErrGuest, "the guest agent does not follow: restart qemu-guest-agent in the guest"},
+	{lv.ERR_AGENT_COMMAND_TIMEOUT, "", model.ErrGuest, "the guest agent did not answer in time"},
+	{lv.ERR_AGENT_COMMAND_FAILED, "", model.ErrGuest, ""},
+	{lv.ERR_ARGUMENT_UNSUPPORTED, "agent is not configured", model.ErrPermanent, "add the org.qemu.guest_agent.0 channel to the domain"},
+	{lv.ERR_OPERATION_TIMEOUT, "", nil, "another job holds the domain: see `virsh domjobinfo` and `virsh domcontrol`"},
+	{lv.ERR_AUTH_FAILED, "", model.ErrPermanent, authRemedy},
+	{lv.ERR_AUTH_UNAVAILABLE, "", model.ErrPermanent, authRemedy},
+	{lv.ERR_AUTH_CANCELLED, "", model.ErrPermanent, authRemedy},
+	{lv.ERR_ACCESS_DENIED, "", model.ErrPermanent, authRemedy},
+	{lv.ERR_OPERATION_DENIED, "", model.ErrPermanent, authRemedy},
+	{lv.ERR_NO_CONNECT, "", model.ErrPermanent, "no libvirt driver takes this URI: qemu:///system is the usual one"},
+	{lv.ERR_INVALID_ARG, "", model.ErrPermanent, ""},
+	{lv.ERR_XML_ERROR, "", model.ErrPermanent, ""},
+	{lv.ERR_XML_DETAIL, "", model.ErrPermanent, ""},
+	{lv.ERR_CONFIG_UNSUPPORTED, "", model.ErrPermanent, ""},
+	{lv.ERR_NO_SUPPORT, "", model.ErrPermanent, "this libvirt driver cannot do that"},
+	{lv.ERR_OPERATION_UNSUPPORTED, "", model.ErrPermanent, ""},
+	{lv.ERR_ARGUMENT_UNSUPPORTED, "", model.ErrPermanent, ""},
+	{lv.ERR_RPC, "", ErrDisconnected, ""},
+	{lv.ERR_INTERNAL_ERROR, "client socket is closed", ErrDisconnected, ""},
+	{lv.ERR_SYSTEM_ERROR, "Failed to connect socket", ErrDisconnected, "is libvirtd running? systemctl start libvirtd, or virtqemud"},
+}
+
+const authRemedy = "run as root, or as a member of the group libvirt"
+
+// errPending marks that the guest was asked for the device already.
+var errPending = errors.New("an unplug is under way")
+
+// fail names operation and subject and translates the cause.
+func fail(op, subject string, err error) error {
+	return fmt.Errorf("%s %s: %w", op, subject, plain(err))
+}
+
+// isCode says whether libvirt failed with that code.
+func isCode(err error, code lv.ErrorNumber) bool {
+	var e lv.Error
+	return errors.As(err, &e) && e.Code == code
+}

@@ -1,0 +1,116 @@
+package libvirt
+
+import (
+	"sync"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+// news collects what events say until the keeper reads it: which domains to look at
+// again. It holds one entry per domain, however many events come.
+type news struct {
+	mu    sync.Mutex
+	dirty map[model.VMID]why
+	wake  chan struct{}
+}
+
+// why a domain is to be looked at again.
+type why struct {
+	booted bool // it started or rebooted
+	job    bool // a job began, went on or ended
+}
+
+func newNews() *news {
+	return &news{dirty: map[model.VMID]why{}, wake: make(chan struct{}, 1)}
+}
+
+func (n *news) add(vm model.VMID, w why) {
+	n.mu.Lock()
+	old := n.dirty[vm]
+	n.dirty[vm] = why{booted: old.booted || w.booted, job: old.job || w.job}
+	n.mu.Unlock()
+	poke(n.wake)
+}
+
+func (n *news) take() map[model.VMID]why {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.dirty
+	n.dirty = map[model.VMID]why{}
+	return out
+}
+
+// poke signals on a channel of one place, without waiting.
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+type registration struct {
+	name string
+	must bool
+	do   func() (int, error)
+}
+
+// registrations lists the events. Callbacks run on libvirt's event loop, so they only
+// take notes.
+func (c *Conn) registrations(s *session) []registration {
+	note := func(w why) lv.DomainEventGenericCallback {
+		return func(_ *lv.Connect, d *lv.Domain) { s.news.add(domainID(d), w) }
+	}
+	look, con := note(why{}), s.conn
+	return []registration{
+		{"lifecycle", true, func() (int, error) { return con.DomainEventLifecycleRegister(nil, c.onLifecycle(s)) }},
+		{"reboot", false, func() (int, error) { return con.DomainEventRebootRegister(nil, note(why{booted: true})) }},
+		{"control-error", false, func() (int, error) { return con.DomainEventControlErrorRegister(nil, look) }},
+		{"device-added", false, func() (int, error) {
+			return con.DomainEventDeviceAddedRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventDeviceAdded) { look(k, d) })
+		}},
+		{"device-removed", false, func() (int, error) { return con.DomainEventDeviceRemovedRegister(nil, c.onRemoved(s)) }},
+		{"device-removal-failed", false, func() (int, error) {
+			return con.DomainEventDeviceRemovalFailedRegister(nil, c.onRemovalFailed(s))
+		}},
+		{"agent-lifecycle", false, func() (int, error) {
+			return con.DomainEventAgentLifecycleRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventAgentLifecycle) { look(k, d) })
+		}},
+		{"migration-iteration", false, func() (int, error) {
+			return con.DomainEventMigrationIterationRegister(nil, func(_ *lv.Connect, d *lv.Domain, _ *lv.DomainEventMigrationIteration) {
+				s.news.add(domainID(d), why{job: true})
+			})
+		}},
+		{"job-completed", false, func() (int, error) {
+			return con.DomainEventJobCompletedRegister(nil, func(_ *lv.Connect, d *lv.Domain, _ *lv.DomainEventJobCompleted) {
+				s.news.add(domainID(d), why{job: true})
+			})
+		}},
+		{"nic-mac-change", false, func() (int, error) {
+			return con.DomainEventNICMACChangeRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventNICMACChange) { look(k, d) })
+		}},
+	}
+}
+
+func (c *Conn) onLifecycle(s *session) lv.DomainEventLifecycleCallback {
+	return func(_ *lv.Connect, d *lv.Domain, e *lv.DomainEventLifecycle) {
+		s.news.add(domainID(d), why{booted: e.Event == lv.DOMAIN_EVENT_STARTED})
+	}
+}
+
+func (c *Conn) onRemoved(s *session) lv.DomainEventDeviceRemovedCallback {
+	return func(_ *lv.Connect, d *lv.Domain, e *lv.DomainEventDeviceRemoved) {
+		vm := domainID(d)
+		c.unplugs.tell(device{vm, e.DevAlias}, removed)
+		s.news.add(vm, why{})
+	}
+}
+
+func (c *Conn) onRemovalFailed(s *session) lv.DomainEventDeviceRemovalFailedCallback {
+	return func(_ *lv.Connect, d *lv.Domain, e *lv.DomainEventDeviceRemovalFailed) {
+		vm := domainID(d)
+		c.unplugs.tell(device{vm, e.DevAlias}, refused)
+		s.news.add(vm, why{})
+	}
+}

@@ -1,0 +1,149 @@
+package libvirt
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"sync"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// maxPerVM bounds the calls under way on one domain through one gate.
+const maxPerVM = 4
+
+// gate makes calls that can be left behind when their context ends. A domain with a
+// call left behind gets no further ones until that call returns.
+type gate struct {
+	mu  sync.Mutex
+	vms map[model.VMID]*underWay
+}
+
+// underWay counts a domain's calls; left of them nobody waits for any more.
+type underWay struct {
+	calls, left int
+	op          string    // the first one left behind
+	since       time.Time // when it was
+}
+
+// stuck is a domain with a call left behind.
+type stuck struct {
+	vm    model.VMID
+	op    string
+	since time.Time
+}
+
+func (g *gate) enter(vm model.VMID, op string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	u := g.vms[vm]
+	if u == nil {
+		u = &underWay{}
+		if g.vms == nil {
+			g.vms = map[model.VMID]*underWay{}
+		}
+		g.vms[vm] = u
+	}
+	if u.left > 0 {
+		return fmt.Errorf("%w: %q has been under way for %s", ErrStuck, u.op, time.Since(u.since).Round(time.Millisecond))
+	}
+	if u.calls >= maxPerVM {
+		return fmt.Errorf("%w: %d calls are under way", ErrStuck, u.calls)
+	}
+	u.calls++
+	return nil
+}
+
+func (g *gate) leave(vm model.VMID, left bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	u := g.vms[vm]
+	u.calls--
+	if left {
+		u.left--
+	}
+	if u.calls == 0 {
+		delete(g.vms, vm)
+	}
+}
+
+func (g *gate) abandon(vm model.VMID, op string) {
+	u := g.vms[vm]
+	if u.left++; u.left == 1 {
+		u.op, u.since = op, time.Now()
+	}
+}
+
+// busy says whether any call on the domain is under way.
+func (g *gate) busy(vm model.VMID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.vms[vm] != nil
+}
+
+// stuck lists the domains that have a call left behind.
+func (g *gate) stuck() []stuck {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []stuck
+	for vm, u := range g.vms {
+		if u.left > 0 {
+			out = append(out, stuck{vm, u.op, u.since})
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].vm < out[j].vm })
+	return out
+}
+
+// flight is one call: its result, and whether its caller gave up on it.
+type flight[T any] struct {
+	mu   sync.Mutex
+	left bool
+	done chan struct{}
+	val  T
+	err  error
+}
+
+// call runs fn, which has entered the gate, on its own goroutine and waits for it
+// until ctx ends. fn must free what it allocates itself: its result may find
+// no taker.
+func call[T any](ctx context.Context, g *gate, vm model.VMID, op string, fn func() (T, error)) (T, error) {
+	f := &flight[T]{done: make(chan struct{})}
+	go f.fly(g, vm, fn)
+	select {
+	case <-f.done:
+		return f.val, f.err
+	case <-ctx.Done():
+	}
+	if f.leave(g, vm, op) {
+		var zero T
+		return zero, fmt.Errorf("libvirt did not answer in time: %w", ctx.Err())
+	}
+	return f.val, f.err
+}
+
+func (f *flight[T]) fly(g *gate, vm model.VMID, fn func() (T, error)) {
+	val, err := fn()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g.leave(vm, f.left)
+	f.val, f.err = val, err
+	close(f.done)
+}
+
+// leave gives up waiting, unless the call has returned in the meantime.
+func (f *flight[T]) leave(g *gate, vm model.VMID, op string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-f.done:
+		return false
+	default:
+	}
+	f.left = true
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.abandon(vm, op)
+	return true
+}

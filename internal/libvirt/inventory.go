@@ -1,0 +1,247 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+// inventory is what is known of the active domains.
+type inventory struct {
+	mu  sync.Mutex
+	all map[model.VMID]*entry
+	bad map[model.VMID]error // could not be read; an older entry may stand
+}
+
+// entry is one domain. run tells one start of a domain from the next.
+type entry struct {
+	dom  Domain
+	run  uint
+	base model.VMState // state without jobs
+	job  bool          // a migration or the like is under way
+	hung time.Duration // how long its QEMU has not answered libvirt
+}
+
+// reading is a domain as it was read in one go.
+type reading struct {
+	dom   Domain
+	run   uint
+	state lv.DomainState
+	why   int
+}
+
+func (r reading) active() bool {
+	return r.state != lv.DOMAIN_SHUTOFF && r.state != lv.DOMAIN_NOSTATE
+}
+
+func isGone(err error) bool { return errors.Is(plain(err), model.ErrGone) }
+
+// read asks libvirt for a domain's state and live XML. Neither waits for its QEMU.
+func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, error) {
+	type answer struct {
+		reading
+		xml string
+	}
+	a, err := onDomain(ctx, s.main, vm, "read domain", func(d *lv.Domain) (a answer, err error) {
+		if a.state, a.why, err = d.GetState(); err != nil || !a.active() {
+			return a, err
+		}
+		a.run, _ = d.GetID()
+		a.xml, err = d.GetXMLDesc(0)
+		return a, err
+	})
+	if err != nil || !a.active() {
+		return a.reading, err
+	}
+	if a.dom, err = parseDomain(a.xml); err != nil {
+		return a.reading, err
+	}
+	c.resolveNetworks(ctx, s, &a.dom)
+	return a.reading, nil
+}
+
+// resolveNetworks fills in the bridges that the live XML left out.
+func (c *Conn) resolveNetworks(ctx context.Context, s *session, d *Domain) {
+	for i := range d.NICs {
+		name, ok := strings.CutPrefix(d.NICs[i].Network, unresolved)
+		if !ok {
+			continue
+		}
+		bridge, err := onConn(ctx, s.main, "", "look up network", func(conn *lv.Connect) (string, error) {
+			n, err := conn.LookupNetworkByName(name)
+			if err != nil {
+				return "", err
+			}
+			defer func() { _ = n.Free() }()
+			return n.GetBridgeName()
+		})
+		if err != nil {
+			c.o.Logger.Warn("cannot tell the bridge of a network", "vm", d.Name, "network", name, "error", plain(err))
+		}
+		d.NICs[i].Network = bridge
+	}
+}
+
+// stateOf maps libvirt's state and reason. A domain in the middle of moving between
+// hosts is "migrating" whichever side it is on.
+func stateOf(s lv.DomainState, why int) model.VMState {
+	switch s {
+	case lv.DOMAIN_RUNNING, lv.DOMAIN_BLOCKED:
+		if s == lv.DOMAIN_RUNNING && lv.DomainRunningReason(why) == lv.DOMAIN_RUNNING_POSTCOPY {
+			return model.VMMigrating
+		}
+		return model.VMRunning
+	case lv.DOMAIN_PAUSED:
+		switch lv.DomainPausedReason(why) {
+		case lv.DOMAIN_PAUSED_MIGRATION, lv.DOMAIN_PAUSED_POSTCOPY, lv.DOMAIN_PAUSED_POSTCOPY_FAILED:
+			return model.VMMigrating
+		}
+		return model.VMPaused
+	case lv.DOMAIN_PMSUSPENDED:
+		return model.VMPaused
+	}
+	return model.VMStopped // shutting down, shut off, crashed
+}
+
+// put stores a reading and says whether it brought anything new.
+func (v *inventory) put(r reading, booted bool, now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	old := v.all[r.dom.ID]
+	e := &entry{dom: r.dom, run: r.run, base: stateOf(r.state, r.why)}
+	if old != nil && old.run == e.run {
+		e.job, e.hung, e.dom.Started = old.job, old.hung, old.dom.Started
+	}
+	if e.base == model.VMRunning && (booted || e.dom.Started.IsZero()) {
+		e.dom.Started = now
+	}
+	e.setState()
+	if v.all == nil {
+		v.all = map[model.VMID]*entry{}
+	}
+	v.all[r.dom.ID] = e
+	delete(v.bad, r.dom.ID)
+	return old == nil || !reflect.DeepEqual(old.dom, e.dom)
+}
+
+func (e *entry) setState() {
+	e.dom.State = e.base
+	if e.job {
+		e.dom.State = model.VMMigrating
+	}
+}
+
+// setJob notes whether a job is under way, and how long its QEMU has been silent; it
+// says whether the domain's state changed.
+func (v *inventory) setJob(vm model.VMID, job bool, hung time.Duration) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.all[vm]
+	if e == nil {
+		return false
+	}
+	was := e.dom.State
+	e.job, e.hung = job, hung
+	e.setState()
+	return e.dom.State != was
+}
+
+func (v *inventory) unreadable(vm model.VMID, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.bad == nil {
+		v.bad = map[model.VMID]error{}
+	}
+	v.bad[vm] = plain(err)
+}
+
+func (v *inventory) drop(vm model.VMID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, had := v.all[vm]
+	delete(v.all, vm)
+	delete(v.bad, vm)
+	return had
+}
+
+// without lists known domains that are not in the given set.
+func (v *inventory) without(set map[model.VMID]why) []model.VMID {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []model.VMID
+	for vm := range v.all {
+		if _, ok := set[vm]; !ok {
+			out = append(out, vm)
+		}
+	}
+	for vm := range v.bad {
+		if _, ok := set[vm]; !ok {
+			out = append(out, vm)
+		}
+	}
+	return out
+}
+
+func (v *inventory) len() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.all)
+}
+
+// domains copies all, sorted by ID.
+func (v *inventory) domains() []Domain {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := make([]Domain, 0, len(v.all))
+	for _, e := range v.all {
+		d := e.dom
+		d.NICs, d.Hostdevs = slices.Clone(d.NICs), slices.Clone(d.Hostdevs)
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(a, b Domain) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return out
+}
+
+// jobs lists the domains, or only those with a job under way.
+func (v *inventory) jobs(all bool) []model.VMID {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []model.VMID
+	for vm, e := range v.all {
+		if all || e.job || e.hung > 0 {
+			out = append(out, vm)
+		}
+	}
+	return out
+}
+
+// subject names a domain for people.
+func (v *inventory) subject(vm model.VMID) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.all[vm]; e != nil && e.dom.Name != "" {
+		return e.dom.Name
+	}
+	return fmt.Sprintf("domain %s", vm)
+}
+
+// Domains returns all active domains, sorted by ID, from the cache that events keep
+// true: it makes no call. The result is the caller's.
+func (c *Conn) Domains(ctx context.Context) ([]Domain, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := c.session(); err != nil {
+		return nil, err
+	}
+	return c.inv.domains(), nil
+}

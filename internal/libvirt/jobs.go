@@ -1,0 +1,122 @@
+package libvirt
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+// jobLimit bounds a look at a domain's jobs.
+const jobLimit = 2 * time.Second
+
+// hangLimit is how long a QEMU may take over one monitor command before we call the
+// domain stuck: far above what hot-plug takes, far below a person's patience.
+const hangLimit = time.Second
+
+// checkJobs looks for migrations: at all domains, or at those known to be in a job.
+func (c *Conn) checkJobs(s *session, all bool) {
+	for _, vm := range c.inv.jobs(all) {
+		c.checkJob(s, vm)
+	}
+}
+
+// checkJob looks at one domain without making anyone wait. While a call of ours is
+// under way on it there is nothing to learn: the job would be our own.
+func (c *Conn) checkJob(s *session, vm model.VMID) {
+	if s.work.gate.busy(vm) {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(s.ctx, jobLimit)
+		defer cancel()
+		hung, err := hangs(ctx, s, vm)
+		if err != nil {
+			return
+		}
+		job := false
+		if hung == 0 {
+			if job, err = inJob(ctx, s, vm); err != nil {
+				return
+			}
+		}
+		if c.inv.setJob(vm, job, hung) {
+			poke(c.changed)
+		}
+	}()
+}
+
+// hangs returns for how long a domain's QEMU has left libvirt without an answer;
+// up to hangLimit counts as zero. The question itself does not wait for QEMU.
+func hangs(ctx context.Context, s *session, vm model.VMID) (time.Duration, error) {
+	info, err := onDomain(ctx, s.main, vm, "read control state", func(d *lv.Domain) (*lv.DomainControlInfo, error) {
+		return d.GetControlInfo(0)
+	})
+	if isCode(err, lv.ERR_NO_SUPPORT) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	since := time.Duration(info.StateTime) * time.Millisecond
+	if info.State == lv.DOMAIN_CONTROL_OCCUPIED && since > hangLimit {
+		return since, nil
+	}
+	if info.State == lv.DOMAIN_CONTROL_ERROR {
+		return 0, fmt.Errorf("libvirt has lost the domain's monitor (restart libvirtd, or the domain)")
+	}
+	return 0, nil
+}
+
+// inJob says whether a job is under way that forbids touching the domain: a migration,
+// or a save, dump or snapshot, which QEMU does as a migration into a file.
+func inJob(ctx context.Context, s *session, vm model.VMID) (bool, error) {
+	info, err := onDomain(ctx, s.work, vm, "read job", func(d *lv.Domain) (*lv.DomainJobInfo, error) {
+		return d.GetJobStats(0)
+	})
+	if isCode(err, lv.ERR_NO_SUPPORT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return jobForbids(info), nil
+}
+
+func jobForbids(info *lv.DomainJobInfo) bool {
+	if info.Type == lv.DOMAIN_JOB_NONE {
+		return false
+	}
+	if !info.OperationSet {
+		return true
+	}
+	switch info.Operation {
+	case lv.DOMAIN_JOB_OPERATION_MIGRATION_IN, lv.DOMAIN_JOB_OPERATION_MIGRATION_OUT,
+		lv.DOMAIN_JOB_OPERATION_SAVE, lv.DOMAIN_JOB_OPERATION_RESTORE, lv.DOMAIN_JOB_OPERATION_DUMP,
+		lv.DOMAIN_JOB_OPERATION_SNAPSHOT, lv.DOMAIN_JOB_OPERATION_SNAPSHOT_REVERT:
+		return true
+	}
+	return false
+}
+
+// fit fails if the domain is in no state to be changed.
+func (c *Conn) fit(ctx context.Context, s *session, vm model.VMID) error {
+	hung, err := hangs(ctx, s, vm)
+	if err != nil {
+		return err
+	}
+	if hung > 0 {
+		return fmt.Errorf("%w: its QEMU has not answered libvirt for %s (see `virsh domcontrol`; is the process stopped, its storage hanging?)", ErrStuck, hung.Round(time.Second))
+	}
+	busy, err := inJob(ctx, s, vm)
+	if err != nil {
+		return err
+	}
+	if busy {
+		return fmt.Errorf("it is being migrated or saved; wait for that to end")
+	}
+	return nil
+}

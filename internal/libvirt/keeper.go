@@ -1,0 +1,159 @@
+package libvirt
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+// keep holds a session up until ctx ends. The outcome of the first attempt goes to first.
+func (c *Conn) keep(ctx context.Context, first chan<- error) {
+	defer close(c.done)
+	defer theLoop.release()
+	report := func(err error) {
+		select {
+		case first <- err:
+		default:
+		}
+	}
+	pause := c.o.MinBackoff
+	for {
+		err := c.live(ctx, func() { pause = c.o.MinBackoff; report(nil) })
+		c.down(err)
+		report(err)
+		if !sleep(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, c.o.MaxBackoff)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// live is one session: connect, read everything, then follow events until it is lost.
+func (c *Conn) live(ctx context.Context, up func()) error {
+	s, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.disconnect(s, errLaneClosed)
+	if err := c.resync(s); err != nil {
+		return err
+	}
+	c.up(s)
+	up()
+	return c.follow(s)
+}
+
+func (c *Conn) follow(s *session) error {
+	full, watch := time.NewTicker(c.o.Resync), time.NewTicker(c.o.Watch/5)
+	defer full.Stop()
+	defer watch.Stop()
+	for n := 1; ; {
+		var err error
+		select {
+		case <-s.ctx.Done():
+			return s.gone()
+		case <-s.news.wake:
+			err = c.lookAgain(s, s.news.take())
+		case <-full.C:
+			err = c.resync(s)
+		case <-watch.C:
+			c.checkJobs(s, n%5 == 0)
+			n++
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// resync reads all active domains and forgets the others.
+func (c *Conn) resync(s *session) error {
+	ctx, cancel := context.WithTimeout(s.ctx, c.o.CallLimit)
+	defer cancel()
+	ids, err := onConn(ctx, s.main, "", "list domains", listActive)
+	if err != nil {
+		return fail("list domains of", c.o.URI, err)
+	}
+	all := make(map[model.VMID]why, len(ids))
+	for _, id := range ids {
+		all[id] = why{job: true}
+	}
+	for _, id := range c.inv.without(all) {
+		c.forget(id)
+	}
+	return c.lookAgain(s, all)
+}
+
+func listActive(conn *lv.Connect) ([]model.VMID, error) {
+	doms, err := conn.ListAllDomains(lv.CONNECT_LIST_DOMAINS_ACTIVE)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]model.VMID, 0, len(doms))
+	for i := range doms {
+		if id := domainID(&doms[i]); id != "" {
+			ids = append(ids, id)
+		}
+		_ = doms[i].Free()
+	}
+	return ids, nil
+}
+
+// lookAgain reads the named domains anew, several at a time.
+func (c *Conn) lookAgain(s *session, vms map[model.VMID]why) error {
+	var g errgroup.Group
+	g.SetLimit(perConn - 1) // leaves room for statistics on the same connection
+	for vm, w := range vms {
+		if vm == "" {
+			continue
+		}
+		g.Go(func() error { return c.look(s, vm, w) })
+	}
+	return g.Wait()
+}
+
+// look reads one domain into the inventory. It fails only when the session is lost.
+func (c *Conn) look(s *session, vm model.VMID, w why) error {
+	ctx, cancel := context.WithTimeout(s.ctx, c.o.CallLimit)
+	defer cancel()
+	r, err := c.read(ctx, s, vm)
+	switch {
+	case err == nil && r.active():
+		if c.inv.put(r, w.booted, time.Now()) {
+			poke(c.changed)
+		}
+		if w.job || w.booted {
+			c.checkJob(s, vm)
+		}
+	case err == nil || isGone(err):
+		c.forget(vm)
+	case s.lost(err):
+		return err
+	default:
+		c.inv.unreadable(vm, err)
+	}
+	return nil
+}
+
+// forget drops a domain that is not active any more.
+func (c *Conn) forget(vm model.VMID) {
+	c.unplugs.drop(vm)
+	if c.inv.drop(vm) {
+		poke(c.changed)
+	}
+}

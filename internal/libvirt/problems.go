@@ -1,0 +1,75 @@
+package libvirt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Problems returns what is wrong with the domains or could not be read: MACs used
+// twice, domains that are stuck, XML that could not be read. It makes no call.
+func (c *Conn) Problems() []model.Problem {
+	s, err := c.session()
+	if err != nil {
+		return []model.Problem{{Text: err.Error(), Remedy: "systemctl status libvirtd virtqemud"}}
+	}
+	out := c.inv.problems()
+	for _, l := range []*lane{s.main, s.work, s.aide} {
+		for _, k := range l.gate.stuck() {
+			out = append(out, model.Problem{
+				Subject: c.inv.subject(k.vm),
+				Text:    fmt.Sprintf("libvirt has not returned from %q for %s; no further calls are made on it", k.op, time.Since(k.since).Round(time.Second)),
+				Remedy:  stuckRemedy,
+			})
+		}
+	}
+	return append(out, duplicates(c.inv.domains())...)
+}
+
+const stuckRemedy = "see `virsh domcontrol`: is its QEMU stopped, its storage hanging?"
+
+func (v *inventory) problems() []model.Problem {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []model.Problem
+	for vm, err := range v.bad {
+		out = append(out, model.Problem{Subject: fmt.Sprintf("domain %s", vm), Text: err.Error()})
+	}
+	for _, e := range v.all {
+		if e.hung > 0 {
+			out = append(out, model.Problem{
+				Subject: e.dom.Name,
+				Text:    fmt.Sprintf("its QEMU has not answered libvirt for %s", e.hung.Round(time.Second)),
+				Remedy:  stuckRemedy,
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b model.Problem) int { return strings.Compare(a.Subject, b.Subject) })
+	return out
+}
+
+// duplicates finds MACs that two virtio NICs share. A VF with the MAC of its pair is
+// no duplicate.
+func duplicates(doms []Domain) []model.Problem {
+	type user struct{ vm, alias string }
+	first := map[model.MAC]user{}
+	var out []model.Problem
+	for _, d := range doms {
+		for _, n := range d.NICs {
+			u := user{d.Name, n.Alias}
+			if was, dup := first[n.MAC]; dup {
+				out = append(out, model.Problem{
+					Subject: u.vm,
+					Text:    fmt.Sprintf("MAC %s of %s is also that of %s of %s", n.MAC, u.alias, was.alias, was.vm),
+					Remedy:  "give each NIC its own MAC: with two alike neither can be given a VF",
+				})
+				continue
+			}
+			first[n.MAC] = u
+		}
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+// Stats returns CPU time and state of all active domains. One that libvirt does not
+// answer for in time is left out.
+//
+// It asks for each domain by itself rather than with libvirt's bulk call: that one
+// asks every QEMU for its halt-polling times as soon as CPU time is wanted, so a single
+// stuck QEMU would hold up the figures of all, even with NOWAIT.
+func (c *Conn) Stats(ctx context.Context) (map[model.VMID]Stat, error) {
+	s, err := c.session()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := onConn(ctx, s.main, "", "list domains", listActive)
+	if err != nil {
+		return nil, fail("read statistics from", c.o.URI, err)
+	}
+	return c.stats(ctx, s, ids)
+}
+
+func (c *Conn) stats(ctx context.Context, s *session, ids []model.VMID) (map[model.VMID]Stat, error) {
+	out := make(map[model.VMID]Stat, len(ids))
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(perConn)
+	for _, vm := range ids {
+		g.Go(func() error {
+			st, err := onDomain(ctx, s.main, vm, "read statistics", domainStat)
+			if err != nil && s.lost(err) {
+				return err
+			}
+			if err == nil && st.State != model.VMStopped {
+				mu.Lock()
+				out[vm] = st
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fail("read statistics from", c.o.URI, err)
+	}
+	if len(out) == 0 && len(ids) > 0 && ctx.Err() != nil {
+		return nil, fmt.Errorf("read statistics from %s: %w", c.o.URI, ctx.Err())
+	}
+	return out, nil
+}
+
+func domainStat(d *lv.Domain) (Stat, error) {
+	info, err := d.GetInfo()
+	if err != nil {
+		return Stat{}, err
+	}
+	if info.State == lv.DOMAIN_SHUTOFF {
+		return Stat{}, errors.New("not running")
+	}
+	return Stat{CPUTime: time.Duration(info.CpuTime), CPUKnown: true, State: stateOf(info.State, 0)}, nil
+}

@@ -1,0 +1,215 @@
+package libvirt
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+
+	"sluice/internal/model"
+)
+
+// parseDomain reads a domain's live XML. State and Started are not in it. A source
+// network that the XML does not resolve to a bridge stays in NIC.Network as "net:NAME".
+func parseDomain(doc string) (Domain, error) {
+	var x libvirtxml.Domain
+	if err := x.Unmarshal(doc); err != nil {
+		return Domain{}, fmt.Errorf("read domain XML: %w", err)
+	}
+	slots, err := freeSlots(doc, &x)
+	if err != nil {
+		return Domain{}, fmt.Errorf("read domain XML: %w", err)
+	}
+	d := Domain{FreePorts: slots}
+	d.ID, d.Name = model.VMID(x.UUID), x.Name
+	d.NUMANode, d.VCPUs = numaNode(x.NUMATune), vcpus(x.VCPU)
+	if x.Devices == nil {
+		return d, nil
+	}
+	d.Ready = agentState(x.Devices.Channels)
+	for i := range x.Devices.Interfaces {
+		if err := d.addInterface(&x.Devices.Interfaces[i]); err != nil {
+			return Domain{}, err
+		}
+	}
+	for i := range x.Devices.Hostdevs {
+		d.addHostdev(&x.Devices.Hostdevs[i])
+	}
+	return d, nil
+}
+
+const unresolved = "net:"
+
+func (d *Domain) addInterface(x *libvirtxml.DomainInterface) error {
+	if x.Source != nil && x.Source.Hostdev != nil {
+		return d.addHostdevInterface(x)
+	}
+	if x.Model == nil || !strings.HasPrefix(x.Model.Type, "virtio") || x.MAC == nil {
+		return nil
+	}
+	mac, err := model.ParseMAC(x.MAC.Address)
+	if err != nil {
+		return err
+	}
+	n := model.NIC{
+		Alias: aliasName(x.Alias), MAC: mac,
+		Network: sourceNetwork(x.Source), VLAN: vlanTag(x.VLan),
+		FreePort: model.TriOf(d.FreePorts > 0),
+	}
+	if x.Target != nil {
+		n.Tap = x.Target.Dev
+	}
+	if x.Teaming != nil && x.Teaming.Type == "persistent" {
+		n.Failover = model.FailoverTeaming
+	}
+	d.NICs = append(d.NICs, n)
+	return nil
+}
+
+func (d *Domain) addHostdevInterface(x *libvirtxml.DomainInterface) error {
+	if x.Source.Hostdev.PCI == nil {
+		return nil
+	}
+	h := Hostdev{
+		Alias: aliasName(x.Alias), Managed: x.Managed == "yes", Interface: true,
+		Address: sourceAddress(x.Source.Hostdev.PCI), TeamingPersistent: transientOf(x.Teaming),
+	}
+	if x.MAC != nil {
+		mac, err := model.ParseMAC(x.MAC.Address)
+		if err != nil {
+			return err
+		}
+		h.MAC = mac
+	}
+	d.Hostdevs = append(d.Hostdevs, h)
+	return nil
+}
+
+func (d *Domain) addHostdev(x *libvirtxml.DomainHostdev) {
+	if x.SubsysPCI == nil {
+		return
+	}
+	d.Hostdevs = append(d.Hostdevs, Hostdev{
+		Alias: aliasName(x.Alias), Managed: x.Managed == "yes",
+		Address: sourceAddress(x.SubsysPCI.Source), TeamingPersistent: transientOf(x.SubsysPCI.Teaming),
+	})
+}
+
+func aliasName(a *libvirtxml.DomainAlias) string {
+	if a == nil {
+		return ""
+	}
+	return a.Name
+}
+
+func transientOf(t *libvirtxml.DomainInterfaceTeaming) string {
+	if t == nil || t.Type != "transient" {
+		return ""
+	}
+	return t.Persistent
+}
+
+// sourceNetwork names the bridge. The live XML of an interface of type network carries
+// it in most cases.
+func sourceNetwork(s *libvirtxml.DomainInterfaceSource) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Bridge != nil:
+		return s.Bridge.Bridge
+	case s.Network != nil && s.Network.Bridge != "":
+		return s.Network.Bridge
+	case s.Network != nil && s.Network.Network != "":
+		return unresolved + s.Network.Network
+	}
+	return ""
+}
+
+// vlanTag returns the one tag of an access port; a trunk has no one tag.
+func vlanTag(v *libvirtxml.DomainInterfaceVLan) int {
+	if v == nil || len(v.Tags) != 1 || v.Trunk == "yes" {
+		return 0
+	}
+	return int(v.Tags[0].ID)
+}
+
+func sourceAddress(s *libvirtxml.DomainHostdevSubsysPCISource) model.PCIAddress {
+	if s == nil || s.Address == nil {
+		return ""
+	}
+	a := s.Address
+	return model.PCIAddress(fmt.Sprintf("%04x:%02x:%02x.%x", num(a.Domain), num(a.Bus), num(a.Slot), num(a.Function)))
+}
+
+func num(p *uint) uint {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// agentState reads whether the guest has the agent's channel open.
+func agentState(channels []libvirtxml.DomainChannel) model.Tri {
+	for _, c := range channels {
+		if c.Target == nil || c.Target.VirtIO == nil || c.Target.VirtIO.Name != "org.qemu.guest_agent.0" {
+			continue
+		}
+		return model.TriOf(c.Target.VirtIO.State == "connected")
+	}
+	return model.Unknown
+}
+
+// numaNode is the one node to which the domain's memory is bound, or -1.
+func numaNode(n *libvirtxml.DomainNUMATune) int {
+	if n == nil || n.Memory == nil {
+		return -1
+	}
+	if m := n.Memory.Mode; m != "" && m != "strict" && m != "restrictive" {
+		return -1
+	}
+	node, err := strconv.Atoi(n.Memory.Nodeset)
+	if err != nil || node < 0 {
+		return -1
+	}
+	return node
+}
+
+func vcpus(v *libvirtxml.DomainVCPU) int {
+	switch {
+	case v == nil:
+		return 0
+	case v.Current > 0:
+		return int(v.Current)
+	}
+	return int(v.Value)
+}
+
+// deviceXML is the hot-plug document of a VF.
+func deviceXML(s HostdevSpec) (string, error) {
+	addr, err := parseAddress(s.Address)
+	if err != nil {
+		return "", err
+	}
+	dev := libvirtxml.DomainHostdev{
+		Managed: "no",
+		Alias:   &libvirtxml.DomainAlias{Name: s.Alias},
+		SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
+			Driver: &libvirtxml.DomainHostdevSubsysPCIDriver{Name: "vfio"},
+			Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: addr},
+		},
+	}
+	if s.TeamingPersistent != "" {
+		dev.SubsysPCI.Teaming = &libvirtxml.DomainInterfaceTeaming{Type: "transient", Persistent: s.TeamingPersistent}
+	}
+	return dev.Marshal()
+}
+
+func parseAddress(a model.PCIAddress) (*libvirtxml.DomainAddressPCI, error) {
+	var dom, bus, slot, fn uint
+	_, err := fmt.Sscanf(string(a), "%x:%x:%x.%x", &dom, &bus, &slot, &fn)
+	if err != nil || string(a) != fmt.Sprintf("%04x:%02x:%02x.%x", dom, bus, slot, fn) {
+		return nil, fmt.Errorf("PCI address %q: want the form 0000:01:10.3", a)
+	}
+	return &libvirtxml.DomainAddressPCI{Domain: &dom, Bus: &bus, Slot: &slot, Function: &fn}, nil
+}
