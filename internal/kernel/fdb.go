@@ -1,8 +1,15 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/kernel/rtnl"
 	"sluice/internal/model"
 )
 
@@ -17,34 +24,217 @@ type FDBEntry struct {
 // FDB returns the static bridge entries of all bridges: the port each MAC is pinned to.
 // A MAC that is pinned to different ports (on several VLANs or bridges) shows the
 // first by name; FDBEntries has them all.
-func (h *Host) FDB(ctx context.Context) (map[model.MAC]string, error) { return nil, errTodo }
+func (h *Host) FDB(ctx context.Context) (map[model.MAC]string, error) {
+	entries, err := h.FDBEntries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ports := make(map[model.MAC]string, len(entries))
+	for _, e := range entries {
+		if _, have := ports[e.MAC]; !have {
+			ports[e.MAC] = e.Port
+		}
+	}
+	return ports, nil
+}
 
 // FDBEntries returns the static bridge entries of all bridges, sorted by MAC, port and VLAN.
-func (h *Host) FDBEntries(ctx context.Context) ([]FDBEntry, error) { return nil, errTodo }
+func (h *Host) FDBEntries(ctx context.Context) ([]FDBEntry, error) {
+	links, err := h.Links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := map[int]string{}
+	for _, l := range links {
+		names[l.Index] = l.Name
+	}
+	var entries []FDBEntry
+	for _, l := range links {
+		if l.Kind != "bridge" {
+			continue
+		}
+		msgs, err := h.pins(ctx, l.Index)
+		if err != nil && !errors.Is(err, model.ErrGone) {
+			return nil, err
+		}
+		entries = append(entries, named(msgs, names)...)
+	}
+	slices.SortFunc(entries, func(a, b FDBEntry) int {
+		return cmp.Or(slices.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Port, b.Port), cmp.Compare(a.VLAN, b.VLAN))
+	})
+	return entries, nil
+}
+
+// named turns interface indexes into names, leaving out entries of ports that came or
+// went since the names were read.
+func named(msgs []fdbMsg, names map[int]string) []FDBEntry {
+	var entries []FDBEntry
+	for _, m := range msgs {
+		port, bridge := names[m.port], names[m.bridge]
+		if port != "" && bridge != "" {
+			entries = append(entries, FDBEntry{MAC: m.mac, Port: port, Bridge: bridge, VLAN: m.vlan})
+		}
+	}
+	return entries
+}
+
+// pins returns the static entries of one bridge.
+func (h *Host) pins(ctx context.Context, bridge int) ([]fdbMsg, error) {
+	msgs, err := rtnl.Dump(ctx, h.read, fdbDump(bridge, 0), pinnedOnly)
+	if err != nil {
+		return nil, fail("list entries of", fmt.Sprintf("bridge %d", bridge), err)
+	}
+	// Kernels without filters in dumps tell of all bridges.
+	return slices.DeleteFunc(msgs, func(m fdbMsg) bool { return m.bridge != bridge }), nil
+}
 
 // PinFDB makes a static bridge entry for mac on port, moving it there from wherever it
 // was in port's bridge. vlan counts only if the bridge filters VLANs; 0 means every
 // VLAN of the port.
 func (h *Host) PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
-	return errTodo
+	op := "pin " + mac.String() + " to"
+	p, err := h.port(ctx, port)
+	if err != nil {
+		return fail(op, port, err)
+	}
+	if err := h.write.Do(ctx, pinRequest(mac, p.entryVLAN(vlan), p.Index)); err != nil {
+		return fail(op, port, err)
+	}
+	return fail(op, port, h.settlePins(ctx, mac, vlan, p))
+}
+
+// settlePins reads back a pin. Where VLANs are filtered, entries for the same MAC on
+// another port's VLANs stay behind a move; they are removed.
+func (h *Host) settlePins(ctx context.Context, mac model.MAC, vlan int, p bridgePort) error {
+	all, err := h.pins(ctx, p.Master)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, m := range all {
+		switch {
+		case m.mac != mac:
+		case m.port == p.Index:
+			found = true
+		case vlan == 0:
+			if err := h.unpin(ctx, unpinRequest(mac, m.vlan, m.port)); err != nil {
+				return err
+			}
+		}
+	}
+	if !found {
+		return errors.New("the kernel took it, but does not show it")
+	}
+	return nil
 }
 
 // UnpinFDB removes the static bridge entry for mac on port. That there is none is no error.
 func (h *Host) UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
-	return errTodo
+	op := "unpin " + mac.String() + " from"
+	p, err := h.port(ctx, port)
+	if err == nil {
+		err = h.unpin(ctx, unpinRequest(mac, p.entryVLAN(vlan), p.Index))
+	}
+	if errors.Is(err, model.ErrGone) || errors.Is(err, errNotPort) {
+		return nil
+	}
+	return fail(op, port, err)
+}
+
+func (h *Host) unpin(ctx context.Context, req *rtnl.Request) error {
+	err := h.write.Do(ctx, req)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// bridgePort is a port of a bridge.
+type bridgePort struct {
+	Link
+	filtersVLANs bool
+}
+
+// entryVLAN is the VLAN to name in an entry: a bridge that does not filter VLANs looks
+// none up, so that an entry with one would never match.
+func (p bridgePort) entryVLAN(vlan int) int {
+	if !p.filtersVLANs {
+		return 0
+	}
+	return vlan
+}
+
+// port looks up a bridge port. It is an error if the link is no port of a bridge.
+func (h *Host) port(ctx context.Context, name string) (p bridgePort, err error) {
+	if p.Link, err = h.Link(ctx, name); err != nil {
+		return p, err
+	}
+	if p.Master == 0 {
+		return p, errNotPort
+	}
+	p.filtersVLANs, err = rtnl.Get(ctx, h.read, linkRequestIndex(p.Master), decodeFiltersVLANs)
+	return p, err
 }
 
 // AddSelf adds a unicast filter for mac to the PF itself, so that frames for it from VFs
 // and the wire reach the host. Drivers with few filters refuse with unix.ENOMEM or unix.ENOSPC,
 // others with unix.EOPNOTSUPP.
-func (h *Host) AddSelf(ctx context.Context, pf string, mac model.MAC) error { return errTodo }
+func (h *Host) AddSelf(ctx context.Context, pf string, mac model.MAC) error {
+	l, err := h.Link(ctx, pf)
+	if err == nil {
+		err = h.write.Do(ctx, selfRequest(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE, mac, l.Index))
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return fail("add filter for "+mac.String()+" to", pf, err)
+}
 
 // DelSelf removes such a filter. That there is none is no error.
-func (h *Host) DelSelf(ctx context.Context, pf string, mac model.MAC) error { return errTodo }
+func (h *Host) DelSelf(ctx context.Context, pf string, mac model.MAC) error {
+	l, err := h.Link(ctx, pf)
+	if err == nil {
+		err = h.write.Do(ctx, selfRequest(unix.RTM_DELNEIGH, 0, mac, l.Index))
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, model.ErrGone) {
+		return nil
+	}
+	return fail("remove filter for "+mac.String()+" from", pf, err)
+}
 
 // Selfs lists the PF's own unicast filters, sorted.
-func (h *Host) Selfs(ctx context.Context, pf string) ([]model.MAC, error) { return nil, errTodo }
+func (h *Host) Selfs(ctx context.Context, pf string) ([]model.MAC, error) {
+	l, err := h.Link(ctx, pf)
+	if err != nil {
+		return nil, err
+	}
+	return h.selfs(ctx, pf, l.Index)
+}
+
+func (h *Host) selfs(ctx context.Context, pf string, index int) ([]model.MAC, error) {
+	macs, err := rtnl.Dump(ctx, h.read, fdbDump(0, index), filtersOf(index))
+	slices.SortFunc(macs, func(a, b model.MAC) int { return slices.Compare(a[:], b[:]) })
+	return slices.Compact(macs), fail("list filters of", pf, err)
+}
 
 // PreparePort turns learning off on the PF's bridge port, so that frames that come back
 // from the wire do not teach the bridge that a guest lives there.
-func (h *Host) PreparePort(ctx context.Context, pf string) error { return errTodo }
+func (h *Host) PreparePort(ctx context.Context, pf string) error {
+	const op = "turn learning off on"
+	learning, err := rtnl.Get(ctx, h.read, linkRequest(pf, extSkipStats), decodeLearning)
+	if err != nil || !learning {
+		return fail(op, pf, err)
+	}
+	l, err := h.Link(ctx, pf)
+	if err == nil {
+		err = h.write.Do(ctx, learningRequest(l.Index, false))
+	}
+	if err != nil {
+		return fail(op, pf, err)
+	}
+	learning, err = rtnl.Get(ctx, h.read, linkRequest(pf, extSkipStats), decodeLearning)
+	if err == nil && learning {
+		err = errors.New("the kernel took it, but still learns")
+	}
+	return fail(op, pf, err)
+}

@@ -3,6 +3,8 @@ package kernel
 import (
 	"errors"
 	"log/slog"
+
+	"sluice/internal/kernel/rtnl"
 )
 
 // Options say where the kernel is found. The zero value means the running one.
@@ -12,19 +14,59 @@ type Options struct {
 	Logger *slog.Logger // default: discards
 }
 
-// Host is the kernel of this machine, seen from the network namespace in which New
-// was called. Its methods may be called from several goroutines at once.
+// Host is the kernel of this machine, seen from the network namespace of the process.
+// Its methods may be called from several goroutines at once.
 type Host struct {
-	opt Options
+	read    *rtnl.Conn // for questions, so that a slow change does not delay them
+	write   *rtnl.Conn
+	links   *linkTable
+	sys     tree
+	proc    tree
+	pci     *locks
+	windows *windows
+	log     *slog.Logger
 }
 
 // New opens the netlink sockets. Close releases them and closes all windows.
 func New(o Options) (*Host, error) {
-	return &Host{opt: o}, nil
+	h := &Host{
+		sys:     newTree(o.SysFS, "/sys"),
+		proc:    newTree(o.ProcFS, "/proc"),
+		pci:     newLocks(),
+		windows: newWindows(),
+		log:     o.Logger,
+	}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	if err := h.dial(); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
 }
 
-// Close closes all windows (their mirrors end; PF filters stay for the next start
-// to find) and the netlink sockets.
-func (h *Host) Close() error { return nil }
+func (h *Host) dial() (err error) {
+	if h.read, err = rtnl.Dial(); err != nil {
+		return err
+	}
+	if h.write, err = rtnl.Dial(); err != nil {
+		return err
+	}
+	h.links, err = newLinkTable()
+	return err
+}
 
-var errTodo = errors.New("not built yet")
+// Close ends all mirrors of open windows and closes the netlink sockets. PF filters
+// stay for the next start to find.
+func (h *Host) Close() error {
+	err := h.windows.closeAll()
+	for _, c := range []*rtnl.Conn{h.read, h.write} {
+		if c != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}
+	if h.links != nil {
+		err = errors.Join(err, h.links.note.Close())
+	}
+	return err
+}

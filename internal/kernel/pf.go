@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"context"
+	"errors"
 
+	"sluice/internal/kernel/rtnl"
 	"sluice/internal/model"
 )
 
@@ -20,13 +22,70 @@ type VFUse struct {
 	OtherNetns   bool   // a network driver is bound, but its netdev is not in this namespace
 }
 
-// PFs lists the PFs that have or may have VFs, sorted by name, with their VFs. Devices
-// that vanish while being read are left out.
-func (h *Host) PFs(ctx context.Context) ([]PFInfo, error) { return nil, errTodo }
+// PFs lists the PFs that have or may have VFs, sorted by name, with their VFs and the
+// unicast filters of their own. Devices that vanish while being read are left out. The
+// MAC of a VF that ClearVF had to park reads as zero.
+func (h *Host) PFs(ctx context.Context) ([]PFInfo, error) {
+	var pfs []PFInfo
+	for _, pf := range discover(h.sys) {
+		switch err := h.addNetlink(ctx, &pf); {
+		case err == nil:
+			pfs = append(pfs, pf)
+		case !errors.Is(err, model.ErrGone):
+			return nil, err
+		}
+	}
+	return pfs, nil
+}
+
+// addNetlink fills in what sysfs does not show.
+func (h *Host) addNetlink(ctx context.Context, pf *PFInfo) error {
+	states, err := h.vfStates(ctx, pf.Name, extVF|extSkipStats)
+	if err != nil {
+		return err
+	}
+	addStates(pf, states)
+	pf.SelfFDB, err = h.selfs(ctx, pf.Name, pf.Index)
+	return err
+}
+
+// addStates fills in what the driver says of each VF that sysfs shows.
+func addStates(pf *PFInfo, states []vfState) {
+	byIndex := map[int]vfState{}
+	for _, s := range states {
+		byIndex[s.Index] = s
+	}
+	for i := range pf.VFs {
+		vf := &pf.VFs[i]
+		s, ok := byIndex[vf.ID.Index]
+		if !ok {
+			continue
+		}
+		vf.MAC, vf.VLAN = s.MAC, s.VLAN
+		if s.MAC == parkedMAC(pf.MAC, vf.ID.Index) {
+			vf.MAC = model.MAC{}
+		}
+		vf.MinTxRate, vf.MaxTxRate = s.MinTxRate, s.MaxTxRate
+		vf.SpoofCheck, vf.Trust = s.SpoofCheck, s.Trust
+	}
+}
 
 // VFCounters returns the counters of a PF's VFs by VF index; rx is what the VF
 // received. They mean something only if Caps.VFCounters is Yes: drivers without
 // them report zeros.
 func (h *Host) VFCounters(ctx context.Context, pf string) (map[int]Counters, error) {
-	return nil, errTodo
+	states, err := h.vfStates(ctx, pf, extVF)
+	if err != nil {
+		return nil, err
+	}
+	counters := make(map[int]Counters, len(states))
+	for _, s := range states {
+		counters[s.Index] = s.Counters
+	}
+	return counters, nil
+}
+
+func (h *Host) vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error) {
+	states, err := rtnl.Get(ctx, h.read, linkRequest(pf, ext), decodeVFs)
+	return states, fail("read VFs of", "PF "+pf, err)
 }

@@ -2,6 +2,11 @@ package kernel
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"sluice/internal/model"
 )
@@ -17,17 +22,210 @@ type VFSettings struct {
 // SetVF applies settings to VF idx of a PF and reads them back. What the driver does not
 // support is skipped and told in note, "" if there is nothing to tell.
 func (h *Host) SetVF(ctx context.Context, pf string, idx int, s VFSettings) (note string, err error) {
-	return "", errTodo
+	e, err := h.editVF(ctx, pf, idx)
+	if err != nil {
+		return "", err
+	}
+	return e.apply(ctx, s.traits(e.caps, e.before.MinTxRate))
 }
 
 // SetVFMAC sets the administrative MAC of a VF and reads it back. From then on the
 // NIC steers that MAC to the VF.
 func (h *Host) SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error {
-	return errTodo
+	if mac.IsZero() || mac[0]&1 != 0 {
+		return fail("set VF MAC to", mac.String(), permanent("want a unicast address"))
+	}
+	e, err := h.editVF(ctx, pf, idx)
+	if err != nil {
+		return err
+	}
+	is := func(s vfState) model.Tri { return model.TriOf(s.MAC == mac) }
+	_, err = e.apply(ctx, []vfTrait{{change: changeMAC(mac), is: is, able: model.Yes}})
+	return err
 }
 
 // ClearVF removes MAC, VLAN, rates and trust from a VF, sets spoof checking on and
 // reads back. What the driver refuses and its Caps do not promise is told in note.
+//
+// Some drivers refuse the zero MAC. The last holder's address must not stay all the
+// same, as the NIC would go on steering that machine's frames into the void; so the VF
+// is parked on an address nobody uses, which note tells and PFs reads as zero.
 func (h *Host) ClearVF(ctx context.Context, pf string, idx int) (note string, err error) {
-	return "", errTodo
+	e, err := h.editVF(ctx, pf, idx)
+	if err != nil {
+		return "", err
+	}
+	macErr := e.clearMAC(ctx)
+	cleared := VFSettings{SpoofCheck: true}
+	note, err = e.apply(ctx, cleared.traits(e.caps, 0))
+	return note, errors.Join(macErr, err)
+}
+
+// vfIO is what editing VFs needs of the kernel. Tests put drivers with other manners in
+// its place.
+type vfIO interface {
+	vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error)
+	changeVF(ctx context.Context, pf string, idx int, c vfChange) error
+}
+
+func (h *Host) changeVF(ctx context.Context, pf string, idx int, c vfChange) error {
+	return h.write.Do(ctx, c.request(pf, idx))
+}
+
+// vfEdit is a set of changes to one VF.
+type vfEdit struct {
+	io     vfIO
+	pf     string
+	pfMAC  model.MAC
+	idx    int
+	driver string
+	caps   model.Caps
+	before vfState
+	notes  []string
+}
+
+func (h *Host) editVF(ctx context.Context, pf string, idx int) (*vfEdit, error) {
+	addr := pciOf(h.sys, "class/net/"+pf+"/device")
+	driver := h.sys.target(pciDir(addr) + "/driver")
+	device, _ := h.sys.text(pciDir(addr) + "/device")
+	e := &vfEdit{io: h, pf: pf, idx: idx, driver: driver}
+	e.caps, _ = capsOf(driver, device, 0)
+	if mac, err := h.sys.text("class/net/" + pf + "/address"); err == nil {
+		e.pfMAC, _ = model.ParseMAC(mac)
+	}
+	var err error
+	e.before, err = e.state(ctx)
+	return e, err
+}
+
+func (e *vfEdit) subject() string { return fmt.Sprintf("VF %s/%d", e.pf, e.idx) }
+
+func (e *vfEdit) state(ctx context.Context) (vfState, error) {
+	all, err := e.io.vfStates(ctx, e.pf, extVF|extSkipStats)
+	if err != nil {
+		return vfState{}, err
+	}
+	for _, s := range all {
+		if s.Index == e.idx {
+			return s, nil
+		}
+	}
+	return vfState{}, fmt.Errorf("read %s: %w: the PF has %d VFs", e.subject(), model.ErrGone, len(all))
+}
+
+func (e *vfEdit) change(ctx context.Context, c vfChange) error {
+	err := e.io.changeVF(ctx, e.pf, e.idx, c)
+	return fail("set "+c.what+" of", e.subject(), err)
+}
+
+// vfTrait is one thing a VF should be: how to tell, how to make it so, and whether the
+// driver's table entry says that it can.
+type vfTrait struct {
+	change vfChange
+	is     func(vfState) model.Tri
+	able   model.Tri
+}
+
+// traits lists what VFSettings ask for.
+func (s VFSettings) traits(c model.Caps, minRate uint64) []vfTrait {
+	maxRate := uint64(megabits(s.MaxTxRate)) * mbit
+	same := func(have model.Tri, want bool) model.Tri {
+		if have == model.Unknown {
+			return model.Unknown
+		}
+		return model.TriOf(have == model.TriOf(want))
+	}
+	return []vfTrait{
+		{changeVLAN(s.VLAN), func(v vfState) model.Tri { return model.TriOf(v.VLAN == s.VLAN) }, model.Yes},
+		{changeSpoofCheck(s.SpoofCheck), func(v vfState) model.Tri { return same(v.SpoofCheck, s.SpoofCheck) }, model.Unknown},
+		{changeTrust(s.Trust), func(v vfState) model.Tri { return same(v.Trust, s.Trust) }, c.Trust},
+		{changeRates(minRate, s.MaxTxRate), func(v vfState) model.Tri {
+			return model.TriOf(v.MaxTxRate == maxRate && v.MinTxRate == minRate)
+		}, c.MaxTxRate},
+	}
+}
+
+// apply makes the traits true that are not, going on after a failure, and reads back.
+func (e *vfEdit) apply(ctx context.Context, traits []vfTrait) (note string, err error) {
+	var errs []error
+	var done []vfTrait
+	for _, t := range traits {
+		if t.is(e.before) == model.Yes {
+			continue
+		}
+		switch err := e.change(ctx, t.change); {
+		case err == nil:
+			done = append(done, t)
+		case unsupported(err, t.able):
+			e.notes = append(e.notes, fmt.Sprintf("driver %s does not support %s of a VF", e.driver, t.change.what))
+		default:
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, e.verify(ctx, done))
+	return strings.Join(e.notes, "; "), errors.Join(errs...)
+}
+
+// verify reads back what was set. What the driver does not show cannot be checked.
+func (e *vfEdit) verify(ctx context.Context, traits []vfTrait) error {
+	if len(traits) == 0 {
+		return nil
+	}
+	now, err := e.state(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range traits {
+		if t.is(now) == model.No {
+			errs = append(errs, fmt.Errorf("set %s of %s: driver %s took it, but shows %+v", t.change.what, e.subject(), e.driver, now))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unsupported tells a driver that cannot from one that will not now. Drivers that lack
+// an ability answer EOPNOTSUPP or, where they have half of it, EINVAL.
+func unsupported(err error, able model.Tri) bool {
+	return errors.Is(err, unix.EOPNOTSUPP) || able != model.Yes && errors.Is(err, unix.EINVAL)
+}
+
+// clearMAC takes the last holder's address off the VF.
+func (e *vfEdit) clearMAC(ctx context.Context) error {
+	parked := parkedMAC(e.pfMAC, e.idx)
+	if e.before.MAC.IsZero() || e.before.MAC == parked {
+		return nil
+	}
+	err := e.change(ctx, changeMAC(model.MAC{}))
+	if err != nil {
+		if perr := e.change(ctx, changeMAC(parked)); perr != nil {
+			return fmt.Errorf("%w; the NIC goes on steering %s to this VF: set another address by hand (ip link set %s vf %d mac ...): %w",
+				err, e.before.MAC, e.pf, e.idx, perr)
+		}
+		e.notes = append(e.notes, fmt.Sprintf("driver %s refuses the zero MAC: %s is parked on %s", e.driver, e.subject(), parked))
+	}
+	return e.verifyCleared(ctx, parked)
+}
+
+func (e *vfEdit) verifyCleared(ctx context.Context, parked model.MAC) error {
+	now, err := e.state(ctx)
+	switch {
+	case err != nil:
+		return err
+	case now.MAC == e.before.MAC:
+		return fmt.Errorf("clear MAC of %s: driver %s took it, but still shows %s", e.subject(), e.driver, now.MAC)
+	case !now.MAC.IsZero() && now.MAC != parked:
+		e.notes = append(e.notes, fmt.Sprintf("driver %s gave %s the address %s instead of none", e.driver, e.subject(), now.MAC))
+	}
+	return nil
+}
+
+// parkedMAC is the address for a free VF of a driver that refuses zero: locally
+// administered, unicast, and different for every VF of the PF and from the PF's own.
+func parkedMAC(pf model.MAC, idx int) model.MAC {
+	m := pf
+	m[0] = m[0]&^1 | 2
+	m[1] ^= byte(idx + 1)
+	m[2] ^= byte((idx + 1) >> 8)
+	return m
 }

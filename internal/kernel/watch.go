@@ -1,7 +1,102 @@
 package kernel
 
-import "context"
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/kernel/rtnl"
+)
+
+// resubscribeAfter is the pause between attempts to subscribe again.
+const resubscribeAfter = time.Second
 
 // Watch tells of changes to links and static bridge entries. Several changes make one
 // message; the reader looks for itself what changed. The channel is closed when ctx ends.
-func (h *Host) Watch(ctx context.Context) (<-chan struct{}, error) { return nil, errTodo }
+func (h *Host) Watch(ctx context.Context) (<-chan struct{}, error) {
+	l, err := subscribe()
+	if err != nil {
+		return nil, fail("watch", "links", err)
+	}
+	w := watcher{changed: make(chan struct{}, 1), log: h.log}
+	go w.run(ctx, l)
+	return w.changed, nil
+}
+
+func subscribe() (*rtnl.Listener, error) {
+	return rtnl.Listen(unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH)
+}
+
+type watcher struct {
+	changed chan struct{} // holds one message at most
+	log     *slog.Logger
+}
+
+func (w watcher) run(ctx context.Context, l *rtnl.Listener) {
+	defer close(w.changed)
+	for l != nil {
+		err := w.listen(ctx, l)
+		_ = l.Close()
+		if ctx.Err() != nil {
+			return
+		}
+		w.log.Warn("kernel notifications ended, subscribing again", "error", err)
+		l = w.again(ctx)
+		w.tell() // whatever happened meanwhile
+	}
+}
+
+// listen tells of changes until the socket fails or ctx ends.
+func (w watcher) listen(ctx context.Context, l *rtnl.Listener) error {
+	for {
+		b, err := l.Receive(ctx)
+		switch {
+		case errors.Is(err, rtnl.ErrLost):
+			w.tell()
+		case err != nil:
+			return err
+		case relevant(b):
+			w.tell()
+		}
+	}
+}
+
+// again subscribes anew, nil when ctx ends first.
+func (w watcher) again(ctx context.Context) *rtnl.Listener {
+	for {
+		if l, err := subscribe(); err == nil {
+			return l
+		}
+		select {
+		case <-time.After(resubscribeAfter):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (w watcher) tell() {
+	select {
+	case w.changed <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// relevant says whether a datagram tells of a link or a static entry. What bridges learn
+// and what hosts resolve changes all the time, and nobody here looks at it.
+func relevant(b []byte) bool {
+	for m := range rtnl.Messages(b) {
+		switch m.Type {
+		case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+			return true
+		case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+			if f, ok := decodeFDB(m); ok && (f.pinned() || f.filter()) {
+				return true
+			}
+		}
+	}
+	return false
+}

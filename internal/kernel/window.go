@@ -2,11 +2,16 @@ package kernel
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
 
 	"sluice/internal/model"
 )
 
-// Window is a time in which both paths to a guest receive its inbound frames.
+// Window is a time in which both paths to a guest receive its inbound frames. The guest's
+// failover or bond drops what comes on the inactive leg.
 type Window struct {
 	MAC      model.MAC
 	Tap      string
@@ -18,11 +23,121 @@ type Window struct {
 // OpenWindow makes both paths receive: a PF filter for the MAC, the bridge entry to the
 // tap, and a mirror from the tap to the PF for frames that did not come from there.
 // The bridge entry must succeed; what else cannot be had is told in note. Opening an
-// open window checks and mends it.
+// open window checks and mends it. The mirror ends with CloseWindow, Close, or the
+// process.
 func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error) {
-	return "", errTodo
+	tap, err := h.Link(ctx, w.Tap)
+	if err != nil {
+		return "", err
+	}
+	pf, err := h.Link(ctx, w.PF)
+	if err != nil {
+		return "", err
+	}
+	var notes []string
+	if err := h.AddSelf(ctx, w.PF, w.MAC); err != nil {
+		if ctx.Err() != nil {
+			return "", err
+		}
+		notes = append(notes, fmt.Sprintf("frames from the wire reach only the VF: %v", err))
+	}
+	if err := h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap); err != nil {
+		return "", err
+	}
+	m := mirror{tap: tap.Index, pf: pf.Index, mac: w.MAC, vlan: w.VLAN}
+	if err := h.windows.open(w.key(), m); err != nil {
+		notes = append(notes, fmt.Sprintf("frames from the bridge reach only the tap: mirror %s to %s: %v", w.Tap, w.PF, err))
+	}
+	return strings.Join(notes, "; "), nil
 }
 
 // CloseWindow removes the mirror and, unless KeepSelf, the PF filter. The bridge entry stays
 // where it is. It works for windows of an earlier process too.
-func (h *Host) CloseWindow(ctx context.Context, w Window) error { return errTodo }
+func (h *Host) CloseWindow(ctx context.Context, w Window) error {
+	err := h.windows.close(w.key())
+	if err != nil {
+		err = fmt.Errorf("close mirror from %s: %w", w.Tap, err)
+	}
+	if !w.KeepSelf {
+		err = errors.Join(err, h.DelSelf(ctx, w.PF, w.MAC))
+	}
+	return err
+}
+
+func (w Window) key() windowKey { return windowKey{w.Tap, w.MAC} }
+
+type windowKey struct {
+	tap string
+	mac model.MAC
+}
+
+// windows are the mirrors of the open windows.
+type windows struct {
+	start func(mirror) (running, error)
+
+	mu     sync.Mutex
+	byKey  map[windowKey]openWindow
+	closed bool
+}
+
+type openWindow struct {
+	mirror
+	running
+}
+
+// running is a mirror at work.
+type running interface {
+	Attached() bool // the tap it was attached to still exists
+	Close() error
+}
+
+func newWindows() *windows {
+	return &windows{start: mirror.start, byKey: map[windowKey]openWindow{}}
+}
+
+var errHostClosed = errors.New("closed")
+
+// open starts a mirror, unless the same one runs already. One that differs, or whose tap
+// went away, is replaced.
+func (w *windows) open(key windowKey, m mirror) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errHostClosed
+	}
+	have, ok := w.byKey[key]
+	if ok && have.mirror == m && have.Attached() {
+		return nil
+	}
+	r, err := w.start(m)
+	if err != nil {
+		return err
+	}
+	if ok {
+		err = have.Close()
+	}
+	w.byKey[key] = openWindow{m, r}
+	return err
+}
+
+func (w *windows) close(key windowKey) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	have, ok := w.byKey[key]
+	if !ok {
+		return nil
+	}
+	delete(w.byKey, key)
+	return have.Close()
+}
+
+func (w *windows) closeAll() (err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for key, have := range w.byKey {
+		err = errors.Join(err, have.Close())
+		delete(w.byKey, key)
+	}
+	return err
+}

@@ -1,0 +1,178 @@
+package kernel
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/model"
+)
+
+// rereads bounds how often a PF whose number of VFs changes meanwhile is read again.
+const rereads = 3
+
+// discover finds PFs and their VFs in sysfs, sorted by name. Everything there can vanish
+// or hold nonsense at any time: what cannot be read is left out or zero.
+func discover(sys tree) []PFInfo {
+	var pfs []PFInfo
+	for addr, netdevs := range sriovNetdevs(sys) {
+		if pf, ok := readPF(sys, addr, mainNetdev(sys, netdevs)); ok {
+			pfs = append(pfs, pf)
+		}
+	}
+	slices.SortFunc(pfs, func(a, b PFInfo) int { return strings.Compare(a.Name, b.Name) })
+	return pfs
+}
+
+// sriovNetdevs returns the netdevs of PCI functions that can have VFs, by PCI address.
+func sriovNetdevs(sys tree) map[model.PCIAddress][]string {
+	found := map[model.PCIAddress][]string{}
+	for _, name := range sys.list("class/net") {
+		addr := pciOf(sys, path.Join("class/net", name, "device"))
+		if addr != "" && sys.number(pciDir(addr)+"/sriov_totalvfs", 0) > 0 {
+			found[addr] = append(found[addr], name)
+		}
+	}
+	return found
+}
+
+func pciDir(addr model.PCIAddress) string { return "bus/pci/devices/" + string(addr) }
+
+// pciOf follows a netdev's device link to its PCI function. A virtio netdev's device sits
+// on the virtio bus, below the function.
+func pciOf(sys tree, link string) model.PCIAddress {
+	dev := sys.target(link)
+	if strings.HasPrefix(dev, "virtio") {
+		to, err := sys.fs.Readlink(path.Join(sys.root, "bus/virtio/devices", dev))
+		if err != nil {
+			return ""
+		}
+		dev = path.Base(path.Dir(to))
+	}
+	return model.PCIAddress(dev)
+}
+
+// mainNetdev picks the PF's own netdev among those of its PCI function: representors of
+// VFs and subfunctions have port names such as pf0vf3, and further ports of one function
+// have higher numbers.
+func mainNetdev(sys tree, names []string) string {
+	slices.Sort(names)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		port, _ := sys.text("class/net/" + name + "/phys_port_name")
+		return strings.Contains(port, "pf")
+	})
+	if len(names) == 0 {
+		return ""
+	}
+	port := func(name string) int { return sys.number("class/net/"+name+"/dev_port", 0) }
+	return slices.MinFunc(names, func(a, b string) int { return port(a) - port(b) })
+}
+
+// readPF reads one PF. ok is false if it vanished meanwhile.
+func readPF(sys tree, addr model.PCIAddress, name string) (pf PFInfo, ok bool) {
+	if name == "" {
+		return pf, false
+	}
+	net, dev := "class/net/"+name, pciDir(addr)
+	pf.Name, pf.Address = name, addr
+	pf.Driver = sys.target(dev + "/driver")
+	pf.NUMANode = max(sys.number(dev+"/numa_node", -1), -1)
+	pf.TotalVFs = max(sys.number(dev+"/sriov_totalvfs", 0), 0)
+	readVFs(sys, &pf)
+	device, _ := sys.text(dev + "/device")
+	pf.Caps, pf.SelfSlots = capsOf(pf.Driver, device, pf.NumVFs)
+	if mac, err := sys.text(net + "/address"); err == nil {
+		pf.MAC, _ = model.ParseMAC(mac)
+	}
+	pf.LinkUp = sys.number(net+"/carrier", 0) == 1
+	pf.Speed = uint64(max(sys.number(net+"/speed", 0), 0)) * mbit
+	if br := sys.target(net + "/master"); br != "" && sys.exists("class/net/"+br+"/bridge") {
+		pf.Network = br
+	}
+	// Last, so that it tells whether the rest is of a netdev that still exists.
+	pf.Index = sys.number(net+"/ifindex", 0)
+	return pf, pf.Index > 0 && pf.TotalVFs > 0
+}
+
+// readVFs fills in NumVFs and the VFs that exist, again if their number changes meanwhile.
+func readVFs(sys tree, pf *PFInfo) {
+	dev := pciDir(pf.Address)
+	for range rereads {
+		pf.NumVFs = max(sys.number(dev+"/sriov_numvfs", 0), 0)
+		pf.VFs, pf.Uses = listVFs(sys, pf.Name, dev)
+		if sys.number(dev+"/sriov_numvfs", 0) == pf.NumVFs {
+			return
+		}
+	}
+}
+
+func listVFs(sys tree, pf, dev string) (vfs []model.VF, uses []VFUse) {
+	for _, i := range vfIndexes(sys.list(dev)) {
+		addr := model.PCIAddress(sys.target(dev + "/virtfn" + strconv.Itoa(i)))
+		driver, use, ok := readVF(sys, addr)
+		if !ok {
+			continue
+		}
+		vfs = append(vfs, model.VF{ID: model.VFID{PF: pf, Index: i}, Address: addr, Driver: driver})
+		uses = append(uses, use)
+	}
+	return vfs, uses
+}
+
+// vfIndexes returns the sorted numbers of the virtfnN among the names of a directory.
+func vfIndexes(names []string) (idx []int) {
+	for _, name := range names {
+		if n, isVF := strings.CutPrefix(name, "virtfn"); isVF {
+			if i, err := strconv.ParseUint(n, 10, 31); err == nil {
+				idx = append(idx, int(i))
+			}
+		}
+	}
+	slices.Sort(idx)
+	return idx
+}
+
+// readVF reads who uses a VF. ok is false if it vanished meanwhile.
+func readVF(sys tree, addr model.PCIAddress) (driver string, use VFUse, ok bool) {
+	dir := pciDir(addr)
+	names := sys.list(dir)
+	if addr == "" || len(names) == 0 {
+		return "", use, false
+	}
+	driver = sys.target(dir + "/driver")
+	use.HostNetdev = netdevOf(sys, dir, names)
+	if use.HostNetdev != "" {
+		flags := sys.number("class/net/"+use.HostNetdev+"/flags", 0)
+		use.HostNetdevUp = flags&unix.IFF_UP != 0
+	}
+	use.OtherNetns = driver != "" && !passesThrough(driver) && use.HostNetdev == ""
+	return driver, use, true
+}
+
+// netdevOf returns the first netdev of a PCI function, given the names in its directory.
+func netdevOf(sys tree, dir string, names []string) string {
+	for _, name := range names {
+		sub := ""
+		switch {
+		case name == "net":
+			sub = dir + "/net"
+		case strings.HasPrefix(name, "virtio"):
+			sub = dir + "/" + name + "/net"
+		default:
+			continue
+		}
+		if devs := sys.list(sub); len(devs) > 0 {
+			return slices.Min(devs)
+		}
+	}
+	return ""
+}
+
+// passesThrough says whether a driver makes no netdev because it hands the device to
+// something else: vfio-pci, its variants such as mlx5_vfio_pci, and pci-stub.
+func passesThrough(driver string) bool {
+	return strings.Contains(driver, "vfio") || driver == "pci-stub"
+}

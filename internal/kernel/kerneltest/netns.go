@@ -1,0 +1,75 @@
+// Package kerneltest gives tests a network of their own and ports to send and read
+// frames at. It needs root and a kernel with bridges, taps and veths.
+package kerneltest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const childEnv = "SLUICE_TEST_IN_NETNS"
+
+// Main is a TestMain that runs all tests of the package in a new network and mount
+// namespace, so that all goroutines are in it and /sys shows it. The namespaces end
+// with the process.
+func Main(m *testing.M) {
+	if os.Getenv(childEnv) == "" && !fuzzing() {
+		os.Exit(again())
+	}
+	if os.Getenv(childEnv) != "" {
+		if err := enter(); err != nil {
+			fmt.Fprintln(os.Stderr, "kerneltest:", err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// fuzzing says whether this is a coordinator or worker of the fuzzer: those talk over
+// inherited descriptors, and fuzz decoders only.
+func fuzzing() bool {
+	return slices.ContainsFunc(os.Args, func(a string) bool {
+		return strings.HasPrefix(a, "-test.fuzz=") || strings.HasPrefix(a, "-test.fuzzworker")
+	})
+}
+
+// again runs this test binary in the namespaces and returns its exit code.
+func again() int {
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS,
+		Pdeathsig:  unix.SIGKILL,
+	}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return max(exit.ExitCode(), 1)
+	}
+	fmt.Fprintln(os.Stderr, "kerneltest: cannot make namespaces (run as root):", err)
+	return 1
+}
+
+// enter makes /sys show the new network namespace.
+func enter() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := unix.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
+		return fmt.Errorf("mount sysfs: %w", err)
+	}
+	return nil
+}

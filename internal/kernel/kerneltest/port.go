@@ -1,0 +1,141 @@
+package kerneltest
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// IP runs ip(8) with the words of line and fails the test if that fails.
+func IP(t testing.TB, line string) string { return run(t, "ip", line) }
+
+// Bridge runs bridge(8) with the words of line and fails the test if that fails.
+func Bridge(t testing.TB, line string) string { return run(t, "bridge", line) }
+
+func run(t testing.TB, tool, line string) string {
+	t.Helper()
+	out, err := exec.Command(tool, strings.Fields(line)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", tool, line, err, out)
+	}
+	return string(out)
+}
+
+// NewBridge makes a bridge without multicast snooping (its queries are noise) and with
+// no delay before ports forward. It is gone after the test.
+func NewBridge(t testing.TB, name string) {
+	t.Helper()
+	IP(t, "link add "+name+" type bridge mcast_snooping 0 forward_delay 0")
+	t.Cleanup(func() { IP(t, "link del "+name) })
+	quiet(t, name)
+	IP(t, "link set "+name+" up")
+}
+
+// quiet keeps IPv6 from sending anything of its own.
+func quiet(t testing.TB, name string) {
+	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+}
+
+// Port is a tap held open: what the kernel sends out of it can be read, and what is
+// written to it arrives from it, as if a guest or a wire were behind it.
+type Port struct {
+	Name string
+	file *os.File
+}
+
+// NewPort makes a tap, sets it up and puts it into bridge, unless that is "". It is gone
+// after the test.
+func NewPort(t testing.TB, name, bridge string) *Port {
+	t.Helper()
+	f, err := openTap(name)
+	if err != nil {
+		t.Fatalf("make tap %s: %v", name, err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	quiet(t, name)
+	if bridge != "" {
+		IP(t, "link set "+name+" master "+bridge)
+	}
+	IP(t, "link set "+name+" up")
+	return &Port{Name: name, file: f}
+}
+
+func openTap(name string) (*os.File, error) {
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
+	}
+	req, err := unix.NewIfreq(name)
+	if err == nil {
+		req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, req)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "tap "+name), nil
+}
+
+// Close takes the port away, as when a guest stops.
+func (p *Port) Close() error { return p.file.Close() }
+
+// Send lets a frame arrive from behind the port.
+func (p *Port) Send(t testing.TB, frame []byte) {
+	t.Helper()
+	if _, err := p.file.Write(frame); err != nil {
+		t.Fatalf("send from behind %s: %v", p.Name, err)
+	}
+}
+
+// patience bounds waits for frames that should come; only failing tests wait that long.
+const patience = 5 * time.Second
+
+// Next returns the next frame the kernel sent out of the port.
+func (p *Port) Next(t testing.TB) []byte {
+	t.Helper()
+	frame, err := p.read(patience)
+	if err != nil {
+		t.Fatalf("wait for a frame at %s: %v", p.Name, err)
+	}
+	return frame
+}
+
+// Expect reads the next frame and compares it. That a frame does not come out is shown by
+// sending another one that does, and expecting that.
+func (p *Port) Expect(t testing.TB, want []byte) {
+	t.Helper()
+	if got := p.Next(t); string(got) != string(want) {
+		t.Fatalf("frame at %s:\n%s\nwant:\n%s", p.Name, hex.Dump(got), hex.Dump(want))
+	}
+}
+
+func (p *Port) read(wait time.Duration) ([]byte, error) {
+	if err := p.file.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 64<<10)
+	n, err := p.file.Read(buf)
+	return buf[:n], err
+}
+
+// Frame builds an Ethernet frame of an experimental type with text as its payload.
+func Frame(dst, src [6]byte, text string) []byte {
+	f := append(dst[:], src[:]...)
+	f = append(f, 0x88, 0xb5)
+	f = append(f, text...)
+	for len(f) < 60 {
+		f = append(f, 0)
+	}
+	return f
+}

@@ -1,0 +1,68 @@
+package kernel
+
+import (
+	"context"
+	"sync"
+)
+
+// locks keeps two calls from working on the same thing at once, by its name.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]chan struct{} // closed on release
+}
+
+func newLocks() *locks { return &locks{held: map[string]chan struct{}{}} }
+
+// acquire waits for name until ctx ends.
+func (l *locks) acquire(ctx context.Context, name string) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		wait := l.try(name)
+		if wait == nil {
+			return nil
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// try takes name and returns nil, or returns what is closed when its holder is done.
+func (l *locks) try(name string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if wait, busy := l.held[name]; busy {
+		return wait
+	}
+	l.held[name] = make(chan struct{})
+	return nil
+}
+
+func (l *locks) release(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.held[name])
+	delete(l.held, name)
+}
+
+// exclusive runs fn for name alone, and returns by the end of ctx even if fn does not:
+// then fn goes on, holding name until it is done, and its result is lost.
+func (l *locks) exclusive(ctx context.Context, name string, fn func() error) error {
+	if err := l.acquire(ctx, name); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer l.release(name)
+		done <- fn()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

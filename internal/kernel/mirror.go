@@ -1,0 +1,128 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/model"
+)
+
+// mirror sends a copy of what the bridge sends out of a tap to one MAC out of a PF too,
+// where the VF's filter takes it. What came in through the PF is left out: the NIC has
+// given that to the VF already, and it would go round. Broadcasts are left out as well,
+// since the bridge sends them out of both by itself.
+type mirror struct {
+	tap, pf int // ifindexes
+	mac     model.MAC
+	vlan    int // tag for the copy, 0: none
+}
+
+// start loads the program and attaches it to the tap's egress. Nothing pins it: the
+// kernel removes it with the last reference to the link, so also when the process dies.
+func (m mirror) start() (running, error) {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name:         "sluice_mirror",
+		Type:         ebpf.SchedCLS,
+		Instructions: m.program(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load eBPF program: %w", err)
+	}
+	defer prog.Close() // the link holds it
+	l, err := link.AttachTCX(link.TCXOptions{
+		Interface: m.tap,
+		Program:   prog,
+		Attach:    ebpf.AttachTCXEgress,
+	})
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return nil, fmt.Errorf("the kernel is older than Linux 6.6: %w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attach eBPF program: %w", err)
+	}
+	return mirrorLink{l}, nil
+}
+
+type mirrorLink struct{ link.Link }
+
+// Attached implements running: a link outlives the interface it was on.
+func (l mirrorLink) Attached() bool {
+	info, err := l.Info()
+	if err != nil {
+		return false
+	}
+	tcx := info.TCX()
+	return tcx != nil && tcx.Ifindex != 0
+}
+
+// Offsets of struct __sk_buff (linux/bpf.h).
+const (
+	skbVLANPresent    = 20
+	skbIngressIfindex = 36
+)
+
+// tcxNext is the verdict that lets other programs on the tap, then the tap, have their turn.
+const tcxNext = -1
+
+// program builds the eBPF program.
+func (m mirror) program() asm.Instructions {
+	hi := int64(binary.BigEndian.Uint32(m.mac[:4]))
+	lo := int64(binary.BigEndian.Uint16(m.mac[4:]))
+	insns := asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		// Came in through the PF?
+		asm.LoadMem(asm.R2, asm.R6, skbIngressIfindex, asm.Word),
+		asm.JEq.Imm(asm.R2, int32(m.pf), "next"),
+		// To somebody else? (Absolute loads are in host order, and take the context from R6.)
+		asm.LoadAbs(0, asm.Word),
+		asm.LoadImm(asm.R2, hi, asm.DWord),
+		asm.JNE.Reg(asm.R0, asm.R2, "next"),
+		asm.LoadAbs(4, asm.Half),
+		asm.JNE.Imm(asm.R0, int32(lo), "next"),
+	}
+	if m.vlan == 0 {
+		insns = append(insns, m.clone("")...)
+	} else {
+		insns = append(insns, m.tagAndClone()...)
+	}
+	return append(insns,
+		asm.Mov.Imm(asm.R0, tcxNext).WithSymbol("next"),
+		asm.Return(),
+	)
+}
+
+// clone sends a copy out of the PF. If that fails the original is none the worse.
+func (m mirror) clone(label string) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R1, asm.R6).WithSymbol(label),
+		asm.Mov.Imm(asm.R2, int32(m.pf)),
+		asm.Mov.Imm(asm.R3, 0), // egress
+		asm.FnCloneRedirect.Call(),
+	}
+}
+
+// tagAndClone gives the frame the VF's VLAN tag for as long as it is copied. One that has
+// a tag leaves as it is.
+func (m mirror) tagAndClone() asm.Instructions {
+	proto := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_8021Q))
+	insns := asm.Instructions{
+		asm.LoadMem(asm.R7, asm.R6, skbVLANPresent, asm.Word),
+		asm.JNE.Imm(asm.R7, 0, "clone"),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.Mov.Imm(asm.R2, int32(proto)),
+		asm.Mov.Imm(asm.R3, int32(m.vlan)),
+		asm.FnSkbVlanPush.Call(),
+	}
+	insns = append(insns, m.clone("clone")...)
+	return append(insns,
+		asm.JNE.Imm(asm.R7, 0, "next"),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.FnSkbVlanPop.Call(),
+	)
+}
