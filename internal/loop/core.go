@@ -36,11 +36,13 @@ type Core struct {
 	costs   map[model.VMID]*costs
 	sum     costs
 
-	nextID  uint64
-	totals  model.Totals
-	recent  []model.MoveStatus
-	started time.Time
-	repair  bool // a person asked for fsck --repair
+	nextID   uint64
+	totals   model.Totals
+	recent   []model.MoveStatus
+	ended    []model.MoveStatus // since the last call of Ended
+	tickTime time.Duration
+	started  time.Time
+	repair   bool // a person asked for fsck --repair
 }
 
 // move is a Move under way.

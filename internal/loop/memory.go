@@ -220,7 +220,15 @@ func (c *Core) account(m model.MoveStatus) {
 const keepRecent = 100
 
 func (c *Core) remember(m model.MoveStatus) {
+	c.ended = append(c.ended, m)
 	c.recent = append([]model.MoveStatus{m}, c.recent[:min(len(c.recent), keepRecent-1)]...)
+}
+
+// Ended returns the moves that ended since it was last called.
+func (c *Core) Ended() []model.MoveStatus {
+	out := c.ended
+	c.ended = nil
+	return out
 }
 
 // Wake is the next time at which a retry is due; zero when none is.
@@ -247,6 +255,7 @@ func (c *Core) View() *model.View {
 		Snapshot: c.snap, Target: c.target, Rules: c.rules, Mode: c.opts.Mode,
 		Pending: append([]model.Move(nil), c.waiting...), Findings: c.findings,
 		Recent: append([]model.MoveStatus(nil), c.recent...), Totals: c.totals, Started: c.started,
+		Tick: c.tickTime,
 	}
 	for _, id := range sortedKeys(c.active) {
 		v.Active = append(v.Active, c.active[id].MoveStatus)

@@ -16,6 +16,7 @@ type Engine struct {
 	Sample  time.Duration              // time between Snapshots
 	OnTick  func(now time.Time)        // after every decision, before its Steps start
 	OnEvent func(now time.Time)        // after anything changed
+	OnMove  func(m model.MoveStatus)   // when a move has ended
 	OnStep  func(s model.Step) Verdict // when a Step starts; nil: let it run
 
 	queue events
@@ -76,12 +77,24 @@ func (e *Engine) Run(ctx context.Context, until time.Time) error {
 		ev := heap.Pop(&e.queue).(event)
 		e.World.Now = ev.at
 		ev.do()
+		e.ended()
 		if e.OnEvent != nil {
 			e.OnEvent(e.World.Now)
 		}
 	}
 	e.World.Now = until
 	return ctx.Err()
+}
+
+func (e *Engine) ended() {
+	if e.Core == nil {
+		return
+	}
+	for _, m := range e.Core.Ended() {
+		if e.OnMove != nil {
+			e.OnMove(m)
+		}
+	}
 }
 
 func (e *Engine) tick() {

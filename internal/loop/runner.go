@@ -1,0 +1,211 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Runner drives a Core in real time: it takes Snapshots, starts every Step in a
+// goroutine of its own under its deadline, and publishes a View after every change.
+type Runner struct {
+	Core     *Core
+	Source   Source
+	Actuator Actuator
+	Sample   time.Duration // time between Snapshots
+	Log      *slog.Logger
+	Publish  func(*model.View) // gets a View that nobody changes any more
+	Alive    func()            // called after every tick that went through: the watchdog
+
+	calls   chan func(now time.Time)
+	results chan result
+	seen    chan observation
+	steps   sync.WaitGroup // Steps and the observation under way
+	lastErr string
+}
+
+type result struct {
+	step model.Step
+	took time.Duration
+	err  error
+}
+
+type observation struct {
+	snap *model.Snapshot
+	err  error
+}
+
+// stopGrace is how long Run waits for Steps under way when it is told to stop. What is
+// not done by then is in the journal and finished by the next run.
+const stopGrace = 10 * time.Second
+
+// Init must be called before Run and Call.
+func (r *Runner) Init() *Runner {
+	r.calls = make(chan func(time.Time))
+	r.results = make(chan result, 64)
+	r.seen = make(chan observation, 1)
+	return r
+}
+
+// Call runs f inside the loop, where it may use the Core, and waits for it.
+func (r *Runner) Call(ctx context.Context, f func(now time.Time)) error {
+	done := make(chan struct{})
+	select {
+	case r.calls <- func(now time.Time) { f(now); close(done) }:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-done
+	return nil
+}
+
+// Run works until ctx ends.
+func (r *Runner) Run(ctx context.Context) error {
+	ticker := time.NewTicker(r.Sample)
+	defer ticker.Stop()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	watching := r.observe(ctx)
+	for {
+		r.arm(timer)
+		select {
+		case <-ctx.Done():
+			return r.stop()
+		case <-ticker.C:
+			if watching {
+				r.Core.totals.LateSamples++ // the last one is not in yet: do not pile up
+				continue
+			}
+			watching = r.observe(ctx)
+		case o := <-r.seen:
+			watching = false
+			r.decide(time.Now(), o)
+		case res := <-r.results:
+			r.report(res)
+			r.launch(r.Core.Finish(time.Now(), res.step.ID, res.err))
+			r.publish()
+		case <-timer.C:
+			r.launch(r.Core.Timer(time.Now()))
+		case f := <-r.calls:
+			f(time.Now())
+			r.publish()
+		}
+	}
+}
+
+// observe takes a Snapshot without holding up the loop.
+func (r *Runner) observe(ctx context.Context) bool {
+	r.steps.Add(1)
+	go func() {
+		defer r.steps.Done()
+		ctx, cancel := context.WithTimeout(ctx, max(10*r.Sample, 10*time.Second))
+		defer cancel()
+		s, err := r.Source.Snapshot(ctx)
+		r.seen <- observation{s, err}
+	}()
+	return true
+}
+
+func (r *Runner) decide(now time.Time, o observation) {
+	if o.err != nil {
+		// The world is unknown: change nothing, keep what is under way going.
+		if o.err.Error() != r.lastErr {
+			r.Log.Error("cannot observe; nothing is changed until this is over", "error", o.err)
+		}
+		r.lastErr = o.err.Error()
+		r.launch(r.Core.Timer(now))
+		r.publish()
+		return
+	}
+	if r.lastErr != "" {
+		r.Log.Info("observing again")
+		r.lastErr = ""
+	}
+	start := time.Now()
+	steps := r.Core.Tick(now, o.snap)
+	r.Core.tickTime = time.Since(start)
+	r.launch(steps)
+	r.publish()
+	if r.Alive != nil {
+		r.Alive()
+	}
+}
+
+// launch starts each Step under its own deadline. A Step outlives the loop's context:
+// half a Step is worse than a late one.
+func (r *Runner) launch(steps []model.Step) {
+	for _, s := range steps {
+		r.steps.Add(1)
+		go func() {
+			defer r.steps.Done()
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(context.Background(), s.Timeout)
+			defer cancel()
+			err := r.Actuator.Do(ctx, s)
+			if err != nil && ctx.Err() != nil {
+				err = fmt.Errorf("no success within %s: %w", s.Timeout, err)
+			}
+			r.results <- result{s, time.Since(start), err}
+		}()
+	}
+}
+
+func (r *Runner) report(res result) {
+	l := r.Log.With("vm", res.step.VMName, "vf", res.step.VF.String(), "step", res.step.String(), "took", res.took)
+	if res.err != nil {
+		l.Warn("step failed", "error", res.err)
+	} else {
+		l.Debug("step done")
+	}
+}
+
+// publish logs what has ended and hands out a new View.
+func (r *Runner) publish() {
+	for _, m := range r.Core.Ended() {
+		l := r.Log.With("vm", m.Move.VMName, "vf", m.Move.VF.String(), "move", string(m.Move.Kind), "reason", m.Move.Reason.String(), "took", m.Ended.Sub(m.Started))
+		if m.Error != "" {
+			l.Warn("move failed", "error", m.Error)
+		} else {
+			l.Info("move done")
+		}
+	}
+	if r.Publish != nil {
+		v := r.Core.View()
+		v.Error = r.lastErr
+		r.Publish(v)
+	}
+}
+
+// arm sets the timer to the next retry.
+func (r *Runner) arm(t *time.Timer) {
+	next := r.Core.Wake()
+	if next.IsZero() {
+		t.Reset(time.Hour)
+		return
+	}
+	t.Reset(max(0, time.Until(next)))
+}
+
+// stop lets Steps under way end.
+func (r *Runner) stop() error {
+	done := make(chan struct{})
+	go func() { r.steps.Wait(); close(done) }()
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case res := <-r.results:
+			r.report(res)
+			r.Core.Finish(time.Now(), res.step.ID, res.err) // its next Steps are the next run's
+		case <-grace.C:
+			r.Log.Warn("stopping with steps under way; the next start finishes them")
+			return nil
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// world is the least that a Runner can be run on: two VMs with their own VFs.
+type world struct {
+	mu    sync.Mutex
+	delay time.Duration
+	err   error
+	has   map[model.VMID]bool
+	do    func(ctx context.Context, s model.Step) error
+	done  []string
+}
+
+func (w *world) Snapshot(context.Context) (*model.Snapshot, error) {
+	now := time.Now()
+	time.Sleep(w.delay)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &model.Snapshot{Time: now, PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, LinkUp: true}}}
+	for i, id := range []model.VMID{"a", "b"} {
+		vf := model.VF{ID: model.VFID{PF: "pf0", Index: i}, Owner: model.OwnerFree}
+		nic := model.NIC{Alias: "ua-0", MAC: model.MAC{byte(i + 1)}, Network: "br0", Failover: model.FailoverTeaming}
+		if w.has[id] {
+			vf.Owner, vf.Holder, vf.MAC, vf.InGuest = model.OwnerSluice, id, nic.MAC, model.Yes
+			nic.VF, nic.VFOwner, nic.FDB = vf.ID, model.OwnerSluice, "pf0"
+		}
+		s.PFs[0].VFs = append(s.PFs[0].VFs, vf)
+		s.VMs = append(s.VMs, model.VM{ID: id, Name: string(id), State: model.VMRunning, NICs: []model.NIC{nic}})
+	}
+	return s, w.err
+}
+
+func (w *world) Do(ctx context.Context, s model.Step) error {
+	if w.do != nil {
+		if err := w.do(ctx, s); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done = append(w.done, s.String())
+	if s.Kind == model.StepWaitGuest {
+		w.has[s.VM] = true
+	}
+	return nil
+}
+
+func (w *world) holds(id model.VMID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.has[id]
+}
+
+// start runs a Runner on w inside the bubble of the test until it ends.
+func start(t *testing.T, w *world) (*Runner, func() *model.View) {
+	t.Helper()
+	opts := DefaultOptions
+	opts.Mode = model.ModeEnforce
+	core, err := NewCore(model.Rules{Policy: "activity", Interval: time.Minute}, opts, &memJournal{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var last *model.View
+	r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler), Publish: func(v *model.View) {
+		mu.Lock()
+		defer mu.Unlock()
+		last = v
+	}}).Init()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r, func() *model.View {
+		mu.Lock()
+		defer mu.Unlock()
+		return last
+	}
+}
+
+type memJournal struct{ begun int }
+
+func (j *memJournal) Begin(model.Move) error { j.begun++; return nil }
+func (j *memJournal) End(model.Move) error   { return nil }
+
+func TestRunnerPlugs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		_, view := start(t, w)
+		time.Sleep(3 * time.Second)
+		if !w.holds("a") || !w.holds("b") {
+			t.Errorf("after 3 s: %v", w.has)
+		}
+		if v := view(); v.Totals.Plugs != 2 || len(v.Active) != 0 {
+			t.Errorf("view shows %d plugs, %d active", v.Totals.Plugs, len(v.Active))
+		}
+	})
+}
+
+func TestStuckStepDelaysNoOtherVM(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		w.do = func(ctx context.Context, s model.Step) error {
+			if s.VM == "a" && s.Kind == model.StepAttach {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		_, view := start(t, w)
+		time.Sleep(3 * time.Second)
+		if !w.holds("b") {
+			t.Error("b waits for a, whose attach is stuck")
+		}
+		time.Sleep(2 * time.Minute)
+		v := view()
+		if r := v.Target.Reasons[0]; r.Code != model.CodeBackoff && r.Code != model.CodeMoving {
+			t.Errorf("a: %s", r)
+		}
+		if v.Totals.Failed == 0 || v.Totals.Retries == 0 {
+			t.Errorf("a's attach ran into its deadline, but totals are %+v", v.Totals)
+		}
+	})
+}
+
+func TestUnknownWorldChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}, err: errors.New("libvirtd is away")}
+		_, view := start(t, w)
+		time.Sleep(5 * time.Second)
+		w.mu.Lock()
+		n := len(w.done)
+		w.err = nil
+		w.mu.Unlock()
+		if n != 0 || view().Error == "" {
+			t.Errorf("%d steps done on an unknown world, error %q", n, view().Error)
+		}
+		time.Sleep(3 * time.Second)
+		if !w.holds("a") || view().Error != "" {
+			t.Errorf("not going again after the world came back: %q", view().Error)
+		}
+	})
+}
+
+func TestSlowObservationIsNotPiledUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}, delay: 3500 * time.Millisecond}
+		_, view := start(t, w)
+		time.Sleep(20 * time.Second)
+		if n := view().Totals.LateSamples; n < 10 {
+			t.Errorf("%d late samples counted, want at least 10", n)
+		}
+		if !w.holds("a") {
+			t.Error("a slow source must not stop the work")
+		}
+	})
+}
+
+func TestStopWaitsForTheStepUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		var finished bool
+		w.do = func(_ context.Context, s model.Step) error {
+			if s.Kind == model.StepAttach {
+				time.Sleep(4 * time.Second)
+				finished = true
+			}
+			return nil
+		}
+		core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, Options{Mode: model.ModeEnforce, Timeouts: DefaultOptions.Timeouts}, &memJournal{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if !finished {
+			t.Error("Run returned while an attach was under way")
+		}
+	})
+}
+
+func TestCallRunsInsideTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		r, view := start(t, w)
+		time.Sleep(2500 * time.Millisecond)
+		err := r.Call(t.Context(), func(time.Time) {
+			if err := r.Core.SetRules(model.Rules{Policy: "activity", Interval: time.Minute, Drain: true}); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if v := view(); v.Totals.Unplugs != 2 {
+			t.Errorf("%d unplugs after a drain, want 2", v.Totals.Unplugs)
+		}
+	})
+}
