@@ -50,8 +50,11 @@ func (w *world) Do(ctx context.Context, s model.Step) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done = append(w.done, s.String())
-	if s.Kind == model.StepWaitGuest {
+	switch s.Kind {
+	case model.StepWaitGuest:
 		w.has[s.VM] = true
+	case model.StepWaitGone:
+		w.has[s.VM] = false
 	}
 	return nil
 }
