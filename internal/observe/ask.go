@@ -24,16 +24,23 @@ type asker struct {
 	fails int                  // answers in a row that were missing or not believed
 }
 
-// run asks until ctx ends.
+// run asks until ctx ends. By the time the usual pause is over a Snapshot has judged the
+// answer, and the rest of a longer pause follows.
 func (a *asker) run(ctx context.Context, g Guests, o Options) {
 	for ctx.Err() == nil {
 		a.ask(ctx, g, o.AskFor)
-		t := time.NewTimer(a.pause(o))
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		}
-		t.Stop()
+		sleep(ctx, o.AskEvery)
+		sleep(ctx, a.pause(o)-o.AskEvery)
+	}
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
 	}
 }
 
@@ -54,7 +61,7 @@ func (a *asker) ask(ctx context.Context, g Guests, within time.Duration) {
 	}
 }
 
-// pause is the time until the next question. It doubles with every failure.
+// pause is the time from one question to the next. It doubles with every failure.
 func (a *asker) pause(o Options) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

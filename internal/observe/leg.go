@@ -47,6 +47,9 @@ func (l *leg) take(a answer, mac model.MAC, g gaps, bound limit) bool {
 		l.fail(a.err)
 		return false
 	}
+	if gap := a.at.Sub(l.last.at); l.has && gap >= 0 && gap < g.min {
+		return true // too soon after the last one to tell anything
+	}
 	l.out = model.Traffic{Source: model.SourceAgent}
 	devs := l.measure(a, mac, g)
 	prev, had := l.last, l.has
@@ -55,9 +58,8 @@ func (l *leg) take(a answer, mac model.MAC, g gaps, bound limit) bool {
 	if l.out.Note != "" {
 		return true
 	}
-	virtio := nearestTap(devs, prev, a)
-	vf := pickVF(devs, virtio)
-	return l.judge(vf, devs[virtio].moved, prev, a, bound)
+	virtio, vf := roles(devs, prev, a)
+	return l.judge(vf.rate, virtio.moved, prev, a, bound)
 }
 
 // fail notes that there is no answer, or none that can be read. The last figure
@@ -109,6 +111,9 @@ func (l *leg) judge(vf model.Traffic, virtio counts, prev, a answer, bound limit
 
 // figure is the last figure, if it is not too old.
 func (l *leg) figure(now time.Time, fresh time.Duration) model.Traffic {
+	if l.out == (model.Traffic{}) {
+		return model.Traffic{Source: model.SourceAgent, Note: "no answer of the guest yet"}
+	}
 	if l.out.Known && now.Sub(l.good) > fresh {
 		return model.Traffic{Source: model.SourceAgent, Note: l.out.Note}
 	}
@@ -144,44 +149,47 @@ func (l *leg) measure(a answer, mac model.MAC, g gaps) []device {
 	return devs
 }
 
-// nearestTap returns the index of the interface that moved most nearly what the tap
-// did. Where two are equally near they moved the same, and either will do.
-func nearestTap(devs []device, prev, a answer) int {
+// roles says which interface is the virtio NIC and which the VF, of two or more. Of
+// more than two the busiest is the failover or bond over both, virtio is what moved
+// most nearly what the tap did, and the VF makes up for what virtio lacks to the
+// busiest: VLANs and bridges in the guest may add more interfaces still. Where two are
+// equally near they moved the same, and either will do.
+func roles(devs []device, prev, a answer) (virtio, vf device) {
+	rest := slices.Clone(devs)
+	top := device{}
+	if len(rest) > 2 {
+		top, rest = pull(rest, func(d device) float64 { return -d.moved.packets() })
+	}
+	virtio, rest = pull(rest, tapDistance(prev, a))
+	want := top.moved.packets() - virtio.moved.packets()
+	vf, _ = pull(rest, func(d device) float64 { return math.Abs(d.moved.packets() - want) })
+	return virtio, vf
+}
+
+// pull takes the device with the lowest cost out of the slice.
+func pull(devs []device, cost func(device) float64) (device, []device) {
+	best := 0
+	for i := range devs {
+		if cost(devs[i]) < cost(devs[best]) {
+			best = i
+		}
+	}
+	got := devs[best]
+	return got, slices.Delete(devs, best, best+1)
+}
+
+// tapDistance measures how far, in packets, a device moved from what the tap did on
+// average between two answers.
+func tapDistance(prev, a answer) func(device) float64 {
 	_, hi, _ := between(prev, a)
 	share := 1.0 // the tap was watched for longer than the answers are apart
 	if span := a.after.at.Sub(prev.before.at); span > 0 {
 		share = min(1, float64(a.at.Sub(prev.at))/float64(span))
 	}
-	best, dist := 0, math.Inf(1)
-	for i, d := range devs {
-		x := math.Abs(float64(d.moved.rxPackets)-share*float64(hi.rxPackets)) +
+	return func(d device) float64 {
+		return math.Abs(float64(d.moved.rxPackets)-share*float64(hi.rxPackets)) +
 			math.Abs(float64(d.moved.txPackets)-share*float64(hi.txPackets))
-		if x < dist {
-			best, dist = i, x
-		}
 	}
-	return best
-}
-
-// pickVF returns the VF's figure. Of two interfaces it is the one that is not virtio. Of
-// more, the busiest is the failover or bond over both; the VF is the one that makes up
-// for what virtio lacks to it. VLANs and bridges in the guest may add more still.
-func pickVF(devs []device, virtio int) model.Traffic {
-	rest := slices.Delete(slices.Clone(devs), virtio, virtio+1)
-	if len(rest) == 1 {
-		return rest[0].rate
-	}
-	top := 0
-	for i := range rest {
-		if rest[i].moved.packets() > rest[top].moved.packets() {
-			top = i
-		}
-	}
-	want := rest[top].moved.packets() - devs[virtio].moved.packets()
-	rest = slices.Delete(rest, top, top+1)
-	return slices.MinFunc(rest, func(a, b device) int {
-		return cmp.Compare(math.Abs(a.moved.packets()-want), math.Abs(b.moved.packets()-want))
-	}).rate
 }
 
 func (c counts) packets() float64 { return float64(c.rxPackets) + float64(c.txPackets) }
@@ -194,7 +202,7 @@ func between(a, b answer) (lo, hi counts, ok bool) {
 		return lo, hi, false
 	}
 	hi, ok = b.after.count.since(a.before.count)
-	if b.before.at.After(a.after.at) {
+	if !b.before.at.Before(a.after.at) {
 		lo, _ = b.before.count.since(a.after.count)
 	}
 	return lo, hi, ok

@@ -252,8 +252,8 @@ func TestCPUMeter(t *testing.T) {
 func TestCPUMeterNeverAbsurd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m cpuMeter
+		v := rapid.IntRange(-1, 64).Draw(t, "vcpus")
 		for range rapid.IntRange(1, 20).Draw(t, "samples") {
-			v := rapid.IntRange(-1, 64).Draw(t, "vcpus")
 			now := epoch.Add(time.Duration(rapid.Int64Range(0, 100e9).Draw(t, "now")))
 			cpus, known := m.add(now, time.Duration(rapid.Int64().Draw(t, "used")), v, testGaps)
 			if math.IsNaN(cpus) || cpus < 0 || cpus > float64(max(v, 0)) && known || !known && cpus != 0 {

@@ -1,0 +1,83 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/libvirt"
+	"sluice/internal/model"
+)
+
+func TestDoctor(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 6, mute).Driver = "igb"
+	f.addPF("pf1", "br1", 2, counting)
+	for n := 1; n <= 9; n++ {
+		f.addVM(n, "br0")
+	}
+	f.dom(2).Ready = model.No
+	f.dom(3).NICs[0].Failover = model.FailoverNone
+	f.link("vnet4").Master = 0
+	f.dom(4).NICs[0].Network = "br0"
+	f.dom(5).NICs = nil
+	f.dom(6).NICs[0].FreePort = model.No
+	f.dom(6).State = model.VMMigrating
+	f.link("vnet7").Master = f.bridge("br7")
+	f.dom(8).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(5)}}
+	f.dom(8).Ready = model.Unknown
+	f.attach(9, addr(0))
+	f.problems = []model.Problem{{Subject: "vm1", Text: "twice the same"}, {Subject: "vm1", Text: "twice the same"}}
+	s := New(f, f, f, Options{Pool: Pool{"pf0": {VFs: []int{0, 1, 2, 3}}}})
+	defer s.Close()
+	got := Doctor(snapshot(t, s))
+	var b strings.Builder
+	problems(&b, got)
+	want := `problem vm1: twice the same
+problem vm6: it has no free PCIe root port, so no VF can be plugged
+problem pf0: its driver igb does not count per VF
+problem pf0: VFs that Sluice leaves alone: 4 (not in Sluice's pool), 5 (vm8 has it as hostdev0, not attached by Sluice)
+problem pf1: its VFs are not in Sluice's pool
+problem vm2: its guest OS is not up: the guest agent's channel is not connected
+problem vm3: NIC ua-net0 has no failover: the guest would not take a VF as its second leg
+problem vm4: tap vnet4 of NIC ua-net0 is down or in no bridge that is up: the virtio path carries nothing
+problem vm5: it has no virtio NIC to fall back to
+problem vm6: it is being migrated
+problem vm7: none of its NICs is in the network of a PF of Sluice's pool
+problem vm8: it has no guest agent channel, so Sluice cannot tell when its OS is up
+problem vm8: it has a VF that Sluice did not attach, so Sluice leaves it alone
+problem vm9: its load on VF pf0/0 is not known: no answer of the guest yet
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, p := range got[1:] {
+		if p.Remedy == "" {
+			t.Errorf("%s: %s: no remedy", p.Subject, p.Text)
+		}
+	}
+}
+
+func TestDoctorFindsNothing(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	f.addVM(1, "br0")
+	s := New(f, f, f, Options{Pool: poolAll})
+	defer s.Close()
+	if got := Doctor(snapshot(t, s)); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestDoctorWithoutPool(t *testing.T) {
+	f := newFakeWorld()
+	f.addVM(1, "br0")
+	s := New(f, f, f, Options{})
+	defer s.Close()
+	got := Doctor(snapshot(t, s))
+	if !slices.ContainsFunc(got, func(p model.Problem) bool { return p.Text == "Sluice has no PF to share out" }) {
+		t.Errorf("got %v", got)
+	}
+}

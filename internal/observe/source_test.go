@@ -1,0 +1,449 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/kernel"
+	"sluice/internal/libvirt"
+	"sluice/internal/model"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	counting = model.Caps{VFCounters: model.Yes}
+	mute     = model.Caps{VFCounters: model.No}
+	poolAll  = Pool{"pf0": {All: true}}
+)
+
+func snapshot(t *testing.T, s *Source) *model.Snapshot {
+	t.Helper()
+	snap, err := s.Snapshot(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+// busyWorld has one of everything.
+func busyWorld() *fakeWorld {
+	f := newFakeWorld()
+	pf := f.addPF("pf0", "br0", 8, counting)
+	f.addPF("pf1", "", 2, mute)
+	for n := 1; n <= 6; n++ {
+		f.addVM(n, "br0")
+	}
+	f.attach(1, addr(0))
+	f.dom(2).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(1), Interface: true, MAC: mac(2)}}
+	pf.VFs[3].MAC = mac(3)
+	f.dom(3).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(3)}, {Alias: "hostdev1", Address: "0000:99:00.0"}}
+	f.dom(4).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(4)}}
+	pf.Uses[5] = kernel.VFUse{HostNetdev: "pf0v5", HostNetdevUp: true}
+	pf.Uses[6] = kernel.VFUse{OtherNetns: true}
+	f.dom(5).NICs[0].Failover = model.FailoverNone
+	f.link("vnet5").Up = false
+	f.dom(6).NICs[0].Tap = "elsewhere0"
+	f.dom(6).NICs[0].Failover = model.FailoverNone
+	f.fdb = []kernel.FDBEntry{
+		{MAC: mac(1), Bridge: "br0", Port: "pf0"},
+		{MAC: mac(2), Bridge: "br7", Port: "other"},
+		{MAC: mac(3), Bridge: "br0", Port: "vnet3"},
+		{MAC: mac(4), Bridge: "br0", Port: "vnet4", VLAN: 4},
+		{MAC: mac(4), Bridge: "br0", Port: "pf0", VLAN: 7},
+	}
+	f.dom(4).NICs[0].VLAN = 7
+	f.selfs["pf0"] = []model.MAC{mac(9)}
+	return f
+}
+
+const busyText = `
+pf pf0 net=br0 up=true managed=true self=[52:54:00:00:00:09]
+  vf 0 sluice holder=id-001 inguest=yes
+  vf 1 foreign holder=id-002 inguest=unknown (vm2 has it as hostdev0, not attached by Sluice)
+  vf 2 free
+  vf 3 foreign holder=id-003 inguest=unknown (vm3 has it as hostdev0, not attached by Sluice)
+  vf 4 foreign holder=id-004 inguest=unknown (vm4 has it as hostdev0, not attached by Sluice)
+  vf 5 foreign (the host uses it: interface pf0v5 is up)
+  vf 6 foreign (its interface is in another network namespace)
+  vf 7 foreign (not in Sluice's pool)
+pf pf1 net= up=true managed=false self=[]
+  vf 0 foreign (not in Sluice's pool)
+  vf 1 foreign (not in Sluice's pool)
+vm vm1 running
+  nic ua-net0 net=br0 failover=teaming link=yes vf=pf0/0 as ua-sluice-525400000001 (sluice) fdb=pf0
+    virtio unknown: first sample
+    vf unknown: first sample
+vm vm2 running
+  nic ua-net0 net=br0 failover=teaming link=yes vf=pf0/1 as hostdev0 (foreign)
+    virtio unknown: first sample
+    vf unknown: first sample
+vm vm3 running
+  nic ua-net0 net=br0 failover=teaming link=yes vf=pf0/3 as hostdev0 (foreign) fdb=vnet3
+    virtio unknown: first sample
+    vf unknown: first sample
+vm vm4 running
+  nic ua-net0 net=br0 failover=teaming link=yes vf=- fdb=pf0
+    virtio unknown: first sample
+vm vm5 running
+  nic ua-net0 net=br0 failover=bond link=no vf=-
+    virtio unknown: first sample
+vm vm6 running
+  nic ua-net0 net=xml-br0 failover= link=unknown vf=-
+    virtio unknown: the host has no link elsewhere0
+`
+
+func busyOptions() Options {
+	return Options{
+		Pool: Pool{"pf0": {VFs: []int{0, 1, 2, 3, 4, 5, 6}}},
+		Failover: func(name string, _ model.VMID) model.Failover {
+			if name == "vm6" {
+				return model.FailoverNone
+			}
+			return model.FailoverBond
+		},
+	}
+}
+
+// The same world gives the same Snapshot, in whatever order it is read.
+func TestSnapshot(t *testing.T) {
+	for seed := range uint64(20) {
+		f := busyWorld()
+		for i := range 8 {
+			f.counters[model.VFID{PF: "pf0", Index: i}] = kernel.Counters{}
+		}
+		f.shuffle = rand.New(rand.NewPCG(seed, 0))
+		s := New(f, f, nil, busyOptions())
+		if diff := cmp.Diff(busyText, "\n"+text(snapshot(t, s))); diff != "" {
+			t.Fatalf("seed %d, -want +got:\n%s", seed, diff)
+		}
+		s.Close()
+	}
+}
+
+// A second VF of ours behind a NIC comes before a stranger's: it must be seen to be
+// taken back.
+func TestOwnVFIsShownFirst(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 3, counting)
+	f.addVM(1, "br0")
+	f.dom(1).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(0), TeamingPersistent: "ua-net0"}}
+	f.attach(1, addr(1))
+	f.dom(1).Hostdevs = append(f.dom(1).Hostdevs, libvirt.Hostdev{Alias: "hostdev1", Address: addr(2), MAC: mac(1)})
+	s := New(f, f, nil, Options{Pool: poolAll})
+	defer s.Close()
+	nic := snapshot(t, s).VMs[0].NICs[0]
+	if nic.VF.Index != 1 || nic.VFOwner != model.OwnerSluice {
+		t.Errorf("behind the NIC: %v (%s), want ours, 1", nic.VF, nic.VFOwner)
+	}
+}
+
+func TestSetPool(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	f.addVM(1, "br0")
+	f.attach(1, addr(0))
+	s := New(f, f, nil, Options{})
+	defer s.Close()
+	owners := func() string {
+		pf := snapshot(t, s).PFs[0]
+		return fmt.Sprint(pf.Managed, " ", pf.Network, " ", pf.VFs[0].Owner, " ", pf.VFs[1].Owner)
+	}
+	if got := owners(); got != "false br0 sluice foreign" {
+		t.Errorf("no pool: %s", got)
+	}
+	s.SetPool(Pool{"pf0": {VFs: []int{1}, Network: "blue"}})
+	if got := owners(); got != "true blue sluice free" {
+		t.Errorf("with a pool: %s", got)
+	}
+}
+
+// What cannot be asked is an error and never an emptier Snapshot.
+func TestSnapshotFails(t *testing.T) {
+	for _, what := range []string{"links", "domains", "stats", "pfs", "fdb", "selfs"} {
+		t.Run(what, func(t *testing.T) {
+			f := busyWorld()
+			s := New(f, f, nil, busyOptions())
+			defer s.Close()
+			f.fail[what] = errors.New("broken")
+			if snap, err := s.Snapshot(context.Background()); err == nil || snap != nil {
+				t.Errorf("got %v, %v; want an error", snap, err)
+			}
+			f.fail[what] = nil
+			snapshot(t, s)
+		})
+	}
+}
+
+// What only makes figures is a Problem.
+func TestSnapshotBearsWithLess(t *testing.T) {
+	f := busyWorld()
+	f.fail["counters pf0"] = errors.New("no answer")
+	f.fail["selfs"] = unix.EOPNOTSUPP
+	f.fail["watch"] = errors.New("no socket")
+	f.fail["open "+string(addr(0))] = errors.New("no such file")
+	s := New(f, f, nil, busyOptions())
+	defer s.Close()
+	got := text(snapshot(t, s))
+	for _, want := range []string{
+		"problem pf0: cannot read the counters of its VFs: no answer",
+		"problem pf0/0: cannot tell whether a guest uses it: no such file",
+		"vf 0 sluice holder=id-001 inguest=unknown",
+		"    vf unknown: the PF's counters cannot be read, and no guest agent answers",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// run calls f in a bubble with virtual time, with a Source that is closed at the end.
+func run(t *testing.T, f *fakeWorld, o Options, body func(t *testing.T, s *Source)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(f, f, f, o)
+		defer s.Close()
+		body(t, s)
+	})
+}
+
+func TestRates(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	f.addVM(1, "br0")
+	f.attach(1, addr(0))
+	vf := model.VFID{PF: "pf0", Index: 0}
+	f.counters[vf] = kernel.Counters{RxPackets: 1000}
+	f.stats["id-001"] = libvirt.Stat{CPUKnown: true, CPUTime: time.Minute, State: model.VMPaused}
+	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
+		snapshot(t, s)
+		time.Sleep(2 * time.Second)
+		f.tapMoves(1, 20, 40)
+		f.counters[vf] = kernel.Counters{RxPackets: 3000, TxPackets: 10}
+		f.stats["id-001"] = libvirt.Stat{CPUKnown: true, CPUTime: time.Minute + 3*time.Second, State: model.VMPaused}
+		want := `vm vm1 paused cpu=1.50
+  nic ua-net0 net=br0 failover=teaming link=yes vf=pf0/0 as ua-sluice-525400000001 (sluice)
+    virtio rx=10 tx=20 by tap trusted=true
+    vf rx=1000 tx=5 by pf trusted=true
+`
+		if got := text(snapshot(t, s)); !strings.HasSuffix(got, want) {
+			t.Errorf("got:\n%s\nwant at its end:\n%s", got, want)
+		}
+	})
+}
+
+// A tap that comes back under its old name is another tap; so is one after an absence.
+func TestRatesOfAnotherTap(t *testing.T) {
+	f := newFakeWorld()
+	f.addVM(1, "br0")
+	run(t, f, Options{}, func(t *testing.T, s *Source) {
+		rate := func() string {
+			time.Sleep(time.Second)
+			f.tapMoves(1, 100, 0)
+			v := snapshot(t, s).VMs[0].NICs[0].Virtio
+			return fmt.Sprint(v.RxPPS, " ", v.Note)
+		}
+		want := func(w string) {
+			t.Helper()
+			if got := rate(); got != w {
+				t.Errorf("got %q, want %q", got, w)
+			}
+		}
+		want("0 first sample")
+		want("100 ")
+		f.link("vnet1").Index = 77
+		want("0 the device is a new one")
+		want("100 ")
+		all := f.links
+		f.links = f.links[:1]
+		time.Sleep(time.Second)
+		snapshot(t, s)
+		f.links = all
+		want("0 first sample")
+		want("100 ")
+	})
+}
+
+// A VF's counters go on from holder to holder: the first figure of a new one must not
+// contain the last one's packets.
+func TestRatesOfAnotherHolder(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	f.addVM(1, "br0")
+	f.addVM(2, "br0")
+	f.attach(1, addr(0))
+	vf := model.VFID{PF: "pf0", Index: 0}
+	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
+		for range 3 {
+			f.counters[vf] = kernel.Counters{RxPackets: f.counters[vf].RxPackets + 500}
+			snapshot(t, s)
+			time.Sleep(time.Second)
+		}
+		f.dom(1).Hostdevs = nil
+		f.attach(2, addr(0))
+		f.counters[vf] = kernel.Counters{RxPackets: 9000}
+		snap := snapshot(t, s)
+		if got := snap.VMs[1].NICs[0].VFPath; got.Known {
+			t.Errorf("the new holder's first figure: %+v", got)
+		}
+		if got := snap.VMs[0].NICs[0].VFPath; got != (model.Traffic{}) {
+			t.Errorf("the old holder's: %+v", got)
+		}
+		time.Sleep(time.Second)
+		f.counters[vf] = kernel.Counters{RxPackets: 9100}
+		if got := snapshot(t, s).VMs[1].NICs[0].VFPath; got.RxPPS != 100 {
+			t.Errorf("the new holder's second figure: %+v", got)
+		}
+	})
+}
+
+// Every driver shows counters; one that is not known to count is believed only once
+// it shows more than zeros.
+func TestUnknownDriver(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, model.Caps{}).Driver = "newnic"
+	f.addVM(1, "br0").Ready = model.No
+	f.attach(1, addr(0))
+	vf := model.VFID{PF: "pf0", Index: 0}
+	f.counters[vf] = kernel.Counters{}
+	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
+		look := func() model.Traffic {
+			time.Sleep(time.Second)
+			return snapshot(t, s).VMs[0].NICs[0].VFPath
+		}
+		look()
+		want := "driver newnic is not known to count per VF and shows only zeros, and no guest agent answers"
+		if got := look(); got.Known || got.Note != want {
+			t.Errorf("zeros: %+v", got)
+		}
+		f.counters[vf] = kernel.Counters{TxPackets: 1}
+		look()
+		if got := look(); !got.Known || !got.Trusted {
+			t.Errorf("after it counted: %+v", got)
+		}
+	})
+}
+
+// The inventory is read when something says so, and seldom otherwise.
+func TestInventoryIsReadSeldom(t *testing.T) {
+	f := busyWorld()
+	run(t, f, busyOptions(), func(t *testing.T, s *Source) {
+		tick := func(n int) int {
+			before := f.count("pfs")
+			for range n {
+				snapshot(t, s)
+				time.Sleep(time.Second)
+			}
+			return f.count("pfs") - before
+		}
+		check := func(what string, got, want int) {
+			t.Helper()
+			if got != want {
+				t.Errorf("%s: read %d times, want %d", what, got, want)
+			}
+		}
+		tick(3)
+		check("quiet", tick(60), 6)
+		s.Invalidate()
+		check("invalidated", tick(3), 1)
+		f.watch <- struct{}{}
+		check("after an event", tick(3), 1)
+		f.set(func() { f.dom(1).Hostdevs = nil })
+		check("after a holder let go", tick(3), 1)
+		f.set(func() { f.attach(5, addr(2)) })
+		check("after another got one", tick(3), 1)
+		for range 10 {
+			f.watch <- struct{}{}
+			tick(1)
+		}
+		got := f.count("pfs")
+		for range 10 {
+			f.watch <- struct{}{}
+			tick(1)
+		}
+		check("in a storm of 10 s", f.count("pfs")-got, 5)
+		f.set(func() { close(f.watch) })
+		tick(1)
+		f.set(func() { f.watch = make(chan struct{}, 1) })
+		before := f.count("watch")
+		tick(3)
+		check("watches after one broke", f.count("watch")-before, 1)
+	})
+}
+
+// A VF that is open without a domain is somebody's, but only after a moment: QEMU has a
+// device before libvirt shows it.
+func TestStranger(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	run(t, f, Options{Pool: poolAll, Recheck: time.Second}, func(t *testing.T, s *Source) {
+		owner := func() string {
+			vf := snapshot(t, s).PFs[0].VFs[1]
+			return fmt.Sprint(vf.Owner, " ", vf.OwnerWhy)
+		}
+		f.open[addr(1)] = model.Yes
+		for range 5 {
+			if got := owner(); got != "free " {
+				t.Fatalf("at first: %s", got)
+			}
+			time.Sleep(time.Second)
+		}
+		if got := owner(); got != "foreign a process that is no libvirt domain has it open" {
+			t.Errorf("after a while: %s", got)
+		}
+		f.open[addr(1)] = model.No
+		time.Sleep(time.Second)
+		if got := owner(); got != "free " {
+			t.Errorf("afterwards: %s", got)
+		}
+	})
+}
+
+func TestProblems(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "", 4, mute).Driver = "igb"
+	f.addPF("pf1", "br0", 0, mute)
+	f.link("pf1").Carrier = false
+	f.addVM(1, "br0").Ready = model.No
+	f.addVM(2, "br0").NICs[0].FreePort = model.No
+	f.addVM(3, "br0").NICs[0].MAC = mac(2)
+	f.attach(1, addr(0))
+	f.problems = []model.Problem{{Subject: "vm9", Text: "its XML cannot be read"}}
+	s := New(f, f, nil, Options{Pool: Pool{"pf0": {VFs: []int{3, 7}, Network: "br0"}, "pf1": {All: true}, "pf9": {All: true}}})
+	defer s.Close()
+	snapshot(t, s)
+	f.pfs[0].NumVFs = 3
+	f.pfs[0].VFs, f.pfs[0].Uses = f.pfs[0].VFs[:3], f.pfs[0].Uses[:3]
+	s.Invalidate()
+	var b strings.Builder
+	problems(&b, snapshot(t, s).Problems)
+	want := `problem vm9: its XML cannot be read
+problem pf0/3: the config lists it, but pf0 has 3 VFs
+problem pf0/7: the config lists it, but pf0 has 3 VFs
+problem pf9: the config lists it, but there is no such PF
+problem pf0: sriov_numvfs changed from 4 to 3 since the config was read
+problem pf1: it has no VFs
+problem pf1: its link is down: no VF of it carries anything
+problem vm1: its load on VF pf0/0 is not known: driver igb does not count per VF, and no guest agent answers
+problem vm2: it has no free PCIe root port, so no VF can be plugged
+problem vm3: its MAC 52:54:00:00:00:02 is also that of a NIC of vm2
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	s.SetPool(Pool{"pf0": {All: true}})
+	for _, p := range snapshot(t, s).Problems {
+		if strings.Contains(p.Text, "sriov_numvfs") {
+			t.Errorf("after a reload: %s", p.Text)
+		}
+	}
+}
