@@ -1,0 +1,128 @@
+package workload
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Draw draws the length of one stretch.
+type Draw func(r *rand.Rand) time.Duration
+
+// Always is a stretch of fixed length.
+func Always(d time.Duration) Draw { return func(*rand.Rand) time.Duration { return d } }
+
+// Exponential stretches have no memory: how long one has lasted says nothing of its end.
+func Exponential(mean time.Duration) Draw {
+	return func(r *rand.Rand) time.Duration { return time.Duration(r.ExpFloat64() * float64(mean)) }
+}
+
+// Pareto stretches have a heavy tail with exponent alpha > 1: most are short, and one
+// that has lasted long goes on long. None is longer than 100 times the mean, so that
+// short runs do not hang on one draw.
+func Pareto(alpha float64, mean time.Duration) Draw {
+	least := float64(mean) * (alpha - 1) / alpha
+	return func(r *rand.Rand) time.Duration {
+		return time.Duration(min(least/math.Pow(1-r.Float64(), 1/alpha), 100*float64(mean)))
+	}
+}
+
+// Bursts is an on/off source: High and Low in turn, each for a random stretch. It
+// starts in a random state at a random point of the first stretch.
+type Bursts struct {
+	high, low float64
+	on, off   Draw
+	start     float64 // share of time that it is on
+	seed      uint64
+
+	rand  *rand.Rand
+	begin time.Duration // of the stretch at hand
+	end   time.Duration
+	isOn  bool
+}
+
+// NewBursts makes an on/off source. busy is the share of sources that are on at the start.
+func NewBursts(seed uint64, high, low float64, on, off Draw, busy float64) *Bursts {
+	b := &Bursts{high: high, low: low, on: on, off: off, start: busy, seed: seed}
+	b.rewind()
+	return b
+}
+
+func (b *Bursts) rewind() {
+	b.rand = rand.New(rand.NewPCG(b.seed, 0x6275727374)) // a stream of its own
+	b.isOn = b.rand.Float64() < b.start
+	b.begin, b.end = 0, time.Duration(b.rand.Float64()*float64(b.draw()))
+}
+
+// draw never returns 0: time must go on.
+func (b *Bursts) draw() time.Duration {
+	d := b.off
+	if b.isOn {
+		d = b.on
+	}
+	return max(d(b.rand), time.Millisecond)
+}
+
+// Level implements Shape.
+func (b *Bursts) Level(since time.Duration) float64 {
+	if since < b.begin {
+		b.rewind()
+	}
+	for since >= b.end {
+		b.isOn = !b.isOn
+		b.begin, b.end = b.end, b.end+b.draw()
+	}
+	if b.isOn {
+		return b.high
+	}
+	return b.low
+}
+
+// Jitter shakes a Shape by up to Share of itself, anew every Every: true variation of
+// the load, which every observer sees alike.
+type Jitter struct {
+	Shape Shape
+	Share float64
+	Every time.Duration
+	Seed  uint64
+}
+
+// Level implements Shape.
+func (j Jitter) Level(since time.Duration) float64 {
+	u := unit(j.Seed, uint64(since/max(j.Every, 1)))
+	return j.Shape.Level(since) * (1 + j.Share*(2*u-1))
+}
+
+// Walk jumps to a new level between Low and High (log-uniform) after each random stretch.
+type Walk struct {
+	Low, High float64
+	Every     Draw
+	Seed      uint64
+
+	rand       *rand.Rand
+	begin, end time.Duration
+	level      float64
+}
+
+// Level implements Shape.
+func (w *Walk) Level(since time.Duration) float64 {
+	if w.rand == nil || since < w.begin {
+		w.rand = rand.New(rand.NewPCG(w.Seed, 0x77616c6b))
+		w.begin, w.end = 0, 0
+	}
+	for since >= w.end {
+		w.level = w.Low * math.Pow(w.High/w.Low, w.rand.Float64())
+		w.begin, w.end = w.end, w.end+max(w.Every(w.rand), time.Millisecond)
+	}
+	return w.level
+}
+
+// unit hashes a seed and a number to [0, 1): random access without state (splitmix64).
+func unit(seed, n uint64) float64 { return float64(mix(mix(seed)+n)>>11) / (1 << 53) }
+
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,38 @@
+package yardstick
+
+import (
+	"time"
+
+	"sluice/internal/sim"
+)
+
+// Event is the begin or end of a VM's use of a VF: its guest has it open, or not any more.
+type Event struct {
+	At time.Duration // since the start
+	VM int           // its number in Rates
+	On bool
+}
+
+// Log lists Events in order of time.
+type Log []Event
+
+// Recorder writes the Log of a simulation. Set Engine.OnEvent to its Note.
+type Recorder struct {
+	Log   Log
+	world *sim.World
+	start time.Time
+	index map[string]int
+	open  []bool
+}
+
+// NewRecorder watches a world for the VMs of these names.
+func NewRecorder(w *sim.World, names []string) *Recorder {
+	r := &Recorder{world: w, start: w.Now, index: make(map[string]int, len(names)), open: make([]bool, len(names))}
+	for i, n := range names {
+		r.index[n] = i
+	}
+	return r
+}
+
+// Note writes down what has changed. VMs that left gave their VF back.
+func (r *Recorder) Note(now time.Time) { panic("not written yet") }
