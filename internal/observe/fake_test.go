@@ -23,7 +23,6 @@ type fakeWorld struct {
 	links    []kernel.Link
 	pfs      []kernel.PFInfo
 	fdb      []kernel.FDBEntry
-	selfs    map[string][]model.MAC
 	open     map[model.PCIAddress]model.Tri
 	counters map[model.VFID]kernel.Counters
 	domains  []libvirt.Domain
@@ -38,7 +37,7 @@ type fakeWorld struct {
 
 func newFakeWorld() *fakeWorld {
 	return &fakeWorld{
-		selfs: map[string][]model.MAC{}, open: map[model.PCIAddress]model.Tri{},
+		open: map[model.PCIAddress]model.Tri{},
 		counters: map[model.VFID]kernel.Counters{}, stats: map[model.VMID]libvirt.Stat{},
 		fail: map[string]error{}, asked: map[string]int{}, watch: make(chan struct{}, 1),
 		inside: map[model.VMID]func(context.Context) ([]guest.Counters, error){},
@@ -100,12 +99,6 @@ func (f *fakeWorld) FDBEntries(context.Context) ([]kernel.FDBEntry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return mixed(f, f.fdb), f.ask("fdb")
-}
-
-func (f *fakeWorld) Selfs(_ context.Context, pf string) ([]model.MAC, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.selfs[pf], f.ask("selfs")
 }
 
 func (f *fakeWorld) Domains(context.Context) ([]libvirt.Domain, error) {

@@ -22,21 +22,20 @@ type VFs interface {
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
 }
 
-// Filters reads what sends frames one way or the other.
-type Filters interface {
+// Entries reads which bridge port sends a MAC's frames where.
+type Entries interface {
 	FDBEntries(ctx context.Context) ([]kernel.FDBEntry, error)
-	Selfs(ctx context.Context, pf string) ([]model.MAC, error)
 }
 
 // Kernel is all that a Source reads from the kernel.
 type Kernel interface {
 	Links
 	VFs
-	Filters
+	Entries
 }
 
 // Domains reads the virtual machines. Domains must cost next to nothing: it is called
-// for every Snapshot.
+// for every Snapshot, Problems only with a new inventory.
 type Domains interface {
 	Domains(ctx context.Context) ([]libvirt.Domain, error)
 	Stats(ctx context.Context) (map[model.VMID]libvirt.Stat, error)

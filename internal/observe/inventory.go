@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"sluice/internal/kernel"
 	"sluice/internal/model"
@@ -19,7 +18,6 @@ type inventory struct {
 	pfs      []kernel.PFInfo
 	vfs      map[model.PCIAddress]bool // every VF there is
 	fdb      map[fdbKey][]kernel.FDBEntry
-	selfs    map[string][]model.MAC
 	open     map[model.PCIAddress]model.Tri // of VFs that domains hold
 	stranger map[model.PCIAddress]time.Time // pool VFs that are open though no domain holds them: since when
 	problems []model.Problem
@@ -52,32 +50,8 @@ func read(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool 
 		key := fdbKey{e.MAC, e.Bridge}
 		inv.fdb[key] = append(inv.fdb[key], e)
 	}
-	if err := inv.readSelfs(ctx, k, pool, old); err != nil {
-		return nil, err
-	}
 	inv.readOpen(ctx, k, held, pool, old)
 	return inv, ctx.Err()
-}
-
-// readSelfs lists the unicast filters of the pool's PFs. A driver that has none to
-// list is no failure.
-func (inv *inventory) readSelfs(ctx context.Context, k Kernel, pool Pool, old *inventory) error {
-	inv.selfs = make(map[string][]model.MAC, len(pool))
-	for i := range inv.pfs {
-		name := inv.pfs[i].Name
-		if _, ok := pool[name]; !ok {
-			continue
-		}
-		macs, err := k.Selfs(ctx, name)
-		switch {
-		case err == nil:
-			inv.selfs[name] = macs
-		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, model.ErrGone):
-		default:
-			return fmt.Errorf("read the unicast filters of PF %s: %w", name, err)
-		}
-	}
-	return nil
 }
 
 // readOpen asks which VFs are open: those that domains hold, and those that should
@@ -89,7 +63,7 @@ func (inv *inventory) readOpen(ctx context.Context, k Kernel, held map[model.PCI
 		for j := range inv.pfs[i].VFs {
 			vf := &inv.pfs[i].VFs[j]
 			_, isHeld := held[vf.Address]
-			if !isHeld && (vf.Driver != "vfio-pci" || !pool.Has(vf.ID)) {
+			if !isHeld && !(strings.Contains(vf.Driver, "vfio") && pool.Has(vf.ID)) {
 				continue
 			}
 			open, err := k.DriverOpen(ctx, vf.Address)

@@ -111,9 +111,6 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 	if own.Network != "" {
 		pf.Network = own.Network
 	}
-	if s, ok := w.inv.selfs[pf.Name]; ok {
-		pf.SelfFDB = s
-	}
 	pf.VFs = slices.Clone(pf.VFs)
 	for i := range pf.VFs {
 		use := kernel.VFUse{}

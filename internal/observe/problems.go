@@ -9,7 +9,7 @@ import (
 
 // problems lists what could not be read and what is set up wrongly.
 func (s *Source) problems(snap *model.Snapshot, pool Pool, trouble []model.Problem) []model.Problem {
-	out := slices.Concat(s.domains.Problems(), s.inv.problems, trouble)
+	out := slices.Concat(s.inv.problems, trouble)
 	out = append(out, poolProblems(snap, pool)...)
 	for i := range snap.PFs {
 		pf := &snap.PFs[i]
@@ -29,7 +29,7 @@ func (s *Source) problems(snap *model.Snapshot, pool Pool, trouble []model.Probl
 			out = nicTroubles(out, vm, &vm.NICs[k], nets)
 		}
 	}
-	return append(out, twins(snap)...)
+	return out
 }
 
 // poolProblems compares the pool with the PFs and VFs that exist.
@@ -101,28 +101,6 @@ func nicTroubles(out []model.Problem, vm *model.VM, nic *model.NIC, nets map[str
 			Subject: vm.Name, Text: "it has no free PCIe root port, so no VF can be plugged",
 			Remedy: "add <controller type='pci' model='pcie-root-port'/> to the domain and start it anew",
 		})
-	}
-	return out
-}
-
-// twins finds MACs that several NICs share: frames for them go astray.
-func twins(snap *model.Snapshot) []model.Problem {
-	var out []model.Problem
-	first := make(map[model.MAC]int, len(snap.VMs))
-	for i := range snap.VMs {
-		for k := range snap.VMs[i].NICs {
-			mac := snap.VMs[i].NICs[k].MAC
-			was, dup := first[mac]
-			if !dup {
-				first[mac] = i
-				continue
-			}
-			out = append(out, model.Problem{
-				Subject: snap.VMs[i].Name,
-				Text:    fmt.Sprintf("its MAC %s is also that of a NIC of %s", mac, snap.VMs[was].Name),
-				Remedy:  "give every NIC a MAC of its own",
-			})
-		}
 	}
 	return out
 }

@@ -105,6 +105,7 @@ func (s *Source) refresh(ctx context.Context, now time.Time, pool Pool) error {
 		s.stale.Store(true)
 		return err
 	}
+	inv.problems = append(s.domains.Problems(), inv.problems...)
 	s.inv, s.event = inv, false
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
@@ -55,6 +54,7 @@ func busyWorld() *fakeWorld {
 	f.link("vnet5").Up = false
 	f.dom(6).NICs[0].Tap = "elsewhere0"
 	f.dom(6).NICs[0].Failover = model.FailoverNone
+	f.pfs[0].SelfFDB = []model.MAC{mac(9)}
 	f.fdb = []kernel.FDBEntry{
 		{MAC: mac(1), Bridge: "br0", Port: "pf0"},
 		{MAC: mac(2), Bridge: "br7", Port: "other"},
@@ -63,7 +63,6 @@ func busyWorld() *fakeWorld {
 		{MAC: mac(4), Bridge: "br0", Port: "pf0", VLAN: 7},
 	}
 	f.dom(4).NICs[0].VLAN = 7
-	f.selfs["pf0"] = []model.MAC{mac(9)}
 	return f
 }
 
@@ -170,7 +169,7 @@ func TestSetPool(t *testing.T) {
 
 // What cannot be asked is an error and never an emptier Snapshot.
 func TestSnapshotFails(t *testing.T) {
-	for _, what := range []string{"links", "domains", "stats", "pfs", "fdb", "selfs"} {
+	for _, what := range []string{"links", "domains", "stats", "pfs", "fdb"} {
 		t.Run(what, func(t *testing.T) {
 			f := busyWorld()
 			s := New(f, f, nil, busyOptions())
@@ -189,7 +188,6 @@ func TestSnapshotFails(t *testing.T) {
 func TestSnapshotBearsWithLess(t *testing.T) {
 	f := busyWorld()
 	f.fail["counters pf0"] = errors.New("no answer")
-	f.fail["selfs"] = unix.EOPNOTSUPP
 	f.fail["watch"] = errors.New("no socket")
 	f.fail["open "+string(addr(0))] = errors.New("no such file")
 	s := New(f, f, nil, busyOptions())
@@ -415,7 +413,6 @@ func TestProblems(t *testing.T) {
 	f.link("pf1").Carrier = false
 	f.addVM(1, "br0").Ready = model.No
 	f.addVM(2, "br0").NICs[0].FreePort = model.No
-	f.addVM(3, "br0").NICs[0].MAC = mac(2)
 	f.attach(1, addr(0))
 	f.problems = []model.Problem{{Subject: "vm9", Text: "its XML cannot be read"}}
 	s := New(f, f, nil, Options{Pool: Pool{"pf0": {VFs: []int{3, 7}, Network: "br0"}, "pf1": {All: true}, "pf9": {All: true}}})
@@ -435,7 +432,6 @@ problem pf1: it has no VFs
 problem pf1: its link is down: no VF of it carries anything
 problem vm1: its load on VF pf0/0 is not known: driver igb does not count per VF, and no guest agent answers
 problem vm2: it has no free PCIe root port, so no VF can be plugged
-problem vm3: its MAC 52:54:00:00:00:02 is also that of a NIC of vm2
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
