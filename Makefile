@@ -1,0 +1,61 @@
+# Two commands matter: `make demo` shows Sluice at work, `make test` passes all tests.
+# Both install what they need. `make help` lists the rest.
+
+SHELL   := /bin/bash
+TAGS    := libvirt_dlopen
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+TOOLS   := $(CURDIR)/.cache/bin
+GO      := go
+GOTEST  := $(GO) test -tags $(TAGS)
+LINT    := $(TOOLS)/golangci-lint
+FUZZ    ?= 5s
+
+.PHONY: help demo build test lab lint unit race faults fuzz lab-test measure deps tools clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build ## the daemon over a simulated host of 100 VMs and 63 VFs, faster than real time
+	bin/sluice demo $(DEMO)
+
+build: ## bin/sluice
+	@mkdir -p bin
+	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags "-X main.version=$(VERSION)" -o bin/sluice ./cmd/sluice
+
+test: deps build lint race faults fuzz lab-test ## everything that must pass
+	@echo "all tests passed"
+
+lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
+	$(LINT) run --build-tags $(TAGS) ./...
+	$(LINT) run --build-tags $(TAGS),lab ./lab/...
+	shellcheck $$(git ls-files -z | xargs -0 grep -lIE '^#!.*(bash|/sh|dash)' -- | grep -v busybox)
+
+race: ## unit and integration tests under the race detector
+	$(GOTEST) -race -short -timeout 20m ./...
+
+faults: ## 10,000 random fault schedules on the simulated host
+	$(GOTEST) -timeout 20m -run 'TestRandomFaults' ./internal/sim -schedules 10000
+
+fuzz: ## each fuzz target for a moment (FUZZ=5m for longer)
+	scripts/fuzz $(FUZZ)
+
+lab-test: build ## the daemon on the real host with SR-IOV in QEMU
+	$(GOTEST) -tags $(TAGS),lab -count=1 -timeout 60m ./lab/...
+
+lab: deps build ## the daemon on the real host in QEMU, and a shell there
+	$(GO) run ./lab/cmd/labctl up
+	scripts/lab-start
+
+measure: deps build ## the figures of docs/measurements.md
+	scripts/measure
+
+deps: ## Debian packages that the tests need
+	@scripts/deps
+
+tools: $(LINT)
+
+$(LINT):
+	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+clean: ## what was built; the lab's cache stays
+	rm -rf bin .cache

@@ -1,0 +1,123 @@
+// Package arch checks the import arrows that ARCHITECTURE.md draws.
+package arch
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// may lists, for each package of ours, all that it may import of ours. What is not
+// listed here does not belong in the tree.
+var may = map[string][]string{
+	"model":           {},
+	"config":          {"model"},
+	"placement":       {"model"},
+	"plan":            {"model"},
+	"kernel":          {"model", "kernel/rtnl"},
+	"kernel/rtnl":     {},
+	"libvirt":         {"model"},
+	"guest":           {"model"},
+	"observe":         {"model", "kernel", "libvirt", "guest", "placement"},
+	"actuate":         {"model", "kernel", "libvirt", "guest"},
+	"loop":            {"model", "placement", "plan"},
+	"sim":             {"model", "plan", "loop", "placement"},
+	"workload":        {"model", "sim"},
+	"yardstick":       {"model", "sim", "loop", "placement", "workload"},
+	"trace":           {"model", "sim"},
+	"scenario":        {"model", "sim", "loop", "placement", "workload", "trace", "yardstick", "config", "plan"},
+	"report":          {"model", "scenario", "yardstick", "trace"},
+	"web":             {"model"},
+	"cli":             {"model", "web", "scenario", "report", "trace", "yardstick", "config", "placement"},
+	"daemon":          {"*"},
+	"arch":            {},
+	"/cmd/sluice":     {"*"},
+	"/lab":            {},
+	"/lab/cmd/labctl": {"/lab"},
+}
+
+// pure packages decide; they must not reach for the world, the clock's now or randomness.
+var pure = []string{"model", "placement", "plan"}
+
+var impure = []string{"os", "net/http", "os/exec", "math/rand", "math/rand/v2", "log/slog", "sync", "syscall", "context"}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	DepOnly    bool
+}
+
+func TestImportArrows(t *testing.T) {
+	for _, p := range list(t) {
+		name := short(p.ImportPath)
+		allowed, known := may[base(name)]
+		if !known {
+			t.Errorf("package %s is not in the architecture: add it here and in ARCHITECTURE.md", p.ImportPath)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if !strings.HasPrefix(imp, "sluice/") || slices.Contains(allowed, "*") {
+				continue
+			}
+			if to := short(imp); base(to) != base(name) && !slices.Contains(allowed, base(to)) {
+				t.Errorf("%s imports %s, which points the wrong way", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
+func TestPurePackagesStayPure(t *testing.T) {
+	for _, p := range list(t) {
+		if !slices.Contains(pure, short(p.ImportPath)) {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if slices.Contains(impure, imp) {
+				t.Errorf("%s imports %s, but it must not touch the world", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
+// short is the name used above: relative to internal/, or from the root with a slash.
+func short(path string) string {
+	if rest, ok := strings.CutPrefix(path, "sluice/internal/"); ok {
+		return rest
+	}
+	return strings.TrimPrefix(path, "sluice")
+}
+
+// base folds test helpers (kernel/kerneltest) and commands (yardstick/cmd/table) into their package.
+func base(name string) string {
+	if _, ok := may[name]; ok {
+		return name
+	}
+	if i := strings.LastIndexByte(name, '/'); i > 0 {
+		return base(name[:i])
+	}
+	return name
+}
+
+// list is every package of the module; imports of test files do not count.
+func list(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-tags", "libvirt_dlopen", "-json=ImportPath,Imports", "sluice/...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}

@@ -1,0 +1,241 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/model"
+)
+
+type nobody struct{}
+
+func (nobody) VM(model.VMID) bool { return false }
+
+type only model.VMID
+
+func (o only) VM(id model.VMID) bool { return id == model.VMID(o) }
+
+var (
+	macA = model.MAC{0x52, 0x54, 0, 0, 0, 0xa}
+	macB = model.MAC{0x52, 0x54, 0, 0, 0, 0xb}
+	vf0  = model.VFID{PF: "pf0", Index: 0}
+	vf1  = model.VFID{PF: "pf0", Index: 1}
+)
+
+// world has VM a, which holds vf0, VM b on virtio, and a free vf1.
+func world() *model.Snapshot {
+	s := &model.Snapshot{Time: time.Unix(0, 0)}
+	s.PFs = []model.PF{{Name: "pf0", Network: "br0", Managed: true, NumVFs: 2, SelfFDB: []model.MAC{macB}, VFs: []model.VF{
+		{ID: vf0, Address: "0000:01:10.0", Owner: model.OwnerSluice, Holder: "a", MAC: macA, InGuest: model.Yes},
+		{ID: vf1, Address: "0000:01:10.1", Owner: model.OwnerFree},
+	}}}
+	nic := func(mac model.MAC, tap, fdb string) []model.NIC {
+		return []model.NIC{{Alias: "ua-0", MAC: mac, Tap: tap, Network: "br0", VLAN: 7, Failover: model.FailoverTeaming, FDB: fdb}}
+	}
+	s.VMs = []model.VM{
+		{ID: "a", Name: "a", State: model.VMRunning, NICs: nic(macA, "tapa", "pf0")},
+		{ID: "b", Name: "b", State: model.VMRunning, NICs: nic(macB, "tapb", "tapb")},
+	}
+	s.VMs[0].NICs[0].VF, s.VMs[0].NICs[0].VFOwner = vf0, model.OwnerSluice
+	return s
+}
+
+func target(s *model.Snapshot, a ...model.Assignment) *model.Target {
+	return &model.Target{Assign: a, Reasons: make([]model.Reason, len(s.VMs))}
+}
+
+func text(moves []model.Move) string {
+	var b strings.Builder
+	for _, m := range moves {
+		b.WriteString(m.String())
+	}
+	return b.String()
+}
+
+func TestSwapIsUnplugThenPlug(t *testing.T) {
+	s := world()
+	got := text(Diff(s, target(s, model.Assignment{VM: "b", NIC: "ua-0", VF: vf0}), nobody{}, DefaultTimeouts))
+	want := `unplug a pf0/0
+  check-virtio a vf pf0/0
+  add-self a vf pf0/0 mac 52:54:00:00:00:0a
+  open-window a vf pf0/0 mac 52:54:00:00:00:0a
+  detach a vf pf0/0 (0000:01:10.0)
+  wait-gone a vf pf0/0
+  fdb-to-tap a vf pf0/0 mac 52:54:00:00:00:0a
+  clear-vf a vf pf0/0
+  close-window a vf pf0/0 mac 52:54:00:00:00:0a
+  announce a vf pf0/0 mac 52:54:00:00:00:0a
+plug b pf0/0
+  check-virtio b vf pf0/0
+  bind-vfio b vf pf0/0 (0000:01:10.0)
+  set-vf b vf pf0/0 vlan 7 spoofchk on trust off
+  add-self b vf pf0/0 mac 52:54:00:00:00:0b
+  open-window b vf pf0/0 mac 52:54:00:00:00:0b
+  set-mac b vf pf0/0 mac 52:54:00:00:00:0b
+  attach b vf pf0/0 (0000:01:10.0)
+  wait-guest b vf pf0/0
+  fdb-to-vf b vf pf0/0 mac 52:54:00:00:00:0b
+  del-self b vf pf0/0 mac 52:54:00:00:00:0b
+  close-window b vf pf0/0 mac 52:54:00:00:00:0b
+  announce b vf pf0/0 mac 52:54:00:00:00:0b
+`
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestNothingToDoIsNothing(t *testing.T) {
+	s := world()
+	if m := Diff(s, target(s, model.Assignment{VM: "a", NIC: "ua-0", VF: vf0}), nobody{}, DefaultTimeouts); m != nil {
+		t.Errorf("planned %s", text(m))
+	}
+	if m := Diff(s, target(s), only("a"), DefaultTimeouts); m != nil {
+		t.Errorf("planned for a busy VM: %s", text(m))
+	}
+	foreign := target(s)
+	s.VMs[0].NICs[0].VFOwner = model.OwnerForeign
+	foreign.Reasons[0].Code = model.CodeForeign
+	if m := Diff(s, foreign, nobody{}, DefaultTimeouts); m != nil {
+		t.Errorf("planned to take what others attached: %s", text(m))
+	}
+}
+
+func TestEveryStepHasADeadline(t *testing.T) {
+	s := world()
+	for _, m := range Diff(s, target(s, model.Assignment{VM: "b", NIC: "ua-0", VF: vf0}), nobody{}, DefaultTimeouts) {
+		for i, st := range m.Steps {
+			if st.Timeout <= 0 {
+				t.Errorf("%s has no deadline", st)
+			}
+			for _, gone := range []bool{false, true} {
+				for _, u := range Undo(m, i, gone, DefaultTimeouts) {
+					if u.Timeout <= 0 {
+						t.Errorf("undoing %s: %s has no deadline", st, u)
+					}
+				}
+			}
+		}
+	}
+}
+
+func kinds(steps []model.Step) string {
+	var k []string
+	for _, s := range steps {
+		k = append(k, string(s.Kind))
+	}
+	return strings.Join(k, " ")
+}
+
+func TestUndo(t *testing.T) {
+	s := world()
+	moves := Diff(s, target(s, model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}), nobody{}, DefaultTimeouts)
+	unplug, plug := moves[0], moves[1]
+	const tail = "fdb-to-tap clear-vf close-window announce"
+	for _, c := range []struct {
+		move model.Move
+		at   model.StepKind
+		gone bool
+		want string
+	}{
+		{plug, model.StepCheckVirtio, false, ""},
+		{plug, model.StepSetMAC, false, tail},
+		{plug, model.StepAttach, false, "detach wait-gone " + tail},
+		{plug, model.StepWaitGuest, false, "detach wait-gone " + tail},
+		{plug, model.StepWaitGuest, true, "clear-vf del-self close-window"},
+		{unplug, model.StepCheckVirtio, false, ""},
+		{unplug, model.StepWaitGone, false, "fdb-to-vf del-self close-window announce"},
+		{unplug, model.StepWaitGone, true, "clear-vf del-self close-window"},
+		{unplug, model.StepClearVF, false, tail},
+	} {
+		i := 0
+		for c.move.Steps[i].Kind != c.at {
+			i++
+		}
+		if got := kinds(Undo(c.move, i, c.gone, DefaultTimeouts)); got != c.want {
+			t.Errorf("%s failed at %s, gone %v: undo %q, want %q", c.move.Kind, c.at, c.gone, got, c.want)
+		}
+	}
+}
+
+func TestResume(t *testing.T) {
+	s := world()
+	unplugA := Diff(s, target(s), nobody{}, DefaultTimeouts)[0]
+	plugB, _ := Plug(s, &s.VMs[1], model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}, model.Reason{}, DefaultTimeouts)
+	for _, c := range []struct {
+		name string
+		move model.Move
+		now  func(*model.Snapshot)
+		want string // kind and first step; "" for nothing left to do
+	}{
+		{"an unplug is finished", unplugA, func(*model.Snapshot) {}, "unplug check-virtio"},
+		{"a VF that is out is cleaned", unplugA, func(s *model.Snapshot) { s.VMs[0].NICs[0].VF, s.PFs[0].VFs[0].Holder = model.NoVF, "" }, "repair fdb-to-tap"},
+		{"a plug that got in is finished", plugB, func(s *model.Snapshot) {
+			s.VMs[1].NICs[0].VF, s.VMs[1].NICs[0].VFOwner, s.PFs[0].VFs[1].Holder = vf1, model.OwnerSluice, "b"
+		}, "plug check-virtio"},
+		{"a plug that did not is cleaned", plugB, func(*model.Snapshot) {}, "repair fdb-to-tap"},
+		{"the VM has gone", plugB, func(s *model.Snapshot) { s.VMs = s.VMs[:1] }, "repair clear-vf"},
+		{"somebody else has the VF", plugB, func(s *model.Snapshot) { s.PFs[0].VFs[1].Holder = "c" }, ""},
+		{"the VF is foreign now", plugB, func(s *model.Snapshot) { s.PFs[0].VFs[1].Owner = model.OwnerForeign }, ""},
+	} {
+		s := world()
+		c.now(s)
+		m, ok := Resume(s, c.move, DefaultTimeouts)
+		got := ""
+		if ok {
+			got = string(m.Kind) + " " + string(m.Steps[0].Kind)
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(s *model.Snapshot)
+		want  string // "code subject: repair steps" per finding
+	}{
+		{"a sound host", func(*model.Snapshot) {}, ""},
+		{"stale MAC", func(s *model.Snapshot) { s.PFs[0].VFs[1].MAC = model.MAC{2, 9} }, "stale-mac VF pf0/1: clear-vf"},
+		{"stale VLAN", func(s *model.Snapshot) { s.PFs[0].VFs[1].VLAN = 7 }, "stale-vlan VF pf0/1: clear-vf"},
+		{"stale rate", func(s *model.Snapshot) { s.PFs[0].VFs[1].MaxTxRate = 1e9 }, "stale-rate VF pf0/1: clear-vf"},
+		{"stale trust", func(s *model.Snapshot) { s.PFs[0].VFs[1].Trust = model.Yes }, "stale-trust VF pf0/1: clear-vf"},
+		{"a filter that swallows frames", func(s *model.Snapshot) { s.PFs[0].VFs[1].MAC = macB }, "stolen-mac VF pf0/1: clear-vf"},
+		{
+			"two VFs with one MAC", func(s *model.Snapshot) { s.PFs[0].VFs[1].MAC = macA },
+			"duplicate-mac VF pf0/1: | stolen-mac VF pf0/1: clear-vf",
+		},
+		{"wrong MAC", func(s *model.Snapshot) { s.PFs[0].VFs[0].MAC = model.MAC{2, 9} }, "wrong-mac VM a: set-mac"},
+		{"frames at a deaf tap", func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = "tapa" }, "fdb-at-tap VM a: fdb-to-vf announce"},
+		{"frames at the PF", func(s *model.Snapshot) { s.VMs[1].NICs[0].FDB = "pf0" }, "fdb-at-pf VM b: fdb-to-tap announce"},
+		{
+			"a VF that its guest does not use", func(s *model.Snapshot) { s.PFs[0].VFs[0].InGuest = model.No },
+			"no-self VM a: add-self | fdb-at-idle-vf VM a: add-self fdb-to-tap announce",
+		},
+		{"a window left open", func(s *model.Snapshot) { s.VMs[1].NICs[0].Window = true }, "open-window VM b: close-window"},
+		{"no filter for a virtio VM", func(s *model.Snapshot) { s.PFs[0].SelfFDB = nil }, "no-self VM b: add-self"},
+		{"a filter for a holder", func(s *model.Snapshot) { s.PFs[0].SelfFDB = []model.MAC{macA, macB} }, "stale-self PF pf0: del-self"},
+		{
+			"what others own has no repair",
+			func(s *model.Snapshot) {
+				v := &s.PFs[0].VFs[1]
+				v.Owner, v.Driver, v.MAC, v.VLAN = model.OwnerForeign, "vfio-pci", model.MAC{2, 9}, 5
+			},
+			"vfio-no-domain VF pf0/1:",
+		},
+	} {
+		s := world()
+		c.spoil(s)
+		var got []string
+		for _, f := range Check(s, nobody{}, DefaultTimeouts) {
+			got = append(got, strings.TrimSpace(f.Code+" "+f.Subject+": "+kinds(f.Repair)))
+		}
+		if d := cmp.Diff(c.want, strings.Join(got, " | ")); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
