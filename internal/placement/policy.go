@@ -43,22 +43,37 @@ type Policy interface {
 	Select(now time.Time, cands []Candidate, slots int, out []model.Reason)
 }
 
+// maker makes a policy and names the parameters it takes.
+type maker struct {
+	make   func(model.Rules) Policy
+	params []string
+}
+
 // makers holds every policy by name; a new policy is a file of its own and a line here.
-var makers = map[string]func(model.Rules) Policy{
-	"fair":     newFair,
-	"activity": newActivity,
+var makers = map[string]maker{
+	"fair":     {make: newFair},
+	"activity": {make: newActivity},
 }
 
 // Names lists the policies in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(makers)) }
 
+// Params lists the parameters of every policy, for the config to check.
+func Params() map[string][]string {
+	out := map[string][]string{}
+	for name, m := range makers {
+		out[name] = m.params
+	}
+	return out
+}
+
 // NewPolicy makes the policy that the rules name.
 func NewPolicy(r model.Rules) (Policy, error) {
-	mk, ok := makers[r.Policy]
+	m, ok := makers[r.Policy]
 	if !ok {
 		return nil, fmt.Errorf("policy %q does not exist: choose one of %s", r.Policy, strings.Join(Names(), ", "))
 	}
-	return mk(r), nil
+	return m.make(r), nil
 }
 
 // memory keeps one T per VM between calls and forgets VMs that left.

@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/loop"
+	"sluice/internal/model"
+	"sluice/internal/web"
+)
+
+// backend answers the API: questions from the last View, commands inside the loop.
+type backend struct {
+	view   atomic.Pointer[model.View]
+	runner *loop.Runner
+	wishes *wishes
+	rules  func() model.Rules // what the config says
+	reload func() error       // nil: nothing to reload
+	log    *slog.Logger
+	config string
+}
+
+func newBackend(r *loop.Runner, w *wishes, rules func() model.Rules, log *slog.Logger) *backend {
+	b := &backend{runner: r, wishes: w, rules: rules, log: log}
+	b.view.Store(&model.View{Snapshot: &model.Snapshot{}, Target: &model.Target{}})
+	return b
+}
+
+// publish takes a new View from the loop.
+func (b *backend) publish(v *model.View) {
+	if v.Snapshot == nil || v.Target == nil { // nothing seen yet: keep the empty picture, but say why
+		empty := *b.view.Load()
+		empty.Error, empty.Mode, empty.Rules, empty.Config = v.Error, v.Mode, v.Rules, b.config
+		b.view.Store(&empty)
+		return
+	}
+	v.Config = b.config
+	b.view.Store(v)
+}
+
+// View implements web.Backend.
+func (b *backend) View() *model.View { return b.view.Load() }
+
+// Do implements web.Backend.
+func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
+	b.log.Info("command", "verb", string(c.Verb), "vm", c.VMName, "by", c.By)
+	switch c.Verb {
+	case web.VerbReload:
+		if b.reload == nil {
+			return web.Result{}, &web.Refusal{Text: "there is no configuration to reload", Remedy: "use `sluice run`"}
+		}
+		if err := b.reload(); err != nil {
+			return web.Result{}, &web.Refusal{Text: "the configuration stays as it was: " + err.Error(), Remedy: "mend the file and try again"}
+		}
+		return web.Result{Text: "configuration reloaded"}, nil
+	case web.VerbRepair:
+		err := b.runner.Call(ctx, func(time.Time) { b.runner.Core.Repair() })
+		return b.after(web.Result{Text: "mending what is Sluice's to mend at the next tick"}), err
+	}
+	text, change := wish(c)
+	if change == nil {
+		return web.Result{}, &web.Refusal{Text: fmt.Sprintf("unknown command %q", c.Verb)}
+	}
+	return b.after(web.Result{Text: text}), b.wish(ctx, c, change)
+}
+
+// after adds what a person must know about the result.
+func (b *backend) after(r web.Result) web.Result {
+	if b.View().Mode == model.ModeObserve {
+		r.Details = append(r.Details, "observe mode: nothing is changed; `sluice plan` shows what would be")
+	}
+	return r
+}
+
+// wish changes what people asked for, keeps it on disk and tells placement.
+func (b *backend) wish(ctx context.Context, c web.Command, change func(*saved)) error {
+	if err := b.wishes.change(change); err != nil {
+		return &web.Refusal{Text: err.Error(), Remedy: "check the permissions of state_dir"}
+	}
+	var failed error
+	err := b.runner.Call(ctx, func(time.Time) {
+		b.runner.Core.Forgive(c.VM)
+		failed = b.runner.Core.SetRules(b.wishes.over(b.rules()))
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// wish says what a command does to the wishes; nil for other commands.
+func wish(c web.Command) (text string, change func(*saved)) {
+	who := string(c.VM)
+	if who == "" {
+		who = c.VMName
+	}
+	without := func(s *saved) {
+		s.VMs = slices.DeleteFunc(s.VMs, func(r model.VMRule) bool { return r.Match == who || r.Match == c.VMName })
+	}
+	set := func(r model.VMRule) func(*saved) {
+		r.Match, r.ByHand = who, true
+		return func(s *saved) { without(s); s.VMs = append(s.VMs, r) }
+	}
+	switch c.Verb {
+	case web.VerbPin:
+		return c.VMName + " is pinned: it keeps a VF until `sluice unpin`", set(model.VMRule{Pin: true})
+	case web.VerbRelease:
+		return c.VMName + " gives its VF up and gets none until `sluice unpin`", set(model.VMRule{Forbid: true})
+	case web.VerbUnpin:
+		return "the policy decides about " + c.VMName + " again", without
+	case web.VerbDrain:
+		return "all VFs are being given up; `sluice drain --undo` hands them out again", func(s *saved) { s.Drain = true }
+	case web.VerbUndrain:
+		return "VFs are handed out again", func(s *saved) { s.Drain = false }
+	}
+	return "", nil
+}

@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"sluice/internal/loop"
+	"sluice/internal/model"
+)
+
+// Offline looks at the host once, without a daemon and without changing anything, and
+// says what a daemon would see and plan. Rates need two looks, so it takes a second.
+func Offline(ctx context.Context, path string) (*model.View, error) {
+	c, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	h, err := openHost(ctx, c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer h.close()
+	o := loopOptions(c)
+	o.Mode = model.ModeObserve
+	core, err := loop.NewCore(c.Rules(), o, loop.NoJournal{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range 2 {
+		if i > 0 {
+			select {
+			case <-time.After(c.Sample):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		snap, err := h.source.Snapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		core.Tick(snap.Time, snap)
+	}
+	v := core.View()
+	v.Config = path
+	return v, nil
+}

@@ -1,0 +1,225 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"sluice/internal/actuate"
+	"sluice/internal/config"
+	"sluice/internal/guest"
+	"sluice/internal/kernel"
+	"sluice/internal/libvirt"
+	"sluice/internal/loop"
+	"sluice/internal/model"
+	"sluice/internal/observe"
+	"sluice/internal/web"
+)
+
+// RunOptions say how `sluice run` runs.
+type RunOptions struct {
+	Config  string // path of sluice.yaml
+	Version string
+	Log     io.Writer
+	Enforce bool // enforce whatever the config's mode says
+}
+
+// host is the real host's adapters.
+type host struct {
+	kernel *kernel.Host
+	virt   *libvirt.Conn
+	source *observe.Source
+	conf   atomic.Pointer[config.Config]
+}
+
+func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, error) {
+	h := &host{}
+	h.conf.Store(c)
+	var err error
+	if h.kernel, err = kernel.New(kernel.Options{Logger: log}); err != nil {
+		return nil, err
+	}
+	if h.virt, err = libvirt.Open(ctx, libvirt.Options{URI: c.Libvirt.URI, Logger: log}); err != nil {
+		return nil, errors.Join(err, h.kernel.Close())
+	}
+	failover := func(name string, id model.VMID) model.Failover {
+		return failoverRule(h.conf.Load().Rules().VMs, name, id)
+	}
+	h.source = observe.New(h.kernel, h.virt, guest.New(h.virt), observeOptions(c, failover))
+	return h, nil
+}
+
+func (h *host) close() error {
+	h.source.Close()
+	return errors.Join(h.virt.Close(), h.kernel.Close())
+}
+
+// Run is the daemon. It returns when ctx ends.
+func Run(ctx context.Context, o RunOptions) error {
+	c, err := load(o.Config)
+	if err != nil {
+		return err
+	}
+	level := &slog.LevelVar{}
+	setLevel(level, c.Log.Level)
+	log := newLogger(o.Log, c.Log.Format, level)
+	h, err := openHost(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	if err := h.checkWorld(ctx, c); err != nil {
+		return err
+	}
+	d := &daemonState{o: o, host: h, log: log, level: level}
+	return d.run(ctx, c)
+}
+
+// checkWorld refuses a config that names PFs this host has not.
+func (h *host) checkWorld(ctx context.Context, c *config.Config) error {
+	pfs, err := h.kernel.PFs(ctx)
+	if err != nil {
+		return fmt.Errorf("list the physical functions: %w", err)
+	}
+	names := make([]string, len(pfs))
+	for i := range pfs {
+		names[i] = pfs[i].Name
+	}
+	return c.CheckWorld(names)
+}
+
+// daemonState is what a reload may change.
+type daemonState struct {
+	o       RunOptions
+	host    *host
+	log     *slog.Logger
+	level   *slog.LevelVar
+	runner  *loop.Runner
+	backend *backend
+}
+
+func (d *daemonState) run(ctx context.Context, c *config.Config) error {
+	journal, left, err := loop.OpenJournal(filepath.Join(c.StateDir, "journal"))
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	w, err := openWishes(filepath.Join(c.StateDir, "wishes.json"))
+	if err != nil {
+		return err
+	}
+	core, err := loop.NewCore(w.over(c.Rules()), d.options(c), journal, left)
+	if err != nil {
+		return err
+	}
+	act := &refreshing{actuate.New(d.host.kernel, d.host.virt, d.log), d.host.source}
+	d.runner = (&loop.Runner{Core: core, Source: d.host.source, Actuator: act, Sample: c.Sample, Log: d.log, Alive: watchdog}).Init()
+	d.backend = newBackend(d.runner, w, func() model.Rules { return d.host.conf.Load().Rules() }, d.log)
+	d.backend.reload, d.backend.config = d.reload, d.o.Config
+	d.runner.Publish = d.backend.publish
+	server, err := web.New(web.Options{
+		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: c.API.Socket, Group: c.API.Group, Listen: c.API.Listen,
+		Examine: observe.Doctor, Stale: staleAfter(c.Sample), Process: true,
+	})
+	if err != nil {
+		return err
+	}
+	d.log.Info("started", "version", d.o.Version, "mode", string(d.options(c).Mode), "policy", c.Policy, "interval", c.Interval, "unfinished_moves", len(left))
+	warn(c, d.log)
+	stop := d.onHangup(ctx)
+	defer stop()
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	defer daemon.SdNotify(false, daemon.SdNotifyStopping) //nolint:errcheck // nobody may be listening
+	return serve(ctx, server, d.runner, d.log)
+}
+
+func (d *daemonState) options(c *config.Config) loop.Options {
+	o := loopOptions(c)
+	if d.o.Enforce {
+		o.Mode = model.ModeEnforce
+	}
+	return o
+}
+
+// reload reads the config again. Either all of it counts from now on, or none.
+func (d *daemonState) reload() error {
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReloading)
+	defer daemon.SdNotify(false, daemon.SdNotifyReady) //nolint:errcheck // nobody may be listening
+	c, err := load(d.o.Config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := d.host.checkWorld(ctx, c); err != nil {
+		return err
+	}
+	var failed error
+	err = d.runner.Call(ctx, func(time.Time) {
+		if failed = d.runner.Core.SetRules(d.backend.wishes.over(c.Rules())); failed == nil {
+			d.runner.Core.SetOptions(d.options(c))
+			d.host.conf.Store(c)
+			d.host.source.SetPool(poolOf(c))
+			setLevel(d.level, c.Log.Level)
+		}
+	})
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	warn(c, d.log)
+	d.log.Info("configuration reloaded", "policy", c.Policy, "mode", string(d.options(c).Mode))
+	return nil
+}
+
+// onHangup reloads at SIGHUP until the returned function is called.
+func (d *daemonState) onHangup(ctx context.Context) func() {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hup:
+				if err := d.reload(); err != nil {
+					d.log.Error("the configuration stays as it was", "error", err)
+				}
+			}
+		}
+	}()
+	return func() { signal.Stop(hup); cancel() }
+}
+
+// warn logs what the config asks for that does not do what one may expect.
+func warn(c *config.Config, log *slog.Logger) {
+	for _, w := range c.Warnings() {
+		log.Warn(w)
+	}
+}
+
+// watchdog tells systemd that a whole tick went through.
+func watchdog() { _, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) }
+
+// refreshing makes the next Snapshot read afresh what a Step has changed.
+type refreshing struct {
+	loop.Actuator
+	source *observe.Source
+}
+
+// Do implements loop.Actuator.
+func (r *refreshing) Do(ctx context.Context, s model.Step) error {
+	err := r.Actuator.Do(ctx, s)
+	r.source.Invalidate()
+	return err
+}

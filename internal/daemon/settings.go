@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/loop"
+	"sluice/internal/model"
+	"sluice/internal/observe"
+	"sluice/internal/placement"
+	"sluice/internal/plan"
+)
+
+// poolOf is the config's list of VFs in observe's terms.
+func poolOf(c *config.Config) observe.Pool {
+	pool := observe.Pool{}
+	for _, pf := range c.PFs {
+		p := observe.PoolPF{All: pf.VFs.All, Network: pf.Network}
+		for _, r := range pf.VFs.Ranges {
+			for i := r.First; i <= r.Last; i++ {
+				p.VFs = append(p.VFs, i)
+			}
+		}
+		pool[pf.Name] = p
+	}
+	return pool
+}
+
+// load reads the config, knowing which policies there are.
+func load(path string) (*config.Config, error) {
+	return config.Load(path, config.Known{Policies: placement.Params()})
+}
+
+// loopOptions are the config's knobs in the loop's terms.
+func loopOptions(c *config.Config) loop.Options {
+	o := loop.DefaultOptions
+	o.Mode = c.Mode
+	o.Parallel, o.Retries = c.Moves.Parallel, c.Moves.Retries
+	o.Backoff, o.BackoffMax = c.Moves.Backoff, c.Moves.BackoffMax
+	o.Timeouts = plan.Timeouts{
+		Kernel: plan.DefaultTimeouts.Kernel, Attach: c.Moves.PlugTimeout, Guest: c.Moves.PlugTimeout, Detach: c.Moves.UnplugTimeout,
+	}
+	return o
+}
+
+// observeOptions are the config's knobs in observe's terms. failover looks the rules up
+// afresh each time, so that a reload counts.
+func observeOptions(c *config.Config, failover func(string, model.VMID) model.Failover) observe.Options {
+	o := observe.Options{Pool: poolOf(c), Failover: failover, AskEvery: c.GuestAgent.Every, AskFor: c.GuestAgent.Timeout}
+	if !c.GuestAgent.Enabled {
+		o.AskEvery = -1
+	}
+	return o
+}
+
+// failoverRule finds the first rule that says how a VM fails over.
+func failoverRule(rules []model.VMRule, name string, id model.VMID) model.Failover {
+	vm := model.VM{ID: id, Name: name}
+	for _, r := range rules {
+		if r.Failover != "" && placement.Matches(r.Match, &vm) {
+			return r.Failover
+		}
+	}
+	return model.FailoverNone
+}
+
+// newLogger writes to w at the config's level, which can be changed later.
+func newLogger(w io.Writer, format string, level *slog.LevelVar) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+func setLevel(v *slog.LevelVar, text string) {
+	var l slog.Level
+	if l.UnmarshalText([]byte(text)) == nil { // the config checked it
+		v.Set(l)
+	}
+}
+
+// staleAfter is the age at which the last look at the host makes the daemon unhealthy.
+func staleAfter(sample time.Duration) time.Duration { return max(30*time.Second, 10*sample) }
