@@ -1,0 +1,195 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Explain says why a VM (name or UUID) holds a VF or not, in one sentence and in all
+// detail. The error is a *Refusal when there is no such VM.
+func Explain(v *model.View, ref string) (Explanation, error) {
+	vm, err := Find(v, ref)
+	if err != nil {
+		return Explanation{}, err
+	}
+	x := newIndex(v)
+	r := x.reason(vm.ID)
+	e := Explanation{VM: x.vm(vm), Reason: r, Paths: paths(vm), Changes: x.changes(vm, r)}
+	e.Sentence = x.sentence(vm, r)
+	if r.Code == model.CodeVeto {
+		e.Veto = r.Detail
+	}
+	if m := x.active[vm.ID]; m != nil {
+		under := report(m)
+		e.UnderWay = &under
+	}
+	for i := range x.Recent {
+		if x.Recent[i].Move.VM == vm.ID {
+			last := report(&x.Recent[i])
+			e.LastMove = &last
+			break
+		}
+	}
+	return e, nil
+}
+
+// sentence joins what is with what should be, which differ while a move is pending and
+// in observe mode.
+func (x *index) sentence(vm *model.VM, r model.Reason) string {
+	has := vm.Held()
+	switch {
+	case r.Code == "":
+		return vm.Name + ": nothing is decided yet"
+	case has == nil && r.Hold:
+		return vm.Name + " is on virtio and " + x.will("gets", "would get") + " a VF" + because(r)
+	case has != nil && !r.Hold:
+		return vm.Name + " has VF " + has.VF.String() + " and " + x.will("gives", "would give") + " it up" + because(r)
+	}
+	return vm.Name + " " + r.String()
+}
+
+// will picks the word for what is done or, in observe mode, would be.
+func (x *index) will(does, would string) string {
+	if x.Mode == model.ModeObserve {
+		return would
+	}
+	return does
+}
+
+// because is the Reason's sentence without the verdict it begins with.
+func because(r model.Reason) string {
+	for _, verdict := range []string{"holds a VF", "stays on virtio"} {
+		if rest, ok := strings.CutPrefix(r.String(), verdict); ok {
+			return rest
+		}
+	}
+	return ": " + r.String()
+}
+
+func paths(vm *model.VM) []Path {
+	list := []Path{}
+	for i := range vm.NICs {
+		n := &vm.NICs[i]
+		list = append(list, Path{
+			NIC: n.Alias, MAC: n.MAC.String(), Tap: n.Tap, Network: n.Network, Failover: n.Failover,
+			VF: vfName(n.VF), Virtio: n.Virtio, VFPath: n.VFPath,
+		})
+	}
+	return list
+}
+
+// changes lists what would turn the verdict round.
+func (x *index) changes(vm *model.VM, r model.Reason) []string {
+	list := reasonChanges(vm.Name, r)
+	if hand := x.byHand(vm); hand != "" && r.Code != model.CodeReleased {
+		list = append(list, fmt.Sprintf("`sluice unpin %s` takes back the %s set by hand", vm.Name, hand))
+	}
+	if x.Mode == model.ModeObserve && (vm.Held() != nil) != r.Hold {
+		list = append(list, "mode: enforce in sluice.yaml; in observe mode nothing is moved")
+	}
+	return list
+}
+
+// reasonChanges is the part of changes that follows from the Reason's code alone.
+func reasonChanges(name string, r model.Reason) []string {
+	pin := fmt.Sprintf("`sluice pin %s`", name)
+	switch r.Code {
+	case model.CodeEnough:
+		return []string{"more VMs than VFs on its network: then the policy ranks them"}
+	case model.CodePinned:
+		return []string{fmt.Sprintf("`sluice release %s`, or its pin taken out of sluice.yaml", name)}
+	case model.CodeForbidden:
+		return []string{"its forbid taken out of sluice.yaml", pin}
+	case model.CodeRank, model.CodeTurn:
+		return []string{"a place below " + slots(r) + " at the next round" + rival(r), fmt.Sprintf("`sluice release %s`", name)}
+	case model.CodeOutranked, model.CodeWaiting, model.CodeKept:
+		return []string{"a place among the first " + slots(r) + " at the next round" + rival(r), "more VFs in pfs: of sluice.yaml", pin}
+	}
+	return otherChanges(name, r)
+}
+
+func otherChanges(name string, r model.Reason) []string {
+	switch r.Code {
+	case model.CodeVeto, model.CodeBlind:
+		return []string{"what stands in the way being mended: " + orElse(r.Detail, "`sluice doctor` says what")}
+	case model.CodeForeign:
+		return []string{"whoever attached its VF detaching it: Sluice leaves it alone"}
+	case model.CodeNoVF:
+		return []string{"a free VF of a PF on its network with its link up: see `sluice vfs`"}
+	case model.CodeBackoff:
+		return []string{"time: the next try is " + when(r.Until), "mending what made the move fail" + bracket(r.Detail)}
+	case model.CodeMoving:
+		return []string{"the end of the move under way"}
+	case model.CodeDrain:
+		return []string{"`sluice drain --undo`"}
+	case model.CodeBudget, model.CodeInterval:
+		return []string{"the next round" + until(r.Until)}
+	case model.CodeNotNeeded:
+		return []string{"starting it: virsh start " + name}
+	case model.CodeReleased:
+		return []string{fmt.Sprintf("`sluice unpin %s` lets the policy decide again", name), fmt.Sprintf("`sluice pin %s`", name)}
+	}
+	return []string{}
+}
+
+func slots(r model.Reason) string {
+	if r.Slots == 0 {
+		return "those that get a VF"
+	}
+	return fmt.Sprint(r.Slots)
+}
+
+// rival names whom it has to beat, or who has to beat it.
+func rival(r model.Reason) string {
+	if r.Other == "" {
+		return ""
+	}
+	verb := "to beat is "
+	if r.Hold {
+		verb = "runner-up is "
+	}
+	s := ": " + verb + orElse(r.OtherNm, string(r.Other))
+	if r.Price > 0 {
+		s += fmt.Sprintf(" at a score of %.4g", r.Price)
+	}
+	return s
+}
+
+func until(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ", " + when(t)
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "at a time not known"
+	}
+	return "at " + t.Format(time.TimeOnly)
+}
+
+func bracket(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func quote(s string) string {
+	const most = 64
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,117 @@
+package web
+
+import (
+	"path"
+
+	"sluice/internal/model"
+)
+
+// index looks things of one View up by VM.
+type index struct {
+	*model.View
+	reasons map[model.VMID]*model.Reason
+	active  map[model.VMID]*model.MoveStatus
+	nets    map[string]bool // networks that a managed PF leads to
+}
+
+// newIndex copes with a View of a daemon that has not looked or decided yet.
+func newIndex(v *model.View) *index {
+	x := &index{View: v, reasons: map[model.VMID]*model.Reason{}, active: map[model.VMID]*model.MoveStatus{}, nets: map[string]bool{}}
+	if v == nil {
+		x.View = &model.View{}
+	}
+	if x.Snapshot == nil {
+		c := *x.View
+		c.Snapshot = &model.Snapshot{}
+		x.View = &c
+	}
+	if x.Target != nil {
+		for i := range x.Target.Reasons {
+			x.reasons[x.Target.Reasons[i].VM] = &x.Target.Reasons[i]
+		}
+	}
+	for i := range x.Active {
+		x.active[x.Active[i].Move.VM] = &x.Active[i]
+	}
+	for i := range x.Snapshot.PFs {
+		if pf := &x.Snapshot.PFs[i]; pf.Managed {
+			x.nets[pf.Network] = true
+		}
+	}
+	return x
+}
+
+// reason is why a VM holds a VF or not; zero before the first decision.
+func (x *index) reason(id model.VMID) model.Reason {
+	if r := x.reasons[id]; r != nil {
+		return *r
+	}
+	return model.Reason{VM: id}
+}
+
+// pair is the NIC that matters: the one with a VF, else the first that could have one.
+func (x *index) pair(vm *model.VM) *model.NIC {
+	if nic := vm.Held(); nic != nil {
+		return nic
+	}
+	for i := range vm.NICs {
+		if x.nets[vm.NICs[i].Network] {
+			return &vm.NICs[i]
+		}
+	}
+	if len(vm.NICs) > 0 {
+		return &vm.NICs[0]
+	}
+	return nil
+}
+
+// class is that of the first rule that matches and has one.
+func (x *index) class(vm *model.VM) string {
+	for _, r := range x.Rules.VMs {
+		if r.Class != "" && matches(r.Match, vm) {
+			return r.Class
+		}
+	}
+	return ""
+}
+
+// byHand is the wish set by command, "" for none.
+func (x *index) byHand(vm *model.VM) string {
+	for _, r := range x.Rules.VMs {
+		switch {
+		case !r.ByHand || !matches(r.Match, vm):
+		case r.Pin:
+			return string(VerbPin)
+		case r.Forbid:
+			return string(VerbRelease)
+		}
+	}
+	return ""
+}
+
+func matches(pattern string, vm *model.VM) bool {
+	if pattern == string(vm.ID) || pattern == vm.Name {
+		return true
+	}
+	ok, err := path.Match(pattern, vm.Name)
+	return err == nil && ok
+}
+
+// nameOf prints a VM by its name where it is known.
+func (x *index) nameOf(id model.VMID) string {
+	if vm := x.Snapshot.FindVM(id); vm != nil {
+		return vm.Name
+	}
+	return string(id)
+}
+
+// Find returns the VM with that name or UUID, or a Refusal that names close ones.
+func Find(v *model.View, ref string) (*model.VM, error) {
+	x := newIndex(v)
+	for i := range x.Snapshot.VMs {
+		if vm := &x.Snapshot.VMs[i]; vm.Name == ref || string(vm.ID) == ref {
+			return vm, nil
+		}
+	}
+	return nil, &Refusal{Text: "no VM " + quote(ref) + " is running here", Remedy: "`sluice vms` lists them"}
+}

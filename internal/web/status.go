@@ -1,0 +1,111 @@
+package web
+
+import (
+	"time"
+
+	"sluice/internal/model"
+)
+
+// maxRecent bounds the finished moves that a Status carries.
+const maxRecent = 5
+
+// Summary condenses a View into what a person wants to know first. problems is how
+// many Diagnose finds.
+func Summary(v *model.View, version string, problems int) Status {
+	x := newIndex(v)
+	s := Status{
+		Version: version, Mode: x.Mode, Policy: x.Rules.Policy, Interval: x.Rules.Interval.Seconds(),
+		Drain: x.Rules.Drain, Config: x.Config, Started: x.Started, Observed: x.Snapshot.Time, Error: x.Error,
+		PFs: []PFStatus{}, Recent: []MoveReport{}, Problems: problems, Findings: len(x.Findings),
+	}
+	for i := range x.Snapshot.PFs {
+		pf := pfStatus(&x.Snapshot.PFs[i])
+		s.PFs = append(s.PFs, pf)
+		s.VFs.add(pf.VFs)
+	}
+	s.VMs, s.Load = x.vmCounts()
+	s.Moves = moveCounts(x.View)
+	for i := range x.Recent[:min(maxRecent, len(x.Recent))] {
+		s.Recent = append(s.Recent, report(&x.Recent[i]))
+	}
+	return s
+}
+
+func pfStatus(pf *model.PF) PFStatus {
+	s := PFStatus{
+		Name: pf.Name, Address: pf.Address, Driver: pf.Driver, Network: pf.Network,
+		LinkUp: pf.LinkUp, Managed: pf.Managed, VFs: VFCounts{Total: len(pf.VFs)},
+	}
+	for i := range pf.VFs {
+		switch pf.VFs[i].Owner {
+		case model.OwnerSluice:
+			s.VFs.Held++
+		case model.OwnerFree:
+			s.VFs.Free++
+		default:
+			s.VFs.Foreign++
+		}
+	}
+	return s
+}
+
+func (c *VFCounts) add(d VFCounts) {
+	c.Total += d.Total
+	c.Held += d.Held
+	c.Free += d.Free
+	c.Foreign += d.Foreign
+}
+
+func (x *index) vmCounts() (VMCounts, LoadSum) {
+	c := VMCounts{Total: len(x.Snapshot.VMs)}
+	var sum LoadSum
+	onVF := 0.0
+	for i := range x.Snapshot.VMs {
+		row := x.vm(&x.Snapshot.VMs[i])
+		c.count(&row)
+		if row.Known {
+			sum.PPS += row.PPS
+			sum.Bytes += row.Bytes
+		}
+		if row.Known && row.VF != "" {
+			onVF += row.PPS
+		}
+	}
+	if sum.PPS > 0 {
+		sum.VFShare = onVF / sum.PPS
+	}
+	return c, sum
+}
+
+func (c *VMCounts) count(row *VM) {
+	for _, one := range []struct {
+		yes bool
+		n   *int
+	}{
+		{row.State == model.VMRunning, &c.Running},
+		{row.VF != "", &c.Holding},
+		{row.Hold, &c.Wanting},
+		{row.Code == model.CodeVeto, &c.Vetoed},
+		{!row.Known && row.State == model.VMRunning, &c.Unknown},
+	} {
+		if one.yes {
+			*one.n++
+		}
+	}
+}
+
+func moveCounts(v *model.View) MoveCounts {
+	t := &v.Totals
+	return MoveCounts{
+		Active: len(v.Active), Pending: len(v.Pending),
+		Plugs: t.Plugs, Unplugs: t.Unplugs, Failed: t.Failed, Retries: t.Retries, Repairs: t.Repairs,
+		PlugMean: mean(t.PlugTime, t.Plugs), UnplugMean: mean(t.UnplugTime, t.Unplugs), LateSamples: t.LateSamples,
+	}
+}
+
+func mean(sum time.Duration, n uint64) float64 {
+	if n == 0 {
+		return 0
+	}
+	return sum.Seconds() / float64(n)
+}
