@@ -85,7 +85,7 @@ func open(ctx context.Context, img image, o Options, room *os.File) (_ *Host, er
 	if err != nil {
 		return nil, err
 	}
-	h := newHost(&machine{image: img.dir, tree: img.tree, dir: dir}, o.ArtifactDir)
+	h := newHost(&machine{image: img.dir, tree: img.tree, dir: dir, disk: dir + "/disk.qcow2"}, o.ArtifactDir)
 	defer func() {
 		if err != nil {
 			h.Close()
@@ -97,7 +97,7 @@ func open(ctx context.Context, img image, o Options, room *os.File) (_ *Host, er
 	if err := os.MkdirAll(h.ArtifactDir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := newDisk(ctx, img.tree, img.dir+"/disk.qcow2", "qcow2", dir+"/disk.qcow2"); err != nil {
+	if err := newDisk(ctx, img.tree, img.dir+"/disk.qcow2", "qcow2", h.machine.disk); err != nil {
 		return nil, err
 	}
 	if err := h.machine.start(ctx, img.dir+"/state", o.Detached, room); err != nil {
@@ -262,7 +262,7 @@ func (h *Host) Close() error {
 		h.saveConsole()
 		os.RemoveAll(h.dir)
 	} else {
-		os.Remove(h.dir + "/disk.qcow2")
+		os.Remove(h.machine.disk)
 	}
 	return err
 }

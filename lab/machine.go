@@ -24,7 +24,8 @@ const (
 type machine struct {
 	image string // directory of the built image
 	tree  string // root file system that holds QEMU
-	dir   string // run directory: sockets, disk, console
+	dir   string // run directory: sockets, console
+	disk  string // qcow2 file
 	port  int    // of ssh, on the loopback device
 	pid   int
 	done  chan struct{} // closed when QEMU has ended; nil if it is not our child
@@ -61,7 +62,7 @@ func (m *machine) args(state string) []string {
 		"-chardev", "file,id=console,append=on,path=" + m.dir + "/console.log", "-serial", "chardev:console",
 		"-qmp", "unix:" + m.dir + "/qmp,server=on,wait=off",
 		// Nothing on a lab's disk outlives it.
-		"-drive", "if=none,id=disk,format=qcow2,cache=unsafe,discard=unmap,file=" + m.dir + "/disk.qcow2",
+		"-drive", "if=none,id=disk,format=qcow2,cache=unsafe,discard=unmap,file=" + m.disk,
 		"-device", "virtio-blk-pci,drive=disk", "-device", "virtio-rng-pci",
 		"-netdev", fmt.Sprintf("user,id=mgmt,hostfwd=tcp:127.0.0.1:%d-:22", m.port),
 		"-device", "virtio-net-pci,netdev=mgmt,mac=52:54:00:ff:00:01,romfile=",

@@ -1,0 +1,194 @@
+//go:build lab
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+	"sluice/internal/web"
+	"sluice/lab"
+)
+
+// binary is what is tested; `make build` makes it.
+const binary = "../../bin/sluice"
+
+const (
+	socket     = "/run/sluice/sluice.sock"
+	configPath = "/etc/sluice/sluice.yaml"
+)
+
+// rig is a lab host with a daemon on it.
+type rig struct {
+	*lab.Host
+	t      *testing.T
+	ctx    context.Context
+	client *web.Client
+	proc   *lab.Proc
+}
+
+// newRig opens a lab with these guests and starts the daemon on the config.
+func newRig(t *testing.T, config string, guests ...string) *rig {
+	t.Helper()
+	r := &rig{Host: lab.ForTest(t, guests...), t: t, ctx: t.Context()}
+	r.must(r.Put(r.ctx, binary, "/usr/local/bin/sluice"))
+	r.run("mkdir -p /etc/sluice /run/sluice /var/lib/sluice")
+	r.configure(config)
+	r.forward()
+	r.start()
+	return r
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// run runs a command on the host and returns what it printed.
+func (r *rig) run(format string, args ...any) string {
+	r.t.Helper()
+	out, err := r.Run(r.ctx, fmt.Sprintf(format, args...))
+	r.must(err)
+	return strings.TrimSpace(out)
+}
+
+func (r *rig) configure(config string) {
+	r.t.Helper()
+	r.must(r.WriteFile(r.ctx, configPath, config))
+}
+
+// forward makes the daemon's socket reachable from here.
+func (r *rig) forward() {
+	r.t.Helper()
+	dir, err := os.MkdirTemp("", "e2e")
+	r.must(err)
+	r.t.Cleanup(func() { os.RemoveAll(dir) })
+	local := filepath.Join(dir, "sock")
+	args := append([]string{"-O", "forward", "-L", local + ":" + socket}, r.SSHArgs()...)
+	if out, err := exec.CommandContext(r.ctx, "ssh", args...).CombinedOutput(); err != nil {
+		r.t.Fatalf("forward the socket: %v: %s", err, out)
+	}
+	r.client = web.NewClient(local)
+}
+
+// start starts the daemon and waits until it answers.
+func (r *rig) start() {
+	r.t.Helper()
+	p, err := r.Start(r.ctx, "exec sluice run --config "+configPath)
+	r.must(err)
+	r.proc = p
+	r.eventually(60*time.Second, "the daemon has looked at the host", func() error {
+		s, err := r.client.Status(r.ctx)
+		if err == nil && s.Observed.IsZero() {
+			err = fmt.Errorf("not yet: %s", s.Error)
+		}
+		return err
+	})
+}
+
+// eventually waits until check passes.
+func (r *rig) eventually(limit time.Duration, what string, check func() error) {
+	r.t.Helper()
+	deadline := time.Now().Add(limit)
+	var last error
+	for time.Now().Before(deadline) {
+		if last = check(); last == nil {
+			return
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	r.t.Fatalf("not within %s: %s: %v\n%s", limit, what, last, r.state())
+}
+
+// state is what a person would look at when a test fails.
+func (r *rig) state() string {
+	out, _ := r.Run(context.WithoutCancel(r.ctx), "sluice vms; sluice vfs; sluice fsck; sluice status; ip link show pf0; bridge fdb show br br0 | grep 52:54:00:00:01")
+	return out
+}
+
+// holders lists the VMs whose guests use a VF, by name.
+func (r *rig) holders() ([]string, error) {
+	vms, err := r.client.VMs(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, v := range vms {
+		if v.VF != "" {
+			names = append(names, v.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// holding waits until exactly these VMs hold VFs and no move is under way.
+func (r *rig) holding(limit time.Duration, want ...string) time.Duration {
+	r.t.Helper()
+	begin := time.Now()
+	r.eventually(limit, "holders "+strings.Join(want, " "), func() error {
+		got, err := r.holders()
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("holders are %v", got)
+		}
+		return err
+	})
+	return time.Since(begin)
+}
+
+// idle waits until no move is under way.
+func (r *rig) idle(limit time.Duration) {
+	r.t.Helper()
+	r.eventually(limit, "no move under way", func() error {
+		p, err := r.client.Plan(r.ctx)
+		if err == nil && len(p.Active)+len(p.Pending) > 0 {
+			err = fmt.Errorf("%d under way, %d wait", len(p.Active), len(p.Pending))
+		}
+		return err
+	})
+}
+
+// reach checks that the guest answers on its network, from the host and from outside.
+func (r *rig) reach(vm string) {
+	r.t.Helper()
+	r.eventually(20*time.Second, vm+" answers", func() error {
+		_, err := r.Run(r.ctx, fmt.Sprintf("ping -c 1 -W 1 %s && ip netns exec ext ping -c 1 -W 1 %s", lab.Address(vm), lab.Address(vm)))
+		return err
+	})
+}
+
+// clean checks that fsck finds nothing and that free VFs carry nothing.
+func (r *rig) clean() {
+	r.t.Helper()
+	r.eventually(60*time.Second, "fsck finds nothing", func() error {
+		f, err := r.client.Fsck(r.ctx)
+		if err == nil && len(f.Findings) > 0 {
+			err = fmt.Errorf("%+v", f.Findings)
+		}
+		return err
+	})
+}
+
+func (r *rig) rate(vm string, pps float64) {
+	r.t.Helper()
+	r.must(r.SetRate(r.ctx, vm, pps, 64))
+}
+
+func (r *rig) explain(vm string) string {
+	r.t.Helper()
+	e, err := r.client.Explain(r.ctx, vm)
+	r.must(err)
+	return e.Sentence
+}
+
+var _ = model.NoVF

@@ -1,0 +1,4 @@
+// Package e2e runs the daemon on the lab's host and looks at what comes out: who holds
+// VFs, what was lost on the way, and whether faults leave anything behind. Its tests
+// have the build tag lab.
+package e2e
