@@ -1,0 +1,90 @@
+package actuate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"sluice/internal/model"
+)
+
+// Actuator does Steps. It keeps nothing between them, and may do several at once.
+type Actuator struct {
+	kernel  Kernel
+	domains Domains
+	log     *slog.Logger
+}
+
+// New makes an Actuator. A nil log discards.
+func New(k Kernel, d Domains, log *slog.Logger) *Actuator {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Actuator{kernel: k, domains: d, log: log}
+}
+
+// Do makes a Step true, or says why it cannot by ctx's deadline. Errors name the Step
+// and wrap model.ErrPermanent, model.ErrGone or model.ErrGuest where they apply; after
+// any other, trying again may help. What could be done without is logged.
+func (a *Actuator) Do(ctx context.Context, s model.Step) error {
+	if err := a.do(ctx, s); err != nil {
+		return fmt.Errorf("%s of %s: %w", s.Kind, subject(s), err)
+	}
+	return nil
+}
+
+// subject is what a Step is about.
+func subject(s model.Step) string {
+	switch {
+	case s.VMName != "" && s.VF != model.NoVF:
+		return "VM " + s.VMName + " and VF " + s.VF.String()
+	case s.VMName != "":
+		return "VM " + s.VMName
+	}
+	return "VF " + s.VF.String()
+}
+
+func (a *Actuator) do(ctx context.Context, s model.Step) error {
+	switch s.Kind {
+	case model.StepCheckVirtio:
+		return a.checkVirtio(ctx, s)
+	case model.StepBindVFIO:
+		return a.bindVFIO(ctx, s)
+	case model.StepSetVF:
+		return a.setVF(ctx, s)
+	case model.StepOpenWindow:
+		return a.openWindow(ctx, s)
+	case model.StepSetMAC:
+		return a.setMAC(ctx, s)
+	case model.StepAttach:
+		return a.attach(ctx, s)
+	case model.StepWaitGuest:
+		return a.waitGuest(ctx, s)
+	case model.StepFDBToVF:
+		return a.kernel.PinFDB(ctx, s.MAC, s.VLAN, s.VF.PF)
+	case model.StepCloseWindow:
+		return a.closeWindow(ctx, s)
+	case model.StepAnnounce:
+		return a.announce(ctx, s)
+	case model.StepDetach:
+		return a.domains.Detach(ctx, s.VM, model.VFAlias(s.MAC))
+	case model.StepWaitGone:
+		return a.waitGone(ctx, s)
+	case model.StepFDBToTap:
+		return a.fdbToTap(ctx, s)
+	case model.StepClearVF:
+		return a.clearVF(ctx, s)
+	case model.StepAddSelf:
+		return a.addSelf(ctx, s)
+	case model.StepDelSelf:
+		return a.kernel.DelSelf(ctx, s.VF.PF, s.MAC)
+	}
+	return fmt.Errorf("%w: no such kind of step", model.ErrPermanent)
+}
+
+// note logs what could not be had and can be done without.
+func (a *Actuator) note(s model.Step, text string) {
+	if text != "" {
+		a.log.Warn(text, "step", string(s.Kind), "vm", s.VMName, "vf", s.VF.String(), "mac", s.MAC.String())
+	}
+}

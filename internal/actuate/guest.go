@@ -1,0 +1,88 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice/internal/libvirt"
+	"sluice/internal/model"
+)
+
+// attach gives the VF to the VM, as the second leg of its NIC.
+func (a *Actuator) attach(ctx context.Context, s model.Step) error {
+	if err := a.unclaimed(ctx, s); err != nil {
+		return err
+	}
+	spec := libvirt.HostdevSpec{Alias: model.VFAlias(s.MAC), Address: s.Address}
+	if s.Team == model.FailoverTeaming {
+		spec.TeamingPersistent = s.NIC
+	}
+	return a.domains.Attach(ctx, s.VM, spec)
+}
+
+// waitGuest waits until the guest's driver has opened the VF. It gives up when the VM
+// goes away.
+func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
+	wait, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		a.whileThere(wait, s.VM, cancel)
+	}()
+	err := a.kernel.WaitDriver(wait, s.Address, true)
+	gone := context.Cause(wait)
+	cancel(nil)
+	<-watched
+	if err != nil && errors.Is(gone, model.ErrGone) {
+		return gone
+	}
+	return err
+}
+
+// lookEvery is how often a wait looks whether its VM is still there.
+const lookEvery = 250 * time.Millisecond
+
+// whileThere cancels with model.ErrGone when the VM goes away, and returns when ctx
+// ends. That libvirt does not answer says nothing about the VM.
+func (a *Actuator) whileThere(ctx context.Context, vm model.VMID, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if _, err := a.domain(ctx, vm); errors.Is(err, model.ErrGone) {
+			cancel(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// waitGone waits until the device is out of the VM. The guest lets go of the VF a moment
+// before libvirt says so; from then on the tap is where its frames belong.
+func (a *Actuator) waitGone(ctx context.Context, s model.Step) error {
+	watch, cancel := context.WithCancel(ctx)
+	flipped := make(chan struct{})
+	go func() {
+		defer close(flipped)
+		a.flipWhenClosed(watch, s)
+	}()
+	err := a.domains.WaitGone(ctx, s.VM, model.VFAlias(s.MAC))
+	cancel()
+	<-flipped
+	return err
+}
+
+// flipWhenClosed sends the MAC's frames to the tap once the guest's driver has closed the
+// VF. It only makes haste: fdb-to-tap does the same after the wait and fails where this
+// fails.
+func (a *Actuator) flipWhenClosed(ctx context.Context, s model.Step) {
+	if a.kernel.WaitDriver(ctx, s.Address, false) != nil {
+		return
+	}
+	if err := a.kernel.PinFDB(ctx, s.MAC, s.VLAN, s.Tap); err != nil && ctx.Err() == nil {
+		a.note(s, "cannot send frames to the tap early: "+err.Error())
+	}
+}
