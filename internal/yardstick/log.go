@@ -23,6 +23,7 @@ type Recorder struct {
 	start time.Time
 	index map[string]int
 	open  []bool
+	there int // VMs at the last Note
 }
 
 // NewRecorder watches a world for the VMs of these names.
@@ -35,4 +36,38 @@ func NewRecorder(w *sim.World, names []string) *Recorder {
 }
 
 // Note writes down what has changed. VMs that left gave their VF back.
-func (r *Recorder) Note(now time.Time) { panic("not written yet") }
+func (r *Recorder) Note(now time.Time) {
+	at := now.Sub(r.start)
+	seen := 0
+	for _, v := range r.world.VMs() {
+		i, known := r.index[v.Name]
+		if !known {
+			continue
+		}
+		seen++
+		if _, open := v.Holds(); open != r.open[i] {
+			r.open[i] = open
+			r.Log = append(r.Log, Event{At: at, VM: i, On: open})
+		}
+	}
+	if seen < r.there {
+		r.gone(at)
+	}
+	r.there = seen
+}
+
+// gone closes the books of VMs that are no longer there.
+func (r *Recorder) gone(at time.Duration) {
+	here := make([]bool, len(r.open))
+	for _, v := range r.world.VMs() {
+		if i, known := r.index[v.Name]; known {
+			here[i] = true
+		}
+	}
+	for i, open := range r.open {
+		if open && !here[i] {
+			r.open[i] = false
+			r.Log = append(r.Log, Event{At: at, VM: i})
+		}
+	}
+}

@@ -31,28 +31,67 @@ type VMFigures struct {
 }
 
 // Measure computes the Figures of a Log. vfs is how many VFs there were.
-func Measure(r *Rates, log Log, vfs int, c Charge) Figures { panic("not written yet") }
+// What a move takes is in the Log already: nobody uses the VF meanwhile.
+func Measure(r *Rates, log Log, vfs int, c Charge) Figures {
+	f := Figures{PerVM: make([]VMFigures, len(r.VMs))}
+	since := make([]time.Duration, len(r.VMs))
+	on := make([]bool, len(r.VMs))
+	open, peak := 0, 0
+	for _, e := range log {
+		switch {
+		case e.On && !on[e.VM]:
+			on[e.VM], since[e.VM] = true, e.At
+			f.Plugs++
+			f.PerVM[e.VM].Plugs++
+			open++
+			peak = max(peak, open)
+		case !e.On && on[e.VM]:
+			on[e.VM] = false
+			f.add(r, e.VM, since[e.VM], e.At)
+			open--
+		}
+	}
+	for i := range on {
+		if on[i] {
+			f.add(r, i, since[i], r.Length())
+		}
+	}
+	// The most VFs ever in use at once were each plugged a first time.
+	f.Moves = f.Plugs - min(peak, vfs)
+	f.Net = f.Benefit - c.Risk*float64(f.Moves)
+	return f
+}
+
+// add counts a stretch of time with a VF.
+func (f *Figures) add(r *Rates, vm int, from, to time.Duration) {
+	to = min(to, r.Length())
+	v := &f.PerVM[vm]
+	v.OnVF += max(0, to-from)
+	for at := from; at < to; {
+		t := int(at / r.Step)
+		next := min(to, time.Duration(t+1)*r.Step)
+		b := r.PPS[t][vm] * (next - at).Seconds()
+		v.Benefit += b
+		f.Benefit += b
+		at = next
+	}
+}
 
 // MovesPerHour is the mean number of moves per hour and VM.
 func (f *Figures) MovesPerHour(r *Rates) float64 {
 	return float64(f.Moves) / r.Length().Hours() / float64(max(1, len(r.VMs)))
 }
 
-// Best is the optimum with knowledge of the future.
-type Best struct {
-	Value float64 // benefit minus charges, packets: some placement reaches it
-	Upper float64 // no placement reaches more; equal to Value when the search was exact
-	Log   Log     // who holds a VF when; plugs count from when they are asked for
-	Moves int
-}
-
-// Optimum finds the best placement: a min-cost flow of vfs units on the time-expanded
-// graph (published algorithms' yardstick). Long Rates are cut into windows, each
-// optimal by itself; then Upper says how far off that may be.
-func Optimum(r *Rates, vfs int, c Charge) Best { panic("not written yet") }
-
 // Score sets Figures against the optimum without risk and with it, in percent.
 type Score struct {
 	Gross, Net   float64
 	MovesPerHour float64 // per VM
+}
+
+// Against scores Figures.
+func (f *Figures) Against(r *Rates, free, charged *Best) Score {
+	return Score{
+		Gross: 100 * f.Benefit / max(free.Value, 1), Net: 100 * f.Net / max(charged.Value, 1),
+		MovesPerHour: f.MovesPerHour(r),
+	}
 }

@@ -1,0 +1,200 @@
+package yardstick
+
+import (
+	"slices"
+	"time"
+)
+
+// Best is the optimum with knowledge of the future.
+type Best struct {
+	Value float64 // benefit minus charges, packets: some placement reaches it
+	Upper float64 // no placement reaches more; equal to Value when the search was exact
+	Log   Log     // who holds a VF when; plugs count from when they are asked for
+	Moves int
+}
+
+// Rates of more rows than commit+look are solved in windows of that many, of which
+// the first commit rows are kept. Solving takes time in proportion to rows times VMs
+// times VFs times the detours that paths take, which grow with the window. A placement
+// hardly ever hangs on what happens look rows later; Upper says what it cost.
+const (
+	commit = 240
+	look   = 240
+)
+
+// Optimum finds the best placement: a min-cost flow of vfs units on the time-expanded
+// graph. Few rows are solved exactly. Many are solved window by window, each continuing from where
+// the last left off; that gives Value. The windows' prices of a VF give Upper, by
+// weak duality: whatever the prices, no placement gains more than the price of all VFs
+// plus what each VM by itself can gain over it.
+func Optimum(r *Rates, vfs int, c Charge) Best {
+	p := newProblem(r, vfs, c)
+	var best Best
+	at, prices := []bool(nil), make([]int64, len(p.rows))
+	for lo := 0; lo < len(p.rows); {
+		hi := min(lo+commit+look, len(p.rows))
+		keep := lo + commit
+		if hi == len(p.rows) {
+			keep = hi
+		}
+		f := p.solve(lo, hi, at)
+		f.search()
+		for b := lo; b < keep; b++ {
+			prices[b] = f.pool[b-lo+1] - f.pool[b-lo]
+		}
+		at = best.add(f, p.rows[lo:keep], at)
+		lo = keep
+	}
+	best.Log.finish(at, r.Length())
+	best.Upper = float64(p.bound(prices)) / p.scale
+	best.Value = float64(p.worth(best.Log)) / p.scale
+	return best
+}
+
+// problem is the graph's numbers, in integers as fine as the largest sum allows.
+type problem struct {
+	rows       []row
+	m, vfs     int
+	scale      float64
+	gain, plug []int64 // row*m + vm
+}
+
+func newProblem(r *Rates, vfs int, c Charge) *problem {
+	p := &problem{rows: mergeRows(r), m: len(r.VMs), scale: scaleOf(r, c)}
+	p.vfs = min(vfs, p.m)
+	p.gain, p.plug = make([]int64, len(p.rows)*p.m), make([]int64, (len(p.rows)+1)*p.m)
+	for i := range p.plug {
+		p.plug[i] = -never // nobody plugs at the end
+	}
+	for b, w := range p.rows {
+		for i, x := range w.pps {
+			p.gain[b*p.m+i] = int64(x * w.span * p.scale)
+			p.plug[b*p.m+i] = int64((c.Swap*x + c.Risk) * p.scale)
+		}
+	}
+	return p
+}
+
+// row is a stretch of time with constant rates.
+type row struct {
+	at   time.Duration
+	span float64 // seconds
+	pps  []float64
+}
+
+// mergeRows makes one row of equal ticks, but for the last of them: a plug costs what
+// the VM's rate is then, so it pays to plug either at once or just before rates change.
+func mergeRows(r *Rates) []row {
+	var out []row
+	for t, pps := range r.PPS {
+		more := t+1 < len(r.PPS) && slices.Equal(pps, r.PPS[t+1])
+		if n := len(out); n > 0 && more && slices.Equal(out[n-1].pps, pps) {
+			out[n-1].span += r.Step.Seconds()
+			continue
+		}
+		out = append(out, row{at: time.Duration(t) * r.Step, span: r.Step.Seconds(), pps: pps})
+	}
+	return out
+}
+
+// scaleOf turns packets into integers as fine as the largest sum allows.
+func scaleOf(r *Rates, c Charge) float64 {
+	sum := 1.0
+	for _, pps := range r.PPS {
+		sum += (slices.Max(append([]float64{0}, pps...)))*(r.Step.Seconds()+c.Swap) + c.Risk
+	}
+	scale := 1.0
+	for sum*scale < 1e16 && scale < 1e6 {
+		scale *= 10
+	}
+	return scale
+}
+
+// solve finds the best flow from row lo to hi. VMs that hold a VF at the start keep it
+// for nothing, and others must pay; with a nil start nobody pays at the start.
+func (p *problem) solve(lo, hi int, start []bool) *flow {
+	plug := append([]int64(nil), p.plug[lo*p.m:(hi+1)*p.m]...)
+	for i := range p.m {
+		if start == nil || start[i] {
+			plug[i] = 0
+		}
+		plug[(hi-lo)*p.m+i] = -never
+	}
+	f := newFlow(p.m, hi-lo, p.gain[lo*p.m:hi*p.m], plug)
+	for range p.vfs {
+		if !f.augment() {
+			break
+		}
+	}
+	return f
+}
+
+// bound is the price of all VFs plus what each VM can gain over the prices.
+func (p *problem) bound(prices []int64) int64 {
+	total := int64(0)
+	for _, x := range prices {
+		total += int64(p.vfs) * x
+	}
+	for i := range p.m {
+		out, in := int64(0), int64(0)
+		for b, price := range prices {
+			if b > 0 {
+				out, in = max(out, in), max(in, out-p.plug[b*p.m+i])
+			}
+			in += p.gain[b*p.m+i] - price
+		}
+		total += max(out, in)
+	}
+	return total
+}
+
+// worth is what a placement gains.
+func (p *problem) worth(log Log) int64 {
+	total, row := int64(0), 0
+	on := make([]bool, p.m)
+	for row < len(p.rows) {
+		for len(log) > 0 && log[0].At <= p.rows[row].at {
+			e := log[0]
+			on[e.VM], log = e.On, log[1:]
+			if e.On && row > 0 {
+				total -= p.plug[row*p.m+e.VM]
+			}
+		}
+		for i := range on {
+			if on[i] {
+				total += p.gain[row*p.m+i]
+			}
+		}
+		row++
+	}
+	return total
+}
+
+// add appends what a window's flow does to the Log, and returns who holds at its end.
+func (best *Best) add(f *flow, rows []row, at []bool) []bool {
+	now := make([]bool, f.m)
+	copy(now, at)
+	for b, w := range rows {
+		for i := range now {
+			on := f.held[b*f.m+i]
+			if on == now[i] {
+				continue
+			}
+			now[i] = on
+			best.Log = append(best.Log, Event{At: w.at, VM: i, On: on})
+			if on && (b > 0 || at != nil) {
+				best.Moves++
+			}
+		}
+	}
+	return now
+}
+
+// finish closes what is still held.
+func (l *Log) finish(at []bool, end time.Duration) {
+	for i, on := range at {
+		if on {
+			*l = append(*l, Event{At: end, VM: i})
+		}
+	}
+}
