@@ -1,0 +1,146 @@
+package trace
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The columns of the two CSV formats. Which one a file is, its header tells.
+var (
+	plainColumns     = []string{"time_s", "vm", "pps", "bytes_s", "cpu_pct"}
+	bitbrainsColumns = []string{"time_s", "vm", "cores", "cpu_pct", "rx_kbytes_s", "tx_kbytes_s"}
+)
+
+// csvReader reads either CSV format.
+type csvReader struct {
+	*builder
+	r    *csv.Reader
+	file string
+	col  map[string]int
+	bits bool // the Bitbrains columns
+}
+
+// readCSV reads a CSV trace to its end.
+func readCSV(file string, in io.Reader, o Options) (*Set, error) {
+	r := csv.NewReader(in)
+	r.ReuseRecord = true
+	r.TrimLeadingSpace = true
+	c := &csvReader{r: r, file: file, builder: newBuilder(file, "CSV", o)}
+	if err := c.header(); err != nil {
+		return nil, err
+	}
+	for {
+		rec, err := r.Read()
+		if err == io.EOF {
+			return c.done()
+		}
+		if err != nil {
+			return nil, c.syntax(err)
+		}
+		if err := c.record(rec); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// header finds the columns, in any order.
+func (c *csvReader) header() error {
+	rec, err := c.r.Read()
+	if err == io.EOF {
+		return &Error{File: c.file, Text: "is empty", Remedy: "begin with a line of column names such as time_s,vm,pps"}
+	}
+	if err != nil {
+		return c.syntax(err)
+	}
+	c.col = map[string]int{}
+	for i, name := range rec {
+		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+		line, col := c.r.FieldPos(i)
+		if _, twice := c.col[name]; twice {
+			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("column %q twice", name), Remedy: "keep one of them"}
+		}
+		c.col[name] = i
+	}
+	_, c.bits = c.col["rx_kbytes_s"]
+	need, known := plainColumns[:3], plainColumns
+	if c.bits {
+		c.set.Report.Format, need, known = "Bitbrains CSV", []string{"time_s", "vm", "rx_kbytes_s", "tx_kbytes_s"}, bitbrainsColumns
+	}
+	for i, name := range rec {
+		if name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))); !slices.Contains(known, name) {
+			line, col := c.r.FieldPos(i)
+			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("unknown column %q", name), Remedy: "known here: " + strings.Join(known, ", ")}
+		}
+	}
+	for _, name := range need {
+		if _, has := c.col[name]; !has {
+			return &Error{File: c.file, Line: 1, Col: 1, Text: fmt.Sprintf("the first line names no column %q", name), Remedy: "it must name " + strings.Join(need, ", ")}
+		}
+	}
+	_, c.set.hasBytes = c.col["bytes_s"]
+	_, c.set.hasCPU = c.col["cpu_pct"]
+	c.set.hasBytes = c.set.hasBytes || c.bits
+	return nil
+}
+
+// record takes one row.
+func (c *csvReader) record(rec []string) error {
+	var r row
+	var bad error
+	num := func(name string, unset float64) float64 {
+		i, has := c.col[name]
+		if !has || bad != nil {
+			return unset
+		}
+		x, err := strconv.ParseFloat(strings.TrimSpace(rec[i]), 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range reads as infinite: absurd
+			line, col := c.r.FieldPos(i)
+			bad = &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("%s: %q is no number", name, short(rec[i])), Remedy: "write a number such as 1500 or 0.5"}
+		}
+		return x
+	}
+	r.time = num("time_s", 0)
+	r.vm = strings.TrimSpace(rec[c.col["vm"]])
+	r.cpu = num("cpu_pct", 0) / 100 * num("cores", 1)
+	if c.bits {
+		r.bytes = 1000 * (num("rx_kbytes_s", 0) + num("tx_kbytes_s", 0))
+		r.pps = r.bytes / c.opts.PacketSize
+	} else {
+		r.pps, r.bytes = num("pps", 0), num("bytes_s", 0)
+	}
+	if bad != nil {
+		return bad
+	}
+	if r.vm == "" {
+		line, col := c.r.FieldPos(c.col["vm"])
+		return &Error{File: c.file, Line: line, Col: col, Text: "the row names no VM", Remedy: "fill in the vm column"}
+	}
+	line, _ := c.r.FieldPos(0)
+	if err := c.add(r, func() string { return "line " + strconv.Itoa(line) }); err != nil {
+		return &Error{File: c.file, Line: line, Col: 1, Text: err.Error()}
+	}
+	return nil
+}
+
+// syntax gives the library's complaint our form.
+func (c *csvReader) syntax(err error) error {
+	e := &Error{File: c.file, Text: err.Error(), Remedy: "a trace is CSV with a line of column names and one row per VM and sample", cause: err}
+	var p *csv.ParseError
+	if errors.As(err, &p) {
+		e.Line, e.Col, e.Text = p.Line, max(1, p.Column), p.Err.Error()
+	}
+	return e
+}
+
+// short keeps a complaint readable when the value is not.
+func short(s string) string {
+	if len(s) <= 40 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:40], "") + "..."
+}

@@ -1,0 +1,239 @@
+package trace
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// magic begins every file of a recording, inside its compression.
+const magic = `{"sluice":"recording"`
+
+// version of the format. A reader refuses newer ones.
+const version = 1
+
+// header is the first line of a file.
+type header struct {
+	Sluice  string       `json:"sluice"`
+	Version int          `json:"version"`
+	Rules   *model.Rules `json:"rules,omitempty"` // what was asked of placement
+}
+
+// entry is every further line: what changed since the line before. The first one of a
+// file is whole.
+type entry struct {
+	Time     time.Time          `json:"t"`
+	Whole    bool               `json:"whole,omitempty"`
+	PFs      []model.PF         `json:"pfs,omitempty"`
+	VMs      []model.VM         `json:"vms,omitempty"`  // new or changed beyond their load
+	Gone     []model.VMID       `json:"gone,omitempty"` // VMs and, by name, PFs
+	GonePFs  []string           `json:"gone_pfs,omitempty"`
+	Loads    []load             `json:"l,omitempty"`
+	Problems []model.Problem    `json:"problems,omitempty"`
+	Moves    []model.MoveStatus `json:"moves,omitempty"` // ended since
+}
+
+// load is what changes with nearly every sample: a VM (by its place in the Snapshot),
+// its CPU use and, for each NIC, the eight rates.
+type load struct {
+	I int          `json:"i"`
+	C float64      `json:"c"`
+	N [][8]float64 `json:"n"`
+}
+
+// RecorderOptions bound a recording.
+type RecorderOptions struct {
+	MaxFile  int64 // bytes after which a new file begins; 0: 16 MiB
+	MaxFiles int   // the oldest are removed beyond this; 0: 16
+}
+
+// Recorder writes Snapshots to files DIR/000001.slr.gz and so on. Every line is flushed,
+// so that a crash costs no more than the line under way. Not safe for concurrent use.
+type Recorder struct {
+	dir  string
+	opts RecorderOptions
+	seq  int
+
+	rules *model.Rules
+	file  *os.File
+	size  int64 // bytes written to file
+	zip   *gzip.Writer
+	enc   *json.Encoder
+	last  *model.Snapshot
+	moved time.Time // end of the newest move written
+}
+
+// NewRecorder makes a Recorder that writes to a directory, after what is there already.
+func NewRecorder(dir string, o RecorderOptions) (*Recorder, error) {
+	if o.MaxFile <= 0 {
+		o.MaxFile = 16 << 20
+	}
+	if o.MaxFiles <= 0 {
+		o.MaxFiles = 16
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fileError(dir, err)
+	}
+	files, err := recordingFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{dir: dir, opts: o}
+	if len(files) > 0 {
+		_, _ = fmt.Sscanf(filepath.Base(files[len(files)-1]), "%d", &r.seq) // 0 for a stranger's name
+	}
+	return r, nil
+}
+
+const suffix = ".slr.gz"
+
+// recordingFiles lists the files of a recording, oldest first.
+func recordingFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fileError(dir, err)
+	}
+	var out []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), suffix) {
+			out = append(out, filepath.Join(dir, e.Name()))
+		}
+	}
+	slices.SortFunc(out, compareNames)
+	return out, nil
+}
+
+// SetRules notes what placement is asked to do from now on. It stands at the begin of
+// every file.
+func (r *Recorder) SetRules(rules model.Rules) error {
+	same := r.rules != nil && sameJSON(*r.rules, rules)
+	r.rules = &rules
+	if same || r.file == nil {
+		return nil
+	}
+	return r.Close() // the next file begins with them
+}
+
+func sameJSON(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// RecordView records a View: its Snapshot, its rules and the moves that ended.
+func (r *Recorder) RecordView(v *model.View) error {
+	if v.Snapshot == nil {
+		return nil
+	}
+	if err := r.SetRules(v.Rules); err != nil {
+		return err
+	}
+	var ended []model.MoveStatus
+	for i := len(v.Recent) - 1; i >= 0; i-- { // newest first there
+		if m := v.Recent[i]; m.Ended.After(r.moved) {
+			r.moved = m.Ended
+			ended = append(ended, m)
+		}
+	}
+	return r.write(v.Snapshot, ended)
+}
+
+// Record records a Snapshot. One that is not newer than the last is passed over.
+func (r *Recorder) Record(s *model.Snapshot) error { return r.write(s, nil) }
+
+func (r *Recorder) write(s *model.Snapshot, moves []model.MoveStatus) error {
+	if r.last != nil && !s.Time.After(r.last.Time) && len(moves) == 0 {
+		return nil
+	}
+	if r.file == nil {
+		if err := r.begin(); err != nil {
+			return err
+		}
+	}
+	e := changes(r.last, s)
+	e.Moves = moves
+	if err := r.enc.Encode(e); err != nil {
+		return r.broken(err)
+	}
+	if err := r.zip.Flush(); err != nil {
+		return r.broken(err)
+	}
+	r.last = copySnapshot(s)
+	if r.size >= r.opts.MaxFile {
+		return r.Close()
+	}
+	return nil
+}
+
+// broken gives the file up: the next Record begins a new one.
+func (r *Recorder) broken(err error) error {
+	name := r.file.Name()
+	_ = r.file.Close()
+	r.file, r.last = nil, nil
+	return fileError(name, err)
+}
+
+// begin opens the next file and removes the oldest.
+func (r *Recorder) begin() error {
+	r.seq++
+	name := filepath.Join(r.dir, fmt.Sprintf("%06d%s", r.seq, suffix))
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640) //nolint:gosec // readable by the group of the daemon
+	if err != nil {
+		return fileError(name, err)
+	}
+	r.file, r.size, r.last = f, 0, nil
+	r.zip = gzip.NewWriter(counter{r})
+	r.enc = json.NewEncoder(r.zip)
+	if err := r.enc.Encode(header{Sluice: "recording", Version: version, Rules: r.rules}); err != nil {
+		return r.broken(err)
+	}
+	return r.prune()
+}
+
+func (r *Recorder) prune() error {
+	files, err := recordingFiles(r.dir)
+	if err != nil {
+		return err
+	}
+	for len(files) > r.opts.MaxFiles {
+		if err := os.Remove(files[0]); err != nil {
+			return fileError(files[0], err)
+		}
+		files = files[1:]
+	}
+	return nil
+}
+
+// Close ends the file under way. Recording may go on afterwards, in a new file.
+func (r *Recorder) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	err := r.zip.Close()
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	r.file, r.last = nil, nil
+	if err != nil {
+		return fileError(f.Name(), err)
+	}
+	return nil
+}
+
+// counter counts what reaches the file.
+type counter struct{ r *Recorder }
+
+// Write implements io.Writer.
+func (c counter) Write(b []byte) (int, error) {
+	n, err := c.r.file.Write(b)
+	c.r.size += int64(n)
+	return n, err
+}
