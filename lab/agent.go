@@ -30,19 +30,19 @@ type agent struct {
 func (a *agent) connect(ctx context.Context) error {
 	cid := "10" + strings.TrimPrefix(a.vm, "vm")
 	// The connection outlives the call that makes it.
-	a.cmd = a.ssh.command(context.WithoutCancel(ctx), "socat - VSOCK-CONNECT:"+cid+":1024")
-	in, err := a.cmd.StdinPipe()
+	cmd := a.ssh.command(context.WithoutCancel(ctx), "socat - VSOCK-CONNECT:"+cid+":1024")
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
-	out, err := a.cmd.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := a.cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	a.in, a.out = in, make(chan []byte, 16)
+	a.cmd, a.in, a.out = cmd, in, make(chan []byte, 16)
 	go func(lines chan []byte) {
 		defer close(lines)
 		r := bufio.NewReaderSize(out, 1<<16)

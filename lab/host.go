@@ -81,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 
 func open(ctx context.Context, img image, o Options, room *os.File) (_ *Host, err error) {
 	start := time.Now()
-	dir, err := os.MkdirTemp("", "sluice-lab-")
+	dir, err := runDir()
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +126,15 @@ func open(ctx context.Context, img image, o Options, room *os.File) (_ *Host, er
 	return h, nil
 }
 
+// runDir makes a run directory. Sockets go there, and their paths are bounded.
+func runDir() (string, error) {
+	base := os.TempDir()
+	if len(base) > 60 {
+		base = "/tmp"
+	}
+	return os.MkdirTemp(base, "sluice-lab-")
+}
+
 func newHost(m *machine, artifacts string) *Host {
 	return &Host{
 		ArtifactDir: artifacts,
@@ -160,13 +169,37 @@ func (h *Host) resume(ctx context.Context) error {
 // Attach connects to the host that an earlier process opened with
 // [Options.Detached].
 func Attach(ctx context.Context) (*Host, error) {
+	h, err := recall()
+	if err != nil {
+		return nil, err
+	}
+	mon, err := dialQMP(ctx, h.dir+"/qmp")
+	if err != nil {
+		return nil, fmt.Errorf("the lab that was up has ended: %w", err)
+	}
+	mon.close()
+	// Another process may be attached too.
+	h.ssh.socket = fmt.Sprintf("%s/ssh-%d", h.dir, os.Getpid())
+	return h, h.ssh.connect(ctx)
+}
+
+// Down ends the host that an earlier process left running, even if it is dead.
+func Down() error {
+	h, err := recall()
+	if err != nil {
+		return err
+	}
+	return h.Close()
+}
+
+func recall() (*Host, error) {
 	path, err := recordPath()
 	if err != nil {
 		return nil, err
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, errors.New("no lab is up; `labctl up` boots one")
+		return nil, errors.New("no lab is up; `labctl up` starts one")
 	}
 	if err != nil {
 		return nil, err
@@ -175,17 +208,7 @@ func Attach(ctx context.Context) (*Host, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	m := &machine{image: r.Image, tree: r.Tree, dir: r.Dir, port: r.Port, pid: r.Pid}
-	mon, err := dialQMP(ctx, m.dir+"/qmp")
-	if err != nil {
-		os.Remove(path)
-		return nil, fmt.Errorf("the lab that was up has ended: %w", err)
-	}
-	mon.close()
-	h := newHost(m, r.ArtifactDir)
-	// Another process may be attached too.
-	h.ssh.socket = fmt.Sprintf("%s/ssh-%d", m.dir, os.Getpid())
-	return h, h.ssh.connect(ctx)
+	return newHost(&machine{image: r.Image, tree: r.Tree, dir: r.Dir, port: r.Port, pid: r.Pid}, r.ArtifactDir), nil
 }
 
 func (h *Host) remember() error {
@@ -262,7 +285,7 @@ func (h *Host) Close() error {
 		h.saveConsole()
 		os.RemoveAll(h.dir)
 	} else {
-		os.Remove(h.machine.disk)
+		os.Remove(h.dir + "/disk.qcow2")
 	}
 	return err
 }

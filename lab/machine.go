@@ -155,24 +155,22 @@ func (m *machine) stop(ctx context.Context) error {
 		err = mon.do(ctx, "quit", nil, nil)
 		mon.close()
 	}
-	if m.done == nil {
-		return err
-	}
-	select {
-	case <-m.done:
+	gone := func() (bool, error) { return m.ended(), nil }
+	if wait(ctx, 10*time.Second, "end of qemu", gone) == nil {
 		return nil
-	case <-time.After(10 * time.Second):
-	case <-ctx.Done():
+	}
+	if m.done == nil {
+		return errors.Join(fmt.Errorf("qemu (process %d) does not quit", m.pid), err)
 	}
 	syscall.Kill(m.pid, syscall.SIGKILL)
 	<-m.done
 	return errors.Join(errors.New("qemu did not quit and was killed"), err)
 }
 
-// ended tells whether QEMU is known to be gone.
+// ended tells whether QEMU is gone.
 func (m *machine) ended() bool {
-	if m.done == nil {
-		return false
+	if m.done == nil { // another process's child
+		return syscall.Kill(m.pid, 0) != nil
 	}
 	select {
 	case <-m.done:

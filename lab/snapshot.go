@@ -17,8 +17,7 @@ const bootTries = 4 // of a guest: under emulation one dies at boot now and then
 // from there: a boot takes minutes, a resume seconds.
 func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
 	start := time.Now()
-	// Socket paths have to be short, and the cache's name may not be.
-	dir, err := os.MkdirTemp("", "sluice-lab-build-")
+	dir, err := runDir()
 	if err != nil {
 		return err
 	}

@@ -81,12 +81,8 @@ func downCmd() *cobra.Command {
 		Use:   "down",
 		Short: "End the lab",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			h, err := lab.Attach(c.Context())
-			if err != nil {
-				return err
-			}
-			return h.Close()
+		RunE: func(*cobra.Command, []string) error {
+			return lab.Down()
 		},
 	}
 }
