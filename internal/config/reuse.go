@@ -1,0 +1,47 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// Other files that people write by hand follow the same rules as sluice.yaml: strict
+// keys, every complaint at once, each with its place and a remedy.
+
+// Decode fills v, a pointer to a struct with the tags of this package, from one
+// document, and returns where each key stood. help is the page that lists the keys.
+func Decode(doc Document, v any, help string) (map[string]Pos, []*Error) {
+	d := &decoder{file: doc.Name, pos: map[string]Pos{}, bad: map[string]bool{}}
+	root, bad := syntax(doc)
+	if bad != nil {
+		d.errs = append(d.errs, bad)
+	} else if root != nil {
+		d.mapping("", root, reflect.ValueOf(v).Elem())
+	}
+	for _, e := range d.errs {
+		e.Remedy = strings.ReplaceAll(e.Remedy, "docs/config.md", help)
+		e.Remedy = strings.ReplaceAll(e.Remedy, "sluice.yaml", "this file")
+	}
+	return d.pos, d.errs
+}
+
+// ReadFile reads a file within the bounds of a hand-written one.
+func ReadFile(name string) (Document, *Error) {
+	data, err := readFile(name)
+	if err != nil {
+		err.Remedy = "check the path"
+		return Document{}, err
+	}
+	return Document{Name: name, Data: data}, nil
+}
+
+// Join makes one error of complaints about one file, in order of place; nil of none.
+func Join(errs []*Error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return join(errs, nil)
+}
+
+// Suggest is the remedy for a word that is none of the known ones.
+func Suggest(word string, known []string) string { return suggest(word, known) }
