@@ -197,7 +197,7 @@ func TestClaimedVF(t *testing.T) {
 			vm    int
 			alias string
 		}{
-			"by another VM": {1, "hostdev0"}, "by another VM of ours": {1, model.VFAlias(mac(2))}, "by hand in the same VM": {0, "hostdev0"},
+			"by another VM": {1, "hostdev0"}, "by another VM with its MAC": {1, model.VFAlias(mac(1))}, "by another VM of ours": {1, model.VFAlias(mac(2))}, "by hand in the same VM": {0, "hostdev0"},
 		} {
 			t.Run(string(k)+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -417,6 +417,7 @@ func TestNotes(t *testing.T) {
 	}{
 		{model.StepSetVF, "", nil, "rate not enforced"},
 		{model.StepAddSelf, "AddSelf", fmt.Errorf("add filter: %w", unix.ENOMEM), "VFs cannot reach this VM's virtio NIC: add filter: cannot allocate memory"},
+		{model.StepAddSelf, "AddSelf", unix.ENOSPC, "no space left on device"},
 		{model.StepAddSelf, "AddSelf", unix.EOPNOTSUPP, "operation not supported"},
 		{model.StepAnnounce, "Announce", errors.New("no carrier"), "switches were not told: no carrier"},
 	} {

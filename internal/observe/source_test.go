@@ -443,3 +443,65 @@ problem vm2: it has no free PCIe root port, so no VF can be plugged
 		}
 	}
 }
+
+// A NIC that changes from one VF to another has no figure of the two.
+func TestRatesOfAnotherVF(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	f.addVM(1, "br0")
+	f.attach(1, addr(0))
+	f.counters[model.VFID{PF: "pf0", Index: 0}] = kernel.Counters{RxPackets: 100}
+	f.counters[model.VFID{PF: "pf0", Index: 1}] = kernel.Counters{RxPackets: 900}
+	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
+		snapshot(t, s)
+		time.Sleep(time.Second)
+		f.dom(1).Hostdevs = nil
+		f.attach(1, addr(1))
+		if got := snapshot(t, s).VMs[0].NICs[0]; got.VF.Index != 1 || got.VFPath.Known {
+			t.Errorf("behind VF %s: %+v", got.VF, got.VFPath)
+		}
+	})
+}
+
+// The virtio path can carry only if tap and bridge are both up and the tap is held open.
+func TestLinkUp(t *testing.T) {
+	for name, spoil := range map[string]func(f *fakeWorld){
+		"tap down":    func(f *fakeWorld) { f.link("vnet1").Up = false },
+		"no carrier":  func(f *fakeWorld) { f.link("vnet1").Carrier = false },
+		"no bridge":   func(f *fakeWorld) { f.link("vnet1").Master = 0 },
+		"bridge down": func(f *fakeWorld) { f.link("br0").Up = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeWorld()
+			f.addVM(1, "br0")
+			s := New(f, f, nil, Options{})
+			defer s.Close()
+			if got := snapshot(t, s).VMs[0].NICs[0].LinkUp; got != model.Yes {
+				t.Errorf("sound: %s", got)
+			}
+			spoil(f)
+			if got := snapshot(t, s).VMs[0].NICs[0].LinkUp; got != model.No {
+				t.Errorf("spoilt: %s", got)
+			}
+		})
+	}
+}
+
+// A wish to read everything anew outlives a read that failed.
+func TestInvalidateSurvivesFailure(t *testing.T) {
+	f := busyWorld()
+	s := New(f, f, nil, Options{Recheck: time.Hour})
+	defer s.Close()
+	snapshot(t, s)
+	s.Invalidate()
+	f.fail["fdb"] = errors.New("broken")
+	if _, err := s.Snapshot(context.Background()); err == nil {
+		t.Fatal("no error")
+	}
+	f.fail["fdb"] = nil
+	n := f.count("fdb")
+	snapshot(t, s)
+	if f.count("fdb") == n {
+		t.Error("the inventory was not read again")
+	}
+}
