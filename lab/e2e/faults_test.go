@@ -1,0 +1,181 @@
+//go:build lab
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/web"
+)
+
+// oneVF lets two guests want the one VF there is; short deadlines keep the test short.
+const oneVF = `mode: enforce
+policy: activity
+interval: 3s
+pfs:
+  - {name: pf0, vfs: 0}
+moves: {retries: 1, plug_timeout: 15s, unplug_timeout: 10s, backoff: 5s, backoff_max: 10s}
+`
+
+// faultRig has vm1 and vm2 compete for one VF.
+type faultRig struct{ *rig }
+
+// favour makes the VM the busiest, so that the VF goes there.
+func (r faultRig) favour(vm string) {
+	r.t.Helper()
+	other := map[string]string{"vm1": "vm2", "vm2": "vm1"}[vm]
+	r.rate(vm, 40)
+	r.rate(other, 2)
+}
+
+// settle favours the VM and waits until it has the VF and nothing moves.
+func (r faultRig) settle(vm string) {
+	r.t.Helper()
+	r.favour(vm)
+	r.holding(90*time.Second, vm)
+	r.idle(60 * time.Second)
+}
+
+// sound checks what must be true after every fault: both guests are reached, nothing leaked.
+func (r faultRig) sound() {
+	r.t.Helper()
+	r.reach("vm1")
+	r.reach("vm2")
+	r.clean()
+}
+
+// underWay waits until a move is under way.
+func (r faultRig) underWay() {
+	r.t.Helper()
+	r.eventually(60*time.Second, "a move is under way", func() error {
+		p, err := r.client.Plan(r.ctx)
+		if err == nil && len(p.Active) == 0 {
+			err = errNotYet
+		}
+		return err
+	})
+}
+
+func (r faultRig) kill() {
+	r.run("pkill -9 -x sluice")
+	r.start()
+}
+
+// says waits until explain names the fault.
+func (r faultRig) says(vm, text string) {
+	r.t.Helper()
+	r.eventually(60*time.Second, fmt.Sprintf("explain %s says %q", vm, text), func() error {
+		e, err := r.client.Explain(r.ctx, vm)
+		if err != nil {
+			return err
+		}
+		all := e.Sentence + " " + e.Veto
+		if e.LastMove != nil {
+			all += " " + e.LastMove.Error
+		}
+		if !strings.Contains(all, text) {
+			return fmt.Errorf("it says %q", all)
+		}
+		return nil
+	})
+	r.t.Logf("explain %s: %s", vm, r.explain(vm))
+}
+
+func TestFaults(t *testing.T) {
+	r := faultRig{newRig(t, oneVF, "vm1", "vm2")}
+	step := func(name string, f func()) {
+		begin := time.Now()
+		f()
+		r.sound()
+		t.Logf("%s: sound again after %s", name, time.Since(begin).Round(time.Second))
+	}
+	r.settle("vm1")
+
+	for i := range 4 {
+		step("kill -9 while the VF moves", func() {
+			vm := []string{"vm2", "vm1"}[i%2]
+			r.favour(vm)
+			r.underWay()
+			time.Sleep(time.Duration(i) * 700 * time.Millisecond) // another Step each time; none is safer than another
+			r.kill()
+			r.settle(vm)
+		})
+	}
+	step("libvirtd restarts while the VF moves", func() {
+		r.favour("vm2")
+		r.underWay()
+		r.run("pkill -9 -x libvirtd; sleep 1; rm -f /run/libvirtd.pid; libvirtd -d")
+		r.settle("vm2")
+	})
+	step("the agent hangs", func() {
+		r.must(r.StopGuestAgent(r.ctx, "vm2", true))
+		r.settle("vm1")
+		r.must(r.StopGuestAgent(r.ctx, "vm2", false))
+		r.settle("vm2")
+	})
+	step("the guest ignores the unplug", func() {
+		r.must(r.IgnoreHotplug(r.ctx, "vm2", true))
+		r.favour("vm1")
+		r.says("vm2", "unplug")
+		r.reach("vm2") // on the VF still
+		r.must(r.IgnoreHotplug(r.ctx, "vm2", false))
+		r.settle("vm1")
+	})
+	step("a guest without a driver", func() {
+		_, err := r.GuestExec(r.ctx, "vm2", "rmmod igbvf")
+		r.must(err)
+		r.favour("vm2")
+		r.says("vm2", "driver")
+		r.reach("vm2")
+		_, err = r.GuestExec(r.ctx, "vm2", "insmod /mods/igbvf.ko || modprobe igbvf")
+		r.must(err)
+		r.settle("vm2")
+	})
+	step("the domain is paused while it holds the VF", func() {
+		r.must(r.Suspend(r.ctx, "vm2"))
+		r.rate("vm1", 40)
+		r.says("vm2", "paused")
+		r.must(r.Resume(r.ctx, "vm2"))
+		r.settle("vm1")
+	})
+	step("the PF loses its link", func() {
+		r.run("ip link set pf0 down")
+		r.says("vm1", "down")
+		r.run("ip link set pf0 up")
+		r.settle("vm1")
+	})
+	step("somebody else attaches a VF", func() {
+		r.must(r.AttachVF(r.ctx, "vm2", "pf0", 3))
+		r.favour("vm2")
+		r.says("vm2", "somebody else")
+		r.must(r.DetachVF(r.ctx, "vm2"))
+		r.settle("vm2")
+	})
+	step("sriov_numvfs is changed by somebody else", func() {
+		_, err := r.client.Do(r.ctx, web.VerbDrain, "")
+		r.must(err)
+		r.holding(60 * time.Second)
+		r.run("echo 0 > /sys/class/net/pf0/device/sriov_numvfs")
+		r.says("vm2", "")
+		r.run("echo 7 > /sys/class/net/pf0/device/sriov_numvfs")
+		_, err = r.client.Do(r.ctx, web.VerbUndrain, "")
+		r.must(err)
+		r.settle("vm2")
+	})
+	t.Run("domain destroyed while it holds the VF", func(t *testing.T) {
+		r.run("virsh destroy vm2")
+		r.eventually(60*time.Second, "vm1 gets the VF of the VM that is gone", func() error {
+			h, err := r.holders()
+			if err == nil && (len(h) != 1 || h[0] != "vm1") {
+				err = fmt.Errorf("holders %v", h)
+			}
+			return err
+		})
+		r.idle(60 * time.Second)
+		r.reach("vm1")
+		r.clean()
+	})
+}

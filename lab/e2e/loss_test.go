@@ -1,0 +1,217 @@
+//go:build lab
+
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/web"
+	"sluice/lab"
+)
+
+var (
+	cycles  = flag.Int("cycles", 3, "plugs and unplugs per loss test; docs/measurements.md uses 20")
+	lossOut = flag.String("loss-out", "", "file to append the loss tests' figures to, as JSON lines")
+)
+
+// onlyByHand gives VFs only to whom a test pins: so a test decides when a move happens.
+const onlyByHand = `mode: enforce
+policy: activity
+interval: 24h
+pfs:
+  - {name: pf0, vfs: 0-2}
+vms:
+  - {match: vm5, failover: bond}
+  - {match: vm6, failover: bond}
+  - {match: "*", forbid: true}
+`
+
+// moved is one plug or unplug under traffic.
+type moved struct {
+	Kind     string
+	From, To time.Time
+	Took     time.Duration
+}
+
+// lossTest moves a VF in and out of vm while packets go between it and peer, both ways.
+type lossTest struct {
+	*rig
+	vm, peer string
+	moves    []moved
+	flows    map[string]*lab.Flow
+}
+
+func (l *lossTest) startFlows() {
+	l.t.Helper()
+	l.flows = map[string]*lab.Flow{}
+	for name, tr := range map[string]lab.Traffic{
+		"in":  {From: l.peer, To: l.vm, PPS: 100, Size: 64, Gap: 50 * time.Millisecond},
+		"out": {From: l.vm, To: l.peer, PPS: 100, Size: 64, Gap: 50 * time.Millisecond},
+	} {
+		f, err := l.StartFlow(l.ctx, tr)
+		l.must(err)
+		l.flows[name] = f
+	}
+}
+
+// move has the daemon plug or unplug and waits until it is done and has settled.
+func (l *lossTest) move(verb web.Verb, kind string) {
+	l.t.Helper()
+	from := time.Now()
+	_, err := l.client.Do(l.ctx, verb, l.vm)
+	l.must(err)
+	l.eventually(60*time.Second, kind+" of "+l.vm, func() error {
+		vms, err := l.client.VMs(l.ctx)
+		if err != nil {
+			return err
+		}
+		for _, v := range vms {
+			if v.Name == l.vm && (v.VF != "") == (kind == "plug") && v.UnderWay == "" {
+				return nil
+			}
+		}
+		return fmt.Errorf("not yet")
+	})
+	l.idle(30 * time.Second)
+	m := moved{Kind: kind, From: from, Took: l.took(kind)}
+	// A guest's VF reports carrier up to two seconds after it can receive, and only then
+	// does the guest send by it: let that be over before the next move.
+	time.Sleep(3 * time.Second)
+	m.To = time.Now()
+	l.moves = append(l.moves, m)
+}
+
+// took is how long the daemon says the last move lasted.
+func (l *lossTest) took(kind string) time.Duration {
+	l.t.Helper()
+	e, err := l.client.Explain(l.ctx, l.vm)
+	l.must(err)
+	if e.LastMove == nil || string(e.LastMove.Kind) != kind || e.LastMove.Error != "" {
+		l.t.Fatalf("last move of %s is %+v, want a good %s", l.vm, e.LastMove, kind)
+	}
+	return e.LastMove.Ended.Sub(e.LastMove.Started)
+}
+
+// figure is what a loss test found out, per direction and kind of move.
+type figure struct {
+	VM, Peer, Direction, Kind string
+	Moves                     int
+	LostTotal, LostWorst      uint64
+	GapWorstMS, GapMedianMS   int64
+	TookMedianMS, TookWorstMS int64
+	Duplicates                uint64 // over the whole flow
+}
+
+func (f figure) String() string {
+	return fmt.Sprintf("%s %s %s %s: %d moves, lost %d (worst %d), gap worst %d ms median %d ms, took median %d ms worst %d ms, %d duplicates",
+		f.VM, f.Peer, f.Direction, f.Kind, f.Moves, f.LostTotal, f.LostWorst, f.GapWorstMS, f.GapMedianMS, f.TookMedianMS, f.TookWorstMS, f.Duplicates)
+}
+
+// stop ends the flows and works out the figures.
+func (l *lossTest) stop() []figure {
+	l.t.Helper()
+	var out []figure
+	for _, dir := range []string{"in", "out"} {
+		rep, err := l.flows[dir].Stop(l.ctx)
+		l.must(err)
+		l.t.Logf("%s: %s", dir, rep)
+		if rep.Received < rep.Sent/2 {
+			l.t.Errorf("%s: most packets never came: %s", dir, rep)
+		}
+		for _, kind := range []string{"plug", "unplug"} {
+			out = append(out, l.figure(rep, dir, kind))
+		}
+	}
+	return out
+}
+
+func (l *lossTest) figure(rep lab.Report, dir, kind string) figure {
+	f := figure{VM: l.vm, Peer: l.peer, Direction: dir, Kind: kind, Duplicates: rep.Duplicates}
+	var gaps, took []int64
+	for _, m := range l.moves {
+		if m.Kind != kind {
+			continue
+		}
+		lost, longest := rep.During(m.From, m.To)
+		f.Moves++
+		f.LostTotal += lost
+		f.LostWorst = max(f.LostWorst, lost)
+		gaps, took = append(gaps, longest.Milliseconds()), append(took, m.Took.Milliseconds())
+	}
+	f.GapMedianMS, f.GapWorstMS = medianWorst(gaps)
+	f.TookMedianMS, f.TookWorstMS = medianWorst(took)
+	return f
+}
+
+func medianWorst(v []int64) (median, worst int64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	sort.Slice(v, func(i, k int) bool { return v[i] < v[k] })
+	return v[len(v)/2], v[len(v)-1]
+}
+
+func (l *lossTest) save(figures []figure) {
+	l.t.Helper()
+	var b strings.Builder
+	for _, f := range figures {
+		l.t.Log(f)
+		line, err := json.Marshal(f)
+		l.must(err)
+		b.Write(append(line, '\n'))
+	}
+	if *lossOut == "" {
+		return
+	}
+	out, err := os.OpenFile(*lossOut, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	l.must(err)
+	defer out.Close()
+	_, err = out.WriteString(b.String())
+	l.must(err)
+}
+
+// lossLimit is what a move may lose at 100 packets/s in either direction: the emulated
+// CPU alone makes pauses of this order, as flows without any move show.
+const lossLimit = 30
+
+func TestLoss(t *testing.T) {
+	for _, c := range []struct{ name, vm, peer, peerVF string }{
+		{"net_failover/outside", "vm1", "ext", ""},
+		{"net_failover/virtio guest", "vm1", "vm2", ""},
+		{"net_failover/VF guest", "vm1", "vm2", "vm2"},
+		{"bond/outside", "vm5", "ext", ""},
+		{"bond/virtio guest", "vm5", "vm2", ""},
+		{"bond/VF guest", "vm5", "vm2", "vm2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := &lossTest{rig: newRig(t, onlyByHand, c.vm, "vm2"), vm: c.vm, peer: c.peer}
+			if c.peerVF != "" {
+				_, err := l.client.Do(l.ctx, web.VerbPin, c.peerVF)
+				l.must(err)
+				l.holding(60*time.Second, c.peerVF)
+				l.idle(30 * time.Second)
+			}
+			l.startFlows()
+			for range *cycles {
+				l.move(web.VerbPin, "plug")
+				l.move(web.VerbRelease, "unplug")
+			}
+			figures := l.stop()
+			l.save(figures)
+			for _, f := range figures {
+				if f.LostWorst > lossLimit {
+					t.Errorf("a %s lost %d packets of 100 a second %s %s, want at most %d", f.Kind, f.LostWorst, f.Direction, f.VM, lossLimit)
+				}
+			}
+			l.reach(c.vm)
+			l.clean()
+		})
+	}
+}
