@@ -96,10 +96,10 @@ func (a *agent) drop() {
 	if a.cmd == nil {
 		return
 	}
-	a.cmd.Process.Kill()
+	_ = a.cmd.Process.Kill()
 	for range a.out { // the reader must not hang on a full channel
 	}
-	a.cmd.Wait()
+	_ = a.cmd.Wait()
 	a.cmd = nil
 }
 

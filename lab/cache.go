@@ -41,7 +41,7 @@ func cacheDir() (string, error) {
 // hash is over the names and the contents of the sources under roots.
 func hash(extra string, roots ...string) (string, error) {
 	h := sha256.New()
-	io.WriteString(h, extra)
+	h.Write([]byte(extra))
 	for _, root := range roots {
 		err := fs.WalkDir(sources, root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -246,7 +246,7 @@ func modified(path string) int64 {
 func touch(paths ...string) {
 	now := time.Now()
 	for _, path := range paths {
-		os.Chtimes(path, now, now)
+		_ = os.Chtimes(path, now, now) // only tells prune what is in use
 	}
 }
 

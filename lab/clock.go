@@ -41,8 +41,10 @@ func (h *Host) clockOffset(ctx context.Context) (time.Duration, error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	defer cmd.Wait()
-	defer in.Close()
+	defer func() {
+		in.Close()
+		_ = cmd.Wait()
+	}()
 	lines := bufio.NewReader(out)
 	return quickest(8, func() (time.Time, error) {
 		if _, err := fmt.Fprintln(in); err != nil {

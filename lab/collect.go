@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,8 +29,8 @@ func (h *Host) Collect(ctx context.Context) error {
 	defer cancel()
 	h.saveConsole()
 	out, err := h.Run(ctx, state)
-	os.WriteFile(filepath.Join(h.ArtifactDir, "host-state.txt"), []byte(out), 0o644)
-	return errors.Join(err, h.fetchLogs(ctx))
+	werr := os.WriteFile(filepath.Join(h.ArtifactDir, "host-state.txt"), []byte(out), 0o644)
+	return errors.Join(err, werr, h.fetchLogs(ctx))
 }
 
 func (h *Host) fetchLogs(ctx context.Context) error {
@@ -54,15 +53,9 @@ func (h *Host) fetchLogs(ctx context.Context) error {
 // saveConsole keeps the console and QEMU's own log, which need no live host.
 func (h *Host) saveConsole() {
 	for _, name := range []string{"console.log", "qemu.log"} {
-		from, err := os.Open(filepath.Join(h.dir, name))
-		if err != nil {
-			continue
-		}
-		to, err := os.Create(filepath.Join(h.ArtifactDir, name))
+		text, err := os.ReadFile(filepath.Join(h.dir, name))
 		if err == nil {
-			io.Copy(to, from)
-			to.Close()
+			_ = os.WriteFile(filepath.Join(h.ArtifactDir, name), text, 0o644)
 		}
-		from.Close()
 	}
 }

@@ -89,8 +89,8 @@ func (h *Host) StartFlow(ctx context.Context, t Traffic) (*Flow, error) {
 	sender, err := h.startProbe(ctx, t.From, n+1,
 		fmt.Sprintf("send %s %d %g %d --control %d", t.target(), n, t.PPS, t.Size, n+1))
 	if err != nil {
-		receiver.stop(ctx)
-		return nil, err
+		_, stopErr := receiver.stop(ctx)
+		return nil, errors.Join(err, stopErr)
 	}
 	return &Flow{sender, receiver}, nil
 }

@@ -129,7 +129,7 @@ func (m *machine) launch(ctx context.Context, state string, detached bool, slot 
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			cmd.Wait()
+			_ = cmd.Wait() // how it ended shows in qemu.log
 		}
 	}()
 	if err := <-started; err != nil {
@@ -162,7 +162,7 @@ func (m *machine) stop(ctx context.Context) error {
 	if m.done == nil {
 		return errors.Join(fmt.Errorf("qemu (process %d) does not quit", m.pid), err)
 	}
-	syscall.Kill(m.pid, syscall.SIGKILL)
+	_ = syscall.Kill(m.pid, syscall.SIGKILL)
 	<-m.done
 	return errors.Join(errors.New("qemu did not quit and was killed"), err)
 }

@@ -121,7 +121,7 @@ func (p *Proc) Stop(ctx context.Context) error {
 	select {
 	case <-p.done:
 	case <-time.After(10 * time.Second):
-		p.Signal(ctx, "KILL")
+		_ = p.Signal(ctx, "KILL")
 		select {
 		case <-p.done:
 		case <-time.After(10 * time.Second):

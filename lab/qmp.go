@@ -21,7 +21,7 @@ func dialQMP(ctx context.Context, path string) (*qmp, error) {
 		return nil, err
 	}
 	m := &qmp{conn: conn, dec: json.NewDecoder(conn)}
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	var greeting json.RawMessage
 	if err := m.dec.Decode(&greeting); err != nil {
 		conn.Close()
@@ -40,7 +40,7 @@ func (m *qmp) do(ctx context.Context, command string, args, out any) error {
 	if !ok {
 		deadline = time.Now().Add(30 * time.Second)
 	}
-	m.conn.SetDeadline(deadline)
+	_ = m.conn.SetDeadline(deadline)
 	request := map[string]any{"execute": command}
 	if args != nil {
 		request["arguments"] = args

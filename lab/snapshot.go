@@ -41,7 +41,7 @@ func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
 	if err := h.machine.start(ctx, "", false, nil); err != nil {
 		return err
 	}
-	defer h.machine.stop(context.WithoutCancel(ctx))
+	defer func() { _ = h.machine.stop(context.WithoutCancel(ctx)) }()
 	if err := h.awaitBoot(ctx); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (h *Host) bootGuest(ctx context.Context, vm string, progress io.Writer) err
 	for try := range bootTries {
 		if try > 0 {
 			say(progress, "%s did not boot, once more: %v", vm, err)
-			h.Run(ctx, "virsh -q destroy "+vm)
+			_, _ = h.Run(ctx, "virsh -q destroy "+vm) // it may be dead already
 		}
 		if err = h.tryBoot(ctx, vm); err == nil {
 			return h.settle(ctx, vm)

@@ -30,7 +30,7 @@ func (r *remote) connect(ctx context.Context) error {
 			return false, fatal(err)
 		}
 		ended := make(chan struct{})
-		go func() { master.Wait(); close(ended) }()
+		go func() { _ = master.Wait(); close(ended) }()
 		err := wait(ctx, 15*time.Second, "ssh master", func() (bool, error) {
 			select {
 			case <-ended:
@@ -41,13 +41,13 @@ func (r *remote) connect(ctx context.Context) error {
 			return err == nil, err
 		})
 		if err != nil {
-			master.Process.Kill()
+			_ = master.Process.Kill()
 			<-ended
 			os.Remove(r.socket)
 			return false, err
 		}
 		r.close = func() {
-			master.Process.Kill()
+			_ = master.Process.Kill()
 			<-ended
 			os.Remove(r.socket)
 		}
