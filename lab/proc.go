@@ -105,7 +105,9 @@ func (p *Proc) Wait(ctx context.Context) error {
 // Signal sends a signal, such as TERM, HUP or KILL, to the program and all its
 // children.
 func (p *Proc) Signal(ctx context.Context, signal string) error {
-	_, err := p.host.Run(ctx, fmt.Sprintf("kill -%s -- -$(cat %s)", signal, quote(p.pid)))
+	// A program just started may not have left its number yet.
+	_, err := p.host.Run(ctx, fmt.Sprintf("f=%s; for ((i = 0; i < 100; i++)); do [ -s $f ] && break; sleep 0.1; done; "+
+		"kill -%s -- -$(cat $f)", quote(p.pid), signal))
 	return err
 }
 
