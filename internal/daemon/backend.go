@@ -26,7 +26,9 @@ type backend struct {
 
 func newBackend(r *loop.Runner, w *wishes, rules func() model.Rules, log *slog.Logger) *backend {
 	b := &backend{runner: r, wishes: w, rules: rules, log: log}
-	b.view.Store(&model.View{Snapshot: &model.Snapshot{}, Target: &model.Target{}})
+	first := r.Core.View()
+	first.Snapshot, first.Target = &model.Snapshot{}, &model.Target{}
+	b.view.Store(first)
 	return b
 }
 
