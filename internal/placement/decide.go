@@ -231,7 +231,7 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 		switch {
 		case len(p.vfs) == 0:
 			why = model.Reason{VM: why.VM, Code: model.CodeNoVF, Detail: p.whyEmpty()}
-		case len(p.open) <= slots:
+		case len(p.open) <= slots && d.rules.Policy != "none":
 			why.Hold, why.Code, why.Other, why.OtherNm = true, model.CodeEnough, "", ""
 		}
 		out[e.vm] = why

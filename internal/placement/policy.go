@@ -53,6 +53,9 @@ type maker struct {
 var makers = map[string]maker{
 	"fair":     {make: newFair},
 	"activity": {make: newActivity},
+	"rentbuy":  {make: newRentBuy},
+	"none":     {make: newNone},
+	"random":   {make: newRandom, params: []string{"seed"}},
 }
 
 // Names lists the policies in alphabetical order.

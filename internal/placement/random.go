@@ -1,0 +1,39 @@
+package placement
+
+import (
+	"hash/fnv"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// random gives the VFs to VMs drawn by lot, whatever their load, and leaves them there:
+// the second of the baselines that FlexVF is compared with (section 6.4). The lots
+// follow from the parameter "seed" and the VM's UUID, so that they do not depend on
+// the order in which VMs arrive.
+type random struct {
+	seed  uint64
+	order ranking
+}
+
+func newRandom(r model.Rules) Policy { return &random{seed: uint64(r.Params["seed"])} }
+
+// Select implements Policy.
+func (r *random) Select(_ time.Time, cands []Candidate, slots int, out []model.Reason) {
+	r.order = r.order[:0]
+	for i := range cands {
+		r.order = append(r.order, ranked{i: i, key: lot(r.seed, cands[i].VM), holds: cands[i].Holds})
+	}
+	r.order.sort(cands)
+	r.order.verdicts(cands, slots, "random", model.CodeRank, model.CodeOutranked, out)
+}
+
+// lot is a number in [0, 1) that looks random and is always the same.
+func lot(seed uint64, vm model.VMID) float64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(vm))
+	x := h.Sum64() ^ seed*0x9e3779b97f4a7c15
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return float64((x^x>>33)>>11) / (1 << 53)
+}
