@@ -13,11 +13,12 @@ import (
 // Announce broadcasts a RARP frame from mac out of the interface (a PF, or a bridge to
 // reach all its ports), tagged if vlan is not 0, so that switches learn where mac is.
 //
-// The frame leaves the interface as if the host had sent it. A bridge learns from what
-// comes in through its ports only, so this moves none of its own entries, learned or
-// pinned, even when it is flooded through the bridge: the pin (PinFDB) is what decides
-// there, and this is for everyone else. An outside switch sees PF and VF behind the same
-// port; it needs this when mac comes from another port, or was seen nowhere for a while.
+// The frame leaves the interface as if the host had sent it. A bridge learns only from
+// what comes in through its ports, so this moves none of its own entries, even when it is
+// flooded through the bridge: PinFDB decides there, and this is for everyone else. (Sent
+// into a port, as if it came from behind it, it would move even a static entry.) An
+// outside switch sees PF and VF behind the same port; it needs this when mac comes from
+// another port, or was not seen for a while.
 func (h *Host) Announce(ctx context.Context, mac model.MAC, vlan int, via string) error {
 	op := "announce " + mac.String() + " through"
 	l, err := h.Link(ctx, via)

@@ -30,3 +30,11 @@ func gone(err error) bool {
 func permanent(remedy string) error {
 	return fmt.Errorf("%w: %s", model.ErrPermanent, remedy)
 }
+
+// wantUnicast refuses addresses that no guest has.
+func wantUnicast(mac model.MAC) error {
+	if mac.IsZero() || mac[0]&1 != 0 {
+		return permanent("want a unicast address")
+	}
+	return nil
+}

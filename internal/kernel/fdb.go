@@ -91,16 +91,31 @@ func (h *Host) pins(ctx context.Context, bridge int) ([]fdbMsg, error) {
 // PinFDB makes a static bridge entry for mac on port, moving it there from wherever it
 // was in port's bridge. vlan counts only if the bridge filters VLANs; 0 means every
 // VLAN of the port.
+//
+// To the kernel, static means that the entry does not age. A frame with the source
+// address mac still moves it, if it comes in through a port that learns: hence
+// PreparePort for the PF. At the guest's own tap that is welcome: when a guest loses its
+// VF and sends through virtio, the bridge follows by itself, even while nobody is
+// watching. But another guest that forges the address can pull the entry too, and that of
+// a guest on a VF does not come back by itself. Where nothing else keeps guests from
+// forging (libvirt's no-mac-spoofing filter does), Options.StickyPins does.
 func (h *Host) PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
-	op := "pin " + mac.String() + " to"
+	err := wantUnicast(mac)
+	if err == nil {
+		err = h.pin(ctx, mac, vlan, port)
+	}
+	return fail("pin "+mac.String()+" to", port, err)
+}
+
+func (h *Host) pin(ctx context.Context, mac model.MAC, vlan int, port string) error {
 	p, err := h.port(ctx, port)
 	if err != nil {
-		return fail(op, port, err)
+		return err
 	}
-	if err := h.write.Do(ctx, pinRequest(mac, p.entryVLAN(vlan), p.Index)); err != nil {
-		return fail(op, port, err)
+	if err := h.write.Do(ctx, pinRequest(mac, p.entryVLAN(vlan), p.Index, h.sticky)); err != nil {
+		return err
 	}
-	return fail(op, port, h.settlePins(ctx, mac, vlan, p))
+	return h.settlePins(ctx, mac, vlan, p)
 }
 
 // settlePins reads back a pin. Where VLANs are filtered, entries for the same MAC on
@@ -180,9 +195,9 @@ func (h *Host) port(ctx context.Context, name string) (p bridgePort, err error) 
 // and the wire reach the host. Drivers with few filters refuse with unix.ENOMEM or unix.ENOSPC,
 // others with unix.EOPNOTSUPP.
 func (h *Host) AddSelf(ctx context.Context, pf string, mac model.MAC) error {
-	l, err := h.Link(ctx, pf)
+	err := wantUnicast(mac)
 	if err == nil {
-		err = h.write.Do(ctx, selfRequest(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE, mac, l.Index))
+		err = h.changeSelf(ctx, unix.RTM_NEWNEIGH, unix.NLM_F_CREATE, pf, mac)
 	}
 	if errors.Is(err, unix.EEXIST) {
 		return nil
@@ -192,14 +207,23 @@ func (h *Host) AddSelf(ctx context.Context, pf string, mac model.MAC) error {
 
 // DelSelf removes such a filter. That there is none is no error.
 func (h *Host) DelSelf(ctx context.Context, pf string, mac model.MAC) error {
-	l, err := h.Link(ctx, pf)
-	if err == nil {
-		err = h.write.Do(ctx, selfRequest(unix.RTM_DELNEIGH, 0, mac, l.Index))
+	err := h.changeSelf(ctx, unix.RTM_DELNEIGH, 0, pf, mac)
+	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, model.ErrGone) {
+		return nil
 	}
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, model.ErrGone) {
+	// A driver that has no filters says so in many ways.
+	if macs, rerr := h.Selfs(ctx, pf); rerr == nil && !slices.Contains(macs, mac) {
 		return nil
 	}
 	return fail("remove filter for "+mac.String()+" from", pf, err)
+}
+
+func (h *Host) changeSelf(ctx context.Context, typ, flags uint16, pf string, mac model.MAC) error {
+	l, err := h.Link(ctx, pf)
+	if err != nil {
+		return err
+	}
+	return h.write.Do(ctx, selfRequest(typ, flags, mac, l.Index))
 }
 
 // Selfs lists the PF's own unicast filters, sorted.

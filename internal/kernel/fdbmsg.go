@@ -7,6 +7,9 @@ import (
 	"sluice/internal/model"
 )
 
+// neighSticky is NTF_STICKY (linux/neighbour.h).
+const neighSticky = 1 << 6
+
 // fdbMsg is a bridge entry or a filter of an interface, as the kernel tells it.
 type fdbMsg struct {
 	mac    model.MAC
@@ -76,9 +79,13 @@ func fdbDump(bridge, port int) *rtnl.Request {
 }
 
 // pinRequest makes or moves a bridge entry.
-func pinRequest(mac model.MAC, vlan, port int) *rtnl.Request {
+func pinRequest(mac model.MAC, vlan, port int, sticky bool) *rtnl.Request {
 	const flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
-	msg := rtnl.Neigh(unix.AF_BRIDGE, port, unix.NUD_NOARP, unix.NTF_MASTER)
+	to := uint8(unix.NTF_MASTER)
+	if sticky {
+		to |= neighSticky
+	}
+	msg := rtnl.Neigh(unix.AF_BRIDGE, port, unix.NUD_NOARP, to)
 	return withMAC(rtnl.NewRequest(unix.RTM_NEWNEIGH, flags, msg), mac, vlan)
 }
 

@@ -12,6 +12,9 @@ type Options struct {
 	SysFS  string       // default "/sys"
 	ProcFS string       // default "/proc"
 	Logger *slog.Logger // default: discards
+
+	// StickyPins makes bridge entries that no frame can move; see PinFDB.
+	StickyPins bool
 }
 
 // Host is the kernel of this machine, seen from the network namespace of the process.
@@ -24,6 +27,7 @@ type Host struct {
 	proc    tree
 	pci     *locks
 	windows *windows
+	sticky  bool
 	log     *slog.Logger
 }
 
@@ -34,6 +38,7 @@ func New(o Options) (*Host, error) {
 		proc:    newTree(o.ProcFS, "/proc"),
 		pci:     newLocks(),
 		windows: newWindows(),
+		sticky:  o.StickyPins,
 		log:     o.Logger,
 	}
 	if h.log == nil {

@@ -56,8 +56,9 @@ func (l *locks) exclusive(ctx context.Context, name string, fn func() error) err
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer l.release(name)
-		done <- fn()
+		err := fn()
+		l.release(name)
+		done <- err
 	}()
 	select {
 	case err := <-done:

@@ -32,8 +32,8 @@ func (h *Host) SetVF(ctx context.Context, pf string, idx int, s VFSettings) (not
 // SetVFMAC sets the administrative MAC of a VF and reads it back. From then on the
 // NIC steers that MAC to the VF.
 func (h *Host) SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error {
-	if mac.IsZero() || mac[0]&1 != 0 {
-		return fail("set VF MAC to", mac.String(), permanent("want a unicast address"))
+	if err := wantUnicast(mac); err != nil {
+		return fail("set VF MAC to", mac.String(), err)
 	}
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
@@ -55,10 +55,7 @@ func (h *Host) ClearVF(ctx context.Context, pf string, idx int) (note string, er
 	if err != nil {
 		return "", err
 	}
-	macErr := e.clearMAC(ctx)
-	cleared := VFSettings{SpoofCheck: true}
-	note, err = e.apply(ctx, cleared.traits(e.caps, 0))
-	return note, errors.Join(macErr, err)
+	return e.clear(ctx)
 }
 
 // vfIO is what editing VFs needs of the kernel. Tests put drivers with other manners in
@@ -118,12 +115,13 @@ func (e *vfEdit) change(ctx context.Context, c vfChange) error {
 	return fail("set "+c.what+" of", e.subject(), err)
 }
 
-// vfTrait is one thing a VF should be: how to tell, how to make it so, and whether the
+// vfTrait is one thing a VF should be: how to make it so, how to tell, and whether the
 // driver's table entry says that it can.
 type vfTrait struct {
 	change vfChange
 	is     func(vfState) model.Tri
 	able   model.Tri
+	off    bool // asks for less than a driver without the ability gives anyway: no news
 }
 
 // traits lists what VFSettings ask for.
@@ -136,12 +134,19 @@ func (s VFSettings) traits(c model.Caps, minRate uint64) []vfTrait {
 		return model.TriOf(have == model.TriOf(want))
 	}
 	return []vfTrait{
-		{changeVLAN(s.VLAN), func(v vfState) model.Tri { return model.TriOf(v.VLAN == s.VLAN) }, model.Yes},
-		{changeSpoofCheck(s.SpoofCheck), func(v vfState) model.Tri { return same(v.SpoofCheck, s.SpoofCheck) }, model.Unknown},
-		{changeTrust(s.Trust), func(v vfState) model.Tri { return same(v.Trust, s.Trust) }, c.Trust},
-		{changeRates(minRate, s.MaxTxRate), func(v vfState) model.Tri {
-			return model.TriOf(v.MaxTxRate == maxRate && v.MinTxRate == minRate)
-		}, c.MaxTxRate},
+		{
+			change: changeVLAN(s.VLAN), able: model.Yes,
+			is: func(v vfState) model.Tri { return model.TriOf(v.VLAN == s.VLAN) },
+		}, {
+			change: changeSpoofCheck(s.SpoofCheck), able: model.Unknown, off: !s.SpoofCheck,
+			is: func(v vfState) model.Tri { return same(v.SpoofCheck, s.SpoofCheck) },
+		}, {
+			change: changeTrust(s.Trust), able: c.Trust, off: !s.Trust,
+			is: func(v vfState) model.Tri { return same(v.Trust, s.Trust) },
+		}, {
+			change: changeRates(minRate, s.MaxTxRate), able: c.MaxTxRate,
+			is: func(v vfState) model.Tri { return model.TriOf(v.MaxTxRate == maxRate && v.MinTxRate == minRate) },
+		},
 	}
 }
 
@@ -150,16 +155,17 @@ func (e *vfEdit) apply(ctx context.Context, traits []vfTrait) (note string, err 
 	var errs []error
 	var done []vfTrait
 	for _, t := range traits {
-		if t.is(e.before) == model.Yes {
+		was := t.is(e.before)
+		if was == model.Yes {
 			continue
 		}
 		switch err := e.change(ctx, t.change); {
 		case err == nil:
 			done = append(done, t)
-		case unsupported(err, t.able):
-			e.notes = append(e.notes, fmt.Sprintf("driver %s does not support %s of a VF", e.driver, t.change.what))
-		default:
+		case !unsupported(err, t.able):
 			errs = append(errs, err)
+		case was == model.No || !t.off:
+			e.notes = append(e.notes, fmt.Sprintf("driver %s does not support %s of a VF", e.driver, t.change.what))
 		}
 	}
 	errs = append(errs, e.verify(ctx, done))
@@ -188,6 +194,14 @@ func (e *vfEdit) verify(ctx context.Context, traits []vfTrait) error {
 // an ability answer EOPNOTSUPP or, where they have half of it, EINVAL.
 func unsupported(err error, able model.Tri) bool {
 	return errors.Is(err, unix.EOPNOTSUPP) || able != model.Yes && errors.Is(err, unix.EINVAL)
+}
+
+// clear takes everything off, the MAC first: it is what steers frames.
+func (e *vfEdit) clear(ctx context.Context) (note string, err error) {
+	macErr := e.clearMAC(ctx)
+	cleared := VFSettings{SpoofCheck: true}
+	note, err = e.apply(ctx, cleared.traits(e.caps, 0))
+	return note, errors.Join(macErr, err)
 }
 
 // clearMAC takes the last holder's address off the VF.

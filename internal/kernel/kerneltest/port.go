@@ -34,12 +34,13 @@ func NewBridge(t testing.TB, name string) {
 	t.Helper()
 	IP(t, "link add "+name+" type bridge mcast_snooping 0 forward_delay 0")
 	t.Cleanup(func() { IP(t, "link del "+name) })
-	quiet(t, name)
+	Quiet(t, name)
 	IP(t, "link set "+name+" up")
 }
 
-// quiet keeps IPv6 from sending anything of its own.
-func quiet(t testing.TB, name string) {
+// Quiet keeps IPv6 from sending anything of its own out of an interface.
+func Quiet(t testing.TB, name string) {
+	t.Helper()
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
@@ -62,12 +63,31 @@ func NewPort(t testing.TB, name, bridge string) *Port {
 		t.Fatalf("make tap %s: %v", name, err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
-	quiet(t, name)
+	Quiet(t, name)
 	if bridge != "" {
 		IP(t, "link set "+name+" master "+bridge)
 	}
 	IP(t, "link set "+name+" up")
+	if bridge != "" {
+		WaitForwarding(t, name)
+	}
 	return &Port{Name: name, file: f}
+}
+
+// WaitForwarding waits until a bridge port carries frames: the bridge hears of its
+// carrier a little later than the port is set up.
+func WaitForwarding(t testing.TB, name string) {
+	t.Helper()
+	const forwarding = "3"
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		state, err := os.ReadFile("/sys/class/net/" + name + "/brport/state")
+		if err == nil && strings.TrimSpace(string(state)) == forwarding {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("bridge port %s does not forward: state %q, %v", name, state, err)
+		}
+	}
 }
 
 func openTap(name string) (*os.File, error) {

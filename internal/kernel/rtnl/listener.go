@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,13 +14,8 @@ import (
 // Listener is a socket for the kernel's notifications. A Listener is for one reader.
 type Listener struct {
 	file *os.File
-	raw  rawReader
+	raw  syscall.RawConn
 	buf  []byte
-}
-
-// rawReader is the part of syscall.RawConn that is needed.
-type rawReader interface {
-	Read(f func(fd uintptr) (done bool)) error
 }
 
 // ErrLost says that notifications came faster than they were read and some are lost.
@@ -60,6 +56,15 @@ func join(fd int, groups []int) error {
 // Close ends the subscription and a Receive under way.
 func (l *Listener) Close() error { return l.file.Close() }
 
+// SetBuffer sets how many bytes of notifications may wait; the kernel has a minimum.
+func (l *Listener) SetBuffer(n int) error {
+	var err error
+	cerr := l.raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, n)
+	})
+	return errors.Join(cerr, os.NewSyscallError("setsockopt", err))
+}
+
 // Drain throws away what has come in and says whether there was anything, lost
 // notifications included. It does not wait.
 func (l *Listener) Drain() bool {
@@ -77,20 +82,26 @@ func (l *Listener) Drain() bool {
 // Receive waits for the next datagram: use Messages on it, before the next Receive. After
 // ErrLost the subscription goes on. It ends with ctx.
 func (l *Listener) Receive(ctx context.Context) ([]byte, error) {
+	for {
+		b, err := l.await(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			// Woken by the context of an earlier call that ended as that returned.
+		default:
+			return b, err
+		}
+	}
+}
+
+func (l *Listener) await(ctx context.Context) ([]byte, error) {
 	if err := l.file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = l.file.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	// Only after AfterFunc: a ctx that ended before set no deadline that could be undone.
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	b, err := l.receive(func(err error) bool { return !errors.Is(err, unix.EAGAIN) })
-	if err != nil && ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return b, err
+	wake := func() { _ = l.file.SetReadDeadline(time.Unix(1, 0)) }
+	defer context.AfterFunc(ctx, wake)()
+	return l.receive(func(err error) bool { return !errors.Is(err, unix.EAGAIN) })
 }
 
 // receive reads one datagram; done says after which errors not to wait.

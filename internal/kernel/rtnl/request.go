@@ -58,6 +58,9 @@ func (r *Request) Nest(t uint16, fill func(*Request)) *Request {
 // Data returns the fixed header and the attributes, as Message.Data has them.
 func (r *Request) Data() []byte { return r.buf[unix.NLMSG_HDRLEN:] }
 
+// Seal returns the whole message, as a notification has it.
+func (r *Request) Seal() []byte { return r.seal(0, 0) }
+
 func (r *Request) pad() {
 	for len(r.buf) < align(len(r.buf)) {
 		r.buf = append(r.buf, 0)

@@ -1,0 +1,73 @@
+package kernel
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"go.uber.org/goleak"
+
+	"sluice/internal/kernel/kerneltest"
+	"sluice/internal/model"
+)
+
+func TestMain(m *testing.M) { kerneltest.Main(m) }
+
+// newHost opens the kernel of the test's network namespace.
+func newHost(t testing.TB) *Host {
+	t.Helper()
+	h, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error("close:", err)
+		}
+	})
+	return h
+}
+
+// noLeaks fails the test if it leaves goroutines behind.
+func noLeaks(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+}
+
+// soon is a context for what should take no time; only failing tests wait that long.
+func soon(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mac(s string) model.MAC {
+	m, err := model.ParseMAC(s)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+var (
+	guest  = mac("52:54:00:00:00:01")
+	other  = mac("52:54:00:00:00:02")
+	stray  = mac("52:54:00:00:00:99") // at no port
+	bcast  = mac("ff:ff:ff:ff:ff:ff")
+	zeroes = model.MAC{}
+)
+
+func setVLANFiltering(bridge string) error {
+	br, err := netlink.LinkByName(bridge)
+	if err != nil {
+		return err
+	}
+	return netlink.BridgeSetVlanFiltering(br, true)
+}
