@@ -34,7 +34,7 @@ func Sample(w *workload.Workload, step, length time.Duration) *Rates {
 	return r
 }
 
-// Median is the (lower) median of the rates that are not zero, in packets/s.
+// Median is the median of the rates that are not zero, in packets/s.
 func (r *Rates) Median() float64 {
 	var all []float64
 	for _, row := range r.PPS {
@@ -48,7 +48,7 @@ func (r *Rates) Median() float64 {
 		return 0
 	}
 	slices.Sort(all)
-	return all[(len(all)-1)/2]
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
 // Length is how long the rates last.

@@ -1,0 +1,108 @@
+package placement
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// rentBuy is the published baseline for adaptive: plain rent-or-buy. A VM's score is
+// the exponential mean of its packet rate. The price of a VF is half way between the
+// last score that gets one and the first that does not. Outsiders add up by how much
+// they exceed the price, holders by how much they fall short; two that lost together
+// what a swap costs, swap. It weighs nothing else: no priorities, no costs measured here.
+type rentBuy struct {
+	last   time.Time
+	tokens float64
+	mem    memory[rentMem]
+	order  ranking
+	sorted []float64
+	rates  []float64
+}
+
+type rentMem struct {
+	rate   float64 // mean, packets/s times weight
+	regret float64 // packets
+	seen   bool
+}
+
+// The published parameters of rent-or-buy.
+const (
+	rentTau    = 10.0  // seconds
+	rentMargin = 1.05  // an outsider must be better by this factor
+	rentSwap   = 0.696 // seconds of the receiver's benefit that a swap loses
+	rentRisk   = 30.0  // seconds of the median rate that a plug risks
+	rentFill   = 0.5   // plugs/s
+	rentBurst  = 4.0   // plugs
+)
+
+func newRentBuy(model.Rules) Policy { return &rentBuy{tokens: rentBurst} }
+
+// Select implements Policy.
+func (p *rentBuy) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
+	mem := p.mem.sync(cands, func(*rentMem) {})
+	dt := 1.0
+	if !p.last.IsZero() {
+		dt = max(0, now.Sub(p.last).Seconds())
+	}
+	p.last = now
+	p.tokens = min(rentBurst, p.tokens+rentFill*dt)
+	keep := math.Exp(-dt / rentTau)
+	p.order, p.rates = p.order[:0], p.rates[:0]
+	for i, m := range mem {
+		p.rates = append(p.rates, cands[i].PPS)
+		x := cands[i].PPS * cands[i].Weight
+		switch {
+		case !cands[i].Known:
+		case !m.seen:
+			m.rate, m.seen = x, true
+		default:
+			m.rate += (x - m.rate) * (1 - keep)
+		}
+		p.order = append(p.order, ranked{i: i, key: m.rate, front: cands[i].Holds, holds: cands[i].Holds})
+	}
+	price := p.price(mem, slots)
+	for i, m := range mem {
+		gap := (cands[i].PPS*cands[i].Weight - price) * dt
+		if cands[i].Holds {
+			gap = -gap
+		}
+		if cands[i].Known {
+			m.regret = max(0, m.regret+gap)
+		}
+	}
+	p.order.sort(cands)
+	slices.Sort(p.rates)
+	slices.Reverse(p.rates)
+	p.swap(mem, slots)
+	p.order.verdicts(cands, slots, "rentbuy", model.CodeRank, model.CodeOutranked, out)
+	for i, m := range mem {
+		out[i].Price, out[i].Regret = price, m.regret
+	}
+}
+
+// price is the mean of the N-th and N+1-th largest score.
+func (p *rentBuy) price(mem []*rentMem, slots int) float64 {
+	p.sorted = p.sorted[:0]
+	for _, m := range mem {
+		p.sorted = append(p.sorted, m.rate)
+	}
+	return between(p.sorted, slots)
+}
+
+// swap trades the worst holder for the best outsider while it pays. The order has
+// holders in front and each part by score.
+func (p *rentBuy) swap(mem []*rentMem, slots int) {
+	risk := rentRisk * median(p.rates)
+	for in, a := slots-1, slots; in >= 0 && a < len(p.order) && p.tokens >= 1; in, a = in-1, a+1 {
+		b, o := mem[p.order[in].i], mem[p.order[a].i]
+		if !(o.rate > rentMargin*b.rate && b.regret+o.regret >= rentSwap*o.rate+risk) {
+			return
+		}
+		b.regret, o.regret = 0, 0
+		p.order[in], p.order[a] = p.order[a], p.order[in]
+		p.tokens--
+	}
+}
