@@ -113,8 +113,10 @@ func reasonChanges(name string, r model.Reason) []string {
 
 func otherChanges(name string, r model.Reason) []string {
 	switch r.Code {
-	case model.CodeVeto, model.CodeBlind:
-		return []string{"what stands in the way being mended: " + orElse(r.Detail, "`sluice doctor` says what")}
+	case model.CodeVeto:
+		return []string{"mending what forbids moving it: `sluice doctor` has the remedy"}
+	case model.CodeBlind:
+		return []string{"its load becoming known: `sluice doctor` has the remedy"}
 	case model.CodeForeign:
 		return []string{"whoever attached its VF detaching it: Sluice leaves it alone"}
 	case model.CodeNoVF:

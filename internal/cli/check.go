@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "config", Short: "work with sluice.yaml",
+		Long:    "Its command check tells whether the daemon would accept a configuration.",
+		Example: "sluice config check /etc/sluice/sluice.yaml",
+		Args:    cobra.ArbitraryArgs, RunE: subcommandWanted,
+	}
+	c.AddCommand(a.configCheckCommand())
+	return c
+}
+
+// checked is what `config check -o json` prints.
+type checked struct {
+	OK       bool            `json:"ok"`
+	Files    []string        `json:"files,omitempty"`
+	PFs      int             `json:"pfs"`
+	Rules    int             `json:"rules"`
+	Errors   []*config.Error `json:"errors,omitempty"`
+	Warnings []string        `json:"warnings,omitempty"`
+}
+
+func (a *app) configCheckCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "check [FILE]", Short: "tell whether a configuration is right, and what is wrong in which line",
+		Long: `Reads FILE (` + DefaultConfig + ` when none is given) and conf.d/*.yaml beside it as the
+daemon would, and prints every mistake with its line and remedy. Whether the PFs exist is
+checked by the daemon and by sluice doctor.`,
+		Example: "sluice config check\nsluice config check ./sluice.yaml -o json",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	o := outputFlag(c)
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage(c, fmt.Errorf("one file at a time; fragments in conf.d beside it are read along"))
+		}
+		return nil
+	}
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		path := DefaultConfig
+		if len(args) == 1 {
+			path = args[0]
+		}
+		cfg, err := config.Load(path, a.deps.Known)
+		r := checked{OK: err == nil, Errors: config.Errors(err)}
+		if err == nil {
+			r.Files, r.PFs, r.Rules, r.Warnings = cfg.Files(), len(cfg.PFs), len(cfg.VMs), cfg.Warnings()
+		}
+		if e := show(a.std.Out, o, r, printChecked); e != nil {
+			return e
+		}
+		if err != nil {
+			return errPrinted
+		}
+		return nil
+	}
+	return c
+}
+
+func printChecked(w io.Writer, r checked) {
+	for _, e := range r.Errors {
+		_, _ = fmt.Fprintln(w, e)
+	}
+	for _, s := range r.Warnings {
+		_, _ = fmt.Fprintf(w, "%s (warning)\n", s)
+	}
+	if r.OK {
+		_, _ = fmt.Fprintf(w, "ok: %s, %s, %s\n", plural(len(r.Files), "file"), plural(r.PFs, "PF"), plural(r.Rules, "rule"))
+		return
+	}
+	_, _ = fmt.Fprintf(w, "%s; the daemon would not take this\n", plural(len(r.Errors), "error"))
+}
+
+// version is what `sluice version -o json` prints.
+type version struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "version", Short: "print the version", Long: "Prints the version of this program, and with what it was built.",
+		Example: "sluice version -o json", Args: noArgs,
+	}
+	o := outputFlag(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		v := version{Version: a.deps.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+		return show(a.std.Out, o, v, func(w io.Writer, v version) {
+			_, _ = fmt.Fprintf(w, "sluice %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+		})
+	}
+	return c
+}
+
+// buildVersion is the module's version, or the commit it was built from.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	rev, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			rev = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+changes"
+		}
+	}
+	switch {
+	case info.Main.Version != "" && info.Main.Version != "(devel)":
+		return info.Main.Version
+	case rev != "":
+		return "devel-" + rev + dirty
+	}
+	return "devel"
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/model"
+	"sluice/internal/web"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "explain VM", Short: "why a VM has a VF, or not",
+		Long: `Says in one sentence why the VM holds a VF or does not, and then what is behind that:
+the load of its paths, who counted it and whether that can be trusted, what forbids
+moving it, the last move and its error, and what would change the verdict.`,
+		Example: "sluice explain web-1\nsluice explain 6ba7b810-9dad-11d1-80b4-00c04fd430c8 -o json",
+		Args:    oneVM, ValidArgsFunction: a.completeVM,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		e, err := a.client().Explain(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, e, printExplanation)
+	}
+	return c
+}
+
+func printExplanation(w io.Writer, e web.Explanation) {
+	_, _ = fmt.Fprintf(w, "%s.\n", printable(e.Sentence))
+	put := func(name, text string) { _, _ = fmt.Fprintf(w, "  %-13s %s\n", name, printable(text)) }
+	put("state", string(e.VM.State)+", "+string(e.VM.ID))
+	if e.VM.Class != "" {
+		put("class", e.VM.Class)
+	}
+	for _, p := range e.Paths {
+		put("NIC", nicText(p))
+		put("  virtio", trafficText(p.Virtio))
+		if p.VF != "" {
+			put("  VF "+p.VF, trafficText(p.VFPath))
+		}
+	}
+	if e.Veto != "" {
+		put("veto", e.Veto)
+	}
+	if e.UnderWay != nil {
+		put("under way", underWay(e.UnderWay))
+	}
+	if e.LastMove != nil {
+		put("last move", moveLine(*e.LastMove))
+	}
+	for i, c := range e.Changes {
+		put(map[bool]string{true: "would change"}[i == 0], c)
+	}
+}
+
+func nicText(p web.Path) string {
+	fallback := "no failover"
+	if p.Failover != model.FailoverNone {
+		fallback = "failover by " + string(p.Failover)
+	}
+	return fmt.Sprintf("%s, %s, tap %s in %s, %s", p.NIC, p.MAC, orDash(p.Tap), orDash(p.Network), fallback)
+}
+
+// trafficText is a path's load with its source.
+func trafficText(t model.Traffic) string {
+	note := ""
+	if t.Note != "" {
+		note = ": " + t.Note
+	}
+	if !t.Known {
+		return "load not known" + note
+	}
+	trust := "trusted"
+	if !t.Trusted {
+		trust = "not checked by the host"
+	}
+	return fmt.Sprintf("receives %s packets/s (%s/s), sends %s packets/s (%s/s); counted by %s, %s%s",
+		si(t.RxPPS), bits(t.RxBytes), si(t.TxPPS), bits(t.TxBytes), orDash(string(t.Source)), trust, note)
+}
+
+func underWay(m *web.MoveReport) string {
+	s := fmt.Sprintf("%s %s since %s", m.Kind, m.VF, clock(m.Started))
+	if len(m.Steps) > m.Step {
+		s += fmt.Sprintf(", step %d of %d, try %d: %s", m.Step+1, len(m.Steps), max(1, m.Try), m.Steps[m.Step])
+	}
+	return s
+}

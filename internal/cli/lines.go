@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+	"sluice/internal/web"
+)
+
+// summaryEvery is the time, in the Views' own clock, between two summary lines.
+const summaryEvery = 10 * time.Second
+
+// liveLines turns Views into lines: one for every change of a verdict, one for every
+// move that ends, and a summary now and then.
+type liveLines struct {
+	hold    map[model.VMID]bool // the last verdicts
+	done    map[moveKey]bool    // finished moves already told, of those the last View had
+	summary time.Time           // of the last summary
+}
+
+// moveKey tells moves apart.
+type moveKey struct {
+	vm      model.VMID
+	vf      model.VFID
+	kind    model.MoveKind
+	started time.Time
+}
+
+// next returns the lines that v adds to what was shown before.
+func (l *liveLines) next(v *model.View) []string {
+	if v == nil || v.Snapshot == nil {
+		return nil
+	}
+	lines := l.verdicts(v)
+	lines = append(lines, l.moves(v)...)
+	if now := v.Snapshot.Time; l.summary.IsZero() || now.Sub(l.summary) >= summaryEvery {
+		l.summary = now
+		lines = append(lines, summaryLine(v))
+	}
+	return lines
+}
+
+// verdicts tells whose verdict has changed. VMs that stay on virtio from the start are
+// no news.
+func (l *liveLines) verdicts(v *model.View) []string {
+	var lines []string
+	if v.Target == nil {
+		return nil
+	}
+	now := make(map[model.VMID]bool, len(v.Target.Reasons))
+	for _, r := range v.Target.Reasons {
+		now[r.VM] = r.Hold
+		if r.Hold == l.hold[r.VM] {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s decide %s %s", clock(v.Snapshot.Time), printable(name(v, r.VM)), r))
+	}
+	l.hold = now
+	return lines
+}
+
+func name(v *model.View, id model.VMID) string {
+	if vm := v.Snapshot.FindVM(id); vm != nil {
+		return vm.Name
+	}
+	return string(id)
+}
+
+// moves tells which moves have ended, oldest first.
+func (l *liveLines) moves(v *model.View) []string {
+	var lines []string
+	now := make(map[moveKey]bool, len(v.Recent))
+	for i := range slices.Backward(v.Recent) {
+		m := &v.Recent[i]
+		key := moveKey{m.Move.VM, m.Move.VF, m.Move.Kind, m.Started}
+		now[key] = true
+		if !l.done[key] {
+			lines = append(lines, finished(m))
+		}
+	}
+	l.done = now
+	return lines
+}
+
+// finished is one line about a move that ended.
+func finished(m *model.MoveStatus) string {
+	s := fmt.Sprintf("%s %-6s %s %s", clock(m.Ended), m.Move.Kind, orDash(printable(m.Move.VMName)), m.Move.VF)
+	if m.Error != "" {
+		return s + " failed: " + printable(m.Error)
+	}
+	return s + " done in " + seconds(m.Ended.Sub(m.Started).Seconds())
+}
+
+func summaryLine(v *model.View) string {
+	s := web.Summary(v, "", 0)
+	return fmt.Sprintf("%s status %d of %d VFs held, %d VMs, %s packets/s (%s by VMs with a VF), %d plugs, %d unplugs, %d failed, %d under way",
+		clock(v.Snapshot.Time), s.VFs.Held, s.VFs.Total, s.VMs.Total, si(s.Load.PPS), percent(s.Load.VFShare),
+		s.Moves.Plugs, s.Moves.Unplugs, s.Moves.Failed, s.Moves.Active)
+}

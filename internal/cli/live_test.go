@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/model"
+	"sluice/internal/web/webtest"
+)
+
+func TestSI(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 0.4: "0", 0.6: "1", 1: "1", 12.34: "12.3", 999: "999", 999.4: "999", 999.6: "1k", 1234: "1.23k",
+		1e6: "1M", 1234567: "1.23M", 9.99e8: "999M", 1e9: "1G", 2.5e12: "2.5T",
+	} {
+		if got := si(x); got != want {
+			t.Errorf("si(%v) = %q, want %q", x, got, want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for s, want := range map[float64]string{0: "0s", 0.056: "56ms", 0.64: "640ms", 2.504: "2.5s", 75.4: "1m15s"} {
+		if got := seconds(s); got != want {
+			t.Errorf("seconds(%v) = %q, want %q", s, got, want)
+		}
+	}
+}
+
+// A VM's name must not play with the terminal.
+func TestNamesAreMadePrintable(t *testing.T) {
+	v := webtest.View()
+	v.Snapshot.VMs[6].Name = "a\x1b[2Jb\nc"
+	for _, text := range frame(v, 200, 40) {
+		if strings.Contains(text, "[2J") && !strings.Contains(text, "a?[2Jb?c") || strings.Contains(text, "\n") {
+			t.Errorf("have %q", text)
+		}
+	}
+	var b bytes.Buffer
+	table(&b, "A B", [][]string{{"x\x1by", "\t"}})
+	if strings.ContainsAny(b.String(), "\x1b\t") {
+		t.Errorf("have %q", &b)
+	}
+}
+
+// unstyled takes colours out, so that a golden frame can be read.
+func unstyled(lines []string) string {
+	s := strings.Join(lines, "\n") + "\n"
+	for _, look := range []string{bold, dim, green, red, plain} {
+		s = strings.ReplaceAll(s, look, "")
+	}
+	return s
+}
+
+func TestFrame(t *testing.T) {
+	want, err := os.ReadFile("testdata/frame.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := unstyled(frame(webtest.View(), 120, 26))
+	if os.Getenv("SLUICE_TEST_UPDATE") == "1" {
+		if err := os.WriteFile("testdata/frame.txt", []byte(have), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(want), have); diff != "" {
+		t.Errorf("SLUICE_TEST_UPDATE=1 rewrites it:\n%s", diff)
+	}
+}
+
+func TestFrameFitsTheTerminal(t *testing.T) {
+	for _, columns := range []int{1, 20, 80, 300} {
+		for _, rows := range []int{1, 5, 24, 100} {
+			lines := frame(webtest.View(), columns, rows)
+			if len(lines) > max(1, rows-1) {
+				t.Errorf("%d lines in %d rows", len(lines), rows)
+			}
+			for _, text := range strings.Split(strings.TrimSpace(unstyled(lines)), "\n") {
+				if utf8.RuneCountInString(text) > columns {
+					t.Errorf("%q is wider than %d columns", text, columns)
+				}
+			}
+		}
+	}
+	if got := frame(nil, 80, 24); len(got) != 1 {
+		t.Errorf("have %q", got)
+	}
+}
+
+func TestLivePlainTellsEachThingOnce(t *testing.T) {
+	first := webtest.View()
+	second := *first
+	snap := *first.Snapshot
+	snap.Time = snap.Time.Add(3 * time.Second)
+	second.Snapshot = &snap
+	target := *first.Target
+	target.Reasons = append([]model.Reason(nil), target.Reasons...)
+	target.Reasons[6] = model.Reason{VM: webtest.ID(7), Code: model.CodeOutranked, Policy: "activity", Rank: 3, Slots: 2, Score: 10}
+	second.Target = &target
+	done := model.MoveStatus{Move: first.Active[0].Move, Started: first.Active[0].Started, Ended: snap.Time}
+	second.Active, second.Recent = nil, append([]model.MoveStatus{done}, first.Recent...)
+	third := second
+	snap3 := snap
+	snap3.Time = snap.Time.Add(8 * time.Second)
+	third.Snapshot = &snap3
+
+	views := make(chan *model.View, 3)
+	views <- first
+	views <- &second
+	views <- &third
+	close(views)
+	var b bytes.Buffer
+	Live(&b, false, views)
+	want := `12:00:00 decide db holds a VF: pinned
+12:00:00 decide router holds a VF: its VF was attached by somebody else
+12:00:00 decide web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 5e+05, price 1.1e+05, runner-up web-10
+12:00:00 decide web-10 holds a VF: activity ranks it 2 of the 2 that get one, score 1.6e+05
+11:59:00 plug   burst pf0/2 failed: attach burst pf0/2: no free PCIe root port
+11:59:52 unplug batch-1 pf0/2 done in 1s
+12:00:00 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 1 under way
+12:00:03 decide web-2 stays on virtio: activity ranks it 3 and there are 2 VFs, score 10
+12:00:03 plug   web-10 pf0/2 done in 5s
+12:00:11 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 0 under way
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// On a terminal the last View is always drawn, and the cursor comes back.
+func TestLiveScreen(t *testing.T) {
+	first, last := webtest.View(), webtest.View()
+	last.Rules.Policy = "the-last-one"
+	views := make(chan *model.View, 3)
+	views <- first
+	views <- first
+	views <- last
+	close(views)
+	var b bytes.Buffer
+	Live(&b, true, views)
+	if !strings.Contains(b.String(), "the-last-one") || !strings.HasSuffix(b.String(), showCursor) {
+		t.Errorf("have %q", b.String())
+	}
+	if strings.Count(b.String(), home) != 2 {
+		t.Errorf("want the first and the last drawn, have %d frames", strings.Count(b.String(), home))
+	}
+}
+
+func TestNoTerminal(t *testing.T) {
+	var b bytes.Buffer
+	if IsTerminal(&b) {
+		t.Error("a buffer is a terminal")
+	}
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if IsTerminal(f) {
+		t.Error("/dev/null is a terminal")
+	}
+}
+
+func BenchmarkFrame(b *testing.B) {
+	v := webtest.View()
+	for b.Loop() {
+		frame(v, 120, 40)
+	}
+}

@@ -1,0 +1,150 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"sluice/internal/cli"
+	"sluice/internal/config"
+	"sluice/internal/model"
+	"sluice/internal/web"
+	"sluice/internal/web/webtest"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"sluice": func() {
+		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, fakeDeps()))
+	}})
+}
+
+// fakeDeps stand in for what the wiring passes in.
+func fakeDeps() cli.Deps {
+	return cli.Deps{
+		Version: "1.2.3",
+		Run: func(_ context.Context, o cli.RunOptions) error {
+			if o.Config == "broken.yaml" {
+				return errors.New("broken.yaml:1:1: unknown key")
+			}
+			_, err := fmt.Printf("run %+v\n", o)
+			return err
+		},
+		Demo: func(_ context.Context, o cli.DemoOptions) error {
+			v := webtest.View()
+			o.Show(v)
+			later := *v
+			snap := *v.Snapshot
+			snap.Time = snap.Time.Add(o.For)
+			later.Snapshot = &snap
+			o.Show(&later)
+			return nil
+		},
+		Offline: func(_ context.Context, path string) (*model.View, error) {
+			if path != cli.DefaultConfig {
+				return nil, errors.New(path + ": no such file")
+			}
+			return webtest.View(), nil
+		},
+		Known: config.Known{Policies: map[string][]string{"activity": nil, "fair": nil}},
+	}
+}
+
+// The command line from end to end: real process, real socket, made-up daemon.
+func TestScripts(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
+		t.Skip("SLUICE_TEST_NO_ROOT=1: commands that change things need root")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"daemon":   startDaemon,
+			"commands": showCommands,
+			"exit":     wantExit,
+		},
+		Deadline: time.Now().Add(2 * time.Minute),
+	})
+}
+
+// startDaemon is `daemon [observe|empty|healthy|refuse|drains]`: a daemon on s.sock until the script ends.
+func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
+	v := webtest.View()
+	b := webtest.NewBackend(v)
+	switch strings.Join(args, "") {
+	case "observe":
+		v.Mode = model.ModeObserve
+	case "empty":
+		b = webtest.NewBackend(nil)
+	case "healthy":
+		v.Findings, v.Snapshot.Problems = nil, nil
+	case "refuse":
+		b.Fail(&web.Refusal{Text: "legacy has no failover", Remedy: "add <teaming> to its interface"})
+	case "drained":
+		b = webtest.NewBackend(drained())
+	}
+	s, err := web.New(web.Options{
+		Backend: b, Version: "1.2.3", Socket: filepath.Join(ts.Getenv("WORK"), "s.sock"),
+		Now: func() time.Time { return webtest.Now }, Stale: time.Minute,
+	})
+	ts.Check(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	ts.Defer(func() {
+		cancel()
+		if err := <-done; err != nil {
+			ts.Logf("daemon: %v", err)
+		}
+	})
+	backends[ts.Getenv("WORK")] = b
+}
+
+// backends finds the daemon of a script by its directory; scripts run one after the other.
+var backends = map[string]*webtest.Backend{}
+
+func drained() *model.View {
+	v := webtest.View()
+	v.Active, v.Rules.Drain = nil, true
+	for i := range v.Snapshot.PFs[0].VFs {
+		v.Snapshot.PFs[0].VFs[i].Owner = model.OwnerFree
+	}
+	return v
+}
+
+// showCommands prints what the daemon was asked, without who asked: the pid differs.
+func showCommands(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, c := range backends[ts.Getenv("WORK")].Got() {
+		c.By = ""
+		data, err := json.Marshal(c)
+		ts.Check(err)
+		_, err = fmt.Fprintln(ts.Stdout(), string(data))
+		ts.Check(err)
+	}
+}
+
+// wantExit is `exit CODE COMMAND...`: the command must end with that code.
+func wantExit(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	have := 0
+	var exit interface{ ExitCode() int }
+	switch {
+	case errors.As(err, &exit):
+		have = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if fmt.Sprint(have) != args[0] {
+		ts.Fatalf("exit code %d, want %s", have, args[0])
+	}
+}

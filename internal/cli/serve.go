@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/model"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	o := RunOptions{}
+	var mode string
+	c := &cobra.Command{
+		Use: "run", Short: "the daemon (root)",
+		Long: `Watches the VMs of this host, decides at every sample who should hold a VF, and moves
+VFs where sluice.yaml says mode: enforce. Logs to standard error and tells systemd
+when it is ready. SIGHUP reads the configuration again; SIGTERM finishes the steps under
+way and leaves every VF where it is: the next start carries on.`,
+		Example: "sluice run\nsluice run --config ./sluice.yaml --mode observe",
+		Args:    noArgs,
+	}
+	c.Flags().StringVar(&o.Config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read along")
+	c.Flags().StringVar(&mode, "mode", "", "`mode` in place of that in the configuration: observe or enforce")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		o.Mode, o.Version = model.Mode(mode), a.deps.Version
+		if c.Flags().Changed("socket") {
+			o.Socket = a.socket
+		}
+		if mode != "" && o.Mode != model.ModeObserve && o.Mode != model.ModeEnforce {
+			return usage(c, fmt.Errorf("--mode is observe or enforce, not %q", mode))
+		}
+		if a.deps.Run == nil {
+			return errNotWired
+		}
+		return a.deps.Run(c.Context(), o)
+	}
+	return c
+}
+
+func (a *app) demoCommand() *cobra.Command {
+	o := DemoOptions{}
+	c := &cobra.Command{
+		Use: "demo", Short: "the daemon at work on a simulated host",
+		Long: `Runs the same daemon over a simulated host whose VMs change their loads, faster than
+real time, and shows what it decides and does: as a live view on a terminal, as lines
+otherwise. Needs no root and touches nothing. With --socket, the other commands can ask
+it as they ask a real one.`,
+		Example: `sluice demo
+sluice demo --vms 200 --vfs 32 --policy fair --speed 300
+sluice demo --plain --for 30m
+sluice demo --socket /tmp/s.sock & sluice --socket /tmp/s.sock explain VM`,
+		Args: noArgs,
+	}
+	c.Flags().IntVar(&o.VMs, "vms", 100, "`number` of VMs")
+	c.Flags().IntVar(&o.VFs, "vfs", 63, "`number` of VFs")
+	c.Flags().StringVar(&o.Policy, "policy", "activity", "placement policy, by `name`")
+	c.Flags().DurationVar(&o.Interval, "interval", 300*time.Second, "virtual `time` between two rounds of the policy")
+	c.Flags().Float64Var(&o.Speed, "speed", 60, "virtual seconds a second, as a `factor`")
+	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted")
+	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that fixes all that is random")
+	c.Flags().StringVar(&o.Socket, "socket", "", "also serve the API at this unix `path`")
+	plain := c.Flags().Bool("plain", false, "print lines, also on a terminal")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		o.Version = a.deps.Version
+		if err := sensible(o); err != nil {
+			return usage(c, err)
+		}
+		return a.demo(c.Context(), o, !*plain && IsTerminal(a.std.Out))
+	}
+	return c
+}
+
+// sensible refuses options no demo can run with.
+func sensible(o DemoOptions) error {
+	const most = 10000
+	switch {
+	case o.VMs < 1 || o.VMs > most:
+		return fmt.Errorf("--vms must be from 1 to %d", most)
+	case o.VFs < 0 || o.VFs > most:
+		return fmt.Errorf("--vfs must be from 0 to %d", most)
+	case o.Interval < time.Second:
+		return errors.New("--interval must be at least 1s")
+	case !(o.Speed > 0):
+		return errors.New("--speed must be above 0")
+	case o.For < 0:
+		return errors.New("--for must not be negative")
+	}
+	return nil
+}
+
+// demo runs the demo and draws what it shows. An interrupt is its normal end.
+func (a *app) demo(ctx context.Context, o DemoOptions, terminal bool) error {
+	if a.deps.Demo == nil {
+		return errNotWired
+	}
+	views, drawn := make(chan *model.View), make(chan struct{})
+	o.Show = func(v *model.View) {
+		select {
+		case views <- v:
+		case <-ctx.Done():
+		}
+	}
+	go func() {
+		defer close(drawn)
+		Live(a.std.Out, terminal, views)
+	}()
+	err := a.deps.Demo(ctx, o)
+	close(views)
+	<-drawn
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
