@@ -16,7 +16,8 @@ import (
 // backend answers the API: questions from the last View, commands inside the loop.
 type backend struct {
 	view   atomic.Pointer[model.View]
-	runner *loop.Runner
+	core   *loop.Core
+	call   func(ctx context.Context, f func(now time.Time)) error // runs f where the Core may be used
 	wishes *wishes
 	rules  func() model.Rules // what the config says
 	reload func() error       // nil: nothing to reload
@@ -24,9 +25,9 @@ type backend struct {
 	config string
 }
 
-func newBackend(r *loop.Runner, w *wishes, rules func() model.Rules, log *slog.Logger) *backend {
-	b := &backend{runner: r, wishes: w, rules: rules, log: log}
-	first := r.Core.View()
+func newBackend(core *loop.Core, call func(context.Context, func(time.Time)) error, w *wishes, rules func() model.Rules, log *slog.Logger) *backend {
+	b := &backend{core: core, call: call, wishes: w, rules: rules, log: log}
+	first := core.View()
 	first.Snapshot, first.Target = &model.Snapshot{}, &model.Target{}
 	b.view.Store(first)
 	return b
@@ -60,7 +61,7 @@ func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
 		}
 		return web.Result{Text: "configuration reloaded"}, nil
 	case web.VerbRepair:
-		err := b.runner.Call(ctx, func(time.Time) { b.runner.Core.Repair() })
+		err := b.call(ctx, func(time.Time) { b.core.Repair() })
 		return b.after(web.Result{Text: "mending what is Sluice's to mend at the next tick"}), err
 	}
 	text, change := wish(c)
@@ -84,9 +85,9 @@ func (b *backend) wish(ctx context.Context, c web.Command, change func(*saved)) 
 		return &web.Refusal{Text: err.Error(), Remedy: "check the permissions of state_dir"}
 	}
 	var failed error
-	err := b.runner.Call(ctx, func(time.Time) {
-		b.runner.Core.Forgive(c.VM)
-		failed = b.runner.Core.SetRules(b.wishes.over(b.rules()))
+	err := b.call(ctx, func(time.Time) {
+		b.core.Forgive(c.VM)
+		failed = b.core.SetRules(b.wishes.over(b.rules()))
 	})
 	if err != nil {
 		return err

@@ -8,54 +8,92 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sluice/internal/cli"
 	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/sim"
 	"sluice/internal/web"
 )
 
-// DemoOptions say how `sluice demo` runs.
-type DemoOptions struct {
-	Policy   string
-	Interval time.Duration // between rounds, in virtual time
-	Speed    float64       // virtual seconds per second
-	For      time.Duration // virtual time to run; 0: until ctx ends
-	Views    chan<- *model.View
-}
-
 // demoFrame is how often the demo catches up with its clock.
 const demoFrame = 50 * time.Millisecond
 
-// Demo runs the daemon's loop over a simulated host, faster than real time.
-func Demo(ctx context.Context, o DemoOptions) error {
-	world := sim.DemoWorld(time.Now().Truncate(time.Second))
+// demo is the daemon's loop over a simulated host, faster than real time.
+type demo struct {
+	o      cli.DemoOptions
+	engine *sim.Engine
+	calls  chan func(time.Time)
+	back   *backend
+}
+
+// Demo runs the loop until ctx ends or the virtual time is over.
+func Demo(ctx context.Context, o cli.DemoOptions) error {
+	world := sim.DemoWorld(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed)
 	opts := loop.DefaultOptions
 	opts.Mode = model.ModeEnforce
 	opts.Parallel = 8
-	core, err := loop.NewCore(model.Rules{Policy: o.Policy, Interval: o.Interval}, opts, &sim.Journal{}, nil)
+	rules := model.Rules{Policy: o.Policy, Interval: o.Interval}
+	core, err := loop.NewCore(rules, opts, &sim.Journal{}, nil)
 	if err != nil {
 		return err
 	}
-	begin := world.Now
-	e := &sim.Engine{World: world, Core: core, Sample: time.Second}
-	e.OnTick = func(time.Time) {
-		v := core.View()
-		v.Snapshot, v.Config = sim.Copy(v.Snapshot), "simulated host: 100 VMs, 63 VFs"
-		select {
-		case o.Views <- v:
-		default: // a slow terminal sees fewer pictures, not later ones
+	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Sample: time.Second}, calls: make(chan func(time.Time))}
+	d.back = newBackend(core, d.call, &wishes{}, func() model.Rules { return rules }, slog.New(slog.DiscardHandler))
+	d.back.config = "a simulated host"
+	d.engine.OnTick = func(time.Time) { d.show() }
+	d.engine.Start()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	if o.Socket != "" {
+		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: func() time.Time { return d.back.View().Snapshot.Time }})
+		if err != nil {
+			return err
 		}
+		g.Go(func() error { return server.Run(ctx) })
 	}
-	e.Start()
+	g.Go(func() error {
+		defer cancel()
+		return d.run(ctx)
+	})
+	return g.Wait()
+}
+
+// call runs f between two frames.
+func (d *demo) call(ctx context.Context, f func(time.Time)) error {
+	done := make(chan struct{})
+	select {
+	case d.calls <- func(now time.Time) { f(now); close(done) }:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-done
+	return nil
+}
+
+func (d *demo) show() {
+	v := d.engine.Core.View()
+	v.Snapshot = sim.Copy(v.Snapshot)
+	d.back.publish(v)
+	if d.o.Show != nil {
+		d.o.Show(v)
+	}
+}
+
+func (d *demo) run(ctx context.Context) error {
+	world := d.engine.World
+	begin := world.Now
 	tick := time.NewTicker(demoFrame)
 	defer tick.Stop()
-	for o.For == 0 || world.Now.Sub(begin) < o.For {
-		if err := e.Run(ctx, world.Now.Add(time.Duration(float64(demoFrame)*o.Speed))); err != nil {
+	for d.o.For == 0 || world.Now.Sub(begin) < d.o.For {
+		if err := d.engine.Run(ctx, world.Now.Add(time.Duration(float64(demoFrame)*d.o.Speed))); err != nil {
 			return ignoreEnd(err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case f := <-d.calls:
+			f(world.Now)
 		case <-tick.C:
 		}
 	}
@@ -67,15 +105,4 @@ func ignoreEnd(err error) error {
 		return nil
 	}
 	return err
-}
-
-// serve runs the API beside the loop until either ends.
-func serve(ctx context.Context, s *web.Server, r *loop.Runner, log *slog.Logger) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.Run(ctx) })
-	g.Go(func() error { return r.Run(ctx) })
-	for _, a := range s.Addrs() {
-		log.Info("listening", "address", a.String())
-	}
-	return g.Wait()
 }

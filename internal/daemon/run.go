@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -14,8 +13,10 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/actuate"
+	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/guest"
 	"sluice/internal/kernel"
@@ -25,14 +26,6 @@ import (
 	"sluice/internal/observe"
 	"sluice/internal/web"
 )
-
-// RunOptions say how `sluice run` runs.
-type RunOptions struct {
-	Config  string // path of sluice.yaml
-	Version string
-	Log     io.Writer
-	Enforce bool // enforce whatever the config's mode says
-}
 
 // host is the real host's adapters.
 type host struct {
@@ -65,14 +58,14 @@ func (h *host) close() error {
 }
 
 // Run is the daemon. It returns when ctx ends.
-func Run(ctx context.Context, o RunOptions) error {
+func Run(ctx context.Context, o cli.RunOptions) error {
 	c, err := load(o.Config)
 	if err != nil {
 		return err
 	}
 	level := &slog.LevelVar{}
 	setLevel(level, c.Log.Level)
-	log := newLogger(o.Log, c.Log.Format, level)
+	log := newLogger(os.Stderr, c.Log.Format, level)
 	h, err := openHost(ctx, c, log)
 	if err != nil {
 		return err
@@ -100,7 +93,7 @@ func (h *host) checkWorld(ctx context.Context, c *config.Config) error {
 
 // daemonState is what a reload may change.
 type daemonState struct {
-	o       RunOptions
+	o       cli.RunOptions
 	host    *host
 	log     *slog.Logger
 	level   *slog.LevelVar
@@ -124,11 +117,15 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	}
 	act := &refreshing{actuate.New(d.host.kernel, d.host.virt, d.log), d.host.source}
 	d.runner = (&loop.Runner{Core: core, Source: d.host.source, Actuator: act, Sample: c.Sample, Log: d.log, Alive: watchdog}).Init()
-	d.backend = newBackend(d.runner, w, func() model.Rules { return d.host.conf.Load().Rules() }, d.log)
+	d.backend = newBackend(core, d.runner.Call, w, func() model.Rules { return d.host.conf.Load().Rules() }, d.log)
 	d.backend.reload, d.backend.config = d.reload, d.o.Config
 	d.runner.Publish = d.backend.publish
+	socket := c.API.Socket
+	if d.o.Socket != "" {
+		socket = d.o.Socket
+	}
 	server, err := web.New(web.Options{
-		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: c.API.Socket, Group: c.API.Group, Listen: c.API.Listen,
+		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Listen: c.API.Listen,
 		Examine: observe.Doctor, Stale: staleAfter(c.Sample), Process: true,
 	})
 	if err != nil {
@@ -145,8 +142,8 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 
 func (d *daemonState) options(c *config.Config) loop.Options {
 	o := loopOptions(c)
-	if d.o.Enforce {
-		o.Mode = model.ModeEnforce
+	if d.o.Mode != "" {
+		o.Mode = d.o.Mode
 	}
 	return o
 }
@@ -222,4 +219,15 @@ func (r *refreshing) Do(ctx context.Context, s model.Step) error {
 	err := r.Actuator.Do(ctx, s)
 	r.source.Invalidate()
 	return err
+}
+
+// serve runs the API beside the loop until either ends.
+func serve(ctx context.Context, s *web.Server, r *loop.Runner, log *slog.Logger) error {
+	for _, a := range s.Addrs() {
+		log.Info("listening", "address", a.String())
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.Run(ctx) })
+	g.Go(func() error { return r.Run(ctx) })
+	return g.Wait()
 }

@@ -150,7 +150,7 @@ func (c *Core) mend(now time.Time) {
 		s := f.Repair[0]
 		c.waiting = append(c.waiting, model.Move{
 			Kind: model.MoveRepair, VM: s.VM, VMName: s.VMName, VF: s.VF, Steps: f.Repair,
-			Reason: model.Reason{VM: s.VM, Code: model.Code(f.Code), Detail: f.Text},
+			Reason: model.Reason{VM: s.VM, Code: model.CodeRepair, Detail: f.Subject + " " + f.Text},
 		})
 	}
 	c.repair = false

@@ -2,6 +2,8 @@ package model
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -45,6 +47,7 @@ const (
 	CodeInterval  Code = "between-rounds"   // the next round is not due; the last verdict stands
 	CodeNotNeeded Code = "not-running"      // stopped
 	CodeReleased  Code = "released-by-hand" // `sluice release`
+	CodeRepair    Code = "repair"           // something was found wrong; Detail says what
 )
 
 // Reason says why a VM holds, gets, loses or does not get a VF. It is data; String
@@ -67,6 +70,9 @@ type Reason struct {
 
 // String renders the Reason as one sentence without a final full stop.
 func (r Reason) String() string {
+	if r.Code == CodeRepair {
+		return "repair: " + r.Detail
+	}
 	var b strings.Builder
 	verb := "stays on virtio"
 	if r.Hold {
@@ -117,13 +123,13 @@ func (r Reason) String() string {
 		b.WriteString(string(r.Code))
 	}
 	if r.Rank > 0 || r.Score != 0 {
-		fmt.Fprintf(&b, ", score %.4g", r.Score)
+		b.WriteString(", score " + short(r.Score))
 	}
 	if r.Price != 0 {
-		fmt.Fprintf(&b, ", price %.4g", r.Price)
+		b.WriteString(", price " + short(r.Price))
 	}
 	if r.Regret != 0 {
-		fmt.Fprintf(&b, ", regret %.4g", r.Regret)
+		b.WriteString(", regret " + short(r.Regret))
 	}
 	if r.Other != "" {
 		who := r.OtherNm
@@ -143,4 +149,24 @@ func (r Reason) String() string {
 		b.WriteString(", until " + r.Until.Format(time.TimeOnly))
 	}
 	return b.String()
+}
+
+// short prints a figure with three significant digits and k, M or G.
+func short(x float64) string {
+	unit := ""
+	for _, u := range []string{"k", "M", "G"} {
+		if math.Abs(x) < 999.5 {
+			break
+		}
+		x, unit = x/1000, u
+	}
+	digits := 2
+	for limit := 9.995; digits > 0 && math.Abs(x) >= limit; limit *= 10 {
+		digits--
+	}
+	s := strconv.FormatFloat(x, 'f', digits, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s + unit
 }

@@ -1,0 +1,24 @@
+package model
+
+import "testing"
+
+func TestShort(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 0.5: "0.5", 9.994: "9.99", 12.34: "12.3", 123.4: "123", 999.6: "1k", 40330: "40.3k", 1e6: "1M", 1.234e6: "1.23M", -2500: "-2.5k", 5e12: "5000G",
+	} {
+		if got := short(x); got != want {
+			t.Errorf("short(%v) = %q, want %q", x, got, want)
+		}
+	}
+}
+
+func TestReasonIsOneSentence(t *testing.T) {
+	r := Reason{VM: "a", Code: CodeOutranked, Policy: "activity", Score: 40330, Rank: 64, Slots: 63, Other: "b", OtherNm: "db-1"}
+	if got, want := r.String(), "stays on virtio: activity ranks it 64 and there are 63 VFs, score 40.3k, to beat db-1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	r = Reason{Code: CodeRepair, Detail: "VF pf0/1 is free but trusted"}
+	if got, want := r.String(), "repair: VF pf0/1 is free but trusted"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
