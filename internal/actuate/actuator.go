@@ -50,7 +50,7 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 		return a.checkVirtio(ctx, s)
 	case model.StepBindVFIO:
 		return a.bindVFIO(ctx, s)
-	case model.StepSetVF:
+	case model.StepSetVF, model.StepSetRate: // it changes only what is not so yet
 		return a.setVF(ctx, s)
 	case model.StepOpenWindow:
 		return a.openWindow(ctx, s)

@@ -182,7 +182,7 @@ func TestCheckVirtio(t *testing.T) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}
 			for _, class := range []error{model.ErrGone, model.ErrPermanent, model.ErrGuest} {
-				if errors.Is(err, class) != (c.is == class) {
+				if errors.Is(err, class) != errors.Is(c.is, class) {
 					t.Errorf("%v: is %v: %v", err, class, errors.Is(err, class))
 				}
 			}

@@ -37,7 +37,7 @@ type fakeWorld struct {
 
 func newFakeWorld() *fakeWorld {
 	return &fakeWorld{
-		open: map[model.PCIAddress]model.Tri{},
+		open:     map[model.PCIAddress]model.Tri{},
 		counters: map[model.VFID]kernel.Counters{}, stats: map[model.VMID]libvirt.Stat{},
 		fail: map[string]error{}, asked: map[string]int{}, watch: make(chan struct{}, 1),
 		inside: map[model.VMID]func(context.Context) ([]guest.Counters, error){},

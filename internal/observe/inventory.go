@@ -63,7 +63,8 @@ func (inv *inventory) readOpen(ctx context.Context, k Kernel, held map[model.PCI
 		for j := range inv.pfs[i].VFs {
 			vf := &inv.pfs[i].VFs[j]
 			_, isHeld := held[vf.Address]
-			if !isHeld && !(strings.Contains(vf.Driver, "vfio") && pool.Has(vf.ID)) {
+			idle := strings.Contains(vf.Driver, "vfio") && pool.Has(vf.ID)
+			if !isHeld && !idle {
 				continue
 			}
 			open, err := k.DriverOpen(ctx, vf.Address)

@@ -31,7 +31,7 @@ type Options struct {
 	// nil: nothing but the XML counts. It is called for every VM of every Snapshot.
 	Failover func(name string, id model.VMID) model.Failover
 
-	Recheck  time.Duration // VF settings and forwarding entries are read again after this; 0: 10 s
+	Recheck  time.Duration // VF settings and forwarding entries are read again after this; 0: 5 s
 	Spacing  time.Duration // and after a kernel event, but not more often than this; 0: 2 s
 	MaxGap   time.Duration // samples further apart make no rate; 0: 30 s
 	AskEvery time.Duration // a guest is asked for its counters this often; 0: 5 s, negative: never
@@ -49,7 +49,7 @@ func (o Options) withDefaults() Options {
 			*d = def
 		}
 	}
-	set(&o.Recheck, 10*time.Second)
+	set(&o.Recheck, 5*time.Second)
 	set(&o.Spacing, 2*time.Second)
 	set(&o.MaxGap, 30*time.Second)
 	set(&o.AskEvery, 5*time.Second)

@@ -350,7 +350,7 @@ func TestInventoryIsReadSeldom(t *testing.T) {
 			}
 		}
 		tick(3)
-		check("quiet", tick(60), 6)
+		check("quiet", tick(60), 12)
 		s.Invalidate()
 		check("invalidated", tick(3), 1)
 		f.watch <- struct{}{}
