@@ -155,7 +155,7 @@ func readVF(sys tree, addr model.PCIAddress) (driver string, use VFUse, ok bool)
 // netdevOf returns the first netdev of a PCI function, given the names in its directory.
 func netdevOf(sys tree, dir string, names []string) string {
 	for _, name := range names {
-		sub := ""
+		var sub string
 		switch {
 		case name == "net":
 			sub = dir + "/net"

@@ -66,7 +66,7 @@ func TestVFThatVanishesHalfWay(t *testing.T) {
 
 func TestPFThatVanishesHalfWay(t *testing.T) {
 	m := parseTree(twoVFs)
-	m.after = func(op, path string) {
+	m.after = func(_, path string) {
 		if strings.HasSuffix(path, "virtfn1") {
 			m.remove("/class/net/pf0")
 			m.remove("/bus/pci/devices/0000:01:00.0")
@@ -80,7 +80,7 @@ func TestPFThatVanishesHalfWay(t *testing.T) {
 func TestNumberOfVFsChangesMeanwhile(t *testing.T) {
 	m := parseTree(twoVFs)
 	changed := false
-	m.after = func(op, path string) {
+	m.after = func(_, path string) {
 		if changed || !strings.HasSuffix(path, "virtfn1") {
 			return
 		}
@@ -98,7 +98,7 @@ func TestNumberOfVFsChangesMeanwhile(t *testing.T) {
 func TestNumberOfVFsThatNeverSettles(t *testing.T) {
 	m := parseTree(twoVFs)
 	n := 0
-	m.after = func(op, path string) {
+	m.after = func(_, path string) {
 		if strings.HasSuffix(path, "sriov_numvfs") {
 			n++
 			m.files["/bus/pci/devices/0000:01:00.0/sriov_numvfs"] = fmt.Sprint(n)

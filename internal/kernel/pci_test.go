@@ -148,12 +148,12 @@ func TestBindVFIOThatFails(t *testing.T) {
 func TestUnbindThatAnotherDidFirst(t *testing.T) {
 	m := pciKernel()
 	for _, err := range []error{unix.ENODEV, &fs.PathError{Err: unix.ENOENT}} {
-		m.onWrite = func(path, data string) error { return err }
+		m.onWrite = func(_, _ string) error { return err }
 		if err := unbind(m.tree(), vfAddr, "igbvf"); err != nil {
 			t.Error(err)
 		}
 	}
-	m.onWrite = func(path, data string) error { return unix.EIO }
+	m.onWrite = func(_, _ string) error { return unix.EIO }
 	if err := unbind(m.tree(), vfAddr, "igbvf"); !errors.Is(err, unix.EIO) {
 		t.Errorf("error %v, want EIO", err)
 	}

@@ -16,24 +16,24 @@ import (
 // kernel.
 type fakePF struct {
 	vfs     []vfState
-	refuse  map[uint16]error // by attribute
-	zeroMAC error            // refusal of the zero MAC
-	deaf    bool             // takes everything, does nothing
-	zeroTo  model.MAC        // what it makes of the zero MAC
+	refuse  map[uint16]unix.Errno // by attribute
+	zeroMAC error                 // refusal of the zero MAC
+	deaf    bool                  // takes everything, does nothing
+	zeroTo  model.MAC             // what it makes of the zero MAC
 	changes []string
 }
 
-func (f *fakePF) vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error) {
+func (f *fakePF) vfStates(_ context.Context, pf string, _ uint32) ([]vfState, error) {
 	if pf != "pf0" {
 		return nil, fail("read VFs of", pf, unix.ENODEV)
 	}
 	return decodeVFs(pfAnswer(f.vfs...))
 }
 
-func (f *fakePF) changeVF(ctx context.Context, pf string, idx int, c vfChange) error {
+func (f *fakePF) changeVF(_ context.Context, _ string, idx int, c vfChange) error {
 	f.changes = append(f.changes, c.what)
-	if err := f.refuse[c.attr]; err != nil {
-		return &rtnl.Error{Errno: err.(unix.Errno)}
+	if errno := f.refuse[c.attr]; errno != 0 {
+		return &rtnl.Error{Errno: errno}
 	}
 	v := &f.vfs[idx]
 	if f.deaf {
@@ -116,7 +116,7 @@ func TestClearVFOfDriverWithoutZeroMAC(t *testing.T) {
 
 func TestClearVFThatKeepsTheMAC(t *testing.T) {
 	f := used()
-	f.refuse = map[uint16]error{unix.IFLA_VF_MAC: unix.EBUSY}
+	f.refuse = map[uint16]unix.Errno{unix.IFLA_VF_MAC: unix.EBUSY}
 	_, err := f.edit(t, "ice", 1).clear(t.Context())
 	if !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "ip link set pf0 vf 1 mac") {
 		t.Errorf("error %v, want EBUSY and the remedy", err)
@@ -144,30 +144,30 @@ func TestClearVFOfDriverThatInventsAMAC(t *testing.T) {
 func TestSetVF(t *testing.T) {
 	for name, c := range map[string]struct {
 		driver string
-		refuse map[uint16]error
+		refuse map[uint16]unix.Errno
 		set    VFSettings
 		note   string // part of it
 		err    error
 	}{
 		"all": {driver: "ice", set: VFSettings{VLAN: 5, SpoofCheck: true, MaxTxRate: 3e9}},
 		"no rates, none wanted": {
-			driver: "sfc", refuse: map[uint16]error{unix.IFLA_VF_TRUST: unix.EOPNOTSUPP, unix.IFLA_VF_RATE: unix.EOPNOTSUPP},
+			driver: "sfc", refuse: map[uint16]unix.Errno{unix.IFLA_VF_TRUST: unix.EOPNOTSUPP, unix.IFLA_VF_RATE: unix.EOPNOTSUPP},
 			set: VFSettings{SpoofCheck: true}, note: "does not support",
 		},
 		"rate where the table says no": {
-			driver: "sfc", refuse: map[uint16]error{unix.IFLA_VF_RATE: unix.EINVAL},
+			driver: "sfc", refuse: map[uint16]unix.Errno{unix.IFLA_VF_RATE: unix.EINVAL},
 			set: VFSettings{MaxTxRate: 1e9}, note: "driver sfc does not support rate",
 		},
 		"unknown driver refuses a rate": {
-			driver: "brandnew", refuse: map[uint16]error{unix.IFLA_VF_RATE: unix.EINVAL},
+			driver: "brandnew", refuse: map[uint16]unix.Errno{unix.IFLA_VF_RATE: unix.EINVAL},
 			set: VFSettings{MaxTxRate: 2e9}, note: "does not support rate",
 		},
 		"igb with the link down": {
-			driver: "igb", refuse: map[uint16]error{unix.IFLA_VF_RATE: unix.EINVAL},
+			driver: "igb", refuse: map[uint16]unix.Errno{unix.IFLA_VF_RATE: unix.EINVAL},
 			set: VFSettings{MaxTxRate: 2e9}, err: unix.EINVAL,
 		},
 		"VLAN refused": {
-			driver: "ice", refuse: map[uint16]error{unix.IFLA_VF_VLAN: unix.EPERM},
+			driver: "ice", refuse: map[uint16]unix.Errno{unix.IFLA_VF_VLAN: unix.EPERM},
 			set: VFSettings{VLAN: 5}, err: unix.EPERM,
 		},
 	} {
@@ -198,7 +198,7 @@ func TestSetVFReadsBack(t *testing.T) {
 
 // TestSetVFWithoutReadBack is about a driver that does not tell spoof check and trust.
 func TestSetVFWithoutReadBack(t *testing.T) {
-	f := &fakePF{vfs: []vfState{{}}, refuse: map[uint16]error{unix.IFLA_VF_SPOOFCHK: unix.EOPNOTSUPP, unix.IFLA_VF_TRUST: unix.EOPNOTSUPP}}
+	f := &fakePF{vfs: []vfState{{}}, refuse: map[uint16]unix.Errno{unix.IFLA_VF_SPOOFCHK: unix.EOPNOTSUPP, unix.IFLA_VF_TRUST: unix.EOPNOTSUPP}}
 	e := f.edit(t, "brandnew", 0)
 	note, err := e.apply(t.Context(), VFSettings{SpoofCheck: true}.traits(e.caps, 0))
 	if err != nil || !strings.Contains(note, "spoofchk") || strings.Contains(note, "trust") {

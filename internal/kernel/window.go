@@ -17,11 +17,12 @@ type Window struct {
 	Tap      string
 	PF       string
 	VLAN     int  // the VF's VLAN, 0: none
-	KeepSelf bool // CloseWindow leaves the PF's filter for MAC: other VFs need it to reach the tap
+	KeepSelf bool // leave the PF's filter for MAC to the caller's AddSelf and DelSelf
 }
 
-// OpenWindow makes both paths receive: a PF filter for the MAC, the bridge entry to the
-// tap, and a mirror from the tap to the PF for frames that did not come from there.
+// OpenWindow makes both paths receive: a PF filter for the MAC (unless KeepSelf), the
+// bridge entry to the tap, and a mirror from the tap to the PF for frames that did not
+// come from there.
 // The bridge entry must succeed; what else cannot be had is told in note. Opening an
 // open window checks and mends it. The mirror ends with CloseWindow, Close, or the
 // process.
@@ -35,11 +36,10 @@ func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error
 		return "", err
 	}
 	var notes []string
-	if err := h.AddSelf(ctx, w.PF, w.MAC); err != nil {
-		if ctx.Err() != nil {
-			return "", err
+	if !w.KeepSelf {
+		if err := h.AddSelf(ctx, w.PF, w.MAC); err != nil {
+			notes = append(notes, fmt.Sprintf("frames from the wire reach only the VF: %v", err))
 		}
-		notes = append(notes, fmt.Sprintf("frames from the wire reach only the VF: %v", err))
 	}
 	if err := h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap); err != nil {
 		return "", err

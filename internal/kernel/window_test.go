@@ -83,12 +83,16 @@ func TestClosedWindowMirrorsNothing(t *testing.T) {
 	}
 }
 
-func TestWindowKeepsSelf(t *testing.T) {
+func TestWindowLeavesSelfAlone(t *testing.T) {
 	h := newHost(t)
 	newLAN(t)
 	w := window
 	w.KeepSelf = true
 	openQuietly(t, h, w)
+	if selfs, err := h.Selfs(soon(t), "pf0"); err != nil || len(selfs) != 0 {
+		t.Errorf("filters of the PF: %v, %v; want none made", selfs, err)
+	}
+	must(t, h.AddSelf(soon(t), "pf0", guest))
 	must(t, h.CloseWindow(soon(t), w))
 	if selfs, err := h.Selfs(soon(t), "pf0"); err != nil || len(selfs) != 1 {
 		t.Errorf("filters of the PF: %v, %v; want the guest's kept", selfs, err)
@@ -101,7 +105,7 @@ func TestMirrorEndsWithItsProcess(t *testing.T) {
 	h, l := newHost(t), newLAN(t)
 	openQuietly(t, h, window)
 	for _, open := range h.windows.byKey {
-		must(t, open.running.Close())
+		must(t, open.Close())
 	}
 	f := kerneltest.Frame(guest, other, "to the tap only")
 	l.peer.Send(t, f)
