@@ -120,8 +120,8 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 	Live(&b, false, views)
 	want := `12:00:00 decide db holds a VF: pinned
 12:00:00 decide router holds a VF: its VF was attached by somebody else
-12:00:00 decide web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 5e+05, price 1.1e+05, runner-up web-10
-12:00:00 decide web-10 holds a VF: activity ranks it 2 of the 2 that get one, score 1.6e+05
+12:00:00 decide web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 500k, price 110k, runner-up web-10
+12:00:00 decide web-10 holds a VF: activity ranks it 2 of the 2 that get one, score 160k
 11:59:00 plug   burst pf0/2 failed: attach burst pf0/2: no free PCIe root port
 11:59:52 unplug batch-1 pf0/2 done in 1s
 12:00:00 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 1 under way
@@ -162,7 +162,7 @@ func TestNoTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() // only read
 	if IsTerminal(f) {
 		t.Error("/dev/null is a terminal")
 	}

@@ -68,7 +68,7 @@ sluice drain --wait 2m      # give all VFs back before maintenance`,
 	root.SetIn(std.In)
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	root.SetFlagErrorFunc(usage)
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)
 	useManual(root)

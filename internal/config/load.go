@@ -90,11 +90,11 @@ const (
 )
 
 func readFile(name string) ([]byte, *Error) {
-	f, err := os.Open(name) //nolint:gosec // the operator names the file
+	f, err := os.Open(name) // the operator names the file
 	if err != nil {
 		return nil, fileError(name, err, "pass another file with --config, or start from the commented example that comes with Sluice")
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() // only read
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fileError(name, err, "check the path")

@@ -144,7 +144,7 @@ func TestFragmentErrorsNameTheirFile(t *testing.T) {
 		"sluice.yaml":    "policy: fair\npfs:\n  - name: pf0\nvms:\n  - match: db\n",
 		"conf.d/a.yaml":  "policy: activity\npfs:\n  - name: pf0\nvms:\n  - match: db\n",
 		"conf.d/b.yml":   "mode: enforce\n",
-		"conf.d/c.yaml":  "moves: {paralel: 3}\n",
+		"conf.d/c.yaml":  "moves: {parllel: 3}\n",
 		"conf.d/dd.yaml": "a: [\n",
 	})
 	_, err := Load(path, Known{})
@@ -158,7 +158,7 @@ func TestFragmentErrorsNameTheirFile(t *testing.T) {
 		`conf.d/a.yaml:1:1: policy: set twice, first at sluice.yaml:1:1; keep one of them`,
 		`conf.d/a.yaml:3:5: pfs[1].name: PF "pf0" has an entry already, at sluice.yaml:3:5; merge the two`,
 		`conf.d/a.yaml:5:5: vms[1].match: a rule for VM "db" has an entry already, at sluice.yaml:5:5; merge the two`,
-		`conf.d/c.yaml:1:9: unknown key "moves.paralel"; did you mean "parallel"?`,
+		`conf.d/c.yaml:1:9: unknown key "moves.parllel"; did you mean "parallel"?`,
 		`conf.d/dd.yaml:1:4: `,
 	} {
 		if !strings.Contains(got, want) {

@@ -91,7 +91,7 @@ func fetch[T any](ctx context.Context, c *Client, method, path string, body []by
 	if err != nil {
 		return answer, c.unreachable(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // nothing is lost
+	defer resp.Body.Close() // nothing is lost
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return answer, c.unreachable(err)

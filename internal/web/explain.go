@@ -155,7 +155,7 @@ func rival(r model.Reason) string {
 	}
 	s := ": " + verb + orElse(r.OtherNm, string(r.Other))
 	if r.Price > 0 {
-		s += fmt.Sprintf(" at a score of %.4g", r.Price)
+		s += " at a score of " + SI(r.Price)
 	}
 	return s
 }

@@ -56,7 +56,7 @@ func bind(path, group string, warn func(string)) (net.Listener, error) {
 var errLive = errors.New("another daemon is serving it; stop that one (systemctl stop sluice) or set api.socket to another path")
 
 func takeLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the operator's
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // the path is the operator's
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func share(path, group string, warn func(string)) error {
 	if err := os.Chown(path, -1, gid); err != nil {
 		return err
 	}
-	return os.Chmod(path, 0o660) //nolint:gosec // the group may read through it
+	return os.Chmod(path, 0o660) // the group may read through it
 }
 
 func groupID(name string) (int, error) {

@@ -50,7 +50,7 @@ func socketDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // others must reach the socket
+	if err := os.Chmod(dir, 0o755); err != nil { // others must reach the socket
 		t.Fatal(err)
 	}
 	return dir
@@ -134,7 +134,10 @@ func TestRootChangesThings(t *testing.T) {
 		{Verb: web.VerbPin, VM: webtest.ID(3), VMName: "db", By: by},
 		{Verb: web.VerbRelease, VM: webtest.ID(7), VMName: "web-2", By: by},
 		{Verb: web.VerbUnpin, VM: webtest.ID(7), VMName: "web-2", By: by},
-		{Verb: web.VerbDrain, By: by}, {Verb: web.VerbUndrain, By: by}, {Verb: web.VerbRepair, By: by}, {Verb: web.VerbReload, By: by},
+		{Verb: web.VerbDrain, By: by},
+		{Verb: web.VerbUndrain, By: by},
+		{Verb: web.VerbRepair, By: by},
+		{Verb: web.VerbReload, By: by},
 	}
 	if diff := cmp.Diff(want, b.Got()); diff != "" {
 		t.Error(diff)
@@ -213,11 +216,11 @@ func request(socket, method, path, body string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close() //nolint:errcheck // a test's connection
+	defer conn.Close() // a test's connection
 	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return 0, err
 	}
-	req, err := http.NewRequest(method, "http://sluice"+path, strings.NewReader(body)) //nolint:noctx // bounded by the deadline
+	req, err := http.NewRequest(method, "http://sluice"+path, strings.NewReader(body)) // bounded by the deadline
 	if err != nil {
 		return 0, err
 	}
@@ -278,12 +281,12 @@ func TestTCPIsReadOnly(t *testing.T) {
 	o.Listen = "127.0.0.1:0"
 	base := "http://" + serve(t, o).Addrs()[0].String()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-	resp, err := client.Get(base + "/v1/vms") //nolint:noctx // bounded by the client
+	resp, err := client.Get(base + "/v1/vms") // bounded by the client
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%v %v", resp, err)
 	}
 	_ = resp.Body.Close()
-	resp, err = client.Post(base+"/v1/drain", "application/json", nil) //nolint:noctx // bounded by the client
+	resp, err = client.Post(base+"/v1/drain", "application/json", nil) // bounded by the client
 	if err != nil || resp.StatusCode != http.StatusForbidden {
 		t.Fatalf("%v %v", resp, err)
 	}
@@ -326,7 +329,7 @@ func TestBodiesAreBounded(t *testing.T) {
 
 func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
 	path := filepath.Join(socketDir(t), "s.sock")
-	l, err := net.Listen("unix", path) //nolint:noctx // does not block
+	l, err := net.Listen("unix", path) // does not block
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +447,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	serve(t, o)
 	var idle []net.Conn
 	for range 64 {
-		c, err := net.Dial("unix", o.Socket) //nolint:noctx // does not block
+		c, err := net.Dial("unix", o.Socket) // does not block
 		if err != nil {
 			t.Fatal(err)
 		}
