@@ -1,0 +1,3 @@
+// Package report writes what a simulation showed: tables, JSON, CSV, the list of
+// decisions, and a page with plots that needs nothing from elsewhere.
+package report

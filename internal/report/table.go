@@ -1,0 +1,185 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"sluice/internal/scenario"
+)
+
+// Table prints a comparison for people.
+func Table(w io.Writer, r *scenario.Result) error {
+	p := &writer{w: w}
+	if r.Text != "" {
+		p.printf("%s\n", r.Text)
+	}
+	p.printf("%s\n\n", Summary(r))
+	scores(p, r)
+	p.printf("\n%s", legend(r))
+	for i := range r.Policies {
+		phases(p, r, &r.Policies[i])
+	}
+	return p.err
+}
+
+// Summary is one line about what was run.
+func Summary(r *scenario.Result) string {
+	s := fmt.Sprintf("%d VMs, %d VFs, %s at %s", r.VMs, r.VFs, Span(r.Duration), r.Sample)
+	if r.Hosts > 1 {
+		s = fmt.Sprintf("%d hosts of %s", r.Hosts, s)
+	}
+	return fmt.Sprintf("%s, seed %d", s, r.Seed)
+}
+
+// scores prints a line for each policy and one for each optimum.
+func scores(p *writer, r *scenario.Result) {
+	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	defer t.Flush() //nolint:errcheck // p remembers
+	row := func(cells ...string) { _, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) }
+	row("POLICY", "GROSS", "NET", "MOVES/H/VM", "MOST", "ON VF", "WORST VM", "HAS", "COULD")
+	for i := range r.Policies {
+		o := &r.Policies[i]
+		gross, net := "-", "-"
+		if r.Optimum != nil {
+			gross, net = percent(o.Gross), percent(o.Net)
+		}
+		row(o.Label, gross, net, rate(o.MovesPerHour), rate(o.Busiest.PlugRate), percent(100*o.OnVF), o.Worst.VM,
+			percent(100*o.Worst.Carried), percent(100*o.Worst.Best))
+	}
+	if r.Optimum == nil {
+		return
+	}
+	hours := r.Duration.Hours() * float64(r.VMs*r.Hosts)
+	for _, b := range []struct {
+		name string
+		best *scenario.BestStat
+	}{{"optimum, moves charged", &r.Optimum.Charged}, {"optimum, moves free", &r.Optimum.Free}} {
+		gross := 100 * ratio(b.best.Benefit, r.Optimum.Free.Value)
+		net := 100 * ratio(b.best.Benefit-r.Charge.Risk*float64(b.best.Moves), r.Optimum.Charged.Value)
+		row(b.name, percent(gross), percent(net), rate(float64(b.best.Moves)/hours), "", "", "", "", "")
+	}
+}
+
+func legend(r *scenario.Result) string {
+	s := fmt.Sprintf(`GROSS: packets carried by VFs, of what the best placement with free moves carries.
+NET: the same after %.3g packets for each move, of the best placement that pays this too.
+MOST: plugs per hour of the VM with most. WORST VM: who lost most against the best
+placement; the share of its packets that a VF carried, and could have.
+`, r.Charge.Risk)
+	if o := r.Optimum; o != nil && o.Resolution > r.Sample {
+		s += fmt.Sprintf("The best placement is found on rates averaged over %s.\n", o.Resolution)
+	}
+	if o := r.Optimum; o != nil && o.Charged.Upper > o.Charged.Value*1.0005 {
+		s += fmt.Sprintf("It was searched window by window: the true one is at most %.2f %% better.\n", 100*(o.Charged.Upper/o.Charged.Value-1))
+	}
+	return s
+}
+
+// phases prints what a policy's phases looked like, where the scenario asks for it.
+func phases(p *writer, r *scenario.Result, o *scenario.Outcome) {
+	from := time.Duration(0)
+	for i := range o.Phases {
+		ph := &o.Phases[i]
+		if len(ph.Groups) > 0 || len(ph.Scores) > 0 || r.ShowHolders {
+			p.printf("\n%s, %s to %s\n", o.Label, Span(from), Span(ph.Until))
+		}
+		from = ph.Until
+		if r.ShowHolders {
+			p.printf("holders: %s\n", or(strings.Join(ph.Holders, " "), "none"))
+		}
+		groups(p, ph)
+		vmScores(p, ph)
+	}
+}
+
+func groups(p *writer, ph *scenario.Phase) {
+	if len(ph.Groups) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	defer t.Flush() //nolint:errcheck // p remembers
+	latency := len(ph.Groups[0].Latency) > 0
+	head := "GROUP\tVMS\tON VF\tPACKETS/S\tLEAST\tMOST\tMBIT/S"
+	if latency {
+		head += "\tLATENCY US: 5 %\t50 %\t95 %\tMEAN"
+	}
+	_, _ = fmt.Fprintln(t, head)
+	for _, g := range ph.Groups {
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.1f", g.Group, g.VMs, percent(100*g.OnVF), g.PPS, g.Least, g.Most, g.Mbit)
+		for _, l := range g.Latency {
+			_, _ = fmt.Fprintf(t, "\t%.1f", float64(l))
+		}
+		_, _ = fmt.Fprintln(t)
+	}
+}
+
+func vmScores(p *writer, ph *scenario.Phase) {
+	if len(ph.Scores) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	defer t.Flush() //nolint:errcheck // p remembers
+	_, _ = fmt.Fprintln(t, "VM\tSCORE\tIO DEGREE\tVF")
+	for _, s := range ph.Scores {
+		io := "-"
+		if s.IODegree > 0 {
+			io = fmt.Sprintf("%.1f", s.IODegree)
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\n", s.VM, s.Score, io, map[bool]string{true: "yes", false: "-"}[s.Hold])
+	}
+}
+
+// Span prints a duration without needless parts: "1h", "7d", "10m".
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= 2*day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.1f %%", x) }
+
+func rate(x float64) string { return fmt.Sprintf("%.2f", x) }
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// writer remembers the first error of many writes.
+type writer struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (p *writer) Write(b []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
+	n, err := p.w.Write(b)
+	p.err = err
+	return n, err
+}
+
+func (p *writer) printf(format string, args ...any) { _, _ = fmt.Fprintf(p, format, args...) }

@@ -1,0 +1,237 @@
+package scenario
+
+import (
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/model"
+	"sluice/internal/trace"
+)
+
+// Scenario is a scenario file with its defaults filled in. The tags are the single
+// source of what the loader accepts and of the table in docs/sim.md.
+type Scenario struct {
+	Text      string        `yaml:"text" doc:"what it shows, in one line"`
+	Assumes   string        `yaml:"assumes" doc:"what its model takes for granted"`
+	Duration  time.Duration `yaml:"duration" min:"1s" max:"8760h" need:"yes" doc:"length of the run"`
+	Sample    time.Duration `yaml:"sample" min:"100ms" max:"1h" doc:"time between two looks at the host"`
+	Seed      int           `yaml:"seed" min:"0" max:"2000000000" doc:"of everything random"`
+	Hosts     int           `yaml:"hosts" min:"1" max:"10000" doc:"independent hosts like this one, each with a seed of its own"`
+	Parallel  int           `yaml:"parallel" min:"1" max:"1000" doc:"VMs that may have a move under way at a time"`
+	PFs       []PF          `yaml:"pfs" doc:"physical functions with their VFs"`
+	VMs       []Group       `yaml:"vms" doc:"groups of VMs"`
+	Timeline  []Change      `yaml:"timeline" doc:"changes of load during the run, in order of time"`
+	Timing    Timing        `yaml:"timing" doc:"how long moves take"`
+	Failures  Failures      `yaml:"failures" doc:"what goes wrong"`
+	Telemetry Telemetry     `yaml:"telemetry" doc:"how well loads are seen"`
+	Links     []Link        `yaml:"links" doc:"times at which a PF has no link"`
+	Charge    Charge        `yaml:"charge" doc:"what the score takes for a move"`
+	Policies  []Policy      `yaml:"policies" doc:"policies to compare"`
+	Latency   Latency       `yaml:"latency" doc:"latency of a packet by path and rate, for the report"`
+	Path      Path          `yaml:"path" doc:"capacity of the link and of the virtio path that VMs share; unset: every load is carried whole"`
+	Show      Show          `yaml:"show" doc:"what the table shows beside the score"`
+
+	file string
+	pos  map[string]config.Pos
+}
+
+// PF is a physical function.
+type PF struct {
+	Name    string  `yaml:"name" need:"yes" doc:"its name"`
+	VFs     int     `yaml:"vfs" min:"0" max:"4096" need:"yes" doc:"VFs to share out"`
+	Network string  `yaml:"network" doc:"network it leads to"`
+	NUMA    int     `yaml:"numa" min:"-1" max:"64" doc:"NUMA node"`
+	Gbit    float64 `yaml:"gbit" min:"0.001" max:"1000" doc:"link speed in Gbit/s"`
+}
+
+// Group is one VM, or several that are alike.
+type Group struct {
+	Name     string        `yaml:"name" need:"yes" doc:"name; with a count, numbers from 1 are appended"`
+	Count    int           `yaml:"count" min:"1" max:"100000" doc:"how many"`
+	Network  string        `yaml:"network" doc:"network of its NIC"`
+	NUMA     int           `yaml:"numa" min:"-1" max:"64" doc:"NUMA node, -1 for none"`
+	From     time.Duration `yaml:"from" doc:"when it arrives; unset: at the start"`
+	Until    time.Duration `yaml:"until" doc:"when it departs; unset: never"`
+	Load     Load          `yaml:"load" doc:"what it moves"`
+	Pin      bool          `yaml:"pin" doc:"always a VF"`
+	Forbid   bool          `yaml:"forbid" doc:"never a VF"`
+	Weight   float64       `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies its score"`
+	Priority int           `yaml:"priority" min:"-1000" max:"1000" doc:"a higher one goes first"`
+	Class    string        `yaml:"class" doc:"shown beside it"`
+
+	NoDriver     bool          `yaml:"no_driver" doc:"the guest has no driver for VFs"`
+	IgnoreUnplug bool          `yaml:"ignore_unplug" doc:"the guest never lets go of a VF"`
+	NoPort       bool          `yaml:"no_port" doc:"it has no free PCIe port"`
+	NoTeaming    bool          `yaml:"no_teaming" doc:"its NIC cannot fail over"`
+	Blind        bool          `yaml:"blind" doc:"its load cannot be seen while it has a VF"`
+	Plug         time.Duration `yaml:"plug" min:"1ms" max:"10m" doc:"time of a plug for it; unset: that of timing"`
+	PlugFails    float64       `yaml:"plug_fails" min:"0" max:"1" doc:"share of its plugs that fail"`
+}
+
+// Load is a shape with its parameters. Rates are packets per second.
+type Load struct {
+	Shape   string  `yaml:"shape" enum:"constant|on-off|pareto|diurnal|flash|duty|walk|trace" doc:"how it goes over time"`
+	PPS     float64 `yaml:"pps" min:"0" max:"1e9" doc:"the rate, or the high one: when on, at the crest or peak; with 'diurnal' the mean"`
+	Low     float64 `yaml:"low" min:"0" max:"1e9" doc:"the low rate: when off, before and after a crowd"`
+	Spread  float64 `yaml:"spread" min:"0" max:"1" doc:"VMs of the group differ by up to this share, evenly"`
+	Jitter  float64 `yaml:"jitter" min:"0" max:"1" doc:"the load truly shakes by up to this share, every second"`
+	Packet  float64 `yaml:"packet" min:"1" max:"65535" doc:"bytes of a packet"`
+	CPU     float64 `yaml:"cpu" min:"0" max:"1024" doc:"CPUs in use while there is traffic"`
+	Elastic bool    `yaml:"elastic" doc:"what the path does not carry is sent later: a transfer, not a stream"`
+
+	On      time.Duration `yaml:"on" doc:"'duty': length of the high part; 'on-off', 'pareto': its mean"`
+	Off     time.Duration `yaml:"off" doc:"likewise of the low part; 'walk': mean time at one level"`
+	Alpha   float64       `yaml:"alpha" min:"1.01" max:"10" doc:"'pareto': exponent of the tail"`
+	Phase   time.Duration `yaml:"phase" doc:"'duty': as if this much had passed; 'diurnal': time of the crest"`
+	Stagger time.Duration `yaml:"stagger" doc:"added to the phase of each further VM of the group"`
+	Period  time.Duration `yaml:"period" min:"1s" doc:"'diurnal': length of a day" max:"8760h"`
+	Swing   float64       `yaml:"swing" min:"0" max:"1" doc:"'diurnal': share of the mean that it swings by"`
+	At      time.Duration `yaml:"at" doc:"'flash': when the crowd comes"`
+	Rise    time.Duration `yaml:"rise" doc:"'flash': time to the peak"`
+	Hold    time.Duration `yaml:"hold" doc:"'flash': time at the peak"`
+	Fall    time.Duration `yaml:"fall" doc:"'flash': time constant of the decay"`
+	File    string        `yaml:"file" doc:"'trace': the file, from the scenario's directory"`
+	VM      string        `yaml:"vm" doc:"'trace': the VM in it; unset: each VM of the group takes the next"`
+
+	Compute    float64       `yaml:"compute" min:"0" max:"1024" doc:"CPUs in use by work beside the network, while it runs"`
+	ComputeOn  time.Duration `yaml:"compute_on" doc:"length of that work; unset: all the time"`
+	ComputeOff time.Duration `yaml:"compute_off" doc:"length of the pause after it"`
+	Contention float64       `yaml:"contention" min:"0" max:"1" doc:"share of the packets lost while that work runs"`
+
+	set *trace.Set
+}
+
+// Change gives VMs another load from a time on.
+type Change struct {
+	At   time.Duration `yaml:"at" need:"yes" doc:"time since the start"`
+	VMs  string        `yaml:"vms" need:"yes" doc:"shell pattern on the name, or the name of a group"`
+	Load Load          `yaml:"load" doc:"what they move from then on"`
+}
+
+// Timing is how long moves take.
+type Timing struct {
+	Plug   time.Duration `yaml:"plug" min:"1ms" max:"10m" doc:"mean time of a plug"`
+	Unplug time.Duration `yaml:"unplug" min:"1ms" max:"10m" doc:"mean time of an unplug"`
+	Spread float64       `yaml:"spread" min:"0" max:"1" doc:"each move differs by up to this share, evenly"`
+}
+
+// Failures are probabilities.
+type Failures struct {
+	Step float64 `yaml:"step" min:"0" max:"1" doc:"share of steps that fail when first tried"`
+	Plug float64 `yaml:"plug" min:"0" max:"1" doc:"share of plugs in which the guest does not take up the VF"`
+}
+
+// Telemetry distorts what is seen of loads.
+type Telemetry struct {
+	Noise     float64    `yaml:"noise" min:"0" max:"1" doc:"standard deviation as a share of the rate"`
+	Exact     bool       `yaml:"exact" doc:"show the rate of the moment; otherwise that of the sample before, as counters do"`
+	Blackouts []Blackout `yaml:"blackouts" doc:"times at which nothing is seen"`
+}
+
+// Blackout hides loads for a while.
+type Blackout struct {
+	At  time.Duration `yaml:"at" need:"yes" doc:"when it begins"`
+	For time.Duration `yaml:"for" need:"yes" doc:"how long it lasts"`
+	VMs string        `yaml:"vms" doc:"shell pattern on the name; unset: all"`
+}
+
+// Link is a time without link.
+type Link struct {
+	PF  string        `yaml:"pf" need:"yes" doc:"the PF"`
+	At  time.Duration `yaml:"at" need:"yes" doc:"when it goes down"`
+	For time.Duration `yaml:"for" need:"yes" doc:"how long"`
+}
+
+// Charge is what the score takes for a move.
+type Charge struct {
+	Swap time.Duration `yaml:"swap" min:"1ms" max:"10m" doc:"time in which nobody uses a VF that moves, for the optimum"`
+	Risk time.Duration `yaml:"risk" min:"1ms" max:"1h" doc:"a plug costs this long of the median rate"`
+	Free bool          `yaml:"free" doc:"a plug costs nothing but time"`
+}
+
+// Policy is one policy to compare.
+type Policy struct {
+	Name     string        `yaml:"name" need:"yes" doc:"name of the policy"`
+	Label    string        `yaml:"label" doc:"what the table calls it"`
+	Interval time.Duration `yaml:"interval" min:"100ms" max:"24h" doc:"time between two of its rounds"`
+	Params   model.Params  `yaml:"params" doc:"its parameters"`
+}
+
+// Latency is a model of what a packet waits for, after FlexVF's figure 5: the share
+// that a VF saves grows linearly with the packet rate.
+type Latency struct {
+	VF      time.Duration `yaml:"vf" doc:"with a VF, at any rate; setting it puts latencies into the table"`
+	Boost   float64       `yaml:"boost" min:"0" max:"99" doc:"percent that a VF saves at rate 0"`
+	PerKpps float64       `yaml:"per_kpps" min:"0" max:"10" doc:"percent more for each 1,000 packets/s"`
+	Most    float64       `yaml:"most" min:"0" max:"99" doc:"and never more than this"`
+}
+
+// Path is a model of what VMs share: the virtio path's packets and the link's bits, each
+// shared evenly among those who want more (max-min).
+type Path struct {
+	Virtio   float64 `yaml:"virtio" min:"0" max:"1e9" doc:"packets/s that the host's virtio path carries for all VMs together; unset: any"`
+	VirtioVM float64 `yaml:"virtio_vm" min:"0" max:"1e9" doc:"packets/s for one VM on virtio; unset: any"`
+	VFVM     float64 `yaml:"vf_vm" min:"0" max:"1e9" doc:"packets/s for one VM on a VF; unset: any"`
+	Gbit     float64 `yaml:"gbit" min:"0" max:"1000" doc:"Gbit/s of the link for all; unset: any"`
+}
+
+// Show asks for more tables.
+type Show struct {
+	Holders bool `yaml:"holders" doc:"who has a VF at the end of each phase (a phase ends where the timeline changes something)"`
+	Groups  bool `yaml:"groups" doc:"time on VF, rate and latency by group and phase"`
+	Scores  bool `yaml:"scores" doc:"what the policy thought of each VM at the end of each phase"`
+	CPU     bool `yaml:"cpu" doc:"with scores: io_degree of each VM, VNRAF's measure of CPU use"`
+}
+
+// defaults is a Scenario that says nothing.
+func defaults() *Scenario {
+	return &Scenario{
+		Sample: time.Second, Seed: 1, Hosts: 1, Parallel: 4,
+		Timing: Timing{Plug: 640 * time.Millisecond, Unplug: 56 * time.Millisecond},
+		Charge: Charge{Swap: 696 * time.Millisecond, Risk: 10 * time.Second},
+	}
+}
+
+// Where each part of a group's and a load's defaults come from: entries of lists start
+// empty, so that they are filled in after reading.
+func (s *Scenario) fill() {
+	for i := range s.PFs {
+		p := &s.PFs[i]
+		p.Network = or(p.Network, defaultNetwork)
+		p.Gbit = or(p.Gbit, 10)
+	}
+	for i := range s.VMs {
+		g := &s.VMs[i]
+		g.Count, g.Network = or(g.Count, 1), or(g.Network, defaultNetwork)
+		if _, set := s.pos[keyOf("vms", i)+".numa"]; !set {
+			g.NUMA = -1
+		}
+		g.Load.fill()
+	}
+	for i := range s.Timeline {
+		s.Timeline[i].Load.fill()
+	}
+	for i := range s.Policies {
+		p := &s.Policies[i]
+		p.Interval = or(p.Interval, 300*time.Second)
+		p.Label = or(p.Label, p.Name)
+	}
+}
+
+func (l *Load) fill() {
+	l.Shape = or(l.Shape, "constant")
+	l.Packet = or(l.Packet, 512)
+	l.Alpha = or(l.Alpha, 1.5)
+	l.Period = or(l.Period, 24*time.Hour)
+	l.Rise, l.Hold, l.Fall = or(l.Rise, 10*time.Second), or(l.Hold, time.Minute), or(l.Fall, time.Minute)
+}
+
+const defaultNetwork = "br0"
+
+func or[T comparable](x, other T) T {
+	var zero T
+	if x == zero {
+		return other
+	}
+	return x
+}

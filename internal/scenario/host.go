@@ -1,0 +1,161 @@
+package scenario
+
+import (
+	"time"
+
+	"sluice/internal/loop"
+	"sluice/internal/model"
+	"sluice/internal/sim"
+)
+
+// epoch is when simulated time begins. Any moment does.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// member is one VM of a host.
+type member struct {
+	name  string
+	group *Group
+	n     int // its number in the group
+	vm    *sim.VM
+}
+
+// host is a scenario's world with a daemon on it.
+type host struct {
+	s       *Scenario
+	engine  *sim.Engine
+	members []member
+	sense   *sense
+	mishaps *mishaps
+	carrier *carrier
+	seed    uint64
+}
+
+// members lists a scenario's VMs in the order in which everything counts them.
+func (s *Scenario) members() []member {
+	var out []member
+	for i := range s.VMs {
+		for n := range s.VMs[i].Count {
+			out = append(out, member{name: s.VMs[i].vmName(n), group: &s.VMs[i], n: n})
+		}
+	}
+	return out
+}
+
+// Options are the loop's, as the daemon's defaults have them.
+func (s *Scenario) options() loop.Options {
+	o := loop.DefaultOptions
+	o.Mode = model.ModeEnforce
+	o.Parallel = s.Parallel
+	return o
+}
+
+// rules are what a policy and the groups ask of placement.
+func (s *Scenario) rules(p Policy) model.Rules {
+	r := model.Rules{Policy: p.Name, Interval: p.Interval, Params: p.Params}
+	for i := range s.VMs {
+		g := &s.VMs[i]
+		if !g.Pin && !g.Forbid && g.Weight == 0 && g.Priority == 0 && g.Class == "" {
+			continue
+		}
+		for n := range g.Count {
+			r.VMs = append(r.VMs, model.VMRule{
+				Match: g.vmName(n), Pin: g.Pin, Forbid: g.Forbid, Weight: g.Weight, Priority: g.Priority, Class: g.Class,
+			})
+		}
+	}
+	return r
+}
+
+// newHost builds the world and starts a daemon with the policy.
+func newHost(s *Scenario, p Policy, seed uint64) (*host, error) {
+	m := newMishaps(s, seed)
+	w := &sim.World{Now: epoch, Timing: m.base}
+	if s.Failures != (Failures{}) || s.plugFails() {
+		w.Fail = m.fail
+	}
+	h := &host{
+		s: s, members: s.members(), mishaps: m, seed: seed, sense: newSense(s, w, seed),
+		engine: &sim.Engine{World: w, Sample: s.Sample},
+	}
+	h.engine.OnStep = m.step
+	w.Sense = h.sense.Sense
+	if s.Path.on() {
+		h.carrier = &carrier{path: s.Path}
+	}
+	for _, p := range s.PFs {
+		w.AddPF(p.Name, p.Network, p.VFs, p.NUMA).Speed = uint64(p.Gbit * 1e9)
+	}
+	core, err := loop.NewCore(s.rules(p), s.options(), &sim.Journal{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	h.engine.Core = core
+	h.schedule()
+	return h, nil
+}
+
+func (s *Scenario) plugFails() bool {
+	for i := range s.VMs {
+		if s.VMs[i].PlugFails > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// schedule puts VMs and links where they belong in time, then the first tick.
+func (h *host) schedule() {
+	for i := range h.members {
+		mb := &h.members[i]
+		if from := mb.group.From; from > 0 {
+			h.engine.At(epoch.Add(from), func() { h.arrive(i) })
+		} else {
+			h.arrive(i)
+		}
+		if until := mb.group.Until; until > 0 {
+			h.engine.At(epoch.Add(until), func() { h.depart(mb) })
+		}
+	}
+	for _, l := range h.s.Links {
+		for _, pf := range h.engine.World.PFs() {
+			if pf.Name == l.PF {
+				h.engine.At(epoch.Add(l.At), func() { pf.LinkUp = false })
+				h.engine.At(epoch.Add(l.At+l.For), func() { pf.LinkUp = true })
+			}
+		}
+	}
+	h.engine.Start()
+}
+
+func (h *host) arrive(i int) {
+	mb := &h.members[i]
+	g := mb.group
+	load := h.s.newLoad(g, mb.n, epoch, h.seed)
+	vm := h.engine.World.AddVM(i, mb.name, g.Network, load)
+	vm.Group, vm.NUMA = g.Name, g.NUMA
+	vm.NoDriver, vm.IgnoreUnplug, vm.NoPort, vm.NoTeaming, vm.Blind = g.NoDriver, g.IgnoreUnplug, g.NoPort, g.NoTeaming, g.Blind
+	mb.vm = vm
+	h.sense.loads[vm], h.sense.group[vm] = load, g
+	h.mishaps.groups[vm.ID] = g
+	if h.carrier != nil {
+		c := &carried{by: h.carrier, vm: vm, want: load}
+		vm.Load = c
+		h.carrier.vms = append(h.carrier.vms, c)
+	}
+}
+
+func (h *host) depart(mb *member) {
+	h.engine.World.Destroy(mb.vm)
+	delete(h.sense.loads, mb.vm)
+	delete(h.sense.group, mb.vm)
+	if h.carrier != nil {
+		keep := h.carrier.vms[:0]
+		for _, c := range h.carrier.vms {
+			if c.vm != mb.vm {
+				keep = append(keep, c)
+			}
+		}
+		h.carrier.vms, h.carrier.valid = keep, false
+	}
+	mb.vm = nil
+}
