@@ -39,7 +39,8 @@ func (a *app) pinCommand() *cobra.Command {
 	return a.vmCommand(web.VerbPin, &cobra.Command{
 		Use: "pin VM", Short: "always give a VM a VF (root)",
 		Long: `The VM gets a VF whatever the policy says, until sluice unpin or sluice release. That
-goes before sluice.yaml and ends with the daemon: for good, write pin: true there.`,
+goes before sluice.yaml and outlasts a restart of the daemon. A VM that cannot be given
+a VF stays on virtio all the same; sluice explain says why.`,
 		Example: "sluice pin db-1\nsluice explain db-1",
 	})
 }
@@ -48,8 +49,7 @@ func (a *app) releaseCommand() *cobra.Command {
 	return a.vmCommand(web.VerbRelease, &cobra.Command{
 		Use: "release VM", Short: "take a VM's VF away and give it none (root)",
 		Long: `The VM goes back to virtio, without being cut off, and gets no VF until sluice unpin or
-sluice pin. That goes before sluice.yaml and ends with the daemon: for good, write
-forbid: true there.`,
+sluice pin. That goes before sluice.yaml and outlasts a restart of the daemon.`,
 		Example: "sluice release batch-7\nsluice unpin batch-7        # the policy decides again",
 	})
 }
@@ -79,8 +79,8 @@ func (a *app) drainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "drain", Short: "give up all VFs cleanly; --undo ends that (root)",
 		Long: `Every VM goes back to virtio, one step at a time and without being cut off, and no VM
-gets a VF until sluice drain --undo or the end of the daemon. VFs that others attached stay.
-Use it before maintenance of a card or its driver, or before removing Sluice.`,
+gets a VF until sluice drain --undo, also after a restart of the daemon. VFs that others
+attached stay. Use it before maintenance of a card or its driver, or before removing Sluice.`,
 		Example: "sluice drain --wait 2m\nsluice drain --undo",
 		Args:    noArgs,
 	}

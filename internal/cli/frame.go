@@ -30,7 +30,7 @@ const (
 
 // frame draws a View as lines of at most columns, at most rows of them.
 func frame(v *model.View, columns, rows int) []string {
-	if v == nil || v.Snapshot == nil {
+	if !web.Looked(v) {
 		return []string{clip("Sluice has not looked at the host yet.", columns)}
 	}
 	list := web.VMs(v)

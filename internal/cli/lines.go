@@ -30,7 +30,7 @@ type moveKey struct {
 
 // next returns the lines that v adds to what was shown before.
 func (l *liveLines) next(v *model.View) []string {
-	if v == nil || v.Snapshot == nil {
+	if !web.Looked(v) {
 		return nil
 	}
 	lines := l.verdicts(v)

@@ -38,7 +38,7 @@ func printStatus(w io.Writer, s web.Status) {
 	put := func(name, format string, args ...any) {
 		_, _ = fmt.Fprintf(w, "%-9s "+format+"\n", append([]any{name}, args...)...)
 	}
-	put("Sluice", "%s, up %s, %s", orDash(s.Version), s.Observed.Sub(s.Started).Round(time.Second), modeText(s.Mode, s.Drain))
+	put("Sluice", "%s, %s, %s", orDash(s.Version), upText(s), modeText(s.Mode, s.Drain))
 	put("Policy", "%s, a round every %s", s.Policy, time.Duration(s.Interval*float64(time.Second)))
 	put("VFs", "%d: %d held, %d free, %d of others", s.VFs.Total, s.VFs.Held, s.VFs.Free, s.VFs.Foreign)
 	for _, pf := range s.PFs {
@@ -56,6 +56,14 @@ func printStatus(w io.Writer, s web.Status) {
 	if s.Error != "" {
 		put("Error", "%s", s.Error)
 	}
+}
+
+// upText is the daemon's age, by the clock that stamps what it sees.
+func upText(s web.Status) string {
+	if s.Observed.IsZero() || s.Started.IsZero() {
+		return "has not looked at the host yet"
+	}
+	return "up " + s.Observed.Sub(s.Started).Round(time.Second).String()
 }
 
 func modeText(m model.Mode, drain bool) string {

@@ -15,13 +15,13 @@ type Examine func(*model.Snapshot) []model.Problem
 // host older than stale counts as a problem; 0 is never.
 func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration) []model.Problem {
 	list := []model.Problem{}
-	if v == nil || v.Snapshot == nil {
+	if !Looked(v) {
 		list = append(list, model.Problem{Text: "the host has not been looked at yet", Remedy: "wait a moment; if it stays, read the log: journalctl -u sluice"})
 	}
 	if v != nil && v.Error != "" {
 		list = append(list, model.Problem{Text: v.Error, Remedy: "correct it; the daemon goes on with what it had: journalctl -u sluice"})
 	}
-	if v == nil || v.Snapshot == nil {
+	if !Looked(v) {
 		return list
 	}
 	if age := now.Sub(v.Snapshot.Time); stale > 0 && age > stale {

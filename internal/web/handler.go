@@ -80,7 +80,7 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 // health is 200 while the daemon looks at the host.
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 	v := h.opts.Backend.View()
-	if v == nil || v.Snapshot == nil {
+	if !Looked(v) {
 		writeError(w, http.StatusServiceUnavailable, &Refusal{Text: "the host has not been looked at yet", Remedy: "wait a moment"})
 		return
 	}

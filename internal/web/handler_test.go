@@ -81,7 +81,7 @@ func TestAnswers(t *testing.T) {
 
 // Before the first look at the host everything answers, and nothing is null that should be a list.
 func TestAnswersOfADaemonThatKnowsNothing(t *testing.T) {
-	for _, v := range []*model.View{nil, {}} {
+	for _, v := range []*model.View{nil, {}, {Snapshot: &model.Snapshot{}, Target: &model.Target{}}} {
 		o := options(webtest.NewBackend(v))
 		for _, path := range []string{"status", "vms", "vfs", "plan", "fsck", "doctor"} {
 			w := ask(t, o, http.MethodGet, "/v1/"+path, "")

@@ -41,6 +41,9 @@ func newIndex(v *model.View) *index {
 	return x
 }
 
+// Looked says whether the host has been looked at.
+func Looked(v *model.View) bool { return v != nil && v.Snapshot != nil && !v.Snapshot.Time.IsZero() }
+
 // reason is why a VM holds a VF or not; zero before the first decision.
 func (x *index) reason(id model.VMID) model.Reason {
 	if r := x.reasons[id]; r != nil {
