@@ -317,7 +317,7 @@ func (c *Core) end(now time.Time, m *move) {
 	}
 	d := doneMove{vm: m.Move.VM, at: now}
 	switch m.Move.Kind {
-	case model.MovePlug:
+	case model.MovePlug, model.MoveRetune:
 		d.vf = m.Move.VF
 	case model.MoveUnplug:
 		d.free = m.Move.VF

@@ -78,7 +78,7 @@ func (c *Core) hints(now time.Time) *placement.Hints {
 		if (m.Move.Kind == model.MovePlug) != m.Undoing {
 			hint.VF = m.Move.VF
 		}
-		if m.Move.Kind == model.MoveRepair {
+		if m.Move.Kind == model.MoveRepair || m.Move.Kind == model.MoveRetune {
 			hint.VF = holds(c.snap.FindVM(id))
 		}
 		h.VMs[id] = hint

@@ -28,6 +28,7 @@ const (
 	StepClearVF     StepKind = "clear-vf"     // MAC, VLAN, rate, trust to zero: nothing of the last holder stays
 	StepAddSelf     StepKind = "add-self"     // PF filter for a virtio guest's MAC, so that VF guests reach it
 	StepDelSelf     StepKind = "del-self"     // and back
+	StepSetRate     StepKind = "set-rate"     // a new rate for a VF in use; all else that set-vf sets stays
 )
 
 // Step is one change, complete in itself: an actuator needs nothing else to do it.
@@ -66,6 +67,8 @@ func (s Step) String() string {
 		if s.Rate > 0 {
 			fmt.Fprintf(&b, " max_tx_rate %d Mbit/s", s.Rate/1e6)
 		}
+	case StepSetRate:
+		fmt.Fprintf(&b, " max_tx_rate %d Mbit/s", s.Rate/1e6)
 	case StepAttach, StepDetach, StepBindVFIO:
 		fmt.Fprintf(&b, " (%s)", s.Address)
 	}
@@ -80,6 +83,7 @@ const (
 	MovePlug   MoveKind = "plug"
 	MoveUnplug MoveKind = "unplug"
 	MoveRepair MoveKind = "repair"
+	MoveRetune MoveKind = "retune" // the VF stays where it is and gets another rate
 )
 
 // Move is an ordered list of Steps for one VM and one VF. A plug whose VF is still

@@ -18,9 +18,11 @@ type Target struct {
 
 // Assignment gives a VF to a NIC of a VM.
 type Assignment struct {
-	VM  VMID   `json:"vm"`
-	NIC string `json:"nic"`
-	VF  VFID   `json:"vf"`
+	VM   VMID   `json:"vm"`
+	NIC  string `json:"nic"`
+	VF   VFID   `json:"vf"`
+	Rate uint64 `json:"max_tx_rate_bits,omitempty"` // bits/s the VF may send; 0: placement has no say in it
+	Lift bool   `json:"lift_rate,omitempty"`        // take back a limit that placement set before
 }
 
 // Code is the stable name of a Reason, fit for metrics labels and tests.
@@ -64,6 +66,7 @@ type Reason struct {
 	Slots   int       `json:"slots,omitempty"`  // how many VFs the ranking shared out
 	Other   VMID      `json:"other,omitempty"`  // runner-up (for a holder) or the holder to beat (for an outsider)
 	OtherNm string    `json:"other_name,omitempty"`
+	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s: the tier that the policy gives its VF; 0: none
 	Until   time.Time `json:"until,omitzero"`
 	Detail  string    `json:"detail,omitempty"` // what a veto, backoff or blind figure is about, with the remedy
 }
@@ -130,6 +133,9 @@ func (r Reason) String() string {
 	}
 	if r.Regret != 0 {
 		b.WriteString(", regret " + short(r.Regret))
+	}
+	if r.Rate != 0 {
+		fmt.Fprintf(&b, ", tier %d Mbit/s", r.Rate/1e6)
 	}
 	if r.Other != "" {
 		who := r.OtherNm

@@ -16,7 +16,7 @@ func (w *workspace) assign(snap *model.Snapshot, out []model.Assignment) []model
 		for _, e := range p.winners {
 			if s := p.find(e.has); s != nil {
 				s.taken = true
-				out = append(out, model.Assignment{VM: snap.VMs[e.vm].ID, NIC: e.nic.Alias, VF: e.has})
+				out = append(out, model.Assignment{VM: snap.VMs[e.vm].ID, NIC: e.nic.Alias, VF: e.has, Rate: e.rate, Lift: e.rate == 0})
 			}
 		}
 		for _, e := range p.winners {
@@ -25,7 +25,7 @@ func (w *workspace) assign(snap *model.Snapshot, out []model.Assignment) []model
 			}
 			if s := p.best(snap.VMs[e.vm].NUMANode); s != nil {
 				s.taken = true
-				out = append(out, model.Assignment{VM: snap.VMs[e.vm].ID, NIC: e.nic.Alias, VF: s.vf})
+				out = append(out, model.Assignment{VM: snap.VMs[e.vm].ID, NIC: e.nic.Alias, VF: s.vf, Rate: e.rate, Lift: e.rate == 0})
 			}
 		}
 	}

@@ -34,6 +34,7 @@ type Decider struct {
 	policies map[string]Policy
 	links    map[string]time.Time // when a PF's link was first seen up again after being down
 	rulesOf  memory[vmRule]
+	tiers    map[model.VMID]bool // VMs whose VF may carry a rate that a policy gave it
 	work     workspace
 }
 
@@ -45,7 +46,7 @@ func New(rules model.Rules) (*Decider, error) {
 	if _, err := NewPolicy(rules); err != nil {
 		return nil, err
 	}
-	return &Decider{rules: rules, policies: map[string]Policy{}, links: map[string]time.Time{}}, nil
+	return &Decider{rules: rules, policies: map[string]Policy{}, links: map[string]time.Time{}, tiers: map[model.VMID]bool{}}, nil
 }
 
 // SetRules changes the rules. The policies keep their memory unless the policy, its
@@ -77,8 +78,26 @@ func (d *Decider) Decide(now time.Time, snap *model.Snapshot, hints *Hints) *mod
 		d.share(now, &w.pools[i], snap, hints, t.Reasons)
 	}
 	t.Assign = w.assign(snap, t.Assign)
+	d.lift(snap, t.Assign)
 	w.lastAssign = t.Assign
 	return t
+}
+
+// lift takes back the tiers of a policy that gave some, once another is in charge. It
+// gets Assignments with Lift set where placement wants no limit.
+func (d *Decider) lift(snap *model.Snapshot, assign []model.Assignment) {
+	for i := range assign {
+		a := &assign[i]
+		a.Lift = a.Lift && d.tiers[a.VM]
+		vf := snap.FindVF(a.VF)
+		switch {
+		case a.Rate > 0:
+			d.tiers[a.VM] = true
+		case a.Lift && vf != nil && vf.Holder == a.VM && vf.MaxTxRate == 0:
+			a.Lift = false
+			delete(d.tiers, a.VM)
+		}
+	}
 }
 
 // gatherVFs sorts the usable VFs into pools by network.
@@ -236,6 +255,7 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 		}
 		out[e.vm] = why
 		if why.Hold {
+			e.rate = why.Rate
 			p.winners = append(p.winners, e)
 		}
 	}
@@ -285,7 +305,7 @@ func candidate(vm *model.VM, e entry, hints *Hints) Candidate {
 	}
 	c.PPS, c.Bytes, c.Known = e.nic.Load()
 	if vm.CPUKnown {
-		c.CPU = vm.CPU
+		c.CPU, c.CPUShare = vm.CPU, min(1, vm.CPU/float64(max(1, vm.VCPUs)))
 	}
 	// A figure that is no figure would poison a policy's means for ever.
 	if !finite(c.PPS) || !finite(c.Bytes) {

@@ -20,7 +20,8 @@ type Candidate struct {
 	Holds    bool    // it has a VF, or a plug is under way
 	PPS      float64 // packets/s on both paths and in both directions
 	Bytes    float64 // bytes/s, likewise
-	CPU      float64 // share of the host's CPUs in use, 0..1
+	CPU      float64 // host CPUs in use
+	CPUShare float64 // CPU over its vCPUs, 0..1
 	Known    bool    // PPS and Bytes are usable; false during a blackout of telemetry
 	Weight   float64 // > 0
 	Priority int     // higher ones come first whatever their load
@@ -54,6 +55,7 @@ var makers = map[string]maker{
 	"fair":     {make: newFair},
 	"activity": {make: newActivity},
 	"rentbuy":  {make: newRentBuy},
+	"vnraf":    {make: newVNRAF, params: []string{"eps", "io_threshold", "host_cores", "vf0_mbit", "delta_mbit", "link_mbit"}},
 	"none":     {make: newNone},
 	"random":   {make: newRandom, params: []string{"seed"}},
 }

@@ -14,6 +14,7 @@ type entry struct {
 	nic  *model.NIC
 	rule *vmRule
 	has  model.VFID // the VF it has or is about to have
+	rate uint64     // bits/s that the policy gives a VF of it; 0: no say
 }
 
 // slot is a usable VF.

@@ -11,7 +11,9 @@ import (
 type ranked struct {
 	i        int // index into the candidates
 	key      float64
-	front    bool // before all others: between rounds, those the last round chose
+	second   float64 // decides between equal keys, larger first
+	back     bool    // after all others
+	front    bool    // before all others: between rounds, those the last round chose
 	priority int
 	holds    bool
 }
@@ -19,14 +21,16 @@ type ranked struct {
 // ranking sorts and shares out; it is kept between calls to save allocations.
 type ranking []ranked
 
-// sort orders by front, priority, key, holders before outsiders (a tie is no reason to
+// sort orders by back, front, priority, keys, holders before outsiders (a tie is no reason to
 // move), then by VM so that the order of the input does not matter.
 func (r ranking) sort(cands []Candidate) {
 	slices.SortFunc(r, func(a, b ranked) int {
 		return cmp.Or(
+			trueFirst(b.back, a.back),
 			trueFirst(a.front, b.front),
 			cmp.Compare(b.priority, a.priority),
 			cmp.Compare(b.key, a.key),
+			cmp.Compare(b.second, a.second),
 			trueFirst(a.holds, b.holds),
 			cmp.Compare(cands[a.i].VM, cands[b.i].VM),
 		)

@@ -48,7 +48,24 @@ func Plug(snap *model.Snapshot, vm *model.VM, a model.Assignment, why model.Reas
 	if nic == nil || vf == nil {
 		return model.Move{}, false
 	}
-	return build(model.MovePlug, vm, nic, vf, why, plugOrder, to), true
+	m := build(model.MovePlug, vm, nic, vf, why, plugOrder, to)
+	for i := range m.Steps {
+		m.Steps[i].Rate = a.Rate
+	}
+	return m, true
+}
+
+// Retune is the Move that gives the VF behind the NIC another rate; false when it has
+// the right one, placement has no say in it, or its PF cannot limit VFs (asking for
+// what cannot be had would never end).
+func Retune(snap *model.Snapshot, vm *model.VM, nic *model.NIC, a model.Assignment, why model.Reason, to Timeouts) (model.Move, bool) {
+	vf, pf := snap.FindVF(nic.VF), snap.FindPF(nic.VF.PF)
+	if vf == nil || vf.MaxTxRate == a.Rate || (a.Rate == 0 && !a.Lift) || pf.Caps.MaxTxRate != model.Yes {
+		return model.Move{}, false
+	}
+	m := build(model.MoveRetune, vm, nic, vf, why, []model.StepKind{model.StepSetRate}, to)
+	m.Steps[0].Rate = a.Rate
+	return m, true
 }
 
 // Unplug is the Move that takes the NIC's VF away.
@@ -95,7 +112,7 @@ func (t Timeouts) of(k model.StepKind) time.Duration {
 // Undo lists the Steps that leave the world sound after a Move failed at Step number
 // failed. gone says that the VM no longer exists.
 func Undo(m model.Move, failed int, gone bool, to Timeouts) []model.Step {
-	if len(m.Steps) == 0 || m.Kind == model.MoveRepair {
+	if len(m.Steps) == 0 || m.Kind == model.MoveRepair || m.Kind == model.MoveRetune {
 		return nil
 	}
 	base := m.Steps[0]
@@ -143,6 +160,8 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	switch {
 	case vf != nil && (vf.Owner == model.OwnerForeign || (vf.Holder != "" && vf.Holder != m.VM)):
 		return model.Move{}, false // somebody else has it now; what it carries is theirs
+	case m.Kind == model.MoveRetune:
+		return model.Move{}, false // the next Target says which rate it should have
 	case nic != nil && nic.VF == m.VF && m.Kind == model.MovePlug:
 		return Plug(snap, vm, model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, m.Reason, to)
 	case nic != nil && nic.VF == m.VF:

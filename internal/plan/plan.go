@@ -32,10 +32,10 @@ type Busy interface {
 }
 
 // Diff lists the Moves that make the Snapshot what the Target says: all unplugs, then
-// all plugs, each in order of VM. A plug may name a VF that another VM's unplug must
+// new rates, then all plugs, each in order of VM. A plug may name a VF that another VM's unplug must
 // free first. Nothing to do gives nil.
 func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []model.Move {
-	var unplugs, plugs []model.Move
+	var unplugs, retunes, plugs []model.Move
 	next := 0
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
@@ -52,8 +52,13 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 				plugs = append(plugs, m)
 			}
 		}
+		if nic != nil && want != nil && want.VF == nic.VF && want.NIC == nic.Alias {
+			if m, ok := Retune(snap, vm, nic, *want, target.Reasons[i], to); ok {
+				retunes = append(retunes, m)
+			}
+		}
 	}
-	return append(unplugs, plugs...)
+	return append(append(unplugs, retunes...), plugs...)
 }
 
 // assignmentOf walks the sorted assignments beside the sorted VMs.

@@ -118,7 +118,8 @@ var faults = []fault{
 		kind := []model.StepKind{
 			model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepAttach, model.StepWaitGuest, model.StepDetach,
 			model.StepFDBToVF, model.StepFDBToTap, model.StepClearVF, model.StepOpenWindow, model.StepCloseWindow, model.StepAddSelf, model.StepDelSelf, model.StepAnnounce,
-		}[r.IntN(14)]
+			model.StepSetRate,
+		}[r.IntN(15)]
 		h.World.Fail = func(s model.Step) error {
 			if s.Kind == kind {
 				return errFault
@@ -142,8 +143,10 @@ func (h *host) reboot() {
 // schedule runs one random history, heals what can be healed and asks for a sound world.
 func schedule(t *testing.T, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 1))
-	policy := []string{"activity", "fair"}[r.IntN(2)]
-	h := newHost(t, 4+r.IntN(4), 1+r.IntN(3), model.Rules{Policy: policy, Interval: 3 * time.Second})
+	policy := []string{"activity", "fair", "vnraf", "rentbuy"}[r.IntN(4)]
+	h := newHost(t, 4+r.IntN(4), 1+r.IntN(3), model.Rules{
+		Policy: policy, Interval: 3 * time.Second, Params: model.Params{"vf0_mbit": 100, "delta_mbit": 100},
+	})
 	story := fmt.Sprintf("seed %d, %s\n", seed, policy)
 	var heals []func()
 	for range 2 + r.IntN(5) {

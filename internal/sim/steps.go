@@ -116,7 +116,7 @@ func (w *World) applyHost(s model.Step, v *VM) error {
 	}
 	p, vf := w.pf(s.VF.PF), w.vf(s.VF)
 	switch s.Kind {
-	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC:
+	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepSetRate:
 		if vf == nil {
 			return fmt.Errorf("VF %s: %w", s.VF, model.ErrGone)
 		}
@@ -126,6 +126,8 @@ func (w *World) applyHost(s model.Step, v *VM) error {
 		vf.Driver = "vfio-pci"
 	case model.StepSetVF:
 		vf.VLAN, vf.MaxTxRate, vf.SpoofCheck, vf.Trust = s.VLAN, s.Rate, model.Yes, model.No
+	case model.StepSetRate:
+		vf.MaxTxRate = s.Rate
 	case model.StepSetMAC:
 		vf.MAC = s.MAC
 	case model.StepClearVF:

@@ -1,0 +1,207 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// vnraf is Ye et al.'s VF scheduler. At every sample (the loop's interval, section 4.4)
+// it adds up each VM's bytes and CPU time; at every scheduling period (section 4.6) it
+// computes, over the samples since the last,
+//
+//	io_degree  = 100 (1 - CPU time / (time x cores))       equations 1 to 3
+//	net_degree = eps data_avg + (1 - eps) traffic_freq     equations 4 to 6
+//
+// and sorts the VMs into two queues: PQ, whose VMs hold VFs, and GQ, all others. A VM
+// with io_degree below the threshold is CPU-bound and stays in GQ, VFs lying free or
+// not. PQ is ordered by net_degree; a VM of GQ that overtakes the last of a full PQ
+// takes its place. Between periods the queues stand; only a place that falls free is
+// filled. Every VF of PQ carries one of the tiers of section 4.5.
+//
+// The paper divides CPU time by the host's cores, but its Table 2 (half of one CPU
+// gives io_degree 55) only comes out of the VM's own: that is the default here.
+type vnraf struct {
+	params vnrafParams
+	next   time.Time
+	last   time.Time
+	mem    memory[vnrafMem]
+	order  ranking
+	tiers  tiers
+
+	holders []*vnrafMem
+}
+
+// vnrafParams are the paper's, where it gives a value.
+type vnrafParams struct {
+	period    time.Duration // "every 10 s"
+	eps       float64       // "0.7"
+	threshold float64       // "according to the environment": between the 70 and 60 of Table 3's VM3 and VM8
+	cores     float64       // 0: the VM's own
+}
+
+type vnrafMem struct {
+	samples, busy int     // in this period, and those that moved anything
+	bytes         float64 // sum of the samples' bytes
+	cpu           float64 // sum of the samples' CPU shares
+	net, io       float64 // degrees at the last scheduling
+	rate          float64 // bits/s at the last scheduling
+	known         bool    // it has been scheduled
+	pq            bool
+	tier          uint64 // bits/s, 0: none
+}
+
+func newVNRAF(r model.Rules) Policy {
+	p := vnrafParams{period: r.Interval, eps: 0.7, threshold: 65, cores: r.Params["host_cores"]}
+	if r.Interval <= 0 {
+		p.period = 10 * time.Second
+	}
+	p.eps = cmp.Or(r.Params["eps"], p.eps)
+	p.threshold = cmp.Or(r.Params["io_threshold"], p.threshold)
+	const mbit = 1e6
+	return &vnraf{params: p, tiers: tiers{
+		first: r.Params["vf0_mbit"] * mbit, step: r.Params["delta_mbit"] * mbit, link: r.Params["link_mbit"] * mbit,
+	}}
+}
+
+// Select implements Policy.
+func (v *vnraf) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
+	mem := v.mem.sync(cands, func(*vnrafMem) {})
+	dt := 1.0
+	if !v.last.IsZero() {
+		dt = max(0, now.Sub(v.last).Seconds())
+	}
+	v.last = now
+	for i, m := range mem {
+		m.sample(&cands[i], dt, v.params.cores)
+	}
+	round := !now.Before(v.next) && anyKnown(cands)
+	if round {
+		v.next = now.Add(v.params.period)
+	}
+	for _, m := range mem {
+		if round || !m.known {
+			m.schedule(v.params.eps, dt, round)
+		}
+	}
+	v.queue(cands, mem, slots, round)
+	v.write(cands, mem, slots, out)
+}
+
+func (m *vnrafMem) sample(c *Candidate, dt, cores float64) {
+	if !c.Known || dt == 0 {
+		return
+	}
+	m.samples++
+	m.bytes += c.Bytes * dt
+	if c.Bytes > 0 {
+		m.busy++
+	}
+	share := c.CPUShare
+	if cores > 0 {
+		share = c.CPU / cores
+	}
+	m.cpu += min(1, share)
+}
+
+// schedule turns the period's samples into degrees. Without any the last ones stand.
+func (m *vnrafMem) schedule(eps, dt float64, round bool) {
+	if m.samples > 0 {
+		n := float64(m.samples)
+		m.io = 100 * (1 - m.cpu/n)
+		m.net = eps*m.bytes/n + (1-eps)*float64(m.busy)/n
+		m.rate = 8 * m.bytes / n / max(dt, 1e-3)
+		m.known = m.known || round
+	}
+	if round {
+		m.samples, m.busy, m.bytes, m.cpu = 0, 0, 0, 0
+	}
+}
+
+// queue orders the VMs: between rounds PQ stays in front. CPU-bound ones come last.
+// Of two with the same net_degree the one with less CPU goes first: the paper prefers
+// purely network-bound VMs to mixed ones.
+func (v *vnraf) queue(cands []Candidate, mem []*vnrafMem, slots int, round bool) {
+	v.order = v.order[:0]
+	for i, m := range mem {
+		v.order = append(v.order, ranked{
+			i: i, key: m.net * cands[i].Weight, second: m.io, front: !round && m.pq, back: v.cpuBound(m),
+			priority: cands[i].Priority, holds: cands[i].Holds,
+		})
+	}
+	v.order.sort(cands)
+	for n, e := range v.order {
+		mem[e.i].pq = n < slots && !e.back
+	}
+}
+
+func (v *vnraf) cpuBound(m *vnrafMem) bool { return m.io < v.params.threshold }
+
+func (v *vnraf) write(cands []Candidate, mem []*vnrafMem, slots int, out []model.Reason) {
+	v.order.verdicts(cands, slots, "vnraf", model.CodeRank, model.CodeOutranked, out)
+	v.holders = v.holders[:0]
+	for n, e := range v.order {
+		m, why := mem[e.i], &out[e.i]
+		why.Hold = m.pq
+		switch {
+		case !m.pq && n < slots:
+			why.Code, why.Other, why.OtherNm = model.CodeOutranked, "", ""
+			why.Detail = "CPU-bound: its io_degree is below the threshold"
+		case !cands[e.i].Known:
+			why.Detail = "its load is not known now; ranked by what was last seen"
+		}
+		if m.pq {
+			v.holders = append(v.holders, m)
+		} else {
+			m.tier = 0
+		}
+	}
+	v.tiers.assign(v.holders, slots)
+	for i, m := range mem {
+		out[i].Rate = m.tier
+	}
+}
+
+// tiers are the paper's bandwidth tiers of VFs, equation 7: VF_n = VF_0 + (n-1) delta,
+// with a sum that must not exceed the link. In bits/s; without a first one there are none.
+type tiers struct{ first, step, link float64 }
+
+// tierMargin is by how much a holder's need must exceed another's to take its larger
+// tier: noise must not make rates change places at every round.
+const tierMargin = 1.1
+
+// assign gives every holder a tier. There is one per VF, so the holders choose in the
+// order of their need: nobody has a larger tier than a VM that needs more. When there
+// are fewer holders than VFs the smallest tiers are left over.
+func (t tiers) assign(holders []*vnrafMem, vfs int) {
+	if t.first <= 0 {
+		return
+	}
+	slices.SortStableFunc(holders, func(a, b *vnrafMem) int { return cmp.Compare(b.tier, a.tier) })
+	for end := len(holders) - 1; end > 0; end-- { // a bubble sort: it moves nobody past an equal
+		for i := range end {
+			if a, b := holders[i], holders[i+1]; b.rate > tierMargin*a.rate || (b.tier == 0 && b.rate > a.rate) {
+				holders[i], holders[i+1] = b, a
+			}
+		}
+	}
+	first, step := t.fit(float64(vfs))
+	for n, m := range holders {
+		const mbit = 1e6 // the kernel takes whole Mbit/s
+		m.tier = max(1, uint64((first+float64(vfs-1-n)*step)/mbit)) * mbit
+	}
+}
+
+// fit shrinks first the step and then the first tier until those of all VFs fit the link.
+func (t tiers) fit(n float64) (first, step float64) {
+	sum := n*t.first + t.step*n*(n-1)/2
+	switch {
+	case t.link <= 0 || sum <= t.link:
+		return t.first, t.step
+	case n*t.first <= t.link && n > 1:
+		return t.first, (t.link - n*t.first) / (n * (n - 1) / 2)
+	}
+	return t.link / n, 0
+}

@@ -1,0 +1,188 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// table2 is the paper's Table 2: what its monitors measured.
+var table2 = []struct{ io, net float64 }{
+	{91.45, 27703}, {90.95, 52832}, {92.43, 104386}, {94.07, 146989}, {93.98, 162072},
+	{81.43, 0}, {59.97, 0}, {45.54, 0}, {23.61, 0}, {7.82, 0},
+	{86.23, 30283}, {61.98, 69032}, {45.77, 95619}, {25.09, 138566}, {11.73, 175117},
+}
+
+// bench is a Policy with candidates "VM1", "VM2" and so on.
+type bench struct {
+	t     *testing.T
+	p     Policy
+	cands []Candidate
+	out   []model.Reason
+	now   time.Time
+}
+
+func newBench(t *testing.T, r model.Rules, n int) *bench {
+	t.Helper()
+	p, err := NewPolicy(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, p: p, now: start, out: make([]model.Reason, n)}
+	for i := range n {
+		name := fmt.Sprintf("VM%d", i+1)
+		b.cands = append(b.cands, Candidate{VM: model.VMID(name), Name: name, Known: true, Weight: 1})
+	}
+	return b
+}
+
+// run lets seconds pass with loads that load sets; verdicts take effect at once.
+func (b *bench) run(seconds, slots int, load func(second, i int, c *Candidate)) {
+	for s := range seconds {
+		for i := range b.cands {
+			load(s, i, &b.cands[i])
+		}
+		clear(b.out)
+		b.p.Select(b.now, b.cands, slots, b.out)
+		for i := range b.cands {
+			b.cands[i].Holds = b.out[i].Hold
+		}
+		b.now = b.now.Add(time.Second)
+	}
+}
+
+func (b *bench) holders() string {
+	var names []string
+	for i, r := range b.out {
+		if r.Hold {
+			names = append(names, b.cands[i].Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// TestVNRAFTable2 feeds what the paper measured and asks for its two conclusions: the
+// I/O-bound VMs are told from the CPU-bound ones, and of those the ones that run
+// Netperf longest come first.
+func TestVNRAFTable2(t *testing.T) {
+	b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second}, len(table2))
+	b.run(21, 5, func(_, i int, c *Candidate) {
+		c.CPUShare = 1 - table2[i].io/100
+		c.Bytes = table2[i].net / 0.7 // all but the frequency's 0.3
+	})
+	if got, want := b.holders(), "VM2 VM3 VM4 VM5 VM11"; got != want {
+		t.Errorf("holders %s, want %s", got, want)
+	}
+	order := make([]int, len(b.out))
+	for i, r := range b.out {
+		order[r.Rank-1] = i + 1
+		if d := r.Score - table2[i].net; d < -1 || d > 1 {
+			t.Errorf("VM%d: net_degree %.0f, the paper has %.0f", i+1, r.Score, table2[i].net)
+		}
+	}
+	want := []int{5, 4, 3, 2, 11, 1, 6, 15, 14, 13, 12, 7, 8, 9, 10}
+	if !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}
+
+// share is the share of time that a VM runs Netperf and Lookbusy.
+type share struct{ net, cpu int }
+
+// table3 is the paper's Table 3: the shares in percent from 0, 10, 20 and 30 min on, and
+// who has a VF then.
+var table3 = []struct {
+	shares  [8]share
+	holders string
+}{
+	{[8]share{{55, 0}, {0, 40}, {30, 30}, {20, 0}, {40, 0}, {60, 0}, {80, 0}, {100, 0}}, "VM1 VM6 VM7 VM8"},
+	{[8]share{{55, 0}, {0, 40}, {30, 30}, {20, 0}, {40, 0}, {60, 0}, {0, 20}, {0, 40}}, "VM1 VM3 VM5 VM6"},
+	{[8]share{{55, 0}, {0, 40}, {30, 30}, {30, 0}, {40, 0}, {60, 0}, {0, 20}, {0, 40}}, "VM1 VM4 VM5 VM6"},
+	{[8]share{{55, 0}, {0, 40}, {30, 30}, {30, 0}, {40, 0}, {60, 0}, {20, 20}, {40, 40}}, "VM1 VM4 VM5 VM6"},
+}
+
+// TestVNRAFTable3 plays the paper's Table 3: Netperf moves the same bytes wherever it
+// runs and takes a twelfth of a CPU (Table 2: io_degree 91 to 94), Lookbusy takes one.
+func TestVNRAFTable3(t *testing.T) {
+	b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second}, 8)
+	for minute, row := range table3 {
+		b.run(600, 4, func(s, i int, c *Candidate) {
+			// Whole percents of a period of 20 s, so that every 10 s see the same.
+			on := s%10 < row.shares[i].net/10 || (s%10 == row.shares[i].net/10 && s/10%2 == 0 && row.shares[i].net%10 == 5)
+			c.Bytes, c.CPUShare = 0, float64(row.shares[i].cpu)/100
+			if on {
+				c.Bytes = 1e8
+				c.CPUShare += 1.0 / 12
+			}
+		})
+		if got := b.holders(); got != row.holders {
+			t.Errorf("after %d min: holders %s, want %s", 10*minute, got, row.holders)
+			for i, r := range b.out {
+				t.Logf("VM%d %s", i+1, r)
+			}
+		}
+	}
+}
+
+func TestVNRAFKeepsItsQueuesBetweenRounds(t *testing.T) {
+	b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second}, 3)
+	rates := []float64{3e6, 2e6, 1e6}
+	load := func(_, i int, c *Candidate) { c.Bytes = rates[i] }
+	b.run(11, 1, load)
+	rates[1] = 9e6
+	b.run(8, 1, load)
+	if got := b.holders(); got != "VM1" {
+		t.Errorf("between rounds %s holds, want VM1", got)
+	}
+	b.run(4, 1, load)
+	if got := b.holders(); got != "VM2" {
+		t.Errorf("after the round %s holds, want VM2", got)
+	}
+}
+
+func TestVNRAFTiers(t *testing.T) {
+	params := model.Params{"vf0_mbit": 1000, "delta_mbit": 1000, "link_mbit": 10000}
+	b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second, Params: params}, 6)
+	rates := []float64{5e6, 1e6, 40e6, 20e6, 100, 10}
+	load := func(_, i int, c *Candidate) { c.Bytes = rates[i] }
+	b.run(12, 4, load)
+	b.tierWant("2000 1000 4000 3000 0 0")
+	// Within the margin nobody's tier changes.
+	rates[0], rates[3] = 20.5e6, 20e6
+	b.run(10, 4, load)
+	b.tierWant("2000 1000 4000 3000 0 0")
+	rates[0] = 23e6
+	b.run(10, 4, load)
+	b.tierWant("3000 1000 4000 2000 0 0")
+}
+
+func TestVNRAFTiersFitTheLink(t *testing.T) {
+	for _, c := range []struct {
+		link, want string
+	}{{"8000", "1000 1666 3000 2333"}, {"2000", "500 500 500 500"}} {
+		var link float64
+		if _, err := fmt.Sscan(c.link, &link); err != nil {
+			t.Fatal(err)
+		}
+		params := model.Params{"vf0_mbit": 1000, "delta_mbit": 1000, "link_mbit": link}
+		b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second, Params: params}, 4)
+		rates := []float64{1, 5, 40, 20}
+		b.run(12, 4, func(_, i int, c *Candidate) { c.Bytes = rates[i] * 1e6 })
+		b.tierWant(c.want)
+	}
+}
+
+func (b *bench) tierWant(want string) {
+	b.t.Helper()
+	var got []string
+	for _, r := range b.out {
+		got = append(got, fmt.Sprint(r.Rate/1e6))
+	}
+	if s := strings.Join(got, " "); s != want {
+		b.t.Errorf("tiers %s Mbit/s, want %s", s, want)
+	}
+}
