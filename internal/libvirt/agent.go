@@ -24,6 +24,12 @@ func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte
 	out, err := onDomain(ctx, s.aide, vm, "guest agent", func(d *lv.Domain) (string, error) {
 		return d.QemuAgentCommand(string(command), agentTimeout(ctx), 0)
 	})
+	if isCode(err, lv.ERR_OPERATION_INVALID) {
+		// libvirt says "not running" of a paused domain too.
+		if _, gone := c.fresh(ctx, s, vm); isGone(gone) {
+			err = gone
+		}
+	}
 	if err != nil {
 		return nil, fail("ask the guest agent of", c.inv.subject(vm), err)
 	}

@@ -56,18 +56,25 @@ func (c *Conn) attach(ctx context.Context, s *session, vm model.VMID, spec Hostd
 	return err
 }
 
-// attached says whether the domain has the device now. The alias with another
-// address is an error that needs a person, or fsck.
+// attached says whether the domain has the device now.
 func (c *Conn) attached(ctx context.Context, s *session, vm model.VMID, spec HostdevSpec) (bool, error) {
 	d, err := c.fresh(ctx, s, vm)
 	if err != nil {
 		return false, err
 	}
+	return d.holds(spec)
+}
+
+// holds says whether the domain has the device. Its alias on something else is an
+// error that needs a person, or fsck.
+func (d *Domain) holds(spec HostdevSpec) (bool, error) {
 	h := d.hostdev(spec.Alias)
-	if h == nil {
+	switch {
+	case h == nil && d.has(spec.Alias):
+		return false, fmt.Errorf("%w: alias %s is in use for another kind of device", model.ErrPermanent, spec.Alias)
+	case h == nil:
 		return false, nil
-	}
-	if h.Address != spec.Address {
+	case h.Address != spec.Address:
 		return false, fmt.Errorf("%w: alias %s is in use for %s; detach that first", model.ErrPermanent, spec.Alias, h.Address)
 	}
 	return true, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,8 +67,13 @@ func (p *unplug) set(o outcome) {
 func (u *unplugs) tell(d device, o outcome) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if p := u.all[d]; p != nil {
-		p.set(o)
+	p := u.all[d]
+	if p == nil {
+		return
+	}
+	p.set(o)
+	if o == removed {
+		delete(u.all, d)
 	}
 }
 
@@ -124,18 +130,13 @@ func (c *Conn) detach(ctx context.Context, s *session, dev device) error {
 	_, err = onDomain(ctx, s.work, dev.vm, "detach device", func(d *lv.Domain) (struct{}, error) {
 		return struct{}{}, d.DetachDeviceAlias(dev.alias, lv.DOMAIN_DEVICE_MODIFY_LIVE)
 	})
-	if err == nil || ctx.Err() != nil || errors.Is(plain(err), errPending) {
-		return err2nil(err)
-	}
-	if there, again := c.present(ctx, s, dev); again == nil && !there {
+	if errors.Is(plain(err), errPending) {
 		return nil
 	}
-	return err
-}
-
-// err2nil drops the error of a request that is under way already.
-func err2nil(err error) error {
-	if errors.Is(plain(err), errPending) {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if there, again := c.present(ctx, s, dev); again == nil && !there {
 		return nil
 	}
 	return err
@@ -149,7 +150,7 @@ func (c *Conn) present(ctx context.Context, s *session, dev device) (bool, error
 	return d.has(dev.alias), nil
 }
 
-func (d *Domain) has(alias string) bool { return d.hostdev(alias) != nil }
+func (d *Domain) has(alias string) bool { return slices.Contains(d.aliases, alias) }
 
 // recheck is how often WaitGone looks for itself, in case an event was lost.
 const recheck = time.Second

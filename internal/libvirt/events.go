@@ -58,11 +58,11 @@ type registration struct {
 
 // registrations lists the events. Callbacks run on libvirt's event loop, so they only
 // take notes.
-func (c *Conn) registrations(s *session) []registration {
+func (c *Conn) registrations(s *session, con *lv.Connect) []registration {
 	note := func(w why) lv.DomainEventGenericCallback {
 		return func(_ *lv.Connect, d *lv.Domain) { s.news.add(domainID(d), w) }
 	}
-	look, con := note(why{}), s.conn
+	look := note(why{})
 	return []registration{
 		{"lifecycle", true, func() (int, error) { return con.DomainEventLifecycleRegister(nil, c.onLifecycle(s)) }},
 		{"reboot", false, func() (int, error) { return con.DomainEventRebootRegister(nil, note(why{booted: true})) }},

@@ -30,7 +30,7 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 	if s.work.gate.busy(vm) {
 		return
 	}
-	go func() {
+	s.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, jobLimit)
 		defer cancel()
 		hung, err := hangs(ctx, s, vm)
@@ -46,7 +46,7 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 		if c.inv.setJob(vm, job, hung) {
 			poke(c.changed)
 		}
-	}()
+	})
 }
 
 // hangs returns for how long a domain's QEMU has left libvirt without an answer;

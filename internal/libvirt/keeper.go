@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,8 +13,10 @@ import (
 
 // keep holds a session up until ctx ends. The outcome of the first attempt goes to first.
 func (c *Conn) keep(ctx context.Context, first chan<- error) {
+	var behind sync.WaitGroup // sessions whose calls have not all come back
 	defer close(c.done)
 	defer theLoop.release()
+	defer behind.Wait()
 	report := func(err error) {
 		select {
 		case first <- err:
@@ -22,9 +25,13 @@ func (c *Conn) keep(ctx context.Context, first chan<- error) {
 	}
 	pause := c.o.MinBackoff
 	for {
-		err := c.live(ctx, func() { pause = c.o.MinBackoff; report(nil) })
+		start := time.Now()
+		err := c.live(ctx, &behind, report)
 		c.down(err)
 		report(err)
+		if time.Since(start) > c.o.MaxBackoff {
+			pause = c.o.MinBackoff
+		}
 		if !sleep(ctx, pause) {
 			return
 		}
@@ -44,17 +51,21 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // live is one session: connect, read everything, then follow events until it is lost.
-func (c *Conn) live(ctx context.Context, up func()) error {
+func (c *Conn) live(ctx context.Context, behind *sync.WaitGroup, up func(error)) error {
 	s, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.disconnect(s, errLaneClosed)
+	defer func() {
+		s.close()
+		behind.Go(s.left)
+	}()
+	s.wg.Go(func() { c.pulse(s) })
 	if err := c.resync(s); err != nil {
 		return err
 	}
 	c.up(s)
-	up()
+	up(nil)
 	return c.follow(s)
 }
 
@@ -117,7 +128,7 @@ func listActive(conn *lv.Connect) ([]model.VMID, error) {
 // lookAgain reads the named domains anew, several at a time.
 func (c *Conn) lookAgain(s *session, vms map[model.VMID]why) error {
 	var g errgroup.Group
-	g.SetLimit(perConn - 1) // leaves room for statistics on the same connection
+	g.SetLimit(mainConns - 1) // leaves one for statistics
 	for vm, w := range vms {
 		if vm == "" {
 			continue

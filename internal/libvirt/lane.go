@@ -11,110 +11,86 @@ import (
 	"sluice/internal/model"
 )
 
-// perConn is how many requests may be under way on one connection: libvirtd serves
-// five of a client at a time and then stops reading, keepalive included.
-const perConn = 4
-
-// lane is a set of connections for calls of one sort, so that those that may take
+// lane is a pool of connections for calls of one sort, so that those that may take
 // long (hot-plug, guest agents) do not hold up those that must not (inventory,
 // statistics). It opens connections as they are needed, up to a limit.
+//
+// A connection carries one call at a time. libvirt allows more, but where its client
+// lacks the fix for CVE-2024-4418 (Debian 12 has it not), a connection that
+// dies under several calls crashes the process or leaves some of them waiting for ever.
 type lane struct {
 	gate  gate
 	open  func() (*lv.Connect, error)
+	drop  func(*lv.Connect)
 	slots chan struct{}
+	wg    sync.WaitGroup // connections in use or being closed
 
 	mu     sync.Mutex
-	conns  []*laneConn
+	idle   []*lv.Connect
 	closed bool
 }
 
-type laneConn struct {
-	c    *lv.Connect
-	busy int
-}
-
 func newLane(limit int, open func() (*lv.Connect, error)) *lane {
-	return &lane{open: open, slots: make(chan struct{}, limit*perConn)}
+	return &lane{open: open, drop: func(c *lv.Connect) { _, _ = c.Close() }, slots: make(chan struct{}, limit)}
 }
 
-var errLaneClosed = errors.New("the connection to libvirt was closed")
+var errClosed = errors.New("the connection to libvirt was closed")
 
-// take finds or opens a connection with room. The caller holds a slot, so
-// there is one, or room for one.
-func (l *lane) take() (*laneConn, error) {
+// take finds or opens a connection. Its user gives it back.
+func (l *lane) take() (*lv.Connect, error) {
+	c, err := l.reuse()
+	if c != nil || err != nil {
+		return c, err
+	}
+	if c, err = l.open(); err != nil {
+		l.wg.Done()
+		return nil, fmt.Errorf("open a connection: %w", err)
+	}
+	return c, nil
+}
+
+// reuse takes an idle connection, if there is one that is alive.
+func (l *lane) reuse() (*lv.Connect, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil, errLaneClosed
+		return nil, errClosed
 	}
-	for _, lc := range l.conns {
-		if lc.busy < perConn && alive(lc.c) {
-			lc.busy++
-			return lc, nil
+	l.wg.Add(1)
+	for len(l.idle) > 0 {
+		c := l.idle[len(l.idle)-1]
+		l.idle = l.idle[:len(l.idle)-1]
+		if alive(c) {
+			return c, nil
 		}
+		l.wg.Go(func() { l.drop(c) })
 	}
-	return l.grow()
+	return nil, nil
 }
 
-func (l *lane) grow() (*laneConn, error) {
-	l.prune()
+func (l *lane) give(c *lv.Connect) {
+	defer l.wg.Done()
+	l.mu.Lock()
+	keep := !l.closed && alive(c)
+	if keep {
+		l.idle = append(l.idle, c)
+	}
 	l.mu.Unlock()
-	c, err := l.open()
-	l.mu.Lock()
-	if err != nil {
-		return nil, fmt.Errorf("open another connection: %w", err)
-	}
-	if l.closed {
-		_, _ = c.Close()
-		return nil, errLaneClosed
-	}
-	lc := &laneConn{c: c, busy: 1}
-	l.conns = append(l.conns, lc)
-	return lc, nil
-}
-
-// prune forgets dead connections; the last call on one closes it.
-func (l *lane) prune() {
-	kept := l.conns[:0]
-	for _, lc := range l.conns {
-		switch {
-		case alive(lc.c):
-			kept = append(kept, lc)
-		case lc.busy == 0:
-			_, _ = lc.c.Close()
-		}
-	}
-	l.conns = kept
-}
-
-func (l *lane) give(lc *laneConn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lc.busy--
-	if lc.busy == 0 && (l.closed || !l.has(lc)) {
-		_, _ = lc.c.Close()
+	if !keep {
+		l.drop(c)
 	}
 }
 
-func (l *lane) has(lc *laneConn) bool {
-	for _, o := range l.conns {
-		if o == lc {
-			return true
-		}
-	}
-	return false
-}
-
-// close closes idle connections; one with a call on it is closed when that returns.
+// close closes idle connections without waiting; those in use are closed when they
+// are given back.
 func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	for _, lc := range l.conns {
-		if lc.busy == 0 {
-			_, _ = lc.c.Close()
-		}
+	for _, c := range l.idle {
+		l.wg.Go(func() { l.drop(c) })
 	}
+	l.idle = nil
 }
 
 func alive(c *lv.Connect) bool {
@@ -147,12 +123,12 @@ func onConn[T any](ctx context.Context, l *lane, vm model.VMID, op string, fn fu
 	}
 	return call(ctx, &l.gate, vm, op, func() (T, error) {
 		defer func() { <-l.slots }()
-		lc, err := l.take()
+		c, err := l.take()
 		if err != nil {
 			return zero, err
 		}
-		defer l.give(lc)
-		return fn(lc.c)
+		defer l.give(c)
+		return fn(c)
 	})
 }
 

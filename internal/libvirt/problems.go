@@ -17,7 +17,7 @@ func (c *Conn) Problems() []model.Problem {
 		return []model.Problem{{Text: err.Error(), Remedy: "systemctl status libvirtd virtqemud"}}
 	}
 	out := c.inv.problems()
-	for _, l := range []*lane{s.main, s.work, s.aide} {
+	for _, l := range s.lanes() {
 		for _, k := range l.gate.stuck() {
 			out = append(out, model.Problem{
 				Subject: c.inv.subject(k.vm),

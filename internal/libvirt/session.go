@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	lv "libvirt.org/go/libvirt"
@@ -13,7 +14,7 @@ import (
 
 // session is one life of the connection, from connecting to losing it.
 type session struct {
-	conn *lv.Connect
+	ear  *lane // the one connection that events come through; also carries pings
 	main *lane // inventory and statistics: calls that do not wait for a QEMU
 	work *lane // hot-plug and job queries: calls that may
 	aide *lane // guest agents
@@ -21,45 +22,89 @@ type session struct {
 	ctx  context.Context // ends with the session
 	end  context.CancelCauseFunc
 	news *news
-	ids  []int // event registrations
+	wg   sync.WaitGroup // goroutines of the session, all bounded by ctx
 }
 
-// The lanes' connections. Together they must stay well under libvirtd's 20 workers,
-// or stuck domains could use up all of them.
+// The lanes' connections. Calls that may get stuck must leave most of libvirtd's 20
+// workers free.
 const (
-	workConns = 2
-	aideConns = 2
+	mainConns = 4
+	workConns = 6
+	aideConns = 6
 )
 
 // connect opens the session and registers for events, so that nothing is missed
-// between the first reading of the domains and the events that follow.
+// between the first reading of the domains and the events that follow. While
+// libvirtd accepts but does not answer, the one attempt waits: more would pile up.
 func (c *Conn) connect(ctx context.Context) (*session, error) {
 	open := func() (*lv.Connect, error) { return openConn(c.o.URI, c.o.Keepalive) }
 	conn, err := openWithin(ctx, open)
 	if err != nil {
 		return nil, fail("connect to", c.o.URI, err)
 	}
-	s := &session{conn: conn, news: newNews(), work: newLane(workConns, open), aide: newLane(aideConns, open)}
+	s := &session{
+		news: newNews(),
+		ear:  newLane(1, func() (*lv.Connect, error) { return nil, ErrDisconnected }),
+		main: newLane(mainConns, open), work: newLane(workConns, open), aide: newLane(aideConns, open),
+	}
 	s.ctx, s.end = context.WithCancelCause(ctx)
-	s.main = newLane(1, func() (*lv.Connect, error) { return nil, ErrDisconnected })
-	s.main.conns = []*laneConn{{c: conn}}
-	if err := c.register(s); err != nil {
-		c.disconnect(s, err)
+	s.ear.idle = []*lv.Connect{conn}
+	ids, err := c.register(s, conn)
+	s.ear.drop = func(conn *lv.Connect) { hangUp(conn, ids) }
+	if err != nil {
+		s.end(err)
+		s.close()
 		return nil, fail("register for events of", c.o.URI, err)
 	}
 	return s, nil
 }
 
-// disconnect ends a session. Deregistering gives up the references that the events hold.
-func (c *Conn) disconnect(s *session, why error) {
-	s.end(why)
-	for _, id := range s.ids {
-		_ = s.conn.DomainEventDeregister(id)
+func (s *session) lanes() []*lane { return []*lane{s.ear, s.main, s.work, s.aide} }
+
+// close ends a session without waiting for calls that are stuck; left does.
+func (s *session) close() {
+	s.end(errClosed)
+	s.wg.Wait()
+	for _, l := range s.lanes() {
+		l.close()
 	}
-	_ = s.conn.UnregisterCloseCallback()
-	s.main.close()
-	s.work.close()
-	s.aide.close()
+}
+
+// left waits until no connection of the session is open any more.
+func (s *session) left() {
+	for _, l := range s.lanes() {
+		l.wg.Wait()
+	}
+}
+
+// hangUp closes a connection that has events registered. These hold references to it.
+func hangUp(conn *lv.Connect, ids []int) {
+	for _, id := range ids {
+		_ = conn.DomainEventDeregister(id)
+	}
+	_ = conn.UnregisterCloseCallback()
+	_, _ = conn.Close()
+}
+
+// pulse asks libvirtd for a sign of life until the session ends, and ends it when
+// none comes. libvirt's own keepalive does that too, but not while a call is under way
+// in every version.
+func (c *Conn) pulse(s *session) {
+	t := time.NewTicker(c.o.Keepalive)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-t.C:
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, 2*c.o.Keepalive)
+		_, err := onConn(ctx, s.ear, "", "ping", (*lv.Connect).GetLibVersion)
+		cancel()
+		if err != nil {
+			s.end(fmt.Errorf("libvirtd stopped answering: %w", plain(err)))
+		}
+	}
 }
 
 func openConn(uri string, keepalive time.Duration) (*lv.Connect, error) {
@@ -103,25 +148,26 @@ func openWithin(ctx context.Context, open func() (*lv.Connect, error)) (*lv.Conn
 
 // register asks for all events that can change the inventory. An older libvirt may
 // not know some of them; the periodic re-read then does their work.
-func (c *Conn) register(s *session) error {
-	err := s.conn.RegisterCloseCallback(func(_ *lv.Connect, why lv.ConnectCloseReason) {
+func (c *Conn) register(s *session, conn *lv.Connect) ([]int, error) {
+	err := conn.RegisterCloseCallback(func(_ *lv.Connect, why lv.ConnectCloseReason) {
 		s.end(fmt.Errorf("the connection was lost: %s", closeReason(why)))
 	})
 	if err != nil && !isCode(err, lv.ERR_NO_SUPPORT) {
-		return err
+		return nil, err
 	}
-	for _, reg := range c.registrations(s) {
+	var ids []int
+	for _, reg := range c.registrations(s, conn) {
 		id, err := reg.do()
 		if err != nil && reg.must {
-			return err
+			return ids, err
 		}
 		if err != nil {
 			c.o.Logger.Info("libvirt does not send an event; a slower check replaces it", "event", reg.name, "error", plain(err))
 			continue
 		}
-		s.ids = append(s.ids, id)
+		ids = append(ids, id)
 	}
-	return nil
+	return ids, nil
 }
 
 func closeReason(r lv.ConnectCloseReason) string {

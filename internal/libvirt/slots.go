@@ -20,23 +20,30 @@ func eofIsNil(err error) error {
 // pciUse counts the functions on each slot of each bus of the guest.
 type pciUse map[uint]map[uint]int
 
-// usedSlots walks the whole document for guest addresses, so that a kind of device
-// unknown to us counts too. A <source> holds a host address, not a guest's.
-func usedSlots(doc string) (pciUse, error) {
-	use := pciUse{}
+// scan is what is read of a domain's devices without knowing their kinds, so that a
+// kind that is new to us counts too.
+type scan struct {
+	use     pciUse
+	aliases []string
+}
+
+// scanDevices walks the whole document. An <address> within <source> is a host
+// address, not a guest's.
+func scanDevices(doc string) (scan, error) {
+	out := scan{use: pciUse{}}
 	dec := xml.NewDecoder(strings.NewReader(doc))
 	source := 0
 	for {
 		tok, err := dec.RawToken()
 		if tok == nil {
-			return use, eofIsNil(err)
+			return out, eofIsNil(err)
 		}
 		switch t := tok.(type) {
 		case xml.StartElement:
 			if t.Name.Local == "source" {
 				source++
-			} else if t.Name.Local == "address" && source == 0 {
-				use.add(t.Attr)
+			} else if source == 0 {
+				out.element(t)
 			}
 		case xml.EndElement:
 			if t.Name.Local == "source" {
@@ -46,17 +53,31 @@ func usedSlots(doc string) (pciUse, error) {
 	}
 }
 
+func (s *scan) element(t xml.StartElement) {
+	switch t.Name.Local {
+	case "address":
+		s.use.add(t.Attr)
+	case "alias":
+		s.aliases = append(s.aliases, attr(t.Attr, "name"))
+	}
+}
+
+func attr(attrs []xml.Attr, name string) string {
+	for _, a := range attrs {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
 // add counts one <address>, if it is a PCI one on PCI domain 0.
 func (u pciUse) add(attrs []xml.Attr) {
-	val := map[string]string{}
-	for _, a := range attrs {
-		val[a.Name.Local] = a.Value
-	}
-	if val["type"] != "pci" {
+	if attr(attrs, "type") != "pci" {
 		return
 	}
-	bus, err1 := strconv.ParseUint(val["bus"], 0, 32)
-	slot, err2 := strconv.ParseUint(val["slot"], 0, 32)
+	bus, err1 := strconv.ParseUint(attr(attrs, "bus"), 0, 32)
+	slot, err2 := strconv.ParseUint(attr(attrs, "slot"), 0, 32)
 	if err1 != nil || err2 != nil {
 		return
 	}
@@ -69,13 +90,9 @@ func (u pciUse) add(attrs []xml.Attr) {
 // freeSlots counts the places where a VF can be hot-plugged: on PCI Express machines
 // (q35, virt) the root and downstream ports with nothing behind them, on i440fx
 // the free slots of its one bus.
-func freeSlots(doc string, x *libvirtxml.Domain) (int, error) {
+func freeSlots(use pciUse, x *libvirtxml.Domain) int {
 	if x.Devices == nil {
-		return 0, nil
-	}
-	use, err := usedSlots(doc)
-	if err != nil {
-		return 0, err
+		return 0
 	}
 	free := 0
 	for i := range x.Devices.Controllers {
@@ -92,7 +109,7 @@ func freeSlots(doc string, x *libvirtxml.Domain) (int, error) {
 			free += freeOnConventional(use[*c.Index], x.Features)
 		}
 	}
-	return free, nil
+	return free
 }
 
 func hotplugOff(c *libvirtxml.DomainController) bool {

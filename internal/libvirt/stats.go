@@ -35,7 +35,7 @@ func (c *Conn) stats(ctx context.Context, s *session, ids []model.VMID) (map[mod
 	out := make(map[model.VMID]Stat, len(ids))
 	var mu sync.Mutex
 	var g errgroup.Group
-	g.SetLimit(perConn)
+	g.SetLimit(mainConns - 1)
 	for _, vm := range ids {
 		g.Go(func() error {
 			st, err := onDomain(ctx, s.main, vm, "read statistics", domainStat)

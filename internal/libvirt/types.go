@@ -28,6 +28,8 @@ type Domain struct {
 	model.VM
 	Hostdevs  []Hostdev
 	FreePorts int // slots in which a VF can be hot-plugged now
+
+	aliases []string // of all devices
 }
 
 // Hostdev is a PCI device of the host given to a domain, as plain <hostdev> or as

@@ -17,11 +17,11 @@ func parseDomain(doc string) (Domain, error) {
 	if err := x.Unmarshal(doc); err != nil {
 		return Domain{}, fmt.Errorf("read domain XML: %w", err)
 	}
-	slots, err := freeSlots(doc, &x)
+	found, err := scanDevices(doc)
 	if err != nil {
 		return Domain{}, fmt.Errorf("read domain XML: %w", err)
 	}
-	d := Domain{FreePorts: slots}
+	d := Domain{FreePorts: freeSlots(found.use, &x), aliases: found.aliases}
 	d.ID, d.Name = model.VMID(x.UUID), x.Name
 	d.NUMANode, d.VCPUs = numaNode(x.NUMATune), vcpus(x.VCPU)
 	if x.Devices == nil {
