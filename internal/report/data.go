@@ -39,8 +39,8 @@ func CSV(w io.Writer, r *scenario.Result) error {
 }
 
 // Decisions writes every plug and unplug of the first host as CSV. time_s is when the
-// guest began or ceased to use the VF, asked_s when the move began; both count from the
-// start of the run. A VM's packets between a plug's time_s and the next unplug's (or the
+// guest began or ceased to use the VF, asked_s when the move began; both in the trace's
+// own seconds, or from the start of a scenario. A VM's packets between a plug's time_s and the next unplug's (or the
 // end) are its benefit, and every plug beyond the most VFs ever in use at once is a move.
 func Decisions(w io.Writer, r *scenario.Result) error {
 	c := csv.NewWriter(w)
@@ -55,7 +55,7 @@ func Decisions(w io.Writer, r *scenario.Result) error {
 			if d.Plug {
 				action = "plug"
 			}
-			if err := c.Write([]string{o.Label, seconds(d.At), seconds(d.Asked), action, d.VM, d.VF.String(), d.Why}); err != nil {
+			if err := c.Write([]string{o.Label, seconds(r.Origin, d.At), seconds(r.Origin, d.Asked), action, d.VM, d.VF.String(), d.Why}); err != nil {
 				return err
 			}
 		}
@@ -66,4 +66,6 @@ func Decisions(w io.Writer, r *scenario.Result) error {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'f', 4, 64) }
 
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
+func seconds(origin float64, d time.Duration) string {
+	return strconv.FormatFloat(origin+d.Seconds(), 'f', 6, 64)
+}

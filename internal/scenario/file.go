@@ -31,6 +31,9 @@ type Scenario struct {
 	Path      Path          `yaml:"path" doc:"capacity of the link and of the virtio path that VMs share; unset: every load is carried whole"`
 	Show      Show          `yaml:"show" doc:"what the table shows beside the score"`
 
+	// Origin is the time that a trace gives to the start of the run, in its own seconds.
+	Origin float64
+
 	file string
 	pos  map[string]config.Pos
 }

@@ -12,7 +12,7 @@ import (
 func FromTrace(file string, set *trace.Set, vfs int) *Scenario {
 	s := defaults()
 	s.file = file
-	s.Duration = set.Length
+	s.Duration, s.Origin = set.Length, set.Origin
 	s.PFs = []PF{{Name: "pf0", VFs: vfs, Network: defaultNetwork, Gbit: 10}}
 	for _, x := range set.Series {
 		from, until := x.Span()
@@ -31,7 +31,7 @@ func FromTrace(file string, set *trace.Set, vfs int) *Scenario {
 }
 
 // sampleFor looks at a host every second, as the daemon does, or less often where a row
-// lasts for minutes: ten times a row shows every change.
+// lasts for minutes: thirty looks a row miss little of it.
 func sampleFor(set *trace.Set) time.Duration {
 	step := set.Series[0].Step()
 	for _, x := range set.Series {

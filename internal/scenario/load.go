@@ -272,3 +272,18 @@ func (s *Scenario) Phases() []time.Duration {
 	}
 	return append(out, s.Duration)
 }
+
+// SetPolicies replaces the policies to compare. Those that the scenario has keep their
+// parameters; interval is for the others.
+func (s *Scenario) SetPolicies(names []string, interval time.Duration) {
+	var out []Policy
+	for _, n := range names {
+		i := slices.IndexFunc(s.Policies, func(p Policy) bool { return p.Label == n || p.Name == n })
+		if i >= 0 {
+			out = append(out, s.Policies[i])
+		} else {
+			out = append(out, Policy{Name: n, Label: n, Interval: interval})
+		}
+	}
+	s.Policies = out
+}

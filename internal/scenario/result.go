@@ -13,6 +13,7 @@ type Result struct {
 	Text     string        `json:"text,omitempty"`
 	Duration time.Duration `json:"duration_ns"`
 	Sample   time.Duration `json:"sample_ns"`
+	Origin   float64       `json:"origin_seconds"` // what the trace calls the start of the run
 	Seed     int           `json:"seed"`
 	Hosts    int           `json:"hosts"`
 	VMs      int           `json:"vms"` // of one host

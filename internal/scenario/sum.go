@@ -10,7 +10,7 @@ import (
 func (j *job) result() *Result {
 	s := j.s
 	r := &Result{
-		File: s.file, Text: s.Text, Duration: s.Duration, Sample: s.Sample, Seed: s.Seed, Hosts: s.Hosts,
+		File: s.file, Text: s.Text, Duration: s.Duration, Sample: s.Sample, Seed: s.Seed, Hosts: s.Hosts, Origin: s.Origin,
 		VMs: s.count(), ShowHolders: s.Show.Holders, Charge: ChargeStat{Swap: s.Charge.Swap.Seconds()},
 	}
 	for _, p := range s.PFs {

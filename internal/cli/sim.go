@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/placement"
+	"sluice/internal/report"
+	"sluice/internal/scenario"
+	"sluice/internal/trace"
+)
+
+// simOptions are the flags of `sluice sim`.
+type simOptions struct {
+	trace     string
+	vfs       int
+	policies  []string
+	interval  time.Duration
+	sample    time.Duration
+	seed      int
+	parallel  int
+	size      float64
+	lineRate  float64
+	output    string
+	html      string
+	decisions string
+	verbose   bool
+	quick     bool
+}
+
+func (a *app) simCommand() *cobra.Command {
+	var o simOptions
+	c := &cobra.Command{
+		Use: "sim {FILE | --trace FILE --vfs N}", Short: "what a policy is worth on a given load, in virtual time",
+		Long: `Runs policies on a simulated host: the daemon's own code decides, plans and moves, in
+virtual time. The load comes from a scenario FILE or from a trace: CSV with the columns
+time_s, vm, pps and, if known, bytes_s and cpu_pct; a Prometheus range query of libvirt
+counters; or a recording of ` + "`sluice record`" + `, whose VMs, VFs and rules it takes over.
+Every policy is scored against the best placement that knows the future.`,
+		Example: `sluice sim scenarios/vnraf-table-3.yaml
+sluice sim --trace load.csv --vfs 8 --policy adaptive,activity,fair --html report.html
+sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --decisions moves.csv`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	f := c.Flags()
+	f.StringVar(&o.trace, "trace", "", "`file` (or directory of a recording) with the load to play")
+	f.IntVar(&o.vfs, "vfs", 0, "VFs to share out; needed with a trace, overrides a scenario's only PF")
+	f.StringSliceVar(&o.policies, "policy", nil, "policies to compare, such as adaptive,fair; default: the scenario's, or all")
+	f.DurationVar(&o.interval, "interval", 5*time.Minute, "time between rounds of the policies given with --policy")
+	f.DurationVar(&o.sample, "sample", 0, "time between two looks at the host; default: the scenario's, or 1s")
+	f.IntVar(&o.seed, "seed", 0, "seed of everything random; default: the scenario's")
+	f.IntVar(&o.parallel, "parallel", 0, "VMs that may have a move under way at a time; default: the scenario's, or 4")
+	f.Float64Var(&o.size, "packet-size", trace.DefaultPacketSize, "mean `bytes` of a packet, for traces that count bytes only")
+	f.Float64Var(&o.lineRate, "line-rate", 400, "`Gbit/s` above which a row of a trace is absurd")
+	f.StringVarP(&o.output, "output", "o", "table", "`format`: table for people, json or csv for programs")
+	f.StringVar(&o.html, "html", "", "also write a report with plots to this `file`")
+	f.StringVar(&o.decisions, "decisions", "", "also write every plug and unplug, as CSV, to this `file`")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "show progress even where standard error is no terminal")
+	f.BoolVar(&o.quick, "no-optimum", false, "skip the best placement: no scores, but much faster")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, args []string) error { return a.sim(c, args, &o) }
+	return c
+}
+
+func (a *app) sim(c *cobra.Command, args []string, o *simOptions) error {
+	if err := o.check(c, args); err != nil {
+		return usage(c, err)
+	}
+	// The heap is small and everything in it dies young: collecting less often is faster.
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
+	meter := newProgress(a.std.Err, o.verbose)
+	defer meter.end()
+	r, err := o.result(c.Context(), c, args, meter, a.std.Err)
+	if err != nil {
+		return err
+	}
+	meter.end()
+	return o.write(a.std.Out, r)
+}
+
+// result runs what the command line asks for.
+func (o *simOptions) result(ctx context.Context, c *cobra.Command, args []string, m *progress, notes io.Writer) (*scenario.Result, error) {
+	run := scenario.RunOptions{Progress: m.show, NoOptimum: o.quick}
+	s, err := o.scenario(c, args, m, notes)
+	if err != nil {
+		return nil, err
+	}
+	return s.Run(ctx, run)
+}
+
+func (o *simOptions) check(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0 && o.trace == "":
+		return errors.New("name a scenario file, or a trace with --trace")
+	case len(args) == 1 && o.trace != "":
+		return errors.New("name a scenario file or --trace, not both")
+	case o.trace != "" && o.vfs == 0 && !c.Flags().Changed("vfs") && !trace.IsRecording(o.trace):
+		return errors.New("say with --vfs how many VFs there are to share out")
+	case o.vfs < 0 || o.seed < 0 || o.parallel < 0 || o.sample < 0 || o.interval <= 0 || o.size <= 0 || o.lineRate <= 0:
+		return errors.New("numbers and times cannot be negative, nor --interval, --packet-size and --line-rate zero")
+	case o.output != "table" && o.output != "json" && o.output != "csv":
+		return fmt.Errorf("-o %s: want table, json or csv", o.output)
+	}
+	for _, p := range o.policies {
+		for _, e := range scenario.CheckPolicy(p, nil) {
+			return fmt.Errorf("--policy: %s; %s", e.Text, e.Remedy)
+		}
+	}
+	return nil
+}
+
+// scenario is the file's, or one that plays the trace, changed as the flags want.
+func (o *simOptions) scenario(c *cobra.Command, args []string, m *progress, notes io.Writer) (*scenario.Scenario, error) {
+	s, err := o.base(args, m, notes)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) == 1 && c.Flags().Changed("vfs") {
+		if len(s.PFs) != 1 {
+			return nil, usage(c, errors.New("--vfs can only change a scenario that has one PF"))
+		}
+		s.PFs[0].VFs = o.vfs
+	}
+	if o.sample > 0 {
+		s.Sample = o.sample
+	}
+	if o.parallel > 0 {
+		s.Parallel = o.parallel
+	}
+	if c.Flags().Changed("seed") {
+		s.Seed = o.seed
+	}
+	names := o.policies
+	if len(names) == 0 && len(s.Policies) == 0 {
+		names = placement.Names()
+	}
+	if len(names) > 0 {
+		s.SetPolicies(names, o.interval)
+	}
+	return s, nil
+}
+
+func (o *simOptions) base(args []string, m *progress, notes io.Writer) (*scenario.Scenario, error) {
+	if len(args) == 1 {
+		return scenario.Open(args[0])
+	}
+	opts := trace.Options{
+		PacketSize: o.size, LineRate: o.lineRate * 1e9,
+		Progress: func(rows int) { m.text(fmt.Sprintf("reading %s: %d million rows", o.trace, rows/1e6)) },
+	}
+	set, err := trace.Load(o.trace, opts)
+	if err != nil {
+		return nil, err
+	}
+	m.end()
+	if len(set.Report.Troubles()) > 0 {
+		_, _ = fmt.Fprint(notes, set.Report.String())
+	}
+	return scenario.FromTrace(o.trace, set, o.vfs), nil
+}
+
+// write prints the result and the files that were asked for.
+func (o *simOptions) write(w io.Writer, r *scenario.Result) error {
+	if err := toFile(o.decisions, r, report.Decisions); err != nil {
+		return err
+	}
+	if err := toFile(o.html, r, report.HTML); err != nil {
+		return err
+	}
+	switch o.output {
+	case "json":
+		return report.JSON(w, r)
+	case "csv":
+		return report.CSV(w, r)
+	}
+	return report.Table(w, r)
+}
+
+// toFile writes a report to a file; an unfinished one is removed.
+func toFile(name string, r *scenario.Result, write func(io.Writer, *scenario.Result) error) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.Create(name) //nolint:gosec // the user names the file
+	if err != nil {
+		return err
+	}
+	err = write(f, r)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		_ = os.Remove(name)
+	}
+	return err
+}
+
+// progress is one line on a terminal that says how far a long run is.
+type progress struct {
+	mu    sync.Mutex
+	w     io.Writer // nil: silent
+	last  time.Time
+	begun time.Time
+	drawn bool
+}
+
+func newProgress(w io.Writer, always bool) *progress {
+	p := &progress{begun: time.Now()}
+	if always || IsTerminal(w) {
+		p.w = w
+	}
+	return p
+}
+
+// show is for scenario.RunOptions.
+func (p *progress) show(done float64, what string) {
+	left := ""
+	if took := time.Since(p.begun); done > 0.02 && done < 1 {
+		left = fmt.Sprintf(", %s to go", time.Duration(float64(took)*(1-done)/done).Round(time.Second))
+	}
+	if done >= 1 {
+		what = "finding the best placement"
+	}
+	p.text(fmt.Sprintf("%3.0f %% (%s%s)", 100*min(done, 1), what, left))
+}
+
+// text draws the line, a few times a second at most.
+func (p *progress) text(s string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.w == nil || time.Since(p.last) < 200*time.Millisecond || time.Since(p.begun) < 500*time.Millisecond {
+		return
+	}
+	p.last, p.drawn = time.Now(), true
+	_, _ = fmt.Fprintf(p.w, "\r%s%s", s, strings.Repeat(" ", max(0, 60-len(s))))
+}
+
+// end wipes the line.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.drawn {
+		_, _ = fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", 60))
+		p.drawn = false
+	}
+}

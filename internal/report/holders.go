@@ -1,0 +1,132 @@
+package report
+
+import (
+	"image/color"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"sluice/internal/scenario"
+	"sluice/internal/yardstick"
+)
+
+// mostRows bounds the VMs of a plot: those that want to move most.
+const mostRows = 100
+
+// columns is the resolution in time of who held what.
+const columns = 600
+
+// rowsOf picks the VMs to draw, in their usual order.
+func rowsOf(p *scenario.Plot) []int {
+	sums := make([]float64, len(p.VMs))
+	for _, row := range p.Rates {
+		for i, x := range row {
+			sums[i] += x
+		}
+	}
+	rows := largest(sums, mostRows)
+	slices.Sort(rows)
+	return rows
+}
+
+// holderPlot shows who held a VF when: a row for each VM.
+func holderPlot(r *scenario.Result, log int, rows []int) (*plot.Plot, error) {
+	p, unit := axes(r, "")
+	row := map[int]int{}
+	var names []plot.Tick
+	every := (len(rows) + 33) / 34
+	for i, vm := range rows {
+		y := len(rows) - 1 - i // the first one on top
+		row[vm] = y
+		if i%every == 0 {
+			names = append(names, plot.Tick{Value: float64(y) + 0.5, Label: r.Plot.VMs[vm]})
+		}
+	}
+	b := &bars{perUnit: unit, cells: make([][]time.Duration, len(rows))}
+	b.fill(r.Plot.Logs[log], row, r.Duration)
+	b.length = r.Duration
+	p.Add(b)
+	p.Y.Min, p.Y.Max = 0, float64(len(rows))
+	p.Y.Tick.Marker = plot.ConstantTicks(names)
+	return p, nil
+}
+
+// bars is a plotter of time with a VF: rows of cells, dark where a VF was in use for
+// most of a cell and light where for less.
+type bars struct {
+	perUnit float64
+	length  time.Duration
+	cells   [][]time.Duration // by row, then column
+}
+
+// fill adds up the log.
+func (b *bars) fill(log yardstick.Log, row map[int]int, length time.Duration) {
+	for i := range b.cells {
+		b.cells[i] = make([]time.Duration, columns)
+	}
+	since := map[int]time.Duration{}
+	for _, e := range log {
+		from, on := since[e.VM]
+		switch {
+		case e.On && !on:
+			since[e.VM] = e.At
+		case !e.On && on:
+			b.use(row, e.VM, from, e.At, length)
+			delete(since, e.VM)
+		}
+	}
+	for vm, from := range since {
+		b.use(row, vm, from, length, length)
+	}
+}
+
+func (b *bars) use(row map[int]int, vm int, from, to, length time.Duration) {
+	y, drawn := row[vm]
+	if !drawn {
+		return
+	}
+	cell := float64(length) / columns
+	for c := int(float64(from) / cell); c < columns; c++ {
+		left, right := float64(c)*cell, float64(c+1)*cell
+		if left >= float64(to) {
+			return
+		}
+		b.cells[y][c] += time.Duration(min(right, float64(to)) - max(left, float64(from)))
+	}
+}
+
+// shade is 0, 1 or 2 for none, some and most of a cell.
+func (b *bars) shade(y, c int) int {
+	switch share := float64(b.cells[y][c]) * columns / float64(b.length); {
+	case share > 0.6:
+		return 2
+	case share > 0.02:
+		return 1
+	}
+	return 0
+}
+
+var shades = []color.Color{nil, color.RGBA{160, 200, 225, 255}, color.RGBA{0, 114, 178, 255}}
+
+// Plot implements plot.Plotter: runs of equal cells are one rectangle.
+func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, ty := p.Transforms(&c)
+	unit := float64(b.length) / b.perUnit / columns
+	for y := range b.cells {
+		for from := 0; from < columns; {
+			s, to := b.shade(y, from), from+1
+			for to < columns && b.shade(y, to) == s {
+				to++
+			}
+			if s > 0 {
+				x0, x1 := tx(float64(from)*unit), tx(float64(to)*unit)
+				y0, y1 := ty(float64(y)+0.12), ty(float64(y)+0.88)
+				c.FillPolygon(shades[s], []vg.Point{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}})
+			}
+			from = to
+		}
+	}
+}
