@@ -7,7 +7,9 @@ package guest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 
 	"sluice/internal/model"
 )
@@ -19,13 +21,17 @@ type Transport interface {
 }
 
 // ErrAnswer marks that the guest answered with something malformed or out of bounds.
+// It comes with model.ErrGuest.
 var ErrAnswer = errors.New("the guest agent's answer is not usable")
+
+// ErrRefused marks that the agent does not know a command or is told not to run it.
+var ErrRefused = errors.New("the guest agent refused")
 
 // Counters are a guest interface's counters since the guest booted, or since its
 // driver was bound.
 type Counters struct {
-	Name      string    // the guest's own name: printable, at most 15 bytes
-	MAC       model.MAC // zero if the guest did not say
+	Name      string    // the guest's own name: printable, at most 64 bytes
+	MAC       model.MAC // never zero
 	RxBytes   uint64
 	RxPackets uint64
 	RxDropped uint64
@@ -37,19 +43,58 @@ type Counters struct {
 // Client asks guests over a Transport. It holds no state of a VM; limiting how
 // often and how many at a time one VM is asked is the caller's job.
 type Client struct {
-	t Transport
+	// Exec allows guest-exec where the agent refuses to read files. Set it before use.
+	Exec bool
+	t    Transport
 }
 
 // New makes a Client.
 func New(t Transport) *Client { return &Client{t: t} }
 
-// Interfaces returns the counters of all Ethernet interfaces of the guest, the lower
-// devices of a failover or bond included, in the guest's order.
-func (c *Client) Interfaces(ctx context.Context, vm model.VMID) ([]Counters, error) {
-	return nil, errors.New("guest: not built yet")
-}
-
 // Ping says whether the agent answers.
 func (c *Client) Ping(ctx context.Context, vm model.VMID) error {
-	return errors.New("guest: not built yet")
+	var nothing struct{}
+	return c.do(ctx, vm, "guest-ping", nil, &nothing)
+}
+
+// Interfaces returns the counters of the guest's Ethernet interfaces, the lower
+// devices of a failover or bond included, in the guest's order.
+//
+// The agent gives no counters for an interface without an IP address; these come
+// from the guest's /proc/net/dev. Where the agent refuses that too, such
+// interfaces are left out.
+func (c *Client) Interfaces(ctx context.Context, vm model.VMID) ([]Counters, error) {
+	found, err := c.interfaces(ctx, vm)
+	if err != nil {
+		return nil, fmt.Errorf("read the guest interfaces of %s: %w", vm, err)
+	}
+	if !found.complete() {
+		err := c.complete(ctx, vm, found)
+		if err != nil && (ctx.Err() != nil || errors.Is(err, model.ErrGuest)) {
+			return nil, fmt.Errorf("read the guest's /proc/net/dev of %s: %w", vm, err)
+		}
+	}
+	return found.counters(), nil
+}
+
+// request is an agent command.
+type request struct {
+	Execute   string `json:"execute"`
+	Arguments any    `json:"arguments,omitempty"`
+}
+
+// do sends a command and decodes what it returns into out.
+func (c *Client) do(ctx context.Context, vm model.VMID, name string, args, out any) error {
+	cmd, err := json.Marshal(request{name, args})
+	if err != nil {
+		return err
+	}
+	answer, err := c.t.Agent(ctx, vm, cmd)
+	if err != nil {
+		return err
+	}
+	if err := decode(answer, out); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }

@@ -79,7 +79,6 @@ var rules = []rule{
 	{lv.ERR_AGENT_UNRESPONSIVE, "", model.ErrGuest, "start qemu-guest-agent in the guest"},
 	{lv.ERR_AGENT_UNSYNCED, "", model.ErrGuest, "the guest agent does not follow: restart qemu-guest-agent in the guest"},
 	{lv.ERR_AGENT_COMMAND_TIMEOUT, "", model.ErrGuest, "the guest agent did not answer in time"},
-	{lv.ERR_AGENT_COMMAND_FAILED, "", model.ErrGuest, ""},
 	{lv.ERR_ARGUMENT_UNSUPPORTED, "agent is not configured", model.ErrPermanent, "add the org.qemu.guest_agent.0 channel to the domain"},
 	{lv.ERR_OPERATION_TIMEOUT, "", nil, "another job holds the domain: see `virsh domjobinfo` and `virsh domcontrol`"},
 	{lv.ERR_AUTH_FAILED, "", model.ErrPermanent, authRemedy},

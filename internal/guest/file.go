@@ -1,0 +1,131 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// procNetDev holds the counters of all interfaces of a Linux guest.
+const procNetDev = "/proc/net/dev"
+
+// chunk is how much of a file is asked for at a time, in bytes; base64 makes a third
+// more of it, well under an answer's bound.
+const chunk = 48 << 10
+
+// interfaces asks the agent for its list.
+func (c *Client) interfaces(ctx context.Context, vm model.VMID) (list, error) {
+	var l list
+	if err := c.do(ctx, vm, "guest-network-get-interfaces", nil, &l); err != nil {
+		return nil, err
+	}
+	return l.check()
+}
+
+// complete reads the counters that the agent's list lacks.
+func (c *Client) complete(ctx context.Context, vm model.VMID, l list) error {
+	text, err := c.readFile(ctx, vm, procNetDev)
+	if err != nil && c.Exec && ctx.Err() == nil && !errors.Is(err, model.ErrGuest) {
+		text, err = c.catFile(ctx, vm, procNetDev)
+	}
+	if err != nil {
+		return err
+	}
+	by, err := parseProc(text)
+	if err != nil {
+		return err
+	}
+	l.fill(by)
+	return nil
+}
+
+// readFile reads a small file of the guest through the agent's file commands.
+func (c *Client) readFile(ctx context.Context, vm model.VMID, path string) (string, error) {
+	var handle int64
+	if err := c.do(ctx, vm, "guest-file-open", map[string]any{"path": path, "mode": "r"}, &handle); err != nil {
+		return "", err
+	}
+	text, err := c.readAll(ctx, vm, handle)
+	// Closed even if the reading failed for want of time: the agent keeps handles for ever.
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	var nothing struct{}
+	if cerr := c.do(closing, vm, "guest-file-close", map[string]any{"handle": handle}, &nothing); err == nil && cerr != nil {
+		err = cerr
+	}
+	return text, err
+}
+
+// closeLimit bounds the closing of a file when the caller's own time is up.
+const closeLimit = 500 * time.Millisecond
+
+func (c *Client) readAll(ctx context.Context, vm model.VMID, handle int64) (string, error) {
+	var text []byte
+	for {
+		var got struct {
+			Count int    `json:"count"`
+			Data  []byte `json:"buf-b64"`
+			EOF   bool   `json:"eof"`
+		}
+		if err := c.do(ctx, vm, "guest-file-read", map[string]any{"handle": handle, "count": chunk}, &got); err != nil {
+			return "", err
+		}
+		if got.Count != len(got.Data) || len(got.Data) > chunk {
+			return "", bad("guest-file-read says %d bytes and gives %d", got.Count, len(got.Data))
+		}
+		text = append(text, got.Data...)
+		if len(text) > maxProc {
+			return "", bad("a file of more than %d bytes", maxProc)
+		}
+		if got.EOF || got.Count == 0 {
+			return string(text), nil
+		}
+	}
+}
+
+// execPoll is the pause between questions whether a command has ended.
+const execPoll = 20 * time.Millisecond
+
+// catFile reads a small file by running cat in the guest.
+func (c *Client) catFile(ctx context.Context, vm model.VMID, path string) (string, error) {
+	var started struct {
+		PID int64 `json:"pid"`
+	}
+	args := map[string]any{"path": "cat", "arg": []string{path}, "capture-output": true}
+	if err := c.do(ctx, vm, "guest-exec", args, &started); err != nil {
+		return "", err
+	}
+	for {
+		var st struct {
+			Exited   bool   `json:"exited"`
+			ExitCode int    `json:"exitcode"`
+			Out      []byte `json:"out-data"`
+		}
+		if err := c.do(ctx, vm, "guest-exec-status", map[string]any{"pid": started.PID}, &st); err != nil {
+			return "", err
+		}
+		if st.Exited && st.ExitCode != 0 {
+			return "", fmt.Errorf("cat %s in the guest: exit code %d", path, st.ExitCode)
+		}
+		if st.Exited {
+			return string(st.Out), nil
+		}
+		if err := pause(ctx, execPoll); err != nil {
+			return "", err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
