@@ -198,6 +198,8 @@ func (d *decoder) text(path string, n ast.Node) (text string, isText, ok bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
 		return n.Value, true, true
+	case *ast.LiteralNode: // a folded or literal block
+		return strings.TrimSpace(n.Value.Value), true, true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		return n.GetToken().Value, false, true
 	}
