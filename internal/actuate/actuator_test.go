@@ -348,47 +348,6 @@ func TestWaitGuestWithoutLibvirt(t *testing.T) {
 	})
 }
 
-// The frames go to the tap as soon as the guest lets go of the VF, before libvirt says that
-// the device is gone.
-func TestWaitGoneFlipsEarly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeHost(1)
-		if err := doAll(f, plug, 1, 0, 1); err != nil {
-			t.Fatal(err)
-		}
-		f.gone = func(model.VMID, string) {}
-		if err := doAll(f, []model.StepKind{model.StepDetach}, 1, 0, 1); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error)
-		go func() { done <- New(f, f, nil).Do(context.Background(), step(model.StepWaitGone, 1, 0)) }()
-		locked := func(change func()) {
-			f.mu.Lock()
-			change()
-			f.mu.Unlock()
-			time.Sleep(10 * time.Millisecond) // virtual
-			synctest.Wait()
-		}
-		locked(func() {})
-		if got := f.fdb[mac(1)]; got != "pf0" {
-			t.Errorf("while the guest uses the VF: frames go to %s", got)
-		}
-		locked(func() { f.setOpen(addr(0), false) })
-		if got := f.fdb[mac(1)]; got != "tap1" {
-			t.Errorf("after the guest closed the VF: frames go to %s", got)
-		}
-		select {
-		case err := <-done:
-			t.Fatalf("returned before the device was gone: %v", err)
-		default:
-		}
-		locked(func() { f.release(id(1), model.VFAlias(mac(1))) })
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // A guest that ignores the request keeps its frames on the VF.
 func TestWaitGoneIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,29 +60,8 @@ func (a *Actuator) whileThere(ctx context.Context, vm model.VMID, cancel context
 	}
 }
 
-// waitGone waits until the device is out of the VM. The guest lets go of the VF a moment
-// before libvirt says so; from then on the tap is where its frames belong.
+// waitGone waits until the device is out of the VM. Nothing needs to be switched at the
+// moment the guest lets go: the window is open, so the tap has been getting its frames.
 func (a *Actuator) waitGone(ctx context.Context, s model.Step) error {
-	watch, cancel := context.WithCancel(ctx)
-	flipped := make(chan struct{})
-	go func() {
-		defer close(flipped)
-		a.flipWhenClosed(watch, s)
-	}()
-	err := a.domains.WaitGone(ctx, s.VM, model.VFAlias(s.MAC))
-	cancel()
-	<-flipped
-	return err
-}
-
-// flipWhenClosed sends the MAC's frames to the tap once the guest's driver has closed the
-// VF. It only makes haste: fdb-to-tap does the same after the wait and fails where this
-// fails.
-func (a *Actuator) flipWhenClosed(ctx context.Context, s model.Step) {
-	if a.kernel.WaitDriver(ctx, s.Address, false) != nil {
-		return
-	}
-	if err := a.kernel.PinFDB(ctx, s.MAC, s.VLAN, s.Tap); err != nil && ctx.Err() == nil {
-		a.note(s, "cannot send frames to the tap early: "+err.Error())
-	}
+	return a.domains.WaitGone(ctx, s.VM, model.VFAlias(s.MAC))
 }

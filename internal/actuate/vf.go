@@ -62,7 +62,7 @@ func (a *Actuator) unclaimed(ctx context.Context, s model.Step) error {
 // settle is how long libvirt's inventory may lag behind a removal, and how often to look.
 const (
 	settle     = 2 * time.Second
-	settleStep = 20 * time.Millisecond
+	settleStep = 100 * time.Millisecond
 )
 
 // released fails if any domain has the VF. Libvirt tells of a removal a moment before its

@@ -12,7 +12,7 @@ import (
 )
 
 // pollDriver is how often WaitDriver looks. A look costs a few dozen microseconds.
-const pollDriver = 5 * time.Millisecond
+const pollDriver = 50 * time.Millisecond
 
 // settleDriver is how long a VF with nothing but its first interrupt must stay so to
 // count as open; see driverOpen.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	lv "libvirt.org/go/libvirt"
 
@@ -25,7 +26,11 @@ func (c *Conn) Attach(ctx context.Context, vm model.VMID, spec HostdevSpec) erro
 	if err := c.attach(ctx, s, vm, spec, doc); err != nil {
 		return fail(op, c.inv.subject(vm), err)
 	}
-	s.news.add(vm, why{})
+	// The inventory must not be behind what Attach has promised: a VF that looks free
+	// while a guest has it would be cleaned up.
+	if _, err := c.fresh(ctx, s, vm); err != nil {
+		s.news.add(vm, why{})
+	}
 	return nil
 }
 
@@ -80,7 +85,7 @@ func (d *Domain) holds(spec HostdevSpec) (bool, error) {
 	return true, nil
 }
 
-// fresh reads a domain past the cache; one that is not active is gone.
+// fresh reads a domain past the cache, and into it; one that is not active is gone.
 func (c *Conn) fresh(ctx context.Context, s *session, vm model.VMID) (*Domain, error) {
 	r, err := c.read(ctx, s, vm)
 	if err != nil {
@@ -88,6 +93,9 @@ func (c *Conn) fresh(ctx context.Context, s *session, vm model.VMID) (*Domain, e
 	}
 	if !r.active() {
 		return nil, fmt.Errorf("it is not running: %w", model.ErrGone)
+	}
+	if c.inv.put(r, false, time.Now()) {
+		poke(c.changed)
 	}
 	return &r.dom, nil
 }

@@ -26,6 +26,7 @@ type inventory struct {
 type entry struct {
 	dom  Domain
 	run  uint
+	at   time.Time     // when the reading it comes from was asked for
 	base model.VMState // state without jobs
 	job  bool          // a migration or the like is under way
 	hung time.Duration // how long its QEMU has not answered libvirt
@@ -35,6 +36,7 @@ type entry struct {
 type reading struct {
 	dom   Domain
 	run   uint
+	at    time.Time // when it was asked for
 	state lv.DomainState
 	why   int
 }
@@ -51,7 +53,9 @@ func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, er
 		reading
 		xml string
 	}
+	at := time.Now()
 	a, err := onDomain(ctx, s.main, vm, "read domain", func(d *lv.Domain) (a answer, err error) {
+		a.at = at
 		if a.state, a.why, err = d.GetState(); err != nil || !a.active() {
 			return a, err
 		}
@@ -117,7 +121,10 @@ func (v *inventory) put(r reading, booted bool, now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	old := v.all[r.dom.ID]
-	e := &entry{dom: r.dom, run: r.run, base: stateOf(r.state, r.why)}
+	if old != nil && r.at.Before(old.at) {
+		return false // a newer reading overtook this one
+	}
+	e := &entry{dom: r.dom, run: r.run, at: r.at, base: stateOf(r.state, r.why)}
 	if old != nil && old.run == e.run {
 		e.job, e.hung, e.dom.Started = old.job, old.hung, old.dom.Started
 	}

@@ -28,7 +28,7 @@ func (b busy) VM(id model.VMID) bool {
 func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 	kept := c.done[:0]
 	for _, d := range c.done {
-		if !snap.Time.After(d.at) {
+		if !snap.Read.After(d.at) {
 			kept = append(kept, d)
 		}
 	}

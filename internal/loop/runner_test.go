@@ -27,7 +27,7 @@ func (w *world) Snapshot(context.Context) (*model.Snapshot, error) {
 	time.Sleep(w.delay)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := &model.Snapshot{Time: now, PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, LinkUp: true}}}
+	s := &model.Snapshot{Time: now, Read: now, PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, LinkUp: true}}}
 	for i, id := range []model.VMID{"a", "b"} {
 		vf := model.VF{ID: model.VFID{PF: "pf0", Index: i}, Owner: model.OwnerFree}
 		nic := model.NIC{Alias: "ua-0", MAC: model.MAC{byte(i + 1)}, Network: "br0", Failover: model.FailoverTeaming}

@@ -5,6 +5,7 @@ import "time"
 // Snapshot is what was seen of the world at one moment.
 type Snapshot struct {
 	Time     time.Time `json:"time"`
+	Read     time.Time `json:"read"` // when what changes slowly (VF settings, filters) was read: later changes may not show
 	PFs      []PF      `json:"pfs"`
 	VMs      []VM      `json:"vms"`
 	Problems []Problem `json:"problems,omitempty"` // what could not be read, and what that means

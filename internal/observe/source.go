@@ -69,6 +69,7 @@ func (s *Source) Close() {
 func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	begin := time.Now()
 	stats, err := s.domains.Stats(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the domains' statistics from libvirt: %w", err)
@@ -89,6 +90,9 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	}
 	s.noteNumVFs(pool)
 	snap := s.join.join(world{now, s.inv, domains, *pool, s.opt.Failover})
+	if snap.Read = s.inv.at; begin.Before(snap.Read) {
+		snap.Read = begin
+	}
 	trouble := s.measure(ctx, snap, stats)
 	snap.Problems = s.problems(snap, *pool, trouble)
 	return snap, nil

@@ -14,7 +14,7 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 	}
 	w.turn = 1 - w.turn
 	s := &w.bufs[w.turn]
-	s.Time = w.Now
+	s.Time, s.Read = w.Now, w.Now
 	s.PFs = s.PFs[:0]
 	for _, p := range w.pfs {
 		s.PFs = append(s.PFs, p.PF)
