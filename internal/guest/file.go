@@ -64,7 +64,7 @@ const closeLimit = 500 * time.Millisecond
 
 func (c *Client) readAll(ctx context.Context, vm model.VMID, handle int64) (string, error) {
 	var text []byte
-	for {
+	for range maxReads {
 		var got struct {
 			Count int    `json:"count"`
 			Data  []byte `json:"buf-b64"`
@@ -84,10 +84,18 @@ func (c *Client) readAll(ctx context.Context, vm model.VMID, handle int64) (stri
 			return string(text), nil
 		}
 	}
+	return "", bad("no end of file after %d reads", maxReads)
 }
 
-// execPoll is the pause between questions whether a command has ended.
-const execPoll = 20 * time.Millisecond
+// maxReads bounds the answers of a guest that gives a file away byte by byte.
+const maxReads = 16
+
+// execPoll is the pause between questions whether a command has ended, execPolls how
+// often that is asked.
+const (
+	execPoll  = 20 * time.Millisecond
+	execPolls = 100
+)
 
 // catFile reads a small file by running cat in the guest.
 func (c *Client) catFile(ctx context.Context, vm model.VMID, path string) (string, error) {
@@ -98,7 +106,7 @@ func (c *Client) catFile(ctx context.Context, vm model.VMID, path string) (strin
 	if err := c.do(ctx, vm, "guest-exec", args, &started); err != nil {
 		return "", err
 	}
-	for {
+	for range execPolls {
 		var st struct {
 			Exited   bool   `json:"exited"`
 			ExitCode int    `json:"exitcode"`
@@ -117,6 +125,7 @@ func (c *Client) catFile(ctx context.Context, vm model.VMID, path string) (strin
 			return "", err
 		}
 	}
+	return "", bad("cat has not ended after %s", execPolls*execPoll)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -77,7 +77,12 @@ func (s *Socket) ask(ctx context.Context, cmd []byte) ([]byte, error) {
 		}
 		s.conn = &link{Conn: c, in: bufio.NewReader(c)}
 	}
-	defer s.conn.obey(ctx)()
+	stop := s.conn.obey(ctx)
+	defer func() {
+		if !stop() {
+			s.hangUp() // ctx has ended, or is just ending: the connection is of no more use
+		}
+	}()
 	if !s.conn.synced {
 		if err := s.conn.sync(); err != nil {
 			return nil, err
@@ -96,10 +101,10 @@ type link struct {
 	synced bool
 }
 
-// obey makes reads and writes fail when ctx ends, until the returned function is called.
-func (l *link) obey(ctx context.Context) func() {
-	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
-	return func() { stop() }
+// obey makes reads and writes fail when ctx ends. The function it returns ends that,
+// and says whether ctx had not ended.
+func (l *link) obey(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
 }
 
 // sync gets agent and us to the same place in the conversation: whatever was said
