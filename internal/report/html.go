@@ -5,8 +5,6 @@ import (
 	"html/template"
 	"io"
 
-	"gonum.org/v1/plot"
-
 	"sluice/internal/scenario"
 )
 
@@ -25,6 +23,7 @@ type pageData struct {
 	Legend  string
 	Loss    template.HTML
 	Rates   template.HTML
+	Top     string // packets/s of the darkest shade of Rates
 	Holders []drawing
 	Scored  bool
 }
@@ -38,32 +37,28 @@ type drawing struct {
 // HTML writes a page that needs nothing from elsewhere: styles and plots are in it.
 func HTML(w io.Writer, r *scenario.Result) error {
 	d := pageData{Result: r, Summary: Summary(r), Legend: legend(r), Scored: r.Optimum != nil}
-	var err error
-	if d.Loss, err = d.draw(lossPlot, 300); err != nil {
+	loss, err := lossPlot(r)
+	if err != nil {
 		return err
 	}
-	if d.Rates, err = d.draw(ratePlot, 300); err != nil {
-		return err
-	}
-	rows := rowsOf(r.Plot)
-	for i, name := range r.Plot.Names {
-		p, err := holderPlot(r, i, rows)
-		if err != nil {
+	if loss != nil {
+		if d.Loss, err = render(loss, 300); err != nil {
 			return err
 		}
-		svg, err := render(p, 120+7*min(len(rows), mostRows))
+	}
+	rows := rowsOf(r.Plot)
+	height := 70 + 9*len(rows)
+	rates, top := ratePlot(r, rows)
+	d.Top = si(top)
+	if d.Rates, err = render(rates, height); err != nil {
+		return err
+	}
+	for i, name := range r.Plot.Names {
+		svg, err := render(holderPlot(r, i, rows), height)
 		if err != nil {
 			return err
 		}
 		d.Holders = append(d.Holders, drawing{Title: name, SVG: svg})
 	}
 	return page.Execute(w, &d)
-}
-
-func (d *pageData) draw(make func(*scenario.Result) (*plot.Plot, error), height int) (template.HTML, error) {
-	p, err := make(d.Result)
-	if err != nil || p == nil {
-		return "", err
-	}
-	return render(p, height)
 }

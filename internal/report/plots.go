@@ -31,7 +31,7 @@ const width = 920 // of all plots, in points
 // render makes an SVG element of a plot.
 func render(p *plot.Plot, height int) (template.HTML, error) {
 	c := vgsvg.New(width, vg.Length(height))
-	p.Draw(draw.New(c))
+	p.Draw(draw.Crop(draw.New(c), 0, -12, 0, 0)) // room for the last tick's label
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return "", err
@@ -52,6 +52,7 @@ func axes(r *scenario.Result, title string) (*plot.Plot, float64) {
 	for _, s := range []*draw.TextStyle{&p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
 		s.Font.Variant, s.Font.Size = "Sans", 9
 	}
+	p.X.Padding, p.Y.Padding = 0, 0
 	p.X.LineStyle.Color, p.Y.LineStyle.Color = color.Gray{150}, color.Gray{150}
 	return p, float64(unit)
 }
@@ -91,42 +92,8 @@ func lossPlot(r *scenario.Result) (*plot.Plot, error) {
 		p.Add(l)
 		p.Legend.Add(r.Plot.Names[i], l)
 	}
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(4)
 	p.Y.Tick.Marker = siTicks{}
-	return p, nil
-}
-
-// ratePlot shows the rates of the VMs that want to move most.
-func ratePlot(r *scenario.Result) (*plot.Plot, error) {
-	p, unit := axes(r, "packets/s wanted by the busiest VMs")
-	rates := r.Plot.Rates
-	sums := make([]float64, len(r.Plot.VMs))
-	for _, row := range rates {
-		for i, x := range row {
-			sums[i] += x
-		}
-	}
-	fold := (len(rates) + 479) / 480
-	for n, vm := range largest(sums, len(colours)) {
-		pts := plotter.XYs{}
-		for t := 0; t < len(rates); t += fold {
-			sum, k := 0.0, min(fold, len(rates)-t)
-			for _, row := range rates[t : t+k] {
-				sum += row[vm]
-			}
-			pts = append(pts, plotter.XY{X: float64(r.Duration) / unit * float64(t) / float64(len(rates)), Y: sum / float64(k)})
-		}
-		l, err := plotter.NewLine(pts)
-		if err != nil {
-			return nil, err
-		}
-		l.Color, l.Width, l.StepStyle = colour(n), 1, plotter.PostStep
-		p.Add(l)
-		p.Legend.Add(r.Plot.VMs[vm], l)
-	}
-	p.Legend.Top = true
-	p.Y.Min, p.Y.Tick.Marker = 0, siTicks{}
-	p.X.Max *= 1.13 // room for the legend
 	return p, nil
 }
 

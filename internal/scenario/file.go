@@ -73,19 +73,18 @@ type Group struct {
 
 // Load is a shape with its parameters. Rates are packets per second.
 type Load struct {
-	Shape   string  `yaml:"shape" enum:"constant|on-off|pareto|diurnal|flash|duty|walk|trace" doc:"how it goes over time"`
-	PPS     float64 `yaml:"pps" min:"0" max:"1e9" doc:"the rate, or the high one: when on, at the crest or peak; with 'diurnal' the mean"`
-	Low     float64 `yaml:"low" min:"0" max:"1e9" doc:"the low rate: when off, before and after a crowd"`
-	Spread  float64 `yaml:"spread" min:"0" max:"1" doc:"VMs of the group differ by up to this share, evenly"`
-	Jitter  float64 `yaml:"jitter" min:"0" max:"1" doc:"the load truly shakes by up to this share, every second"`
-	Packet  float64 `yaml:"packet" min:"1" max:"65535" doc:"bytes of a packet"`
-	CPU     float64 `yaml:"cpu" min:"0" max:"1024" doc:"CPUs in use while there is traffic"`
-	Elastic bool    `yaml:"elastic" doc:"what the path does not carry is sent later: a transfer, not a stream"`
+	Shape  string  `yaml:"shape" enum:"constant|on-off|pareto|diurnal|flash|duty|walk|trace" doc:"how it goes over time"`
+	PPS    float64 `yaml:"pps" min:"0" max:"1e9" doc:"the rate, or the high one: when on, at the crest or peak; with 'diurnal' the mean"`
+	Low    float64 `yaml:"low" min:"0" max:"1e9" doc:"the low rate: when off, before and after a crowd"`
+	Spread float64 `yaml:"spread" min:"0" max:"1" doc:"VMs of the group differ by up to this share, evenly"`
+	Jitter float64 `yaml:"jitter" min:"0" max:"1" doc:"the load truly shakes by up to this share, every second"`
+	Packet float64 `yaml:"packet" min:"1" max:"65535" doc:"bytes of a packet"`
+	CPU    float64 `yaml:"cpu" min:"0" max:"1024" doc:"CPUs in use while there is traffic"`
 
 	On      time.Duration `yaml:"on" doc:"'duty': length of the high part; 'on-off', 'pareto': its mean"`
 	Off     time.Duration `yaml:"off" doc:"likewise of the low part; 'walk': mean time at one level"`
 	Alpha   float64       `yaml:"alpha" min:"1.01" max:"10" doc:"'pareto': exponent of the tail"`
-	Phase   time.Duration `yaml:"phase" doc:"'duty': as if this much had passed; 'diurnal': time of the crest"`
+	Phase   time.Duration `yaml:"phase" doc:"'duty' and compute_on: as if this much had passed; 'diurnal': time of the crest"`
 	Stagger time.Duration `yaml:"stagger" doc:"added to the phase of each further VM of the group"`
 	Period  time.Duration `yaml:"period" min:"1s" doc:"'diurnal': length of a day" max:"8760h"`
 	Swing   float64       `yaml:"swing" min:"0" max:"1" doc:"'diurnal': share of the mean that it swings by"`

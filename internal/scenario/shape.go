@@ -25,7 +25,6 @@ type part struct {
 	cpu        float64
 	compute    workload.Shape // CPUs of work beside the network; nil: none
 	contention float64
-	elastic    bool
 }
 
 // at returns the part that holds at a time.
@@ -90,7 +89,7 @@ func seedOf(seed uint64, name string, change uint64) uint64 {
 }
 
 func (l *Load) part(n int, start time.Time, seed uint64) part {
-	p := part{packet: l.Packet, cpu: l.CPU, contention: l.Contention, elastic: l.Elastic}
+	p := part{packet: l.Packet, cpu: l.CPU, contention: l.Contention}
 	if l.Shape == "trace" && l.set != nil {
 		p.player = &trace.Player{Series: l.series(n), Start: start}
 		return p
@@ -99,7 +98,7 @@ func (l *Load) part(n int, start time.Time, seed uint64) part {
 	if l.Compute > 0 {
 		p.compute = workload.Flat(l.Compute)
 		if l.ComputeOn > 0 {
-			p.compute = workload.Duty{High: l.Compute, On: l.ComputeOn, Off: l.ComputeOff}
+			p.compute = workload.Duty{High: l.Compute, On: l.ComputeOn, Off: l.ComputeOff, Phase: l.Phase + time.Duration(n)*l.Stagger}
 		}
 	}
 	return p
