@@ -29,6 +29,9 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 	for i, v := range w.vms {
 		w.pictureVM(&s.VMs[i], v, s)
 	}
+	if w.Patch != nil {
+		w.Patch(s)
+	}
 	return s, nil
 }
 

@@ -22,6 +22,9 @@ type World struct {
 	// Sense, when set, distorts a true load on its way into a Snapshot: noise, lag, blackouts.
 	Sense func(vm *VM, pps, bytes float64) (seenPPS, seenBytes float64, known bool)
 
+	// Patch, when set, has the last word on a Snapshot: facts that the world does not model.
+	Patch func(s *model.Snapshot)
+
 	pfs     []*PF
 	vms     []*VM // sorted by ID
 	mirrors map[model.MAC]bool
