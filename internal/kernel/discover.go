@@ -138,37 +138,34 @@ func vfIndexes(names []string) (idx []int) {
 // readVF reads who uses a VF. ok is false if it vanished meanwhile.
 func readVF(sys tree, addr model.PCIAddress) (driver string, use VFUse, ok bool) {
 	dir := pciDir(addr)
-	names := sys.list(dir)
-	if addr == "" || len(names) == 0 {
-		return "", use, false
-	}
 	driver = sys.target(dir + "/driver")
-	use.HostNetdev = netdevOf(sys, dir, names)
-	if use.HostNetdev != "" {
-		flags := sys.number("class/net/"+use.HostNetdev+"/flags", 0)
-		use.HostNetdevUp = flags&unix.IFF_UP != 0
+	switch {
+	case driver == "":
+		return "", use, addr != "" && sys.exists(dir)
+	case passesThrough(driver): // most VFs: no directory needs to be read
+		return driver, use, true
 	}
-	use.OtherNetns = driver != "" && !passesThrough(driver) && use.HostNetdev == ""
+	use.HostNetdev = netdevOf(sys, dir)
+	use.OtherNetns = use.HostNetdev == ""
+	flags := sys.number("class/net/"+use.HostNetdev+"/flags", 0)
+	use.HostNetdevUp = flags&unix.IFF_UP != 0
 	return driver, use, true
 }
 
-// netdevOf returns the first netdev of a PCI function, given the names in its directory.
-func netdevOf(sys tree, dir string, names []string) string {
-	for _, name := range names {
-		var sub string
-		switch {
-		case name == "net":
-			sub = dir + "/net"
-		case strings.HasPrefix(name, "virtio"):
-			sub = dir + "/" + name + "/net"
-		default:
-			continue
-		}
-		if devs := sys.list(sub); len(devs) > 0 {
-			return slices.Min(devs)
+// netdevOf returns the first netdev of a PCI function, "" if there is none.
+func netdevOf(sys tree, dir string) string {
+	devs := sys.list(dir + "/net")
+	if devs == nil {
+		for _, name := range sys.list(dir) {
+			if strings.HasPrefix(name, "virtio") {
+				devs = append(devs, sys.list(dir+"/"+name+"/net")...)
+			}
 		}
 	}
-	return ""
+	if len(devs) == 0 {
+		return ""
+	}
+	return slices.Min(devs)
 }
 
 // passesThrough says whether a driver makes no netdev because it hands the device to

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -10,7 +9,7 @@ import (
 )
 
 func TestDiscover(t *testing.T) {
-	files, err := os.ReadDir("testdata")
+	files, err := testdata.ReadDir("testdata")
 	must(t, err)
 	for _, f := range files {
 		name, isTree := strings.CutSuffix(f.Name(), ".sysfs")
@@ -18,7 +17,7 @@ func TestDiscover(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile("testdata/" + f.Name())
+			text, err := testdata.ReadFile("testdata/" + f.Name())
 			must(t, err)
 			golden(t, name+".want", render(discover(parseTree(string(text)).tree())))
 		})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +17,7 @@ type FDBEntry struct {
 	MAC    model.MAC
 	Port   string // bridge port
 	Bridge string
-	VLAN   int // 0: the bridge does not filter VLANs, or the entry is for untagged frames
+	VLAN   int // 0: the bridge does not filter VLANs
 }
 
 // FDB returns the static bridge entries of all bridges: the port each MAC is pinned to.
@@ -53,7 +52,7 @@ func (h *Host) FDBEntries(ctx context.Context) ([]FDBEntry, error) {
 		if l.Kind != "bridge" {
 			continue
 		}
-		msgs, err := h.pins(ctx, l.Index)
+		msgs, err := h.pins(ctx, l)
 		if err != nil && !errors.Is(err, model.ErrGone) {
 			return nil, err
 		}
@@ -78,14 +77,16 @@ func named(msgs []fdbMsg, names map[int]string) []FDBEntry {
 	return entries
 }
 
-// pins returns the static entries of one bridge.
-func (h *Host) pins(ctx context.Context, bridge int) ([]fdbMsg, error) {
-	msgs, err := rtnl.Dump(ctx, h.read, fdbDump(bridge, 0), pinnedOnly)
+// pins returns the static entries of one bridge that count.
+func (h *Host) pins(ctx context.Context, bridge Link) ([]fdbMsg, error) {
+	msgs, err := rtnl.Dump(ctx, h.read, fdbDump(bridge.Index, 0), pinnedOnly)
 	if err != nil {
-		return nil, fail("list entries of", fmt.Sprintf("bridge %d", bridge), err)
+		return nil, fail("list entries of", "bridge "+bridge.Name, err)
 	}
 	// Kernels without filters in dumps tell of all bridges.
-	return slices.DeleteFunc(msgs, func(m fdbMsg) bool { return m.bridge != bridge }), nil
+	return slices.DeleteFunc(msgs, func(m fdbMsg) bool {
+		return m.bridge != bridge.Index || !m.counts(bridge.VLANs)
+	}), nil
 }
 
 // PinFDB makes a static bridge entry for mac on port, moving it there from wherever it
@@ -121,7 +122,7 @@ func (h *Host) pin(ctx context.Context, mac model.MAC, vlan int, port string) er
 // settlePins reads back a pin. Where VLANs are filtered, entries for the same MAC on
 // another port's VLANs stay behind a move; they are removed.
 func (h *Host) settlePins(ctx context.Context, mac model.MAC, vlan int, p bridgePort) error {
-	all, err := h.pins(ctx, p.Master)
+	all, err := h.pins(ctx, p.bridge)
 	if err != nil {
 		return err
 	}
@@ -167,13 +168,13 @@ func (h *Host) unpin(ctx context.Context, req *rtnl.Request) error {
 // bridgePort is a port of a bridge.
 type bridgePort struct {
 	Link
-	filtersVLANs bool
+	bridge Link
 }
 
 // entryVLAN is the VLAN to name in an entry: a bridge that does not filter VLANs looks
 // none up, so that an entry with one would never match.
 func (p bridgePort) entryVLAN(vlan int) int {
-	if !p.filtersVLANs {
+	if !p.bridge.VLANs {
 		return 0
 	}
 	return vlan
@@ -187,7 +188,10 @@ func (h *Host) port(ctx context.Context, name string) (p bridgePort, err error) 
 	if p.Master == 0 {
 		return p, errNotPort
 	}
-	p.filtersVLANs, err = rtnl.Get(ctx, h.read, linkRequestIndex(p.Master), decodeFiltersVLANs)
+	p.bridge, err = rtnl.Get(ctx, h.read, linkRequestIndex(p.Master), mustDecode(decodeLink))
+	if err == nil && p.bridge.Kind != "bridge" {
+		err = errNotPort
+	}
 	return p, err
 }
 

@@ -26,6 +26,11 @@ func (f fdbMsg) pinned() bool {
 	return f.bridge != 0 && !f.self && f.state&unix.NUD_NOARP != 0 && f.state&unix.NUD_PERMANENT == 0
 }
 
+// counts says whether the bridge looks at the entry at all. One that filters VLANs gives
+// every frame a VLAN, the other none; but entries of the other sort exist as well, since
+// the kernel makes each for VLAN 0 and for all VLANs of the port.
+func (f fdbMsg) counts(filtersVLANs bool) bool { return (f.vlan != 0) == filtersVLANs }
+
 // filter says whether it is a unicast filter of the interface itself.
 func (f fdbMsg) filter() bool { return f.self && f.bridge == 0 && f.mac[0]&1 == 0 }
 

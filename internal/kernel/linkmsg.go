@@ -72,6 +72,7 @@ func decodeLink(m rtnl.Message) (l Link, ok bool) {
 			l.Counters = decodeStats64(v)
 		case unix.IFLA_LINKINFO:
 			l.Kind = string(rtnl.CString(rtnl.Attr(v, unix.IFLA_INFO_KIND)))
+			l.VLANs = l.Kind == "bridge" && filtersVLANs(rtnl.Attr(v, unix.IFLA_INFO_DATA))
 		}
 	}
 	return l, l.Index > 0 && l.Name != ""
@@ -104,14 +105,8 @@ func decodeStats64(b []byte) Counters {
 	}
 }
 
-// decodeFiltersVLANs reads from an RTM_NEWLINK whether that is a bridge that filters VLANs.
-func decodeFiltersVLANs(m rtnl.Message) (bool, error) {
-	info := rtnl.Attr(rtnl.Body(m.Data, unix.SizeofIfInfomsg), unix.IFLA_LINKINFO)
-	if kind := rtnl.CString(rtnl.Attr(info, unix.IFLA_INFO_KIND)); string(kind) != "bridge" {
-		return false, errNotPort
-	}
-	v := rtnl.Attr(rtnl.Attr(info, unix.IFLA_INFO_DATA), unix.IFLA_BR_VLAN_FILTERING)
-	return rtnl.U8(v) != 0, nil
+func filtersVLANs(bridge []byte) bool {
+	return rtnl.U8(rtnl.Attr(bridge, unix.IFLA_BR_VLAN_FILTERING)) != 0
 }
 
 // decodeLearning reads from an RTM_NEWLINK whether its bridge port learns addresses.

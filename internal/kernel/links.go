@@ -26,6 +26,7 @@ type Link struct {
 	Master   int    // ifindex of the bridge or bond it is a port of, 0: none
 	Up       bool   // administratively up
 	Carrier  bool   // a tap has carrier while something holds it open
+	VLANs    bool   // a bridge that filters VLANs
 	Counters Counters
 }
 

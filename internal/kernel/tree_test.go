@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"embed"
 	"fmt"
 	"io/fs"
 	"os"
@@ -121,14 +122,20 @@ func (m *memFiles) remove(dir string) {
 	}
 }
 
-// golden compares with a file in testdata; with SLUICE_UPDATE=1 it writes that instead.
+// testdata is in the binary, so that it can be copied to another host and run there.
+//
+//go:embed testdata
+var testdata embed.FS
+
+// golden compares with a file in testdata; with SLUICE_UPDATE=1 it writes that for the
+// next run.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if os.Getenv("SLUICE_UPDATE") != "" {
 		must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
+	want, err := testdata.ReadFile(file)
 	must(t, err)
 	if got != string(want) {
 		t.Errorf("differs from %s:\n%s\nwant:\n%s", file, got, want)

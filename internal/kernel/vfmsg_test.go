@@ -122,7 +122,6 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		_, _ = decodeLearning(m)
-		_, _ = decodeFiltersVLANs(m)
 		relevant(data)
 	})
 }

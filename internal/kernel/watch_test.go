@@ -90,7 +90,7 @@ func TestWatchAfterLoss(t *testing.T) {
 	must(t, err)
 	// Nobody reads yet, and the buffer is smaller than what comes.
 	must(t, l.SetBuffer(1))
-	for range 200 {
+	for range 20 {
 		must(t, h.PinFDB(soon(t), guest, 0, "tap0"))
 		must(t, h.PinFDB(soon(t), guest, 0, "pf0"))
 	}

@@ -1,0 +1,107 @@
+//go:build lab
+
+package labtest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/lab"
+)
+
+const subject = "SLUICE_TEST_PF=pf0 SLUICE_TEST_VF=6 "
+
+func TestOnTheHost(t *testing.T) {
+	h := lab.ForTest(t, "vm1")
+	for _, pkg := range []string{".", "./rtnl", "./hwtest"} {
+		put(t, h, pkg)
+	}
+	// -v shows which tests ran into something that this kernel lacks.
+	run(t, h, name(".")+" -test.v")
+	run(t, h, name("./rtnl")+" -test.v")
+	run(t, h, subject+name("./hwtest")+" -test.v -test.skip Guest")
+	t.Run("bench", func(t *testing.T) {
+		run(t, h, subject+name("./hwtest")+" -test.run ^$ -test.bench . -test.benchtime 200x")
+		run(t, h, name(".")+" -test.run ^$ -test.bench Links -test.benchtime 200x")
+	})
+	t.Run("guest", func(t *testing.T) { guestOpensVF(t, h) })
+}
+
+// guestOpensVF attaches a VF and takes it away while a test on the host waits for the
+// guest's driver.
+func guestOpensVF(t *testing.T, h *lab.Host) {
+	p, err := h.Start(t.Context(), subject+name("./hwtest")+" -test.v -test.run TestGuestOpensVF")
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the test to look", func() bool { return strings.Contains(logOf(t, p), "open false") })
+	if err := h.AttachVF(t.Context(), "vm1", "pf0", 6); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the guest to take the VF", func() bool {
+		_, carrier, err := h.GuestVF(t.Context(), "vm1")
+		return err == nil && carrier
+	})
+	if err := h.DetachVF(t.Context(), "vm1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	t.Log(logOf(t, p))
+}
+
+func logOf(t *testing.T, p *lab.Proc) string {
+	b, err := os.ReadFile(p.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func name(pkg string) string {
+	return "/tmp/sluice-" + strings.TrimPrefix(strings.TrimPrefix(pkg, "./"), ".") + ".test"
+}
+
+// put builds a package's tests without libc, whose version may differ there.
+func put(t *testing.T, h *lab.Host, pkg string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "test")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "lab", "-o", file, pkg)
+	cmd.Dir = ".."
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build tests of %s: %v\n%s", pkg, err, out)
+	}
+	if err := h.Put(t.Context(), file, name(pkg)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Run(t.Context(), "chmod +x "+name(pkg)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func run(t *testing.T, h *lab.Host, command string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	out, err := h.Run(ctx, command)
+	t.Logf("%s\n%s", command, out)
+	if err != nil {
+		t.Errorf("%s: %v", command, err)
+	}
+}
+
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain for", what)
+		}
+	}
+}
