@@ -34,8 +34,9 @@ type Scenario struct {
 	// Origin is the time that a trace gives to the start of the run, in its own seconds.
 	Origin float64
 
-	file string
-	pos  map[string]config.Pos
+	file   string
+	replay *Replay
+	pos    map[string]config.Pos
 }
 
 // PF is a physical function.
@@ -69,6 +70,8 @@ type Group struct {
 	Blind        bool          `yaml:"blind" doc:"its load cannot be seen while it has a VF"`
 	Plug         time.Duration `yaml:"plug" min:"1ms" max:"10m" doc:"time of a plug for it; unset: that of timing"`
 	PlugFails    float64       `yaml:"plug_fails" min:"0" max:"1" doc:"share of its plugs that fail"`
+
+	past *pastVM // what a recording knows of it
 }
 
 // Load is a shape with its parameters. Rates are packets per second.

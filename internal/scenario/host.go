@@ -27,6 +27,7 @@ type host struct {
 	sense   *sense
 	mishaps *mishaps
 	carrier *carrier
+	rerun   *rerun // of a recording; nil otherwise
 	seed    uint64
 }
 
@@ -52,6 +53,9 @@ func (s *Scenario) options() loop.Options {
 // rules are what a policy and the groups ask of placement.
 func (s *Scenario) rules(p Policy) model.Rules {
 	r := model.Rules{Policy: p.Name, Interval: p.Interval, Params: p.Params}
+	if s.replay != nil && s.replay.rules != nil {
+		r.Drain, r.VMs = s.replay.rules.Drain, s.replay.vmRules()
+	}
 	for i := range s.VMs {
 		g := &s.VMs[i]
 		if !g.Pin && !g.Forbid && g.Weight == 0 && g.Priority == 0 && g.Class == "" {
@@ -78,6 +82,10 @@ func newHost(s *Scenario, p Policy, seed uint64) (*host, error) {
 		engine: &sim.Engine{World: w, Sample: s.Sample},
 	}
 	h.engine.OnStep = m.step
+	if s.replay != nil {
+		h.rerun = newRerun(s.replay, h, p)
+		h.engine.OnStep = func(st model.Step) sim.Verdict { return h.rerun.step(st, m.base) }
+	}
 	w.Sense = h.sense.Sense
 	if s.Path.on() {
 		h.carrier = &carrier{path: s.Path}
@@ -135,6 +143,9 @@ func (h *host) arrive(i int) {
 	vm.Group, vm.NUMA = g.Name, g.NUMA
 	vm.NoDriver, vm.IgnoreUnplug, vm.NoPort, vm.NoTeaming, vm.Blind = g.NoDriver, g.IgnoreUnplug, g.NoPort, g.NoTeaming, g.Blind
 	mb.vm = vm
+	if h.rerun != nil {
+		h.rerun.arrive(mb)
+	}
 	h.sense.loads[vm], h.sense.group[vm] = load, g
 	h.mishaps.groups[vm.ID] = g
 	if h.carrier != nil {

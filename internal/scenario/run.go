@@ -103,6 +103,9 @@ func (j *job) policy(ctx context.Context, out *hostRun, p int, seed uint64) erro
 	n := 0
 	h.engine.OnTick = func(now time.Time) {
 		ph.tick(now)
+		if h.rerun != nil {
+			h.rerun.tick()
+		}
 		if n++; n%1000 == 0 {
 			j.progress(1000, j.s.Policies[p].Label)
 		}

@@ -20,11 +20,17 @@ type vmLoad struct {
 type part struct {
 	from       time.Duration
 	pps        workload.Shape
-	player     *trace.Player // instead of pps
+	player     player // instead of pps
 	packet     float64
 	cpu        float64
 	compute    workload.Shape // CPUs of work beside the network; nil: none
 	contention float64
+}
+
+// player plays what was seen before, in a trace or a recording.
+type player interface {
+	At(t time.Time) (pps, bytesPerSecond, cpus float64)
+	Known(t time.Time) bool
 }
 
 // at returns the part that holds at a time.
@@ -70,6 +76,9 @@ func (l *vmLoad) known(t time.Time) bool {
 // run needs its own.
 func (s *Scenario) newLoad(g *Group, n int, start time.Time, seed uint64) *vmLoad {
 	name := g.vmName(n)
+	if g.past != nil {
+		return &vmLoad{start: start, parts: []part{{player: &past{p: s.replay, v: g.past, start: start}}}}
+	}
 	l := &vmLoad{start: start, parts: []part{g.Load.part(n, start, seedOf(seed, name, 0))}}
 	for i := range s.Timeline {
 		if c := &s.Timeline[i]; matches(c.VMs, g, name) {

@@ -1,0 +1,139 @@
+package scenario
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+	"sluice/internal/trace"
+)
+
+const recorded = `
+duration: 20m
+sample: 1s
+parallel: 3
+pfs:
+  - {name: pf0, vfs: 4}
+  - {name: pf1, vfs: 2, network: br1}
+vms:
+  - {name: web, count: 10, load: {shape: on-off, pps: 50000, low: 500, on: 30s, off: 60s}}
+  - {name: db, count: 4, network: br1, load: {shape: pareto, pps: 9000, low: 10, on: 20s, off: 20s}}
+  - {name: late, from: 5m, until: 15m, load: {pps: 70000}}
+  - {name: odd, load: {pps: 60000}, no_teaming: true}
+  - {name: stuck, load: {shape: duty, pps: 90000, on: 3m, off: 3m}, plug_fails: 0.5}
+links: [{pf: pf0, at: 8m, for: 30s}]
+timing: {spread: 0.4}
+telemetry: {noise: 0.02, blackouts: [{at: 12m, for: 20s, vms: "web1*"}]}
+`
+
+// record runs a scenario and records what its daemon sees, from a sample on.
+func record(t *testing.T, s *Scenario, p Policy, dir string, from time.Duration) []Decision {
+	t.Helper()
+	h, err := newHost(s, p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMeter(h)
+	rec, err := trace.NewRecorder(dir, trace.RecorderOptions{MaxFile: 1 << 16, MaxFiles: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.engine.OnTick = func(now time.Time) {
+		v := h.engine.Core.View()
+		if v.Snapshot.Time.Sub(epoch) < from {
+			return
+		}
+		if err := rec.RecordView(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.engine.Run(context.Background(), epoch.Add(s.Duration-1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return m.decisions
+}
+
+// A recorded run, replayed with the same policy, makes the same decisions at the same
+// times: through noise, failures, arrivals, a lost link and a blackout of telemetry.
+func TestReplayRepeatsDecisions(t *testing.T) {
+	for _, p := range []Policy{
+		{Name: "activity", Label: "activity", Interval: 20 * time.Second},
+		{Name: "fair", Label: "fair", Interval: 45 * time.Second},
+		{Name: "vnraf", Label: "vnraf", Interval: 10 * time.Second},
+	} {
+		dir := t.TempDir()
+		want := record(t, parse(t, recorded), p, dir, 0)
+		s, report, err := FromRecording(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := report.Troubles(); x != nil {
+			t.Errorf("troubles: %v", x)
+		}
+		s.Parallel = 3
+		if len(s.Policies) != 1 || s.Policies[0].Name != p.Name || s.Policies[0].Interval != p.Interval {
+			t.Fatalf("policies of the recording: %+v", s.Policies)
+		}
+		res, err := s.Run(context.Background(), RunOptions{Workers: 1, NoOptimum: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareDecisions(t, p.Name, want, res.Policies[0].Decisions)
+	}
+}
+
+func compareDecisions(t *testing.T, policy string, want, got []Decision) {
+	t.Helper()
+	if len(want) < 20 {
+		t.Fatalf("%s: only %d decisions: the test says nothing", policy, len(want))
+	}
+	for i := range min(len(want), len(got)) {
+		w, g := want[i], got[i]
+		off := (w.At - g.At).Abs()
+		if w.VM != g.VM || w.Plug != g.Plug || w.VF != g.VF || off > 50*time.Millisecond {
+			t.Fatalf("%s: decision %d of %d:\nrecorded %+v\nreplayed %+v", policy, i, len(want), w, g)
+		}
+	}
+	if len(want) != len(got) {
+		t.Fatalf("%s: %d decisions, recorded were %d", policy, len(got), len(want))
+	}
+}
+
+// A recording that begins late takes over the holders of that moment; another policy
+// can be tried on it.
+func TestReplayTakesOverHolders(t *testing.T) {
+	dir := t.TempDir()
+	record(t, parse(t, recorded), Policy{Name: "random", Label: "random", Interval: time.Minute}, dir, 3*time.Minute)
+	s, _, err := FromRecording(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Duration != 17*time.Minute {
+		t.Errorf("duration %v", s.Duration)
+	}
+	h, err := newHost(s, s.Policies[0], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := 0
+	for _, v := range h.engine.World.VMs() {
+		if id, open := v.Holds(); id != model.NoVF && open {
+			held++
+		}
+	}
+	if held != 6 {
+		t.Errorf("%d VMs hold a VF at the start, want all 6", held)
+	}
+	s.SetPolicies([]string{"none", "activity"}, 30*time.Second)
+	res := run(t, s)
+	if o := res.Policies[0]; o.Unplugs < 6 || o.OnVF > 0.01 {
+		t.Errorf("none keeps VFs: %+v", o)
+	}
+	if o := res.Policies[1]; o.Gross < 40 || o.Gross > 100.01 {
+		t.Errorf("activity scores %v", o.Gross)
+	}
+}
