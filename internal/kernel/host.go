@@ -25,7 +25,7 @@ type Host struct {
 	links   *linkTable
 	sys     tree
 	proc    tree
-	pci     *locks
+	busy    *locks
 	windows *windows
 	sticky  bool
 	log     *slog.Logger
@@ -36,7 +36,7 @@ func New(o Options) (*Host, error) {
 	h := &Host{
 		sys:     newTree(o.SysFS, "/sys"),
 		proc:    newTree(o.ProcFS, "/proc"),
-		pci:     newLocks(),
+		busy:    newLocks(),
 		windows: newWindows(),
 		sticky:  o.StickyPins,
 		log:     o.Logger,

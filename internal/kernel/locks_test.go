@@ -21,7 +21,7 @@ func TestStuckUnbind(t *testing.T) {
 		<-stuck
 		return m.react(path, data)
 	}
-	h := &Host{sys: m.tree(), pci: newLocks()}
+	h := &Host{sys: m.tree(), busy: newLocks()}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-entered; cancel() }()
 	if err := h.BindVFIO(ctx, vfAddr); !errors.Is(err, context.Canceled) {

@@ -18,14 +18,14 @@ const vfioPCI = "vfio-pci"
 // the host does not use the VF. When it fails after the VF was taken from its driver, that
 // driver gets it back.
 func (h *Host) BindVFIO(ctx context.Context, addr model.PCIAddress) error {
-	err := h.pci.exclusive(ctx, string(addr), func() error { return bindVFIO(h.sys, addr) })
+	err := h.busy.exclusive(ctx, string(addr), func() error { return bindVFIO(h.sys, addr) })
 	return fail("bind to vfio-pci", string(addr), err)
 }
 
 // RestoreDriver gives a VF back to the driver the kernel chooses by itself. The kernel
 // waits until nobody has the VF open, for as long as that takes.
 func (h *Host) RestoreDriver(ctx context.Context, addr model.PCIAddress) error {
-	err := h.pci.exclusive(ctx, string(addr), func() error { return restoreDriver(h.sys, addr) })
+	err := h.busy.exclusive(ctx, string(addr), func() error { return restoreDriver(h.sys, addr) })
 	return fail("restore driver of", string(addr), err)
 }
 

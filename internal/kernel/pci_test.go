@@ -96,7 +96,7 @@ func TestBindVFIOTouchesNothingWhenItCannotWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := pciKernel()
 			m.remove(c.without)
-			h := &Host{sys: m.tree(), pci: newLocks()}
+			h := &Host{sys: m.tree(), busy: newLocks()}
 			err := h.BindVFIO(soon(t), vfAddr)
 			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("error %v, want %v with %q", err, c.kind, c.text)

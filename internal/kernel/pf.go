@@ -26,14 +26,31 @@ type VFUse struct {
 // unicast filters of their own. Devices that vanish while being read are left out. The
 // MAC of a VF that ClearVF had to park reads as zero.
 func (h *Host) PFs(ctx context.Context) ([]PFInfo, error) {
+	found, err := h.discover(ctx)
+	if err != nil {
+		return nil, fail("list", "PFs", err)
+	}
 	var pfs []PFInfo
-	for _, pf := range discover(h.sys) {
+	for _, pf := range found {
 		switch err := h.addNetlink(ctx, &pf); {
 		case err == nil:
 			pfs = append(pfs, pf)
 		case !errors.Is(err, model.ErrGone):
 			return nil, err
 		}
+	}
+	return pfs, nil
+}
+
+// discover reads sysfs, where a link's speed can be as slow as its driver.
+func (h *Host) discover(ctx context.Context) (found []PFInfo, err error) {
+	var pfs []PFInfo // not the result: if ctx ends, this is still being written
+	err = h.busy.exclusive(ctx, "discover", func() error {
+		pfs = discover(h.sys)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return pfs, nil
 }

@@ -19,14 +19,14 @@ type VFSettings struct {
 	MaxTxRate  uint64 // bits/s, 0: no limit; the kernel takes whole Mbit/s
 }
 
-// SetVF applies settings to VF idx of a PF and reads them back. What the driver does not
-// support is skipped and told in note, "" if there is nothing to tell.
+// SetVF applies settings to VF idx of a PF, removes a minimum rate, and reads back. What the
+// driver does not support is skipped and told in note, "" if there is nothing to tell.
 func (h *Host) SetVF(ctx context.Context, pf string, idx int, s VFSettings) (note string, err error) {
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
 		return "", err
 	}
-	return e.apply(ctx, s.traits(e.caps, e.before.MinTxRate))
+	return e.apply(ctx, s.traits(e.caps))
 }
 
 // SetVFMAC sets the administrative MAC of a VF and reads it back. From then on the
@@ -125,7 +125,7 @@ type vfTrait struct {
 }
 
 // traits lists what VFSettings ask for.
-func (s VFSettings) traits(c model.Caps, minRate uint64) []vfTrait {
+func (s VFSettings) traits(c model.Caps) []vfTrait {
 	maxRate := uint64(megabits(s.MaxTxRate)) * mbit
 	same := func(have model.Tri, want bool) model.Tri {
 		if have == model.Unknown {
@@ -144,8 +144,8 @@ func (s VFSettings) traits(c model.Caps, minRate uint64) []vfTrait {
 			change: changeTrust(s.Trust), able: c.Trust, off: !s.Trust,
 			is: func(v vfState) model.Tri { return same(v.Trust, s.Trust) },
 		}, {
-			change: changeRates(minRate, s.MaxTxRate), able: c.MaxTxRate,
-			is: func(v vfState) model.Tri { return model.TriOf(v.MaxTxRate == maxRate && v.MinTxRate == minRate) },
+			change: changeRates(0, s.MaxTxRate), able: c.MaxTxRate,
+			is: func(v vfState) model.Tri { return model.TriOf(v.MaxTxRate == maxRate && v.MinTxRate == 0) },
 		},
 	}
 }
@@ -184,7 +184,7 @@ func (e *vfEdit) verify(ctx context.Context, traits []vfTrait) error {
 	var errs []error
 	for _, t := range traits {
 		if t.is(now) == model.No {
-			errs = append(errs, fmt.Errorf("set %s of %s: driver %s took it, but shows %+v", t.change.what, e.subject(), e.driver, now))
+			errs = append(errs, fmt.Errorf("set %s of %s: driver %s took it, but does not show it", t.change.what, e.subject(), e.driver))
 		}
 	}
 	return errors.Join(errs...)
@@ -200,7 +200,7 @@ func unsupported(err error, able model.Tri) bool {
 func (e *vfEdit) clear(ctx context.Context) (note string, err error) {
 	macErr := e.clearMAC(ctx)
 	cleared := VFSettings{SpoofCheck: true}
-	note, err = e.apply(ctx, cleared.traits(e.caps, 0))
+	note, err = e.apply(ctx, cleared.traits(e.caps))
 	return note, errors.Join(macErr, err)
 }
 

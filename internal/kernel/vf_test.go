@@ -175,7 +175,7 @@ func TestSetVF(t *testing.T) {
 			f := used()
 			f.refuse = c.refuse
 			e := f.edit(t, c.driver, 1)
-			note, err := e.apply(t.Context(), c.set.traits(e.caps, 0))
+			note, err := e.apply(t.Context(), c.set.traits(e.caps))
 			if !errors.Is(err, c.err) || !strings.Contains(note, c.note) || (c.note == "") != (note == "") {
 				t.Fatalf("note %q, error %v; want %q, %v", note, err, c.note, c.err)
 			}
@@ -190,8 +190,8 @@ func TestSetVFReadsBack(t *testing.T) {
 	f := used()
 	f.deaf = true
 	e := f.edit(t, "ice", 1)
-	_, err := e.apply(t.Context(), VFSettings{VLAN: 5}.traits(e.caps, 0))
-	if err == nil || !strings.Contains(err.Error(), "took it, but shows") {
+	_, err := e.apply(t.Context(), VFSettings{VLAN: 5}.traits(e.caps))
+	if err == nil || !strings.Contains(err.Error(), "took it, but does not show") {
 		t.Errorf("error %v, want one that says that the driver did nothing", err)
 	}
 }
@@ -200,7 +200,7 @@ func TestSetVFReadsBack(t *testing.T) {
 func TestSetVFWithoutReadBack(t *testing.T) {
 	f := &fakePF{vfs: []vfState{{}}, refuse: map[uint16]unix.Errno{unix.IFLA_VF_SPOOFCHK: unix.EOPNOTSUPP, unix.IFLA_VF_TRUST: unix.EOPNOTSUPP}}
 	e := f.edit(t, "brandnew", 0)
-	note, err := e.apply(t.Context(), VFSettings{SpoofCheck: true}.traits(e.caps, 0))
+	note, err := e.apply(t.Context(), VFSettings{SpoofCheck: true}.traits(e.caps))
 	if err != nil || !strings.Contains(note, "spoofchk") || strings.Contains(note, "trust") {
 		t.Errorf("note %q, error %v; want told that spoof check is not on, but not that trust is not off", note, err)
 	}

@@ -45,7 +45,8 @@ func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error
 		return "", err
 	}
 	m := mirror{tap: tap.Index, pf: pf.Index, mac: w.MAC, vlan: w.VLAN}
-	if err := h.windows.open(w.key(), m); err != nil {
+	err = h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.windows.open(w.key(), m) })
+	if err != nil {
 		notes = append(notes, fmt.Sprintf("frames from the bridge reach only the tap: mirror %s to %s: %v", w.Tap, w.PF, err))
 	}
 	return strings.Join(notes, "; "), nil
@@ -54,10 +55,8 @@ func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error
 // CloseWindow removes the mirror and, unless KeepSelf, the PF filter. The bridge entry stays
 // where it is. It works for windows of an earlier process too.
 func (h *Host) CloseWindow(ctx context.Context, w Window) error {
-	err := h.windows.close(w.key())
-	if err != nil {
-		err = fmt.Errorf("close mirror from %s: %w", w.Tap, err)
-	}
+	err := h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.windows.close(w.key()) })
+	err = fail("close mirror from", w.Tap, err)
 	if !w.KeepSelf {
 		err = errors.Join(err, h.DelSelf(ctx, w.PF, w.MAC))
 	}
@@ -71,7 +70,8 @@ type windowKey struct {
 	mac model.MAC
 }
 
-// windows are the mirrors of the open windows.
+// windows are the mirrors of the open windows. open and close of one tap come one after
+// the other (see locks); they attach and detach without holding up others.
 type windows struct {
 	start func(mirror) (running, error)
 
@@ -101,11 +101,8 @@ var errHostClosed = errors.New("closed")
 // went away, is replaced.
 func (w *windows) open(key windowKey, m mirror) error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return errHostClosed
-	}
 	have, ok := w.byKey[key]
+	w.mu.Unlock()
 	if ok && have.mirror == m && have.Attached() {
 		return nil
 	}
@@ -113,21 +110,33 @@ func (w *windows) open(key windowKey, m mirror) error {
 	if err != nil {
 		return err
 	}
-	if ok {
-		err = have.Close()
+	if !w.keep(key, openWindow{m, r}) {
+		return errors.Join(errHostClosed, r.Close())
 	}
-	w.byKey[key] = openWindow{m, r}
-	return err
+	if ok {
+		return have.Close()
+	}
+	return nil
+}
+
+// keep remembers a mirror, unless all were closed meanwhile.
+func (w *windows) keep(key windowKey, o openWindow) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.byKey[key] = o
+	}
+	return !w.closed
 }
 
 func (w *windows) close(key windowKey) error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	have, ok := w.byKey[key]
+	delete(w.byKey, key)
+	w.mu.Unlock()
 	if !ok {
 		return nil
 	}
-	delete(w.byKey, key)
 	return have.Close()
 }
 

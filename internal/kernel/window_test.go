@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -128,8 +129,48 @@ func TestHostCloseEndsMirrors(t *testing.T) {
 	f := kerneltest.Frame(guest, other, "to the tap only")
 	l.peer.Send(t, f)
 	l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.tap: f})
-	if err := h.windows.open(window.key(), mirror{}); !errors.Is(err, errHostClosed) {
-		t.Errorf("open after close: %v", err)
+}
+
+// fakeMirror counts how often it was closed.
+type fakeMirror struct{ closed int }
+
+func (f *fakeMirror) Attached() bool { return true }
+func (f *fakeMirror) Close() error   { f.closed++; return nil }
+
+// TestHostClosesWhileAMirrorStarts must not leave that one running.
+func TestHostClosesWhileAMirrorStarts(t *testing.T) {
+	w, f := newWindows(), &fakeMirror{}
+	w.start = func(mirror) (running, error) { return f, w.closeAll() }
+	if err := w.open(window.key(), mirror{}); !errors.Is(err, errHostClosed) || f.closed != 1 {
+		t.Errorf("error %v, closed %d times; want errHostClosed and once", err, f.closed)
+	}
+}
+
+// TestStuckMirror is about an attach that the kernel does not finish: the move goes on
+// without, and another tap's window opens meanwhile.
+func TestStuckMirror(t *testing.T) {
+	noLeaks(t)
+	h := newHost(t)
+	newLAN(t)
+	stuck := make(chan struct{})
+	start := h.windows.start
+	ctx, cancel := context.WithCancel(t.Context())
+	h.windows.start = func(m mirror) (running, error) {
+		if m.mac == guest {
+			cancel()
+			<-stuck
+		}
+		return start(m)
+	}
+	note, err := h.OpenWindow(ctx, window)
+	if err != nil || !strings.Contains(note, "reach only the tap") {
+		t.Errorf("stuck: note %q, error %v", note, err)
+	}
+	openQuietly(t, h, Window{MAC: other, Tap: "tap1", PF: "pf0"})
+	close(stuck)
+	must(t, h.CloseWindow(soon(t), window)) // after the stuck one
+	if len(h.windows.byKey) != 1 {
+		t.Errorf("windows left: %v", h.windows.byKey)
 	}
 }
 
