@@ -63,7 +63,7 @@ sluice drain --wait 2m      # give all VFs back before maintenance`,
 		a.runCommand(), a.demoCommand(),
 		a.statusCommand(), a.vmsCommand(), a.vfsCommand(), a.explainCommand(), a.planCommand(),
 		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.reloadCommand(),
-		a.doctorCommand(), a.fsckCommand(), a.configCommand(), a.simCommand(), a.versionCommand(),
+		a.doctorCommand(), a.fsckCommand(), a.configCommand(), a.simCommand(), a.recordCommand(), a.versionCommand(),
 	)
 	root.SetIn(std.In)
 	root.SetOut(std.Out)

@@ -49,7 +49,12 @@ Every policy is scored against the best placement that knows the future.`,
 		Example: `sluice sim scenarios/vnraf-table-3.yaml
 sluice sim --trace load.csv --vfs 8 --policy adaptive,activity,fair --html report.html
 sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --decisions moves.csv`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(c, fmt.Errorf("%s takes one scenario at a time, and there are %d", called(c), len(args)))
+			}
+			return nil
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.trace, "trace", "", "`file` (or directory of a recording) with the load to play")
@@ -154,6 +159,9 @@ func (o *simOptions) base(args []string, m *progress, notes io.Writer) (*scenari
 	if len(args) == 1 {
 		return scenario.Open(args[0])
 	}
+	if trace.IsRecording(o.trace) {
+		return o.replay(notes)
+	}
 	opts := trace.Options{
 		PacketSize: o.size, LineRate: o.lineRate * 1e9,
 		Progress: func(rows int) { m.text(fmt.Sprintf("reading %s: %d million rows", o.trace, rows/1e6)) },
@@ -167,6 +175,21 @@ func (o *simOptions) base(args []string, m *progress, notes io.Writer) (*scenari
 		_, _ = fmt.Fprint(notes, set.Report.String())
 	}
 	return scenario.FromTrace(o.trace, set, o.vfs), nil
+}
+
+// replay is the scenario that a recording makes.
+func (o *simOptions) replay(notes io.Writer) (*scenario.Scenario, error) {
+	s, r, err := scenario.FromRecording(o.trace)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Troubles()) > 0 {
+		_, _ = fmt.Fprint(notes, r.String())
+	}
+	if o.vfs > 0 && len(s.PFs) == 1 {
+		s.PFs[0].VFs = o.vfs
+	}
+	return s, nil
 }
 
 // write prints the result and the files that were asked for.

@@ -27,6 +27,7 @@ func NewHandler(o Options) http.Handler {
 	mux.HandleFunc("GET /v1/plan", h.read(func(v *model.View) any { return Planned(v) }))
 	mux.HandleFunc("GET /v1/fsck", h.read(func(v *model.View) any { return Checked(v) }))
 	mux.HandleFunc("GET /v1/doctor", h.read(func(v *model.View) any { return Doctor{Problems: h.problems(v)} }))
+	mux.HandleFunc("GET /v1/snapshot", h.read(func(v *model.View) any { return LastSeen(v) }))
 	mux.HandleFunc("GET /v1/explain/{vm}", h.explain)
 	mux.HandleFunc("GET /healthz", h.health)
 	mux.Handle("GET /metrics", metricsHandler(o))
