@@ -140,16 +140,14 @@ func (f *Flow) Received(ctx context.Context) (uint64, error) {
 	return r.Unique, err
 }
 
-// Stop ends the flow, gives packets under way two seconds to arrive, and
-// reports.
+// Stop ends the flow, waits until no more packets come, and reports.
 func (f *Flow) Stop(ctx context.Context) (Report, error) {
 	last, err := f.sender.ctl(ctx, "rate 0")
-	if err == nil {
-		// Not an error if it does not come to pass: those are the lost ones.
-		_ = wait(ctx, 2*time.Second, "packets under way", func() (bool, error) {
-			n, err := f.Received(ctx)
-			return n >= last.Sent, err
-		})
+	if err != nil {
+		return Report{}, err
+	}
+	if err := f.drain(ctx, last.Sent); err != nil {
+		return Report{}, err
 	}
 	s, err := f.sender.stop(ctx)
 	if f.receiver == nil {
@@ -158,4 +156,31 @@ func (f *Flow) Stop(ctx context.Context) (Report, error) {
 	r, rerr := f.receiver.stop(ctx)
 	r.Sent, r.Errors = s.Sent, s.Errors
 	return r.report(), errors.Join(err, rerr)
+}
+
+// drain waits until all of sent packets are in, or none has come for a while:
+// under emulation a queue may hold packets for seconds.
+func (f *Flow) drain(ctx context.Context, sent uint64) error {
+	const quiet, limit = 3 * time.Second, 30 * time.Second
+	start := time.Now()
+	var got uint64
+	changed := start
+	for time.Since(changed) < quiet && time.Since(start) < limit {
+		n, err := f.Received(ctx)
+		if err != nil {
+			return err
+		}
+		if n >= sent {
+			break
+		}
+		if n > got {
+			got, changed = n, time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return nil
 }
