@@ -127,6 +127,10 @@ func (p *pool) find(id model.VFID) *slot {
 	if id == model.NoVF {
 		return nil
 	}
+	// With one PF and no VF missing, each is at its index.
+	if i := id.Index; i >= 0 && i < len(p.vfs) && p.vfs[i].vf == id {
+		return &p.vfs[i]
+	}
 	// The Snapshot's order makes the slots sorted.
 	i, ok := slices.BinarySearchFunc(p.vfs, id, func(s slot, id model.VFID) int {
 		return cmp.Or(strings.Compare(s.vf.PF, id.PF), cmp.Compare(s.vf.Index, id.Index))

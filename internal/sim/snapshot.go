@@ -15,9 +15,8 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 	w.turn = 1 - w.turn
 	s := &w.bufs[w.turn]
 	s.Time, s.Read = w.Now, w.Now
-	s.PFs = s.PFs[:0]
-	for _, p := range w.pfs {
-		s.PFs = append(s.PFs, p.PF)
+	if len(s.PFs) != len(w.pfs) {
+		s.PFs = make([]model.PF, len(w.pfs))
 	}
 	for i, p := range w.pfs {
 		w.picturePF(&s.PFs[i], p)
@@ -36,16 +35,18 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 }
 
 func (w *World) picturePF(out *model.PF, p *PF) {
-	out.VFs = append([]model.VF(nil), p.VFs...)
+	vfs, self := out.VFs[:0], out.SelfFDB[:0]
+	*out = p.PF
+	out.VFs = append(vfs, p.VFs...)
 	for i := range out.VFs {
 		out.VFs[i].Owner, out.VFs[i].Holder, out.VFs[i].InGuest = model.OwnerFree, "", model.No
 	}
-	out.SelfFDB = nil
 	for _, v := range w.vms {
-		if p.self[v.MAC] {
-			out.SelfFDB = append(out.SelfFDB, v.MAC)
+		if len(p.self) > 0 && p.self[v.MAC] {
+			self = append(self, v.MAC)
 		}
 	}
+	out.SelfFDB = self
 }
 
 func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
@@ -60,7 +61,7 @@ func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
 	n := &out.NICs[0]
 	*n = model.NIC{
 		Alias: "ua-net0", MAC: v.MAC, Tap: tap(v), Network: v.Net, Failover: model.FailoverTeaming,
-		FreePort: model.TriOf(!v.NoPort), LinkUp: model.TriOf(!v.TapDown), FDB: w.fdb[v.MAC], Window: w.mirrors[v.MAC],
+		FreePort: model.TriOf(!v.NoPort), LinkUp: model.TriOf(!v.TapDown), FDB: w.fdb[v.MAC], Window: len(w.mirrors) > 0 && w.mirrors[v.MAC],
 	}
 	if v.NoTeaming {
 		n.Failover = model.FailoverNone
@@ -102,6 +103,10 @@ func (w *World) pictureLoad(out *model.VM, n *model.NIC, v *VM) {
 func Copy(s *model.Snapshot) *model.Snapshot {
 	out := *s
 	out.PFs = append([]model.PF(nil), s.PFs...)
+	for i := range out.PFs {
+		out.PFs[i].VFs = append([]model.VF(nil), s.PFs[i].VFs...)
+		out.PFs[i].SelfFDB = append([]model.MAC(nil), s.PFs[i].SelfFDB...)
+	}
 	out.VMs = append([]model.VM(nil), s.VMs...)
 	for i := range out.VMs {
 		out.VMs[i].NICs = append([]model.NIC(nil), s.VMs[i].NICs...)

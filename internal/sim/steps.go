@@ -154,7 +154,12 @@ func (w *World) applyHost(s model.Step, v *VM) error {
 	return nil
 }
 
-func tap(v *VM) string { return "tap-" + v.Name }
+func tap(v *VM) string {
+	if v.tap == "" {
+		v.tap = "tap-" + v.Name
+	}
+	return v.tap
+}
 
 // Reach says whether a frame for the VM reaches the leg that its guest listens on: from
 // the wire, and from another port of the bridge. It is what "nobody is ever cut off"

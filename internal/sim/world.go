@@ -80,6 +80,7 @@ type VM struct {
 	foreign bool       // attached by somebody else
 	open    bool       // the guest's driver has it open
 	asked   bool       // an unplug is pending in the guest
+	tap     string     // name of its tap, made when first asked for
 	gone    bool
 }
 
