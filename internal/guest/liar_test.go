@@ -152,7 +152,7 @@ func TestOddInterfaces(t *testing.T) {
 func TestLateAnswer(t *testing.T) {
 	release := make(chan struct{})
 	var once sync.Once
-	s := liar(t, polite(func(line string, w io.Writer) {
+	s := liar(t, polite(func(_ string, w io.Writer) {
 		first := false
 		once.Do(func() { first = true })
 		if first {

@@ -35,7 +35,7 @@ type stuck struct {
 	since time.Time
 }
 
-func (g *gate) enter(vm model.VMID, op string) error {
+func (g *gate) enter(vm model.VMID) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	u := g.vms[vm]

@@ -218,8 +218,8 @@ func (v *inventory) domains() []Domain {
 	return out
 }
 
-// jobs lists the domains, or only those with a job under way.
-func (v *inventory) jobs(all bool) []model.VMID {
+// ids lists the domains: all, or those whose job or silence is to be followed.
+func (v *inventory) ids(all bool) []model.VMID {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var out []model.VMID

@@ -19,7 +19,7 @@ const hangLimit = time.Second
 
 // checkJobs looks for migrations: at all domains, or at those known to be in a job.
 func (c *Conn) checkJobs(s *session, all bool) {
-	for _, vm := range c.inv.jobs(all) {
+	for _, vm := range c.inv.ids(all) {
 		c.checkJob(s, vm)
 	}
 }
@@ -52,7 +52,7 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 // hangs returns for how long a domain's QEMU has left libvirt without an answer;
 // up to hangLimit counts as zero. The question itself does not wait for QEMU.
 func hangs(ctx context.Context, s *session, vm model.VMID) (time.Duration, error) {
-	info, err := onDomain(ctx, s.main, vm, "read control state", func(d *lv.Domain) (*lv.DomainControlInfo, error) {
+	info, err := onKnown(ctx, s.main, vm, "read control state", func(d *lv.Domain) (*lv.DomainControlInfo, error) {
 		return d.GetControlInfo(0)
 	})
 	if isCode(err, lv.ERR_NO_SUPPORT) {
@@ -74,7 +74,7 @@ func hangs(ctx context.Context, s *session, vm model.VMID) (time.Duration, error
 // inJob says whether a job is under way that forbids touching the domain: a migration,
 // or a save, dump or snapshot, which QEMU does as a migration into a file.
 func inJob(ctx context.Context, s *session, vm model.VMID) (bool, error) {
-	info, err := onDomain(ctx, s.work, vm, "read job", func(d *lv.Domain) (*lv.DomainJobInfo, error) {
+	info, err := onKnown(ctx, s.work, vm, "read job", func(d *lv.Domain) (*lv.DomainJobInfo, error) {
 		return d.GetJobStats(0)
 	})
 	if isCode(err, lv.ERR_NO_SUPPORT) {

@@ -48,9 +48,9 @@ func (c *Conn) connect(ctx context.Context) (*session, error) {
 		main: newLane(mainConns, open), work: newLane(workConns, open), aide: newLane(aideConns, open),
 	}
 	s.ctx, s.end = context.WithCancelCause(ctx)
-	s.ear.idle = []*lv.Connect{conn}
+	s.ear.idle = []*wire{{Connect: conn}}
 	ids, err := c.register(s, conn)
-	s.ear.drop = func(conn *lv.Connect) { hangUp(conn, ids) }
+	s.ear.shut = func(conn *lv.Connect) { hangUp(conn, ids) }
 	if err != nil {
 		s.end(err)
 		s.close()

@@ -24,11 +24,7 @@ func (c *Conn) Stats(ctx context.Context) (map[model.VMID]Stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := onConn(ctx, s.main, "", "list domains", listActive)
-	if err != nil {
-		return nil, fail("read statistics from", c.o.URI, err)
-	}
-	return c.stats(ctx, s, ids)
+	return c.stats(ctx, s, c.inv.ids(true))
 }
 
 func (c *Conn) stats(ctx context.Context, s *session, ids []model.VMID) (map[model.VMID]Stat, error) {
@@ -38,7 +34,7 @@ func (c *Conn) stats(ctx context.Context, s *session, ids []model.VMID) (map[mod
 	g.SetLimit(mainConns - 1)
 	for _, vm := range ids {
 		g.Go(func() error {
-			st, err := onDomain(ctx, s.main, vm, "read statistics", domainStat)
+			st, err := onKnown(ctx, s.main, vm, "read statistics", domainStat)
 			if err != nil && s.lost(err) {
 				return err
 			}
@@ -65,7 +61,7 @@ func domainStat(d *lv.Domain) (Stat, error) {
 		return Stat{}, err
 	}
 	if info.State == lv.DOMAIN_SHUTOFF {
-		return Stat{}, errors.New("not running")
+		return Stat{}, errors.New("it is not running")
 	}
 	return Stat{CPUTime: time.Duration(info.CpuTime), CPUKnown: true, State: stateOf(info.State, 0)}, nil
 }

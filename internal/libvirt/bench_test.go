@@ -1,0 +1,125 @@
+package libvirt
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/model"
+)
+
+// BenchmarkObserve compares ways to observe many real, paused domains. The
+// environment variable SLUICE_BENCH_DOMAINS says how many; each takes about 40 MB and,
+// to create, a second.
+func BenchmarkObserve(b *testing.B) {
+	n, _ := strconv.Atoi(os.Getenv("SLUICE_BENCH_DOMAINS"))
+	if n == 0 {
+		b.Skip("set SLUICE_BENCH_DOMAINS=100")
+	}
+	d := libvirttest.Start(b)
+	vms := make([]libvirttest.VM, n)
+	for i := range vms {
+		vms[i] = libvirttest.VM{Name: fmt.Sprintf("v%03d", i), Ports: 1, NICs: []string{libvirttest.NIC(fmt.Sprintf("52:54:00:00:01:%02x", i), "ua-net0", true)}}
+		d.Create(b, vms[i])
+	}
+	c := open(b, d.URI())
+	s, err := c.session()
+	if err != nil {
+		b.Fatal(err)
+	}
+	doms, err := c.Domains(b.Context())
+	if err != nil || len(doms) != n {
+		b.Fatalf("%d domains, %v", len(doms), err)
+	}
+	b.Run("Domains", loop(func() error { _, err := c.Domains(b.Context()); return err }))
+	b.Run("Stats", loop(func() error {
+		st, err := c.Stats(b.Context())
+		if err == nil && len(st) != n {
+			err = fmt.Errorf("%d of %d", len(st), n)
+		}
+		return err
+	}))
+	b.Run("Bulk", loop(func() error { return bulk(b, s, n) }))
+	b.Run("Resync", loop(func() error { return c.resync(s) }))
+	b.Run("Parse", func(b *testing.B) {
+		doc := sample(b, "q35.xml")
+		loop(func() error { _, err := parseDomain(doc); return err })(b)
+	})
+	b.Run("VirshOnce", loop(func() error { return virsh(d, "domstats", "--state", "--cpu-total") }))
+	b.Run("VirshDomstatsPerVM", loop(func() error {
+		return perVM(vms, func(v string) error { return virsh(d, "domstats", "--state", "--cpu-total", v) })
+	}))
+	b.Run("VirshDomifstatPerVM", loop(func() error {
+		return perVM(vms, func(v string) error { return virsh(d, "domifstat", v, find(b, c, vmOf(vms, v).UUID()).NICs[0].Tap) })
+	}))
+}
+
+func loop(fn func() error) func(*testing.B) {
+	return func(b *testing.B) {
+		for b.Loop() {
+			if err := fn(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// bulk is libvirt's own bulk call, which Stats does without.
+func bulk(b *testing.B, s *session, n int) error {
+	got, err := onConn(b.Context(), s.main, "", "bulk", func(c *lv.Connect) (int, error) {
+		all, err := c.GetAllDomainStats(nil, lv.DOMAIN_STATS_STATE|lv.DOMAIN_STATS_CPU_TOTAL,
+			lv.CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE|lv.CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
+		for _, st := range all {
+			_ = st.Domain.Free()
+		}
+		return len(all), err
+	})
+	if err == nil && got != n {
+		err = fmt.Errorf("%d of %d", got, n)
+	}
+	return err
+}
+
+func virsh(d *libvirttest.Daemon, args ...string) error {
+	return exec.Command("virsh", append([]string{"-c", d.URI()}, args...)...).Run()
+}
+
+func perVM(vms []libvirttest.VM, fn func(name string) error) error {
+	for _, v := range vms {
+		if err := fn(v.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func vmOf(vms []libvirttest.VM, name string) libvirttest.VM {
+	for _, v := range vms {
+		if v.Name == name {
+			return v
+		}
+	}
+	return libvirttest.VM{}
+}
+
+// BenchmarkAttachPath is what an Attach costs besides the hot-plug itself.
+func BenchmarkAttachPath(b *testing.B) {
+	c := open(b, testDriver)
+	s, err := c.session()
+	if err != nil {
+		b.Fatal(err)
+	}
+	doms, err := c.Domains(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	loop(func() error {
+		_, err := c.attached(b.Context(), s, doms[0].ID, HostdevSpec{Alias: "ua-x", Address: model.PCIAddress("0000:01:00.0")})
+		return err
+	})(b)
+}

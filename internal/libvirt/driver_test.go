@@ -1,0 +1,109 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/model"
+)
+
+// libvirt's built-in test driver has one domain, and no QEMU behind it.
+const testDriver = "test:///default"
+
+func TestTestDriver(t *testing.T) {
+	c := open(t, testDriver)
+	doms, err := c.Domains(t.Context())
+	if err != nil || len(doms) != 1 || doms[0].Name != "test" || doms[0].State != model.VMRunning {
+		t.Fatalf("have %+v, %v", doms, err)
+	}
+	stats, err := c.Stats(within(t, patience))
+	if err != nil || len(stats) != 1 || !stats[doms[0].ID].CPUKnown {
+		t.Errorf("Stats: %v, %v", stats, err)
+	}
+	if p := c.Problems(); len(p) != 0 {
+		t.Errorf("Problems: %v", p)
+	}
+	err = c.Attach(within(t, patience), doms[0].ID, HostdevSpec{Alias: "ua-x", Address: "0000:01:00.0"})
+	if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "test") {
+		t.Errorf("Attach: %v", err)
+	}
+	select {
+	case <-c.Changed():
+	default:
+		t.Error("nothing changed")
+	}
+}
+
+func TestDomainsAreCopies(t *testing.T) {
+	c := open(t, testDriver)
+	a, _ := c.Domains(t.Context())
+	a[0].Name = "mine"
+	if len(a[0].NICs) > 0 {
+		a[0].NICs[0].Tap = "mine"
+	}
+	b, _ := c.Domains(t.Context())
+	if b[0].Name == "mine" || (len(b[0].NICs) > 0 && b[0].NICs[0].Tap == "mine") {
+		t.Error("a caller can change the inventory")
+	}
+}
+
+func TestOpenFailures(t *testing.T) {
+	for uri, permanent := range map[string]bool{"qemu+pigeon:///system": true, "qemu:///system?socket=/nonexistent/sock": false} {
+		c, err := Open(within(t, patience), Options{URI: uri})
+		if permanent {
+			if !errors.Is(err, model.ErrPermanent) {
+				t.Errorf("%s: %v", uri, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", uri, err)
+		}
+		if _, err := c.Domains(t.Context()); !errors.Is(err, ErrDisconnected) || !strings.Contains(err.Error(), "is libvirtd running?") {
+			t.Errorf("%s: Domains: %v", uri, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, Options{URI: testDriver}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestOpenAndCloseOften(t *testing.T) {
+	for range 20 {
+		a, b := open(t, testDriver), open(t, testDriver)
+		if err := errors.Join(a.Close(), b.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Without libvirt.so.0 Open says what to install. The library is hidden in a
+// mount namespace; the test runs itself again there.
+func TestNoLibrary(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_HIDDEN") == "1" {
+		_, err := Open(within(t, patience), Options{URI: testDriver})
+		if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "libvirt0") {
+			t.Errorf("Open: %v", err)
+		}
+		return
+	}
+	if os.Getenv(libvirttest.NoLibvirtd) == "1" {
+		t.Skip(libvirttest.NoLibvirtd + "=1")
+	}
+	hide := `for f in $(ldconfig -p | sed -n 's/.*libvirt\.so\.0 .*=> //p'); do mount --bind /dev/null "$f"; done; exec "$0" -test.run '^TestNoLibrary$'`
+	cmd := exec.Command("unshare", "-m", "sh", "-c", hide, os.Args[0])
+	cmd.Env = append(os.Environ(), "SLUICE_TEST_HIDDEN=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

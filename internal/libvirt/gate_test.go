@@ -1,0 +1,165 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/model"
+)
+
+// through makes a call through a gate as lane does.
+func through(ctx context.Context, g *gate, vm model.VMID, fn func() (int, error)) (int, error) {
+	if err := g.enter(vm); err != nil {
+		return 0, err
+	}
+	return call(ctx, g, vm, "test", fn)
+}
+
+func TestGateLeavesStuckCallsBehind(t *testing.T) {
+	var g gate
+	release := make(chan struct{})
+	wait := func() (int, error) { <-release; return 1, nil }
+	at := func() (int, error) { return 2, nil }
+	if _, err := through(within(t, 10*time.Millisecond), &g, "a", wait); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("stuck: %v", err)
+	}
+	if _, err := through(t.Context(), &g, "a", at); !errors.Is(err, ErrStuck) {
+		t.Errorf("the same domain: %v", err)
+	}
+	if v, err := through(t.Context(), &g, "b", at); v != 2 || err != nil {
+		t.Errorf("another domain: %d, %v", v, err)
+	}
+	if s := g.stuck(); len(s) != 1 || s[0].vm != "a" || s[0].op != "test" {
+		t.Errorf("stuck lists %v", s)
+	}
+	close(release)
+	libvirttest.Eventually(t, patience, "the call returns", func() bool { return len(g.stuck()) == 0 })
+	if v, err := through(t.Context(), &g, "a", at); v != 2 || err != nil {
+		t.Errorf("afterwards: %d, %v", v, err)
+	}
+	if len(g.vms) != 0 {
+		t.Errorf("the gate remembers %d domains", len(g.vms))
+	}
+}
+
+func TestGateBoundsCallsPerVM(t *testing.T) {
+	var g gate
+	release := make(chan struct{})
+	done := make(chan error)
+	for range maxPerVM {
+		go func() {
+			_, err := through(t.Context(), &g, "a", func() (int, error) { <-release; return 0, nil })
+			done <- err
+		}()
+	}
+	libvirttest.Eventually(t, patience, "the gate is full", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.vms["a"] != nil && g.vms["a"].calls == maxPerVM
+	})
+	if err := g.enter("a"); !errors.Is(err, ErrStuck) {
+		t.Errorf("one more: %v", err)
+	}
+	close(release)
+	for range maxPerVM {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	for range 2 * maxPerVM { // calls for no one domain are not bounded here
+		if err := g.enter(""); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Results that come at the same moment as the deadline are either taken or left, and
+// the books balance.
+func TestGateRace(t *testing.T) {
+	var g gate
+	for i := range 500 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		vm := model.VMID(fmt.Sprint(i % 7))
+		if v, err := through(ctx, &g, vm, func() (int, error) { return 7, nil }); err == nil && v != 7 {
+			t.Fatalf("have %d", v)
+		}
+	}
+	libvirttest.Eventually(t, patience, "all are back", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.vms) == 0
+	})
+}
+
+func TestErrors(t *testing.T) {
+	for _, tc := range []struct {
+		code lv.ErrorNumber
+		text string
+		want error
+	}{
+		{lv.ERR_NO_DOMAIN, "Domain not found", model.ErrGone},
+		{lv.ERR_DEVICE_MISSING, "no device", model.ErrGone},
+		{lv.ERR_INTERNAL_ERROR, "No more available PCI slots", model.ErrPermanent},
+		{lv.ERR_INTERNAL_ERROR, "unable to execute QEMU command 'device_del': Device ua-x is already in the process of unplug", errPending},
+		{lv.ERR_INTERNAL_ERROR, "Hot-unplug failed: guest is busy (power indicator blinking)", errPending},
+		{lv.ERR_AGENT_UNRESPONSIVE, "Guest agent is not responding", model.ErrGuest},
+		{lv.ERR_ARGUMENT_UNSUPPORTED, "QEMU guest agent is not configured", model.ErrPermanent},
+		{lv.ERR_ACCESS_DENIED, "access denied", model.ErrPermanent},
+		{lv.ERR_INTERNAL_ERROR, "client socket is closed", ErrDisconnected},
+		{lv.ERR_SYSTEM_ERROR, "Failed to connect socket to '/x': No such file or directory", ErrDisconnected},
+	} {
+		cause := lv.Error{Code: tc.code, Message: tc.text}
+		err := fail("do a thing to", "web1", fmt.Errorf("in between: %w", cause))
+		var back lv.Error
+		if !errors.Is(err, tc.want) || !errors.As(err, &back) || back.Code != tc.code {
+			t.Errorf("%s: %v", tc.text, err)
+		}
+	}
+	if err := plain(lv.Error{Code: lv.ERR_INTERNAL_ERROR, Message: "anything"}); errors.Is(err, model.ErrPermanent) || err.Error() != "anything" {
+		t.Errorf("an unknown error: %v", err)
+	}
+}
+
+func TestStateOf(t *testing.T) {
+	for _, tc := range []struct {
+		state lv.DomainState
+		why   int
+		want  model.VMState
+	}{
+		{lv.DOMAIN_RUNNING, 0, model.VMRunning},
+		{lv.DOMAIN_BLOCKED, 0, model.VMRunning},
+		{lv.DOMAIN_RUNNING, int(lv.DOMAIN_RUNNING_POSTCOPY), model.VMMigrating},
+		{lv.DOMAIN_PAUSED, int(lv.DOMAIN_PAUSED_USER), model.VMPaused},
+		{lv.DOMAIN_PAUSED, int(lv.DOMAIN_PAUSED_MIGRATION), model.VMMigrating},
+		{lv.DOMAIN_PMSUSPENDED, 0, model.VMPaused},
+		{lv.DOMAIN_SHUTDOWN, 0, model.VMStopped},
+		{lv.DOMAIN_CRASHED, 0, model.VMStopped},
+	} {
+		if got := stateOf(tc.state, tc.why); got != tc.want {
+			t.Errorf("%v/%d: %s, want %s", tc.state, tc.why, got, tc.want)
+		}
+	}
+}
+
+func TestJobForbids(t *testing.T) {
+	for _, tc := range []struct {
+		info lv.DomainJobInfo
+		want bool
+	}{
+		{lv.DomainJobInfo{Type: lv.DOMAIN_JOB_NONE, OperationSet: true, Operation: lv.DOMAIN_JOB_OPERATION_MIGRATION_OUT}, false},
+		{lv.DomainJobInfo{Type: lv.DOMAIN_JOB_UNBOUNDED, OperationSet: true, Operation: lv.DOMAIN_JOB_OPERATION_MIGRATION_OUT}, true},
+		{lv.DomainJobInfo{Type: lv.DOMAIN_JOB_BOUNDED, OperationSet: true, Operation: lv.DOMAIN_JOB_OPERATION_BACKUP}, false},
+		{lv.DomainJobInfo{Type: lv.DOMAIN_JOB_BOUNDED}, true},
+	} {
+		if got := jobForbids(&tc.info); got != tc.want {
+			t.Errorf("%+v: %v", tc.info, got)
+		}
+	}
+}
