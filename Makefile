@@ -8,7 +8,7 @@ TOOLS   := $(CURDIR)/.cache/bin
 GO      := go
 GOTEST  := $(GO) test -tags $(TAGS)
 LINT    := $(TOOLS)/golangci-lint
-FUZZ    ?= 5s
+FUZZ    ?= 3s
 
 .PHONY: help demo build test lab lint unit race faults fuzz lab-test measure deps tools clean
 
@@ -28,7 +28,7 @@ test: deps build lint race faults fuzz lab-test ## everything that must pass
 lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
 	$(LINT) run --build-tags $(TAGS) ./...
 	$(LINT) run --build-tags $(TAGS),lab ./lab/...
-	shellcheck $$(git ls-files -z | xargs -0 grep -lIE '^#!.*(bash|/sh|dash)' -- | grep -v busybox)
+	shellcheck -S warning $$(git ls-files -z | xargs -0 grep -lIE '^#!.*(bash|/sh|dash)' -- | grep -v busybox)
 
 race: ## unit and integration tests under the race detector
 	$(GOTEST) -race -short -timeout 20m ./...

@@ -139,7 +139,7 @@ const mendEvery = 30 * time.Second
 // mend queues repairs: of what cuts a VM off always, of the rest when a person asked.
 func (c *Core) mend(now time.Time) {
 	for _, f := range c.findings {
-		if len(f.Repair) == 0 || !(plan.Urgent(f.Code) || c.repair) {
+		if len(f.Repair) == 0 || (!plan.Urgent(f.Code) && !c.repair) {
 			continue
 		}
 		name := f.Code + " " + f.Subject + " " + f.Repair[0].String() + f.Repair[0].VF.PF

@@ -125,7 +125,7 @@ func (h *host) dump() string {
 func (h *host) sound() error {
 	seen := map[model.VFID]string{}
 	for _, v := range h.World.VMs() {
-		if wire, local := h.World.Reach(v); v.State == model.VMRunning && !v.foreign && !(wire && local) {
+		if wire, local := h.World.Reach(v); v.State == model.VMRunning && !v.foreign && (!wire || !local) {
 			return fmt.Errorf("%s is cut off: from the wire %v, from the bridge %v", v.Name, wire, local)
 		}
 		if v.hasVF != model.NoVF {
