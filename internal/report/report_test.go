@@ -1,0 +1,117 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice/internal/config"
+	"sluice/internal/report"
+	"sluice/internal/scenario"
+)
+
+const text = `
+text: A <b>test</b> & more
+duration: 5m
+pfs: [{name: pf0, vfs: 2}]
+vms:
+  - {name: web, count: 6, load: {shape: on-off, pps: 50000, on: 30s, off: 60s}}
+policies:
+  - {name: activity, interval: 10s}
+  - {name: random}
+show: {holders: true}
+`
+
+func result(t *testing.T, o scenario.RunOptions) *scenario.Result {
+	t.Helper()
+	s, err := scenario.Parse(config.Document{Name: "t.yaml", Data: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestPageStandsAlone(t *testing.T) {
+	for _, o := range []scenario.RunOptions{{}, {NoOptimum: true}} {
+		var b bytes.Buffer
+		if err := report.HTML(&b, result(t, o)); err != nil {
+			t.Fatal(err)
+		}
+		page := b.String()
+		for _, bad := range []string{"<script", "<link", "<img", "src=", "@import", "url(", "<b>test"} {
+			if strings.Contains(page, bad) {
+				t.Errorf("the page has %q", bad)
+			}
+		}
+		for _, s := range strings.SplitAfter(page, "</svg>") {
+			if i := strings.Index(s, "<svg"); i >= 0 {
+				wellFormed(t, s[i:])
+			}
+		}
+		want := 4 // loss, rates, two policies
+		if !o.NoOptimum {
+			want++
+		} else {
+			want--
+		}
+		if n := strings.Count(page, "</svg>"); n != want {
+			t.Errorf("%d plots, want %d", n, want)
+		}
+	}
+}
+
+func wellFormed(t *testing.T, svg string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("a plot is no XML: %v", err)
+		}
+	}
+}
+
+func TestFormatsAgree(t *testing.T) {
+	r := result(t, scenario.RunOptions{})
+	var j, c, tab bytes.Buffer
+	if err := errors.Join(report.JSON(&j, r), report.CSV(&c, r), report.Table(&tab, r)); err != nil {
+		t.Fatal(err)
+	}
+	var back struct {
+		Policies []struct {
+			Label string
+			Net   float64 `json:"net_percent"`
+		}
+	}
+	if err := json.Unmarshal(j.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&c).ReadAll()
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	for i, p := range back.Policies {
+		net, err := strconv.ParseFloat(rows[i+1][2], 64)
+		if err != nil || rows[i+1][0] != p.Label || net < p.Net-1e-3 || net > p.Net+1e-3 {
+			t.Errorf("CSV says %v, JSON %+v", rows[i+1], p)
+		}
+		if want := strconv.FormatFloat(p.Net, 'f', 1, 64) + " %"; !strings.Contains(tab.String(), want) {
+			t.Errorf("the table has no %q:\n%s", want, tab.String())
+		}
+	}
+	if !strings.Contains(tab.String(), "holders: ") {
+		t.Error("no holders in the table")
+	}
+}
