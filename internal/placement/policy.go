@@ -33,6 +33,7 @@ type Cost struct {
 	Plug   time.Duration // mean time of a plug, during which the benefit is lost
 	Unplug time.Duration // mean time of an unplug
 	Fail   float64       // share of moves that failed, 0..1
+	Lost   float64       // mean packets lost in a move, where that was measured
 }
 
 // Policy chooses which candidates hold the slots of one network. Select is called at
@@ -54,6 +55,7 @@ type maker struct {
 var makers = map[string]maker{
 	"fair":     {make: newFair},
 	"activity": {make: newActivity},
+	"adaptive": {make: newAdaptive, params: []string{"risk_s", "margin", "hold_s", "moves_per_hour"}},
 	"rentbuy":  {make: newRentBuy},
 	"vnraf":    {make: newVNRAF, params: []string{"eps", "io_threshold", "host_cores", "vf0_mbit", "delta_mbit", "link_mbit"}},
 	"none":     {make: newNone},
@@ -81,7 +83,8 @@ func NewPolicy(r model.Rules) (Policy, error) {
 	return m.make(r), nil
 }
 
-// memory keeps one T per VM between calls and forgets VMs that left.
+// memory keeps one T per VM between calls. A VM under way is no candidate meanwhile, so
+// those that are not here are kept for a while, until they are too many.
 type memory[T any] struct {
 	ids []model.VMID
 	ptr []*T
@@ -95,6 +98,9 @@ func (m *memory[T]) sync(cands []Candidate, fresh func(*T)) []*T {
 	}
 	old := m.all
 	m.all = make(map[model.VMID]*T, len(cands))
+	if len(old) <= 2*len(cands)+64 { // else forget all that are not here now
+		maps.Copy(m.all, old)
+	}
 	m.ids, m.ptr = m.ids[:0], m.ptr[:0]
 	for i := range cands {
 		id := cands[i].VM

@@ -35,7 +35,7 @@ func Ten() []Named {
 		{"flips", "26 VMs in two halves that change places every 10 s, 50 VFs", flips},
 		{"ties", "26 VMs within 3 % of each other for 13 VFs of 50", ties},
 		{"flash", "a flash crowd on every fifth VM, one after the other, 32 VFs", flash},
-		{"duty", "cycles of fixed length between 20 s and 4 min, 40 VFs", duty},
+		{"duty", "cycles of fixed length between 6 and 20 min, 40 VFs", duty},
 		{"walk", "rates that jump to anything every few minutes, 50 VFs", walk},
 		{"scarce", "heavy-tailed bursts and 8 VFs", scarce},
 	}
@@ -44,7 +44,7 @@ func Ten() []Named {
 // build fills a workload with VMs; shape gives each its group and packet rate.
 func build(name string, vfs int, shape func(i int) (string, Shape)) *Workload {
 	w := &Workload{Name: name, VFs: vfs, For: length, VMs: make([]VM, vms)}
-	for _, n := range Ten() {
+	for _, n := range append(Ten(), Adversaries()...) {
 		if n.Name == name {
 			w.Text = n.Text
 		}
@@ -68,10 +68,10 @@ func constant(uint64) *Workload {
 	})
 }
 
-// burstySeconds: every group is on 11 s at a time and a little more often the higher its
+// burstySeconds: every group is on 13 s at a time and a little more often the higher its
 // level, so that the median of the rates is the third group's and not a toss-up.
 func burstySeconds(seed uint64) *Workload {
-	return build("bursty-seconds", 32, bursty(seed, 11, 16, 1))
+	return build("bursty-seconds", 32, bursty(seed, 13, 19, 1.2))
 }
 
 // burstySlow: likewise, with more than a minute on and half a minute off.
@@ -79,12 +79,12 @@ func burstySlow(seed uint64) *Workload {
 	return build("bursty-slow", 63, bursty(seed, 65, 26, 1.5))
 }
 
-// bursty VMs are on and off for exponential times; off gets shorter by less per group.
+// bursty VMs are on and off for heavy-tailed times; off gets shorter by less per group.
 func bursty(seed uint64, on, off, less float64) func(int) (string, Shape) {
 	return func(i int) (string, Shape) {
 		name, level := group(i)
 		off := off - less*float64(i%len(levels))
-		return name, NewBursts(mix(seed)+uint64(i), level, 0, Exponential(seconds(on)), Exponential(seconds(off)), on/(on+off))
+		return name, NewBursts(mix(seed)+uint64(i), level, 0, Pareto(1.75, seconds(on)), Pareto(1.75, seconds(off)), on/(on+off))
 	}
 }
 
@@ -135,13 +135,18 @@ func flash(seed uint64) *Workload {
 }
 
 func duty(seed uint64) *Workload {
+	return build("duty", 40, cycles(seed, 6*time.Minute, 20*time.Minute))
+}
+
+// cycles are duty cycles of fixed lengths between least and most.
+func cycles(seed uint64, least, most time.Duration) func(int) (string, Shape) {
 	r := rand.New(rand.NewPCG(seed, 0x64757479))
-	return build("duty", 40, func(i int) (string, Shape) {
+	return func(i int) (string, Shape) {
 		name, level := group(i)
-		cycle := 20*time.Second + time.Duration(r.Float64()*float64(220*time.Second))
+		cycle := least + time.Duration(r.Float64()*float64(most-least))
 		on := time.Duration((0.2 + 0.6*r.Float64()) * float64(cycle))
 		return name, Duty{High: level, On: on, Off: cycle - on, Phase: time.Duration(r.Float64() * float64(cycle))}
-	})
+	}
 }
 
 func walk(seed uint64) *Workload {
@@ -153,6 +158,6 @@ func walk(seed uint64) *Workload {
 func scarce(seed uint64) *Workload {
 	return build("scarce", 8, func(i int) (string, Shape) {
 		name, level := group(i)
-		return name, NewBursts(mix(seed)+uint64(i), level, level/10, Pareto(1.3, 20*time.Second), Pareto(1.3, 60*time.Second), 0.25)
+		return name, NewBursts(mix(seed)+uint64(i), level, level/10, Pareto(1.5, 2*time.Minute), Pareto(1.5, 6*time.Minute), 0.25)
 	})
 }

@@ -1,0 +1,193 @@
+package placement
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// adaptive is the default policy: rent-or-buy that learns how patient to be.
+//
+// Rent-or-buy: a VF has a price, half way between the last score that gets one and the
+// first that does not. An outsider whose load exceeds the price regrets the packets it
+// could have had; a holder whose load falls short regrets those it keeps from others.
+// When the best outsider and the worst holder together regret what a swap costs, they
+// swap. So no load can make it lose much more by moving than by staying.
+//
+// How long to look back and how much to regret depends on the load: bursts of seconds
+// are best ignored, those of minutes best followed at once. Nobody can know that
+// beforehand, but afterwards it is plain: every style of patience plays the same load
+// with imaginary VFs, and the real ones follow the style whose account stands best.
+//
+// Codes: rank, outranked, kept (outranked, but a swap does not pay yet), budget, blind.
+type adaptive struct {
+	margin, risk, hold float64
+	perHour            float64 // budget of moves per VM and hour
+
+	last    time.Time
+	mem     memory[vmMem]
+	styles  []*style
+	leader  int
+	tokens  float64 // moves left in the budget
+	cands   []Candidate
+	vms     []*vmMem
+	typical float64 // median of the rates that are not zero
+	order   ranking
+	scratch []float64
+}
+
+// vmMem is what adaptive remembers of a VM. Rates are packets/s times weight.
+type vmMem struct {
+	seen  time.Time // last time it was a candidate
+	since time.Time // when it got its VF
+	blind float64   // seconds since its load was last known
+	rate  float64   // last known
+	long  float64   // mean over the last longMemory seconds, or all there are
+	age   float64   // seconds in long
+	lift  float64   // puts priorities above all rates
+	bids  [stylesMax + 1]bid
+	c     *Candidate
+}
+
+const (
+	stylesMax   = 3
+	real        = stylesMax  // the bid for a real VF
+	longMemory  = 300.0      // s; FlexVF's period: long enough to tell VMs apart, short enough to follow a day
+	forget      = 10 * 60    // s after which a VM that comes back, or stays blind, is a stranger
+	accountMean = 300.0      // s that styles' accounts reach back: several of the slow style's moves
+	inertia     = 3.0        // moves' risk by which a style must lead: noise must not change styles
+	priorityGap = 1e10       // packets/s: more than any VM has
+	plugTime    = 640 * 1e-3 // s, FlexVF's Table 2, until moves were measured here
+	unplugTime  = 56 * 1e-3
+)
+
+func newAdaptive(r model.Rules) Policy {
+	p := &adaptive{
+		margin: cmp.Or(r.Params["margin"], 0.05), // twice the noise of +-3 % loads, smoothed
+		risk:   cmp.Or(r.Params["risk_s"], 15),   // s of the typical rate: a little more than the yardstick's 10, for calm
+		hold:   cmp.Or(r.Params["hold_s"], 5),    // s: a guest needs some to come to rest on a new leg
+		// Loads that turn every two minutes need 20 to 25; more is left to nobody.
+		perHour: cmp.Or(r.Params["moves_per_hour"], 30),
+		leader:  1,
+	}
+	p.styles = []*style{
+		{name: "quick", tau: 3, risk: 3},                 // loads that stay for minutes: move at once
+		{name: "steady", tau: 10, habit: 0.3, risk: 20},  // about rent-or-buy as published
+		{name: "patient", tau: 10, habit: 0.7, risk: 30}, // bursts: go by the long mean
+	}
+	p.tokens = math.Inf(1) // until the number of VMs is known
+	return p
+}
+
+// Select implements Policy.
+func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
+	dt := 1.0
+	if !p.last.IsZero() {
+		dt = min(60, max(0, now.Sub(p.last).Seconds())) // a longer gap says nothing of what was in it
+	}
+	p.last = now
+	p.cands, p.vms = cands, p.mem.sync(cands, func(*vmMem) {})
+	p.sample(now, dt)
+	for k, s := range p.styles {
+		s.score(p.vms, k, dt)
+		s.play(p, k, slots, dt)
+	}
+	p.follow()
+	n := float64(len(cands))
+	p.tokens = min(p.tokens+p.perHour/3600*n*dt, max(4, n/4)) // the burst: a quarter of the VMs at once
+	s := p.styles[p.leader]
+	price := p.price(p.leader, slots)
+	for _, m := range p.vms {
+		m.bids[real].score = m.bids[p.leader].score
+		m.regret(real, s, price, dt)
+	}
+	p.fill(real, slots)
+	broke := p.trade(now, s)
+	p.write(now, slots, price, broke, out)
+}
+
+// sample takes in what is seen now.
+func (p *adaptive) sample(now time.Time, dt float64) {
+	p.scratch = p.scratch[:0]
+	for i, m := range p.vms {
+		c := &p.cands[i]
+		if !m.seen.IsZero() && now.Sub(m.seen).Seconds() > forget {
+			*m = vmMem{}
+		}
+		m.c, m.lift, m.blind = c, priorityGap*float64(c.Priority), m.blind+dt
+		if c.Known {
+			m.rate, m.blind = c.PPS*c.Weight, 0
+			m.age = min(m.age+max(dt, 1e-3), longMemory)
+			m.long += (m.rate - m.long) * min(1, max(dt, 1e-3)/m.age)
+		}
+		if m.rate > 0 {
+			p.scratch = append(p.scratch, m.rate)
+		}
+		if c.Holds && !m.bids[real].held {
+			m.since = now
+		}
+		m.bids[real].held, m.seen = c.Holds, now
+	}
+	p.typical = kth(p.scratch, len(p.scratch)/2)
+}
+
+// follow makes the style lead whose account stands best.
+func (p *adaptive) follow() {
+	for k, s := range p.styles {
+		if s.account > p.styles[p.leader].account+inertia*p.risk*p.typical {
+			p.leader = k
+		}
+	}
+}
+
+// trade swaps real VFs while it pays and the budget lasts; it says whether that ran out.
+func (p *adaptive) trade(now time.Time, s *style) (broke bool) {
+	ripe := func(m *vmMem) bool { return now.Sub(m.since).Seconds() >= p.hold }
+	for range p.vms {
+		in, out := p.pair(real, ripe)
+		if !p.pays(in, out, real, s.risk) {
+			return false
+		}
+		if p.tokens < 1 {
+			return true
+		}
+		p.tokens--
+		swap(in, out, real)
+	}
+	return false
+}
+
+// write ranks by real holding and score, and says why.
+func (p *adaptive) write(now time.Time, slots int, price float64, broke bool, out []model.Reason) {
+	if len(p.order) != len(p.vms) {
+		p.order = p.order[:0]
+		for i := range p.vms {
+			p.order = append(p.order, ranked{i: i})
+		}
+	}
+	for n := range p.order { // keeps the last order: nearly sorted is sorted fast
+		e := &p.order[n]
+		b := &p.vms[e.i].bids[real]
+		e.key, e.front, e.priority, e.holds = b.score, b.held, p.cands[e.i].Priority, p.cands[e.i].Holds
+	}
+	p.order.sort(p.cands)
+	p.order.verdicts(p.cands, slots, "adaptive", model.CodeRank, model.CodeOutranked, out)
+	for i, m := range p.vms {
+		b, why := &m.bids[real], &out[i]
+		why.Hold, why.Regret = b.held, b.regret
+		if net := price - m.lift; math.Abs(net) < priorityGap/2 {
+			why.Price = net
+		}
+		switch beaten := b.score+m.lift > price; {
+		case m.blind > 0:
+			why.Code, why.Detail = model.CodeBlind, "it keeps its place until its load is seen again"
+		case beaten == b.held || len(p.vms) <= slots:
+		case broke:
+			why.Code, why.Detail = model.CodeBudget, p.styles[p.leader].name+" style"
+		default:
+			why.Code, why.Detail = model.CodeKept, p.styles[p.leader].name+" style"
+		}
+	}
+}

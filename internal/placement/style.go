@@ -1,0 +1,206 @@
+package placement
+
+import "math"
+
+// style is one way of being patient. It plays rent-or-buy with imaginary VFs.
+type style struct {
+	name    string
+	tau     float64 // s of the mean that is the score
+	habit   float64 // share of the long mean in it, 0..1
+	risk    float64 // s of the typical rate to regret before a move, beyond the swap's loss
+	account float64 // packets that imaginary VFs carried, minus what its moves cost
+}
+
+// bid is a VM's standing in one style's play, or for the real VFs.
+type bid struct {
+	short, score float64 // packets/s times weight
+	regret       float64 // packets
+	held         bool
+}
+
+// score brings the VMs' scores up to date.
+func (s *style) score(vms []*vmMem, k int, dt float64) {
+	gain := 1 - math.Exp(-dt/s.tau)
+	for _, m := range vms {
+		b := &m.bids[k]
+		switch {
+		case m.blind > 0:
+		case m.age <= dt:
+			b.short = m.rate
+		default:
+			b.short += (m.rate - b.short) * gain
+		}
+		b.score = (1-s.habit)*b.short + s.habit*m.long
+	}
+}
+
+// play lets the imaginary VFs carry and change hands.
+func (s *style) play(p *adaptive, k, slots int, dt float64) {
+	s.account *= math.Exp(-dt / accountMean)
+	price := p.price(k, slots)
+	for _, m := range p.vms {
+		if m.bids[k].held && m.blind == 0 {
+			s.account += m.rate * dt
+		}
+		m.regret(k, s, price, dt)
+	}
+	p.fill(k, slots)
+	for range p.vms {
+		in, out := p.pair(k, nil)
+		if !p.pays(in, out, k, s.risk) {
+			return
+		}
+		s.account -= swapTime(in.c, out.c)*in.rate + p.risk*p.typical
+		swap(in, out, k)
+	}
+}
+
+// regret adds up what a VM has, or costs others, by being where it is.
+func (m *vmMem) regret(k int, s *style, price, dt float64) {
+	if m.blind > 0 {
+		return
+	}
+	b := &m.bids[k]
+	gap := ((1-s.habit)*m.rate + s.habit*m.long + m.lift - price) * dt
+	if b.held {
+		gap = -gap
+	}
+	b.regret = max(0, b.regret+gap)
+}
+
+// price is half way between the last score that gets a VF and the first that does not.
+func (p *adaptive) price(k, slots int) float64 {
+	if slots <= 0 || slots >= len(p.vms) {
+		return 0
+	}
+	p.scratch = p.scratch[:0]
+	for _, m := range p.vms {
+		p.scratch = append(p.scratch, m.bids[k].score+m.lift)
+	}
+	last := kth(p.scratch, slots-1)
+	next := math.Inf(-1)
+	for _, x := range p.scratch[slots:] {
+		next = max(next, x)
+	}
+	return (last + next) / 2
+}
+
+// pair finds the best outsider and the worst holder that may give up its VF. A VM whose
+// load is unknown takes no part, unless that goes on for too long. Ties go to the VM
+// whose ID comes first, so that the order of the candidates does not matter.
+func (p *adaptive) pair(k int, ripe func(*vmMem) bool) (in, out *vmMem) {
+	for _, m := range p.vms {
+		if m.blind > 0 && m.blind < forget {
+			continue
+		}
+		if b := &m.bids[k]; !b.held {
+			if in == nil || m.above(in, k) {
+				in = m
+			}
+		} else if (out == nil || out.above(m, k)) && (ripe == nil || ripe(m)) {
+			out = m
+		}
+	}
+	return in, out
+}
+
+// above orders by priority and score, then by ID.
+func (m *vmMem) above(o *vmMem, k int) bool {
+	a, b := m.bids[k].score+m.lift, o.bids[k].score+o.lift
+	return a > b || (a == b && m.c.VM < o.c.VM)
+}
+
+// pays says whether a swap pays: the outsider is better by more than the margin, and
+// both together have lost what the move costs here: the benefit while nobody uses the
+// VF, the packets it loses, the risk, and more the more often moves of the VM fail.
+func (p *adaptive) pays(in, out *vmMem, k int, risk float64) bool {
+	if in == nil || out == nil {
+		return false
+	}
+	a, b := &in.bids[k], &out.bids[k]
+	if !(a.score+in.lift > b.score+out.lift+p.margin*b.score) {
+		return false
+	}
+	cost := swapTime(in.c, out.c)*a.score + in.c.Cost.Lost*in.c.Weight + risk*p.typical
+	return a.regret+b.regret >= cost/(1-min(0.9, in.c.Cost.Fail))
+}
+
+// swapTime is how long nobody uses the VF, in seconds.
+func swapTime(in, out *Candidate) float64 {
+	t := plugTime + unplugTime
+	if in.Cost.Plug > 0 {
+		t += in.Cost.Plug.Seconds() - plugTime
+	}
+	if out.Cost.Unplug > 0 {
+		t += out.Cost.Unplug.Seconds() - unplugTime
+	}
+	return t
+}
+
+func swap(in, out *vmMem, k int) {
+	a, b := &in.bids[k], &out.bids[k]
+	a.held, b.held = true, false
+	a.regret, b.regret = 0, 0
+}
+
+// fill gives VFs that nobody has to the best outsiders, and takes those that are not
+// there any more from the worst holders.
+func (p *adaptive) fill(k, slots int) {
+	n := 0
+	for _, m := range p.vms {
+		if m.bids[k].held {
+			n++
+		}
+	}
+	for n != min(slots, len(p.vms)) {
+		var best *vmMem
+		for _, m := range p.vms {
+			over := n > slots
+			if m.bids[k].held == over && (best == nil || m.above(best, k) != over) {
+				best = m
+			}
+		}
+		b := &best.bids[k]
+		b.held, b.regret = !b.held, 0
+		if b.held {
+			n++
+		} else {
+			n--
+		}
+	}
+}
+
+// kth is the k-th largest of xs, counted from 0. It reorders xs: larger ones go before
+// it. Hoare's selection; 0 for none.
+func kth(xs []float64, k int) float64 {
+	lo, hi := 0, len(xs)-1
+	for lo < hi {
+		p := xs[(lo+hi)/2]
+		i, j := lo, hi
+		for i <= j {
+			for xs[i] > p {
+				i++
+			}
+			for xs[j] < p {
+				j--
+			}
+			if i <= j {
+				xs[i], xs[j] = xs[j], xs[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			hi = j
+		case k >= i:
+			lo = i
+		default:
+			return xs[k]
+		}
+	}
+	if len(xs) == 0 {
+		return 0
+	}
+	return xs[k]
+}

@@ -1,0 +1,102 @@
+package workload
+
+import "time"
+
+// Adversaries lists loads that policies have trouble with: periods that beat against
+// time constants, crowds that come all at once, and bursts that end when a move was
+// made for them. No policy may be tuned until it shines here; it must not break.
+func Adversaries() []Named {
+	return []Named{
+		{"beat-20s", "half on, half off, cycles of 20 s at random phases, 40 VFs", beat("beat-20s", 10*time.Second)},
+		{"beat-1min", "likewise, cycles of 1 min", beat("beat-1min", 30*time.Second)},
+		{"beat-2min", "likewise, cycles of 2 min", beat("beat-2min", time.Minute)},
+		{"beat-4min", "likewise, cycles of 4 min", beat("beat-4min", 2*time.Minute)},
+		{"duty-fast", "duty cycles of fixed length between 20 s and 4 min, 40 VFs", dutyFast},
+		{"tease", "bursts of 20 to 40 s, every few minutes, over a steady middle, 20 VFs", tease},
+		{"hot-potato", "ten times the load goes round, a minute at each VM, 4 VFs", hotPotato},
+		{"stampede", "40 VMs flash at once, three times, 32 VFs", stampede},
+		{"scarce-fast", "heavy-tailed bursts of 20 s and 8 VFs", scarceFast},
+		{"waves", "sines of 5 min at random phases, 50 VFs", waves},
+		{"jumble", "every kind of load at once, 32 VFs", jumble},
+		{"creep", "slow random ramps across each other, 50 VFs", creep},
+	}
+}
+
+func beat(name string, half time.Duration) func(uint64) *Workload {
+	return func(seed uint64) *Workload {
+		return build(name, 40, func(i int) (string, Shape) {
+			group, level := group(i)
+			return group, Duty{High: level, On: half, Off: half, Phase: phase(seed, i, 2*half)}
+		})
+	}
+}
+
+func phase(seed uint64, i int, cycle time.Duration) time.Duration {
+	return time.Duration(unit(mix(seed), uint64(i)) * float64(cycle))
+}
+
+func dutyFast(seed uint64) *Workload {
+	return build("duty-fast", 40, cycles(seed, 20*time.Second, 4*time.Minute))
+}
+
+func tease(seed uint64) *Workload {
+	return build("tease", 20, func(i int) (string, Shape) {
+		if i < 40 {
+			return "steady", Flat(40e3 + 500*float64(i))
+		}
+		return "tease", NewBursts(mix(seed)+uint64(i), 120e3, 2e3, Uniform(20*time.Second, 40*time.Second), Exponential(4*time.Minute), 0.1)
+	})
+}
+
+func hotPotato(seed uint64) *Workload {
+	return build("hot-potato", 4, func(i int) (string, Shape) {
+		return "round", Sum{Flat(10e3), Duty{High: 90e3, On: time.Minute, Off: 19 * time.Minute, Phase: phase(seed, i, 20*time.Minute)}}
+	})
+}
+
+func stampede(seed uint64) *Workload {
+	return build("stampede", 32, func(i int) (string, Shape) {
+		name, level := group(i)
+		sum := Sum{Flat(level)}
+		for n := range 3 {
+			if unit(mix(seed+uint64(n)), uint64(i)) < 0.4 {
+				at := time.Duration(2+6*n) * time.Minute
+				sum = append(sum, Flash{Peak: 100e3, At: at, Rise: 5 * time.Second, Hold: 40 * time.Second, Fall: 20 * time.Second})
+			}
+		}
+		return name, sum
+	})
+}
+
+func scarceFast(seed uint64) *Workload {
+	return build("scarce-fast", 8, func(i int) (string, Shape) {
+		name, level := group(i)
+		return name, NewBursts(mix(seed)+uint64(i), level, level/10, Pareto(1.3, 20*time.Second), Pareto(1.3, 60*time.Second), 0.25)
+	})
+}
+
+func waves(seed uint64) *Workload {
+	return build("waves", 50, func(i int) (string, Shape) {
+		name, level := group(i)
+		return name, Wave{Mean: level, Swing: 0.9, Period: 5 * time.Minute, Crest: phase(seed, i, 5*time.Minute)}
+	})
+}
+
+// jumble takes each VM from another of the workloads.
+func jumble(seed uint64) *Workload {
+	var from []*Workload
+	for _, n := range Ten() {
+		from = append(from, n.Make(seed))
+	}
+	return build("jumble", 32, func(i int) (string, Shape) {
+		w := from[i%len(from)]
+		return w.Name, w.VMs[i].PPS
+	})
+}
+
+func creep(seed uint64) *Workload {
+	return build("creep", 50, func(i int) (string, Shape) {
+		long := 10*time.Minute + phase(seed+1, i, 30*time.Minute)
+		return "creep", Wave{Mean: 50e3, Swing: 0.5, Period: long, Crest: phase(seed, i, long)}
+	})
+}
