@@ -20,8 +20,14 @@ import (
 
 // colours that stay apart in print and for most eyes (Okabe and Ito).
 var colours = []color.RGBA{
-	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
-	{86, 180, 233, 255}, {230, 159, 0, 255}, {110, 110, 110, 255}, {148, 103, 30, 255},
+	{0, 114, 178, 255},
+	{213, 94, 0, 255},
+	{0, 158, 115, 255},
+	{204, 121, 167, 255},
+	{86, 180, 233, 255},
+	{230, 159, 0, 255},
+	{110, 110, 110, 255},
+	{148, 103, 30, 255},
 }
 
 func colour(i int) color.RGBA { return colours[i%len(colours)] }
@@ -53,7 +59,7 @@ func axes(r *scenario.Result, title string) (*plot.Plot, float64) {
 		s.Font.Variant, s.Font.Size = "Sans", 9
 	}
 	p.X.Padding, p.Y.Padding = 0, 0
-	p.X.LineStyle.Color, p.Y.LineStyle.Color = color.Gray{150}, color.Gray{150}
+	p.X.Color, p.Y.Color = color.Gray{150}, color.Gray{150}
 	return p, float64(unit)
 }
 

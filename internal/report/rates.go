@@ -13,8 +13,12 @@ import (
 // rateShades go from a light to a dark sand; the first is for next to nothing.
 var rateShades = []color.Color{
 	nil,
-	color.RGBA{253, 233, 205, 255}, color.RGBA{250, 205, 150, 255}, color.RGBA{242, 168, 92, 255},
-	color.RGBA{222, 123, 44, 255}, color.RGBA{176, 78, 14, 255}, color.RGBA{110, 40, 5, 255},
+	color.RGBA{253, 233, 205, 255},
+	color.RGBA{250, 205, 150, 255},
+	color.RGBA{242, 168, 92, 255},
+	color.RGBA{222, 123, 44, 255},
+	color.RGBA{176, 78, 14, 255},
+	color.RGBA{110, 40, 5, 255},
 }
 
 // ratePlot shows what the VMs wanted to move, darker for more: the darkest is top.

@@ -37,7 +37,7 @@ func Summary(r *scenario.Result) string {
 // scores prints a line for each policy and one for each optimum.
 func scores(p *writer, r *scenario.Result) {
 	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
-	defer t.Flush() //nolint:errcheck // p remembers
+	defer t.Flush()
 	row := func(cells ...string) { _, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) }
 	row("POLICY", "GROSS", "NET", "MOVES/H/VM", "MOST", "ON VF", "WORST VM", "HAS", "COULD")
 	for i := range r.Policies {
@@ -100,7 +100,7 @@ func groups(p *writer, ph *scenario.Phase) {
 		return
 	}
 	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
-	defer t.Flush() //nolint:errcheck // p remembers
+	defer t.Flush()
 	latency := len(ph.Groups[0].Latency) > 0
 	head := "GROUP\tVMS\tON VF\tPACKETS/S\tLEAST\tMOST\tMBIT/S"
 	if latency {
@@ -121,7 +121,7 @@ func vmScores(p *writer, ph *scenario.Phase) {
 		return
 	}
 	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
-	defer t.Flush() //nolint:errcheck // p remembers
+	defer t.Flush()
 	_, _ = fmt.Fprintln(t, "VM\tSCORE\tIO DEGREE\tVF")
 	for _, s := range ph.Scores {
 		io := "-"

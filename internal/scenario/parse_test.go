@@ -77,13 +77,28 @@ timeline:
 		at       time.Duration
 		pps, cpu float64
 	}{
-		{"flat", 0, 10, 0.5}, {"flat", 29 * time.Minute, 10, 0.5}, {"flat", 30 * time.Minute, 99, 0},
-		{"duty", 0, 10, 0}, {"duty", 5 * time.Second, 2, 0}, {"duty", 25 * time.Second, 10, 0},
-		{"day", 0, 5, 0}, {"day", 30 * time.Minute, 15, 0},
-		{"crowd", 59 * time.Second, 1, 0}, {"crowd", 65 * time.Second, 50.5, 0}, {"crowd", 80 * time.Second, 100, 0},
-		{"tr1", 0, 7, 0}, {"tr1", 61 * time.Second, 8, 0}, {"tr2", 0, 1, 0}, {"one", 61 * time.Second, 2, 0}, {"one", 3 * time.Minute, 0, 0},
-		{"mixed", 0, 90, 0.9}, {"mixed", 6 * time.Second, 100, 0.1},
-		{"two1", 0, 4, 0}, {"two2", 0, 0, 0}, {"two2", 10 * time.Second, 4, 0}, {"two2", 41 * time.Minute, 5, 0},
+		{"flat", 0, 10, 0.5},
+		{"flat", 29 * time.Minute, 10, 0.5},
+		{"flat", 30 * time.Minute, 99, 0},
+		{"duty", 0, 10, 0},
+		{"duty", 5 * time.Second, 2, 0},
+		{"duty", 25 * time.Second, 10, 0},
+		{"day", 0, 5, 0},
+		{"day", 30 * time.Minute, 15, 0},
+		{"crowd", 59 * time.Second, 1, 0},
+		{"crowd", 65 * time.Second, 50.5, 0},
+		{"crowd", 80 * time.Second, 100, 0},
+		{"tr1", 0, 7, 0},
+		{"tr1", 61 * time.Second, 8, 0},
+		{"tr2", 0, 1, 0},
+		{"one", 61 * time.Second, 2, 0},
+		{"one", 3 * time.Minute, 0, 0},
+		{"mixed", 0, 90, 0.9},
+		{"mixed", 6 * time.Second, 100, 0.1},
+		{"two1", 0, 4, 0},
+		{"two2", 0, 0, 0},
+		{"two2", 10 * time.Second, 4, 0},
+		{"two2", 41 * time.Minute, 5, 0},
 	} {
 		pps, _, cpu := loads[c.vm].At(epoch.Add(c.at))
 		if diff := pps - c.pps; diff > 1e-9 || diff < -1e-9 || cpu < c.cpu-1e-9 || cpu > c.cpu+1e-9 {

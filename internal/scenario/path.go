@@ -24,7 +24,7 @@ type carried struct {
 	vm   *sim.VM
 	want *vmLoad
 
-	demand, size, cpus, most, got float64
+	size, cpus, got float64
 }
 
 // on says whether a scenario has such a model.
@@ -42,17 +42,17 @@ func (c *carrier) share(t time.Time) {
 		return
 	}
 	c.now, c.valid = t, true
-	virtio := c.order[:0]
+	c.order = c.order[:0]
 	for _, v := range c.vms {
 		v.ask(t)
 		if _, open := v.vm.Holds(); !open {
-			virtio = append(virtio, v)
+			c.order = append(c.order, v)
 		}
 	}
 	if c.path.Virtio > 0 {
-		fill(virtio, c.path.Virtio, func(*carried) float64 { return 1 })
+		fill(c.order, c.path.Virtio, func(*carried) float64 { return 1 })
 	}
-	c.order = append(virtio[:0], c.vms...)
+	c.order = append(c.order[:0], c.vms...)
 	if c.path.Gbit > 0 {
 		fill(c.order, c.path.Gbit*1e9/8, func(v *carried) float64 { return v.size })
 	}
@@ -61,7 +61,7 @@ func (c *carrier) share(t time.Time) {
 // ask finds what the VM wants and what its own path lets through.
 func (v *carried) ask(t time.Time) {
 	pps, bytes, cpus := v.want.At(t)
-	v.demand, v.cpus, v.size = pps, cpus, 0
+	v.cpus, v.size = cpus, 0
 	if pps > 0 {
 		v.size = bytes / pps
 	}

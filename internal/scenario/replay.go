@@ -59,7 +59,7 @@ func FromRecording(path string) (*Scenario, *trace.Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer rec.Close() //nolint:errcheck // only read
+	defer rec.Close()
 	p := &Replay{moves: map[model.VMID][]model.MoveStatus{}}
 	if err := p.read(rec); err != nil {
 		return nil, &rec.Report, err

@@ -39,7 +39,7 @@ func record(t *testing.T, s *Scenario, p Policy, dir string, from time.Duration)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.engine.OnTick = func(now time.Time) {
+	h.engine.OnTick = func(time.Time) {
 		v := h.engine.Core.View()
 		if v.Snapshot.Time.Sub(epoch) < from {
 			return

@@ -16,7 +16,7 @@ func Load(path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, fileError(path, err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	return Read(path, f, o)
 }
 
@@ -53,7 +53,7 @@ func IsRecording(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	br, err := plain(path, f)
 	if err != nil {
 		return false

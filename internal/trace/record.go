@@ -136,7 +136,7 @@ func (r *Recorder) RecordView(v *model.View) error {
 		return err
 	}
 	var ended []model.MoveStatus
-	known := r.moved // several may end at one time
+	known := r.moved                          // several may end at one time
 	for i := len(v.Recent) - 1; i >= 0; i-- { // newest first there
 		if m := v.Recent[i]; m.Ended.After(known) {
 			r.moved = m.Ended

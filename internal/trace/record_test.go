@@ -96,7 +96,7 @@ func readAll(t testing.TB, path string) (got []string, rec *Recording) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rec.Close() //nolint:errcheck // only read
+	defer rec.Close()
 	for {
 		s, err := rec.Next()
 		if errors.Is(err, io.EOF) {
@@ -176,7 +176,7 @@ func TestTornTail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cut := range len(whole) {
+	for cut := range whole {
 		torn := filepath.Join(dir, "cut")
 		if err := os.WriteFile(torn, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
@@ -228,7 +228,7 @@ func TestRulesAndMovesAreRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rec.Close() //nolint:errcheck // only read
+	defer rec.Close()
 	one, err := rec.Next()
 	if err != nil || rec.Rules().Policy != "fair" || len(one.Moves) != 2 || one.Moves[0].Move.VMName != "a" {
 		t.Fatalf("first sample %+v, rules %+v, %v", one, rec.Rules(), err)
@@ -268,7 +268,7 @@ func FuzzRecording(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer rec.Close() //nolint:errcheck // only read
+		defer rec.Close()
 		for {
 			if _, err := rec.Next(); err != nil {
 				return // the end or an error: never a panic, never for ever
