@@ -23,7 +23,7 @@ type fdbMsg struct {
 // pinned says whether it is a static entry that somebody made: neither learned nor the
 // port's own address.
 func (f fdbMsg) pinned() bool {
-	return f.bridge != 0 && !f.self && f.state&unix.NUD_NOARP != 0 && f.state&unix.NUD_PERMANENT == 0
+	return f.bridge != 0 && !f.self && f.state == unix.NUD_NOARP
 }
 
 // counts says whether the bridge looks at the entry at all. One that filters VLANs gives

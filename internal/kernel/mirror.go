@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -25,7 +26,7 @@ type mirror struct {
 
 // start loads the program and attaches it to the tap's egress. Nothing pins it: the
 // kernel removes it with the last reference to the link, so also when the process dies.
-func (m mirror) start() (running, error) {
+func (m mirror) start() (io.Closer, error) {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         "sluice_mirror",
 		Type:         ebpf.SchedCLS,
@@ -46,19 +47,7 @@ func (m mirror) start() (running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("attach eBPF program: %w", err)
 	}
-	return mirrorLink{l}, nil
-}
-
-type mirrorLink struct{ link.Link }
-
-// Attached implements running: a link outlives the interface it was on.
-func (l mirrorLink) Attached() bool {
-	info, err := l.Info()
-	if err != nil {
-		return false
-	}
-	tcx := info.TCX()
-	return tcx != nil && tcx.Ifindex != 0
+	return l, nil
 }
 
 // Offsets of struct __sk_buff (linux/bpf.h).

@@ -100,7 +100,7 @@ func TestChangeRequest(t *testing.T) {
 
 // FuzzDecode feeds all decoders of kernel messages. The seeds are well-formed ones.
 func FuzzDecode(f *testing.F) {
-	f.Add(uint16(unix.RTM_NEWLINK), pfAnswer(vfState{Index: 1, MAC: guest}).Data)
+	f.Add(uint16(unix.RTM_NEWLINK), pfAnswer(vfState{Index: 1, MAC: guest, VLAN: 0xffff}).Data)
 	f.Add(uint16(unix.RTM_NEWNEIGH), pinRequest(guest, 5, 7, true).Data())
 	f.Add(uint16(unix.RTM_NEWSTATS), append(make([]byte, sizeofStatsMsg), 12, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8))
 	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 
@@ -73,7 +74,7 @@ type windowKey struct {
 // windows are the mirrors of the open windows. open and close of one tap come one after
 // the other (see locks); they attach and detach without holding up others.
 type windows struct {
-	start func(mirror) (running, error)
+	start func(mirror) (io.Closer, error)
 
 	mu     sync.Mutex
 	byKey  map[windowKey]openWindow
@@ -82,13 +83,7 @@ type windows struct {
 
 type openWindow struct {
 	mirror
-	running
-}
-
-// running is a mirror at work.
-type running interface {
-	Attached() bool // the tap it was attached to still exists
-	Close() error
+	io.Closer
 }
 
 func newWindows() *windows {
@@ -97,13 +92,13 @@ func newWindows() *windows {
 
 var errHostClosed = errors.New("closed")
 
-// open starts a mirror, unless the same one runs already. One that differs, or whose tap
-// went away, is replaced.
+// open starts a mirror, unless the same one runs already. One that differs is replaced; so
+// is that to a tap which went away and came back, since it has another index then.
 func (w *windows) open(key windowKey, m mirror) error {
 	w.mu.Lock()
 	have, ok := w.byKey[key]
 	w.mu.Unlock()
-	if ok && have.mirror == m && have.Attached() {
+	if ok && have.mirror == m {
 		return nil
 	}
 	r, err := w.start(m)

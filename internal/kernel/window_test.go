@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -134,13 +135,13 @@ func TestHostCloseEndsMirrors(t *testing.T) {
 // fakeMirror counts how often it was closed.
 type fakeMirror struct{ closed int }
 
-func (f *fakeMirror) Attached() bool { return true }
-func (f *fakeMirror) Close() error   { f.closed++; return nil }
+// Close implements io.Closer.
+func (f *fakeMirror) Close() error { f.closed++; return nil }
 
 // TestHostClosesWhileAMirrorStarts must not leave that one running.
 func TestHostClosesWhileAMirrorStarts(t *testing.T) {
 	w, f := newWindows(), &fakeMirror{}
-	w.start = func(mirror) (running, error) { return f, w.closeAll() }
+	w.start = func(mirror) (io.Closer, error) { return f, w.closeAll() }
 	if err := w.open(window.key(), mirror{}); !errors.Is(err, errHostClosed) || f.closed != 1 {
 		t.Errorf("error %v, closed %d times; want errHostClosed and once", err, f.closed)
 	}
@@ -155,7 +156,7 @@ func TestStuckMirror(t *testing.T) {
 	stuck := make(chan struct{})
 	start := h.windows.start
 	ctx, cancel := context.WithCancel(t.Context())
-	h.windows.start = func(m mirror) (running, error) {
+	h.windows.start = func(m mirror) (io.Closer, error) {
 		if m.mac == guest {
 			cancel()
 			<-stuck
@@ -225,7 +226,7 @@ func TestWindowTagsCopies(t *testing.T) {
 // TestWindowWithoutHelp shows that what cannot be had is told, and the rest works.
 func TestWindowWithoutHelp(t *testing.T) {
 	h, l := newHost(t), newLAN(t)
-	h.windows.start = func(mirror) (running, error) { return nil, ebpf.ErrNotSupported }
+	h.windows.start = func(mirror) (io.Closer, error) { return nil, ebpf.ErrNotSupported }
 	note, err := h.OpenWindow(soon(t), window)
 	if err != nil || !strings.Contains(note, "reach only the tap") {
 		t.Errorf("kernel without TCX: note %q, error %v", note, err)
