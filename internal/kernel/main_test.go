@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"go.uber.org/goleak"
 
 	"sluice/internal/kernel/kerneltest"
@@ -63,11 +62,3 @@ var (
 	bcast  = mac("ff:ff:ff:ff:ff:ff")
 	zeroes = model.MAC{}
 )
-
-func setVLANFiltering(bridge string) error {
-	br, err := netlink.LinkByName(bridge)
-	if err != nil {
-		return err
-	}
-	return netlink.BridgeSetVlanFiltering(br, true)
-}
