@@ -33,24 +33,25 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 		}
 	}
 	c.done = kept
-	for id := range c.fails {
-		if snap.FindVM(id) == nil {
-			delete(c.fails, id)
-		}
-	}
-	for id := range c.idle {
-		if snap.FindVM(id) == nil {
-			delete(c.idle, id)
-		}
-	}
-	for id := range c.costs {
-		if snap.FindVM(id) == nil {
-			delete(c.costs, id)
-		}
+	if c.totals.Ticks%sweepEvery == 0 {
+		sweep(snap, c.fails)
+		sweep(snap, c.idle)
+		sweep(snap, c.costs)
 	}
 	for id, until := range c.badVFs {
 		if !now.Before(until) {
 			delete(c.badVFs, id)
+		}
+	}
+}
+
+// sweepEvery is how many ticks pass between two looks for memories of VMs that left.
+const sweepEvery = 64
+
+func sweep[T any](snap *model.Snapshot, m map[model.VMID]T) {
+	for id := range m {
+		if snap.FindVM(id) == nil {
+			delete(m, id)
 		}
 	}
 }

@@ -35,14 +35,16 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 	if round {
 		a.next = now.Add(a.every)
 	}
-	a.order = a.order[:0]
-	for i, m := range mem {
+	a.order = a.order.again(len(cands))
+	for k := range a.order {
+		i := a.order[k].i
+		m := mem[i]
 		m.update(&cands[i], round)
 		// Between rounds the chosen ones come first: a free VF goes to the best of the rest.
-		a.order = append(a.order, ranked{
+		a.order[k] = ranked{
 			i: i, key: m.score,
 			front: !round && m.chosen, priority: cands[i].Priority, holds: cands[i].Holds,
-		})
+		}
 	}
 	a.order.sort(cands)
 	a.order.verdicts(cands, slots, "activity", model.CodeRank, model.CodeOutranked, out)

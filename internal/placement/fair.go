@@ -55,13 +55,13 @@ func (f *fair) Select(now time.Time, cands []Candidate, slots int, out []model.R
 // takes makes equal turns differ by seconds, so turns are compared in tenths of a round.
 func (f *fair) rank(cands []Candidate, mem []*fairMem, round bool) {
 	grain := f.every.Seconds() / 10
-	f.order = f.order[:0]
-	for i, m := range mem {
-		e := ranked{i: i, key: -m.served, front: !round && m.chosen}
+	f.order = f.order.again(len(cands))
+	for k := range f.order {
+		i := f.order[k].i
+		f.order[k] = ranked{i: i, key: -mem[i].served, front: !round && mem[i].chosen}
 		if grain > 0 {
-			e.key = -float64(int64(m.served/grain + 0.5))
+			f.order[k].key = -float64(int64(mem[i].served/grain + 0.5))
 		}
-		f.order = append(f.order, e)
 	}
 	f.order.sort(cands)
 }

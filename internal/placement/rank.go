@@ -25,16 +25,36 @@ type ranking []ranked
 // move), then by VM so that the order of the input does not matter.
 func (r ranking) sort(cands []Candidate) {
 	slices.SortFunc(r, func(a, b ranked) int {
-		return cmp.Or(
-			trueFirst(b.back, a.back),
-			trueFirst(a.front, b.front),
-			cmp.Compare(b.priority, a.priority),
-			cmp.Compare(b.key, a.key),
-			cmp.Compare(b.second, a.second),
-			trueFirst(a.holds, b.holds),
-			cmp.Compare(cands[a.i].VM, cands[b.i].VM),
-		)
+		// Not cmp.Or: it would compare the names every time, which is most of the cost.
+		switch {
+		case a.back != b.back:
+			return trueFirst(b.back, a.back)
+		case a.front != b.front:
+			return trueFirst(a.front, b.front)
+		case a.priority != b.priority:
+			return cmp.Compare(b.priority, a.priority)
+		case a.key != b.key:
+			return cmp.Compare(b.key, a.key)
+		case a.second != b.second:
+			return cmp.Compare(b.second, a.second)
+		case a.holds != b.holds:
+			return trueFirst(a.holds, b.holds)
+		}
+		return cmp.Compare(cands[a.i].VM, cands[b.i].VM)
 	})
+}
+
+// again returns a ranking of n candidates in the order of the last one, which is nearly
+// the next one's: sorting what is sorted already is cheap.
+func (r ranking) again(n int) ranking {
+	if len(r) == n {
+		return r
+	}
+	r = r[:0]
+	for i := range n {
+		r = append(r, ranked{i: i})
+	}
+	return r
 }
 
 func trueFirst(a, b bool) int {
