@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"sluice/internal/kernel/kerneltest"
 	"sluice/internal/model"
@@ -237,17 +236,25 @@ func TestPinWithVLANs(t *testing.T) {
 	if diff := cmp.Diff(want, entriesOf(t, h, guest)); diff != "" {
 		t.Error("pinned in one VLAN (-want +got):", diff)
 	}
+	// In all VLANs: the PF carries one that the tap does not.
+	kerneltest.Bridge(t, "vlan add dev pf0 vid 30")
+	must(t, h.PinFDB(soon(t), guest, 0, "pf0"))
 	must(t, h.PinFDB(soon(t), guest, 0, "tap0"))
+	var vids []int
 	for _, e := range entriesOf(t, h, guest) {
+		vids = append(vids, e.VLAN)
 		if e.Port != "tap0" {
 			t.Errorf("pinned to tap0 in all VLANs, but there is still %+v", e)
 		}
+	}
+	if diff := cmp.Diff([]int{1, 10, 20}, vids); diff != "" {
+		t.Error("VLANs of the pin (-want +got):", diff)
 	}
 }
 
 // filterVLANs says no only if the kernel cannot.
 func filterVLANs(t *testing.T, bridge string) bool {
-	err := os.WriteFile("/sys/class/net/"+bridge+"/bridge/vlan_filtering", []byte("1"), 0)
+	err := osFiles{}.WriteFile("/sys/class/net/"+bridge+"/bridge/vlan_filtering", []byte("1"))
 	if errors.Is(err, os.ErrNotExist) {
 		t.Log("this kernel's bridges have no VLAN filter (CONFIG_BRIDGE_VLAN_FILTERING)")
 		return false
