@@ -69,12 +69,13 @@ func (b *best) join(x yardstick.Best, index []int) {
 	slices.SortStableFunc(b.Log, func(x, y yardstick.Event) int { return int(x.At - y.At) })
 }
 
-// delayed makes each plug of an optimum's log count from when it is done.
+// delayed makes each plug of an optimum's log count from when it is done. What it holds
+// from the start it need not plug.
 func delayed(log yardstick.Log, swap time.Duration) yardstick.Log {
 	out := make(yardstick.Log, 0, len(log))
 	last := map[int]int{} // where each VM's pending plug stands in out
 	for _, e := range log {
-		if e.On {
+		if e.On && e.At > 0 {
 			e.At += swap
 			last[e.VM] = len(out)
 		} else if i, ok := last[e.VM]; ok && e.At < out[i].At {
