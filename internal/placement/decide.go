@@ -240,20 +240,27 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 		w.reasons = make([]model.Reason, len(w.cands)*2)
 	}
 	verdicts := w.reasons[:len(w.cands)]
-	clear(verdicts)
+	direct := len(w.cands) == len(out) // the usual case: every VM competes here
+	if direct {
+		verdicts = out
+	} else {
+		clear(verdicts)
+	}
 	if len(w.cands) > 0 {
 		d.policy(p.network).Select(now, w.cands, max(0, slots), verdicts)
 	}
 	for i, e := range p.open {
-		why := verdicts[i]
+		why := &out[e.vm]
+		if !direct {
+			*why = verdicts[i]
+		}
 		why.VM = snap.VMs[e.vm].ID
 		switch {
 		case len(p.vfs) == 0:
-			why = model.Reason{VM: why.VM, Code: model.CodeNoVF, Detail: p.whyEmpty()}
+			*why = model.Reason{VM: why.VM, Code: model.CodeNoVF, Detail: p.whyEmpty()}
 		case len(p.open) <= slots && d.rules.Policy != "none":
 			why.Hold, why.Code, why.Other, why.OtherNm = true, model.CodeEnough, "", ""
 		}
-		out[e.vm] = why
 		if why.Hold {
 			e.rate = why.Rate
 			p.winners = append(p.winners, e)
