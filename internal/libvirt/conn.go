@@ -87,7 +87,7 @@ func (o Options) filled() Options {
 func (c *Conn) Changed() <-chan struct{} { return c.changed }
 
 // closeLimit is how long Close waits for libvirt.
-const closeLimit = 5 * time.Second
+const closeLimit = 2 * time.Second
 
 // Close ends the connection. Calls under way return soon; one that is stuck in
 // libvirt is left behind.

@@ -188,3 +188,25 @@ func TestWaitGoneEndsWithDomain(t *testing.T) {
 		t.Errorf("Attach: %v", err)
 	}
 }
+
+// What is remembered of an unplug goes with its domain, waited for or not.
+func TestUnplugsAreForgotten(t *testing.T) {
+	d := libvirttest.Start(t)
+	c := open(t, d.URI())
+	v := libvirttest.VM{Name: "v", Ports: 1, Extra: libvirttest.RNG("ua-dev")}
+	d.Create(t, v)
+	hasState(t, c, v, model.VMPaused)
+	if err := c.Detach(within(t, patience), id(v), "ua-dev"); err != nil {
+		t.Fatal(err)
+	}
+	remembered := func() int {
+		c.unplugs.mu.Lock()
+		defer c.unplugs.mu.Unlock()
+		return len(c.unplugs.all)
+	}
+	if remembered() != 1 {
+		t.Error("the request is not remembered")
+	}
+	d.Virsh(t, "destroy", v.Name)
+	libvirttest.Eventually(t, patience, "it is forgotten", func() bool { return remembered() == 0 })
+}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/libvirt/libvirttest"
 	"sluice/internal/model"
@@ -106,4 +107,20 @@ func TestNoLibrary(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// A libvirtd that does not answer pings is given up, whether or not libvirt's own
+// keepalive notices.
+func TestUnansweredPingEndsSession(t *testing.T) {
+	c := open(t, testDriver, func(o *Options) { o.Keepalive = 20 * time.Millisecond })
+	old, err := c.session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.ear.slots <- struct{}{} // a ping that does not come back
+	libvirttest.Eventually(t, patience, "there is a new session", func() bool {
+		s, err := c.session()
+		return err == nil && s != old
+	})
+	<-old.ear.slots
 }

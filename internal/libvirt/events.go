@@ -18,7 +18,7 @@ type news struct {
 
 // why a domain is to be looked at again.
 type why struct {
-	booted bool // it started or rebooted
+	booted bool // it rebooted
 	job    bool // a job began, went on or ended
 }
 
@@ -64,7 +64,9 @@ func (c *Conn) registrations(s *session, con *lv.Connect) []registration {
 	}
 	look := note(why{})
 	return []registration{
-		{"lifecycle", true, func() (int, error) { return con.DomainEventLifecycleRegister(nil, c.onLifecycle(s)) }},
+		{"lifecycle", true, func() (int, error) {
+			return con.DomainEventLifecycleRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventLifecycle) { look(k, d) })
+		}},
 		{"reboot", false, func() (int, error) { return con.DomainEventRebootRegister(nil, note(why{booted: true})) }},
 		{"control-error", false, func() (int, error) { return con.DomainEventControlErrorRegister(nil, look) }},
 		{"device-added", false, func() (int, error) {
@@ -90,12 +92,6 @@ func (c *Conn) registrations(s *session, con *lv.Connect) []registration {
 		{"nic-mac-change", false, func() (int, error) {
 			return con.DomainEventNICMACChangeRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventNICMACChange) { look(k, d) })
 		}},
-	}
-}
-
-func (c *Conn) onLifecycle(s *session) lv.DomainEventLifecycleCallback {
-	return func(_ *lv.Connect, d *lv.Domain, e *lv.DomainEventLifecycle) {
-		s.news.add(domainID(d), why{booted: e.Event == lv.DOMAIN_EVENT_STARTED})
 	}
 }
 

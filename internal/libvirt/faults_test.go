@@ -154,6 +154,32 @@ func TestStuckDomainDelaysNoOther(t *testing.T) {
 	libvirttest.Eventually(t, patience, "the problem is gone", func() bool { return len(c.Problems()) == 0 })
 }
 
+// A domain that somebody else's call is stuck on is left alone: no call of ours joins it.
+func TestDomainStuckByOthers(t *testing.T) {
+	d := libvirttest.Start(t)
+	c := open(t, d.URI())
+	v := libvirttest.VM{Name: "v", Ports: 1, Extra: libvirttest.RNG("ua-dev")}
+	d.Create(t, v)
+	hasState(t, c, v, model.VMPaused)
+	d.FreezeVM(t, v.Name)
+	defer d.ThawVM(t, v.Name)
+	d.Run(t, "bash", "-c", "virsh detach-device-alias "+v.Name+" ua-dev >/dev/null 2>&1 &")
+	libvirttest.Eventually(t, patience, "the silence is noticed", func() bool {
+		p := c.Problems()
+		return len(p) == 1 && p[0].Subject == v.Name && strings.Contains(p[0].Text, "has not answered libvirt")
+	})
+	if err := c.Detach(within(t, 5*time.Second), id(v), "ua-dev"); !errors.Is(err, ErrStuck) {
+		t.Errorf("Detach: %v", err)
+	}
+	s, err := c.session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := s.work.gate.stuck(); len(left) != 0 {
+		t.Errorf("calls left behind: %v", left)
+	}
+}
+
 // quick fails if fn takes longer than a healthy libvirtd on a busy machine may.
 func quick(t *testing.T, what string, fn func()) {
 	t.Helper()

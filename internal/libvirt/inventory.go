@@ -147,9 +147,8 @@ func (e *entry) setState() {
 	}
 }
 
-// setJob notes whether a job is under way, and how long its QEMU has been silent; it
-// says whether the domain's state changed.
-func (v *inventory) setJob(vm model.VMID, job bool, hung time.Duration) bool {
+// setJob notes whether a job is under way, and says whether the state changed by it.
+func (v *inventory) setJob(vm model.VMID, job bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e := v.all[vm]
@@ -157,9 +156,18 @@ func (v *inventory) setJob(vm model.VMID, job bool, hung time.Duration) bool {
 		return false
 	}
 	was := e.dom.State
-	e.job, e.hung = job, hung
+	e.job = job
 	e.setState()
 	return e.dom.State != was
+}
+
+// setHung notes for how long the domain's QEMU has been silent.
+func (v *inventory) setHung(vm model.VMID, taken time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.all[vm]; e != nil {
+		e.hung = taken
+	}
 }
 
 func (v *inventory) unreadable(vm model.VMID, err error) {

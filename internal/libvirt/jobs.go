@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,34 +25,31 @@ func (c *Conn) checkJobs(s *session, all bool) {
 	}
 }
 
-// checkJob looks at one domain without making anyone wait. While a call of ours is
-// under way on it there is nothing to learn: the job would be our own.
+// checkJob looks at one domain without making anyone wait.
 func (c *Conn) checkJob(s *session, vm model.VMID) {
-	if s.work.gate.busy(vm) {
-		return
-	}
 	s.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, jobLimit)
 		defer cancel()
-		hung, err := hangs(ctx, s, vm)
+		taken, err := occupied(ctx, s, vm)
 		if err != nil {
 			return
 		}
-		job := false
-		if hung == 0 {
-			if job, err = inJob(ctx, s, vm); err != nil {
-				return
-			}
+		c.inv.setHung(vm, taken)
+		// The question about jobs would wait behind whatever occupies the domain. If
+		// that is a call of ours, the job would be our own.
+		if taken > 0 || s.work.gate.busy(vm) {
+			return
 		}
-		if c.inv.setJob(vm, job, hung) {
+		job, err := inJob(ctx, s, vm)
+		if err == nil && c.inv.setJob(vm, job) {
 			poke(c.changed)
 		}
 	})
 }
 
-// hangs returns for how long a domain's QEMU has left libvirt without an answer;
-// up to hangLimit counts as zero. The question itself does not wait for QEMU.
-func hangs(ctx context.Context, s *session, vm model.VMID) (time.Duration, error) {
+// occupied returns for how long a domain's QEMU has owed libvirt an answer; zero if
+// it owes none. The question itself does not wait for QEMU.
+func occupied(ctx context.Context, s *session, vm model.VMID) (time.Duration, error) {
 	info, err := onKnown(ctx, s.main, vm, "read control state", func(d *lv.Domain) (*lv.DomainControlInfo, error) {
 		return d.GetControlInfo(0)
 	})
@@ -61,12 +59,11 @@ func hangs(ctx context.Context, s *session, vm model.VMID) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	since := time.Duration(info.StateTime) * time.Millisecond
-	if info.State == lv.DOMAIN_CONTROL_OCCUPIED && since > hangLimit {
-		return since, nil
-	}
-	if info.State == lv.DOMAIN_CONTROL_ERROR {
-		return 0, fmt.Errorf("libvirt has lost the domain's monitor (restart libvirtd, or the domain)")
+	switch info.State {
+	case lv.DOMAIN_CONTROL_OCCUPIED:
+		return max(time.Millisecond, time.Duration(info.StateTime)*time.Millisecond), nil
+	case lv.DOMAIN_CONTROL_ERROR:
+		return 0, errors.New("libvirt has lost the domain's monitor (restart libvirtd, or the domain)")
 	}
 	return 0, nil
 }
@@ -102,21 +99,34 @@ func jobForbids(info *lv.DomainJobInfo) bool {
 	return false
 }
 
-// fit fails if the domain is in no state to be changed.
+// fit fails if the domain is in no state to be changed. While its QEMU is at work on
+// another command it waits, up to hangLimit: a call that joins the queue for a
+// stuck domain cannot be taken back.
 func (c *Conn) fit(ctx context.Context, s *session, vm model.VMID) error {
-	hung, err := hangs(ctx, s, vm)
-	if err != nil {
-		return err
-	}
-	if hung > 0 {
-		return fmt.Errorf("%w: its QEMU has not answered libvirt for %s (see `virsh domcontrol`; is the process stopped, its storage hanging?)", ErrStuck, hung.Round(time.Second))
+	for {
+		taken, err := occupied(ctx, s, vm)
+		if err != nil {
+			return err
+		}
+		if taken > hangLimit {
+			return fmt.Errorf("%w: its QEMU has not answered libvirt for %s (%s)", ErrStuck, taken.Round(time.Second), stuckRemedy)
+		}
+		if taken == 0 {
+			break
+		}
+		if !sleep(ctx, fitPause) {
+			return ctx.Err()
+		}
 	}
 	busy, err := inJob(ctx, s, vm)
 	if err != nil {
 		return err
 	}
 	if busy {
-		return fmt.Errorf("it is being migrated or saved; wait for that to end")
+		return errors.New("it is being migrated or saved; wait for that to end")
 	}
 	return nil
 }
+
+// fitPause is the time between looks at a domain whose QEMU is at work.
+const fitPause = 20 * time.Millisecond

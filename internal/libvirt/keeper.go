@@ -148,7 +148,7 @@ func (c *Conn) look(s *session, vm model.VMID, w why) error {
 		if c.inv.put(r, w.booted, time.Now()) {
 			poke(c.changed)
 		}
-		if w.job || w.booted {
+		if w.job {
 			c.checkJob(s, vm)
 		}
 	case err == nil || isGone(err):

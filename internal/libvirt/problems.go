@@ -18,15 +18,27 @@ func (c *Conn) Problems() []model.Problem {
 	}
 	out := c.inv.problems()
 	for _, l := range s.lanes() {
-		for _, k := range l.gate.stuck() {
-			out = append(out, model.Problem{
-				Subject: c.inv.subject(k.vm),
-				Text:    fmt.Sprintf("libvirt has not returned from %q for %s; no further calls are made on it", k.op, time.Since(k.since).Round(time.Second)),
-				Remedy:  stuckRemedy,
-			})
-		}
+		out = append(out, c.leftBehind(l, out)...)
 	}
 	return append(out, duplicates(c.inv.domains())...)
+}
+
+// leftBehind names domains with a call that has not returned, unless they are named
+// already.
+func (c *Conn) leftBehind(l *lane, named []model.Problem) []model.Problem {
+	var out []model.Problem
+	for _, k := range l.gate.stuck() {
+		subject := c.inv.subject(k.vm)
+		if slices.ContainsFunc(named, func(p model.Problem) bool { return p.Subject == subject }) {
+			continue
+		}
+		out = append(out, model.Problem{
+			Subject: subject,
+			Text:    fmt.Sprintf("libvirt has not returned from %q for %s; no further calls are made on it", k.op, time.Since(k.since).Round(time.Second)),
+			Remedy:  stuckRemedy,
+		})
+	}
+	return out
 }
 
 const stuckRemedy = "see `virsh domcontrol`: is its QEMU stopped, its storage hanging?"
@@ -39,7 +51,7 @@ func (v *inventory) problems() []model.Problem {
 		out = append(out, model.Problem{Subject: fmt.Sprintf("domain %s", vm), Text: err.Error()})
 	}
 	for _, e := range v.all {
-		if e.hung > 0 {
+		if e.hung > hangLimit {
 			out = append(out, model.Problem{
 				Subject: e.dom.Name,
 				Text:    fmt.Sprintf("its QEMU has not answered libvirt for %s", e.hung.Round(time.Second)),

@@ -1,0 +1,81 @@
+package libvirt
+
+import (
+	"testing"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+
+	"sluice/internal/model"
+)
+
+func seen(run uint, state lv.DomainState) reading {
+	return reading{dom: Domain{VM: model.VM{ID: "a", Name: "web"}}, run: run, state: state}
+}
+
+func TestInventoryStarted(t *testing.T) {
+	var v inventory
+	t0 := time.Unix(1000, 0)
+	for i, step := range []struct {
+		run    uint
+		state  lv.DomainState
+		booted bool
+		want   time.Time
+		news   bool
+	}{
+		{1, lv.DOMAIN_PAUSED, false, time.Time{}, true},
+		{1, lv.DOMAIN_RUNNING, false, t0.Add(1 * time.Second), true},
+		{1, lv.DOMAIN_RUNNING, false, t0.Add(1 * time.Second), false},
+		{1, lv.DOMAIN_PAUSED, false, t0.Add(1 * time.Second), true},
+		{1, lv.DOMAIN_RUNNING, true, t0.Add(4 * time.Second), true},
+		{2, lv.DOMAIN_RUNNING, false, t0.Add(5 * time.Second), true},
+	} {
+		news := v.put(seen(step.run, step.state), step.booted, t0.Add(time.Duration(i)*time.Second))
+		if got := v.domains()[0].Started; !got.Equal(step.want) || news != step.news {
+			t.Errorf("step %d: started %s, news %v", i, got, news)
+		}
+	}
+}
+
+func TestInventoryJobs(t *testing.T) {
+	var v inventory
+	if v.setJob("a", true) {
+		t.Error("a job of an unknown domain is news")
+	}
+	v.put(seen(1, lv.DOMAIN_RUNNING), false, time.Now())
+	if !v.setJob("a", true) || v.setJob("a", true) {
+		t.Error("a job is news once")
+	}
+	v.put(seen(1, lv.DOMAIN_RUNNING), false, time.Now()) // an event in the middle of it
+	if got := v.domains()[0].State; got != model.VMMigrating {
+		t.Errorf("state %s", got)
+	}
+	if len(v.ids(false)) != 1 {
+		t.Error("the job is not followed")
+	}
+	v.setJob("a", false)
+	if got := v.domains()[0].State; got != model.VMRunning || len(v.ids(false)) != 0 {
+		t.Errorf("state %s afterwards", got)
+	}
+	v.setHung("a", 35*time.Second)
+	if p := v.problems(); len(p) != 1 || p[0].Subject != "web" || p[0].Remedy == "" {
+		t.Errorf("problems: %v", p)
+	}
+}
+
+func TestInventoryUnreadable(t *testing.T) {
+	var v inventory
+	v.put(seen(1, lv.DOMAIN_RUNNING), false, time.Now())
+	v.unreadable("a", lv.Error{Message: "no"})
+	v.unreadable("b", lv.Error{Message: "no"})
+	if p := v.problems(); len(p) != 2 {
+		t.Errorf("problems: %v", p)
+	}
+	v.put(seen(1, lv.DOMAIN_RUNNING), false, time.Now())
+	if got := v.without(map[model.VMID]why{"a": {}}); len(got) != 1 || got[0] != "b" {
+		t.Errorf("without: %v", got)
+	}
+	if v.drop("b") || !v.drop("a") || len(v.problems()) != 0 {
+		t.Error("drop")
+	}
+}
