@@ -129,7 +129,7 @@ type Failures struct {
 // Telemetry distorts what is seen of loads.
 type Telemetry struct {
 	Noise     float64    `yaml:"noise" min:"0" max:"1" doc:"standard deviation as a share of the rate"`
-	Exact     bool       `yaml:"exact" doc:"show the rate of the moment; otherwise that of the sample before, as counters do"`
+	Exact     bool       `yaml:"exact" doc:"show the rate of the moment; otherwise, and with noise, that of the sample before, as counters do"`
 	Blackouts []Blackout `yaml:"blackouts" doc:"times at which nothing is seen"`
 }
 

@@ -159,6 +159,7 @@ func (h *host) depart(mb *member) {
 	h.engine.World.Destroy(mb.vm)
 	delete(h.sense.loads, mb.vm)
 	delete(h.sense.group, mb.vm)
+	delete(h.sense.last, mb.vm)
 	if h.carrier != nil {
 		keep := h.carrier.vms[:0]
 		for _, c := range h.carrier.vms {
