@@ -41,7 +41,8 @@ type adaptive struct {
 // vmMem is what adaptive remembers of a VM. Rates are packets/s times weight.
 type vmMem struct {
 	seen  time.Time // last time it was a candidate
-	since time.Time // when it got its VF
+	had   bool      // it had a VF then
+	since time.Time // when it got it
 	blind float64   // seconds since its load was last known
 	rate  float64   // last known
 	long  float64   // mean over the last longMemory seconds, or all there are
@@ -73,7 +74,7 @@ func newAdaptive(r model.Rules) Policy {
 		leader:  1,
 	}
 	p.styles = []*style{
-		{name: "quick", tau: 3, risk: 3},                 // loads that stay for minutes: move at once
+		{name: "quick", tau: 3, risk: 5},                 // loads that stay for minutes: move at once
 		{name: "steady", tau: 10, habit: 0.3, risk: 20},  // about rent-or-buy as published
 		{name: "patient", tau: 10, habit: 0.7, risk: 30}, // bursts: go by the long mean
 	}
@@ -125,10 +126,10 @@ func (p *adaptive) sample(now time.Time, dt float64) {
 		if m.rate > 0 {
 			p.scratch = append(p.scratch, m.rate)
 		}
-		if c.Holds && !m.bids[real].held {
+		if c.Holds && !m.had {
 			m.since = now
 		}
-		m.bids[real].held, m.seen = c.Holds, now
+		m.had, m.bids[real].held, m.seen = c.Holds, c.Holds, now
 	}
 	p.typical = kth(p.scratch, len(p.scratch)/2)
 }
