@@ -13,9 +13,9 @@ import (
 
 // A guest with a bond of its own takes a VF in by itself, and lets it go.
 func TestBond(t *testing.T) {
+	h := lab.ForTest(t, "vm5")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	h := lab.ForTest(t, "vm5")
 	active := func() string {
 		out, err := h.GuestExec(ctx, "vm5", "cat /sys/class/net/bond0/bonding/active_slave")
 		must(t, err)
@@ -58,9 +58,9 @@ func ping(ctx context.Context, t *testing.T, h *lab.Host, vm string) {
 
 // A guest that ignores hot-plug keeps its VF until it listens again.
 func TestIgnoreHotplug(t *testing.T) {
+	h := lab.ForTest(t, "vm2")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	h := lab.ForTest(t, "vm2")
 	must(t, h.AttachVF(ctx, "vm2", "pf0", 2))
 	must(t, lab.Eventually(ctx, 30*time.Second, "the VF in vm2", func() (bool, error) {
 		vf, _, err := h.GuestVF(ctx, "vm2")
@@ -85,9 +85,9 @@ func TestIgnoreHotplug(t *testing.T) {
 
 // A stopped guest agent is no obstacle to the lab's own.
 func TestStopGuestAgent(t *testing.T) {
+	h := lab.ForTest(t, "vm1")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	h := lab.ForTest(t, "vm1")
 	ask := func() error {
 		_, err := h.Run(ctx, `virsh -q qemu-agent-command vm1 '{"execute":"guest-ping"}' --timeout 2`)
 		return err

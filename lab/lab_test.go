@@ -13,9 +13,9 @@ import (
 // A VF comes and goes by hand; the guest sees it, and no agent is needed to
 // see its traffic.
 func TestSmoke(t *testing.T) {
+	h := lab.ForTest(t, "vm1", "vm2")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	h := lab.ForTest(t, "vm1", "vm2")
 
 	began := time.Now()
 	must(t, h.AttachVF(ctx, "vm1", "pf0", 1))
@@ -56,9 +56,9 @@ func TestSmoke(t *testing.T) {
 
 // Traffic between two places is counted packet by packet.
 func TestFlow(t *testing.T) {
+	h := lab.ForTest(t, "vm1", "vm2")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	h := lab.ForTest(t, "vm1", "vm2")
 	for _, traffic := range []lab.Traffic{
 		{From: "vm1", To: "ext", PPS: 50, Size: 100},
 		{From: "ext", To: "vm1", PPS: 50, Size: 100},
