@@ -106,7 +106,7 @@ func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []mod
 	}
 	p.fill(real, slots)
 	broke := p.trade(now, s)
-	p.write(now, slots, price, broke, out)
+	p.write(slots, price, broke, out)
 }
 
 // sample takes in what is seen now.
@@ -161,7 +161,7 @@ func (p *adaptive) trade(now time.Time, s *style) (broke bool) {
 }
 
 // write ranks by real holding and score, and says why.
-func (p *adaptive) write(now time.Time, slots int, price float64, broke bool, out []model.Reason) {
+func (p *adaptive) write(slots int, price float64, broke bool, out []model.Reason) {
 	if len(p.order) != len(p.vms) {
 		p.order = p.order[:0]
 		for i := range p.vms {

@@ -130,7 +130,7 @@ func TestAdaptiveWeighsMovesHere(t *testing.T) {
 	}
 	plain, slow, failing := wait(Cost{}), wait(Cost{Plug: 20 * time.Second, Unplug: 6 * time.Second}), wait(Cost{Fail: 0.5})
 	lossy := wait(Cost{Lost: 200e3})
-	if !(plain < slow && plain < failing && plain < lossy) {
+	if plain >= slow || plain >= failing || plain >= lossy {
 		t.Errorf("it waits %d s, %d s when moves are slow, %d s when half fail, %d s when they lose packets", plain, slow, failing, lossy)
 	}
 }

@@ -101,7 +101,7 @@ func mergeRows(r *Rates) []row {
 func scaleOf(r *Rates, c Charge) float64 {
 	sum := 1.0
 	for _, pps := range r.PPS {
-		sum += (slices.Max(append([]float64{0}, pps...)))*(r.Step.Seconds()+c.Swap) + c.Risk
+		sum += slices.Max(append([]float64{0}, pps...))*(r.Step.Seconds()+c.Swap) + c.Risk
 	}
 	scale := 1.0
 	for sum*scale < 1e16 && scale < 1e6 {
