@@ -5,12 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"testing"
+	"time"
 
 	lv "libvirt.org/go/libvirt"
 
 	"sluice/internal/libvirt/libvirttest"
-	"sluice/internal/model"
 )
 
 // BenchmarkObserve compares ways to observe many real, paused domains. The
@@ -36,37 +37,55 @@ func BenchmarkObserve(b *testing.B) {
 	if err != nil || len(doms) != n {
 		b.Fatalf("%d domains, %v", len(doms), err)
 	}
-	b.Run("Domains", loop(func() error { _, err := c.Domains(b.Context()); return err }))
-	b.Run("Stats", loop(func() error {
+	b.Run("Domains", loop(d, func() error { _, err := c.Domains(b.Context()); return err }))
+	b.Run("Stats", loop(d, func() error {
 		st, err := c.Stats(b.Context())
 		if err == nil && len(st) != n {
 			err = fmt.Errorf("%d of %d", len(st), n)
 		}
 		return err
 	}))
-	b.Run("Bulk", loop(func() error { return bulk(b, s, n) }))
-	b.Run("Resync", loop(func() error { return c.resync(s) }))
+	b.Run("Bulk", loop(d, func() error { return bulk(b, s, n) }))
+	b.Run("Resync", loop(d, func() error { return c.resync(s) }))
 	b.Run("Parse", func(b *testing.B) {
 		doc := sample(b, "q35.xml")
-		loop(func() error { _, err := parseDomain(doc); return err })(b)
+		loop(d, func() error { _, err := parseDomain(doc); return err })(b)
 	})
-	b.Run("VirshOnce", loop(func() error { return virsh(d, "domstats", "--state", "--cpu-total") }))
-	b.Run("VirshDomstatsPerVM", loop(func() error {
+	b.Run("VirshOnce", loop(d, func() error { return virsh(d, "domstats", "--state", "--cpu-total") }))
+	b.Run("VirshDomstatsPerVM", loop(d, func() error {
 		return perVM(vms, func(v string) error { return virsh(d, "domstats", "--state", "--cpu-total", v) })
 	}))
-	b.Run("VirshDomifstatPerVM", loop(func() error {
+	b.Run("VirshDomifstatPerVM", loop(d, func() error {
 		return perVM(vms, func(v string) error { return virsh(d, "domifstat", v, find(b, c, vmOf(vms, v).UUID()).NICs[0].Tap) })
 	}))
 }
 
-func loop(fn func() error) func(*testing.B) {
+// loop reports, beside the time, the CPU time of ourselves with our children and of
+// libvirtd: unlike the time it hardly depends on what else the machine does.
+func loop(d *libvirttest.Daemon, fn func() error) func(*testing.B) {
 	return func(b *testing.B) {
+		own, theirs := ownCPU(b), d.CPU(b)
 		for b.Loop() {
 			if err := fn(); err != nil {
 				b.Fatal(err)
 			}
 		}
+		perOp := func(t time.Duration) float64 { return t.Seconds() * 1000 / float64(b.N) }
+		b.ReportMetric(perOp(ownCPU(b)-own), "own-cpu-ms/op")
+		b.ReportMetric(perOp(d.CPU(b)-theirs), "libvirtd-cpu-ms/op")
 	}
+}
+
+func ownCPU(b *testing.B) time.Duration {
+	var sum time.Duration
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(who, &u); err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	return sum
 }
 
 // bulk is libvirt's own bulk call, which Stats does without.
@@ -105,21 +124,4 @@ func vmOf(vms []libvirttest.VM, name string) libvirttest.VM {
 		}
 	}
 	return libvirttest.VM{}
-}
-
-// BenchmarkAttachPath is what an Attach costs besides the hot-plug itself.
-func BenchmarkAttachPath(b *testing.B) {
-	c := open(b, testDriver)
-	s, err := c.session()
-	if err != nil {
-		b.Fatal(err)
-	}
-	doms, err := c.Domains(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	loop(func() error {
-		_, err := c.attached(b.Context(), s, doms[0].ID, HostdevSpec{Alias: "ua-x", Address: model.PCIAddress("0000:01:00.0")})
-		return err
-	})(b)
 }

@@ -75,7 +75,7 @@ func (o Options) filled() Options {
 	}
 	orElse(&o.Keepalive, 5*time.Second)
 	orElse(&o.Resync, time.Minute)
-	orElse(&o.Watch, 5*time.Second)
+	orElse(&o.Watch, 20*time.Second)
 	orElse(&o.MinBackoff, 200*time.Millisecond)
 	orElse(&o.MaxBackoff, 10*time.Second)
 	orElse(&o.CallLimit, 10*time.Second)

@@ -211,6 +211,22 @@ func (d *Daemon) pid(t testing.TB, pidFile string) string {
 func (d *Daemon) socket() string  { return filepath.Join(d.dir, "run", "libvirt-sock") }
 func (d *Daemon) logFile() string { return filepath.Join(d.dir, "log", "libvirtd.log") }
 
+// CPU is the processor time libvirtd has used since it started.
+func (d *Daemon) CPU(t testing.TB) time.Duration {
+	t.Helper()
+	stat := d.Run(t, "cat", "/proc/"+d.pid(t, "libvirtd.pid")+"/stat")
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	var ticks int64
+	for _, f := range fields[11:13] { // utime and stime, in hundredths of a second
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
 // URI is where to reach the daemon.
 func (d *Daemon) URI() string { return "qemu:///system?socket=" + d.socket() }
 
