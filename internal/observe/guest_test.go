@@ -349,7 +349,7 @@ func TestGuestWithoutAgent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, _ := guestWorld()
-			o := Options{Pool: poolAll}
+			o := Options{Pool: poolAll, CPUEvery: -1}
 			c.change(f, &o)
 			run(t, f, o, func(t *testing.T, s *Source) {
 				got := seconds(t, s, 10, func() {})

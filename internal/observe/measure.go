@@ -36,6 +36,10 @@ func (s *Source) measure(ctx context.Context, snap *model.Snapshot, stats map[mo
 func (s *Source) cpu(vm *model.VM, stats map[model.VMID]libvirt.Stat, now time.Time) {
 	st, ok := stats[vm.ID]
 	if !ok {
+		if m := s.cpus[vm.ID]; m != nil && stats == nil { // not asked this time
+			m.tick = s.tick
+			vm.CPU, vm.CPUKnown = m.share, m.known
+		}
 		return
 	}
 	if st.State != "" && vm.State != model.VMMigrating {
@@ -50,7 +54,8 @@ func (s *Source) cpu(vm *model.VM, stats map[model.VMID]libvirt.Stat, now time.T
 		s.cpus[vm.ID] = m
 	}
 	m.tick = s.tick
-	vm.CPU, vm.CPUKnown = m.add(now, st.CPUTime, vm.VCPUs, s.opt.gaps())
+	m.share, m.known = m.add(now, st.CPUTime, vm.VCPUs, s.opt.gaps())
+	vm.CPU, vm.CPUKnown = m.share, m.known
 }
 
 // nic adds the rates of both paths of a NIC.

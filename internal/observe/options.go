@@ -33,6 +33,7 @@ type Options struct {
 
 	Recheck  time.Duration // VF settings and forwarding entries are read again after this; 0: 5 s
 	Spacing  time.Duration // and after a kernel event, but not more often than this; 0: 2 s
+	CPUEvery time.Duration // CPU times are read this often; 0: 5 s, negative: with every Snapshot
 	MaxGap   time.Duration // samples further apart make no rate; 0: 30 s
 	AskEvery time.Duration // a guest is asked for its counters this often; 0: 5 s, negative: never
 	AskFor   time.Duration // and has this long to answer; 0: 2 s
@@ -51,6 +52,7 @@ func (o Options) withDefaults() Options {
 	}
 	set(&o.Recheck, 5*time.Second)
 	set(&o.Spacing, 2*time.Second)
+	set(&o.CPUEvery, 5*time.Second)
 	set(&o.MaxGap, 30*time.Second)
 	set(&o.AskEvery, 5*time.Second)
 	set(&o.AskFor, 2*time.Second)

@@ -25,7 +25,9 @@ type pair struct {
 // vmCPU is what is remembered of a VM.
 type vmCPU struct {
 	cpuMeter
-	tick uint64 // the last Snapshot that measured it
+	tick  uint64  // the last Snapshot that measured it
+	share float64 // what it measured last
+	known bool
 }
 
 // Drivers refresh a VF's counters in the background, so that one second may show the

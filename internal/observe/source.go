@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/libvirt"
 	"sluice/internal/model"
 )
 
@@ -21,18 +22,19 @@ type Source struct {
 	cancel  context.CancelFunc
 	ctx     context.Context // ends with Close
 
-	mu     sync.Mutex // guards what follows
-	askers askers
-	watch  <-chan struct{} // nil: not watching
-	event  bool            // the kernel said that something changed
-	inv    *inventory
-	join   *joiner
-	pairs  map[pairKey]*pair
-	cpus   map[model.VMID]*vmCPU
-	counts map[string]bool // PFs of unknown drivers that were seen to count
-	numVFs map[string]int  // as found when the pool was new
-	numFor *Pool           // the pool that numVFs belong to
-	tick   uint64
+	mu      sync.Mutex // guards what follows
+	askers  askers
+	watch   <-chan struct{} // nil: not watching
+	event   bool            // the kernel said that something changed
+	inv     *inventory
+	join    *joiner
+	pairs   map[pairKey]*pair
+	cpus    map[model.VMID]*vmCPU
+	statsAt time.Time       // when CPU times were last read
+	counts  map[string]bool // PFs of unknown drivers that were seen to count
+	numVFs  map[string]int  // as found when the pool was new
+	numFor  *Pool           // the pool that numVFs belong to
+	tick    uint64
 }
 
 // New makes a Source. guests may be nil: then no guest is asked. Close ends it.
@@ -70,7 +72,7 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begin := time.Now()
-	stats, err := s.domains.Stats(ctx)
+	stats, err := s.stats(ctx, begin)
 	if err != nil {
 		return nil, fmt.Errorf("read the domains' statistics from libvirt: %w", err)
 	}
@@ -96,6 +98,19 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	trouble := s.measure(ctx, snap, stats)
 	snap.Problems = s.problems(snap, *pool, trouble)
 	return snap, nil
+}
+
+// stats reads CPU times and states when it is time to: libvirt must be asked for each
+// domain by itself, which is most of the cost of a Snapshot. Events tell of states meanwhile.
+func (s *Source) stats(ctx context.Context, now time.Time) (map[model.VMID]libvirt.Stat, error) {
+	if age := now.Sub(s.statsAt); age >= 0 && age < s.opt.CPUEvery {
+		return nil, nil
+	}
+	stats, err := s.domains.Stats(ctx)
+	if err == nil {
+		s.statsAt = now
+	}
+	return stats, err
 }
 
 // refresh reads the inventory if it is time to.

@@ -222,7 +222,7 @@ func TestRates(t *testing.T) {
 	vf := model.VFID{PF: "pf0", Index: 0}
 	f.counters[vf] = kernel.Counters{RxPackets: 1000}
 	f.stats["id-001"] = libvirt.Stat{CPUKnown: true, CPUTime: time.Minute, State: model.VMPaused}
-	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
+	run(t, f, Options{Pool: poolAll, CPUEvery: -1}, func(t *testing.T, s *Source) {
 		snapshot(t, s)
 		time.Sleep(2 * time.Second)
 		f.tapMoves(1, 20, 40)
@@ -503,5 +503,23 @@ func TestInvalidateSurvivesFailure(t *testing.T) {
 	snapshot(t, s)
 	if f.count("fdb") == n {
 		t.Error("the inventory was not read again")
+	}
+}
+
+// CPU times are read seldom; in between, what was measured last stands.
+func TestCPUTimesAreReadSeldom(t *testing.T) {
+	f := newFakeWorld()
+	f.addVM(1, "br0")
+	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
+		for i := range 16 {
+			f.stats["id-001"] = libvirt.Stat{CPUKnown: true, CPUTime: time.Duration(i) * time.Second / 2, State: model.VMRunning}
+			if vm := snapshot(t, s).VMs[0]; i >= 5 && vm.CPU != 0.5 {
+				t.Errorf("after %d s: CPU use %v, known %v, want 0.5", i, vm.CPU, vm.CPUKnown)
+			}
+			time.Sleep(time.Second) // virtual
+		}
+	})
+	if n := f.asked["stats"]; n != 4 {
+		t.Errorf("read %d times in 15 s, want 4", n)
 	}
 }
