@@ -28,9 +28,8 @@ func (h *Host) DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri
 	return open, fail("look for the guest driver of", string(addr), err)
 }
 
-// WaitDriver waits until a guest driver has opened the VF, or has closed it, looking every
-// few milliseconds. When ctx ends first the error wraps model.ErrGuest and the context's
-// error.
+// WaitDriver waits until a guest driver has opened the VF, or has closed it, looking again
+// and again. When ctx ends first the error wraps model.ErrGuest and the context's error.
 func (h *Host) WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error {
 	w := driverWait{want: model.TriOf(open), settle: settleDriver}
 	look := func() (model.Tri, error) { return h.DriverOpen(ctx, addr) }
