@@ -53,26 +53,21 @@ func Optimum(r *Rates, vfs int, c Charge) Best {
 
 // problem is the graph's numbers, in integers as fine as the largest sum allows.
 type problem struct {
-	rows       []row
-	m, vfs     int
-	scale      float64
-	gain, plug []int64 // row*m + vm
+	rows   []row
+	m, vfs int
+	charge Charge
+	scale  float64
 }
 
 func newProblem(r *Rates, vfs int, c Charge) *problem {
-	p := &problem{rows: mergeRows(r), m: len(r.VMs), scale: scaleOf(r, c)}
-	p.vfs = min(vfs, p.m)
-	p.gain, p.plug = make([]int64, len(p.rows)*p.m), make([]int64, (len(p.rows)+1)*p.m)
-	for i := range p.plug {
-		p.plug[i] = -never // nobody plugs at the end
-	}
-	for b, w := range p.rows {
-		for i, x := range w.pps {
-			p.gain[b*p.m+i] = int64(x * w.span * p.scale)
-			p.plug[b*p.m+i] = int64((c.Swap*x + c.Risk) * p.scale)
-		}
-	}
-	return p
+	return &problem{rows: mergeRows(r), m: len(r.VMs), vfs: min(vfs, len(r.VMs)), charge: c, scale: scaleOf(r, c)}
+}
+
+// gain is what a VM carries in a row, plug the price of a plug at its start.
+func (p *problem) gain(b, i int) int64 { return int64(p.rows[b].pps[i] * p.rows[b].span * p.scale) }
+
+func (p *problem) plug(b, i int) int64 {
+	return int64((p.charge.Swap*p.rows[b].pps[i] + p.charge.Risk) * p.scale)
 }
 
 // row is a stretch of time with constant rates.
@@ -104,7 +99,7 @@ func scaleOf(r *Rates, c Charge) float64 {
 		sum += slices.Max(append([]float64{0}, pps...))*(r.Step.Seconds()+c.Swap) + c.Risk
 	}
 	scale := 1.0
-	for sum*scale < 1e16 && scale < 1e6 {
+	for sum*scale < 1e14 && scale < 1e6 { // times all VFs it must fit an int64
 		scale *= 10
 	}
 	return scale
@@ -113,14 +108,17 @@ func scaleOf(r *Rates, c Charge) float64 {
 // solve finds the best flow from row lo to hi. VMs that hold a VF at the start keep it
 // for nothing, and others must pay; with a nil start nobody pays at the start.
 func (p *problem) solve(lo, hi int, start []bool) *flow {
-	plug := append([]int64(nil), p.plug[lo*p.m:(hi+1)*p.m]...)
+	gain, plug := make([]int64, (hi-lo)*p.m), make([]int64, (hi-lo+1)*p.m)
 	for i := range p.m {
+		for b := range hi - lo {
+			gain[b*p.m+i], plug[b*p.m+i] = p.gain(lo+b, i), p.plug(lo+b, i)
+		}
 		if start == nil || start[i] {
 			plug[i] = 0
 		}
-		plug[(hi-lo)*p.m+i] = -never
+		plug[(hi-lo)*p.m+i] = -never // nobody plugs at the end
 	}
-	f := newFlow(p.m, hi-lo, p.gain[lo*p.m:hi*p.m], plug)
+	f := newFlow(p.m, hi-lo, gain, plug)
 	for range p.vfs {
 		if !f.augment() {
 			break
@@ -139,9 +137,9 @@ func (p *problem) bound(prices []int64) int64 {
 		out, in := int64(0), int64(0)
 		for b, price := range prices {
 			if b > 0 {
-				out, in = max(out, in), max(in, out-p.plug[b*p.m+i])
+				out, in = max(out, in), max(in, out-p.plug(b, i))
 			}
-			in += p.gain[b*p.m+i] - price
+			in += p.gain(b, i) - price
 		}
 		total += max(out, in)
 	}
@@ -157,12 +155,12 @@ func (p *problem) worth(log Log) int64 {
 			e := log[0]
 			on[e.VM], log = e.On, log[1:]
 			if e.On && row > 0 {
-				total -= p.plug[row*p.m+e.VM]
+				total -= p.plug(row, e.VM)
 			}
 		}
 		for i := range on {
 			if on[i] {
-				total += p.gain[row*p.m+i]
+				total += p.gain(row, i)
 			}
 		}
 		row++

@@ -66,6 +66,22 @@ func TestOptimumIsWhatBruteForceFinds(t *testing.T) {
 	})
 }
 
+// TestWindowsHoldTheOptimumBetweenThem: rates of many windows are solved nearly
+// exactly, and what the optimum may be is never understated.
+func TestWindowsHoldTheOptimumBetweenThem(t *testing.T) {
+	for vfs := 1; vfs < 5; vfs++ {
+		r := random(6, 5*(commit+look))
+		c := Charge{Swap: PaperSwap, Risk: 10 * r.Median()}
+		best, want := Optimum(r, vfs, c), brute(r, vfs, c)
+		if best.Value > want*(1+1e-9) || best.Upper < want*(1-1e-9) {
+			t.Errorf("%d VFs: between %v and %v, but brute force finds %v", vfs, best.Value, best.Upper, want)
+		}
+		if best.Value < want*0.9995 || best.Upper > want*1.01 {
+			t.Errorf("%d VFs: between %v and %v is wide of %v", vfs, best.Value, best.Upper, want)
+		}
+	}
+}
+
 func swapLoss(r *Rates, l Log, c Charge) float64 {
 	sum := 0.0
 	for _, e := range l {
