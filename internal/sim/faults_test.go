@@ -143,7 +143,7 @@ func (h *host) reboot() {
 // schedule runs one random history, heals what can be healed and asks for a sound world.
 func schedule(t *testing.T, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 1))
-	policy := []string{"activity", "fair", "vnraf", "rentbuy"}[r.IntN(4)]
+	policy := []string{"activity", "adaptive", "fair", "vnraf", "rentbuy"}[r.IntN(5)]
 	h := newHost(t, 4+r.IntN(4), 1+r.IntN(3), model.Rules{
 		Policy: policy, Interval: 3 * time.Second, Params: model.Params{"vf0_mbit": 100, "delta_mbit": 100},
 	})
