@@ -40,7 +40,7 @@ fuzz: ## each fuzz target for a moment (FUZZ=5m for longer)
 	scripts/fuzz $(FUZZ)
 
 lab-test: build ## the daemon on the real host with SR-IOV in QEMU
-	$(GOTEST) -tags $(TAGS),lab -count=1 -timeout 60m ./lab/...
+	$(GOTEST) -tags $(TAGS),lab -count=1 -p 1 -timeout 60m ./lab/... ./internal/kernel/labtest
 
 lab: deps build ## the daemon on the real host in QEMU, and a shell there
 	$(GO) run ./lab/cmd/labctl up

@@ -39,7 +39,9 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	h := &host{}
 	h.conf.Store(c)
 	var err error
-	if h.kernel, err = kernel.New(kernel.Options{Logger: log}); err != nil {
+	// A guest with a new VF sends through its virtio NIC until the VF has carrier, seconds
+	// after it listens on the VF: pins that its frames could move would send it deaf.
+	if h.kernel, err = kernel.New(kernel.Options{Logger: log, StickyPins: true}); err != nil {
 		return nil, err
 	}
 	if h.virt, err = libvirt.Open(ctx, libvirt.Options{URI: c.Libvirt.URI, Logger: log}); err != nil {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"path/filepath"
 
 	"sluice/internal/scenario"
 )
@@ -12,7 +13,7 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"percent": percent, "rate": rate, "span": Span,
+	"base": filepath.Base, "percent": percent, "rate": rate, "span": Span,
 	"share": func(x float64) string { return percent(100 * x) },
 }).Parse(pageText))
 

@@ -135,8 +135,9 @@ func vmScores(p *writer, ph *scenario.Phase) {
 // Span prints a duration without needless parts: "1h", "7d", "10m".
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
-	if d >= 2*day && d%day == 0 {
-		return fmt.Sprintf("%dd", d/day)
+	if d >= 2*day {
+		rest := Span(d % day)
+		return fmt.Sprintf("%dd%s", d/day, strings.TrimPrefix(rest, "0s"))
 	}
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
