@@ -114,6 +114,11 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 		if err := recipe(ctx, tmp, "build", rootfs, tmp, filepath.Join(tmp, "sources/probe")); err != nil {
 			return err
 		}
+		room, err := slot(ctx, progress)
+		if err != nil {
+			return err
+		}
+		defer room.Close()
 		return snapshot(ctx, image{dir: tmp, tree: img.tree}, progress)
 	})
 	if err != nil {
