@@ -54,6 +54,7 @@ type Group struct {
 	Count    int           `yaml:"count" min:"1" max:"100000" doc:"how many"`
 	Network  string        `yaml:"network" doc:"network of its NIC"`
 	NUMA     int           `yaml:"numa" min:"-1" max:"64" doc:"NUMA node, -1 for none"`
+	VCPUs    int           `yaml:"vcpus" min:"1" max:"1024" doc:"CPUs it has; unset: 1"`
 	From     time.Duration `yaml:"from" doc:"when it arrives; unset: at the start"`
 	Until    time.Duration `yaml:"until" doc:"when it departs; unset: never"`
 	Load     Load          `yaml:"load" doc:"what it moves"`

@@ -16,7 +16,7 @@ func FromTrace(file string, set *trace.Set, vfs int) *Scenario {
 	s.PFs = []PF{{Name: "pf0", VFs: vfs, Network: defaultNetwork, Gbit: 10}}
 	for _, x := range set.Series {
 		from, until := x.Span()
-		g := Group{Name: x.VM, Count: 1, Network: defaultNetwork, NUMA: -1}
+		g := Group{Name: x.VM, Count: 1, VCPUs: x.Cores, Network: defaultNetwork, NUMA: -1}
 		if from > 3*x.Step() {
 			g.From = from
 		}

@@ -140,7 +140,7 @@ func (h *host) arrive(i int) {
 	g := mb.group
 	load := h.s.newLoad(g, mb.n, epoch, h.seed)
 	vm := h.engine.World.AddVM(i, mb.name, g.Network, load)
-	vm.Group, vm.NUMA = g.Name, g.NUMA
+	vm.Group, vm.NUMA, vm.VCPUs = g.Name, g.NUMA, g.VCPUs
 	vm.NoDriver, vm.IgnoreUnplug, vm.NoPort, vm.NoTeaming, vm.Blind = g.NoDriver, g.IgnoreUnplug, g.NoPort, g.NoTeaming, g.Blind
 	mb.vm = vm
 	if h.rerun != nil {

@@ -55,7 +55,7 @@ func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
 		nics = make([]model.NIC, 1)
 	}
 	*out = model.VM{
-		ID: v.ID, Name: v.Name, State: v.State, NUMANode: v.NUMA, VCPUs: 1, Ready: model.Yes,
+		ID: v.ID, Name: v.Name, State: v.State, NUMANode: v.NUMA, VCPUs: max(1, v.VCPUs), Ready: model.Yes,
 		CPUKnown: true, NICs: nics[:1],
 	}
 	n := &out.NICs[0]

@@ -68,6 +68,7 @@ type VM struct {
 	Net   string
 	State model.VMState
 	Load  Load // true load
+	VCPUs int  // 0: one
 
 	NoTeaming    bool // its NIC has no <teaming>
 	NoPort       bool // it has no free root port

@@ -49,6 +49,7 @@ type row struct {
 	time            float64 // seconds
 	vm              string
 	pps, bytes, cpu float64
+	cores           float64 // 0: not known
 }
 
 // builder collects rows into a Set.
@@ -149,6 +150,7 @@ func (b *builder) push(s *Series, at int32, r row, place func() string) {
 		b.set.Report.add(KindOrder, place)
 		s.mess = true
 	}
+	s.Cores = max(s.Cores, int(min(r.cores, 1e5)))
 	s.at, s.pps = append(s.at, at), append(s.pps, float32(r.pps))
 	if b.set.hasBytes {
 		s.bytes = append(s.bytes, float32(r.bytes))

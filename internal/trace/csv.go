@@ -106,7 +106,8 @@ func (c *csvReader) record(rec []string) error {
 	}
 	r.time = num("time_s", 0)
 	r.vm = strings.TrimSpace(rec[c.col["vm"]])
-	r.cpu = num("cpu_pct", 0) / 100 * num("cores", 1)
+	r.cores = num("cores", 0)
+	r.cpu = num("cpu_pct", 0) / 100 * max(1, r.cores)
 	if c.bits {
 		r.bytes = 1000 * (num("rx_kbytes_s", 0) + num("tx_kbytes_s", 0))
 		r.pps = r.bytes / c.opts.PacketSize

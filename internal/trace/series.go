@@ -14,6 +14,7 @@ import (
 // gigabyte.
 type Series struct {
 	VM    string
+	Cores int // CPUs it has; 0: the trace does not say
 	at    []int32
 	pps   []float32
 	bytes []float32 // nil: the trace does not say
