@@ -114,7 +114,7 @@ func (m *machine) launch(ctx context.Context, state string, detached bool, slot 
 	if slot != nil {
 		cmd.ExtraFiles = []*os.File{slot}
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: detached}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if !detached {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
@@ -137,6 +137,9 @@ func (m *machine) launch(ctx context.Context, state string, detached bool, slot 
 		return err
 	}
 	m.pid = cmd.Process.Pid
+	// With autogroups priorities count inside a session only; QEMU has one of
+	// its own, and this is the session's. Not every kernel has them.
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", m.pid), []byte("-10"), 0)
 	return wait(ctx, 30*time.Second, "QEMU's monitor", func() (bool, error) {
 		select {
 		case <-m.done:
