@@ -92,10 +92,10 @@ func (c *csvReader) header() error {
 func (c *csvReader) record(rec []string) error {
 	var r row
 	var bad error
-	num := func(name string, unset float64) float64 {
+	num := func(name string) float64 {
 		i, has := c.col[name]
 		if !has || bad != nil {
-			return unset
+			return 0
 		}
 		x, err := strconv.ParseFloat(strings.TrimSpace(rec[i]), 64)
 		if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range reads as infinite: absurd
@@ -104,15 +104,15 @@ func (c *csvReader) record(rec []string) error {
 		}
 		return x
 	}
-	r.time = num("time_s", 0)
+	r.time = num("time_s")
 	r.vm = strings.TrimSpace(rec[c.col["vm"]])
-	r.cores = num("cores", 0)
-	r.cpu = num("cpu_pct", 0) / 100 * max(1, r.cores)
+	r.cores = num("cores")
+	r.cpu = num("cpu_pct") / 100 * max(1, r.cores)
 	if c.bits {
-		r.bytes = 1000 * (num("rx_kbytes_s", 0) + num("tx_kbytes_s", 0))
+		r.bytes = 1000 * (num("rx_kbytes_s") + num("tx_kbytes_s"))
 		r.pps = r.bytes / c.opts.PacketSize
 	} else {
-		r.pps, r.bytes = num("pps", 0), num("bytes_s", 0)
+		r.pps, r.bytes = num("pps"), num("bytes_s")
 	}
 	if bad != nil {
 		return bad
