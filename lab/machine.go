@@ -15,7 +15,7 @@ import (
 
 const (
 	memory      = "4G"
-	kernelFlags = "console=ttyS0 quiet loglevel=4 panic=-1 intel_iommu=on iommu=pt mitigations=off " +
+	kernelFlags = "console=ttyS0 quiet loglevel=4 panic=-1 intel_iommu=on iommu=pt mitigations=off init_on_alloc=0 " +
 		"nowatchdog random.trust_cpu=on tsc=reliable no_timer_check " +
 		"iomem=relaxed" // lets VFCounters map the PF's registers
 )
