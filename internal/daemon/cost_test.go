@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice/internal/libvirt/libvirttest"
+)
+
+// costScript runs the daemon, lets it settle, and prints its CPU time in clock ticks
+// before and after a minute, and its resident memory in KiB.
+const costScript = `
+%s run --config %s >%s 2>&1 & pid=$!
+sleep 15
+awk '{print $14+$15}' /proc/$pid/stat; sleep 60; awk '{print $14+$15}' /proc/$pid/stat
+awk '/VmRSS|VmHWM|RssAnon/{print $2}' /proc/$pid/status
+kill $pid; wait $pid
+`
+
+// BenchmarkDaemonAtRest measures the whole daemon watching many real, paused domains once
+// a second. SLUICE_BENCH_DOMAINS says how many (each takes about 40 MB), SLUICE_BENCH_BINARY
+// which binary.
+func BenchmarkDaemonAtRest(b *testing.B) {
+	n, _ := strconv.Atoi(os.Getenv("SLUICE_BENCH_DOMAINS"))
+	binary := os.Getenv("SLUICE_BENCH_BINARY")
+	if n == 0 || binary == "" {
+		b.Skip("set SLUICE_BENCH_DOMAINS=100 and SLUICE_BENCH_BINARY=$PWD/bin/sluice")
+	}
+	d := libvirttest.Start(b)
+	for i := range n {
+		d.Create(b, libvirttest.VM{
+			Name: fmt.Sprintf("v%03d", i), Ports: 1,
+			NICs: []string{libvirttest.NIC(fmt.Sprintf("52:54:00:00:01:%02x", i), "ua-net0", true)},
+		})
+	}
+	dir := b.TempDir()
+	config := filepath.Join(dir, "sluice.yaml")
+	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s\napi: {socket: %s/sock, group: \"\"}\n", d.URI(), dir, dir)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		f := strings.Fields(d.Run(b, "sh", "-c", fmt.Sprintf(costScript, binary, config, filepath.Join(dir, "log"))))
+		if len(f) != 5 {
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			b.Fatalf("got %q\n%s", f, log)
+		}
+		num := func(i int) float64 { x, _ := strconv.ParseFloat(f[i], 64); return x }
+		b.ReportMetric((num(1)-num(0))/60, "%cpu") // 100 ticks a second
+		b.ReportMetric(num(2)/1024, "MB-peak")
+		b.ReportMetric(num(3)/1024, "MB-resident")
+		b.ReportMetric(num(4)/1024, "MB-anonymous")
+	}
+}
