@@ -17,6 +17,7 @@ import (
 	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/model"
+	"sluice/internal/placement"
 	"sluice/internal/web"
 	"sluice/internal/web/webtest"
 )
@@ -56,7 +57,7 @@ func fakeDeps() cli.Deps {
 			}
 			return webtest.View(), nil
 		},
-		Known: config.Known{Policies: map[string][]string{"activity": nil, "fair": nil}},
+		Known: config.Known{Policies: placement.Params()},
 	}
 }
 

@@ -90,7 +90,7 @@ func Default() *Config {
 	return &Config{
 		Mode:     model.ModeObserve,
 		Sample:   time.Second,
-		Policy:   "activity",
+		Policy:   "adaptive",
 		Interval: 300 * time.Second,
 		Moves: Moves{
 			Parallel: 4, Retries: 3,

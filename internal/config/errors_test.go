@@ -9,7 +9,7 @@ import (
 
 // Every complaint a person can provoke, as they read it.
 func TestComplaints(t *testing.T) {
-	known := Known{Policies: map[string][]string{"activity": {"hold", "tau"}, "fair": nil}}
+	known := Known{Policies: map[string][]string{"activity": nil, "adaptive": {"hold", "tau"}, "fair": nil}}
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown key", "intervall: 300s", `s:1:1: unknown key "intervall"; did you mean "interval"?`},
 		{"unknown key, none close", "log: {colour: red}", `s:1:7: unknown key "log.colour"; known here: format, level`},
@@ -70,7 +70,7 @@ func TestComplaints(t *testing.T) {
 		{"times in order", "sample: 30s\ninterval: 20s", `s:2:1: interval: is shorter than sample; raise it or lower sample`},
 		{"times against default", "moves: {backoff: 2h}", `s:1:9: moves.backoff: is longer than moves.backoff_max; lower it or set moves.backoff_max`},
 		{"unknown policy", "policy: activty", `s:1:1: policy: unknown policy "activty"; did you mean "activity"?`},
-		{"unknown parameter", "params: {tua: 1}", `s:1:10: params.tua: policy activity has no such parameter; did you mean "tau"?`},
+		{"unknown parameter", "params: {tua: 1}", `s:1:10: params.tua: policy adaptive has no such parameter; did you mean "tau"?`},
 		{"relative path", "state_dir: var/lib", `s:1:1: state_dir: "var/lib" is not a full path; write it from / on, without '..', '//' or a final '/'`},
 		{"long socket", "api: {socket: /" + strings.Repeat("a", 107) + "}", `s:1:7: api.socket: is longer than the 107 bytes a socket's path may have; choose a shorter path`},
 		{"other host", "libvirt: {uri: 'qemu+ssh://other/system'}", `s:1:11: libvirt.uri: names another host, "other"; run Sluice on that host and write qemu:///system`},
