@@ -35,9 +35,9 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 }
 
 func (w *World) picturePF(out *model.PF, p *PF) {
-	vfs, self := append(out.VFs[:0], p.VFs...), out.SelfFDB[:0]
+	vfs, self := out.VFs, out.SelfFDB[:0]
 	*out = p.PF
-	out.VFs = vfs
+	out.VFs = append(vfs[:0], p.VFs...) // p's own must not change
 	for i := range out.VFs {
 		out.VFs[i].Owner, out.VFs[i].Holder, out.VFs[i].InGuest = model.OwnerFree, "", model.No
 	}
