@@ -23,13 +23,20 @@ type activityMem struct {
 	score   float64 // verdict of the last round: mean packets/s times weight
 	chosen  bool    // it held a VF after the last round, or filled a gap since
 	ranked  bool    // it has been through a round
+	seen    bool    // its load was known at least once
+	since   time.Time
 }
+
+// unseenGrace is how long a holder whose load was never known keeps its VF. After a start
+// of the daemon the load of a VF is unknown until the guest has been asked twice: ranking
+// it as nothing would take the VFs from those who use them most.
+const unseenGrace = time.Minute
 
 func newActivity(r model.Rules) Policy { return &activity{every: r.Interval} }
 
 // Select implements Policy.
 func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
-	mem := a.mem.sync(cands, func(*activityMem) {})
+	mem := a.mem.sync(cands, func(m *activityMem) { m.since = now })
 	a.sample(now, cands, mem)
 	round := !now.Before(a.next) && anyKnown(cands)
 	if round {
@@ -43,18 +50,24 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 		// Between rounds the chosen ones come first: a free VF goes to the best of the rest.
 		a.order[k] = ranked{
 			i: i, key: m.score,
-			front: !round && m.chosen, priority: cands[i].Priority, holds: cands[i].Holds,
+			front: (!round && m.chosen) || (cands[i].Holds && m.unseen(now)), priority: cands[i].Priority, holds: cands[i].Holds,
 		}
 	}
 	a.order.sort(cands)
 	a.order.verdicts(cands, slots, "activity", model.CodeRank, model.CodeOutranked, out)
 	for i, m := range mem {
 		m.chosen = out[i].Hold
-		if !cands[i].Known {
+		switch {
+		case cands[i].Holds && m.unseen(now):
+			out[i].Code, out[i].Detail = model.CodeBlind, "it keeps its VF until its load is known, for a minute at most"
+		case !cands[i].Known:
 			out[i].Detail = "its load is not known now; ranked by what was last seen"
 		}
 	}
 }
+
+// unseen says whether the load was never known and may still become so.
+func (m *activityMem) unseen(now time.Time) bool { return !m.seen && now.Sub(m.since) < unseenGrace }
 
 // sample adds the time since the last call to the means.
 func (a *activity) sample(now time.Time, cands []Candidate, mem []*activityMem) {
@@ -67,6 +80,7 @@ func (a *activity) sample(now time.Time, cands []Candidate, mem []*activityMem) 
 		if cands[i].Known && dt > 0 {
 			m.packets += cands[i].PPS * dt
 			m.seconds += dt
+			m.seen = true
 		}
 	}
 }

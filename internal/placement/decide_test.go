@@ -281,3 +281,21 @@ func TestBetweenRoundsTheVerdictStands(t *testing.T) {
 		t.Errorf("second round: %q", got)
 	}
 }
+
+// After a start the load of a VF is unknown for a while: its holder must not be robbed by
+// the first VM on virtio that moves a packet.
+func TestHolderOfUnknownLoadIsNotRobbedAtOnce(t *testing.T) {
+	s := newScene().pf("pf0", "br0", 1, 0)
+	s.give(s.vm("br0", 9), model.VFID{PF: "pf0"})
+	s.VMs[0].NICs[0].VFPath.Known = false
+	s.vm("br0", 5)
+	d := decider(t, model.Rules{Policy: "activity", Interval: 5 * time.Second})
+	for sec := range 120 {
+		got := said(s, d.Decide(start.Add(time.Duration(sec)*time.Second), &s.Snapshot, &Hints{}))
+		if want := "vm0:pf0/0"; sec < 60 && got != want {
+			t.Fatalf("after %d s: %q, want %q", sec, got, want)
+		} else if want := "vm1:pf0/0"; sec > 65 && got != want {
+			t.Fatalf("after %d s: %q, want %q: nobody keeps a VF for ever unseen", sec, got, want)
+		}
+	}
+}

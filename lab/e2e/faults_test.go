@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/model"
 	"sluice/internal/web"
 )
 
@@ -47,16 +48,21 @@ func (r faultRig) sound() {
 	r.clean()
 }
 
-// underWay waits until a move is under way.
+// underWay waits until a plug or an unplug is under way. It looks often: a move may take
+// less than a second.
 func (r faultRig) underWay() {
 	r.t.Helper()
-	r.eventually(60*time.Second, "a move is under way", func() error {
+	deadline := time.Now().Add(60 * time.Second)
+	for time.Now().Before(deadline) {
 		p, err := r.client.Plan(r.ctx)
-		if err == nil && len(p.Active) == 0 {
-			err = errNotYet
+		for _, m := range p.Active {
+			if err == nil && m.Kind != model.MoveRepair {
+				return
+			}
 		}
-		return err
-	})
+		time.Sleep(20 * time.Millisecond)
+	}
+	r.t.Fatalf("no move under way within a minute\n%s", r.state())
 }
 
 func (r faultRig) kill() {
@@ -96,10 +102,11 @@ func TestFaults(t *testing.T) {
 
 	for i := range 4 {
 		step("kill -9 while the VF moves", func() {
-			vm := []string{"vm2", "vm1"}[i%2]
+			vm := []string{"vm2", "vm1"}[i%2] // the one that does not hold it
+			r.settle(map[string]string{"vm1": "vm2", "vm2": "vm1"}[vm])
 			r.favour(vm)
 			r.underWay()
-			time.Sleep(time.Duration(i) * 700 * time.Millisecond) // another Step each time; none is safer than another
+			time.Sleep(time.Duration(i) * 400 * time.Millisecond) // another Step each time; none is safer than another
 			r.kill()
 			r.settle(vm)
 		})
