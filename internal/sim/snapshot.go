@@ -35,9 +35,10 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 }
 
 func (w *World) picturePF(out *model.PF, p *PF) {
-	vfs, self := out.VFs, out.SelfFDB[:0]
+	vfs, self := out.VFs[:0], out.SelfFDB[:0]
+	vfs = append(vfs, p.VFs...) // p's own must not change
 	*out = p.PF
-	out.VFs = append(vfs[:0], p.VFs...) // p's own must not change
+	out.VFs = vfs
 	for i := range out.VFs {
 		out.VFs[i].Owner, out.VFs[i].Holder, out.VFs[i].InGuest = model.OwnerFree, "", model.No
 	}
