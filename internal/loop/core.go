@@ -167,9 +167,14 @@ func weight(k model.MoveKind) int {
 	return 2
 }
 
-// ready says whether a Move can start: its VM has no other and, for a plug, its VF is free.
+// ready says whether a Move can start: its VM has no other and, for a plug, its VF is
+// free. What is to be repaired was found before any move of the VM that ended since;
+// the next Snapshot shows whether it is still so.
 func (c *Core) ready(m model.Move) bool {
 	if m.VM != "" && c.active[m.VM] != nil {
+		return false
+	}
+	if m.Kind == model.MoveRepair && (busy{c}).VM(m.VM) {
 		return false
 	}
 	for _, a := range c.active {

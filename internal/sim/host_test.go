@@ -240,3 +240,13 @@ func TestDrainGivesEverythingUp(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A finding is older than the moves of its VM that have ended since it was found:
+// mending it then would undo what they did.
+func TestRepairsDoNotOutliveWhatTheyMend(t *testing.T) {
+	h := newHost(t, 100, 63, model.Rules{Policy: "activity", Interval: time.Minute})
+	h.run(5 * time.Minute)
+	if f := h.Core.View().Findings; len(f) > 0 || !h.Core.Idle() {
+		t.Errorf("not at rest, or not as it should be: %v", f)
+	}
+}
