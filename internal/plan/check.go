@@ -45,16 +45,9 @@ func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 	c.snap, c.busy, c.to, c.out = snap, busy, to, nil
 	if c.macs == nil {
-		c.macs, c.vms, c.self = map[model.MAC]model.VFID{}, map[model.MAC]*model.VM{}, map[model.MAC]bool{}
+		c.macs, c.self = map[model.MAC]model.VFID{}, map[model.MAC]bool{}
 	}
 	clear(c.macs)
-	clear(c.vms)
-	for i := range snap.VMs {
-		vm := &snap.VMs[i]
-		for j := range vm.NICs {
-			c.vms[vm.NICs[j].MAC] = vm
-		}
-	}
 	for i := range snap.PFs {
 		for j := range snap.PFs[i].VFs {
 			c.vf(&snap.PFs[i], &snap.PFs[i].VFs[j])
@@ -77,7 +70,6 @@ type Checker struct {
 	busy Busy
 	to   Timeouts
 	macs map[model.MAC]model.VFID
-	vms  map[model.MAC]*model.VM
 	self map[model.MAC]bool // the filters of the PF at hand
 	out  []model.Finding
 }
@@ -115,7 +107,7 @@ func (c *Checker) free(pf *model.PF, vf *model.VF) {
 	}
 	who := "VF " + vf.ID.String()
 	clear := model.Step{Kind: model.StepClearVF, VF: vf.ID, Address: vf.Address, MAC: vf.MAC, Network: pf.Network}
-	if vm := c.vms[vf.MAC]; vm != nil && !vf.MAC.IsZero() {
+	if vm := c.owner(vf.MAC); vm != nil {
 		if c.busy.VM(vm.ID) {
 			return
 		}
@@ -136,6 +128,22 @@ func (c *Checker) free(pf *model.PF, vf *model.VF) {
 	}
 }
 
+// owner is the VM with a NIC of that MAC, or nil. It is hardly ever asked for.
+func (c *Checker) owner(mac model.MAC) *model.VM {
+	if mac.IsZero() {
+		return nil
+	}
+	for i := range c.snap.VMs {
+		vm := &c.snap.VMs[i]
+		for j := range vm.NICs {
+			if vm.NICs[j].MAC == mac {
+				return vm
+			}
+		}
+	}
+	return nil
+}
+
 // nic checks that the bridge and the VF agree with where the guest listens.
 func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	if n.VF == model.NoVF && !n.Window && n.FDB == "" {
@@ -145,13 +153,14 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	if n.Window {
 		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseWindow))
 	}
-	pf := c.snap.FindPF(n.FDB)
-	switch {
-	case n.VF == model.NoVF && pf != nil && pf.Managed:
-		c.add(FindFDBAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but bridge %s sends %s to %s", n.Network, n.MAC, n.FDB),
-			step(model.StepFDBToTap), step(model.StepAnnounce))
+	if n.VF == model.NoVF {
+		if pf := c.snap.FindPF(n.FDB); pf != nil && pf.Managed {
+			c.add(FindFDBAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but bridge %s sends %s to %s", n.Network, n.MAC, n.FDB),
+				step(model.StepFDBToTap), step(model.StepAnnounce))
+		}
 		return
-	case n.VF == model.NoVF || n.VFOwner != model.OwnerSluice:
+	}
+	if n.VFOwner != model.OwnerSluice {
 		return
 	}
 	vf := c.snap.FindVF(n.VF)
@@ -211,19 +220,18 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, inUse bool) {
 	if n.Network != pf.Network {
 		return
 	}
-	have := c.self[n.MAC]
-	s := model.Step{VM: vm.ID, VMName: vm.Name, NIC: n.Alias, MAC: n.MAC, Network: n.Network, VF: model.VFID{PF: pf.Name}}
-	onVF := false
+	have, onVF := c.self[n.MAC], false
 	if vf := c.snap.FindVF(n.VF); vf != nil {
 		onVF = vf.InGuest != model.No
 	}
+	step := func(k model.StepKind) model.Step {
+		return model.Step{Kind: k, VM: vm.ID, VMName: vm.Name, NIC: n.Alias, MAC: n.MAC, Network: n.Network, VF: model.VFID{PF: pf.Name}}
+	}
 	switch {
 	case onVF && have && n.VF.PF == pf.Name:
-		s.Kind = model.StepDelSelf
-		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), s)
+		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), step(model.StepDelSelf))
 	case !onVF && !have && inUse:
-		s.Kind = model.StepAddSelf
-		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s, which does not filter for %s", pf.Name, n.MAC), s)
+		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s, which does not filter for %s", pf.Name, n.MAC), step(model.StepAddSelf))
 	}
 }
 
