@@ -99,14 +99,13 @@ func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []mod
 	n := float64(len(cands))
 	p.tokens = min(p.tokens+p.perHour/3600*n*dt, max(4, n/4)) // the burst: a quarter of the VMs at once
 	s := p.styles[p.leader]
-	price := p.price(p.leader, slots)
 	for _, m := range p.vms {
 		m.bids[real].score = m.bids[p.leader].score
-		m.regret(real, s, price, dt)
+		m.regret(real, s, dt)
 	}
 	p.fill(real, slots)
 	broke := p.trade(now, s)
-	p.write(slots, price, broke, out)
+	p.write(slots, s.price, broke, out)
 }
 
 // sample takes in what is seen now.

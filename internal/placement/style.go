@@ -9,6 +9,7 @@ type style struct {
 	habit   float64 // share of the long mean in it, 0..1
 	risk    float64 // s of the typical rate to regret before a move, beyond the swap's loss
 	account float64 // packets that imaginary VFs carried, minus what its moves cost
+	price   float64 // of a VF by its scores
 }
 
 // bid is a VM's standing in one style's play, or for the real VFs.
@@ -37,12 +38,12 @@ func (s *style) score(vms []*vmMem, k int, dt float64) {
 // play lets the imaginary VFs carry and change hands.
 func (s *style) play(p *adaptive, k, slots int, dt float64) {
 	s.account *= math.Exp(-dt / accountMean)
-	price := p.price(k, slots)
+	s.price = p.price(k, slots)
 	for _, m := range p.vms {
 		if m.bids[k].held && m.blind == 0 {
 			s.account += m.rate * dt
 		}
-		m.regret(k, s, price, dt)
+		m.regret(k, s, dt)
 	}
 	p.fill(k, slots)
 	for range p.vms {
@@ -56,12 +57,12 @@ func (s *style) play(p *adaptive, k, slots int, dt float64) {
 }
 
 // regret adds up what a VM has, or costs others, by being where it is.
-func (m *vmMem) regret(k int, s *style, price, dt float64) {
+func (m *vmMem) regret(k int, s *style, dt float64) {
 	if m.blind > 0 {
 		return
 	}
 	b := &m.bids[k]
-	gap := ((1-s.habit)*m.rate + s.habit*m.long + m.lift - price) * dt
+	gap := ((1-s.habit)*m.rate + s.habit*m.long + m.lift - s.price) * dt
 	if b.held {
 		gap = -gap
 	}
