@@ -3,12 +3,14 @@ package cli_test
 import (
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"sluice/internal/cli"
+	"sluice/internal/placement"
 )
 
 func root() *cobra.Command {
@@ -29,6 +31,28 @@ func TestManualIsUpToDate(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(have), want); diff != "" {
 		t.Errorf("run go test ./internal/cli -update:\n%s", diff)
+	}
+}
+
+// Every policy has a section, and every parameter a row.
+func TestEveryPolicyIsDocumented(t *testing.T) {
+	read := func(file string) string {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	policies, config := read("../../docs/policies.md"), read("../../docs/config.md")
+	for policy, params := range placement.Params() {
+		if !strings.Contains(policies, "\n## "+policy+"\n") {
+			t.Errorf("docs/policies.md has no section on %s", policy)
+		}
+		for _, p := range params {
+			if !strings.Contains(config, "| `"+policy+"` | `"+p+"` |") {
+				t.Errorf("docs/config.md has no row for %s's %s", policy, p)
+			}
+		}
 	}
 }
 
