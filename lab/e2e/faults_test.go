@@ -172,7 +172,7 @@ func TestFaults(t *testing.T) {
 		r.must(err)
 		r.settle("vm2")
 	})
-	t.Run("domain destroyed while it holds the VF", func(t *testing.T) {
+	t.Run("domain destroyed while it holds the VF", func(*testing.T) {
 		r.run("virsh destroy vm2")
 		r.eventually(60*time.Second, "vm1 gets the VF of the VM that is gone", func() error {
 			h, err := r.holders()
