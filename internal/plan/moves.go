@@ -43,7 +43,7 @@ var (
 )
 
 // Plug is the Move that gives the VF to the VM; false when either is not there.
-func Plug(snap *model.Snapshot, vm *model.VM, a model.Assignment, why model.Reason, to Timeouts) (model.Move, bool) {
+func Plug(snap *model.Snapshot, vm *model.VM, a *model.Assignment, why *model.Reason, to Timeouts) (model.Move, bool) {
 	nic, vf := vm.FindNIC(a.NIC), snap.FindVF(a.VF)
 	if nic == nil || vf == nil {
 		return model.Move{}, false
@@ -58,7 +58,7 @@ func Plug(snap *model.Snapshot, vm *model.VM, a model.Assignment, why model.Reas
 // Retune is the Move that gives the VF behind the NIC another rate; false when it has
 // the right one, placement has no say in it, or its PF cannot limit VFs (asking for
 // what cannot be had would never end).
-func Retune(snap *model.Snapshot, vm *model.VM, nic *model.NIC, a model.Assignment, why model.Reason, to Timeouts) (model.Move, bool) {
+func Retune(snap *model.Snapshot, vm *model.VM, nic *model.NIC, a *model.Assignment, why *model.Reason, to Timeouts) (model.Move, bool) {
 	vf, pf := snap.FindVF(nic.VF), snap.FindPF(nic.VF.PF)
 	if vf == nil || vf.MaxTxRate == a.Rate || (a.Rate == 0 && !a.Lift) || pf.Caps.MaxTxRate != model.Yes {
 		return model.Move{}, false
@@ -69,7 +69,7 @@ func Retune(snap *model.Snapshot, vm *model.VM, nic *model.NIC, a model.Assignme
 }
 
 // Unplug is the Move that takes the NIC's VF away.
-func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why model.Reason, to Timeouts) model.Move {
+func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why *model.Reason, to Timeouts) model.Move {
 	vf := snap.FindVF(nic.VF)
 	if vf == nil { // its PF vanished, the guest's device did not
 		vf = &model.VF{ID: nic.VF}
@@ -77,8 +77,8 @@ func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why model.Reason
 	return build(model.MoveUnplug, vm, nic, vf, why, unplugOrder, to)
 }
 
-func build(kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, why model.Reason, order []model.StepKind, to Timeouts) model.Move {
-	m := model.Move{Kind: kind, VM: vm.ID, VMName: vm.Name, VF: vf.ID, Reason: why}
+func build(kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, why *model.Reason, order []model.StepKind, to Timeouts) model.Move {
+	m := model.Move{Kind: kind, VM: vm.ID, VMName: vm.Name, VF: vf.ID, Reason: *why}
 	base := model.Step{
 		VM: vm.ID, VMName: vm.Name, NIC: nic.Alias, MAC: nic.MAC, Tap: nic.Tap, Network: nic.Network,
 		Team: nic.Failover, VF: vf.ID, Address: vf.Address, VLAN: nic.VLAN,
@@ -163,9 +163,9 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	case m.Kind == model.MoveRetune:
 		return model.Move{}, false // the next Target says which rate it should have
 	case nic != nil && nic.VF == m.VF && m.Kind == model.MovePlug:
-		return Plug(snap, vm, model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, m.Reason, to)
+		return Plug(snap, vm, &model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, &m.Reason, to)
 	case nic != nil && nic.VF == m.VF:
-		return Unplug(snap, vm, nic, m.Reason, to), true
+		return Unplug(snap, vm, nic, &m.Reason, to), true
 	}
 	base := m.Steps[0]
 	out := model.Move{Kind: model.MoveRepair, VM: m.VM, VMName: m.VMName, VF: m.VF, Reason: m.Reason}

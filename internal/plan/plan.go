@@ -40,20 +40,20 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
 		want := assignmentOf(target, vm.ID, &next)
-		nic := ours(vm)
-		if (nic == nil && want == nil) || busy.VM(vm.ID) || target.Reasons[i].Code == model.CodeForeign {
+		nic, why := ours(vm), &target.Reasons[i]
+		if (nic == nil && want == nil) || busy.VM(vm.ID) || why.Code == model.CodeForeign {
 			continue
 		}
 		if nic != nil && (want == nil || want.VF != nic.VF || want.NIC != nic.Alias) {
-			unplugs = append(unplugs, Unplug(snap, vm, nic, target.Reasons[i], to))
+			unplugs = append(unplugs, Unplug(snap, vm, nic, why, to))
 		}
 		if want != nil && (nic == nil || want.VF != nic.VF || want.NIC != nic.Alias) {
-			if m, ok := Plug(snap, vm, *want, target.Reasons[i], to); ok {
+			if m, ok := Plug(snap, vm, want, why, to); ok {
 				plugs = append(plugs, m)
 			}
 		}
 		if nic != nil && want != nil && want.VF == nic.VF && want.NIC == nic.Alias {
-			if m, ok := Retune(snap, vm, nic, *want, target.Reasons[i], to); ok {
+			if m, ok := Retune(snap, vm, nic, want, why, to); ok {
 				retunes = append(retunes, m)
 			}
 		}

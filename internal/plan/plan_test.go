@@ -163,7 +163,7 @@ func TestUndo(t *testing.T) {
 func TestResume(t *testing.T) {
 	s := world()
 	unplugA := Diff(s, target(s), nobody{}, DefaultTimeouts)[0]
-	plugB, _ := Plug(s, &s.VMs[1], model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}, model.Reason{}, DefaultTimeouts)
+	plugB, _ := Plug(s, &s.VMs[1], &model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}, &model.Reason{}, DefaultTimeouts)
 	for _, c := range []struct {
 		name string
 		move model.Move
