@@ -33,7 +33,8 @@ type Decider struct {
 	rules    model.Rules
 	policies map[string]Policy
 	links    map[string]time.Time // when a PF's link was first seen up again after being down
-	rulesOf  memory[vmRule]
+	ruled    []model.VMID         // the VMs that ruledBy is of
+	ruledBy  []vmRule
 	tiers    map[model.VMID]bool // VMs whose VF may carry a rate that a policy gave it
 	work     workspace
 }
@@ -59,7 +60,7 @@ func (d *Decider) SetRules(rules model.Rules) error {
 		d.policies = map[string]Policy{}
 	}
 	d.rules = rules
-	d.rulesOf = memory[vmRule]{}
+	d.ruled = nil
 	return nil
 }
 
@@ -149,7 +150,7 @@ func (d *Decider) gatherVMs(snap *model.Snapshot, hints *Hints, out []model.Reas
 	rules := d.rulesFor(snap)
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
-		r := rules[i]
+		r := &rules[i]
 		e := entry{vm: i, rule: r}
 		e.nic, e.has = pair(vm, r)
 		hint, hinted := hints.VMs[vm.ID]

@@ -16,21 +16,27 @@ type vmRule struct {
 }
 
 // rulesFor resolves the rules of every VM; the result is kept while the VMs are the same.
-func (d *Decider) rulesFor(snap *model.Snapshot) []*vmRule {
-	cands := d.work.cands[:0]
+func (d *Decider) rulesFor(snap *model.Snapshot) []vmRule {
+	if d.ruledAlready(snap) {
+		return d.ruledBy
+	}
+	d.ruled, d.ruledBy = make([]model.VMID, len(snap.VMs)), make([]vmRule, len(snap.VMs))
 	for i := range snap.VMs {
-		cands = append(cands, Candidate{VM: snap.VMs[i].ID})
+		d.ruled[i], d.ruledBy[i] = snap.VMs[i].ID, resolve(d.rules.VMs, &snap.VMs[i])
 	}
-	d.work.cands = cands
-	if d.rulesOf.same(cands) {
-		return d.rulesOf.ptr
+	return d.ruledBy
+}
+
+func (d *Decider) ruledAlready(snap *model.Snapshot) bool {
+	if len(d.ruled) != len(snap.VMs) {
+		return false
 	}
-	d.rulesOf = memory[vmRule]{} // a renamed or new VM may match other rules
-	out := d.rulesOf.sync(cands, func(*vmRule) {})
 	for i := range snap.VMs {
-		*out[i] = resolve(d.rules.VMs, &snap.VMs[i])
+		if d.ruled[i] != snap.VMs[i].ID {
+			return false
+		}
 	}
-	return out
+	return true
 }
 
 // resolve merges the rules that match: field by field the first one that sets it
