@@ -36,7 +36,7 @@ func (s *Scenario) walk(ctx context.Context, seed uint64, do func(tick int, pps 
 		for i, l := range loads {
 			pps[i] = 0
 			if g := ms[i].group; since >= g.From && (g.Until == 0 || since < g.Until) {
-				pps[i], _, _ = l.At(epoch.Add(since))
+				pps[i], _, _ = l.after(since)
 			}
 		}
 		do(t, pps)

@@ -43,11 +43,13 @@ func (l *vmLoad) at(since time.Duration) *part {
 }
 
 // At implements sim.Load.
-func (l *vmLoad) At(t time.Time) (pps, bytesPerSecond, cpus float64) {
-	since := t.Sub(l.start)
+func (l *vmLoad) At(t time.Time) (pps, bytesPerSecond, cpus float64) { return l.after(t.Sub(l.start)) }
+
+// after is the load when so much time has passed.
+func (l *vmLoad) after(since time.Duration) (pps, bytesPerSecond, cpus float64) {
 	p := l.at(since)
 	if p.player != nil {
-		pps, bytesPerSecond, cpus = p.player.At(t)
+		pps, bytesPerSecond, cpus = p.player.At(l.start.Add(since))
 		if bytesPerSecond == 0 {
 			bytesPerSecond = pps * p.packet
 		}
