@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -81,8 +82,6 @@ func (a *app) sim(c *cobra.Command, args []string, o *simOptions) error {
 	if err := o.check(c, args); err != nil {
 		return usage(c, err)
 	}
-	// The heap is small and everything in it dies young: collecting less often is faster.
-	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	meter := newProgress(a.std.Err, o.verbose)
 	defer meter.end()
 	r, err := o.result(c.Context(), c, args, meter, a.std.Err)
@@ -100,7 +99,17 @@ func (o *simOptions) result(ctx context.Context, c *cobra.Command, args []string
 	if err != nil {
 		return nil, err
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent()))
 	return s.Run(ctx, run)
+}
+
+// gcPercent makes collections rare: nearly everything that a run allocates dies young.
+// Beside a large trace the garbage must not grow in proportion to it.
+func gcPercent() int {
+	const garbage = 512 << 20 // bytes
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(min(800, max(100, 100*garbage/max(1, m.HeapAlloc)))) //nolint:gosec // at most 800
 }
 
 func (o *simOptions) check(c *cobra.Command, args []string) error {
