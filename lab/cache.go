@@ -77,7 +77,7 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 	if err != nil {
 		return image{}, err
 	}
-	rootfsHash, err := hash("", "recipe/rootfs", "recipe/packages")
+	rootfsHash, err := hash("", "recipe/rootfs", "recipe/packages", "recipe/fix-qemu")
 	if err != nil {
 		return image{}, err
 	}
