@@ -2,9 +2,12 @@ package actuate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
+	"sluice/internal/libvirt"
 	"sluice/internal/model"
 )
 
@@ -27,10 +30,32 @@ func New(k Kernel, d Domains, log *slog.Logger) *Actuator {
 // and wrap model.ErrPermanent, model.ErrGone or model.ErrGuest where they apply; after
 // any other, trying again may help. What could be done without is logged.
 func (a *Actuator) Do(ctx context.Context, s model.Step) error {
-	if err := a.do(ctx, s); err != nil {
+	if err := a.untilConnected(ctx, s); err != nil {
 		return fmt.Errorf("%s of %s: %w", s.Kind, subject(s), err)
 	}
 	return nil
+}
+
+// reconnect is how often a Step is tried again while libvirtd is away.
+const reconnect = 500 * time.Millisecond
+
+// untilConnected does the Step, again and again while libvirtd cannot be reached: it is
+// being restarted, say, which takes less than most deadlines, and giving a move up half way
+// is worse than a wait.
+func (a *Actuator) untilConnected(ctx context.Context, s model.Step) error {
+	tick := time.NewTicker(reconnect)
+	defer tick.Stop()
+	for {
+		err := a.do(ctx, s)
+		if !errors.Is(err, libvirt.ErrDisconnected) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // subject is what a Step is about.

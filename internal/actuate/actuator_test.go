@@ -424,3 +424,30 @@ func TestUnknownStep(t *testing.T) {
 		}
 	}
 }
+
+// A restart of libvirtd in the middle of a move costs time, not the move.
+func TestStepsWaitForLibvirtd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeHost(1)
+		away := func(d time.Duration) {
+			f.fail["Domains"] = libvirt.ErrDisconnected
+			time.AfterFunc(d, func() {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				delete(f.fail, "Domains")
+			})
+		}
+		for _, c := range []struct {
+			away time.Duration
+			ok   bool
+		}{{3 * time.Second, true}, {time.Minute, false}} {
+			away(c.away)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			err := New(f, f, nil).Do(ctx, step(model.StepCheckVirtio, 1, 0))
+			cancel()
+			if (err == nil) != c.ok || (err != nil && !errors.Is(err, libvirt.ErrDisconnected)) {
+				t.Errorf("libvirtd away for %s: %v", c.away, err)
+			}
+		}
+	})
+}

@@ -143,6 +143,9 @@ func (c *Core) mend(now time.Time) {
 		if len(f.Repair) == 0 || (!plan.Urgent(f.Code) && !c.repair) {
 			continue
 		}
+		if !c.free(f.Repair[0]) {
+			continue // its VM is being seen to; this one has its turn at the next tick
+		}
 		name := f.Code + " " + f.Subject + " " + f.Repair[0].String() + f.Repair[0].VF.PF
 		if last, tried := c.mended[name]; tried && now.Sub(last) < mendEvery && !c.repair {
 			continue
@@ -160,6 +163,20 @@ func (c *Core) mend(now time.Time) {
 			delete(c.mended, name)
 		}
 	}
+}
+
+// free says whether a repair of the Step's VM or VF could start: none is under way or waits.
+func (c *Core) free(s model.Step) bool {
+	k := key(model.Move{VM: s.VM, VF: s.VF})
+	if c.active[k] != nil {
+		return false
+	}
+	for i := range c.waiting {
+		if c.waiting[i].Kind == model.MoveRepair && key(c.waiting[i]) == k {
+			return false
+		}
+	}
+	return true
 }
 
 // costOf is what moves of the VM have cost, or of all VMs while it has had none.
