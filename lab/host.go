@@ -8,14 +8,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// AllGuests are the guests defined on the host. Keep to two running ones where
-// times or losses count and to four in any case: each costs CPU even when idle.
+// AllGuests are the guests defined on the host. All may run at once as long as
+// they are idle; keep to two where times or losses count, for traffic is dear.
 var AllGuests = []string{"vm1", "vm2", "vm3", "vm4", "vm5", "vm6", "vm7"}
 
 // Options say how to open a lab.
@@ -132,7 +134,20 @@ func runDir() (string, error) {
 	if len(base) > 60 {
 		base = "/tmp"
 	}
+	sweep(base)
 	return os.MkdirTemp(base, "sluice-lab-")
+}
+
+// sweep removes the disks of labs whose process was killed; the logs stay.
+func sweep(base string) {
+	pids, _ := filepath.Glob(filepath.Join(base, "sluice-lab-*", "pid"))
+	for _, file := range pids {
+		text, err := os.ReadFile(file)
+		pid, perr := strconv.Atoi(string(text))
+		if err == nil && perr == nil && syscall.Kill(pid, 0) != nil {
+			os.Remove(filepath.Join(filepath.Dir(file), "disk.qcow2"))
+		}
+	}
 }
 
 func newHost(m *machine, artifacts string) *Host {

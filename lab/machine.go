@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -137,6 +138,7 @@ func (m *machine) launch(ctx context.Context, state string, detached bool, slot 
 		return err
 	}
 	m.pid = cmd.Process.Pid
+	_ = os.WriteFile(m.dir+"/pid", []byte(strconv.Itoa(m.pid)), 0o644) // for sweep
 	// With autogroups priorities count inside a session only; QEMU has one of
 	// its own, and this is the session's. Not every kernel has them.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", m.pid), []byte("-10"), 0)
