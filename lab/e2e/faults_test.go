@@ -137,7 +137,7 @@ func TestFaults(t *testing.T) {
 		r.favour("vm2")
 		r.says("vm2", "driver")
 		r.reach("vm2")
-		_, err = r.GuestExec(r.ctx, "vm2", "insmod /mods/igbvf.ko || modprobe igbvf")
+		_, err = r.GuestExec(r.ctx, "vm2", "insmod /modules/igbvf.ko")
 		r.must(err)
 		r.settle("vm2")
 	})
@@ -151,6 +151,8 @@ func TestFaults(t *testing.T) {
 	step("the PF loses its link", func() {
 		r.run("ip link set pf0 down")
 		r.says("vm1", "down")
+		r.holding(60 * time.Second) // nobody: a VF without carrier would leave its guest deaf
+		r.idle(60 * time.Second)
 		r.run("ip link set pf0 up")
 		r.settle("vm1")
 	})
@@ -159,6 +161,13 @@ func TestFaults(t *testing.T) {
 		r.favour("vm2")
 		r.says("vm2", "somebody else")
 		r.must(r.DetachVF(r.ctx, "vm2"))
+		r.eventually(60*time.Second, "the stranger's VF is gone", func() error {
+			if has, err := r.HasVF(r.ctx, "vm2"); err != nil || has {
+				return errNotYet
+			}
+			return nil
+		})
+		r.run("ip link set pf0 vf 3 mac 00:00:00:00:00:00") // the stranger cleans up after himself
 		r.settle("vm2")
 	})
 	step("sriov_numvfs is changed by somebody else", func() {

@@ -133,3 +133,36 @@ func TestOwnNetworkOnly(t *testing.T) {
 	}
 	t.Log(r.explain("vm1"))
 }
+
+// TestPolicies runs the other policies on real VFs: the busy guest gets the VF, and says by
+// which policy; vnraf also gives the VF its tier.
+func TestPolicies(t *testing.T) {
+	const config = "mode: enforce\npolicy: %s\ninterval: 5s\n%spfs:\n  - {name: pf0, vfs: 0}\nmoves: {plug_timeout: 60s, unplug_timeout: 60s}\n"
+	r := newRig(t, fmt.Sprintf(config, "adaptive", ""), "vm1", "vm2")
+	for i, c := range []struct{ policy, params string }{
+		{"adaptive", ""}, {"rentbuy", ""}, {"vnraf", "params: {link_mbit: 1000, vf0_mbit: 100, delta_mbit: 100}\n"}, {"activity", ""},
+	} {
+		busy, quiet := "vm1", "vm2"
+		if i%2 == 1 {
+			busy, quiet = quiet, busy
+		}
+		r.configure(fmt.Sprintf(config, c.policy, c.params))
+		r.run("pkill -HUP -x sluice")
+		r.rate(busy, 40)
+		r.rate(quiet, 1)
+		took := r.holding(180*time.Second, busy)
+		r.idle(60 * time.Second)
+		e, err := r.client.Explain(r.ctx, busy)
+		r.must(err)
+		if e.Reason.Policy != c.policy {
+			t.Errorf("%s holds by policy %q, want %q", busy, e.Reason.Policy, c.policy)
+		}
+		t.Logf("%s gave the VF to %s after %s: %s", c.policy, busy, took.Round(100*time.Millisecond), e.Sentence)
+		if rate := r.run("ip link show pf0 | grep 'vf 0 '"); c.policy == "vnraf" {
+			t.Logf("vnraf's tier: %s", rate)
+		}
+	}
+	r.reach("vm1")
+	r.reach("vm2")
+	r.clean()
+}
