@@ -12,7 +12,7 @@ import (
 // BenchmarkTick measures deciding plus planning plus checking for 1,000 VMs and 256 VFs
 // at rest, which is nearly every tick of a daemon's life.
 func BenchmarkTick(b *testing.B) {
-	for _, policy := range []string{"activity", "fair"} {
+	for _, policy := range []string{"adaptive", "activity", "fair"} {
 		b.Run(policy, func(b *testing.B) {
 			h := newHost(b, 0, 128, model.Rules{Policy: policy, Interval: 300 * time.Second})
 			h.World.AddPF("pf1", "br0", 128, 1)
