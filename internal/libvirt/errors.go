@@ -74,6 +74,8 @@ var rules = []rule{
 	{lv.ERR_OK, "is in use by", nil, "another domain or driver has the device"},
 	{lv.ERR_OK, "cannot limit locked memory", model.ErrPermanent, "the domain's memory cannot be locked for VFIO: raise the memlock limit of libvirtd"},
 	{lv.ERR_OK, "doesn't support VFIO PCI passthrough", model.ErrPermanent, "switch the IOMMU on in firmware and kernel (intel_iommu=on) and load vfio-pci"},
+	// QEMU remembers the name of a pair's first primary for as long as the domain runs.
+	{lv.ERR_OK, "more than one primary device", model.ErrPermanent, "somebody attached another VF to this pair since the domain started: restart the domain"},
 	{lv.ERR_OK, "already in the process of unplug", errPending, ""},
 	{lv.ERR_OK, "power indicator blinking", errPending, ""},
 	{lv.ERR_AGENT_UNRESPONSIVE, "", model.ErrGuest, "start qemu-guest-agent in the guest"},
