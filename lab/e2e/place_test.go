@@ -74,7 +74,7 @@ func TestTheBusiestHoldTheVFs(t *testing.T) {
 
 const fair = `mode: enforce
 policy: fair
-interval: 40s
+interval: 20s
 pfs:
   - {name: pf0, vfs: 0-1}
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
@@ -83,7 +83,7 @@ moves: {plug_timeout: 60s, unplug_timeout: 60s}
 // TestFairTime checks that in six rounds every VM has a VF for the same time, within one interval.
 func TestFairTime(t *testing.T) {
 	r := newRig(t, fair, "vm1", "vm2", "vm3", "vm4")
-	const interval = 40 * time.Second
+	const interval = 20 * time.Second
 	held := map[string]time.Duration{}
 	r.eventually(180*time.Second, "two holders", func() error {
 		h, err := r.holders()
