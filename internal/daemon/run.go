@@ -118,7 +118,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	act := &refreshing{actuate.New(d.host.kernel, d.host.virt, d.log), d.host.source}
-	d.runner = (&loop.Runner{Core: core, Source: d.host.source, Actuator: act, Sample: c.Sample, Log: d.log, Alive: watchdog}).Init()
+	d.runner = (&loop.Runner{Core: core, Source: windowed{d.host.source, d.host.kernel}, Actuator: act, Sample: c.Sample, Log: d.log, Alive: watchdog}).Init()
 	d.backend = newBackend(core, d.runner.Call, w, func() model.Rules { return d.host.conf.Load().Rules() }, d.log)
 	d.backend.reload, d.backend.config = d.reload, d.o.Config
 	d.runner.Publish = d.backend.publish
@@ -232,4 +232,26 @@ func serve(ctx context.Context, s *web.Server, r *loop.Runner, log *slog.Logger)
 	g.Go(func() error { return s.Run(ctx) })
 	g.Go(func() error { return r.Run(ctx) })
 	return g.Wait()
+}
+
+// windowed adds to Snapshots which windows this process has open: a close that failed
+// shows only there.
+type windowed struct {
+	loop.Source
+	kernel *kernel.Host
+}
+
+// Snapshot implements loop.Source.
+func (w windowed) Snapshot(ctx context.Context) (*model.Snapshot, error) {
+	snap, err := w.Source.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range snap.VMs {
+		for k := range snap.VMs[i].NICs {
+			n := &snap.VMs[i].NICs[k]
+			n.Window = w.kernel.WindowOpen(n.MAC)
+		}
+	}
+	return snap, nil
 }

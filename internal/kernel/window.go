@@ -53,6 +53,9 @@ func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error
 	return strings.Join(notes, "; "), nil
 }
 
+// WindowOpen says whether a window that this Host opened for the MAC is open still.
+func (h *Host) WindowOpen(mac model.MAC) bool { return h.windows.has(mac) }
+
 // CloseWindow removes the mirror and, unless KeepSelf, the PF filter. The bridge entry stays
 // where it is. It works for windows of an earlier process too.
 func (h *Host) CloseWindow(ctx context.Context, w Window) error {
@@ -122,6 +125,18 @@ func (w *windows) keep(key windowKey, o openWindow) bool {
 		w.byKey[key] = o
 	}
 	return !w.closed
+}
+
+// has says whether a mirror runs for the MAC.
+func (w *windows) has(mac model.MAC) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.byKey {
+		if key.mac == mac {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *windows) close(key windowKey) error {

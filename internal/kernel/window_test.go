@@ -271,3 +271,17 @@ func TestMirrorProgramOfBadIndex(t *testing.T) {
 		t.Errorf("mirror of no interface: %v, want ENODEV", err)
 	}
 }
+
+// TestWindowOpen tells an open window from a closed one, by MAC.
+func TestWindowOpen(t *testing.T) {
+	h := newHost(t)
+	h.windows.start = func(mirror) (io.Closer, error) { return &fakeMirror{}, nil }
+	must(t, h.windows.open(window.key(), mirror{}))
+	if !h.WindowOpen(guest) || h.WindowOpen(other) {
+		t.Errorf("open for the guest %v, for another %v", h.WindowOpen(guest), h.WindowOpen(other))
+	}
+	must(t, h.windows.close(window.key()))
+	if h.WindowOpen(guest) {
+		t.Error("still open after close")
+	}
+}
