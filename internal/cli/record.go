@@ -54,15 +54,11 @@ sluice sim --trace /var/tmp/load --policy adaptive,activity`,
 
 func (a *app) record(ctx context.Context, dir string, o *recordOptions) error {
 	client := a.client()
-	first, err := client.LastSeen(ctx)
-	if err != nil {
-		return err
-	}
 	rec, err := trace.NewRecorder(dir, trace.RecorderOptions{MaxFile: int64(o.size) << 20, MaxFiles: o.files})
 	if err != nil {
 		return err
 	}
-	n, err := follow(ctx, client, first, rec, o)
+	n, err := follow(ctx, client, rec, o)
 	if e := rec.Close(); err == nil {
 		err = e
 	}
@@ -73,8 +69,25 @@ func (a *app) record(ctx context.Context, dir string, o *recordOptions) error {
 // quiet is how long the daemon may be away (a restart, an upgrade) before recording ends.
 const quiet = time.Minute
 
+// settle is how long a recording waits for a moment without moves under way to begin in:
+// its replay could not know how they began.
+const settle = 30 * time.Second
+
+// follower records what a daemon sees.
+type follower struct {
+	client *web.Client
+	rec    *trace.Recorder
+	begun  time.Time // when it first asked
+	last   time.Time // Snapshot written last, or known to the memory written last
+	count  int       // samples written
+}
+
 // follow records until the time is over or ctx ends, which is no error.
-func follow(ctx context.Context, client *web.Client, seen web.Recent, rec *trace.Recorder, o *recordOptions) (samples int, err error) {
+func follow(ctx context.Context, client *web.Client, rec *trace.Recorder, o *recordOptions) (samples int, err error) {
+	f := &follower{client: client, rec: rec, begun: time.Now()}
+	if err := f.ask(ctx); err != nil {
+		return 0, err // there is no daemon
+	}
 	tick := time.NewTicker(o.every)
 	defer tick.Stop()
 	var over <-chan time.Time
@@ -83,31 +96,57 @@ func follow(ctx context.Context, client *web.Client, seen web.Recent, rec *trace
 		defer t.Stop()
 		over = t.C
 	}
-	var last time.Time
 	heard := time.Now()
 	for {
-		if seen.Snapshot != nil && seen.Snapshot.Time.After(last) {
-			if err := rec.RecordView(&model.View{Snapshot: seen.Snapshot, Rules: seen.Rules, Recent: seen.Ended}); err != nil {
-				return samples, err
-			}
-			last = seen.Snapshot.Time
-			samples++
-		}
 		select {
 		case <-ctx.Done():
-			return samples, nil
+			return f.count, nil
 		case <-over:
-			return samples, nil
+			return f.count, nil
 		case <-tick.C:
 		}
-		next, err := client.LastSeen(ctx)
+		err := f.ask(ctx)
 		switch {
 		case err == nil:
-			seen, heard = next, time.Now()
+			heard = time.Now()
 		case ctx.Err() != nil:
-			return samples, nil
-		case time.Since(heard) > quiet:
-			return samples, err
+			return f.count, nil
+		case time.Since(heard) > quiet || errors.Is(err, errWrite):
+			return f.count, err
 		}
 	}
+}
+
+var errWrite = errors.New("recording ends")
+
+// ask writes what the daemon has seen since it was asked last. A file begins with what
+// the daemon knew before its first sample.
+func (f *follower) ask(ctx context.Context) error {
+	if f.rec.Fresh() {
+		m, err := f.client.Memory(ctx)
+		if err != nil {
+			return err
+		}
+		if m.Busy > 0 && f.count == 0 && time.Since(f.begun) < settle {
+			return nil
+		}
+		f.rec.SetMemory(m.State)
+		if f.count == 0 {
+			f.last = m.Time
+		}
+	}
+	seen, err := f.client.LastSeen(ctx)
+	if err != nil {
+		return err
+	}
+	if seen.Snapshot == nil || !seen.Snapshot.Time.After(f.last) {
+		return nil
+	}
+	v := &model.View{Snapshot: seen.Snapshot, Target: &model.Target{Time: seen.Decided}, Rules: seen.Rules, Recent: seen.Ended}
+	if err := f.rec.RecordView(v); err != nil {
+		return errors.Join(errWrite, err)
+	}
+	f.last = seen.Snapshot.Time
+	f.count++
+	return nil
 }

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -69,6 +71,18 @@ func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
 		return web.Result{}, &web.Refusal{Text: fmt.Sprintf("unknown command %q", c.Verb)}
 	}
 	return b.after(web.Result{Text: text}), b.wish(ctx, c, change)
+}
+
+// Memory implements web.Backend.
+func (b *backend) Memory(ctx context.Context) (out web.Memory, err error) {
+	failed := b.call(ctx, func(time.Time) {
+		var m *loop.Memory
+		if m, err = b.core.Memory(); err == nil {
+			out.Time, out.Busy = m.Time, m.Busy
+			out.State, err = json.Marshal(m)
+		}
+	})
+	return out, errors.Join(failed, err)
 }
 
 // after adds what a person must know about the result.

@@ -64,10 +64,10 @@ type doneMove struct {
 
 // failure counts a VM's failed moves.
 type failure struct {
-	count int
-	until time.Time
-	text  string
-	give  bool // it gives up the VF it has: its guest does not use it
+	Count int
+	Until time.Time
+	Text  string
+	Give  bool // it gives up the VF it has: its guest does not use it
 }
 
 // NewCore makes a Core. left are Moves that an earlier run did not end.
@@ -195,6 +195,9 @@ func (c *Core) ready(m model.Move) bool {
 }
 
 func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
+	if m.Kind == model.MoveRepair {
+		c.mended[mendName(m)] = now
+	}
 	if err := c.journal.Begin(m); err != nil {
 		c.fail(now, m, err) // without a journal a crash would leak: do not start
 		return model.Step{}, false
@@ -338,6 +341,7 @@ func (c *Core) fail(now time.Time, m model.Move, err error) {
 	if m.VM == "" || errors.Is(err, model.ErrGone) {
 		return
 	}
+	c.spent(m.VM, func(k *costs) { k.Failed++ })
 	c.rest(now, m.VM, string(m.Kind)+" of "+m.VF.String()+" failed: "+err.Error())
 }
 
@@ -349,12 +353,12 @@ func (c *Core) rest(now time.Time, vm model.VMID, why string) *failure {
 		c.fails[vm] = f
 	}
 	wait := c.opts.BackoffMax
-	if f.count < 16 {
-		wait = min(wait, c.opts.Backoff<<f.count)
+	if f.Count < 16 {
+		wait = min(wait, c.opts.Backoff<<f.Count)
 	}
-	f.count++
-	f.until = now.Add(wait)
-	f.text, f.give = why, false
+	f.Count++
+	f.Until = now.Add(wait)
+	f.Text, f.Give = why, false
 	return f
 }
 

@@ -63,12 +63,12 @@ func (c *Core) hints(now time.Time) *placement.Hints {
 		h.VMs = make(map[model.VMID]placement.Hint, len(c.active)+len(c.fails)+len(c.done))
 	}
 	for id, f := range c.fails {
-		if vm := c.snap.FindVM(id); now.Before(f.until) {
+		if vm := c.snap.FindVM(id); now.Before(f.Until) {
 			has := holds(vm)
-			if f.give {
+			if f.Give {
 				has = model.NoVF
 			}
-			h.VMs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.until, Detail: f.text}
+			h.VMs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.Until, Detail: f.Text}
 		}
 	}
 	for _, d := range c.done {
@@ -100,8 +100,8 @@ func (c *Core) watchIdle(now time.Time) {
 		since, seen := c.idle[vm.ID]
 		if !seen {
 			c.idle[vm.ID] = now
-		} else if f := c.fails[vm.ID]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (f == nil || !f.give) {
-			c.rest(now, vm.ID, "its guest does not use the VF it has: no driver has it open").give = true
+		} else if f := c.fails[vm.ID]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (f == nil || !f.Give) {
+			c.rest(now, vm.ID, "its guest does not use the VF it has: no driver has it open").Give = true
 		}
 	}
 }
@@ -146,16 +146,15 @@ func (c *Core) mend(now time.Time) {
 		if !c.free(f.Repair[0]) {
 			continue // its VM is being seen to; this one has its turn at the next tick
 		}
-		name := f.Code + " " + f.Subject + " " + f.Repair[0].String() + f.Repair[0].VF.PF
-		if last, tried := c.mended[name]; tried && now.Sub(last) < mendEvery && !c.repair {
-			continue
-		}
-		c.mended[name] = now
 		s := f.Repair[0]
-		c.waiting = append(c.waiting, model.Move{
+		m := model.Move{
 			Kind: model.MoveRepair, VM: s.VM, VMName: s.VMName, VF: s.VF, Steps: f.Repair,
 			Reason: model.Reason{VM: s.VM, Code: model.CodeRepair, Detail: f.Subject + " " + f.Text},
-		})
+		}
+		if last, tried := c.mended[mendName(m)]; tried && now.Sub(last) < mendEvery && !c.repair {
+			continue
+		}
+		c.waiting = append(c.waiting, m)
 	}
 	c.repair = false
 	for name, last := range c.mended {
@@ -163,6 +162,11 @@ func (c *Core) mend(now time.Time) {
 			delete(c.mended, name)
 		}
 	}
+}
+
+// mendName tells tries to mend one finding from those to mend another.
+func mendName(m model.Move) string {
+	return m.Reason.Detail + " " + m.Steps[0].String() + m.VF.PF
 }
 
 // free says whether a repair of the Step's VM or VF could start: none is under way or waits.
@@ -189,46 +193,46 @@ func (c *Core) costOf(vm model.VMID) placement.Cost {
 
 // costs sums what moves took.
 type costs struct {
-	plugs, unplugs, failed int
-	plug, unplug           time.Duration
+	Plugs, Unplugs, Failed int
+	Plug, Unplug           time.Duration
 }
 
 func (k *costs) mean() placement.Cost {
 	var out placement.Cost
-	if k.plugs > 0 {
-		out.Plug = k.plug / time.Duration(k.plugs)
+	if k.Plugs > 0 {
+		out.Plug = k.Plug / time.Duration(k.Plugs)
 	}
-	if k.unplugs > 0 {
-		out.Unplug = k.unplug / time.Duration(k.unplugs)
+	if k.Unplugs > 0 {
+		out.Unplug = k.Unplug / time.Duration(k.Unplugs)
 	}
-	if n := k.plugs + k.unplugs + k.failed; n > 0 {
-		out.Fail = float64(k.failed) / float64(n)
+	if n := k.Plugs + k.Unplugs + k.Failed; n > 0 {
+		out.Fail = float64(k.Failed) / float64(n)
 	}
 	return out
 }
 
-func (c *Core) account(m model.MoveStatus) {
-	own := c.costs[m.Move.VM]
-	if own == nil && m.Move.VM != "" {
+// spent adds to what moves of the VM, and of all, have cost.
+func (c *Core) spent(vm model.VMID, add func(*costs)) {
+	own := c.costs[vm]
+	if own == nil {
 		own = &costs{}
-		c.costs[m.Move.VM] = own
+		c.costs[vm] = own
 	}
+	add(own)
+	add(&c.sum)
+}
+
+func (c *Core) account(m model.MoveStatus) {
 	took := m.Ended.Sub(m.Started)
 	switch m.Move.Kind {
 	case model.MovePlug:
 		c.totals.Plugs++
 		c.totals.PlugTime += took
-		for _, k := range []*costs{own, &c.sum} {
-			k.plugs++
-			k.plug += took
-		}
+		c.spent(m.Move.VM, func(k *costs) { k.Plugs++; k.Plug += took })
 	case model.MoveUnplug:
 		c.totals.Unplugs++
 		c.totals.UnplugTime += took
-		for _, k := range []*costs{own, &c.sum} {
-			k.unplugs++
-			k.unplug += took
-		}
+		c.spent(m.Move.VM, func(k *costs) { k.Unplugs++; k.Unplug += took })
 	case model.MoveRepair:
 		c.totals.Repairs++
 	}

@@ -11,20 +11,20 @@ import (
 // Between rounds the verdict stands; a VF that falls free goes to the next in rank.
 type activity struct {
 	every time.Duration
-	next  time.Time
-	last  time.Time
-	mem   memory[activityMem]
+	Next  time.Time
+	Last  time.Time
+	Mem   memory[activityMem]
 	order ranking
 }
 
 type activityMem struct {
-	packets float64 // seen since the last round
-	seconds float64 // of known load since the last round
-	score   float64 // verdict of the last round: mean packets/s times weight
-	chosen  bool    // it held a VF after the last round, or filled a gap since
-	ranked  bool    // it has been through a round
-	seen    bool    // its load was known at least once
-	since   time.Time
+	Packets float64 // seen since the last round
+	Seconds float64 // of known load since the last round
+	Score   float64 // verdict of the last round: mean packets/s times weight
+	Chosen  bool    // it held a VF after the last round, or filled a gap since
+	Ranked  bool    // it has been through a round
+	Seen    bool    // its load was known at least once
+	Since   time.Time
 }
 
 // unseenGrace is how long a holder whose load was never known keeps its VF. After a start
@@ -36,11 +36,11 @@ func newActivity(r model.Rules) Policy { return &activity{every: r.Interval} }
 
 // Select implements Policy.
 func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
-	mem := a.mem.sync(cands, func(m *activityMem) { m.since = now })
+	mem := a.Mem.sync(cands, func(m *activityMem) { m.Since = now })
 	a.sample(now, cands, mem)
-	round := !now.Before(a.next) && anyKnown(cands)
+	round := !now.Before(a.Next) && anyKnown(cands)
 	if round {
-		a.next = now.Add(a.every)
+		a.Next = now.Add(a.every)
 	}
 	a.order = a.order.again(len(cands))
 	for k := range a.order {
@@ -49,14 +49,14 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 		m.update(&cands[i], round)
 		// Between rounds the chosen ones come first: a free VF goes to the best of the rest.
 		a.order[k] = ranked{
-			i: i, key: m.score,
-			front: (!round && m.chosen) || (cands[i].Holds && m.unseen(now)), priority: cands[i].Priority, holds: cands[i].Holds,
+			i: i, key: m.Score,
+			front: (!round && m.Chosen) || (cands[i].Holds && m.unseen(now)), priority: cands[i].Priority, holds: cands[i].Holds,
 		}
 	}
 	a.order.sort(cands)
 	a.order.verdicts(cands, slots, "activity", model.CodeRank, model.CodeOutranked, out)
 	for i, m := range mem {
-		m.chosen = out[i].Hold
+		m.Chosen = out[i].Hold
 		switch {
 		case cands[i].Holds && m.unseen(now):
 			out[i].Code, out[i].Detail = model.CodeBlind, "it keeps its VF until its load is known, for a minute at most"
@@ -67,32 +67,32 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 }
 
 // unseen says whether the load was never known and may still become so.
-func (m *activityMem) unseen(now time.Time) bool { return !m.seen && now.Sub(m.since) < unseenGrace }
+func (m *activityMem) unseen(now time.Time) bool { return !m.Seen && now.Sub(m.Since) < unseenGrace }
 
 // sample adds the time since the last call to the means.
 func (a *activity) sample(now time.Time, cands []Candidate, mem []*activityMem) {
 	dt := 1.0
-	if !a.last.IsZero() {
-		dt = now.Sub(a.last).Seconds()
+	if !a.Last.IsZero() {
+		dt = now.Sub(a.Last).Seconds()
 	}
-	a.last = now
+	a.Last = now
 	for i, m := range mem {
 		if cands[i].Known && dt > 0 {
-			m.packets += cands[i].PPS * dt
-			m.seconds += dt
-			m.seen = true
+			m.Packets += cands[i].PPS * dt
+			m.Seconds += dt
+			m.Seen = true
 		}
 	}
 }
 
 // update turns the sums into a score at a round; a newcomer is scored at once.
 func (m *activityMem) update(c *Candidate, round bool) {
-	if (round || !m.ranked) && m.seconds > 0 {
-		m.score = m.packets / m.seconds * c.Weight
-		m.ranked = m.ranked || round
+	if (round || !m.Ranked) && m.Seconds > 0 {
+		m.Score = m.Packets / m.Seconds * c.Weight
+		m.Ranked = m.Ranked || round
 	}
 	if round {
-		m.packets, m.seconds = 0, 0
+		m.Packets, m.Seconds = 0, 0
 	}
 }
 

@@ -24,13 +24,14 @@ import (
 // Codes: rank, outranked, kept (outranked, but a swap does not pay yet), budget, blind.
 type adaptive struct {
 	margin, risk, hold float64
+	lost               float64 // seconds of its traffic that a VM loses in a move
 	perHour            float64 // budget of moves per VM and hour
 
-	last    time.Time
-	mem     memory[vmMem]
-	styles  []*style
-	leader  int
-	tokens  float64 // moves left in the budget
+	Last    time.Time
+	Mem     memory[vmMem]
+	Styles  []*style
+	Leader  int
+	Tokens  float64 // moves left in the budget
 	cands   []Candidate
 	vms     []*vmMem
 	typical float64 // median of the rates that are not zero
@@ -40,15 +41,15 @@ type adaptive struct {
 
 // vmMem is what adaptive remembers of a VM. Rates are packets/s times weight.
 type vmMem struct {
-	seen  time.Time // last time it was a candidate
-	had   bool      // it had a VF then
-	since time.Time // when it got it
-	blind float64   // seconds since its load was last known
-	rate  float64   // last known
-	long  float64   // mean over the last longMemory seconds, or all there are
-	age   float64   // seconds in long
-	lift  float64   // puts priorities above all rates
-	bids  [stylesMax + 1]bid
+	Seen  time.Time // last time it was a candidate
+	Had   bool      // it had a VF then
+	Since time.Time // when it got it
+	Blind float64   // seconds since its load was last known
+	Rate  float64   // last known
+	Long  float64   // mean over the last longMemory seconds, or all there are
+	Age   float64   // seconds in long
+	Lift  float64   // puts priorities above all rates
+	Bids  [stylesMax + 1]bid
 	c     *Candidate
 }
 
@@ -68,44 +69,45 @@ func newAdaptive(r model.Rules) Policy {
 	p := &adaptive{
 		margin: cmp.Or(r.Params["margin"], 0.05), // twice the noise of +-3 % loads, smoothed
 		risk:   cmp.Or(r.Params["risk_s"], 15),   // s of the typical rate: a little more than the yardstick's 10, for calm
+		lost:   cmp.Or(r.Params["lost_s"], 0.05), // the median of docs/measurements.md
 		hold:   cmp.Or(r.Params["hold_s"], 5),    // s: a guest needs some to come to rest on a new leg
 		// Loads that turn every two minutes need 20 to 25; more is left to nobody.
 		perHour: cmp.Or(r.Params["moves_per_hour"], 30),
-		leader:  1,
+		Leader:  1,
 	}
-	p.styles = []*style{
-		{name: "quick", tau: 3, risk: 5},                 // loads that stay for minutes: move at once
-		{name: "steady", tau: 10, habit: 0.3, risk: 20},  // about rent-or-buy as published
-		{name: "patient", tau: 10, habit: 0.7, risk: 30}, // bursts: go by the long mean
+	p.Styles = []*style{
+		{Name: "quick", Tau: 3, Risk: 5},                 // loads that stay for minutes: move at once
+		{Name: "steady", Tau: 10, Habit: 0.3, Risk: 20},  // about rent-or-buy as published
+		{Name: "patient", Tau: 10, Habit: 0.7, Risk: 30}, // bursts: go by the long mean
 	}
-	p.tokens = math.Inf(1) // until the number of VMs is known
+	p.Tokens = math.Inf(1) // until the number of VMs is known
 	return p
 }
 
 // Select implements Policy.
 func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
 	dt := 1.0
-	if !p.last.IsZero() {
-		dt = min(60, max(0, now.Sub(p.last).Seconds())) // a longer gap says nothing of what was in it
+	if !p.Last.IsZero() {
+		dt = min(60, max(0, now.Sub(p.Last).Seconds())) // a longer gap says nothing of what was in it
 	}
-	p.last = now
-	p.cands, p.vms = cands, p.mem.sync(cands, func(*vmMem) {})
+	p.Last = now
+	p.cands, p.vms = cands, p.Mem.sync(cands, func(*vmMem) {})
 	p.sample(now, dt)
-	for k, s := range p.styles {
+	for k, s := range p.Styles {
 		s.score(p.vms, k, dt)
 		s.play(p, k, slots, dt)
 	}
 	p.follow()
 	n := float64(len(cands))
-	p.tokens = min(p.tokens+p.perHour/3600*n*dt, max(4, n/4)) // the burst: a quarter of the VMs at once
-	s := p.styles[p.leader]
+	p.Tokens = min(p.Tokens+p.perHour/3600*n*dt, max(4, n/4)) // the burst: a quarter of the VMs at once
+	s := p.Styles[p.Leader]
 	for _, m := range p.vms {
-		m.bids[real].score = m.bids[p.leader].score
+		m.Bids[real].Score = m.Bids[p.Leader].Score
 		m.regret(real, s, dt)
 	}
 	p.fill(real, slots)
 	broke := p.trade(now, s)
-	p.write(slots, s.price, broke, out)
+	p.write(slots, s.Price, broke, out)
 }
 
 // sample takes in what is seen now.
@@ -113,47 +115,47 @@ func (p *adaptive) sample(now time.Time, dt float64) {
 	p.scratch = p.scratch[:0]
 	for i, m := range p.vms {
 		c := &p.cands[i]
-		if !m.seen.IsZero() && now.Sub(m.seen).Seconds() > forget {
+		if !m.Seen.IsZero() && now.Sub(m.Seen).Seconds() > forget {
 			*m = vmMem{}
 		}
-		m.c, m.lift, m.blind = c, priorityGap*float64(c.Priority), m.blind+dt
+		m.c, m.Lift, m.Blind = c, priorityGap*float64(c.Priority), m.Blind+dt
 		if c.Known {
-			m.rate, m.blind = c.PPS*c.Weight, 0
-			m.age = min(m.age+max(dt, 1e-3), longMemory)
-			m.long += (m.rate - m.long) * min(1, max(dt, 1e-3)/m.age)
+			m.Rate, m.Blind = c.PPS*c.Weight, 0
+			m.Age = min(m.Age+max(dt, 1e-3), longMemory)
+			m.Long += (m.Rate - m.Long) * min(1, max(dt, 1e-3)/m.Age)
 		}
-		if m.rate > 0 {
-			p.scratch = append(p.scratch, m.rate)
+		if m.Rate > 0 {
+			p.scratch = append(p.scratch, m.Rate)
 		}
-		if c.Holds && !m.had {
-			m.since = now
+		if c.Holds && !m.Had {
+			m.Since = now
 		}
-		m.had, m.bids[real].held, m.seen = c.Holds, c.Holds, now
+		m.Had, m.Bids[real].Held, m.Seen = c.Holds, c.Holds, now
 	}
 	p.typical = kth(p.scratch, len(p.scratch)/2)
 }
 
 // follow makes the style lead whose account stands best.
 func (p *adaptive) follow() {
-	for k, s := range p.styles {
-		if s.account > p.styles[p.leader].account+inertia*p.risk*p.typical {
-			p.leader = k
+	for k, s := range p.Styles {
+		if s.Account > p.Styles[p.Leader].Account+inertia*p.risk*p.typical {
+			p.Leader = k
 		}
 	}
 }
 
 // trade swaps real VFs while it pays and the budget lasts; it says whether that ran out.
 func (p *adaptive) trade(now time.Time, s *style) (broke bool) {
-	ripe := func(m *vmMem) bool { return now.Sub(m.since).Seconds() >= p.hold }
+	ripe := func(m *vmMem) bool { return now.Sub(m.Since).Seconds() >= p.hold }
 	for range p.vms {
 		in, out := p.pair(real, ripe)
-		if !p.pays(in, out, real, s.risk) {
+		if !p.pays(in, out, real, s.Risk) {
 			return false
 		}
-		if p.tokens < 1 {
+		if p.Tokens < 1 {
 			return true
 		}
-		p.tokens--
+		p.Tokens--
 		swap(in, out, real)
 	}
 	return false
@@ -169,25 +171,25 @@ func (p *adaptive) write(slots int, price float64, broke bool, out []model.Reaso
 	}
 	for n := range p.order { // keeps the last order: nearly sorted is sorted fast
 		e := &p.order[n]
-		b := &p.vms[e.i].bids[real]
-		e.key, e.front, e.priority, e.holds = b.score, b.held, p.cands[e.i].Priority, p.cands[e.i].Holds
+		b := &p.vms[e.i].Bids[real]
+		e.key, e.front, e.priority, e.holds = b.Score, b.Held, p.cands[e.i].Priority, p.cands[e.i].Holds
 	}
 	p.order.sort(p.cands)
 	p.order.verdicts(p.cands, slots, "adaptive", model.CodeRank, model.CodeOutranked, out)
 	for i, m := range p.vms {
-		b, why := &m.bids[real], &out[i]
-		why.Hold, why.Regret = b.held, b.regret
-		if net := price - m.lift; math.Abs(net) < priorityGap/2 {
+		b, why := &m.Bids[real], &out[i]
+		why.Hold, why.Regret = b.Held, b.Regret
+		if net := price - m.Lift; math.Abs(net) < priorityGap/2 {
 			why.Price = net
 		}
-		switch beaten := b.score+m.lift > price; {
-		case m.blind > 0:
+		switch beaten := b.Score+m.Lift > price; {
+		case m.Blind > 0:
 			why.Code, why.Detail = model.CodeBlind, "it keeps its place until its load is seen again"
-		case beaten == b.held || len(p.vms) <= slots:
+		case beaten == b.Held || len(p.vms) <= slots:
 		case broke:
-			why.Code, why.Detail = model.CodeBudget, p.styles[p.leader].name+" style"
+			why.Code, why.Detail = model.CodeBudget, p.Styles[p.Leader].Name+" style"
 		default:
-			why.Code, why.Detail = model.CodeKept, p.styles[p.leader].name+" style"
+			why.Code, why.Detail = model.CodeKept, p.Styles[p.Leader].Name+" style"
 		}
 	}
 }

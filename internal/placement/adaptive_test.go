@@ -116,8 +116,8 @@ func TestAdaptiveInABlackout(t *testing.T) {
 
 // TestAdaptiveWeighsMovesHere: where moves fail often or take long, more must be at stake.
 func TestAdaptiveWeighsMovesHere(t *testing.T) {
-	wait := func(cost Cost) int {
-		b := adaptiveBench(t, 2, nil)
+	wait := func(cost Cost, params model.Params) int {
+		b := adaptiveBench(t, 2, params)
 		b.run(30, 1, pps(9000, 5000))
 		b.cands[0].Cost, b.cands[1].Cost = cost, cost
 		for s := 1; s < 600; s++ {
@@ -128,8 +128,8 @@ func TestAdaptiveWeighsMovesHere(t *testing.T) {
 		}
 		return 600
 	}
-	plain, slow, failing := wait(Cost{}), wait(Cost{Plug: 20 * time.Second, Unplug: 6 * time.Second}), wait(Cost{Fail: 0.5})
-	lossy := wait(Cost{Lost: 200e3})
+	plain, slow, failing := wait(Cost{}, nil), wait(Cost{Plug: 20 * time.Second, Unplug: 6 * time.Second}, nil), wait(Cost{Fail: 0.5}, nil)
+	lossy := wait(Cost{}, model.Params{"lost_s": 20})
 	if plain >= slow || plain >= failing || plain >= lossy {
 		t.Errorf("it waits %d s, %d s when moves are slow, %d s when half fail, %d s when they lose packets", plain, slow, failing, lossy)
 	}
@@ -146,7 +146,7 @@ func TestAdaptiveLearnsPatience(t *testing.T) {
 			}
 		}
 	}
-	style := func() string { p := b.p.(*adaptive); return p.styles[p.leader].name }
+	style := func() string { p := b.p.(*adaptive); return p.Styles[p.Leader].Name }
 	b.run(1800, 10, flip(90))
 	if s := style(); s != "quick" {
 		t.Errorf("loads that stay for 90 s are met with the %s style, want quick", s)

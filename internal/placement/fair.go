@@ -11,15 +11,15 @@ import (
 // have had the least; between rounds the verdict stands.
 type fair struct {
 	every time.Duration
-	next  time.Time
-	last  time.Time
-	mem   memory[fairMem]
+	Next  time.Time
+	Last  time.Time
+	Mem   memory[fairMem]
 	order ranking
 }
 
 type fairMem struct {
-	served float64 // seconds with a VF, divided by the weight
-	chosen bool
+	Served float64 // seconds with a VF, divided by the weight
+	Chosen bool
 }
 
 func newFair(r model.Rules) Policy { return &fair{every: r.Interval} }
@@ -28,26 +28,26 @@ func newFair(r model.Rules) Policy { return &fair{every: r.Interval} }
 func (f *fair) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
 	// A newcomer starts level with the least served: it must not catch up on a past it was not there for.
 	base := f.least()
-	mem := f.mem.sync(cands, func(m *fairMem) { m.served = base })
+	mem := f.Mem.sync(cands, func(m *fairMem) { m.Served = base })
 	dt := 0.0
-	if !f.last.IsZero() {
-		dt = max(0, now.Sub(f.last).Seconds())
+	if !f.Last.IsZero() {
+		dt = max(0, now.Sub(f.Last).Seconds())
 	}
-	f.last = now
+	f.Last = now
 	for i, m := range mem {
 		if cands[i].Holds {
-			m.served += dt / cands[i].Weight
+			m.Served += dt / cands[i].Weight
 		}
 	}
-	round := !now.Before(f.next)
+	round := !now.Before(f.Next)
 	if round {
-		f.next = now.Add(f.every)
+		f.Next = now.Add(f.every)
 	}
 	f.rank(cands, mem, round)
 	f.order.verdicts(cands, slots, "fair", model.CodeTurn, model.CodeWaiting, out)
 	for i, m := range mem {
-		m.chosen = out[i].Hold
-		out[i].Score = m.served
+		m.Chosen = out[i].Hold
+		out[i].Score = m.Served
 	}
 }
 
@@ -58,9 +58,9 @@ func (f *fair) rank(cands []Candidate, mem []*fairMem, round bool) {
 	f.order = f.order.again(len(cands))
 	for k := range f.order {
 		i := f.order[k].i
-		f.order[k] = ranked{i: i, key: -mem[i].served, front: !round && mem[i].chosen}
+		f.order[k] = ranked{i: i, key: -mem[i].Served, front: !round && mem[i].Chosen}
 		if grain > 0 {
-			f.order[k].key = -float64(int64(mem[i].served/grain + 0.5))
+			f.order[k].key = -float64(int64(mem[i].Served/grain + 0.5))
 		}
 	}
 	f.order.sort(cands)
@@ -68,9 +68,9 @@ func (f *fair) rank(cands []Candidate, mem []*fairMem, round bool) {
 
 func (f *fair) least() float64 {
 	low, found := 0.0, false
-	for _, m := range f.mem.ptr {
-		if !found || m.served < low {
-			low, found = m.served, true
+	for _, m := range f.Mem.ptr {
+		if !found || m.Served < low {
+			low, found = m.Served, true
 		}
 	}
 	return low

@@ -33,14 +33,14 @@ type Cost struct {
 	Plug   time.Duration // mean time of a plug, during which the benefit is lost
 	Unplug time.Duration // mean time of an unplug
 	Fail   float64       // share of moves that failed, 0..1
-	Lost   float64       // mean packets lost in a move, where that was measured
 }
 
 // Policy chooses which candidates hold the slots of one network. Select is called at
 // every sample; a policy that works in rounds keeps its verdict between them. It
 // writes one Reason per candidate to out (same length and order), at most slots of
 // them with Hold set. It may keep state between calls, but uses no clock and no
-// randomness of its own.
+// randomness of its own. What it must know at the next call are its exported fields, which
+// json can write and read back.
 type Policy interface {
 	Select(now time.Time, cands []Candidate, slots int, out []model.Reason)
 }
@@ -55,7 +55,7 @@ type maker struct {
 var makers = map[string]maker{
 	"fair":     {make: newFair},
 	"activity": {make: newActivity},
-	"adaptive": {make: newAdaptive, params: []string{"risk_s", "margin", "hold_s", "moves_per_hour"}},
+	"adaptive": {make: newAdaptive, params: []string{"risk_s", "lost_s", "margin", "hold_s", "moves_per_hour"}},
 	"rentbuy":  {make: newRentBuy},
 	"vnraf":    {make: newVNRAF, params: []string{"eps", "io_threshold", "host_cores", "vf0_mbit", "delta_mbit", "link_mbit"}},
 	"none":     {make: newNone},
@@ -81,48 +81,4 @@ func NewPolicy(r model.Rules) (Policy, error) {
 		return nil, fmt.Errorf("policy %q does not exist: choose one of %s", r.Policy, strings.Join(Names(), ", "))
 	}
 	return m.make(r), nil
-}
-
-// memory keeps one T per VM between calls. A VM under way is no candidate meanwhile, so
-// those that are not here are kept for a while, until they are too many.
-type memory[T any] struct {
-	ids []model.VMID
-	ptr []*T
-	all map[model.VMID]*T
-}
-
-// sync returns the memories of cands in their order; fresh fills those of new VMs.
-func (m *memory[T]) sync(cands []Candidate, fresh func(*T)) []*T {
-	if m.same(cands) {
-		return m.ptr
-	}
-	old := m.all
-	m.all = make(map[model.VMID]*T, len(cands))
-	if len(old) <= 2*len(cands)+64 { // else forget all that are not here now
-		maps.Copy(m.all, old)
-	}
-	m.ids, m.ptr = m.ids[:0], m.ptr[:0]
-	for i := range cands {
-		id := cands[i].VM
-		p, ok := old[id]
-		if !ok {
-			p = new(T)
-			fresh(p)
-		}
-		m.all[id] = p
-		m.ids, m.ptr = append(m.ids, id), append(m.ptr, p)
-	}
-	return m.ptr
-}
-
-func (m *memory[T]) same(cands []Candidate) bool {
-	if len(m.ids) != len(cands) {
-		return false
-	}
-	for i := range cands {
-		if m.ids[i] != cands[i].VM {
-			return false
-		}
-	}
-	return true
 }

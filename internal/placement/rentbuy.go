@@ -14,18 +14,18 @@ import (
 // they exceed the price, holders by how much they fall short; two that lost together
 // what a swap costs, swap. It weighs nothing else: no priorities, no costs measured here.
 type rentBuy struct {
-	last   time.Time
-	tokens float64
-	mem    memory[rentMem]
+	Last   time.Time
+	Tokens float64
+	Mem    memory[rentMem]
 	order  ranking
 	sorted []float64
 	rates  []float64
 }
 
 type rentMem struct {
-	rate   float64 // mean, packets/s times weight
-	regret float64 // packets
-	seen   bool
+	Rate   float64 // mean, packets/s times weight
+	Regret float64 // packets
+	Seen   bool
 }
 
 // The published parameters of rent-or-buy.
@@ -38,17 +38,17 @@ const (
 	rentBurst  = 4.0   // plugs
 )
 
-func newRentBuy(model.Rules) Policy { return &rentBuy{tokens: rentBurst} }
+func newRentBuy(model.Rules) Policy { return &rentBuy{Tokens: rentBurst} }
 
 // Select implements Policy.
 func (p *rentBuy) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
-	mem := p.mem.sync(cands, func(*rentMem) {})
+	mem := p.Mem.sync(cands, func(*rentMem) {})
 	dt := 1.0
-	if !p.last.IsZero() {
-		dt = max(0, now.Sub(p.last).Seconds())
+	if !p.Last.IsZero() {
+		dt = max(0, now.Sub(p.Last).Seconds())
 	}
-	p.last = now
-	p.tokens = min(rentBurst, p.tokens+rentFill*dt)
+	p.Last = now
+	p.Tokens = min(rentBurst, p.Tokens+rentFill*dt)
 	keep := math.Exp(-dt / rentTau)
 	p.order, p.rates = p.order[:0], p.rates[:0]
 	for i, m := range mem {
@@ -56,12 +56,12 @@ func (p *rentBuy) Select(now time.Time, cands []Candidate, slots int, out []mode
 		x := cands[i].PPS * cands[i].Weight
 		switch {
 		case !cands[i].Known:
-		case !m.seen:
-			m.rate, m.seen = x, true
+		case !m.Seen:
+			m.Rate, m.Seen = x, true
 		default:
-			m.rate += (x - m.rate) * (1 - keep)
+			m.Rate += (x - m.Rate) * (1 - keep)
 		}
-		p.order = append(p.order, ranked{i: i, key: m.rate, front: cands[i].Holds, holds: cands[i].Holds})
+		p.order = append(p.order, ranked{i: i, key: m.Rate, front: cands[i].Holds, holds: cands[i].Holds})
 	}
 	price := p.price(mem, slots)
 	for i, m := range mem {
@@ -70,7 +70,7 @@ func (p *rentBuy) Select(now time.Time, cands []Candidate, slots int, out []mode
 			gap = -gap
 		}
 		if cands[i].Known {
-			m.regret = max(0, m.regret+gap)
+			m.Regret = max(0, m.Regret+gap)
 		}
 	}
 	p.order.sort(cands)
@@ -79,7 +79,7 @@ func (p *rentBuy) Select(now time.Time, cands []Candidate, slots int, out []mode
 	p.swap(mem, slots)
 	p.order.verdicts(cands, slots, "rentbuy", model.CodeRank, model.CodeOutranked, out)
 	for i, m := range mem {
-		out[i].Price, out[i].Regret = price, m.regret
+		out[i].Price, out[i].Regret = price, m.Regret
 	}
 }
 
@@ -87,7 +87,7 @@ func (p *rentBuy) Select(now time.Time, cands []Candidate, slots int, out []mode
 func (p *rentBuy) price(mem []*rentMem, slots int) float64 {
 	p.sorted = p.sorted[:0]
 	for _, m := range mem {
-		p.sorted = append(p.sorted, m.rate)
+		p.sorted = append(p.sorted, m.Rate)
 	}
 	return between(p.sorted, slots)
 }
@@ -96,13 +96,13 @@ func (p *rentBuy) price(mem []*rentMem, slots int) float64 {
 // holders in front and each part by score.
 func (p *rentBuy) swap(mem []*rentMem, slots int) {
 	risk := rentRisk * median(p.rates)
-	for in, a := slots-1, slots; in >= 0 && a < len(p.order) && p.tokens >= 1; in, a = in-1, a+1 {
+	for in, a := slots-1, slots; in >= 0 && a < len(p.order) && p.Tokens >= 1; in, a = in-1, a+1 {
 		b, o := mem[p.order[in].i], mem[p.order[a].i]
-		if !(o.rate > rentMargin*b.rate && b.regret+o.regret >= rentSwap*o.rate+risk) {
+		if !(o.Rate > rentMargin*b.Rate && b.Regret+o.Regret >= rentSwap*o.Rate+risk) {
 			return
 		}
-		b.regret, o.regret = 0, 0
+		b.Regret, o.Regret = 0, 0
 		p.order[in], p.order[a] = p.order[a], p.order[in]
-		p.tokens--
+		p.Tokens--
 	}
 }

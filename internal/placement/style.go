@@ -4,69 +4,69 @@ import "math"
 
 // style is one way of being patient. It plays rent-or-buy with imaginary VFs.
 type style struct {
-	name    string
-	tau     float64 // s of the mean that is the score
-	habit   float64 // share of the long mean in it, 0..1
-	risk    float64 // s of the typical rate to regret before a move, beyond the swap's loss
-	account float64 // packets that imaginary VFs carried, minus what its moves cost
-	price   float64 // of a VF by its scores
+	Name    string
+	Tau     float64 // s of the mean that is the score
+	Habit   float64 // share of the long mean in it, 0..1
+	Risk    float64 // s of the typical rate to regret before a move, beyond the swap's loss
+	Account float64 // packets that imaginary VFs carried, minus what its moves cost
+	Price   float64 // of a VF by its scores
 }
 
 // bid is a VM's standing in one style's play, or for the real VFs.
 type bid struct {
-	short, score float64 // packets/s times weight
-	regret       float64 // packets
-	held         bool
+	Short, Score float64 // packets/s times weight
+	Regret       float64 // packets
+	Held         bool
 }
 
 // score brings the VMs' scores up to date.
 func (s *style) score(vms []*vmMem, k int, dt float64) {
-	gain := 1 - math.Exp(-dt/s.tau)
+	gain := 1 - math.Exp(-dt/s.Tau)
 	for _, m := range vms {
-		b := &m.bids[k]
+		b := &m.Bids[k]
 		switch {
-		case m.blind > 0:
-		case m.age <= dt:
-			b.short = m.rate
+		case m.Blind > 0:
+		case m.Age <= dt:
+			b.Short = m.Rate
 		default:
-			b.short += (m.rate - b.short) * gain
+			b.Short += (m.Rate - b.Short) * gain
 		}
-		b.score = (1-s.habit)*b.short + s.habit*m.long
+		b.Score = (1-s.Habit)*b.Short + s.Habit*m.Long
 	}
 }
 
 // play lets the imaginary VFs carry and change hands.
 func (s *style) play(p *adaptive, k, slots int, dt float64) {
-	s.account *= math.Exp(-dt / accountMean)
-	s.price = p.price(k, slots)
+	s.Account *= math.Exp(-dt / accountMean)
+	s.Price = p.price(k, slots)
 	for _, m := range p.vms {
-		if m.bids[k].held && m.blind == 0 {
-			s.account += m.rate * dt
+		if m.Bids[k].Held && m.Blind == 0 {
+			s.Account += m.Rate * dt
 		}
 		m.regret(k, s, dt)
 	}
 	p.fill(k, slots)
 	for range p.vms {
 		in, out := p.pair(k, nil)
-		if !p.pays(in, out, k, s.risk) {
+		if !p.pays(in, out, k, s.Risk) {
 			return
 		}
-		s.account -= swapTime(in.c, out.c)*in.rate + p.risk*p.typical
+		s.Account -= swapTime(in.c, out.c)*in.Rate + p.risk*p.typical
 		swap(in, out, k)
 	}
 }
 
 // regret adds up what a VM has, or costs others, by being where it is.
 func (m *vmMem) regret(k int, s *style, dt float64) {
-	if m.blind > 0 {
+	if m.Blind > 0 {
 		return
 	}
-	b := &m.bids[k]
-	gap := ((1-s.habit)*m.rate + s.habit*m.long + m.lift - s.price) * dt
-	if b.held {
+	b := &m.Bids[k]
+	gap := ((1-s.Habit)*m.Rate + s.Habit*m.Long + m.Lift - s.Price) * dt
+	if b.Held {
 		gap = -gap
 	}
-	b.regret = max(0, b.regret+gap)
+	b.Regret = max(0, b.Regret+gap)
 }
 
 // price is half way between the last score that gets a VF and the first that does not.
@@ -76,7 +76,7 @@ func (p *adaptive) price(k, slots int) float64 {
 	}
 	p.scratch = p.scratch[:0]
 	for _, m := range p.vms {
-		p.scratch = append(p.scratch, m.bids[k].score+m.lift)
+		p.scratch = append(p.scratch, m.Bids[k].Score+m.Lift)
 	}
 	last := kth(p.scratch, slots-1)
 	next := math.Inf(-1)
@@ -91,10 +91,10 @@ func (p *adaptive) price(k, slots int) float64 {
 // whose ID comes first, so that the order of the candidates does not matter.
 func (p *adaptive) pair(k int, ripe func(*vmMem) bool) (in, out *vmMem) {
 	for _, m := range p.vms {
-		if m.blind > 0 && m.blind < forget {
+		if m.Blind > 0 && m.Blind < forget {
 			continue
 		}
-		if b := &m.bids[k]; !b.held {
+		if b := &m.Bids[k]; !b.Held {
 			if in == nil || m.above(in, k) {
 				in = m
 			}
@@ -107,7 +107,7 @@ func (p *adaptive) pair(k int, ripe func(*vmMem) bool) (in, out *vmMem) {
 
 // above orders by priority and score, then by ID.
 func (m *vmMem) above(o *vmMem, k int) bool {
-	a, b := m.bids[k].score+m.lift, o.bids[k].score+o.lift
+	a, b := m.Bids[k].Score+m.Lift, o.Bids[k].Score+o.Lift
 	return a > b || (a == b && m.c.VM < o.c.VM)
 }
 
@@ -118,12 +118,12 @@ func (p *adaptive) pays(in, out *vmMem, k int, risk float64) bool {
 	if in == nil || out == nil {
 		return false
 	}
-	a, b := &in.bids[k], &out.bids[k]
-	if !(a.score+in.lift > b.score+out.lift+p.margin*b.score) {
+	a, b := &in.Bids[k], &out.Bids[k]
+	if !(a.Score+in.Lift > b.Score+out.Lift+p.margin*b.Score) {
 		return false
 	}
-	cost := swapTime(in.c, out.c)*a.score + in.c.Cost.Lost*in.c.Weight + risk*p.typical
-	return a.regret+b.regret >= cost/(1-min(0.9, in.c.Cost.Fail))
+	cost := (swapTime(in.c, out.c)+p.lost)*a.Score + risk*p.typical
+	return a.Regret+b.Regret >= cost/(1-min(0.9, in.c.Cost.Fail))
 }
 
 // swapTime is how long nobody uses the VF, in seconds.
@@ -139,9 +139,9 @@ func swapTime(in, out *Candidate) float64 {
 }
 
 func swap(in, out *vmMem, k int) {
-	a, b := &in.bids[k], &out.bids[k]
-	a.held, b.held = true, false
-	a.regret, b.regret = 0, 0
+	a, b := &in.Bids[k], &out.Bids[k]
+	a.Held, b.Held = true, false
+	a.Regret, b.Regret = 0, 0
 }
 
 // fill gives VFs that nobody has to the best outsiders, and takes those that are not
@@ -149,7 +149,7 @@ func swap(in, out *vmMem, k int) {
 func (p *adaptive) fill(k, slots int) {
 	n := 0
 	for _, m := range p.vms {
-		if m.bids[k].held {
+		if m.Bids[k].Held {
 			n++
 		}
 	}
@@ -157,13 +157,13 @@ func (p *adaptive) fill(k, slots int) {
 		var best *vmMem
 		for _, m := range p.vms {
 			over := n > slots
-			if m.bids[k].held == over && (best == nil || m.above(best, k) != over) {
+			if m.Bids[k].Held == over && (best == nil || m.above(best, k) != over) {
 				best = m
 			}
 		}
-		b := &best.bids[k]
-		b.held, b.regret = !b.held, 0
-		if b.held {
+		b := &best.Bids[k]
+		b.Held, b.Regret = !b.Held, 0
+		if b.Held {
 			n++
 		} else {
 			n--

@@ -25,9 +25,9 @@ import (
 // gives io_degree 55) only comes out of the VM's own: that is the default here.
 type vnraf struct {
 	params vnrafParams
-	next   time.Time
-	last   time.Time
-	mem    memory[vnrafMem]
+	Next   time.Time
+	Last   time.Time
+	Mem    memory[vnrafMem]
 	order  ranking
 	tiers  tiers
 
@@ -43,14 +43,14 @@ type vnrafParams struct {
 }
 
 type vnrafMem struct {
-	samples, busy int     // in this period, and those that moved anything
-	bytes         float64 // sum of the samples' bytes
-	cpu           float64 // sum of the samples' CPU shares
-	net, io       float64 // degrees at the last scheduling
-	rate          float64 // bits/s at the last scheduling
-	known         bool    // it has been scheduled
-	pq            bool
-	tier          uint64 // bits/s, 0: none
+	Samples, Busy int     // in this period, and those that moved anything
+	Bytes         float64 // sum of the samples' bytes
+	CPU           float64 // sum of the samples' CPU shares
+	Net, IO       float64 // degrees at the last scheduling
+	Rate          float64 // bits/s at the last scheduling
+	Known         bool    // it has been scheduled
+	PQ            bool
+	Tier          uint64 // bits/s, 0: none
 }
 
 func newVNRAF(r model.Rules) Policy {
@@ -68,21 +68,21 @@ func newVNRAF(r model.Rules) Policy {
 
 // Select implements Policy.
 func (v *vnraf) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
-	mem := v.mem.sync(cands, func(*vnrafMem) {})
+	mem := v.Mem.sync(cands, func(*vnrafMem) {})
 	dt := 1.0
-	if !v.last.IsZero() {
-		dt = max(0, now.Sub(v.last).Seconds())
+	if !v.Last.IsZero() {
+		dt = max(0, now.Sub(v.Last).Seconds())
 	}
-	v.last = now
+	v.Last = now
 	for i, m := range mem {
 		m.sample(&cands[i], dt, v.params.cores)
 	}
-	round := !now.Before(v.next) && anyKnown(cands)
+	round := !now.Before(v.Next) && anyKnown(cands)
 	if round {
-		v.next = now.Add(v.params.period)
+		v.Next = now.Add(v.params.period)
 	}
 	for _, m := range mem {
-		if round || !m.known {
+		if round || !m.Known {
 			m.schedule(v.params.eps, dt, round)
 		}
 	}
@@ -94,29 +94,29 @@ func (m *vnrafMem) sample(c *Candidate, dt, cores float64) {
 	if !c.Known || dt == 0 {
 		return
 	}
-	m.samples++
-	m.bytes += c.Bytes * dt
+	m.Samples++
+	m.Bytes += c.Bytes * dt
 	if c.Bytes > 0 {
-		m.busy++
+		m.Busy++
 	}
 	share := c.CPUShare
 	if cores > 0 {
 		share = c.CPU / cores
 	}
-	m.cpu += min(1, share)
+	m.CPU += min(1, share)
 }
 
 // schedule turns the period's samples into degrees. Without any the last ones stand.
 func (m *vnrafMem) schedule(eps, dt float64, round bool) {
-	if m.samples > 0 {
-		n := float64(m.samples)
-		m.io = 100 * (1 - m.cpu/n)
-		m.net = eps*m.bytes/n + (1-eps)*float64(m.busy)/n
-		m.rate = 8 * m.bytes / n / max(dt, 1e-3)
-		m.known = m.known || round
+	if m.Samples > 0 {
+		n := float64(m.Samples)
+		m.IO = 100 * (1 - m.CPU/n)
+		m.Net = eps*m.Bytes/n + (1-eps)*float64(m.Busy)/n
+		m.Rate = 8 * m.Bytes / n / max(dt, 1e-3)
+		m.Known = m.Known || round
 	}
 	if round {
-		m.samples, m.busy, m.bytes, m.cpu = 0, 0, 0, 0
+		m.Samples, m.Busy, m.Bytes, m.CPU = 0, 0, 0, 0
 	}
 }
 
@@ -127,40 +127,40 @@ func (v *vnraf) queue(cands []Candidate, mem []*vnrafMem, slots int, round bool)
 	v.order = v.order[:0]
 	for i, m := range mem {
 		v.order = append(v.order, ranked{
-			i: i, key: m.net * cands[i].Weight, second: m.io, front: !round && m.pq, back: v.cpuBound(m),
+			i: i, key: m.Net * cands[i].Weight, second: m.IO, front: !round && m.PQ, back: v.cpuBound(m),
 			priority: cands[i].Priority, holds: cands[i].Holds,
 		})
 	}
 	v.order.sort(cands)
 	for n, e := range v.order {
-		mem[e.i].pq = n < slots && !e.back
+		mem[e.i].PQ = n < slots && !e.back
 	}
 }
 
-func (v *vnraf) cpuBound(m *vnrafMem) bool { return m.io < v.params.threshold }
+func (v *vnraf) cpuBound(m *vnrafMem) bool { return m.IO < v.params.threshold }
 
 func (v *vnraf) write(cands []Candidate, mem []*vnrafMem, slots int, out []model.Reason) {
 	v.order.verdicts(cands, slots, "vnraf", model.CodeRank, model.CodeOutranked, out)
 	v.holders = v.holders[:0]
 	for n, e := range v.order {
 		m, why := mem[e.i], &out[e.i]
-		why.Hold = m.pq
+		why.Hold = m.PQ
 		switch {
-		case !m.pq && n < slots:
+		case !m.PQ && n < slots:
 			why.Code, why.Other, why.OtherNm = model.CodeOutranked, "", ""
 			why.Detail = "CPU-bound: its io_degree is below the threshold"
 		case !cands[e.i].Known:
 			why.Detail = "its load is not known now; ranked by what was last seen"
 		}
-		if m.pq {
+		if m.PQ {
 			v.holders = append(v.holders, m)
 		} else {
-			m.tier = 0
+			m.Tier = 0
 		}
 	}
 	v.tiers.assign(v.holders, slots)
 	for i, m := range mem {
-		out[i].Rate = m.tier
+		out[i].Rate = m.Tier
 	}
 }
 
@@ -179,10 +179,10 @@ func (t tiers) assign(holders []*vnrafMem, vfs int) {
 	if t.first <= 0 {
 		return
 	}
-	slices.SortStableFunc(holders, func(a, b *vnrafMem) int { return cmp.Compare(b.tier, a.tier) })
+	slices.SortStableFunc(holders, func(a, b *vnrafMem) int { return cmp.Compare(b.Tier, a.Tier) })
 	for end := len(holders) - 1; end > 0; end-- { // a bubble sort: it moves nobody past an equal
 		for i := range end {
-			if a, b := holders[i], holders[i+1]; b.rate > tierMargin*a.rate || (b.tier == 0 && b.rate > a.rate) {
+			if a, b := holders[i], holders[i+1]; b.Rate > tierMargin*a.Rate || (b.Tier == 0 && b.Rate > a.Rate) {
 				holders[i], holders[i+1] = b, a
 			}
 		}
@@ -190,7 +190,7 @@ func (t tiers) assign(holders []*vnrafMem, vfs int) {
 	first, step := t.fit(float64(vfs))
 	for n, m := range holders {
 		const mbit = 1e6 // the kernel takes whole Mbit/s
-		m.tier = max(1, uint64((first+float64(vfs-1-n)*step)/mbit)) * mbit
+		m.Tier = max(1, uint64((first+float64(vfs-1-n)*step)/mbit)) * mbit
 	}
 }
 

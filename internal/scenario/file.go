@@ -36,6 +36,7 @@ type Scenario struct {
 
 	file   string
 	replay *Replay
+	epoch  time.Time // when simulated time begins
 	pos    map[string]config.Pos
 }
 
@@ -192,7 +193,7 @@ type Show struct {
 // defaults is a Scenario that says nothing.
 func defaults() *Scenario {
 	return &Scenario{
-		Sample: time.Second, Seed: 1, Hosts: 1, Parallel: 4,
+		epoch: epoch, Sample: time.Second, Seed: 1, Hosts: 1, Parallel: 4,
 		Timing: Timing{Plug: 640 * time.Millisecond, Unplug: 56 * time.Millisecond},
 		Charge: Charge{Swap: 696 * time.Millisecond, Risk: 10 * time.Second},
 	}

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/sim"
 )
 
-// epoch is when simulated time begins. Any moment does.
+// epoch is when simulated time begins, unless a recording says it. Any moment does.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // member is one VM of a host.
@@ -45,16 +45,19 @@ func (s *Scenario) members() []member {
 // Options are the loop's, as the daemon's defaults have them.
 func (s *Scenario) options() loop.Options {
 	o := loop.DefaultOptions
-	o.Mode = model.ModeEnforce
 	o.Parallel = s.Parallel
+	if s.replay != nil && s.replay.memory != nil {
+		o = s.replay.memory.Options
+	}
+	o.Mode = model.ModeEnforce
 	return o
 }
 
 // rules are what a policy and the groups ask of placement.
 func (s *Scenario) rules(p Policy) model.Rules {
 	r := model.Rules{Policy: p.Name, Interval: p.Interval, Params: p.Params}
-	if s.replay != nil && s.replay.rules != nil {
-		r.Drain, r.VMs = s.replay.rules.Drain, s.replay.vmRules()
+	if s.replay != nil {
+		return s.replay.rulesAt(0, r)
 	}
 	for i := range s.VMs {
 		g := &s.VMs[i]
@@ -73,7 +76,7 @@ func (s *Scenario) rules(p Policy) model.Rules {
 // newHost builds the world and starts a daemon with the policy.
 func newHost(s *Scenario, p Policy, seed uint64) (*host, error) {
 	m := newMishaps(s, seed)
-	w := &sim.World{Now: epoch, Timing: m.base}
+	w := &sim.World{Now: s.epoch, Timing: m.base}
 	if s.Failures != (Failures{}) || s.plugFails() {
 		w.Fail = m.fail
 	}
@@ -98,6 +101,11 @@ func newHost(s *Scenario, p Policy, seed uint64) (*host, error) {
 		return nil, err
 	}
 	h.engine.Core = core
+	if h.rerun != nil {
+		if err := h.rerun.recall(core); err != nil {
+			return nil, err
+		}
+	}
 	h.schedule()
 	return h, nil
 }
@@ -116,19 +124,19 @@ func (h *host) schedule() {
 	for i := range h.members {
 		mb := &h.members[i]
 		if from := mb.group.From; from > 0 {
-			h.engine.At(epoch.Add(from), func() { h.arrive(i) })
+			h.engine.At(h.s.epoch.Add(from), func() { h.arrive(i) })
 		} else {
 			h.arrive(i)
 		}
 		if until := mb.group.Until; until > 0 {
-			h.engine.At(epoch.Add(until), func() { h.depart(mb) })
+			h.engine.At(h.s.epoch.Add(until), func() { h.depart(mb) })
 		}
 	}
 	for _, l := range h.s.Links {
 		for _, pf := range h.engine.World.PFs() {
 			if pf.Name == l.PF {
-				h.engine.At(epoch.Add(l.At), func() { pf.LinkUp = false })
-				h.engine.At(epoch.Add(l.At+l.For), func() { pf.LinkUp = true })
+				h.engine.At(h.s.epoch.Add(l.At), func() { pf.LinkUp = false })
+				h.engine.At(h.s.epoch.Add(l.At+l.For), func() { pf.LinkUp = true })
 			}
 		}
 	}
@@ -138,8 +146,12 @@ func (h *host) schedule() {
 func (h *host) arrive(i int) {
 	mb := &h.members[i]
 	g := mb.group
-	load := h.s.newLoad(g, mb.n, epoch, h.seed)
-	vm := h.engine.World.AddVM(i, mb.name, g.Network, load)
+	load := h.s.newLoad(g, mb.n, h.s.epoch, h.seed)
+	id := sim.NumberedVM(i)
+	if g.past != nil {
+		id = g.past.id
+	}
+	vm := h.engine.World.AddVMAs(id, i, mb.name, g.Network, load)
 	vm.Group, vm.NUMA, vm.VCPUs = g.Name, g.NUMA, g.VCPUs
 	vm.NoDriver, vm.IgnoreUnplug, vm.NoPort, vm.NoTeaming, vm.Blind = g.NoDriver, g.IgnoreUnplug, g.NoPort, g.NoTeaming, g.Blind
 	mb.vm = vm

@@ -75,12 +75,12 @@ func (m *meter) note(now time.Time) {
 
 func (m *meter) change(now time.Time, i int, open bool) {
 	st, mb := &m.state[i], &m.h.members[i]
-	d := Decision{At: now.Sub(epoch), Asked: now.Sub(epoch), Plug: open, VM: mb.name, VF: st.vf, Why: "the VM left"}
+	d := Decision{At: now.Sub(m.h.s.epoch), Asked: now.Sub(m.h.s.epoch), Plug: open, VM: mb.name, VF: st.vf, Why: "the VM left"}
 	if mb.vm != nil {
 		if open {
 			d.VF, _ = mb.vm.Holds()
 		}
-		d.Asked, d.Why = m.asked[mb.vm.ID].Sub(epoch), m.why[mb.vm.ID]
+		d.Asked, d.Why = m.asked[mb.vm.ID].Sub(m.h.s.epoch), m.why[mb.vm.ID]
 	}
 	st.open, st.vf = open, d.VF
 	m.decisions = append(m.decisions, d)

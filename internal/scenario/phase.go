@@ -76,7 +76,7 @@ func (p *phases) begin() {
 
 // tick looks at the host after a decision, before its Steps start.
 func (p *phases) tick(now time.Time) {
-	since := now.Sub(epoch)
+	since := now.Sub(p.h.s.epoch)
 	for len(p.ends) > 1 && since >= p.ends[0] {
 		p.end()
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"sort"
 	"time"
 
+	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/trace"
 )
@@ -16,11 +18,14 @@ import (
 // that change now and then. With the policy, sample and plug times of the recording it
 // gives the recording's decisions; with another policy, what that would have done.
 type Replay struct {
-	times []time.Duration // of the samples, from the first
+	begin time.Time
+	times []time.Duration // of the decisions on the samples, from the first
 	vms   []*pastVM       // in order of UUID
 	pfs   []*pastPF       // in order of name
-	rules *model.Rules
-	moves map[model.VMID][]model.MoveStatus // ended moves by VM, in order of time
+	rules []fact[*model.Rules]
+	// memory is what the recorded daemon knew just before the first sample; nil when not recorded.
+	memory *loop.Memory
+	moves  map[model.VMID][]model.MoveStatus // ended moves by VM, in order of time
 }
 
 // pastVM is what a recording knows of one VM.
@@ -72,7 +77,6 @@ func FromRecording(path string) (*Scenario, *trace.Report, error) {
 
 // read takes the recording apart.
 func (p *Replay) read(rec *trace.Recording) error {
-	var begin time.Time
 	byID := map[model.VMID]*pastVM{}
 	total := 0
 	for {
@@ -83,20 +87,27 @@ func (p *Replay) read(rec *trace.Recording) error {
 		if err != nil {
 			return err
 		}
-		if begin.IsZero() {
-			begin = s.Snapshot.Time
+		if p.begin.IsZero() {
+			p.begin = s.Decided
+			if err := p.recall(rec.Memory()); err != nil {
+				return err
+			}
 		}
 		for _, m := range s.Moves {
-			p.moves[m.Move.VM] = append(p.moves[m.Move.VM], m)
+			if !m.Started.Before(p.begin) { // else it made what the first sample shows
+				p.moves[m.Move.VM] = append(p.moves[m.Move.VM], m)
+			}
 		}
-		at := s.Snapshot.Time.Sub(begin)
+		at := s.Decided.Sub(p.begin)
 		if n := len(p.times); n > 0 && at <= p.times[n-1] {
 			continue // a clock that was set back; the samples before count
 		}
 		if total += len(s.Snapshot.VMs); total > maxSeen {
 			return fmt.Errorf("the recording has more than %d loads; replay some of its files", int(maxSeen))
 		}
-		p.rules = rec.Rules()
+		if r := rec.Rules(); len(p.rules) == 0 || p.rules[len(p.rules)-1].what != r {
+			p.rules = append(p.rules, fact[*model.Rules]{len(p.times), r})
+		}
 		p.times = append(p.times, at)
 		p.sample(s.Snapshot, byID)
 	}
@@ -104,6 +115,18 @@ func (p *Replay) read(rec *trace.Recording) error {
 		p.vms = append(p.vms, v)
 	}
 	slices.SortFunc(p.vms, func(a, b *pastVM) int { return compare(a.id, b.id) })
+	return nil
+}
+
+// recall reads what the recorded daemon knew.
+func (p *Replay) recall(memory json.RawMessage) error {
+	if memory == nil {
+		return nil
+	}
+	p.memory = &loop.Memory{}
+	if err := json.Unmarshal(memory, p.memory); err != nil {
+		return fmt.Errorf("what the recorded daemon knew cannot be read: %w; replay it with the Sluice that wrote it", err)
+	}
 	return nil
 }
 
@@ -247,7 +270,7 @@ func (p *Replay) index(since time.Duration) int {
 // scenario makes a group of each VM and a PF of each PF.
 func (p *Replay) scenario(file string) *Scenario {
 	s := defaults()
-	s.file, s.replay = file, p
+	s.file, s.replay, s.epoch = file, p, p.begin
 	s.Sample = p.spacing()
 	s.Duration = p.times[len(p.times)-1] + s.Sample
 	s.Telemetry.Exact = true
@@ -268,7 +291,7 @@ func (p *Replay) scenario(file string) *Scenario {
 		g.past = v
 		s.VMs = append(s.VMs, g)
 	}
-	if r := p.rules; r != nil && r.Policy != "" {
+	if r := p.rulesOf(0); r != nil && r.Policy != "" {
 		s.Policies = []Policy{{Name: r.Policy, Label: r.Policy, Interval: r.Interval, Params: r.Params}}
 	}
 	return s

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/sim"
 )
@@ -15,12 +16,12 @@ import (
 type rerun struct {
 	p     *Replay
 	h     *host
-	same  bool // the policy is the recorded one: moves repeat one by one
+	rules model.Rules // of the policy, without wishes
+	same  bool        // the policy is the recorded one: moves repeat one by one
 	next  map[model.VMID]map[model.MoveKind]int
 	cur   map[model.VMID]repeat // by the VM of the move under way
 	means map[model.MoveKind]time.Duration
 	ticks int
-	ids   map[model.VMID]model.VMID // of the world's VMs in the recording
 }
 
 // repeat is a recorded move that one under way repeats.
@@ -35,10 +36,10 @@ var errRepeated = fmt.Errorf("it failed in the recording: %w", errors.Join(model
 // newRerun sets the host up before its first tick.
 func newRerun(p *Replay, h *host, pol Policy) *rerun {
 	r := &rerun{
-		p: p, h: h, next: map[model.VMID]map[model.MoveKind]int{}, cur: map[model.VMID]repeat{}, ids: map[model.VMID]model.VMID{},
+		p: p, h: h, rules: model.Rules{Policy: pol.Name, Interval: pol.Interval, Params: pol.Params}, next: map[model.VMID]map[model.MoveKind]int{}, cur: map[model.VMID]repeat{},
 	}
-	if q := p.rules; q != nil {
-		r.same = q.Policy == pol.Name && q.Interval == pol.Interval && maps.Equal(q.Params, pol.Params)
+	if q := p.rulesOf(0); q != nil {
+		r.same = samePolicy(*q, r.rules)
 	}
 	r.means = p.meanTimes()
 	h.engine.World.Patch = r.patch
@@ -73,6 +74,7 @@ func (r *rerun) tick() {
 			}
 		}
 	}
+	r.rule()
 	if t := r.p.times; r.ticks+1 < len(t) {
 		r.h.engine.Sample = t[r.ticks+1] - t[r.ticks]
 	}
@@ -81,7 +83,6 @@ func (r *rerun) tick() {
 // arrive gives a VM the VF it had when the recording began.
 func (r *rerun) arrive(mb *member) {
 	v := mb.group.past
-	r.ids[mb.vm.ID] = v.id
 	if n := v.facts[0].what.NICs; v.first == 0 && len(n) > 0 && n[0].VF != model.NoVF && n[0].VFOwner == model.OwnerSluice {
 		r.h.engine.World.Give(mb.vm, n[0].VF)
 	}
@@ -89,7 +90,7 @@ func (r *rerun) arrive(mb *member) {
 
 // patch puts the recorded facts into a Snapshot, and into the world what its guests do.
 func (r *rerun) patch(s *model.Snapshot) {
-	n := r.p.index(s.Time.Sub(epoch))
+	n := r.p.index(s.Time.Sub(r.h.s.epoch))
 	for _, f := range r.p.pfs {
 		if pf := s.FindPF(f.name); pf != nil {
 			past, _ := at(f.facts, n)
@@ -195,7 +196,7 @@ func (r *rerun) recorded(vm model.VMID, kind model.MoveKind) *model.MoveStatus {
 	if r.next[vm] == nil {
 		r.next[vm] = map[model.MoveKind]int{}
 	}
-	list := r.p.moves[r.ids[vm]]
+	list := r.p.moves[vm]
 	for i := r.next[vm][kind]; i < len(list); i++ {
 		if list[i].Move.Kind == kind {
 			r.next[vm][kind] = i + 1
@@ -206,15 +207,44 @@ func (r *rerun) recorded(vm model.VMID, kind model.MoveKind) *model.MoveStatus {
 	return nil
 }
 
-// vmRules are the recorded wishes; those for a UUID become ones for its VM's name.
-func (p *Replay) vmRules() []model.VMRule {
-	out := append([]model.VMRule(nil), p.rules.VMs...)
-	for i := range out {
-		for _, v := range p.vms {
-			if out[i].Match == string(v.id) {
-				out[i].Match = v.name
-			}
+// recall makes the core know what the recorded one did, if it has the same policy.
+func (r *rerun) recall(core *loop.Core) error {
+	if !r.same || r.p.memory == nil {
+		return nil
+	}
+	return core.Recall(r.p.memory)
+}
+
+// rule gives the core the rules that were in force from the next sample on.
+func (r *rerun) rule() {
+	for _, f := range r.p.rules {
+		if f.from == r.ticks && f.from > 0 {
+			// Policies that do not exist were refused when the recording was made.
+			_ = r.h.engine.Core.SetRules(r.p.rulesAt(r.ticks, r.rules))
 		}
 	}
-	return out
+}
+
+// rulesOf are the recorded rules at a sample, nil when there are none.
+func (p *Replay) rulesOf(n int) *model.Rules {
+	r, _ := at(p.rules, n)
+	return r
+}
+
+// rulesAt are the rules of a policy with the wishes recorded at a sample. When it is the
+// policy of the recording's begin, it changes with that of the recording.
+func (p *Replay) rulesAt(n int, r model.Rules) model.Rules {
+	begin, now := p.rulesOf(0), p.rulesOf(n)
+	if begin == nil || now == nil {
+		return r
+	}
+	if samePolicy(*begin, r) {
+		return *now
+	}
+	r.Drain, r.VMs = now.Drain, now.VMs
+	return r
+}
+
+func samePolicy(a, b model.Rules) bool {
+	return a.Policy == b.Policy && a.Interval == b.Interval && maps.Equal(a.Params, b.Params)
 }

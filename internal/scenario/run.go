@@ -111,7 +111,7 @@ func (j *job) policy(ctx context.Context, out *hostRun, p int, seed uint64) erro
 		}
 	}
 	// The last sample lies before the end: what it decides has no time to show.
-	if err := h.engine.Run(ctx, epoch.Add(j.s.Duration-1)); err != nil {
+	if err := h.engine.Run(ctx, j.s.epoch.Add(j.s.Duration-1)); err != nil {
 		return err
 	}
 	ph.end()

@@ -25,7 +25,7 @@ func (s *Scenario) walk(ctx context.Context, seed uint64, do func(tick int, pps 
 	ms := s.members()
 	loads := make([]*vmLoad, len(ms))
 	for i, m := range ms {
-		loads[i] = s.newLoad(m.group, m.n, epoch, seed)
+		loads[i] = s.newLoad(m.group, m.n, s.epoch, seed)
 	}
 	pps := make([]float64, len(ms))
 	for t := range s.ticks() {

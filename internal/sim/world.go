@@ -125,8 +125,18 @@ func (p *PF) SetNumVFs(n int) {
 
 // AddVM adds a running VM on a network. Number it from 0; the ID and MAC follow from it.
 func (w *World) AddVM(number int, name, network string, load Load) *VM {
+	return w.AddVMAs(NumberedVM(number), number, name, network, load)
+}
+
+// NumberedVM is the UUID that AddVM gives.
+func NumberedVM(number int) model.VMID {
+	return model.VMID(fmt.Sprintf("00000000-0000-4000-8000-%012x", number))
+}
+
+// AddVMAs is AddVM with a UUID of its own.
+func (w *World) AddVMAs(id model.VMID, number int, name, network string, load Load) *VM {
 	v := &VM{
-		ID: model.VMID(fmt.Sprintf("00000000-0000-4000-8000-%012x", number)), Name: name, NUMA: -1,
+		ID: id, Name: name, NUMA: -1,
 		MAC: model.MAC{0x52, 0x54, byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)},
 		Net: network, State: model.VMRunning, Load: load,
 	}

@@ -24,12 +24,15 @@ type header struct {
 	Sluice  string       `json:"sluice"`
 	Version int          `json:"version"`
 	Rules   *model.Rules `json:"rules,omitempty"` // what was asked of placement
+	// Memory is what the daemon knew just before the first sample, as it wrote it.
+	Memory json.RawMessage `json:"memory,omitempty"`
 }
 
 // entry is every further line: what changed since the line before. The first one of a
 // file is whole.
 type entry struct {
 	Time     time.Time          `json:"t"`
+	Decided  time.Time          `json:"d,omitzero"` // when the daemon decided on it
 	Whole    bool               `json:"whole,omitempty"`
 	PFs      []model.PF         `json:"pfs,omitempty"`
 	VMs      []model.VM         `json:"vms,omitempty"`  // new or changed beyond their load
@@ -61,8 +64,9 @@ type Recorder struct {
 	opts RecorderOptions
 	seq  int
 
-	rules *model.Rules
-	file  *os.File
+	rules  *model.Rules
+	memory json.RawMessage
+	file   *os.File
 	size  int64 // bytes written to file
 	zip   *gzip.Writer
 	enc   *json.Encoder
@@ -121,6 +125,13 @@ func (r *Recorder) SetRules(rules model.Rules) error {
 	return r.Close() // the next file begins with them
 }
 
+// Fresh says that the next sample begins a file: the time for SetMemory.
+func (r *Recorder) Fresh() bool { return r.file == nil }
+
+// SetMemory notes what the daemon knows before the next sample. Only a file that begins
+// then takes it up.
+func (r *Recorder) SetMemory(memory json.RawMessage) { r.memory = memory }
+
 func sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
@@ -144,13 +155,17 @@ func (r *Recorder) RecordView(v *model.View) error {
 			ended = append(ended, m)
 		}
 	}
-	return r.write(v.Snapshot, ended)
+	decided := v.Snapshot.Time
+	if v.Target != nil {
+		decided = v.Target.Time
+	}
+	return r.write(v.Snapshot, decided, ended)
 }
 
 // Record records a Snapshot. One that is not newer than the last is passed over.
-func (r *Recorder) Record(s *model.Snapshot) error { return r.write(s, nil) }
+func (r *Recorder) Record(s *model.Snapshot) error { return r.write(s, s.Time, nil) }
 
-func (r *Recorder) write(s *model.Snapshot, moves []model.MoveStatus) error {
+func (r *Recorder) write(s *model.Snapshot, decided time.Time, moves []model.MoveStatus) error {
 	if r.last != nil && !s.Time.After(r.last.Time) && len(moves) == 0 {
 		return nil
 	}
@@ -160,7 +175,7 @@ func (r *Recorder) write(s *model.Snapshot, moves []model.MoveStatus) error {
 		}
 	}
 	e := changes(r.last, s)
-	e.Moves = moves
+	e.Decided, e.Moves = decided, moves
 	if err := r.enc.Encode(e); err != nil {
 		return r.broken(err)
 	}
@@ -193,9 +208,10 @@ func (r *Recorder) begin() error {
 	r.file, r.size, r.last = f, 0, nil
 	r.zip = gzip.NewWriter(counter{r})
 	r.enc = json.NewEncoder(r.zip)
-	if err := r.enc.Encode(header{Sluice: "recording", Version: version, Rules: r.rules}); err != nil {
+	if err := r.enc.Encode(header{Sluice: "recording", Version: version, Rules: r.rules, Memory: r.memory}); err != nil {
 		return r.broken(err)
 	}
+	r.memory = nil
 	return r.prune()
 }
 

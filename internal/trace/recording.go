@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"sluice/internal/model"
 )
@@ -15,6 +16,7 @@ import (
 // Sample is one Snapshot of a recording and the moves that had ended by then.
 type Sample struct {
 	Snapshot *model.Snapshot // the caller's to keep
+	Decided  time.Time       // when the daemon decided on it
 	Moves    []model.MoveStatus
 }
 
@@ -22,6 +24,7 @@ type Sample struct {
 type Recording struct {
 	Report Report
 	rules  *model.Rules
+	memory json.RawMessage
 
 	files []string
 	file  *os.File
@@ -53,6 +56,10 @@ func OpenRecording(path string) (*Recording, error) {
 
 // Rules are those that were in force at the last sample read; nil when not recorded.
 func (r *Recording) Rules() *model.Rules { return r.rules }
+
+// Memory is what the daemon knew before the first sample of the file that the last sample
+// read is in; nil when not recorded.
+func (r *Recording) Memory() json.RawMessage { return r.memory }
 
 // Close ends reading.
 func (r *Recording) Close() error {
@@ -119,7 +126,7 @@ func (r *Recording) open() error {
 	if h.Version > version {
 		return &Error{File: f.Name(), Line: 1, Col: 1, Text: fmt.Sprintf("is of version %d", h.Version), Remedy: "read it with the Sluice that wrote it, or a newer one"}
 	}
-	r.rules = h.Rules
+	r.rules, r.memory = h.Rules, h.Memory
 	return nil
 }
 
@@ -167,5 +174,8 @@ func (r *Recording) sample(line []byte) (*Sample, error) {
 	r.Report.Rows++
 	r.Report.VMs = max(r.Report.VMs, len(s.VMs))
 	r.last = s
-	return &Sample{Snapshot: copySnapshot(s), Moves: e.Moves}, nil
+	if e.Decided.IsZero() {
+		e.Decided = s.Time
+	}
+	return &Sample{Snapshot: copySnapshot(s), Decided: e.Decided, Moves: e.Moves}, nil
 }

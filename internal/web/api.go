@@ -15,6 +15,8 @@ type Backend interface {
 	// Do carries out a command or refuses it; a *Refusal tells the caller what to do.
 	// It returns when the command is accepted, not when VFs have moved.
 	Do(ctx context.Context, c Command) (Result, error)
+	// Memory is what the loop knows, between two ticks.
+	Memory(ctx context.Context) (Memory, error)
 }
 
 // Verb names a command.

@@ -28,6 +28,7 @@ func NewHandler(o Options) http.Handler {
 	mux.HandleFunc("GET /v1/fsck", h.read(func(v *model.View) any { return Checked(v) }))
 	mux.HandleFunc("GET /v1/doctor", h.read(func(v *model.View) any { return Doctor{Problems: h.problems(v)} }))
 	mux.HandleFunc("GET /v1/snapshot", h.read(func(v *model.View) any { return LastSeen(v) }))
+	mux.HandleFunc("GET /v1/memory", h.memory)
 	mux.HandleFunc("GET /v1/explain/{vm}", h.explain)
 	mux.HandleFunc("GET /healthz", h.health)
 	mux.Handle("GET /metrics", metricsHandler(o))

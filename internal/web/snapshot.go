@@ -2,6 +2,9 @@ package web
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
+	"time"
 
 	"sluice/internal/model"
 )
@@ -11,12 +14,16 @@ import (
 type Recent struct {
 	Snapshot *model.Snapshot    `json:"snapshot"`
 	Rules    model.Rules        `json:"rules"`
-	Ended    []model.MoveStatus `json:"ended"` // newest first
+	Decided  time.Time          `json:"decided"` // when it decided on the Snapshot
+	Ended    []model.MoveStatus `json:"ended"`   // newest first
 }
 
 // LastSeen picks it from a View.
 func LastSeen(v *model.View) Recent {
 	r := Recent{Snapshot: v.Snapshot, Rules: v.Rules, Ended: append([]model.MoveStatus{}, v.Recent...)}
+	if v.Target != nil {
+		r.Decided = v.Target.Time
+	}
 	for i := range r.Ended {
 		r.Ended[i].Move.Steps = nil
 	}
@@ -26,4 +33,27 @@ func LastSeen(v *model.View) Recent {
 // LastSeen asks for what the daemon saw last.
 func (c *Client) LastSeen(ctx context.Context) (Recent, error) {
 	return get[Recent](ctx, c, "snapshot")
+}
+
+// Memory is what the daemon's loop knows beside its rules and Snapshot, for the replay of
+// a recording to begin with.
+type Memory struct {
+	Time  time.Time       `json:"time"` // of the last Snapshot decided on
+	Busy  int             `json:"busy"` // moves under way, which are not in it
+	State json.RawMessage `json:"state"`
+}
+
+// Memory asks for what the daemon's loop knows.
+func (c *Client) Memory(ctx context.Context) (Memory, error) {
+	return get[Memory](ctx, c, "memory")
+}
+
+// memory answers with what the loop knows.
+func (h *handler) memory(w http.ResponseWriter, r *http.Request) {
+	m, err := h.opts.Backend.Memory(r.Context())
+	if err != nil {
+		writeError(w, http.StatusInternalServerError, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, m)
 }

@@ -2,7 +2,9 @@ package webtest
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
+	"time"
 
 	"sluice/internal/model"
 	"sluice/internal/web"
@@ -45,6 +47,11 @@ func (b *Backend) Got() []web.Command {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]web.Command(nil), b.got...)
+}
+
+// Memory implements web.Backend.
+func (b *Backend) Memory(context.Context) (web.Memory, error) {
+	return web.Memory{Time: b.View().Snapshot.Time.Add(-time.Second), State: json.RawMessage(`{}`)}, nil
 }
 
 // Do implements web.Backend.

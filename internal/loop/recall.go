@@ -1,0 +1,43 @@
+package loop
+
+import (
+	"maps"
+	"time"
+
+	"sluice/internal/model"
+	"sluice/internal/placement"
+)
+
+// Memory is what a Core knows beside its rules and the last Snapshot: a recording begins
+// with it, so that its replay decides as the recorded Core did. It is written as JSON.
+type Memory struct {
+	Time      time.Time // of the last Snapshot decided on
+	Busy      int       // moves under way, which are not in it
+	Options   Options
+	Placement placement.Memory
+	Costs     map[model.VMID]*costs
+	Sum       costs
+	Fails     map[model.VMID]*failure
+}
+
+// Memory shows what the Core knows. The maps are the Core's own: write them out before
+// it goes on.
+func (c *Core) Memory() (*Memory, error) {
+	p, err := c.decider.Memory()
+	if err != nil {
+		return nil, err
+	}
+	m := &Memory{Busy: len(c.active), Options: c.opts, Placement: p, Costs: c.costs, Sum: c.sum, Fails: c.fails}
+	if c.snap != nil {
+		m.Time = c.snap.Time
+	}
+	return m, nil
+}
+
+// Recall makes a new Core go on where another one with the same policy was.
+func (c *Core) Recall(m *Memory) error {
+	maps.Copy(c.costs, m.Costs)
+	maps.Copy(c.fails, m.Fails)
+	c.sum = m.Sum
+	return c.decider.Recall(m.Placement)
+}

@@ -1,0 +1,121 @@
+package placement
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// memory keeps one T per VM between calls. A VM under way is no candidate meanwhile, so
+// those that are not here are kept for a while, until they are too many.
+type memory[T any] struct {
+	ids []model.VMID
+	ptr []*T
+	all map[model.VMID]*T
+}
+
+// sync returns the memories of cands in their order; fresh fills those of new VMs.
+func (m *memory[T]) sync(cands []Candidate, fresh func(*T)) []*T {
+	if m.same(cands) {
+		return m.ptr
+	}
+	old := m.all
+	m.all = make(map[model.VMID]*T, len(cands))
+	if len(old) <= 2*len(cands)+64 { // else forget all that are not here now
+		maps.Copy(m.all, old)
+	}
+	m.ids, m.ptr = m.ids[:0], m.ptr[:0]
+	for i := range cands {
+		id := cands[i].VM
+		p, ok := old[id]
+		if !ok {
+			p = new(T)
+			fresh(p)
+		}
+		m.all[id] = p
+		m.ids, m.ptr = append(m.ids, id), append(m.ptr, p)
+	}
+	return m.ptr
+}
+
+func (m *memory[T]) same(cands []Candidate) bool {
+	if len(m.ids) != len(cands) {
+		return false
+	}
+	for i := range cands {
+		if m.ids[i] != cands[i].VM {
+			return false
+		}
+	}
+	return true
+}
+
+// written is a memory in a file: all VMs, and the candidates of the last call.
+type written[T any] struct {
+	All  map[model.VMID]*T
+	Last []model.VMID
+}
+
+// MarshalJSON implements json.Marshaler.
+func (m memory[T]) MarshalJSON() ([]byte, error) { return json.Marshal(written[T]{m.all, m.ids}) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *memory[T]) UnmarshalJSON(text []byte) error {
+	var w written[T]
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*m = memory[T]{all: w.All}
+	for _, id := range w.Last {
+		p := w.All[id]
+		if p == nil {
+			return fmt.Errorf("a policy's memory lists VM %s and has nothing of it", id)
+		}
+		m.ids, m.ptr = append(m.ids, id), append(m.ptr, p)
+	}
+	return nil
+}
+
+// Memory is all that a Decider knows beside its rules: with it, another one goes on as
+// this one would. What each policy remembers are its exported fields.
+type Memory struct {
+	Policies map[string]json.RawMessage // by network
+	Links    map[string]time.Time
+	Tiers    []model.VMID
+}
+
+// Memory copies what the Decider remembers.
+func (d *Decider) Memory() (Memory, error) {
+	m := Memory{Policies: map[string]json.RawMessage{}, Links: maps.Clone(d.links), Tiers: slices.Sorted(maps.Keys(d.tiers))}
+	for network, p := range d.policies {
+		text, err := json.Marshal(p)
+		if err != nil {
+			return Memory{}, fmt.Errorf("write the memory of policy %s for network %s: %w", d.rules.Policy, network, err)
+		}
+		m.Policies[network] = text
+	}
+	return m, nil
+}
+
+// Recall makes a Decider go on where the one of the same policy was whose memory it gets.
+func (d *Decider) Recall(m Memory) error {
+	for network, text := range m.Policies {
+		p, err := NewPolicy(d.rules)
+		if err == nil {
+			err = json.Unmarshal(text, p)
+		}
+		if err != nil {
+			return fmt.Errorf("read the memory of policy %s for network %s: %w", d.rules.Policy, network, err)
+		}
+		d.policies[network] = p
+	}
+	maps.Copy(d.links, m.Links)
+	for _, id := range m.Tiers {
+		d.tiers[id] = true
+	}
+	return nil
+}
