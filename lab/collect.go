@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
 // state is what to ask the host when a test has failed.
 const state = `
 for c in "virsh list --all" "ip -d -s link" "bridge -s fdb" "bridge link" "ip netns exec ext ip -s link" \
+	"ip -s neigh" "ip netns exec ext ip -s neigh" \
 	"cat /proc/interrupts" "top -bn1" "bpftool net" "dmesg"; do
 	echo "=== $c"; timeout 20 $c 2>&1
 done
@@ -30,7 +32,23 @@ func (h *Host) Collect(ctx context.Context) error {
 	h.saveConsole()
 	out, err := h.Run(ctx, state)
 	werr := os.WriteFile(filepath.Join(h.ArtifactDir, "host-state.txt"), []byte(out), 0o644)
-	return errors.Join(err, werr, h.fetchLogs(ctx))
+	return errors.Join(err, werr, h.collectGuests(ctx), h.fetchLogs(ctx))
+}
+
+// collectGuests asks the guests that run what they see of their network.
+func (h *Host) collectGuests(ctx context.Context) error {
+	names, err := h.Run(ctx, "virsh list --name --state-running")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, vm := range strings.Fields(names) {
+		try, cancel := context.WithTimeout(ctx, 20*time.Second)
+		out, err := h.GuestExec(try, vm, "ip -s link; ip -s neigh; cat /proc/interrupts; dmesg | tail -n 50")
+		cancel()
+		errs = append(errs, err, os.WriteFile(filepath.Join(h.ArtifactDir, vm+"-state.txt"), []byte(out), 0o644))
+	}
+	return errors.Join(errs...)
 }
 
 func (h *Host) fetchLogs(ctx context.Context) error {

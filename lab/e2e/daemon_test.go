@@ -89,6 +89,10 @@ func (r *rig) start() {
 	r.must(err)
 	r.proc = p
 	r.eventually(60*time.Second, "the daemon has looked at the host", func() error {
+		if !p.Running() {
+			out, _ := p.Output()
+			r.t.Fatalf("the daemon ended: %s", out)
+		}
 		s, err := r.client.Status(r.ctx)
 		if err == nil && s.Observed.IsZero() {
 			err = fmt.Errorf("not yet: %s", s.Error)

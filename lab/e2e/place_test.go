@@ -15,7 +15,8 @@ var errNotYet = errors.New("not yet")
 
 const activity = `mode: enforce
 policy: activity
-interval: 10s
+interval: 5s
+guest_agent: {every: 1s, timeout: 1s} # it counts for the holders: five times in a round
 pfs:
   - {name: pf0, vfs: 0-1}
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
@@ -50,7 +51,7 @@ func (r *rig) verdict(limit time.Duration, want ...string) time.Duration {
 // guests leave its one emulated CPU no idle time).
 func TestTheBusiestHoldTheVFs(t *testing.T) {
 	r := newRig(t, activity, "vm1", "vm2", "vm3", "vm4")
-	const interval = 10 * time.Second
+	const interval = 5 * time.Second
 	for vm, pps := range map[string]float64{"vm1": 30, "vm2": 25, "vm3": 3, "vm4": 2} {
 		r.rate(vm, pps)
 	}
