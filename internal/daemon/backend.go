@@ -63,7 +63,7 @@ func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
 		}
 		return web.Result{Text: "configuration reloaded"}, nil
 	case web.VerbRepair:
-		err := b.call(ctx, func(time.Time) { b.core.Repair() })
+		err := b.call(ctx, b.core.Repair)
 		return b.after(web.Result{Text: "mending what is Sluice's to mend at the next tick"}), err
 	}
 	text, change := wish(c)

@@ -42,7 +42,7 @@ type Core struct {
 	ended    []model.MoveStatus // since the last call of Ended
 	tickTime time.Duration
 	started  time.Time
-	repair   bool // a person asked for fsck --repair
+	asked    time.Time // when a person asked for fsck --repair; zero: nobody did
 }
 
 // move is a Move under way.
@@ -56,10 +56,11 @@ type move struct {
 
 // doneMove is what an ended Move left true.
 type doneMove struct {
-	vm   model.VMID
-	vf   model.VFID // NoVF after an unplug
-	free model.VFID // the VF that an unplug freed
-	at   time.Time
+	vm    model.VMID
+	known bool       // it is known which VF the VM has now
+	vf    model.VFID // NoVF after an unplug
+	free  model.VFID // the VF that an unplug freed
+	at    time.Time
 }
 
 // failure counts a VM's failed moves.
@@ -96,8 +97,8 @@ func (c *Core) SetRules(r model.Rules) error {
 // SetOptions changes the knobs; moves under way keep their deadlines.
 func (c *Core) SetOptions(o Options) { c.opts = o }
 
-// Repair asks that the next tick mends every finding that is Sluice's to mend.
-func (c *Core) Repair() { c.repair = true }
+// Repair asks to mend every finding that is Sluice's to mend, as soon as its VM is free.
+func (c *Core) Repair(now time.Time) { c.asked = now }
 
 // Forgive ends a VM's waiting time after failed moves: a person wants it tried now.
 func (c *Core) Forgive(vm model.VMID) { delete(c.fails, vm) }
@@ -145,7 +146,8 @@ func (c *Core) advance(now time.Time) []model.Step {
 	slices.SortStableFunc(c.waiting, func(a, b model.Move) int { return cmp.Compare(weight(a.Kind), weight(b.Kind)) })
 	rest := c.waiting[:0]
 	for _, m := range c.waiting {
-		if len(c.active) >= max(1, c.opts.Parallel) || !c.ready(m) {
+		full := len(c.active) >= max(1, c.opts.Parallel) && m.Kind != model.MoveRepair // a VM cut off waits for nobody
+		if full || !c.ready(m) {
 			rest = append(rest, m)
 			continue
 		}
@@ -178,25 +180,28 @@ func (c *Core) ready(m model.Move) bool {
 		return false
 	}
 	for _, a := range c.active {
-		if a.Move.VF == m.VF {
+		if m.VF != model.NoVF && a.Move.VF == m.VF {
 			return false
 		}
 	}
 	if m.Kind != model.MovePlug {
 		return true
 	}
-	for i := len(c.done) - 1; i >= 0; i-- {
-		if c.done[i].free == m.VF {
-			return true
-		}
+	if has := holds(c.snap.FindVM(m.VM)); has != model.NoVF && has != m.VF && !c.freed(has) {
+		return false // it gives up another VF first: a guest has room for one
 	}
 	vf := c.snap.FindVF(m.VF)
-	return vf != nil && (vf.Owner == model.OwnerFree || vf.Holder == m.VM)
+	return c.freed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || vf.Holder == m.VM))
+}
+
+// freed says whether an unplug freed the VF after the Snapshot was taken.
+func (c *Core) freed(vf model.VFID) bool {
+	return slices.ContainsFunc(c.done, func(d doneMove) bool { return d.free == vf && vf != model.NoVF })
 }
 
 func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
 	if m.Kind == model.MoveRepair {
-		c.mended[mendName(m)] = now
+		c.mended[mendName(m)] = now // not when it is queued: it may have to wait
 	}
 	if err := c.journal.Begin(m); err != nil {
 		c.fail(now, m, err) // without a journal a crash would leak: do not start
@@ -240,7 +245,7 @@ func (c *Core) Finish(now time.Time, id uint64, err error) []model.Step {
 	case m.Undoing && m.Try < c.opts.Retries && !errors.Is(err, model.ErrGone):
 		c.again(now, m)
 	case m.Undoing:
-		c.skip(now, m)
+		c.skip(now, m, err)
 	default:
 		c.undo(now, m, err)
 	}
@@ -260,9 +265,9 @@ func (c *Core) succeed(now time.Time, m *move) {
 
 // skip passes over what cannot be undone: the next Snapshot shows it, and it is mended
 // from there. A VF that did not leave the guest keeps its settings: it may be in use.
-func (c *Core) skip(now time.Time, m *move) {
-	switch m.Move.Steps[m.Step].Kind {
-	case model.StepDetach, model.StepWaitGone:
+func (c *Core) skip(now time.Time, m *move, err error) {
+	switch k := m.Move.Steps[m.Step].Kind; {
+	case (k == model.StepDetach || k == model.StepWaitGone) && !errors.Is(err, model.ErrGone):
 		for m.Step+1 < len(m.Move.Steps) && m.Move.Steps[m.Step+1].Kind != model.StepCloseWindow {
 			m.Step++
 		}
@@ -314,31 +319,35 @@ func (c *Core) end(now time.Time, m *move) {
 	delete(c.active, key(m.Move))
 	_ = c.journal.End(m.Move) // a move that stays in the journal is resumed, found done, and ended again
 	m.Ended = now
+	if m.cause == nil {
+		m.Error = "" // of a try before the one that worked
+	}
 	c.remember(m.MoveStatus)
+	d := doneMove{vm: m.Move.VM, at: now}
 	if m.cause != nil {
 		c.fail(now, m.Move, m.cause)
-		return
+	} else {
+		c.account(m.MoveStatus)
+		switch m.Move.Kind {
+		case model.MovePlug:
+			d.known, d.vf = true, m.Move.VF
+			delete(c.fails, m.Move.VM)
+		case model.MoveUnplug:
+			d.known, d.free = true, m.Move.VF
+			delete(c.fails, m.Move.VM)
+		case model.MoveRetune:
+			d.known, d.vf = true, m.Move.VF
+		}
 	}
-	c.account(m.MoveStatus)
-	if m.Move.VM != "" {
-		delete(c.fails, m.Move.VM)
+	if d.vm != "" {
+		c.done = append(c.done, d)
 	}
-	d := doneMove{vm: m.Move.VM, at: now}
-	switch m.Move.Kind {
-	case model.MovePlug, model.MoveRetune:
-		d.vf = m.Move.VF
-	case model.MoveUnplug:
-		d.free = m.Move.VF
-	default:
-		return
-	}
-	c.done = append(c.done, d)
 }
 
 // fail counts a failed move and makes its VM rest before the next.
 func (c *Core) fail(now time.Time, m model.Move, err error) {
 	c.totals.Failed++
-	if m.VM == "" || errors.Is(err, model.ErrGone) {
+	if (m.Kind != model.MovePlug && m.Kind != model.MoveUnplug) || errors.Is(err, model.ErrGone) {
 		return
 	}
 	c.spent(m.VM, func(k *costs) { k.Failed++ })

@@ -72,7 +72,9 @@ func (c *Core) hints(now time.Time) *placement.Hints {
 		}
 	}
 	for _, d := range c.done {
-		h.VMs[d.vm] = placement.Hint{VF: d.vf}
+		if d.known {
+			h.VMs[d.vm] = placement.Hint{VF: d.vf}
+		}
 	}
 	for id, m := range c.active {
 		hint := placement.Hint{Code: model.CodeMoving, Detail: m.Move.Steps[min(m.Step, len(m.Move.Steps)-1)].String()}
@@ -139,39 +141,49 @@ const mendEvery = 30 * time.Second
 
 // mend queues repairs: of what cuts a VM off always, of the rest when a person asked.
 func (c *Core) mend(now time.Time) {
+	if now.Sub(c.asked) > mendEvery {
+		c.asked = time.Time{} // what could not be tried by now has to be asked for again
+	}
+	there := map[string]bool{}
 	for _, f := range c.findings {
-		if len(f.Repair) == 0 || (!plan.Urgent(f.Code) && !c.repair) {
+		if len(f.Repair) == 0 {
 			continue
-		}
-		if !c.free(f.Repair[0]) {
-			continue // its VM is being seen to; this one has its turn at the next tick
 		}
 		s := f.Repair[0]
 		m := model.Move{
 			Kind: model.MoveRepair, VM: s.VM, VMName: s.VMName, VF: s.VF, Steps: f.Repair,
 			Reason: model.Reason{VM: s.VM, Code: model.CodeRepair, Detail: f.Subject + " " + f.Text},
 		}
-		if last, tried := c.mended[mendName(m)]; tried && now.Sub(last) < mendEvery && !c.repair {
+		if s.Address == "" {
+			m.VF = model.NoVF // it is about the bridge or a PF, and in the way of nobody's VF
+		}
+		name := mendName(m)
+		there[name] = true
+		last, tried := c.mended[name]
+		due := plan.Urgent(f.Code) && (!tried || now.Sub(last) >= mendEvery)
+		if asked := !c.asked.IsZero() && (!tried || last.Before(c.asked)); !due && !asked {
 			continue
 		}
-		c.waiting = append(c.waiting, m)
+		if c.free(m) {
+			c.waiting = append(c.waiting, m)
+		}
 	}
-	c.repair = false
-	for name, last := range c.mended {
-		if now.Sub(last) > 10*mendEvery {
-			delete(c.mended, name)
+	for name := range c.mended {
+		if !there[name] {
+			delete(c.mended, name) // should it come back, it is mended at once
 		}
 	}
 }
 
 // mendName tells tries to mend one finding from those to mend another.
 func mendName(m model.Move) string {
-	return m.Reason.Detail + " " + m.Steps[0].String() + m.VF.PF
+	return m.Reason.Detail + " " + m.Steps[0].String() + m.Steps[0].VF.PF
 }
 
-// free says whether a repair of the Step's VM or VF could start: none is under way or waits.
-func (c *Core) free(s model.Step) bool {
-	k := key(model.Move{VM: s.VM, VF: s.VF})
+// free says whether a repair could start: none of its VM or VF is under way or waits. If
+// not, it has its turn at another tick.
+func (c *Core) free(m model.Move) bool {
+	k := key(m)
 	if c.active[k] != nil {
 		return false
 	}

@@ -19,7 +19,7 @@ type Runner struct {
 	Sample   time.Duration // time between Snapshots
 	Log      *slog.Logger
 	Publish  func(*model.View) // gets a View that nobody changes any more
-	Alive    func()            // called after every tick that went through: the watchdog
+	Alive    func()            // called after every look at the host, good or bad: the watchdog
 
 	calls   chan func(now time.Time)
 	results chan result
@@ -111,6 +111,9 @@ func (r *Runner) observe(ctx context.Context) bool {
 }
 
 func (r *Runner) decide(now time.Time, o observation) {
+	if r.Alive != nil {
+		r.Alive() // libvirt may be away for long; that is no reason to be killed
+	}
 	if o.err != nil {
 		// The world is unknown: change nothing, keep what is under way going.
 		if o.err.Error() != r.lastErr {
@@ -130,9 +133,6 @@ func (r *Runner) decide(now time.Time, o observation) {
 	r.Core.tickTime = time.Since(start)
 	r.launch(steps)
 	r.publish()
-	if r.Alive != nil {
-		r.Alive()
-	}
 }
 
 // launch starts each Step under its own deadline. A Step outlives the loop's context:
@@ -192,6 +192,9 @@ func (r *Runner) arm(t *time.Timer) {
 
 // stop lets Steps under way end.
 func (r *Runner) stop() error {
+	o := r.Core.opts
+	o.Mode = model.ModeObserve // begin nothing new
+	r.Core.SetOptions(o)
 	done := make(chan struct{})
 	go func() { r.steps.Wait(); close(done) }()
 	grace := time.NewTimer(stopGrace)

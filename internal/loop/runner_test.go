@@ -221,3 +221,50 @@ func TestCallRunsInsideTheLoop(t *testing.T) {
 		}
 	})
 }
+
+// TestAliveWhileTheWorldIsUnknown: libvirtd may be away for longer than a watchdog waits.
+func TestAliveWhileTheWorldIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}, err: errors.New("libvirtd is away")}
+		core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, DefaultOptions, &memJournal{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		beats := 0
+		r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler), Alive: func() { beats++ }}).Init()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if beats < 9 {
+			t.Errorf("%d signs of life in 10 s without libvirt", beats)
+		}
+	})
+}
+
+func TestStopBeginsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		w.do = func(_ context.Context, s model.Step) error {
+			if s.Kind == model.StepAnnounce {
+				time.Sleep(3 * time.Second)
+			}
+			return nil
+		}
+		j := &memJournal{}
+		core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, Options{Mode: model.ModeEnforce, Parallel: 1, Timeouts: DefaultOptions.Timeouts}, j, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if j.begun != 1 {
+			t.Errorf("%d moves begun, the second of them while stopping", j.begun)
+		}
+	})
+}

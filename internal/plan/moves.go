@@ -160,8 +160,8 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	switch {
 	case vf != nil && (vf.Owner == model.OwnerForeign || (vf.Holder != "" && vf.Holder != m.VM)):
 		return model.Move{}, false // somebody else has it now; what it carries is theirs
-	case m.Kind == model.MoveRetune:
-		return model.Move{}, false // the next Target says which rate it should have
+	case m.Kind == model.MoveRetune || m.Kind == model.MoveRepair:
+		return model.Move{}, false // the next Target or Check says what is still to be done
 	case nic != nil && nic.VF == m.VF && m.Kind == model.MovePlug:
 		return Plug(snap, vm, &model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, &m.Reason, to)
 	case nic != nil && nic.VF == m.VF:

@@ -67,11 +67,11 @@ type Recorder struct {
 	rules  *model.Rules
 	memory json.RawMessage
 	file   *os.File
-	size  int64 // bytes written to file
-	zip   *gzip.Writer
-	enc   *json.Encoder
-	last  *model.Snapshot
-	moved time.Time // end of the newest move written
+	size   int64 // bytes written to file
+	zip    *gzip.Writer
+	enc    *json.Encoder
+	last   *model.Snapshot
+	moved  time.Time // end of the newest move written
 }
 
 // NewRecorder makes a Recorder that writes to a directory, after what is there already.

@@ -1,0 +1,215 @@
+package loop
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// hand drives a Core step by step on two VMs, a and b, with a VF each unless vfs says less.
+type hand struct {
+	*Core
+	t    *testing.T
+	now  time.Time
+	has  map[model.VMID]int // the VF each VM has, if any
+	vfs  int
+	edit func(*model.Snapshot)
+}
+
+func newHand(t *testing.T, o Options) *hand {
+	t.Helper()
+	o.Mode, o.Timeouts = model.ModeEnforce, DefaultOptions.Timeouts
+	c, err := NewCore(model.Rules{Policy: "activity", Interval: time.Hour}, o, &memJournal{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &hand{Core: c, t: t, now: noon, has: map[model.VMID]int{}, vfs: 2, edit: func(*model.Snapshot) {}}
+}
+
+// tick decides a second later on what is so then.
+func (h *hand) tick() []model.Step {
+	h.now = h.now.Add(time.Second)
+	s := &model.Snapshot{Time: h.now, Read: h.now, PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, LinkUp: true, NumVFs: h.vfs}}}
+	for i := range h.vfs {
+		s.PFs[0].VFs = append(s.PFs[0].VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(rune('0' + i)), Owner: model.OwnerFree})
+	}
+	for i, id := range []model.VMID{"a", "b"} {
+		n := model.NIC{Alias: "ua-0", MAC: model.MAC{byte(i + 1)}, Network: "br0", Tap: "tap" + string(id), Failover: model.FailoverTeaming, FDB: "tap" + string(id)}
+		n.Virtio = model.Traffic{Known: true}
+		if k, ok := h.has[id]; ok {
+			vf := &s.PFs[0].VFs[k]
+			vf.Owner, vf.Holder, vf.MAC, vf.InGuest = model.OwnerSluice, id, n.MAC, model.Yes
+			n.VF, n.VFOwner, n.FDB = vf.ID, model.OwnerSluice, "pf0"
+			n.VFPath = model.Traffic{Known: true}
+		} else {
+			s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, n.MAC)
+		}
+		s.VMs = append(s.VMs, model.VM{ID: id, Name: string(id), State: model.VMRunning, NICs: []model.NIC{n}})
+	}
+	h.edit(s)
+	return h.Tick(h.now, s)
+}
+
+// do works Steps off; result says how each ends. It returns their kinds in order.
+func (h *hand) do(steps []model.Step, result func(model.Step) error) (did []string) {
+	for len(steps) > 0 {
+		s := steps[0]
+		err := result(s)
+		did = append(did, string(s.Kind)+" "+string(s.VM))
+		if err == nil {
+			switch s.Kind {
+			case model.StepAttach:
+				h.has[s.VM] = s.VF.Index
+			case model.StepWaitGone:
+				delete(h.has, s.VM)
+			}
+		}
+		h.now = h.now.Add(time.Millisecond)
+		steps = append(steps[1:], h.Finish(h.now, s.ID, err)...)
+		if len(steps) == 0 && !h.Wake().IsZero() {
+			h.now = h.Wake()
+			steps = h.Timer(h.now)
+		}
+	}
+	return did
+}
+
+func works(model.Step) error { return nil }
+
+// deaf makes the bridge send b's frames to the PF though b is on virtio.
+func deaf(s *model.Snapshot) { s.VMs[1].NICs[0].FDB = "pf0" }
+
+func TestRepairWaitsForNobody(t *testing.T) {
+	h := newHand(t, Options{Parallel: 1})
+	h.vfs = 1
+	steps := h.tick()
+	if len(steps) != 1 || steps[0].VM != "a" {
+		t.Fatalf("first steps %v, want a's plug", steps)
+	}
+	h.edit = deaf
+	repair := h.tick() // a's plug of VF 0 goes on and takes the only hand
+	if len(repair) != 1 || repair[0].Kind != model.StepFDBToTap || repair[0].VM != "b" {
+		t.Errorf("b is cut off while a moves; steps begun: %v", repair)
+	}
+}
+
+func TestRepairComesAgainAtOnceWhenTheFaultDoes(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4})
+	h.has = map[model.VMID]int{"a": 0}
+	h.vfs = 1
+	h.edit = deaf
+	for range 2 {
+		if did := h.do(h.tick(), works); len(did) == 0 || did[0] != "fdb-to-tap b" {
+			t.Fatalf("steps %v, want a repair of b", did)
+		}
+		h.edit = func(*model.Snapshot) {}
+		h.tick()
+		h.edit = deaf
+	}
+}
+
+func TestRepairKeepsBackoff(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4, Backoff: time.Hour, BackoffMax: time.Hour})
+	h.vfs = 1
+	h.do(h.tick(), func(s model.Step) error {
+		if s.Kind == model.StepAttach {
+			return model.ErrPermanent
+		}
+		return nil
+	})
+	h.tick()
+	h.edit = func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = "pf0" }
+	h.do(h.tick(), works) // repairs a, whose plug failed
+	h.edit = func(*model.Snapshot) {}
+	h.tick()
+	if r := h.View().Target.Reasons[0]; r.Code != model.CodeBackoff {
+		t.Errorf("after its repair a is %s, want it to rest still", r)
+	}
+}
+
+func TestMoveThatWorkedAfterARetryIsNoFailure(t *testing.T) {
+	h := newHand(t, Options{Parallel: 1, Retries: 2, RetryDelay: time.Second})
+	failed := false
+	h.do(h.tick(), func(s model.Step) error {
+		if s.Kind == model.StepAttach && !failed {
+			failed = true
+			return errors.New("busy")
+		}
+		return nil
+	})
+	for _, m := range h.Ended() {
+		if m.Error != "" {
+			t.Errorf("%s of %s counts as failed: %s", m.Move.Kind, m.Move.VM, m.Error)
+		}
+	}
+	if !failed || h.View().Totals.Plugs != 2 {
+		t.Errorf("totals %+v", h.View().Totals)
+	}
+}
+
+func TestVMGivesUpOneVFBeforeItGetsAnother(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4})
+	h.has = map[model.VMID]int{"a": 0, "b": 1}
+	h.vfs = 3
+	h.edit = func(s *model.Snapshot) { // a's VF is on a PF of its own, whose link is down
+		dead := s.PFs[0]
+		dead.Name, dead.LinkUp, dead.SelfFDB = "pf1", false, nil
+		dead.VFs = []model.VF{s.PFs[0].VFs[0]}
+		dead.VFs[0].ID.PF = "pf1"
+		s.PFs[0].VFs = s.PFs[0].VFs[1:]
+		if dead.VFs[0].Holder == "a" {
+			s.VMs[0].NICs[0].VF = dead.VFs[0].ID
+		}
+		s.PFs = append(s.PFs, dead)
+	}
+	did := h.do(h.tick(), works)
+	want := map[string]int{}
+	for i, s := range did {
+		want[s] = i
+	}
+	if gone, ok := want["wait-gone a"]; !ok || want["attach a"] < gone {
+		t.Errorf("steps %v: a is plugged before it is unplugged", did)
+	}
+}
+
+func TestVanishedVMsVFIsCleared(t *testing.T) {
+	h := newHand(t, Options{Parallel: 1})
+	h.vfs = 1
+	did := h.do(h.tick(), func(s model.Step) error {
+		switch s.Kind {
+		case model.StepWaitGuest:
+			return model.ErrGuest
+		case model.StepDetach, model.StepWaitGone: // while the plug is undone
+			return model.ErrGone
+		}
+		return nil
+	})
+	cleared := false
+	for _, s := range did {
+		cleared = cleared || s == "clear-vf a"
+	}
+	if !cleared {
+		t.Errorf("steps %v: the VF keeps the MAC of a VM that is gone", did)
+	}
+}
+
+func TestAskedRepairsAreNotForgotten(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4})
+	h.has = map[model.VMID]int{"a": 0, "b": 1}
+	h.vfs = 3
+	h.edit = func(s *model.Snapshot) { s.PFs[0].VFs[2].Trust = model.Yes }
+	if did := h.do(h.tick(), works); did != nil {
+		t.Fatalf("mended unasked: %v", did)
+	}
+	h.Repair(h.now)
+	if did := h.do(h.tick(), works); len(did) != 1 || did[0] != "clear-vf " {
+		t.Errorf("asked, it did %v", did)
+	}
+	if did := h.do(h.tick(), works); did != nil {
+		t.Errorf("asked once, it mends twice: %v", did)
+	}
+}
