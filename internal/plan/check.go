@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"sluice/internal/model"
 )
@@ -12,6 +13,7 @@ const (
 	FindStaleVLAN    = "stale-vlan"     // a free VF carries a VLAN
 	FindStaleRate    = "stale-rate"     // a free VF carries a rate limit
 	FindStaleTrust   = "stale-trust"    // a free VF is trusted
+	FindLeftBehind   = "left-behind"    // a VF carries something of the VM that held it until just now
 	FindStolenMAC    = "stolen-mac"     // a free VF's filter swallows the frames of a VM that is on virtio
 	FindDuplicateMAC = "duplicate-mac"  // two VFs carry one MAC
 	FindWrongMAC     = "wrong-mac"      // a holder's VF has not its NIC's MAC
@@ -19,16 +21,17 @@ const (
 	FindFDBAtTap     = "fdb-at-tap"     // the bridge sends a VF holder's frames to its deaf virtio NIC
 	FindFDBAtIdleVF  = "fdb-at-idle-vf" // the bridge sends a holder's frames to its VF, which its guest does not use
 	FindOpenWindow   = "open-window"    // both paths still get a VM's frames though no move is under way
-	FindStaleSelf    = "stale-self"     // the PF filters for a MAC whose VM has a VF or is not here
+	FindStaleSelf    = "stale-self"     // the PF filters for a MAC whose VM has a VF or has gone
 	FindNoSelf       = "no-self"        // VF guests cannot reach a virtio VM: the PF does not filter for its MAC
 	FindVFIONoDomain = "vfio-no-domain" // bound to vfio-pci, in no pool and in no domain
 )
 
-// Urgent says whether a finding cuts a VM off now, so that it is mended at once and
-// not only when asked.
+// Urgent says whether a finding cuts a VM off now or soon (a MAC left behind, as soon as
+// its VM starts elsewhere; a filter left behind, when none is to spare), so that it is
+// mended at once and not only when asked.
 func Urgent(code string) bool {
 	switch code {
-	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindOpenWindow, FindWrongMAC, FindNoSelf:
+	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindOpenWindow, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
 		return true
 	}
 	return false
@@ -46,6 +49,7 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	c.snap, c.busy, c.to, c.out = snap, busy, to, nil
 	if c.macs == nil {
 		c.macs, c.self = map[model.MAC]model.VFID{}, map[model.MAC]bool{}
+		c.held, c.ours = map[model.VFID]bool{}, map[string][]model.MAC{}
 	}
 	clear(c.macs)
 	for i := range snap.PFs {
@@ -55,7 +59,7 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 		c.selfs(&snap.PFs[i])
 	}
 	for i := range snap.VMs {
-		if vm := &snap.VMs[i]; !busy.VM(vm.ID) {
+		if vm := &snap.VMs[i]; !busy.VM(vm.ID) && vm.State == model.VMRunning {
 			for j := range vm.NICs {
 				c.nic(vm, &vm.NICs[j])
 			}
@@ -70,7 +74,9 @@ type Checker struct {
 	busy Busy
 	to   Timeouts
 	macs map[model.MAC]model.VFID
-	self map[model.MAC]bool // the filters of the PF at hand
+	self map[model.MAC]bool     // the filters of the PF at hand; true: a VM has that MAC
+	held map[model.VFID]bool    // VFs that a VM held by Sluice's hand and that were not seen clean since
+	ours map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
 	out  []model.Finding
 }
 
@@ -88,8 +94,11 @@ func (c *Checker) vf(pf *model.PF, vf *model.VF) {
 		}
 		c.macs[vf.MAC] = vf.ID
 	}
+	if vf.Owner == model.OwnerSluice {
+		c.held[vf.ID] = true
+	}
 	if vf.Owner == model.OwnerForeign {
-		if vf.Driver == "vfio-pci" && vf.Holder == "" {
+		if pf.Managed && vf.Driver == "vfio-pci" && vf.Holder == "" {
 			c.add(FindVFIONoDomain, "VF "+vf.ID.String(), "is bound to vfio-pci and no domain has it ("+vf.OwnerWhy+"); list it under pfs: or give it back to its driver")
 		}
 		return
@@ -103,6 +112,7 @@ func (c *Checker) vf(pf *model.PF, vf *model.VF) {
 // free checks that a released VF carries nothing of its last holder.
 func (c *Checker) free(pf *model.PF, vf *model.VF) {
 	if vf.MAC.IsZero() && vf.VLAN == 0 && vf.MaxTxRate == 0 && vf.MinTxRate == 0 && vf.Trust != model.Yes {
+		delete(c.held, vf.ID)
 		return
 	}
 	who := "VF " + vf.ID.String()
@@ -117,6 +127,8 @@ func (c *Checker) free(pf *model.PF, vf *model.VF) {
 		}
 	}
 	switch {
+	case c.held[vf.ID]:
+		c.add(FindLeftBehind, who, "is free but set up still for the VM that held it, MAC "+vf.MAC.String(), clear)
 	case !vf.MAC.IsZero():
 		c.add(FindStaleMAC, who, "is free but carries MAC "+vf.MAC.String(), clear)
 	case vf.VLAN != 0:
@@ -176,7 +188,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	}
 	if n.FDB == n.Tap && n.Tap != "" && vf.InGuest == model.Yes {
 		c.add(FindFDBAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF, n.Network, n.MAC),
-			step(model.StepFDBToVF), step(model.StepAnnounce))
+			step(model.StepFDBToVF), step(model.StepDelSelf), step(model.StepAnnounce))
 	}
 }
 
@@ -202,25 +214,51 @@ func (c *Checker) selfs(pf *model.PF) {
 	}
 	clear(c.self)
 	for _, mac := range pf.SelfFDB {
-		c.self[mac] = true
+		c.self[mac] = false
+	}
+	room := 1 // when it is unknown how many it takes, another try tells
+	if pf.SelfSlots > 0 {
+		room = pf.SelfSlots - len(pf.SelfFDB)
 	}
 	inUse := vfInUse(pf)
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
-		if c.busy.VM(vm.ID) || vm.State == model.VMStopped {
-			continue
-		}
+		// A VM that is migrating in still runs elsewhere.
+		checked := !c.busy.VM(vm.ID) && vm.State == model.VMRunning
 		for j := range vm.NICs {
-			c.filter(pf, vm, &vm.NICs[j], inUse)
+			n := &vm.NICs[j]
+			_, have := c.self[n.MAC]
+			if have {
+				c.self[n.MAC] = true
+			}
+			if checked && n.Network == pf.Network {
+				c.filter(pf, vm, n, have, inUse, room > 0)
+			}
 		}
 	}
+	c.lost(pf)
 }
 
-func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, inUse bool) {
-	if n.Network != pf.Network {
-		return
+// lost finds filters for VMs that have gone. Those it never saw a VM for are not Sluice's.
+func (c *Checker) lost(pf *model.PF) {
+	for _, mac := range pf.SelfFDB {
+		if !c.self[mac] && slices.Contains(c.ours[pf.Name], mac) {
+			c.self[mac] = true
+			c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s, whose VM has gone", mac),
+				model.Step{Kind: model.StepDelSelf, MAC: mac, Network: pf.Network, VF: model.VFID{PF: pf.Name}})
+		}
 	}
-	have, onVF := c.self[n.MAC], false
+	ours := c.ours[pf.Name][:0]
+	for _, mac := range pf.SelfFDB {
+		if c.self[mac] {
+			ours = append(ours, mac)
+		}
+	}
+	c.ours[pf.Name] = ours
+}
+
+func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, room bool) {
+	onVF := false
 	if vf := c.snap.FindVF(n.VF); vf != nil {
 		onVF = vf.InGuest != model.No
 	}
@@ -230,6 +268,8 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, inUse bool) {
 	switch {
 	case onVF && have && n.VF.PF == pf.Name:
 		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), step(model.StepDelSelf))
+	case !onVF && !have && inUse && !room:
+		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s: all %d filters that its driver takes are in use; a VF would help, or fewer VMs on its network", pf.Name, pf.SelfSlots))
 	case !onVF && !have && inUse:
 		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s, which does not filter for %s", pf.Name, n.MAC), step(model.StepAddSelf))
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +177,7 @@ func TestResume(t *testing.T) {
 			s.VMs[1].NICs[0].VF, s.VMs[1].NICs[0].VFOwner, s.PFs[0].VFs[1].Holder = vf1, model.OwnerSluice, "b"
 		}, "plug check-virtio"},
 		{"a plug that did not is cleaned", plugB, func(*model.Snapshot) {}, "repair fdb-to-tap"},
+		{"a repair comes again by itself", model.Move{Kind: model.MoveRepair, VM: "a", VF: vf0, Steps: unplugA.Steps}, func(*model.Snapshot) {}, ""},
 		{"the VM has gone", plugB, func(s *model.Snapshot) { s.VMs = s.VMs[:1] }, "repair clear-vf"},
 		{"somebody else has the VF", plugB, func(s *model.Snapshot) { s.PFs[0].VFs[1].Holder = "c" }, ""},
 		{"the VF is foreign now", plugB, func(s *model.Snapshot) { s.PFs[0].VFs[1].Owner = model.OwnerForeign }, ""},
@@ -210,7 +212,7 @@ func TestCheck(t *testing.T) {
 			"duplicate-mac VF pf0/1: | stolen-mac VF pf0/1: clear-vf",
 		},
 		{"wrong MAC", func(s *model.Snapshot) { s.PFs[0].VFs[0].MAC = model.MAC{2, 9} }, "wrong-mac VM a: set-mac"},
-		{"frames at a deaf tap", func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = "tapa" }, "fdb-at-tap VM a: fdb-to-vf announce"},
+		{"frames at a deaf tap", func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = "tapa" }, "fdb-at-tap VM a: fdb-to-vf del-self announce"},
 		{"frames at the PF", func(s *model.Snapshot) { s.VMs[1].NICs[0].FDB = "pf0" }, "fdb-at-pf VM b: fdb-to-tap announce"},
 		{
 			"a VF that its guest does not use", func(s *model.Snapshot) { s.PFs[0].VFs[0].InGuest = model.No },
@@ -218,6 +220,9 @@ func TestCheck(t *testing.T) {
 		},
 		{"a window left open", func(s *model.Snapshot) { s.VMs[1].NICs[0].Window = true }, "open-window VM b: close-window"},
 		{"no filter for a virtio VM", func(s *model.Snapshot) { s.PFs[0].SelfFDB = nil }, "no-self VM b: add-self"},
+		{"no filter for a VM that runs elsewhere still", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.VMs[1].State = nil, model.VMPaused }, ""},
+		{"no filter and none to spare", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.PFs[0].SelfSlots = []model.MAC{{2, 9}}, 1 }, "no-self VM b:"},
+		{"a filter for nobody's MAC", func(s *model.Snapshot) { s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, model.MAC{2, 9}) }, ""},
 		{"a filter for a holder", func(s *model.Snapshot) { s.PFs[0].SelfFDB = []model.MAC{macA, macB} }, "stale-self PF pf0: del-self"},
 		{
 			"what others own has no repair",
@@ -237,5 +242,32 @@ func TestCheck(t *testing.T) {
 		if d := cmp.Diff(c.want, strings.Join(got, " | ")); d != "" {
 			t.Errorf("%s: %s", c.name, d)
 		}
+	}
+}
+
+// What a VM leaves behind that ends by itself is mended at once; what was there before
+// Sluice is left alone until somebody asks.
+func TestCheckFindsWhatAVMLeavesBehind(t *testing.T) {
+	var c Checker
+	c.Check(world(), nobody{}, DefaultTimeouts)
+	s := world()
+	s.VMs = nil
+	s.PFs[0].VFs[0].Owner, s.PFs[0].VFs[0].Holder = model.OwnerFree, ""
+	s.PFs[0].VFs[1].MAC = model.MAC{2, 9}
+	var got []string
+	for _, f := range c.Check(s, nobody{}, DefaultTimeouts) {
+		got = append(got, fmt.Sprintf("%s %s: %s %v", f.Code, f.Subject, kinds(f.Repair), Urgent(f.Code)))
+	}
+	want := []string{"left-behind VF pf0/0: clear-vf true", "stale-mac VF pf0/1: clear-vf false", "stale-self PF pf0: del-self true"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	s.PFs[0].VFs[0].MAC, s.PFs[0].SelfFDB = model.MAC{}, nil
+	if f := c.Check(s, nobody{}, DefaultTimeouts); len(f) != 1 {
+		t.Errorf("after the repair: %v", f)
+	}
+	s.PFs[0].VFs[0].MAC = macA
+	if f := c.Check(s, nobody{}, DefaultTimeouts); len(f) != 2 || f[0].Code != FindStaleMAC {
+		t.Errorf("a MAC that came later is not what the VM left behind: %v", f)
 	}
 }
