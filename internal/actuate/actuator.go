@@ -26,14 +26,17 @@ func New(k Kernel, d Domains, log *slog.Logger) *Actuator {
 	return &Actuator{kernel: k, domains: d, log: log}
 }
 
-// Do makes a Step true, or says why it cannot by ctx's deadline. Errors name the Step
-// and wrap model.ErrPermanent, model.ErrGone or model.ErrGuest where they apply; after
+// Do makes a Step true, or says why it cannot by ctx's deadline. Errors wrap
+// model.ErrPermanent, model.ErrGone (the VM is) or model.ErrGuest where they apply; after
 // any other, trying again may help. What could be done without is logged.
 func (a *Actuator) Do(ctx context.Context, s model.Step) error {
-	if err := a.untilConnected(ctx, s); err != nil {
-		return fmt.Errorf("%s of %s: %w", s.Kind, subject(s), err)
+	err := a.untilConnected(ctx, s)
+	if errors.Is(err, model.ErrGone) && s.VM != "" {
+		if _, gone := a.domain(ctx, s.VM); gone == nil { // a device of it is, which is another matter
+			return fmt.Errorf("%w: %v", model.ErrPermanent, err)
+		}
 	}
-	return nil
+	return err
 }
 
 // reconnect is how often a Step is tried again while libvirtd is away.
@@ -56,17 +59,6 @@ func (a *Actuator) untilConnected(ctx context.Context, s model.Step) error {
 			return err
 		}
 	}
-}
-
-// subject is what a Step is about.
-func subject(s model.Step) string {
-	switch {
-	case s.VMName != "" && s.VF != model.NoVF:
-		return "VM " + s.VMName + " and VF " + s.VF.String()
-	case s.VMName != "":
-		return "VM " + s.VMName
-	}
-	return "VF " + s.VF.String()
 }
 
 func (a *Actuator) do(ctx context.Context, s model.Step) error {

@@ -301,7 +301,7 @@ func (c *Core) again(now time.Time, m *move) {
 func (c *Core) undo(now time.Time, m *move, err error) {
 	failed := m.Move.Steps[m.Step]
 	m.cause = err
-	m.Error = failed.String() + ": " + err.Error()
+	m.Error = string(failed.Kind) + ": " + err.Error()
 	m.Undoing = true
 	m.Move.Steps = plan.Undo(m.Move, m.Step, errors.Is(err, model.ErrGone), c.opts.Timeouts)
 	m.Step, m.Try, m.retryAt = 0, 0, now
