@@ -80,6 +80,7 @@ type follower struct {
 	begun  time.Time // when it first asked
 	last   time.Time // Snapshot written last, or known to the memory written last
 	count  int       // samples written
+	knows  bool      // rec has the memory for the file that the next sample begins
 }
 
 // follow records until the time is over or ctx ends, which is no error.
@@ -122,7 +123,7 @@ var errWrite = errors.New("recording ends")
 // ask writes what the daemon has seen since it was asked last. A file begins with what
 // the daemon knew before its first sample.
 func (f *follower) ask(ctx context.Context) error {
-	if f.rec.Fresh() {
+	if f.rec.Fresh() && !f.knows {
 		m, err := f.client.Memory(ctx)
 		if err != nil {
 			return err
@@ -131,6 +132,7 @@ func (f *follower) ask(ctx context.Context) error {
 			return nil
 		}
 		f.rec.SetMemory(m.State)
+		f.knows = true
 		if f.count == 0 {
 			f.last = m.Time
 		}
@@ -146,7 +148,7 @@ func (f *follower) ask(ctx context.Context) error {
 	if err := f.rec.RecordView(v); err != nil {
 		return errors.Join(errWrite, err)
 	}
-	f.last = seen.Snapshot.Time
+	f.last, f.knows = seen.Snapshot.Time, false
 	f.count++
 	return nil
 }

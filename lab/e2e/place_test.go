@@ -55,17 +55,16 @@ func TestTheBusiestHoldTheVFs(t *testing.T) {
 	for vm, pps := range map[string]float64{"vm1": 30, "vm2": 25, "vm3": 3, "vm4": 2} {
 		r.rate(vm, pps)
 	}
-	t.Logf("first holders after %s", r.holding(180*time.Second, "vm1", "vm2"))
-	r.idle(120 * time.Second)
+	t.Logf("first holders after %s", r.holding(90*time.Second, "vm1", "vm2"))
+	r.idle(60 * time.Second)
 	for vm, pps := range map[string]float64{"vm1": 2, "vm2": 3, "vm3": 25, "vm4": 30} {
 		r.rate(vm, pps)
 	}
 	begin := time.Now()
-	// A round is taken at the first sample after its time, and samples are late here.
-	t.Logf("the verdict followed after %s", r.verdict(2*interval+5*time.Second, "vm3", "vm4"))
-	r.holding(180*time.Second, "vm3", "vm4")
+	t.Logf("the verdict followed after %s", r.verdict(2*interval, "vm3", "vm4"))
+	r.holding(90*time.Second, "vm3", "vm4")
 	t.Logf("the VFs followed after %s", time.Since(begin))
-	r.idle(120 * time.Second)
+	r.idle(60 * time.Second)
 	for _, vm := range []string{"vm1", "vm2", "vm3", "vm4"} {
 		r.reach(vm)
 		t.Log(vm, r.explain(vm))
@@ -86,7 +85,7 @@ func TestFairTime(t *testing.T) {
 	r := newRig(t, fair, "vm1", "vm2", "vm3", "vm4")
 	const interval = 20 * time.Second
 	held := map[string]time.Duration{}
-	r.eventually(180*time.Second, "two holders", func() error {
+	r.eventually(90*time.Second, "two holders", func() error {
 		h, err := r.holders()
 		if err == nil && len(h) != 2 {
 			return errNotYet
@@ -123,7 +122,7 @@ func TestOwnNetworkOnly(t *testing.T) {
 	for vm, pps := range map[string]float64{"vm1": 5, "vm2": 30, "vm7": 1} {
 		r.rate(vm, pps)
 	}
-	r.holding(180*time.Second, "vm2", "vm7")
+	r.holding(90*time.Second, "vm2", "vm7")
 	vms, err := r.client.VMs(r.ctx)
 	r.must(err)
 	for _, v := range vms {
@@ -151,7 +150,7 @@ func TestPolicies(t *testing.T) {
 		r.run("pkill -HUP -x sluice")
 		r.rate(busy, 40)
 		r.rate(quiet, 1)
-		took := r.holding(180*time.Second, busy)
+		took := r.holding(90*time.Second, busy)
 		r.idle(60 * time.Second)
 		r.eventually(30*time.Second, busy+" holds by "+c.policy, func() error {
 			e, err := r.client.Explain(r.ctx, busy)

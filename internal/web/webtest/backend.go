@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"time"
 
 	"sluice/internal/model"
 	"sluice/internal/web"
@@ -51,7 +50,7 @@ func (b *Backend) Got() []web.Command {
 
 // Memory implements web.Backend.
 func (b *Backend) Memory(context.Context) (web.Memory, error) {
-	return web.Memory{Time: b.View().Snapshot.Time.Add(-time.Second), State: json.RawMessage(`{}`)}, nil
+	return web.Memory{Time: b.View().Snapshot.Time, State: json.RawMessage(`{}`)}, nil
 }
 
 // Do implements web.Backend.
