@@ -61,7 +61,7 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 		case cands[i].Holds && m.unseen(now):
 			out[i].Code, out[i].Detail = model.CodeBlind, "it keeps its VF until its load is known, for a minute at most"
 		case !cands[i].Known:
-			out[i].Detail = "its load is not known now; ranked by what was last seen"
+			out[i].Detail = "its load is not known now; ranked by what was last seen, half of it for each round since"
 		}
 	}
 }
@@ -85,11 +85,16 @@ func (a *activity) sample(now time.Time, cands []Candidate, mem []*activityMem) 
 	}
 }
 
-// update turns the sums into a score at a round; a newcomer is scored at once.
+// update turns the sums into a score at a round; a newcomer is scored at once. A VM of
+// which a whole round told nothing is worth half of what it was: if its agent is dead it
+// must not keep a VF for ever.
 func (m *activityMem) update(c *Candidate, round bool) {
-	if (round || !m.Ranked) && m.Seconds > 0 {
+	switch {
+	case (round || !m.Ranked) && m.Seconds > 0:
 		m.Score = m.Packets / m.Seconds * c.Weight
 		m.Ranked = m.Ranked || round
+	case round:
+		m.Score /= 2
 	}
 	if round {
 		m.Packets, m.Seconds = 0, 0
