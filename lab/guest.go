@@ -118,6 +118,48 @@ func (h *Host) IgnoreHotplug(ctx context.Context, vm string, ignore bool) error 
 	return err
 }
 
+// Reboot resets a guest as its reset button does, and waits until it answers. Traffic that
+// it sent is over.
+func (h *Host) Reboot(ctx context.Context, vm string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	up, err := h.GuestExec(ctx, vm, "cat /proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
+	if _, err := h.Run(ctx, "virsh -q set-lifecycle-action "+vm+" reboot restart --live && virsh -q reset "+vm); err != nil {
+		return err
+	}
+	err = wait(ctx, time.Minute, vm+": another boot", func() (bool, error) {
+		try, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		now, err := h.GuestExec(try, vm, "cat /proc/sys/kernel/random/boot_id")
+		return err == nil && now != up, err
+	})
+	if err != nil {
+		return err
+	}
+	if err := h.awaitAgents(ctx, vm); err != nil {
+		return err
+	}
+	return h.syncGuestClock(ctx, vm)
+}
+
+// ReplaceGuestAgent puts a shell script in the place of the guest agent that the software
+// under test talks to: its descriptor 3 is the agent's channel. "" brings the agent back.
+func (h *Host) ReplaceGuestAgent(ctx context.Context, vm, script string) error {
+	const channel = "/dev/virtio-ports/org.qemu.guest_agent.0"
+	command := "p=$(cat /run/liar.pid); kill $p; while kill -0 $p 2>/dev/null; do usleep 50000; done; qemu-ga -d -m virtio-serial -p " + channel + " -f /run/agent.pid -l /var/log/agent.log -t /run"
+	if script != "" {
+		if _, err := h.GuestExec(ctx, vm, "cat >/run/liar <<'END'\n"+script+"\nEND\n"); err != nil {
+			return err
+		}
+		command = "p=$(cat /run/agent.pid); kill $p; while kill -0 $p 2>/dev/null; do usleep 50000; done; setsid sh /run/liar 3<>" + channel + " >/dev/null 2>&1 & echo $! >/run/liar.pid"
+	}
+	_, err := h.GuestExec(ctx, vm, command)
+	return err
+}
+
 // StopGuestAgent stops, or with false continues, the guest agent that the
 // software under test talks to. The guest itself goes on.
 func (h *Host) StopGuestAgent(ctx context.Context, vm string, stop bool) error {

@@ -18,18 +18,19 @@ type activity struct {
 }
 
 type activityMem struct {
-	Packets float64 // seen since the last round
-	Seconds float64 // of known load since the last round
-	Score   float64 // verdict of the last round: mean packets/s times weight
-	Chosen  bool    // it held a VF after the last round, or filled a gap since
-	Ranked  bool    // it has been through a round
-	Seen    bool    // its load was known at least once
+	Packets float64   // seen since the last round
+	Seconds float64   // of known load since the last round
+	Score   float64   // verdict of the last round: mean packets/s times weight
+	Chosen  bool      // it held a VF after the last round, or filled a gap since
+	Ranked  bool      // it has been through a round
+	Told    time.Time // when its load was last known
+	Seen    bool      // its load was known at least once
 	Since   time.Time
 }
 
-// unseenGrace is how long a holder whose load was never known keeps its VF. After a start
-// of the daemon the load of a VF is unknown until the guest has been asked twice: ranking
-// it as nothing would take the VFs from those who use them most.
+// unseenGrace is how long a holder whose load is not known keeps its VF, or its rank. After
+// a start of the daemon and after each plug the load of a VF is unknown until the guest has
+// been asked twice: ranking it as nothing would take the VFs from those who use them most.
 const unseenGrace = time.Minute
 
 func newActivity(r model.Rules) Policy { return &activity{every: r.Interval} }
@@ -46,7 +47,7 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 	for k := range a.order {
 		i := a.order[k].i
 		m := mem[i]
-		m.update(&cands[i], round)
+		m.update(now, &cands[i], round)
 		// Between rounds the chosen ones come first: a free VF goes to the best of the rest.
 		a.order[k] = ranked{
 			i: i, key: m.Score,
@@ -61,7 +62,7 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 		case cands[i].Holds && m.unseen(now):
 			out[i].Code, out[i].Detail = model.CodeBlind, "it keeps its VF until its load is known, for a minute at most"
 		case !cands[i].Known:
-			out[i].Detail = "its load is not known now; ranked by what was last seen, half of it for each round since"
+			out[i].Detail = "its load is not known now; ranked by what was last seen, half of it for each round after a minute"
 		}
 	}
 }
@@ -80,20 +81,20 @@ func (a *activity) sample(now time.Time, cands []Candidate, mem []*activityMem) 
 		if cands[i].Known && dt > 0 {
 			m.Packets += cands[i].PPS * dt
 			m.Seconds += dt
-			m.Seen = true
+			m.Seen, m.Told = true, now
 		}
 	}
 }
 
-// update turns the sums into a score at a round; a newcomer is scored at once. A VM of
-// which a whole round told nothing is worth half of what it was: if its agent is dead it
+// update turns the sums into a score at a round; a newcomer is scored at once. A VM that
+// has been silent for long is worth half as much with each round: if its agent is dead it
 // must not keep a VF for ever.
-func (m *activityMem) update(c *Candidate, round bool) {
+func (m *activityMem) update(now time.Time, c *Candidate, round bool) {
 	switch {
 	case (round || !m.Ranked) && m.Seconds > 0:
 		m.Score = m.Packets / m.Seconds * c.Weight
 		m.Ranked = m.Ranked || round
-	case round:
+	case round && now.Sub(m.Told) > unseenGrace:
 		m.Score /= 2
 	}
 	if round {

@@ -7,15 +7,15 @@ import (
 	"sluice/internal/model"
 )
 
-// TestActivityForgetsTheSilent: a holder whose agent died keeps its VF for a round or two,
-// not for ever, and has its old rank again once it is counted.
+// TestActivityForgetsTheSilent: a holder whose agent died keeps its VF for a minute and a
+// round or two, not for ever, and has its old rank again once it is counted.
 func TestActivityForgetsTheSilent(t *testing.T) {
 	b := newBench(t, model.Rules{Policy: "activity", Interval: 10 * time.Second}, 2)
 	load := pps(9000, 5000)
 	b.run(20, 1, load)
 	b.want("VM1")
 	b.cands[0].Known = false
-	b.run(10, 1, load)
+	b.run(60, 1, load)
 	b.want("VM1")
 	b.run(20, 1, load)
 	b.want("VM2")

@@ -66,6 +66,32 @@ func (r faultRig) underWay() {
 	r.t.Fatalf("no move under way within a minute\n%s", r.state())
 }
 
+// liar answers what libvirt needs to believe in an agent, and lies about everything else.
+const liar = `while read -r l <&3; do
+	id=$(echo "$l" | sed -n 's/.*"id": *\([0-9]*\).*/\1/p')
+	case $l in
+	*guest-sync*) echo "{\"return\":$id}" ;;
+	*) echo '{"return":[{"name":"eth0","hardware-address":"52:54:00:00:01:02","statistics":{"rx-bytes":18446744073709551615,"rx-packets":18446744073709551615,"tx-bytes":-1,"tx-packets":1e300,"rx-errs":0,"rx-dropped":0,"tx-errs":0,"tx-dropped":0}},{"name":"eth0"},7,null]}' ;;
+	esac >&3
+done`
+
+// flood never stops talking, and never says what it was asked.
+const flood = `while :; do echo '{"return":[{"name":"eth0","hardware-address":"52:54:00:00:01:02"}]}'; done >&3`
+
+// suspects waits until the daemon says that it does not trust what a VM's agent says.
+func (r faultRig) suspects(vm string) error {
+	vms, err := r.client.VMs(r.ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range vms {
+		if v.Name == vm && v.Known {
+			return fmt.Errorf("its load of %g packets/s, by %v, is taken as known", v.PPS, v.Sources)
+		}
+	}
+	return nil
+}
+
 func (r faultRig) kill() {
 	r.run("pkill -9 -x sluice")
 	r.start()
@@ -131,8 +157,36 @@ func TestFaults(t *testing.T) {
 	})
 	step("the agent hangs", func() {
 		r.must(r.StopGuestAgent(r.ctx, "vm2", true))
-		r.settle("vm1")
+		r.settle("vm1") // vm2 has the VF and nobody counts for it: what it was worth fades
 		r.must(r.StopGuestAgent(r.ctx, "vm2", false))
+		r.settle("vm2")
+	})
+	step("the agent lies", func() {
+		r.must(r.ReplaceGuestAgent(r.ctx, "vm2", liar))
+		r.settle("vm1") // whatever it says of its load while it has no VF, the host counts
+		r.rate("vm2", 40)
+		r.rate("vm1", 2)
+		r.holding(90*time.Second, "vm2")
+		r.eventually(30*time.Second, "vm2's load is not taken from a liar", func() error {
+			vms, err := r.client.VMs(r.ctx)
+			if err != nil {
+				return err
+			}
+			for _, v := range vms {
+				if v.Name == "vm2" && v.PPS > 1000 {
+					t.Fatalf("vm2 has %g packets/s by its own word", v.PPS)
+				}
+			}
+			return r.suspects("vm2")
+		})
+		r.must(r.ReplaceGuestAgent(r.ctx, "vm2", ""))
+		r.settle("vm1")
+	})
+	step("the agent floods", func() {
+		r.must(r.ReplaceGuestAgent(r.ctx, "vm2", flood))
+		r.settle("vm2")
+		r.settle("vm1")
+		r.must(r.ReplaceGuestAgent(r.ctx, "vm2", ""))
 		r.settle("vm2")
 	})
 	step("the guest ignores the unplug", func() {
@@ -158,6 +212,15 @@ func TestFaults(t *testing.T) {
 		r.rate("vm1", 40)
 		r.says("vm2", "paused")
 		r.must(r.Resume(r.ctx, "vm2"))
+		r.settle("vm1")
+	})
+	step("the guest reboots while it holds the VF", func() {
+		r.settle("vm2")
+		r.must(r.Reboot(r.ctx, "vm2"))
+		delete(r.loads, "vm2") // its sender died with the guest
+		r.reach("vm2")
+		r.settle("vm1")
+		r.settle("vm2")
 		r.settle("vm1")
 	})
 	step("the PF loses its link", func() {
