@@ -146,12 +146,14 @@ func (h *Host) Reboot(ctx context.Context, vm string) error {
 }
 
 // ReplaceGuestAgent puts a shell script in the place of the guest agent that the software
-// under test talks to: its descriptor 3 is the agent's channel. "" brings the agent back.
+// under test talks to: its descriptor 3 is the agent's channel. It runs again and again,
+// since the channel is at its end whenever the host is not connected. "" brings the agent
+// back.
 func (h *Host) ReplaceGuestAgent(ctx context.Context, vm, script string) error {
 	const channel = "/dev/virtio-ports/org.qemu.guest_agent.0"
 	command := "p=$(cat /run/liar.pid); kill $p; while kill -0 $p 2>/dev/null; do usleep 50000; done; qemu-ga -d -m virtio-serial -p " + channel + " -f /run/agent.pid -l /var/log/agent.log -t /run"
 	if script != "" {
-		if _, err := h.GuestExec(ctx, vm, "cat >/run/liar <<'END'\n"+script+"\nEND\n"); err != nil {
+		if _, err := h.GuestExec(ctx, vm, "cat >/run/liar <<'END'\nwhile :; do\n"+script+"\nusleep 100000\ndone\nEND\n"); err != nil {
 			return err
 		}
 		command = "p=$(cat /run/agent.pid); kill $p; while kill -0 $p 2>/dev/null; do usleep 50000; done; setsid sh /run/liar 3<>" + channel + " >/dev/null 2>&1 & echo $! >/run/liar.pid"

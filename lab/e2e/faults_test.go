@@ -76,7 +76,7 @@ const liar = `while read -r l <&3; do
 done`
 
 // flood never stops talking, and never says what it was asked.
-const flood = `while :; do echo '{"return":[{"name":"eth0","hardware-address":"52:54:00:00:01:02"}]}'; done >&3`
+const flood = `while echo '{"return":[{"name":"eth0","hardware-address":"52:54:00:00:01:02"}]}'; do :; done >&3`
 
 // suspects waits until the daemon says that it does not trust what a VM's agent says.
 func (r faultRig) suspects(vm string) error {
