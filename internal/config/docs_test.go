@@ -56,7 +56,7 @@ func table(v reflect.Value, path string) string {
 		if f.Tag.Get("doc") == "" {
 			panic(key + " has no doc tag")
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, shown(v.Field(i), key), values(f), f.Tag.Get("doc"))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, shown(v.Field(i), key), values(f), meaning(f))
 		switch {
 		case isList(f.Type):
 			b.WriteString(table(reflect.New(f.Type.Elem()).Elem(), key+"[]"))
@@ -87,6 +87,13 @@ func suffix(d time.Duration) string {
 		return ""
 	}
 	return "s"
+}
+
+func meaning(f reflect.StructField) string {
+	if f.Tag.Get("reload") == "no" {
+		return f.Tag.Get("doc") + "; *needs a restart*"
+	}
+	return f.Tag.Get("doc")
 }
 
 // values says what may be written.
