@@ -120,13 +120,3 @@ func (c *Config) Rules() model.Rules {
 	}
 	return r
 }
-
-// PF returns the entry with that name, or nil when the config does not list it.
-func (c *Config) PF(name string) *PF {
-	for i := range c.PFs {
-		if c.PFs[i].Name == name {
-			return &c.PFs[i]
-		}
-	}
-	return nil
-}
