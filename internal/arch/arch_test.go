@@ -25,7 +25,7 @@ var may = map[string][]string{
 	"kernel/rtnl":     {},
 	"libvirt":         {"model"},
 	"guest":           {"model"},
-	"observe":         {"model", "kernel", "libvirt", "guest", "placement"},
+	"observe":         {"model", "kernel", "libvirt", "guest"},
 	"actuate":         {"model", "kernel", "libvirt", "guest"},
 	"loop":            {"model", "placement", "plan"},
 	"sim":             {"model", "plan", "loop", "placement"},
