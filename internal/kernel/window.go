@@ -134,7 +134,11 @@ func (w *windows) close(key windowKey) error {
 	if !ok {
 		return nil
 	}
-	return have.Close()
+	err := have.Close()
+	if err != nil {
+		w.keep(key, have) // for WindowOpen to show, and to try again
+	}
+	return err
 }
 
 func (w *windows) closeAll() (err error) {

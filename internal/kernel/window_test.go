@@ -119,10 +119,13 @@ func TestHostCloseEndsMirrors(t *testing.T) {
 }
 
 // fakeMirror counts how often it was closed.
-type fakeMirror struct{ closed int }
+type fakeMirror struct {
+	closed int
+	err    error
+}
 
 // Close implements io.Closer.
-func (f *fakeMirror) Close() error { f.closed++; return nil }
+func (f *fakeMirror) Close() error { f.closed++; return f.err }
 
 // TestHostClosesWhileAMirrorStarts must not leave that one running.
 func TestHostClosesWhileAMirrorStarts(t *testing.T) {
@@ -243,11 +246,16 @@ func TestMirrorProgramOfBadIndex(t *testing.T) {
 // TestWindowOpen tells an open window from a closed one, by MAC.
 func TestWindowOpen(t *testing.T) {
 	h := newHost(t)
-	h.windows.start = func(mirror) (io.Closer, error) { return &fakeMirror{}, nil }
+	f := &fakeMirror{err: errors.New("no")}
+	h.windows.start = func(mirror) (io.Closer, error) { return f, nil }
 	must(t, h.windows.open(window.key(), mirror{}))
 	if !h.WindowOpen(guest) || h.WindowOpen(other) {
 		t.Errorf("open for the guest %v, for another %v", h.WindowOpen(guest), h.WindowOpen(other))
 	}
+	if err := h.windows.close(window.key()); !errors.Is(err, f.err) || !h.WindowOpen(guest) {
+		t.Errorf("close that fails: %v, open %v", err, h.WindowOpen(guest))
+	}
+	f.err = nil
 	must(t, h.windows.close(window.key()))
 	if h.WindowOpen(guest) {
 		t.Error("still open after close")
