@@ -23,7 +23,7 @@ type Config struct {
 	Libvirt    Libvirt       `yaml:"libvirt" doc:"the hypervisor"`
 	GuestAgent GuestAgent    `yaml:"guest_agent" doc:"what to ask the QEMU guest agent, where the host cannot count by itself"`
 	API        API           `yaml:"api" doc:"how to reach the daemon"`
-	StateDir   string        `yaml:"state_dir" reload:"no" doc:"directory of the journal"`
+	StateDir   string        `yaml:"state_dir" reload:"no" doc:"directory of the journal, and of what 'sluice pin', 'release' and 'drain' asked for"`
 	Log        Log           `yaml:"log" doc:"the log of the daemon on standard error"`
 
 	files []string
@@ -54,8 +54,8 @@ type VM struct {
 type Moves struct {
 	Parallel      int           `yaml:"parallel" min:"1" max:"64" doc:"VMs that may have a move under way at a time"`
 	Retries       int           `yaml:"retries" min:"0" max:"20" doc:"further tries of a failed step before the move is given up"`
-	PlugTimeout   time.Duration `yaml:"plug_timeout" min:"1s" max:"10m" doc:"deadline of a plug, from attach until the guest uses the VF"`
-	UnplugTimeout time.Duration `yaml:"unplug_timeout" min:"1s" max:"10m" doc:"deadline of an unplug, from detach until the device is gone"`
+	PlugTimeout   time.Duration `yaml:"plug_timeout" min:"1s" max:"10m" doc:"deadline of each try to attach a VF, and then of each wait for the guest to use it"`
+	UnplugTimeout time.Duration `yaml:"unplug_timeout" min:"1s" max:"10m" doc:"deadline of each request to give a VF up, and then of each wait until the device is gone"`
 	Backoff       time.Duration `yaml:"backoff" min:"1s" max:"24h" doc:"pause for a VM after its first failed move; doubles each time"`
 	BackoffMax    time.Duration `yaml:"backoff_max" min:"1s" max:"24h" doc:"longest pause"`
 }

@@ -9,12 +9,12 @@ import (
 	"sluice/internal/model"
 )
 
-// Timeouts are the deadlines of Steps, by what they wait for.
+// Timeouts are the deadlines of Steps, each try anew, by what they wait for.
 type Timeouts struct {
 	Kernel time.Duration // a netlink or sysfs change
 	Attach time.Duration // libvirt's attach call
 	Guest  time.Duration // until the guest's driver has opened a new VF
-	Detach time.Duration // from asking for the VF until it is gone
+	Detach time.Duration // libvirt's detach call, and then until the device is gone
 }
 
 // DefaultTimeouts suit real hardware (the paper's plug takes 0.64 s, a native PCIe
