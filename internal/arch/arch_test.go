@@ -38,6 +38,7 @@ var may = map[string][]string{
 	"cli":             {"model", "web", "scenario", "report", "trace", "yardstick", "config", "placement"},
 	"daemon":          {"*"},
 	"arch":            {},
+	"golden":          {},
 	"/cmd/sluice":     {"*"},
 	"/lab":            {},
 	"/lab/e2e":        {"web", "plan", "/lab"},
