@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -25,12 +24,11 @@ type backend struct {
 	rules  func() model.Rules       // what the config says
 	reload func() ([]string, error) // returns warnings; nil: nothing to reload
 	stale  atomic.Pointer[string]   // why the last reload failed; nil: it did not
-	log    *slog.Logger
 	config string
 }
 
-func newBackend(core *loop.Core, call func(context.Context, func(time.Time)) error, w *wishes, rules func() model.Rules, log *slog.Logger) *backend {
-	b := &backend{core: core, call: call, wishes: w, rules: rules, log: log}
+func newBackend(core *loop.Core, call func(context.Context, func(time.Time)) error, w *wishes, rules func() model.Rules) *backend {
+	b := &backend{core: core, call: call, wishes: w, rules: rules}
 	first := core.View()
 	first.Snapshot, first.Target = &model.Snapshot{}, &model.Target{}
 	b.view.Store(first)
@@ -57,7 +55,6 @@ func (b *backend) View() *model.View { return b.view.Load() }
 
 // Do implements web.Backend.
 func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
-	b.log.Info("command", "verb", string(c.Verb), "vm", c.VMName, "by", c.By)
 	switch c.Verb {
 	case web.VerbReload:
 		if b.reload == nil {

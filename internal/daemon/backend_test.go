@@ -39,7 +39,7 @@ func testBackend(t *testing.T) *backend {
 		t.Fatal(err)
 	}
 	r := (&loop.Runner{Core: core, Source: still{}, Actuator: still{}, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
-	b := newBackend(core, r.Call, &wishes{}, func() model.Rules { return rules }, r.Log)
+	b := newBackend(core, r.Call, &wishes{}, func() model.Rules { return rules })
 	startLoop(t, r, b)
 	return b
 }

@@ -48,7 +48,7 @@ func testDaemon(t *testing.T, text string) (d *daemonState, write func(string)) 
 		runner: (&loop.Runner{Core: core, Source: still{}, Actuator: still{}, Sample: time.Hour, Log: log}).Init(),
 	}
 	d.host.conf.Store(c)
-	d.backend = newBackend(core, d.runner.Call, &wishes{}, func() model.Rules { return d.host.conf.Load().Rules() }, log)
+	d.backend = newBackend(core, d.runner.Call, &wishes{}, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.reload = d.reload
 	startLoop(t, d.runner, d.backend)
 	return d, write

@@ -120,7 +120,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	}
 	act := &refreshing{actuate.New(d.host.kernel, d.host.virt, d.log), d.host.source}
 	d.runner = (&loop.Runner{Core: core, Source: windowed{d.host.source, d.host.kernel}, Actuator: act, Sample: c.Sample, Log: d.log, Alive: watchdog}).Init()
-	d.backend = newBackend(core, d.runner.Call, w, func() model.Rules { return d.host.conf.Load().Rules() }, d.log)
+	d.backend = newBackend(core, d.runner.Call, w, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.reload, d.backend.config = d.reload, d.o.Config
 	d.runner.Publish = d.backend.publish
 	socket := c.API.Socket

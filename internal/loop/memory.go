@@ -108,12 +108,11 @@ func (c *Core) watchIdle(now time.Time) {
 	}
 }
 
+// holds is the VF of ours that a VM has, which may not be there.
 func holds(vm *model.VM) model.VFID {
 	if vm != nil {
-		for i := range vm.NICs {
-			if n := &vm.NICs[i]; n.VFOwner == model.OwnerSluice {
-				return n.VF
-			}
+		if n := vm.Ours(); n != nil {
+			return n.VF
 		}
 	}
 	return model.NoVF

@@ -214,10 +214,8 @@ func veto(vm *model.VM, nic *model.NIC, holds bool) string {
 
 // pair is the NIC that holds our VF, or else the first that can fail over.
 func pair(vm *model.VM, r *vmRule) (*model.NIC, model.VFID) {
-	for i := range vm.NICs {
-		if n := &vm.NICs[i]; n.VF != model.NoVF && n.VFOwner == model.OwnerSluice {
-			return n, n.VF
-		}
+	if n := vm.Ours(); n != nil {
+		return n, n.VF
 	}
 	for i := range vm.NICs {
 		n := &vm.NICs[i]

@@ -220,7 +220,7 @@ func (c *Checker) selfs(pf *model.PF) {
 	if pf.SelfSlots > 0 {
 		room = pf.SelfSlots - len(pf.SelfFDB)
 	}
-	inUse := vfInUse(pf)
+	inUse := pf.InUse()
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
 		// A VM that is migrating in still runs elsewhere.
@@ -273,14 +273,4 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 	case !onVF && !have && inUse:
 		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s, which does not filter for %s", pf.Name, n.MAC), step(model.StepAddSelf))
 	}
-}
-
-// vfInUse says whether any VF of the PF is in a guest, ours or not.
-func vfInUse(pf *model.PF) bool {
-	for i := range pf.VFs {
-		if pf.VFs[i].Holder != "" {
-			return true
-		}
-	}
-	return false
 }

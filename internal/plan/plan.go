@@ -40,7 +40,7 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
 		want := assignmentOf(target, vm.ID, &next)
-		nic, why := ours(vm), &target.Reasons[i]
+		nic, why := vm.Ours(), &target.Reasons[i]
 		if (nic == nil && want == nil) || busy.VM(vm.ID) || why.Code == model.CodeForeign {
 			continue
 		}
@@ -68,16 +68,6 @@ func assignmentOf(t *model.Target, id model.VMID, next *int) *model.Assignment {
 	}
 	if *next < len(t.Assign) && t.Assign[*next].VM == id {
 		return &t.Assign[*next]
-	}
-	return nil
-}
-
-// ours is the NIC with a VF that Sluice attached, or nil.
-func ours(vm *model.VM) *model.NIC {
-	for i := range vm.NICs {
-		if n := &vm.NICs[i]; n.VF != model.NoVF && n.VFOwner == model.OwnerSluice {
-			return n
-		}
 	}
 	return nil
 }
