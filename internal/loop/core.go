@@ -60,6 +60,7 @@ type doneMove struct {
 	known bool       // it is known which VF the VM has now
 	vf    model.VFID // NoVF after an unplug
 	free  model.VFID // the VF that an unplug freed
+	used  model.VFID // the VF that it set up or cleared
 	at    time.Time
 }
 
@@ -323,7 +324,7 @@ func (c *Core) end(now time.Time, m *move) {
 		m.Error = "" // of a try before the one that worked
 	}
 	c.remember(m.MoveStatus)
-	d := doneMove{vm: m.Move.VM, at: now}
+	d := doneMove{vm: m.Move.VM, used: m.Move.VF, at: now}
 	if m.cause != nil {
 		c.fail(now, m.Move, m.cause)
 	} else {
