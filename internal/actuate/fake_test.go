@@ -146,7 +146,7 @@ func (f *fakeHost) BindVFIO(_ context.Context, addr model.PCIAddress) error {
 	return nil
 }
 
-func (f *fakeHost) SetVF(_ context.Context, pf string, i int, s kernel.VFSettings) (string, error) {
+func (f *fakeHost) SetVF(_ context.Context, _ string, i int, s kernel.VFSettings) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.fail["SetVF"]; err != nil {
@@ -159,7 +159,7 @@ func (f *fakeHost) SetVF(_ context.Context, pf string, i int, s kernel.VFSetting
 	return "rate not enforced", err
 }
 
-func (f *fakeHost) SetVFMAC(_ context.Context, pf string, i int, m model.MAC) error {
+func (f *fakeHost) SetVFMAC(_ context.Context, _ string, i int, m model.MAC) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.fail["SetVFMAC"]; err != nil {
@@ -172,7 +172,7 @@ func (f *fakeHost) SetVFMAC(_ context.Context, pf string, i int, m model.MAC) er
 	return err
 }
 
-func (f *fakeHost) ClearVF(_ context.Context, pf string, i int) (string, error) {
+func (f *fakeHost) ClearVF(_ context.Context, _ string, i int) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.fail["ClearVF"]; err != nil {
@@ -207,14 +207,14 @@ func (f *fakeHost) UnpinFDB(_ context.Context, m model.MAC, _ int, port string) 
 	return f.fail["UnpinFDB"]
 }
 
-func (f *fakeHost) PreparePort(_ context.Context, pf string) error {
+func (f *fakeHost) PreparePort(_ context.Context, _ string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.learning = false
 	return f.fail["PreparePort"]
 }
 
-func (f *fakeHost) Announce(_ context.Context, m model.MAC, _ int, via string) error {
+func (f *fakeHost) Announce(_ context.Context, _ model.MAC, _ int, _ string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.fail["Announce"]
@@ -240,7 +240,7 @@ func (f *fakeHost) CloseWindow(_ context.Context, w kernel.Window) error {
 	return f.fail["CloseWindow"]
 }
 
-func (f *fakeHost) AddSelf(_ context.Context, pf string, m model.MAC) error {
+func (f *fakeHost) AddSelf(_ context.Context, _ string, m model.MAC) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.fail["AddSelf"]; err != nil {
@@ -250,7 +250,7 @@ func (f *fakeHost) AddSelf(_ context.Context, pf string, m model.MAC) error {
 	return nil
 }
 
-func (f *fakeHost) DelSelf(_ context.Context, pf string, m model.MAC) error {
+func (f *fakeHost) DelSelf(_ context.Context, _ string, m model.MAC) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.selfs, m)

@@ -267,8 +267,7 @@ func (c *Core) succeed(now time.Time, m *move) {
 // skip passes over what cannot be undone: the next Snapshot shows it, and it is mended
 // from there. A VF that did not leave the guest keeps its settings: it may be in use.
 func (c *Core) skip(now time.Time, m *move, err error) {
-	switch k := m.Move.Steps[m.Step].Kind; {
-	case (k == model.StepDetach || k == model.StepWaitGone) && !errors.Is(err, model.ErrGone):
+	if k := m.Move.Steps[m.Step].Kind; (k == model.StepDetach || k == model.StepWaitGone) && !errors.Is(err, model.ErrGone) {
 		for m.Step+1 < len(m.Move.Steps) && m.Move.Steps[m.Step+1].Kind != model.StepCloseWindow {
 			m.Step++
 		}
