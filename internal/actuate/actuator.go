@@ -33,7 +33,7 @@ func (a *Actuator) Do(ctx context.Context, s model.Step) error {
 	err := a.untilConnected(ctx, s)
 	if errors.Is(err, model.ErrGone) && s.VM != "" {
 		if _, gone := a.domain(ctx, s.VM); gone == nil { // a device of it is, which is another matter
-			return fmt.Errorf("%w: %v", model.ErrPermanent, err)
+			return fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is
 		}
 	}
 	return err

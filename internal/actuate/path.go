@@ -10,10 +10,9 @@ import (
 	"sluice/internal/model"
 )
 
-// window is the Window of a Step. Closing it leaves the PF's filter alone: add-self and
-// del-self are Steps of their own, because a virtio guest needs the filter for good.
+// window is the Window of a Step.
 func window(s model.Step) kernel.Window {
-	return kernel.Window{MAC: s.MAC, Tap: s.Tap, PF: s.VF.PF, VLAN: s.VLAN, KeepSelf: true}
+	return kernel.Window{MAC: s.MAC, Tap: s.Tap, PF: s.VF.PF, VLAN: s.VLAN}
 }
 
 // openWindow makes both paths receive. The bridge must not learn from the PF's port, or

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,13 +15,12 @@ import (
 
 	"sluice/internal/cli"
 	"sluice/internal/config"
+	"sluice/internal/golden"
 	"sluice/internal/model"
 	"sluice/internal/placement"
 	"sluice/internal/web"
 	"sluice/internal/web/webtest"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sluice": func() {
@@ -68,7 +66,7 @@ func TestScripts(t *testing.T) {
 	}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
-		UpdateScripts: *update,
+		UpdateScripts: *golden.Update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"daemon":   startDaemon,
 			"commands": showCommands,

@@ -10,10 +10,10 @@ import (
 //
 // The tags are the single source of what the loader accepts and of the table in
 // docs/config.md: yaml is the key, min and max the accepted range, enum the accepted
-// words, doc the meaning.
+// words, doc the meaning; reload is "no" where a value counts from start to end.
 type Config struct {
 	Mode       model.Mode    `yaml:"mode" enum:"observe|enforce" doc:"'observe' changes nothing and says what it would do; 'enforce' moves VFs"`
-	Sample     time.Duration `yaml:"sample" min:"100ms" max:"1m" doc:"time between two looks at the host"`
+	Sample     time.Duration `yaml:"sample" min:"100ms" max:"1m" reload:"no" doc:"time between two looks at the host"`
 	Policy     string        `yaml:"policy" doc:"who gets the VFs: the name of a placement policy"`
 	Interval   time.Duration `yaml:"interval" min:"1s" max:"24h" doc:"time between two rounds of policies that work in rounds"`
 	Params     model.Params  `yaml:"params" doc:"parameters of the policy, a number each; unset ones keep its default"`
@@ -23,7 +23,7 @@ type Config struct {
 	Libvirt    Libvirt       `yaml:"libvirt" doc:"the hypervisor"`
 	GuestAgent GuestAgent    `yaml:"guest_agent" doc:"what to ask the QEMU guest agent, where the host cannot count by itself"`
 	API        API           `yaml:"api" doc:"how to reach the daemon"`
-	StateDir   string        `yaml:"state_dir" doc:"directory of the journal"`
+	StateDir   string        `yaml:"state_dir" reload:"no" doc:"directory of the journal, and of what 'sluice pin', 'release' and 'drain' asked for"`
 	Log        Log           `yaml:"log" doc:"the log of the daemon on standard error"`
 
 	files []string
@@ -54,35 +54,35 @@ type VM struct {
 type Moves struct {
 	Parallel      int           `yaml:"parallel" min:"1" max:"64" doc:"VMs that may have a move under way at a time"`
 	Retries       int           `yaml:"retries" min:"0" max:"20" doc:"further tries of a failed step before the move is given up"`
-	PlugTimeout   time.Duration `yaml:"plug_timeout" min:"1s" max:"10m" doc:"deadline of a plug, from attach until the guest uses the VF"`
-	UnplugTimeout time.Duration `yaml:"unplug_timeout" min:"1s" max:"10m" doc:"deadline of an unplug, from detach until the device is gone"`
+	PlugTimeout   time.Duration `yaml:"plug_timeout" min:"1s" max:"10m" doc:"deadline of each try to attach a VF, and then of each wait for the guest to use it"`
+	UnplugTimeout time.Duration `yaml:"unplug_timeout" min:"1s" max:"10m" doc:"deadline of each request to give a VF up, and then of each wait until the device is gone"`
 	Backoff       time.Duration `yaml:"backoff" min:"1s" max:"24h" doc:"pause for a VM after its first failed move; doubles each time"`
 	BackoffMax    time.Duration `yaml:"backoff_max" min:"1s" max:"24h" doc:"longest pause"`
 }
 
 // Libvirt says which hypervisor.
 type Libvirt struct {
-	URI string `yaml:"uri" doc:"libvirt connection; must be that of this host"`
+	URI string `yaml:"uri" reload:"no" doc:"libvirt connection; must be that of this host"`
 }
 
 // GuestAgent bounds the use of the QEMU guest agent.
 type GuestAgent struct {
-	Enabled bool          `yaml:"enabled" doc:"ask it at all; without it, VFs of drivers that do not count show no load"`
-	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"30s" doc:"longest wait for one answer"`
-	Every   time.Duration `yaml:"every" min:"1s" max:"10m" doc:"time between two questions to one guest"`
+	Enabled bool          `yaml:"enabled" reload:"no" doc:"ask it at all; without it, VFs of drivers that do not count show no load"`
+	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"30s" reload:"no" doc:"longest wait for one answer"`
+	Every   time.Duration `yaml:"every" min:"1s" max:"10m" reload:"no" doc:"time between two questions to one guest"`
 }
 
 // API says how to reach the daemon.
 type API struct {
-	Socket string `yaml:"socket" doc:"unix socket; root may change things through it, the group may read"`
-	Group  string `yaml:"group" doc:"group that may read; empty: root only"`
-	Listen string `yaml:"listen" doc:"TCP address such as '127.0.0.1:9178' for a read-only API and metrics; empty: none"`
+	Socket string `yaml:"socket" reload:"no" doc:"unix socket; root may change things through it, the group may read"`
+	Group  string `yaml:"group" reload:"no" doc:"group that may read; empty: root only"`
+	Listen string `yaml:"listen" reload:"no" doc:"TCP address such as '127.0.0.1:9178' for a read-only API and metrics; empty: none"`
 }
 
 // Log says what to log and how.
 type Log struct {
 	Level  string `yaml:"level" enum:"debug|info|warn|error" doc:"least severe level that is logged"`
-	Format string `yaml:"format" enum:"text|json" doc:"'text' for people, 'json' for programs"`
+	Format string `yaml:"format" enum:"text|json" reload:"no" doc:"'text' for people, 'json' for programs"`
 }
 
 // Default is the configuration of an empty sluice.yaml. Its result is the caller's.
@@ -119,14 +119,4 @@ func (c *Config) Rules() model.Rules {
 		})
 	}
 	return r
-}
-
-// PF returns the entry with that name, or nil when the config does not list it.
-func (c *Config) PF(name string) *PF {
-	for i := range c.PFs {
-		if c.PFs[i].Name == name {
-			return &c.PFs[i]
-		}
-	}
-	return nil
 }

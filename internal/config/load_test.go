@@ -219,6 +219,14 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	}
 }
 
+func TestAfterRestart(t *testing.T) {
+	was := parseText(t, "policy: fair\nlog: {format: json}\n")
+	now := parseText(t, "policy: none\nsample: 2s\nguest_agent: {every: 9s}\nlog: {level: debug, format: json}\npfs: [{name: a}]\n")
+	if diff := cmp.Diff([]string{"sample", "guest_agent.every"}, now.AfterRestart(was)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestPackagedFileIsTheDefaults(t *testing.T) {
 	c, err := Load("../../packaging/sluice.yaml", Known{})
 	if err != nil {

@@ -168,19 +168,6 @@ type VFSet struct {
 // VFRange is a run of VF indices, both ends included.
 type VFRange struct{ First, Last int }
 
-// Contains says whether the VF with that index is in the set.
-func (s VFSet) Contains(index int) bool {
-	if s.All {
-		return index >= 0
-	}
-	for _, r := range s.Ranges {
-		if r.First <= index && index <= r.Last {
-			return true
-		}
-	}
-	return false
-}
-
 // String prints the set as ParseVFSet reads it.
 func (s VFSet) String() string {
 	if s.All {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -48,6 +49,26 @@ func (c *Config) Warnings() []string {
 	}
 	if c.API.Listen != "" && !loopback(c.API.Listen) {
 		list = append(list, fmt.Sprintf("%s: api.listen lets every host that reaches %s read VM names and loads; write 127.0.0.1 unless that is meant", c.pos["api.listen"], c.API.Listen))
+	}
+	return list
+}
+
+// AfterRestart lists the keys that differ from the running configuration and that a reload
+// cannot take over.
+func (c *Config) AfterRestart(running *Config) []string {
+	return fixed(reflect.ValueOf(*running), reflect.ValueOf(*c), "")
+}
+
+func fixed(a, b reflect.Value, path string) []string {
+	var list []string
+	for i := range a.NumField() {
+		f := a.Type().Field(i)
+		switch key := dotted(path, f.Tag.Get("yaml")); {
+		case isSection(f.Type):
+			list = append(list, fixed(a.Field(i), b.Field(i), key)...)
+		case f.Tag.Get("reload") == "no" && !a.Field(i).Equal(b.Field(i)):
+			list = append(list, key)
+		}
 	}
 	return list
 }

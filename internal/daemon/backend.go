@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,14 +21,14 @@ type backend struct {
 	core   *loop.Core
 	call   func(ctx context.Context, f func(now time.Time)) error // runs f where the Core may be used
 	wishes *wishes
-	rules  func() model.Rules // what the config says
-	reload func() error       // nil: nothing to reload
-	log    *slog.Logger
+	rules  func() model.Rules       // what the config says
+	reload func() ([]string, error) // returns warnings; nil: nothing to reload
+	stale  atomic.Pointer[string]   // why the last reload failed; nil: it did not
 	config string
 }
 
-func newBackend(core *loop.Core, call func(context.Context, func(time.Time)) error, w *wishes, rules func() model.Rules, log *slog.Logger) *backend {
-	b := &backend{core: core, call: call, wishes: w, rules: rules, log: log}
+func newBackend(core *loop.Core, call func(context.Context, func(time.Time)) error, w *wishes, rules func() model.Rules) *backend {
+	b := &backend{core: core, call: call, wishes: w, rules: rules}
 	first := core.View()
 	first.Snapshot, first.Target = &model.Snapshot{}, &model.Target{}
 	b.view.Store(first)
@@ -37,6 +37,9 @@ func newBackend(core *loop.Core, call func(context.Context, func(time.Time)) err
 
 // publish takes a new View from the loop.
 func (b *backend) publish(v *model.View) {
+	if why := b.stale.Load(); why != nil {
+		v.Error = strings.TrimPrefix(v.Error+"; "+*why, "; ")
+	}
 	if v.Snapshot == nil || v.Target == nil { // nothing seen yet: keep the empty picture, but say why
 		empty := *b.view.Load()
 		empty.Error, empty.Mode, empty.Rules, empty.Config = v.Error, v.Mode, v.Rules, b.config
@@ -52,16 +55,16 @@ func (b *backend) View() *model.View { return b.view.Load() }
 
 // Do implements web.Backend.
 func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
-	b.log.Info("command", "verb", string(c.Verb), "vm", c.VMName, "by", c.By)
 	switch c.Verb {
 	case web.VerbReload:
 		if b.reload == nil {
 			return web.Result{}, &web.Refusal{Text: "there is no configuration to reload", Remedy: "use `sluice run`"}
 		}
-		if err := b.reload(); err != nil {
-			return web.Result{}, &web.Refusal{Text: "the configuration stays as it was: " + err.Error(), Remedy: "mend the file and try again"}
+		warnings, err := b.tryReload()
+		if err != nil {
+			return web.Result{}, &web.Refusal{Text: err.Error(), Remedy: "mend the file and try again"}
 		}
-		return web.Result{Text: "configuration reloaded"}, nil
+		return web.Result{Text: "configuration reloaded", Details: warnings}, nil
 	case web.VerbRepair:
 		err := b.call(ctx, b.core.Repair)
 		return b.after(web.Result{Text: "mending what is Sluice's to mend at the next tick"}), err
@@ -71,6 +74,19 @@ func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
 		return web.Result{}, &web.Refusal{Text: fmt.Sprintf("unknown command %q", c.Verb)}
 	}
 	return b.after(web.Result{Text: text}), b.wish(ctx, c, change)
+}
+
+// tryReload reloads, and has the next Views show it if that failed.
+func (b *backend) tryReload() ([]string, error) {
+	warnings, err := b.reload()
+	if err != nil {
+		err = fmt.Errorf("the configuration stays as it was: %w", err)
+		text := err.Error()
+		b.stale.Store(&text)
+		return nil, err
+	}
+	b.stale.Store(nil)
+	return warnings, nil
 }
 
 // Memory implements web.Backend.

@@ -39,7 +39,13 @@ func testBackend(t *testing.T) *backend {
 		t.Fatal(err)
 	}
 	r := (&loop.Runner{Core: core, Source: still{}, Actuator: still{}, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
-	b := newBackend(core, r.Call, &wishes{}, func() model.Rules { return rules }, r.Log)
+	b := newBackend(core, r.Call, &wishes{}, func() model.Rules { return rules })
+	startLoop(t, r, b)
+	return b
+}
+
+// startLoop runs the loop until the test ends.
+func startLoop(t *testing.T, r *loop.Runner, b *backend) {
 	r.Publish = b.publish
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -50,7 +56,6 @@ func testBackend(t *testing.T) *backend {
 			t.Error(err)
 		}
 	})
-	return b
 }
 
 func TestCommandsChangeTheVerdict(t *testing.T) {
@@ -87,11 +92,34 @@ func TestCommandsChangeTheVerdict(t *testing.T) {
 func TestBadReloadIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend(t)
-		b.reload = func() error { return errors.New("sluice.yaml:3:1: unknown key") }
+		b.reload = func() ([]string, error) { return nil, errors.New("sluice.yaml:3:1: unknown key") }
 		_, err := b.Do(t.Context(), web.Command{Verb: web.VerbReload})
 		var refusal *web.Refusal
 		if !errors.As(err, &refusal) || !strings.Contains(refusal.Text, "sluice.yaml:3:1") {
 			t.Errorf("error %v, want a refusal that names the place", err)
 		}
+		time.Sleep(1500 * time.Millisecond)
+		if got := b.View().Error; !strings.Contains(got, "sluice.yaml:3:1") {
+			t.Errorf("the View's error is %q, want that of the reload", got)
+		}
+		b.reload = func() ([]string, error) { return []string{"a warning"}, nil }
+		res, err := b.Do(t.Context(), web.Command{Verb: web.VerbReload})
+		if err != nil || len(res.Details) != 1 {
+			t.Errorf("answer %v, error %v; want the warning", res, err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if got := b.View().Error; got != "" {
+			t.Errorf("after a good reload the View's error is %q", got)
+		}
 	})
+}
+
+func TestViewShowsBothErrors(t *testing.T) {
+	b := &backend{}
+	text := "bad file"
+	b.stale.Store(&text)
+	b.publish(&model.View{Snapshot: &model.Snapshot{}, Target: &model.Target{}, Error: "no libvirt"})
+	if got := b.View().Error; got != "no libvirt; bad file" {
+		t.Errorf("error %q", got)
+	}
 }

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,7 +21,7 @@ const demoFrame = 50 * time.Millisecond
 type demo struct {
 	o      cli.DemoOptions
 	engine *sim.Engine
-	calls  chan func(time.Time)
+	calls  loop.Calls // run between two frames
 	back   *backend
 }
 
@@ -37,8 +36,8 @@ func Demo(ctx context.Context, o cli.DemoOptions) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Sample: time.Second}, calls: make(chan func(time.Time))}
-	d.back = newBackend(core, d.call, &wishes{}, func() model.Rules { return rules }, slog.New(slog.DiscardHandler))
+	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Sample: time.Second}, calls: make(loop.Calls)}
+	d.back = newBackend(core, d.calls.Do, &wishes{}, func() model.Rules { return rules })
 	d.back.config = "a simulated host"
 	d.engine.OnTick = func(time.Time) { d.show() }
 	d.engine.Start()
@@ -57,18 +56,6 @@ func Demo(ctx context.Context, o cli.DemoOptions) error {
 		return d.run(ctx)
 	})
 	return g.Wait()
-}
-
-// call runs f between two frames.
-func (d *demo) call(ctx context.Context, f func(time.Time)) error {
-	done := make(chan struct{})
-	select {
-	case d.calls <- func(now time.Time) { f(now); close(done) }:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	<-done
-	return nil
 }
 
 func (d *demo) show() {

@@ -76,7 +76,7 @@ func Run(ctx context.Context, o cli.RunOptions) error {
 	if err := h.checkWorld(ctx, c); err != nil {
 		return err
 	}
-	d := &daemonState{o: o, host: h, log: log, level: level}
+	d := &daemonState{o: o, host: h, log: log, level: level, started: c}
 	return d.run(ctx, c)
 }
 
@@ -101,6 +101,7 @@ type daemonState struct {
 	level   *slog.LevelVar
 	runner  *loop.Runner
 	backend *backend
+	started *config.Config // what counts of it counts until the end
 }
 
 func (d *daemonState) run(ctx context.Context, c *config.Config) error {
@@ -119,7 +120,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	}
 	act := &refreshing{actuate.New(d.host.kernel, d.host.virt, d.log), d.host.source}
 	d.runner = (&loop.Runner{Core: core, Source: windowed{d.host.source, d.host.kernel}, Actuator: act, Sample: c.Sample, Log: d.log, Alive: watchdog}).Init()
-	d.backend = newBackend(core, d.runner.Call, w, func() model.Rules { return d.host.conf.Load().Rules() }, d.log)
+	d.backend = newBackend(core, d.runner.Call, w, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.reload, d.backend.config = d.reload, d.o.Config
 	d.runner.Publish = d.backend.publish
 	socket := c.API.Socket
@@ -134,7 +135,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	d.log.Info("started", "version", d.o.Version, "mode", string(d.options(c).Mode), "policy", c.Policy, "interval", c.Interval, "unfinished_moves", len(left))
-	warn(c, d.log)
+	warn(c.Warnings(), d.log)
 	stop := d.onHangup(ctx)
 	defer stop()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
@@ -150,18 +151,19 @@ func (d *daemonState) options(c *config.Config) loop.Options {
 	return o
 }
 
-// reload reads the config again. Either all of it counts from now on, or none.
-func (d *daemonState) reload() error {
+// reload reads the config again. Either all of it counts from now on, but for the keys
+// that the warnings name, or none.
+func (d *daemonState) reload() (warnings []string, err error) {
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReloading)
 	defer daemon.SdNotify(false, daemon.SdNotifyReady) //nolint:errcheck // nobody may be listening
 	c, err := load(d.o.Config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := d.host.checkWorld(ctx, c); err != nil {
-		return err
+		return nil, err
 	}
 	var failed error
 	err = d.runner.Call(ctx, func(time.Time) {
@@ -173,11 +175,15 @@ func (d *daemonState) reload() error {
 		}
 	})
 	if err := errors.Join(err, failed); err != nil {
-		return err
+		return nil, err
 	}
-	warn(c, d.log)
+	warnings = c.Warnings()
+	for _, key := range c.AfterRestart(d.started) {
+		warnings = append(warnings, key+" changed: it counts after a restart")
+	}
+	warn(warnings, d.log)
 	d.log.Info("configuration reloaded", "policy", c.Policy, "mode", string(d.options(c).Mode))
-	return nil
+	return warnings, nil
 }
 
 // onHangup reloads at SIGHUP until the returned function is called.
@@ -191,8 +197,8 @@ func (d *daemonState) onHangup(ctx context.Context) func() {
 			case <-ctx.Done():
 				return
 			case <-hup:
-				if err := d.reload(); err != nil {
-					d.log.Error("the configuration stays as it was", "error", err)
+				if _, err := d.backend.tryReload(); err != nil {
+					d.log.Error("reload failed", "error", err)
 				}
 			}
 		}
@@ -201,8 +207,8 @@ func (d *daemonState) onHangup(ctx context.Context) func() {
 }
 
 // warn logs what the config asks for that does not do what one may expect.
-func warn(c *config.Config, log *slog.Logger) {
-	for _, w := range c.Warnings() {
+func warn(list []string, log *slog.Logger) {
+	for _, w := range list {
 		log.Warn(w)
 	}
 }

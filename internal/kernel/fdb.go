@@ -20,23 +20,6 @@ type FDBEntry struct {
 	VLAN   int // 0: the bridge does not filter VLANs
 }
 
-// FDB returns the static bridge entries of all bridges: the port each MAC is pinned to.
-// A MAC that is pinned to different ports (on several VLANs or bridges) shows the
-// first by name; FDBEntries has them all.
-func (h *Host) FDB(ctx context.Context) (map[model.MAC]string, error) {
-	entries, err := h.FDBEntries(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ports := make(map[model.MAC]string, len(entries))
-	for _, e := range entries {
-		if _, have := ports[e.MAC]; !have {
-			ports[e.MAC] = e.Port
-		}
-	}
-	return ports, nil
-}
-
 // FDBEntries returns the static bridge entries of all bridges, sorted by MAC, port and VLAN.
 func (h *Host) FDBEntries(ctx context.Context) ([]FDBEntry, error) {
 	links, err := h.Links(ctx)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -15,6 +16,23 @@ import (
 // lan is a bridge with a PF-like port, the guest's tap and another machine's.
 type lan struct {
 	pf, tap, peer *kerneltest.Port
+}
+
+// FDB returns the static bridge entries of all bridges: the port each MAC is pinned to.
+// A MAC that is pinned to different ports (on several VLANs or bridges) shows the
+// first by name; FDBEntries has them all.
+func (h *Host) FDB(ctx context.Context) (map[model.MAC]string, error) {
+	entries, err := h.FDBEntries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ports := make(map[model.MAC]string, len(entries))
+	for _, e := range entries {
+		if _, have := ports[e.MAC]; !have {
+			ports[e.MAC] = e.Port
+		}
+	}
+	return ports, nil
 }
 
 func newLAN(t testing.TB) lan {

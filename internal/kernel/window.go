@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"sluice/internal/model"
@@ -14,17 +13,16 @@ import (
 // Window is a time in which both paths to a guest receive its inbound frames. The guest's
 // failover or bond drops what comes on the inactive leg.
 type Window struct {
-	MAC      model.MAC
-	Tap      string
-	PF       string
-	VLAN     int  // the VF's VLAN, 0: none
-	KeepSelf bool // leave the PF's filter for MAC to the caller's AddSelf and DelSelf
+	MAC  model.MAC
+	Tap  string
+	PF   string
+	VLAN int // the VF's VLAN, 0: none
 }
 
-// OpenWindow makes both paths receive: a PF filter for the MAC (unless KeepSelf), the
-// bridge entry to the tap, and a mirror from the tap to the PF for frames that did not
-// come from there.
-// The bridge entry must succeed; what else cannot be had is told in note. Opening an
+// OpenWindow makes both paths receive what comes from the bridge: the bridge entry to the
+// tap, and a mirror from the tap to the PF for frames that did not come from there. Those
+// from the wire and from VFs take AddSelf: a virtio guest needs that without a window too.
+// The bridge entry must succeed; that there is no mirror is told in note. Opening an
 // open window checks and mends it. The mirror ends with CloseWindow, Close, or the
 // process.
 func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error) {
@@ -36,35 +34,24 @@ func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error
 	if err != nil {
 		return "", err
 	}
-	var notes []string
-	if !w.KeepSelf {
-		if err := h.AddSelf(ctx, w.PF, w.MAC); err != nil {
-			notes = append(notes, fmt.Sprintf("frames from the wire reach only the VF: %v", err))
-		}
-	}
 	if err := h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap); err != nil {
 		return "", err
 	}
 	m := mirror{tap: tap.Index, pf: pf.Index, mac: w.MAC, vlan: w.VLAN}
 	err = h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.windows.open(w.key(), m) })
 	if err != nil {
-		notes = append(notes, fmt.Sprintf("frames from the bridge reach only the tap: mirror %s to %s: %v", w.Tap, w.PF, err))
+		note = fmt.Sprintf("frames from the bridge reach only the tap: mirror %s to %s: %v", w.Tap, w.PF, err)
 	}
-	return strings.Join(notes, "; "), nil
+	return note, nil
 }
 
 // WindowOpen says whether a window that this Host opened for the MAC is open still.
 func (h *Host) WindowOpen(mac model.MAC) bool { return h.windows.has(mac) }
 
-// CloseWindow removes the mirror and, unless KeepSelf, the PF filter. The bridge entry stays
-// where it is. It works for windows of an earlier process too.
+// CloseWindow removes the mirror. The bridge entry stays where it is.
 func (h *Host) CloseWindow(ctx context.Context, w Window) error {
 	err := h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.windows.close(w.key()) })
-	err = fail("close mirror from", w.Tap, err)
-	if !w.KeepSelf {
-		err = errors.Join(err, h.DelSelf(ctx, w.PF, w.MAC))
-	}
-	return err
+	return fail("close mirror from", w.Tap, err)
 }
 
 func (w Window) key() windowKey { return windowKey{w.Tap, w.MAC} }
@@ -147,7 +134,11 @@ func (w *windows) close(key windowKey) error {
 	if !ok {
 		return nil
 	}
-	return have.Close()
+	err := have.Close()
+	if err != nil {
+		w.keep(key, have) // for WindowOpen to show, and to try again
+	}
+	return err
 }
 
 func (w *windows) closeAll() (err error) {

@@ -94,9 +94,7 @@ func (c *Conn) fresh(ctx context.Context, s *session, vm model.VMID) (*Domain, e
 	if !r.active() {
 		return nil, fmt.Errorf("it is not running: %w", model.ErrGone)
 	}
-	if c.inv.put(r, false, time.Now()) {
-		poke(c.changed)
-	}
+	c.inv.put(r, false, time.Now())
 	return &r.dom, nil
 }
 

@@ -23,7 +23,6 @@ var ErrStuck = errors.New("the domain is stuck")
 // from any goroutine.
 type Conn struct {
 	o       Options
-	changed chan struct{}
 	unplugs unplugs
 	inv     inventory
 	stop    context.CancelFunc
@@ -42,7 +41,7 @@ func Open(ctx context.Context, o Options) (*Conn, error) {
 	if err := theLoop.acquire(); err != nil {
 		return nil, err
 	}
-	c := &Conn{o: o.filled(), changed: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &Conn{o: o.filled(), done: make(chan struct{})}
 	c.down(errors.New("not connected yet"))
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
@@ -82,10 +81,6 @@ func (o Options) filled() Options {
 	return o
 }
 
-// Changed returns a channel that receives, coalesced, after the inventory changed
-// or the connection was lost or came back. It is one channel, never closed: for one reader.
-func (c *Conn) Changed() <-chan struct{} { return c.changed }
-
 // closeLimit is how long Close waits for libvirt.
 const closeLimit = 2 * time.Second
 
@@ -120,7 +115,6 @@ func (c *Conn) up(s *session) {
 	c.sess = s
 	c.mu.Unlock()
 	c.o.Logger.Info("connected to libvirt", "uri", c.o.URI, "domains", c.inv.len())
-	poke(c.changed)
 }
 
 func (c *Conn) down(why error) {
@@ -133,6 +127,5 @@ func (c *Conn) down(why error) {
 	c.mu.Unlock()
 	if was {
 		c.o.Logger.Warn("lost libvirt; reconnecting", "uri", c.o.URI, "error", why)
-		poke(c.changed)
 	}
 }

@@ -1,5 +1,5 @@
 // Package libvirt watches and changes domains through libvirt: an inventory kept
-// true by events, bulk statistics, hot-plug of VFs, and the guest agent.
+// true by events, statistics, hot-plug of VFs, and the guest agent.
 //
 // libvirt's calls know no deadline. Here every call obeys its context: one that is
 // stuck is left behind on its own thread, and further calls on the same domain fail

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -116,13 +115,13 @@ func stateOf(s lv.DomainState, why int) model.VMState {
 	return model.VMStopped // shutting down, shut off, crashed
 }
 
-// put stores a reading and says whether it brought anything new.
-func (v *inventory) put(r reading, booted bool, now time.Time) bool {
+// put stores a reading.
+func (v *inventory) put(r reading, booted bool, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	old := v.all[r.dom.ID]
 	if old != nil && r.at.Before(old.at) {
-		return false // a newer reading overtook this one
+		return // a newer reading overtook this one
 	}
 	e := &entry{dom: r.dom, run: r.run, at: r.at, base: stateOf(r.state, r.why)}
 	if old != nil && old.run == e.run {
@@ -137,7 +136,6 @@ func (v *inventory) put(r reading, booted bool, now time.Time) bool {
 	}
 	v.all[r.dom.ID] = e
 	delete(v.bad, r.dom.ID)
-	return old == nil || !reflect.DeepEqual(old.dom, e.dom)
 }
 
 func (e *entry) setState() {
@@ -147,18 +145,14 @@ func (e *entry) setState() {
 	}
 }
 
-// setJob notes whether a job is under way, and says whether the state changed by it.
-func (v *inventory) setJob(vm model.VMID, job bool) bool {
+// setJob notes whether a job is under way.
+func (v *inventory) setJob(vm model.VMID, job bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	e := v.all[vm]
-	if e == nil {
-		return false
+	if e := v.all[vm]; e != nil {
+		e.job = job
+		e.setState()
 	}
-	was := e.dom.State
-	e.job = job
-	e.setState()
-	return e.dom.State != was
 }
 
 // setHung notes for how long the domain's QEMU has been silent.
@@ -179,13 +173,11 @@ func (v *inventory) unreadable(vm model.VMID, err error) {
 	v.bad[vm] = plain(err)
 }
 
-func (v *inventory) drop(vm model.VMID) bool {
+func (v *inventory) drop(vm model.VMID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	_, had := v.all[vm]
 	delete(v.all, vm)
 	delete(v.bad, vm)
-	return had
 }
 
 // without lists known domains that are not in the given set.

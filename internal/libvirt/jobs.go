@@ -41,8 +41,8 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 			return
 		}
 		job, err := inJob(ctx, s, vm)
-		if err == nil && c.inv.setJob(vm, job) {
-			poke(c.changed)
+		if err == nil {
+			c.inv.setJob(vm, job)
 		}
 	})
 }

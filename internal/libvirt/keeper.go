@@ -145,9 +145,7 @@ func (c *Conn) look(s *session, vm model.VMID, w why) error {
 	r, err := c.read(ctx, s, vm)
 	switch {
 	case err == nil && r.active():
-		if c.inv.put(r, w.booted, time.Now()) {
-			poke(c.changed)
-		}
+		c.inv.put(r, w.booted, time.Now())
 		if w.job {
 			c.checkJob(s, vm)
 		}
@@ -164,7 +162,5 @@ func (c *Conn) look(s *session, vm model.VMID, w why) error {
 // forget drops a domain that is not active any more.
 func (c *Conn) forget(vm model.VMID) {
 	c.unplugs.drop(vm)
-	if c.inv.drop(vm) {
-		poke(c.changed)
-	}
+	c.inv.drop(vm)
 }

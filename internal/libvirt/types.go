@@ -51,7 +51,7 @@ type HostdevSpec struct {
 	TeamingPersistent string // alias of the virtio NIC, "" for no teaming (a bond in the guest)
 }
 
-// Stat is what bulk statistics say of a domain.
+// Stat is what Stats says of a domain.
 type Stat struct {
 	CPUTime  time.Duration // host CPU time used since the domain started, guest and QEMU together
 	CPUKnown bool

@@ -60,6 +60,7 @@ type doneMove struct {
 	known bool       // it is known which VF the VM has now
 	vf    model.VFID // NoVF after an unplug
 	free  model.VFID // the VF that an unplug freed
+	used  model.VFID // the VF that it set up or cleared
 	at    time.Time
 }
 
@@ -266,8 +267,7 @@ func (c *Core) succeed(now time.Time, m *move) {
 // skip passes over what cannot be undone: the next Snapshot shows it, and it is mended
 // from there. A VF that did not leave the guest keeps its settings: it may be in use.
 func (c *Core) skip(now time.Time, m *move, err error) {
-	switch k := m.Move.Steps[m.Step].Kind; {
-	case (k == model.StepDetach || k == model.StepWaitGone) && !errors.Is(err, model.ErrGone):
+	if k := m.Move.Steps[m.Step].Kind; (k == model.StepDetach || k == model.StepWaitGone) && !errors.Is(err, model.ErrGone) {
 		for m.Step+1 < len(m.Move.Steps) && m.Move.Steps[m.Step+1].Kind != model.StepCloseWindow {
 			m.Step++
 		}
@@ -323,7 +323,7 @@ func (c *Core) end(now time.Time, m *move) {
 		m.Error = "" // of a try before the one that worked
 	}
 	c.remember(m.MoveStatus)
-	d := doneMove{vm: m.Move.VM, at: now}
+	d := doneMove{vm: m.Move.VM, used: m.Move.VF, at: now}
 	if m.cause != nil {
 		c.fail(now, m.Move, m.cause)
 	} else {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -212,4 +213,42 @@ func TestAskedRepairsAreNotForgotten(t *testing.T) {
 	if did := h.do(h.tick(), works); did != nil {
 		t.Errorf("asked once, it mends twice: %v", did)
 	}
+}
+
+// A VM that goes before any Snapshot shows it with its VF leaves that set up.
+func TestClearsTheVFOfAVMThatWentRightAfterItsPlug(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4})
+	h.do(h.tick(), works)
+	h.edit = func(s *model.Snapshot) {
+		s.VMs = s.VMs[1:]
+		s.PFs[0].VFs[0].Owner, s.PFs[0].VFs[0].Holder = model.OwnerFree, ""
+	}
+	if did := h.do(h.tick(), works); len(did) != 1 || did[0] != "clear-vf " {
+		t.Errorf("steps %v, want the VF cleared", did)
+	}
+}
+
+// A guest that does not use its VF loses it, also when all hands were busy at first.
+func TestUnusedVFIsTakenLater(t *testing.T) {
+	h := newHand(t, Options{Parallel: 1, Backoff: time.Second, BackoffMax: time.Minute})
+	h.has = map[model.VMID]int{"a": 0}
+	h.edit = func(s *model.Snapshot) {
+		if n := &s.VMs[0].NICs[0]; n.VF != model.NoVF {
+			s.PFs[0].VFs[0].InGuest, n.FDB = model.No, n.Tap
+			s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, n.MAC)
+		}
+	}
+	plug := h.tick()
+	for range 60 {
+		if s := h.tick(); len(s) > 0 {
+			t.Fatalf("b's plug takes the only hand; steps begun: %v", s)
+		}
+	}
+	h.do(plug, works)
+	for range 60 {
+		if slices.Contains(h.do(h.tick(), works), "detach a") {
+			return
+		}
+	}
+	t.Error("a keeps the VF that its guest does not use")
 }

@@ -2,9 +2,11 @@ package loop
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,8 +18,17 @@ import (
 // before its first Step, and one when it ends. The file is emptied whenever nothing is
 // under way, so it stays as small as what it must remember.
 type FileJournal struct {
-	file *os.File
+	file journalFile
 	open []model.Move
+	good int64 // where the last whole line ends
+	torn bool  // something else stands behind it: cut off before anything is appended
+}
+
+// journalFile is what the journal needs of an os.File that appends.
+type journalFile interface {
+	io.ReadWriteCloser
+	Sync() error
+	Truncate(int64) error
 }
 
 // entry is a line of the journal.
@@ -50,16 +61,23 @@ const maxLine = 1 << 20
 func (j *FileJournal) read() error {
 	sc := bufio.NewScanner(j.file)
 	sc.Buffer(nil, maxLine)
+	sc.Split(wholeLines)
 	var torn error
 	for n := 1; sc.Scan(); n++ {
 		if torn != nil {
 			return torn // a broken line with others behind it is not a crash's doing
 		}
 		var e entry
-		if err := json.Unmarshal(sc.Bytes(), &e); err != nil {
-			torn = fmt.Errorf("line %d is damaged: %w", n, err)
+		line := sc.Bytes()
+		err := json.Unmarshal(line, &e)
+		if err == nil && !bytes.HasSuffix(line, []byte("\n")) {
+			err = io.ErrUnexpectedEOF // it was not synced either
+		}
+		if err != nil {
+			torn, j.torn = fmt.Errorf("line %d is damaged: %w", n, err), true
 			continue
 		}
+		j.good += int64(len(line))
 		if e.Begin != nil {
 			j.open = append(j.open, *e.Begin)
 		}
@@ -70,13 +88,21 @@ func (j *FileJournal) read() error {
 	return sc.Err()
 }
 
+// wholeLines is bufio.ScanLines, but leaves the newline: it shows that a line is whole.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}
+
 // Begin implements Journal.
 func (j *FileJournal) Begin(m model.Move) error {
-	if err := j.write(entry{Begin: &m}); err != nil {
+	if err := j.write(entry{Begin: &m}, j.file.Sync); err != nil {
 		return err
-	}
-	if err := j.file.Sync(); err != nil {
-		return fmt.Errorf("journal: %w", err)
 	}
 	j.open = append(j.open, m)
 	return nil
@@ -86,22 +112,45 @@ func (j *FileJournal) Begin(m model.Move) error {
 func (j *FileJournal) End(m model.Move) error {
 	j.drop(m)
 	if len(j.open) == 0 {
-		return j.file.Truncate(0)
+		return j.cut(0)
 	}
-	return j.write(entry{End: &model.Move{Kind: m.Kind, VM: m.VM, VF: m.VF}})
+	return j.write(entry{End: &model.Move{Kind: m.Kind, VM: m.VM, VF: m.VF}}, nil)
 }
 
 // Close closes the file; what is open in it stays.
 func (j *FileJournal) Close() error { return j.file.Close() }
 
-func (j *FileJournal) write(e entry) error {
+// write appends a line. What a failed one leaves is cut off before the next: a line
+// behind half a line would be lost with it, and the journal refused at the next start.
+func (j *FileJournal) write(e entry, sync func() error) error {
 	b, err := json.Marshal(e)
-	if err == nil {
-		_, err = j.file.Write(append(b, '\n'))
-	}
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
+	if j.torn {
+		if err := j.cut(j.good); err != nil {
+			return err
+		}
+	}
+	b = append(b, '\n')
+	_, err = j.file.Write(b)
+	if err == nil && sync != nil {
+		err = sync()
+	}
+	if err != nil {
+		j.torn = true
+		return fmt.Errorf("journal: %w", err)
+	}
+	j.good += int64(len(b))
+	return nil
+}
+
+// cut drops what stands behind a place.
+func (j *FileJournal) cut(at int64) error {
+	if err := j.file.Truncate(at); err != nil {
+		return fmt.Errorf("cut the journal at byte %d: %w", at, err)
+	}
+	j.good, j.torn = at, false
 	return nil
 }
 

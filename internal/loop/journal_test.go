@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,10 +63,61 @@ func TestJournalDropsATornLine(t *testing.T) {
 	must(t, j.Begin(someMove("bb")))
 	whole, err := os.ReadFile(path)
 	must(t, err)
-	for cut := len(whole) - 1; cut > strings.IndexByte(string(whole), '\n')+1; cut -= 7 {
+	first := strings.IndexByte(string(whole), '\n') + 1
+	for cut := len(whole) - 1; cut > first; cut -= 7 {
 		must(t, os.WriteFile(path, whole[:cut], 0o600))
-		if _, left := open(t, path); len(left) < 1 || left[0].VMName != "a" {
-			t.Fatalf("cut at %d: left %v", cut, left)
+		j, left := open(t, path)
+		if d := cmp.Diff([]model.Move{someMove("a")}, left); d != "" {
+			t.Fatalf("cut at %d: %s", cut, d)
+		}
+		must(t, j.Begin(someMove("ccc"))) // not behind half a line
+		_, left = open(t, path)
+		if d := cmp.Diff([]model.Move{someMove("a"), someMove("ccc")}, left); d != "" {
+			t.Fatalf("cut at %d and written again: %s", cut, d)
+		}
+	}
+}
+
+// fullDisk takes half of what is written, or all of it and then does not sync.
+type fullDisk struct {
+	journalFile
+	half, unsynced bool
+}
+
+func (f *fullDisk) Write(b []byte) (int, error) {
+	if !f.half {
+		return f.journalFile.Write(b)
+	}
+	n, _ := f.journalFile.Write(b[:len(b)/2])
+	return n, errors.New("no space left on device")
+}
+
+func (f *fullDisk) Sync() error {
+	if f.unsynced {
+		return errors.New("input/output error")
+	}
+	return f.journalFile.Sync()
+}
+
+func TestJournalGoesOnAfterAFailedWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _ := open(t, path)
+	must(t, j.Begin(someMove("a")))
+	disk := &fullDisk{journalFile: j.file}
+	j.file = disk
+	want := []model.Move{someMove("a")}
+	for _, bad := range []fullDisk{{half: true}, {unsynced: true}} {
+		disk.half, disk.unsynced = bad.half, bad.unsynced
+		if err := j.Begin(someMove("bb")); err == nil {
+			t.Fatalf("%+v: no error", bad)
+		}
+		disk.half, disk.unsynced = false, false
+		next := someMove(strings.Repeat("c", len(want)+2))
+		must(t, j.Begin(next))
+		want = append(want, next)
+		_, left := open(t, path)
+		if d := cmp.Diff(want, left); d != "" {
+			t.Errorf("half %v, unsynced %v: %s", bad.half, bad.unsynced, d)
 		}
 	}
 }

@@ -30,6 +30,8 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 	for _, d := range c.done {
 		if !snap.Read.After(d.at) {
 			kept = append(kept, d)
+		} else if d.used != model.NoVF {
+			c.checker.Used(d.used) // unless this Snapshot, the first since, shows it clean
 		}
 	}
 	c.done = kept
@@ -102,18 +104,17 @@ func (c *Core) watchIdle(now time.Time) {
 		since, seen := c.idle[vm.ID]
 		if !seen {
 			c.idle[vm.ID] = now
-		} else if f := c.fails[vm.ID]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (f == nil || !f.Give) {
+		} else if f := c.fails[vm.ID]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (f == nil || !f.Give || !now.Before(f.Until)) {
 			c.rest(now, vm.ID, "its guest does not use the VF it has: no driver has it open").Give = true
 		}
 	}
 }
 
+// holds is the VF of ours that a VM has, which may not be there.
 func holds(vm *model.VM) model.VFID {
 	if vm != nil {
-		for i := range vm.NICs {
-			if n := &vm.NICs[i]; n.VFOwner == model.OwnerSluice {
-				return n.VF
-			}
+		if n := vm.Ours(); n != nil {
+			return n.VF
 		}
 	}
 	return model.NoVF

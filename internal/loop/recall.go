@@ -10,6 +10,9 @@ import (
 
 // Memory is what a Core knows beside its rules and the last Snapshot: a recording begins
 // with it, so that its replay decides as the recorded Core did. It is written as JSON.
+// What is over within minutes is not in it, and may tell the first decisions of a replay
+// apart: moves under way and just done, VFs that could not be set up lately (one Backoff)
+// and since when guests leave their VF unused (two timeouts of a plug).
 type Memory struct {
 	Time      time.Time // of the last Snapshot decided on
 	Busy      int       // moves under way, which are not in it

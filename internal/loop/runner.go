@@ -21,7 +21,7 @@ type Runner struct {
 	Publish  func(*model.View) // gets a View that nobody changes any more
 	Alive    func()            // called after every look at the host, good or bad: the watchdog
 
-	calls   chan func(now time.Time)
+	calls   Calls
 	results chan result
 	seen    chan observation
 	steps   sync.WaitGroup // Steps and the observation under way
@@ -45,17 +45,23 @@ const stopGrace = 10 * time.Second
 
 // Init must be called before Run and Call.
 func (r *Runner) Init() *Runner {
-	r.calls = make(chan func(time.Time))
+	r.calls = make(Calls)
 	r.results = make(chan result, 64)
 	r.seen = make(chan observation, 1)
 	return r
 }
 
 // Call runs f inside the loop, where it may use the Core, and waits for it.
-func (r *Runner) Call(ctx context.Context, f func(now time.Time)) error {
+func (r *Runner) Call(ctx context.Context, f func(now time.Time)) error { return r.calls.Do(ctx, f) }
+
+// Calls are functions that wait for their turn in a loop. The loop runs what it receives.
+type Calls chan func(now time.Time)
+
+// Do has the loop run f, and waits for it.
+func (c Calls) Do(ctx context.Context, f func(now time.Time)) error {
 	done := make(chan struct{})
 	select {
-	case r.calls <- func(now time.Time) { f(now); close(done) }:
+	case c <- func(now time.Time) { f(now); close(done) }:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

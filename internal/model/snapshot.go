@@ -221,7 +221,27 @@ func (v *VM) FindNIC(alias string) *NIC {
 	return nil
 }
 
-// Held returns the NIC that has a VF behind it, or nil.
+// InUse says whether any VF of the PF is in a guest, ours or not.
+func (p *PF) InUse() bool {
+	for i := range p.VFs {
+		if p.VFs[i].Holder != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Ours returns the NIC with a VF that Sluice attached, or nil.
+func (v *VM) Ours() *NIC {
+	for i := range v.NICs {
+		if n := &v.NICs[i]; n.VF != NoVF && n.VFOwner == OwnerSluice {
+			return n
+		}
+	}
+	return nil
+}
+
+// Held returns the NIC that has a VF behind it, whoever attached that, or nil.
 func (v *VM) Held() *NIC {
 	for i := range v.NICs {
 		if v.NICs[i].VF != NoVF {

@@ -15,20 +15,20 @@ const (
 	StepCheckVirtio StepKind = "check-virtio" // the tap is up, in its bridge, and the domain can fail over
 	StepBindVFIO    StepKind = "bind-vfio"    // bind the VF to vfio-pci
 	StepSetVF       StepKind = "set-vf"       // VLAN, spoof check on, trust off, rate: everything but the MAC
-	StepOpenWindow  StepKind = "open-window"  // both paths receive: PF filter for the MAC, FDB entry to the tap, mirror from the tap to the PF
+	StepOpenWindow  StepKind = "open-window"  // both paths receive what the bridge has: FDB entry to the tap, mirror from the tap to the PF; the rest is add-self's
 	StepSetMAC      StepKind = "set-mac"      // the VF's administrative MAC: from here on the NIC steers the MAC to the VF
 	StepAttach      StepKind = "attach"       // hot-plug the VF as the pair's second leg
 	StepWaitGuest   StepKind = "wait-guest"   // until the guest's driver has opened the VF
 	StepFDBToVF     StepKind = "fdb-to-vf"    // the bridge sends the MAC to the PF, where the VF's filter takes it
-	StepCloseWindow StepKind = "close-window" // take back what open-window added
+	StepCloseWindow StepKind = "close-window" // end the mirror; the FDB entry stays
 	StepAnnounce    StepKind = "announce"     // tell switches (and the bridge) where the MAC is now
 	StepDetach      StepKind = "detach"       // ask the guest to give the VF up
 	StepWaitGone    StepKind = "wait-gone"    // until libvirt reports the device removed
 	StepFDBToTap    StepKind = "fdb-to-tap"   // the bridge sends the MAC to the tap
 	StepClearVF     StepKind = "clear-vf"     // MAC, VLAN, rate, trust to zero: nothing of the last holder stays
-	StepAddSelf     StepKind = "add-self"     // PF filter for a virtio guest's MAC, so that VF guests reach it
+	StepAddSelf     StepKind = "add-self"     // PF filter for the MAC: frames from the wire and from VFs reach the bridge too
 	StepDelSelf     StepKind = "del-self"     // and back
-	StepSetRate     StepKind = "set-rate"     // a new rate for a VF in use; all else that set-vf sets stays
+	StepSetRate     StepKind = "set-rate"     // what set-vf sets, with a new rate, for a VF in use
 )
 
 // Step is one change, complete in itself: an actuator needs nothing else to do it.

@@ -20,6 +20,7 @@ type inventory struct {
 	fdb      map[fdbKey][]kernel.FDBEntry
 	open     map[model.PCIAddress]model.Tri // of VFs that domains hold
 	stranger map[model.PCIAddress]time.Time // pool VFs that are open though no domain holds them: since when
+	seen     map[model.PCIAddress]bool      // VFs held or in the pool of which it was told once whether they are open
 	problems []model.Problem
 }
 
@@ -58,16 +59,21 @@ func read(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool 
 // lie idle. What cannot be told stays unknown.
 func (inv *inventory) readOpen(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool Pool, old *inventory) {
 	inv.open = make(map[model.PCIAddress]model.Tri, len(held))
-	inv.stranger = map[model.PCIAddress]time.Time{}
+	inv.stranger, inv.seen = map[model.PCIAddress]time.Time{}, map[model.PCIAddress]bool{}
 	for i := range inv.pfs {
 		for j := range inv.pfs[i].VFs {
 			vf := &inv.pfs[i].VFs[j]
 			_, isHeld := held[vf.Address]
-			idle := strings.Contains(vf.Driver, "vfio") && pool.Has(vf.ID)
-			if !isHeld && !idle {
+			if !isHeld && !pool.Has(vf.ID) {
 				continue
 			}
+			before := old != nil && old.seen[vf.Address]
+			inv.seen[vf.Address] = true
+			if !isHeld && !strings.Contains(vf.Driver, "vfio") {
+				continue // nobody but the host can use it
+			}
 			open, err := k.DriverOpen(ctx, vf.Address)
+			inv.seen[vf.Address] = before || err == nil && open != model.Unknown
 			switch {
 			case err != nil && !errors.Is(err, model.ErrGone):
 				inv.problems = append(inv.problems, model.Problem{
@@ -76,13 +82,22 @@ func (inv *inventory) readOpen(ctx context.Context, k Kernel, held map[model.PCI
 			case isHeld:
 				inv.open[vf.Address] = open
 			case open == model.Yes:
-				inv.stranger[vf.Address] = inv.at
-				if old != nil && !old.stranger[vf.Address].IsZero() {
-					inv.stranger[vf.Address] = old.stranger[vf.Address]
-				}
+				inv.stranger[vf.Address] = since(inv.at, before, old, vf.Address)
 			}
 		}
 	}
+}
+
+// since is when a stranger opened a VF that is open now. One that was so at the very
+// first look is nobody's whom libvirt is about to show.
+func since(now time.Time, before bool, old *inventory, vf model.PCIAddress) time.Time {
+	if !before {
+		return now.Add(-strangerAfter)
+	}
+	if was, ok := old.stranger[vf]; ok {
+		return was
+	}
+	return now
 }
 
 // isVF says whether a PCI device is a VF of one of the PFs.

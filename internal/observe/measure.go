@@ -113,7 +113,7 @@ func (s *Source) countVFs(ctx context.Context, snap *model.Snapshot) (map[string
 	for i := range snap.PFs {
 		pf := &snap.PFs[i]
 		why := "driver " + pf.Driver + " does not count per VF"
-		if pf.Caps.VFCounters == model.No || !hasHolder(pf) {
+		if pf.Caps.VFCounters == model.No || !pf.InUse() {
 			out[pf.Name] = vfCounts{why: why}
 			continue
 		}
@@ -139,15 +139,6 @@ func (s *Source) reallyCounts(pf *model.PF, byVF map[int]kernel.Counters) bool {
 	for _, c := range byVF {
 		if c != (kernel.Counters{}) {
 			s.counts[pf.Name] = true
-			return true
-		}
-	}
-	return false
-}
-
-func hasHolder(pf *model.PF) bool {
-	for i := range pf.VFs {
-		if pf.VFs[i].Holder != "" {
 			return true
 		}
 	}

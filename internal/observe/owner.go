@@ -15,8 +15,8 @@ type holder struct {
 	hostdev *libvirt.Hostdev
 }
 
-// strangerAfter is how long a VF must be open without a domain before it counts as
-// someone else's: libvirt shows a device a moment after QEMU has it.
+// strangerAfter is how long a VF that was not open before must be so without a domain until
+// it counts as someone else's: libvirt shows a device a moment after QEMU has it.
 const strangerAfter = 5 * time.Second
 
 // owner says whose a VF is and, for foreign ones, what shows it. held is nil and

@@ -382,26 +382,53 @@ func TestInventoryIsReadSeldom(t *testing.T) {
 // device before libvirt shows it.
 func TestStranger(t *testing.T) {
 	f := newFakeWorld()
-	f.addPF("pf0", "br0", 2, counting)
+	f.addPF("pf0", "br0", 5, counting)
+	f.pfs[0].VFs[3].Driver = "igbvf"
+	f.open[addr(1)], f.open[addr(2)] = model.No, model.Yes
 	run(t, f, Options{Pool: poolAll, Recheck: time.Second}, func(t *testing.T, s *Source) {
 		owner := func() string {
 			vf := snapshot(t, s).PFs[0].VFs[1]
 			return fmt.Sprint(vf.Owner, " ", vf.OwnerWhy)
 		}
+		const taken = "foreign a process that is no libvirt domain has it open"
+		if got := snapshot(t, s).PFs[0].VFs[2]; got.Owner != model.OwnerForeign {
+			t.Errorf("open at the first look, but %s", got.Owner)
+		}
+		if got := owner(); got != "free " {
+			t.Fatalf("closed: %s", got)
+		}
 		f.open[addr(1)] = model.Yes
+		time.Sleep(time.Second)
 		for range 5 {
 			if got := owner(); got != "free " {
 				t.Fatalf("at first: %s", got)
 			}
 			time.Sleep(time.Second)
 		}
-		if got := owner(); got != "foreign a process that is no libvirt domain has it open" {
+		if got := owner(); got != taken {
 			t.Errorf("after a while: %s", got)
 		}
 		f.open[addr(1)] = model.No
 		time.Sleep(time.Second)
 		if got := owner(); got != "free " {
 			t.Errorf("afterwards: %s", got)
+		}
+		s.SetPool(nil)
+		snapshot(t, s)
+		f.open[addr(1)] = model.Yes
+		s.SetPool(poolAll)
+		if got := owner(); got != taken {
+			t.Errorf("in the pool again and open: %s", got)
+		}
+		f.pfs[0].VFs[3].Driver = "vfio-pci"
+		f.open[addr(3)], f.open[addr(4)] = model.Yes, model.Yes
+		s.Invalidate()
+		vfs := snapshot(t, s).PFs[0].VFs
+		if got := vfs[3]; got.Owner != model.OwnerFree {
+			t.Errorf("bound and opened since the last look: %s %s", got.Owner, got.OwnerWhy)
+		}
+		if got := vfs[4]; got.Owner != model.OwnerForeign {
+			t.Errorf("open, and never known to be closed, but %s", got.Owner)
 		}
 	})
 }

@@ -178,7 +178,7 @@ func (d *Decider) judge(vm *model.VM, e *entry, hint Hint, hinted bool) model.Re
 	case vm.State != model.VMRunning:
 		return model.Reason{Code: model.CodeVeto, Hold: holds, Detail: "the domain is " + string(vm.State) + "; it is left alone until it runs"}
 	}
-	if text := Veto(vm, e.nic, holds); text != "" {
+	if text := veto(vm, e.nic, holds); text != "" {
 		return model.Reason{Code: model.CodeVeto, Hold: holds, Detail: text}
 	}
 	switch {
@@ -192,9 +192,9 @@ func (d *Decider) judge(vm *model.VM, e *entry, hint Hint, hinted bool) model.Re
 	return model.Reason{}
 }
 
-// Veto says why a VM must not be given a VF (or, when it holds one, robbed of it): it
-// could not fall back to virtio. "" when it may be moved. Doctor prints the same text.
-func Veto(vm *model.VM, nic *model.NIC, holds bool) string {
+// veto says why a VM must not be given a VF (or, when it holds one, robbed of it): it
+// could not fall back to virtio. "" when it may be moved.
+func veto(vm *model.VM, nic *model.NIC, holds bool) string {
 	switch {
 	case nic == nil && len(vm.NICs) == 0:
 		return "it has no virtio NIC"
@@ -214,10 +214,8 @@ func Veto(vm *model.VM, nic *model.NIC, holds bool) string {
 
 // pair is the NIC that holds our VF, or else the first that can fail over.
 func pair(vm *model.VM, r *vmRule) (*model.NIC, model.VFID) {
-	for i := range vm.NICs {
-		if n := &vm.NICs[i]; n.VF != model.NoVF && n.VFOwner == model.OwnerSluice {
-			return n, n.VF
-		}
+	if n := vm.Ours(); n != nil {
+		return n, n.VF
 	}
 	for i := range vm.NICs {
 		n := &vm.NICs[i]

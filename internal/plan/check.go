@@ -48,8 +48,10 @@ func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 	c.snap, c.busy, c.to, c.out = snap, busy, to, nil
 	if c.macs == nil {
-		c.macs, c.self = map[model.MAC]model.VFID{}, map[model.MAC]bool{}
-		c.held, c.ours = map[model.VFID]bool{}, map[string][]model.MAC{}
+		c.macs, c.self, c.ours = map[model.MAC]model.VFID{}, map[model.MAC]bool{}, map[string][]model.MAC{}
+	}
+	if c.held == nil {
+		c.held = map[model.VFID]bool{}
 	}
 	clear(c.macs)
 	for i := range snap.PFs {
@@ -75,9 +77,18 @@ type Checker struct {
 	to   Timeouts
 	macs map[model.MAC]model.VFID
 	self map[model.MAC]bool     // the filters of the PF at hand; true: a VM has that MAC
-	held map[model.VFID]bool    // VFs that a VM held by Sluice's hand and that were not seen clean since
+	held map[model.VFID]bool    // VFs that a VM held by Sluice's hand, or may have, and that were not seen clean since
 	ours map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
 	out  []model.Finding
+}
+
+// Used tells of a VF that a Move has set up, or may have: its VM may be gone again before
+// any Snapshot shows it there.
+func (c *Checker) Used(id model.VFID) {
+	if c.held == nil {
+		c.held = map[model.VFID]bool{}
+	}
+	c.held[id] = true
 }
 
 func (c *Checker) add(code, subject, text string, repair ...model.Step) {
@@ -220,7 +231,7 @@ func (c *Checker) selfs(pf *model.PF) {
 	if pf.SelfSlots > 0 {
 		room = pf.SelfSlots - len(pf.SelfFDB)
 	}
-	inUse := vfInUse(pf)
+	inUse := pf.InUse()
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
 		// A VM that is migrating in still runs elsewhere.
@@ -273,14 +284,4 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 	case !onVF && !have && inUse:
 		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s, which does not filter for %s", pf.Name, n.MAC), step(model.StepAddSelf))
 	}
-}
-
-// vfInUse says whether any VF of the PF is in a guest, ours or not.
-func vfInUse(pf *model.PF) bool {
-	for i := range pf.VFs {
-		if pf.VFs[i].Holder != "" {
-			return true
-		}
-	}
-	return false
 }

@@ -9,12 +9,12 @@ import (
 	"sluice/internal/model"
 )
 
-// Timeouts are the deadlines of Steps, by what they wait for.
+// Timeouts are the deadlines of Steps, each try anew, by what they wait for.
 type Timeouts struct {
 	Kernel time.Duration // a netlink or sysfs change
 	Attach time.Duration // libvirt's attach call
 	Guest  time.Duration // until the guest's driver has opened a new VF
-	Detach time.Duration // from asking for the VF until it is gone
+	Detach time.Duration // libvirt's detach call, and then until the device is gone
 }
 
 // DefaultTimeouts suit real hardware (the paper's plug takes 0.64 s, a native PCIe
@@ -40,7 +40,7 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
 		want := assignmentOf(target, vm.ID, &next)
-		nic, why := ours(vm), &target.Reasons[i]
+		nic, why := vm.Ours(), &target.Reasons[i]
 		if (nic == nil && want == nil) || busy.VM(vm.ID) || why.Code == model.CodeForeign {
 			continue
 		}
@@ -68,16 +68,6 @@ func assignmentOf(t *model.Target, id model.VMID, next *int) *model.Assignment {
 	}
 	if *next < len(t.Assign) && t.Assign[*next].VM == id {
 		return &t.Assign[*next]
-	}
-	return nil
-}
-
-// ours is the NIC with a VF that Sluice attached, or nil.
-func ours(vm *model.VM) *model.NIC {
-	for i := range vm.NICs {
-		if n := &vm.NICs[i]; n.VF != model.NoVF && n.VFOwner == model.OwnerSluice {
-			return n
-		}
 	}
 	return nil
 }

@@ -3,20 +3,15 @@ package scenario_test
 import (
 	"bytes"
 	"context"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"sluice/internal/golden"
 	"sluice/internal/report"
 	"sluice/internal/scenario"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // runFile runs one of the scenarios that come with Sluice, once for all tests.
 func runFile(t *testing.T, name string) *scenario.Result {
@@ -36,28 +31,8 @@ func runFile(t *testing.T, name string) *scenario.Result {
 	if err := report.Table(&out, r); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, strings.TrimSuffix(name, ".yaml")+".txt", out.Bytes())
+	golden.File(t, filepath.Join("testdata", strings.TrimSuffix(name, ".yaml")+".txt"), out.String())
 	return r
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path) //nolint:gosec // a file of the repository
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (go test ./internal/scenario -update):\n%s", name, diff)
-	}
 }
 
 func outcome(t *testing.T, r *scenario.Result, label string) *scenario.Outcome {

@@ -24,7 +24,7 @@ var errFault = errors.New("injected failure")
 
 var faults = []fault{
 	{"kill", func(h *host, _ *VM, r *rand.Rand) func() {
-		h.Kill()
+		h.kill()
 		h.At(h.World.Now.Add(time.Duration(r.IntN(5000))*time.Millisecond), h.reboot)
 		return nil
 	}},
@@ -32,7 +32,7 @@ var faults = []fault{
 		lose := r.IntN(2) == 0
 		h.OnStep = func(model.Step) Verdict {
 			h.OnStep = nil
-			h.At(h.World.Now, h.Kill)
+			h.At(h.World.Now, h.kill)
 			h.At(h.World.Now.Add(time.Duration(r.IntN(3000))*time.Millisecond), h.reboot)
 			return Verdict{Lose: lose}
 		}
@@ -45,7 +45,7 @@ var faults = []fault{
 	}},
 	{"destroy", func(h *host, v *VM, _ *rand.Rand) func() {
 		if len(h.World.VMs()) > 3 {
-			h.World.Destroy(v)
+			h.destroy(v)
 		}
 		return nil
 	}},
@@ -58,7 +58,7 @@ var faults = []fault{
 		v.State = model.VMMigrating
 		h.At(h.World.Now.Add(time.Duration(r.IntN(5000))*time.Millisecond), func() {
 			if len(h.World.VMs()) > 3 && r.IntN(2) == 0 {
-				h.World.Destroy(v) // it went
+				h.destroy(v) // it went
 			} else {
 				v.State = model.VMRunning // it stayed
 			}
@@ -134,6 +134,18 @@ var faults = []fault{
 	}},
 }
 
+// destroy ends a VM. What it leaves on its VF is mended by the daemon that saw it, and
+// after a restart when somebody asks.
+func (h *host) destroy(v *VM) {
+	h.World.Destroy(v)
+	h.lost, h.unseen = true, h.unseen || h.Core == nil || h.Core.View().Snapshot == nil
+}
+
+func (h *host) kill() {
+	h.Kill()
+	h.unseen = h.unseen || h.lost
+}
+
 func (h *host) reboot() {
 	if h.Core == nil {
 		h.boot()
@@ -144,10 +156,14 @@ func (h *host) reboot() {
 func schedule(t *testing.T, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 1))
 	policy := []string{"activity", "adaptive", "fair", "vnraf", "rentbuy"}[r.IntN(5)]
-	h := newHost(t, 4+r.IntN(4), 1+r.IntN(3), model.Rules{
+	vms, vfs := 4+r.IntN(4), 1+r.IntN(3)
+	if r.IntN(3) == 0 {
+		vfs = vms + r.IntN(3) // what is left on a VF stays there: nobody needs that one
+	}
+	h := newHost(t, vms, vfs, model.Rules{
 		Policy: policy, Interval: 3 * time.Second, Params: model.Params{"vf0_mbit": 100, "delta_mbit": 100},
 	})
-	story := fmt.Sprintf("seed %d, %s\n", seed, policy)
+	story := fmt.Sprintf("seed %d, %s, %d VMs, %d VFs\n", seed, policy, vms, vfs)
 	var heals []func()
 	for range 2 + r.IntN(5) {
 		at := time.Duration(r.IntN(30000)) * time.Millisecond
@@ -171,6 +187,9 @@ func schedule(t *testing.T, seed uint64) error {
 	h.World.LibvirtDown(false)
 	h.reboot()
 	h.run(150 * time.Second)
+	if h.unseen {
+		h.Core.Repair(h.World.Now)
+	}
 	h.rest()
 	if err := h.sound(); err != nil {
 		return fmt.Errorf("%w\n%s%s", err, story, h.dump())

@@ -26,6 +26,8 @@ type host struct {
 	rules   model.Rules
 	opts    loop.Options
 	loads   []*level
+	lost    bool // a VM was destroyed
+	unseen  bool // and the daemon that would have missed it is dead
 }
 
 func newHost(t testing.TB, vms, vfs int, rules model.Rules) *host {

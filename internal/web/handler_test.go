@@ -4,24 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"sluice/internal/golden"
 	"sluice/internal/model"
 	"sluice/internal/web"
 	"sluice/internal/web/webtest"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func options(b web.Backend) web.Options {
 	return web.Options{Backend: b, Version: "1.2.3", Now: func() time.Time { return webtest.Now.Add(time.Second) }, Stale: 10 * time.Second, Logger: discard()}
@@ -33,24 +28,6 @@ func ask(t *testing.T, o web.Options, method, path, body string) *httptest.Respo
 	w := httptest.NewRecorder()
 	web.NewHandler(o).ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w
-}
-
-// golden compares with a file in testdata.
-func golden(t *testing.T, name string, have []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, have, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(have)); diff != "" {
-		t.Errorf("%s (run with -update if this is meant):\n%s", path, diff)
-	}
 }
 
 func TestAnswers(t *testing.T) {
@@ -74,7 +51,7 @@ func TestAnswers(t *testing.T) {
 			if err := json.Indent(&pretty, w.Body.Bytes(), "", "  "); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, pretty.Bytes())
+			golden.File(t, filepath.Join("testdata", name), pretty.String())
 		})
 	}
 }

@@ -233,8 +233,8 @@ func TestVanishedTap(t *testing.T) {
 	if out := kerneltest.Bridge(t, "fdb show dev pf0 state static"); out != "" {
 		t.Errorf("left on the PF: %s", out)
 	}
-	if err := r.try(model.StepOpenWindow); !errors.Is(err, model.ErrGone) {
-		t.Errorf("open-window without a tap: %v, want gone", err)
+	if err := r.try(model.StepOpenWindow); !errors.Is(err, model.ErrPermanent) { // its VM is not gone
+		t.Errorf("open-window without a tap: %v, want that trying again will not help", err)
 	}
 }
 
