@@ -334,7 +334,11 @@ func (c *Core) end(now time.Time, m *move) {
 			delete(c.fails, m.Move.VM)
 		case model.MoveUnplug:
 			d.known, d.free = true, m.Move.VF
-			delete(c.fails, m.Move.VM)
+			if f := c.fails[m.Move.VM]; f != nil && f.Give {
+				f.Give = false // it rests without the VF that it did not use
+			} else {
+				delete(c.fails, m.Move.VM)
+			}
 		case model.MoveRetune:
 			d.known, d.vf = true, m.Move.VF
 		}

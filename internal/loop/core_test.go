@@ -252,3 +252,26 @@ func TestUnusedVFIsTakenLater(t *testing.T) {
 	}
 	t.Error("a keeps the VF that its guest does not use")
 }
+
+func TestGuestThatDidNotUseItsVFRests(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4, Backoff: time.Hour, BackoffMax: time.Hour})
+	h.vfs = 1
+	h.has = map[model.VMID]int{"a": 0}
+	h.edit = func(s *model.Snapshot) { // a's driver is gone; b wants nothing
+		s.PFs[0].VFs[0].InGuest = model.No
+		s.VMs[1].State = model.VMStopped
+	}
+	var did []string
+	for range int(3 * DefaultOptions.Timeouts.Guest / time.Second) {
+		did = append(did, h.do(h.tick(), works)...)
+	}
+	plugs := 0
+	for _, s := range did {
+		if s == "attach a" {
+			plugs++
+		}
+	}
+	if _, has := h.has["a"]; has || plugs > 0 {
+		t.Errorf("a has it again after %d plugs: %v", plugs, did)
+	}
+}
