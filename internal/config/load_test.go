@@ -214,6 +214,10 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	hasty := parseText(t, "pfs: [{name: a}]\npolicy: activity\ninterval: 5s\n").Warnings()
+	if len(hasty) != 1 || !strings.Contains(hasty[0], "guest_agent.every of 5s counts holders less than three times in an interval of 5s") {
+		t.Errorf("an interval as short as the agent's: %q", hasty)
+	}
 	if w := parseText(t, "pfs: [{name: a}]\napi: {listen: \"127.0.0.1:1\"}\n").Warnings(); len(w) != 0 {
 		t.Errorf("unexpected: %q", w)
 	}

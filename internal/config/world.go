@@ -47,6 +47,9 @@ func (c *Config) Warnings() []string {
 	if len(c.PFs) == 0 {
 		list = append(list, c.name()+": pfs lists no PF, so Sluice has no VF to hand out; add one, for example `pfs: [{name: eth0, vfs: all}]`")
 	}
+	if g := c.GuestAgent; g.Enabled && c.Interval < 3*g.Every && (c.Policy == "activity" || c.Policy == "vnraf") {
+		list = append(list, fmt.Sprintf("%s: guest_agent.every of %s counts holders less than three times in an interval of %s, so %s may rank them by old loads; ask more often", c.name(), g.Every, c.Interval, c.Policy))
+	}
 	if c.API.Listen != "" && !loopback(c.API.Listen) {
 		list = append(list, fmt.Sprintf("%s: api.listen lets every host that reaches %s read VM names and loads; write 127.0.0.1 unless that is meant", c.pos["api.listen"], c.API.Listen))
 	}
