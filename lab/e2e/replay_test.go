@@ -119,4 +119,3 @@ func (r *rig) compareReplay(dir string, ended []model.MoveStatus) {
 		r.t.Errorf("live decisions %v\nreplayed      %v", want, got)
 	}
 }
-
