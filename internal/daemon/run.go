@@ -104,6 +104,9 @@ type daemonState struct {
 	started *config.Config // what counts of it counts until the end
 }
 
+// settled is when a daemon has been through all that it does now and then.
+const settled = 10 * time.Second
+
 func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	journal, left, err := loop.OpenJournal(filepath.Join(c.StateDir, "journal"))
 	if err != nil {
@@ -138,6 +141,11 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	warn(c.Warnings(), d.log)
 	stop := d.onHangup(ctx)
 	defer stop()
+	shrink := time.AfterFunc(settled, func() {
+		offered, err := releasePages()
+		d.log.Debug("gave back what only starting needed", "bytes", offered, "error", err)
+	})
+	defer shrink.Stop()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	defer daemon.SdNotify(false, daemon.SdNotifyStopping) //nolint:errcheck // nobody may be listening
 	return serve(ctx, server, d.runner, d.log)

@@ -160,8 +160,9 @@ func TestPolicies(t *testing.T) {
 			return err
 		})
 		t.Logf("%s gave the VF to %s after %s: %s", c.policy, busy, took.Round(100*time.Millisecond), r.explain(busy))
-		if rate := r.run("ip link show pf0 | grep 'vf 0 '"); c.policy == "vnraf" {
-			t.Logf("vnraf's tier: %s", rate)
+		rate := r.run("ip link show pf0 | grep 'vf 0 '")
+		if limited := strings.Contains(rate, "max_tx_rate 100Mbps"); limited != (c.policy == "vnraf") {
+			t.Errorf("under %s the kernel says of the VF: %s; want a limit of 100 Mbit/s under vnraf only", c.policy, rate)
 		}
 	}
 	r.reach("vm1")
