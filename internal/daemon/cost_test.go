@@ -12,12 +12,14 @@ import (
 )
 
 // costScript runs the daemon, lets it settle, and prints its CPU time in clock ticks
-// before and after a minute, and its resident memory in KiB.
+// before and after a minute, and its resident memory in KiB: at its peak, in all, its own,
+// and with its share of the pages that other processes have mapped too.
 const costScript = `
 %s run --config %s >%s 2>&1 & pid=$!
 sleep 15
 awk '{print $14+$15}' /proc/$pid/stat; sleep 60; awk '{print $14+$15}' /proc/$pid/stat
 awk '/VmRSS|VmHWM|RssAnon/{print $2}' /proc/$pid/status
+awk '/^Pss:/{print $2}' /proc/$pid/smaps_rollup
 kill $pid; wait $pid
 `
 
@@ -45,7 +47,7 @@ func BenchmarkDaemonAtRest(b *testing.B) {
 	}
 	for b.Loop() {
 		f := strings.Fields(d.Run(b, "sh", "-c", fmt.Sprintf(costScript, binary, config, filepath.Join(dir, "log"))))
-		if len(f) != 5 {
+		if len(f) != 6 {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
 			b.Fatalf("got %q\n%s", f, log)
 		}
@@ -54,5 +56,6 @@ func BenchmarkDaemonAtRest(b *testing.B) {
 		b.ReportMetric(num(2)/1024, "MB-peak")
 		b.ReportMetric(num(3)/1024, "MB-resident")
 		b.ReportMetric(num(4)/1024, "MB-anonymous")
+		b.ReportMetric(num(5)/1024, "MB-proportional")
 	}
 }
