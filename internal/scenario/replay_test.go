@@ -267,3 +267,44 @@ func TestReplayInPieces(t *testing.T) {
 		t.Errorf("activity: gross %.2f: the test says nothing", res.Policies[1].Gross)
 	}
 }
+
+// The VFs of a recording can be changed where it has one PF.
+func TestReplayWithOtherVFs(t *testing.T) {
+	s := parse(t, recorded)
+	s.Duration = 2 * time.Minute
+	s.Links, s.Telemetry = nil, Telemetry{}
+	dir := t.TempDir()
+	recordPieces(t, s, dir, time.Hour, time.Hour)
+	two, _, err := FromRecording(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := two.SetVFs(3); err == nil {
+		t.Error("changes one of two PFs")
+	}
+
+	s.PFs, dir = s.PFs[:1], t.TempDir()
+	recordPieces(t, s, dir, time.Hour, time.Hour)
+	for _, vfs := range []int{0, 1, 9} {
+		one, _, err := FromRecording(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := one.SetVFs(vfs); err != nil {
+			t.Fatal(err)
+		}
+		res := run(t, one)
+		open, most := 0, 0
+		for _, e := range res.Plot.Logs[0] {
+			if e.On {
+				open++
+			} else {
+				open--
+			}
+			most = max(most, open)
+		}
+		if most != vfs || res.VFs != vfs {
+			t.Errorf("%d VFs in use at once, of %d, want %d", most, res.VFs, vfs)
+		}
+	}
+}
