@@ -225,8 +225,15 @@ func recordPieces(t *testing.T, s *Scenario, dir string, from, to time.Duration)
 // The optima of a recording with a pause are worth what they say, nobody is worth more,
 // and the pause is told.
 func TestReplayInPieces(t *testing.T) {
+	for _, sample := range []time.Duration{time.Second, 250 * time.Millisecond} { // a plug takes longer than the second
+		t.Run(sample.String(), func(t *testing.T) { replayInPieces(t, sample) })
+	}
+}
+
+func replayInPieces(t *testing.T, sample time.Duration) {
+	t.Helper()
 	s := parse(t, recorded)
-	s.Duration = 90 * time.Second
+	s.Duration, s.Sample = 90*time.Second, sample
 	s.Links, s.Telemetry = nil, Telemetry{}
 	dir := t.TempDir()
 	recordPieces(t, s, dir, 30*time.Second, 50*time.Second)
