@@ -68,7 +68,7 @@ sluice drain --wait 2m      # give all VFs back before maintenance`,
 	root.SetIn(std.In)
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
-	root.SetFlagErrorFunc(usage)
+	root.SetFlagErrorFunc(flagError)
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)
 	useManual(root)

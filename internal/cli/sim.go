@@ -59,7 +59,7 @@ sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --d
 	}
 	f := c.Flags()
 	f.StringVar(&o.trace, "trace", "", "`file` (or directory of a recording) with the load to play")
-	f.IntVar(&o.vfs, "vfs", 0, "VFs to share out; needed with a trace, overrides a scenario's only PF")
+	f.IntVar(&o.vfs, "vfs", 0, "VFs to share out; needed with a trace, overrides the only PF of a scenario or recording")
 	f.StringSliceVar(&o.policies, "policy", nil, "policies to compare, such as adaptive,fair; default: the scenario's, or all")
 	f.DurationVar(&o.interval, "interval", 5*time.Minute, "time between rounds of the policies given with --policy")
 	f.DurationVar(&o.sample, "sample", 0, "time between two looks at the host; default: the scenario's, or 1s")
@@ -81,6 +81,11 @@ sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --d
 func (a *app) sim(c *cobra.Command, args []string, o *simOptions) error {
 	if err := o.check(c, args); err != nil {
 		return usage(c, err)
+	}
+	for flag, path := range map[string]string{"html": o.html, "decisions": o.decisions} {
+		if err := canWrite(c, flag, path); err != nil {
+			return err
+		}
 	}
 	meter := newProgress(a.std.Err, o.verbose)
 	defer meter.end()
@@ -118,12 +123,17 @@ func (o *simOptions) check(c *cobra.Command, args []string) error {
 		return errors.New("name a scenario file, or a trace with --trace")
 	case len(args) == 1 && o.trace != "":
 		return errors.New("name a scenario file or --trace, not both")
+	case len(args) == 1 && looksLikeTrace(args[0]):
+		return fmt.Errorf("%s looks like a trace, not a scenario; play it with --trace %s", args[0], args[0])
+	case o.trace != "" && looksLikeScenario(o.trace):
+		return fmt.Errorf("%s looks like a scenario, not a trace; name it without --trace", o.trace)
 	case o.trace != "" && o.vfs == 0 && !c.Flags().Changed("vfs") && !trace.IsRecording(o.trace):
 		return errors.New("say with --vfs how many VFs there are to share out")
-	case o.vfs < 0 || o.seed < 0 || o.parallel < 0 || o.sample < 0 || o.interval <= 0 || o.size <= 0 || o.lineRate <= 0:
-		return errors.New("numbers and times cannot be negative, nor --interval, --packet-size and --line-rate zero")
 	case o.output != "table" && o.output != "json" && o.output != "csv":
 		return fmt.Errorf("-o %s: want table, json or csv", o.output)
+	}
+	if err := o.bounds(c); err != nil {
+		return err
 	}
 	for _, p := range o.policies {
 		for _, e := range scenario.CheckPolicy(p, nil) {
@@ -133,19 +143,29 @@ func (o *simOptions) check(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// bounds are those of the same keys of a scenario, where it has them.
+func (o *simOptions) bounds(c *cobra.Command) error {
+	return checkBounds(c,
+		within("vfs", o.vfs, 0, 4096), within("seed", o.seed, 0, 2_000_000_000), within("parallel", o.parallel, 1, 1000),
+		within("packet-size", o.size, 1, 65535), within("line-rate", o.lineRate, 0.001, 100_000),
+		lasting("sample", o.sample, 100*time.Millisecond, time.Hour), lasting("interval", o.interval, 100*time.Millisecond, 24*time.Hour))
+}
+
 // scenario is the file's, or one that plays the trace, changed as the flags want.
 func (o *simOptions) scenario(c *cobra.Command, args []string, m *progress, notes io.Writer) (*scenario.Scenario, error) {
 	s, err := o.base(args, m, notes)
 	if err != nil {
 		return nil, err
 	}
-	if len(args) == 1 && c.Flags().Changed("vfs") {
-		if len(s.PFs) != 1 {
-			return nil, usage(c, errors.New("--vfs can only change a scenario that has one PF"))
+	if c.Flags().Changed("vfs") {
+		if err := s.SetVFs(o.vfs); err != nil {
+			return nil, usage(c, err)
 		}
-		s.PFs[0].VFs = o.vfs
 	}
 	if o.sample > 0 {
+		if o.sample > s.Duration {
+			return nil, usage(c, fmt.Errorf("--sample %s is longer than the run of %s", o.sample, s.Duration))
+		}
 		s.Sample = o.sample
 	}
 	if o.parallel > 0 {
@@ -195,9 +215,6 @@ func (o *simOptions) replay(notes io.Writer) (*scenario.Scenario, error) {
 	if len(r.Troubles()) > 0 {
 		_, _ = fmt.Fprint(notes, r.String())
 	}
-	if o.vfs > 0 && len(s.PFs) == 1 {
-		s.PFs[0].VFs = o.vfs
-	}
 	return s, nil
 }
 
@@ -216,6 +233,32 @@ func (o *simOptions) write(w io.Writer, r *scenario.Result) error {
 		return report.CSV(w, r)
 	}
 	return report.Table(w, r)
+}
+
+// canWrite tries, before a long run, whether a file can be written, and leaves it as it is.
+func canWrite(c *cobra.Command, flag, path string) error {
+	switch {
+	case !c.Flags().Changed(flag):
+		return nil
+	case path == "" || path == "-":
+		return usage(c, fmt.Errorf("--%s %s: name a file; standard output is for -o", flag, shown(path)))
+	}
+	st, err := os.Stat(path)
+	if err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		return nil // a pipe must not be opened twice
+	}
+	f, bad := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666) //nolint:gosec // as os.Create does
+	if bad != nil {
+		var p *os.PathError
+		if errors.As(bad, &p) {
+			bad = p.Err
+		}
+		return fmt.Errorf("--%s %s: cannot be written: %w; name a file in a directory you can write to", flag, path, bad)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		_ = os.Remove(path)
+	}
+	return f.Close()
 }
 
 // toFile writes a report to a file; an unfinished one is removed.

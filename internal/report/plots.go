@@ -131,7 +131,7 @@ func si(x float64) string {
 	for _, u := range []struct {
 		size float64
 		name string
-	}{{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
 		if x >= u.size || x <= -u.size {
 			return fmt.Sprintf("%.4g%s", x/u.size, u.name)
 		}

@@ -59,6 +59,11 @@ func TestPageStandsAlone(t *testing.T) {
 				wellFormed(t, s[i:])
 			}
 		}
+		for _, row := range []string{"<td>optimum, moves charged</td>", "<td>optimum, moves free</td><td>100.0 %</td>"} {
+			if strings.Contains(page, row) == o.NoOptimum {
+				t.Errorf("with %+v, %q is there: %t", o, row, o.NoOptimum)
+			}
+		}
 		want := 4 // loss, rates, two policies
 		if !o.NoOptimum {
 			want++
@@ -113,5 +118,33 @@ func TestFormatsAgree(t *testing.T) {
 	}
 	if !strings.Contains(tab.String(), "holders: ") {
 		t.Error("no holders in the table")
+	}
+}
+
+// The table names no VM as the worst where nothing was lost, and prints large numbers
+// as people write them.
+func TestTableNamesTheWorst(t *testing.T) {
+	r := result(t, scenario.RunOptions{})
+	r.Charge.Risk = 6e5
+	lines := func() []string {
+		var tab, page bytes.Buffer
+		if err := errors.Join(report.Table(&tab, r), report.HTML(&page, r)); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{tab.String(), page.String()} {
+			if !strings.Contains(text, "after 600k packets for each move") {
+				t.Errorf("no 600k in the legend:\n%s", text)
+			}
+		}
+		return strings.Split(tab.String(), "\n")
+	}
+	for _, c := range []struct {
+		net  float64
+		want string
+	}{{99.89, "web"}, {99.91, "-  "}, {100.2, "-  "}} {
+		r.Policies[0].Net = c.net
+		if row := lines()[4]; !strings.HasPrefix(row, "activity") || !strings.Contains(row, "%  "+c.want) {
+			t.Errorf("net %v: %q", c.net, row)
+		}
 	}
 }

@@ -46,29 +46,60 @@ func scores(p *writer, r *scenario.Result) {
 		if r.Optimum != nil {
 			gross, net = percent(o.Gross), percent(o.Net)
 		}
-		row(o.Label, gross, net, rate(o.MovesPerHour), rate(o.Busiest.PlugRate), percent(100*o.OnVF), o.Worst.VM,
-			percent(100*o.Worst.Carried), percent(100*o.Worst.Best))
+		w := worstOf(r, o)
+		row(o.Label, gross, net, rate(o.MovesPerHour), rate(o.Busiest.PlugRate), percent(100*o.OnVF), w.VM, w.Has, w.Could)
 	}
+	for _, b := range optima(r) {
+		row(b.Name, percent(b.Gross), percent(b.Net), rate(b.MovesPerHour), "", "", "", "", "")
+	}
+}
+
+// worst is what is shown of the VM that lost most.
+type worst struct{ VM, Has, Could string }
+
+// worstOf names the VM that lost most by a policy, unless the policy lost next to nothing:
+// VMs with equal loads are as good as each other.
+func worstOf(r *scenario.Result, o *scenario.Outcome) worst {
+	const little = 0.1 // percent
+	if r.Optimum == nil || o.Net > 100-little {
+		return worst{"-", "-", "-"}
+	}
+	return worst{o.Worst.VM, percent(100 * o.Worst.Carried), percent(100 * o.Worst.Best)}
+}
+
+// optimum is what is shown of a best placement.
+type optimum struct {
+	Name                     string
+	Gross, Net, MovesPerHour float64
+}
+
+// optima are the best placements, none when they were not looked for.
+func optima(r *scenario.Result) []optimum {
 	if r.Optimum == nil {
-		return
+		return nil
 	}
+	var out []optimum
 	hours := r.Duration.Hours() * float64(r.VMs*r.Hosts)
 	for _, b := range []struct {
 		name string
 		best *scenario.BestStat
 	}{{"optimum, moves charged", &r.Optimum.Charged}, {"optimum, moves free", &r.Optimum.Free}} {
-		gross := 100 * ratio(b.best.Benefit, r.Optimum.Free.Value)
-		net := 100 * ratio(b.best.Benefit-r.Charge.Risk*float64(b.best.Moves), r.Optimum.Charged.Value)
-		row(b.name, percent(gross), percent(net), rate(float64(b.best.Moves)/hours), "", "", "", "", "")
+		out = append(out, optimum{
+			Name: b.name, Gross: 100 * ratio(b.best.Benefit, r.Optimum.Free.Value),
+			Net:          100 * ratio(b.best.Benefit-r.Charge.Risk*float64(b.best.Moves), r.Optimum.Charged.Value),
+			MovesPerHour: float64(b.best.Moves) / hours,
+		})
 	}
+	return out
 }
 
 func legend(r *scenario.Result) string {
 	s := fmt.Sprintf(`GROSS: packets carried by VFs, of what the best placement with free moves carries.
-NET: the same after %.3g packets for each move, of the best placement that pays this too.
+NET: the same after %s packets for each move, of the best placement that pays this too.
 MOST: plugs per hour of the VM with most. WORST VM: who lost most against the best
-placement; the share of its packets that a VF carried, and could have.
-`, r.Charge.Risk)
+placement; the share of its packets that a VF carried, and could have; - where the
+policy lost less than 0.1 %% in all.
+`, si(r.Charge.Risk))
 	if o := r.Optimum; o != nil && o.Resolution > r.Sample {
 		s += fmt.Sprintf("The best placement is found on rates averaged over %s.\n", o.Resolution)
 	}

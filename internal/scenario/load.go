@@ -273,6 +273,15 @@ func (s *Scenario) Phases() []time.Duration {
 	return append(out, s.Duration)
 }
 
+// SetVFs gives the only PF so many VFs.
+func (s *Scenario) SetVFs(n int) error {
+	if len(s.PFs) != 1 {
+		return fmt.Errorf("--vfs can only change a scenario or recording that has one PF, and %s has %d", s.file, len(s.PFs))
+	}
+	s.PFs[0].VFs = n
+	return nil
+}
+
 // SetPolicies replaces the policies to compare. Those that the scenario has keep their
 // parameters; interval is for the others.
 func (s *Scenario) SetPolicies(names []string, interval time.Duration) {

@@ -23,6 +23,7 @@ type Replay struct {
 	vms   []*pastVM       // in order of UUID
 	pfs   []*pastPF       // in order of name
 	rules []fact[*model.Rules]
+	usual time.Duration // median time between samples
 	// memory is what the recorded daemon knew just before the first sample; nil when not recorded.
 	memory *loop.Memory
 	moves  map[model.VMID][]model.MoveStatus // ended moves by VM, in order of time
@@ -71,6 +72,12 @@ func FromRecording(path string) (*Scenario, *trace.Report, error) {
 	}
 	if len(p.times) < 2 || len(p.vms) == 0 {
 		return nil, &rec.Report, &trace.Error{File: path, Text: "holds fewer than two samples or no VMs", Remedy: "record for longer"}
+	}
+	p.usual = p.spacing()
+	for i := 1; i < len(p.times); i++ {
+		if p.gap(i) {
+			rec.Report.Gap(p.times[i-1], p.times[i])
+		}
 	}
 	return p.scenario(path), &rec.Report, nil
 }
@@ -271,7 +278,7 @@ func (p *Replay) index(since time.Duration) int {
 func (p *Replay) scenario(file string) *Scenario {
 	s := defaults()
 	s.file, s.replay, s.epoch = file, p, p.begin
-	s.Sample = p.spacing()
+	s.Sample = p.usual
 	s.Duration = p.times[len(p.times)-1] + s.Sample
 	s.Telemetry.Exact = true
 	names := map[string]int{}
@@ -314,6 +321,9 @@ func (p *Replay) spacing() time.Duration {
 	return d[len(d)/2].Round(time.Millisecond)
 }
 
+// gap says whether nothing was recorded for long before a sample.
+func (p *Replay) gap(n int) bool { return n < len(p.times) && p.times[n]-p.times[n-1] > 3*p.usual }
+
 // past plays a recorded VM's load.
 type past struct {
 	p     *Replay
@@ -329,6 +339,9 @@ func (l *past) seen(t time.Time) seen {
 	}
 	if l.p.times[l.n] > since {
 		l.n = l.p.index(since)
+	}
+	if l.p.gap(l.n+1) && since >= l.p.times[l.n]+l.p.usual {
+		return seen{}
 	}
 	if i := l.n - l.v.first; i >= 0 && i < len(l.v.loads) {
 		return l.v.loads[i]

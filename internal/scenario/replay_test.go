@@ -181,3 +181,137 @@ func TestReplayTakesOverHolders(t *testing.T) {
 		t.Errorf("activity scores %v", o.Gross)
 	}
 }
+
+// recordPieces records a host that is looked at somewhat irregularly, and not at all
+// from one moment to another.
+func recordPieces(t *testing.T, s *Scenario, dir string, from, to time.Duration) {
+	t.Helper()
+	h, err := newHost(s, Policy{Name: "activity", Label: "activity", Interval: 10 * time.Second}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	var rec *trace.Recorder
+	h.engine.OnTick = func(now time.Time) {
+		n++
+		h.engine.Sample = s.Sample
+		if n%10 == 0 {
+			h.engine.Sample += 50 * time.Millisecond
+		}
+		if since := now.Sub(epoch); since >= from && since < to {
+			if rec != nil {
+				_ = rec.Close()
+				rec = nil
+			}
+			return
+		}
+		if rec == nil {
+			if rec, err = trace.NewRecorder(dir, trace.RecorderOptions{MaxFile: 1 << 20, MaxFiles: 9}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := rec.RecordView(h.engine.Core.View()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.engine.Run(context.Background(), epoch.Add(s.Duration-1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The optima of a recording with a pause are worth what they say, nobody is worth more,
+// and the pause is told.
+func TestReplayInPieces(t *testing.T) {
+	for _, sample := range []time.Duration{time.Second, 250 * time.Millisecond} { // a plug takes longer than the second
+		t.Run(sample.String(), func(t *testing.T) { replayInPieces(t, sample) })
+	}
+}
+
+func replayInPieces(t *testing.T, sample time.Duration) {
+	t.Helper()
+	s := parse(t, recorded)
+	s.Duration, s.Sample = 90*time.Second, sample
+	s.Links, s.Telemetry = nil, Telemetry{}
+	dir := t.TempDir()
+	recordPieces(t, s, dir, 30*time.Second, 50*time.Second)
+	s, report, err := FromRecording(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := report.Count(trace.KindGap); n != 1 {
+		t.Errorf("%d gaps: %s", n, report)
+	}
+	s.SetPolicies([]string{"adaptive", "activity", "fair", "none"}, time.Second)
+	res := run(t, s)
+	o := res.Optimum
+	curve := res.Plot.Curves[len(res.Plot.Curves)-1]
+	measured := 0.0
+	for _, x := range curve {
+		measured += x
+	}
+	within := func(what string, x, of float64) {
+		if p := 100 * x / of; p < 99.9 || p > 100.1 {
+			t.Errorf("%s: %.2f %%", what, p)
+		}
+	}
+	within("charged optimum as policies are measured", measured, o.Charged.Benefit)
+	within("net of the charged optimum", o.Charged.Benefit-res.Charge.Risk*float64(o.Charged.Moves), o.Charged.Value)
+	within("gross of the free optimum", o.Free.Benefit, o.Free.Value)
+	for i, x := range curve { // bins are evenly spread over the run
+		if at := s.Duration * time.Duration(i) / time.Duration(len(curve)); at > 33*time.Second && at < 48*time.Second && x > 0 {
+			t.Errorf("%.0f packets at %s, in the pause", x, at)
+		}
+	}
+	for _, p := range res.Policies {
+		if p.Gross > 100.01 || p.Net > 100.01 {
+			t.Errorf("%s: gross %.2f, net %.2f", p.Label, p.Gross, p.Net)
+		}
+	}
+	if res.Policies[1].Gross < 30 {
+		t.Errorf("activity: gross %.2f: the test says nothing", res.Policies[1].Gross)
+	}
+}
+
+// The VFs of a recording can be changed where it has one PF.
+func TestReplayWithOtherVFs(t *testing.T) {
+	s := parse(t, recorded)
+	s.Duration = 2 * time.Minute
+	s.Links, s.Telemetry = nil, Telemetry{}
+	dir := t.TempDir()
+	recordPieces(t, s, dir, time.Hour, time.Hour)
+	two, _, err := FromRecording(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := two.SetVFs(3); err == nil {
+		t.Error("changes one of two PFs")
+	}
+
+	s.PFs, dir = s.PFs[:1], t.TempDir()
+	recordPieces(t, s, dir, time.Hour, time.Hour)
+	for _, vfs := range []int{0, 1, 9} {
+		one, _, err := FromRecording(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := one.SetVFs(vfs); err != nil {
+			t.Fatal(err)
+		}
+		res := run(t, one)
+		open, most := 0, 0
+		for _, e := range res.Plot.Logs[0] {
+			if e.On {
+				open++
+			} else {
+				open--
+			}
+			most = max(most, open)
+		}
+		if most != vfs || res.VFs != vfs {
+			t.Errorf("%d VFs in use at once, of %d, want %d", most, res.VFs, vfs)
+		}
+	}
+}

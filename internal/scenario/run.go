@@ -154,7 +154,7 @@ func (j *job) measure(ctx context.Context, h *hostRun) error {
 	for i := range h.runs {
 		logs = append(logs, h.runs[i].log)
 	}
-	logs = append(logs, delayed(h.paid.Log, j.s.Charge.Swap), delayed(h.free.Log, j.s.Charge.Swap))
+	logs = append(logs, delayed(h.paid.Log, j.s.Charge.Swap))
 	var err error
 	h.gains, err = h.truth.measure(ctx, logs, min(bins, j.s.ticks()))
 	return err

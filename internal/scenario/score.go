@@ -46,6 +46,11 @@ func (s *Scenario) walk(ctx context.Context, seed uint64, do func(tick int, pps 
 
 func (s *Scenario) ticks() int { return int((s.Duration + s.Sample - 1) / s.Sample) }
 
+// length is how long a sample lasts: the last one ends with the run.
+func (s *Scenario) length(tick int) time.Duration {
+	return min(s.Sample, s.Duration-time.Duration(tick)*s.Sample)
+}
+
 // survey takes the rates for the optimum.
 func (s *Scenario) survey(ctx context.Context, seed uint64) (*truth, error) {
 	n := s.count()
@@ -59,9 +64,10 @@ func (s *Scenario) survey(ctx context.Context, seed uint64) (*truth, error) {
 		r.VMs = append(r.VMs, m.name)
 	}
 	err := s.walk(ctx, seed, func(t int, pps []float64) {
-		// The last row may be short: its mean is over the whole of it all the same.
+		// The last row and sample may be short: the mean is over the whole of them all the same.
+		share := s.length(t).Seconds() / r.Step.Seconds()
 		for i, x := range pps {
-			r.PPS[t/fold][i] += x / float64(fold)
+			r.PPS[t/fold][i] += x * share
 		}
 	})
 	tr := &truth{s: s, seed: seed, rates: r}
@@ -99,7 +105,7 @@ func (tr *truth) measure(ctx context.Context, logs []yardstick.Log, bins int) ([
 	ticks := tr.s.ticks()
 	err := tr.s.walk(ctx, tr.seed, func(t int, pps []float64) {
 		from := time.Duration(t) * tr.s.Sample
-		to := min(from+tr.s.Sample, tr.s.Duration)
+		to := from + tr.s.length(t)
 		for k := range out {
 			g := &out[k]
 			used := tapes[k].play(from, to)

@@ -29,23 +29,23 @@ func (j *job) result() *Result {
 	return r
 }
 
-// best sums up the optima. Their benefit is counted as the policies' is.
+// best sums up the optima. Their benefit is what their own sums say, so that each is
+// 100 % of itself however its rates were averaged.
 func (j *job) best() *OptimumStat {
 	o := &OptimumStat{Resolution: j.hosts[0].truth.rates.Step}
-	n := len(j.s.Policies)
 	for i := range j.hosts {
 		h := &j.hosts[i]
-		o.Charged.add(&h.paid, h.gains[n].sum())
-		o.Free.add(&h.free, h.gains[n+1].sum())
+		o.Charged.add(&h.paid, h.truth.risk)
+		o.Free.add(&h.free, 0)
 	}
 	return o
 }
 
-func (b *BestStat) add(x *best, benefit float64) {
+func (b *BestStat) add(x *best, risk float64) {
 	b.Value += x.Value
 	b.Upper += x.Upper
 	b.Moves += x.Moves
-	b.Benefit += benefit
+	b.Benefit += x.Value + risk*float64(x.Moves)
 }
 
 func (g *gain) sum() float64 {

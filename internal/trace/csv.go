@@ -57,6 +57,9 @@ func (c *csvReader) header() error {
 	if err != nil {
 		return c.syntax(err)
 	}
+	if err := c.noHeader(rec); err != nil {
+		return err
+	}
 	c.col = map[string]int{}
 	for i, name := range rec {
 		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
@@ -85,6 +88,21 @@ func (c *csvReader) header() error {
 	_, c.set.hasBytes = c.col["bytes_s"]
 	_, c.set.hasCPU = c.col["cpu_pct"]
 	c.set.hasBytes = c.set.hasBytes || c.bits
+	return nil
+}
+
+// noHeader complains about a first line that cannot be one of names.
+func (c *csvReader) noHeader(rec []string) error {
+	for i, name := range rec {
+		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
+		line, col := c.r.FieldPos(i)
+		if strings.ContainsAny(name, ";\t") {
+			return &Error{File: c.file, Line: line, Col: col, Text: "the columns are not separated by commas", Remedy: "write commas instead of semicolons or tabs, and points in numbers"}
+		}
+		if _, err := strconv.ParseFloat(name, 64); err == nil || name == "" && len(rec) == 1 {
+			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("the first line holds %q where it must name the columns", short(name)), Remedy: "put a line such as time_s,vm,pps before the rows"}
+		}
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Kind is a kind of trouble in a trace.
@@ -67,6 +68,13 @@ func (r *Report) add(k Kind, place func() string) {
 	if len(t.Places) < keepPlaces {
 		t.Places = append(t.Places, place())
 	}
+}
+
+// Gap counts a stretch of time without data, by times since the begin.
+func (r *Report) Gap(from, to time.Duration) {
+	r.add(KindGap, func() string {
+		return "from " + from.Round(tick).String() + " to " + to.Round(tick).String()
+	})
 }
 
 // Troubles lists what was wrong, nil when nothing was.

@@ -2,8 +2,8 @@
 // its moves cost, and what the best placement with knowledge of the future would have
 // gained. It knows true rates and who held a VF when, and nothing of policies.
 //
-// Benefit is packets carried by VFs. A move costs Charge.Swap seconds of the receiver's
-// benefit (that is how long nobody uses the VF), and a risk of Charge.Risk packets.
+// Benefit is packets carried by VFs. A move costs the receiver's benefit in its first
+// Charge.Swap seconds (that is how long nobody uses the VF), and a risk of Charge.Risk packets.
 // A VF's first plug is free of the risk: somebody has to hold it.
 //
 //	gross = benefit / optimum without the risk

@@ -1,6 +1,7 @@
 package yardstick
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -60,14 +61,20 @@ type problem struct {
 }
 
 func newProblem(r *Rates, vfs int, c Charge) *problem {
-	return &problem{rows: mergeRows(r), m: len(r.VMs), vfs: min(vfs, len(r.VMs)), charge: c, scale: scaleOf(r, c)}
+	return &problem{rows: mergeRows(r, c.Swap), m: len(r.VMs), vfs: min(vfs, len(r.VMs)), charge: c, scale: scaleOf(r, c)}
 }
 
-// gain is what a VM carries in a row, plug the price of a plug at its start.
+// gain is what a VM carries in a row, plug the price of a plug at its start: what the VM
+// moves while the plug is under way, and the risk.
 func (p *problem) gain(b, i int) int64 { return int64(p.rows[b].pps[i] * p.rows[b].span * p.scale) }
 
 func (p *problem) plug(b, i int) int64 {
-	return int64((p.charge.Swap*p.rows[b].pps[i] + p.charge.Risk) * p.scale)
+	cost, left := p.charge.Risk, p.charge.Swap
+	for ; b < len(p.rows) && left > 0; b++ {
+		cost += min(left, p.rows[b].span) * p.rows[b].pps[i]
+		left -= p.rows[b].span
+	}
+	return int64(cost * p.scale)
 }
 
 // row is a stretch of time with constant rates.
@@ -77,12 +84,19 @@ type row struct {
 	pps  []float64
 }
 
-// mergeRows makes one row of equal ticks, but for the last of them: a plug costs what
-// the VM's rate is then, so it pays to plug either at once or just before rates change.
-func mergeRows(r *Rates) []row {
+// mergeRows makes one row of equal ticks, but for the last of them, as many as a plug
+// takes: it pays to plug either at once or so that it is done when rates change, or nearly.
+func mergeRows(r *Rates, swap float64) []row {
 	var out []row
+	keep := max(1, int(math.Ceil(swap/r.Step.Seconds())))
+	same := make([]int, len(r.PPS)) // equal ticks that follow
+	for t := len(r.PPS) - 2; t >= 0; t-- {
+		if slices.Equal(r.PPS[t], r.PPS[t+1]) {
+			same[t] = same[t+1] + 1
+		}
+	}
 	for t, pps := range r.PPS {
-		more := t+1 < len(r.PPS) && slices.Equal(pps, r.PPS[t+1])
+		more := same[t] >= keep
 		if n := len(out); n > 0 && more && slices.Equal(out[n-1].pps, pps) {
 			out[n-1].span += r.Step.Seconds()
 			continue

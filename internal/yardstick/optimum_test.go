@@ -11,6 +11,15 @@ import (
 	"pgregory.net/rapid"
 )
 
+// missed is what a VM moves in the first so many seconds from a tick on.
+func missed(r *Rates, tick, vm int, seconds float64) float64 {
+	sum, step := 0.0, r.Step.Seconds()
+	for t := tick; t < len(r.PPS) && float64(t-tick)*step < seconds; t++ {
+		sum += r.PPS[t][vm] * min(seconds-float64(t-tick)*step, step)
+	}
+	return sum
+}
+
 // brute tries every sequence of sets of holders.
 func brute(r *Rates, vfs int, c Charge) float64 {
 	m := len(r.VMs)
@@ -30,7 +39,7 @@ func brute(r *Rates, vfs int, c Charge) float64 {
 					}
 					v += pps[i] * r.Step.Seconds()
 					if old>>i&1 == 0 && t > 0 {
-						v -= c.Swap*pps[i] + c.Risk
+						v -= missed(r, t, i, c.Swap) + c.Risk
 					}
 				}
 				next[s] = max(next[s], v)
@@ -48,7 +57,7 @@ func brute(r *Rates, vfs int, c Charge) float64 {
 func TestOptimumIsWhatBruteForceFinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, ticks := rapid.IntRange(1, 5).Draw(t, "vms"), rapid.IntRange(1, 9).Draw(t, "ticks")
-		r := &Rates{Step: time.Second, VMs: make([]string, m)}
+		r := &Rates{Step: rapid.SampledFrom([]time.Duration{time.Second, 400 * time.Millisecond}).Draw(t, "step"), VMs: make([]string, m)}
 		for range ticks {
 			r.PPS = append(r.PPS, rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 6), func(n int) float64 { return float64(n * n) }), m, m).Draw(t, "rates"))
 		}
@@ -86,7 +95,7 @@ func swapLoss(r *Rates, l Log, c Charge) float64 {
 	sum := 0.0
 	for _, e := range l {
 		if e.On && e.At > 0 {
-			sum += c.Swap * r.PPS[e.At/r.Step][e.VM]
+			sum += missed(r, int(e.At/r.Step), e.VM, c.Swap)
 		}
 	}
 	return sum

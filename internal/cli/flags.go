@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagError says plainly what is wrong with a flag.
+func flagError(c *cobra.Command, err error) error {
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) {
+		if want := wanted(bad.GetFlag().Value.Type()); want != "" {
+			err = fmt.Errorf("--%s %s: want %s", bad.GetFlag().Name, shown(bad.GetValue()), want)
+		}
+	}
+	var none *pflag.ValueRequiredError
+	if errors.As(err, &none) {
+		err = fmt.Errorf("--%s needs a value", none.GetFlag().Name)
+	}
+	return usage(c, err)
+}
+
+// wanted describes the values of a type of flags.
+func wanted(kind string) string {
+	switch kind {
+	case "int":
+		return "a whole number such as 8"
+	case "uint64":
+		return "a whole number from 0 on, such as 8"
+	case "float64":
+		return "a number such as 600 or 0.5"
+	case "duration":
+		return "a time with its unit, such as 500ms, 10s, 5m or 2h"
+	case "bool":
+		return "true or false, or no value"
+	case "stringSlice":
+		return "words with commas between them"
+	}
+	return ""
+}
+
+// shown makes a value visible.
+func shown(value string) string {
+	if value == "" {
+		return `""`
+	}
+	return value
+}
+
+// bound is the range of a flag's values.
+type bound struct {
+	flag string
+	ok   bool
+	want string
+}
+
+// within is the bound of a number.
+func within[T int | float64](flag string, x, least, most T) bound {
+	return bound{flag, x >= least && x <= most, fmt.Sprintf("%v to %v", least, most)}
+}
+
+// lasting is the bound of a time.
+func lasting(flag string, x, least, most time.Duration) bound {
+	return bound{flag, x >= least && x <= most, brief(least) + " to " + brief(most)}
+}
+
+// brief prints a time of one unit.
+func brief(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d%time.Second == 0:
+		return fmt.Sprintf("%ds", d/time.Second)
+	}
+	return d.String()
+}
+
+// checkBounds complains about the first flag given that is out of its bounds.
+func checkBounds(c *cobra.Command, bounds ...bound) error {
+	for _, b := range bounds {
+		if f := c.Flags().Lookup(b.flag); f.Changed && !b.ok {
+			return fmt.Errorf("--%s %s: want %s", b.flag, shown(f.Value.String()), b.want)
+		}
+	}
+	return nil
+}
