@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -208,7 +210,11 @@ func offlineFlags(c *cobra.Command) *offline {
 // ask gets an answer from the daemon, or makes it from a look at the host.
 func ask[T any](ctx context.Context, a *app, o *offline, online func(context.Context) (T, error), local func(*model.View) T) (T, error) {
 	if !o.on {
-		return online(ctx)
+		v, err := online(ctx)
+		if errors.Is(err, web.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w, or add --offline", err)
+		}
+		return v, err
 	}
 	var none T
 	if a.deps.Offline == nil {
