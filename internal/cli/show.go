@@ -41,7 +41,7 @@ func printStatus(w io.Writer, s web.Status) {
 		_, _ = fmt.Fprintf(w, "%-9s "+format+"\n", append([]any{name}, args...)...)
 	}
 	put("Sluice", "%s, %s, %s", orDash(s.Version), upText(s), modeText(s.Mode, s.Drain))
-	put("Policy", "%s, a round every %s", s.Policy, time.Duration(s.Interval*float64(time.Second)))
+	put("Policy", "%s, %s", s.Policy, pace(s))
 	put("VFs", "%d: %d held, %d free, %d of others", s.VFs.Total, s.VFs.Held, s.VFs.Free, s.VFs.Foreign)
 	for _, pf := range s.PFs {
 		put("", "%s", pfText(pf))
@@ -58,6 +58,14 @@ func printStatus(w io.Writer, s web.Status) {
 	if s.Error != "" {
 		put("Error", "%s", s.Error)
 	}
+}
+
+// pace is how often the policy decides.
+func pace(s web.Status) string {
+	if !s.Rounds {
+		return "decides at every sample"
+	}
+	return "a round every " + time.Duration(s.Interval*float64(time.Second)).String()
 }
 
 // upText is the daemon's age, by the clock that stamps what it sees.

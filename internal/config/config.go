@@ -26,8 +26,9 @@ type Config struct {
 	StateDir   string        `yaml:"state_dir" reload:"no" doc:"directory of the journal, and of what 'sluice pin', 'release' and 'drain' asked for"`
 	Log        Log           `yaml:"log" doc:"the log of the daemon on standard error"`
 
-	files []string
-	pos   map[string]Pos
+	files  []string
+	pos    map[string]Pos
+	always bool // the policy decides at every sample
 }
 
 // PF names one physical function and the VFs of it that are Sluice's to hand out.

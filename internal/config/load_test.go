@@ -218,6 +218,21 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	if len(hasty) != 1 || !strings.Contains(hasty[0], "guest_agent.every of 5s counts holders less than three times in an interval of 5s") {
 		t.Errorf("an interval as short as the agent's: %q", hasty)
 	}
+	known := Known{Policies: map[string][]string{"adaptive": nil, "fair": nil}, Rounds: func(p string) bool { return p == "fair" }}
+	for text, want := range map[string]string{
+		"interval: 1m":                 "s:2:1: interval says nothing to adaptive, which decides at every sample; leave it out",
+		"interval: 5m":                 "", // the default, as in packaging/sluice.yaml
+		"policy: fair\ninterval: 1m":   "",
+		"policy: adaptive\nsample: 2s": "",
+	} {
+		c, err := Parse([]Document{{Name: "s", Data: []byte("pfs: [{name: a}]\n" + text + "\n")}}, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := strings.Join(c.Warnings(), "\n"); have != want {
+			t.Errorf("%s:\nwant %s\nhave %s", text, want, have)
+		}
+	}
 	if w := parseText(t, "pfs: [{name: a}]\napi: {listen: \"127.0.0.1:1\"}\n").Warnings(); len(w) != 0 {
 		t.Errorf("unexpected: %q", w)
 	}

@@ -42,7 +42,7 @@ func (b *backend) publish(v *model.View) {
 	}
 	if v.Snapshot == nil || v.Target == nil { // nothing seen yet: keep the empty picture, but say why
 		empty := *b.view.Load()
-		empty.Error, empty.Mode, empty.Rules, empty.Config = v.Error, v.Mode, v.Rules, b.config
+		empty.Error, empty.Mode, empty.Rules, empty.Rounds, empty.Config = v.Error, v.Mode, v.Rules, v.Rounds, b.config
 		b.view.Store(&empty)
 		return
 	}
