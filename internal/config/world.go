@@ -44,6 +44,12 @@ func (c *Config) Warnings() []string {
 			}
 		}
 	}
+	for i, pf := range c.PFs {
+		key := fmt.Sprintf("pfs[%d]", i)
+		if _, set := c.pos[key+".vfs"]; !set {
+			list = append(list, fmt.Sprintf("%s: %s: no vfs: Sluice takes all VFs of %s; write vfs: all, or a list", c.pos[key+".name"], key, pf.Name))
+		}
+	}
 	if len(c.PFs) == 0 {
 		list = append(list, c.name()+": pfs lists no PF, so Sluice has no VF to hand out; add one, for example `pfs: [{name: eth0, vfs: all}]`")
 	}
