@@ -49,8 +49,8 @@ func printStatus(w io.Writer, s web.Status) {
 	put("VMs", "%d: %d with a VF, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding, s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
 	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", si(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
 	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
-	put("", "since the start %d plugs (mean %s), %d unplugs (mean %s), %d failed, %d retries, %d repairs",
-		s.Moves.Plugs, seconds(s.Moves.PlugMean), s.Moves.Unplugs, seconds(s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, s.Moves.Repairs)
+	put("", "since the start %d plugs (mean %s), %d unplugs (mean %s), %d failed, %d retries%s",
+		s.Moves.Plugs, seconds(s.Moves.PlugMean), s.Moves.Unplugs, seconds(s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
 	for i, m := range s.Recent {
 		put(map[bool]string{true: "Last"}[i == 0], "%s", moveLine(m))
 	}
@@ -58,6 +58,14 @@ func printStatus(w io.Writer, s web.Status) {
 	if s.Error != "" {
 		put("Error", "%s", s.Error)
 	}
+}
+
+// repairs counts them where there were any.
+func repairs(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + plural(int(n), "repair") //nolint:gosec // a count of repairs
 }
 
 // pace is how often the policy decides.
@@ -113,11 +121,24 @@ func healthText(s web.Status) string {
 
 // moveLine is a finished move on one line.
 func moveLine(m web.MoveReport) string {
-	s := fmt.Sprintf("%s %-6s %s %s", clock(m.Ended), m.Kind, orDash(printable(m.VM)), orDash(m.VF))
+	first := ""
+	if len(m.Steps) > 0 {
+		first, _, _ = strings.Cut(m.Steps[0], " ")
+	}
+	s := moveName(m.Ended, m.Kind, m.VM, m.VF, first)
 	if m.Error != "" {
 		return s + " failed: " + m.Error
 	}
 	return s + " in " + seconds(m.Ended.Sub(m.Started).Seconds())
+}
+
+// moveName says what was moved or, of a repair, what it did first. vf is "" for none.
+func moveName(ended time.Time, kind model.MoveKind, vm, vf, first string) string {
+	what := orDash(vf)
+	if kind == model.MoveRepair && first != "" {
+		what = strings.TrimRight(first+" "+vf, " ")
+	}
+	return fmt.Sprintf("%s %-6s %s %s", clock(ended), kind, orDash(printable(vm)), what)
 }
 
 func (a *app) vmsCommand() *cobra.Command {
