@@ -106,7 +106,13 @@ func reasonChanges(name string, r model.Reason, rounds bool) []string {
 		return []string{"its forbid taken out of sluice.yaml", pin}
 	case model.CodeRank, model.CodeTurn:
 		return []string{"a place below " + slots(r) + next(rounds) + rival(r), fmt.Sprintf("`sluice release %s`", name)}
-	case model.CodeOutranked, model.CodeWaiting, model.CodeKept:
+	case model.CodeKept:
+		paying := "a swap that pays" + next(rounds) + rival(r)
+		if r.Hold {
+			return []string{paying, fmt.Sprintf("`sluice release %s`", name)}
+		}
+		return []string{paying, "more VFs in pfs: of sluice.yaml", pin}
+	case model.CodeOutranked, model.CodeWaiting:
 		return []string{"a place among " + slots(r) + next(rounds) + rival(r), "more VFs in pfs: of sluice.yaml", pin}
 	}
 	return otherChanges(name, r, rounds)
