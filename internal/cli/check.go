@@ -42,7 +42,7 @@ checked by the daemon and by sluice doctor.`,
 		Args:    cobra.MaximumNArgs(1),
 	}
 	o := outputFlag(c)
-	path := c.Flags().String("config", DefaultConfig, "the same as FILE, as sluice run has it: a `file`")
+	path := c.Flags().String("config", DefaultConfig, "`file` to check, as sluice run takes it; the same as FILE")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 1 || len(args) == 1 && c.Flags().Changed("config") {
 			return usage(c, fmt.Errorf("one file at a time; fragments in conf.d beside it are read along"))
