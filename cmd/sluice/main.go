@@ -29,6 +29,6 @@ func run() int {
 		Demo:    daemon.Demo,
 		Offline: daemon.Offline,
 		Examine: observe.Doctor,
-		Known:   config.Known{Policies: placement.Params()},
+		Known:   config.Known{Policies: placement.Params(), Rounds: placement.Rounds},
 	})
 }

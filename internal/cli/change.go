@@ -98,7 +98,11 @@ attached stay. Use it before maintenance of a card or its driver, or before remo
 		if err := a.do(c.Context(), o, verb, ""); err != nil || *wait == 0 {
 			return err
 		}
-		return a.waitDrained(c.Context(), *wait)
+		if err := a.waitDrained(c.Context(), *wait); err != nil || o.json {
+			return err
+		}
+		_, _ = fmt.Fprintln(a.std.Out, "no VM holds a VF of Sluice's")
+		return nil
 	}
 	return c
 }

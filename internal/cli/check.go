@@ -42,18 +42,18 @@ checked by the daemon and by sluice doctor.`,
 		Args:    cobra.MaximumNArgs(1),
 	}
 	o := outputFlag(c)
+	path := c.Flags().String("config", DefaultConfig, "`file` to check, as sluice run takes it; the same as FILE")
 	c.Args = func(c *cobra.Command, args []string) error {
-		if len(args) > 1 {
+		if len(args) > 1 || len(args) == 1 && c.Flags().Changed("config") {
 			return usage(c, fmt.Errorf("one file at a time; fragments in conf.d beside it are read along"))
 		}
 		return nil
 	}
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		path := DefaultConfig
 		if len(args) == 1 {
-			path = args[0]
+			*path = args[0]
 		}
-		cfg, err := config.Load(path, a.deps.Known)
+		cfg, err := config.Load(*path, a.deps.Known)
 		r := checked{OK: err == nil, Errors: config.Errors(err)}
 		if err == nil {
 			r.Files, r.PFs, r.Rules, r.Warnings = cfg.Files(), len(cfg.PFs), len(cfg.VMs), cfg.Warnings()

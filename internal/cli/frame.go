@@ -52,7 +52,7 @@ func frame(v *model.View, columns, rows int) []string {
 
 func header(s web.Status, columns int) []string {
 	lines := []string{
-		fmt.Sprintf("Sluice  %s  policy %s, a round every %s, %s mode", s.Observed.Format(time.DateTime), s.Policy, time.Duration(s.Interval*float64(time.Second)), s.Mode),
+		fmt.Sprintf("Sluice  %s  policy %s, %s, %s mode", s.Observed.Format(time.DateTime), s.Policy, pace(s), s.Mode),
 		fmt.Sprintf("VFs held %d of %d   VMs %d   load %s packets/s, %s of it by VMs with a VF", s.VFs.Held, s.VFs.Total, s.VMs.Total, si(s.Load.PPS), percent(s.Load.VFShare)),
 		fmt.Sprintf("plugs %d (%s)   unplugs %d (%s)   failed %d   under way %d   waiting %d", s.Moves.Plugs, seconds(s.Moves.PlugMean), s.Moves.Unplugs, seconds(s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Active, s.Moves.Pending),
 	}

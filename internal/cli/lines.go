@@ -86,7 +86,14 @@ func (l *liveLines) moves(v *model.View) []string {
 
 // finished is one line about a move that ended.
 func finished(m *model.MoveStatus) string {
-	s := fmt.Sprintf("%s %-6s %s %s", clock(m.Ended), m.Move.Kind, orDash(printable(m.Move.VMName)), m.Move.VF)
+	first, vf := "", ""
+	if len(m.Move.Steps) > 0 {
+		first = string(m.Move.Steps[0].Kind)
+	}
+	if m.Move.VF != model.NoVF {
+		vf = m.Move.VF.String()
+	}
+	s := moveName(m.Ended, m.Move.Kind, m.Move.VMName, vf, first)
 	if m.Error != "" {
 		return s + " failed: " + printable(m.Error)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/model"
+	"sluice/internal/web"
 	"sluice/internal/web/webtest"
 )
 
@@ -172,5 +173,17 @@ func BenchmarkFrame(b *testing.B) {
 	v := webtest.View()
 	for b.Loop() {
 		frame(v, 120, 40)
+	}
+}
+
+// A repair says what it does: that it repairs explains nothing.
+func TestRepairsSayWhatTheyDo(t *testing.T) {
+	m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: webtest.ID(1), VMName: "web-1", VF: model.NoVF, Steps: []model.Step{{Kind: model.StepAddSelf}}}, Started: webtest.Now, Ended: webtest.Now}
+	if have, want := finished(&m), clock(webtest.Now)+" repair web-1 add-self done in 0s"; have != want {
+		t.Errorf("have %s, want %s", have, want)
+	}
+	r := web.MoveReport{Kind: model.MoveRepair, VF: "pf0/2", Steps: []string{"clear-vf vf pf0/2"}, Started: webtest.Now, Ended: webtest.Now}
+	if have, want := moveLine(r), clock(webtest.Now)+" repair - clear-vf pf0/2 in 0s"; have != want {
+		t.Errorf("have %s, want %s", have, want)
 	}
 }

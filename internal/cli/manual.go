@@ -91,7 +91,7 @@ func manual(c *cobra.Command) []section {
 		{"COMMANDS", commandLines(c)},
 		{"OPTIONS", optionLines(c)},
 		{"EXAMPLES", split(c.Example)},
-		{"EXIT CODES", exitLines()},
+		{"EXIT CODES", exitLines(c)},
 	}
 	if !c.HasParent() {
 		list = append(list, section{"FILES", []string{
@@ -163,9 +163,18 @@ func optionLines(c *cobra.Command) []string {
 // zero says whether a default goes without saying.
 func zero(s string) bool { return s == "" || s == "false" || s == "0" || s == "0s" }
 
-func exitLines() []string {
+// exitLines lists the exit codes of a command; only two of them find something.
+func exitLines(c *cobra.Command) []string {
+	finds := !c.HasParent() || c.Name() == "doctor" || c.Name() == "fsck"
 	var lines []string
 	for code, text := range exitCodes() {
+		switch {
+		case finds:
+		case code == ExitOK:
+			text = "done"
+		case code == ExitFindings:
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("%d  %s", code, text))
 	}
 	return lines

@@ -62,6 +62,9 @@ func (a *app) record(ctx context.Context, dir string, o *recordOptions) error {
 	if e := rec.Close(); err == nil {
 		err = e
 	}
+	if n == 0 && err != nil {
+		return err
+	}
 	_, _ = fmt.Fprintf(a.std.Err, "%d samples recorded in %s\n", n, dir)
 	return err
 }

@@ -55,7 +55,7 @@ func fakeDeps() cli.Deps {
 			}
 			return webtest.View(), nil
 		},
-		Known: config.Known{Policies: placement.Params()},
+		Known: config.Known{Policies: placement.Params(), Rounds: placement.Rounds},
 	}
 }
 

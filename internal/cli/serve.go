@@ -52,7 +52,8 @@ it as they ask a real one.`,
 		Example: `sluice demo
 sluice demo --vms 200 --vfs 32 --policy fair --speed 300
 sluice demo --plain --for 30m
-sluice demo --socket /tmp/s.sock & sluice --socket /tmp/s.sock explain VM`,
+sluice demo --plain --socket /tmp/s.sock >/dev/null &
+sluice --socket /tmp/s.sock explain db-00`,
 		Args: noArgs,
 	}
 	c.Flags().IntVar(&o.VMs, "vms", 100, "`number` of VMs")

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +41,7 @@ func printStatus(w io.Writer, s web.Status) {
 		_, _ = fmt.Fprintf(w, "%-9s "+format+"\n", append([]any{name}, args...)...)
 	}
 	put("Sluice", "%s, %s, %s", orDash(s.Version), upText(s), modeText(s.Mode, s.Drain))
-	put("Policy", "%s, a round every %s", s.Policy, time.Duration(s.Interval*float64(time.Second)))
+	put("Policy", "%s, %s", s.Policy, pace(s))
 	put("VFs", "%d: %d held, %d free, %d of others", s.VFs.Total, s.VFs.Held, s.VFs.Free, s.VFs.Foreign)
 	for _, pf := range s.PFs {
 		put("", "%s", pfText(pf))
@@ -47,8 +49,8 @@ func printStatus(w io.Writer, s web.Status) {
 	put("VMs", "%d: %d with a VF, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding, s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
 	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", si(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
 	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
-	put("", "since the start %d plugs (mean %s), %d unplugs (mean %s), %d failed, %d retries, %d repairs",
-		s.Moves.Plugs, seconds(s.Moves.PlugMean), s.Moves.Unplugs, seconds(s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, s.Moves.Repairs)
+	put("", "since the start %d plugs (mean %s), %d unplugs (mean %s), %d failed, %d retries%s",
+		s.Moves.Plugs, seconds(s.Moves.PlugMean), s.Moves.Unplugs, seconds(s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
 	for i, m := range s.Recent {
 		put(map[bool]string{true: "Last"}[i == 0], "%s", moveLine(m))
 	}
@@ -56,6 +58,22 @@ func printStatus(w io.Writer, s web.Status) {
 	if s.Error != "" {
 		put("Error", "%s", s.Error)
 	}
+}
+
+// repairs counts them where there were any.
+func repairs(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + plural(int(n), "repair") //nolint:gosec // a count of repairs
+}
+
+// pace is how often the policy decides.
+func pace(s web.Status) string {
+	if !s.Rounds {
+		return "decides at every sample"
+	}
+	return "a round every " + time.Duration(s.Interval*float64(time.Second)).String()
 }
 
 // upText is the daemon's age, by the clock that stamps what it sees.
@@ -103,11 +121,24 @@ func healthText(s web.Status) string {
 
 // moveLine is a finished move on one line.
 func moveLine(m web.MoveReport) string {
-	s := fmt.Sprintf("%s %-6s %s %s", clock(m.Ended), m.Kind, orDash(printable(m.VM)), orDash(m.VF))
+	first := ""
+	if len(m.Steps) > 0 {
+		first, _, _ = strings.Cut(m.Steps[0], " ")
+	}
+	s := moveName(m.Ended, m.Kind, m.VM, m.VF, first)
 	if m.Error != "" {
 		return s + " failed: " + m.Error
 	}
 	return s + " in " + seconds(m.Ended.Sub(m.Started).Seconds())
+}
+
+// moveName says what was moved or, of a repair, what it did first. vf is "" for none.
+func moveName(ended time.Time, kind model.MoveKind, vm, vf, first string) string {
+	what := orDash(vf)
+	if kind == model.MoveRepair && first != "" {
+		what = strings.TrimRight(first+" "+vf, " ")
+	}
+	return fmt.Sprintf("%s %-6s %s %s", clock(ended), kind, orDash(printable(vm)), what)
 }
 
 func (a *app) vmsCommand() *cobra.Command {
@@ -208,7 +239,11 @@ func offlineFlags(c *cobra.Command) *offline {
 // ask gets an answer from the daemon, or makes it from a look at the host.
 func ask[T any](ctx context.Context, a *app, o *offline, online func(context.Context) (T, error), local func(*model.View) T) (T, error) {
 	if !o.on {
-		return online(ctx)
+		v, err := online(ctx)
+		if errors.Is(err, web.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w, or add --offline", err)
+		}
+		return v, err
 	}
 	var none T
 	if a.deps.Offline == nil {

@@ -49,6 +49,7 @@ func (k checker) policy(known Known) {
 		return
 	}
 	params, ok := known.Policies[k.Policy]
+	k.always = ok && known.Rounds != nil && !known.Rounds(k.Policy)
 	if !ok {
 		var list []string
 		for name := range known.Policies {

@@ -10,7 +10,7 @@ import (
 //
 // The tags are the single source of what the loader accepts and of the table in
 // docs/config.md: yaml is the key, min and max the accepted range, enum the accepted
-// words, doc the meaning; reload is "no" where a value counts from start to end.
+// words, doc the meaning, default what an entry of a list gets that lacks the key; reload is "no" where a value counts from start to end.
 type Config struct {
 	Mode       model.Mode    `yaml:"mode" enum:"observe|enforce" doc:"'observe' changes nothing and says what it would do; 'enforce' moves VFs"`
 	Sample     time.Duration `yaml:"sample" min:"100ms" max:"1m" reload:"no" doc:"time between two looks at the host"`
@@ -26,14 +26,15 @@ type Config struct {
 	StateDir   string        `yaml:"state_dir" reload:"no" doc:"directory of the journal, and of what 'sluice pin', 'release' and 'drain' asked for"`
 	Log        Log           `yaml:"log" doc:"the log of the daemon on standard error"`
 
-	files []string
-	pos   map[string]Pos
+	files  []string
+	pos    map[string]Pos
+	always bool // the policy decides at every sample
 }
 
 // PF names one physical function and the VFs of it that are Sluice's to hand out.
 type PF struct {
 	Name    string `yaml:"name" need:"yes" doc:"network interface of the PF"`
-	VFs     VFSet  `yaml:"vfs" doc:"indices such as '0-3,6', or 'all'"`
+	VFs     VFSet  `yaml:"vfs" default:"all" doc:"indices such as '0-3,6', or 'all'"`
 	Network string `yaml:"network" doc:"bridge or label of the network it leads to; unset: the bridge the PF is a port of"`
 }
 

@@ -28,7 +28,7 @@ func table(v reflect.Value, path string) string {
 		if f.Tag.Get("doc") == "" {
 			panic(key + " has no doc tag")
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, shown(v.Field(i), key), values(f), meaning(f))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, shown(v.Field(i), f, key), values(f), meaning(f))
 		switch {
 		case isList(f.Type):
 			b.WriteString(table(reflect.New(f.Type.Elem()).Elem(), key+"[]"))
@@ -40,7 +40,10 @@ func table(v reflect.Value, path string) string {
 }
 
 // shown is a default as one would write it.
-func shown(v reflect.Value, key string) string {
+func shown(v reflect.Value, f reflect.StructField, key string) string {
+	if d := f.Tag.Get("default"); d != "" {
+		return "`" + d + "`"
+	}
 	if strings.Contains(key, "[]") || v.Kind() == reflect.Map || isSection(v.Type()) || isList(v.Type()) {
 		return ""
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"sluice/internal/model"
 )
 
 // Pos is a place in a file; line and column count from 1.
@@ -97,46 +99,10 @@ func suggest(word string, known []string) string {
 	return "known here: " + strings.Join(sorted, ", ")
 }
 
-// closest is the known word within a third of its length in edits, or "".
+// closest is the known word that is nearest to a misspelt one, or "".
 func closest(word string, known []string) string {
-	if len(word) > maxWord {
-		return ""
+	for _, best := range model.Near(word, known, 1) {
+		return best
 	}
-	best, least := "", 0
-	for _, k := range slices.Sorted(slices.Values(known)) {
-		d := distance(strings.ToLower(word), strings.ToLower(k))
-		if d <= max(1, len(k)/3) && (best == "" || d < least) {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// maxWord bounds the work of a comparison: a longer word is no typing error.
-const maxWord = 64
-
-// distance counts the insertions, deletions, replacements and swaps of neighbours
-// that make b of a.
-func distance(a, b string) int {
-	var before []int
-	last := make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row := make([]int, len(b)+1)
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
+	return ""
 }

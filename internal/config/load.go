@@ -21,6 +21,8 @@ type Known struct {
 	// Policies maps every placement policy to the names of its parameters. nil: any
 	// policy and any parameter pass.
 	Policies map[string][]string
+	// Rounds says which policies heed interval. nil: all.
+	Rounds func(policy string) bool
 }
 
 // Load reads the file and, in name order, the fragments conf.d/*.yaml beside it. The

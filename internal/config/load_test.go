@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +118,7 @@ func write(t *testing.T, files map[string]string) string {
 
 func TestFragmentsMergeInNameOrder(t *testing.T) {
 	path := write(t, map[string]string{
-		"sluice.yaml":         "policy: fair\npfs: [{name: a}]\nmoves: {parallel: 2}\n",
+		"sluice.yaml":         "policy: fair\npfs: [{name: a, vfs: all}]\nmoves: {parallel: 2}\n",
 		"conf.d/20-more.yaml": "pfs: [{name: c}]\nmoves: {retries: 1}\nparams: {x: 1}\n",
 		"conf.d/10-some.yaml": "pfs: [{name: b}]\nmode: enforce\nparams: {y: 2}\n",
 		"conf.d/.hidden.yaml": "nonsense: 1\n",
@@ -214,18 +215,37 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	hasty := parseText(t, "pfs: [{name: a}]\npolicy: activity\ninterval: 5s\n").Warnings()
+	hasty := parseText(t, "pfs: [{name: a, vfs: all}]\npolicy: activity\ninterval: 5s\n").Warnings()
 	if len(hasty) != 1 || !strings.Contains(hasty[0], "guest_agent.every of 5s counts holders less than three times in an interval of 5s") {
 		t.Errorf("an interval as short as the agent's: %q", hasty)
 	}
-	if w := parseText(t, "pfs: [{name: a}]\napi: {listen: \"127.0.0.1:1\"}\n").Warnings(); len(w) != 0 {
+	all := parseText(t, "pfs:\n  - name: eth0\n  - {name: eth1, vfs: all}\n").Warnings()
+	if want := []string{"sluice.yaml:2:5: pfs[0]: no vfs: Sluice takes all VFs of eth0; write vfs: all, or a list"}; !slices.Equal(all, want) {
+		t.Errorf("PF without vfs: %q", all)
+	}
+	known := Known{Policies: map[string][]string{"adaptive": nil, "fair": nil}, Rounds: func(p string) bool { return p == "fair" }}
+	for text, want := range map[string]string{
+		"interval: 1m":                 "s:2:1: interval says nothing to adaptive, which decides at every sample; leave it out",
+		"interval: 5m":                 "", // the default, as in packaging/sluice.yaml
+		"policy: fair\ninterval: 1m":   "",
+		"policy: adaptive\nsample: 2s": "",
+	} {
+		c, err := Parse([]Document{{Name: "s", Data: []byte("pfs: [{name: a, vfs: all}]\n" + text + "\n")}}, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := strings.Join(c.Warnings(), "\n"); have != want {
+			t.Errorf("%s:\nwant %s\nhave %s", text, want, have)
+		}
+	}
+	if w := parseText(t, "pfs: [{name: a, vfs: all}]\napi: {listen: \"127.0.0.1:1\"}\n").Warnings(); len(w) != 0 {
 		t.Errorf("unexpected: %q", w)
 	}
 }
 
 func TestAfterRestart(t *testing.T) {
 	was := parseText(t, "policy: fair\nlog: {format: json}\n")
-	now := parseText(t, "policy: none\nsample: 2s\nguest_agent: {every: 9s}\nlog: {level: debug, format: json}\npfs: [{name: a}]\n")
+	now := parseText(t, "policy: none\nsample: 2s\nguest_agent: {every: 9s}\nlog: {level: debug, format: json}\npfs: [{name: a, vfs: all}]\n")
 	if diff := cmp.Diff([]string{"sample", "guest_agent.every"}, now.AfterRestart(was)); diff != "" {
 		t.Error(diff)
 	}

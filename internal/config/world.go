@@ -44,11 +44,20 @@ func (c *Config) Warnings() []string {
 			}
 		}
 	}
+	for i, pf := range c.PFs {
+		key := fmt.Sprintf("pfs[%d]", i)
+		if _, set := c.pos[key+".vfs"]; !set {
+			list = append(list, fmt.Sprintf("%s: %s: no vfs: Sluice takes all VFs of %s; write vfs: all, or a list", c.pos[key+".name"], key, pf.Name))
+		}
+	}
 	if len(c.PFs) == 0 {
 		list = append(list, c.name()+": pfs lists no PF, so Sluice has no VF to hand out; add one, for example `pfs: [{name: eth0, vfs: all}]`")
 	}
 	if g := c.GuestAgent; g.Enabled && c.Interval < 3*g.Every && (c.Policy == "activity" || c.Policy == "vnraf") {
 		list = append(list, fmt.Sprintf("%s: guest_agent.every of %s counts holders less than three times in an interval of %s, so %s may rank them by old loads; ask more often", c.name(), g.Every, c.Interval, c.Policy))
+	}
+	if pos, set := c.pos["interval"]; set && c.always && c.Interval != Default().Interval {
+		list = append(list, fmt.Sprintf("%s: interval says nothing to %s, which decides at every sample; leave it out", pos, c.Policy))
 	}
 	if c.API.Listen != "" && !loopback(c.API.Listen) {
 		list = append(list, fmt.Sprintf("%s: api.listen lets every host that reaches %s read VM names and loads; write 127.0.0.1 unless that is meant", c.pos["api.listen"], c.API.Listen))

@@ -42,7 +42,7 @@ func (b *backend) publish(v *model.View) {
 	}
 	if v.Snapshot == nil || v.Target == nil { // nothing seen yet: keep the empty picture, but say why
 		empty := *b.view.Load()
-		empty.Error, empty.Mode, empty.Rules, empty.Config = v.Error, v.Mode, v.Rules, b.config
+		empty.Error, empty.Mode, empty.Rules, empty.Rounds, empty.Config = v.Error, v.Mode, v.Rules, v.Rounds, b.config
 		b.view.Store(&empty)
 		return
 	}
@@ -72,6 +72,9 @@ func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
 	text, change := wish(c)
 	if change == nil {
 		return web.Result{}, &web.Refusal{Text: fmt.Sprintf("unknown command %q", c.Verb)}
+	}
+	if c.Verb == web.VerbUnpin && !b.wishes.about(c) {
+		return web.Result{Text: c.VMName + " was not pinned or released by hand: there is nothing to undo"}, nil
 	}
 	return b.after(web.Result{Text: text}), b.wish(ctx, c, change)
 }
@@ -132,7 +135,7 @@ func wish(c web.Command) (text string, change func(*saved)) {
 		who = c.VMName
 	}
 	without := func(s *saved) {
-		s.VMs = slices.DeleteFunc(s.VMs, func(r model.VMRule) bool { return r.Match == who || r.Match == c.VMName })
+		s.VMs = slices.DeleteFunc(s.VMs, func(r model.VMRule) bool { return concerns(r, c) })
 	}
 	set := func(r model.VMRule) func(*saved) {
 		r.Match, r.ByHand = who, true
@@ -151,4 +154,9 @@ func wish(c web.Command) (text string, change func(*saved)) {
 		return "VFs are handed out again", func(s *saved) { s.Drain = false }
 	}
 	return "", nil
+}
+
+// concerns says whether a wish is about the VM of a command.
+func concerns(r model.VMRule, c web.Command) bool {
+	return c.VM != "" && r.Match == string(c.VM) || r.Match == c.VMName
 }

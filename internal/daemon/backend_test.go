@@ -89,6 +89,26 @@ func TestCommandsChangeTheVerdict(t *testing.T) {
 	})
 }
 
+func TestNothingToUnpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := testBackend(t)
+		for _, c := range []struct {
+			verb web.Verb
+			want string
+		}{
+			{web.VerbUnpin, "there is nothing to undo"},
+			{web.VerbPin, "is pinned"},
+			{web.VerbUnpin, "the policy decides about vm again"},
+			{web.VerbUnpin, "there is nothing to undo"},
+		} {
+			res, err := b.Do(t.Context(), web.Command{Verb: c.verb, VM: "id", VMName: "vm"})
+			if err != nil || !strings.Contains(res.Text, c.want) {
+				t.Errorf("%s: want %s, have %q, %v", c.verb, c.want, res.Text, err)
+			}
+		}
+	})
+}
+
 func TestBadReloadIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend(t)

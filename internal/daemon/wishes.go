@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"sluice/internal/model"
+	"sluice/internal/web"
 )
 
 // saved is what people asked for at run time: pins, releases and drain. It outlives the daemon.
@@ -53,6 +54,13 @@ func (w *wishes) change(edit func(*saved)) error {
 	}
 	w.now = next
 	return nil
+}
+
+// about says whether there is a wish about the VM of a command.
+func (w *wishes) about(c web.Command) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.now.VMs, func(r model.VMRule) bool { return concerns(r, c) })
 }
 
 // over puts the wishes in front of the config's rules, so that they win.

@@ -287,7 +287,7 @@ func (c *Core) Idle() bool { return len(c.active) == 0 && len(c.waiting) == 0 }
 // and Target, which are not changed afterwards.
 func (c *Core) View() *model.View {
 	v := &model.View{
-		Snapshot: c.snap, Target: c.target, Rules: c.rules, Mode: c.opts.Mode,
+		Snapshot: c.snap, Target: c.target, Rules: c.rules, Rounds: placement.Rounds(c.rules.Policy), Mode: c.opts.Mode,
 		Pending: append([]model.Move(nil), c.waiting...), Findings: c.findings,
 		Recent: append([]model.MoveStatus(nil), c.recent...), Totals: c.totals, Started: c.started,
 		Tick: c.tickTime,

@@ -32,6 +32,7 @@ type View struct {
 	Snapshot *Snapshot     `json:"snapshot"`
 	Target   *Target       `json:"target"`
 	Rules    Rules         `json:"rules"`
+	Rounds   bool          `json:"rounds"` // the policy decides once an interval, not at every sample
 	Mode     Mode          `json:"mode"`
 	Pending  []Move        `json:"pending"` // what observe mode would do, or what waits for a free hand
 	Active   []MoveStatus  `json:"active"`  // moves under way

@@ -132,7 +132,7 @@ func (r Reason) String() string {
 		b.WriteString(", price " + short(r.Price))
 	}
 	if r.Regret != 0 {
-		b.WriteString(", regret " + short(r.Regret))
+		b.WriteString(", regret " + short(r.Regret) + " packets")
 	}
 	if r.Rate != 0 {
 		fmt.Fprintf(&b, ", tier %d Mbit/s", r.Rate/1e6)

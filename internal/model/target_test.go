@@ -22,3 +22,10 @@ func TestReasonIsOneSentence(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestReasonNamesTheUnitOfRegret(t *testing.T) {
+	r := Reason{Code: CodeKept, Hold: true, Policy: "adaptive", Rank: 64, Score: 40500, Price: 40400, Regret: 105000, Detail: "steady style"}
+	if got, want := r.String(), "holds a VF: a swap does not pay yet, score 40.5k, price 40.4k, regret 105k packets (steady style)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

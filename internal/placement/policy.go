@@ -49,15 +49,16 @@ type Policy interface {
 type maker struct {
 	make   func(model.Rules) Policy
 	params []string
+	rounds bool // it decides once an interval; the others at every sample
 }
 
 // makers holds every policy by name; a new policy is a file of its own and a line here.
 var makers = map[string]maker{
-	"fair":     {make: newFair},
-	"activity": {make: newActivity},
+	"fair":     {make: newFair, rounds: true},
+	"activity": {make: newActivity, rounds: true},
 	"adaptive": {make: newAdaptive, params: []string{"risk_s", "lost_s", "margin", "hold_s", "moves_per_hour"}},
 	"rentbuy":  {make: newRentBuy},
-	"vnraf":    {make: newVNRAF, params: []string{"eps", "io_threshold", "host_cores", "vf0_mbit", "delta_mbit", "link_mbit"}},
+	"vnraf":    {make: newVNRAF, params: []string{"eps", "io_threshold", "host_cores", "vf0_mbit", "delta_mbit", "link_mbit"}, rounds: true},
 	"none":     {make: newNone},
 	"random":   {make: newRandom, params: []string{"seed"}},
 }
@@ -73,6 +74,10 @@ func Params() map[string][]string {
 	}
 	return out
 }
+
+// Rounds says whether a policy works in rounds, one an interval; the others decide at
+// every sample.
+func Rounds(name string) bool { return makers[name].rounds }
 
 // NewPolicy makes the policy that the rules name.
 func NewPolicy(r model.Rules) (Policy, error) {

@@ -67,6 +67,7 @@ type Status struct {
 	Mode     model.Mode   `json:"mode"`
 	Policy   string       `json:"policy"`
 	Interval float64      `json:"interval_seconds"`
+	Rounds   bool         `json:"rounds"` // the policy decides once an interval, not at every sample
 	Drain    bool         `json:"drain"`
 	Config   string       `json:"config,omitempty"`
 	Started  time.Time    `json:"started"`

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"syscall"
 	"time"
 )
@@ -116,6 +117,9 @@ func refusal(status int, data []byte) error {
 
 // unreachable says why no daemon answered and what to do.
 func (c *Client) unreachable(err error) error {
+	if info, e := os.Stat(c.socket); e == nil && info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("%w at %s: it is no socket; name the daemon's with --socket", ErrUnreachable, c.socket)
+	}
 	remedy := "see its log: journalctl -u sluice"
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):

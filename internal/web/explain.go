@@ -83,7 +83,7 @@ func paths(vm *model.VM) []Path {
 
 // changes lists what would turn the verdict round.
 func (x *index) changes(vm *model.VM, r model.Reason) []string {
-	list := reasonChanges(vm.Name, r)
+	list := reasonChanges(vm.Name, r, x.Rounds)
 	if hand := x.byHand(vm); hand != "" && r.Code != model.CodeReleased {
 		list = append(list, fmt.Sprintf("`sluice unpin %s` takes back the %s set by hand", vm.Name, hand))
 	}
@@ -93,8 +93,9 @@ func (x *index) changes(vm *model.VM, r model.Reason) []string {
 	return list
 }
 
-// reasonChanges is the part of changes that follows from the Reason's code alone.
-func reasonChanges(name string, r model.Reason) []string {
+// reasonChanges is the part of changes that follows from the Reason's code, and from
+// whether the policy works in rounds.
+func reasonChanges(name string, r model.Reason, rounds bool) []string {
 	pin := fmt.Sprintf("`sluice pin %s`", name)
 	switch r.Code {
 	case model.CodeEnough:
@@ -104,14 +105,28 @@ func reasonChanges(name string, r model.Reason) []string {
 	case model.CodeForbidden:
 		return []string{"its forbid taken out of sluice.yaml", pin}
 	case model.CodeRank, model.CodeTurn:
-		return []string{"a place below " + slots(r) + " at the next round" + rival(r), fmt.Sprintf("`sluice release %s`", name)}
-	case model.CodeOutranked, model.CodeWaiting, model.CodeKept:
-		return []string{"a place among the first " + slots(r) + " at the next round" + rival(r), "more VFs in pfs: of sluice.yaml", pin}
+		return []string{"a place below " + slots(r) + next(rounds) + rival(r), fmt.Sprintf("`sluice release %s`", name)}
+	case model.CodeKept:
+		paying := "a swap that pays" + next(rounds) + rival(r)
+		if r.Hold {
+			return []string{paying, fmt.Sprintf("`sluice release %s`", name)}
+		}
+		return []string{paying, "more VFs in pfs: of sluice.yaml", pin}
+	case model.CodeOutranked, model.CodeWaiting:
+		return []string{"a place among " + slots(r) + next(rounds) + rival(r), "more VFs in pfs: of sluice.yaml", pin}
 	}
-	return otherChanges(name, r)
+	return otherChanges(name, r, rounds)
 }
 
-func otherChanges(name string, r model.Reason) []string {
+// next is when a place counts: of policies that decide at every sample, always.
+func next(rounds bool) string {
+	if rounds {
+		return " at the next round"
+	}
+	return ""
+}
+
+func otherChanges(name string, r model.Reason, rounds bool) []string {
 	switch r.Code {
 	case model.CodeVeto:
 		return []string{"mending what forbids moving it: `sluice doctor` has the remedy"}
@@ -128,7 +143,7 @@ func otherChanges(name string, r model.Reason) []string {
 	case model.CodeDrain:
 		return []string{"`sluice drain --undo`"}
 	case model.CodeBudget, model.CodeInterval:
-		return []string{"the next round" + until(r.Until)}
+		return []string{map[bool]string{true: "the next round", false: "time: a later sample may have room for a move"}[rounds] + until(r.Until)}
 	case model.CodeNotNeeded:
 		return []string{"starting it: virsh start " + name}
 	case model.CodeReleased:
@@ -141,7 +156,7 @@ func slots(r model.Reason) string {
 	if r.Slots == 0 {
 		return "those that get a VF"
 	}
-	return fmt.Sprint(r.Slots)
+	return fmt.Sprintf("the first %d", r.Slots)
 }
 
 // rival names whom it has to beat, or who has to beat it.

@@ -154,6 +154,21 @@ func TestExplainSentences(t *testing.T) {
 	}
 }
 
+// A policy that decides at every sample has no rounds to wait for.
+func TestExplainNamesNoRoundWithoutRounds(t *testing.T) {
+	v := webtest.View()
+	for _, code := range []model.Code{model.CodeRank, model.CodeOutranked, model.CodeKept, model.CodeBudget} {
+		v.Target.Reasons[3] = model.Reason{VM: webtest.ID(4), Code: code}
+		for _, rounds := range []bool{true, false} {
+			v.Rounds = rounds
+			e, err := web.Explain(v, "legacy")
+			if err != nil || strings.Contains(e.Changes[0], "round") != rounds {
+				t.Errorf("%s, rounds %v: %q, %v", code, rounds, e.Changes, err)
+			}
+		}
+	}
+}
+
 // Every code must tell what would change it.
 func TestEveryReasonSaysWhatWouldChangeIt(t *testing.T) {
 	v := webtest.View()

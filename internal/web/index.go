@@ -2,6 +2,7 @@ package web
 
 import (
 	"path"
+	"strings"
 
 	"sluice/internal/model"
 )
@@ -116,5 +117,18 @@ func Find(v *model.View, ref string) (*model.VM, error) {
 			return vm, nil
 		}
 	}
-	return nil, &Refusal{Text: "no VM " + quote(ref) + " is running here", Remedy: "`sluice vms` lists them"}
+	return nil, &Refusal{Text: "no VM " + quote(ref) + " is known here", Remedy: x.near(ref) + "`sluice vms` lists them"}
+}
+
+// near suggests names like one that no VM has.
+func (x *index) near(ref string) string {
+	var names []string
+	for i := range x.Snapshot.VMs {
+		names = append(names, x.Snapshot.VMs[i].Name)
+	}
+	const most = 3
+	if names = model.Near(ref, names, most); len(names) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(names, " or ") + "? "
 }

@@ -14,7 +14,7 @@ const maxRecent = 5
 func Summary(v *model.View, version string, problems int) Status {
 	x := newIndex(v)
 	s := Status{
-		Version: version, Mode: x.Mode, Policy: x.Rules.Policy, Interval: x.Rules.Interval.Seconds(),
+		Version: version, Mode: x.Mode, Policy: x.Rules.Policy, Interval: x.Rules.Interval.Seconds(), Rounds: x.Rounds,
 		Drain: x.Rules.Drain, Config: x.Config, Started: x.Started, Observed: x.Snapshot.Time, Error: x.Error,
 		PFs: []PFStatus{}, Recent: []MoveReport{}, Problems: problems, Findings: len(x.Findings),
 	}

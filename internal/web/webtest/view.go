@@ -19,7 +19,7 @@ func View() *model.View {
 	}}
 	v := &model.View{
 		Snapshot: s, Target: &model.Target{Time: Now, Reasons: reasons(s)}, Mode: model.ModeEnforce,
-		Rules:   rules(),
+		Rules: rules(), Rounds: true,
 		Totals:  model.Totals{Ticks: 3600, Plugs: 20, Unplugs: 18, Failed: 1, Retries: 4, PlugTime: 12800 * time.Millisecond, UnplugTime: 1008 * time.Millisecond},
 		Started: Now.Add(-time.Hour), Tick: 180 * time.Microsecond, Config: "/etc/sluice/sluice.yaml",
 	}
