@@ -26,6 +26,7 @@ func check(c *Config, known Known, d *decoder) {
 	k.times()
 	k.pfs()
 	k.vms()
+	k.classes()
 	k.paths()
 	k.libvirt()
 	k.listen()
@@ -130,6 +131,22 @@ func (k checker) vms() {
 			k.match(vm.Match, key+".match", seen)
 		}
 		k.vm(vm, key)
+	}
+}
+
+func (k checker) classes() {
+	seen := map[string]string{}
+	var names []string
+	for i, c := range k.Classes {
+		if key := fmt.Sprintf("classes[%d].name", i); k.good(key) {
+			k.unique(seen, c.Name, key, "class")
+		}
+		names = append(names, c.Name)
+	}
+	for i, vm := range k.VMs {
+		if key := fmt.Sprintf("vms[%d].class", i); len(names) > 0 && k.good(key) && !slices.Contains(names, vm.Class) {
+			k.at(key, fmt.Sprintf("unknown class %q", shorten(vm.Class)), suggest(vm.Class, names))
+		}
 	}
 }
 

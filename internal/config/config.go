@@ -19,6 +19,7 @@ type Config struct {
 	Params     model.Params  `yaml:"params" doc:"parameters of the policy, a number each; unset ones keep its default"`
 	PFs        []PF          `yaml:"pfs" doc:"the physical functions whose VFs Sluice may hand out; fragments add to the list"`
 	VMs        []VM          `yaml:"vms" doc:"wishes for single VMs; for each field the first rule that matches and sets it wins; fragments add to the list"`
+	Classes    []Class       `yaml:"classes" doc:"what the VMs of a class get where their rules say nothing; fragments add to the list"`
 	Moves      Moves         `yaml:"moves" doc:"how VFs are moved"`
 	Libvirt    Libvirt       `yaml:"libvirt" doc:"the hypervisor"`
 	GuestAgent GuestAgent    `yaml:"guest_agent" doc:"what to ask the QEMU guest agent, where the host cannot count by itself"`
@@ -45,10 +46,17 @@ type VM struct {
 	Forbid    bool           `yaml:"forbid" doc:"never give it a VF"`
 	Weight    float64        `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies its score; unset: 1"`
 	Priority  int            `yaml:"priority" min:"-1000" max:"1000" doc:"a higher one goes first, whatever the score; unset: 0"`
-	Class     string         `yaml:"class" doc:"a name for a group of VMs, shown beside them"`
+	Class     string         `yaml:"class" doc:"the class it belongs to, shown beside it: one of 'classes', or any name where there are none"`
 	Failover  model.Failover `yaml:"failover" enum:"bond|teaming" doc:"how the guest falls back to virtio; unset: what the XML in libvirt shows"`
 	Guarantee Rate           `yaml:"guarantee" doc:"rate it may always send; read and checked, **not enforced in this version**"`
 	Limit     Rate           `yaml:"limit" doc:"rate it may never exceed; read and checked, **not enforced in this version**"`
+}
+
+// Class is a group of VMs with like wishes.
+type Class struct {
+	Name     string  `yaml:"name" need:"yes" doc:"what rules call it"`
+	Weight   float64 `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies the scores of its VMs; unset: 1"`
+	Priority int     `yaml:"priority" min:"-1000" max:"1000" doc:"VMs of a class with a higher one go first, whatever the score; unset: 0"`
 }
 
 // Moves bounds how VFs are moved.
@@ -118,6 +126,9 @@ func (c *Config) Rules() model.Rules {
 			Match: v.Match, Pin: v.Pin, Forbid: v.Forbid, Weight: v.Weight,
 			Priority: v.Priority, Class: v.Class, Failover: v.Failover,
 		})
+	}
+	for _, k := range c.Classes {
+		r.Classes = append(r.Classes, model.Class{Name: k.Name, Weight: k.Weight, Priority: k.Priority})
 	}
 	return r
 }

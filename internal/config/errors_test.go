@@ -50,6 +50,8 @@ func TestComplaints(t *testing.T) {
 			"duplicate rule by UUID", "vms: [{match: 6ba7b810-9dad-11d1-80b4-00c04fd430c8}, {match: 6BA7B810-9DAD-11D1-80B4-00C04FD430C8}]",
 			`s:1:55: vms[1].match: a rule for VM "6ba7b810-9dad-11d1-80b4-00c04fd430c8" has an entry already, at s:1:8; merge the two`,
 		},
+		{"duplicate class", "classes: [{name: a}, {name: a}]", `s:1:23: classes[1].name: class "a" has an entry already, at s:1:12; merge the two`},
+		{"unknown class", "classes: [{name: gold}]\nvms: [{match: a, class: glod}]", `s:2:18: vms[0].class: unknown class "glod"; did you mean "gold"?`},
 		{"duplicate PF", "pfs:\n  - name: a\n  - name: a", `s:3:5: pfs[1].name: PF "a" has an entry already, at s:2:5; merge the two`},
 		{"PF without name", "pfs: [{vfs: all}]", `s:1:7: pfs[0]: has no "name"; add it: network interface of the PF`},
 		{"bad interface", "pfs: [{name: a/b}]", "s:1:8: pfs[0].name: \"a/b\" is no interface name; take one from `ip link`"},

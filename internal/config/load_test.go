@@ -267,9 +267,9 @@ func TestPackagedExamplesLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("pfs: []", "pfs:", "vms: []", "vms:", "\n#  ", "\n  ").Replace(string(data))
+	text := strings.NewReplacer("pfs: []", "pfs:", "vms: []", "vms:", "classes: []", "classes:", "\n#  ", "\n  ").Replace(string(data))
 	c := parseText(t, text)
-	if len(c.PFs) != 1 || len(c.VMs) != 4 || c.VMs[3].Limit.Packets != 2e5 {
+	if len(c.PFs) != 1 || len(c.VMs) != 4 || len(c.Classes) != 1 || c.VMs[3].Limit.Packets != 2e5 {
 		t.Errorf("examples not read: %+v", c)
 	}
 }

@@ -7,8 +7,16 @@ type Rules struct {
 	Policy   string        `json:"policy"`   // name of the policy
 	Interval time.Duration `json:"interval"` // time between rounds of policies that work in rounds
 	VMs      []VMRule      `json:"vms"`      // first match wins, field by field
-	Drain    bool          `json:"drain"`    // give up all VFs
+	Classes  []Class       `json:"classes,omitempty"`
+	Drain    bool          `json:"drain"` // give up all VFs
 	Params   Params        `json:"params,omitzero"`
+}
+
+// Class is what the VMs of a class get where no rule of theirs says otherwise.
+type Class struct {
+	Name     string  `json:"name"`
+	Weight   float64 `json:"weight,omitempty"` // as VMRule's; 0: not set
+	Priority int     `json:"priority,omitempty"`
 }
 
 // Params are policy parameters; zero means the policy's default.

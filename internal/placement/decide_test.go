@@ -103,6 +103,27 @@ func TestDecide(t *testing.T) {
 			why:   map[int]model.Code{0: model.CodePinned, 2: model.CodeOutranked},
 		},
 		{
+			name: "a class's weight multiplies", want: "vm0:pf0/0",
+			rules: model.Rules{
+				VMs:     []model.VMRule{{Match: "vm0", Class: "gold"}, {Match: "vm*", Class: "lead"}},
+				Classes: []model.Class{{Name: "lead", Weight: 9}, {Name: "gold", Weight: 27}},
+			},
+			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 4); s.vm("br0", 9) },
+		},
+		{
+			name: "a rule's own weight comes before its class's", want: "vm1:pf0/0",
+			rules: model.Rules{
+				VMs:     []model.VMRule{{Match: "vm0", Class: "gold", Weight: 1}},
+				Classes: []model.Class{{Name: "gold", Weight: 3}},
+			},
+			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 4); s.vm("br0", 9) },
+		},
+		{
+			name: "a class's priority comes before all scores", want: "vm0:pf0/0",
+			rules: model.Rules{VMs: []model.VMRule{{Match: "vm0", Class: "gold"}}, Classes: []model.Class{{Name: "gold", Priority: 1}}},
+			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 4); s.vm("br0", 9) },
+		},
+		{
 			name: "weight multiplies", want: "vm0:pf0/0",
 			rules: model.Rules{VMs: []model.VMRule{{Match: "vm0", Weight: 3}}},
 			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 4); s.vm("br0", 9) },

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"maps"
 	"path"
 
@@ -22,7 +23,7 @@ func (d *Decider) rulesFor(snap *model.Snapshot) []vmRule {
 	}
 	d.ruled, d.ruledBy = make([]model.VMID, len(snap.VMs)), make([]vmRule, len(snap.VMs))
 	for i := range snap.VMs {
-		d.ruled[i], d.ruledBy[i] = snap.VMs[i].ID, resolve(d.rules.VMs, &snap.VMs[i])
+		d.ruled[i], d.ruledBy[i] = snap.VMs[i].ID, resolve(&d.rules, &snap.VMs[i])
 	}
 	return d.ruledBy
 }
@@ -40,11 +41,12 @@ func (d *Decider) ruledAlready(snap *model.Snapshot) bool {
 }
 
 // resolve merges the rules that match: field by field the first one that sets it
-// counts. Pin and Forbid are one field: what is said by hand comes before the config.
-func resolve(rules []model.VMRule, vm *model.VM) vmRule {
+// counts, and then what the VM's class says. Pin and Forbid are one field: what is said by hand comes before the config.
+func resolve(rules *model.Rules, vm *model.VM) vmRule {
 	out := vmRule{}
 	placed := false
-	for _, r := range rules {
+	class := ""
+	for _, r := range rules.VMs {
 		if !Matches(r.Match, vm) {
 			continue
 		}
@@ -59,6 +61,14 @@ func resolve(rules []model.VMRule, vm *model.VM) vmRule {
 		}
 		if out.Failover == "" {
 			out.Failover = r.Failover
+		}
+		if class == "" {
+			class = r.Class
+		}
+	}
+	for _, c := range rules.Classes {
+		if c.Name == class && class != "" {
+			out.Weight, out.Priority = cmp.Or(out.Weight, c.Weight), cmp.Or(out.Priority, c.Priority)
 		}
 	}
 	if !(out.Weight > 0) {
