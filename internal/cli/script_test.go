@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|drains]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [observe|empty|healthy|refuse|drained]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := webtest.View()
 	b := webtest.NewBackend(v)
@@ -106,11 +107,12 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Logf("daemon: %v", err)
 		}
 	})
-	backends[ts.Getenv("WORK")] = b
+	backends.Store(ts.Getenv("WORK"), b)
 }
 
-// backends finds the daemon of a script by its directory; scripts run one after the other.
-var backends = map[string]*webtest.Backend{}
+// backends finds the daemon of a script, a *webtest.Backend, by its directory; scripts run
+// side by side.
+var backends sync.Map
 
 func drained() *model.View {
 	v := webtest.View()
@@ -123,7 +125,8 @@ func drained() *model.View {
 
 // showCommands prints what the daemon was asked, without who asked: the pid differs.
 func showCommands(ts *testscript.TestScript, _ bool, _ []string) {
-	for _, c := range backends[ts.Getenv("WORK")].Got() {
+	b, _ := backends.Load(ts.Getenv("WORK"))
+	for _, c := range b.(*webtest.Backend).Got() {
 		c.By = ""
 		data, err := json.Marshal(c)
 		ts.Check(err)
