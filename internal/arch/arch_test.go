@@ -30,12 +30,12 @@ var may = map[string][]string{
 	"loop":            {"model", "placement", "plan"},
 	"sim":             {"model", "plan", "loop", "placement"},
 	"workload":        {"model", "sim"},
-	"yardstick":       {"model", "sim", "loop", "placement", "workload"},
+	"oracle":          {"model", "sim", "loop", "placement", "workload"},
 	"trace":           {"model", "sim"},
-	"scenario":        {"model", "sim", "loop", "placement", "workload", "trace", "yardstick", "config", "plan"},
-	"report":          {"model", "scenario", "yardstick", "trace"},
+	"scenario":        {"model", "sim", "loop", "placement", "workload", "trace", "oracle", "config", "plan"},
+	"report":          {"model", "scenario", "oracle", "trace"},
 	"web":             {"model"},
-	"cli":             {"model", "web", "scenario", "report", "trace", "yardstick", "config", "placement"},
+	"cli":             {"model", "web", "scenario", "report", "trace", "oracle", "config", "placement"},
 	"daemon":          {"*"},
 	"arch":            {},
 	"golden":          {},
@@ -96,7 +96,7 @@ func short(path string) string {
 	return strings.TrimPrefix(path, "sluice")
 }
 
-// base folds test helpers (kernel/kerneltest) and commands (yardstick/cmd/table) into their package.
+// base folds test helpers (kernel/kerneltest) and commands (oracle/cmd/table) into their package.
 func base(name string) string {
 	if _, ok := may[name]; ok {
 		return name

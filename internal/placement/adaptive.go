@@ -68,7 +68,7 @@ const (
 func newAdaptive(r model.Rules) Policy {
 	p := &adaptive{
 		margin: cmp.Or(r.Params["margin"], 0.05), // twice the noise of +-3 % loads, smoothed
-		risk:   cmp.Or(r.Params["risk_s"], 15),   // s of the typical rate: a little more than the yardstick's 10, for calm
+		risk:   cmp.Or(r.Params["risk_s"], 15),   // s of the typical rate: a little more than the oracle's 10, for calm
 		lost:   cmp.Or(r.Params["lost_s"], 0.05), // the median of docs/measurements.md
 		hold:   cmp.Or(r.Params["hold_s"], 5),    // s: a guest needs some to come to rest on a new leg
 		// Loads that turn every two minutes need 20 to 25; more is left to nobody.

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"sluice/internal/oracle"
 	"sluice/internal/scenario"
-	"sluice/internal/yardstick"
 )
 
 // mostRows bounds the VMs of a plot: those that want to move most.
@@ -67,7 +67,7 @@ type bars struct {
 }
 
 // fill adds up the log.
-func (b *bars) fill(log yardstick.Log, row map[int]int) {
+func (b *bars) fill(log oracle.Log, row map[int]int) {
 	for i := range b.cells {
 		b.cells[i] = make([]time.Duration, columns)
 	}

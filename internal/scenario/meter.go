@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"sluice/internal/model"
+	"sluice/internal/oracle"
 	"sluice/internal/sim"
-	"sluice/internal/yardstick"
 )
 
 // Decision is one plug or unplug that came true.
@@ -21,7 +21,7 @@ type Decision struct {
 // meter watches a host and writes down who used a VF when.
 type meter struct {
 	h         *host
-	log       yardstick.Log
+	log       oracle.Log
 	decisions []Decision
 	state     []watched
 	asked     map[model.VMID]time.Time
@@ -84,5 +84,5 @@ func (m *meter) change(now time.Time, i int, open bool) {
 	}
 	st.open, st.vf = open, d.VF
 	m.decisions = append(m.decisions, d)
-	m.log = append(m.log, yardstick.Event{At: d.At, VM: i, On: open})
+	m.log = append(m.log, oracle.Event{At: d.At, VM: i, On: open})
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/yardstick"
+	"sluice/internal/oracle"
 )
 
 // network is a set of VFs and the VMs that compete for them.
@@ -36,11 +36,11 @@ func (s *Scenario) networks() []network {
 }
 
 // only picks the rates of some VMs, and says which VM each column is.
-func (tr *truth) only(vms []int) (*yardstick.Rates, []int) {
+func (tr *truth) only(vms []int) (*oracle.Rates, []int) {
 	if len(vms) == len(tr.rates.VMs) {
 		return tr.rates, vms
 	}
-	r := &yardstick.Rates{Step: tr.rates.Step, PPS: make([][]float64, len(tr.rates.PPS))}
+	r := &oracle.Rates{Step: tr.rates.Step, PPS: make([][]float64, len(tr.rates.PPS))}
 	for _, i := range vms {
 		r.VMs = append(r.VMs, tr.rates.VMs[i])
 	}
@@ -54,11 +54,11 @@ func (tr *truth) only(vms []int) (*yardstick.Rates, []int) {
 
 // best is the optimum of several networks together.
 type best struct {
-	yardstick.Best
+	oracle.Best
 }
 
 // join adds one network's optimum; index says which VM each of its columns is.
-func (b *best) join(x yardstick.Best, index []int) {
+func (b *best) join(x oracle.Best, index []int) {
 	b.Value += x.Value
 	b.Upper += x.Upper
 	b.Moves += x.Moves
@@ -66,13 +66,13 @@ func (b *best) join(x yardstick.Best, index []int) {
 		e.VM = index[e.VM]
 		b.Log = append(b.Log, e)
 	}
-	slices.SortStableFunc(b.Log, func(x, y yardstick.Event) int { return int(x.At - y.At) })
+	slices.SortStableFunc(b.Log, func(x, y oracle.Event) int { return int(x.At - y.At) })
 }
 
 // delayed makes each plug of an optimum's log count from when it is done. What it holds
 // from the start it need not plug.
-func delayed(log yardstick.Log, swap time.Duration) yardstick.Log {
-	out := make(yardstick.Log, 0, len(log))
+func delayed(log oracle.Log, swap time.Duration) oracle.Log {
+	out := make(oracle.Log, 0, len(log))
 	last := map[int]int{} // where each VM's pending plug stands in out
 	for _, e := range log {
 		if e.On && e.At > 0 {
@@ -83,6 +83,6 @@ func delayed(log yardstick.Log, swap time.Duration) yardstick.Log {
 		}
 		out = append(out, e)
 	}
-	slices.SortStableFunc(out, func(x, y yardstick.Event) int { return int(x.At - y.At) })
+	slices.SortStableFunc(out, func(x, y oracle.Event) int { return int(x.At - y.At) })
 	return out
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"sluice/internal/model"
-	"sluice/internal/yardstick"
+	"sluice/internal/oracle"
 )
 
 // Result is what a comparison showed. Packets are counted over all hosts.
@@ -87,10 +87,10 @@ type VMStat struct {
 type Plot struct {
 	VMs    []string
 	Groups []string
-	Rates  [][]float64     // by bin, then VM: mean packets/s
-	Logs   []yardstick.Log // by policy, the charged optimum last
-	Curves [][]float64     // packets carried by VFs in each bin, likewise
-	Names  []string        // likewise
+	Rates  [][]float64  // by bin, then VM: mean packets/s
+	Logs   []oracle.Log // by policy, the charged optimum last
+	Curves [][]float64  // packets carried by VFs in each bin, likewise
+	Names  []string     // likewise
 }
 
 // bins is the resolution of plots.

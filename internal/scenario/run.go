@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sluice/internal/yardstick"
+	"sluice/internal/oracle"
 )
 
 // RunOptions say how to run a comparison.
@@ -18,7 +18,7 @@ type RunOptions struct {
 	// Progress, when set, is told now and then how far the whole is, 0..1. It may be
 	// called from several goroutines.
 	Progress func(done float64, what string)
-	// NoOptimum skips the yardstick; gross and net are then missing.
+	// NoOptimum skips the oracle; gross and net are then missing.
 	NoOptimum bool
 }
 
@@ -42,7 +42,7 @@ type hostRun struct {
 
 // policyRun is one policy's run on one host.
 type policyRun struct {
-	log       yardstick.Log
+	log       oracle.Log
 	decisions []Decision
 	phases    []Phase
 	failed    uint64
@@ -142,15 +142,15 @@ func (j *job) optimum(ctx context.Context, out *hostRun, seed uint64) error {
 			return ctx.Err()
 		}
 		rates, index := tr.only(net.vms)
-		out.free.join(yardstick.Optimum(rates, net.vfs, yardstick.Charge{Swap: swap}), index)
-		out.paid.join(yardstick.Optimum(rates, net.vfs, yardstick.Charge{Swap: swap, Risk: tr.risk}), index)
+		out.free.join(oracle.Optimum(rates, net.vfs, oracle.Charge{Swap: swap}), index)
+		out.paid.join(oracle.Optimum(rates, net.vfs, oracle.Charge{Swap: swap, Risk: tr.risk}), index)
 	}
 	return nil
 }
 
 // measure counts what the logs of one host were worth.
 func (j *job) measure(ctx context.Context, h *hostRun) error {
-	var logs []yardstick.Log
+	var logs []oracle.Log
 	for i := range h.runs {
 		logs = append(logs, h.runs[i].log)
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/yardstick"
+	"sluice/internal/oracle"
 )
 
-// mostCells bounds the yardstick's table of rates (VMs times rows). Longer runs are
+// mostCells bounds the oracle's table of rates (VMs times rows). Longer runs are
 // averaged over several samples for the optimum; what policies gained is always
 // counted at full resolution.
 const mostCells = 1 << 20
@@ -16,8 +16,8 @@ const mostCells = 1 << 20
 type truth struct {
 	s     *Scenario
 	seed  uint64
-	rates *yardstick.Rates // averaged over rates.Step
-	risk  float64          // packets charged for a plug
+	rates *oracle.Rates // averaged over rates.Step
+	risk  float64       // packets charged for a plug
 }
 
 // walk calls do with the true rates of every sample; the slice is reused.
@@ -56,7 +56,7 @@ func (s *Scenario) survey(ctx context.Context, seed uint64) (*truth, error) {
 	n := s.count()
 	fold := max(1, (s.ticks()*n+mostCells-1)/mostCells)
 	rows := (s.ticks() + fold - 1) / fold
-	r := &yardstick.Rates{Step: s.Sample * time.Duration(fold), PPS: make([][]float64, rows)}
+	r := &oracle.Rates{Step: s.Sample * time.Duration(fold), PPS: make([][]float64, rows)}
 	for i := range r.PPS {
 		r.PPS[i] = make([]float64, n)
 	}
@@ -94,7 +94,7 @@ type gain struct {
 }
 
 // measure adds up what several logs were worth, in one walk.
-func (tr *truth) measure(ctx context.Context, logs []yardstick.Log, bins int) ([]gain, error) {
+func (tr *truth) measure(ctx context.Context, logs []oracle.Log, bins int) ([]gain, error) {
 	n := tr.s.count()
 	out := make([]gain, len(logs))
 	tapes := make([]tape, len(logs))
@@ -126,7 +126,7 @@ func (tr *truth) measure(ctx context.Context, logs []yardstick.Log, bins int) ([
 
 // tape plays a log.
 type tape struct {
-	log  yardstick.Log
+	log  oracle.Log
 	next int
 	on   []bool
 	used []time.Duration

@@ -3,7 +3,7 @@ package scenario
 import (
 	"time"
 
-	"sluice/internal/yardstick"
+	"sluice/internal/oracle"
 )
 
 // result sums up what the hosts showed.
@@ -129,7 +129,7 @@ func ratio(a, b float64) float64 {
 
 // counts tells plugs and unplugs, and how many plugs were moves: every VF that was ever
 // in use was plugged a first time, which is no move.
-func counts(log yardstick.Log, vms int) (moves int, plugs []int, unplugs int) {
+func counts(log oracle.Log, vms int) (moves int, plugs []int, unplugs int) {
 	plugs = make([]int, vms)
 	open, peak, all := 0, 0, 0
 	for _, e := range log {

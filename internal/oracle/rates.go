@@ -1,4 +1,4 @@
-package yardstick
+package oracle
 
 import (
 	"slices"

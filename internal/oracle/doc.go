@@ -1,4 +1,4 @@
-// Package yardstick says how good a placement was: what it gained from the VFs, what
+// Package oracle says how good a placement was: what it gained from the VFs, what
 // its moves cost, and what the best placement with knowledge of the future would have
 // gained. It knows true rates and who held a VF when, and nothing of policies.
 //
@@ -8,4 +8,4 @@
 //
 //	gross = benefit / optimum without the risk
 //	net   = (benefit - risk x moves) / optimum with the risk
-package yardstick
+package oracle
