@@ -2,7 +2,10 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+
+	"golang.org/x/sys/unix"
 
 	"sluice/internal/kernel/rtnl"
 )
@@ -22,6 +25,7 @@ type Options struct {
 type Host struct {
 	read    *rtnl.Conn // for questions, so that a slow change does not delay them
 	write   *rtnl.Conn
+	ioctl   int // a socket for ethtool ioctls, -1: none
 	links   *linkTable
 	sys     tree
 	proc    tree
@@ -34,6 +38,7 @@ type Host struct {
 // New opens the netlink sockets. Close releases them and closes all windows.
 func New(o Options) (*Host, error) {
 	h := &Host{
+		ioctl:   -1,
 		sys:     newTree(o.SysFS, "/sys"),
 		proc:    newTree(o.ProcFS, "/proc"),
 		busy:    newLocks(),
@@ -57,6 +62,9 @@ func (h *Host) dial() (err error) {
 	if h.write, err = rtnl.Dial(); err != nil {
 		return err
 	}
+	if h.ioctl, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("open socket for ethtool: %w", err)
+	}
 	h.links, err = newLinkTable()
 	return err
 }
@@ -69,6 +77,9 @@ func (h *Host) Close() error {
 		if c != nil {
 			err = errors.Join(err, c.Close())
 		}
+	}
+	if h.ioctl >= 0 {
+		err = errors.Join(err, unix.Close(h.ioctl))
 	}
 	if h.links != nil {
 		err = errors.Join(err, h.links.note.Close())

@@ -203,6 +203,34 @@ func TestSelfSlots(t *testing.T) {
 	}
 }
 
+// TestPortCounters sends a frame out of the PF and sees it counted at the port.
+func TestPortCounters(t *testing.T) {
+	h, pf, _ := subject(t)
+	before, err := h.PortCounters(t.Context(), pf)
+	must(t, err)
+	must(t, h.Announce(t.Context(), model.MAC{2, 0xee, 2}, 0, pf))
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		after, err := h.PortCounters(t.Context(), pf)
+		must(t, err)
+		if after.TxPackets > before.TxPackets && after.TxBytes >= before.TxBytes+60 {
+			t.Logf("%+v, then %+v", before, after)
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a frame was sent, the port counted %+v before and %+v after", before, after)
+		}
+	}
+}
+
+func BenchmarkPortCounters(b *testing.B) {
+	h, pf, _ := subject(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, err := h.PortCounters(b.Context(), pf)
+		must(b, err)
+	}
+}
+
 func BenchmarkPFs(b *testing.B) {
 	h, _, _ := subject(b)
 	b.ReportAllocs()
