@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sluice/internal/model"
 )
 
 // checker looks at values that each are well formed for what does not fit together.
@@ -116,15 +118,12 @@ func (k checker) unique(seen map[string]string, name, key, what string) {
 	seen[name] = key
 }
 
-// uuid is the form libvirt prints.
-var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-
 func (k checker) vms() {
 	seen := map[string]string{}
 	for i := range k.VMs {
 		vm := &k.VMs[i]
 		key := fmt.Sprintf("vms[%d]", i)
-		if uuid.MatchString(vm.Match) {
+		if model.IsUUID(vm.Match) {
 			vm.Match = strings.ToLower(vm.Match)
 		}
 		if k.good(key + ".match") {

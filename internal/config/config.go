@@ -18,7 +18,7 @@ type Config struct {
 	Interval   time.Duration `yaml:"interval" min:"1s" max:"24h" doc:"time between two rounds of policies that work in rounds"`
 	Params     model.Params  `yaml:"params" doc:"parameters of the policy, a number each; unset ones keep its default"`
 	PFs        []PF          `yaml:"pfs" doc:"the physical functions whose VFs Sluice may hand out; fragments add to the list"`
-	VMs        []VM          `yaml:"vms" doc:"wishes for single VMs; for each field the first rule that matches and sets it wins; fragments add to the list"`
+	VMs        []VM          `yaml:"vms" doc:"rules for single VMs; for each field the first rule that matches and sets it wins; fragments add to the list"`
 	Classes    []Class       `yaml:"classes" doc:"what the VMs of a class get where their rules say nothing; fragments add to the list"`
 	Moves      Moves         `yaml:"moves" doc:"how VFs are moved"`
 	Libvirt    Libvirt       `yaml:"libvirt" doc:"the hypervisor"`
@@ -52,7 +52,7 @@ type VM struct {
 	Limit     Rate           `yaml:"limit" doc:"rate it may never exceed; read and checked, **not enforced in this version**"`
 }
 
-// Class is a group of VMs with like wishes.
+// Class is a group of VMs that share weight and priority.
 type Class struct {
 	Name     string  `yaml:"name" need:"yes" doc:"what rules call it"`
 	Weight   float64 `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies the scores of its VMs; unset: 1"`

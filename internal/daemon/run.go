@@ -48,7 +48,8 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 		return nil, errors.Join(err, h.kernel.Close())
 	}
 	failover := func(name string, id model.VMID) model.Failover {
-		return failoverRule(h.conf.Load().Rules().VMs, name, id)
+		rules := h.conf.Load().Rules()
+		return rules.For(id, name).Failover
 	}
 	h.source = observe.New(h.kernel, h.virt, guest.New(h.virt), observeOptions(c, failover))
 	return h, nil

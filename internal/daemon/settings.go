@@ -55,17 +55,6 @@ func observeOptions(c *config.Config, failover func(string, model.VMID) model.Fa
 	return o
 }
 
-// failoverRule finds the first rule that says how a VM fails over.
-func failoverRule(rules []model.VMRule, name string, id model.VMID) model.Failover {
-	vm := model.VM{ID: id, Name: name}
-	for _, r := range rules {
-		if r.Failover != "" && placement.Matches(r.Match, &vm) {
-			return r.Failover
-		}
-	}
-	return model.FailoverNone
-}
-
 // newLogger writes to w at the config's level, which can be changed later.
 func newLogger(w io.Writer, format string, level *slog.LevelVar) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}

@@ -34,7 +34,7 @@ type Decider struct {
 	policies map[string]Policy
 	links    map[string]time.Time // when a PF's link was first seen up again after being down
 	ruled    []model.VMID         // the VMs that ruledBy is of
-	ruledBy  []vmRule
+	ruledBy  []model.VMRule
 	tiers    map[model.VMID]bool // VMs whose VF may carry a rate that a policy gave it
 	work     workspace
 }
@@ -213,7 +213,7 @@ func veto(vm *model.VM, nic *model.NIC, holds bool) string {
 }
 
 // pair is the NIC that holds our VF, or else the first that can fail over.
-func pair(vm *model.VM, r *vmRule) (*model.NIC, model.VFID) {
+func pair(vm *model.VM, r *model.VMRule) (*model.NIC, model.VFID) {
 	if n := vm.Ours(); n != nil {
 		return n, n.VF
 	}

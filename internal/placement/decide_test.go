@@ -30,7 +30,7 @@ func (s *scene) pf(name, network string, vfs, numa int) *scene {
 func (s *scene) vm(network string, pps float64) *model.VM {
 	n := len(s.VMs)
 	s.VMs = append(s.VMs, model.VM{
-		ID: model.VMID(fmt.Sprintf("id%03d", n)), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning, NUMANode: -1, Ready: model.Yes,
+		ID: model.VMID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning, NUMANode: -1, Ready: model.Yes,
 		NICs: []model.NIC{{
 			Alias: "ua-net0", Tap: fmt.Sprintf("tap%d", n), Network: network, Failover: model.FailoverTeaming, FreePort: model.Yes, LinkUp: model.Yes,
 			Virtio: model.Traffic{RxPPS: pps, Known: true, Trusted: true},
@@ -136,7 +136,7 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name: "by hand wins over the config", want: "vm0:pf0/0",
-			rules: model.Rules{VMs: []model.VMRule{{Match: "id000", Pin: true, ByHand: true}, {Match: "vm0", Forbid: true}}},
+			rules: model.Rules{VMs: []model.VMRule{{Match: "00000000-0000-4000-8000-000000000000", Pin: true, ByHand: true}, {Match: "vm0", Forbid: true}}},
 			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 1); s.vm("br0", 9) },
 		},
 		{
@@ -215,7 +215,7 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name: "a move under way is not reversed", want: "vm0:pf0/0",
-			hints: Hints{VMs: map[model.VMID]Hint{"id000": {VF: pf0(0), Code: model.CodeMoving}}},
+			hints: Hints{VMs: map[model.VMID]Hint{"00000000-0000-4000-8000-000000000000": {VF: pf0(0), Code: model.CodeMoving}}},
 			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 1); s.vm("br0", 9) },
 			why:   map[int]model.Code{0: model.CodeMoving, 1: model.CodeOutranked},
 		},

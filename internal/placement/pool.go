@@ -12,7 +12,7 @@ import (
 type entry struct {
 	vm   int // index into the Snapshot
 	nic  *model.NIC
-	rule *vmRule
+	rule *model.VMRule
 	has  model.VFID // the VF it has or is about to have
 	rate uint64     // bits/s that the policy gives a VF of it; 0: no say
 }

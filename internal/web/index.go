@@ -1,7 +1,6 @@
 package web
 
 import (
-	"path"
 	"strings"
 
 	"sluice/internal/model"
@@ -72,7 +71,7 @@ func (x *index) pair(vm *model.VM) *model.NIC {
 // class is that of the first rule that matches and has one.
 func (x *index) class(vm *model.VM) string {
 	for _, r := range x.Rules.VMs {
-		if r.Class != "" && matches(r.Match, vm) {
+		if r.Class != "" && model.Matches(r.Match, vm.ID, vm.Name) {
 			return r.Class
 		}
 	}
@@ -83,7 +82,7 @@ func (x *index) class(vm *model.VM) string {
 func (x *index) byHand(vm *model.VM) string {
 	for _, r := range x.Rules.VMs {
 		switch {
-		case !r.ByHand || !matches(r.Match, vm):
+		case !r.ByHand || !model.Matches(r.Match, vm.ID, vm.Name):
 		case r.Pin:
 			return string(VerbPin)
 		case r.Forbid:
@@ -91,14 +90,6 @@ func (x *index) byHand(vm *model.VM) string {
 		}
 	}
 	return ""
-}
-
-func matches(pattern string, vm *model.VM) bool {
-	if pattern == string(vm.ID) || pattern == vm.Name {
-		return true
-	}
-	ok, err := path.Match(pattern, vm.Name)
-	return err == nil && ok
 }
 
 // nameOf prints a VM by its name where it is known.
@@ -113,7 +104,7 @@ func (x *index) nameOf(id model.VMID) string {
 func Find(v *model.View, ref string) (*model.VM, error) {
 	x := newIndex(v)
 	for i := range x.Snapshot.VMs {
-		if vm := &x.Snapshot.VMs[i]; vm.Name == ref || string(vm.ID) == ref {
+		if vm := &x.Snapshot.VMs[i]; vm.Names(ref) {
 			return vm, nil
 		}
 	}

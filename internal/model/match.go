@@ -1,0 +1,69 @@
+package model
+
+import (
+	"cmp"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// uuid is the form in which libvirt prints UUIDs, in either case.
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// IsUUID says whether text has the form of a VM's UUID. Such text never means a VM by its
+// name: names are free, and one VM must not get the rules of another by being called like it.
+func IsUUID(text string) bool { return len(text) == 36 && uuid.MatchString(text) }
+
+// Matches says whether a rule's pattern means the VM: in the form of a UUID, the VM with
+// that UUID; anything else is a shell pattern on names. A malformed pattern matches
+// nothing; the config refuses those.
+func Matches(pattern string, id VMID, name string) bool {
+	if pattern == string(id) || IsUUID(pattern) {
+		return strings.EqualFold(pattern, string(id))
+	}
+	if pattern == name {
+		return true
+	}
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
+}
+
+// Names says whether a person who writes ref means the VM: its UUID, or its whole name.
+func (v *VM) Names(ref string) bool {
+	if ref == string(v.ID) || IsUUID(ref) {
+		return strings.EqualFold(ref, string(v.ID))
+	}
+	return v.Name == ref
+}
+
+// For merges the rules that match a VM: field by field the first one that sets it counts,
+// and then what the VM's class says. Pin and Forbid are one field, and with it goes ByHand.
+// The weight is always positive, Match is empty.
+func (r *Rules) For(id VMID, name string) VMRule {
+	var out VMRule
+	for i := range r.VMs {
+		if v := &r.VMs[i]; Matches(v.Match, id, name) {
+			out.fill(v)
+		}
+	}
+	for _, c := range r.Classes {
+		if c.Name == out.Class && out.Class != "" {
+			out.Weight, out.Priority = cmp.Or(out.Weight, c.Weight), cmp.Or(out.Priority, c.Priority)
+		}
+	}
+	if !(out.Weight > 0) {
+		out.Weight = 1
+	}
+	return out
+}
+
+// fill takes from a later rule what no earlier one has set.
+func (r *VMRule) fill(later *VMRule) {
+	if !r.Pin && !r.Forbid {
+		r.Pin, r.Forbid, r.ByHand = later.Pin, later.Forbid, later.ByHand && (later.Pin || later.Forbid)
+	}
+	r.Weight = cmp.Or(r.Weight, later.Weight)
+	r.Priority = cmp.Or(r.Priority, later.Priority)
+	r.Class = cmp.Or(r.Class, later.Class)
+	r.Failover = cmp.Or(r.Failover, later.Failover)
+}
