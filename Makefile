@@ -9,18 +9,26 @@ GO      := go
 GOTEST  := $(GO) test -tags $(TAGS)
 LINT    := $(TOOLS)/golangci-lint
 FUZZ    ?= 3s
+LDFLAGS := -s -w -X main.linked=$(VERSION)
 
-.PHONY: help demo build test lab lint unit race faults fuzz lab-test measure deps tools clean
+.PHONY: help demo build test lab lint unit race faults fuzz lab-test measure deps tools clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## the daemon over a simulated host of 100 VMs and 63 VFs, faster than real time
+demo: bin/sluice ## the daemon over a simulated host of 100 VMs and 63 VFs, faster than real time
 	bin/sluice demo $(DEMO)
 
-build: ## bin/sluice
-	@mkdir -p bin
-	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags "-X main.version=$(VERSION)" -o bin/sluice ./cmd/sluice
+build: bin/sluice bin/sluiced ## bin/sluice and the daemon, bin/sluiced
+
+# sluice needs no C compiler, sluiced one for libvirt's binding.
+bin/sluice: FORCE
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluice
+
+bin/sluiced: FORCE
+	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluiced
+
+FORCE:
 
 test: deps build lint race faults fuzz lab-test ## everything that must pass
 	@echo "all tests passed"

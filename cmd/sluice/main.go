@@ -1,5 +1,5 @@
-// Command sluice gives the virtual machines of a KVM host its SR-IOV virtual functions
-// where they pay. This file only wires; see internal/cli for the commands.
+// Command sluice asks and commands Sluice's daemon, and tries policies on simulated hosts.
+// This file only wires; see internal/cli for the commands.
 package main
 
 import (
@@ -10,13 +10,13 @@ import (
 
 	"sluice/internal/cli"
 	"sluice/internal/config"
-	"sluice/internal/daemon"
-	"sluice/internal/observe"
+	"sluice/internal/demo"
 	"sluice/internal/placement"
+	"sluice/internal/version"
 )
 
-// version is set by the linker: -ldflags "-X main.version=1.2.3".
-var version string
+// linked is set by the linker: -ldflags "-X main.linked=1.2.3".
+var linked string
 
 func main() { os.Exit(run()) }
 
@@ -24,11 +24,8 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, cli.Deps{
-		Version: version,
-		Run:     daemon.Run,
-		Demo:    daemon.Demo,
-		Offline: daemon.Offline,
-		Examine: observe.Doctor,
+		Version: version.Or(linked),
+		Demo:    demo.Run,
 		Known:   config.Known{Policies: placement.Params(), Rounds: placement.Rounds},
 	})
 }

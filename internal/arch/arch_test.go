@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,10 +37,14 @@ var may = map[string][]string{
 	"report":          {"model", "scenario", "oracle", "trace"},
 	"web":             {"model"},
 	"cli":             {"model", "web", "scenario", "report", "trace", "oracle", "config", "placement"},
-	"daemon":          {"*"},
+	"backend":         {"model", "loop", "web"},
+	"demo":            {"model", "loop", "sim", "web", "backend", "cli"},
+	"daemon":          {"model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "web", "backend"},
+	"version":         {},
 	"arch":            {},
 	"golden":          {},
-	"/cmd/sluice":     {"*"},
+	"/cmd/sluice":     {"cli", "config", "demo", "placement", "version"},
+	"/cmd/sluiced":    {"daemon", "version"},
 	"/lab":            {},
 	"/lab/e2e":        {"web", "plan", "/lab"},
 	"/lab/cmd/labctl": {"/lab"},
@@ -84,6 +89,20 @@ func TestPurePackagesStayPure(t *testing.T) {
 			if slices.Contains(impure, imp) {
 				t.Errorf("%s imports %s, but it must not touch the world", p.ImportPath, imp)
 			}
+		}
+	}
+}
+
+// TestDaemonStaysSmall keeps what only research and people need out of the root process.
+func TestDaemonStaysSmall(t *testing.T) {
+	unwanted := regexp.MustCompile(`gonum|font|latex|freetype|x/image|cobra|pflag|internal/(cli|scenario|report|oracle|trace|workload|sim|demo)$`)
+	out, err := exec.Command("go", "list", "-tags", "libvirt_dlopen", "-deps", "sluice/cmd/sluiced").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if unwanted.MatchString(path) {
+			t.Errorf("sluiced contains %s", path)
 		}
 	}
 }

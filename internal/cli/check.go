@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -104,28 +103,4 @@ func (a *app) versionCommand() *cobra.Command {
 		})
 	}
 	return c
-}
-
-// buildVersion is the module's version, or the commit it was built from.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	rev, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			rev = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+changes"
-		}
-	}
-	switch {
-	case info.Main.Version != "" && info.Main.Version != "(devel)":
-		return info.Main.Version
-	case rev != "":
-		return "devel-" + rev + dirty
-	}
-	return "devel"
 }

@@ -36,9 +36,6 @@ func Main(ctx context.Context, args []string, std Streams, d Deps) int {
 
 // Root builds the tree of commands, also for the manual.
 func Root(std Streams, d Deps) *cobra.Command {
-	if d.Version == "" {
-		d.Version = buildVersion()
-	}
 	a := &app{deps: d, std: std}
 	root := &cobra.Command{
 		Use:   "sluice",

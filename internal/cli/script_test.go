@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,22 +26,34 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"sluice": func() {
-		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, fakeDeps()))
-	}})
+	testscript.Main(m, map[string]func(){
+		"sluice": func() {
+			os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, fakeDeps()))
+		},
+		"sluiced": func() { os.Exit(fakeDaemon(os.Args[1:])) },
+	})
+}
+
+// fakeDaemon says how it was started, and answers a look offline.
+func fakeDaemon(args []string) int {
+	switch {
+	case slices.Contains(args, "broken.yaml"):
+		fmt.Fprintln(os.Stderr, "sluiced: broken.yaml:1:1: unknown key")
+		return cli.ExitError
+	case args[0] == "--offline":
+		if err := json.NewEncoder(os.Stdout).Encode(web.LookedOffline(webtest.View(), nil)); err != nil {
+			return cli.ExitError
+		}
+	default:
+		fmt.Println("sluiced", strings.Join(args, " "))
+	}
+	return cli.ExitOK
 }
 
 // fakeDeps stand in for what the wiring passes in.
 func fakeDeps() cli.Deps {
 	return cli.Deps{
 		Version: "1.2.3",
-		Run: func(_ context.Context, o cli.RunOptions) error {
-			if o.Config == "broken.yaml" {
-				return errors.New("broken.yaml:1:1: unknown key")
-			}
-			_, err := fmt.Printf("run %+v\n", o)
-			return err
-		},
 		Demo: func(_ context.Context, o cli.DemoOptions) error {
 			v := webtest.View()
 			o.Show(v)
@@ -50,12 +64,6 @@ func fakeDeps() cli.Deps {
 			o.Show(&later)
 			return nil
 		},
-		Offline: func(_ context.Context, path string) (*model.View, error) {
-			if path != cli.DefaultConfig {
-				return nil, errors.New(path + ": no such file")
-			}
-			return webtest.View(), nil
-		},
 		Known: config.Known{Policies: placement.Params(), Rounds: placement.Rounds},
 	}
 }
@@ -65,8 +73,13 @@ func TestScripts(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
 		t.Skip("SLUICE_TEST_NO_ROOT=1: commands that change things need root")
 	}
+	program, err := exec.LookPath("sluice")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
+		Setup:         func(e *testscript.Env) error { e.Setenv("SLUICE", program); return nil },
 		UpdateScripts: *golden.Update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"daemon":   startDaemon,

@@ -11,36 +11,6 @@ import (
 	"sluice/internal/model"
 )
 
-func (a *app) runCommand() *cobra.Command {
-	o := RunOptions{}
-	var mode string
-	c := &cobra.Command{
-		Use: "run", Short: "the daemon (root)",
-		Long: `Watches the VMs of this host, decides at every sample who should hold a VF, and moves
-VFs where sluice.yaml says mode: enforce. Logs to standard error and tells systemd
-when it is ready. SIGHUP reads the configuration again; SIGTERM finishes the steps under
-way and leaves every VF where it is: the next start carries on.`,
-		Example: "sluice run\nsluice run --config ./sluice.yaml --mode observe",
-		Args:    noArgs,
-	}
-	c.Flags().StringVar(&o.Config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read along")
-	c.Flags().StringVar(&mode, "mode", "", "`mode` in place of that in the configuration: observe or enforce")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		o.Mode, o.Version = model.Mode(mode), a.deps.Version
-		if c.Flags().Changed("socket") {
-			o.Socket = a.socket
-		}
-		if mode != "" && o.Mode != model.ModeObserve && o.Mode != model.ModeEnforce {
-			return usage(c, fmt.Errorf("--mode is observe or enforce, not %q", mode))
-		}
-		if a.deps.Run == nil {
-			return errNotWired
-		}
-		return a.deps.Run(c.Context(), o)
-	}
-	return c
-}
-
 func (a *app) demoCommand() *cobra.Command {
 	o := DemoOptions{}
 	c := &cobra.Command{

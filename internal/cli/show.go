@@ -237,7 +237,7 @@ func offlineFlags(c *cobra.Command) *offline {
 }
 
 // ask gets an answer from the daemon, or makes it from a look at the host.
-func ask[T any](ctx context.Context, a *app, o *offline, online func(context.Context) (T, error), local func(*model.View) T) (T, error) {
+func ask[T any](ctx context.Context, a *app, o *offline, online func(context.Context) (T, error), pick func(*web.Offline) T) (T, error) {
 	if !o.on {
 		v, err := online(ctx)
 		if errors.Is(err, web.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
@@ -246,14 +246,11 @@ func ask[T any](ctx context.Context, a *app, o *offline, online func(context.Con
 		return v, err
 	}
 	var none T
-	if a.deps.Offline == nil {
-		return none, errNotWired
-	}
-	v, err := a.deps.Offline(ctx, o.config)
+	seen, err := lookOffline(ctx, o.config)
 	if err != nil {
 		return none, err
 	}
-	return local(v), nil
+	return pick(seen), nil
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -268,7 +265,7 @@ hand. --steps shows every single change in its order.`,
 	o, off := outputFlag(c), offlineFlags(c)
 	steps := c.Flags().Bool("steps", false, "show the steps of every move")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		p, err := ask(c.Context(), a, off, a.client().Plan, web.Planned)
+		p, err := ask(c.Context(), a, off, a.client().Plan, func(o *web.Offline) web.Plan { return o.Plan })
 		if err != nil {
 			return err
 		}
@@ -333,10 +330,7 @@ each with its remedy. Ends with exit code 3 when there is something.`,
 	}
 	o, off := outputFlag(c), offlineFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		local := func(v *model.View) web.Doctor {
-			return web.Doctor{Problems: web.Diagnose(v, a.deps.Examine, time.Time{}, 0)}
-		}
-		d, err := ask(c.Context(), a, off, a.client().Doctor, local)
+		d, err := ask(c.Context(), a, off, a.client().Doctor, func(o *web.Offline) web.Doctor { return o.Doctor })
 		if err == nil {
 			err = show(a.std.Out, o, d, printDoctor)
 		}
@@ -386,7 +380,7 @@ alone. Ends with exit code 3 when there is something and --repair was not given.
 		if *repair {
 			return a.do(c.Context(), o, web.VerbRepair, "")
 		}
-		f, err := ask(c.Context(), a, off, a.client().Fsck, web.Checked)
+		f, err := ask(c.Context(), a, off, a.client().Fsck, func(o *web.Offline) web.Fsck { return o.Fsck })
 		if err == nil {
 			err = show(a.std.Out, o, f, printFsck)
 		}

@@ -15,7 +15,7 @@ import (
 // before and after a minute, and its resident memory in KiB: at its peak, in all, its own,
 // and with its share of the pages that other processes have mapped too.
 const costScript = `
-%s run --config %s >%s 2>&1 & pid=$!
+%s --config %s >%s 2>&1 & pid=$!
 sleep 15
 awk '{print $14+$15}' /proc/$pid/stat; sleep 60; awk '{print $14+$15}' /proc/$pid/stat
 awk '/VmRSS|VmHWM|RssAnon/{print $2}' /proc/$pid/status
@@ -30,7 +30,7 @@ func BenchmarkDaemonAtRest(b *testing.B) {
 	n, _ := strconv.Atoi(os.Getenv("SLUICE_BENCH_DOMAINS"))
 	binary := os.Getenv("SLUICE_BENCH_BINARY")
 	if n == 0 || binary == "" {
-		b.Skip("set SLUICE_BENCH_DOMAINS=100 and SLUICE_BENCH_BINARY=$PWD/bin/sluice")
+		b.Skip("set SLUICE_BENCH_DOMAINS=100 and SLUICE_BENCH_BINARY=$PWD/bin/sluiced")
 	}
 	d := libvirttest.Start(b)
 	for i := range n {

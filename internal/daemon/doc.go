@@ -1,3 +1,3 @@
-// Package daemon puts the parts together: config, observe, loop, actuate and web make
-// `sluice run`; the same with a simulated host makes `sluice demo`. It decides nothing.
+// Package daemon puts the parts together that make sluiced: config, observe, loop, actuate
+// and web. It decides nothing.
 package daemon

@@ -7,11 +7,13 @@ import (
 
 	"sluice/internal/loop"
 	"sluice/internal/model"
+	"sluice/internal/observe"
+	"sluice/internal/web"
 )
 
-// Offline looks at the host once, without a daemon and without changing anything, and
+// Offline looks at the host without running as a daemon and without changing anything, and
 // says what a daemon would see and plan. Rates need two looks, so it takes a second.
-func Offline(ctx context.Context, path string) (*model.View, error) {
+func Offline(ctx context.Context, path string) (*web.Offline, error) {
 	c, err := load(path)
 	if err != nil {
 		return nil, err
@@ -41,7 +43,5 @@ func Offline(ctx context.Context, path string) (*model.View, error) {
 		}
 		core.Tick(snap.Time, snap)
 	}
-	v := core.View()
-	v.Config = path
-	return v, nil
+	return web.LookedOffline(core.View(), observe.Doctor), nil
 }

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/cli"
+	"sluice/internal/backend"
 	"sluice/internal/kernel"
 	"sluice/internal/loop"
 	"sluice/internal/model"
@@ -43,16 +45,33 @@ func testDaemon(t *testing.T, text string) (d *daemonState, write func(string)) 
 	}
 	log := slog.New(slog.DiscardHandler)
 	d = &daemonState{
-		o: cli.RunOptions{Config: path}, host: &host{kernel: k, source: observe.New(nil, nil, nil, observe.Options{})},
-		log: log, level: &slog.LevelVar{}, started: c,
+		o: Options{Config: path}, host: &host{kernel: k, source: observe.New(nil, nil, nil, observe.Options{})},
+		log: log, level: &slog.LevelVar{}, started: c, over: &backend.Overrides{},
 		runner: (&loop.Runner{Core: core, Source: still{}, Actuator: still{}, Sample: time.Hour, Log: log}).Init(),
 	}
 	d.host.conf.Store(c)
-	d.backend = newBackend(core, d.runner.Call, &wishes{}, func() model.Rules { return d.host.conf.Load().Rules() })
-	d.backend.reload = d.reload
-	startLoop(t, d.runner, d.backend)
+	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
+	d.backend.Reload = d.reload
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- d.runner.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	return d, write
 }
+
+// still is a host on which nothing is and nothing happens.
+type still struct{}
+
+func (still) Snapshot(context.Context) (*model.Snapshot, error) {
+	return &model.Snapshot{Time: time.Now()}, nil
+}
+
+func (still) Do(context.Context, model.Step) error { return errors.New("there is nothing to do") }
 
 func TestReload(t *testing.T) {
 	d, write := testDaemon(t, "policy: fair\n")
@@ -71,7 +90,7 @@ func TestReload(t *testing.T) {
 		{text: "policy: none\n", policy: "none"},
 	} {
 		write(c.text)
-		warnings, err := d.backend.tryReload()
+		warnings, err := d.backend.TryReload()
 		if (err == nil) != (c.bad == "") || err != nil && !strings.Contains(err.Error(), c.bad) {
 			t.Errorf("%s: error %v, want %q", c.text, err, c.bad)
 		}

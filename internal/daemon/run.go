@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/actuate"
-	"sluice/internal/cli"
+	"sluice/internal/backend"
 	"sluice/internal/config"
 	"sluice/internal/guest"
 	"sluice/internal/kernel"
@@ -60,8 +60,16 @@ func (h *host) close() error {
 	return errors.Join(h.virt.Close(), h.kernel.Close())
 }
 
+// Options are those of sluiced's command line.
+type Options struct {
+	Config  string     // path of sluice.yaml
+	Mode    model.Mode // overrides the config's, where it is set
+	Socket  string     // overrides api.socket, where it is set
+	Version string     // for logs, metrics and status
+}
+
 // Run is the daemon. It returns when ctx ends.
-func Run(ctx context.Context, o cli.RunOptions) error {
+func Run(ctx context.Context, o Options) error {
 	c, err := load(o.Config)
 	if err != nil {
 		return err
@@ -96,17 +104,15 @@ func (h *host) checkWorld(ctx context.Context, c *config.Config) error {
 
 // daemonState is what a reload may change.
 type daemonState struct {
-	o       cli.RunOptions
+	o       Options
 	host    *host
 	log     *slog.Logger
 	level   *slog.LevelVar
 	runner  *loop.Runner
-	backend *backend
+	backend *backend.Backend
+	over    *backend.Overrides
 	started *config.Config // what counts of it counts until the end
 }
-
-// settled is when a daemon has been through all that it does now and then.
-const settled = 10 * time.Second
 
 func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	journal, left, err := loop.OpenJournal(filepath.Join(c.StateDir, "journal"))
@@ -114,19 +120,19 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	defer journal.Close()
-	w, err := openWishes(filepath.Join(c.StateDir, "wishes.json"))
+	d.over, err = backend.OpenOverrides(filepath.Join(c.StateDir, "wishes.json"))
 	if err != nil {
 		return err
 	}
-	core, err := loop.NewCore(w.over(c.Rules()), d.options(c), journal, left)
+	core, err := loop.NewCore(d.over.Over(c.Rules()), d.options(c), journal, left)
 	if err != nil {
 		return err
 	}
 	act := &refreshing{actuate.New(d.host.kernel, d.host.virt, d.log), d.host.source}
 	d.runner = (&loop.Runner{Core: core, Source: windowed{d.host.source, d.host.kernel}, Actuator: act, Sample: c.Sample, Log: d.log, Alive: watchdog}).Init()
-	d.backend = newBackend(core, d.runner.Call, w, func() model.Rules { return d.host.conf.Load().Rules() })
-	d.backend.reload, d.backend.config = d.reload, d.o.Config
-	d.runner.Publish = d.backend.publish
+	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
+	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
+	d.runner.Publish = d.backend.Publish
 	socket := c.API.Socket
 	if d.o.Socket != "" {
 		socket = d.o.Socket
@@ -142,11 +148,6 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	warn(c.Warnings(), d.log)
 	stop := d.onHangup(ctx)
 	defer stop()
-	shrink := time.AfterFunc(settled, func() {
-		offered, err := releasePages()
-		d.log.Debug("gave back what only starting needed", "bytes", offered, "error", err)
-	})
-	defer shrink.Stop()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	defer daemon.SdNotify(false, daemon.SdNotifyStopping) //nolint:errcheck // nobody may be listening
 	return serve(ctx, server, d.runner, d.log)
@@ -176,7 +177,7 @@ func (d *daemonState) reload() (warnings []string, err error) {
 	}
 	var failed error
 	err = d.runner.Call(ctx, func(time.Time) {
-		if failed = d.runner.Core.SetRules(d.backend.wishes.over(c.Rules())); failed == nil {
+		if failed = d.runner.Core.SetRules(d.over.Over(c.Rules())); failed == nil {
 			d.runner.Core.SetOptions(d.options(c))
 			d.host.conf.Store(c)
 			d.host.source.SetPool(poolOf(c))
@@ -206,7 +207,7 @@ func (d *daemonState) onHangup(ctx context.Context) func() {
 			case <-ctx.Done():
 				return
 			case <-hup:
-				if _, err := d.backend.tryReload(); err != nil {
+				if _, err := d.backend.TryReload(); err != nil {
 					d.log.Error("reload failed", "error", err)
 				}
 			}

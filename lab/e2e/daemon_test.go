@@ -18,8 +18,8 @@ import (
 	"sluice/lab"
 )
 
-// binary is what is tested; `make build` makes it.
-const binary = "../../bin/sluice"
+// binaries are what is tested; `make build` makes them.
+const binaries = "../../bin/"
 
 const (
 	socket     = "/run/sluice/sluice.sock"
@@ -40,7 +40,9 @@ type rig struct {
 func newRig(t *testing.T, config string, guests ...string) *rig {
 	t.Helper()
 	r := &rig{Host: lab.ForTest(t, guests...), t: t, ctx: t.Context(), loads: map[string]*lab.Flow{}}
-	r.must(r.Put(r.ctx, binary, "/usr/local/bin/sluice"))
+	for _, name := range []string{"sluice", "sluiced"} {
+		r.must(r.Put(r.ctx, binaries+name, "/usr/local/bin/"+name))
+	}
 	r.run("mkdir -p /etc/sluice /run/sluice /var/lib/sluice")
 	r.configure(config)
 	r.forward()

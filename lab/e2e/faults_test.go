@@ -93,7 +93,7 @@ func (r faultRig) suspects(vm string) error {
 }
 
 func (r faultRig) kill() {
-	r.run("pkill -9 -x sluice")
+	r.run("pkill -9 -x sluiced")
 	r.start()
 }
 

@@ -147,7 +147,7 @@ func TestPolicies(t *testing.T) {
 			busy, quiet = quiet, busy
 		}
 		r.configure(fmt.Sprintf(config, c.policy, c.params))
-		r.run("pkill -HUP -x sluice")
+		r.run("pkill -HUP -x sluiced")
 		r.rate(busy, 40)
 		r.rate(quiet, 1)
 		took := r.holding(90*time.Second, busy)

@@ -31,7 +31,7 @@ func TestReplayDecidesAlike(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			r.t = t
 			r.configure(fmt.Sprintf(config, policy))
-			r.run("pkill -HUP -x sluice")
+			r.run("pkill -HUP -x sluiced")
 			r.favourOf("vm1")
 			r.holding(90*time.Second, "vm1")
 			dir := "/var/tmp/" + policy

@@ -1,4 +1,4 @@
-package daemon
+package demo
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sluice/internal/backend"
 	"sluice/internal/cli"
 	"sluice/internal/loop"
 	"sluice/internal/model"
@@ -14,19 +15,19 @@ import (
 	"sluice/internal/web"
 )
 
-// demoFrame is how often the demo catches up with its clock.
-const demoFrame = 50 * time.Millisecond
+// frameTime is how often the demo catches up with its clock.
+const frameTime = 50 * time.Millisecond
 
 // demo is the daemon's loop over a simulated host, faster than real time.
 type demo struct {
 	o      cli.DemoOptions
 	engine *sim.Engine
 	calls  loop.Calls // run between two frames
-	back   *backend
+	back   *backend.Backend
 }
 
-// Demo runs the loop until ctx ends or the virtual time is over.
-func Demo(ctx context.Context, o cli.DemoOptions) error {
+// Run runs the loop until ctx ends or the virtual time is over.
+func Run(ctx context.Context, o cli.DemoOptions) error {
 	world := sim.DemoWorld(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed)
 	opts := loop.DefaultOptions
 	opts.Mode = model.ModeEnforce
@@ -37,8 +38,8 @@ func Demo(ctx context.Context, o cli.DemoOptions) error {
 		return err
 	}
 	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Sample: time.Second}, calls: make(loop.Calls)}
-	d.back = newBackend(core, d.calls.Do, &wishes{}, func() model.Rules { return rules })
-	d.back.config = "a simulated host"
+	d.back = backend.New(core, d.calls.Do, &backend.Overrides{}, func() model.Rules { return rules })
+	d.back.Config = "a simulated host"
 	d.engine.OnTick = func(time.Time) { d.show() }
 	d.engine.Start()
 	ctx, cancel := context.WithCancel(ctx)
@@ -61,7 +62,7 @@ func Demo(ctx context.Context, o cli.DemoOptions) error {
 func (d *demo) show() {
 	v := d.engine.Core.View()
 	v.Snapshot = sim.Copy(v.Snapshot)
-	d.back.publish(v)
+	d.back.Publish(v)
 	if d.o.Show != nil {
 		d.o.Show(v)
 	}
@@ -70,10 +71,10 @@ func (d *demo) show() {
 func (d *demo) run(ctx context.Context) error {
 	world := d.engine.World
 	begin := world.Now
-	tick := time.NewTicker(demoFrame)
+	tick := time.NewTicker(frameTime)
 	defer tick.Stop()
 	for d.o.For == 0 || world.Now.Sub(begin) < d.o.For {
-		if err := d.engine.Run(ctx, world.Now.Add(time.Duration(float64(demoFrame)*d.o.Speed))); err != nil {
+		if err := d.engine.Run(ctx, world.Now.Add(time.Duration(float64(frameTime)*d.o.Speed))); err != nil {
 			return ignoreEnd(err)
 		}
 		select {

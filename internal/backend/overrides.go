@@ -1,4 +1,4 @@
-package daemon
+package backend
 
 import (
 	"encoding/json"
@@ -20,16 +20,16 @@ type saved struct {
 	Drain bool           `json:"drain,omitempty"`
 }
 
-// wishes keeps them in a file.
-type wishes struct {
+// Overrides keeps them in a file; the zero value in memory only.
+type Overrides struct {
 	mu   sync.Mutex
 	path string // "": memory only
 	now  saved
 }
 
-// openWishes reads the file; a missing one means no wishes.
-func openWishes(path string) (*wishes, error) {
-	w := &wishes{path: path}
+// OpenOverrides reads the file; a missing one means that there are none.
+func OpenOverrides(path string) (*Overrides, error) {
+	w := &Overrides{path: path}
 	b, err := os.ReadFile(path)
 	if path == "" || errors.Is(err, fs.ErrNotExist) {
 		return w, nil
@@ -44,7 +44,7 @@ func openWishes(path string) (*wishes, error) {
 }
 
 // change edits the wishes; they count only once they are on disk.
-func (w *wishes) change(edit func(*saved)) error {
+func (w *Overrides) change(edit func(*saved)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next := saved{VMs: slices.Clone(w.now.VMs), Drain: w.now.Drain}
@@ -57,14 +57,14 @@ func (w *wishes) change(edit func(*saved)) error {
 }
 
 // about says whether there is a wish about the VM of a command.
-func (w *wishes) about(c web.Command) bool {
+func (w *Overrides) about(c web.Command) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.now.VMs, func(r model.VMRule) bool { return concerns(r, c) })
 }
 
-// over puts the wishes in front of the config's rules, so that they win.
-func (w *wishes) over(r model.Rules) model.Rules {
+// Over puts them in front of the config's rules, so that they win.
+func (w *Overrides) Over(r model.Rules) model.Rules {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.VMs = append(slices.Clone(w.now.VMs), r.VMs...)
@@ -73,7 +73,7 @@ func (w *wishes) over(r model.Rules) model.Rules {
 }
 
 // write replaces the file at once or not at all.
-func (w *wishes) write(s saved) error {
+func (w *Overrides) write(s saved) error {
 	if w.path == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package daemon
+package backend
 
 import (
 	"os"
@@ -16,7 +16,7 @@ func TestWishesOutliveTheDaemon(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "wishes.json")
 	do := func(verb web.Verb, id model.VMID) {
 		t.Helper()
-		w, err := openWishes(path) // afresh each time, as after a restart
+		w, err := OpenOverrides(path) // afresh each time, as after a restart
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,11 +39,11 @@ func TestWishesOutliveTheDaemon(t *testing.T) {
 		{web.VerbUndrain, "", []model.VMRule{{Match: "a", Forbid: true, ByHand: true}}, false},
 	} {
 		do(c.verb, c.id)
-		w, err := openWishes(path)
+		w, err := OpenOverrides(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := w.over(model.Rules{VMs: []model.VMRule{{Match: "conf"}}})
+		got := w.Over(model.Rules{VMs: []model.VMRule{{Match: "conf"}}})
 		if d := cmp.Diff(append(c.want, model.VMRule{Match: "conf"}), got.VMs); d != "" || got.Drain != c.all {
 			t.Errorf("after %s %s: drain %v, %s", c.verb, c.id, got.Drain, d)
 		}
@@ -58,18 +58,18 @@ func TestDamagedWishesAreNotIgnored(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openWishes(path); err == nil || !strings.Contains(err.Error(), "remove "+path) {
+	if _, err := OpenOverrides(path); err == nil || !strings.Contains(err.Error(), "remove "+path) {
 		t.Errorf("error %v, want the remedy", err)
 	}
 }
 
 func TestAWishThatCannotBeKeptDoesNotCount(t *testing.T) {
-	w := &wishes{path: filepath.Join(t.TempDir(), "no", "such", "dir", "wishes.json")}
+	w := &Overrides{path: filepath.Join(t.TempDir(), "no", "such", "dir", "wishes.json")}
 	_, change := wish(web.Command{Verb: web.VerbDrain})
 	if err := w.change(change); err == nil {
 		t.Fatal("no error")
 	}
-	if w.over(model.Rules{}).Drain {
+	if w.Over(model.Rules{}).Drain {
 		t.Error("drain counts though it was not saved")
 	}
 }

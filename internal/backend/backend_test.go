@@ -1,4 +1,4 @@
-package daemon
+package backend
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func (still) Snapshot(context.Context) (*model.Snapshot, error) {
 
 func (still) Do(context.Context, model.Step) error { return errors.New("observe mode must not act") }
 
-func testBackend(t *testing.T) *backend {
+func testBackend(t *testing.T) *Backend {
 	t.Helper()
 	rules := model.Rules{Policy: "activity", Interval: time.Minute}
 	core, err := loop.NewCore(rules, loop.DefaultOptions, loop.NoJournal{}, nil)
@@ -39,14 +39,14 @@ func testBackend(t *testing.T) *backend {
 		t.Fatal(err)
 	}
 	r := (&loop.Runner{Core: core, Source: still{}, Actuator: still{}, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
-	b := newBackend(core, r.Call, &wishes{}, func() model.Rules { return rules })
+	b := New(core, r.Call, &Overrides{}, func() model.Rules { return rules })
 	startLoop(t, r, b)
 	return b
 }
 
 // startLoop runs the loop until the test ends.
-func startLoop(t *testing.T, r *loop.Runner, b *backend) {
-	r.Publish = b.publish
+func startLoop(t *testing.T, r *loop.Runner, b *Backend) {
+	r.Publish = b.Publish
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()
@@ -112,7 +112,7 @@ func TestNothingToUnpin(t *testing.T) {
 func TestBadReloadIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend(t)
-		b.reload = func() ([]string, error) { return nil, errors.New("sluice.yaml:3:1: unknown key") }
+		b.Reload = func() ([]string, error) { return nil, errors.New("sluice.yaml:3:1: unknown key") }
 		_, err := b.Do(t.Context(), web.Command{Verb: web.VerbReload})
 		var refusal *web.Refusal
 		if !errors.As(err, &refusal) || !strings.Contains(refusal.Text, "sluice.yaml:3:1") {
@@ -122,7 +122,7 @@ func TestBadReloadIsRefused(t *testing.T) {
 		if got := b.View().Error; !strings.Contains(got, "sluice.yaml:3:1") {
 			t.Errorf("the View's error is %q, want that of the reload", got)
 		}
-		b.reload = func() ([]string, error) { return []string{"a warning"}, nil }
+		b.Reload = func() ([]string, error) { return []string{"a warning"}, nil }
 		res, err := b.Do(t.Context(), web.Command{Verb: web.VerbReload})
 		if err != nil || len(res.Details) != 1 {
 			t.Errorf("answer %v, error %v; want the warning", res, err)
@@ -135,10 +135,10 @@ func TestBadReloadIsRefused(t *testing.T) {
 }
 
 func TestViewShowsBothErrors(t *testing.T) {
-	b := &backend{}
+	b := &Backend{}
 	text := "bad file"
 	b.stale.Store(&text)
-	b.publish(&model.View{Snapshot: &model.Snapshot{}, Target: &model.Target{}, Error: "no libvirt"})
+	b.Publish(&model.View{Snapshot: &model.Snapshot{}, Target: &model.Target{}, Error: "no libvirt"})
 	if got := b.View().Error; got != "no libvirt; bad file" {
 		t.Errorf("error %q", got)
 	}

@@ -1,4 +1,4 @@
-package daemon
+package backend
 
 import (
 	"context"
@@ -15,52 +15,56 @@ import (
 	"sluice/internal/web"
 )
 
-// backend answers the API: questions from the last View, commands inside the loop.
-type backend struct {
-	view   atomic.Pointer[model.View]
-	core   *loop.Core
-	call   func(ctx context.Context, f func(now time.Time)) error // runs f where the Core may be used
-	wishes *wishes
-	rules  func() model.Rules       // what the config says
-	reload func() ([]string, error) // returns warnings; nil: nothing to reload
-	stale  atomic.Pointer[string]   // why the last reload failed; nil: it did not
-	config string
+// Backend answers the API: questions from the last View, commands inside the loop.
+type Backend struct {
+	view      atomic.Pointer[model.View]
+	core      *loop.Core
+	call      func(ctx context.Context, f func(now time.Time)) error // runs f where the Core may be used
+	overrides *Overrides
+	rules     func() model.Rules     // what the config says
+	stale     atomic.Pointer[string] // why the last reload failed; nil: it did not
+	// Reload reads the configuration again and returns warnings; nil: there is none.
+	Reload func() ([]string, error)
+	// Config names the configuration in Views.
+	Config string
 }
 
-func newBackend(core *loop.Core, call func(context.Context, func(time.Time)) error, w *wishes, rules func() model.Rules) *backend {
-	b := &backend{core: core, call: call, wishes: w, rules: rules}
+// New answers from a loop: call runs a function where core may be used, rules are those of
+// the config. Until Publish is called, the View shows nothing.
+func New(core *loop.Core, call func(context.Context, func(time.Time)) error, w *Overrides, rules func() model.Rules) *Backend {
+	b := &Backend{core: core, call: call, overrides: w, rules: rules}
 	first := core.View()
 	first.Snapshot, first.Target = &model.Snapshot{}, &model.Target{}
 	b.view.Store(first)
 	return b
 }
 
-// publish takes a new View from the loop.
-func (b *backend) publish(v *model.View) {
+// Publish takes a new View from the loop.
+func (b *Backend) Publish(v *model.View) {
 	if why := b.stale.Load(); why != nil {
 		v.Error = strings.TrimPrefix(v.Error+"; "+*why, "; ")
 	}
 	if v.Snapshot == nil || v.Target == nil { // nothing seen yet: keep the empty picture, but say why
 		empty := *b.view.Load()
-		empty.Error, empty.Mode, empty.Rules, empty.Rounds, empty.Config = v.Error, v.Mode, v.Rules, v.Rounds, b.config
+		empty.Error, empty.Mode, empty.Rules, empty.Rounds, empty.Config = v.Error, v.Mode, v.Rules, v.Rounds, b.Config
 		b.view.Store(&empty)
 		return
 	}
-	v.Config = b.config
+	v.Config = b.Config
 	b.view.Store(v)
 }
 
 // View implements web.Backend.
-func (b *backend) View() *model.View { return b.view.Load() }
+func (b *Backend) View() *model.View { return b.view.Load() }
 
 // Do implements web.Backend.
-func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
+func (b *Backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
 	switch c.Verb {
 	case web.VerbReload:
-		if b.reload == nil {
+		if b.Reload == nil {
 			return web.Result{}, &web.Refusal{Text: "there is no configuration to reload", Remedy: "use `sluice run`"}
 		}
-		warnings, err := b.tryReload()
+		warnings, err := b.TryReload()
 		if err != nil {
 			return web.Result{}, &web.Refusal{Text: err.Error(), Remedy: "mend the file and try again"}
 		}
@@ -73,15 +77,15 @@ func (b *backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
 	if change == nil {
 		return web.Result{}, &web.Refusal{Text: fmt.Sprintf("unknown command %q", c.Verb)}
 	}
-	if c.Verb == web.VerbUnpin && !b.wishes.about(c) {
+	if c.Verb == web.VerbUnpin && !b.overrides.about(c) {
 		return web.Result{Text: c.VMName + " was not pinned or released by hand: there is nothing to undo"}, nil
 	}
 	return b.after(web.Result{Text: text}), b.wish(ctx, c, change)
 }
 
-// tryReload reloads, and has the next Views show it if that failed.
-func (b *backend) tryReload() ([]string, error) {
-	warnings, err := b.reload()
+// TryReload reloads, and has the next Views show it if that failed.
+func (b *Backend) TryReload() ([]string, error) {
+	warnings, err := b.Reload()
 	if err != nil {
 		err = fmt.Errorf("the configuration stays as it was: %w", err)
 		text := err.Error()
@@ -93,7 +97,7 @@ func (b *backend) tryReload() ([]string, error) {
 }
 
 // Memory implements web.Backend.
-func (b *backend) Memory(ctx context.Context) (out web.Memory, err error) {
+func (b *Backend) Memory(ctx context.Context) (out web.Memory, err error) {
 	failed := b.call(ctx, func(time.Time) {
 		var m *loop.Memory
 		if m, err = b.core.Memory(); err == nil {
@@ -105,7 +109,7 @@ func (b *backend) Memory(ctx context.Context) (out web.Memory, err error) {
 }
 
 // after adds what a person must know about the result.
-func (b *backend) after(r web.Result) web.Result {
+func (b *Backend) after(r web.Result) web.Result {
 	if b.View().Mode == model.ModeObserve {
 		r.Details = append(r.Details, "observe mode: nothing is changed; `sluice plan` shows what would be")
 	}
@@ -113,14 +117,14 @@ func (b *backend) after(r web.Result) web.Result {
 }
 
 // wish changes what people asked for, keeps it on disk and tells placement.
-func (b *backend) wish(ctx context.Context, c web.Command, change func(*saved)) error {
-	if err := b.wishes.change(change); err != nil {
+func (b *Backend) wish(ctx context.Context, c web.Command, change func(*saved)) error {
+	if err := b.overrides.change(change); err != nil {
 		return &web.Refusal{Text: err.Error(), Remedy: "check the permissions of state_dir"}
 	}
 	var failed error
 	err := b.call(ctx, func(time.Time) {
 		b.core.Forgive(c.VM)
-		failed = b.core.SetRules(b.wishes.over(b.rules()))
+		failed = b.core.SetRules(b.overrides.Over(b.rules()))
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,24 @@
+// Command sluiced is Sluice's daemon. The program sluice talks to it, and starts it with
+// `sluice run`.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"sluice/internal/daemon"
+	"sluice/internal/version"
+)
+
+// linked is set by the linker: -ldflags "-X main.linked=1.2.3".
+var linked string
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return daemon.Main(ctx, os.Args[1:], os.Stdout, os.Stderr, version.Or(linked))
+}

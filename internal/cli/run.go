@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/model"
+	"sluice/internal/web"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var config, mode string
+	c := &cobra.Command{
+		Use: "run", Short: "the daemon (root)",
+		Long: `Becomes the daemon, the program sluiced that is installed beside this one or is found in
+PATH. It watches the VMs of this host, decides at every sample who should hold a VF, and
+moves VFs where sluice.yaml says mode: enforce. Logs to standard error and tells systemd
+when it is ready. SIGHUP reads the configuration again; SIGTERM finishes the steps under
+way and leaves every VF where it is: the next start carries on.`,
+		Example: "sluice run\nsluice run --config ./sluice.yaml --mode observe",
+		Args:    noArgs,
+	}
+	c.Flags().StringVar(&config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read along")
+	c.Flags().StringVar(&mode, "mode", "", "`mode` in place of that in the configuration: observe or enforce")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		args := []string{"--config", config}
+		switch model.Mode(mode) {
+		case "":
+		case model.ModeObserve, model.ModeEnforce:
+			args = append(args, "--mode", mode)
+		default:
+			return usage(c, fmt.Errorf("--mode is observe or enforce, not %q", mode))
+		}
+		if c.Flags().Changed("socket") {
+			args = append(args, "--socket", a.socket)
+		}
+		path, err := findDaemon()
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("start %s: %w", path, syscall.Exec(path, append([]string{"sluiced"}, args...), os.Environ())) //nolint:gosec // as found
+	}
+	return c
+}
+
+// findDaemon is the path of sluiced: beside this program, as both are installed, or in PATH.
+func findDaemon() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), "sluiced")); err == nil {
+		return path, nil
+	}
+	path, err := exec.LookPath("sluiced")
+	if err != nil {
+		return "", fmt.Errorf("the daemon's program sluiced is neither in %s nor in PATH; install it beside sluice (`make build` makes both)", filepath.Dir(self))
+	}
+	return path, nil
+}
+
+// lookOffline has sluiced look at this host once, without changing anything.
+func lookOffline(ctx context.Context, config string) (*web.Offline, error) {
+	path, err := findDaemon()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path, "--offline", "--config", config) //nolint:gosec // as found
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	var out, text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &text
+	err = cmd.Run()
+	switch said := strings.TrimPrefix(strings.TrimSpace(text.String()), "sluiced: "); {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil && said != "":
+		return nil, errors.New(said)
+	case err != nil:
+		return nil, fmt.Errorf("%s --offline: %w", path, err)
+	}
+	seen := &web.Offline{}
+	if err := json.Unmarshal(out.Bytes(), seen); err != nil {
+		return nil, fmt.Errorf("what %s --offline printed: %w; install sluice and sluiced of the same version", path, err)
+	}
+	return seen, nil
+}

@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"sluice/internal/model"
+)
+
+// The exit codes of sluiced: those of sluice with the same meaning.
+const (
+	exitError = 1
+	exitUsage = 2
+)
+
+// DefaultConfig is where the configuration is unless told otherwise.
+const DefaultConfig = "/etc/sluice/sluice.yaml"
+
+// Main is sluiced: it runs one command line, without the program's name, until ctx ends,
+// and returns the exit code.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version string) int {
+	o := Options{Version: version}
+	f := flag.NewFlagSet("sluiced", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&o.Config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read along")
+	f.StringVar((*string)(&o.Mode), "mode", "", "`mode` in place of that in the configuration: observe or enforce")
+	f.StringVar(&o.Socket, "socket", "", "unix `path` in place of api.socket in the configuration")
+	offline := f.Bool("offline", false, "look at the host once, print what a daemon would see and do as JSON, and change nothing")
+	show := f.Bool("version", false, "print the version")
+	switch err := f.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return exitUsage
+	case f.NArg() > 0:
+		return fail(stderr, exitUsage, fmt.Errorf("there is %q, and sluiced takes only flags; see `sluiced --help`", f.Arg(0)))
+	case o.Mode != "" && o.Mode != model.ModeObserve && o.Mode != model.ModeEnforce:
+		return fail(stderr, exitUsage, fmt.Errorf("--mode is observe or enforce, not %q", o.Mode))
+	}
+	var err error
+	switch {
+	case *show:
+		_, err = fmt.Fprintln(stdout, "sluiced", version)
+	case *offline:
+		err = printOffline(ctx, stdout, o.Config)
+	default:
+		err = Run(ctx, o)
+	}
+	return fail(stderr, exitError, err)
+}
+
+func printOffline(ctx context.Context, w io.Writer, path string) error {
+	seen, err := Offline(ctx, path)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(w).Encode(seen)
+}
+
+// fail says what went wrong, and is the code that the process ends with.
+func fail(w io.Writer, code int, err error) int {
+	if err == nil {
+		return 0
+	}
+	_, _ = fmt.Fprintf(w, "sluiced: %v\n", err)
+	return code
+}

@@ -1,0 +1,48 @@
+package daemon
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestCommandLine(t *testing.T) {
+	for _, c := range []struct {
+		args, out, err string
+		code           int
+	}{
+		{args: "--version", out: "sluiced 1.2.3\n"},
+		{args: "--help", err: "-config file"},
+		{args: "--nope", err: "flag provided but not defined: -nope", code: exitUsage},
+		{args: "run", err: `sluiced: there is "run", and sluiced takes only flags; see`, code: exitUsage},
+		{args: "--mode force", err: `sluiced: --mode is observe or enforce, not "force"`, code: exitUsage},
+		{args: "--config /nowhere.yaml", err: "sluiced: /nowhere.yaml: ", code: exitError},
+		{args: "--offline --config /nowhere.yaml", err: "sluiced: /nowhere.yaml: ", code: exitError},
+	} {
+		var out, text bytes.Buffer
+		if code := Main(t.Context(), strings.Fields(c.args), &out, &text, "1.2.3"); code != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.args, code, c.code)
+		}
+		if out.String() != c.out || !strings.Contains(text.String(), c.err) {
+			t.Errorf("%s: printed %q and %q, want %q and %q", c.args, &out, &text, c.out, c.err)
+		}
+	}
+}
+
+// The command line in the unit must be one that sluiced understands.
+func TestUnitStartsTheDaemon(t *testing.T) {
+	unit, err := os.ReadFile("../../packaging/sluice.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/sluiced (.*)$`).FindSubmatch(unit)
+	if m == nil {
+		t.Fatal("no ExecStart")
+	}
+	var out, text bytes.Buffer
+	if code := Main(t.Context(), append(strings.Fields(string(m[1])), "--version"), &out, &text, "1"); code != 0 {
+		t.Errorf("exit code %d: %s", code, &text)
+	}
+}
