@@ -1,6 +1,7 @@
 package actuate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,8 +32,8 @@ func New(k Kernel, d Domains, log *slog.Logger) *Actuator {
 // any other, trying again may help. What could be done without is logged.
 func (a *Actuator) Do(ctx context.Context, s model.Step) error {
 	err := a.untilConnected(ctx, s)
-	if errors.Is(err, model.ErrGone) && s.VM != "" {
-		if _, gone := a.domain(ctx, s.VM); gone == nil { // a device of it is, which is another matter
+	if errors.Is(err, model.ErrGone) && s.Subject.VM != "" {
+		if _, gone := a.domain(ctx, s.Subject.VM); gone == nil { // a device of it is, which is another matter
 			return fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is
 		}
 	}
@@ -67,7 +68,7 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 		return a.checkVirtio(ctx, s)
 	case model.StepBindVFIO:
 		return a.bindVFIO(ctx, s)
-	case model.StepSetVF, model.StepSetRate: // it changes only what is not so yet
+	case model.StepSetVF:
 		return a.setVF(ctx, s)
 	case model.StepOpenWindow:
 		return a.openWindow(ctx, s)
@@ -78,13 +79,13 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 	case model.StepWaitGuest:
 		return a.waitGuest(ctx, s)
 	case model.StepFDBToVF:
-		return a.kernel.PinFDB(ctx, s.MAC, s.VLAN, s.VF.PF)
+		return a.kernel.PinFDB(ctx, s.Path.MAC, s.Path.VLAN, s.Path.PF)
 	case model.StepCloseWindow:
 		return a.closeWindow(ctx, s)
 	case model.StepAnnounce:
 		return a.announce(ctx, s)
 	case model.StepDetach:
-		return a.domains.Detach(ctx, s.VM, model.VFAlias(s.MAC))
+		return a.domains.Detach(ctx, s.Subject.VM, model.VFAlias(s.Device.MAC))
 	case model.StepWaitGone:
 		return a.waitGone(ctx, s)
 	case model.StepFDBToTap:
@@ -94,7 +95,7 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 	case model.StepAddSelf:
 		return a.addSelf(ctx, s)
 	case model.StepDelSelf:
-		return a.kernel.DelSelf(ctx, s.VF.PF, s.MAC)
+		return a.kernel.DelSelf(ctx, s.Path.PF, s.Path.MAC)
 	}
 	return fmt.Errorf("%w: no such kind of step", model.ErrPermanent)
 }
@@ -102,6 +103,6 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 // note logs what could not be had and can be done without.
 func (a *Actuator) note(s model.Step, text string) {
 	if text != "" {
-		a.log.Warn(text, "step", string(s.Kind), "vm", s.VMName, "vf", s.VF.String(), "mac", s.MAC.String())
+		a.log.Warn(text, "step", string(s.Kind), "vm", s.Subject.VMName, "vf", s.VFID().String(), "pf", s.Path.PF, "mac", cmp.Or(s.Path.MAC, s.VF.MAC).String())
 	}
 }

@@ -37,8 +37,10 @@ var unplug = []model.StepKind{
 // step is a Step of machine n and VF i.
 func step(k model.StepKind, n, i int) model.Step {
 	return model.Step{
-		Kind: k, VM: id(n), VMName: fmt.Sprintf("vm%d", n), NIC: "ua-net0", MAC: mac(n), Tap: tap(n), Network: "br0",
-		Team: model.FailoverTeaming, VF: model.VFID{PF: "pf0", Index: i}, Address: addr(i), VLAN: 7, Rate: 1e9,
+		Kind: k, Subject: model.Subject{VM: id(n), VMName: fmt.Sprintf("vm%d", n)},
+		VF:     model.VFStep{ID: model.VFID{PF: "pf0", Index: i}, Address: addr(i), MAC: mac(n), VLAN: 7, MaxTxRate: 1e9},
+		Path:   model.PathStep{MAC: mac(n), VLAN: 7, Tap: tap(n), Network: "br0", PF: "pf0"},
+		Device: model.DeviceStep{NIC: "ua-net0", MAC: mac(n), Failover: model.FailoverTeaming, VF: model.VFID{PF: "pf0", Index: i}, Address: addr(i)},
 	}
 }
 
@@ -93,7 +95,7 @@ func TestPlugAndUnplug(t *testing.T) {
 func TestAttachForBond(t *testing.T) {
 	f := newFakeHost(1)
 	s := step(model.StepAttach, 1, 0)
-	s.Team = model.FailoverBond
+	s.Device.Failover = model.FailoverBond
 	if err := New(f, f, nil).Do(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 // checkVirtio fails unless the VM can live on its virtio NIC alone. It comes before
-// anything that takes the other leg away.
+// anything that takes the other path away.
 func (a *Actuator) checkVirtio(ctx context.Context, s model.Step) error {
-	d, err := a.domain(ctx, s.VM)
+	d, err := a.domain(ctx, s.Subject.VM)
 	if err != nil {
 		return err
 	}
@@ -42,16 +42,16 @@ func checkDomain(d *libvirt.Domain, s model.Step) error {
 	if d.State != model.VMRunning {
 		return fmt.Errorf("the domain is %s", d.State)
 	}
-	nic := d.FindNIC(s.NIC)
+	nic := d.FindNIC(s.Device.NIC)
 	switch {
 	case nic == nil:
-		return fmt.Errorf("%w: the domain has no virtio NIC %s", model.ErrPermanent, s.NIC)
-	case nic.MAC != s.MAC:
-		return fmt.Errorf("%w: virtio NIC %s has MAC %s now, not %s", model.ErrPermanent, s.NIC, nic.MAC, s.MAC)
-	case nic.Tap != s.Tap:
-		return fmt.Errorf("virtio NIC %s has tap %s now, not %s", s.NIC, nic.Tap, s.Tap)
-	case s.Team == model.FailoverTeaming && nic.Failover != model.FailoverTeaming:
-		return fmt.Errorf("%w: virtio NIC %s has no <teaming type='persistent'/>", model.ErrPermanent, s.NIC)
+		return fmt.Errorf("%w: the domain has no virtio NIC %s", model.ErrPermanent, s.Device.NIC)
+	case nic.MAC != s.Device.MAC:
+		return fmt.Errorf("%w: virtio NIC %s has MAC %s now, not %s", model.ErrPermanent, s.Device.NIC, nic.MAC, s.Device.MAC)
+	case nic.Tap != s.Path.Tap:
+		return fmt.Errorf("virtio NIC %s has tap %s now, not %s", s.Device.NIC, nic.Tap, s.Path.Tap)
+	case s.Device.Failover == model.FailoverTeaming && nic.Failover != model.FailoverTeaming:
+		return fmt.Errorf("%w: virtio NIC %s has no <teaming type='persistent'/>", model.ErrPermanent, s.Device.NIC)
 	}
 	return nil
 }
@@ -59,18 +59,18 @@ func checkDomain(d *libvirt.Domain, s model.Step) error {
 // checkTap fails unless the tap is up, held open by QEMU, and a port of the right bridge.
 // That it is not there is no ErrGone: the VM is, and must not be given up for gone.
 func (a *Actuator) checkTap(ctx context.Context, s model.Step) error {
-	tap, err := a.kernel.Link(ctx, s.Tap)
+	tap, err := a.kernel.Link(ctx, s.Path.Tap)
 	switch {
 	case errors.Is(err, model.ErrGone):
-		return fmt.Errorf("tap %s is not there", s.Tap)
+		return fmt.Errorf("tap %s is not there", s.Path.Tap)
 	case err != nil:
 		return err
 	case !tap.Up:
-		return fmt.Errorf("tap %s is down: ip link set %s up", s.Tap, s.Tap)
+		return fmt.Errorf("tap %s is down: ip link set %s up", s.Path.Tap, s.Path.Tap)
 	case !tap.Carrier:
-		return fmt.Errorf("tap %s has no carrier: the domain does not hold it open, or its link is set down", s.Tap)
+		return fmt.Errorf("tap %s has no carrier: the domain does not hold it open, or its link is set down", s.Path.Tap)
 	case tap.Master == 0:
-		return fmt.Errorf("tap %s is in no bridge: ip link set %s master %s", s.Tap, s.Tap, s.Network)
+		return fmt.Errorf("tap %s is in no bridge: ip link set %s master %s", s.Path.Tap, s.Path.Tap, s.Path.Network)
 	}
 	links, err := a.kernel.Links(ctx)
 	if err != nil {
@@ -86,12 +86,12 @@ func checkBridge(links []kernel.Link, tap kernel.Link, s model.Step) error {
 		switch {
 		case l.Index != tap.Master:
 		case !l.Up:
-			return fmt.Errorf("%s, which tap %s is a port of, is down", l.Name, s.Tap)
-		case l.Kind == "bridge" && l.Name != s.Network:
-			return fmt.Errorf("tap %s is in bridge %s, not %s", s.Tap, l.Name, s.Network)
+			return fmt.Errorf("%s, which tap %s is a port of, is down", l.Name, s.Path.Tap)
+		case l.Kind == "bridge" && l.Name != s.Path.Network:
+			return fmt.Errorf("tap %s is in bridge %s, not %s", s.Path.Tap, l.Name, s.Path.Network)
 		default:
 			return nil
 		}
 	}
-	return fmt.Errorf("tap %s is a port of link %d, which is not there", s.Tap, tap.Master)
+	return fmt.Errorf("tap %s is a port of link %d, which is not there", s.Path.Tap, tap.Master)
 }

@@ -159,6 +159,16 @@ func (f *fakeHost) SetVF(_ context.Context, _ string, i int, s kernel.VFSettings
 	return "rate not enforced", err
 }
 
+func (f *fakeHost) SetVFRate(_ context.Context, _ string, i int, bits uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v, err := f.vf(i)
+	if err == nil {
+		v.set.MaxTxRate = model.WholeMbit(bits)
+	}
+	return err
+}
+
 func (f *fakeHost) SetVFMAC(_ context.Context, _ string, i int, m model.MAC) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 	"sluice/internal/model"
 )
 
-// attach gives the VF to the VM, as the second leg of its NIC.
+// attach gives the VF to the VM, as the second path of its NIC.
 func (a *Actuator) attach(ctx context.Context, s model.Step) error {
-	if err := a.unclaimed(ctx, s); err != nil {
+	if err := a.unclaimed(ctx, s.Subject.VM, s.Device.Address, s.Device.MAC); err != nil {
 		return err
 	}
-	spec := libvirt.HostdevSpec{Alias: model.VFAlias(s.MAC), Address: s.Address}
-	if s.Team == model.FailoverTeaming {
-		spec.TeamingPersistent = s.NIC
+	spec := libvirt.HostdevSpec{Alias: model.VFAlias(s.Device.MAC), Address: s.Device.Address}
+	if s.Device.Failover == model.FailoverTeaming {
+		spec.TeamingPersistent = s.Device.NIC
 	}
-	return a.domains.Attach(ctx, s.VM, spec)
+	return a.domains.Attach(ctx, s.Subject.VM, spec)
 }
 
 // waitGuest waits until the guest's driver has opened the VF. It gives up when the VM
@@ -28,9 +28,9 @@ func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		a.whileThere(wait, s.VM, cancel)
+		a.whileThere(wait, s.Subject.VM, cancel)
 	}()
-	err := a.kernel.WaitDriver(wait, s.Address, true)
+	err := a.kernel.WaitDriver(wait, s.Device.Address, true)
 	gone := context.Cause(wait)
 	cancel(nil)
 	<-watched
@@ -63,5 +63,5 @@ func (a *Actuator) whileThere(ctx context.Context, vm model.VMID, cancel context
 // waitGone waits until the device is out of the VM. Nothing needs to be switched at the
 // moment the guest lets go: the window is open, so the tap has been getting its frames.
 func (a *Actuator) waitGone(ctx context.Context, s model.Step) error {
-	return a.domains.WaitGone(ctx, s.VM, model.VFAlias(s.MAC))
+	return a.domains.WaitGone(ctx, s.Subject.VM, model.VFAlias(s.Device.MAC))
 }

@@ -12,13 +12,13 @@ import (
 
 // window is the Window of a Step.
 func window(s model.Step) kernel.Window {
-	return kernel.Window{MAC: s.MAC, Tap: s.Tap, PF: s.VF.PF, VLAN: s.VLAN}
+	return kernel.Window{MAC: s.Path.MAC, Tap: s.Path.Tap, PF: s.Path.PF, VLAN: s.Path.VLAN}
 }
 
 // openWindow makes both paths receive. The bridge must not learn from the PF's port, or
 // the copies that come back through it teach it the wrong side.
 func (a *Actuator) openWindow(ctx context.Context, s model.Step) error {
-	if err := a.kernel.PreparePort(ctx, s.VF.PF); err != nil {
+	if err := a.kernel.PreparePort(ctx, s.Path.PF); err != nil {
 		return err
 	}
 	note, err := a.kernel.OpenWindow(ctx, window(s))
@@ -34,7 +34,7 @@ func (a *Actuator) closeWindow(ctx context.Context, s model.Step) error {
 		return err
 	}
 	if a.tapGone(ctx, s) {
-		return a.kernel.UnpinFDB(ctx, s.MAC, s.VLAN, s.VF.PF)
+		return a.kernel.UnpinFDB(ctx, s.Path.MAC, s.Path.VLAN, s.Path.PF)
 	}
 	return nil
 }
@@ -42,26 +42,26 @@ func (a *Actuator) closeWindow(ctx context.Context, s model.Step) error {
 // fdbToTap sends the MAC's frames to the tap. Where the tap is gone it only sees to it
 // that they no longer go to the PF.
 func (a *Actuator) fdbToTap(ctx context.Context, s model.Step) error {
-	err := a.kernel.PinFDB(ctx, s.MAC, s.VLAN, s.Tap)
+	err := a.kernel.PinFDB(ctx, s.Path.MAC, s.Path.VLAN, s.Path.Tap)
 	if err != nil && a.tapGone(ctx, s) {
-		return a.kernel.UnpinFDB(ctx, s.MAC, s.VLAN, s.VF.PF)
+		return a.kernel.UnpinFDB(ctx, s.Path.MAC, s.Path.VLAN, s.Path.PF)
 	}
 	return err
 }
 
 // tapGone says whether there certainly is no tap.
 func (a *Actuator) tapGone(ctx context.Context, s model.Step) bool {
-	if s.Tap == "" {
+	if s.Path.Tap == "" {
 		return true
 	}
-	_, err := a.kernel.Link(ctx, s.Tap)
+	_, err := a.kernel.Link(ctx, s.Path.Tap)
 	return errors.Is(err, model.ErrGone)
 }
 
 // announce tells switches where the MAC is. They find out by themselves with the guest's
 // next frame, so failing is no reason to take a move back.
 func (a *Actuator) announce(ctx context.Context, s model.Step) error {
-	if err := a.kernel.Announce(ctx, s.MAC, s.VLAN, s.VF.PF); err != nil {
+	if err := a.kernel.Announce(ctx, s.Path.MAC, s.Path.VLAN, s.Path.PF); err != nil {
 		a.note(s, "switches were not told: "+err.Error())
 	}
 	return nil
@@ -70,7 +70,7 @@ func (a *Actuator) announce(ctx context.Context, s model.Step) error {
 // addSelf makes the PF take frames for the MAC from VFs and the wire. A driver without
 // filters, or without a free one, is no error: the VM does without.
 func (a *Actuator) addSelf(ctx context.Context, s model.Step) error {
-	err := a.kernel.AddSelf(ctx, s.VF.PF, s.MAC)
+	err := a.kernel.AddSelf(ctx, s.Path.PF, s.Path.MAC)
 	for _, refusal := range []error{unix.ENOMEM, unix.ENOSPC, unix.EOPNOTSUPP} {
 		if errors.Is(err, refusal) {
 			a.note(s, "VFs cannot reach this VM's virtio NIC: "+err.Error())

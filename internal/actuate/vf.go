@@ -12,37 +12,37 @@ import (
 )
 
 func (a *Actuator) bindVFIO(ctx context.Context, s model.Step) error {
-	if err := a.unclaimed(ctx, s); err != nil {
+	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
 		return err
 	}
-	return a.kernel.BindVFIO(ctx, s.Address)
+	return a.kernel.BindVFIO(ctx, s.VF.Address)
 }
 
 func (a *Actuator) setVF(ctx context.Context, s model.Step) error {
-	if err := a.unclaimed(ctx, s); err != nil {
+	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
 		return err
 	}
-	note, err := a.kernel.SetVF(ctx, s.VF.PF, s.VF.Index, kernel.VFSettings{
-		VLAN: s.VLAN, SpoofCheck: true, Trust: false, MaxTxRate: s.Rate,
+	note, err := a.kernel.SetVF(ctx, s.VF.ID.PF, s.VF.ID.Index, kernel.VFSettings{
+		VLAN: s.VF.VLAN, SpoofCheck: true, Trust: false, MaxTxRate: s.VF.MaxTxRate,
 	})
 	a.note(s, note)
 	return err
 }
 
 func (a *Actuator) setMAC(ctx context.Context, s model.Step) error {
-	if err := a.unclaimed(ctx, s); err != nil {
+	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
 		return err
 	}
-	return a.kernel.SetVFMAC(ctx, s.VF.PF, s.VF.Index, s.MAC)
+	return a.kernel.SetVFMAC(ctx, s.VF.ID.PF, s.VF.ID.Index, s.VF.MAC)
 }
 
 // clearVF takes everything off a VF. Nobody may have it then: a guest that still has it
 // would be deaf, its failover none the wiser. A VF that is gone needs no clearing.
 func (a *Actuator) clearVF(ctx context.Context, s model.Step) error {
-	if err := a.released(ctx, s); err != nil {
+	if err := a.released(ctx, s.VF.Address); err != nil {
 		return err
 	}
-	note, err := a.kernel.ClearVF(ctx, s.VF.PF, s.VF.Index)
+	note, err := a.kernel.ClearVF(ctx, s.VF.ID.PF, s.VF.ID.Index)
 	a.note(s, note)
 	if errors.Is(err, model.ErrGone) {
 		return nil
@@ -50,10 +50,10 @@ func (a *Actuator) clearVF(ctx context.Context, s model.Step) error {
 	return err
 }
 
-// unclaimed fails if anybody but Sluice for this very VM has the VF.
-func (a *Actuator) unclaimed(ctx context.Context, s model.Step) error {
-	d, h, err := a.holder(ctx, s.Address)
-	if err != nil || h == nil || d.ID == s.VM && h.Alias == model.VFAlias(s.MAC) {
+// unclaimed fails if anybody but Sluice for this very VM and MAC has the VF.
+func (a *Actuator) unclaimed(ctx context.Context, vm model.VMID, addr model.PCIAddress, mac model.MAC) error {
+	d, h, err := a.holder(ctx, addr)
+	if err != nil || h == nil || d.ID == vm && h.Alias == model.VFAlias(mac) {
 		return err
 	}
 	return fmt.Errorf("%w: %s has the VF as %s", model.ErrPermanent, d.Name, h.Alias)
@@ -67,13 +67,13 @@ const (
 
 // released fails if any domain has the VF. Libvirt tells of a removal a moment before its
 // inventory shows it, so the first look need not be the last.
-func (a *Actuator) released(ctx context.Context, s model.Step) error {
+func (a *Actuator) released(ctx context.Context, addr model.PCIAddress) error {
 	wait, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
 	tick := time.NewTicker(settleStep)
 	defer tick.Stop()
 	for {
-		d, h, err := a.holder(ctx, s.Address)
+		d, h, err := a.holder(ctx, addr)
 		if err != nil || h == nil {
 			return err
 		}

@@ -128,8 +128,11 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	act := &refreshing{actuate.New(d.host.kernel, d.host.virt, d.log), d.host.source}
-	d.runner = (&loop.Runner{Core: core, Source: windowed{d.host.source, d.host.kernel}, Actuator: act, Sample: c.Sample, Log: d.log, Alive: watchdog}).Init()
+	act := actuate.New(d.host.kernel, d.host.virt, d.log)
+	d.runner = (&loop.Runner{
+		Core: core, Source: windowed{d.host.source, d.host.kernel}, Sample: c.Sample, Log: d.log, Alive: watchdog,
+		Actuator: &refreshing{act, d.host.source}, Enforcer: &refreshingLimits{act.Limits(), d.host.source},
+	}).Init()
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
 	d.runner.Publish = d.backend.Publish
@@ -237,6 +240,19 @@ func (r *refreshing) Do(ctx context.Context, s model.Step) error {
 	err := r.Actuator.Do(ctx, s)
 	r.source.Invalidate()
 	return err
+}
+
+// refreshingLimits makes the next Snapshot read afresh which limits there are.
+type refreshingLimits struct {
+	loop.Enforcer
+	source *observe.Source
+}
+
+// Apply implements loop.Enforcer.
+func (r *refreshingLimits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
+	now, err := r.Enforcer.Apply(ctx, snap, batch)
+	r.source.Invalidate()
+	return now, err
 }
 
 // serve runs the API beside the loop until either ends.

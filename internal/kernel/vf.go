@@ -29,6 +29,20 @@ func (h *Host) SetVF(ctx context.Context, pf string, idx int, s VFSettings) (not
 	return e.apply(ctx, s.traits(e.caps))
 }
 
+// SetVFRate limits what VF idx of a PF may send, in bits/s, and reads back; 0 lifts the
+// limit. It is for a VF in use: nothing else of it changes.
+func (h *Host) SetVFRate(ctx context.Context, pf string, idx int, bits uint64) error {
+	e, err := h.editVF(ctx, pf, idx)
+	if err != nil {
+		return err
+	}
+	note, err := e.apply(ctx, []vfTrait{rateTrait(bits, e.caps)})
+	if note != "" && err == nil {
+		err = errors.New(note)
+	}
+	return err
+}
+
 // SetVFMAC sets the administrative MAC of a VF and reads it back. From then on the
 // NIC steers that MAC to the VF.
 func (h *Host) SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error {
@@ -126,7 +140,6 @@ type vfTrait struct {
 
 // traits lists what VFSettings ask for.
 func (s VFSettings) traits(c model.Caps) []vfTrait {
-	maxRate := uint64(megabits(s.MaxTxRate)) * mbit
 	same := func(have model.Tri, want bool) model.Tri {
 		if have == model.Unknown {
 			return model.Unknown
@@ -143,10 +156,16 @@ func (s VFSettings) traits(c model.Caps) []vfTrait {
 		}, {
 			change: changeTrust(s.Trust), able: c.Trust, off: !s.Trust,
 			is: func(v vfState) model.Tri { return same(v.Trust, s.Trust) },
-		}, {
-			change: changeRates(0, s.MaxTxRate), able: c.MaxTxRate,
-			is: func(v vfState) model.Tri { return model.TriOf(v.MaxTxRate == maxRate && v.MinTxRate == 0) },
 		},
+		rateTrait(s.MaxTxRate, c),
+	}
+}
+
+func rateTrait(bits uint64, c model.Caps) vfTrait {
+	rounded := model.WholeMbit(bits)
+	return vfTrait{
+		change: changeRates(0, bits), able: c.MaxTxRate,
+		is: func(v vfState) model.Tri { return model.TriOf(v.MaxTxRate == rounded && v.MinTxRate == 0) },
 	}
 }
 

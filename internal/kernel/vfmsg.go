@@ -121,13 +121,8 @@ func changeRates(minBits, maxBits uint64) vfChange {
 	return vfChange{"rate", unix.IFLA_VF_RATE, words(megabits(minBits), megabits(maxBits))}
 }
 
-// megabits rounds to the kernel's unit, but a limit never to 0, which means none.
-func megabits(bits uint64) uint32 {
-	if bits == 0 {
-		return 0
-	}
-	return uint32(min(max((bits+mbit/2)/mbit, 1), 1<<32-1))
-}
+// megabits is a rate in the kernel's unit.
+func megabits(bits uint64) uint32 { return uint32(model.WholeMbit(bits) / mbit) }
 
 func bit(on bool) uint32 {
 	if on {

@@ -21,6 +21,8 @@ type Core struct {
 
 	snap     *model.Snapshot
 	target   *model.Target
+	limits   []model.Limit                // to be applied
+	unmet    map[model.LimitKey]time.Time // limits that could not be applied, and when
 	findings []model.Finding
 	checker  plan.Checker
 
@@ -50,8 +52,9 @@ type move struct {
 	model.MoveStatus
 	retryAt time.Time
 	stepID  uint64
-	asked   int   // how often the guest was asked again to give the VF up
-	cause   error // why it is being undone
+	key     model.VMID // its Subject's
+	asked   int        // how often the guest was asked again to give the VF up
+	cause   error      // why it is being undone
 }
 
 // doneMove is what an ended Move left true.
@@ -83,6 +86,7 @@ func NewCore(rules model.Rules, opts Options, journal Journal, left []model.Move
 		active: map[model.VMID]*move{}, steps: map[uint64]*move{},
 		fails: map[model.VMID]*failure{}, badVFs: map[model.VFID]time.Time{},
 		idle: map[model.VMID]time.Time{}, mended: map[string]time.Time{}, costs: map[model.VMID]*costs{},
+		unmet: map[model.LimitKey]time.Time{},
 	}, nil
 }
 
@@ -120,6 +124,7 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	c.watchIdle(now)
 	hints := c.hints(now)
 	c.target = c.decider.Decide(now, snap, hints)
+	c.limits = plan.Limits(snap, c.target, busy{c})
 	c.waiting = plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts)
 	c.findings = c.checker.Check(snap, busy{c}, c.opts.Timeouts)
 	if c.opts.Mode != model.ModeEnforce {
@@ -208,18 +213,18 @@ func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
 		c.fail(now, m, err) // without a journal a crash would leak: do not start
 		return model.Step{}, false
 	}
-	a := &move{MoveStatus: model.MoveStatus{Move: m, Started: now}}
-	c.active[key(m)] = a
-	return c.start(a), true
+	return c.start(c.take(now, m)), true
 }
 
-// key is the VM of a move; a repair of a VF without a VM gets a name of its own.
-func key(m model.Move) model.VMID {
-	if m.VM != "" {
-		return m.VM
-	}
-	return model.VMID("vf " + m.VF.String())
+// take makes a move one that is under way.
+func (c *Core) take(now time.Time, m model.Move) *move {
+	a := &move{MoveStatus: model.MoveStatus{Move: m, Started: now}, key: key(m)}
+	c.active[a.key] = a
+	return a
 }
+
+// key is what one move at a time works on: the VM or, where there is none, the VF or PF.
+func key(m model.Move) model.VMID { return model.VMID(m.Steps[0].Subject.Key()) }
 
 func (c *Core) start(m *move) model.Step {
 	c.nextID++
@@ -316,7 +321,7 @@ func (c *Core) undo(now time.Time, m *move, err error) {
 
 // end closes the books on a move.
 func (c *Core) end(now time.Time, m *move) {
-	delete(c.active, key(m.Move))
+	delete(c.active, m.key)
 	_ = c.journal.End(m.Move) // a move that stays in the journal is resumed, found done, and ended again
 	m.Ended = now
 	if m.cause == nil {
@@ -339,8 +344,6 @@ func (c *Core) end(now time.Time, m *move) {
 			} else {
 				delete(c.fails, m.Move.VM)
 			}
-		case model.MoveRetune:
-			d.known, d.vf = true, m.Move.VF
 		}
 	}
 	if d.vm != "" {

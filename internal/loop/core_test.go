@@ -60,13 +60,13 @@ func (h *hand) do(steps []model.Step, result func(model.Step) error) (did []stri
 	for len(steps) > 0 {
 		s := steps[0]
 		err := result(s)
-		did = append(did, string(s.Kind)+" "+string(s.VM))
+		did = append(did, string(s.Kind)+" "+string(s.Subject.VM))
 		if err == nil {
 			switch s.Kind {
 			case model.StepAttach:
-				h.has[s.VM] = s.VF.Index
+				h.has[s.Subject.VM] = s.Device.VF.Index
 			case model.StepWaitGone:
-				delete(h.has, s.VM)
+				delete(h.has, s.Subject.VM)
 			}
 		}
 		h.now = h.now.Add(time.Millisecond)
@@ -88,12 +88,12 @@ func TestRepairWaitsForNobody(t *testing.T) {
 	h := newHand(t, Options{Parallel: 1})
 	h.vfs = 1
 	steps := h.tick()
-	if len(steps) != 1 || steps[0].VM != "a" {
+	if len(steps) != 1 || steps[0].Subject.VM != "a" {
 		t.Fatalf("first steps %v, want a's plug", steps)
 	}
 	h.edit = deaf
 	repair := h.tick() // a's plug of VF 0 goes on and takes the only hand
-	if len(repair) != 1 || repair[0].Kind != model.StepFDBToTap || repair[0].VM != "b" {
+	if len(repair) != 1 || repair[0].Kind != model.StepFDBToTap || repair[0].Subject.VM != "b" {
 		t.Errorf("b is cut off while a moves; steps begun: %v", repair)
 	}
 }

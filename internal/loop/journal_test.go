@@ -15,7 +15,7 @@ import (
 func someMove(vm string) model.Move {
 	return model.Move{
 		Kind: model.MovePlug, VM: model.VMID(vm), VMName: vm, VF: model.VFID{PF: "pf0", Index: len(vm)},
-		Steps: []model.Step{{Kind: model.StepAttach, VM: model.VMID(vm)}},
+		Steps: []model.Step{{Kind: model.StepAttach, Subject: model.Subject{VM: model.VMID(vm)}}},
 	}
 }
 

@@ -83,7 +83,7 @@ func (c *Core) hints(now time.Time) *placement.Hints {
 		if (m.Move.Kind == model.MovePlug) != m.Undoing {
 			hint.VF = m.Move.VF
 		}
-		if m.Move.Kind == model.MoveRepair || m.Move.Kind == model.MoveRetune {
+		if m.Move.Kind == model.MoveRepair {
 			hint.VF = holds(c.snap.FindVM(id))
 		}
 		h.VMs[id] = hint
@@ -131,8 +131,7 @@ func (c *Core) takeUpLeft(now time.Time) {
 			_ = c.journal.End(m)
 			continue
 		}
-		a := &move{MoveStatus: model.MoveStatus{Move: again, Started: now}, retryAt: now}
-		c.active[key(again)] = a
+		c.take(now, again).retryAt = now
 	}
 	c.resume = nil
 }
@@ -152,11 +151,8 @@ func (c *Core) mend(now time.Time) {
 		}
 		s := f.Repair[0]
 		m := model.Move{
-			Kind: model.MoveRepair, VM: s.VM, VMName: s.VMName, VF: s.VF, Steps: f.Repair,
-			Reason: model.Reason{VM: s.VM, Code: model.CodeRepair, Detail: f.Subject + " " + f.Text},
-		}
-		if s.Address == "" {
-			m.VF = model.NoVF // it is about the bridge or a PF, and in the way of nobody's VF
+			Kind: model.MoveRepair, VM: s.Subject.VM, VMName: s.Subject.VMName, VF: s.VFID(), Steps: f.Repair,
+			Reason: model.Reason{VM: s.Subject.VM, Code: model.CodeRepair, Detail: f.Subject + " " + f.Text},
 		}
 		name := mendName(m)
 		there[name] = true
@@ -178,7 +174,7 @@ func (c *Core) mend(now time.Time) {
 
 // mendName tells tries to mend one finding from those to mend another.
 func mendName(m model.Move) string {
-	return m.Reason.Detail + " " + m.Steps[0].String() + m.Steps[0].VF.PF
+	return m.Reason.Detail + " " + m.Steps[0].String()
 }
 
 // free says whether a repair could start: none of its VM or VF is under way or waits. If

@@ -16,6 +16,7 @@ type Runner struct {
 	Core     *Core
 	Source   Source
 	Actuator Actuator
+	Enforcer Enforcer      // nil: Limits are not applied
 	Sample   time.Duration // time between Snapshots
 	Log      *slog.Logger
 	Publish  func(*model.View) // gets a View that nobody changes any more
@@ -24,6 +25,8 @@ type Runner struct {
 	calls   Calls
 	results chan result
 	seen    chan observation
+	limited chan limited
+	limits  bool           // a batch of Limits is being applied
 	steps   sync.WaitGroup // Steps and the observation under way
 	lastErr string
 }
@@ -39,6 +42,12 @@ type observation struct {
 	err  error
 }
 
+// limited is what became of a batch of Limits.
+type limited struct {
+	batch, applied []model.Limit
+	err            error
+}
+
 // stopGrace is how long Run waits for Steps under way when it is told to stop. What is
 // not done by then is in the journal and finished by the next run.
 const stopGrace = 10 * time.Second
@@ -48,6 +57,7 @@ func (r *Runner) Init() *Runner {
 	r.calls = make(Calls)
 	r.results = make(chan result, 64)
 	r.seen = make(chan observation, 1)
+	r.limited = make(chan limited, 1)
 	return r
 }
 
@@ -94,6 +104,8 @@ func (r *Runner) Run(ctx context.Context) error {
 			r.report(res)
 			r.launch(r.Core.Finish(time.Now(), res.step.ID, res.err))
 			r.publish()
+		case l := <-r.limited:
+			r.enforced(time.Now(), l)
 		case <-timer.C:
 			r.launch(r.Core.Timer(time.Now()))
 		case f := <-r.calls:
@@ -138,7 +150,39 @@ func (r *Runner) decide(now time.Time, o observation) {
 	steps := r.Core.Tick(now, o.snap)
 	r.Core.tickTime = time.Since(start)
 	r.launch(steps)
+	r.enforce(now, o.snap)
 	r.publish()
+}
+
+// limitDeadline is for a whole batch of Limits: a few netlink messages for each.
+const limitDeadline = 10 * time.Second
+
+// enforce has the Limits applied that are not true, one batch at a time.
+func (r *Runner) enforce(now time.Time, snap *model.Snapshot) {
+	if r.Enforcer == nil || r.limits {
+		return
+	}
+	batch := r.Core.Limits(now, r.Enforcer.Can)
+	if len(batch) == 0 {
+		return
+	}
+	r.limits = true
+	r.steps.Add(1)
+	go func() {
+		defer r.steps.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), limitDeadline)
+		defer cancel()
+		applied, err := r.Enforcer.Apply(ctx, snap, batch)
+		r.limited <- limited{batch, applied, err}
+	}()
+}
+
+func (r *Runner) enforced(now time.Time, l limited) {
+	r.limits = false
+	r.Core.Limited(now, l.batch, l.applied)
+	if l.err != nil {
+		r.Log.Warn("limits could not be applied; tried again in "+limitRest.String(), "failed", len(l.batch)-len(l.applied), "error", l.err)
+	}
 }
 
 // launch starts each Step under its own deadline. A Step outlives the loop's context:
@@ -161,7 +205,7 @@ func (r *Runner) launch(steps []model.Step) {
 }
 
 func (r *Runner) report(res result) {
-	l := r.Log.With("vm", res.step.VMName, "vf", res.step.VF.String(), "step", res.step.String(), "took", res.took)
+	l := r.Log.With("vm", res.step.Subject.VMName, "vf", res.step.VFID().String(), "step", res.step.String(), "took", res.took)
 	if res.err != nil {
 		l.Warn("step failed", "error", res.err)
 	} else {

@@ -52,9 +52,9 @@ func (w *world) Do(ctx context.Context, s model.Step) error {
 	w.done = append(w.done, s.String())
 	switch s.Kind {
 	case model.StepWaitGuest:
-		w.has[s.VM] = true
+		w.has[s.Subject.VM] = true
 	case model.StepWaitGone:
-		w.has[s.VM] = false
+		w.has[s.Subject.VM] = false
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func TestStuckStepDelaysNoOtherVM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{has: map[model.VMID]bool{}}
 		w.do = func(ctx context.Context, s model.Step) error {
-			if s.VM == "a" && s.Kind == model.StepAttach {
+			if s.Subject.VM == "a" && s.Kind == model.StepAttach {
 				<-ctx.Done()
 				return ctx.Err()
 			}

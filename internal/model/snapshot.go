@@ -211,6 +211,19 @@ func (s *Snapshot) FindVF(id VFID) *VF {
 	return nil
 }
 
+// VFBehind finds the VF behind a NIC of a VM, and the NIC; nil where there is none.
+func (s *Snapshot) VFBehind(id VMID, nic string) (*VF, *NIC) {
+	vm := s.FindVM(id)
+	if vm == nil {
+		return nil, nil
+	}
+	n := vm.FindNIC(nic)
+	if n == nil {
+		return nil, nil
+	}
+	return s.FindVF(n.VF), n
+}
+
 // FindNIC returns the NIC with that alias, or nil.
 func (v *VM) FindNIC(alias string) *NIC {
 	for i := range v.NICs {

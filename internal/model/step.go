@@ -17,7 +17,7 @@ const (
 	StepSetVF       StepKind = "set-vf"       // VLAN, spoof check on, trust off, rate: everything but the MAC
 	StepOpenWindow  StepKind = "open-window"  // both paths receive what the bridge has: FDB entry to the tap, mirror from the tap to the PF; the rest is add-self's
 	StepSetMAC      StepKind = "set-mac"      // the VF's administrative MAC: from here on the NIC steers the MAC to the VF
-	StepAttach      StepKind = "attach"       // hot-plug the VF as the pair's second leg
+	StepAttach      StepKind = "attach"       // hot-plug the VF as the pair's second path
 	StepWaitGuest   StepKind = "wait-guest"   // until the guest's driver has opened the VF
 	StepFDBToVF     StepKind = "fdb-to-vf"    // the bridge sends the MAC to the PF, where the VF's filter takes it
 	StepCloseWindow StepKind = "close-window" // end the mirror; the FDB entry stays
@@ -28,49 +28,102 @@ const (
 	StepClearVF     StepKind = "clear-vf"     // MAC, VLAN, rate, trust to zero: nothing of the last holder stays
 	StepAddSelf     StepKind = "add-self"     // PF filter for the MAC: frames from the wire and from VFs reach the bridge too
 	StepDelSelf     StepKind = "del-self"     // and back
-	StepSetRate     StepKind = "set-rate"     // what set-vf sets, with a new rate, for a VF in use
 )
 
-// Step is one change, complete in itself: an actuator needs nothing else to do it.
+// Step is one change, complete in itself: an actuator needs nothing else to do it. Of
+// the payloads those are set that the Step's kind needs.
 type Step struct {
 	ID      uint64        `json:"id,omitempty"` // given by the loop when it starts; completions name it
 	Kind    StepKind      `json:"kind"`
-	VM      VMID          `json:"vm,omitempty"`
-	VMName  string        `json:"vm_name,omitempty"`
-	NIC     string        `json:"nic,omitempty"`
-	MAC     MAC           `json:"mac,omitzero"`
-	Tap     string        `json:"tap,omitempty"`
-	Network string        `json:"network,omitempty"`
-	Team    Failover      `json:"failover,omitempty"`
-	VF      VFID          `json:"vf,omitzero"`
-	Address PCIAddress    `json:"pci_address,omitempty"`
-	VLAN    int           `json:"vlan,omitempty"`
-	Rate    uint64        `json:"max_tx_rate_bits,omitempty"` // bits/s, 0: none
+	Subject Subject       `json:"subject"`
+	VF      VFStep        `json:"vf,omitzero"`
+	Path    PathStep      `json:"path,omitzero"`
+	Device  DeviceStep    `json:"device,omitzero"`
 	Timeout time.Duration `json:"timeout_ns"`
+}
+
+// Subject is what is changed: a VM or, for what is left of one that has gone, a VF or
+// a PF. One Move at a time works on it.
+type Subject struct {
+	VM     VMID   `json:"vm,omitempty"`
+	VMName string `json:"vm_name,omitempty"` // for people
+	VF     VFID   `json:"vf,omitzero"`       // of Steps without VM
+	PF     string `json:"pf,omitempty"`      // of Steps without VM and VF
+}
+
+// Key tells Subjects apart.
+func (s Subject) Key() string {
+	switch {
+	case s.VM != "":
+		return string(s.VM)
+	case s.VF != NoVF:
+		return "vf " + s.VF.String()
+	}
+	return "pf " + s.PF
+}
+
+// VFStep is the payload of Steps that set up a virtual function: bind-vfio, set-vf,
+// set-mac and clear-vf.
+type VFStep struct {
+	ID        VFID       `json:"id"`
+	Address   PCIAddress `json:"pci_address"`
+	MAC       MAC        `json:"mac,omitzero"`
+	VLAN      int        `json:"vlan,omitempty"`
+	MaxTxRate uint64     `json:"max_tx_rate_bits,omitempty"` // bits/s, 0: none
+}
+
+// PathStep is the payload of Steps that say where the host sends the frames for a MAC:
+// check-virtio, the window, the bridge's entry, the PF's filter and announcements.
+type PathStep struct {
+	MAC     MAC    `json:"mac"`
+	VLAN    int    `json:"vlan,omitempty"`
+	Tap     string `json:"tap,omitempty"`
+	Network string `json:"network,omitempty"`
+	PF      string `json:"pf,omitempty"`
+}
+
+// DeviceStep is the payload of Steps that hot-plug: check-virtio, attach, wait-guest,
+// detach and wait-gone.
+type DeviceStep struct {
+	NIC      string     `json:"nic"` // the virtio NIC that the VF is paired with
+	MAC      MAC        `json:"mac"`
+	Failover Failover   `json:"failover,omitempty"`
+	VF       VFID       `json:"vf,omitzero"`
+	Address  PCIAddress `json:"pci_address,omitempty"`
+}
+
+// VFID is the VF that the Step sets up or hot-plugs; NoVF where it does neither.
+func (s *Step) VFID() VFID {
+	if s.VF.ID != NoVF {
+		return s.VF.ID
+	}
+	return s.Device.VF
 }
 
 // String prints the Step as one line.
 func (s Step) String() string {
 	var b strings.Builder
 	b.WriteString(string(s.Kind))
-	if s.VMName != "" {
-		b.WriteString(" " + s.VMName)
+	if s.Subject.VMName != "" {
+		b.WriteString(" " + s.Subject.VMName)
 	}
-	if s.VF.PF != "" {
-		b.WriteString(" vf " + s.VF.String())
+	if vf := s.VFID(); vf != NoVF {
+		b.WriteString(" vf " + vf.String())
 	}
 	switch s.Kind {
-	case StepSetMAC, StepFDBToVF, StepFDBToTap, StepAnnounce, StepOpenWindow, StepCloseWindow, StepAddSelf, StepDelSelf:
-		fmt.Fprintf(&b, " mac %s", s.MAC)
+	case StepSetMAC:
+		fmt.Fprintf(&b, " mac %s", s.VF.MAC)
+	case StepFDBToVF, StepFDBToTap, StepAnnounce, StepOpenWindow, StepCloseWindow, StepAddSelf, StepDelSelf:
+		fmt.Fprintf(&b, " pf %s mac %s", s.Path.PF, s.Path.MAC)
 	case StepSetVF:
-		fmt.Fprintf(&b, " vlan %d spoofchk on trust off", s.VLAN)
-		if s.Rate > 0 {
-			fmt.Fprintf(&b, " max_tx_rate %d Mbit/s", s.Rate/1e6)
+		fmt.Fprintf(&b, " vlan %d spoofchk on trust off", s.VF.VLAN)
+		if s.VF.MaxTxRate > 0 {
+			fmt.Fprintf(&b, " max_tx_rate %d Mbit/s", WholeMbit(s.VF.MaxTxRate)/1e6)
 		}
-	case StepSetRate:
-		fmt.Fprintf(&b, " max_tx_rate %d Mbit/s", s.Rate/1e6)
-	case StepAttach, StepDetach, StepBindVFIO:
-		fmt.Fprintf(&b, " (%s)", s.Address)
+	case StepBindVFIO:
+		fmt.Fprintf(&b, " (%s)", s.VF.Address)
+	case StepAttach, StepDetach:
+		fmt.Fprintf(&b, " (%s)", s.Device.Address)
 	}
 	return b.String()
 }
@@ -83,7 +136,6 @@ const (
 	MovePlug   MoveKind = "plug"
 	MoveUnplug MoveKind = "unplug"
 	MoveRepair MoveKind = "repair"
-	MoveRetune MoveKind = "retune" // the VF stays where it is and gets another rate
 )
 
 // Move is an ordered list of Steps for one VM and one VF. A plug whose VF is still
@@ -108,7 +160,7 @@ func (m Move) String() string {
 }
 
 // Finding is something fsck found: a leaked or wrongly set VF, a stale filter.
-// Repair is empty where the thing is not Sluice's to mend.
+// Repair is empty where the thing is not Sluice's to repair.
 type Finding struct {
 	Code    string `json:"code"` // stable, for example "stale-mac"
 	Subject string `json:"subject"`

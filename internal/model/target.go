@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// Target is what should be: which VM holds which VF behind which NIC, and why, for
-// every VM. Applying a Target twice is harmless.
+// Target is what should be: which VM holds which VF behind which NIC and how much it
+// may send, and why, for every VM. Applying a Target twice is harmless.
 type Target struct {
 	Time    time.Time    `json:"time"`
-	Assign  []Assignment `json:"assign"`  // sorted by VM
-	Reasons []Reason     `json:"reasons"` // one for every VM of the Snapshot, in its order
+	Assign  []Assignment `json:"assign"`           // sorted by VM
+	Limits  []Limit      `json:"limits,omitempty"` // sorted by CompareKeys; what has none is not limited
+	Reasons []Reason     `json:"reasons"`          // one for every VM of the Snapshot, in its order
 }
 
 // Assignment gives a VF to a NIC of a VM.
 type Assignment struct {
-	VM   VMID   `json:"vm"`
-	NIC  string `json:"nic"`
-	VF   VFID   `json:"vf"`
-	Rate uint64 `json:"max_tx_rate_bits,omitempty"` // bits/s the VF may send; 0: placement has no say in it
-	Lift bool   `json:"lift_rate,omitempty"`        // take back a limit that placement set before
+	VM  VMID   `json:"vm"`
+	NIC string `json:"nic"`
+	VF  VFID   `json:"vf"`
 }
 
 // Code is the stable name of a Reason, fit for metrics labels and tests.
@@ -66,7 +65,7 @@ type Reason struct {
 	Slots   int       `json:"slots,omitempty"`  // how many VFs the ranking shared out
 	Other   VMID      `json:"other,omitempty"`  // runner-up (for a holder) or the holder to beat (for an outsider)
 	OtherNm string    `json:"other_name,omitempty"`
-	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s: the tier that the policy gives its VF; 0: none
+	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s: the tier that the policy gives its VF, which becomes a Limit; 0: none
 	Until   time.Time `json:"until,omitzero"`
 	Detail  string    `json:"detail,omitempty"` // what a veto, backoff or blind figure is about, with the remedy
 }

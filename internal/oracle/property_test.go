@@ -97,7 +97,7 @@ func TestAdaptiveWhenMovesAreHard(t *testing.T) {
 		}
 	}
 	broken := func(s model.Step) error {
-		if s.Kind == model.StepAttach && s.VMName[len(s.VMName)-1] == '7' {
+		if s.Kind == model.StepAttach && s.Subject.VMName[len(s.Subject.VMName)-1] == '7' {
 			return errPlug
 		}
 		return nil

@@ -16,7 +16,7 @@ func (w *workspace) assign(snap *model.Snapshot, out []model.Assignment) []model
 		for _, e := range p.winners {
 			if s := p.find(e.has); s != nil {
 				s.taken = true
-				out = append(out, model.Assignment{VM: snap.VMs[e.vm].ID, NIC: e.nic.Alias, VF: e.has, Rate: e.rate, Lift: e.rate == 0})
+				out = append(out, model.Assignment{VM: snap.VMs[e.vm].ID, NIC: e.nic.Alias, VF: e.has})
 			}
 		}
 		for _, e := range p.winners {
@@ -25,11 +25,34 @@ func (w *workspace) assign(snap *model.Snapshot, out []model.Assignment) []model
 			}
 			if s := p.best(snap.VMs[e.vm].NUMANode); s != nil {
 				s.taken = true
-				out = append(out, model.Assignment{VM: snap.VMs[e.vm].ID, NIC: e.nic.Alias, VF: s.vf, Rate: e.rate, Lift: e.rate == 0})
+				out = append(out, model.Assignment{VM: snap.VMs[e.vm].ID, NIC: e.nic.Alias, VF: s.vf})
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b model.Assignment) int { return cmp.Compare(a.VM, b.VM) })
+	return out
+}
+
+// limits turns what policies let their VFs send into Limits. A VM that is left as it is
+// keeps the limit that its VF has.
+func (w *workspace) limits(snap *model.Snapshot) []model.Limit {
+	var out []model.Limit
+	add := func(vm model.VMID, nic string, bits uint64) {
+		if bits > 0 {
+			out = append(out, model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: nic, Path: model.PathVF, Dir: model.Tx}, Bits: bits})
+		}
+	}
+	for _, a := range w.stays {
+		if vf := snap.FindVF(a.VF); vf != nil && vf.Holder == a.VM {
+			add(a.VM, a.NIC, vf.MaxTxRate)
+		}
+	}
+	for i := range w.pools {
+		for _, e := range w.pools[i].winners {
+			add(snap.VMs[e.vm].ID, e.nic.Alias, e.rate)
+		}
+	}
+	slices.SortFunc(out, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
 	return out
 }
 

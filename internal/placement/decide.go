@@ -35,7 +35,6 @@ type Decider struct {
 	links    map[string]time.Time // when a PF's link was first seen up again after being down
 	ruled    []model.VMID         // the VMs that ruledBy is of
 	ruledBy  []model.VMRule
-	tiers    map[model.VMID]bool // VMs whose VF may carry a rate that a policy gave it
 	work     workspace
 }
 
@@ -47,7 +46,7 @@ func New(rules model.Rules) (*Decider, error) {
 	if _, err := NewPolicy(rules); err != nil {
 		return nil, err
 	}
-	return &Decider{rules: rules, policies: map[string]Policy{}, links: map[string]time.Time{}, tiers: map[model.VMID]bool{}}, nil
+	return &Decider{rules: rules, policies: map[string]Policy{}, links: map[string]time.Time{}}, nil
 }
 
 // SetRules changes the rules. The policies keep their memory unless the policy, its
@@ -79,26 +78,9 @@ func (d *Decider) Decide(now time.Time, snap *model.Snapshot, hints *Hints) *mod
 		d.share(now, &w.pools[i], snap, hints, t.Reasons)
 	}
 	t.Assign = w.assign(snap, t.Assign)
-	d.lift(snap, t.Assign)
+	t.Limits = w.limits(snap)
 	w.lastAssign = t.Assign
 	return t
-}
-
-// lift takes back the tiers of a policy that gave some, once another is in charge. It
-// gets Assignments with Lift set where placement wants no limit.
-func (d *Decider) lift(snap *model.Snapshot, assign []model.Assignment) {
-	for i := range assign {
-		a := &assign[i]
-		a.Lift = a.Lift && d.tiers[a.VM]
-		vf := snap.FindVF(a.VF)
-		switch {
-		case a.Rate > 0:
-			d.tiers[a.VM] = true
-		case a.Lift && vf != nil && vf.Holder == a.VM && vf.MaxTxRate == 0:
-			a.Lift = false
-			delete(d.tiers, a.VM)
-		}
-	}
 }
 
 // gatherVFs sorts the usable VFs into pools by network.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"sluice/internal/model"
@@ -85,12 +84,11 @@ func (m *memory[T]) UnmarshalJSON(text []byte) error {
 type Memory struct {
 	Policies map[string]json.RawMessage // by network
 	Links    map[string]time.Time
-	Tiers    []model.VMID
 }
 
 // Memory copies what the Decider remembers.
 func (d *Decider) Memory() (Memory, error) {
-	m := Memory{Policies: map[string]json.RawMessage{}, Links: maps.Clone(d.links), Tiers: slices.Sorted(maps.Keys(d.tiers))}
+	m := Memory{Policies: map[string]json.RawMessage{}, Links: maps.Clone(d.links)}
 	for network, p := range d.policies {
 		text, err := json.Marshal(p)
 		if err != nil {
@@ -114,8 +112,5 @@ func (d *Decider) Recall(m Memory) error {
 		d.policies[network] = p
 	}
 	maps.Copy(d.links, m.Links)
-	for _, id := range m.Tiers {
-		d.tiers[id] = true
-	}
 	return nil
 }

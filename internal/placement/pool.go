@@ -14,7 +14,7 @@ type entry struct {
 	nic  *model.NIC
 	rule *model.VMRule
 	has  model.VFID // the VF it has or is about to have
-	rate uint64     // bits/s that the policy gives a VF of it; 0: no say
+	rate uint64     // bits/s that the policy lets its VF send; 0: no limit
 }
 
 // slot is a usable VF.

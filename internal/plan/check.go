@@ -28,7 +28,7 @@ const (
 
 // Urgent says whether a finding cuts a VM off now or soon (a MAC left behind, as soon as
 // its VM starts elsewhere; a filter left behind, when none is to spare), so that it is
-// mended at once and not only when asked.
+// repaired at once and not only when asked.
 func Urgent(code string) bool {
 	switch code {
 	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindOpenWindow, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
@@ -37,7 +37,7 @@ func Urgent(code string) bool {
 	return false
 }
 
-// Check finds what a crash or a stranger left behind. VMs that are busy, and their VFs,
+// Check finds what a crash or somebody else left behind. VMs that are busy, and their VFs,
 // are passed over. Findings about what others own have no Repair.
 func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 	var c Checker
@@ -127,7 +127,7 @@ func (c *Checker) free(pf *model.PF, vf *model.VF) {
 		return
 	}
 	who := "VF " + vf.ID.String()
-	clear := model.Step{Kind: model.StepClearVF, VF: vf.ID, Address: vf.Address, MAC: vf.MAC, Network: pf.Network}
+	clear := model.Step{Kind: model.StepClearVF, Subject: model.Subject{VF: vf.ID}, VF: model.VFStep{ID: vf.ID, Address: vf.Address, MAC: vf.MAC}}
 	if vm := c.owner(vf.MAC); vm != nil {
 		if c.busy.VM(vm.ID) {
 			return
@@ -172,7 +172,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	if n.VF == model.NoVF && !n.Window && n.FDB == "" {
 		return
 	}
-	step := func(k model.StepKind) model.Step { return nicStep(c.snap, vm, n, k) }
+	step := func(k model.StepKind) model.Step { return c.nicStep(vm, n, k) }
 	if n.Window {
 		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseWindow))
 	}
@@ -204,16 +204,13 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 }
 
 // nicStep is a Step about a NIC and the VF behind it, or the PF it is wrongly sent to.
-func nicStep(snap *model.Snapshot, vm *model.VM, n *model.NIC, k model.StepKind) model.Step {
-	s := model.Step{
-		Kind: k, VM: vm.ID, VMName: vm.Name, NIC: n.Alias, MAC: n.MAC, Tap: n.Tap, Network: n.Network, Team: n.Failover, VF: n.VF,
+func (c *Checker) nicStep(vm *model.VM, n *model.NIC, k model.StepKind) model.Step {
+	vf := c.snap.FindVF(n.VF)
+	if vf == nil {
+		vf = &model.VF{ID: model.VFID{PF: n.FDB}}
 	}
-	if vf := snap.FindVF(n.VF); vf != nil {
-		s.Address = vf.Address
-	} else {
-		s.VF.PF = n.FDB
-	}
-	return s
+	p := payloads(vm, n, vf)
+	return step(k, &p, c.to)
 }
 
 // selfs compares the PF's own filters with who needs one: a VM on virtio does (a frame
@@ -256,7 +253,7 @@ func (c *Checker) lost(pf *model.PF) {
 		if !c.self[mac] && slices.Contains(c.ours[pf.Name], mac) {
 			c.self[mac] = true
 			c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s, whose VM has gone", mac),
-				model.Step{Kind: model.StepDelSelf, MAC: mac, Network: pf.Network, VF: model.VFID{PF: pf.Name}})
+				model.Step{Kind: model.StepDelSelf, Subject: model.Subject{PF: pf.Name}, Path: model.PathStep{MAC: mac, Network: pf.Network, PF: pf.Name}})
 		}
 	}
 	ours := c.ours[pf.Name][:0]
@@ -274,7 +271,10 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 		onVF = vf.InGuest != model.No
 	}
 	step := func(k model.StepKind) model.Step {
-		return model.Step{Kind: k, VM: vm.ID, VMName: vm.Name, NIC: n.Alias, MAC: n.MAC, Network: n.Network, VF: model.VFID{PF: pf.Name}}
+		return model.Step{
+			Kind: k, Subject: model.Subject{VM: vm.ID, VMName: vm.Name},
+			Path: model.PathStep{MAC: n.MAC, Tap: n.Tap, VLAN: n.VLAN, Network: n.Network, PF: pf.Name},
+		}
 	}
 	switch {
 	case onVF && have && n.VF.PF == pf.Name:

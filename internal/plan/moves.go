@@ -8,7 +8,7 @@ import (
 
 // The orders of Steps. Make before break: while a VF comes or goes, both paths get
 // every inbound frame and the guest takes it from exactly one, because the inactive
-// leg of a net_failover or an active-backup bond drops what it hears.
+// member of a net_failover or an active-backup bond drops what it hears.
 var (
 	plugOrder = []model.StepKind{
 		model.StepCheckVirtio,
@@ -42,30 +42,14 @@ var (
 	cleanup = []model.StepKind{model.StepClearVF, model.StepDelSelf, model.StepCloseWindow}
 )
 
-// Plug is the Move that gives the VF to the VM; false when either is not there.
-func Plug(snap *model.Snapshot, vm *model.VM, a *model.Assignment, why *model.Reason, to Timeouts) (model.Move, bool) {
+// Plug is the Move that gives the VF to the VM, with rate (bits/s, 0: none) as its
+// limit from the start; false when either is not there.
+func Plug(snap *model.Snapshot, vm *model.VM, a *model.Assignment, rate uint64, why *model.Reason, to Timeouts) (model.Move, bool) {
 	nic, vf := vm.FindNIC(a.NIC), snap.FindVF(a.VF)
 	if nic == nil || vf == nil {
 		return model.Move{}, false
 	}
-	m := build(model.MovePlug, vm, nic, vf, why, plugOrder, to)
-	for i := range m.Steps {
-		m.Steps[i].Rate = a.Rate
-	}
-	return m, true
-}
-
-// Retune is the Move that gives the VF behind the NIC another rate; false when it has
-// the right one, placement has no say in it, or its PF cannot limit VFs (asking for
-// what cannot be had would never end).
-func Retune(snap *model.Snapshot, vm *model.VM, nic *model.NIC, a *model.Assignment, why *model.Reason, to Timeouts) (model.Move, bool) {
-	vf, pf := snap.FindVF(nic.VF), snap.FindPF(nic.VF.PF)
-	if vf == nil || vf.MaxTxRate == a.Rate || (a.Rate == 0 && !a.Lift) || pf.Caps.MaxTxRate != model.Yes {
-		return model.Move{}, false
-	}
-	m := build(model.MoveRetune, vm, nic, vf, why, []model.StepKind{model.StepSetRate}, to)
-	m.Steps[0].Rate = a.Rate
-	return m, true
+	return build(model.MovePlug, vm, nic, vf, rate, why, plugOrder, to), true
 }
 
 // Unplug is the Move that takes the NIC's VF away.
@@ -74,27 +58,67 @@ func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why *model.Reaso
 	if vf == nil { // its PF vanished, the guest's device did not
 		vf = &model.VF{ID: nic.VF}
 	}
-	return build(model.MoveUnplug, vm, nic, vf, why, unplugOrder, to)
+	return build(model.MoveUnplug, vm, nic, vf, 0, why, unplugOrder, to)
 }
 
-func build(kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, why *model.Reason, order []model.StepKind, to Timeouts) model.Move {
+func build(kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, rate uint64, why *model.Reason, order []model.StepKind, to Timeouts) model.Move {
 	m := model.Move{Kind: kind, VM: vm.ID, VMName: vm.Name, VF: vf.ID, Reason: *why}
-	base := model.Step{
-		VM: vm.ID, VMName: vm.Name, NIC: nic.Alias, MAC: nic.MAC, Tap: nic.Tap, Network: nic.Network,
-		Team: nic.Failover, VF: vf.ID, Address: vf.Address, VLAN: nic.VLAN,
-	}
-	m.Steps = steps(base, order, to)
+	p := payloads(vm, nic, vf)
+	p.VF.MaxTxRate = rate
+	m.Steps = steps(p, order, to)
 	return m
 }
 
-func steps(base model.Step, order []model.StepKind, to Timeouts) []model.Step {
+// payloads is a Step without kind that has all payloads, for steps to choose from.
+func payloads(vm *model.VM, nic *model.NIC, vf *model.VF) model.Step {
+	return model.Step{
+		Subject: model.Subject{VM: vm.ID, VMName: vm.Name},
+		VF:      model.VFStep{ID: vf.ID, Address: vf.Address, MAC: nic.MAC, VLAN: nic.VLAN},
+		Path:    model.PathStep{MAC: nic.MAC, VLAN: nic.VLAN, Tap: nic.Tap, Network: nic.Network, PF: vf.ID.PF},
+		Device:  model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address},
+	}
+}
+
+// all puts the payloads of a Move's Steps together again.
+func all(m model.Move) model.Step {
+	var p model.Step
+	for _, s := range m.Steps {
+		p.Subject = s.Subject
+		if s.VF != (model.VFStep{}) {
+			p.VF = s.VF
+		}
+		if s.Path != (model.PathStep{}) {
+			p.Path = s.Path
+		}
+		if s.Device != (model.DeviceStep{}) {
+			p.Device = s.Device
+		}
+	}
+	return p
+}
+
+func steps(p model.Step, order []model.StepKind, to Timeouts) []model.Step {
 	out := make([]model.Step, len(order))
 	for i, k := range order {
-		out[i] = base
-		out[i].Kind = k
-		out[i].Timeout = to.of(k)
+		out[i] = step(k, &p, to)
 	}
 	return out
+}
+
+// step is a Step of that kind with those of the payloads that it needs.
+func step(k model.StepKind, p *model.Step, to Timeouts) model.Step {
+	s := model.Step{Kind: k, Subject: p.Subject, Timeout: to.of(k)}
+	switch k {
+	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepClearVF:
+		s.VF = p.VF
+	case model.StepAttach, model.StepWaitGuest, model.StepDetach, model.StepWaitGone:
+		s.Device = p.Device
+	case model.StepCheckVirtio:
+		s.Path, s.Device = p.Path, p.Device
+	default:
+		s.Path = p.Path
+	}
+	return s
 }
 
 func (t Timeouts) of(k model.StepKind) time.Duration {
@@ -112,10 +136,10 @@ func (t Timeouts) of(k model.StepKind) time.Duration {
 // Undo lists the Steps that leave the world sound after a Move failed at Step number
 // failed. gone says that the VM no longer exists.
 func Undo(m model.Move, failed int, gone bool, to Timeouts) []model.Step {
-	if len(m.Steps) == 0 || m.Kind == model.MoveRepair || m.Kind == model.MoveRetune {
+	if len(m.Steps) == 0 || m.Kind == model.MoveRepair {
 		return nil
 	}
-	base := m.Steps[0]
+	base := all(m)
 	at := m.Steps[failed].Kind
 	switch {
 	case gone:
@@ -152,25 +176,25 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	if len(m.Steps) == 0 {
 		return model.Move{}, false
 	}
+	base := all(m)
 	vm, vf := snap.FindVM(m.VM), snap.FindVF(m.VF)
 	var nic *model.NIC
 	if vm != nil {
-		nic = vm.FindNIC(m.Steps[0].NIC)
+		nic = vm.FindNIC(base.Device.NIC)
 	}
 	switch {
 	case vf != nil && (vf.Owner == model.OwnerForeign || (vf.Holder != "" && vf.Holder != m.VM)):
 		return model.Move{}, false // somebody else has it now; what it carries is theirs
-	case m.Kind == model.MoveRetune || m.Kind == model.MoveRepair:
+	case m.Kind == model.MoveRepair:
 		return model.Move{}, false // the next Target or Check says what is still to be done
 	case nic != nil && nic.VF == m.VF && m.Kind == model.MovePlug:
-		return Plug(snap, vm, &model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, &m.Reason, to)
+		return Plug(snap, vm, &model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, base.VF.MaxTxRate, &m.Reason, to)
 	case nic != nil && nic.VF == m.VF:
 		return Unplug(snap, vm, nic, &m.Reason, to), true
 	}
-	base := m.Steps[0]
 	out := model.Move{Kind: model.MoveRepair, VM: m.VM, VMName: m.VMName, VF: m.VF, Reason: m.Reason}
 	if nic != nil {
-		base.Tap, base.Network = nic.Tap, nic.Network
+		base.Path.Tap, base.Path.Network = nic.Tap, nic.Network
 		out.Steps = steps(base, unplugOrder[indexOf(unplugOrder, model.StepFDBToTap):], to)
 	} else {
 		out.Steps = steps(base, cleanup, to)

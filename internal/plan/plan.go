@@ -32,10 +32,10 @@ type Busy interface {
 }
 
 // Diff lists the Moves that make the Snapshot what the Target says: all unplugs, then
-// new rates, then all plugs, each in order of VM. A plug may name a VF that another VM's unplug must
-// free first. Nothing to do gives nil.
+// all plugs, each in order of VM. A plug may name a VF that another VM's unplug must
+// free first. Nothing to do gives nil. Limits are no Moves; see Limits.
 func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []model.Move {
-	var unplugs, retunes, plugs []model.Move
+	var unplugs, plugs []model.Move
 	next := 0
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
@@ -48,17 +48,12 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 			unplugs = append(unplugs, Unplug(snap, vm, nic, why, to))
 		}
 		if want != nil && (nic == nil || want.VF != nic.VF || want.NIC != nic.Alias) {
-			if m, ok := Plug(snap, vm, want, why, to); ok {
+			if m, ok := Plug(snap, vm, want, rateOf(target, want), why, to); ok {
 				plugs = append(plugs, m)
 			}
 		}
-		if nic != nil && want != nil && want.VF == nic.VF && want.NIC == nic.Alias {
-			if m, ok := Retune(snap, vm, nic, want, why, to); ok {
-				retunes = append(retunes, m)
-			}
-		}
 	}
-	return append(append(unplugs, retunes...), plugs...)
+	return append(unplugs, plugs...)
 }
 
 // assignmentOf walks the sorted assignments beside the sorted VMs.

@@ -61,27 +61,27 @@ func TestSwapIsUnplugThenPlug(t *testing.T) {
 	got := text(Diff(s, target(s, model.Assignment{VM: "b", NIC: "ua-0", VF: vf0}), nobody{}, DefaultTimeouts))
 	want := `unplug a pf0/0
   check-virtio a vf pf0/0
-  add-self a vf pf0/0 mac 52:54:00:00:00:0a
-  open-window a vf pf0/0 mac 52:54:00:00:00:0a
+  add-self a pf pf0 mac 52:54:00:00:00:0a
+  open-window a pf pf0 mac 52:54:00:00:00:0a
   detach a vf pf0/0 (0000:01:10.0)
   wait-gone a vf pf0/0
-  fdb-to-tap a vf pf0/0 mac 52:54:00:00:00:0a
+  fdb-to-tap a pf pf0 mac 52:54:00:00:00:0a
   clear-vf a vf pf0/0
-  close-window a vf pf0/0 mac 52:54:00:00:00:0a
-  announce a vf pf0/0 mac 52:54:00:00:00:0a
+  close-window a pf pf0 mac 52:54:00:00:00:0a
+  announce a pf pf0 mac 52:54:00:00:00:0a
 plug b pf0/0
   check-virtio b vf pf0/0
   bind-vfio b vf pf0/0 (0000:01:10.0)
   set-vf b vf pf0/0 vlan 7 spoofchk on trust off
-  add-self b vf pf0/0 mac 52:54:00:00:00:0b
-  open-window b vf pf0/0 mac 52:54:00:00:00:0b
+  add-self b pf pf0 mac 52:54:00:00:00:0b
+  open-window b pf pf0 mac 52:54:00:00:00:0b
   set-mac b vf pf0/0 mac 52:54:00:00:00:0b
   attach b vf pf0/0 (0000:01:10.0)
   wait-guest b vf pf0/0
-  fdb-to-vf b vf pf0/0 mac 52:54:00:00:00:0b
-  del-self b vf pf0/0 mac 52:54:00:00:00:0b
-  close-window b vf pf0/0 mac 52:54:00:00:00:0b
-  announce b vf pf0/0 mac 52:54:00:00:00:0b
+  fdb-to-vf b pf pf0 mac 52:54:00:00:00:0b
+  del-self b pf pf0 mac 52:54:00:00:00:0b
+  close-window b pf pf0 mac 52:54:00:00:00:0b
+  announce b pf pf0 mac 52:54:00:00:00:0b
 `
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -164,7 +164,7 @@ func TestUndo(t *testing.T) {
 func TestResume(t *testing.T) {
 	s := world()
 	unplugA := Diff(s, target(s), nobody{}, DefaultTimeouts)[0]
-	plugB, _ := Plug(s, &s.VMs[1], &model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}, &model.Reason{}, DefaultTimeouts)
+	plugB, _ := Plug(s, &s.VMs[1], &model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}, 0, &model.Reason{}, DefaultTimeouts)
 	for _, c := range []struct {
 		name string
 		move model.Move

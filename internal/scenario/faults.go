@@ -45,7 +45,7 @@ func (m *mishaps) step(s model.Step) sim.Verdict {
 	f := 1.0
 	switch s.Kind {
 	case model.StepAttach, model.StepWaitGuest:
-		if g := m.groups[s.VM]; g != nil && g.Plug > 0 {
+		if g := m.groups[s.Subject.VM]; g != nil && g.Plug > 0 {
 			f = float64(g.Plug) / float64(m.s.Timing.Plug)
 		}
 	case model.StepDetach, model.StepWaitGone:
@@ -62,17 +62,17 @@ func (m *mishaps) step(s model.Step) sim.Verdict {
 func (m *mishaps) fail(s model.Step) error {
 	if s.Kind == model.StepWaitGuest {
 		p := m.s.Failures.Plug
-		if g := m.groups[s.VM]; g != nil {
+		if g := m.groups[s.Subject.VM]; g != nil {
 			p = max(p, g.PlugFails)
 		}
 		if p > 0 && m.rand.Float64() < p {
-			return fmt.Errorf("%s did not take up the VF, as the scenario wants: %w", s.VMName, errors.Join(model.ErrGuest, model.ErrPermanent))
+			return fmt.Errorf("%s did not take up the VF, as the scenario wants: %w", s.Subject.VMName, errors.Join(model.ErrGuest, model.ErrPermanent))
 		}
 	}
 	if m.s.Failures.Step == 0 {
 		return nil
 	}
-	key := string(s.VM) + string(s.Kind)
+	key := string(s.Subject.VM) + string(s.Kind)
 	if !m.tried[key] && m.rand.Float64() < m.s.Failures.Step {
 		m.tried[key] = true
 		return errInjected

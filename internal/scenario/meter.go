@@ -39,8 +39,8 @@ func newMeter(h *host) *meter {
 	next := h.engine.OnStep
 	h.engine.OnStep = func(s model.Step) sim.Verdict {
 		if s.Kind == model.StepCheckVirtio { // every move begins with it
-			m.asked[s.VM] = h.engine.World.Now
-			m.why[s.VM] = m.reason(s.VM)
+			m.asked[s.Subject.VM] = h.engine.World.Now
+			m.why[s.Subject.VM] = m.reason(s.Subject.VM)
 		}
 		return next(s)
 	}

@@ -141,12 +141,12 @@ func patchVM(vm, past *model.VM) {
 func (r *rerun) step(s model.Step, base sim.Timing) sim.Verdict {
 	if s.Kind == model.StepCheckVirtio { // every move begins with it
 		kind := model.MovePlug
-		if r.holds(s.VM) {
+		if r.holds(s.Subject.VM) {
 			kind = model.MoveUnplug
 		}
-		r.cur[s.VM] = r.begin(s.VM, kind, base)
+		r.cur[s.Subject.VM] = r.begin(s.Subject.VM, kind, base)
 	}
-	m := r.cur[s.VM]
+	m := r.cur[s.Subject.VM]
 	if m.whole <= 0 {
 		return sim.Verdict{}
 	}
@@ -155,7 +155,7 @@ func (r *rerun) step(s model.Step, base sim.Timing) sim.Verdict {
 	if m.failed && (s.Kind == model.StepWaitGuest || s.Kind == model.StepWaitGone) {
 		v.Result = errRepeated
 		m.failed = false // what undoes the move works
-		r.cur[s.VM] = m
+		r.cur[s.Subject.VM] = m
 	}
 	return v
 }

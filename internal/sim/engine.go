@@ -109,6 +109,22 @@ func (e *Engine) tick() {
 		e.OnTick(now)
 	}
 	e.launch(steps)
+	e.enforce(snap)
+}
+
+// enforce applies the Limits that are not true.
+func (e *Engine) enforce(snap *model.Snapshot) {
+	core, limiter := e.Core, e.World.Limiter()
+	batch := core.Limits(e.World.Now, limiter.Can)
+	if len(batch) == 0 {
+		return
+	}
+	e.At(e.World.Now.Add(e.World.Timing.Kernel), func() {
+		applied, _ := limiter.Apply(context.Background(), snap, batch)
+		if core == e.Core {
+			core.Limited(e.World.Now, batch, applied)
+		}
+	})
 }
 
 // launch starts Steps: each takes effect and reports after the time it takes.

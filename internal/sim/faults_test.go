@@ -118,8 +118,7 @@ var faults = []fault{
 		kind := []model.StepKind{
 			model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepAttach, model.StepWaitGuest, model.StepDetach,
 			model.StepFDBToVF, model.StepFDBToTap, model.StepClearVF, model.StepOpenWindow, model.StepCloseWindow, model.StepAddSelf, model.StepDelSelf, model.StepAnnounce,
-			model.StepSetRate,
-		}[r.IntN(15)]
+		}[r.IntN(14)]
 		h.World.Fail = func(s model.Step) error {
 			if s.Kind == kind {
 				return errFault
@@ -127,6 +126,10 @@ var faults = []fault{
 			return nil
 		}
 		return func() { h.World.Fail = nil }
+	}},
+	{"limits fail", func(h *host, _ *VM, _ *rand.Rand) func() {
+		h.World.FailLimit = func(model.Limit) error { return errFault }
+		return func() { h.World.FailLimit = nil }
 	}},
 	{"steps are slow", func(h *host, _ *VM, r *rand.Rand) func() {
 		h.World.Timing.Kernel = time.Duration(r.IntN(900)) * time.Millisecond
@@ -194,6 +197,9 @@ func schedule(t *testing.T, seed uint64) error {
 	if err := h.sound(); err != nil {
 		return fmt.Errorf("%w\n%s%s", err, story, h.dump())
 	}
+	if err := h.unlimited(); err != nil {
+		return fmt.Errorf("%w\n%s%s", err, story, h.dump())
+	}
 	if err := h.served(); err != nil {
 		return fmt.Errorf("%w\n%s%s", err, story, h.dump())
 	}
@@ -207,6 +213,16 @@ func (h *host) rest() {
 		h.t.Fatal(err)
 	}
 	h.run(60 * time.Second)
+}
+
+// unlimited checks that no limit of vnraf's is left on the VFs that another policy gives.
+func (h *host) unlimited() error {
+	for _, v := range h.World.VMs() {
+		if vf := h.World.vf(v.hasVF); vf != nil && !v.foreign && vf.MaxTxRate != 0 {
+			return fmt.Errorf("%s is limited to %d bit/s still", v.Name, vf.MaxTxRate)
+		}
+	}
+	return nil
 }
 
 // served checks that no usable VF lies idle while a VM wants one.

@@ -28,7 +28,7 @@ func (t Timing) Takes(k model.StepKind) time.Duration {
 // Begin says how long the Step will take: its time, or its whole deadline when what it
 // waits for will not happen.
 func (w *World) Begin(s model.Step) time.Duration {
-	v := w.vm(s.VM)
+	v := w.vm(s.Subject.VM)
 	hang := v != nil && ((s.Kind == model.StepWaitGuest && !v.canOpen()) || (s.Kind == model.StepWaitGone && v.asked && !v.canLetGo()))
 	if hang {
 		return s.Timeout
@@ -46,11 +46,11 @@ func (w *World) Apply(s model.Step) error {
 			return err
 		}
 	}
-	v := w.vm(s.VM)
+	v := w.vm(s.Subject.VM)
 	switch s.Kind {
 	case model.StepCheckVirtio, model.StepAttach, model.StepDetach, model.StepWaitGone, model.StepWaitGuest:
 		if v == nil {
-			return fmt.Errorf("domain %s: %w", s.VMName, model.ErrGone)
+			return fmt.Errorf("domain %s: %w", s.Subject.VMName, model.ErrGone)
 		}
 		return w.applyVM(s, v)
 	}
@@ -70,14 +70,14 @@ func (w *World) applyVM(s model.Step, v *VM) error {
 	case model.StepAttach:
 		return w.attach(s, v)
 	case model.StepWaitGuest:
-		if v.hasVF != s.VF || !v.canOpen() {
+		if v.hasVF != s.Device.VF || !v.canOpen() {
 			return fmt.Errorf("no driver of %s opened the VF: %w", v.Name, model.ErrGuest)
 		}
 		v.open = true
 	case model.StepDetach:
-		v.asked = v.hasVF == s.VF && !v.foreign
+		v.asked = v.hasVF == s.Device.VF && !v.foreign
 	case model.StepWaitGone:
-		if v.hasVF != s.VF || v.foreign {
+		if v.hasVF != s.Device.VF || v.foreign {
 			return nil
 		}
 		if !v.asked || !v.canLetGo() {
@@ -90,9 +90,9 @@ func (w *World) applyVM(s model.Step, v *VM) error {
 
 func (w *World) attach(s model.Step, v *VM) error {
 	switch {
-	case w.vf(s.VF) == nil:
-		return fmt.Errorf("VF %s: %w", s.VF, model.ErrGone)
-	case v.hasVF == s.VF:
+	case w.vf(s.Device.VF) == nil:
+		return fmt.Errorf("VF %s: %w", s.Device.VF, model.ErrGone)
+	case v.hasVF == s.Device.VF:
 		return nil
 	case v.hasVF != model.NoVF:
 		return fmt.Errorf("%s has VF %s already: %w", v.Name, v.hasVF, model.ErrPermanent)
@@ -100,11 +100,11 @@ func (w *World) attach(s model.Step, v *VM) error {
 		return fmt.Errorf("%s has no free root port: %w", v.Name, model.ErrPermanent)
 	}
 	for _, o := range w.vms {
-		if o.hasVF == s.VF {
-			return fmt.Errorf("VF %s is in %s: %w", s.VF, o.Name, model.ErrPermanent)
+		if o.hasVF == s.Device.VF {
+			return fmt.Errorf("VF %s is in %s: %w", s.Device.VF, o.Name, model.ErrPermanent)
 		}
 	}
-	v.hasVF, v.foreign, v.open = s.VF, false, false
+	v.hasVF, v.foreign, v.open = s.Device.VF, false, false
 	return nil
 }
 
@@ -114,41 +114,39 @@ func (w *World) applyHost(s model.Step, v *VM) error {
 	if w.fdb == nil {
 		w.fdb, w.mirrors = map[model.MAC]string{}, map[model.MAC]bool{}
 	}
-	p, vf := w.pf(s.VF.PF), w.vf(s.VF)
+	p, vf := w.pf(s.Path.PF), w.vf(s.VF.ID)
 	switch s.Kind {
-	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepSetRate:
+	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC:
 		if vf == nil {
-			return fmt.Errorf("VF %s: %w", s.VF, model.ErrGone)
+			return fmt.Errorf("VF %s: %w", s.VF.ID, model.ErrGone)
 		}
 	}
 	switch s.Kind {
 	case model.StepBindVFIO:
 		vf.Driver = "vfio-pci"
 	case model.StepSetVF:
-		vf.VLAN, vf.MaxTxRate, vf.SpoofCheck, vf.Trust = s.VLAN, s.Rate, model.Yes, model.No
-	case model.StepSetRate:
-		vf.MaxTxRate = s.Rate
+		vf.VLAN, vf.MaxTxRate, vf.SpoofCheck, vf.Trust = s.VF.VLAN, model.WholeMbit(s.VF.MaxTxRate), model.Yes, model.No
 	case model.StepSetMAC:
-		vf.MAC = s.MAC
+		vf.MAC = s.VF.MAC
 	case model.StepClearVF:
 		if vf != nil {
 			vf.MAC, vf.VLAN, vf.MaxTxRate, vf.MinTxRate, vf.Trust = model.MAC{}, 0, 0, 0, model.No
 		}
 	case model.StepAddSelf:
-		p.self[s.MAC] = true
+		p.self[s.Path.MAC] = true
 	case model.StepDelSelf:
-		delete(p.self, s.MAC)
+		delete(p.self, s.Path.MAC)
 	case model.StepOpenWindow:
 		if v != nil {
-			w.fdb[s.MAC], w.mirrors[s.MAC] = tap(v), true
+			w.fdb[s.Path.MAC], w.mirrors[s.Path.MAC] = tap(v), true
 		}
 	case model.StepCloseWindow:
-		delete(w.mirrors, s.MAC)
+		delete(w.mirrors, s.Path.MAC)
 	case model.StepFDBToVF:
-		w.fdb[s.MAC] = p.Name
+		w.fdb[s.Path.MAC] = p.Name
 	case model.StepFDBToTap:
 		if v != nil {
-			w.fdb[s.MAC] = tap(v)
+			w.fdb[s.Path.MAC] = tap(v)
 		}
 	}
 	return nil
@@ -161,7 +159,7 @@ func tap(v *VM) string {
 	return v.tap
 }
 
-// Reach says whether a frame for the VM reaches the leg that its guest listens on: from
+// Reach says whether a frame for the VM reaches the path that its guest listens on: from
 // the wire, and from another port of the bridge. It is what "nobody is ever cut off"
 // means: a guest with an open VF hears that alone, any other hears its tap.
 func (w *World) Reach(v *VM) (wire, local bool) {

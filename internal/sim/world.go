@@ -19,6 +19,8 @@ type World struct {
 	Timing Timing
 	// Fail, when set, is asked before a Step takes effect; its error is the Step's result.
 	Fail func(s model.Step) error
+	// FailLimit, when set, is asked before a Limit is applied; its error is the result.
+	FailLimit func(l model.Limit) error
 	// Sense, when set, distorts a true load on its way into a Snapshot: noise, lag, blackouts.
 	Sense func(vm *VM, pps, bytes float64) (seenPPS, seenBytes float64, known bool)
 

@@ -118,8 +118,9 @@ func TestLibvirt(t *testing.T) {
 
 	check := func() error {
 		return actuator.Do(ctx, model.Step{
-			Kind: model.StepCheckVirtio, VM: model.VMID(vm.UUID()), VMName: vm.Name, NIC: nic.Alias, MAC: guestMAC,
-			Tap: nic.Tap, Network: libvirttest.Bridge, Team: model.FailoverTeaming,
+			Kind: model.StepCheckVirtio, Subject: model.Subject{VM: model.VMID(vm.UUID()), VMName: vm.Name},
+			Path:   model.PathStep{MAC: guestMAC, Tap: nic.Tap, Network: libvirttest.Bridge},
+			Device: model.DeviceStep{NIC: nic.Alias, MAC: guestMAC, Failover: model.FailoverTeaming},
 		})
 	}
 	if err := check(); err == nil || errors.Is(err, model.ErrGone) {

@@ -146,8 +146,10 @@ func (r *rig) try(k model.StepKind) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return r.actuator.Do(ctx, model.Step{
-		Kind: k, VM: "id-1", VMName: "vm1", NIC: "ua-net0", MAC: guestMAC, Tap: "tap1", Network: "br0",
-		Team: model.FailoverTeaming, VF: model.VFID{PF: "pf0"}, Address: vfAddr,
+		Kind: k, Subject: model.Subject{VM: "id-1", VMName: "vm1"},
+		VF:     model.VFStep{ID: model.VFID{PF: "pf0"}, Address: vfAddr, MAC: guestMAC},
+		Path:   model.PathStep{MAC: guestMAC, Tap: "tap1", Network: "br0", PF: "pf0"},
+		Device: model.DeviceStep{NIC: "ua-net0", MAC: guestMAC, Failover: model.FailoverTeaming, VF: model.VFID{PF: "pf0"}, Address: vfAddr},
 	})
 }
 

@@ -26,7 +26,7 @@ func View() *model.View {
 	v.Active, v.Pending, v.Recent = moves(v.Target.Reasons)
 	v.Findings = []model.Finding{
 		{Code: "stale-mac", Subject: "pf0/2", Text: "carries MAC 52:54:00:00:00:63, which no VM here has", Repair: []model.Step{
-			{Kind: model.StepClearVF, VF: model.VFID{PF: "pf0", Index: 2}, Address: "0000:01:10.2"},
+			{Kind: model.StepClearVF, VF: model.VFStep{ID: model.VFID{PF: "pf0", Index: 2}, Address: "0000:01:10.2"}},
 		}},
 		{Code: "foreign-driver", Subject: "pf0/3", Text: "bound to igbvf and in use by the host"},
 	}
@@ -141,13 +141,14 @@ func reasons(s *model.Snapshot) []model.Reason {
 
 func moves(why []model.Reason) (active []model.MoveStatus, pending []model.Move, recent []model.MoveStatus) {
 	free := model.VFID{PF: "pf0", Index: 2}
+	web := model.Subject{VM: ID(8), VMName: "web-10"}
 	plug := model.Move{Kind: model.MovePlug, VM: ID(8), VMName: "web-10", VF: free, Reason: why[7], Steps: []model.Step{
-		{Kind: model.StepSetMAC, VMName: "web-10", VF: free, MAC: mac(8)},
-		{Kind: model.StepAttach, VMName: "web-10", VF: free, Address: "0000:01:10.2"},
+		{Kind: model.StepSetMAC, Subject: web, VF: model.VFStep{ID: free, MAC: mac(8)}},
+		{Kind: model.StepAttach, Subject: web, Device: model.DeviceStep{VF: free, Address: "0000:01:10.2"}},
 	}}
 	unplug := model.Move{Kind: model.MoveUnplug, VM: ID(1), VMName: "batch-1", VF: free, Reason: why[0]}
 	failed := model.Move{Kind: model.MovePlug, VM: ID(2), VMName: "burst", VF: free, Reason: model.Reason{Code: model.CodeRank, Hold: true, Policy: "activity", Rank: 2, Slots: 2, Score: 30000}}
-	waits := model.Move{Kind: model.MoveRepair, VF: free, Steps: []model.Step{{Kind: model.StepClearVF, VF: free}}}
+	waits := model.Move{Kind: model.MoveRepair, VF: free, Steps: []model.Step{{Kind: model.StepClearVF, VF: model.VFStep{ID: free}}}}
 	return []model.MoveStatus{{Move: plug, Step: 1, Try: 1, Started: Now.Add(-2 * time.Second)}},
 		[]model.Move{waits},
 		[]model.MoveStatus{

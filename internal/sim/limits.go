@@ -1,0 +1,55 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/internal/loop"
+	"sluice/internal/model"
+)
+
+// Limiter is the host's loop.Enforcer: it limits what a VM sends through its VF.
+func (w *World) Limiter() loop.Enforcer { return limiter{w} }
+
+type limiter struct{ w *World }
+
+// Can implements loop.Enforcer.
+func (l limiter) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
+	if key.Path != model.PathVF || key.Dir != model.Tx {
+		return model.No
+	}
+	vf, _ := snap.VFBehind(key.VM, key.NIC)
+	if vf == nil {
+		return model.Unknown
+	}
+	return snap.FindPF(vf.ID.PF).Caps.MaxTxRate
+}
+
+// Apply implements loop.Enforcer. Like the real one it acts on who has which VF now.
+func (l limiter) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
+	var errs []error
+	for _, limit := range batch {
+		if err := l.apply(limit); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		limit.Bits = model.WholeMbit(limit.Bits)
+		now = append(now, limit)
+	}
+	return now, errors.Join(errs...)
+}
+
+func (l limiter) apply(limit model.Limit) error {
+	if l.w.FailLimit != nil {
+		if err := l.w.FailLimit(limit); err != nil {
+			return err
+		}
+	}
+	v := l.w.vm(limit.VM)
+	if v == nil || v.foreign || l.w.vf(v.hasVF) == nil {
+		return fmt.Errorf("VM %s has no VF to limit", limit.VM)
+	}
+	l.w.vf(v.hasVF).MaxTxRate = model.WholeMbit(limit.Bits)
+	return nil
+}
