@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -37,10 +39,35 @@ func (c *Core) Memory() (*Memory, error) {
 	return m, nil
 }
 
-// Recall makes a new Core go on where another one with the same policy was.
+// Recall makes a new Core go on where another one with the same policy was. It refuses a
+// Memory that no Core wrote.
 func (c *Core) Recall(m *Memory) error {
+	if err := m.check(); err != nil {
+		return err
+	}
 	maps.Copy(c.costs, m.Costs)
 	maps.Copy(c.fails, m.Fails)
 	c.sum = m.Sum
 	return c.decider.Recall(m.Placement)
+}
+
+func (m *Memory) check() error {
+	for vm, k := range m.Costs {
+		if k == nil || !k.possible() {
+			return fmt.Errorf("costs of VM %q: want counts and times, none negative", vm)
+		}
+	}
+	if !m.Sum.possible() {
+		return errors.New("costs of all VMs: want counts and times, none negative")
+	}
+	for vm, f := range m.Fails {
+		if f == nil || f.Count < 0 {
+			return fmt.Errorf("failures of VM %q: want a count, not negative", vm)
+		}
+	}
+	return nil
+}
+
+func (k *costs) possible() bool {
+	return min(k.Plugs, k.Unplugs, k.Failed) >= 0 && min(k.Plug, k.Unplug) >= 0
 }

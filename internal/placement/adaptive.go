@@ -2,7 +2,9 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"sluice/internal/model"
@@ -82,6 +84,14 @@ func newAdaptive(r model.Rules) Policy {
 	}
 	p.Tokens = math.Inf(1) // until the number of VMs is known
 	return p
+}
+
+// check refuses what was read of a recording and no adaptive wrote.
+func (p *adaptive) check() error {
+	if len(p.Styles) != stylesMax || slices.Contains(p.Styles, nil) || p.Leader < 0 || p.Leader >= stylesMax {
+		return fmt.Errorf("want %d styles, and the number of one of them", stylesMax)
+	}
+	return nil
 }
 
 // Select implements Policy.

@@ -69,6 +69,11 @@ func (m *memory[T]) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*m = memory[T]{all: w.All}
+	for id, p := range w.All {
+		if p == nil {
+			return fmt.Errorf("a policy's memory names VM %s and has nothing of it", id)
+		}
+	}
 	for _, id := range w.Last {
 		p := w.All[id]
 		if p == nil {
@@ -105,6 +110,9 @@ func (d *Decider) Recall(m Memory) error {
 		p, err := NewPolicy(d.rules)
 		if err == nil {
 			err = json.Unmarshal(text, p)
+		}
+		if a, ok := p.(*adaptive); ok && err == nil {
+			err = a.check()
 		}
 		if err != nil {
 			return fmt.Errorf("read the memory of policy %s for network %s: %w", d.rules.Policy, network, err)

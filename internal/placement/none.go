@@ -9,7 +9,7 @@ import (
 // none gives nobody a VF: the paravirtual baseline that others are measured against.
 type none struct{}
 
-func newNone(model.Rules) Policy { return none{} }
+func newNone(model.Rules) Policy { return &none{} }
 
 // Select implements Policy.
 func (none) Select(_ time.Time, cands []Candidate, _ int, out []model.Reason) {
