@@ -115,7 +115,7 @@ type daemonState struct {
 }
 
 func (d *daemonState) run(ctx context.Context, c *config.Config) error {
-	journal, left, err := loop.OpenJournal(filepath.Join(c.StateDir, "journal"))
+	journal, left, err := loop.OpenJournal(filepath.Join(c.StateDir, "journal"), d.log)
 	if err != nil {
 		return err
 	}

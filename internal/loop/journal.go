@@ -6,22 +6,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"sluice/internal/model"
 )
 
-// FileJournal is a Journal in a file: one JSON line when a Move begins, synced to disk
+// FileJournal is a Journal in a file: one line when a Move begins, synced to disk
 // before its first Step, and one when it ends. The file is emptied whenever nothing is
-// under way, so it stays as small as what it must remember.
+// under way, and written anew when it has grown beyond what it must remember.
 type FileJournal struct {
-	file journalFile
-	open []model.Move
-	good int64 // where the last whole line ends
-	torn bool  // something else stands behind it: cut off before anything is appended
+	path    string
+	file    journalFile
+	open    []model.Move
+	good    int64 // where the last whole line ends
+	torn    bool  // something else stands behind it: cut off before anything is appended
+	rewrite int64 // the file is written anew when it is longer than this
 }
 
 // journalFile is what the journal needs of an os.File that appends.
@@ -31,53 +36,80 @@ type journalFile interface {
 	Truncate(int64) error
 }
 
-// entry is a line of the journal.
+// entry is a line of the journal: the CRC-32C of the JSON in eight hexadecimal digits,
+// a space, the JSON. Earlier versions wrote the JSON alone.
 type entry struct {
 	Begin *model.Move `json:"begin,omitempty"`
 	End   *model.Move `json:"end,omitempty"`
 }
 
+// Bounds in bytes. A Move has about a dozen Steps of 300; thousands may be open.
+const (
+	maxLine    = 1 << 20
+	maxJournal = 64 << 20
+	minRewrite = 1 << 20
+)
+
 // OpenJournal opens or makes the journal and returns the Moves an earlier run left. A
-// torn last line, as a crash leaves one, is dropped: its Move had no Step done yet.
-func OpenJournal(path string) (*FileJournal, []model.Move, error) {
+// damaged last line, as a crash leaves one, is dropped and logged. Damage anywhere else
+// is an error, as is a journal that is no regular file or is too long to be one.
+func OpenJournal(path string, log *slog.Logger) (*FileJournal, []model.Move, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, nil, fmt.Errorf("journal: %w; choose another state_dir or mend its permissions", err)
+		return nil, nil, fmt.Errorf("journal: %w; choose another state_dir or make this one", err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o640)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: %w", err)
 	}
-	j := &FileJournal{file: f}
-	if err := j.read(); err != nil {
-		f.Close()
+	j := &FileJournal{path: path, file: f, rewrite: minRewrite}
+	dropped, err := j.read()
+	if err != nil {
+		_ = f.Close()
 		return nil, nil, fmt.Errorf("journal %s: %w; move it away to start without it, then run `sluice fsck`", path, err)
+	}
+	if dropped != nil {
+		log.Warn("the last line of the journal is damaged and was dropped; if a move was in it, the next look at the host repairs what it left", "journal", path, "error", dropped)
 	}
 	return j, slices.Clone(j.open), nil
 }
 
-// maxLine bounds a journal line; a Move has about a dozen Steps of 300 bytes.
-const maxLine = 1 << 20
+// openRegular refuses what would block or never end: a FIFO, a device, a socket.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+	case !st.Mode().IsRegular():
+		err = fmt.Errorf("%s is no regular file (%s); remove it", path, st.Mode().Type())
+	case st.Size() > maxJournal:
+		err = fmt.Errorf("%s has %d bytes, and a journal has at most %d; move it away to start without it, then run `sluice fsck`", path, st.Size(), maxJournal)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
 
-func (j *FileJournal) read() error {
+// read takes in what the file says. dropped tells what was wrong with the last line.
+func (j *FileJournal) read() (dropped, err error) {
 	sc := bufio.NewScanner(j.file)
 	sc.Buffer(nil, maxLine)
 	sc.Split(wholeLines)
-	var torn error
-	for n := 1; sc.Scan(); n++ {
-		if torn != nil {
-			return torn // a broken line with others behind it is not a crash's doing
+	n := 1
+	for ; sc.Scan(); n++ {
+		if dropped != nil {
+			return nil, dropped // a damaged line with others behind it is not a crash's doing
 		}
-		var e entry
-		line := sc.Bytes()
-		err := json.Unmarshal(line, &e)
-		if err == nil && !bytes.HasSuffix(line, []byte("\n")) {
-			err = io.ErrUnexpectedEOF // it was not synced either
-		}
+		e, err := decodeLine(sc.Bytes())
 		if err != nil {
-			torn, j.torn = fmt.Errorf("line %d is damaged: %w", n, err), true
+			dropped, j.torn = fmt.Errorf("line %d: %w", n, err), true
 			continue
 		}
-		j.good += int64(len(line))
+		j.good += int64(len(sc.Bytes()))
 		if e.Begin != nil {
 			j.open = append(j.open, *e.Begin)
 		}
@@ -85,7 +117,41 @@ func (j *FileJournal) read() error {
 			j.drop(*e.End)
 		}
 	}
-	return sc.Err()
+	if errors.Is(sc.Err(), bufio.ErrTooLong) {
+		return nil, fmt.Errorf("line %d has more than %d bytes", n, maxLine)
+	}
+	return dropped, sc.Err()
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func encodeLine(e entry) ([]byte, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	line := fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(text, castagnoli), text)
+	if len(line) > maxLine {
+		return nil, fmt.Errorf("a line of %d bytes; at most %d can be read again", len(line), maxLine)
+	}
+	return line, nil
+}
+
+func decodeLine(line []byte) (entry, error) {
+	text, whole := bytes.CutSuffix(line, []byte("\n"))
+	if !whole {
+		return entry{}, errors.New("it ends in the middle")
+	}
+	if !bytes.HasPrefix(text, []byte("{")) {
+		sum, rest, _ := bytes.Cut(text, []byte(" "))
+		if want := fmt.Sprintf("%08x", crc32.Checksum(rest, castagnoli)); string(sum) != want {
+			return entry{}, errors.New("its checksum is wrong")
+		}
+		text = rest
+	}
+	var e entry
+	err := json.Unmarshal(text, &e)
+	return e, err
 }
 
 // wholeLines is bufio.ScanLines, but leaves the newline: it shows that a line is whole.
@@ -114,6 +180,9 @@ func (j *FileJournal) End(m model.Move) error {
 	if len(j.open) == 0 {
 		return j.cut(0)
 	}
+	if j.good > j.rewrite && j.writeAnew() == nil {
+		return nil
+	}
 	return j.write(entry{End: &model.Move{Kind: m.Kind, VM: m.VM, VF: m.VF}}, nil)
 }
 
@@ -123,7 +192,7 @@ func (j *FileJournal) Close() error { return j.file.Close() }
 // write appends a line. What a failed one leaves is cut off before the next: a line
 // behind half a line would be lost with it, and the journal refused at the next start.
 func (j *FileJournal) write(e entry, sync func() error) error {
-	b, err := json.Marshal(e)
+	b, err := encodeLine(e)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -132,7 +201,6 @@ func (j *FileJournal) write(e entry, sync func() error) error {
 			return err
 		}
 	}
-	b = append(b, '\n')
 	_, err = j.file.Write(b)
 	if err == nil && sync != nil {
 		err = sync()
@@ -143,6 +211,47 @@ func (j *FileJournal) write(e entry, sync func() error) error {
 	}
 	j.good += int64(len(b))
 	return nil
+}
+
+// writeAnew replaces the file by one with the open Moves alone. A crash in the middle
+// leaves the old one. Should it fail, the old one stays and serves on.
+func (j *FileJournal) writeAnew() error {
+	temp := j.path + ".new"
+	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	fresh := FileJournal{file: f}
+	for i := range j.open {
+		err = errors.Join(err, fresh.write(entry{Begin: &j.open[i]}, nil))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(temp, j.path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(j.path))
+	}
+	j.rewrite = max(minRewrite, 2*j.good) // after a failure, not again at every End
+	if err != nil {
+		_ = f.Close()
+		return fmt.Errorf("journal: %w", err)
+	}
+	_ = j.file.Close()
+	j.file, j.good, j.torn = f, fresh.good, false
+	j.rewrite = max(minRewrite, 2*j.good)
+	return nil
+}
+
+// syncDir makes a rename in the directory outlast a crash.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // cut drops what stands behind a place.

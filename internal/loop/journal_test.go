@@ -2,9 +2,11 @@ package loop
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,12 +23,20 @@ func someMove(vm string) model.Move {
 
 func open(t *testing.T, path string) (*FileJournal, []model.Move) {
 	t.Helper()
-	j, left, err := OpenJournal(path)
+	j, left, _ := openLogged(t, path)
+	return j, left
+}
+
+// openLogged returns too what was logged at opening.
+func openLogged(t *testing.T, path string) (*FileJournal, []model.Move, string) {
+	t.Helper()
+	var log strings.Builder
+	j, left, err := OpenJournal(path, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
-	return j, left
+	return j, left, log.String()
 }
 
 func must(t *testing.T, err error) {
@@ -66,9 +76,12 @@ func TestJournalDropsATornLine(t *testing.T) {
 	first := strings.IndexByte(string(whole), '\n') + 1
 	for cut := len(whole) - 1; cut > first; cut -= 7 {
 		must(t, os.WriteFile(path, whole[:cut], 0o600))
-		j, left := open(t, path)
+		j, left, log := openLogged(t, path)
 		if d := cmp.Diff([]model.Move{someMove("a")}, left); d != "" {
 			t.Fatalf("cut at %d: %s", cut, d)
+		}
+		if !strings.Contains(log, "line 2: it ends in the middle") {
+			t.Fatalf("cut at %d: log %q", cut, log)
 		}
 		must(t, j.Begin(someMove("ccc"))) // not behind half a line
 		_, left = open(t, path)
@@ -124,9 +137,120 @@ func TestJournalGoesOnAfterAFailedWrite(t *testing.T) {
 
 func TestJournalRefusesDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	must(t, os.WriteFile(path, []byte("{\"begin\":{}}\ngarbage\n{\"begin\":{}}\n"), 0o600))
-	_, _, err := OpenJournal(path)
-	if err == nil || !strings.Contains(err.Error(), "line 2") || !strings.Contains(err.Error(), "fsck") {
-		t.Errorf("error %v, want line and remedy", err)
+	good := line(t, someMove("a"))
+	for name, tc := range map[string]struct{ text, want string }{
+		"garbage":     {good + "garbage\n" + good, "line 2: its checksum is wrong"},
+		"old garbage": {"{\"begin\":{}}\n{\"begin\"\n{\"begin\":{}}\n", "line 2: unexpected end of JSON"},
+		"long line":   {good + strings.Repeat("x", maxLine+1), "line 2 has more than 1048576 bytes"},
+	} {
+		must(t, os.WriteFile(path, []byte(tc.text), 0o600))
+		_, _, err := OpenJournal(path, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "fsck") {
+			t.Errorf("%s: error %v, want %q and the remedy", name, err, tc.want)
+		}
+	}
+}
+
+// line is the journal's line of the beginning of a move.
+func line(t *testing.T, m model.Move) string {
+	t.Helper()
+	b, err := encodeLine(entry{Begin: &m})
+	must(t, err)
+	return string(b)
+}
+
+// Whichever bit of a line turns, the line is not taken for another one.
+func TestJournalSeesEveryFlippedBit(t *testing.T) {
+	good := line(t, someMove("a"))
+	for i := range 8 * len(good) {
+		bad := []byte(good)
+		bad[i/8] ^= 1 << (i % 8)
+		if e, err := decodeLine(bad); err == nil {
+			t.Fatalf("bit %d of byte %d: %q was read as %+v", i%8, i/8, bad, e)
+		}
+	}
+}
+
+func TestJournalLogsADamagedLastLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	last := strings.Replace(line(t, someMove("bb")), "plug", "plvg", 1) // JSON as before, but not what was written
+	must(t, os.WriteFile(path, []byte(line(t, someMove("a"))+last), 0o600))
+	_, left, log := openLogged(t, path)
+	if d := cmp.Diff([]model.Move{someMove("a")}, left); d != "" {
+		t.Error(d)
+	}
+	if !strings.Contains(log, "line 2: its checksum is wrong") {
+		t.Errorf("log %q", log)
+	}
+	if _, _, log = openLogged(t, filepath.Join(t.TempDir(), "new")); log != "" {
+		t.Errorf("a new journal: log %q", log)
+	}
+}
+
+func TestJournalReadsLinesWithoutChecksum(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	must(t, os.WriteFile(path, []byte(`{"begin":{"kind":"plug","vm":"a","vf":{"pf":"pf0","index":3}}}
+{"begin":{"kind":"unplug","vm":"b","vf":{"pf":"pf0","index":4}}}
+{"end":{"kind":"plug","vm":"a","vf":{"pf":"pf0","index":3}}}
+`), 0o600))
+	j, left := open(t, path)
+	if len(left) != 1 || left[0].Kind != model.MoveUnplug || left[0].VM != "b" || left[0].VF != (model.VFID{PF: "pf0", Index: 4}) {
+		t.Fatalf("left %+v", left)
+	}
+	must(t, j.Begin(someMove("ccc")))
+	if _, left = open(t, path); len(left) != 2 {
+		t.Errorf("with a new line behind old ones: %+v", left)
+	}
+}
+
+// What is no regular file is refused at once, and what is too long is not read.
+func TestJournalRefusesOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	must(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	must(t, os.Symlink("/dev/zero", filepath.Join(dir, "zero")))
+	must(t, os.WriteFile(filepath.Join(dir, "huge"), nil, 0o600))
+	must(t, os.Truncate(filepath.Join(dir, "huge"), 300<<20))
+	for name, want := range map[string]string{"fifo": "no regular file", "zero": "no regular file", "huge": "314572800 bytes"} {
+		_, _, err := OpenJournal(filepath.Join(dir, name), slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestJournalRefusesToWriteWhatItCannotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _ := open(t, path)
+	big := someMove("a")
+	big.Reason.Detail = strings.Repeat("x", maxLine)
+	if err := j.Begin(big); err == nil {
+		t.Error("a line too long was written")
+	}
+	must(t, j.Begin(someMove("bb")))
+	if _, left := open(t, path); len(left) != 1 {
+		t.Errorf("left %+v", left)
+	}
+}
+
+// While something is always under way the file is never emptied, and stays small all the same.
+func TestJournalStaysSmall(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _ := open(t, path)
+	always, last := someMove("always"), someMove("last")
+	last.Reason.Detail = strings.Repeat("x", 100<<10)
+	must(t, j.Begin(always))
+	for range 100 {
+		must(t, j.Begin(last))
+		must(t, j.End(last))
+	}
+	st, err := os.Stat(path)
+	must(t, err)
+	if st.Size() > minRewrite+maxLine {
+		t.Errorf("%d bytes for one move", st.Size())
+	}
+	must(t, j.Begin(last))
+	_, left := open(t, path)
+	if d := cmp.Diff([]model.Move{always, last}, left); d != "" {
+		t.Error(d)
 	}
 }
