@@ -97,26 +97,45 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// Whatever a domain's XML says, what is made of it can be used: addresses that can be
+// written back, ports that agree with the NICs' own verdict.
 func FuzzParseDomain(f *testing.F) {
 	f.Add(sample(f, "q35.xml"))
 	f.Add(sample(f, "i440fx.xml"))
+	f.Add("<domain><devices><hostdev mode='subsystem' type='pci'><source><address bus='1' slot='16' function='3'/></source><alias name='ua-x'/></hostdev></devices></domain>")
 	f.Fuzz(func(t *testing.T, doc string) {
 		d, err := parseDomain(doc)
 		if err != nil {
 			return
 		}
-		if d.FreePorts < 0 {
+		if d.FreePorts < 0 || d.FreePorts > 30*strings.Count(doc, "controller") {
 			t.Errorf("%d free ports", d.FreePorts)
 		}
-		for _, h := range d.Hostdevs {
-			if h.Address == "" {
-				continue
+		for _, n := range d.NICs {
+			if n.FreePort != model.TriOf(d.FreePorts > 0) {
+				t.Errorf("%d free ports, but %+v", d.FreePorts, n)
 			}
-			if _, err := parseAddress(h.Address); err != nil {
-				t.Errorf("%+v: %v", h, err)
+		}
+		for _, h := range d.Hostdevs {
+			if h.Address != "" {
+				writtenBack(t, h.Address)
 			}
 		}
 	})
+}
+
+// writtenBack checks that a device to be attached at the address is read as one there.
+func writtenBack(t *testing.T, addr model.PCIAddress) {
+	t.Helper()
+	doc, err := HostdevSpec{Alias: "ua-x", Address: addr, TeamingPersistent: "ua-net0"}.xml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := parseDomain("<domain><devices>" + doc + "</devices></domain>")
+	want := Hostdev{Alias: "ua-x", Address: addr, TeamingPersistent: "ua-net0"}
+	if err != nil || len(d.Hostdevs) != 1 || d.Hostdevs[0] != want {
+		t.Errorf("%s: read back as %+v, %v", doc, d.Hostdevs, err)
+	}
 }
 
 func TestSpecXML(t *testing.T) {
