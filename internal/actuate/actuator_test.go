@@ -291,6 +291,20 @@ func TestCloseWindowOfVanishedVM(t *testing.T) {
 	}
 }
 
+// The VM has another tap now, and its entry at the PF is right.
+func TestCloseWindowOfAnEarlierTapKeepsTheEntry(t *testing.T) {
+	f := newFakeHost(1)
+	f.fdb[mac(1)] = "pf0"
+	s := step(model.StepCloseWindow, 1, 0)
+	s.Path.Tap, s.Path.PF = "gone", ""
+	if err := New(f, f, nil).Do(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	if f.fdb[mac(1)] != "pf0" {
+		t.Errorf("entries: %v, want the VM's kept", f.fdb)
+	}
+}
+
 // A VF that is gone needs no clearing. The other Steps on it cannot be done, and do not
 // take the VM for gone.
 func TestVanishedVF(t *testing.T) {

@@ -33,7 +33,7 @@ func (a *Actuator) closeWindow(ctx context.Context, s model.Step) error {
 	if err != nil && !errors.Is(err, model.ErrGone) {
 		return err
 	}
-	if a.tapGone(ctx, s) {
+	if s.Path.PF != "" && a.tapGone(ctx, s) {
 		return a.kernel.UnpinFDB(ctx, s.Path.MAC, s.Path.VLAN, s.Path.PF)
 	}
 	return nil

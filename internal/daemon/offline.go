@@ -37,7 +37,7 @@ func Offline(ctx context.Context, path string) (*web.Offline, error) {
 				return nil, ctx.Err()
 			}
 		}
-		snap, err := h.source.Snapshot(ctx)
+		snap, err := mirrored{h.source, h.kernel}.Snapshot(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -130,7 +130,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	}
 	act := actuate.New(d.host.kernel, d.host.virt, d.log)
 	d.runner = (&loop.Runner{
-		Core: core, Source: windowed{d.host.source, d.host.kernel}, Sample: c.Sample, Log: d.log, Alive: watchdog,
+		Core: core, Source: mirrored{d.host.source, d.host.kernel}, Sample: c.Sample, Log: d.log, Alive: watchdog,
 		Actuator: &refreshing{act, d.host.source}, Enforcer: &refreshingLimits{act.Limits(), d.host.source},
 	}).Init()
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
@@ -264,26 +264,4 @@ func serve(ctx context.Context, s *web.Server, r *loop.Runner, log *slog.Logger)
 	g.Go(func() error { return s.Run(ctx) })
 	g.Go(func() error { return r.Run(ctx) })
 	return g.Wait()
-}
-
-// windowed adds to Snapshots which windows this process has open: a close that failed
-// shows only there.
-type windowed struct {
-	loop.Source
-	kernel *kernel.Host
-}
-
-// Snapshot implements loop.Source.
-func (w windowed) Snapshot(ctx context.Context) (*model.Snapshot, error) {
-	snap, err := w.Source.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range snap.VMs {
-		for k := range snap.VMs[i].NICs {
-			n := &snap.VMs[i].NICs[k]
-			n.Window = w.kernel.WindowOpen(n.MAC)
-		}
-	}
-	return snap, nil
 }

@@ -14,6 +14,8 @@ import (
 type Options struct {
 	SysFS  string       // default "/sys"
 	ProcFS string       // default "/proc"
+	BPFFS  string       // where the BPF file system is mounted; default "/sys/fs/bpf"
+	Owner  string       // the directory there for what this program pins; default "sluice"
 	Logger *slog.Logger // default: discards
 
 	// StickyPins makes bridge entries that no frame can move; see PinFDB.
@@ -30,25 +32,25 @@ type Host struct {
 	sys     tree
 	proc    tree
 	busy    *locks
-	windows *windows
+	mirrors *mirrors
 	sticky  bool
 	log     *slog.Logger
 }
 
-// New opens the netlink sockets. Close releases them and closes all windows.
+// New opens the netlink sockets. Close releases them.
 func New(o Options) (*Host, error) {
 	h := &Host{
-		ioctl:   -1,
-		sys:     newTree(o.SysFS, "/sys"),
-		proc:    newTree(o.ProcFS, "/proc"),
-		busy:    newLocks(),
-		windows: newWindows(),
-		sticky:  o.StickyPins,
-		log:     o.Logger,
+		ioctl:  -1,
+		sys:    newTree(o.SysFS, "/sys"),
+		proc:   newTree(o.ProcFS, "/proc"),
+		busy:   newLocks(),
+		sticky: o.StickyPins,
+		log:    o.Logger,
 	}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
+	h.mirrors = newMirrors(newPins(o.BPFFS, o.Owner), h.log)
 	if err := h.dial(); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -69,10 +71,10 @@ func (h *Host) dial() (err error) {
 	return err
 }
 
-// Close ends all mirrors of open windows and closes the netlink sockets. PF filters
-// stay for the next start to find.
+// Close closes the sockets. Open windows and PF filters stay for the next start to find:
+// whoever stops ends its moves first.
 func (h *Host) Close() error {
-	err := h.windows.closeAll()
+	err := h.mirrors.drop()
 	for _, c := range []*rtnl.Conn{h.read, h.write} {
 		if c != nil {
 			err = errors.Join(err, c.Close())

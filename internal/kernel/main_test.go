@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -11,12 +12,23 @@ import (
 	"sluice/internal/model"
 )
 
-func TestMain(m *testing.M) { kerneltest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(openerEnv) != "" {
+		openAndWait()
+	}
+	kerneltest.Main(m)
+}
 
-// newHost opens the kernel of the test's network namespace.
+// newHost opens the kernel of the test's network namespace, with a BPF file system of its
+// own.
 func newHost(t testing.TB) *Host {
 	t.Helper()
-	h, err := New(Options{})
+	return newHostWith(t, Options{BPFFS: kerneltest.BPFFS(t)})
+}
+
+func newHostWith(t testing.TB, o Options) *Host {
+	t.Helper()
+	h, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -24,9 +23,8 @@ type mirror struct {
 	vlan    int // tag for the copy, 0: none
 }
 
-// start loads the program and attaches it to the tap's egress. Nothing pins it: the
-// kernel removes it with the last reference to the link, so also when the process dies.
-func (m mirror) start() (io.Closer, error) {
+// load loads the program.
+func (m mirror) load() (*ebpf.Program, error) {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         "sluice_mirror",
 		Type:         ebpf.SchedCLS,
@@ -35,12 +33,13 @@ func (m mirror) start() (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load eBPF program: %w", err)
 	}
-	defer prog.Close() // the link holds it
-	l, err := link.AttachTCX(link.TCXOptions{
-		Interface: m.tap,
-		Program:   prog,
-		Attach:    ebpf.AttachTCXEgress,
-	})
+	return prog, nil
+}
+
+// attach attaches the program to the tap's egress. Unless it is pinned, the kernel removes
+// it with the last reference to the link.
+func (m mirror) attach(prog *ebpf.Program) (link.Link, error) {
+	l, err := link.AttachTCX(link.TCXOptions{Interface: m.tap, Program: prog, Attach: ebpf.AttachTCXEgress})
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return nil, fmt.Errorf("the kernel is older than Linux 6.6: %w", err)
 	}

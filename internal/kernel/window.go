@@ -2,16 +2,13 @@ package kernel
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"sync"
 
 	"sluice/internal/model"
 )
 
 // Window is a time in which both paths to a guest receive its inbound frames. The guest's
-// failover or bond drops what comes on the inactive leg.
+// failover or bond drops what comes on the inactive path.
 type Window struct {
 	MAC  model.MAC
 	Tap  string
@@ -19,12 +16,19 @@ type Window struct {
 	VLAN int // the VF's VLAN, 0: none
 }
 
-// OpenWindow makes both paths receive what comes from the bridge: the bridge entry to the
-// tap, and a mirror from the tap to the PF for frames that did not come from there. Those
+// OpenWindow makes both paths receive what comes from the bridge: a mirror from the tap to
+// the PF for frames that did not come from there, then the bridge entry to the tap. Those
 // from the wire and from VFs take AddSelf: a virtio guest needs that without a window too.
-// The bridge entry must succeed; that there is no mirror is told in note. Opening an
-// open window checks and mends it. The mirror ends with CloseWindow, Close, or the
-// process.
+// Opening an open window checks and repairs it, whoever opened it.
+//
+// The mirror comes first: with the entry at the tap and no mirror, a guest that listens on
+// its VF hears nothing from the bridge. If there can be no mirror, note says so, and the
+// entry moves only if it points nowhere yet: it is where the guest listens, and moving it
+// when the guest changes over (a Step of its own) loses less than moving it now.
+//
+// The mirror stays until CloseWindow, also beyond Close and the end of the process, however
+// that comes: a move that is cut short leaves both paths open, and Mirrors shows it.
+// Where no BPF file system is mounted it ends with the Host, which is logged once.
 func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error) {
 	tap, err := h.Link(ctx, w.Tap)
 	if err != nil {
@@ -34,120 +38,64 @@ func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error
 	if err != nil {
 		return "", err
 	}
-	if err := h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap); err != nil {
-		return "", err
-	}
 	m := mirror{tap: tap.Index, pf: pf.Index, mac: w.MAC, vlan: w.VLAN}
-	err = h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.windows.open(w.key(), m) })
+	err = h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.mirrors.open(w, m) })
+	if err == nil {
+		return "", h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap)
+	}
+	note = fmt.Sprintf("frames from the bridge reach one path only: mirror %s to %s: %v", w.Tap, w.PF, err)
+	return note, h.pinIfNowhere(ctx, w)
+}
+
+// pinIfNowhere pins the MAC to the tap unless it is pinned to another port.
+func (h *Host) pinIfNowhere(ctx context.Context, w Window) error {
+	const op = "see where the bridge sends"
+	p, err := h.port(ctx, w.Tap)
 	if err != nil {
-		note = fmt.Sprintf("frames from the bridge reach only the tap: mirror %s to %s: %v", w.Tap, w.PF, err)
+		return fail(op+" "+w.MAC.String()+" before pinning it to", w.Tap, err)
 	}
-	return note, nil
-}
-
-// WindowOpen says whether a window that this Host opened for the MAC is open still.
-func (h *Host) WindowOpen(mac model.MAC) bool { return h.windows.has(mac) }
-
-// CloseWindow removes the mirror. The bridge entry stays where it is.
-func (h *Host) CloseWindow(ctx context.Context, w Window) error {
-	err := h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.windows.close(w.key()) })
-	return fail("close mirror from", w.Tap, err)
-}
-
-func (w Window) key() windowKey { return windowKey{w.Tap, w.MAC} }
-
-type windowKey struct {
-	tap string
-	mac model.MAC
-}
-
-// windows are the mirrors of the open windows. open and close of one tap come one after
-// the other (see locks); they attach and detach without holding up others.
-type windows struct {
-	start func(mirror) (io.Closer, error)
-
-	mu     sync.Mutex
-	byKey  map[windowKey]openWindow
-	closed bool
-}
-
-type openWindow struct {
-	mirror
-	io.Closer
-}
-
-func newWindows() *windows {
-	return &windows{start: mirror.start, byKey: map[windowKey]openWindow{}}
-}
-
-var errHostClosed = errors.New("closed")
-
-// open starts a mirror, unless the same one runs already. One that differs is replaced; so
-// is that to a tap which went away and came back, since it has another index then.
-func (w *windows) open(key windowKey, m mirror) error {
-	w.mu.Lock()
-	have, ok := w.byKey[key]
-	w.mu.Unlock()
-	if ok && have.mirror == m {
-		return nil
-	}
-	r, err := w.start(m)
+	pins, err := h.pins(ctx, p.bridge)
 	if err != nil {
 		return err
 	}
-	if !w.keep(key, openWindow{m, r}) {
-		return errors.Join(errHostClosed, r.Close())
-	}
-	if ok {
-		return have.Close()
-	}
-	return nil
-}
-
-// keep remembers a mirror, unless all were closed meanwhile.
-func (w *windows) keep(key windowKey, o openWindow) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.closed {
-		w.byKey[key] = o
-	}
-	return !w.closed
-}
-
-// has says whether a mirror runs for the MAC.
-func (w *windows) has(mac model.MAC) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for key := range w.byKey {
-		if key.mac == mac {
-			return true
+	for _, m := range pins {
+		if m.mac == w.MAC && m.port != p.Index {
+			return nil
 		}
 	}
-	return false
+	return h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap)
 }
 
-func (w *windows) close(key windowKey) error {
-	w.mu.Lock()
-	have, ok := w.byKey[key]
-	delete(w.byKey, key)
-	w.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	err := have.Close()
+// CloseWindow removes the mirror from the tap for the MAC, whichever process opened it and
+// to whichever PF. The bridge entry stays where it is. That there is none is no error.
+func (h *Host) CloseWindow(ctx context.Context, w Window) error {
+	err := h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.mirrors.close(w.Tap, w.MAC) })
+	return fail("close mirror from", w.Tap, err)
+}
+
+// Mirror is a mirror that stands, or what is left of one.
+type Mirror struct {
+	Window
+
+	// Detached says whether the tap has gone, which took the mirror with it; CloseWindow
+	// removes what is left. Unknown is no reason to remove anything.
+	Detached model.Tri
+}
+
+// Mirrors lists the mirrors of all windows that this or an earlier process opened and
+// nobody closed, sorted by tap and MAC.
+func (h *Host) Mirrors(ctx context.Context) ([]Mirror, error) {
+	var found []Mirror // not the result: if ctx ends, this is still being written
+	err := h.busy.exclusive(ctx, "list mirrors", func() (err error) {
+		found, err = h.mirrors.list()
+		return err
+	})
 	if err != nil {
-		w.keep(key, have) // for WindowOpen to show, and to try again
+		return nil, fail("list", "mirrors", err)
 	}
-	return err
+	return found, nil
 }
 
-func (w *windows) closeAll() (err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-	for key, have := range w.byKey {
-		err = errors.Join(err, have.Close())
-		delete(w.byKey, key)
-	}
-	return err
-}
+// CheckMirrors says why mirrors would end with this process, so that a kill during a move
+// could cut the VM off; nil if they would not.
+func (h *Host) CheckMirrors() error { return h.mirrors.pins.ready() }

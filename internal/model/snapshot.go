@@ -8,6 +8,7 @@ type Snapshot struct {
 	Read     time.Time `json:"read"` // when what changes slowly (VF settings, filters) was read: later changes may not show
 	PFs      []PF      `json:"pfs"`
 	VMs      []VM      `json:"vms"`
+	Mirrors  []Mirror  `json:"mirrors,omitempty"`  // those of windows that belong to no NIC of any VM; the others show as NIC.Window
 	Problems []Problem `json:"problems,omitempty"` // what could not be read, and what that means
 }
 
@@ -17,6 +18,16 @@ type Problem struct {
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 	Remedy  string `json:"remedy,omitempty"`
+}
+
+// Mirror copies what a bridge sends to a MAC behind a tap to a PF as well: half of a
+// window, in which both paths to a guest receive.
+type Mirror struct {
+	Tap      string `json:"tap"`
+	MAC      MAC    `json:"mac"`
+	PF       string `json:"pf"`
+	VLAN     int    `json:"vlan,omitempty"`
+	Detached Tri    `json:"detached"` // the tap has gone: nothing is copied any more
 }
 
 // PF is a physical function that has, or may have, VFs.

@@ -15,7 +15,7 @@ const (
 	StepCheckVirtio StepKind = "check-virtio" // the tap is up, in its bridge, and the domain can fail over
 	StepBindVFIO    StepKind = "bind-vfio"    // bind the VF to vfio-pci
 	StepSetVF       StepKind = "set-vf"       // VLAN, spoof check on, trust off, rate: everything but the MAC
-	StepOpenWindow  StepKind = "open-window"  // both paths receive what the bridge has: FDB entry to the tap, mirror from the tap to the PF; the rest is add-self's
+	StepOpenWindow  StepKind = "open-window"  // both paths receive what the bridge has: mirror from the tap to the PF, FDB entry to the tap; the rest is add-self's
 	StepSetMAC      StepKind = "set-mac"      // the VF's administrative MAC: from here on the NIC steers the MAC to the VF
 	StepAttach      StepKind = "attach"       // hot-plug the VF as the pair's second path
 	StepWaitGuest   StepKind = "wait-guest"   // until the guest's driver has opened the VF

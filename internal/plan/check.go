@@ -21,6 +21,8 @@ const (
 	FindFDBAtTap     = "fdb-at-tap"     // the bridge sends a VF holder's frames to its deaf virtio NIC
 	FindFDBAtIdleVF  = "fdb-at-idle-vf" // the bridge sends a holder's frames to its VF, which its guest does not use
 	FindOpenWindow   = "open-window"    // both paths still get a VM's frames though no move is under way
+	FindStaleMirror  = "stale-mirror"   // what is left of a window whose tap has gone
+	FindLostMirror   = "lost-mirror"    // a window is open at a tap that no VM has
 	FindStaleSelf    = "stale-self"     // the PF filters for a MAC whose VM has a VF or has gone
 	FindNoSelf       = "no-self"        // VF guests cannot reach a virtio VM: the PF does not filter for its MAC
 	FindVFIONoDomain = "vfio-no-domain" // bound to vfio-pci, in no pool and in no domain
@@ -31,7 +33,7 @@ const (
 // repaired at once and not only when asked.
 func Urgent(code string) bool {
 	switch code {
-	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindOpenWindow, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
+	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindOpenWindow, FindStaleMirror, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
 		return true
 	}
 	return false
@@ -66,6 +68,9 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 				c.nic(vm, &vm.NICs[j])
 			}
 		}
+	}
+	for i := range snap.Mirrors {
+		c.mirror(&snap.Mirrors[i])
 	}
 	return c.out
 }
@@ -201,6 +206,23 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 		c.add(FindFDBAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF, n.Network, n.MAC),
 			step(model.StepFDBToVF), step(model.StepDelSelf), step(model.StepAnnounce))
 	}
+}
+
+// mirror tells of a window of nobody's. Where the tap is there, a VM may be on its way that
+// is not listed yet.
+func (c *Checker) mirror(m *model.Mirror) {
+	repair := model.Step{
+		Kind: model.StepCloseWindow, Subject: model.Subject{PF: m.PF},
+		Path: model.PathStep{MAC: m.MAC, VLAN: m.VLAN, Tap: m.Tap, PF: m.PF},
+	}
+	if c.owner(m.MAC) != nil {
+		repair.Path.PF = "" // has another tap now; where its bridge entry points is its own matter
+	}
+	if m.Detached == model.Yes {
+		c.add(FindStaleMirror, "tap "+m.Tap, fmt.Sprintf("has gone, but the mirror of %s to %s is still listed", m.MAC, m.PF), repair)
+		return
+	}
+	c.add(FindLostMirror, "tap "+m.Tap, fmt.Sprintf("copies the frames for %s to %s, and no VM has that tap and MAC", m.MAC, m.PF), repair)
 }
 
 // nicStep is a Step about a NIC and the VF behind it, or the PF it is wrongly sent to.

@@ -219,6 +219,10 @@ func TestCheck(t *testing.T) {
 			"no-self VM a: add-self | fdb-at-idle-vf VM a: add-self fdb-to-tap announce",
 		},
 		{"a window left open", func(s *model.Snapshot) { s.VMs[1].NICs[0].Window = true }, "open-window VM b: close-window"},
+		{"what is left of a window", func(s *model.Snapshot) {
+			s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: macB, PF: "pf0", Detached: model.Yes}}
+		}, "stale-mirror tap tapz: close-window"},
+		{"a window of nobody's", func(s *model.Snapshot) { s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: macB, PF: "pf0"}} }, "lost-mirror tap tapz: close-window"},
 		{"no filter for a virtio VM", func(s *model.Snapshot) { s.PFs[0].SelfFDB = nil }, "no-self VM b: add-self"},
 		{"no filter for a VM that runs elsewhere still", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.VMs[1].State = nil, model.VMPaused }, ""},
 		{"no filter and none to spare", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.PFs[0].SelfSlots = []model.MAC{{2, 9}}, 1 }, "no-self VM b:"},
@@ -241,6 +245,18 @@ func TestCheck(t *testing.T) {
 		}
 		if d := cmp.Diff(c.want, strings.Join(got, " | ")); d != "" {
 			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
+// The bridge entry of a MAC whose VM has another tap now is not the old window's to remove.
+func TestStaleMirrorKeepsTheEntryOfItsVM(t *testing.T) {
+	for mac, want := range map[model.MAC]string{macB: "", {2, 9}: "pf0"} {
+		s := world()
+		s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: mac, PF: "pf0", Detached: model.Yes}}
+		found := Check(s, nobody{}, DefaultTimeouts)
+		if len(found) != 1 || len(found[0].Repair) != 1 || found[0].Repair[0].Path.PF != want {
+			t.Errorf("MAC %s: %+v, want a step whose PF is %q", mac, found, want)
 		}
 	}
 }

@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"context"
+
+	"sluice/internal/kernel"
+	"sluice/internal/loop"
+	"sluice/internal/model"
+)
+
+// mirrored adds to Snapshots which windows are open, whichever process opened them: a move
+// that was cut short shows there.
+type mirrored struct {
+	loop.Source
+	kernel interface {
+		Mirrors(ctx context.Context) ([]kernel.Mirror, error)
+		CheckMirrors() error
+	}
+}
+
+// Snapshot implements loop.Source.
+func (m mirrored) Snapshot(ctx context.Context) (*model.Snapshot, error) {
+	snap, err := m.Source.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mirrors, err := m.kernel.Mirrors(ctx)
+	if err != nil {
+		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which windows are open: " + err.Error()})
+	}
+	if err := m.kernel.CheckMirrors(); err != nil {
+		snap.Problems = append(snap.Problems, model.Problem{Text: "the mirrors of moves end with the daemon: " + err.Error()})
+	}
+	for i := range mirrors {
+		addMirror(snap, &mirrors[i])
+	}
+	return snap, nil
+}
+
+// addMirror shows a mirror at its NIC, or by itself if no NIC has its tap and MAC.
+func addMirror(snap *model.Snapshot, m *kernel.Mirror) {
+	for i := range snap.VMs {
+		for k := range snap.VMs[i].NICs {
+			if n := &snap.VMs[i].NICs[k]; m.Detached != model.Yes && n.Tap == m.Tap && n.MAC == m.MAC {
+				n.Window = true
+				return
+			}
+		}
+	}
+	snap.Mirrors = append(snap.Mirrors, model.Mirror{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached})
+}

@@ -1,0 +1,69 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+)
+
+type fixedSource struct{ snap *model.Snapshot }
+
+func (s fixedSource) Snapshot(context.Context) (*model.Snapshot, error) { return s.snap, nil }
+
+type fixedMirrors struct {
+	all        []kernel.Mirror
+	err, check error
+}
+
+func (m fixedMirrors) CheckMirrors() error { return m.check }
+
+func (m fixedMirrors) Mirrors(context.Context) ([]kernel.Mirror, error) { return m.all, m.err }
+
+// TestMirrorsOfOtherProcessesShow tells those of a VM's NIC from those of nobody's. A NIC
+// whose tap came back under the same name has none yet.
+func TestMirrorsOfOtherProcessesShow(t *testing.T) {
+	a, b := model.MAC{2, 1}, model.MAC{2, 2}
+	at := func(tap string, mac model.MAC, detached model.Tri) kernel.Mirror {
+		return kernel.Mirror{Window: kernel.Window{Tap: tap, MAC: mac, PF: "pf0", VLAN: 7}, Detached: detached}
+	}
+	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{
+		{MAC: a, Tap: "vnet0"}, {MAC: b, Tap: "vnet1"}, {MAC: a, Tap: "vnet2"}, {MAC: a, Tap: "vnet3"},
+	}}}}
+	m := mirrored{fixedSource{snap}, fixedMirrors{all: []kernel.Mirror{
+		at("vnet0", a, model.No), at("vnet1", a, model.No), at("vnet2", a, model.Yes), at("vnet3", a, model.Unknown),
+	}}}
+	got, err := m.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, n := range got.VMs[0].NICs {
+		if n.Window {
+			open = append(open, n.Tap)
+		}
+	}
+	if diff := cmp.Diff([]string{"vnet0", "vnet3"}, open); diff != "" {
+		t.Error("NICs with a window (-want +got):", diff)
+	}
+	want := []model.Mirror{
+		{Tap: "vnet1", MAC: a, PF: "pf0", VLAN: 7, Detached: model.No},
+		{Tap: "vnet2", MAC: a, PF: "pf0", VLAN: 7, Detached: model.Yes},
+	}
+	if diff := cmp.Diff(want, got.Mirrors); diff != "" {
+		t.Error("mirrors of nobody's (-want +got):", diff)
+	}
+}
+
+func TestMirrorsThatCannotBeListedOrKept(t *testing.T) {
+	for _, broken := range []fixedMirrors{{err: errors.New("no")}, {check: errors.New("no")}} {
+		got, err := mirrored{fixedSource{&model.Snapshot{}}, broken}.Snapshot(t.Context())
+		if err != nil || len(got.Problems) != 1 {
+			t.Errorf("%+v, %v; want a Snapshot that tells the problem", got, err)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package kernel
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/model"
+)
+
+// pins are the mirrors pinned in the BPF file system: in a directory of their owner's, each
+// under a name that says what it is about, see pinName. There is no other record.
+type pins struct {
+	bpffs string // where the file system is mounted
+	dir   string // OWNER/mirrors in it
+}
+
+func newPins(bpffs, owner string) pins {
+	if bpffs == "" {
+		bpffs = "/sys/fs/bpf"
+	}
+	if owner == "" {
+		owner = "sluice"
+	}
+	return pins{bpffs: bpffs, dir: filepath.Join(bpffs, owner, "mirrors")}
+}
+
+// ready says why nothing can be pinned.
+func (p pins) ready() error {
+	var at unix.Statfs_t
+	if err := unix.Statfs(p.bpffs, &at); err != nil {
+		return fmt.Errorf("look for the BPF file system at %s: %w", p.bpffs, err)
+	}
+	if at.Type != unix.BPF_FS_MAGIC {
+		return fmt.Errorf("no BPF file system is mounted at %s: mount -t bpf bpf %s", p.bpffs, p.bpffs)
+	}
+	return nil
+}
+
+// add pins a link.
+func (p pins) add(l link.Link, w Window) error {
+	if err := p.ready(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return err
+	}
+	return l.Pin(p.path(pinName(w)))
+}
+
+func (p pins) path(name string) string { return filepath.Join(p.dir, name) }
+
+// names lists what is pinned.
+func (p pins) names() ([]string, error) {
+	names, err := osFiles{}.ReadDir(p.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// of lists the pins of one tap and MAC.
+func (p pins) of(key mirrorKey) (of []string, err error) {
+	names, err := p.names()
+	for _, name := range names {
+		if w, ok := parsePin(name); ok && w.key() == key {
+			of = append(of, name)
+		}
+	}
+	return of, err
+}
+
+// adopt puts a program into a pinned link, and renames it to what it is then. It says no
+// if the link is not attached to the tap with that index: to one of the same name before.
+func (p pins) adopt(name string, w Window, tap int, prog *ebpf.Program) (bool, error) {
+	l, err := link.LoadPinnedLink(p.path(name), nil)
+	if err != nil {
+		return false, err
+	}
+	defer l.Close()
+	if attachedTo(l) != tap {
+		return false, nil
+	}
+	err = l.Update(prog)
+	if errors.Is(err, unix.ENOLINK) { // the tap went just now
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, l.Pin(p.path(pinName(w)))
+}
+
+// remove detaches a link, though another process may have it open, and then removes its
+// pin: if it ends in between, the pin tells the next that there is something to remove.
+func (p pins) remove(name string) error {
+	l, err := link.LoadPinnedLink(p.path(name), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := l.Detach(); err != nil && !errors.Is(err, unix.ENOLINK) {
+		return err
+	}
+	return l.Unpin()
+}
+
+func (p pins) list() ([]Mirror, error) {
+	names, err := p.names()
+	if err != nil {
+		return nil, err
+	}
+	var all []Mirror
+	for _, name := range names {
+		w, ok := parsePin(name)
+		if !ok {
+			continue // not ours
+		}
+		l, err := link.LoadPinnedLink(p.path(name), nil)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // closed meanwhile
+		case err != nil:
+			all = append(all, Mirror{w, model.Unknown})
+		default:
+			all = append(all, Mirror{w, detached(l)})
+			_ = l.Close()
+		}
+	}
+	return all, nil
+}
+
+// pinName is TAP_MAC_PF_VLAN. The file system takes no dots, and interface names may have
+// underscores: what is neither letter nor digit nor hyphen is written as %XX.
+func pinName(w Window) string {
+	return strings.Join([]string{escape(w.Tap), w.MAC.Hex(), escape(w.PF), strconv.Itoa(w.VLAN)}, "_")
+}
+
+// parsePin reads such a name.
+func parsePin(name string) (w Window, ok bool) {
+	part := strings.Split(name, "_")
+	if len(part) != 4 {
+		return w, false
+	}
+	var bad error
+	unescape := func(s string) string {
+		text, err := url.PathUnescape(s)
+		bad = errors.Join(bad, err)
+		return text
+	}
+	w.Tap, w.PF = unescape(part[0]), unescape(part[2])
+	var err, verr error
+	w.MAC, err = parseHex(part[1])
+	w.VLAN, verr = strconv.Atoi(part[3])
+	ok = errors.Join(bad, err, verr) == nil
+	return w, ok && pinName(w) == name
+}
+
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '-':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+func parseHex(s string) (m model.MAC, err error) {
+	b, err := hex.DecodeString(s)
+	if err == nil && len(b) != len(m) {
+		err = fmt.Errorf("%d bytes, want %d", len(b), len(m))
+	}
+	copy(m[:], b)
+	return m, err
+}
