@@ -20,6 +20,7 @@ import (
 var pure = map[string][]string{
 	"model":     nil,
 	"placement": nil,
+	"claim":     nil,
 	"plan":      nil,
 	"loop":      {"runner.go", "journal.go"},
 }

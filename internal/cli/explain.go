@@ -14,7 +14,7 @@ func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain VM", Short: "why a VM has a VF, or not",
 		Long: `Says in one sentence why the VM holds a VF or does not, and then what is behind that:
-the load of its paths, who counted it and whether that can be trusted, what forbids
+the load of its paths, who counted it and how far that is proved, what forbids
 moving it, the last move and its error, and what would change the verdict.`,
 		Example: "sluice explain web-1\nsluice explain 6ba7b810-9dad-11d1-80b4-00c04fd430c8 -o json",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
@@ -75,12 +75,21 @@ func trafficText(t model.Traffic) string {
 	if !t.Known {
 		return "load not known" + note
 	}
-	trust := "trusted"
-	if !t.Trusted {
-		trust = "not checked by the host"
+	return fmt.Sprintf("receives %s packets/s (%s/s), sends %s packets/s (%s/s); counted by %s (%s)%s",
+		si(t.RxPPS), bits(t.RxBytes), si(t.TxPPS), bits(t.TxBytes), orDash(string(t.Source)), proofText(t.Proof), note)
+}
+
+// proofText says how far a figure may be relied upon.
+func proofText(p model.Proof) string {
+	switch p {
+	case model.ProofHardware:
+		return "by the NIC"
+	case model.ProofKernel:
+		return "by the host"
+	case model.ProofCorroborated:
+		return "as the guest says, and the host's counters leave room for it"
 	}
-	return fmt.Sprintf("receives %s packets/s (%s/s), sends %s packets/s (%s/s); counted by %s, %s%s",
-		si(t.RxPPS), bits(t.RxBytes), si(t.TxPPS), bits(t.TxBytes), orDash(string(t.Source)), trust, note)
+	return "as the guest says: the host cannot check it"
 }
 
 func underWay(m *web.MoveReport) string {

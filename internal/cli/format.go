@@ -145,15 +145,19 @@ func plural(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// from lists the sources of a load, with a question mark where the host cannot vouch for them.
-func from(sources []model.Source, trusted bool) string {
+// from lists the sources of a load, with a question mark where the guest alone says so, and
+// a tilde where the host's counters leave room for what it says.
+func from(sources []model.Source, proof model.Proof) string {
 	var list []string
 	for _, s := range sources {
 		list = append(list, string(s))
 	}
 	s := strings.Join(list, "+")
-	if s != "" && !trusted {
+	switch proof {
+	case model.ProofGuest:
 		s += "?"
+	case model.ProofCorroborated:
+		s += "~"
 	}
 	return s
 }

@@ -145,9 +145,10 @@ func (a *app) vmsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "vms", Short: "list the VMs: path, load and verdict",
 		Long: `Lists every VM with the path it uses, its load in both directions, who counted that
-(tap: the host, pf: the PF's driver, agent: the guest; a question mark where the host
-cannot vouch for it), whether it should have a VF, and why in one word. The sentence
-behind the word is in sluice explain.`,
+(tap: the host, pf: the PF's driver, agent: the guest; a question mark where nothing
+supports what the guest says, a tilde where the host's counters leave room for it),
+whether it should have a VF, and why in one word. The sentence behind the word is in
+sluice explain.`,
 		Example: "sluice vms\nsluice vms -o json | jq '.[] | select(.vf)'",
 		Args:    noArgs,
 	}
@@ -170,7 +171,7 @@ func printVMs(w io.Writer, list []web.VM) {
 			pps, rate = si(vm.PPS), bits(vm.Bytes)
 		}
 		rows = append(rows, []string{
-			vm.Name, string(vm.State), pathOf(vm), pps, rate, from(vm.Sources, vm.Trusted),
+			vm.Name, string(vm.State), pathOf(vm), pps, rate, from(vm.Sources, vm.Proof),
 			map[bool]string{true: "yes", false: "no"}[vm.Hold], reasonWord(vm),
 		})
 	}

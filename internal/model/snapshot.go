@@ -166,16 +166,34 @@ const (
 	SourceSim   Source = "sim"
 )
 
+// Proof says how far a figure is proved, by who counted it.
+type Proof string
+
+// The proofs of a figure, from none to the best.
+const (
+	ProofNone         Proof = ""
+	ProofGuest        Proof = "guest"        // the guest says so, and nothing supports it
+	ProofCorroborated Proof = "corroborated" // the guest says so, and what the host counts leaves room for it
+	ProofKernel       Proof = "kernel"       // the host's kernel counted it
+	ProofHardware     Proof = "hardware"     // the NIC counted it
+)
+
+var proofs = map[Proof]int{ProofNone: 0, ProofGuest: 1, ProofCorroborated: 2, ProofKernel: 3, ProofHardware: 4}
+
+// Weaker says whether p proves less than q.
+func (p Proof) Weaker(q Proof) bool { return proofs[p] < proofs[q] }
+
 // Traffic is a rate on one path. rx and tx are the guest's: rx is what it receives.
 type Traffic struct {
-	RxPPS   float64 `json:"rx_pps"`
-	TxPPS   float64 `json:"tx_pps"`
-	RxBytes float64 `json:"rx_bytes_s"`
-	TxBytes float64 `json:"tx_bytes_s"`
-	Source  Source  `json:"source,omitempty"`
-	Known   bool    `json:"known"`   // false: no two usable samples
-	Trusted bool    `json:"trusted"` // the host measured it, or checked what the guest said
-	Note    string  `json:"note,omitempty"`
+	RxPPS   float64   `json:"rx_pps"`
+	TxPPS   float64   `json:"tx_pps"`
+	RxBytes float64   `json:"rx_bytes_s"`
+	TxBytes float64   `json:"tx_bytes_s"`
+	Source  Source    `json:"source,omitempty"`
+	At      time.Time `json:"at,omitzero"` // when it was said, where it is older than the Snapshot
+	Known   bool      `json:"known"`       // false: no two usable samples
+	Proof   Proof     `json:"proof,omitempty"`
+	Note    string    `json:"note,omitempty"`
 }
 
 // FindVM returns the VM with that ID, or nil.

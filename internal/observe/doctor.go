@@ -117,14 +117,14 @@ func nicAdvice(nic *model.NIC) [][2]string {
 	var out [][2]string
 	if nic.Failover == model.FailoverNone {
 		out = append(out, [2]string{
-			"NIC " + nic.Alias + " has no failover: the guest would not take a VF as its second leg",
+			"NIC " + nic.Alias + " has no failover: the guest would not take a VF as its second path",
 			"add <teaming type='persistent'/> and an alias 'ua-...' to the interface and start the domain anew, or set up a bond in the guest and say failover: bond in sluice.yaml",
 		})
 	}
-	if nic.VF != model.NoVF && !nic.VFPath.Known && nic.VFPath.Source == model.SourceAgent {
+	if nic.VF != model.NoVF && nic.VFPath.Source == model.SourceAgent && nic.VFPath.Note != "" {
 		out = append(out, [2]string{
-			"its load on VF " + nic.VF.String() + " is not known: " + nic.VFPath.Note,
-			"look at qemu-guest-agent in the guest; until it answers, the VM keeps its place by what was last seen",
+			"its load on VF " + nic.VF.String() + " is not proved: " + nic.VFPath.Note,
+			"look at the guest and its qemu-guest-agent; what was last seen counts for a while, then the VM ranks as idle until it moves packets on virtio",
 		})
 	}
 	if nic.LinkUp == model.No {

@@ -41,14 +41,14 @@ problem pf0: its driver igb does not count per VF
 problem pf0: VFs that Sluice leaves alone: 4 (not in Sluice's pool), 5 (vm8 has it as hostdev0, not attached by Sluice)
 problem pf1: its VFs are not in Sluice's pool
 problem vm2: its guest OS is not up: the guest agent's channel is not connected
-problem vm3: NIC ua-net0 has no failover: the guest would not take a VF as its second leg
+problem vm3: NIC ua-net0 has no failover: the guest would not take a VF as its second path
 problem vm4: tap vnet4 of NIC ua-net0 is down or in no bridge that is up: the virtio path carries nothing
 problem vm5: it has no virtio NIC to fall back to
 problem vm6: it is being migrated
 problem vm7: none of its NICs is in the network of a PF of Sluice's pool
 problem vm8: it has no guest agent channel, so Sluice cannot tell when its OS is up
 problem vm8: it has a VF that Sluice did not attach, so Sluice leaves it alone
-problem vm9: its load on VF pf0/0 is not known: no answer of the guest yet
+problem vm9: its load on VF pf0/0 is not proved: no answer of the guest yet
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -19,26 +19,28 @@ import (
 // fakeWorld is a host whose kernel, libvirt and guests say what the test sets. It
 // counts what it is asked.
 type fakeWorld struct {
-	mu       sync.Mutex
-	links    []kernel.Link
-	pfs      []kernel.PFInfo
-	fdb      []kernel.FDBEntry
-	open     map[model.PCIAddress]model.Tri
-	counters map[model.VFID]kernel.Counters
-	domains  []libvirt.Domain
-	stats    map[model.VMID]libvirt.Stat
-	problems []model.Problem
-	fail     map[string]error // by what is asked
-	asked    map[string]int
-	watch    chan struct{}
-	inside   map[model.VMID]func(context.Context) ([]guest.Counters, error)
-	shuffle  *rand.Rand // nil: in order
+	mu         sync.Mutex
+	links      []kernel.Link
+	pfs        []kernel.PFInfo
+	fdb        []kernel.FDBEntry
+	open       map[model.PCIAddress]model.Tri
+	counters   map[model.VFID]kernel.Counters
+	ports      map[string]kernel.Counters // PFs that count
+	interrupts map[model.PCIAddress]uint64
+	domains    []libvirt.Domain
+	stats      map[model.VMID]libvirt.Stat
+	problems   []model.Problem
+	fail       map[string]error // by what is asked
+	asked      map[string]int
+	watch      chan struct{}
+	inside     map[model.VMID]func(context.Context) ([]guest.Counters, error)
+	shuffle    *rand.Rand // nil: in order
 }
 
 func newFakeWorld() *fakeWorld {
 	return &fakeWorld{
 		open:     map[model.PCIAddress]model.Tri{},
-		counters: map[model.VFID]kernel.Counters{}, stats: map[model.VMID]libvirt.Stat{},
+		counters: map[model.VFID]kernel.Counters{}, ports: map[string]kernel.Counters{}, interrupts: map[model.PCIAddress]uint64{}, stats: map[model.VMID]libvirt.Stat{},
 		fail: map[string]error{}, asked: map[string]int{}, watch: make(chan struct{}, 1),
 		inside: map[model.VMID]func(context.Context) ([]guest.Counters, error){},
 	}
@@ -93,6 +95,22 @@ func (f *fakeWorld) DriverOpen(_ context.Context, addr model.PCIAddress) (model.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.open[addr], f.ask("open " + string(addr))
+}
+
+func (f *fakeWorld) PortCounters(_ context.Context, pf string) (kernel.Counters, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, ok := f.ports[pf]
+	if !ok {
+		return c, errors.Join(f.ask("port "+pf), errors.ErrUnsupported)
+	}
+	return c, f.ask("port " + pf)
+}
+
+func (f *fakeWorld) Interrupts(_ context.Context, addr model.PCIAddress) (uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.interrupts[addr], f.ask("interrupts " + string(addr))
 }
 
 func (f *fakeWorld) FDBEntries(context.Context) ([]kernel.FDBEntry, error) {
@@ -272,7 +290,7 @@ func text(s *model.Snapshot) string {
 
 func traffic(b *strings.Builder, path string, t model.Traffic) {
 	if t.Known {
-		fmt.Fprintf(b, "    %s rx=%.0f tx=%.0f by %s trusted=%v", path, t.RxPPS, t.TxPPS, t.Source, t.Trusted)
+		fmt.Fprintf(b, "    %s rx=%.0f tx=%.0f by %s proof=%s", path, t.RxPPS, t.TxPPS, t.Source, t.Proof)
 	} else if t.Note != "" {
 		fmt.Fprintf(b, "    %s unknown", path)
 	} else {

@@ -20,6 +20,10 @@ type VFs interface {
 	PFs(ctx context.Context) ([]kernel.PFInfo, error)
 	VFCounters(ctx context.Context, pf string) (map[int]kernel.Counters, error)
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
+	// PortCounters are those of all that crossed the PF's port, for itself and its VFs.
+	PortCounters(ctx context.Context, pf string) (kernel.Counters, error)
+	// Interrupts are those that the VF has raised on the host.
+	Interrupts(ctx context.Context, addr model.PCIAddress) (uint64, error)
 }
 
 // Entries reads which bridge port sends a MAC's frames where.
@@ -42,8 +46,7 @@ type Domains interface {
 	Problems() []model.Problem
 }
 
-// Guests asks guests for their own counters. Whatever it returns is taken as the
-// word of a stranger.
+// Guests asks guests for their own counters. Whatever it returns is untrusted.
 type Guests interface {
 	Interfaces(ctx context.Context, vm model.VMID) ([]guest.Counters, error)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"sluice/internal/claim"
 	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
 	"sluice/internal/model"
@@ -27,8 +28,9 @@ func (s *Source) measure(ctx context.Context, snap *model.Snapshot, stats map[mo
 			s.nic(vm, &vm.NICs[k], snap, counts)
 		}
 	}
+	s.judge(ctx, snap)
 	s.askers.settle()
-	s.forget()
+	s.forget(snap)
 	return trouble
 }
 
@@ -60,7 +62,7 @@ func (s *Source) cpu(vm *model.VM, stats map[model.VMID]libvirt.Stat, now time.T
 
 // nic adds the rates of both paths of a NIC.
 func (s *Source) nic(vm *model.VM, nic *model.NIC, snap *model.Snapshot, counts map[string]vfCounts) {
-	key := pairKey{vm.ID, nic.Alias}
+	key := claim.Key{VM: vm.ID, NIC: nic.Alias}
 	p := s.pairs[key]
 	if p == nil {
 		p = &pair{}
@@ -71,6 +73,7 @@ func (s *Source) nic(vm *model.VM, nic *model.NIC, snap *model.Snapshot, counts 
 	var tap sample
 	nic.Virtio, tap = p.virtio(nic, s.join.byName[nic.Tap], snap.Time, s.opt.gaps())
 	if nic.VF == model.NoVF {
+		s.claims.ledger.Saw(snap.Time, key, nic.Virtio)
 		return
 	}
 	pf := snap.FindPF(nic.VF.PF)
@@ -80,9 +83,9 @@ func (s *Source) nic(vm *model.VM, nic *model.NIC, snap *model.Snapshot, counts 
 	case counted:
 		nic.VFPath = p.counted(c, pf, got.at, s.opt.gaps())
 	case s.mayAsk(vm):
-		nic.VFPath = s.ask(vm, nic, p, tap, pf, snap.Time)
+		s.claims.add(pf, key, nic, p, s.ask(vm, nic, p, tap, pf, snap.Time))
 	default:
-		nic.VFPath = model.Traffic{Note: got.why + ", and no guest agent answers"}
+		s.claims.add(pf, key, nic, p, model.Traffic{Note: got.why + ", and no guest agent answers"})
 	}
 }
 
@@ -95,14 +98,14 @@ func (s *Source) mayAsk(vm *model.VM) bool {
 func (s *Source) ask(vm *model.VM, nic *model.NIC, p *pair, tap sample, pf *model.PF, now time.Time) model.Traffic {
 	a := s.askers.of(vm.ID)
 	a.tap(nic.MAC, tap)
-	if got, ok := a.since(p.leg.seen, nic.MAC); ok {
+	if got, ok := a.since(p.path.seen, nic.MAC); ok {
 		got.after = tap
-		good := p.leg.take(got, nic.MAC, s.opt.askGaps(), limitOf(pf.Speed, guestSlack))
+		good := p.path.take(got, nic.MAC, s.opt.askGaps(), limitOf(pf.Speed, guestSlack))
 		if got.err == nil {
 			a.verdict(good)
 		}
 	}
-	return p.leg.figure(now, s.opt.askFresh())
+	return p.path.figure(now, s.opt.askFresh())
 }
 
 // countVFs reads the VF counters of PFs whose VFs stand behind NICs. A driver that is
@@ -146,12 +149,13 @@ func (s *Source) reallyCounts(pf *model.PF, byVF map[int]kernel.Counters) bool {
 }
 
 // forget drops what is remembered of NICs and VMs that are gone.
-func (s *Source) forget() {
+func (s *Source) forget(snap *model.Snapshot) {
 	for k, p := range s.pairs {
 		if p.tick != s.tick {
 			delete(s.pairs, k)
 		}
 	}
+	s.claims.forget(s.pairs, snap)
 	for id, c := range s.cpus {
 		if c.tick != s.tick {
 			delete(s.cpus, id)

@@ -7,18 +7,13 @@ import (
 	"sluice/internal/model"
 )
 
-// pairKey names a NIC for as long as it exists.
-type pairKey struct {
-	vm  model.VMID
-	nic string
-}
-
 // pair is what is remembered of a NIC and the VF behind it, to make rates.
 type pair struct {
 	tap   meter
-	vf    model.VFID // what the two below are about
+	vf    model.VFID // what those below are about
 	count meter      // from the PF's counters
-	leg   leg        // from the guest's
+	path  vfPath     // from the guest's
+	irqs  interrupts // that the VF raised on the host
 	tick  uint64     // the last Snapshot that saw the NIC
 }
 
@@ -54,7 +49,10 @@ func (p *pair) virtio(nic *model.NIC, l *kernel.Link, now time.Time, g gaps) (mo
 	}
 	s := sample{now, uint64(l.Index), hostCounts(l.Counters).swapped()}
 	t := p.tap.add(s, g, limitOf(0, 1))
-	t.Source, t.Trusted = model.SourceTap, t.Known
+	t.Source = model.SourceTap
+	if t.Known {
+		t.Proof = model.ProofKernel
+	}
 	return t, s
 }
 
@@ -62,7 +60,7 @@ func (p *pair) virtio(nic *model.NIC, l *kernel.Link, now time.Time, g gaps) (mo
 // is forgotten.
 func (p *pair) behind(id model.VFID, now time.Time) {
 	if p.vf != id {
-		p.vf, p.count, p.leg = id, meter{}, leg{seen: now}
+		p.vf, p.count, p.path, p.irqs = id, meter{}, vfPath{seen: now}, interrupts{}
 	}
 }
 
@@ -70,6 +68,9 @@ func (p *pair) behind(id model.VFID, now time.Time) {
 func (p *pair) counted(c kernel.Counters, pf *model.PF, now time.Time, g gaps) model.Traffic {
 	s := sample{now, uint64(pf.Index), hostCounts(c)}
 	t := p.count.add(s, g, limitOf(pf.Speed, pfSlack))
-	t.Source, t.Trusted = model.SourcePF, t.Known
+	t.Source = model.SourcePF
+	if t.Known {
+		t.Proof = model.ProofHardware
+	}
 	return t
 }

@@ -91,9 +91,9 @@ func nicTroubles(out []model.Problem, vm *model.VM, nic *model.NIC, nets map[str
 		return out
 	}
 	switch {
-	case nic.VF != model.NoVF && !nic.VFPath.Known && nic.VFPath.Source == model.SourceNone && nic.VFPath.Note != "":
+	case nic.VF != model.NoVF && nic.VFPath.Source == model.SourceNone && nic.VFPath.Note != "":
 		out = append(out, model.Problem{
-			Subject: vm.Name, Text: "its load on VF " + nic.VF.String() + " is not known: " + nic.VFPath.Note,
+			Subject: vm.Name, Text: "its load on VF " + nic.VF.String() + " cannot be told for long: " + nic.VFPath.Note,
 			Remedy: "run qemu-guest-agent in the guest, with a channel org.qemu.guest_agent.0 in the domain",
 		})
 	case nic.VF == model.NoVF && nic.Failover != model.FailoverNone && nic.FreePort == model.No:

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/claim"
 	"sluice/internal/libvirt"
 	"sluice/internal/model"
 )
@@ -28,7 +29,8 @@ type Source struct {
 	event   bool            // the kernel said that something changed
 	inv     *inventory
 	join    *joiner
-	pairs   map[pairKey]*pair
+	pairs   map[claim.Key]*pair
+	claims  claims
 	cpus    map[model.VMID]*vmCPU
 	statsAt time.Time       // when CPU times were last read
 	counts  map[string]bool // PFs of unknown drivers that were seen to count
@@ -41,7 +43,7 @@ type Source struct {
 func New(k Kernel, d Domains, guests Guests, o Options) *Source {
 	s := &Source{
 		kernel: k, domains: d, opt: o.withDefaults(), join: newJoiner(),
-		pairs: map[pairKey]*pair{}, cpus: map[model.VMID]*vmCPU{}, counts: map[string]bool{},
+		pairs: map[claim.Key]*pair{}, claims: newClaims(), cpus: map[model.VMID]*vmCPU{}, counts: map[string]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.askers = askers{guests: guests, opt: s.opt, ctx: s.ctx, byVM: map[model.VMID]*asker{}}

@@ -230,8 +230,8 @@ func TestRates(t *testing.T) {
 		f.stats["id-001"] = libvirt.Stat{CPUKnown: true, CPUTime: time.Minute + 3*time.Second, State: model.VMPaused}
 		want := `vm vm1 paused cpu=1.50
   nic ua-net0 net=br0 failover=teaming link=yes vf=pf0/0 as ua-sluice-525400000001 (sluice)
-    virtio rx=10 tx=20 by tap trusted=true
-    vf rx=1000 tx=5 by pf trusted=true
+    virtio rx=10 tx=20 by tap proof=kernel
+    vf rx=1000 tx=5 by pf proof=hardware
 `
 		if got := text(snapshot(t, s)); !strings.HasSuffix(got, want) {
 			t.Errorf("got:\n%s\nwant at its end:\n%s", got, want)
@@ -325,7 +325,7 @@ func TestUnknownDriver(t *testing.T) {
 		}
 		f.counters[vf] = kernel.Counters{TxPackets: 1}
 		look()
-		if got := look(); !got.Known || !got.Trusted {
+		if got := look(); got.Proof != model.ProofHardware {
 			t.Errorf("after it counted: %+v", got)
 		}
 	})
@@ -457,7 +457,7 @@ problem pf9: the config lists it, but there is no such PF
 problem pf0: sriov_numvfs changed from 4 to 3 since the config was read
 problem pf1: it has no VFs
 problem pf1: its link is down: no VF of it carries anything
-problem vm1: its load on VF pf0/0 is not known: driver igb does not count per VF, and no guest agent answers
+problem vm1: its load on VF pf0/0 cannot be told for long: driver igb does not count per VF, and no guest agent answers
 problem vm2: it has no free PCIe root port, so no VF can be plugged
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {

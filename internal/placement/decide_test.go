@@ -33,7 +33,7 @@ func (s *scene) vm(network string, pps float64) *model.VM {
 		ID: model.VMID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning, NUMANode: -1, Ready: model.Yes,
 		NICs: []model.NIC{{
 			Alias: "ua-net0", Tap: fmt.Sprintf("tap%d", n), Network: network, Failover: model.FailoverTeaming, FreePort: model.Yes, LinkUp: model.Yes,
-			Virtio: model.Traffic{RxPPS: pps, Known: true, Trusted: true},
+			Virtio: model.Traffic{RxPPS: pps, Known: true, Proof: model.ProofKernel},
 		}},
 	})
 	return &s.VMs[n]

@@ -89,8 +89,12 @@ func (w *World) pictureLoad(out *model.VM, n *model.NIC, v *VM) {
 	if w.Sense != nil {
 		pps, bytes, known = w.Sense(v, pps, bytes)
 	}
-	t := model.Traffic{RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: known, Trusted: known}
-	none := model.Traffic{Source: model.SourceSim, Known: known, Trusted: known}
+	proof := model.ProofNone
+	if known {
+		proof = model.ProofHardware
+	}
+	t := model.Traffic{RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: known, Proof: proof}
+	none := model.Traffic{Source: model.SourceSim, Known: known, Proof: proof}
 	n.Virtio, n.VFPath = t, none
 	if v.open {
 		n.Virtio, n.VFPath = none, t

@@ -146,7 +146,7 @@ type VM struct {
 	PPS       float64        `json:"packets_per_second"`
 	Bytes     float64        `json:"bytes_per_second"`
 	Known     bool           `json:"load_known"`
-	Trusted   bool           `json:"load_trusted"`
+	Proof     model.Proof    `json:"load_proof,omitempty"` // of the weakest part of the load
 	Sources   []model.Source `json:"load_sources,omitempty"`
 	CPU       float64        `json:"cpus"`
 	Hold      bool           `json:"should_hold"`

@@ -166,7 +166,7 @@ func newVMMetrics(s *metricSet) {
 	s.score = s.gauge("vm_score", "The policy's figure of merit, packets per second unless the policy says otherwise.", "domain", "uuid")
 	s.cpu = s.gauge("vm_cpu_ratio", "Host CPUs the VM uses, divided by its vCPUs.", "domain", "uuid")
 	s.known = s.gauge("vm_load_known", "1 while the VM's load is known on all its paths.", "domain", "uuid")
-	path := []string{"domain", "uuid", "target_device", "path", "source", "trusted"}
+	path := []string{"domain", "uuid", "target_device", "path", "source", "proof"}
 	s.rxPackets = s.gauge("nic_receive_packets_per_second", "What the guest receives on a path of its NIC.", path...)
 	s.txPackets = s.gauge("nic_transmit_packets_per_second", "What the guest sends on a path of its NIC.", path...)
 	s.rxBytes = s.gauge("nic_receive_bytes_per_second", "What the guest receives on a path of its NIC.", path...)

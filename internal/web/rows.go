@@ -33,25 +33,27 @@ func (x *index) vm(vm *model.VM) VM {
 	if nic := x.pair(vm); nic != nil {
 		row.Network, row.Tap, row.MAC, row.VF = nic.Network, nic.Tap, nic.MAC.String(), vfName(nic.VF)
 		row.PPS, row.Bytes, row.Known = nic.Load()
-		row.Sources, row.Trusted = sources(nic)
+		row.Sources, row.Proof = sources(nic)
 	}
 	return row
 }
 
-// sources says where a load comes from and whether all of it can be trusted.
-func sources(nic *model.NIC) ([]model.Source, bool) {
+// sources says where a load comes from and how well the weakest part of it is proved.
+func sources(nic *model.NIC) ([]model.Source, model.Proof) {
 	var list []model.Source
-	trusted := true
+	weakest := model.ProofNone
 	for _, t := range []*model.Traffic{&nic.Virtio, &nic.VFPath} {
 		if !t.Known {
 			continue
 		}
-		trusted = trusted && t.Trusted
+		if t.Proof != model.ProofNone && (weakest == model.ProofNone || t.Proof.Weaker(weakest)) {
+			weakest = t.Proof
+		}
 		if t.Source != model.SourceNone && !slices.Contains(list, t.Source) {
 			list = append(list, t.Source)
 		}
 	}
-	return list, trusted && len(list) > 0
+	return list, weakest
 }
 
 // vfName is "pf0/3", or "" for none.

@@ -138,6 +138,6 @@ func (e *emitter) traffic(t *model.Traffic, name, id, dev, path string) {
 		m *metric
 		v float64
 	}{{e.m.rxPackets, t.RxPPS}, {e.m.txPackets, t.TxPPS}, {e.m.rxBytes, t.RxBytes}, {e.m.txBytes, t.TxBytes}} {
-		e.send(one.m, one.v, name, id, dev, path, string(t.Source), strconv.FormatBool(t.Trusted))
+		e.send(one.m, one.v, name, id, dev, path, string(t.Source), string(t.Proof))
 	}
 }

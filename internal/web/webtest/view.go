@@ -95,10 +95,10 @@ func vms() []model.VM {
 func vm(n byte, name string, pps float64, has model.VFID) model.VM {
 	nic := model.NIC{
 		Alias: "ua-net0", MAC: mac(n), Tap: "vnet" + string('0'+n), TapIndex: 10 + int(n), Network: "br0", Failover: model.FailoverTeaming,
-		FreePort: model.Yes, LinkUp: model.Yes, VF: has, Virtio: traffic(pps, model.SourceTap, true),
+		FreePort: model.Yes, LinkUp: model.Yes, VF: has, Virtio: traffic(pps, model.SourceTap, model.ProofKernel),
 	}
 	if has != model.NoVF {
-		nic.Virtio, nic.VFPath, nic.VFOwner = traffic(2, model.SourceTap, true), traffic(pps, model.SourcePF, true), model.OwnerSluice
+		nic.Virtio, nic.VFPath, nic.VFOwner = traffic(2, model.SourceTap, model.ProofKernel), traffic(pps, model.SourcePF, model.ProofHardware), model.OwnerSluice
 	}
 	return model.VM{
 		ID: ID(n), Name: name, State: model.VMRunning, Started: Now.Add(-time.Hour), Ready: model.Yes, NUMANode: -1,
@@ -108,7 +108,7 @@ func vm(n byte, name string, pps float64, has model.VFID) model.VM {
 
 func foreign(v model.VM) model.VM {
 	v.NICs[0].Network, v.NICs[0].VFOwner = "br1", model.OwnerForeign
-	v.NICs[0].VFPath = traffic(700, model.SourceAgent, false)
+	v.NICs[0].VFPath = traffic(700, model.SourceAgent, model.ProofGuest)
 	return v
 }
 
@@ -118,8 +118,8 @@ func blind(v model.VM) model.VM {
 	return v
 }
 
-func traffic(pps float64, from model.Source, trusted bool) model.Traffic {
-	return model.Traffic{RxPPS: pps * 0.6, TxPPS: pps * 0.4, RxBytes: pps * 300, TxBytes: pps * 200, Source: from, Known: true, Trusted: trusted}
+func traffic(pps float64, from model.Source, proof model.Proof) model.Traffic {
+	return model.Traffic{RxPPS: pps * 0.6, TxPPS: pps * 0.4, RxBytes: pps * 300, TxBytes: pps * 200, Source: from, Known: true, Proof: proof}
 }
 
 func reasons(s *model.Snapshot) []model.Reason {

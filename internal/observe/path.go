@@ -20,10 +20,10 @@ type answer struct {
 	err    error
 }
 
-// leg makes the figures of a VF from what the guest says of its own interfaces. A
+// vfPath makes the figures of a VF from what the guest says of its own interfaces. A
 // guest names no roles: of the interfaces with the pair's MAC, one is the virtio
 // NIC, one is the VF, and one may be the failover or bond over both.
-type leg struct {
+type vfPath struct {
 	meters map[string]*meter
 	seen   time.Time // of the last answer, or when the VF came; older answers are of something else
 	last   answer
@@ -41,34 +41,34 @@ const (
 
 // take makes a figure of a new answer; bound is what the VF's link carries. It reports
 // false when the guest does not deserve to be asked again soon.
-func (l *leg) take(a answer, mac model.MAC, g gaps, bound limit) bool {
-	l.seen = a.at
+func (p *vfPath) take(a answer, mac model.MAC, g gaps, bound limit) bool {
+	p.seen = a.at
 	if a.err != nil {
-		l.fail(a.err)
+		p.fail(a.err)
 		return false
 	}
-	if gap := a.at.Sub(l.last.at); l.has && gap >= 0 && gap < g.min {
+	if gap := a.at.Sub(p.last.at); p.has && gap >= 0 && gap < g.min {
 		return true // too soon after the last one to tell anything
 	}
-	l.out = model.Traffic{Source: model.SourceAgent}
-	devs := l.measure(a, mac, g)
-	prev, had := l.last, l.has
-	l.last, l.has = a, true
-	l.out.Note = notReady(devs, had)
-	if l.out.Note != "" {
+	p.out = model.Traffic{Source: model.SourceAgent}
+	devs := p.measure(a, mac, g)
+	prev, had := p.last, p.has
+	p.last, p.has = a, true
+	p.out.Note = notReady(devs, had)
+	if p.out.Note != "" {
 		return true
 	}
 	virtio, vf := roles(devs, prev, a)
-	return l.judge(vf.rate, virtio.moved, prev, a, bound)
+	return p.judge(vf.rate, virtio.moved, prev, a, bound)
 }
 
 // fail notes that there is no answer, or none that can be read. The last figure
 // stands until it is too old, unless the guest talks nonsense now.
-func (l *leg) fail(err error) {
+func (p *vfPath) fail(err error) {
 	if errors.Is(err, guest.ErrAnswer) {
-		l.out, l.good = model.Traffic{Source: model.SourceAgent}, time.Time{}
+		p.out, p.good = model.Traffic{Source: model.SourceAgent}, time.Time{}
 	}
-	l.out.Note = "the guest agent does not answer: " + err.Error()
+	p.out.Note = "the guest agent does not answer: " + err.Error()
 }
 
 // notReady says why interfaces make no figure yet, "" when they do.
@@ -87,37 +87,35 @@ func notReady(devs []device, had bool) string {
 	return ""
 }
 
-// judge checks the guest's word against what the host knows: what the VF's link
-// carries, and what the guest says of its virtio NIC against the tap's counters.
-func (l *leg) judge(vf model.Traffic, virtio counts, prev, a answer, bound limit) bool {
+// judge checks what the guest says against what the host knows of it alone: what the VF's link
+// carries, and the tap's counters for what the guest says of its virtio NIC. That proves
+// nothing about the VF: package claim goes on from here.
+func (p *vfPath) judge(vf model.Traffic, virtio counts, prev, a answer, bound limit) bool {
 	lo, hi, checked := between(prev, a)
-	l.good = time.Time{}
+	p.good = time.Time{}
 	switch {
 	case bound.exceeded(vf):
-		l.out.Note = "not believed: the guest says its VF carried more than the link can"
+		p.out.Note = "not believed: the guest says its VF carried more than the link can"
 		return false
 	case checked && !within(virtio, lo, hi):
-		l.out.Note = "not believed: what the guest says of its virtio NIC contradicts the tap's counters"
+		p.out.Note = "not believed: what the guest says of its virtio NIC contradicts the tap's counters"
 		return false
 	}
-	l.good = a.at
-	l.out = vf
-	l.out.Source, l.out.Trusted = model.SourceAgent, checked
-	if !checked {
-		l.out.Note = "the guest's word: the host has no counters of its tap to check it"
-	}
+	p.good = a.at
+	p.out = vf
+	p.out.Source, p.out.At, p.out.Proof = model.SourceAgent, a.at, model.ProofGuest
 	return true
 }
 
 // figure is the last figure, if it is not too old.
-func (l *leg) figure(now time.Time, fresh time.Duration) model.Traffic {
-	if l.out == (model.Traffic{}) {
+func (p *vfPath) figure(now time.Time, fresh time.Duration) model.Traffic {
+	if p.out == (model.Traffic{}) {
 		return model.Traffic{Source: model.SourceAgent, Note: "no answer of the guest yet"}
 	}
-	if l.out.Known && now.Sub(l.good) > fresh {
-		return model.Traffic{Source: model.SourceAgent, Note: l.out.Note}
+	if p.out.Known && now.Sub(p.good) > fresh {
+		return model.Traffic{Source: model.SourceAgent, Note: p.out.Note}
 	}
-	return l.out
+	return p.out
 }
 
 // device is what one guest interface moved between two answers.
@@ -128,14 +126,14 @@ type device struct {
 }
 
 // measure feeds the meters and returns the interfaces that have the MAC, by name.
-func (l *leg) measure(a answer, mac model.MAC, g gaps) []device {
+func (p *vfPath) measure(a answer, mac model.MAC, g gaps) []device {
 	meters := make(map[string]*meter, 3)
 	devs := make([]device, 0, 3)
 	for _, c := range a.devs {
 		if c.MAC != mac || meters[c.Name] != nil {
 			continue
 		}
-		m := l.meters[c.Name]
+		m := p.meters[c.Name]
 		if m == nil {
 			m = &meter{}
 		}
@@ -144,7 +142,7 @@ func (l *leg) measure(a answer, mac model.MAC, g gaps) []device {
 		meters[c.Name] = m
 		devs = append(devs, device{c.Name, moved, m.add(sample{at: a.at, count: now}, g, limitOf(0, 1))})
 	}
-	l.meters = meters // an interface that was away begins anew
+	p.meters = meters // an interface that was away begins anew
 	slices.SortFunc(devs, func(a, b device) int { return cmp.Compare(a.name, b.name) })
 	return devs
 }

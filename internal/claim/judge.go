@@ -1,0 +1,106 @@
+package claim
+
+import (
+	"fmt"
+
+	"sluice/internal/model"
+)
+
+// claim is one holder's, while it is judged.
+type claim struct {
+	h         *Holder
+	a         *account
+	dt        float64
+	said      model.Traffic // by the guest; of a silent one, what was last seen or believed
+	wants     float64       // packets/s of it
+	supported float64       // packets/s that witnesses support
+	unknown   bool          // there is nothing to go by yet
+}
+
+func newClaim(h *Holder, a *account, dt float64) claim {
+	c := claim{h: h, a: a, dt: dt, said: h.Claim}
+	started := a.proved <= 0 && !a.last.Known // it had its VF before anything was seen of it
+	switch {
+	case h.Claim.Known && started:
+		a.proved, a.credit = packets(h.Claim), StartCredit
+	case h.Claim.Known:
+	case started:
+		a.silent += dt
+		c.unknown = a.silent < silentFor
+	default:
+		// What is on virtio meanwhile is not on the VF: a guest that has just been given one
+		// has yet to take it up.
+		c.said = scale(a.last, max(0, 1-h.Virtio/max(1, packets(a.last))))
+	}
+	c.wants = packets(c.said)
+	c.supported = min(c.wants, headroom*a.proved)
+	if h.Interrupts.Known {
+		c.supported = min(c.supported, perIRQ*h.Interrupts.Rate)
+	}
+	return c
+}
+
+// judge makes the figure, and takes what it costs.
+func (c *claim) judge(port bool) model.Traffic {
+	if c.unknown {
+		return c.h.Claim
+	}
+	supported, cost := c.supported, CostBoth
+	switch {
+	case !port && !c.h.Interrupts.Known:
+		supported = 0
+	case !port || !c.h.Interrupts.Known:
+		cost = CostOne
+	}
+	alone := max(0, min(c.wants, c.a.proved)-supported)
+	believed := supported + alone
+	price := 0.0
+	if believed > 0 {
+		price = c.dt * c.a.busy(believed) * (supported*cost + alone) / believed
+	}
+	if price > c.a.credit || c.a.credit <= 0 {
+		c.a.credit, believed = 0, 0
+	}
+	c.a.credit -= min(price, c.a.credit)
+	out := c.figure(believed, supported)
+	switch {
+	case c.h.Claim.Known:
+		c.a.last = out
+	case c.wants > 0:
+		c.a.last = scale(c.a.last, believed/c.wants)
+	}
+	return out
+}
+
+// figure is what is believed as a Traffic, with its proof and what was cut.
+func (c *claim) figure(believed, supported float64) model.Traffic {
+	t := scale(c.said, min(1, believed/max(1, c.wants)))
+	t.RxBytes, t.TxBytes = min(t.RxBytes, t.RxPPS*frameBytes), min(t.TxBytes, t.TxPPS*frameBytes)
+	t.Source, t.At = c.h.Claim.Source, c.h.Claim.At
+	t.Known, t.Proof = true, model.ProofGuest
+	if supported >= believed && believed > 0 {
+		t.Proof = model.ProofCorroborated
+	}
+	t.Note = c.h.Claim.Note
+	switch {
+	case c.wants-believed < 1:
+	case believed == 0:
+		t.Note = join(t.Note, fmt.Sprintf("not believed: %.0f packets/s that the host cannot check; on virtio they would show", c.wants))
+	default:
+		t.Note = join(t.Note, fmt.Sprintf("cut from %.0f packets/s to what the host has seen of it", c.wants))
+	}
+	return t
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// scale multiplies all rates.
+func scale(t model.Traffic, f float64) model.Traffic {
+	t.RxPPS, t.TxPPS, t.RxBytes, t.TxBytes = t.RxPPS*f, t.TxPPS*f, t.RxBytes*f, t.TxBytes*f
+	return t
+}
