@@ -19,7 +19,8 @@ import (
 // listed here does not belong in the tree.
 var may = map[string][]string{
 	"model":           {},
-	"config":          {"model"},
+	"input":           {},
+	"config":          {"model", "input"},
 	"placement":       {"model"},
 	"plan":            {"model"},
 	"kernel":          {"model", "kernel/rtnl"},

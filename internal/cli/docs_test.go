@@ -37,8 +37,8 @@ func TestEveryPolicyIsDocumented(t *testing.T) {
 			t.Errorf("docs/policies.md has no section on %s", policy)
 		}
 		for _, p := range params {
-			if !strings.Contains(config, "| `"+policy+"` | `"+p+"` |") {
-				t.Errorf("docs/config.md has no row for %s's %s", policy, p)
+			if !strings.Contains(config, "| `"+policy+"` | `"+p.Name+"` |") {
+				t.Errorf("docs/config.md has no row for %s's %s", policy, p.Name)
 			}
 		}
 	}

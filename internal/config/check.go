@@ -61,11 +61,33 @@ func (k checker) policy(known Known) {
 		k.at("policy", fmt.Sprintf("unknown policy %q", shorten(k.Policy)), suggest(k.Policy, list))
 		return
 	}
-	for name := range k.Params {
-		if !slices.Contains(params, name) {
-			k.at("params."+name, "policy "+k.Policy+" has no such parameter", suggest(name, params))
+	for name, x := range k.Params {
+		if text, remedy := CheckParam(k.Policy, params, name, x); text != "" {
+			k.at("params."+name, text, remedy)
 		}
 	}
+}
+
+// CheckParam says what is wrong with a parameter of a policy and what to write instead;
+// "" when nothing is. known are the parameters that the policy takes.
+func CheckParam(policy string, known []model.Param, name string, x float64) (text, remedy string) {
+	i := slices.IndexFunc(known, func(p model.Param) bool { return p.Name == name })
+	if i < 0 {
+		var names []string
+		for _, p := range known {
+			names = append(names, p.Name)
+		}
+		return "policy " + policy + " has no such parameter", suggest(name, names)
+	}
+	if p := known[i]; !(x >= p.Min && x <= p.Max) {
+		number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+		remedy := fmt.Sprintf("write a value from %s to %s", number(p.Min), number(p.Max))
+		if p.Unit != "" {
+			remedy += " (" + p.Unit + ")"
+		}
+		return fmt.Sprintf("%q is out of range", number(x)), remedy
+	}
+	return "", ""
 }
 
 // times compares those that only make sense in one order. A key that was left at its

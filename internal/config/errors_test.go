@@ -5,11 +5,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/model"
 )
 
 // Every complaint a person can provoke, as they read it.
 func TestComplaints(t *testing.T) {
-	known := Known{Policies: map[string][]string{"activity": nil, "adaptive": {"hold", "tau"}, "fair": nil}}
+	known := Known{Policies: map[string][]model.Param{
+		"activity": nil, "adaptive": {{Name: "hold", Unit: "s", Min: 1, Max: 60}, {Name: "tau", Max: 0.5}}, "fair": nil,
+	}}
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown key", "intervall: 300s", `s:1:1: unknown key "intervall"; did you mean "interval"?`},
 		{"unknown key, none close", "log: {colour: red}", `s:1:7: unknown key "log.colour"; known here: format, level`},
@@ -26,6 +30,10 @@ func TestComplaints(t *testing.T) {
 		{"number out of range", "moves: {parallel: 0}", `s:1:19: moves.parallel: "0" is out of range; write a value from 1 to 64`},
 		{"no number", "moves: {parallel: 4s}", `s:1:19: moves.parallel: "4s" is no whole number; write digits only, without a unit`},
 		{"weight zero", "vms: [{match: a, weight: 0}]", `s:1:26: vms[0].weight: "0" is out of range; write a value from 0.001 to 1000`},
+		{"param below its range", "params:\n  hold: -15", `s:2:3: params.hold: "-15" is out of range; write a value from 1 to 60 (s)`},
+		{"param above its range", "params: {tau: 1e20}", `s:1:10: params.tau: "100000000000000000000" is out of range; write a value from 0 to 0.5`},
+		{"UTF-16", "\xff\xfem\x00o\x00", "s: is not UTF-8 text, but UTF-16 or no text at all; save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`"},
+		{"UTF-16 without mark", "m\x00o\x00", "s: is not UTF-8 text, but UTF-16 or no text at all; save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`"},
 		{"nan", "params: {tau: .nan}", `s:1:15: params.tau: ".nan" is no number; write a number such as 2 or 0.5, without a unit`},
 		{"param is text", "params: {tau: 10s}", `s:1:15: params.tau: "10s" is no number; write a number such as 2 or 0.5, without a unit`},
 		{"no bool", "guest_agent: {enabled: yes}", `s:1:24: guest_agent.enabled: "yes" is neither true nor false; write true or false`},

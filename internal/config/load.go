@@ -1,13 +1,14 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"sluice/internal/input"
+	"sluice/internal/model"
 )
 
 // Document is one file of the configuration, already in memory.
@@ -18,9 +19,9 @@ type Document struct {
 
 // Known names what other packages define and the configuration may mention.
 type Known struct {
-	// Policies maps every placement policy to the names of its parameters. nil: any
-	// policy and any parameter pass.
-	Policies map[string][]string
+	// Policies maps every placement policy to its parameters. nil: any policy and any
+	// parameter pass.
+	Policies map[string][]model.Param
 	// Rounds says which policies heed interval. nil: all.
 	Rounds func(policy string) bool
 }
@@ -92,25 +93,20 @@ const (
 )
 
 func readFile(name string) ([]byte, *Error) {
-	f, err := os.Open(name) // the operator names the file
-	if err != nil {
+	data, err := input.Read(name, maxFile)
+	switch {
+	case errors.Is(err, input.ErrTooLarge):
+		return nil, tooLarge(name)
+	case err != nil:
 		return nil, fileError(name, err, "pass another file with --config, or start from the commented example that comes with Sluice")
 	}
-	defer f.Close() // only read
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fileError(name, err, "check the path")
-	}
-	return data, nil // one byte too many tells tooLarge
+	return data, nil
 }
 
 // tooLarge complains about a file past the bounds.
-func tooLarge(doc Document) *Error {
-	if len(doc.Data) <= maxFile && bytes.Count(doc.Data, []byte("\n")) <= maxLines {
-		return nil
-	}
+func tooLarge(name string) *Error {
 	text := fmt.Sprintf("larger than %d KiB or %d lines", maxFile>>10, maxLines)
-	return &Error{Pos: Pos{File: doc.Name}, Text: text, Remedy: "use patterns instead of one rule a VM, or split it into conf.d"}
+	return &Error{Pos: Pos{File: name}, Text: text, Remedy: "use patterns instead of one rule a VM, or split it into conf.d"}
 }
 
 // fileError strips the path that the operating system's error repeats.

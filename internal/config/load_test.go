@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -223,7 +224,7 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	if want := []string{"sluice.yaml:2:5: pfs[0]: no vfs: Sluice takes all VFs of eth0; write vfs: all, or a list"}; !slices.Equal(all, want) {
 		t.Errorf("PF without vfs: %q", all)
 	}
-	known := Known{Policies: map[string][]string{"adaptive": nil, "fair": nil}, Rounds: func(p string) bool { return p == "fair" }}
+	known := Known{Policies: map[string][]model.Param{"adaptive": nil, "fair": nil}, Rounds: func(p string) bool { return p == "fair" }}
 	for text, want := range map[string]string{
 		"interval: 1m":                 "s:2:1: interval says nothing to adaptive, which decides at every sample; leave it out",
 		"interval: 5m":                 "", // the default, as in packaging/sluice.yaml
@@ -271,5 +272,33 @@ func TestPackagedExamplesLoad(t *testing.T) {
 	c := parseText(t, text)
 	if len(c.PFs) != 1 || len(c.VMs) != 4 || len(c.Classes) != 1 || c.VMs[3].Limit.Packets != 2e5 {
 		t.Errorf("examples not read: %+v", c)
+	}
+}
+
+// Some editors put a mark before UTF-8 text; it is no part of the first key.
+func TestByteOrderMarkIsNoKey(t *testing.T) {
+	if c := parseText(t, "\ufeffmode: enforce\n"); c.Mode != model.ModeEnforce {
+		t.Errorf("mode %q", c.Mode)
+	}
+}
+
+// A pipe that nobody writes to would be waited for without end.
+func TestPipeIsNoConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sluice.yaml")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := Load(path, Known{})
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		if err == nil || !strings.Contains(err.Error(), "is a pipe, not a regular file") {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("still waiting")
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,10 +24,11 @@ func syntax(doc Document) (root ast.Node, bad *Error) {
 			bad = &Error{Pos: Pos{File: doc.Name}, Text: fmt.Sprintf("the YAML parser failed: %v", p), Remedy: "simplify the file"}
 		}
 	}()
-	if bad := tooLarge(doc); bad != nil {
+	text, bad := decoded(doc)
+	if bad != nil {
 		return nil, bad
 	}
-	tokens := lexer.Tokenize(string(doc.Data))
+	tokens := lexer.Tokenize(text)
 	if tk := tooDeep(tokens); tk != nil {
 		return nil, &Error{Pos: place(doc.Name, tk), Text: fmt.Sprintf("nested more than %d levels deep", maxDepth), Remedy: "see docs/config.md for the keys"}
 	}
@@ -36,6 +38,18 @@ func syntax(doc Document) (root ast.Node, bad *Error) {
 		return nil, syntaxError(doc.Name, err)
 	}
 	return onlyDocument(doc.Name, file)
+}
+
+// decoded is a file's text, without the mark that some editors put before UTF-8.
+func decoded(doc Document) (string, *Error) {
+	data := bytes.TrimPrefix(doc.Data, []byte("\ufeff"))
+	switch {
+	case len(data) > maxFile || bytes.Count(data, []byte("\n")) > maxLines:
+		return "", tooLarge(doc.Name)
+	case bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff}), bytes.IndexByte(data, 0) >= 0:
+		return "", &Error{Pos: Pos{File: doc.Name}, Text: "is not UTF-8 text, but UTF-16 or no text at all", Remedy: "save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`"}
+	}
+	return string(data), nil
 }
 
 // onlyDocument is the body of the file's single document.

@@ -19,12 +19,21 @@ type Class struct {
 	Priority int     `json:"priority,omitempty"`
 }
 
-// Params are policy parameters; zero means the policy's default.
+// Params are policy parameters; one that is not there has the policy's default.
 type Params map[string]float64
 
-// VMRule holds a person's wishes for the VMs whose name or UUID matches.
+// Param is a parameter that a policy takes.
+type Param struct {
+	Name     string
+	Unit     string // "" for a plain number
+	Default  float64
+	Min, Max float64 // both allowed
+	Doc      string  // what it means and when to change it
+}
+
+// VMRule is what a person asks for the VMs whose name or UUID matches.
 type VMRule struct {
-	Match    string   `json:"match"` // shell pattern on the name, or a UUID
+	Match    string   `json:"match"` // a UUID, or a shell pattern on the name: see Matches
 	Pin      bool     `json:"pin,omitempty"`
 	Forbid   bool     `json:"forbid,omitempty"`
 	Weight   float64  `json:"weight,omitempty"` // multiplies the score; 0: 1

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -67,15 +66,23 @@ const (
 	unplugTime  = 56 * 1e-3
 )
 
+var adaptiveParams = params{
+	// A little more than the oracle's 10, for calm.
+	{Name: "risk_s", Unit: "s", Default: 15, Max: 3600, Doc: "what a move is thought to risk, in seconds of the median rate that is not zero, when styles of patience are compared. Raise it if moves disturb your guests, lower it if they do not"},
+	// The median of docs/measurements.md.
+	{Name: "lost_s", Unit: "s", Default: 0.05, Max: 60, Doc: "how much of its traffic a VM loses in a move. `scripts/measure loss` measures it; the default is the lab's. Raise it where yours is more"},
+	// Twice the noise of +-3 % loads, smoothed.
+	{Name: "margin", Unit: "share", Default: 0.05, Max: 10, Doc: "by how much the score of a VM without a VF must exceed a holder's. Raise it if the rates shake by more than a few percent and VMs of like load change places"},
+	{Name: "hold_s", Unit: "s", Default: 5, Max: 3600, Doc: "how long a VM keeps its VF at least. Raise it if guests take long to come to rest after a move"},
+	// Loads that turn every two minutes need 20 to 25; more is left to nobody.
+	{Name: "moves_per_hour", Unit: "swaps per VM and hour", Default: 30, Min: 0.1, Max: 3600, Doc: "the budget, for all VMs together; up to a quarter of the VMs at once. Lower it to bound the moves whatever the load does"},
+}
+
 func newAdaptive(r model.Rules) Policy {
 	p := &adaptive{
-		margin: cmp.Or(r.Params["margin"], 0.05), // twice the noise of +-3 % loads, smoothed
-		risk:   cmp.Or(r.Params["risk_s"], 15),   // s of the typical rate: a little more than the oracle's 10, for calm
-		lost:   cmp.Or(r.Params["lost_s"], 0.05), // the median of docs/measurements.md
-		hold:   cmp.Or(r.Params["hold_s"], 5),    // s: a guest needs some to come to rest on a new leg
-		// Loads that turn every two minutes need 20 to 25; more is left to nobody.
-		perHour: cmp.Or(r.Params["moves_per_hour"], 30),
-		Leader:  1,
+		margin: adaptiveParams.of(r, "margin"), risk: adaptiveParams.of(r, "risk_s"), lost: adaptiveParams.of(r, "lost_s"),
+		hold: adaptiveParams.of(r, "hold_s"), perHour: adaptiveParams.of(r, "moves_per_hour"),
+		Leader: 1,
 	}
 	p.Styles = []*style{
 		{Name: "quick", Tau: 3, Risk: 5},                 // loads that stay for minutes: move at once

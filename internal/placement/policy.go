@@ -48,7 +48,7 @@ type Policy interface {
 // maker makes a policy and names the parameters it takes.
 type maker struct {
 	make   func(model.Rules) Policy
-	params []string
+	params params
 	rounds bool // it decides once an interval; the others at every sample
 }
 
@@ -56,19 +56,31 @@ type maker struct {
 var makers = map[string]maker{
 	"fair":     {make: newFair, rounds: true},
 	"activity": {make: newActivity, rounds: true},
-	"adaptive": {make: newAdaptive, params: []string{"risk_s", "lost_s", "margin", "hold_s", "moves_per_hour"}},
+	"adaptive": {make: newAdaptive, params: adaptiveParams},
 	"rentbuy":  {make: newRentBuy},
-	"vnraf":    {make: newVNRAF, params: []string{"eps", "io_threshold", "host_cores", "vf0_mbit", "delta_mbit", "link_mbit"}, rounds: true},
+	"vnraf":    {make: newVNRAF, params: vnrafParameters, rounds: true},
 	"none":     {make: newNone},
-	"random":   {make: newRandom, params: []string{"seed"}},
+	"random":   {make: newRandom, params: randomParams},
 }
 
 // Names lists the policies in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(makers)) }
 
+// params are the parameters of a policy: the one home of their names, defaults and ranges.
+type params []model.Param
+
+// of reads a parameter from the rules. It panics when the policy has none of that name.
+func (p params) of(r model.Rules, name string) float64 {
+	i := slices.IndexFunc(p, func(q model.Param) bool { return q.Name == name })
+	if x, set := r.Params[name]; set {
+		return x
+	}
+	return p[i].Default
+}
+
 // Params lists the parameters of every policy, for the config to check.
-func Params() map[string][]string {
-	out := map[string][]string{}
+func Params() map[string][]model.Param {
+	out := map[string][]model.Param{}
 	for name, m := range makers {
 		out[name] = m.params
 	}

@@ -16,7 +16,9 @@ type random struct {
 	order ranking
 }
 
-func newRandom(r model.Rules) Policy { return &random{seed: uint64(r.Params["seed"])} }
+var randomParams = params{{Name: "seed", Max: 1 << 53, Doc: "which lots are drawn. Change it for another draw"}}
+
+func newRandom(r model.Rules) Policy { return &random{seed: uint64(randomParams.of(r, "seed"))} }
 
 // Select implements Policy.
 func (r *random) Select(_ time.Time, cands []Candidate, slots int, out []model.Reason) {

@@ -53,17 +53,23 @@ type vnrafMem struct {
 	Tier          uint64 // bits/s, 0: none
 }
 
+var vnrafParameters = params{
+	{Name: "eps", Unit: "share", Default: 0.7, Max: 1, Doc: "weight of the amount of traffic against its frequency. Lower it to favour VMs that send often over those that send much"},
+	{Name: "io_threshold", Unit: "percent", Default: 65, Max: 100, Doc: "a VM whose io_degree (100 less its CPU use) is below gets no VF. Lower it if busy network VMs count as CPU-bound"},
+	{Name: "host_cores", Unit: "CPUs", Max: 4096, Doc: "what CPU use is a share of; 0: the VM's own. Set it to the host's cores for the paper's equation to the letter"},
+	{Name: "vf0_mbit", Unit: "Mbit/s", Max: 1e6, Doc: "the smallest tier of bandwidth; setting it limits what VFs may send; 0: no tiers. Set it where VMs must not take the whole link"},
+	{Name: "delta_mbit", Unit: "Mbit/s", Max: 1e6, Doc: "step from one tier to the next; the VM that needs most gets the largest. Raise it if needs differ much"},
+	{Name: "link_mbit", Unit: "Mbit/s", Max: 1e7, Doc: "the sum of all tiers is shrunk to this; 0: no bound. Set it to the speed of the link"},
+}
+
 func newVNRAF(r model.Rules) Policy {
-	p := vnrafParams{period: r.Interval, eps: 0.7, threshold: 65, cores: r.Params["host_cores"]}
+	get := func(name string) float64 { return vnrafParameters.of(r, name) }
+	p := vnrafParams{period: r.Interval, eps: get("eps"), threshold: get("io_threshold"), cores: get("host_cores")}
 	if r.Interval <= 0 {
 		p.period = 10 * time.Second
 	}
-	p.eps = cmp.Or(r.Params["eps"], p.eps)
-	p.threshold = cmp.Or(r.Params["io_threshold"], p.threshold)
 	const mbit = 1e6
-	return &vnraf{params: p, tiers: tiers{
-		first: r.Params["vf0_mbit"] * mbit, step: r.Params["delta_mbit"] * mbit, link: r.Params["link_mbit"] * mbit,
-	}}
+	return &vnraf{params: p, tiers: tiers{first: get("vf0_mbit") * mbit, step: get("delta_mbit") * mbit, link: get("link_mbit") * mbit}}
 }
 
 // Select implements Policy.

@@ -93,9 +93,9 @@ func CheckPolicy(name string, params map[string]float64) []config.Error {
 		return []config.Error{{Key: "name", Text: fmt.Sprintf("unknown policy %q", name), Remedy: config.Suggest(name, placement.Names())}}
 	}
 	var out []config.Error
-	for p := range params {
-		if !slices.Contains(known, p) {
-			out = append(out, config.Error{Key: "params." + p, Text: "policy " + name + " has no such parameter", Remedy: config.Suggest(p, known)})
+	for p, x := range params {
+		if text, remedy := config.CheckParam(name, known, p, x); text != "" {
+			out = append(out, config.Error{Key: "params." + p, Text: text, Remedy: remedy})
 		}
 	}
 	return out

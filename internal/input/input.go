@@ -1,0 +1,63 @@
+// Package input opens files that others wrote. A pipe that nobody writes to would be
+// waited for without end, and a device may never end, so only regular files are taken,
+// and no more of them is read than a caller has room for.
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ErrTooLarge is in the error of a file that holds more than its reader takes.
+var ErrTooLarge = errors.New("too large")
+
+// Open opens a regular file, or a link to one, for reading. It never waits. Errors are
+// *fs.PathError.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK a pipe is waited for
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("is " + kind(info.Mode()) + ", not a regular file")}
+	}
+	if err != nil {
+		_ = f.Close() // only opened
+		return nil, err
+	}
+	return f, nil
+}
+
+// Read returns all that is in a regular file of at most limit bytes.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
