@@ -5,8 +5,11 @@ SHELL   := /bin/bash
 TAGS    := libvirt_dlopen
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS   := $(CURDIR)/.cache/bin
-GO      := go
-GOTEST  := $(GO) test -tags $(TAGS)
+# A go that is new enough, or that can fetch one that is. Looked for when it is used: deps may bring it.
+GO      = $(or $(shell scripts/go 2>/dev/null),go)
+export GO
+export GOTOOLCHAIN ?= auto
+GOTEST  = $(GO) test -tags $(TAGS)
 LINT    := $(TOOLS)/golangci-lint
 FUZZ    ?= 3s
 LDFLAGS := -s -w -X main.linked=$(VERSION)
@@ -22,10 +25,10 @@ demo: bin/sluice ## the daemon over a simulated host of 100 VMs and 63 VFs, fast
 build: bin/sluice bin/sluiced ## bin/sluice and the daemon, bin/sluiced
 
 # sluice needs no C compiler, sluiced one for libvirt's binding.
-bin/sluice: FORCE
+bin/sluice: FORCE | deps-demo
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluice
 
-bin/sluiced: FORCE
+bin/sluiced: FORCE | deps-build
 	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluiced
 
 FORCE:
@@ -57,8 +60,10 @@ lab: deps build ## the daemon on the real host in QEMU, and a shell there
 measure: deps build ## the figures of docs/measurements.md
 	scripts/measure
 
-deps: ## Debian packages that the tests need
-	@scripts/deps
+deps: deps-test ## Debian packages that the tests need
+
+deps-%:
+	@scripts/deps $*
 
 tools: $(LINT)
 

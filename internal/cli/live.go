@@ -23,13 +23,14 @@ const (
 const frameTime = 100 * time.Millisecond
 
 // Live shows Views as they come, until the channel is closed: redrawn in place on a
-// terminal, else as lines that can be logged. It takes every View at once, so that it
+// terminal, else as lines that can be logged, both below the line head. It takes every View at once, so that it
 // never holds up who sends them for longer than one drawing.
-func Live(w io.Writer, isTerminal bool, views <-chan *model.View) {
+func Live(w io.Writer, isTerminal bool, head string, views <-chan *model.View) {
 	if isTerminal {
-		liveScreen(w, views)
+		liveScreen(w, head, views)
 		return
 	}
+	_, _ = fmt.Fprintln(w, head)
 	var l liveLines
 	for v := range views {
 		for _, text := range l.next(v) {
@@ -38,29 +39,30 @@ func Live(w io.Writer, isTerminal bool, views <-chan *model.View) {
 	}
 }
 
-func liveScreen(w io.Writer, views <-chan *model.View) {
+func liveScreen(w io.Writer, head string, views <-chan *model.View) {
 	_, _ = io.WriteString(w, hideCursor+clearAll)
 	defer func() { _, _ = io.WriteString(w, showCursor) }()
 	var drawn time.Time
 	var last *model.View
 	for v := range views {
 		if last = v; time.Since(drawn) >= frameTime {
-			draw(w, v)
+			draw(w, head, v)
 			drawn = time.Now()
 			last = nil
 		}
 	}
 	if last != nil {
-		draw(w, last)
+		draw(w, head, last)
 	}
 }
 
 // draw writes one frame at once, so that it does not flicker.
-func draw(w io.Writer, v *model.View) {
+func draw(w io.Writer, head string, v *model.View) {
 	columns, rows := size(w)
 	b := bufio.NewWriterSize(w, 1<<16)
 	_, _ = b.WriteString(home)
-	for _, text := range frame(v, columns, rows) {
+	_, _ = b.WriteString(style(dim, clip(head, columns)) + clearLine + "\r\n")
+	for _, text := range frame(v, columns, rows-1) {
 		_, _ = b.WriteString(text + clearLine + "\r\n")
 	}
 	_, _ = b.WriteString(clearBelow)

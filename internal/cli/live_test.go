@@ -118,8 +118,9 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 	views <- &third
 	close(views)
 	var b bytes.Buffer
-	Live(&b, false, views)
-	want := `12:00:00 decide db holds a VF: pinned
+	Live(&b, false, "a simulated host", views)
+	want := `a simulated host
+12:00:00 decide db holds a VF: pinned
 12:00:00 decide router holds a VF: its VF was attached by somebody else
 12:00:00 decide web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 500k, price 110k, runner-up web-10
 12:00:00 decide web-10 holds a VF: activity ranks it 2 of the 2 that get one, score 160k
@@ -145,9 +146,12 @@ func TestLiveScreen(t *testing.T) {
 	views <- last
 	close(views)
 	var b bytes.Buffer
-	Live(&b, true, views)
+	Live(&b, true, "a simulated host", views)
 	if !strings.Contains(b.String(), "the-last-one") || !strings.HasSuffix(b.String(), showCursor) {
 		t.Errorf("have %q", b.String())
+	}
+	if strings.Count(b.String(), "a simulated host") != 2 {
+		t.Error("not every frame says what it shows")
 	}
 	if strings.Count(b.String(), home) != 2 {
 		t.Errorf("want the first and the last drawn, have %d frames", strings.Count(b.String(), home))

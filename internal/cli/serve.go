@@ -22,7 +22,7 @@ it as they ask a real one.`,
 		Example: `sluice demo
 sluice demo --vms 200 --vfs 32 --policy fair --speed 300
 sluice demo --plain --for 30m
-sluice demo --plain --socket /tmp/s.sock >/dev/null &
+sluice demo --for 24h --socket /tmp/s.sock >/dev/null &
 sluice --socket /tmp/s.sock explain db-00`,
 		Args: noArgs,
 	}
@@ -31,7 +31,7 @@ sluice --socket /tmp/s.sock explain db-00`,
 	c.Flags().StringVar(&o.Policy, "policy", "adaptive", "placement policy, by `name`")
 	c.Flags().DurationVar(&o.Interval, "interval", 300*time.Second, "virtual `time` between two rounds of the policy")
 	c.Flags().Float64Var(&o.Speed, "speed", 60, "virtual seconds a second, as a `factor`")
-	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted")
+	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted; default: 0 on a terminal, else 10m")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that fixes all that is random")
 	c.Flags().StringVar(&o.Socket, "socket", "", "also serve the API at this unix `path`")
 	plain := c.Flags().Bool("plain", false, "print lines, also on a terminal")
@@ -40,9 +40,25 @@ sluice --socket /tmp/s.sock explain db-00`,
 		if err := sensible(o); err != nil {
 			return usage(c, err)
 		}
-		return a.demo(c.Context(), o, !*plain && IsTerminal(a.std.Out))
+		terminal := IsTerminal(a.std.Out)
+		if !terminal && !c.Flags().Changed("for") {
+			o.For = untilNobodyLooks
+		}
+		return a.demo(c.Context(), o, terminal && !*plain)
 	}
 	return c
+}
+
+// untilNobodyLooks is the virtual time that a demo takes whose output is no terminal.
+const untilNobodyLooks = 10 * time.Minute
+
+// demoHead says what is shown, and how it ends.
+func demoHead(o DemoOptions) string {
+	end := "until Ctrl-C"
+	if o.For > 0 {
+		end = fmt.Sprintf("for %s of virtual time (see --for) or until Ctrl-C", o.For)
+	}
+	return fmt.Sprintf("Simulated host of %s and %s, %g times as fast as real time, %s", plural(o.VMs, "VM"), plural(o.VFs, "VF"), o.Speed, end)
 }
 
 // sensible refuses options no demo can run with.
@@ -77,7 +93,7 @@ func (a *app) demo(ctx context.Context, o DemoOptions, terminal bool) error {
 	}
 	go func() {
 		defer close(drawn)
-		Live(a.std.Out, terminal, views)
+		Live(a.std.Out, terminal, demoHead(o), views)
 	}()
 	err := a.deps.Demo(ctx, o)
 	close(views)
