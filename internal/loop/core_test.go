@@ -14,6 +14,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // hand drives a Core step by step on two VMs, a and b, with a VF each unless vfs says less.
 type hand struct {
 	*Core
+	book *memJournal
 	t    *testing.T
 	now  time.Time
 	has  map[model.VMID]int // the VF each VM has, if any
@@ -24,11 +25,12 @@ type hand struct {
 func newHand(t *testing.T, o Options) *hand {
 	t.Helper()
 	o.Mode, o.Timeouts = model.ModeEnforce, DefaultOptions.Timeouts
-	c, err := NewCore(model.Rules{Policy: "activity", Interval: time.Hour}, o, &memJournal{}, nil)
+	j := &memJournal{}
+	c, err := NewCore(model.Rules{Policy: "activity", Interval: time.Hour}, o, j, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &hand{Core: c, t: t, now: noon, has: map[model.VMID]int{}, vfs: 2, edit: func(*model.Snapshot) {}}
+	return &hand{Core: c, book: j, t: t, now: noon, has: map[model.VMID]int{}, vfs: 2, edit: func(*model.Snapshot) {}}
 }
 
 // tick decides a second later on what is so then.

@@ -3,6 +3,7 @@ package loop
 import (
 	"time"
 
+	"sluice/internal/executor"
 	"sluice/internal/model"
 	"sluice/internal/placement"
 	"sluice/internal/plan"
@@ -13,7 +14,7 @@ type busy struct{ c *Core }
 
 // VM implements plan.Busy.
 func (b busy) VM(id model.VMID) bool {
-	if b.c.active[id] != nil {
+	if b.c.exec.Run(model.Subject{VM: id}.Key()) != nil {
 		return true
 	}
 	for i := range b.c.done {
@@ -61,8 +62,8 @@ func sweep[T any](snap *model.Snapshot, m map[model.VMID]T) {
 // hints tell placement what the Snapshot does not show.
 func (c *Core) hints(now time.Time) *placement.Hints {
 	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.costOf}
-	if len(c.active)+len(c.fails)+len(c.done) > 0 {
-		h.VMs = make(map[model.VMID]placement.Hint, len(c.active)+len(c.fails)+len(c.done))
+	if n := c.exec.Len() + len(c.fails) + len(c.done); n > 0 {
+		h.VMs = make(map[model.VMID]placement.Hint, n)
 	}
 	for id, f := range c.fails {
 		if vm := c.snap.FindVM(id); now.Before(f.Until) {
@@ -78,15 +79,18 @@ func (c *Core) hints(now time.Time) *placement.Hints {
 			h.VMs[d.vm] = placement.Hint{VF: d.vf}
 		}
 	}
-	for id, m := range c.active {
-		hint := placement.Hint{Code: model.CodeMoving, Detail: m.Move.Steps[min(m.Step, len(m.Move.Steps)-1)].String()}
-		if (m.Move.Kind == model.MovePlug) != m.Undoing {
-			hint.VF = m.Move.VF
+	for _, r := range c.exec.Runs() {
+		if r.Move.VM == "" {
+			continue
 		}
-		if m.Move.Kind == model.MoveRepair {
-			hint.VF = holds(c.snap.FindVM(id))
+		hint := placement.Hint{Code: model.CodeMoving, Detail: r.Now().String()}
+		if (r.Move.Kind == model.MovePlug) != r.Undoing {
+			hint.VF = r.Move.VF
 		}
-		h.VMs[id] = hint
+		if r.Move.Kind == model.MoveRepair {
+			hint.VF = holds(c.snap.FindVM(r.Move.VM))
+		}
+		h.VMs[r.Move.VM] = hint
 	}
 	return h
 }
@@ -97,7 +101,7 @@ func (c *Core) watchIdle(now time.Time) {
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
 		vf := c.snap.FindVF(holds(vm))
-		if vf == nil || vf.InGuest != model.No || vm.State != model.VMRunning || c.active[vm.ID] != nil {
+		if vf == nil || vf.InGuest != model.No || vm.State != model.VMRunning || c.exec.Run(model.Subject{VM: vm.ID}.Key()) != nil {
 			delete(c.idle, vm.ID)
 			continue
 		}
@@ -127,171 +131,23 @@ func (c *Core) takeUpLeft(now time.Time) {
 	}
 	for _, m := range c.resume {
 		again, ok := plan.Resume(c.snap, m, c.opts.Timeouts)
-		if !ok {
-			_ = c.journal.End(m)
+		if !ok || c.exec.Run(executor.Key(again)) != nil {
+			c.exec.Forget(m)
 			continue
 		}
-		c.take(now, again).retryAt = now
+		c.exec.Resume(now, plan.WithUndo(again, c.opts.Timeouts))
 	}
 	c.resume = nil
 }
 
-// mendEvery is how long the loop waits before it tries again to mend the same finding.
-const mendEvery = 30 * time.Second
-
-// mend queues repairs: of what cuts a VM off always, of the rest when a person asked.
-func (c *Core) mend(now time.Time) {
-	if now.Sub(c.asked) > mendEvery {
-		c.asked = time.Time{} // what could not be tried by now has to be asked for again
-	}
-	there := map[string]bool{}
-	for _, f := range c.findings {
-		if len(f.Repair) == 0 {
-			continue
-		}
-		s := f.Repair[0]
-		m := model.Move{
-			Kind: model.MoveRepair, VM: s.Subject.VM, VMName: s.Subject.VMName, VF: s.VFID(), Steps: f.Repair,
-			Reason: model.Reason{VM: s.Subject.VM, Code: model.CodeRepair, Detail: f.Subject + " " + f.Text},
-		}
-		name := mendName(m)
-		there[name] = true
-		last, tried := c.mended[name]
-		due := plan.Urgent(f.Code) && (!tried || now.Sub(last) >= mendEvery)
-		if asked := !c.asked.IsZero() && (!tried || last.Before(c.asked)); !due && !asked {
-			continue
-		}
-		if c.free(m) {
-			c.waiting = append(c.waiting, m)
-		}
-	}
-	for name := range c.mended {
-		if !there[name] {
-			delete(c.mended, name) // should it come back, it is mended at once
-		}
-	}
-}
-
-// mendName tells tries to mend one finding from those to mend another.
-func mendName(m model.Move) string {
-	return m.Reason.Detail + " " + m.Steps[0].String()
-}
-
-// free says whether a repair could start: none of its VM or VF is under way or waits. If
-// not, it has its turn at another tick.
-func (c *Core) free(m model.Move) bool {
-	k := key(m)
-	if c.active[k] != nil {
-		return false
-	}
-	for i := range c.waiting {
-		if c.waiting[i].Kind == model.MoveRepair && key(c.waiting[i]) == k {
-			return false
-		}
-	}
-	return true
-}
-
-// costOf is what moves of the VM have cost, or of all VMs while it has had none.
-func (c *Core) costOf(vm model.VMID) placement.Cost {
-	if own := c.costs[vm]; own != nil {
-		return own.mean()
-	}
-	return c.sum.mean()
-}
-
-// costs sums what moves took.
-type costs struct {
-	Plugs, Unplugs, Failed int
-	Plug, Unplug           time.Duration
-}
-
-func (k *costs) mean() placement.Cost {
-	var out placement.Cost
-	if k.Plugs > 0 {
-		out.Plug = k.Plug / time.Duration(k.Plugs)
-	}
-	if k.Unplugs > 0 {
-		out.Unplug = k.Unplug / time.Duration(k.Unplugs)
-	}
-	if n := k.Plugs + k.Unplugs + k.Failed; n > 0 {
-		out.Fail = float64(k.Failed) / float64(n)
-	}
-	return out
-}
-
-// spent adds to what moves of the VM, and of all, have cost.
-func (c *Core) spent(vm model.VMID, add func(*costs)) {
-	own := c.costs[vm]
-	if own == nil {
-		own = &costs{}
-		c.costs[vm] = own
-	}
-	add(own)
-	add(&c.sum)
-}
-
-func (c *Core) account(m model.MoveStatus) {
-	took := m.Ended.Sub(m.Started)
-	switch m.Move.Kind {
-	case model.MovePlug:
-		c.totals.Plugs++
-		c.totals.PlugTime += took
-		c.spent(m.Move.VM, func(k *costs) { k.Plugs++; k.Plug += took })
-	case model.MoveUnplug:
-		c.totals.Unplugs++
-		c.totals.UnplugTime += took
-		c.spent(m.Move.VM, func(k *costs) { k.Unplugs++; k.Unplug += took })
-	case model.MoveRepair:
-		c.totals.Repairs++
-	}
-}
-
-// keepRecent is how many ended moves a View shows.
-const keepRecent = 100
-
-func (c *Core) remember(m model.MoveStatus) {
-	c.ended = append(c.ended, m)
-	c.recent = append([]model.MoveStatus{m}, c.recent[:min(len(c.recent), keepRecent-1)]...)
-}
-
-// Ended returns the moves that ended since it was last called.
-func (c *Core) Ended() []model.MoveStatus {
-	out := c.ended
-	c.ended = nil
-	return out
-}
-
-// Wake is the next time at which a retry is due; zero when none is.
-func (c *Core) Wake() time.Time {
-	var next time.Time
-	for _, m := range c.active {
-		if m.stepID == 0 && (next.IsZero() || m.retryAt.Before(next)) {
-			next = m.retryAt
-		}
-	}
-	return next
-}
-
-// Timer starts what is due at now.
-func (c *Core) Timer(now time.Time) []model.Step { return c.advance(now) }
-
-// Idle says that nothing is under way and nothing waits.
-func (c *Core) Idle() bool { return len(c.active) == 0 && len(c.waiting) == 0 }
-
-// View is a picture of everything for API, metrics and people. It shares the Snapshot
-// and Target, which are not changed afterwards.
-func (c *Core) View() *model.View {
-	v := &model.View{
-		Snapshot: c.snap, Target: c.target, Rules: c.rules, Rounds: placement.Rounds(c.rules.Policy), Mode: c.opts.Mode,
-		Pending: append([]model.Move(nil), c.waiting...), Findings: c.findings,
-		Recent: append([]model.MoveStatus(nil), c.recent...), Totals: c.totals, Started: c.started,
-		Tick: c.tickTime,
-	}
-	for _, id := range sortedKeys(c.active) {
-		v.Active = append(v.Active, c.active[id].MoveStatus)
-	}
-	return v
+// doneMove is what an ended Move left true.
+type doneMove struct {
+	vm    model.VMID
+	known bool       // it is known which VF the VM has now
+	vf    model.VFID // NoVF after an unplug
+	free  model.VFID // the VF that an unplug freed
+	used  model.VFID // the VF that it set up or cleared
+	at    time.Time
 }
 
 var _ plan.Busy = busy{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"sluice/internal/executor"
 	"sluice/internal/model"
 	"sluice/internal/plan"
 )
@@ -18,12 +19,8 @@ type Actuator interface {
 	Do(ctx context.Context, s model.Step) error
 }
 
-// Journal remembers Moves under way across a crash. Begin is called before the first
-// Step of a Move, End when nothing of it remains to be done.
-type Journal interface {
-	Begin(m model.Move) error
-	End(m model.Move) error
-}
+// Journal remembers Moves under way across a crash.
+type Journal = executor.Journal
 
 // Options are the knobs of the loop.
 type Options struct {
@@ -45,4 +42,8 @@ var DefaultOptions = Options{
 	Backoff:    30 * time.Second,
 	BackoffMax: 30 * time.Minute,
 	Timeouts:   plan.DefaultTimeouts,
+}
+
+func (o Options) executor() executor.Options {
+	return executor.Options{Retries: o.Retries, Delay: o.RetryDelay}
 }

@@ -32,7 +32,7 @@ func (c *Core) Memory() (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Memory{Busy: len(c.active), Options: c.opts, Placement: p, Costs: c.costs, Sum: c.sum, Fails: c.fails}
+	m := &Memory{Busy: c.exec.Len(), Options: c.opts, Placement: p, Costs: c.costs, Sum: c.sum, Fails: c.fails}
 	if c.snap != nil {
 		m.Time = c.snap.Time
 	}

@@ -2,8 +2,10 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +31,8 @@ type Runner struct {
 	limits  bool           // a batch of Limits is being applied
 	steps   sync.WaitGroup // Steps and the observation under way
 	lastErr string
+	trouble string                        // of the journal, as it was last logged
+	cancels map[uint64]context.CancelFunc // of Steps under way
 }
 
 type result struct {
@@ -58,6 +62,7 @@ func (r *Runner) Init() *Runner {
 	r.results = make(chan result, 64)
 	r.seen = make(chan observation, 1)
 	r.limited = make(chan limited, 1)
+	r.cancels = map[uint64]context.CancelFunc{}
 	return r
 }
 
@@ -102,6 +107,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			r.decide(time.Now(), o)
 		case res := <-r.results:
 			r.report(res)
+			delete(r.cancels, res.step.ID)
 			r.launch(r.Core.Finish(time.Now(), res.step.ID, res.err))
 			r.publish()
 		case l := <-r.limited:
@@ -149,6 +155,11 @@ func (r *Runner) decide(now time.Time, o observation) {
 	start := time.Now()
 	steps := r.Core.Tick(now, o.snap)
 	r.Core.tickTime = time.Since(start)
+	for _, id := range r.Core.GiveUp() {
+		if cancel := r.cancels[id]; cancel != nil {
+			cancel()
+		}
+	}
 	r.launch(steps)
 	r.enforce(now, o.snap)
 	r.publish()
@@ -190,13 +201,14 @@ func (r *Runner) enforced(now time.Time, l limited) {
 func (r *Runner) launch(steps []model.Step) {
 	for _, s := range steps {
 		r.steps.Add(1)
+		ctx, cancel := context.WithTimeout(context.Background(), s.Timeout)
+		r.cancels[s.ID] = cancel
 		go func() {
 			defer r.steps.Done()
-			start := time.Now()
-			ctx, cancel := context.WithTimeout(context.Background(), s.Timeout)
 			defer cancel()
+			start := time.Now()
 			err := r.Actuator.Do(ctx, s)
-			if err != nil && ctx.Err() != nil {
+			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				err = fmt.Errorf("no success within %s: %w", s.Timeout, err)
 			}
 			r.results <- result{s, time.Since(start), err}
@@ -223,11 +235,29 @@ func (r *Runner) publish() {
 			l.Info("move done")
 		}
 	}
+	r.tellTrouble()
 	if r.Publish != nil {
 		v := r.Core.View()
-		v.Error = r.lastErr
+		v.Error = strings.TrimPrefix(r.lastErr+"; "+r.trouble, "; ")
+		v.Error = strings.TrimSuffix(v.Error, "; ")
 		r.Publish(v)
 	}
+}
+
+// tellTrouble logs once when Moves cannot be written down, and when they can again.
+func (r *Runner) tellTrouble() {
+	text := ""
+	if err := r.Core.Trouble(); err != nil {
+		text = "no VF is moved, only repairs are made: " + err.Error()
+	}
+	switch {
+	case text == r.trouble:
+	case text == "":
+		r.Log.Info("the journal can be written again")
+	default:
+		r.Log.Error(text)
+	}
+	r.trouble = text
 }
 
 // arm sets the timer to the next retry.

@@ -97,10 +97,18 @@ func start(t *testing.T, w *world) (*Runner, func() *model.View) {
 	}
 }
 
-type memJournal struct{ begun int }
+type memJournal struct {
+	begun int
+	err   error
+}
 
-func (j *memJournal) Begin(model.Move) error { j.begun++; return nil }
-func (j *memJournal) End(model.Move) error   { return nil }
+func (j *memJournal) Begin(model.Move) error {
+	if j.err == nil {
+		j.begun++
+	}
+	return j.err
+}
+func (j *memJournal) End(model.Move) error { return nil }
 
 func TestRunnerPlugs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,6 +40,19 @@ type Step struct {
 	Path    PathStep      `json:"path,omitzero"`
 	Device  DeviceStep    `json:"device,omitzero"`
 	Timeout time.Duration `json:"timeout_ns"`
+	Flow    Flow          `json:"-"` // set when its Move begins
+}
+
+// Flow says how a Move goes on from a Step that fails, or at which it is cancelled. Its
+// zero value: try again, then end the Move as it is. It is not kept: after a restart the
+// Move is planned anew from what is there then.
+type Flow struct {
+	Retry  int  // how many Steps before it a retry begins
+	Undo   int  // number of the list in Move.Undo that takes the Move back from here, from 1; 0: nothing to take back
+	Skip   int  // in an undo: how many Steps behind it to leave out too when it fails for good
+	Waits  bool // it changes nothing and may be given up half way
+	Turns  bool // a Move that is cancelled here is taken back; else it is finished
+	Blames bool // that it fails is the fault of the VF that it sets up
 }
 
 // Subject is what is changed: a VM or, for what is left of one that has gone, a VF or
@@ -147,6 +160,19 @@ type Move struct {
 	VF     VFID     `json:"vf"`
 	Reason Reason   `json:"reason"`
 	Steps  []Step   `json:"steps"`
+	Undo   [][]Step `json:"-"` // what leaves the world sound when a Step failed: see Flow
+	Gone   []Step   `json:"-"` // the same when the VM has gone
+}
+
+// UndoAt lists the Steps that take the Move back from the Step with that index.
+func (m *Move) UndoAt(step int, gone bool) []Step {
+	switch n := m.Steps[step].Flow.Undo; {
+	case gone:
+		return m.Gone
+	case n > 0:
+		return m.Undo[n-1]
+	}
+	return nil
 }
 
 // String prints the Move and its Steps, one per line.

@@ -108,8 +108,21 @@ func (e *Engine) tick() {
 	if e.OnTick != nil {
 		e.OnTick(now)
 	}
+	e.giveUp()
 	e.launch(steps)
 	e.enforce(snap)
+}
+
+// giveUp ends Steps that nobody waits for any more. What they waited for may happen yet.
+func (e *Engine) giveUp() {
+	core := e.Core
+	for _, id := range core.GiveUp() {
+		e.At(e.World.Now, func() {
+			if core == e.Core {
+				e.launch(core.Finish(e.World.Now, id, context.Canceled))
+			}
+		})
+	}
 }
 
 // enforce applies the Limits that are not true.

@@ -1,0 +1,36 @@
+package executor
+
+import (
+	"errors"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Run is a Move under way. Those who read it must not change it.
+type Run struct {
+	model.MoveStatus
+	Failed model.Step // the Step whose failure is undone; zero when none failed for good
+
+	key       string
+	stepID    uint64    // of the Step under way; 0: none is
+	retryAt   time.Time // when the next may start
+	back      int       // how often it went back some Steps to retry
+	cause     error     // why it is being undone
+	cancel    error     // why it is to be taken back at the next chance
+	journaled bool
+}
+
+func (r *Run) step() *model.Step { return &r.Move.Steps[r.Step] }
+
+// Over says that nothing of it remains to be done.
+func (r *Run) Over() bool { return !r.Ended.IsZero() }
+
+// Cause is why it was undone; nil for one that worked.
+func (r *Run) Cause() error { return r.cause }
+
+// Cancelled says that it was taken back because somebody wanted it so.
+func (r *Run) Cancelled() bool { return errors.Is(r.cause, ErrCancelled) }
+
+// Now is the Step under way or due next.
+func (r *Run) Now() model.Step { return *r.step() }

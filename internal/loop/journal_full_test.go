@@ -1,0 +1,67 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// A disk that is full keeps VFs from being moved, not a VM that is cut off from being
+// repaired; and no VM has to rest for it.
+func TestRepairsNeedNoJournal(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4, Backoff: time.Hour, BackoffMax: time.Hour})
+	h.vfs = 1
+	h.book.err = syscall.ENOSPC
+	h.edit = deaf
+	if did := h.do(h.tick(), works); len(did) == 0 || did[0] != "fdb-to-tap b" {
+		t.Errorf("b is cut off and the disk is full: steps %v", did)
+	}
+	if h.Trouble() == nil || h.has["a"] != 0 || len(h.has) != 0 {
+		t.Errorf("trouble %v, holders %v: want the journal's error and no move", h.Trouble(), h.has)
+	}
+	h.edit = func(*model.Snapshot) {}
+	h.book.err = nil
+	for range int(journalRest / time.Second) {
+		h.do(h.tick(), works)
+	}
+	if len(h.has) != 1 || h.Trouble() != nil {
+		t.Errorf("%s after there was space again: holders %v, trouble %v", journalRest, h.has, h.Trouble())
+	}
+	if f := h.View().Totals.Failed; f != 0 {
+		t.Errorf("%d moves count as failed", f)
+	}
+}
+
+func TestFullDiskIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		j := &memJournal{err: syscall.ENOSPC}
+		o := DefaultOptions
+		o.Mode = model.ModeEnforce
+		core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, o, j, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		var last *model.View
+		r := (&Runner{
+			Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Publish: func(v *model.View) { last = v },
+		}).Init()
+		ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(log.String(), "no space left on device"); n != 1 || !strings.Contains(last.Error, "no space left on device") {
+			t.Errorf("told %d times, and the View says %q; log:\n%s", n, last.Error, log.String())
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package loop
+
+import (
+	"time"
+
+	"sluice/internal/model"
+	"sluice/internal/placement"
+)
+
+// keepRecent is how many ended moves a View shows.
+const keepRecent = 100
+
+func (c *Core) remember(m model.MoveStatus) {
+	c.ended = append(c.ended, m)
+	c.recent = append([]model.MoveStatus{m}, c.recent[:min(len(c.recent), keepRecent-1)]...)
+}
+
+// Ended returns the moves that ended since it was last called.
+func (c *Core) Ended() []model.MoveStatus {
+	out := c.ended
+	c.ended = nil
+	return out
+}
+
+// Wake is the next time at which a Step is due; zero when none is.
+func (c *Core) Wake() time.Time { return c.exec.Wake() }
+
+// Timer starts what is due at now.
+func (c *Core) Timer(now time.Time) []model.Step { return c.advance(now) }
+
+// Idle says that nothing is under way and nothing waits.
+func (c *Core) Idle() bool { return c.exec.Len() == 0 && len(c.waiting) == 0 }
+
+// View is a picture of everything for API, metrics and people. It shares the Snapshot
+// and Target, which are not changed afterwards.
+func (c *Core) View() *model.View {
+	v := &model.View{
+		Snapshot: c.snap, Target: c.target, Rules: c.rules, Rounds: placement.Rounds(c.rules.Policy), Mode: c.opts.Mode,
+		Pending: append([]model.Move(nil), c.waiting...), Findings: c.findings,
+		Recent: append([]model.MoveStatus(nil), c.recent...), Totals: c.totals, Started: c.started,
+		Tick: c.tickTime,
+	}
+	v.Totals.Retries = c.exec.Retries()
+	for _, r := range c.exec.Runs() {
+		v.Active = append(v.Active, r.MoveStatus)
+	}
+	return v
+}

@@ -1,0 +1,69 @@
+package plan
+
+import (
+	"slices"
+
+	"sluice/internal/model"
+)
+
+// WithUndo completes a Move that is about to begin with what an executor must know to
+// retry it, to take it back, and to cancel it. The result shares no Steps with m.
+func WithUndo(m model.Move, to Timeouts) model.Move {
+	m.Steps = slices.Clone(m.Steps)
+	turns := m.Kind == model.MovePlug
+	for i := range m.Steps {
+		k := m.Steps[i].Kind
+		// Once the guest listens on the VF, finishing is the shorter way.
+		turns = turns && k != model.StepFDBToVF
+		m.Steps[i].Flow = model.Flow{
+			Retry:  retryFrom(k),
+			Undo:   undoList(&m, Undo(m, i, false, to)),
+			Waits:  k == model.StepWaitGuest,
+			Turns:  turns,
+			Blames: k == model.StepBindVFIO || k == model.StepSetVF || k == model.StepSetMAC,
+		}
+	}
+	m.Gone = Undo(m, 0, true, to)
+	return m
+}
+
+// undoList numbers a list of Steps among the Move's, from 1; 0 for an empty one.
+func undoList(m *model.Move, steps []model.Step) int {
+	if len(steps) == 0 {
+		return 0
+	}
+	same := func(a, b model.Step) bool { return a.Kind == b.Kind }
+	for i := range m.Undo {
+		if slices.EqualFunc(m.Undo[i], steps, same) {
+			return i + 1
+		}
+	}
+	for i := range steps {
+		steps[i].Flow.Skip = skipFrom(steps, i)
+	}
+	m.Undo = append(m.Undo, steps)
+	return len(m.Undo)
+}
+
+// skipFrom is how many Steps of an undo make no sense when the i-th failed: a VF that
+// did not leave the guest keeps its settings, since it may be in use.
+func skipFrom(steps []model.Step, i int) int {
+	if k := steps[i].Kind; k != model.StepDetach && k != model.StepWaitGone {
+		return 0
+	}
+	n := 0
+	for i+1+n < len(steps) && steps[i+1+n].Kind != model.StepCloseWindow {
+		n++
+	}
+	return n
+}
+
+// retryFrom is how many Steps before one of that kind its retry begins: the request
+// that it waits for may be lost (an ACPI unplug before the guest listens), so that it
+// must be asked again.
+func retryFrom(k model.StepKind) int {
+	if k == model.StepWaitGone {
+		return 1
+	}
+	return 0
+}
