@@ -15,6 +15,7 @@ import (
 // Actuator does Steps. It keeps nothing between them, and may do several at once.
 type Actuator struct {
 	kernel  Kernel
+	steer   Switch
 	domains Domains
 	log     *slog.Logger
 }
@@ -24,7 +25,7 @@ func New(k Kernel, d Domains, log *slog.Logger) *Actuator {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Actuator{kernel: k, domains: d, log: log}
+	return &Actuator{kernel: k, steer: bridge{k}, domains: d, log: log}
 }
 
 // Do makes a Step true, or says why it cannot by ctx's deadline. Errors wrap
@@ -79,9 +80,9 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 	case model.StepWaitGuest:
 		return a.waitGuest(ctx, s)
 	case model.StepFDBToVF:
-		return a.kernel.PinFDB(ctx, s.Path.MAC, s.Path.VLAN, s.Path.PF)
+		return a.steer.ToVF(ctx, &s.Path)
 	case model.StepCloseWindow:
-		return a.closeWindow(ctx, s)
+		return a.steer.ToOne(ctx, &s.Path)
 	case model.StepAnnounce:
 		return a.announce(ctx, s)
 	case model.StepDetach:
@@ -89,7 +90,7 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 	case model.StepWaitGone:
 		return a.waitGone(ctx, s)
 	case model.StepFDBToTap:
-		return a.fdbToTap(ctx, s)
+		return a.steer.ToTap(ctx, &s.Path)
 	case model.StepClearVF:
 		return a.clearVF(ctx, s)
 	case model.StepAddSelf:

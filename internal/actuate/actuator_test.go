@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
 	"sluice/internal/model"
 )
@@ -291,17 +292,30 @@ func TestCloseWindowOfVanishedVM(t *testing.T) {
 	}
 }
 
-// The VM has another tap now, and its entry at the PF is right.
-func TestCloseWindowOfAnEarlierTapKeepsTheEntry(t *testing.T) {
+// The bridge's port to a PF in a bond is the bond.
+func TestBondedPF(t *testing.T) {
 	f := newFakeHost(1)
-	f.fdb[mac(1)] = "pf0"
-	s := step(model.StepCloseWindow, 1, 0)
-	s.Path.Tap, s.Path.PF = "gone", ""
-	if err := New(f, f, nil).Do(context.Background(), s); err != nil {
-		t.Fatal(err)
+	f.link("pf0").Master = 4
+	f.links = append(f.links, kernel.Link{Index: 4, Name: "bond0", Kind: "bond", Master: 1, Up: true})
+	a := New(f, f, nil)
+	do := func(kinds ...model.StepKind) {
+		t.Helper()
+		for _, k := range kinds {
+			s := step(k, 1, 0)
+			s.Path.Uplink = "bond0"
+			if err := a.Do(t.Context(), s); err != nil {
+				t.Fatalf("%s: %v", k, err)
+			}
+		}
 	}
-	if f.fdb[mac(1)] != "pf0" {
-		t.Errorf("entries: %v, want the VM's kept", f.fdb)
+	do(plug...)
+	if f.fdb[mac(1)] != "bond0" {
+		t.Errorf("plugged: entries %v, want one to the bond", f.fdb)
+	}
+	f.vanish(1)
+	do(model.StepCloseWindow)
+	if len(f.fdb) != 0 {
+		t.Errorf("the VM has gone, its entry has not: %v", f.fdb)
 	}
 }
 

@@ -201,10 +201,21 @@ func (f *fakeHost) PinFDB(_ context.Context, m model.MAC, _ int, port string) er
 	if err := f.fail["PinFDB"]; err != nil {
 		return err
 	}
-	if f.link(port) == nil {
-		return fmt.Errorf("pin to %s: %w", port, model.ErrGone)
+	if err := f.port(port); err != nil {
+		return err
 	}
 	f.fdb[m] = port
+	return nil
+}
+
+// port fails unless a link is there and in a bridge.
+func (f *fakeHost) port(name string) error {
+	switch l := f.link(name); {
+	case l == nil:
+		return fmt.Errorf("port %s: %w", name, model.ErrGone)
+	case !slices.ContainsFunc(f.links, func(br kernel.Link) bool { return br.Index == l.Master && br.Kind == "bridge" }):
+		return fmt.Errorf("%s is in no bridge", name)
+	}
 	return nil
 }
 
@@ -217,9 +228,12 @@ func (f *fakeHost) UnpinFDB(_ context.Context, m model.MAC, _ int, port string) 
 	return f.fail["UnpinFDB"]
 }
 
-func (f *fakeHost) PreparePort(_ context.Context, _ string) error {
+func (f *fakeHost) PreparePort(_ context.Context, port string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.port(port); err != nil {
+		return err
+	}
 	f.learning = false
 	return f.fail["PreparePort"]
 }

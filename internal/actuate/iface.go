@@ -21,7 +21,7 @@ type VFs interface {
 type Bridge interface {
 	PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
 	UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
-	PreparePort(ctx context.Context, pf string) error
+	PreparePort(ctx context.Context, port string) error
 	Announce(ctx context.Context, mac model.MAC, vlan int, via string) error
 }
 

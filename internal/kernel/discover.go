@@ -89,9 +89,6 @@ func readPF(sys tree, addr model.PCIAddress, name string) (pf PFInfo, ok bool) {
 	}
 	pf.LinkUp = sys.number(net+"/carrier", 0) == 1
 	pf.Speed = uint64(max(sys.number(net+"/speed", 0), 0)) * mbit
-	if br := sys.target(net + "/master"); br != "" && sys.exists("class/net/"+br+"/bridge") {
-		pf.Network = br
-	}
 	// Last, so that it tells whether the rest is of a netdev that still exists.
 	pf.Index = sys.number(net+"/ifindex", 0)
 	return pf, pf.Index > 0 && pf.TotalVFs > 0

@@ -28,8 +28,8 @@ func TestDiscover(t *testing.T) {
 func render(pfs []PFInfo) string {
 	var b strings.Builder
 	for _, p := range pfs {
-		fmt.Fprintf(&b, "%s ifindex %d at %s driver %s mac %s network %q node %d up %v speed %d vfs %d of %d self-slots %d\n",
-			p.Name, p.Index, p.Address, p.Driver, p.MAC, p.Network, p.NUMANode, p.LinkUp, p.Speed, p.NumVFs, p.TotalVFs, p.SelfSlots)
+		fmt.Fprintf(&b, "%s ifindex %d at %s driver %s mac %s node %d up %v speed %d vfs %d of %d self-slots %d\n",
+			p.Name, p.Index, p.Address, p.Driver, p.MAC, p.NUMANode, p.LinkUp, p.Speed, p.NumVFs, p.TotalVFs, p.SelfSlots)
 		fmt.Fprintf(&b, "  can: max %s min %s counters %s trust %s\n", p.Caps.MaxTxRate, p.Caps.MinTxRate, p.Caps.VFCounters, p.Caps.Trust)
 		for i, v := range p.VFs {
 			fmt.Fprintf(&b, "  %s at %s driver %q host %+v\n", v.ID, v.Address, v.Driver, p.Uses[i])

@@ -175,7 +175,7 @@ func TestPinErrors(t *testing.T) {
 	if err := h.PinFDB(soon(t), guest, 0, "nosuch"); !errors.Is(err, model.ErrGone) {
 		t.Errorf("port that is gone: %v, want model.ErrGone", err)
 	}
-	for _, port := range []string{"tap0", "nosuch"} {
+	for _, port := range []string{"tap0", "nosuch", ""} {
 		if err := h.UnpinFDB(soon(t), guest, 0, port); err != nil {
 			t.Errorf("unpin where nothing can be pinned: %v", err)
 		}

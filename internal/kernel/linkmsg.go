@@ -72,7 +72,7 @@ func decodeLink(m rtnl.Message) (l Link, ok bool) {
 			l.Counters = decodeStats64(v)
 		case unix.IFLA_LINKINFO:
 			l.Kind = string(rtnl.CString(rtnl.Attr(v, unix.IFLA_INFO_KIND)))
-			l.VLANs = l.Kind == "bridge" && filtersVLANs(rtnl.Attr(v, unix.IFLA_INFO_DATA))
+			l.VLANs, l.Bond = decodeKind(l.Kind, v)
 		}
 	}
 	return l, l.Index > 0 && l.Name != ""
@@ -105,8 +105,18 @@ func decodeStats64(b []byte) Counters {
 	}
 }
 
-func filtersVLANs(bridge []byte) bool {
-	return rtnl.U8(rtnl.Attr(bridge, unix.IFLA_BR_VLAN_FILTERING)) != 0
+// decodeKind reads from an IFLA_LINKINFO what only links of some kinds have.
+func decodeKind(kind string, info []byte) (vlans bool, b Bond) {
+	switch kind {
+	case "bridge":
+		data := rtnl.Attr(info, unix.IFLA_INFO_DATA)
+		vlans = rtnl.U8(rtnl.Attr(data, unix.IFLA_BR_VLAN_FILTERING)) != 0
+	case "bond":
+		data := rtnl.Attr(info, unix.IFLA_INFO_DATA)
+		b.Mode = BondMode(rtnl.U8(rtnl.Attr(data, unix.IFLA_BOND_MODE)))
+		b.Active = int(int32(rtnl.U32(rtnl.Attr(data, unix.IFLA_BOND_ACTIVE_SLAVE))))
+	}
+	return vlans, b
 }
 
 // decodeLearning reads from an RTM_NEWLINK whether its bridge port learns addresses.

@@ -27,6 +27,7 @@ type Link struct {
 	Up       bool   // administratively up
 	Carrier  bool   // a tap has carrier while something holds it open
 	VLANs    bool   // a bridge that filters VLANs
+	Bond     Bond   // of a bond
 	Counters Counters
 }
 

@@ -19,6 +19,7 @@ import (
 // since the bridge sends them out of both by itself.
 type mirror struct {
 	tap, pf int // ifindexes
+	port    int // ifindex of the bridge's port that leads to the PF: of the PF, or of its bond
 	mac     model.MAC
 	vlan    int // tag for the copy, 0: none
 }
@@ -64,9 +65,10 @@ func (m mirror) program() asm.Instructions {
 	lo := int64(binary.BigEndian.Uint16(m.mac[4:]))
 	insns := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
-		// Came in through the PF?
+		// Came in through the PF? The kernel names the bond of a PF that is in one.
 		asm.LoadMem(asm.R2, asm.R6, skbIngressIfindex, asm.Word),
 		asm.JEq.Imm(asm.R2, int32(m.pf), "next"),
+		asm.JEq.Imm(asm.R2, int32(m.port), "next"),
 		// To somebody else? (Absolute loads are in host order, and take the context from R6.)
 		asm.LoadAbs(0, asm.Word),
 		asm.LoadImm(asm.R2, hi, asm.DWord),

@@ -30,8 +30,20 @@ func (h *Host) PFs(ctx context.Context) ([]PFInfo, error) {
 	if err != nil {
 		return nil, fail("list", "PFs", err)
 	}
+	links, err := h.Links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byIndex := map[int]*Link{}
+	for i := range links {
+		byIndex[links[i].Index] = &links[i]
+	}
 	var pfs []PFInfo
 	for _, pf := range found {
+		if l := byIndex[pf.Index]; l != nil {
+			pf.Uplink = UplinkOf(l, byIndex)
+			pf.Network = pf.Uplink.Switch
+		}
 		switch err := h.addNetlink(ctx, &pf); {
 		case err == nil:
 			pfs = append(pfs, pf)

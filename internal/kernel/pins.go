@@ -142,7 +142,7 @@ func (p pins) list() ([]Mirror, error) {
 	return all, nil
 }
 
-// pinName is TAP_MAC_PF_VLAN. The file system takes no dots, and interface names may have
+// pinName is TAP_MAC_PF_VLAN: of the Window's fields, what tells whose it is. The file system takes no dots, and interface names may have
 // underscores: what is neither letter nor digit nor hyphen is written as %XX.
 func pinName(w Window) string {
 	return strings.Join([]string{escape(w.Tap), w.MAC.Hex(), escape(w.PF), strconv.Itoa(w.VLAN)}, "_")

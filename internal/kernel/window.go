@@ -13,7 +13,8 @@ type Window struct {
 	MAC  model.MAC
 	Tap  string
 	PF   string
-	VLAN int // the VF's VLAN, 0: none
+	Port string // the bridge's port that leads to the PF, "": the PF itself
+	VLAN int    // the VF's VLAN, 0: none
 }
 
 // OpenWindow makes both paths receive what comes from the bridge: a mirror from the tap to
@@ -38,7 +39,13 @@ func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error
 	if err != nil {
 		return "", err
 	}
-	m := mirror{tap: tap.Index, pf: pf.Index, mac: w.MAC, vlan: w.VLAN}
+	port := pf
+	if w.Port != "" {
+		if port, err = h.Link(ctx, w.Port); err != nil {
+			return "", err
+		}
+	}
+	m := mirror{tap: tap.Index, pf: pf.Index, port: port.Index, mac: w.MAC, vlan: w.VLAN}
 	err = h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.mirrors.open(w, m) })
 	if err == nil {
 		return "", h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap)

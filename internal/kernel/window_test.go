@@ -144,3 +144,34 @@ func TestWindowNeedsTheBridge(t *testing.T) {
 		t.Errorf("tap without bridge: %v, want an error", err)
 	}
 }
+
+// TestWindowWhereVLANsAreFiltered runs where the bridge can filter VLANs, as the lab's can:
+// the guest's tap is an untagged port of its VLAN, the PF's port a tagged one.
+func TestWindowWhereVLANsAreFiltered(t *testing.T) {
+	h, l := newHost(t), newLAN(t)
+	if !filterVLANs(t, "br0") {
+		return
+	}
+	for _, line := range []string{"dev tap0 vid 10 pvid untagged", "dev tap1 vid 10 pvid untagged", "dev pf0 vid 10"} {
+		kerneltest.Bridge(t, "vlan add "+line)
+	}
+	w := window
+	w.VLAN = 10
+	openQuietly(t, h, w)
+	f := kerneltest.Frame(guest, other, "in VLAN 10")
+	tagged := append(append(append([]byte{}, f[:12]...), 0x81, 0, 0, 10), f[12:]...)
+	l.peer.Send(t, f)
+	l.tap.Expect(t, f)
+	l.pf.Expect(t, tagged)
+	l.pf.Send(t, tagged) // from the wire: the NIC has given it to the VF already
+	l.tap.Expect(t, f)
+
+	must(t, h.PinFDB(soon(t), guest, 10, "pf0"))
+	must(t, h.CloseWindow(soon(t), w))
+	l.peer.Send(t, f)
+	l.pf.Expect(t, tagged) // nothing came in between, and nothing reaches the tap:
+	must(t, h.PinFDB(soon(t), guest, 10, "tap0"))
+	marker := kerneltest.Frame(guest, other, "marker")
+	l.peer.Send(t, marker)
+	l.tap.Expect(t, marker)
+}

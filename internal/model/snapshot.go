@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Snapshot is what was seen of the world at one moment.
 type Snapshot struct {
@@ -37,7 +40,8 @@ type PF struct {
 	Address   PCIAddress `json:"pci_address"`
 	Driver    string     `json:"driver"`
 	MAC       MAC        `json:"mac"`
-	Network   string     `json:"network"`   // the bridge it is a port of, or the label the config gives it
+	Network   string     `json:"network"` // the bridge it is behind, or the label the config gives it
+	Uplink    Uplink     `json:"uplink,omitzero"`
 	NUMANode  int        `json:"numa_node"` // -1: unknown
 	LinkUp    bool       `json:"link_up"`
 	Speed     uint64     `json:"speed_bits"` // bits/s, 0: unknown
@@ -49,6 +53,17 @@ type PF struct {
 	SelfFDB   []MAC      `json:"self_fdb,omitempty"`   // unicast filters that someone gave the PF itself (`bridge fdb ... self`)
 	SelfSlots int        `json:"self_slots,omitempty"` // how many such filters the driver takes, 0: unknown
 }
+
+// Uplink is how a PF is connected to the switch that the VMs' taps are in.
+type Uplink struct {
+	Switch string `json:"switch,omitempty"` // the bridge, "" for none
+	Port   string `json:"port,omitempty"`   // its port that leads to the PF: the PF, or the bond that the PF is in
+	Why    string `json:"why,omitempty"`    // why no VM can use VFs of this PF, "" when nothing is in the way
+	Remedy string `json:"remedy,omitempty"` // what a person can do about that
+}
+
+// Port is the port of its switch that frames for the PF's VFs leave through.
+func (p *PF) Port() string { return cmp.Or(p.Uplink.Port, p.Name) }
 
 // Caps are the abilities of a PF's driver for its VFs.
 type Caps struct {
@@ -221,6 +236,18 @@ func (s *Snapshot) FindPF(name string) *PF {
 		}
 	}
 	return nil
+}
+
+// FindPort returns a PF behind that port of a switch, one that the config lists if there is
+// any, or nil.
+func (s *Snapshot) FindPort(port string) *PF {
+	var found *PF
+	for i := range s.PFs {
+		if pf := &s.PFs[i]; pf.Port() == port && (found == nil || pf.Managed && !found.Managed) {
+			found = pf
+		}
+	}
+	return found
 }
 
 // FindVF returns the VF with that ID, or nil.

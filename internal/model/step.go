@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -93,7 +94,11 @@ type PathStep struct {
 	Tap     string `json:"tap,omitempty"`
 	Network string `json:"network,omitempty"`
 	PF      string `json:"pf,omitempty"`
+	Uplink  string `json:"uplink,omitempty"` // the switch's port that leads to the PF; "": the PF itself
 }
+
+// Port is the port of the switch that frames for the PF's VFs leave through.
+func (p *PathStep) Port() string { return cmp.Or(p.Uplink, p.PF) }
 
 // DeviceStep is the payload of Steps that hot-plug: check-virtio, attach, wait-guest,
 // detach and wait-gone.

@@ -104,7 +104,8 @@ func (j *joiner) tap(nic *model.NIC) {
 func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) {
 	if l := j.byName[pf.Name]; l != nil {
 		pf.LinkUp = l.Up && l.Carrier
-		pf.Network = j.bridgeOf(l)
+		pf.Uplink = kernel.UplinkOf(l, j.byIndex)
+		pf.Network = pf.Uplink.Switch
 	}
 	own, managed := w.pool[pf.Name]
 	pf.Managed = managed
@@ -119,20 +120,6 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 		}
 		j.vf(&pf.VFs[i], use, vms, w)
 	}
-}
-
-// bridgeOf returns the bridge that a link is a port of, directly or through a bond, or
-// "". The depth is bounded: what is read link by link may be torn.
-func (j *joiner) bridgeOf(l *kernel.Link) string {
-	for range 4 {
-		if l = j.byIndex[l.Master]; l == nil {
-			return ""
-		}
-		if l.Kind == "bridge" {
-			return l.Name
-		}
-	}
-	return ""
 }
 
 // vf finds a VF's owner, holder and NIC.

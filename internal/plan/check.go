@@ -182,7 +182,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseWindow))
 	}
 	if n.VF == model.NoVF {
-		if pf := c.snap.FindPF(n.FDB); pf != nil && pf.Managed {
+		if pf := c.snap.FindPort(n.FDB); pf != nil && pf.Managed {
 			c.add(FindFDBAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but bridge %s sends %s to %s", n.Network, n.MAC, n.FDB),
 				step(model.StepFDBToTap), step(model.StepAnnounce))
 		}
@@ -198,7 +198,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	if vf.MAC != n.MAC {
 		c.add(FindWrongMAC, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries MAC %s instead of %s", n.VF, vf.MAC, n.MAC), step(model.StepSetMAC))
 	}
-	if vf.InGuest == model.No && n.FDB == n.VF.PF {
+	if vf.InGuest == model.No && n.FDB != "" && c.snap.FindPF(n.VF.PF).Port() == n.FDB {
 		c.add(FindFDBAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but bridge %s sends %s there", n.VF, n.Network, n.MAC),
 			step(model.StepAddSelf), step(model.StepFDBToTap), step(model.StepAnnounce))
 	}
@@ -213,10 +213,10 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 func (c *Checker) mirror(m *model.Mirror) {
 	repair := model.Step{
 		Kind: model.StepCloseWindow, Subject: model.Subject{PF: m.PF},
-		Path: model.PathStep{MAC: m.MAC, VLAN: m.VLAN, Tap: m.Tap, PF: m.PF},
+		Path: model.PathStep{MAC: m.MAC, VLAN: m.VLAN, Tap: m.Tap, PF: m.PF, Uplink: uplink(c.snap, m.PF)},
 	}
 	if c.owner(m.MAC) != nil {
-		repair.Path.PF = "" // has another tap now; where its bridge entry points is its own matter
+		repair.Path.PF, repair.Path.Uplink = "", "" // has another tap now; where its bridge entry points is its own matter
 	}
 	if m.Detached == model.Yes {
 		c.add(FindStaleMirror, "tap "+m.Tap, fmt.Sprintf("has gone, but the mirror of %s to %s is still listed", m.MAC, m.PF), repair)
@@ -229,9 +229,12 @@ func (c *Checker) mirror(m *model.Mirror) {
 func (c *Checker) nicStep(vm *model.VM, n *model.NIC, k model.StepKind) model.Step {
 	vf := c.snap.FindVF(n.VF)
 	if vf == nil {
-		vf = &model.VF{ID: model.VFID{PF: n.FDB}}
+		vf = &model.VF{}
+		if pf := c.snap.FindPort(n.FDB); pf != nil {
+			vf.ID.PF = pf.Name
+		}
 	}
-	p := payloads(vm, n, vf)
+	p := payloads(c.snap, vm, n, vf)
 	return step(k, &p, c.to)
 }
 

@@ -49,7 +49,7 @@ func Plug(snap *model.Snapshot, vm *model.VM, a *model.Assignment, rate uint64, 
 	if nic == nil || vf == nil {
 		return model.Move{}, false
 	}
-	return build(model.MovePlug, vm, nic, vf, rate, why, plugOrder, to), true
+	return build(snap, model.MovePlug, vm, nic, vf, rate, why, plugOrder, to), true
 }
 
 // Unplug is the Move that takes the NIC's VF away.
@@ -58,25 +58,33 @@ func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why *model.Reaso
 	if vf == nil { // its PF vanished, the guest's device did not
 		vf = &model.VF{ID: nic.VF}
 	}
-	return build(model.MoveUnplug, vm, nic, vf, 0, why, unplugOrder, to)
+	return build(snap, model.MoveUnplug, vm, nic, vf, 0, why, unplugOrder, to)
 }
 
-func build(kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, rate uint64, why *model.Reason, order []model.StepKind, to Timeouts) model.Move {
+func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, rate uint64, why *model.Reason, order []model.StepKind, to Timeouts) model.Move {
 	m := model.Move{Kind: kind, VM: vm.ID, VMName: vm.Name, VF: vf.ID, Reason: *why}
-	p := payloads(vm, nic, vf)
+	p := payloads(snap, vm, nic, vf)
 	p.VF.MaxTxRate = rate
 	m.Steps = steps(p, order, to)
 	return m
 }
 
 // payloads is a Step without kind that has all payloads, for steps to choose from.
-func payloads(vm *model.VM, nic *model.NIC, vf *model.VF) model.Step {
+func payloads(snap *model.Snapshot, vm *model.VM, nic *model.NIC, vf *model.VF) model.Step {
 	return model.Step{
 		Subject: model.Subject{VM: vm.ID, VMName: vm.Name},
 		VF:      model.VFStep{ID: vf.ID, Address: vf.Address, MAC: nic.MAC, VLAN: nic.VLAN},
-		Path:    model.PathStep{MAC: nic.MAC, VLAN: nic.VLAN, Tap: nic.Tap, Network: nic.Network, PF: vf.ID.PF},
+		Path:    model.PathStep{MAC: nic.MAC, VLAN: nic.VLAN, Tap: nic.Tap, Network: nic.Network, PF: vf.ID.PF, Uplink: uplink(snap, vf.ID.PF)},
 		Device:  model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address},
 	}
+}
+
+// uplink names the port that leads to a PF where that is not the PF itself.
+func uplink(snap *model.Snapshot, name string) string {
+	if pf := snap.FindPF(name); pf != nil && pf.Port() != name {
+		return pf.Port()
+	}
+	return ""
 }
 
 // all puts the payloads of a Move's Steps together again.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,40 @@ func TestCheck(t *testing.T) {
 		}
 		if d := cmp.Diff(c.want, strings.Join(got, " | ")); d != "" {
 			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
+// A PF in a bond is behind the bond's port: entries name that, and so do Steps.
+func TestBondedPF(t *testing.T) {
+	bonded := func() *model.Snapshot {
+		s := world()
+		s.PFs[0].Uplink = model.Uplink{Switch: "br0", Port: "bond0"}
+		return s
+	}
+	for code, spoil := range map[string]func(*model.Snapshot){
+		FindFDBAtPF:     func(s *model.Snapshot) { s.VMs[1].NICs[0].FDB = "bond0" },
+		FindFDBAtIdleVF: func(s *model.Snapshot) { s.PFs[0].VFs[0].InGuest, s.VMs[0].NICs[0].FDB = model.No, "bond0" },
+	} {
+		s := bonded()
+		spoil(s)
+		found := Check(s, nobody{}, DefaultTimeouts)
+		at := slices.IndexFunc(found, func(f model.Finding) bool { return f.Code == code })
+		if at < 0 {
+			t.Errorf("%s: found only %+v", code, found)
+			continue
+		}
+		for _, step := range found[at].Repair {
+			if step.Path.PF != "pf0" || step.Path.Uplink != "bond0" {
+				t.Errorf("%s: %+v, want PF pf0 behind bond0", code, step)
+			}
+		}
+	}
+	s := bonded()
+	m := Unplug(s, &s.VMs[0], &s.VMs[0].NICs[0], &model.Reason{}, DefaultTimeouts)
+	for _, step := range m.Steps {
+		if step.Path != (model.PathStep{}) && step.Path.Port() != "bond0" {
+			t.Errorf("%s goes through %s, want bond0", step.Kind, step.Path.Port())
 		}
 	}
 }
