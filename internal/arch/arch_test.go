@@ -46,6 +46,7 @@ var may = map[string][]string{
 	"version":         {},
 	"arch":            {},
 	"golden":          {},
+	"mutate":          {},
 	"/cmd/sluice":     {"cli", "config", "demo", "placement", "version"},
 	"/cmd/sluiced":    {"daemon", "version"},
 	"/lab":            {},
