@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -28,17 +27,22 @@ type Core struct {
 	checker  plan.Checker
 
 	exec    *executor.Executor
-	waiting []model.Move // planned, not begun: the VF is not free or enough is under way
-	done    []doneMove   // ended, perhaps after the last Snapshot was taken
-	resume  []model.Move // left by an earlier run
-	giveUp  []uint64     // Steps of cancelled Moves that only wait
+	waiting []model.Move             // planned, not begun: the VF is not free or enough is under way
+	done    map[string]doneMove      // ended, perhaps after the last Snapshot was taken; by Subject
+	freed   map[model.VFID]time.Time // VFs that an unplug freed, perhaps after it too
+	resume  []model.Move             // left by an earlier run
+	giveUp  []uint64                 // Steps of cancelled Moves that only wait
 	journal journalState
 	fails   map[model.VMID]*failure
 	badVFs  map[model.VFID]time.Time
 	idle    map[model.VMID]time.Time // since when a holder's guest has not used its VF
-	repairs map[string]time.Time     // last try to repair a finding
 	costs   map[model.VMID]*costs
 	sum     costs
+
+	cutOff    []repair // that wait, of VMs that cannot be reached
+	others    []repair
+	repairing int // repairs under way
+	repairs   map[repairKey]repairTries
 
 	totals   model.Totals
 	recent   []model.MoveStatus
@@ -58,7 +62,7 @@ func NewCore(rules model.Rules, opts Options, journal Journal, left []model.Move
 		opts: opts, decider: d, rules: rules, resume: left,
 		exec:  executor.New(opts.executor(), journal),
 		fails: map[model.VMID]*failure{}, badVFs: map[model.VFID]time.Time{},
-		idle: map[model.VMID]time.Time{}, repairs: map[string]time.Time{}, costs: map[model.VMID]*costs{},
+		idle: map[model.VMID]time.Time{}, repairs: map[repairKey]repairTries{}, done: map[string]doneMove{}, freed: map[model.VFID]time.Time{}, costs: map[model.VMID]*costs{},
 		unmet: map[model.LimitKey]time.Time{},
 	}, nil
 }
@@ -102,9 +106,10 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	hints := c.hints(now)
 	c.target = c.decider.Decide(now, snap, hints)
 	c.limits = plan.Limits(snap, c.target, busy{c})
-	c.waiting = plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts)
+	c.waiting = plugsFirst(plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts))
 	c.findings = c.checker.Check(snap, busy{c}, c.opts.Timeouts)
 	if c.opts.Mode != model.ModeEnforce {
+		c.cutOff, c.others = nil, nil
 		return nil
 	}
 	c.cancelUnwanted(now)
@@ -112,16 +117,30 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	return c.advance(now)
 }
 
-// advance starts what waits and can start, and Steps that are due.
+// plugsFirst puts the plugs, which stand last in a plan, before the unplugs: a VF lying
+// free serves nobody.
+func plugsFirst(moves []model.Move) []model.Move {
+	i := slices.IndexFunc(moves, func(m model.Move) bool { return m.Kind == model.MovePlug })
+	if i <= 0 {
+		return moves
+	}
+	return slices.Concat(moves[i:], moves[:i])
+}
+
+// advance starts Steps that are due and what waits and can start: repairs of VMs that
+// are cut off before all else, other repairs last.
 func (c *Core) advance(now time.Time) []model.Step {
 	out := c.exec.Due(now)
-	if c.opts.Mode != model.ModeEnforce || len(c.waiting) == 0 {
+	if c.opts.Mode != model.ModeEnforce {
 		return out
 	}
-	// Plugs first: a VF lying free serves nobody. They stand last in the plan.
-	slices.SortStableFunc(c.waiting, func(a, b model.Move) int { return cmp.Compare(weight(a.Kind), weight(b.Kind)) })
+	c.cutOff, out = c.beginRepairs(now, c.cutOff, cutOffAtOnce, out)
 	rest := c.waiting[:0]
-	for _, m := range c.waiting {
+	for i, m := range c.waiting {
+		if c.exec.Len()-c.repairing >= max(1, c.opts.Parallel) {
+			rest = append(rest, c.waiting[i:]...)
+			break
+		}
 		if s, ok := c.begin(now, m); ok {
 			out = append(out, s)
 		} else {
@@ -129,30 +148,13 @@ func (c *Core) advance(now time.Time) []model.Step {
 		}
 	}
 	c.waiting = rest
+	c.others, out = c.beginRepairs(now, c.others, othersAtOnce, out)
 	return out
 }
 
-func weight(k model.MoveKind) int {
-	switch k {
-	case model.MoveRepair:
-		return 0
-	case model.MovePlug:
-		return 1
-	}
-	return 2
-}
-
-// begin starts a Move if it can start now. A repair needs no journal: a finding shows
-// again by itself, and a VM that is cut off must not wait for a disk.
+// begin starts a Move if it can start now.
 func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
-	if !c.ready(m) {
-		return model.Step{}, false
-	}
-	if m.Kind == model.MoveRepair {
-		c.repairs[repairName(m)] = now // not when it is queued: it may have to wait
-		return c.exec.Do(now, plan.WithUndo(m, c.opts.Timeouts)), true
-	}
-	if c.exec.Len() >= max(1, c.opts.Parallel) || now.Before(c.journal.until) {
+	if now.Before(c.journal.until) || !c.ready(m) {
 		return model.Step{}, false
 	}
 	s, err := c.exec.Begin(now, plan.WithUndo(m, c.opts.Timeouts))
@@ -178,16 +180,17 @@ func (c *Core) ready(m model.Move) bool {
 	if m.Kind != model.MovePlug {
 		return true
 	}
-	if has := holds(c.snap.FindVM(m.VM)); has != model.NoVF && has != m.VF && !c.freed(has) {
+	if has := holds(c.snap.FindVM(m.VM)); has != model.NoVF && has != m.VF && !c.isFreed(has) {
 		return false // it gives up another VF first: a guest has room for one
 	}
 	vf := c.snap.FindVF(m.VF)
-	return c.freed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || vf.Holder == m.VM))
+	return c.isFreed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || vf.Holder == m.VM))
 }
 
-// freed says whether an unplug freed the VF after the Snapshot was taken.
-func (c *Core) freed(vf model.VFID) bool {
-	return slices.ContainsFunc(c.done, func(d doneMove) bool { return d.free == vf && vf != model.NoVF })
+// isFreed says whether an unplug freed the VF after the Snapshot was taken.
+func (c *Core) isFreed(vf model.VFID) bool {
+	_, ok := c.freed[vf]
+	return ok
 }
 
 // Finish takes the result of a Step and returns Steps to start. Results of Steps it
@@ -209,6 +212,9 @@ func (c *Core) Finish(now time.Time, id uint64, err error) []model.Step {
 // close takes a Run that is over into the books.
 func (c *Core) close(now time.Time, r *executor.Run) {
 	c.remember(r.MoveStatus)
+	if r.Move.Kind == model.MoveRepair {
+		c.repairing--
+	}
 	d := doneMove{vm: r.Move.VM, used: r.Move.VF, at: now}
 	switch {
 	case r.Cancelled(): // nobody's fault
@@ -219,7 +225,7 @@ func (c *Core) close(now time.Time, r *executor.Run) {
 		c.worked(r.Move, &d)
 	}
 	if d.vm != "" {
-		c.done = append(c.done, d)
+		c.done[model.Subject{VM: d.vm}.Key()] = d
 	}
 }
 
@@ -230,7 +236,8 @@ func (c *Core) worked(m model.Move, d *doneMove) {
 		d.known, d.vf = true, m.VF
 		delete(c.fails, m.VM)
 	case model.MoveUnplug:
-		d.known, d.free = true, m.VF
+		d.known = true
+		c.freed[m.VF] = d.at
 		if f := c.fails[m.VM]; f != nil && f.Give {
 			f.Give = false // it rests without the VF that it did not use
 		} else {

@@ -14,28 +14,26 @@ type busy struct{ c *Core }
 
 // VM implements plan.Busy.
 func (b busy) VM(id model.VMID) bool {
-	if b.c.exec.Run(model.Subject{VM: id}.Key()) != nil {
-		return true
-	}
-	for i := range b.c.done {
-		if b.c.done[i].vm == id {
-			return true
-		}
-	}
-	return false
+	key := model.Subject{VM: id}.Key()
+	_, done := b.c.done[key]
+	return done || b.c.exec.Run(key) != nil
 }
 
 // forget drops what the new Snapshot shows by itself, and what time has healed.
 func (c *Core) forget(snap *model.Snapshot, now time.Time) {
-	kept := c.done[:0]
-	for _, d := range c.done {
-		if !snap.Read.After(d.at) {
-			kept = append(kept, d)
-		} else if d.used != model.NoVF {
-			c.checker.Used(d.used) // unless this Snapshot, the first since, shows it clean
+	for key, d := range c.done {
+		if snap.Read.After(d.at) {
+			delete(c.done, key)
+			if d.used != model.NoVF {
+				c.checker.Used(d.used) // unless this Snapshot, the first since, shows it clean
+			}
 		}
 	}
-	c.done = kept
+	for vf, at := range c.freed {
+		if snap.Read.After(at) {
+			delete(c.freed, vf)
+		}
+	}
 	if c.totals.Ticks%sweepEvery == 0 {
 		sweep(snap, c.fails)
 		sweep(snap, c.idle)
@@ -136,6 +134,9 @@ func (c *Core) takeUpLeft(now time.Time) {
 			continue
 		}
 		c.exec.Resume(now, plan.WithUndo(again, c.opts.Timeouts))
+		if again.Kind == model.MoveRepair {
+			c.repairing++
+		}
 	}
 	c.resume = nil
 }
@@ -145,7 +146,6 @@ type doneMove struct {
 	vm    model.VMID
 	known bool       // it is known which VF the VM has now
 	vf    model.VFID // NoVF after an unplug
-	free  model.VFID // the VF that an unplug freed
 	used  model.VFID // the VF that it set up or cleared
 	at    time.Time
 }

@@ -106,9 +106,15 @@ func (r *Runner) Run(ctx context.Context) error {
 			watching = false
 			r.decide(time.Now(), o)
 		case res := <-r.results:
-			r.report(res)
-			delete(r.cancels, res.step.ID)
-			r.launch(r.Core.Finish(time.Now(), res.step.ID, res.err))
+			r.finish(res)
+			for more := true; more; { // a View is for all that are in
+				select {
+				case res = <-r.results:
+					r.finish(res)
+				default:
+					more = false
+				}
+			}
 			r.publish()
 		case l := <-r.limited:
 			r.enforced(time.Now(), l)
@@ -119,6 +125,12 @@ func (r *Runner) Run(ctx context.Context) error {
 			r.publish()
 		}
 	}
+}
+
+func (r *Runner) finish(res result) {
+	r.report(res)
+	delete(r.cancels, res.step.ID)
+	r.launch(r.Core.Finish(time.Now(), res.step.ID, res.err))
 }
 
 // observe takes a Snapshot without holding up the loop.

@@ -29,14 +29,27 @@ func (c *Core) Wake() time.Time { return c.exec.Wake() }
 func (c *Core) Timer(now time.Time) []model.Step { return c.advance(now) }
 
 // Idle says that nothing is under way and nothing waits.
-func (c *Core) Idle() bool { return c.exec.Len() == 0 && len(c.waiting) == 0 }
+func (c *Core) Idle() bool {
+	return c.exec.Len() == 0 && len(c.waiting)+len(c.cutOff)+len(c.others) == 0
+}
+
+// pending lists what has not begun: repairs first.
+func (c *Core) pending() []model.Move {
+	var out []model.Move
+	for _, queue := range [][]repair{c.cutOff, c.others} {
+		for i := range queue {
+			out = append(out, queue[i].move)
+		}
+	}
+	return append(out, c.waiting...)
+}
 
 // View is a picture of everything for API, metrics and people. It shares the Snapshot
 // and Target, which are not changed afterwards.
 func (c *Core) View() *model.View {
 	v := &model.View{
 		Snapshot: c.snap, Target: c.target, Rules: c.rules, Rounds: placement.Rounds(c.rules.Policy), Mode: c.opts.Mode,
-		Pending: append([]model.Move(nil), c.waiting...), Findings: c.findings,
+		Pending: c.pending(), Findings: c.findings,
 		Recent: append([]model.MoveStatus(nil), c.recent...), Totals: c.totals, Started: c.started,
 		Tick: c.tickTime,
 	}

@@ -39,6 +39,16 @@ func Urgent(code string) bool {
 	return false
 }
 
+// CutsOff says whether a VM with such a finding cannot be reached at all, or only through
+// a path that its guest does not listen on. Urgent findings that do not can wait a little.
+func CutsOff(code string) bool {
+	switch code {
+	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindWrongMAC:
+		return true
+	}
+	return false
+}
+
 // Check finds what a crash or somebody else left behind. VMs that are busy, and their VFs,
 // are passed over. Findings about what others own have no Repair.
 func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
