@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/kernel/kerneltest"
@@ -90,7 +90,7 @@ type linkWorld struct {
 
 func (w *linkWorld) clear(t *testing.T) {
 	for name := range w.taps {
-		must(t, netlink.LinkDel(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: name}}))
+		kerneltest.IP(t, "link del dev "+name)
 	}
 }
 
@@ -98,37 +98,16 @@ func (w *linkWorld) change(t *testing.T) string {
 	name := []string{"a", "b", "c"}[w.rnd.IntN(3)]
 	if !w.taps[name] {
 		w.taps[name] = true
-		must(t, netlink.LinkAdd(&netlink.Tuntap{
-			LinkAttrs: netlink.LinkAttrs{Name: name}, Mode: netlink.TUNTAP_MODE_TAP,
-		}))
+		kerneltest.IP(t, "tuntap add mode tap dev "+name)
 		return "new " + name
 	}
-	l, err := netlink.LinkByName(name)
-	must(t, err)
-	what := []string{"up", "down", "br0", "br1", "alone", "delete"}[w.rnd.IntN(6)]
-	switch what {
-	case "up":
-		err = netlink.LinkSetUp(l)
-	case "down":
-		err = netlink.LinkSetDown(l)
-	case "br0", "br1":
-		err = setMaster(l, what)
-	case "alone":
-		err = netlink.LinkSetNoMaster(l)
-	case "delete":
+	what := []string{"set up", "set down", "set master br0", "set master br1", "set nomaster", "del"}[w.rnd.IntN(6)]
+	verb, args, _ := strings.Cut(what, " ")
+	kerneltest.IP(t, "link "+verb+" dev "+name+" "+args)
+	if verb == "del" {
 		delete(w.taps, name)
-		err = netlink.LinkDel(l)
 	}
-	must(t, err)
 	return name + " " + what
-}
-
-func setMaster(l netlink.Link, bridge string) error {
-	br, err := netlink.LinkByName(bridge)
-	if err != nil {
-		return err
-	}
-	return netlink.LinkSetMaster(l, br)
 }
 
 // TestLinksNeedsOneDump shows that the steady state reads counters only: a change that
@@ -195,8 +174,7 @@ func TestContextThatHasEnded(t *testing.T) {
 }
 
 // BenchmarkLinks reads 100 taps of a bridge: "steady" as a running daemon does, "changed" when
-// something changed since the last time, "library" with the netlink library for
-// comparison.
+// something changed since the last time.
 func BenchmarkLinks(b *testing.B) {
 	h := newHost(b)
 	kerneltest.NewBridge(b, "br0")
@@ -214,16 +192,6 @@ func BenchmarkLinks(b *testing.B) {
 		for b.Loop() {
 			h.links.links = nil
 			benchLinks(b, h)
-		}
-	})
-	b.Run("library", func(b *testing.B) {
-		lib, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-		must(b, err)
-		defer lib.Close()
-		b.ReportAllocs()
-		for b.Loop() {
-			_, err := lib.LinkList()
-			must(b, err)
 		}
 	})
 	b.Run("FDB", func(b *testing.B) {

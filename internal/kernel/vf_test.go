@@ -33,7 +33,7 @@ func (f *fakePF) vfStates(_ context.Context, pf string, _ uint32) ([]vfState, er
 func (f *fakePF) changeVF(_ context.Context, _ string, idx int, c vfChange) error {
 	f.changes = append(f.changes, c.what)
 	if errno := f.refuse[c.attr]; errno != 0 {
-		return &rtnl.Error{Errno: errno}
+		return errno
 	}
 	v := &f.vfs[idx]
 	if f.deaf {

@@ -19,7 +19,7 @@ func pfAnswer(vfs ...vfState) rtnl.Message {
 			r.Nest(unix.IFLA_VF_INFO, func(r *rtnl.Request) { fillVF(r, v) })
 		}
 	})
-	return rtnl.Message{Type: unix.RTM_NEWLINK, Data: r.Data()}
+	return rtnl.Message{Type: unix.RTM_NEWLINK, Data: r.Message().Data}
 }
 
 func fillVF(r *rtnl.Request, v vfState) {
@@ -87,7 +87,7 @@ func TestChangeRequest(t *testing.T) {
 		{changeTrust(false), unix.IFLA_VF_TRUST, words(0), 8},
 		{changeRates(0, 3e9), unix.IFLA_VF_RATE, words(0, 3000), 12},
 	} {
-		attrs := rtnl.Body(c.change.request("pf0", 5).Data(), unix.SizeofIfInfomsg)
+		attrs := rtnl.Body(c.change.request("pf0", 5).Message().Data, unix.SizeofIfInfomsg)
 		if name := rtnl.CString(rtnl.Attr(attrs, unix.IFLA_IFNAME)); string(name) != "pf0" {
 			t.Errorf("%s: for interface %q", c.change.what, name)
 		}
@@ -101,7 +101,7 @@ func TestChangeRequest(t *testing.T) {
 // FuzzDecode feeds all decoders of kernel messages. The seeds are well-formed ones.
 func FuzzDecode(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWLINK), pfAnswer(vfState{Index: 1, MAC: guest, VLAN: 0xffff}).Data)
-	f.Add(uint16(unix.RTM_NEWNEIGH), pinRequest(guest, 5, 7, true).Data())
+	f.Add(uint16(unix.RTM_NEWNEIGH), pinRequest(guest, 5, 7, true).Message().Data)
 	f.Add(uint16(unix.RTM_NEWSTATS), append(make([]byte, sizeofStatsMsg), 12, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8))
 	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
 		m := rtnl.Message{Type: typ, Data: data}
@@ -122,6 +122,6 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		_, _ = decodeLearning(m)
-		relevant(data)
+		relevant(m)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,13 +53,13 @@ func (w watcher) run(ctx context.Context, l *rtnl.Listener) {
 // listen tells of changes until the socket fails or ctx ends.
 func (w watcher) listen(ctx context.Context, l *rtnl.Listener) error {
 	for {
-		b, err := l.Receive(ctx)
+		msgs, err := l.Receive(ctx)
 		switch {
 		case errors.Is(err, rtnl.ErrLost):
 			w.tell()
 		case err != nil:
 			return err
-		case relevant(b):
+		case slices.ContainsFunc(msgs, relevant):
 			w.tell()
 		}
 	}
@@ -85,18 +86,15 @@ func (w watcher) tell() {
 	}
 }
 
-// relevant says whether a datagram tells of a link or a static entry. What bridges learn
-// and what hosts resolve changes all the time, and nobody here looks at it.
-func relevant(b []byte) bool {
-	for m := range rtnl.Messages(b) {
-		switch m.Type {
-		case unix.RTM_NEWLINK, unix.RTM_DELLINK:
-			return true
-		case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
-			if f, ok := decodeFDB(m); ok && (f.pinned() || f.filter()) {
-				return true
-			}
-		}
+// relevant says whether a notification is about a link or a static entry. What bridges
+// learn and what hosts resolve changes all the time, and nobody here looks at it.
+func relevant(m rtnl.Message) bool {
+	switch m.Type {
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		return true
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		f, ok := decodeFDB(m)
+		return ok && (f.pinned() || f.filter())
 	}
 	return false
 }

@@ -1,6 +1,6 @@
-// Package rtnl speaks rtnetlink at the level of messages: it asks, and hands the
-// answers' bytes to a decoder without copying them. Links of a hundred taps are
-// read every second, which is why it exists: see BenchmarkLinks in package kernel.
+// Package rtnl speaks rtnetlink at the level of messages: it builds requests, and reads
+// answers and their attributes where they lie, without copying. Sockets, sequence numbers
+// and errors are the netlink library's.
 package rtnl
 
 import (
@@ -13,49 +13,11 @@ import (
 // Message is one netlink message without its header. Data is valid only during the
 // call it is handed to.
 type Message struct {
-	Type  uint16
-	Flags uint16
-	Data  []byte
-}
-
-// header is the part of nlmsghdr that answers are sorted by.
-type header struct {
-	typ, flags uint16
-	seq        uint32
+	Type uint16
+	Data []byte
 }
 
 func align(n int) int { return (n + 3) &^ 3 }
-
-// next cuts the first message off b. ok is false when b holds no whole message.
-func next(b []byte) (h header, data, rest []byte, ok bool) {
-	if len(b) < unix.NLMSG_HDRLEN {
-		return h, nil, nil, false
-	}
-	n := int(binary.NativeEndian.Uint32(b))
-	if n < unix.NLMSG_HDRLEN || n > len(b) {
-		return h, nil, nil, false
-	}
-	h = header{
-		typ:   binary.NativeEndian.Uint16(b[4:]),
-		flags: binary.NativeEndian.Uint16(b[6:]),
-		seq:   binary.NativeEndian.Uint32(b[8:]),
-	}
-	return h, b[unix.NLMSG_HDRLEN:n], b[min(align(n), len(b)):], true
-}
-
-// Messages yields the messages of a datagram, for readers of notifications. It ends
-// at the first malformed one.
-func Messages(b []byte) iter.Seq[Message] {
-	return func(yield func(Message) bool) {
-		for len(b) > 0 {
-			h, data, rest, ok := next(b)
-			if !ok || !yield(Message{Type: h.typ, Flags: h.flags, Data: data}) {
-				return
-			}
-			b = rest
-		}
-	}
-}
 
 // Attrs yields type and value of the attributes in b, flags stripped from the type.
 // It ends at the first malformed one.

@@ -3,20 +3,19 @@ package rtnl
 import (
 	"encoding/binary"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // Request is a message to the kernel: a type, flags, a fixed header and attributes.
 type Request struct {
-	buf []byte
+	typ, flags uint16
+	buf        []byte
 }
 
 // NewRequest starts a request. NLM_F_REQUEST is implied.
 func NewRequest(typ, flags uint16, fixed []byte) *Request {
-	b := make([]byte, unix.NLMSG_HDRLEN, 128)
-	binary.NativeEndian.PutUint16(b[4:], typ)
-	binary.NativeEndian.PutUint16(b[6:], flags|unix.NLM_F_REQUEST)
-	return &Request{buf: append(b, fixed...)}
+	return &Request{typ: typ, flags: flags, buf: append(make([]byte, 0, 128), fixed...)}
 }
 
 // Bytes appends an attribute.
@@ -55,25 +54,18 @@ func (r *Request) Nest(t uint16, fill func(*Request)) *Request {
 	return r
 }
 
-// Data returns the fixed header and the attributes, as Message.Data has them.
-func (r *Request) Data() []byte { return r.buf[unix.NLMSG_HDRLEN:] }
+// Message returns it as what it would be in an answer.
+func (r *Request) Message() Message { return Message{Type: r.typ, Data: r.buf} }
 
-// Seal returns the whole message, as a notification has it.
-func (r *Request) Seal() []byte { return r.seal(0, 0) }
+func (r *Request) message(flags netlink.HeaderFlags) netlink.Message {
+	flags |= netlink.Request | netlink.HeaderFlags(r.flags)
+	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(r.typ), Flags: flags}, Data: r.buf}
+}
 
 func (r *Request) pad() {
 	for len(r.buf) < align(len(r.buf)) {
 		r.buf = append(r.buf, 0)
 	}
-}
-
-// seal sets length, sequence number and further flags.
-func (r *Request) seal(seq uint32, flags uint16) []byte {
-	binary.NativeEndian.PutUint32(r.buf, uint32(len(r.buf)))
-	have := binary.NativeEndian.Uint16(r.buf[6:])
-	binary.NativeEndian.PutUint16(r.buf[6:], have|flags)
-	binary.NativeEndian.PutUint32(r.buf[8:], seq)
-	return r.buf
 }
 
 // Link returns an ifinfomsg: the fixed header of link requests. Index 0 goes with an
