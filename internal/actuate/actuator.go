@@ -93,6 +93,8 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 		return a.steer.ToTap(ctx, &s.Path)
 	case model.StepClearVF:
 		return a.clearVF(ctx, s)
+	case model.StepFollowGuest:
+		return a.followGuest(ctx, s)
 	case model.StepAddSelf:
 		return a.addSelf(ctx, s)
 	case model.StepDelSelf:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
@@ -19,6 +20,11 @@ func (a *Actuator) checkVirtio(ctx context.Context, s model.Step) error {
 	}
 	if err := checkDomain(d, s); err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(d.Hostdevs, func(h libvirt.Hostdev) bool { return h.Address == s.Device.Address }) {
+		if err := a.unshared(ctx, s); err != nil { // it is to get the VF
+			return err
+		}
 	}
 	return a.checkTap(ctx, s)
 }

@@ -296,6 +296,16 @@ func (f *fakeHost) Links(context.Context) ([]kernel.Link, error) {
 	return slices.Clone(f.links), f.fail["Links"]
 }
 
+func (f *fakeHost) DriverOpen(_ context.Context, addr model.PCIAddress) (model.Tri, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.vfAt(addr)
+	if v == nil {
+		return model.Unknown, fmt.Errorf("look at %s: %w", addr, model.ErrGone)
+	}
+	return model.TriOf(v.open), f.fail["DriverOpen"]
+}
+
 func (f *fakeHost) WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error {
 	for {
 		f.mu.Lock()

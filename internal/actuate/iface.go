@@ -37,6 +37,7 @@ type Windows interface {
 type Eyes interface {
 	Link(ctx context.Context, name string) (kernel.Link, error)
 	Links(ctx context.Context) ([]kernel.Link, error)
+	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
 	WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error
 }
 

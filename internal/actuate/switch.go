@@ -18,6 +18,9 @@ type Switch interface {
 	ToOne(ctx context.Context, p *model.PathStep) error
 	ToTap(ctx context.Context, p *model.PathStep) error
 	ToVF(ctx context.Context, p *model.PathStep) error
+	// Back sends them where they went while the guest was on virtio, which need not be its
+	// tap alone.
+	Back(ctx context.Context, p *model.PathStep) error
 }
 
 // bridge is the Linux bridge: an entry that names the port, and a mirror for both.
@@ -68,6 +71,25 @@ func (b bridge) ToTap(ctx context.Context, p *model.PathStep) error {
 // ToVF implements Switch: the VF's filter takes them from the PF's port.
 func (b bridge) ToVF(ctx context.Context, p *model.PathStep) error {
 	return b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.Port())
+}
+
+// Back implements Switch: the entry goes to the port it had, or away if there was none.
+func (b bridge) Back(ctx context.Context, p *model.PathStep) error {
+	switch p.Entry {
+	case p.Tap:
+		return b.ToTap(ctx, p)
+	case "":
+		err := b.kernel.UnpinFDB(ctx, p.MAC, p.VLAN, p.Tap)
+		if p.Port() != "" {
+			err = errors.Join(err, b.kernel.UnpinFDB(ctx, p.MAC, p.VLAN, p.Port()))
+		}
+		return err
+	}
+	err := b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.Entry)
+	if errors.Is(err, model.ErrGone) { // the port is
+		return b.ToTap(ctx, p)
+	}
+	return err
 }
 
 // tapGone says whether there certainly is no tap.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"sluice/internal/web"
 )
@@ -71,12 +70,6 @@ func complain(w io.Writer, err error) {
 	case errors.Is(err, context.Canceled):
 		_, _ = fmt.Fprintln(w, "sluice: interrupted")
 	default:
-		for i, line := range strings.Split(err.Error(), "\n") {
-			prefix := "sluice: "
-			if i > 0 {
-				prefix = ""
-			}
-			_, _ = fmt.Fprintln(w, prefix+printable(line)) // it may quote what others wrote
-		}
+		_, _ = fmt.Fprintf(w, "sluice: %v\n", err)
 	}
 }

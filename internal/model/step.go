@@ -29,6 +29,10 @@ const (
 	StepClearVF     StepKind = "clear-vf"     // MAC, VLAN, rate, trust to zero: nothing of the last holder stays
 	StepAddSelf     StepKind = "add-self"     // PF filter for the MAC: frames from the wire and from VFs reach the bridge too
 	StepDelSelf     StepKind = "del-self"     // and back
+	// What undoes a Move, or repairs, often cannot know which path the guest listens on by then:
+	// bridge entry and PF filter to that path, then the mirror ends. While the guest has a VF
+	// that it does not use, and may at any moment, both paths go on receiving.
+	StepFollowGuest StepKind = "follow-guest"
 )
 
 // Step is one change, complete in itself: an actuator needs nothing else to do it. Of
@@ -95,13 +99,14 @@ type PathStep struct {
 	Network string `json:"network,omitempty"`
 	PF      string `json:"pf,omitempty"`
 	Uplink  string `json:"uplink,omitempty"` // the switch's port that leads to the PF; "": the PF itself
+	Entry   string `json:"entry,omitempty"`  // the bridge port that the MAC is pinned to while the guest is on virtio, "" for none: what follow-guest goes back to
 }
 
 // Port is the port of the switch that frames for the PF's VFs leave through.
 func (p *PathStep) Port() string { return cmp.Or(p.Uplink, p.PF) }
 
 // DeviceStep is the payload of Steps that hot-plug: check-virtio, attach, wait-guest,
-// detach and wait-gone.
+// detach, wait-gone and follow-guest.
 type DeviceStep struct {
 	NIC      string     `json:"nic"` // the virtio NIC that the VF is paired with
 	MAC      MAC        `json:"mac"`
@@ -131,7 +136,7 @@ func (s Step) String() string {
 	switch s.Kind {
 	case StepSetMAC:
 		fmt.Fprintf(&b, " mac %s", s.VF.MAC)
-	case StepFDBToVF, StepFDBToTap, StepAnnounce, StepOpenWindow, StepCloseWindow, StepAddSelf, StepDelSelf:
+	case StepFDBToVF, StepFDBToTap, StepAnnounce, StepOpenWindow, StepCloseWindow, StepAddSelf, StepDelSelf, StepFollowGuest:
 		fmt.Fprintf(&b, " pf %s mac %s", s.Path.PF, s.Path.MAC)
 	case StepSetVF:
 		fmt.Fprintf(&b, " vlan %d spoofchk on trust off", s.VF.VLAN)

@@ -188,8 +188,13 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 		return
 	}
 	step := func(k model.StepKind) model.Step { return c.nicStep(vm, n, k) }
-	if n.Window {
+	vf := c.snap.FindVF(n.VF)
+	switch idle := vf != nil && vf.InGuest != model.Yes && n.VFOwner == model.OwnerSluice; {
+	case !n.Window || idle: // a guest may take up a VF that it does not use at any moment: both paths are right
+	case n.VFOwner == model.OwnerForeign:
 		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseWindow))
+	default:
+		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 	if n.VF == model.NoVF {
 		if pf := c.snap.FindPort(n.FDB); pf != nil && pf.Managed {
@@ -198,11 +203,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 		}
 		return
 	}
-	if n.VFOwner != model.OwnerSluice {
-		return
-	}
-	vf := c.snap.FindVF(n.VF)
-	if vf == nil {
+	if n.VFOwner != model.OwnerSluice || vf == nil {
 		return
 	}
 	if vf.MAC != n.MAC {
@@ -210,11 +211,11 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	}
 	if vf.InGuest == model.No && n.FDB != "" && c.snap.FindPF(n.VF.PF).Port() == n.FDB {
 		c.add(FindFDBAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but bridge %s sends %s there", n.VF, n.Network, n.MAC),
-			step(model.StepAddSelf), step(model.StepFDBToTap), step(model.StepAnnounce))
+			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
-	if n.FDB == n.Tap && n.Tap != "" && vf.InGuest == model.Yes {
+	if n.FDB == n.Tap && n.Tap != "" && vf.InGuest == model.Yes && !n.Window {
 		c.add(FindFDBAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF, n.Network, n.MAC),
-			step(model.StepFDBToVF), step(model.StepDelSelf), step(model.StepAnnounce))
+			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 }
 
@@ -240,12 +241,26 @@ func (c *Checker) nicStep(vm *model.VM, n *model.NIC, k model.StepKind) model.St
 	vf := c.snap.FindVF(n.VF)
 	if vf == nil {
 		vf = &model.VF{}
-		if pf := c.snap.FindPort(n.FDB); pf != nil {
-			vf.ID.PF = pf.Name
-		}
 	}
 	p := payloads(c.snap, vm, n, vf)
+	if p.Path.PF == "" {
+		p.Path.PF = c.pfOf(n)
+		p.Path.Uplink = uplink(c.snap, p.Path.PF)
+	}
 	return step(k, &p, c.to)
+}
+
+// pfOf is the PF that the bridge sends the NIC's frames to, or else one of its network.
+func (c *Checker) pfOf(n *model.NIC) string {
+	if pf := c.snap.FindPort(n.FDB); pf != nil {
+		return pf.Name
+	}
+	for i := range c.snap.PFs {
+		if pf := &c.snap.PFs[i]; pf.Managed && pf.Network == n.Network {
+			return pf.Name
+		}
+	}
+	return ""
 }
 
 // selfs compares the PF's own filters with who needs one: a VM on virtio does (a frame
@@ -312,8 +327,9 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 		}
 	}
 	switch {
+	case onVF && have && n.VF.PF == pf.Name && n.Window: // it goes when the window is closed
 	case onVF && have && n.VF.PF == pf.Name:
-		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), step(model.StepDelSelf))
+		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), c.nicStep(vm, n, model.StepFollowGuest))
 	case !onVF && !have && inUse && !room:
 		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s: all %d filters that its driver takes are in use; a VF would help, or fewer VMs on its network", pf.Name, pf.SelfSlots))
 	case !onVF && !have && inUse:

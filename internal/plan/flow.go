@@ -45,14 +45,17 @@ func undoList(m *model.Move, steps []model.Step) int {
 	return len(m.Undo)
 }
 
-// skipFrom is how many Steps of an undo make no sense when the i-th failed: a VF that
-// did not leave the guest keeps its settings, since it may be in use.
+// skipFrom is how many Steps of an undo make no sense when the i-th failed. A VF stays in
+// a guest that does not give it up, and in one that would be cut off if it did; it keeps
+// its settings, and the guest gets its frames where it listens.
 func skipFrom(steps []model.Step, i int) int {
-	if k := steps[i].Kind; k != model.StepDetach && k != model.StepWaitGone {
+	switch steps[i].Kind {
+	case model.StepAddSelf, model.StepOpenWindow, model.StepDetach, model.StepWaitGone:
+	default:
 		return 0
 	}
 	n := 0
-	for i+1+n < len(steps) && steps[i+1+n].Kind != model.StepCloseWindow {
+	for i+1+n < len(steps) && steps[i+1+n].Kind != model.StepFollowGuest {
 		n++
 	}
 	return n

@@ -35,9 +35,23 @@ var (
 		model.StepCloseWindow,
 		model.StepAnnounce,
 	}
-	// Undoing a plug is an unplug of what may be there; undoing an unplug that the guest
-	// ignored puts the traffic back on the VF, which the guest still uses.
-	unplugUndo = []model.StepKind{model.StepFDBToVF, model.StepDelSelf, model.StepCloseWindow, model.StepAnnounce}
+	// Taking a plug back is an unplug of what may be there. The guest may have taken up the
+	// VF, or do so any moment, so the window is open first, and stays until it is known
+	// which path the guest listens on.
+	backOut = []model.StepKind{
+		model.StepAddSelf,
+		model.StepOpenWindow,
+		model.StepDetach,
+		model.StepWaitGone,
+		model.StepClearVF,
+		model.StepFollowGuest,
+		model.StepAnnounce,
+	}
+	// Before the VF is in the VM, and once it is out, no guest needs to be asked.
+	backOutHost = backOut[indexOf(backOut, model.StepClearVF):]
+	// A guest that keeps its VF may use it or not: one that does not is just whom the loop
+	// takes a VF from.
+	unplugUndo = backOut[indexOf(backOut, model.StepFollowGuest):]
 	// What remains to be done when the VM has gone.
 	cleanup = []model.StepKind{model.StepClearVF, model.StepDelSelf, model.StepCloseWindow}
 )
@@ -71,11 +85,17 @@ func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.N
 
 // payloads is a Step without kind that has all payloads, for steps to choose from.
 func payloads(snap *model.Snapshot, vm *model.VM, nic *model.NIC, vf *model.VF) model.Step {
+	entry := nic.FDB
+	if snap.FindPort(entry) != nil {
+		entry = nic.Tap
+	}
 	return model.Step{
 		Subject: model.Subject{VM: vm.ID, VMName: vm.Name},
 		VF:      model.VFStep{ID: vf.ID, Address: vf.Address, MAC: nic.MAC, VLAN: nic.VLAN},
-		Path:    model.PathStep{MAC: nic.MAC, VLAN: nic.VLAN, Tap: nic.Tap, Network: nic.Network, PF: vf.ID.PF, Uplink: uplink(snap, vf.ID.PF)},
-		Device:  model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address},
+		Path: model.PathStep{
+			MAC: nic.MAC, VLAN: nic.VLAN, Tap: nic.Tap, Network: nic.Network, PF: vf.ID.PF, Uplink: uplink(snap, vf.ID.PF), Entry: entry,
+		},
+		Device: model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address},
 	}
 }
 
@@ -121,7 +141,7 @@ func step(k model.StepKind, p *model.Step, to Timeouts) model.Step {
 		s.VF = p.VF
 	case model.StepAttach, model.StepWaitGuest, model.StepDetach, model.StepWaitGone:
 		s.Device = p.Device
-	case model.StepCheckVirtio:
+	case model.StepCheckVirtio, model.StepFollowGuest:
 		s.Path, s.Device = p.Path, p.Device
 	default:
 		s.Path = p.Path
@@ -152,20 +172,14 @@ func Undo(m model.Move, failed int, gone bool, to Timeouts) []model.Step {
 	switch {
 	case gone:
 		return steps(base, cleanup, to)
+	case at == model.StepCheckVirtio:
+		return nil // nothing was changed
 	case m.Kind == model.MoveUnplug && failed < indexOf(unplugOrder, model.StepFDBToTap):
-		if at == model.StepCheckVirtio {
-			return nil // nothing was changed
-		}
 		return steps(base, unplugUndo, to)
-	case m.Kind == model.MovePlug && at == model.StepCheckVirtio:
-		return nil
-	case m.Kind == model.MovePlug && failed < indexOf(plugOrder, model.StepAttach):
-		return steps(base, unplugOrder[indexOf(unplugOrder, model.StepFDBToTap):], to)
-	case m.Kind == model.MovePlug:
-		return steps(base, unplugOrder[indexOf(unplugOrder, model.StepDetach):], to)
+	case m.Kind == model.MovePlug && failed >= indexOf(plugOrder, model.StepAttach):
+		return steps(base, backOut, to)
 	}
-	// The tail of an unplug: the VF is out of the guest; do the rest again.
-	return steps(base, unplugOrder[indexOf(unplugOrder, model.StepFDBToTap):], to)
+	return steps(base, backOutHost, to)
 }
 
 func indexOf(order []model.StepKind, k model.StepKind) int {
@@ -179,7 +193,7 @@ func indexOf(order []model.StepKind, k model.StepKind) int {
 
 // Resume rebuilds a Move that an earlier run left unfinished from what is there now:
 // an unplug is finished, a plug whose VF is in the VM is finished too, anything else is
-// cleaned up. false when nothing is left to do it on.
+// taken back; libvirt may be about to attach the VF still, as it was told to. false when nothing is left to do it on.
 func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) {
 	if len(m.Steps) == 0 {
 		return model.Move{}, false
@@ -203,7 +217,7 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	out := model.Move{Kind: model.MoveRepair, VM: m.VM, VMName: m.VMName, VF: m.VF, Reason: m.Reason}
 	if nic != nil {
 		base.Path.Tap, base.Path.Network = nic.Tap, nic.Network
-		out.Steps = steps(base, unplugOrder[indexOf(unplugOrder, model.StepFDBToTap):], to)
+		out.Steps = steps(base, backOut, to)
 	} else {
 		out.Steps = steps(base, cleanup, to)
 	}

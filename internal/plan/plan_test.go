@@ -135,7 +135,7 @@ func TestUndo(t *testing.T) {
 	s := world()
 	moves := Diff(s, target(s, model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}), nobody{}, DefaultTimeouts)
 	unplug, plug := moves[0], moves[1]
-	const tail = "fdb-to-tap clear-vf close-window announce"
+	const tail = "clear-vf follow-guest announce"
 	for _, c := range []struct {
 		move model.Move
 		at   model.StepKind
@@ -144,11 +144,11 @@ func TestUndo(t *testing.T) {
 	}{
 		{plug, model.StepCheckVirtio, false, ""},
 		{plug, model.StepSetMAC, false, tail},
-		{plug, model.StepAttach, false, "detach wait-gone " + tail},
-		{plug, model.StepWaitGuest, false, "detach wait-gone " + tail},
+		{plug, model.StepAttach, false, "add-self open-window detach wait-gone " + tail},
+		{plug, model.StepWaitGuest, false, "add-self open-window detach wait-gone " + tail},
 		{plug, model.StepWaitGuest, true, "clear-vf del-self close-window"},
 		{unplug, model.StepCheckVirtio, false, ""},
-		{unplug, model.StepWaitGone, false, "fdb-to-vf del-self close-window announce"},
+		{unplug, model.StepWaitGone, false, "follow-guest announce"},
 		{unplug, model.StepWaitGone, true, "clear-vf del-self close-window"},
 		{unplug, model.StepClearVF, false, tail},
 	} {
@@ -173,11 +173,11 @@ func TestResume(t *testing.T) {
 		want string // kind and first step; "" for nothing left to do
 	}{
 		{"an unplug is finished", unplugA, func(*model.Snapshot) {}, "unplug check-virtio"},
-		{"a VF that is out is cleaned", unplugA, func(s *model.Snapshot) { s.VMs[0].NICs[0].VF, s.PFs[0].VFs[0].Holder = model.NoVF, "" }, "repair fdb-to-tap"},
+		{"a VF that is out is cleaned", unplugA, func(s *model.Snapshot) { s.VMs[0].NICs[0].VF, s.PFs[0].VFs[0].Holder = model.NoVF, "" }, "repair add-self"},
 		{"a plug that got in is finished", plugB, func(s *model.Snapshot) {
 			s.VMs[1].NICs[0].VF, s.VMs[1].NICs[0].VFOwner, s.PFs[0].VFs[1].Holder = vf1, model.OwnerSluice, "b"
 		}, "plug check-virtio"},
-		{"a plug that did not is cleaned", plugB, func(*model.Snapshot) {}, "repair fdb-to-tap"},
+		{"a plug that did not is cleaned", plugB, func(*model.Snapshot) {}, "repair add-self"},
 		{"a repair comes again by itself", model.Move{Kind: model.MoveRepair, VM: "a", VF: vf0, Steps: unplugA.Steps}, func(*model.Snapshot) {}, ""},
 		{"the VM has gone", plugB, func(s *model.Snapshot) { s.VMs = s.VMs[:1] }, "repair clear-vf"},
 		{"somebody else has the VF", plugB, func(s *model.Snapshot) { s.PFs[0].VFs[1].Holder = "c" }, ""},
@@ -213,13 +213,20 @@ func TestCheck(t *testing.T) {
 			"duplicate-mac VF pf0/1: | stolen-mac VF pf0/1: clear-vf",
 		},
 		{"wrong MAC", func(s *model.Snapshot) { s.PFs[0].VFs[0].MAC = model.MAC{2, 9} }, "wrong-mac VM a: set-mac"},
-		{"frames at a deaf tap", func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = "tapa" }, "fdb-at-tap VM a: fdb-to-vf del-self announce"},
+		{"frames at a deaf tap", func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = "tapa" }, "fdb-at-tap VM a: follow-guest announce"},
 		{"frames at the PF", func(s *model.Snapshot) { s.VMs[1].NICs[0].FDB = "pf0" }, "fdb-at-pf VM b: fdb-to-tap announce"},
 		{
 			"a VF that its guest does not use", func(s *model.Snapshot) { s.PFs[0].VFs[0].InGuest = model.No },
-			"no-self VM a: add-self | fdb-at-idle-vf VM a: add-self fdb-to-tap announce",
+			"no-self VM a: add-self | fdb-at-idle-vf VM a: follow-guest announce",
 		},
-		{"a window left open", func(s *model.Snapshot) { s.VMs[1].NICs[0].Window = true }, "open-window VM b: close-window"},
+		{"a window left open", func(s *model.Snapshot) { s.VMs[1].NICs[0].Window = true }, "open-window VM b: follow-guest announce"},
+		{"a window left open for a VF in use", func(s *model.Snapshot) {
+			s.VMs[0].NICs[0].Window, s.VMs[0].NICs[0].FDB, s.PFs[0].SelfFDB = true, "tapa", []model.MAC{macA, macB}
+		}, "open-window VM a: follow-guest announce"},
+		{"a window for a guest that may take up its VF any moment", func(s *model.Snapshot) {
+			s.VMs[0].NICs[0].Window, s.VMs[0].NICs[0].FDB, s.PFs[0].SelfFDB = true, "tapa", []model.MAC{macA, macB}
+			s.PFs[0].VFs[0].InGuest = model.No
+		}, ""},
 		{"what is left of a window", func(s *model.Snapshot) {
 			s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: macB, PF: "pf0", Detached: model.Yes}}
 		}, "stale-mirror tap tapz: close-window"},
@@ -228,7 +235,7 @@ func TestCheck(t *testing.T) {
 		{"no filter for a VM that runs elsewhere still", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.VMs[1].State = nil, model.VMPaused }, ""},
 		{"no filter and none to spare", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.PFs[0].SelfSlots = []model.MAC{{2, 9}}, 1 }, "no-self VM b:"},
 		{"a filter for nobody's MAC", func(s *model.Snapshot) { s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, model.MAC{2, 9}) }, ""},
-		{"a filter for a holder", func(s *model.Snapshot) { s.PFs[0].SelfFDB = []model.MAC{macA, macB} }, "stale-self PF pf0: del-self"},
+		{"a filter for a holder", func(s *model.Snapshot) { s.PFs[0].SelfFDB = []model.MAC{macA, macB} }, "stale-self PF pf0: follow-guest"},
 		{
 			"what others own has no repair",
 			func(s *model.Snapshot) {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"context"
 	"time"
 
@@ -18,10 +17,10 @@ type Engine struct {
 	OnEvent func(now time.Time)        // after anything changed
 	OnMove  func(m model.MoveStatus)   // when a move has ended
 	OnStep  func(s model.Step) Verdict // when a Step starts; nil: let it run
+	OnPart  func(s model.Step, n int)  // when the first n parts of a Step have taken effect
 
-	queue events
-	seq   uint64
-	wake  time.Time // the earliest timer scheduled
+	stopping *loop.Core // takes no more Snapshots
+	wake     time.Time  // the earliest timer scheduled
 }
 
 // Verdict is what a test wants to happen to a Step.
@@ -31,52 +30,19 @@ type Verdict struct {
 	Result error         // it ends with this instead of taking effect
 }
 
-type event struct {
-	at  time.Time
-	seq uint64 // equal times keep their order
-	do  func()
-}
-
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	if e[i].at.Equal(e[j].at) {
-		return e[i].seq < e[j].seq
-	}
-	return e[i].at.Before(e[j].at)
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-
-// Push implements heap.Interface.
-func (e *events) Push(x any) { *e = append(*e, x.(event)) }
-
-// Pop implements heap.Interface.
-func (e *events) Pop() any {
-	old := *e
-	x := old[len(old)-1]
-	*e = old[:len(old)-1]
-	return x
-}
-
 // At schedules do at a time in the world.
-func (e *Engine) At(at time.Time, do func()) {
-	e.seq++
-	heap.Push(&e.queue, event{at: at, seq: e.seq, do: do})
-}
+func (e *Engine) At(at time.Time, do func()) { e.World.At(at, do) }
 
 // Start schedules the first tick at the world's time.
 func (e *Engine) Start() { e.At(e.World.Now, e.tick) }
 
 // Run works off events until the time given, or until ctx ends.
 func (e *Engine) Run(ctx context.Context, until time.Time) error {
-	for len(e.queue) > 0 && !e.queue[0].at.After(until) {
+	for e.World.due(until) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		ev := heap.Pop(&e.queue).(event)
-		e.World.Now = ev.at
-		ev.do()
+		e.World.next()
 		e.ended()
 		if e.OnEvent != nil {
 			e.OnEvent(e.World.Now)
@@ -95,13 +61,16 @@ func (e *Engine) ended() {
 			e.OnMove(m)
 		}
 	}
+	if e.Core == e.stopping && e.Core.Settled() {
+		e.Kill()
+	}
 }
 
 func (e *Engine) tick() {
 	now := e.World.Now
 	e.At(now.Add(e.Sample), e.tick)
 	snap, err := e.World.Snapshot(context.Background())
-	if err != nil || e.Core == nil {
+	if err != nil || e.Core == nil || e.Core == e.stopping {
 		return // an unknown world: change nothing
 	}
 	steps := e.Core.Tick(now, snap)
@@ -140,7 +109,7 @@ func (e *Engine) enforce(snap *model.Snapshot) {
 	})
 }
 
-// launch starts Steps: each takes effect and reports after the time it takes.
+// launch starts Steps: each takes effect, part by part, and reports after the time it takes.
 func (e *Engine) launch(steps []model.Step) {
 	for _, s := range steps {
 		var v Verdict
@@ -150,16 +119,8 @@ func (e *Engine) launch(steps []model.Step) {
 		if v.Lose {
 			continue
 		}
-		core := e.Core
-		e.At(e.World.Now.Add(e.World.Begin(s)+v.Extra), func() {
-			err := v.Result
-			if err == nil {
-				err = e.World.Apply(s)
-			}
-			if core == e.Core && core != nil { // else the daemon that asked for it is dead
-				e.launch(core.Finish(e.World.Now, s.ID, err))
-			}
-		})
+		r := &run{Engine: e, core: e.Core, step: s, result: v.Result}
+		r.begin(v.Extra)
 	}
 	e.schedule()
 }
@@ -181,11 +142,27 @@ func (e *Engine) schedule() {
 	})
 }
 
-// Kill ends the daemon: Steps under way still take effect (libvirt and the guest go on
-// by themselves), but nobody hears of it.
+// Kill ends the daemon. What libvirt and the guest are about goes on by itself, and so does
+// a mirror, but no other part of a Step takes effect any more.
 func (e *Engine) Kill() {
 	e.Core = nil
-	e.World.ProcessDied()
+	e.World.Reread()
+}
+
+// Stop lets the daemon end: it begins no Move, and is dead once those under way have ended
+// or the grace is over.
+func (e *Engine) Stop(grace time.Duration) {
+	core := e.Core
+	if core == nil || e.stopping == core {
+		return
+	}
+	e.stopping = core
+	core.Stop()
+	e.At(e.World.Now.Add(grace), func() {
+		if e.Core == core {
+			e.Kill()
+		}
+	})
 }
 
 // Journal is a journal in memory that survives Kill.

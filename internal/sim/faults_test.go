@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,196 +13,112 @@ import (
 
 var schedules = flag.Int("schedules", 10000, "random fault schedules to run")
 
-// fault is one thing that goes wrong; heal takes back what would otherwise last.
-type fault struct {
-	name string
-	do   func(h *host, v *VM, r *rand.Rand) (heal func())
-}
-
-var errFault = errors.New("injected failure")
-
-var faults = []fault{
-	{"kill", func(h *host, _ *VM, r *rand.Rand) func() {
-		h.kill()
-		h.At(h.World.Now.Add(time.Duration(r.IntN(5000))*time.Millisecond), h.reboot)
-		return nil
-	}},
-	{"kill inside a step", func(h *host, _ *VM, r *rand.Rand) func() {
-		lose := r.IntN(2) == 0
-		h.OnStep = func(model.Step) Verdict {
-			h.OnStep = nil
-			h.At(h.World.Now, h.kill)
-			h.At(h.World.Now.Add(time.Duration(r.IntN(3000))*time.Millisecond), h.reboot)
-			return Verdict{Lose: lose}
-		}
-		return func() { h.OnStep = nil }
-	}},
-	{"libvirtd restart", func(h *host, _ *VM, r *rand.Rand) func() {
-		h.World.LibvirtDown(true)
-		h.At(h.World.Now.Add(time.Duration(r.IntN(8000))*time.Millisecond), func() { h.World.LibvirtDown(false) })
-		return nil
-	}},
-	{"destroy", func(h *host, v *VM, _ *rand.Rand) func() {
-		if len(h.World.VMs()) > 3 {
-			h.destroy(v)
-		}
-		return nil
-	}},
-	{"pause", func(_ *host, v *VM, _ *rand.Rand) func() {
-		v.State = model.VMPaused
-		return func() { v.State = model.VMRunning }
-	}},
-	{"reboot", func(h *host, v *VM, _ *rand.Rand) func() { h.World.Reboot(v); return nil }},
-	{"migrate", func(h *host, v *VM, r *rand.Rand) func() {
-		v.State = model.VMMigrating
-		h.At(h.World.Now.Add(time.Duration(r.IntN(5000))*time.Millisecond), func() {
-			if len(h.World.VMs()) > 3 && r.IntN(2) == 0 {
-				h.destroy(v) // it went
-			} else {
-				v.State = model.VMRunning // it stayed
-			}
-		})
-		return func() { v.State = model.VMRunning }
-	}},
-	{"ignores unplug", func(_ *host, v *VM, _ *rand.Rand) func() {
-		v.IgnoreUnplug = true
-		return func() { v.IgnoreUnplug = false }
-	}},
-	{"no driver", func(h *host, v *VM, _ *rand.Rand) func() {
-		v.NoDriver = true
-		return func() { h.World.LoadDriver(v) }
-	}},
-	{"agent hangs", func(_ *host, v *VM, _ *rand.Rand) func() {
-		v.Blind = true
-		return func() { v.Blind = false }
-	}},
-	{"virtio path broken", func(_ *host, v *VM, _ *rand.Rand) func() {
-		v.TapDown = true
-		return func() { v.TapDown = false }
-	}},
-	{"link down", func(h *host, _ *VM, _ *rand.Rand) func() {
-		h.World.PFs()[0].LinkUp = false
-		return func() { h.World.PFs()[0].LinkUp = true }
-	}},
-	{"numvfs changed", func(h *host, _ *VM, r *rand.Rand) func() {
-		p := h.World.PFs()[0]
-		used := false
-		for _, v := range h.World.VMs() {
-			used = used || v.hasVF != model.NoVF
-		}
-		if !used { // the kernel refuses it while VFs are assigned
-			p.SetNumVFs(r.IntN(4))
-		}
-		return func() {
-			if p.NumVFs == 0 {
-				p.SetNumVFs(2)
-			}
-		}
-	}},
-	{"foreign attach", func(h *host, v *VM, r *rand.Rand) func() {
-		p := h.World.PFs()[0]
-		if v.hasVF != model.NoVF || p.NumVFs == 0 {
-			return nil
-		}
-		id := p.VFs[r.IntN(p.NumVFs)].ID
-		for _, o := range h.World.VMs() {
-			if o.hasVF == id {
-				return nil
-			}
-		}
-		h.World.AttachForeign(v, id)
-		return nil
-	}},
-	{"steps fail", func(h *host, _ *VM, r *rand.Rand) func() {
-		kind := []model.StepKind{
-			model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepAttach, model.StepWaitGuest, model.StepDetach,
-			model.StepFDBToVF, model.StepFDBToTap, model.StepClearVF, model.StepOpenWindow, model.StepCloseWindow, model.StepAddSelf, model.StepDelSelf, model.StepAnnounce,
-		}[r.IntN(14)]
-		h.World.Fail = func(s model.Step) error {
-			if s.Kind == kind {
-				return errFault
-			}
-			return nil
-		}
-		return func() { h.World.Fail = nil }
-	}},
-	{"limits fail", func(h *host, _ *VM, _ *rand.Rand) func() {
-		h.World.FailLimit = func(model.Limit) error { return errFault }
-		return func() { h.World.FailLimit = nil }
-	}},
-	{"steps are slow", func(h *host, _ *VM, r *rand.Rand) func() {
-		h.World.Timing.Kernel = time.Duration(r.IntN(900)) * time.Millisecond
-		return func() { h.World.Timing = PaperTiming }
-	}},
-}
-
-// destroy ends a VM. What it leaves on its VF is mended by the daemon that saw it, and
-// after a restart when somebody asks.
+// destroy ends a VM, unless few are left. What it leaves on its VF is mended by the daemon
+// that saw it, and after a restart when somebody asks.
 func (h *host) destroy(v *VM) {
+	if len(h.World.VMs()) <= 3 {
+		return
+	}
 	h.World.Destroy(v)
 	h.lost, h.unseen = true, h.unseen || h.Core == nil || h.Core.View().Snapshot == nil
 }
 
-func (h *host) kill() {
+// killNow kills the daemon at this moment, and starts another after a while.
+func (h *host) killNow(after time.Duration) {
 	h.Kill()
-	h.unseen = h.unseen || h.lost
+	h.At(h.World.Now.Add(after), h.reboot)
 }
 
+// reboot starts a daemon if there is none, once the one that is stopping has ended.
 func (h *host) reboot() {
-	if h.Core == nil {
+	switch {
+	case h.Core == nil:
+		h.unseen = h.unseen || h.lost
 		h.boot()
+	case h.Core == h.stopping:
+		h.At(h.World.Now.Add(100*time.Millisecond), h.reboot)
 	}
 }
 
-// schedule runs one random history, heals what can be healed and asks for a sound world.
-func schedule(t *testing.T, seed uint64) error {
+// history is a random sequence of faults on a random host.
+type history struct {
+	*host
+	r     *rand.Rand
+	story string
+	heals []func()
+	bound time.Duration // for how long a VM may be cut off
+	names []string
+}
+
+// newHistory makes a host on which n of the faults happen within 30 s.
+func newHistory(t *testing.T, seed uint64, among []fault, n int) *history {
 	r := rand.New(rand.NewPCG(seed, 1))
 	policy := []string{"activity", "adaptive", "fair", "vnraf", "rentbuy"}[r.IntN(5)]
 	vms, vfs := 4+r.IntN(4), 1+r.IntN(3)
 	if r.IntN(3) == 0 {
 		vfs = vms + r.IntN(3) // what is left on a VF stays there: nobody needs that one
 	}
-	h := newHost(t, vms, vfs, model.Rules{
+	y := &history{r: r, host: newHost(t, vms, vfs, model.Rules{
 		Policy: policy, Interval: 3 * time.Second, Params: model.Params{"vf0_mbit": 100, "delta_mbit": 100},
-	})
-	story := fmt.Sprintf("seed %d, %s, %d VMs, %d VFs\n", seed, policy, vms, vfs)
-	var heals []func()
-	for range 2 + r.IntN(5) {
-		at := time.Duration(r.IntN(30000)) * time.Millisecond
-		f := faults[r.IntN(len(faults))]
-		h.At(epoch.Add(at), func() {
-			vms := h.World.VMs()
-			v := vms[r.IntN(len(vms))]
-			story += fmt.Sprintf("  %s %s %s\n", at, f.name, v.Name)
-			if heal := f.do(h, v, r); heal != nil {
-				heals = append(heals, heal)
-			}
-		})
+	})}
+	y.OnEvent = y.meter.note
+	y.story = fmt.Sprintf("seed %d, %s, %d VMs, %d VFs\n", seed, policy, vms, vfs)
+	var cut, delay time.Duration
+	for range n {
+		f := among[r.IntN(len(among))]
+		cut, delay = cut+f.cut, delay+f.delay
+		y.names = append(y.names, f.name)
+		y.At(epoch.Add(upTo(r, 30*time.Second)), func() { y.happen(f) })
+	}
+	if cut > 0 {
+		y.bound = cut + delay
 	}
 	for range 6 {
-		h.At(epoch.Add(time.Duration(r.IntN(40000))*time.Millisecond), func() { h.loads[r.IntN(len(h.loads))].pps = float64(r.IntN(9000)) })
+		y.At(epoch.Add(upTo(r, 40*time.Second)), func() { y.loads[r.IntN(len(y.loads))].pps = float64(r.IntN(9000)) })
 	}
-	h.run(45 * time.Second)
-	for _, heal := range heals {
+	return y
+}
+
+func (y *history) happen(f fault) {
+	vms := y.World.VMs()
+	v := vms[y.r.IntN(len(vms))]
+	y.story += fmt.Sprintf("  %s %s %s\n", y.World.Now.Sub(epoch), f.name, v.Name)
+	if heal := f.do(y.host, v, y.r); heal != nil {
+		y.heals = append(y.heals, heal)
+	}
+}
+
+// run lets everything happen, heals what can be healed and asks for a sound world, in
+// which no VM was unreachable for longer than its bound at any instant.
+func (y *history) run() error {
+	y.host.run(45 * time.Second)
+	for _, heal := range y.heals {
 		heal()
 	}
-	h.World.LibvirtDown(false)
-	h.reboot()
-	h.run(150 * time.Second)
-	if h.unseen {
-		h.Core.Repair(h.World.Now)
+	y.World.LibvirtDown(false)
+	y.reboot()
+	y.host.run(150 * time.Second)
+	if y.unseen {
+		y.Core.Repair(y.World.Now)
 	}
-	h.rest()
-	if err := h.sound(); err != nil {
-		return fmt.Errorf("%w\n%s%s", err, story, h.dump())
-	}
-	if err := h.unlimited(); err != nil {
-		return fmt.Errorf("%w\n%s%s", err, story, h.dump())
-	}
-	if err := h.served(); err != nil {
-		return fmt.Errorf("%w\n%s%s", err, story, h.dump())
+	y.rest()
+	if err := y.judge(); err != nil {
+		return fmt.Errorf("%w\n%s%s", err, y.story, y.dump())
 	}
 	return nil
+}
+
+func (y *history) judge() error {
+	if worst := y.meter.stop(y.World.Now); worst.most() > y.bound {
+		return fmt.Errorf("%s; the bound is %s", y.meter.story, y.bound)
+	}
+	if err := y.sound(); err != nil {
+		return err
+	}
+	if err := y.unlimited(); err != nil {
+		return err
+	}
+	return y.served()
 }
 
 // rest freezes placement by freezing the loads and lets moves under way end.
@@ -242,50 +157,92 @@ func (h *host) served() error {
 	return nil
 }
 
+// TestRandomFaults runs random histories of several faults.
 func TestRandomFaults(t *testing.T) {
 	n := *schedules
 	if testing.Short() {
 		n = 500
 	}
-	bad := 0
+	table := newTable()
 	for seed := range n {
-		if err := schedule(t, uint64(seed)); err != nil {
-			t.Errorf("%v", err)
-			if bad++; bad >= 3 {
-				t.FailNow()
-			}
+		y := newHistory(t, uint64(seed), faults, 2+int(seed)%5)
+		table.try(t, y, y.run())
+	}
+	t.Logf("reachability by fault, among others in the same history:\n%s", table)
+}
+
+// TestEachFault runs each fault alone.
+func TestEachFault(t *testing.T) {
+	n := 200
+	if testing.Short() {
+		n = 10
+	}
+	table := newTable()
+	for i, f := range faults {
+		for seed := range n {
+			y := newHistory(t, uint64(i*n+seed), []fault{f}, 1)
+			table.try(t, y, y.run())
+		}
+	}
+	t.Logf("reachability by fault:\n%s", table)
+}
+
+// table is how long VMs were not reached, by fault.
+type table struct {
+	rows map[string]*row
+	bad  int
+}
+
+type row struct {
+	runs, above int
+	bound       time.Duration
+	worst       gaps
+}
+
+func newTable() *table { return &table{rows: map[string]*row{}} }
+
+// try notes a history, and stops the test when too many went wrong.
+func (b *table) try(t *testing.T, y *history, err error) {
+	t.Helper()
+	for _, name := range y.names {
+		w := b.rows[name]
+		if w == nil {
+			w = &row{}
+			b.rows[name] = w
+		}
+		w.runs++
+		w.worst.add(y.meter.worst)
+		w.bound = max(w.bound, y.bound)
+		if y.meter.worst.most() > 0 {
+			w.above++
+		}
+	}
+	if err != nil {
+		t.Errorf("%v", err)
+		if b.bad++; b.bad >= *tolerate {
+			t.Fatalf("\n%s", b)
 		}
 	}
 }
 
-// TestKillAtEveryStep kills the daemon at every boundary and inside every Step of a
-// swap, with the Step taking effect and not, and restarts it.
-func TestKillAtEveryStep(t *testing.T) {
-	for _, lose := range []bool{false, true} {
-		for at := 1; ; at++ {
-			h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
-			n := 0
-			h.OnStep = func(model.Step) Verdict {
-				n++
-				if n != at {
-					return Verdict{}
-				}
-				h.At(h.World.Now, h.Kill)
-				h.At(h.World.Now.Add(2*time.Second), h.reboot)
-				return Verdict{Lose: lose}
-			}
-			h.run(6 * time.Second)
-			h.loads[0].pps = 50000
-			h.run(30 * time.Second)
-			h.want("vm0 ")
-			if err := h.sound(); err != nil {
-				t.Fatalf("killed at step %d, lost %v: %v\n%s", at, lose, err, h.dump())
-			}
-			if n < at {
-				break
-			}
+var tolerate = flag.Int("tolerate", 3, "histories that may go wrong before the test ends")
+
+func (b *table) String() string {
+	s := fmt.Sprintf("%-40s %6s %6s %9s", "fault", "runs", "above", "bound")
+	for _, name := range directionNames {
+		s += fmt.Sprintf(" %12s", name)
+	}
+	for _, f := range faults {
+		w := b.rows[f.name]
+		if w == nil {
+			continue
+		}
+		s += fmt.Sprintf("\n%-40s %6d %6d %9s", f.name, w.runs, w.above, w.bound)
+		for _, d := range w.worst {
+			s += fmt.Sprintf(" %12s", d.Round(10*time.Microsecond))
 		}
 	}
+	return s
 }
 
 func TestRunIsDeterministic(t *testing.T) {

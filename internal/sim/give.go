@@ -14,12 +14,9 @@ func (w *World) Give(v *VM, id model.VFID) bool {
 			return false
 		}
 	}
-	if w.fdb == nil {
-		w.fdb, w.mirrors = map[model.MAC]string{}, map[model.MAC]bool{}
-	}
 	v.hasVF, v.open = id, true
-	vf.MAC, vf.Driver = v.MAC, "vfio-pci"
-	w.fdb[v.MAC] = p.Name
+	vf.MAC, vf.VLAN, vf.Driver = v.MAC, v.VLAN, "vfio-pci"
+	w.fdb[v.address()] = p.Name
 	delete(p.self, v.MAC)
 	for _, o := range w.vms {
 		if o.Net == p.Network && o.hasVF == model.NoVF {

@@ -26,6 +26,7 @@ type host struct {
 	rules   model.Rules
 	opts    loop.Options
 	loads   []*level
+	meter   *meter
 	lost    bool // a VM was destroyed
 	unseen  bool // and the daemon that would have missed it is dead
 }
@@ -44,6 +45,7 @@ func newHost(t testing.TB, vms, vfs int, rules model.Rules) *host {
 	h.opts.Mode = model.ModeEnforce
 	h.opts.Backoff, h.opts.BackoffMax = 2*time.Second, 20*time.Second
 	h.opts.Timeouts = plan.Timeouts{Kernel: time.Second, Attach: 2 * time.Second, Guest: 3 * time.Second, Detach: 3 * time.Second}
+	h.meter = newMeter(w)
 	h.boot()
 	h.Start()
 	return h
@@ -94,9 +96,8 @@ func (h *host) dump() string {
 		}
 	}
 	for _, v := range h.World.VMs() {
-		wire, local := h.World.Reach(v)
-		s += fmt.Sprintf("%s %s vf=%s open=%v foreign=%v asked=%v fdb=%s mirror=%v wire=%v local=%v\n", v.Name, v.State, v.hasVF, v.open, v.foreign, v.asked,
-			h.World.fdb[v.MAC], h.World.mirrors[v.MAC], wire, local)
+		s += fmt.Sprintf("%s %s vf=%s open=%v foreign=%v asked=%v fdb=%s mirror=%v %+v\n", v.Name, v.State, v.hasVF, v.open, v.foreign, v.asked,
+			h.World.fdb[v.address()], h.World.mirrors[v.mirror()], h.World.Reach(v))
 	}
 	if h.Core == nil {
 		return s + "no daemon\n"
@@ -127,8 +128,8 @@ func (h *host) dump() string {
 func (h *host) sound() error {
 	seen := map[model.VFID]string{}
 	for _, v := range h.World.VMs() {
-		if wire, local := h.World.Reach(v); v.State == model.VMRunning && !v.foreign && (!wire || !local) {
-			return fmt.Errorf("%s is cut off: from the wire %v, from the bridge %v", v.Name, wire, local)
+		if r := h.World.Reach(v); h.meter.counts(v) && (!r.Wire || !r.Local || !r.Out) {
+			return fmt.Errorf("%s is cut off: %+v", v.Name, r)
 		}
 		if v.hasVF != model.NoVF {
 			if o, dup := seen[v.hasVF]; dup {
@@ -150,15 +151,15 @@ func (h *host) sound() error {
 	return nil
 }
 
-// neverCutOff fails the test at the first event that leaves a VM unreachable.
+// neverCutOff fails the test if a VM was unreachable at any instant up to its end.
 func (h *host) neverCutOff() {
-	h.OnEvent = func(now time.Time) {
-		for _, v := range h.World.VMs() {
-			if wire, local := h.World.Reach(v); !wire || !local {
-				h.t.Fatalf("at %s %s is cut off: from the wire %v, from the bridge %v\n%s", now.Sub(epoch), v.Name, wire, local, h.dump())
-			}
+	h.t.Helper()
+	h.OnEvent = h.meter.note
+	h.t.Cleanup(func() {
+		if worst := h.meter.stop(h.World.Now); worst.most() > 0 {
+			h.t.Errorf("%s\n%s", h.meter.story, h.dump())
 		}
-	}
+	})
 }
 
 func TestActivityFollowsTheLoad(t *testing.T) {

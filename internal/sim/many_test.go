@@ -40,7 +40,7 @@ func TestStartWithManyVMs(t *testing.T) {
 	h.OnMove = func(m model.MoveStatus) { delete(repairs, m.Move.VM) }
 	h.At(epoch.Add(1500*time.Millisecond), func() {
 		begun = h.World.Now
-		h.World.fdb[deaf.MAC] = "pf0"
+		h.World.fdb[deaf.address()] = "pf0"
 	})
 	h.run(15 * time.Second)
 	serving := 0

@@ -2,6 +2,9 @@ package sim
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"time"
 
 	"sluice/internal/model"
 )
@@ -14,7 +17,7 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 	}
 	w.turn = 1 - w.turn
 	s := &w.bufs[w.turn]
-	s.Time, s.Read = w.Now, w.Now
+	s.Time, s.Read = w.Now, w.reread()
 	if len(s.PFs) != len(w.pfs) {
 		s.PFs = make([]model.PF, len(w.pfs))
 	}
@@ -35,15 +38,19 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 }
 
 func (w *World) picturePF(out *model.PF, p *PF) {
-	vfs, self := out.VFs[:0], out.SelfFDB[:0]
-	vfs = append(vfs, p.VFs...) // p's own must not change
+	vfs, self, selfs := out.VFs[:0], out.SelfFDB[:0], p.self
+	if old := w.slow; old != nil && len(old.vfs[p.Name]) == len(p.VFs) {
+		vfs, selfs = append(vfs, old.vfs[p.Name]...), old.self[p.Name]
+	} else {
+		vfs = append(vfs, p.VFs...) // p's own must not change
+	}
 	*out = p.PF
 	out.VFs = vfs
 	for i := range out.VFs {
 		out.VFs[i].Owner, out.VFs[i].Holder, out.VFs[i].InGuest = model.OwnerFree, "", model.No
 	}
 	for _, v := range w.vms {
-		if len(p.self) > 0 && p.self[v.MAC] {
+		if len(selfs) > 0 && selfs[v.MAC] {
 			self = append(self, v.MAC)
 		}
 	}
@@ -62,7 +69,12 @@ func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
 	n := &out.NICs[0]
 	*n = model.NIC{
 		Alias: "ua-net0", MAC: v.MAC, Tap: tap(v), Network: v.Net, Failover: model.FailoverTeaming,
-		FreePort: model.TriOf(!v.NoPort), LinkUp: model.TriOf(!v.TapDown), FDB: w.fdb[v.MAC], Window: len(w.mirrors) > 0 && w.mirrors[v.MAC],
+		FreePort: model.TriOf(!v.NoPort), LinkUp: model.TriOf(!v.TapDown), VLAN: v.VLAN,
+	}
+	if old := w.slow; old != nil {
+		n.FDB, n.Window = old.fdb[v.address()], old.mirrors[v.mirror()] != ""
+	} else {
+		n.FDB, n.Window = w.fdb[v.address()], len(w.mirrors) > 0 && w.mirrors[v.mirror()] != ""
 	}
 	if v.NoTeaming {
 		n.Failover = model.FailoverNone
@@ -73,10 +85,47 @@ func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
 			n.VFOwner = model.OwnerForeign
 		}
 		if vf := s.FindVF(v.hasVF); vf != nil {
-			vf.Owner, vf.Holder, vf.InGuest = n.VFOwner, v.ID, model.TriOf(v.open)
+			vf.Owner, vf.Holder, vf.InGuest = n.VFOwner, v.ID, model.TriOf(w.inGuest(v))
 		}
 	}
 	w.pictureLoad(out, n, v)
+}
+
+// inGuest says whether the guest uses its VF, as far as the Snapshot knows.
+func (w *World) inGuest(v *VM) bool {
+	now := watched{v.hasVF, v.open}
+	if was := v.seen; w.LagInGuest {
+		v.seen = now
+		return was.open && was.vf == now.vf
+	}
+	return now.open
+}
+
+// settings are what is slow to read, as they were at one moment.
+type settings struct {
+	read    time.Time
+	vfs     map[string][]model.VF
+	self    map[string]map[model.MAC]bool
+	fdb     map[address]string
+	mirrors map[mirror]string
+}
+
+// reread reads what is slow to read anew if it is due, and says when that was last.
+func (w *World) reread() time.Time {
+	if w.Lag == 0 {
+		w.slow = nil
+		return w.Now
+	}
+	if w.slow == nil || w.Now.Sub(w.slow.read) >= w.Lag {
+		w.slow = &settings{
+			read: w.Now, vfs: map[string][]model.VF{}, self: map[string]map[model.MAC]bool{},
+			fdb: maps.Clone(w.fdb), mirrors: maps.Clone(w.mirrors),
+		}
+		for _, p := range w.pfs {
+			w.slow.vfs[p.Name], w.slow.self[p.Name] = slices.Clone(p.VFs), maps.Clone(p.self)
+		}
+	}
+	return w.slow.read
 }
 
 // pictureLoad puts the load on the path that the guest uses.

@@ -25,65 +25,37 @@ func (t Timing) Takes(k model.StepKind) time.Duration {
 	return t.Kernel
 }
 
-// Begin says how long the Step will take: its time, or its whole deadline when what it
-// waits for will not happen.
-func (w *World) Begin(s model.Step) time.Duration {
+func gone(s model.Step) error { return fmt.Errorf("domain %s: %w", s.Subject.VMName, model.ErrGone) }
+
+// checkVirtio says whether the VM could live on its virtio NIC alone.
+func (w *World) checkVirtio(s model.Step) error {
 	v := w.vm(s.Subject.VM)
-	hang := v != nil && ((s.Kind == model.StepWaitGuest && !v.canOpen()) || (s.Kind == model.StepWaitGone && v.asked && !v.canLetGo()))
-	if hang {
-		return s.Timeout
-	}
-	return w.Timing.Takes(s.Kind)
-}
-
-func (v *VM) canOpen() bool  { return !v.NoDriver && v.State == model.VMRunning }
-func (v *VM) canLetGo() bool { return !v.IgnoreUnplug && v.State == model.VMRunning }
-
-// Apply makes the Step true, or says why not. It is idempotent, as real actuation is.
-func (w *World) Apply(s model.Step) error {
-	if w.Fail != nil {
-		if err := w.Fail(s); err != nil {
-			return err
-		}
-	}
-	v := w.vm(s.Subject.VM)
-	switch s.Kind {
-	case model.StepCheckVirtio, model.StepAttach, model.StepDetach, model.StepWaitGone, model.StepWaitGuest:
-		if v == nil {
-			return fmt.Errorf("domain %s: %w", s.Subject.VMName, model.ErrGone)
-		}
-		return w.applyVM(s, v)
-	}
-	return w.applyHost(s, v)
-}
-
-// applyVM does the Steps that go through libvirt and the guest.
-func (w *World) applyVM(s model.Step, v *VM) error {
-	if w.down {
+	switch {
+	case v == nil:
+		return gone(s)
+	case w.down:
 		return errLibvirt
+	case v.TapDown:
+		return fmt.Errorf("the virtio path of %s is broken: %w", v.Name, model.ErrPermanent)
 	}
-	switch s.Kind {
-	case model.StepCheckVirtio:
-		if v.TapDown {
-			return fmt.Errorf("the virtio path of %s is broken: %w", v.Name, model.ErrPermanent)
-		}
-	case model.StepAttach:
+	return nil
+}
+
+// hotplug is an attach, or a request to detach.
+func (w *World) hotplug(s model.Step) error {
+	v := w.vm(s.Subject.VM)
+	switch {
+	case v == nil:
+		return gone(s)
+	case w.down:
+		return errLibvirt
+	case s.Kind == model.StepAttach:
 		return w.attach(s, v)
-	case model.StepWaitGuest:
-		if v.hasVF != s.Device.VF || !v.canOpen() {
-			return fmt.Errorf("no driver of %s opened the VF: %w", v.Name, model.ErrGuest)
+	case v.hasVF == s.Device.VF && !v.foreign:
+		v.asked = true
+		if !v.IgnoreUnplug && !v.booting {
+			w.eject(v)
 		}
-		v.open = true
-	case model.StepDetach:
-		v.asked = v.hasVF == s.Device.VF && !v.foreign
-	case model.StepWaitGone:
-		if v.hasVF != s.Device.VF || v.foreign {
-			return nil
-		}
-		if !v.asked || !v.canLetGo() {
-			return fmt.Errorf("%s did not let go of the VF: %w", v.Name, model.ErrGuest)
-		}
-		v.hasVF, v.open, v.asked = model.NoVF, false, false
 	}
 	return nil
 }
@@ -99,110 +71,233 @@ func (w *World) attach(s model.Step, v *VM) error {
 	case v.NoPort:
 		return fmt.Errorf("%s has no free root port: %w", v.Name, model.ErrPermanent)
 	}
-	for _, o := range w.vms {
-		if o.hasVF == s.Device.VF {
-			return fmt.Errorf("VF %s is in %s: %w", s.Device.VF, o.Name, model.ErrPermanent)
-		}
+	if err := w.unclaimed(s.Device.VF, v); err != nil {
+		return err
 	}
-	v.hasVF, v.foreign, v.open = s.Device.VF, false, false
+	v.hasVF, v.foreign, v.open, v.asked = s.Device.VF, false, false, false
+	if !v.booting { // else its driver finds it then
+		w.probe(v)
+	}
 	return nil
 }
 
-// applyHost does the Steps that go through the kernel. What they would change may have
-// vanished with its VM or PF: then there is nothing to do.
-func (w *World) applyHost(s model.Step, v *VM) error {
-	if w.fdb == nil {
-		w.fdb, w.mirrors = map[model.MAC]string{}, map[model.MAC]bool{}
+// holder is the VM that has the VF, or nil.
+func (w *World) holder(id model.VFID) *VM {
+	for _, o := range w.vms {
+		if o.hasVF == id {
+			return o
+		}
 	}
-	p, vf := w.pf(s.Path.PF), w.vf(s.VF.ID)
+	return nil
+}
+
+// unclaimed fails if anybody but the VM has the VF.
+func (w *World) unclaimed(id model.VFID, v *VM) error {
+	if o := w.holder(id); o != nil && (o != v || o.foreign) {
+		return fmt.Errorf("VF %s is in %s: %w", id, o.Name, model.ErrPermanent)
+	}
+	return nil
+}
+
+// waited says whether what a Step waits for has come true, or never will.
+func (w *World) waited(s model.Step) (bool, error) {
+	v := w.vm(s.Subject.VM)
+	switch {
+	case v == nil:
+		return true, gone(s)
+	case s.Kind == model.StepWaitGuest && v.hasVF != s.Device.VF:
+		return true, fmt.Errorf("%s has not VF %s: %w", v.Name, s.Device.VF, model.ErrGuest)
+	case s.Kind == model.StepWaitGuest:
+		return v.open, nil
+	case w.down:
+		return true, errLibvirt
+	}
+	return v.hasVF != s.Device.VF || v.foreign, nil
+}
+
+// host splits a Step that goes through the kernel into the changes it makes, which come
+// one after the other. What they would change may have vanished with its VM or PF: then
+// there is nothing to do.
+func (w *World) host(s model.Step) []part {
 	switch s.Kind {
-	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC:
-		if vf == nil {
-			return fmt.Errorf("VF %s: %w", s.VF.ID, model.ErrGone)
+	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepClearVF:
+		return w.setUp(s)
+	}
+	v, p := w.vm(s.Subject.VM), w.pf(s.Path.PF)
+	at := address{s.Path.Network, s.Path.MAC}
+	pin := func(port func() string) part {
+		return func() error {
+			if v != nil && !v.gone {
+				w.fdb[at] = port()
+			}
+			return nil
+		}
+	}
+	toTap, toPF := func() string { return tap(v) }, func() string { return s.Path.PF }
+	switch s.Kind {
+	case model.StepAddSelf:
+		return []part{func() error { p.addSelf(s.Path.MAC); return nil }}
+	case model.StepDelSelf:
+		return []part{func() error { p.delSelf(s.Path.MAC); return nil }}
+	case model.StepOpenWindow:
+		return w.openWindow(s, v)
+	case model.StepCloseWindow:
+		return []part{w.closeWindow(s, v)}
+	case model.StepFollowGuest:
+		return w.followGuest(s, v)
+	case model.StepFDBToVF:
+		return []part{pin(toPF)}
+	case model.StepFDBToTap:
+		return []part{pin(toTap)}
+	}
+	return []part{nothing} // announce
+}
+
+func nothing() error { return nil }
+
+func (p *PF) addSelf(mac model.MAC) {
+	// A filter that cannot be had is no error: the VM does without.
+	if p != nil && (p.SelfSlots == 0 || len(p.self) < p.SelfSlots) {
+		p.self[mac] = true
+	}
+}
+
+func (p *PF) delSelf(mac model.MAC) {
+	if p != nil {
+		delete(p.self, mac)
+	}
+}
+
+// setUp splits a Step that sets up a VF. What is in somebody's guest is not touched.
+func (w *World) setUp(s model.Step) []part {
+	ready := func() (*model.VF, error) {
+		vf := w.vf(s.VF.ID)
+		if vf == nil && s.Kind != model.StepClearVF {
+			return nil, fmt.Errorf("VF %s: %w", s.VF.ID, model.ErrGone)
+		}
+		if s.Kind == model.StepClearVF {
+			if o := w.holder(s.VF.ID); o != nil {
+				return nil, fmt.Errorf("%s has VF %s still", o.Name, s.VF.ID)
+			}
+			return vf, nil
+		}
+		return vf, w.unclaimed(s.VF.ID, w.vm(s.Subject.VM))
+	}
+	change := func(f func(*model.VF)) part {
+		return func() error {
+			vf, err := ready()
+			if err == nil && vf != nil {
+				f(vf)
+			}
+			return err
 		}
 	}
 	switch s.Kind {
 	case model.StepBindVFIO:
-		vf.Driver = "vfio-pci"
-	case model.StepSetVF:
-		vf.VLAN, vf.MaxTxRate, vf.SpoofCheck, vf.Trust = s.VF.VLAN, model.WholeMbit(s.VF.MaxTxRate), model.Yes, model.No
+		return []part{change(func(vf *model.VF) { vf.Driver = "vfio-pci" })}
 	case model.StepSetMAC:
-		vf.MAC = s.VF.MAC
-	case model.StepClearVF:
-		if vf != nil {
-			vf.MAC, vf.VLAN, vf.MaxTxRate, vf.MinTxRate, vf.Trust = model.MAC{}, 0, 0, 0, model.No
+		return []part{change(func(vf *model.VF) { vf.MAC = s.VF.MAC })}
+	case model.StepSetVF:
+		return []part{
+			change(func(vf *model.VF) { vf.VLAN = s.VF.VLAN }),
+			change(func(vf *model.VF) { vf.SpoofCheck, vf.Trust = model.Yes, model.No }),
+			change(func(vf *model.VF) { vf.MaxTxRate = model.WholeMbit(s.VF.MaxTxRate) }),
 		}
-	case model.StepAddSelf:
-		p.self[s.Path.MAC] = true
-	case model.StepDelSelf:
-		delete(p.self, s.Path.MAC)
-	case model.StepOpenWindow:
+	}
+	return []part{ // clear-vf
+		change(func(vf *model.VF) { vf.MAC = model.MAC{} }),
+		change(func(vf *model.VF) { vf.VLAN = 0 }),
+		change(func(vf *model.VF) { vf.MaxTxRate, vf.MinTxRate, vf.Trust = 0, 0, model.No }),
+	}
+}
+
+// openWindow splits it: the PF's port, then the mirror, then the bridge entry.
+func (w *World) openWindow(s model.Step, v *VM) []part {
+	if v == nil {
+		return []part{func() error { return gone(s) }}
+	}
+	return []part{
+		nothing, // the bridge learns nothing from the PF's port any more
+		w.startMirror(s, v),
+		func() error { // without a mirror the entry stays where the guest listens
+			if at := v.address(); w.mirrors[v.mirror()] != "" || w.fdb[at] == "" {
+				w.fdb[at] = tap(v)
+			}
+			return nil
+		},
+	}
+}
+
+func (w *World) startMirror(s model.Step, v *VM) part {
+	return func() error {
+		if !w.NoMirror && !v.gone {
+			w.mirrors[v.mirror()] = s.Path.PF
+		}
+		return nil
+	}
+}
+
+var errSides = errors.New("the guest changed sides meanwhile")
+
+// followGuest looks where the guest listens, leads its frames there and ends the mirror;
+// or feeds both paths while it has a VF that it does not use.
+func (w *World) followGuest(s model.Step, v *VM) []part {
+	if v == nil {
+		return []part{w.closeWindow(s, v)}
+	}
+	var open, has bool
+	p := w.pf(s.Path.PF)
+	pin := func(port string) {
+		if port == "" {
+			delete(w.fdb, v.address())
+		} else if !v.gone {
+			w.fdb[v.address()] = port
+		}
+	}
+	return []part{
+		func() error {
+			has = v.hasVF == s.Device.VF && v.hasVF != model.NoVF
+			open = has && v.open
+			return nil
+		},
+		func() error {
+			if open {
+				pin(s.Path.PF)
+			} else {
+				p.addSelf(s.Path.MAC)
+			}
+			return nil
+		},
+		func() error {
+			switch {
+			case open:
+				p.delSelf(s.Path.MAC)
+			case has:
+				return w.startMirror(s, v)()
+			default:
+				pin(s.Path.Entry)
+			}
+			return nil
+		},
+		func() error {
+			switch {
+			case open != (has && v.open):
+				return errSides
+			case has && !open:
+				pin(tap(v))
+				return nil
+			}
+			return w.closeWindow(s, v)()
+		},
+	}
+}
+
+// closeWindow ends the mirror, and the bridge entry of a VM that has gone.
+func (w *World) closeWindow(s model.Step, v *VM) part {
+	return func() error {
 		if v != nil {
-			w.fdb[s.Path.MAC], w.mirrors[s.Path.MAC] = tap(v), true
+			delete(w.mirrors, v.mirror())
 		}
-	case model.StepCloseWindow:
-		delete(w.mirrors, s.Path.MAC)
-	case model.StepFDBToVF:
-		w.fdb[s.Path.MAC] = p.Name
-	case model.StepFDBToTap:
-		if v != nil {
-			w.fdb[s.Path.MAC] = tap(v)
-		}
+		return nil
 	}
-	return nil
-}
-
-func tap(v *VM) string {
-	if v.tap == "" {
-		v.tap = "tap-" + v.Name
-	}
-	return v.tap
-}
-
-// Reach says whether a frame for the VM reaches the path that its guest listens on: from
-// the wire, and from another port of the bridge. It is what "nobody is ever cut off"
-// means: a guest with an open VF hears that alone, any other hears its tap.
-func (w *World) Reach(v *VM) (wire, local bool) {
-	toVF, toTap := w.deliver(v, true)
-	wire = toVF && v.open || toTap && !v.open
-	toVF, toTap = w.deliver(v, false)
-	local = toVF && v.open || toTap && !v.open
-	return wire, local
-}
-
-// deliver follows a frame for v's MAC to the VF that v has and to its tap.
-func (w *World) deliver(v *VM, fromWire bool) (toVF, toTap bool) {
-	port := w.fdb[v.MAC]
-	if port == "" {
-		port = tap(v)
-	}
-	p := w.network(v.Net)
-	if p == nil {
-		return false, !v.TapDown
-	}
-	filtered, mine := false, false
-	for i := range p.VFs {
-		if p.VFs[i].MAC == v.MAC {
-			filtered = true
-			mine = mine || p.VFs[i].ID == v.hasVF
-		}
-	}
-	if fromWire {
-		reachesPF := !filtered || p.self[v.MAC]
-		return mine, reachesPF && port == tap(v) && !v.TapDown
-	}
-	if port == tap(v) {
-		return mine && w.mirrors[v.MAC], !v.TapDown
-	}
-	return mine && port == p.Name, false
-}
-
-// network is the PF of a VM's network; the holder's own when there are several.
-func (w *World) network(name string) *PF {
-	for _, p := range w.pfs {
-		if p.Network == name {
-			return p
-		}
-	}
-	return nil
 }

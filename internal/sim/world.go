@@ -27,13 +27,39 @@ type World struct {
 	// Patch, when set, has the last word on a Snapshot: facts that the world does not model.
 	Patch func(s *model.Snapshot)
 
+	// FailPart, when set, is asked before each part of a Step (numbered from 0); its error
+	// is the Step's result, and the parts before it stay done.
+	FailPart func(s model.Step, part int) error
+	// Lag is how old settings of VFs, filters, bridge entries and mirrors may be in a Snapshot.
+	Lag time.Duration
+	// LagInGuest shows whether a guest uses its VF as it was at the Snapshot before.
+	LagInGuest bool
+	// NoMirror is a kernel without TCX: windows cannot be opened.
+	NoMirror bool
+
 	pfs     []*PF
-	vms     []*VM // sorted by ID
-	mirrors map[model.MAC]bool
-	fdb     map[model.MAC]string
-	down    bool // libvirt does not answer
+	vms     []*VM             // sorted by ID
+	mirrors map[mirror]string // which frames are copied: to which PF
+	fdb     map[address]string
+	slow    *settings // what a Snapshot shows, with Lag
+	down    bool      // libvirt does not answer
 	bufs    [2]model.Snapshot
 	turn    int
+
+	queue events
+	seq   uint64
+}
+
+// address is what a bridge looks up.
+type address struct {
+	network string
+	mac     model.MAC
+}
+
+// mirror names the frames that are copied: those that the bridge sends to a MAC through a tap.
+type mirror struct {
+	tap string
+	mac model.MAC
 }
 
 // Timing is how long Steps take.
@@ -42,7 +68,8 @@ type Timing struct {
 	Attach time.Duration // libvirt's attach call
 	Guest  time.Duration // until the guest's driver has opened the VF
 	Detach time.Duration // libvirt's detach call
-	Gone   time.Duration // until the guest has let go
+	Gone   time.Duration // from then until libvirt says that the device is gone
+	Close  time.Duration // how long before that the guest's driver closes the VF
 }
 
 // PaperTiming adds up to FlexVF's Table 2: 640 ms to plug, 56 ms to unplug.
@@ -71,6 +98,7 @@ type VM struct {
 	State model.VMState
 	Load  Load // true load
 	VCPUs int  // 0: one
+	VLAN  int  // of its network, 0: none
 
 	NoTeaming    bool // its NIC has no <teaming>
 	NoPort       bool // it has no free root port
@@ -78,13 +106,24 @@ type VM struct {
 	IgnoreUnplug bool // the guest never lets go of a device
 	Blind        bool // its load on the VF path is unknown
 	TapDown      bool // its virtio path is broken
+	// Slow is how much longer than usual the guest takes to open a VF, or to let go of it.
+	Slow time.Duration
 
 	hasVF   model.VFID // in the domain
 	foreign bool       // attached by somebody else
 	open    bool       // the guest's driver has it open
 	asked   bool       // an unplug is pending in the guest
+	booting bool       // the guest listens to nothing
 	tap     string     // name of its tap, made when first asked for
 	gone    bool
+	guest   guest
+	job     time.Time // until when libvirt is busy with the domain
+	seen    watched   // what the last Snapshot could have shown
+}
+
+type watched struct {
+	vf   model.VFID
+	open bool
 }
 
 // Load says what a VM moves at a time, on whichever path.
@@ -137,6 +176,9 @@ func NumberedVM(number int) model.VMID {
 
 // AddVMAs is AddVM with a UUID of its own.
 func (w *World) AddVMAs(id model.VMID, number int, name, network string, load Load) *VM {
+	if w.fdb == nil {
+		w.fdb, w.mirrors = map[address]string{}, map[mirror]string{}
+	}
 	v := &VM{
 		ID: id, Name: name, NUMA: -1,
 		MAC: model.MAC{0x52, 0x54, byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)},
@@ -150,25 +192,23 @@ func (w *World) AddVMAs(id model.VMID, number int, name, network string, load Lo
 // Destroy ends a VM at once; the host forgets its tap and gives its VF back as it is.
 func (w *World) Destroy(v *VM) {
 	v.gone, v.open, v.hasVF, v.asked = true, false, model.NoVF, false
-	delete(w.fdb, v.MAC)
-	delete(w.mirrors, v.MAC)
+	delete(w.fdb, v.address())
+	delete(w.mirrors, v.mirror())
 	w.vms = slices.DeleteFunc(w.vms, func(x *VM) bool { return x == v })
+	v.changed()
 }
 
-// Reboot restarts the guest: pending unplugs are lost, the VF comes back with its driver.
-func (w *World) Reboot(v *VM) { v.asked = false; v.open = v.hasVF != model.NoVF && !v.NoDriver }
-
-// LoadDriver gives the guest its VF driver; it takes up a VF that is there.
-func (w *World) LoadDriver(v *VM) { v.NoDriver = false; v.open = v.hasVF != model.NoVF }
-
 // AttachForeign lets somebody else attach a VF to a VM.
-func (w *World) AttachForeign(v *VM, id model.VFID) { v.hasVF, v.foreign, v.open = id, true, true }
+func (w *World) AttachForeign(v *VM, id model.VFID) {
+	v.hasVF, v.foreign, v.open = id, true, true
+	v.changed()
+}
 
 // LibvirtDown stops or restarts libvirtd: while it is down there are no Snapshots.
 func (w *World) LibvirtDown(down bool) { w.down = down }
 
-// ProcessDied takes back what dies with the daemon's process: its TCX links.
-func (w *World) ProcessDied() { clear(w.mirrors) }
+// Reread makes the next Snapshot show everything as it is, as a new process does.
+func (w *World) Reread() { w.slow = nil }
 
 // VMs lists the VMs in order of ID.
 func (w *World) VMs() []*VM { return w.vms }
@@ -178,6 +218,16 @@ func (w *World) PFs() []*PF { return w.pfs }
 
 // Holds says which VF a VM has, and whether its guest uses it.
 func (v *VM) Holds() (id model.VFID, open bool) { return v.hasVF, v.open }
+
+func (v *VM) address() address { return address{v.Net, v.MAC} }
+func (v *VM) mirror() mirror   { return mirror{tap(v), v.MAC} }
+
+func tap(v *VM) string {
+	if v.tap == "" {
+		v.tap = "tap-" + v.Name
+	}
+	return v.tap
+}
 
 func (w *World) vm(id model.VMID) *VM {
 	i, ok := slices.BinarySearchFunc(w.vms, id, func(a *VM, id model.VMID) int { return strings.Compare(string(a.ID), string(id)) })

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/input"
 	"sluice/internal/model"
 )
 
@@ -103,7 +102,7 @@ func (r *Recording) name() string { return r.file.Name() }
 
 // open begins the next file with its header.
 func (r *Recording) open() error {
-	f, err := input.Open(r.files[0])
+	f, err := os.Open(r.files[0])
 	if err != nil {
 		return fileError(r.files[0], err)
 	}

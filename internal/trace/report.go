@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"sluice/internal/input"
 )
 
 // Kind is a kind of trouble in a trace.
@@ -102,14 +100,13 @@ func (r *Report) Count(k Kind) int {
 // String prints the report, a line for the file and one for each kind of trouble.
 func (r *Report) String() string {
 	var b strings.Builder
-	file := input.Printable(r.File)
-	fmt.Fprintf(&b, "%s: %s, %d rows of %d VMs\n", file, r.Format, r.Rows, r.VMs)
+	fmt.Fprintf(&b, "%s: %s, %d rows of %d VMs\n", r.File, r.Format, r.Rows, r.VMs)
 	for _, t := range r.Troubles() {
 		more := ""
 		if t.Count > len(t.Places) {
 			more = ", ..."
 		}
-		fmt.Fprintf(&b, "%s: %s: %d (%s%s): %s\n", file, t.Kind, t.Count, input.Printable(strings.Join(t.Places, ", ")), more, t.Handled)
+		fmt.Fprintf(&b, "%s: %s: %d (%s%s): %s\n", r.File, t.Kind, t.Count, strings.Join(t.Places, ", "), more, t.Handled)
 	}
 	return b.String()
 }

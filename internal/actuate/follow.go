@@ -1,0 +1,115 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/internal/model"
+)
+
+// side is the path that a guest listens on.
+type side int
+
+const (
+	onTap   side = iota // it has not the VF
+	onVF                // its driver has the VF open
+	perhaps             // it has the VF, and may listen on it from any moment on
+)
+
+var errChangedSides = errors.New("the guest changed to its other path meanwhile")
+
+// followGuest leads a guest's frames to the path that it listens on now, and only then ends
+// the mirror: up to then both paths have been receiving, and if anything fails they go on
+// to. So they do while the guest has a VF that it does not use.
+func (a *Actuator) followGuest(ctx context.Context, s model.Step) error {
+	if _, err := a.domain(ctx, s.Subject.VM); errors.Is(err, model.ErrGone) {
+		return a.steer.ToOne(ctx, &s.Path)
+	} else if err != nil {
+		return err
+	}
+	at, err := a.listens(ctx, s)
+	if err != nil {
+		return err
+	}
+	switch at {
+	case onVF:
+		err = errors.Join(a.steer.ToVF(ctx, &s.Path), a.kernel.DelSelf(ctx, s.Path.PF, s.Path.MAC))
+	case onTap:
+		err = a.backToTap(ctx, s)
+	case perhaps:
+		return a.feedBoth(ctx, s)
+	}
+	if err != nil {
+		return err
+	}
+	now, err := a.listens(ctx, s)
+	if err == nil && now != at {
+		err = errChangedSides
+	}
+	if err != nil {
+		return err
+	}
+	return a.steer.ToOne(ctx, &s.Path)
+}
+
+// listens looks where the guest listens. The VF of another VM says nothing about it.
+func (a *Actuator) listens(ctx context.Context, s model.Step) (side, error) {
+	if s.Device.VF == model.NoVF {
+		return onTap, nil
+	}
+	d, h, err := a.holder(ctx, s.Device.Address)
+	if err != nil {
+		return perhaps, err
+	}
+	if h == nil || d.ID != s.Subject.VM || h.Alias != model.VFAlias(s.Device.MAC) {
+		return onTap, nil
+	}
+	// What cannot be seen is taken for either.
+	if open, err := a.kernel.DriverOpen(ctx, s.Device.Address); err == nil && open == model.Yes {
+		return onVF, nil
+	}
+	return perhaps, nil
+}
+
+// feedBoth makes both paths receive. Where there can be no mirror, the tap does: no driver
+// has the VF open.
+func (a *Actuator) feedBoth(ctx context.Context, s model.Step) error {
+	if err := a.addSelf(ctx, s); err != nil {
+		return err
+	}
+	if err := a.openWindow(ctx, s); err != nil {
+		return err
+	}
+	return a.steer.ToTap(ctx, &s.Path)
+}
+
+// backToTap makes the host's side as it was while the guest was on virtio.
+func (a *Actuator) backToTap(ctx context.Context, s model.Step) error {
+	if s.Path.PF != "" {
+		if err := a.addSelf(ctx, s); err != nil {
+			return err
+		}
+	}
+	return a.steer.Back(ctx, &s.Path)
+}
+
+// unshared fails if another VM has a NIC with the MAC in the same network: a VF with that
+// MAC, or a bridge entry, would cut it off.
+func (a *Actuator) unshared(ctx context.Context, s model.Step) error {
+	all, err := a.domains.Domains(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		d := &all[i]
+		for k := range d.NICs {
+			n := &d.NICs[k]
+			other := d.ID != s.Subject.VM || n.Alias != s.Device.NIC
+			if other && n.MAC == s.Path.MAC && (n.Network == s.Path.Network || n.Network == "") {
+				return fmt.Errorf("%w: NIC %s of %s has MAC %s too: give each NIC in %s its own", model.ErrPermanent, n.Alias, d.Name, n.MAC, s.Path.Network)
+			}
+		}
+	}
+	return nil
+}

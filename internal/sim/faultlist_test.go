@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// fault is one thing that goes wrong.
+type fault struct {
+	name string
+	// cut is how long the fault by itself may leave a VM unreachable: 0 for all that Sluice,
+	// libvirt and the host do, else what the guest or the operator did is seen and repaired
+	// by then.
+	cut time.Duration
+	// delay is how much later than usual Sluice may see and repair what another fault did.
+	delay time.Duration
+	// do makes it go wrong; heal takes back what would otherwise last.
+	do func(h *host, v *VM, r *rand.Rand) (heal func())
+}
+
+var errFault = errors.New("injected failure")
+
+// upTo is a random time in whole milliseconds.
+func upTo(r *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(r.Int64N(most.Milliseconds())) * time.Millisecond
+}
+
+// seen is how long it takes until a Snapshot shows what happened and a repair has ended:
+// the VM may have ended a move just before, and is looked at from the second Snapshot on.
+const seen = 2100 * time.Millisecond
+
+var faults = append(append(daemonFaults, hostFaults...), guestFaults...)
+
+// daemonFaults are about Sluice's own process and its Steps.
+var daemonFaults = []fault{
+	{name: "kill", delay: 6 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.Kill()
+		h.At(h.World.Now.Add(upTo(r, 5*time.Second)), h.reboot)
+		return nil
+	}},
+	{name: "kill at a step, which is lost", delay: 4 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.OnStep = func(model.Step) Verdict {
+			h.OnStep = nil
+			h.At(h.World.Now, func() { h.killNow(upTo(r, 3*time.Second)) })
+			return Verdict{Lose: true}
+		}
+		return func() { h.OnStep = nil }
+	}},
+	{name: "kill inside a step", delay: 4 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.OnPart = func(model.Step, int) {
+			h.OnPart = nil
+			h.killNow(upTo(r, 3*time.Second))
+		}
+		return func() { h.OnPart = nil }
+	}},
+	{name: "stop", delay: 16 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.Stop(upTo(r, 10*time.Second))
+		h.At(h.World.Now.Add(upTo(r, 15*time.Second)), h.reboot)
+		return nil
+	}},
+	{name: "stop at a step", delay: 16 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.OnStep = func(model.Step) Verdict {
+			h.OnStep = nil
+			h.At(h.World.Now, func() { h.Stop(10 * time.Second) })
+			h.At(h.World.Now.Add(upTo(r, 15*time.Second)), h.reboot)
+			return Verdict{}
+		}
+		return func() { h.OnStep = nil }
+	}},
+	{name: "steps fail", delay: 40 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		kind := stepKinds[r.IntN(len(stepKinds))]
+		h.World.Fail = func(s model.Step) error {
+			if s.Kind == kind {
+				return errFault
+			}
+			return nil
+		}
+		return func() { h.World.Fail = nil }
+	}},
+	{name: "steps fail half way", delay: 40 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.World.FailPart = func(model.Step, int) error {
+			if r.IntN(8) == 0 {
+				return errFault
+			}
+			return nil
+		}
+		return func() { h.World.FailPart = nil }
+	}},
+	{name: "limits fail", do: func(h *host, _ *VM, _ *rand.Rand) func() {
+		h.World.FailLimit = func(model.Limit) error { return errFault }
+		return func() { h.World.FailLimit = nil }
+	}},
+	{name: "steps are slow", delay: 8 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.World.Timing.Kernel = upTo(r, 900*time.Millisecond)
+		return func() { h.World.Timing.Kernel = PaperTiming.Kernel }
+	}},
+}
+
+var stepKinds = []model.StepKind{
+	model.StepCheckVirtio, model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepOpenWindow, model.StepSetMAC, model.StepAttach,
+	model.StepWaitGuest, model.StepFDBToVF, model.StepDelSelf, model.StepCloseWindow, model.StepAnnounce, model.StepDetach, model.StepWaitGone,
+	model.StepFDBToTap, model.StepClearVF,
+}
+
+// hostFaults are about libvirt, the kernel and what they show.
+var hostFaults = []fault{
+	{name: "libvirtd restart", delay: 9 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.World.LibvirtDown(true)
+		h.At(h.World.Now.Add(upTo(r, 8*time.Second)), func() { h.World.LibvirtDown(false) })
+		return nil
+	}},
+	{name: "settings shown late", delay: 6 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.World.Lag = upTo(r, 5*time.Second)
+		return func() { h.World.Lag = 0 }
+	}},
+	{name: "use of a VF shown late", delay: time.Second, do: func(h *host, _ *VM, _ *rand.Rand) func() {
+		h.World.LagInGuest = true
+		return func() { h.World.LagInGuest = false }
+	}},
+	{name: "driver closes before libvirt says gone", delay: 4 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.World.Timing.Gone = 2 * time.Second
+		h.World.Timing.Close = upTo(r, 2*time.Second)
+		return func() { h.World.Timing.Gone, h.World.Timing.Close = PaperTiming.Gone, 0 }
+	}},
+	{name: "destroy", do: func(h *host, v *VM, _ *rand.Rand) func() {
+		h.destroy(v)
+		return nil
+	}},
+	{name: "pause", cut: seen, do: func(_ *host, v *VM, _ *rand.Rand) func() {
+		v.State = model.VMPaused
+		return func() { v.State = model.VMRunning }
+	}},
+	{name: "migrate", do: func(h *host, v *VM, r *rand.Rand) func() {
+		v.State = model.VMMigrating
+		h.At(h.World.Now.Add(upTo(r, 5*time.Second)), func() {
+			if r.IntN(2) == 0 && !v.gone {
+				h.destroy(v) // it went
+			}
+			v.State = model.VMRunning
+		})
+		return func() { v.State = model.VMRunning }
+	}},
+	{name: "numvfs changed", do: func(h *host, _ *VM, r *rand.Rand) func() {
+		p := h.World.PFs()[0]
+		used := false
+		for _, v := range h.World.VMs() {
+			used = used || v.hasVF != model.NoVF
+		}
+		if !used { // the kernel refuses it while VFs are assigned
+			p.SetNumVFs(r.IntN(4))
+		}
+		return func() {
+			if p.NumVFs == 0 {
+				p.SetNumVFs(2)
+			}
+		}
+	}},
+	{name: "foreign attach", do: func(h *host, v *VM, r *rand.Rand) func() {
+		p := h.World.PFs()[0]
+		if v.hasVF != model.NoVF || p.NumVFs == 0 {
+			return nil
+		}
+		if id := p.VFs[r.IntN(p.NumVFs)].ID; h.World.holder(id) == nil {
+			h.World.AttachForeign(v, id)
+		}
+		return nil
+	}},
+}
+
+// guestFaults are what guests do, and what operators do to them.
+var guestFaults = []fault{
+	{name: "reboot", cut: seen, do: func(h *host, v *VM, _ *rand.Rand) func() {
+		h.World.Reboot(v)
+		return nil
+	}},
+	{name: "ignores unplug", do: func(_ *host, v *VM, _ *rand.Rand) func() {
+		v.IgnoreUnplug = true
+		return func() { v.IgnoreUnplug = false }
+	}},
+	{name: "slow to open and to let go", cut: seen, do: func(_ *host, v *VM, r *rand.Rand) func() {
+		v.Slow = upTo(r, 12*time.Second)
+		return func() { v.Slow = 0 }
+	}},
+	{name: "no driver", do: func(h *host, v *VM, _ *rand.Rand) func() {
+		v.NoDriver = true
+		return func() { h.World.LoadDriver(v) }
+	}},
+	{name: "driver unloaded", cut: seen, do: func(h *host, v *VM, _ *rand.Rand) func() {
+		h.World.UnloadDriver(v)
+		return func() { h.World.LoadDriver(v) }
+	}},
+	{name: "agent hangs", do: func(_ *host, v *VM, _ *rand.Rand) func() {
+		v.Blind = true
+		return func() { v.Blind = false }
+	}},
+	{name: "virtio path broken", do: func(_ *host, v *VM, _ *rand.Rand) func() {
+		v.TapDown = true
+		return func() { v.TapDown = false }
+	}},
+	{name: "link down", cut: seen, do: func(h *host, _ *VM, _ *rand.Rand) func() {
+		h.World.PFs()[0].LinkUp = false
+		return func() { h.World.PFs()[0].LinkUp = true }
+	}},
+}

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// direction is a way of frames to a guest or from it.
+type direction int
+
+const (
+	fromWire direction = iota
+	fromBridge
+	fromVFs
+	fromGuest
+	directions
+)
+
+var directionNames = [directions]string{"wire", "bridge", "other VFs", "out"}
+
+// gaps are the longest times without a break in which a VM was not reached.
+type gaps [directions]time.Duration
+
+// most is the longest of those in which a VM is cut off. From other guests' VFs is
+// another matter: a VM on virtio is reached from there only by a filter of the PF.
+func (g gaps) most() time.Duration { return max(g[fromWire], g[fromBridge], g[fromGuest]) }
+
+func (g *gaps) add(o gaps) {
+	for d := range g {
+		g[d] = max(g[d], o[d])
+	}
+}
+
+func (g gaps) String() string {
+	var parts []string
+	for d, t := range g {
+		parts = append(parts, fmt.Sprintf("%s %s", directionNames[d], t.Round(10*time.Microsecond)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// meter looks at every event whether each VM is reached.
+type meter struct {
+	w     *World
+	since map[*VM]*[directions]time.Time // since when it is not; zero: it is
+	worst gaps
+	story string // of the longest gap
+}
+
+func newMeter(w *World) *meter { return &meter{w: w, since: map[*VM]*[directions]time.Time{}} }
+
+// counts says whether it is for Sluice and the host to reach the VM: not one that
+// listens to nothing, whose VF is another's doing, or whose tap somebody took down; nor one
+// that does not give up a VF whose PF has lost its link.
+func (m *meter) counts(v *VM) bool {
+	if p := m.w.pf(v.hasVF.PF); v.open && p != nil && !p.LinkUp && (v.IgnoreUnplug || v.Slow > 0 || v.TapDown) {
+		return false
+	}
+	return v.listens() && !v.foreign && (v.open || !v.TapDown)
+}
+
+// note is for Engine.OnEvent: it looks at what is true after everything that happens at
+// a moment.
+func (m *meter) note(now time.Time) {
+	for _, v := range m.w.vms {
+		since := m.since[v]
+		if since == nil {
+			since = new([directions]time.Time)
+			m.since[v] = since
+		}
+		ok := [directions]bool{true, true, true, true}
+		if m.counts(v) {
+			r := m.w.Reach(v)
+			ok = [directions]bool{fromWire: r.Wire, fromBridge: r.Local, fromVFs: r.VFs, fromGuest: r.Out}
+		}
+		for d, is := range ok {
+			switch {
+			case is && !since[d].IsZero():
+				m.end(v, direction(d), since[d], now)
+				since[d] = time.Time{}
+			case !is && since[d].IsZero():
+				since[d] = now
+			}
+		}
+	}
+}
+
+// stop ends what is open still.
+func (m *meter) stop(now time.Time) gaps {
+	for v, since := range m.since {
+		for d, t := range since {
+			if !t.IsZero() && !v.gone {
+				m.end(v, direction(d), t, now)
+			}
+		}
+	}
+	return m.worst
+}
+
+func (m *meter) end(v *VM, d direction, since, now time.Time) {
+	gap := now.Sub(since)
+	if d != fromVFs && gap > m.worst.most() {
+		m.story = fmt.Sprintf("%s is not reached from %s for %s from %s on", v.Name, directionNames[d], gap, since.Sub(epoch))
+	}
+	m.worst[d] = max(m.worst[d], gap)
+}
