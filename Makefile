@@ -14,7 +14,7 @@ LINT    := $(TOOLS)/golangci-lint
 FUZZ    ?= 3s
 LDFLAGS := -s -w -X main.linked=$(VERSION)
 
-.PHONY: help demo build test lab lint unit race faults fuzz lab-test measure deps tools clean FORCE
+.PHONY: help demo build man test lab lint unit race faults fuzz lab-test measure deps tools clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ help: ## list the targets
 demo: bin/sluice ## the daemon over a simulated host of 100 VMs and 63 VFs, faster than real time
 	bin/sluice demo $(DEMO)
 
-build: bin/sluice bin/sluiced ## bin/sluice and the daemon, bin/sluiced
+build: bin/sluice bin/sluiced man ## bin/sluice, the daemon bin/sluiced and their manual, bin/man
 
 # sluice needs no C compiler, sluiced one for libvirt's binding.
 bin/sluice: FORCE | deps-demo
@@ -30,6 +30,9 @@ bin/sluice: FORCE | deps-demo
 
 bin/sluiced: FORCE | deps-build
 	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluiced
+
+man: | deps-demo ## man pages, in bin/man
+	$(GO) run ./internal/cli/manual bin/man
 
 FORCE:
 

@@ -46,7 +46,9 @@ that always stays, so that no machine is ever cut off.
 
 sluice run is the daemon. It only looks and says what it would do until sluice.yaml
 says mode: enforce. The other commands ask it over its unix socket: root may change
-things, the group sluice may read.`,
+things, the group sluice may read.
+
+` + about,
 		Example: `sluice demo                 # see it at work on a simulated host
 sluice status               # what is going on
 sluice explain web-1        # why web-1 has a VF, or not
@@ -68,7 +70,7 @@ sluice drain --wait 2m      # give all VFs back before maintenance`,
 	root.SetFlagErrorFunc(flagError)
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)
-	useManual(root)
+	root.SetHelpCommand(helpCommand())
 	return root
 }
 

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// about are the parts of the manual that concern all commands; indented for both man and
+// Markdown.
+const about = `Exit codes:
+
+    0  done, and nothing found
+    1  it did not work; the message says why and what to do
+    2  the command line is wrong
+    3  doctor or fsck found something
+    4  no daemon answers, or not to this user
+
+Files:
+
+    /etc/sluice/sluice.yaml   configuration; conf.d/*.yaml beside it is read along
+    /run/sluice/sluice.sock   the daemon's API
+    /var/lib/sluice           the daemon's journal`
+
+// helpCommand is cobra's, but a command that does not exist is an error.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "the manual of sluice or of one command",
+		Long:    "Prints this manual, or that of one command. sluice COMMAND --help does the same.",
+		Example: "sluice help\nsluice help config check",
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return commandNames(c.Root(), args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usage(c.Root(), fmt.Errorf("there is no command %q", strings.Join(args, " ")))
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// commandNames lists the commands below the one that args lead to.
+func commandNames(root *cobra.Command, args []string) []string {
+	c, rest, err := root.Find(args)
+	if err != nil || len(rest) > 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+		}
+	}
+	return names
+}
