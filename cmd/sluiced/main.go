@@ -20,5 +20,6 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	return daemon.Main(ctx, os.Args[1:], os.Stdout, os.Stderr, version.Or(linked))
 }

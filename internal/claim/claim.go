@@ -16,10 +16,13 @@ const (
 	MaxCredit = 600.0
 	// StartCredit is that of a VM that had its VF before the ledger was begun, in seconds.
 	StartCredit = 120.0
-	// CostOne and CostBoth are the seconds that a second of a claim costs which one witness
-	// or both support. One that nothing supports costs 1.
-	CostOne  = 1.0 / 4
-	CostBoth = 1.0 / 20
+	// A second of a claim costs CostBoth seconds where port and interrupts support it, CostOne
+	// where one does and the other cannot be had, CostNone where none does, and CostDenied where
+	// the VF raises too few interrupts for it: the one witness that is about this VM alone.
+	CostBoth   = 1.0 / 20
+	CostOne    = 1.0 / 4
+	CostNone   = 1.0
+	CostDenied = 5.0
 )
 
 const (
@@ -89,7 +92,10 @@ func (l *Ledger) Saw(now time.Time, key Key, virtio model.Traffic) {
 	}
 	pps := packets(virtio)
 	a.recent += (pps - a.recent) * (1 - math.Exp(-dt/smooth))
-	a.proved = max(a.recent, a.proved*math.Exp2(-dt/halfLife))
+	if a.proved *= math.Exp2(-dt / halfLife); a.recent > a.proved {
+		a.credit *= a.proved / a.recent // what was earned by less is worth less
+		a.proved = a.recent
+	}
 	a.credit = min(MaxCredit, a.credit+Earn*dt*a.busy(pps))
 	a.last = virtio
 }

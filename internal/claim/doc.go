@@ -7,14 +7,14 @@
 // receives or sends interrupts the host, unless it is being polled.
 //
 // No witness proves a claim. A VM can hide among the others' traffic, and it can raise
-// interrupts at will. So no claim is believed for ever: every second of it costs credit, one
-// second where nothing supports it, a quarter with one witness, a twentieth with both. Only
-// a second of being busy on virtio earns credit, Earn seconds of it. Hence the bound
-// that the tests hold the code to:
+// interrupts at will. So no claim is believed for ever: every second of it costs credit, the more the
+// less supports it, and only a second of being busy on virtio earns credit, Earn seconds of
+// it. Hence the bound that the tests hold the code to:
 //
 //	time believed <= (Earn / cost of a second) * (time busy on virtio) + StartCredit / cost
 //
-// that is 5, 20 or 100 times what the host itself has seen. Accomplices do not change it, as
+// that is 1 (too few interrupts), 5 (no witness), 20 (one) or 100 times (both) what the host
+// itself has seen. Accomplices do not change it, as
 // everyone earns for itself, and they cannot claim together more than the port carried
 // without each paying the full price for the rest.
 //

@@ -6,14 +6,15 @@ import (
 	"sluice/internal/model"
 )
 
-// claim is one holder's, while it is judged.
+// claim is one holder's, while it is judged. Its parts are packets/s.
 type claim struct {
 	h         *Holder
 	a         *account
 	dt        float64
 	said      model.Traffic // by the guest; of a silent one, what was last seen or believed
-	wants     float64       // packets/s of it
-	supported float64       // packets/s that witnesses support
+	wants     float64       // all of it
+	raised    float64       // what its interrupts may stand for; without that witness all
+	supported float64       // what all witnesses that there are support
 	unknown   bool          // there is nothing to go by yet
 }
 
@@ -33,10 +34,11 @@ func newClaim(h *Holder, a *account, dt float64) claim {
 		c.said = scale(a.last, max(0, 1-h.Virtio/max(1, packets(a.last))))
 	}
 	c.wants = packets(c.said)
-	c.supported = min(c.wants, headroom*a.proved)
+	c.raised = min(c.wants, headroom*a.proved)
 	if h.Interrupts.Known {
-		c.supported = min(c.supported, perIRQ*h.Interrupts.Rate)
+		c.raised = min(c.raised, perIRQ*h.Interrupts.Rate)
 	}
+	c.supported = c.raised
 	return c
 }
 
@@ -45,24 +47,26 @@ func (c *claim) judge(port bool) model.Traffic {
 	if c.unknown {
 		return c.h.Claim
 	}
-	supported, cost := c.supported, CostBoth
+	cost := CostBoth
 	switch {
 	case !port && !c.h.Interrupts.Known:
-		supported = 0
+		c.supported = 0
 	case !port || !c.h.Interrupts.Known:
 		cost = CostOne
 	}
-	alone := max(0, min(c.wants, c.a.proved)-supported)
-	believed := supported + alone
+	proved := min(c.wants, c.a.proved)
+	alone := max(0, min(proved, c.raised)-c.supported)
+	denied := max(0, proved-max(c.raised, c.supported))
+	believed := c.supported + alone + denied
 	price := 0.0
 	if believed > 0 {
-		price = c.dt * c.a.busy(believed) * (supported*cost + alone) / believed
+		price = c.dt * c.a.busy(believed) * (c.supported*cost + alone*CostNone + denied*CostDenied) / believed
 	}
 	if price > c.a.credit || c.a.credit <= 0 {
 		c.a.credit, believed = 0, 0
 	}
 	c.a.credit -= min(price, c.a.credit)
-	out := c.figure(believed, supported)
+	out := c.figure(believed)
 	switch {
 	case c.h.Claim.Known:
 		c.a.last = out
@@ -73,12 +77,12 @@ func (c *claim) judge(port bool) model.Traffic {
 }
 
 // figure is what is believed as a Traffic, with its proof and what was cut.
-func (c *claim) figure(believed, supported float64) model.Traffic {
+func (c *claim) figure(believed float64) model.Traffic {
 	t := scale(c.said, min(1, believed/max(1, c.wants)))
 	t.RxBytes, t.TxBytes = min(t.RxBytes, t.RxPPS*frameBytes), min(t.TxBytes, t.TxPPS*frameBytes)
 	t.Source, t.At = c.h.Claim.Source, c.h.Claim.At
 	t.Known, t.Proof = true, model.ProofGuest
-	if supported >= believed && believed > 0 {
+	if c.supported >= believed && believed > 0 {
 		t.Proof = model.ProofCorroborated
 	}
 	t.Note = c.h.Claim.Note

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"sluice/internal/web"
 )
@@ -59,6 +60,12 @@ func complain(w io.Writer, err error) {
 	case errors.Is(err, context.Canceled):
 		_, _ = fmt.Fprintln(w, "sluice: interrupted")
 	default:
-		_, _ = fmt.Fprintf(w, "sluice: %v\n", err)
+		for i, line := range strings.Split(err.Error(), "\n") {
+			prefix := "sluice: "
+			if i > 0 {
+				prefix = ""
+			}
+			_, _ = fmt.Fprintln(w, prefix+printable(line)) // it may quote what others wrote
+		}
 	}
 }

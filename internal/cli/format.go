@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/input"
 	"sluice/internal/model"
 	"sluice/internal/web"
 )
@@ -92,14 +92,7 @@ func line(t *tabwriter.Writer, cells []string) {
 }
 
 // printable keeps names that come from outside from playing with the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !strconv.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-}
+func printable(s string) string { return input.Printable(s) }
 
 func orDash(s string) string {
 	if s == "" {

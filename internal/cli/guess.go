@@ -7,12 +7,13 @@ import (
 	"regexp"
 	"strings"
 
+	"sluice/internal/input"
 	"sluice/internal/trace"
 )
 
 // head is how a file begins; nothing when it cannot be read.
 func head(path string) []byte {
-	f, err := os.Open(path) //nolint:gosec // the user names the file
+	f, err := input.Open(path)
 	if err != nil {
 		return nil
 	}

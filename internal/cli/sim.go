@@ -89,12 +89,35 @@ func (a *app) sim(c *cobra.Command, args []string, o *simOptions) error {
 	}
 	meter := newProgress(a.std.Err, o.verbose)
 	defer meter.end()
-	r, err := o.result(c.Context(), c, args, meter, a.std.Err)
+	r, err := interruptible(c.Context(), func() (*scenario.Result, error) {
+		return o.result(c.Context(), c, args, meter, a.std.Err)
+	})
 	if err != nil {
 		return err
 	}
 	meter.end()
 	return o.write(a.std.Out, r)
+}
+
+// interruptible ends when ctx does, whatever f is at: reading a long file, or searching.
+// What f has begun ends with the process.
+func interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
 
 // result runs what the command line asks for.
@@ -317,6 +340,7 @@ func (p *progress) text(s string) {
 		return
 	}
 	p.last, p.drawn = time.Now(), true
+	s = printable(s)
 	_, _ = fmt.Fprintf(p.w, "\r%s%s", s, strings.Repeat(" ", max(0, 60-len(s))))
 }
 

@@ -128,11 +128,13 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	dog := &watchdog{ping: pingSystemd, most: looks(c.Sample)}
 	act := actuate.New(d.host.kernel, d.host.virt, d.log)
 	d.runner = (&loop.Runner{
-		Core: core, Source: mirrored{d.host.source, d.host.kernel}, Sample: c.Sample, Log: d.log, Alive: watchdog,
+		Core: core, Source: mirrored{d.host.source, d.host.kernel}, Sample: c.Sample, Log: d.log, Alive: dog.seen,
 		Actuator: &refreshing{act, d.host.source}, Enforcer: &refreshingLimits{act.Limits(), d.host.source},
 	}).Init()
+	dog.call = d.runner.Call
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
 	d.runner.Publish = d.backend.Publish
@@ -153,7 +155,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	defer stop()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	defer daemon.SdNotify(false, daemon.SdNotifyStopping) //nolint:errcheck // nobody may be listening
-	return serve(ctx, server, d.runner, d.log)
+	return serve(ctx, server, d.runner, dog, d.log)
 }
 
 func (d *daemonState) options(c *config.Config) loop.Options {
@@ -226,9 +228,6 @@ func warn(list []string, log *slog.Logger) {
 	}
 }
 
-// watchdog tells systemd that a whole tick went through.
-func watchdog() { _, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) }
-
 // refreshing makes the next Snapshot read afresh what a Step has changed.
 type refreshing struct {
 	loop.Actuator
@@ -256,12 +255,13 @@ func (r *refreshingLimits) Apply(ctx context.Context, snap *model.Snapshot, batc
 }
 
 // serve runs the API beside the loop until either ends.
-func serve(ctx context.Context, s *web.Server, r *loop.Runner, log *slog.Logger) error {
+func serve(ctx context.Context, s *web.Server, r *loop.Runner, dog *watchdog, log *slog.Logger) error {
 	for _, a := range s.Addrs() {
 		log.Info("listening", "address", a.String())
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.Run(ctx) })
 	g.Go(func() error { return r.Run(ctx) })
+	g.Go(func() error { dog.run(ctx, watchdogPeriod()); return nil })
 	return g.Wait()
 }

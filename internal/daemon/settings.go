@@ -48,7 +48,7 @@ func loopOptions(c *config.Config) loop.Options {
 // observeOptions are the config's knobs in observe's terms. failover looks the rules up
 // afresh each time, so that a reload counts.
 func observeOptions(c *config.Config, failover func(string, model.VMID) model.Failover) observe.Options {
-	o := observe.Options{Pool: poolOf(c), Failover: failover, AskEvery: c.GuestAgent.Every, AskFor: c.GuestAgent.Timeout}
+	o := observe.Options{Pool: poolOf(c), Failover: failover, Sample: c.Sample, AskEvery: c.GuestAgent.Every, AskFor: c.GuestAgent.Timeout}
 	if !c.GuestAgent.Enabled {
 		o.AskEvery = -1
 	}

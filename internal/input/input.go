@@ -1,4 +1,5 @@
-// Package input opens files that others wrote. A pipe that nobody writes to would be
+// Package input opens files that others wrote, and makes what is in them fit to be shown.
+// A pipe that nobody writes to would be
 // waited for without end, and a device may never end, so only regular files are taken,
 // and no more of them is read than a caller has room for.
 package input
@@ -9,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -48,6 +51,26 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	return data, nil
+}
+
+// Printable replaces what could play with a terminal, line breaks too, by question marks.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// Cell is text for a cell of CSV. Spreadsheets take one that begins like a formula for
+// one, so it gets an apostrophe, which they take for the mark of a text.
+func Cell(s string) string {
+	s = Printable(s)
+	if s != "" && strings.Contains("=+-@", s[:1]) {
+		return "'" + s
+	}
+	return s
 }
 
 func kind(m fs.FileMode) string {

@@ -34,7 +34,8 @@ type Options struct {
 	Recheck  time.Duration // VF settings and forwarding entries are read again after this; 0: 5 s
 	Spacing  time.Duration // and after a kernel event, but not more often than this; 0: 2 s
 	CPUEvery time.Duration // CPU times are read this often; 0: 5 s, negative: with every Snapshot
-	MaxGap   time.Duration // samples further apart make no rate; 0: 30 s
+	Sample   time.Duration // time between two Snapshots, as far as it is known
+	MaxGap   time.Duration // samples further apart make no rate; 0: 30 s, or three Snapshots
 	AskEvery time.Duration // a guest is asked for its counters this often; 0: 5 s, negative: never
 	AskFor   time.Duration // and has this long to answer; 0: 2 s
 	AskPause time.Duration // the longest pause after guests that do not answer or lie; 0: 2 min
@@ -53,7 +54,7 @@ func (o Options) withDefaults() Options {
 	set(&o.Recheck, 5*time.Second)
 	set(&o.Spacing, 2*time.Second)
 	set(&o.CPUEvery, 5*time.Second)
-	set(&o.MaxGap, 30*time.Second)
+	set(&o.MaxGap, max(30*time.Second, 3*o.Sample))
 	set(&o.AskEvery, 5*time.Second)
 	set(&o.AskFor, 2*time.Second)
 	set(&o.AskPause, 2*time.Minute)

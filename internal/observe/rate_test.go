@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/internal/libvirt"
 	"sluice/internal/model"
 )
 
@@ -261,4 +262,27 @@ func TestCPUMeterNeverAbsurd(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The longest time between two Snapshots that the config takes makes rates all the same.
+func TestSlowSamplesMakeRates(t *testing.T) {
+	for _, sample := range []time.Duration{time.Second, 20 * time.Second, 31 * time.Second, time.Minute} {
+		f := newFakeWorld()
+		f.addPF("pf0", "br0", 4, counting)
+		f.addVM(1, "br0")
+		run(t, f, Options{Pool: poolAll, Sample: sample}, func(t *testing.T, s *Source) {
+			snapshot(t, s)
+			time.Sleep(sample)
+			f.tapMoves(1, 6000, 0)
+			f.set(func() { f.stats["id-001"] = libvirt.Stat{CPUTime: sample, CPUKnown: true, State: model.VMRunning} })
+			vm := snapshot(t, s).VMs[0]
+			got := vm.NICs[0].Virtio
+			if want := 6000 / sample.Seconds(); !got.Known || math.Abs(got.RxPPS-want) > 1 {
+				t.Errorf("every %s: %+v, want %.0f packets/s", sample, got, want)
+			}
+			if sample > 5*time.Second && (!vm.CPUKnown || math.Abs(vm.CPU-1) > 0.01) {
+				t.Errorf("every %s: CPU %v (%v), want 1", sample, vm.CPU, vm.CPUKnown)
+			}
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/input"
 	"sluice/internal/scenario"
 )
 
@@ -27,8 +28,8 @@ func CSV(w io.Writer, r *scenario.Result) error {
 	for i := range r.Policies {
 		o := &r.Policies[i]
 		rows = append(rows, []string{
-			o.Label, number(o.Gross), number(o.Net), number(o.MovesPerHour), number(o.Busiest.PlugRate), number(100 * o.OnVF),
-			o.Worst.VM, number(100 * o.Worst.Carried), number(100 * o.Worst.Best), number(o.Benefit),
+			input.Cell(o.Label), number(o.Gross), number(o.Net), number(o.MovesPerHour), number(o.Busiest.PlugRate), number(100 * o.OnVF),
+			input.Cell(o.Worst.VM), number(100 * o.Worst.Carried), number(100 * o.Worst.Best), number(o.Benefit),
 			strconv.Itoa(o.Plugs), strconv.Itoa(o.Unplugs), strconv.Itoa(o.Moves), strconv.FormatUint(o.Failed, 10),
 		})
 	}
@@ -55,7 +56,7 @@ func Decisions(w io.Writer, r *scenario.Result) error {
 			if d.Plug {
 				action = "plug"
 			}
-			if err := c.Write([]string{o.Label, seconds(r.Origin, d.At), seconds(r.Origin, d.Asked), action, d.VM, d.VF.String(), d.Why}); err != nil {
+			if err := c.Write([]string{input.Cell(o.Label), seconds(r.Origin, d.At), seconds(r.Origin, d.Asked), action, input.Cell(d.VM), input.Cell(d.VF.String()), input.Cell(d.Why)}); err != nil {
 				return err
 			}
 		}

@@ -148,3 +148,45 @@ func TestTableNamesTheWorst(t *testing.T) {
 		}
 	}
 }
+
+// Names come from traces, which come from anywhere.
+func TestNamesDoNoHarm(t *testing.T) {
+	const ill = "\x1b]0;x\a\n"
+	r := result(t, scenario.RunOptions{})
+	r.Text = "a text" + ill
+	for i := range r.Policies {
+		o := &r.Policies[i]
+		o.Label, o.Worst.VM, o.Net = "=1+1"+ill, "@SUM(A1)"+ill, 50
+		for k := range o.Decisions {
+			o.Decisions[k].VM, o.Decisions[k].Why = "-2"+ill, "+3"+ill
+		}
+		for k := range o.Phases {
+			o.Phases[k].Holders = []string{"a" + ill}
+			o.Phases[k].Groups = append(o.Phases[k].Groups, scenario.GroupStat{Group: "g" + ill})
+			o.Phases[k].Scores = append(o.Phases[k].Scores, scenario.VMScore{VM: "s" + ill})
+		}
+	}
+	for name, write := range map[string]func(io.Writer, *scenario.Result) error{"table": report.Table, "csv": report.CSV, "decisions": report.Decisions} {
+		var b bytes.Buffer
+		if err := write(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(b.String(), "\x1b\a") {
+			t.Errorf("%s plays with the terminal: %q", name, &b)
+		}
+		if name == "table" {
+			continue
+		}
+		rows, err := csv.NewReader(&b).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows[1:] {
+			for _, cell := range row {
+				if _, err := strconv.ParseFloat(cell, 64); err != nil && strings.ContainsAny(cell[:min(1, len(cell))], "=+-@") {
+					t.Errorf("%s: a spreadsheet computes %q", name, cell)
+				}
+			}
+		}
+	}
+}

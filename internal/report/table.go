@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"sluice/internal/input"
 	"sluice/internal/scenario"
 )
 
@@ -14,7 +15,7 @@ import (
 func Table(w io.Writer, r *scenario.Result) error {
 	p := &writer{w: w}
 	if r.Text != "" {
-		p.printf("%s\n", r.Text)
+		p.printf("%s\n", lines(r.Text))
 	}
 	p.printf("%s\n\n", Summary(r))
 	scores(p, r)
@@ -47,7 +48,7 @@ func scores(p *writer, r *scenario.Result) {
 			gross, net = percent(o.Gross), percent(o.Net)
 		}
 		w := worstOf(r, o)
-		row(o.Label, gross, net, rate(o.MovesPerHour), rate(o.Busiest.PlugRate), percent(100*o.OnVF), w.VM, w.Has, w.Could)
+		row(input.Printable(o.Label), gross, net, rate(o.MovesPerHour), rate(o.Busiest.PlugRate), percent(100*o.OnVF), w.VM, w.Has, w.Could)
 	}
 	for _, b := range optima(r) {
 		row(b.Name, percent(b.Gross), percent(b.Net), rate(b.MovesPerHour), "", "", "", "", "")
@@ -64,7 +65,7 @@ func worstOf(r *scenario.Result, o *scenario.Outcome) worst {
 	if r.Optimum == nil || o.Net > 100-little {
 		return worst{"-", "-", "-"}
 	}
-	return worst{o.Worst.VM, percent(100 * o.Worst.Carried), percent(100 * o.Worst.Best)}
+	return worst{input.Printable(o.Worst.VM), percent(100 * o.Worst.Carried), percent(100 * o.Worst.Best)}
 }
 
 // optimum is what is shown of a best placement.
@@ -115,11 +116,11 @@ func phases(p *writer, r *scenario.Result, o *scenario.Outcome) {
 	for i := range o.Phases {
 		ph := &o.Phases[i]
 		if len(ph.Groups) > 0 || len(ph.Scores) > 0 || r.ShowHolders {
-			p.printf("\n%s, %s to %s\n", o.Label, Span(from), Span(ph.Until))
+			p.printf("\n%s, %s to %s\n", input.Printable(o.Label), Span(from), Span(ph.Until))
 		}
 		from = ph.Until
 		if r.ShowHolders {
-			p.printf("holders: %s\n", or(strings.Join(ph.Holders, " "), "none"))
+			p.printf("holders: %s\n", or(input.Printable(strings.Join(ph.Holders, " ")), "none"))
 		}
 		groups(p, ph)
 		vmScores(p, ph)
@@ -139,7 +140,7 @@ func groups(p *writer, ph *scenario.Phase) {
 	}
 	_, _ = fmt.Fprintln(t, head)
 	for _, g := range ph.Groups {
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.1f", g.Group, g.VMs, percent(100*g.OnVF), g.PPS, g.Least, g.Most, g.Mbit)
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.1f", input.Printable(g.Group), g.VMs, percent(100*g.OnVF), g.PPS, g.Least, g.Most, g.Mbit)
 		for _, l := range g.Latency {
 			_, _ = fmt.Fprintf(t, "\t%.1f", float64(l))
 		}
@@ -159,7 +160,7 @@ func vmScores(p *writer, ph *scenario.Phase) {
 		if s.IODegree > 0 {
 			io = fmt.Sprintf("%.1f", s.IODegree)
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\n", s.VM, s.Score, io, map[bool]string{true: "yes", false: "-"}[s.Hold])
+		_, _ = fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\n", input.Printable(s.VM), s.Score, io, map[bool]string{true: "yes", false: "-"}[s.Hold])
 	}
 }
 
@@ -178,6 +179,15 @@ func Span(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// lines makes text of several lines printable.
+func lines(s string) string {
+	list := strings.Split(s, "\n")
+	for i := range list {
+		list[i] = input.Printable(list[i])
+	}
+	return strings.Join(list, "\n")
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.1f %%", x) }

@@ -23,14 +23,17 @@ type csvReader struct {
 	file string
 	col  map[string]int
 	bits bool // the Bitbrains columns
+	in   *bounded
+	line int // that the last row began in
 }
 
 // readCSV reads a CSV trace to its end.
 func readCSV(file string, in io.Reader, o Options) (*Set, error) {
-	r := csv.NewReader(in)
+	b := &bounded{in: in, what: "a row", limit: maxRow}
+	r := csv.NewReader(b)
 	r.ReuseRecord = true
 	r.TrimLeadingSpace = true
-	c := &csvReader{r: r, file: file, builder: newBuilder(file, "CSV", o)}
+	c := &csvReader{r: r, in: b, file: file, builder: newBuilder(file, "CSV", o)}
 	if err := c.header(); err != nil {
 		return nil, err
 	}
@@ -42,6 +45,7 @@ func readCSV(file string, in io.Reader, o Options) (*Set, error) {
 		if err != nil {
 			return nil, c.syntax(err)
 		}
+		b.mark()
 		if err := c.record(rec); err != nil {
 			return nil, err
 		}
@@ -57,6 +61,7 @@ func (c *csvReader) header() error {
 	if err != nil {
 		return c.syntax(err)
 	}
+	c.line = 1
 	if err := c.noHeader(rec); err != nil {
 		return err
 	}
@@ -140,6 +145,7 @@ func (c *csvReader) record(rec []string) error {
 		return &Error{File: c.file, Line: line, Col: col, Text: "the row names no VM", Remedy: "fill in the vm column"}
 	}
 	line, _ := c.r.FieldPos(0)
+	c.line = line
 	if err := c.add(r, func() string { return "line " + strconv.Itoa(line) }); err != nil {
 		return &Error{File: c.file, Line: line, Col: 1, Text: err.Error()}
 	}
@@ -149,6 +155,10 @@ func (c *csvReader) record(rec []string) error {
 // syntax gives the library's complaint our form.
 func (c *csvReader) syntax(err error) error {
 	e := &Error{File: c.file, Text: err.Error(), Remedy: "a trace is CSV with a line of column names and one row per VM and sample", cause: err}
+	var long *tooLong
+	if errors.As(err, &long) {
+		e.Line, e.Col = c.line+1, 1
+	}
 	var p *csv.ParseError
 	if errors.As(err, &p) {
 		e.Line, e.Col, e.Text = p.Line, max(1, p.Column), p.Err.Error()

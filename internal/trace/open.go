@@ -7,12 +7,14 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"sluice/internal/input"
 )
 
 // Load reads a trace of any kind into memory; what the file is, its first bytes tell.
 // Compressed files are read as they are.
 func Load(path string, o Options) (*Set, error) {
-	f, err := os.Open(path) //nolint:gosec // the caller names the file
+	f, err := input.Open(path)
 	if err != nil {
 		return nil, fileError(path, err)
 	}
@@ -49,7 +51,7 @@ func IsRecording(path string) bool {
 	if st.IsDir() {
 		return true
 	}
-	f, err := os.Open(path) //nolint:gosec // the caller names the file
+	f, err := input.Open(path)
 	if err != nil {
 		return false
 	}

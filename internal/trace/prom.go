@@ -63,9 +63,10 @@ func (p *promSample) UnmarshalJSON(b []byte) error {
 // promReader adds up the counters of each VM.
 type promReader struct {
 	*builder
-	file string
-	in   *lineCounter
-	dec  *json.Decoder
+	file  string
+	in    *lineCounter
+	bound *bounded
+	dec   *json.Decoder
 	// rates by VM and time; a VM's interfaces and directions add up here.
 	vms map[string]map[float64]*[quantities]float64
 	has [quantities]bool
@@ -74,12 +75,14 @@ type promReader struct {
 
 // readProm reads one or more answers of /api/v1/query_range, one after the other.
 func readProm(file string, in io.Reader, o Options) (*Set, error) {
-	lc := &lineCounter{in: in}
+	b := &bounded{in: in, what: "a series", limit: maxValue}
+	lc := &lineCounter{in: b}
 	p := &promReader{
-		builder: newBuilder(file, "Prometheus range", o), file: file, in: lc, dec: json.NewDecoder(lc),
+		builder: newBuilder(file, "Prometheus range", o), file: file, in: lc, bound: b, dec: json.NewDecoder(lc),
 		vms: map[string]map[float64]*[quantities]float64{},
 	}
 	for {
+		p.bound.mark()
 		err := p.answer()
 		if errors.Is(err, io.EOF) {
 			break
@@ -142,6 +145,7 @@ func (p *promReader) data(key string) error {
 			if err := p.dec.Decode(&s); err != nil {
 				return err
 			}
+			p.bound.mark()
 			if err := p.take(&s); err != nil {
 				return err
 			}

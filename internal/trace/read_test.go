@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -237,4 +238,47 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// endless is a file that begins somehow and goes on with one byte for ever.
+type endless struct {
+	begin io.Reader
+	more  byte
+	read  int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n, err := e.begin.Read(p)
+	if err != nil {
+		n = len(p)
+		for i := range p {
+			p[i] = e.more
+		}
+	}
+	e.read += n
+	return n, nil
+}
+
+// A line without end, compressed to nothing maybe, is refused before it fills the memory.
+func TestLinesAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		more byte
+		want string
+	}{
+		{"time_s,vm,pps\n0,a,1\n1,a,", '1', "t.csv:3:1: a row is longer than 1 MiB"},
+		{"time_s,vm,pps\n0,a,1\n1,\"", '\n', "t.csv:3:1: a row is longer than 1 MiB"},
+		{"", 'a', "t.csv:1:1: a row is longer than 1 MiB"},
+		{`{"data":{"resultType":"matrix","result":[` + "\n{\"metric\":{\"__name__\":\"", 'a', "t.csv:2:1: a series is longer than 64 MiB"},
+		{`{"`, 'a', "a series is longer than 64 MiB"},
+	} {
+		in := &endless{begin: strings.NewReader(c.text), more: c.more}
+		_, err := Read("t.csv", in, Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: error %v, want %q", c.text, err, c.want)
+		}
+		if in.read > maxValue+1<<21 {
+			t.Errorf("%q: read %d bytes", c.text, in.read)
+		}
+	}
 }

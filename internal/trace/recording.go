@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/input"
 	"sluice/internal/model"
 )
 
@@ -102,7 +103,7 @@ func (r *Recording) name() string { return r.file.Name() }
 
 // open begins the next file with its header.
 func (r *Recording) open() error {
-	f, err := os.Open(r.files[0])
+	f, err := input.Open(r.files[0])
 	if err != nil {
 		return fileError(r.files[0], err)
 	}

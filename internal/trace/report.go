@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"sluice/internal/input"
 )
 
 // Kind is a kind of trouble in a trace.
@@ -100,13 +102,14 @@ func (r *Report) Count(k Kind) int {
 // String prints the report, a line for the file and one for each kind of trouble.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %d rows of %d VMs\n", r.File, r.Format, r.Rows, r.VMs)
+	file := input.Printable(r.File)
+	fmt.Fprintf(&b, "%s: %s, %d rows of %d VMs\n", file, r.Format, r.Rows, r.VMs)
 	for _, t := range r.Troubles() {
 		more := ""
 		if t.Count > len(t.Places) {
 			more = ", ..."
 		}
-		fmt.Fprintf(&b, "%s: %s: %d (%s%s): %s\n", r.File, t.Kind, t.Count, strings.Join(t.Places, ", "), more, t.Handled)
+		fmt.Fprintf(&b, "%s: %s: %d (%s%s): %s\n", file, t.Kind, t.Count, input.Printable(strings.Join(t.Places, ", ")), more, t.Handled)
 	}
 	return b.String()
 }

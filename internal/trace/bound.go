@@ -1,0 +1,40 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+)
+
+// Bounds of what is read at a time, so that a file of one endless line, maybe compressed to
+// nothing, does not fill the memory.
+const (
+	maxRow   = 1 << 20  // a row of CSV
+	maxValue = 64 << 20 // a series of Prometheus
+)
+
+// bounded reads at most limit bytes from one mark to the next.
+type bounded struct {
+	in    io.Reader
+	what  string // is read from mark to mark
+	limit int
+	count int
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.count > b.limit {
+		return 0, &tooLong{b}
+	}
+	n, err := b.in.Read(p[:min(len(p), b.limit+1-b.count)])
+	b.count += n
+	return n, err
+}
+
+func (b *bounded) mark() { b.count = 0 }
+
+// tooLong says that nothing ended for too long.
+type tooLong struct{ b *bounded }
+
+func (e *tooLong) Error() string {
+	return fmt.Sprintf("%s is longer than %d MiB", e.b.what, e.b.limit>>20)
+}
