@@ -180,6 +180,9 @@ func (k checker) match(pattern, key string, seen map[string]string) {
 }
 
 func (k checker) vm(vm *VM, key string) {
+	if _, err := path.Match(vm.NIC, ""); k.good(key+".nic") && (err != nil || vm.NIC == "") {
+		k.at(key+".nic", fmt.Sprintf("%q is no pattern", shorten(vm.NIC)), "write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF")
+	}
 	if vm.Pin && vm.Forbid {
 		k.at(key+".forbid", "contradicts pin", "keep one of the two")
 	}

@@ -47,6 +47,7 @@ type VM struct {
 	Weight    float64        `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies its score; unset: 1"`
 	Priority  int            `yaml:"priority" min:"-1000" max:"1000" doc:"a higher one goes first, whatever the score; unset: 0"`
 	Class     string         `yaml:"class" doc:"the class it belongs to, shown beside it: one of 'classes', or any name where there are none"`
+	NIC       string         `yaml:"nic" doc:"which of its NICs may have a VF: shell pattern on alias, MAC or network; unset: each one that can, and 'pin' then pins all of them"`
 	Failover  model.Failover `yaml:"failover" enum:"bond|teaming" doc:"how the guest falls back to virtio; unset: what the XML in libvirt shows"`
 	Guarantee Rate           `yaml:"guarantee" doc:"rate it may always send; read and checked, **not enforced in this version**"`
 	Limit     Rate           `yaml:"limit" doc:"rate it may never exceed; read and checked, **not enforced in this version**"`
@@ -124,7 +125,7 @@ func (c *Config) Rules() model.Rules {
 	for _, v := range c.VMs {
 		r.VMs = append(r.VMs, model.VMRule{
 			Match: v.Match, Pin: v.Pin, Forbid: v.Forbid, Weight: v.Weight,
-			Priority: v.Priority, Class: v.Class, Failover: v.Failover,
+			Priority: v.Priority, Class: v.Class, NIC: v.NIC, Failover: v.Failover,
 		})
 	}
 	for _, k := range c.Classes {

@@ -53,6 +53,7 @@ func TestComplaints(t *testing.T) {
 		{"pin and forbid", "vms:\n  - match: a\n    pin: true\n    forbid: true", `s:4:5: vms[0].forbid: contradicts pin; keep one of the two`},
 		{"rule without match", "vms:\n  - pin: true", `s:2:5: vms[0]: has no "match"; add it: shell pattern on the name of the VM, or a UUID`},
 		{"bad pattern", "vms: [{match: 'a['}]", `s:1:8: vms[0].match: "a[" is no pattern; write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice`},
+		{"bad pattern for NICs", "vms: [{match: a, nic: 'b['}]", `s:1:18: vms[0].nic: "b[" is no pattern; write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF`},
 		{"duplicate rule", "vms: [{match: a}, {match: b}, {match: a}]", `s:1:32: vms[2].match: a rule for VM "a" has an entry already, at s:1:8; merge the two`},
 		{
 			"duplicate rule by UUID", "vms: [{match: 6ba7b810-9dad-11d1-80b4-00c04fd430c8}, {match: 6BA7B810-9DAD-11D1-80B4-00C04FD430C8}]",

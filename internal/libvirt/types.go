@@ -21,13 +21,12 @@ type Options struct {
 }
 
 // Domain is an active domain as its live XML and events show it. Of model.VM it
-// fills ID, Name, State, Started, Ready, NUMANode, VCPUs and the virtio NICs; of a
+// fills ID, Name, State, Started, Ready, NUMANode, VCPUs free ports and the virtio NICs; of a
 // NIC Alias, MAC, Tap, Network, VLAN, Failover (teaming only) and FreePort. What the
 // kernel knows (ifindex, link state, FDB, traffic) and who owns a VF is left out.
 type Domain struct {
 	model.VM
-	Hostdevs  []Hostdev
-	FreePorts int // slots in which a VF can be hot-plugged now
+	Hostdevs []Hostdev
 
 	aliases []string // of all devices
 }

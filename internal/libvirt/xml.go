@@ -21,8 +21,9 @@ func parseDomain(doc string) (Domain, error) {
 	if err != nil {
 		return Domain{}, fmt.Errorf("read domain XML: %w", err)
 	}
-	d := Domain{FreePorts: freeSlots(found.use, &x), aliases: found.aliases}
+	d := Domain{aliases: found.aliases}
 	d.ID, d.Name = model.VMID(x.UUID), x.Name
+	d.Ports = freeSlots(found.use, &x)
 	d.NUMANode, d.VCPUs = numaNode(x.NUMATune), vcpus(x.VCPU)
 	if x.Devices == nil {
 		return d, nil
@@ -55,7 +56,7 @@ func (d *Domain) addInterface(x *libvirtxml.DomainInterface) error {
 	n := model.NIC{
 		Alias: aliasName(x.Alias), MAC: mac,
 		Network: sourceNetwork(x.Source), VLAN: vlanTag(x.VLan),
-		FreePort: model.TriOf(d.FreePorts > 0),
+		FreePort: model.TriOf(d.Ports > 0),
 	}
 	if x.Target != nil {
 		n.Tap = x.Target.Dev

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,15 +28,15 @@ type Core struct {
 	checker  plan.Checker
 
 	exec    *executor.Executor
-	waiting []model.Move             // planned, not begun: the VF is not free or enough is under way
-	done    map[string]doneMove      // ended, perhaps after the last Snapshot was taken; by Subject
-	freed   map[model.VFID]time.Time // VFs that an unplug freed, perhaps after it too
-	resume  []model.Move             // left by an earlier run
-	giveUp  []uint64                 // Steps of cancelled Moves that only wait
+	waiting []model.Move              // planned, not begun: the VF is not free or enough is under way
+	done    map[model.VMID][]doneMove // ended, perhaps after the last Snapshot was taken
+	freed   map[model.VFID]time.Time  // VFs that an unplug freed, perhaps after it too
+	resume  []model.Move              // left by an earlier run
+	giveUp  []uint64                  // Steps of cancelled Moves that only wait
 	journal journalState
-	fails   map[model.VMID]*failure
+	fails   map[model.NICID]*failure
 	badVFs  map[model.VFID]time.Time
-	idle    map[model.VMID]time.Time // since when a holder's guest has not used its VF
+	idle    map[model.NICID]time.Time // since when a holder's guest has not used its VF
 	costs   map[model.VMID]*costs
 	sum     costs
 
@@ -61,8 +62,8 @@ func NewCore(rules model.Rules, opts Options, journal Journal, left []model.Move
 	return &Core{
 		opts: opts, decider: d, rules: rules, resume: left,
 		exec:  executor.New(opts.executor(), journal),
-		fails: map[model.VMID]*failure{}, badVFs: map[model.VFID]time.Time{},
-		idle: map[model.VMID]time.Time{}, repairs: map[repairKey]repairTries{}, done: map[string]doneMove{}, freed: map[model.VFID]time.Time{}, costs: map[model.VMID]*costs{},
+		fails: map[model.NICID]*failure{}, badVFs: map[model.VFID]time.Time{},
+		idle: map[model.NICID]time.Time{}, repairs: map[repairKey]repairTries{}, done: map[model.VMID][]doneMove{}, freed: map[model.VFID]time.Time{}, costs: map[model.VMID]*costs{},
 		unmet: map[model.LimitKey]time.Time{},
 	}, nil
 }
@@ -87,7 +88,9 @@ func (c *Core) SetOptions(o Options) {
 func (c *Core) Repair(now time.Time) { c.asked = now }
 
 // Forgive ends a VM's waiting time after failed moves: a person wants it tried now.
-func (c *Core) Forgive(vm model.VMID) { delete(c.fails, vm) }
+func (c *Core) Forgive(vm model.VMID) {
+	maps.DeleteFunc(c.fails, func(id model.NICID, _ *failure) bool { return id.VM == vm })
+}
 
 // Tick takes a new Snapshot, which the Core owns from now on, and returns Steps to start.
 func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
@@ -180,8 +183,8 @@ func (c *Core) ready(m model.Move) bool {
 	if m.Kind != model.MovePlug {
 		return true
 	}
-	if has := holds(c.snap.FindVM(m.VM)); has != model.NoVF && has != m.VF && !c.isFreed(has) {
-		return false // it gives up another VF first: a guest has room for one
+	if has := holds(c.snap, nicOf(m)); has != model.NoVF && has != m.VF && !c.isFreed(has) {
+		return false // it gives up another VF first: a NIC has one at most
 	}
 	vf := c.snap.FindVF(m.VF)
 	return c.isFreed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || vf.Holder == m.VM))
@@ -215,7 +218,7 @@ func (c *Core) close(now time.Time, r *executor.Run) {
 	if r.Move.Kind == model.MoveRepair {
 		c.repairing--
 	}
-	d := doneMove{vm: r.Move.VM, used: r.Move.VF, at: now}
+	d := doneMove{nic: r.Move.NIC, used: r.Move.VF, at: now}
 	switch {
 	case r.Cancelled(): // nobody's fault
 	case r.Cause() != nil:
@@ -224,8 +227,8 @@ func (c *Core) close(now time.Time, r *executor.Run) {
 		c.account(r.MoveStatus)
 		c.worked(r.Move, &d)
 	}
-	if d.vm != "" {
-		c.done[model.Subject{VM: d.vm}.Key()] = d
+	if vm := r.Move.VM; vm != "" {
+		c.done[vm] = append(c.done[vm], d)
 	}
 }
 
@@ -234,14 +237,14 @@ func (c *Core) worked(m model.Move, d *doneMove) {
 	switch m.Kind {
 	case model.MovePlug:
 		d.known, d.vf = true, m.VF
-		delete(c.fails, m.VM)
+		delete(c.fails, nicOf(m))
 	case model.MoveUnplug:
 		d.known = true
 		c.freed[m.VF] = d.at
-		if f := c.fails[m.VM]; f != nil && f.Give {
+		if f := c.fails[nicOf(m)]; f != nil && f.Give {
 			f.Give = false // it rests without the VF that it did not use
 		} else {
-			delete(c.fails, m.VM)
+			delete(c.fails, nicOf(m))
 		}
 	}
 }

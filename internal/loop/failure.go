@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// failure counts a VM's failed moves.
+// failure counts a NIC's failed moves.
 type failure struct {
 	Count int
 	Until time.Time
@@ -15,22 +15,22 @@ type failure struct {
 	Give  bool // it gives up the VF it has: its guest does not use it
 }
 
-// fail counts a failed move and makes its VM rest before the next.
+// fail counts a failed move and makes its NIC rest before the next.
 func (c *Core) fail(now time.Time, m model.Move, err error) {
 	c.totals.Failed++
 	if (m.Kind != model.MovePlug && m.Kind != model.MoveUnplug) || errors.Is(err, model.ErrGone) {
 		return
 	}
 	c.spent(m.VM, func(k *costs) { k.Failed++ })
-	c.rest(now, m.VM, string(m.Kind)+" of "+m.VF.String()+" failed: "+err.Error())
+	c.rest(now, nicOf(m), string(m.Kind)+" of "+m.VF.String()+" failed: "+err.Error())
 }
 
-// rest makes a VM wait, twice as long each time.
-func (c *Core) rest(now time.Time, vm model.VMID, why string) *failure {
-	f := c.fails[vm]
+// rest makes a NIC wait, twice as long each time.
+func (c *Core) rest(now time.Time, nic model.NICID, why string) *failure {
+	f := c.fails[nic]
 	if f == nil {
 		f = &failure{}
-		c.fails[vm] = f
+		c.fails[nic] = f
 	}
 	wait := c.opts.BackoffMax
 	if f.Count < 16 {

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"sluice/internal/executor"
@@ -15,18 +17,20 @@ type busy struct{ c *Core }
 // VM implements plan.Busy.
 func (b busy) VM(id model.VMID) bool {
 	key := model.Subject{VM: id}.Key()
-	_, done := b.c.done[key]
-	return done || b.c.exec.Run(key) != nil
+	return len(b.c.done[id]) > 0 || b.c.exec.Run(key) != nil
 }
 
 // forget drops what the new Snapshot shows by itself, and what time has healed.
 func (c *Core) forget(snap *model.Snapshot, now time.Time) {
-	for key, d := range c.done {
-		if snap.Read.After(d.at) {
-			delete(c.done, key)
-			if d.used != model.NoVF {
+	for vm, moves := range c.done {
+		shows := func(d doneMove) bool { return snap.Read.After(d.at) }
+		for _, d := range moves {
+			if shows(d) && d.used != model.NoVF {
 				c.checker.Used(d.used) // unless this Snapshot, the first since, shows it clean
 			}
+		}
+		if c.done[vm] = slices.DeleteFunc(moves, shows); len(c.done[vm]) == 0 {
+			delete(c.done, vm)
 		}
 	}
 	for vf, at := range c.freed {
@@ -35,9 +39,10 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 		}
 	}
 	if c.totals.Ticks%sweepEvery == 0 {
-		sweep(snap, c.fails)
-		sweep(snap, c.idle)
-		sweep(snap, c.costs)
+		gone := func(vm model.VMID) bool { return snap.FindVM(vm) == nil }
+		maps.DeleteFunc(c.fails, func(id model.NICID, _ *failure) bool { return gone(id.VM) })
+		maps.DeleteFunc(c.idle, func(id model.NICID, _ time.Time) bool { return gone(id.VM) })
+		maps.DeleteFunc(c.costs, func(id model.VMID, _ *costs) bool { return gone(id) })
 	}
 	for id, until := range c.badVFs {
 		if !now.Before(until) {
@@ -49,48 +54,57 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 // sweepEvery is how many ticks pass between two looks for memories of VMs that left.
 const sweepEvery = 64
 
-func sweep[T any](snap *model.Snapshot, m map[model.VMID]T) {
-	for id := range m {
-		if snap.FindVM(id) == nil {
-			delete(m, id)
-		}
-	}
-}
+// nicOf is the NIC that a Move is about.
+func nicOf(m model.Move) model.NICID { return model.NICID{VM: m.VM, NIC: m.NIC} }
 
 // hints tell placement what the Snapshot does not show.
 func (c *Core) hints(now time.Time) *placement.Hints {
 	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.costOf}
 	if n := c.exec.Len() + len(c.fails) + len(c.done); n > 0 {
-		h.VMs = make(map[model.VMID]placement.Hint, n)
+		h.NICs = make(map[model.NICID]placement.Hint, n)
 	}
 	for id, f := range c.fails {
-		if vm := c.snap.FindVM(id); now.Before(f.Until) {
-			has := holds(vm)
+		if now.Before(f.Until) {
+			has := holds(c.snap, id)
 			if f.Give {
 				has = model.NoVF
 			}
-			h.VMs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.Until, Detail: f.Text}
+			h.NICs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.Until, Detail: f.Text}
 		}
 	}
-	for _, d := range c.done {
-		if d.known {
-			h.VMs[d.vm] = placement.Hint{VF: d.vf}
+	for vm, moves := range c.done {
+		for _, d := range moves {
+			if d.known {
+				h.NICs[model.NICID{VM: vm, NIC: d.nic}] = placement.Hint{VF: d.vf}
+			}
 		}
 	}
 	for _, r := range c.exec.Runs() {
-		if r.Move.VM == "" {
-			continue
-		}
-		hint := placement.Hint{Code: model.CodeMoving, Detail: r.Now().String()}
-		if (r.Move.Kind == model.MovePlug) != r.Undoing {
-			hint.VF = r.Move.VF
-		}
-		if r.Move.Kind == model.MoveRepair {
-			hint.VF = holds(c.snap.FindVM(r.Move.VM))
-		}
-		h.VMs[r.Move.VM] = hint
+		c.hintMoving(h, r)
 	}
 	return h
+}
+
+// hintMoving holds all NICs of a VM still while one of them is moved.
+func (c *Core) hintMoving(h *placement.Hints, r *executor.Run) {
+	vm := c.snap.FindVM(r.Move.VM)
+	if vm == nil {
+		return
+	}
+	for i := range vm.NICs {
+		id := model.NICID{VM: vm.ID, NIC: vm.NICs[i].Alias}
+		has := vm.NICs[i].Ours()
+		if done, ok := h.NICs[id]; ok && done.Code == "" {
+			has = done.VF // it ended after the Snapshot was taken
+		}
+		if r.Move.Kind != model.MoveRepair && r.Move.NIC == id.NIC {
+			has = model.NoVF
+			if (r.Move.Kind == model.MovePlug) != r.Undoing {
+				has = r.Move.VF
+			}
+		}
+		h.NICs[id] = placement.Hint{VF: has, Code: model.CodeMoving, Detail: r.Now().String()}
+	}
 }
 
 // watchIdle takes the VF of a guest that has not used it for longer than a plug may
@@ -98,26 +112,33 @@ func (c *Core) hints(now time.Time) *placement.Hints {
 func (c *Core) watchIdle(now time.Time) {
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
-		vf := c.snap.FindVF(holds(vm))
-		if vf == nil || vf.InGuest != model.No || vm.State != model.VMRunning || c.exec.Run(model.Subject{VM: vm.ID}.Key()) != nil {
-			delete(c.idle, vm.ID)
-			continue
-		}
-		since, seen := c.idle[vm.ID]
-		if !seen {
-			c.idle[vm.ID] = now
-		} else if f := c.fails[vm.ID]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (f == nil || !f.Give || !now.Before(f.Until)) {
-			c.rest(now, vm.ID, "its guest does not use the VF it has: no driver has it open").Give = true
+		for j := range vm.NICs {
+			c.watchNIC(now, vm, &vm.NICs[j])
 		}
 	}
 }
 
-// holds is the VF of ours that a VM has, which may not be there.
-func holds(vm *model.VM) model.VFID {
-	if vm != nil {
-		if n := vm.Ours(); n != nil {
-			return n.VF
+func (c *Core) watchNIC(now time.Time, vm *model.VM, nic *model.NIC) {
+	id := model.NICID{VM: vm.ID, NIC: nic.Alias}
+	vf := c.snap.FindVF(nic.Ours())
+	if vf == nil || vf.InGuest != model.No || vm.State != model.VMRunning || c.exec.Run(model.Subject{VM: vm.ID}.Key()) != nil {
+		if len(c.idle) > 0 {
+			delete(c.idle, id)
 		}
+		return
+	}
+	since, seen := c.idle[id]
+	if !seen {
+		c.idle[id] = now
+	} else if f := c.fails[id]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (f == nil || !f.Give || !now.Before(f.Until)) {
+		c.rest(now, id, "its guest does not use the VF it has: no driver has it open").Give = true
+	}
+}
+
+// holds is the VF of ours that a NIC has, which may not be there.
+func holds(snap *model.Snapshot, id model.NICID) model.VFID {
+	if vm := snap.FindVM(id.VM); vm != nil {
+		return vm.FindNIC(id.NIC).Ours()
 	}
 	return model.NoVF
 }
@@ -143,8 +164,8 @@ func (c *Core) takeUpLeft(now time.Time) {
 
 // doneMove is what an ended Move left true.
 type doneMove struct {
-	vm    model.VMID
-	known bool       // it is known which VF the VM has now
+	nic   string
+	known bool       // it is known which VF the NIC has now
 	vf    model.VFID // NoVF after an unplug
 	used  model.VFID // the VF that it set up or cleared
 	at    time.Time

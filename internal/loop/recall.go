@@ -22,7 +22,7 @@ type Memory struct {
 	Placement placement.Memory
 	Costs     map[model.VMID]*costs
 	Sum       costs
-	Fails     map[model.VMID]*failure
+	Fails     map[model.NICID]*failure
 }
 
 // Memory shows what the Core knows. The maps are the Core's own: write them out before
@@ -60,9 +60,9 @@ func (m *Memory) check() error {
 	if !m.Sum.possible() {
 		return errors.New("costs of all VMs: want counts and times, none negative")
 	}
-	for vm, f := range m.Fails {
+	for nic, f := range m.Fails {
 		if f == nil || f.Count < 0 {
-			return fmt.Errorf("failures of VM %q: want a count, not negative", vm)
+			return fmt.Errorf("failures of NIC %q: want a count, not negative", nic)
 		}
 	}
 	return nil

@@ -39,6 +39,33 @@ func (v VFID) Less(w VFID) bool {
 	return v.Index < w.Index
 }
 
+// NICID names a virtio NIC by its VM and its alias there.
+type NICID struct {
+	VM  VMID   `json:"vm"`
+	NIC string `json:"nic"`
+}
+
+// Compare orders NICs by VM, then alias.
+func (n NICID) Compare(o NICID) int {
+	if n.VM != o.VM {
+		return strings.Compare(string(n.VM), string(o.VM))
+	}
+	return strings.Compare(n.NIC, o.NIC)
+}
+
+// String prints the NIC as "VM/alias".
+func (n NICID) String() string { return string(n.VM) + "/" + n.NIC }
+
+// MarshalText implements encoding.TextMarshaler, so that maps by NIC can be written.
+func (n NICID) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler. No VM's ID has a slash.
+func (n *NICID) UnmarshalText(b []byte) error {
+	vm, nic, _ := strings.Cut(string(b), "/")
+	n.VM, n.NIC = VMID(vm), nic
+	return nil
+}
+
 // MAC is an Ethernet address. The zero MAC means none: it is what a released
 // VF's filter is set to.
 type MAC [6]byte

@@ -36,6 +36,21 @@ func (v *VM) Names(ref string) bool {
 	return v.Name == ref
 }
 
+// Named says whether a rule's pattern means the NIC: by its alias, its MAC or its network.
+// "" means any NIC.
+func (n *NIC) Named(pattern string) bool {
+	if pattern == "" || pattern == n.Alias || pattern == n.Network {
+		return true
+	}
+	for _, name := range []string{n.Alias, n.Network} {
+		if ok, err := path.Match(pattern, name); ok && err == nil {
+			return true
+		}
+	}
+	ok, err := path.Match(strings.ToLower(pattern), n.MAC.String())
+	return ok && err == nil
+}
+
 // For merges the rules that match a VM: field by field the first one that sets it counts,
 // and then what the VM's class says. Pin and Forbid are one field, and with it goes ByHand.
 // The weight is always positive, Match is empty.
@@ -65,5 +80,6 @@ func (r *VMRule) fill(later *VMRule) {
 	r.Weight = cmp.Or(r.Weight, later.Weight)
 	r.Priority = cmp.Or(r.Priority, later.Priority)
 	r.Class = cmp.Or(r.Class, later.Class)
+	r.NIC = cmp.Or(r.NIC, later.NIC)
 	r.Failover = cmp.Or(r.Failover, later.Failover)
 }

@@ -39,6 +39,7 @@ type VMRule struct {
 	Weight   float64  `json:"weight,omitempty"` // multiplies the score; 0: 1
 	Priority int      `json:"priority,omitempty"`
 	Class    string   `json:"class,omitempty"`
+	NIC      string   `json:"nic,omitempty"`      // the NICs of the VM that may have a VF: shell pattern on alias, MAC or network; "": all that can
 	Failover Failover `json:"failover,omitempty"` // "bond" where the guest has one; libvirt shows teaming by itself
 	ByHand   bool     `json:"by_hand,omitempty"`  // set by `sluice pin` or `sluice release`, not by the config
 }

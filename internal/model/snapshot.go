@@ -121,7 +121,8 @@ type VM struct {
 	NUMANode int       `json:"numa_node"`
 	VCPUs    int       `json:"vcpus"`
 	NICs     []NIC     `json:"nics"`
-	CPU      float64   `json:"cpu"` // host CPUs in use, 0..vCPUs; NaN-free, 0 when unknown
+	Ports    int       `json:"free_ports,omitempty"` // free hot-plug slots, one for each further VF; 0: none, or not counted (see the NICs' FreePort)
+	CPU      float64   `json:"cpu"`                  // host CPUs in use, 0..vCPUs; NaN-free, 0 when unknown
 	CPUKnown bool      `json:"cpu_known"`
 }
 
@@ -300,17 +301,15 @@ func (p *PF) InUse() bool {
 	return false
 }
 
-// Ours returns the NIC with a VF that Sluice attached, or nil.
-func (v *VM) Ours() *NIC {
-	for i := range v.NICs {
-		if n := &v.NICs[i]; n.VF != NoVF && n.VFOwner == OwnerSluice {
-			return n
-		}
+// Ours returns the VF behind the NIC if Sluice attached it, or NoVF.
+func (n *NIC) Ours() VFID {
+	if n == nil || n.VFOwner != OwnerSluice {
+		return NoVF
 	}
-	return nil
+	return n.VF
 }
 
-// Held returns the NIC that has a VF behind it, whoever attached that, or nil.
+// Held returns the first NIC that has a VF behind it, whoever attached that, or nil.
 func (v *VM) Held() *NIC {
 	for i := range v.NICs {
 		if v.NICs[i].VF != NoVF {

@@ -167,6 +167,7 @@ type Move struct {
 	Kind   MoveKind `json:"kind"`
 	VM     VMID     `json:"vm,omitempty"`
 	VMName string   `json:"vm_name,omitempty"`
+	NIC    string   `json:"nic,omitempty"` // alias of the NIC that gets or loses the VF
 	VF     VFID     `json:"vf"`
 	Reason Reason   `json:"reason"`
 	Steps  []Step   `json:"steps"`

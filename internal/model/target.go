@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,9 +13,23 @@ import (
 // may send, and why, for every VM. Applying a Target twice is harmless.
 type Target struct {
 	Time    time.Time    `json:"time"`
-	Assign  []Assignment `json:"assign"`           // sorted by VM
+	Assign  []Assignment `json:"assign"`           // sorted by VM, then NIC
 	Limits  []Limit      `json:"limits,omitempty"` // sorted by CompareKeys; what has none is not limited
 	Reasons []Reason     `json:"reasons"`          // one for every VM of the Snapshot, in its order
+	NICs    []Reason     `json:"nics,omitempty"`   // one for every NIC of the VMs that have several which may have a VF; in order of VM
+}
+
+// NIC is the Reason of one NIC of the VM at index i of the Snapshot: its own where the VM
+// has several that may have a VF, else the VM's.
+func (t *Target) NIC(i int, alias string) *Reason {
+	why := &t.Reasons[i]
+	at, _ := slices.BinarySearchFunc(t.NICs, why.VM, func(r Reason, vm VMID) int { return strings.Compare(string(r.VM), string(vm)) })
+	for ; at < len(t.NICs) && t.NICs[at].VM == why.VM; at++ {
+		if t.NICs[at].NIC == alias {
+			return &t.NICs[at]
+		}
+	}
+	return why
 }
 
 // Assignment gives a VF to a NIC of a VM.
@@ -55,6 +70,7 @@ const (
 // renders the one sentence that log, API, explain and dashboard all print.
 type Reason struct {
 	VM      VMID      `json:"vm"`
+	NIC     string    `json:"nic,omitempty"` // alias of the NIC that it is about, where the VM has several
 	Code    Code      `json:"code"`
 	Hold    bool      `json:"hold"`             // the verdict: it should hold a VF
 	Policy  string    `json:"policy,omitempty"` // the policy that said so; "" for the rules around it
@@ -76,11 +92,16 @@ func (r Reason) String() string {
 		return "repair: " + r.Detail
 	}
 	var b strings.Builder
-	verb := "stays on virtio"
-	if r.Hold {
-		verb = "holds a VF"
+	switch {
+	case r.Hold && r.NIC != "":
+		b.WriteString("holds a VF behind " + r.NIC)
+	case r.Hold:
+		b.WriteString("holds a VF")
+	case r.NIC != "":
+		b.WriteString("stays on virtio with " + r.NIC)
+	default:
+		b.WriteString("stays on virtio")
 	}
-	b.WriteString(verb)
 	b.WriteString(": ")
 	switch r.Code {
 	case CodeEnough:

@@ -1,18 +1,19 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
+	"strings"
 
 	"sluice/internal/model"
 )
 
 // assign gives each winner a VF: holders keep theirs; others get one on the VM's NUMA
 // node if there is one, and one that is free already rather than one still held.
-func (w *workspace) assign(snap *model.Snapshot, out []model.Assignment) []model.Assignment {
-	out = append(out, w.stays...)
+func (w *workspace) assign(snap *model.Snapshot, t *model.Target) []model.Assignment {
+	out := append(t.Assign, w.stays...)
 	for i := range w.pools {
 		p := &w.pools[i]
+		p.winners = slices.DeleteFunc(p.winners, func(e entry) bool { return e.out >= 0 && !e.reason(t).Hold }) // its VM has no port left
 		for _, e := range p.winners {
 			if s := p.find(e.has); s != nil {
 				s.taken = true
@@ -29,7 +30,12 @@ func (w *workspace) assign(snap *model.Snapshot, out []model.Assignment) []model
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b model.Assignment) int { return cmp.Compare(a.VM, b.VM) })
+	slices.SortFunc(out, func(a, b model.Assignment) int {
+		if a.VM != b.VM {
+			return strings.Compare(string(a.VM), string(b.VM))
+		}
+		return strings.Compare(a.NIC, b.NIC)
+	})
 	return out
 }
 

@@ -215,7 +215,7 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name: "a move under way is not reversed", want: "vm0:pf0/0",
-			hints: Hints{VMs: map[model.VMID]Hint{"00000000-0000-4000-8000-000000000000": {VF: pf0(0), Code: model.CodeMoving}}},
+			hints: Hints{NICs: map[model.NICID]Hint{{VM: "00000000-0000-4000-8000-000000000000", NIC: "ua-net0"}: {VF: pf0(0), Code: model.CodeMoving}}},
 			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 1); s.vm("br0", 9) },
 			why:   map[int]model.Code{0: model.CodeMoving, 1: model.CodeOutranked},
 		},

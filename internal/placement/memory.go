@@ -9,27 +9,27 @@ import (
 	"sluice/internal/model"
 )
 
-// memory keeps one T per VM between calls. A VM under way is no candidate meanwhile, so
+// memory keeps one T per NIC between calls. A NIC under way is no candidate meanwhile, so
 // those that are not here are kept for a while, until they are too many.
 type memory[T any] struct {
-	ids []model.VMID
+	ids []model.NICID
 	ptr []*T
-	all map[model.VMID]*T
+	all map[model.NICID]*T
 }
 
-// sync returns the memories of cands in their order; fresh fills those of new VMs.
+// sync returns the memories of cands in their order; fresh fills those of new NICs.
 func (m *memory[T]) sync(cands []Candidate, fresh func(*T)) []*T {
 	if m.same(cands) {
 		return m.ptr
 	}
 	old := m.all
-	m.all = make(map[model.VMID]*T, len(cands))
+	m.all = make(map[model.NICID]*T, len(cands))
 	if len(old) <= 2*len(cands)+64 { // else forget all that are not here now
 		maps.Copy(m.all, old)
 	}
 	m.ids, m.ptr = m.ids[:0], m.ptr[:0]
 	for i := range cands {
-		id := cands[i].VM
+		id := cands[i].id()
 		p, ok := old[id]
 		if !ok {
 			p = new(T)
@@ -46,17 +46,17 @@ func (m *memory[T]) same(cands []Candidate) bool {
 		return false
 	}
 	for i := range cands {
-		if m.ids[i] != cands[i].VM {
+		if m.ids[i].VM != cands[i].VM || m.ids[i].NIC != cands[i].NIC {
 			return false
 		}
 	}
 	return true
 }
 
-// written is a memory in a file: all VMs, and the candidates of the last call.
+// written is a memory in a file: all NICs, and the candidates of the last call.
 type written[T any] struct {
-	All  map[model.VMID]*T
-	Last []model.VMID
+	All  map[model.NICID]*T
+	Last []model.NICID
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -71,13 +71,13 @@ func (m *memory[T]) UnmarshalJSON(text []byte) error {
 	*m = memory[T]{all: w.All}
 	for id, p := range w.All {
 		if p == nil {
-			return fmt.Errorf("a policy's memory names VM %s and has nothing of it", id)
+			return fmt.Errorf("a policy's memory names NIC %s and has nothing of it", id)
 		}
 	}
 	for _, id := range w.Last {
 		p := w.All[id]
 		if p == nil {
-			return fmt.Errorf("a policy's memory lists VM %s and has nothing of it", id)
+			return fmt.Errorf("a policy's memory lists NIC %s and has nothing of it", id)
 		}
 		m.ids, m.ptr = append(m.ids, id), append(m.ptr, p)
 	}

@@ -13,10 +13,11 @@ import (
 	"sluice/internal/model"
 )
 
-// Candidate is one VM as a policy sees it: it can be given a VF and robbed of it.
+// Candidate is one NIC of a VM as a policy sees it: it can be given a VF and robbed of it.
 type Candidate struct {
 	VM       model.VMID
-	Name     string
+	NIC      string  // alias; tells NICs of one VM apart
+	Name     string  // of the VM
 	Holds    bool    // it has a VF, or a plug is under way
 	PPS      float64 // packets/s on both paths and in both directions
 	Bytes    float64 // bytes/s, likewise
@@ -27,6 +28,11 @@ type Candidate struct {
 	Priority int     // higher ones come first whatever their load
 	Cost     Cost    // what a move of this VM costs here
 }
+
+func (c *Candidate) id() model.NICID { return model.NICID{VM: c.VM, NIC: c.NIC} }
+
+// before orders candidates by VM, then NIC.
+func (c *Candidate) before(o *Candidate) int { return c.id().Compare(o.id()) }
 
 // Cost is what moves have cost so far on this host, for this VM where it is known.
 type Cost struct {

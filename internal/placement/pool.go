@@ -8,13 +8,30 @@ import (
 	"sluice/internal/model"
 )
 
-// entry is a VM's place in a pool.
+// entry is a NIC's place in a pool.
 type entry struct {
 	vm   int // index into the Snapshot
+	out  int // index into the Target's NICs; -1: its Reason is the VM's
 	nic  *model.NIC
 	rule *model.VMRule
 	has  model.VFID // the VF it has or is about to have
 	rate uint64     // bits/s that the policy lets its VF send; 0: no limit
+}
+
+// nicName is what a Reason calls the NIC: nothing where the VM has no other.
+func (e *entry) nicName(vm *model.VM) string {
+	if e.nic == nil || len(vm.NICs) < 2 {
+		return ""
+	}
+	return e.nic.Alias
+}
+
+// reason is where the verdict on the entry is written.
+func (e *entry) reason(t *model.Target) *model.Reason {
+	if e.out < 0 {
+		return &t.Reasons[e.vm]
+	}
+	return &t.NICs[e.out]
 }
 
 // slot is a usable VF.
@@ -29,6 +46,7 @@ type slot struct {
 type pool struct {
 	network string
 	vfs     []slot
+	serves  bool // a PF of it has VFs, if not for us
 	down    bool // a PF of it has no link
 	fixed   int  // VFs with VMs that must be left as they are
 	pinned  []entry
@@ -40,7 +58,11 @@ func (p *pool) whyEmpty() string {
 	if p.down {
 		return "the link of network " + p.network + "'s PF is down"
 	}
-	return "network " + p.network + " has no PF with VFs in Sluice's pool; list one under pfs: in sluice.yaml"
+	return whyNoPF(p.network)
+}
+
+func whyNoPF(network string) string {
+	return "network " + network + " has no PF with VFs in Sluice's pool; list one under pfs: in sluice.yaml"
 }
 
 func (p *pool) whyFull() string {
@@ -56,34 +78,59 @@ type workspace struct {
 	stays      []model.Assignment // by VMs that are left as they are
 	cands      []Candidate
 	reasons    []model.Reason
+	nics       []*model.NIC // of the VM at hand
+	multi      []span       // the VMs with several NICs that may have a VF
+	has        []bool       // beside the Target's NICs: the NIC has a VF
 	lastAssign []model.Assignment
 }
 
+// span is where the NICs of a VM stand in the Target.
+type span struct{ vm, first, n int }
+
+// reset empties the workspace. What is reused must not keep an old Snapshot alive.
 func (w *workspace) reset() {
 	for i := range w.pools {
 		p := &w.pools[i]
-		*p = pool{network: p.network, vfs: p.vfs[:0], pinned: p.pinned[:0], open: p.open[:0], winners: p.winners[:0]}
+		clear(p.pinned)
+		clear(p.open)
+		clear(p.winners)
 	}
-	w.stays = w.stays[:0]
+	w.pools, w.stays, w.multi, w.has = w.pools[:0], w.stays[:0], w.multi[:0], w.has[:0]
 }
 
-// pool finds or makes the pool of a network. There are few, so a scan will do.
+// pool finds the pool of a network; nil when no PF of ours leads there. There are few,
+// so a scan will do.
 func (w *workspace) pool(network string) *pool {
 	for i := range w.pools {
 		if w.pools[i].network == network {
 			return &w.pools[i]
 		}
 	}
-	w.pools = append(w.pools, pool{network: network})
-	return &w.pools[len(w.pools)-1]
+	return nil
 }
 
-// place puts a judged VM into its pool.
-func (w *workspace) place(e entry, why model.Reason, vm *model.VM) {
+// addPool finds or makes the pool of a network, in the memory of an earlier one.
+func (w *workspace) addPool(network string) *pool {
+	if p := w.pool(network); p != nil {
+		return p
+	}
+	n := len(w.pools)
+	if n == cap(w.pools) {
+		w.pools = append(w.pools, pool{})
+	}
+	w.pools = w.pools[:n+1]
+	p := &w.pools[n]
+	*p = pool{network: network, vfs: p.vfs[:0], pinned: p.pinned[:0], open: p.open[:0], winners: p.winners[:0]}
+	return p
+}
+
+// place puts a judged NIC into its pool.
+func (w *workspace) place(e entry, vm *model.VM, t *model.Target) {
 	p, s := w.slotOf(e.has)
 	if s != nil {
 		s.held = true
 	}
+	why := e.reason(t)
 	switch {
 	case why.Code == model.CodeForeign || (why.Code != "" && !why.Hold):
 		return
@@ -96,9 +143,15 @@ func (w *workspace) place(e entry, why model.Reason, vm *model.VM) {
 		return
 	}
 	p = w.pool(e.nic.Network)
-	if e.rule.Pin {
+	switch {
+	case p == nil:
+		why.Code, why.Detail = model.CodeNoVF, whyNoPF(e.nic.Network)
+		if e.rule.Pin {
+			why.Detail = "it is pinned, but " + why.Detail
+		}
+	case e.rule.Pin:
 		p.pinned = append(p.pinned, e)
-	} else {
+	default:
 		p.open = append(p.open, e)
 	}
 }

@@ -40,7 +40,7 @@ func (r ranking) sort(cands []Candidate) {
 		case a.holds != b.holds:
 			return trueFirst(a.holds, b.holds)
 		}
-		return cmp.Compare(cands[a.i].VM, cands[b.i].VM)
+		return cands[a.i].before(&cands[b.i])
 	}
 	// The last order is nearly the next one's, and nothing sorts that faster than insertion.
 	shifts := 0

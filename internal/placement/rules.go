@@ -6,29 +6,91 @@ import (
 	"sluice/internal/model"
 )
 
-// rulesFor resolves the rules of every VM; the result is kept while the VMs are the same.
+// knownVM is what rules and duplicates depend on of a VM.
+type knownVM struct {
+	id   model.VMID
+	name string
+	off  bool
+	nics []knownNIC
+}
+
+type knownNIC struct {
+	alias, network string
+	mac            model.MAC
+}
+
+// rulesFor resolves the rules of every VM, and looks for MACs that are there twice; both
+// are kept while the VMs and their NICs are the same.
 func (d *Decider) rulesFor(snap *model.Snapshot) []model.VMRule {
-	if d.ruledAlready(snap) {
+	if d.unchanged(snap) {
 		return d.ruledBy
 	}
-	d.ruled, d.ruledBy = make([]model.VMID, len(snap.VMs)), make([]model.VMRule, len(snap.VMs))
+	d.known, d.ruledBy = make([]knownVM, len(snap.VMs)), make([]model.VMRule, len(snap.VMs))
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
-		d.ruled[i], d.ruledBy[i] = vm.ID, d.rules.For(vm.ID, vm.Name)
+		d.ruledBy[i] = d.rules.For(vm.ID, vm.Name)
+		k := knownVM{id: vm.ID, name: vm.Name, off: vm.State == model.VMStopped, nics: make([]knownNIC, len(vm.NICs))}
+		for j := range vm.NICs {
+			k.nics[j] = known(&vm.NICs[j])
+		}
+		d.known[i] = k
 	}
+	d.duplicates = duplicates(d.known)
 	return d.ruledBy
 }
 
-func (d *Decider) ruledAlready(snap *model.Snapshot) bool {
-	if len(d.ruled) != len(snap.VMs) {
+func known(n *model.NIC) knownNIC { return knownNIC{alias: n.Alias, network: n.Network, mac: n.MAC} }
+
+func (d *Decider) unchanged(snap *model.Snapshot) bool {
+	if d.known == nil || len(d.known) != len(snap.VMs) {
 		return false
 	}
 	for i := range snap.VMs {
-		if d.ruled[i] != snap.VMs[i].ID {
+		k, vm := &d.known[i], &snap.VMs[i]
+		if k.id != vm.ID || k.name != vm.Name || k.off != (vm.State == model.VMStopped) || len(k.nics) != len(vm.NICs) {
 			return false
+		}
+		for j := range vm.NICs {
+			if k.nics[j] != known(&vm.NICs[j]) {
+				return false
+			}
 		}
 	}
 	return true
+}
+
+// duplicates finds NICs of running VMs that have one MAC on one network, and says of each
+// whose NIC it shares it with. Frames for it go to whichever sent last.
+func duplicates(vms []knownVM) map[model.NICID]string {
+	type address struct {
+		network string
+		mac     model.MAC
+	}
+	type place struct{ vm, nic int }
+	first := make(map[address]place, len(vms))
+	var out map[model.NICID]string
+	note := func(a, b place) {
+		if out == nil {
+			out = map[model.NICID]string{}
+		}
+		vm, with := &vms[a.vm], &vms[b.vm]
+		out[model.NICID{VM: vm.id, NIC: vm.nics[a.nic].alias}] = "NIC " + with.nics[b.nic].alias + " of " + with.name
+	}
+	for i := range vms {
+		for j, n := range vms[i].nics {
+			if vms[i].off || n.network == "" || n.mac.IsZero() {
+				continue
+			}
+			at, here := address{n.network, n.mac}, place{i, j}
+			if other, twice := first[at]; twice {
+				note(other, here)
+				note(here, other)
+			} else {
+				first[at] = here
+			}
+		}
+	}
+	return out
 }
 
 func samePolicy(a, b model.Rules) bool {

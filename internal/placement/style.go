@@ -108,7 +108,7 @@ func (p *adaptive) pair(k int, ripe func(*vmMem) bool) (in, out *vmMem) {
 // above orders by priority and score, then by ID.
 func (m *vmMem) above(o *vmMem, k int) bool {
 	a, b := m.Bids[k].Score+m.Lift, o.Bids[k].Score+o.Lift
-	return a > b || (a == b && m.c.VM < o.c.VM)
+	return a > b || (a == b && m.c.before(o.c) < 0)
 }
 
 // pays says whether a swap pays: the outsider is better by more than the margin, and

@@ -76,7 +76,7 @@ func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why *model.Reaso
 }
 
 func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, rate uint64, why *model.Reason, order []model.StepKind, to Timeouts) model.Move {
-	m := model.Move{Kind: kind, VM: vm.ID, VMName: vm.Name, VF: vf.ID, Reason: *why}
+	m := model.Move{Kind: kind, VM: vm.ID, VMName: vm.Name, NIC: nic.Alias, VF: vf.ID, Reason: *why}
 	p := payloads(snap, vm, nic, vf)
 	p.VF.MaxTxRate = rate
 	m.Steps = steps(p, order, to)
@@ -214,7 +214,7 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	case nic != nil && nic.VF == m.VF:
 		return Unplug(snap, vm, nic, &m.Reason, to), true
 	}
-	out := model.Move{Kind: model.MoveRepair, VM: m.VM, VMName: m.VMName, VF: m.VF, Reason: m.Reason}
+	out := model.Move{Kind: model.MoveRepair, VM: m.VM, VMName: m.VMName, NIC: m.NIC, VF: m.VF, Reason: m.Reason}
 	if nic != nil {
 		base.Path.Tap, base.Path.Network = nic.Tap, nic.Network
 		out.Steps = steps(base, backOut, to)

@@ -32,23 +32,33 @@ type Busy interface {
 }
 
 // Diff lists the Moves that make the Snapshot what the Target says: all unplugs, then
-// all plugs, each in order of VM. A plug may name a VF that another VM's unplug must
-// free first. Nothing to do gives nil. Limits are no Moves; see Limits.
+// all plugs, each in order of VM and NIC. A plug may name a VF that another NIC's unplug
+// must free first. A VM with several NICs may get several Moves; they go one after the
+// other. Nothing to do gives nil. Limits are no Moves; see Limits.
 func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []model.Move {
 	var unplugs, plugs []model.Move
-	next := 0
+	wants := target.Assign
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
-		want := assignmentOf(target, vm.ID, &next)
-		nic, why := vm.Ours(), &target.Reasons[i]
-		if (nic == nil && want == nil) || busy.VM(vm.ID) || why.Code == model.CodeForeign {
+		var want []model.Assignment
+		want, wants = assignmentsOf(wants, vm.ID)
+		if (len(want) == 0 && vm.Held() == nil) || busy.VM(vm.ID) {
 			continue
 		}
-		if nic != nil && (want == nil || want.VF != nic.VF || want.NIC != nic.Alias) {
-			unplugs = append(unplugs, Unplug(snap, vm, nic, why, to))
-		}
-		if want != nil && (nic == nil || want.VF != nic.VF || want.NIC != nic.Alias) {
-			if m, ok := Plug(snap, vm, want, rateOf(target, want), why, to); ok {
+		for j := range vm.NICs {
+			nic := &vm.NICs[j]
+			has, a := nic.Ours(), assignmentOf(want, nic.Alias)
+			if nic.VF != has || (a == nil && has == model.NoVF) || (a != nil && a.VF == has) {
+				continue // somebody else's, or nothing to do
+			}
+			why := target.NIC(i, nic.Alias)
+			if has != model.NoVF {
+				unplugs = append(unplugs, Unplug(snap, vm, nic, why, to))
+			}
+			if a == nil {
+				continue
+			}
+			if m, ok := Plug(snap, vm, a, rateOf(target, a), why, to); ok {
 				plugs = append(plugs, m)
 			}
 		}
@@ -56,13 +66,23 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 	return append(unplugs, plugs...)
 }
 
-// assignmentOf walks the sorted assignments beside the sorted VMs.
-func assignmentOf(t *model.Target, id model.VMID, next *int) *model.Assignment {
-	for *next < len(t.Assign) && t.Assign[*next].VM < id {
-		*next++
+// assignmentsOf cuts a VM's assignments off the front of sorted ones.
+func assignmentsOf(all []model.Assignment, id model.VMID) (own, rest []model.Assignment) {
+	for len(all) > 0 && all[0].VM < id {
+		all = all[1:]
 	}
-	if *next < len(t.Assign) && t.Assign[*next].VM == id {
-		return &t.Assign[*next]
+	n := 0
+	for n < len(all) && all[n].VM == id {
+		n++
+	}
+	return all[:n], all[n:]
+}
+
+func assignmentOf(own []model.Assignment, alias string) *model.Assignment {
+	for i := range own {
+		if own[i].NIC == alias {
+			return &own[i]
+		}
 	}
 	return nil
 }

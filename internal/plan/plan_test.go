@@ -329,3 +329,28 @@ func TestCheckFindsWhatAVMLeavesBehind(t *testing.T) {
 		t.Errorf("a MAC that came later is not what the VM left behind: %v", f)
 	}
 }
+
+// Each NIC of a VM has its own Moves; what somebody else attached to one is left alone.
+func TestSeveralNICs(t *testing.T) {
+	s := world()
+	vm := &s.VMs[0]
+	for _, alias := range []string{"ua-1", "ua-2"} {
+		n := vm.NICs[0]
+		n.Alias, n.VF, n.VFOwner, n.MAC[5] = alias, model.NoVF, "", alias[3]
+		vm.NICs = append(vm.NICs, n)
+	}
+	vm.NICs[2].VF, vm.NICs[2].VFOwner = model.VFID{PF: "pf9"}, model.OwnerForeign
+	tg := target(s, model.Assignment{VM: "a", NIC: "ua-1", VF: vf1})
+	tg.Reasons[0] = model.Reason{VM: "a", NIC: "ua-1", Code: model.CodeRank}
+	tg.NICs = []model.Reason{{VM: "a", NIC: "ua-0", Code: model.CodeOutranked}, {VM: "a", NIC: "ua-1", Code: model.CodeRank}}
+	var got []string
+	for _, m := range Diff(s, tg, nobody{}, DefaultTimeouts) {
+		got = append(got, fmt.Sprintf("%s %s %s %s", m.Kind, m.NIC, m.VF, m.Reason.Code))
+	}
+	if want := []string{"unplug ua-0 pf0/0 outranked", "plug ua-1 pf0/1 rank"}; !slices.Equal(got, want) {
+		t.Errorf("planned %q, want %q", got, want)
+	}
+	if moves := Diff(s, target(s, model.Assignment{VM: "a", NIC: "ua-0", VF: vf0}, model.Assignment{VM: "a", NIC: "ua-1", VF: vf1}), nobody{}, DefaultTimeouts); len(moves) != 1 || moves[0].NIC != "ua-1" {
+		t.Errorf("planned %s", text(moves))
+	}
+}

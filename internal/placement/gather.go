@@ -1,0 +1,147 @@
+package placement
+
+import (
+	"sluice/internal/model"
+)
+
+// gatherVMs finds the NICs of each VM that may have a VF and the pools in which they
+// compete, or why they do not.
+func (d *Decider) gatherVMs(snap *model.Snapshot, hints *Hints, t *model.Target) {
+	w := &d.work
+	rules := d.rulesFor(snap)
+	for i := range snap.VMs {
+		vm, r := &snap.VMs[i], &rules[i]
+		w.nics = w.eligible(vm, r, w.nics[:0])
+		if len(w.nics) == 0 {
+			w.nics = append(w.nics, stand(vm, r))
+		}
+		if len(w.nics) > 1 {
+			w.multi = append(w.multi, span{vm: i, first: len(t.NICs), n: len(w.nics)})
+		}
+		for _, nic := range w.nics {
+			e := entry{vm: i, nic: nic, rule: r, has: nic.Ours(), out: -1}
+			var hint Hint
+			hinted := false
+			if len(hints.NICs) > 0 && nic != nil {
+				if hint, hinted = hints.NICs[model.NICID{VM: vm.ID, NIC: nic.Alias}]; hinted {
+					e.has = hint.VF
+				}
+			}
+			why := d.judge(vm, &e, hint, hinted)
+			why.VM, why.NIC = vm.ID, e.nicName(vm)
+			if len(w.nics) > 1 {
+				e.out = len(t.NICs)
+				t.NICs = append(t.NICs, why)
+				w.has = append(w.has, e.has != model.NoVF)
+			} else {
+				t.Reasons[i] = why
+			}
+			w.place(e, vm, t)
+		}
+	}
+}
+
+// eligible appends the NICs of a VM that may have a VF: those that can fall back to
+// virtio, are on a network whose PF has VFs for us, and are not left out by a rule. One
+// that has a VF is always among them, whoever gave it that.
+func (w *workspace) eligible(vm *model.VM, r *model.VMRule, out []*model.NIC) []*model.NIC {
+	for i := range vm.NICs {
+		n := &vm.NICs[i]
+		p := w.pool(n.Network)
+		if n.VF != model.NoVF || (canFail(n, r) && p != nil && p.serves && n.Named(r.NIC)) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// stand is the NIC that explains why a VM has none that may have a VF; nil when none of
+// them can fall back to virtio or a rule names none of them.
+func stand(vm *model.VM, r *model.VMRule) *model.NIC {
+	for i := range vm.NICs {
+		if n := &vm.NICs[i]; canFail(n, r) && n.Named(r.NIC) {
+			return n
+		}
+	}
+	return nil
+}
+
+// canFail says whether the guest can fall back from a VF to the NIC.
+func canFail(n *model.NIC, r *model.VMRule) bool {
+	return n.Failover != model.FailoverNone || r.Failover == model.FailoverBond
+}
+
+// judge says why a NIC takes no part in the ranking; a zero Code means it does.
+func (d *Decider) judge(vm *model.VM, e *entry, hint Hint, hinted bool) model.Reason {
+	holds := e.has != model.NoVF
+	switch {
+	case hinted && hint.Code != "":
+		return model.Reason{Code: hint.Code, Hold: holds, Until: hint.Until, Detail: hint.Detail}
+	case e.nic != nil && e.nic.VF != model.NoVF && e.nic.VFOwner == model.OwnerForeign:
+		return model.Reason{Code: model.CodeForeign, Hold: true}
+	case vm.State == model.VMStopped:
+		return model.Reason{Code: model.CodeNotNeeded}
+	case vm.State != model.VMRunning:
+		return model.Reason{Code: model.CodeVeto, Hold: holds, Detail: "the domain is " + string(vm.State) + "; it is left alone until it runs"}
+	}
+	if text := d.veto(vm, e, holds); text != "" {
+		return model.Reason{Code: model.CodeVeto, Hold: holds, Detail: text}
+	}
+	switch {
+	case d.rules.Drain:
+		return model.Reason{Code: model.CodeDrain}
+	case e.rule.Forbid && e.rule.ByHand:
+		return model.Reason{Code: model.CodeReleased, Detail: "`sluice unpin` gives it back to the policy"}
+	case e.rule.Forbid:
+		return model.Reason{Code: model.CodeForbidden}
+	case !e.nic.Named(e.rule.NIC):
+		return model.Reason{Code: model.CodeForbidden, Detail: "a rule gives VFs of this VM to NIC " + e.rule.NIC + " only"}
+	}
+	return model.Reason{}
+}
+
+// veto says why a NIC must not be given a VF (or, when it has one, robbed of it): its VM
+// could not fall back to virtio, or its frames could go astray. "" when it may be moved.
+func (d *Decider) veto(vm *model.VM, e *entry, holds bool) string {
+	nic := e.nic
+	switch {
+	case nic == nil:
+		return whyNone(vm, e.rule)
+	case nic.LinkUp == model.No:
+		return "its virtio path is broken: tap " + nic.Tap + " is down or in no bridge; repair that first"
+	}
+	if len(d.duplicates) > 0 {
+		if other := d.duplicates[model.NICID{VM: vm.ID, NIC: nic.Alias}]; other != "" {
+			return "its MAC " + nic.MAC.String() + " is also that of " + other + " on network " + nic.Network + ", so frames could go to either; give one of them another MAC and restart it"
+		}
+	}
+	switch {
+	case holds:
+		return ""
+	case nic.FreePort == model.No:
+		return noPort(vm)
+	case vm.Ready == model.No:
+		return "its guest OS is not up: the agent channel is not connected yet"
+	}
+	return ""
+}
+
+// whyNone says why no NIC of a VM may have a VF.
+func whyNone(vm *model.VM, r *model.VMRule) string {
+	switch {
+	case len(vm.NICs) == 0:
+		return "it has no virtio NIC"
+	case r.NIC != "" && stand(vm, &model.VMRule{Failover: r.Failover}) != nil:
+		return "no virtio NIC of it that can fail over is named by `nic: " + r.NIC + "`; write the alias, MAC or network of one, or leave nic out"
+	}
+	return "no virtio NIC of it can fail over: add <teaming type='persistent'/> and a user alias to its <interface> and restart it, or set failover: bond for it in sluice.yaml if the guest has an active-backup bond"
+}
+
+func noPort(vm *model.VM) string {
+	if n := vm.Held(); n != nil {
+		return "it has no free PCIe root port for a VF beside that of " + n.Alias + ": " + addPort
+	}
+	return "it has no free PCIe root port: " + addPort
+}
+
+const addPort = "add <controller type='pci' model='pcie-root-port'/> and restart it"

@@ -1,0 +1,158 @@
+package placement
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// share lets the pinned and then the policy's choice have the pool's slots.
+func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hints, t *model.Target) {
+	slots := len(p.vfs) - p.fixed
+	slots = p.sharePinned(snap, slots, t)
+	w := &d.work
+	w.cands = w.cands[:0]
+	for i := range p.open {
+		w.cands = append(w.cands, candidate(&snap.VMs[p.open[i].vm], &p.open[i], hints))
+	}
+	verdicts := t.Reasons
+	direct := len(w.cands) == len(t.Reasons) && len(t.NICs) == 0 // the usual case: every VM competes here
+	if !direct {
+		if cap(w.reasons) < len(w.cands) {
+			w.reasons = make([]model.Reason, len(w.cands)*2)
+		}
+		verdicts = w.reasons[:len(w.cands)]
+		clear(verdicts)
+	}
+	if len(w.cands) > 0 {
+		d.policy(p.network).Select(now, w.cands, max(0, slots), verdicts)
+	}
+	for i := range p.open {
+		e := &p.open[i]
+		why := e.reason(t)
+		if !direct {
+			*why = verdicts[i]
+		}
+		why.VM, why.NIC = snap.VMs[e.vm].ID, e.nicName(&snap.VMs[e.vm])
+		switch {
+		case len(p.vfs) == 0:
+			*why = model.Reason{VM: why.VM, NIC: why.NIC, Code: model.CodeNoVF, Detail: p.whyEmpty()}
+		case len(p.open) <= slots && d.rules.Policy != "none":
+			why.Hold, why.Code, why.Other, why.OtherNm = true, model.CodeEnough, "", ""
+		}
+		if why.Hold {
+			e.rate = why.Rate
+			p.winners = append(p.winners, *e)
+		}
+	}
+}
+
+// sharePinned gives slots to the pinned NICs, holders first, and returns what is left.
+func (p *pool) sharePinned(snap *model.Snapshot, slots int, t *model.Target) int {
+	slices.SortFunc(p.pinned, func(a, b entry) int {
+		return cmp.Or(
+			cmp.Compare(b.rule.Priority, a.rule.Priority),
+			trueFirst(a.has != model.NoVF, b.has != model.NoVF),
+			cmp.Compare(snap.VMs[a.vm].ID, snap.VMs[b.vm].ID),
+			cmp.Compare(a.nic.Alias, b.nic.Alias),
+		)
+	})
+	for _, e := range p.pinned {
+		r := e.reason(t)
+		r.Code, r.Hold = model.CodePinned, slots > 0
+		if e.rule.ByHand {
+			r.Detail = "by `sluice pin`"
+		}
+		if r.Hold {
+			p.winners = append(p.winners, e)
+			slots--
+		} else {
+			r.Code, r.Detail = model.CodeNoVF, "it is pinned, but "+p.whyFull()
+		}
+	}
+	return slots
+}
+
+// several keeps VMs with several NICs within their free ports and gives each the Reason
+// of its foremost NIC.
+func (w *workspace) several(snap *model.Snapshot, t *model.Target) {
+	for _, s := range w.multi {
+		nics, has := t.NICs[s.first:s.first+s.n], w.has[s.first:s.first+s.n]
+		withinPorts(&snap.VMs[s.vm], nics, has)
+		best := &nics[0]
+		for i := range nics {
+			if foremost(&nics[i], best) < 0 {
+				best = &nics[i]
+			}
+		}
+		t.Reasons[s.vm] = *best
+	}
+}
+
+// withinPorts takes back what a VM was to get beyond its free ports, from the last NICs
+// first. has says which NICs have a VF already.
+func withinPorts(vm *model.VM, nics []model.Reason, has []bool) {
+	for vm.Ports > 0 { // else they are not counted: that none is free is known of each NIC
+		plugs := 0
+		var last *model.Reason
+		for i := range nics {
+			if !nics[i].Hold || has[i] {
+				continue
+			}
+			plugs++
+			if last == nil || foremost(&nics[i], last) > 0 {
+				last = &nics[i]
+			}
+		}
+		if plugs <= vm.Ports {
+			return
+		}
+		last.Hold, last.Code, last.Detail = false, model.CodeVeto, "no PCIe root port is left for it beside other NICs of the VM: "+addPort
+	}
+}
+
+// foremost orders the Reasons of a VM's NICs: those with a VF first, then those that
+// compete for one, then by score.
+func foremost(a, b *model.Reason) int {
+	competes := func(r *model.Reason) bool { return r.Policy != "" || r.Code == model.CodePinned }
+	switch {
+	case a.Hold != b.Hold:
+		return trueFirst(a.Hold, b.Hold)
+	case competes(a) != competes(b):
+		return trueFirst(competes(a), competes(b))
+	}
+	return cmp.Or(trueFirst(a.Code == model.CodePinned, b.Code == model.CodePinned), cmp.Compare(b.Score, a.Score))
+}
+
+func (d *Decider) policy(network string) Policy {
+	p, ok := d.policies[network]
+	if !ok {
+		p, _ = NewPolicy(d.rules) // the name was checked by New and SetRules
+		d.policies[network] = p
+	}
+	return p
+}
+
+func candidate(vm *model.VM, e *entry, hints *Hints) Candidate {
+	c := Candidate{
+		VM: vm.ID, NIC: e.nic.Alias, Name: vm.Name, Holds: e.has != model.NoVF,
+		Weight: e.rule.Weight, Priority: e.rule.Priority,
+	}
+	if hints.Cost != nil {
+		c.Cost = hints.Cost(vm.ID)
+	}
+	c.PPS, c.Bytes, c.Known = e.nic.Load()
+	if vm.CPUKnown {
+		c.CPU, c.CPUShare = vm.CPU, min(1, vm.CPU/float64(max(1, vm.VCPUs)))
+	}
+	// A figure that is no figure would poison a policy's means for ever.
+	if !finite(c.PPS) || !finite(c.Bytes) {
+		c.PPS, c.Bytes, c.Known = 0, 0, false
+	}
+	return c
+}
+
+func finite(x float64) bool { return x >= 0 && !math.IsInf(x, 0) && !math.IsNaN(x) }
