@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,11 +17,11 @@ import (
 type inventory struct {
 	at       time.Time
 	pfs      []kernel.PFInfo
-	vfs      map[model.PCIAddress]bool // every VF there is
+	vfs      map[model.PCIAddress]model.VFID // every VF there is
 	fdb      map[fdbKey][]kernel.FDBEntry
-	open     map[model.PCIAddress]model.Tri // of VFs that domains hold
-	stranger map[model.PCIAddress]time.Time // pool VFs that are open though no domain holds them: since when
-	seen     map[model.PCIAddress]bool      // VFs held or in the pool of which it was told once whether they are open
+	held     map[model.PCIAddress]bool      // VFs that domains held
+	foreign  map[model.PCIAddress]time.Time // pool VFs that are open though no domain holds them: since when
+	seen     map[model.PCIAddress]bool      // VFs held, or in the pool and told once whether they are open
 	problems []model.Problem
 }
 
@@ -29,17 +30,17 @@ type fdbKey struct {
 	bridge string
 }
 
-// read makes a new inventory; old tells since when strangers were seen.
+// read makes a new inventory; old tells since when somebody else has had which VF open.
 func read(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool Pool, old *inventory) (*inventory, error) {
 	inv := &inventory{at: time.Now()}
 	var err error
 	if inv.pfs, err = k.PFs(ctx); err != nil {
 		return nil, fmt.Errorf("read PFs: %w", err)
 	}
-	inv.vfs = map[model.PCIAddress]bool{}
+	inv.vfs = map[model.PCIAddress]model.VFID{}
 	for i := range inv.pfs {
 		for j := range inv.pfs[i].VFs {
-			inv.vfs[inv.pfs[i].VFs[j].Address] = true
+			inv.vfs[inv.pfs[i].VFs[j].Address] = inv.pfs[i].VFs[j].ID
 		}
 	}
 	entries, err := k.FDBEntries(ctx)
@@ -55,57 +56,85 @@ func read(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool 
 	return inv, ctx.Err()
 }
 
-// readOpen asks which VFs are open: those that domains hold, and those that should
-// lie idle. What cannot be told stays unknown.
-func (inv *inventory) readOpen(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool Pool, old *inventory) {
-	inv.open = make(map[model.PCIAddress]model.Tri, len(held))
-	inv.stranger, inv.seen = map[model.PCIAddress]time.Time{}, map[model.PCIAddress]bool{}
+// readOpen asks which VFs of the pool are open that no domain holds. What cannot be told
+// stays unknown. Those that are held are asked about at every Snapshot; see inGuest.
+func (inv *inventory) readOpen(ctx context.Context, k VFs, held map[model.PCIAddress]holder, pool Pool, old *inventory) {
+	inv.held = make(map[model.PCIAddress]bool, len(held))
+	inv.foreign, inv.seen = map[model.PCIAddress]time.Time{}, map[model.PCIAddress]bool{}
 	for i := range inv.pfs {
 		for j := range inv.pfs[i].VFs {
 			vf := &inv.pfs[i].VFs[j]
-			_, isHeld := held[vf.Address]
-			if !isHeld && !pool.Has(vf.ID) {
+			if _, isHeld := held[vf.Address]; isHeld {
+				inv.held[vf.Address], inv.seen[vf.Address] = true, true
+				continue
+			}
+			if !pool.Has(vf.ID) {
 				continue
 			}
 			before := old != nil && old.seen[vf.Address]
 			inv.seen[vf.Address] = true
-			if !isHeld && !strings.Contains(vf.Driver, "vfio") {
+			if !strings.Contains(vf.Driver, "vfio") {
 				continue // nobody but the host can use it
 			}
 			open, err := k.DriverOpen(ctx, vf.Address)
 			inv.seen[vf.Address] = before || err == nil && open != model.Unknown
 			switch {
 			case err != nil && !errors.Is(err, model.ErrGone):
-				inv.problems = append(inv.problems, model.Problem{
-					Subject: vf.ID.String(), Text: "cannot tell whether a guest uses it: " + err.Error(),
-				})
-			case isHeld:
-				inv.open[vf.Address] = open
+				inv.problems = append(inv.problems, cannotTell(vf.ID, err))
 			case open == model.Yes:
-				inv.stranger[vf.Address] = since(inv.at, before, old, vf.Address)
+				inv.foreign[vf.Address] = since(inv.at, before, old, vf.Address)
 			}
 		}
 	}
 }
 
-// since is when a stranger opened a VF that is open now. One that was so at the very
-// first look is nobody's whom libvirt is about to show.
+func cannotTell(vf model.VFID, err error) model.Problem {
+	return model.Problem{Subject: vf.String(), Text: "cannot tell whether a guest uses it: " + err.Error()}
+}
+
+// inGuest asks which of the VFs that domains hold are open in their guests. That shows
+// within microseconds, and a guest that lets go of its VF is deaf until the host knows.
+func (inv *inventory) inGuest(ctx context.Context, k VFs, held map[model.PCIAddress]holder) (map[model.PCIAddress]model.Tri, []model.Problem) {
+	open := make(map[model.PCIAddress]model.Tri, len(held))
+	var trouble []model.Problem
+	for addr := range held {
+		vf, ok := inv.vfs[addr]
+		if !ok {
+			continue
+		}
+		is, err := k.DriverOpen(ctx, addr)
+		switch {
+		case err == nil:
+			open[addr] = is
+		case !errors.Is(err, model.ErrGone):
+			trouble = append(trouble, cannotTell(vf, err))
+		}
+	}
+	slices.SortFunc(trouble, bySubject)
+	return open, trouble
+}
+
+// since is when somebody else opened a VF that is open now. One that was so at the very
+// first look belongs to no domain that libvirt is about to show.
 func since(now time.Time, before bool, old *inventory, vf model.PCIAddress) time.Time {
 	if !before {
-		return now.Add(-strangerAfter)
+		return now.Add(-foreignAfter)
 	}
-	if was, ok := old.stranger[vf]; ok {
+	if was, ok := old.foreign[vf]; ok {
 		return was
 	}
 	return now
 }
 
 // isVF says whether a PCI device is a VF of one of the PFs.
-func (inv *inventory) isVF(addr model.PCIAddress) bool { return inv.vfs[addr] }
+func (inv *inventory) isVF(addr model.PCIAddress) bool {
+	_, ok := inv.vfs[addr]
+	return ok
+}
 
 // openFor is how long a VF has been open without a domain.
 func (inv *inventory) openFor(addr model.PCIAddress, now time.Time) time.Duration {
-	since, ok := inv.stranger[addr]
+	since, ok := inv.foreign[addr]
 	if !ok {
 		return 0
 	}

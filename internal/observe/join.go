@@ -15,6 +15,7 @@ import (
 type world struct {
 	now      time.Time
 	inv      *inventory
+	open     map[model.PCIAddress]model.Tri // of the VFs that domains hold: whether the guest uses it
 	domains  []libvirt.Domain
 	pool     Pool
 	failover func(name string, id model.VMID) model.Failover
@@ -132,7 +133,7 @@ func (j *joiner) vf(vf *model.VF, use kernel.VFUse, vms []model.VM, w world) {
 	vm := &vms[h.vm]
 	vf.Owner, vf.OwnerWhy = owner(vf, use, h.hostdev, vm.Name, w.pool, 0)
 	vf.Holder = vm.ID
-	vf.InGuest = w.inv.open[vf.Address]
+	vf.InGuest = w.open[vf.Address]
 	if n := pairOf(vm.NICs, h.hostdev, vf.MAC); n >= 0 && better(&vm.NICs[n], vf) {
 		vm.NICs[n].VF, vm.NICs[n].VFAlias, vm.NICs[n].VFOwner = vf.ID, h.hostdev.Alias, vf.Owner
 	}

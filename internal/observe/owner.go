@@ -15,9 +15,9 @@ type holder struct {
 	hostdev *libvirt.Hostdev
 }
 
-// strangerAfter is how long a VF that was not open before must be so without a domain until
+// foreignAfter is how long a VF that was not open before must be so without a domain until
 // it counts as someone else's: libvirt shows a device a moment after QEMU has it.
-const strangerAfter = 5 * time.Second
+const foreignAfter = 5 * time.Second
 
 // owner says whose a VF is and, for foreign ones, what shows it. held is nil and
 // name "" when no domain has it; open is how long a process that is no domain has
@@ -34,7 +34,7 @@ func owner(vf *model.VF, use kernel.VFUse, held *libvirt.Hostdev, name string, p
 		return model.OwnerForeign, "the host uses it: interface " + use.HostNetdev + " is up"
 	case use.OtherNetns:
 		return model.OwnerForeign, "its interface is in another network namespace"
-	case open >= strangerAfter:
+	case open >= foreignAfter:
 		return model.OwnerForeign, "a process that is no libvirt domain has it open"
 	}
 	return model.OwnerFree, ""

@@ -93,11 +93,12 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 		return nil, err
 	}
 	s.noteNumVFs(pool)
-	snap := s.join.join(world{now, s.inv, domains, *pool, s.opt.Failover})
+	open, trouble := s.inv.inGuest(ctx, s.kernel, s.join.holders)
+	snap := s.join.join(world{now, s.inv, open, domains, *pool, s.opt.Failover})
 	if snap.Read = s.inv.at; begin.Before(snap.Read) {
 		snap.Read = begin
 	}
-	trouble := s.measure(ctx, snap, stats)
+	trouble = append(trouble, s.measure(ctx, snap, stats)...)
 	snap.Problems = s.problems(snap, *pool, trouble)
 	return snap, nil
 }
@@ -175,11 +176,11 @@ func (s *Source) due(now time.Time) bool {
 func (s *Source) sameHolders() bool {
 	n := 0
 	for addr := range s.join.holders {
-		if _, ok := s.inv.open[addr]; ok {
+		if _, ok := s.inv.held[addr]; ok {
 			n++
 		} else if s.inv.isVF(addr) {
 			return false
 		}
 	}
-	return n == len(s.inv.open)
+	return n == len(s.inv.held)
 }

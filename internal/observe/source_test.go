@@ -130,7 +130,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A second VF of ours behind a NIC comes before a stranger's: it must be seen to be
+// A second VF of ours behind a NIC comes before somebody else's: it must be seen to be
 // taken back.
 func TestOwnVFIsShownFirst(t *testing.T) {
 	f := newFakeWorld()
@@ -378,9 +378,29 @@ func TestInventoryIsReadSeldom(t *testing.T) {
 	})
 }
 
+// A guest that takes up its VF, or lets go of it, shows in the next Snapshot; nothing else is
+// read anew for it.
+func TestInGuestIsReadEveryTime(t *testing.T) {
+	f := busyWorld()
+	run(t, f, busyOptions(), func(t *testing.T, s *Source) {
+		snapshot(t, s)
+		before := f.count("pfs")
+		for _, want := range []model.Tri{model.No, model.Yes, model.Unknown, model.No} {
+			f.set(func() { f.open[addr(0)] = want })
+			time.Sleep(time.Second)
+			if got := snapshot(t, s).PFs[0].VFs[0].InGuest; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		if n := f.count("pfs") - before; n != 0 {
+			t.Errorf("the inventory was read %d times", n)
+		}
+	})
+}
+
 // A VF that is open without a domain is somebody's, but only after a moment: QEMU has a
 // device before libvirt shows it.
-func TestStranger(t *testing.T) {
+func TestForeignProcess(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 5, counting)
 	f.pfs[0].VFs[3].Driver = "igbvf"
