@@ -52,11 +52,12 @@ func pfAdvice(pf *model.PF) []model.Problem {
 	return out
 }
 
-// foreign lists a PF's VFs that are somebody else's, and what shows it.
+// foreign lists a PF's VFs that are somebody else's though the pool has them or a VM
+// does, and what shows it.
 func foreign(pf *model.PF) string {
 	var out []string
 	for i := range pf.VFs {
-		if v := &pf.VFs[i]; v.Owner == model.OwnerForeign {
+		if v := &pf.VFs[i]; v.Owner == model.OwnerForeign && v.OwnerWhy != notInPool {
 			out = append(out, fmt.Sprintf("%d (%s)", v.ID.Index, v.OwnerWhy))
 		}
 	}

@@ -25,7 +25,7 @@ const (
 	FindLostMirror   = "lost-mirror"    // a window is open at a tap that no VM has
 	FindStaleSelf    = "stale-self"     // the PF filters for a MAC whose VM has a VF or has gone
 	FindNoSelf       = "no-self"        // VF guests cannot reach a virtio VM: the PF does not filter for its MAC
-	FindVFIONoDomain = "vfio-no-domain" // bound to vfio-pci, in no pool and in no domain
+	FindForeignMAC   = "foreign-mac"    // a VF that is not Sluice's swallows the frames of a VM that does not have it
 )
 
 // Urgent says whether a finding cuts a VM off now or soon (a MAC left behind, as soon as
@@ -124,9 +124,7 @@ func (c *Checker) vf(pf *model.PF, vf *model.VF) {
 		c.held[vf.ID] = true
 	}
 	if vf.Owner == model.OwnerForeign {
-		if pf.Managed && vf.Driver == "vfio-pci" && vf.Holder == "" {
-			c.add(FindVFIONoDomain, "VF "+vf.ID.String(), "is bound to vfio-pci and no domain has it ("+vf.OwnerWhy+"); list it under pfs: or give it back to its driver")
-		}
+		c.foreign(pf, vf)
 		return
 	}
 	if vf.Owner != model.OwnerFree {
@@ -163,6 +161,22 @@ func (c *Checker) free(pf *model.PF, vf *model.VF) {
 		c.add(FindStaleRate, who, fmt.Sprintf("is free but limited to %d bit/s", vf.MaxTxRate), clear)
 	case vf.Trust == model.Yes:
 		c.add(FindStaleTrust, who, "is free but trusted", clear)
+	}
+}
+
+// foreign checks a VF that is somebody else's. There is no repair: whoever set it up may
+// mean it, or use it.
+func (c *Checker) foreign(pf *model.PF, vf *model.VF) {
+	vm := c.owner(vf.MAC)
+	if vm == nil || vm.ID == vf.Holder || vm.State == model.VMStopped || c.busy.VM(vm.ID) {
+		return
+	}
+	for i := range vm.NICs {
+		if n := &vm.NICs[i]; n.MAC == vf.MAC && n.Network == pf.Network {
+			c.add(FindForeignMAC, "VF "+vf.ID.String(), fmt.Sprintf(
+				"is not Sluice's (%s) but filters for %s, MAC %s: the NIC sends it that VM's frames; if nobody needs it so, `ip link set %s vf %d mac 00:00:00:00:00:00`",
+				vf.OwnerWhy, vm.Name, vf.MAC, vf.ID.PF, vf.ID.Index))
+		}
 	}
 }
 

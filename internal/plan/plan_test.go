@@ -237,12 +237,34 @@ func TestCheck(t *testing.T) {
 		{"a filter for nobody's MAC", func(s *model.Snapshot) { s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, model.MAC{2, 9}) }, ""},
 		{"a filter for a holder", func(s *model.Snapshot) { s.PFs[0].SelfFDB = []model.MAC{macA, macB} }, "stale-self PF pf0: follow-guest"},
 		{
-			"what others own has no repair",
+			"what others own is theirs",
 			func(s *model.Snapshot) {
 				v := &s.PFs[0].VFs[1]
 				v.Owner, v.Driver, v.MAC, v.VLAN = model.OwnerForeign, "vfio-pci", model.MAC{2, 9}, 5
 			},
-			"vfio-no-domain VF pf0/1:",
+			"",
+		},
+		{
+			"a VF of somebody else's that swallows frames",
+			func(s *model.Snapshot) {
+				s.PFs[0].VFs[1].Owner, s.PFs[0].VFs[1].MAC = model.OwnerForeign, macB
+			},
+			"foreign-mac VF pf0/1:",
+		},
+		{
+			"a VF that somebody else gave the VM",
+			func(s *model.Snapshot) {
+				s.PFs[0].VFs[1].Owner, s.PFs[0].VFs[1].MAC, s.PFs[0].VFs[1].Holder = model.OwnerForeign, macB, "b"
+			},
+			"",
+		},
+		{
+			"the MAC of a VM of another network",
+			func(s *model.Snapshot) {
+				s.PFs[0].VFs[1].Owner, s.PFs[0].VFs[1].MAC = model.OwnerForeign, macB
+				s.VMs[1].NICs[0].Network = "br1"
+			},
+			"",
 		},
 	} {
 		s := world()

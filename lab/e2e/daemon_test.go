@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/plan"
 	"sluice/internal/web"
 	"sluice/lab"
 )
@@ -183,9 +182,7 @@ func (r *rig) clean() {
 			return err
 		}
 		for _, x := range f.Findings {
-			if x.Code != plan.FindVFIONoDomain { // the lab's other VFs wait on vfio-pci and are not ours
-				return fmt.Errorf("%s %s: %s", x.Code, x.Subject, x.Text)
-			}
+			return fmt.Errorf("%s %s: %s", x.Code, x.Subject, x.Text)
 		}
 		return nil
 	})
