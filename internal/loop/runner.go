@@ -52,8 +52,8 @@ type limited struct {
 	err            error
 }
 
-// stopGrace is how long Run waits for Steps under way when it is told to stop. What is
-// not done by then is in the journal and finished by the next run.
+// stopGrace is how long Run waits for Moves under way when it is told to stop. What is
+// not over by then is in the journal.
 const stopGrace = 10 * time.Second
 
 // Init must be called before Run and Call.
@@ -282,25 +282,36 @@ func (r *Runner) arm(t *time.Timer) {
 	t.Reset(max(0, time.Until(next)))
 }
 
-// stop lets Steps under way end.
+// stop lets Moves under way end, or be undone, and begins nothing new. What is not over
+// within the grace leaves both paths of its VM open, and is the next run's.
 func (r *Runner) stop() error {
-	o := r.Core.opts
-	o.Mode = model.ModeObserve // begin nothing new
-	r.Core.SetOptions(o)
-	done := make(chan struct{})
-	go func() { r.steps.Wait(); close(done) }()
+	r.Core.Stop()
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()
-	for {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	r.launch(r.Core.Timer(time.Now())) // the last result may have left something to start
+	for !r.Core.Settled() {
+		r.arm(timer)
 		select {
-		case <-done:
-			return nil
 		case res := <-r.results:
 			r.report(res)
-			r.Core.Finish(time.Now(), res.step.ID, res.err) // its next Steps are the next run's
+			delete(r.cancels, res.step.ID)
+			r.launch(r.Core.Finish(time.Now(), res.step.ID, res.err))
+			r.publish()
+		case <-timer.C:
+			r.launch(r.Core.Timer(time.Now()))
 		case <-grace.C:
-			r.Log.Warn("stopping with steps under way; the next start finishes them")
+			r.Log.Warn("stopping with moves under way; their VMs are reached on both paths until the next start finishes or undoes them")
 			return nil
 		}
 	}
+	done := make(chan struct{})
+	go func() { r.steps.Wait(); close(done) }()
+	select {
+	case <-done: // the last look at the host has ended too
+	case <-grace.C:
+		r.Log.Warn("stopping without the answer of the last look at the host")
+	}
+	return nil
 }

@@ -20,6 +20,7 @@ type world struct {
 	has   map[model.VMID]bool
 	do    func(ctx context.Context, s model.Step) error
 	done  []string
+	kinds map[model.VMID][]model.StepKind // what was done, in order
 }
 
 func (w *world) Snapshot(context.Context) (*model.Snapshot, error) {
@@ -50,6 +51,10 @@ func (w *world) Do(ctx context.Context, s model.Step) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done = append(w.done, s.String())
+	if w.kinds == nil {
+		w.kinds = map[model.VMID][]model.StepKind{}
+	}
+	w.kinds[s.Subject.VM] = append(w.kinds[s.Subject.VM], s.Kind)
 	switch s.Kind {
 	case model.StepWaitGuest:
 		w.has[s.Subject.VM] = true
@@ -273,6 +278,9 @@ func TestStopBeginsNothing(t *testing.T) {
 		}
 		if j.begun != 1 {
 			t.Errorf("%d moves begun, the second of them while stopping", j.begun)
+		}
+		if cut := cutOff(w.kinds["a"]); cut != "" {
+			t.Errorf("a is cut off: %s", cut)
 		}
 	})
 }
