@@ -20,8 +20,9 @@ import (
 var pure = map[string][]string{
 	"model":     nil,
 	"placement": nil,
-	"claim":     nil,
 	"plan":      nil,
+	"claim":     nil,
+	"executor":  nil,
 	"loop":      {"runner.go", "journal.go"},
 }
 

@@ -37,7 +37,7 @@ type journalFile interface {
 }
 
 // entry is a line of the journal: the CRC-32C of the JSON in eight hexadecimal digits,
-// a space, the JSON. Earlier versions wrote the JSON alone.
+// a space, the JSON. For lines that earlier versions wrote see journal_old.go.
 type entry struct {
 	Begin *model.Move `json:"begin,omitempty"`
 	End   *model.Move `json:"end,omitempty"`
@@ -142,12 +142,12 @@ func decodeLine(line []byte) (entry, error) {
 	if !whole {
 		return entry{}, errors.New("it ends in the middle")
 	}
-	if !bytes.HasPrefix(text, []byte("{")) {
-		sum, rest, _ := bytes.Cut(text, []byte(" "))
-		if want := fmt.Sprintf("%08x", crc32.Checksum(rest, castagnoli)); string(sum) != want {
-			return entry{}, errors.New("its checksum is wrong")
-		}
-		text = rest
+	if bytes.HasPrefix(text, []byte("{")) {
+		return decodeOld(text)
+	}
+	sum, text, _ := bytes.Cut(text, []byte(" "))
+	if want := fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli)); string(sum) != want {
+		return entry{}, errors.New("its checksum is wrong")
 	}
 	var e entry
 	err := json.Unmarshal(text, &e)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/model"
+	"sluice/internal/plan"
 )
 
 func someMove(vm string) model.Move {
@@ -187,15 +188,42 @@ func TestJournalLogsADamagedLastLine(t *testing.T) {
 	}
 }
 
-func TestJournalReadsLinesWithoutChecksum(t *testing.T) {
+// The file in testdata was written before lines had checksums and Steps payloads. What it
+// says is taken up as if it had been written today.
+func TestJournalReadsOldLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	must(t, os.WriteFile(path, []byte(`{"begin":{"kind":"plug","vm":"a","vf":{"pf":"pf0","index":3}}}
-{"begin":{"kind":"unplug","vm":"b","vf":{"pf":"pf0","index":4}}}
-{"end":{"kind":"plug","vm":"a","vf":{"pf":"pf0","index":3}}}
-`), 0o600))
+	old, err := os.ReadFile("testdata/journal-without-checksums")
+	must(t, err)
+	ended := `{"begin":{"kind":"unplug","vm":"b","vf":{"pf":"enp65s0f0","index":4},"steps":[{"kind":"detach","vm":"b"}]}}
+{"begin":{"kind":"retune","vm":"c","vf":{"pf":"enp65s0f0","index":5},"steps":[{"kind":"set-vf","vm":"c"}]}}
+{"end":{"kind":"unplug","vm":"b","vf":{"pf":"enp65s0f0","index":4}}}
+`
+	must(t, os.WriteFile(path, append(old, ended...), 0o600))
 	j, left := open(t, path)
-	if len(left) != 1 || left[0].Kind != model.MoveUnplug || left[0].VM != "b" || left[0].VF != (model.VFID{PF: "pf0", Index: 4}) {
+	if len(left) != 1 || left[0].Kind != model.MovePlug || left[0].VMName != "web1" || len(left[0].Steps) != 12 {
 		t.Fatalf("left %+v", left)
+	}
+	vf := model.VFID{PF: "enp65s0f0", Index: 3}
+	vm := model.VM{ID: left[0].VM, Name: "web1", State: model.VMRunning, NICs: []model.NIC{{
+		Alias: "ua-net0", MAC: model.MAC{0x52, 0x54, 0, 0, 0, 1}, Tap: "vnet9", Network: "br0", Failover: model.FailoverTeaming, FreePort: model.Yes,
+	}}}
+	snap := &model.Snapshot{VMs: []model.VM{vm}, PFs: []model.PF{{Name: vf.PF, Network: "br0", VFs: []model.VF{{ID: vf, Address: "0000:41:10.3", Owner: model.OwnerFree}}}}}
+	m, ok := plan.Resume(snap, left[0], plan.DefaultTimeouts)
+	if !ok || len(m.Steps) == 0 {
+		t.Fatalf("resumed %v, %+v", ok, m)
+	}
+	var clear model.VFStep
+	var tap string
+	for _, s := range m.Steps {
+		if s.Kind == model.StepClearVF {
+			clear = s.VF
+		}
+		if s.Kind == model.StepFDBToTap {
+			tap = s.Path.Tap
+		}
+	}
+	if clear.ID != vf || clear.Address != "0000:41:10.3" || tap != "vnet9" {
+		t.Errorf("resumed as %s; clears %+v, sends to %q", m, clear, tap)
 	}
 	must(t, j.Begin(someMove("ccc")))
 	if _, left = open(t, path); len(left) != 2 {
