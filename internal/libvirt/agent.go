@@ -21,7 +21,7 @@ func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte
 	if err != nil {
 		return nil, fail("ask the guest agent of", c.inv.subject(vm), err)
 	}
-	out, err := onKnown(ctx, s.aide, vm, "guest agent", func(d *lv.Domain) (string, error) {
+	out, err := onKnown(ctx, s.agents, vm, "guest agent", func(d *lv.Domain) (string, error) {
 		return d.QemuAgentCommand(string(command), agentTimeout(ctx), 0)
 	})
 	if isCode(err, lv.ERR_OPERATION_INVALID) {

@@ -29,7 +29,7 @@ func (c *Conn) Attach(ctx context.Context, vm model.VMID, spec HostdevSpec) erro
 	// The inventory must not be behind what Attach has promised: a VF that looks free
 	// while a guest has it would be cleaned up.
 	if _, err := c.fresh(ctx, s, vm); err != nil {
-		s.news.add(vm, why{})
+		s.pending.add(vm, cause{})
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (c *Conn) attach(ctx context.Context, s *session, vm model.VMID, spec Hostd
 	if err := c.fit(ctx, s, vm); err != nil {
 		return err
 	}
-	_, err := onDomain(ctx, s.work, vm, "attach device", func(d *lv.Domain) (struct{}, error) {
+	_, err := onDomain(ctx, s.hotplug, vm, "attach device", func(d *lv.Domain) (struct{}, error) {
 		return struct{}{}, d.AttachDeviceFlags(doc, lv.DOMAIN_DEVICE_MODIFY_LIVE)
 	})
 	if err == nil || ctx.Err() != nil {

@@ -90,7 +90,7 @@ func ownCPU(b *testing.B) time.Duration {
 
 // bulk is libvirt's own bulk call, which Stats does without.
 func bulk(b *testing.B, s *session, n int) error {
-	got, err := onConn(b.Context(), s.main, "", "bulk", func(c *lv.Connect) (int, error) {
+	got, err := onConn(b.Context(), s.queries, "", "bulk", func(c *lv.Connect) (int, error) {
 		all, err := c.GetAllDomainStats(nil, lv.DOMAIN_STATS_STATE|lv.DOMAIN_STATS_CPU_TOTAL,
 			lv.CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE|lv.CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
 		for _, st := range all {

@@ -42,11 +42,11 @@ func Open(ctx context.Context, o Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{o: o.filled(), done: make(chan struct{})}
-	c.down(errors.New("not connected yet"))
+	c.down(errors.New("not connected yet"), false)
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	first := make(chan error, 1)
-	go c.keep(life, first)
+	go c.reconnect(life, first)
 	var err error
 	select {
 	case err = <-first:
@@ -117,7 +117,8 @@ func (c *Conn) up(s *session) {
 	c.o.Logger.Info("connected to libvirt", "uri", c.o.URI, "domains", c.inv.len())
 }
 
-func (c *Conn) down(why error) {
+// down notes that there is no session, and says so in the log unless Close wanted it.
+func (c *Conn) down(why error, closing bool) {
 	c.mu.Lock()
 	was := c.sess != nil
 	if was || c.since.IsZero() {
@@ -125,7 +126,7 @@ func (c *Conn) down(why error) {
 	}
 	c.sess, c.why = nil, why
 	c.mu.Unlock()
-	if was {
+	if was && !closing {
 		c.o.Logger.Warn("lost libvirt; reconnecting", "uri", c.o.URI, "error", why)
 	}
 }

@@ -127,7 +127,7 @@ func (c *Conn) detach(ctx context.Context, s *session, dev device) error {
 		return err
 	}
 	c.unplugs.begin(dev)
-	_, err = onDomain(ctx, s.work, dev.vm, "detach device", func(d *lv.Domain) (struct{}, error) {
+	_, err = onDomain(ctx, s.hotplug, dev.vm, "detach device", func(d *lv.Domain) (struct{}, error) {
 		return struct{}{}, d.DetachDeviceAlias(dev.alias, lv.DOMAIN_DEVICE_MODIFY_LIVE)
 	})
 	if errors.Is(plain(err), errPending) {

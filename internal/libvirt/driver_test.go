@@ -112,10 +112,10 @@ func TestUnansweredPingEndsSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old.ear.slots <- struct{}{} // a ping that does not come back
+	old.events.slots <- struct{}{} // a ping that does not come back
 	libvirttest.Eventually(t, patience, "there is a new session", func() bool {
 		s, err := c.session()
 		return err == nil && s != old
 	})
-	<-old.ear.slots
+	<-old.events.slots
 }

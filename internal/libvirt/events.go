@@ -8,42 +8,42 @@ import (
 	"sluice/internal/model"
 )
 
-// news collects what events say until the keeper reads it: which domains to look at
+// pending collects what events say until the reconnect loop reads it: which domains to look at
 // again. It holds one entry per domain, however many events come.
-type news struct {
+type pending struct {
 	mu    sync.Mutex
-	dirty map[model.VMID]why
+	dirty map[model.VMID]cause
 	wake  chan struct{}
 }
 
 // why a domain is to be looked at again.
-type why struct {
+type cause struct {
 	booted bool // it rebooted
 	job    bool // a job began, went on or ended
 }
 
-func newNews() *news {
-	return &news{dirty: map[model.VMID]why{}, wake: make(chan struct{}, 1)}
+func newPending() *pending {
+	return &pending{dirty: map[model.VMID]cause{}, wake: make(chan struct{}, 1)}
 }
 
-func (n *news) add(vm model.VMID, w why) {
+func (n *pending) add(vm model.VMID, w cause) {
 	n.mu.Lock()
 	old := n.dirty[vm]
-	n.dirty[vm] = why{booted: old.booted || w.booted, job: old.job || w.job}
+	n.dirty[vm] = cause{booted: old.booted || w.booted, job: old.job || w.job}
 	n.mu.Unlock()
-	poke(n.wake)
+	notify(n.wake)
 }
 
-func (n *news) take() map[model.VMID]why {
+func (n *pending) take() map[model.VMID]cause {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := n.dirty
-	n.dirty = map[model.VMID]why{}
+	n.dirty = map[model.VMID]cause{}
 	return out
 }
 
-// poke signals on a channel of one place, without waiting.
-func poke(ch chan struct{}) {
+// notify signals on a channel of one place, without waiting.
+func notify(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
@@ -59,15 +59,15 @@ type registration struct {
 // registrations lists the events. Callbacks run on libvirt's event loop, so they only
 // take notes.
 func (c *Conn) registrations(s *session, con *lv.Connect) []registration {
-	note := func(w why) lv.DomainEventGenericCallback {
-		return func(_ *lv.Connect, d *lv.Domain) { s.news.add(domainID(d), w) }
+	note := func(w cause) lv.DomainEventGenericCallback {
+		return func(_ *lv.Connect, d *lv.Domain) { s.pending.add(domainID(d), w) }
 	}
-	look := note(why{})
+	look := note(cause{})
 	return []registration{
 		{"lifecycle", true, func() (int, error) {
 			return con.DomainEventLifecycleRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventLifecycle) { look(k, d) })
 		}},
-		{"reboot", false, func() (int, error) { return con.DomainEventRebootRegister(nil, note(why{booted: true})) }},
+		{"reboot", false, func() (int, error) { return con.DomainEventRebootRegister(nil, note(cause{booted: true})) }},
 		{"control-error", false, func() (int, error) { return con.DomainEventControlErrorRegister(nil, look) }},
 		{"device-added", false, func() (int, error) {
 			return con.DomainEventDeviceAddedRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventDeviceAdded) { look(k, d) })
@@ -81,12 +81,12 @@ func (c *Conn) registrations(s *session, con *lv.Connect) []registration {
 		}},
 		{"migration-iteration", false, func() (int, error) {
 			return con.DomainEventMigrationIterationRegister(nil, func(_ *lv.Connect, d *lv.Domain, _ *lv.DomainEventMigrationIteration) {
-				s.news.add(domainID(d), why{job: true})
+				s.pending.add(domainID(d), cause{job: true})
 			})
 		}},
 		{"job-completed", false, func() (int, error) {
 			return con.DomainEventJobCompletedRegister(nil, func(_ *lv.Connect, d *lv.Domain, _ *lv.DomainEventJobCompleted) {
-				s.news.add(domainID(d), why{job: true})
+				s.pending.add(domainID(d), cause{job: true})
 			})
 		}},
 		{"nic-mac-change", false, func() (int, error) {
@@ -99,7 +99,7 @@ func (c *Conn) onRemoved(s *session) lv.DomainEventDeviceRemovedCallback {
 	return func(_ *lv.Connect, d *lv.Domain, e *lv.DomainEventDeviceRemoved) {
 		vm := domainID(d)
 		c.unplugs.tell(device{vm, e.DevAlias}, removed)
-		s.news.add(vm, why{})
+		s.pending.add(vm, cause{})
 	}
 }
 
@@ -107,6 +107,6 @@ func (c *Conn) onRemovalFailed(s *session) lv.DomainEventDeviceRemovalFailedCall
 	return func(_ *lv.Connect, d *lv.Domain, e *lv.DomainEventDeviceRemovalFailed) {
 		vm := domainID(d)
 		c.unplugs.tell(device{vm, e.DevAlias}, refused)
-		s.news.add(vm, why{})
+		s.pending.add(vm, cause{})
 	}
 }

@@ -3,8 +3,10 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +53,50 @@ func TestRefusedUnplug(t *testing.T) {
 	}
 	if err := c.WaitGone(within(t, 100*time.Millisecond), dev.vm, dev.alias); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("WaitGone after a new request: %v", err)
+	}
+}
+
+// lines collects a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// That libvirtd is lost is said once, however long it stays away, and not at all when we leave it.
+func TestLossIsLoggedOnce(t *testing.T) {
+	d := libvirttest.Start(t)
+	var log lines
+	looks := 0
+	c := open(t, d.URI(), func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		o.MaxBackoff = o.MinBackoff
+	})
+	lost := func() bool { _, err := c.Domains(context.Background()); return errors.Is(err, ErrDisconnected) }
+	d.Kill(t)
+	libvirttest.Eventually(t, patience, "the loss is noticed", lost)
+	libvirttest.Eventually(t, patience, "it was tried again", func() bool { looks++; return lost() && looks > 50 })
+	d.Start(t)
+	libvirttest.Eventually(t, patience, "it is back", func() bool { return !lost() })
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := log.count("lost libvirt"); n != 1 {
+		t.Errorf("the loss was logged %d times:\n%s", n, log.text.String())
+	}
+	if n := log.count("connected to libvirt"); n != 2 {
+		t.Errorf("%d times connected:\n%s", n, log.text.String())
 	}
 }
 
@@ -175,7 +221,7 @@ func TestDomainStuckByOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := s.work.gate.stuck(); len(left) != 0 {
+	if left := s.hotplug.calls.stuck(); len(left) != 0 {
 		t.Errorf("calls left behind: %v", left)
 	}
 }

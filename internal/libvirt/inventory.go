@@ -53,7 +53,7 @@ func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, er
 		xml string
 	}
 	at := time.Now()
-	a, err := onDomain(ctx, s.main, vm, "read domain", func(d *lv.Domain) (a answer, err error) {
+	a, err := onDomain(ctx, s.queries, vm, "read domain", func(d *lv.Domain) (a answer, err error) {
 		a.at = at
 		if a.state, a.why, err = d.GetState(); err != nil || !a.active() {
 			return a, err
@@ -79,7 +79,7 @@ func (c *Conn) resolveNetworks(ctx context.Context, s *session, d *Domain) {
 		if !ok {
 			continue
 		}
-		bridge, err := onConn(ctx, s.main, "", "look up network", func(conn *lv.Connect) (string, error) {
+		bridge, err := onConn(ctx, s.queries, "", "look up network", func(conn *lv.Connect) (string, error) {
 			n, err := conn.LookupNetworkByName(name)
 			if err != nil {
 				return "", err
@@ -181,7 +181,7 @@ func (v *inventory) drop(vm model.VMID) {
 }
 
 // without lists known domains that are not in the given set.
-func (v *inventory) without(set map[model.VMID]why) []model.VMID {
+func (v *inventory) without(set map[model.VMID]cause) []model.VMID {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var out []model.VMID

@@ -70,7 +70,7 @@ func TestInventoryUnreadable(t *testing.T) {
 		t.Errorf("problems: %v", p)
 	}
 	v.put(seen(1, lv.DOMAIN_RUNNING), false, time.Now())
-	if got := v.without(map[model.VMID]why{"a": {}}); len(got) != 1 || got[0] != "b" {
+	if got := v.without(map[model.VMID]cause{"a": {}}); len(got) != 1 || got[0] != "b" {
 		t.Errorf("without: %v", got)
 	}
 	v.drop("b")

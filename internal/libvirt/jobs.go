@@ -37,7 +37,7 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 		c.inv.setHung(vm, taken)
 		// The question about jobs would wait behind whatever occupies the domain. If
 		// that is a call of ours, the job would be our own.
-		if taken > 0 || s.work.gate.busy(vm) {
+		if taken > 0 || s.hotplug.calls.busy(vm) {
 			return
 		}
 		job, err := inJob(ctx, s, vm)
@@ -50,7 +50,7 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 // occupied returns for how long a domain's QEMU has owed libvirt an answer; zero if
 // it owes none. The question itself does not wait for QEMU.
 func occupied(ctx context.Context, s *session, vm model.VMID) (time.Duration, error) {
-	info, err := onKnown(ctx, s.main, vm, "read control state", func(d *lv.Domain) (*lv.DomainControlInfo, error) {
+	info, err := onKnown(ctx, s.queries, vm, "read control state", func(d *lv.Domain) (*lv.DomainControlInfo, error) {
 		return d.GetControlInfo(0)
 	})
 	if isCode(err, lv.ERR_NO_SUPPORT) {
@@ -71,7 +71,7 @@ func occupied(ctx context.Context, s *session, vm model.VMID) (time.Duration, er
 // inJob says whether a job is under way that forbids touching the domain: a migration,
 // or a save, dump or snapshot, which QEMU does as a migration into a file.
 func inJob(ctx context.Context, s *session, vm model.VMID) (bool, error) {
-	info, err := onKnown(ctx, s.work, vm, "read job", func(d *lv.Domain) (*lv.DomainJobInfo, error) {
+	info, err := onKnown(ctx, s.hotplug, vm, "read job", func(d *lv.Domain) (*lv.DomainJobInfo, error) {
 		return d.GetJobStats(0)
 	})
 	if isCode(err, lv.ERR_NO_SUPPORT) {

@@ -17,7 +17,7 @@ func (c *Conn) Problems() []model.Problem {
 		return []model.Problem{{Text: err.Error(), Remedy: "systemctl status libvirtd virtqemud"}}
 	}
 	out := c.inv.problems()
-	for _, l := range s.lanes() {
+	for _, l := range s.pools() {
 		out = append(out, c.leftBehind(l, out)...)
 	}
 	return append(out, duplicates(c.inv.domains())...)
@@ -25,9 +25,9 @@ func (c *Conn) Problems() []model.Problem {
 
 // leftBehind names domains with a call that has not returned, unless they are named
 // already.
-func (c *Conn) leftBehind(l *lane, named []model.Problem) []model.Problem {
+func (c *Conn) leftBehind(l *pool, named []model.Problem) []model.Problem {
 	var out []model.Problem
-	for _, k := range l.gate.stuck() {
+	for _, k := range l.calls.stuck() {
 		subject := c.inv.subject(k.vm)
 		if slices.ContainsFunc(named, func(p model.Problem) bool { return p.Subject == subject }) {
 			continue

@@ -14,23 +14,23 @@ import (
 
 // session is one life of the connection, from connecting to losing it.
 type session struct {
-	ear  *lane // the one connection that events come through; also carries pings
-	main *lane // inventory and statistics: calls that do not wait for a QEMU
-	work *lane // hot-plug and job queries: calls that may
-	aide *lane // guest agents
+	events  *pool // the one connection that events come through; also carries pings
+	queries *pool // inventory and statistics: calls that do not wait for a QEMU
+	hotplug *pool // hot-plug and job queries: calls that may
+	agents  *pool // guest agents
 
-	ctx  context.Context // ends with the session
-	end  context.CancelCauseFunc
-	news *news
-	wg   sync.WaitGroup // goroutines of the session, all bounded by ctx
+	ctx     context.Context // ends with the session
+	end     context.CancelCauseFunc
+	pending *pending
+	wg      sync.WaitGroup // goroutines of the session, all bounded by ctx
 }
 
-// The lanes' connections. Calls that may get stuck must leave most of libvirtd's 20
+// The pools' connections. Calls that may get stuck must leave most of libvirtd's 20
 // workers free.
 const (
-	mainConns = 4
-	workConns = 6
-	aideConns = 6
+	queryConns   = 4
+	hotplugConns = 6
+	agentConns   = 6
 )
 
 // connect opens the session and registers for events, so that nothing is missed
@@ -43,14 +43,14 @@ func (c *Conn) connect(ctx context.Context) (*session, error) {
 		return nil, fail("connect to", c.o.URI, err)
 	}
 	s := &session{
-		news: newNews(),
-		ear:  newLane(1, func() (*lv.Connect, error) { return nil, ErrDisconnected }),
-		main: newLane(mainConns, open), work: newLane(workConns, open), aide: newLane(aideConns, open),
+		pending: newPending(),
+		events:  newPool(1, func() (*lv.Connect, error) { return nil, ErrDisconnected }),
+		queries: newPool(queryConns, open), hotplug: newPool(hotplugConns, open), agents: newPool(agentConns, open),
 	}
 	s.ctx, s.end = context.WithCancelCause(ctx)
-	s.ear.idle = []*wire{{Connect: conn}}
+	s.events.idle = []*pooled{{Connect: conn}}
 	ids, err := c.register(s, conn)
-	s.ear.shut = func(conn *lv.Connect) { hangUp(conn, ids) }
+	s.events.shut = func(conn *lv.Connect) { closeWithEvents(conn, ids) }
 	if err != nil {
 		s.end(err)
 		s.close()
@@ -59,26 +59,26 @@ func (c *Conn) connect(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-func (s *session) lanes() []*lane { return []*lane{s.ear, s.main, s.work, s.aide} }
+func (s *session) pools() []*pool { return []*pool{s.events, s.queries, s.hotplug, s.agents} }
 
 // close ends a session without waiting for calls that are stuck; left does.
 func (s *session) close() {
 	s.end(errClosed)
 	s.wg.Wait()
-	for _, l := range s.lanes() {
+	for _, l := range s.pools() {
 		l.close()
 	}
 }
 
 // left waits until no connection of the session is open any more.
 func (s *session) left() {
-	for _, l := range s.lanes() {
+	for _, l := range s.pools() {
 		l.wg.Wait()
 	}
 }
 
-// hangUp closes a connection that has events registered. These hold references to it.
-func hangUp(conn *lv.Connect, ids []int) {
+// closeWithEvents closes a connection that has events registered. These hold references to it.
+func closeWithEvents(conn *lv.Connect, ids []int) {
 	for _, id := range ids {
 		_ = conn.DomainEventDeregister(id)
 	}
@@ -86,10 +86,10 @@ func hangUp(conn *lv.Connect, ids []int) {
 	_, _ = conn.Close()
 }
 
-// pulse asks libvirtd for a sign of life until the session ends, and ends it when
+// ping asks libvirtd for a sign of life until the session ends, and ends it when
 // none comes. libvirt's own keepalive does that too, but not while a call is under way
 // in every version.
-func (c *Conn) pulse(s *session) {
+func (c *Conn) ping(s *session) {
 	t := time.NewTicker(c.o.Keepalive)
 	defer t.Stop()
 	for {
@@ -99,7 +99,7 @@ func (c *Conn) pulse(s *session) {
 		case <-t.C:
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, 2*c.o.Keepalive)
-		_, err := onConn(ctx, s.ear, "", "ping", (*lv.Connect).GetLibVersion)
+		_, err := onConn(ctx, s.events, "", "ping", (*lv.Connect).GetLibVersion)
 		cancel()
 		if err != nil {
 			s.end(fmt.Errorf("libvirtd stopped answering: %w", plain(err)))

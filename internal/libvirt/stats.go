@@ -31,10 +31,10 @@ func (c *Conn) stats(ctx context.Context, s *session, ids []model.VMID) (map[mod
 	out := make(map[model.VMID]Stat, len(ids))
 	var mu sync.Mutex
 	var g errgroup.Group
-	g.SetLimit(mainConns - 1)
+	g.SetLimit(queryConns - 1)
 	for _, vm := range ids {
 		g.Go(func() error {
-			st, err := onKnown(ctx, s.main, vm, "read statistics", domainStat)
+			st, err := onKnown(ctx, s.queries, vm, "read statistics", domainStat)
 			if err != nil && s.lost(err) {
 				return err
 			}

@@ -13,57 +13,57 @@ import (
 	"sluice/internal/model"
 )
 
-// through makes a call through a gate as lane does.
-func through(ctx context.Context, g *gate, vm model.VMID, fn func() (int, error)) (int, error) {
-	if err := g.enter(vm); err != nil {
+// through makes a call through a limiter as a pool does.
+func through(ctx context.Context, l *limiter, vm model.VMID, fn func() (int, error)) (int, error) {
+	if err := l.enter(vm); err != nil {
 		return 0, err
 	}
-	return call(ctx, g, vm, "test", fn)
+	return call(ctx, l, vm, "test", fn)
 }
 
-func TestGateLeavesStuckCallsBehind(t *testing.T) {
-	var g gate
+func TestLimiterLeavesStuckCallsBehind(t *testing.T) {
+	var l limiter
 	release := make(chan struct{})
 	wait := func() (int, error) { <-release; return 1, nil }
 	at := func() (int, error) { return 2, nil }
-	if _, err := through(within(t, 10*time.Millisecond), &g, "a", wait); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := through(within(t, 10*time.Millisecond), &l, "a", wait); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("stuck: %v", err)
 	}
-	if _, err := through(t.Context(), &g, "a", at); !errors.Is(err, ErrStuck) {
+	if _, err := through(t.Context(), &l, "a", at); !errors.Is(err, ErrStuck) {
 		t.Errorf("the same domain: %v", err)
 	}
-	if v, err := through(t.Context(), &g, "b", at); v != 2 || err != nil {
+	if v, err := through(t.Context(), &l, "b", at); v != 2 || err != nil {
 		t.Errorf("another domain: %d, %v", v, err)
 	}
-	if s := g.stuck(); len(s) != 1 || s[0].vm != "a" || s[0].op != "test" {
+	if s := l.stuck(); len(s) != 1 || s[0].vm != "a" || s[0].op != "test" {
 		t.Errorf("stuck lists %v", s)
 	}
 	close(release)
-	libvirttest.Eventually(t, patience, "the call returns", func() bool { return len(g.stuck()) == 0 })
-	if v, err := through(t.Context(), &g, "a", at); v != 2 || err != nil {
+	libvirttest.Eventually(t, patience, "the call returns", func() bool { return len(l.stuck()) == 0 })
+	if v, err := through(t.Context(), &l, "a", at); v != 2 || err != nil {
 		t.Errorf("afterwards: %d, %v", v, err)
 	}
-	if len(g.vms) != 0 {
-		t.Errorf("the gate remembers %d domains", len(g.vms))
+	if len(l.vms) != 0 {
+		t.Errorf("the limiter remembers %d domains", len(l.vms))
 	}
 }
 
-func TestGateBoundsCallsPerVM(t *testing.T) {
-	var g gate
+func TestLimiterBoundsCallsPerVM(t *testing.T) {
+	var l limiter
 	release := make(chan struct{})
 	done := make(chan error)
 	for range maxPerVM {
 		go func() {
-			_, err := through(t.Context(), &g, "a", func() (int, error) { <-release; return 0, nil })
+			_, err := through(t.Context(), &l, "a", func() (int, error) { <-release; return 0, nil })
 			done <- err
 		}()
 	}
-	libvirttest.Eventually(t, patience, "the gate is full", func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.vms["a"] != nil && g.vms["a"].calls == maxPerVM
+	libvirttest.Eventually(t, patience, "the limiter is full", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.vms["a"] != nil && l.vms["a"].calls == maxPerVM
 	})
-	if err := g.enter("a"); !errors.Is(err, ErrStuck) {
+	if err := l.enter("a"); !errors.Is(err, ErrStuck) {
 		t.Errorf("one more: %v", err)
 	}
 	close(release)
@@ -73,7 +73,7 @@ func TestGateBoundsCallsPerVM(t *testing.T) {
 		}
 	}
 	for range 2 * maxPerVM { // calls for no one domain are not bounded here
-		if err := g.enter(""); err != nil {
+		if err := l.enter(""); err != nil {
 			t.Error(err)
 		}
 	}
@@ -81,20 +81,20 @@ func TestGateBoundsCallsPerVM(t *testing.T) {
 
 // Results that come at the same moment as the deadline are either taken or left, and
 // the books balance.
-func TestGateRace(t *testing.T) {
-	var g gate
+func TestLimiterRace(t *testing.T) {
+	var l limiter
 	for i := range 500 {
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
 		vm := model.VMID(fmt.Sprint(i % 7))
-		if v, err := through(ctx, &g, vm, func() (int, error) { return 7, nil }); err == nil && v != 7 {
+		if v, err := through(ctx, &l, vm, func() (int, error) { return 7, nil }); err == nil && v != 7 {
 			t.Fatalf("have %d", v)
 		}
 	}
 	libvirttest.Eventually(t, patience, "all are back", func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return len(g.vms) == 0
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.vms) == 0
 	})
 }
 

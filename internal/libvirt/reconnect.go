@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// keep holds a session up until ctx ends. The outcome of the first attempt goes to first.
-func (c *Conn) keep(ctx context.Context, first chan<- error) {
+// reconnect holds a session up until ctx ends. The outcome of the first attempt goes to first.
+func (c *Conn) reconnect(ctx context.Context, first chan<- error) {
 	var behind sync.WaitGroup // sessions whose calls have not all come back
 	defer close(c.done)
 	defer theLoop.release()
@@ -26,8 +26,8 @@ func (c *Conn) keep(ctx context.Context, first chan<- error) {
 	pause := c.o.MinBackoff
 	for {
 		start := time.Now()
-		err := c.live(ctx, &behind, report)
-		c.down(err)
+		err := c.runSession(ctx, &behind, report)
+		c.down(err, ctx.Err() != nil)
 		report(err)
 		if time.Since(start) > c.o.MaxBackoff {
 			pause = c.o.MinBackoff
@@ -50,8 +50,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// live is one session: connect, read everything, then follow events until it is lost.
-func (c *Conn) live(ctx context.Context, behind *sync.WaitGroup, up func(error)) error {
+// runSession is one session: connect, read everything, then follow events until it is lost.
+func (c *Conn) runSession(ctx context.Context, behind *sync.WaitGroup, up func(error)) error {
 	s, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (c *Conn) live(ctx context.Context, behind *sync.WaitGroup, up func(error))
 		s.close()
 		behind.Go(s.left)
 	}()
-	s.wg.Go(func() { c.pulse(s) })
+	s.wg.Go(func() { c.ping(s) })
 	if err := c.resync(s); err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func (c *Conn) follow(s *session) error {
 		select {
 		case <-s.ctx.Done():
 			return s.gone()
-		case <-s.news.wake:
-			err = c.lookAgain(s, s.news.take())
+		case <-s.pending.wake:
+			err = c.lookAgain(s, s.pending.take())
 		case <-full.C:
 			err = c.resync(s)
 		case <-watch.C:
@@ -96,13 +96,13 @@ func (c *Conn) follow(s *session) error {
 func (c *Conn) resync(s *session) error {
 	ctx, cancel := context.WithTimeout(s.ctx, c.o.CallLimit)
 	defer cancel()
-	ids, err := onConn(ctx, s.main, "", "list domains", listActive)
+	ids, err := onConn(ctx, s.queries, "", "list domains", listActive)
 	if err != nil {
 		return fail("list domains of", c.o.URI, err)
 	}
-	all := make(map[model.VMID]why, len(ids))
+	all := make(map[model.VMID]cause, len(ids))
 	for _, id := range ids {
-		all[id] = why{job: true}
+		all[id] = cause{job: true}
 	}
 	for _, id := range c.inv.without(all) {
 		c.forget(id)
@@ -126,9 +126,9 @@ func listActive(conn *lv.Connect) ([]model.VMID, error) {
 }
 
 // lookAgain reads the named domains anew, several at a time.
-func (c *Conn) lookAgain(s *session, vms map[model.VMID]why) error {
+func (c *Conn) lookAgain(s *session, vms map[model.VMID]cause) error {
 	var g errgroup.Group
-	g.SetLimit(mainConns - 1) // leaves one for statistics
+	g.SetLimit(queryConns - 1) // leaves one for statistics
 	for vm, w := range vms {
 		if vm == "" {
 			continue
@@ -139,7 +139,7 @@ func (c *Conn) lookAgain(s *session, vms map[model.VMID]why) error {
 }
 
 // look reads one domain into the inventory. It fails only when the session is lost.
-func (c *Conn) look(s *session, vm model.VMID, w why) error {
+func (c *Conn) look(s *session, vm model.VMID, w cause) error {
 	ctx, cancel := context.WithTimeout(s.ctx, c.o.CallLimit)
 	defer cancel()
 	r, err := c.read(ctx, s, vm)

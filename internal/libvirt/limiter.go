@@ -10,19 +10,19 @@ import (
 	"sluice/internal/model"
 )
 
-// maxPerVM bounds the calls under way on one domain through one gate.
+// maxPerVM bounds the calls under way on one domain through one limiter.
 const maxPerVM = 4
 
-// gate makes calls that can be left behind when their context ends. A domain with a
+// limiter makes calls that can be left behind when their context ends. A domain with a
 // call left behind gets no further ones until that call returns. Calls that concern no
 // single domain have the empty VMID.
-type gate struct {
+type limiter struct {
 	mu  sync.Mutex
-	vms map[model.VMID]*underWay
+	vms map[model.VMID]*inFlight
 }
 
-// underWay counts a domain's calls; left of them nobody waits for any more.
-type underWay struct {
+// inFlight counts a domain's calls; left of them nobody waits for any more.
+type inFlight struct {
 	calls, left int
 	op          string    // the first one left behind
 	since       time.Time // when it was
@@ -35,16 +35,16 @@ type stuck struct {
 	since time.Time
 }
 
-func (g *gate) enter(vm model.VMID) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	u := g.vms[vm]
+func (l *limiter) enter(vm model.VMID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.vms[vm]
 	if u == nil {
-		u = &underWay{}
-		if g.vms == nil {
-			g.vms = map[model.VMID]*underWay{}
+		u = &inFlight{}
+		if l.vms == nil {
+			l.vms = map[model.VMID]*inFlight{}
 		}
-		g.vms[vm] = u
+		l.vms[vm] = u
 	}
 	if u.left > 0 {
 		return fmt.Errorf("%w: %q has been under way for %s", ErrStuck, u.op, time.Since(u.since).Round(time.Millisecond))
@@ -56,39 +56,39 @@ func (g *gate) enter(vm model.VMID) error {
 	return nil
 }
 
-func (g *gate) leave(vm model.VMID, left bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	u := g.vms[vm]
+func (l *limiter) leave(vm model.VMID, left bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.vms[vm]
 	u.calls--
 	if left {
 		u.left--
 	}
 	if u.calls == 0 {
-		delete(g.vms, vm)
+		delete(l.vms, vm)
 	}
 }
 
-func (g *gate) abandon(vm model.VMID, op string) {
-	u := g.vms[vm]
+func (l *limiter) abandon(vm model.VMID, op string) {
+	u := l.vms[vm]
 	if u.left++; u.left == 1 {
 		u.op, u.since = op, time.Now()
 	}
 }
 
 // busy says whether any call on the domain is under way.
-func (g *gate) busy(vm model.VMID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.vms[vm] != nil
+func (l *limiter) busy(vm model.VMID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.vms[vm] != nil
 }
 
 // stuck lists the domains that have a call left behind.
-func (g *gate) stuck() []stuck {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (l *limiter) stuck() []stuck {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var out []stuck
-	for vm, u := range g.vms {
+	for vm, u := range l.vms {
 		if u.left > 0 {
 			out = append(out, stuck{vm, u.op, u.since})
 		}
@@ -97,8 +97,8 @@ func (g *gate) stuck() []stuck {
 	return out
 }
 
-// flight is one call: its result, and whether its caller gave up on it.
-type flight[T any] struct {
+// attempt is one call: its result, and whether its caller gave up on it.
+type attempt[T any] struct {
 	mu   sync.Mutex
 	left bool
 	done chan struct{}
@@ -106,35 +106,35 @@ type flight[T any] struct {
 	err  error
 }
 
-// call runs fn, which has entered the gate, on its own goroutine and waits for it
+// call runs fn, which has entered the limiter, on its own goroutine and waits for it
 // until ctx ends. fn must free what it allocates itself: its result may find
 // no taker.
-func call[T any](ctx context.Context, g *gate, vm model.VMID, op string, fn func() (T, error)) (T, error) {
-	f := &flight[T]{done: make(chan struct{})}
-	go f.fly(g, vm, fn)
+func call[T any](ctx context.Context, l *limiter, vm model.VMID, op string, fn func() (T, error)) (T, error) {
+	f := &attempt[T]{done: make(chan struct{})}
+	go f.run(l, vm, fn)
 	select {
 	case <-f.done:
 		return f.val, f.err
 	case <-ctx.Done():
 	}
-	if f.leave(g, vm, op) {
+	if f.leave(l, vm, op) {
 		var zero T
 		return zero, fmt.Errorf("libvirt did not answer in time: %w", ctx.Err())
 	}
 	return f.val, f.err
 }
 
-func (f *flight[T]) fly(g *gate, vm model.VMID, fn func() (T, error)) {
+func (f *attempt[T]) run(l *limiter, vm model.VMID, fn func() (T, error)) {
 	val, err := fn()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g.leave(vm, f.left)
+	l.leave(vm, f.left)
 	f.val, f.err = val, err
 	close(f.done)
 }
 
 // leave gives up waiting, unless the call has returned in the meantime.
-func (f *flight[T]) leave(g *gate, vm model.VMID, op string) bool {
+func (f *attempt[T]) leave(l *limiter, vm model.VMID, op string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
@@ -143,8 +143,8 @@ func (f *flight[T]) leave(g *gate, vm model.VMID, op string) bool {
 	default:
 	}
 	f.left = true
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.abandon(vm, op)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.abandon(vm, op)
 	return true
 }
