@@ -28,9 +28,10 @@ type Runner struct {
 	results chan result
 	seen    chan observation
 	limited chan limited
-	limits  bool           // a batch of Limits is being applied
-	steps   sync.WaitGroup // Steps and the observation under way
-	lastErr string
+	limits  bool                          // a batch of Limits is being applied
+	steps   sync.WaitGroup                // Steps and the observation under way
+	lastErr string                        // why the host cannot be observed; "" when it can
+	blind   repeats                       // what was logged of it
 	trouble string                        // of the journal, as it was last logged
 	cancels map[uint64]context.CancelFunc // of Steps under way
 }
@@ -152,7 +153,7 @@ func (r *Runner) decide(now time.Time, o observation) {
 	}
 	if o.err != nil {
 		// The world is unknown: change nothing, keep what is under way going.
-		if o.err.Error() != r.lastErr {
+		if r.blind.due(now, o.err.Error()) {
 			r.Log.Error("cannot observe; nothing is changed until this is over", "error", o.err)
 		}
 		r.lastErr = o.err.Error()
@@ -160,7 +161,7 @@ func (r *Runner) decide(now time.Time, o observation) {
 		r.publish()
 		return
 	}
-	if r.lastErr != "" {
+	if r.blind.over() {
 		r.Log.Info("observing again")
 		r.lastErr = ""
 	}
