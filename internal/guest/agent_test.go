@@ -52,9 +52,7 @@ func realAgent(t testing.TB, args ...string) *Client {
 		t.Fatalf("start qemu-ga in a network namespace (needs root; %s=1 skips): %v", noAgent, err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	s := NewSocket(sock)
-	t.Cleanup(func() { _ = s.Close() })
-	c := New(s)
+	c := New(socket(sock))
 	end := time.Now().Add(patience)
 	for c.Ping(within(t, patience), "vm") != nil {
 		if time.Now().After(end) {

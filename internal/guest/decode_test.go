@@ -104,6 +104,8 @@ func FuzzInterfaces(f *testing.F) {
 		got, err := New(script{"guest-network-get-interfaces": string(answer)}).Interfaces(t.Context(), "vm")
 		if err == nil {
 			good(t, got)
+		} else if !errors.Is(err, model.ErrGuest) && !errors.Is(err, ErrRefused) {
+			t.Errorf("an error that blames nobody: %v", err)
 		}
 	})
 }
@@ -132,23 +134,6 @@ func FuzzProcNetDev(f *testing.F) {
 		for name, s := range got {
 			if err != nil || !validName(name) || s.RxBytes > maxCount || s.TxPackets > maxCount {
 				t.Errorf("%q: %+v, %v", name, s, err)
-			}
-		}
-	})
-}
-
-// FuzzSocket lets an agent say anything before and after the sync.
-func FuzzSocket(f *testing.F) {
-	f.Add([]byte("\xff{\"return\":1}\n"), []byte(`{"return":{}}`+"\n"))
-	f.Add([]byte("noise\xff\xff\n\xff"), []byte("\n"))
-	f.Fuzz(func(t *testing.T, before, answer []byte) {
-		l := &link{in: newReader(before, answer)}
-		for range 3 {
-			if got, err := l.until('\n'); err == nil && len(got) > maxAnswer {
-				t.Errorf("%d bytes", len(got))
-			}
-			if got, err := l.until(0xff); err == nil && len(got) > maxAnswer {
-				t.Errorf("%d bytes", len(got))
 			}
 		}
 	})

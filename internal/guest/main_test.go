@@ -1,8 +1,6 @@
 package guest
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -19,8 +17,3 @@ func within(t testing.TB, d time.Duration) context.Context {
 }
 
 const patience = 20 * time.Second
-
-// newReader reads one text after the other.
-func newReader(texts ...[]byte) *bufio.Reader {
-	return bufio.NewReader(bytes.NewReader(bytes.Join(texts, nil)))
-}
