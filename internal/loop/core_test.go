@@ -230,7 +230,7 @@ func TestClearsTheVFOfAVMThatWentRightAfterItsPlug(t *testing.T) {
 	}
 }
 
-// A guest that does not use its VF loses it, also when all hands were busy at first.
+// A guest that does not use its VF loses it, also when all workers were busy at first.
 func TestUnusedVFIsTakenLater(t *testing.T) {
 	h := newHand(t, Options{Parallel: 1, Backoff: time.Second, BackoffMax: time.Minute})
 	h.has = map[model.VMID]int{"a": 0}

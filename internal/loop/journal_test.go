@@ -218,7 +218,7 @@ func TestJournalReadsOldLines(t *testing.T) {
 		if s.Kind == model.StepClearVF {
 			clear = s.VF
 		}
-		if s.Kind == model.StepFDBToTap {
+		if s.Path.Tap != "" {
 			tap = s.Path.Tap
 		}
 	}
