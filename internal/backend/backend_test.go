@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/web"
@@ -58,21 +59,26 @@ func startLoop(t *testing.T, r *loop.Runner, b *Backend) {
 	})
 }
 
+func latest(b *Backend) *model.View {
+	v, _ := b.View()
+	return v
+}
+
 func TestCommandsChangeTheVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend(t)
-		if b.View() == nil {
+		if latest(b) == nil {
 			t.Fatal("no View before the first tick")
 		}
 		for _, c := range []struct {
-			verb web.Verb
+			verb api.Verb
 			want model.Code
 		}{
-			{web.VerbPin, model.CodePinned},
-			{web.VerbRelease, model.CodeReleased},
-			{web.VerbUnpin, model.CodeEnough},
-			{web.VerbDrain, model.CodeDrain},
-			{web.VerbUndrain, model.CodeEnough},
+			{api.VerbPin, model.CodePinned},
+			{api.VerbRelease, model.CodeReleased},
+			{api.VerbUnpin, model.CodeEnough},
+			{api.VerbDrain, model.CodeDrain},
+			{api.VerbUndrain, model.CodeEnough},
 		} {
 			res, err := b.Do(t.Context(), web.Command{Verb: c.verb, VM: "id", VMName: "vm"})
 			if err != nil {
@@ -82,7 +88,7 @@ func TestCommandsChangeTheVerdict(t *testing.T) {
 				t.Errorf("%s: %v does not warn of observe mode", c.verb, res.Details)
 			}
 			time.Sleep(1500 * time.Millisecond)
-			if got := b.View().Target.Reasons[0].Code; got != c.want {
+			if got := latest(b).Target.Reasons[0].Code; got != c.want {
 				t.Errorf("after %s: %q, want %q", c.verb, got, c.want)
 			}
 		}
@@ -93,13 +99,13 @@ func TestNothingToUnpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend(t)
 		for _, c := range []struct {
-			verb web.Verb
+			verb api.Verb
 			want string
 		}{
-			{web.VerbUnpin, "there is nothing to undo"},
-			{web.VerbPin, "is pinned"},
-			{web.VerbUnpin, "the policy decides about vm again"},
-			{web.VerbUnpin, "there is nothing to undo"},
+			{api.VerbUnpin, "there is nothing to undo"},
+			{api.VerbPin, "is pinned"},
+			{api.VerbUnpin, "the policy decides about vm again"},
+			{api.VerbUnpin, "there is nothing to undo"},
 		} {
 			res, err := b.Do(t.Context(), web.Command{Verb: c.verb, VM: "id", VMName: "vm"})
 			if err != nil || !strings.Contains(res.Text, c.want) {
@@ -113,33 +119,68 @@ func TestBadReloadIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend(t)
 		b.Reload = func() ([]string, error) { return nil, errors.New("sluice.yaml:3:1: unknown key") }
-		_, err := b.Do(t.Context(), web.Command{Verb: web.VerbReload})
-		var refusal *web.Refusal
+		_, err := b.Do(t.Context(), web.Command{Verb: api.VerbReload})
+		var refusal *api.Error
 		if !errors.As(err, &refusal) || !strings.Contains(refusal.Text, "sluice.yaml:3:1") {
 			t.Errorf("error %v, want a refusal that names the place", err)
 		}
 		time.Sleep(1500 * time.Millisecond)
-		if got := b.View().Error; !strings.Contains(got, "sluice.yaml:3:1") {
+		if got := latest(b).Error; !strings.Contains(got, "sluice.yaml:3:1") {
 			t.Errorf("the View's error is %q, want that of the reload", got)
 		}
 		b.Reload = func() ([]string, error) { return []string{"a warning"}, nil }
-		res, err := b.Do(t.Context(), web.Command{Verb: web.VerbReload})
+		res, err := b.Do(t.Context(), web.Command{Verb: api.VerbReload})
 		if err != nil || len(res.Details) != 1 {
 			t.Errorf("answer %v, error %v; want the warning", res, err)
 		}
 		time.Sleep(1500 * time.Millisecond)
-		if got := b.View().Error; got != "" {
+		if got := latest(b).Error; got != "" {
 			t.Errorf("after a good reload the View's error is %q", got)
 		}
 	})
 }
 
 func TestViewShowsBothErrors(t *testing.T) {
-	b := &Backend{}
+	b := quiet(t, "", noon)
 	text := "bad file"
 	b.stale.Store(&text)
 	b.Publish(&model.View{Snapshot: &model.Snapshot{}, Target: &model.Target{}, Error: "no libvirt"})
-	if got := b.View().Error; got != "no libvirt; bad file" {
+	if got := latest(b).Error; got != "no libvirt; bad file" {
 		t.Errorf("error %q", got)
+	}
+}
+
+// Who waits for news gets the latest picture, and finds out about every later one.
+func TestViewsHaveRevisions(t *testing.T) {
+	b := quiet(t, "", noon)
+	first, newer := b.View()
+	select {
+	case <-newer:
+		t.Fatal("news without a new View")
+	default:
+	}
+	b.Publish(b.core.View())
+	<-newer
+	second, _ := b.View()
+	if second.Revision != first.Revision+1 {
+		t.Errorf("revision %d after %d", second.Revision, first.Revision)
+	}
+	if other, _ := quiet(t, "", noon).View(); other.Revision < uint64(time.Now().Add(-time.Hour).UnixMilli()) || other.Revision >= 1<<53 {
+		t.Errorf("a daemon begins with revision %d, which an earlier one may have had or JavaScript cannot hold", other.Revision)
+	}
+}
+
+func TestMemoryIsWrittenOutsideTheLoop(t *testing.T) {
+	b := quiet(t, "", noon)
+	inside := false
+	b.call = func(_ context.Context, f func(time.Time)) error {
+		inside = true
+		f(noon)
+		inside = false
+		return nil
+	}
+	m, err := b.Memory(t.Context())
+	if err != nil || inside || !strings.Contains(string(m.State), `"Placement"`) {
+		t.Errorf("%s, %v", m.State, err)
 	}
 }

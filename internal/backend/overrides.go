@@ -1,98 +1,103 @@
 package backend
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
-	"sluice/internal/web"
+	"sluice/internal/statefile"
 )
 
-// saved is what people asked for at run time: pins, releases and drain. It outlives the daemon.
-type saved struct {
-	VMs   []model.VMRule `json:"vms,omitempty"`
-	Drain bool           `json:"drain,omitempty"`
-}
-
-// Overrides keeps them in a file; the zero value in memory only.
+// Overrides are what people asked for at run time, kept in a file. The zero value keeps
+// them in memory only.
 type Overrides struct {
+	changing sync.Mutex // one change at a time, from the file to the loop; never taken in the loop
+
 	mu   sync.Mutex
 	path string // "": memory only
-	now  saved
+	now  []model.Override
 }
 
 // OpenOverrides reads the file; a missing one means that there are none.
 func OpenOverrides(path string) (*Overrides, error) {
-	w := &Overrides{path: path}
-	b, err := os.ReadFile(path)
-	if path == "" || errors.Is(err, fs.ErrNotExist) {
-		return w, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &w.now)
-	}
+	list, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("wishes of `sluice pin`, `release` and `drain`: %w; mend or remove %s", err, path)
+		return nil, err
 	}
+	w := &Overrides{path: path, now: list}
+	w.Expire(time.Now())
 	return w, nil
 }
 
-// change edits the wishes; they count only once they are on disk.
-func (w *Overrides) change(edit func(*saved)) error {
+// List are those in force.
+func (w *Overrides) List() []model.Override {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	next := saved{VMs: slices.Clone(w.now.VMs), Drain: w.now.Drain}
-	edit(&next)
-	if err := w.write(next); err != nil {
-		return err
-	}
-	w.now = next
-	return nil
+	return slices.Clone(w.now)
 }
 
-// about says whether there is a wish about the VM of a command.
-func (w *Overrides) about(c web.Command) bool {
+// Expire forgets those whose end has come and says whether there were any. The file is
+// not touched: it is called in the loop, and whoever reads the file looks at the time too.
+func (w *Overrides) Expire(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.now.VMs, func(r model.VMRule) bool { return concerns(r, c) })
+	before := len(w.now)
+	if slices.ContainsFunc(w.now, func(o model.Override) bool { return o.Ended(now) }) {
+		w.now = slices.DeleteFunc(slices.Clone(w.now), func(o model.Override) bool { return o.Ended(now) })
+	}
+	return len(w.now) < before
 }
 
 // Over puts them in front of the config's rules, so that they win.
 func (w *Overrides) Over(r model.Rules) model.Rules {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r.VMs = append(slices.Clone(w.now.VMs), r.VMs...)
-	r.Drain = r.Drain || w.now.Drain
+	rules := make([]model.VMRule, 0, len(r.VMs))
+	for _, o := range w.List() {
+		if o.Kind == model.OverrideDrain {
+			r.Drain = true
+		} else {
+			rules = append(rules, o.Rule())
+		}
+	}
+	r.VMs = append(rules, r.VMs...)
 	return r
 }
 
-// write replaces the file at once or not at all.
-func (w *Overrides) write(s saved) error {
-	if w.path == "" {
-		return nil
-	}
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
+// change keeps what edit makes of them and has apply tell the loop. If either fails, they
+// are as they were, on disk too.
+func (w *Overrides) change(edit func([]model.Override) []model.Override, apply func() error) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	before := w.List()
+	if err := w.keep(edit(slices.Clone(before))); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(w.path), ".wishes-*")
-	if err != nil {
-		return fmt.Errorf("save wishes: %w", err)
-	}
-	_, err = tmp.Write(append(b, '\n'))
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	err := apply()
 	if err == nil {
-		err = os.Rename(tmp.Name(), w.path)
+		return nil
 	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-		return fmt.Errorf("save wishes: %w", err)
+	if back := w.keep(before); back != nil {
+		return fmt.Errorf("%w; and it is still in %s, so it counts at the next start: %w", err, w.path, back)
 	}
+	return err
+}
+
+// keep makes them count: on disk first.
+func (w *Overrides) keep(list []model.Override) error {
+	if w.path != "" {
+		text, err := encode(list)
+		if err != nil {
+			return &api.Error{Text: err.Error()}
+		}
+		if err := statefile.Replace(w.path, text); err != nil {
+			return &api.Error{Text: fmt.Sprintf("it cannot be kept: %v", err), Remedy: statefile.Remedy(filepath.Dir(w.path), err)}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = list
 	return nil
 }

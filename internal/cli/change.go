@@ -2,61 +2,131 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/web"
+	"sluice/api/v1"
 )
 
 // do asks for a change and prints what the daemon made of it.
-func (a *app) do(ctx context.Context, o *output, verb web.Verb, vm string) error {
-	r, err := a.client().Do(ctx, verb, vm)
+func (a *app) do(ctx context.Context, o *output, verb api.Verb, r api.Request) (api.Result, error) {
+	res, err := a.client().Do(ctx, verb, r)
 	if err != nil {
-		return err
+		return res, err
 	}
-	return show(a.std.Out, o, r, printResult)
+	return res, show(a.std.Out, o, res, printResult)
 }
 
-func printResult(w io.Writer, r web.Result) {
+func printResult(w io.Writer, r api.Result) {
 	_, _ = fmt.Fprintln(w, printable(r.Text))
 	for _, d := range r.Details {
 		_, _ = fmt.Fprintf(w, "    %s\n", printable(d))
 	}
 }
 
+// overrideFlags are those of commands that begin an override.
+type overrideFlags struct {
+	reason, until string
+	span          time.Duration
+}
+
+func newOverrideFlags(c *cobra.Command) *overrideFlags {
+	f := &overrideFlags{}
+	c.Flags().StringVar(&f.reason, "reason", "", "why, as a `text` for whoever finds it later")
+	c.Flags().DurationVar(&f.span, "for", 0, "end it by itself after this `time`, such as 2h")
+	c.Flags().StringVar(&f.until, "until", "", "end it by itself at this `time`, such as 17:30 or 2026-03-01T17:30:00+01:00")
+	return f
+}
+
+// fill puts them into a request.
+func (f *overrideFlags) fill(c *cobra.Command, r *api.Request, now time.Time) error {
+	r.Reason, r.For = f.reason, f.span.Seconds()
+	switch {
+	case f.span != 0 && f.until != "":
+		return usage(c, errors.New("--for and --until both say when it ends; leave one out"))
+	case f.span < 0 || c.Flags().Changed("for") && f.span < time.Second:
+		return usage(c, errors.New("--for must be at least 1s"))
+	case f.until == "":
+		return nil
+	}
+	at, err := parseMoment(f.until, now)
+	if err != nil {
+		return usage(c, fmt.Errorf("--until %s: %w", shown(f.until), err))
+	}
+	r.Until = at
+	return nil
+}
+
+// parseMoment reads a time to come: a time of day (the next such), a date and time of this
+// host, or RFC 3339.
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{"2006-01-02 15:04", time.DateTime} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	for _, layout := range []string{"15:04", time.TimeOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			if !at.After(now) {
+				at = at.AddDate(0, 0, 1)
+			}
+			return at, nil
+		}
+	}
+	return time.Time{}, errors.New("want a time such as 17:30, 2026-03-01 17:30 or 2026-03-01T17:30:00+01:00")
+}
+
 // vmCommand fills in what commands on one VM have in common.
-func (a *app) vmCommand(verb web.Verb, c *cobra.Command) *cobra.Command {
+func (a *app) vmCommand(verb api.Verb, c *cobra.Command) *cobra.Command {
 	c.Args, c.ValidArgsFunction = oneVM, a.completeVM
 	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, args []string) error { return a.do(c.Context(), o, verb, args[0]) }
+	f := &overrideFlags{}
+	if verb.Overrides() {
+		f = newOverrideFlags(c)
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		r := api.Request{VM: args[0]}
+		if err := f.fill(c, &r, time.Now()); err != nil {
+			return err
+		}
+		_, err := a.do(c.Context(), o, verb, r)
+		return err
+	}
 	return c
 }
 
 func (a *app) pinCommand() *cobra.Command {
-	return a.vmCommand(web.VerbPin, &cobra.Command{
-		Use: "pin VM", Short: "always give a VM a VF (root)",
-		Long: `The VM gets a VF whatever the policy says, until sluice unpin or sluice release. That
-goes before sluice.yaml and outlasts a restart of the daemon. A VM that cannot be given
-a VF stays on virtio all the same; sluice explain says why.`,
-		Example: "sluice pin db-1\nsluice explain db-1",
+	return a.vmCommand(api.VerbPin, &cobra.Command{
+		Use: "pin VM", Short: "always give a VM a VF (role operate)",
+		Long: `The VM gets a VF whatever the policy says, until sluice unpin or sluice release, or until
+the end given by --for or --until. That goes before sluice.yaml and outlasts a restart of
+the daemon. A VM that cannot be given a VF stays on virtio all the same; sluice explain
+says why. sluice overrides lists who pinned what, and why.`,
+		Example: "sluice pin db-1 --for 2h --reason 'month-end run'\nsluice explain db-1",
 	})
 }
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.vmCommand(web.VerbRelease, &cobra.Command{
-		Use: "release VM", Short: "take a VM's VF away and give it none (root)",
+	return a.vmCommand(api.VerbRelease, &cobra.Command{
+		Use: "release VM", Short: "take a VM's VF away and give it none (role operate)",
 		Long: `The VM goes back to virtio, without being cut off, and gets no VF until sluice unpin or
-sluice pin. That goes before sluice.yaml and outlasts a restart of the daemon.`,
-		Example: "sluice release batch-7\nsluice unpin batch-7        # the policy decides again",
+sluice pin, or until the end given by --for or --until. That goes before sluice.yaml and
+outlasts a restart of the daemon.`,
+		Example: "sluice release batch-7 --until 06:00\nsluice unpin batch-7        # the policy decides again",
 	})
 }
 
 func (a *app) unpinCommand() *cobra.Command {
-	return a.vmCommand(web.VerbUnpin, &cobra.Command{
-		Use: "unpin VM", Short: "let the policy decide again, after pin or release (root)",
+	return a.vmCommand(api.VerbUnpin, &cobra.Command{
+		Use: "unpin VM", Short: "let the policy decide again, after pin or release (role operate)",
 		Long:    `Takes back what sluice pin or sluice release asked for this VM.`,
 		Example: "sluice unpin db-1",
 	})
@@ -64,38 +134,48 @@ func (a *app) unpinCommand() *cobra.Command {
 
 func (a *app) reloadCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "reload", Short: "read sluice.yaml and conf.d again (root)",
+		Use: "reload", Short: "read sluice.yaml and conf.d again (role own)",
 		Long: `Does what systemctl reload sluice does, and prints the errors. On an error the daemon
-keeps the configuration it has. No VF moves because of the reload itself.`,
+keeps the configuration it has. The reload itself takes no VF from a VM: it says which VFs
+are Sluice's no more and stay attached. Another policy, other rules and other PFs change
+what is decided from the next sample on.`,
 		Example: "sluice config check && sluice reload",
 		Args:    noArgs,
 	}
 	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error { return a.do(c.Context(), o, web.VerbReload, "") }
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		_, err := a.do(c.Context(), o, api.VerbReload, api.Request{})
+		return err
+	}
 	return c
 }
 
 func (a *app) drainCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "drain", Short: "give up all VFs cleanly; --undo ends that (root)",
+		Use: "drain", Short: "give up all VFs cleanly; --undo ends that (role operate)",
 		Long: `Every VM goes back to virtio, one step at a time and without being cut off, and no VM
-gets a VF until sluice drain --undo, also after a restart of the daemon. VFs that others
-attached stay. Use it before maintenance of a card or its driver, or before removing Sluice.`,
-		Example: "sluice drain --wait 2m\nsluice drain --undo",
+gets a VF until sluice drain --undo, or until the end given by --for or --until, also
+after a restart of the daemon. VFs that others attached stay. Use it before maintenance of
+a card or its driver, or before removing Sluice.`,
+		Example: "sluice drain --wait 2m --reason 'new firmware'\nsluice drain --undo",
 		Args:    noArgs,
 	}
-	o := outputFlag(c)
+	o, f := outputFlag(c), newOverrideFlags(c)
 	undo := c.Flags().Bool("undo", false, "hand out VFs again")
 	wait := c.Flags().Duration("wait", 0, "wait up to this `time` until no VM holds a VF of Sluice's")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if *undo && *wait != 0 {
-			return usage(c, fmt.Errorf("--wait makes no sense with --undo"))
-		}
-		verb := web.VerbDrain
+		verb, r := api.VerbDrain, api.Request{}
 		if *undo {
-			verb = web.VerbUndrain
+			verb = api.VerbUndrain
 		}
-		if err := a.do(c.Context(), o, verb, ""); err != nil || *wait == 0 {
+		if err := f.fill(c, &r, time.Now()); err != nil {
+			return err
+		}
+		if *undo && (*wait != 0 || r != api.Request{}) {
+			return usage(c, errors.New("--wait, --reason, --for and --until make no sense with --undo"))
+		}
+		_, err := a.do(c.Context(), o, verb, r)
+		if err != nil || *wait == 0 {
 			return err
 		}
 		if err := a.waitDrained(c.Context(), *wait); err != nil || o.json {
@@ -107,30 +187,25 @@ attached stay. Use it before maintenance of a card or its driver, or before remo
 	return c
 }
 
-// drainPoll is the time between two questions whether a drain is done.
-const drainPoll = 200 * time.Millisecond
-
 // waitDrained waits until Sluice holds no VF any more.
 func (a *app) waitDrained(ctx context.Context, atMost time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	tick := time.NewTicker(drainPoll)
-	defer tick.Stop()
+	client := a.client()
 	for held := -1; ; {
-		s, err := a.client().Status(ctx)
-		if err == nil && s.VFs.Held == 0 && s.Moves.Active == 0 {
-			return nil
-		}
+		s, err := client.Status(ctx)
 		if err == nil {
+			if !s.Observed.IsZero() && s.VFs.Held == 0 && s.Moves.Active == 0 {
+				return nil
+			}
 			held = s.VFs.Held
+			_, err = client.After(ctx, s.Revision)
 		}
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
+		switch {
+		case ctx.Err() != nil:
 			return fmt.Errorf("after %s %d VFs are still held; `sluice plan` shows what is under way, `sluice vms` who holds them", atMost, held)
-		case <-tick.C:
+		case err != nil:
+			return err
 		}
 	}
 }

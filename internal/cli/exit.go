@@ -19,17 +19,6 @@ const (
 	ExitUnreachable = 4 // no daemon answers
 )
 
-// exitCodes are their meanings in the order of the codes.
-func exitCodes() [5]string {
-	return [5]string{
-		"done, and nothing found",
-		"it did not work; the message says why and what to do",
-		"the command line is wrong",
-		"doctor or fsck found something",
-		"no daemon answers, or not to this user",
-	}
-}
-
 // usageError marks a mistake on the command line.
 type usageError struct {
 	err  error

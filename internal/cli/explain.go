@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
-	"sluice/internal/web"
 )
 
 func (a *app) explainCommand() *cobra.Command {
@@ -30,10 +30,10 @@ moving it, the last move and its error, and what would change the verdict.`,
 	return c
 }
 
-func printExplanation(w io.Writer, e web.Explanation) {
+func printExplanation(w io.Writer, e api.Explanation) {
 	_, _ = fmt.Fprintf(w, "%s.\n", printable(e.Sentence))
 	put := func(name, text string) { _, _ = fmt.Fprintf(w, "  %-13s %s\n", name, printable(text)) }
-	put("state", string(e.VM.State)+", "+string(e.VM.ID))
+	put("state", e.VM.State+", "+e.VM.ID)
 	if e.VM.Class != "" {
 		put("class", e.VM.Class)
 	}
@@ -43,6 +43,9 @@ func printExplanation(w io.Writer, e web.Explanation) {
 		if p.VF != "" {
 			put("  VF "+p.VF, trafficText(p.VFPath))
 		}
+	}
+	if e.Override != nil {
+		put("override", string(e.Override.Kind)+overrideText(e.Override))
 	}
 	if e.Veto != "" {
 		put("veto", e.Veto)
@@ -58,16 +61,16 @@ func printExplanation(w io.Writer, e web.Explanation) {
 	}
 }
 
-func nicText(p web.Path) string {
+func nicText(p api.Path) string {
 	fallback := "no failover"
-	if p.Failover != model.FailoverNone {
-		fallback = "failover by " + string(p.Failover)
+	if p.Failover != "" {
+		fallback = "failover by " + p.Failover
 	}
 	return fmt.Sprintf("%s, %s, tap %s in %s, %s", p.NIC, p.MAC, orDash(p.Tap), orDash(p.Network), fallback)
 }
 
 // trafficText is a path's load with its source.
-func trafficText(t model.Traffic) string {
+func trafficText(t api.Traffic) string {
 	note := ""
 	if t.Note != "" {
 		note = ": " + t.Note
@@ -76,23 +79,23 @@ func trafficText(t model.Traffic) string {
 		return "load not known" + note
 	}
 	return fmt.Sprintf("receives %s packets/s (%s/s), sends %s packets/s (%s/s); counted by %s (%s)%s",
-		si(t.RxPPS), bits(t.RxBytes), si(t.TxPPS), bits(t.TxBytes), orDash(string(t.Source)), proofText(t.Proof), note)
+		model.SI(t.RxPPS), bits(t.RxBytes), model.SI(t.TxPPS), bits(t.TxBytes), orDash(t.Source), proofText(t.Proof), note)
 }
 
 // proofText says how far a figure may be relied upon.
-func proofText(p model.Proof) string {
+func proofText(p string) string {
 	switch p {
-	case model.ProofHardware:
+	case string(model.ProofHardware):
 		return "by the NIC"
-	case model.ProofKernel:
+	case string(model.ProofKernel):
 		return "by the host"
-	case model.ProofCorroborated:
+	case string(model.ProofCorroborated):
 		return "as the guest says, and the host's counters leave room for it"
 	}
 	return "as the guest says: the host cannot check it"
 }
 
-func underWay(m *web.MoveReport) string {
+func underWay(m *api.MoveReport) string {
 	s := fmt.Sprintf("%s %s since %s", m.Kind, m.VF, clock(m.Started))
 	if len(m.Steps) > m.Step {
 		s += fmt.Sprintf(", step %d of %d, try %d: %s", m.Step+1, len(m.Steps), max(1, m.Try), m.Steps[m.Step])

@@ -12,7 +12,6 @@ import (
 
 	"sluice/internal/input"
 	"sluice/internal/model"
-	"sluice/internal/web"
 )
 
 // output is the value of -o.
@@ -101,11 +100,8 @@ func orDash(s string) string {
 	return s
 }
 
-// si prints a figure with three digits and a prefix: 1234567 is "1.23M".
-func si(x float64) string { return web.SI(x) }
-
 // bits prints a rate of bytes a second in bits.
-func bits(bytes float64) string { return si(bytes*8) + "bit" }
+func bits(bytes float64) string { return model.SI(bytes*8) + "bit" }
 
 // percent prints a share of 0..1.
 func percent(x float64) string { return fmt.Sprintf("%.0f %%", x*100) }
@@ -140,16 +136,12 @@ func plural(n int, one string) string {
 
 // from lists the sources of a load, with a question mark where the guest alone says so, and
 // a tilde where the host's counters leave room for what it says.
-func from(sources []model.Source, proof model.Proof) string {
-	var list []string
-	for _, s := range sources {
-		list = append(list, string(s))
-	}
-	s := strings.Join(list, "+")
+func from(sources []string, proof string) string {
+	s := strings.Join(sources, "+")
 	switch proof {
-	case model.ProofGuest:
+	case string(model.ProofGuest):
 		s += "?"
-	case model.ProofCorroborated:
+	case string(model.ProofCorroborated):
 		s += "~"
 	}
 	return s

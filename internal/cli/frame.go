@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 	"sluice/internal/web"
 )
@@ -50,10 +51,10 @@ func frame(v *model.View, columns, rows int) []string {
 	return out[:min(len(out), max(1, rows-1))]
 }
 
-func header(s web.Status, columns int) []string {
+func header(s api.Status, columns int) []string {
 	lines := []string{
 		fmt.Sprintf("Sluice  %s  policy %s, %s, %s mode", s.Observed.Format(time.DateTime), s.Policy, pace(s), s.Mode),
-		fmt.Sprintf("VFs held %d of %d   VMs %d   load %s packets/s, %s of it by VMs with a VF", s.VFs.Held, s.VFs.Total, s.VMs.Total, si(s.Load.PPS), percent(s.Load.VFShare)),
+		fmt.Sprintf("VFs held %d of %d   VMs %d   load %s packets/s, %s of it by VMs with a VF", s.VFs.Held, s.VFs.Total, s.VMs.Total, model.SI(s.Load.PPS), percent(s.Load.VFShare)),
 		fmt.Sprintf("plugs %d (%s)   unplugs %d (%s)   failed %d   under way %d   waiting %d", s.Moves.Plugs, seconds(s.Moves.PlugMean), s.Moves.Unplugs, seconds(s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Active, s.Moves.Pending),
 	}
 	for i := range lines {
@@ -70,7 +71,7 @@ type group struct {
 	pps        float64
 }
 
-func groupsOf(list []web.VM) []group {
+func groupsOf(list []api.VM) []group {
 	byName := map[string]*group{}
 	for _, vm := range list {
 		name := cmp.Or(vm.Class, strings.TrimRight(vm.Name, "0123456789-_."), vm.Name)
@@ -104,7 +105,7 @@ func groupRows(groups []group, columns int) []string {
 	}
 	var out []string
 	for _, g := range groups[:min(maxGroups, len(groups))] {
-		text := fmt.Sprintf("%-16s %5d %7d %10s  %s", clip(printable(g.name), 16), g.vms, g.holds, si(g.pps), bar(g.pps, top, barWidth))
+		text := fmt.Sprintf("%-16s %5d %7d %10s  %s", clip(printable(g.name), 16), g.vms, g.holds, model.SI(g.pps), bar(g.pps, top, barWidth))
 		out = append(out, clip(text, columns))
 	}
 	return out
@@ -115,18 +116,18 @@ func vmHead(columns int) string {
 }
 
 // vmRows shows the busiest VMs, holders green.
-func vmRows(list []web.VM, columns, n int) []string {
-	slices.SortStableFunc(list, func(a, b web.VM) int { return cmp.Compare(b.PPS, a.PPS) })
+func vmRows(list []api.VM, columns, n int) []string {
+	slices.SortStableFunc(list, func(a, b api.VM) int { return cmp.Compare(b.PPS, a.PPS) })
 	var out []string
 	for _, vm := range list[:min(n, len(list))] {
-		text := fmt.Sprintf("%-16s %-9s %10s  %-*s %s", clip(printable(vm.Name), 16), clip(moving(vm), 9), si(vm.PPS), barWidth, bar(vm.PPS, list[0].PPS, barWidth), vm.Why)
+		text := fmt.Sprintf("%-16s %-9s %10s  %-*s %s", clip(printable(vm.Name), 16), clip(moving(vm), 9), model.SI(vm.PPS), barWidth, bar(vm.PPS, list[0].PPS, barWidth), vm.Why)
 		out = append(out, style(map[bool]string{true: green, false: ""}[vm.VF != ""], clip(text, columns)))
 	}
 	return out
 }
 
 // moving is the path, or what is being done about it.
-func moving(vm web.VM) string {
+func moving(vm api.VM) string {
 	if vm.UnderWay != "" {
 		return string(vm.UnderWay) + "..."
 	}

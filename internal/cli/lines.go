@@ -93,7 +93,7 @@ func finished(m *model.MoveStatus) string {
 	if m.Move.VF != model.NoVF {
 		vf = m.Move.VF.String()
 	}
-	s := moveName(m.Ended, m.Move.Kind, m.Move.VMName, vf, first)
+	s := moveName(m.Ended, string(m.Move.Kind), m.Move.VMName, vf, first)
 	if m.Error != "" {
 		return s + " failed: " + printable(m.Error)
 	}
@@ -103,6 +103,6 @@ func finished(m *model.MoveStatus) string {
 func summaryLine(v *model.View) string {
 	s := web.Summary(v, "", 0)
 	return fmt.Sprintf("%s status %d of %d VFs held, %d VMs, %s packets/s (%s by VMs with a VF), %d plugs, %d unplugs, %d failed, %d under way",
-		clock(v.Snapshot.Time), s.VFs.Held, s.VFs.Total, s.VMs.Total, si(s.Load.PPS), percent(s.Load.VFShare),
+		clock(v.Snapshot.Time), s.VFs.Held, s.VFs.Total, s.VMs.Total, model.SI(s.Load.PPS), percent(s.Load.VFShare),
 		s.Moves.Plugs, s.Moves.Unplugs, s.Moves.Failed, s.Moves.Active)
 }

@@ -10,21 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
-	"sluice/internal/web"
 	"sluice/internal/web/webtest"
 )
-
-func TestSI(t *testing.T) {
-	for x, want := range map[float64]string{
-		0: "0", 0.4: "0", 0.6: "1", 1: "1", 12.34: "12.3", 999: "999", 999.4: "999", 999.6: "1k", 1234: "1.23k",
-		1e6: "1M", 1234567: "1.23M", 9.99e8: "999M", 1e9: "1G", 2.5e12: "2.5T",
-	} {
-		if got := si(x); got != want {
-			t.Errorf("si(%v) = %q, want %q", x, got, want)
-		}
-	}
-}
 
 func TestSeconds(t *testing.T) {
 	for s, want := range map[float64]string{0: "0s", 0.056: "56ms", 0.64: "640ms", 2.504: "2.5s", 75.4: "1m15s"} {
@@ -186,7 +175,7 @@ func TestRepairsSayWhatTheyDo(t *testing.T) {
 	if have, want := finished(&m), clock(webtest.Now)+" repair web-1 add-self done in 0s"; have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}
-	r := web.MoveReport{Kind: model.MoveRepair, VF: "pf0/2", Steps: []string{"clear-vf vf pf0/2"}, Started: webtest.Now, Ended: webtest.Now}
+	r := api.MoveReport{Kind: api.MoveRepair, VF: "pf0/2", Steps: []string{"clear-vf vf pf0/2"}, Started: webtest.Now, Ended: webtest.Now}
 	if have, want := moveLine(r), clock(webtest.Now)+" repair - clear-vf pf0/2 in 0s"; have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}

@@ -17,16 +17,18 @@ import (
 // looking is a daemon that looks at its host every 100 ms.
 type looking struct{ *webtest.Backend }
 
-func (l looking) View() *model.View {
-	v := *l.Backend.View()
+func (l looking) View() (*model.View, <-chan struct{}) {
+	now, newer := l.Backend.View()
+	v := *now
 	s := *v.Snapshot
 	s.Time = time.Now().Truncate(100 * time.Millisecond)
 	v.Snapshot = &s
-	return &v
+	return &v, newer
 }
 
 func (l looking) Memory(context.Context) (web.Memory, error) {
-	return web.Memory{Time: l.View().Snapshot.Time, State: []byte(`{"known":1}`)}, nil
+	v, _ := l.View()
+	return web.Memory{Time: v.Snapshot.Time, State: []byte(`{"known":1}`)}, nil
 }
 
 func TestFollowTakesEveryLook(t *testing.T) {

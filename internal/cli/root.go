@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/api/v1"
 	"sluice/internal/web"
 )
 
@@ -61,7 +62,7 @@ sluice drain --wait 2m      # give all VFs back before maintenance`,
 	root.AddCommand(
 		a.runCommand(), a.demoCommand(),
 		a.statusCommand(), a.vmsCommand(), a.vfsCommand(), a.explainCommand(), a.planCommand(),
-		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.reloadCommand(),
+		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.overridesCommand(), a.reloadCommand(),
 		a.doctorCommand(), a.fsckCommand(), a.configCommand(), a.simCommand(), a.recordCommand(), a.versionCommand(),
 	)
 	root.SetIn(std.In)
@@ -163,7 +164,7 @@ func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, c
 }
 
 // pathOf is the VF of a VM, or "virtio".
-func pathOf(vm web.VM) string {
+func pathOf(vm api.VM) string {
 	if vm.VF == "" {
 		return "virtio"
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"sluice/api/v1"
 	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/golden"
@@ -90,7 +91,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|drained]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [observe|empty|healthy|refuse|drained|repairs]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := webtest.View()
 	b := webtest.NewBackend(v)
@@ -102,7 +103,10 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	case "healthy":
 		v.Findings, v.Snapshot.Problems = nil, nil
 	case "refuse":
-		b.Fail(&web.Refusal{Text: "legacy has no failover", Remedy: "add <teaming> to its interface"})
+		b.Fail(&api.Error{Text: "legacy has no failover", Remedy: "add <teaming> to its interface"})
+	case "repairs":
+		v.Findings = append(v.Findings, model.Finding{Code: "stale-vlan", Subject: "pf1/0", Text: "has VLAN 7", Repair: []model.Step{{Kind: model.StepClearVF}}})
+		b.After = repaired
 	case "drained":
 		b = webtest.NewBackend(drained())
 	}
@@ -127,6 +131,18 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 // side by side.
 var backends sync.Map
 
+// repaired is the View after a repair: one finding is gone, of one the repair failed.
+func repaired(_ web.Command, v *model.View) *model.View {
+	next := *v
+	next.Revision += 10
+	next.Findings = v.Findings[1:]
+	next.Recent = append([]model.MoveStatus{{
+		Move:  model.Move{Kind: model.MoveRepair, Reason: model.Reason{Code: model.CodeRepair, Detail: v.Findings[2].Name()}},
+		Ended: webtest.Now, Error: "set-vf: device busy",
+	}}, v.Recent...)
+	return &next
+}
+
 func drained() *model.View {
 	v := webtest.View()
 	v.Active, v.Rules.Drain = nil, true
@@ -140,7 +156,7 @@ func drained() *model.View {
 func showCommands(ts *testscript.TestScript, _ bool, _ []string) {
 	b, _ := backends.Load(ts.Getenv("WORK"))
 	for _, c := range b.(*webtest.Backend).Got() {
-		c.By = ""
+		c.User = ""
 		data, err := json.Marshal(c)
 		ts.Check(err)
 		_, err = fmt.Fprintln(ts.Stdout(), string(data))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 	"sluice/internal/web"
 )
@@ -36,18 +37,21 @@ doctor or fsck have something to say.`,
 	return c
 }
 
-func printStatus(w io.Writer, s web.Status) {
+func printStatus(w io.Writer, s api.Status) {
 	put := func(name, format string, args ...any) {
 		_, _ = fmt.Fprintf(w, "%-9s "+format+"\n", append([]any{name}, args...)...)
 	}
-	put("Sluice", "%s, %s, %s", orDash(s.Version), upText(s), modeText(s.Mode, s.Drain))
+	put("Sluice", "%s, %s, %s", orDash(s.Version), upText(s), modeText(s))
 	put("Policy", "%s, %s", s.Policy, pace(s))
 	put("VFs", "%d: %d held, %d free, %d of others", s.VFs.Total, s.VFs.Held, s.VFs.Free, s.VFs.Foreign)
 	for _, pf := range s.PFs {
 		put("", "%s", pfText(pf))
 	}
 	put("VMs", "%d: %d with a VF, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding, s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
-	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", si(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
+	if s.Overrides > 0 {
+		put("", "%s pinned or released at run time (`sluice overrides`)", plural(s.Overrides, "VM"))
+	}
+	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
 	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
 	put("", "since the start %d plugs (mean %s), %d unplugs (mean %s), %d failed, %d retries%s",
 		s.Moves.Plugs, seconds(s.Moves.PlugMean), s.Moves.Unplugs, seconds(s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
@@ -69,39 +73,40 @@ func repairs(n uint64) string {
 }
 
 // pace is how often the policy decides.
-func pace(s web.Status) string {
+func pace(s api.Status) string {
 	if !s.Rounds {
 		return "decides at every sample"
 	}
 	return "a round every " + time.Duration(s.Interval*float64(time.Second)).String()
 }
 
-// upText is the daemon's age, by the clock that stamps what it sees.
-func upText(s web.Status) string {
-	if s.Observed.IsZero() || s.Started.IsZero() {
-		return "has not looked at the host yet"
+// upText is the daemon's age, as the daemon measured it.
+func upText(s api.Status) string {
+	text := "up " + (time.Duration(s.Uptime) * time.Second).String()
+	if s.Observed.IsZero() {
+		text += ", has not looked at the host yet"
 	}
-	return "up " + s.Observed.Sub(s.Started).Round(time.Second).String()
+	return text
 }
 
-func modeText(m model.Mode, drain bool) string {
+func modeText(s api.Status) string {
 	switch {
-	case drain:
-		return "draining: all VFs are being given up (`sluice drain --undo` ends that)"
-	case m == model.ModeObserve:
+	case s.Drain:
+		return "draining: all VFs are being given up" + overrideText(s.Drained) + " (`sluice drain --undo` ends that)"
+	case s.Mode == api.ModeObserve:
 		return "observe mode: nothing is changed (`sluice plan` shows what would be)"
 	}
-	return string(m) + " mode: VFs are moved"
+	return s.Mode + " mode: VFs are moved"
 }
 
-func pendingWord(m model.Mode) string {
-	if m == model.ModeObserve {
+func pendingWord(mode string) string {
+	if mode == api.ModeObserve {
 		return "would be made"
 	}
 	return "waiting"
 }
 
-func pfText(pf web.PFStatus) string {
+func pfText(pf api.PFStatus) string {
 	s := fmt.Sprintf("%s (%s, network %s)", pf.Name, orDash(pf.Driver), orDash(pf.Network))
 	if !pf.Managed {
 		s += ", not in sluice.yaml"
@@ -112,7 +117,7 @@ func pfText(pf web.PFStatus) string {
 	return s + fmt.Sprintf(": %s, %d held, %d free, %d of others", plural(pf.VFs.Total, "VF"), pf.VFs.Held, pf.VFs.Free, pf.VFs.Foreign)
 }
 
-func healthText(s web.Status) string {
+func healthText(s api.Status) string {
 	if s.Problems == 0 && s.Findings == 0 {
 		return "no problems, nothing leaked"
 	}
@@ -120,22 +125,22 @@ func healthText(s web.Status) string {
 }
 
 // moveLine is a finished move on one line.
-func moveLine(m web.MoveReport) string {
+func moveLine(m api.MoveReport) string {
 	first := ""
 	if len(m.Steps) > 0 {
 		first, _, _ = strings.Cut(m.Steps[0], " ")
 	}
 	s := moveName(m.Ended, m.Kind, m.VM, m.VF, first)
 	if m.Error != "" {
-		return s + " failed: " + m.Error
+		return s + " failed: " + printable(m.Error)
 	}
-	return s + " in " + seconds(m.Ended.Sub(m.Started).Seconds())
+	return s + " in " + seconds(m.Took)
 }
 
 // moveName says what was moved or, of a repair, what it did first. vf is "" for none.
-func moveName(ended time.Time, kind model.MoveKind, vm, vf, first string) string {
+func moveName(ended time.Time, kind, vm, vf, first string) string {
 	what := orDash(vf)
-	if kind == model.MoveRepair && first != "" {
+	if kind == api.MoveRepair && first != "" {
 		what = strings.TrimRight(first+" "+vf, " ")
 	}
 	return fmt.Sprintf("%s %-6s %s %s", clock(ended), kind, orDash(printable(vm)), what)
@@ -163,15 +168,15 @@ sluice explain.`,
 	return c
 }
 
-func printVMs(w io.Writer, list []web.VM) {
+func printVMs(w io.Writer, list []api.VM) {
 	var rows [][]string
 	for _, vm := range list {
 		pps, rate := "?", "?"
 		if vm.Known {
-			pps, rate = si(vm.PPS), bits(vm.Bytes)
+			pps, rate = model.SI(vm.PPS), bits(vm.Bytes)
 		}
 		rows = append(rows, []string{
-			vm.Name, string(vm.State), pathOf(vm), pps, rate, from(vm.Sources, vm.Proof),
+			vm.Name, vm.State, pathOf(vm), pps, rate, from(vm.Sources, vm.Proof),
 			map[bool]string{true: "yes", false: "no"}[vm.Hold], reasonWord(vm),
 		})
 	}
@@ -179,13 +184,13 @@ func printVMs(w io.Writer, list []web.VM) {
 }
 
 // reasonWord is the code, with what is not to be seen from it.
-func reasonWord(vm web.VM) string {
-	s := string(vm.Code)
-	if vm.SetByHand != "" && vm.Code == model.CodePinned {
+func reasonWord(vm api.VM) string {
+	s := vm.Code
+	if vm.Override == string(api.VerbPin) && vm.Code == "pinned" {
 		s += " (by hand)"
 	}
 	if vm.UnderWay != "" {
-		s += ", " + string(vm.UnderWay) + " under way"
+		s += ", " + vm.UnderWay + " under way"
 	}
 	return s
 }
@@ -210,7 +215,7 @@ shows it. In guest: the guest's driver has the VF open.`,
 	return c
 }
 
-func printVFs(w io.Writer, list []web.VF) {
+func printVFs(w io.Writer, list []api.VF) {
 	var rows [][]string
 	for _, vf := range list {
 		vlan := ""
@@ -218,7 +223,7 @@ func printVFs(w io.Writer, list []web.VF) {
 			vlan = strconv.Itoa(vf.VLAN)
 		}
 		rows = append(rows, []string{
-			vf.Name, string(vf.Address), vf.Network, string(vf.Owner), vf.Holder, vf.MAC, vlan, vf.Driver, vf.InGuest.String(), vf.OwnerWhy,
+			vf.Name, vf.Address, vf.Network, vf.Owner, vf.Holder, vf.MAC, vlan, vf.Driver, vf.InGuest, vf.OwnerWhy,
 		})
 	}
 	table(w, "VF PCI-ADDRESS NETWORK OWNER VM MAC VLAN DRIVER IN-GUEST NOTE", rows)
@@ -266,17 +271,17 @@ hand. --steps shows every single change in its order.`,
 	o, off := outputFlag(c), offlineFlags(c)
 	steps := c.Flags().Bool("steps", false, "show the steps of every move")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		p, err := ask(c.Context(), a, off, a.client().Plan, func(o *web.Offline) web.Plan { return o.Plan })
+		p, err := ask(c.Context(), a, off, a.client().Plan, func(o *web.Offline) api.Plan { return o.Plan })
 		if err != nil {
 			return err
 		}
-		return show(a.std.Out, o, p, func(w io.Writer, p web.Plan) { printPlan(w, p, *steps) })
+		return show(a.std.Out, o, p, func(w io.Writer, p api.Plan) { printPlan(w, p, *steps) })
 	}
 	return c
 }
 
-func printPlan(w io.Writer, p web.Plan, steps bool) {
-	if p.Mode == model.ModeObserve {
+func printPlan(w io.Writer, p api.Plan, steps bool) {
+	if p.Mode == api.ModeObserve {
 		_, _ = fmt.Fprintln(w, "Observe mode: nothing of this is done.")
 	}
 	if len(p.Active)+len(p.Pending) == 0 {
@@ -295,8 +300,8 @@ func printPlan(w io.Writer, p web.Plan, steps bool) {
 	}
 }
 
-func planLine(m web.MoveReport) string {
-	s := string(m.Kind)
+func planLine(m api.MoveReport) string {
+	s := m.Kind
 	for _, word := range []string{printable(m.VM), m.VF} {
 		if word != "" {
 			s += " " + word
@@ -311,7 +316,7 @@ func planLine(m web.MoveReport) string {
 	return s
 }
 
-func printSteps(w io.Writer, m web.MoveReport, on bool) {
+func printSteps(w io.Writer, m api.MoveReport, on bool) {
 	if !on {
 		return
 	}
@@ -331,7 +336,7 @@ each with its remedy. Ends with exit code 3 when there is something.`,
 	}
 	o, off := outputFlag(c), offlineFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		d, err := ask(c.Context(), a, off, a.client().Doctor, func(o *web.Offline) web.Doctor { return o.Doctor })
+		d, err := ask(c.Context(), a, off, a.client().Doctor, func(o *web.Offline) api.Doctor { return o.Doctor })
 		if err == nil {
 			err = show(a.std.Out, o, d, printDoctor)
 		}
@@ -343,7 +348,7 @@ each with its remedy. Ends with exit code 3 when there is something.`,
 	return c
 }
 
-func printDoctor(w io.Writer, d web.Doctor) {
+func printDoctor(w io.Writer, d api.Doctor) {
 	if len(d.Problems) == 0 {
 		_, _ = fmt.Fprintln(w, "No problems found.")
 	}
@@ -360,49 +365,4 @@ func subject(s string) string {
 		return "this host"
 	}
 	return printable(s)
-}
-
-func (a *app) fsckCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "fsck", Short: "find leaked or wrongly set VFs; --repair mends them",
-		Long: `Looks for VFs that carry what no VM needs: a stale MAC, VLAN, rate or trust, the wrong
-driver, one MAC on two VFs, a VF bound to vfio-pci without a domain, stale filters. What
-is Sluice's to mend shows the steps that mend it; what others own is listed and left
-alone. Ends with exit code 3 when there is something and --repair was not given.`,
-		Example: "sluice fsck\nsluice fsck --repair\nsluice fsck --offline",
-		Args:    noArgs,
-	}
-	o, off := outputFlag(c), offlineFlags(c)
-	repair := c.Flags().Bool("repair", false, "mend what is Sluice's to mend (root)")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		if *repair && off.on {
-			return usage(c, fmt.Errorf("--repair needs the daemon, and --offline goes without it"))
-		}
-		if *repair {
-			return a.do(c.Context(), o, web.VerbRepair, "")
-		}
-		f, err := ask(c.Context(), a, off, a.client().Fsck, func(o *web.Offline) web.Fsck { return o.Fsck })
-		if err == nil {
-			err = show(a.std.Out, o, f, printFsck)
-		}
-		if err == nil && len(f.Findings) > 0 {
-			err = errFindings
-		}
-		return err
-	}
-	return c
-}
-
-func printFsck(w io.Writer, f web.Fsck) {
-	if len(f.Findings) == 0 {
-		_, _ = fmt.Fprintln(w, "Nothing leaked, nothing set wrongly.")
-	}
-	for _, one := range f.Findings {
-		_, _ = fmt.Fprintf(w, "%s: %s [%s]\n", printable(one.Subject), printable(one.Text), one.Code)
-		if len(one.Repair) == 0 {
-			_, _ = fmt.Fprintln(w, "    left alone: not Sluice's to mend")
-			continue
-		}
-		_, _ = fmt.Fprintf(w, "    -> sluice fsck --repair: %s\n", strings.Join(one.Repair, ", "))
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -112,15 +114,25 @@ type daemonState struct {
 	backend *backend.Backend
 	over    *backend.Overrides
 	started *config.Config // what counts of it counts until the end
+
+	reloading sync.Mutex
+	locks     locks
 }
 
 func (d *daemonState) run(ctx context.Context, c *config.Config) error {
+	defer d.locks.close()
+	if err := d.locks.state(c.StateDir); err != nil {
+		return err
+	}
+	if err := d.locks.mode(d.options(c).Mode); err != nil {
+		return err
+	}
 	journal, left, err := loop.OpenJournal(filepath.Join(c.StateDir, "journal"), d.log)
 	if err != nil {
 		return err
 	}
 	defer journal.Close()
-	d.over, err = backend.OpenOverrides(filepath.Join(c.StateDir, "wishes.json"))
+	d.over, err = backend.OpenOverrides(filepath.Join(c.StateDir, "overrides.json"))
 	if err != nil {
 		return err
 	}
@@ -143,7 +155,8 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		socket = d.o.Socket
 	}
 	server, err := web.New(web.Options{
-		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Listen: c.API.Listen,
+		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
+		Listen: c.API.Listen, Hosts: c.API.Hosts,
 		Examine: observe.Doctor, Stale: staleAfter(c.Sample), Process: true,
 	})
 	if err != nil {
@@ -167,8 +180,10 @@ func (d *daemonState) options(c *config.Config) loop.Options {
 }
 
 // reload reads the config again. Either all of it counts from now on, but for the keys
-// that the warnings name, or none.
-func (d *daemonState) reload() (warnings []string, err error) {
+// that the notes name, or none. The notes are what a person must know about what follows.
+func (d *daemonState) reload() (notes []string, err error) {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReloading)
 	defer daemon.SdNotify(false, daemon.SdNotifyReady) //nolint:errcheck // nobody may be listening
 	c, err := load(d.o.Config)
@@ -180,6 +195,10 @@ func (d *daemonState) reload() (warnings []string, err error) {
 	if err := d.host.checkWorld(ctx, c); err != nil {
 		return nil, err
 	}
+	if err := d.locks.mode(d.options(c).Mode); err != nil {
+		return nil, err
+	}
+	view, _ := d.backend.View()
 	var failed error
 	err = d.runner.Call(ctx, func(time.Time) {
 		if failed = d.runner.Core.SetRules(d.over.Over(c.Rules())); failed == nil {
@@ -192,13 +211,40 @@ func (d *daemonState) reload() (warnings []string, err error) {
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	warnings = c.Warnings()
+	notes = c.Warnings()
 	for _, key := range c.AfterRestart(d.started) {
-		warnings = append(warnings, key+" changed: it counts after a restart")
+		notes = append(notes, key+" changed: it counts after a restart")
 	}
-	warn(warnings, d.log)
+	notes = append(notes, leaving(view, poolOf(c), d.options(c).Mode)...)
+	warn(notes, d.log)
 	d.log.Info("configuration reloaded", "policy", c.Policy, "mode", string(d.options(c).Mode))
-	return warnings, nil
+	return notes, nil
+}
+
+// leaving says what becomes of the VFs that VMs hold and that are Sluice's to hand out no more.
+func leaving(v *model.View, pool observe.Pool, mode model.Mode) (notes []string) {
+	for i := range v.Snapshot.PFs {
+		pf := &v.Snapshot.PFs[i]
+		_, listed := pool[pf.Name]
+		var holders []string
+		for j := range pf.VFs {
+			vf := &pf.VFs[j]
+			if vm := v.Snapshot.FindVM(vf.Holder); vm != nil && vf.Owner == model.OwnerSluice && !(listed && pool.Has(vf.ID)) {
+				holders = append(holders, fmt.Sprintf("%s (%s)", vm.Name, vf.ID))
+			}
+		}
+		list := strings.Join(holders, ", ")
+		switch {
+		case len(holders) == 0:
+		case listed:
+			notes = append(notes, fmt.Sprintf("%s: VFs that `vfs:` lists no more stay with their VMs until those give them up: %s", pf.Name, list))
+		case mode == model.ModeEnforce:
+			notes = append(notes, fmt.Sprintf("%s is listed no more: its VFs are given up, and these VMs go to virtio or a VF of another PF: %s", pf.Name, list))
+		default:
+			notes = append(notes, fmt.Sprintf("%s is listed no more: in enforce mode these VMs would give up its VFs: %s", pf.Name, list))
+		}
+	}
+	return notes
 }
 
 // onHangup reloads at SIGHUP until the returned function is called.

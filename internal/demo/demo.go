@@ -40,13 +40,19 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Sample: time.Second}, calls: make(loop.Calls)}
 	d.back = backend.New(core, d.calls.Do, &backend.Overrides{}, func() model.Rules { return rules })
 	d.back.Config = "a simulated host"
+	d.back.Now = func() time.Time { // virtual: the loop's
+		if v, _ := d.back.View(); web.Looked(v) {
+			return v.Snapshot.Time
+		}
+		return time.Now()
+	}
 	d.engine.OnTick = func(time.Time) { d.show() }
 	d.engine.Start()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	if o.Socket != "" {
-		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: func() time.Time { return d.back.View().Snapshot.Time }})
+		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now})
 		if err != nil {
 			return err
 		}

@@ -25,18 +25,26 @@ type Memory struct {
 	Fails     map[model.NICID]*failure
 }
 
-// Memory shows what the Core knows. The maps are the Core's own: write them out before
-// it goes on.
+// Memory copies what the Core knows; the Core may go on while it is written out.
 func (c *Core) Memory() (*Memory, error) {
 	p, err := c.decider.Memory()
 	if err != nil {
 		return nil, err
 	}
-	m := &Memory{Busy: c.exec.Len(), Options: c.opts, Placement: p, Costs: c.costs, Sum: c.sum, Fails: c.fails}
+	m := &Memory{Busy: c.exec.Len(), Options: c.opts, Placement: p, Costs: copied(c.costs), Sum: c.sum, Fails: copied(c.fails)}
 	if c.snap != nil {
 		m.Time = c.snap.Time
 	}
 	return m, nil
+}
+
+func copied[K comparable, T any](m map[K]*T) map[K]*T {
+	out := make(map[K]*T, len(m))
+	for id, p := range m {
+		one := *p
+		out[id] = &one
+	}
+	return out
 }
 
 // Recall makes a new Core go on where another one with the same policy was. It refuses a

@@ -119,7 +119,7 @@ func repairOf(f *model.Finding) model.Move {
 	s := &f.Repair[0]
 	return model.Move{
 		Kind: model.MoveRepair, VM: s.Subject.VM, VMName: s.Subject.VMName, VF: s.VFID(), Steps: f.Repair,
-		Reason: model.Reason{VM: s.Subject.VM, Code: model.CodeRepair, Detail: f.Subject + " " + f.Text},
+		Reason: model.Reason{VM: s.Subject.VM, Code: model.CodeRepair, Detail: f.Name()},
 	}
 }
 

@@ -47,20 +47,22 @@ type VMRule struct {
 // View is everything a person or program may ask the daemon: published after every
 // tick, never changed afterwards. Status, metrics, explain and dashboard read it.
 type View struct {
-	Snapshot *Snapshot     `json:"snapshot"`
-	Target   *Target       `json:"target"`
-	Rules    Rules         `json:"rules"`
-	Rounds   bool          `json:"rounds"` // the policy decides once an interval, not at every sample
-	Mode     Mode          `json:"mode"`
-	Pending  []Move        `json:"pending"` // what observe mode would do, or what waits for a free hand
-	Active   []MoveStatus  `json:"active"`  // moves under way
-	Recent   []MoveStatus  `json:"recent"`  // the last finished ones, newest first
-	Findings []Finding     `json:"findings"`
-	Totals   Totals        `json:"totals"`
-	Started  time.Time     `json:"started"`
-	Tick     time.Duration `json:"tick"` // time the last decide and plan took
-	Config   string        `json:"config"`
-	Error    string        `json:"error,omitempty"` // why the last observation or reload failed
+	Revision  uint64        `json:"revision"` // every View has another one; a new daemon's are not those of the last
+	Snapshot  *Snapshot     `json:"snapshot"`
+	Target    *Target       `json:"target"`
+	Rules     Rules         `json:"rules"`
+	Rounds    bool          `json:"rounds"` // the policy decides once an interval, not at every sample
+	Mode      Mode          `json:"mode"`
+	Pending   []Move        `json:"pending"` // what observe mode would do, or what waits for a free hand
+	Active    []MoveStatus  `json:"active"`  // moves under way
+	Recent    []MoveStatus  `json:"recent"`  // the last finished ones, newest first
+	Findings  []Finding     `json:"findings"`
+	Overrides []Override    `json:"overrides,omitempty"` // what people asked for at run time and has not ended
+	Totals    Totals        `json:"totals"`
+	Started   time.Time     `json:"started"`
+	Tick      time.Duration `json:"tick"` // time the last decide and plan took
+	Config    string        `json:"config"`
+	Error     string        `json:"error,omitempty"` // why the last observation or reload failed
 }
 
 // Mode says how far Sluice may go.

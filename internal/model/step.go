@@ -204,3 +204,6 @@ type Finding struct {
 	Text    string `json:"text"`
 	Repair  []Step `json:"repair,omitempty"`
 }
+
+// Name tells it from other findings. The Reason of the Move that repairs it has it as Detail.
+func (f *Finding) Name() string { return f.Subject + " " + f.Text }

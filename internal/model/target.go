@@ -2,9 +2,7 @@ package model
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -146,13 +144,13 @@ func (r Reason) String() string {
 		b.WriteString(string(r.Code))
 	}
 	if r.Rank > 0 || r.Score != 0 {
-		b.WriteString(", score " + short(r.Score))
+		b.WriteString(", score " + SI(r.Score))
 	}
 	if r.Price != 0 {
-		b.WriteString(", price " + short(r.Price))
+		b.WriteString(", price " + SI(r.Price))
 	}
 	if r.Regret != 0 {
-		b.WriteString(", regret " + short(r.Regret) + " packets")
+		b.WriteString(", regret " + SI(r.Regret) + " packets")
 	}
 	if r.Rate != 0 {
 		fmt.Fprintf(&b, ", tier %d Mbit/s", r.Rate/1e6)
@@ -175,24 +173,4 @@ func (r Reason) String() string {
 		b.WriteString(", until " + r.Until.Format(time.TimeOnly))
 	}
 	return b.String()
-}
-
-// short prints a figure with three significant digits and k, M or G.
-func short(x float64) string {
-	unit := ""
-	for _, u := range []string{"k", "M", "G"} {
-		if math.Abs(x) < 999.5 {
-			break
-		}
-		x, unit = x/1000, u
-	}
-	digits := 2
-	for limit := 9.995; digits > 0 && math.Abs(x) >= limit; limit *= 10 {
-		digits--
-	}
-	s := strconv.FormatFloat(x, 'f', digits, 64)
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s + unit
 }

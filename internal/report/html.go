@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"sluice/internal/model"
 	"sluice/internal/scenario"
 )
 
@@ -50,7 +51,7 @@ func HTML(w io.Writer, r *scenario.Result) error {
 	rows := rowsOf(r.Plot)
 	height := 70 + 9*len(rows)
 	rates, top := ratePlot(r, rows)
-	d.Top = si(top)
+	d.Top = model.SI(top)
 	if d.Rates, err = render(rates, height); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"html/template"
 	"image/color"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"sluice/internal/model"
 	"sluice/internal/scenario"
 )
 
@@ -121,20 +121,8 @@ func (siTicks) Ticks(low, high float64) []plot.Tick {
 	ticks := plot.DefaultTicks{}.Ticks(low, high)
 	for i := range ticks {
 		if ticks[i].Label != "" {
-			ticks[i].Label = si(ticks[i].Value)
+			ticks[i].Label = model.SIDigits(ticks[i].Value, 4)
 		}
 	}
 	return ticks
-}
-
-func si(x float64) string {
-	for _, u := range []struct {
-		size float64
-		name string
-	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
-		if x >= u.size || x <= -u.size {
-			return fmt.Sprintf("%.4g%s", x/u.size, u.name)
-		}
-	}
-	return fmt.Sprintf("%.4g", x)
 }

@@ -13,6 +13,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"sluice/api/v1"
 )
 
 // ErrUnreachable marks that no daemon answered. Everything else the Client returns is
@@ -29,7 +31,7 @@ type Client struct {
 const maxAnswer = 64 << 20
 
 // clientTimeout is the longest wait for an answer; commands take less at the daemon.
-const clientTimeout = commandTimeout + 5*time.Second
+const clientTimeout = commandTimeout + 10*time.Second
 
 // NewClient makes a client for the daemon behind that socket. It does not connect yet.
 func NewClient(socket string) *Client {
@@ -43,46 +45,90 @@ func NewClient(socket string) *Client {
 }
 
 // Status asks for the summary.
-func (c *Client) Status(ctx context.Context) (Status, error) { return get[Status](ctx, c, "status") }
-
-// VMs asks for the VMs, in order of name.
-func (c *Client) VMs(ctx context.Context) ([]VM, error) { return get[[]VM](ctx, c, "vms") }
-
-// VFs asks for the VFs, in order of PF and index.
-func (c *Client) VFs(ctx context.Context) ([]VF, error) { return get[[]VF](ctx, c, "vfs") }
-
-// Plan asks what is under way and what comes next.
-func (c *Client) Plan(ctx context.Context) (Plan, error) { return get[Plan](ctx, c, "plan") }
-
-// Fsck asks what is leaked or wrongly set.
-func (c *Client) Fsck(ctx context.Context) (Fsck, error) { return get[Fsck](ctx, c, "fsck") }
-
-// Doctor asks what stands in the way.
-func (c *Client) Doctor(ctx context.Context) (Doctor, error) { return get[Doctor](ctx, c, "doctor") }
-
-// Explain asks about one VM, by name or UUID.
-func (c *Client) Explain(ctx context.Context, vm string) (Explanation, error) {
-	return get[Explanation](ctx, c, "explain/"+url.PathEscape(vm))
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
+	return get[api.Status](ctx, c, "status")
 }
 
-// Do asks for a change. vm is a name or UUID, "" for verbs that need none.
-func (c *Client) Do(ctx context.Context, verb Verb, vm string) (Result, error) {
+// VMs asks for the VMs, in order of name.
+func (c *Client) VMs(ctx context.Context) ([]api.VM, error) { return get[[]api.VM](ctx, c, "vms") }
+
+// VFs asks for the VFs, in order of PF and index.
+func (c *Client) VFs(ctx context.Context) ([]api.VF, error) { return get[[]api.VF](ctx, c, "vfs") }
+
+// Plan asks what is under way and what comes next.
+func (c *Client) Plan(ctx context.Context) (api.Plan, error) { return get[api.Plan](ctx, c, "plan") }
+
+// Fsck asks what is leaked or wrongly set.
+func (c *Client) Fsck(ctx context.Context) (api.Fsck, error) { return get[api.Fsck](ctx, c, "fsck") }
+
+// Doctor asks what stands in the way.
+func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
+	return get[api.Doctor](ctx, c, "doctor")
+}
+
+// Explain asks about one VM, by name or UUID.
+func (c *Client) Explain(ctx context.Context, vm string) (api.Explanation, error) {
+	return get[api.Explanation](ctx, c, "explain/"+url.PathEscape(vm))
+}
+
+// Overrides asks what people asked for at run time.
+func (c *Client) Overrides(ctx context.Context) ([]api.Override, error) {
+	return get[[]api.Override](ctx, c, "overrides")
+}
+
+// After waits until the daemon has another revision than that, but not much longer than
+// half a minute. It returns the revision there is then, which may be the same.
+func (c *Client) After(ctx context.Context, revision uint64) (uint64, error) {
+	s, err := get[api.Status](ctx, c, fmt.Sprintf("status?after=%d&wait=%s", revision, maxWait))
+	if errors.Is(err, errSame) {
+		return revision, nil
+	}
+	return s.Revision, err
+}
+
+// errSame is the answer to a request that waited in vain.
+var errSame = errors.New("nothing new")
+
+// Do asks for a change.
+func (c *Client) Do(ctx context.Context, verb api.Verb, r api.Request) (api.Result, error) {
 	path := string(verb)
-	if verb == VerbRepair {
+	if verb == api.VerbRepair {
 		path = "fsck/repair"
 	}
-	body, err := json.Marshal(ask{VM: vm})
+	body, err := json.Marshal(r)
 	if err != nil {
-		return Result{}, err
+		return api.Result{}, err
 	}
-	return fetch[Result](ctx, c, http.MethodPost, path, body)
+	return fetch[api.Result](ctx, c, http.MethodPost, path, body)
 }
 
 func get[T any](ctx context.Context, c *Client, path string) (T, error) {
 	return fetch[T](ctx, c, http.MethodGet, path, nil)
 }
 
+// firstLook is how long the Client waits for a daemon that has only just started and not
+// looked at the host yet.
+const firstLook = 3 * time.Second
+
+// fetch asks until there is an answer or the daemon's first look at the host takes too long.
 func fetch[T any](ctx context.Context, c *Client, method, path string, body []byte) (T, error) {
+	for begun := time.Now(); ; {
+		answer, err := fetchOnce[T](ctx, c, method, path, body)
+		if !errors.Is(err, errEarly) || time.Since(begun) > firstLook {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(firstLook / 10):
+		}
+	}
+}
+
+// errEarly marks the refusal of a daemon that has not looked at the host yet.
+var errEarly = errors.New("too early")
+
+func fetchOnce[T any](ctx context.Context, c *Client, method, path string, body []byte) (T, error) {
 	var answer T
 	req, err := http.NewRequestWithContext(ctx, method, "http://sluice/v1/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -97,7 +143,12 @@ func fetch[T any](ctx context.Context, c *Client, method, path string, body []by
 	if err != nil {
 		return answer, c.unreachable(err)
 	}
-	if resp.StatusCode != http.StatusOK {
+	switch {
+	case resp.StatusCode == http.StatusNotModified:
+		return answer, errSame
+	case resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
+		return answer, early{refusal(resp.StatusCode, data)}
+	case resp.StatusCode != http.StatusOK:
 		return answer, refusal(resp.StatusCode, data)
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
@@ -106,9 +157,14 @@ func fetch[T any](ctx context.Context, c *Client, method, path string, body []by
 	return answer, nil
 }
 
+// early is a refusal that time may end.
+type early struct{ error }
+
+func (e early) Unwrap() []error { return []error{e.error, errEarly} }
+
 // refusal is what the daemon said was wrong.
 func refusal(status int, data []byte) error {
-	var r Refusal
+	var r api.Error
 	if json.Unmarshal(data, &r) != nil || r.Text == "" {
 		return fmt.Errorf("the daemon answered with status %d", status)
 	}

@@ -5,22 +5,27 @@ import (
 	"strings"
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 )
 
 // Explain says why a VM (name or UUID) holds a VF or not, in one sentence and in all
-// detail. The error is a *Refusal when there is no such VM.
-func Explain(v *model.View, ref string) (Explanation, error) {
+// detail. The error is an *api.Error when there is no such VM.
+func Explain(v *model.View, ref string) (api.Explanation, error) {
 	vm, err := Find(v, ref)
 	if err != nil {
-		return Explanation{}, err
+		return api.Explanation{}, err
 	}
 	x := newIndex(v)
 	r := x.reason(vm.ID)
-	e := Explanation{VM: x.vm(vm), Reason: r, Paths: paths(vm), Changes: x.changes(vm, r)}
+	e := api.Explanation{VM: x.vm(vm), Reason: reasonOf(&r), Paths: paths(vm), Changes: x.changes(vm, r)}
 	e.Sentence = x.sentence(vm, r)
 	if r.Code == model.CodeVeto {
 		e.Veto = r.Detail
+	}
+	if o := x.override(vm); o != nil {
+		one := overrideOf(o)
+		e.Override = &one
 	}
 	if m := x.active[vm.ID]; m != nil {
 		under := report(m)
@@ -69,13 +74,13 @@ func because(r model.Reason) string {
 	return ": " + r.String()
 }
 
-func paths(vm *model.VM) []Path {
-	list := []Path{}
+func paths(vm *model.VM) []api.Path {
+	list := []api.Path{}
 	for i := range vm.NICs {
 		n := &vm.NICs[i]
-		list = append(list, Path{
-			NIC: n.Alias, MAC: n.MAC.String(), Tap: n.Tap, Network: n.Network, Failover: n.Failover,
-			VF: vfName(n.VF), Virtio: n.Virtio, VFPath: n.VFPath,
+		list = append(list, api.Path{
+			NIC: n.Alias, MAC: n.MAC.String(), Tap: n.Tap, Network: n.Network, Failover: string(n.Failover),
+			VF: vfName(n.VF), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
 		})
 	}
 	return list
@@ -84,8 +89,11 @@ func paths(vm *model.VM) []Path {
 // changes lists what would turn the verdict round.
 func (x *index) changes(vm *model.VM, r model.Reason) []string {
 	list := reasonChanges(vm.Name, r, x.Rounds)
-	if hand := x.byHand(vm); hand != "" && r.Code != model.CodeReleased {
-		list = append(list, fmt.Sprintf("`sluice unpin %s` takes back the %s set by hand", vm.Name, hand))
+	if o := x.override(vm); o != nil && r.Code != model.CodeReleased {
+		list = append(list, fmt.Sprintf("`sluice unpin %s` takes back the %s", vm.Name, o.Kind))
+	}
+	if o := x.override(vm); o != nil && !o.Until.IsZero() {
+		list = append(list, fmt.Sprintf("time: the %s ends at %s", o.Kind, o.Until.Format(time.DateTime)))
 	}
 	if x.Mode == model.ModeObserve && (vm.Held() != nil) != r.Hold {
 		list = append(list, "mode: enforce in sluice.yaml; in observe mode nothing is moved")
@@ -129,7 +137,7 @@ func next(rounds bool) string {
 func otherChanges(name string, r model.Reason, rounds bool) []string {
 	switch r.Code {
 	case model.CodeVeto:
-		return []string{"mending what forbids moving it: `sluice doctor` has the remedy"}
+		return []string{"removing what forbids moving it: `sluice doctor` has the remedy"}
 	case model.CodeBlind:
 		return []string{"its load becoming known: `sluice doctor` has the remedy"}
 	case model.CodeForeign:
@@ -137,7 +145,7 @@ func otherChanges(name string, r model.Reason, rounds bool) []string {
 	case model.CodeNoVF:
 		return []string{"a free VF of a PF on its network with its link up: see `sluice vfs`"}
 	case model.CodeBackoff:
-		return []string{"time: the next try is " + when(r.Until), "mending what made the move fail" + bracket(r.Detail)}
+		return []string{"time: the next try is " + when(r.Until), "removing what made the move fail" + bracket(r.Detail)}
 	case model.CodeMoving:
 		return []string{"the end of the move under way"}
 	case model.CodeDrain:
@@ -170,7 +178,7 @@ func rival(r model.Reason) string {
 	}
 	s := ": " + verb + orElse(r.OtherNm, string(r.Other))
 	if r.Price > 0 {
-		s += " at a score of " + SI(r.Price)
+		s += " at a score of " + model.SI(r.Price)
 	}
 	return s
 }

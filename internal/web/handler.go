@@ -4,50 +4,62 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
+	"strconv"
+	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 )
 
 // handler answers requests.
 type handler struct {
-	opts Options
+	opts    Options
+	roles   roles
+	hosts   hosts
+	memory  memoryCache
+	closing chan struct{} // closed when the server ends: nobody waits on
 }
 
-// NewHandler serves the API, the metrics and the health check. Whether a request may
-// change anything depends on its connection: see withPeer.
-func NewHandler(o Options) http.Handler {
-	h := &handler{opts: o}
+// NewHandler serves the API, the metrics and the health check. What a request may do
+// depends on its connection: see withPeer.
+func NewHandler(o Options) http.Handler { return newHandler(o).routes() }
+
+func newHandler(o Options) *handler {
+	return &handler{opts: o, roles: newRoles(o), hosts: newHosts(o.Listen, o.Hosts), closing: make(chan struct{})}
+}
+
+func (h *handler) routes() http.Handler {
+	o := h.opts
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", h.read(func(v *model.View) any { return Summary(v, o.Version, len(h.problems(v))) }))
-	mux.HandleFunc("GET /v1/vms", h.read(func(v *model.View) any { return VMs(v) }))
-	mux.HandleFunc("GET /v1/vfs", h.read(func(v *model.View) any { return VFs(v) }))
-	mux.HandleFunc("GET /v1/plan", h.read(func(v *model.View) any { return Planned(v) }))
-	mux.HandleFunc("GET /v1/fsck", h.read(func(v *model.View) any { return Checked(v) }))
-	mux.HandleFunc("GET /v1/doctor", h.read(func(v *model.View) any { return Doctor{Problems: h.problems(v)} }))
-	mux.HandleFunc("GET /v1/snapshot", h.read(func(v *model.View) any { return LastSeen(v) }))
-	mux.HandleFunc("GET /v1/memory", h.memory)
+	mux.HandleFunc("GET /v1/status", h.read(h.status))
+	mux.HandleFunc("GET /v1/doctor", h.read(func(v *model.View) any { return api.Doctor{Problems: problemsOf(h.problems(v))} }))
+	mux.HandleFunc("GET /v1/overrides", h.read(func(v *model.View) any { return Overrides(v) }))
+	mux.HandleFunc("GET /v1/vms", h.looked(func(v *model.View) any { return VMs(v) }))
+	mux.HandleFunc("GET /v1/vfs", h.looked(func(v *model.View) any { return VFs(v) }))
+	mux.HandleFunc("GET /v1/plan", h.looked(func(v *model.View) any { return Planned(v) }))
+	mux.HandleFunc("GET /v1/fsck", h.looked(func(v *model.View) any { return Checked(v) }))
+	mux.HandleFunc("GET /v1/snapshot", h.looked(func(v *model.View) any { return LastSeen(v) }))
+	mux.HandleFunc("GET /v1/memory", h.remembered)
 	mux.HandleFunc("GET /v1/explain/{vm}", h.explain)
 	mux.HandleFunc("GET /healthz", h.health)
 	mux.Handle("GET /metrics", metricsHandler(o))
-	for _, v := range []Verb{VerbPin, VerbRelease, VerbUnpin} {
-		mux.HandleFunc("POST /v1/"+string(v), h.change(v, true))
+	for _, verb := range []api.Verb{
+		api.VerbPin, api.VerbRelease, api.VerbUnpin, api.VerbDrain, api.VerbUndrain, api.VerbReload,
+	} {
+		mux.HandleFunc("POST /v1/"+string(verb), h.change(verb))
 	}
-	mux.HandleFunc("POST /v1/drain", h.change(VerbDrain, false))
-	mux.HandleFunc("POST /v1/undrain", h.change(VerbUndrain, false))
-	mux.HandleFunc("POST /v1/reload", h.change(VerbReload, false))
-	mux.HandleFunc("POST /v1/fsck/repair", h.change(VerbRepair, false))
+	mux.HandleFunc("POST /v1/fsck/repair", h.change(api.VerbRepair))
 	mux.HandleFunc("/", notFound)
-	return bounded(mux)
+	return h.bounded(mux)
 }
 
-// maxBody bounds a request: the longest is one VM's name.
+// maxBody bounds a request: a VM's name and a reason.
 const maxBody = 4 << 10
 
-// bounded limits what any request may send and how long it may take.
-func bounded(next http.Handler) http.Handler {
+// bounded limits what any request may send and how long it may take, and refuses those
+// that a foreign page made a browser send.
+func (h *handler) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
 		defer cancel()
@@ -55,15 +67,121 @@ func bounded(next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if peerOf(ctx).tcp && !h.hosts.allow(r.Host) {
+			writeError(w, http.StatusMisdirectedRequest, &api.Error{Text: "this is not " + quote(r.Host), Remedy: "add the name to api.hosts of sluice.yaml, or use the address"})
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// read answers with what a pure function makes of the latest View.
-func (h *handler) read(answer func(*model.View) any) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, answer(h.opts.Backend.View()))
+// view is the latest View, never nil.
+func (h *handler) view() *model.View {
+	v, _ := h.opts.Backend.View()
+	return orEmpty(v)
+}
+
+func orEmpty(v *model.View) *model.View {
+	if v == nil {
+		return &model.View{}
 	}
+	return v
+}
+
+// read answers with what a pure function makes of the latest View, or of the next one if
+// the request asks to wait for that.
+func (h *handler) read(answer func(*model.View) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if v := h.await(w, r); v != nil {
+			writeJSON(w, http.StatusOK, answer(v))
+		}
+	}
+}
+
+// errNotLooked is the answer while nothing is known, which differs from nothing being there.
+var errNotLooked = &api.Error{Text: "the host has not been looked at yet", Remedy: "wait a moment; if it stays, `sluice doctor` says why"}
+
+// looked is read for what means nothing before the first look at the host.
+func (h *handler) looked(answer func(*model.View) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch v := h.await(w, r); {
+		case v == nil:
+		case !Looked(v):
+			notLooked(w)
+		default:
+			writeJSON(w, http.StatusOK, answer(v))
+		}
+	}
+}
+
+func notLooked(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	writeError(w, http.StatusServiceUnavailable, errNotLooked)
+}
+
+// maxWait bounds ?wait=, so that a connection of somebody who is gone does not stay.
+const maxWait = 30 * time.Second
+
+// await is the latest View, once it is another than ?after= names, and tells its revision
+// in the header. It is nil if the request has its answer: it was wrong, or the time is over.
+func (h *handler) await(w http.ResponseWriter, r *http.Request) *model.View {
+	after, wait, err := waitFor(r)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err)
+		return nil
+	}
+	if after != nil { // else the time to send the request would end the wait
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a recorder of a test has none
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		v, newer := h.opts.Backend.View()
+		v = orEmpty(v)
+		w.Header().Set(api.RevisionHeader, strconv.FormatUint(v.Revision, 10))
+		if after == nil || v.Revision != *after {
+			return v
+		}
+		select {
+		case <-newer:
+			continue
+		case <-over.C:
+		case <-h.closing:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+}
+
+// waitFor reads ?after= and ?wait=; after is nil where the request does not wait.
+func waitFor(r *http.Request) (after *uint64, wait time.Duration, err error) {
+	q := r.URL.Query()
+	if text := q.Get("wait"); text != "" {
+		if wait, err = time.ParseDuration(text); err != nil || wait < 0 {
+			return nil, 0, &api.Error{Text: "wait: " + quote(text) + " is no time", Remedy: "write for example wait=30s"}
+		}
+	}
+	if text := q.Get("after"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, 0, &api.Error{Text: "after: " + quote(text) + " is no revision", Remedy: "send the number of the header " + api.RevisionHeader}
+		}
+		after = &n
+	}
+	return after, min(wait, maxWait-time.Second), nil // the answer must be there before the request ends
+}
+
+func (h *handler) status(v *model.View) any {
+	s := Summary(v, h.opts.Version, len(h.problems(v)))
+	now := h.opts.Now()
+	if !v.Started.IsZero() {
+		s.Uptime = now.Sub(v.Started).Seconds()
+	}
+	if Looked(v) {
+		s.Age = now.Sub(v.Snapshot.Time).Seconds()
+	}
+	return s
 }
 
 func (h *handler) problems(v *model.View) []model.Problem {
@@ -71,7 +189,15 @@ func (h *handler) problems(v *model.View) []model.Problem {
 }
 
 func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
-	e, err := Explain(h.opts.Backend.View(), r.PathValue("vm"))
+	v := h.await(w, r)
+	switch {
+	case v == nil:
+		return
+	case !Looked(v):
+		notLooked(w)
+		return
+	}
+	e, err := Explain(v, r.PathValue("vm"))
 	if err != nil {
 		writeError(w, http.StatusNotFound, err)
 		return
@@ -81,132 +207,26 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 
 // health is 200 while the daemon looks at the host.
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
-	v := h.opts.Backend.View()
+	v := h.view()
 	if !Looked(v) {
-		writeError(w, http.StatusServiceUnavailable, &Refusal{Text: "the host has not been looked at yet", Remedy: "wait a moment"})
+		notLooked(w)
 		return
 	}
 	if age := h.opts.Now().Sub(v.Snapshot.Time); h.opts.Stale > 0 && age > h.opts.Stale {
-		writeError(w, http.StatusServiceUnavailable, &Refusal{Text: fmt.Sprintf("the last look at the host is %.0f s old", age.Seconds()), Remedy: "see `sluice doctor`"})
+		writeError(w, http.StatusServiceUnavailable, &api.Error{Text: "the last look at the host is " + strconv.FormatFloat(age.Seconds(), 'f', 0, 64) + " s old", Remedy: "see `sluice doctor`"})
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// change passes a command on, if the peer may and the body is right.
-func (h *handler) change(verb Verb, needsVM bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		who := peerOf(r.Context())
-		if !who.mayChange() {
-			h.opts.Logger.Warn("refused a change", "verb", verb, "by", who.String())
-			writeError(w, http.StatusForbidden, &Refusal{Text: "only root may " + string(verb) + ", over the unix socket", Remedy: "run the command as root on this host"})
-			return
-		}
-		c, err := h.command(verb, needsVM, r)
-		if err != nil {
-			writeError(w, statusOf(err, http.StatusBadRequest), err)
-			return
-		}
-		c.By = who.String()
-		h.do(r.Context(), w, c)
-	}
-}
-
-func (h *handler) do(ctx context.Context, w http.ResponseWriter, c Command) {
-	res, err := h.opts.Backend.Do(ctx, c)
-	log := h.opts.Logger.With("verb", c.Verb, "vm", c.VMName, "uuid", c.VM, "by", c.By)
-	if err != nil {
-		log.Warn("command failed", "error", err)
-		writeError(w, statusOf(err, http.StatusInternalServerError), err)
-		return
-	}
-	log.Info("command accepted", "result", res.Text)
-	writeJSON(w, http.StatusOK, res)
-}
-
-// ask is the body of a command.
-type ask struct {
-	VM string `json:"vm"` // name or UUID
-}
-
-// command reads the body and finds the VM.
-func (h *handler) command(verb Verb, needsVM bool, r *http.Request) (Command, error) {
-	var body ask
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	err := d.Decode(&body)
-	if errors.Is(err, io.EOF) && !needsVM {
-		err = nil
-	}
-	if err == nil && d.More() {
-		err = errors.New("more than one value")
-	}
-	switch {
-	case err != nil:
-		return Command{}, &Refusal{Text: "the request's body is not right: " + err.Error(), Remedy: `send JSON such as {"vm": "web-1"}, or nothing where no VM is meant`}
-	case needsVM && body.VM == "":
-		return Command{}, &Refusal{Text: "no VM given", Remedy: `send {"vm": "its name or UUID"}`}
-	case !needsVM && body.VM != "":
-		return Command{}, &Refusal{Text: string(verb) + " concerns the whole host, not one VM", Remedy: "leave the VM out"}
-	}
-	c := Command{Verb: verb}
-	if needsVM {
-		return h.target(c, body.VM)
-	}
-	return c, nil
-}
-
-// target fills in the VM. A VM that is not here can still be unpinned.
-func (h *handler) target(c Command, ref string) (Command, error) {
-	v := h.opts.Backend.View()
-	vm, err := Find(v, ref)
-	switch {
-	case err == nil:
-		c.VM, c.VMName = vm.ID, vm.Name
-		return c, nil
-	case c.Verb == VerbUnpin && ruledByHand(v, ref):
-		c.VMName = ref
-		return c, nil
-	}
-	return c, err
-}
-
-// ruledByHand says whether a wish set by hand names exactly this VM.
-func ruledByHand(v *model.View, ref string) bool {
-	if v == nil {
-		return false
-	}
-	for _, r := range v.Rules.VMs {
-		if r.ByHand && r.Match == ref {
-			return true
-		}
-	}
-	return false
-}
-
-// statusOf is the status for an error: what a person can mend is a conflict, not a fault.
-func statusOf(err error, other int) int {
-	var r *Refusal
-	var tooBig *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooBig):
-		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, context.DeadlineExceeded):
-		return http.StatusGatewayTimeout
-	case errors.As(err, &r) && other == http.StatusInternalServerError:
-		return http.StatusConflict
-	}
-	return other
-}
-
 func notFound(w http.ResponseWriter, r *http.Request) {
-	writeError(w, http.StatusNotFound, &Refusal{Text: "nothing answers " + r.Method + " " + quote(r.URL.Path), Remedy: "see docs/metrics.md and `sluice help` for what there is"})
+	writeError(w, http.StatusNotFound, &api.Error{Text: "nothing answers " + r.Method + " " + quote(r.URL.Path), Remedy: "see docs/api.md and `sluice help` for what there is"})
 }
 
 func writeError(w http.ResponseWriter, status int, err error) {
-	var r *Refusal
+	var r *api.Error
 	if !errors.As(err, &r) {
-		r = &Refusal{Text: err.Error(), Remedy: "see the daemon's log: journalctl -u sluice"}
+		r = &api.Error{Text: err.Error(), Remedy: "see the daemon's log: journalctl -u sluice"}
 	}
 	writeJSON(w, status, r)
 }

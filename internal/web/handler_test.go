@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/golden"
 	"sluice/internal/model"
 	"sluice/internal/web"
@@ -37,6 +38,7 @@ func TestAnswers(t *testing.T) {
 		"vms.json":             "/v1/vms",
 		"vfs.json":             "/v1/vfs",
 		"plan.json":            "/v1/plan",
+		"overrides.json":       "/v1/overrides",
 		"fsck.json":            "/v1/fsck",
 		"doctor.json":          "/v1/doctor",
 		"explain-web-10.json":  "/v1/explain/web-10",
@@ -56,11 +58,18 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Before the first look at the host everything answers, and nothing is null that should be a list.
+// Before the first look at the host nobody is told that there is nothing: what depends on
+// the look says so. The rest answers, and nothing is null that should be a list.
 func TestAnswersOfADaemonThatKnowsNothing(t *testing.T) {
 	for _, v := range []*model.View{nil, {}, {Snapshot: &model.Snapshot{}, Target: &model.Target{}}} {
 		o := options(webtest.NewBackend(v))
-		for _, path := range []string{"status", "vms", "vfs", "plan", "fsck", "doctor"} {
+		for _, path := range []string{"vms", "vfs", "plan", "fsck", "explain/db", "snapshot"} {
+			w := ask(t, o, http.MethodGet, "/v1/"+path, "")
+			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "not been looked at") {
+				t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+			}
+		}
+		for _, path := range []string{"status", "doctor", "overrides"} {
 			w := ask(t, o, http.MethodGet, "/v1/"+path, "")
 			if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "null") {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
@@ -106,7 +115,7 @@ func TestWrongRequests(t *testing.T) {
 		{http.MethodPost, "/v1/drain", http.StatusForbidden},
 	} {
 		w := ask(t, o, tc.method, tc.path, `{"vm":"db"}`)
-		var r web.Refusal
+		var r api.Error
 		if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || w.Code != tc.want || r.Text == "" || r.Remedy == "" {
 			t.Errorf("%s %.40s: want %d with error and remedy, have %d %s", tc.method, tc.path, tc.want, w.Code, w.Body)
 		}
@@ -187,7 +196,7 @@ func TestEveryReasonSaysWhatWouldChangeIt(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	_, err := web.Find(webtest.View(), "nobody")
-	var r *web.Refusal
+	var r *api.Error
 	if !errors.As(err, &r) || r.Remedy == "" {
 		t.Errorf("have %v", err)
 	}

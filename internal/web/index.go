@@ -3,6 +3,7 @@ package web
 import (
 	"strings"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 )
 
@@ -78,18 +79,21 @@ func (x *index) class(vm *model.VM) string {
 	return ""
 }
 
-// byHand is the wish set by command, "" for none.
-func (x *index) byHand(vm *model.VM) string {
-	for _, r := range x.Rules.VMs {
-		switch {
-		case !r.ByHand || !model.Matches(r.Match, vm.ID, vm.Name):
-		case r.Pin:
-			return string(VerbPin)
-		case r.Forbid:
-			return string(VerbRelease)
-		}
+// overridden is what a person asked for the VM at run time: "pin", "release" or "".
+func (x *index) overridden(vm *model.VM) string {
+	if o := x.override(vm); o != nil {
+		return string(o.Kind)
 	}
 	return ""
+}
+
+func (x *index) override(vm *model.VM) *model.Override {
+	for i := range x.Overrides {
+		if o := &x.Overrides[i]; o.Kind != model.OverrideDrain && model.Matches(o.Rule().Match, vm.ID, vm.Name) {
+			return o
+		}
+	}
+	return nil
 }
 
 // nameOf prints a VM by its name where it is known.
@@ -100,7 +104,7 @@ func (x *index) nameOf(id model.VMID) string {
 	return string(id)
 }
 
-// Find returns the VM with that name or UUID, or a Refusal that names close ones.
+// Find returns the VM with that name or UUID, or an api.Error that names close ones.
 func Find(v *model.View, ref string) (*model.VM, error) {
 	x := newIndex(v)
 	for i := range x.Snapshot.VMs {
@@ -108,7 +112,7 @@ func Find(v *model.View, ref string) (*model.VM, error) {
 			return vm, nil
 		}
 	}
-	return nil, &Refusal{Text: "no VM " + quote(ref) + " is known here", Remedy: x.near(ref) + "`sluice vms` lists them"}
+	return nil, &api.Error{Text: "no VM " + quote(ref) + " is known here", Remedy: x.near(ref) + "`sluice vms` lists them"}
 }
 
 // near suggests names like one that no VM has.

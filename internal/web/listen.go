@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"sluice/internal/statefile"
 )
 
 // socketDirMode lets the group's members reach the socket inside.
@@ -25,7 +27,10 @@ func listenUnix(path, group string, warn func(string)) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), socketDirMode); err != nil {
 		return nil, fmt.Errorf("make the socket's directory: %w", err)
 	}
-	lock, err := takeLock(path + ".lock")
+	lock, err := statefile.Lock(path + ".lock")
+	if errors.Is(err, statefile.ErrLocked) {
+		err = errLive
+	}
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}
@@ -53,22 +58,7 @@ func bind(path, group string, warn func(string)) (net.Listener, error) {
 }
 
 // errLive is the refusal to replace a daemon that answers.
-var errLive = errors.New("another daemon is serving it; stop that one (systemctl stop sluice) or set api.socket to another path")
-
-func takeLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // the path is the operator's
-	if err != nil {
-		return nil, err
-	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errLive
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
+var errLive = errors.New("another daemon is serving it; stop that one first: systemctl stop sluice")
 
 // removeDead removes a socket nobody answers on. Anything else at that path stays.
 func removeDead(path string) error {

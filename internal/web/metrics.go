@@ -64,25 +64,20 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Bounds of a scrape.
-const (
-	scrapesAtOnce = 2
-	scrapeTimeout = 10 * time.Second
-)
-
 // metricsHandler serves the collector of the backend's View. One bad series does not
 // cost the others.
 func metricsHandler(o Options) http.Handler {
 	reg := prometheus.NewRegistry()
+	view := func() *model.View { v, _ := o.Backend.View(); return v }
 	count := func(v *model.View) int { return len(Diagnose(v, o.Examine, o.Now(), o.Stale)) }
-	reg.MustRegister(NewCollector(o.Backend.View, o.Version, count))
+	reg.MustRegister(NewCollector(view, o.Version, count))
 	if o.Process {
 		reg.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	}
-	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapesAtOnce, Timeout: scrapeTimeout,
+	return &rendered{view: view, render: promhttp.HandlerFor(reg, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, DisableCompression: true,
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
-	})
+	})}
 }
 
 // metric is one metric's description, for Prometheus and for docs/metrics.md.

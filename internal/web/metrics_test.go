@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -80,7 +83,7 @@ func TestOddFiguresDoNotSpoilTheScrape(t *testing.T) {
 		t.Error("lacks the other series")
 	}
 	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(web.NewCollector(webtest.NewBackend(v).View, "x", nil))
+	reg.MustRegister(web.NewCollector(func() *model.View { return v }, "x", nil))
 	if _, err := reg.Gather(); err != nil {
 		t.Error(err)
 	}
@@ -92,16 +95,51 @@ func TestMetricsAreDocumented(t *testing.T) {
 }
 
 func TestCollectorLint(t *testing.T) {
-	problems, err := testutil.CollectAndLint(web.NewCollector(webtest.NewBackend(webtest.View()).View, "x", nil))
+	problems, err := testutil.CollectAndLint(web.NewCollector(webtest.View, "x", nil))
 	if err != nil || len(problems) > 0 {
 		t.Error(problems, err)
 	}
 }
 
+// Many scrapers cost no more than one: there is one copy a revision.
+func TestScrapersShareOneCopy(t *testing.T) {
+	b := webtest.NewBackend(withRevision(7))
+	o := options(b)
+	var looks atomic.Int64
+	o.Examine = func(*model.Snapshot) []model.Problem { looks.Add(1); return nil }
+	h := web.NewHandler(o)
+	scrapeAll := func() string {
+		var wg sync.WaitGroup
+		texts := make([]string, 32)
+		for i := range texts {
+			wg.Go(func() {
+				w := record(h, newRequest("/metrics"))
+				texts[i] = w.Body.String()
+				if w.Code != http.StatusOK || texts[i] == "" {
+					t.Errorf("%d %q", w.Code, texts[i])
+				}
+			})
+		}
+		wg.Wait()
+		return texts[31]
+	}
+	begun := time.Now()
+	first := scrapeAll()
+	if n := looks.Load(); n > 1+int64(time.Since(begun)/time.Second) {
+		t.Errorf("32 scrapers had the host examined %d times", n)
+	}
+	v := withRevision(8)
+	v.Totals.Plugs = 4711
+	b.Show(v)
+	if second := scrapeAll(); !strings.Contains(second, "4711") || strings.Contains(first, "4711") {
+		t.Error("a new View does not show")
+	}
+}
+
 func BenchmarkScrape(b *testing.B) {
-	backend := webtest.NewBackend(webtest.View())
+	v := webtest.View()
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(web.NewCollector(backend.View, "x", nil))
+	reg.MustRegister(web.NewCollector(func() *model.View { return v }, "x", nil))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := reg.Gather(); err != nil {

@@ -3,17 +3,18 @@ package web
 import (
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 )
 
 // Offline is what `sluiced --offline` prints: the answers of the daemon that it would be.
 type Offline struct {
-	Plan   Plan   `json:"plan"`
-	Doctor Doctor `json:"doctor"`
-	Fsck   Fsck   `json:"fsck"`
+	Plan   api.Plan   `json:"plan"`
+	Doctor api.Doctor `json:"doctor"`
+	Fsck   api.Fsck   `json:"fsck"`
 }
 
 // LookedOffline answers from a View that no daemon made.
 func LookedOffline(v *model.View, examine Examine) *Offline {
-	return &Offline{Plan: Planned(v), Doctor: Doctor{Problems: Diagnose(v, examine, time.Time{}, 0)}, Fsck: Checked(v)}
+	return &Offline{Plan: Planned(v), Doctor: api.Doctor{Problems: problemsOf(Diagnose(v, examine, time.Time{}, 0))}, Fsck: Checked(v)}
 }

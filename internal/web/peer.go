@@ -4,25 +4,39 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"syscall"
+	"os/user"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // peer is who is at the other end of a connection.
 type peer struct {
-	local bool // over the unix socket, so uid and pid are true
-	uid   uint32
-	pid   int32
+	local  bool // over the unix socket, so what follows is true
+	tcp    bool
+	uid    uint32
+	pid    int32
+	groups []uint32
 }
 
-// mayChange says whether the peer may change anything: root, over the unix socket.
-func (p peer) mayChange() bool { return p.local && p.uid == 0 }
+// name is the user's name, where the host knows one.
+func (p peer) name() string {
+	if !p.local {
+		return "TCP"
+	}
+	if u, err := user.LookupId(strconv.FormatUint(uint64(p.uid), 10)); err == nil {
+		return u.Username
+	}
+	return fmt.Sprintf("uid %d", p.uid)
+}
 
 // String names the peer in the log.
 func (p peer) String() string {
 	if !p.local {
 		return "TCP"
 	}
-	return fmt.Sprintf("uid %d (pid %d)", p.uid, p.pid)
+	return fmt.Sprintf("%s (uid %d, pid %d)", p.name(), p.uid, p.pid)
 }
 
 type peerKey struct{}
@@ -30,12 +44,9 @@ type peerKey struct{}
 // withPeer is an http.Server's ConnContext. A peer whose credentials cannot be read is
 // treated as one that may only read.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	if s, ok := c.(*slotConn); ok {
-		c = s.Conn
-	}
 	var p peer
-	if u, ok := c.(*net.UnixConn); ok {
-		p = credentials(u)
+	if s, ok := c.(*sharedConn); ok {
+		p = s.peer
 	}
 	return context.WithValue(ctx, peerKey{}, p)
 }
@@ -45,18 +56,40 @@ func peerOf(ctx context.Context) peer {
 	return p
 }
 
-// credentials asks the kernel who connected.
-func credentials(u *net.UnixConn) peer {
+// identify says who connected. Of the unix socket the kernel says it.
+func identify(c net.Conn) peer {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return peer{tcp: true}
+	}
 	raw, err := u.SyscallConn()
 	if err != nil {
 		return peer{}
 	}
-	var cred *syscall.Ucred
-	err = raw.Control(func(fd uintptr) {
-		cred, _ = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	p := peer{}
+	_ = raw.Control(func(fd uintptr) {
+		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil {
+			p = peer{local: true, uid: cred.Uid, pid: cred.Pid, groups: append(groupsOf(fd), cred.Gid)}
+		}
 	})
-	if err != nil || cred == nil {
-		return peer{}
+	return p
+}
+
+// groupsOf are the groups that the peer had when it connected.
+func groupsOf(fd uintptr) []uint32 {
+	list := make([]uint32, 32)
+	for range 2 {
+		size := uint32(4 * len(list))
+		_, _, err := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS, uintptr(unsafe.Pointer(&list[0])), uintptr(unsafe.Pointer(&size)), 0)
+		switch err {
+		case 0:
+			return list[:size/4]
+		case unix.ERANGE:
+			list = make([]uint32, size/4)
+		default:
+			return nil
+		}
 	}
-	return peer{local: true, uid: cred.Uid, pid: cred.Pid}
+	return nil
 }

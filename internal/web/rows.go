@@ -4,31 +4,32 @@ import (
 	"slices"
 	"strconv"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 )
 
 // VMs lists the VMs by name.
-func VMs(v *model.View) []VM {
+func VMs(v *model.View) []api.VM {
 	x := newIndex(v)
-	rows := make([]VM, 0, len(x.Snapshot.VMs))
+	rows := make([]api.VM, 0, len(x.Snapshot.VMs))
 	for i := range x.Snapshot.VMs {
 		rows = append(rows, x.vm(&x.Snapshot.VMs[i]))
 	}
-	slices.SortStableFunc(rows, func(a, b VM) int { return Natural(a.Name, b.Name) })
+	slices.SortStableFunc(rows, func(a, b api.VM) int { return Natural(a.Name, b.Name) })
 	return rows
 }
 
-func (x *index) vm(vm *model.VM) VM {
+func (x *index) vm(vm *model.VM) api.VM {
 	r := x.reason(vm.ID)
-	row := VM{
-		Name: vm.Name, ID: vm.ID, State: vm.State, Class: x.class(vm), CPU: vm.CPU,
-		Hold: r.Hold, Code: r.Code, Score: r.Score, SetByHand: x.byHand(vm),
+	row := api.VM{
+		Name: vm.Name, ID: string(vm.ID), State: string(vm.State), Class: x.class(vm), CPU: vm.CPU,
+		Hold: r.Hold, Code: string(r.Code), Score: r.Score, Override: x.overridden(vm),
 	}
 	if r.Code != "" {
 		row.Why = r.String()
 	}
 	if m := x.active[vm.ID]; m != nil {
-		row.UnderWay = m.Move.Kind
+		row.UnderWay = string(m.Move.Kind)
 	}
 	if nic := x.pair(vm); nic != nil {
 		row.Network, row.Tap, row.MAC, row.VF = nic.Network, nic.Tap, nic.MAC.String(), vfName(nic.VF)
@@ -39,8 +40,8 @@ func (x *index) vm(vm *model.VM) VM {
 }
 
 // sources says where a load comes from and how well the weakest part of it is proved.
-func sources(nic *model.NIC) ([]model.Source, model.Proof) {
-	var list []model.Source
+func sources(nic *model.NIC) ([]string, string) {
+	var list []string
 	weakest := model.ProofNone
 	for _, t := range []*model.Traffic{&nic.Virtio, &nic.VFPath} {
 		if !t.Known {
@@ -49,11 +50,11 @@ func sources(nic *model.NIC) ([]model.Source, model.Proof) {
 		if t.Proof != model.ProofNone && (weakest == model.ProofNone || t.Proof.Weaker(weakest)) {
 			weakest = t.Proof
 		}
-		if t.Source != model.SourceNone && !slices.Contains(list, t.Source) {
-			list = append(list, t.Source)
+		if t.Source != model.SourceNone && !slices.Contains(list, string(t.Source)) {
+			list = append(list, string(t.Source))
 		}
 	}
-	return list, weakest
+	return list, string(weakest)
 }
 
 // vfName is "pf0/3", or "" for none.
@@ -65,9 +66,9 @@ func vfName(id model.VFID) string {
 }
 
 // VFs lists the VFs of all PFs.
-func VFs(v *model.View) []VF {
+func VFs(v *model.View) []api.VF {
 	x := newIndex(v)
-	rows := []VF{}
+	rows := []api.VF{}
 	for i := range x.Snapshot.PFs {
 		pf := &x.Snapshot.PFs[i]
 		for j := range pf.VFs {
@@ -77,11 +78,11 @@ func VFs(v *model.View) []VF {
 	return rows
 }
 
-func (x *index) vf(pf *model.PF, vf *model.VF) VF {
-	row := VF{
-		Name: vf.ID.String(), PF: vf.ID.PF, Index: vf.ID.Index, Address: vf.Address, Driver: vf.Driver,
-		Network: pf.Network, Owner: vf.Owner, OwnerWhy: vf.OwnerWhy, HolderID: vf.Holder,
-		VLAN: vf.VLAN, Rate: vf.MaxTxRate, InGuest: vf.InGuest,
+func (x *index) vf(pf *model.PF, vf *model.VF) api.VF {
+	row := api.VF{
+		Name: vf.ID.String(), PF: vf.ID.PF, Index: vf.ID.Index, Address: string(vf.Address), Driver: vf.Driver,
+		Network: pf.Network, Owner: string(vf.Owner), OwnerWhy: vf.OwnerWhy, HolderID: string(vf.Holder),
+		VLAN: vf.VLAN, Rate: vf.MaxTxRate, InGuest: vf.InGuest.String(),
 	}
 	if vf.Holder != "" {
 		row.Holder = x.nameOf(vf.Holder)
@@ -93,9 +94,9 @@ func (x *index) vf(pf *model.PF, vf *model.VF) VF {
 }
 
 // Planned shows moves under way and moves to come.
-func Planned(v *model.View) Plan {
+func Planned(v *model.View) api.Plan {
 	x := newIndex(v)
-	p := Plan{Mode: x.Mode, Policy: x.Rules.Policy, Observed: x.Snapshot.Time, Active: []MoveReport{}, Pending: []MoveReport{}}
+	p := api.Plan{Mode: string(x.Mode), Policy: x.Rules.Policy, Observed: x.Snapshot.Time, Active: []api.MoveReport{}, Pending: []api.MoveReport{}}
 	for i := range x.Active {
 		p.Active = append(p.Active, report(&x.Active[i]))
 	}
@@ -105,32 +106,32 @@ func Planned(v *model.View) Plan {
 	return p
 }
 
-func report(s *model.MoveStatus) MoveReport {
-	m := &s.Move
-	r := MoveReport{
-		Kind: m.Kind, VM: m.VMName, ID: m.VM, VF: vfName(m.VF), Step: s.Step, Try: s.Try,
-		Undoing: s.Undoing, Started: s.Started, Ended: s.Ended, Error: s.Error,
-	}
-	if m.Reason.Code != "" {
-		r.Why = m.Reason.String()
-	}
-	for _, step := range m.Steps {
-		r.Steps = append(r.Steps, step.String())
-	}
-	return r
-}
-
 // Checked shows what fsck found.
-func Checked(v *model.View) Fsck {
-	f := Fsck{Findings: []Finding{}}
-	for _, one := range newIndex(v).Findings {
-		row := Finding{Code: one.Code, Subject: one.Subject, Text: one.Text}
+func Checked(v *model.View) api.Fsck {
+	x := newIndex(v)
+	f := api.Fsck{Observed: x.Snapshot.Time, Findings: []api.Finding{}}
+	for i := range x.Findings {
+		one := &x.Findings[i]
+		row := api.Finding{Code: one.Code, Subject: one.Subject, Text: one.Text}
+		row.Repairing, row.LastError = x.repairs(one)
 		for _, step := range one.Repair {
 			row.Repair = append(row.Repair, step.String())
 		}
 		f.Findings = append(f.Findings, row)
 	}
 	return f
+}
+
+// repairs says whether a repair of the finding waits or is under way, and why the last
+// one failed.
+func (x *index) repairs(f *model.Finding) (now bool, lastError string) {
+	is := func(m *model.Move) bool { return m.Kind == model.MoveRepair && m.Reason.Detail == f.Name() }
+	now = slices.ContainsFunc(x.Active, func(m model.MoveStatus) bool { return is(&m.Move) }) ||
+		x.Mode == model.ModeEnforce && slices.ContainsFunc(x.Pending, func(m model.Move) bool { return is(&m) })
+	if i := slices.IndexFunc(x.Recent, func(m model.MoveStatus) bool { return is(&m.Move) }); i >= 0 {
+		lastError = x.Recent[i].Error
+	}
+	return now, lastError
 }
 
 // Natural orders names as people do: web-2 before web-10.

@@ -19,7 +19,10 @@ type Options struct {
 	Version string
 	Socket  string           // path of the unix socket; "": none
 	Group   string           // group that may use the socket; "": root only
+	Operate string           // users and @groups with that role, with commas between
+	Own     string           // the same; root has it always
 	Listen  string           // TCP address for read-only use; "": none
+	Hosts   string           // names, with commas between, by which Listen may be asked beside its address and localhost
 	Examine Examine          // finds problems in a Snapshot; nil: only those it carries
 	Stale   time.Duration    // a look at the host older than this is unhealthy; 0: never
 	Now     func() time.Time // the clock that Snapshots are stamped with; nil: time.Now
@@ -35,10 +38,11 @@ type Server struct {
 
 // Bounds of a request. Writing an answer may take as long as a command plus a slow reader.
 const (
-	readTimeout    = 10 * time.Second
+	headerTimeout  = 3 * time.Second
+	readTimeout    = 5 * time.Second // the whole request
 	commandTimeout = 30 * time.Second
 	writeTimeout   = commandTimeout + 10*time.Second
-	idleTimeout    = time.Minute
+	idleTimeout    = 30 * time.Second
 	maxHeader      = 16 << 10
 	drainTimeout   = 5 * time.Second
 )
@@ -52,12 +56,14 @@ func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	h := newHandler(o)
 	s := &Server{opts: o, http: &http.Server{
-		Handler: NewHandler(o), ConnContext: withPeer,
-		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: h.routes(), ConnContext: withPeer,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}}
+	s.http.RegisterOnShutdown(func() { close(h.closing) })
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -70,14 +76,14 @@ func (s *Server) open() error {
 		if err != nil {
 			return err
 		}
-		s.listeners = append(s.listeners, limit(l, maxConns))
+		s.listeners = append(s.listeners, inShares(l))
 	}
 	if s.opts.Listen != "" {
 		l, err := net.Listen("tcp", s.opts.Listen)
 		if err != nil {
 			return fmt.Errorf("api.listen: %w", err)
 		}
-		s.listeners = append(s.listeners, limit(l, maxConns))
+		s.listeners = append(s.listeners, inShares(l))
 	}
 	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 )
 
@@ -48,12 +50,42 @@ func (c *Client) Memory(ctx context.Context) (Memory, error) {
 	return get[Memory](ctx, c, "memory")
 }
 
-// memory answers with what the loop knows.
-func (h *handler) memory(w http.ResponseWriter, r *http.Request) {
-	m, err := h.opts.Backend.Memory(r.Context())
+// memoryCache keeps the answer for one revision, so that asking often costs the loop nothing.
+type memoryCache struct {
+	mu       sync.Mutex
+	known    bool
+	revision uint64
+	memory   Memory
+}
+
+// remembered answers with what the loop knows. Only who is on this host may ask: to copy
+// it takes some of the loop's time.
+func (h *handler) remembered(w http.ResponseWriter, r *http.Request) {
+	if !peerOf(r.Context()).local {
+		writeError(w, http.StatusForbidden, &api.Error{Text: "the loop's memory is not shown over TCP", Remedy: "use the unix socket on the host itself"})
+		return
+	}
+	if !Looked(h.view()) {
+		notLooked(w)
+		return
+	}
+	m, err := h.memory.get(r.Context(), h.opts.Backend, h.view().Revision)
 	if err != nil {
-		writeError(w, http.StatusInternalServerError, err)
+		writeError(w, statusOf(err, http.StatusInternalServerError), err)
 		return
 	}
 	writeJSON(w, http.StatusOK, m)
+}
+
+func (c *memoryCache) get(ctx context.Context, b Backend, revision uint64) (Memory, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known || c.revision != revision {
+		m, err := b.Memory(ctx)
+		if err != nil {
+			return Memory{}, err
+		}
+		c.known, c.revision, c.memory = true, revision, m
+	}
+	return c.memory, nil
 }

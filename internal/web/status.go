@@ -3,25 +3,33 @@ package web
 import (
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 )
 
-// maxRecent bounds the finished moves that a Status carries.
+// maxRecent bounds the finished moves that a api.Status carries.
 const maxRecent = 5
 
 // Summary condenses a View into what a person wants to know first. problems is how
 // many Diagnose finds.
-func Summary(v *model.View, version string, problems int) Status {
+func Summary(v *model.View, version string, problems int) api.Status {
 	x := newIndex(v)
-	s := Status{
-		Version: version, Mode: x.Mode, Policy: x.Rules.Policy, Interval: x.Rules.Interval.Seconds(), Rounds: x.Rounds,
+	s := api.Status{
+		Revision: x.Revision, Version: version, Mode: string(x.Mode), Policy: x.Rules.Policy, Interval: x.Rules.Interval.Seconds(), Rounds: x.Rounds,
 		Drain: x.Rules.Drain, Config: x.Config, Started: x.Started, Observed: x.Snapshot.Time, Error: x.Error,
-		PFs: []PFStatus{}, Recent: []MoveReport{}, Problems: problems, Findings: len(x.Findings),
+		PFs: []api.PFStatus{}, Recent: []api.MoveReport{}, Problems: problems, Findings: len(x.Findings),
 	}
 	for i := range x.Snapshot.PFs {
 		pf := pfStatus(&x.Snapshot.PFs[i])
 		s.PFs = append(s.PFs, pf)
-		s.VFs.add(pf.VFs)
+		add(&s.VFs, pf.VFs)
+	}
+	for i := range x.Overrides {
+		if o := overrideOf(&x.Overrides[i]); o.Kind == api.VerbDrain {
+			s.Drained = &o
+		} else {
+			s.Overrides++
+		}
 	}
 	s.VMs, s.Load = x.vmCounts()
 	s.Moves = moveCounts(x.View)
@@ -31,10 +39,10 @@ func Summary(v *model.View, version string, problems int) Status {
 	return s
 }
 
-func pfStatus(pf *model.PF) PFStatus {
-	s := PFStatus{
-		Name: pf.Name, Address: pf.Address, Driver: pf.Driver, Network: pf.Network,
-		LinkUp: pf.LinkUp, Managed: pf.Managed, VFs: VFCounts{Total: len(pf.VFs)},
+func pfStatus(pf *model.PF) api.PFStatus {
+	s := api.PFStatus{
+		Name: pf.Name, Address: string(pf.Address), Driver: pf.Driver, Network: pf.Network,
+		LinkUp: pf.LinkUp, Managed: pf.Managed, VFs: api.VFCounts{Total: len(pf.VFs)},
 	}
 	for i := range pf.VFs {
 		switch pf.VFs[i].Owner {
@@ -49,20 +57,20 @@ func pfStatus(pf *model.PF) PFStatus {
 	return s
 }
 
-func (c *VFCounts) add(d VFCounts) {
+func add(c *api.VFCounts, d api.VFCounts) {
 	c.Total += d.Total
 	c.Held += d.Held
 	c.Free += d.Free
 	c.Foreign += d.Foreign
 }
 
-func (x *index) vmCounts() (VMCounts, LoadSum) {
-	c := VMCounts{Total: len(x.Snapshot.VMs)}
-	var sum LoadSum
+func (x *index) vmCounts() (api.VMCounts, api.LoadSum) {
+	c := api.VMCounts{Total: len(x.Snapshot.VMs)}
+	var sum api.LoadSum
 	onVF := 0.0
 	for i := range x.Snapshot.VMs {
 		row := x.vm(&x.Snapshot.VMs[i])
-		c.count(&row)
+		count(&c, &row)
 		if row.Known {
 			sum.PPS += row.PPS
 			sum.Bytes += row.Bytes
@@ -77,16 +85,16 @@ func (x *index) vmCounts() (VMCounts, LoadSum) {
 	return c, sum
 }
 
-func (c *VMCounts) count(row *VM) {
+func count(c *api.VMCounts, row *api.VM) {
 	for _, one := range []struct {
 		yes bool
 		n   *int
 	}{
-		{row.State == model.VMRunning, &c.Running},
+		{row.State == api.StateRunning, &c.Running},
 		{row.VF != "", &c.Holding},
 		{row.Hold, &c.Wanting},
-		{row.Code == model.CodeVeto, &c.Vetoed},
-		{!row.Known && row.State == model.VMRunning, &c.Unknown},
+		{row.Code == string(model.CodeVeto), &c.Vetoed},
+		{!row.Known && row.State == api.StateRunning, &c.Unknown},
 	} {
 		if one.yes {
 			*one.n++
@@ -94,9 +102,9 @@ func (c *VMCounts) count(row *VM) {
 	}
 }
 
-func moveCounts(v *model.View) MoveCounts {
+func moveCounts(v *model.View) api.MoveCounts {
 	t := &v.Totals
-	return MoveCounts{
+	return api.MoveCounts{
 		Active: len(v.Active), Pending: len(v.Pending),
 		Plugs: t.Plugs, Unplugs: t.Unplugs, Failed: t.Failed, Retries: t.Retries, Repairs: t.Repairs,
 		PlugMean: mean(t.PlugTime, t.Plugs), UnplugMean: mean(t.UnplugTime, t.Unplugs), LateSamples: t.LateSamples,

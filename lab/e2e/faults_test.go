@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
-	"sluice/internal/web"
 	"sluice/lab"
 )
 
@@ -57,7 +57,7 @@ func (r faultRig) underWay() {
 	for time.Now().Before(deadline) {
 		p, err := r.client.Plan(r.ctx)
 		for _, m := range p.Active {
-			if err == nil && m.Kind != model.MoveRepair {
+			if err == nil && m.Kind != api.MoveRepair {
 				return
 			}
 		}
@@ -232,30 +232,30 @@ func TestFaults(t *testing.T) {
 		r.settle("vm1")
 	})
 	step("somebody else attaches the VF", func() {
-		_, err := r.client.Do(r.ctx, web.VerbDrain, "")
+		_, err := r.client.Do(r.ctx, api.VerbDrain, api.Request{})
 		r.must(err)
 		r.holding(60 * time.Second)
 		r.idle(60 * time.Second)
 		r.strange("attach-device", "/run/lab/strange.xml")
-		_, err = r.client.Do(r.ctx, web.VerbUndrain, "")
+		_, err = r.client.Do(r.ctx, api.VerbUndrain, api.Request{})
 		r.must(err)
 		r.favour("vm1")
 		r.says("vm1", "no usable VF")
 		vfs, err := r.client.VFs(r.ctx)
 		r.must(err)
-		if vfs[0].Owner != model.OwnerForeign {
+		if vfs[0].Owner != string(model.OwnerForeign) {
 			t.Errorf("VF %s is in vm2 by a stranger's hand, but counts as %s", vfs[0].Name, vfs[0].Owner)
 		}
 		r.strange("detach-device-alias", "ua-strange")
 		r.settle("vm1")
 	})
 	step("sriov_numvfs is changed by somebody else", func() {
-		_, err := r.client.Do(r.ctx, web.VerbDrain, "")
+		_, err := r.client.Do(r.ctx, api.VerbDrain, api.Request{})
 		r.must(err)
 		r.holding(60 * time.Second)
 		r.run("echo 0 > /sys/class/net/pf0/device/sriov_numvfs")
 		r.run("echo 7 > /sys/class/net/pf0/device/sriov_numvfs")
-		_, err = r.client.Do(r.ctx, web.VerbUndrain, "")
+		_, err = r.client.Do(r.ctx, api.VerbUndrain, api.Request{})
 		r.must(err)
 		r.settle("vm2")
 	})

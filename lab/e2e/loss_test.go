@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/web"
+	"sluice/api/v1"
 	"sluice/lab"
 )
 
@@ -65,10 +65,10 @@ func (l *lossTest) startFlows() {
 }
 
 // move has the daemon plug or unplug and waits until it is done and has settled.
-func (l *lossTest) move(verb web.Verb, kind string) {
+func (l *lossTest) move(verb api.Verb, kind string) {
 	l.t.Helper()
 	from := time.Now()
-	_, err := l.client.Do(l.ctx, verb, l.vm)
+	_, err := l.client.Do(l.ctx, verb, api.Request{VM: l.vm})
 	l.must(err)
 	l.eventually(60*time.Second, kind+" of "+l.vm, func() error {
 		vms, err := l.client.VMs(l.ctx)
@@ -202,15 +202,15 @@ func TestLoss(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := &lossTest{rig: newRig(t, onlyByHand, c.vm, "vm2"), vm: c.vm, peer: c.peer}
 			if c.peerVF != "" {
-				_, err := l.client.Do(l.ctx, web.VerbPin, c.peerVF)
+				_, err := l.client.Do(l.ctx, api.VerbPin, api.Request{VM: c.peerVF})
 				l.must(err)
 				l.holding(60*time.Second, c.peerVF)
 				l.idle(30 * time.Second)
 			}
 			l.startFlows()
 			for range *cycles {
-				l.move(web.VerbPin, "plug")
-				l.move(web.VerbRelease, "unplug")
+				l.move(api.VerbPin, "plug")
+				l.move(api.VerbRelease, "unplug")
 			}
 			figures := l.stop()
 			l.save(figures)

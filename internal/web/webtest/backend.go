@@ -5,33 +5,45 @@ import (
 	"encoding/json"
 	"sync"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 	"sluice/internal/web"
 )
 
 // Backend serves one View and remembers the commands it was given.
 type Backend struct {
-	mu   sync.Mutex
-	view *model.View
-	got  []web.Command
-	fail error
+	mu    sync.Mutex
+	view  *model.View
+	newer chan struct{}
+	got   []web.Command
+	fail  error
+	asked int // for memories
+
+	// After makes the View that follows a command; nil: it stays.
+	After func(c web.Command, v *model.View) *model.View
 }
 
 // NewBackend serves that View, which may be nil: a daemon that has not looked yet.
-func NewBackend(v *model.View) *Backend { return &Backend{view: v} }
+func NewBackend(v *model.View) *Backend { return &Backend{view: v, newer: make(chan struct{})} }
 
 // View implements web.Backend.
-func (b *Backend) View() *model.View {
+func (b *Backend) View() (*model.View, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.view
+	return b.view, b.newer
 }
 
 // Show replaces the View.
 func (b *Backend) Show(v *model.View) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.show(v)
+}
+
+func (b *Backend) show(v *model.View) {
 	b.view = v
+	close(b.newer)
+	b.newer = make(chan struct{})
 }
 
 // Fail makes all commands fail with err, nil for success.
@@ -48,21 +60,34 @@ func (b *Backend) Got() []web.Command {
 	return append([]web.Command(nil), b.got...)
 }
 
+// Memories is how often Memory was called.
+func (b *Backend) Memories() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
+}
+
 // Memory implements web.Backend.
 func (b *Backend) Memory(context.Context) (web.Memory, error) {
-	return web.Memory{Time: b.View().Snapshot.Time, State: json.RawMessage(`{}`)}, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked++
+	return web.Memory{Time: b.view.Snapshot.Time, State: json.RawMessage(`{}`)}, nil
 }
 
 // Do implements web.Backend.
-func (b *Backend) Do(ctx context.Context, c web.Command) (web.Result, error) {
+func (b *Backend) Do(ctx context.Context, c web.Command) (api.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.got = append(b.got, c)
+	if b.After != nil && b.fail == nil {
+		b.show(b.After(c, b.view))
+	}
 	if err := ctx.Err(); err != nil {
-		return web.Result{}, err
+		return api.Result{}, err
 	}
 	if b.fail != nil {
-		return web.Result{}, b.fail
+		return api.Result{}, b.fail
 	}
-	return web.Result{Text: "accepted: " + string(c.Verb) + " " + c.VMName, Details: []string{"the next decision takes it up"}}, nil
+	return api.Result{Text: "accepted: " + string(c.Verb) + " " + c.VMName, Details: []string{"the next decision takes it up"}}, nil
 }

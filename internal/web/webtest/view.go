@@ -19,7 +19,10 @@ func View() *model.View {
 	}}
 	v := &model.View{
 		Snapshot: s, Target: &model.Target{Time: Now, Reasons: reasons(s)}, Mode: model.ModeEnforce,
-		Rules: rules(), Rounds: true,
+		Revision: 1000, Rules: rules(), Rounds: true, Overrides: []model.Override{{
+			Kind: model.OverrideRelease, VM: ID(1), VMName: "batch-1", By: "alice", UID: 1000,
+			At: Now.Add(-10 * time.Minute), Reason: "nightly run is over", Until: Now.Add(time.Hour),
+		}},
 		Totals:  model.Totals{Ticks: 3600, Plugs: 20, Unplugs: 18, Failed: 1, Retries: 4, PlugTime: 12800 * time.Millisecond, UnplugTime: 1008 * time.Millisecond},
 		Started: Now.Add(-time.Hour), Tick: 180 * time.Microsecond, Config: "/etc/sluice/sluice.yaml",
 	}
@@ -40,7 +43,7 @@ func ID(n byte) model.VMID {
 
 func rules() model.Rules {
 	return model.Rules{Policy: "activity", Interval: 5 * time.Minute, VMs: []model.VMRule{
-		{Match: "batch-1", Forbid: true, ByHand: true},
+		{Match: string(ID(1)), Forbid: true, ByHand: true},
 		{Match: "db", Pin: true, Class: "gold"},
 		{Match: "web-*", Class: "web", Weight: 2},
 	}}

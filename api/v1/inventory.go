@@ -1,0 +1,104 @@
+package api
+
+import "time"
+
+// VM is one row of `sluice vms`: GET /v1/vms lists them by name.
+type VM struct {
+	Name     string   `json:"domain"`
+	ID       string   `json:"uuid"`
+	State    string   `json:"state"` // running, paused, migrating or stopped
+	Class    string   `json:"class,omitempty"`
+	Network  string   `json:"network,omitempty"`
+	Tap      string   `json:"target_device,omitempty"`
+	MAC      string   `json:"mac,omitempty"`
+	VF       string   `json:"vf,omitempty"` // for example "pf0/3"; "" on virtio
+	PPS      float64  `json:"packets_per_second"`
+	Bytes    float64  `json:"bytes_per_second"`
+	Known    bool     `json:"load_known"`             // false: the two figures above mean nothing
+	Proof    string   `json:"load_proof,omitempty"`   // of the weakest part of the load, as Traffic's
+	Sources  []string `json:"load_sources,omitempty"` // tap, pf, agent or sim
+	CPU      float64  `json:"cpus"`
+	Hold     bool     `json:"should_hold"`
+	Code     string   `json:"code,omitempty"`  // of the reason; "": nothing is decided yet
+	Score    float64  `json:"score,omitempty"` // the policy's figure of merit, packets/s unless it says otherwise
+	Why      string   `json:"why,omitempty"`   // the reason as a sentence
+	UnderWay string   `json:"under_way,omitempty"`
+	Override string   `json:"override,omitempty"` // "pin" or "release", where a person asked for it at run time
+}
+
+// VF is one row of `sluice vfs`: GET /v1/vfs lists them by PF and index.
+type VF struct {
+	Name     string `json:"name"` // for example "pf0/3"
+	PF       string `json:"pf"`
+	Index    int    `json:"vf"`
+	Address  string `json:"pci_address"`
+	Driver   string `json:"driver,omitempty"` // on the host
+	Network  string `json:"network,omitempty"`
+	Owner    string `json:"owner"`               // free, sluice or foreign
+	OwnerWhy string `json:"owner_why,omitempty"` // of a foreign one: what shows it
+	Holder   string `json:"domain,omitempty"`
+	HolderID string `json:"uuid,omitempty"`
+	MAC      string `json:"mac,omitempty"` // the administrative one
+	VLAN     int    `json:"vlan,omitempty"`
+	Rate     uint64 `json:"max_tx_rate_bits,omitempty"` // bits/s, 0: no limit
+	InGuest  string `json:"in_guest"`                   // yes, no or unknown: the guest's driver has it open
+}
+
+// Explanation is what `sluice explain VM` shows: GET /v1/explain/VM, by name or UUID.
+type Explanation struct {
+	VM       VM          `json:"vm"`
+	Sentence string      `json:"sentence"`
+	Reason   Reason      `json:"reason"`
+	Paths    []Path      `json:"paths"` // one for every NIC
+	Veto     string      `json:"veto,omitempty"`
+	Override *Override   `json:"override,omitempty"`
+	UnderWay *MoveReport `json:"under_way,omitempty"`
+	LastMove *MoveReport `json:"last_move,omitempty"`
+	Changes  []string    `json:"would_change"` // what would change the verdict
+}
+
+// Path is a NIC of a VM, with what it moves over virtio and over the VF behind it.
+type Path struct {
+	NIC      string  `json:"nic"` // libvirt's alias
+	MAC      string  `json:"mac"`
+	Tap      string  `json:"target_device,omitempty"`
+	Network  string  `json:"network,omitempty"`
+	Failover string  `json:"failover,omitempty"` // teaming or bond; "": it cannot fall back to virtio
+	VF       string  `json:"vf,omitempty"`
+	Virtio   Traffic `json:"virtio"`
+	VFPath   Traffic `json:"vf_path"`
+}
+
+// Traffic is the load of one path.
+type Traffic struct {
+	RxPPS   float64 `json:"rx_pps"`
+	TxPPS   float64 `json:"tx_pps"`
+	RxBytes float64 `json:"rx_bytes_s"`
+	TxBytes float64 `json:"tx_bytes_s"`
+	Source  string  `json:"source,omitempty"` // who counted: tap, pf, agent or sim
+	Known   bool    `json:"known"`            // false: no two usable samples
+	// At is when a guest said it, where that is older than the picture.
+	At time.Time `json:"at,omitzero"`
+	// Proof is who proves it: hardware, kernel, corroborated (the guest says so, and what the
+	// host counts leaves room for it), guest (nothing supports it), or "" for nobody.
+	Proof string `json:"proof,omitempty"`
+	Note  string `json:"note,omitempty"`
+}
+
+// Reason says why a VM holds, gets, loses or does not get a VF.
+type Reason struct {
+	VM      string    `json:"vm"`               // UUID
+	Code    string    `json:"code"`             // a stable word, see docs/policies.md
+	Hold    bool      `json:"hold"`             // the verdict: it should hold a VF
+	Policy  string    `json:"policy,omitempty"` // that said so; "": the rules around it
+	Score   float64   `json:"score,omitempty"`  // packets/s unless the policy says otherwise
+	Price   float64   `json:"price,omitempty"`  // the score at which a VF changes hands
+	Regret  float64   `json:"regret,omitempty"` // packets lost so far by not moving
+	Rank    int       `json:"rank,omitempty"`   // 1 is first; 0: not ranked
+	Slots   int       `json:"slots,omitempty"`  // how many VFs the ranking shared out
+	Other   string    `json:"other,omitempty"`  // UUID of the runner-up (of a holder) or of the holder to beat
+	OtherNm string    `json:"other_name,omitempty"`
+	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s that the policy gives its VF; 0: none
+	Until   time.Time `json:"until,omitzero"`
+	Detail  string    `json:"detail,omitempty"`
+}

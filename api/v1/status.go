@@ -1,0 +1,81 @@
+package api
+
+import "time"
+
+// Status is what `sluice status` shows: GET /v1/status.
+type Status struct {
+	Revision uint64    `json:"revision"` // of the picture that this and all other answers show
+	Version  string    `json:"version,omitempty"`
+	Mode     string    `json:"mode"` // ModeObserve or ModeEnforce
+	Policy   string    `json:"policy"`
+	Interval float64   `json:"interval_seconds"` // between two rounds of a policy that works in rounds
+	Rounds   bool      `json:"rounds"`           // the policy decides once an interval, not at every sample
+	Drain    bool      `json:"drain"`            // all VFs are being given up
+	Drained  *Override `json:"drained,omitempty"`
+	// Overrides counts what people asked for at run time: GET /v1/overrides lists it.
+	Overrides int          `json:"overrides"`
+	Config    string       `json:"config,omitempty"` // path of sluice.yaml
+	Started   time.Time    `json:"started"`          // the daemon
+	Uptime    float64      `json:"uptime_seconds"`   // measured by a clock that nobody sets
+	Observed  time.Time    `json:"observed"`         // when the host was last looked at; zero: not yet
+	Age       float64      `json:"observed_age_seconds"`
+	Error     string       `json:"error,omitempty"` // why the last look at the host or the last reload failed
+	PFs       []PFStatus   `json:"pfs"`
+	VFs       VFCounts     `json:"vfs"`
+	VMs       VMCounts     `json:"vms"`
+	Load      LoadSum      `json:"load"`
+	Moves     MoveCounts   `json:"moves"`
+	Recent    []MoveReport `json:"recent"`   // the last that ended, newest first
+	Problems  int          `json:"problems"` // GET /v1/doctor lists them
+	Findings  int          `json:"findings"` // GET /v1/fsck lists them
+}
+
+// PFStatus is one physical function and how its VFs are used.
+type PFStatus struct {
+	Name    string   `json:"pf"`
+	Address string   `json:"pci_address"`
+	Driver  string   `json:"driver"`
+	Network string   `json:"network"` // the bridge it is a port of, or its label in sluice.yaml
+	LinkUp  bool     `json:"link_up"`
+	Managed bool     `json:"managed"` // sluice.yaml lists it
+	VFs     VFCounts `json:"vfs"`
+}
+
+// VFCounts count VFs by owner.
+type VFCounts struct {
+	Total   int `json:"total"`
+	Held    int `json:"held"` // by VMs, through Sluice
+	Free    int `json:"free"`
+	Foreign int `json:"foreign"` // somebody else's
+}
+
+// VMCounts count VMs.
+type VMCounts struct {
+	Total   int `json:"total"`
+	Running int `json:"running"`
+	Holding int `json:"holding"`      // have a VF
+	Wanting int `json:"should_hold"`  // the policy says they should have one
+	Vetoed  int `json:"vetoed"`       // cannot be given or robbed of one
+	Unknown int `json:"load_unknown"` // run, and their load is not known
+}
+
+// LoadSum adds up the known loads.
+type LoadSum struct {
+	PPS     float64 `json:"packets_per_second"`
+	Bytes   float64 `json:"bytes_per_second"`
+	VFShare float64 `json:"vf_share"` // of the packets, what VMs with a VF move; 0..1
+}
+
+// MoveCounts count moves, since the start where not said otherwise.
+type MoveCounts struct {
+	Active      int     `json:"active"`  // now
+	Pending     int     `json:"pending"` // now; in observe mode what would be done
+	Plugs       uint64  `json:"plugs"`
+	Unplugs     uint64  `json:"unplugs"`
+	Failed      uint64  `json:"failed"`
+	Retries     uint64  `json:"retries"`
+	Repairs     uint64  `json:"repairs"`
+	PlugMean    float64 `json:"plug_mean_seconds"`
+	UnplugMean  float64 `json:"unplug_mean_seconds"`
+	LateSamples uint64  `json:"late_samples"` // looks at the host that came too late to be used
+}

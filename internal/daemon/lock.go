@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"sluice/internal/model"
+	"sluice/internal/statefile"
+)
+
+// locks keep two daemons from each other's work: one holds a state_dir, one of all moves
+// the VFs of the host. Both end with the process, however it ends.
+type locks struct {
+	dir     string   // where the host's lock is; "": runDir
+	held    *os.File // of the state_dir
+	enforce *os.File // nil until the mode was enforce
+}
+
+// runDir is where every daemon of the host can find the other's lock, whatever its config.
+// The unit keeps it while the daemon is stopped. Only root can write there, so nobody else
+// can hold the lock.
+const runDir = "/run/sluice"
+
+// state takes the lock of a state_dir, which holds one daemon's journal and overrides.
+func (l *locks) state(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("state_dir %s: %w; %s", dir, err, statefile.Remedy(filepath.Dir(dir), err))
+	}
+	f, err := statefile.Lock(filepath.Join(dir, "lock"))
+	switch {
+	case errors.Is(err, statefile.ErrLocked):
+		return fmt.Errorf("state_dir %s is that of a daemon that runs (%w); stop that one first: systemctl stop sluice", dir, err)
+	case err != nil:
+		return fmt.Errorf("state_dir %s: %w; %s", dir, err, statefile.Remedy(dir, err))
+	}
+	l.held = f
+	return nil
+}
+
+// mode takes the host's lock when the mode is enforce. It is kept from then on: after a
+// reload that ends the mode, moves under way go on.
+//
+// A host is a network namespace: in it are the PFs, the bridge and the taps, without which
+// nobody can move a VF of this host's VMs, whichever libvirt he asks.
+func (l *locks) mode(m model.Mode) error {
+	if m != model.ModeEnforce || l.enforce != nil {
+		return nil
+	}
+	dir := l.dir
+	if dir == "" {
+		dir = runDir
+	}
+	host, err := networkNamespace()
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755) //nolint:gosec // the socket's directory too
+	}
+	if err != nil {
+		return fmt.Errorf("mode enforce: %w", err)
+	}
+	f, err := statefile.Lock(filepath.Join(dir, fmt.Sprintf("enforce-%d.lock", host)))
+	switch {
+	case errors.Is(err, statefile.ErrLocked):
+		return fmt.Errorf("mode enforce: another daemon moves the VFs of this host (%w), and two would fight over them; stop that one first: systemctl stop sluice", err)
+	case err != nil:
+		return fmt.Errorf("mode enforce: take the host's lock: %w; %s", err, statefile.Remedy(dir, err))
+	}
+	l.enforce = f
+	return nil
+}
+
+// networkNamespace is the number of the network namespace that this process is in.
+func networkNamespace() (uint64, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat("/proc/self/ns/net", &st); err != nil {
+		return 0, fmt.Errorf("find the network namespace: %w", err)
+	}
+	return st.Ino, nil
+}
+
+func (l *locks) close() {
+	for _, f := range []*os.File{l.held, l.enforce} {
+		if f != nil {
+			_ = f.Close() // the lock ends with it
+		}
+	}
+}

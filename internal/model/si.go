@@ -1,0 +1,35 @@
+package model
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// SI prints a figure with three significant digits and a prefix: 1234567 is "1.23M",
+// 0.25 is "0.25", 0.004 is "0".
+func SI(x float64) string { return SIDigits(x, 3) }
+
+// SIDigits is SI with so many significant digits, and one less behind the point at most.
+func SIDigits(x float64, digits int) string {
+	half := 0.5 / math.Pow10(digits-1) // of the last place, for figures from 1 to 10
+	unit := ""
+	for _, u := range []string{"k", "M", "G", "T"} {
+		if math.Abs(x) < 1000-100*half {
+			break
+		}
+		x, unit = x/1000, u
+	}
+	places := digits - 1
+	for limit := 10 - half; places > 0 && math.Abs(x) >= limit; limit *= 10 {
+		places--
+	}
+	s := strconv.FormatFloat(x, 'f', places, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	if s == "-0" {
+		s = "0"
+	}
+	return s + unit
+}
