@@ -24,7 +24,7 @@ type Config struct {
 	Libvirt    Libvirt       `yaml:"libvirt" doc:"the hypervisor"`
 	GuestAgent GuestAgent    `yaml:"guest_agent" doc:"what to ask the QEMU guest agent, where the host cannot count by itself"`
 	API        API           `yaml:"api" doc:"how to reach the daemon"`
-	StateDir   string        `yaml:"state_dir" reload:"no" doc:"directory of the journal, and of what 'sluice pin', 'release' and 'drain' asked for"`
+	StateDir   string        `yaml:"state_dir" reload:"no" doc:"directory of the journal, of the list of PF filters that Sluice added, and of what 'sluice pin', 'release' and 'drain' asked for"`
 	Log        Log           `yaml:"log" doc:"the log of the daemon on standard error"`
 
 	files  []string

@@ -141,6 +141,13 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	dog := &watchdog{ping: pingSystemd, most: looks(c.Sample)}
+	filters, err := loop.OpenFilters(filepath.Join(c.StateDir, "filters"), d.log)
+	if err != nil {
+		d.log.Error("filters of VMs that end while the daemon is stopped will stay", "error", err)
+	} else {
+		defer filters.Close()
+		core.Remember(filters)
+	}
 	act := actuate.New(d.host.kernel, d.host.virt, d.log)
 	d.runner = (&loop.Runner{
 		Core: core, Source: mirrored{d.host.source, d.host.kernel}, Sample: c.Sample, Log: d.log, Alive: dog.seen,

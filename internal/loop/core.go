@@ -45,6 +45,7 @@ type Core struct {
 	repairing int // repairs under way
 	repairs   map[repairKey]repairTries
 
+	filters  ownFilters
 	totals   model.Totals
 	recent   []model.MoveStatus
 	ended    []model.MoveStatus // since the last call of Ended
@@ -64,7 +65,8 @@ func NewCore(rules model.Rules, opts Options, journal Journal, left []model.Move
 		exec:  executor.New(opts.executor(), journal),
 		fails: map[model.NICID]*failure{}, badVFs: map[model.VFID]time.Time{},
 		idle: map[model.NICID]time.Time{}, repairs: map[repairKey]repairTries{}, done: map[model.VMID][]doneMove{}, freed: map[model.VFID]time.Time{}, costs: map[model.VMID]*costs{},
-		unmet: map[model.LimitKey]time.Time{},
+		filters: ownFilters{added: map[model.Filter]time.Time{}},
+		unmet:   map[model.LimitKey]time.Time{},
 	}, nil
 }
 
@@ -130,9 +132,16 @@ func plugsFirst(moves []model.Move) []model.Move {
 	return slices.Concat(moves[i:], moves[:i])
 }
 
-// advance starts Steps that are due and what waits and can start: repairs of VMs that
-// are cut off before all else, other repairs last.
+// advance starts what can start now.
 func (c *Core) advance(now time.Time) []model.Step {
+	out := c.next(now)
+	c.noteFilters(now, out)
+	return out
+}
+
+// next starts Steps that are due and what waits and can start: repairs of VMs that
+// are cut off before all else, other repairs last.
+func (c *Core) next(now time.Time) []model.Step {
 	out := c.exec.Due(now)
 	if c.opts.Mode != model.ModeEnforce {
 		return out

@@ -44,6 +44,9 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 		maps.DeleteFunc(c.idle, func(id model.NICID, _ time.Time) bool { return gone(id.VM) })
 		maps.DeleteFunc(c.costs, func(id model.VMID, _ *costs) bool { return gone(id) })
 	}
+	if c.totals.Ticks%sweepEvery == 1 {
+		c.forgetFilters(snap)
+	}
 	for id, until := range c.badVFs {
 		if !now.Before(until) {
 			delete(c.badVFs, id)

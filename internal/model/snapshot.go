@@ -291,6 +291,12 @@ func (v *VM) FindNIC(alias string) *NIC {
 	return nil
 }
 
+// Filter is a unicast address that a PF takes frames for.
+type Filter struct {
+	PF  string `json:"pf"`
+	MAC MAC    `json:"mac"`
+}
+
 // InUse says whether any VF of the PF is in a guest, ours or not.
 func (p *PF) InUse() bool {
 	for i := range p.VFs {

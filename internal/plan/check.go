@@ -87,14 +87,15 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 
 // Checker checks Snapshots one after the other without allocating for each.
 type Checker struct {
-	snap *model.Snapshot
-	busy Busy
-	to   Timeouts
-	macs map[model.MAC]model.VFID
-	self map[model.MAC]bool     // the filters of the PF at hand; true: a VM has that MAC
-	held map[model.VFID]bool    // VFs that a VM held by Sluice's hand, or may have, and that were not seen clean since
-	ours map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
-	out  []model.Finding
+	snap  *model.Snapshot
+	busy  Busy
+	to    Timeouts
+	macs  map[model.MAC]model.VFID
+	self  map[model.MAC]bool     // the filters of the PF at hand; true: a VM has that MAC
+	held  map[model.VFID]bool    // VFs that a VM held by Sluice's hand, or may have, and that were not seen clean since
+	ours  map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
+	added map[model.Filter]bool  // that Sluice added
+	out   []model.Finding
 }
 
 // Used tells of a VF that a Move has set up, or may have: its VM may be gone again before
@@ -105,6 +106,17 @@ func (c *Checker) Used(id model.VFID) {
 	}
 	c.held[id] = true
 }
+
+// Added tells of a PF's filter that Sluice added, now or in an earlier run.
+func (c *Checker) Added(f model.Filter) {
+	if c.added == nil {
+		c.added = map[model.Filter]bool{}
+	}
+	c.added[f] = true
+}
+
+// Removed tells of one that is not there any more.
+func (c *Checker) Removed(f model.Filter) { delete(c.added, f) }
 
 func (c *Checker) add(code, subject, text string, repair ...model.Step) {
 	for i := range repair {
@@ -311,10 +323,11 @@ func (c *Checker) selfs(pf *model.PF) {
 	c.lost(pf)
 }
 
-// lost finds filters for VMs that have gone. Those it never saw a VM for are not Sluice's.
+// lost finds filters for VMs that have gone. Those it never saw a VM
+// for and that Sluice did not add are somebody else's.
 func (c *Checker) lost(pf *model.PF) {
 	for _, mac := range pf.SelfFDB {
-		if !c.self[mac] && slices.Contains(c.ours[pf.Name], mac) {
+		if !c.self[mac] && (c.added[model.Filter{PF: pf.Name, MAC: mac}] || slices.Contains(c.ours[pf.Name], mac)) {
 			c.self[mac] = true
 			c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s, whose VM has gone", mac),
 				model.Step{Kind: model.StepDelSelf, Subject: model.Subject{PF: pf.Name}, Path: model.PathStep{MAC: mac, Network: pf.Network, PF: pf.Name}})

@@ -13,6 +13,9 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// foreignMAC is one that somebody else's filter is for.
+var foreignMAC = model.MAC{2, 0xfe, 0, 0, 0, 1}
+
 // level is a load that a test changes while it runs.
 type level struct{ pps float64 }
 
@@ -23,6 +26,7 @@ type host struct {
 	*Engine
 	t       testing.TB
 	journal *Journal
+	filters Filters
 	rules   model.Rules
 	opts    loop.Options
 	loads   []*level
@@ -35,7 +39,7 @@ func newHost(t testing.TB, vms, vfs int, rules model.Rules) *host {
 	t.Helper()
 	w := &World{Now: epoch, Timing: PaperTiming}
 	w.AddPF("pf0", "br0", vfs, 0)
-	h := &host{t: t, journal: &Journal{}, rules: rules, Engine: &Engine{World: w, Sample: time.Second}}
+	h := &host{t: t, journal: &Journal{}, filters: Filters{}, rules: rules, Engine: &Engine{World: w, Sample: time.Second}}
 	for i := range vms {
 		l := &level{pps: float64(1000 * (i + 1))}
 		h.loads = append(h.loads, l)
@@ -58,6 +62,7 @@ func (h *host) boot() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	core.Remember(h.filters)
 	h.Core = core
 }
 
@@ -142,6 +147,17 @@ func (h *host) sound() error {
 		for _, vf := range p.VFs {
 			if seen[vf.ID] == "" && (!vf.MAC.IsZero() || vf.VLAN != 0 || vf.MaxTxRate != 0 || vf.Trust == model.Yes) {
 				return fmt.Errorf("VF %s leaked: %+v", vf.ID, vf)
+			}
+		}
+	}
+	macs := map[model.MAC]bool{}
+	for _, v := range h.World.VMs() {
+		macs[v.MAC] = true
+	}
+	for _, p := range h.World.PFs() {
+		for mac := range p.self {
+			if !macs[mac] && mac != foreignMAC {
+				return fmt.Errorf("PF %s filters for %s, whose VM has gone", p.Name, mac)
 			}
 		}
 	}

@@ -54,6 +54,14 @@ func (w *World) picturePF(out *model.PF, p *PF) {
 			self = append(self, v.MAC)
 		}
 	}
+	if n := len(self); n < len(selfs) { // filters for VMs that have gone
+		for mac := range selfs {
+			if !slices.Contains(self[:n], mac) {
+				self = append(self, mac)
+			}
+		}
+		slices.SortFunc(self[n:], func(a, b model.MAC) int { return slices.Compare(a[:], b[:]) })
+	}
 	out.SelfFDB = self
 }
 

@@ -1,0 +1,137 @@
+package loop
+
+import (
+	"bufio"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sluice/internal/model"
+)
+
+// FileFilters is Filters in a file, a line for each change. It is not synced: a machine
+// that goes down takes the filters with it. What cannot be written is logged once; the
+// whole is written anew as soon as that works again.
+type FileFilters struct {
+	path   string
+	log    *slog.Logger
+	file   *os.File
+	all    map[model.Filter]bool
+	lines  int
+	failed bool
+}
+
+// OpenFilters opens or makes the file. Lines that are none are passed over, and logged.
+func OpenFilters(path string, log *slog.Logger) (*FileFilters, error) {
+	b := &FileFilters{path: path, log: log, all: map[model.Filter]bool{}}
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the list of filters: %w", err)
+	}
+	defer f.Close()
+	bad := 0
+	sc := bufio.NewScanner(f)
+	for sc.Scan() {
+		if !b.read(sc.Text()) {
+			bad++
+		}
+	}
+	if bad > 0 || sc.Err() != nil {
+		log.Warn("the list of the filters that Sluice added is damaged; filters that are missing from it are left alone", "file", path, "lines", bad, "error", sc.Err())
+	}
+	if err := b.rewrite(); err != nil {
+		return nil, fmt.Errorf("write the list of filters: %w", err)
+	}
+	return b, nil
+}
+
+func (b *FileFilters) read(line string) bool {
+	word := strings.Fields(line)
+	if len(word) != 3 || word[0] != "add" && word[0] != "del" {
+		return false
+	}
+	mac, err := model.ParseMAC(word[2])
+	if err != nil {
+		return false
+	}
+	if f := (model.Filter{PF: word[1], MAC: mac}); word[0] == "add" {
+		b.all[f] = true
+	} else {
+		delete(b.all, f)
+	}
+	return true
+}
+
+// rewrite puts a file in place that says what is so, and nothing of how it became so.
+func (b *FileFilters) rewrite() error {
+	tmp, err := os.CreateTemp(filepath.Dir(b.path), ".filters-*")
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(tmp)
+	for _, f := range b.All() {
+		_, _ = fmt.Fprintf(w, "add %s %s\n", f.PF, f.MAC)
+	}
+	if err = w.Flush(); err == nil {
+		err = os.Rename(tmp.Name(), b.path)
+	}
+	if err != nil {
+		_ = tmp.Close()
+		_ = os.Remove(tmp.Name())
+		return err
+	}
+	_ = b.Close()
+	b.file, b.lines = tmp, len(b.all)
+	return nil
+}
+
+// Close closes the file.
+func (b *FileFilters) Close() error {
+	if b.file == nil {
+		return nil
+	}
+	return b.file.Close()
+}
+
+// All implements Filters; they are sorted.
+func (b *FileFilters) All() []model.Filter {
+	out := make([]model.Filter, 0, len(b.all))
+	for f := range b.all {
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(x, y model.Filter) int {
+		if c := strings.Compare(x.PF, y.PF); c != 0 {
+			return c
+		}
+		return slices.Compare(x.MAC[:], y.MAC[:])
+	})
+	return out
+}
+
+// Added implements Filters.
+func (b *FileFilters) Added(f model.Filter) {
+	b.all[f] = true
+	b.append("add", f)
+}
+
+// Gone implements Filters.
+func (b *FileFilters) Gone(f model.Filter) {
+	delete(b.all, f)
+	b.append("del", f)
+}
+
+func (b *FileFilters) append(what string, f model.Filter) {
+	var err error
+	if b.lines++; b.failed || b.lines > 2*len(b.all)+1000 {
+		err = b.rewrite() // it says so already
+	} else {
+		_, err = fmt.Fprintf(b.file, "%s %s %s\n", what, f.PF, f.MAC)
+	}
+	if err != nil && !b.failed {
+		b.log.Error("cannot write down which filters Sluice added; those of VMs that end while it is stopped will stay", "file", b.path, "error", err)
+	}
+	b.failed = err != nil
+}

@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// The filters of VMs that end while the daemon is stopped go at its next start; a filter
+// that somebody else made stays.
+func TestFiltersOfVMsThatEndUnseen(t *testing.T) {
+	h := newHost(t, 5, 2, model.Rules{Policy: "activity", Interval: 5 * time.Second})
+	p := h.World.PFs()[0]
+	p.self[foreignMAC] = true
+	h.run(10 * time.Second)
+	vms := h.World.VMs()
+	virtio, holder := vms[0], vms[4]
+	if !p.self[virtio.MAC] {
+		t.Fatalf("no filter for a VM on virtio\n%s", h.dump())
+	}
+	h.Kill()
+	h.World.Destroy(virtio)
+	h.World.Destroy(holder)
+	h.boot()
+	h.run(10 * time.Second)
+	if p.self[virtio.MAC] || !p.self[foreignMAC] {
+		t.Errorf("filters %v: want that of the VM that ended gone, and somebody else's kept", p.self)
+	}
+	h.run(2 * 64 * time.Second)
+	h.Core.Repair(h.World.Now) // the VF of the holder that ended unseen
+	h.run(5 * time.Second)
+	if err := h.sound(); err != nil {
+		t.Error(err)
+	}
+	for f := range h.filters {
+		if !p.self[f.MAC] {
+			t.Errorf("the filter for %s is booked, but not there", f.MAC)
+		}
+	}
+}
+
+// After a reboot of the host its filters are gone, and what is made anew by others under
+// the same address is theirs.
+func TestBookedFiltersThatAreGoneAreStruckOut(t *testing.T) {
+	h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 5 * time.Second})
+	h.run(10 * time.Second)
+	v := h.World.VMs()[0]
+	p := h.World.PFs()[0]
+	h.Kill()
+	h.World.Destroy(v)
+	delete(p.self, v.MAC)
+	h.boot()
+	h.run(5 * time.Second)
+	p.self[v.MAC] = true
+	h.Kill()
+	h.boot()
+	h.run(10 * time.Second)
+	if !p.self[v.MAC] {
+		t.Error("somebody else's filter was removed")
+	}
+}
