@@ -11,7 +11,9 @@ import (
 	"sluice/internal/model"
 )
 
-const patience = 20 * time.Second
+// patience bounds waits for what should come; only failing tests wait that long. It is less
+// than the 30 s for which libvirt itself lets a call wait behind a stuck one.
+const patience = 25 * time.Second
 
 // logTo writes a Conn's log into the test's.
 type logTo struct{ t testing.TB }
@@ -22,7 +24,7 @@ func open(t testing.TB, uri string, more ...func(*Options)) *Conn {
 	t.Helper()
 	o := Options{
 		URI: uri, Logger: slog.New(slog.NewTextHandler(logTo{t}, nil)),
-		Keepalive: time.Second, MinBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
+		MinBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
 		Watch: 500 * time.Millisecond, Resync: time.Hour, // so that the tests see events at work, not the net beneath
 	}
 	for _, m := range more {

@@ -76,7 +76,7 @@ func TestLibvirt(t *testing.T) {
 	vm := libvirttest.VM{Name: "vm1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:00:01", "ua-net0", true)}}
 	d.Create(t, vm)
 	k := kernelOf(t, d)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	lv, err := libvirt.Open(ctx, libvirt.Options{URI: d.URI()})
 	if err != nil {
@@ -100,7 +100,7 @@ func TestLibvirt(t *testing.T) {
 		return s
 	}
 	var nic model.NIC
-	libvirttest.Eventually(t, 30*time.Second, "the machine and its tap are seen", func() bool {
+	libvirttest.Eventually(t, time.Minute, "the machine and its tap are seen", func() bool {
 		s := look()
 		if len(s.VMs) != 1 || len(s.VMs[0].NICs) != 1 {
 			return false
@@ -127,25 +127,25 @@ func TestLibvirt(t *testing.T) {
 		t.Errorf("of a paused machine: %v", err)
 	}
 	d.Virsh(t, "resume", vm.Name)
-	libvirttest.Eventually(t, 30*time.Second, "it runs and uses a CPU", func() bool {
+	libvirttest.Eventually(t, time.Minute, "it runs and uses a CPU", func() bool {
 		s := look()
 		return len(s.VMs) == 1 && s.VMs[0].State == model.VMRunning && s.VMs[0].CPUKnown && s.VMs[0].CPU >= 0
 	})
-	libvirttest.Eventually(t, 10*time.Second, "its virtio path is sound", func() bool { return check() == nil })
+	libvirttest.Eventually(t, time.Minute, "its virtio path is sound", func() bool { return check() == nil })
 	d.Run(t, "ip", "link", "set", nic.Tap, "nomaster")
 	if err := check(); err == nil || !strings.Contains(err.Error(), "in no bridge") {
 		t.Errorf("out of its bridge: %v", err)
 	}
 
 	d.Kill(t)
-	libvirttest.Eventually(t, 30*time.Second, "no Snapshot without libvirtd", func() bool {
+	libvirttest.Eventually(t, time.Minute, "no Snapshot without libvirtd", func() bool {
 		_, err := source.Snapshot(ctx)
 		return errors.Is(err, libvirt.ErrDisconnected)
 	})
 	d.Start(t)
-	libvirttest.Eventually(t, 30*time.Second, "the machine is seen again", func() bool { return len(look().VMs) == 1 })
+	libvirttest.Eventually(t, time.Minute, "the machine is seen again", func() bool { return len(look().VMs) == 1 })
 	d.Virsh(t, "destroy", vm.Name)
-	libvirttest.Eventually(t, 30*time.Second, "the machine is gone", func() bool {
+	libvirttest.Eventually(t, time.Minute, "the machine is gone", func() bool {
 		s, err := source.Snapshot(ctx)
 		return err == nil && len(s.VMs) == 0
 	})

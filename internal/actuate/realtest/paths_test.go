@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"testing"
 	"time"
@@ -191,7 +190,7 @@ func (r *rig) pinned(port string) {
 	}
 }
 
-// Every frame finds the leg the guest listens on at every moment of a plug and an unplug,
+// Every frame finds the path the guest listens on at every moment of a plug and an unplug,
 // and the Snapshot shows what was done.
 func TestPlugAndUnplug(t *testing.T) {
 	r := newRig(t)
@@ -245,9 +244,9 @@ func TestBrokenVirtio(t *testing.T) {
 	r := newRig(t)
 	kerneltest.NewBridge(t, "br7")
 	for _, c := range []struct {
-		name, spoil, mend string
-		network           string
-		up                model.Tri
+		name, spoil, repair string
+		network             string
+		up                  model.Tri
 	}{
 		{"down", "link set tap1 down", "link set tap1 up", "br0", model.No},
 		{"no bridge", "link set tap1 nomaster", "link set tap1 master br0", "", model.No},
@@ -262,33 +261,41 @@ func TestBrokenVirtio(t *testing.T) {
 			n := r.nic()
 			return n.LinkUp == c.up && n.Network == c.network
 		})
-		kerneltest.IP(t, c.mend)
-		eventually(t, c.name+": mended", func() bool { return r.try(model.StepCheckVirtio) == nil && r.nic().LinkUp == model.Yes })
+		kerneltest.IP(t, c.repair)
+		eventually(t, c.name+": repaired", func() bool { return r.try(model.StepCheckVirtio) == nil && r.nic().LinkUp == model.Yes })
 	}
 }
 
 // The rates are those of the frames that went through the tap, as the guest counts them.
 func TestRates(t *testing.T) {
 	r := newRig(t)
-	first := r.look().Time
+	// When exactly the kernel was asked is not known, only between which two moments.
+	asked := func() (s *model.Snapshot, from, to time.Time) {
+		from = time.Now()
+		s = r.look()
+		return s, from, time.Now()
+	}
+	_, from, to := asked()
 	const frames = 500
 	for i := range frames {
 		r.tap.Send(t, kerneltest.Frame(lanMAC, guestMAC, fmt.Sprint("out ", i)))
 	}
 	var s *model.Snapshot
+	var from2, to2 time.Time
 	eventually(t, "a figure is made", func() bool {
-		s = r.look()
+		s, from2, to2 = asked()
 		return s.VMs[0].NICs[0].Virtio.Known
 	})
 	v := s.VMs[0].NICs[0].Virtio
-	if sent := v.TxPPS * s.Time.Sub(first).Seconds(); math.Abs(sent-frames) > 1 || v.RxPPS != 0 || v.Proof != model.ProofKernel {
-		t.Errorf("got %+v, which makes %.1f frames sent; want %d and none received", v, sent, frames)
+	least, most := frames/to2.Sub(from).Seconds(), frames/from2.Sub(to).Seconds()
+	if v.TxPPS < least || v.TxPPS > most || v.RxPPS != 0 || v.Proof != model.ProofKernel {
+		t.Errorf("got %+v; want %.1f to %.1f frames sent a second and none received", v, least, most)
 	}
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit := time.After(10 * time.Second)
+	limit := time.After(time.Minute) // only a test that fails waits so long
 	for !ok() {
 		select {
 		case <-limit:

@@ -119,7 +119,7 @@ func (p *Port) Send(t testing.TB, frame []byte) {
 }
 
 // patience bounds waits for frames that should come; only failing tests wait that long.
-const patience = 5 * time.Second
+const patience = 30 * time.Second
 
 // Next returns the next frame the kernel sent out of the port.
 func (p *Port) Next(t testing.TB) []byte {

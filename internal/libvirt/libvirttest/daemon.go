@@ -177,7 +177,7 @@ func (d *Daemon) Start(t testing.TB) {
 func (d *Daemon) Kill(t testing.TB) {
 	t.Helper()
 	d.signal(t, "libvirtd.pid", "-KILL")
-	Eventually(t, 10*time.Second, "libvirtd is gone", func() bool {
+	Eventually(t, time.Minute, "libvirtd is gone", func() bool {
 		return d.inside("kill", "-0", d.pid(t, "libvirtd.pid")).Run() != nil
 	})
 }
