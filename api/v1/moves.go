@@ -69,6 +69,7 @@ type Problem struct {
 	Subject string `json:"subject"` // a VM's name, a VF, a PF, or "" for the host
 	Text    string `json:"text"`
 	Remedy  string `json:"remedy,omitempty"`
+	Info    bool   `json:"info,omitempty"` // only worth knowing: it may be meant to be, or is in the nature of the hardware
 }
 
 // Doctor is what `sluice doctor` shows: GET /v1/doctor.

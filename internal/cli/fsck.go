@@ -18,7 +18,7 @@ func (a *app) fsckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "fsck", Short: "find leaked or wrongly set VFs; --repair repairs them",
 		Long: `Looks for VFs that carry what no VM needs: a stale MAC, VLAN, rate or trust, the wrong
-driver, one MAC on two VFs, a VF bound to vfio-pci without a domain, stale filters. What
+driver, one MAC on two VFs, a VF of somebody else's with a VM's MAC, stale filters. What
 is Sluice's to repair shows the steps that repair it; what others own is listed and left
 alone. With --repair, it waits and says of each finding what became of it. Ends with exit
 code 3 when there is something left, and with 1 when a repair failed.`,

@@ -330,7 +330,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "what stands in the way, and what to do about it",
 		Long: `Lists what keeps Sluice from doing its job: VMs that cannot fail over, guests without
 agent, PFs without link, drivers that do not count, a daemon that cannot read the host;
-each with its remedy. Ends with exit code 3 when there is something.`,
+each with its remedy. Ends with exit code 3 when there is something to do about; what is
+only for information does not count.`,
 		Example: "sluice doctor\nsluice doctor --offline      # before the first start of the daemon",
 		Args:    noArgs,
 	}
@@ -340,7 +341,7 @@ each with its remedy. Ends with exit code 3 when there is something.`,
 		if err == nil {
 			err = show(a.std.Out, o, d, printDoctor)
 		}
-		if err == nil && len(d.Problems) > 0 {
+		if err == nil && faults(d) > 0 {
 			err = errFindings
 		}
 		return err
@@ -348,12 +349,26 @@ each with its remedy. Ends with exit code 3 when there is something.`,
 	return c
 }
 
+// faults counts the problems that are more than worth knowing.
+func faults(d api.Doctor) (n int) {
+	for _, p := range d.Problems {
+		if !p.Info {
+			n++
+		}
+	}
+	return n
+}
+
 func printDoctor(w io.Writer, d api.Doctor) {
-	if len(d.Problems) == 0 {
+	if faults(d) == 0 {
 		_, _ = fmt.Fprintln(w, "No problems found.")
 	}
 	for _, p := range d.Problems {
-		_, _ = fmt.Fprintf(w, "%s: %s\n", subject(p.Subject), printable(p.Text))
+		info := ""
+		if p.Info {
+			info = "for information: "
+		}
+		_, _ = fmt.Fprintf(w, "%s%s: %s\n", info, subject(p.Subject), printable(p.Text))
 		if p.Remedy != "" {
 			_, _ = fmt.Fprintf(w, "    -> %s\n", printable(p.Remedy))
 		}

@@ -21,6 +21,17 @@ type Problem struct {
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 	Remedy  string `json:"remedy,omitempty"`
+	Info    bool   `json:"info,omitempty"` // only worth knowing: it may be meant to be, or is in the nature of the hardware
+}
+
+// Problems counts those of a list that are more than worth knowing.
+func Problems(list []Problem) (n int) {
+	for i := range list {
+		if !list[i].Info {
+			n++
+		}
+	}
+	return n
 }
 
 // Mirror copies what a bridge sends to a MAC behind a tap to a PF as well: half of a

@@ -26,7 +26,44 @@ func Doctor(s *model.Snapshot) []model.Problem {
 	for i := range s.VMs {
 		out = append(out, vmAdvice(s, &s.VMs[i], nets)...)
 	}
-	return unique(out)
+	return unique(append(out, sameMACs(s)...))
+}
+
+// sameMACs finds NICs with one MAC on one network. Frames for it go to whichever sent last.
+func sameMACs(s *model.Snapshot) []model.Problem {
+	type address struct {
+		network string
+		mac     model.MAC
+	}
+	type place struct {
+		vm  *model.VM
+		nic *model.NIC
+	}
+	all := map[address][]place{}
+	for i := range s.VMs {
+		for k := range s.VMs[i].NICs {
+			if n := &s.VMs[i].NICs[k]; s.VMs[i].State != model.VMStopped && n.Network != "" && !n.MAC.IsZero() {
+				at := address{n.Network, n.MAC}
+				all[at] = append(all[at], place{&s.VMs[i], n})
+			}
+		}
+	}
+	var out []model.Problem
+	for _, same := range all {
+		for i, p := range same {
+			if len(same) < 2 {
+				continue
+			}
+			o := same[(i+1)%len(same)]
+			out = append(out, model.Problem{
+				Subject: p.vm.Name,
+				Text:    fmt.Sprintf("its NIC %s has MAC %s, which NIC %s of %s has too: neither can have a VF", p.nic.Alias, p.nic.MAC, o.nic.Alias, o.vm.Name),
+				Remedy:  "give one of them another MAC: virsh edit " + p.vm.Name,
+			})
+		}
+	}
+	slices.SortFunc(out, bySubject)
+	return out
 }
 
 // pfAdvice is about what a PF or its driver lacks.
@@ -38,18 +75,37 @@ func pfAdvice(pf *model.PF) []model.Problem {
 		if pf.NumVFs == 0 {
 			return nil
 		}
-		return []model.Problem{say("its VFs are not in Sluice's pool", "list it under pfs: in sluice.yaml if they should be")}
+		p := say("its VFs are not in Sluice's pool", "list it under pfs: in sluice.yaml if they should be")
+		p.Info = true
+		return []model.Problem{p}
 	}
 	var out []model.Problem
 	if pf.Caps.VFCounters != model.Yes {
-		out = append(out, say("its driver "+pf.Driver+" does not count per VF",
-			"run qemu-guest-agent in the guests, else the load of those that hold a VF is not known"))
+		p := say("its driver "+pf.Driver+" does not count per VF",
+			"run qemu-guest-agent in the guests, else the load of those that hold a VF is not known for long")
+		p.Info = true
+		out = append(out, p)
+	}
+	if n := left(pf); n > 0 {
+		p := say(fmt.Sprintf("%d of its VFs are left to others", n), "list them under vfs: in sluice.yaml if Sluice should give them")
+		p.Info = true
+		out = append(out, p)
 	}
 	if why := foreign(pf); why != "" {
 		out = append(out, say("VFs that Sluice leaves alone: "+why,
 			"give them back to the pool: detach them, take their interface down, or list them under pfs: in sluice.yaml"))
 	}
 	return out
+}
+
+// left counts the VFs that are in nobody's hands but outside the pool.
+func left(pf *model.PF) (n int) {
+	for i := range pf.VFs {
+		if pf.VFs[i].OwnerWhy == notInPool {
+			n++
+		}
+	}
+	return n
 }
 
 // foreign lists a PF's VFs that are somebody else's though the pool has them or a VM

@@ -38,6 +38,7 @@ func TestDoctor(t *testing.T) {
 	want := `problem vm1: twice the same
 problem vm6: it has no free PCIe root port, so no VF can be plugged
 problem pf0: its driver igb does not count per VF
+problem pf0: 1 of its VFs are left to others
 problem pf0: VFs that Sluice leaves alone: 5 (vm8 has it as hostdev0, not attached by Sluice)
 problem pf1: its VFs are not in Sluice's pool
 problem vm2: its guest OS is not up: the guest agent's channel is not connected
@@ -79,5 +80,38 @@ func TestDoctorWithoutPool(t *testing.T) {
 	got := Doctor(snapshot(t, s))
 	if !slices.ContainsFunc(got, func(p model.Problem) bool { return p.Text == "Sluice has no PF to share out" }) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// What `vfs:` leaves to others, or the hardware cannot, is no problem.
+func TestDoctorToleratesWhatIsMeant(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 4, mute)
+	f.addPF("pf1", "br0", 4, counting)
+	f.addVM(1, "br0")
+	s := New(f, f, f, Options{Pool: Pool{"pf0": {VFs: []int{0, 1}}}})
+	defer s.Close()
+	got := Doctor(snapshot(t, s))
+	if n := model.Problems(got); n != 0 || len(got) != 3 {
+		t.Errorf("%d problems and %d notes: %v", n, len(got)-n, got)
+	}
+}
+
+// Two VMs with one MAC cannot have a VF, and the remedy is not Sluice's.
+func TestDoctorFindsDuplicateMACs(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	f.addVM(1, "br0")
+	f.addVM(2, "br0").NICs[0].MAC = mac(1)
+	f.addVM(3, "br9").NICs[0].MAC = mac(1) // another network
+	s := New(f, f, f, Options{Pool: poolAll})
+	defer s.Close()
+	var b strings.Builder
+	problems(&b, Doctor(snapshot(t, s)))
+	want := `problem vm1: its NIC ua-net0 has MAC 52:54:00:00:00:01, which NIC ua-net0 of vm2 has too: neither can have a VF
+problem vm2: its NIC ua-net0 has MAC 52:54:00:00:00:01, which NIC ua-net0 of vm1 has too: neither can have a VF
+`
+	if got := strings.ReplaceAll(b.String(), "problem vm3: none of its NICs is in the network of a PF of Sluice's pool\n", ""); got != want {
+		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
 }

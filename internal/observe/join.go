@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -111,7 +112,7 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 	own, managed := w.pool[pf.Name]
 	pf.Managed = managed
 	if own.Network != "" {
-		pf.Network = own.Network
+		label(pf, own.Network)
 	}
 	pf.VFs = slices.Clone(pf.VFs)
 	for i := range pf.VFs {
@@ -120,6 +121,16 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 			use = uses[i]
 		}
 		j.vf(&pf.VFs[i], use, vms, w)
+	}
+}
+
+// label gives a PF the network that the config says it leads to. Only the bridge that it is a
+// port of sends its VFs anything.
+func label(pf *model.PF, network string) {
+	pf.Network = network
+	if up := &pf.Uplink; up.Why == "" && up.Switch != "" && up.Switch != network {
+		up.Why = fmt.Sprintf("sluice.yaml puts %s into network %s, but it is behind bridge %s", pf.Name, network, up.Switch)
+		up.Remedy = fmt.Sprintf("write network: %s, or leave it out", up.Switch)
 	}
 }
 

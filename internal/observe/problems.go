@@ -76,11 +76,8 @@ func pfTroubles(pf *model.PF) []model.Problem {
 			Remedy: "ip link set " + pf.Name + " up, and check the cable and the switch",
 		})
 	}
-	if pf.Network == "" {
-		out = append(out, model.Problem{
-			Subject: pf.Name, Text: "it is a port of no bridge, so no VM can fall back from its VFs",
-			Remedy: "make it a port of the bridge that the VMs' taps are in, or name that bridge as network: in sluice.yaml",
-		})
+	if pf.Uplink.Why != "" {
+		out = append(out, model.Problem{Subject: pf.Name, Text: "no VM can use its VFs: " + pf.Uplink.Why, Remedy: pf.Uplink.Remedy})
 	}
 	return out
 }

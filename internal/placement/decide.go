@@ -95,7 +95,7 @@ func (d *Decider) gatherVFs(now time.Time, snap *model.Snapshot, hints *Hints) {
 		p := w.addPool(pf.Network)
 		p.serves = p.serves || len(pf.VFs) > 0
 		if !d.usable(now, pf) {
-			p.down = true
+			p.why = whyDown(pf)
 			continue
 		}
 		for j := range pf.VFs {
@@ -108,12 +108,13 @@ func (d *Decider) gatherVFs(now time.Time, snap *model.Snapshot, hints *Hints) {
 	}
 }
 
-// usable says whether the PF's VFs can carry traffic. A guest whose VF has no carrier
+// usable says whether the PF's VFs can carry traffic: its link is up, and it is connected to
+// the bridge in a way that lets frames for a VF through. A guest whose VF has no carrier
 // hears nothing on its standby either, so a link that goes down counts at once, and
 // one that comes back only after it has been up for a while.
 func (d *Decider) usable(now time.Time, pf *model.PF) bool {
 	since, seen := d.links[pf.Name]
-	if !pf.LinkUp {
+	if !pf.LinkUp || pf.Uplink.Why != "" {
 		d.links[pf.Name] = time.Time{}
 		return false
 	}

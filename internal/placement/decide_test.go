@@ -207,7 +207,15 @@ func TestDecide(t *testing.T) {
 				s.pf("pf0", "br0", 1, 0).PFs[0].LinkUp = false
 				s.give(s.vm("br0", 9), pf0(0))
 			},
-			text: map[int]string{0: "PF is down"},
+			text: map[int]string{0: "the link of pf0 is down"},
+		},
+		{
+			name: "a PF that is a backup of its bond carries nobody", want: "", why: map[int]model.Code{0: model.CodeNoVF},
+			world: func(s *scene) {
+				s.pf("pf0", "br0", 1, 0).PFs[0].Uplink = model.Uplink{Switch: "br0", Port: "bond0", Why: "pf0 is a backup", Remedy: "use pf1"}
+				s.give(s.vm("br0", 9), pf0(0))
+			},
+			text: map[int]string{0: "pf0 is a backup; use pf1"},
 		},
 		{
 			name: "drain", rules: model.Rules{Drain: true}, want: "", why: map[int]model.Code{0: model.CodeDrain},

@@ -46,19 +46,30 @@ type slot struct {
 type pool struct {
 	network string
 	vfs     []slot
-	serves  bool // a PF of it has VFs, if not for us
-	down    bool // a PF of it has no link
-	fixed   int  // VFs with VMs that must be left as they are
+	serves  bool   // a PF of it has VFs, if not for us
+	why     string // why the VFs of a PF of it cannot be used now
+	fixed   int    // VFs with VMs that must be left as they are
 	pinned  []entry
 	open    []entry
 	winners []entry
 }
 
 func (p *pool) whyEmpty() string {
-	if p.down {
-		return "the link of network " + p.network + "'s PF is down"
+	if p.why != "" {
+		return "no VF of network " + p.network + " can be used now: " + p.why
 	}
 	return whyNoPF(p.network)
+}
+
+// whyDown says why no VF of a PF can be used, with the remedy.
+func whyDown(pf *model.PF) string {
+	switch {
+	case !pf.LinkUp:
+		return "the link of " + pf.Name + " is down"
+	case pf.Uplink.Why != "":
+		return pf.Uplink.Why + "; " + pf.Uplink.Remedy
+	}
+	return "the link of " + pf.Name + " has only just come up"
 }
 
 func whyNoPF(network string) string {

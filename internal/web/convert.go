@@ -27,7 +27,7 @@ func trafficOf(t *model.Traffic) api.Traffic {
 func problemsOf(list []model.Problem) []api.Problem {
 	out := make([]api.Problem, 0, len(list))
 	for _, p := range list {
-		out = append(out, api.Problem{Subject: p.Subject, Text: p.Text, Remedy: p.Remedy})
+		out = append(out, api.Problem{Subject: p.Subject, Text: p.Text, Remedy: p.Remedy, Info: p.Info})
 	}
 	return out
 }

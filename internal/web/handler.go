@@ -173,7 +173,7 @@ func waitFor(r *http.Request) (after *uint64, wait time.Duration, err error) {
 }
 
 func (h *handler) status(v *model.View) any {
-	s := Summary(v, h.opts.Version, len(h.problems(v)))
+	s := Summary(v, h.opts.Version, model.Problems(h.problems(v)))
 	now := h.opts.Now()
 	if !v.Started.IsZero() {
 		s.Uptime = now.Sub(v.Started).Seconds()

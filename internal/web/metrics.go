@@ -35,7 +35,7 @@ func NewCollector(view func() *model.View, version string, problems func(*model.
 			if v == nil || v.Snapshot == nil {
 				return 0
 			}
-			return len(v.Snapshot.Problems)
+			return model.Problems(v.Snapshot.Problems)
 		}
 	}
 	return &Collector{view: view, count: problems, version: version, m: newMetricSet()}
@@ -69,7 +69,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 func metricsHandler(o Options) http.Handler {
 	reg := prometheus.NewRegistry()
 	view := func() *model.View { v, _ := o.Backend.View(); return v }
-	count := func(v *model.View) int { return len(Diagnose(v, o.Examine, o.Now(), o.Stale)) }
+	count := func(v *model.View) int { return model.Problems(Diagnose(v, o.Examine, o.Now(), o.Stale)) }
 	reg.MustRegister(NewCollector(view, o.Version, count))
 	if o.Process {
 		reg.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
