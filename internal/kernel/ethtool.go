@@ -24,17 +24,13 @@ const ethtoolSlack = 1024
 
 var errStatsChanged = errors.New("the driver's list of statistics changed meanwhile")
 
-// ethtoolStats reads a driver's own statistics (`ethtool -S`) in its order.
-func ethtoolStats(fd int, dev string) (names []string, values []uint64, err error) {
-	n, err := ethtoolCount(fd, dev)
+// ethtoolSocket opens a socket for ethtool's ioctls.
+func ethtoolSocket() (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, err
+		return -1, fmt.Errorf("open socket for ethtool: %w", err)
 	}
-	if names, err = ethtoolNames(fd, dev, n); err != nil {
-		return nil, nil, err
-	}
-	values = make([]uint64, n)
-	return names, values, ethtoolValues(fd, dev, values)
+	return fd, nil
 }
 
 // ethtoolCount asks how many statistics there are. A driver that has none at all is
@@ -74,22 +70,28 @@ func ethtoolNames(fd int, dev string, n int) ([]string, error) {
 	return names, nil
 }
 
-// ethtoolValues reads as many statistics as values has room for, which must be all.
-func ethtoolValues(fd int, dev string, values []uint64) error {
-	const header = 8 // struct ethtool_stats
-	b := make([]byte, header+8*(len(values)+ethtoolSlack))
-	binary.NativeEndian.PutUint32(b, unix.ETHTOOL_GSTATS)
-	binary.NativeEndian.PutUint32(b[4:], uint32(len(values)))
-	if err := ethtoolCall(fd, dev, b); err != nil {
-		return err
+// ethtoolValues reads n statistics into a buffer, from which value takes them.
+func ethtoolValues(fd int, dev string, n int, buf []byte) ([]byte, error) {
+	size := valuesHeader + 8*(n+ethtoolSlack)
+	if cap(buf) < size {
+		buf = make([]byte, size)
 	}
-	if binary.NativeEndian.Uint32(b[4:]) != uint32(len(values)) {
-		return errStatsChanged
+	buf = buf[:size]
+	binary.NativeEndian.PutUint32(buf, unix.ETHTOOL_GSTATS)
+	binary.NativeEndian.PutUint32(buf[4:], uint32(n))
+	if err := ethtoolCall(fd, dev, buf); err != nil {
+		return buf, err
 	}
-	for i := range values {
-		values[i] = binary.NativeEndian.Uint64(b[header+8*i:])
+	if binary.NativeEndian.Uint32(buf[4:]) != uint32(n) {
+		return buf, errStatsChanged
 	}
-	return nil
+	return buf, nil
+}
+
+const valuesHeader = 8 // of struct ethtool_stats
+
+func ethtoolValue(buf []byte, i int) uint64 {
+	return binary.NativeEndian.Uint64(buf[valuesHeader+8*i:])
 }
 
 // ethtoolCall does one ethtool command, whose structure is data. The ioctl waits for the

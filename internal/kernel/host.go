@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 
 	"golang.org/x/sys/unix"
@@ -64,8 +63,8 @@ func (h *Host) dial() (err error) {
 	if h.write, err = rtnl.Dial(); err != nil {
 		return err
 	}
-	if h.ioctl, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("open socket for ethtool: %w", err)
+	if h.ioctl, err = ethtoolSocket(); err != nil {
+		return err
 	}
 	h.links, err = newLinkTable()
 	return err

@@ -56,42 +56,79 @@ var noPortStats = []string{"virtio_net", "virtio-pci"}
 // error says that it could not be told: for want of time, of the PF (model.ErrGone), or
 // since nobody has looked up what the driver calls its statistics.
 func (h *Host) PortCounters(ctx context.Context, pf string) (Counters, error) {
-	const op = "read port counters of"
-	driver := h.sys.target(pciDir(pciOf(h.sys, "class/net/"+pf+"/device")) + "/driver")
 	var got Counters // not the result: if ctx ends, this is still being written
 	err := h.busy.exclusive(ctx, "ethtool "+pf, func() error {
-		names, values, err := ethtoolStats(h.ioctl, pf)
+		r, err := newPortReader(h.sys, h.ioctl, pf)
 		if err == nil {
-			got, err = portCounters(driver, names, values)
+			got, err = r.read(h.ioctl)
 		}
 		return err
 	})
 	if err != nil {
-		return Counters{}, fail(op, "PF "+pf, err)
+		return Counters{}, fail("read port counters of", "PF "+pf, err)
 	}
 	return got, nil
 }
 
-// portCounters finds a port's counters among a driver's statistics.
-func portCounters(driver string, names []string, values []uint64) (c Counters, err error) {
+// portReader reads a PF's port counters again and again: it knows where they are among
+// the driver's statistics.
+type portReader struct {
+	dev string
+	n   int    // how many statistics the driver has
+	at  [4]ats // of rx packets, tx packets, rx bytes, tx bytes
+	buf []byte
+}
+
+// ats are the places of statistics to be summed.
+type ats []int
+
+func newPortReader(sys tree, fd int, dev string) (*portReader, error) {
+	n, err := ethtoolCount(fd, dev)
+	if err != nil {
+		return nil, err
+	}
+	names, err := ethtoolNames(fd, dev, n)
+	if err != nil {
+		return nil, err
+	}
+	driver := sys.target(pciDir(pciOf(sys, "class/net/"+dev+"/device")) + "/driver")
+	at, err := portPlaces(driver, names)
+	return &portReader{dev: dev, n: n, at: at}, err
+}
+
+func (r *portReader) read(fd int) (c Counters, err error) {
+	if r.buf, err = ethtoolValues(fd, r.dev, r.n, r.buf); err != nil {
+		return c, err
+	}
+	c.RxPackets, c.TxPackets = r.at[0].sum(r.buf), r.at[1].sum(r.buf)
+	c.RxBytes, c.TxBytes = r.at[2].sum(r.buf), r.at[3].sum(r.buf)
+	return c, nil
+}
+
+func (a ats) sum(buf []byte) (sum uint64) {
+	for _, i := range a {
+		sum += ethtoolValue(buf, i)
+	}
+	return sum
+}
+
+// portPlaces finds a port's counters among the names of a driver's statistics.
+func portPlaces(driver string, names []string) (at [4]ats, err error) {
 	p, known := portStats[driver]
 	switch {
 	case slices.Contains(noPortStats, driver):
-		return c, fmt.Errorf("driver %s: %w", driver, errors.ErrUnsupported)
+		return at, fmt.Errorf("driver %s: %w", driver, errors.ErrUnsupported)
 	case !known:
-		return c, fmt.Errorf("what driver %q calls its port's statistics is not known", driver)
+		return at, fmt.Errorf("what driver %q calls its port's statistics is not known", driver)
 	}
-	for _, f := range []struct {
-		to    *uint64
-		names []string
-	}{{&c.RxPackets, p.rxPackets}, {&c.TxPackets, p.txPackets}, {&c.RxBytes, p.rxBytes}, {&c.TxBytes, p.txBytes}} {
-		for _, name := range f.names {
-			i := slices.Index(names, name)
-			if i < 0 {
-				return Counters{}, fmt.Errorf("driver %s shows no statistic %s", driver, name)
+	for i, wanted := range [][]string{p.rxPackets, p.txPackets, p.rxBytes, p.txBytes} {
+		for _, name := range wanted {
+			k := slices.Index(names, name)
+			if k < 0 {
+				return at, fmt.Errorf("driver %s shows no statistic %s", driver, name)
 			}
-			*f.to += values[i]
+			at[i] = append(at[i], k)
 		}
 	}
-	return c, nil
+	return at, nil
 }

@@ -64,6 +64,21 @@ func decodeVF(info []byte) (s vfState) {
 	return s
 }
 
+// appendVFCounters reads the counters alone from an RTM_NEWLINK.
+func appendVFCounters(to []VFCounters, m rtnl.Message) []VFCounters {
+	attrs := rtnl.Body(m.Data, unix.SizeofIfInfomsg)
+	if m.Type != unix.RTM_NEWLINK || attrs == nil {
+		return to
+	}
+	for t, info := range rtnl.Attrs(rtnl.Attr(attrs, unix.IFLA_VFINFO_LIST)) {
+		if t == unix.IFLA_VF_INFO {
+			index := rtnl.U32(rtnl.Attr(info, unix.IFLA_VF_MAC))
+			to = append(to, VFCounters{int(int32(index)), decodeVFStats(rtnl.Attr(info, unix.IFLA_VF_STATS))})
+		}
+	}
+	return to
+}
+
 // setting reads a switch, which the kernel fills with -1 before it asks the driver.
 func setting(b []byte) model.Tri {
 	if len(b) < 4 || rtnl.U32(b) == ^uint32(0) {

@@ -62,6 +62,16 @@ func (r *Request) message(flags netlink.HeaderFlags) netlink.Message {
 	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(r.typ), Flags: flags}, Data: r.buf}
 }
 
+// seal appends the whole message to b.
+func (r *Request) seal(b []byte, seq uint32, flags uint16) []byte {
+	b = binary.NativeEndian.AppendUint32(b, uint32(unix.NLMSG_HDRLEN+len(r.buf)))
+	b = binary.NativeEndian.AppendUint16(b, r.typ)
+	b = binary.NativeEndian.AppendUint16(b, r.flags|flags|unix.NLM_F_REQUEST)
+	b = binary.NativeEndian.AppendUint32(b, seq)
+	b = binary.NativeEndian.AppendUint32(b, 0)
+	return append(b, r.buf...)
+}
+
 func (r *Request) pad() {
 	for len(r.buf) < align(len(r.buf)) {
 		r.buf = append(r.buf, 0)

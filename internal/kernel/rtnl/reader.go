@@ -1,0 +1,150 @@
+package rtnl
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Reader is a socket for the same few questions again and again. Unlike Conn it allocates
+// nothing for a question, and hands out answers where they lie in its buffer. It is for
+// one goroutine, which waits as long as the kernel does, up to some seconds for an answer
+// that was lost.
+type Reader struct {
+	sock *netlink.Conn // nil: to be opened anew
+	raw  syscall.RawConn
+	seq  uint32
+	out  []byte
+	buf  []byte
+	n    int
+	err  error
+
+	send, receive func(fd uintptr) bool // made once
+}
+
+// NewReader opens a socket in the network namespace of the process.
+func NewReader() (*Reader, error) {
+	r := &Reader{buf: make([]byte, bufferSize)}
+	r.send = func(fd uintptr) bool {
+		_, r.err = unix.Write(int(fd), r.out)
+		return r.err != unix.EAGAIN //nolint:errorlint // an errno as it comes
+	}
+	r.receive = func(fd uintptr) bool {
+		r.n, r.err = unix.Read(int(fd), r.buf)
+		return r.err != unix.EAGAIN //nolint:errorlint // an errno as it comes
+	}
+	return r, r.open()
+}
+
+func (r *Reader) open() (err error) {
+	if r.sock, err = open(); err != nil {
+		return err
+	}
+	r.raw, err = r.sock.SyscallConn()
+	return err
+}
+
+// Close closes the socket.
+func (r *Reader) Close() error {
+	if r.sock == nil {
+		return nil
+	}
+	err := r.sock.Close()
+	r.sock = nil
+	return err
+}
+
+// Get asks for one message, Dump for many; each is called with every answer.
+func (r *Reader) Get(req *Request, each func(Message)) error { return r.ask(req, 0, each) }
+
+// Dump is Get for questions that are answered by many messages. What comes or goes
+// meanwhile may be missing.
+func (r *Reader) Dump(req *Request, each func(Message)) error {
+	return r.ask(req, unix.NLM_F_DUMP, each)
+}
+
+// ask opens the socket anew after an error, since an answer may still come.
+func (r *Reader) ask(req *Request, flags uint16, each func(Message)) (err error) {
+	if r.sock == nil {
+		if err := r.open(); err != nil {
+			return err
+		}
+	}
+	if err = r.exchange(req, flags, each); err != nil {
+		_ = r.Close()
+	}
+	return err
+}
+
+func (r *Reader) exchange(req *Request, flags uint16, each func(Message)) error {
+	r.seq++
+	r.out = req.seal(r.out[:0], r.seq, flags)
+	if err := r.sock.SetDeadline(time.Now().Add(lostAfter)); err != nil {
+		return err
+	}
+	if err := errors.Join(r.raw.Write(r.send), os.NewSyscallError("send", r.err)); err != nil {
+		return err
+	}
+	for {
+		if err := errors.Join(r.raw.Read(r.receive), os.NewSyscallError("receive", r.err)); err != nil {
+			return err
+		}
+		if done, err := r.take(r.buf[:r.n], flags != 0, each); done || err != nil {
+			return err
+		}
+	}
+}
+
+var errTruncated = errors.New("truncated answer")
+
+// take reads one datagram and says whether it was the last.
+func (r *Reader) take(b []byte, dump bool, each func(Message)) (done bool, err error) {
+	for len(b) > 0 {
+		h, data, rest, ok := next(b)
+		switch {
+		case !ok:
+			return true, errTruncated
+		case h.seq != r.seq:
+		case h.typ == unix.NLMSG_ERROR || h.typ == unix.NLMSG_DONE:
+			return true, verdict(data)
+		default:
+			each(Message{Type: h.typ, Data: data})
+			done = !dump
+		}
+		b = rest
+	}
+	return done, nil
+}
+
+// verdict reads the errno of an NLMSG_ERROR or NLMSG_DONE.
+func verdict(data []byte) error {
+	errno := int32(U32(data))
+	if errno >= 0 {
+		return nil
+	}
+	return &netlink.OpError{Op: "receive", Err: unix.Errno(-errno)}
+}
+
+// header is the part of nlmsghdr that answers are sorted by.
+type header struct {
+	typ uint16
+	seq uint32
+}
+
+// next cuts the first message off b. ok is false when b holds no whole message.
+func next(b []byte) (h header, data, rest []byte, ok bool) {
+	if len(b) < unix.NLMSG_HDRLEN {
+		return h, nil, nil, false
+	}
+	n := int(binary.NativeEndian.Uint32(b))
+	if n < unix.NLMSG_HDRLEN || n > len(b) {
+		return h, nil, nil, false
+	}
+	h = header{typ: binary.NativeEndian.Uint16(b[4:]), seq: binary.NativeEndian.Uint32(b[8:])}
+	return h, b[unix.NLMSG_HDRLEN:n], b[min(align(n), len(b)):], true
+}
