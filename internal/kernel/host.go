@@ -56,11 +56,17 @@ func New(o Options) (*Host, error) {
 	return h, nil
 }
 
+// How many requests of a sort go on at once. A driver may take seconds for a change.
+const (
+	readers = 2
+	writers = 4
+)
+
 func (h *Host) dial() (err error) {
-	if h.read, err = rtnl.Dial(); err != nil {
+	if h.read, err = rtnl.Dial(readers); err != nil {
 		return err
 	}
-	if h.write, err = rtnl.Dial(); err != nil {
+	if h.write, err = rtnl.Dial(writers); err != nil {
 		return err
 	}
 	if h.ioctl, err = ethtoolSocket(); err != nil {

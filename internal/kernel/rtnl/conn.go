@@ -22,24 +22,27 @@ const dumpTries = 4
 // lostAfter is when an answer counts as lost, so that it does not hold the turn for ever.
 const lostAfter = 10 * time.Second
 
-// Conn is a socket for requests, one at a time; others wait for their turn or their
-// context. The kernel works on a request inside the system call, which no context can
-// interrupt: such a call is left behind and keeps the turn until it ends. Errors of the
-// kernel are *netlink.OpError, and wrap the errno.
+// Conn is a number of sockets for requests, each for one at a time; others wait for their
+// turn or their context. The kernel works on a request inside the system call, which no
+// context can interrupt: such a call is left behind and keeps its socket until it ends.
+// Errors of the kernel are *netlink.OpError, and wrap the errno.
 type Conn struct {
-	turn   chan struct{}
+	idle   chan *socket
 	closed atomic.Bool
-	sock   *netlink.Conn // nil: to be opened anew
 }
 
-// Dial opens a socket in the network namespace of the calling thread, which must be that
-// of the process.
-func Dial() (*Conn, error) {
-	sock, err := open()
-	if err != nil {
-		return nil, err
+// socket is opened when it is needed.
+type socket struct{ *netlink.Conn }
+
+// Dial opens a Conn for so many requests at a time in the network namespace of the process.
+func Dial(sockets int) (*Conn, error) {
+	c := &Conn{idle: make(chan *socket, sockets)}
+	for range sockets {
+		c.idle <- &socket{}
 	}
-	return &Conn{turn: make(chan struct{}, 1), sock: sock}, nil
+	first := <-c.idle
+	c.idle <- first
+	return c, first.open() // the others will open too
 }
 
 func open() (*netlink.Conn, error) {
@@ -50,59 +53,66 @@ func open() (*netlink.Conn, error) {
 	return sock, nil
 }
 
-// Close closes the socket, after the request under way if there is one.
-func (c *Conn) Close() error {
-	if c.closed.Swap(true) {
-		return nil
+func (s *socket) open() (err error) {
+	if s.Conn == nil {
+		s.Conn, err = open()
 	}
-	c.closeIfIdle()
-	return nil
-}
-
-// closeIfIdle takes the turn for good; whoever gets it closes.
-func (c *Conn) closeIfIdle() {
-	select {
-	case c.turn <- struct{}{}:
-		c.drop()
-	default:
-	}
+	return err
 }
 
 // drop closes the socket. An answer to what failed may still be on its way to it, which
 // must not be taken for that to the next request.
-func (c *Conn) drop() {
-	if c.sock != nil {
-		_ = c.sock.Close()
-		c.sock = nil
+func (s *socket) drop() {
+	if s.Conn != nil {
+		_ = s.Close()
+		s.Conn = nil
 	}
 }
 
-func (c *Conn) acquire(ctx context.Context) error {
+// Close closes the sockets, each after the request under way if there is one.
+func (c *Conn) Close() error {
+	c.closed.Store(true)
+	c.closeIdle()
+	return nil
+}
+
+func (c *Conn) closeIdle() {
+	for {
+		select {
+		case s := <-c.idle:
+			s.drop()
+		default:
+			return
+		}
+	}
+}
+
+func (c *Conn) acquire(ctx context.Context) (*socket, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if c.closed.Load() {
-		return os.ErrClosed
+		return nil, os.ErrClosed
 	}
 	select {
-	case c.turn <- struct{}{}:
-		return nil
+	case s := <-c.idle:
+		return s, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
-func (c *Conn) release() {
-	<-c.turn
+func (c *Conn) release(s *socket) {
+	c.idle <- s
 	if c.closed.Load() {
-		c.closeIfIdle()
+		c.closeIdle()
 	}
 }
 
 // Do sends a request and waits for its acknowledgement.
 func (c *Conn) Do(ctx context.Context, req *Request) error {
-	_, err := with(ctx, c, func() (struct{}, error) {
-		_, err := c.execute(req, netlink.Acknowledge)
+	_, err := with(ctx, c, func(s *socket) (struct{}, error) {
+		_, err := s.execute(req, netlink.Acknowledge)
 		return struct{}{}, err
 	})
 	return err
@@ -110,8 +120,8 @@ func (c *Conn) Do(ctx context.Context, req *Request) error {
 
 // Get sends a request that is answered by one message, and decodes that.
 func Get[T any](ctx context.Context, c *Conn, req *Request, decode func(Message) (T, error)) (T, error) {
-	return with(ctx, c, func() (v T, err error) {
-		msgs, err := c.execute(req, 0)
+	return with(ctx, c, func(s *socket) (v T, err error) {
+		msgs, err := s.execute(req, 0)
 		for i := range msgs {
 			if v, err = decode(messageOf(&msgs[i])); err != nil {
 				break
@@ -125,10 +135,10 @@ func Get[T any](ctx context.Context, c *Conn, req *Request, decode func(Message)
 // decode takes. decode runs in another goroutine and may outlive the call: it must not
 // write to anything of the caller's.
 func Dump[T any](ctx context.Context, c *Conn, req *Request, decode func(Message) (T, bool)) ([]T, error) {
-	return with(ctx, c, func() (out []T, err error) {
+	return with(ctx, c, func(s *socket) (out []T, err error) {
 		for range dumpTries {
 			out = out[:0]
-			msgs, err := c.execute(req, netlink.Dump)
+			msgs, err := s.execute(req, netlink.Dump)
 			if err != nil {
 				return nil, err
 			}
@@ -152,37 +162,36 @@ func messageOf(m *netlink.Message) Message {
 }
 
 // execute sends a request and returns the answers.
-func (c *Conn) execute(req *Request, flags netlink.HeaderFlags) (msgs []netlink.Message, err error) {
-	if c.sock == nil {
-		if c.sock, err = open(); err != nil {
-			return nil, err
-		}
+func (s *socket) execute(req *Request, flags netlink.HeaderFlags) (msgs []netlink.Message, err error) {
+	if err := s.open(); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			c.drop()
+			s.drop()
 		}
 	}()
-	if err := c.sock.SetReadDeadline(time.Now().Add(lostAfter)); err != nil {
+	if err := s.SetReadDeadline(time.Now().Add(lostAfter)); err != nil {
 		return nil, err
 	}
-	return c.sock.Execute(req.message(flags))
+	return s.Execute(req.message(flags))
 }
 
-// with runs fn with the turn in a goroutine of its own, so that the caller can leave.
-func with[T any](ctx context.Context, c *Conn, fn func() (T, error)) (T, error) {
+// with runs fn with a socket in a goroutine of its own, so that the caller can leave.
+func with[T any](ctx context.Context, c *Conn, fn func(*socket) (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
 	}
 	var none T
-	if err := c.acquire(ctx); err != nil {
+	s, err := c.acquire(ctx)
+	if err != nil {
 		return none, err
 	}
 	done := make(chan result, 1)
 	go func() {
-		v, err := fn()
-		c.release()
+		v, err := fn(s)
+		c.release(s)
 		done <- result{v, err}
 	}()
 	select {

@@ -19,7 +19,7 @@ import (
 
 func dial(t testing.TB) *Conn {
 	t.Helper()
-	c, err := Dial()
+	c, err := Dial(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,21 +93,21 @@ func TestClosed(t *testing.T) {
 // the socket is closed once the call ends.
 func TestStuckCall(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	c, err := Dial()
+	c, err := Dial(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sock := c.sock
+	sock := c.only().Conn
 	stuck, ended := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(ended)
-		_, err := with(ctx, c, func() (int, error) { <-stuck; return 1, nil })
+		_, err := with(ctx, c, func(*socket) (int, error) { <-stuck; return 1, nil })
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("stuck call: %v, want context.Canceled", err)
 		}
 	}()
-	for len(c.turn) == 0 { // until it has the turn
+	for len(c.idle) != 0 { // until it has the socket
 		runtime.Gosched()
 	}
 	brief, stop := context.WithTimeout(t.Context(), time.Millisecond)
@@ -129,13 +129,47 @@ func TestStuckCall(t *testing.T) {
 	}
 }
 
+// only is the one socket of an idle Conn.
+func (c *Conn) only() *socket {
+	s := <-c.idle
+	c.idle <- s
+	return s
+}
+
+// TestStuckCallDelaysNoOther: while there is another socket.
+func TestStuckCallDelaysNoOther(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	c, err := Dial(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck, ended := make(chan struct{}), make(chan error)
+	go func() {
+		_, err := with(t.Context(), c, func(*socket) (int, error) { <-stuck; return 1, nil })
+		ended <- err
+	}()
+	for len(c.idle) != 1 {
+		runtime.Gosched()
+	}
+	for range 3 {
+		if name, err := Get(t.Context(), c, getLink("lo"), nameOf); err != nil || name != "lo" {
+			t.Errorf("beside a stuck call: %q, %v", name, err)
+		}
+	}
+	close(stuck)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	_ = c.Close()
+}
+
 func isOpen(s *netlink.Conn) bool { return s.SetReadDeadline(time.Time{}) == nil }
 
 // TestAnswerToAnEarlierRequest is about an answer that comes after its request was given up:
 // it must not be taken for the next one's.
 func TestAnswerToAnEarlierRequest(t *testing.T) {
 	c := dial(t)
-	if _, err := c.sock.Send(getLink("lo").message(0)); err != nil {
+	if _, err := c.only().Send(getLink("lo").message(0)); err != nil {
 		t.Fatal(err)
 	}
 	if name, err := Get(t.Context(), c, getLink("nosuch"), nameOf); err == nil {
