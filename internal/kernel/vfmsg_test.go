@@ -121,6 +121,9 @@ func FuzzDecode(f *testing.F) {
 				}
 			}
 		}
+		if states, err := decodeVFs(m); len(appendVFCounters(nil, m)) != len(states) && err == nil {
+			t.Errorf("counters of %d VFs, but %d VFs", len(appendVFCounters(nil, m)), len(states))
+		}
 		_, _ = decodeLearning(m)
 		relevant(m)
 	})

@@ -1,0 +1,81 @@
+package rtnl
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func reader(t testing.TB) *Reader {
+	t.Helper()
+	r, err := NewReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// TestReaderAgreesWithConn asks the same of both, again and again on one socket.
+func TestReaderAgreesWithConn(t *testing.T) {
+	c, r := dial(t), reader(t)
+	all := NewRequest(unix.RTM_GETLINK, 0, Link(unix.AF_UNSPEC, 0))
+	want, err := Dump(t.Context(), c, all, func(m Message) (string, bool) { n, _ := nameOf(m); return n, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		var got []string
+		each := func(m Message) { n, _ := nameOf(m); got = append(got, n) }
+		if err := r.Dump(all, each); err != nil || !slices.Equal(got, want) {
+			t.Errorf("dump: %q, %v; want %q", got, err, want)
+		}
+		got = nil
+		if err := r.Get(getLink("lo"), each); err != nil || !slices.Equal(got, []string{"lo"}) {
+			t.Errorf("lo: %q, %v", got, err)
+		}
+		if err := r.Get(getLink("nosuch"), each); !errors.Is(err, unix.ENODEV) {
+			t.Errorf("no such link: %v, want ENODEV", err)
+		}
+	}
+}
+
+// answer is a message as it comes from the kernel.
+func answer(typ uint16, seq uint32, data []byte) []byte {
+	return (&Request{typ: typ, buf: data}).seal(nil, seq, 0)
+}
+
+func TestReaderSkipsOldAnswers(t *testing.T) {
+	r := &Reader{seq: 7}
+	var got []uint16
+	b := slices.Concat(answer(16, 6, nil), answer(17, 7, nil), answer(unix.NLMSG_DONE, 7, make([]byte, 4)))
+	done, err := r.take(b, true, func(m Message) { got = append(got, m.Type) })
+	if !done || err != nil || !slices.Equal(got, []uint16{17}) {
+		t.Errorf("took %v, done %v, %v; want message 17 only", got, done, err)
+	}
+	done, err = r.take(answer(16, 7, []byte{1, 2, 3, 4})[:18], true, func(Message) {})
+	if !done || !errors.Is(err, errTruncated) {
+		t.Errorf("cut off: done %v, %v; want errTruncated", done, err)
+	}
+}
+
+// FuzzAnswers feeds datagrams to a Reader: no byte is handed out twice, and none that is not there.
+func FuzzAnswers(f *testing.F) {
+	f.Add(answer(unix.NLMSG_ERROR, 7, []byte{0xea, 0xff, 0xff, 0xff, 16, 0, 0, 0}), true)
+	f.Add(slices.Concat(answer(16, 7, []byte("abcd")), answer(unix.NLMSG_DONE, 7, make([]byte, 4))), true)
+	f.Add(binary.NativeEndian.AppendUint32(nil, 1<<31), false)
+	f.Fuzz(func(t *testing.T, b []byte, dump bool) {
+		r, rest := &Reader{seq: 7}, b
+		_, _ = r.take(b, dump, func(m Message) {
+			at := bytes.Index(rest, m.Data)
+			if at < 0 {
+				t.Fatalf("handed out %x, which is not left of %x", m.Data, b)
+			}
+			rest = rest[at+len(m.Data):]
+		})
+	})
+}
