@@ -33,8 +33,8 @@ type Windows interface {
 	DelSelf(ctx context.Context, pf string, mac model.MAC) error
 }
 
-// Eyes sees what matters before and during a change.
-type Eyes interface {
+// Observer sees what matters before and during a change.
+type Observer interface {
 	Link(ctx context.Context, name string) (kernel.Link, error)
 	Links(ctx context.Context) ([]kernel.Link, error)
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
@@ -46,7 +46,7 @@ type Kernel interface {
 	VFs
 	Bridge
 	Windows
-	Eyes
+	Observer
 }
 
 // Domains changes virtual machines. Domains must be cheap: it is called for most Steps,

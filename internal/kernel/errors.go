@@ -26,7 +26,7 @@ func gone(err error) bool {
 	return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) || errors.Is(err, fs.ErrNotExist)
 }
 
-// permanent marks an error that trying again cannot mend and says what can.
+// permanent marks an error that trying again cannot repair and says what can.
 func permanent(remedy string) error {
 	return fmt.Errorf("%w: %s", model.ErrPermanent, remedy)
 }

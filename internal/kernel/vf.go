@@ -72,7 +72,7 @@ func (h *Host) ClearVF(ctx context.Context, pf string, idx int) (note string, er
 	return e.clear(ctx)
 }
 
-// vfIO is what editing VFs needs of the kernel. Tests put drivers with other manners in
+// vfIO is what editing VFs needs of the kernel. Tests put drivers that behave otherwise in
 // its place.
 type vfIO interface {
 	vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error)
