@@ -2,6 +2,7 @@ package rtnl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -31,18 +32,21 @@ type Conn struct {
 	closed atomic.Bool
 }
 
-// socket is opened when it is needed.
+// socket is opened anew when it is needed after it was dropped.
 type socket struct{ *netlink.Conn }
 
-// Dial opens a Conn for so many requests at a time in the network namespace of the process.
+// Dial opens a Conn for so many requests at a time, in the network namespace of the calling
+// thread; after a failure it opens sockets anew in that of the process.
 func Dial(sockets int) (*Conn, error) {
 	c := &Conn{idle: make(chan *socket, sockets)}
 	for range sockets {
-		c.idle <- &socket{}
+		s := &socket{}
+		if err := s.open(); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.idle <- s
 	}
-	first := <-c.idle
-	c.idle <- first
-	return c, first.open() // the others will open too
+	return c, nil
 }
 
 func open() (*netlink.Conn, error) {
@@ -167,7 +171,7 @@ func (s *socket) execute(req *Request, flags netlink.HeaderFlags) (msgs []netlin
 		return nil, err
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && !refused(err) {
 			s.drop()
 		}
 	}()
@@ -175,6 +179,12 @@ func (s *socket) execute(req *Request, flags netlink.HeaderFlags) (msgs []netlin
 		return nil, err
 	}
 	return s.Execute(req.message(flags))
+}
+
+// refused says whether an error is the kernel's answer to a request.
+func refused(err error) bool {
+	var e *netlink.OpError
+	return errors.As(err, &e) && e.Sequence != 0
 }
 
 // with runs fn with a socket in a goroutine of its own, so that the caller can leave.

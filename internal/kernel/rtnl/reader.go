@@ -27,9 +27,9 @@ type Reader struct {
 	send, receive func(fd uintptr) bool // made once
 }
 
-// NewReader opens a socket in the network namespace of the process.
+// NewReader opens a socket in the network namespace of the calling thread, like Dial.
 func NewReader() (*Reader, error) {
-	r := &Reader{buf: make([]byte, bufferSize)}
+	r := &Reader{seq: 1, buf: make([]byte, bufferSize)}
 	r.send = func(fd uintptr) bool {
 		_, r.err = unix.Write(int(fd), r.out)
 		return r.err != unix.EAGAIN //nolint:errorlint // an errno as it comes
@@ -68,14 +68,14 @@ func (r *Reader) Dump(req *Request, each func(Message)) error {
 	return r.ask(req, unix.NLM_F_DUMP, each)
 }
 
-// ask opens the socket anew after an error, since an answer may still come.
+// ask opens the socket anew after a failure, since an answer may still come.
 func (r *Reader) ask(req *Request, flags uint16, each func(Message)) (err error) {
 	if r.sock == nil {
 		if err := r.open(); err != nil {
 			return err
 		}
 	}
-	if err = r.exchange(req, flags, each); err != nil {
+	if err = r.exchange(req, flags, each); err != nil && !refused(err) {
 		_ = r.Close()
 	}
 	return err
@@ -111,7 +111,7 @@ func (r *Reader) take(b []byte, dump bool, each func(Message)) (done bool, err e
 			return true, errTruncated
 		case h.seq != r.seq:
 		case h.typ == unix.NLMSG_ERROR || h.typ == unix.NLMSG_DONE:
-			return true, verdict(data)
+			return true, verdict(h.seq, data)
 		default:
 			each(Message{Type: h.typ, Data: data})
 			done = !dump
@@ -122,12 +122,12 @@ func (r *Reader) take(b []byte, dump bool, each func(Message)) (done bool, err e
 }
 
 // verdict reads the errno of an NLMSG_ERROR or NLMSG_DONE.
-func verdict(data []byte) error {
+func verdict(seq uint32, data []byte) error {
 	errno := int32(U32(data))
 	if errno >= 0 {
 		return nil
 	}
-	return &netlink.OpError{Op: "receive", Err: unix.Errno(-errno)}
+	return &netlink.OpError{Op: "receive", Err: unix.Errno(-errno), Sequence: seq}
 }
 
 // header is the part of nlmsghdr that answers are sorted by.
