@@ -1,0 +1,109 @@
+package placement
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// TestMemoryIsBounded lets VMs, networks and PFs with names never seen before come and go
+// for a year of virtual time: what is remembered must follow what exists, not what was.
+func TestMemoryIsBounded(t *testing.T) {
+	for _, policy := range Names() {
+		t.Run(policy, func(t *testing.T) {
+			d := decider(t, model.Rules{Policy: policy, Interval: time.Hour})
+			year := newYear()
+			const steps = 3000
+			half, early := 0, uint64(0)
+			for n := range steps {
+				year.step()
+				d.Decide(year.Time, &year.Snapshot, &Hints{})
+				if n == steps/2 {
+					half, early = memorySize(t, d), heap()
+				}
+			}
+			if n := year.Time.Sub(start); n < 360*24*time.Hour {
+				t.Fatalf("%s is no year", n)
+			}
+			if w, limit := &d.work, 3*len(year.PFs)+8; len(d.policies) > limit || len(d.links) > limit || cap(w.pools) > limit {
+				t.Errorf("%d policies, %d links, room for %d pools with %d PFs", len(d.policies), len(d.links), cap(w.pools), len(year.PFs))
+			}
+			if size := memorySize(t, d); size > half+half/2+16<<10 {
+				t.Errorf("its memory takes %d bytes as JSON at the end, %d after half a year", size, half)
+			}
+			if late := heap(); late > early+4<<20 {
+				t.Errorf("the heap grew from %d to %d bytes in half a year", early, late)
+			}
+			runtime.KeepAlive(d)
+		})
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func memorySize(t *testing.T, d *Decider) int {
+	t.Helper()
+	m, err := d.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(text)
+}
+
+// year is a host on which nothing stays but one PF and its network.
+type year struct {
+	*scene
+	r    *rand.Rand
+	next int
+}
+
+func newYear() *year {
+	return &year{scene: newScene().pf("a", "stays", 4, 0), r: rand.New(rand.NewPCG(1, 2))}
+}
+
+// step passes some three hours, in which a PF, its network and some VMs go and others come.
+func (y *year) step() {
+	y.Time = y.Time.Add(3 * time.Hour)
+	y.next++
+	if len(y.PFs) >= 4 {
+		y.PFs = append(y.PFs[:1], y.PFs[2:]...)
+	}
+	network := fmt.Sprintf("net%d", y.next)
+	y.pf(fmt.Sprintf("pf%06d", y.next), network, 4, 0)
+	vms := y.VMs[:0:0]
+	for i := range y.VMs {
+		if y.r.IntN(4) > 0 {
+			vms = append(vms, y.VMs[i])
+		}
+	}
+	y.VMs = vms
+	for len(y.VMs) < 20 {
+		y.next++
+		name := fmt.Sprintf("vm%09d", y.next)
+		y.VMs = append(y.VMs, model.VM{ID: model.VMID(name), Name: name, State: model.VMRunning, Ready: model.Yes, NICs: []model.NIC{{
+			Alias: "ua-net0", Failover: model.FailoverTeaming, LinkUp: model.Yes, MAC: model.MAC{2, 1, byte(y.next >> 24), byte(y.next >> 16), byte(y.next >> 8), byte(y.next)},
+		}}})
+	}
+	for i := range y.VMs {
+		n := &y.VMs[i].NICs[0]
+		n.Network = y.PFs[max(0, y.r.IntN(2*len(y.PFs))-len(y.PFs))].Network
+		if y.r.IntN(10) == 0 {
+			n.Network = fmt.Sprintf("stray%d", y.r.Int())
+		}
+		n.Virtio = model.Traffic{Known: true, RxPPS: float64(y.r.IntN(1000))}
+	}
+}
