@@ -21,22 +21,21 @@ func (d *Decider) gatherVMs(snap *model.Snapshot, hints *Hints, t *model.Target)
 		for _, nic := range w.nics {
 			e := entry{vm: i, nic: nic, rule: r, has: nic.Ours(), out: -1}
 			var hint Hint
-			hinted := false
 			if len(hints.NICs) > 0 && nic != nil {
+				hinted := false
 				if hint, hinted = hints.NICs[model.NICID{VM: vm.ID, NIC: nic.Alias}]; hinted {
 					e.has = hint.VF
 				}
 			}
-			why := d.judge(vm, &e, hint, hinted)
-			why.VM, why.NIC = vm.ID, e.nicName(vm)
 			if len(w.nics) > 1 {
 				e.out = len(t.NICs)
-				t.NICs = append(t.NICs, why)
+				t.NICs = append(t.NICs, model.Reason{})
 				w.has = append(w.has, e.has != model.NoVF)
-			} else {
-				t.Reasons[i] = why
 			}
-			w.place(e, vm, t)
+			why := e.reason(t)
+			why.VM, why.NIC = vm.ID, e.nicName(vm)
+			d.judge(vm, &e, &hint, why)
+			w.place(&e, vm, t)
 		}
 	}
 }
@@ -71,33 +70,34 @@ func canFail(n *model.NIC, r *model.VMRule) bool {
 	return n.Failover != model.FailoverNone || r.Failover == model.FailoverBond
 }
 
-// judge says why a NIC takes no part in the ranking; a zero Code means it does.
-func (d *Decider) judge(vm *model.VM, e *entry, hint Hint, hinted bool) model.Reason {
+// judge writes why a NIC takes no part in the ranking; no Code means it does.
+func (d *Decider) judge(vm *model.VM, e *entry, hint *Hint, why *model.Reason) {
 	holds := e.has != model.NoVF
 	switch {
-	case hinted && hint.Code != "":
-		return model.Reason{Code: hint.Code, Hold: holds, Until: hint.Until, Detail: hint.Detail}
+	case hint.Code != "":
+		why.Code, why.Hold, why.Until, why.Detail = hint.Code, holds, hint.Until, hint.Detail
+		return
 	case e.nic != nil && e.nic.VF != model.NoVF && e.nic.VFOwner == model.OwnerForeign:
-		return model.Reason{Code: model.CodeForeign, Hold: true}
+		why.Code, why.Hold = model.CodeForeign, true
+		return
 	case vm.State == model.VMStopped:
-		return model.Reason{Code: model.CodeNotNeeded}
-	case vm.State != model.VMRunning:
-		return model.Reason{Code: model.CodeVeto, Hold: holds, Detail: "the domain is " + string(vm.State) + "; it is left alone until it runs"}
+		why.Code = model.CodeNotNeeded
+		return
 	}
 	if text := d.veto(vm, e, holds); text != "" {
-		return model.Reason{Code: model.CodeVeto, Hold: holds, Detail: text}
+		why.Code, why.Hold, why.Detail = model.CodeVeto, holds, text
+		return
 	}
 	switch {
 	case d.rules.Drain:
-		return model.Reason{Code: model.CodeDrain}
+		why.Code = model.CodeDrain
 	case e.rule.Forbid && e.rule.ByHand:
-		return model.Reason{Code: model.CodeReleased, Detail: "`sluice unpin` gives it back to the policy"}
+		why.Code, why.Detail = model.CodeReleased, "`sluice unpin` gives it back to the policy"
 	case e.rule.Forbid:
-		return model.Reason{Code: model.CodeForbidden}
+		why.Code = model.CodeForbidden
 	case !e.nic.Named(e.rule.NIC):
-		return model.Reason{Code: model.CodeForbidden, Detail: "a rule gives VFs of this VM to NIC " + e.rule.NIC + " only"}
+		why.Code, why.Detail = model.CodeForbidden, "a rule gives VFs of this VM to NIC "+e.rule.NIC+" only"
 	}
-	return model.Reason{}
 }
 
 // veto says why a NIC must not be given a VF (or, when it has one, robbed of it): its VM
@@ -105,6 +105,8 @@ func (d *Decider) judge(vm *model.VM, e *entry, hint Hint, hinted bool) model.Re
 func (d *Decider) veto(vm *model.VM, e *entry, holds bool) string {
 	nic := e.nic
 	switch {
+	case vm.State != model.VMRunning:
+		return "the domain is " + string(vm.State) + "; it is left alone until it runs"
 	case nic == nil:
 		return whyNone(vm, e.rule)
 	case nic.LinkUp == model.No:

@@ -43,8 +43,8 @@ type Cost struct {
 
 // Policy chooses which candidates hold the slots of one network. Select is called at
 // every sample; a policy that works in rounds keeps its verdict between them. It
-// writes one Reason per candidate to out (same length and order), at most slots of
-// them with Hold set. It may keep state between calls, but uses no clock and no
+// fills in one Reason per candidate in out (same length and order, empty but for names),
+// at most slots of them with Hold set. It may keep state between calls, but uses no clock and no
 // randomness of its own. What it must know at the next call are its exported fields, which
 // json can write and read back.
 type Policy interface {

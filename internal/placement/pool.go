@@ -136,7 +136,7 @@ func (w *workspace) addPool(network string) *pool {
 }
 
 // place puts a judged NIC into its pool.
-func (w *workspace) place(e entry, vm *model.VM, t *model.Target) {
+func (w *workspace) place(e *entry, vm *model.VM, t *model.Target) {
 	p, s := w.slotOf(e.has)
 	if s != nil {
 		s.held = true
@@ -161,9 +161,9 @@ func (w *workspace) place(e entry, vm *model.VM, t *model.Target) {
 			why.Detail = "it is pinned, but " + why.Detail
 		}
 	case e.rule.Pin:
-		p.pinned = append(p.pinned, e)
+		p.pinned = append(p.pinned, *e)
 	default:
-		p.open = append(p.open, e)
+		p.open = append(p.open, *e)
 	}
 }
 

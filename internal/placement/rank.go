@@ -86,10 +86,9 @@ func trueFirst(a, b bool) int {
 func (r ranking) verdicts(cands []Candidate, slots int, policy string, in, notIn model.Code, out []model.Reason) {
 	slots = max(0, min(slots, len(r)))
 	for n, e := range r {
-		why := model.Reason{
-			VM: cands[e.i].VM, Code: notIn, Hold: n < slots, Policy: policy,
-			Score: e.key, Rank: n + 1, Slots: slots,
-		}
+		why := &out[e.i] // filled in place: copying Reasons was much of a tick
+		why.VM, why.Code, why.Hold, why.Policy = cands[e.i].VM, notIn, n < slots, policy
+		why.Score, why.Rank, why.Slots = e.key, n+1, slots
 		if why.Hold {
 			why.Code = in
 		}
@@ -99,6 +98,5 @@ func (r ranking) verdicts(cands []Candidate, slots int, policy string, in, notIn
 		if !why.Hold && slots > 0 {
 			why.Other, why.OtherNm = cands[r[slots-1].i].VM, cands[r[slots-1].i].Name
 		}
-		out[e.i] = why
 	}
 }
