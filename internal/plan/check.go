@@ -60,7 +60,7 @@ func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 	c.snap, c.busy, c.to, c.out = snap, busy, to, nil
 	if c.macs == nil {
-		c.macs, c.self, c.ours = map[model.MAC]model.VFID{}, map[model.MAC]bool{}, map[string][]model.MAC{}
+		c.macs, c.selfOf, c.ours = map[model.MAC]model.VFID{}, map[string]*marked{}, map[string][]model.MAC{}
 	}
 	if c.held == nil {
 		c.held = map[model.VFID]bool{}
@@ -87,15 +87,16 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 
 // Checker checks Snapshots one after the other without allocating for each.
 type Checker struct {
-	snap  *model.Snapshot
-	busy  Busy
-	to    Timeouts
-	macs  map[model.MAC]model.VFID
-	self  map[model.MAC]bool     // the filters of the PF at hand; true: a VM has that MAC
-	held  map[model.VFID]bool    // VFs that a VM held by Sluice's hand, or may have, and that were not seen clean since
-	ours  map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
-	added map[model.Filter]bool  // that Sluice added
-	out   []model.Finding
+	snap   *model.Snapshot
+	busy   Busy
+	to     Timeouts
+	macs   map[model.MAC]model.VFID
+	self   *marked                // the filters of the PF at hand; marked: a VM has that MAC
+	selfOf map[string]*marked     // by PF: they hardly ever change
+	held   map[model.VFID]bool    // VFs that a VM held by Sluice's hand, or may have, and that were not seen clean since
+	ours   map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
+	added  map[model.Filter]bool  // that Sluice added
+	out    []model.Finding
 }
 
 // Used tells of a VF that a Move has set up, or may have: its VM may be gone again before
@@ -296,10 +297,8 @@ func (c *Checker) selfs(pf *model.PF) {
 	if !pf.Managed || pf.Network == "" || pf.NumVFs == 0 {
 		return
 	}
-	clear(c.self)
-	for _, mac := range pf.SelfFDB {
-		c.self[mac] = false
-	}
+	c.self = c.selfOf[pf.Name].unmarked(pf.SelfFDB)
+	c.selfOf[pf.Name] = c.self
 	room := 1 // when it is unknown how many it takes, another try tells
 	if pf.SelfSlots > 0 {
 		room = pf.SelfSlots - len(pf.SelfFDB)
@@ -311,10 +310,7 @@ func (c *Checker) selfs(pf *model.PF) {
 		checked := !c.busy.VM(vm.ID) && vm.State == model.VMRunning
 		for j := range vm.NICs {
 			n := &vm.NICs[j]
-			_, have := c.self[n.MAC]
-			if have {
-				c.self[n.MAC] = true
-			}
+			have := c.self.mark(n.MAC)
 			if checked && n.Network == pf.Network {
 				c.filter(pf, vm, n, have, inUse, room > 0)
 			}
@@ -326,16 +322,16 @@ func (c *Checker) selfs(pf *model.PF) {
 // lost finds filters for VMs that have gone. Those it never saw a VM
 // for and that Sluice did not add are somebody else's.
 func (c *Checker) lost(pf *model.PF) {
-	for _, mac := range pf.SelfFDB {
-		if !c.self[mac] && (c.added[model.Filter{PF: pf.Name, MAC: mac}] || slices.Contains(c.ours[pf.Name], mac)) {
-			c.self[mac] = true
+	for i, mac := range pf.SelfFDB {
+		if !c.self.is(i) && (c.added[model.Filter{PF: pf.Name, MAC: mac}] || slices.Contains(c.ours[pf.Name], mac)) {
+			c.self.mark(mac)
 			c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s, whose VM has gone", mac),
 				model.Step{Kind: model.StepDelSelf, Subject: model.Subject{PF: pf.Name}, Path: model.PathStep{MAC: mac, Network: pf.Network, PF: pf.Name}})
 		}
 	}
 	ours := c.ours[pf.Name][:0]
-	for _, mac := range pf.SelfFDB {
-		if c.self[mac] {
+	for i, mac := range pf.SelfFDB {
+		if c.self.is(i) {
 			ours = append(ours, mac)
 		}
 	}
