@@ -14,15 +14,14 @@ import (
 // locks keep two daemons from each other's work: one holds a state_dir, one of all moves
 // the VFs of the host. Both end with the process, however it ends.
 type locks struct {
-	dir     string   // where the host's lock is; "": runDir
 	held    *os.File // of the state_dir
 	enforce *os.File // nil until the mode was enforce
 }
 
 // runDir is where every daemon of the host can find the other's lock, whatever its config.
 // The unit keeps it while the daemon is stopped. Only root can write there, so nobody else
-// can hold the lock.
-const runDir = "/run/sluice"
+// can hold the lock. Tests have a directory of their own.
+var runDir = "/run/sluice"
 
 // state takes the lock of a state_dir, which holds one daemon's journal and overrides.
 func (l *locks) state(dir string) error {
@@ -49,23 +48,19 @@ func (l *locks) mode(m model.Mode) error {
 	if m != model.ModeEnforce || l.enforce != nil {
 		return nil
 	}
-	dir := l.dir
-	if dir == "" {
-		dir = runDir
-	}
 	host, err := networkNamespace()
 	if err == nil {
-		err = os.MkdirAll(dir, 0o755) //nolint:gosec // the socket's directory too
+		err = os.MkdirAll(runDir, 0o755) //nolint:gosec // the socket's directory too
 	}
 	if err != nil {
 		return fmt.Errorf("mode enforce: %w", err)
 	}
-	f, err := statefile.Lock(filepath.Join(dir, fmt.Sprintf("enforce-%d.lock", host)))
+	f, err := statefile.Lock(filepath.Join(runDir, fmt.Sprintf("enforce-%d.lock", host)))
 	switch {
 	case errors.Is(err, statefile.ErrLocked):
 		return fmt.Errorf("mode enforce: another daemon moves the VFs of this host (%w), and two would fight over them; stop that one first: systemctl stop sluice", err)
 	case err != nil:
-		return fmt.Errorf("mode enforce: take the host's lock: %w; %s", err, statefile.Remedy(dir, err))
+		return fmt.Errorf("mode enforce: take the host's lock: %w; %s", err, statefile.Remedy(runDir, err))
 	}
 	l.enforce = f
 	return nil

@@ -112,3 +112,44 @@ func TestReload(t *testing.T) {
 		}
 	}
 }
+
+// A reload says what becomes of VFs that VMs hold and that are not Sluice's any more.
+func TestReloadSaysWhichVFsLeave(t *testing.T) {
+	vf := func(pf string, n int, holder model.VMID) model.VF {
+		owner := model.OwnerSluice
+		if holder == "" {
+			owner = model.OwnerFree
+		}
+		return model.VF{ID: model.VFID{PF: pf, Index: n}, Holder: holder, Owner: owner}
+	}
+	v := &model.View{Snapshot: &model.Snapshot{
+		PFs: []model.PF{
+			{Name: "pf0", VFs: []model.VF{vf("pf0", 0, "a"), vf("pf0", 1, "b"), vf("pf0", 2, "")}},
+			{Name: "pf1", VFs: []model.VF{vf("pf1", 0, "c"), vf("pf1", 1, "")}},
+		},
+		VMs: []model.VM{{ID: "a", Name: "alpha"}, {ID: "b", Name: "beta"}, {ID: "c", Name: "gamma"}},
+	}}
+	all := observe.PoolPF{All: true}
+	for _, c := range []struct {
+		name string
+		pool observe.Pool
+		mode model.Mode
+		want []string
+	}{
+		{"all stays", observe.Pool{"pf0": all, "pf1": all}, model.ModeEnforce, nil},
+		{"a PF leaves", observe.Pool{"pf0": all}, model.ModeEnforce, []string{
+			"pf1 is listed no more: its VFs are given up, and these VMs go to virtio or a VF of another PF: gamma (pf1/0)",
+		}},
+		{"a PF leaves in observe mode", observe.Pool{"pf0": all}, model.ModeObserve, []string{
+			"pf1 is listed no more: in enforce mode these VMs would give up its VFs: gamma (pf1/0)",
+		}},
+		{"VFs leave", observe.Pool{"pf0": {VFs: []int{0}}, "pf1": all}, model.ModeEnforce, []string{
+			"pf0: VFs that `vfs:` lists no more stay with their VMs until those give them up: beta (pf0/1)",
+		}},
+		{"free ones leave", observe.Pool{"pf0": {VFs: []int{0, 1}}, "pf1": {VFs: []int{0}}}, model.ModeEnforce, nil},
+	} {
+		if diff := cmp.Diff(c.want, leaving(v, c.pool, c.mode)); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}

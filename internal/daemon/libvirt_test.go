@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/libvirt/libvirttest"
+)
+
+// daysWork runs a daemon beside a real libvirt, asks and commands it, and stops it. In %[1]s
+// are sluice and sluiced, in %[2]s is the config.
+const daysWork = `
+set -eu
+export PATH=%[1]s:$PATH
+cd %[2]s
+TEST_RUN_DIR=$PWD/run sluiced --config sluice.yaml --mode enforce 2>log & pid=$!
+trap 'kill -9 $pid 2>/dev/null || true' EXIT
+for i in $(seq 200); do sluice --socket s vms >vms 2>/dev/null && break; sleep 0.1; done
+cat vms
+sluice --socket s pin v1 --for 1h --reason 'because'
+sluice --socket s overrides
+for i in $(seq 200); do sluice --socket s explain v1 | grep -q 'override.*pin by root.*because' && break; sleep 0.1; done
+sluice --socket s explain v1
+sluice --socket s unpin v1
+sluice --socket s drain --wait 30s
+sluice --socket s fsck --repair
+sluice --socket s reload
+kill $pid
+wait $pid && echo "ended well"
+`
+
+// The whole daemon on a real libvirt, as its process: it sees the VM, does as it is told,
+// and ends without an error in its log.
+func TestDaemonOnALibvirt(t *testing.T) {
+	d := libvirttest.Start(t)
+	d.Create(t, libvirttest.VM{Name: "v1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
+	program, err := exec.LookPath("sluiced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "sld") // short: the path of a socket is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s/state\napi: {socket: %s/s, group: \"\"}\nsample: 500ms\n", d.URI(), dir, dir)
+	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := d.Run(t, "bash", "-c", fmt.Sprintf(daysWork, filepath.Dir(program), dir))
+	for _, want := range []string{
+		"v1  ", "v1 is pinned: it keeps a VF until 20", "because", "override      pin by root since", "the policy decides about v1 again",
+		"no VM holds a VF of Sluice's", "there is nothing to repair", "configuration reloaded", "ended well",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "log"))
+	if err != nil || strings.Contains(string(log), "level=ERROR") {
+		t.Errorf("%v: there are errors in the log", err)
+	}
+	if t.Failed() {
+		t.Logf("%s\n%s", out, log)
+	}
+}
