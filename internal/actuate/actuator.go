@@ -34,11 +34,22 @@ func New(k Kernel, d Domains, log *slog.Logger) *Actuator {
 func (a *Actuator) Do(ctx context.Context, s model.Step) error {
 	err := a.untilConnected(ctx, s)
 	if errors.Is(err, model.ErrGone) && s.Subject.VM != "" {
-		if _, gone := a.domain(ctx, s.Subject.VM); gone == nil { // a device of it is, which is another matter
-			return fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is
-		}
+		return a.goneOrNot(ctx, s.Subject.VM, err)
 	}
 	return err
+}
+
+// goneOrNot says whether it is the VM that has gone. Only libvirt's word that it has
+// counts: a VM given up for gone would lose what it still uses.
+func (a *Actuator) goneOrNot(ctx context.Context, vm model.VMID, err error) error {
+	switch _, looked := a.domain(ctx, vm); {
+	case looked == nil: // a device of it has, which is another matter
+		return fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is
+	case errors.Is(looked, model.ErrGone):
+		return err
+	default:
+		return fmt.Errorf("%v; whether the VM is still there cannot be seen: %w", err, looked) //nolint:errorlint // nor here
+	}
 }
 
 // reconnect is how often a Step is tried again while libvirtd is away.

@@ -279,6 +279,17 @@ vf 1 igbvf
 	}
 }
 
+// That libvirt does not answer says nothing about the VM: the Step is tried again, and
+// the VM is not cleaned up after as if it had gone.
+func TestNoAnswerIsNotGone(t *testing.T) {
+	f := newFakeHost(1)
+	f.fail["AddSelf"], f.fail["Domains"] = model.ErrGone, errors.New("no libvirt")
+	err := New(f, f, nil).Do(context.Background(), step(model.StepAddSelf, 1, 0))
+	if err == nil || errors.Is(err, model.ErrGone) || errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "no libvirt") {
+		t.Errorf("got %v, want an error that says neither that the VM is gone nor that trying again will not help", err)
+	}
+}
+
 // close-window alone also takes the entry that sends a vanished VM's frames to the PF.
 func TestCloseWindowOfVanishedVM(t *testing.T) {
 	f := newFakeHost(1)

@@ -27,6 +27,12 @@ func TestRepairsNeedNoJournal(t *testing.T) {
 		t.Errorf("trouble %v, holders %v: want the journal's error and no move", h.Trouble(), h.has)
 	}
 	h.edit = func(*model.Snapshot) {}
+	for range 5 {
+		h.do(h.tick(), works)
+	}
+	if h.book.asked != 1 {
+		t.Errorf("a full disk is written to %d times in 6 s", h.book.asked)
+	}
 	h.book.err = nil
 	for range int(journalRest / time.Second) {
 		h.do(h.tick(), works)

@@ -104,10 +104,12 @@ func start(t *testing.T, w *world) (*Runner, func() *model.View) {
 
 type memJournal struct {
 	begun int
+	asked int
 	err   error
 }
 
 func (j *memJournal) Begin(model.Move) error {
+	j.asked++
 	if j.err == nil {
 		j.begun++
 	}

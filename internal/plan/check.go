@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"sluice/internal/model"
@@ -66,6 +67,7 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 		c.held = map[model.VFID]bool{}
 	}
 	clear(c.macs)
+	c.sweep()
 	for i := range snap.PFs {
 		for j := range snap.PFs[i].VFs {
 			c.vf(&snap.PFs[i], &snap.PFs[i].VFs[j])
@@ -83,6 +85,20 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 		c.mirror(&snap.Mirrors[i])
 	}
 	return c.out
+}
+
+// sweep forgets what no PF or VF that is there can be about.
+func (c *Checker) sweep() {
+	vfs := 0
+	for i := range c.snap.PFs {
+		vfs += len(c.snap.PFs[i].VFs)
+	}
+	if len(c.held) > vfs {
+		maps.DeleteFunc(c.held, func(id model.VFID, _ bool) bool { return c.snap.FindVF(id) == nil })
+	}
+	if len(c.ours) > len(c.snap.PFs) {
+		maps.DeleteFunc(c.ours, func(pf string, _ []model.MAC) bool { return c.snap.FindPF(pf) == nil })
+	}
 }
 
 // Checker checks Snapshots one after the other without allocating for each.

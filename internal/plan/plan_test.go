@@ -376,3 +376,22 @@ func TestSeveralNICs(t *testing.T) {
 		t.Errorf("planned %s", text(moves))
 	}
 }
+
+// PFs and VFs come and go under new names; what is remembered of them is bounded by those
+// that are there.
+func TestCheckerForgetsWhatIsNotThere(t *testing.T) {
+	var c Checker
+	for i := range 500 {
+		s := world()
+		name := fmt.Sprintf("pf%d", i)
+		s.PFs[0].Name = name
+		for k := range s.PFs[0].VFs {
+			s.PFs[0].VFs[k].ID.PF, s.PFs[0].VFs[k].Owner = name, model.OwnerSluice
+		}
+		s.VMs[0].NICs[0].VF.PF = name
+		c.Check(s, nobody{}, DefaultTimeouts)
+	}
+	if len(c.held) > 4 || len(c.ours) > 2 {
+		t.Errorf("remembers %d VFs and %d PFs; 2 and 1 are there", len(c.held), len(c.ours))
+	}
+}
