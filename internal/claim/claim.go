@@ -19,10 +19,13 @@ const (
 	// A second of a claim costs CostBoth seconds where port and interrupts support it, CostOne
 	// where one does and the other cannot be had, CostNone where none does, and CostDenied where
 	// the VF raises too few interrupts for it: the one witness that is about this VM alone.
+	// One of silence costs CostSilent when it has lasted half a minute: that uses up
+	// MaxCredit in another.
 	CostBoth   = 1.0 / 20
 	CostOne    = 1.0 / 4
 	CostNone   = 1.0
 	CostDenied = 5.0
+	CostSilent = 20.0
 )
 
 const (
@@ -34,6 +37,7 @@ const (
 	roomSlack  = 1.25     // claims and port are read at different times
 	roomFloor  = 2000.0   // packets/s: broadcasts, which reach every VF and cross the port once
 	roomMean   = 10.0     // s over which the port's rate is averaged: claims come every few seconds
+	silentSoon = 30.0     // s for which a guest may be silent without being taken for one that hides something
 	silentFor  = 60.0     // s for which the load of a VM is unknown that had its VF before, and says nothing
 	maxStep    = 60.0     // s: a longer gap between two looks counts as that
 	frameBytes = 9216.0   // no frame is longer
@@ -72,7 +76,7 @@ type account struct {
 	proved float64       // packets/s: the highest recent, losing half its worth in halfLife
 	credit float64       // s
 	last   model.Traffic // the last load that was seen or believed: what a silent guest is taken for
-	silent float64       // s without any figure of a VM that had its VF before
+	silent float64       // s since the guest last said anything of its VF, or since it got it
 }
 
 // room is what a PF's port carried for VFs.
@@ -97,7 +101,7 @@ func (l *Ledger) Saw(now time.Time, key Key, virtio model.Traffic) {
 		a.proved = a.recent
 	}
 	a.credit = min(MaxCredit, a.credit+Earn*dt*a.busy(pps))
-	a.last = virtio
+	a.last, a.silent = virtio, 0
 }
 
 // account returns a NIC's account and the seconds since the last look at it.

@@ -23,12 +23,14 @@ func newClaim(h *Holder, a *account, dt float64) claim {
 	started := a.proved <= 0 && !a.last.Known // it had its VF before anything was seen of it
 	switch {
 	case h.Claim.Known && started:
-		a.proved, a.credit = packets(h.Claim), StartCredit
+		a.proved, a.credit, a.silent = packets(h.Claim), StartCredit, 0
 	case h.Claim.Known:
+		a.silent = 0
 	case started:
 		a.silent += dt
 		c.unknown = a.silent < silentFor
 	default:
+		a.silent += dt
 		// What is on virtio meanwhile is not on the VF: a guest that has just been given one
 		// has yet to take it up.
 		c.said = scale(a.last, max(0, 1-h.Virtio/max(1, packets(a.last))))
@@ -47,8 +49,10 @@ func (c *claim) judge(port bool) model.Traffic {
 	if c.unknown {
 		return c.h.Claim
 	}
-	cost := CostBoth
+	cost, none := CostBoth, CostNone
 	switch {
+	case c.a.silent > silentSoon:
+		c.supported, none = 0, CostSilent
 	case !port && !c.h.Interrupts.Known:
 		c.supported = 0
 	case !port || !c.h.Interrupts.Known:
@@ -60,7 +64,7 @@ func (c *claim) judge(port bool) model.Traffic {
 	believed := c.supported + alone + denied
 	price := 0.0
 	if believed > 0 {
-		price = c.dt * c.a.busy(believed) * (c.supported*cost + alone*CostNone + denied*CostDenied) / believed
+		price = c.dt * c.a.busy(believed) * (c.supported*cost + alone*none + denied*max(none, CostDenied)) / believed
 	}
 	if price > c.a.credit || c.a.credit <= 0 {
 		c.a.credit, believed = 0, 0
@@ -82,7 +86,7 @@ func (c *claim) figure(believed float64) model.Traffic {
 	t.RxBytes, t.TxBytes = min(t.RxBytes, t.RxPPS*frameBytes), min(t.TxBytes, t.TxPPS*frameBytes)
 	t.Source, t.At = c.h.Claim.Source, c.h.Claim.At
 	t.Known, t.Proof = true, model.ProofGuest
-	if c.supported >= believed && believed > 0 {
+	if c.h.Claim.Known && c.supported >= believed && believed > 0 {
 		t.Proof = model.ProofCorroborated
 	}
 	t.Note = c.h.Claim.Note

@@ -53,7 +53,7 @@ type View struct {
 	Rules     Rules         `json:"rules"`
 	Rounds    bool          `json:"rounds"` // the policy decides once an interval, not at every sample
 	Mode      Mode          `json:"mode"`
-	Pending   []Move        `json:"pending"` // what observe mode would do, or what waits for a free hand
+	Pending   []Move        `json:"pending"` // what observe mode would do, or what waits for its turn
 	Active    []MoveStatus  `json:"active"`  // moves under way
 	Recent    []MoveStatus  `json:"recent"`  // the last finished ones, newest first
 	Findings  []Finding     `json:"findings"`

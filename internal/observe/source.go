@@ -161,7 +161,7 @@ func (s *Source) listen() {
 	}
 }
 
-// due says whether the inventory must be read. It claims the wish to read it anew.
+// due says whether the inventory must be read. It takes up a request to read it anew.
 func (s *Source) due(now time.Time) bool {
 	stale := s.stale.Swap(false)
 	if s.inv == nil || stale || !s.sameHolders() {

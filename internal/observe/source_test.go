@@ -535,7 +535,7 @@ func TestLinkUp(t *testing.T) {
 	}
 }
 
-// A wish to read everything anew outlives a read that failed.
+// A request to read everything anew outlives a read that failed.
 func TestInvalidateSurvivesFailure(t *testing.T) {
 	f := busyWorld()
 	s := New(f, f, nil, Options{Recheck: time.Hour})
