@@ -36,7 +36,7 @@ type Config struct {
 type PF struct {
 	Name    string `yaml:"name" need:"yes" doc:"network interface of the PF"`
 	VFs     VFSet  `yaml:"vfs" default:"all" doc:"indices such as '0-3,6', or 'all'"`
-	Network string `yaml:"network" doc:"bridge or label of the network it leads to; unset: the bridge the PF is a port of"`
+	Network string `yaml:"network" doc:"the bridge it leads to, as a check; unset: the bridge that the PF, or its bond, is a port of"`
 }
 
 // VM is one rule for the VMs whose name or UUID matches.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -187,7 +188,13 @@ func TestHugeFileIsRefused(t *testing.T) {
 
 func TestCheckWorld(t *testing.T) {
 	c := parseText(t, "pfs:\n  - name: pf0\n  - name: enp1s0f2\n    vfs: 0\n")
-	if err := c.CheckWorld([]string{"pf0", "enp1s0f2"}); err != nil {
+	hostOf := func(names ...string) (pfs []model.PF) {
+		for _, n := range names {
+			pfs = append(pfs, model.PF{Name: n, Uplink: model.Uplink{Switch: "br0", Port: n}})
+		}
+		return pfs
+	}
+	if err := c.CheckWorld(hostOf("pf0", "enp1s0f2")); err != nil {
 		t.Errorf("unexpected: %v", err)
 	}
 	for _, tc := range []struct {
@@ -197,12 +204,34 @@ func TestCheckWorld(t *testing.T) {
 		{[]string{"pf0", "enp1s0f1"}, `sluice.yaml:3:5: pfs[1].name: unknown PF "enp1s0f2"; did you mean "enp1s0f1"?`},
 		{[]string{"pf0", "ens9"}, `sluice.yaml:3:5: pfs[1].name: unknown PF "enp1s0f2"; this host has ens9, pf0`},
 	} {
-		if err := c.CheckWorld(tc.have); err == nil || err.Error() != tc.want {
+		if err := c.CheckWorld(hostOf(tc.have...)); err == nil || err.Error() != tc.want {
 			t.Errorf("want %q\nhave %v", tc.want, err)
 		}
 	}
 	if n := len(Errors(c.CheckWorld(nil))); n != 2 {
 		t.Errorf("want an error for each of 2 PFs, have %d", n)
+	}
+}
+
+// A PF whose VFs no VM could use is refused, unless that may pass by itself.
+func TestCheckWorldRefusesWhatCannotWork(t *testing.T) {
+	ovs := model.Uplink{Why: "pf0 is a port of Open vSwitch, which Sluice cannot steer yet", Remedy: "connect the PF and the VMs' taps by a Linux bridge"}
+	backup := model.Uplink{Switch: "br0", Port: "bond0", Why: "pf0 is a backup of bond bond0", Remedy: "wait", Passes: true}
+	for _, tc := range []struct {
+		text string
+		up   model.Uplink
+		want string
+	}{
+		{"pfs: [{name: pf0}]", ovs, "sluice.yaml:1:8: pfs[0].name: no VM could use VFs of pf0: pf0 is a port of Open vSwitch, which Sluice cannot steer yet; connect the PF and the VMs' taps by a Linux bridge"},
+		{"pfs: [{name: pf0, network: label}]", model.Uplink{Why: "pf0 is in no bridge", Remedy: "put it into one"}, "sluice.yaml:1:8: pfs[0].name: no VM could use VFs of pf0: pf0 is in no bridge; put it into one"},
+		{"pfs: [{name: pf0, network: br1}]", model.Uplink{Switch: "br0", Port: "pf0"}, `sluice.yaml:1:19: pfs[0].network: pf0 leads to bridge br0, not to "br1": VMs of another bridge cannot be reached through its VFs; write br0 or leave network out`},
+		{"pfs: [{name: pf0, network: br0}]", model.Uplink{Switch: "br0", Port: "bond0"}, ""},
+		{"pfs: [{name: pf0}]", backup, ""},
+	} {
+		err := parseText(t, tc.text).CheckWorld([]model.PF{{Name: "pf0", Uplink: tc.up}})
+		if have := fmt.Sprint(err); have != tc.want && (err != nil || tc.want != "") {
+			t.Errorf("%s\nwant %s\nhave %s", tc.text, tc.want, have)
+		}
 	}
 }
 

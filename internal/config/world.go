@@ -7,18 +7,35 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"sluice/internal/model"
 )
 
 // CheckWorld compares the config with the PFs this host has and joins one error for
-// every entry that names none of them.
-func (c *Config) CheckWorld(pfNames []string) error {
+// every entry that names none of them, or one whose VFs no VM could use: each plug would
+// fail, and be tried again for ever. What may pass by itself is no error.
+func (c *Config) CheckWorld(host []model.PF) error {
 	var errs []*Error
+	var names []string
+	for i := range host {
+		names = append(names, host[i].Name)
+	}
 	for i, pf := range c.PFs {
-		if slices.Contains(pfNames, pf.Name) {
+		key := fmt.Sprintf("pfs[%d].name", i)
+		complain := func(key, text, remedy string) {
+			errs = append(errs, &Error{Pos: c.pos[key], Key: key, Text: text, Remedy: remedy})
+		}
+		at := slices.Index(names, pf.Name)
+		if at < 0 {
+			complain(key, fmt.Sprintf("unknown PF %q", pf.Name), pfRemedy(pf.Name, names))
 			continue
 		}
-		key := fmt.Sprintf("pfs[%d].name", i)
-		errs = append(errs, &Error{Pos: c.pos[key], Key: key, Text: fmt.Sprintf("unknown PF %q", pf.Name), Remedy: pfRemedy(pf.Name, pfNames)})
+		switch up := host[at].Uplink; {
+		case up.Why != "" && !up.Passes:
+			complain(key, "no VM could use VFs of "+pf.Name+": "+up.Why, up.Remedy)
+		case pf.Network != "" && up.Switch != "" && pf.Network != up.Switch:
+			complain(fmt.Sprintf("pfs[%d].network", i), fmt.Sprintf("%s leads to bridge %s, not to %q: VMs of another bridge cannot be reached through its VFs", pf.Name, up.Switch, shorten(pf.Network)), "write "+up.Switch+" or leave network out")
+		}
 	}
 	return join(errs, c.files)
 }

@@ -91,17 +91,17 @@ func Run(ctx context.Context, o Options) error {
 	return d.run(ctx, c)
 }
 
-// checkWorld refuses a config that names PFs this host has not.
+// checkWorld refuses a config with PFs that this host has not or whose VFs no VM could use.
 func (h *host) checkWorld(ctx context.Context, c *config.Config) error {
 	pfs, err := h.kernel.PFs(ctx)
 	if err != nil {
 		return fmt.Errorf("list the physical functions: %w", err)
 	}
-	names := make([]string, len(pfs))
+	host := make([]model.PF, len(pfs))
 	for i := range pfs {
-		names[i] = pfs[i].Name
+		host[i] = pfs[i].PF
 	}
-	return c.CheckWorld(names)
+	return c.CheckWorld(host)
 }
 
 // daemonState is what a reload may change.

@@ -68,9 +68,11 @@ func bonded(pf, bond *Link, byIndex map[int]*Link) model.Uplink {
 	case active == nil:
 		up.Why = fmt.Sprintf("bond %s, which %s is in, has no active port", bond.Name, pf.Name)
 		up.Remedy = "see to the cables: ip -d link show " + bond.Name
+		up.Passes = true
 	case active.Index != pf.Index:
 		up.Why = fmt.Sprintf("%s is a backup of bond %s, which receives through %s", pf.Name, bond.Name, active.Name)
 		up.Remedy = fmt.Sprintf("use VFs of %s, or: ip link set %s type bond active_slave %s", active.Name, bond.Name, pf.Name)
+		up.Passes = true
 	}
 	return up
 }

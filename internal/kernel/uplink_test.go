@@ -42,11 +42,11 @@ func TestUplink(t *testing.T) {
 			why: "mode 802.3ad", remedyHas: "active-backup",
 		},
 		{
-			name: "a backup", pf: bond, bond: bridge, mode: ActiveBackup, active: second, want: model.Uplink{Switch: "br0", Port: "bond0"},
+			name: "a backup", pf: bond, bond: bridge, mode: ActiveBackup, active: second, want: model.Uplink{Switch: "br0", Port: "bond0", Passes: true},
 			why: "receives through pf1", remedyHas: "active_slave pf0",
 		},
 		{
-			name: "a bond without link", pf: bond, bond: bridge, mode: ActiveBackup, want: model.Uplink{Switch: "br0", Port: "bond0"},
+			name: "a bond without link", pf: bond, bond: bridge, mode: ActiveBackup, want: model.Uplink{Switch: "br0", Port: "bond0", Passes: true},
 			why: "no active port", remedyHas: "cables",
 		},
 		{name: "in what is not listed", pf: 99, why: "no bridge", remedyHas: "master"},

@@ -70,6 +70,7 @@ type Uplink struct {
 	Switch string `json:"switch,omitempty"` // the bridge, "" for none
 	Port   string `json:"port,omitempty"`   // its port that leads to the PF: the PF, or the bond that the PF is in
 	Why    string `json:"why,omitempty"`    // why no VM can use VFs of this PF, "" when nothing is in the way
+	Passes bool   `json:"passes,omitempty"` // what Why says may pass by itself, as when a bond changes its active port
 	Remedy string `json:"remedy,omitempty"` // what a person can do about that
 }
 
