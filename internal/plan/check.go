@@ -16,7 +16,7 @@ const (
 	FindStaleTrust   = "stale-trust"    // a free VF is trusted
 	FindLeftBehind   = "left-behind"    // a VF carries something of the VM that held it until just now
 	FindStolenMAC    = "stolen-mac"     // a free VF's filter swallows the frames of a VM that is on virtio
-	FindDuplicateMAC = "duplicate-mac"  // two VFs carry one MAC
+	FindDuplicateMAC = "duplicate-mac"  // two VFs carry one MAC, or two VMs have it on one network
 	FindWrongMAC     = "wrong-mac"      // a holder's VF has not its NIC's MAC
 	FindFDBAtPF      = "fdb-at-pf"      // the bridge sends a virtio VM's frames to the PF
 	FindFDBAtTap     = "fdb-at-tap"     // the bridge sends a VF holder's frames to its deaf virtio NIC
@@ -68,6 +68,7 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	}
 	clear(c.macs)
 	c.sweep()
+	c.twice.look(snap)
 	for i := range snap.PFs {
 		for j := range snap.PFs[i].VFs {
 			c.vf(&snap.PFs[i], &snap.PFs[i].VFs[j])
@@ -113,6 +114,8 @@ type Checker struct {
 	ours   map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
 	added  map[model.Filter]bool  // that Sluice added
 	out    []model.Finding
+
+	twice shared
 }
 
 // Used tells of a VF that a Move has set up, or may have: its VM may be gone again before
@@ -227,6 +230,11 @@ func (c *Checker) owner(mac model.MAC) *model.VM {
 
 // nic checks that the bridge and the VF agree with where the guest listens.
 func (c *Checker) nic(vm *model.VM, n *model.NIC) {
+	if other := c.twice.other(vm, n); other != "" {
+		// What is right for the one is wrong for the other: repairs would undo each other.
+		c.add(FindDuplicateMAC, "VM "+vm.Name, fmt.Sprintf("has MAC %s on %s, which %s has too: frames for it reach either, and neither is given a VF; give one of them another MAC and restart it", n.MAC, n.Network, other))
+		return
+	}
 	if n.VF == model.NoVF && !n.Window && n.FDB == "" {
 		return
 	}
@@ -366,6 +374,7 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 		}
 	}
 	switch {
+	case c.twice.other(vm, n) != "":
 	case onVF && have && n.VF.PF == pf.Name && n.Window: // it goes when the window is closed
 	case onVF && have && n.VF.PF == pf.Name:
 		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), c.nicStep(vm, n, model.StepFollowGuest))

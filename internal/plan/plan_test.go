@@ -235,6 +235,15 @@ func TestCheck(t *testing.T) {
 		{"no filter for a VM that runs elsewhere still", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.VMs[1].State = nil, model.VMPaused }, ""},
 		{"no filter and none to spare", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.PFs[0].SelfSlots = []model.MAC{{2, 9}}, 1 }, "no-self VM b:"},
 		{"a filter for nobody's MAC", func(s *model.Snapshot) { s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, model.MAC{2, 9}) }, ""},
+		{"two VMs with one MAC", func(s *model.Snapshot) {
+			s.VMs[1].NICs[0].MAC, s.VMs[1].NICs[0].FDB, s.PFs[0].SelfFDB = macA, "pf0", nil
+		}, "duplicate-mac VM a: | duplicate-mac VM b:"},
+		{"two VMs with one MAC on networks of their own", func(s *model.Snapshot) {
+			s.VMs[1].NICs[0].MAC, s.VMs[1].NICs[0].Network, s.PFs[0].SelfFDB = macA, "br1", nil
+		}, ""},
+		{"a MAC that a stopped VM has too", func(s *model.Snapshot) {
+			s.VMs[1].NICs[0].MAC, s.VMs[1].State, s.PFs[0].SelfFDB = macA, model.VMStopped, nil
+		}, ""},
 		{"a filter for a holder", func(s *model.Snapshot) { s.PFs[0].SelfFDB = []model.MAC{macA, macB} }, "stale-self PF pf0: follow-guest"},
 		{
 			"what others own is theirs",

@@ -1,0 +1,74 @@
+package plan
+
+import "sluice/internal/model"
+
+// shared knows which NICs of running VMs have one MAC on one network. What the host does
+// for the one, it does to the other: there is no bridge entry and no filter that is right.
+type shared struct {
+	seen []seenNIC
+	with map[model.NICID]string // whose NIC it is too, for people
+}
+
+// seenNIC is what it depends on.
+type seenNIC struct {
+	vm             model.VMID
+	alias, network string
+	mac            model.MAC
+}
+
+// look takes a Snapshot, which seldom differs from the last.
+func (s *shared) look(snap *model.Snapshot) {
+	n, same := 0, true
+	each(snap, func(vm *model.VM, nic *model.NIC) {
+		is := seenNIC{vm.ID, nic.Alias, nic.Network, nic.MAC}
+		if same = same && n < len(s.seen) && s.seen[n] == is; !same {
+			s.seen = append(s.seen[:n], is)
+		}
+		n++
+	})
+	if same && n == len(s.seen) {
+		return
+	}
+	s.seen, s.with = s.seen[:n], nil
+	type address struct {
+		network string
+		mac     model.MAC
+	}
+	first := make(map[address]*model.VM, n)
+	alias := map[address]string{}
+	each(snap, func(vm *model.VM, nic *model.NIC) {
+		at := address{nic.Network, nic.MAC}
+		other, twice := first[at]
+		if !twice {
+			first[at], alias[at] = vm, nic.Alias
+			return
+		}
+		if s.with == nil {
+			s.with = map[model.NICID]string{}
+		}
+		s.with[model.NICID{VM: vm.ID, NIC: nic.Alias}] = other.Name
+		s.with[model.NICID{VM: other.ID, NIC: alias[at]}] = vm.Name
+	})
+}
+
+func each(snap *model.Snapshot, f func(vm *model.VM, nic *model.NIC)) {
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		if vm.State == model.VMStopped {
+			continue
+		}
+		for j := range vm.NICs {
+			if n := &vm.NICs[j]; n.Network != "" && !n.MAC.IsZero() {
+				f(vm, n)
+			}
+		}
+	}
+}
+
+// other is the name of the VM that has the NIC's MAC too, "" for none.
+func (s *shared) other(vm *model.VM, n *model.NIC) string {
+	if len(s.with) == 0 {
+		return ""
+	}
+	return s.with[model.NICID{VM: vm.ID, NIC: n.Alias}]
+}
