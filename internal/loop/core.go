@@ -112,6 +112,7 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	c.target = c.decider.Decide(now, snap, hints)
 	c.limits = plan.Limits(snap, c.target, busy{c})
 	c.waiting = plugsFirst(plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts))
+	c.expectPlugs()
 	c.findings = c.checker.Check(snap, busy{c}, c.opts.Timeouts)
 	if c.opts.Mode != model.ModeEnforce {
 		c.cutOff, c.others = nil, nil
@@ -120,6 +121,23 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	c.cancelUnwanted(now)
 	c.queueRepairs(now)
 	return c.advance(now)
+}
+
+// expectPlugs tells the Checker of PFs whose VFs are about to be used.
+func (c *Core) expectPlugs() {
+	if c.opts.Mode != model.ModeEnforce {
+		return
+	}
+	for _, r := range c.exec.Runs() {
+		if r.Move.Kind == model.MovePlug {
+			c.checker.Expect(r.Move.VF.PF)
+		}
+	}
+	for i := range c.waiting {
+		if c.waiting[i].Kind == model.MovePlug {
+			c.checker.Expect(c.waiting[i].VF.PF)
+		}
+	}
 }
 
 // plugsFirst puts the plugs, which stand last in a plan, before the unplugs: a VF lying

@@ -35,7 +35,7 @@ func (c *Core) Remember(book Filters) {
 // it is somebody else's.
 func (c *Core) noteFilters(now time.Time, steps []model.Step) {
 	for i := range steps {
-		if steps[i].Kind != model.StepAddSelf {
+		if k := steps[i].Kind; k != model.StepAddSelf && k != model.StepFollowGuest { // which may
 			continue
 		}
 		f := model.Filter{PF: steps[i].Path.PF, MAC: steps[i].Path.MAC}

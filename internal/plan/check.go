@@ -85,6 +85,7 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	for i := range snap.Mirrors {
 		c.mirror(&snap.Mirrors[i])
 	}
+	clear(c.expect)
 	return c.out
 }
 
@@ -115,7 +116,8 @@ type Checker struct {
 	added  map[model.Filter]bool  // that Sluice added
 	out    []model.Finding
 
-	twice shared
+	twice  shared
+	expect map[string]bool // PFs whose VFs are about to be used
 }
 
 // Used tells of a VF that a Move has set up, or may have: its VM may be gone again before
@@ -137,6 +139,15 @@ func (c *Checker) Added(f model.Filter) {
 
 // Removed tells of one that is not there any more.
 func (c *Checker) Removed(f model.Filter) { delete(c.added, f) }
+
+// Expect tells the next Check of a PF whose VFs are about to be used, though none is yet:
+// VMs on virtio need its filters by then.
+func (c *Checker) Expect(pf string) {
+	if c.expect == nil {
+		c.expect = map[string]bool{}
+	}
+	c.expect[pf] = true
+}
 
 func (c *Checker) add(code, subject, text string, repair ...model.Step) {
 	for i := range repair {
@@ -327,7 +338,7 @@ func (c *Checker) selfs(pf *model.PF) {
 	if pf.SelfSlots > 0 {
 		room = pf.SelfSlots - len(pf.SelfFDB)
 	}
-	inUse := pf.InUse()
+	inUse := pf.InUse() || c.expect[pf.Name]
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
 		// A VM that is migrating in still runs elsewhere.

@@ -29,8 +29,8 @@ func upTo(r *rand.Rand, most time.Duration) time.Duration {
 }
 
 // seen is how long it takes until a Snapshot shows what happened and a repair has ended:
-// the VM may have ended a move just before, and is looked at from the second Snapshot on.
-const seen = 2100 * time.Millisecond
+// the VM may be in a move, and is looked at from the second Snapshot after it on.
+const seen = 3 * time.Second
 
 var faults = append(append(daemonFaults, hostFaults...), guestFaults...)
 

@@ -173,7 +173,7 @@ func TestRandomFaults(t *testing.T) {
 
 // TestEachFault runs each fault alone.
 func TestEachFault(t *testing.T) {
-	n := 200
+	n := max(1, *schedules/100)
 	if testing.Short() {
 		n = 10
 	}

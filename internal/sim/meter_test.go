@@ -22,8 +22,9 @@ var directionNames = [directions]string{"wire", "bridge", "other VFs", "out"}
 // gaps are the longest times without a break in which a VM was not reached.
 type gaps [directions]time.Duration
 
-// most is the longest of those in which a VM is cut off. From other guests' VFs is
-// another matter: a VM on virtio is reached from there only by a filter of the PF.
+// most is the longest of those that are bounded. From other guests' VFs is measured only: a
+// VM on virtio is reached from there through a filter of the PF, of which there may be none
+// to spare, and which a daemon that is dead while a first VF comes into use cannot set.
 func (g gaps) most() time.Duration { return max(g[fromWire], g[fromBridge], g[fromGuest]) }
 
 func (g *gaps) add(o gaps) {

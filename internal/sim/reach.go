@@ -8,7 +8,7 @@ import "sluice/internal/model"
 type Reach struct {
 	Wire  bool // from the wire, through whichever PF of its network has a link
 	Local bool // from another port of its bridge
-	VFs   bool // from other guests' VFs
+	VFs   bool // from other guests' VFs; those of one PF reach VFs of another through the wire
 	Out   bool // from the guest
 }
 
@@ -28,7 +28,7 @@ func (w *World) Reach(v *VM) Reach {
 			}
 			r.Wire = r.Wire && w.hears(v, at)
 		}
-		if w.othersUse(p, v) {
+		if elsewhere := v.open && v.hasVF.PF != p.Name; !elsewhere && w.othersUse(p, v) {
 			at := vf
 			if self {
 				at = at.and(w.bridge(v, p))
