@@ -157,7 +157,10 @@ func (r *CounterReader) call(ctx context.Context, a counterAsk) error {
 		}
 		return err
 	case <-ctx.Done(): // the turn is over when the kernel is done
-		go func() { <-r.done; r.release() }()
+		go func() {
+			<-r.done //nolint:errcheck // nobody waits for it any more
+			r.release()
+		}()
 		return ctx.Err()
 	}
 }

@@ -59,7 +59,7 @@ func killOpener(t *testing.T, bpffs string, before func()) {
 	must(t, err)
 	must(t, cmd.Start())
 	defer func() { _ = cmd.Wait() }()
-	defer cmd.Process.Kill() //nolint:errcheck // it was killed
+	defer cmd.Process.Kill()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if strings.TrimSpace(line) != "open" {
 		t.Fatalf("the other process says %q, %v", line, err)

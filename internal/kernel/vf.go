@@ -150,10 +150,12 @@ func (s VFSettings) traits(c model.Caps) []vfTrait {
 		{
 			change: changeVLAN(s.VLAN), able: model.Yes,
 			is: func(v vfState) model.Tri { return model.TriOf(v.VLAN == s.VLAN) },
-		}, {
+		},
+		{
 			change: changeSpoofCheck(s.SpoofCheck), able: model.Unknown, off: !s.SpoofCheck,
 			is: func(v vfState) model.Tri { return same(v.SpoofCheck, s.SpoofCheck) },
-		}, {
+		},
+		{
 			change: changeTrust(s.Trust), able: c.Trust, off: !s.Trust,
 			is: func(v vfState) model.Tri { return same(v.Trust, s.Trust) },
 		},
