@@ -121,13 +121,14 @@ type daemonState struct {
 
 func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	defer d.locks.close()
-	if err := d.locks.state(c.StateDir); err != nil {
+	// A host can be repaired without a state_dir; the journal says what is wrong with it.
+	if err := d.locks.state(c.StateDir); err != nil && !loop.Unusable(err) {
 		return err
 	}
 	if err := d.locks.mode(d.options(c).Mode); err != nil {
 		return err
 	}
-	journal, left, err := loop.OpenJournal(filepath.Join(c.StateDir, "journal"), d.log)
+	journal, left, trouble, err := loop.OpenLateJournal(filepath.Join(c.StateDir, "journal"), d.log)
 	if err != nil {
 		return err
 	}
@@ -140,6 +141,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	core.JournalFailed(trouble)
 	dog := &watchdog{ping: pingSystemd, most: looks(c.Sample)}
 	filters, err := loop.OpenFilters(filepath.Join(c.StateDir, "filters"), d.log)
 	if err != nil {

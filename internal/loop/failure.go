@@ -58,5 +58,8 @@ func (s *journalState) note(now time.Time, err error) {
 	}
 }
 
+// JournalFailed tells that the journal could not even be opened.
+func (c *Core) JournalFailed(err error) { c.journal.err = err }
+
 // Trouble is why no Move but repairs can begin; nil when they can.
 func (c *Core) Trouble() error { return c.journal.err }

@@ -43,7 +43,7 @@ func OpenFilters(path string, log *slog.Logger) (*FileFilters, error) {
 		log.Warn("the list of the filters that Sluice added is damaged; filters that are missing from it are left alone", "file", path, "lines", bad, "error", sc.Err())
 	}
 	if err := b.rewrite(); err != nil {
-		return nil, fmt.Errorf("write the list of filters: %w", err)
+		b.refused(err)
 	}
 	return b, nil
 }
@@ -130,8 +130,17 @@ func (b *FileFilters) append(what string, f model.Filter) {
 	} else {
 		_, err = fmt.Fprintf(b.file, "%s %s %s\n", what, f.PF, f.MAC)
 	}
-	if err != nil && !b.failed {
+	if err != nil {
+		b.refused(err)
+	} else {
+		b.failed = false
+	}
+}
+
+// refused tells once that the file cannot be written; the next change tries again.
+func (b *FileFilters) refused(err error) {
+	if !b.failed {
 		b.log.Error("cannot write down which filters Sluice added; those of VMs that end while it is stopped will stay", "file", b.path, "error", err)
 	}
-	b.failed = err != nil
+	b.failed = true
 }

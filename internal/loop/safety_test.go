@@ -105,6 +105,9 @@ func TestVFThatCannotBeSetUpIsNotGivenOut(t *testing.T) {
 		if !slices.Contains(did, "attach a") && !slices.Contains(did, "attach b") {
 			t.Errorf("a minute after %s failed it did %v, want another try", k, did)
 		}
+		if len(h.badVFs) > 0 {
+			t.Errorf("remembered for good: %v", h.badVFs)
+		}
 	}
 	// Where it is the guest's fault, the VF is as good as any.
 	h := newHand(t, Options{Parallel: 4, Backoff: time.Minute, BackoffMax: time.Hour})

@@ -1,0 +1,75 @@
+package loop
+
+import (
+	"errors"
+	"log/slog"
+	"syscall"
+
+	"sluice/internal/model"
+)
+
+// LateJournal is a Journal whose file may be unusable at first, such as on a full disk:
+// it is tried again whenever a Move wants to begin, and refuses it until then.
+type LateJournal struct {
+	path string
+	log  *slog.Logger
+	file *FileJournal
+}
+
+// OpenLateJournal is OpenJournal, but where the state_dir cannot be used it returns a
+// journal all the same, with trouble saying why: a host can be looked at and repaired
+// without. Any other error, such as a damaged journal, is err.
+func OpenLateJournal(path string, log *slog.Logger) (j *LateJournal, left []model.Move, trouble, err error) {
+	j = &LateJournal{path: path, log: log}
+	j.file, left, err = OpenJournal(path, log)
+	if err != nil && Unusable(err) {
+		return j, nil, err, nil
+	}
+	return j, left, nil, err
+}
+
+// Unusable says whether an error is about the place of a file and not about the file: it
+// may be over without anybody touching that.
+func Unusable(err error) bool {
+	for _, e := range []syscall.Errno{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.ENOENT, syscall.ENOTDIR, syscall.EIO,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Begin implements Journal.
+func (j *LateJournal) Begin(m model.Move) error {
+	if j.file == nil {
+		file, left, err := OpenJournal(j.path, j.log)
+		if err != nil {
+			return err
+		}
+		for _, old := range left { // too late to go on with: what they left shows as findings
+			if err := file.End(old); err != nil {
+				return errors.Join(err, file.Close())
+			}
+		}
+		j.file = file
+	}
+	return j.file.Begin(m)
+}
+
+// End implements Journal.
+func (j *LateJournal) End(m model.Move) error {
+	if j.file == nil {
+		return nil // nothing was begun
+	}
+	return j.file.End(m)
+}
+
+// Close closes the file; what is open in it stays.
+func (j *LateJournal) Close() error {
+	if j.file == nil {
+		return nil
+	}
+	return j.file.Close()
+}
