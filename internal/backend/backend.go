@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -100,9 +99,8 @@ func (b *Backend) TryReload() ([]string, error) {
 // Memory implements web.Backend. It is copied in the loop and written out here.
 func (b *Backend) Memory(ctx context.Context) (web.Memory, error) {
 	var m *loop.Memory
-	var err error
-	if failed := b.call(ctx, func(time.Time) { m, err = b.core.Memory() }); failed != nil || err != nil {
-		return web.Memory{}, errors.Join(failed, err)
+	if err := b.call(ctx, func(time.Time) { m = b.core.Memory() }); err != nil {
+		return web.Memory{}, err
 	}
 	state, err := json.Marshal(m)
 	return web.Memory{Time: m.Time, Busy: m.Busy, State: state}, err

@@ -26,16 +26,12 @@ type Memory struct {
 }
 
 // Memory copies what the Core knows; the Core may go on while it is written out.
-func (c *Core) Memory() (*Memory, error) {
-	p, err := c.decider.Memory()
-	if err != nil {
-		return nil, err
-	}
-	m := &Memory{Busy: c.exec.Len(), Options: c.opts, Placement: p, Costs: copied(c.costs), Sum: c.sum, Fails: copied(c.fails)}
+func (c *Core) Memory() *Memory {
+	m := &Memory{Busy: c.exec.Len(), Options: c.opts, Placement: c.decider.Memory(), Costs: copied(c.costs), Sum: c.sum, Fails: copied(c.fails)}
 	if c.snap != nil {
 		m.Time = c.snap.Time
 	}
-	return m, nil
+	return m
 }
 
 func copied[K comparable, T any](m map[K]*T) map[K]*T {

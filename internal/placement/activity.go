@@ -33,6 +33,12 @@ type activityMem struct {
 // been asked twice: ranking it as nothing would take the VFs from those who use them most.
 const unseenGrace = time.Minute
 
+func (a *activity) copy() Policy {
+	c := *a
+	c.Mem = a.Mem.copy()
+	return &c
+}
+
 func newActivity(r model.Rules) Policy { return &activity{every: r.Interval} }
 
 // Select implements Policy.

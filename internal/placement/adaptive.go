@@ -40,6 +40,17 @@ type adaptive struct {
 	scratch []float64
 }
 
+func (a *adaptive) copy() Policy {
+	c := *a
+	c.Mem = a.Mem.copy()
+	c.Styles = nil
+	for _, s := range a.Styles {
+		one := *s
+		c.Styles = append(c.Styles, &one)
+	}
+	return &c
+}
+
 // vmMem is what adaptive remembers of a VM. Rates are packets/s times weight.
 type vmMem struct {
 	Seen  time.Time // last time it was a candidate

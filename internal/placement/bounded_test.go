@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -44,6 +45,67 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestMemoryIsACopy: what was copied stays what it was while the Decider goes on.
+func TestMemoryIsACopy(t *testing.T) {
+	for _, policy := range Names() {
+		t.Run(policy, func(t *testing.T) {
+			d := decider(t, model.Rules{Policy: policy, Interval: time.Hour})
+			year := newYear()
+			step := func() {
+				year.step()
+				d.Decide(year.Time, &year.Snapshot, &Hints{})
+			}
+			for range 20 {
+				step()
+			}
+			m := d.Memory()
+			before, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				step()
+			}
+			if after, err := json.Marshal(m); err != nil || !bytes.Equal(before, after) {
+				t.Errorf("%v: the copy changed from\n%s\nto\n%s", err, before, after)
+			}
+			again := decider(t, model.Rules{Policy: policy, Interval: time.Hour})
+			if err := again.Recall(m); err != nil {
+				t.Fatal(err)
+			}
+			if back, err := json.Marshal(again.Memory()); err != nil || !bytes.Equal(before, back) {
+				t.Errorf("%v: recalled it is\n%s\nnot\n%s", err, back, before)
+			}
+		})
+	}
+}
+
+// BenchmarkMemory is the time that a copy takes of the loop, with 1,000 VMs.
+func BenchmarkMemory(b *testing.B) {
+	s := newScene().pf("a", "net", 64, 0)
+	for i := range 1000 {
+		s.vm("net", float64(i))
+	}
+	d, err := New(model.Rules{Policy: "adaptive"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d.Decide(start, &s.Snapshot, &Hints{})
+	b.Run("copy", func(b *testing.B) {
+		for b.Loop() {
+			d.Memory()
+		}
+	})
+	b.Run("write", func(b *testing.B) {
+		m := d.Memory()
+		for b.Loop() {
+			if _, err := json.Marshal(m); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -53,11 +115,7 @@ func heap() uint64 {
 
 func memorySize(t *testing.T, d *Decider) int {
 	t.Helper()
-	m, err := d.Memory()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(m)
+	text, err := json.Marshal(d.Memory())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,12 @@ type fairMem struct {
 	Chosen bool
 }
 
+func (f *fair) copy() Policy {
+	c := *f
+	c.Mem = f.Mem.copy()
+	return &c
+}
+
 func newFair(r model.Rules) Policy { return &fair{every: r.Interval} }
 
 // Select implements Policy. The priority of a VM has no meaning here.

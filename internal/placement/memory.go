@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"sluice/internal/model"
@@ -53,6 +54,17 @@ func (m *memory[T]) same(cands []Candidate) bool {
 	return true
 }
 
+// copy is the same memory, of which nobody changes anything. It is to be written only.
+func (m *memory[T]) copy() memory[T] {
+	values := make([]T, 0, len(m.all)) // one allocation for all
+	out := memory[T]{ids: slices.Clone(m.ids), all: make(map[model.NICID]*T, len(m.all))}
+	for id, p := range m.all {
+		values = append(values, *p)
+		out.all[id] = &values[len(values)-1]
+	}
+	return out
+}
+
 // written is a memory in a file: all NICs, and the candidates of the last call.
 type written[T any] struct {
 	All  map[model.NICID]*T
@@ -85,29 +97,59 @@ func (m *memory[T]) UnmarshalJSON(text []byte) error {
 }
 
 // Memory is all that a Decider knows beside its rules: with it, another one goes on as
-// this one would. What each policy remembers are its exported fields.
+// this one would.
 type Memory struct {
-	Policies map[string]json.RawMessage // by network
+	Policies map[string]PolicyMemory // by network
 	Links    map[string]time.Time
 }
 
-// Memory copies what the Decider remembers.
-func (d *Decider) Memory() (Memory, error) {
-	m := Memory{Policies: map[string]json.RawMessage{}, Links: maps.Clone(d.links)}
-	for network, p := range d.policies {
-		text, err := json.Marshal(p)
-		if err != nil {
-			return Memory{}, fmt.Errorf("write the memory of policy %s for network %s: %w", d.rules.Policy, network, err)
-		}
-		m.Policies[network] = text
+// PolicyMemory is what one policy remembers: its exported fields, as JSON.
+type PolicyMemory struct {
+	policy Policy // a copy; nil where it was read
+	text   json.RawMessage
+}
+
+// MarshalJSON implements json.Marshaler.
+func (m PolicyMemory) MarshalJSON() ([]byte, error) {
+	if m.policy == nil {
+		return m.text, nil
 	}
-	return m, nil
+	return json.Marshal(m.policy)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *PolicyMemory) UnmarshalJSON(text []byte) error {
+	m.policy, m.text = nil, slices.Clone(text)
+	return nil
+}
+
+// remembers is a policy that can be copied, to be written while the policy goes on. The
+// others remember nothing.
+type remembers interface {
+	Policy
+	copy() Policy
+}
+
+// Memory copies what the Decider remembers. It is quick: what takes time is to write it.
+func (d *Decider) Memory() Memory {
+	m := Memory{Policies: make(map[string]PolicyMemory, len(d.policies)), Links: maps.Clone(d.links)}
+	for network, p := range d.policies {
+		if r, ok := p.(remembers); ok {
+			p = r.copy()
+		}
+		m.Policies[network] = PolicyMemory{policy: p}
+	}
+	return m
 }
 
 // Recall makes a Decider go on where the one of the same policy was whose memory it gets.
 func (d *Decider) Recall(m Memory) error {
-	for network, text := range m.Policies {
+	for network, known := range m.Policies {
 		p, err := NewPolicy(d.rules)
+		var text []byte
+		if err == nil {
+			text, err = known.MarshalJSON()
+		}
 		if err == nil {
 			err = json.Unmarshal(text, p)
 		}

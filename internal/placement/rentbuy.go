@@ -38,6 +38,12 @@ const (
 	rentBurst  = 4.0   // plugs
 )
 
+func (p *rentBuy) copy() Policy {
+	c := *p
+	c.Mem = p.Mem.copy()
+	return &c
+}
+
 func newRentBuy(model.Rules) Policy { return &rentBuy{Tokens: rentBurst} }
 
 // Select implements Policy.

@@ -62,6 +62,12 @@ var vnrafParameters = params{
 	{Name: "link_mbit", Unit: "Mbit/s", Max: 1e7, Doc: "the sum of all tiers is shrunk to this; 0: no bound. Set it to the speed of the link"},
 }
 
+func (v *vnraf) copy() Policy {
+	c := *v
+	c.Mem = v.Mem.copy()
+	return &c
+}
+
 func newVNRAF(r model.Rules) Policy {
 	get := func(name string) float64 { return vnrafParameters.of(r, name) }
 	p := vnrafParams{period: r.Interval, eps: get("eps"), threshold: get("io_threshold"), cores: get("host_cores")}

@@ -51,7 +51,7 @@ func HTML(w io.Writer, r *scenario.Result) error {
 	rows := rowsOf(r.Plot)
 	height := 70 + 9*len(rows)
 	rates, top := ratePlot(r, rows)
-	d.Top = model.SI(top)
+	d.Top = model.SIDigits(top, 4)
 	if d.Rates, err = render(rates, height); err != nil {
 		return err
 	}

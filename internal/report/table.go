@@ -101,7 +101,7 @@ NET: the same after %s packets for each move, of the best placement that pays th
 MOST: plugs per hour of the VM with most. WORST VM: who lost most against the best
 placement; the share of its packets that a VF carried, and could have; - where the
 policy lost less than 0.1 %% in all.
-`, model.SI(r.Charge.Risk))
+`, model.SIDigits(r.Charge.Risk, 4))
 	if o := r.Optimum; o != nil && o.Resolution > r.Sample {
 		s += fmt.Sprintf("The best placement is found on rates averaged over %s.\n", o.Resolution)
 	}

@@ -49,10 +49,7 @@ func record(t *testing.T, s *Scenario, p Policy, dir string, from time.Duration)
 	h.engine.OnTick = func(now time.Time) {
 		v := h.engine.Core.View()
 		if !begun {
-			know, err := h.engine.Core.Memory()
-			if err != nil {
-				t.Fatal(err)
-			}
+			know := h.engine.Core.Memory()
 			if now.Sub(epoch) < from || know.Busy > 0 {
 				return
 			}
