@@ -28,7 +28,7 @@ sluice --socket /tmp/s.sock explain db-00`,
 	}
 	c.Flags().IntVar(&o.VMs, "vms", 100, "`number` of VMs")
 	c.Flags().IntVar(&o.VFs, "vfs", 63, "`number` of VFs")
-	c.Flags().StringVar(&o.Policy, "policy", "adaptive", "placement policy, by `name`")
+	c.Flags().StringVar(&o.Policy, "policy", model.DefaultPolicy, "placement policy, by `name`")
 	c.Flags().DurationVar(&o.Interval, "interval", 300*time.Second, "virtual `time` between two rounds of the policy")
 	c.Flags().Float64Var(&o.Speed, "speed", 60, "virtual seconds a second, as a `factor`")
 	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted; default: 0 on a terminal, else 10m")

@@ -103,12 +103,12 @@ func Default() *Config {
 	return &Config{
 		Mode:     model.ModeObserve,
 		Sample:   time.Second,
-		Policy:   "adaptive",
-		Interval: 300 * time.Second,
+		Policy:   model.DefaultPolicy,
+		Interval: model.DefaultInterval,
 		Moves: Moves{
-			Parallel: 4, Retries: 3,
-			PlugTimeout: 30 * time.Second, UnplugTimeout: 30 * time.Second,
-			Backoff: 30 * time.Second, BackoffMax: 30 * time.Minute,
+			Parallel: model.DefaultParallel, Retries: model.DefaultRetries,
+			PlugTimeout: model.DefaultPlugTimeout, UnplugTimeout: model.DefaultUnplugTimeout,
+			Backoff: model.DefaultBackoff, BackoffMax: model.DefaultBackoffMax,
 		},
 		Libvirt:    Libvirt{URI: "qemu:///system"},
 		GuestAgent: GuestAgent{Enabled: true, Timeout: 2 * time.Second, Every: 5 * time.Second},

@@ -36,11 +36,11 @@ type Options struct {
 // DefaultOptions are used where the config says nothing.
 var DefaultOptions = Options{
 	Mode:       model.ModeObserve,
-	Parallel:   4,
-	Retries:    2,
+	Parallel:   model.DefaultParallel,
+	Retries:    model.DefaultRetries,
 	RetryDelay: time.Second,
-	Backoff:    30 * time.Second,
-	BackoffMax: 30 * time.Minute,
+	Backoff:    model.DefaultBackoff,
+	BackoffMax: model.DefaultBackoffMax,
 	Timeouts:   plan.DefaultTimeouts,
 }
 

@@ -146,7 +146,7 @@ func TestStuckStepDelaysNoOtherVM(t *testing.T) {
 		if !w.holds("b") {
 			t.Error("b waits for a, whose attach is stuck")
 		}
-		time.Sleep(2 * time.Minute)
+		time.Sleep(time.Duration(DefaultOptions.Retries+2) * DefaultOptions.Timeouts.Attach) // all tries, and the pauses between them
 		v := view()
 		if r := v.Target.Reasons[0]; r.Code != model.CodeBackoff && r.Code != model.CodeMoving {
 			t.Errorf("a: %s", r)

@@ -17,13 +17,12 @@ type Timeouts struct {
 	Detach time.Duration // libvirt's detach call, and then until the device is gone
 }
 
-// DefaultTimeouts suit real hardware (the paper's plug takes 0.64 s, a native PCIe
-// unplug 6 s) with room for a busy host.
+// DefaultTimeouts suit real hardware with room for a busy host.
 var DefaultTimeouts = Timeouts{
 	Kernel: 5 * time.Second,
-	Attach: 10 * time.Second,
-	Guest:  20 * time.Second,
-	Detach: 20 * time.Second,
+	Attach: model.DefaultPlugTimeout,
+	Guest:  model.DefaultPlugTimeout,
+	Detach: model.DefaultUnplugTimeout,
 }
 
 // Busy says which VMs have a move under way; Diff leaves them alone.
