@@ -191,6 +191,33 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A Move that is being taken back already is taken back from where it was.
+func TestCancelWhileUndoing(t *testing.T) {
+	e := New(Options{}, &memory{})
+	s, _ := e.Begin(noon, move("vm", "a^1", "x^1 y"))
+	r := e.Finish(noon, s.ID, model.ErrPermanent)
+	if id := e.Cancel(noon, r, nil); id != 0 || r.Cancelled() {
+		t.Errorf("give up %d, cancelled %v", id, r.Cancelled())
+	}
+	var did []model.StepKind
+	for due := e.Due(noon); len(due) > 0; due = e.Due(noon) {
+		did = append(did, due[0].Kind)
+		e.Finish(noon, due[0].ID, nil)
+	}
+	if !slices.Equal(did, []model.StepKind{"x", "y"}) || !errors.Is(r.Cause(), model.ErrPermanent) {
+		t.Errorf("did %v, cause %v", did, r.Cause())
+	}
+}
+
+func TestOptionsCountFromTheNextResultOn(t *testing.T) {
+	e := New(Options{}, &memory{})
+	s, _ := e.Begin(noon, move("vm", "a"))
+	e.SetOptions(Options{Retries: 1, Delay: time.Minute})
+	if r := e.Finish(noon, s.ID, errors.New("no")); r.Over() || e.Wake() != noon.Add(time.Minute) {
+		t.Errorf("over %v, wakes at %s", r.Over(), e.Wake())
+	}
+}
+
 // Between two tries nothing is under way: the Move is taken back at once.
 func TestCancelBetweenTries(t *testing.T) {
 	e := New(Options{Retries: 2, Delay: time.Hour}, &memory{})
@@ -223,11 +250,30 @@ func TestJournal(t *testing.T) {
 	if !slices.Equal(keys, []string{"a", "b", "c"}) {
 		t.Errorf("under way in order %v", keys)
 	}
-	if due := e.Due(noon); len(due) != 1 || due[0].Subject.VM != "a" {
-		t.Errorf("due %v, want the resumed one", due)
+	due := e.Due(noon)
+	if len(due) != 1 || due[0].Subject.VM != "a" {
+		t.Fatalf("due %v, want the resumed one", due)
 	}
 	if e.Finish(noon, s.ID+99, nil) != nil {
 		t.Error("took the result of a Step it does not know")
+	}
+	j.open = append(j.open, "a", "b") // as an earlier run left it; b is not the journal's
+	if e.Finish(noon, due[0].ID, nil) == nil || e.Finish(noon, s.ID, nil) == nil || !slices.Equal(j.open, []string{"c", "b"}) {
+		t.Errorf("both ended, the journal has %v", j.open)
+	}
+	if e.Finish(noon, s.ID, nil) != nil {
+		t.Error("took a result twice")
+	}
+}
+
+// The Step that failed for good is named, and none where none did.
+func TestFailed(t *testing.T) {
+	for script, want := range map[string]model.StepKind{"": "", "b:no": "", "b:never": "b", "b:never c:never": "b", "c:no c:no c:no": "c"} {
+		e := New(Options{Retries: 2, Delay: time.Second}, &memory{})
+		_, r := play(t, e, move("vm", "a b1 c1", "c"), script)
+		if r.Failed.Kind != want || (r.Failed.ID != 0) != (want != "") {
+			t.Errorf("%q: failed %q (%d), want %q", script, r.Failed.Kind, r.Failed.ID, want)
+		}
 	}
 }
 

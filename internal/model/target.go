@@ -58,7 +58,6 @@ const (
 	CodeMoving    Code = "moving"           // a move is under way
 	CodeDrain     Code = "drain"            // all VFs are being given up
 	CodeBudget    Code = "budget"           // the budget of moves is used up
-	CodeInterval  Code = "between-rounds"   // the next round is not due; the last verdict stands
 	CodeNotNeeded Code = "not-running"      // stopped
 	CodeReleased  Code = "released-by-hand" // `sluice release`
 	CodeRepair    Code = "repair"           // something was found wrong; Detail says what
@@ -134,8 +133,6 @@ func (r Reason) String() string {
 		b.WriteString("all VFs are being given up")
 	case CodeBudget:
 		b.WriteString("the budget of moves is used up")
-	case CodeInterval:
-		b.WriteString("the last round's verdict stands")
 	case CodeNotNeeded:
 		b.WriteString("it is not running")
 	case CodeReleased:

@@ -150,7 +150,7 @@ func otherChanges(name string, r model.Reason, rounds bool) []string {
 		return []string{"the end of the move under way"}
 	case model.CodeDrain:
 		return []string{"`sluice drain --undo`"}
-	case model.CodeBudget, model.CodeInterval:
+	case model.CodeBudget:
 		return []string{map[bool]string{true: "the next round", false: "time: a later sample may have room for a move"}[rounds] + until(r.Until)}
 	case model.CodeNotNeeded:
 		return []string{"starting it: virsh start " + name}
