@@ -54,7 +54,8 @@ func realAgent(t testing.TB, args ...string) *Client {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	c := New(socket(sock))
 	end := time.Now().Add(patience)
-	for c.Ping(within(t, patience), "vm") != nil {
+	var nothing struct{}
+	for c.do(within(t, patience), "vm", "guest-ping", nil, &nothing) != nil {
 		if time.Now().After(end) {
 			t.Fatalf("qemu-ga does not answer: %s", out.String())
 		}

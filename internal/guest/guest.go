@@ -51,12 +51,6 @@ type Client struct {
 // New makes a Client.
 func New(t Transport) *Client { return &Client{t: t} }
 
-// Ping says whether the agent answers.
-func (c *Client) Ping(ctx context.Context, vm model.VMID) error {
-	var nothing struct{}
-	return c.do(ctx, vm, "guest-ping", nil, &nothing)
-}
-
 // Interfaces returns the counters of the guest's Ethernet interfaces, the lower
 // devices of a failover or bond included, in the guest's order.
 //

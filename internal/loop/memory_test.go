@@ -80,6 +80,47 @@ func TestVFIsNotGivenWhileItIsBeingCleared(t *testing.T) {
 	if !slices.Contains(did, "attach b") {
 		t.Errorf("steps %v: b does not get the VF that a gave up", did)
 	}
+	if len(h.freed) != 1 {
+		t.Errorf("before a Snapshot shows it, %d VFs count as freed", len(h.freed))
+	}
+	if h.tick(); len(h.freed) != 0 {
+		t.Errorf("when a Snapshot has shown it, %d VFs count as freed", len(h.freed))
+	}
+}
+
+// While a VM is being repaired it keeps what it has.
+func TestRepairedVMKeepsItsVF(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4})
+	h.has = map[model.VMID]int{"a": 0, "b": 1}
+	h.edit = func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = s.VMs[0].NICs[0].Tap } // a's frames go where it does not listen
+	if steps := h.tick(); len(steps) != 1 || steps[0].Subject.VM != "a" {
+		t.Fatalf("steps %v, want a's repair", steps)
+	}
+	h.tick()
+	if len(h.target.Assign) != 2 || len(h.waiting) != 0 {
+		t.Errorf("target %+v, waiting %v", h.target.Assign, h.waiting)
+	}
+}
+
+// What an earlier run left is finished by one that may change things, and only then.
+func TestLeftMovesAreFinished(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4})
+	h.has = map[model.VMID]int{"a": 0, "b": 1}
+	h.tick()
+	left := model.Move{Kind: model.MoveUnplug, VM: "a", VMName: "a", NIC: "ua-0", VF: model.VFID{PF: "pf0", Index: 0}}
+	left.Steps = []model.Step{{Kind: model.StepDetach, Subject: model.Subject{VM: "a"}, Device: model.DeviceStep{NIC: "ua-0", VF: left.VF}}}
+	for _, mode := range []model.Mode{model.ModeObserve, model.ModeEnforce} {
+		o := DefaultOptions
+		o.Mode = mode
+		c, err := NewCore(model.Rules{Policy: "none"}, o, &memJournal{}, []model.Move{left})
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := c.Tick(h.now, h.snap)
+		if took := slices.Contains(vmsOf(steps), "a"); took != (mode == model.ModeEnforce) || len(c.resume) > 0 == took {
+			t.Errorf("%s: steps %v, %d moves left", mode, steps, len(c.resume))
+		}
+	}
 }
 
 // A VF that could not be set up is given to nobody for a while; that its guest did not

@@ -71,7 +71,7 @@ func (w *world) holds(id model.VMID) bool {
 }
 
 // start runs a Runner on w inside the bubble of the test until it ends.
-func start(t *testing.T, w *world) (*Runner, func() *model.View) {
+func start(t *testing.T, w *world, sample ...time.Duration) (*Runner, func() *model.View) {
 	t.Helper()
 	opts := DefaultOptions
 	opts.Mode = model.ModeEnforce
@@ -81,7 +81,7 @@ func start(t *testing.T, w *world) (*Runner, func() *model.View) {
 	}
 	var mu sync.Mutex
 	var last *model.View
-	r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler), Publish: func(v *model.View) {
+	r := (&Runner{Core: core, Source: w, Actuator: w, Sample: append(sample, time.Second)[0], Log: slog.New(slog.DiscardHandler), Publish: func(v *model.View) {
 		mu.Lock()
 		defer mu.Unlock()
 		last = v
@@ -283,6 +283,28 @@ func TestStopBeginsNothing(t *testing.T) {
 		}
 		if cut := cutOff(w.kinds["a"]); cut != "" {
 			t.Errorf("a is cut off: %s", cut)
+		}
+	})
+}
+
+// A retry comes when it is due, not when the host is next looked at.
+func TestRetryIsNotLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var once sync.Once
+		w := &world{has: map[model.VMID]bool{"b": true}}
+		w.do = func(_ context.Context, s model.Step) (err error) {
+			if s.Kind == model.StepAttach {
+				once.Do(func() { err = errors.New("not now") })
+			}
+			return err
+		}
+		start(t, w, time.Minute)
+		for !w.holds("a") {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(begun); took > 20*time.Second {
+			t.Errorf("plugged after %s", took)
 		}
 	})
 }
