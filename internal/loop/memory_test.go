@@ -102,6 +102,19 @@ func TestRepairedVMKeepsItsVF(t *testing.T) {
 	}
 }
 
+// While a plug is under way its VF counts as the VM's.
+func TestMovesUnderWayCount(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4})
+	if begun := vmsOf(h.tick()); !slices.Equal(begun, []string{"a", "b"}) {
+		t.Fatalf("begun %v", begun)
+	}
+	want := slices.Clone(h.target.Assign)
+	h.tick()
+	if len(want) != 2 || !slices.EqualFunc(want, h.target.Assign, func(x, y model.Assignment) bool { return x.VM == y.VM && x.VF == y.VF }) {
+		t.Errorf("two plugs under way: target %+v, before %+v", h.target.Assign, want)
+	}
+}
+
 // What an earlier run left is finished by one that may change things, and only then.
 func TestLeftMovesAreFinished(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
