@@ -19,7 +19,7 @@ func (s socket) Agent(ctx context.Context, _ model.VMID, cmd []byte) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close() //nolint:errcheck // a test's
+	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := c.Write(append(cmd, '\n')); err != nil {
 		return nil, err

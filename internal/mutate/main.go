@@ -30,17 +30,18 @@ func main() {
 	flag.StringVar(&r.tags, "tags", "libvirt_dlopen", "build tags")
 	flag.StringVar(&r.match, "file", "", "only files whose name contains this")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	if flag.NArg() == 0 {
 		fmt.Fprintln(os.Stderr, "usage: mutate [flags] PACKAGE [TESTS...]")
 		os.Exit(2)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	tests := flag.Args()[1:]
 	if len(tests) == 0 {
 		tests = flag.Args()[:1]
 	}
-	if _, err := r.run(ctx, flag.Arg(0), tests); err != nil {
+	_, err := r.run(ctx, flag.Arg(0), tests)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -162,7 +163,7 @@ func (r *runner) try(ctx context.Context, m mutant, tests []string, limit time.D
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir)
 	changed, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
 	text, err := json.Marshal(map[string]any{"Replace": map[string]string{m.File: changed}})
 	if err != nil {
