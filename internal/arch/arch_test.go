@@ -48,6 +48,7 @@ var may = map[string][]string{
 	"version":         {},
 	"arch":            {},
 	"golden":          {},
+	"testkit":         {},
 	"mutate":          {},
 	"/cmd/sluice":     {"cli", "config", "demo", "placement", "version"},
 	"/cmd/sluiced":    {"daemon", "version"},

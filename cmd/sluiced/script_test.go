@@ -1,0 +1,136 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/testkit"
+)
+
+// programs is where the built ones are.
+var programs string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(withPrograms(m))
+}
+
+func withPrograms(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "sluice")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	programs = dir
+	for _, args := range [][]string{{"CGO_ENABLED=0", "build", "-o", dir, "../sluice"}, {"CGO_ENABLED=1", "build", "-tags", "libvirt_dlopen", "-o", dir, "."}} {
+		cmd := exec.Command("go", args[1:]...) //nolint:gosec // as above
+		cmd.Env = append(os.Environ(), args[0])
+		if out, err := cmd.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go %s: %v\n%s", strings.Join(args[1:], " "), err, out)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// The programs as they are installed, on hosts of libvirt's test driver, in a network
+// namespace of their own.
+func TestScripts(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
+		t.Skip("SLUICE_TEST_NO_ROOT=1: the daemon needs root")
+	}
+	runScripts(t, "testdata/script", nil)
+}
+
+// The same on a libvirtd of its own, which goes away and comes back.
+func TestOnLibvirtd(t *testing.T) {
+	d := libvirttest.Start(t)
+	d.Create(t, libvirttest.VM{Name: "vm1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
+	runScripts(t, "testdata/libvirtd", d)
+}
+
+func runScripts(t *testing.T, dir string, d *libvirttest.Daemon) {
+	testscript.Run(t, testscript.Params{
+		Dir: dir,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", programs+":"+e.Getenv("PATH"))
+			if d == nil {
+				e.Setenv("URI", "test:///default")
+				return nil
+			}
+			e.Setenv("URI", d.URI())
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"config":     writeConfig,
+			"signal":     sendSignal,
+			"eventually": eventually,
+			"exit":       wantExit,
+			"libvirtd": func(_ *testscript.TestScript, _ bool, args []string) {
+				switch args[0] {
+				case "kill":
+					d.Kill(t)
+				case "start":
+					d.Start(t)
+				}
+			},
+		},
+		Deadline: time.Now().Add(testkit.Time(30 * time.Second)),
+	})
+}
+
+// writeConfig is `config [LINE...]`: sluice.yaml, with these lines too.
+func writeConfig(ts *testscript.TestScript, _ bool, lines []string) {
+	dir := ts.Getenv("WORK")
+	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s\napi: {socket: %s/s.sock, group: \"\"}\n%s\n", ts.Getenv("URI"), dir, dir, strings.Join(lines, "\n"))
+	ts.Check(os.WriteFile(ts.MkAbs("sluice.yaml"), []byte(text), 0o600))
+}
+
+// sendSignal is `signal NAME`: the program started in the background last gets it.
+func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
+	sig := map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
+	all := ts.BackgroundCmds()
+	ts.Check(all[len(all)-1].Process.Signal(sig))
+}
+
+// eventually is `eventually TEXT PROGRAM ARGS...`: what the program prints comes to contain
+// the text, or with ! no longer does.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	for end := time.Now().Add(testkit.Time(3 * time.Second)); ; time.Sleep(50 * time.Millisecond) {
+		cmd := exec.Command(filepath.Join(programs, args[1]), args[2:]...) //nolint:gosec // one of ours
+		cmd.Dir = ts.Getenv("WORK")
+		out, _ := cmd.CombinedOutput() // what it says counts
+		if strings.Contains(string(out), args[0]) != neg {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("no %q in what %s says at last:\n%s", args[0], strings.Join(args[1:], " "), out)
+		}
+	}
+}
+
+// wantExit is `exit CODE PROGRAM ARGS...`.
+func wantExit(ts *testscript.TestScript, _ bool, args []string) {
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := err.(interface{ ExitCode() int })
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}

@@ -1,0 +1,69 @@
+package testkit
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSlowness(t *testing.T) {
+	for took, want := range map[time.Duration]float64{time.Millisecond: 1, quiet: 1, 5 * quiet: 5, time.Hour: most} {
+		if got := slowness(took); got != want {
+			t.Errorf("%s: %v, want %v", took, got, want)
+		}
+	}
+}
+
+// A machine that has other things to do is measured as slower, or the deadlines do not follow.
+func TestLoadShows(t *testing.T) {
+	best := func() time.Duration {
+		least := measure()
+		for range 4 {
+			least = min(least, measure())
+		}
+		return least
+	}
+	before := best()
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 8 * runtime.GOMAXPROCS(0) {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	if after := measure(); after < 2*before {
+		t.Errorf("the work took %s, and %s with eight others at it for every processor", before, after)
+	}
+}
+
+type fake struct {
+	testing.TB
+	failed string
+}
+
+func (f *fake) Helper() {}
+func (f *fake) Fatalf(format string, args ...any) {
+	f.failed = fmt.Sprintf(format, args...)
+	panic(f)
+}
+
+func TestEventually(t *testing.T) {
+	n := 0
+	Eventually(t, time.Second, "three calls", func() bool { n++; return n == 3 })
+	f := &fake{TB: t}
+	func() {
+		defer func() { _ = recover() }()
+		Eventually(f, time.Millisecond, "what never comes", func() bool { return false })
+	}()
+	if !strings.Contains(f.failed, "what never comes") {
+		t.Errorf("failed with %q", f.failed)
+	}
+}
