@@ -67,8 +67,12 @@ func TestCanLimit(t *testing.T) {
 		caps model.Tri
 		want model.Tri
 	}{
-		{limitOf(1, 0).LimitKey, model.Yes, model.Yes}, {limitOf(1, 0).LimitKey, model.No, model.No}, {limitOf(1, 0).LimitKey, model.Unknown, model.Unknown},
-		{limitOf(2, 0).LimitKey, model.Yes, model.Unknown}, {virtio, model.Yes, model.No}, {rx, model.Yes, model.No},
+		{limitOf(1, 0).LimitKey, model.Yes, model.Yes},
+		{limitOf(1, 0).LimitKey, model.No, model.No},
+		{limitOf(1, 0).LimitKey, model.Unknown, model.Unknown},
+		{limitOf(2, 0).LimitKey, model.Yes, model.Unknown},
+		{virtio, model.Yes, model.No},
+		{rx, model.Yes, model.No},
 	} {
 		snap.PFs[0].Caps.MaxTxRate = c.caps
 		if got := l.Can(snap, c.key); got != c.want {

@@ -40,12 +40,16 @@ func TestFailuresAreLoggedSeldom(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- r.Run(ctx) }()
 		// in lets time pass, at the end changes the reason, and returns how often the old one was logged.
-		in := func(d time.Duration, next string) int {
+		in := func(d time.Duration, next string) (n int) {
 			time.Sleep(d)
 			synctest.Wait()
-			n := strings.Count(log.String(), "cannot observe")
-			log.Reset()
-			host.why = next
+			if err := r.Call(ctx, func(time.Time) {
+				n = strings.Count(log.String(), "cannot observe")
+				log.Reset()
+				host.why = next
+			}); err != nil {
+				t.Error(err)
+			}
 			return n
 		}
 		if n := in(time.Hour, "libvirtd stopped"); n < 4 || n > 8 { // the units of the time in it make a new reason too

@@ -263,9 +263,9 @@ func (r *Runner) tellTrouble() {
 	if err := r.Core.Trouble(); err != nil {
 		text = "no VF is moved, only repairs are made: " + err.Error()
 	}
-	switch {
-	case text == r.trouble:
-	case text == "":
+	switch text {
+	case r.trouble:
+	case "":
 		r.Log.Info("the journal can be written again")
 	default:
 		r.Log.Error(text)

@@ -173,11 +173,11 @@ func (c *Checker) vf(pf *model.PF, vf *model.VF) {
 	if vf.Owner != model.OwnerFree {
 		return
 	}
-	c.free(pf, vf)
+	c.free(vf)
 }
 
 // free checks that a released VF carries nothing of its last holder.
-func (c *Checker) free(pf *model.PF, vf *model.VF) {
+func (c *Checker) free(vf *model.VF) {
 	if vf.MAC.IsZero() && vf.VLAN == 0 && vf.MaxTxRate == 0 && vf.MinTxRate == 0 && vf.Trust != model.Yes {
 		delete(c.held, vf.ID)
 		return
