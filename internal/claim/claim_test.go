@@ -155,8 +155,7 @@ func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tb := newTable()
 		const vms = 4
-		busy, free, supported := [vms]float64{}, [vms]float64{}, 0.0
-		peak := [vms]float64{}
+		var busy, free, peak [vms]float64
 		for i := range vms {
 			tb.l.Saw(tb.now, key(i), load(0))
 		}
@@ -184,7 +183,7 @@ func TestBound(t *testing.T) {
 					h := Holder{Key: key(i), Claim: load(rates[i] * 20), Interrupts: Figure{1e6, hasIRQ}}
 					hs, who = append(hs, h), append(who, i)
 				}
-				supported = 0
+				supported := 0.0
 				for k, got := range tb.l.Judge(now, "pf0", port, hs) {
 					pps := packets(got)
 					if pps > 4*peak[who[k]]+1 {

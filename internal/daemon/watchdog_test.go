@@ -49,6 +49,8 @@ func TestWatchdog(t *testing.T) {
 						w.seen()
 					}
 				}
+				cancel()
+				synctest.Wait()
 				longest = max(longest, time.Since(last))
 				switch {
 				case c.killedIn == 0 && longest >= period:

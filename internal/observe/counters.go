@@ -123,10 +123,8 @@ func (c *Counters) Read(ctx context.Context, buf []Count) ([]Count, error) {
 		for k := range vfs {
 			v := &vfs[k]
 			if v.VF < len(p.nics) && p.nics[v.VF].VM != "" {
-				buf = append(buf, Count{
-					p.nics[v.VF], model.VFID{PF: p.name, Index: v.VF}, p.index, now,
-					v.RxPackets, v.TxPackets, v.RxBytes, v.TxBytes,
-				})
+				id := model.VFID{PF: p.name, Index: v.VF}
+				buf = append(buf, Count{p.nics[v.VF], id, p.index, now, v.RxPackets, v.TxPackets, v.RxBytes, v.TxBytes})
 			}
 		}
 	}

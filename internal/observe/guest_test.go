@@ -186,8 +186,7 @@ func TestPath(t *testing.T) {
 }
 
 func describe(t model.Traffic) string {
-	switch {
-	case !t.Known:
+	if !t.Known {
 		return "unknown: " + t.Note
 	}
 	return fmt.Sprintf("%.0f by %s: %s", t.RxPPS, t.Proof, t.Note)

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/workload"
 )
 
-var hours = flag.Float64("hours", 2, "virtual hours of each run of the tests about lies")
+var hours = flag.Float64("hours", 1, "virtual hours for which liars lie")
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -23,6 +23,7 @@ type crowd struct {
 	policy string
 	floods []workload.Flood // of the liars
 	claims *workload.Claims // nil: the NIC counts per VF
+	hours  float64
 }
 
 // outcome is what came of a run.
@@ -78,7 +79,7 @@ func (c *crowd) run(t *testing.T) (out outcome) {
 		}
 	}
 	e.Start()
-	if err := e.Run(context.Background(), epoch.Add(time.Duration(*hours*float64(time.Hour)))); err != nil {
+	if err := e.Run(context.Background(), epoch.Add(time.Duration(c.hours*float64(time.Hour)))); err != nil {
 		t.Fatal(err)
 	}
 	total := core.View().Totals
@@ -157,13 +158,13 @@ func TestLiesDoNotPay(t *testing.T) {
 				}
 				truth, ok := truths[id]
 				if !ok {
-					truth = (&crowd{policy, floods, nil}).run(t)
+					truth = (&crowd{policy, floods, nil, *hours}).run(t)
 					truths[id] = truth
 				}
 				if truth.wins == 0 {
 					t.Fatal("the floods win no VF: this shows nothing")
 				}
-				lies := (&crowd{policy, floods, &c.claims}).run(t)
+				lies := (&crowd{policy, floods, &c.claims, *hours}).run(t)
 				idle := truth.held / time.Duration(truth.wins) // that the policy leaves a VF to an idle VM
 				gain := lies.held - time.Duration(lies.wins)*idle
 				most := time.Duration(c.ratio * float64(lies.flooded))
@@ -188,8 +189,8 @@ func TestTruthIsBelieved(t *testing.T) {
 			"interrupts":          {workload.Claims{Interrupts: true}, 0.95},
 			"nothing":             {workload.Claims{}, 0.9},
 		} {
-			counted := (&crowd{policy, nil, nil}).run(t)
-			claimed := (&crowd{policy, nil, &c.claims}).run(t)
+			counted := (&crowd{policy, nil, nil, 2}).run(t)
+			claimed := (&crowd{policy, nil, &c.claims, 2}).run(t)
 			t.Logf("%s, %s: %.2f %% of the packets, %d moves instead of %d", policy, name, 100*claimed.carried/counted.carried, claimed.moves, counted.moves)
 			if claimed.carried < c.least*counted.carried {
 				t.Errorf("%s, %s: VFs carry %.0f packets instead of %.0f", policy, name, claimed.carried, counted.carried)
