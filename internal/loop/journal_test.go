@@ -67,6 +67,23 @@ func TestJournalRemembersWhatWasNotEnded(t *testing.T) {
 	}
 }
 
+// Moves are told apart by VM and VF.
+func TestJournalTellsMovesApart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _ := open(t, path)
+	one, two, three := someMove("a"), someMove("a"), someMove("b")
+	two.VF.Index = 7
+	for _, m := range []model.Move{one, two, three} { // one and two have the VM, one and three the VF
+		must(t, j.Begin(m))
+	}
+	must(t, j.End(two))
+	must(t, j.End(three))
+	_, left := open(t, path)
+	if d := cmp.Diff([]model.Move{one}, left); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestJournalDropsATornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j, _ := open(t, path)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/model"
+	"sluice/internal/placement"
 )
 
 // vmsOf lists the VMs whose moves these Steps begin.
@@ -209,5 +210,55 @@ func TestMemoriesGoWithTheirVMs(t *testing.T) {
 	}
 	if got := remember(); got != [3]int{1, 1, 0} || len(h.idle) != 0 {
 		t.Errorf("of the one that is left it knows %v, and of %d that they are idle", got, len(h.idle))
+	}
+}
+
+// Moves' costs are means over what they took; a VM that had none yet has those of all.
+func TestCosts(t *testing.T) {
+	h := newHand(t, Options{})
+	at := func(kind model.MoveKind, vm model.VMID, took time.Duration) {
+		h.account(model.MoveStatus{Move: model.Move{Kind: kind, VM: vm}, Started: noon, Ended: noon.Add(took)})
+	}
+	at(model.MovePlug, "a", 2*time.Second)
+	at(model.MovePlug, "a", 4*time.Second)
+	at(model.MoveUnplug, "a", time.Second)
+	at(model.MovePlug, "b", 9*time.Second)
+	h.spent("a", func(k *costs) { k.Failed++ })
+	want := placement.Cost{Plug: 3 * time.Second, Unplug: time.Second, Fail: 0.25}
+	if got := h.costOf("a"); got != want {
+		t.Errorf("a's: %+v, want %+v", got, want)
+	}
+	want = placement.Cost{Plug: 5 * time.Second, Unplug: time.Second, Fail: 0.2}
+	if got := h.costOf("new"); got != want {
+		t.Errorf("a new VM's: %+v, want %+v", got, want)
+	}
+	if n := h.View().Totals; n.Plugs != 3 || n.PlugTime != 15*time.Second || n.Unplugs != 1 || n.UnplugTime != time.Second {
+		t.Errorf("totals %+v", n)
+	}
+}
+
+// A limit that could not be applied rests, and is then tried again; others do not wait for it.
+func TestLimitRests(t *testing.T) {
+	h := newHand(t, Options{})
+	one, two := model.Limit{LimitKey: model.LimitKey{VM: "a"}}, model.Limit{LimitKey: model.LimitKey{VM: "b"}}
+	h.limits = []model.Limit{one, two}
+	due := func(now time.Time) (vms []string) {
+		for _, l := range h.Limits(now, func(*model.Snapshot, model.LimitKey) model.Tri { return model.Yes }) {
+			vms = append(vms, string(l.VM))
+		}
+		return vms
+	}
+	h.Limited(noon, h.limits, []model.Limit{two})
+	if got := due(noon.Add(limitRest - time.Second)); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("soon after: %v", got)
+	}
+	if got := due(noon.Add(limitRest)); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("a while after: %v", got)
+	}
+	if h.Limited(noon.Add(limitRest-time.Second), nil, nil); len(h.unmet) != 1 {
+		t.Error("forgot too early")
+	}
+	if h.Limited(noon.Add(limitRest), nil, nil); len(h.unmet) != 0 {
+		t.Error("never forgets")
 	}
 }
