@@ -120,11 +120,15 @@ func (c *Conn) Detach(ctx context.Context, vm model.VMID, alias string) error {
 
 func (c *Conn) detach(ctx context.Context, s *session, dev device) error {
 	there, err := c.present(ctx, s, dev)
-	if err != nil || !there {
+	if err != nil {
 		return err
 	}
-	if err := c.fit(ctx, s, dev.vm); err != nil {
-		return err
+	// One that is not there may be on its way in: a process that was killed may have asked
+	// for it. Libvirt does this after that, so it is asked all the same.
+	if there {
+		if err := c.fit(ctx, s, dev.vm); err != nil {
+			return err
+		}
 	}
 	c.unplugs.begin(dev)
 	_, err = onDomain(ctx, s.hotplug, dev.vm, "detach device", func(d *lv.Domain) (struct{}, error) {
