@@ -96,7 +96,7 @@ func (r *run) finish(err error) {
 	r.over = true
 	if v := r.World.vm(r.step.Subject.VM); v != nil {
 		if errors.Is(err, model.ErrGone) { // the VF is, not the VM
-			err = fmt.Errorf("%w: %v", model.ErrPermanent, err)
+			err = fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is gone
 		}
 		v.guest.waiting = slices.DeleteFunc(v.guest.waiting, func(o *run) bool { return o == r })
 	}

@@ -142,7 +142,7 @@ func (w *World) host(s model.Step) []part {
 	case model.StepOpenWindow:
 		return w.openWindow(s, v)
 	case model.StepCloseWindow:
-		return []part{w.closeWindow(s, v)}
+		return []part{w.closeWindow(v)}
 	case model.StepFollowGuest:
 		return w.followGuest(s, v)
 	case model.StepFDBToVF:
@@ -243,7 +243,7 @@ var errSides = errors.New("the guest changed sides meanwhile")
 // or feeds both paths while it has a VF that it does not use.
 func (w *World) followGuest(s model.Step, v *VM) []part {
 	if v == nil {
-		return []part{w.closeWindow(s, v)}
+		return []part{w.closeWindow(v)}
 	}
 	var open, has bool
 	p := w.pf(s.Path.PF)
@@ -287,13 +287,13 @@ func (w *World) followGuest(s model.Step, v *VM) []part {
 				pin(tap(v))
 				return nil
 			}
-			return w.closeWindow(s, v)()
+			return w.closeWindow(v)()
 		},
 	}
 }
 
-// closeWindow ends the mirror, and the bridge entry of a VM that has gone.
-func (w *World) closeWindow(s model.Step, v *VM) part {
+// closeWindow ends the mirror. That of a VM that has gone went with its tap.
+func (w *World) closeWindow(v *VM) part {
 	return func() error {
 		if v != nil {
 			delete(w.mirrors, v.mirror())
