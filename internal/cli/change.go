@@ -13,12 +13,12 @@ import (
 )
 
 // do asks for a change and prints what the daemon made of it.
-func (a *app) do(ctx context.Context, o *output, verb api.Verb, r api.Request) (api.Result, error) {
+func (a *app) do(ctx context.Context, o *output, verb api.Verb, r api.Request) error {
 	res, err := a.client().Do(ctx, verb, r)
 	if err != nil {
-		return res, err
+		return err
 	}
-	return res, show(a.std.Out, o, res, printResult)
+	return show(a.std.Out, o, res, printResult)
 }
 
 func printResult(w io.Writer, r api.Result) {
@@ -97,8 +97,7 @@ func (a *app) vmCommand(verb api.Verb, c *cobra.Command) *cobra.Command {
 		if err := f.fill(c, &r, time.Now()); err != nil {
 			return err
 		}
-		_, err := a.do(c.Context(), o, verb, r)
-		return err
+		return a.do(c.Context(), o, verb, r)
 	}
 	return c
 }
@@ -144,8 +143,7 @@ what is decided from the next sample on.`,
 	}
 	o := outputFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		_, err := a.do(c.Context(), o, api.VerbReload, api.Request{})
-		return err
+		return a.do(c.Context(), o, api.VerbReload, api.Request{})
 	}
 	return c
 }
@@ -174,8 +172,7 @@ a card or its driver, or before removing Sluice.`,
 		if *undo && (*wait != 0 || r != api.Request{}) {
 			return usage(c, errors.New("--wait, --reason, --for and --until make no sense with --undo"))
 		}
-		_, err := a.do(c.Context(), o, verb, r)
-		if err != nil || *wait == 0 {
+		if err := a.do(c.Context(), o, verb, r); err != nil || *wait == 0 {
 			return err
 		}
 		if err := a.waitDrained(c.Context(), *wait); err != nil || o.json {

@@ -129,7 +129,7 @@ func vmRows(list []api.VM, columns, n int) []string {
 // moving is the path, or what is being done about it.
 func moving(vm api.VM) string {
 	if vm.UnderWay != "" {
-		return string(vm.UnderWay) + "..."
+		return vm.UnderWay + "..."
 	}
 	return pathOf(vm)
 }

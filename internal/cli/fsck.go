@@ -35,7 +35,7 @@ code 3 when there is something left, and with 1 when a repair failed.`,
 		if *repair {
 			return a.repair(c.Context(), o, *wait)
 		}
-		f, err := ask(c.Context(), a, off, a.client().Fsck, func(o *web.Offline) api.Fsck { return o.Fsck })
+		f, err := ask(c.Context(), off, a.client().Fsck, func(o *web.Offline) api.Fsck { return o.Fsck })
 		if err == nil {
 			err = show(a.std.Out, o, f, printFsck)
 		}

@@ -46,8 +46,8 @@ functions (VFs) of its network cards, and moves them by hot-plug beside a virtio
 that always stays, so that no machine is ever cut off.
 
 sluice run is the daemon. It only looks and says what it would do until sluice.yaml
-says mode: enforce. The other commands ask it over its unix socket: root may change
-things, the group sluice may read.
+says mode: enforce. The other commands ask it over its unix socket: root may do
+everything, the group sluice may read, and sluice.yaml can give others more.
 
 ` + about,
 		Example: `sluice demo                 # see it at work on a simulated host

@@ -243,7 +243,7 @@ func offlineFlags(c *cobra.Command) *offline {
 }
 
 // ask gets an answer from the daemon, or makes it from a look at the host.
-func ask[T any](ctx context.Context, a *app, o *offline, online func(context.Context) (T, error), pick func(*web.Offline) T) (T, error) {
+func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T, error), pick func(*web.Offline) T) (T, error) {
 	if !o.on {
 		v, err := online(ctx)
 		if errors.Is(err, web.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
@@ -271,7 +271,7 @@ hand. --steps shows every single change in its order.`,
 	o, off := outputFlag(c), offlineFlags(c)
 	steps := c.Flags().Bool("steps", false, "show the steps of every move")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		p, err := ask(c.Context(), a, off, a.client().Plan, func(o *web.Offline) api.Plan { return o.Plan })
+		p, err := ask(c.Context(), off, a.client().Plan, func(o *web.Offline) api.Plan { return o.Plan })
 		if err != nil {
 			return err
 		}
@@ -337,7 +337,7 @@ only for information does not count.`,
 	}
 	o, off := outputFlag(c), offlineFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		d, err := ask(c.Context(), a, off, a.client().Doctor, func(o *web.Offline) api.Doctor { return o.Doctor })
+		d, err := ask(c.Context(), off, a.client().Doctor, func(o *web.Offline) api.Doctor { return o.Doctor })
 		if err == nil {
 			err = show(a.std.Out, o, d, printDoctor)
 		}

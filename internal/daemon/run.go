@@ -238,7 +238,7 @@ func leaving(v *model.View, pool observe.Pool, mode model.Mode) (notes []string)
 		var holders []string
 		for j := range pf.VFs {
 			vf := &pf.VFs[j]
-			if vm := v.Snapshot.FindVM(vf.Holder); vm != nil && vf.Owner == model.OwnerSluice && !(listed && pool.Has(vf.ID)) {
+			if vm := v.Snapshot.FindVM(vf.Holder); vm != nil && vf.Owner == model.OwnerSluice && (!listed || !pool.Has(vf.ID)) {
 				holders = append(holders, fmt.Sprintf("%s (%s)", vm.Name, vf.ID))
 			}
 		}

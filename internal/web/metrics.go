@@ -139,7 +139,7 @@ func newMetricSet() metricSet {
 	s.unplug = s.times("unplug_duration_seconds", "Successful unplugs of a VF and the time they took.")
 	s.failed = s.counter("moves_failed_total", "Moves that were given up.")
 	s.retries = s.counter("step_retries_total", "Steps that were tried again.")
-	s.repairs = s.counter("repairs_total", "Findings that were mended.")
+	s.repairs = s.counter("repairs_total", "Findings that were repaired.")
 	s.active = s.gauge("moves_active", "Moves under way.", "kind")
 	s.pending = s.gauge("moves_pending", "Moves that wait; in observe mode, that would be made.", "kind")
 	s.problems = s.gauge("problems", "Problems that sluice doctor lists.")

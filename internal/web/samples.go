@@ -106,7 +106,7 @@ func (e *emitter) vm(x *index, vm *model.VM) {
 	e.bool(e.m.known, row.Known, name, id)
 	if row.Code != "" {
 		e.bool(e.m.should, row.Hold, name, id)
-		e.send(e.m.reason, 1, name, id, string(row.Code))
+		e.send(e.m.reason, 1, name, id, row.Code)
 	}
 	if x.reason(vm.ID).Policy != "" { // else nobody gave it a score
 		e.send(e.m.score, row.Score, name, id)
