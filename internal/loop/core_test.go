@@ -277,3 +277,65 @@ func TestGuestThatDidNotUseItsVFRests(t *testing.T) {
 		t.Errorf("a has it again after %d plugs: %v", plugs, did)
 	}
 }
+
+// A VM with several NICs has its moves one after the other, each NIC rests for itself after
+// a failure, and what one of them has stays while another moves.
+func TestSeveralNICsOfAVM(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4, Backoff: time.Hour, BackoffMax: time.Hour})
+	held := map[string]int{} // by NIC of a
+	h.vfs = 3
+	h.edit = func(s *model.Snapshot) {
+		a := &s.VMs[0]
+		for _, alias := range []string{"ua-1", "ua-2"} {
+			n := a.NICs[0]
+			n.Alias, n.MAC[5], n.Tap = alias, alias[3], "tap"+alias
+			n.FDB = n.Tap
+			a.NICs = append(a.NICs, n)
+		}
+		for i := range a.NICs {
+			n := &a.NICs[i]
+			s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, n.MAC)
+			if k, ok := held[n.Alias]; ok {
+				vf := &s.PFs[0].VFs[k]
+				vf.Owner, vf.Holder, vf.MAC, vf.InGuest = model.OwnerSluice, "a", n.MAC, model.Yes
+				n.VF, n.VFOwner, n.FDB = vf.ID, model.OwnerSluice, "pf0"
+				n.VFPath = model.Traffic{Known: true}
+			}
+		}
+		s.VMs = s.VMs[:1]
+	}
+	ill := errors.New("no such device")
+	for range 6 {
+		steps := h.tick()
+		for len(steps) > 0 {
+			s := steps[0]
+			var err error
+			switch {
+			case s.Kind == model.StepAttach && s.Device.NIC == "ua-1":
+				err = errors.Join(ill, model.ErrPermanent)
+			case s.Kind == model.StepAttach:
+				held[s.Device.NIC] = s.Device.VF.Index
+			case s.Kind == model.StepWaitGone:
+				delete(held, s.Device.NIC)
+			}
+			if len(steps) > 1 {
+				t.Fatalf("two Steps of one VM at once: %v", steps)
+			}
+			h.now = h.now.Add(time.Millisecond)
+			if steps = h.Finish(h.now, s.ID, err); len(steps) == 0 && !h.Wake().IsZero() {
+				h.now = h.Wake()
+				steps = h.Timer(h.now)
+			}
+		}
+	}
+	if len(held) != 2 || held["ua-0"] == held["ua-2"] {
+		t.Errorf("the NICs have VFs %v, want one each but for ua-1", held)
+	}
+	if v := h.View(); v.Totals.Unplugs != 0 || v.Target.NIC(0, "ua-1").Code != model.CodeBackoff || v.Target.NIC(0, "ua-0").Code == model.CodeBackoff {
+		t.Errorf("%+v: %v", v.Totals, v.Target.NICs)
+	}
+	h.Forgive("a")
+	if h.tick(); h.View().Target.NIC(0, "ua-1").Code == model.CodeBackoff {
+		t.Error("ua-1 rests though its VM was forgiven")
+	}
+}
