@@ -65,6 +65,7 @@ type Path struct {
 	Network  string  `json:"network,omitempty"`
 	Failover string  `json:"failover,omitempty"` // teaming or bond; "": it cannot fall back to virtio
 	VF       string  `json:"vf,omitempty"`
+	Why      string  `json:"why,omitempty"` // the NIC's own reason, where the VM has several that may have a VF
 	Virtio   Traffic `json:"virtio"`
 	VFPath   Traffic `json:"vf_path"`
 }

@@ -43,6 +43,9 @@ func printExplanation(w io.Writer, e api.Explanation) {
 		if p.VF != "" {
 			put("  VF "+p.VF, trafficText(p.VFPath))
 		}
+		if p.Why != "" {
+			put("  why", p.Why)
+		}
 	}
 	if e.Override != nil {
 		put("override", string(e.Override.Kind)+overrideText(e.Override))

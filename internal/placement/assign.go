@@ -10,7 +10,8 @@ import (
 // assign gives each winner a VF: holders keep theirs; others get one on the VM's NUMA
 // node if there is one, and one that is free already rather than one still held.
 func (w *workspace) assign(snap *model.Snapshot, t *model.Target) []model.Assignment {
-	out := append(t.Assign, w.stays...)
+	out := t.Assign
+	out = append(out, w.stays...)
 	for i := range w.pools {
 		p := &w.pools[i]
 		p.winners = slices.DeleteFunc(p.winners, func(e entry) bool { return e.out >= 0 && !e.reason(t).Hold }) // its VM has no port left

@@ -22,9 +22,8 @@ func (d *Decider) gatherVMs(snap *model.Snapshot, hints *Hints, t *model.Target)
 			e := entry{vm: i, nic: nic, rule: r, has: nic.Ours(), out: -1}
 			var hint Hint
 			if len(hints.NICs) > 0 && nic != nil {
-				hinted := false
-				if hint, hinted = hints.NICs[model.NICID{VM: vm.ID, NIC: nic.Alias}]; hinted {
-					e.has = hint.VF
+				if h, hinted := hints.NICs[model.NICID{VM: vm.ID, NIC: nic.Alias}]; hinted {
+					hint, e.has = h, h.VF
 				}
 			}
 			if len(w.nics) > 1 {

@@ -18,7 +18,7 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 	}
 	x := newIndex(v)
 	r := x.reason(vm.ID)
-	e := api.Explanation{VM: x.vm(vm), Reason: reasonOf(&r), Paths: paths(vm), Changes: x.changes(vm, r)}
+	e := api.Explanation{VM: x.vm(vm), Reason: reasonOf(&r), Paths: x.paths(vm), Changes: x.changes(vm, r)}
 	e.Sentence = x.sentence(vm, r)
 	if r.Code == model.CodeVeto {
 		e.Veto = r.Detail
@@ -44,7 +44,10 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 // sentence joins what is with what should be, which differ while a move is pending and
 // in observe mode.
 func (x *index) sentence(vm *model.VM, r model.Reason) string {
-	has := vm.Held()
+	has := x.pair(vm)
+	if has != nil && has.VF == model.NoVF {
+		has = nil
+	}
 	switch {
 	case r.Code == "":
 		return vm.Name + ": nothing is decided yet"
@@ -74,16 +77,29 @@ func because(r model.Reason) string {
 	return ": " + r.String()
 }
 
-func paths(vm *model.VM) []api.Path {
+func (x *index) paths(vm *model.VM) []api.Path {
 	list := []api.Path{}
 	for i := range vm.NICs {
 		n := &vm.NICs[i]
 		list = append(list, api.Path{
 			NIC: n.Alias, MAC: n.MAC.String(), Tap: n.Tap, Network: n.Network, Failover: string(n.Failover),
-			VF: vfName(n.VF), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
+			VF: vfName(n.VF), Why: x.whyNIC(vm.ID, n.Alias), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
 		})
 	}
 	return list
+}
+
+// whyNIC is the reason of one NIC of a VM that has several which may have a VF.
+func (x *index) whyNIC(vm model.VMID, alias string) string {
+	if x.Target == nil {
+		return ""
+	}
+	for i := range x.Target.NICs {
+		if r := &x.Target.NICs[i]; r.VM == vm && r.NIC == alias {
+			return r.String()
+		}
+	}
+	return ""
 }
 
 // changes lists what would turn the verdict round.

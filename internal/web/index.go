@@ -53,8 +53,14 @@ func (x *index) reason(id model.VMID) model.Reason {
 	return model.Reason{VM: id}
 }
 
-// pair is the NIC that matters: the one with a VF, else the first that could have one.
+// pair is the NIC that matters: the one that its reason is about, one with a VF, or else
+// the first that could have one.
 func (x *index) pair(vm *model.VM) *model.NIC {
+	if r := x.reasons[vm.ID]; r != nil && r.NIC != "" {
+		if nic := vm.FindNIC(r.NIC); nic != nil {
+			return nic
+		}
+	}
 	if nic := vm.Held(); nic != nil {
 		return nic
 	}
