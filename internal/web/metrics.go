@@ -2,58 +2,38 @@ package web
 
 import (
 	"fmt"
-	"log/slog"
-	"math"
 	"net/http"
 	"strings"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice/internal/model"
 )
 
-// Collector turns the latest View into metrics at every scrape. It remembers nothing,
+// metricsHandler turns the latest View into metrics at every scrape. It remembers nothing,
 // so a VM that is gone leaves no series behind.
 //
 // Labels follow the exporters people have beside it: domain, uuid and target_device as
 // in the libvirt exporters, pf and vf as in the SR-IOV network metrics exporter.
-type Collector struct {
-	view    func() *model.View
-	count   func(*model.View) int // problems
-	version string
-	m       metricSet
-}
-
-// NewCollector makes a collector of the View that view returns; problems counts what
-// stands in the way (nil: those the Snapshot carries).
-func NewCollector(view func() *model.View, version string, problems func(*model.View) int) *Collector {
-	if problems == nil {
-		problems = func(v *model.View) int {
-			if v == nil || v.Snapshot == nil {
-				return 0
-			}
-			return model.Problems(v.Snapshot.Problems)
+func metricsHandler(o Options) http.Handler {
+	set := newMetricSet()
+	view := func() *model.View { v, _ := o.Backend.View(); return v }
+	return &rendered{view: view, render: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		v := view()
+		e := &emitter{m: &set, lines: map[*metric][]string{}}
+		e.view(v, o.Version, model.Problems(Diagnose(v, o.Examine, o.Now(), o.Stale)))
+		if o.Process {
+			e.process()
 		}
-	}
-	return &Collector{view: view, count: problems, version: version, m: newMetricSet()}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		if err := e.writeTo(w); err != nil {
+			o.Logger.Warn("metrics were not sent", "error", err)
+		}
+	})}
 }
 
-// Describe implements prometheus.Collector.
-func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range c.m.all {
-		ch <- m.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	v := c.view()
+// view sends all there is to say of a View.
+func (e *emitter) view(v *model.View, version string, problems int) {
 	x := newIndex(v)
-	e := &emitter{ch: ch, m: &c.m}
-	e.daemon(x, c.version, c.count(v))
+	e.daemon(x, version, problems)
 	e.moves(x)
 	for i := range x.Snapshot.PFs {
 		e.pf(&x.Snapshot.PFs[i])
@@ -62,32 +42,6 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for i := range x.Snapshot.VMs {
 		e.vm(x, &x.Snapshot.VMs[i])
 	}
-}
-
-// metricsHandler serves the collector of the backend's View. One bad series does not
-// cost the others.
-func metricsHandler(o Options) http.Handler {
-	reg := prometheus.NewRegistry()
-	view := func() *model.View { v, _ := o.Backend.View(); return v }
-	count := func(v *model.View) int { return model.Problems(Diagnose(v, o.Examine, o.Now(), o.Stale)) }
-	reg.MustRegister(NewCollector(view, o.Version, count))
-	if o.Process {
-		reg.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
-	}
-	return &rendered{view: view, render: promhttp.HandlerFor(reg, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, DisableCompression: true,
-		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
-	})}
-}
-
-// metric is one metric's description, for Prometheus and for docs/metrics.md.
-type metric struct {
-	desc   *prometheus.Desc
-	kind   prometheus.ValueType
-	name   string
-	help   string
-	labels []string
-	times  bool // a sum of times and a count
 }
 
 // metricSet holds every metric there is.
@@ -100,27 +54,26 @@ type metricSet struct {
 	pfInfo, pfUp, pfVFs, vfInfo, vfHolder                     *metric
 	vmInfo, holds, should, reason, score, cpu, known          *metric
 	rxPackets, txPackets, rxBytes, txBytes                    *metric
+	processCPU, processMemory, processFiles, goroutines, heap *metric
 }
 
-func (s *metricSet) add(kind prometheus.ValueType, name, help string, labels ...string) *metric {
-	m := &metric{desc: prometheus.NewDesc("sluice_"+name, help, labels, nil), kind: kind, name: "sluice_" + name, help: help, labels: labels}
+func (s *metricSet) metric(kind kind, name, help string, labels ...string) *metric {
+	m := &metric{kind: kind, name: name, help: help, labels: labels}
 	s.all = append(s.all, m)
 	return m
 }
 
 func (s *metricSet) gauge(name, help string, labels ...string) *metric {
-	return s.add(prometheus.GaugeValue, name, help, labels...)
+	return s.metric(gauge, "sluice_"+name, help, labels...)
 }
 
 func (s *metricSet) counter(name, help string) *metric {
-	return s.add(prometheus.CounterValue, name, help)
+	return s.metric(counter, "sluice_"+name, help)
 }
 
 // times is a summary without quantiles: a sum of seconds and a count.
 func (s *metricSet) times(name, help string) *metric {
-	m := s.add(prometheus.UntypedValue, name, help)
-	m.times = true
-	return m
+	return s.metric(summary, "sluice_"+name, help)
 }
 
 func newMetricSet() metricSet {
@@ -150,6 +103,7 @@ func newMetricSet() metricSet {
 	s.vfInfo = s.gauge("vf_info", "Always 1; the labels describe the virtual function.", "pf", "vf", "pci_address", "driver", "owner")
 	s.vfHolder = s.gauge("vf_holder_info", "Always 1; names the VM that holds the VF and the tap beside it.", "pf", "vf", "pci_address", "domain", "uuid", "target_device")
 	newVMMetrics(&s)
+	newProcessMetrics(&s)
 	return s
 }
 
@@ -168,56 +122,12 @@ func newVMMetrics(s *metricSet) {
 	s.txBytes = s.gauge("nic_transmit_bytes_per_second", "What the guest sends on a path of its NIC.", path...)
 }
 
-// emitter sends the samples of one scrape.
-type emitter struct {
-	ch chan<- prometheus.Metric
-	m  *metricSet
-}
-
-// send drops what is no number: a series that is absent says more than NaN.
-func (e *emitter) send(m *metric, value float64, labels ...string) {
-	if math.IsNaN(value) || math.IsInf(value, 0) {
-		return
-	}
-	e.ch <- prometheus.MustNewConstMetric(m.desc, m.kind, value, clean(labels)...)
-}
-
-func (e *emitter) bool(m *metric, value bool, labels ...string) {
-	n := 0.0
-	if value {
-		n = 1
-	}
-	e.send(m, n, labels...)
-}
-
-func (e *emitter) sum(m *metric, n uint64, total time.Duration) {
-	e.ch <- prometheus.MustNewConstSummary(m.desc, n, total.Seconds(), nil)
-}
-
-// clean makes label values valid: names come from outside.
-func clean(labels []string) []string {
-	for i, l := range labels {
-		labels[i] = strings.ToValidUTF8(l, "\uFFFD")
-	}
-	return labels
-}
-
 // MetricsTable is the table of docs/metrics.md.
 func MetricsTable() string {
 	var b strings.Builder
 	b.WriteString("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")
 	for _, m := range newMetricSet().all {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, m.typeName(), strings.Join(m.labels, ", "), m.help)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, m.kind, strings.Join(m.labels, ", "), m.help)
 	}
 	return b.String()
-}
-
-func (m *metric) typeName() string {
-	switch {
-	case m.times:
-		return "summary (sum and count)"
-	case m.kind == prometheus.CounterValue:
-		return "counter"
-	}
-	return "gauge"
 }
