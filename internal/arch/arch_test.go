@@ -53,7 +53,7 @@ var may = map[string][]string{
 	"/cmd/sluice":     {"cli", "config", "demo", "placement", "version"},
 	"/cmd/sluiced":    {"daemon", "version"},
 	"/lab":            {},
-	"/lab/e2e":        {"web", "/api/v1", "plan", "/lab"},
+	"/lab/e2e":        {"testkit", "web", "/api/v1", "plan", "/lab"},
 	"/lab/cmd/labctl": {"/lab"},
 }
 

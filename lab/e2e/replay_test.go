@@ -15,6 +15,8 @@ import (
 	"sluice/internal/model"
 	"sluice/internal/scenario"
 	"sluice/internal/trace"
+
+	"sluice/internal/testkit"
 )
 
 // decided is a plug or unplug as both a daemon and a replay tell of it.
@@ -25,7 +27,10 @@ type decided struct {
 
 // TestReplayDecidesAlike records a daemon that is at work already, and replays it.
 func TestReplayDecidesAlike(t *testing.T) {
-	const config = "mode: enforce\npolicy: %s\ninterval: 5s\nguest_agent: {every: 1s, timeout: 1s}\npfs:\n  - {name: pf0, vfs: 0}\nmoves: {plug_timeout: 60s, unplug_timeout: 60s}\n"
+	// An agent that does not answer in time leaves a load unknown, and the VM where it is: a slow
+	// machine gets more time, and rounds that are longer to match.
+	agent := min(3*time.Second, testkit.Time(500*time.Millisecond)).Round(time.Millisecond)
+	config := fmt.Sprintf("interval: %s\nguest_agent: {every: %s, timeout: %[2]s}\n", 5*agent, agent) + "mode: enforce\npolicy: %s\npfs:\n  - {name: pf0, vfs: 0}\nmoves: {plug_timeout: 60s, unplug_timeout: 60s}\n"
 	r := newRig(t, fmt.Sprintf(config, "activity"), "vm1", "vm2", "vm3")
 	for _, policy := range []string{"activity", "adaptive"} {
 		t.Run(policy, func(t *testing.T) {
