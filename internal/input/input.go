@@ -67,7 +67,7 @@ func Printable(s string) string {
 // one, so it gets an apostrophe, which they take for the mark of a text.
 func Cell(s string) string {
 	s = Printable(s)
-	if s != "" && strings.Contains("=+-@", s[:1]) {
+	if s != "" && strings.IndexByte("=+-@", s[0]) >= 0 {
 		return "'" + s
 	}
 	return s
