@@ -140,6 +140,16 @@ func TestScrapersShareOneCopy(t *testing.T) {
 	}
 }
 
+// What one scraper asks for is not what the others get.
+func TestScrapersDoNotChooseForOthers(t *testing.T) {
+	h := web.NewHandler(options(webtest.NewBackend(withRevision(7))))
+	for _, path := range []string{"/metrics?name[]=sluice_build_info", "/metrics"} {
+		if w := record(h, newRequest(path)); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "sluice_vm_info") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
 func BenchmarkScrape(b *testing.B) {
 	o := options(webtest.NewBackend(webtest.View()))
 	b.ReportAllocs()

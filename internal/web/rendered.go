@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -40,8 +41,8 @@ func (c *rendered) fresh(r *http.Request) *page {
 	defer c.mu.Unlock()
 	rev := orEmpty(c.view()).Revision
 	if c.page == nil || rev != c.revision || time.Since(c.at) >= renderedFor {
-		plain := r.Clone(r.Context())
-		plain.Header = http.Header{} // the copy is for everybody: the text format, which all take
+		// The copy is for everybody: all of it, in the text format, which all take.
+		plain := (&http.Request{Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{}}).WithContext(r.Context())
 		p := &page{header: http.Header{}, status: http.StatusOK}
 		c.render.ServeHTTP(p, plain)
 		c.page, c.revision, c.at = p, rev, time.Now()
