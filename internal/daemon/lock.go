@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"sluice/internal/kernel"
 	"sluice/internal/model"
 	"sluice/internal/statefile"
 )
@@ -48,7 +48,7 @@ func (l *locks) mode(m model.Mode) error {
 	if m != model.ModeEnforce || l.enforce != nil {
 		return nil
 	}
-	host, err := networkNamespace()
+	host, err := kernel.NetworkNamespace()
 	if err == nil {
 		err = os.MkdirAll(runDir, 0o755) //nolint:gosec // the socket's directory too
 	}
@@ -64,15 +64,6 @@ func (l *locks) mode(m model.Mode) error {
 	}
 	l.enforce = f
 	return nil
-}
-
-// networkNamespace is the number of the network namespace that this process is in.
-func networkNamespace() (uint64, error) {
-	var st syscall.Stat_t
-	if err := syscall.Stat("/proc/self/ns/net", &st); err != nil {
-		return 0, fmt.Errorf("find the network namespace: %w", err)
-	}
-	return st.Ino, nil
 }
 
 func (l *locks) close() {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +15,7 @@ type Options struct {
 	SysFS  string       // default "/sys"
 	ProcFS string       // default "/proc"
 	BPFFS  string       // where the BPF file system is mounted; default "/sys/fs/bpf"
-	Owner  string       // the directory there for what this program pins; default "sluice"
+	Owner  string       // the directory there for what this program pins; default "sluice-" and the number of the network namespace
 	Logger *slog.Logger // default: discards
 
 	// StickyPins makes bridge entries that no frame can move; see PinFDB.
@@ -49,11 +50,24 @@ func New(o Options) (*Host, error) {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
-	h.mirrors = newMirrors(newPins(o.BPFFS, o.Owner), h.log)
+	pins, err := newPins(o.BPFFS, o.Owner)
+	if err != nil {
+		return nil, err
+	}
+	h.mirrors = newMirrors(pins, h.log)
 	if err := h.dial(); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
+}
+
+// NetworkNamespace is the number of the network namespace that this process is in.
+func NetworkNamespace() (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &st); err != nil {
+		return 0, fmt.Errorf("find the network namespace: %w", err)
+	}
+	return st.Ino, nil
 }
 
 // How many requests of a sort go on at once. A driver may take seconds for a change.

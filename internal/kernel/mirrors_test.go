@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -156,6 +157,68 @@ func TestOwnersDoNotMix(t *testing.T) {
 	must(t, h.CloseWindow(soon(t), window))
 	if found, err := theirs.Mirrors(soon(t)); err != nil || len(found) != 1 {
 		t.Errorf("the other's mirrors: %v, %v; want one", found, err)
+	}
+}
+
+// TestNamespacesDoNotMix: there may be a tap of the same name in another network namespace,
+// and a daemon there may pin in the same file system.
+func TestNamespacesDoNotMix(t *testing.T) {
+	fs := kerneltest.BPFFS(t)
+	here := newHostWith(t, Options{BPFFS: fs})
+	there := make(chan string)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		must := func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		must(unix.Unshare(unix.CLONE_NEWNET))
+		h, err := New(Options{BPFFS: fs})
+		must(err)
+		must(h.Close())
+		there <- h.mirrors.pins.dir
+	}()
+	if dir := <-there; dir == here.mirrors.pins.dir {
+		t.Errorf("both pin in %s", dir)
+	}
+}
+
+// TestDirectoryOfSomebodyElse: where everybody may write in the BPF file system, somebody
+// may have made our directory first, and could tell us what to remove. It is as if there
+// were none, and said so.
+func TestDirectoryOfSomebodyElse(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"owner":           func(dir string) error { return os.Chown(dir, 65534, 65534) },
+		"owner of parent": func(dir string) error { return os.Chown(filepath.Dir(dir), 65534, 65534) },
+		"mode":            func(dir string) error { return os.Chmod(dir, 0o770) },
+		"symlink": func(dir string) error {
+			theirs := filepath.Join(filepath.Dir(filepath.Dir(dir)), "theirs")
+			return errors.Join(os.Rename(dir, theirs), os.Symlink(theirs, dir))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			newLAN(t)
+			dir := h.mirrors.pins.dir
+			must(t, os.MkdirAll(dir, 0o700))
+			must(t, h.CheckMirrors())
+			must(t, os.Mkdir(filepath.Join(dir, pinName(notPinned)), 0o700))
+			must(t, spoil(dir))
+			if err := h.CheckMirrors(); err == nil || !strings.Contains(err.Error(), "rm -r") {
+				t.Errorf("check says %v, want how to remove it", err)
+			}
+			openQuietly(t, h, window)
+			found, err := h.Mirrors(soon(t))
+			must(t, err)
+			if diff := cmp.Diff([]Mirror{{window, model.No}}, found); diff != "" {
+				t.Error("mirrors (-want +got):", diff)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+				t.Errorf("there are %v, %v; want what was there", left, err)
+			}
+			must(t, h.CloseWindow(soon(t), window))
+		})
 	}
 }
 

@@ -25,14 +25,19 @@ type pins struct {
 	dir   string // OWNER/mirrors in it
 }
 
-func newPins(bpffs, owner string) pins {
+func newPins(bpffs, owner string) (pins, error) {
 	if bpffs == "" {
 		bpffs = "/sys/fs/bpf"
 	}
 	if owner == "" {
-		owner = "sluice"
+		// Taps of two network namespaces may have one name, and their processes one BPF file system.
+		ns, err := NetworkNamespace()
+		if err != nil {
+			return pins{}, err
+		}
+		owner = fmt.Sprintf("sluice-%d", ns)
 	}
-	return pins{bpffs: bpffs, dir: filepath.Join(bpffs, owner, "mirrors")}
+	return pins{bpffs: bpffs, dir: filepath.Join(bpffs, owner, "mirrors")}, nil
 }
 
 // ready says why nothing can be pinned.
@@ -44,6 +49,26 @@ func (p pins) ready() error {
 	if at.Type != unix.BPF_FS_MAGIC {
 		return fmt.Errorf("no BPF file system is mounted at %s: mount -t bpf bpf %s", p.bpffs, p.bpffs)
 	}
+	if err := p.trusted(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+var errForeign = errors.New("no directory of this user's alone")
+
+// trusted says why nothing in the directory is believed: where the file system lets
+// everybody write, as it does unless it is mounted with a mode, somebody else may have made it.
+func (p pins) trusted() error {
+	for _, dir := range []string{filepath.Dir(p.dir), p.dir} {
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); err != nil {
+			return &fs.PathError{Op: "look at", Path: dir, Err: err}
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+			return fmt.Errorf("%s is %w: rm -r %s", dir, errForeign, dir)
+		}
+	}
 	return nil
 }
 
@@ -52,7 +77,12 @@ func (p pins) add(l link.Link, w Window) error {
 	if err := p.ready(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+	for _, dir := range []string{filepath.Dir(p.dir), p.dir} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if err := p.trusted(); err != nil { // somebody may have been quicker
 		return err
 	}
 	return l.Pin(p.path(pinName(w)))
@@ -60,8 +90,14 @@ func (p pins) add(l link.Link, w Window) error {
 
 func (p pins) path(name string) string { return filepath.Join(p.dir, name) }
 
-// names lists what is pinned.
+// names lists what is pinned; what somebody else may have put there is not.
 func (p pins) names() ([]string, error) {
+	switch err := p.trusted(); {
+	case errors.Is(err, errForeign), errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
 	names, err := osFiles{}.ReadDir(p.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
