@@ -144,7 +144,7 @@ func TestLibvirt(t *testing.T) {
 	})
 	d.Start(t)
 	libvirttest.Eventually(t, time.Minute, "the machine is seen again", func() bool { return len(look().VMs) == 1 })
-	d.Virsh(t, "destroy", vm.Name)
+	d.Destroy(t, vm.Name)
 	libvirttest.Eventually(t, time.Minute, "the machine is gone", func() bool {
 		s, err := source.Snapshot(ctx)
 		return err == nil && len(s.VMs) == 0
