@@ -59,3 +59,13 @@ func TestParseMoment(t *testing.T) {
 		}
 	}
 }
+
+// A step of the clock between the start and the last look does not make the daemon older
+// or younger than it is.
+func TestUptimeIsTheDaemons(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := api.Status{Started: start, Observed: start.Add(-58 * time.Minute), Uptime: 121.7}
+	if got := upText(s); got != "up 2m1s" {
+		t.Errorf("have %q", got)
+	}
+}

@@ -43,7 +43,6 @@ func (h *handler) change(verb api.Verb) http.HandlerFunc {
 			return
 		}
 		c.User, c.UID = who.name(), int(who.uid)
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the request is read: only its answer may take long
 		h.do(r.Context(), w, c, who)
 	}
 }

@@ -13,8 +13,11 @@ import (
 // Bounds of the connections of one listener. Whoever may read must be able to use up
 // neither the daemon's file descriptors nor the places of others.
 const (
-	perPeer = 16 // of one user, or of one address over TCP
+	perPeer = 16 // of one user
 	perAll  = 64 // of all but root, who has perPeer of their own
+
+	perAddress = 64 // of one address over TCP, behind which there may be many
+	perNetwork = 256
 )
 
 // shared gives every peer a share of the connections. What is beyond the share is refused
@@ -22,19 +25,20 @@ const (
 // wait behind it.
 type shared struct {
 	net.Listener
+	most, mostAll int // of one peer, of all but root
 
 	mu   sync.Mutex
 	used map[string]int
-	all  int
+	all  int // but root's
 
 	refusals chan struct{} // a place for each that is being refused
 }
 
-func inShares(l net.Listener) *shared {
-	return &shared{Listener: l, used: map[string]int{}, refusals: make(chan struct{}, patients)}
+func inShares(l net.Listener, most, mostAll int) *shared {
+	return &shared{Listener: l, most: most, mostAll: mostAll, used: map[string]int{}, refusals: make(chan struct{}, patients)}
 }
 
-// rootShare is the name of the share that does not count against perAll.
+// rootShare is the name of the share that does not count against the sum.
 const rootShare = "uid 0"
 
 // shareOf names the share of a connection.
@@ -68,7 +72,7 @@ func (l *shared) Accept() (net.Conn, error) {
 func (l *shared) take(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.used[name] >= perPeer || name != rootShare && l.all >= perAll {
+	if l.used[name] >= l.most || name != rootShare && l.all >= l.mostAll {
 		return false
 	}
 	l.used[name]++

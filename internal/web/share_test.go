@@ -178,3 +178,30 @@ func TestMemoryIsForThisHost(t *testing.T) {
 		t.Errorf("the loop was asked %d times in two revisions", n)
 	}
 }
+
+// Many scrapers at one address, which keep their connections, leave room for one more.
+func TestManyScrapersOverTCP(t *testing.T) {
+	o := options(webtest.NewBackend(webtest.View()))
+	o.Listen = "127.0.0.1:0"
+	url := "http://" + serve(t, o).Addrs()[0].String() + "/metrics"
+	var wg sync.WaitGroup
+	for range 33 {
+		wg.Go(func() {
+			transport := &http.Transport{}
+			defer transport.CloseIdleConnections()
+			client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+			for range 5 {
+				resp, err := client.Get(url) // bounded by the client
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, err = io.Copy(io.Discard, resp.Body)
+				if e := resp.Body.Close(); resp.StatusCode != http.StatusOK || err != nil || e != nil {
+					t.Error(resp.StatusCode, err, e)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
