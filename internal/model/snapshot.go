@@ -12,6 +12,7 @@ type Snapshot struct {
 	PFs      []PF      `json:"pfs"`
 	VMs      []VM      `json:"vms"`
 	Mirrors  []Mirror  `json:"mirrors,omitempty"`  // those of windows that belong to no NIC of any VM; the others show as NIC.Window
+	Pins     []Pin     `json:"pins,omitempty"`     // bridge entries at ports of managed PFs for MACs that no NIC of any VM has; the others show as NIC.FDB
 	Problems []Problem `json:"problems,omitempty"` // what could not be read, and what that means
 }
 
@@ -32,6 +33,14 @@ func Problems(list []Problem) (n int) {
 		}
 	}
 	return n
+}
+
+// Pin is a static entry of a bridge: it sends a MAC out of a port.
+type Pin struct {
+	Network string `json:"network"` // the bridge
+	MAC     MAC    `json:"mac"`
+	Port    string `json:"port"`
+	VLAN    int    `json:"vlan,omitempty"`
 }
 
 // Mirror copies what a bridge sends to a MAC behind a tap to a PF as well: half of a

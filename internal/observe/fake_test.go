@@ -284,6 +284,9 @@ func text(s *model.Snapshot) string {
 			traffic(&b, "vf", n.VFPath)
 		}
 	}
+	for _, p := range s.Pins {
+		fmt.Fprintf(&b, "pin %s in %s to %s vlan %d\n", p.MAC, p.Network, p.Port, p.VLAN)
+	}
 	problems(&b, s.Problems)
 	return b.String()
 }

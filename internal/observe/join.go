@@ -27,6 +27,7 @@ type joiner struct {
 	byName  map[string]*kernel.Link
 	byIndex map[int]*kernel.Link
 	holders map[model.PCIAddress]holder
+	nics    map[model.MAC]bool
 }
 
 func newJoiner() *joiner {
@@ -34,6 +35,7 @@ func newJoiner() *joiner {
 		byName:  map[string]*kernel.Link{},
 		byIndex: map[int]*kernel.Link{},
 		holders: map[model.PCIAddress]holder{},
+		nics:    map[model.MAC]bool{},
 	}
 }
 
@@ -68,7 +70,31 @@ func (j *joiner) join(w world) *model.Snapshot {
 	}
 	slices.SortFunc(s.PFs, func(a, b model.PF) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.VMs, func(a, b model.VM) int { return cmp.Compare(a.ID, b.ID) })
+	j.pins(s, w.inv)
 	return s
+}
+
+// pins adds the bridge entries at managed PFs for MACs that no NIC has.
+func (j *joiner) pins(s *model.Snapshot, inv *inventory) {
+	clear(j.nics)
+	for i := range s.VMs {
+		for k := range s.VMs[i].NICs {
+			j.nics[s.VMs[i].NICs[k].MAC] = true // wherever: whose network is not known yet may be on this one
+		}
+	}
+	for key, entries := range inv.fdb {
+		if j.nics[key.mac] {
+			continue
+		}
+		for _, e := range entries {
+			if pf := s.FindPort(e.Port); pf != nil && pf.Managed {
+				s.Pins = append(s.Pins, model.Pin{Network: e.Bridge, MAC: e.MAC, Port: e.Port, VLAN: e.VLAN})
+			}
+		}
+	}
+	slices.SortFunc(s.Pins, func(a, b model.Pin) int {
+		return cmp.Or(slices.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Network, b.Network), cmp.Compare(a.VLAN, b.VLAN))
+	})
 }
 
 // vm adds to a VM's NICs what the kernel and the config know.

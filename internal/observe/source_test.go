@@ -61,6 +61,9 @@ func busyWorld() *fakeWorld {
 		{MAC: mac(3), Bridge: "br0", Port: "vnet3"},
 		{MAC: mac(4), Bridge: "br0", Port: "vnet4", VLAN: 4},
 		{MAC: mac(4), Bridge: "br0", Port: "pf0", VLAN: 7},
+		{MAC: mac(8), Bridge: "br0", Port: "pf0", VLAN: 7}, // nobody's
+		{MAC: mac(8), Bridge: "br0", Port: "vnet3"},
+		{MAC: mac(9), Bridge: "br7", Port: "pf1"}, // not managed
 	}
 	f.dom(4).NICs[0].VLAN = 7
 	return f
@@ -100,6 +103,7 @@ vm vm5 running
 vm vm6 running
   nic ua-net0 net=xml-br0 failover= link=unknown vf=-
     virtio unknown: the host has no link elsewhere0
+pin 52:54:00:00:00:08 in br0 to pf0 vlan 7
 `
 
 func busyOptions() Options {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"sluice/internal/model"
 )
@@ -14,7 +15,8 @@ const (
 	FindStaleVLAN    = "stale-vlan"     // a free VF carries a VLAN
 	FindStaleRate    = "stale-rate"     // a free VF carries a rate limit
 	FindStaleTrust   = "stale-trust"    // a free VF is trusted
-	FindLeftBehind   = "left-behind"    // a VF carries something of the VM that held it until just now
+	FindLeftBehind   = "left-behind"    // a VF carries something of the VM that held it until just now, or a bridge entry does
+	FindStaleFDB     = "stale-fdb"      // a bridge sends a MAC that no VM has to a PF
 	FindStolenMAC    = "stolen-mac"     // a free VF's filter swallows the frames of a VM that is on virtio
 	FindDuplicateMAC = "duplicate-mac"  // two VFs carry one MAC, or two VMs have it on one network
 	FindWrongMAC     = "wrong-mac"      // a holder's VF has not its NIC's MAC
@@ -66,6 +68,9 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	if c.held == nil {
 		c.held = map[model.VFID]bool{}
 	}
+	if c.pinned == nil {
+		c.pinned = map[address]time.Time{}
+	}
 	clear(c.macs)
 	c.sweep()
 	c.twice.look(snap)
@@ -85,6 +90,7 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	for i := range snap.Mirrors {
 		c.mirror(&snap.Mirrors[i])
 	}
+	c.pins()
 	clear(c.expect)
 	return c.out
 }
@@ -114,6 +120,7 @@ type Checker struct {
 	held   map[model.VFID]bool    // VFs that a VM held by Sluice's hand, or may have, and that were not seen clean since
 	ours   map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
 	added  map[model.Filter]bool  // that Sluice added
+	pinned map[address]time.Time  // where a holder's frames are sent, and when it was last seen that there is one, or what is left
 	out    []model.Finding
 
 	twice  shared
@@ -296,6 +303,37 @@ func (c *Checker) mirror(m *model.Mirror) {
 		return
 	}
 	c.add(FindLostMirror, "tap "+m.Tap, fmt.Sprintf("copies the frames for %s to %s, and no VM has that tap and MAC", m.MAC, m.PF), repair)
+}
+
+// address is what a bridge looks up.
+type address struct {
+	network string
+	mac     model.MAC
+}
+
+// pins finds bridge entries that send the frames of a VM that has gone to a PF still: when
+// it starts again it is on virtio. Those of VMs that were never seen may be somebody else's.
+func (c *Checker) pins() {
+	for i := range c.snap.VMs {
+		for j := range c.snap.VMs[i].NICs {
+			if n := &c.snap.VMs[i].NICs[j]; n.VF != model.NoVF && n.VFOwner == model.OwnerSluice {
+				c.pinned[address{n.Network, n.MAC}] = c.snap.Time
+			}
+		}
+	}
+	for _, p := range c.snap.Pins {
+		code, at := FindStaleFDB, address{p.Network, p.MAC}
+		if _, known := c.pinned[at]; known {
+			code, c.pinned[at] = FindLeftBehind, c.snap.Time
+		}
+		path := model.PathStep{MAC: p.MAC, VLAN: p.VLAN, Network: p.Network, PF: p.Port}
+		if pf := c.snap.FindPort(p.Port); pf != nil {
+			path.PF, path.Uplink = pf.Name, uplink(c.snap, pf.Name)
+		}
+		c.add(code, "bridge "+p.Network, fmt.Sprintf("sends %s, which no VM has, to %s", p.MAC, p.Port),
+			model.Step{Kind: model.StepCloseWindow, Subject: model.Subject{PF: path.PF}, Path: path})
+	}
+	maps.DeleteFunc(c.pinned, func(_ address, last time.Time) bool { return c.snap.Read.After(last) })
 }
 
 // nicStep is a Step about a NIC and the VF behind it, or the PF it is wrongly sent to.

@@ -231,6 +231,9 @@ func TestCheck(t *testing.T) {
 			s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: macB, PF: "pf0", Detached: model.Yes}}
 		}, "stale-mirror tap tapz: close-window"},
 		{"a window of nobody's", func(s *model.Snapshot) { s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: macB, PF: "pf0"}} }, "lost-mirror tap tapz: close-window"},
+		{"a bridge entry of nobody's", func(s *model.Snapshot) {
+			s.Pins = []model.Pin{{Network: "br0", MAC: model.MAC{2, 9}, Port: "pf0"}}
+		}, "stale-fdb bridge br0: close-window"},
 		{"no filter for a virtio VM", func(s *model.Snapshot) { s.PFs[0].SelfFDB = nil }, "no-self VM b: add-self"},
 		{"no filter for a VM that runs elsewhere still", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.VMs[1].State = nil, model.VMPaused }, ""},
 		{"no filter and none to spare", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.PFs[0].SelfSlots = []model.MAC{{2, 9}}, 1 }, "no-self VM b:"},
@@ -334,7 +337,7 @@ func TestStaleMirrorKeepsTheEntryOfItsVM(t *testing.T) {
 	}
 }
 
-// What a VM leaves behind that ends by itself is mended at once; what was there before
+// What a VM leaves behind that ends by itself is repaired at once; what was there before
 // Sluice is left alone until somebody asks.
 func TestCheckFindsWhatAVMLeavesBehind(t *testing.T) {
 	var c Checker
@@ -358,6 +361,44 @@ func TestCheckFindsWhatAVMLeavesBehind(t *testing.T) {
 	s.PFs[0].VFs[0].MAC = macA
 	if f := c.Check(s, nobody{}, DefaultTimeouts); len(f) != 2 || f[0].Code != FindStaleMAC {
 		t.Errorf("a MAC that came later is not what the VM left behind: %v", f)
+	}
+}
+
+// The bridge entry of a holder that ends is removed at once, also when what the Snapshots
+// show of the bridge is older than the VM's end; and it is not taken for Sluice's for ever.
+func TestCheckFindsTheEntryOfAHolderThatEnds(t *testing.T) {
+	var c Checker
+	at := func(sec int, pinned, late bool) (found []string) {
+		s := world()
+		s.Time = s.Time.Add(time.Duration(sec) * time.Second)
+		s.Read = s.Time
+		if late {
+			s.Read = s.Time.Add(-5 * time.Second)
+		}
+		if s.PFs[0].VFs[0].Owner = model.OwnerFree; sec > 0 {
+			s.VMs = s.VMs[1:]
+			s.PFs[0].VFs[0].MAC = model.MAC{}
+		}
+		if pinned {
+			s.Pins = []model.Pin{{Network: "br0", MAC: macA, Port: "pf0", VLAN: 7}}
+		}
+		for _, f := range c.Check(s, nobody{}, DefaultTimeouts) {
+			if strings.HasPrefix(f.Subject, "bridge") {
+				found = append(found, f.Code)
+				if p := f.Repair[0].Path; p.PF != "pf0" || p.MAC != macA || p.VLAN != 7 || p.Network != "br0" || p.Tap != "" {
+					t.Errorf("would be repaired by %+v", p)
+				}
+			}
+		}
+		return found
+	}
+	for i, step := range []struct {
+		pinned, late bool
+		want         string
+	}{{false, false, "[]"}, {false, true, "[]"}, {true, true, "[left-behind]"}, {true, false, "[left-behind]"}, {false, false, "[]"}, {true, false, "[stale-fdb]"}} {
+		if got := fmt.Sprint(at(i, step.pinned, step.late)); got != step.want {
+			t.Errorf("look %d: %s, want %s", i, got, step.want)
+		}
 	}
 }
 

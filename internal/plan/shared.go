@@ -30,10 +30,6 @@ func (s *shared) look(snap *model.Snapshot) {
 		return
 	}
 	s.seen, s.with = s.seen[:n], nil
-	type address struct {
-		network string
-		mac     model.MAC
-	}
 	first := make(map[address]*model.VM, n)
 	alias := map[address]string{}
 	each(snap, func(vm *model.VM, nic *model.NIC) {

@@ -176,6 +176,13 @@ var guestFaults = []fault{
 		h.World.Reboot(v)
 		return nil
 	}},
+	{name: "ended and started again", cut: seen, do: func(h *host, v *VM, _ *rand.Rand) func() {
+		if !v.gone {
+			h.World.Restart(v)
+			h.lost, h.unseen = true, h.unseen || h.Core == nil || h.Core.View().Snapshot == nil
+		}
+		return nil
+	}},
 	{name: "ignores unplug", do: func(_ *host, v *VM, _ *rand.Rand) func() {
 		v.IgnoreUnplug = true
 		return func() { v.IgnoreUnplug = false }

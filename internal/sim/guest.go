@@ -123,6 +123,19 @@ func (w *World) Reboot(v *VM) {
 	})
 }
 
+// Restart ends a VM and starts it again at once, with a new tap and without a VF.
+func (w *World) Restart(v *VM) {
+	w.Destroy(v)
+	n := w.AddVMAs(v.ID, 0, v.Name, v.Net, v.Load)
+	n.MAC, n.VLAN, n.NUMA, n.VCPUs, n.Group, n.booting = v.MAC, v.VLAN, v.NUMA, v.VCPUs, v.Group, true
+	w.soon(n, bootTime, func() {
+		n.booting = false
+		if n.hasVF != model.NoVF {
+			w.probe(n)
+		}
+	})
+}
+
 // LoadDriver gives the guest its VF driver; it takes up a VF that is there.
 func (w *World) LoadDriver(v *VM) {
 	v.NoDriver = false

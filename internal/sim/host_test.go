@@ -154,6 +154,11 @@ func (h *host) sound() error {
 	for _, v := range h.World.VMs() {
 		macs[v.MAC] = true
 	}
+	for at, port := range h.World.fdb {
+		if !macs[at.mac] {
+			return fmt.Errorf("%s sends %s, whose VM has gone, to %s", at.network, at.mac, port)
+		}
+	}
 	for _, p := range h.World.PFs() {
 		for mac := range p.self {
 			if !macs[mac] && mac != foreignMAC {

@@ -31,6 +31,7 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 	for i, v := range w.vms {
 		w.pictureVM(&s.VMs[i], v, s)
 	}
+	w.picturePins(s)
 	if w.Patch != nil {
 		w.Patch(s)
 	}
@@ -97,6 +98,28 @@ func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
 		}
 	}
 	w.pictureLoad(out, n, v)
+}
+
+// picturePins lists the bridge entries at PFs for VMs that have gone.
+func (w *World) picturePins(s *model.Snapshot) {
+	fdb := w.fdb
+	if w.slow != nil {
+		fdb = w.slow.fdb
+	}
+	s.Pins = s.Pins[:0]
+	if len(fdb) == 0 {
+		return
+	}
+	there := make(map[address]bool, len(w.vms))
+	for _, v := range w.vms {
+		there[v.address()] = true
+	}
+	for at, port := range fdb {
+		if w.pf(port) != nil && !there[at] {
+			s.Pins = append(s.Pins, model.Pin{Network: at.network, MAC: at.mac, Port: port})
+		}
+	}
+	slices.SortFunc(s.Pins, func(a, b model.Pin) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
 }
 
 // inGuest says whether the guest uses its VF, as far as the Snapshot knows.
@@ -169,6 +192,7 @@ func Copy(s *model.Snapshot) *model.Snapshot {
 		out.PFs[i].VFs = append([]model.VF(nil), s.PFs[i].VFs...)
 		out.PFs[i].SelfFDB = append([]model.MAC(nil), s.PFs[i].SelfFDB...)
 	}
+	out.Pins = slices.Clone(s.Pins)
 	out.VMs = append([]model.VM(nil), s.VMs...)
 	for i := range out.VMs {
 		out.VMs[i].NICs = append([]model.NIC(nil), s.VMs[i].NICs...)

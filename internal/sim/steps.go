@@ -142,7 +142,7 @@ func (w *World) host(s model.Step) []part {
 	case model.StepOpenWindow:
 		return w.openWindow(s, v)
 	case model.StepCloseWindow:
-		return []part{w.closeWindow(v)}
+		return []part{w.closeWindow(s, v)}
 	case model.StepFollowGuest:
 		return w.followGuest(s, v)
 	case model.StepFDBToVF:
@@ -243,7 +243,7 @@ var errSides = errors.New("the guest changed sides meanwhile")
 // or feeds both paths while it has a VF that it does not use.
 func (w *World) followGuest(s model.Step, v *VM) []part {
 	if v == nil {
-		return []part{w.closeWindow(v)}
+		return []part{w.closeWindow(s, v)}
 	}
 	var open, has bool
 	p := w.pf(s.Path.PF)
@@ -287,16 +287,21 @@ func (w *World) followGuest(s model.Step, v *VM) []part {
 				pin(tap(v))
 				return nil
 			}
-			return w.closeWindow(v)()
+			return w.closeWindow(s, v)()
 		},
 	}
 }
 
-// closeWindow ends the mirror. That of a VM that has gone went with its tap.
-func (w *World) closeWindow(v *VM) part {
+// closeWindow ends the mirror. That of a VM that has gone went with its tap; there it takes
+// the bridge entry away that still points to the PF.
+func (w *World) closeWindow(s model.Step, v *VM) part {
 	return func() error {
-		if v != nil {
+		at := address{s.Path.Network, s.Path.MAC}
+		switch {
+		case v != nil:
 			delete(w.mirrors, v.mirror())
+		case w.fdb[at] == s.Path.PF:
+			delete(w.fdb, at)
 		}
 		return nil
 	}

@@ -189,10 +189,13 @@ func (w *World) AddVMAs(id model.VMID, number int, name, network string, load Lo
 	return v
 }
 
-// Destroy ends a VM at once; the host forgets its tap and gives its VF back as it is.
+// Destroy ends a VM at once; the host forgets its tap, with what belongs to that, and gives
+// its VF back as it is. A bridge entry that points to a PF stays.
 func (w *World) Destroy(v *VM) {
 	v.gone, v.open, v.hasVF, v.asked = true, false, model.NoVF, false
-	delete(w.fdb, v.address())
+	if w.fdb[v.address()] == tap(v) {
+		delete(w.fdb, v.address())
+	}
 	delete(w.mirrors, v.mirror())
 	w.vms = slices.DeleteFunc(w.vms, func(x *VM) bool { return x == v })
 	v.changed()
