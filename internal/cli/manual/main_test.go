@@ -48,8 +48,17 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Skip("no groff to check the pages with")
 	}
-	out, err := exec.CommandContext(t.Context(), groff, "-man", "-ww", "-z", filepath.Join(dir, "sluice.8")).CombinedOutput()
-	if err != nil || len(out) > 0 {
-		t.Errorf("groff: %v\n%s", err, out)
+	all, err := filepath.Glob(filepath.Join(dir, "sluice*.8"))
+	if err != nil || len(all) < 10 {
+		t.Fatalf("%d pages, %v", len(all), err)
+	}
+	for _, page := range all {
+		if filepath.Base(page) == "sluiced.8" { // another page, by its path when installed
+			continue
+		}
+		out, err := exec.CommandContext(t.Context(), groff, "-man", "-ww", "-z", page).CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("groff: %v\n%s", err, out)
+		}
 	}
 }
