@@ -1,8 +1,8 @@
 package web
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -58,9 +58,9 @@ func (e *emitter) sum(m *metric, n uint64, total time.Duration) {
 	e.line(m, m.name+"_count", float64(n))
 }
 
-// writeTo writes all samples in the order of their metrics' names, and of the series' within
-// a metric.
-func (e *emitter) writeTo(w io.Writer) error {
+// text is all samples in the order of their metrics' names, and of the series' within a metric.
+func (e *emitter) text() []byte {
+	var b bytes.Buffer
 	all := slices.Clone(e.m.all)
 	slices.SortFunc(all, func(a, b *metric) int { return strings.Compare(a.name, b.name) })
 	for _, m := range all {
@@ -71,12 +71,9 @@ func (e *emitter) writeTo(w io.Writer) error {
 		if m.kind != summary {
 			slices.Sort(lines)
 		}
-		_, err := fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s", m.name, m.help, m.name, m.kind, strings.Join(lines, ""))
-		if err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s", m.name, m.help, m.name, m.kind, strings.Join(lines, ""))
 	}
-	return nil
+	return b.Bytes()
 }
 
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)

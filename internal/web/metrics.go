@@ -16,18 +16,14 @@ import (
 func metricsHandler(o Options) http.Handler {
 	set := newMetricSet()
 	view := func() *model.View { v, _ := o.Backend.View(); return v }
-	return &rendered{view: view, render: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		v := view()
+	return &rendered{view: view, render: func(v *model.View) []byte {
 		e := &emitter{m: &set, lines: map[*metric][]string{}}
 		e.view(v, o.Version, model.Problems(Diagnose(v, o.Examine, o.Now(), o.Stale)))
 		if o.Process {
 			e.process()
 		}
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		if err := e.writeTo(w); err != nil {
-			o.Logger.Warn("metrics were not sent", "error", err)
-		}
-	})}
+		return e.text()
+	}}
 }
 
 // view sends all there is to say of a View.

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"bytes"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -17,46 +15,27 @@ const renderedFor = time.Second
 // rendered serves one copy of the metrics a revision, however many ask for it.
 type rendered struct {
 	view   func() *model.View
-	render http.Handler
+	render func(*model.View) []byte
 
 	mu       sync.Mutex
-	page     *page // nil: none yet
+	text     []byte // nil: none yet
 	revision uint64
 	at       time.Time
 }
 
 // ServeHTTP implements http.Handler.
-func (c *rendered) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := c.fresh(r)
-	for name, values := range p.header {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(p.status)
-	_, _ = w.Write(p.body.Bytes()) // the reader may be gone: nothing to be done about it
+func (c *rendered) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write(c.fresh()) // the reader may be gone: nothing to be done about it
 }
 
-// fresh is the page of the latest View. Who comes while it is made waits for it.
-func (c *rendered) fresh(r *http.Request) *page {
+// fresh is the text for the latest View. Who comes while it is made waits for it.
+func (c *rendered) fresh() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	rev := orEmpty(c.view()).Revision
-	if c.page == nil || rev != c.revision || time.Since(c.at) >= renderedFor {
-		// The copy is for everybody: all of it, in the text format, which all take.
-		plain := (&http.Request{Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{}}).WithContext(r.Context())
-		p := &page{header: http.Header{}, status: http.StatusOK}
-		c.render.ServeHTTP(p, plain)
-		c.page, c.revision, c.at = p, rev, time.Now()
+	v := orEmpty(c.view())
+	if c.text == nil || v.Revision != c.revision || time.Since(c.at) >= renderedFor {
+		c.text, c.revision, c.at = c.render(v), v.Revision, time.Now()
 	}
-	return c.page
+	return c.text
 }
-
-// page is an answer in memory; an http.ResponseWriter while it is written.
-type page struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (p *page) Header() http.Header         { return p.header }
-func (p *page) WriteHeader(status int)      { p.status = status }
-func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
