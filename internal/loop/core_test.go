@@ -206,14 +206,14 @@ func TestAskedRepairsAreNotForgotten(t *testing.T) {
 	h.vfs = 3
 	h.edit = func(s *model.Snapshot) { s.PFs[0].VFs[2].Trust = model.Yes }
 	if did := h.do(h.tick(), works); did != nil {
-		t.Fatalf("mended unasked: %v", did)
+		t.Fatalf("repaired unasked: %v", did)
 	}
 	h.Repair(h.now)
 	if did := h.do(h.tick(), works); len(did) != 1 || did[0] != "clear-vf " {
 		t.Errorf("asked, it did %v", did)
 	}
 	if did := h.do(h.tick(), works); did != nil {
-		t.Errorf("asked once, it mends twice: %v", did)
+		t.Errorf("asked once, it repairs twice: %v", did)
 	}
 }
 

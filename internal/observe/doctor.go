@@ -98,7 +98,7 @@ func pfAdvice(pf *model.PF) []model.Problem {
 	return out
 }
 
-// left counts the VFs that are in nobody's hands but outside the pool.
+// left counts the VFs that are nobody has but that are outside the pool.
 func left(pf *model.PF) (n int) {
 	for i := range pf.VFs {
 		if pf.VFs[i].OwnerWhy == notInPool {

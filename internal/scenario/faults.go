@@ -12,8 +12,8 @@ import (
 
 var errInjected = errors.New("failed, as the scenario wants")
 
-// mishaps makes moves take other times than usual, and fail.
-type mishaps struct {
+// faults makes moves take other times than usual, and fail.
+type faults struct {
 	s      *Scenario
 	rand   *rand.Rand
 	groups map[model.VMID]*Group
@@ -21,9 +21,9 @@ type mishaps struct {
 	base   sim.Timing
 }
 
-func newMishaps(s *Scenario, seed uint64) *mishaps {
-	m := &mishaps{s: s, groups: map[model.VMID]*Group{}, tried: map[string]bool{}}
-	m.rand = rand.New(rand.NewPCG(seed, 0x6d6973)) //nolint:gosec // mishaps need no secrets
+func newFaults(s *Scenario, seed uint64) *faults {
+	m := &faults{s: s, groups: map[model.VMID]*Group{}, tried: map[string]bool{}}
+	m.rand = rand.New(rand.NewPCG(seed, 0x6d6973)) //nolint:gosec // faults need no secrets
 	m.base = timing(s.Timing)
 	return m
 }
@@ -40,7 +40,7 @@ func timing(t Timing) sim.Timing {
 }
 
 // step says how much longer (or shorter) than usual a Step takes.
-func (m *mishaps) step(s model.Step) sim.Verdict {
+func (m *faults) step(s model.Step) sim.Verdict {
 	usual := m.base.Takes(s.Kind)
 	f := 1.0
 	switch s.Kind {
@@ -59,7 +59,7 @@ func (m *mishaps) step(s model.Step) sim.Verdict {
 }
 
 // fail is for World.Fail.
-func (m *mishaps) fail(s model.Step) error {
+func (m *faults) fail(s model.Step) error {
 	if s.Kind == model.StepWaitGuest {
 		p := m.s.Failures.Plug
 		if g := m.groups[s.Subject.VM]; g != nil {

@@ -25,7 +25,7 @@ type host struct {
 	engine  *sim.Engine
 	members []member
 	sense   *sense
-	mishaps *mishaps
+	faults  *faults
 	carrier *carrier
 	rerun   *rerun // of a recording; nil otherwise
 	seed    uint64
@@ -75,13 +75,13 @@ func (s *Scenario) rules(p Policy) model.Rules {
 
 // newHost builds the world and starts a daemon with the policy.
 func newHost(s *Scenario, p Policy, seed uint64) (*host, error) {
-	m := newMishaps(s, seed)
+	m := newFaults(s, seed)
 	w := &sim.World{Now: s.epoch, Timing: m.base}
 	if s.Failures != (Failures{}) || s.plugFails() {
 		w.Fail = m.fail
 	}
 	h := &host{
-		s: s, members: s.members(), mishaps: m, seed: seed, sense: newSense(s, w, seed),
+		s: s, members: s.members(), faults: m, seed: seed, sense: newSense(s, w, seed),
 		engine: &sim.Engine{World: w, Sample: s.Sample},
 	}
 	h.engine.OnStep = m.step
@@ -159,7 +159,7 @@ func (h *host) arrive(i int) {
 		h.rerun.arrive(mb)
 	}
 	h.sense.loads[vm], h.sense.group[vm] = load, g
-	h.mishaps.groups[vm.ID] = g
+	h.faults.groups[vm.ID] = g
 	if h.carrier != nil {
 		c := &carried{by: h.carrier, vm: vm, want: load}
 		vm.Load = c

@@ -253,11 +253,11 @@ func samePF(a, b *model.PF) bool {
 		return a == b
 	}
 	return a.Network == b.Network && a.LinkUp == b.LinkUp && a.Managed == b.Managed && a.NUMANode == b.NUMANode &&
-		a.Speed == b.Speed && slices.EqualFunc(a.VFs, b.VFs, func(x, y model.VF) bool { return x.ID == y.ID && stranger(&x) == stranger(&y) })
+		a.Speed == b.Speed && slices.EqualFunc(a.VFs, b.VFs, func(x, y model.VF) bool { return x.ID == y.ID && outside(&x) == outside(&y) })
 }
 
-// stranger says whether a VF is outside the pool without being in a VM.
-func stranger(v *model.VF) bool { return v.Owner == model.OwnerForeign && v.Holder == "" }
+// outside says whether a VF is outside the pool without being in a VM.
+func outside(v *model.VF) bool { return v.Owner == model.OwnerForeign && v.Holder == "" }
 
 // at is the fact that holds at a sample.
 func at[T any](facts []fact[T], n int) (T, bool) {

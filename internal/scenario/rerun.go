@@ -16,7 +16,7 @@ import (
 type rerun struct {
 	p     *Replay
 	h     *host
-	rules model.Rules // of the policy, without wishes
+	rules model.Rules // of the policy, without overrides
 	same  bool        // the policy is the recorded one: moves repeat one by one
 	next  map[model.VMID]map[model.MoveKind]int
 	cur   map[model.VMID]repeat // by the VM of the move under way
@@ -118,7 +118,7 @@ func patchPF(pf, past *model.PF) {
 	}
 	pf.Managed, pf.LinkUp, pf.NUMANode, pf.Caps, pf.Driver = past.Managed, past.LinkUp, past.NUMANode, past.Caps, past.Driver
 	for i := range pf.VFs {
-		if i < len(past.VFs) && stranger(&past.VFs[i]) {
+		if i < len(past.VFs) && outside(&past.VFs[i]) {
 			pf.VFs[i].Owner = model.OwnerForeign
 		}
 	}
@@ -231,7 +231,7 @@ func (p *Replay) rulesOf(n int) *model.Rules {
 	return r
 }
 
-// rulesAt are the rules of a policy with the wishes recorded at a sample. When it is the
+// rulesAt are the rules of a policy with the overrides recorded at a sample. When it is the
 // policy of the recording's begin, it changes with that of the recording.
 func (p *Replay) rulesAt(n int, r model.Rules) model.Rules {
 	begin, now := p.rulesOf(0), p.rulesOf(n)

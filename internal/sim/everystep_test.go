@@ -218,7 +218,7 @@ func TestFailAtEveryStep(t *testing.T) {
 		delay   time.Duration
 	}{
 		{"once", errFault, false, 30 * time.Second},
-		{"for good", errFault, true, 100 * time.Second}, // until somebody mends what makes it fail
+		{"for good", errFault, true, 100 * time.Second}, // until somebody repairs what makes it fail
 		{"permanently", model.ErrPermanent, false, 30 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {

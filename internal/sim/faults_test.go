@@ -13,7 +13,7 @@ import (
 
 var schedules = flag.Int("schedules", 10000, "random fault schedules to run")
 
-// destroy ends a VM, unless few are left. What it leaves on its VF is mended by the daemon
+// destroy ends a VM, unless few are left. What it leaves on its VF is repaired by the daemon
 // that saw it, and after a restart when somebody asks.
 func (h *host) destroy(v *VM) {
 	if len(h.World.VMs()) <= 3 {

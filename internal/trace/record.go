@@ -91,7 +91,7 @@ func NewRecorder(dir string, o RecorderOptions) (*Recorder, error) {
 	}
 	r := &Recorder{dir: dir, opts: o}
 	if len(files) > 0 {
-		_, _ = fmt.Sscanf(filepath.Base(files[len(files)-1]), "%d", &r.seq) // 0 for a stranger's name
+		_, _ = fmt.Sscanf(filepath.Base(files[len(files)-1]), "%d", &r.seq) // 0 for a foreign name
 	}
 	return r, nil
 }

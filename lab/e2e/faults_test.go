@@ -244,7 +244,7 @@ func TestFaults(t *testing.T) {
 		vfs, err := r.client.VFs(r.ctx)
 		r.must(err)
 		if vfs[0].Owner != string(model.OwnerForeign) {
-			t.Errorf("VF %s is in vm2 by a stranger's hand, but counts as %s", vfs[0].Name, vfs[0].Owner)
+			t.Errorf("VF %s is in vm2 by somebody else's doing, but counts as %s", vfs[0].Name, vfs[0].Owner)
 		}
 		r.strange("detach-device-alias", "ua-strange")
 		r.settle("vm1")
