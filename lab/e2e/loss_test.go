@@ -96,7 +96,7 @@ func (l *lossTest) took(kind string) time.Duration {
 	l.t.Helper()
 	e, err := l.client.Explain(l.ctx, l.vm)
 	l.must(err)
-	if e.LastMove == nil || string(e.LastMove.Kind) != kind || e.LastMove.Error != "" {
+	if e.LastMove == nil || e.LastMove.Kind != kind || e.LastMove.Error != "" {
 		l.t.Fatalf("last move of %s is %+v, want a good %s", l.vm, e.LastMove, kind)
 	}
 	return e.LastMove.Ended.Sub(e.LastMove.Started)
