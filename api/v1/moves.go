@@ -4,7 +4,7 @@ import "time"
 
 // MoveReport is a move: planned, under way or finished.
 type MoveReport struct {
-	Kind    string    `json:"kind"` // plug, unplug, repair or retune
+	Kind    string    `json:"kind"` // plug, unplug or repair
 	VM      string    `json:"domain,omitempty"`
 	ID      string    `json:"uuid,omitempty"`
 	VF      string    `json:"vf"`

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,9 +89,22 @@ func lookOffline(ctx context.Context, config string) (*web.Offline, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s --offline: %w", path, err)
 	}
-	seen := &web.Offline{}
-	if err := json.Unmarshal(out.Bytes(), seen); err != nil {
+	seen, err := readOffline(&out)
+	if err != nil {
 		return nil, fmt.Errorf("what %s --offline printed: %w; install sluice and sluiced of the same version", path, err)
 	}
 	return seen, nil
+}
+
+// readOffline is strict: what a sluiced of another version says under other names would
+// look as if there were nothing to say.
+func readOffline(r io.Reader) (*web.Offline, error) {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	seen := &web.Offline{}
+	err := d.Decode(seen)
+	if err == nil && (seen.Plan.Mode == "" || seen.Doctor.Problems == nil || seen.Fsck.Findings == nil) {
+		err = errors.New("plan, doctor and fsck are not all there")
+	}
+	return seen, err
 }

@@ -53,7 +53,7 @@ func TestFullDisk(t *testing.T) {
 
 func TestRemedies(t *testing.T) {
 	for err, want := range map[error]string{
-		syscall.ENOSPC: "make room", syscall.EDQUOT: "make room", syscall.EROFS: "for writing", syscall.ENOENT: "mkdir -p /d",
+		syscall.ENOSPC: "make room", syscall.EDQUOT: "make room", syscall.EROFS: "ReadWritePaths=/d", syscall.ENOENT: "mkdir -p /d",
 		syscall.EACCES: "permissions", syscall.EPERM: "permissions", syscall.EIO: "dmesg", syscall.EBUSY: "can be written",
 	} {
 		if got := Remedy("/d", &os.PathError{Op: "open", Path: "/d/f", Err: err}); !strings.Contains(got, want) {
