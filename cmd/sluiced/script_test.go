@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,6 +77,7 @@ func runScripts(t *testing.T, dir string, d *libvirttest.Daemon) {
 			"config":     writeConfig,
 			"signal":     sendSignal,
 			"eventually": eventually,
+			"atwork":     atWork,
 			"exit":       wantExit,
 			"libvirtd": func(_ *testscript.TestScript, _ bool, args []string) {
 				switch args[0] {
@@ -102,6 +104,25 @@ func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	sig := map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
 	all := ts.BackgroundCmds()
 	ts.Check(all[len(all)-1].Process.Signal(sig))
+}
+
+// atWork waits until the program started in the background last has computed for longer
+// than any takes to begin.
+func atWork(ts *testscript.TestScript, _ bool, _ []string) {
+	const enough = 30 // ticks of 10 ms
+	all := ts.BackgroundCmds()
+	path := fmt.Sprintf("/proc/%d/stat", all[len(all)-1].Process.Pid)
+	for end := time.Now().Add(testkit.Time(10 * time.Second)); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		text, err := os.ReadFile(path)
+		ts.Check(err)
+		_, after, _ := strings.Cut(string(text), ") ")
+		if f := strings.Fields(after); len(f) > 11 {
+			if n, err := strconv.Atoi(f[11]); err == nil && n >= enough { // utime
+				return
+			}
+		}
+	}
+	ts.Fatalf("it does nothing: %s", path)
 }
 
 // eventually is `eventually TEXT PROGRAM ARGS...`: what the program prints comes to contain
