@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testkit"
 	"sluice/internal/web"
 	"sluice/internal/web/webtest"
 )
@@ -43,7 +44,7 @@ func statusWithin(t *testing.T, socket string, uid int, limit time.Duration) {
 	t.Helper()
 	begun := time.Now()
 	code, err := requestAs(t, uid, 60, socket, http.MethodGet, "/v1/status", "")
-	if code != http.StatusOK || err != nil || time.Since(begun) > limit {
+	if code != http.StatusOK || err != nil || time.Since(begun) > testkit.Time(limit) {
 		t.Errorf("uid %d: %d, %v after %s", uid, code, err, time.Since(begun))
 	}
 }
@@ -54,7 +55,7 @@ func refused(t *testing.T, socket string, uid int) {
 	t.Helper()
 	var code int
 	var err error
-	for deadline := time.Now().Add(2 * time.Second); code != http.StatusServiceUnavailable && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(testkit.Time(2 * time.Second)); code != http.StatusServiceUnavailable && time.Now().Before(deadline); {
 		if code, err = requestAs(t, uid, 60, socket, http.MethodGet, "/v1/status", ""); code == http.StatusOK {
 			break
 		}
@@ -112,7 +113,7 @@ func TestHalfARequestEndsSoon(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if took := time.Since(begun); took > 15*time.Second {
+	if took := time.Since(begun); took > testkit.Time(15*time.Second) {
 		t.Errorf("they ended after %s", took)
 	}
 	statusWithin(t, o.Socket, 0, 5*time.Second)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/model"
+	"sluice/internal/testkit"
 	"sluice/internal/web"
 	"sluice/internal/web/webtest"
 )
@@ -131,7 +132,7 @@ func TestWaitOverARealSocket(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took > 4*time.Second {
+	if took := time.Since(begun); took > testkit.Time(4*time.Second) {
 		t.Errorf("the server waited %s for somebody who waits", took)
 	}
 }
