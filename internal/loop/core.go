@@ -193,13 +193,13 @@ func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
 }
 
 // ready says whether a Move can start: its VM has no other and, for a plug, its VF is
-// free. What is to be repaired was found before any move of the VM that ended since;
-// the next Snapshot shows whether it is still so.
+// free. What is to be repaired was found before any move of the VM, or of the VF, that
+// ended since; the next Snapshot shows whether it is still so.
 func (c *Core) ready(m model.Move) bool {
 	if c.exec.Run(executor.Key(m)) != nil {
 		return false
 	}
-	if m.Kind == model.MoveRepair && (busy{c}).VM(m.VM) {
+	if m.Kind == model.MoveRepair && ((busy{c}).VM(m.VM) || c.usedSince(m.VF)) {
 		return false
 	}
 	for _, r := range c.exec.Runs() {
@@ -215,6 +215,21 @@ func (c *Core) ready(m model.Move) bool {
 	}
 	vf := c.snap.FindVF(m.VF)
 	return c.isFreed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || vf.Holder == m.VM))
+}
+
+// usedSince says whether a Move that ended after the Snapshot was taken had the VF.
+func (c *Core) usedSince(vf model.VFID) bool {
+	if vf == model.NoVF {
+		return false
+	}
+	for _, moves := range c.done {
+		for i := range moves {
+			if moves[i].used == vf {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isFreed says whether an unplug freed the VF after the Snapshot was taken.
@@ -246,6 +261,11 @@ func (c *Core) close(now time.Time, r *executor.Run) {
 		c.repairing--
 	}
 	d := doneMove{nic: r.Move.NIC, used: r.Move.VF, at: now}
+	for i := range r.Move.Steps {
+		if p := &r.Move.Steps[i].Path; p.Network != "" {
+			d.network, d.mac = p.Network, p.MAC
+		}
+	}
 	switch {
 	case r.Cancelled(): // nobody's fault
 	case r.Cause() != nil:

@@ -27,6 +27,7 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 		for _, d := range moves {
 			if shows(d) && d.used != model.NoVF {
 				c.checker.Used(d.used) // unless this Snapshot, the first since, shows it clean
+				c.checker.Pinned(d.network, d.mac, snap.Time)
 			}
 		}
 		if c.done[vm] = slices.DeleteFunc(moves, shows); len(c.done[vm]) == 0 {
@@ -172,6 +173,9 @@ type doneMove struct {
 	vf    model.VFID // NoVF after an unplug
 	used  model.VFID // the VF that it set up or cleared
 	at    time.Time
+
+	network string // whose bridge it told where to send the MAC
+	mac     model.MAC
 }
 
 var _ plan.Busy = busy{}

@@ -23,9 +23,8 @@ const (
 
 // repair is a repair that waits for its turn.
 type repair struct {
-	move   model.Move
-	key    repairKey
-	cutOff bool // its VM cannot be reached until then
+	move model.Move
+	key  repairKey
 }
 
 // repairKey tells tries to repair one finding from those to repair another.
@@ -65,35 +64,42 @@ func (c *Core) queueRepairs(now time.Time) {
 	c.cutOff, c.others = c.cutOff[:0], c.others[:0]
 	there := make(map[repairKey]bool, min(len(c.findings), 2*queuedAtOnce))
 	queued := map[string]bool{}
-	for i := range c.findings {
-		f := &c.findings[i]
-		if len(f.Repair) == 0 {
-			continue
-		}
-		key := keyOf(f)
-		tries, tried := c.repairs[key]
-		if tried {
-			there[key] = true
-		}
-		due := plan.Urgent(f.Code) && tries.due(now)
-		if asked := !c.asked.IsZero() && tries.last.Before(c.asked); !due && !asked {
-			continue
-		}
-		cutOff := plan.CutsOff(f.Code)
-		if !cutOff && len(c.others) >= queuedAtOnce {
-			continue
-		}
-		r := repair{move: repairOf(f), key: key, cutOff: cutOff}
-		if k := executor.Key(r.move); c.exec.Run(k) == nil && !queued[k] { // else it has its turn at another tick
-			queued[k] = true
-			if cutOff {
-				c.cutOff = append(c.cutOff, r)
-			} else {
-				c.others = append(c.others, r)
+	for _, cutOff := range []bool{true, false} { // of one VM, too, what cuts it off has the first turn
+		for i := range c.findings {
+			if f := &c.findings[i]; len(f.Repair) > 0 && plan.CutsOff(f.Code) == cutOff {
+				c.queueRepair(now, f, there, queued)
 			}
 		}
 	}
 	c.forgetRepairs(now, there)
+}
+
+// queueRepair queues the repair of a finding if it is due. There may be one for each
+// Subject; another has its turn at another tick.
+func (c *Core) queueRepair(now time.Time, f *model.Finding, there map[repairKey]bool, queued map[string]bool) {
+	r, cutOff := repair{key: keyOf(f)}, plan.CutsOff(f.Code)
+	tries, tried := c.repairs[r.key]
+	if tried {
+		there[r.key] = true
+	}
+	due := plan.Urgent(f.Code) && tries.due(now)
+	if asked := !c.asked.IsZero() && tries.last.Before(c.asked); !due && !asked {
+		return
+	}
+	if !cutOff && len(c.others) >= queuedAtOnce {
+		return
+	}
+	r.move = repairOf(f)
+	k := executor.Key(r.move)
+	if c.exec.Run(k) != nil || queued[k] {
+		return
+	}
+	queued[k] = true
+	if cutOff {
+		c.cutOff = append(c.cutOff, r)
+	} else {
+		c.others = append(c.others, r)
+	}
 }
 
 // forgetRepairs notes which findings are over and, a while later, that they ever were.

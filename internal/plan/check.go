@@ -120,7 +120,7 @@ type Checker struct {
 	held   map[model.VFID]bool    // VFs that a VM held by Sluice's hand, or may have, and that were not seen clean since
 	ours   map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
 	added  map[model.Filter]bool  // that Sluice added
-	pinned map[address]time.Time  // where a holder's frames are sent, and when it was last seen that there is one, or what is left
+	pinned map[address]time.Time  // what a bridge sends to a PF, or may, for a VM, and when that was last seen
 	out    []model.Finding
 
 	twice  shared
@@ -134,6 +134,15 @@ func (c *Checker) Used(id model.VFID) {
 		c.held = map[model.VFID]bool{}
 	}
 	c.held[id] = true
+}
+
+// Pinned tells that the bridge may have been told to send a MAC to a PF, up to a time:
+// its VM may be gone again before any Snapshot shows it with a VF.
+func (c *Checker) Pinned(network string, mac model.MAC, until time.Time) {
+	if c.pinned == nil {
+		c.pinned = map[address]time.Time{}
+	}
+	c.pinned[address{network, mac}] = until
 }
 
 // Added tells of a PF's filter that Sluice added, now or in an earlier run.
@@ -316,7 +325,8 @@ type address struct {
 func (c *Checker) pins() {
 	for i := range c.snap.VMs {
 		for j := range c.snap.VMs[i].NICs {
-			if n := &c.snap.VMs[i].NICs[j]; n.VF != model.NoVF && n.VFOwner == model.OwnerSluice {
+			n := &c.snap.VMs[i].NICs[j]
+			if n.VF != model.NoVF && n.VFOwner == model.OwnerSluice || n.FDB != "" && n.FDB != n.Tap {
 				c.pinned[address{n.Network, n.MAC}] = c.snap.Time
 			}
 		}

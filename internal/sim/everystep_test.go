@@ -97,7 +97,7 @@ func atEveryPoint(t *testing.T, cut, delay time.Duration, prepare func(*host), h
 				got := h.meter.stop(h.World.Now)
 				worst.add(got)
 				if got.most() > bound {
-					t.Fatalf("point %d: %s\n%s", turn, h.meter.story, h.dump())
+					t.Fatalf("point %d: %s\n%s", turn, h.meter.story[h.meter.most], h.dump())
 				}
 				if err := h.sound(); err != nil {
 					t.Fatalf("point %d: %v\n%s", turn, err, h.dump())
@@ -250,6 +250,25 @@ func TestRebootAtEveryStep(t *testing.T) {
 					h.At(h.World.Now, func() { h.each(h.World.Reboot) })
 				}
 			})
+		})
+	})
+}
+
+// TestVMEndsAtEveryStep ends the VM that the Step is about: nothing of it stays.
+func TestVMEndsAtEveryStep(t *testing.T) {
+	onHosts(t, func(t *testing.T, prepare func(h *host), late time.Duration) {
+		atEveryPoint(t, 0, late, prepare, func(h *host, at func() bool) {
+			end := func(s model.Step) {
+				if at() {
+					h.At(h.World.Now, func() {
+						if v := h.World.vm(s.Subject.VM); v != nil {
+							h.World.Destroy(v)
+						}
+					})
+				}
+			}
+			h.OnStep = func(s model.Step) Verdict { end(s); return Verdict{} }
+			h.OnPart = func(s model.Step, _ int) { end(s) }
 		})
 	})
 }

@@ -15,6 +15,8 @@ type fault struct {
 	// libvirt and the host do, else what the guest or the operator did is seen and repaired
 	// by then.
 	cut time.Duration
+	// all says that it may so cut off any VM, not only the one it happens to.
+	all bool
 	// delay is how much later than usual Sluice may see and repair what another fault did.
 	delay time.Duration
 	// do makes it go wrong; heal takes back what would otherwise last.
@@ -207,7 +209,7 @@ var guestFaults = []fault{
 		v.TapDown = true
 		return func() { v.TapDown = false }
 	}},
-	{name: "link down", cut: seen, do: func(h *host, _ *VM, _ *rand.Rand) func() {
+	{name: "link down", cut: seen, all: true, do: func(h *host, _ *VM, _ *rand.Rand) func() {
 		h.World.PFs()[0].LinkUp = false
 		return func() { h.World.PFs()[0].LinkUp = true }
 	}},

@@ -46,10 +46,14 @@ type meter struct {
 	w     *World
 	since map[*VM]*[directions]time.Time // since when it is not; zero: it is
 	worst gaps
-	story string // of the longest gap
+	of    map[string]gaps // the worst of each VM, by name
+	story map[string]string
+	most  string // the VM with the longest gap
 }
 
-func newMeter(w *World) *meter { return &meter{w: w, since: map[*VM]*[directions]time.Time{}} }
+func newMeter(w *World) *meter {
+	return &meter{w: w, since: map[*VM]*[directions]time.Time{}, of: map[string]gaps{}, story: map[string]string{}}
+}
 
 // counts says whether it is for Sluice and the host to reach the VM: not one that
 // listens to nothing, whose VF is another's doing, or whose tap somebody took down; nor one
@@ -85,24 +89,40 @@ func (m *meter) note(now time.Time) {
 			}
 		}
 	}
+	for v := range m.since {
+		if v.gone { // for as long as it was there it counts
+			m.forget(v, now)
+		}
+	}
+}
+
+// forget ends what is open of a VM.
+func (m *meter) forget(v *VM, now time.Time) {
+	for d, t := range m.since[v] {
+		if !t.IsZero() {
+			m.end(v, direction(d), t, now)
+		}
+	}
+	delete(m.since, v)
 }
 
 // stop ends what is open still.
 func (m *meter) stop(now time.Time) gaps {
-	for v, since := range m.since {
-		for d, t := range since {
-			if !t.IsZero() && !v.gone {
-				m.end(v, direction(d), t, now)
-			}
-		}
+	for v := range m.since {
+		m.forget(v, now)
 	}
 	return m.worst
 }
 
 func (m *meter) end(v *VM, d direction, since, now time.Time) {
-	gap := now.Sub(since)
-	if d != fromVFs && gap > m.worst.most() {
-		m.story = fmt.Sprintf("%s is not reached from %s for %s from %s on", v.Name, directionNames[d], gap, since.Sub(epoch))
+	gap, of := now.Sub(since), m.of[v.Name]
+	if d != fromVFs && gap > of.most() {
+		m.story[v.Name] = fmt.Sprintf("%s is not reached from %s for %s from %s on", v.Name, directionNames[d], gap, since.Sub(epoch))
+		if gap > m.worst.most() {
+			m.most = v.Name
+		}
 	}
-	m.worst[d] = max(m.worst[d], gap)
+	of[d] = max(of[d], gap)
+	m.of[v.Name] = of
+	m.worst.add(of)
 }

@@ -220,6 +220,9 @@ func (w *World) openWindow(s model.Step, v *VM) []part {
 		nothing, // the bridge learns nothing from the PF's port any more
 		w.startMirror(s, v),
 		func() error { // without a mirror the entry stays where the guest listens
+			if v.gone {
+				return gone(s)
+			}
 			if at := v.address(); w.mirrors[v.mirror()] != "" || w.fdb[at] == "" {
 				w.fdb[at] = tap(v)
 			}
@@ -298,7 +301,7 @@ func (w *World) closeWindow(s model.Step, v *VM) part {
 	return func() error {
 		at := address{s.Path.Network, s.Path.MAC}
 		switch {
-		case v != nil:
+		case v != nil && !v.gone:
 			delete(w.mirrors, v.mirror())
 		case w.fdb[at] == s.Path.PF:
 			delete(w.fdb, at)
