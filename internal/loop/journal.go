@@ -214,7 +214,7 @@ func (j *FileJournal) write(e entry, sync func() error) error {
 }
 
 // writeAnew replaces the file by one with the open Moves alone. A crash in the middle
-// leaves the old one. Should it fail, the old one stays and serves on.
+// leaves the old one. Should it fail before the new one is in place, the old one serves on.
 func (j *FileJournal) writeAnew() error {
 	temp := j.path + ".new"
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
@@ -231,17 +231,18 @@ func (j *FileJournal) writeAnew() error {
 	if err == nil {
 		err = os.Rename(temp, j.path)
 	}
-	if err == nil {
-		err = syncDir(filepath.Dir(j.path))
-	}
 	j.rewrite = max(minRewrite, 2*j.good) // after a failure, not again at every End
 	if err != nil {
 		_ = f.Close()
 		return fmt.Errorf("journal: %w", err)
 	}
-	_ = j.file.Close()
+	old := j.file
+	defer old.Close() // gone with the rename, whatever follows
 	j.file, j.good, j.torn = f, fresh.good, false
 	j.rewrite = max(minRewrite, 2*j.good)
+	if err := syncDir(filepath.Dir(j.path)); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
 	return nil
 }
 

@@ -299,3 +299,50 @@ func TestJournalStaysSmall(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// starve lets the process open n more files until the returned function is called.
+func starve(t *testing.T, n int) (feed func()) {
+	t.Helper()
+	var was syscall.Rlimit
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
+	few := was
+	few.Cur = min(few.Cur, 512)
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
+	var all []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		all = append(all, f)
+	}
+	for range n {
+		must(t, all[0].Close())
+		all = all[1:]
+	}
+	return func() {
+		for _, f := range all {
+			_ = f.Close()
+		}
+		must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was))
+	}
+}
+
+// The new file is in place though the directory could not be synced: what follows must
+// stand in it, not in the old one, which is gone.
+func TestJournalServesOnAfterHalfARewrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _ := open(t, path)
+	a, b := someMove("a"), someMove("bb")
+	must(t, j.Begin(a))
+	feed := starve(t, 1) // for the new file, not for the directory
+	err := j.writeAnew()
+	feed()
+	if err == nil {
+		t.Fatal("the directory was synced")
+	}
+	must(t, j.Begin(b))
+	if _, left := open(t, path); len(left) != 2 {
+		t.Errorf("%d moves are left, want both", len(left))
+	}
+}
