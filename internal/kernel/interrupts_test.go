@@ -2,8 +2,10 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sluice/internal/model"
@@ -48,8 +50,18 @@ func FuzzPerCPU(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if n, err := perCPU(text); err != nil && n != 0 {
-			t.Errorf("%q: both %d and %v", text, n, err)
+		n, err := perCPU(text)
+		if err != nil {
+			return
+		}
+		var want uint64
+		for field := range strings.SplitSeq(text, ",") {
+			var one uint64
+			_, _ = fmt.Sscanf(field, "%d", &one) // the empty text has none
+			want += one
+		}
+		if n != want {
+			t.Errorf("%q: %d, want %d", text, n, want)
 		}
 	})
 }
