@@ -106,12 +106,11 @@ func takeOver(path string) ([]model.Override, error) {
 	}
 	if err == nil {
 		list := o.overrides(info.ModTime())
-		if text, err = encode(list); err == nil {
-			err = statefile.Replace(path, text)
+		// They count in any case; where they cannot be written, the next start tries again.
+		if text, err := encode(list); err == nil && statefile.Replace(path, text) == nil {
+			_ = os.Remove(from) // ours is read first
 		}
-		if err == nil {
-			return list, os.Remove(from)
-		}
+		return list, nil
 	}
 	return nil, fmt.Errorf("overrides of an older version: %s: %w; correct it, or move it away to start without any", from, err)
 }

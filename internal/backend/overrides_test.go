@@ -227,6 +227,34 @@ func TestOldFileIsTakenOver(t *testing.T) {
 	}
 }
 
+// A disk that is full keeps the daemon from neither starting nor heeding the old file.
+func TestOldFileCountsOnAFullDisk(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
+		t.Skip("SLUICE_TEST_NO_ROOT=1: needs a file system of its own")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=16k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
+	if err := os.WriteFile(filepath.Join(dir, "wishes.json"), []byte(`{"drain":true}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "much"), make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	for _, drop := range []string{"much", "none"} { // the second time there is room
+		w, err := OpenOverrides(filepath.Join(dir, "overrides.json"))
+		if err != nil || len(w.List()) != 1 {
+			t.Fatalf("before %s goes: %v", drop, err)
+		}
+		_ = os.Remove(filepath.Join(dir, drop))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "wishes.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("with room the old file is still there: %v", err)
+	}
+}
+
 func TestTooManyOverridesAreRefused(t *testing.T) {
 	b := quiet(t, filepath.Join(t.TempDir(), "overrides.json"), noon)
 	b.overrides.now = make([]model.Override, maxOverrides)
