@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -29,7 +30,7 @@ func (h *handler) change(verb api.Verb) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := peerOf(r.Context())
 		if !h.roles.may(who, needs(verb)) {
-			h.opts.Logger.Warn("refused a change", "verb", verb, "by", who.String())
+			h.logRefusal(verb, who)
 			writeError(w, http.StatusForbidden, refused(verb, who))
 			return
 		}
@@ -45,6 +46,29 @@ func (h *handler) change(verb api.Verb) http.HandlerFunc {
 		c.User, c.UID = who.name(), int(who.uid)
 		h.do(r.Context(), w, c, who)
 	}
+}
+
+// refusalsEvery is how often a refusal is logged: who may only read must not fill the log,
+// or have systemd drop what else is said.
+const refusalsEvery = 10 * time.Second
+
+// refusals counts those that were not logged.
+type refusals struct {
+	mu     sync.Mutex
+	logged time.Time
+	missed int
+}
+
+func (h *handler) logRefusal(verb api.Verb, who peer) {
+	r := &h.refusals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.logged) < refusalsEvery {
+		r.missed++
+		return
+	}
+	h.opts.Logger.Warn("refused a change", "verb", verb, "by", who.String(), "not_logged", r.missed)
+	r.logged, r.missed = time.Now(), 0
 }
 
 func refused(verb api.Verb, who peer) error {

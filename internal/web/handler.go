@@ -14,11 +14,12 @@ import (
 
 // handler answers requests.
 type handler struct {
-	opts    Options
-	roles   roles
-	hosts   hosts
-	memory  memoryCache
-	closing chan struct{} // closed when the server ends: nobody waits on
+	opts     Options
+	roles    roles
+	hosts    hosts
+	memory   memoryCache
+	refusals refusals
+	closing  chan struct{} // closed when the server ends: nobody waits on
 }
 
 // NewHandler serves the API, the metrics and the health check. What a request may do

@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,6 +88,28 @@ func TestRoles(t *testing.T) {
 	if w := record(h, r); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "over TCP") {
 		t.Errorf("over TCP: %d %s", w.Code, w.Body)
 	}
+}
+
+// Whoever may read can ask for what he may not do as often as he likes; the log stays short
+// and says how often it was.
+func TestRefusalsDoNotFillTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options(webtest.NewBackend(webtest.View()))
+		var log strings.Builder
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		h := web.NewHandler(o)
+		for range 1000 {
+			if w := record(h, web.AsUser(post("/v1/drain", ""), 4001)); w.Code != http.StatusForbidden {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+		}
+		time.Sleep(time.Minute)
+		record(h, web.AsUser(post("/v1/drain", ""), 4002))
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "uid 4001") || !strings.Contains(lines[1], "uid 4002") || !strings.Contains(lines[1], "not_logged=999") {
+			t.Errorf("%d lines, the last: %s", len(lines), lines[len(lines)-1])
+		}
+	})
 }
 
 // An override carries who, why and its end to the backend.
