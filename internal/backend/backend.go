@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,11 +54,11 @@ func (b *Backend) Publish(v *model.View) {
 	if b.overrides.Expire(b.Now()) {
 		// The next tick decides by these rules. They are the config's, which were good.
 		if err := b.core.SetRules(b.overrides.Over(b.rules())); err != nil {
-			v.Error = joined(v.Error, "an override has ended, but: "+err.Error())
+			v.Errors = append(v.Errors, "an override has ended, but: "+err.Error())
 		}
 	}
 	if why := b.stale.Load(); why != nil {
-		v.Error = joined(v.Error, *why)
+		v.Errors = append(v.Errors, *why)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,10 +69,6 @@ func (b *Backend) Publish(v *model.View) {
 	b.view = v
 	close(b.newer)
 	b.newer = make(chan struct{})
-}
-
-func joined(texts ...string) string {
-	return strings.Trim(strings.Join(texts, "; "), "; ")
 }
 
 // View implements web.Backend.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -125,7 +126,7 @@ func TestBadReloadIsRefused(t *testing.T) {
 			t.Errorf("error %v, want a refusal that names the place", err)
 		}
 		time.Sleep(1500 * time.Millisecond)
-		if got := latest(b).Error; !strings.Contains(got, "sluice.yaml:3:1") {
+		if got := strings.Join(latest(b).Errors, ""); !strings.Contains(got, "sluice.yaml:3:1") {
 			t.Errorf("the View's error is %q, want that of the reload", got)
 		}
 		b.Reload = func() ([]string, error) { return []string{"a warning"}, nil }
@@ -134,7 +135,7 @@ func TestBadReloadIsRefused(t *testing.T) {
 			t.Errorf("answer %v, error %v; want the warning", res, err)
 		}
 		time.Sleep(1500 * time.Millisecond)
-		if got := latest(b).Error; got != "" {
+		if got := latest(b).Errors; len(got) > 0 {
 			t.Errorf("after a good reload the View's error is %q", got)
 		}
 	})
@@ -144,9 +145,9 @@ func TestViewShowsBothErrors(t *testing.T) {
 	b := quiet(t, "", noon)
 	text := "bad file"
 	b.stale.Store(&text)
-	b.Publish(&model.View{Snapshot: &model.Snapshot{}, Target: &model.Target{}, Error: "no libvirt"})
-	if got := latest(b).Error; got != "no libvirt; bad file" {
-		t.Errorf("error %q", got)
+	b.Publish(&model.View{Snapshot: &model.Snapshot{}, Target: &model.Target{}, Errors: []string{"no libvirt"}})
+	if got := latest(b).Errors; !slices.Equal(got, []string{"no libvirt", "bad file"}) {
+		t.Errorf("errors %q", got)
 	}
 }
 

@@ -93,6 +93,15 @@ func line(t *tabwriter.Writer, cells []string) {
 // printable keeps names that come from outside from playing with the terminal.
 func printable(s string) string { return input.Printable(s) }
 
+// lines keeps the lines of a text apart, all but the first indented by that many columns.
+func lines(s string, indent int) string {
+	list := strings.Split(s, "\n")
+	for i := range list {
+		list[i] = printable(list[i])
+	}
+	return strings.Join(list, "\n"+strings.Repeat(" ", indent))
+}
+
 func orDash(s string) string {
 	if s == "" {
 		return "-"

@@ -91,7 +91,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|drained|repairs]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [observe|empty|healthy|refuse|drained|repairs|troubled]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := webtest.View()
 	b := webtest.NewBackend(v)
@@ -100,6 +100,8 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		v.Mode = model.ModeObserve
 	case "empty":
 		b = webtest.NewBackend(nil)
+	case "troubled":
+		v.Errors = []string{"no answer from libvirt", "the configuration stays as it was: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\""}
 	case "healthy":
 		v.Findings, v.Snapshot.Problems = nil, nil
 	case "refuse":

@@ -60,7 +60,7 @@ func printStatus(w io.Writer, s api.Status) {
 	}
 	put("Health", "%s", healthText(s))
 	if s.Error != "" {
-		put("Error", "%s", s.Error)
+		put("Error", "%s", lines(s.Error, 10))
 	}
 }
 
@@ -368,7 +368,7 @@ func printDoctor(w io.Writer, d api.Doctor) {
 		if p.Info {
 			info = "for information: "
 		}
-		_, _ = fmt.Fprintf(w, "%s%s: %s\n", info, subject(p.Subject), printable(p.Text))
+		_, _ = fmt.Fprintf(w, "%s%s: %s\n", info, subject(p.Subject), lines(p.Text, 4))
 		if p.Remedy != "" {
 			_, _ = fmt.Fprintf(w, "    -> %s\n", printable(p.Remedy))
 		}

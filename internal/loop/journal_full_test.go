@@ -68,8 +68,8 @@ func TestFullDiskIsToldOnce(t *testing.T) {
 		if err := r.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(log.String(), "no space left on device"); n != 1 || !strings.Contains(last.Error, "no space left on device") {
-			t.Errorf("told %d times, and the View says %q; log:\n%s", n, last.Error, log.String())
+		if n := strings.Count(log.String(), "no space left on device"); n != 1 || !strings.Contains(strings.Join(last.Errors, ""), "no space left on device") {
+			t.Errorf("told %d times, and the View says %q; log:\n%s", n, last.Errors, log.String())
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -251,8 +250,11 @@ func (r *Runner) publish() {
 	r.tellTrouble()
 	if r.Publish != nil {
 		v := r.Core.View()
-		v.Error = strings.TrimPrefix(r.lastErr+"; "+r.trouble, "; ")
-		v.Error = strings.TrimSuffix(v.Error, "; ")
+		for _, text := range []string{r.lastErr, r.trouble} {
+			if text != "" {
+				v.Errors = append(v.Errors, text)
+			}
+		}
 		r.Publish(v)
 	}
 }

@@ -166,12 +166,12 @@ func TestUnknownWorldChangesNothing(t *testing.T) {
 		n := len(w.done)
 		w.err = nil
 		w.mu.Unlock()
-		if n != 0 || view().Error == "" {
-			t.Errorf("%d steps done on an unknown world, error %q", n, view().Error)
+		if n != 0 || len(view().Errors) == 0 {
+			t.Errorf("%d steps done on an unknown world, error %q", n, view().Errors)
 		}
 		time.Sleep(3 * time.Second)
-		if !w.holds("a") || view().Error != "" {
-			t.Errorf("not going again after the world came back: %q", view().Error)
+		if !w.holds("a") || len(view().Errors) > 0 {
+			t.Errorf("not going again after the world came back: %q", view().Errors)
 		}
 	})
 }

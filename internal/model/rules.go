@@ -62,7 +62,7 @@ type View struct {
 	Started   time.Time     `json:"started"`
 	Tick      time.Duration `json:"tick"` // time the last decide and plan took
 	Config    string        `json:"config"`
-	Error     string        `json:"error,omitempty"` // why the last observation or reload failed
+	Errors    []string      `json:"errors,omitempty"` // why the last observation or reload failed; one can have several lines
 }
 
 // Mode says how far Sluice may go.

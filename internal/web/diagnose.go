@@ -18,8 +18,10 @@ func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration
 	if !Looked(v) {
 		list = append(list, model.Problem{Text: "the host has not been looked at yet", Remedy: "wait a moment; if it stays, read the log: journalctl -u sluice"})
 	}
-	if v != nil && v.Error != "" {
-		list = append(list, model.Problem{Text: v.Error, Remedy: "correct it; the daemon goes on with what it had: journalctl -u sluice"})
+	if v != nil {
+		for _, text := range v.Errors {
+			list = append(list, model.Problem{Text: text, Remedy: "put that right; the daemon goes on with what it had, and its log says more: journalctl -u sluice"})
+		}
 	}
 	if !Looked(v) {
 		return list

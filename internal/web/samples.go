@@ -15,7 +15,7 @@ func (e *emitter) daemon(x *index, version string, problems int) {
 	}
 	e.send(e.m.policy, 1, x.Rules.Policy)
 	e.bool(e.m.drain, x.Rules.Drain)
-	e.bool(e.m.degraded, x.Error != "")
+	e.bool(e.m.degraded, len(x.Errors) > 0)
 	e.moment(e.m.start, x.Started)
 	e.moment(e.m.seen, x.Snapshot.Time)
 	e.send(e.m.decide, x.Tick.Seconds())
