@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"strings"
 
 	"sluice/internal/kernel"
 	"sluice/internal/loop"
@@ -29,7 +30,9 @@ func (m mirrored) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which windows are open: " + err.Error()})
 	}
 	if err := m.kernel.CheckMirrors(); err != nil {
-		snap.Problems = append(snap.Problems, model.Problem{Text: "the mirrors of moves end with the daemon: " + err.Error()})
+		why, remedy, _ := strings.Cut(err.Error(), "; ")
+		text := "if the daemon is killed during a move, that VM may be cut off until the next start: " + why
+		snap.Problems = append(snap.Problems, model.Problem{Text: text, Remedy: remedy})
 	}
 	for i := range mirrors {
 		addMirror(snap, &mirrors[i])

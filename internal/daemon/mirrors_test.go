@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,5 +66,15 @@ func TestMirrorsThatCannotBeListedOrKept(t *testing.T) {
 		if err != nil || len(got.Problems) != 1 {
 			t.Errorf("%+v, %v; want a Snapshot that tells the problem", got, err)
 		}
+	}
+}
+
+func TestMirrorsThatCannotBeKeptHaveARemedy(t *testing.T) {
+	got, err := mirrored{fixedSource{&model.Snapshot{}}, fixedMirrors{check: errors.New("none is mounted; mount -t bpf")}}.Snapshot(t.Context())
+	if err != nil || len(got.Problems) != 1 {
+		t.Fatalf("%+v, %v; want one problem", got, err)
+	}
+	if p := got.Problems[0]; !strings.HasSuffix(p.Text, ": none is mounted") || p.Remedy != "mount -t bpf" {
+		t.Errorf("problem %+v, want text and remedy apart", p)
 	}
 }

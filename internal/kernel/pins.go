@@ -47,7 +47,7 @@ func (p pins) ready() error {
 		return fmt.Errorf("look for the BPF file system at %s: %w", p.bpffs, err)
 	}
 	if at.Type != unix.BPF_FS_MAGIC {
-		return fmt.Errorf("no BPF file system is mounted at %s: mount -t bpf bpf %s", p.bpffs, p.bpffs)
+		return fmt.Errorf("no BPF file system is mounted at %s; mount one: mount -t bpf bpf %s", p.bpffs, p.bpffs)
 	}
 	if err := p.trusted(); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -66,7 +66,7 @@ func (p pins) trusted() error {
 			return &fs.PathError{Op: "look at", Path: dir, Err: err}
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-			return fmt.Errorf("%s is %w: rm -r %s", dir, errForeign, dir)
+			return fmt.Errorf("%s is %w; remove it: rm -r %s", dir, errForeign, dir)
 		}
 	}
 	return nil
