@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
+	"sluice/internal/model"
 )
 
 // do asks for a change and prints what the daemon made of it.
@@ -91,13 +92,24 @@ func (a *app) vmCommand(verb api.Verb, c *cobra.Command) *cobra.Command {
 	f := &overrideFlags{}
 	if verb.Overrides() {
 		f = newOverrideFlags(c)
+	} else {
+		c.ValidArgsFunction = a.completeOverridden
+	}
+	wait := new(time.Duration)
+	if verb == api.VerbRelease {
+		wait = c.Flags().Duration("wait", 0, "wait up to this `time` until the VM holds no VF of Sluice's")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		r := api.Request{VM: args[0]}
 		if err := f.fill(c, &r, time.Now()); err != nil {
 			return err
 		}
-		return a.do(c.Context(), o, verb, r)
+		if err := a.do(c.Context(), o, verb, r); err != nil || *wait == 0 {
+			return err
+		}
+		return a.waitUntil(c.Context(), o, *wait, printable(r.VM)+" holds no VF of Sluice's", func(ctx context.Context) (string, error) {
+			return a.stillHeld(ctx, r.VM)
+		})
 	}
 	return c
 }
@@ -119,7 +131,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		Long: `The VM goes back to virtio, without being cut off, and gets no VF until sluice unpin or
 sluice pin, or until the end given by --for or --until. That goes before sluice.yaml and
 outlasts a restart of the daemon.`,
-		Example: "sluice release batch-7 --until 06:00\nsluice unpin batch-7        # the policy decides again",
+		Example: "sluice release db-1 --wait 1m && virsh managedsave db-1\nsluice release batch-7 --until 06:00\nsluice unpin batch-7        # the policy decides again",
 	})
 }
 
@@ -175,32 +187,62 @@ a card or its driver, or before removing Sluice.`,
 		if err := a.do(c.Context(), o, verb, r); err != nil || *wait == 0 {
 			return err
 		}
-		if err := a.waitDrained(c.Context(), *wait); err != nil || o.json {
-			return err
-		}
-		_, _ = fmt.Fprintln(a.std.Out, "no VM holds a VF of Sluice's")
-		return nil
+		return a.waitUntil(c.Context(), o, *wait, "no VM holds a VF of Sluice's", a.notDrained)
 	}
 	return c
 }
 
-// waitDrained waits until Sluice holds no VF any more.
-func (a *app) waitDrained(ctx context.Context, atMost time.Duration) error {
+// notDrained says what Sluice still holds, "" for nothing.
+func (a *app) notDrained(ctx context.Context) (string, error) {
+	s, err := a.client().Status(ctx)
+	if err != nil || !s.Observed.IsZero() && s.VFs.Held == 0 && s.Moves.Active == 0 {
+		return "", err
+	}
+	return plural(s.VFs.Held, "VF") + " still held; `sluice plan` shows what is under way, `sluice vms` who holds them", nil
+}
+
+// stillHeld says what a VM still holds of Sluice's, "" for nothing.
+func (a *app) stillHeld(ctx context.Context, vm string) (string, error) {
+	e, err := a.client().Explain(ctx, vm)
+	if err != nil {
+		return "", err
+	}
+	vfs, err := a.client().VFs(ctx)
+	if err != nil {
+		return "", err
+	}
+	why := fmt.Sprintf("; `sluice explain %s` says why", printable(vm))
+	for i := range vfs {
+		if v := &vfs[i]; v.Owner == string(model.OwnerSluice) && v.HolderID == e.VM.ID {
+			return v.Name + " still held" + why, nil
+		}
+	}
+	if e.VM.UnderWay != "" {
+		return e.VM.UnderWay + " still under way" + why, nil
+	}
+	return "", nil
+}
+
+// waitUntil asks at every news what is left, until that is nothing, and then says so.
+func (a *app) waitUntil(ctx context.Context, o *output, atMost time.Duration, done string, left func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	client := a.client()
-	for held := -1; ; {
-		s, err := client.Status(ctx)
-		if err == nil {
-			if !s.Observed.IsZero() && s.VFs.Held == 0 && s.Moves.Active == 0 {
-				return nil
+	var revision uint64
+	for what := "nothing heard"; ; {
+		now, err := left(ctx)
+		if err == nil && now == "" {
+			if !o.json {
+				_, _ = fmt.Fprintln(a.std.Out, done)
 			}
-			held = s.VFs.Held
-			_, err = client.After(ctx, s.Revision)
+			return nil
+		}
+		if err == nil {
+			what = now
+			revision, err = a.client().After(ctx, revision)
 		}
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("after %s %d VFs are still held; `sluice plan` shows what is under way, `sluice vms` who holds them", atMost, held)
+			return fmt.Errorf("after %s: %s", atMost, what)
 		case err != nil:
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // summaryEvery is the time, in the Views' own clock, between two summary lines.
-const summaryEvery = 10 * time.Second
+const summaryEvery = time.Minute
 
 // liveLines turns Views into lines: one for every change of a verdict, one for every
 // move that ends, and a summary now and then.
@@ -68,17 +68,32 @@ func name(v *model.View, id model.VMID) string {
 	return string(id)
 }
 
-// moves tells which moves have ended, oldest first.
+// moves tells which moves have ended, oldest first. Of like repairs that ended together,
+// as when a bridge gets all its filters, it tells the first, and how many there were.
 func (l *liveLines) moves(v *model.View) []string {
 	var lines []string
+	like := make(map[string]int) // the index in lines of the first repair of a kind
+	more := make(map[int]int)    // how many more there were, by that index
 	now := make(map[moveKey]bool, len(v.Recent))
 	for i := range slices.Backward(v.Recent) {
 		m := &v.Recent[i]
 		key := moveKey{m.Move.VM, m.Move.VF, m.Move.Kind, m.Started}
 		now[key] = true
-		if !l.done[key] {
-			lines = append(lines, finished(m))
+		if l.done[key] {
+			continue
 		}
+		if m.Move.Kind == model.MoveRepair && m.Error == "" {
+			first, seen := like[firstStep(m)]
+			if seen {
+				more[first]++
+				continue
+			}
+			like[firstStep(m)] = len(lines)
+		}
+		lines = append(lines, finished(m))
+	}
+	for i, n := range more {
+		lines[i] += fmt.Sprintf(", and %d more like it", n)
 	}
 	l.done = now
 	return lines
@@ -86,18 +101,23 @@ func (l *liveLines) moves(v *model.View) []string {
 
 // finished is one line about a move that ended.
 func finished(m *model.MoveStatus) string {
-	first, vf := "", ""
-	if len(m.Move.Steps) > 0 {
-		first = string(m.Move.Steps[0].Kind)
-	}
+	vf := ""
 	if m.Move.VF != model.NoVF {
 		vf = m.Move.VF.String()
 	}
-	s := moveName(m.Ended, string(m.Move.Kind), m.Move.VMName, vf, first)
+	s := moveName(m.Ended, string(m.Move.Kind), m.Move.VMName, vf, firstStep(m))
 	if m.Error != "" {
 		return s + " failed: " + printable(m.Error)
 	}
 	return s + " done in " + seconds(m.Ended.Sub(m.Started).Seconds())
+}
+
+// firstStep names the first step of a move, "" if it has none.
+func firstStep(m *model.MoveStatus) string {
+	if len(m.Move.Steps) == 0 {
+		return ""
+	}
+	return string(m.Move.Steps[0].Kind)
 }
 
 func summaryLine(v *model.View) string {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -98,7 +99,7 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 	second.Active, second.Recent = nil, append([]model.MoveStatus{done}, first.Recent...)
 	third := second
 	snap3 := snap
-	snap3.Time = snap.Time.Add(8 * time.Second)
+	snap3.Time = snap.Time.Add(58 * time.Second)
 	third.Snapshot = &snap3
 
 	views := make(chan *model.View, 3)
@@ -118,7 +119,7 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 12:00:00 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 1 under way
 12:00:03 decide web-2 stays on virtio: activity ranks it 3 and there are 2 VFs, score 10
 12:00:03 plug   web-10 pf0/2 done in 5s
-12:00:11 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 0 under way
+12:01:01 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 0 under way
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
@@ -166,6 +167,39 @@ func BenchmarkFrame(b *testing.B) {
 	v := webtest.View()
 	for b.Loop() {
 		frame(v, 120, 40)
+	}
+}
+
+// What would be done is not done in observe mode; where that is nothing there is no more to say.
+func TestPlanWithNothingToDo(t *testing.T) {
+	for _, mode := range []string{api.ModeObserve, "enforce"} {
+		var b bytes.Buffer
+		printPlan(&b, api.Plan{Mode: mode}, false)
+		if have := b.String(); have != "Nothing to do: every VM has what it should have.\n" {
+			t.Errorf("%s: %q", mode, have)
+		}
+	}
+}
+
+// Repairs of one kind that ended together take one line; one that failed has its own.
+func TestLikeRepairsShareALine(t *testing.T) {
+	v := webtest.View()
+	v.Recent = nil
+	for i, step := range []model.StepKind{model.StepAddSelf, model.StepAddSelf, model.StepClearVF, model.StepAddSelf, model.StepAddSelf} {
+		m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: webtest.ID(byte(i + 1)), VMName: fmt.Sprint("vm", i), VF: model.NoVF, Steps: []model.Step{{Kind: step}}}, Started: webtest.Now, Ended: webtest.Now}
+		if i == 3 {
+			m.Error = "no room"
+		}
+		v.Recent = append([]model.MoveStatus{m}, v.Recent...)
+	}
+	have := (&liveLines{}).moves(v)
+	want := []string{
+		clock(webtest.Now) + " repair vm0 add-self done in 0s, and 2 more like it",
+		clock(webtest.Now) + " repair vm2 clear-vf done in 0s",
+		clock(webtest.Now) + " repair vm3 add-self failed: no room",
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Error(diff)
 	}
 }
 

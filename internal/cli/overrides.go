@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -29,6 +30,10 @@ back: who asked, when, why, and when it ends by itself.`,
 }
 
 func printOverrides(w io.Writer, list []api.Override) {
+	if len(list) == 0 {
+		_, _ = fmt.Fprintln(w, "No overrides: sluice.yaml and the policy decide about every VM.")
+		return
+	}
 	var rows [][]string
 	for i := range list {
 		o := &list[i]

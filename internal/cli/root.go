@@ -89,6 +89,9 @@ sluice completion zsh > "${fpath[1]}/_sluice"
 sluice completion fish > ~/.config/fish/completions/sluice.fish`
 	c.Args, c.RunE = cobra.ArbitraryArgs, subcommandWanted
 	for _, sub := range c.Commands() {
+		if sub.Name() == "powershell" { // not of this platform
+			c.RemoveCommand(sub)
+		}
 		sub.Short = "print the script for " + sub.Name()
 	}
 }
@@ -159,6 +162,23 @@ func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, c
 	var names []string
 	for _, vm := range vms {
 		names = append(names, cobra.CompletionWithDesc(vm.Name, pathOf(vm)))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeOverridden offers the names of the VMs that are pinned or released.
+func (a *app) completeOverridden(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	var names []string
+	list, err := a.client().Overrides(ctx)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for i := range list {
+		if list[i].Name != "" {
+			names = append(names, cobra.CompletionWithDesc(list[i].Name, string(list[i].Kind)))
+		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/model"
+	"sluice/internal/placement"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -31,9 +32,10 @@ sluice --socket /tmp/s.sock explain db-00`,
 	c.Flags().StringVar(&o.Policy, "policy", model.DefaultPolicy, "placement policy, by `name`")
 	c.Flags().DurationVar(&o.Interval, "interval", 300*time.Second, "virtual `time` between two rounds of the policy")
 	c.Flags().Float64Var(&o.Speed, "speed", 60, "virtual seconds a second, as a `factor`")
-	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted; default: 0 on a terminal, else 10m")
+	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted; default: 0 on a terminal, else 20m")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that fixes all that is random")
 	c.Flags().StringVar(&o.Socket, "socket", "", "also serve the API at this unix `path`")
+	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
 	plain := c.Flags().Bool("plain", false, "print lines, also on a terminal")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		o.Version = a.deps.Version
@@ -49,8 +51,9 @@ sluice --socket /tmp/s.sock explain db-00`,
 	return c
 }
 
-// untilNobodyLooks is the virtual time that a demo takes whose output is no terminal.
-const untilNobodyLooks = 10 * time.Minute
+// untilNobodyLooks is the virtual time that a demo takes whose output is no terminal: long
+// enough for loads to change so far that VFs change hands.
+const untilNobodyLooks = 20 * time.Minute
 
 // demoHead says what is shown, and how it ends.
 func demoHead(o DemoOptions) string {

@@ -53,8 +53,8 @@ func printStatus(w io.Writer, s api.Status) {
 	}
 	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
 	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
-	put("", "since the start %d plugs (mean %s), %d unplugs (mean %s), %d failed, %d retries%s",
-		s.Moves.Plugs, seconds(s.Moves.PlugMean), s.Moves.Unplugs, seconds(s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
+	put("", "since the start %s%s, %s%s, %d failed, %d retries%s", plural(int(s.Moves.Plugs), "plug"), mean(s.Moves.Plugs, s.Moves.PlugMean),
+		plural(int(s.Moves.Unplugs), "unplug"), mean(s.Moves.Unplugs, s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
 	for i, m := range s.Recent {
 		put(map[bool]string{true: "Last"}[i == 0], "%s", moveLine(m))
 	}
@@ -62,6 +62,14 @@ func printStatus(w io.Writer, s api.Status) {
 	if s.Error != "" {
 		put("Error", "%s", lines(s.Error, 10))
 	}
+}
+
+// mean is the mean time of n moves, where there were any.
+func mean(n uint64, s float64) string {
+	if n == 0 {
+		return ""
+	}
+	return " (mean " + seconds(s) + ")"
 }
 
 // repairs counts them where there were any.
@@ -263,8 +271,8 @@ func (a *app) planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "plan", Short: "what is under way and what would be done next",
 		Long: `Lists the moves under way and those to come, each with the reason for it. In observe
-mode the moves to come are what would be done; in enforce mode they wait for a free
-hand. --steps shows every single change in its order.`,
+mode the moves to come are what would be done; in enforce mode they wait for
+their turn. --steps shows every single change in its order.`,
 		Example: "sluice plan\nsluice plan --steps\nsluice plan --offline --config ./sluice.yaml   # without a daemon",
 		Args:    noArgs,
 	}
@@ -281,11 +289,11 @@ hand. --steps shows every single change in its order.`,
 }
 
 func printPlan(w io.Writer, p api.Plan, steps bool) {
-	if p.Mode == api.ModeObserve {
-		_, _ = fmt.Fprintln(w, "Observe mode: nothing of this is done.")
-	}
-	if len(p.Active)+len(p.Pending) == 0 {
+	switch {
+	case len(p.Active)+len(p.Pending) == 0:
 		_, _ = fmt.Fprintln(w, "Nothing to do: every VM has what it should have.")
+	case p.Mode == api.ModeObserve:
+		_, _ = fmt.Fprintln(w, "Observe mode: none of this is done.")
 	}
 	for _, m := range p.Active {
 		_, _ = fmt.Fprintf(w, "now   %s\n", planLine(m))
