@@ -64,7 +64,7 @@ func (c *Core) forgetFilters(snap *model.Snapshot) {
 		}
 	}
 	for f, at := range c.filters.added {
-		if there[f] || !snap.Read.After(at) {
+		if there[f] || !snap.Read.After(at.Add(c.opts.Timeouts.Kernel)) { // it may be on its way
 			continue
 		}
 		delete(c.filters.added, f)

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"sluice/internal/model"
@@ -34,7 +35,7 @@ func upTo(r *rand.Rand, most time.Duration) time.Duration {
 // the VM may be in a move, and is looked at from the second Snapshot after it on.
 const seen = 3 * time.Second
 
-var faults = append(append(daemonFaults, hostFaults...), guestFaults...)
+var faults = slices.Concat(daemonFaults, hangFaults, hostFaults, guestFaults)
 
 // daemonFaults are about Sluice's own process and its Steps.
 var daemonFaults = []fault{
@@ -98,6 +99,19 @@ var daemonFaults = []fault{
 	{name: "steps are slow", delay: 8 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
 		h.World.Timing.Kernel = upTo(r, 900*time.Millisecond)
 		return func() { h.World.Timing.Kernel = PaperTiming.Kernel }
+	}},
+}
+
+// hangFaults make Steps take longer than their deadlines, and take effect all the same.
+var hangFaults = []fault{
+	{name: "kernel hangs", delay: 8 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.World.Timing.Kernel = 800*time.Millisecond + upTo(r, 3*time.Second)
+		return func() { h.World.Timing.Kernel = PaperTiming.Kernel }
+	}},
+	// What it does after the Move was undone, it does without a window.
+	{name: "libvirt hangs", cut: seen, all: true, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		h.World.Timing.Attach, h.World.Timing.Detach = upTo(r, 15*time.Second), upTo(r, 15*time.Second)
+		return func() { h.World.Timing.Attach, h.World.Timing.Detach = PaperTiming.Attach, PaperTiming.Detach }
 	}},
 }
 

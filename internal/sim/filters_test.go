@@ -60,3 +60,22 @@ func TestBookedFiltersThatAreGoneAreStruckOut(t *testing.T) {
 		t.Error("somebody else's filter was removed")
 	}
 }
+
+// A filter that is being added while the book is gone through stays in it.
+func TestFilterUnderWayStaysBooked(t *testing.T) {
+	h := newHost(t, 3, 2, model.Rules{Policy: "activity", Interval: 5 * time.Second})
+	h.opts.Timeouts.Kernel = 5 * time.Second
+	h.boot()
+	h.run(30 * time.Second)
+	h.World.Timing.Kernel = 2500 * time.Millisecond
+	for i := range 40 { // one of them at the moment at which the book is gone through
+		h.World.AddVM(10+i, "new", "br0", &level{})
+		h.run(2 * time.Second)
+	}
+	h.run(10 * time.Second)
+	for mac := range h.World.PFs()[0].self {
+		if !h.filters[model.Filter{PF: "pf0", MAC: mac}] {
+			t.Errorf("the filter for %s is there and not booked", mac)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,6 +50,7 @@ func (r *run) begin(extra time.Duration) {
 	default:
 		r.parts = w.host(s)
 	}
+	r.At(w.Now.Add(s.Timeout), func() { r.finish(context.DeadlineExceeded) })
 	r.each = takes / time.Duration(len(r.parts))
 	r.At(w.Now.Add(takes-r.each*time.Duration(len(r.parts)-1)), r.next)
 }
@@ -56,8 +58,10 @@ func (r *run) begin(extra time.Duration) {
 // dead says that the daemon which asked for the Step is no more.
 func (r *run) dead() bool { return r.core == nil || r.core != r.Core }
 
-// next does the next part.
+// next does the next part. One that was asked for before the deadline takes effect behind
+// it, but no other does.
 func (r *run) next() {
+	late := r.over
 	if byItself := r.step.Kind == model.StepAttach || r.step.Kind == model.StepDetach; r.dead() && !byItself {
 		return
 	}
@@ -75,7 +79,7 @@ func (r *run) next() {
 		r.done++
 		r.tell()
 	}
-	if err != nil || r.done == len(r.parts) {
+	if err != nil || r.done == len(r.parts) || late {
 		r.finish(err)
 		return
 	}
