@@ -104,12 +104,12 @@ var daemonFaults = []fault{
 
 // hangFaults make Steps take longer than their deadlines, and take effect all the same.
 var hangFaults = []fault{
-	{name: "kernel hangs", delay: 8 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+	{name: "kernel hangs", delay: 40 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
 		h.World.Timing.Kernel = 800*time.Millisecond + upTo(r, 3*time.Second)
 		return func() { h.World.Timing.Kernel = PaperTiming.Kernel }
 	}},
 	// What it does after the Move was undone, it does without a window.
-	{name: "libvirt hangs", cut: seen, all: true, do: func(h *host, _ *VM, r *rand.Rand) func() {
+	{name: "libvirt hangs", cut: seen, all: true, delay: 40 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
 		h.World.Timing.Attach, h.World.Timing.Detach = upTo(r, 15*time.Second), upTo(r, 15*time.Second)
 		return func() { h.World.Timing.Attach, h.World.Timing.Detach = PaperTiming.Attach, PaperTiming.Detach }
 	}},

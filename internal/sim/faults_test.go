@@ -46,22 +46,38 @@ type history struct {
 	r     *rand.Rand
 	story string
 	heals []func()
-	cut   map[string]time.Duration // for how long what happened to a VM may by itself cut it off
-	delay time.Duration            // how much longer because of what went wrong besides
+	did   []deed
 }
 
-// bound is for how long a VM may be cut off: not at all because of what happened to others.
-func (y *history) bound(vm string) time.Duration {
-	if y.cut[vm] == 0 {
-		return 0
+// deed is a fault that happened to a VM.
+type deed struct {
+	fault
+	vm string
+}
+
+func (d deed) cuts(vm string) bool { return d.cut > 0 && (d.all || d.vm == vm) }
+
+// bound is for how long a VM may be cut off: not at all because of what happened to others,
+// and longer by what else goes wrong.
+func (y *history) bound(vm string) (most time.Duration) {
+	cuts := 0
+	for _, d := range y.did {
+		if d.cuts(vm) {
+			cuts, most = cuts+1, most+d.cut
+		}
 	}
-	return y.cut[vm] + y.delay
+	for _, d := range y.did {
+		if cuts > 1 || cuts == 1 && !d.cuts(vm) {
+			most += d.delay
+		}
+	}
+	return most
 }
 
 // most is the longest of the bounds.
 func (y *history) most() (most time.Duration) {
-	for vm := range y.cut {
-		most = max(most, y.bound(vm))
+	for _, d := range y.did {
+		most = max(most, y.bound(d.vm))
 	}
 	return most
 }
@@ -74,7 +90,7 @@ func newHistory(t *testing.T, seed uint64, among []fault, n int) *history {
 	if r.IntN(3) == 0 {
 		vfs = vms + r.IntN(3) // what is left on a VF stays there: nobody needs that one
 	}
-	y := &history{r: r, cut: map[string]time.Duration{}, host: newHost(t, vms, vfs, model.Rules{
+	y := &history{r: r, host: newHost(t, vms, vfs, model.Rules{
 		Policy: policy, Interval: 3 * time.Second, Params: model.Params{"vf0_mbit": 100, "delta_mbit": 100},
 	})}
 	y.OnEvent = y.meter.note
@@ -93,12 +109,7 @@ func (y *history) happen(f fault) {
 	vms := y.World.VMs()
 	v := vms[y.r.IntN(len(vms))]
 	y.story += fmt.Sprintf("  %s %s %s\n", y.World.Now.Sub(epoch), f.name, v.Name)
-	y.delay += f.delay
-	for _, o := range vms {
-		if o == v || f.all {
-			y.cut[o.Name] += f.cut
-		}
-	}
+	y.did = append(y.did, deed{f, v.Name})
 	if heal := f.do(y.host, v, y.r); heal != nil {
 		y.heals = append(y.heals, heal)
 	}
