@@ -19,7 +19,7 @@ type Journal interface {
 // Options say how often a Step is tried.
 type Options struct {
 	Retries int           // tries beyond the first
-	Delay   time.Duration // before the first retry; doubles
+	Delay   time.Duration // before the first retry; doubles up to a minute
 }
 
 // ErrCancelled marks the cause of a Run that was cancelled.
@@ -200,8 +200,11 @@ func (e *Executor) retry(now time.Time, r *Run, err error) bool {
 	return true
 }
 
+// maxDelay is the longest wait before a retry, unless the first is longer.
+const maxDelay = time.Minute
+
 func (e *Executor) again(now time.Time, r *Run) {
-	r.retryAt = now.Add(e.opts.Delay << r.Try)
+	r.retryAt = now.Add(max(e.opts.Delay, min(e.opts.Delay<<r.Try, maxDelay)))
 	r.Try++
 	e.retries++
 }

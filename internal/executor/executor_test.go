@@ -314,3 +314,21 @@ func TestEveryMoveEnds(t *testing.T) {
 		}
 	}
 }
+
+// With many retries allowed a Move would wait for days, and its Subject with it.
+func TestDelayIsBounded(t *testing.T) {
+	e := New(Options{Retries: 20, Delay: time.Second}, &memory{})
+	s, err := e.Begin(noon, move("a", "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := noon
+	for try := range 20 {
+		e.Finish(now, s.ID, errors.New("no"))
+		if wait := e.Wake().Sub(now); wait > time.Minute {
+			t.Fatalf("try %d waits for %s", try+1, wait)
+		}
+		now = e.Wake()
+		s = e.Due(now)[0]
+	}
+}

@@ -266,7 +266,7 @@ func TestDrainGivesEverythingUp(t *testing.T) {
 }
 
 // A finding is older than the moves of its VM that have ended since it was found:
-// mending it then would undo what they did.
+// repairing it then would undo what they did.
 func TestRepairsDoNotOutliveWhatTheyMend(t *testing.T) {
 	h := newHost(t, 100, 63, model.Rules{Policy: "activity", Interval: time.Minute})
 	h.run(5 * time.Minute)
