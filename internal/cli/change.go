@@ -198,7 +198,7 @@ func (a *app) notDrained(ctx context.Context) (string, error) {
 	if err != nil || !s.Observed.IsZero() && s.VFs.Held == 0 && s.Moves.Active == 0 {
 		return "", err
 	}
-	return plural(s.VFs.Held, "VF") + " still held; `sluice plan` shows what is under way, `sluice vms` who holds them", nil
+	return model.Plural(s.VFs.Held, "VF") + " still held; `sluice plan` shows what is under way, `sluice vms` who holds them", nil
 }
 
 // stillHeld says what a VM still holds of Sluice's, "" for nothing.

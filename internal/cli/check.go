@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/config"
+	"sluice/internal/model"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -76,10 +77,10 @@ func printChecked(w io.Writer, r checked) {
 		_, _ = fmt.Fprintf(w, "%s (warning)\n", s)
 	}
 	if r.OK {
-		_, _ = fmt.Fprintf(w, "ok: %s, %s, %s\n", plural(len(r.Files), "file"), plural(r.PFs, "PF"), plural(r.Rules, "rule"))
+		_, _ = fmt.Fprintf(w, "ok: %s, %s, %s\n", model.Plural(len(r.Files), "file"), model.Plural(r.PFs, "PF"), model.Plural(r.Rules, "rule"))
 		return
 	}
-	_, _ = fmt.Fprintf(w, "%s; the daemon would not take this\n", plural(len(r.Errors), "error"))
+	_, _ = fmt.Fprintf(w, "%s; the daemon would not take this\n", model.Plural(len(r.Errors), "error"))
 }
 
 // version is what `sluice version -o json` prints.

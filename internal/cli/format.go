@@ -135,14 +135,6 @@ func clock(t time.Time) string {
 	return t.Format(time.TimeOnly)
 }
 
-// plural prints "1 VM", "2 VMs".
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
-
 // from lists the sources of a load, with a question mark where the guest alone says so, and
 // a tilde where the host's counters leave room for what it says.
 func from(sources []string, proof string) string {

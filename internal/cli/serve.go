@@ -61,7 +61,7 @@ func demoHead(o DemoOptions) string {
 	if o.For > 0 {
 		end = fmt.Sprintf("for %s of virtual time (see --for) or until Ctrl-C", o.For)
 	}
-	return fmt.Sprintf("Simulated host of %s and %s, %g times as fast as real time, %s", plural(o.VMs, "VM"), plural(o.VFs, "VF"), o.Speed, end)
+	return fmt.Sprintf("Simulated host of %s and %s, %g times as fast as real time, %s", model.Plural(o.VMs, "VM"), model.Plural(o.VFs, "VF"), o.Speed, end)
 }
 
 // sensible refuses options no demo can run with.

@@ -49,12 +49,12 @@ func printStatus(w io.Writer, s api.Status) {
 	}
 	put("VMs", "%d: %d with a VF, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding, s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
 	if s.Overrides > 0 {
-		put("", "%s pinned or released at run time (`sluice overrides`)", plural(s.Overrides, "VM"))
+		put("", "%s pinned or released at run time (`sluice overrides`)", model.Plural(s.Overrides, "VM"))
 	}
 	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
 	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
-	put("", "since the start %s%s, %s%s, %d failed, %d retries%s", plural(int(s.Moves.Plugs), "plug"), mean(s.Moves.Plugs, s.Moves.PlugMean),
-		plural(int(s.Moves.Unplugs), "unplug"), mean(s.Moves.Unplugs, s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
+	put("", "since the start %s%s, %s%s, %d failed, %d retries%s", model.Plural(int(s.Moves.Plugs), "plug"), mean(s.Moves.Plugs, s.Moves.PlugMean),
+		model.Plural(int(s.Moves.Unplugs), "unplug"), mean(s.Moves.Unplugs, s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
 	for i, m := range s.Recent {
 		put(map[bool]string{true: "Last"}[i == 0], "%s", moveLine(m))
 	}
@@ -77,7 +77,7 @@ func repairs(n uint64) string {
 	if n == 0 {
 		return ""
 	}
-	return ", " + plural(int(n), "repair") //nolint:gosec // a count of repairs
+	return ", " + model.Plural(int(n), "repair") //nolint:gosec // a count of repairs
 }
 
 // pace is how often the policy decides.
@@ -122,14 +122,14 @@ func pfText(pf api.PFStatus) string {
 	if !pf.LinkUp {
 		s += ", link down"
 	}
-	return s + fmt.Sprintf(": %s, %d held, %d free, %d of others", plural(pf.VFs.Total, "VF"), pf.VFs.Held, pf.VFs.Free, pf.VFs.Foreign)
+	return s + fmt.Sprintf(": %s, %d held, %d free, %d of others", model.Plural(pf.VFs.Total, "VF"), pf.VFs.Held, pf.VFs.Free, pf.VFs.Foreign)
 }
 
 func healthText(s api.Status) string {
 	if s.Problems == 0 && s.Findings == 0 {
 		return "no problems, nothing leaked"
 	}
-	return fmt.Sprintf("%s (`sluice doctor`), %s (`sluice fsck`)", plural(s.Problems, "problem"), plural(s.Findings, "finding"))
+	return fmt.Sprintf("%s (`sluice doctor`), %s (`sluice fsck`)", model.Plural(s.Problems, "problem"), model.Plural(s.Findings, "finding"))
 }
 
 // moveLine is a finished move on one line.

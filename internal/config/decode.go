@@ -310,7 +310,11 @@ func oneOf(text string, words []string) error {
 			return nil
 		}
 	}
-	return wrong(text, "is none of "+strings.Join(words, ", "), suggest(text, words))
+	remedy := "write one of these"
+	if best := closest(text, words); best != "" {
+		remedy = fmt.Sprintf("did you mean %q?", best)
+	}
+	return wrong(text, "is none of "+strings.Join(words, ", "), remedy)
 }
 
 // magnitude is a number or duration as a float, for comparison only.

@@ -81,6 +81,9 @@ func syntaxError(name string, err error) *Error {
 		e.Pos = place(name, y.GetToken())
 	}
 	e.Text, _, _ = strings.Cut(e.Text, "\n")
+	if strings.Contains(e.Text, "'\t'") {
+		e.Text, e.Remedy = "a tab stands where YAML wants spaces", "indent with spaces"
+	}
 	return e
 }
 

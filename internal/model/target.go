@@ -110,11 +110,15 @@ func (r Reason) String() string {
 	case CodeRank:
 		fmt.Fprintf(&b, "%s ranks it %d of the %d that get one", r.Policy, r.Rank, r.Slots)
 	case CodeOutranked:
-		fmt.Fprintf(&b, "%s ranks it %d and there are %d VFs", r.Policy, r.Rank, r.Slots)
+		are := "are"
+		if r.Slots == 1 {
+			are = "is"
+		}
+		fmt.Fprintf(&b, "%s ranks it %d and there %s %s", r.Policy, r.Rank, are, Plural(r.Slots, "VF"))
 	case CodeTurn:
 		b.WriteString("its turn in the round")
 	case CodeWaiting:
-		fmt.Fprintf(&b, "place %d in the queue for %d VFs", r.Rank, r.Slots)
+		fmt.Fprintf(&b, "place %d in the queue for %s", r.Rank, Plural(r.Slots, "VF"))
 	case CodeKept:
 		b.WriteString("a swap does not pay yet")
 	case CodeBlind:

@@ -29,7 +29,7 @@ func Table(w io.Writer, r *scenario.Result) error {
 
 // Summary is one line about what was run.
 func Summary(r *scenario.Result) string {
-	s := fmt.Sprintf("%d VMs, %d VFs, %s at %s", r.VMs, r.VFs, Span(r.Duration), r.Sample)
+	s := fmt.Sprintf("%s, %s, %s at %s", model.Plural(r.VMs, "VM"), model.Plural(r.VFs, "VF"), Span(r.Duration), r.Sample)
 	if r.Hosts > 1 {
 		s = fmt.Sprintf("%d hosts of %s", r.Hosts, s)
 	}
@@ -98,9 +98,9 @@ func optima(r *scenario.Result) []optimum {
 func legend(r *scenario.Result) string {
 	s := fmt.Sprintf(`GROSS: packets carried by VFs, of what the best placement with free moves carries.
 NET: the same after %s packets for each move, of the best placement that pays this too.
-MOST: plugs per hour of the VM with most. WORST VM: who lost most against the best
-placement; the share of its packets that a VF carried, and could have; - where the
-policy lost less than 0.1 %% in all.
+MOVES/H/VM: plugs beyond the first of each VF. MOST: plugs per hour of the VM with most.
+WORST VM: who lost most against the best placement; the share of its packets that a VF
+carried, and could have; - where the policy lost less than 0.1 %% in all.
 `, model.SIDigits(r.Charge.Risk, 4))
 	if o := r.Optimum; o != nil && o.Resolution > r.Sample {
 		s += fmt.Sprintf("The best placement is found on rates averaged over %s.\n", o.Resolution)
