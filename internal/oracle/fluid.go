@@ -22,7 +22,7 @@ func Fluid(r *Rates, rules model.Rules, vfs int, c Charge, sensor *workload.Sens
 	cands := make([]placement.Candidate, len(vms))
 	for i := range cands {
 		vms[i].ID = model.VMID(fmt.Sprintf("%06d", i))
-		vms[i].MAC[4], vms[i].MAC[5] = byte(i>>8), byte(i)
+		vms[i].NICs = []*sim.NIC{{MAC: model.MAC{4: byte(i >> 8), 5: byte(i)}}}
 		cands[i] = placement.Candidate{
 			VM: vms[i].ID, Name: r.VMs[i], Weight: 1, Known: true,
 			Cost: placement.Cost{Plug: 640 * time.Millisecond, Unplug: 56 * time.Millisecond},

@@ -138,7 +138,11 @@ var hosts = []struct {
 	late    time.Duration // how much later than usual Sluice sees what a guest does
 }{
 	{"one PF", func(*host) {}, 0},
-	{"VLAN", func(h *host) { h.each(func(v *VM) { v.VLAN = 7 }) }, 0},
+	{"VLAN", func(h *host) {
+		for n := range h.World.nics() {
+			n.VLAN = 7
+		}
+	}, 0},
 	{"two PFs", func(h *host) { h.World.AddPF("pf1", "br0", 1, 0) }, time.Second},
 	{"late news", func(h *host) {
 		h.World.Lag, h.World.LagInGuest = 4500*time.Millisecond, true

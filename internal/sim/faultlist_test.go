@@ -31,6 +31,14 @@ func upTo(r *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(r.Int64N(most.Milliseconds())) * time.Millisecond
 }
 
+// anyNIC is one of the VM's, and takes no randomness where there is but one.
+func anyNIC(v *VM, r *rand.Rand) *NIC {
+	if len(v.NICs) == 1 {
+		return v.NICs[0]
+	}
+	return v.NICs[r.IntN(len(v.NICs))]
+}
+
 // seen is how long it takes until a Snapshot shows what happened and a repair has ended:
 // the VM may be in a move, and is looked at from the second Snapshot after it on.
 const seen = 3 * time.Second
@@ -162,8 +170,8 @@ var hostFaults = []fault{
 	{name: "numvfs changed", do: func(h *host, _ *VM, r *rand.Rand) func() {
 		p := h.World.PFs()[0]
 		used := false
-		for _, v := range h.World.VMs() {
-			used = used || v.hasVF != model.NoVF
+		for n := range h.World.nics() {
+			used = used || n.hasVF.PF == p.Name
 		}
 		if !used { // the kernel refuses it while VFs are assigned
 			p.SetNumVFs(r.IntN(4))
@@ -175,12 +183,12 @@ var hostFaults = []fault{
 		}
 	}},
 	{name: "foreign attach", do: func(h *host, v *VM, r *rand.Rand) func() {
-		p := h.World.PFs()[0]
-		if v.hasVF != model.NoVF || p.NumVFs == 0 {
+		p, n := h.World.PFs()[0], anyNIC(v, r)
+		if n.hasVF != model.NoVF || p.NumVFs == 0 || n.Net != p.Network || !v.freePort() {
 			return nil
 		}
 		if id := p.VFs[r.IntN(p.NumVFs)].ID; h.World.holder(id) == nil {
-			h.World.AttachForeign(v, id)
+			n.AttachForeign(id)
 		}
 		return nil
 	}},
@@ -219,9 +227,10 @@ var guestFaults = []fault{
 		v.Blind = true
 		return func() { v.Blind = false }
 	}},
-	{name: "virtio path broken", do: func(_ *host, v *VM, _ *rand.Rand) func() {
-		v.TapDown = true
-		return func() { v.TapDown = false }
+	{name: "virtio path broken", do: func(_ *host, v *VM, r *rand.Rand) func() {
+		n := anyNIC(v, r)
+		n.TapDown = true
+		return func() { n.TapDown = false }
 	}},
 	{name: "link down", cut: seen, all: true, do: func(h *host, _ *VM, _ *rand.Rand) func() {
 		h.World.PFs()[0].LinkUp = false

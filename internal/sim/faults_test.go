@@ -162,27 +162,33 @@ func (h *host) rest() {
 
 // unlimited checks that no limit of vnraf's is left on the VFs that another policy gives.
 func (h *host) unlimited() error {
-	for _, v := range h.World.VMs() {
-		if vf := h.World.vf(v.hasVF); vf != nil && !v.foreign && vf.MaxTxRate != 0 {
-			return fmt.Errorf("%s is limited to %d bit/s still", v.Name, vf.MaxTxRate)
+	for n := range h.World.nics() {
+		if vf := h.World.vf(n.hasVF); vf != nil && !n.foreign && vf.MaxTxRate != 0 {
+			return fmt.Errorf("%s is limited to %d bit/s still", n, vf.MaxTxRate)
 		}
 	}
 	return nil
 }
 
-// served checks that no usable VF lies idle while a VM wants one.
+// served checks that no usable VF lies idle while a NIC wants one whose VM has room for it.
 func (h *host) served() error {
-	used, foreign := 0, 0
-	for _, v := range h.World.VMs() {
-		if v.hasVF != model.NoVF && v.open {
-			used++
+	for _, p := range h.World.PFs() {
+		used, could, foreign := 0, 0, 0
+		for n := range h.World.nics() {
+			switch {
+			case n.Net != p.Network:
+			case n.open:
+				used++
+			case n.hasVF != model.NoVF || n.VM.freePort():
+				could++
+			}
+			if n.foreign {
+				foreign++
+			}
 		}
-		if v.foreign {
-			foreign++
+		if want := min(p.NumVFs, used+could); used < want {
+			return fmt.Errorf("%d of %d VFs of %s serve a VM (%d attached by others)", used, want, p.Name, foreign)
 		}
-	}
-	if want := min(h.World.PFs()[0].NumVFs, len(h.World.VMs())); used < want {
-		return fmt.Errorf("%d of %d VFs serve a VM (%d attached by others)", used, want, foreign)
 	}
 	return nil
 }

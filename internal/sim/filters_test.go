@@ -15,8 +15,8 @@ func TestFiltersOfVMsThatEndUnseen(t *testing.T) {
 	p.self[foreignMAC] = true
 	h.run(10 * time.Second)
 	vms := h.World.VMs()
-	virtio, holder := vms[0], vms[4]
-	if !p.self[virtio.MAC] {
+	virtio, holder, mac := vms[0], vms[4], vms[0].NICs[0].MAC
+	if !p.self[mac] {
 		t.Fatalf("no filter for a VM on virtio\n%s", h.dump())
 	}
 	h.Kill()
@@ -24,7 +24,7 @@ func TestFiltersOfVMsThatEndUnseen(t *testing.T) {
 	h.World.Destroy(holder)
 	h.boot()
 	h.run(10 * time.Second)
-	if p.self[virtio.MAC] || !p.self[foreignMAC] {
+	if p.self[mac] || !p.self[foreignMAC] {
 		t.Errorf("filters %v: want that of the VM that ended gone, and somebody else's kept", p.self)
 	}
 	h.run(2 * 64 * time.Second)
@@ -49,14 +49,14 @@ func TestBookedFiltersThatAreGoneAreStruckOut(t *testing.T) {
 	p := h.World.PFs()[0]
 	h.Kill()
 	h.World.Destroy(v)
-	delete(p.self, v.MAC)
+	delete(p.self, v.NICs[0].MAC)
 	h.boot()
 	h.run(5 * time.Second)
-	p.self[v.MAC] = true
+	p.self[v.NICs[0].MAC] = true
 	h.Kill()
 	h.boot()
 	h.run(10 * time.Second)
-	if !p.self[v.MAC] {
+	if !p.self[v.NICs[0].MAC] {
 		t.Error("somebody else's filter was removed")
 	}
 }

@@ -2,23 +2,18 @@ package sim
 
 import "sluice/internal/model"
 
-// Give makes a VM hold a VF from the start, as an earlier run of the daemon would have
+// Give makes the first NIC of a VM have a VF from the start, as an earlier run of the daemon would have
 // left it: with its MAC, its bridge entry and the PF's filters for everyone else.
 func (w *World) Give(v *VM, id model.VFID) bool {
-	p, vf := w.pf(id.PF), w.vf(id)
-	if vf == nil || v.hasVF != model.NoVF {
+	p, vf, n := w.pf(id.PF), w.vf(id), v.NICs[0]
+	if vf == nil || n.hasVF != model.NoVF || w.holder(id) != nil {
 		return false
 	}
-	for _, o := range w.vms {
-		if o.hasVF == id {
-			return false
-		}
-	}
-	v.hasVF, v.open = id, true
-	vf.MAC, vf.VLAN, vf.Driver = v.MAC, v.VLAN, "vfio-pci"
-	w.fdb[v.address()] = p.Name
-	delete(p.self, v.MAC)
-	for _, o := range w.vms {
+	n.hasVF, n.open = id, true
+	vf.MAC, vf.VLAN, vf.Driver = n.MAC, n.VLAN, "vfio-pci"
+	w.fdb[n.address()] = p.Name
+	delete(p.self, n.MAC)
+	for o := range w.nics() {
 		if o.Net == p.Network && o.hasVF == model.NoVF {
 			p.self[o.MAC] = true
 		}

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// guest is what a VM's guest is about to do by itself, and the Steps that wait for it.
+// guest is what a guest is about to do by itself with one of its NICs, and the Steps that wait for it.
 type guest struct {
 	turn    int // of what it is about to do; what was planned in an earlier turn is off
 	at      time.Time
@@ -20,8 +20,8 @@ const whilePaused = 100 * time.Millisecond
 
 // soon makes the guest do something after a while, instead of what it was about to do. A
 // guest that does not run then does it when it does.
-func (w *World) soon(v *VM, after time.Duration, do func()) {
-	g := &v.guest
+func (w *World) soon(n *NIC, after time.Duration, do func()) {
+	v, g := n.VM, &n.guest
 	g.turn++
 	g.at, g.do = w.Now.Add(max(0, after)), do
 	turn := g.turn
@@ -29,7 +29,7 @@ func (w *World) soon(v *VM, after time.Duration, do func()) {
 		switch {
 		case v.gone || g.turn != turn:
 		case v.State != model.VMRunning:
-			w.soon(v, whilePaused, do)
+			w.soon(n, whilePaused, do)
 		default:
 			g.do = nil
 			do()
@@ -38,59 +38,59 @@ func (w *World) soon(v *VM, after time.Duration, do func()) {
 }
 
 // later puts off what the guest is about to do.
-func (w *World) later(v *VM, by time.Duration) {
-	if v.guest.do != nil && by != 0 {
-		w.soon(v, v.guest.at.Add(by).Sub(w.Now), v.guest.do)
+func (w *World) later(n *NIC, by time.Duration) {
+	if n.guest.do != nil && by != 0 {
+		w.soon(n, n.guest.at.Add(by).Sub(w.Now), n.guest.do)
 	}
 }
 
 // cancel makes the guest not do what it was about to do.
-func (v *VM) cancel() {
-	v.guest.turn++
-	v.guest.do = nil
+func (n *NIC) cancel() {
+	n.guest.turn++
+	n.guest.do = nil
 }
 
 // probe makes the guest's driver take up the VF that is in the VM, if it pairs with the
 // virtio NIC: by the MAC that the driver finds.
-func (w *World) probe(v *VM) {
-	id := v.hasVF
-	w.soon(v, w.Timing.Guest+v.Slow, func() {
+func (w *World) probe(n *NIC) {
+	id := n.hasVF
+	w.soon(n, w.Timing.Guest+n.VM.Slow, func() {
 		vf := w.vf(id)
-		pairs := vf != nil && (vf.MAC == v.MAC || v.foreign) // others make bonds that do not look at it
-		if pairs && !v.NoDriver && !v.open && v.hasVF == id && !w.spoiled(v, model.StepWaitGuest) {
-			v.open = true
-			v.changed()
+		pairs := vf != nil && (vf.MAC == n.MAC || n.foreign) // others make bonds that do not look at it
+		if pairs && !n.VM.NoDriver && !n.open && n.hasVF == id && !w.spoiled(n, model.StepWaitGuest) {
+			n.open = true
+			n.changed()
 		}
 	})
 }
 
 // eject makes the guest let go of its VF: its driver closes it, then the device is out.
-func (w *World) eject(v *VM) {
-	w.soon(v, w.Timing.Gone-w.Timing.Close+v.Slow, func() {
-		if v.IgnoreUnplug || w.spoiled(v, model.StepWaitGone) {
+func (w *World) eject(n *NIC) {
+	w.soon(n, w.Timing.Gone-w.Timing.Close+n.VM.Slow, func() {
+		if n.VM.IgnoreUnplug || w.spoiled(n, model.StepWaitGone) {
 			return
 		}
 		out := func() {
-			v.hasVF, v.open, v.asked, v.foreign = model.NoVF, false, false, false
-			v.changed()
+			n.hasVF, n.open, n.asked, n.foreign = model.NoVF, false, false, false
+			n.changed()
 		}
 		if w.Timing.Close == 0 {
 			out()
 			return
 		}
-		v.open = false
-		w.soon(v, w.Timing.Close, out)
+		n.open = false
+		w.soon(n, w.Timing.Close, out)
 	})
 }
 
 // spoiled says whether a Step that waits for what the guest is about to do is to fail, so
 // that the guest does not do it.
-func (w *World) spoiled(v *VM, k model.StepKind) bool {
+func (w *World) spoiled(n *NIC, k model.StepKind) bool {
 	if w.Fail == nil {
 		return false
 	}
 	spoiled := false
-	for _, r := range slices.Clone(v.guest.waiting) {
+	for _, r := range slices.Clone(n.guest.waiting) {
 		if r.step.Kind == k {
 			if err := w.Fail(r.step); err != nil {
 				spoiled = true
@@ -102,8 +102,8 @@ func (w *World) spoiled(v *VM, k model.StepKind) bool {
 }
 
 // changed tells the Steps that wait for the guest.
-func (v *VM) changed() {
-	for _, r := range slices.Clone(v.guest.waiting) {
+func (n *NIC) changed() {
+	for _, r := range slices.Clone(n.guest.waiting) {
 		r.look()
 	}
 }
@@ -111,38 +111,47 @@ func (v *VM) changed() {
 // bootTime is how long a guest listens to nothing when it restarts.
 const bootTime = 2 * time.Second
 
-// Reboot restarts the guest: pending unplugs are lost, and a driver takes up the VF a while
+// Reboot restarts the guest: pending unplugs are lost, and a driver takes up the VFs a while
 // after the rest of the guest is there again.
 func (w *World) Reboot(v *VM) {
-	v.asked, v.open, v.booting = false, false, true
-	w.soon(v, bootTime, func() {
-		v.booting = false
-		if v.hasVF != model.NoVF {
-			w.probe(v)
-		}
-	})
+	v.booting = true
+	for _, n := range v.NICs {
+		n.asked, n.open = false, false
+		w.soon(n, bootTime, func() {
+			v.booting = false
+			if n.hasVF != model.NoVF {
+				w.probe(n)
+			}
+		})
+	}
 }
 
-// Restart ends a VM and starts it again at once, with a new tap and without a VF.
+// Restart ends a VM and starts it again at once, with new taps and without a VF.
 func (w *World) Restart(v *VM) {
 	w.Destroy(v)
-	n := w.AddVMAs(v.ID, 0, v.Name, v.Net, v.Load)
-	n.MAC, n.VLAN, n.NUMA, n.VCPUs, n.Group, n.booting = v.MAC, v.VLAN, v.NUMA, v.VCPUs, v.Group, true
-	w.soon(n, bootTime, func() {
-		n.booting = false
-		if n.hasVF != model.NoVF {
-			w.probe(n)
-		}
-	})
+	again := w.AddVMAs(v.ID, 0, v.Name, v.NICs[0].Net, v.Load)
+	again.NUMA, again.VCPUs, again.Group, again.Ports = v.NUMA, v.VCPUs, v.Group, v.Ports
+	again.NICs = nil
+	for _, n := range v.NICs {
+		again.NICs = append(again.NICs, &NIC{VM: again, Alias: n.Alias, MAC: n.MAC, Net: n.Net, VLAN: n.VLAN, Share: n.Share, tap: n.tap})
+	}
+	w.Reboot(again)
 }
 
-// LoadDriver gives the guest its VF driver; it takes up a VF that is there.
+// LoadDriver gives the guest its VF driver; it takes up VFs that are there.
 func (w *World) LoadDriver(v *VM) {
 	v.NoDriver = false
-	if v.hasVF != model.NoVF && !v.open && !v.booting {
-		w.probe(v)
+	for _, n := range v.NICs {
+		if n.hasVF != model.NoVF && !n.open && !v.booting {
+			w.probe(n)
+		}
 	}
 }
 
 // UnloadDriver takes the VF driver out of a guest, which falls back to virtio.
-func (w *World) UnloadDriver(v *VM) { v.NoDriver, v.open = true, false }
+func (w *World) UnloadDriver(v *VM) {
+	v.NoDriver = true
+	for _, n := range v.NICs {
+		n.open = false
+	}
+}

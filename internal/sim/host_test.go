@@ -73,12 +73,16 @@ func (h *host) run(d time.Duration) {
 	}
 }
 
-// holders lists the names of the VMs whose guests use a VF.
+// holders lists the VMs whose guests use a VF, and by which NIC if that is not the first.
 func (h *host) holders() string {
 	s := ""
-	for _, v := range h.World.VMs() {
-		if v.open {
-			s += v.Name + " "
+	for n := range h.World.nics() {
+		switch {
+		case !n.open:
+		case n == n.VM.NICs[0]:
+			s += n.VM.Name + " "
+		default:
+			s += n.String() + " "
 		}
 	}
 	return s
@@ -100,9 +104,9 @@ func (h *host) dump() string {
 			s += fmt.Sprintf("  %s mac=%s vlan=%d\n", vf.ID, vf.MAC, vf.VLAN)
 		}
 	}
-	for _, v := range h.World.VMs() {
-		s += fmt.Sprintf("%s %s vf=%s open=%v foreign=%v asked=%v fdb=%s mirror=%v %+v\n", v.Name, v.State, v.hasVF, v.open, v.foreign, v.asked,
-			h.World.fdb[v.address()], h.World.mirrors[v.mirror()], h.World.Reach(v))
+	for n := range h.World.nics() {
+		s += fmt.Sprintf("%s %s %s %s ports=%d vf=%s open=%v foreign=%v asked=%v fdb=%s mirror=%v %+v\n", n, n.VM.State, n.Net, n.MAC, n.VM.Ports, n.hasVF, n.open, n.foreign, n.asked,
+			h.World.fdb[n.address()], h.World.mirrors[n.mirror()], h.World.Reach(n))
 	}
 	if h.Core == nil {
 		return s + "no daemon\n"
@@ -132,15 +136,15 @@ func (h *host) dump() string {
 // use by one VM, nothing under way.
 func (h *host) sound() error {
 	seen := map[model.VFID]string{}
-	for _, v := range h.World.VMs() {
-		if r := h.World.Reach(v); h.meter.counts(v) && (!r.Wire || !r.Local || !r.Out) {
-			return fmt.Errorf("%s is cut off: %+v", v.Name, r)
+	for n := range h.World.nics() {
+		if r := h.World.Reach(n); h.meter.counts(n) && (!r.Wire || !r.Local || !r.Out) {
+			return fmt.Errorf("%s is cut off: %+v", n, r)
 		}
-		if v.hasVF != model.NoVF {
-			if o, dup := seen[v.hasVF]; dup {
-				return fmt.Errorf("VF %s is in %s and %s", v.hasVF, o, v.Name)
+		if n.hasVF != model.NoVF {
+			if o, dup := seen[n.hasVF]; dup {
+				return fmt.Errorf("VF %s is in %s and %s", n.hasVF, o, n)
 			}
-			seen[v.hasVF] = v.Name
+			seen[n.hasVF] = n.String()
 		}
 	}
 	for _, p := range h.World.PFs() {
@@ -151,8 +155,8 @@ func (h *host) sound() error {
 		}
 	}
 	macs := map[model.MAC]bool{}
-	for _, v := range h.World.VMs() {
-		macs[v.MAC] = true
+	for n := range h.World.nics() {
+		macs[n.MAC] = true
 	}
 	for at, port := range h.World.fdb {
 		if !macs[at.mac] {
@@ -172,7 +176,7 @@ func (h *host) sound() error {
 	return nil
 }
 
-// neverCutOff fails the test if a VM was unreachable at any instant up to its end.
+// neverCutOff fails the test if a NIC was unreachable at any instant up to its end.
 func (h *host) neverCutOff() {
 	h.t.Helper()
 	h.OnEvent = h.meter.note
@@ -203,7 +207,7 @@ func TestFairGivesEqualTime(t *testing.T) {
 	held := map[string]time.Duration{}
 	h.OnTick = func(time.Time) {
 		for _, v := range h.World.VMs() {
-			if v.open {
+			if _, open := v.Holds(); open {
 				held[v.Name] += h.Sample
 			}
 		}
@@ -284,7 +288,7 @@ func TestWhatIsLeftOnAVFIsNotClearedForItsNextHolder(t *testing.T) {
 	h.want("vm1 vm2 vm3 ")
 	h.OnStep = func(s model.Step) Verdict {
 		if o := h.World.holder(s.VF.ID); s.Kind == model.StepClearVF && o != nil {
-			t.Errorf("at %s: %s, which %s has", h.World.Now.Sub(epoch), s, o.Name)
+			t.Errorf("at %s: %s, which %s has", h.World.Now.Sub(epoch), s, o)
 		}
 		return Verdict{}
 	}

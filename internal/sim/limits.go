@@ -46,10 +46,11 @@ func (l limiter) apply(limit model.Limit) error {
 			return err
 		}
 	}
-	v := l.w.vm(limit.VM)
-	if v == nil || v.foreign || l.w.vf(v.hasVF) == nil {
-		return fmt.Errorf("VM %s has no VF to limit", limit.VM)
+	for n := range l.w.nics() {
+		if vf := l.w.vf(n.hasVF); n.VM.ID == limit.VM && n.Alias == limit.NIC && vf != nil && !n.foreign {
+			vf.MaxTxRate = model.WholeMbit(limit.Bits)
+			return nil
+		}
 	}
-	l.w.vf(v.hasVF).MaxTxRate = model.WholeMbit(limit.Bits)
-	return nil
+	return fmt.Errorf("NIC %s of VM %s has no VF to limit", limit.NIC, limit.VM)
 }

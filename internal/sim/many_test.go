@@ -40,12 +40,12 @@ func TestStartWithManyVMs(t *testing.T) {
 	h.OnMove = func(m model.MoveStatus) { delete(repairs, m.Move.VM) }
 	h.At(epoch.Add(1500*time.Millisecond), func() {
 		begun = h.World.Now
-		h.World.fdb[deaf.address()] = "pf0"
+		h.World.fdb[deaf.NICs[0].address()] = "pf0"
 	})
 	h.run(15 * time.Second)
 	serving := 0
 	for _, v := range h.World.VMs() {
-		if v.open {
+		if _, open := v.Holds(); open {
 			serving++
 		}
 	}

@@ -41,10 +41,10 @@ func (g gaps) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// meter looks at every event whether each VM is reached.
+// meter looks at every event whether each NIC of each VM is reached.
 type meter struct {
 	w     *World
-	since map[*VM]*[directions]time.Time // since when it is not; zero: it is
+	since map[*NIC]*[directions]time.Time // since when it is not; zero: it is
 	worst gaps
 	of    map[string]gaps // the worst of each VM, by name
 	story map[string]string
@@ -52,77 +52,78 @@ type meter struct {
 }
 
 func newMeter(w *World) *meter {
-	return &meter{w: w, since: map[*VM]*[directions]time.Time{}, of: map[string]gaps{}, story: map[string]string{}}
+	return &meter{w: w, since: map[*NIC]*[directions]time.Time{}, of: map[string]gaps{}, story: map[string]string{}}
 }
 
-// counts says whether it is for Sluice and the host to reach the VM: not one that
+// counts says whether it is for Sluice and the host to reach the NIC: not one whose guest
 // listens to nothing, whose VF is another's doing, or whose tap somebody took down; nor one
 // that does not give up a VF whose PF has lost its link.
-func (m *meter) counts(v *VM) bool {
-	if p := m.w.pf(v.hasVF.PF); v.open && p != nil && !p.LinkUp && (v.IgnoreUnplug || v.Slow > 0 || v.TapDown) {
+func (m *meter) counts(n *NIC) bool {
+	if p, v := m.w.pf(n.hasVF.PF), n.VM; n.open && p != nil && !p.LinkUp && (v.IgnoreUnplug || v.Slow > 0 || n.TapDown) {
 		return false
 	}
-	return v.listens() && !v.foreign && (v.open || !v.TapDown)
+	return n.VM.listens() && !n.foreign && (n.open || !n.TapDown)
 }
 
 // note is for Engine.OnEvent: it looks at what is true after everything that happens at
 // a moment.
 func (m *meter) note(now time.Time) {
-	for _, v := range m.w.vms {
-		since := m.since[v]
+	for n := range m.w.nics() {
+		since := m.since[n]
 		if since == nil {
 			since = new([directions]time.Time)
-			m.since[v] = since
+			m.since[n] = since
 		}
 		ok := [directions]bool{true, true, true, true}
-		if m.counts(v) {
-			r := m.w.Reach(v)
+		if m.counts(n) {
+			r := m.w.Reach(n)
 			ok = [directions]bool{fromWire: r.Wire, fromBridge: r.Local, fromVFs: r.VFs, fromGuest: r.Out}
 		}
 		for d, is := range ok {
 			switch {
 			case is && !since[d].IsZero():
-				m.end(v, direction(d), since[d], now)
+				m.end(n, direction(d), since[d], now)
 				since[d] = time.Time{}
 			case !is && since[d].IsZero():
 				since[d] = now
 			}
 		}
 	}
-	for v := range m.since {
-		if v.gone { // for as long as it was there it counts
-			m.forget(v, now)
+	for n := range m.since {
+		if n.VM.gone { // for as long as it was there it counts
+			m.forget(n, now)
 		}
 	}
 }
 
-// forget ends what is open of a VM.
-func (m *meter) forget(v *VM, now time.Time) {
-	for d, t := range m.since[v] {
+// forget ends what is open of a NIC.
+func (m *meter) forget(n *NIC, now time.Time) {
+	for d, t := range m.since[n] {
 		if !t.IsZero() {
-			m.end(v, direction(d), t, now)
+			m.end(n, direction(d), t, now)
 		}
 	}
-	delete(m.since, v)
+	delete(m.since, n)
 }
 
 // stop ends what is open still.
 func (m *meter) stop(now time.Time) gaps {
-	for v := range m.since {
-		m.forget(v, now)
+	for n := range m.since {
+		m.forget(n, now)
 	}
 	return m.worst
 }
 
-func (m *meter) end(v *VM, d direction, since, now time.Time) {
-	gap, of := now.Sub(since), m.of[v.Name]
+func (m *meter) end(n *NIC, d direction, since, now time.Time) {
+	vm := n.VM.Name
+	gap, of := now.Sub(since), m.of[vm]
 	if d != fromVFs && gap > of.most() {
-		m.story[v.Name] = fmt.Sprintf("%s is not reached from %s for %s from %s on", v.Name, directionNames[d], gap, since.Sub(epoch))
+		m.story[vm] = fmt.Sprintf("%s is not reached from %s for %s from %s on", n, directionNames[d], gap, since.Sub(epoch))
 		if gap > m.worst.most() {
-			m.most = v.Name
+			m.most = vm
 		}
 	}
 	of[d] = max(of[d], gap)
-	m.of[v.Name] = of
+	m.of[vm] = of
 	m.worst.add(of)
 }

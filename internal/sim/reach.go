@@ -2,9 +2,9 @@ package sim
 
 import "sluice/internal/model"
 
-// Reach says which frames get through to a VM's guest and out of it, now. It is what
-// "nobody is ever cut off" means: a guest with an open VF hears that alone, any other its
-// tap.
+// Reach says which frames get through to a guest by one of its NICs and out of it, now. It
+// is what "nobody is ever cut off" means: by a NIC with an open VF the guest hears that
+// alone, by any other its tap.
 type Reach struct {
 	Wire  bool // from the wire, through whichever PF of its network has a link
 	Local bool // from another port of its bridge
@@ -12,28 +12,28 @@ type Reach struct {
 	Out   bool // from the guest
 }
 
-// Reach says how the VM is reached.
-func (w *World) Reach(v *VM) Reach {
-	r := Reach{Wire: true, VFs: true, Out: w.sends(v)}
-	r.Local = w.hears(v, w.bridge(v, nil))
+// Reach says how the NIC is reached.
+func (w *World) Reach(n *NIC) Reach {
+	r := Reach{Wire: true, VFs: true, Out: w.sends(n)}
+	r.Local = w.hears(n, w.bridge(n, nil))
 	for _, p := range w.pfs {
-		if p.Network != v.Net {
+		if p.Network != n.Net {
 			continue
 		}
-		vf, self := w.filters(p, v), p.self[v.MAC]
+		vf, self := w.filters(p, n), p.self[n.MAC]
 		if p.LinkUp {
 			at := vf
 			if !vf.caught || self {
-				at = at.and(w.bridge(v, p))
+				at = at.and(w.bridge(n, p))
 			}
-			r.Wire = r.Wire && w.hears(v, at)
+			r.Wire = r.Wire && w.hears(n, at)
 		}
-		if elsewhere := v.open && v.hasVF.PF != p.Name; !elsewhere && w.othersUse(p, v) {
+		if elsewhere := n.open && n.hasVF.PF != p.Name; !elsewhere && w.othersUse(p, n) {
 			at := vf
 			if self {
-				at = at.and(w.bridge(v, p))
+				at = at.and(w.bridge(n, p))
 			} // what no filter takes goes out on the wire
-			r.VFs = r.VFs && w.hears(v, at)
+			r.VFs = r.VFs && w.hears(n, at)
 		}
 	}
 	return r
@@ -41,7 +41,7 @@ func (w *World) Reach(v *VM) Reach {
 
 // arrival is where a frame gets.
 type arrival struct {
-	vf, tap bool // the VM's own
+	vf, tap bool // the NIC's own
 	caught  bool // a VF's filter took it
 }
 
@@ -49,52 +49,52 @@ func (a arrival) and(b arrival) arrival {
 	return arrival{vf: a.vf || b.vf, tap: a.tap || b.tap, caught: a.caught || b.caught}
 }
 
-func (w *World) hears(v *VM, a arrival) bool { return a.vf && v.open || a.tap && !v.open }
+func (w *World) hears(n *NIC, a arrival) bool { return a.vf && n.open || a.tap && !n.open }
 
 // sends says whether what the guest sends gets out: the VF drops what has not its MAC.
-func (w *World) sends(v *VM) bool {
-	if !v.open {
-		return !v.TapDown
+func (w *World) sends(n *NIC) bool {
+	if !n.open {
+		return !n.TapDown
 	}
-	p := w.pf(v.hasVF.PF)
-	return p != nil && p.LinkUp && w.filters(p, v).vf
+	p := w.pf(n.hasVF.PF)
+	return p != nil && p.LinkUp && w.filters(p, n).vf
 }
 
-// filters says which VFs of the PF take a frame for the VM.
-func (w *World) filters(p *PF, v *VM) (a arrival) {
+// filters says which VFs of the PF take a frame for the NIC.
+func (w *World) filters(p *PF, n *NIC) (a arrival) {
 	for i := range p.VFs {
-		if vf := &p.VFs[i]; vf.MAC == v.MAC && vf.VLAN == v.VLAN {
+		if vf := &p.VFs[i]; vf.MAC == n.MAC && vf.VLAN == n.VLAN {
 			a.caught = true
-			a.vf = a.vf || vf.ID == v.hasVF && p.LinkUp
+			a.vf = a.vf || vf.ID == n.hasVF && p.LinkUp
 		}
 	}
 	return a
 }
 
-// bridge follows a frame for the VM that came into the bridge through from, nil for a
+// bridge follows a frame for the NIC that came into the bridge through from, nil for a
 // port that is no PF.
-func (w *World) bridge(v *VM, from *PF) arrival {
+func (w *World) bridge(n *NIC, from *PF) arrival {
 	out := func(name string) arrival {
 		if p := w.pf(name); p != nil && p != from {
-			return w.filters(p, v)
+			return w.filters(p, n)
 		}
 		return arrival{}
 	}
-	port := w.fdb[v.address()]
-	if port != "" && port != tap(v) {
+	port := w.fdb[n.address()]
+	if port != "" && port != n.tap {
 		return out(port) // a PF, or somebody else's tap
 	}
-	a := arrival{tap: !v.TapDown}
+	a := arrival{tap: !n.TapDown}
 	if len(w.mirrors) > 0 {
-		a = a.and(out(w.mirrors[v.mirror()]))
+		a = a.and(out(w.mirrors[n.mirror()]))
 	}
 	return a
 }
 
-// othersUse says whether a guest other than the VM's uses a VF of the PF.
-func (w *World) othersUse(p *PF, v *VM) bool {
-	for _, o := range w.vms {
-		if o != v && o.open && o.hasVF.PF == p.Name {
+// othersUse says whether another guest than the NIC's uses a VF of the PF.
+func (w *World) othersUse(p *PF, n *NIC) bool {
+	for o := range w.nics() {
+		if o.VM != n.VM && o.open && o.hasVF.PF == p.Name {
 			return true
 		}
 	}

@@ -16,6 +16,7 @@ type run struct {
 	*Engine
 	core   *loop.Core
 	step   model.Step
+	nic    *NIC  // that it waits for
 	result error // it ends with this instead of taking effect
 	parts  []part
 	done   int // parts
@@ -33,7 +34,7 @@ func (r *run) begin(extra time.Duration) {
 	v := w.vm(s.Subject.VM)
 	switch s.Kind {
 	case model.StepWaitGuest, model.StepWaitGone:
-		r.wait(v, takes, extra)
+		r.wait(takes, extra)
 		return
 	case model.StepAttach, model.StepDetach:
 		r.parts = []part{func() error { return w.hotplug(s) }}
@@ -98,11 +99,11 @@ func (r *run) finish(err error) {
 		return
 	}
 	r.over = true
-	if v := r.World.vm(r.step.Subject.VM); v != nil {
-		if errors.Is(err, model.ErrGone) { // the VF is, not the VM
-			err = fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is gone
-		}
-		v.guest.waiting = slices.DeleteFunc(v.guest.waiting, func(o *run) bool { return o == r })
+	if errors.Is(err, model.ErrGone) && r.World.vm(r.step.Subject.VM) != nil { // the VF is, not the VM
+		err = fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is gone
+	}
+	if r.nic != nil {
+		r.nic.guest.waiting = slices.DeleteFunc(r.nic.guest.waiting, func(o *run) bool { return o == r })
 	}
 	if !r.dead() {
 		r.launch(r.core.Finish(r.World.Now, r.step.ID, err))
@@ -111,23 +112,23 @@ func (r *run) finish(err error) {
 
 // wait is a Step that changes nothing: it ends when the guest has done something, with an
 // error at its deadline.
-func (r *run) wait(v *VM, takes, extra time.Duration) {
+func (r *run) wait(takes, extra time.Duration) {
 	w := r.World
-	if v == nil || r.result != nil {
-		err := r.result
-		if v == nil {
-			err = gone(r.step)
-		} else {
-			v.cancel()
-		}
+	n, err := w.nic(r.step)
+	if err == nil && r.result != nil {
+		err = r.result
+		n.cancel()
+	}
+	if err != nil {
 		r.At(w.Now.Add(takes), func() { r.finish(err) })
 		return
 	}
-	w.later(v, extra)
-	v.guest.waiting = append(v.guest.waiting, r)
+	r.nic = n
+	w.later(n, extra)
+	n.guest.waiting = append(n.guest.waiting, r)
 	r.At(w.Now.Add(w.Timing.Kernel), r.look)
 	r.At(w.Now.Add(r.step.Timeout), func() {
-		r.finish(fmt.Errorf("%s did nothing about the VF in time: %w", v.Name, model.ErrGuest))
+		r.finish(fmt.Errorf("%s did nothing about the VF in time: %w", n, model.ErrGuest))
 	})
 }
 

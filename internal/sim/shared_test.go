@@ -9,7 +9,7 @@ import (
 )
 
 // clone makes one VM have another's MAC.
-func (h *host) clone(of, v *VM) { v.MAC = of.MAC }
+func (h *host) clone(of, v *VM) { v.NICs[0].MAC = of.NICs[0].MAC }
 
 // Two VMs with one MAC: neither is given a VF, not even one that is pinned. What reaches
 // the innocent one goes on to, and repairs do not undo each other for ever.
@@ -55,14 +55,14 @@ func TestSharedMACDuringAPlug(t *testing.T) {
 		h.OnStep = func(s model.Step) Verdict {
 			if s.Kind == at && s.Subject.VM == v.ID {
 				h.OnStep = nil
-				h.World.AddVM(7, "clone", "br0", &level{pps: 1}).MAC = v.MAC
+				h.World.AddVM(7, "clone", "br0", &level{pps: 1}).NICs[0].MAC = v.NICs[0].MAC
 			}
 			return Verdict{}
 		}
 		h.run(40 * time.Second)
-		for _, x := range h.World.VMs() {
+		for x := range h.World.nics() {
 			if r := h.World.Reach(x); !r.Wire || !r.Local {
-				t.Errorf("%s: %s is cut off: %+v\n%s", at, x.Name, r, h.dump())
+				t.Errorf("%s: %s is cut off: %+v\n%s", at, x, r, h.dump())
 			}
 		}
 		if err := h.sound(); err != nil {

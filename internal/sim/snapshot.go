@@ -50,9 +50,11 @@ func (w *World) picturePF(out *model.PF, p *PF) {
 	for i := range out.VFs {
 		out.VFs[i].Owner, out.VFs[i].Holder, out.VFs[i].InGuest = model.OwnerFree, "", model.No
 	}
-	for _, v := range w.vms {
-		if len(selfs) > 0 && selfs[v.MAC] {
-			self = append(self, v.MAC)
+	if len(selfs) > 0 {
+		for n := range w.nics() {
+			if selfs[n.MAC] {
+				self = append(self, n.MAC)
+			}
 		}
 	}
 	if n := len(self); n < len(selfs) { // filters for VMs that have gone
@@ -68,36 +70,42 @@ func (w *World) picturePF(out *model.PF, p *PF) {
 
 func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
 	nics := out.NICs
-	if cap(nics) == 0 {
-		nics = make([]model.NIC, 1)
+	if cap(nics) < len(v.NICs) {
+		nics = make([]model.NIC, len(v.NICs))
 	}
 	*out = model.VM{
 		ID: v.ID, Name: v.Name, State: v.State, NUMANode: v.NUMA, VCPUs: max(1, v.VCPUs), Ready: model.Yes,
-		CPUKnown: true, NICs: nics[:1],
+		CPUKnown: true, NICs: nics[:len(v.NICs)], Ports: v.freePorts(),
 	}
-	n := &out.NICs[0]
-	*n = model.NIC{
-		Alias: "ua-net0", MAC: v.MAC, Tap: tap(v), Network: v.Net, Failover: model.FailoverTeaming,
-		FreePort: model.TriOf(!v.NoPort), LinkUp: model.TriOf(!v.TapDown), VLAN: v.VLAN,
+	l := w.load(out, v)
+	for i, n := range v.NICs {
+		w.pictureNIC(&out.NICs[i], n, s)
+		l.picture(&out.NICs[i], n)
+	}
+}
+
+func (w *World) pictureNIC(out *model.NIC, n *NIC, s *model.Snapshot) {
+	*out = model.NIC{
+		Alias: n.Alias, MAC: n.MAC, Tap: n.tap, Network: n.Net, Failover: model.FailoverTeaming,
+		FreePort: model.TriOf(n.VM.freePort()), LinkUp: model.TriOf(!n.TapDown), VLAN: n.VLAN,
 	}
 	if old := w.slow; old != nil {
-		n.FDB, n.Window = old.fdb[v.address()], old.mirrors[v.mirror()] != ""
+		out.FDB, out.Window = old.fdb[n.address()], old.mirrors[n.mirror()] != ""
 	} else {
-		n.FDB, n.Window = w.fdb[v.address()], len(w.mirrors) > 0 && w.mirrors[v.mirror()] != ""
+		out.FDB, out.Window = w.fdb[n.address()], len(w.mirrors) > 0 && w.mirrors[n.mirror()] != ""
 	}
-	if v.NoTeaming {
-		n.Failover = model.FailoverNone
+	if n.VM.NoTeaming {
+		out.Failover = model.FailoverNone
 	}
-	if v.hasVF != model.NoVF {
-		n.VF, n.VFOwner = v.hasVF, model.OwnerSluice
-		if v.foreign {
-			n.VFOwner = model.OwnerForeign
+	if n.hasVF != model.NoVF {
+		out.VF, out.VFOwner = n.hasVF, model.OwnerSluice
+		if n.foreign {
+			out.VFOwner = model.OwnerForeign
 		}
-		if vf := s.FindVF(v.hasVF); vf != nil {
-			vf.Owner, vf.Holder, vf.InGuest = n.VFOwner, v.ID, model.TriOf(w.inGuest(v))
+		if vf := s.FindVF(n.hasVF); vf != nil {
+			vf.Owner, vf.Holder, vf.InGuest = out.VFOwner, n.VM.ID, model.TriOf(w.inGuest(n))
 		}
 	}
-	w.pictureLoad(out, n, v)
 }
 
 // picturePins lists the bridge entries at PFs for VMs that have gone.
@@ -111,8 +119,8 @@ func (w *World) picturePins(s *model.Snapshot) {
 		return
 	}
 	there := make(map[address]bool, len(w.vms))
-	for _, v := range w.vms {
-		there[v.address()] = true
+	for n := range w.nics() {
+		there[n.address()] = true
 	}
 	for at, port := range fdb {
 		if w.pf(port) != nil && !there[at] {
@@ -123,10 +131,10 @@ func (w *World) picturePins(s *model.Snapshot) {
 }
 
 // inGuest says whether the guest uses its VF, as far as the Snapshot knows.
-func (w *World) inGuest(v *VM) bool {
-	now := watched{v.hasVF, v.open}
-	if was := v.seen; w.LagInGuest {
-		v.seen = now
+func (w *World) inGuest(n *NIC) bool {
+	now := watched{n.hasVF, n.open}
+	if was := n.seen; w.LagInGuest {
+		n.seen = now
 		return was.open && was.vf == now.vf
 	}
 	return now.open
@@ -159,27 +167,38 @@ func (w *World) reread() time.Time {
 	return w.slow.read
 }
 
-// pictureLoad puts the load on the path that the guest uses.
-func (w *World) pictureLoad(out *model.VM, n *model.NIC, v *VM) {
-	var pps, bytes float64
+// seenLoad is what is seen of a VM's load.
+type seenLoad struct {
+	pps, bytes float64
+	known      bool
+}
+
+// load looks at a VM's load.
+func (w *World) load(out *model.VM, v *VM) seenLoad {
+	l := seenLoad{known: true}
 	if v.Load != nil && v.State == model.VMRunning {
-		pps, bytes, out.CPU = v.Load.At(w.Now)
+		l.pps, l.bytes, out.CPU = v.Load.At(w.Now)
 	}
-	known := true
 	if w.Sense != nil {
-		pps, bytes, known = w.Sense(v, pps, bytes)
+		l.pps, l.bytes, l.known = w.Sense(v, l.pps, l.bytes)
 	}
+	return l
+}
+
+// picture puts a NIC's share of the load on the path that the guest uses.
+func (l seenLoad) picture(out *model.NIC, n *NIC) {
 	proof := model.ProofNone
-	if known {
+	if l.known {
 		proof = model.ProofHardware
 	}
-	t := model.Traffic{RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: known, Proof: proof}
-	none := model.Traffic{Source: model.SourceSim, Known: known, Proof: proof}
-	n.Virtio, n.VFPath = t, none
-	if v.open {
-		n.Virtio, n.VFPath = none, t
-		if v.Blind {
-			n.VFPath = model.Traffic{Note: "the guest agent does not answer"}
+	pps, bytes := n.Share*l.pps, n.Share*l.bytes
+	t := model.Traffic{RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: l.known, Proof: proof}
+	none := model.Traffic{Source: model.SourceSim, Known: l.known, Proof: proof}
+	out.Virtio, out.VFPath = t, none
+	if n.open {
+		out.Virtio, out.VFPath = none, t
+		if n.VM.Blind {
+			out.VFPath = model.Traffic{Note: "the guest agent does not answer"}
 		}
 	}
 }

@@ -29,111 +29,99 @@ func gone(s model.Step) error { return fmt.Errorf("domain %s: %w", s.Subject.VMN
 
 // checkVirtio says whether the VM could live on its virtio NIC alone.
 func (w *World) checkVirtio(s model.Step) error {
-	v := w.vm(s.Subject.VM)
+	n, err := w.nic(s)
 	switch {
-	case v == nil:
-		return gone(s)
+	case err != nil:
+		return err
 	case w.down:
 		return errLibvirt
-	case v.TapDown:
-		return fmt.Errorf("the virtio path of %s is broken: %w", v.Name, model.ErrPermanent)
+	case n.TapDown:
+		return fmt.Errorf("the virtio path of %s is broken: %w", n, model.ErrPermanent)
 	}
 	return nil
 }
 
 // hotplug is an attach, or a request to detach.
 func (w *World) hotplug(s model.Step) error {
-	v := w.vm(s.Subject.VM)
+	n, err := w.nic(s)
 	switch {
-	case v == nil:
-		return gone(s)
+	case err != nil:
+		return err
 	case w.down:
 		return errLibvirt
 	case s.Kind == model.StepAttach:
-		return w.attach(s, v)
-	case v.hasVF == s.Device.VF && !v.foreign:
-		v.asked = true
-		if !v.IgnoreUnplug && !v.booting {
-			w.eject(v)
+		return w.attach(s, n)
+	case n.hasVF == s.Device.VF && !n.foreign:
+		n.asked = true
+		if !n.VM.IgnoreUnplug && !n.VM.booting {
+			w.eject(n)
 		}
 	}
 	return nil
 }
 
-func (w *World) attach(s model.Step, v *VM) error {
+func (w *World) attach(s model.Step, n *NIC) error {
 	switch {
 	case w.vf(s.Device.VF) == nil:
 		return fmt.Errorf("VF %s: %w", s.Device.VF, model.ErrGone)
-	case v.hasVF == s.Device.VF:
+	case n.hasVF == s.Device.VF:
 		return nil
-	case v.hasVF != model.NoVF:
-		return fmt.Errorf("%s has VF %s already: %w", v.Name, v.hasVF, model.ErrPermanent)
-	case v.NoPort:
-		return fmt.Errorf("%s has no free root port: %w", v.Name, model.ErrPermanent)
+	case n.hasVF != model.NoVF:
+		return fmt.Errorf("%s has VF %s already: %w", n, n.hasVF, model.ErrPermanent)
+	case !n.VM.freePort():
+		return fmt.Errorf("%s has no free root port: %w", n.VM.Name, model.ErrPermanent)
 	}
-	if err := w.unclaimed(s.Device.VF, v); err != nil {
+	if err := w.unclaimed(s.Device.VF, n.VM.ID, n.MAC); err != nil {
 		return err
 	}
-	v.hasVF, v.foreign, v.open, v.asked = s.Device.VF, false, false, false
-	if !v.booting { // else its driver finds it then
-		w.probe(v)
+	n.hasVF, n.foreign, n.open, n.asked = s.Device.VF, false, false, false
+	if !n.VM.booting { // else its driver finds it then
+		w.probe(n)
 	}
 	return nil
 }
 
-// holder is the VM that has the VF, or nil.
-func (w *World) holder(id model.VFID) *VM {
-	for _, o := range w.vms {
-		if o.hasVF == id {
-			return o
-		}
-	}
-	return nil
-}
-
-// unclaimed fails if anybody but the VM has the VF.
-func (w *World) unclaimed(id model.VFID, v *VM) error {
-	if o := w.holder(id); o != nil && (o != v || o.foreign) {
-		return fmt.Errorf("VF %s is in %s: %w", id, o.Name, model.ErrPermanent)
+// unclaimed fails if anybody but the VM's NIC with that MAC has the VF.
+func (w *World) unclaimed(id model.VFID, vm model.VMID, mac model.MAC) error {
+	if o := w.holder(id); o != nil && (o.VM.ID != vm || o.MAC != mac || o.foreign) {
+		return fmt.Errorf("VF %s is in %s: %w", id, o, model.ErrPermanent)
 	}
 	return nil
 }
 
 // waited says whether what a Step waits for has come true, or never will.
 func (w *World) waited(s model.Step) (bool, error) {
-	v := w.vm(s.Subject.VM)
+	n, err := w.nic(s)
 	switch {
-	case v == nil:
-		return true, gone(s)
-	case s.Kind == model.StepWaitGuest && v.hasVF != s.Device.VF:
-		return true, fmt.Errorf("%s has not VF %s: %w", v.Name, s.Device.VF, model.ErrGuest)
+	case err != nil:
+		return true, err
+	case s.Kind == model.StepWaitGuest && n.hasVF != s.Device.VF:
+		return true, fmt.Errorf("%s has not VF %s: %w", n, s.Device.VF, model.ErrGuest)
 	case s.Kind == model.StepWaitGuest:
-		return v.open, nil
+		return n.open, nil
 	case w.down:
 		return true, errLibvirt
 	}
-	return v.hasVF != s.Device.VF || v.foreign, nil
+	return n.hasVF != s.Device.VF || n.foreign, nil
 }
 
 // host splits a Step that goes through the kernel into the changes it makes, which come
-// one after the other. What they would change may have vanished with its VM or PF: then
-// there is nothing to do.
+// one after the other, where the Step's Path says. What they would change may have vanished
+// with its VM or PF: then there is nothing to do.
 func (w *World) host(s model.Step) []part {
 	switch s.Kind {
 	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepClearVF:
 		return w.setUp(s)
 	}
 	v, p := w.vm(s.Subject.VM), w.pf(s.Path.PF)
-	at := address{s.Path.Network, s.Path.MAC}
-	pin := func(port func() string) part {
+	pin := func(port string) part {
 		return func() error {
 			if v != nil && !v.gone {
-				w.fdb[at] = port()
+				w.fdb[entry(s)] = port
 			}
 			return nil
 		}
 	}
-	toTap, toPF := func() string { return tap(v) }, func() string { return s.Path.PF }
 	switch s.Kind {
 	case model.StepAddSelf:
 		return []part{func() error { p.addSelf(s.Path.MAC); return nil }}
@@ -144,14 +132,18 @@ func (w *World) host(s model.Step) []part {
 	case model.StepCloseWindow:
 		return []part{w.closeWindow(s, v)}
 	case model.StepFollowGuest:
-		return w.followGuest(s, v)
+		return w.followGuest(s)
 	case model.StepFDBToVF:
-		return []part{pin(toPF)}
+		return []part{pin(s.Path.PF)}
 	case model.StepFDBToTap:
-		return []part{pin(toTap)}
+		return []part{pin(s.Path.Tap)}
 	}
 	return []part{nothing} // announce
 }
+
+// entry is where a Step's frames are looked up, and window what copies them.
+func entry(s model.Step) address { return address{s.Path.Network, s.Path.MAC} }
+func window(s model.Step) mirror { return mirror{s.Path.Tap, s.Path.MAC} }
 
 func nothing() error { return nil }
 
@@ -177,11 +169,11 @@ func (w *World) setUp(s model.Step) []part {
 		}
 		if s.Kind == model.StepClearVF {
 			if o := w.holder(s.VF.ID); o != nil {
-				return nil, fmt.Errorf("%s has VF %s still", o.Name, s.VF.ID)
+				return nil, fmt.Errorf("%s has VF %s still", o, s.VF.ID)
 			}
 			return vf, nil
 		}
-		return vf, w.unclaimed(s.VF.ID, w.vm(s.Subject.VM))
+		return vf, w.unclaimed(s.VF.ID, s.Subject.VM, s.VF.MAC)
 	}
 	change := func(f func(*model.VF)) part {
 		return func() error {
@@ -223,8 +215,8 @@ func (w *World) openWindow(s model.Step, v *VM) []part {
 			if v.gone {
 				return gone(s)
 			}
-			if at := v.address(); w.mirrors[v.mirror()] != "" || w.fdb[at] == "" {
-				w.fdb[at] = tap(v)
+			if at := entry(s); w.mirrors[window(s)] != "" || w.fdb[at] == "" {
+				w.fdb[at] = s.Path.Tap
 			}
 			return nil
 		},
@@ -234,7 +226,7 @@ func (w *World) openWindow(s model.Step, v *VM) []part {
 func (w *World) startMirror(s model.Step, v *VM) part {
 	return func() error {
 		if !w.NoMirror && !v.gone {
-			w.mirrors[v.mirror()] = s.Path.PF
+			w.mirrors[window(s)] = s.Path.PF
 		}
 		return nil
 	}
@@ -244,23 +236,26 @@ var errSides = errors.New("the guest changed sides meanwhile")
 
 // followGuest looks where the guest listens, leads its frames there and ends the mirror;
 // or feeds both paths while it has a VF that it does not use.
-func (w *World) followGuest(s model.Step, v *VM) []part {
-	if v == nil {
-		return []part{w.closeWindow(s, v)}
+func (w *World) followGuest(s model.Step) []part {
+	n, err := w.nic(s)
+	if errors.Is(err, model.ErrGone) {
+		return []part{w.closeWindow(s, nil)}
+	} else if err != nil {
+		return []part{func() error { return err }}
 	}
 	var open, has bool
 	p := w.pf(s.Path.PF)
 	pin := func(port string) {
 		if port == "" {
-			delete(w.fdb, v.address())
-		} else if !v.gone {
-			w.fdb[v.address()] = port
+			delete(w.fdb, entry(s))
+		} else if !n.VM.gone {
+			w.fdb[entry(s)] = port
 		}
 	}
 	return []part{
 		func() error {
-			has = v.hasVF == s.Device.VF && v.hasVF != model.NoVF
-			open = has && v.open
+			has = n.hasVF == s.Device.VF && n.hasVF != model.NoVF
+			open = has && n.open
 			return nil
 		},
 		func() error {
@@ -276,7 +271,7 @@ func (w *World) followGuest(s model.Step, v *VM) []part {
 			case open:
 				p.delSelf(s.Path.MAC)
 			case has:
-				return w.startMirror(s, v)()
+				return w.startMirror(s, n.VM)()
 			default:
 				pin(s.Path.Entry)
 			}
@@ -284,13 +279,13 @@ func (w *World) followGuest(s model.Step, v *VM) []part {
 		},
 		func() error {
 			switch {
-			case open != (has && v.open):
+			case open != (has && n.open):
 				return errSides
 			case has && !open:
-				pin(tap(v))
+				pin(s.Path.Tap)
 				return nil
 			}
-			return w.closeWindow(s, v)()
+			return w.closeWindow(s, n.VM)()
 		},
 	}
 }
@@ -299,12 +294,11 @@ func (w *World) followGuest(s model.Step, v *VM) []part {
 // the bridge entry away that still points to the PF.
 func (w *World) closeWindow(s model.Step, v *VM) part {
 	return func() error {
-		at := address{s.Path.Network, s.Path.MAC}
 		switch {
 		case v != nil && !v.gone:
-			delete(w.mirrors, v.mirror())
-		case w.fdb[at] == s.Path.PF:
-			delete(w.fdb, at)
+			delete(w.mirrors, window(s))
+		case w.fdb[entry(s)] == s.Path.PF:
+			delete(w.fdb, entry(s))
 		}
 		return nil
 	}

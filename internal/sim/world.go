@@ -87,43 +87,29 @@ type PF struct {
 	self map[model.MAC]bool
 }
 
-// VM is a simulated guest with one virtio NIC.
+// VM is a simulated guest with one virtio NIC or more.
 type VM struct {
 	ID    model.VMID
 	Name  string
 	Group string // for people: a demo's or scenario's load group
 	NUMA  int
-	MAC   model.MAC
-	Net   string
 	State model.VMState
-	Load  Load // true load
-	VCPUs int  // 0: one
-	VLAN  int  // of its network, 0: none
+	Load  Load   // true load, of all NICs
+	VCPUs int    // 0: one
+	NICs  []*NIC // at least one; see AddNIC
 
-	NoTeaming    bool // its NIC has no <teaming>
+	NoTeaming    bool // its NICs have no <teaming>
 	NoPort       bool // it has no free root port
+	Ports        int  // root ports for VFs; 0: as many as it needs
 	NoDriver     bool // the guest has no driver for VFs
 	IgnoreUnplug bool // the guest never lets go of a device
 	Blind        bool // its load on the VF path is unknown
-	TapDown      bool // its virtio path is broken
 	// Slow is how much longer than usual the guest takes to open a VF, or to let go of it.
 	Slow time.Duration
 
-	hasVF   model.VFID // in the domain
-	foreign bool       // attached by somebody else
-	open    bool       // the guest's driver has it open
-	asked   bool       // an unplug is pending in the guest
-	booting bool       // the guest listens to nothing
-	tap     string     // name of its tap, made when first asked for
+	booting bool // the guest listens to nothing
 	gone    bool
-	guest   guest
 	job     time.Time // until when libvirt is busy with the domain
-	seen    watched   // what the last Snapshot could have shown
-}
-
-type watched struct {
-	vf   model.VFID
-	open bool
 }
 
 // Load says what a VM moves at a time, on whichever path.
@@ -179,32 +165,31 @@ func (w *World) AddVMAs(id model.VMID, number int, name, network string, load Lo
 	if w.fdb == nil {
 		w.fdb, w.mirrors = map[address]string{}, map[mirror]string{}
 	}
-	v := &VM{
-		ID: id, Name: name, NUMA: -1,
+	v := &VM{ID: id, Name: name, NUMA: -1, State: model.VMRunning, Load: load}
+	v.NICs = []*NIC{{
+		VM: v, Alias: "ua-net0", Net: network, Share: 1, tap: "tap-" + name,
 		MAC: model.MAC{0x52, 0x54, byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)},
-		Net: network, State: model.VMRunning, Load: load,
-	}
+	}}
 	i, _ := slices.BinarySearchFunc(w.vms, v.ID, func(a *VM, id model.VMID) int { return strings.Compare(string(a.ID), string(id)) })
 	w.vms = slices.Insert(w.vms, i, v)
 	return v
 }
 
-// Destroy ends a VM at once; the host forgets its tap, with what belongs to that, and gives
-// its VF back as it is. A bridge entry that points to a PF stays.
+// Destroy ends a VM at once; the host forgets its taps, with what belongs to them, and gives
+// its VFs back as they are. A bridge entry that points to a PF stays.
 func (w *World) Destroy(v *VM) {
-	v.gone, v.open, v.hasVF, v.asked = true, false, model.NoVF, false
-	if w.fdb[v.address()] == tap(v) {
-		delete(w.fdb, v.address())
+	v.gone = true
+	for _, n := range v.NICs {
+		n.open, n.hasVF, n.asked = false, model.NoVF, false
+		if w.fdb[n.address()] == n.tap {
+			delete(w.fdb, n.address())
+		}
+		delete(w.mirrors, n.mirror())
 	}
-	delete(w.mirrors, v.mirror())
 	w.vms = slices.DeleteFunc(w.vms, func(x *VM) bool { return x == v })
-	v.changed()
-}
-
-// AttachForeign lets somebody else attach a VF to a VM.
-func (w *World) AttachForeign(v *VM, id model.VFID) {
-	v.hasVF, v.foreign, v.open = id, true, true
-	v.changed()
+	for _, n := range v.NICs {
+		n.changed()
+	}
 }
 
 // LibvirtDown stops or restarts libvirtd: while it is down there are no Snapshots.
@@ -218,19 +203,6 @@ func (w *World) VMs() []*VM { return w.vms }
 
 // PFs lists the PFs in order of name.
 func (w *World) PFs() []*PF { return w.pfs }
-
-// Holds says which VF a VM has, and whether its guest uses it.
-func (v *VM) Holds() (id model.VFID, open bool) { return v.hasVF, v.open }
-
-func (v *VM) address() address { return address{v.Net, v.MAC} }
-func (v *VM) mirror() mirror   { return mirror{tap(v), v.MAC} }
-
-func tap(v *VM) string {
-	if v.tap == "" {
-		v.tap = "tap-" + v.Name
-	}
-	return v.tap
-}
 
 func (w *World) vm(id model.VMID) *VM {
 	i, ok := slices.BinarySearchFunc(w.vms, id, func(a *VM, id model.VMID) int { return strings.Compare(string(a.ID), string(id)) })

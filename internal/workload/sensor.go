@@ -31,7 +31,7 @@ func (s *Sensor) Sense(vm *sim.VM, pps, bytes float64) (seenPPS, seenBytes float
 		m = &sensed{pps: pps, bytes: bytes}
 		s.seen[vm.ID] = m
 	}
-	f := max(0, 1+s.Noise*normal(s.Seed^uint64(vm.MAC[4])<<40^uint64(vm.MAC[5])<<48, m.n))
+	f := max(0, 1+s.Noise*normal(s.Seed^uint64(vm.NICs[0].MAC[4])<<40^uint64(vm.NICs[0].MAC[5])<<48, m.n))
 	seenPPS, seenBytes = m.pps*f, m.bytes*f
 	m.pps, m.bytes = pps, bytes
 	m.n++

@@ -111,7 +111,7 @@ func TestBurstsAreOnAsLongAsTheySay(t *testing.T) {
 // TestSensorLagsAndShakes: one sample late, right on average, as noisy as asked.
 func TestSensorLagsAndShakes(t *testing.T) {
 	s := &Sensor{Noise: 0.01, Seed: 3}
-	vm := &sim.VM{ID: "a"}
+	vm := &sim.VM{ID: "a", NICs: []*sim.NIC{{}}}
 	var sum, squares float64
 	const n = 20000
 	for i := range n {

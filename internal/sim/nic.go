@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"fmt"
+	"iter"
+
+	"sluice/internal/model"
+)
+
+// NIC is a virtio NIC of a VM, with the VF behind it if there is one.
+type NIC struct {
+	VM    *VM
+	Alias string
+	MAC   model.MAC
+	Net   string
+	VLAN  int     // of its network, 0: none
+	Share float64 // of the VM's load, 0..1
+
+	TapDown bool // its virtio path is broken
+
+	hasVF   model.VFID // in the domain
+	foreign bool       // attached by somebody else
+	open    bool       // the guest's driver has it open
+	asked   bool       // an unplug is pending in the guest
+	tap     string
+	guest   guest
+	seen    watched // what the last Snapshot could have shown
+}
+
+type watched struct {
+	vf   model.VFID
+	open bool
+}
+
+// AddNIC gives a VM another NIC, which moves a share (0..1) of its load instead of the first.
+func (w *World) AddNIC(v *VM, network string, share float64) *NIC {
+	i, first := len(v.NICs), v.NICs[0]
+	n := &NIC{VM: v, Alias: fmt.Sprintf("ua-net%d", i), MAC: first.MAC, Net: network, Share: share, tap: fmt.Sprintf("%s-%d", first.tap, i)}
+	n.MAC[1] += byte(i)
+	first.Share -= share
+	v.NICs = append(v.NICs, n)
+	return n
+}
+
+// AttachForeign lets somebody else attach a VF to a VM.
+func (n *NIC) AttachForeign(id model.VFID) {
+	n.hasVF, n.foreign, n.open = id, true, true
+	n.changed()
+}
+
+// Holds says which VF a NIC has, and whether the guest uses it.
+func (n *NIC) Holds() (id model.VFID, open bool) { return n.hasVF, n.open }
+
+// Holds says which VF a VM has behind the first NIC with one, and whether its guest uses it.
+func (v *VM) Holds() (id model.VFID, open bool) {
+	for _, n := range v.NICs {
+		if n.hasVF != model.NoVF {
+			return n.Holds()
+		}
+	}
+	return model.NoVF, false
+}
+
+// String names the NIC, for people.
+func (n *NIC) String() string { return n.VM.Name + "/" + n.Alias }
+
+func (n *NIC) address() address { return address{n.Net, n.MAC} }
+func (n *NIC) mirror() mirror   { return mirror{n.tap, n.MAC} }
+
+// nics are the NICs of all VMs, in order of VM.
+func (w *World) nics() iter.Seq[*NIC] {
+	return func(yield func(*NIC) bool) {
+		for _, v := range w.vms {
+			for _, n := range v.NICs {
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// freePort says whether one more VF could be plugged into the VM.
+func (v *VM) freePort() bool { return !v.NoPort && (v.Ports == 0 || v.freePorts() > 0) }
+
+// freePorts counts, of a VM with a number of root ports.
+func (v *VM) freePorts() int {
+	free := v.Ports
+	for _, n := range v.NICs {
+		if n.hasVF != model.NoVF {
+			free--
+		}
+	}
+	return max(0, free)
+}
+
+// holder is the NIC that has the VF, or nil.
+func (w *World) holder(id model.VFID) *NIC {
+	for n := range w.nics() {
+		if n.hasVF == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// nic is the NIC whose VF a Step plugs, takes away or looks for.
+func (w *World) nic(s model.Step) (*NIC, error) {
+	v := w.vm(s.Subject.VM)
+	if v == nil {
+		return nil, gone(s)
+	}
+	for _, n := range v.NICs {
+		if n.Alias == s.Device.NIC && n.MAC == s.Device.MAC {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no NIC %s with MAC %s: %w", v.Name, s.Device.NIC, s.Device.MAC, model.ErrPermanent)
+}
