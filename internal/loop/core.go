@@ -193,13 +193,16 @@ func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
 }
 
 // ready says whether a Move can start: its VM has no other and, for a plug, its VF is
-// free. What is to be repaired was found before any move of the VM, or of the VF, that
-// ended since; the next Snapshot shows whether it is still so.
+// free. A repair waits only for Moves of its NIC; what is to be repaired was found before
+// any move of the NIC, or of the VF, that ended since, and the next Snapshot shows whether
+// it is still so.
 func (c *Core) ready(m model.Move) bool {
-	if c.exec.Run(executor.Key(m)) != nil {
+	switch {
+	case c.exec.Run(executor.Key(m)) != nil:
 		return false
-	}
-	if m.Kind == model.MoveRepair && ((busy{c}).VM(m.VM) || c.usedSince(m.VF)) {
+	case m.Kind == model.MoveRepair && (m.VM != "" && (busy{c}).NIC(nicOf(m)) || c.usedSince(m.VF)):
+		return false
+	case m.Kind != model.MoveRepair && c.underWay(m.VM):
 		return false
 	}
 	for _, r := range c.exec.Runs() {
@@ -210,11 +213,12 @@ func (c *Core) ready(m model.Move) bool {
 	if m.Kind != model.MovePlug {
 		return true
 	}
-	if has := holds(c.snap, nicOf(m)); has != model.NoVF && has != m.VF && !c.isFreed(has) {
+	has := holds(c.snap, nicOf(m))
+	if has != model.NoVF && has != m.VF && !c.isFreed(has) {
 		return false // it gives up another VF first: a NIC has one at most
 	}
 	vf := c.snap.FindVF(m.VF)
-	return c.isFreed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || vf.Holder == m.VM))
+	return c.isFreed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || has == m.VF))
 }
 
 // usedSince says whether a Move that ended after the Snapshot was taken had the VF.

@@ -15,9 +15,22 @@ import (
 type busy struct{ c *Core }
 
 // VM implements plan.Busy.
-func (b busy) VM(id model.VMID) bool {
-	key := model.Subject{VM: id}.Key()
-	return len(b.c.done[id]) > 0 || b.c.exec.Run(key) != nil
+func (b busy) VM(id model.VMID) bool { return len(b.c.done[id]) > 0 || b.c.underWay(id) }
+
+// NIC implements plan.Busy.
+func (b busy) NIC(id model.NICID) bool {
+	moved := func(d doneMove) bool { return d.nic == id.NIC }
+	return slices.ContainsFunc(b.c.done[id.VM], moved) || b.c.nicUnderWay(id)
+}
+
+// underWay says whether a Move of the VM is.
+func (c *Core) underWay(vm model.VMID) bool {
+	return slices.ContainsFunc(c.exec.Runs(), func(r *executor.Run) bool { return r.Move.VM == vm })
+}
+
+// nicUnderWay says whether a Move of the NIC is.
+func (c *Core) nicUnderWay(id model.NICID) bool {
+	return slices.ContainsFunc(c.exec.Runs(), func(r *executor.Run) bool { return nicOf(r.Move) == id })
 }
 
 // forget drops what the new Snapshot shows by itself, and what time has healed.
@@ -98,8 +111,11 @@ func (c *Core) hintMoving(h *placement.Hints, r *executor.Run) {
 	for i := range vm.NICs {
 		id := model.NICID{VM: vm.ID, NIC: vm.NICs[i].Alias}
 		has := vm.NICs[i].Ours()
-		if done, ok := h.NICs[id]; ok && done.Code == "" {
-			has = done.VF // it ended after the Snapshot was taken
+		switch known, ok := h.NICs[id]; {
+		case ok && known.Code == "":
+			has = known.VF // it ended after the Snapshot was taken
+		case ok && known.Code == model.CodeMoving && r.Move.NIC != id.NIC:
+			continue // by a Move of its own, or it is held still already
 		}
 		if r.Move.Kind != model.MoveRepair && r.Move.NIC == id.NIC {
 			has = model.NoVF
@@ -125,7 +141,7 @@ func (c *Core) watchIdle(now time.Time) {
 func (c *Core) watchNIC(now time.Time, vm *model.VM, nic *model.NIC) {
 	id := model.NICID{VM: vm.ID, NIC: nic.Alias}
 	vf := c.snap.FindVF(nic.Ours())
-	if vf == nil || vf.InGuest != model.No || vm.State != model.VMRunning || c.exec.Run(model.Subject{VM: vm.ID}.Key()) != nil {
+	if vf == nil || vf.InGuest != model.No || vm.State != model.VMRunning || c.nicUnderWay(id) {
 		if len(c.idle) > 0 {
 			delete(c.idle, id)
 		}

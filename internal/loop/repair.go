@@ -124,7 +124,7 @@ func keyOf(f *model.Finding) repairKey {
 func repairOf(f *model.Finding) model.Move {
 	s := &f.Repair[0]
 	return model.Move{
-		Kind: model.MoveRepair, VM: s.Subject.VM, VMName: s.Subject.VMName, VF: s.VFID(), Steps: f.Repair,
+		Kind: model.MoveRepair, VM: s.Subject.VM, VMName: s.Subject.VMName, NIC: s.Subject.NIC, VF: s.VFID(), Steps: f.Repair,
 		Reason: model.Reason{VM: s.Subject.VM, Code: model.CodeRepair, Detail: f.Name()},
 	}
 }

@@ -60,10 +60,11 @@ type Flow struct {
 	Blames bool // that it fails is the fault of the VF that it sets up
 }
 
-// Subject is what is changed: a VM or, for what is left of one that has gone, a VF or
-// a PF. One Move at a time works on it.
+// Subject is what is changed: a VM, one NIC of it or, for what is left of one that has gone,
+// a VF or a PF. One Move at a time works on it.
 type Subject struct {
 	VM     VMID   `json:"vm,omitempty"`
+	NIC    string `json:"nic,omitempty"`     // of repairs, which need not wait for other NICs of the VM
 	VMName string `json:"vm_name,omitempty"` // for people
 	VF     VFID   `json:"vf,omitzero"`       // of Steps without VM
 	PF     string `json:"pf,omitempty"`      // of Steps without VM and VF
@@ -72,6 +73,8 @@ type Subject struct {
 // Key tells Subjects apart.
 func (s Subject) Key() string {
 	switch {
+	case s.NIC != "":
+		return string(s.VM) + " " + s.NIC
 	case s.VM != "":
 		return string(s.VM)
 	case s.VF != NoVF:

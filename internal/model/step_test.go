@@ -40,7 +40,7 @@ func TestStepAsJSON(t *testing.T) {
 func TestSubjectKeysDiffer(t *testing.T) {
 	seen := map[string]Subject{}
 	for _, s := range []Subject{
-		{VM: "a"}, {VM: "b"}, {VF: VFID{PF: "pf0"}}, {VF: VFID{PF: "pf0", Index: 1}}, {PF: "pf0"}, {PF: "pf1"},
+		{VM: "a"}, {VM: "b"}, {VM: "a", NIC: "ua-0"}, {VM: "a", NIC: "ua-1"}, {VF: VFID{PF: "pf0"}}, {VF: VFID{PF: "pf0", Index: 1}}, {PF: "pf0"}, {PF: "pf1"},
 	} {
 		if o, dup := seen[s.Key()]; dup {
 			t.Errorf("%+v and %+v have the key %q", s, o, s.Key())

@@ -52,7 +52,7 @@ func CutsOff(code string) bool {
 	return false
 }
 
-// Check finds what a crash or somebody else left behind. VMs that are busy, and their VFs,
+// Check finds what a crash or somebody else left behind. NICs that are busy, and their VFs,
 // are passed over. Findings about what others own have no Repair.
 func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 	var c Checker
@@ -81,9 +81,11 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 		c.selfs(&snap.PFs[i])
 	}
 	for i := range snap.VMs {
-		if vm := &snap.VMs[i]; !busy.VM(vm.ID) && vm.State == model.VMRunning {
+		if vm := &snap.VMs[i]; vm.State == model.VMRunning {
 			for j := range vm.NICs {
-				c.nic(vm, &vm.NICs[j])
+				if n := &vm.NICs[j]; !c.isBusy(vm, n) {
+					c.nic(vm, n)
+				}
 			}
 		}
 	}
@@ -93,6 +95,10 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	c.pins()
 	clear(c.expect)
 	return c.out
+}
+
+func (c *Checker) isBusy(vm *model.VM, n *model.NIC) bool {
+	return c.busy.NIC(model.NICID{VM: vm.ID, NIC: n.Alias})
 }
 
 // sweep forgets what no PF or VF that is there can be about.
@@ -200,8 +206,8 @@ func (c *Checker) free(vf *model.VF) {
 	}
 	who := "VF " + vf.ID.String()
 	clear := model.Step{Kind: model.StepClearVF, Subject: model.Subject{VF: vf.ID}, VF: model.VFStep{ID: vf.ID, Address: vf.Address, MAC: vf.MAC}}
-	if vm := c.owner(vf.MAC); vm != nil {
-		if c.busy.VM(vm.ID) {
+	if vm, n := c.owner(vf.MAC); vm != nil {
+		if c.isBusy(vm, n) {
 			return
 		}
 		if vm.State != model.VMStopped {
@@ -226,8 +232,8 @@ func (c *Checker) free(vf *model.VF) {
 // foreign checks a VF that is somebody else's. There is no repair: whoever set it up may
 // mean it, or use it.
 func (c *Checker) foreign(pf *model.PF, vf *model.VF) {
-	vm := c.owner(vf.MAC)
-	if vm == nil || vm.ID == vf.Holder || vm.State == model.VMStopped || c.busy.VM(vm.ID) {
+	vm, n := c.owner(vf.MAC)
+	if vm == nil || vm.ID == vf.Holder || vm.State == model.VMStopped || c.isBusy(vm, n) {
 		return
 	}
 	for i := range vm.NICs {
@@ -239,20 +245,20 @@ func (c *Checker) foreign(pf *model.PF, vf *model.VF) {
 	}
 }
 
-// owner is the VM with a NIC of that MAC, or nil. It is hardly ever asked for.
-func (c *Checker) owner(mac model.MAC) *model.VM {
+// owner is the VM with a NIC of that MAC, and the NIC, or nil. It is hardly ever asked for.
+func (c *Checker) owner(mac model.MAC) (*model.VM, *model.NIC) {
 	if mac.IsZero() {
-		return nil
+		return nil, nil
 	}
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
 		for j := range vm.NICs {
 			if vm.NICs[j].MAC == mac {
-				return vm
+				return vm, &vm.NICs[j]
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // nic checks that the bridge and the VF agree with where the guest listens.
@@ -304,7 +310,7 @@ func (c *Checker) mirror(m *model.Mirror) {
 		Kind: model.StepCloseWindow, Subject: model.Subject{PF: m.PF},
 		Path: model.PathStep{MAC: m.MAC, VLAN: m.VLAN, Tap: m.Tap, PF: m.PF, Uplink: uplink(c.snap, m.PF)},
 	}
-	if c.owner(m.MAC) != nil {
+	if vm, _ := c.owner(m.MAC); vm != nil {
 		repair.Path.PF, repair.Path.Uplink = "", "" // has another tap now; where its bridge entry points is its own matter
 	}
 	if m.Detached == model.Yes {
@@ -353,6 +359,7 @@ func (c *Checker) nicStep(vm *model.VM, n *model.NIC, k model.StepKind) model.St
 		vf = &model.VF{}
 	}
 	p := payloads(c.snap, vm, n, vf)
+	p.Subject.NIC = n.Alias
 	if p.Path.PF == "" {
 		p.Path.PF = c.pfOf(n)
 		p.Path.Uplink = uplink(c.snap, p.Path.PF)
@@ -390,11 +397,11 @@ func (c *Checker) selfs(pf *model.PF) {
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
 		// A VM that is migrating in still runs elsewhere.
-		checked := !c.busy.VM(vm.ID) && vm.State == model.VMRunning
+		checked := vm.State == model.VMRunning
 		for j := range vm.NICs {
 			n := &vm.NICs[j]
 			have := c.self.mark(n.MAC)
-			if checked && n.Network == pf.Network {
+			if checked && n.Network == pf.Network && !c.isBusy(vm, n) {
 				c.filter(pf, vm, n, have, inUse, room > 0)
 			}
 		}
@@ -428,7 +435,7 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 	}
 	step := func(k model.StepKind) model.Step {
 		return model.Step{
-			Kind: k, Subject: model.Subject{VM: vm.ID, VMName: vm.Name},
+			Kind: k, Subject: model.Subject{VM: vm.ID, NIC: n.Alias, VMName: vm.Name},
 			Path: model.PathStep{MAC: n.MAC, Tap: n.Tap, VLAN: n.VLAN, Network: n.Network, PF: pf.Name},
 		}
 	}

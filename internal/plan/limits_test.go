@@ -29,6 +29,8 @@ func TestLimits(t *testing.T) {
 		{name: "less than a Mbit/s", want: []model.Limit{limit("a", 1)}, now: 1e6},
 		{name: "no longer wanted", now: 1e9, do: []model.Limit{limit("a", 0)}},
 		{name: "its VM is under way", now: 1e9, busy: only("a")},
+		{name: "another NIC of its VM is under way", now: 1e9, busy: onlyNIC{model.NICID{VM: "a", NIC: "ua-1"}}, do: []model.Limit{limit("a", 0)}},
+		{name: "its NIC is under way", now: 1e9, busy: onlyNIC{model.NICID{VM: "a", NIC: "ua-0"}}},
 		{name: "somebody else's VF", now: 1e9, set: func(s *model.Snapshot) { s.VMs[0].NICs[0].VFOwner = model.OwnerForeign }},
 		{name: "a VM without VF", want: []model.Limit{limit("b", 1e9)}},
 		{name: "its PF has gone", want: []model.Limit{limit("a", 1e9)}, set: func(s *model.Snapshot) { s.PFs = nil }},

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/model"
@@ -205,7 +206,7 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 		nic = vm.FindNIC(base.Device.NIC)
 	}
 	switch {
-	case vf != nil && (vf.Owner == model.OwnerForeign || (vf.Holder != "" && vf.Holder != m.VM)):
+	case vf != nil && (vf.Owner == model.OwnerForeign || (vf.Holder != "" && vf.Holder != m.VM) || behindAnother(vm, nic, m.VF)):
 		return model.Move{}, false // somebody else has it now; what it carries is theirs
 	case m.Kind == model.MoveRepair:
 		return model.Move{}, false // the next Target or Check says what is still to be done
@@ -222,4 +223,9 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 		out.Steps = steps(base, cleanup, to)
 	}
 	return out, true
+}
+
+// behindAnother says whether another NIC of the VM has the VF.
+func behindAnother(vm *model.VM, nic *model.NIC, id model.VFID) bool {
+	return vm != nil && slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.VF == id && (nic == nil || n.Alias != nic.Alias) })
 }

@@ -25,9 +25,11 @@ var DefaultTimeouts = Timeouts{
 	Detach: model.DefaultUnplugTimeout,
 }
 
-// Busy says which VMs have a move under way; Diff leaves them alone.
+// Busy says which VMs have a move under way, which Diff leaves alone, and which NICs are
+// moved or repaired, which Check and Limits leave alone.
 type Busy interface {
 	VM(model.VMID) bool
+	NIC(model.NICID) bool
 }
 
 // Diff lists the Moves that make the Snapshot what the Target says: all unplugs, then

@@ -14,11 +14,19 @@ import (
 
 type nobody struct{}
 
-func (nobody) VM(model.VMID) bool { return false }
+func (nobody) VM(model.VMID) bool   { return false }
+func (nobody) NIC(model.NICID) bool { return false }
 
 type only model.VMID
 
-func (o only) VM(id model.VMID) bool { return id == model.VMID(o) }
+func (o only) VM(id model.VMID) bool   { return id == model.VMID(o) }
+func (o only) NIC(id model.NICID) bool { return o.VM(id.VM) }
+
+// onlyNIC has one NIC under way.
+type onlyNIC struct{ nic model.NICID }
+
+func (o onlyNIC) VM(id model.VMID) bool   { return id == o.nic.VM }
+func (o onlyNIC) NIC(id model.NICID) bool { return id == o.nic }
 
 var (
 	macA = model.MAC{0x52, 0x54, 0, 0, 0, 0xa}
@@ -181,6 +189,11 @@ func TestResume(t *testing.T) {
 		{"a repair comes again by itself", model.Move{Kind: model.MoveRepair, VM: "a", VF: vf0, Steps: unplugA.Steps}, func(*model.Snapshot) {}, ""},
 		{"the VM has gone", plugB, func(s *model.Snapshot) { s.VMs = s.VMs[:1] }, "repair clear-vf"},
 		{"somebody else has the VF", plugB, func(s *model.Snapshot) { s.PFs[0].VFs[1].Holder = "c" }, ""},
+		{"another NIC of the VM has the VF", plugB, func(s *model.Snapshot) {
+			other := s.VMs[1].NICs[0]
+			other.Alias, other.VF, other.VFOwner = "ua-1", vf1, model.OwnerSluice
+			s.VMs[1].NICs, s.PFs[0].VFs[1].Holder = append(s.VMs[1].NICs, other), "b"
+		}, ""},
 		{"the VF is foreign now", plugB, func(s *model.Snapshot) { s.PFs[0].VFs[1].Owner = model.OwnerForeign }, ""},
 	} {
 		s := world()
@@ -339,6 +352,24 @@ func TestStaleMirrorKeepsTheEntryOfItsVM(t *testing.T) {
 
 // What a VM leaves behind that ends by itself is repaired at once; what was there before
 // Sluice is left alone until somebody asks.
+// What is wrong with a NIC is found while another of its VM is under way, and its repair
+// needs not wait for that.
+func TestCheckBesideANICUnderWay(t *testing.T) {
+	for nic, want := range map[string]int{"ua-0": 0, "ua-1": 1} {
+		s := world()
+		s.VMs[0].NICs[0].FDB = "tapa"
+		got := Check(s, onlyNIC{model.NICID{VM: "a", NIC: nic}}, DefaultTimeouts)
+		if len(got) != want {
+			t.Errorf("%s is under way: findings %+v, want %d", nic, got, want)
+		}
+		for _, f := range got {
+			if of := f.Repair[0].Subject; f.Code != FindFDBAtTap || of.NIC != "ua-0" || of.Key() == (model.Subject{VM: "a", NIC: nic}).Key() {
+				t.Errorf("%s is under way: %+v", nic, f)
+			}
+		}
+	}
+}
+
 func TestCheckFindsWhatAVMLeavesBehind(t *testing.T) {
 	var c Checker
 	c.Check(world(), nobody{}, DefaultTimeouts)

@@ -13,6 +13,7 @@ type situation struct {
 	setUp func(h *host) // runs to where the Move is about to begin
 	begin func(h *host) // makes it begin
 	cut   time.Duration // how long the guest's own doing may cut it off
+	end   string        // the NICs of the last VM that have a VF when all is over, where that is meant
 }
 
 var situations = []situation{
@@ -46,6 +47,50 @@ var situations = []situation{
 		},
 		begin: func(*host) {},
 	},
+	{
+		name: "plug of a second NIC", end: "ua-net0 ua-net1 ",
+		setUp: func(h *host) { h.second("br8", 0); atRest(h) },
+		begin: func(h *host) { h.World.pf("pf8").SetNumVFs(1) },
+	},
+	{
+		name: "undo of a plug of a second NIC", cut: seen, end: "ua-net0 ua-net1 ",
+		setUp: func(h *host) { h.second("br8", 0); atRest(h) },
+		begin: func(h *host) {
+			h.each(func(v *VM) { v.Slow = 10 * time.Second })
+			h.World.pf("pf8").SetNumVFs(1)
+		},
+	},
+	{
+		name: "unplug of one NIC of two", end: "ua-net1 ",
+		setUp: func(h *host) { h.second("br8", 1); atRest(h); atRest(h) },
+		begin: func(h *host) { h.only("ua-net1") },
+	},
+	{
+		name: "swap between NICs of a VM", end: "ua-net1 ",
+		setUp: func(h *host) { h.second("br0", 0); atRest(h) },
+		begin: func(h *host) {
+			nics := h.World.VMs()[2].NICs
+			nics[0].Share, nics[1].Share = nics[1].Share, nics[0].Share
+		},
+	},
+	{
+		name: "the only root port goes to the other NIC", end: "ua-net1 ",
+		setUp: func(h *host) { h.second("br8", 1).Ports = 1; atRest(h) },
+		begin: func(h *host) { h.only("ua-net1") },
+	},
+}
+
+// second gives the last VM another NIC, on the network of a PF of its own with VFs.
+func (h *host) second(network string, vfs int) *VM {
+	v := h.World.VMs()[2]
+	h.World.AddPF("pf8", "br8", vfs, 0)
+	h.World.AddNIC(v, network, 0.1)
+	return v
+}
+
+// only lets no other NIC of the last VM have a VF.
+func (h *host) only(nic string) {
+	h.setRules(model.Rules{Policy: "activity", Interval: 3 * time.Second, VMs: []model.VMRule{{Match: "vm2", NIC: nic}}})
 }
 
 func atRest(h *host) { h.run(6 * time.Second) }
@@ -102,6 +147,9 @@ func atEveryPoint(t *testing.T, cut, delay time.Duration, prepare func(*host), h
 				if err := h.sound(); err != nil {
 					t.Fatalf("point %d: %v\n%s", turn, err, h.dump())
 				}
+				if v := h.World.vm(NumberedVM(2)); v != nil && s.end != "" && having(v) != s.end {
+					t.Fatalf("point %d: NICs %q have a VF, want %q\n%s", turn, having(v), s.end, h.dump())
+				}
 				if n < turn {
 					break
 				}
@@ -113,6 +161,16 @@ func atEveryPoint(t *testing.T, cut, delay time.Duration, prepare func(*host), h
 			}
 		})
 	}
+}
+
+// having lists the NICs of a VM by which its guest uses a VF.
+func having(v *VM) (aliases string) {
+	for _, n := range v.NICs {
+		if n.open {
+			aliases += n.Alias + " "
+		}
+	}
+	return aliases
 }
 
 // heal takes back what is wrong with the host and its guests.

@@ -94,7 +94,7 @@ func newHistory(t *testing.T, seed uint64, among []fault, n int) *history {
 		Policy: policy, Interval: 3 * time.Second, Params: model.Params{"vf0_mbit": 100, "delta_mbit": 100},
 	})}
 	y.OnEvent = y.meter.note
-	y.story = fmt.Sprintf("seed %d, %s, %d VMs, %d VFs\n", seed, policy, vms, vfs)
+	y.story = fmt.Sprintf("seed %d, %s, %d VMs, %d VFs%s\n", seed, policy, vms, vfs, y.addNICs())
 	for range n {
 		f := among[r.IntN(len(among))]
 		y.At(epoch.Add(upTo(r, 30*time.Second)), func() { y.happen(f) })
@@ -103,6 +103,31 @@ func newHistory(t *testing.T, seed uint64, among []fault, n int) *history {
 		y.At(epoch.Add(upTo(r, 40*time.Second)), func() { y.loads[r.IntN(len(y.loads))].pps = float64(r.IntN(9000)) })
 	}
 	return y
+}
+
+// addNICs gives some VMs a second NIC, on the network of the first or another, perhaps with
+// a root port for one VF only; or a first one on a bridge without PF, for management.
+func (y *history) addNICs() (story string) {
+	if y.r.IntN(2) == 0 {
+		return ""
+	}
+	y.World.AddPF("pf1", "br1", 1+y.r.IntN(2), 1)
+	for _, v := range y.World.VMs() {
+		switch y.r.IntN(6) {
+		case 0:
+			y.World.AddNIC(v, "br0", y.r.Float64())
+		case 1, 2:
+			y.World.AddNIC(v, "br1", y.r.Float64())
+		case 3:
+			y.World.AddNIC(v, "br0", 0.9)
+			v.NICs[0].Net = "mgmt"
+		default:
+			continue
+		}
+		v.Ports = y.r.IntN(3)
+		story += fmt.Sprintf(", %s %s and %s with %d ports", v.Name, v.NICs[0].Net, v.NICs[1].Net, v.Ports)
+	}
+	return story
 }
 
 func (y *history) happen(f fault) {
