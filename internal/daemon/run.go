@@ -177,7 +177,11 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	defer stop()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	defer daemon.SdNotify(false, daemon.SdNotifyStopping) //nolint:errcheck // nobody may be listening
-	return serve(ctx, server, d.runner, dog, d.log)
+	if err := serve(ctx, server, d.runner, dog, d.log); err != nil {
+		return err
+	}
+	d.log.Info("stopped; VFs stay where they are, and the next start goes on")
+	return nil
 }
 
 func (d *daemonState) options(c *config.Config) loop.Options {
