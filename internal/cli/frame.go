@@ -40,7 +40,7 @@ func frame(v *model.View, columns, rows int) []string {
 	out := header(s, columns)
 	out = append(out, "", style(bold, groupHead(columns)))
 	out = append(out, groupRows(groups, columns)...)
-	recent := v.Recent[:min(maxMoves, len(v.Recent))]
+	recent := toShow(v.Recent)
 	room := rows - fixedRows - min(maxGroups, len(groups)) - len(recent)
 	out = append(out, "", style(bold, vmHead(columns)))
 	out = append(out, vmRows(list, columns, max(3, room))...)
@@ -120,7 +120,7 @@ func vmRows(list []api.VM, columns, n int) []string {
 	slices.SortStableFunc(list, func(a, b api.VM) int { return cmp.Compare(b.PPS, a.PPS) })
 	var out []string
 	for _, vm := range list[:min(n, len(list))] {
-		text := fmt.Sprintf("%-16s %-9s %10s  %-*s %s", clip(printable(vm.Name), 16), clip(moving(vm), 9), model.SI(vm.PPS), barWidth, bar(vm.PPS, list[0].PPS, barWidth), vm.Why)
+		text := fmt.Sprintf("%-16s %-9s %10s  %-*s %s", clip(printable(vm.Name), 16), clip(moving(vm), 9), model.SI(vm.PPS), barWidth, bar(vm.PPS, list[0].PPS, barWidth), because(vm.Why))
 		out = append(out, style(map[bool]string{true: green, false: ""}[vm.VF != ""], clip(text, columns)))
 	}
 	return out
@@ -134,13 +134,37 @@ func moving(vm api.VM) string {
 	return pathOf(vm)
 }
 
+// because is a reason without the verdict, which the path beside it shows.
+func because(reason string) string {
+	if _, why, ok := strings.Cut(reason, ": "); ok {
+		return why
+	}
+	return reason
+}
+
+// toShow are the newest of the moves, and of like repairs that went well the newest.
+func toShow(moves []model.MoveStatus) []model.MoveStatus {
+	var out []model.MoveStatus
+	told := make(map[string]bool)
+	for i := 0; i < len(moves) && len(out) < maxMoves; i++ {
+		if m := &moves[i]; m.Move.Kind == model.MoveRepair && m.Error == "" {
+			if told[firstStep(m)] {
+				continue
+			}
+			told[firstStep(m)] = true
+		}
+		out = append(out, moves[i])
+	}
+	return out
+}
+
 func moveRow(m *model.MoveStatus, columns int) string {
 	text := finished(m)
 	if m.Error != "" {
 		return style(red, clip(text, columns))
 	}
 	if m.Move.Reason.Code != "" {
-		text += ": " + m.Move.Reason.String()
+		text += ": " + because(m.Move.Reason.String())
 	}
 	return style(dim, clip(text, columns))
 }

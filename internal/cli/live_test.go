@@ -117,7 +117,7 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 11:59:00 plug   burst pf0/2 failed: attach burst pf0/2: no free PCIe root port
 11:59:52 unplug batch-1 pf0/2 done in 1s
 12:00:00 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 1 under way
-12:00:03 decide web-2 stays on virtio: activity ranks it 3 and there are 2 VFs, score 10
+12:00:03 decide web-2 stays on virtio: activity ranks it 3 and there are 2 VFs to share out, score 10
 12:00:03 plug   web-10 pf0/2 done in 5s
 12:01:01 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 0 under way
 `
@@ -178,6 +178,22 @@ func TestPlanWithNothingToDo(t *testing.T) {
 		if have := b.String(); have != "Nothing to do: every VM has what it should have.\n" {
 			t.Errorf("%s: %q", mode, have)
 		}
+	}
+}
+
+// Repairs at the start do not hide the moves before them, and the path is not told twice.
+func TestFrameShowsMoves(t *testing.T) {
+	v := webtest.View()
+	for i := range 2 * maxMoves {
+		m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: webtest.ID(byte(i)), VMName: fmt.Sprint("vm", i), Steps: []model.Step{{Kind: model.StepAddSelf}}}, Started: webtest.Now, Ended: webtest.Now}
+		v.Recent = append([]model.MoveStatus{m}, v.Recent...)
+	}
+	text := unstyled(frame(v, 160, 40))
+	if strings.Count(text, "add-self") != 1 || !strings.Contains(text, "unplug batch-1") {
+		t.Errorf("want one of the repairs, and the moves before:\n%s", text)
+	}
+	if strings.Contains(text, "holds a VF") {
+		t.Errorf("the reason repeats the path:\n%s", text)
 	}
 }
 

@@ -114,7 +114,7 @@ func (r Reason) String() string {
 		if r.Slots == 1 {
 			are = "is"
 		}
-		fmt.Fprintf(&b, "%s ranks it %d and there %s %s", r.Policy, r.Rank, are, Plural(r.Slots, "VF"))
+		fmt.Fprintf(&b, "%s ranks it %d and there %s %s to share out", r.Policy, r.Rank, are, Plural(r.Slots, "VF"))
 	case CodeTurn:
 		b.WriteString("its turn in the round")
 	case CodeWaiting:

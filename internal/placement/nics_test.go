@@ -65,7 +65,7 @@ func TestNICsOfAVM(t *testing.T) {
 			name: "two NICs of a VM compete on one network", want: "vm0/net1:pf0/0",
 			world: func(s *scene) { nic(s.pf("pf0", "br0", 1, 0).vm("br0", 5), "br0", 7); s.vm("br0", 6) },
 			why:   "holds a VF behind ua-net1: activity ranks it 1 of the 1",
-			nics:  map[string]string{"ua-net0": "stays on virtio with ua-net0: activity ranks it 3 and there is 1 VF", "ua-net1": "holds a VF"},
+			nics:  map[string]string{"ua-net0": "stays on virtio with ua-net0: activity ranks it 3 and there is 1 VF to share out", "ua-net1": "holds a VF"},
 		},
 		{
 			name: "a rule names the NIC by alias", want: "vm0/net0:pf0/0", rules: rule(model.VMRule{NIC: "ua-net0"}),
