@@ -118,7 +118,7 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 		c.cutOff, c.others = nil, nil
 		return nil
 	}
-	c.cancelUnwanted(now)
+	c.cancelPlugs(now)
 	c.queueRepairs(now)
 	return c.advance(now)
 }
@@ -213,6 +213,9 @@ func (c *Core) ready(m model.Move) bool {
 	if m.Kind != model.MovePlug {
 		return true
 	}
+	if c.otherWithoutLink(nicOf(m)) {
+		return false // its unplug is more urgent
+	}
 	has := holds(c.snap, nicOf(m))
 	if has != model.NoVF && has != m.VF && !c.isFreed(has) {
 		return false // it gives up another VF first: a NIC has one at most
@@ -300,25 +303,41 @@ func (c *Core) worked(m model.Move, d *doneMove) {
 	}
 }
 
-var errUnwanted = errors.New("it is to have no VF any more")
+var (
+	errUnwanted = errors.New("it is to have no VF any more")
+	errInTheWay = errors.New("another NIC of the VM must leave a VF without link first")
+)
 
-// cancelUnwanted takes plugs back whose VM is to have no VF by now: one that is stuck
-// would otherwise keep a VF for as long as its guest ignores it.
-func (c *Core) cancelUnwanted(now time.Time) {
+// cancelPlugs takes plugs back whose VM is to have no VF by now (one that is stuck would
+// otherwise keep a VF for as long as its guest ignores it), and those that keep another
+// NIC of their VM on a VF whose PF has no link: that NIC is cut off until it is its turn.
+func (c *Core) cancelPlugs(now time.Time) {
 	for _, r := range slices.Clone(c.exec.Runs()) {
 		if r.Move.Kind != model.MovePlug {
 			continue
 		}
+		why := errUnwanted
 		if rule := c.rules.For(r.Move.VM, r.Move.VMName); !rule.Forbid && !c.rules.Drain {
-			continue
+			if why = errInTheWay; !c.otherWithoutLink(nicOf(r.Move)) {
+				continue
+			}
 		}
-		if id := c.exec.Cancel(now, r, errUnwanted); id != 0 {
+		if id := c.exec.Cancel(now, r, why); id != 0 {
 			c.giveUp = append(c.giveUp, id)
 		}
 		if r.Over() {
 			c.close(now, r)
 		}
 	}
+}
+
+// otherWithoutLink says whether another NIC of the VM is on a VF of ours whose PF has no link.
+func (c *Core) otherWithoutLink(id model.NICID) bool {
+	vm := c.snap.FindVM(id.VM)
+	return vm != nil && slices.ContainsFunc(vm.NICs, func(n model.NIC) bool {
+		pf := c.snap.FindPF(n.Ours().PF)
+		return n.Alias != id.NIC && pf != nil && !pf.LinkUp && !c.isFreed(n.VF)
+	})
 }
 
 // GiveUp lists Steps under way whose results nobody waits for any more; they only wait.

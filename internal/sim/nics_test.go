@@ -59,6 +59,34 @@ func TestRepairBesideAMoveOfTheVM(t *testing.T) {
 	}
 }
 
+// A NIC whose VF's PF loses its link gets away from there though the plug of another NIC of
+// its VM is stuck in the guest: the plug is taken back.
+func TestLinkLostBesideAStuckPlug(t *testing.T) {
+	h, first, second := pair(t)
+	h.opts.Timeouts.Guest = time.Minute
+	h.boot()
+	h.World.pf("pf8").LinkUp = false // so that the second NIC comes later
+	h.run(6 * time.Second)
+	h.want("vm2 ")
+	h.World.pf("pf8").LinkUp = true
+	h.World.FailPart = func(s model.Step, _ int) error { // the guest sees no device
+		if s.Kind == model.StepAttach && s.Device.NIC == second.Alias {
+			first.VM.NoDriver = true
+		}
+		return nil
+	}
+	h.run(6 * time.Second)
+	if v := h.Core.View(); len(v.Active) != 1 || v.Active[0].Move.NIC != second.Alias {
+		t.Fatalf("the plug of the second NIC is not stuck\n%s", h.dump())
+	}
+	h.OnEvent = h.meter.note
+	h.At(h.World.Now, func() { h.World.pf("pf0").LinkUp = false })
+	h.run(10 * time.Second)
+	if got := h.meter.stop(h.World.Now); got.most() > 3*time.Second {
+		t.Errorf("%s\n%s", h.meter.story, h.dump())
+	}
+}
+
 // Both NICs of a VM whose guest falls back to virtio are repaired at the first look, and what
 // cuts them off before what else is found about them.
 func TestBothNICsAreRepairedAtOnce(t *testing.T) {
