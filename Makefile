@@ -2,14 +2,13 @@
 # Both install what they need. `make help` lists the rest.
 
 SHELL   := /bin/bash
-TAGS    := libvirt_dlopen
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS   := $(CURDIR)/.cache/bin
 # A go that is new enough, or that can fetch one that is. Looked for when it is used: deps may bring it.
 GO      = $(or $(shell scripts/go 2>/dev/null),go)
 export GO
 export GOTOOLCHAIN ?= auto
-GOTEST  = $(GO) test -tags $(TAGS)
+GOTEST  = $(GO) test
 LINT    := $(TOOLS)/golangci-lint
 FUZZ    ?= 3s
 LDFLAGS := -s -w -X main.linked=$(VERSION)
@@ -24,12 +23,11 @@ demo: bin/sluice ## the daemon over a simulated host of 100 VMs and 63 VFs, fast
 
 build: bin/sluice bin/sluiced man ## bin/sluice, the daemon bin/sluiced and their manual, bin/man
 
-# sluice needs no C compiler, sluiced one for libvirt's binding.
 bin/sluice: FORCE | deps-demo
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluice
 
-bin/sluiced: FORCE | deps-build
-	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluiced
+bin/sluiced: FORCE | deps-demo
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluiced
 
 man: | deps-demo ## man pages, in bin/man
 	$(GO) run ./internal/cli/manual bin/man
@@ -40,8 +38,8 @@ test: deps build lint race faults fuzz lab-test ## everything that must pass
 	@echo "all tests passed"
 
 lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
-	$(LINT) run --build-tags $(TAGS) ./...
-	$(LINT) run --build-tags $(TAGS),lab ./lab/...
+	$(LINT) run ./...
+	$(LINT) run --build-tags lab ./lab/...
 	shellcheck -S warning $$(git ls-files -z | xargs -0 grep -lIE '^#!.*(bash|/sh|dash)' -- | grep -vE "busybox|\.txtar$$")
 
 race: ## unit and integration tests under the race detector
@@ -54,7 +52,7 @@ fuzz: ## each fuzz target for a moment (FUZZ=5m for longer)
 	scripts/fuzz $(FUZZ)
 
 lab-test: build ## the daemon on the real host with SR-IOV in QEMU
-	$(GOTEST) -tags $(TAGS),lab -count=1 -p 1 -timeout 60m ./lab/... ./internal/kernel/labtest
+	$(GOTEST) -tags lab -count=1 -p 1 -timeout 60m ./lab/... ./internal/kernel/labtest
 
 lab: deps build ## the daemon on the real host in QEMU, and a shell there
 	$(GO) run ./lab/cmd/labctl up

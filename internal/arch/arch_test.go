@@ -85,7 +85,7 @@ func TestImportArrows(t *testing.T) {
 // TestDaemonStaysSmall keeps what only research and people need out of the root process.
 func TestDaemonStaysSmall(t *testing.T) {
 	unwanted := regexp.MustCompile(`gonum|font|latex|freetype|x/image|cobra|pflag|internal/(cli|scenario|report|oracle|trace|workload|sim|demo)$`)
-	out, err := exec.Command("go", "list", "-tags", "libvirt_dlopen", "-deps", "sluice/cmd/sluiced").Output()
+	out, err := exec.Command("go", "list", "-deps", "sluice/cmd/sluiced").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func base(name string) string {
 func list(t *testing.T) []pkg {
 	t.Helper()
 	touch(t)
-	cmd := exec.Command("go", "list", "-tags", "libvirt_dlopen", "-json=ImportPath,Imports", "sluice/...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "sluice/...")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

@@ -67,6 +67,8 @@ func (m machine) run(t *testing.T, purpose string) (out, apt string, ok bool) {
 // Both commands bring what they need, or say at once what to do: before anything is built.
 func TestDeps(t *testing.T) {
 	const basics = "make ca-certificates"
+	const tools = basics + " git libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-guest-agent" +
+		" iproute2 prometheus shellcheck mmdebstrap e2fsprogs zstd cpio openssh-client"
 	for _, c := range []struct {
 		name, purpose string
 		m             machine
@@ -74,11 +76,11 @@ func TestDeps(t *testing.T) {
 		says          string
 		fails         bool
 	}{
-		{"all there", "build", machine{goVersion: "1.26.8", packages: basics + " gcc libc6-dev", user: "1000"}, "", "", false},
+		{"all there", "test", machine{goVersion: "1.26.8", packages: tools + " gcc libc6-dev", user: "1000"}, "", "", false},
 		{"demo needs no compiler", "demo", machine{goVersion: "1.21.0", packages: basics, user: "1000"}, "", "", false},
-		{"no compiler", "build", machine{goVersion: "1.26.8", packages: basics, user: "0"}, "install -y -qq --no-install-recommends gcc libc6-dev", "installing gcc libc6-dev", false},
-		{"no compiler, nobody to install it", "build", machine{goVersion: "1.26.8", packages: basics, user: "1000"}, "", "missing: gcc libc6-dev. Run this as root", true},
-		{"sudo", "build", machine{goVersion: "1.26.8", packages: basics, user: "1000", sudo: true}, "install -y -qq --no-install-recommends gcc libc6-dev", "", false},
+		{"no compiler", "test", machine{goVersion: "1.26.8", packages: tools, user: "0"}, "install -y -qq --no-install-recommends gcc libc6-dev", "installing gcc libc6-dev", false},
+		{"no compiler, nobody to install it", "test", machine{goVersion: "1.26.8", packages: tools, user: "1000"}, "", "missing: gcc libc6-dev. Run this as root", true},
+		{"sudo", "test", machine{goVersion: "1.26.8", packages: tools, user: "1000", sudo: true}, "install -y -qq --no-install-recommends gcc libc6-dev", "", false},
 		{"no Go", "demo", machine{aptGo: "1.24~2", packages: basics, user: "0"}, "recommends golang-go\n", "", false},
 		{"no Go and no right", "demo", machine{aptGo: "1.24~2", packages: basics, user: "1000"}, "", "missing: golang-go. Run this as root", true},
 		{"old Go, backports", "demo", machine{goVersion: "1.19.8", aptGo: "1.19~1", backports: "golang-1.24-go", packages: basics, user: "0"}, "recommends golang-1.24-go\n", "", false},

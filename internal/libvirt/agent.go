@@ -2,9 +2,11 @@ package libvirt
 
 import (
 	"context"
+	"math"
+	"strings"
 	"time"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/model"
 )
@@ -21,10 +23,10 @@ func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte
 	if err != nil {
 		return nil, fail("ask the guest agent of", c.inv.subject(vm), err)
 	}
-	out, err := onKnown(ctx, s.agents, vm, "guest agent", func(d *lv.Domain) (string, error) {
-		return d.QemuAgentCommand(string(command), agentTimeout(ctx), 0)
+	out, err := onDomain(ctx, s.agents, vm, "guest agent", func(c *client, d lv.Domain) (lv.OptString, error) {
+		return c.QEMUDomainAgentCommand(d, string(command), agentTimeout(ctx), 0)
 	})
-	if isCode(err, lv.ERR_OPERATION_INVALID) {
+	if isCode(err, lv.ErrOperationInvalid) {
 		// libvirt says "not running" of a paused domain too.
 		if _, gone := c.fresh(ctx, s, vm); isGone(gone) {
 			err = gone
@@ -33,7 +35,7 @@ func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte
 	if err != nil {
 		return nil, fail("ask the guest agent of", c.inv.subject(vm), err)
 	}
-	return []byte(out), nil
+	return []byte(strings.Join(out, "")), nil // none or one
 }
 
 func withDefault(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
@@ -45,11 +47,11 @@ func withDefault(ctx context.Context, d time.Duration) (context.Context, context
 
 // agentTimeout is what is left of ctx in whole seconds, so that libvirt gives up
 // soon after we do and the domain's agent is not blocked for longer.
-func agentTimeout(ctx context.Context) lv.DomainQemuAgentCommandTimeout {
+func agentTimeout(ctx context.Context) int32 {
 	end, ok := ctx.Deadline()
 	if !ok {
-		return lv.DOMAIN_QEMU_AGENT_COMMAND_DEFAULT
+		return int32(lv.DomainAgentResponseTimeoutDefault)
 	}
 	seconds := (time.Until(end) + time.Second - 1) / time.Second
-	return lv.DomainQemuAgentCommandTimeout(max(1, seconds))
+	return int32(min(max(1, seconds), math.MaxInt32))
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/model"
 )
@@ -48,8 +48,8 @@ func (c *Conn) attach(ctx context.Context, s *session, vm model.VMID, spec Hostd
 	if err := c.fit(ctx, s, vm); err != nil {
 		return err
 	}
-	_, err := onDomain(ctx, s.hotplug, vm, "attach device", func(d *lv.Domain) (struct{}, error) {
-		return struct{}{}, d.AttachDeviceFlags(doc, lv.DOMAIN_DEVICE_MODIFY_LIVE)
+	_, err := onDomain(ctx, s.hotplug, vm, "attach device", func(c *client, d lv.Domain) (struct{}, error) {
+		return struct{}{}, c.DomainAttachDeviceFlags(d, doc, uint32(lv.DomainDeviceModifyLive))
 	})
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/libvirt/libvirttest"
 )
@@ -90,12 +90,9 @@ func ownCPU(b *testing.B) time.Duration {
 
 // bulk is libvirt's own bulk call, which Stats does without.
 func bulk(b *testing.B, s *session, n int) error {
-	got, err := onConn(b.Context(), s.queries, "", "bulk", func(c *lv.Connect) (int, error) {
-		all, err := c.GetAllDomainStats(nil, lv.DOMAIN_STATS_STATE|lv.DOMAIN_STATS_CPU_TOTAL,
-			lv.CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE|lv.CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
-		for _, st := range all {
-			_ = st.Domain.Free()
-		}
+	got, err := onConn(b.Context(), s.queries, "", "bulk", func(c *client) (int, error) {
+		all, err := c.ConnectGetAllDomainStats(nil, uint32(lv.DomainStatsState|lv.DomainStatsCPUTotal),
+			uint32(lv.ConnectGetAllDomainsStatsActive|lv.ConnectGetAllDomainsStatsNowait))
 		return len(all), err
 	})
 	if err == nil && got != n {

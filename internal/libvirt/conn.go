@@ -23,6 +23,7 @@ var ErrStuck = errors.New("the domain is stuck")
 // from any goroutine.
 type Conn struct {
 	o       Options
+	at      address
 	unplugs unplugs
 	inv     inventory
 	stop    context.CancelFunc
@@ -35,19 +36,20 @@ type Conn struct {
 }
 
 // Open connects and reads all domains. It fails only if trying again cannot help
-// (no libvirt.so.0, a bad URI, no permission) or ctx ends; a libvirtd that is merely
+// (a URI that is not supported, no permission) or ctx ends; a libvirtd that is merely
 // down leaves a Conn that keeps trying and whose methods return ErrDisconnected.
 func Open(ctx context.Context, o Options) (*Conn, error) {
-	if err := theLoop.acquire(); err != nil {
+	o = o.filled()
+	at, err := parseURI(o.URI)
+	if err != nil {
 		return nil, err
 	}
-	c := &Conn{o: o.filled(), done: make(chan struct{})}
+	c := &Conn{o: o, at: at, done: make(chan struct{})}
 	c.down(errors.New("not connected yet"), false)
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	first := make(chan error, 1)
 	go c.reconnect(life, first)
-	var err error
 	select {
 	case err = <-first:
 	case <-ctx.Done():
@@ -84,8 +86,7 @@ func (o Options) filled() Options {
 // closeLimit is how long Close waits for libvirt.
 const closeLimit = 2 * time.Second
 
-// Close ends the connection. Calls under way return soon; one that is stuck in
-// libvirt is left behind.
+// Close ends the connection. Calls under way fail.
 func (c *Conn) Close() error {
 	c.stop()
 	select {

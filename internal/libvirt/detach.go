@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/model"
 )
@@ -131,8 +131,8 @@ func (c *Conn) detach(ctx context.Context, s *session, dev device) error {
 		}
 	}
 	c.unplugs.begin(dev)
-	_, err = onDomain(ctx, s.hotplug, dev.vm, "detach device", func(d *lv.Domain) (struct{}, error) {
-		return struct{}{}, d.DetachDeviceAlias(dev.alias, lv.DOMAIN_DEVICE_MODIFY_LIVE)
+	_, err = onDomain(ctx, s.hotplug, dev.vm, "detach device", func(c *client, d lv.Domain) (struct{}, error) {
+		return struct{}{}, c.DomainDetachDeviceAlias(d, dev.alias, uint32(lv.DomainDeviceModifyLive))
 	})
 	if errors.Is(plain(err), errPending) {
 		return nil

@@ -3,8 +3,6 @@ package libvirt
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +11,14 @@ import (
 	"sluice/internal/model"
 )
 
-// libvirt's built-in test driver has one domain, and no QEMU behind it.
-const testDriver = "test:///default"
+// testDriver starts a libvirtd and returns the URI of its test driver.
+func testDriver(t *testing.T) string {
+	t.Helper()
+	return libvirttest.Start(t).TestDriverURI()
+}
 
 func TestTestDriver(t *testing.T) {
-	c := open(t, testDriver)
+	c := open(t, testDriver(t))
 	doms, err := c.Domains(t.Context())
 	if err != nil || len(doms) != 1 || doms[0].Name != "test" || doms[0].State != model.VMRunning {
 		t.Fatalf("have %+v, %v", doms, err)
@@ -36,7 +37,7 @@ func TestTestDriver(t *testing.T) {
 }
 
 func TestDomainsAreCopies(t *testing.T) {
-	c := open(t, testDriver)
+	c := open(t, testDriver(t))
 	a, _ := c.Domains(t.Context())
 	a[0].Name = "mine"
 	if len(a[0].NICs) > 0 {
@@ -69,45 +70,25 @@ func TestOpenFailures(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Open(ctx, Options{URI: testDriver}); !errors.Is(err, context.Canceled) {
+	if _, err := Open(ctx, Options{URI: testDriver(t)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
 
 func TestOpenAndCloseOften(t *testing.T) {
+	uri := testDriver(t)
 	for range 20 {
-		a, b := open(t, testDriver), open(t, testDriver)
+		a, b := open(t, uri), open(t, uri)
 		if err := errors.Join(a.Close(), b.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// Without libvirt.so.0 Open says what to install. The library is hidden in a
-// mount namespace; the test runs itself again there.
-func TestNoLibrary(t *testing.T) {
-	if os.Getenv("SLUICE_TEST_HIDDEN") == "1" {
-		_, err := Open(within(t, patience), Options{URI: testDriver})
-		if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "libvirt0") {
-			t.Errorf("Open: %v", err)
-		}
-		return
-	}
-	if os.Getenv(libvirttest.NoLibvirtd) == "1" {
-		t.Skip(libvirttest.NoLibvirtd + "=1")
-	}
-	hide := `for f in $(ldconfig -p | sed -n 's/.*libvirt\.so\.0 .*=> //p'); do mount --bind /dev/null "$f"; done; exec "$0" -test.run '^TestNoLibrary$'`
-	cmd := exec.Command("unshare", "-m", "sh", "-c", hide, os.Args[0])
-	cmd.Env = append(os.Environ(), "SLUICE_TEST_HIDDEN=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
 // A libvirtd that does not answer pings is given up, whether or not libvirt's own
 // keepalive notices.
 func TestUnansweredPingEndsSession(t *testing.T) {
-	c := open(t, testDriver, func(o *Options) { o.Keepalive = 20 * time.Millisecond })
+	c := open(t, testDriver(t), func(o *Options) { o.Keepalive = 20 * time.Millisecond })
 	old, err := c.session()
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/model"
 )
@@ -61,47 +61,50 @@ type rule struct {
 }
 
 func (r rule) matches(e lv.Error) bool {
-	return (r.code == lv.ERR_OK || r.code == e.Code) && strings.Contains(e.Message, r.text)
+	return (r.code == lv.ErrOk || uint32(r.code) == e.Code) && strings.Contains(e.Message, r.text)
 }
 
 // rules are searched in order; the first that matches counts.
 var rules = []rule{
-	{lv.ERR_NO_DOMAIN, "", model.ErrGone, ""},
-	{lv.ERR_DEVICE_MISSING, "", model.ErrGone, ""},
-	{lv.ERR_OK, "No more available PCI slots", model.ErrPermanent, "the domain has no free hot-plug slot: add <controller type='pci' model='pcie-root-port'/> to its definition and restart it"},
-	{lv.ERR_OK, "doesn't support hotplug", model.ErrPermanent, "give the domain pcie-root-ports on which hot-plug is on"},
-	{lv.ERR_OK, "is not bound to vfio-pci", nil, "bind the VF to vfio-pci first"},
-	{lv.ERR_OK, "is in use by", nil, "another domain or driver has the device"},
-	{lv.ERR_OK, "cannot limit locked memory", model.ErrPermanent, "the domain's memory cannot be locked for VFIO: raise the memlock limit of libvirtd"},
-	{lv.ERR_OK, "doesn't support VFIO PCI passthrough", model.ErrPermanent, "switch the IOMMU on in firmware and kernel (intel_iommu=on) and load vfio-pci"},
+	{lv.ErrNoDomain, "", model.ErrGone, ""},
+	{lv.ErrDeviceMissing, "", model.ErrGone, ""},
+	{lv.ErrOk, "No more available PCI slots", model.ErrPermanent, "the domain has no free hot-plug slot: add <controller type='pci' model='pcie-root-port'/> to its definition and restart it"},
+	{lv.ErrOk, "doesn't support hotplug", model.ErrPermanent, "give the domain pcie-root-ports on which hot-plug is on"},
+	{lv.ErrOk, "is not bound to vfio-pci", nil, "bind the VF to vfio-pci first"},
+	{lv.ErrOk, "is in use by", nil, "another domain or driver has the device"},
+	{lv.ErrOk, "cannot limit locked memory", model.ErrPermanent, "the domain's memory cannot be locked for VFIO: raise the memlock limit of libvirtd"},
+	{lv.ErrOk, "doesn't support VFIO PCI passthrough", model.ErrPermanent, "switch the IOMMU on in firmware and kernel (intel_iommu=on) and load vfio-pci"},
 	// QEMU remembers the name of a pair's first primary for as long as the domain runs.
-	{lv.ERR_OK, "more than one primary device", model.ErrPermanent, "somebody attached another VF to this pair since the domain started: restart the domain"},
-	{lv.ERR_OK, "already in the process of unplug", errPending, ""},
-	{lv.ERR_OK, "power indicator blinking", errPending, ""},
-	{lv.ERR_AGENT_UNRESPONSIVE, "", model.ErrGuest, "start qemu-guest-agent in the guest"},
-	{lv.ERR_AGENT_UNSYNCED, "", model.ErrGuest, "the guest agent does not follow: restart qemu-guest-agent in the guest"},
-	{lv.ERR_AGENT_COMMAND_TIMEOUT, "", model.ErrGuest, "the guest agent did not answer in time"},
-	{lv.ERR_ARGUMENT_UNSUPPORTED, "agent is not configured", model.ErrPermanent, "add the org.qemu.guest_agent.0 channel to the domain"},
-	{lv.ERR_OPERATION_TIMEOUT, "", nil, "another job holds the domain: see `virsh domjobinfo` and `virsh domcontrol`"},
-	{lv.ERR_AUTH_FAILED, "", model.ErrPermanent, authRemedy},
-	{lv.ERR_AUTH_UNAVAILABLE, "", model.ErrPermanent, authRemedy},
-	{lv.ERR_AUTH_CANCELLED, "", model.ErrPermanent, authRemedy},
-	{lv.ERR_ACCESS_DENIED, "", model.ErrPermanent, authRemedy},
-	{lv.ERR_OPERATION_DENIED, "", model.ErrPermanent, authRemedy},
-	{lv.ERR_NO_CONNECT, "", model.ErrPermanent, "no libvirt driver takes this URI: qemu:///system is the usual one"},
-	{lv.ERR_INVALID_ARG, "", model.ErrPermanent, ""},
-	{lv.ERR_XML_ERROR, "", model.ErrPermanent, ""},
-	{lv.ERR_XML_DETAIL, "", model.ErrPermanent, ""},
-	{lv.ERR_CONFIG_UNSUPPORTED, "", model.ErrPermanent, ""},
-	{lv.ERR_NO_SUPPORT, "", model.ErrPermanent, "this libvirt driver cannot do that"},
-	{lv.ERR_OPERATION_UNSUPPORTED, "", model.ErrPermanent, ""},
-	{lv.ERR_ARGUMENT_UNSUPPORTED, "", model.ErrPermanent, ""},
-	{lv.ERR_RPC, "", ErrDisconnected, ""},
-	{lv.ERR_INTERNAL_ERROR, "client socket is closed", ErrDisconnected, ""},
-	{lv.ERR_SYSTEM_ERROR, "Failed to connect socket", ErrDisconnected, "is libvirtd running? systemctl start libvirtd, or virtqemud"},
+	{lv.ErrOk, "more than one primary device", model.ErrPermanent, "somebody attached another VF to this pair since the domain started: restart the domain"},
+	{lv.ErrOk, "already in the process of unplug", errPending, ""},
+	{lv.ErrOk, "power indicator blinking", errPending, ""},
+	{lv.ErrAgentUnresponsive, "", model.ErrGuest, "start qemu-guest-agent in the guest"},
+	{lv.ErrAgentUnsynced, "", model.ErrGuest, "the guest agent does not follow: restart qemu-guest-agent in the guest"},
+	{errAgentCommandTimeout, "", model.ErrGuest, "the guest agent did not answer in time"},
+	{lv.ErrArgumentUnsupported, "agent is not configured", model.ErrPermanent, "add the org.qemu.guest_agent.0 channel to the domain"},
+	{lv.ErrOperationTimeout, "", nil, "another job holds the domain: see `virsh domjobinfo` and `virsh domcontrol`"},
+	{lv.ErrAuthFailed, "", model.ErrPermanent, authRemedy},
+	{lv.ErrAuthUnavailable, "", model.ErrPermanent, authRemedy},
+	{lv.ErrAuthCancelled, "", model.ErrPermanent, authRemedy},
+	{lv.ErrAccessDenied, "", model.ErrPermanent, authRemedy},
+	{lv.ErrOperationDenied, "", model.ErrPermanent, authRemedy},
+	{lv.ErrNoConnect, "", model.ErrPermanent, "no libvirt driver takes this URI: qemu:///system is the usual one"},
+	{lv.ErrInvalidArg, "", model.ErrPermanent, ""},
+	{lv.ErrXMLError, "", model.ErrPermanent, ""},
+	{lv.ErrXMLDetail, "", model.ErrPermanent, ""},
+	{lv.ErrConfigUnsupported, "", model.ErrPermanent, ""},
+	{lv.ErrNoSupport, "", model.ErrPermanent, "this libvirt driver cannot do that"},
+	{lv.ErrOperationUnsupported, "", model.ErrPermanent, ""},
+	{lv.ErrArgumentUnsupported, "", model.ErrPermanent, ""},
+	{lv.ErrRPC, "", ErrDisconnected, ""},
+	{lv.ErrInternalError, "client socket is closed", ErrDisconnected, ""},
+	{lv.ErrSystemError, "Failed to connect socket", ErrDisconnected, "is libvirtd running? systemctl start libvirtd, or virtqemud"},
 }
 
 const authRemedy = "run as root, or as a member of the group libvirt"
+
+// errAgentCommandTimeout is VIR_ERR_AGENT_COMMAND_TIMEOUT, which go-libvirt does not name.
+const errAgentCommandTimeout lv.ErrorNumber = 112
 
 // errPending marks that the guest was asked for the device already.
 var errPending = errors.New("an unplug is under way")
@@ -114,5 +117,5 @@ func fail(op, subject string, err error) error {
 // isCode says whether libvirt failed with that code.
 func isCode(err error, code lv.ErrorNumber) bool {
 	var e lv.Error
-	return errors.As(err, &e) && e.Code == code
+	return errors.As(err, &e) && e.Code == uint32(code)
 }

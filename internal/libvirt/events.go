@@ -1,9 +1,10 @@
 package libvirt
 
 import (
+	"context"
 	"sync"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/model"
 )
@@ -50,63 +51,73 @@ func notify(ch chan struct{}) {
 	}
 }
 
+// registration is one kind of event. Without one that is a must there is no inventory.
 type registration struct {
 	name string
 	must bool
-	do   func() (int, error)
+	id   lv.DomainEventID
 }
 
-// registrations lists the events. Callbacks run on libvirt's event loop, so they only
-// take notes.
-func (c *Conn) registrations(s *session, con *lv.Connect) []registration {
-	note := func(w cause) lv.DomainEventGenericCallback {
-		return func(_ *lv.Connect, d *lv.Domain) { s.pending.add(domainID(d), w) }
-	}
-	look := note(cause{})
-	return []registration{
-		{"lifecycle", true, func() (int, error) {
-			return con.DomainEventLifecycleRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventLifecycle) { look(k, d) })
-		}},
-		{"reboot", false, func() (int, error) { return con.DomainEventRebootRegister(nil, note(cause{booted: true})) }},
-		{"control-error", false, func() (int, error) { return con.DomainEventControlErrorRegister(nil, look) }},
-		{"device-added", false, func() (int, error) {
-			return con.DomainEventDeviceAddedRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventDeviceAdded) { look(k, d) })
-		}},
-		{"device-removed", false, func() (int, error) { return con.DomainEventDeviceRemovedRegister(nil, c.onRemoved(s)) }},
-		{"device-removal-failed", false, func() (int, error) {
-			return con.DomainEventDeviceRemovalFailedRegister(nil, c.onRemovalFailed(s))
-		}},
-		{"agent-lifecycle", false, func() (int, error) {
-			return con.DomainEventAgentLifecycleRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventAgentLifecycle) { look(k, d) })
-		}},
-		{"migration-iteration", false, func() (int, error) {
-			return con.DomainEventMigrationIterationRegister(nil, func(_ *lv.Connect, d *lv.Domain, _ *lv.DomainEventMigrationIteration) {
-				s.pending.add(domainID(d), cause{job: true})
-			})
-		}},
-		{"job-completed", false, func() (int, error) {
-			return con.DomainEventJobCompletedRegister(nil, func(_ *lv.Connect, d *lv.Domain, _ *lv.DomainEventJobCompleted) {
-				s.pending.add(domainID(d), cause{job: true})
-			})
-		}},
-		{"nic-mac-change", false, func() (int, error) {
-			return con.DomainEventNICMACChangeRegister(nil, func(k *lv.Connect, d *lv.Domain, _ *lv.DomainEventNICMACChange) { look(k, d) })
-		}},
-	}
+var registrations = []registration{
+	{"lifecycle", true, lv.DomainEventIDLifecycle},
+	{"reboot", false, lv.DomainEventIDReboot},
+	{"control-error", false, lv.DomainEventIDControlError},
+	{"device-added", false, lv.DomainEventIDDeviceAdded},
+	{"device-removed", false, lv.DomainEventIDDeviceRemoved},
+	{"device-removal-failed", false, lv.DomainEventIDDeviceRemovalFailed},
+	{"agent-lifecycle", false, lv.DomainEventIDAgentLifecycle},
+	{"migration-iteration", false, lv.DomainEventIDMigrationIteration},
+	{"job-completed", false, lv.DomainEventIDJobCompleted},
 }
 
-func (c *Conn) onRemoved(s *session) lv.DomainEventDeviceRemovedCallback {
-	return func(_ *lv.Connect, d *lv.Domain, e *lv.DomainEventDeviceRemoved) {
-		vm := domainID(d)
-		c.unplugs.tell(device{vm, e.DevAlias}, removed)
-		s.pending.add(vm, cause{})
+// register asks for all events that can change the inventory. An older libvirt may
+// not know some of them; the periodic re-read then does their work.
+//
+// A subscription lives as long as its connection. go-libvirt can end one by its context,
+// but a last event at that moment blocks all that comes after it.
+func (c *Conn) register(s *session, conn *client) error {
+	for _, reg := range registrations {
+		events, err := conn.SubscribeEvents(context.Background(), reg.id, nil)
+		if err != nil && (reg.must || !conn.alive()) {
+			return err
+		}
+		if err != nil {
+			c.o.Logger.Info("libvirt does not send an event; a slower check replaces it", "event", reg.name, "error", plain(err))
+			continue
+		}
+		s.wg.Go(func() {
+			for e := range events { // until the connection ends
+				c.note(s, e)
+			}
+		})
 	}
+	return nil
 }
 
-func (c *Conn) onRemovalFailed(s *session) lv.DomainEventDeviceRemovalFailedCallback {
-	return func(_ *lv.Connect, d *lv.Domain, e *lv.DomainEventDeviceRemovalFailed) {
-		vm := domainID(d)
-		c.unplugs.tell(device{vm, e.DevAlias}, refused)
-		s.pending.add(vm, cause{})
+// note only takes notes of an event: go-libvirt keeps those that are not taken yet in
+// memory without bound.
+func (c *Conn) note(s *session, event any) {
+	look := func(d lv.Domain, w cause) { s.pending.add(vmID(d), w) }
+	switch e := event.(type) {
+	case *lv.DomainEventCallbackLifecycleMsg:
+		look(e.Msg.Dom, cause{})
+	case *lv.DomainEventCallbackRebootMsg:
+		look(e.Msg.Dom, cause{booted: true})
+	case *lv.DomainEventCallbackControlErrorMsg:
+		look(e.Msg.Dom, cause{})
+	case *lv.DomainEventCallbackDeviceAddedMsg:
+		look(e.Dom, cause{})
+	case *lv.DomainEventCallbackDeviceRemovedMsg:
+		c.unplugs.tell(device{vmID(e.Msg.Dom), e.Msg.DevAlias}, removed)
+		look(e.Msg.Dom, cause{})
+	case *lv.DomainEventCallbackDeviceRemovalFailedMsg:
+		c.unplugs.tell(device{vmID(e.Dom), e.DevAlias}, refused)
+		look(e.Dom, cause{})
+	case *lv.DomainEventCallbackAgentLifecycleMsg:
+		look(e.Dom, cause{})
+	case *lv.DomainEventCallbackMigrationIterationMsg:
+		look(e.Dom, cause{job: true})
+	case *lv.DomainEventCallbackJobCompletedMsg:
+		look(e.Dom, cause{job: true})
 	}
 }

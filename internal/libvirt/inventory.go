@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/model"
 )
@@ -24,7 +24,7 @@ type inventory struct {
 // entry is one domain. run tells one start of a domain from the next.
 type entry struct {
 	dom  Domain
-	run  uint
+	run  int32
 	at   time.Time     // when the reading it comes from was asked for
 	base model.VMState // state without jobs
 	job  bool          // a migration or the like is under way
@@ -34,14 +34,14 @@ type entry struct {
 // reading is a domain as it was read in one go.
 type reading struct {
 	dom   Domain
-	run   uint
+	run   int32
 	at    time.Time // when it was asked for
 	state lv.DomainState
-	why   int
+	why   int32
 }
 
 func (r reading) active() bool {
-	return r.state != lv.DOMAIN_SHUTOFF && r.state != lv.DOMAIN_NOSTATE
+	return r.state != lv.DomainShutoff && r.state != lv.DomainNostate
 }
 
 func isGone(err error) bool { return errors.Is(plain(err), model.ErrGone) }
@@ -53,13 +53,18 @@ func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, er
 		xml string
 	}
 	at := time.Now()
-	a, err := onDomain(ctx, s.queries, vm, "read domain", func(d *lv.Domain) (a answer, err error) {
+	a, err := onDomain(ctx, s.queries, vm, "read domain", func(c *client, d lv.Domain) (a answer, err error) {
 		a.at = at
-		if a.state, a.why, err = d.GetState(); err != nil || !a.active() {
+		if d, err = c.DomainLookupByUUID(d.UUID); err != nil {
 			return a, err
 		}
-		a.run, _ = d.GetID()
-		a.xml, err = d.GetXMLDesc(0)
+		a.run = d.ID
+		var state int32
+		state, a.why, err = c.DomainGetState(d, 0)
+		if a.state = lv.DomainState(state); err != nil || !a.active() {
+			return a, err
+		}
+		a.xml, err = c.DomainGetXMLDesc(d, 0)
 		return a, err
 	})
 	if err != nil || !a.active() {
@@ -79,13 +84,12 @@ func (c *Conn) resolveNetworks(ctx context.Context, s *session, d *Domain) {
 		if !ok {
 			continue
 		}
-		bridge, err := onConn(ctx, s.queries, "", "look up network", func(conn *lv.Connect) (string, error) {
-			n, err := conn.LookupNetworkByName(name)
+		bridge, err := onConn(ctx, s.queries, "", "look up network", func(c *client) (string, error) {
+			n, err := c.NetworkLookupByName(name)
 			if err != nil {
 				return "", err
 			}
-			defer func() { _ = n.Free() }()
-			return n.GetBridgeName()
+			return c.NetworkGetBridgeName(n)
 		})
 		if err != nil {
 			c.o.Logger.Warn("cannot tell the bridge of a network", "vm", d.Name, "network", name, "error", plain(err))
@@ -96,20 +100,20 @@ func (c *Conn) resolveNetworks(ctx context.Context, s *session, d *Domain) {
 
 // stateOf maps libvirt's state and reason. A domain in the middle of moving between
 // hosts is "migrating" whichever side it is on.
-func stateOf(s lv.DomainState, why int) model.VMState {
+func stateOf(s lv.DomainState, why int32) model.VMState {
 	switch s {
-	case lv.DOMAIN_RUNNING, lv.DOMAIN_BLOCKED:
-		if s == lv.DOMAIN_RUNNING && lv.DomainRunningReason(why) == lv.DOMAIN_RUNNING_POSTCOPY {
+	case lv.DomainRunning, lv.DomainBlocked:
+		if s == lv.DomainRunning && lv.DomainRunningReason(why) == lv.DomainRunningPostcopy {
 			return model.VMMigrating
 		}
 		return model.VMRunning
-	case lv.DOMAIN_PAUSED:
+	case lv.DomainPaused:
 		switch lv.DomainPausedReason(why) {
-		case lv.DOMAIN_PAUSED_MIGRATION, lv.DOMAIN_PAUSED_POSTCOPY, lv.DOMAIN_PAUSED_POSTCOPY_FAILED:
+		case lv.DomainPausedMigration, lv.DomainPausedPostcopy, lv.DomainPausedPostcopyFailed:
 			return model.VMMigrating
 		}
 		return model.VMPaused
-	case lv.DOMAIN_PMSUSPENDED:
+	case lv.DomainPmsuspended:
 		return model.VMPaused
 	}
 	return model.VMStopped // shutting down, shut off, crashed

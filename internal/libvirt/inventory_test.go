@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/model"
 )
 
-func seen(run uint, state lv.DomainState) reading {
+func seen(run int32, state lv.DomainState) reading {
 	return reading{dom: Domain{VM: model.VM{ID: "a", Name: "web"}}, run: run, state: state}
 }
 
@@ -17,17 +17,17 @@ func TestInventoryStarted(t *testing.T) {
 	var v inventory
 	t0 := time.Unix(1000, 0)
 	for i, step := range []struct {
-		run    uint
+		run    int32
 		state  lv.DomainState
 		booted bool
 		want   time.Time
 	}{
-		{1, lv.DOMAIN_PAUSED, false, time.Time{}},
-		{1, lv.DOMAIN_RUNNING, false, t0.Add(1 * time.Second)},
-		{1, lv.DOMAIN_RUNNING, false, t0.Add(1 * time.Second)},
-		{1, lv.DOMAIN_PAUSED, false, t0.Add(1 * time.Second)},
-		{1, lv.DOMAIN_RUNNING, true, t0.Add(4 * time.Second)},
-		{2, lv.DOMAIN_RUNNING, false, t0.Add(5 * time.Second)},
+		{1, lv.DomainPaused, false, time.Time{}},
+		{1, lv.DomainRunning, false, t0.Add(1 * time.Second)},
+		{1, lv.DomainRunning, false, t0.Add(1 * time.Second)},
+		{1, lv.DomainPaused, false, t0.Add(1 * time.Second)},
+		{1, lv.DomainRunning, true, t0.Add(4 * time.Second)},
+		{2, lv.DomainRunning, false, t0.Add(5 * time.Second)},
 	} {
 		v.put(seen(step.run, step.state), step.booted, t0.Add(time.Duration(i)*time.Second))
 		if got := v.domains()[0].Started; !got.Equal(step.want) {
@@ -39,12 +39,12 @@ func TestInventoryStarted(t *testing.T) {
 func TestInventoryJobs(t *testing.T) {
 	var v inventory
 	v.setJob("a", true) // an unknown domain has none
-	v.put(seen(1, lv.DOMAIN_RUNNING), false, time.Now())
+	v.put(seen(1, lv.DomainRunning), false, time.Now())
 	if got := v.domains()[0].State; got != model.VMRunning {
 		t.Errorf("state %s without a job", got)
 	}
 	v.setJob("a", true)
-	v.put(seen(1, lv.DOMAIN_RUNNING), false, time.Now()) // an event in the middle of it
+	v.put(seen(1, lv.DomainRunning), false, time.Now()) // an event in the middle of it
 	if got := v.domains()[0].State; got != model.VMMigrating {
 		t.Errorf("state %s", got)
 	}
@@ -63,13 +63,13 @@ func TestInventoryJobs(t *testing.T) {
 
 func TestInventoryUnreadable(t *testing.T) {
 	var v inventory
-	v.put(seen(1, lv.DOMAIN_RUNNING), false, time.Now())
+	v.put(seen(1, lv.DomainRunning), false, time.Now())
 	v.unreadable("a", lv.Error{Message: "no"})
 	v.unreadable("b", lv.Error{Message: "no"})
 	if p := v.problems(); len(p) != 2 {
 		t.Errorf("problems: %v", p)
 	}
-	v.put(seen(1, lv.DOMAIN_RUNNING), false, time.Now())
+	v.put(seen(1, lv.DomainRunning), false, time.Now())
 	if got := v.without(map[model.VMID]cause{"a": {}}); len(got) != 1 || got[0] != "b" {
 		t.Errorf("without: %v", got)
 	}

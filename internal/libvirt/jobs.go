@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/model"
 )
@@ -50,19 +50,24 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 // occupied returns for how long a domain's QEMU has owed libvirt an answer; zero if
 // it owes none. The question itself does not wait for QEMU.
 func occupied(ctx context.Context, s *session, vm model.VMID) (time.Duration, error) {
-	info, err := onKnown(ctx, s.queries, vm, "read control state", func(d *lv.Domain) (*lv.DomainControlInfo, error) {
-		return d.GetControlInfo(0)
+	type control struct {
+		state lv.DomainControlState
+		since uint64 // ms
+	}
+	info, err := onDomain(ctx, s.queries, vm, "read control state", func(c *client, d lv.Domain) (control, error) {
+		state, _, since, err := c.DomainGetControlInfo(d, 0)
+		return control{lv.DomainControlState(state), since}, err
 	})
-	if isCode(err, lv.ERR_NO_SUPPORT) {
+	if isCode(err, lv.ErrNoSupport) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	switch info.State {
-	case lv.DOMAIN_CONTROL_OCCUPIED:
-		return max(time.Millisecond, time.Duration(info.StateTime)*time.Millisecond), nil
-	case lv.DOMAIN_CONTROL_ERROR:
+	switch info.state {
+	case lv.DomainControlOccupied:
+		return max(time.Millisecond, time.Duration(info.since)*time.Millisecond), nil
+	case lv.DomainControlError:
 		return 0, errors.New("libvirt has lost the domain's monitor (restart libvirtd, or the domain)")
 	}
 	return 0, nil
@@ -71,10 +76,11 @@ func occupied(ctx context.Context, s *session, vm model.VMID) (time.Duration, er
 // inJob says whether a job is under way that forbids touching the domain: a migration,
 // or a save, dump or snapshot, which QEMU does as a migration into a file.
 func inJob(ctx context.Context, s *session, vm model.VMID) (bool, error) {
-	info, err := onKnown(ctx, s.hotplug, vm, "read job", func(d *lv.Domain) (*lv.DomainJobInfo, error) {
-		return d.GetJobStats(0)
+	info, err := onDomain(ctx, s.hotplug, vm, "read job", func(c *client, d lv.Domain) (jobInfo, error) {
+		kind, params, err := c.DomainGetJobStats(d, 0)
+		return readJob(kind, params), err
 	})
-	if isCode(err, lv.ERR_NO_SUPPORT) {
+	if isCode(err, lv.ErrNoSupport) {
 		return false, nil
 	}
 	if err != nil {
@@ -83,17 +89,34 @@ func inJob(ctx context.Context, s *session, vm model.VMID) (bool, error) {
 	return jobForbids(info), nil
 }
 
-func jobForbids(info *lv.DomainJobInfo) bool {
-	if info.Type == lv.DOMAIN_JOB_NONE {
+// jobInfo is what libvirt says of a domain's job.
+type jobInfo struct {
+	Type         lv.DomainJobType
+	Operation    lv.DomainJobOperation
+	OperationSet bool
+}
+
+func readJob(kind int32, params []lv.TypedParam) jobInfo {
+	info := jobInfo{Type: lv.DomainJobType(kind)}
+	for _, p := range params {
+		if op, ok := p.Value.I.(int32); ok && p.Field == lv.DomainJobOperationStr {
+			info.Operation, info.OperationSet = lv.DomainJobOperation(op), true
+		}
+	}
+	return info
+}
+
+func jobForbids(info jobInfo) bool {
+	if info.Type == lv.DomainJobNone {
 		return false
 	}
 	if !info.OperationSet {
 		return true
 	}
 	switch info.Operation {
-	case lv.DOMAIN_JOB_OPERATION_MIGRATION_IN, lv.DOMAIN_JOB_OPERATION_MIGRATION_OUT,
-		lv.DOMAIN_JOB_OPERATION_SAVE, lv.DOMAIN_JOB_OPERATION_RESTORE, lv.DOMAIN_JOB_OPERATION_DUMP,
-		lv.DOMAIN_JOB_OPERATION_SNAPSHOT, lv.DOMAIN_JOB_OPERATION_SNAPSHOT_REVERT:
+	case lv.DomainJobOperationStrMigrationIn, lv.DomainJobOperationStrMigrationOut,
+		lv.DomainJobOperationStrSave, lv.DomainJobOperationStrRestore, lv.DomainJobOperationStrDump,
+		lv.DomainJobOperationStrSnapshot, lv.DomainJobOperationStrSnapshotRevert:
 		return true
 	}
 	return false

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/libvirt/libvirttest"
 	"sluice/internal/model"
@@ -104,25 +104,25 @@ func TestErrors(t *testing.T) {
 		text string
 		want error
 	}{
-		{lv.ERR_NO_DOMAIN, "Domain not found", model.ErrGone},
-		{lv.ERR_DEVICE_MISSING, "no device", model.ErrGone},
-		{lv.ERR_INTERNAL_ERROR, "No more available PCI slots", model.ErrPermanent},
-		{lv.ERR_INTERNAL_ERROR, "unable to execute QEMU command 'device_del': Device ua-x is already in the process of unplug", errPending},
-		{lv.ERR_INTERNAL_ERROR, "Hot-unplug failed: guest is busy (power indicator blinking)", errPending},
-		{lv.ERR_AGENT_UNRESPONSIVE, "Guest agent is not responding", model.ErrGuest},
-		{lv.ERR_ARGUMENT_UNSUPPORTED, "QEMU guest agent is not configured", model.ErrPermanent},
-		{lv.ERR_ACCESS_DENIED, "access denied", model.ErrPermanent},
-		{lv.ERR_INTERNAL_ERROR, "client socket is closed", ErrDisconnected},
-		{lv.ERR_SYSTEM_ERROR, "Failed to connect socket to '/x': No such file or directory", ErrDisconnected},
+		{lv.ErrNoDomain, "Domain not found", model.ErrGone},
+		{lv.ErrDeviceMissing, "no device", model.ErrGone},
+		{lv.ErrInternalError, "No more available PCI slots", model.ErrPermanent},
+		{lv.ErrInternalError, "unable to execute QEMU command 'device_del': Device ua-x is already in the process of unplug", errPending},
+		{lv.ErrInternalError, "Hot-unplug failed: guest is busy (power indicator blinking)", errPending},
+		{lv.ErrAgentUnresponsive, "Guest agent is not responding", model.ErrGuest},
+		{lv.ErrArgumentUnsupported, "QEMU guest agent is not configured", model.ErrPermanent},
+		{lv.ErrAccessDenied, "access denied", model.ErrPermanent},
+		{lv.ErrInternalError, "client socket is closed", ErrDisconnected},
+		{lv.ErrSystemError, "Failed to connect socket to '/x': No such file or directory", ErrDisconnected},
 	} {
-		cause := lv.Error{Code: tc.code, Message: tc.text}
+		cause := lv.Error{Code: uint32(tc.code), Message: tc.text}
 		err := fail("do a thing to", "web1", fmt.Errorf("in between: %w", cause))
 		var back lv.Error
-		if !errors.Is(err, tc.want) || !errors.As(err, &back) || back.Code != tc.code {
+		if !errors.Is(err, tc.want) || !errors.As(err, &back) || back.Code != uint32(tc.code) {
 			t.Errorf("%s: %v", tc.text, err)
 		}
 	}
-	if err := plain(lv.Error{Code: lv.ERR_INTERNAL_ERROR, Message: "anything"}); errors.Is(err, model.ErrPermanent) || err.Error() != "anything" {
+	if err := plain(lv.Error{Code: uint32(lv.ErrInternalError), Message: "anything"}); errors.Is(err, model.ErrPermanent) || err.Error() != "anything" {
 		t.Errorf("an unknown error: %v", err)
 	}
 }
@@ -130,17 +130,17 @@ func TestErrors(t *testing.T) {
 func TestStateOf(t *testing.T) {
 	for _, tc := range []struct {
 		state lv.DomainState
-		why   int
+		why   int32
 		want  model.VMState
 	}{
-		{lv.DOMAIN_RUNNING, 0, model.VMRunning},
-		{lv.DOMAIN_BLOCKED, 0, model.VMRunning},
-		{lv.DOMAIN_RUNNING, int(lv.DOMAIN_RUNNING_POSTCOPY), model.VMMigrating},
-		{lv.DOMAIN_PAUSED, int(lv.DOMAIN_PAUSED_USER), model.VMPaused},
-		{lv.DOMAIN_PAUSED, int(lv.DOMAIN_PAUSED_MIGRATION), model.VMMigrating},
-		{lv.DOMAIN_PMSUSPENDED, 0, model.VMPaused},
-		{lv.DOMAIN_SHUTDOWN, 0, model.VMStopped},
-		{lv.DOMAIN_CRASHED, 0, model.VMStopped},
+		{lv.DomainRunning, 0, model.VMRunning},
+		{lv.DomainBlocked, 0, model.VMRunning},
+		{lv.DomainRunning, int32(lv.DomainRunningPostcopy), model.VMMigrating},
+		{lv.DomainPaused, int32(lv.DomainPausedUser), model.VMPaused},
+		{lv.DomainPaused, int32(lv.DomainPausedMigration), model.VMMigrating},
+		{lv.DomainPmsuspended, 0, model.VMPaused},
+		{lv.DomainShutdown, 0, model.VMStopped},
+		{lv.DomainCrashed, 0, model.VMStopped},
 	} {
 		if got := stateOf(tc.state, tc.why); got != tc.want {
 			t.Errorf("%v/%d: %s, want %s", tc.state, tc.why, got, tc.want)
@@ -150,15 +150,15 @@ func TestStateOf(t *testing.T) {
 
 func TestJobForbids(t *testing.T) {
 	for _, tc := range []struct {
-		info lv.DomainJobInfo
+		info jobInfo
 		want bool
 	}{
-		{lv.DomainJobInfo{Type: lv.DOMAIN_JOB_NONE, OperationSet: true, Operation: lv.DOMAIN_JOB_OPERATION_MIGRATION_OUT}, false},
-		{lv.DomainJobInfo{Type: lv.DOMAIN_JOB_UNBOUNDED, OperationSet: true, Operation: lv.DOMAIN_JOB_OPERATION_MIGRATION_OUT}, true},
-		{lv.DomainJobInfo{Type: lv.DOMAIN_JOB_BOUNDED, OperationSet: true, Operation: lv.DOMAIN_JOB_OPERATION_BACKUP}, false},
-		{lv.DomainJobInfo{Type: lv.DOMAIN_JOB_BOUNDED}, true},
+		{jobInfo{Type: lv.DomainJobNone, OperationSet: true, Operation: lv.DomainJobOperationStrMigrationOut}, false},
+		{jobInfo{Type: lv.DomainJobUnbounded, OperationSet: true, Operation: lv.DomainJobOperationStrMigrationOut}, true},
+		{jobInfo{Type: lv.DomainJobBounded, OperationSet: true, Operation: lv.DomainJobOperationStrBackup}, false},
+		{jobInfo{Type: lv.DomainJobBounded}, true},
 	} {
-		if got := jobForbids(&tc.info); got != tc.want {
+		if got := jobForbids(tc.info); got != tc.want {
 			t.Errorf("%+v: %v", tc.info, got)
 		}
 	}

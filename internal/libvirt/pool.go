@@ -2,150 +2,66 @@ package libvirt
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
-	lv "libvirt.org/go/libvirt"
+	lv "github.com/digitalocean/go-libvirt"
 
 	"sluice/internal/model"
 )
 
 // pool holds connections for calls of one sort, so that those that may take
 // long (hot-plug, guest agents) do not hold up those that must not (inventory,
-// statistics). It opens connections as they are needed, up to a limit.
+// statistics). It opens connections as they are needed, up to a limit, and does not
+// close them: they end with their session.
 //
-// A connection carries one call at a time. libvirt allows more, but where its client
-// lacks the fix for CVE-2024-4418 (Debian 12 has it not), a connection that
-// dies under several calls crashes the process or leaves some of them waiting for ever.
+// A connection carries one call at a time: libvirtd serves only a few calls of one
+// connection at once, so a stuck call would hold up those behind it.
 type pool struct {
 	calls limiter
-	open  func() (*lv.Connect, error)
-	shut  func(*lv.Connect)
+	open  func() (*client, error)
 	slots chan struct{}
-	wg    sync.WaitGroup // connections in use or being closed
 
-	mu     sync.Mutex
-	idle   []*pooled
-	closed bool
+	mu   sync.Mutex
+	idle []*client
 }
 
-// pooled is a connection and the domains looked up on it. One call at a time uses it.
-type pooled struct {
-	*lv.Connect
-	doms map[model.VMID]*lv.Domain
+func newPool(limit int, open func() (*client, error)) *pool {
+	return &pool{open: open, slots: make(chan struct{}, limit)}
 }
-
-// maxHandles bounds the domains that a pooled connection remembers.
-const maxHandles = 4096
-
-// domain returns a handle that stays with the connection; libvirt finds the domain by its
-// UUID, so that one lookup serves for all its life and for its next start. Only its
-// numeric ID grows stale.
-func (c *pooled) domain(vm model.VMID) (*lv.Domain, error) {
-	if d := c.doms[vm]; d != nil {
-		return d, nil
-	}
-	d, err := c.LookupDomainByUUIDString(string(vm))
-	if err != nil {
-		return nil, err
-	}
-	if len(c.doms) >= maxHandles {
-		c.forgetAll()
-	}
-	if c.doms == nil {
-		c.doms = map[model.VMID]*lv.Domain{}
-	}
-	c.doms[vm] = d
-	return d, nil
-}
-
-func (c *pooled) forget(vm model.VMID) {
-	if d := c.doms[vm]; d != nil {
-		_ = d.Free()
-		delete(c.doms, vm)
-	}
-}
-
-func (c *pooled) forgetAll() {
-	for vm := range c.doms {
-		c.forget(vm)
-	}
-}
-
-func newPool(limit int, open func() (*lv.Connect, error)) *pool {
-	return &pool{open: open, shut: func(c *lv.Connect) { _, _ = c.Close() }, slots: make(chan struct{}, limit)}
-}
-
-var errClosed = errors.New("the connection to libvirt was closed")
 
 // take finds or opens a connection. Its user gives it back.
-func (p *pool) take() (*pooled, error) {
-	c, err := p.reuse()
-	if c != nil || err != nil {
-		return c, err
+func (p *pool) take() (*client, error) {
+	if c := p.reuse(); c != nil {
+		return c, nil
 	}
-	opened, err := p.open()
+	c, err := p.open()
 	if err != nil {
-		p.wg.Done()
 		return nil, fmt.Errorf("open a connection: %w", err)
 	}
-	return &pooled{Connect: opened}, nil
-}
-
-// drop closes a connection. Its handles hold references to it.
-func (p *pool) drop(c *pooled) {
-	c.forgetAll()
-	p.shut(c.Connect)
+	return c, nil
 }
 
 // reuse takes an idle connection, if there is one that is alive.
-func (p *pool) reuse() (*pooled, error) {
+func (p *pool) reuse() *client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return nil, errClosed
-	}
-	p.wg.Add(1)
 	for len(p.idle) > 0 {
 		c := p.idle[len(p.idle)-1]
 		p.idle = p.idle[:len(p.idle)-1]
-		if alive(c) {
-			return c, nil
+		if c.alive() {
+			return c
 		}
-		p.wg.Go(func() { p.drop(c) })
 	}
-	return nil, nil
+	return nil
 }
 
-func (p *pool) give(c *pooled) {
-	defer p.wg.Done()
-	p.mu.Lock()
-	keep := !p.closed && alive(c)
-	if keep {
-		p.idle = append(p.idle, c)
-	}
-	p.mu.Unlock()
-	if !keep {
-		p.drop(c)
-	}
-}
-
-// close closes idle connections without waiting; those in use are closed when they
-// are given back.
-func (p *pool) close() {
+func (p *pool) give(c *client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
-	for _, c := range p.idle {
-		p.wg.Go(func() { p.drop(c) })
+	if c.alive() {
+		p.idle = append(p.idle, c)
 	}
-	p.idle = nil
-}
-
-func alive(c *pooled) bool {
-	ok, err := c.IsAlive()
-	return err != nil || ok
 }
 
 // enter passes the limiter and takes a slot.
@@ -162,8 +78,8 @@ func (p *pool) enter(ctx context.Context, vm model.VMID) error {
 	}
 }
 
-// onPooled makes a call with one of the pool's connections, on behalf of vm.
-func onPooled[T any](ctx context.Context, p *pool, vm model.VMID, op string, fn func(*pooled) (T, error)) (T, error) {
+// onConn makes a call with one of the pool's connections, on behalf of vm.
+func onConn[T any](ctx context.Context, p *pool, vm model.VMID, op string, fn func(*client) (T, error)) (T, error) {
 	var zero T
 	if err := ctx.Err(); err != nil {
 		return zero, err
@@ -178,37 +94,19 @@ func onPooled[T any](ctx context.Context, p *pool, vm model.VMID, op string, fn 
 			return zero, err
 		}
 		defer p.give(c)
-		return fn(c)
+		out, err := fn(c)
+		return out, c.explain(err)
 	})
 }
 
-// onConn is onPooled for calls on the connection itself.
-func onConn[T any](ctx context.Context, p *pool, vm model.VMID, op string, fn func(*lv.Connect) (T, error)) (T, error) {
-	return onPooled(ctx, p, vm, op, func(c *pooled) (T, error) { return fn(c.Connect) })
-}
-
-// onDomain is onPooled with the domain looked up afresh.
-func onDomain[T any](ctx context.Context, p *pool, vm model.VMID, op string, fn func(*lv.Domain) (T, error)) (T, error) {
-	return onPooled(ctx, p, vm, op, func(c *pooled) (T, error) {
-		c.forget(vm)
-		return onHandle(c, vm, fn)
+// onDomain is onConn for calls on a domain.
+func onDomain[T any](ctx context.Context, p *pool, vm model.VMID, op string, fn func(*client, lv.Domain) (T, error)) (T, error) {
+	return onConn(ctx, p, vm, op, func(c *client) (T, error) {
+		d, err := handle(vm)
+		if err != nil {
+			var zero T
+			return zero, err
+		}
+		return fn(c, d)
 	})
-}
-
-// onKnown is onPooled with the domain looked up once for many calls.
-func onKnown[T any](ctx context.Context, p *pool, vm model.VMID, op string, fn func(*lv.Domain) (T, error)) (T, error) {
-	return onPooled(ctx, p, vm, op, func(c *pooled) (T, error) { return onHandle(c, vm, fn) })
-}
-
-func onHandle[T any](c *pooled, vm model.VMID, fn func(*lv.Domain) (T, error)) (T, error) {
-	d, err := c.domain(vm)
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	out, err := fn(d)
-	if err != nil {
-		c.forget(vm)
-	}
-	return out, err
 }

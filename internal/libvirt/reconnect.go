@@ -2,21 +2,17 @@ package libvirt
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	lv "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sync/errgroup"
-	lv "libvirt.org/go/libvirt"
 
 	"sluice/internal/model"
 )
 
 // reconnect holds a session up until ctx ends. The outcome of the first attempt goes to first.
 func (c *Conn) reconnect(ctx context.Context, first chan<- error) {
-	var behind sync.WaitGroup // sessions whose calls have not all come back
 	defer close(c.done)
-	defer theLoop.release()
-	defer behind.Wait()
 	report := func(err error) {
 		select {
 		case first <- err:
@@ -26,7 +22,7 @@ func (c *Conn) reconnect(ctx context.Context, first chan<- error) {
 	pause := c.o.MinBackoff
 	for {
 		start := time.Now()
-		err := c.runSession(ctx, &behind, report)
+		err := c.runSession(ctx, report)
 		c.down(err, ctx.Err() != nil)
 		report(err)
 		if time.Since(start) > c.o.MaxBackoff {
@@ -51,15 +47,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // runSession is one session: connect, read everything, then follow events until it is lost.
-func (c *Conn) runSession(ctx context.Context, behind *sync.WaitGroup, up func(error)) error {
+func (c *Conn) runSession(ctx context.Context, up func(error)) error {
 	s, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		s.close()
-		behind.Go(s.left)
-	}()
+	defer s.close()
 	s.wg.Go(func() { c.ping(s) })
 	if err := c.resync(s); err != nil {
 		return err
@@ -110,17 +103,14 @@ func (c *Conn) resync(s *session) error {
 	return c.lookAgain(s, all)
 }
 
-func listActive(conn *lv.Connect) ([]model.VMID, error) {
-	doms, err := conn.ListAllDomains(lv.CONNECT_LIST_DOMAINS_ACTIVE)
+func listActive(c *client) ([]model.VMID, error) {
+	doms, _, err := c.ConnectListAllDomains(1, lv.ConnectListDomainsActive)
 	if err != nil {
 		return nil, err
 	}
 	ids := make([]model.VMID, 0, len(doms))
-	for i := range doms {
-		if id := domainID(&doms[i]); id != "" {
-			ids = append(ids, id)
-		}
-		_ = doms[i].Free()
+	for _, d := range doms {
+		ids = append(ids, vmID(d))
 	}
 	return ids, nil
 }
@@ -130,9 +120,6 @@ func (c *Conn) lookAgain(s *session, vms map[model.VMID]cause) error {
 	var g errgroup.Group
 	g.SetLimit(queryConns - 1) // leaves one for statistics
 	for vm, w := range vms {
-		if vm == "" {
-			continue
-		}
 		g.Go(func() error { return c.look(s, vm, w) })
 	}
 	return g.Wait()

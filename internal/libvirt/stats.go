@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
+	lv "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sync/errgroup"
-	lv "libvirt.org/go/libvirt"
 
 	"sluice/internal/model"
 )
@@ -34,7 +35,7 @@ func (c *Conn) stats(ctx context.Context, s *session, ids []model.VMID) (map[mod
 	g.SetLimit(queryConns - 1)
 	for _, vm := range ids {
 		g.Go(func() error {
-			st, err := onKnown(ctx, s.queries, vm, "read statistics", domainStat)
+			st, err := onDomain(ctx, s.queries, vm, "read statistics", domainStat)
 			if err != nil && s.lost(err) {
 				return err
 			}
@@ -55,13 +56,14 @@ func (c *Conn) stats(ctx context.Context, s *session, ids []model.VMID) (map[mod
 	return out, nil
 }
 
-func domainStat(d *lv.Domain) (Stat, error) {
-	info, err := d.GetInfo()
+func domainStat(c *client, d lv.Domain) (Stat, error) {
+	n, _, _, _, cpu, err := c.DomainGetInfo(d)
 	if err != nil {
 		return Stat{}, err
 	}
-	if info.State == lv.DOMAIN_SHUTOFF {
+	state := lv.DomainState(n)
+	if state == lv.DomainShutoff {
 		return Stat{}, errors.New("it is not running")
 	}
-	return Stat{CPUTime: time.Duration(info.CpuTime), CPUKnown: true, State: stateOf(info.State, 0)}, nil
+	return Stat{CPUTime: time.Duration(min(cpu, math.MaxInt64)), CPUKnown: true, State: stateOf(state, 0)}, nil
 }

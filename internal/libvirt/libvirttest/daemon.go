@@ -24,7 +24,7 @@ import (
 const NoLibvirtd = "SLUICE_TEST_NO_LIBVIRTD"
 
 // Packages are what Debian calls the things these tests need.
-const Packages = "libvirt0 libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu libvirt-daemon-system qemu-system-x86"
+const Packages = "libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu libvirt-daemon-system qemu-system-x86"
 
 // Bridge is a bridge in the daemon's network namespace that domains can use.
 const Bridge = "br0"
@@ -229,6 +229,9 @@ func (d *Daemon) CPU(t testing.TB) time.Duration {
 
 // URI is where to reach the daemon.
 func (d *Daemon) URI() string { return "qemu:///system?socket=" + d.socket() }
+
+// TestDriverURI is where to reach the daemon's test driver: one domain, and no QEMU behind it.
+func (d *Daemon) TestDriverURI() string { return "test:///default?socket=" + d.socket() }
 
 // Virsh runs virsh on the daemon.
 func (d *Daemon) Virsh(t testing.TB, args ...string) string {

@@ -1,0 +1,140 @@
+package libvirt
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	lv "github.com/digitalocean/go-libvirt"
+	"github.com/digitalocean/go-libvirt/socket/dialers"
+
+	"sluice/internal/model"
+)
+
+// client is a connection to libvirt's daemon. Calls that are under way when it is
+// closed fail.
+type client struct {
+	*lv.Libvirt
+	conn *watched
+}
+
+// dial connects and opens the driver. It waits as long as the daemon does not answer,
+// unless ctx ends.
+func dial(ctx context.Context, a address) (*client, error) {
+	path := a.socket()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	w := &watched{Conn: conn, gone: make(chan struct{})}
+	defer context.AfterFunc(ctx, w.end)()
+	c := &client{Libvirt: lv.NewWithDialer(dialers.NewAlreadyConnected(w)), conn: w}
+	if err := c.ConnectToURI(lv.ConnectURI(a.name)); err != nil {
+		err = c.explain(err)
+		w.end()
+		return nil, err
+	}
+	return c, nil
+}
+
+// leaveLimit is how long libvirtd may take over a farewell.
+const leaveLimit = time.Second
+
+// closeAfter closes the connection when ctx ends. libvirtd logs an error for each
+// connection that ends without a farewell.
+func (c *client) closeAfter(ctx context.Context) {
+	select {
+	case <-c.conn.gone:
+		return
+	case <-ctx.Done():
+	}
+	defer c.conn.end()
+	defer time.AfterFunc(leaveLimit, c.conn.end).Stop()
+	_ = c.ConnectClose()
+}
+
+// unreachable says what a failure to connect means.
+func unreachable(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: %w (%s)", model.ErrPermanent, err, authRemedy)
+	}
+	return fmt.Errorf("%w: %w (is libvirtd running? systemctl start libvirtd, or virtqemud)", ErrDisconnected, err)
+}
+
+func (c *client) alive() bool {
+	select {
+	case <-c.conn.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+// explain marks an error of a connection that has ended. libvirt's own errors, of calls
+// that were answered, pass unchanged.
+func (c *client) explain(err error) error {
+	var e lv.Error
+	switch {
+	case errors.Is(err, lv.ErrUnsupported):
+		return lv.Error{Code: uint32(lv.ErrNoSupport), Message: "this libvirtd is too old for the call"}
+	case err == nil || c.alive() || errors.As(err, &e):
+		return err
+	}
+	return fmt.Errorf("%w: the connection was lost: %w", ErrDisconnected, err)
+}
+
+// watched is a connection that tells when it has ended. go-libvirt tells too, but not
+// if that happens while it connects.
+type watched struct {
+	net.Conn
+	once sync.Once
+	gone chan struct{}
+}
+
+// end closes the connection.
+func (w *watched) end() {
+	w.once.Do(func() {
+		close(w.gone)
+		_ = w.Conn.Close()
+	})
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if err != nil {
+		w.end()
+	}
+	return n, err
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	n, err := w.Conn.Write(b)
+	if err != nil {
+		w.end()
+	}
+	return n, err
+}
+
+// handle is a domain as libvirt's calls take it. The daemon finds it by its UUID alone;
+// the name is only for libvirt's messages.
+func handle(vm model.VMID) (lv.Domain, error) {
+	d := lv.Domain{Name: string(vm), ID: -1}
+	id, err := hex.DecodeString(strings.ReplaceAll(string(vm), "-", ""))
+	if err != nil || len(id) != len(d.UUID) {
+		return d, fmt.Errorf("%w: %q is no UUID", model.ErrPermanent, vm)
+	}
+	copy(d.UUID[:], id)
+	return d, nil
+}
+
+// vmID is a domain's UUID in its usual form.
+func vmID(d lv.Domain) model.VMID {
+	u := d.UUID
+	return model.VMID(fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16]))
+}
