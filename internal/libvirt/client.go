@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lv "github.com/digitalocean/go-libvirt"
@@ -32,7 +33,8 @@ func dial(ctx context.Context, a address) (*client, error) {
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	w := &watched{Conn: conn, gone: make(chan struct{})}
+	w := &watched{Conn: conn, gone: make(chan struct{}), ready: make(chan struct{})}
+	defer w.release()
 	defer context.AfterFunc(ctx, w.end)()
 	c := &client{Libvirt: lv.NewWithDialer(dialers.NewAlreadyConnected(w)), conn: w}
 	if err := c.ConnectToURI(lv.ConnectURI(a.name)); err != nil {
@@ -89,12 +91,17 @@ func (c *client) explain(err error) error {
 	return fmt.Errorf("%w: the connection was lost: %w", ErrDisconnected, err)
 }
 
-// watched is a connection that tells when it has ended. go-libvirt tells too, but not
-// if that happens while it connects.
+// watched is a connection that tells when it has ended. go-libvirt tells too, but it
+// mixes things up when a connection ends just as it has been opened: it learns of that
+// only when it is ready.
 type watched struct {
 	net.Conn
-	once sync.Once
-	gone chan struct{}
+	asked atomic.Bool // go-libvirt waits for an answer
+
+	once  sync.Once
+	gone  chan struct{} // closed when the connection has ended
+	free  sync.Once
+	ready chan struct{} // closed when go-libvirt has connected, or failed to
 }
 
 // end closes the connection.
@@ -105,15 +112,33 @@ func (w *watched) end() {
 	})
 }
 
+func (w *watched) release() { w.free.Do(func() { close(w.ready) }) }
+
+// Close is what go-libvirt calls when it fails to connect.
+func (w *watched) Close() error {
+	w.release()
+	w.end()
+	return nil
+}
+
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
-	if err != nil {
-		w.end()
+	if err == nil {
+		w.asked.Store(false)
+		return n, nil
+	}
+	w.end()
+	if !w.asked.Load() {
+		select {
+		case <-w.ready:
+		case <-time.After(leaveLimit): // half an answer
+		}
 	}
 	return n, err
 }
 
 func (w *watched) Write(b []byte) (int, error) {
+	w.asked.Store(true)
 	n, err := w.Conn.Write(b)
 	if err != nil {
 		w.end()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,7 +102,7 @@ func TestUnknownCall(t *testing.T) {
 	}
 }
 
-// A libvirtd that accepts and says nothing holds up neither Open, once its context ends, nor Close.
+// A libvirtd that accepts and says nothing does not hold Open up once its context ends.
 func TestSilentDaemon(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "sock")
 	l, err := net.Listen("unix", socket)
@@ -181,5 +182,24 @@ func TestCloseLeavesNoErrorsInTheLog(t *testing.T) {
 	d.Virsh(t, "list") // comes after ours
 	if log := d.Run(t, "cat", "/var/log/libvirt/libvirtd.log"); strings.Contains(log, "End of file while reading data") {
 		t.Errorf("libvirtd's log:\n%s", log)
+	}
+}
+
+// Without a socket in the URI the daemon is found where it usually listens: in libvirtd's own
+// namespaces, where the test runs itself again.
+func TestUsualSocket(t *testing.T) {
+	const inside = "SLUICE_TEST_INSIDE"
+	if os.Getenv(inside) == "1" {
+		for _, uri := range []string{"qemu:///system", "test:///default"} {
+			if _, err := open(t, uri).Domains(t.Context()); err != nil {
+				t.Errorf("%s: %v", uri, err)
+			}
+		}
+		return
+	}
+	d := libvirttest.Start(t)
+	out := d.Run(t, "env", inside+"=1", os.Args[0], "-test.run", "^TestUsualSocket$", "-test.v")
+	if !strings.Contains(out, "connected to libvirt") {
+		t.Errorf("it did not connect:\n%s", out)
 	}
 }

@@ -58,6 +58,8 @@ type registration struct {
 	id   lv.DomainEventID
 }
 
+// registrations are the events that go-libvirt can read. It cannot read job-completed: what
+// follows jobs finds their end (follow).
 var registrations = []registration{
 	{"lifecycle", true, lv.DomainEventIDLifecycle},
 	{"reboot", false, lv.DomainEventIDReboot},
@@ -67,7 +69,6 @@ var registrations = []registration{
 	{"device-removal-failed", false, lv.DomainEventIDDeviceRemovalFailed},
 	{"agent-lifecycle", false, lv.DomainEventIDAgentLifecycle},
 	{"migration-iteration", false, lv.DomainEventIDMigrationIteration},
-	{"job-completed", false, lv.DomainEventIDJobCompleted},
 }
 
 // register asks for all events that can change the inventory. An older libvirt may
@@ -116,8 +117,6 @@ func (c *Conn) note(s *session, event any) {
 	case *lv.DomainEventCallbackAgentLifecycleMsg:
 		look(e.Dom, cause{})
 	case *lv.DomainEventCallbackMigrationIterationMsg:
-		look(e.Dom, cause{job: true})
-	case *lv.DomainEventCallbackJobCompletedMsg:
 		look(e.Dom, cause{job: true})
 	}
 }
