@@ -61,12 +61,13 @@ func (c *client) closeAfter(ctx context.Context) {
 	_ = c.ConnectClose()
 }
 
-// unreachable says what a failure to connect means.
+// unreachable makes a failure to connect one of libvirt's own errors, for rules to find.
 func unreachable(err error) error {
+	code := lv.ErrSystemError
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w: %w (%s)", model.ErrPermanent, err, authRemedy)
+		code = lv.ErrAccessDenied
 	}
-	return fmt.Errorf("%w: %w (is libvirtd running? systemctl start libvirtd, or virtqemud)", ErrDisconnected, err)
+	return lv.Error{Code: uint32(code), Message: "Failed to connect socket: " + err.Error()}
 }
 
 func (c *client) alive() bool {
@@ -78,8 +79,8 @@ func (c *client) alive() bool {
 	}
 }
 
-// explain marks an error of a connection that has ended. libvirt's own errors, of calls
-// that were answered, pass unchanged.
+// explain makes an error of a connection that has ended one of libvirt's own. Those of
+// calls that were answered pass unchanged.
 func (c *client) explain(err error) error {
 	var e lv.Error
 	switch {
@@ -88,7 +89,7 @@ func (c *client) explain(err error) error {
 	case err == nil || c.alive() || errors.As(err, &e):
 		return err
 	}
-	return fmt.Errorf("%w: the connection was lost: %w", ErrDisconnected, err)
+	return lv.Error{Code: uint32(lv.ErrRPC), Message: "the connection was lost: " + err.Error()}
 }
 
 // watched is a connection that tells when it has ended. go-libvirt tells too, but it

@@ -73,10 +73,10 @@ func TestSocketThatExists(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	if err := unreachable(&net.OpError{Op: "dial", Err: fs.ErrPermission}); !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), authRemedy) {
+	if err := plain(unreachable(&net.OpError{Op: "dial", Err: fs.ErrPermission})); !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), authRemedy) {
 		t.Errorf("no permission: %v", err)
 	}
-	if err := unreachable(&net.OpError{Op: "dial", Err: fs.ErrNotExist}); !errors.Is(err, ErrDisconnected) || errors.Is(err, model.ErrPermanent) {
+	if err := plain(unreachable(&net.OpError{Op: "dial", Err: fs.ErrNotExist})); !errors.Is(err, ErrDisconnected) || errors.Is(err, model.ErrPermanent) {
 		t.Errorf("no socket: %v", err)
 	}
 }
