@@ -72,7 +72,7 @@ type Moves struct {
 
 // Libvirt says which hypervisor.
 type Libvirt struct {
-	URI string `yaml:"uri" reload:"no" doc:"libvirt connection; must be that of this host"`
+	URI string `yaml:"uri" reload:"no" doc:"libvirt of this host: qemu:///system, qemu:///session or test:///default, each also with +unix after the scheme and with ?socket=PATH"`
 }
 
 // GuestAgent bounds the use of the QEMU guest agent.
