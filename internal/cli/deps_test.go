@@ -84,7 +84,7 @@ func TestDeps(t *testing.T) {
 		{"no Go", "demo", machine{aptGo: "1.24~2", packages: basics, user: "0"}, "recommends golang-go\n", "", false},
 		{"no Go and no right", "demo", machine{aptGo: "1.24~2", packages: basics, user: "1000"}, "", "missing: golang-go. Run this as root", true},
 		{"old Go, backports", "demo", machine{goVersion: "1.19.8", aptGo: "1.19~1", backports: "golang-1.24-go", packages: basics, user: "0"}, "recommends golang-1.24-go\n", "", false},
-		{"old Go", "demo", machine{goVersion: "1.19.8", aptGo: "1.19~1", backports: "golang-1.19-go", packages: basics, user: "0"}, "", "apt has only 1.19. Take it from https://go.dev/dl, or add Debian's backports", true},
+		{"old Go", "demo", machine{goVersion: "1.19.8", aptGo: "1.19~1", backports: "golang-1.19-go", packages: basics, user: "0"}, "", "apt has only 1.19: install Go by its own means, or add", true},
 		{"no apt", "demo", machine{packages: basics, user: "0", noAPT: true}, "", "This machine has no apt-get", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
