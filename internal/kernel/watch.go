@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -50,13 +49,12 @@ func (w watcher) run(ctx context.Context, l *rtnl.Listener) {
 	}
 }
 
-// listen tells of changes until the socket fails or ctx ends.
+// listen tells of changes until the socket fails, loses some or ctx ends. One that lost some
+// is of no use until it has been read empty: the kernel drops more meanwhile and does not say so.
 func (w watcher) listen(ctx context.Context, l *rtnl.Listener) error {
 	for {
 		msgs, err := l.Receive(ctx)
 		switch {
-		case errors.Is(err, rtnl.ErrLost):
-			w.tell()
 		case err != nil:
 			return err
 		case slices.ContainsFunc(msgs, relevant):

@@ -64,7 +64,7 @@ func (l *Listener) Drain() bool {
 	return some || err != nil
 }
 
-// Receive waits for the next notifications. After ErrLost the subscription goes on. It
+// Receive waits for the next notifications. After ErrLost more may be lost unsaid, until all that waits has been read. It
 // ends with ctx.
 func (l *Listener) Receive(ctx context.Context) ([]Message, error) {
 	for {
