@@ -19,6 +19,16 @@ func TestMain(m *testing.M) {
 	kerneltest.Main(m)
 }
 
+// lacks notes what the running kernel cannot do. On the lab's, which is Debian's, nothing may
+// be lacking: there SLUICE_TEST_WHOLE_KERNEL=1 makes it a failure.
+func lacks(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("SLUICE_TEST_WHOLE_KERNEL") == "1" {
+		t.Fatal("this kernel lacks " + what)
+	}
+	t.Log("this kernel lacks " + what)
+}
+
 // newHost opens the kernel of the test's network namespace, with a BPF file system of its
 // own.
 func newHost(t testing.TB) *Host {

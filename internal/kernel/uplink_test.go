@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -83,7 +84,7 @@ func TestUplinkOfABridgePort(t *testing.T) {
 // where the kernel has no bonds, which the log then says.
 func bondedLAN(t *testing.T) *lan {
 	if out, err := exec.Command("ip", "link", "add", "bond0", "type", "bond", "mode", "active-backup", "miimon", "10").CombinedOutput(); err != nil {
-		t.Logf("this kernel has no bonds (CONFIG_BONDING): %v %s", err, out)
+		lacks(t, fmt.Sprintf("bonds (CONFIG_BONDING): %v %s", err, out))
 		return nil
 	}
 	t.Cleanup(func() { kerneltest.IP(t, "link del bond0") })

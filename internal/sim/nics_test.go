@@ -17,6 +17,30 @@ func pair(t *testing.T) (h *host, first, second *NIC) {
 	return h, v.NICs[0], second
 }
 
+// stuckPlug is a pair whose first NIC has a VF, and whose guest does not see the one that is
+// being plugged behind the second.
+func stuckPlug(t *testing.T) (h *host, first, second *NIC) {
+	t.Helper()
+	h, first, second = pair(t)
+	h.opts.Timeouts.Guest = time.Minute
+	h.boot()
+	h.World.pf("pf8").LinkUp = false // so that the second NIC comes later
+	h.run(6 * time.Second)
+	h.want("vm2 ")
+	h.World.pf("pf8").LinkUp = true
+	h.World.FailPart = func(s model.Step, _ int) error { // the guest sees no device
+		if s.Kind == model.StepAttach && s.Device.NIC == second.Alias {
+			first.VM.NoDriver = true
+		}
+		return nil
+	}
+	h.run(6 * time.Second)
+	if v := h.Core.View(); len(v.Active) != 1 || v.Active[0].Move.NIC != second.Alias {
+		t.Fatalf("the plug of the second NIC is not stuck\n%s", h.dump())
+	}
+	return h, first, second
+}
+
 // A VM with two NICs has a VF behind each, and nobody is cut off on the way there.
 func TestTwoNICs(t *testing.T) {
 	h, _, _ := pair(t)
@@ -31,23 +55,7 @@ func TestTwoNICs(t *testing.T) {
 // A NIC that is cut off is repaired at once, though the plug of another NIC of its VM is
 // stuck in the guest.
 func TestRepairBesideAMoveOfTheVM(t *testing.T) {
-	h, first, second := pair(t)
-	h.opts.Timeouts.Guest = time.Minute
-	h.boot()
-	h.World.pf("pf8").LinkUp = false // so that the second NIC comes later
-	h.run(6 * time.Second)
-	h.want("vm2 ")
-	h.World.pf("pf8").LinkUp = true
-	h.World.FailPart = func(s model.Step, _ int) error { // the guest sees no device
-		if s.Kind == model.StepAttach && s.Device.NIC == second.Alias {
-			first.VM.NoDriver = true
-		}
-		return nil
-	}
-	h.run(6 * time.Second)
-	if v := h.Core.View(); len(v.Active) != 1 || v.Active[0].Move.NIC != second.Alias {
-		t.Fatalf("the plug of the second NIC is not stuck\n%s", h.dump())
-	}
+	h, first, second := stuckPlug(t)
 	h.OnEvent = h.meter.note
 	h.At(h.World.Now, func() { h.World.fdb[first.address()] = first.tap })
 	h.run(10 * time.Second)
@@ -62,23 +70,7 @@ func TestRepairBesideAMoveOfTheVM(t *testing.T) {
 // A NIC whose VF's PF loses its link gets away from there though the plug of another NIC of
 // its VM is stuck in the guest: the plug is taken back.
 func TestLinkLostBesideAStuckPlug(t *testing.T) {
-	h, first, second := pair(t)
-	h.opts.Timeouts.Guest = time.Minute
-	h.boot()
-	h.World.pf("pf8").LinkUp = false // so that the second NIC comes later
-	h.run(6 * time.Second)
-	h.want("vm2 ")
-	h.World.pf("pf8").LinkUp = true
-	h.World.FailPart = func(s model.Step, _ int) error { // the guest sees no device
-		if s.Kind == model.StepAttach && s.Device.NIC == second.Alias {
-			first.VM.NoDriver = true
-		}
-		return nil
-	}
-	h.run(6 * time.Second)
-	if v := h.Core.View(); len(v.Active) != 1 || v.Active[0].Move.NIC != second.Alias {
-		t.Fatalf("the plug of the second NIC is not stuck\n%s", h.dump())
-	}
+	h, _, _ := stuckPlug(t)
 	h.OnEvent = h.meter.note
 	h.At(h.World.Now, func() { h.World.pf("pf0").LinkUp = false })
 	h.run(10 * time.Second)
