@@ -15,6 +15,9 @@ type Limits struct{ a *Actuator }
 // Limits is the enforcer beside the Actuator.
 func (a *Actuator) Limits() *Limits { return &Limits{a} }
 
+// Name is the attribute of `ip link set PF vf N` that it sets.
+func (l *Limits) Name() string { return "max_tx_rate" }
+
 // Can says whether the Limit can be had for the NIC as the Snapshot shows it.
 func (l *Limits) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	if key.Path != model.PathVF || key.Dir != model.Tx {
@@ -33,10 +36,10 @@ func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.
 	var errs []error
 	for _, limit := range batch {
 		if err := l.apply(ctx, snap, limit); err != nil {
-			errs = append(errs, err)
+			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: err})
 			continue
 		}
-		limit.Bits = model.WholeMbit(limit.Bits)
+		limit.Rate = model.Rate{Bits: model.WholeMbit(limit.Tightest().Bits)}
 		now = append(now, limit)
 	}
 	return now, errors.Join(errs...)
@@ -55,5 +58,5 @@ func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, limit model.Li
 	case h == nil || d.ID != limit.VM || h.Alias != model.VFAlias(nic.MAC):
 		return fmt.Errorf("limit VF %s: VM %s does not have it any more", vf.ID, limit.VM)
 	}
-	return l.a.kernel.SetVFRate(ctx, vf.ID.PF, vf.ID.Index, limit.Bits)
+	return l.a.kernel.SetVFRate(ctx, vf.ID.PF, vf.ID.Index, limit.Tightest().Bits)
 }

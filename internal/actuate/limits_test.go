@@ -23,7 +23,7 @@ func limitedHost() (*fakeHost, *model.Snapshot) {
 }
 
 func limitOf(n int, bits uint64) model.Limit {
-	return model.Limit{LimitKey: model.LimitKey{VM: id(n), NIC: "ua-net0", Path: model.PathVF, Dir: model.Tx}, Bits: bits}
+	return model.Limit{LimitKey: model.LimitKey{VM: id(n), NIC: "ua-net0", Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: bits}}
 }
 
 func TestLimits(t *testing.T) {

@@ -185,9 +185,9 @@ func (d *decoder) scalar(path string, n ast.Node, v reflect.Value, tag reflect.S
 	if err == nil {
 		return
 	}
-	var b *badValue
+	var b *model.BadValue
 	if errors.As(err, &b) {
-		d.complain(placeOf(d.file, n), path, b.text, b.remedy)
+		d.complain(placeOf(d.file, n), path, b.Text, b.Remedy)
 		return
 	}
 	d.complain(placeOf(d.file, n), path, err.Error(), "")

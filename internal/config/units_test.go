@@ -1,6 +1,7 @@
 package config
 
 import (
+	"sluice/internal/model"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,7 +31,7 @@ func TestParseRate(t *testing.T) {
 
 func TestRatePrintsAsItReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := Rate{Bits: rapid.Uint64Range(0, maxRate).Draw(t, "bits"), Packets: rapid.Uint64Range(0, maxRate).Draw(t, "packets")}
+		want := Rate{Bits: rapid.Uint64Range(0, model.MaxRate).Draw(t, "bits"), Packets: rapid.Uint64Range(0, model.MaxRate).Draw(t, "packets")}
 		if want.IsZero() {
 			return
 		}

@@ -11,11 +11,13 @@ import (
 // takes no journal, and is compared with the next Snapshot. What it finds true already
 // it leaves alone.
 type Enforcer interface {
+	// Name is what people and metrics call it, such as "max_tx_rate" or "htb".
+	Name() string
 	// Can says whether such a Limit can be had as the Snapshot shows the host: Unknown
 	// where only trying tells. It must not look at anything else.
 	Can(snap *model.Snapshot, key model.LimitKey) model.Tri
 	// Apply makes a batch true (0 bits/s: lifts the limit) by ctx's deadline and returns
-	// those that are, rounded as they were applied; err says why others are not.
+	// those that are, rounded as they were applied; err joins a model.LimitError for each other one.
 	Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error)
 }
 

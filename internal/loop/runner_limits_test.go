@@ -25,6 +25,8 @@ type enforcer struct {
 	most  int
 }
 
+func (e *enforcer) Name() string { return "test" }
+
 func (e *enforcer) Can(*model.Snapshot, model.LimitKey) model.Tri { return model.Unknown }
 
 func (e *enforcer) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {

@@ -3,21 +3,61 @@ package model
 import (
 	"cmp"
 	"strings"
+	"time"
 )
 
-// Limit bounds what a VM moves over one path of a NIC in one direction. It names a
+// Limit bounds what a NIC of a VM moves over one path in one direction. It names a
 // desired state: applying it twice is harmless, and no Limit means that there is none.
+//
+// A Limit has two parts. The contract is the SLA's limit: it holds until it is lifted, also while no
+// daemon runs. The rate is what the NIC is allowed at the moment so that others have what they are
+// promised; it is never above the contract, and where the enforcer can do so it ends by itself
+// LimitLease after it was last applied, so that nobody is held down by a daemon that has died.
 type Limit struct {
 	LimitKey
-	Bits uint64 `json:"bits_s"` // layer-2 bits/s; 0, in what is to be applied: lift the limit
+	Rate             // what is allowed now; 0 bits/s or packets/s: as much as the contract allows
+	Contract  Rate   `json:"contract,omitzero"`
+	Guarantee uint64 `json:"guarantee_bits_s,omitempty"` // bits/s that it is promised: for enforcers that share a link by themselves; others ignore it
 }
 
-// LimitKey names what a Limit is about.
+// LimitLease is how long what is allowed holds unless it is applied again.
+const LimitLease = 10 * time.Second
+
+// LimitKey names what a Limit is about. Without VM it is about all that the taps behind the
+// PF send on the virtio path together: the budget of an enforcer that shares it among them by itself.
 type LimitKey struct {
-	VM   VMID      `json:"vm"`
-	NIC  string    `json:"nic"` // alias of the virtio NIC
+	VM   VMID      `json:"vm,omitempty"`
+	NIC  string    `json:"nic,omitempty"` // alias of the virtio NIC
+	PF   string    `json:"pf,omitempty"`  // only where there is no VM
 	Path Path      `json:"path"`
 	Dir  Direction `json:"direction"`
+}
+
+// Lifts says whether the Limit asks for no limit at all.
+func (l *Limit) Lifts() bool { return l.Rate.IsZero() && l.Contract.IsZero() && l.Guarantee == 0 }
+
+// Tightest is the lower of what is allowed now and the contract, part by part: for enforcers that have one setting for both.
+func (l *Limit) Tightest() Rate {
+	return Rate{Bits: lower(l.Bits, l.Contract.Bits), Packets: lower(l.Packets, l.Contract.Packets)}
+}
+
+// LimitError says why one Limit of a batch could not be applied.
+type LimitError struct {
+	Key LimitKey
+	Err error
+}
+
+func (e *LimitError) Error() string { return e.Err.Error() }
+
+// Unwrap is the reason.
+func (e *LimitError) Unwrap() error { return e.Err }
+
+// lower is the lower of two limits, of which 0 is none.
+func lower(a, b uint64) uint64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // Path is a way that a NIC's frames take.
@@ -40,7 +80,7 @@ const (
 
 // CompareKeys orders Limits by VM, NIC, path and direction.
 func CompareKeys(a, b LimitKey) int {
-	return cmp.Or(cmp.Compare(a.VM, b.VM), strings.Compare(a.NIC, b.NIC), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Dir, b.Dir))
+	return cmp.Or(cmp.Compare(a.VM, b.VM), strings.Compare(a.NIC, b.NIC), strings.Compare(a.PF, b.PF), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Dir, b.Dir))
 }
 
 // WholeMbit rounds a rate in bits/s as the kernel takes it for VFs, to whole Mbit/s, but

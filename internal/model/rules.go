@@ -17,6 +17,7 @@ type Class struct {
 	Name     string  `json:"name"`
 	Weight   float64 `json:"weight,omitempty"` // as VMRule's; 0: not set
 	Priority int     `json:"priority,omitempty"`
+	SLA      SLA     `json:"sla,omitzero"` // what its VMs' NICs get where nothing nearer to them says otherwise
 }
 
 // Params are policy parameters; one that is not there has the policy's default.
@@ -41,6 +42,8 @@ type VMRule struct {
 	Class    string   `json:"class,omitempty"`
 	NIC      string   `json:"nic,omitempty"`      // the NICs of the VM that may have a VF: shell pattern on alias, MAC or network; "": all that can
 	Failover Failover `json:"failover,omitempty"` // "bond" where the guest has one; libvirt shows teaming by itself
+	SLA      SLA      `json:"sla,omitzero"`       // of the NICs of the VM, or of those that SLANIC names
+	SLANIC   string   `json:"sla_nic,omitempty"`  // shell pattern on alias, MAC or network; "": each of them
 	ByHand   bool     `json:"by_hand,omitempty"`  // set by `sluice pin` or `sluice release`, not by the config
 }
 
@@ -59,6 +62,7 @@ type View struct {
 	Findings  []Finding     `json:"findings"`
 	Overrides []Override    `json:"overrides,omitempty"` // what people asked for at run time and has not ended
 	Totals    Totals        `json:"totals"`
+	Bandwidth *Bandwidth    `json:"bandwidth,omitempty"`
 	Started   time.Time     `json:"started"`
 	Tick      time.Duration `json:"tick"` // time the last decide and plan took
 	Config    string        `json:"config"`

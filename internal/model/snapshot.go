@@ -143,6 +143,8 @@ type VM struct {
 	VCPUs    int       `json:"vcpus"`
 	NICs     []NIC     `json:"nics"`
 	Ports    int       `json:"free_ports,omitempty"` // free hot-plug slots, one for each further VF; 0: none, or not counted (see the NICs' FreePort)
+	SLAs     []NICSLA  `json:"slas,omitempty"`       // what the domain's metadata asks for
+	InGuest  Tri       `json:"in_guest_limits"`      // limits can be set in the guest, through its agent; Unknown: not tried, or not asked for
 	CPU      float64   `json:"cpu"`                  // host CPUs in use, 0..vCPUs; NaN-free, 0 when unknown
 	CPUKnown bool      `json:"cpu_known"`
 }

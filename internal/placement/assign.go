@@ -46,7 +46,7 @@ func (w *workspace) limits(snap *model.Snapshot) []model.Limit {
 	var out []model.Limit
 	add := func(vm model.VMID, nic string, bits uint64) {
 		if bits > 0 {
-			out = append(out, model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: nic, Path: model.PathVF, Dir: model.Tx}, Bits: bits})
+			out = append(out, model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: nic, Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: bits}})
 		}
 	}
 	for _, a := range w.stays {

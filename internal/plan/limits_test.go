@@ -9,7 +9,7 @@ import (
 )
 
 func limit(vm model.VMID, bits uint64) model.Limit {
-	return model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: "ua-0", Path: model.PathVF, Dir: model.Tx}, Bits: bits}
+	return model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: "ua-0", Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: bits}}
 }
 
 func TestLimits(t *testing.T) {

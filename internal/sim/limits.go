@@ -14,6 +14,9 @@ func (w *World) Limiter() loop.Enforcer { return limiter{w} }
 
 type limiter struct{ w *World }
 
+// Name implements loop.Enforcer.
+func (l limiter) Name() string { return "max_tx_rate" }
+
 // Can implements loop.Enforcer.
 func (l limiter) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	if key.Path != model.PathVF || key.Dir != model.Tx {
@@ -31,10 +34,10 @@ func (l limiter) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit
 	var errs []error
 	for _, limit := range batch {
 		if err := l.apply(limit); err != nil {
-			errs = append(errs, err)
+			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: err})
 			continue
 		}
-		limit.Bits = model.WholeMbit(limit.Bits)
+		limit.Rate = model.Rate{Bits: model.WholeMbit(limit.Tightest().Bits)}
 		now = append(now, limit)
 	}
 	return now, errors.Join(errs...)
@@ -48,7 +51,7 @@ func (l limiter) apply(limit model.Limit) error {
 	}
 	for n := range l.w.nics() {
 		if vf := l.w.vf(n.hasVF); n.VM.ID == limit.VM && n.Alias == limit.NIC && vf != nil && !n.foreign {
-			vf.MaxTxRate = model.WholeMbit(limit.Bits)
+			vf.MaxTxRate = model.WholeMbit(limit.Tightest().Bits)
 			return nil
 		}
 	}

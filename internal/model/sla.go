@@ -1,0 +1,81 @@
+package model
+
+import "cmp"
+
+// SLA is what a NIC of a VM may send and receive, and what it is promised. Its zero value
+// promises nothing and forbids nothing.
+//
+// Bits are each NIC's own. Packets are the VM's: its NICs share them by what they send.
+type SLA struct {
+	Guarantee Rate    `json:"guarantee,omitzero"` // what it may always send, on whichever path
+	Limit     Rate    `json:"limit,omitzero"`     // what it never sends more than; 0: no limit
+	Receive   Rate    `json:"receive,omitzero"`   // what it never receives more than; 0: no limit
+	Weight    float64 `json:"weight,omitempty"`   // its share of what is left over; 0: 1
+	Class     string  `json:"class,omitempty"`
+	Priority  int     `json:"priority,omitempty"`       // of its class: where more is promised than there is, higher ones are kept first
+	ClassMin  uint64  `json:"class_min_bits,omitempty"` // bits/s: what dbavm leaves to each NIC of its class; 0: nothing
+	Source    string  `json:"source,omitempty"`         // who said so, for people: "sluice.yaml:12:5", "metadata of the domain", "sluice sla set"
+}
+
+// IsZero says whether nothing is asked for.
+func (s *SLA) IsZero() bool {
+	return s.Guarantee.IsZero() && s.Limit.IsZero() && s.Receive.IsZero()
+}
+
+// Share is the Weight, 1 where there is none.
+func (s *SLA) Share() float64 {
+	if s.Weight == 0 {
+		return 1
+	}
+	return s.Weight
+}
+
+// NICSLA is what a domain's metadata asks for some of its NICs.
+type NICSLA struct {
+	NIC string `json:"nic,omitempty"` // shell pattern on alias, MAC or network; "": each NIC
+	SLA SLA    `json:"sla"`
+}
+
+// SLA is what a NIC of a VM is promised and allowed. For each field the nearest to the NIC counts: what
+// was set at run time, the domain's metadata, the first rule that matches, the class.
+func (r *Rules) SLA(vm *VM, nic *NIC) SLA {
+	var out SLA
+	take := func(byHand bool) {
+		for i := range r.VMs {
+			if v := &r.VMs[i]; v.ByHand == byHand && Matches(v.Match, vm.ID, vm.Name) && nic.Named(v.SLANIC) {
+				out.fill(&v.SLA)
+			}
+		}
+	}
+	take(true)
+	for i := range vm.SLAs {
+		if nic.Named(vm.SLAs[i].NIC) {
+			out.fill(&vm.SLAs[i].SLA)
+		}
+	}
+	take(false)
+	rule := r.For(vm.ID, vm.Name)
+	out.Class = cmp.Or(out.Class, rule.Class)
+	for i := range r.Classes {
+		if c := &r.Classes[i]; c.Name == out.Class && out.Class != "" {
+			out.fill(&c.SLA)
+			out.Priority, out.ClassMin = c.Priority, c.SLA.ClassMin
+		}
+	}
+	return out
+}
+
+// fill takes from a later source what no nearer one has set.
+func (s *SLA) fill(later *SLA) {
+	if s.IsZero() && !later.IsZero() {
+		s.Source = later.Source
+	}
+	s.Guarantee.fill(later.Guarantee)
+	s.Limit.fill(later.Limit)
+	s.Receive.fill(later.Receive)
+	s.Weight, s.Class = cmp.Or(s.Weight, later.Weight), cmp.Or(s.Class, later.Class)
+}
+
+func (r *Rate) fill(later Rate) {
+	r.Bits, r.Packets = cmp.Or(r.Bits, later.Bits), cmp.Or(r.Packets, later.Packets)
+}
