@@ -15,9 +15,11 @@ import (
 // LimitLease after it was last applied, so that nobody is held down by a daemon that has died.
 type Limit struct {
 	LimitKey
-	Rate             // what is allowed now; 0 bits/s or packets/s: as much as the contract allows
-	Contract  Rate   `json:"contract,omitzero"`
-	Guarantee uint64 `json:"guarantee_bits_s,omitempty"` // bits/s that it is promised: for enforcers that share a link by themselves; others ignore it
+	Rate          // what is allowed now; 0 bits/s or packets/s: as much as the contract allows
+	Contract Rate `json:"contract,omitzero"`
+	// For enforcers that share a link by themselves; others ignore them.
+	Guarantee uint64  `json:"guarantee_bits_s,omitempty"` // bits/s that it is promised
+	Weight    float64 `json:"weight,omitempty"`           // its share of what is left over; 0: 1
 }
 
 // LimitLease is how long what is allowed holds unless it is applied again.

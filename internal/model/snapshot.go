@@ -274,6 +274,27 @@ func (s *Snapshot) FindPort(port string) *PF {
 	return found
 }
 
+// VirtioPF returns the PF whose link carries what a NIC sends on its virtio path: one that leads to
+// the NIC's network, preferably one that nothing is in the way of and that the config lists. nil if there is none.
+func (s *Snapshot) VirtioPF(n *NIC) *PF {
+	rank := func(pf *PF) (r int) {
+		if pf.Uplink.Why == "" {
+			r += 2
+		}
+		if pf.Managed {
+			r++
+		}
+		return r
+	}
+	var found *PF
+	for i := range s.PFs {
+		if pf := &s.PFs[i]; pf.Network == n.Network && n.Network != "" && (found == nil || rank(pf) > rank(found)) {
+			found = pf
+		}
+	}
+	return found
+}
+
 // FindVF returns the VF with that ID, or nil.
 func (s *Snapshot) FindVF(id VFID) *VF {
 	pf := s.FindPF(id.PF)
