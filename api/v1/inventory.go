@@ -49,7 +49,8 @@ type Explanation struct {
 	VM       VM          `json:"vm"`
 	Sentence string      `json:"sentence"`
 	Reason   Reason      `json:"reason"`
-	Paths    []Path      `json:"paths"` // one for every NIC
+	Paths    []Path      `json:"paths"`               // one for every NIC
+	Shares   []NICShare  `json:"bandwidth,omitempty"` // of its NICs, while it runs
 	Veto     string      `json:"veto,omitempty"`
 	Override *Override   `json:"override,omitempty"`
 	UnderWay *MoveReport `json:"under_way,omitempty"`

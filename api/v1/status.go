@@ -25,6 +25,7 @@ type Status struct {
 	VMs       VMCounts     `json:"vms"`
 	Load      LoadSum      `json:"load"`
 	Moves     MoveCounts   `json:"moves"`
+	Bandwidth ShareCounts  `json:"bandwidth"`
 	Recent    []MoveReport `json:"recent"`   // the last that ended, newest first
 	Problems  int          `json:"problems"` // GET /v1/doctor lists them
 	Findings  int          `json:"findings"` // GET /v1/fsck lists them
@@ -64,6 +65,14 @@ type LoadSum struct {
 	PPS     float64 `json:"packets_per_second"`
 	Bytes   float64 `json:"bytes_per_second"`
 	VFShare float64 `json:"vf_share"` // of the packets, what VMs with a VF move; 0..1
+}
+
+// ShareCounts count NICs by what they are promised: GET /v1/bandwidth has them all.
+type ShareCounts struct {
+	Guaranteed int `json:"guaranteed"`    // have a guarantee
+	Short      int `json:"short"`         // have less than they are promised, and ask for it
+	Limited    int `json:"limited"`       // are limited at the moment
+	Links      int `json:"overcommitted"` // links of which more is promised than there is
 }
 
 // MoveCounts count moves, since the start where not said otherwise.

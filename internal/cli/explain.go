@@ -14,8 +14,8 @@ func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain VM", Short: "why a VM has a VF, or not",
 		Long: `Says in one sentence why the VM holds a VF or does not, and then what is behind that:
-the load of its paths, who counted it and how far that is proved, what forbids
-moving it, the last move and its error, and what would change the verdict.`,
+the load of its paths, who counted it and how far that is proved, what its NICs are
+guaranteed and allowed, what forbids moving it, the last move and its error, and what would change the verdict.`,
 		Example: "sluice explain web-1\nsluice explain 6ba7b810-9dad-11d1-80b4-00c04fd430c8 -o json",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
 	}
@@ -45,6 +45,12 @@ func printExplanation(w io.Writer, e api.Explanation) {
 		}
 		if p.Why != "" {
 			put("  why", p.Why)
+		}
+	}
+	for i := range e.Shares {
+		put("bandwidth", e.Shares[i].NIC+": "+e.Shares[i].Why)
+		for _, text := range shareLines(&e.Shares[i]) {
+			put("", text)
 		}
 	}
 	if e.Override != nil {

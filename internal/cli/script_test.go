@@ -103,7 +103,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	case "troubled":
 		v.Errors = []string{"no answer from libvirt", "the configuration stays as it was: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\""}
 	case "healthy":
-		v.Findings, v.Snapshot.Problems, v.Overrides = nil, nil, nil
+		v.Findings, v.Snapshot.Problems, v.Overrides, v.Bandwidth = nil, nil, nil, nil
 	case "refuse":
 		b.Fail(&api.Error{Text: "legacy has no failover", Remedy: "add <teaming> to its interface"})
 	case "repairs":

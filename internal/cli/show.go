@@ -52,6 +52,9 @@ func printStatus(w io.Writer, s api.Status) {
 		put("", "%s pinned or released at run time (`sluice overrides`)", model.Plural(s.Overrides, "VM"))
 	}
 	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
+	if text := bandwidthText(s.Bandwidth); text != "" {
+		put("Bandwidth", "%s", text)
+	}
 	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
 	put("", "since the start %s%s, %s%s, %d failed, %d retries%s", model.Plural(int(s.Moves.Plugs), "plug"), mean(s.Moves.Plugs, s.Moves.PlugMean),
 		model.Plural(int(s.Moves.Unplugs), "unplug"), mean(s.Moves.Unplugs, s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
@@ -371,7 +374,11 @@ func printDoctor(w io.Writer, d api.Doctor) {
 	if faults(d) == 0 {
 		_, _ = fmt.Fprintln(w, "No problems found.")
 	}
-	for _, p := range d.Problems {
+	printProblems(w, d.Problems)
+}
+
+func printProblems(w io.Writer, list []api.Problem) {
+	for _, p := range list {
 		info := ""
 		if p.Info {
 			info = "for information: "

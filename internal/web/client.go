@@ -58,6 +58,11 @@ func (c *Client) VFs(ctx context.Context) ([]api.VF, error) { return get[[]api.V
 // Plan asks what is under way and what comes next.
 func (c *Client) Plan(ctx context.Context) (api.Plan, error) { return get[api.Plan](ctx, c, "plan") }
 
+// Bandwidth says who is promised, allowed and sends what.
+func (c *Client) Bandwidth(ctx context.Context) (api.Bandwidth, error) {
+	return get[api.Bandwidth](ctx, c, "bandwidth")
+}
+
 // Fsck asks what is leaked or wrongly set.
 func (c *Client) Fsck(ctx context.Context) (api.Fsck, error) { return get[api.Fsck](ctx, c, "fsck") }
 

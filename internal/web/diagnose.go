@@ -32,6 +32,7 @@ func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration
 			Remedy: "check that libvirt answers (virsh list) and read the log: journalctl -u sluice",
 		})
 	}
+	list = append(list, bandwidthOf(v).Problems...)
 	if examine == nil {
 		return append(list, v.Snapshot.Problems...)
 	}

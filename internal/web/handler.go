@@ -38,6 +38,7 @@ func (h *handler) routes() http.Handler {
 	mux.HandleFunc("GET /v1/overrides", h.read(func(v *model.View) any { return Overrides(v) }))
 	mux.HandleFunc("GET /v1/vms", h.looked(func(v *model.View) any { return VMs(v) }))
 	mux.HandleFunc("GET /v1/vfs", h.looked(func(v *model.View) any { return VFs(v) }))
+	mux.HandleFunc("GET /v1/bandwidth", h.looked(func(v *model.View) any { return Bandwidth(v) }))
 	mux.HandleFunc("GET /v1/plan", h.looked(func(v *model.View) any { return Planned(v) }))
 	mux.HandleFunc("GET /v1/fsck", h.looked(func(v *model.View) any { return Checked(v) }))
 	mux.HandleFunc("GET /v1/snapshot", h.looked(func(v *model.View) any { return LastSeen(v) }))

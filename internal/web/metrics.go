@@ -38,6 +38,7 @@ func (e *emitter) view(v *model.View, version string, problems int) {
 	for i := range x.Snapshot.VMs {
 		e.vm(x, &x.Snapshot.VMs[i])
 	}
+	e.bandwidth(x)
 }
 
 // metricSet holds every metric there is.
@@ -50,6 +51,10 @@ type metricSet struct {
 	pfInfo, pfUp, pfVFs, vfInfo, vfHolder                     *metric
 	vmInfo, holds, should, reason, score, cpu, known          *metric
 	rxPackets, txPackets, rxBytes, txBytes                    *metric
+	bwPeriod, bwTook, bwChanges, bwLate                       *metric
+	linkSpeed, linkCapacity, linkSent, linkPromised, linkOver *metric
+	nicGuarantee, nicGuaranteePackets, nicLimit, nicAllowed   *metric
+	nicSent, nicShort, nicShareInfo, limitFailed              *metric
 	processCPU, processMemory, processFiles, goroutines, heap *metric
 }
 
@@ -99,6 +104,7 @@ func newMetricSet() metricSet {
 	s.vfInfo = s.gauge("vf_info", "Always 1; the labels describe the virtual function.", "pf", "vf", "pci_address", "driver", "owner")
 	s.vfHolder = s.gauge("vf_holder_info", "Always 1; names the VM that holds the VF and the tap beside it.", "pf", "vf", "pci_address", "domain", "uuid", "target_device")
 	newVMMetrics(&s)
+	newBandwidthMetrics(&s)
 	newProcessMetrics(&s)
 	return s
 }

@@ -34,6 +34,7 @@ func Summary(v *model.View, version string, problems int) api.Status {
 	}
 	s.VMs, s.Load = x.vmCounts()
 	s.Moves = moveCounts(x.View)
+	s.Bandwidth = shareCounts(bandwidthOf(v))
 	for i := range x.Recent[:min(maxRecent, len(x.Recent))] {
 		s.Recent = append(s.Recent, report(&x.Recent[i]))
 	}

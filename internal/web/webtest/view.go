@@ -26,6 +26,7 @@ func View() *model.View {
 		Totals:  model.Totals{Ticks: 3600, Plugs: 20, Unplugs: 18, Failed: 1, Retries: 4, PlugTime: 12800 * time.Millisecond, UnplugTime: 1008 * time.Millisecond},
 		Started: Now.Add(-time.Hour), Tick: 180 * time.Microsecond, Config: "/etc/sluice/sluice.yaml",
 	}
+	v.Bandwidth = bandwidth()
 	v.Active, v.Pending, v.Recent = moves(v.Target.Reasons)
 	v.Findings = []model.Finding{
 		{Code: "stale-mac", Subject: "pf0/2", Text: "carries MAC 52:54:00:00:00:63, which no VM here has", Repair: []model.Step{

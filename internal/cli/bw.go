@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+func (a *app) bwCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "bw [VM]", Short: "who is guaranteed, limited, allowed and sends what, and why",
+		Long: `Lists the links and, of every NIC of the running VMs, what it is guaranteed, what it never
+sends more than, what it is allowed at the moment, what it sends, what it lacks of its
+guarantee while it asks for it, and what holds the limit: max_tx_rate and guest-htb on a
+VF, htb and police on virtio. Rates are in bits a second on the wire, and in packets a
+second (pps) where the SLA has some. With a VM, its NICs only, with the reason and every
+limit. In observe mode "allowed" is what would be, and nothing is limited.`,
+		Example: "sluice bw\nsluice bw db-1\nsluice bw --watch\nsluice bw -o json | jq '.nics[] | select(.short_bits_per_second > 0)'",
+		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
+	}
+	o := outputFlag(c)
+	watch := c.Flags().Bool("watch", false, "show it again whenever there is news, until interrupted")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if *watch {
+			return a.watchBandwidth(c.Context(), o, args)
+		}
+		b, err := a.bandwidth(c.Context(), args)
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, b, bandwidthPrinter(args))
+	}
+	return c
+}
+
+// atMostOneVM takes one VM or none.
+func atMostOneVM(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return oneVM(c, args)
+}
+
+func bandwidthPrinter(args []string) func(io.Writer, api.Bandwidth) {
+	if len(args) > 0 {
+		return printShares
+	}
+	return printBandwidth
+}
+
+// bandwidth asks for the whole picture or, of it, the NICs of one VM.
+func (a *app) bandwidth(ctx context.Context, args []string) (api.Bandwidth, error) {
+	b, err := a.client().Bandwidth(ctx)
+	if err != nil || len(args) == 0 {
+		return b, err
+	}
+	e, err := a.client().Explain(ctx, args[0]) // knows names, UUIDs and what is close to them
+	if err != nil {
+		return b, err
+	}
+	if b.NICs = e.Shares; len(b.NICs) == 0 {
+		return b, &api.Error{Text: fmt.Sprintf("%s has no NIC that is counted", e.VM.Name), Remedy: "it must run, and have been seen for a period: `sluice explain " + e.VM.Name + "`"}
+	}
+	return b, nil
+}
+
+// watchBandwidth prints one picture after the other, redrawn in place on a terminal.
+func (a *app) watchBandwidth(ctx context.Context, o *output, args []string) error {
+	redraw := !o.json && IsTerminal(a.std.Out)
+	revision := uint64(0)
+	for {
+		b, err := a.bandwidth(ctx, args)
+		if err != nil {
+			return ended(ctx, err)
+		}
+		if redraw {
+			_, _ = io.WriteString(a.std.Out, home+clearAll)
+		}
+		if err := show(a.std.Out, o, b, bandwidthPrinter(args)); err != nil {
+			return err
+		}
+		if revision, err = a.client().After(ctx, revision); err != nil {
+			return ended(ctx, err)
+		}
+	}
+}
+
+// ended is no error where a person has interrupted.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func printBandwidth(w io.Writer, b api.Bandwidth) {
+	if b.Observed.IsZero() {
+		_, _ = fmt.Fprintln(w, "No counters have been read yet, or `bandwidth: {enabled: false}` is set.")
+		return
+	}
+	_, _ = fmt.Fprintf(w, "%s every %s%s\n", b.Allocator, seconds(b.Period), map[bool]string{true: "; observe mode: nothing is limited, ALLOWED is what would be"}[b.Mode == api.ModeObserve])
+	for _, l := range b.Links {
+		_, _ = fmt.Fprintf(w, "%s\n", linkText(l))
+	}
+	var rows [][]string
+	for i := range b.NICs {
+		n := &b.NICs[i]
+		rows = append(rows, []string{
+			n.VM, n.NIC, n.Path, orDash(n.PF), rateText(n.Guarantee), rateText(n.Limit), orElse(rateText(n.Allowed), "all"), sentText(n), shortText(n), holders(n), n.Code,
+		})
+	}
+	_, _ = fmt.Fprintln(w)
+	table(w, "VM NIC PATH LINK GUARANTEE LIMIT ALLOWED SENDS SHORT HELD-BY REASON", rows)
+	printProblems(w, b.Problems)
+}
+
+// printShares says all of the NICs of one VM.
+func printShares(w io.Writer, b api.Bandwidth) {
+	for i := range b.NICs {
+		n := &b.NICs[i]
+		_, _ = fmt.Fprintf(w, "%s %s on %s: %s.\n", printable(n.VM), printable(n.NIC), n.Path, printable(n.Why))
+		for _, text := range shareLines(n) {
+			_, _ = fmt.Fprintf(w, "  %s\n", printable(text))
+		}
+	}
+	for _, l := range b.Links {
+		if len(b.NICs) > 0 && l.PF == b.NICs[0].PF {
+			_, _ = fmt.Fprintf(w, "%s\n", linkText(l))
+		}
+	}
+}
+
+// shareLines are the figures of a NIC, each with its name.
+func shareLines(n *api.NICShare) []string {
+	put := func(name, text string) string { return fmt.Sprintf("%-11s %s", name, text) }
+	from := ""
+	if n.Source != "" {
+		from = " (" + n.Source + ")"
+	}
+	list := []string{
+		put("guarantee", orElse(rateText(n.Guarantee), "none")+from),
+		put("limit", orElse(rateText(n.Limit), "none")),
+		put("allowed", orElse(rateText(n.Allowed), "all there is")),
+		put("sends", sentText(n)),
+	}
+	if n.Promised != n.Guarantee {
+		list = append(list, put("promised", orElse(rateText(n.Promised), "nothing")+" of it: more is promised than there is"))
+	}
+	if n.Receive != (api.Rate{}) {
+		list = append(list, put("receives", fmt.Sprintf("%s, at most %s", bps(n.Received.Bits), rateText(n.Receive))))
+	}
+	if n.Short > 0 {
+		list = append(list, put("short", shortText(n)))
+	}
+	for _, e := range n.Enforced {
+		list = append(list, put("held by", enforcedText(e)))
+	}
+	return list
+}
+
+func enforcedText(e api.EnforcedLimit) string {
+	s := fmt.Sprintf("%s on %s %s: %s", e.By, e.Path, e.Direction, orElse(rateText(e.Rate), "no limit"))
+	if e.Contract != (api.Rate{}) && e.Contract != e.Rate {
+		s += fmt.Sprintf(", and %s whatever becomes of the daemon", rateText(e.Contract))
+	}
+	if e.Error != "" {
+		s += "; does not hold: " + e.Error
+	}
+	return s
+}
+
+func linkText(l api.Link) string {
+	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), bps(l.Sent), bps(l.Capacity), orElse(rateText(l.Guaranteed), "nothing"))
+	if l.Speed > 0 && l.Capacity < 0.99*l.Speed {
+		s += fmt.Sprintf("; the link is %s, but is seen to carry no more", bps(l.Speed))
+	}
+	if l.Overcommitted {
+		s += "; more is promised than there is"
+	}
+	return s
+}
+
+// holders names what holds the NIC's limits, with a mark behind what does not hold.
+func holders(n *api.NICShare) string {
+	var list []string
+	for _, e := range n.Enforced {
+		text := e.By
+		if e.Error != "" {
+			text += "!"
+		}
+		if len(list) == 0 || list[len(list)-1] != text {
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, "+")
+}
+
+func sentText(n *api.NICShare) string {
+	if n.SentProof == string(model.ProofNone) {
+		return "?"
+	}
+	if n.Guarantee.Packets+n.Limit.Packets+n.Allowed.Packets > 0 {
+		return bps(n.Sent.Bits) + " " + model.SI(n.Sent.Packets) + "pps"
+	}
+	return bps(n.Sent.Bits)
+}
+
+func shortText(n *api.NICShare) string {
+	if n.Short == 0 {
+		return ""
+	}
+	return bps(n.Short) + " for " + seconds(n.ShortFor)
+}
+
+// rateText is a rate as sluice.yaml has it, but rounded; "" for none.
+func rateText(r api.Rate) string {
+	var list []string
+	if r.Bits > 0 {
+		list = append(list, bps(r.Bits))
+	}
+	if r.Packets > 0 {
+		list = append(list, model.SI(r.Packets)+"pps")
+	}
+	return strings.Join(list, " ")
+}
+
+// bps prints bits a second.
+func bps(x float64) string { return model.SI(x) + "bit" }
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// bandwidthText is the line of `sluice status`, "" where there is nothing to say.
+func bandwidthText(c api.ShareCounts) string {
+	if c == (api.ShareCounts{}) {
+		return ""
+	}
+	s := fmt.Sprintf("%s with a guarantee, %d of them short, %d limited at the moment (`sluice bw`)", model.Plural(c.Guaranteed, "NIC"), c.Short, c.Limited)
+	if c.Links > 0 {
+		s += ", " + model.Plural(c.Links, "link") + " overcommitted"
+	}
+	return s
+}
