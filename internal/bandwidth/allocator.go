@@ -47,7 +47,11 @@ type Allocator interface {
 
 // makers has the allocators by name.
 var makers = map[string]func() Allocator{
-	"none": func() Allocator { return &none{} },
+	"none":     func() Allocator { return &none{} },
+	"equal":    func() Allocator { return &equal{} },
+	"weighted": func() Allocator { return &weighted{} },
+	"daqs":     func() Allocator { return &daqs{limit: daqsNone} },
+	"dbavm":    func() Allocator { return &dbavm{} },
 }
 
 // Names lists the allocators.

@@ -1,0 +1,110 @@
+package bandwidth
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// dbavm is the algorithm of "DBA-VM: Dynamic Bandwidth Allocator for Virtual Machines", section IV, in its two steps. The
+// guarantee is an interface's minimum, the limit its maximum, and the link where it has none. It has no test of
+// demand: an idle interface counts as one below its minimum.
+//
+// The text has slips (B_max < B_i < B_min, (B_i - B_min) < B_ex, B_min readjusted to B_i), which are taken as what they must
+// mean. What it leaves open is settled so: the pool is what nobody sends of the link; what is left
+// of it at the end raises limits to the maximum, interface by interface in the same order.
+type dbavm struct {
+	speed float64
+	pool  float64 // B_ex
+	order []int   // senders by class, then age
+}
+
+func (d *dbavm) Capacity() float64 { return d.speed }
+
+func (d *dbavm) Allocate(_ time.Time, link Link, senders []Sender, out []Allowance) {
+	d.speed, d.pool = link.Speed, link.Speed
+	for i := range senders {
+		d.pool -= senders[i].Bits
+		out[i].Bits = min(out[i].Bits, d.most(&senders[i]))
+	}
+	d.pool = max(0, d.pool)
+	d.sort(senders)
+	for _, i := range d.order {
+		d.readjust(senders, out, i)
+	}
+	for _, i := range d.order {
+		more := min(d.pool, d.most(&senders[i])-out[i].Bits)
+		out[i].Bits += more
+		d.pool -= more
+	}
+	eachVM(senders, func(first, end int) { splitPackets(senders[first:end], out[first:end]) })
+}
+
+// readjust is step 1 for one interface.
+func (d *dbavm) readjust(senders []Sender, out []Allowance, i int) {
+	s := &senders[i]
+	floor, most := float64(s.SLA.Guarantee.Bits), d.most(s)
+	switch {
+	case s.Bits > most:
+		out[i].Bits = most
+		d.pool += s.Bits - most
+	case s.Bits >= floor:
+	case floor-s.Bits < d.pool:
+		out[i].Bits = max(out[i].Bits, floor)
+		d.pool -= floor - s.Bits
+	default:
+		out[i].Bits = max(out[i].Bits, floor)
+		d.cut(senders, out, i)
+	}
+}
+
+// cut makes room for an interface whose deficit the pool does not hold: the lower classes go to their class's minimum. In
+// the lowest class all others of the class go to their own.
+func (d *dbavm) cut(senders []Sender, out []Allowance, i int) {
+	class := senders[i].SLA.Priority
+	lowest := senders[d.order[len(d.order)-1]].SLA.Priority
+	for _, j := range slices.Backward(d.order) {
+		s := &senders[j].SLA
+		switch {
+		case s.Priority < class:
+			out[j].Bits = min(d.most(&senders[j]), max(float64(s.ClassMin), d.speed*least))
+		case s.Priority == class && class == lowest && j != i:
+			out[j].Bits = min(d.most(&senders[j]), max(float64(s.Guarantee.Bits), d.speed*least))
+		}
+	}
+}
+
+// splitPackets is step 2: the packets/s of a VM are split over its interfaces by what they send, and
+// equally while none sends, which the paper leaves undefined.
+func splitPackets(senders []Sender, out []Allowance) {
+	var packets, bits float64
+	for i := range senders {
+		packets += float64(senders[i].SLA.Limit.Packets)
+		bits += senders[i].Bits
+	}
+	for i := range senders {
+		part := 1 / float64(len(senders))
+		if bits > 0 {
+			part = senders[i].Bits / bits
+		}
+		out[i].Packets = Unlimited.Packets
+		if packets > 0 {
+			out[i].Packets = max(1, packets*part)
+		}
+	}
+}
+
+// most is an interface's maximum.
+func (d *dbavm) most(s *Sender) float64 { return min(d.speed, limitOf(&s.SLA).Bits) }
+
+// sort puts the highest class first, and in it the oldest interface.
+func (d *dbavm) sort(senders []Sender) {
+	d.order = d.order[:0]
+	for i := range senders {
+		d.order = append(d.order, i)
+	}
+	slices.SortFunc(d.order, func(a, b int) int {
+		x, y := &senders[a], &senders[b]
+		return cmp.Or(cmp.Compare(y.SLA.Priority, x.SLA.Priority), cmp.Compare(x.Age, y.Age), cmp.Compare(a, b))
+	})
+}
