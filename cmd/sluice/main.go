@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"sluice/internal/bandwidth"
 	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/demo"
@@ -27,6 +28,6 @@ func run() int {
 	return cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, cli.Deps{
 		Version: version.Or(linked),
 		Demo:    demo.Run,
-		Known:   config.Known{Policies: placement.Params(), Rounds: placement.Rounds},
+		Known:   config.Known{Policies: placement.Params(), Rounds: placement.Rounds, Allocators: bandwidth.Names()},
 	})
 }

@@ -29,6 +29,8 @@ func check(c *Config, known Known, d *decoder) {
 	k.pfs()
 	k.vms()
 	k.classes()
+	k.slas()
+	k.bandwidth(known)
 	k.paths()
 	k.libvirt()
 	k.listen()
@@ -149,7 +151,7 @@ func (k checker) vms() {
 			vm.Match = strings.ToLower(vm.Match)
 		}
 		if k.good(key + ".match") {
-			k.match(vm.Match, key+".match", seen)
+			k.match(vm, key+".match", seen)
 		}
 		k.vm(vm, key)
 	}
@@ -171,10 +173,14 @@ func (k checker) classes() {
 	}
 }
 
-func (k checker) match(pattern, key string, seen map[string]string) {
+func (k checker) match(vm *VM, key string, seen map[string]string) {
+	pattern := vm.Match
 	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 		k.at(key, fmt.Sprintf("%q is no pattern", shorten(pattern)), "write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice")
 		return
+	}
+	if vm.SLANIC != "" {
+		pattern += ", sla_nic " + vm.SLANIC
 	}
 	k.unique(seen, pattern, key, "a rule for VM")
 }
@@ -186,13 +192,7 @@ func (k checker) vm(vm *VM, key string) {
 	if vm.Pin && vm.Forbid {
 		k.at(key+".forbid", "contradicts pin", "keep one of the two")
 	}
-	if over(vm.Guarantee.Bits, vm.Limit.Bits) || over(vm.Guarantee.Packets, vm.Limit.Packets) {
-		k.at(key+".guarantee", fmt.Sprintf("%s is above the limit of %s", vm.Guarantee, vm.Limit), "raise the limit or lower the guarantee")
-	}
 }
-
-// over says whether a guarantee passes a limit that is set.
-func over(guarantee, limit uint64) bool { return limit > 0 && guarantee > limit }
 
 // maxSocket is the longest path that fits a unix socket's address.
 const maxSocket = 107

@@ -21,6 +21,7 @@ type Config struct {
 	VMs        []VM          `yaml:"vms" doc:"rules for single VMs; for each field the first rule that matches and sets it wins; fragments add to the list"`
 	Classes    []Class       `yaml:"classes" doc:"what the VMs of a class get where their rules say nothing; fragments add to the list"`
 	Moves      Moves         `yaml:"moves" doc:"how VFs are moved"`
+	Bandwidth  Bandwidth     `yaml:"bandwidth" doc:"how what VMs are guaranteed is kept: see [sla.md](sla.md)"`
 	Libvirt    Libvirt       `yaml:"libvirt" doc:"the hypervisor"`
 	GuestAgent GuestAgent    `yaml:"guest_agent" doc:"what to ask the QEMU guest agent, where the host cannot count by itself"`
 	API        API           `yaml:"api" doc:"how to reach the daemon"`
@@ -36,6 +37,7 @@ type Config struct {
 type PF struct {
 	Name    string `yaml:"name" need:"yes" doc:"network interface of the PF"`
 	VFs     VFSet  `yaml:"vfs" default:"all" doc:"indices such as '0-3,6', or 'all'"`
+	Speed   Rate   `yaml:"speed" doc:"what its link carries, such as '10Gbit', where the kernel does not know it"`
 	Network string `yaml:"network" doc:"the bridge it leads to, as a check; unset: the bridge that the PF, or its bond, is a port of"`
 }
 
@@ -44,20 +46,26 @@ type VM struct {
 	Match     string         `yaml:"match" need:"yes" doc:"shell pattern on the name of the VM, or a UUID"`
 	Pin       bool           `yaml:"pin" doc:"always give it a VF"`
 	Forbid    bool           `yaml:"forbid" doc:"never give it a VF"`
-	Weight    float64        `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies its score; unset: 1"`
+	Weight    float64        `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies its score, and its share of the bandwidth that is left over; unset: 1"`
 	Priority  int            `yaml:"priority" min:"-1000" max:"1000" doc:"a higher one goes first, whatever the score; unset: 0"`
 	Class     string         `yaml:"class" doc:"the class it belongs to, shown beside it: one of 'classes', or any name where there are none"`
 	NIC       string         `yaml:"nic" doc:"which of its NICs may have a VF: shell pattern on alias, MAC or network; unset: each one that can, and 'pin' then pins all of them"`
 	Failover  model.Failover `yaml:"failover" enum:"bond|teaming" doc:"how the guest falls back to virtio; unset: what the XML in libvirt shows"`
-	Guarantee Rate           `yaml:"guarantee" doc:"rate it may always send; read and checked, **not enforced in this version**"`
-	Limit     Rate           `yaml:"limit" doc:"rate it may never exceed; read and checked, **not enforced in this version**"`
+	Guarantee Rate           `yaml:"guarantee" doc:"what it may always send, bits of each NIC and packets of the VM: '2Gbit 50kpps'"`
+	Limit     Rate           `yaml:"limit" doc:"what it may never exceed in sending"`
+	Receive   Rate           `yaml:"receive" doc:"what it may never exceed in receiving"`
+	SLANIC    string         `yaml:"sla_nic" doc:"which of its NICs 'guarantee', 'limit', 'receive' and 'weight' are about, as in 'nic'; the rule then has none of the other keys, and the VM may have further rules; unset: each of them"`
 }
 
-// Class is a group of VMs that share weight and priority.
+// Class is a group of VMs that share weight, priority and SLA.
 type Class struct {
-	Name     string  `yaml:"name" need:"yes" doc:"what rules call it"`
-	Weight   float64 `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies the scores of its VMs; unset: 1"`
-	Priority int     `yaml:"priority" min:"-1000" max:"1000" doc:"VMs of a class with a higher one go first, whatever the score; unset: 0"`
+	Name      string  `yaml:"name" need:"yes" doc:"what rules call it"`
+	Weight    float64 `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies the scores of its VMs, and their shares of the bandwidth that is left over; unset: 1"`
+	Priority  int     `yaml:"priority" min:"-1000" max:"1000" doc:"VMs of a class with a higher one go first, whatever the score, and keep their guarantees longest where more is guaranteed than there is; unset: 0"`
+	Guarantee Rate    `yaml:"guarantee" doc:"as that of a rule, for each of its VMs"`
+	Limit     Rate    `yaml:"limit" doc:"as that of a rule"`
+	Receive   Rate    `yaml:"receive" doc:"as that of a rule"`
+	Minimum   Rate    `yaml:"minimum" doc:"bits that the allocator 'dbavm' leaves each NIC of the class when a higher class needs more; unset: none"`
 }
 
 // Moves bounds how VFs are moved.
@@ -110,6 +118,7 @@ func Default() *Config {
 			PlugTimeout: model.DefaultPlugTimeout, UnplugTimeout: model.DefaultUnplugTimeout,
 			Backoff: model.DefaultBackoff, BackoffMax: model.DefaultBackoffMax,
 		},
+		Bandwidth:  DefaultBandwidth(),
 		Libvirt:    Libvirt{URI: "qemu:///system"},
 		GuestAgent: GuestAgent{Enabled: true, Timeout: 2 * time.Second, Every: 5 * time.Second},
 		API:        API{Socket: "/run/sluice/sluice.sock", Group: "sluice"},
@@ -121,18 +130,3 @@ func Default() *Config {
 
 // Files are the files it was read from, in the order in which they were read.
 func (c *Config) Files() []string { return c.files }
-
-// Rules are the part of the configuration that placement reads.
-func (c *Config) Rules() model.Rules {
-	r := model.Rules{Policy: c.Policy, Interval: c.Interval, Params: c.Params}
-	for _, v := range c.VMs {
-		r.VMs = append(r.VMs, model.VMRule{
-			Match: v.Match, Pin: v.Pin, Forbid: v.Forbid, Weight: v.Weight,
-			Priority: v.Priority, Class: v.Class, NIC: v.NIC, Failover: v.Failover,
-		})
-	}
-	for _, k := range c.Classes {
-		r.Classes = append(r.Classes, model.Class{Name: k.Name, Weight: k.Weight, Priority: k.Priority})
-	}
-	return r
-}

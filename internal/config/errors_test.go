@@ -13,7 +13,7 @@ import (
 func TestComplaints(t *testing.T) {
 	known := Known{Policies: map[string][]model.Param{
 		"activity": nil, "adaptive": {{Name: "hold", Unit: "s", Min: 1, Max: 60}, {Name: "tau", Max: 0.5}}, "fair": nil,
-	}}
+	}, Allocators: []string{"daqs", "none", "waterfill"}}
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown key", "intervall: 300s", `s:1:1: unknown key "intervall"; did you mean "interval"?`},
 		{"unknown key, none close", "log: {colour: red}", `s:1:7: unknown key "log.colour"; known here: format, level`},
@@ -51,6 +51,20 @@ func TestComplaints(t *testing.T) {
 		{"rate twice", "vms: [{match: a, limit: 1Gbit 2Gbit}]", `s:1:25: vms[0].limit: "1Gbit 2Gbit" gives the same kind of rate twice; keep one number for bits and one for packets, such as 10Gbit 200kpps`},
 		{"part of a bit", "vms: [{match: a, limit: 1.5bit}]", `s:1:25: vms[0].limit: "1.5bit" is not a whole number of bits or packets a second; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`},
 		{"guarantee above limit", "vms: [{match: a, guarantee: 2Gbit, limit: 1Gbit}]", `s:1:18: vms[0].guarantee: 2Gbit is above the limit of 1Gbit; raise the limit or lower the guarantee`},
+		{"packets guaranteed above limit", "vms: [{match: a, guarantee: 2Mpps, limit: 1Gbit 1Mpps}]", `s:1:18: vms[0].guarantee: 2Mpps is above the limit of 1Gbit 1Mpps; raise the limit or lower the guarantee`},
+		{"class's guarantee above limit", "classes: [{name: a, guarantee: 2Gbit, limit: 1Gbit}]", `s:1:21: classes[0].guarantee: 2Gbit is above the limit of 1Gbit; raise the limit or lower the guarantee`},
+		{"class's minimum above limit", "classes: [{name: a, minimum: 2Gbit, limit: 1Gbit}]", `s:1:21: classes[0].minimum: 2Gbit is above the limit of 1Gbit; raise the limit or lower the minimum`},
+		{"minimum in packets", "classes: [{name: a, minimum: 2kpps}]", `s:1:21: classes[0].minimum: counts bits, not packets; write it in Mbit or Gbit alone`},
+		{"guarantee above every link", "pfs: [{name: a, speed: 1Gbit}, {name: b, speed: 2Gbit}]\nvms: [{match: a, guarantee: 3Gbit}]", `s:2:18: vms[0].guarantee: 3Gbit is more than any link carries: the fastest of pfs has a speed of 2Gbit; lower it, or correct the speed`},
+		{"guarantee above what the host carries", "bandwidth: {packets: 800kpps}\nvms: [{match: a, guarantee: 1Mpps}]", `s:2:18: vms[0].guarantee: 1Mpps is more than the host carries: bandwidth.packets is 800kpps; lower it, or correct bandwidth.packets`},
+		{"packets without unit", "bandwidth: {packets: 800000}", `s:1:22: bandwidth.packets: "800000" has no unit; write 800000Mbit, 800000Gbit or 800000kpps`},
+		{"packets in bits", "bandwidth: {packets: 1Gbit}", `s:1:13: bandwidth.packets: counts packets, not bits; write it in pps, kpps or Mpps alone`},
+		{"speed in packets", "pfs: [{name: a, speed: 1Gbit 1kpps}]", `s:1:17: pfs[0].speed: counts bits, not packets; write it in Mbit or Gbit alone`},
+		{"unknown allocator", "bandwidth: {allocator: waterfil}", `s:1:13: bandwidth.allocator: unknown allocator "waterfil"; did you mean "waterfill"?`},
+		{"two rules for a NIC", "vms: [{match: a, sla_nic: n, limit: 1Gbit}, {match: a, sla_nic: n, limit: 2Gbit}]", `s:1:46: vms[1].match: a rule for VM "a, sla_nic n" has an entry already, at s:1:8; merge the two`},
+		{"pin beside sla_nic", "vms: [{match: a, sla_nic: n, limit: 1Gbit, pin: true}]", `s:1:44: vms[0].pin: is about the VM, and sla_nic makes the rule one about a NIC's rates; write another rule for the VM, without sla_nic`},
+		{"sla_nic without rates", "vms: [{match: a, sla_nic: n}]", `s:1:18: vms[0].sla_nic: names a NIC, and the rule says nothing about it; add guarantee, limit, receive or weight`},
+		{"sla_nic without pattern", "vms: [{match: a, sla_nic: 'n[', limit: 1Gbit}]", `s:1:18: vms[0].sla_nic: "n[" is no pattern; write a NIC's alias, MAC or network, or leave it out for each NIC`},
 		{"pin and forbid", "vms:\n  - match: a\n    pin: true\n    forbid: true", `s:4:5: vms[0].forbid: contradicts pin; keep one of the two`},
 		{"rule without match", "vms:\n  - pin: true", `s:2:5: vms[0]: has no "match"; add it: shell pattern on the name of the VM, or a UUID`},
 		{"bad pattern", "vms: [{match: 'a['}]", `s:1:8: vms[0].match: "a[" is no pattern; write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice`},

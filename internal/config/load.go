@@ -24,6 +24,8 @@ type Known struct {
 	Policies map[string][]model.Param
 	// Rounds says which policies heed interval. nil: all.
 	Rounds func(policy string) bool
+	// Allocators are the bandwidth allocators by name. nil: any name passes.
+	Allocators []string
 }
 
 // Load reads the file and, in name order, the fragments conf.d/*.yaml beside it. The

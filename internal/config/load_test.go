@@ -45,7 +45,7 @@ policy: fair
 interval: 5m
 params: {hold: 10, hysteresis: 0.15}
 pfs:
-  - {name: pf0, vfs: "0-3,6", network: br0}
+  - {name: pf0, vfs: "0-3,6", network: br0, speed: 25Gbit}
   - name: pf1
   - name: pf2
     vfs: 3
@@ -59,7 +59,11 @@ vms:
     failover: bond
     guarantee: 2.5Gbit
     limit: 10Gbit 200kpps
+    receive: 20Gbit
   - {match: "batch", forbid: true}
+  - {match: "batch", sla_nic: ua-net1, guarantee: 1Gbit, weight: 3}
+classes: [{name: web, weight: 2, priority: 5, guarantee: 1Gbit 10kpps, limit: 4Gbit, receive: 5Gbit, minimum: 100Mbit}]
+bandwidth: {enabled: false, allocator: daqs, period: 40ms, overcommit: allow, packets: 800kpps, in_guest: true, metadata: false, stop: lift}
 moves: {parallel: 8, retries: 0, plug_timeout: 40s, unplug_timeout: 50s, backoff: 1m, backoff_max: 1h}
 libvirt: {uri: "test:///default"}
 guest_agent: {enabled: false, timeout: 1s, every: 10s}
@@ -71,7 +75,7 @@ log: {level: debug, format: json}
 		Mode: model.ModeEnforce, Sample: 500 * time.Millisecond, Policy: "fair", Interval: 5 * time.Minute,
 		Params: model.Params{"hold": 10, "hysteresis": 0.15},
 		PFs: []PF{
-			{Name: "pf0", VFs: VFSet{Ranges: []VFRange{{0, 3}, {6, 6}}}, Network: "br0"},
+			{Name: "pf0", VFs: VFSet{Ranges: []VFRange{{0, 3}, {6, 6}}}, Network: "br0", Speed: Rate{Bits: 25e9}},
 			{Name: "pf1", VFs: VFSet{All: true}},
 			{Name: "pf2", VFs: VFSet{Ranges: []VFRange{{3, 3}}}},
 		},
@@ -79,10 +83,16 @@ log: {level: debug, format: json}
 			{Match: "web-*", Weight: 2.5, Priority: -3, Class: "web"},
 			{
 				Match: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Pin: true, Failover: model.FailoverBond,
-				Guarantee: Rate{Bits: 2.5e9}, Limit: Rate{Bits: 1e10, Packets: 2e5},
+				Guarantee: Rate{Bits: 2.5e9}, Limit: Rate{Bits: 1e10, Packets: 2e5}, Receive: Rate{Bits: 2e10},
 			},
 			{Match: "batch", Forbid: true},
+			{Match: "batch", SLANIC: "ua-net1", Guarantee: Rate{Bits: 1e9}, Weight: 3},
 		},
+		Classes: []Class{{
+			Name: "web", Weight: 2, Priority: 5,
+			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Minimum: Rate{Bits: 1e8},
+		}},
+		Bandwidth: Bandwidth{Allocator: "daqs", Period: 40 * time.Millisecond, Overcommit: "allow", Packets: Rate{Packets: 8e5}, InGuest: true, Stop: "lift"},
 		Moves: Moves{
 			Parallel: 8, PlugTimeout: 40 * time.Second, UnplugTimeout: 50 * time.Second,
 			Backoff: time.Minute, BackoffMax: time.Hour,
@@ -96,9 +106,25 @@ log: {level: debug, format: json}
 	if diff := cmp.Diff(want, c, ignorePlaces); diff != "" {
 		t.Error(diff)
 	}
-	rules := c.Rules()
-	if len(rules.VMs) != 3 || !rules.VMs[1].Pin || rules.VMs[0].Weight != 2.5 || rules.Interval != 5*time.Minute || rules.Params["hold"] != 10 {
-		t.Errorf("rules lack what the config says: %+v", rules)
+	wantRules := model.Rules{
+		Policy: "fair", Interval: 5 * time.Minute, Params: c.Params,
+		VMs: []model.VMRule{
+			{Match: "web-*", Weight: 2.5, Priority: -3, Class: "web", SLA: model.SLA{Weight: 2.5, Source: "sluice.yaml:13:5"}},
+			{
+				Match: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Pin: true, Failover: model.FailoverBond,
+				SLA: model.SLA{
+					Guarantee: Rate{Bits: 2.5e9}, Limit: Rate{Bits: 1e10, Packets: 2e5}, Receive: Rate{Bits: 2e10}, Source: "sluice.yaml:17:5",
+				},
+			},
+			{Match: "batch", Forbid: true},
+			{Match: "batch", SLANIC: "ua-net1", SLA: model.SLA{Guarantee: Rate{Bits: 1e9}, Weight: 3, Source: "sluice.yaml:24:5"}},
+		},
+		Classes: []model.Class{{Name: "web", Weight: 2, Priority: 5, SLA: model.SLA{
+			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Weight: 2, ClassMin: 1e8, Source: "class web, sluice.yaml:25:11",
+		}}},
+	}
+	if diff := cmp.Diff(wantRules, c.Rules()); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -238,9 +264,7 @@ func TestCheckWorldRefusesWhatCannotWork(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	c := parseText(t, "vms:\n  - match: db\n    guarantee: 1Gbit\n    limit: 2Gbit\napi: {listen: \":9178\"}\n")
 	got := strings.Join(c.Warnings(), "\n")
-	want := `sluice.yaml:3:5: guarantee of "db" is not enforced in this version of Sluice
-sluice.yaml:4:5: limit of "db" is not enforced in this version of Sluice
-sluice.yaml: pfs lists no PF, so Sluice has no VF to hand out; add one, for example ` + "`pfs: [{name: eth0, vfs: all}]`" + `
+	want := `sluice.yaml: pfs lists no PF, so Sluice has no VF to hand out; add one, for example ` + "`pfs: [{name: eth0, vfs: all}]`" + `
 sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and loads; write 127.0.0.1 unless that is meant`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -273,6 +297,29 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	}
 }
 
+// Rates that never count since an earlier rule means the same VM; what is the same in both says nothing.
+func TestRulesThatClash(t *testing.T) {
+	for _, tc := range []struct{ vms, want string }{
+		{
+			"[{match: 'db-*', guarantee: 1Gbit}, {match: db-1, guarantee: 2Gbit}]",
+			`sluice.yaml:2:56: vms[1].guarantee of "db-1" never counts: the rule for "db-*" sets it before, at sluice.yaml:2:23; put the special rule before the general`,
+		},
+		{
+			"[{match: db, limit: 1Gbit}, {match: db, sla_nic: net1, limit: 2Gbit}]",
+			`sluice.yaml:2:61: vms[1].limit of "db" never counts: the rule for "db" sets it before, at sluice.yaml:2:19; put the special rule before the general`,
+		},
+		{"[{match: db, sla_nic: net1, limit: 2Gbit}, {match: db, limit: 1Gbit}]", ""},
+		{"[{match: db, sla_nic: net1, limit: 2Gbit}, {match: db, sla_nic: net2, limit: 1Gbit}]", ""},
+		{"[{match: 'db-*', guarantee: 1Gbit}, {match: db-1, guarantee: 1Gbit, limit: 4Gbit}]", ""},
+		{"[{match: 'db-*', guarantee: 1Gbit}, {match: db-1, guarantee: 5kpps}]", ""},
+		{"[{match: 'db-*', guarantee: 1Gbit}, {match: '*', guarantee: 2Gbit}]", ""},
+	} {
+		if have := strings.Join(parseText(t, "pfs: [{name: a, vfs: all}]\nvms: "+tc.vms+"\n").Warnings(), "\n"); have != tc.want {
+			t.Errorf("%s\nwant %s\nhave %s", tc.vms, tc.want, have)
+		}
+	}
+}
+
 func TestAfterRestart(t *testing.T) {
 	was := parseText(t, "policy: fair\nlog: {format: json}\n")
 	now := parseText(t, "policy: none\nsample: 2s\nguest_agent: {every: 9s}\nlog: {level: debug, format: json}\npfs: [{name: a, vfs: all}]\n")
@@ -299,7 +346,7 @@ func TestPackagedExamplesLoad(t *testing.T) {
 	}
 	text := strings.NewReplacer("pfs: []", "pfs:", "vms: []", "vms:", "classes: []", "classes:", "\n#  ", "\n  ").Replace(string(data))
 	c := parseText(t, text)
-	if len(c.PFs) != 1 || len(c.VMs) != 4 || len(c.Classes) != 1 || c.VMs[3].Limit.Packets != 2e5 {
+	if len(c.PFs) != 1 || len(c.VMs) != 5 || len(c.Classes) != 1 || c.VMs[3].Limit.Packets != 2e5 || c.VMs[4].SLANIC == "" || c.Classes[0].Limit.Bits != 5e9 {
 		t.Errorf("examples not read: %+v", c)
 	}
 }

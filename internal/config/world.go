@@ -54,19 +54,13 @@ func pfRemedy(name string, have []string) string {
 // place first, as errors have it. The daemon logs them at start and after a reload.
 func (c *Config) Warnings() []string {
 	var list []string
-	for i, vm := range c.VMs {
-		for _, key := range []string{"guarantee", "limit"} {
-			if pos, set := c.pos[fmt.Sprintf("vms[%d].%s", i, key)]; set {
-				list = append(list, fmt.Sprintf("%s: %s of %q is not enforced in this version of Sluice", pos, key, vm.Match))
-			}
-		}
-	}
 	for i, pf := range c.PFs {
 		key := fmt.Sprintf("pfs[%d]", i)
 		if _, set := c.pos[key+".vfs"]; !set {
 			list = append(list, fmt.Sprintf("%s: %s: no vfs: Sluice takes all VFs of %s; write vfs: all, or a list", c.pos[key+".name"], key, pf.Name))
 		}
 	}
+	list = append(list, c.shadowed()...)
 	if len(c.PFs) == 0 {
 		list = append(list, c.name()+": pfs lists no PF, so Sluice has no VF to hand out; add one, for example `pfs: [{name: eth0, vfs: all}]`")
 	}

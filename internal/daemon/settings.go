@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"sluice/internal/bandwidth"
 	"sluice/internal/config"
 	"sluice/internal/loop"
 	"sluice/internal/model"
@@ -17,7 +18,7 @@ import (
 func poolOf(c *config.Config) observe.Pool {
 	pool := observe.Pool{}
 	for _, pf := range c.PFs {
-		p := observe.PoolPF{All: pf.VFs.All, Network: pf.Network}
+		p := observe.PoolPF{All: pf.VFs.All, Network: pf.Network, Speed: pf.Speed.Bits}
 		for _, r := range pf.VFs.Ranges {
 			for i := r.First; i <= r.Last; i++ {
 				p.VFs = append(p.VFs, i)
@@ -30,7 +31,7 @@ func poolOf(c *config.Config) observe.Pool {
 
 // load reads the config, knowing which policies there are.
 func load(path string) (*config.Config, error) {
-	return config.Load(path, config.Known{Policies: placement.Params(), Rounds: placement.Rounds})
+	return config.Load(path, config.Known{Policies: placement.Params(), Rounds: placement.Rounds, Allocators: bandwidth.Names()})
 }
 
 // loopOptions are the config's knobs in the loop's terms.

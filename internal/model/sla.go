@@ -14,7 +14,7 @@ type SLA struct {
 	Class     string  `json:"class,omitempty"`
 	Priority  int     `json:"priority,omitempty"`       // of its class: where more is promised than there is, higher ones are kept first
 	ClassMin  uint64  `json:"class_min_bits,omitempty"` // bits/s: what dbavm leaves to each NIC of its class; 0: nothing
-	Source    string  `json:"source,omitempty"`         // who said so, for people: "sluice.yaml:12:5", "metadata of the domain", "sluice sla set"
+	Source    string  `json:"source,omitempty"`         // who said so, for people: "sluice.yaml:12:5", "metadata", "sluice sla set by alice"; several with "; " between
 }
 
 // IsZero says whether nothing is asked for.
@@ -37,7 +37,7 @@ type NICSLA struct {
 }
 
 // SLA is what a NIC of a VM is promised and allowed. For each field the nearest to the NIC counts: what
-// was set at run time, the domain's metadata, the first rule that matches, the class.
+// was set at run time, the domain's metadata, the first rule that matches, the class. Source names all that set something.
 func (r *Rules) SLA(vm *VM, nic *NIC) SLA {
 	var out SLA
 	take := func(byHand bool) {
@@ -54,26 +54,40 @@ func (r *Rules) SLA(vm *VM, nic *NIC) SLA {
 		}
 	}
 	take(false)
-	rule := r.For(vm.ID, vm.Name)
-	out.Class = cmp.Or(out.Class, rule.Class)
-	for i := range r.Classes {
-		if c := &r.Classes[i]; c.Name == out.Class && out.Class != "" {
-			out.fill(&c.SLA)
-			out.Priority, out.ClassMin = c.Priority, c.SLA.ClassMin
-		}
+	if out.Class == "" {
+		out.Class = r.For(vm.ID, vm.Name).Class
+	}
+	if c := r.FindClass(out.Class); c != nil {
+		out.fill(&c.SLA)
+		out.Priority, out.ClassMin = c.Priority, c.SLA.ClassMin
 	}
 	return out
 }
 
-// fill takes from a later source what no nearer one has set.
-func (s *SLA) fill(later *SLA) {
-	if s.IsZero() && !later.IsZero() {
-		s.Source = later.Source
+// FindClass returns the class with that name, or nil.
+func (r *Rules) FindClass(name string) *Class {
+	for i := range r.Classes {
+		if r.Classes[i].Name == name {
+			return &r.Classes[i]
+		}
 	}
+	return nil
+}
+
+// fill takes from a later source what no nearer one has set, and notes it where it did.
+func (s *SLA) fill(later *SLA) {
+	before := *s
 	s.Guarantee.fill(later.Guarantee)
 	s.Limit.fill(later.Limit)
 	s.Receive.fill(later.Receive)
 	s.Weight, s.Class = cmp.Or(s.Weight, later.Weight), cmp.Or(s.Class, later.Class)
+	switch {
+	case *s == before || later.Source == "":
+	case s.Source == "":
+		s.Source = later.Source
+	default:
+		s.Source += "; " + later.Source
+	}
 }
 
 func (r *Rate) fill(later Rate) {

@@ -136,7 +136,7 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 		pf.Network = pf.Uplink.Switch
 	}
 	own, managed := w.pool[pf.Name]
-	pf.Managed = managed
+	pf.Managed, pf.Speed = managed, cmp.Or(pf.Speed, own.Speed)
 	if own.Network != "" {
 		label(pf, own.Network)
 	}

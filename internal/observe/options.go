@@ -15,6 +15,7 @@ type PoolPF struct {
 	All     bool   // every VF, however many there are
 	VFs     []int  // else these indices
 	Network string // "" for the bridge that the PF is a port of
+	Speed   uint64 // of its link, bits/s, where the kernel does not know it; 0: not known
 }
 
 // Has says whether the VF is in the pool.

@@ -171,6 +171,20 @@ func TestSetPool(t *testing.T) {
 	}
 }
 
+// The config's speed counts where the kernel knows none.
+func TestSpeedOfTheLink(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 1, counting)
+	f.addPF("pf1", "br1", 1, counting)
+	f.pfs[1].Speed = 0
+	s := New(f, f, nil, Options{Pool: Pool{"pf0": {All: true, Speed: 25e9}, "pf1": {All: true, Speed: 25e9}}})
+	defer s.Close()
+	pfs := snapshot(t, s).PFs
+	if pfs[0].Speed != 10e9 || pfs[1].Speed != 25e9 {
+		t.Errorf("speeds %d and %d: want the kernel's 10e9, and 25e9 where it knows none", pfs[0].Speed, pfs[1].Speed)
+	}
+}
+
 // What cannot be asked is an error and never an emptier Snapshot.
 func TestSnapshotFails(t *testing.T) {
 	for _, what := range []string{"links", "domains", "stats", "pfs", "fdb"} {

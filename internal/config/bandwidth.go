@@ -1,0 +1,57 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Bandwidth says how SLAs are kept.
+type Bandwidth struct {
+	Enabled    bool          `yaml:"enabled" doc:"keep them at all; 'false': nobody is limited, whatever rules say"`
+	Allocator  string        `yaml:"allocator" doc:"how a link is shared: the name of an allocator"`
+	Period     time.Duration `yaml:"period" min:"20ms" max:"10s" doc:"time between two looks at what is sent: shorter reacts sooner and costs more CPU"`
+	Overcommit string        `yaml:"overcommit" enum:"refuse|allow" doc:"whether 'sluice sla set' may guarantee more than a link carries; what rules and metadata guarantee beyond it is reported and shrinks by class either way"`
+	Packets    Rate          `yaml:"packets" doc:"packets a second that the host carries on virtio for all VMs together, such as '800kpps'; unset: not known"`
+	InGuest    bool          `yaml:"in_guest" doc:"limit VFs in the guest, through its agent, where the driver of the PF cannot"`
+	Metadata   bool          `yaml:"metadata" reload:"no" doc:"heed what the metadata of domains in libvirt asks for"`
+	Stop       string        `yaml:"stop" enum:"keep|lift" doc:"what becomes of limits that rules set when the daemon stops: 'keep' leaves them, 'lift' takes them away"`
+}
+
+// DefaultBandwidth is that of an empty section.
+func DefaultBandwidth() Bandwidth {
+	return Bandwidth{Enabled: true, Allocator: "waterfill", Period: 200 * time.Millisecond, Overcommit: "refuse", Metadata: true, Stop: "keep"}
+}
+
+// Rules are the part of the configuration that placement and bandwidth control read.
+func (c *Config) Rules() model.Rules {
+	r := model.Rules{Policy: c.Policy, Interval: c.Interval, Params: c.Params}
+	for i := range c.VMs {
+		r.VMs = append(r.VMs, c.VMs[i].rule(c.pos[fmt.Sprintf("vms[%d]", i)]))
+	}
+	for i := range c.Classes {
+		k := &c.Classes[i]
+		r.Classes = append(r.Classes, model.Class{Name: k.Name, Weight: k.Weight, Priority: k.Priority, SLA: model.SLA{
+			Guarantee: k.Guarantee, Limit: k.Limit, Receive: k.Receive, Weight: k.Weight, ClassMin: k.Minimum.Bits,
+			Source: "class " + k.Name + ", " + c.pos[fmt.Sprintf("classes[%d]", i)].String(),
+		}})
+	}
+	return r
+}
+
+// rule is what is written at pos as a rule.
+func (v *VM) rule(pos Pos) model.VMRule {
+	r := model.VMRule{
+		Match: v.Match, Pin: v.Pin, Forbid: v.Forbid, Weight: v.Weight,
+		Priority: v.Priority, Class: v.Class, NIC: v.NIC, Failover: v.Failover, SLANIC: v.SLANIC,
+		SLA: model.SLA{Guarantee: v.Guarantee, Limit: v.Limit, Receive: v.Receive, Weight: v.Weight},
+	}
+	if v.SLANIC != "" {
+		r.Weight = 0 // of one NIC's share, not of the VM's score
+	}
+	if r.SLA != (model.SLA{}) {
+		r.SLA.Source = pos.String()
+	}
+	return r
+}
