@@ -10,6 +10,9 @@ type Rules struct {
 	Classes  []Class       `json:"classes,omitempty"`
 	Drain    bool          `json:"drain"` // give up all VFs
 	Params   Params        `json:"params,omitzero"`
+	// KeepSLAs says that SLAs are kept, so that a NIC is given no VF that would break one.
+	KeepSLAs    bool   `json:"keep_slas,omitempty"`
+	HostPackets uint64 `json:"host_packets_s,omitempty"` // packets/s that the host carries on virtio; 0: not known
 }
 
 // Class is what the VMs of a class get where no rule of theirs says otherwise.

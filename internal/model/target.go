@@ -60,6 +60,7 @@ const (
 	CodeBudget    Code = "budget"           // the budget of moves is used up
 	CodeNotNeeded Code = "not-running"      // stopped
 	CodeReleased  Code = "released-by-hand" // `sluice release`
+	CodeSLA       Code = "sla"              // its SLA asks for a VF, or cannot be kept on one; Detail says which
 	CodeRepair    Code = "repair"           // something was found wrong; Detail says what
 )
 
@@ -133,6 +134,8 @@ func (r Reason) String() string {
 		b.WriteString("waiting after a failed move")
 	case CodeMoving:
 		b.WriteString("a move is under way")
+	case CodeSLA:
+		b.WriteString(map[bool]string{true: "its SLA asks for one", false: "its SLA could not be kept on a VF"}[r.Hold])
 	case CodeDrain:
 		b.WriteString("all VFs are being given up")
 	case CodeBudget:

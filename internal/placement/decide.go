@@ -34,6 +34,7 @@ type Decider struct {
 	known      []knownVM            // the VMs that ruledBy and duplicates are of
 	ruledBy    []model.VMRule
 	duplicates map[model.NICID]string // NICs that share their MAC on their network, and with whom
+	promises   *promises
 	work       workspace
 }
 

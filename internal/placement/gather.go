@@ -33,7 +33,8 @@ func (d *Decider) gatherVMs(snap *model.Snapshot, hints *Hints, t *model.Target)
 			}
 			why := e.reason(t)
 			why.VM, why.NIC = vm.ID, e.nicName(vm)
-			d.judge(vm, &e, &hint, why)
+			d.judge(snap, vm, &e, &hint, why)
+			e.needs = d.promises.need(vm.ID)
 			w.place(&e, vm, t)
 		}
 	}
@@ -70,7 +71,7 @@ func canFail(n *model.NIC, r *model.VMRule) bool {
 }
 
 // judge writes why a NIC takes no part in the ranking; no Code means it does.
-func (d *Decider) judge(vm *model.VM, e *entry, hint *Hint, why *model.Reason) {
+func (d *Decider) judge(snap *model.Snapshot, vm *model.VM, e *entry, hint *Hint, why *model.Reason) {
 	holds := e.has != model.NoVF
 	switch {
 	case hint.Code != "":
@@ -96,6 +97,10 @@ func (d *Decider) judge(vm *model.VM, e *entry, hint *Hint, why *model.Reason) {
 		why.Code = model.CodeForbidden
 	case !e.nic.Named(e.rule.NIC):
 		why.Code, why.Detail = model.CodeForbidden, "a rule gives VFs of this VM to NIC "+e.rule.NIC+" only"
+	default:
+		if text := d.promises.against(snap, vm, e.nic); text != "" {
+			why.Code, why.Detail = model.CodeSLA, text
+		}
 	}
 }
 

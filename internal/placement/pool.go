@@ -10,12 +10,13 @@ import (
 
 // entry is a NIC's place in a pool.
 type entry struct {
-	vm   int // index into the Snapshot
-	out  int // index into the Target's NICs; -1: its Reason is the VM's
-	nic  *model.NIC
-	rule *model.VMRule
-	has  model.VFID // the VF it has or is about to have
-	rate uint64     // bits/s that the policy lets its VF send; 0: no limit
+	vm    int // index into the Snapshot
+	out   int // index into the Target's NICs; -1: its Reason is the VM's
+	nic   *model.NIC
+	rule  *model.VMRule
+	has   model.VFID // the VF it has or is about to have
+	needs string     // why its SLA asks for a VF; "": it does not
+	rate  uint64     // bits/s that the policy lets its VF send; 0: no limit
 }
 
 // nicName is what a Reason calls the NIC: nothing where the VM has no other.
@@ -46,10 +47,10 @@ type slot struct {
 type pool struct {
 	network string
 	vfs     []slot
-	serves  bool   // a PF of it has VFs, if not for us
-	why     string // why the VFs of a PF of it cannot be used now
-	fixed   int    // VFs with VMs that must be left as they are
-	pinned  []entry
+	serves  bool    // a PF of it has VFs, if not for us
+	why     string  // why the VFs of a PF of it cannot be used now
+	fixed   int     // VFs with VMs that must be left as they are
+	pinned  []entry // and those whose SLA asks for a VF
 	open    []entry
 	winners []entry
 }
@@ -160,7 +161,7 @@ func (w *workspace) place(e *entry, vm *model.VM, t *model.Target) {
 		if e.rule.Pin {
 			why.Detail = "it is pinned, but " + why.Detail
 		}
-	case e.rule.Pin:
+	case e.rule.Pin || e.needs != "":
 		p.pinned = append(p.pinned, *e)
 	default:
 		p.open = append(p.open, *e)

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"maps"
+	"slices"
 
 	"sluice/internal/model"
 )
@@ -12,6 +13,7 @@ type knownVM struct {
 	name string
 	off  bool
 	nics []knownNIC
+	slas []model.NICSLA
 }
 
 type knownNIC struct {
@@ -29,13 +31,16 @@ func (d *Decider) rulesFor(snap *model.Snapshot) []model.VMRule {
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
 		d.ruledBy[i] = d.rules.For(vm.ID, vm.Name)
-		k := knownVM{id: vm.ID, name: vm.Name, off: vm.State == model.VMStopped, nics: make([]knownNIC, len(vm.NICs))}
+		k := knownVM{id: vm.ID, name: vm.Name, off: vm.State == model.VMStopped, slas: vm.SLAs, nics: make([]knownNIC, len(vm.NICs))}
 		for j := range vm.NICs {
 			k.nics[j] = known(&vm.NICs[j])
 		}
 		d.known[i] = k
 	}
-	d.duplicates = duplicates(d.known)
+	d.duplicates, d.promises = duplicates(d.known), nil
+	if d.rules.KeepSLAs {
+		d.promises = promisesOf(&d.rules, snap)
+	}
 	return d.ruledBy
 }
 
@@ -47,7 +52,7 @@ func (d *Decider) unchanged(snap *model.Snapshot) bool {
 	}
 	for i := range snap.VMs {
 		k, vm := &d.known[i], &snap.VMs[i]
-		if k.id != vm.ID || k.name != vm.Name || k.off != (vm.State == model.VMStopped) || len(k.nics) != len(vm.NICs) {
+		if k.id != vm.ID || k.name != vm.Name || k.off != (vm.State == model.VMStopped) || len(k.nics) != len(vm.NICs) || !slices.Equal(k.slas, vm.SLAs) {
 			return false
 		}
 		for j := range vm.NICs {

@@ -50,10 +50,11 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 	}
 }
 
-// sharePinned gives slots to the pinned NICs, holders first, and returns what is left.
+// sharePinned gives slots to the pinned NICs, then to those whose SLA asks for a VF, holders first, and returns what is left.
 func (p *pool) sharePinned(snap *model.Snapshot, slots int, t *model.Target) int {
 	slices.SortFunc(p.pinned, func(a, b entry) int {
 		return cmp.Or(
+			trueFirst(a.rule.Pin, b.rule.Pin),
 			cmp.Compare(b.rule.Priority, a.rule.Priority),
 			trueFirst(a.has != model.NoVF, b.has != model.NoVF),
 			cmp.Compare(snap.VMs[a.vm].ID, snap.VMs[b.vm].ID),
@@ -63,14 +64,18 @@ func (p *pool) sharePinned(snap *model.Snapshot, slots int, t *model.Target) int
 	for _, e := range p.pinned {
 		r := e.reason(t)
 		r.Code, r.Hold = model.CodePinned, slots > 0
-		if e.rule.ByHand {
+		asked := "it is pinned"
+		switch {
+		case !e.rule.Pin:
+			r.Code, r.Detail, asked = model.CodeSLA, e.needs, "its SLA asks for one ("+e.needs+")"
+		case e.rule.ByHand:
 			r.Detail = "by `sluice pin`"
 		}
 		if r.Hold {
 			p.winners = append(p.winners, e)
 			slots--
 		} else {
-			r.Code, r.Detail = model.CodeNoVF, "it is pinned, but "+p.whyFull()
+			r.Code, r.Detail = model.CodeNoVF, asked+", but "+p.whyFull()
 		}
 	}
 	return slots

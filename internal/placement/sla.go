@@ -1,0 +1,130 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"sluice/internal/model"
+)
+
+// Placement and bandwidth control meet here, in data: an SLA can ask for a VF, and it can forbid
+// one where nothing could hold its limits.
+
+// promises is what placement has to know of the SLAs. It is nil where there are none.
+type promises struct {
+	of     map[model.NICID]model.SLA // of the NICs that have one
+	needs  map[model.VMID]string     // VMs whose packets the virtio path cannot carry, and why
+	linked map[string][]model.NICID  // by network: whose guarantees are at stake there
+}
+
+// promisesOf resolves the SLAs of a Snapshot's VMs.
+func promisesOf(rules *model.Rules, snap *model.Snapshot) *promises {
+	p := &promises{of: map[model.NICID]model.SLA{}, needs: map[model.VMID]string{}, linked: map[string][]model.NICID{}}
+	var packets []packetSLA
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		most := uint64(0)
+		for k := range vm.NICs {
+			nic := &vm.NICs[k]
+			sla := rules.SLA(vm, nic)
+			if sla.IsZero() {
+				continue
+			}
+			id := model.NICID{VM: vm.ID, NIC: nic.Alias}
+			p.of[id] = sla
+			most = max(most, sla.Guarantee.Packets)
+			if sla.Guarantee.Bits > 0 && vm.State != model.VMStopped {
+				p.linked[nic.Network] = append(p.linked[nic.Network], id)
+			}
+		}
+		if most > 0 && vm.State != model.VMStopped {
+			packets = append(packets, packetSLA{vm.ID, most})
+		}
+	}
+	if len(p.of) == 0 {
+		return nil
+	}
+	p.overflow(packets, rules.HostPackets)
+	return p
+}
+
+// packetSLA is what a VM is guaranteed in packets/s.
+type packetSLA struct {
+	vm      model.VMID
+	packets uint64
+}
+
+// overflow finds the VMs whose packets do not fit into what the host carries on virtio. The smallest
+// guarantees stay there, since a VF takes most off it where the guarantee is largest.
+func (p *promises) overflow(list []packetSLA, host uint64) {
+	if host == 0 {
+		return
+	}
+	slices.SortFunc(list, func(a, b packetSLA) int {
+		return cmp.Or(cmp.Compare(a.packets, b.packets), cmp.Compare(a.vm, b.vm))
+	})
+	sum := uint64(0)
+	for _, one := range list {
+		sum += one.packets
+		if sum <= host {
+			continue
+		}
+		why := fmt.Sprintf("with the smaller guarantees beside it, its %s packets/s are more than the %s packets/s that virtio carries here", model.SI(float64(one.packets)), model.SI(float64(host)))
+		if one.packets > host {
+			why = fmt.Sprintf("virtio carries %s packets/s here, and it is guaranteed %s", model.SI(float64(host)), model.SI(float64(one.packets)))
+		}
+		p.needs[one.vm] = why
+	}
+}
+
+// against says why a NIC must not have a VF as long as SLAs are what they are: its own limits, or
+// what others are guaranteed on the link, could not be held there. "" where it may have one.
+func (p *promises) against(snap *model.Snapshot, vm *model.VM, nic *model.NIC) string {
+	if p == nil {
+		return ""
+	}
+	id := model.NICID{VM: vm.ID, NIC: nic.Alias}
+	sla := p.of[id]
+	switch {
+	case !sla.Receive.IsZero():
+		return "its SLA limits what it receives, which nothing can limit on a VF; take `receive` out of the SLA to let it have one"
+	case sla.Limit.Packets > 0 && vm.InGuest != model.Yes:
+		return "its SLA limits packets/s, which on a VF only its guest could; " + inGuest
+	}
+	pf := unlimited(snap, nic.Network)
+	if pf == nil || vm.InGuest == model.Yes {
+		return ""
+	}
+	cannot := fmt.Sprintf("the driver of %s (%s) cannot limit its VFs", pf.Name, pf.Driver)
+	if sla.Limit.Bits > 0 {
+		return cannot + ", and its SLA has a limit; " + inGuest
+	}
+	for _, other := range p.linked[nic.Network] {
+		if other != id {
+			return cannot + ", and others are guaranteed bandwidth on that link; " + inGuest
+		}
+	}
+	return ""
+}
+
+const inGuest = "set bandwidth.in_guest: true in sluice.yaml and let its guest agent run programs (guest-exec)"
+
+// unlimited returns a PF of the network whose VFs nothing on the host can limit, or nil. One of
+// which only trying tells is not among them: a plug sets the limit first, and fails if it cannot.
+func unlimited(snap *model.Snapshot, network string) *model.PF {
+	for i := range snap.PFs {
+		if pf := &snap.PFs[i]; pf.Managed && pf.Network == network && pf.Caps.MaxTxRate == model.No {
+			return pf
+		}
+	}
+	return nil
+}
+
+// needs says why a VM's SLA asks for a VF, "" if it does not.
+func (p *promises) need(vm model.VMID) string {
+	if p == nil {
+		return ""
+	}
+	return p.needs[vm]
+}
