@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/model"
@@ -14,7 +15,8 @@ type Options struct {
 	Packets   uint64        // packets/s that the host carries on virtio; 0: not known
 }
 
-// Reading is what one path of a NIC has moved so far, as the guest sees it.
+// Reading is what one path of a NIC has moved so far, as the guest sees it. One without VM is of
+// a PF's port, whose name NIC.NIC is: its tx is all that left the host there.
 type Reading struct {
 	NIC       model.NICID
 	Path      model.Path
@@ -28,12 +30,104 @@ type Reading struct {
 }
 
 // World is what the controller needs to know of the host beside counters: it changes with
-// inventory, rules and moves. It is not changed after it was handed over.
+// inventory, rules and moves. The Core keeps nothing of the Snapshot.
 type World struct {
 	Snapshot *model.Snapshot
 	Rules    model.Rules
-	Tiers    []model.Limit      // what the placement policy lets VFs send: caps like SLAs' limits
+	Tiers    []model.Limit      // what the placement policy lets VFs send, sorted by CompareKeys: caps like SLAs' limits
 	Active   []model.MoveStatus // moves under way: the path of their NICs is about to change
-	// Enforcer names the enforcer that a Limit would have, and whether one can hold it.
+	// Enforcer names the enforcer that a Limit would have, and whether one can hold it; nil: none can.
 	Enforcer func(*model.Snapshot, model.LimitKey) (name string, can model.Tri)
+}
+
+// Core is the bandwidth controller: a state machine that makes rates of readings, has an
+// Allocator share each link, and says which Limits to apply. It has no clock, no
+// goroutine and no randomness, and is not safe for concurrent use.
+type Core struct {
+	opts  Options
+	nics  []*nic // by ID
+	byID  map[model.NICID]*nic
+	vms   []vmGroup // those whose NICs share packets/s
+	links []*uplink // by PF
+	born  int       // NICs seen so far
+
+	at      time.Time // of the last Tick
+	period  time.Duration
+	lowered []model.Limit // the batch: what takes something away goes first
+	raised  []model.Limit
+	changes uint64
+}
+
+// NewCore makes a Core that follows nothing yet.
+func NewCore(o Options) (*Core, error) {
+	c := &Core{byID: map[model.NICID]*nic{}}
+	return c, c.SetOptions(o)
+}
+
+// SetOptions changes the knobs. Another Allocator begins anew; limits that stand stay until
+// it has decided.
+func (c *Core) SetOptions(o Options) error {
+	if _, err := NewAllocator(o.Allocator); err != nil {
+		return err
+	}
+	if o.Allocator != c.opts.Allocator {
+		for _, l := range c.links {
+			l.alloc, _ = NewAllocator(o.Allocator) // it was made just now
+		}
+	}
+	c.opts = o
+	return nil
+}
+
+// Tick takes the readings of a period and returns what is to be applied now: what changed and
+// leases to renew, in observe mode nothing. The slice is valid until the next call.
+func (c *Core) Tick(now time.Time, readings []Reading) []model.Limit {
+	c.period = c.opts.Period
+	if !c.at.IsZero() && now.After(c.at) {
+		c.period = now.Sub(c.at)
+	}
+	c.at = now
+	c.measure(now, readings)
+	c.dividePackets()
+	for _, l := range c.links {
+		c.share(now, l)
+	}
+	c.lowered, c.raised = c.lowered[:0], c.raised[:0]
+	for _, n := range c.nics {
+		n.want()
+	}
+	for _, l := range c.links {
+		l.wantRoot()
+	}
+	if c.opts.Mode == model.ModeObserve {
+		return nil
+	}
+	for _, l := range c.links {
+		c.emit(now, &l.root)
+	}
+	for _, n := range c.nics {
+		for i := range n.limits {
+			c.emit(now, &n.limits[i])
+		}
+	}
+	c.lowered = append(c.lowered, c.raised...)
+	return c.lowered
+}
+
+// find returns the NIC, or nil.
+func (c *Core) find(id model.NICID) *nic { return c.byID[id] }
+
+// link returns the link of a PF, or nil.
+func (c *Core) link(pf string) *uplink {
+	for _, l := range c.links {
+		if l.pf == pf {
+			return l
+		}
+	}
+	return nil
+}
+
+// sortNICs puts the NICs in order of ID.
+func (c *Core) sortNICs() {
+	slices.SortFunc(c.nics, func(a, b *nic) int { return a.id.Compare(b.id) })
 }

@@ -1,0 +1,294 @@
+package bandwidth
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// limitState is a Limit that may stand, and what is wanted of it.
+type limitState struct {
+	key  model.LimitKey
+	by   string    // the enforcer it would have; "": none
+	can  model.Tri // whether that one can hold it
+	want model.Limit
+	none bool // nothing is wanted, and nothing is to be lifted: the path is not there
+
+	has     bool        // now stands
+	now     model.Limit // as it was applied
+	at      time.Time   // when
+	pending bool        // it is being applied
+	since   time.Time   // since when
+	failed  time.Time   // when it could not be applied; zero: it could
+	why     string
+}
+
+const (
+	limitRest   = 30 * time.Second     // how long a Limit that could not be applied waits until it is tried again
+	pendingMost = 20 * time.Second     // after that no answer is expected any more
+	renewEvery  = model.LimitLease / 3 // leases are renewed so often
+	verifyEvery = 30 * time.Second     // contracts are applied again so often, in case somebody took them off
+	sameRate    = 0.002                // what a rate may differ by without being applied anew
+	plugMemory  = 2 * time.Second      // how long a NIC that was asked about counts as one that is about to get a VF, until its move shows
+	leastBits   = 1_000_000            // no rate is below it: TCP must be able to begin
+	smallest    = 8 * (60 + wireBytes) // bits on the wire of the smallest frame
+	growth      = 1.1                  // what a NIC that comes to a VF may send beyond what it sends
+)
+
+// want decides what is to stand for each path of the NIC.
+func (n *nic) want() {
+	contract := n.own.Limit
+	for i := range n.limits {
+		s := &n.limits[i]
+		s.none = false
+		s.want = model.Limit{LimitKey: s.key}
+		switch {
+		case slots[i].dir == model.Rx:
+			s.want.Contract = n.own.Receive
+		case slots[i].path == model.PathVirtio:
+			s.want.Contract = contract
+			s.want.Rate = n.rate(contract)
+			if n.link != nil && n.link.active {
+				s.want.Guarantee = n.promised.Bits
+			}
+		default:
+			s.want.Contract = n.inBits(contract)
+			s.want.Rate = n.rate(s.want.Contract)
+			s.want.Bits = lower(s.want.Bits, n.tier)
+		}
+		if slots[i].path == model.PathVF {
+			s.none = !n.ours && !(n.plugging && s.by != maxTxRate)
+		}
+	}
+}
+
+// rate is what the NIC is allowed, as far as that is less than its contract and its link.
+func (n *nic) rate(contract model.Rate) model.Rate {
+	var r model.Rate
+	most := math.Inf(1)
+	if n.link != nil && n.link.speed > 0 {
+		most = float64(n.link.speed)
+	}
+	if b := n.allow.Bits; b < most && (contract.Bits == 0 || b < float64(contract.Bits)) {
+		r.Bits = max(leastBits, uint64(b))
+	}
+	if p := n.allow.Packets; !math.IsInf(p, 1) && (contract.Packets == 0 || p < float64(contract.Packets)) {
+		r.Packets = max(1, uint64(p))
+	}
+	return r
+}
+
+// inBits is a contract with its packets/s as bits/s too, for NICs whose VFs know only those.
+func (n *nic) inBits(c model.Rate) model.Rate {
+	if c.Packets > 0 {
+		size := float64(smallest)
+		if n.sent.Packets > 0 {
+			size = max(size, n.sent.Bits/n.sent.Packets)
+		}
+		c.Bits = lower(c.Bits, max(leastBits, uint64(size*float64(c.Packets))))
+	}
+	return c
+}
+
+// wantRoot decides what all taps of the link may send together.
+func (l *uplink) wantRoot() {
+	l.root.want = model.Limit{LimitKey: l.root.key}
+	l.root.none = !l.tree && !l.root.has
+	if !l.tree {
+		return
+	}
+	sum := l.group.Bits
+	for _, n := range l.nics {
+		if !n.shared && n.paths[0].tx.Bits > 0 { // on its way to a VF, or not using it
+			sum += n.allow.Bits
+		}
+	}
+	l.root.want.Bits = uint64(min(sum, float64(l.speed)))
+}
+
+// emit puts a Limit into the batch if it is to be applied now.
+func (c *Core) emit(now time.Time, s *limitState) {
+	switch {
+	case s.none || s.by == "" || s.can == model.No:
+		return
+	case s.pending && now.Sub(s.since) < pendingMost:
+		return
+	case !s.failed.IsZero() && now.Sub(s.failed) < limitRest:
+		return
+	case !s.has && s.want.Lifts():
+		return
+	}
+	changed := !s.has || !sameLimit(&s.want, &s.now)
+	if !changed && now.Sub(s.at) < s.renew() {
+		return
+	}
+	s.pending, s.since = true, now
+	if changed {
+		c.changes++
+	}
+	if s.has && !lowers(&s.want, &s.now) {
+		c.raised = append(c.raised, s.want)
+	} else {
+		c.lowered = append(c.lowered, s.want)
+	}
+}
+
+// renew is how long the Limit may stand as it is.
+func (s *limitState) renew() time.Duration {
+	switch {
+	case s.by == maxTxRate:
+		return 1<<63 - 1 // has no lease, and the Snapshot shows it
+	case s.want.Rate.IsZero() && s.want.Guarantee == 0:
+		return verifyEvery
+	}
+	return renewEvery
+}
+
+func sameLimit(a, b *model.Limit) bool {
+	return near(a.Bits, b.Bits) && near(a.Packets, b.Packets) && a.Contract == b.Contract && a.Guarantee == b.Guarantee
+}
+
+func near(a, b uint64) bool {
+	if a == 0 || b == 0 {
+		return a == b
+	}
+	return math.Abs(float64(a)-float64(b)) <= sameRate*float64(b)
+}
+
+// lowers says whether a takes away what b leaves.
+func lowers(a, b *model.Limit) bool {
+	x, y := a.Tightest().Bits, b.Tightest().Bits
+	return x > 0 && (y == 0 || x < y)
+}
+
+// lower is the lower of two limits, of which 0 is none.
+func lower(a, b uint64) uint64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// state finds a Limit's state, or nil.
+func (c *Core) state(k model.LimitKey) *limitState {
+	if k.VM == "" {
+		if l := c.link(k.PF); l != nil {
+			return &l.root
+		}
+		return nil
+	}
+	if n := c.find(model.NICID{VM: k.VM, NIC: k.NIC}); n != nil {
+		return &n.limits[slot(k.Path, k.Dir)]
+	}
+	return nil
+}
+
+// Applied takes what became of a batch, or of a part of it: what is not among applied rests,
+// and its NIC counts as one that nothing limits.
+func (c *Core) Applied(now time.Time, batch, applied []model.Limit, by string, err error) {
+	for i := range batch {
+		if s := c.state(batch[i].LimitKey); s != nil {
+			s.pending, s.failed, s.why = false, now, ""
+		}
+	}
+	for i := range applied {
+		s := c.state(applied[i].LimitKey)
+		if s == nil {
+			continue
+		}
+		s.failed, s.at, s.has = time.Time{}, now, !applied[i].Lifts()
+		s.now = applied[i]
+		for k := range batch { // as it was asked for: an enforcer rounds, and what it cannot hold it leaves out
+			if batch[k].LimitKey == applied[i].LimitKey {
+				s.now = batch[k]
+			}
+		}
+	}
+	c.explain(err)
+	_ = by
+}
+
+// explain notes why Limits could not be applied.
+func (c *Core) explain(err error) {
+	var one *model.LimitError
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // its parts are looked at one by one
+		for _, e := range many.Unwrap() {
+			c.explain(e)
+		}
+	} else if errors.As(err, &one) {
+		if s := c.state(one.Key); s != nil {
+			s.why = one.Err.Error()
+		}
+	}
+}
+
+// Adopt takes Limits that an earlier run left standing, as their enforcer reads them: those that nothing wants are lifted.
+func (c *Core) Adopt(now time.Time, stand []model.Limit) {
+	for i := range stand {
+		if s := c.state(stand[i].LimitKey); s != nil && !s.has {
+			s.has, s.now, s.at = true, stand[i], now.Add(-verifyEvery)
+		}
+	}
+}
+
+// Lift lists the Limits that end an orderly run: what is allowed is lifted and contracts stay, or all is lifted.
+func (c *Core) Lift(all bool) []model.Limit {
+	if c.opts.Mode == model.ModeObserve {
+		return nil
+	}
+	var out []model.Limit
+	add := func(s *limitState) { // what may be under way counts as well
+		if !s.has && !s.pending {
+			return
+		}
+		l := model.Limit{LimitKey: s.key}
+		if !all {
+			l.Contract = s.want.Contract
+		}
+		out = append(out, l)
+	}
+	for _, l := range c.links {
+		add(&l.root)
+	}
+	for _, n := range c.nics {
+		for i := range n.limits {
+			add(&n.limits[i])
+		}
+	}
+	return out
+}
+
+// PlugLimit is what the NIC's VF must stand at before it carries a frame. From now on the NIC counts as one that
+// is about to get a VF.
+func (c *Core) PlugLimit(id model.NICID) model.Limit {
+	out := model.Limit{LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVF, Dir: model.Tx}}
+	n := c.find(id)
+	if n == nil {
+		return out
+	}
+	n.asked, n.plugging = c.at, true
+	out.Contract = n.inBits(n.own.Limit)
+	if l := n.link; l != nil && l.active {
+		a := n.allow
+		if n.shared {
+			a.Bits = max(float64(n.promised.Bits), n.sent.Bits*growth, l.fairShare(n))
+		}
+		was := n.allow
+		n.allow = a
+		out.Rate = n.rate(out.Contract)
+		n.allow = was
+	}
+	return out
+}
+
+// fairShare is the NIC's part of its link by weight.
+func (l *uplink) fairShare(n *nic) float64 {
+	sum := 0.0
+	for _, o := range l.nics {
+		sum += o.own.Share()
+	}
+	return cmp.Or(l.alloc.Capacity(), float64(l.speed)) * n.own.Share() / max(sum, n.own.Share())
+}

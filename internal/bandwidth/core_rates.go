@@ -1,0 +1,150 @@
+package bandwidth
+
+import (
+	"time"
+
+	"sluice/internal/model"
+)
+
+// What a frame needs on the wire beside its layer-2 bytes: preamble, start, checksum and gap.
+const wireBytes = 24
+
+// blindAfter is how many periods without a reading make a NIC unknown: one may be lost.
+const blindAfter = 3
+
+// wireBits are the bits on the wire of so many bytes in so many packets.
+func wireBits(bytes, packets float64) float64 { return 8 * (bytes + wireBytes*packets) }
+
+// pathCount makes rates of the counters of a path.
+type pathCount struct {
+	last     Reading
+	tx, rx   model.RateReading
+	read     bool // in this period
+	fresh    bool // there is nothing to compare this period's reading with
+	followed bool // there was a reading not long ago
+}
+
+// take takes a reading. Counters that went back, and those of another device, begin anew; one that is
+// not newer than the last says nothing.
+func (p *pathCount) take(r *Reading) {
+	d := r.At.Sub(p.last.At)
+	switch {
+	case p.last.At.IsZero() || r.Device != p.last.Device || r.TxBytes < p.last.TxBytes || r.RxBytes < p.last.RxBytes ||
+		r.TxPackets < p.last.TxPackets || r.RxPackets < p.last.RxPackets:
+		if !p.last.At.IsZero() && d <= 0 {
+			return
+		}
+		p.fresh, p.read = true, true
+	case d <= 0:
+		return
+	default:
+		s := d.Seconds()
+		p.tx = rateReading(float64(r.TxBytes-p.last.TxBytes)/s, float64(r.TxPackets-p.last.TxPackets)/s, r.Proof)
+		p.rx = rateReading(float64(r.RxBytes-p.last.RxBytes)/s, float64(r.RxPackets-p.last.RxPackets)/s, r.Proof)
+		p.fresh, p.read = false, true
+	}
+	p.last, p.followed = *r, true
+}
+
+func rateReading(bytes, packets float64, proof model.Proof) model.RateReading {
+	return model.RateReading{Bits: wireBits(bytes, packets), Packets: packets, Proof: proof}
+}
+
+// measure makes rates of a period's readings.
+func (c *Core) measure(now time.Time, readings []Reading) {
+	for _, n := range c.nics {
+		n.paths[0].read, n.paths[1].read = false, false
+	}
+	for i := range readings {
+		r := &readings[i]
+		if r.NIC.VM == "" {
+			if l := c.link(r.NIC.NIC); l != nil {
+				l.port.take(r)
+			}
+		} else if n := c.find(r.NIC); n != nil {
+			n.paths[pathIndex(r.Path)].take(r)
+		}
+	}
+	blind := blindAfter * c.opts.Period
+	for _, n := range c.nics {
+		n.measure(now, blind)
+	}
+}
+
+// measure adds up the NIC's paths. A path without a reading in this period adds what it did before,
+// for a while; one that begins anew may not make the NIC look idle.
+func (n *nic) measure(now time.Time, blind time.Duration) {
+	sum, in := model.RateReading{Proof: model.ProofHardware}, model.RateReading{Proof: model.ProofHardware}
+	read, fresh := false, false
+	for i := range n.paths {
+		p := &n.paths[i]
+		if p.followed && !p.read && now.Sub(p.last.At) > blind {
+			p.followed, p.tx, p.rx = false, model.RateReading{}, model.RateReading{}
+		}
+		if p.followed {
+			sum, in = plus(sum, p.tx), plus(in, p.rx)
+			read, fresh = read || p.read, fresh || p.fresh
+		}
+	}
+	ok := true
+	if n.vf != model.NoVF && !n.paths[1].followed { // nobody reads counters of the VF
+		ok = n.claimed.Known
+		sum = plus(sum, rateReading(n.claimed.TxBytes, n.claimed.TxPPS, n.claimed.Proof))
+		in = plus(in, rateReading(n.claimed.RxBytes, n.claimed.RxPPS, n.claimed.Proof))
+	}
+	n.known = read && ok
+	if fresh {
+		sum.Bits, sum.Packets = max(sum.Bits, n.sent.Bits), max(sum.Packets, n.sent.Packets)
+	}
+	if n.known {
+		n.seen = now
+	}
+	if read || ok && !n.paths[0].followed && !n.paths[1].followed {
+		n.sent, n.received = sum, in
+	}
+	n.busy += (n.sent.Packets - n.busy) * packetMemory
+	n.peak = max(n.sent.Bits, n.peak*peakMemory)
+}
+
+// plus adds two rates, of which the worse proof counts.
+func plus(a, b model.RateReading) model.RateReading {
+	if b.Proof.Weaker(a.Proof) {
+		a.Proof = b.Proof
+	}
+	a.Bits, a.Packets = a.Bits+b.Bits, a.Packets+b.Packets
+	return a
+}
+
+const (
+	packetMemory = 0.2  // weight of a period in a NIC's part of its VM's packets/s
+	peakMemory   = 0.93 // what is left of a peak after a period
+)
+
+// dividePackets divides each VM's packets/s over its NICs by what they send; all of them idle:
+// equally. One that begins to send needs something to begin with.
+func (c *Core) dividePackets() {
+	for i := range c.vms {
+		nics := c.vms[i].nics
+		var all model.Rate
+		sum := 0.0
+		for _, n := range nics {
+			all.Packets = max(all.Packets, n.sla.Guarantee.Packets)
+			sum += n.busy
+		}
+		limit := uint64(0)
+		for _, n := range nics {
+			limit = max(limit, n.sla.Limit.Packets)
+		}
+		least := (sum + 1) * leastShare
+		for _, n := range nics {
+			part := (n.busy + least) / (sum + least*float64(len(nics)))
+			n.own.Guarantee.Packets = uint64(part * float64(all.Packets))
+			if limit > 0 {
+				n.own.Limit.Packets = max(1, uint64(part*float64(limit)))
+			}
+		}
+	}
+}
+
+// leastShare is what an idle NIC counts for in the division, of what all of them send.
+const leastShare = 0.05

@@ -1,0 +1,488 @@
+package bandwidth
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+var t0 = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+// rig is a Core with a host of VMs on one bridge behind pf0, whose counters the test moves.
+type rig struct {
+	t     testing.TB
+	c     *Core
+	now   time.Time
+	world World
+	count map[model.NICID]*[2]Reading
+	rates map[model.NICID][2]model.Rate // what each sends, by path
+	dead  map[model.NICID]bool          // not read
+	named map[string]string             // enforcer by "path dir"; "": none
+	stand map[model.LimitKey]model.Limit
+	fail  func(model.Limit) error
+	batch []model.Limit // the last one
+}
+
+const period = 200 * time.Millisecond
+
+// tenth is an Allocator that gives each its guarantee, or a tenth of the link.
+type tenth struct {
+	link    Link
+	senders []Sender
+}
+
+func (f *tenth) Capacity() float64 { return f.link.Speed }
+
+func (f *tenth) Allocate(_ time.Time, l Link, senders []Sender, out []Allowance) {
+	f.link, f.senders = l, append(f.senders[:0], senders...)
+	for i := range senders {
+		out[i] = Unlimited
+		out[i].Bits = max(float64(senders[i].SLA.Guarantee.Bits), l.Speed/10)
+	}
+}
+
+func newRig(t testing.TB, vms int) *rig {
+	makers["tenth"] = func() Allocator { return &tenth{} }
+	c, err := NewCore(Options{Mode: model.ModeEnforce, Allocator: "tenth", Period: period})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{
+		t: t, c: c, now: t0, count: map[model.NICID]*[2]Reading{}, rates: map[model.NICID][2]model.Rate{}, dead: map[model.NICID]bool{},
+		named: map[string]string{"virtio tx": "police", "virtio rx": "police", "vf tx": "max_tx_rate"}, stand: map[model.LimitKey]model.Limit{},
+	}
+	snap := &model.Snapshot{PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, LinkUp: true, Speed: 10e9, Uplink: model.Uplink{Switch: "br0"}, Caps: model.Caps{MaxTxRate: model.Yes}}}}
+	for i := range 4 {
+		snap.PFs[0].VFs = append(snap.PFs[0].VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}})
+	}
+	for i := range vms {
+		snap.VMs = append(snap.VMs, model.VM{ID: vm(i), Name: fmt.Sprintf("vm%d", i), State: model.VMRunning, NICs: []model.NIC{{Alias: "n0", Network: "br0"}}})
+	}
+	r.world = World{Snapshot: snap, Enforcer: func(_ *model.Snapshot, k model.LimitKey) (string, model.Tri) {
+		name := r.named[string(k.Path)+" "+string(k.Dir)]
+		if k.VM == "" && name != "htb" {
+			return "", model.No
+		}
+		return name, model.TriOf(name != "")
+	}}
+	return r
+}
+
+func vm(i int) model.VMID         { return model.VMID(fmt.Sprintf("vm-%04d", i)) }
+func nicOf(i int) model.NICID     { return model.NICID{VM: vm(i), NIC: "n0"} }
+func (r *rig) nic(i int) *nic     { return r.c.find(nicOf(i)) }
+func (r *rig) vm(i int) *model.VM { return &r.world.Snapshot.VMs[i] }
+
+// rule gives a VM an SLA.
+func (r *rig) rule(i int, s model.SLA) {
+	r.world.Rules.VMs = append(r.world.Rules.VMs, model.VMRule{Match: fmt.Sprintf("vm%d", i), SLA: s})
+}
+
+// plug puts a VM's first NIC on a VF that its guest uses.
+func (r *rig) plug(i, vf int) {
+	v := &r.world.Snapshot.PFs[0].VFs[vf]
+	v.Owner, v.Holder, v.InGuest = model.OwnerSluice, vm(i), model.Yes
+	n := &r.vm(i).NICs[0]
+	n.VF, n.VFOwner = v.ID, model.OwnerSluice
+}
+
+// send has a NIC send on a path from now on, in wire bits/s with packets of 1514 bytes.
+func (r *rig) send(id model.NICID, p model.Path, bits float64) {
+	x := r.rates[id]
+	x[pathIndex(p)] = model.Rate{Bits: uint64(bits), Packets: uint64(bits / (8 * (1514 + wireBytes)))}
+	r.rates[id] = x
+}
+
+func (r *rig) follow() {
+	r.world.Snapshot.Time, r.world.Snapshot.Read = r.now, r.now
+	r.c.Follow(r.now, r.world)
+}
+
+// tick lets a period pass, and applies what the Core wants.
+func (r *rig) tick() []model.Limit {
+	r.now = r.now.Add(period)
+	var read []Reading
+	for i := range r.world.Snapshot.VMs {
+		for k := range r.vm(i).NICs {
+			in := &r.vm(i).NICs[k]
+			id := model.NICID{VM: vm(i), NIC: in.Alias}
+			if r.count[id] == nil {
+				r.count[id] = &[2]Reading{{NIC: id, Path: model.PathVirtio, Device: 1, Proof: model.ProofKernel}, {NIC: id, Path: model.PathVF, Device: 2, Proof: model.ProofHardware}}
+			}
+			for p := range r.count[id] {
+				x, rate := &r.count[id][p], r.rates[id][p]
+				x.At = r.now
+				x.TxPackets += uint64(float64(rate.Packets) * period.Seconds())
+				x.TxBytes += uint64((float64(rate.Bits)/8 - wireBytes*float64(rate.Packets)) * period.Seconds())
+				if !r.dead[id] && (p == 0 || in.VF != model.NoVF) {
+					read = append(read, *x)
+				}
+			}
+		}
+	}
+	r.batch = append([]model.Limit(nil), r.c.Tick(r.now, read)...)
+	r.apply(r.batch)
+	return r.batch
+}
+
+func (r *rig) apply(batch []model.Limit) {
+	var errs []error
+	var ok []model.Limit
+	for _, l := range batch {
+		if r.fail != nil {
+			if err := r.fail(l); err != nil {
+				errs = append(errs, &model.LimitError{Key: l.LimitKey, Err: err})
+				continue
+			}
+		}
+		ok = append(ok, l)
+		if r.stand[l.LimitKey] = l; l.Lifts() {
+			delete(r.stand, l.LimitKey)
+		}
+		if vf, _ := r.world.Snapshot.VFBehind(l.VM, l.NIC); vf != nil && l.Path == model.PathVF && l.Dir == model.Tx {
+			vf.MaxTxRate = model.WholeMbit(l.Tightest().Bits)
+		}
+	}
+	if len(batch) > 0 {
+		r.c.Applied(r.now, batch, ok, "test", errors.Join(errs...))
+	}
+}
+
+func (r *rig) run(d time.Duration) {
+	for range int(d / period) {
+		r.tick()
+	}
+}
+
+func key(i int, p model.Path, d model.Direction) model.LimitKey {
+	return model.LimitKey{VM: vm(i), NIC: "n0", Path: p, Dir: d}
+}
+
+func gbit(n float64) model.Rate { return model.Rate{Bits: uint64(n * 1e9)} }
+
+// Where nobody is promised or forbidden anything, nothing is limited and nothing attached.
+func TestNothingAskedForIsNothingDone(t *testing.T) {
+	r := newRig(t, 3)
+	r.plug(1, 0)
+	r.follow()
+	r.send(nicOf(0), model.PathVirtio, 9e9)
+	for range 50 {
+		if b := r.tick(); len(b) > 0 {
+			t.Fatalf("applied %+v", b)
+		}
+	}
+	v := r.c.View()
+	if n := v.NICs[0]; n.Code != model.BandwidthFree || n.Allowed != (model.Rate{}) || n.PF != "pf0" || n.Sent.Bits < 8.9e9 || n.Sent.Bits > 9.1e9 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// Limits without any guarantee are contracts, and nothing beyond them is set.
+func TestLimitsAloneAreContracts(t *testing.T) {
+	r := newRig(t, 3)
+	r.rule(0, model.SLA{Limit: gbit(2), Receive: gbit(1)})
+	r.rule(1, model.SLA{Limit: gbit(3)})
+	r.plug(1, 0)
+	r.follow()
+	r.run(2 * time.Second)
+	want := map[model.LimitKey]uint64{key(0, model.PathVirtio, model.Tx): 2e9, key(0, model.PathVirtio, model.Rx): 1e9, key(1, model.PathVirtio, model.Tx): 3e9, key(1, model.PathVF, model.Tx): 3e9}
+	if len(r.stand) != len(want) {
+		t.Errorf("%d limits stand: %+v", len(r.stand), r.stand)
+	}
+	for k, bits := range want {
+		if l := r.stand[k]; l.Contract.Bits != bits || !l.Rate.IsZero() || l.Guarantee != 0 {
+			t.Errorf("%+v: %+v, want a contract of %d and no more", k, l, bits)
+		}
+	}
+}
+
+// A guarantee limits the others on both paths of theirs, and when it goes all is lifted.
+func TestGuaranteeLimitsOthersAndIsLifted(t *testing.T) {
+	r := newRig(t, 3)
+	r.rule(0, model.SLA{Guarantee: gbit(4)})
+	r.plug(1, 0)
+	r.follow()
+	r.run(time.Second)
+	for i, bits := range []uint64{4e9, 1e9, 1e9} {
+		if l := r.stand[key(i, model.PathVirtio, model.Tx)]; l.Bits != bits {
+			t.Errorf("vm%d on virtio: %+v, want %d", i, l, bits)
+		}
+	}
+	if l := r.stand[key(1, model.PathVF, model.Tx)]; l.Bits != 1e9 {
+		t.Errorf("vm1's VF: %+v", l)
+	}
+	if _, ok := r.stand[key(2, model.PathVF, model.Tx)]; ok {
+		t.Error("vm2 has no VF to limit")
+	}
+	r.world.Rules.VMs = nil
+	r.follow()
+	r.run(time.Second)
+	if len(r.stand) > 0 {
+		t.Errorf("stand still: %+v", r.stand)
+	}
+}
+
+// What sticks is renewed well within its lease; a VF's rate, which has none, is left alone.
+func TestLeasesAreRenewed(t *testing.T) {
+	r := newRig(t, 2)
+	r.rule(0, model.SLA{Guarantee: gbit(4)})
+	r.plug(1, 0)
+	r.follow()
+	last, applied := map[model.LimitKey]time.Time{}, map[model.LimitKey]int{}
+	for range 150 { // 30 s
+		for _, l := range r.tick() {
+			last[l.LimitKey] = r.now
+			applied[l.LimitKey]++
+		}
+		for k, at := range last {
+			if k.Path == model.PathVirtio && r.now.Sub(at) > model.LimitLease/2 {
+				t.Fatalf("%+v was last applied %s ago", k, r.now.Sub(at))
+			}
+		}
+	}
+	if n := applied[key(1, model.PathVF, model.Tx)]; n != 1 {
+		t.Errorf("the VF's rate was set %d times", n)
+	}
+	if n := applied[key(1, model.PathVirtio, model.Tx)]; n > 12 {
+		t.Errorf("a lease of 10 s was renewed %d times in 30 s", n)
+	}
+	if c := r.c.View().Changes; c != 3 {
+		t.Errorf("%d changes, want 3: renewals are none", c)
+	}
+}
+
+// Resets, other devices, lost and repeated readings make no rates that never were.
+func TestReadingsThatMislead(t *testing.T) {
+	for name, spoil := range map[string]func(r *rig, x *Reading){
+		"counters begin anew": func(_ *rig, x *Reading) { x.TxBytes, x.TxPackets = 0, 0 },
+		"another device":      func(_ *rig, x *Reading) { x.Device++; x.TxBytes += 1 << 40 },
+		"a lost reading":      func(r *rig, _ *Reading) { r.dead[nicOf(0)] = true; r.tick(); delete(r.dead, nicOf(0)) },
+		"the same time twice": func(r *rig, x *Reading) { r.c.Tick(r.now, []Reading{*x}) },
+	} {
+		r := newRig(t, 1)
+		r.follow()
+		r.send(nicOf(0), model.PathVirtio, 1e9)
+		r.run(time.Second)
+		spoil(r, &r.count[nicOf(0)][0])
+		for range 5 {
+			r.tick()
+			if got := r.nic(0).sent.Bits; got < 0.99e9 || got > 1.01e9 {
+				t.Errorf("%s: sends %g bit/s, want 1e9", name, got)
+			}
+		}
+		if !r.nic(0).known {
+			t.Errorf("%s: unknown in the end", name)
+		}
+	}
+}
+
+// A NIC that nobody counts any more may send what it is promised or a fair share, never all.
+func TestUnknownSenderIsNotUnlimited(t *testing.T) {
+	r := newRig(t, 2)
+	r.rule(0, model.SLA{Guarantee: gbit(4)})
+	r.follow()
+	r.run(time.Second)
+	r.dead[nicOf(1)] = true
+	r.run(5 * time.Second)
+	f := r.c.links[0].alloc.(*tenth)
+	if s := f.senders[1]; s.Bits != 1e9 || !s.Known {
+		t.Errorf("the Allocator sees %+v, want one that sends all it may", s)
+	}
+	if n := r.c.View().NICs[1]; n.Code != model.BandwidthUnknown || n.Allowed.Bits != 1e9 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// The packets/s of a VM go where it sends.
+func TestPacketsAreDividedByWhatIsSent(t *testing.T) {
+	r := newRig(t, 1)
+	r.vm(0).NICs = append(r.vm(0).NICs, model.NIC{Alias: "n1", Network: "br0"})
+	r.rule(0, model.SLA{Limit: model.Rate{Packets: 100_000}, Guarantee: model.Rate{Packets: 10_000}})
+	r.follow()
+	r.run(time.Second)
+	a, b := r.nic(0), r.c.find(model.NICID{VM: vm(0), NIC: "n1"})
+	if a.own.Limit.Packets != 50_000 || b.own.Limit.Packets != 50_000 {
+		t.Errorf("idle: %d and %d, want half each", a.own.Limit.Packets, b.own.Limit.Packets)
+	}
+	r.send(b.id, model.PathVirtio, 1e9)
+	r.run(10 * time.Second)
+	if a.own.Limit.Packets > 10_000 || b.own.Limit.Packets < 90_000 || a.own.Limit.Packets+b.own.Limit.Packets > 100_000 || b.own.Guarantee.Packets < 9000 {
+		t.Errorf("one sends: %+v and %+v", a.own, b.own)
+	}
+}
+
+// Taps that share a tree are one sender, and the tree's root is what they get together.
+func TestTapsOfATreeAreOneSender(t *testing.T) {
+	r := newRig(t, 4)
+	r.named["virtio tx"] = "htb"
+	r.rule(0, model.SLA{Guarantee: gbit(2)})
+	r.rule(1, model.SLA{Guarantee: gbit(1), Limit: gbit(3)})
+	r.plug(3, 0)
+	r.follow()
+	for i := range 3 {
+		r.send(nicOf(i), model.PathVirtio, 1e9)
+	}
+	r.run(2 * time.Second)
+	f := r.c.links[0].alloc.(*tenth)
+	if len(f.senders) != 2 || f.senders[0].ID != (model.NICID{NIC: "pf0"}) || f.senders[0].SLA.Guarantee != gbit(3) || f.senders[0].SLA.Weight != 3 || f.senders[0].SLA.Limit.Bits != 0 {
+		t.Fatalf("senders %+v", f.senders)
+	}
+	if b := f.senders[0].Bits; b < 2.9e9 || b > 3.1e9 {
+		t.Errorf("the group sends %g", b)
+	}
+	if l := r.stand[model.LimitKey{PF: "pf0", Path: model.PathVirtio, Dir: model.Tx}]; l.Bits != 3e9 {
+		t.Errorf("root %+v, want 3 Gbit/s", l)
+	}
+	if l := r.stand[key(1, model.PathVirtio, model.Tx)]; l.Guarantee != 1e9 || l.Contract != gbit(3) || l.Bits != 0 {
+		t.Errorf("class of vm1: %+v", l)
+	}
+	// On its way to a VF it is a sender of its own again, and its VF begins with what it has.
+	if l := r.c.PlugLimit(nicOf(0)); l.Bits < 2e9 || l.Bits > 4e9 {
+		t.Errorf("plug of vm0 at %+v", l)
+	}
+	r.follow()
+	r.tick()
+	if len(f.senders) != 3 {
+		t.Errorf("senders during the plug: %+v", f.senders)
+	}
+}
+
+// What could not be applied rests, its NIC is counted as unlimited, and later it is tried again.
+func TestFailedLimitRests(t *testing.T) {
+	r := newRig(t, 2)
+	r.rule(0, model.SLA{Guarantee: gbit(4)})
+	r.follow()
+	r.send(nicOf(1), model.PathVirtio, 3e9)
+	tries := 0
+	r.fail = func(l model.Limit) error {
+		if l.VM == vm(1) {
+			if tries++; l.Bits == 0 {
+				t.Errorf("tried to lift: %+v", l)
+			}
+			return errors.New("no such tap")
+		}
+		return nil
+	}
+	r.run(20 * time.Second)
+	if tries != 1 {
+		t.Errorf("%d tries in 20 s", tries)
+	}
+	if f := r.c.links[0].alloc.(*tenth); len(f.senders) != 1 || f.link.Speed > 7.1e9 || f.link.Speed < 6.9e9 {
+		t.Errorf("shares %+v among %+v", f.link, f.senders)
+	}
+	if n := r.c.View().NICs[1]; n.Code != model.BandwidthUnlimited || len(n.Enforcer) != 1 || n.Enforcer[0].Error != "no such tap" {
+		t.Errorf("%+v", n)
+	}
+	r.run(20 * time.Second)
+	if tries != 2 {
+		t.Errorf("%d tries in 40 s", tries)
+	}
+}
+
+// The Snapshot says what stands at a VF: a limit of an earlier run is lifted, one that somebody took off is set again.
+func TestVFRatesAreReadBack(t *testing.T) {
+	r := newRig(t, 2)
+	r.plug(1, 0)
+	vf := &r.world.Snapshot.PFs[0].VFs[0]
+	vf.MaxTxRate = 5e9
+	r.follow()
+	if b := r.tick(); len(b) != 1 || b[0].LimitKey != key(1, model.PathVF, model.Tx) || !b[0].Lifts() {
+		t.Errorf("%+v, want what nobody wants lifted", b)
+	}
+	vf.MaxTxRate = 0
+	r.rule(1, model.SLA{Limit: gbit(2)})
+	r.follow()
+	r.tick()
+	vf.MaxTxRate = 2e9
+	r.follow()
+	if b := r.tick(); len(b) > 0 {
+		t.Errorf("it stands, and %+v is applied", b)
+	}
+	vf.MaxTxRate = 0
+	r.now = r.now.Add(time.Second)
+	r.follow()
+	if b := r.tick(); len(b) != 1 || b[0].Contract != gbit(2) {
+		t.Errorf("somebody took it off, and %+v is applied", b)
+	}
+}
+
+func TestLift(t *testing.T) {
+	r := newRig(t, 3)
+	r.rule(0, model.SLA{Guarantee: gbit(4), Limit: gbit(6)})
+	r.plug(1, 0)
+	r.follow()
+	r.run(time.Second)
+	r.apply(r.c.Lift(false))
+	if len(r.stand) != 1 || r.stand[key(0, model.PathVirtio, model.Tx)].Contract != gbit(6) || !r.stand[key(0, model.PathVirtio, model.Tx)].Rate.IsZero() {
+		t.Errorf("after a stop stand %+v, want vm0's contract only", r.stand)
+	}
+	r.apply(r.c.Lift(true))
+	if len(r.stand) > 0 {
+		t.Errorf("after lifting all stand %+v", r.stand)
+	}
+}
+
+func TestObserveModeSetsNothing(t *testing.T) {
+	r := newRig(t, 2)
+	r.rule(0, model.SLA{Guarantee: gbit(4)})
+	if err := r.c.SetOptions(Options{Mode: model.ModeObserve, Allocator: "tenth", Period: period}); err != nil {
+		t.Fatal(err)
+	}
+	r.follow()
+	r.run(5 * time.Second)
+	if len(r.stand) > 0 || len(r.c.Lift(true)) > 0 {
+		t.Errorf("%+v", r.stand)
+	}
+	if n := r.c.View().NICs[1]; n.Allowed.Bits != 1e9 {
+		t.Errorf("would allow %+v", n)
+	}
+}
+
+// Two PFs are two budgets.
+func TestPFsHaveBudgetsOfTheirOwn(t *testing.T) {
+	r := newRig(t, 2)
+	s := r.world.Snapshot
+	s.PFs = append(s.PFs, model.PF{Name: "pf1", Network: "br1", LinkUp: true, Speed: 1e9})
+	r.vm(1).NICs[0].Network = "br1"
+	r.rule(0, model.SLA{Guarantee: gbit(4)})
+	r.rule(1, model.SLA{Guarantee: model.Rate{Bits: 3e8}})
+	r.follow()
+	r.run(time.Second)
+	v := r.c.View()
+	if len(v.Links) != 2 || v.Links[0].Guaranteed != gbit(4) || v.Links[1].Guaranteed.Bits != 3e8 || v.Links[1].Capacity != 1e9 {
+		t.Errorf("%+v", v.Links)
+	}
+	if r.stand[key(1, model.PathVirtio, model.Tx)].Bits != 3e8 {
+		t.Errorf("%+v", r.stand)
+	}
+}
+
+func BenchmarkTick(b *testing.B) {
+	for _, n := range []int{100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := newRig(b, n)
+			r.c.opts.Allocator = "none"
+			for i := range 8 {
+				r.rule(i, model.SLA{Guarantee: model.Rate{Bits: 1e8}})
+			}
+			r.follow()
+			r.run(time.Second)
+			read := make([]Reading, 0, n)
+			for i := range n {
+				read = append(read, r.count[nicOf(i)][0])
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				r.now = r.now.Add(period)
+				for i := range read {
+					read[i].At = r.now
+					read[i].TxBytes += 1e5
+				}
+				r.c.Tick(r.now, read)
+			}
+		})
+	}
+}

@@ -1,0 +1,137 @@
+package bandwidth
+
+import (
+	"fmt"
+	"math"
+
+	"sluice/internal/model"
+)
+
+// View is a picture of all that the Core knows and does.
+func (c *Core) View() *model.Bandwidth {
+	v := &model.Bandwidth{At: c.at, Period: c.opts.Period, Allocator: c.opts.Allocator, Changes: c.changes}
+	for _, l := range c.links {
+		v.Links = append(v.Links, c.linkState(l, v))
+	}
+	for _, n := range c.nics {
+		v.NICs = append(v.NICs, n.view(c))
+	}
+	return v
+}
+
+func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
+	s := model.LinkState{PF: l.pf, Speed: l.speed, Capacity: l.alloc.Capacity(), Packets: c.opts.Packets, Carried: l.carried}
+	if s.Capacity == 0 {
+		s.Capacity = float64(l.speed)
+	}
+	promises := false
+	for _, n := range l.nics {
+		s.Guaranteed.Bits += n.own.Guarantee.Bits
+		s.Guaranteed.Packets += n.own.Guarantee.Packets
+		promises = promises || n.promises()
+	}
+	s.Over = l.speed > 0 && s.Guaranteed.Bits > l.speed
+	if promises && l.speed == 0 {
+		v.Problems = append(v.Problems, model.Problem{Subject: l.pf, Text: "its link speed is not known, so that no guarantee can be kept on it", Remedy: "bring the link up, or see what `ethtool " + l.pf + "` says of its speed"})
+	}
+	return s
+}
+
+func (n *nic) view(c *Core) model.NICBandwidth {
+	v := model.NICBandwidth{
+		NICID: n.id, VMName: n.vmName, Path: n.path(), SLA: n.sla, Promised: n.promised, Allowed: n.allowed(),
+		Sent: n.sent, Received: n.received, Short: uint64(n.short),
+	}
+	if n.link != nil {
+		v.PF = n.link.pf
+	}
+	if n.short > 0 {
+		v.ShortFor = c.at.Sub(n.shortFrom)
+	}
+	for i := range n.limits {
+		s := &n.limits[i]
+		if s.has || !s.failed.IsZero() {
+			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.now, By: s.by, Error: s.why})
+			if !s.has {
+				v.Enforcer[len(v.Enforcer)-1].Limit = s.want
+			}
+		}
+	}
+	v.Code, v.Why = n.reason(c)
+	return v
+}
+
+// path is the one that the guest sends through.
+func (n *nic) path() model.Path {
+	if n.onVF() {
+		return model.PathVF
+	}
+	return model.PathVirtio
+}
+
+// allowed is what the NIC may send on its path, with its contract; 0: not limited.
+func (n *nic) allowed() model.Rate {
+	l := model.Limit{Rate: n.rate(n.own.Limit), Contract: n.own.Limit}
+	if n.path() == model.PathVF {
+		l.Bits = lower(l.Bits, n.tier)
+	}
+	return l.Tightest()
+}
+
+// reason says why the NIC is allowed what it is, as code and sentence.
+func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
+	a, sent := n.allowed(), n.sent.Bits
+	g := float64(n.promised.Bits)
+	atLimit := a.Bits > 0 && sent >= hungry*float64(a.Bits)
+	needs := n.link != nil && n.link.active || !a.IsZero()
+	switch s := &n.limits[slot(n.path(), model.Tx)]; {
+	case needs && n.unlimited():
+		return model.BandwidthUnlimited, "nothing limits it on its " + string(n.path()) + " path: " + n.whyNot(s)
+	case needs && !n.known && c.at.Sub(n.seen) > blindAfter*c.opts.Period:
+		return model.BandwidthUnknown, "what it sends cannot be counted, so it may send what it is promised, or a fair share"
+	case n.promised.Bits < n.sla.Guarantee.Bits && atLimit:
+		return model.BandwidthOver, fmt.Sprintf("more is promised on %s than there is, and of its %s %s are kept", n.link.pf, bits(float64(n.sla.Guarantee.Bits)), bits(g))
+	case n.short > 0:
+		return model.BandwidthShort, fmt.Sprintf("sends %s of the %s it is promised", bits(sent), bits(g))
+	case n.own.Limit.Bits > 0 && sent >= hungry*float64(n.own.Limit.Bits):
+		return model.BandwidthLimit, "sends all that its limit of " + bits(float64(n.own.Limit.Bits)) + " allows"
+	case n.own.Limit.Packets > 0 && n.sent.Packets >= hungry*float64(n.own.Limit.Packets):
+		return model.BandwidthLimit, fmt.Sprintf("sends all that its limit of %s allows", model.Rate{Packets: n.own.Limit.Packets})
+	case n.shared:
+		return model.BandwidthFree, "shares what is left of " + n.link.pf + " with the other VMs on virtio, each with what it is promised"
+	case a.Bits == 0 && n.link != nil && !n.link.active:
+		return model.BandwidthFree, "nobody is promised anything on " + n.link.pf + ", so nothing is shared out"
+	case a.Bits == 0:
+		return model.BandwidthFree, "nobody needs what it could take"
+	case atLimit && g > 0 && float64(a.Bits) <= g*(1+shortShare):
+		return model.BandwidthGuarantee, "has the " + bits(g) + " it is promised, and asks for more than is left over"
+	case atLimit:
+		return model.BandwidthShare, "asks for more than its share of what is left over, " + bits(float64(a.Bits))
+	}
+	return model.BandwidthSpare, "has what it asks for, and may send up to " + bits(float64(a.Bits))
+}
+
+func (n *nic) whyNot(s *limitState) string {
+	switch {
+	case s.why != "":
+		return s.why
+	case n.vf != model.NoVF && !n.ours && n.onVF():
+		return "somebody else attached its VF"
+	case !s.failed.IsZero():
+		return s.by + " could not be set; it is tried again"
+	case n.path() == model.PathVF:
+		return "the driver of " + n.vf.PF + " has no VF rates; `bandwidth.in_guest` would limit it in the guest"
+	}
+	return "this kernel has neither TCX nor HTB for its tap"
+}
+
+// bits prints a rate for people.
+func bits(b float64) string {
+	switch {
+	case b >= 1e9:
+		return fmt.Sprintf("%.3g Gbit/s", b/1e9)
+	case b >= 1e6:
+		return fmt.Sprintf("%.3g Mbit/s", b/1e6)
+	}
+	return fmt.Sprintf("%.3g kbit/s", math.Max(b, 0)/1e3)
+}

@@ -1,0 +1,269 @@
+package bandwidth
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// nic is what the Core knows of a NIC.
+type nic struct {
+	id     model.NICID
+	vmName string
+	age    int // in the order in which the NICs came
+	link   *uplink
+
+	sla      model.SLA // as the rules say
+	own      model.SLA // the same, with the NIC's part of the VM's packets/s
+	promised model.Rate
+	tier     uint64 // bits/s that the placement policy lets its VF send; 0: any
+
+	vf       model.VFID    // that it has, whoever attached it
+	ours     bool          // Sluice did
+	inGuest  model.Tri     // its guest uses it
+	claimed  model.Traffic // what is known of the VF path where nobody reads counters
+	plugging bool          // a plug is under way
+	asked    time.Time     // when PlugLimit was last asked for
+
+	paths    [2]pathCount // by pathIndex
+	sent     model.RateReading
+	received model.RateReading
+	known    bool      // it was counted in the last period
+	seen     time.Time // when it was last counted
+	busy     float64   // packets/s, smoothed, for the division of the VM's
+
+	allow     Allowance // what it may send now
+	shared    bool      // it is one of the group of its link's tree
+	peak      float64   // the most bits/s that it sent lately
+	short     float64   // bits/s
+	shortFrom time.Time
+	limits    [4]limitState // by slot
+	gone      bool
+}
+
+// vmGroup are the NICs of a VM that has packets/s to share among several.
+type vmGroup struct{ nics []*nic }
+
+// uplink is a PF's link and all who send through it.
+type uplink struct {
+	pf      string
+	speed   uint64 // bits/s; 0: not known
+	alloc   Allocator
+	nics    []*nic // by ID
+	active  bool   // somebody is promised something here
+	tree    bool   // the taps share by themselves
+	senders []Sender
+	out     []Allowance
+	who     []*nic // of each sender; nil: the group
+	group   Allowance
+	taken   float64 // bits/s of those whom nothing limits
+	carried float64 // bits/s of all
+	root    limitState
+	port    pathCount
+	gone    bool
+}
+
+// pathIndex is the place of a path in arrays.
+func pathIndex(p model.Path) int {
+	if p == model.PathVF {
+		return 1
+	}
+	return 0
+}
+
+// slot is the place of a limit in arrays.
+func slot(p model.Path, d model.Direction) int {
+	i := 2 * pathIndex(p)
+	if d == model.Rx {
+		i++
+	}
+	return i
+}
+
+// slots has the paths and directions in order of slot.
+var slots = [4]struct {
+	path model.Path
+	dir  model.Direction
+}{{model.PathVirtio, model.Tx}, {model.PathVirtio, model.Rx}, {model.PathVF, model.Tx}, {model.PathVF, model.Rx}}
+
+// Follow takes what changes slowly. Call it with each new Snapshot, and when rules or moves change.
+func (c *Core) Follow(now time.Time, w World) {
+	for _, n := range c.nics {
+		n.gone = true
+	}
+	for _, l := range c.links {
+		l.gone = true
+		l.nics = l.nics[:0]
+	}
+	c.vms = c.vms[:0]
+	for i := range w.Snapshot.VMs {
+		if vm := &w.Snapshot.VMs[i]; vm.State != model.VMStopped {
+			c.followVM(now, &w, vm)
+		}
+	}
+	maps.DeleteFunc(c.byID, func(_ model.NICID, n *nic) bool { return n.gone })
+	c.nics = slices.DeleteFunc(c.nics, func(n *nic) bool { return n.gone })
+	c.links = slices.DeleteFunc(c.links, func(l *uplink) bool { return l.gone })
+	c.sortNICs()
+	slices.SortFunc(c.links, func(a, b *uplink) int { return cmp.Compare(a.pf, b.pf) })
+	for _, m := range w.Active {
+		if n := c.find(model.NICID{VM: m.Move.VM, NIC: m.Move.NIC}); n != nil && m.Move.Kind == model.MovePlug {
+			n.plugging = true
+		}
+	}
+	for _, l := range c.links {
+		l.follow(&w)
+	}
+}
+
+func (c *Core) followVM(now time.Time, w *World, vm *model.VM) {
+	var packets []*nic
+	for i := range vm.NICs {
+		in := &vm.NICs[i]
+		id := model.NICID{VM: vm.ID, NIC: in.Alias}
+		n := c.byID[id]
+		if n == nil {
+			n = &nic{id: id, age: c.born, allow: Unlimited, seen: now}
+			c.born++
+			c.byID[id] = n
+			c.nics = append(c.nics, n)
+		}
+		n.gone = false
+		n.vmName = vm.Name
+		n.follow(now, w, vm, in)
+		if n.link = c.linkOf(w.Snapshot, in); n.link != nil {
+			n.link.nics = append(n.link.nics, n)
+		}
+		if n.sla.Guarantee.Packets > 0 || n.sla.Limit.Packets > 0 {
+			packets = append(packets, n)
+		}
+	}
+	if len(packets) > 1 {
+		c.vms = append(c.vms, vmGroup{packets})
+	}
+}
+
+// follow takes what a Snapshot shows of the NIC.
+func (n *nic) follow(now time.Time, w *World, vm *model.VM, in *model.NIC) {
+	n.sla = w.Rules.SLA(vm, in)
+	n.own, n.promised = n.sla, n.sla.Guarantee
+	if n.vf != in.VF {
+		for _, d := range []model.Direction{model.Tx, model.Rx} {
+			if s := &n.limits[slot(model.PathVF, d)]; s.by == maxTxRate { // it was of another VF
+				*s = limitState{}
+			} else {
+				s.failed = time.Time{}
+			}
+		}
+	}
+	n.vf, n.ours = in.VF, in.Ours() != model.NoVF
+	n.claimed, n.inGuest, n.plugging = in.VFPath, model.Unknown, !n.asked.IsZero() && now.Sub(n.asked) < plugMemory
+	n.tier = tierOf(w.Tiers, n.id)
+	for i := range n.limits {
+		s := &n.limits[i]
+		s.key = model.LimitKey{VM: n.id.VM, NIC: n.id.NIC, Path: slots[i].path, Dir: slots[i].dir}
+		s.by, s.can = "", model.No
+		if w.Enforcer != nil {
+			s.by, s.can = w.Enforcer(w.Snapshot, s.key)
+		}
+	}
+	if vf := w.Snapshot.FindVF(in.VF); vf != nil {
+		n.inGuest = vf.InGuest
+		n.readBack(w.Snapshot.Read, vf)
+	}
+}
+
+// readBack compares what was applied to a VF with what the Snapshot shows of it.
+func (n *nic) readBack(read time.Time, vf *model.VF) {
+	s := &n.limits[slot(model.PathVF, model.Tx)]
+	if s.by != maxTxRate || !n.ours || s.pending || !read.After(s.at) {
+		return
+	}
+	s.has = vf.MaxTxRate > 0
+	if want := s.now.Tightest().Bits; model.WholeMbit(want) != vf.MaxTxRate {
+		s.now = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate}}
+	}
+}
+
+// maxTxRate is the enforcer whose limits have no lease, and which Snapshots show.
+const maxTxRate = "max_tx_rate"
+
+func tierOf(tiers []model.Limit, id model.NICID) uint64 {
+	key := model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVF, Dir: model.Tx}
+	i, ok := slices.BinarySearchFunc(tiers, key, func(l model.Limit, k model.LimitKey) int { return model.CompareKeys(l.LimitKey, k) })
+	if !ok {
+		return 0
+	}
+	return tiers[i].Bits
+}
+
+// linkOf is the link that a NIC shares: that of its VF's PF, else of the PF that leads out of its bridge.
+func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
+	pf := snap.FindPF(in.VF.PF)
+	if pf == nil {
+		pf = uplinkOf(snap, in.Network)
+	}
+	if pf == nil {
+		return nil
+	}
+	l := c.link(pf.Name)
+	if l == nil {
+		a, err := NewAllocator(c.opts.Allocator)
+		if err != nil {
+			return nil // SetOptions refuses such a name
+		}
+		l = &uplink{pf: pf.Name, alloc: a, group: Unlimited}
+		l.root.key = model.LimitKey{PF: pf.Name, Path: model.PathVirtio, Dir: model.Tx}
+		c.links = append(c.links, l)
+	}
+	l.gone, l.speed = false, pf.Speed
+	return l
+}
+
+// uplinkOf is the PF through which frames leave a bridge: one in use before one that is not
+// (the passive port of a bond), one that the config lists before others.
+func uplinkOf(snap *model.Snapshot, network string) *model.PF {
+	var best *model.PF
+	rank := -1
+	for i := range snap.PFs {
+		pf := &snap.PFs[i]
+		if network == "" || pf.Uplink.Switch != network && pf.Network != network {
+			continue
+		}
+		r := 0
+		for k, good := range []bool{pf.Managed, pf.LinkUp, pf.Uplink.Why == "", pf.Uplink.Switch == network} {
+			if good {
+				r += 1 << k
+			}
+		}
+		if r > rank {
+			best, rank = pf, r
+		}
+	}
+	return best
+}
+
+// follow decides whether there is anything to share, and who shares it by himself.
+func (l *uplink) follow(w *World) {
+	slices.SortFunc(l.nics, func(a, b *nic) int { return a.id.Compare(b.id) })
+	l.active, l.tree = false, false
+	for _, n := range l.nics {
+		l.active = l.active || l.speed > 0 && n.promises()
+	}
+	l.root.by, l.root.can = "", model.No
+	if w.Enforcer != nil && l.active {
+		l.root.by, l.root.can = w.Enforcer(w.Snapshot, l.root.key)
+	}
+	for _, n := range l.nics {
+		n.shared = l.active && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by && n.vf == model.NoVF && !n.plugging
+		l.tree = l.tree || n.shared
+	}
+}
+
+// promises says whether the NIC is promised anything that others could take from it.
+func (n *nic) promises() bool {
+	return !n.sla.Guarantee.IsZero() || n.sla.ClassMin > 0
+}
