@@ -26,7 +26,10 @@ func DefaultBandwidth() Bandwidth {
 
 // Rules are the part of the configuration that placement and bandwidth control read.
 func (c *Config) Rules() model.Rules {
-	r := model.Rules{Policy: c.Policy, Interval: c.Interval, Params: c.Params}
+	r := model.Rules{
+		Policy: c.Policy, Interval: c.Interval, Params: c.Params,
+		KeepSLAs: c.Bandwidth.Enabled, HostPackets: c.Bandwidth.Packets.Packets,
+	}
 	for i := range c.VMs {
 		r.VMs = append(r.VMs, c.VMs[i].rule(c.pos[fmt.Sprintf("vms[%d]", i)]))
 	}
