@@ -46,7 +46,7 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	if h.kernel, err = kernel.New(kernel.Options{Logger: log, StickyPins: true}); err != nil {
 		return nil, err
 	}
-	if h.virt, err = libvirt.Open(ctx, libvirt.Options{URI: c.Libvirt.URI, Logger: log}); err != nil {
+	if h.virt, err = libvirt.Open(ctx, libvirt.Options{URI: c.Libvirt.URI, Logger: log, NoMetadata: !c.Bandwidth.Metadata}); err != nil {
 		return nil, errors.Join(err, h.kernel.Close())
 	}
 	failover := func(name string, id model.VMID) model.Failover {

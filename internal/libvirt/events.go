@@ -69,6 +69,7 @@ var registrations = []registration{
 	{"device-removal-failed", false, lv.DomainEventIDDeviceRemovalFailed},
 	{"agent-lifecycle", false, lv.DomainEventIDAgentLifecycle},
 	{"migration-iteration", false, lv.DomainEventIDMigrationIteration},
+	{"metadata-change", false, lv.DomainEventIDMetadataChange},
 }
 
 // register asks for all events that can change the inventory. An older libvirt may
@@ -118,5 +119,7 @@ func (c *Conn) note(s *session, event any) {
 		look(e.Dom, cause{})
 	case *lv.DomainEventCallbackMigrationIterationMsg:
 		look(e.Dom, cause{job: true})
+	case *lv.DomainEventCallbackMetadataChangeMsg:
+		look(e.Dom, cause{})
 	}
 }

@@ -73,6 +73,9 @@ func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, er
 	if a.dom, err = parseDomain(a.xml); err != nil {
 		return a.reading, err
 	}
+	if !c.o.NoMetadata {
+		a.dom.SLAs, a.dom.metadata = readMetadata(a.xml)
+	}
 	c.resolveNetworks(ctx, s, &a.dom)
 	return a.reading, nil
 }
@@ -215,7 +218,7 @@ func (v *inventory) domains() []Domain {
 	out := make([]Domain, 0, len(v.all))
 	for _, e := range v.all {
 		d := e.dom
-		d.NICs, d.Hostdevs = slices.Clone(d.NICs), slices.Clone(d.Hostdevs)
+		d.NICs, d.Hostdevs, d.SLAs = slices.Clone(d.NICs), slices.Clone(d.Hostdevs), slices.Clone(d.SLAs)
 		out = append(out, d)
 	}
 	slices.SortFunc(out, func(a, b Domain) int { return strings.Compare(string(a.ID), string(b.ID)) })

@@ -10,7 +10,7 @@ import (
 )
 
 // Problems returns what is wrong with the domains or could not be read: MACs used
-// twice, domains that are stuck, XML that could not be read. It makes no call.
+// twice, domains that are stuck, XML or metadata that could not be read. It makes no call.
 func (c *Conn) Problems() []model.Problem {
 	s, err := c.session()
 	if err != nil {
@@ -51,6 +51,9 @@ func (v *inventory) problems() []model.Problem {
 		out = append(out, model.Problem{Subject: fmt.Sprintf("domain %s", vm), Text: err.Error()})
 	}
 	for _, e := range v.all {
+		if e.dom.metadata != nil {
+			out = append(out, metadataProblem(e.dom.Name, e.dom.metadata.Error()))
+		}
 		if e.hung > hangLimit {
 			out = append(out, model.Problem{
 				Subject: e.dom.Name,

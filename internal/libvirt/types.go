@@ -18,17 +18,20 @@ type Options struct {
 	MinBackoff time.Duration // first pause before reconnecting; 0: 200 ms
 	MaxBackoff time.Duration // longest pause before reconnecting; 0: 10 s
 	CallLimit  time.Duration // longest wait for a call Conn makes on its own account; 0: 10 s
+
+	NoMetadata bool // SLAs in the domains' metadata do not count
 }
 
 // Domain is an active domain as its live XML and events show it. Of model.VM it
-// fills ID, Name, State, Started, Ready, NUMANode, VCPUs free ports and the virtio NICs; of a
+// fills ID, Name, State, Started, Ready, NUMANode, VCPUs, free ports, SLAs and the virtio NICs; of a
 // NIC Alias, MAC, Tap, Network, VLAN, Failover (teaming only) and FreePort. What the
 // kernel knows (ifindex, link state, FDB, traffic) and who owns a VF is left out.
 type Domain struct {
 	model.VM
 	Hostdevs []Hostdev
 
-	aliases []string // of all devices
+	aliases  []string // of all devices
+	metadata error    // why its metadata could not be read
 }
 
 // Hostdev is a PCI device of the host given to a domain, as plain <hostdev> or as
