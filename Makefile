@@ -13,10 +13,10 @@ LINT    := $(TOOLS)/golangci-lint
 FUZZ    ?= 3s
 LDFLAGS := -s -w -X main.linked=$(VERSION)
 
-.PHONY: help demo build man test lab lint unit race faults fuzz lab-test measure deps tools clean FORCE
+.PHONY: help demo build man test lab lint unit race faults fuzz lab-test bandwidth-test measure deps tools clean FORCE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: bin/sluice ## the daemon over a simulated host of 100 VMs and 63 VFs, faster than real time
 	bin/sluice demo $(DEMO)
@@ -34,7 +34,7 @@ man: | deps-demo ## man pages, in bin/man
 
 FORCE:
 
-test: deps build lint race faults fuzz lab-test ## everything that must pass
+test: deps build lint race bandwidth-test faults fuzz lab-test ## everything that must pass
 	@echo "all tests passed"
 
 lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
@@ -44,6 +44,9 @@ lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
 
 race: ## unit and integration tests under the race detector
 	$(GOTEST) -race -short -timeout 20m ./...
+
+bandwidth-test: ## a guarantee on real kernel queues and real TCP
+	$(GOTEST) -count=1 ./lab/bench
 
 faults: ## 10,000 random fault schedules on the simulated host
 	$(GOTEST) -timeout 20m -run 'TestRandomFaults' ./internal/sim -schedules 10000

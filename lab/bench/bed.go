@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"sluice/internal/kernel"
+)
+
+// What the bed is made of. Rates are on the wire: with preamble, gap and checksum.
+const (
+	linkBits   = 100e6 // of the uplink
+	uplinkFIFO = 128 << 10
+	uplinkDev  = "up0"
+	sinkNS     = "rx"
+	sinkAddr   = "10.9.255.254"
+	sinkMAC    = "02:00:00:00:ff:fe"
+	sinkListen = sinkAddr + ":5000"
+	delayDev   = "delay0"
+)
+
+// bed is the network: guests g1.. behind the bridge, the uplink, the sink behind it.
+type bed struct {
+	n      int
+	host   *kernel.Host
+	reader *kernel.CounterReader
+	index  map[int]int // of a guest's port in the bridge -> guest
+	links  []kernel.LinkCounters
+}
+
+func guestNS(i int) string   { return fmt.Sprintf("g%d", i+1) }
+func guestPort(i int) string { return fmt.Sprintf("tap%d", i+1) }
+func guestIP(i int) net.IP   { return net.IPv4(10, 9, byte((i+1)>>8), byte(i+1)).To4() }
+func guestMAC(i int) string  { return fmt.Sprintf("02:00:00:00:%02x:%02x", (i+1)>>8, (i+1)&255) }
+
+// guestOf is the guest that has that address.
+func guestOf(ip net.IP) int { b := ip.To4(); return int(b[2])<<8 + int(b[3]) - 1 }
+
+// newBed makes the network with n guests. rtt is what the way back is delayed by; below 1 ms nothing is.
+func newBed(n int, rtt time.Duration) (*bed, error) {
+	b := &bed{n: n, index: map[int]int{}}
+	if err := quiet(); err != nil {
+		return nil, err
+	}
+	err := batch("ip", "",
+		"link set lo up",
+		"link add br0 type bridge mcast_snooping 0 forward_delay 0",
+		"link set br0 up",
+		"netns add "+sinkNS,
+		"link add "+uplinkDev+" type veth peer name eth0 address "+sinkMAC+" netns "+sinkNS,
+		"link set "+uplinkDev+" master br0 up")
+	if err != nil {
+		return nil, err
+	}
+	if err := inNS(sinkNS, func() error {
+		if err := quiet(); err != nil {
+			return err
+		}
+		if err := sysctl("net.ipv4.tcp_rmem", "4096 131072 16777216"); err != nil {
+			return err
+		}
+		return batch("ip", "", "addr add "+sinkAddr+"/16 dev eth0", "link set eth0 up")
+	}); err != nil {
+		return nil, err
+	}
+	if err := b.setLink(linkBits, "add"); err != nil {
+		return nil, err
+	}
+	for i := range n {
+		if err := b.addGuest(i); err != nil {
+			return nil, err
+		}
+	}
+	if rtt >= time.Millisecond {
+		if err := b.delay(rtt); err != nil {
+			return nil, err
+		}
+	}
+	return b, b.openCounters()
+}
+
+// quiet keeps the kernel from sending anything of its own, and from remembering earlier connections.
+func quiet() error {
+	for _, name := range []string{"net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.default.disable_ipv6", "net.ipv4.tcp_no_metrics_save"} {
+		if err := sysctl(name, "1"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setLink makes the uplink carry that many bits/s.
+func (b *bed) setLink(bits float64, verb string) error {
+	class := fmt.Sprintf("class %s dev %s parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst 8k cburst 8k quantum 60000 overhead 24", verb, uplinkDev, bits, bits)
+	if verb != "add" {
+		return batch("tc", "", class)
+	}
+	return batch("tc", "", "qdisc add dev "+uplinkDev+" root handle 1: htb default 1", class,
+		fmt.Sprintf("qdisc add dev %s parent 1:1 handle 10: bfifo limit %d", uplinkDev, uplinkFIFO))
+}
+
+func (b *bed) addGuest(i int) error {
+	ns, port := guestNS(i), guestPort(i)
+	err := batch("ip", "",
+		"netns add "+ns,
+		"link add "+port+" type veth peer name eth0 address "+guestMAC(i)+" netns "+ns,
+		"link set "+port+" master br0 up")
+	if err != nil {
+		return err
+	}
+	return inNS(ns, func() error {
+		if err := quiet(); err != nil {
+			return err
+		}
+		// One packet at a time: 64 KB at once would be 5 ms of this link.
+		return batch("ip", "",
+			fmt.Sprintf("addr add %s/16 dev eth0", guestIP(i)),
+			"link set eth0 gso_max_segs 1 up",
+			"neigh replace "+sinkAddr+" lladdr "+sinkMAC+" dev eth0 nud permanent")
+	})
+}
+
+func (b *bed) openCounters() (err error) {
+	if b.host, err = kernel.New(kernel.Options{}); err != nil {
+		return err
+	}
+	if b.reader, err = b.host.NewCounterReader(); err != nil {
+		return err
+	}
+	for i := range b.n {
+		dev, err := net.InterfaceByName(guestPort(i))
+		if err != nil {
+			return err
+		}
+		b.index[dev.Index] = i
+	}
+	return nil
+}
+
+// sent is what one guest has sent so far, as the host sees it.
+type sent struct{ bytes, packets uint64 }
+
+// counters fills what each guest has sent.
+func (b *bed) counters(out []sent) error {
+	var err error
+	if b.links, err = b.reader.Links(context.Background(), b.links[:0]); err != nil {
+		return err
+	}
+	for i := range b.links {
+		if g, ok := b.index[b.links[i].Index]; ok && g < len(out) {
+			out[g] = sent{b.links[i].RxBytes, b.links[i].RxPackets}
+		}
+	}
+	return nil
+}

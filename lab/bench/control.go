@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/bandwidth"
+	"sluice/internal/model"
+)
+
+// enforcer sets what guests may send.
+type enforcer interface {
+	// set makes guest i send no more than bits/s on the wire; +Inf: all it can.
+	set(i int, bits float64) error
+}
+
+// controller is the loop under test: counters, the project's allocator, an enforcer.
+type controller struct {
+	bed     *bed
+	alloc   bandwidth.Allocator
+	by      enforcer
+	period  time.Duration
+	senders []bandwidth.Sender
+	out     []bandwidth.Allowance
+	inForce []float64
+	last    []sent
+	now     []sent
+
+	changes  int
+	late     int
+	took     time.Duration // all ticks together
+	ticks    int
+	capacity []found
+}
+
+// found is what the allocator took the link to carry at a tick.
+type found struct {
+	at   time.Time
+	bits float64
+}
+
+// static is the allocator that sets nothing: best-effort guests have a limit that leaves the guarantees free.
+const static = "static"
+
+func newController(b *bed, sc *scenario, by enforcer, allocator string, period time.Duration) (*controller, error) {
+	n := len(sc.guests)
+	name := allocator
+	if name == static {
+		name = "none"
+	}
+	alloc, err := bandwidth.NewAllocator(name)
+	if err != nil {
+		return nil, err
+	}
+	c := &controller{
+		bed: b, alloc: alloc, by: by, period: period,
+		senders: make([]bandwidth.Sender, n), out: make([]bandwidth.Allowance, n), inForce: make([]float64, n),
+		last: make([]sent, n), now: make([]sent, n),
+	}
+	for i := range c.senders {
+		c.senders[i] = bandwidth.Sender{ID: model.NICID{VM: model.VMID(fmt.Sprintf("g%03d", i))}, Age: i, SLA: slaOf(sc, i, allocator)}
+		c.out[i] = bandwidth.Unlimited
+		c.inForce[i] = math.Inf(1)
+		if err := by.set(i, math.Inf(1)); err != nil {
+			return nil, err
+		}
+	}
+	return c, b.counters(c.last)
+}
+
+// slaOf is what a guest is promised. Under static max rates a best-effort guest has its part of what the
+// guarantees leave as a limit.
+func slaOf(sc *scenario, i int, allocator string) (out model.SLA) {
+	g := &sc.guests[i]
+	if len(sc.priorities()) > 1 {
+		out.Class, out.Priority = fmt.Sprint("class", g.priority), g.priority
+	}
+	out.Guarantee.Bits = uint64(g.guarantee * linkBits)
+	if allocator == static && g.guarantee == 0 {
+		free, sharers := 1.0, 0.0
+		for j := range sc.guests {
+			free -= sc.guests[j].guarantee
+			if sc.guests[j].guarantee == 0 {
+				sharers++
+			}
+		}
+		out.Limit.Bits = uint64(free / sharers * linkBits)
+	}
+	return out
+}
+
+// run ticks until then.
+func (c *controller) run(until time.Time) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var due unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &due); err != nil {
+		return err
+	}
+	last := time.Now()
+	for next := last.Add(c.period); next.Before(until); next = next.Add(c.period) {
+		due = unix.NsecToTimespec(due.Nano() + c.period.Nanoseconds())
+		for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &due, nil) == unix.EINTR {
+		}
+		now := time.Now()
+		if now.Sub(next) > c.period/4 {
+			c.late++
+		}
+		if err := c.tick(now, now.Sub(last)); err != nil {
+			return err
+		}
+		last = now
+		took := time.Since(now)
+		if took > c.period/2 {
+			c.late++
+		}
+		c.took += took
+		c.ticks++
+	}
+	return nil
+}
+
+func (c *controller) tick(now time.Time, since time.Duration) error {
+	if err := c.bed.counters(c.now); err != nil {
+		return err
+	}
+	for i := range c.senders {
+		s, bytes, packets := &c.senders[i], c.now[i].bytes-c.last[i].bytes, c.now[i].packets-c.last[i].packets
+		s.Bits, s.Packets, s.Known = float64(8*(bytes+24*packets))/since.Seconds(), float64(packets)/since.Seconds(), true
+	}
+	c.last, c.now = c.now, c.last
+	c.alloc.Allocate(now, bandwidth.Link{Speed: linkBits, Packets: math.Inf(1), Period: since}, c.senders, c.out)
+	c.capacity = append(c.capacity, found{now, c.alloc.Capacity()})
+	for i := range c.out {
+		if c.out[i].Bits == c.inForce[i] {
+			continue
+		}
+		if err := c.by.set(i, c.out[i].Bits); err != nil {
+			return err
+		}
+		c.inForce[i] = c.out[i].Bits
+		c.changes++
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// delay makes what the sink answers take another way into the bridge, on which it waits. This machine may
+// have no netem, and answers are small, so user space can do it.
+func (b *bed) delay(rtt time.Duration) error {
+	in, err := openTap(delayDev)
+	if err != nil {
+		return err
+	}
+	if err := batch("ip", "", "link set "+delayDev+" master br0 up"); err != nil {
+		return err
+	}
+	var out *os.File
+	lines := []string{"link set delay1 up", "route replace 10.9.0.0/17 dev delay1 src " + sinkAddr}
+	for i := range b.n {
+		lines = append(lines, fmt.Sprintf("neigh replace %s lladdr %s dev delay1 nud permanent", guestIP(i), guestMAC(i)))
+	}
+	err = inNS(sinkNS, func() (err error) {
+		if out, err = openTap("delay1"); err != nil {
+			return err
+		}
+		for _, dev := range []string{"all", "eth0", "delay1"} {
+			if err := sysctl("net.ipv4.conf."+dev+".rp_filter", "0"); err != nil {
+				return err
+			}
+		}
+		return batch("ip", "", lines...)
+	})
+	if err != nil {
+		return err
+	}
+	queue := make(chan waiting, 1<<15)
+	go take(out, rtt, queue)
+	go give(in, queue)
+	return nil
+}
+
+// waiting is a frame and when it is due.
+type waiting struct {
+	due   time.Time
+	frame []byte
+}
+
+func take(from *os.File, rtt time.Duration, queue chan<- waiting) {
+	buf := make([]byte, 2048)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		queue <- waiting{time.Now().Add(rtt), append([]byte(nil), buf[:n]...)}
+	}
+}
+
+func give(to *os.File, queue <-chan waiting) {
+	for w := range queue {
+		time.Sleep(time.Until(w.due))
+		_, _ = to.Write(w.frame) // a full queue drops, as a wire does
+	}
+}
+
+// openTap makes a tap in the namespace of this thread.
+func openTap(name string) (*os.File, error) {
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
+	}
+	req, err := unix.NewIfreq(name)
+	if err != nil {
+		return nil, err
+	}
+	req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("make tap %s: %w", name, err)
+	}
+	return os.NewFile(uintptr(fd), "/dev/net/tun"), nil
+}

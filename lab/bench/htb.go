@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// tcBatch sets an HTB class in each guest by a `tc -batch` that stays, as a channel into the guest would.
+type tcBatch struct {
+	in []io.WriteCloser
+}
+
+func newTCBatch(n int) (*tcBatch, error) {
+	t := &tcBatch{}
+	for i := range n {
+		cmd := exec.Command("tc", "-batch", "-")
+		cmd.Stderr = os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, err
+		}
+		if err := inNS(guestNS(i), cmd.Start); err != nil {
+			return nil, err
+		}
+		t.in = append(t.in, in)
+		if _, err := io.WriteString(in, "qdisc add dev eth0 root handle 1: htb default 1\n"+classLine("add", math.Inf(1))); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (t *tcBatch) set(i int, bits float64) error {
+	if _, err := io.WriteString(t.in[i], classLine("change", bits)); err != nil {
+		return fmt.Errorf("change the class of guest %d: tc has ended: %w", i+1, err)
+	}
+	return nil
+}
+
+// noLimit is far above the link.
+const noLimit = 10e9
+
+// classLine is what tc is told: bursts of 2 ms, but no less than two segments.
+func classLine(verb string, bits float64) string {
+	bits = min(max(bits, 8000), noLimit)
+	burst := max(2*segmentWire, bits/8*.002)
+	return fmt.Sprintf("class %s dev eth0 parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst %.0f cburst %.0f quantum 60000 overhead 24\n", verb, bits, bits, burst, burst)
+}

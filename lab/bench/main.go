@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are what is asked for on the command line.
+type options struct {
+	scenarios  []string
+	allocators []string
+	period     time.Duration
+	repeats    int
+	rtt        time.Duration
+	cc         string
+	json       string
+}
+
+func main() {
+	opts, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	if !isolated() {
+		os.Exit(isolate())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err = enter()
+	if err == nil {
+		err = measure(ctx, opts)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1) //nolint:gocritic // nothing is left to undo
+	}
+}
+
+func parse(args []string) (o options, err error) {
+	f := flag.NewFlagSet("bandwidth", flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprintln(f.Output(), "usage: scripts/measure bandwidth [flags] [scenario ...]\nscenarios:")
+		for _, sc := range scenarios() {
+			fmt.Fprintf(f.Output(), "  %-15s %s\n", sc.name, sc.about)
+		}
+		f.PrintDefaults()
+	}
+	allocators := f.String("allocators", "none,static,daqs,dbavm,waterfill", "to run side by side")
+	f.DurationVar(&o.period, "period", 200*time.Millisecond, "between two ticks of the controller")
+	f.IntVar(&o.repeats, "repeats", 1, "of each run; the median counts")
+	f.DurationVar(&o.rtt, "rtt", 100*time.Microsecond, "round-trip time; from 1ms on answers are delayed")
+	f.StringVar(&o.cc, "cc", "cubic", "congestion control of all flows")
+	f.StringVar(&o.json, "json", "", "file to add each run's figures to, one object a line")
+	// Flags may stand before and behind the scenarios.
+	for len(args) > 0 {
+		if err := f.Parse(args); err != nil {
+			return o, err
+		}
+		if args = f.Args(); len(args) > 0 {
+			o.scenarios, args = append(o.scenarios, args[0]), args[1:]
+		}
+	}
+	o.allocators = strings.Split(*allocators, ",")
+	for _, name := range o.scenarios {
+		if !slices.ContainsFunc(scenarios(), func(sc scenario) bool { return sc.name == name }) {
+			return o, fmt.Errorf("there is no scenario %q; --help lists them", name)
+		}
+	}
+	return o, nil
+}
+
+// measure runs what is asked for and prints the table.
+func measure(ctx context.Context, o options) error {
+	var run []scenario
+	most := 0
+	for _, sc := range scenarios() {
+		if len(o.scenarios) == 0 || slices.Contains(o.scenarios, sc.name) {
+			run = append(run, sc)
+			most = max(most, len(sc.guests))
+		}
+	}
+	b, err := setUp(most, o)
+	if err != nil {
+		return err
+	}
+	out := newReport(o)
+	for i := range run {
+		for _, allocator := range o.allocators {
+			if err := out.repeat(ctx, b, &run[i], allocator); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// setUp makes the network, the sink and the enforcer for n guests.
+func setUp(n int, o options) (*bench, error) {
+	b := &bench{period: o.period, cc: o.cc}
+	var err error
+	if b.bed, err = newBed(n, o.rtt); err != nil {
+		return nil, err
+	}
+	if b.sink, err = newSink(n); err != nil {
+		return nil, err
+	}
+	b.by, err = newTCBatch(n)
+	return b, err
+}

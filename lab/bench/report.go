@@ -1,0 +1,121 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	mostLate  = 5 // late ticks of a run that counts
+	mostTries = 3 // for each repeat, until a run counts
+)
+
+// report prints a line for each scenario and allocator, and keeps every run.
+type report struct {
+	o      options
+	headed bool
+}
+
+func newReport(o options) *report { return &report{o: o} }
+
+// entry is what goes into the file: a run and what it was.
+type entry struct {
+	Time      time.Time `json:"time"`
+	Scenario  string    `json:"scenario"`
+	Allocator string    `json:"allocator"`
+	Period    string    `json:"period"`
+	RTT       string    `json:"rtt"`
+	CC        string    `json:"cc"`
+	Load      string    `json:"loadavg"` // of the machine, one minute
+	Discarded bool      `json:"discarded,omitempty"`
+	result
+}
+
+// repeat runs a scenario as often as asked for, prints the medians and how many runs were discarded.
+func (r *report) repeat(ctx context.Context, b *bench, sc *scenario, allocator string) error {
+	var kept []result
+	discarded := 0
+	for len(kept) < r.o.repeats {
+		if discarded == mostTries*r.o.repeats {
+			break
+		}
+		run, err := b.run(ctx, sc, allocator)
+		if err != nil {
+			return err
+		}
+		bad := run.Late > mostLate
+		if err := r.keep(sc, allocator, run, bad); err != nil {
+			return err
+		}
+		if bad {
+			discarded++
+			continue
+		}
+		kept = append(kept, run)
+	}
+	r.line(sc, allocator, kept, discarded)
+	return nil
+}
+
+func (r *report) keep(sc *scenario, allocator string, run result, discarded bool) error {
+	if r.o.json == "" {
+		return nil
+	}
+	f, err := os.OpenFile(r.o.json, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return json.NewEncoder(f).Encode(entry{time.Now().UTC(), sc.name, allocator, r.o.period.String(), r.o.rtt.String(), r.o.cc, load(), discarded, run})
+}
+
+// load is how busy the machine was in the last minute.
+func load() string {
+	data, _ := os.ReadFile("/proc/loadavg") // "" where there is none
+	one, _, _ := strings.Cut(string(data), " ")
+	return one
+}
+
+func (r *report) line(sc *scenario, allocator string, kept []result, discarded int) {
+	if !r.headed {
+		fmt.Printf("period %v, RTT %v, %s, median of %d; load %s at the beginning\n\n", r.o.period, r.o.rtt, r.o.cc, r.o.repeats, load())
+		fmt.Println("| scenario | allocator | satisfied % | worst | short Mbit | used % | changes/s VM | recovery s | found s | sent again | late | discarded |")
+		fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+		r.headed = true
+	}
+	if len(kept) == 0 {
+		fmt.Printf("| %s | %s | all %d runs had more than %d late ticks | | | | | | | | | %d |\n", sc.name, allocator, discarded, mostLate, discarded)
+		return
+	}
+	m := func(of func(*result) float64) float64 { return median(kept, of) }
+	satisfied := func(x *result) float64 { return x.Satisfied }
+	worst := slices.MinFunc(kept, func(a, b result) int { return cmp.Compare(a.Satisfied, b.Satisfied) })
+	fmt.Printf("| %s | %s | %.1f | %.1f | %.1f | %.1f | %.1f | %s | %s | %.0f | %.0f | %d |\n", sc.name, allocator,
+		m(satisfied), worst.Satisfied, m(func(x *result) float64 { return x.Short }), m(func(x *result) float64 { return x.Used }),
+		m(func(x *result) float64 { return x.Changes }),
+		seconds(m(func(x *result) float64 { return x.Recovery })), seconds(m(func(x *result) float64 { return x.Found })),
+		m(func(x *result) float64 { return float64(x.Again) }), m(func(x *result) float64 { return float64(x.Late) }), discarded)
+}
+
+func seconds(s float64) string {
+	if s < 0 || math.IsNaN(s) {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", s)
+}
+
+func median(of []result, value func(*result) float64) float64 {
+	var list []float64
+	for i := range of {
+		list = append(list, value(&of[i]))
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// warmUp is how long flows run before a run counts.
+const warmUp = time.Second
+
+// bench is what runs share.
+type bench struct {
+	bed    *bed
+	sink   *sink
+	by     enforcer
+	period time.Duration
+	cc     string
+}
+
+// run runs a scenario under an allocator.
+func (b *bench) run(ctx context.Context, sc *scenario, allocator string) (result, error) {
+	if err := b.sink.idle(ctx); err != nil {
+		return result{}, err
+	}
+	ctl, err := newController(b.bed, sc, b.by, allocator, b.period)
+	if err != nil {
+		return result{}, err
+	}
+	sources := make([]*source, len(sc.guests))
+	for i := range sources {
+		if sources[i], err = dial(i, sc.guests[i].flows, b.cc); err != nil {
+			return result{}, err
+		}
+	}
+	tr := &trace{begin: time.Now().Add(warmUp)}
+	end := tr.begin.Add(sc.length)
+	err = b.drive(ctx, sc, ctl, sources, tr, end)
+	again := uint64(0)
+	for _, s := range sources {
+		again += s.close()
+	}
+	if err != nil {
+		return result{}, err
+	}
+	r := score(sc, tr)
+	r.Again, r.Late = again, ctl.late
+	r.Changes = float64(ctl.changes) / (warmUp + sc.length).Seconds() / float64(len(sc.guests))
+	r.Tick = float64(ctl.took.Microseconds()) / float64(max(1, ctl.ticks))
+	r.Found = timeToFind(sc, tr.begin, ctl.capacity)
+	return r, nil
+}
+
+// drive lets everything run until the end.
+func (b *bench) drive(ctx context.Context, sc *scenario, ctl *controller, sources []*source, tr *trace, end time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	var all sync.WaitGroup
+	var controlled, fallen error
+	all.Go(func() { controlled = ctl.run(end) })
+	all.Go(func() { tr.samples = b.sink.watch(ctx) })
+	for i, src := range sources {
+		all.Go(func() { src.run(sc.guests[i].demand, tr.begin, end) })
+	}
+	if sc.fall > 0 {
+		all.Go(func() {
+			time.Sleep(time.Until(tr.begin.Add(sc.fall)))
+			fallen = b.bed.setLink(sc.capacity(sc.fall), "change")
+		})
+	}
+	all.Wait()
+	if sc.fall > 0 {
+		fallen = errors.Join(fallen, b.bed.setLink(linkBits, "change"))
+	}
+	if err := errors.Join(controlled, fallen); err != nil {
+		return fmt.Errorf("%s: %w", sc.name, err)
+	}
+	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// unlimited is the demand of who sends all it can.
+const unlimited = -1
+
+// phase is what a guest wants to send from then on, in bits/s on the wire: 0 nothing, -1 all it can.
+type phase struct {
+	from time.Duration
+	bits float64
+}
+
+// guest is a guest of a scenario. Rates are parts of the link.
+type guest struct {
+	guarantee float64
+	priority  int // of its class: higher ones are kept first where more is promised than there is
+	flows     int
+	demand    []phase
+}
+
+// scenario is who wants what, and when.
+type scenario struct {
+	name   string
+	about  string
+	guests []guest
+	length time.Duration
+	fall   time.Duration // when the link begins to carry less; 0: never
+	falls  float64       // by how much, as a part of it
+}
+
+const always = 0
+
+// want is one demand from the beginning on.
+func want(bits float64) []phase { return []phase{{always, bits}} }
+
+// onOff wants all it can in the first of every two periods.
+func onOff(every, length time.Duration) (out []phase) {
+	for t, on := time.Duration(0), true; t < length; t, on = t+every, !on {
+		p := phase{t, 0}
+		if on {
+			p.bits = unlimited
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// between wants all it can from one instant to the other.
+func between(from, to time.Duration) []phase {
+	return []phase{{always, 0}, {from, unlimited}, {to, 0}}
+}
+
+// oneThread is what the sender of DAQS's experiments reaches alone: 18.5 of 40 Gbit/s.
+const oneThread = .4625 * linkBits
+
+const s = time.Second
+
+// scenarios are all there are, in the order in which they run.
+func scenarios() []scenario {
+	list := []scenario{
+		oneAgainstFive("a25", .25), oneAgainstFive("a37.5", .375), oneAgainstFive("a50", .5), oneAgainstFive("a75", .75),
+		sevenBestEffort(),
+		{
+			name: "on-off-10s", about: "guarantee of 25 % on and off every 10 s, against five flows", length: 26 * s,
+			guests: []guest{{guarantee: .25, flows: 1, demand: onOff(10*s, 26*s)}, bestEffort(5)},
+		},
+		{
+			name: "on-off-2s", about: "guarantee of 50 % on and off every 2 s, against five flows", length: 20 * s,
+			guests: []guest{{guarantee: .5, flows: 1, demand: onOff(2*s, 20*s)}, bestEffort(5)},
+		},
+		{
+			name: "three", about: "guarantees of 12.5, 20 and 30 % that come and go, against two of five flows each", length: 16 * s,
+			guests: []guest{
+				{guarantee: .125, flows: 1, demand: want(unlimited)},
+				{guarantee: .2, flows: 1, demand: between(4*s, 12*s)},
+				{guarantee: .3, flows: 1, demand: []phase{{always, unlimited}, {6 * s, 0}, {9 * s, unlimited}}},
+				bestEffort(5), bestEffort(5),
+			},
+		},
+		{
+			name: "over-under", about: "two guarantees of 25 %: five flows that take more, one flow; against two flows", length: 10 * s,
+			guests: []guest{
+				{guarantee: .25, flows: 5, demand: want(unlimited)},
+				{guarantee: .25, flows: 1, demand: want(unlimited)},
+				bestEffort(2),
+			},
+		},
+		{
+			name: "fall", about: "guarantee of 50 %, all of which it wants, against five flows; the link loses 6 % after 6 s", length: 14 * s,
+			guests: []guest{{guarantee: .5, flows: 1, demand: want(.5 * linkBits)}, bestEffort(5)},
+			fall:   6 * s, falls: .06,
+		},
+		{
+			name: "over-committed", about: "three guarantees of 50 %, of three classes; the second pauses", length: 16 * s,
+			guests: []guest{
+				{guarantee: .5, priority: 2, flows: 1, demand: want(unlimited)},
+				{guarantee: .5, priority: 1, flows: 2, demand: []phase{{always, unlimited}, {6 * s, 0}, {10 * s, unlimited}}},
+				{guarantee: .5, priority: 0, flows: 5, demand: want(unlimited)},
+			},
+		},
+		churn(30, 20*s),
+	}
+	return list
+}
+
+func bestEffort(flows int) guest { return guest{flows: flows, demand: want(unlimited)} }
+
+func oneAgainstFive(name string, guarantee float64) scenario {
+	return scenario{
+		name: name, about: "one flow that alone reaches 46 % of the link, with a guarantee, against five", length: 8 * s,
+		guests: []guest{{guarantee: guarantee, flows: 1, demand: want(oneThread)}, bestEffort(5)},
+	}
+}
+
+func sevenBestEffort() scenario {
+	sc := scenario{
+		name: "seven", about: "guarantee of 25 % for one flow; seven best-effort guests of two flows start one by one", length: 16 * s,
+		guests: []guest{{guarantee: .25, flows: 1, demand: want(oneThread)}},
+	}
+	for i := range 7 {
+		sc.guests = append(sc.guests, guest{flows: 2, demand: between(time.Duration(i)*2*s, sc.length)})
+	}
+	return sc
+}
+
+// churn has guests that come and go: every fourth has a guarantee, in all 64 % of the link, against
+// far more flows of the others.
+func churn(n int, length time.Duration) scenario {
+	sc := scenario{name: "churn", about: "30 guests that come and go, eight of them with a guarantee of 8 %", length: length}
+	r := rand.New(rand.NewPCG(30, 1))
+	for i := range n {
+		g := guest{flows: 1 + r.IntN(4)}
+		if i%4 == 0 {
+			g.guarantee, g.flows = .08, 1
+		}
+		for t := time.Duration(0); t < length; {
+			p := phase{from: t}
+			switch r.IntN(3) {
+			case 0:
+				p.bits = unlimited
+			case 1:
+				p.bits = (.01 + .09*r.Float64()) * linkBits
+			}
+			g.demand = append(g.demand, p)
+			t += time.Duration(1+r.IntN(20)) * 200 * time.Millisecond
+		}
+		sc.guests = append(sc.guests, g)
+	}
+	return sc
+}
+
+// at is what a guest wants then, in bits/s.
+func (g *guest) at(t time.Duration) float64 {
+	bits := g.demand[0].bits
+	for _, p := range g.demand {
+		if p.from <= t {
+			bits = p.bits
+		}
+	}
+	if bits == unlimited {
+		return math.Inf(1)
+	}
+	return bits
+}
+
+// capacity is what the link carries then.
+func (sc *scenario) capacity(t time.Duration) float64 {
+	if sc.fall > 0 && t >= sc.fall {
+		return linkBits * (1 - sc.falls)
+	}
+	return linkBits
+}
+
+// ideal is what all guests together can send then.
+func (sc *scenario) ideal(t time.Duration) float64 {
+	sum := 0.0
+	for i := range sc.guests {
+		sum += sc.guests[i].at(t)
+	}
+	return min(sum, sc.capacity(t))
+}
+
+// entitled fills in what each guest must get then of what it is promised: what it wants of it, and
+// where that is more than the link carries, by class, and within a class in proportion.
+func (sc *scenario) entitled(t time.Duration, out []float64) {
+	left := sc.capacity(t)
+	for _, class := range sc.priorities() {
+		sum := 0.0
+		for i := range sc.guests {
+			if g := &sc.guests[i]; g.priority == class {
+				out[i] = min(g.guarantee*linkBits, g.at(t))
+				sum += out[i]
+			}
+		}
+		if sum > left {
+			for i := range sc.guests {
+				if sc.guests[i].priority == class {
+					out[i] *= left / sum
+				}
+			}
+		}
+		left -= min(sum, left)
+	}
+}
+
+// priorities lists those of the guests' classes, the highest first.
+func (sc *scenario) priorities() (out []int) {
+	for i := range sc.guests {
+		out = append(out, sc.guests[i].priority)
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	slices.Reverse(out)
+	return out
+}

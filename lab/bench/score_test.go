@@ -1,0 +1,93 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// steady is a trace in which each guest receives at the rate that f gives, in bits/s.
+func steady(sc *scenario, f func(guest int, t time.Duration) float64) *trace {
+	tr := &trace{begin: time.Unix(1e9, 0)}
+	bits := make([]float64, len(sc.guests))
+	for t := time.Duration(0); t <= sc.length; t += sinkStep {
+		tr.samples = append(tr.samples, sample{tr.begin.Add(t), append([]float64(nil), bits...)})
+		for i := range bits {
+			bits[i] += f(i, t) * sinkStep.Seconds()
+		}
+	}
+	return tr
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < .2 }
+
+func TestScoreOfGuaranteeThatIsKeptFromHalfOn(t *testing.T) {
+	sc := oneAgainstFive("a", .25)
+	r := score(&sc, steady(&sc, func(guest int, at time.Duration) float64 {
+		if early := at < sc.length/2; guest == 0 && early {
+			return .1 * linkBits
+		} else if guest == 0 {
+			return .25 * linkBits
+		}
+		return .7 * linkBits
+	}))
+	if !near(r.Satisfied, 50) || !near(r.Short, .15*linkBits/1e6*sc.length.Seconds()/2) || !near(r.Used, 87.5) {
+		t.Errorf("%+v, want half of the windows, 60 Mbit short, 87.5 %% used", r)
+	}
+}
+
+func TestScoreOfLateRecovery(t *testing.T) {
+	sc := scenario{length: 4 * s, guests: []guest{{guarantee: .5, flows: 1, demand: between(2*s, 4*s)}, bestEffort(1)}}
+	r := score(&sc, steady(&sc, func(guest int, at time.Duration) float64 {
+		if guest == 0 && at >= 2*s+300*time.Millisecond {
+			return .5 * linkBits
+		}
+		return 0
+	}))
+	// A window may begin while 5 % of it are still lost.
+	if r.Recovery < .28 || r.Recovery > .31 {
+		t.Errorf("recovered after %v s, want .3", r.Recovery)
+	}
+	if !near(r.Satisfied, 80) {
+		t.Errorf("%v %% satisfied, want 8 of 10 windows", r.Satisfied)
+	}
+}
+
+func TestEntitledByClass(t *testing.T) {
+	for _, sc := range scenarios() {
+		if sc.name != "over-committed" {
+			continue
+		}
+		out := make([]float64, 3)
+		sc.entitled(0, out)
+		if out[0] != .5*linkBits || out[1] != .5*linkBits || out[2] != 0 {
+			t.Errorf("all want theirs: %v", out)
+		}
+		sc.entitled(7*s, out)
+		if out[0] != .5*linkBits || out[1] != 0 || out[2] != .5*linkBits {
+			t.Errorf("the second pauses: %v", out)
+		}
+	}
+}
+
+// TestScenariosAreFit holds the scenarios to what the score takes for granted.
+func TestScenariosAreFit(t *testing.T) {
+	for _, sc := range scenarios() {
+		promised, classes := 0.0, len(sc.priorities())
+		for i := range sc.guests {
+			g := &sc.guests[i]
+			promised += g.guarantee
+			if len(g.demand) == 0 || g.demand[0].from != 0 || g.flows == 0 {
+				t.Errorf("%s: guest %d wants nothing from the beginning on", sc.name, i+1)
+			}
+			for _, p := range g.demand {
+				if p.from%window != 0 {
+					t.Errorf("%s: guest %d changes at %v, within a window", sc.name, i+1, p.from)
+				}
+			}
+		}
+		if promised > 1 && classes == 1 {
+			t.Errorf("%s promises %.2f of the link", sc.name, promised)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a full segment is: of 1538 bytes on the wire 1448 are the application's.
+const (
+	segmentWire    = 1538
+	segmentPayload = 1448
+)
+
+// sendBuffer is little, so that a guest that has nothing more to send falls silent at once.
+const sendBuffer = 192 << 10
+
+// source is what one guest sends: flows that share its demand evenly.
+type source struct {
+	conns []*net.TCPConn
+}
+
+// dial opens the flows of guest i.
+func dial(i, flows int, cc string) (*source, error) {
+	s := &source{}
+	d := net.Dialer{Timeout: 5 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		return first(c.Control(func(fd uintptr) {
+			err = first(unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, cc),
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer))
+		}), err)
+	}}
+	err := inNS(guestNS(i), func() error {
+		for range flows {
+			c, err := d.Dial("tcp4", sinkListen)
+			if err != nil {
+				return fmt.Errorf("guest %d: %w", i+1, err)
+			}
+			s.conns = append(s.conns, c.(*net.TCPConn))
+		}
+		return nil
+	})
+	return s, err
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run sends what the demand asks for between begin and end; what it asks for before begin is what it asks for there.
+func (s *source) run(demand []phase, begin, end time.Time) {
+	var all sync.WaitGroup
+	for _, c := range s.conns {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			f := flow{conn: c, share: 1 / float64(len(s.conns))}
+			for i, p := range demand {
+				until := end
+				if i+1 < len(demand) {
+					until = begin.Add(demand[i+1].from)
+				}
+				f.send(p.bits, until)
+			}
+		}()
+	}
+	all.Wait()
+}
+
+// close ends the flows at once, with what they still hold, and returns how many segments they sent again.
+func (s *source) close() (again uint64) {
+	for _, c := range s.conns {
+		if info, err := tcpInfo(c); err == nil {
+			again += uint64(info.Total_retrans)
+		}
+		_ = c.SetLinger(0)
+		c.Close()
+	}
+	return again
+}
+
+type flow struct {
+	conn  *net.TCPConn
+	share float64
+}
+
+// zeros is what is sent: whole segments.
+var zeros [22 * segmentPayload]byte
+
+// send sends the flow's share of bits/s on the wire, or all it can, until then.
+func (f *flow) send(bits float64, until time.Time) {
+	_ = f.conn.SetWriteDeadline(until)
+	switch {
+	case bits == 0:
+		time.Sleep(time.Until(until))
+	case bits == unlimited:
+		for time.Now().Before(until) {
+			_, _ = f.conn.Write(zeros[:]) // ends at the deadline
+		}
+	default:
+		f.pace(bits/8*f.share*segmentPayload/segmentWire, until)
+	}
+}
+
+// pace sends bytes/s as an application does that has that much to say: what it could not say within 20 ms it forgets.
+func (f *flow) pace(bytes float64, until time.Time) {
+	size := min(max(1, int(bytes*.01/segmentPayload)), 11) * segmentPayload
+	credit, last := 0.0, time.Now()
+	for now := last; now.Before(until); now = time.Now() {
+		credit = min(credit+now.Sub(last).Seconds()*bytes, bytes*.02+float64(size))
+		last = now
+		if credit < float64(size) {
+			wait := time.Duration((float64(size) - credit) / bytes * 1e9)
+			time.Sleep(min(wait, 20*time.Millisecond, time.Until(until)))
+			continue
+		}
+		credit -= float64(size)
+		_, _ = f.conn.Write(zeros[:size])
+	}
+}
+
+func tcpInfo(c *net.TCPConn) (info *unix.TCPInfo, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return info, first(raw.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	}), err)
+}
