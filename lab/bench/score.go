@@ -17,7 +17,7 @@ type result struct {
 	Short       float64 `json:"short_mbit"`         // what they lacked in all
 	Used        float64 `json:"used_percent"`       // of what an ideal division would have carried
 	Changes     float64 `json:"changes_s_vm"`       // limits changed per second and guest
-	Recovery    float64 `json:"recovery_s"`         // the worst, after a wake: until a window that satisfies begins; -1: nobody woke
+	Recovery    float64 `json:"recovery_s"`         // the worst, after a wake: until a window that satisfies begins, or it slept again; -1: nobody woke
 	Found       float64 `json:"capacity_found_s"`   // until a new capacity was known within 1 %; -1: never, or none came
 	Again       uint64  `json:"retransmits"`        // segments sent again
 	Late        int     `json:"late_ticks"`         // of the controller
@@ -120,14 +120,15 @@ func worstRecovery(sc *scenario, tr *trace) float64 {
 			if g.demand[k-1].bits != 0 || g.demand[k].bits == 0 || end-wake < window || wake >= sc.length {
 				continue
 			}
-			t := wake
-			for ; t+window <= end; t += step {
+			took := end - wake // or longer: never
+			for t := wake; t+window <= end; t += step {
 				sc.entitled(t, entitled)
 				if tr.rate(i, t, t+window) >= satisfies*entitled[i] {
+					took = t - wake
 					break
 				}
 			}
-			worst = max(worst, (t - wake).Seconds())
+			worst = max(worst, took.Seconds())
 		}
 	}
 	return worst
