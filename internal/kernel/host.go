@@ -1,13 +1,16 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/kernel/rtnl"
+	"sluice/internal/model"
 )
 
 // Options say where the kernel is found. The zero value means the running one.
@@ -17,6 +20,9 @@ type Options struct {
 	BPFFS  string       // where the BPF file system is mounted; default "/sys/fs/bpf"
 	Owner  string       // the directory there for what this program pins; default "sluice-" and the number of the network namespace
 	Logger *slog.Logger // default: discards
+
+	// Lease is how long what a tap is allowed holds after UpdateTap; default model.LimitLease.
+	Lease time.Duration
 
 	// StickyPins makes bridge entries that no frame can move; see PinFDB.
 	StickyPins bool
@@ -33,6 +39,7 @@ type Host struct {
 	proc    tree
 	busy    *locks
 	mirrors *mirrors
+	taps    *taps
 	sticky  bool
 	log     *slog.Logger
 }
@@ -50,11 +57,16 @@ func New(o Options) (*Host, error) {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
-	pins, err := newPins(o.BPFFS, o.Owner)
+	mirrors, err := newPins(o.BPFFS, o.Owner, "mirrors")
 	if err != nil {
 		return nil, err
 	}
-	h.mirrors = newMirrors(pins, h.log)
+	policies, err := newPins(o.BPFFS, o.Owner, "taps")
+	if err != nil {
+		return nil, err
+	}
+	h.mirrors = newMirrors(mirrors, h.log)
+	h.taps = newTaps(policies, cmp.Or(o.Lease, model.LimitLease), h.log)
 	if err := h.dial(); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -93,7 +105,7 @@ func (h *Host) dial() (err error) {
 // Close closes the sockets. Open windows and PF filters stay for the next start to find:
 // whoever stops ends its moves first.
 func (h *Host) Close() error {
-	err := h.mirrors.drop()
+	err := errors.Join(h.mirrors.drop(), h.taps.drop())
 	for _, c := range []*rtnl.Conn{h.read, h.write} {
 		if c != nil {
 			err = errors.Join(err, c.Close())

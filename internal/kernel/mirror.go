@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
@@ -40,14 +39,7 @@ func (m mirror) load() (*ebpf.Program, error) {
 // attach attaches the program to the tap's egress. Unless it is pinned, the kernel removes
 // it with the last reference to the link.
 func (m mirror) attach(prog *ebpf.Program) (link.Link, error) {
-	l, err := link.AttachTCX(link.TCXOptions{Interface: m.tap, Program: prog, Attach: ebpf.AttachTCXEgress})
-	if errors.Is(err, ebpf.ErrNotSupported) {
-		return nil, fmt.Errorf("the kernel is older than Linux 6.6: %w", err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("attach eBPF program: %w", err)
-	}
-	return l, nil
+	return attachTCX(link.TCXOptions{Interface: m.tap, Program: prog, Attach: ebpf.AttachTCXEgress})
 }
 
 // Offsets of struct __sk_buff (linux/bpf.h).
@@ -100,12 +92,11 @@ func (m mirror) clone(label string) asm.Instructions {
 // tagAndClone gives the frame the VF's VLAN tag for as long as it is copied. One that has
 // a tag leaves as it is.
 func (m mirror) tagAndClone() asm.Instructions {
-	proto := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_8021Q))
 	insns := asm.Instructions{
 		asm.LoadMem(asm.R7, asm.R6, skbVLANPresent, asm.Word),
 		asm.JNE.Imm(asm.R7, 0, "clone"),
 		asm.Mov.Reg(asm.R1, asm.R6),
-		asm.Mov.Imm(asm.R2, int32(proto)),
+		asm.Mov.Imm(asm.R2, int32(networkOrder(unix.ETH_P_8021Q))),
 		asm.Mov.Imm(asm.R3, int32(m.vlan)),
 		asm.FnSkbVlanPush.Call(),
 	}
@@ -115,4 +106,9 @@ func (m mirror) tagAndClone() asm.Instructions {
 		asm.Mov.Reg(asm.R1, asm.R6),
 		asm.FnSkbVlanPop.Call(),
 	)
+}
+
+// networkOrder is how a 16-bit number of a frame reads in host order.
+func networkOrder(n uint16) uint16 {
+	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
 }

@@ -59,7 +59,7 @@ func (s *mirrors) open(w Window, m mirror) error {
 	if err != nil {
 		return err
 	}
-	if err := s.pins.add(l, w); err != nil {
+	if err := s.pins.add(l, pinName(w)); err != nil {
 		s.warn.Do(func() {
 			s.log.Warn("mirrors end with this process: a kill during a move could cut the VM off", "error", err)
 		})

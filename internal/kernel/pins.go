@@ -18,14 +18,14 @@ import (
 	"sluice/internal/model"
 )
 
-// pins are the mirrors pinned in the BPF file system: in a directory of their owner's, each
-// under a name that says what it is about, see pinName. There is no other record.
+// pins are what is pinned in the BPF file system: in a directory of their owner's, each
+// under a name that says what it is about, see pinName and tapPin. There is no other record.
 type pins struct {
 	bpffs string // where the file system is mounted
-	dir   string // OWNER/mirrors in it
+	dir   string // OWNER/mirrors or OWNER/taps in it
 }
 
-func newPins(bpffs, owner string) (pins, error) {
+func newPins(bpffs, owner, what string) (pins, error) {
 	if bpffs == "" {
 		bpffs = "/sys/fs/bpf"
 	}
@@ -37,7 +37,7 @@ func newPins(bpffs, owner string) (pins, error) {
 		}
 		owner = fmt.Sprintf("sluice-%d", ns)
 	}
-	return pins{bpffs: bpffs, dir: filepath.Join(bpffs, owner, "mirrors")}, nil
+	return pins{bpffs: bpffs, dir: filepath.Join(bpffs, owner, what)}, nil
 }
 
 // ready says why nothing can be pinned.
@@ -72,8 +72,8 @@ func (p pins) trusted() error {
 	return nil
 }
 
-// add pins a link.
-func (p pins) add(l link.Link, w Window) error {
+// add pins a link or a map.
+func (p pins) add(what interface{ Pin(path string) error }, name string) error {
 	if err := p.ready(); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (p pins) add(l link.Link, w Window) error {
 	if err := p.trusted(); err != nil { // somebody may have been quicker
 		return err
 	}
-	return l.Pin(p.path(pinName(w)))
+	return what.Pin(p.path(name))
 }
 
 func (p pins) path(name string) string { return filepath.Join(p.dir, name) }
@@ -103,6 +103,14 @@ func (p pins) names() ([]string, error) {
 		return nil, nil
 	}
 	return names, err
+}
+
+// has says whether something of that name is pinned, by us.
+func (p pins) has(name string) bool {
+	if p.trusted() != nil {
+		return false
+	}
+	return unix.Access(p.path(name), unix.F_OK) == nil
 }
 
 // of lists the pins of one tap and MAC.
@@ -140,6 +148,9 @@ func (p pins) adopt(name string, w Window, tap int, prog *ebpf.Program) (bool, e
 // remove detaches a link, though another process may have it open, and then removes its
 // pin: if it ends in between, the pin tells the next that there is something to remove.
 func (p pins) remove(name string) error {
+	if !p.has(name) {
+		return nil
+	}
 	l, err := link.LoadPinnedLink(p.path(name), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -152,6 +163,20 @@ func (p pins) remove(name string) error {
 		return err
 	}
 	return l.Unpin()
+}
+
+// unpin removes the pin of what is no link: the kernel keeps it as long as somebody else does.
+func (p pins) unpin(name string) error {
+	if err := p.trusted(); err != nil {
+		if errors.Is(err, errForeign) || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if err := os.Remove(p.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (p pins) list() ([]Mirror, error) {
@@ -190,17 +215,13 @@ func parsePin(name string) (w Window, ok bool) {
 	if len(part) != 4 {
 		return w, false
 	}
-	var bad error
-	unescape := func(s string) string {
-		text, err := url.PathUnescape(s)
-		bad = errors.Join(bad, err)
-		return text
-	}
-	w.Tap, w.PF = unescape(part[0]), unescape(part[2])
+	var tapOK, pfOK bool
+	w.Tap, tapOK = unescape(part[0])
+	w.PF, pfOK = unescape(part[2])
 	var err, verr error
 	w.MAC, err = parseHex(part[1])
 	w.VLAN, verr = strconv.Atoi(part[3])
-	ok = errors.Join(bad, err, verr) == nil
+	ok = tapOK && pfOK && errors.Join(err, verr) == nil
 	return w, ok && pinName(w) == name
 }
 
@@ -215,6 +236,11 @@ func escape(s string) string {
 		}
 	}
 	return b.String()
+}
+
+func unescape(s string) (text string, ok bool) {
+	text, err := url.PathUnescape(s)
+	return text, err == nil
 }
 
 func parseHex(s string) (m model.MAC, err error) {

@@ -46,7 +46,7 @@ func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error
 		}
 	}
 	m := mirror{tap: tap.Index, pf: pf.Index, port: port.Index, mac: w.MAC, vlan: w.VLAN}
-	err = h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.mirrors.open(w, m) })
+	err = h.busy.exclusive(ctx, "tap "+w.Tap, func() error { return h.mirrors.open(w, m) })
 	if err == nil {
 		return "", h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap)
 	}
@@ -76,7 +76,7 @@ func (h *Host) pinIfNowhere(ctx context.Context, w Window) error {
 // CloseWindow removes the mirror from the tap for the MAC, whichever process opened it and
 // to whichever PF. The bridge entry stays where it is. That there is none is no error.
 func (h *Host) CloseWindow(ctx context.Context, w Window) error {
-	err := h.busy.exclusive(ctx, "mirror "+w.Tap, func() error { return h.mirrors.close(w.Tap, w.MAC) })
+	err := h.busy.exclusive(ctx, "tap "+w.Tap, func() error { return h.mirrors.close(w.Tap, w.MAC) })
 	return fail("close mirror from", w.Tap, err)
 }
 

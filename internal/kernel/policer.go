@@ -1,0 +1,255 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+)
+
+// policer is the program for one direction of a tap: it drops what is above the limits, and
+// sends what the guest sends through a shaper if there is one. The limits are in the tap's
+// map, so a change of them needs no other program.
+//
+// A meter is the virtual scheduling of ITU-T I.371 (a token bucket told by time): one number,
+// the time at which all that was let through would have been sent at the limit. A frame passes while that is not
+// more than the burst ahead of now. It needs no lock: the frame's cost is added atomically, so that
+// no CPU's frame goes uncounted; several CPUs that look at the same moment may each let a frame
+// through, and what they took too much is paid for by the frames that follow. That leaves no remainders to lose, either.
+type policer struct {
+	dir    int
+	policy *ebpf.Map // the tap's
+	local  *ebpf.Map // MACs that are no shaper's business
+}
+
+// Directions, as the guest sees them.
+const (
+	dirTx = 0
+	dirRx = 1
+)
+
+// Offsets of struct __sk_buff (linux/bpf.h).
+const (
+	skbLen      = 0
+	skbPriority = 32
+	skbGSOSize  = 176
+)
+
+const tcxDrop = 2
+
+// wireOverhead is what Ethernet adds to each frame: preamble, checksum and gap.
+const wireOverhead = 24
+
+// Places in the program's stack.
+const (
+	stackSegments = -8
+	stackLeased   = -16
+	stackHeader   = -80 // the frame's first bytes
+	headerBytes   = 54  // Ethernet and IPv6
+)
+
+// Registers that hold throughout: the frame, the tap's map, the time in ticks, and the
+// frame's bits on the wire.
+const (
+	regFrame = asm.R6
+	regMap   = asm.R7
+	regNow   = asm.R8
+	regBits  = asm.R9
+)
+
+func (p policer) load() (*ebpf.Program, error) {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "sluice_police", Type: ebpf.SchedCLS, Instructions: p.program()})
+	if err != nil {
+		return nil, fmt.Errorf("load eBPF program: %w", err)
+	}
+	return prog, nil
+}
+
+func (p policer) program() asm.Instructions {
+	insns := asm.Instructions{
+		asm.Mov.Reg(regFrame, asm.R1),
+		asm.LoadMapValue(regMap, p.policy.FD(), 0),
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.StoreMem(asm.RFP, stackLeased, asm.R2, asm.DWord),
+		asm.LoadMem(asm.R1, regMap, wordDeadline*8, asm.DWord),
+		asm.JGT.Reg(asm.R0, asm.R1, "no lease"),
+		asm.Mov.Imm(asm.R2, 1),
+		asm.StoreMem(asm.RFP, stackLeased, asm.R2, asm.DWord),
+		asm.Mov.Reg(regNow, asm.R0).WithSymbol("no lease"),
+		asm.LSh.Imm(regNow, tickShift),
+	}
+	insns = append(insns, measure()...)
+	insns = append(insns, p.forMeters("check", p.check)...)
+	insns = append(insns, p.forMeters("charge", p.charge)...)
+	if p.dir == dirTx {
+		insns = append(insns, p.shape()...)
+	}
+	insns = append(insns,
+		asm.Mov.Imm(asm.R0, tcxNext).WithSymbol("next"),
+		asm.Return(),
+	)
+	return append(insns, p.drop()...)
+}
+
+// measure finds out how many frames the NIC will make of this one, and their bits. For what
+// comes from a guest the kernel has not counted the segments yet.
+func measure() asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Imm(asm.R1, 1),
+		asm.StoreMem(asm.RFP, stackSegments, asm.R1, asm.DWord),
+		asm.LoadMem(regBits, regFrame, skbLen, asm.Word),
+		asm.LoadMem(asm.R1, regFrame, skbGSOSize, asm.Word),
+		asm.JEq.Imm(asm.R1, 0, "measured"),
+		asm.Mov.Reg(asm.R1, regFrame),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, stackHeader),
+		asm.Mov.Imm(asm.R4, headerBytes),
+		asm.FnSkbLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "measured"),
+		// R1: where the transport header begins, R2: its protocol.
+		asm.LoadMem(asm.R3, asm.RFP, stackHeader+12, asm.Half),
+		asm.JEq.Imm(asm.R3, int32(networkOrder(unix.ETH_P_IPV6)), "IPv6"),
+		asm.LoadMem(asm.R1, asm.RFP, stackHeader+14, asm.Byte),
+		asm.And.Imm(asm.R1, 0xf),
+		asm.LSh.Imm(asm.R1, 2),
+		asm.Add.Imm(asm.R1, 14),
+		asm.LoadMem(asm.R2, asm.RFP, stackHeader+14+9, asm.Byte),
+		asm.Ja.Label("transport"),
+		asm.Mov.Imm(asm.R1, 14+40).WithSymbol("IPv6"),
+		asm.LoadMem(asm.R2, asm.RFP, stackHeader+14+6, asm.Byte),
+		// R5: the length of all headers.
+		asm.Mov.Reg(asm.R5, asm.R1).WithSymbol("transport"),
+		asm.Add.Imm(asm.R5, 8),
+		asm.JNE.Imm(asm.R2, unix.IPPROTO_TCP, "headers"),
+		asm.StoreMem(asm.RFP, stackHeader+8, asm.R1, asm.DWord),
+		asm.Mov.Reg(asm.R2, asm.R1),
+		asm.Add.Imm(asm.R2, 12),
+		asm.Mov.Reg(asm.R1, regFrame),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, stackHeader),
+		asm.Mov.Imm(asm.R4, 1),
+		asm.FnSkbLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "measured"),
+		asm.LoadMem(asm.R1, asm.RFP, stackHeader, asm.Byte),
+		asm.RSh.Imm(asm.R1, 4),
+		asm.LSh.Imm(asm.R1, 2),
+		asm.LoadMem(asm.R5, asm.RFP, stackHeader+8, asm.DWord),
+		asm.Add.Reg(asm.R5, asm.R1),
+		// Segments: what the headers leave of the frame, divided and rounded up.
+		asm.JGE.Reg(asm.R5, regBits, "measured").WithSymbol("headers"),
+		asm.LoadMem(asm.R2, regFrame, skbGSOSize, asm.Word),
+		asm.Mov.Reg(asm.R1, regBits),
+		asm.Sub.Reg(asm.R1, asm.R5),
+		asm.Add.Reg(asm.R1, asm.R2),
+		asm.Sub.Imm(asm.R1, 1),
+		asm.Div.Reg(asm.R1, asm.R2),
+		asm.StoreMem(asm.RFP, stackSegments, asm.R1, asm.DWord),
+		// Each but the first gets a copy of the headers.
+		asm.Sub.Imm(asm.R1, 1),
+		asm.Mul.Reg(asm.R1, asm.R5),
+		asm.Add.Reg(regBits, asm.R1),
+		asm.LoadMem(asm.R1, asm.RFP, stackSegments, asm.DWord).WithSymbol("measured"),
+		asm.Mul.Imm(asm.R1, wireOverhead),
+		asm.Add.Reg(regBits, asm.R1),
+		asm.LSh.Imm(regBits, 3),
+	}
+}
+
+// forMeters makes what is to be done for each meter; those of what is allowed now are
+// left out when the lease is over.
+func (p policer) forMeters(what string, each func(m meter, done string) asm.Instructions) (insns asm.Instructions) {
+	end := what + "ed"
+	for m := range meters {
+		if m == nowBits {
+			insns = append(insns,
+				asm.LoadMem(asm.R1, asm.RFP, stackLeased, asm.DWord),
+				asm.JEq.Imm(asm.R1, 0, end),
+			)
+		}
+		done := fmt.Sprint(what, " ", m)
+		insns = append(insns, each(m, done)...)
+		insns = append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(done))
+	}
+	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(end))
+}
+
+// check drops the frame if the meter is more than its burst ahead.
+func (p policer) check(m meter, done string) asm.Instructions {
+	at := int16(m.word(p.dir) * 8)
+	return asm.Instructions{
+		asm.LoadMem(asm.R1, regMap, at+meterCost*8, asm.DWord),
+		asm.JEq.Imm(asm.R1, 0, done),
+		asm.LoadMem(asm.R1, regMap, at+meterTAT*8, asm.DWord),
+		asm.LoadMem(asm.R2, regMap, at+meterBurst*8, asm.DWord),
+		asm.Add.Reg(asm.R2, regNow),
+		asm.JGT.Reg(asm.R1, asm.R2, "drop"),
+	}
+}
+
+// charge adds what the frame costs to the meter, which is never behind the time.
+func (p policer) charge(m meter, done string) asm.Instructions {
+	at := int16(m.word(p.dir) * 8)
+	insns := asm.Instructions{
+		asm.LoadMem(asm.R3, regMap, at+meterCost*8, asm.DWord),
+		asm.JEq.Imm(asm.R3, 0, done),
+	}
+	if m.bits() {
+		insns = append(insns, asm.Mul.Reg(asm.R3, regBits), asm.RSh.Imm(asm.R3, costShift))
+	} else {
+		insns = append(insns, asm.LoadMem(asm.R1, asm.RFP, stackSegments, asm.DWord), asm.Mul.Reg(asm.R3, asm.R1))
+	}
+	add := done + " add"
+	return append(insns,
+		asm.LoadMem(asm.R0, regMap, at+meterTAT*8, asm.DWord),
+		asm.JGE.Reg(asm.R0, regNow, add),
+		asm.CmpXchg.Mem(regMap, regNow, asm.DWord, at+meterTAT*8), // if not, another CPU did
+		asm.AddAtomic.Mem(regMap, asm.R3, asm.DWord, at+meterTAT*8).WithSymbol(add),
+	)
+}
+
+// shape gives the frame its class and sends it out of the shaper, which gives it back behind
+// this program; unless it goes to a tap of this host.
+func (p policer) shape() asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMem(asm.R1, asm.RFP, stackLeased, asm.DWord),
+		asm.JEq.Imm(asm.R1, 0, "next"),
+		asm.LoadMem(regBits, regMap, wordShaper*8, asm.DWord),
+		asm.JEq.Imm(regBits, 0, "next"),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, stackHeader, asm.R1, asm.DWord),
+		asm.Mov.Reg(asm.R1, regFrame),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, stackHeader),
+		asm.Mov.Imm(asm.R4, 6),
+		asm.FnSkbLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "next"),
+		asm.LoadMapPtr(asm.R1, p.local.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, stackHeader),
+		asm.FnMapLookupElem.Call(),
+		asm.JNE.Imm(asm.R0, 0, "next"),
+		asm.LoadMem(asm.R1, regMap, wordClass*8, asm.DWord),
+		asm.StoreMem(regFrame, skbPriority, asm.R1, asm.Word),
+		asm.Mov.Reg(asm.R1, regBits),
+		asm.Mov.Imm(asm.R2, 0), // egress
+		asm.FnRedirect.Call(),
+		asm.Return(),
+	}
+}
+
+// drop counts the frame as the tap's own counters do: a frame that is to be cut up is one.
+func (p policer) drop() asm.Instructions {
+	base := wordMeters + p.dir*dirWords
+	return asm.Instructions{
+		asm.Mov.Imm(asm.R1, 1).WithSymbol("drop"),
+		asm.AddAtomic.Mem(regMap, asm.R1, asm.DWord, int16(base+wordDroppedPackets)*8),
+		asm.LoadMem(asm.R1, regFrame, skbLen, asm.Word),
+		asm.AddAtomic.Mem(regMap, asm.R1, asm.DWord, int16(base+wordDroppedBytes)*8),
+		asm.Mov.Imm(asm.R0, tcxDrop),
+		asm.Return(),
+	}
+}

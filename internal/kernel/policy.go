@@ -1,0 +1,104 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+
+	"sluice/internal/model"
+)
+
+// TapPolicy is what stands on a tap: what its guest may send (Tx) and receive (Rx), dropped
+// if it is more, and the shaper that what it sends goes through.
+//
+// Bits are those on the wire: 8 x (bytes + 24 x packets), and of a frame that the NIC is to
+// cut up those of all its parts. A limit in bits/s is at least 8 kbit/s.
+type TapPolicy struct {
+	Tap    string
+	Tx, Rx PathRates
+	Shaper int    // ifindex of an ifb, 0: none
+	Class  uint32 // of the shaper's HTB: major<<16 | minor
+
+	// What UpdateTap and TapPolicies report; an edit does not change it.
+	Detached  model.Tri // whether nothing of this holds: the tap has gone, or somebody has removed the programs
+	Leased    bool      // what is allowed now holds, and the shaper is used
+	TxDropped Dropped   // since the policy was made
+	RxDropped Dropped
+}
+
+// PathRates are the limits of one direction; 0 is none.
+type PathRates struct {
+	Now      model.Rate // what is allowed until the lease ends
+	Contract model.Rate // what holds until it is changed, whatever becomes of this process
+}
+
+// IsZero says whether nothing is limited.
+func (r PathRates) IsZero() bool { return r == PathRates{} }
+
+// Dropped counts frames above a limit as the tap's own counters do, which count them too: a
+// frame that the NIC is to cut up is one, and Bytes are without preamble, gap and checksum.
+type Dropped struct{ Packets, Bytes uint64 }
+
+// wants says which directions need a program.
+func (t *TapPolicy) wants() [2]bool {
+	return [2]bool{dirTx: !t.Tx.IsZero() || t.Shaper != 0, dirRx: !t.Rx.IsZero()}
+}
+
+// UpdateTap changes what stands on a tap, or renews its lease if edit changes nothing, and
+// returns what is true then. edit is called once, with what stands by now, whoever made
+// it; it may not call the Host. A policy that asks for nothing leaves nothing on the tap.
+//
+// It is meant to be called for every tap several times a second: where nothing but rates
+// change, it asks the kernel once for each direction whether the program is still there.
+func (h *Host) UpdateTap(ctx context.Context, tap string, edit func(*TapPolicy)) (TapPolicy, error) {
+	var now TapPolicy // not the result: if ctx ends, this is still being written
+	err := h.busy.exclusive(ctx, "tap "+tap, func() (err error) {
+		now, err = h.taps.update(tap, edit, func() (int, error) {
+			l, err := h.Link(ctx, tap)
+			return l.Index, err
+		})
+		return err
+	})
+	if err != nil {
+		return TapPolicy{}, fail("limit tap", tap, err)
+	}
+	return now, nil
+}
+
+// TapPolicies lists what stands on taps, whichever process made it, sorted by tap.
+func (h *Host) TapPolicies(ctx context.Context) ([]TapPolicy, error) {
+	var found []TapPolicy
+	err := h.busy.exclusive(ctx, "list taps", func() (err error) {
+		found, err = h.taps.list()
+		return err
+	})
+	if err != nil {
+		return nil, fail("list limits of", "taps", err)
+	}
+	return found, nil
+}
+
+// RemoveTap takes everything that UpdateTap put there off a tap, or what is left of it where
+// the tap has gone. That there is nothing is no error.
+func (h *Host) RemoveTap(ctx context.Context, tap string) error {
+	err := h.busy.exclusive(ctx, "tap "+tap, func() error { return h.taps.remove(tap) })
+	return fail("remove limits from tap", tap, err)
+}
+
+// SetLocalMACs says which frames no shaper is for: those to these addresses, since they stay
+// on this host. It replaces what was said before.
+func (h *Host) SetLocalMACs(ctx context.Context, macs []model.MAC) error {
+	err := h.busy.exclusive(ctx, "local MACs", func() error { return h.taps.setLocal(macs) })
+	return fail("tell shapers of", "local MACs", err)
+}
+
+// CheckTaps says why limits of taps cannot be had (model.ErrPermanent), or why they would end with this
+// process; nil if all is well.
+func (h *Host) CheckTaps() error {
+	if err := checkTCX(); err != nil {
+		return fmt.Errorf("taps cannot be limited: %w", err)
+	}
+	if err := h.taps.pins.ready(); err != nil {
+		return fmt.Errorf("limits of taps end with this process: %w", err)
+	}
+	return nil
+}
