@@ -19,6 +19,7 @@ type TapPolicy struct {
 	Class  uint32 // of the shaper's HTB: major<<16 | minor
 
 	// What UpdateTap and TapPolicies report; an edit does not change it.
+	Index     int       // of the tap that the programs are attached to, 0: there are none
 	Detached  model.Tri // whether nothing of this holds: the tap has gone, or somebody has removed the programs
 	Leased    bool      // what is allowed now holds, and the shaper is used
 	TxDropped Dropped   // since the policy was made

@@ -90,7 +90,7 @@ func (s *taps) update(tap string, edit func(*TapPolicy), look func() (int, error
 		return TapPolicy{}, err
 	}
 	now := t.mem.read(tap, monotonic())
-	now.Detached = model.No
+	now.Index, now.Detached = t.index, model.No
 	return now, nil
 }
 
@@ -341,6 +341,7 @@ func (s *taps) standing(tap string) TapPolicy {
 
 func (t *policedTap) standing(tap string) TapPolicy {
 	p := t.mem.read(tap, monotonic())
+	p.Index = t.index
 	p.Detached = model.TriOf(t.index == 0 || t.links == [2]link.Link{} || !t.intact())
 	return p
 }

@@ -1,0 +1,119 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+)
+
+// Taps limits what goes through taps.
+type Taps interface {
+	UpdateTap(ctx context.Context, tap string, edit func(*kernel.TapPolicy)) (kernel.TapPolicy, error)
+	RemoveTap(ctx context.Context, tap string) error
+	CheckTaps() error
+}
+
+var _ Taps = (*kernel.Host)(nil)
+
+// Police is the enforcer of limits on the virtio path in both directions, in bits and
+// packets: a program on the tap drops what is more. What is allowed ends with its lease,
+// the contract stays whatever becomes of this process.
+type Police struct {
+	taps   Taps
+	unable error
+}
+
+// NewPolice asks once whether the kernel can limit taps.
+func NewPolice(taps Taps) *Police {
+	p := &Police{taps: taps}
+	if err := taps.CheckTaps(); errors.Is(err, model.ErrPermanent) {
+		p.unable = err
+	}
+	return p
+}
+
+// Unable says why no tap of this host can be limited, nil if they can.
+func (p *Police) Unable() error { return p.unable }
+
+// Name is what the kernel's tools call it.
+func (p *Police) Name() string { return "police" }
+
+// Can says whether the Limit can be had for the NIC as the Snapshot shows it.
+func (p *Police) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
+	if key.Path != model.PathVirtio || key.VM == "" || p.unable != nil {
+		return model.No
+	}
+	nic := tapOf(snap, key)
+	if nic == nil {
+		return model.Unknown
+	}
+	return model.Yes
+}
+
+// tapOf is the NIC that a Limit is about, nil if it is not there or has no tap.
+func tapOf(snap *model.Snapshot, key model.LimitKey) *model.NIC {
+	vm := snap.FindVM(key.VM)
+	if vm == nil {
+		return nil
+	}
+	nic := vm.FindNIC(key.NIC)
+	if nic == nil || nic.Tap == "" {
+		return nil
+	}
+	return nic
+}
+
+// Apply makes the Limits true and renews the leases of their taps. What it returns is what
+// the kernel has then. One that fails does not keep the others; the errors are joined.
+func (p *Police) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
+	var errs []error
+	for _, limit := range batch {
+		rates, err := p.apply(ctx, tapOf(snap, limit.LimitKey), &limit)
+		if err != nil {
+			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: err})
+			continue
+		}
+		limit.Rate, limit.Contract = rates.Now, rates.Contract
+		now = append(now, limit)
+	}
+	return now, errors.Join(errs...)
+}
+
+func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) (kernel.PathRates, error) {
+	switch {
+	case p.unable != nil:
+		return kernel.PathRates{}, p.unable
+	case limit.Path != model.PathVirtio || limit.VM == "":
+		return kernel.PathRates{}, fmt.Errorf("limit the %s path of %q: only what goes through the tap of a VM can be dropped there", limit.Path, limit.VM)
+	case nic == nil && lifts(limit):
+		return kernel.PathRates{}, nil // went with its tap
+	case nic == nil:
+		return kernel.PathRates{}, fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", limit.NIC, limit.VM, model.ErrGone)
+	}
+	rates := func(t *kernel.TapPolicy) *kernel.PathRates {
+		if limit.Dir == model.Rx {
+			return &t.Rx
+		}
+		return &t.Tx
+	}
+	stands, err := p.taps.UpdateTap(ctx, nic.Tap, func(t *kernel.TapPolicy) {
+		*rates(t) = kernel.PathRates{Now: limit.Rate, Contract: limit.Contract}
+	})
+	switch {
+	case errors.Is(err, model.ErrGone) && lifts(limit):
+		return kernel.PathRates{}, nil
+	case err != nil:
+		return kernel.PathRates{}, err
+	case stands.Index != 0 && nic.TapIndex != 0 && stands.Index != nic.TapIndex:
+		// Since the Snapshot the VM has stopped, and another has a tap of that name.
+		err = fmt.Errorf("limit tap %s: VM %s does not have it any more: %w", nic.Tap, limit.VM, model.ErrGone)
+		return kernel.PathRates{}, errors.Join(err, p.taps.RemoveTap(ctx, nic.Tap))
+	}
+	return *rates(&stands), nil
+}
+
+// lifts says whether nothing is limited: a guarantee is nothing to a policer.
+func lifts(l *model.Limit) bool { return l.Rate.IsZero() && l.Contract.IsZero() }
