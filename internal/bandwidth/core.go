@@ -56,6 +56,8 @@ type Core struct {
 	lowered []model.Limit // the batch: what takes something away goes first
 	raised  []model.Limit
 	changes uint64
+
+	problems []model.Problem // of SLAs and what is promised of them
 }
 
 // NewCore makes a Core that follows nothing yet.

@@ -128,7 +128,7 @@ func (c *Core) dividePackets() {
 		var all model.Rate
 		sum := 0.0
 		for _, n := range nics {
-			all.Packets = max(all.Packets, n.sla.Guarantee.Packets)
+			all.Packets = max(all.Packets, n.promised.Packets)
 			sum += n.busy
 		}
 		limit := uint64(0)

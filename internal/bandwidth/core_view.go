@@ -3,13 +3,14 @@ package bandwidth
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"sluice/internal/model"
 )
 
 // View is a picture of all that the Core knows and does.
 func (c *Core) View() *model.Bandwidth {
-	v := &model.Bandwidth{At: c.at, Period: c.opts.Period, Allocator: c.opts.Allocator, Changes: c.changes}
+	v := &model.Bandwidth{At: c.at, Period: c.opts.Period, Allocator: c.opts.Allocator, Changes: c.changes, Problems: slices.Clone(c.problems)}
 	for _, l := range c.links {
 		v.Links = append(v.Links, c.linkState(l, v))
 	}
@@ -26,7 +27,7 @@ func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
 	}
 	promises := false
 	for _, n := range l.nics {
-		s.Guaranteed.Bits += n.own.Guarantee.Bits
+		s.Guaranteed.Bits += n.sla.Guarantee.Bits
 		s.Guaranteed.Packets += n.own.Guarantee.Packets
 		promises = promises || n.promises()
 	}

@@ -17,7 +17,7 @@ type nic struct {
 	link   *uplink
 
 	sla      model.SLA // as the rules say
-	own      model.SLA // the same, with the NIC's part of the VM's packets/s
+	own      model.SLA // the same, with what is promised of the guarantee and the NIC's part of the VM's packets/s
 	promised model.Rate
 	tier     uint64 // bits/s that the placement policy lets its VF send; 0: any
 
@@ -99,9 +99,14 @@ func (c *Core) Follow(now time.Time, w World) {
 		l.nics = l.nics[:0]
 	}
 	c.vms = c.vms[:0]
-	for i := range w.Snapshot.VMs {
+	asked := AskedOf(w.Snapshot, &w.Rules)
+	admitted := Admit(asked, c.opts.Packets)
+	c.problems = admitted.Problems
+	for i, next := 0, 0; i < len(w.Snapshot.VMs); i++ {
 		if vm := &w.Snapshot.VMs[i]; vm.State != model.VMStopped {
-			c.followVM(now, &w, vm)
+			end := next + len(vm.NICs)
+			c.followVM(now, &w, vm, asked[next:end], admitted.Promised[next:end])
+			next = end
 		}
 	}
 	maps.DeleteFunc(c.byID, func(_ model.NICID, n *nic) bool { return n.gone })
@@ -119,7 +124,8 @@ func (c *Core) Follow(now time.Time, w World) {
 	}
 }
 
-func (c *Core) followVM(now time.Time, w *World, vm *model.VM) {
+// followVM takes what a Snapshot shows of a VM, whose NICs ask for so much and are promised so much.
+func (c *Core) followVM(now time.Time, w *World, vm *model.VM, asked []Asked, promised []model.Rate) {
 	var packets []*nic
 	for i := range vm.NICs {
 		in := &vm.NICs[i]
@@ -133,7 +139,10 @@ func (c *Core) followVM(now time.Time, w *World, vm *model.VM) {
 		}
 		n.gone = false
 		n.vmName = vm.Name
-		n.follow(now, w, vm, in)
+		n.sla, n.promised = asked[i].SLA, promised[i]
+		n.own = n.sla
+		n.own.Guarantee = n.promised
+		n.follow(now, w, in)
 		if n.link = c.linkOf(w.Snapshot, in); n.link != nil {
 			n.link.nics = append(n.link.nics, n)
 		}
@@ -147,9 +156,7 @@ func (c *Core) followVM(now time.Time, w *World, vm *model.VM) {
 }
 
 // follow takes what a Snapshot shows of the NIC.
-func (n *nic) follow(now time.Time, w *World, vm *model.VM, in *model.NIC) {
-	n.sla = w.Rules.SLA(vm, in)
-	n.own, n.promised = n.sla, n.sla.Guarantee
+func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 	if n.vf != in.VF {
 		for _, d := range []model.Direction{model.Tx, model.Rx} {
 			if s := &n.limits[slot(model.PathVF, d)]; s.by == maxTxRate { // it was of another VF
@@ -202,10 +209,7 @@ func tierOf(tiers []model.Limit, id model.NICID) uint64 {
 
 // linkOf is the link that a NIC shares: that of its VF's PF, else of the PF that leads out of its bridge.
 func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
-	pf := snap.FindPF(in.VF.PF)
-	if pf == nil {
-		pf = uplinkOf(snap, in.Network)
-	}
+	pf := pfOf(snap, in)
 	if pf == nil {
 		return nil
 	}
@@ -221,6 +225,14 @@ func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
 	}
 	l.gone, l.speed = false, pf.Speed
 	return l
+}
+
+// pfOf is the PF whose link a NIC shares, or nil.
+func pfOf(snap *model.Snapshot, in *model.NIC) *model.PF {
+	if pf := snap.FindPF(in.VF.PF); pf != nil {
+		return pf
+	}
+	return uplinkOf(snap, in.Network)
 }
 
 // uplinkOf is the PF through which frames leave a bridge: one in use before one that is not

@@ -298,6 +298,14 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	}
 }
 
+func TestGuaranteesForVFsOnly(t *testing.T) {
+	const text = "pfs: [{name: a, vfs: all}]\nbandwidth: {packets: 800kpps}\nvms: [{match: a, guarantee: 800kpps}, {match: b, guarantee: 1Gbit 1Mpps}]\n"
+	want := []string{"sluice.yaml:3:50: vms[1].guarantee: virtio does not carry 1Mpps here (bandwidth.packets is 800kpps): it holds on a VF only"}
+	if have := parseText(t, text).Warnings(); !slices.Equal(have, want) {
+		t.Errorf("%q", have)
+	}
+}
+
 // Rates that never count since an earlier rule means the same VM; what is the same in both says nothing.
 func TestRulesThatClash(t *testing.T) {
 	for _, tc := range []struct{ vms, want string }{

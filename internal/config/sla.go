@@ -37,8 +37,6 @@ func (k checker) rates(key string, guarantee, limit Rate) {
 		k.at(g, fmt.Sprintf("%s is above the limit of %s", guarantee, limit), "raise the limit or lower the guarantee")
 	case above(guarantee.Bits, speed):
 		k.at(g, fmt.Sprintf("%s is more than any link carries: the fastest of pfs has a speed of %s", Rate{Bits: guarantee.Bits}, Rate{Bits: speed}), "lower it, or correct the speed")
-	case above(guarantee.Packets, k.Bandwidth.Packets.Packets):
-		k.at(g, fmt.Sprintf("%s is more than the host carries: bandwidth.packets is %s", Rate{Packets: guarantee.Packets}, k.Bandwidth.Packets), "lower it, or correct bandwidth.packets")
 	}
 }
 
@@ -92,6 +90,23 @@ func (k checker) bandwidth(known Known) {
 	for i := range k.PFs {
 		k.only(fmt.Sprintf("pfs[%d].speed", i), k.PFs[i].Speed, "bits")
 	}
+}
+
+// needVFs warns of guarantees in packets/s that hold on VFs alone.
+func (c *Config) needVFs() (list []string) {
+	host := c.Bandwidth.Packets
+	warn := func(key string, g Rate) {
+		if above(g.Packets, host.Packets) {
+			list = append(list, fmt.Sprintf("%s: %s: virtio does not carry %s here (bandwidth.packets is %s): it holds on a VF only", c.pos[key], key, Rate{Packets: g.Packets}, host))
+		}
+	}
+	for i := range c.VMs {
+		warn(fmt.Sprintf("vms[%d].guarantee", i), c.VMs[i].Guarantee)
+	}
+	for i := range c.Classes {
+		warn(fmt.Sprintf("classes[%d].guarantee", i), c.Classes[i].Guarantee)
+	}
+	return list
 }
 
 // shadowed warns of rates that never count, since an earlier rule that means the same VM sets another.

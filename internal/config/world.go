@@ -60,7 +60,7 @@ func (c *Config) Warnings() []string {
 			list = append(list, fmt.Sprintf("%s: %s: no vfs: Sluice takes all VFs of %s; write vfs: all, or a list", c.pos[key+".name"], key, pf.Name))
 		}
 	}
-	list = append(list, c.shadowed()...)
+	list = append(append(list, c.shadowed()...), c.needVFs()...)
 	if len(c.PFs) == 0 {
 		list = append(list, c.name()+": pfs lists no PF, so Sluice has no VF to hand out; add one, for example `pfs: [{name: eth0, vfs: all}]`")
 	}

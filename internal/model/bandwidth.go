@@ -22,7 +22,7 @@ type LinkState struct {
 	Capacity   float64 `json:"capacity_bits_s"`         // what it is seen to carry: what is shared out
 	Packets    uint64  `json:"packets_s,omitempty"`     // what the host carries on virtio; 0: not known
 	Carried    float64 `json:"carried_bits_s"`          // what all NICs sent in the last period
-	Guaranteed Rate    `json:"guaranteed"`              // sum of what is promised
+	Guaranteed Rate    `json:"guaranteed"`              // sum of what is asked for
 	Over       bool    `json:"overcommitted,omitempty"` // more is promised than there is
 }
 

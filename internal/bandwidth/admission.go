@@ -1,0 +1,237 @@
+package bandwidth
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	mathbits "math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/internal/model"
+)
+
+// Asked is what the SLA of a NIC asks for, and of which link.
+type Asked struct {
+	ID     model.NICID
+	VMName string
+	PF     string // whose link it shares; "": none that is known
+	Speed  uint64 // of that link, bits/s; 0: not known
+	OnVF   bool   // its guest sends through a VF: the host carries none of its packets
+	SLA    model.SLA
+	Stray  bool // it names a class that the rules, which have some, do not have
+}
+
+// Over is a link, or the host, of which more is asked than there is.
+type Over struct {
+	PF    string // "": the packets/s that the host carries on virtio
+	Asked uint64 // bits/s, or packets/s
+	Have  uint64
+	Text  string // the sum, and who gets less
+}
+
+// Admission is what of all guarantees can be promised.
+type Admission struct {
+	Promised []model.Rate // of each Asked; packets/s are those of its VM
+	Over     []Over       // by PF, the host last
+	Problems []model.Problem
+}
+
+// AskedOf lists what NICs of a Snapshot ask for, by VM and NIC. All VMs count that are not stopped: one that is
+// paused or migrates may go on at any moment.
+func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
+	var out []Asked
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		if vm.State == model.VMStopped {
+			continue
+		}
+		for k := range vm.NICs {
+			nic := &vm.NICs[k]
+			a := Asked{ID: model.NICID{VM: vm.ID, NIC: nic.Alias}, VMName: vm.Name, SLA: rules.SLA(vm, nic)}
+			a.Stray = a.SLA.Class != "" && len(rules.Classes) > 0 && rules.FindClass(a.SLA.Class) == nil
+			if pf := pfOf(snap, nic); pf != nil {
+				a.PF, a.Speed = pf.Name, pf.Speed
+			}
+			if vf := snap.FindVF(nic.VF); nic.VF != model.NoVF {
+				a.OnVF = vf == nil || vf.InGuest != model.No
+			}
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Admit adds up what is asked for on each link, and in packets/s on the host, and says what is promised:
+// all of it where there is enough. Else the guarantees of lower classes shrink first, within a class in proportion.
+// A guarantee counts as far as its NIC's limit and link allow it. A link whose speed is not known,
+// and packets where hostPackets is 0, count as endless.
+func Admit(asked []Asked, hostPackets uint64) Admission {
+	out := Admission{Promised: make([]model.Rate, len(asked))}
+	links := map[string][]claim{}
+	vms := map[model.VMID]int{} // place among packets
+	var packets []claim
+	for i := range asked {
+		a := &asked[i]
+		g, l := a.SLA.Guarantee, a.SLA.Limit
+		most := model.Rate{Bits: capped(g.Bits, l.Bits), Packets: capped(g.Packets, l.Packets)}
+		out.Promised[i] = most
+		out.Problems = append(out.Problems, a.problems()...)
+		if a.PF != "" && most.Bits > 0 {
+			links[a.PF] = append(links[a.PF], claim{a, i, capped(most.Bits, a.Speed)})
+		}
+		if at, ok := vms[a.ID.VM]; ok {
+			packets[at].most = max(packets[at].most, most.Packets)
+		} else if most.Packets > 0 && !a.OnVF {
+			vms[a.ID.VM] = len(packets)
+			packets = append(packets, claim{a, i, most.Packets})
+		}
+	}
+	for _, pf := range slices.Sorted(maps.Keys(links)) {
+		for k, kept := range out.divide(pf, links[pf], links[pf][0].asked.Speed) {
+			out.Promised[links[pf][k].place].Bits = kept
+		}
+	}
+	kept := out.divide("", packets, hostPackets)
+	for i := range asked {
+		if at, ok := vms[asked[i].ID.VM]; ok && out.Promised[i].Packets > 0 {
+			out.Promised[i].Packets = kept[at]
+		}
+	}
+	return out
+}
+
+// capped is x, or a bound that is set and lower.
+func capped(x, bound uint64) uint64 {
+	if bound > 0 {
+		return min(x, bound)
+	}
+	return x
+}
+
+// claim is what one NIC, or VM, asks of one supply.
+type claim struct {
+	asked *Asked
+	place int
+	most  uint64 // what it asks for, as far as it can have it at all
+}
+
+// divide says what each claim gets of what there is; 0: endless.
+func (out *Admission) divide(pf string, list []claim, have uint64) []uint64 {
+	kept, order := make([]uint64, len(list)), make([]int, len(list))
+	sum := uint64(0)
+	for i := range list {
+		kept[i], order[i] = list[i].most, i
+		sum += list[i].most
+	}
+	if have == 0 || sum <= have {
+		return kept
+	}
+	priority := func(i int) int { return list[i].asked.SLA.Priority }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(priority(b), priority(a)) })
+	left := have
+	for len(order) > 0 {
+		end := slices.IndexFunc(order, func(i int) bool { return priority(i) != priority(order[0]) })
+		if end < 0 {
+			end = len(order)
+		}
+		class := uint64(0)
+		for _, i := range order[:end] {
+			class += kept[i]
+		}
+		part := min(left, class)
+		for _, i := range order[:end] {
+			kept[i] = portion(kept[i], part, class)
+		}
+		left -= part
+		order = order[end:]
+	}
+	p := overProblem(pf, list, kept, have)
+	out.Over, out.Problems = append(out.Over, Over{pf, sum, have, p.Text}), append(out.Problems, p)
+	return kept
+}
+
+// portion is x * part / whole, rounded down.
+func portion(x, part, whole uint64) uint64 {
+	hi, lo := mathbits.Mul64(x, part)
+	q, _ := mathbits.Div64(hi, lo, whole)
+	return q
+}
+
+// named bounds how many NICs or VMs a Problem names.
+const named = 5
+
+// overProblem says with all figures what is asked and what becomes of it.
+func overProblem(pf string, list []claim, kept []uint64, have uint64) model.Problem {
+	unit, scale := scaleOf(have)
+	what, supply := "on "+pf+" than its link carries", "link "
+	if pf == "" {
+		unit, scale = "kpps", 1e3
+		what, supply = "in packets on virtio than the host carries", "host "
+	}
+	number := func(x uint64) string { return strconv.FormatFloat(float64(x)/scale, 'f', -1, 64) }
+	var terms, less, places []string
+	for i := range list {
+		a := list[i].asked
+		terms = append(terms, number(list[i].most))
+		if kept[i] < list[i].most {
+			less = append(less, fmt.Sprintf("%s keeps %s of %s %s", a.VMName, strconv.FormatFloat(float64(kept[i])/scale, 'f', 3, 64), number(list[i].most), unit))
+		}
+		places = append(places, fmt.Sprintf("%s: %s", a.VMName, cmp.Or(a.SLA.Source, "not known")))
+	}
+	return model.Problem{
+		Subject: pf,
+		Text:    fmt.Sprintf("more is guaranteed %s: asked %s %s, %s%s; %s", what, few(terms, " + "), unit, supply, number(have)+" "+unit, few(less, ", ")),
+		Remedy:  "lower a guarantee (" + few(places, "; ") + ")",
+	}
+}
+
+// few joins the first of a list and says how many more there are.
+func few(list []string, between string) string {
+	if len(list) <= named {
+		return strings.Join(list, between)
+	}
+	return strings.Join(list[:named], between) + fmt.Sprintf("%s%d more", between, len(list)-named)
+}
+
+// scaleOf is the unit in which people speak of such a link.
+func scaleOf(have uint64) (string, float64) {
+	if have >= 1e9 {
+		return "Gbit/s", 1e9
+	}
+	return "Mbit/s", 1e6
+}
+
+// problems says what is wrong with one NIC's SLA by itself.
+func (a *Asked) problems() (list []model.Problem) {
+	g, l := a.SLA.Guarantee, a.SLA.Limit
+	complain := func(text, remedy string) {
+		list = append(list, model.Problem{Subject: a.VMName, Text: a.ID.NIC + ": " + text + " (" + cmp.Or(a.SLA.Source, "not known") + ")", Remedy: remedy})
+	}
+	if l.Bits > 0 && g.Bits > l.Bits || l.Packets > 0 && g.Packets > l.Packets {
+		complain(fmt.Sprintf("its guarantee of %s is above its limit of %s, which counts", g, l), "lower the guarantee or raise the limit")
+	}
+	if a.Stray {
+		complain(fmt.Sprintf("there is no class %q", model.Shorten(a.SLA.Class)), "add it to classes in sluice.yaml, or correct the name")
+	}
+	switch {
+	case g.Bits == 0:
+	case a.PF == "":
+		complain(fmt.Sprintf("it is guaranteed %s, and no PF leads out of its network: nothing keeps others from taking that", g), "put a PF, or the bond of one, into its bridge")
+		list[len(list)-1].Info = true
+	case a.Speed > 0 && g.Bits > a.Speed:
+		complain(fmt.Sprintf("it is guaranteed %s, and the link of %s carries %s", model.Rate{Bits: g.Bits}, a.PF, model.Rate{Bits: a.Speed}), "lower the guarantee")
+	}
+	return list
+}
+
+// Worse says in what way more is asked than there is and than was asked before; "" if it is not.
+func (out *Admission) Worse(before *Admission) string {
+	for _, o := range out.Over {
+		if !slices.ContainsFunc(before.Over, func(b Over) bool { return b.PF == o.PF && b.Asked >= o.Asked }) {
+			return o.Text
+		}
+	}
+	return ""
+}
