@@ -51,6 +51,10 @@ func parse(args []string) (o options, err error) {
 		for _, sc := range scenarios() {
 			fmt.Fprintf(f.Output(), "  %-15s %s\n", sc.name, sc.about)
 		}
+		for _, sc := range tapScenarios() {
+			fmt.Fprintf(f.Output(), "  %-15s %s\n", sc.name, sc.about)
+		}
+		fmt.Fprintln(f.Output(), "  tap-period      what the controller costs against its period")
 		f.PrintDefaults()
 	}
 	allocators := f.String("allocators", "none,static,daqs,dbavm,waterfill", "to run side by side")
@@ -70,15 +74,42 @@ func parse(args []string) (o options, err error) {
 	}
 	o.allocators = strings.Split(*allocators, ",")
 	for _, name := range o.scenarios {
-		if !slices.ContainsFunc(scenarios(), func(sc scenario) bool { return sc.name == name }) {
-			return o, fmt.Errorf("there is no scenario %q; --help lists them", name)
+		if !slices.Contains(names(), name) {
+			return o, fmt.Errorf("there is no scenario %q; there are %s", name, strings.Join(names(), ", "))
 		}
 	}
 	return o, nil
 }
 
-// measure runs what is asked for and prints the table.
+// names lists all scenarios.
+func names() []string {
+	out := []string{"tap-period"}
+	for _, sc := range scenarios() {
+		out = append(out, sc.name)
+	}
+	for _, sc := range tapScenarios() {
+		out = append(out, sc.name)
+	}
+	return out
+}
+
+// measure runs what is asked for, without scenarios all, and prints tables.
 func measure(ctx context.Context, o options) error {
+	onTaps := func(name string) bool { return strings.HasPrefix(name, "tap-") }
+	taps := slices.DeleteFunc(slices.Clone(o.scenarios), func(name string) bool { return !onTaps(name) })
+	if len(taps) < len(o.scenarios) || len(o.scenarios) == 0 {
+		if err := measureTCP(ctx, o); err != nil {
+			return err
+		}
+	}
+	if len(taps) > 0 || len(o.scenarios) == 0 {
+		return measureTaps(ctx, o, taps)
+	}
+	return nil
+}
+
+// measureTCP runs the scenarios with real TCP.
+func measureTCP(ctx context.Context, o options) error {
 	var run []scenario
 	most := 0
 	for _, sc := range scenarios() {

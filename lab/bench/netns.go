@@ -54,6 +54,9 @@ func enter() error {
 	if err := unix.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
 		return fmt.Errorf("mount sysfs: %w", err)
 	}
+	if err := unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, "mode=0700"); err != nil {
+		return fmt.Errorf("mount a BPF file system: %w", err)
+	}
 	if err := os.MkdirAll(nsDir, 0o755); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -65,15 +64,7 @@ func (r *report) repeat(ctx context.Context, b *bench, sc *scenario, allocator s
 }
 
 func (r *report) keep(sc *scenario, allocator string, run result, discarded bool) error {
-	if r.o.json == "" {
-		return nil
-	}
-	f, err := os.OpenFile(r.o.json, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return json.NewEncoder(f).Encode(entry{time.Now().UTC(), sc.name, allocator, r.o.period.String(), r.o.rtt.String(), r.o.cc, load(), discarded, run})
+	return r.o.keep(entry{time.Now().UTC(), sc.name, allocator, r.o.period.String(), r.o.rtt.String(), r.o.cc, load(), discarded, run})
 }
 
 // load is how busy the machine was in the last minute.
@@ -94,14 +85,14 @@ func (r *report) line(sc *scenario, allocator string, kept []result, discarded i
 		fmt.Printf("| %s | %s | all %d runs had more than %d late ticks | | | | | | | | | %d |\n", sc.name, allocator, discarded, mostLate, discarded)
 		return
 	}
-	m := func(of func(*result) float64) float64 { return median(kept, of) }
-	satisfied := func(x *result) float64 { return x.Satisfied }
+	m := func(of func(result) float64) float64 { return medianOf(kept, of) }
+	satisfied := func(x result) float64 { return x.Satisfied }
 	worst := slices.MinFunc(kept, func(a, b result) int { return cmp.Compare(a.Satisfied, b.Satisfied) })
 	fmt.Printf("| %s | %s | %.1f | %.1f | %.1f | %.1f | %.1f | %s | %s | %.0f | %.0f | %d |\n", sc.name, allocator,
-		m(satisfied), worst.Satisfied, m(func(x *result) float64 { return x.Short }), m(func(x *result) float64 { return x.Used }),
-		m(func(x *result) float64 { return x.Changes }),
-		seconds(m(func(x *result) float64 { return x.Recovery })), seconds(m(func(x *result) float64 { return x.Found })),
-		m(func(x *result) float64 { return float64(x.Again) }), m(func(x *result) float64 { return float64(x.Late) }), discarded)
+		m(satisfied), worst.Satisfied, m(func(x result) float64 { return x.Short }), m(func(x result) float64 { return x.Used }),
+		m(func(x result) float64 { return x.Changes }),
+		seconds(m(func(x result) float64 { return x.Recovery })), seconds(m(func(x result) float64 { return x.Found })),
+		m(func(x result) float64 { return float64(x.Again) }), m(func(x result) float64 { return float64(x.Late) }), discarded)
 }
 
 func seconds(s float64) string {
@@ -109,13 +100,4 @@ func seconds(s float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.2f", s)
-}
-
-func median(of []result, value func(*result) float64) float64 {
-	var list []float64
-	for i := range of {
-		list = append(list, value(&of[i]))
-	}
-	slices.Sort(list)
-	return list[len(list)/2]
 }
