@@ -26,8 +26,8 @@ ip link set v0 up
 ip link set v1 up
 `
 
-// realAgent starts qemu-ga in a network namespace of its own and returns a Client of it.
-func realAgent(t testing.TB, args ...string) *Client {
+// needAgent skips or fails where there is no qemu-ga.
+func needAgent(t testing.TB) {
 	t.Helper()
 	if os.Getenv(noAgent) == "1" {
 		t.Skip(noAgent + "=1")
@@ -37,6 +37,12 @@ func realAgent(t testing.TB, args ...string) *Client {
 			t.Fatalf("%s is missing: apt-get install --no-install-recommends qemu-guest-agent iproute2 (%s=1 skips these tests)", prog, noAgent)
 		}
 	}
+}
+
+// realAgent starts qemu-ga in a network namespace of its own and returns a Client of it.
+func realAgent(t testing.TB, args ...string) *Client {
+	t.Helper()
+	needAgent(t)
 	dir, err := os.MkdirTemp("", "ga") // short: the paths of Unix sockets are bounded
 	if err != nil {
 		t.Fatal(err)

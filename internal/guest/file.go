@@ -3,7 +3,6 @@ package guest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"sluice/internal/model"
@@ -29,7 +28,7 @@ func (c *Client) interfaces(ctx context.Context, vm model.VMID) (list, error) {
 func (c *Client) complete(ctx context.Context, vm model.VMID, l list) error {
 	text, err := c.readFile(ctx, vm, procNetDev)
 	if err != nil && c.Exec && ctx.Err() == nil && !errors.Is(err, model.ErrGuest) {
-		text, err = c.catFile(ctx, vm, procNetDev)
+		text, err = c.run(ctx, vm, "cat", procNetDev)
 	}
 	if err != nil {
 		return err
@@ -89,52 +88,3 @@ func (c *Client) readAll(ctx context.Context, vm model.VMID, handle int64) (stri
 
 // maxReads bounds the answers of a guest that gives a file away byte by byte.
 const maxReads = 16
-
-// execPoll is the pause between questions whether a command has ended, execPolls how
-// often that is asked.
-const (
-	execPoll  = 20 * time.Millisecond
-	execPolls = 100
-)
-
-// catFile reads a small file by running cat in the guest.
-func (c *Client) catFile(ctx context.Context, vm model.VMID, path string) (string, error) {
-	var started struct {
-		PID int64 `json:"pid"`
-	}
-	args := map[string]any{"path": "cat", "arg": []string{path}, "capture-output": true}
-	if err := c.do(ctx, vm, "guest-exec", args, &started); err != nil {
-		return "", err
-	}
-	for range execPolls {
-		var st struct {
-			Exited   bool   `json:"exited"`
-			ExitCode int    `json:"exitcode"`
-			Out      []byte `json:"out-data"`
-		}
-		if err := c.do(ctx, vm, "guest-exec-status", map[string]any{"pid": started.PID}, &st); err != nil {
-			return "", err
-		}
-		if st.Exited && st.ExitCode != 0 {
-			return "", fmt.Errorf("cat %s in the guest: exit code %d", path, st.ExitCode)
-		}
-		if st.Exited {
-			return string(st.Out), nil
-		}
-		if err := pause(ctx, execPoll); err != nil {
-			return "", err
-		}
-	}
-	return "", bad("cat has not ended after %s", execPolls*execPoll)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

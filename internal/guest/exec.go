@@ -1,0 +1,61 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Whether a command has ended is asked after execFirst, then at intervals that double up to
+// execPoll, execPolls times in all: some 2 s.
+const (
+	execFirst = 2 * time.Millisecond
+	execPoll  = 64 * time.Millisecond
+	execPolls = 36
+)
+
+// run runs a command in the guest and returns what it wrote to its standard output.
+func (c *Client) run(ctx context.Context, vm model.VMID, path string, args ...string) (string, error) {
+	var started struct {
+		PID int64 `json:"pid"`
+	}
+	cmd := map[string]any{"path": path, "arg": args, "capture-output": true}
+	if err := c.do(ctx, vm, "guest-exec", cmd, &started); err != nil {
+		return "", err
+	}
+	wait := execFirst
+	for range execPolls {
+		var st struct {
+			Exited   bool   `json:"exited"`
+			ExitCode int    `json:"exitcode"`
+			Out      []byte `json:"out-data"`
+		}
+		if err := c.do(ctx, vm, "guest-exec-status", map[string]any{"pid": started.PID}, &st); err != nil {
+			return "", err
+		}
+		if st.Exited && st.ExitCode != 0 {
+			return "", fmt.Errorf("%s in the guest: exit code %d", path, st.ExitCode)
+		}
+		if st.Exited {
+			return string(st.Out), nil
+		}
+		if err := pause(ctx, wait); err != nil {
+			return "", err
+		}
+		wait = min(2*wait, execPoll)
+	}
+	return "", bad("%s has not ended in time", path)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,241 @@
+package guest
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// limitScript is what a guest runs. All that varies comes as its arguments.
+//
+//go:embed limit.sh
+var limitScript string
+
+// ErrLifted marks that what stood in the guest is not what was set: somebody in the guest lifted or
+// changed the limit. Where the error says so, it has been set again.
+var ErrLifted = errors.New("the guest did not keep its limit")
+
+// Shaper limits what guests send, inside them: HTB on the device above a virtio NIC and its VF, so that
+// the limit stands on both, through every move. One process in the guest for each NIC takes changes
+// from a pipe; when it hears nothing for the lease it leaves the contract, or nothing, and ends.
+//
+// A change takes two agent commands where the agent may write files, else guest-exec. A guest can lift
+// its limit whenever it likes: that it stands is true only as far as what the host sees agrees.
+// Different VMs may be limited at the same time, the NICs of one VM one after the other.
+type Shaper struct {
+	c     *Client
+	lease time.Duration
+	check time.Duration // what stands is read back when it was not for this long
+	sys   string        // where the guest lists its network devices
+
+	mu       sync.Mutex
+	channels map[channelKey]*channel
+}
+
+type channelKey struct {
+	vm  model.VMID
+	mac model.MAC
+}
+
+// channel is the process of one NIC in its guest.
+type channel struct {
+	id      string // of the process, so that one that was left behind is not taken for it
+	handle  int64  // of its pipe
+	file    bool   // the pipe is open: else guest-exec writes to it
+	seq     uint64 // of the last record
+	now     model.Rate
+	was     model.Rate // by the record before that
+	sent    time.Time
+	checked time.Time
+}
+
+// NewShaper makes a Shaper of what guests send over a Transport.
+func NewShaper(t Transport) *Shaper {
+	return &Shaper{
+		c: New(t), lease: model.LimitLease, check: model.LimitLease / 4, sys: "/sys/class/net",
+		channels: map[channelKey]*channel{},
+	}
+}
+
+// Limit lets the VM's NIC send no more than now, and no more than contract when it has not been called
+// for the lease; zero parts are unlimited. Without either nothing is left in the guest after the lease.
+func (s *Shaper) Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, contract model.Rate) error {
+	if err := s.limit(ctx, channelKey{vm, mac}, now, contract); err != nil {
+		return fmt.Errorf("limit NIC %s inside VM %s: %w", mac, vm, err)
+	}
+	return nil
+}
+
+func (s *Shaper) limit(ctx context.Context, key channelKey, now, contract model.Rate) error {
+	ch := s.of(key)
+	if ch != nil && time.Since(ch.sent) > s.lease*3/4 { // it may be about to end
+		s.drop(ctx, key, ch)
+		ch = nil
+	}
+	if ch == nil {
+		return s.start(ctx, key, now, contract)
+	}
+	ch.seq++
+	ch.sent = time.Now()
+	ch.was, ch.now = ch.now, now
+	err := s.send(ctx, key, ch, record(ch.seq, now, contract))
+	if errors.Is(err, ErrRefused) || errors.Is(err, errGone) { // the agent, the process or the guest began anew
+		s.drop(ctx, key, ch)
+		return s.start(ctx, key, now, contract)
+	}
+	if err == nil && time.Since(ch.checked) >= s.check {
+		err = s.verify(ctx, key, ch)
+	}
+	if err != nil && !errors.Is(err, errAgain) {
+		s.drop(ctx, key, ch)
+	}
+	return err
+}
+
+// Lift takes the limit, the process and its files away at once, also those of an earlier Shaper.
+func (s *Shaper) Lift(ctx context.Context, vm model.VMID, mac model.MAC) error {
+	key := channelKey{vm, mac}
+	if ch := s.of(key); ch != nil {
+		s.drop(ctx, key, ch)
+	}
+	_, err := s.script(ctx, key, "lift", "", "")
+	if err != nil && !errors.Is(err, errNoMaster) { // without a device there is no limit
+		return fmt.Errorf("lift the limit of NIC %s inside VM %s: %w", mac, vm, err)
+	}
+	return nil
+}
+
+// Forget drops what is known of VMs that are not there any more.
+func (s *Shaper) Forget(there func(model.VMID) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.channels {
+		if !there(key.vm) {
+			delete(s.channels, key)
+		}
+	}
+}
+
+func (s *Shaper) of(key channelKey) *channel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.channels[key]
+}
+
+// start runs the process in the guest, which sets the limit before it answers, and opens its pipe.
+func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.Rate) error {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	ch := &channel{id: hex.EncodeToString(id[:]), seq: 1, now: now, sent: time.Now()}
+	text, err := s.script(ctx, key, "start", ch.id, record(ch.seq, now, contract))
+	if errors.Is(err, ErrRefused) {
+		err = fmt.Errorf("%w; %s", err, remedyExec)
+	}
+	if err != nil {
+		return err
+	}
+	st, err := parseState(text)
+	if err != nil {
+		return err
+	}
+	if st.seq != ch.seq {
+		return bad("record %d where %d was set", st.seq, ch.seq)
+	}
+	ch.checked = time.Now()
+	// r+ does not wait for a reader, and makes no file where there is none.
+	open := map[string]any{"path": pipeOf(key), "mode": "r+"}
+	err = s.c.do(ctx, key.vm, "guest-file-open", open, &ch.handle)
+	if err != nil && !errors.Is(err, ErrRefused) {
+		return err
+	}
+	ch.file = err == nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.channels[key] = ch
+	return nil
+}
+
+// drop forgets a channel and closes its pipe, as far as the agent lets us.
+func (s *Shaper) drop(ctx context.Context, key channelKey, ch *channel) {
+	s.mu.Lock()
+	delete(s.channels, key)
+	s.mu.Unlock()
+	if ch.file && ctx.Err() == nil {
+		closing, cancel := context.WithTimeout(ctx, closeLimit)
+		defer cancel()
+		var nothing struct{}
+		_ = s.c.do(closing, key.vm, "guest-file-close", map[string]any{"handle": ch.handle}, &nothing)
+	}
+}
+
+// send writes a record to the pipe.
+func (s *Shaper) send(ctx context.Context, key channelKey, ch *channel, rec string) error {
+	if !ch.file {
+		_, err := s.script(ctx, key, "write", ch.id, rec)
+		return err
+	}
+	var wrote struct {
+		Count int `json:"count"`
+	}
+	write := map[string]any{"handle": ch.handle, "buf-b64": []byte(rec)}
+	if err := s.c.do(ctx, key.vm, "guest-file-write", write, &wrote); err != nil {
+		return err
+	}
+	if wrote.Count != len(rec) {
+		return bad("guest-file-write wrote %d bytes of %d", wrote.Count, len(rec))
+	}
+	var nothing struct{}
+	return s.c.do(ctx, key.vm, "guest-file-flush", map[string]any{"handle": ch.handle}, &nothing)
+}
+
+// recordSize is that of every record: one write and one read each, which the kernel does not
+// split (PIPE_BUF is more).
+const recordSize = 128
+
+// record is a line: its number, what is allowed now, the contract, the sum of these, and an end.
+func record(seq uint64, now, contract model.Rate) string {
+	n := []uint64{seq, bounded(now.Bits, model.MaxRate), bounded(now.Packets, maxPackets), bounded(contract.Bits, model.MaxRate), bounded(contract.Packets, maxPackets)}
+	var sum uint64
+	var words []string
+	for _, v := range n {
+		sum += v
+		words = append(words, strconv.FormatUint(v, 10))
+	}
+	line := strings.Join(append(words, strconv.FormatUint(sum, 10), "."), " ")
+	return fmt.Sprintf("%-*s\n", recordSize-1, line)
+}
+
+// maxPackets is above any NIC, and small enough for the shell's arithmetic.
+const maxPackets = 1e9
+
+// bounded is a limit, or 0 where it is so high that it is none.
+func bounded(v, most uint64) uint64 {
+	if v >= most {
+		return 0
+	}
+	return v
+}
+
+// dirOf is where the process keeps its files. Only the guest's root can write to /run.
+func dirOf(key channelKey) string { return "/run/sluice-" + key.mac.Hex() }
+
+func pipeOf(key channelKey) string { return dirOf(key) + "/in" }
+
+// script runs an operation of the script in the guest and returns what it answers.
+func (s *Shaper) script(ctx context.Context, key channelKey, op, id, rec string) (string, error) {
+	lease := strconv.FormatFloat(s.lease.Seconds(), 'f', -1, 64)
+	text, err := s.c.run(ctx, key.vm, "sh", "-c", limitScript, "sluice", op, key.mac.Hex(), key.mac.String(), id, lease, s.sys, rec)
+	if err != nil {
+		return "", err
+	}
+	return text, answered(text)
+}

@@ -1,0 +1,255 @@
+package guest
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+const mbit = 1e6
+
+func bits(n uint64) model.Rate { return model.Rate{Bits: n} }
+
+func (g *realGuest) limit(i int, now, contract model.Rate) {
+	g.t.Helper()
+	if err := g.shaper.Limit(within(g.t, patience), vm, nicMAC(i), now, contract); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// both are the ways of changing a limit: by files, and where the agent may not write any.
+func both(t *testing.T, fn func(t *testing.T, args []string)) {
+	t.Run("files", func(t *testing.T) { fn(t, nil) })
+	t.Run("exec", func(t *testing.T) { fn(t, blocked("guest-file-open")) })
+}
+
+func TestLimit(t *testing.T) {
+	both(t, func(t *testing.T, args []string) {
+		g := newRealGuest(t, 2, args...)
+		g.shaper.check = 0 // read back each
+		for i, mb := range []uint64{100, 7, 2500, 123} {
+			g.limit(0, bits(mb*mbit), model.Rate{})
+			if got := g.ceil(0); got != strconv.FormatUint(mb, 10)+"Mbit" {
+				t.Fatalf("change %d: %s, want %d Mbit/s", i, got, mb)
+			}
+		}
+		g.limit(1, model.Rate{Bits: 50 * mbit, Packets: 10000}, bits(80*mbit))
+		if got := g.ceil(1) + " " + g.class(1, "51ce:1"); got != "50Mbit 123040Kbit" { // 10000 x 1538 x 8
+			t.Errorf("NIC 1: %s", got)
+		}
+		g.limit(0, model.Rate{}, model.Rate{})
+		if got := g.ceil(0) + g.class(0, "51ce:1"); got != "1Tbit1Tbit" || g.ceil(1) != "50Mbit" {
+			t.Errorf("lifted: NIC 0 %s, NIC 1 %s", got, g.ceil(1))
+		}
+		for i := range 2 {
+			if err := g.shaper.Lift(within(t, patience), vm, nicMAC(i)); err != nil || g.qdisc(i) != "noqueue 0:" {
+				t.Errorf("NIC %d: %v, %s", i, err, g.qdisc(i))
+			}
+		}
+		if left := g.leftovers(); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
+// Nobody sets it again: what is above the contract goes, and all of it where there is none.
+func TestLimitEndsWithItsLease(t *testing.T) {
+	both(t, func(t *testing.T, args []string) {
+		g := newRealGuest(t, 2, args...)
+		g.shaper.lease = time.Second
+		g.limit(0, bits(10*mbit), model.Rate{})
+		g.limit(1, bits(10*mbit), bits(20*mbit))
+		g.limit(0, bits(11*mbit), model.Rate{})
+		g.limit(1, bits(11*mbit), bits(21*mbit))
+		g.eventually("the limit ends", func() bool { return g.qdisc(0) == "noqueue 0:" && g.ceil(1) == "21Mbit" })
+		g.eventually("nothing is left", func() bool { return len(g.leftovers()) == 0 && len(g.processes("sluice")) == 0 })
+		g.limit(1, bits(12*mbit), bits(21*mbit)) // and it begins anew, with what stands
+		if g.ceil(1) != "12Mbit" {
+			t.Errorf("anew: %s", g.ceil(1))
+		}
+	})
+}
+
+// The agent dies, with the process in the guest or without, and comes back.
+func TestLimitWhenTheAgentDies(t *testing.T) {
+	for name, kill := range map[string]func(*realGuest){
+		"alone":            func(g *realGuest) { g.kill("qemu-ga", syscall.SIGKILL) },
+		"with all its own": func(g *realGuest) { g.kill("sluice", syscall.SIGKILL); g.kill("qemu-ga", syscall.SIGKILL) },
+		"as systemd does it": func(g *realGuest) {
+			for _, pid := range slices.Concat(g.processes("sluice"), g.processes("dd"), g.processes("qemu-ga")) {
+				_ = syscall.Kill(pid, syscall.SIGTERM)
+			}
+			g.eventually("the process in the guest left the contract", func() bool { return g.ceil(0) == "90Mbit" && len(g.processes("sluice")) == 0 })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRealGuest(t, 1)
+			g.limit(0, bits(10*mbit), bits(90*mbit))
+			kill(g)
+			g.waitAgent()
+			g.limit(0, bits(20*mbit), bits(90*mbit))
+			g.eventually("the limit stands again", func() bool { return g.ceil(0) == "20Mbit" })
+		})
+	}
+}
+
+// Somebody in the guest takes the limit away, or raises it. That is found out, and it is set again.
+func TestLimitLiftedByTheGuest(t *testing.T) {
+	for name, lift := range map[string]string{
+		"raised":          "class change dev m0 parent 51ce:1 classid 51ce:2 htb rate 8kbit ceil 5gbit",
+		"class gone":      "class del dev m0 classid 51ce:2",
+		"qdisc gone":      "qdisc del dev m0 root",
+		"packets raised":  "class change dev m0 parent 51ce: classid 51ce:1 htb rate 5gbit",
+		"another's qdisc": "qdisc replace dev m0 root handle 7: tbf rate 5gbit burst 1m latency 1s",
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, args []string) {
+				g := newRealGuest(t, 1, args...)
+				g.shaper.check = 0
+				limit := model.Rate{Bits: 10 * mbit, Packets: 5000}
+				g.limit(0, limit, model.Rate{})
+				g.limit(0, limit, model.Rate{})
+				g.tc(lift)
+				err := g.shaper.Limit(within(t, patience), vm, nicMAC(0), limit, model.Rate{})
+				if !errors.Is(err, ErrLifted) {
+					t.Fatalf("not found out: %v", err)
+				}
+				if strings.HasPrefix(name, "another's") {
+					err := g.shaper.Limit(within(t, patience), vm, nicMAC(0), limit, model.Rate{})
+					if err == nil || !strings.Contains(err.Error(), "tbf 7:") || g.qdisc(0) != "tbf 7:" {
+						t.Errorf("over another's qdisc: %v, %s", err, g.qdisc(0))
+					}
+					return
+				}
+				g.limit(0, limit, model.Rate{})
+				if g.ceil(0) != "10Mbit" || g.class(0, "51ce:1") != "61520Kbit" {
+					t.Errorf("not set again: %s, %s", g.ceil(0), g.class(0, "51ce:1"))
+				}
+			})
+		})
+	}
+}
+
+// What others have set in the guest stays.
+func TestLimitLeavesForeignQdiscs(t *testing.T) {
+	g := newRealGuest(t, 1)
+	for _, qdisc := range []string{"handle 7: tbf rate 5gbit burst 1m latency 1s", "handle 1: htb", "handle 51cf: htb"} {
+		g.tc("qdisc replace dev m0 root " + qdisc)
+		was := g.qdisc(0)
+		err := g.shaper.Limit(within(t, patience), vm, nicMAC(0), bits(mbit), model.Rate{})
+		if err == nil || !strings.Contains(err.Error(), was) {
+			t.Errorf("over %s: %v", was, err)
+		}
+		if err := g.shaper.Lift(within(t, patience), vm, nicMAC(0)); err != nil || g.qdisc(0) != was || len(g.leftovers()) > 0 {
+			t.Errorf("lifted over %s: %v, now %s, left %v", was, err, g.qdisc(0), g.leftovers())
+		}
+	}
+}
+
+// A second Shaper, as after a crash of ours, takes over what the first one left, and the first one's
+// process does not disturb it.
+func TestLimitIsTakenOver(t *testing.T) {
+	g := newRealGuest(t, 1)
+	g.shaper.lease = time.Second
+	g.limit(0, bits(10*mbit), model.Rate{})
+	first := g.processes("sluice")
+	second := *NewShaper(g.shaper.c.t)
+	second.sys, second.check = g.shaper.sys, 0
+	if err := second.Limit(within(t, patience), vm, nicMAC(0), bits(20*mbit), model.Rate{}); err != nil {
+		t.Fatal(err)
+	}
+	g.eventually("the first process has ended", func() bool {
+		return !slices.ContainsFunc(g.processes("sluice"), func(pid int) bool { return slices.Contains(first, pid) })
+	})
+	if err := second.Limit(within(t, patience), vm, nicMAC(0), bits(30*mbit), model.Rate{}); err != nil || g.ceil(0) != "30Mbit" {
+		t.Errorf("%v, %s", err, g.ceil(0))
+	}
+}
+
+// Half a record, an old one and nonsense change nothing.
+func TestLimitIgnoresWhatIsNotWhole(t *testing.T) {
+	g := newRealGuest(t, 1)
+	g.shaper.check = 0
+	g.limit(0, bits(10*mbit), model.Rate{})
+	g.limit(0, bits(11*mbit), model.Rate{})
+	good := record(50, bits(99*mbit), model.Rate{})
+	key := channelKey{vm, nicMAC(0)}
+	for _, rec := range []string{
+		good[:20], "x", strings.Replace(good, "99", "98", 1), strings.Replace(good, " .", "  ", 1), record(2, bits(99*mbit), model.Rate{}),
+		strings.Replace(good, "50 ", "$(touch /run/x) ", 1), strings.Repeat("7 ", 64), strings.Replace(good, "50", "0x32", 1),
+	} {
+		ch := g.shaper.of(key)
+		if err := g.shaper.send(within(t, patience), key, ch, rec); err != nil {
+			t.Fatal(err)
+		}
+		g.eventually("it is read", func() bool { return g.unread() == 0 })
+		if err := g.shaper.Limit(within(t, patience), vm, nicMAC(0), bits(11*mbit), model.Rate{}); err != nil {
+			t.Errorf("after %q: %v", rec, err)
+		}
+		if g.ceil(0) != "11Mbit" {
+			t.Errorf("%q was obeyed: %s", rec, g.ceil(0))
+		}
+	}
+	if left := g.leftovers(); len(left) != 1 {
+		t.Errorf("files: %v", left)
+	}
+}
+
+func TestLimitWithoutExec(t *testing.T) {
+	g := newRealGuest(t, 1, blocked("guest-exec")...)
+	if a := g.shaper.Ability(within(t, patience), vm); a.Limits != model.No || !strings.Contains(a.Why, "guest-exec") || !strings.Contains(a.Remedy, "qemu-ga.conf") {
+		t.Errorf("%+v", a)
+	}
+	err := g.shaper.Limit(within(t, patience), vm, nicMAC(0), bits(mbit), model.Rate{})
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "qemu-ga.conf") || g.qdisc(0) != "noqueue 0:" {
+		t.Errorf("%v, %s", err, g.qdisc(0))
+	}
+}
+
+func TestLimitAbility(t *testing.T) {
+	g := newRealGuest(t, 1)
+	if a := g.shaper.Ability(within(t, patience), vm); a != (Ability{Limits: model.Yes}) {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A guest without a device above the pair, or with two, is told so.
+func TestLimitWithoutMaster(t *testing.T) {
+	g := newRealGuest(t, 1)
+	err := g.shaper.Limit(within(t, patience), vm, nicMAC(7), bits(mbit), model.Rate{})
+	if err == nil || !strings.Contains(err.Error(), "net_failover") {
+		t.Error(err)
+	}
+	if err := g.shaper.Lift(within(t, patience), vm, nicMAC(7)); err != nil {
+		t.Error("lift what is not there:", err)
+	}
+}
+
+func BenchmarkLimit(b *testing.B) {
+	for name, args := range map[string][]string{"files": nil, "exec": blocked("guest-file-open")} {
+		b.Run(name, func(b *testing.B) {
+			g := newRealGuest(b, 1, args...)
+			g.limit(0, bits(10*mbit), model.Rate{})
+			g.shaper.check = time.Hour
+			var was, is syscall.Rusage
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &was)
+			n := uint64(0)
+			for b.Loop() {
+				n++
+				g.limit(0, bits((10+n%2)*mbit), model.Rate{})
+				b.StopTimer()
+				time.Sleep(10 * time.Millisecond) // the guest obeys
+				b.StartTimer()
+			}
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &is)
+			cpu := is.Utime.Nano() + is.Stime.Nano() - was.Utime.Nano() - was.Stime.Nano()
+			b.ReportMetric(float64(cpu)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}

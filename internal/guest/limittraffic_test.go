@@ -1,0 +1,135 @@
+package guest
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// TCP that runs when the limit changes keeps its queue: nothing is dropped, the counters go on, and
+// it follows the limit.
+func TestLimitUnderTCP(t *testing.T) {
+	g := newRealGuest(t, 1)
+	l := g.listen()
+	var got atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := c.Read(buf)
+			got.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	}()
+	g.limit(0, bits(20*mbit), model.Rate{})
+	c := g.dial("tcp", l.Addr().String())
+	go func() { _, _ = io.Copy(c, endless{}) }()
+	var sent uint64
+	for _, mb := range []float64{20, 60, 10, 40} {
+		g.limit(0, bits(uint64(mb*mbit)), model.Rate{})
+		g.eventually("TCP runs at the limit", func() bool {
+			start, before := time.Now(), got.Load()
+			time.Sleep(300 * time.Millisecond)
+			rate := float64(got.Load()-before) * 8 / time.Since(start).Seconds() / mbit
+			if rate > 1.05*mb {
+				t.Logf("limit %v Mbit/s: %.1f", mb, rate) // what was queued before
+			}
+			return rate > 0.85*mb && rate < 1.02*mb
+		})
+		now := g.htbSent()
+		if now <= sent {
+			t.Errorf("the qdisc has sent %d bytes, after %d: it was replaced", now, sent)
+		}
+		sent = now
+	}
+	if s := g.tc("-s qdisc show dev m0"); !strings.Contains(s, "dropped 0") {
+		t.Error(s)
+	}
+	_ = c.Close()
+	<-done
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+// htbSent is what the root qdisc of NIC 0 has sent, in bytes.
+func (g *realGuest) htbSent() uint64 {
+	g.t.Helper()
+	_, rest, _ := strings.Cut(g.tc("-s qdisc show dev m0"), "Sent ")
+	n, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
+	must(g.t, err)
+	return n
+}
+
+// A limit in packets/s counts small packets and full ones alike, and a limit in bits holds beside it.
+func TestLimitInPackets(t *testing.T) {
+	g := newRealGuest(t, 1)
+	sink := in(t, g.wire, func() (net.PacketConn, error) { return net.ListenPacket("udp", "192.0.0.2:0") })
+	t.Cleanup(func() { _ = sink.Close() })
+	for _, c := range []struct {
+		name  string
+		size  int
+		limit model.Rate
+		want  float64 // packets/s
+	}{
+		{"small", 18, model.Rate{Packets: 2000}, 2000},
+		{"full", 1472, model.Rate{Packets: 2000}, 2000},
+		{"small, by bits", 18, model.Rate{Bits: 672000, Packets: 2000}, 1000},       // 84 bytes each
+		{"full, by bits", 1472, model.Rate{Bits: 6152000, Packets: 2000}, 500},      // 1538 bytes each
+		{"full, by packets", 1472, model.Rate{Bits: 100 * mbit, Packets: 700}, 700}, // 8.6 Mbit/s
+	} {
+		g.limit(0, c.limit, model.Rate{})
+		if rate := g.flood(sink.LocalAddr().String(), c.size); rate > c.want*1.03 || rate < c.want*0.9 {
+			t.Errorf("%s: %.0f packets/s, want %.0f", c.name, rate, c.want)
+		}
+	}
+}
+
+// flood sends packets as fast as NIC 0 takes them, and returns how many a second the guest's device sent.
+func (g *realGuest) flood(to string, size int) float64 {
+	c := g.dial("udp", to)
+	defer c.Close()
+	must(g.t, c.(*net.UDPConn).SetWriteBuffer(20000))
+	payload := make([]byte, size)
+	send := func(d time.Duration) {
+		must(g.t, c.SetWriteDeadline(time.Now().Add(d)))
+		for {
+			if _, err := c.Write(payload); err != nil {
+				return
+			}
+		}
+	}
+	send(300 * time.Millisecond) // the burst, and what the last one left
+	before, start := g.sentPackets(), time.Now()
+	send(time.Second)
+	return float64(g.sentPackets()-before) / time.Since(start).Seconds()
+}
+
+// sentPackets is what NIC 0's wire got.
+func (g *realGuest) sentPackets() uint64 {
+	g.t.Helper()
+	for line := range strings.Lines(g.host("cat", "/proc/net/dev")) {
+		if name, cols, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && name == "v0" {
+			s, err := parseColumns(cols)
+			must(g.t, err)
+			return uint64(s.TxPackets)
+		}
+	}
+	g.t.Fatal("no v0")
+	return 0
+}
