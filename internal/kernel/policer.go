@@ -205,9 +205,17 @@ func (p policer) charge(m meter, done string) asm.Instructions {
 	return append(insns,
 		asm.LoadMem(asm.R0, regMap, at+meterTAT*8, asm.DWord),
 		asm.JGE.Reg(asm.R0, regNow, add),
-		asm.CmpXchg.Mem(regMap, regNow, asm.DWord, at+meterTAT*8), // if not, another CPU did
+		compareAndSwap(regMap, regNow, at+meterTAT*8), // if not, another CPU did
 		asm.AddAtomic.Mem(regMap, asm.R3, asm.DWord, at+meterTAT*8).WithSymbol(add),
 	)
+}
+
+// compareAndSwap stores src in memory if that holds what R0 does. ebpf v0.22 writes every
+// atomic operation as an addition unless the constant says which it is.
+func compareAndSwap(dst, src asm.Register, offset int16) asm.Instruction {
+	ins := asm.CmpXchg.Mem(dst, src, asm.DWord, offset)
+	ins.Constant = int64(asm.CmpXchg >> 8)
+	return ins
 }
 
 // shape gives the frame its class and sends it out of the shaper, which gives it back behind
