@@ -187,7 +187,6 @@ func (c *tapControl) run(sc *tapScenario, allocator string, stop *atomic.Bool) e
 		return err
 	}
 	begin, used := time.Now(), threadCPU()
-	inForce := make([]model.Rate, len(senders))
 	for before := begin; !stop.Load(); {
 		time.Sleep(c.period - time.Since(before))
 		now := time.Now()
@@ -206,15 +205,10 @@ func (c *tapControl) run(sc *tapScenario, allocator string, stop *atomic.Bool) e
 		last, before = seen, now
 		alloc.Allocate(now, bandwidth.Link{Speed: tapLink, Packets: 190e3, Period: since}, senders, out)
 		for i := range out {
-			r := model.Rate{Bits: whole(out[i].Bits), Packets: whole(out[i].Packets)}
-			if r == inForce[i] {
-				continue
-			}
-			println(tapName(i), out[i].Bits, out[i].Packets, senders[i].Bits)
-			if err := c.by.set(tapName(i), r); err != nil {
+			// Each time, also when nothing changes: it renews the lease.
+			if err := c.by.set(tapName(i), model.Rate{Bits: whole(out[i].Bits), Packets: whole(out[i].Packets)}); err != nil {
 				return err
 			}
-			inForce[i] = r
 		}
 	}
 	c.cpu = 100 * (threadCPU() - used).Seconds() / time.Since(begin).Seconds()
