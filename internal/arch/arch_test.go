@@ -56,7 +56,7 @@ var may = map[string][]string{
 	"/lab":            {},
 	"/lab/e2e":        {"testkit", "web", "/api/v1", "plan", "/lab"},
 	"/lab/cmd/labctl": {"/lab"},
-	"/lab/bench":      {"bandwidth", "kernel", "model"},
+	"/lab/bench":      {"bandwidth", "guest", "kernel", "model"},
 }
 
 type pkg struct {

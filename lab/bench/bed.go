@@ -19,6 +19,7 @@ const (
 	sinkMAC    = "02:00:00:00:ff:fe"
 	sinkListen = sinkAddr + ":5000"
 	delayDev   = "delay0"
+	guestDev   = "net0" // in each guest, above its NIC, where a bond or net_failover's device would be
 )
 
 // bed is the network: guests g1.. behind the bridge, the uplink, the sink behind it.
@@ -116,9 +117,11 @@ func (b *bed) addGuest(i int) error {
 		}
 		// One packet at a time: 64 KB at once would be 5 ms of this link.
 		return batch("ip", "",
-			fmt.Sprintf("addr add %s/16 dev eth0", guestIP(i)),
 			"link set eth0 gso_max_segs 1 up",
-			"neigh replace "+sinkAddr+" lladdr "+sinkMAC+" dev eth0 nud permanent")
+			"link add "+guestDev+" link eth0 type macvlan mode passthru",
+			fmt.Sprintf("addr add %s/16 dev %s", guestIP(i), guestDev),
+			"link set "+guestDev+" gso_max_segs 1 up",
+			"neigh replace "+sinkAddr+" lladdr "+sinkMAC+" dev "+guestDev+" nud permanent")
 	})
 }
 

@@ -28,7 +28,7 @@ func newTCBatch(n int) (*tcBatch, error) {
 			return nil, err
 		}
 		t.in = append(t.in, in)
-		if _, err := io.WriteString(in, "qdisc add dev eth0 root handle 1: htb default 1\n"+classLine("add", math.Inf(1))); err != nil {
+		if _, err := io.WriteString(in, "qdisc add dev "+guestDev+" root handle 1: htb default 1\n"+classLine("add", math.Inf(1))); err != nil {
 			return nil, err
 		}
 	}
@@ -49,5 +49,5 @@ const noLimit = 10e9
 func classLine(verb string, bits float64) string {
 	bits = min(max(bits, 8000), noLimit)
 	burst := max(2*segmentWire, bits/8*.002)
-	return fmt.Sprintf("class %s dev eth0 parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst %.0f cburst %.0f quantum 60000 overhead 24\n", verb, bits, bits, burst, burst)
+	return fmt.Sprintf("class %s dev %s parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst %.0f cburst %.0f quantum 60000 overhead 24\n", verb, guestDev, bits, bits, burst, burst)
 }

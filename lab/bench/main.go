@@ -20,6 +20,7 @@ type options struct {
 	repeats    int
 	rtt        time.Duration
 	cc         string
+	enforcer   string
 	json       string
 }
 
@@ -62,6 +63,7 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.repeats, "repeats", 1, "of each run; the median counts")
 	f.DurationVar(&o.rtt, "rtt", 100*time.Microsecond, "round-trip time; from 1ms on answers are delayed")
 	f.StringVar(&o.cc, "cc", "cubic", "congestion control of all flows")
+	f.StringVar(&o.enforcer, "enforcer", "tc", "what sets limits: tc in each guest, or guest-htb, which is the daemon's way through qemu-ga")
 	f.StringVar(&o.json, "json", "", "file to add each run's figures to, one object a line")
 	// Flags may stand before and behind the scenarios.
 	for len(args) > 0 {
@@ -73,6 +75,9 @@ func parse(args []string) (o options, err error) {
 		}
 	}
 	o.allocators = strings.Split(*allocators, ",")
+	if o.enforcer != "tc" && o.enforcer != "guest-htb" {
+		return o, fmt.Errorf("there is no enforcer %q; there are tc and guest-htb", o.enforcer)
+	}
 	for _, name := range o.scenarios {
 		if !slices.Contains(names(), name) {
 			return o, fmt.Errorf("there is no scenario %q; there are %s", name, strings.Join(names(), ", "))
@@ -118,7 +123,7 @@ func measureTCP(ctx context.Context, o options) error {
 			most = max(most, len(sc.guests))
 		}
 	}
-	b, err := setUp(most, o)
+	b, err := setUp(ctx, most, o)
 	if err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func measureTCP(ctx context.Context, o options) error {
 }
 
 // setUp makes the network, the sink and the enforcer for n guests.
-func setUp(n int, o options) (*bench, error) {
+func setUp(ctx context.Context, n int, o options) (*bench, error) {
 	b := &bench{period: o.period, cc: o.cc}
 	var err error
 	if b.bed, err = newBed(n, o.rtt); err != nil {
@@ -143,6 +148,11 @@ func setUp(n int, o options) (*bench, error) {
 	if b.sink, err = newSink(n); err != nil {
 		return nil, err
 	}
-	b.by, err = newTCBatch(n)
+	switch o.enforcer {
+	case "guest-htb":
+		b.by, err = newAgents(ctx, n)
+	default:
+		b.by, err = newTCBatch(n)
+	}
 	return b, err
 }

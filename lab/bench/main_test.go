@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -25,14 +24,14 @@ func TestGuaranteeOnRealTCP(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 30 s and is no use under the race detector; make test runs it without: make bandwidth-test")
 	}
-	b, err := setUp(2, options{period: 40 * time.Millisecond, cc: "cubic"})
+	b, err := setUp(t.Context(), 2, options{period: 40 * time.Millisecond, cc: "cubic"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sc := oneAgainstFive("a50", .5)
 	run := func(allocator string) result {
 		for range mostTries {
-			r, err := b.run(context.Background(), &sc, allocator)
+			r, err := b.run(t.Context(), &sc, allocator)
 			if err != nil {
 				t.Fatal(err)
 			}

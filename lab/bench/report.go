@@ -32,6 +32,7 @@ type entry struct {
 	Period    string    `json:"period"`
 	RTT       string    `json:"rtt"`
 	CC        string    `json:"cc"`
+	Enforcer  string    `json:"enforcer"`
 	Load      string    `json:"loadavg"` // of the machine, one minute
 	Discarded bool      `json:"discarded,omitempty"`
 	result
@@ -68,7 +69,7 @@ func (r *report) repeat(ctx context.Context, b *bench, sc *scenario, allocator s
 }
 
 func (r *report) keep(sc *scenario, allocator string, run result, discarded bool) error {
-	return r.o.keep(entry{time.Now().UTC(), sc.name, allocator, r.o.period.String(), r.o.rtt.String(), r.o.cc, load(), discarded, run})
+	return r.o.keep(entry{time.Now().UTC(), sc.name, allocator, r.o.period.String(), r.o.rtt.String(), r.o.cc, r.o.enforcer, load(), discarded, run})
 }
 
 // load is how busy the machine was in the last minute.
@@ -80,7 +81,7 @@ func load() string {
 
 func (r *report) line(sc *scenario, allocator string, kept []result, discarded int) {
 	if !r.headed {
-		fmt.Printf("period %v, RTT %v, %s, median of %d; load %s at the beginning\n\n", r.o.period, r.o.rtt, r.o.cc, r.o.repeats, load())
+		fmt.Printf("period %v, RTT %v, %s, limits by %s, median of %d; load %s at the beginning\n\n", r.o.period, r.o.rtt, r.o.cc, r.o.enforcer, r.o.repeats, load())
 		fmt.Println("| scenario | allocator | satisfied % | worst | short Mbit | used % | changes/s VM | recovery s | found s | sent again | late | discarded |")
 		fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 		r.headed = true
