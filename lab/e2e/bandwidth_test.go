@@ -1,0 +1,173 @@
+//go:build lab
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/lab"
+)
+
+// Four guests that send as fast as this host's one emulated CPU lets all of them: 30 packets
+// of 1400 bytes a second each, 353 kbit/s on the wire, into a link of 800 kbit/s.
+const (
+	bwPPS       = 30
+	bwSize      = 1400
+	bwWire      = (bwSize + 28 + 14 + 24) * 8 // bits of a packet on the wire
+	bwLink      = 800_000
+	bwGuarantee = 330_000
+)
+
+const guarantee = `mode: enforce
+policy: none
+interval: 5s
+guest_agent: {every: 1s, timeout: 5s}
+bandwidth: {period: 500ms, in_guest: true}
+pfs:
+  - {name: pf0, vfs: 0-3, speed: 800kbit}
+vms:
+  - {match: vm1, guarantee: 330kbit}
+moves: {plug_timeout: 60s, unplug_timeout: 60s}
+`
+
+// narrow makes the wire what a slow link is: what comes to the outside host beyond its rate waits
+// in a short queue, and is dropped when that is full, whoever sent it.
+func (r *rig) narrow() {
+	r.t.Helper()
+	r.run(`modprobe ifb numifbs=0; ip netns exec ext sh -ec '
+		ip link add slow type ifb
+		ip link set slow up
+		tc qdisc add dev slow root handle 1: htb default 1
+		tc class add dev slow parent 1: classid 1:1 htb rate %[1]dbit ceil %[1]dbit burst 3k cburst 3k overhead 24
+		tc qdisc add dev slow parent 1:1 bfifo limit 16k
+		tc qdisc add dev wire0 ingress
+		tc filter add dev wire0 parent ffff: protocol ip matchall action mirred egress redirect dev slow'`, bwLink)
+}
+
+// crowd has the guests send to the outside host.
+func (r *rig) crowd(vms ...string) map[string]*lab.Flow {
+	r.t.Helper()
+	flows := map[string]*lab.Flow{}
+	for _, vm := range vms {
+		f, err := r.StartFlow(r.ctx, lab.Traffic{From: vm, To: "ext", PPS: bwPPS, Size: bwSize, Gap: time.Minute})
+		r.must(err)
+		flows[vm] = f
+	}
+	return flows
+}
+
+// shares measures for some time what arrives from each guest, and what each sent, in bits/s on the wire.
+func (r *rig) shares(flows map[string]*lab.Flow, window time.Duration) (arrived, sent map[string]float64) {
+	r.t.Helper()
+	count := func() map[string][2]uint64 {
+		out := map[string][2]uint64{}
+		for vm, f := range flows {
+			got, err := f.Received(r.ctx)
+			r.must(err)
+			made, err := f.Sent(r.ctx)
+			r.must(err)
+			out[vm] = [2]uint64{got, made}
+		}
+		return out
+	}
+	begin, before := time.Now(), count()
+	time.Sleep(window) // what is measured is what arrives in a time
+	took, after := time.Since(begin).Seconds(), count()
+	arrived, sent = map[string]float64{}, map[string]float64{}
+	for vm := range flows {
+		arrived[vm] = float64(after[vm][0]-before[vm][0]) * bwWire / took
+		sent[vm] = float64(after[vm][1]-before[vm][1]) * bwWire / took
+	}
+	return arrived, sent
+}
+
+// kept checks that vm1 has what it is guaranteed, or all that it sends, and that the others
+// have most of what is left.
+func (r *rig) kept(where string, flows map[string]*lab.Flow, window time.Duration, least float64) {
+	r.t.Helper()
+	arrived, sent := r.shares(flows, window)
+	sum := 0.0
+	for _, x := range arrived {
+		sum += x
+	}
+	text := fmt.Sprintf("%s: of vm1 arrive %.0f kbit/s of %.0f sent and %d guaranteed, of all %.0f kbit/s of a link of %d", where, arrived["vm1"]/1e3, sent["vm1"]/1e3, bwGuarantee/1000, sum/1e3, bwLink/1000)
+	r.t.Log(text)
+	if want := least * min(sent["vm1"], bwGuarantee); arrived["vm1"] < want {
+		r.t.Errorf("%s: less than %.0f\n%s", text, want/1e3, r.run("sluice bw; sluice bw vm1; sluice bw vm2"))
+	}
+	if sum < 0.8*bwLink {
+		r.t.Errorf("%s: the link is not used", text)
+	}
+}
+
+// heldBy waits until a limit of each of these VMs is held by that enforcer on that path.
+func (r *rig) heldBy(by, path string, vms ...string) {
+	r.t.Helper()
+	r.eventually(60*time.Second, fmt.Sprintf("%s limits %v on %s", by, vms, path), func() error {
+		b, err := r.client.Bandwidth(r.ctx)
+		if err != nil {
+			return err
+		}
+		held := map[string]bool{}
+		for i := range b.NICs {
+			for _, e := range b.NICs[i].Enforced {
+				if e.By == by && e.Path == path && e.Error == "" && e.Rate != (api.Rate{}) {
+					held[b.NICs[i].VM] = true
+				}
+			}
+		}
+		for _, vm := range vms {
+			if !held[vm] {
+				return fmt.Errorf("not %s", vm)
+			}
+		}
+		return nil
+	})
+}
+
+// A guest with a guarantee keeps it against three that have none: on virtio, on VFs and
+// through a plug and an unplug, on a link that all of them fill.
+func TestGuarantee(t *testing.T) {
+	vms := []string{"vm1", "vm2", "vm3", "vm4"}
+	r := newRig(t, strings.Replace(guarantee, "bandwidth: {", "bandwidth: {enabled: false, ", 1), vms...)
+	r.narrow()
+	flows := r.crowd(vms...)
+	const window = 20 * time.Second
+	arrived, _ := r.shares(flows, window)
+	t.Logf("without limits: %.0f kbit/s of vm1 arrive", arrived["vm1"]/1e3)
+	if arrived["vm1"] > 0.8*bwGuarantee {
+		t.Fatalf("the link is not full: vm1 has %.0f kbit/s without a guarantee, so this shows nothing", arrived["vm1"]/1e3)
+	}
+
+	r.configure(guarantee)
+	r.run("sluice reload")
+	r.heldBy("htb", "virtio", "vm2", "vm3", "vm4")
+	r.kept("on virtio", flows, window, 0.95)
+
+	for _, vm := range vms {
+		r.run("sluice pin %s", vm)
+	}
+	r.holding(180*time.Second, vms...)
+	r.idle(60 * time.Second)
+	r.heldBy("guest-htb", "vf", "vm2", "vm3", "vm4")
+	r.kept("on VFs", flows, window, 0.95)
+	if rates := r.run("ip link show pf0 | grep -c 'max_tx_rate'"); rates == "0" {
+		t.Error("no VF rate is read back from the PF")
+	}
+
+	for _, one := range []struct{ verb, where string }{{"release", "through an unplug"}, {"pin", "through a plug"}} {
+		r.run("sluice %s vm1", one.verb)
+		r.kept(one.where, flows, window, 0.9)
+		r.idle(60 * time.Second)
+	}
+	t.Log(r.run("sluice bw"))
+
+	r.must(r.proc.Signal(r.ctx, "TERM"))
+	r.must(r.proc.Wait(r.ctx))
+	r.start()
+	r.clean()
+}
