@@ -12,25 +12,24 @@ import (
 	"sluice/lab"
 )
 
-// Four guests that send as fast as this host's one emulated CPU lets all of them: 30 packets
-// of 1400 bytes a second each, 353 kbit/s on the wire, into a link of 800 kbit/s.
+// Four guests that each send 250 packets of 1400 bytes a second, 2.9 Mbit/s on the wire, into a link of 8 Mbit/s.
 const (
-	bwPPS       = 30
+	bwPPS       = 250
 	bwSize      = 1400
 	bwWire      = (bwSize + 28 + 14 + 24) * 8 // bits of a packet on the wire
-	bwLink      = 800_000
-	bwGuarantee = 330_000
+	bwLink      = 8_000_000
+	bwGuarantee = 2_800_000
 )
 
 const guarantee = `mode: enforce
 policy: none
 interval: 5s
-guest_agent: {every: 1s, timeout: 5s}
+guest_agent: {every: 5s, timeout: 5s}
 bandwidth: {period: 500ms, in_guest: true}
 pfs:
-  - {name: pf0, vfs: 0-3, speed: 800kbit}
+  - {name: pf0, vfs: 0-3, speed: 8Mbit}
 vms:
-  - {match: vm1, guarantee: 330kbit}
+  - {match: vm1, guarantee: 2800kbit}
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
 `
 
