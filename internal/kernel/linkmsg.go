@@ -64,6 +64,8 @@ func decodeLink(m rtnl.Message) (l Link, ok bool) {
 		switch t {
 		case unix.IFLA_IFNAME:
 			l.Name = string(rtnl.CString(v))
+		case unix.IFLA_IFALIAS:
+			l.Alias = string(rtnl.CString(v))
 		case unix.IFLA_MASTER:
 			l.Master = int(int32(rtnl.U32(v)))
 		case unix.IFLA_CARRIER:

@@ -28,6 +28,7 @@ type Link struct {
 	Carrier  bool   // a tap has carrier while something holds it open
 	VLANs    bool   // a bridge that filters VLANs
 	Bond     Bond   // of a bond
+	Alias    string // what `ip link set alias` says
 	Counters Counters
 }
 

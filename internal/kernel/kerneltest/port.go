@@ -110,10 +110,38 @@ func openTap(name string) (*os.File, error) {
 // Close takes the port away, as when a guest stops.
 func (p *Port) Close() error { return p.file.Close() }
 
-// Send lets a frame arrive from behind the port.
+// SetSendBuffer lets so many bytes be under way from the port at most: then Send waits. It is what
+// <tune><sndbuf> of libvirt sets.
+func (p *Port) SetSendBuffer(bytes int32) error {
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) { err = unix.IoctlSetPointerInt(int(fd), unix.TUNSETSNDBUF, int(bytes)) })
+	return errors.Join(cerr, err)
+}
+
+// Send lets a frame arrive from behind the port. It waits while the send buffer is full, by poll(2): only that
+// asks a tap to tell when there is room, which the edge-triggered epoll of Go's own Write does not.
 func (p *Port) Send(t testing.TB, frame []byte) {
 	t.Helper()
-	if _, err := p.file.Write(frame); err != nil {
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cerr := raw.Control(func(fd uintptr) {
+		for {
+			if _, err = unix.Write(int(fd), frame); !errors.Is(err, unix.EAGAIN) {
+				return
+			}
+			room := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+			if n, perr := unix.Poll(room, int(patience.Milliseconds())); n == 0 || perr != nil && !errors.Is(perr, unix.EINTR) {
+				err = fmt.Errorf("wait for room: %w", errors.Join(err, perr))
+				return
+			}
+		}
+	})
+	if err := errors.Join(cerr, err); err != nil {
 		t.Fatalf("send from behind %s: %v", p.Name, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -120,6 +121,24 @@ func (c *Conn) Do(ctx context.Context, req *Request) error {
 		return struct{}{}, err
 	})
 	return err
+}
+
+// DoAll is Do for many requests, one after the other on one socket; one that fails does not keep the
+// others. It returns the error of each.
+func (c *Conn) DoAll(ctx context.Context, reqs []*Request) []error {
+	errs, err := with(ctx, c, func(s *socket) ([]error, error) {
+		errs := make([]error, len(reqs))
+		for i := range reqs {
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				_, errs[i] = s.execute(reqs[i], netlink.Acknowledge)
+			}
+		}
+		return errs, nil
+	})
+	if err != nil {
+		errs = slices.Repeat([]error{err}, len(reqs))
+	}
+	return errs
 }
 
 // Get sends a request that is answered by one message, and decodes that.

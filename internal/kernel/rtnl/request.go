@@ -40,6 +40,11 @@ func (r *Request) U32(t uint16, v uint32) *Request {
 	return r.Bytes(t, binary.NativeEndian.AppendUint32(nil, v))
 }
 
+// U64 appends a number in host order.
+func (r *Request) U64(t uint16, v uint64) *Request {
+	return r.Bytes(t, binary.NativeEndian.AppendUint64(nil, v))
+}
+
 // String appends a NUL-terminated string.
 func (r *Request) String(t uint16, v string) *Request {
 	return r.Bytes(t, append([]byte(v), 0))
@@ -96,3 +101,15 @@ func Neigh(family uint8, index int, state uint16, flags uint8) []byte {
 	b[10] = flags
 	return b
 }
+
+// Traffic returns a tcmsg: the fixed header of requests about queueing disciplines and their classes.
+func Traffic(index int, handle, parent uint32) []byte {
+	b := make([]byte, SizeofTraffic)
+	binary.NativeEndian.PutUint32(b[4:], uint32(index))
+	binary.NativeEndian.PutUint32(b[8:], handle)
+	binary.NativeEndian.PutUint32(b[12:], parent)
+	return b
+}
+
+// SizeofTraffic is the size of a tcmsg.
+const SizeofTraffic = 20
