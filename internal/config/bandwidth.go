@@ -14,7 +14,7 @@ type Bandwidth struct {
 	Period     time.Duration `yaml:"period" min:"20ms" max:"10s" doc:"time between two looks at what is sent: shorter reacts sooner and costs more CPU"`
 	Overcommit string        `yaml:"overcommit" enum:"refuse|allow" doc:"whether 'sluice sla set' may guarantee more than a link carries; what rules and metadata guarantee beyond it is reported and shrinks by class either way"`
 	Packets    Rate          `yaml:"packets" doc:"packets a second that the host carries on virtio for all VMs together, such as '800kpps'; unset: not known"`
-	InGuest    bool          `yaml:"in_guest" doc:"limit VFs in the guest, through its agent, where the driver of the PF cannot"`
+	InGuest    bool          `yaml:"in_guest" reload:"no" doc:"limit VFs in the guest, through its agent, where the driver of the PF cannot"`
 	Metadata   bool          `yaml:"metadata" reload:"no" doc:"heed what the metadata of domains in libvirt asks for"`
 	Stop       string        `yaml:"stop" enum:"keep|lift" doc:"what becomes of limits that rules set when the daemon stops: 'keep' leaves them, 'lift' takes them away"`
 }

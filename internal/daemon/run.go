@@ -53,7 +53,11 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 		rules := h.conf.Load().Rules()
 		return rules.For(id, name).Failover
 	}
-	h.source = observe.New(h.kernel, h.virt, guest.New(h.virt), observeOptions(c, failover))
+	options := observeOptions(c, failover)
+	if c.Bandwidth.InGuest && c.GuestAgent.Enabled {
+		options.InGuest = guest.NewShaper(h.virt)
+	}
+	h.source = observe.New(h.kernel, h.virt, guest.New(h.virt), options)
 	return h, nil
 }
 

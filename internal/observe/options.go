@@ -32,6 +32,9 @@ type Options struct {
 	// nil: nothing but the XML counts. It is called for every VM of every Snapshot.
 	Failover func(name string, id model.VMID) model.Failover
 
+	// InGuest asks guests whether limits can be set inside them; nil: none is asked.
+	InGuest Abilities
+
 	Recheck  time.Duration // VF settings and forwarding entries are read again after this; 0: 5 s
 	Spacing  time.Duration // and after a kernel event, but not more often than this; 0: 2 s
 	CPUEvery time.Duration // CPU times are read this often; 0: 5 s, negative: with every Snapshot

@@ -25,6 +25,7 @@ type Source struct {
 
 	mu      sync.Mutex // guards what follows
 	askers  askers
+	limits  *abilities
 	watch   <-chan struct{} // nil: not watching
 	event   bool            // the kernel said that something changed
 	inv     *inventory
@@ -47,6 +48,7 @@ func New(k Kernel, d Domains, guests Guests, o Options) *Source {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.askers = askers{guests: guests, opt: s.opt, ctx: s.ctx, byVM: map[model.VMID]*asker{}}
+	s.limits = newAbilities(s.ctx, o.InGuest, s.opt.AskFor)
 	s.SetPool(o.Pool)
 	return s
 }
@@ -66,6 +68,7 @@ func (s *Source) Invalidate() { s.stale.Store(true) }
 func (s *Source) Close() {
 	s.cancel()
 	s.askers.wg.Wait()
+	s.limits.wg.Wait()
 }
 
 // Snapshot looks at the world. It fails when libvirt or the kernel cannot be asked: what
@@ -99,6 +102,7 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 		snap.Read = begin
 	}
 	trouble = append(trouble, s.measure(ctx, snap, stats)...)
+	trouble = append(trouble, s.limits.fill(snap)...)
 	snap.Problems = s.problems(snap, *pool, trouble)
 	return snap, nil
 }

@@ -1,0 +1,154 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// fakeGuests are guests whose limits are what was last set. Those in hung never answer.
+type fakeGuests struct {
+	mu     sync.Mutex
+	now    map[model.VMID]string
+	hung   map[model.VMID]bool
+	fails  map[model.VMID]error
+	calls  int
+	lifted int
+}
+
+func newFakeGuests() *fakeGuests {
+	return &fakeGuests{now: map[model.VMID]string{}, hung: map[model.VMID]bool{}, fails: map[model.VMID]error{}}
+}
+
+func (f *fakeGuests) Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, contract model.Rate) error {
+	f.mu.Lock()
+	hung := f.hung[vm]
+	f.calls++
+	f.mu.Unlock()
+	if hung {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now[vm] = fmt.Sprintf("%s %s/%s", mac, now, contract)
+	return f.fails[vm]
+}
+
+func (f *fakeGuests) Lift(context.Context, model.VMID, model.MAC) error {
+	f.lifted++
+	return nil
+}
+
+func (f *fakeGuests) Forget(func(model.VMID) bool) {}
+
+func (f *fakeGuests) of(vm model.VMID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now[vm]
+}
+
+func guestSnap() *model.Snapshot {
+	s := &model.Snapshot{}
+	for n := 1; n <= 3; n++ {
+		s.VMs = append(s.VMs, model.VM{ID: id(n), Ready: model.Yes, InGuest: model.Yes, NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(n), Failover: model.FailoverTeaming}}})
+	}
+	return s
+}
+
+func TestGuestHTBCan(t *testing.T) {
+	g := NewGuestHTB(newFakeGuests())
+	defer g.Close()
+	key := limitOf(1, 0).LimitKey
+	for name, c := range map[string]struct {
+		edit func(*model.Snapshot, *model.LimitKey)
+		want model.Tri
+	}{
+		"can":             {func(*model.Snapshot, *model.LimitKey) {}, model.Yes},
+		"not asked yet":   {func(s *model.Snapshot, _ *model.LimitKey) { s.VMs[0].InGuest = model.Unknown }, model.Unknown},
+		"exec is blocked": {func(s *model.Snapshot, _ *model.LimitKey) { s.VMs[0].InGuest = model.No }, model.No},
+		"no agent":        {func(s *model.Snapshot, _ *model.LimitKey) { s.VMs[0].Ready = model.Unknown }, model.No},
+		"no failover":     {func(s *model.Snapshot, _ *model.LimitKey) { s.VMs[0].NICs[0].Failover = "" }, model.No},
+		"no such NIC":     {func(_ *model.Snapshot, k *model.LimitKey) { k.NIC = "x" }, model.No},
+		"no such VM":      {func(_ *model.Snapshot, k *model.LimitKey) { k.VM = id(9) }, model.Unknown},
+		"virtio":          {func(_ *model.Snapshot, k *model.LimitKey) { k.Path = model.PathVirtio }, model.No},
+		"receives":        {func(_ *model.Snapshot, k *model.LimitKey) { k.Dir = model.Rx }, model.No},
+	} {
+		s, k := guestSnap(), key
+		c.edit(s, &k)
+		if got := g.Can(s, k); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestGuestHTB(t *testing.T) {
+	f := newFakeGuests()
+	g := NewGuestHTB(f)
+	defer g.Close()
+	apply := func(l ...model.Limit) ([]model.Limit, error) { return g.Apply(context.Background(), guestSnap(), l) }
+	with := func(n int, now, contract model.Rate) model.Limit {
+		l := limitOf(n, 0)
+		l.Rate, l.Contract, l.Guarantee = now, contract, 7
+		return l
+	}
+	f.fails[id(2)] = errors.New("its qdisc is somebody else's")
+	now, err := apply(with(1, model.Rate{Bits: 5e6, Packets: 3000}, model.Rate{Bits: 1e6}), with(2, model.Rate{Bits: 1e6}, model.Rate{}), with(9, model.Rate{Bits: 1e6}, model.Rate{}), with(8, model.Rate{}, model.Rate{}))
+	if got := f.of(id(1)); got != mac(1).String()+" 1Mbit 3kpps/1Mbit" {
+		t.Errorf("VM 1 has %q", got)
+	}
+	var one *model.LimitError
+	if !errors.As(err, &one) || !strings.Contains(err.Error(), "somebody else's") || !errors.Is(err, model.ErrGone) {
+		t.Errorf("error %v, want one about VM 2 and one about VM 9", err)
+	}
+	if len(now) != 2 { // VM 1, and VM 8, which has gone with its limit
+		t.Errorf("applied %+v", now)
+	}
+	if _, err := apply(with(1, model.Rate{}, model.Rate{})); err != nil || f.of(id(1)) != mac(1).String()+" /" || f.lifted != 0 {
+		t.Errorf("lifted: %v, %q, %d", err, f.of(id(1)), f.lifted)
+	}
+	if _, err := apply(with(3, model.Rate{}, model.Rate{})); err != nil || f.lifted != 1 {
+		t.Errorf("what an earlier run may have left: %v, %d lifts", err, f.lifted)
+	}
+}
+
+// A guest that hangs costs the others two seconds once, and is left alone for a while.
+func TestGuestHTBHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeGuests()
+		g := NewGuestHTB(f)
+		defer g.Close()
+		f.hung[id(1)] = true
+		apply := func() (applied int, took time.Duration, err error) {
+			start := time.Now()
+			now, err := g.Apply(context.Background(), guestSnap(), []model.Limit{limitOf(1, 1e6), limitOf(2, 1e6), limitOf(3, 1e6)})
+			return len(now), time.Since(start), err
+		}
+		if n, took, err := apply(); n != 2 || took != guestPatience || !errors.Is(err, model.ErrGuest) {
+			t.Errorf("applied %d in %s: %v", n, took, err)
+		}
+		for range 20 { // a busy agent is asked no more
+			if n, took, err := apply(); n != 2 || took != 0 || err == nil {
+				t.Errorf("applied %d in %s: %v", n, took, err)
+			}
+			time.Sleep(time.Second)
+		}
+		if f.calls != 1+2+20*2 {
+			t.Errorf("%d calls", f.calls)
+		}
+		time.Sleep(guestRest)
+		f.mu.Lock()
+		f.hung[id(1)] = false
+		f.mu.Unlock()
+		if n, _, err := apply(); n != 3 || err != nil {
+			t.Errorf("after it answers again: applied %d, %v", n, err)
+		}
+	})
+}
