@@ -47,11 +47,12 @@ type Allocator interface {
 
 // makers has the allocators by name.
 var makers = map[string]func() Allocator{
-	"none":     func() Allocator { return &none{} },
-	"equal":    func() Allocator { return &equal{} },
-	"weighted": func() Allocator { return &weighted{} },
-	"daqs":     func() Allocator { return &daqs{limit: daqsNone} },
-	"dbavm":    func() Allocator { return &dbavm{} },
+	"none":      func() Allocator { return &none{} },
+	"equal":     func() Allocator { return &equal{} },
+	"weighted":  func() Allocator { return &weighted{} },
+	"daqs":      func() Allocator { return &daqs{limit: daqsNone} },
+	"dbavm":     func() Allocator { return &dbavm{} },
+	"waterfill": func() Allocator { return &waterfill{} },
 }
 
 // Names lists the allocators.

@@ -43,25 +43,26 @@ type Result struct {
 	Utilisation float64       // % of what the ideal allocator carries
 	Changes     float64       // of limits, per second and VM
 	Recovery    time.Duration // from a guarantee's wake until it first has 95 %, the longest
-	Chat        float64       // what the allocator took the link to carry, at the end
+	Capacity    float64       // what the allocator took the link to carry, at the end
 }
 
 // Do runs it.
 func (r *Run) Do() Result {
 	r.begin()
 	period := max(1, int(r.Period/Step))
-	for k := 1; k <= int(r.Length/Step); k++ {
+	phase := r.r.IntN(period) // demand does not know of ticks
+	for k := range int(r.Length / Step) {
 		t := time.Duration(k) * Step
+		if k%period == phase {
+			r.tick(t)
+		}
 		if r.applyAt > 0 && t >= r.applyAt {
 			r.apply(t)
 		}
 		r.step(t)
-		if k%period == 0 {
-			r.tick(t)
-		}
 	}
 	res := r.score.result(len(r.senders), (r.Length - r.Warm).Seconds())
-	res.Chat = r.Allocator.Capacity()
+	res.Capacity = r.Allocator.Capacity()
 	return res
 }
 
@@ -82,7 +83,7 @@ func (r *Run) begin() {
 	}
 }
 
-// step lets the fluid flow for a Step.
+// step lets the fluid flow from t for a Step.
 func (r *Run) step(t time.Duration) {
 	if r.Uneven > 0 && (r.uneven == nil || t%(40*time.Millisecond) == 0) {
 		r.uneven = r.uneven[:0]
@@ -105,7 +106,7 @@ func (r *Run) step(t time.Duration) {
 	if r.Watch != nil {
 		r.Watch(t, r.want, r.now, r.sent)
 	}
-	if t > r.Warm {
+	if t >= r.Warm {
 		r.score.add(t, r.entitled, r.ideal, r.sent)
 	}
 }

@@ -32,7 +32,7 @@ func (s *score) add(t time.Duration, entitled, ideal, sent []float64) {
 		s.sumSent += sent[i]
 		s.wake(t, i, entitled[i], sent[i])
 	}
-	if t%window == 0 {
+	if (t+Step)%window == 0 {
 		s.close()
 	}
 }

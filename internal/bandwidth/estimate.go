@@ -1,0 +1,128 @@
+package bandwidth
+
+import "math"
+
+// The constants of the estimate. Those with a figure from real TCP were measured there: single runs of several
+// scenarios on 100 Mbit/s with CUBIC.
+const (
+	hungryOn    = 0.95 // of its limit: a sender that its limit binds reads 98-99.7 % of it
+	hungryOff   = 0.90 // of its limit, for hungryTime: one that has enough
+	hungryTime  = 0.12 // s: noise takes a bound sender below hungryOff now and then, but not for so long
+	idleNow     = 0.5  // of its limit: one that has enough at once
+	boundMost   = 5    // ticks for which it counts that a sender was at its limit
+	noiseGain   = 0.1  // of the EWMA of noise: some ten readings
+	firstNoise  = 0.02
+	leastNoise  = 0.003 // relative: a sender bound by its limit has 0.3-2 % at 40 ms
+	mostNoise   = 0.08  // above this a reading says little of noise, and much of changes
+	growBits    = 0.005 // of the capacity: what a NIC may send beyond what was set aside for it before that counts as growth
+	growPromise = 0.00075
+	smoothTime  = 0.3   // s: of the mean of readings
+	fallTime    = 0.1   // s: the same of a guaranteed sender's that fall while the link is full: attack at once, release slowly
+	leastMargin = 0.005 // relative: what is set aside beyond a reading
+	noiseMargin = 1.5   // x noise: the same
+	climbing    = 1.10  // x reading: a guaranteed sender that rises below its guarantee is on its way up
+)
+
+// tracked is what is remembered of a sender's use of one resource.
+type tracked struct {
+	noise   float64 // relative deviation of readings at an unchanged limit
+	last    float64 // reading
+	limit   float64 // in force when last was read
+	mean    float64 // of readings
+	share   float64 // set aside for it
+	demand  float64 // what it is taken to want; +Inf: unknown, more than it has
+	hungry  bool    // its limit holds it down
+	bound   int     // of the last ticks, in how many it was at its limit,
+	boundAt float64 // which was this
+	below   float64 // s below hungryOff
+	hold    hold
+}
+
+// newTracked is a sender that nothing is known of.
+func newTracked() tracked { return tracked{noise: firstNoise, limit: math.Inf(1)} }
+
+// estimate makes of a reading what the sender demands. in: the limit in force.
+func (t *tracked) estimate(k *moment, c *usage, in float64) {
+	if !c.known {
+		t.demand = max(t.demand, c.guarantee) // whatever it does, what it is promised is kept for it
+		return
+	}
+	m := c.sent
+	t.learnNoise(m, in)
+	t.appetite(k, m, in)
+	grew := t.grew(k, c, m)
+	rising := m > t.mean*(1+t.noise)
+	t.remember(k, c, m)
+	t.atLimit(in)
+	switch {
+	case t.hungry || grew:
+		t.demand = math.Inf(1)
+	case c.guarantee == 0:
+		t.demand = t.mean // the noise of all of them together is what matters: see margin
+	default:
+		t.demand = t.mean * (1 + max(leastMargin, noiseMargin*t.noise))
+		if rising && m < c.guarantee {
+			t.demand = max(t.demand, min(c.guarantee, climbing*m))
+		}
+	}
+	t.demand = t.hold.keep(k, c, t, m, grew)
+	t.last, t.limit = m, in
+}
+
+// learnNoise takes the deviation from the reading before, where nothing but noise can have made it.
+func (t *tracked) learnNoise(m, in float64) {
+	if in != t.limit || m <= 0 || t.last <= 0 {
+		return
+	}
+	d := min(mostNoise, math.Abs(m-t.last)/m)
+	t.noise = min(mostNoise, max(leastNoise, t.noise+noiseGain*(d-t.noise)))
+}
+
+// appetite says whether its limit holds it down.
+func (t *tracked) appetite(k *moment, m, in float64) {
+	switch {
+	case m >= hungryOn*in:
+		t.hungry, t.below = true, 0
+	case in <= k.floor*1.01 && m >= 0.1*in:
+		t.hungry, t.below = true, 0
+	case m < idleNow*in:
+		t.hungry = false
+	case m < hungryOff*in:
+		if t.below += k.seconds; t.below >= hungryTime {
+			t.hungry = false
+		}
+	default:
+		t.below = 0
+	}
+}
+
+// grew says whether it sends more than was set aside for it, so that nobody knows how much it wants.
+func (t *tracked) grew(k *moment, c *usage, m float64) bool {
+	least := growBits
+	if c.guarantee > 0 {
+		least = growPromise
+	}
+	return m > t.share*(1+2*t.noise)+least*k.capacity && (k.full || m < c.guarantee)
+}
+
+// remember brings the mean up to date. A step begins it anew, but a fall on a full link may be others' doing.
+func (t *tracked) remember(k *moment, c *usage, m float64) {
+	tau := smoothTime
+	if step := 3 * t.noise * t.mean; m > t.mean+step || m < t.mean-step && (c.guarantee == 0 || !k.full) {
+		t.mean = m
+		return
+	} else if m < t.mean-step {
+		tau = fallTime
+	}
+	t.mean += (1 - math.Exp(-k.seconds/tau)) * (m - t.mean)
+}
+
+// atLimit counts for how long its limit has bound it. That is forgotten a few ticks after it last did, so that
+// those who are held down by something else then show.
+func (t *tracked) atLimit(in float64) {
+	if t.mean >= hungryOn*in {
+		t.bound, t.boundAt = min(t.bound+1, boundMost), in
+	} else {
+		t.bound = max(0, t.bound-1)
+	}
+}

@@ -1,0 +1,47 @@
+package bandwidth
+
+import "time"
+
+// The constants of the hold.
+const (
+	holdTime   = time.Second // after a guaranteed sender wanted more than it had, while the link is full
+	holdActive = 0.05        // of the guarantee: who sends less has stopped
+	holdFall   = 0.88        // of the reading before: a fall on a full link that others may have caused
+	holdFirst  = 200 * time.Millisecond
+	holdLast   = 3200 * time.Millisecond
+)
+
+// hold keeps a guarantee set aside for a sender that has asked for it, although its readings now say less: a reading on
+// a full link is no demand. Without it a squeezed guarantee is taken for a modest one, its part
+// goes to those that squeeze it, and so on.
+type hold struct {
+	until   time.Time
+	blocked time.Time     // no hold for a fall before
+	backoff time.Duration // after the next one that is of no use
+	fell    float64       // the reading before the fall that it is held for
+}
+
+// keep raises the demand to the guarantee while that is held.
+func (h *hold) keep(k *moment, c *usage, t *tracked, m float64, grew bool) float64 {
+	switch {
+	case c.guarantee == 0:
+		return t.demand
+	case !k.full || m < holdActive*c.guarantee:
+		h.until, h.fell = time.Time{}, 0
+	case grew || t.hungry:
+		h.until, h.fell, h.backoff = k.now.Add(holdTime), 0, 0
+	case m < holdFall*t.last && k.now.After(h.blocked) && k.now.After(h.until):
+		h.until, h.fell = k.now.Add(holdTime), t.last
+	case h.fell > 0 && m >= holdFall*h.fell:
+		h.fell, h.backoff = 0, 0
+	}
+	if h.fell > 0 && !k.now.Before(h.until) { // it fell by itself
+		h.fell = 0
+		h.backoff = min(holdLast, max(holdFirst, 2*h.backoff))
+		h.blocked = k.now.Add(h.backoff)
+	}
+	if k.now.Before(h.until) {
+		return max(t.demand, min(c.guarantee, c.limit))
+	}
+	return t.demand
+}

@@ -1,0 +1,152 @@
+package bandwidth
+
+import (
+	"math"
+	"time"
+)
+
+// The constants of limits.
+const (
+	handedOut  = 0.995  // of the capacity: more costs retransmits, less costs goodput
+	fullLink   = 0.92   // of the capacity: from here on senders may be held down by others
+	leastFloor = 0.0005 // of the capacity, what everyone may send; half of it in all, but each at most
+	mostFloor  = 0.005  // so much: a limit near zero takes TCP 160-260 ms to leave
+	leastRoom  = 0.06   // relative, + moreRoom of the capacity: how far one that has enough may grow before that is noticed
+	mostRoom   = 0.12
+	noiseRoom  = 6 // x noise: the same, so that noise is not taken for growth
+	moreRoom   = 0.01
+	keepWithin = 0.02  // relative: a limit that would change by less stays,
+	keepOver   = 0.002 // unless limits that stay too high exceed the shares by so much of the capacity
+)
+
+// moment is what holds for all senders in a tick.
+type moment struct {
+	now      time.Time
+	seconds  float64 // since the tick before
+	capacity float64
+	full     bool    // others may hold a sender down
+	floor    float64 // the least that a sender is allowed
+}
+
+// resource shares bits/s or packets/s. Its lists have an entry for each sender.
+type resource struct {
+	usages   []usage
+	tracked  []tracked
+	force    []float64 // limits in force
+	demand   []float64
+	share    []float64
+	promised []float64 // what is kept of guarantees, asked for or not
+	limits   []float64 // what is to be
+	fill     filler
+}
+
+// follow takes over what is known of the senders, which were at these places; -1: nowhere.
+func (r *resource) follow(from []int) {
+	n := len(from)
+	old := r.tracked
+	r.tracked, r.usages = make([]tracked, n), make([]usage, n)
+	for i, j := range from {
+		r.tracked[i] = newTracked()
+		if j >= 0 {
+			r.tracked[i] = old[j]
+		}
+	}
+	for _, list := range []*[]float64{&r.force, &r.demand, &r.share, &r.promised, &r.limits} {
+		*list = make([]float64, n)
+	}
+}
+
+// set takes what is new of a sender. One without a reading is taken to send on.
+func (r *resource) set(i int, c usage, force float64) {
+	if !(c.sent >= 0) { // not even a number
+		c.known = false
+	}
+	if !c.known {
+		c.sent = r.tracked[i].last
+	}
+	r.usages[i], r.force[i] = c, force
+}
+
+func (r *resource) promises() bool {
+	for i := range r.usages {
+		if r.usages[i].guarantee > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *resource) moment(now time.Time, period time.Duration, amount float64) moment {
+	total := 0.0
+	for i := range r.usages {
+		total += r.usages[i].sent
+	}
+	floor := min(mostFloor, max(leastFloor, 0.5/float64(len(r.usages))))
+	return moment{now, period.Seconds(), amount, total >= fullLink*amount, floor * amount}
+}
+
+// estimate finds what each demands.
+func (r *resource) estimate(k *moment) {
+	for i := range r.tracked {
+		r.tracked[i].estimate(k, &r.usages[i], r.force[i])
+	}
+}
+
+// divide shares the capacity by demands, and makes limits of the shares.
+func (r *resource) divide(k *moment) {
+	budget := handedOut * k.capacity
+	weights := 0.0
+	for i := range r.usages {
+		r.demand[i] = math.Inf(1)
+		weights += r.usages[i].weight
+	}
+	r.fill.guarantees(budget, r.usages, r.demand, r.promised)
+	for i := range r.tracked {
+		r.demand[i] = r.tracked[i].demand
+	}
+	left := r.fill.guarantees(budget, r.usages, r.demand, r.share)
+	left = r.fill.rest(max(0, left-r.margin()), r.usages, r.demand, r.share)
+	for i := range r.usages {
+		c, t := &r.usages[i], &r.tracked[i]
+		l := max(r.share[i]+left*c.weight/weights, r.promised[i], k.floor)
+		if r.share[i] >= t.demand {
+			l = max(l, t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise)))+moreRoom*k.capacity)
+		}
+		t.share = r.share[i]
+		r.limits[i] = min(l, c.limit)
+	}
+	r.keep(k)
+}
+
+// margin is kept for the noise of all that are promised nothing and have enough, together.
+func (r *resource) margin() float64 {
+	sum := 0.0
+	for i := range r.usages {
+		if r.usages[i].guarantee == 0 && !math.IsInf(r.demand[i], 1) {
+			d := r.tracked[i].noise * r.demand[i]
+			sum += d * d
+		}
+	}
+	return noiseMargin * math.Sqrt(sum)
+}
+
+// keep leaves limits as they are that would hardly change, as long as the shares hold.
+func (r *resource) keep(k *moment) {
+	over := 0.0
+	for i, l := range r.limits {
+		if r.near(i) {
+			over += max(0, r.force[i]-l)
+		}
+	}
+	for i, l := range r.limits {
+		if r.near(i) && (r.force[i] < l || over <= keepOver*k.capacity) {
+			r.limits[i] = r.force[i]
+		}
+	}
+}
+
+// near says whether the limit in force would do as well.
+func (r *resource) near(i int) bool {
+	c, l, was := &r.usages[i], r.limits[i], r.force[i]
+	return math.Abs(l-was) < keepWithin*l && was <= c.limit && was >= r.promised[i]
+}

@@ -1,0 +1,141 @@
+package bandwidth
+
+import (
+	"math"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// waterfill is the default: guarantees first, by class, then the rest of the link max-min fairly by weight, as
+// water fills vessels. The steps of a tick:
+//
+//	estimate  what each sender demands, of its reading and the limit that it stood at
+//	hold      a guarantee that was asked for, although a reading on a full link says less
+//	capacity  what the link is seen to carry
+//	fill      99.5 % of that, by demands
+//	resource  limits of the shares: never below a guarantee, with room to grow, and as they were where little would change
+//
+// Where the packets/s that the host carries are known they are shared in the same way, before the bits. While
+// nobody on the link is promised anything and no weights are set, nobody is limited but by the SLA.
+type waterfill struct {
+	ids      []model.NICID
+	capacity capacity
+	bits     resource
+	packets  resource
+}
+
+func (w *waterfill) Capacity() float64 { return w.capacity.hat }
+
+func (w *waterfill) Allocate(now time.Time, link Link, senders []Sender, out []Allowance) {
+	w.follow(senders)
+	w.take(senders, out)
+	packets := w.sharePackets(now, link, senders)
+	bits := w.shareBits(now, link, senders)
+	for i := range senders {
+		out[i] = limitOf(&senders[i].SLA)
+		if packets {
+			out[i].Packets = w.packets.limits[i]
+		}
+		if bits {
+			out[i].Bits = w.bits.limits[i]
+		}
+	}
+}
+
+// take tells both resources of the senders.
+func (w *waterfill) take(senders []Sender, out []Allowance) {
+	for i := range senders {
+		s := &senders[i]
+		limit := limitOf(&s.SLA)
+		c := usage{known: s.Known, sent: s.Bits, guarantee: float64(s.SLA.Guarantee.Bits), limit: limit.Bits, weight: s.SLA.Share(), priority: s.SLA.Priority}
+		w.bits.set(i, c, out[i].Bits)
+		c.sent, c.guarantee, c.limit = s.Packets, float64(s.SLA.Guarantee.Packets), limit.Packets
+		if c.guarantee == 0 {
+			c.guarantee = w.bits.usages[i].guarantee / max(frame(s), promisedFrame)
+		}
+		w.packets.set(i, c, out[i].Packets)
+	}
+}
+
+// sharePackets shares the host's packets/s if it is known how many those are and somebody is promised some of them.
+func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) bool {
+	if math.IsInf(link.Packets, 1) || !w.packets.promises() {
+		return false
+	}
+	k := w.packets.moment(now, link.Period, link.Packets)
+	w.packets.estimate(&k)
+	w.packets.divide(&k)
+	for i := range senders { // who is held down in packets cannot use more bits than those have
+		if most := w.packets.limits[i]; senders[i].Packets >= hungryOn*most {
+			w.bits.usages[i].limit = min(w.bits.usages[i].limit, most*frame(&senders[i]))
+		}
+	}
+	return true
+}
+
+// shareBits shares the link if somebody is promised a part of it, or a larger share than others.
+func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
+	w.capacity.begin(link.Speed)
+	k := w.bits.moment(now, link.Period, w.capacity.hat)
+	w.bits.estimate(&k)
+	w.capacity.see(now, w.bits.volume())
+	k.capacity = w.capacity.hat
+	if !w.bits.promises() && !hasWeights(senders) {
+		return false
+	}
+	w.bits.divide(&k)
+	return true
+}
+
+// follow keeps what is known of senders that stay.
+func (w *waterfill) follow(senders []Sender) {
+	same := len(w.ids) == len(senders)
+	for i := 0; same && i < len(senders); i++ {
+		same = w.ids[i] == senders[i].ID
+	}
+	if same {
+		return
+	}
+	from := make([]int, len(senders)) // where it was; -1: nowhere
+	old := 0
+	for i := range senders {
+		for old < len(w.ids) && w.ids[old].Compare(senders[i].ID) < 0 {
+			old++
+		}
+		from[i] = -1
+		if old < len(w.ids) && w.ids[old] == senders[i].ID {
+			from[i] = old
+		}
+	}
+	w.ids = make([]model.NICID, len(senders))
+	for i := range senders {
+		w.ids[i] = senders[i].ID
+	}
+	w.bits.follow(from)
+	w.packets.follow(from)
+}
+
+// A guarantee in bits/s counts for packets of promisedFrame bits and more; who sends smaller ones needs one in packets/s.
+const (
+	promisedFrame = 8 * 512
+	fullFrame     = 8 * (1514 + 24)
+)
+
+// frame is the bits in a sender's packet.
+func frame(s *Sender) float64 {
+	if s.Packets < 1 || s.Bits < 1 {
+		return fullFrame
+	}
+	return s.Bits / s.Packets
+}
+
+// hasWeights says whether a VM was given a weight. That of a group only says how many it is.
+func hasWeights(senders []Sender) bool {
+	for i := range senders {
+		if senders[i].ID.VM != "" && senders[i].SLA.Share() != 1 {
+			return true
+		}
+	}
+	return false
+}
