@@ -16,6 +16,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(openerEnv) != "" {
 		openAndWait()
 	}
+	if os.Getenv(limiterEnv) != "" {
+		limitAndWait()
+	}
 	kerneltest.Main(m)
 }
 

@@ -56,6 +56,9 @@ func (t *policedTap) Close() error {
 
 // intact says whether each program that was attached still is.
 func (t *policedTap) intact() bool {
+	if t.index == 0 { // not even when it was adopted
+		return false
+	}
 	for _, l := range t.links {
 		if l != nil && attachedTo(l) != t.index {
 			return false
@@ -108,7 +111,8 @@ func (s *taps) find(tap string, look func() (int, error)) (*policedTap, error) {
 		return t, nil
 	}
 	index, err := look()
-	if err != nil || index != t.index {
+	if err != nil || index != t.index || s.pins.ready() == nil && !s.pins.has(tapPin(tap, pinMap)) {
+		// The tap has gone, and another may have its name; or another process has removed all.
 		return nil, errors.Join(err, s.remove(tap))
 	}
 	// Somebody has taken a program off.
@@ -342,7 +346,7 @@ func (s *taps) standing(tap string) TapPolicy {
 func (t *policedTap) standing(tap string) TapPolicy {
 	p := t.mem.read(tap, monotonic())
 	p.Index = t.index
-	p.Detached = model.TriOf(t.index == 0 || t.links == [2]link.Link{} || !t.intact())
+	p.Detached = model.TriOf(!t.intact())
 	return p
 }
 

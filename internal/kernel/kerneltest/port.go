@@ -58,7 +58,19 @@ type Port struct {
 // after the test.
 func NewPort(t testing.TB, name, bridge string) *Port {
 	t.Helper()
-	f, err := openTap(name)
+	return newPort(t, name, bridge, 0)
+}
+
+// NewOffloadPort makes one behind which frames begin with a struct virtio_net_hdr, so that
+// they may be large ones that are still to be cut up.
+func NewOffloadPort(t testing.TB, name, bridge string) *Port {
+	t.Helper()
+	return newPort(t, name, bridge, unix.IFF_VNET_HDR)
+}
+
+func newPort(t testing.TB, name, bridge string, flags uint16) *Port {
+	t.Helper()
+	f, err := openTap(name, flags)
 	if err != nil {
 		t.Fatalf("make tap %s: %v", name, err)
 	}
@@ -90,14 +102,14 @@ func WaitForwarding(t testing.TB, name string) {
 	}
 }
 
-func openTap(name string) (*os.File, error) {
+func openTap(name string, flags uint16) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
 	}
 	req, err := unix.NewIfreq(name)
 	if err == nil {
-		req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+		req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | flags)
 		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, req)
 	}
 	if err != nil {
