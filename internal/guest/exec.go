@@ -9,11 +9,11 @@ import (
 )
 
 // Whether a command has ended is asked after execFirst, then at intervals that double up to
-// execPoll, execPolls times in all: some 2 s.
+// execPoll, execPolls times in all: 10 s, unless the context ends before.
 const (
 	execFirst = 2 * time.Millisecond
 	execPoll  = 64 * time.Millisecond
-	execPolls = 36
+	execPolls = 160
 )
 
 // run runs a command in the guest and returns what it wrote to its standard output.

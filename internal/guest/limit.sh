@@ -23,6 +23,12 @@ fail() {
 	exit 0
 }
 
+# word sets got to the first line of a file, without a process for it.
+word() {
+	got=''
+	{ read -r got <"$1"; } 2>/dev/null
+}
+
 # need names the first program that is missing.
 need() {
 	for p in tc timeout dd mkfifo rm mkdir; do
@@ -35,8 +41,8 @@ need() {
 locate() {
 	set +f
 	for d in "$sys"/*; do
-		a=$(cat "$d/address" 2>/dev/null)
-		[ "$a" = "$mac" ] || continue
+		word "$d/address"
+		[ "$got" = "$mac" ] || continue
 		[ -d "$d/bonding" ] || [ -e "$d/device" ] || continue
 		set -- "$d"/lower_*
 		[ -e "$1" ] || continue
@@ -48,7 +54,8 @@ locate() {
 	'') fail "no-master" ;;
 	-* | *[!A-Za-z0-9._-]*) fail "name" ;;
 	esac
-	full=$(($(cat "$sys/$dev/mtu") + 38)) # Ethernet header, preamble, checksum and gap
+	word "$sys/$dev/mtu"
+	full=$((got + 38)) # Ethernet header, preamble, checksum and gap
 }
 
 # root prints kind and handle of the device's root qdisc.
@@ -81,11 +88,10 @@ undo() {
 	exit 0
 }
 
-# burst prints 1 ms of a rate in bytes, and at least two packets.
+# burst sets ms to 1 ms of a rate in bytes, and at least two packets.
 burst() {
-	x=$(($1 / 8000))
-	[ "$x" -ge $((2 * full)) ] || x=$((2 * full))
-	echo "$x"
+	ms=$(($1 / 8000))
+	[ "$ms" -ge $((2 * full)) ] || ms=$((2 * full))
 }
 
 # put sets bits/s and packets/s, 0 for none, after showing what stood before. The parent class counts
@@ -94,12 +100,13 @@ put() {
 	b=$1 p=$(($2 * full * 8))
 	{ [ "$b" -gt 0 ] && [ "$b" -lt $none ]; } || b=$none
 	{ [ "$p" -gt 0 ] && [ "$p" -lt $none ]; } || p=$none
-	c="dev $dev parent 51ce"
+	burst "$p"
+	parent="dev $dev parent 51ce: classid 51ce:1 htb rate ${p}bit ceil ${p}bit burst $ms cburst $ms overhead 24 mpu $full quantum 60000"
+	burst "$b"
+	child="dev $dev parent 51ce:1 classid 51ce:2 htb rate 8000bit ceil ${b}bit burst $full cburst $ms overhead 24 mpu 84 quantum 60000"
 	{
 		echo "seq $seq"
-		printf '%s\n' "qdisc show dev $dev" "class show dev $dev" \
-			"class replace $c: classid 51ce:1 htb rate ${p}bit ceil ${p}bit burst $(burst "$p") cburst $(burst "$p") overhead 24 mpu $full quantum 60000" \
-			"class replace $c:1 classid 51ce:2 htb rate 8000bit ceil ${b}bit burst $full cburst $(burst "$b") overhead 24 mpu 84 quantum 60000" |
+		printf '%s\n' "qdisc show dev $dev" "class show dev $dev" "class replace $parent" "class replace $child" |
 			tc -b - 2>&1 && echo "ok $dev $full" || echo "error tc"
 	} >"$dir/out"
 }
@@ -120,7 +127,8 @@ take() {
 
 # mine says whether no later one has taken over.
 mine() {
-	x=$(cat "$dir/id" 2>/dev/null) && [ "$x" = "$id" ]
+	word "$dir/id"
+	[ "$got" = "$id" ]
 }
 
 # finish leaves the contract, or nothing.
