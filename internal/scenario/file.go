@@ -5,6 +5,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/model"
+	"sluice/internal/sim"
 	"sluice/internal/trace"
 )
 
@@ -30,6 +31,7 @@ type Scenario struct {
 	Latency   Latency       `yaml:"latency" doc:"latency of a packet by path and rate, for the report"`
 	Path      Path          `yaml:"path" doc:"capacity of the link and of the virtio path that VMs share; unset: every load is carried whole"`
 	Show      Show          `yaml:"show" doc:"what the table shows beside the score"`
+	Bandwidth Bandwidth     `yaml:"bandwidth" doc:"guarantees of bandwidth, and allocators to compare"`
 
 	// Origin is the time that a trace gives to the start of the run, in its own seconds.
 	Origin float64
@@ -73,18 +75,28 @@ type Group struct {
 	Plug         time.Duration `yaml:"plug" min:"1ms" max:"10m" doc:"time of a plug for it; unset: that of timing"`
 	PlugFails    float64       `yaml:"plug_fails" min:"0" max:"1" doc:"share of its plugs that fail"`
 
+	Guarantee config.Rate `yaml:"guarantee" doc:"what it may always send: '10Gbit', '60kpps' or both"`
+	Limit     config.Rate `yaml:"limit" doc:"what it never sends more than"`
+	Static    config.Rate `yaml:"static" doc:"its limit with allocator 'static'; unset: its share of what is not guaranteed"`
+	Flows     int         `yaml:"flows" min:"1" max:"10000" doc:"flows that share a full link with those of others"`
+	Blast     bool        `yaml:"blast" doc:"it sends whatever gets through, as a flood or UDP does: on a full link it has its part of what is sent"`
+	InGuest   bool        `yaml:"in_guest" doc:"limits can be set in its guest"`
+	Lies      bool        `yaml:"lies" doc:"its guest lifts limits that are set in it"`
+
 	past *pastVM // what a recording knows of it
 }
 
 // Load is a shape with its parameters. Rates are packets per second.
 type Load struct {
-	Shape  string  `yaml:"shape" enum:"constant|on-off|pareto|diurnal|flash|duty|walk|trace" doc:"how it goes over time"`
-	PPS    float64 `yaml:"pps" min:"0" max:"1e9" doc:"the rate, or the high one: when on, at the crest or peak; with 'diurnal' the mean"`
-	Low    float64 `yaml:"low" min:"0" max:"1e9" doc:"the low rate: when off, before and after a crowd"`
-	Spread float64 `yaml:"spread" min:"0" max:"1" doc:"VMs of the group differ by up to this share, evenly"`
-	Jitter float64 `yaml:"jitter" min:"0" max:"1" doc:"the load truly shakes by up to this share, every second"`
-	Packet float64 `yaml:"packet" min:"1" max:"65535" doc:"bytes of a packet"`
-	CPU    float64 `yaml:"cpu" min:"0" max:"1024" doc:"CPUs in use while there is traffic"`
+	Shape   string      `yaml:"shape" enum:"constant|on-off|pareto|diurnal|flash|duty|walk|trace" doc:"how it goes over time"`
+	PPS     float64     `yaml:"pps" min:"0" max:"1e9" doc:"the rate, or the high one: when on, at the crest or peak; with 'diurnal' the mean"`
+	Send    config.Rate `yaml:"send" doc:"instead of 'pps': bits/s on the wire, with preamble, gap and checksum"`
+	SendLow config.Rate `yaml:"send_low" doc:"instead of 'low', likewise"`
+	Low     float64     `yaml:"low" min:"0" max:"1e9" doc:"the low rate: when off, before and after a crowd"`
+	Spread  float64     `yaml:"spread" min:"0" max:"1" doc:"VMs of the group differ by up to this share, evenly"`
+	Jitter  float64     `yaml:"jitter" min:"0" max:"1" doc:"the load truly shakes by up to this share, every second"`
+	Packet  float64     `yaml:"packet" min:"1" max:"65535" doc:"bytes of a packet"`
+	CPU     float64     `yaml:"cpu" min:"0" max:"1024" doc:"CPUs in use while there is traffic"`
 
 	On      time.Duration `yaml:"on" doc:"'duty': length of the high part; 'on-off', 'pareto': its mean"`
 	Off     time.Duration `yaml:"off" doc:"likewise of the low part; 'walk': mean time at one level"`
@@ -213,8 +225,10 @@ func (s *Scenario) fill() {
 		if _, set := s.pos[keyOf("vms", i)+".numa"]; !set {
 			g.NUMA = -1
 		}
+		g.Flows = or(g.Flows, 1)
 		g.Load.fill()
 	}
+	s.Bandwidth.fill()
 	for i := range s.Timeline {
 		s.Timeline[i].Load.fill()
 	}
@@ -227,6 +241,10 @@ func (s *Scenario) fill() {
 
 func (l *Load) fill() {
 	l.Shape = or(l.Shape, "constant")
+	if l.Send.Bits > 0 {
+		l.Packet = or(l.Packet, 1500)
+		l.PPS, l.Low = float64(l.Send.Bits)/8/(l.Packet+sim.Overhead), float64(l.SendLow.Bits)/8/(l.Packet+sim.Overhead)
+	}
 	l.Packet = or(l.Packet, 512)
 	l.Alpha = or(l.Alpha, 1.5)
 	l.Period = or(l.Period, 24*time.Hour)

@@ -73,8 +73,12 @@ func (s *Scenario) rules(p Policy) model.Rules {
 	return r
 }
 
-// newHost builds the world and starts a daemon with the policy.
+// newHost builds the world and starts a daemon with the policy and its rules.
 func newHost(s *Scenario, p Policy, seed uint64) (*host, error) {
+	return newHostWith(s, p, s.rules(p), seed)
+}
+
+func newHostWith(s *Scenario, p Policy, rules model.Rules, seed uint64) (*host, error) {
 	m := newFaults(s, seed)
 	w := &sim.World{Now: s.epoch, Timing: m.base}
 	if s.Failures != (Failures{}) || s.plugFails() {
@@ -96,7 +100,7 @@ func newHost(s *Scenario, p Policy, seed uint64) (*host, error) {
 	for _, p := range s.PFs {
 		w.AddPF(p.Name, p.Network, p.VFs, p.NUMA).Speed = uint64(p.Gbit * 1e9)
 	}
-	core, err := loop.NewCore(s.rules(p), s.options(), &sim.Journal{}, nil)
+	core, err := loop.NewCore(rules, s.options(), &sim.Journal{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +162,7 @@ func (h *host) arrive(i int) {
 	if h.rerun != nil {
 		h.rerun.arrive(mb)
 	}
+	h.equip(vm, g)
 	h.sense.loads[vm], h.sense.group[vm] = load, g
 	h.faults.groups[vm.ID] = g
 	if h.carrier != nil {

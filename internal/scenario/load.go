@@ -72,6 +72,7 @@ func (c *checker) check() {
 	c.pfs()
 	c.groups()
 	c.timeline()
+	c.bandwidth()
 	for i, b := range s.Telemetry.Blackouts {
 		c.pattern(keyOf("telemetry.blackouts", i)+".vms", b.VMs)
 	}
@@ -210,6 +211,9 @@ func (c *checker) load(key string, l *Load) {
 		return // idle
 	}
 	for _, k := range needs[l.Shape] {
+		if k == "pps" && l.Send.Bits > 0 || k == "low" && l.SendLow.Bits > 0 {
+			continue
+		}
 		if _, set := c.s.pos[key+"."+k]; !set && !(l.Shape == "constant" && l.Compute > 0) {
 			c.at(key+".shape", fmt.Sprintf("shape %s needs %q", l.Shape, k), "add it; "+help+" lists the keys of each shape")
 		}

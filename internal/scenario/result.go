@@ -23,6 +23,8 @@ type Result struct {
 	Policies []Outcome     `json:"policies"`
 	Plot     *Plot         `json:"-"`
 
+	Guaranteed *Guaranteed `json:"bandwidth,omitempty"` // instead of Policies, where allocators are compared
+
 	ShowHolders bool `json:"-"` // the scenario asks for them in the table
 }
 

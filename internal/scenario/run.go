@@ -50,6 +50,9 @@ type policyRun struct {
 
 // Run compares the scenario's policies.
 func (s *Scenario) Run(ctx context.Context, o RunOptions) (*Result, error) {
+	if s.Shares() {
+		return s.allocate(ctx, o)
+	}
 	if len(s.Policies) == 0 {
 		return nil, fmt.Errorf("%s names no policy; add one under policies: or pass --policy", s.file)
 	}

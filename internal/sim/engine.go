@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/bandwidth"
 	"sluice/internal/loop"
 	"sluice/internal/model"
 )
@@ -21,8 +22,14 @@ type Engine struct {
 	OnStep  func(s model.Step) Verdict // when a Step starts; nil: let it run
 	OnPart  func(s model.Step, n int)  // when the first n parts of a Step have taken effect
 
-	stopping *loop.Core // takes no more Snapshots
-	wake     time.Time  // the earliest timer scheduled
+	Bandwidth *bandwidth.Core                      // beside Core; see StartControl
+	OnLimits  func(by string, batch []model.Limit) // when an enforcer is given Limits
+	OnControl func()                               // after every period of Bandwidth
+
+	stopping *loop.Core      // takes no more Snapshots
+	wake     time.Time       // the earliest timer scheduled
+	followed bool            // Bandwidth knows the host
+	busy     map[string]bool // enforcers that have not answered yet
 }
 
 // Verdict is what a test wants to happen to a Step.
@@ -80,8 +87,11 @@ func (e *Engine) tick() {
 		e.OnTick(now)
 	}
 	e.giveUp()
+	e.follow(snap)
 	e.launch(steps)
-	e.enforce(snap)
+	if e.Bandwidth == nil { // else it has the limits of the policy too
+		e.enforce(snap)
+	}
 }
 
 // giveUp ends Steps that nobody waits for any more. What they waited for may happen yet.
@@ -148,6 +158,7 @@ func (e *Engine) schedule() {
 // a mirror, but no other part of a Step takes effect any more.
 func (e *Engine) Kill() {
 	e.Core = nil
+	e.Bandwidth, e.followed, e.busy = nil, false, map[string]bool{}
 	e.World.Reread()
 }
 

@@ -47,6 +47,12 @@ func (w *World) due(until time.Time) bool {
 // next lets the next thing happen.
 func (w *World) next() {
 	ev := heap.Pop(&w.queue).(event)
+	if w.traffic != nil {
+		w.pass(ev.at)
+	}
 	w.Now = ev.at
 	ev.do()
+	if w.traffic != nil {
+		w.share()
+	}
 }

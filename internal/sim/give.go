@@ -10,6 +10,7 @@ func (w *World) Give(v *VM, id model.VFID) bool {
 		return false
 	}
 	n.hasVF, n.open = id, true
+	n.newCounters()
 	vf.MAC, vf.VLAN, vf.Driver = n.MAC, n.VLAN, "vfio-pci"
 	w.fdb[n.address()] = p.Name
 	delete(p.self, n.MAC)

@@ -115,6 +115,7 @@ const bootTime = 2 * time.Second
 // after the rest of the guest is there again.
 func (w *World) Reboot(v *VM) {
 	v.booting = true
+	w.forget(v, true)
 	for _, n := range v.NICs {
 		n.asked, n.open = false, false
 		w.soon(n, bootTime, func() {

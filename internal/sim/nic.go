@@ -18,6 +18,9 @@ type NIC struct {
 
 	TapDown bool // its virtio path is broken
 
+	Flows float64 // that share a full link with those of others; 0: 1
+	Blast bool    // it sends what it wants whatever gets through, so that a full link takes from it in proportion
+
 	hasVF   model.VFID // in the domain
 	foreign bool       // attached by somebody else
 	open    bool       // the guest's driver has it open
@@ -25,6 +28,13 @@ type NIC struct {
 	tap     string
 	guest   guest
 	seen    watched // what the last Snapshot could have shown
+
+	sent                [2]counter // by path: virtio, VF
+	device              int        // number of the VF's counters: each plug has others
+	noise               float64    // in what is counted until the next Reading, as a share
+	link                *PF        // that it sends through now
+	want, rate, allowed float64    // bits/s on the wire, now
+	size                float64    // bits of its packets
 }
 
 type watched struct {
@@ -45,6 +55,7 @@ func (w *World) AddNIC(v *VM, network string, share float64) *NIC {
 // AttachForeign lets somebody else attach a VF to a VM.
 func (n *NIC) AttachForeign(id model.VFID) {
 	n.hasVF, n.foreign, n.open = id, true, true
+	n.newCounters()
 	n.changed()
 }
 

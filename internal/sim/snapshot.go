@@ -76,6 +76,7 @@ func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
 	*out = model.VM{
 		ID: v.ID, Name: v.Name, State: v.State, NUMANode: v.NUMA, VCPUs: max(1, v.VCPUs), Ready: model.Yes,
 		CPUKnown: true, NICs: nics[:len(v.NICs)], Ports: v.freePorts(),
+		InGuest: model.TriOf(v.InGuest),
 	}
 	l := w.load(out, v)
 	for i, n := range v.NICs {

@@ -75,6 +75,7 @@ func (w *World) attach(s model.Step, n *NIC) error {
 		return err
 	}
 	n.hasVF, n.foreign, n.open, n.asked = s.Device.VF, false, false, false
+	n.newCounters()
 	if !n.VM.booting { // else its driver finds it then
 		w.probe(n)
 	}

@@ -46,8 +46,9 @@ type World struct {
 	bufs    [2]model.Snapshot
 	turn    int
 
-	queue events
-	seq   uint64
+	traffic *Traffic // nil: nothing shares anything
+	queue   events
+	seq     uint64
 }
 
 // address is what a bridge looks up.
@@ -84,7 +85,8 @@ var PaperTiming = Timing{
 // PF is a simulated physical function with VFs on one network.
 type PF struct {
 	model.PF
-	self map[model.MAC]bool
+	Carries float64 // bits/s that its link truly carries; 0: its Speed
+	self    map[model.MAC]bool
 }
 
 // VM is a simulated guest with one virtio NIC or more.
@@ -104,6 +106,8 @@ type VM struct {
 	NoDriver     bool // the guest has no driver for VFs
 	IgnoreUnplug bool // the guest never lets go of a device
 	Blind        bool // its load on the VF path is unknown
+	InGuest      bool // its guest agent sets limits
+	Lies         bool // its guest lifts limits that were set in it
 	// Slow is how much longer than usual the guest takes to open a VF, or to let go of it.
 	Slow time.Duration
 
@@ -179,6 +183,7 @@ func (w *World) AddVMAs(id model.VMID, number int, name, network string, load Lo
 // its VFs back as they are. A bridge entry that points to a PF stays.
 func (w *World) Destroy(v *VM) {
 	v.gone = true
+	w.forget(v, false)
 	for _, n := range v.NICs {
 		n.open, n.hasVF, n.asked = false, model.NoVF, false
 		if w.fdb[n.address()] == n.tap {

@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice/internal/bandwidth"
+	"sluice/internal/loop"
+	"sluice/internal/model"
+)
+
+// errHung is what a runner says of an enforcer that has not answered by its deadline.
+var errHung = errors.New("did not answer in time")
+
+// applyTime is how long an enforcer may take for a batch.
+const applyTime = 2 * time.Second
+
+// StartControl lets e.Bandwidth work from now on: every period, and with what each Snapshot shows.
+func (e *Engine) StartControl(period time.Duration) {
+	e.busy = map[string]bool{}
+	var tick func()
+	tick = func() {
+		e.At(e.World.Now.Add(period), tick)
+		if e.Bandwidth != nil && e.followed {
+			e.apply(e.Bandwidth.Tick(e.World.Now, e.World.Readings()))
+		}
+		if e.OnControl != nil {
+			e.OnControl()
+		}
+	}
+	e.At(e.World.Now.Add(period), tick)
+}
+
+// follow tells the controller what the host looks like.
+func (e *Engine) follow(snap *model.Snapshot) {
+	if e.Bandwidth == nil {
+		return
+	}
+	w := bandwidth.World{Snapshot: Copy(snap), Enforcer: e.enforcer}
+	if e.Core != nil {
+		v := e.Core.View()
+		w.Rules, w.Active = v.Rules, v.Active
+		if v.Target != nil {
+			w.Tiers = v.Target.Limits
+		}
+	}
+	e.followed = true
+	e.Bandwidth.Follow(e.World.Now, w)
+}
+
+// enforcer names the enforcer that a Limit is to have.
+func (e *Engine) enforcer(snap *model.Snapshot, key model.LimitKey) (string, model.Tri) {
+	for _, f := range e.World.Enforcers() {
+		if can := f.Can(snap, key); can != model.No {
+			return f.Name(), can
+		}
+	}
+	return "", model.No
+}
+
+// apply gives each Limit to its enforcer. One that is busy still is left out, so that its
+// Limits come again.
+func (e *Engine) apply(limits []model.Limit) {
+	if len(limits) == 0 {
+		return
+	}
+	snap, err := e.World.Snapshot(context.Background())
+	if err != nil {
+		return
+	}
+	batches := map[string][]model.Limit{}
+	for _, l := range limits {
+		by, _ := e.enforcer(snap, l.LimitKey)
+		batches[by] = append(batches[by], l)
+	}
+	for _, f := range e.World.Enforcers() {
+		if batch := batches[f.Name()]; len(batch) > 0 && !e.busy[f.Name()] {
+			e.enact(f, snap, batch)
+		}
+	}
+}
+
+// enact applies a batch after the time that takes. What was begun takes effect, whoever lives to hear of it.
+func (e *Engine) enact(f loop.Enforcer, snap *model.Snapshot, batch []model.Limit) {
+	core, w := e.Bandwidth, e.World
+	takes := w.traffic.Delay
+	if w.traffic.Hang != nil {
+		takes += w.traffic.Hang(f.Name())
+	}
+	if e.OnLimits != nil {
+		e.OnLimits(f.Name(), batch)
+	}
+	tell := func(applied []model.Limit, err error) {
+		if core == e.Bandwidth && core != nil {
+			core.Applied(w.Now, batch, applied, f.Name(), err)
+		}
+	}
+	e.busy[f.Name()] = true
+	if takes > applyTime {
+		e.At(w.Now.Add(applyTime), func() { tell(nil, errHung) })
+	}
+	e.At(w.Now.Add(takes), func() {
+		if core == e.Bandwidth {
+			e.busy[f.Name()] = false
+		}
+		applied, err := f.Apply(context.Background(), snap, batch)
+		if takes <= applyTime {
+			tell(applied, err)
+		}
+	})
+}
+
+// Lift lets the controller lift its limits, as it does at an orderly stop, and end.
+func (e *Engine) Lift(all bool) {
+	if e.Bandwidth == nil {
+		return
+	}
+	e.busy = map[string]bool{}
+	e.apply(e.Bandwidth.Lift(all))
+	e.Bandwidth, e.followed = nil, false
+}
