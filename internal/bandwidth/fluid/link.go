@@ -47,7 +47,7 @@ type Link struct {
 	Senders  []Sender
 
 	want, weight, most, part, packets []float64
-	fill                              filler
+	fill                              Filler
 }
 
 // At is the Link's true capacity.
@@ -71,7 +71,7 @@ func (l *Link) Carry(t time.Duration, want []float64, allowed []bandwidth.Allowa
 		}
 	}
 	l.capPackets(l.most, l.weight)
-	l.fill.share(l.At(t), l.most, l.weight, sent)
+	l.fill.Share(l.At(t), l.most, l.weight, sent)
 }
 
 // capPackets lowers bits to what the host's packets/s leave room for, shared by weight.
@@ -82,7 +82,7 @@ func (l *Link) capPackets(bits, weight []float64) {
 	for i := range bits {
 		l.packets[i] = bits[i] / l.Senders[i].frame()
 	}
-	l.fill.share(l.Packets, l.packets, weight, l.part)
+	l.fill.Share(l.Packets, l.packets, weight, l.part)
 	for i := range bits {
 		bits[i] = min(bits[i], l.part[i]*l.Senders[i].frame())
 	}
@@ -106,7 +106,7 @@ func (l *Link) Ideal(t time.Duration, want, entitled, ideal []float64) {
 		left -= entitled[i]
 		l.most[i] = l.want[i] - entitled[i]
 	}
-	l.fill.share(max(0, left), l.most, l.weight, ideal)
+	l.fill.Share(max(0, left), l.most, l.weight, ideal)
 	for i := range ideal {
 		ideal[i] += entitled[i]
 	}
@@ -132,7 +132,7 @@ func (l *Link) entitle(left float64, entitled []float64) {
 				l.most[i] = min(l.want[i], l.packets[i])
 			}
 		}
-		l.fill.share(left, l.most, l.packets, l.part)
+		l.fill.Share(left, l.most, l.packets, l.part)
 		for i := range entitled {
 			entitled[i] += l.part[i]
 			left -= l.part[i]
@@ -155,11 +155,11 @@ func inf(limit float64) float64 {
 	return limit
 }
 
-// filler shares an amount max-min fairly. The simple way, round by round: it is what others are checked against.
-type filler struct{ done []bool }
+// Filler shares an amount max-min fairly. The simple way, round by round: it is what others are checked against.
+type Filler struct{ done []bool }
 
-// share gives each at most want, in proportion to weight, until nothing is left or nobody wants more.
-func (f *filler) share(amount float64, want, weight, out []float64) {
+// Share gives each at most want, in proportion to weight, until nothing is left or nobody wants more.
+func (f *Filler) Share(amount float64, want, weight, out []float64) {
 	f.done = append(f.done[:0], make([]bool, len(want))...)
 	clear(out)
 	for {
