@@ -25,6 +25,7 @@ type simOptions struct {
 	trace     string
 	vfs       int
 	policies  []string
+	allocs    []string
 	interval  time.Duration
 	sample    time.Duration
 	seed      int
@@ -61,6 +62,7 @@ sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --d
 	f.StringVar(&o.trace, "trace", "", "`file` (or directory of a recording) with the load to play")
 	f.IntVar(&o.vfs, "vfs", 0, "VFs to share out; needed with a trace, overrides the only PF of a scenario or recording")
 	f.StringSliceVar(&o.policies, "policy", nil, "policies to compare, such as adaptive,fair; default: the scenario's, or all")
+	f.StringSliceVar(&o.allocs, "allocators", nil, "bandwidth allocators to compare, such as none,static,daqs,waterfill; default: the scenario's")
 	f.DurationVar(&o.interval, "interval", 5*time.Minute, "time between rounds of the policies given with --policy")
 	f.DurationVar(&o.sample, "sample", 0, "time between two looks at the host; default: the scenario's, or 1s")
 	f.IntVar(&o.seed, "seed", 0, "seed of everything random; default: the scenario's")
@@ -74,6 +76,7 @@ sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --d
 	f.BoolVar(&o.quick, "no-optimum", false, "skip the best placement: no scores, but much faster")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("allocators", cobra.FixedCompletions(scenario.AllocatorNames(), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error { return a.sim(c, args, &o) }
 	return c
 }
@@ -163,6 +166,11 @@ func (o *simOptions) check(c *cobra.Command, args []string) error {
 			return fmt.Errorf("--policy: %s; %s", e.Text, e.Remedy)
 		}
 	}
+	for _, n := range o.allocs {
+		for _, e := range scenario.CheckAllocator(n) {
+			return fmt.Errorf("--allocators: %s; %s", e.Text, e.Remedy)
+		}
+	}
 	return nil
 }
 
@@ -197,8 +205,14 @@ func (o *simOptions) scenario(c *cobra.Command, args []string, m *progress, note
 	if c.Flags().Changed("seed") {
 		s.Seed = o.seed
 	}
+	if len(o.allocs) > 0 {
+		s.SetAllocators(o.allocs)
+	}
 	names := o.policies
-	if len(names) == 0 && len(s.Policies) == 0 {
+	if s.Shares() && len(names) > 1 {
+		return nil, usage(c, errors.New("--policy: where allocators are compared, one policy places VFs; name one"))
+	}
+	if !s.Shares() && len(names) == 0 && len(s.Policies) == 0 {
 		names = placement.Names()
 	}
 	if len(names) > 0 {

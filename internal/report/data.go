@@ -20,6 +20,9 @@ func JSON(w io.Writer, r *scenario.Result) error {
 
 // CSV writes one row for each policy.
 func CSV(w io.Writer, r *scenario.Result) error {
+	if r.Guaranteed != nil {
+		return keptCSV(w, r)
+	}
 	c := csv.NewWriter(w)
 	rows := [][]string{{
 		"policy", "gross_percent", "net_percent", "moves_per_hour_per_vm", "most_plugs_per_hour", "on_vf_percent",

@@ -38,6 +38,9 @@ type drawing struct {
 
 // HTML writes a page that needs nothing from elsewhere: styles and plots are in it.
 func HTML(w io.Writer, r *scenario.Result) error {
+	if r.Guaranteed != nil {
+		return keptHTML(w, r)
+	}
 	d := pageData{Result: r, Summary: Summary(r), Legend: legend(r), Scored: r.Optimum != nil}
 	loss, err := lossPlot(r)
 	if err != nil {

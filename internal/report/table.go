@@ -19,6 +19,10 @@ func Table(w io.Writer, r *scenario.Result) error {
 		p.printf("%s\n", lines(r.Text))
 	}
 	p.printf("%s\n\n", Summary(r))
+	if r.Guaranteed != nil {
+		guarantees(p, r)
+		return p.err
+	}
 	scores(p, r)
 	p.printf("\n%s", legend(r))
 	for i := range r.Policies {

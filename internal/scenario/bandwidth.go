@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"sluice/internal/bandwidth"
@@ -209,13 +208,4 @@ func (h *host) equip(vm *sim.VM, g *Group) {
 			}
 		}
 	}
-}
-
-// summary is what the allocators are called together.
-func (b *Bandwidth) summary() string {
-	var list []string
-	for _, a := range b.Allocators {
-		list = append(list, a.Label)
-	}
-	return strings.Join(list, ", ")
 }

@@ -21,6 +21,7 @@ func TestReferenceListsEveryKey(t *testing.T) {
 func example() *Scenario {
 	s := defaults()
 	s.PFs, s.VMs, s.Timeline, s.Policies = make([]PF, 1), make([]Group, 1), make([]Change, 1), make([]Policy, 1)
+	s.Bandwidth.Allocators, s.Bandwidth.Capacity, s.Bandwidth.Classes = make([]Allocator, 1), make([]Capacity, 1), make([]Class, 1)
 	s.Links, s.Telemetry.Blackouts = make([]Link, 1), make([]Blackout, 1)
 	s.fill()
 	return s
@@ -75,6 +76,8 @@ func valuesOf(f reflect.StructField) string {
 		return "time"
 	case reflect.TypeFor[string]():
 		return "text"
+	case reflect.TypeFor[model.Rate]():
+		return "rate"
 	case reflect.TypeFor[bool]():
 		return "`true`, `false`"
 	case reflect.TypeFor[model.Params]():

@@ -2,8 +2,9 @@ package scenario
 
 import (
 	"cmp"
-	"math"
 	"slices"
+
+	"sluice/internal/bandwidth/fluid"
 )
 
 // sharer is a VM in the ideal share of a link.
@@ -64,39 +65,13 @@ func divide(list []*sharer, capacity float64, unit func(*sharer) float64) {
 	}
 }
 
-// level shares a capacity in proportion to weights, nobody above its cap: it looks for the level at
-// which all of it is taken.
+// level shares a capacity max-min in proportion to weights, nobody above its cap.
 func level(list []*sharer, capacity float64, of func(*sharer) (weight, most float64)) []float64 {
-	out, sum, high := make([]float64, len(list)), 0.0, 0.0
-	for _, s := range list {
-		w, most := of(s)
-		if most > 0 && w > 0 {
-			sum, high = sum+most, max(high, most/w)
-		}
+	weight, want, out := make([]float64, len(list)), make([]float64, len(list)), make([]float64, len(list))
+	for i, s := range list {
+		weight[i], want[i] = of(s)
 	}
-	low := 0.0
-	if sum <= capacity {
-		low = high
-	}
-	taken := func(at float64) (t float64) {
-		for i, s := range list {
-			w, most := of(s)
-			out[i] = max(0, min(most, w*at))
-			t += out[i]
-		}
-		return t
-	}
-	for range 60 {
-		mid := (low + high) / 2
-		if taken(mid) > capacity {
-			high = mid
-		} else {
-			low = mid
-		}
-		if high-low <= 1e-9*math.Abs(high) {
-			break
-		}
-	}
-	taken(low)
+	var f fluid.Filler
+	f.Share(capacity, want, weight, out)
 	return out
 }

@@ -50,14 +50,14 @@ type policyRun struct {
 
 // Run compares the scenario's policies.
 func (s *Scenario) Run(ctx context.Context, o RunOptions) (*Result, error) {
-	if s.Shares() {
-		return s.allocate(ctx, o)
-	}
-	if len(s.Policies) == 0 {
+	if len(s.Policies) == 0 && !s.Shares() {
 		return nil, fmt.Errorf("%s names no policy; add one under policies: or pass --policy", s.file)
 	}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if s.Shares() {
+		return s.allocate(ctx, o)
 	}
 	j := &job{s: s, o: o, hosts: make([]hostRun, s.Hosts)}
 	j.total = int64(s.ticks()) * int64(s.Hosts) * int64(len(s.Policies))

@@ -172,7 +172,7 @@ func (t *Traffic) trees(w *World) {
 			continue
 		}
 		rest := float64(root.rate(w.Now).Bits)
-		s := t.scratch.reset()
+		s := t.sharing.reset()
 		for i := range t.flows {
 			f := &t.flows[i]
 			if f.pf != p || f.nic.open {
@@ -182,13 +182,11 @@ func (t *Traffic) trees(w *World) {
 			if h := t.held[place{byTree, model.LimitKey{VM: f.nic.VM.ID, NIC: f.nic.Alias, Path: model.PathVirtio, Dir: model.Tx}}]; h != nil && w.Now.Before(h.until) {
 				first = min(f.rate, float64(h.Guarantee))
 			}
-			s.add(i, f.weight, f.rate-first)
+			s.add(f, f.weight, f.rate-first)
 			rest -= first
 		}
-		s.share(max(0, rest))
-		for k, i := range s.index {
-			f := &t.flows[i]
-			f.rate = f.rate - s.cap[k] + s.got[k]
+		for k, bits := range s.share(max(0, rest)) {
+			s.of[k].rate += bits - s.want[k]
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/bandwidth"
+	"sluice/internal/bandwidth/fluid"
 	"sluice/internal/model"
 )
 
@@ -28,7 +29,7 @@ type Traffic struct {
 	last    time.Time
 	flows   []flow
 	held    map[place]*held
-	scratch scratch
+	sharing sharing
 }
 
 // flow is what a NIC sends on the path that its guest uses. Rates are bits/s on the wire.
@@ -41,6 +42,28 @@ type flow struct {
 	most   float64 // it is allowed
 	cap    float64 // of what it wants, what limits leave it
 	rate   float64
+}
+
+// sharing is among those who share something.
+type sharing struct {
+	of                []*flow
+	weight, want, got []float64
+	fill              fluid.Filler
+}
+
+func (s *sharing) reset() *sharing {
+	s.of, s.weight, s.want, s.got = s.of[:0], s.weight[:0], s.want[:0], s.got[:0]
+	return s
+}
+
+func (s *sharing) add(f *flow, weight, want float64) {
+	s.of, s.weight, s.want, s.got = append(s.of, f), append(s.weight, weight), append(s.want, want), append(s.got, 0)
+}
+
+// share says what each gets of an amount.
+func (s *sharing) share(amount float64) []float64 {
+	s.fill.Share(amount, s.want, s.weight, s.got)
+	return s.got
 }
 
 // counter is what went over one path so far.
@@ -169,15 +192,14 @@ func (t *Traffic) fill(w *World) {
 // links lets each link carry what it can of its flows' rates.
 func (t *Traffic) links(w *World) {
 	for _, p := range w.pfs {
-		s := t.scratch.reset()
+		s := t.sharing.reset()
 		for i := range t.flows {
 			if f := &t.flows[i]; f.pf == p {
-				s.add(i, f.weight, f.rate)
+				s.add(f, f.weight, f.rate)
 			}
 		}
-		s.share(p.Capacity())
-		for k, i := range s.index {
-			t.flows[i].rate = s.got[k]
+		for k, bits := range s.share(p.Capacity()) {
+			s.of[k].rate = bits
 		}
 	}
 }
@@ -185,14 +207,14 @@ func (t *Traffic) links(w *World) {
 // packets holds senders on virtio to what the host carries, and says whether it had to. Those
 // that it does not hold back may have all that they are allowed.
 func (t *Traffic) packets() bool {
-	s, sum := t.scratch.reset(), 0.0
+	s, sum := t.sharing.reset(), 0.0
 	for i := range t.flows {
 		if f := &t.flows[i]; f.pf != nil && !f.nic.open && f.size > 0 {
 			weight := f.weight
 			if f.nic.Blast {
 				weight /= f.size
 			}
-			s.add(i, weight, f.rate/f.size)
+			s.add(f, weight, f.rate/f.size)
 			sum += f.rate / f.size
 		}
 	}
@@ -202,10 +224,9 @@ func (t *Traffic) packets() bool {
 	for i := range t.flows {
 		t.flows[i].rate = t.flows[i].cap
 	}
-	s.share(t.Packets)
-	for k, i := range s.index {
-		if f := &t.flows[i]; s.got[k] < s.cap[k] {
-			f.rate = s.got[k] * f.size
+	for k, packets := range s.share(t.Packets) {
+		if packets < s.want[k] {
+			s.of[k].rate = packets * s.of[k].size
 		}
 	}
 	return true
