@@ -12,6 +12,7 @@ const (
 	plateauFlat  = 0.008 // relative: hardly; beyond what noise makes of it
 	plateauBelow = 0.985 // of what was handed out: with less than that something is wrong
 	plateauShort = 0.012 // of the capacity: what senders that were at their limits now lack
+	plateauSure  = 3     // deviations of the volume: the same, where that is more
 	stopped      = 0.75  // of its limit: a sender that was at it and sends less has stopped of itself
 	probeFirst   = time.Second
 	probeLast    = 32 * time.Second // between probes that fail
@@ -48,12 +49,19 @@ type volume struct {
 	short   float64 // what senders that were at their limits now lack of them
 }
 
-// begin anew with a link of another speed.
+// begin takes over a link's speed. Where that changes, because others who cannot be limited take part of it, as
+// much is lacking of what it carries.
 func (c *capacity) begin(speed float64) {
-	if speed != c.speed {
-		*c = capacity{speed: speed, hat: speed}
+	if speed == c.speed {
+		return
 	}
+	change := speed - c.speed
+	c.hat, c.before = lowered(c.hat, change, speed), lowered(c.before, change, speed)
+	c.speed = speed
 }
+
+// lowered is a capacity after a change of the speed.
+func lowered(hat, change, speed float64) float64 { return max(speed/2, min(speed, hat+change)) }
 
 // see learns from a period.
 func (c *capacity) see(now time.Time, v volume) {
@@ -69,7 +77,7 @@ func (c *capacity) see(now time.Time, v volume) {
 	low, mid, high := c.lastVolumes()
 	flat := high-low <= max(plateauFlat*mid, 2*v.noise)
 	switch {
-	case flat && high < plateauBelow*handedOut*c.hat && c.shortTicks() >= 2:
+	case flat && high < plateauBelow*handedOut*c.hat && c.short():
 		c.fell(now, mid)
 	case low > c.hat+v.noise:
 		c.set(min(c.speed, mid))
@@ -117,14 +125,17 @@ func (c *capacity) lastVolumes() (low, mid, high float64) {
 	return low, a + b + d - low - high, high
 }
 
-// shortTicks counts the periods in which too much was lacking, beyond noise.
-func (c *capacity) shortTicks() (n int) {
+// short says whether in most periods, and in the mean, too much was lacking, beyond noise.
+func (c *capacity) short() bool {
+	ticks, sum, noise := 0, 0.0, 0.0
 	for _, v := range c.volumes {
-		if v.short > max(plateauShort*c.hat, 2*v.noise) {
-			n++
+		sum += v.short
+		noise += v.noise * v.noise
+		if v.short > plateauShort*c.hat {
+			ticks++
 		}
 	}
-	return n
+	return ticks >= 2 && sum > plateauSure*math.Sqrt(noise)
 }
 
 // volume sums up a period. A sender that sends far less than it may, having been at its limit, has stopped.

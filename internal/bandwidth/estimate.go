@@ -35,6 +35,7 @@ type tracked struct {
 	bound   int     // of the last ticks, in how many it was at its limit,
 	boundAt float64 // which was this
 	below   float64 // s below hungryOff
+	kept    float64 // s since its limit last changed
 	hold    hold
 }
 
@@ -51,7 +52,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	t.learnNoise(m, in)
 	t.appetite(k, m, in)
 	grew := t.grew(k, c, m)
-	rising := m > t.mean*(1+t.noise)
+	rising := m > t.mean*(1+3*t.noise)
 	t.remember(k, c, m)
 	t.atLimit(in)
 	switch {

@@ -15,8 +15,6 @@ const (
 	mostRoom   = 0.12
 	noiseRoom  = 6 // x noise: the same, so that noise is not taken for growth
 	moreRoom   = 0.01
-	keepWithin = 0.02  // relative: a limit that would change by less stays,
-	keepOver   = 0.002 // unless limits that stay too high exceed the shares by so much of the capacity
 )
 
 // moment is what holds for all senders in a tick.
@@ -128,25 +126,4 @@ func (r *resource) margin() float64 {
 		}
 	}
 	return noiseMargin * math.Sqrt(sum)
-}
-
-// keep leaves limits as they are that would hardly change, as long as the shares hold.
-func (r *resource) keep(k *moment) {
-	over := 0.0
-	for i, l := range r.limits {
-		if r.near(i) {
-			over += max(0, r.force[i]-l)
-		}
-	}
-	for i, l := range r.limits {
-		if r.near(i) && (r.force[i] < l || over <= keepOver*k.capacity) {
-			r.limits[i] = r.force[i]
-		}
-	}
-}
-
-// near says whether the limit in force would do as well.
-func (r *resource) near(i int) bool {
-	c, l, was := &r.usages[i], r.limits[i], r.force[i]
-	return math.Abs(l-was) < keepWithin*l && was <= c.limit && was >= r.promised[i]
 }

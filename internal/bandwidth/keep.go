@@ -1,0 +1,53 @@
+package bandwidth
+
+// The constants of hysteresis. A change of a limit costs a call to the kernel, a driver or a guest.
+const (
+	raiseAtOnce = 0.10 // relative: a limit that rises by so much rises at once,
+	raiseSoon   = 0.02 // by so much after soon
+	raiseLater  = 0.005
+	soon        = 0.25  // s
+	later       = 1.0   // s: by raiseLater after that
+	lowerAtOnce = 0.02  // a limit that falls by less stays while there is room
+	roomAtOnce  = 0.05  // the same, either way, of one that has enough
+	keepOver    = 0.002 // of the capacity: how far limits that stay too high may exceed the shares together
+)
+
+// keep leaves limits as they are that would hardly change, as long as guarantees and the sum hold.
+func (r *resource) keep(k *moment) {
+	over := 0.0
+	for i, l := range r.limits {
+		r.tracked[i].kept += k.seconds
+		if r.near(i) && !r.enough(i) {
+			over += max(0, r.force[i]-l)
+		}
+	}
+	for i, l := range r.limits {
+		if r.near(i) && (r.force[i] <= l || r.enough(i) || over <= keepOver*k.capacity) {
+			r.limits[i] = r.force[i]
+		} else if l != r.force[i] {
+			r.tracked[i].kept = 0
+		}
+	}
+}
+
+// enough says whether a sender's share is all that it demands. Its limit is then above its share, for growth.
+func (r *resource) enough(i int) bool { return r.share[i] >= r.tracked[i].demand }
+
+// near says whether the limit in force still does.
+func (r *resource) near(i int) bool {
+	t, was := &r.tracked[i], r.force[i]
+	change := r.limits[i]/was - 1
+	switch {
+	case was > r.usages[i].limit || was < r.promised[i]:
+		return false
+	case r.enough(i):
+		return change < roomAtOnce && change > -roomAtOnce
+	case change < 0:
+		return change > -lowerAtOnce
+	case change < raiseLater:
+		return true
+	case change < raiseSoon:
+		return t.kept < later
+	}
+	return change < raiseAtOnce && t.kept < soon
+}
