@@ -43,7 +43,7 @@ var may = map[string][]string{
 	"report":          {"model", "scenario", "oracle", "trace", "input"},
 	"web":             {"model", "statefile", "/api/v1"},
 	"cli":             {"bandwidth", "model", "input", "web", "/api/v1", "scenario", "report", "trace", "oracle", "config", "placement"},
-	"backend":         {"model", "loop", "web", "input", "statefile", "/api/v1"},
+	"backend":         {"bandwidth", "model", "loop", "web", "input", "statefile", "/api/v1"},
 	"demo":            {"model", "loop", "sim", "web", "backend", "cli"},
 	"daemon":          {"bandwidth", "model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "web", "backend", "statefile"},
 	"version":         {},

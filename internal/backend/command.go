@@ -28,11 +28,15 @@ func (b *Backend) Do(ctx context.Context, c web.Command) (api.Result, error) {
 		return b.after(api.Result{Text: "repairing what is Sluice's to repair at the next tick"}), err
 	case api.VerbPin, api.VerbRelease, api.VerbDrain:
 		o := b.override(c)
-		return b.after(api.Result{Text: announce(&o)}), b.change(ctx, c, func(list []model.Override) []model.Override {
-			return append(without(list, c), o)
+		return b.after(api.Result{Text: announce(&o)}), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) {
+			return append(without(list, c), o), nil
 		})
 	case api.VerbUnpin, api.VerbUndrain:
 		return b.takeBack(ctx, c)
+	case api.VerbSetSLA:
+		return b.setSLA(ctx, c)
+	case api.VerbClearSLA:
+		return b.clearSLA(ctx, c)
 	}
 	return api.Result{}, &api.Error{Text: fmt.Sprintf("unknown command %q", c.Verb)}
 }
@@ -40,7 +44,7 @@ func (b *Backend) Do(ctx context.Context, c web.Command) (api.Result, error) {
 // override is what a command asks for. Time is that of the backend's clock.
 func (b *Backend) override(c web.Command) model.Override {
 	o := model.Override{
-		Kind: model.OverrideKind(c.Verb), VM: c.VM, VMName: c.VMName, By: c.User, UID: c.UID,
+		Kind: model.OverrideKind(c.Verb), VM: c.VM, VMName: c.VMName, By: c.User, UID: c.UID, NIC: c.NIC, SLA: c.SLA,
 		At: b.Now().Round(0).Truncate(time.Second), Reason: c.Reason, Until: c.Until,
 	}
 	if c.For > 0 {
@@ -50,19 +54,13 @@ func (b *Backend) override(c web.Command) model.Override {
 }
 
 func announce(o *model.Override) string {
-	end := func(undo string) string {
-		if o.Until.IsZero() {
-			return undo
-		}
-		return o.Until.Format(time.DateTime + " MST")
-	}
 	switch o.Kind {
 	case model.OverridePin:
-		return o.VMName + " is pinned: it keeps a VF until " + end("`sluice unpin`")
+		return o.VMName + " is pinned: it keeps a VF until " + ending(o, "`sluice unpin`")
 	case model.OverrideRelease:
-		return o.VMName + " gives its VF up and gets none until " + end("`sluice unpin`")
+		return o.VMName + " gives its VF up and gets none until " + ending(o, "`sluice unpin`")
 	}
-	return "all VFs are being given up, and none is handed out until " + end("`sluice drain --undo`")
+	return "all VFs are being given up, and none is handed out until " + ending(o, "`sluice drain --undo`")
 }
 
 // takeBack ends an override.
@@ -77,19 +75,27 @@ func (b *Backend) takeBack(ctx context.Context, c web.Command) (api.Result, erro
 	case c.Verb == api.VerbUnpin:
 		text = "the policy decides about " + c.VMName + " again"
 	}
-	return b.after(api.Result{Text: text}), b.change(ctx, c, func(list []model.Override) []model.Override { return without(list, c) })
+	return b.after(api.Result{Text: text}), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
 }
 
 func without(list []model.Override, c web.Command) []model.Override {
 	return slices.DeleteFunc(list, func(o model.Override) bool { return concerns(&o, c) })
 }
 
-// concerns says whether an override is about the VM of a command or, as the command is,
-// about the whole host.
+// concerns says whether an override is about what a command is about: the whole host, or
+// whether the VM has a VF, or its SLA. An SLA is replaced by one for the same NICs, and without a NIC all are cleared.
 func concerns(o *model.Override, c web.Command) bool {
-	drain := c.Verb == api.VerbDrain || c.Verb == api.VerbUndrain
-	if drain || o.Kind == model.OverrideDrain {
-		return drain && o.Kind == model.OverrideDrain
+	switch c.Verb {
+	case api.VerbDrain, api.VerbUndrain:
+		return o.Kind == model.OverrideDrain
+	case api.VerbSetSLA, api.VerbClearSLA:
+		if o.Kind != model.OverrideSLA || o.NIC != c.NIC && (c.Verb == api.VerbSetSLA || c.NIC != "") {
+			return false
+		}
+	default:
+		if !o.Places() {
+			return false
+		}
 	}
 	if o.VM != "" && c.VM != "" {
 		return o.VM == c.VM
@@ -98,11 +104,11 @@ func concerns(o *model.Override, c web.Command) bool {
 }
 
 // change keeps an override on disk and tells placement.
-func (b *Backend) change(ctx context.Context, c web.Command, edit func([]model.Override) []model.Override) error {
+func (b *Backend) change(ctx context.Context, c web.Command, edit func([]model.Override) ([]model.Override, error)) error {
 	return b.overrides.change(edit, func() error {
 		var failed error
 		err := b.call(ctx, func(time.Time) {
-			if failed = b.core.SetRules(b.overrides.Over(b.rules())); failed == nil && c.VM != "" {
+			if failed = b.core.SetRules(b.overrides.Over(b.rules())); failed == nil && c.VM != "" && c.Verb != api.VerbSetSLA && c.Verb != api.VerbClearSLA {
 				b.core.Forgive(c.VM)
 			}
 		})

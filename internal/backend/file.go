@@ -43,7 +43,7 @@ func decode(text []byte) ([]model.Override, error) {
 	for i := range f.Overrides {
 		o := &f.Overrides[i]
 		switch o.Kind {
-		case model.OverridePin, model.OverrideRelease:
+		case model.OverridePin, model.OverrideRelease, model.OverrideSLA:
 			if o.VM == "" && o.VMName == "" {
 				return nil, fmt.Errorf("override %d, a %s, names no VM", i+1, o.Kind)
 			}
@@ -75,7 +75,7 @@ func readFile(path string) ([]model.Override, error) {
 		list, err = decode(text)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("overrides (`sluice pin`, `release`, `drain`): %s: %w; correct it, or move it away to start without any", path, err)
+		return nil, fmt.Errorf("overrides (`sluice pin`, `release`, `drain`, `sla set`): %s: %w; correct it, or move it away to start without any", path, err)
 	}
 	return list, nil
 }

@@ -53,29 +53,41 @@ func (w *Overrides) Expire(now time.Time) bool {
 }
 
 // Over puts them in front of the config's rules, so that they win.
-func (w *Overrides) Over(r model.Rules) model.Rules {
-	rules := make([]model.VMRule, 0, len(r.VMs))
-	for _, o := range w.List() {
-		if o.Kind == model.OverrideDrain {
+func (w *Overrides) Over(r model.Rules) model.Rules { return over(w.List(), r) }
+
+// over puts overrides in front of rules. Of SLAs those of single NICs count first, then what was set last.
+func over(list []model.Override, r model.Rules) model.Rules {
+	var places, nics, all []model.VMRule
+	for i := range list {
+		switch o := &list[i]; {
+		case o.Kind == model.OverrideDrain:
 			r.Drain = true
-		} else {
-			rules = append(rules, o.Rule())
+		case o.Places():
+			places = append(places, o.Rule())
+		case o.NIC != "":
+			nics = slices.Insert(nics, 0, o.Rule())
+		default:
+			all = slices.Insert(all, 0, o.Rule())
 		}
 	}
-	r.VMs = append(rules, r.VMs...)
+	r.VMs = slices.Concat(places, nics, all, r.VMs)
 	return r
 }
 
 // change keeps what edit makes of them and has apply tell the loop. If either fails, they
 // are as they were, on disk too.
-func (w *Overrides) change(edit func([]model.Override) []model.Override, apply func() error) error {
+func (w *Overrides) change(edit func([]model.Override) ([]model.Override, error), apply func() error) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	before := w.List()
-	if err := w.keep(edit(slices.Clone(before))); err != nil {
+	next, err := edit(slices.Clone(before))
+	if err == nil {
+		err = w.keep(next)
+	}
+	if err != nil {
 		return err
 	}
-	err := apply()
+	err = apply()
 	if err == nil {
 		return nil
 	}

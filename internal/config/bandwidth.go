@@ -28,7 +28,7 @@ func DefaultBandwidth() Bandwidth {
 func (c *Config) Rules() model.Rules {
 	r := model.Rules{
 		Policy: c.Policy, Interval: c.Interval, Params: c.Params,
-		KeepSLAs: c.Bandwidth.Enabled, HostPackets: c.Bandwidth.Packets.Packets,
+		KeepSLAs: c.Bandwidth.Enabled, HostPackets: c.Bandwidth.Packets.Packets, Overcommit: c.Bandwidth.Overcommit == "allow",
 	}
 	for i := range c.VMs {
 		r.VMs = append(r.VMs, c.VMs[i].rule(c.pos[fmt.Sprintf("vms[%d]", i)]))

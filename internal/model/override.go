@@ -10,6 +10,7 @@ const (
 	OverridePin     OverrideKind = "pin"     // always a VF for the VM
 	OverrideRelease OverrideKind = "release" // never one
 	OverrideDrain   OverrideKind = "drain"   // no VF for any VM
+	OverrideSLA     OverrideKind = "sla"     // an SLA for NICs of the VM
 )
 
 // Override is what a person asked for at run time. It goes before the config, and holds
@@ -23,7 +24,12 @@ type Override struct {
 	At     time.Time    `json:"at"`
 	Reason string       `json:"reason,omitempty"`
 	Until  time.Time    `json:"until,omitzero"` // zero: no end
+	NIC    string       `json:"nic,omitempty"`  // of an SLA: shell pattern on alias, MAC or network; "": each NIC
+	SLA    SLA          `json:"sla,omitzero"`
 }
+
+// Places says whether it is about whether a VM has a VF.
+func (o *Override) Places() bool { return o.Kind == OverridePin || o.Kind == OverrideRelease }
 
 // Ended says whether its end has come.
 func (o *Override) Ended(now time.Time) bool { return !o.Until.IsZero() && !now.Before(o.Until) }
@@ -33,6 +39,11 @@ func (o *Override) Rule() VMRule {
 	match := string(o.VM)
 	if match == "" {
 		match = o.VMName
+	}
+	if o.Kind == OverrideSLA {
+		r := VMRule{Match: match, SLA: o.SLA, SLANIC: o.NIC, ByHand: true}
+		r.SLA.Source = "sluice sla set by " + o.By
+		return r
 	}
 	return VMRule{Match: match, Pin: o.Kind == OverridePin, Forbid: o.Kind == OverrideRelease, ByHand: true}
 }

@@ -13,6 +13,7 @@ type Rules struct {
 	// KeepSLAs says that SLAs are kept, so that a NIC is given no VF that would break one.
 	KeepSLAs    bool   `json:"keep_slas,omitempty"`
 	HostPackets uint64 `json:"host_packets_s,omitempty"` // packets/s that the host carries on virtio; 0: not known
+	Overcommit  bool   `json:"overcommit,omitempty"`     // more may be guaranteed at run time than there is
 }
 
 // Class is what the VMs of a class get where no rule of theirs says otherwise.
@@ -47,7 +48,7 @@ type VMRule struct {
 	Failover Failover `json:"failover,omitempty"` // "bond" where the guest has one; libvirt shows teaming by itself
 	SLA      SLA      `json:"sla,omitzero"`       // of the NICs of the VM, or of those that SLANIC names
 	SLANIC   string   `json:"sla_nic,omitempty"`  // shell pattern on alias, MAC or network; "": each of them
-	ByHand   bool     `json:"by_hand,omitempty"`  // set by `sluice pin` or `sluice release`, not by the config
+	ByHand   bool     `json:"by_hand,omitempty"`  // set by `sluice pin`, `release` or `sla set`, not by the config
 }
 
 // View is everything a person or program may ask the daemon: published after every

@@ -30,4 +30,6 @@ type Command struct {
 	Reason string        `json:"reason,omitempty"`
 	For    time.Duration `json:"for,omitempty"` // at most one of For and Until is set
 	Until  time.Time     `json:"until,omitzero"`
+	NIC    string        `json:"nic,omitempty"` // of SLAs: shell pattern on alias, MAC or network; "": each NIC
+	SLA    model.SLA     `json:"sla,omitzero"`
 }

@@ -73,13 +73,13 @@ func (h *handler) logRefusal(verb api.Verb, who peer) {
 
 func refused(verb api.Verb, who peer) error {
 	if !who.local {
-		return &api.Error{Text: "nobody may " + string(verb) + " over TCP", Remedy: "use the unix socket on the host itself"}
+		return &api.Error{Text: "nobody may " + doing(verb) + " over TCP", Remedy: "use the unix socket on the host itself"}
 	}
 	role := "operate"
 	if needs(verb) == RoleOwn {
 		role = "own"
 	}
-	return &api.Error{Text: who.name() + " may not " + string(verb), Remedy: "run the command as root, or list the user in api." + role + " of sluice.yaml"}
+	return &api.Error{Text: who.name() + " may not " + doing(verb), Remedy: "run the command as root, or list the user in api." + role + " of sluice.yaml"}
 }
 
 func (h *handler) do(ctx context.Context, w http.ResponseWriter, c Command, who peer) {
@@ -98,7 +98,7 @@ func (h *handler) do(ctx context.Context, w http.ResponseWriter, c Command, who 
 
 // command reads the body and finds the VM.
 func (h *handler) command(verb api.Verb, r *http.Request) (Command, error) {
-	needsVM := verb == api.VerbPin || verb == api.VerbRelease || verb == api.VerbUnpin
+	needsVM := verb.NeedsVM()
 	var body api.Request
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
@@ -119,6 +119,9 @@ func (h *handler) command(verb api.Verb, r *http.Request) (Command, error) {
 	}
 	c := Command{Verb: verb, Reason: body.Reason, For: seconds(body.For), Until: body.Until}
 	if err := h.checkOverride(verb, &body); err != nil {
+		return Command{}, err
+	}
+	if err := readSLA(verb, &body, &c); err != nil {
 		return Command{}, err
 	}
 	if needsVM {
@@ -142,7 +145,7 @@ func (h *handler) checkOverride(verb api.Verb, b *api.Request) error {
 	}
 	switch {
 	case !verb.Overrides():
-		return &api.Error{Text: string(verb) + " takes neither a reason nor an end", Remedy: "leave them out"}
+		return &api.Error{Text: doing(verb) + " takes neither a reason nor an end", Remedy: "leave them out"}
 	case len(b.Reason) > api.MaxReason:
 		return &api.Error{Text: "the reason is too long", Remedy: "write at most 256 bytes"}
 	case !utf8.ValidString(b.Reason) || strings.ContainsFunc(b.Reason, func(r rune) bool { return !unicode.IsPrint(r) }):
@@ -157,11 +160,11 @@ func (h *handler) checkOverride(verb api.Verb, b *api.Request) error {
 	return nil
 }
 
-// target fills in the VM. A VM that is not here can still be unpinned.
+// target fills in the VM. What was asked for one that is not here can still be taken back.
 func (h *handler) target(c Command, ref string) (Command, error) {
 	v := h.view()
-	if c.Verb == api.VerbUnpin {
-		if o := overrideNamed(v, ref); o != nil {
+	if c.Verb == api.VerbUnpin || c.Verb == api.VerbClearSLA {
+		if o := overrideNamed(v, c.Verb, ref); o != nil {
 			c.VM, c.VMName = o.VM, o.VMName
 			return c, nil
 		}
@@ -176,11 +179,11 @@ func (h *handler) target(c Command, ref string) (Command, error) {
 	return c, err
 }
 
-// overrideNamed is the override of exactly this VM (name or UUID), or nil.
-func overrideNamed(v *model.View, ref string) *model.Override {
+// overrideNamed is an override of exactly this VM (name or UUID) that the verb takes back, or nil.
+func overrideNamed(v *model.View, verb api.Verb, ref string) *model.Override {
 	for i := range v.Overrides {
 		o := &v.Overrides[i]
-		if vm := (model.VM{ID: o.VM, Name: o.VMName}); o.Kind != model.OverrideDrain && vm.Names(ref) {
+		if vm := (model.VM{ID: o.VM, Name: o.VMName}); o.Places() == (verb == api.VerbUnpin) && o.Kind != model.OverrideDrain && vm.Names(ref) {
 			return o
 		}
 	}

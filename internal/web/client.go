@@ -63,6 +63,11 @@ func (c *Client) Bandwidth(ctx context.Context) (api.Bandwidth, error) {
 	return get[api.Bandwidth](ctx, c, "bandwidth")
 }
 
+// SLAs asks what is in force for each NIC.
+func (c *Client) SLAs(ctx context.Context) ([]api.NICSLA, error) {
+	return get[[]api.NICSLA](ctx, c, "sla")
+}
+
 // Fsck asks what is leaked or wrongly set.
 func (c *Client) Fsck(ctx context.Context) (api.Fsck, error) { return get[api.Fsck](ctx, c, "fsck") }
 
@@ -96,15 +101,11 @@ var errSame = errors.New("nothing new")
 
 // Do asks for a change.
 func (c *Client) Do(ctx context.Context, verb api.Verb, r api.Request) (api.Result, error) {
-	path := string(verb)
-	if verb == api.VerbRepair {
-		path = "fsck/repair"
-	}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return api.Result{}, err
 	}
-	return fetch[api.Result](ctx, c, http.MethodPost, path, body)
+	return fetch[api.Result](ctx, c, http.MethodPost, verb.Path(), body)
 }
 
 func get[T any](ctx context.Context, c *Client, path string) (T, error) {

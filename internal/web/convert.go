@@ -35,6 +35,7 @@ func problemsOf(list []model.Problem) []api.Problem {
 func overrideOf(o *model.Override) api.Override {
 	return api.Override{
 		Kind: api.Verb(o.Kind), ID: string(o.VM), Name: o.VMName, By: o.By, UID: o.UID, At: o.At, Reason: o.Reason, Until: o.Until,
+		NIC: o.NIC, SLA: slaText(&o.SLA),
 	}
 }
 

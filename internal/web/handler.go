@@ -39,6 +39,7 @@ func (h *handler) routes() http.Handler {
 	mux.HandleFunc("GET /v1/vms", h.looked(func(v *model.View) any { return VMs(v) }))
 	mux.HandleFunc("GET /v1/vfs", h.looked(func(v *model.View) any { return VFs(v) }))
 	mux.HandleFunc("GET /v1/bandwidth", h.looked(func(v *model.View) any { return Bandwidth(v) }))
+	mux.HandleFunc("GET /v1/sla", h.looked(func(v *model.View) any { return SLAs(v) }))
 	mux.HandleFunc("GET /v1/plan", h.looked(func(v *model.View) any { return Planned(v) }))
 	mux.HandleFunc("GET /v1/fsck", h.looked(func(v *model.View) any { return Checked(v) }))
 	mux.HandleFunc("GET /v1/snapshot", h.looked(func(v *model.View) any { return LastSeen(v) }))
@@ -47,16 +48,15 @@ func (h *handler) routes() http.Handler {
 	mux.HandleFunc("GET /healthz", h.health)
 	mux.Handle("GET /metrics", metricsHandler(o))
 	for _, verb := range []api.Verb{
-		api.VerbPin, api.VerbRelease, api.VerbUnpin, api.VerbDrain, api.VerbUndrain, api.VerbReload,
+		api.VerbPin, api.VerbRelease, api.VerbUnpin, api.VerbDrain, api.VerbUndrain, api.VerbReload, api.VerbRepair, api.VerbSetSLA, api.VerbClearSLA,
 	} {
-		mux.HandleFunc("POST /v1/"+string(verb), h.change(verb))
+		mux.HandleFunc("POST /v1/"+verb.Path(), h.change(verb))
 	}
-	mux.HandleFunc("POST /v1/fsck/repair", h.change(api.VerbRepair))
 	mux.HandleFunc("/", notFound)
 	return h.bounded(mux)
 }
 
-// maxBody bounds a request: a VM's name and a reason.
+// maxBody bounds a request: a VM's name, a reason and an SLA.
 const maxBody = 4 << 10
 
 // bounded limits what any request may send and how long it may take, and refuses those

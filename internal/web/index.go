@@ -95,7 +95,7 @@ func (x *index) overridden(vm *model.VM) string {
 
 func (x *index) override(vm *model.VM) *model.Override {
 	for i := range x.Overrides {
-		if o := &x.Overrides[i]; o.Kind != model.OverrideDrain && model.Matches(o.Rule().Match, vm.ID, vm.Name) {
+		if o := &x.Overrides[i]; o.Places() && model.Matches(o.Rule().Match, vm.ID, vm.Name) {
 			return o
 		}
 	}
