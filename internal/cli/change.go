@@ -93,7 +93,7 @@ func (a *app) vmCommand(verb api.Verb, c *cobra.Command) *cobra.Command {
 	if verb.Overrides() {
 		f = newOverrideFlags(c)
 	} else {
-		c.ValidArgsFunction = a.completeOverridden
+		c.ValidArgsFunction = a.completeOverridden(false)
 	}
 	wait := new(time.Duration)
 	if verb == api.VerbRelease {

@@ -12,9 +12,9 @@ import (
 
 func (a *app) overridesCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "overrides", Short: "list what people asked for: pins, releases, drain",
-		Long: `Lists what sluice pin, sluice release and sluice drain asked for and nobody has taken
-back: who asked, when, why, and when it ends by itself.`,
+		Use: "overrides", Short: "list what people asked for: pins, releases, SLAs, drain",
+		Long: `Lists what sluice pin, sluice release, sluice sla set and sluice drain asked for and
+nobody has taken back: who asked, when, why, and when it ends by itself.`,
 		Example: "sluice overrides\nsluice overrides -o json | jq '.[] | select(.until == null)'",
 		Args:    noArgs,
 	}
@@ -31,7 +31,7 @@ back: who asked, when, why, and when it ends by itself.`,
 
 func printOverrides(w io.Writer, list []api.Override) {
 	if len(list) == 0 {
-		_, _ = fmt.Fprintln(w, "No overrides: sluice.yaml and the policy decide about every VM.")
+		_, _ = fmt.Fprintln(w, "No overrides: sluice.yaml and the policy decide about every VM, and about SLAs.")
 		return
 	}
 	var rows [][]string
@@ -45,7 +45,11 @@ func printOverrides(w io.Writer, list []api.Override) {
 		if !o.Until.IsZero() {
 			end = o.Until.Format(time.DateTime)
 		}
-		rows = append(rows, []string{string(o.Kind), vm, o.By, o.At.Format(time.DateTime), end, o.Reason})
+		what := string(o.Kind)
+		if o.Kind == api.VerbSetSLA {
+			what += " (" + slaText(o) + ")"
+		}
+		rows = append(rows, []string{what, vm, o.By, o.At.Format(time.DateTime), end, o.Reason})
 	}
 	table(w, "OVERRIDE VM BY AT ENDS REASON", rows)
 }

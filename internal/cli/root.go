@@ -62,7 +62,7 @@ sluice drain --wait 2m      # give all VFs back before maintenance`,
 	root.AddCommand(
 		a.runCommand(), a.demoCommand(),
 		a.statusCommand(), a.vmsCommand(), a.vfsCommand(), a.explainCommand(), a.bwCommand(), a.planCommand(),
-		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.overridesCommand(), a.reloadCommand(),
+		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.slaCommand(), a.overridesCommand(), a.reloadCommand(),
 		a.doctorCommand(), a.fsckCommand(), a.configCommand(), a.simCommand(), a.recordCommand(), a.versionCommand(),
 	)
 	root.SetIn(std.In)
@@ -166,8 +166,15 @@ func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, c
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeOverridden offers the names of the VMs that are pinned or released.
-func (a *app) completeOverridden(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeOverridden offers the names of the VMs that are pinned or released, or have an SLA that was
+// set at run time.
+func (a *app) completeOverridden(sla bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.completeOverrides(c, args, func(o *api.Override) bool { return (o.Kind == api.VerbSetSLA) == sla })
+	}
+}
+
+func (a *app) completeOverrides(c *cobra.Command, args []string, wanted func(*api.Override) bool) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 	defer cancel()
 	var names []string
@@ -176,7 +183,7 @@ func (a *app) completeOverridden(c *cobra.Command, args []string, _ string) ([]s
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	for i := range list {
-		if list[i].Name != "" {
+		if list[i].Name != "" && wanted(&list[i]) {
 			names = append(names, cobra.CompletionWithDesc(list[i].Name, string(list[i].Kind)))
 		}
 	}

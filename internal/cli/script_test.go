@@ -91,7 +91,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|drained|repairs|troubled]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|repairs|troubled]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := webtest.View()
 	b := webtest.NewBackend(v)
@@ -109,6 +109,17 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	case "repairs":
 		v.Findings = append(v.Findings, model.Finding{Code: "stale-vlan", Subject: "pf1/0", Text: "has VLAN 7", Repair: []model.Step{{Kind: model.StepClearVF}}})
 		b.After = repaired
+	case "sla":
+		set := model.Override{
+			Kind: model.OverrideSLA, VM: webtest.ID(3), VMName: "db", By: "bob", UID: 1001, At: webtest.Now.Add(-time.Minute),
+			Until: webtest.Now.Add(time.Hour), Reason: "nightly copy", NIC: "ua-net*", SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9, Packets: 2e5}, Weight: 2},
+		}
+		v.Overrides = append(v.Overrides, set)
+		v.Rules.VMs = append([]model.VMRule{set.Rule()}, v.Rules.VMs...)
+		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{Match: "web-2", SLA: model.SLA{Receive: model.Rate{Bits: 1e9}, Source: "sluice.yaml:12:5"}})
+		v.Rules.Classes = []model.Class{{Name: "gold", Priority: 9, SLA: model.SLA{Limit: model.Rate{Bits: 8e9}, Source: "class gold, sluice.yaml:30:3"}}}
+		v.Snapshot.VMs[6].SLAs = []model.NICSLA{{SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}, Source: "metadata"}}}
+		v.Bandwidth.NICs[2].Promised.Bits = 1e9
 	case "drained":
 		b = webtest.NewBackend(drained())
 	}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+)
+
+func (a *app) slaCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "sla", Short: "what each NIC is guaranteed and allowed, and who said so",
+		Long: `Lists the SLA that is in force for each NIC: what it may always send, what it may never
+exceed, its share of what is left over, and where each part comes from: what was set with
+sluice sla set goes before the domain's metadata in libvirt, that before the first rule of
+sluice.yaml, and that before the class. sluice bw shows what becomes of it.`,
+		Example: "sluice sla\nsluice sla set db-1 --guarantee 2Gbit --for 1h\nsluice sla clear db-1",
+		Args:    cobra.ArbitraryArgs,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return subcommandWanted(c, args)
+		}
+		return a.showSLAs(c.Context(), o, nil)
+	}
+	c.AddCommand(a.slaShowCommand(), a.slaSetCommand(), a.slaClearCommand())
+	return c
+}
+
+func (a *app) slaShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "show [VM]", Short: "list the SLAs in force, of all VMs or of one",
+		Long:    `Does what sluice sla does. With a VM, its NICs alone, and what was set for them at run time.`,
+		Example: "sluice sla show db-1\nsluice sla show -o json | jq '.[] | select(.guarantee.bits_per_second > 0)'",
+		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error { return a.showSLAs(c.Context(), o, args) }
+	return c
+}
+
+func (a *app) showSLAs(ctx context.Context, o *output, args []string) error {
+	list, err := a.client().SLAs(ctx)
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		e, err := a.client().Explain(ctx, args[0]) // knows names, UUIDs and what is close to them
+		if err != nil {
+			return err
+		}
+		list = slices.DeleteFunc(list, func(s api.NICSLA) bool { return s.ID != e.VM.ID })
+	}
+	return show(a.std.Out, o, list, func(w io.Writer, list []api.NICSLA) { printSLAs(w, list, len(args) > 0) })
+}
+
+func printSLAs(w io.Writer, list []api.NICSLA, one bool) {
+	var rows [][]string
+	var set []*api.Override
+	for i := range list {
+		s := &list[i]
+		guarantee := rateText(s.Guarantee)
+		if s.Promised != s.Guarantee {
+			guarantee += " (" + orElse(rateText(s.Promised), "nothing") + " of it kept)"
+		}
+		rows = append(rows, []string{s.VM, s.NIC, guarantee, rateText(s.Limit), rateText(s.Receive), fmt.Sprintf("%g", s.Weight), s.Class, s.Source})
+		for _, o := range s.Overrides {
+			if !slices.ContainsFunc(set, func(p *api.Override) bool { return p.NIC == o.NIC }) {
+				set = append(set, o)
+			}
+		}
+	}
+	table(w, "VM NIC GUARANTEE LIMIT RECEIVE WEIGHT CLASS SOURCE", rows)
+	if !one {
+		return
+	}
+	for _, o := range set {
+		_, _ = fmt.Fprintf(w, "set at run time: %s;%s\n", printable(slaText(o)), overrideText(o))
+	}
+}
+
+// slaText says what an override sets, and for which NICs.
+func slaText(o *api.Override) string {
+	s := api.SLA{}
+	if o.SLA != nil {
+		s = *o.SLA
+	}
+	var list []string
+	for _, p := range [][2]string{{"nic", o.NIC}, {"guarantee", s.Guarantee}, {"limit", s.Limit}, {"receive", s.Receive}, {"class", s.Class}} {
+		if p[1] != "" {
+			list = append(list, p[0]+" "+p[1])
+		}
+	}
+	if s.Weight > 0 {
+		list = append(list, fmt.Sprintf("weight %g", s.Weight))
+	}
+	return strings.Join(list, ", ")
+}
+
+func (a *app) slaSetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "set VM", Short: "set what a VM's NICs are guaranteed and allowed (role operate)",
+		Long: `What is given goes before the domain's metadata, sluice.yaml and the class, field by field,
+at once and until sluice sla clear, or until the end given by --for or --until. It outlasts
+a restart of the daemon, and replaces what was set before for the same --nic. Rates have
+units, as in sluice.yaml: bits are each NIC's own, packets/s the VM's. What the link does
+not carry beside all other guarantees is refused, unless sluice.yaml has
+bandwidth.overcommit: allow.`,
+		Example: "sluice sla set db-1 --guarantee 2Gbit --for 1h --reason 'nightly copy'\nsluice sla set web-1 --nic ua-net1 --limit '1Gbit 100kpps' --receive 2Gbit\nsluice sla set db-1 --class gold --weight 4 --until 06:00",
+		Args:    oneVM, ValidArgsFunction: a.completeVM,
+	}
+	o, f := outputFlag(c), newOverrideFlags(c)
+	var r api.Request
+	s := &api.SLA{}
+	c.Flags().StringVar(&s.Guarantee, "guarantee", "", "what it may always send, as a `rate` such as 2Gbit or '2Gbit 50kpps'")
+	c.Flags().StringVar(&s.Limit, "limit", "", "`rate` that it never sends more than")
+	c.Flags().StringVar(&s.Receive, "receive", "", "`rate` that it never receives more than")
+	c.Flags().Float64Var(&s.Weight, "weight", 0, "its share of what is left over, a `number` from 0.001 to 1000")
+	c.Flags().StringVar(&s.Class, "class", "", "`name` of a class of sluice.yaml")
+	a.nicFlag(c, &r)
+	_ = c.RegisterFlagCompletionFunc("class", a.completeClass)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if *s == (api.SLA{}) {
+			return usage(c, errors.New("nothing is set: give --guarantee, --limit, --receive, --weight or --class"))
+		}
+		r.VM, r.SLA = args[0], s
+		if err := f.fill(c, &r, time.Now()); err != nil {
+			return err
+		}
+		return a.do(c.Context(), o, api.VerbSetSLA, r)
+	}
+	return c
+}
+
+func (a *app) slaClearCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "clear VM", Short: "take back what sluice sla set set (role operate)",
+		Long: `The VM's SLA is that of its metadata, of sluice.yaml and of its class again. With --nic only
+what was set with the same --nic is taken back.`,
+		Example: "sluice sla clear db-1\nsluice sla clear web-1 --nic ua-net1",
+		Args:    oneVM, ValidArgsFunction: a.completeOverridden(true),
+	}
+	o := outputFlag(c)
+	var r api.Request
+	a.nicFlag(c, &r)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		r.VM = args[0]
+		return a.do(c.Context(), o, api.VerbClearSLA, r)
+	}
+	return c
+}
+
+// nicFlag adds --nic.
+func (a *app) nicFlag(c *cobra.Command, r *api.Request) {
+	c.Flags().StringVar(&r.NIC, "nic", "", "its NICs with this alias, MAC or network, a `pattern` as in the shell; otherwise each NIC")
+	_ = c.RegisterFlagCompletionFunc("nic", func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.completeSLA(c, func(s *api.NICSLA) string {
+			if len(args) > 0 && args[0] != s.VM && args[0] != s.ID {
+				return ""
+			}
+			return s.NIC
+		})
+	})
+}
+
+// completeClass offers the classes that any NIC has.
+func (a *app) completeClass(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.completeSLA(c, func(s *api.NICSLA) string { return s.Class })
+}
+
+// completeSLA offers a word of each SLA, if a daemon answers at once.
+func (a *app) completeSLA(c *cobra.Command, word func(*api.NICSLA) string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	list, err := a.client().SLAs(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var words []string
+	for i := range list {
+		if w := word(&list[i]); w != "" && !slices.Contains(words, w) {
+			words = append(words, w)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
