@@ -107,8 +107,8 @@ log: {level: debug, format: json}
 		t.Error(diff)
 	}
 	wantRules := model.Rules{
-		HostPackets: 800e3,
-		Policy:      "fair", Interval: 5 * time.Minute, Params: c.Params,
+		HostPackets: 800e3, Overcommit: true,
+		Policy: "fair", Interval: 5 * time.Minute, Params: c.Params,
 		VMs: []model.VMRule{
 			{Match: "web-*", Weight: 2.5, Priority: -3, Class: "web", SLA: model.SLA{Weight: 2.5, Source: "sluice.yaml:13:5"}},
 			{

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/api/v1"
+	"sluice/internal/model"
 	"sluice/internal/web"
 	"sluice/internal/web/webtest"
 )
@@ -73,6 +74,15 @@ func TestRoles(t *testing.T) {
 				want = http.StatusOK
 			}
 			if w := record(h, web.AsUser(post(path, ""), c.uid, c.groups...)); w.Code != want {
+				t.Errorf("%s: POST %s: %d %s, want %d", c.name, path, w.Code, w.Body, want)
+			}
+		}
+		want := http.StatusForbidden
+		if c.operate {
+			want = http.StatusOK
+		}
+		for path, body := range map[string]string{"/v1/sla/set": `{"vm":"db","sla":{"guarantee":"2Gbit"}}`, "/v1/sla/clear": `{"vm":"db"}`} {
+			if w := record(h, web.AsUser(post(path, body), c.uid, c.groups...)); w.Code != want {
 				t.Errorf("%s: POST %s: %d %s, want %d", c.name, path, w.Code, w.Body, want)
 			}
 		}
@@ -138,9 +148,16 @@ func TestOverridesCarryWhoWhyAndWhen(t *testing.T) {
 			`{"vm":"db","for_seconds":-1}`, `{"vm":"db","for_seconds":0.5}`, `{"vm":"db","for_seconds":1e300}`,
 			`{"vm":"db","until":"2001-01-01T00:00:00Z"}`, `{"vm":"db","until":"soon"}`, `{"vm":"db","for_seconds":60,"until":"2101-01-01T00:00:00Z"}`,
 		},
-		"/v1/unpin":   {`{"vm":"db","reason":"x"}`, `{"vm":"db","for_seconds":60}`},
-		"/v1/undrain": {`{"reason":"x"}`},
-		"/v1/reload":  {`{"until":"2101-01-01T00:00:00Z"}`},
+		"/v1/sla/set": {
+			`{"vm":"db"}`, `{"vm":"db","sla":{}}`, `{"sla":{"limit":"1Gbit"}}`, `{"vm":"db","sla":{"limit":"1"}}`, `{"vm":"db","sla":{"limit":1}}`, `{"vm":"db","sla":{"garantee":"1Gbit"}}`,
+			`{"vm":"db","sla":{"guarantee":"2Gbit","limit":"1Gbit"}}`, `{"vm":"db","sla":{"guarantee":"2kpps","limit":"1kpps"}}`, `{"vm":"db","sla":{"weight":-1}}`, `{"vm":"db","sla":{"weight":1e9}}`,
+			`{"vm":"db","sla":{"class":"\u001b[2J"}}`, `{"vm":"db","nic":"[","sla":{"limit":"1Gbit"}}`, `{"vm":"db","nic":"` + strings.Repeat("x", 65) + `","sla":{"limit":"1Gbit"}}`,
+		},
+		"/v1/sla/clear": {`{"vm":"db","sla":{"limit":"1Gbit"}}`, `{"vm":"db","reason":"x"}`, `{}`},
+		"/v1/release":   {`{"vm":"db","nic":"a"}`, `{"vm":"db","sla":{"limit":"1Gbit"}}`},
+		"/v1/unpin":     {`{"vm":"db","reason":"x"}`, `{"vm":"db","for_seconds":60}`},
+		"/v1/undrain":   {`{"reason":"x"}`},
+		"/v1/reload":    {`{"until":"2101-01-01T00:00:00Z"}`},
 	} {
 		for _, body := range bodies {
 			if w := record(h, web.AsUser(post(path, body), 0)); w.Code != http.StatusBadRequest {
@@ -176,12 +193,12 @@ func (l *last) Do(_ context.Context, c web.Command) (api.Result, error) {
 // FuzzCommands: whatever the body, the answer is JSON, and a command that gets through is
 // about a VM that is there, with a reason and an end within bounds.
 func FuzzCommands(f *testing.F) {
-	for _, body := range []string{``, `{"vm":"db"}`, `{"vm":"db","reason":"x","for_seconds":60}`, `{"vm":"nobody"}`, `{"vm":"db","until":"2100-01-01T00:00:00Z"}`, `[`} {
-		for verb := range uint8(7) {
+	for _, body := range []string{``, `{"vm":"db"}`, `{"vm":"db","reason":"x","for_seconds":60}`, `{"vm":"nobody"}`, `{"vm":"db","until":"2100-01-01T00:00:00Z"}`, `[`, `{"vm":"db","nic":"a*","sla":{"guarantee":"2Gbit 5kpps","weight":2,"class":"x"}}`} {
+		for verb := range uint8(9) {
 			f.Add(verb, body)
 		}
 	}
-	paths := []string{"pin", "release", "unpin", "drain", "undrain", "reload", "fsck/repair"}
+	paths := []string{"pin", "release", "unpin", "drain", "undrain", "reload", "fsck/repair", "sla/set", "sla/clear"}
 	v := webtest.View()
 	b := &last{Backend: webtest.NewBackend(v)}
 	h := web.NewHandler(options(b))
@@ -193,7 +210,7 @@ func FuzzCommands(f *testing.F) {
 			t.Fatalf("%d, %d commands, %s", w.Code, len(got), w.Body)
 		}
 		for _, c := range got {
-			if c.VM != "" && v.Snapshot.FindVM(c.VM) == nil || len(c.Reason) > api.MaxReason || c.For < 0 || c.For != 0 && !c.Until.IsZero() {
+			if c.VM != "" && v.Snapshot.FindVM(c.VM) == nil || len(c.Reason) > api.MaxReason || c.For < 0 || c.For != 0 && !c.Until.IsZero() || (c.Verb == api.VerbSetSLA) != (c.SLA != model.SLA{}) {
 				t.Fatalf("%+v got through", c)
 			}
 		}
