@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 	"time"
@@ -35,6 +36,7 @@ type controller struct {
 	took     time.Duration // all ticks together
 	ticks    int
 	capacity []found
+	trace    io.Writer // nil: none
 }
 
 // found is what the allocator took the link to carry at a tick.
@@ -124,6 +126,18 @@ func (c *controller) run(until time.Time) error {
 	return nil
 }
 
+// note writes what the tick saw and decided: capacity, and each guest's rate and limit in Mbit/s.
+func (c *controller) note(now time.Time) {
+	if c.trace == nil {
+		return
+	}
+	fmt.Fprintf(c.trace, "%s %6.2f", now.Format("05.000"), c.alloc.Capacity()/1e6)
+	for i := range c.out {
+		fmt.Fprintf(c.trace, " | %6.2f %6.2f", c.senders[i].Bits/1e6, c.out[i].Bits/1e6)
+	}
+	fmt.Fprintln(c.trace)
+}
+
 func (c *controller) tick(now time.Time, since time.Duration) error {
 	if err := c.bed.counters(c.now); err != nil {
 		return err
@@ -135,6 +149,7 @@ func (c *controller) tick(now time.Time, since time.Duration) error {
 	c.last, c.now = c.now, c.last
 	c.alloc.Allocate(now, bandwidth.Link{Speed: linkBits, Packets: math.Inf(1), Period: since}, c.senders, c.out)
 	c.capacity = append(c.capacity, found{now, c.alloc.Capacity()})
+	c.note(now)
 	for i := range c.out {
 		if c.out[i].Bits == c.inForce[i] {
 			continue

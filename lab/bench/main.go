@@ -22,6 +22,7 @@ type options struct {
 	cc         string
 	enforcer   string
 	json       string
+	trace      string
 }
 
 func main() {
@@ -65,6 +66,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.cc, "cc", "cubic", "congestion control of all flows")
 	f.StringVar(&o.enforcer, "enforcer", "tc", "what sets limits: tc in each guest, or guest-htb, which is the daemon's way through qemu-ga")
 	f.StringVar(&o.json, "json", "", "file to add each run's figures to, one object a line")
+	f.StringVar(&o.trace, "trace", "", "file for what each tick of the controller saw and decided")
 	// Flags may stand before and behind the scenarios.
 	for len(args) > 0 {
 		if err := f.Parse(args); err != nil {
@@ -142,6 +144,11 @@ func measureTCP(ctx context.Context, o options) error {
 func setUp(ctx context.Context, n int, o options) (*bench, error) {
 	b := &bench{period: o.period, cc: o.cc}
 	var err error
+	if o.trace != "" {
+		if b.trace, err = os.Create(o.trace); err != nil {
+			return nil, err
+		}
+	}
 	if b.bed, err = newBed(n, o.rtt); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 )
@@ -18,6 +19,7 @@ type bench struct {
 	by     enforcer
 	period time.Duration
 	cc     string
+	trace  io.Writer
 }
 
 // run runs a scenario under an allocator.
@@ -28,6 +30,9 @@ func (b *bench) run(ctx context.Context, sc *scenario, allocator string) (result
 	ctl, err := newController(b.bed, sc, b.by, allocator, b.period)
 	if err != nil {
 		return result{}, err
+	}
+	if ctl.trace = b.trace; b.trace != nil {
+		fmt.Fprintln(b.trace, sc.name, allocator)
 	}
 	sources := make([]*source, len(sc.guests))
 	for i := range sources {

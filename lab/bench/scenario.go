@@ -93,7 +93,12 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			name: "fall", about: "guarantee of 50 %, all of which it wants, against five flows; the link loses 6 % after 6 s", length: 14 * s,
+			name: "fall", about: "guarantee of 75 % for one flow, against five; the link loses 6 % after 6 s", length: 14 * s,
+			guests: []guest{{guarantee: .75, flows: 1, demand: want(unlimited)}, bestEffort(5)},
+			fall:   6 * s, falls: .06,
+		},
+		{
+			name: "fall-tight", about: "the same with a guarantee of 50 %, all of which and no more it wants", length: 14 * s,
 			guests: []guest{{guarantee: .5, flows: 1, demand: want(.5 * linkBits)}, bestEffort(5)},
 			fall:   6 * s, falls: .06,
 		},
