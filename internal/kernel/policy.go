@@ -2,8 +2,12 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/kernel/rtnl"
 	"sluice/internal/model"
 )
 
@@ -45,7 +49,8 @@ func (t *TapPolicy) wants() [2]bool {
 }
 
 // UpdateTap changes what stands on a tap, or renews its lease if edit changes nothing, and
-// returns what is true then. edit is called once, with what stands by now, whoever made
+// returns what is true then. What goes to a shaper is seen by nothing behind ours at the tap's ingress: so ours are
+// the last of the TCX programs there, and a shaper is refused where filters hang on an ingress qdisc. edit is called once, with what stands by now, whoever made
 // it; it may not call the Host. A policy that asks for nothing leaves nothing on the tap.
 //
 // It is meant to be called for every tap several times a second: where nothing but rates
@@ -53,16 +58,51 @@ func (t *TapPolicy) wants() [2]bool {
 func (h *Host) UpdateTap(ctx context.Context, tap string, edit func(*TapPolicy)) (TapPolicy, error) {
 	var now TapPolicy // not the result: if ctx ends, this is still being written
 	err := h.busy.exclusive(ctx, "tap "+tap, func() (err error) {
-		now, err = h.taps.update(tap, edit, func() (int, error) {
-			l, err := h.Link(ctx, tap)
-			return l.Index, err
-		})
+		now, err = h.taps.update(tap, edit, tapQuestions{ctx, h, tap})
 		return err
 	})
 	if err != nil {
 		return TapPolicy{}, fail("limit tap", tap, err)
 	}
 	return now, nil
+}
+
+// tapQuestions asks the kernel of a tap what only changes need to know.
+type tapQuestions struct {
+	ctx context.Context
+	h   *Host
+	tap string
+}
+
+func (q tapQuestions) index() (int, error) {
+	l, err := q.h.Link(q.ctx, q.tap)
+	return l.Index, err
+}
+
+// noFilters says why no frame from the tap may go to a shaper: what somebody else has at the tap's
+// ingress qdisc (libvirt's <bandwidth> polices there) comes behind ours, and would not see it.
+func (q tapQuestions) noFilters(index int) error {
+	kind, err := rtnl.Get(q.ctx, q.h.read, ingressRequest(index), mustDecode(decodeQdisc))
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL):
+		return nil
+	case err != nil:
+		return fail("look for filters of", q.tap, err)
+	}
+	return permanent(fmt.Sprintf("somebody else filters what comes from the tap, behind what would send it to a shaper "+
+		"(tc filter show dev %s ingress): remove libvirt's <bandwidth> from the interface, or what made it (tc qdisc del dev %s %s)", q.tap, q.tap, kind))
+}
+
+// ingressRequest asks for the qdisc that filters at ingress hang on; the answer is a notification.
+func ingressRequest(dev int) *rtnl.Request {
+	const parentIngress = 0xfffffff1 // TC_H_INGRESS
+	return rtnl.NewRequest(unix.RTM_GETQDISC, unix.NLM_F_ECHO, rtnl.Traffic(dev, 0, parentIngress))
+}
+
+// decodeQdisc reads what kind of qdisc an RTM_NEWQDISC tells of.
+func decodeQdisc(m rtnl.Message) (string, bool) {
+	attrs := rtnl.Body(m.Data, rtnl.SizeofTraffic)
+	return string(rtnl.CString(rtnl.Attr(attrs, unix.TCA_KIND))), m.Type == unix.RTM_NEWQDISC && attrs != nil
 }
 
 // TapPolicies lists what stands on taps, whichever process made it, sorted by tap.

@@ -67,8 +67,8 @@ func (t *policedTap) intact() bool {
 	return true
 }
 
-func (s *taps) update(tap string, edit func(*TapPolicy), look func() (int, error)) (TapPolicy, error) {
-	t, err := s.find(tap, look)
+func (s *taps) update(tap string, edit func(*TapPolicy), ask tapQuestions) (TapPolicy, error) {
+	t, err := s.find(tap, ask)
 	if err != nil {
 		return TapPolicy{}, err
 	}
@@ -76,30 +76,67 @@ func (s *taps) update(tap string, edit func(*TapPolicy), look func() (int, error
 	if t != nil {
 		policy = t.mem.read(tap, monotonic())
 	}
+	shaper := policy.Shaper
 	edit(&policy)
 	if policy.wants() == [2]bool{} {
 		return TapPolicy{Tap: tap}, s.remove(tap)
 	}
 	if t == nil {
-		if t, err = s.create(tap, look); err != nil {
+		if t, err = s.create(tap, ask); err != nil {
 			return TapPolicy{}, err
+		}
+	}
+	if policy.Shaper != 0 {
+		if err := s.mayShape(tap, t, policy.Shaper != shaper, ask); err != nil {
+			return TapPolicy{}, errors.Join(err, s.removeUnused(tap, t))
 		}
 	}
 	t.mem.write(policy, monotonic(), s.lease) // first: no frame passes a program that has no limit yet
 	if err := s.attach(tap, t, policy.wants()); err != nil {
-		if t.links == [2]link.Link{} {
-			err = errors.Join(err, s.remove(tap))
-		}
-		return TapPolicy{}, err
+		return TapPolicy{}, errors.Join(err, s.removeUnused(tap, t))
 	}
 	now := t.mem.read(tap, monotonic())
 	now.Index, now.Detached = t.index, model.No
 	return now, nil
 }
 
+// removeUnused removes a policy that no program is attached for.
+func (s *taps) removeUnused(tap string, t *policedTap) error {
+	if t.links != [2]link.Link{} {
+		return nil
+	}
+	return s.remove(tap)
+}
+
+// mayShape says why frames may not go to a shaper, where there was none yet, and takes off a
+// program of ours that others have come behind, for attach to put it behind them.
+func (s *taps) mayShape(tap string, t *policedTap, fresh bool, ask tapQuestions) error {
+	if fresh {
+		if err := ask.noFilters(t.index); err != nil {
+			return err
+		}
+	}
+	l := t.links[dirTx]
+	if l == nil {
+		return nil
+	}
+	info, err := l.Info()
+	if err != nil {
+		return err
+	}
+	all, err := link.QueryPrograms(link.QueryOptions{Target: t.index, Attach: ebpf.AttachTCXIngress})
+	if err != nil {
+		return err
+	}
+	if n := len(all.Programs); n > 0 && all.Programs[n-1].ID == info.Program {
+		return nil
+	}
+	return s.takeOff(tap, t, dirTx)
+}
+
 // find returns what stands on the tap, nil if there is nothing. What is left of a tap of that
 // name that has gone is removed.
-func (s *taps) find(tap string, look func() (int, error)) (*policedTap, error) {
+func (s *taps) find(tap string, ask tapQuestions) (*policedTap, error) {
 	t := s.opened(tap)
 	if t == nil {
 		var err error
@@ -110,7 +147,7 @@ func (s *taps) find(tap string, look func() (int, error)) (*policedTap, error) {
 	if t.intact() {
 		return t, nil
 	}
-	index, err := look()
+	index, err := ask.index()
 	if err != nil || index != t.index || s.pins.ready() == nil && !s.pins.has(tapPin(tap, pinMap)) {
 		// The tap has gone, and another may have its name; or another process has removed all.
 		return nil, errors.Join(err, s.remove(tap))
@@ -118,8 +155,7 @@ func (s *taps) find(tap string, look func() (int, error)) (*policedTap, error) {
 	// Somebody has taken a program off.
 	for dir, l := range t.links {
 		if l != nil && attachedTo(l) != index {
-			t.links[dir] = nil
-			if err := errors.Join(l.Close(), s.pins.remove(tapPin(tap, dirNames[dir]))); err != nil {
+			if err := s.takeOff(tap, t, dir); err != nil {
 				return nil, err
 			}
 		}
@@ -139,8 +175,8 @@ func (s *taps) remember(tap string, t *policedTap) {
 	s.open[tap] = t
 }
 
-func (s *taps) create(tap string, look func() (int, error)) (*policedTap, error) {
-	index, err := look()
+func (s *taps) create(tap string, ask tapQuestions) (*policedTap, error) {
+	index, err := ask.index()
 	if err != nil {
 		return nil, err
 	}
@@ -178,13 +214,19 @@ func (s *taps) attach(tap string, t *policedTap, wanted [2]bool) error {
 				return err
 			}
 		default:
-			t.links[dir] = nil
-			if err := errors.Join(detach(l), l.Close(), s.pins.remove(tapPin(tap, dirNames[dir]))); err != nil {
+			if err := s.takeOff(tap, t, dir); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// takeOff detaches the program of one direction.
+func (s *taps) takeOff(tap string, t *policedTap, dir int) error {
+	l := t.links[dir]
+	t.links[dir] = nil
+	return errors.Join(detach(l), l.Close(), s.pins.remove(tapPin(tap, dirNames[dir])))
 }
 
 // attachOne attaches the program of one direction. Behind all others at ingress: what goes
