@@ -106,7 +106,7 @@ put() {
 	child="dev $dev parent 51ce:1 classid 51ce:2 htb rate 8000bit ceil ${b}bit burst $full cburst $ms overhead 24 mpu 84 quantum 60000"
 	{
 		echo "seq $seq"
-		printf '%s\n' "qdisc show dev $dev" "class show dev $dev" "class replace $parent" "class replace $child" |
+		printf '%s\n' "qdisc show dev $dev" "class show dev $dev parent 51ce:" "class replace $parent" "class replace $child" |
 			tc -b - 2>&1 && echo "ok $dev $full" || echo "error tc"
 	} >"$dir/out"
 }

@@ -147,14 +147,13 @@ func near(got, want uint64) bool {
 	return math.Abs(float64(got)-float64(want)) <= float64(want)/500+8
 }
 
-// statePoll is the pause between looks whether the process has obeyed a record, statePolls how often.
-const (
-	statePoll  = 10 * time.Millisecond
-	statePolls = 100
-)
+// Whether the process has obeyed a record is looked at after execFirst, then at intervals that double
+// up to execPoll, statePolls times in all: 4 s, unless the context ends before.
+const statePolls = 64
 
 // verify reads back what the process made of the last record, and what stood before.
 func (s *Shaper) verify(ctx context.Context, key channelKey, ch *channel) error {
+	wait := execFirst
 	for range statePolls {
 		text, err := s.state(ctx, key, ch)
 		if err != nil {
@@ -171,9 +170,10 @@ func (s *Shaper) verify(ctx context.Context, key channelKey, ch *channel) error 
 		if st.seq == ch.seq && lastLine(text) == "error tc" {
 			return cmp.Or(st.stands(ch.was), answered(text))
 		}
-		if err := pause(ctx, statePoll); err != nil {
+		if err := pause(ctx, wait); err != nil {
 			return err
 		}
+		wait = min(2*wait, execPoll)
 	}
 	return errGone
 }
