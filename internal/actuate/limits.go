@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/internal/libvirt"
 	"sluice/internal/model"
 )
 
@@ -18,25 +19,45 @@ func (a *Actuator) Limits() *Limits { return &Limits{a} }
 // Name is the attribute of `ip link set PF vf N` that it sets.
 func (l *Limits) Name() string { return "max_tx_rate" }
 
-// Can says whether the Limit can be had for the NIC as the Snapshot shows it.
+// Can says whether the Limit can be had for the NIC as the Snapshot shows it. For one without VF that is
+// said of the PFs that could give it one.
 func (l *Limits) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
-	if key.Path != model.PathVF || key.Dir != model.Tx {
+	vm := snap.FindVM(key.VM)
+	if key.Path != model.PathVF || key.Dir != model.Tx || vm == nil {
 		return model.No
 	}
-	vf, _ := snap.VFBehind(key.VM, key.NIC)
-	if vf == nil {
-		return model.Unknown
+	nic := vm.FindNIC(key.NIC)
+	if nic == nil {
+		return model.No
 	}
-	return snap.FindPF(vf.ID.PF).Caps.MaxTxRate
+	if pf := snap.FindPF(nic.VF.PF); pf != nil {
+		return pf.Caps.MaxTxRate
+	}
+	can := model.No
+	for i := range snap.PFs {
+		if pf := &snap.PFs[i]; pf.Managed && pf.Network == nic.Network && pf.Caps.MaxTxRate != model.No {
+			can = model.Unknown // it depends on which one
+		}
+	}
+	return can
 }
 
 // Apply makes the Limits true, or lifts those of 0 bits/s, and returns what is true now.
-// One that fails does not keep the others; the errors are joined.
+// One that fails does not keep the others; the errors are joined. It looks once more who has the VFs:
+// since the Snapshot they may have gone to others.
 func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
+	all, err := l.a.domains.Domains(ctx)
+	if err != nil {
+		err = fmt.Errorf("see who has the VFs to limit: %w", err)
+	}
 	var errs []error
 	for _, limit := range batch {
-		if err := l.apply(ctx, snap, limit); err != nil {
-			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: err})
+		failed := err
+		if failed == nil {
+			failed = l.apply(ctx, snap, all, limit)
+		}
+		if failed != nil {
+			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: failed})
 			continue
 		}
 		limit.Rate = model.Rate{Bits: model.WholeMbit(limit.Tightest().Bits)}
@@ -45,17 +66,12 @@ func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.
 	return now, errors.Join(errs...)
 }
 
-// apply looks once more who has the VF: since the Snapshot it may have gone to another.
-func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, limit model.Limit) error {
+func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.Domain, limit model.Limit) error {
 	vf, nic := snap.VFBehind(limit.VM, limit.NIC)
 	if vf == nil {
 		return fmt.Errorf("limit NIC %s of VM %s: it has no VF", limit.NIC, limit.VM)
 	}
-	d, h, err := l.a.holder(ctx, vf.Address)
-	switch {
-	case err != nil:
-		return err
-	case h == nil || d.ID != limit.VM || h.Alias != model.VFAlias(nic.MAC):
+	if d, h := holderOf(all, vf.Address); h == nil || d.ID != limit.VM || h.Alias != model.VFAlias(nic.MAC) {
 		return fmt.Errorf("limit VF %s: VM %s does not have it any more", vf.ID, limit.VM)
 	}
 	return l.a.kernel.SetVFRate(ctx, vf.ID.PF, vf.ID.Index, limit.Tightest().Bits)

@@ -14,10 +14,10 @@ func limitedHost() (*fakeHost, *model.Snapshot) {
 	f.vms[0].Hostdevs = []libvirt.Hostdev{{Alias: model.VFAlias(mac(1)), Address: addr(0)}}
 	vf := model.VFID{PF: "pf0"}
 	return f, &model.Snapshot{
-		PFs: []model.PF{{Name: "pf0", Caps: model.Caps{MaxTxRate: model.Yes}, VFs: []model.VF{{ID: vf, Address: addr(0)}, {ID: model.VFID{PF: "pf0", Index: 1}, Address: addr(1)}}}},
+		PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, Caps: model.Caps{MaxTxRate: model.Yes}, VFs: []model.VF{{ID: vf, Address: addr(0)}, {ID: model.VFID{PF: "pf0", Index: 1}, Address: addr(1)}}}},
 		VMs: []model.VM{
-			{ID: id(1), NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(1), VF: vf}}},
-			{ID: id(2), NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(2)}}},
+			{ID: id(1), NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(1), VF: vf, Network: "br0"}}},
+			{ID: id(2), NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(2), Network: "br0"}}},
 		},
 	}
 }
@@ -71,6 +71,8 @@ func TestCanLimit(t *testing.T) {
 		{limitOf(1, 0).LimitKey, model.No, model.No},
 		{limitOf(1, 0).LimitKey, model.Unknown, model.Unknown},
 		{limitOf(2, 0).LimitKey, model.Yes, model.Unknown},
+		{limitOf(2, 0).LimitKey, model.No, model.No}, // no VF that it could get can be limited
+		{limitOf(3, 0).LimitKey, model.Yes, model.No},
 		{virtio, model.Yes, model.No},
 		{rx, model.Yes, model.No},
 	} {

@@ -91,12 +91,17 @@ func (a *Actuator) holder(ctx context.Context, addr model.PCIAddress) (*libvirt.
 	if err != nil {
 		return nil, nil, fmt.Errorf("see who has VF %s: %w", addr, err)
 	}
+	d, h := holderOf(all, addr)
+	return d, h, nil
+}
+
+func holderOf(all []libvirt.Domain, addr model.PCIAddress) (*libvirt.Domain, *libvirt.Hostdev) {
 	for i := range all {
 		for k := range all[i].Hostdevs {
 			if h := &all[i].Hostdevs[k]; h.Address == addr {
-				return &all[i], h, nil
+				return &all[i], h
 			}
 		}
 	}
-	return nil, nil, nil
+	return nil, nil
 }

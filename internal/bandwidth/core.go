@@ -13,6 +13,7 @@ type Options struct {
 	Allocator string
 	Period    time.Duration // between two readings
 	Packets   uint64        // packets/s that the host carries on virtio; 0: not known
+	Off       bool          // SLAs are not kept: what stands is lifted, and only World.Tiers are
 }
 
 // Reading is what one path of a NIC has moved so far, as the guest sees it. One without VM is of

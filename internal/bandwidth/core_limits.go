@@ -38,6 +38,18 @@ const (
 	growth      = 1.1                  // what a NIC that comes to a VF may send beyond what it sends
 )
 
+// follow finds out who would hold the Limit. One that another enforcer is to hold now is applied anew.
+func (s *limitState) follow(w *World) {
+	by, can := "", model.No
+	if w.Enforcer != nil {
+		by, can = w.Enforcer(w.Snapshot, s.key)
+	}
+	if by != s.by {
+		s.at, s.failed = time.Time{}, time.Time{}
+	}
+	s.by, s.can = by, can
+}
+
 // want decides what is to stand for each path of the NIC.
 func (n *nic) want() {
 	contract := n.own.Limit
@@ -52,7 +64,7 @@ func (n *nic) want() {
 			s.want.Contract = contract
 			s.want.Rate = n.rate(contract)
 			if n.link != nil && n.link.active {
-				s.want.Guarantee = n.promised.Bits
+				s.want.Guarantee, s.want.Weight = n.promised.Bits, n.own.Weight
 			}
 		default:
 			s.want.Contract = n.inBits(contract)
@@ -148,7 +160,7 @@ func (s *limitState) renew() time.Duration {
 }
 
 func sameLimit(a, b *model.Limit) bool {
-	return near(a.Bits, b.Bits) && near(a.Packets, b.Packets) && a.Contract == b.Contract && a.Guarantee == b.Guarantee
+	return near(a.Bits, b.Bits) && near(a.Packets, b.Packets) && a.Contract == b.Contract && a.Guarantee == b.Guarantee && a.Weight == b.Weight
 }
 
 func near(a, b uint64) bool {
@@ -241,7 +253,7 @@ func (c *Core) Lift(all bool) []model.Limit {
 	}
 	var out []model.Limit
 	add := func(s *limitState) { // what may be under way counts as well
-		if !s.has && !s.pending {
+		if !s.has && !s.pending || s.by == "" {
 			return
 		}
 		l := model.Limit{LimitKey: s.key}
@@ -282,6 +294,33 @@ func (c *Core) PlugLimit(id model.NICID) model.Limit {
 		n.allow = was
 	}
 	return out
+}
+
+// By names the enforcer that a Limit is for; "": none.
+func (c *Core) By(k model.LimitKey) string {
+	if s := c.state(k); s != nil {
+		return s.by
+	}
+	return ""
+}
+
+// Plug is what the placement loop must know before a NIC gets a VF: the rate in bits/s that the VF itself
+// is set to (0: none), and what the plug has to wait for ("": nothing). Where not the VF is limited but the guest, that
+// is done, and seen, before the VF is there.
+func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
+	l := c.PlugLimit(id)
+	s := c.state(l.LimitKey)
+	switch {
+	case s == nil || c.opts.Mode == model.ModeObserve || s.by == "":
+		return 0, "" // that it cannot be limited is for placement to judge
+	case s.by == maxTxRate:
+		return l.Tightest().Bits, ""
+	case l.Lifts(), s.has && s.failed.IsZero() && s.now.Contract == l.Contract && (l.Bits == 0 || s.now.Bits > 0):
+		return 0, ""
+	case !s.failed.IsZero():
+		return 0, "its guest cannot be limited yet: " + cmp.Or(s.why, s.by+" could not be set")
+	}
+	return 0, "its guest is being limited first"
 }
 
 // fairShare is the NIC's part of its link by weight.

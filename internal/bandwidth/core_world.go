@@ -100,6 +100,11 @@ func (c *Core) Follow(now time.Time, w World) {
 	}
 	c.vms = c.vms[:0]
 	asked := AskedOf(w.Snapshot, &w.Rules)
+	if c.opts.Off {
+		for i := range asked {
+			asked[i].SLA = model.SLA{}
+		}
+	}
 	admitted := Admit(asked, c.opts.Packets)
 	c.problems = admitted.Problems
 	for i, next := 0, 0; i < len(w.Snapshot.VMs); i++ {
@@ -172,10 +177,7 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 	for i := range n.limits {
 		s := &n.limits[i]
 		s.key = model.LimitKey{VM: n.id.VM, NIC: n.id.NIC, Path: slots[i].path, Dir: slots[i].dir}
-		s.by, s.can = "", model.No
-		if w.Enforcer != nil {
-			s.by, s.can = w.Enforcer(w.Snapshot, s.key)
-		}
+		s.follow(w)
 	}
 	if vf := w.Snapshot.FindVF(in.VF); vf != nil {
 		n.inGuest = vf.InGuest
@@ -232,30 +234,7 @@ func pfOf(snap *model.Snapshot, in *model.NIC) *model.PF {
 	if pf := snap.FindPF(in.VF.PF); pf != nil {
 		return pf
 	}
-	return uplinkOf(snap, in.Network)
-}
-
-// uplinkOf is the PF through which frames leave a bridge: one in use before one that is not
-// (the passive port of a bond), one that the config lists before others.
-func uplinkOf(snap *model.Snapshot, network string) *model.PF {
-	var best *model.PF
-	rank := -1
-	for i := range snap.PFs {
-		pf := &snap.PFs[i]
-		if network == "" || pf.Uplink.Switch != network && pf.Network != network {
-			continue
-		}
-		r := 0
-		for k, good := range []bool{pf.Managed, pf.LinkUp, pf.Uplink.Why == "", pf.Uplink.Switch == network} {
-			if good {
-				r += 1 << k
-			}
-		}
-		if r > rank {
-			best, rank = pf, r
-		}
-	}
-	return best
+	return snap.VirtioPF(in)
 }
 
 // follow decides whether there is anything to share, and who shares it by himself.
@@ -265,12 +244,9 @@ func (l *uplink) follow(w *World) {
 	for _, n := range l.nics {
 		l.active = l.active || l.speed > 0 && n.promises()
 	}
-	l.root.by, l.root.can = "", model.No
-	if w.Enforcer != nil && l.active {
-		l.root.by, l.root.can = w.Enforcer(w.Snapshot, l.root.key)
-	}
+	l.root.follow(w)
 	for _, n := range l.nics {
-		n.shared = l.active && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by && n.vf == model.NoVF && !n.plugging
+		n.shared = l.active && l.root.by != "" && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by && n.vf == model.NoVF && !n.plugging
 		l.tree = l.tree || n.shared
 	}
 }

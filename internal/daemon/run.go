@@ -72,6 +72,7 @@ type Options struct {
 	Mode    model.Mode // overrides the config's, where it is set
 	Socket  string     // overrides api.socket, where it is set
 	Version string     // for logs, metrics and status
+	Lift    bool       // at the stop lift contracts too, whatever the config says
 }
 
 // Run is the daemon. It returns when ctx ends.
@@ -115,6 +116,8 @@ type daemonState struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	runner  *loop.Runner
+	limits  *loop.BandwidthRunner
+	reader  *kernel.CounterReader
 	backend *backend.Backend
 	over    *backend.Overrides
 	started *config.Config // what counts of it counts until the end
@@ -157,8 +160,12 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	act := actuate.New(d.host.kernel, d.host.virt, d.log)
 	d.runner = (&loop.Runner{
 		Core: core, Source: mirrored{d.host.source, d.host.kernel}, Sample: c.Sample, Log: d.log, Alive: dog.seen,
-		Actuator: &refreshing{act, d.host.source}, Enforcer: &refreshingLimits{act.Limits(), d.host.source},
+		Actuator: &refreshing{act, d.host.source},
 	}).Init()
+	if err := d.limit(c, act); err != nil {
+		return err
+	}
+	defer d.reader.Close()
 	dog.call = d.runner.Call
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
@@ -181,7 +188,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	defer stop()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	defer daemon.SdNotify(false, daemon.SdNotifyStopping) //nolint:errcheck // nobody may be listening
-	if err := serve(ctx, server, d.runner, dog, d.log); err != nil {
+	if err := serve(ctx, server, d.runner, d.limits, dog, d.log); err != nil {
 		return err
 	}
 	d.log.Info("stopped; VFs stay where they are, and the next start goes on")
@@ -219,6 +226,9 @@ func (d *daemonState) reload() (notes []string, err error) {
 	var failed error
 	err = d.runner.Call(ctx, func(time.Time) {
 		if failed = d.runner.Core.SetRules(d.over.Over(c.Rules())); failed == nil {
+			if failed = d.limits.SetOptions(d.bandwidthOptions(c), d.o.Lift || liftAll(c)); failed != nil {
+				return
+			}
 			d.runner.Core.SetOptions(d.options(c))
 			d.host.conf.Store(c)
 			d.host.source.SetPool(poolOf(c))
@@ -304,27 +314,17 @@ func (r *refreshing) Do(ctx context.Context, s model.Step) error {
 	return err
 }
 
-// refreshingLimits makes the next Snapshot read afresh which limits there are.
-type refreshingLimits struct {
-	loop.Enforcer
-	source *observe.Source
-}
-
-// Apply implements loop.Enforcer.
-func (r *refreshingLimits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
-	now, err := r.Enforcer.Apply(ctx, snap, batch)
-	r.source.Invalidate()
-	return now, err
-}
-
-// serve runs the API beside the loop until either ends.
-func serve(ctx context.Context, s *web.Server, r *loop.Runner, dog *watchdog, log *slog.Logger) error {
+// serve runs the API beside the loops until either ends. Limits hold until the last move is over.
+func serve(ctx context.Context, s *web.Server, r *loop.Runner, limits *loop.BandwidthRunner, dog *watchdog, log *slog.Logger) error {
 	for _, a := range s.Addrs() {
 		log.Info("listening", "address", a.String())
 	}
+	after, moved := context.WithCancel(context.WithoutCancel(ctx))
+	defer moved()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.Run(ctx) })
-	g.Go(func() error { return r.Run(ctx) })
+	g.Go(func() error { defer moved(); return r.Run(ctx) })
+	g.Go(func() error { return limits.Run(after) })
 	g.Go(func() error { dog.run(ctx, watchdogPeriod()); return nil })
 	return g.Wait()
 }

@@ -22,8 +22,7 @@ type Core struct {
 
 	snap     *model.Snapshot
 	target   *model.Target
-	limits   []model.Limit                // to be applied
-	unmet    map[model.LimitKey]time.Time // limits that could not be applied, and when
+	plugs    Plugs // what has to stand before a plug; nil: nothing
 	findings []model.Finding
 	checker  plan.Checker
 
@@ -66,7 +65,6 @@ func NewCore(rules model.Rules, opts Options, journal Journal, left []model.Move
 		fails: map[model.NICID]*failure{}, badVFs: map[model.VFID]time.Time{},
 		idle: map[model.NICID]time.Time{}, repairs: map[repairKey]repairTries{}, done: map[model.VMID][]doneMove{}, freed: map[model.VFID]time.Time{}, costs: map[model.VMID]*costs{},
 		filters: ownFilters{added: map[model.Filter]time.Time{}},
-		unmet:   map[model.LimitKey]time.Time{},
 	}, nil
 }
 
@@ -110,7 +108,6 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	c.watchIdle(now)
 	hints := c.hints(now)
 	c.target = c.decider.Decide(now, snap, hints)
-	c.limits = plan.Limits(snap, c.target, busy{c})
 	c.waiting = plugsFirst(plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts))
 	c.expectPlugs()
 	c.findings = c.checker.Check(snap, busy{c}, c.opts.Timeouts)
@@ -118,6 +115,7 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 		c.cutOff, c.others = nil, nil
 		return nil
 	}
+	c.tellWaits()
 	c.cancelPlugs(now)
 	c.queueRepairs(now)
 	return c.advance(now)
@@ -184,7 +182,7 @@ func (c *Core) next(now time.Time) []model.Step {
 
 // begin starts a Move if it can start now.
 func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
-	if now.Before(c.journal.until) || !c.ready(m) {
+	if now.Before(c.journal.until) || !c.ready(m) || c.limitPlug(&m) != "" {
 		return model.Step{}, false
 	}
 	s, err := c.exec.Begin(now, plan.WithUndo(m, c.opts.Timeouts))

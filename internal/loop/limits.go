@@ -2,7 +2,7 @@ package loop
 
 import (
 	"context"
-	"time"
+	"slices"
 
 	"sluice/internal/model"
 )
@@ -21,38 +21,48 @@ type Enforcer interface {
 	Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error)
 }
 
-// limitRest is how long a Limit that could not be applied waits until it is tried again.
-const limitRest = 30 * time.Second
-
-// Limits lists what an Enforcer is to apply now: what the Target wants, the last
-// Snapshot does not show, and can be had.
-func (c *Core) Limits(now time.Time, can func(*model.Snapshot, model.LimitKey) model.Tri) []model.Limit {
-	if c.opts.Mode != model.ModeEnforce {
-		return nil
-	}
-	var out []model.Limit
-	for _, l := range c.limits {
-		if last, failed := c.unmet[l.LimitKey]; failed && now.Sub(last) < limitRest {
-			continue
-		}
-		if can(c.snap, l.LimitKey) != model.No {
-			out = append(out, l)
-		}
-	}
-	return out
+// Plugs says what has to stand before a NIC is given a VF.
+type Plugs interface {
+	// Plug returns the rate in bits/s that the VF is set to before it carries a frame (0: none), and what
+	// the plug has to wait for; "": nothing.
+	Plug(id model.NICID) (rate uint64, wait string)
 }
 
-// Limited takes what an Enforcer made of a batch: what is not among applied rests.
-func (c *Core) Limited(now time.Time, batch, applied []model.Limit) {
-	for _, l := range batch {
-		c.unmet[l.LimitKey] = now
+// LimitPlugs has p asked before each plug; nil: nobody is.
+func (c *Core) LimitPlugs(p Plugs) { c.plugs = p }
+
+// limitPlug sets the rate that the VF of a plug begins with, or says what the plug has to wait for.
+func (c *Core) limitPlug(m *model.Move) (wait string) {
+	if m.Kind != model.MovePlug || c.plugs == nil {
+		return ""
 	}
-	for _, l := range applied {
-		delete(c.unmet, l.LimitKey)
+	rate, wait := c.plugs.Plug(nicOf(*m))
+	if wait != "" || rate == 0 {
+		return wait
 	}
-	for key, last := range c.unmet {
-		if now.Sub(last) >= limitRest {
-			delete(c.unmet, key)
+	m.Steps = slices.Clone(m.Steps) // they may be in a View
+	for i := range m.Steps {
+		if vf := &m.Steps[i].VF; vf.ID != model.NoVF && (vf.MaxTxRate == 0 || rate < vf.MaxTxRate) {
+			vf.MaxTxRate = rate
+		}
+	}
+	return ""
+}
+
+// tellWaits has the Reasons of plugs that wait for a limit say so. The Target is new: nobody has seen it yet.
+func (c *Core) tellWaits() {
+	for i := range c.waiting {
+		m := &c.waiting[i]
+		wait := c.limitPlug(m)
+		if wait == "" {
+			continue
+		}
+		at := slices.IndexFunc(c.snap.VMs, func(vm model.VM) bool { return vm.ID == m.VM })
+		for _, why := range []*model.Reason{c.target.NIC(at, m.NIC), &m.Reason} {
+			if why.Detail != "" {
+				why.Detail += "; "
+			}
+			why.Detail += "the plug waits: " + wait
 		}
 	}
 }

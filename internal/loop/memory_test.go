@@ -236,29 +236,3 @@ func TestCosts(t *testing.T) {
 		t.Errorf("totals %+v", n)
 	}
 }
-
-// A limit that could not be applied rests, and is then tried again; others do not wait for it.
-func TestLimitRests(t *testing.T) {
-	h := newHand(t, Options{})
-	one, two := model.Limit{LimitKey: model.LimitKey{VM: "a"}}, model.Limit{LimitKey: model.LimitKey{VM: "b"}}
-	h.limits = []model.Limit{one, two}
-	due := func(now time.Time) (vms []string) {
-		for _, l := range h.Limits(now, func(*model.Snapshot, model.LimitKey) model.Tri { return model.Yes }) {
-			vms = append(vms, string(l.VM))
-		}
-		return vms
-	}
-	h.Limited(noon, h.limits, []model.Limit{two})
-	if got := due(noon.Add(limitRest - time.Second)); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("soon after: %v", got)
-	}
-	if got := due(noon.Add(limitRest)); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("a while after: %v", got)
-	}
-	if h.Limited(noon.Add(limitRest-time.Second), nil, nil); len(h.unmet) != 1 {
-		t.Error("forgot too early")
-	}
-	if h.Limited(noon.Add(limitRest), nil, nil); len(h.unmet) != 0 {
-		t.Error("never forgets")
-	}
-}

@@ -17,8 +17,8 @@ type Runner struct {
 	Core     *Core
 	Source   Source
 	Actuator Actuator
-	Enforcer Enforcer      // nil: Limits are not applied
-	Sample   time.Duration // time between Snapshots
+	Sample   time.Duration    // time between Snapshots
+	Limits   *BandwidthRunner // is told what is seen and decided; nil: nothing is limited
 	Log      *slog.Logger
 	Publish  func(*model.View) // gets a View that nobody changes any more
 	Alive    func()            // called after every look at the host, good or bad: the watchdog
@@ -26,8 +26,6 @@ type Runner struct {
 	calls   Calls
 	results chan result
 	seen    chan observation
-	limited chan limited
-	limits  bool                          // a batch of Limits is being applied
 	steps   sync.WaitGroup                // Steps and the observation under way
 	lastErr string                        // why the host cannot be observed; "" when it can
 	blind   repeats                       // what was logged of it
@@ -46,12 +44,6 @@ type observation struct {
 	err  error
 }
 
-// limited is what became of a batch of Limits.
-type limited struct {
-	batch, applied []model.Limit
-	err            error
-}
-
 // stopGrace is how long Run waits for Moves under way when it is told to stop. What is
 // not over by then is in the journal.
 const stopGrace = 10 * time.Second
@@ -61,7 +53,6 @@ func (r *Runner) Init() *Runner {
 	r.calls = make(Calls)
 	r.results = make(chan result, 64)
 	r.seen = make(chan observation, 1)
-	r.limited = make(chan limited, 1)
 	r.cancels = map[uint64]context.CancelFunc{}
 	return r
 }
@@ -116,8 +107,6 @@ func (r *Runner) Run(ctx context.Context) error {
 				}
 			}
 			r.publish()
-		case l := <-r.limited:
-			r.enforced(time.Now(), l)
 		case <-timer.C:
 			r.launch(r.Core.Timer(time.Now()))
 		case f := <-r.calls:
@@ -173,38 +162,14 @@ func (r *Runner) decide(now time.Time, o observation) {
 		}
 	}
 	r.launch(steps)
-	r.enforce(now, o.snap)
+	r.tellLimits(now)
 	r.publish()
 }
 
-// limitDeadline is for a whole batch of Limits: a few netlink messages for each.
-const limitDeadline = 10 * time.Second
-
-// enforce has the Limits applied that are not true, one batch at a time.
-func (r *Runner) enforce(now time.Time, snap *model.Snapshot) {
-	if r.Enforcer == nil || r.limits {
-		return
-	}
-	batch := r.Core.Limits(now, r.Enforcer.Can)
-	if len(batch) == 0 {
-		return
-	}
-	r.limits = true
-	r.steps.Add(1)
-	go func() {
-		defer r.steps.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), limitDeadline)
-		defer cancel()
-		applied, err := r.Enforcer.Apply(ctx, snap, batch)
-		r.limited <- limited{batch, applied, err}
-	}()
-}
-
-func (r *Runner) enforced(now time.Time, l limited) {
-	r.limits = false
-	r.Core.Limited(now, l.batch, l.applied)
-	if l.err != nil {
-		r.Log.Warn("limits could not be applied; tried again in "+limitRest.String(), "failed", len(l.batch)-len(l.applied), "error", l.err)
+// tellLimits tells the bandwidth controller what there is and what is decided.
+func (r *Runner) tellLimits(now time.Time) {
+	if c := r.Core; r.Limits != nil && c.snap != nil {
+		r.Limits.Follow(now, c.World())
 	}
 }
 
@@ -250,6 +215,9 @@ func (r *Runner) publish() {
 	r.tellTrouble()
 	if r.Publish != nil {
 		v := r.Core.View()
+		if r.Limits != nil {
+			v.Bandwidth = r.Limits.View()
+		}
 		for _, text := range []string{r.lastErr, r.trouble} {
 			if text != "" {
 				v.Errors = append(v.Errors, text)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/bandwidth"
 	"sluice/internal/model"
 )
 
@@ -45,55 +46,78 @@ func (e *enforcer) Apply(_ context.Context, _ *model.Snapshot, batch []model.Lim
 	return batch, nil
 }
 
-// limited runs a Runner for 20 s on two holders, whose VFs the world shows limited
-// though nothing wants that.
-func runLimited(t *testing.T, e *enforcer, mode model.Mode) (log string) {
+// still are Counters of NICs that send nothing.
+type still struct{ nics []model.NICID }
+
+func (s *still) Follow(snap *model.Snapshot) {
+	s.nics = nil
+	for i := range snap.VMs {
+		s.nics = append(s.nics, model.NICID{VM: snap.VMs[i].ID, NIC: "ua-0"})
+	}
+}
+
+func (s *still) Read(_ context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
+	for _, id := range s.nics {
+		buf = append(buf, bandwidth.Reading{NIC: id, Path: model.PathVirtio, At: time.Now()})
+	}
+	return buf, nil
+}
+
+// runLimited runs both loops for a while over two holders with limits of their own, and then stops them.
+func runLimited(t *testing.T, e *enforcer, mode model.Mode, more ...Enforcer) (log string, limits *BandwidthRunner) {
+	t.Helper()
 	w := &world{has: map[model.VMID]bool{"a": true, "b": true}}
 	o := DefaultOptions
 	o.Mode = mode
-	core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Hour}, o, &memJournal{}, nil)
+	rules := model.Rules{Policy: "fair", Interval: time.Hour, VMs: []model.VMRule{{Match: "*", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
+	core, err := NewCore(rules, o, &memJournal{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	r := (&Runner{Core: core, Source: limitedWorld{w}, Actuator: w, Enforcer: e, Sample: time.Second, Log: slog.New(slog.NewTextHandler(&text, nil))}).Init()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	if err := r.Run(ctx); err != nil {
+	logger := slog.New(slog.NewTextHandler(&text, nil))
+	ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: mode, Allocator: "none", Period: 200 * time.Millisecond})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return text.String()
-}
-
-type limitedWorld struct{ *world }
-
-func (w limitedWorld) Snapshot(ctx context.Context) (*model.Snapshot, error) {
-	s, err := w.world.Snapshot(ctx)
-	for i := range s.PFs[0].VFs {
-		s.PFs[0].VFs[i].MaxTxRate = 1e9
+	limits = (&BandwidthRunner{Core: ctrl, Counters: &still{}, Enforcers: append(more, e), Period: 200 * time.Millisecond, Log: logger, LiftAll: true}).Init()
+	r := (&Runner{Core: core, Source: w, Actuator: w, Limits: limits, Sample: time.Second, Log: logger}).Init()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	over := make(chan error)
+	go func() { over <- limits.Run(ctx) }()
+	if err := errors.Join(r.Run(ctx), <-over); err != nil {
+		t.Fatal(err)
 	}
-	return s, err
+	return text.String(), limits
 }
 
-func TestRunnerAppliesLimits(t *testing.T) {
+// An enforcer is asked for one batch at a time, however long that takes, and in the end everything is lifted.
+func TestLimitsAreAppliedOneBatchAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &enforcer{slow: 2500 * time.Millisecond}
-		runLimited(t, e, model.ModeEnforce)
-		if len(e.asked) < 5 || e.most != 1 {
-			t.Fatalf("%d batches, %d at once; want several, one at a time", len(e.asked), e.most)
+		_, limits := runLimited(t, e, model.ModeEnforce)
+		if len(e.asked) != 2 || e.most != 1 {
+			t.Fatalf("%d batches, %d at once; want one that limits and one that lifts: %+v", len(e.asked), e.most, e.asked)
 		}
-		for _, b := range e.asked {
-			if len(b) != 2 || b[0].VM != "a" || b[0].Bits != 0 || b[1].VM != "b" {
-				t.Errorf("asked for %+v, want both limits lifted", b)
+		for i, want := range []uint64{1e9, 0} {
+			for _, l := range e.asked[i] {
+				if l.Contract.Bits != want {
+					t.Errorf("batch %d: %+v, want a contract of %d", i, l, want)
+				}
 			}
+		}
+		if v := limits.View(); v.Late != 0 || len(v.NICs) != 2 {
+			t.Errorf("%+v", v)
 		}
 	})
 }
 
-func TestRunnerRestsAfterLimitsFailed(t *testing.T) {
+// What fails is logged once, and rests. Observe mode applies nothing.
+func TestLimitsRestAfterTheyFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &enforcer{err: errors.New("driver says no")}
-		log := runLimited(t, e, model.ModeEnforce)
+		log, _ := runLimited(t, e, model.ModeEnforce)
 		if len(e.asked) != 1 || strings.Count(log, "driver says no") != 1 {
 			t.Errorf("asked %d times in 20 s, log:\n%s", len(e.asked), log)
 		}
@@ -101,6 +125,125 @@ func TestRunnerRestsAfterLimitsFailed(t *testing.T) {
 		runLimited(t, e, model.ModeObserve)
 		if len(e.asked) != 0 {
 			t.Errorf("observe mode applied %v", e.asked)
+		}
+	})
+}
+
+// slowEnforcer hangs with one VM, beyond any deadline.
+type slowEnforcer struct {
+	enforcer
+	hang model.VMID
+	wait time.Duration
+}
+
+func (e *slowEnforcer) Slow()        {}
+func (e *slowEnforcer) Name() string { return "slow" }
+
+func (e *slowEnforcer) Can(_ *model.Snapshot, k model.LimitKey) model.Tri {
+	return model.TriOf(k.Path == model.PathVF)
+}
+
+func (e *slowEnforcer) Apply(ctx context.Context, s *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
+	if batch[0].VM == e.hang {
+		time.Sleep(e.wait)
+	}
+	return e.enforcer.Apply(ctx, s, batch)
+}
+
+// An enforcer that hangs with one VM delays neither another VM, nor another enforcer, nor the readings,
+// nor the end.
+func TestHungEnforcerDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowEnforcer{hang: "a", wait: time.Minute}
+		e := &enforcer{}
+		begun := time.Now()
+		log, limits := runLimited(t, e, model.ModeEnforce, slow)
+		if d := time.Since(begun); d > 20*time.Second+2*stopWait+time.Second {
+			t.Errorf("the end took until %s", d)
+		}
+		if v := limits.View(); v.Late != 0 || v.At.Sub(begun) < 19*time.Second {
+			t.Errorf("readings were late: %d periods, the last at %s", v.Late, v.At.Sub(begun))
+		}
+		slow.mu.Lock()
+		asked := slices.Clone(slow.asked)
+		slow.mu.Unlock()
+		if len(asked) == 0 || asked[0][0].VM != "b" || len(e.asked) < 2 {
+			t.Errorf("b's guest: %+v; the other enforcer: %+v", asked, e.asked)
+		}
+		if !strings.Contains(log, "without the answer of an enforcer") {
+			t.Errorf("log:\n%s", log)
+		}
+		time.Sleep(2 * time.Minute) // let it end
+	})
+}
+
+// left is an enforcer with a limit that an earlier run set.
+type left struct{ enforcer }
+
+func (l *left) Standing(context.Context, *model.Snapshot) ([]model.Limit, error) {
+	k := model.LimitKey{VM: "a", NIC: "ua-0", Path: model.PathVirtio, Dir: model.Rx}
+	return []model.Limit{{LimitKey: k, Contract: model.Rate{Bits: 5e9}}}, nil
+}
+
+// What an earlier run left and nobody wants any more is lifted.
+func TestLimitsOfAnEarlierRunAreLifted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &left{}
+		runLimited(t, &enforcer{}, model.ModeEnforce, l)
+		found := false
+		for _, b := range l.asked {
+			for _, x := range b {
+				found = found || x.Dir == model.Rx && x.NIC == "ua-0" && x.VM == "a" && x.Lifts()
+			}
+		}
+		if !found {
+			t.Errorf("asked for %+v, want a's limit on receiving lifted", l.asked)
+		}
+	})
+}
+
+// waits is a Plugs that lets a plug wait until it is ready.
+type waits struct {
+	mu    sync.Mutex
+	until time.Time
+}
+
+func (w *waits) Plug(model.NICID) (uint64, string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Now().Before(w.until) {
+		return 0, "its guest is being limited first"
+	}
+	return 2_500_000_000, ""
+}
+
+// A plug waits until its limit stands, says so, and then the VF carries the limit from the start.
+func TestPlugWaitsForItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		p := &waits{until: time.Now().Add(5 * time.Second)}
+		var rates []uint64
+		var begun time.Time
+		w.do = func(_ context.Context, s model.Step) error {
+			if s.Kind == model.StepSetVF {
+				rates = append(rates, s.VF.MaxTxRate)
+			}
+			if begun.IsZero() {
+				begun = time.Now()
+			}
+			return nil
+		}
+		r, view := start(t, w)
+		if err := r.Call(t.Context(), func(time.Time) { r.Core.LimitPlugs(p) }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if v := view(); len(v.Target.Reasons) != 2 || !strings.Contains(v.Target.Reasons[0].Detail, "the plug waits: its guest is being limited first") || len(v.Active) > 0 {
+			t.Errorf("reasons %+v, under way %v", v.Target.Reasons, v.Active)
+		}
+		time.Sleep(10 * time.Second)
+		if begun.Before(p.until) || len(rates) != 2 || rates[0] != 2_500_000_000 {
+			t.Errorf("began %s before the limit stood, rates %v", p.until.Sub(begun), rates)
 		}
 	})
 }

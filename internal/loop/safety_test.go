@@ -164,7 +164,7 @@ func TestMemoriesAreBoundedByTheVMsThere(t *testing.T) {
 	}
 	for what, n := range map[string]int{
 		"failures": len(h.fails), "idle guests": len(h.idle), "costs": len(h.costs), "ended moves": len(h.done), "freed VFs": len(h.freed),
-		"bad VFs": len(h.badVFs), "repairs": len(h.repairs), "limits": len(h.unmet), "filters": len(h.filters.added),
+		"bad VFs": len(h.badVFs), "repairs": len(h.repairs), "filters": len(h.filters.added),
 	} {
 		if n > 2 {
 			t.Errorf("%s: %d are remembered, and no VM is there", what, n)

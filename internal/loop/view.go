@@ -3,6 +3,7 @@ package loop
 import (
 	"time"
 
+	"sluice/internal/bandwidth"
 	"sluice/internal/model"
 	"sluice/internal/placement"
 )
@@ -53,9 +54,20 @@ func (c *Core) View() *model.View {
 		Recent: append([]model.MoveStatus(nil), c.recent...), Totals: c.totals, Started: c.started,
 		Tick: c.tickTime,
 	}
-	v.Totals.Retries = c.exec.Retries()
-	for _, r := range c.exec.Runs() {
-		v.Active = append(v.Active, r.MoveStatus)
-	}
+	v.Totals.Retries, v.Active = c.exec.Retries(), c.active()
 	return v
+}
+
+// active lists the moves under way.
+func (c *Core) active() []model.MoveStatus {
+	var out []model.MoveStatus
+	for _, r := range c.exec.Runs() {
+		out = append(out, r.MoveStatus)
+	}
+	return out
+}
+
+// World is what the bandwidth controller needs to know.
+func (c *Core) World() bandwidth.World {
+	return bandwidth.World{Snapshot: c.snap, Rules: c.rules, Tiers: c.target.Limits, Active: c.active()}
 }

@@ -26,7 +26,7 @@ var DefaultTimeouts = Timeouts{
 }
 
 // Busy says which VMs have a move under way, which Diff leaves alone, and which NICs are
-// moved or repaired, which Check and Limits leave alone.
+// moved or repaired, which Check leaves alone.
 type Busy interface {
 	VM(model.VMID) bool
 	NIC(model.NICID) bool
@@ -35,7 +35,8 @@ type Busy interface {
 // Diff lists the Moves that make the Snapshot what the Target says: all unplugs, then
 // all plugs, each in order of VM and NIC. A plug may name a VF that another NIC's unplug
 // must free first. A VM with several NICs may get several Moves; they go one after the
-// other. Nothing to do gives nil. Limits are no Moves; see Limits.
+// other. Nothing to do gives nil. Limits are no Moves: they are
+// the bandwidth controller's, and a plug carries its rate from the start.
 func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []model.Move {
 	var unplugs, plugs []model.Move
 	wants := target.Assign

@@ -1,0 +1,77 @@
+package daemon
+
+import (
+	"context"
+
+	"sluice/internal/actuate"
+	"sluice/internal/bandwidth"
+	"sluice/internal/config"
+	"sluice/internal/loop"
+	"sluice/internal/model"
+	"sluice/internal/observe"
+)
+
+// limit makes the bandwidth controller, with what the host has to limit NICs.
+func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error) {
+	core, err := bandwidth.NewCore(d.bandwidthOptions(c))
+	if err != nil {
+		return err
+	}
+	if d.reader, err = d.host.kernel.NewCounterReader(); err != nil {
+		return err
+	}
+	d.limits = (&loop.BandwidthRunner{
+		Core: core, Counters: &counters{Counters: observe.NewCounters(d.reader)}, Period: c.Bandwidth.Period, Log: d.log, LiftAll: d.o.Lift || liftAll(c),
+		Enforcers: []loop.Enforcer{&refreshingLimits{act.Limits(), d.host.source}},
+	}).Init()
+	d.runner.Limits = d.limits
+	d.runner.Core.LimitPlugs(d.limits)
+	return nil
+}
+
+// bandwidthOptions are the config's knobs in the bandwidth controller's terms.
+func (d *daemonState) bandwidthOptions(c *config.Config) bandwidth.Options {
+	b := &c.Bandwidth
+	return bandwidth.Options{Mode: d.options(c).Mode, Allocator: b.Allocator, Period: b.Period, Packets: b.Packets.Packets, Off: !b.Enabled}
+}
+
+// liftAll says whether contracts are lifted at the stop too.
+func liftAll(c *config.Config) bool { return c.Bandwidth.Stop == "lift" }
+
+// counters are observe's in the controller's terms.
+type counters struct {
+	*observe.Counters
+	buf []observe.Count
+}
+
+// Read implements loop.Counters.
+func (c *counters) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
+	counts, err := c.Counters.Read(ctx, c.buf[:0])
+	c.buf = counts
+	for i := range counts {
+		n := &counts[i]
+		r := bandwidth.Reading{
+			NIC: n.NIC, Path: model.PathVirtio, Device: n.Device, At: n.At, Proof: model.ProofKernel,
+			TxPackets: n.TxPackets, RxPackets: n.RxPackets, TxBytes: n.TxBytes, RxBytes: n.RxBytes,
+		}
+		if n.VF != model.NoVF {
+			r.Path, r.Proof = model.PathVF, model.ProofHardware
+			r.Device = n.Device<<16 + n.VF.Index // another VF of the PF counts anew
+		}
+		buf = append(buf, r)
+	}
+	return buf, err
+}
+
+// refreshingLimits makes the next Snapshot read afresh which limits there are.
+type refreshingLimits struct {
+	loop.Enforcer
+	source *observe.Source
+}
+
+// Apply implements loop.Enforcer.
+func (r *refreshingLimits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
+	now, err := r.Enforcer.Apply(ctx, snap, batch)
+	r.source.Invalidate()
+	return now, err
+}
