@@ -59,6 +59,9 @@ func (g *GuestHTB) Close() {
 // Name is what people and metrics call it.
 func (g *GuestHTB) Name() string { return "guest-htb" }
 
+// Slow says that one guest may take long while others do not.
+func (g *GuestHTB) Slow() {}
+
 // Can says whether the guest of the NIC can limit it, as the Snapshot shows it.
 func (g *GuestHTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	if key.Path != model.PathVF || key.Dir != model.Tx || key.VM == "" {

@@ -12,6 +12,7 @@ import (
 // Taps limits what goes through taps.
 type Taps interface {
 	UpdateTap(ctx context.Context, tap string, edit func(*kernel.TapPolicy)) (kernel.TapPolicy, error)
+	TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
 	RemoveTap(ctx context.Context, tap string) error
 	CheckTaps() error
 }
@@ -117,3 +118,36 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 
 // lifts says whether nothing is limited: a guarantee is nothing to a policer.
 func lifts(l *model.Limit) bool { return l.Rate.IsZero() && l.Contract.IsZero() }
+
+// Standing lists what stands on the taps of the Snapshot, whichever process made it, and takes what is left of taps
+// that no VM has off them.
+func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []model.Limit, err error) {
+	if p.unable != nil {
+		return nil, nil
+	}
+	policies, err := p.taps.TapPolicies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	whose := map[string]model.NICID{}
+	for i := range snap.VMs {
+		for k := range snap.VMs[i].NICs {
+			whose[snap.VMs[i].NICs[k].Tap] = model.NICID{VM: snap.VMs[i].ID, NIC: snap.VMs[i].NICs[k].Alias}
+		}
+	}
+	var errs []error
+	for i := range policies {
+		t := &policies[i]
+		id, there := whose[t.Tap]
+		if !there {
+			errs = append(errs, p.taps.RemoveTap(ctx, t.Tap))
+			continue
+		}
+		for dir, rates := range map[model.Direction]kernel.PathRates{model.Tx: t.Tx, model.Rx: t.Rx} {
+			if l := (model.Limit{LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVirtio, Dir: dir}, Rate: rates.Now, Contract: rates.Contract}); !lifts(&l) {
+				stand = append(stand, l)
+			}
+		}
+	}
+	return stand, errors.Join(errs...)
+}

@@ -30,6 +30,13 @@ func (f *fakeTaps) UpdateTap(_ context.Context, tap string, edit func(*kernel.Ta
 	return p, nil
 }
 
+func (f *fakeTaps) TapPolicies(context.Context) (list []kernel.TapPolicy, err error) {
+	for _, t := range f.stands {
+		list = append(list, t)
+	}
+	return list, nil
+}
+
 func (f *fakeTaps) RemoveTap(_ context.Context, tap string) error {
 	delete(f.stands, tap)
 	return nil
@@ -111,5 +118,20 @@ func TestCanPolice(t *testing.T) {
 	}
 	if _, err := p.Apply(context.Background(), snap, []model.Limit{policeLimit(1, model.Tx, model.Rate{Bits: 1}, model.Rate{})}); !errors.Is(err, model.ErrPermanent) {
 		t.Errorf("apply without TCX: %v", err)
+	}
+}
+
+// A new daemon sees what the one before it left on taps, and takes off what no VM has any more.
+func TestPoliceSeesWhatStands(t *testing.T) {
+	f, snap := policed()
+	contract := model.Rate{Bits: 1e9}
+	f.stands["tap1"] = kernel.TapPolicy{Tap: "tap1", Tx: kernel.PathRates{Contract: contract}}
+	f.stands["tap9"] = kernel.TapPolicy{Tap: "tap9", Rx: kernel.PathRates{Contract: contract}}
+	stand, err := NewPolice(f).Standing(t.Context(), snap)
+	if err != nil || len(stand) != 1 || stand[0] != policeLimit(1, model.Tx, model.Rate{}, contract) {
+		t.Errorf("%+v, %v", stand, err)
+	}
+	if len(f.stands) != 1 {
+		t.Errorf("left %+v", f.stands)
 	}
 }

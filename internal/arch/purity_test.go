@@ -24,7 +24,7 @@ var pure = map[string][]string{
 	"claim":     nil,
 	"executor":  nil,
 	"bandwidth": nil,
-	"loop":      {"runner.go", "journal.go", "latejournal.go", "filterfile.go"},
+	"loop":      {"runner.go", "bandwidth.go", "journal.go", "latejournal.go", "filterfile.go"},
 }
 
 // harmless lists what pure code may import of the standard library and, where not all of a

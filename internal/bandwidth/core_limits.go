@@ -20,6 +20,7 @@ type limitState struct {
 	has     bool        // now stands
 	now     model.Limit // as it was applied
 	at      time.Time   // when
+	wrong   bool        // something else stands than was applied
 	pending bool        // it is being applied
 	since   time.Time   // since when
 	failed  time.Time   // when it could not be applied; zero: it could
@@ -133,7 +134,7 @@ func (c *Core) emit(now time.Time, s *limitState) {
 	case !s.has && s.want.Lifts():
 		return
 	}
-	changed := !s.has || !sameLimit(&s.want, &s.now)
+	changed := !s.has || s.wrong || !sameLimit(&s.want, &s.now)
 	if !changed && now.Sub(s.at) < s.renew() {
 		return
 	}
@@ -211,7 +212,7 @@ func (c *Core) Applied(now time.Time, batch, applied []model.Limit, by string, e
 		if s == nil {
 			continue
 		}
-		s.failed, s.at, s.has = time.Time{}, now, !applied[i].Lifts()
+		s.failed, s.at, s.has, s.wrong = time.Time{}, now, !applied[i].Lifts(), false
 		s.now = applied[i]
 		for k := range batch { // as it was asked for: an enforcer rounds, and what it cannot hold it leaves out
 			if batch[k].LimitKey == applied[i].LimitKey {

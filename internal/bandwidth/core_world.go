@@ -99,8 +99,11 @@ func (c *Core) Follow(now time.Time, w World) {
 		l.nics = l.nics[:0]
 	}
 	c.vms = c.vms[:0]
-	asked := AskedOf(w.Snapshot, &w.Rules)
 	if c.opts.Off {
+		w.Rules = model.Rules{}
+	}
+	asked := AskedOf(w.Snapshot, &w.Rules)
+	if c.opts.Off { // metadata asks too
 		for i := range asked {
 			asked[i].SLA = model.SLA{}
 		}
@@ -193,6 +196,7 @@ func (n *nic) readBack(read time.Time, vf *model.VF) {
 	}
 	s.has = vf.MaxTxRate > 0
 	if want := s.now.Tightest().Bits; model.WholeMbit(want) != vf.MaxTxRate {
+		s.wrong = true
 		s.now = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate}}
 	}
 }

@@ -22,11 +22,34 @@ func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error)
 	}
 	d.limits = (&loop.BandwidthRunner{
 		Core: core, Counters: &counters{Counters: observe.NewCounters(d.reader)}, Period: c.Bandwidth.Period, Log: d.log, LiftAll: d.o.Lift || liftAll(c),
-		Enforcers: []loop.Enforcer{&refreshingLimits{act.Limits(), d.host.source}},
+		Enforcers: d.enforcers(act),
 	}).Init()
 	d.runner.Limits = d.limits
 	d.runner.Core.LimitPlugs(d.limits)
 	return nil
+}
+
+// closeLimits ends what limit began.
+func (d *daemonState) closeLimits() {
+	if d.guests != nil {
+		d.guests.Close()
+	}
+	_ = d.reader.Close()
+}
+
+// enforcers are what the host has, in order of preference: what the NIC does by itself, else the guest; on
+// the virtio path a program on the tap.
+func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
+	list := []loop.Enforcer{&refreshingLimits{act.Limits(), d.host.source}}
+	if d.host.shaper != nil {
+		d.guests = actuate.NewGuestHTB(d.host.shaper)
+		list = append(list, d.guests)
+	}
+	police := actuate.NewPolice(d.host.kernel)
+	if err := police.Unable(); err != nil {
+		d.log.Warn("what VMs send and receive on virtio cannot be limited", "error", err)
+	}
+	return append(list, police)
 }
 
 // bandwidthOptions are the config's knobs in the bandwidth controller's terms.

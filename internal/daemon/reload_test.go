@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/actuate"
 	"sluice/internal/backend"
 	"sluice/internal/kernel"
 	"sluice/internal/loop"
@@ -49,6 +50,10 @@ func testDaemon(t *testing.T, text string) (d *daemonState, write func(string)) 
 		log: log, level: &slog.LevelVar{}, started: c, over: &backend.Overrides{},
 		runner: (&loop.Runner{Core: core, Source: still{}, Actuator: still{}, Sample: time.Hour, Log: log}).Init(),
 	}
+	if err := d.limit(c, actuate.New(k, nil, log)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.closeLimits)
 	d.host.conf.Store(c)
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.Reload = d.reload
@@ -72,6 +77,21 @@ func (still) Snapshot(context.Context) (*model.Snapshot, error) {
 }
 
 func (still) Do(context.Context, model.Step) error { return errors.New("there is nothing to do") }
+
+// Allocator and period, and what is limited at all, change while the daemon runs.
+func TestReloadChangesBandwidth(t *testing.T) {
+	d, write := testDaemon(t, "policy: fair\n")
+	if v := d.limits.View(); v.Allocator != "waterfill" || v.Period != 200*time.Millisecond {
+		t.Errorf("begins with %s, %s", v.Allocator, v.Period)
+	}
+	write("policy: fair\nbandwidth: {allocator: equal, period: 40ms, stop: lift}\n")
+	if _, err := d.backend.TryReload(); err != nil {
+		t.Fatal(err)
+	}
+	if v := d.limits.View(); v.Allocator != "equal" || v.Period != 40*time.Millisecond || !d.limits.LiftAll {
+		t.Errorf("after a reload %s, %s, lifts all: %v", v.Allocator, v.Period, d.limits.LiftAll)
+	}
+}
 
 func TestReload(t *testing.T) {
 	d, write := testDaemon(t, "policy: fair\n")

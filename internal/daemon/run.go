@@ -34,6 +34,7 @@ type host struct {
 	kernel *kernel.Host
 	virt   *libvirt.Conn
 	source *observe.Source
+	shaper *guest.Shaper // nil: limits are not set in guests
 	conf   atomic.Pointer[config.Config]
 }
 
@@ -55,7 +56,8 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	}
 	options := observeOptions(c, failover)
 	if c.Bandwidth.InGuest && c.GuestAgent.Enabled {
-		options.InGuest = guest.NewShaper(h.virt)
+		h.shaper = guest.NewShaper(h.virt)
+		options.InGuest = h.shaper
 	}
 	h.source = observe.New(h.kernel, h.virt, guest.New(h.virt), options)
 	return h, nil
@@ -118,6 +120,7 @@ type daemonState struct {
 	runner  *loop.Runner
 	limits  *loop.BandwidthRunner
 	reader  *kernel.CounterReader
+	guests  *actuate.GuestHTB // nil: guests are not limited
 	backend *backend.Backend
 	over    *backend.Overrides
 	started *config.Config // what counts of it counts until the end
@@ -165,7 +168,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err := d.limit(c, act); err != nil {
 		return err
 	}
-	defer d.reader.Close()
+	defer d.closeLimits()
 	dog.call = d.runner.Call
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config

@@ -67,7 +67,14 @@ func (c *Core) active() []model.MoveStatus {
 	return out
 }
 
+// Mode says how far it may go.
+func (c *Core) Mode() model.Mode { return c.opts.Mode }
+
 // World is what the bandwidth controller needs to know.
 func (c *Core) World() bandwidth.World {
-	return bandwidth.World{Snapshot: c.snap, Rules: c.rules, Tiers: c.target.Limits, Active: c.active()}
+	w := bandwidth.World{Snapshot: c.snap, Rules: c.rules, Active: c.active()}
+	if c.target != nil {
+		w.Tiers = c.target.Limits
+	}
+	return w
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"sluice/internal/bandwidth"
@@ -18,7 +19,7 @@ const applyTime = 2 * time.Second
 
 // StartControl lets e.Bandwidth work from now on: every period, and with what each Snapshot shows.
 func (e *Engine) StartControl(period time.Duration) {
-	e.busy = map[string]bool{}
+	e.busy, e.queue = map[string]bool{}, map[string][]model.Limit{}
 	var tick func()
 	tick = func() {
 		e.At(e.World.Now.Add(period), tick)
@@ -37,14 +38,12 @@ func (e *Engine) follow(snap *model.Snapshot) {
 	if e.Bandwidth == nil {
 		return
 	}
-	w := bandwidth.World{Snapshot: Copy(snap), Enforcer: e.enforcer}
+	w := bandwidth.World{Snapshot: snap}
 	if e.Core != nil {
-		v := e.Core.View()
-		w.Rules, w.Active = v.Rules, v.Active
-		if v.Target != nil {
-			w.Tiers = v.Target.Limits
-		}
+		w = e.Core.World()
+		e.Core.LimitPlugs(e.Bandwidth)
 	}
+	w.Enforcer = e.enforcer
 	e.followed = true
 	e.Bandwidth.Follow(e.World.Now, w)
 }
@@ -59,8 +58,7 @@ func (e *Engine) enforcer(snap *model.Snapshot, key model.LimitKey) (string, mod
 	return "", model.No
 }
 
-// apply gives each Limit to its enforcer. One that is busy still is left out, so that its
-// Limits come again.
+// apply gives each Limit to its enforcer. Those for one that is busy still wait for it.
 func (e *Engine) apply(limits []model.Limit) {
 	if len(limits) == 0 {
 		return
@@ -75,10 +73,22 @@ func (e *Engine) apply(limits []model.Limit) {
 		batches[by] = append(batches[by], l)
 	}
 	for _, f := range e.World.Enforcers() {
-		if batch := batches[f.Name()]; len(batch) > 0 && !e.busy[f.Name()] {
+		switch batch := batches[f.Name()]; {
+		case len(batch) == 0:
+		case e.busy[f.Name()]:
+			e.queue[f.Name()] = newest(e.queue[f.Name()], batch)
+		default:
 			e.enact(f, snap, batch)
 		}
 	}
+}
+
+// newest adds a batch to one that waits: of a Limit the newer one counts.
+func newest(waiting, batch []model.Limit) []model.Limit {
+	for _, l := range batch {
+		waiting = slices.DeleteFunc(waiting, func(o model.Limit) bool { return o.LimitKey == l.LimitKey })
+	}
+	return append(waiting, batch...)
 }
 
 // enact applies a batch after the time that takes. What was begun takes effect, whoever lives to hear of it.
@@ -101,12 +111,16 @@ func (e *Engine) enact(f loop.Enforcer, snap *model.Snapshot, batch []model.Limi
 		e.At(w.Now.Add(applyTime), func() { tell(nil, errHung) })
 	}
 	e.At(w.Now.Add(takes), func() {
-		if core == e.Bandwidth {
-			e.busy[f.Name()] = false
-		}
 		applied, err := f.Apply(context.Background(), snap, batch)
 		if takes <= applyTime {
 			tell(applied, err)
+		}
+		if core == e.Bandwidth {
+			e.busy[f.Name()] = false
+			if next := e.queue[f.Name()]; len(next) > 0 {
+				delete(e.queue, f.Name())
+				e.enact(f, snap, next)
+			}
 		}
 	})
 }
@@ -116,7 +130,7 @@ func (e *Engine) Lift(all bool) {
 	if e.Bandwidth == nil {
 		return
 	}
-	e.busy = map[string]bool{}
+	e.busy, e.queue = map[string]bool{}, map[string][]model.Limit{}
 	e.apply(e.Bandwidth.Lift(all))
 	e.Bandwidth, e.followed = nil, false
 }

@@ -26,10 +26,13 @@ type Engine struct {
 	OnLimits  func(by string, batch []model.Limit) // when an enforcer is given Limits
 	OnControl func()                               // after every period of Bandwidth
 
-	stopping *loop.Core      // takes no more Snapshots
-	wake     time.Time       // the earliest timer scheduled
-	followed bool            // Bandwidth knows the host
-	busy     map[string]bool // enforcers that have not answered yet
+	stopping *loop.Core               // takes no more Snapshots
+	wake     time.Time                // the earliest timer scheduled
+	followed bool                     // Bandwidth knows the host
+	busy     map[string]bool          // enforcers that have not answered yet
+	queue    map[string][]model.Limit // what waits for them
+	tiers    *bandwidth.Core          // in place of Bandwidth where that is nil
+	tiered   *loop.Core               // beside which tiers works
 }
 
 // Verdict is what a test wants to happen to a Step.
@@ -106,19 +109,38 @@ func (e *Engine) giveUp() {
 	}
 }
 
-// enforce applies the Limits that are not true.
+// enforce lets a controller that knows no SLAs keep what the placement policy lets VFs send. Where there is
+// nothing of that it has nothing to do.
 func (e *Engine) enforce(snap *model.Snapshot) {
-	core, limiter := e.Core, e.World.Limiter()
-	batch := core.Limits(e.World.Now, limiter.Can)
+	core := e.Core
+	w := core.World()
+	if core.Mode() != model.ModeEnforce || len(w.Tiers) == 0 && !slices.ContainsFunc(snap.PFs, limited) {
+		return
+	}
+	if e.tiered != core {
+		e.tiers, _ = bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: e.Sample, Off: true}) // there is such an allocator
+		e.tiered = core
+	}
+	limiter, tiers := e.World.Limiter(), e.tiers
+	w.Enforcer = func(s *model.Snapshot, k model.LimitKey) (string, model.Tri) {
+		return limiter.Name(), limiter.Can(s, k)
+	}
+	tiers.Follow(e.World.Now, w)
+	batch := slices.Clone(tiers.Tick(e.World.Now, nil))
 	if len(batch) == 0 {
 		return
 	}
 	e.At(e.World.Now.Add(e.World.Timing.Kernel), func() {
-		applied, _ := limiter.Apply(context.Background(), snap, batch)
+		applied, err := limiter.Apply(context.Background(), snap, batch)
 		if core == e.Core {
-			core.Limited(e.World.Now, batch, applied)
+			tiers.Applied(e.World.Now, batch, applied, limiter.Name(), err)
 		}
 	})
+}
+
+// limited says whether a VF of the PF is.
+func limited(pf model.PF) bool {
+	return slices.ContainsFunc(pf.VFs, func(vf model.VF) bool { return vf.MaxTxRate > 0 })
 }
 
 // launch starts Steps: each takes effect, part by part, and reports after the time it takes.
@@ -158,7 +180,7 @@ func (e *Engine) schedule() {
 // a mirror, but no other part of a Step takes effect any more.
 func (e *Engine) Kill() {
 	e.Core = nil
-	e.Bandwidth, e.followed, e.busy = nil, false, map[string]bool{}
+	e.Bandwidth, e.followed, e.busy, e.queue = nil, false, map[string]bool{}, map[string][]model.Limit{}
 	e.World.Reread()
 }
 

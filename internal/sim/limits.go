@@ -22,11 +22,20 @@ func (l limiter) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	if key.Path != model.PathVF || key.Dir != model.Tx {
 		return model.No
 	}
-	vf, _ := snap.VFBehind(key.VM, key.NIC)
-	if vf == nil {
-		return model.Unknown
+	vm := snap.FindVM(key.VM)
+	if vm == nil || vm.FindNIC(key.NIC) == nil {
+		return model.No
 	}
-	return snap.FindPF(vf.ID.PF).Caps.MaxTxRate
+	nic, can := vm.FindNIC(key.NIC), model.No
+	if pf := snap.FindPF(nic.VF.PF); pf != nil {
+		return pf.Caps.MaxTxRate
+	}
+	for i := range snap.PFs { // it depends on which VF it gets
+		if pf := &snap.PFs[i]; pf.Network == nic.Network && pf.Caps.MaxTxRate != model.No {
+			can = model.Unknown
+		}
+	}
+	return can
 }
 
 // Apply implements loop.Enforcer. Like the real one it acts on who has which VF now.
