@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"runtime"
 	"time"
 
@@ -24,6 +25,7 @@ type controller struct {
 	bed     *bed
 	alloc   bandwidth.Allocator
 	by      enforcer
+	tree    *tree // shares by itself: all senders are one to the allocator; nil: none
 	period  time.Duration
 	senders []bandwidth.Sender
 	out     []bandwidth.Allowance
@@ -67,9 +69,6 @@ func newController(b *bed, sc *scenario, by enforcer, allocator string, period t
 		c.senders[i] = bandwidth.Sender{ID: model.NICID{VM: model.VMID(fmt.Sprintf("g%03d", i))}, Age: i, SLA: slaOf(sc, i, allocator)}
 		c.out[i] = bandwidth.Unlimited
 		c.inForce[i] = math.Inf(1)
-		if err := by.set(i, math.Inf(1)); err != nil {
-			return nil, err
-		}
 	}
 	return c, b.counters(c.last)
 }
@@ -126,6 +125,27 @@ func (c *controller) run(until time.Time) error {
 	return nil
 }
 
+// together are all senders as one.
+func together(senders []bandwidth.Sender) []bandwidth.Sender {
+	group := bandwidth.Sender{ID: model.NICID{NIC: uplinkDev}, Known: true}
+	for i := range senders {
+		group.SLA.Guarantee.Bits += senders[i].SLA.Guarantee.Bits
+		group.SLA.Weight += senders[i].SLA.Share()
+		group.Bits += senders[i].Bits
+		group.Packets += senders[i].Packets
+	}
+	return []bandwidth.Sender{group}
+}
+
+// end takes the tree away, if there is one.
+func (c *controller) end() {
+	if c.tree != nil {
+		if err := c.tree.fell(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: the tree stays:", err)
+		}
+	}
+}
+
 // note writes what the tick saw and decided: capacity, and each guest's rate and limit in Mbit/s.
 func (c *controller) note(now time.Time) {
 	if c.trace == nil {
@@ -147,10 +167,17 @@ func (c *controller) tick(now time.Time, since time.Duration) error {
 		s.Bits, s.Packets, s.Known = float64(8*(bytes+24*packets))/since.Seconds(), float64(packets)/since.Seconds(), true
 	}
 	c.last, c.now = c.now, c.last
-	c.alloc.Allocate(now, bandwidth.Link{Speed: linkBits, Packets: math.Inf(1), Period: since}, c.senders, c.out)
+	senders, out := c.senders, c.out
+	if c.tree != nil {
+		if err := c.tree.renew(); err != nil {
+			return err
+		}
+		senders, out = together(senders), c.out[:1]
+	}
+	c.alloc.Allocate(now, bandwidth.Link{Speed: linkBits, Packets: math.Inf(1), Period: since}, senders, out)
 	c.capacity = append(c.capacity, found{now, c.alloc.Capacity()})
 	c.note(now)
-	for i := range c.out {
+	for i := range out {
 		if c.out[i].Bits == c.inForce[i] {
 			continue
 		}

@@ -82,22 +82,22 @@ func load() string {
 func (r *report) line(sc *scenario, allocator string, kept []result, discarded int) {
 	if !r.headed {
 		fmt.Printf("period %v, RTT %v, %s, limits by %s, median of %d; load %s at the beginning\n\n", r.o.period, r.o.rtt, r.o.cc, r.o.enforcer, r.o.repeats, load())
-		fmt.Println("| scenario | allocator | satisfied % | worst | short Mbit | used % | changes/s VM | recovery s | found s | sent again | late | discarded |")
-		fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+		fmt.Println("| scenario | allocator | satisfied % | worst | short Mbit | used % | changes/s VM | recovery s | found s | sent again | late | discarded | VM to VM Mbit/s |")
+		fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 		r.headed = true
 	}
 	if len(kept) == 0 {
-		fmt.Printf("| %s | %s | all %d runs had more than %d late ticks | | | | | | | | | %d |\n", sc.name, allocator, discarded, mostLate, discarded)
+		fmt.Printf("| %s | %s | all %d runs had more than %d late ticks | | | | | | | | | %d | |\n", sc.name, allocator, discarded, mostLate, discarded)
 		return
 	}
 	m := func(of func(result) float64) float64 { return medianOf(kept, of) }
 	satisfied := func(x result) float64 { return x.Satisfied }
 	worst := slices.MinFunc(kept, func(a, b result) int { return cmp.Compare(a.Satisfied, b.Satisfied) })
-	fmt.Printf("| %s | %s | %.1f | %.1f | %.1f | %.1f | %.1f | %s | %s | %.0f | %.0f | %d |\n", sc.name, allocator,
+	fmt.Printf("| %s | %s | %.1f | %.1f | %.1f | %.1f | %.1f | %s | %s | %.0f | %.0f | %d | %.0f |\n", sc.name, allocator,
 		m(satisfied), worst.Satisfied, m(func(x result) float64 { return x.Short }), m(func(x result) float64 { return x.Used }),
 		m(func(x result) float64 { return x.Changes }),
 		seconds(m(func(x result) float64 { return x.Recovery })), seconds(m(func(x result) float64 { return x.Found })),
-		m(func(x result) float64 { return float64(x.Again) }), m(func(x result) float64 { return float64(x.Late) }), discarded)
+		m(func(x result) float64 { return float64(x.Again) }), m(func(x result) float64 { return float64(x.Late) }), discarded, m(func(x result) float64 { return x.Local }))
 }
 
 func seconds(s float64) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"time"
 )
@@ -27,16 +28,23 @@ func (b *bench) run(ctx context.Context, sc *scenario, allocator string) (result
 	if err := b.sink.idle(ctx); err != nil {
 		return result{}, err
 	}
-	ctl, err := newController(b.bed, sc, b.by, allocator, b.period)
+	ctl, err := b.control(sc, allocator)
 	if err != nil {
 		return result{}, err
 	}
+	defer ctl.end()
 	if ctl.trace = b.trace; b.trace != nil {
 		fmt.Fprintln(b.trace, sc.name, allocator)
 	}
 	sources := make([]*source, len(sc.guests))
 	for i := range sources {
-		if sources[i], err = dial(i, sc.guests[i].flows, b.cc); err != nil {
+		to := sinkListen
+		if peer := sc.guests[i].to; peer > 0 {
+			if to, err = b.sink.inGuest(peer - 1); err != nil {
+				return result{}, err
+			}
+		}
+		if sources[i], err = dial(i, sc.guests[i].flows, b.cc, to); err != nil {
 			return result{}, err
 		}
 	}
@@ -56,6 +64,29 @@ func (b *bench) run(ctx context.Context, sc *scenario, allocator string) (result
 	r.Tick = float64(ctl.took.Microseconds()) / float64(max(1, ctl.ticks))
 	r.Found = timeToFind(sc, tr.begin, ctl.capacity)
 	return r, nil
+}
+
+// control makes the controller, with the enforcer that goes with the allocator.
+func (b *bench) control(sc *scenario, allocator string) (*controller, error) {
+	for i := range sc.guests {
+		if err := b.by.set(i, math.Inf(1)); err != nil {
+			return nil, err
+		}
+	}
+	if allocator != treeName {
+		return newController(b.bed, sc, b.by, allocator, b.period)
+	}
+	t, err := plantTree(b.bed, sc)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newController(b.bed, sc, t, "waterfill", b.period)
+	if err != nil {
+		return nil, err
+	}
+	c.tree = t
+	c.inForce[0] = .995 * linkBits
+	return c, nil
 }
 
 // drive lets everything run until the end.

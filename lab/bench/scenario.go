@@ -22,6 +22,7 @@ type guest struct {
 	priority  int // of its class: higher ones are kept first where more is promised than there is
 	flows     int
 	demand    []phase
+	to        int // the guest that it sends to, from 1 on; 0: to the sink, over the uplink
 }
 
 // scenario is who wants what, and when.
@@ -110,6 +111,10 @@ func scenarios() []scenario {
 				{guarantee: .5, priority: 0, flows: 5, demand: want(unlimited)},
 			},
 		},
+		{
+			name: "vm-to-vm", about: "guarantee of 50 % for one flow, against five; a third guest sends 60 Mbit/s to a fourth", length: 8 * s,
+			guests: []guest{{guarantee: .5, flows: 1, demand: want(unlimited)}, bestEffort(5), {flows: 2, demand: want(.6 * linkBits), to: 4}, {flows: 1, demand: want(0)}},
+		},
 		churn(30, 20*s),
 	}
 	return list
@@ -187,7 +192,9 @@ func (sc *scenario) capacity(t time.Duration) float64 {
 func (sc *scenario) ideal(t time.Duration) float64 {
 	sum := 0.0
 	for i := range sc.guests {
-		sum += sc.guests[i].at(t)
+		if sc.guests[i].to == 0 {
+			sum += sc.guests[i].at(t)
+		}
 	}
 	return min(sum, sc.capacity(t))
 }
@@ -195,7 +202,10 @@ func (sc *scenario) ideal(t time.Duration) float64 {
 // entitled fills in what each guest must get then of what it is promised: what it wants of it, and
 // where that is more than the link carries, by class, and within a class in proportion.
 func (sc *scenario) entitled(t time.Duration, out []float64) {
-	left := sc.capacity(t)
+	sc.entitledOf(sc.capacity(t), t, out)
+}
+
+func (sc *scenario) entitledOf(left float64, t time.Duration, out []float64) {
 	for _, class := range sc.priorities() {
 		sum := 0.0
 		for i := range sc.guests {

@@ -24,6 +24,7 @@ type result struct {
 	Tick        float64 `json:"tick_us"`            // what a tick took
 	GoodSamples int     `json:"windows"`            // windows that count
 	Wire        float64 `json:"carried_mbit"`       // on the wire
+	Local       float64 `json:"vm_to_vm_mbit_s"`    // between guests
 	ByGuest     []part  `json:"by_guest,omitempty"` // those with a guarantee
 }
 
@@ -71,6 +72,10 @@ func score(sc *scenario, tr *trace) result {
 		ideal += sc.ideal(t) * window.Seconds()
 		for i := range sc.guests {
 			rate := tr.rate(i, t, t+window)
+			if sc.guests[i].to > 0 {
+				r.Local += rate * window.Seconds() / sc.length.Seconds() / 1e6
+				continue
+			}
 			carried += rate * window.Seconds()
 			if entitled[i] < .001*linkBits {
 				continue

@@ -18,6 +18,7 @@ type sink struct {
 	n     int
 	conns map[*net.TCPConn]int // -> guest
 	ended []float64            // bits on the wire of closed connections, by guest
+	local []bool               // guests that listen, too, for what does not leave the host
 }
 
 // sample is what has arrived of each guest up to then, in bits on the wire.
@@ -26,17 +27,32 @@ type sample struct {
 	bits []float64
 }
 
+// inGuest has guest i receive, too, and returns the address.
+func (s *sink) inGuest(i int) (string, error) {
+	at := guestIP(i).String() + ":5000"
+	if s.local[i] {
+		return at, nil
+	}
+	s.local[i] = true
+	return at, s.listen(guestNS(i), at)
+}
+
 func newSink(n int) (*sink, error) {
-	s := &sink{n: n, conns: map[*net.TCPConn]int{}, ended: make([]float64, n)}
+	s := &sink{n: n, conns: map[*net.TCPConn]int{}, ended: make([]float64, n), local: make([]bool, n)}
+	return s, s.listen(sinkNS, sinkListen)
+}
+
+// listen takes connections in a namespace.
+func (s *sink) listen(ns, at string) error {
 	var l net.Listener
-	err := inNS(sinkNS, func() (err error) {
+	err := inNS(ns, func() (err error) {
 		var lc net.ListenConfig
 		lc.SetMultipathTCP(false)
-		l, err = lc.Listen(context.Background(), "tcp4", sinkListen)
+		l, err = lc.Listen(context.Background(), "tcp4", at)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	go func() {
 		for {
@@ -47,7 +63,7 @@ func newSink(n int) (*sink, error) {
 			go s.drain(c.(*net.TCPConn))
 		}
 	}()
-	return s, nil
+	return nil
 }
 
 func (s *sink) drain(c *net.TCPConn) {

@@ -24,8 +24,8 @@ type source struct {
 	conns []*net.TCPConn
 }
 
-// dial opens the flows of guest i.
-func dial(i, flows int, cc string) (*source, error) {
+// dial opens the flows of guest i to an address.
+func dial(i, flows int, cc, to string) (*source, error) {
 	s := &source{}
 	d := net.Dialer{Timeout: 5 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -36,7 +36,7 @@ func dial(i, flows int, cc string) (*source, error) {
 	}}
 	err := inNS(guestNS(i), func() error {
 		for range flows {
-			c, err := d.Dial("tcp4", sinkListen)
+			c, err := d.Dial("tcp4", to)
 			if err != nil {
 				return fmt.Errorf("guest %d: %w", i+1, err)
 			}

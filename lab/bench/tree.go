@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+)
+
+// treeName is the allocator that is none: an HTB tree on an ifb before the bridge shares the link by itself.
+// What the whole tree may send is waterfill's to say, which has it as its only sender.
+const treeName = "tree"
+
+// tree is that of all guests of a scenario.
+type tree struct {
+	bed    *bed
+	shaper kernel.Shaper
+}
+
+// plantTree makes the tree and leads the guests' ports through it.
+func plantTree(b *bed, sc *scenario) (*tree, error) {
+	up, err := net.InterfaceByName(uplinkDev)
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{bed: b, shaper: kernel.Shaper{PF: up.Index, Queue: uplinkFIFO}}
+	rates := make([]float64, len(sc.guests))
+	sc.promised(treeShare*linkBits, rates)
+	var macs []model.MAC
+	for i, r := range rates {
+		t.shaper.Classes = append(t.shaper.Classes, kernel.ShaperClass{ID: uint16(i + 2), Rate: uint64(max(r, leastClass)), Ceil: linkBits, Quantum: 2 * segmentWire})
+		mac, err := model.ParseMAC(guestMAC(i))
+		if err != nil {
+			return nil, err
+		}
+		macs = append(macs, mac)
+	}
+	if err := b.host.SetLocalMACs(context.Background(), macs); err != nil {
+		return nil, err
+	}
+	return t, errors.Join(t.set(0, treeShare*linkBits), t.renew())
+}
+
+const (
+	treeShare  = .99 // of the link is promised at most: the rest keeps who is promised nothing alive
+	leastClass = 8000
+)
+
+// set makes the whole tree send no more than bits/s.
+func (t *tree) set(_ int, bits float64) error {
+	t.shaper.Rate = uint64(min(bits, .995*linkBits))
+	now, err := t.bed.host.SetShaper(context.Background(), t.shaper)
+	t.shaper.Device = now.Device
+	return err
+}
+
+// renew keeps the ports' leases.
+func (t *tree) renew() (err error) {
+	for i := range t.shaper.Classes {
+		_, failed := t.bed.host.UpdateTap(context.Background(), guestPort(i), func(p *kernel.TapPolicy) {
+			p.Shaper, p.Class = t.shaper.Device, t.shaper.Classes[i].Handle()
+		})
+		err = first(err, failed)
+	}
+	return err
+}
+
+// fell takes it away.
+func (t *tree) fell() (err error) {
+	for i := range t.shaper.Classes {
+		err = first(err, t.bed.host.RemoveTap(context.Background(), guestPort(i)))
+	}
+	return first(err, t.bed.host.RemoveShaper(context.Background(), t.shaper.PF))
+}
+
+// promised fills in what is kept of guarantees if all are asked for at once: higher classes first.
+func (sc *scenario) promised(capacity float64, out []float64) {
+	all := *sc
+	all.guests = append([]guest(nil), sc.guests...)
+	for i := range all.guests {
+		all.guests[i].demand = want(unlimited)
+	}
+	all.entitledOf(capacity, 0, out)
+}
