@@ -100,7 +100,7 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 		}
 		return &t.Tx
 	}
-	stands, err := p.taps.UpdateTap(ctx, nic.Tap, func(t *kernel.TapPolicy) {
+	stands, err := updateTap(ctx, p.taps, nic, limit.VM, func(t *kernel.TapPolicy) {
 		*rates(t) = kernel.PathRates{Now: limit.Rate, Contract: limit.Contract}
 	})
 	switch {
@@ -108,12 +108,19 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 		return kernel.PathRates{}, nil
 	case err != nil:
 		return kernel.PathRates{}, err
-	case stands.Index != 0 && nic.TapIndex != 0 && stands.Index != nic.TapIndex:
-		// Since the Snapshot the VM has stopped, and another has a tap of that name.
-		err = fmt.Errorf("limit tap %s: VM %s does not have it any more: %w", nic.Tap, limit.VM, model.ErrGone)
-		return kernel.PathRates{}, errors.Join(err, p.taps.RemoveTap(ctx, nic.Tap))
 	}
 	return *rates(&stands), nil
+}
+
+// updateTap changes what stands on the tap of a VM, and nothing on that of another.
+func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, edit func(*kernel.TapPolicy)) (kernel.TapPolicy, error) {
+	stands, err := taps.UpdateTap(ctx, nic.Tap, edit)
+	if err == nil && stands.Index != 0 && nic.TapIndex != 0 && stands.Index != nic.TapIndex {
+		// Since the Snapshot the VM has stopped, and another has a tap of that name.
+		err = fmt.Errorf("limit tap %s: VM %s does not have it any more: %w", nic.Tap, vm, model.ErrGone)
+		return stands, errors.Join(err, taps.RemoveTap(ctx, nic.Tap))
+	}
+	return stands, err
 }
 
 // lifts says whether nothing is limited: a guarantee is nothing to a policer.

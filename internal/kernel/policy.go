@@ -93,10 +93,14 @@ func (q tapQuestions) noFilters(index int) error {
 		"(tc filter show dev %s ingress): remove libvirt's <bandwidth> from the interface, or what made it (tc qdisc del dev %s %s)", q.tap, q.tap, kind))
 }
 
-// ingressRequest asks for the qdisc that filters at ingress hang on; the answer is a notification.
+// ingressRequest asks for the qdisc that filters at ingress hang on, by the handle that each of them has: where there
+// was one once, another stands in for it. The answer is a notification.
 func ingressRequest(dev int) *rtnl.Request {
-	const parentIngress = 0xfffffff1 // TC_H_INGRESS
-	return rtnl.NewRequest(unix.RTM_GETQDISC, unix.NLM_F_ECHO, rtnl.Traffic(dev, 0, parentIngress))
+	const (
+		parentIngress = 0xfffffff1 // TC_H_INGRESS
+		handle        = 0xffff0000
+	)
+	return rtnl.NewRequest(unix.RTM_GETQDISC, unix.NLM_F_ECHO, rtnl.Traffic(dev, handle, parentIngress))
 }
 
 // decodeQdisc reads what kind of qdisc an RTM_NEWQDISC tells of.

@@ -100,10 +100,13 @@ func (h *Host) setShaper(ctx context.Context, want *Shaper, name string) (now Sh
 	return now, errors.Join(append(errs, missing(&now, want))...)
 }
 
+// ErrNoShapers says that this kernel cannot have Shapers at all.
+var ErrNoShapers = fmt.Errorf("%w: the kernel needs the modules ifb and sch_htb (modprobe)", model.ErrPermanent)
+
 // lacking names what a kernel lacks that knows no such device or discipline.
 func lacking(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("%w: %w", permanent("the kernel needs the modules ifb and sch_htb (modprobe)"), err)
+		return fmt.Errorf("%w: %w", ErrNoShapers, err)
 	}
 	return err
 }
@@ -267,4 +270,13 @@ func (h *Host) RemoveShaper(ctx context.Context, pf int) error {
 		return nil
 	}
 	return err
+}
+
+// Shapable says whether what comes in from a tap can be led through a Shaper: whether nobody filters it there.
+func (h *Host) Shapable(ctx context.Context, tap string, index int) (bool, error) {
+	err := tapQuestions{ctx, h, tap}.noFilters(index)
+	if errors.Is(err, model.ErrPermanent) {
+		return false, nil
+	}
+	return err == nil, err
 }

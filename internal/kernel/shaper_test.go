@@ -269,6 +269,35 @@ func TestShaperHoldsBackSenders(t *testing.T) {
 	}
 }
 
+// What libvirt makes for <bandwidth><outbound> goes on seeing the tap's frames.
+func TestShapable(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewPort(t, "tap0", "")
+	l, err := h.Link(soon(t), "tap0")
+	must(t, err)
+	for _, c := range []struct {
+		command string
+		want    bool
+	}{
+		{"", true},
+		{"qdisc add dev tap0 ingress", false},
+		{"qdisc del dev tap0 ingress", true},
+		{"qdisc add dev tap0 clsact", false},
+		{"qdisc del dev tap0 clsact", true},
+		{"qdisc add dev tap0 root handle 1: htb", true},
+	} {
+		if c.command != "" {
+			tc(t, c.command)
+		}
+		if is, err := h.Shapable(soon(t), "tap0", l.Index); is != c.want || err != nil {
+			t.Errorf("after %q: %v, %v; want %v", c.command, is, err, c.want)
+		}
+	}
+	if _, err := h.Shapable(soon(t), "nosuch", 9999); !errors.Is(err, model.ErrGone) {
+		t.Errorf("no such link: %v", err)
+	}
+}
+
 func BenchmarkSetShaper(b *testing.B) {
 	h := newHost(b)
 	pf := newPF(b, h)

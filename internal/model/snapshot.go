@@ -274,25 +274,28 @@ func (s *Snapshot) FindPort(port string) *PF {
 	return found
 }
 
-// VirtioPF returns the PF whose link carries what a NIC sends on its virtio path: one that leads to
-// the NIC's network, preferably one that nothing is in the way of and that the config lists. nil if there is none.
+// VirtioPF returns the PF whose link carries what a NIC sends on its virtio path: one that leads out of the
+// NIC's network, in use before one that is not (as the passive port of a bond), and listed by the
+// config before others. nil if there is none.
 func (s *Snapshot) VirtioPF(n *NIC) *PF {
-	rank := func(pf *PF) (r int) {
-		if pf.Uplink.Why == "" {
-			r += 2
-		}
-		if pf.Managed {
-			r++
-		}
-		return r
-	}
-	var found *PF
+	var best *PF
+	rank := -1
 	for i := range s.PFs {
-		if pf := &s.PFs[i]; pf.Network == n.Network && n.Network != "" && (found == nil || rank(pf) > rank(found)) {
-			found = pf
+		pf := &s.PFs[i]
+		if n.Network == "" || pf.Uplink.Switch != n.Network && pf.Network != n.Network {
+			continue
+		}
+		r := 0
+		for k, good := range []bool{pf.Managed, pf.LinkUp, pf.Uplink.Why == "", pf.Uplink.Switch == n.Network} {
+			if good {
+				r += 1 << k
+			}
+		}
+		if r > rank {
+			best, rank = pf, r
 		}
 	}
-	return found
+	return best
 }
 
 // FindVF returns the VF with that ID, or nil.
