@@ -56,7 +56,7 @@ func parse(args []string) (o options, err error) {
 		for _, sc := range tapScenarios() {
 			fmt.Fprintf(f.Output(), "  %-15s %s\n", sc.name, sc.about)
 		}
-		fmt.Fprintln(f.Output(), "  tap-period      what the controller costs against its period")
+		fmt.Fprintln(f.Output(), "  tap-period      what the controller costs against its period\n  tap-drops       what a dropped packet costs by place")
 		f.PrintDefaults()
 	}
 	allocators := f.String("allocators", "none,static,daqs,dbavm,waterfill", "to run side by side")
@@ -90,7 +90,7 @@ func parse(args []string) (o options, err error) {
 
 // names lists all scenarios.
 func names() []string {
-	out := []string{"tap-period"}
+	out := []string{"tap-period", "tap-drops"}
 	for _, sc := range scenarios() {
 		out = append(out, sc.name)
 	}

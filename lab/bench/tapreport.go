@@ -86,22 +86,32 @@ func measureTaps(ctx context.Context, o options, names []string) error {
 	if b.reader, err = b.host.NewCounterReader(); err != nil {
 		return err
 	}
-	fmt.Printf("\nuplink of %.0f Mbit/s, period %v, %v, median of %d; load %s at the beginning\n\n", tapLink/1e6, o.period, tapLength, o.repeats, load())
-	fmt.Println("| scenario | way | guest | promised | Mbit/s | kpps | offered kpps | lost % | delay us | 99 % | jitter us |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	heading := fmt.Sprintf("\nuplink of %.0f Mbit/s, period %v, %v, median of %d; load %s at the beginning\n\n", tapLink/1e6, o.period, tapLength, o.repeats, load()) +
+		"| scenario | way | guest | promised | Mbit/s | kpps | offered kpps | lost % | delay us | 99 % | jitter us |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 	for _, sc := range tapScenarios() {
 		for _, way := range tapWays(o.allocators) {
 			if len(names) > 0 && !slices.Contains(names, sc.name) {
 				continue
+			}
+			if heading != "" {
+				fmt.Println(heading)
+				heading = ""
 			}
 			if err := b.repeat(ctx, o, &sc, &way, o.period); err != nil {
 				return fmt.Errorf("%s, %s: %w", sc.name, way.name, err)
 			}
 		}
 	}
-	if len(names) > 0 && !slices.Contains(names, "tap-period") {
-		return nil
+	wanted := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
+	if wanted("tap-period") {
+		if err := b.periods(o); err != nil {
+			return err
+		}
 	}
-	return b.periods(o)
+	if wanted("tap-drops") {
+		return b.drops(o)
+	}
+	return nil
 }
 
 func (b *tapBench) once(sc *tapScenario, way *tapWay, period time.Duration) (r tapResult, err error) {

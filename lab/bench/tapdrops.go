@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+)
+
+// place is where a frame that will not be carried is dropped, or, to compare, is not.
+type place struct {
+	name   string
+	before func(*tapBench) error
+	after  func(*tapBench) error
+}
+
+// dropFrames are written for one figure, of the shortest frames.
+const (
+	dropFrames  = 200_000
+	dropRepeats = 5
+)
+
+// least is as good as nothing.
+const least = 8000
+
+// places lists them, the earliest first.
+func places() []place {
+	return []place{
+		{"TCX policer on the tap", func(b *tapBench) error {
+			_, err := b.host.UpdateTap(context.Background(), tapName(0), func(t *kernel.TapPolicy) { t.Tx.Contract = model.Rate{Bits: least} })
+			return err
+		}, removePolicers},
+		{"HTB on an ifb before the bridge", func(b *tapBench) error {
+			up, err := net.InterfaceByName("up1")
+			if err != nil {
+				return err
+			}
+			sh, err := b.host.SetShaper(context.Background(), kernel.Shaper{
+				PF: up.Index, Rate: tapLink, Queue: 4 * segmentWire,
+				Classes: []kernel.ShaperClass{{ID: 2, Rate: least, Ceil: least, Quantum: 2 * segmentWire}},
+			})
+			if err != nil {
+				return err
+			}
+			_, err = b.host.UpdateTap(context.Background(), tapName(0), func(t *kernel.TapPolicy) { t.Shaper, t.Class = sh.Device, sh.Classes[0].Handle() })
+			return err
+		}, func(b *tapBench) error {
+			up, err := net.InterfaceByName("up1")
+			return first(removePolicers(b), err, b.host.RemoveShaper(context.Background(), up.Index))
+		}},
+		{"HTB behind the bridge", func(b *tapBench) error {
+			return shapeByTC(b, []tapGuest{{sla: model.Rate{Bits: least}}})
+		}, func(*tapBench) error {
+			return batch("tc", "", "filter del dev up1 parent 1:", "class del dev up1 classid "+tapClassID(0))
+		}},
+		{"forwarded, not dropped", func(*tapBench) error { return nil }, func(*tapBench) error { return nil }},
+	}
+}
+
+// drops measures what a dropped frame costs by place, side by side.
+func (b *tapBench) drops(o options) error {
+	list := places()
+	runs := make([][]float64, len(list))
+	for range dropRepeats {
+		for i, p := range list {
+			if err := p.before(b); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+			ns, err := b.costOfWrite()
+			if err := first(err, p.after(b)); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+			runs[i] = append(runs[i], ns)
+		}
+	}
+	fmt.Printf("\n| where a 64-byte packet of a tap is dropped | CPU ns per packet, median of %d; load %s |\n| --- | --- |\n", dropRepeats, load())
+	for i, p := range list {
+		ns := medianOf(runs[i], func(v float64) float64 { return v })
+		fmt.Printf("| %s | %.0f |\n", p.name, ns)
+		if err := o.keep(map[string]any{"time": time.Now().UTC(), "scenario": "tap-drops", "place": p.name, "ns": ns}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// costOfWrite is the CPU time of a write of one frame to the first tap, ns: all of its way through the kernel
+// is in it. The first thousand only fill queues.
+func (b *tapBench) costOfWrite() (ns float64, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	raw, err := b.bed.taps[0].SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	frame := makeFrame(0, small)
+	return ns, first(raw.Control(func(fd uintptr) {
+		for range 1000 {
+			_, _ = unix.Write(int(fd), frame)
+		}
+		used := threadCPU()
+		for range dropFrames {
+			if _, err = unix.Write(int(fd), frame); err != nil {
+				return
+			}
+		}
+		ns = float64((threadCPU() - used).Nanoseconds()) / dropFrames
+	}), err)
+}
