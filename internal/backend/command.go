@@ -78,8 +78,9 @@ func (b *Backend) takeBack(ctx context.Context, c web.Command) (api.Result, erro
 	return b.after(api.Result{Text: text}), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
 }
 
+// without is a copy less what concerns the command.
 func without(list []model.Override, c web.Command) []model.Override {
-	return slices.DeleteFunc(list, func(o model.Override) bool { return concerns(&o, c) })
+	return slices.DeleteFunc(slices.Clone(list), func(o model.Override) bool { return concerns(&o, c) })
 }
 
 // concerns says whether an override is about what a command is about: the whole host, or

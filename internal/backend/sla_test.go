@@ -114,7 +114,7 @@ func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
 		{"packets", packets, "more is guaranteed in packets on virtio than the host carries: asked 900 kpps, host 800 kpps; db keeps 800.000 of 900 kpps"},
 		{"above its link", set(11e9, "ua-net0"), "ua-net0: it is guaranteed 11Gbit, and the link of pf0 carries 10Gbit (sluice sla set by alice)"},
 		{"above the limit of a rule", limited, "ua-net0: its guarantee of 3Gbit is above its limit of 2Gbit, which counts (sluice sla set by alice; sluice.yaml:9:5)"},
-		{"unknown class", class, `ua-net0: there is no class "gld" (sluice sla set by alice)`},
+		{"unknown class", class, `ua-net0: there is no class "gld", which its SLA names; add it`},
 		{"unknown NIC", set(1e9, "eth0"), `db has no NIC "eth0"; it has ua-net0 (00:00:00:00:00:00, br0), ua-net1 (00:00:00:00:00:00, br1)`},
 	} {
 		b := host(t, filepath.Join(t.TempDir(), "overrides.json"), func(r *model.Rules) {
@@ -123,11 +123,16 @@ func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
 				r.VMs = append(r.VMs, model.VMRule{Match: "db", SLA: model.SLA{Limit: model.Rate{Bits: 2e9}, Source: "sluice.yaml:9:5"}})
 			}
 		})
+		for _, nic := range []string{"", "ua-net0"} { // a good one before, which must stay
+			if _, err := b.Do(t.Context(), set(1e8, nic)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		_, err := b.Do(t.Context(), tc.cmd)
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) || !strings.Contains(err.Error(), "; ") {
 			t.Errorf("%s:\nwant %s\nhave %v", tc.name, tc.want, err)
 		}
-		if len(b.overrides.List()) != 0 || !slaOf(b, 0).Guarantee.IsZero() {
+		if len(b.overrides.List()) != 2 || slaOf(b, 0).Guarantee.Bits != 1e8 {
 			t.Errorf("%s: it counts all the same", tc.name)
 		}
 	}

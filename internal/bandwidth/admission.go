@@ -20,7 +20,7 @@ type Asked struct {
 	Speed  uint64 // of that link, bits/s; 0: not known
 	OnVF   bool   // its guest sends through a VF: the host carries none of its packets
 	SLA    model.SLA
-	Stray  bool // it names a class that the rules, which have some, do not have
+	Wrong  []model.Problem // with the rules that the SLA comes from
 }
 
 // Over is a link, or the host, of which more is asked than there is.
@@ -50,7 +50,7 @@ func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
 		for k := range vm.NICs {
 			nic := &vm.NICs[k]
 			a := Asked{ID: model.NICID{VM: vm.ID, NIC: nic.Alias}, VMName: vm.Name, SLA: rules.SLA(vm, nic)}
-			a.Stray = a.SLA.Class != "" && len(rules.Classes) > 0 && rules.FindClass(a.SLA.Class) == nil
+			a.Wrong = wrongRules(rules, vm, nic, a.SLA.Class)
 			if pf := pfOf(snap, nic); pf != nil {
 				a.PF, a.Speed = pf.Name, pf.Speed
 			}
@@ -77,7 +77,7 @@ func Admit(asked []Asked, hostPackets uint64) Admission {
 		g, l := a.SLA.Guarantee, a.SLA.Limit
 		most := model.Rate{Bits: capped(g.Bits, l.Bits), Packets: capped(g.Packets, l.Packets)}
 		out.Promised[i] = most
-		out.Problems = append(out.Problems, a.problems()...)
+		out.Problems = append(append(out.Problems, a.Wrong...), a.problems()...)
 		if a.PF != "" && most.Bits > 0 {
 			links[a.PF] = append(links[a.PF], claim{a, i, capped(most.Bits, a.Speed)})
 		}
@@ -212,9 +212,6 @@ func (a *Asked) problems() (list []model.Problem) {
 	if l.Bits > 0 && g.Bits > l.Bits || l.Packets > 0 && g.Packets > l.Packets {
 		complain(fmt.Sprintf("its guarantee of %s is above its limit of %s, which counts", g, l), "lower the guarantee or raise the limit")
 	}
-	if a.Stray {
-		complain(fmt.Sprintf("there is no class %q", model.Shorten(a.SLA.Class)), "add it to classes in sluice.yaml, or correct the name")
-	}
 	switch {
 	case g.Bits == 0:
 	case a.PF == "":
@@ -224,6 +221,41 @@ func (a *Asked) problems() (list []model.Problem) {
 		complain(fmt.Sprintf("it is guaranteed %s, and the link of %s carries %s", model.Rate{Bits: g.Bits}, a.PF, model.Rate{Bits: a.Speed}), "lower the guarantee")
 	}
 	return list
+}
+
+// wrongRules says what is wrong with the rules that make a NIC's SLA: a class that is not there, and two rules that
+// name this very VM, by name and by UUID, and disagree.
+func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) (list []model.Problem) {
+	complain := func(text, remedy string) {
+		list = append(list, model.Problem{Subject: vm.Name, Text: nic.Alias + ": " + text, Remedy: remedy})
+	}
+	if class != "" && len(rules.Classes) > 0 && rules.FindClass(class) == nil {
+		complain(fmt.Sprintf("there is no class %q, which its SLA names", model.Shorten(class)), "add it to classes in sluice.yaml, or correct the name")
+	}
+	var first *model.VMRule
+	for i := range rules.VMs {
+		r := &rules.VMs[i]
+		named := r.Match == vm.Name || r.Match == string(vm.ID)
+		switch {
+		case r.ByHand || !named || r.SLA.IsZero() || !nic.Named(r.SLANIC):
+		case first == nil:
+			first = r
+		case r.Match != first.Match && disagree(&first.SLA, &r.SLA):
+			complain(fmt.Sprintf("two rules disagree about its SLA, at %s and %s: the first counts", first.SLA.Source, r.SLA.Source), "merge the two rules in sluice.yaml")
+		}
+	}
+	return list
+}
+
+// disagree says whether both set a rate, and not the same.
+func disagree(a, b *model.SLA) bool {
+	for _, r := range [][2]model.Rate{{a.Guarantee, b.Guarantee}, {a.Limit, b.Limit}, {a.Receive, b.Receive}} {
+		x, y := r[0], r[1]
+		if x.Bits > 0 && y.Bits > 0 && x.Bits != y.Bits || x.Packets > 0 && y.Packets > 0 && x.Packets != y.Packets {
+			return true
+		}
+	}
+	return false
 }
 
 // Worse says in what way more is asked than there is and than was asked before; "" if it is not.

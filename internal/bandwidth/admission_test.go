@@ -61,10 +61,6 @@ func TestAdmit(t *testing.T) {
 			[]string{"a: n0: it is guaranteed 4Gbit, and no PF leads out of its network: nothing keeps others from taking that (a.yaml:1:1); put a PF, or the bond of one, into its bridge"},
 		},
 		{
-			"unknown class", []Asked{ask("a", gb(4), func(a *Asked) { a.SLA.Class, a.Stray = "gld", true })}, 0, []model.Rate{gb(4)},
-			[]string{`a: n0: there is no class "gld" (a.yaml:1:1); add it to classes in sluice.yaml, or correct the name`},
-		},
-		{
 			"packets, on VFs for nothing", []Asked{ask("a", pps(600_000), class(1)), ask("b", pps(300_000)), ask("c", pps(900_000), onVF)}, 800_000, []model.Rate{pps(600_000), pps(200_000), pps(900_000)},
 			[]string{": more is guaranteed in packets on virtio than the host carries: asked 600 + 300 kpps, host 800 kpps; b keeps 200.000 of 300 kpps; lower a guarantee (a: a.yaml:1:1; b: b.yaml:1:1)"},
 		},
@@ -199,6 +195,44 @@ func TestWhoIsAdmitted(t *testing.T) {
 	snap.PFs[1].VFs[0].InGuest = model.Yes
 	if all := AskedOf(snap, &model.Rules{}); !all[1].OnVF || all[0].OnVF {
 		t.Errorf("a guest that uses its VF: %+v", all)
+	}
+}
+
+func TestRulesThatAreWrong(t *testing.T) {
+	const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+	gb := func(n uint64, at string) model.SLA {
+		return model.SLA{Guarantee: model.Rate{Bits: n * giga}, Source: at}
+	}
+	vm := model.VM{ID: id, Name: "db", State: model.VMRunning, NICs: []model.NIC{{Alias: "n0", VF: model.NoVF}, {Alias: "n1", VF: model.NoVF}}}
+	byName, byID := model.VMRule{Match: "db", SLA: gb(2, "a:1:1")}, model.VMRule{Match: id, SLA: gb(4, "a:2:1")}
+	same, single, hand := byID, byID, byID
+	same.SLA.Guarantee, single.SLANIC, hand.ByHand = byName.SLA.Guarantee, "n1", true
+	const clash = "two rules disagree about its SLA, at a:1:1 and a:2:1: the first counts; merge the two rules in sluice.yaml"
+	const stray = `there is no class "gld", which its SLA names; add it to classes in sluice.yaml, or correct the name`
+	for _, tc := range []struct {
+		name  string
+		rules model.Rules
+		want  []string
+	}{
+		{"by name and by UUID", model.Rules{VMs: []model.VMRule{byName, byID}}, []string{"db: n0: " + clash, "db: n1: " + clash}},
+		{"of one NIC", model.Rules{VMs: []model.VMRule{byName, single}}, []string{"db: n1: " + clash}},
+		{"alike", model.Rules{VMs: []model.VMRule{byName, same}}, nil},
+		{"a pattern before", model.Rules{VMs: []model.VMRule{{Match: "d*", SLA: gb(9, "x")}, byID}}, nil},
+		{"set at run time", model.Rules{VMs: []model.VMRule{hand, byName}}, nil},
+		{"a class of nobody", model.Rules{VMs: []model.VMRule{{Match: "db", Class: "gld"}}, Classes: []model.Class{{Name: "gold"}}}, []string{"db: n0: " + stray, "db: n1: " + stray}},
+		{"any class where there are none", model.Rules{VMs: []model.VMRule{{Match: "db", Class: "gld"}}}, nil},
+	} {
+		var have []string
+		for _, a := range AskedOf(&model.Snapshot{VMs: []model.VM{vm}}, &tc.rules) {
+			for _, p := range Admit([]Asked{a}, 0).Problems {
+				if !p.Info {
+					have = append(have, p.Subject+": "+p.Text+"; "+p.Remedy)
+				}
+			}
+		}
+		if diff := cmp.Diff(tc.want, have); diff != "" {
+			t.Errorf("%s: %s", tc.name, diff)
+		}
 	}
 }
 

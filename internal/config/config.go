@@ -25,7 +25,7 @@ type Config struct {
 	Libvirt    Libvirt       `yaml:"libvirt" doc:"the hypervisor"`
 	GuestAgent GuestAgent    `yaml:"guest_agent" doc:"what to ask the QEMU guest agent, where the host cannot count by itself"`
 	API        API           `yaml:"api" doc:"how to reach the daemon"`
-	StateDir   string        `yaml:"state_dir" reload:"no" doc:"directory of the journal, of the list of PF filters that Sluice added, and of what 'sluice pin', 'release' and 'drain' asked for"`
+	StateDir   string        `yaml:"state_dir" reload:"no" doc:"directory of the journal, of the list of PF filters that Sluice added, and of what 'sluice pin', 'release', 'sla set' and 'drain' asked for"`
 	Log        Log           `yaml:"log" doc:"the log of the daemon on standard error"`
 
 	files  []string
@@ -94,7 +94,7 @@ type GuestAgent struct {
 type API struct {
 	Socket  string `yaml:"socket" reload:"no" doc:"unix socket; root may do everything through it"`
 	Group   string `yaml:"group" reload:"no" doc:"group that may connect to the socket, and read; empty: root only"`
-	Operate string `yaml:"operate" reload:"no" doc:"users and @groups, with commas between, that may also pin, release, drain and repair; they must be in 'group'"`
+	Operate string `yaml:"operate" reload:"no" doc:"users and @groups, with commas between, that may also pin, release, drain, repair and set SLAs; they must be in 'group'"`
 	Own     string `yaml:"own" reload:"no" doc:"users and @groups that may do all that root may, also reload; they must be in 'group'"`
 	Listen  string `yaml:"listen" reload:"no" doc:"TCP address such as '127.0.0.1:9178' for a read-only API and metrics; empty: none"`
 	Hosts   string `yaml:"hosts" reload:"no" doc:"names, with commas between, by which 'listen' may be asked; localhost and addresses always pass"`

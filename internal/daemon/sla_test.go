@@ -1,0 +1,83 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/libvirt/libvirttest"
+)
+
+// slas sets SLAs in every way while the daemon runs, and kills it in between. In %[1]s are sluice and
+// sluiced, in %[2]s is the config, %[3]s is libvirt's URI.
+const slas = `
+set -eu
+export PATH=%[1]s:$PATH
+cd %[2]s
+start() { TEST_RUN_DIR=$PWD/run sluiced --config sluice.yaml 2>>log & pid=$!; }
+start
+trap 'kill -9 $pid 2>/dev/null || true' EXIT
+shows() { for i in $(seq 200); do sluice --socket s sla show v1 >out 2>&1 && grep -q "$1" out && cat out && return; sleep 0.1; done; cat out; exit 1; }
+metadata() { virsh -q -c '%[3]s' metadata v1 --uri urn:sluice:sla:1 --live "$@"; }
+echo "== a rule"; shows 'v1  ua-net0  1Gbit .*sluice.yaml:5:7'
+echo "== metadata"; metadata --key sluice --set '<sla limit="3Gbit" class="gold"/>'
+shows 'v1  ua-net0  1Gbit      3Gbit  5Gbit .*gold   metadata; sluice.yaml:5:7; class gold, sluice.yaml:6:11'
+echo "== malformed metadata"; metadata --key sluice --set '<sla limit="3"/>'
+shows 'v1  ua-net0  1Gbit      -  .*sluice.yaml:5:7'
+for i in $(seq 200); do sluice --socket s doctor >doctor || true; grep -q 'asks for no SLA that can be read' doctor && break; sleep 0.1; done
+cat doctor
+metadata --remove
+echo "== set at run time"; sluice --socket s sla set v1 --guarantee 2Gbit --for 1h --reason 'nightly copy'
+shows 'v1  ua-net0  2Gbit .*sluice sla set by root'
+sluice --socket s sla set v1 --class gld || true
+sluice --socket s sla set v1 --limit 500Mbit || true
+sluice --socket s overrides
+echo "== killed and started"; kill -9 $pid; wait $pid || true; start
+shows 'v1  ua-net0  2Gbit .*sluice sla set by root'
+echo "== cleared"; sluice --socket s sla clear v1
+shows 'v1  ua-net0  1Gbit .*sluice.yaml:5:7'
+kill $pid
+wait $pid && echo "ended well"
+`
+
+// SLAs from rules, from the metadata of a real domain, and set at run time, in a daemon that is never told
+// to look again; and what is wrong is named while the rest goes on.
+func TestSLAsOnALibvirt(t *testing.T) {
+	d := libvirttest.Start(t)
+	d.Create(t, libvirttest.VM{Name: "v1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
+	d.Virsh(t, "resume", "v1")
+	program, err := exec.LookPath("sluiced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "sld") // short: the path of a socket is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s/state\napi: {socket: %s/s, group: \"\"}\nsample: 500ms\n", d.URI(), dir, dir) +
+		"vms: [{match: v1, guarantee: 1Gbit}]\nclasses: [{name: gold, receive: 5Gbit}]\n"
+	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := d.Run(t, "bash", "-c", fmt.Sprintf(slas, filepath.Dir(program), dir, d.URI()))
+	for _, want := range []string{
+		"v1: guarantee 2Gbit, until 20",
+		`its metadata asks for no SLA that can be read, so none of it counts: limit: "3" has no unit; write 3Mbit, 3Gbit or 3kpps`,
+		"virsh metadata v1 --uri urn:sluice:sla:1 --remove",
+		`sluice: ua-net0: there is no class "gld", which its SLA names`,
+		"sluice: ua-net0: its guarantee of 1Gbit is above its limit of 500Mbit, which counts",
+		"sla (guarantee 2Gbit)", "nightly copy", "v1: its SLA is that of metadata, rules and class again", "ended well",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if t.Failed() {
+		log, _ := os.ReadFile(filepath.Join(dir, "log"))
+		t.Logf("%s\n%s", out, log)
+	}
+}
