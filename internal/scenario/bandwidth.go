@@ -27,9 +27,10 @@ type Bandwidth struct {
 
 // Allocator is one to compare.
 type Allocator struct {
-	Name   string        `yaml:"name" need:"yes" doc:"its name; 'static' is no allocator but limits set once: best-effort VMs share what is not guaranteed"`
+	Name   string        `yaml:"name" need:"yes" doc:"its name; or 'static', limits set once: best-effort VMs share what is not guaranteed; or 'native', no limits, not even those of VMs"`
 	Label  string        `yaml:"label" doc:"what the table calls it"`
 	Period time.Duration `yaml:"period" min:"10ms" max:"10s" doc:"its period; unset: that of bandwidth"`
+	Limit  config.Rate   `yaml:"limit" doc:"with 'static': that of each best-effort VM; unset: its share of what is not guaranteed"`
 }
 
 // Capacity is what a link carries from a time on.
@@ -48,12 +49,15 @@ type Class struct {
 	Minimum   config.Rate `yaml:"minimum" doc:"what dbavm leaves each VM of the class"`
 }
 
-// static is the name of limits that are set once.
-const static = "static"
+// What is compared with allocators: limits that are set once, and no limits, not even those of SLAs.
+const (
+	static = "static"
+	native = "native"
+)
 
 // AllocatorNames lists what can be compared.
 func AllocatorNames() []string {
-	list := append(bandwidth.Names(), static)
+	list := append(bandwidth.Names(), static, native)
 	slices.Sort(list)
 	return list
 }
@@ -119,21 +123,23 @@ func (c *checker) bandwidth() {
 }
 
 // slas adds to rules what VMs and classes are promised.
-func (s *Scenario) slas(r *model.Rules, allocator string) {
+func (s *Scenario) slas(r *model.Rules, a Allocator) {
 	for _, c := range s.Bandwidth.Classes {
+		if a.Name == native {
+			break
+		}
 		sla := model.SLA{Guarantee: c.Guarantee, Limit: c.Limit, ClassMin: c.Minimum.Bits}
 		r.Classes = append(r.Classes, model.Class{Name: c.Name, Priority: c.Priority, SLA: sla})
 	}
-	share := s.staticShare()
+	share := or(a.Limit.Bits, s.staticShare())
 	for i := range s.VMs {
 		g := &s.VMs[i]
 		sla := g.sla()
-		if allocator == static && g.Guarantee.IsZero() {
-			if g.Static.Bits > 0 {
-				sla.Limit.Bits = g.Static.Bits
-			} else if sla.Limit.Bits == 0 || sla.Limit.Bits > share {
-				sla.Limit.Bits = share
-			}
+		if a.Name == static && g.Guarantee.IsZero() && (sla.Limit.Bits == 0 || sla.Limit.Bits > share) {
+			sla.Limit.Bits = share
+		}
+		if a.Name == native {
+			sla = model.SLA{}
 		}
 		for n := range g.Count {
 			r.VMs = append(r.VMs, model.VMRule{
@@ -167,7 +173,7 @@ func (s *Scenario) staticShare() uint64 {
 func (h *host) share(a Allocator) error {
 	b := &h.s.Bandwidth
 	name := a.Name
-	if name == static {
+	if name == static || name == native {
 		name = "none"
 	}
 	core, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: name, Period: a.Period, Packets: b.Packets.Packets})

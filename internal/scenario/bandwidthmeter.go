@@ -37,7 +37,7 @@ type metered struct {
 
 func newBandwidthMeter(h *host) *bandwidthMeter {
 	var r model.Rules
-	h.s.slas(&r, "") // what is promised does not depend on the allocator
+	h.s.slas(&r, Allocator{}) // what is promised does not depend on the allocator
 	m := &bandwidthMeter{h: h, vms: make([]metered, len(h.members)), sharers: make([]sharer, len(h.members)), last: map[limitAt]model.Rate{}}
 	for i := range h.members {
 		v := &m.vms[i]

@@ -77,7 +77,6 @@ type Group struct {
 
 	Guarantee config.Rate `yaml:"guarantee" doc:"what it may always send: '10Gbit', '60kpps' or both"`
 	Limit     config.Rate `yaml:"limit" doc:"what it never sends more than"`
-	Static    config.Rate `yaml:"static" doc:"its limit with allocator 'static'; unset: its share of what is not guaranteed"`
 	Flows     int         `yaml:"flows" min:"1" max:"10000" doc:"flows that share a full link with those of others"`
 	Blast     bool        `yaml:"blast" doc:"it sends whatever gets through, as a flood or UDP does: on a full link it has its part of what is sent"`
 	InGuest   bool        `yaml:"in_guest" doc:"limits can be set in its guest"`

@@ -97,7 +97,7 @@ func (s *Scenario) keep(ctx context.Context, a Allocator) (*Kept, error) {
 		p = s.Policies[0]
 	}
 	r := model.Rules{Policy: p.Name, Interval: p.Interval, Params: p.Params}
-	s.slas(&r, a.Name)
+	s.slas(&r, a)
 	h, err := newHostWith(s, p, r, uint64(s.Seed)) //nolint:gosec // a seed is never negative
 	if err != nil {
 		return nil, err
