@@ -76,21 +76,32 @@ func (c *Core) measure(now time.Time, readings []Reading) {
 func (n *nic) measure(now time.Time, blind time.Duration) {
 	sum, in := model.RateReading{Proof: model.ProofHardware}, model.RateReading{Proof: model.ProofHardware}
 	read, fresh := false, false
+	var stale model.RateReading // of a path that was not read: the guest may have left it for the other
 	for i := range n.paths {
 		p := &n.paths[i]
 		if p.followed && !p.read && now.Sub(p.last.At) > blind {
 			p.followed, p.tx, p.rx = false, model.RateReading{}, model.RateReading{}
 		}
-		if p.followed {
+		if p.followed && !p.read && p.tx.Bits > stale.Bits {
+			stale = p.tx
+		} else if p.followed && p.read {
 			sum, in = plus(sum, p.tx), plus(in, p.rx)
+		}
+		if p.followed {
 			read, fresh = read || p.read, fresh || p.fresh
 		}
 	}
 	ok := true
 	if n.vf != model.NoVF && !n.paths[1].followed { // nobody reads counters of the VF
 		ok = n.claimed.Known
-		sum = plus(sum, rateReading(n.claimed.TxBytes, n.claimed.TxPPS, n.claimed.Proof))
+		if c := rateReading(n.claimed.TxBytes, n.claimed.TxPPS, n.claimed.Proof); c.Bits > stale.Bits {
+			stale = c
+		}
 		in = plus(in, rateReading(n.claimed.RxBytes, n.claimed.RxPPS, n.claimed.Proof))
+	}
+	n.left = n.vf != model.NoVF && !n.paths[1].read && sum.Bits > stale.Bits/2 && sum.Bits > 0
+	if stale.Bits > sum.Bits {
+		sum = stale
 	}
 	n.known = read && ok
 	if fresh {

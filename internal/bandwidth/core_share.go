@@ -144,7 +144,7 @@ func (c *Core) linkNow(l *uplink) Link {
 const leastTaken = 0.02
 
 // onVF says whether the guest sends through its VF.
-func (n *nic) onVF() bool { return n.vf != model.NoVF && n.inGuest != model.No }
+func (n *nic) onVF() bool { return n.vf != model.NoVF && n.inGuest != model.No && !n.left }
 
 // unlimited says that nothing can limit the NIC on the path it is on.
 func (n *nic) unlimited() bool {

@@ -20,6 +20,7 @@ type rig struct {
 	count map[model.NICID]*[2]Reading
 	rates map[model.NICID][2]model.Rate // what each sends, by path
 	dead  map[model.NICID]bool          // not read
+	left  map[model.NICID]bool          // its VF has gone, and the Snapshot does not show it yet
 	named map[string]string             // enforcer by "path dir"; "": none
 	stand map[model.LimitKey]model.Limit
 	fail  func(model.Limit) error
@@ -51,7 +52,7 @@ func newRig(t testing.TB, vms int) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{
-		t: t, c: c, now: t0, count: map[model.NICID]*[2]Reading{}, rates: map[model.NICID][2]model.Rate{}, dead: map[model.NICID]bool{},
+		t: t, c: c, now: t0, count: map[model.NICID]*[2]Reading{}, rates: map[model.NICID][2]model.Rate{}, dead: map[model.NICID]bool{}, left: map[model.NICID]bool{},
 		named: map[string]string{"virtio tx": "police", "virtio rx": "police", "vf tx": "max_tx_rate"}, stand: map[model.LimitKey]model.Limit{},
 	}
 	snap := &model.Snapshot{PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, LinkUp: true, Speed: 10e9, Uplink: model.Uplink{Switch: "br0"}, Caps: model.Caps{MaxTxRate: model.Yes}}}}
@@ -117,7 +118,7 @@ func (r *rig) tick() []model.Limit {
 				x.At = r.now
 				x.TxPackets += uint64(float64(rate.Packets) * period.Seconds())
 				x.TxBytes += uint64((float64(rate.Bits)/8 - wireBytes*float64(rate.Packets)) * period.Seconds())
-				if !r.dead[id] && (p == 0 || in.VF != model.NoVF) {
+				if !r.dead[id] && (p == 0 || in.VF != model.NoVF && !r.left[id]) {
 					read = append(read, *x)
 				}
 			}
@@ -275,6 +276,34 @@ func TestReadingsThatMislead(t *testing.T) {
 		}
 		if !r.nic(0).known {
 			t.Errorf("%s: unknown in the end", name)
+		}
+	}
+}
+
+// A NIC whose VF has gone is not counted twice, nor taken for one that nothing limits, until a Snapshot shows it.
+func TestVFThatHasJustGone(t *testing.T) {
+	r := newRig(t, 2)
+	r.rule(1, model.SLA{Guarantee: gbit(4)})
+	r.plug(0, 0)
+	r.send(nicOf(0), model.PathVF, 1e9)
+	r.follow()
+	r.run(time.Second)
+	r.left[nicOf(0)] = true
+	r.send(nicOf(0), model.PathVF, 0)
+	r.send(nicOf(0), model.PathVirtio, 1e9)
+	r.fail = func(l model.Limit) error {
+		if l.Path == model.PathVF {
+			return errors.New("it has no VF")
+		}
+		return nil
+	}
+	r.rule(0, model.SLA{Limit: gbit(3)}) // so that there is something to apply
+	r.follow()
+	for range 5 {
+		r.tick()
+		n, alloc := r.nic(0), r.c.link("pf0").alloc.(*tenth)
+		if n.sent.Bits > 1.01e9 || n.unlimited() || alloc.link.Speed != 10e9 {
+			t.Errorf("sends %v bits/s, unlimited %v, of %v are shared", n.sent.Bits, n.unlimited(), alloc.link.Speed)
 		}
 	}
 }

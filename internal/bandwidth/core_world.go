@@ -25,6 +25,7 @@ type nic struct {
 	ours     bool          // Sluice did
 	inGuest  model.Tri     // its guest uses it
 	claimed  model.Traffic // what is known of the VF path where nobody reads counters
+	left     bool          // it sends on virtio, and its VF is counted no more: the next Snapshot will not show it
 	plugging bool          // a plug is under way
 	asked    time.Time     // when PlugLimit was last asked for
 
