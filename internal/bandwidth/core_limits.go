@@ -68,7 +68,10 @@ func (n *nic) want() {
 				s.want.Guarantee, s.want.Weight = n.promised.Bits, n.own.Weight
 			}
 		default:
-			s.want.Contract = n.inBits(contract)
+			s.want.Contract = contract
+			if s.by == maxTxRate {
+				s.want.Contract = n.inBits(contract)
+			}
 			s.want.Rate = n.rate(s.want.Contract)
 			s.want.Bits = lower(s.want.Bits, n.tier)
 		}
@@ -94,7 +97,7 @@ func (n *nic) rate(contract model.Rate) model.Rate {
 	return r
 }
 
-// inBits is a contract with its packets/s as bits/s too, for NICs whose VFs know only those.
+// inBits is a contract with its packets/s as bits/s too, for VF rates, which know only those.
 func (n *nic) inBits(c model.Rate) model.Rate {
 	if c.Packets > 0 {
 		size := float64(smallest)

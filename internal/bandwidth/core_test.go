@@ -438,6 +438,21 @@ func TestVFRatesAreReadBack(t *testing.T) {
 	}
 }
 
+// A VF's rate knows only bits, so packets/s become bits; the guest knows both.
+func TestPacketsOnVFs(t *testing.T) {
+	for by, want := range map[string]model.Rate{"max_tx_rate": {Bits: smallest * 5000, Packets: 5000}, "guest-htb": {Packets: 5000}} {
+		r := newRig(t, 1)
+		r.named["vf tx"] = by
+		r.rule(0, model.SLA{Limit: model.Rate{Packets: 5000}})
+		r.plug(0, 0)
+		r.follow()
+		r.tick()
+		if got := r.stand[key(0, model.PathVF, model.Tx)].Contract; got != want {
+			t.Errorf("%s: contract %v, want %v", by, got, want)
+		}
+	}
+}
+
 func TestLift(t *testing.T) {
 	r := newRig(t, 3)
 	r.rule(0, model.SLA{Guarantee: gbit(4), Limit: gbit(6)})
