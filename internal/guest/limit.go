@@ -48,14 +48,14 @@ type channelKey struct {
 
 // channel is the process of one NIC in its guest.
 type channel struct {
-	id      string // of the process, so that one that was left behind is not taken for it
-	handle  int64  // of its pipe
-	file    bool   // the pipe is open: else guest-exec writes to it
-	seq     uint64 // of the last record
-	now     model.Rate
-	was     model.Rate // by the record before that
-	sent    time.Time
-	checked time.Time
+	id     string // of the process, so that one that was left behind is not taken for it
+	handle int64  // of its pipe
+	file   bool   // the pipe is open: else guest-exec writes to it
+	boot   string // names the run of the guest
+	seq    uint64 // of the last record
+
+	now, contract model.Rate
+	sent, checked time.Time
 }
 
 // NewShaper makes a Shaper of what guests send over a Transport.
@@ -77,26 +77,35 @@ func (s *Shaper) Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, c
 
 func (s *Shaper) limit(ctx context.Context, key channelKey, now, contract model.Rate) error {
 	ch := s.of(key)
-	if ch != nil && time.Since(ch.sent) > s.lease*3/4 { // it may be about to end
-		s.drop(ctx, key, ch)
-		ch = nil
-	}
 	if ch == nil {
-		return s.start(ctx, key, now, contract)
+		return s.start(ctx, key, now, contract, nil)
 	}
-	ch.seq++
-	ch.sent = time.Now()
-	ch.was, ch.now = ch.now, now
-	err := s.send(ctx, key, ch, record(ch.seq, now, contract))
-	if errors.Is(err, ErrRefused) || errors.Is(err, errGone) { // the agent, the process or the guest began anew
-		s.drop(ctx, key, ch)
-		return s.start(ctx, key, now, contract)
-	}
-	if err == nil && time.Since(ch.checked) >= s.check {
-		err = s.verify(ctx, key, ch)
+	err := errGone
+	if time.Since(ch.sent) < s.lease*3/4 { // else it has ended, or is about to
+		err = s.change(ctx, key, ch, now, contract)
 	}
 	if err != nil && !errors.Is(err, errAgain) {
 		s.drop(ctx, key, ch)
+	}
+	if errors.Is(err, ErrRefused) || errors.Is(err, errGone) { // the agent, the process or the guest began anew
+		return s.start(ctx, key, now, contract, ch)
+	}
+	return err
+}
+
+// change has the process set the limit, and reads back what stands when it is time to.
+func (s *Shaper) change(ctx context.Context, key channelKey, ch *channel, now, contract model.Rate) error {
+	ch.seq++
+	err := s.send(ctx, key, ch, record(ch.seq, now, contract))
+	if err != nil {
+		return err
+	}
+	ch.sent = time.Now()
+	if time.Since(ch.checked) >= s.check {
+		err = s.verify(ctx, key, ch)
+	}
+	if err == nil || errors.Is(err, errAgain) {
+		ch.now, ch.contract = now, contract
 	}
 	return err
 }
@@ -131,11 +140,12 @@ func (s *Shaper) of(key channelKey) *channel {
 	return s.channels[key]
 }
 
-// start runs the process in the guest, which sets the limit before it answers, and opens its pipe.
-func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.Rate) error {
+// start runs the process in the guest, which sets the limit before it answers, and opens its pipe. What the
+// last one, if there was one, was to leave when it ended is to be found.
+func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.Rate, last *channel) error {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
-	ch := &channel{id: hex.EncodeToString(id[:]), seq: 1, now: now, sent: time.Now()}
+	ch := &channel{id: hex.EncodeToString(id[:]), seq: 1, now: now, contract: contract, sent: time.Now()}
 	text, err := s.script(ctx, key, "start", ch.id, record(ch.seq, now, contract))
 	if errors.Is(err, ErrRefused) {
 		err = fmt.Errorf("%w; %s", err, remedyExec)
@@ -150,7 +160,7 @@ func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.
 	if st.seq != ch.seq {
 		return bad("record %d where %d was set", st.seq, ch.seq)
 	}
-	ch.checked = time.Now()
+	ch.checked, ch.boot = time.Now(), st.boot
 	// r+ does not wait for a reader, and makes no file where there is none.
 	open := map[string]any{"path": pipeOf(key), "mode": "r+"}
 	err = s.c.do(ctx, key.vm, "guest-file-open", open, &ch.handle)
@@ -159,9 +169,12 @@ func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.
 	}
 	ch.file = err == nil
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.channels[key] = ch
-	return nil
+	s.mu.Unlock()
+	if last == nil || last.boot != ch.boot || last.contract.IsZero() || st.stands(last.now) == nil {
+		return nil
+	}
+	return again(st.stands(last.contract))
 }
 
 // drop forgets a channel and closes its pipe, as far as the agent lets us.

@@ -15,7 +15,7 @@ export LC_ALL PATH
 op=$1 key=$2 mac=$3 id=$4 lease=$5 sys=$6 record=$7
 dir=/run/sluice-$key   # only root may write to /run: nobody else can have put anything there
 none=1000000000000     # bits/s: more than any link
-dev='' full=0          # the device, and what a full packet takes on the wire, bytes
+dev='' full=0 boot=''  # the device, what a full packet takes on the wire (bytes), which run of the guest this is
 seq=0 bits=0 packets=0 # the contract of the last record
 
 fail() {
@@ -54,6 +54,8 @@ locate() {
 	'') fail "no-master" ;;
 	-* | *[!A-Za-z0-9._-]*) fail "name" ;;
 	esac
+	word /proc/sys/kernel/random/boot_id
+	boot=$got
 	word "$sys/$dev/mtu"
 	full=$((got + 38)) # Ethernet header, preamble, checksum and gap
 }
@@ -107,7 +109,7 @@ put() {
 	{
 		echo "seq $seq"
 		printf '%s\n' "qdisc show dev $dev" "class show dev $dev parent 51ce:" "class replace $parent" "class replace $child" |
-			tc -b - 2>&1 && echo "ok $dev $full" || echo "error tc"
+			tc -b - 2>&1 && echo "ok $dev $full $boot" || echo "error tc"
 	} >"$dir/out"
 }
 

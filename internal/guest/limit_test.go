@@ -152,6 +152,22 @@ func TestLimitLiftedByTheGuest(t *testing.T) {
 	}
 }
 
+// A contract that nobody had to renew is looked at when it is set the next time.
+func TestContractLiftedByTheGuest(t *testing.T) {
+	for name, lift := range map[string]string{"raised": "class change dev m0 parent 51ce:1 classid 51ce:2 htb rate 8kbit ceil 5gbit", "qdisc gone": "qdisc del dev m0 root", "kept": "qdisc show"} {
+		g := newRealGuest(t, 1)
+		g.shaper.lease = time.Second
+		g.limit(0, bits(10*mbit), bits(20*mbit))
+		g.eventually("the process leaves the contract", func() bool { return g.ceil(0) == "20Mbit" && len(g.leftovers()) == 0 })
+		g.tc(lift)
+		err := g.shaper.Limit(within(t, patience), vm, nicMAC(0), bits(20*mbit), bits(20*mbit))
+		if errors.Is(err, ErrLifted) != (name != "kept") || err != nil && name == "kept" || g.ceil(0) != "20Mbit" {
+			t.Errorf("%s: %v, now %s", name, err, g.ceil(0))
+		}
+		g.limit(0, bits(20*mbit), bits(20*mbit))
+	}
+}
+
 // What others have set in the guest stays.
 func TestLimitLeavesForeignQdiscs(t *testing.T) {
 	g := newRealGuest(t, 1)

@@ -65,6 +65,7 @@ type state struct {
 	ceil uint64 // bits/s that the class had, 0: there was no class
 	pps  uint64 // the parent's bits/s, likewise
 	full uint64 // what the guest takes for a full packet, bytes on the wire
+	boot string // names the run of the guest
 }
 
 // parseState reads the script's answer to a record: the number, then what tc printed.
@@ -85,8 +86,9 @@ func parseState(text string) (state, error) {
 			st.ceil = ceilOf(f)
 		case len(f) > 3 && f[0] == "class" && f[2] == "51ce:1":
 			st.pps = ceilOf(f)
-		case len(f) == 3 && f[0] == "ok":
+		case len(f) == 4 && f[0] == "ok":
 			st.full, _ = strconv.ParseUint(f[2], 10, 16)
+			st.boot = f[3]
 		}
 	}
 	if st.seq == 0 {
@@ -151,6 +153,14 @@ func near(got, want uint64) bool {
 // up to execPoll, statePolls times in all: 4 s, unless the context ends before.
 const statePolls = 64
 
+// again adds to an error about what stood that the limit has been set anew.
+func again(err error) error {
+	if err != nil {
+		err = fmt.Errorf("%w; %w", err, errAgain)
+	}
+	return err
+}
+
 // verify reads back what the process made of the last record, and what stood before.
 func (s *Shaper) verify(ctx context.Context, key channelKey, ch *channel) error {
 	wait := execFirst
@@ -162,13 +172,10 @@ func (s *Shaper) verify(ctx context.Context, key channelKey, ch *channel) error 
 		st, err := parseState(text)
 		if err == nil && st.seq == ch.seq && answered(text) == nil {
 			ch.checked = time.Now()
-			if err := st.stands(ch.was); err != nil {
-				return fmt.Errorf("%w; %w", err, errAgain)
-			}
-			return nil
+			return again(st.stands(ch.now))
 		}
 		if st.seq == ch.seq && lastLine(text) == "error tc" {
-			return cmp.Or(st.stands(ch.was), answered(text))
+			return cmp.Or(st.stands(ch.now), answered(text))
 		}
 		if err := pause(ctx, wait); err != nil {
 			return err
