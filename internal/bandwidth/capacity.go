@@ -13,12 +13,12 @@ const (
 	plateauBelow = 0.985 // of what was handed out: with less than that something is wrong
 	plateauShort = 0.012 // of the capacity: what senders that were at their limits now lack
 	plateauSure  = 3     // deviations of the volume: the same, where that is more
-	stopped      = 0.75  // of its limit: a sender that was at it and sends less has stopped of itself
+	stopped      = 0.75  // of what it sent at its limit: who sends less has stopped of itself
 	probeFirst   = time.Second
 	probeLast    = 32 * time.Second // between probes that fail
 	probeStep    = 0.01             // of the capacity; doubles while probes succeed
-	probeGain    = 0.5              // of the step: what the volume has to rise by for a probe to succeed
-	probeSure    = 4                // deviations of the volume: so sure is that
+	probeGain    = 0.75             // of the step: what the volume has to rise by for a probe to succeed
+	probeSure    = 8                // deviations of the volume: so sure is that
 	probeTicks   = 50               // that a probe takes at most
 )
 
@@ -138,7 +138,7 @@ func (c *capacity) short() bool {
 	return ticks >= 2 && sum > plateauSure*math.Sqrt(noise)
 }
 
-// volume sums up a period. A sender that sends far less than it may, having been at its limit, has stopped.
+// volume sums up a period. While there is some to spare, who sends less than before wants less.
 func (r *resource) volume() (v volume) {
 	for i := range r.tracked {
 		t, c := &r.tracked[i], &r.usages[i]
@@ -146,8 +146,8 @@ func (r *resource) volume() (v volume) {
 		if d := t.noise * c.sent; c.known {
 			v.noise += d * d
 		}
-		if limit := min(r.force[i], t.boundAt); c.known && t.bound > 1 && c.sent >= stopped*limit {
-			v.short += limit - c.sent
+		if reached := min(r.force[i], t.reached); c.known && r.spare == 0 && t.bound > 1 && c.sent >= stopped*reached {
+			v.short += reached - c.sent
 			v.pressed = true
 		}
 	}

@@ -5,11 +5,14 @@ import "math"
 // The constants of the estimate. Those with a figure from real TCP were measured there: single runs of several
 // scenarios on 100 Mbit/s with CUBIC.
 const (
-	hungryOn    = 0.95 // of its limit: a sender that its limit binds reads 98-99.7 % of it
-	hungryOff   = 0.90 // of its limit, for hungryTime: one that has enough
+	hungryOn    = 0.95 // of its limit, or nearer if its noise is small: a sender that its limit binds reads 98-99.7 % of it
+	hungryNear  = 0.98
+	hungryOff   = 0.90 // of its limit, for hungryTime, or four times as long below hungryOn: one that has enough
 	hungryTime  = 0.12 // s: noise takes a bound sender below hungryOff now and then, but not for so long
 	idleNow     = 0.5  // of its limit: one that has enough at once
+	stirs       = 0.1  // of the least limit: who sends more may be about to
 	boundMost   = 5    // ticks for which it counts that a sender was at its limit
+	reachTime   = 1.0  // s: of the mean of what it then sends
 	noiseGain   = 0.1  // of the EWMA of noise: some ten readings
 	firstNoise  = 0.02
 	leastNoise  = 0.003 // relative: a sender bound by its limit has 0.3-2 % at 40 ms
@@ -31,9 +34,10 @@ type tracked struct {
 	mean    float64 // of readings
 	share   float64 // set aside for it
 	demand  float64 // what it is taken to want; +Inf: unknown, more than it has
+	atFloor bool    // its limit is the least there is
 	hungry  bool    // its limit holds it down
-	bound   int     // of the last ticks, in how many it was at its limit,
-	boundAt float64 // which was this
+	bound   int     // of the last ticks, in how many it was at its limit
+	reached float64 // what it sent then, in the mean
 	below   float64 // s below hungryOff
 	kept    float64 // s since its limit last changed
 	hold    hold
@@ -54,7 +58,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	grew := t.grew(k, c, m)
 	rising := m > t.mean*(1+3*t.noise)
 	t.remember(k, c, m)
-	t.atLimit(in)
+	t.atLimit(k, in)
 	switch {
 	case t.hungry || grew:
 		t.demand = math.Inf(1)
@@ -81,19 +85,20 @@ func (t *tracked) learnNoise(m, in float64) {
 
 // appetite says whether its limit holds it down.
 func (t *tracked) appetite(k *moment, m, in float64) {
+	on := max(hungryOn, min(hungryNear, 1-2.5*t.noise)) * in
 	switch {
-	case m >= hungryOn*in:
+	case m >= on || t.atFloor && m >= stirs*in:
 		t.hungry, t.below = true, 0
-	case in <= k.floor*1.01 && m >= 0.1*in:
-		t.hungry, t.below = true, 0
+		return
 	case m < idleNow*in:
 		t.hungry = false
 	case m < hungryOff*in:
-		if t.below += k.seconds; t.below >= hungryTime {
-			t.hungry = false
-		}
+		t.below += k.seconds
 	default:
-		t.below = 0
+		t.below += k.seconds / 4
+	}
+	if t.below >= hungryTime {
+		t.hungry = false
 	}
 }
 
@@ -120,10 +125,15 @@ func (t *tracked) remember(k *moment, c *usage, m float64) {
 
 // atLimit counts for how long its limit has bound it. That is forgotten a few ticks after it last did, so that
 // those who are held down by something else then show.
-func (t *tracked) atLimit(in float64) {
-	if t.mean >= hungryOn*in {
-		t.bound, t.boundAt = min(t.bound+1, boundMost), in
-	} else {
+func (t *tracked) atLimit(k *moment, in float64) {
+	if t.mean < hungryOn*in {
 		t.bound = max(0, t.bound-1)
+		return
+	}
+	t.bound = min(t.bound+1, boundMost)
+	if d := t.mean - t.reached; math.Abs(d) > (1-hungryOn)*t.mean {
+		t.reached = t.mean
+	} else {
+		t.reached += (1 - math.Exp(-k.seconds/reachTime)) * d
 	}
 }

@@ -31,7 +31,9 @@ func (r *resource) keep(k *moment) {
 }
 
 // enough says whether a sender's share is all that it demands. Its limit is then above its share, for growth.
-func (r *resource) enough(i int) bool { return r.share[i] >= r.tracked[i].demand }
+func (r *resource) enough(i int) bool { return r.share[i] >= r.tracked[i].demand*(1-rounding) }
+
+const rounding = 1e-9 // of sums
 
 // near says whether the limit in force still does.
 func (r *resource) near(i int) bool {

@@ -9,8 +9,8 @@ import (
 const (
 	handedOut  = 0.995  // of the capacity: more costs retransmits, less costs goodput
 	fullLink   = 0.92   // of the capacity: from here on senders may be held down by others
-	leastFloor = 0.0005 // of the capacity, what everyone may send; half of it in all, but each at most
-	mostFloor  = 0.005  // so much: a limit near zero takes TCP 160-260 ms to leave
+	mostFloor  = 0.005  // of the capacity, what everyone may send if guarantees leave so much to each: a limit near zero takes TCP 160-260 ms to leave
+	leastFloor = 0.0001 // and what they may in any case
 	leastRoom  = 0.06   // relative, + moreRoom of the capacity: how far one that has enough may grow before that is noticed
 	mostRoom   = 0.12
 	noiseRoom  = 6 // x noise: the same, so that noise is not taken for growth
@@ -22,8 +22,7 @@ type moment struct {
 	now      time.Time
 	seconds  float64 // since the tick before
 	capacity float64
-	full     bool    // others may hold a sender down
-	floor    float64 // the least that a sender is allowed
+	full     bool // others may hold a sender down
 }
 
 // resource shares bits/s or packets/s. Its lists have an entry for each sender.
@@ -35,6 +34,8 @@ type resource struct {
 	share    []float64
 	promised []float64 // what is kept of guarantees, asked for or not
 	limits   []float64 // what is to be
+	floor    float64   // the least that each is allowed
+	spare    float64   // what nobody demanded
 	fill     filler
 }
 
@@ -79,14 +80,15 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	for i := range r.usages {
 		total += r.usages[i].sent
 	}
-	floor := min(mostFloor, max(leastFloor, 0.5/float64(len(r.usages))))
-	return moment{now, period.Seconds(), amount, total >= fullLink*amount, floor * amount}
+	return moment{now, period.Seconds(), amount, total >= fullLink*amount}
 }
 
 // estimate finds what each demands.
 func (r *resource) estimate(k *moment) {
 	for i := range r.tracked {
-		r.tracked[i].estimate(k, &r.usages[i], r.force[i])
+		t := &r.tracked[i]
+		t.atFloor = r.force[i] <= r.floor*1.01
+		t.estimate(k, &r.usages[i], r.force[i])
 	}
 }
 
@@ -103,11 +105,13 @@ func (r *resource) divide(k *moment) {
 		r.demand[i] = r.tracked[i].demand
 	}
 	left := r.fill.guarantees(budget, r.usages, r.demand, r.share)
+	r.floor = max(leastFloor*k.capacity, min(mostFloor*k.capacity, left/float64(len(r.usages))))
 	left = r.fill.rest(max(0, left-r.margin()), r.usages, r.demand, r.share)
+	r.spare = left
 	for i := range r.usages {
 		c, t := &r.usages[i], &r.tracked[i]
-		l := max(r.share[i]+left*c.weight/weights, r.promised[i], k.floor)
-		if r.share[i] >= t.demand {
+		l := max(r.share[i]+left*c.weight/weights, r.promised[i], r.floor)
+		if r.enough(i) {
 			l = max(l, t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise)))+moreRoom*k.capacity)
 		}
 		t.share = r.share[i]

@@ -1,0 +1,528 @@
+package bandwidth
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/model"
+)
+
+// host plays senders with demands against a waterfill: each sends what it demands and may, all of
+// them together no more than the link carries, in proportion to their flows.
+type host struct {
+	link    Link
+	senders []Sender
+	demand  []float64
+	flows   []float64
+	carries float64
+	out     []Allowance
+	now     time.Time
+	w       *waterfill
+}
+
+func newHost(speed float64) *host {
+	return &host{link: Link{speed, math.Inf(1), 200 * time.Millisecond}, carries: speed, w: &waterfill{}}
+}
+
+// add brings a sender with a demand. guarantee, demand: units.
+func (h *host) add(guarantee, demand, flows float64, edit func(*model.SLA)) {
+	s := sender(len(h.senders), guarantee, 0)
+	if edit != nil {
+		edit(&s.SLA)
+	}
+	h.senders, h.out = append(h.senders, s), append(h.out, Unlimited)
+	h.demand, h.flows = append(h.demand, demand*unit), append(h.flows, flows)
+}
+
+// tick lets a period pass and allocates.
+func (h *host) tick() {
+	h.send()
+	h.now = h.now.Add(h.link.Period)
+	h.w.Allocate(h.now, h.link, h.senders, h.out)
+}
+
+func (h *host) ticks(n int) {
+	for range n {
+		h.tick()
+	}
+}
+
+func (h *host) send() {
+	most := make([]float64, len(h.senders))
+	for i := range most {
+		most[i] = min(h.demand[i], h.out[i].Bits, h.out[i].Packets*fullFrame)
+	}
+	for i, bits := range simpleFill(h.carries, most, h.flows) {
+		h.senders[i].Bits, h.senders[i].Packets, h.senders[i].Known = bits, bits/fullFrame, true
+	}
+}
+
+// simpleFill shares max-min fairly by weight in the simplest way: a little to each in turn who still wants some.
+func simpleFill(amount float64, want, weight []float64) []float64 {
+	out := make([]float64, len(want))
+	for amount > 1e-9 {
+		sum, step := 0.0, math.Inf(1)
+		for i := range want {
+			if want[i] > out[i] {
+				sum += weight[i]
+				step = min(step, (want[i]-out[i])/weight[i])
+			}
+		}
+		if sum == 0 {
+			break
+		}
+		if step*sum >= amount {
+			step = amount / sum
+		}
+		for i := range want {
+			if want[i] <= out[i] {
+				continue
+			}
+			amount -= step * weight[i]
+			if out[i] += step * weight[i]; out[i] >= want[i]*(1-1e-12) {
+				out[i] = want[i]
+			}
+		}
+		if step*sum < 1e-12 {
+			break
+		}
+	}
+	return out
+}
+
+// anyHost draws one with up to 12 senders of every kind.
+func anyHost(t *rapid.T) *host {
+	h := newHost(40 * unit)
+	for range rapid.IntRange(1, 12).Draw(t, "senders") {
+		g := rapid.SampledFrom([]float64{0, 0, 1, 5, 12}).Draw(t, "guarantee")
+		h.add(g, rapid.SampledFrom([]float64{0, 0.1, 2, 6, 15, 100}).Draw(t, "demand"), rapid.SampledFrom([]float64{1, 2, 8}).Draw(t, "flows"), func(s *model.SLA) {
+			s.Priority = rapid.IntRange(0, 2).Draw(t, "priority")
+			s.Weight = rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "weight")
+			if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
+				s.Limit.Bits = uint64(max(g, rapid.SampledFrom([]float64{3, 20}).Draw(t, "limit")) * unit)
+			}
+		})
+	}
+	return h
+}
+
+func (h *host) guarantees() (sum float64) {
+	for i := range h.senders {
+		sum += float64(h.senders[i].SLA.Guarantee.Bits)
+	}
+	return sum
+}
+
+// shake changes demands, loses readings and makes noise: whatever a controller may meet.
+func (h *host) shake(t *rapid.T) {
+	i := rapid.IntRange(0, len(h.senders)-1).Draw(t, "who")
+	h.demand[i] = rapid.SampledFrom([]float64{0, 0.1, 2, 6, 15, 100}).Draw(t, "new demand") * unit
+	h.send()
+	for i := range h.senders {
+		h.senders[i].Bits *= rapid.Float64Range(0.5, 1.5).Draw(t, "noise")
+		h.senders[i].Known = rapid.IntRange(0, 9).Draw(t, "lost") > 0
+		if rapid.IntRange(0, 19).Draw(t, "failed") == 0 {
+			h.out[i] = Unlimited // actuation failed
+		}
+	}
+	h.now = h.now.Add(h.link.Period)
+	h.w.Allocate(h.now, h.link, h.senders, h.out)
+}
+
+// TestLimitsKeepGuarantees holds whatever the readings say: no limit below a guarantee that can be kept or below the
+// floor, none above the SLA's, and shares of 99.5 % of the link at most.
+func TestLimitsKeepGuarantees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := anyHost(t)
+		for range rapid.IntRange(1, 30).Draw(t, "ticks") {
+			h.shake(t)
+			shares, budget := 0.0, handedOut*h.w.Capacity()
+			feasible := h.guarantees() <= budget
+			for i := range h.senders {
+				s, l := &h.senders[i].SLA, h.out[i].Bits
+				shares += h.w.bits.share[i]
+				limit := limitOf(s).Bits
+				switch {
+				case l > limit:
+					t.Fatalf("%s may send %v, above its limit of %v", h.senders[i].ID, l, limit)
+				case feasible && l < float64(s.Guarantee.Bits):
+					t.Fatalf("%s may send %v, below its guarantee of %d", h.senders[i].ID, l, s.Guarantee.Bits)
+				case l < min(limit, leastFloor*h.w.Capacity()) || !(l > 0):
+					t.Fatalf("%s may send %v, below the floor", h.senders[i].ID, l)
+				}
+			}
+			if shares > budget*(1+1e-9) {
+				t.Fatalf("shares sum up to %v of %v", shares, budget)
+			}
+			if h.w.Capacity() > h.link.Speed {
+				t.Fatalf("takes the link for %v", h.w.Capacity())
+			}
+		}
+	})
+}
+
+// TestFillIsMaxMin compares shares with the simplest way to share, and sees that more capacity or demand never gives less.
+func TestFillIsMaxMin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 20).Draw(t, "senders")
+		usages := make([]usage, n)
+		demand, weights := make([]float64, n), make([]float64, n)
+		for i := range usages {
+			demand[i] = rapid.SampledFrom([]float64{0, 0.5, 1, 3, 10, inf}).Draw(t, "demand")
+			usages[i] = usage{guarantee: rapid.SampledFrom([]float64{0, 1, 4}).Draw(t, "guarantee"), weight: rapid.SampledFrom([]float64{1, 2, 5}).Draw(t, "weight"),
+				limit: rapid.SampledFrom([]float64{2, 7, inf}).Draw(t, "limit"), priority: rapid.IntRange(0, 2).Draw(t, "class")}
+			weights[i] = usages[i].weight
+		}
+		amount := rapid.Float64Range(0.1, 60).Draw(t, "amount")
+		got := fill(amount, usages, demand)
+		for i, want := range simple(amount, usages, demand) {
+			if math.Abs(got[i]-want) > 1e-6 {
+				t.Fatalf("shares of %v are %v; the simple way gives sender %d %v", amount, got, i, want)
+			}
+		}
+		more := fill(amount*1.5, usages, demand)
+		for i := range got {
+			if more[i] < got[i]-1e-9 {
+				t.Fatalf("sender %d gets %v of %v and %v of half as much again", i, got[i], amount, more[i])
+			}
+		}
+		i := rapid.IntRange(0, n-1).Draw(t, "who")
+		demand[i] *= 2
+		if wants := fill(amount, usages, demand); wants[i] < got[i]-1e-9 {
+			t.Fatalf("sender %d gets %v, and %v when it wants twice as much", i, got[i], wants[i])
+		}
+	})
+}
+
+func fill(amount float64, usages []usage, demand []float64) []float64 {
+	var f filler
+	share := make([]float64, len(usages))
+	f.rest(f.guarantees(amount, usages, demand, share), usages, demand, share)
+	return share
+}
+
+// simple is fill in the simplest way: class by class, then the rest.
+func simple(amount float64, usages []usage, demand []float64) []float64 {
+	share, want, weight := make([]float64, len(usages)), make([]float64, len(usages)), make([]float64, len(usages))
+	add := func(more []float64) {
+		for i := range more {
+			share[i] += more[i]
+			amount -= more[i]
+		}
+	}
+	for class := 2; class >= 0; class-- {
+		for i, u := range usages {
+			want[i], weight[i] = 0, u.guarantee
+			if u.priority == class {
+				want[i] = min(u.guarantee, demand[i], u.limit)
+			}
+		}
+		add(simpleFill(amount, want, weight))
+	}
+	for i, u := range usages {
+		want[i], weight[i] = min(demand[i], u.limit)-share[i], u.weight
+	}
+	add(simpleFill(amount, want, weight))
+	return share
+}
+
+// TestSettles sees that nothing changes once demands are steady, that the link is then used, and
+// that what each gets does not hang on its flows.
+func TestSettles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := anyHost(t)
+		h.senders[0].SLA.Guarantee.Bits = unit // somebody has one
+		h.ticks(60)
+		before := slices.Clone(h.out)
+		h.ticks(10)
+		if !slices.Equal(before, h.out) {
+			t.Fatalf("limits still change from %v to %v", before, h.out)
+		}
+		want := h.ideal()
+		for i := range want {
+			if got := h.senders[i].Bits; got < want[i]*0.95-0.01*h.link.Speed {
+				t.Fatalf("sender %d gets %.2f of the %.2f that are its max-min share of what is taken for %.2f: demands %v, shares %v, limits %v", i, got/unit, want[i]/unit, h.w.Capacity()/unit, h.demand, h.w.bits.share, h.out)
+			}
+		}
+	})
+}
+
+// ideal is what each should get of what is handed out, knowing demands.
+func (h *host) ideal() []float64 {
+	usages := make([]usage, len(h.senders))
+	for i := range usages {
+		s := &h.senders[i].SLA
+		usages[i] = usage{guarantee: float64(s.Guarantee.Bits), limit: limitOf(s).Bits, weight: s.Share(), priority: s.Priority}
+	}
+	return simple(handedOut*h.carries, usages, h.demand)
+}
+
+// TestNoPooling: a VM far above its guarantee does not make up for one below.
+func TestNoPooling(t *testing.T) {
+	h := newHost(40 * unit)
+	h.add(10, 100, 20, nil)
+	h.add(10, 100, 1, nil)
+	h.add(0, 100, 5, nil)
+	h.ticks(20)
+	if got := h.senders[1].Bits; got < 9.99*unit {
+		t.Errorf("the VM with one flow gets %.2f of its guarantee of 10", got/unit)
+	}
+}
+
+// TestClassesDegradeInOrder: where more is promised than there is, the highest class has all of it.
+func TestClassesDegradeInOrder(t *testing.T) {
+	h := newHost(40 * unit)
+	for i := range 3 {
+		h.add(20, 100, float64(1+5*i), func(s *model.SLA) { s.Priority = 3 - i })
+	}
+	h.ticks(20)
+	for i, want := range []float64{20, 19.8, 0} {
+		if got := h.senders[i].Bits / unit; got < want-0.2 || got > want+0.5 {
+			t.Errorf("class %d gets %.2f, want %.1f", 3-i, got, want)
+		}
+	}
+}
+
+// TestLimitsAreLifted: without a guarantee on the link nobody is limited.
+func TestLimitsAreLifted(t *testing.T) {
+	h := newHost(40 * unit)
+	h.add(10, 100, 1, nil)
+	h.add(0, 100, 5, nil)
+	h.add(0, 1, 5, func(s *model.SLA) { s.Limit.Bits = 7 * unit })
+	h.ticks(20)
+	if h.out[1].Bits > 30*unit {
+		t.Fatalf("may send %v beside a guarantee of 10", h.out[1].Bits)
+	}
+	h.senders, h.out, h.demand, h.flows = h.senders[1:], h.out[1:], h.demand[1:], h.flows[1:]
+	h.tick()
+	if h.out[0] != Unlimited || h.out[1].Bits != 7*unit {
+		t.Errorf("may send %v after the guarantee has left", h.out)
+	}
+}
+
+// TestWeightsCountWithoutGuarantees: who gives weights wants them kept.
+func TestWeightsCountWithoutGuarantees(t *testing.T) {
+	h := newHost(40 * unit)
+	h.add(0, 100, 1, func(s *model.SLA) { s.Weight = 3 })
+	h.add(0, 100, 5, nil)
+	h.ticks(20)
+	if got := h.senders[0].Bits / h.senders[1].Bits; math.Abs(got-3) > 0.1 {
+		t.Errorf("get %.2f : 1, want 3 : 1", got)
+	}
+	h.senders[0].SLA.Weight = 5
+	h.senders[0].ID = model.NICID{NIC: "pf0"} // of a group a weight is only how many it is
+	h.tick()
+	if h.out[0] != Unlimited {
+		t.Errorf("a group without guarantee is limited to %v", h.out[0])
+	}
+}
+
+// TestLostReadingsKeepGuarantees: what cannot be read is taken to want what it is promised, and others get no more.
+func TestLostReadingsKeepGuarantees(t *testing.T) {
+	h := newHost(40 * unit)
+	h.add(20, 100, 1, nil)
+	h.add(0, 100, 5, nil)
+	h.ticks(20)
+	for range 50 {
+		h.send()
+		h.senders[0].Bits, h.senders[0].Known = 0, false
+		h.now = h.now.Add(h.link.Period)
+		h.w.Allocate(h.now, h.link, h.senders, h.out)
+		if h.out[0].Bits < 20*unit || h.out[1].Bits > 20*unit {
+			t.Fatalf("allowed %v and %v while the first cannot be read", h.out[0].Bits/unit, h.out[1].Bits/unit)
+		}
+	}
+}
+
+// TestSendersKeepTheirHistory: others that come and go change nothing for those who stay.
+func TestSendersKeepTheirHistory(t *testing.T) {
+	h := newHost(40 * unit)
+	h.add(10, 100, 1, nil)
+	h.add(0, 100, 5, nil)
+	h.add(0, 0, 5, nil)
+	h.ticks(20)
+	want := h.out[1]
+	h.senders[2].ID.VM = "vm9999"
+	h.tick()
+	h.senders, h.out, h.demand, h.flows = h.senders[:2], h.out[:2], h.demand[:2], h.flows[:2]
+	h.tick()
+	if h.out[1] != want {
+		t.Errorf("may send %v after others came and went, and %v before", h.out[1], want)
+	}
+}
+
+// TestCapacityIsFoundByItsPlateau: within half a second, at both periods, and it is found again when it comes back.
+func TestCapacityIsFoundByItsPlateau(t *testing.T) {
+	for _, period := range []time.Duration{40 * time.Millisecond, 100 * time.Millisecond} {
+		h := newHost(40 * unit)
+		h.link.Period = period
+		h.add(20, 100, 1, nil)
+		h.add(0, 100, 5, nil)
+		h.ticks(60)
+		h.carries = 37.6 * unit
+		h.ticks(int(500 * time.Millisecond / period))
+		if c := h.w.Capacity() / unit; c < 37.4 || c > 37.7 {
+			t.Errorf("period %v: takes the link for %.2f half a second after it fell to 37.6", period, c)
+		}
+		for range int(20 * time.Second / period) {
+			h.tick()
+			if c := h.w.Capacity() / unit; c > 38.5 {
+				t.Fatalf("period %v: takes the link for %.2f, and it carries 37.6", period, c)
+			}
+		}
+		if h.senders[0].Bits < 19.5*unit {
+			t.Errorf("period %v: the guarantee gets %.2f of 20", period, h.senders[0].Bits/unit)
+		}
+		h.carries = 40 * unit
+		h.ticks(int(40 * time.Second / period))
+		if c := h.w.Capacity() / unit; c < 39.5 {
+			t.Errorf("period %v: takes the link for %.2f 40 s after it carries 40 again", period, c)
+		}
+	}
+}
+
+// TestIdleLinkSaysNothingOfCapacity: senders that want no more than they send are no plateau.
+func TestIdleLinkSaysNothingOfCapacity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := anyHost(t)
+		h.senders[0].SLA.Guarantee.Bits = unit
+		for range 40 {
+			if rapid.IntRange(0, 5).Draw(t, "change") == 0 {
+				h.demand[rapid.IntRange(0, len(h.demand)-1).Draw(t, "who")] = rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "demand") * unit
+			}
+			h.tick()
+		}
+		for i := range h.demand {
+			h.demand[i] = min(h.demand[i], unit)
+		}
+		h.ticks(20)
+		if c := h.w.Capacity(); c < 0.93*h.link.Speed {
+			t.Fatalf("takes a link that carries all it should for %.2f of 40", c/unit)
+		}
+	})
+}
+
+// TestPackets: a guest that floods small packets leaves the others those that they are promised, and the bits for which
+// it has no packets go to others.
+func TestPackets(t *testing.T) {
+	const small = 8 * 88
+	h := newHost(1e9)
+	h.link.Packets = 190e3
+	h.add(0, 0, 1, func(s *model.SLA) { s.Guarantee = model.Rate{Bits: 700e6} })
+	h.add(0, 0, 1, func(s *model.SLA) { s.Guarantee.Packets, s.Limit.Packets = 20e3, 60e3 })
+	h.add(0, 0, 1, nil)
+	for range 40 {
+		for i, size := range []float64{fullFrame, small, small} {
+			want := 1e9 / size
+			s := &h.senders[i]
+			s.Known, s.Packets = true, min(want, h.out[i].Packets, h.out[i].Bits/size)
+		}
+		over := max(1, (h.senders[0].Packets+h.senders[1].Packets+h.senders[2].Packets)/h.link.Packets)
+		for i, size := range []float64{fullFrame, small, small} {
+			h.senders[i].Packets /= over
+			h.senders[i].Bits = h.senders[i].Packets * size
+		}
+		h.now = h.now.Add(h.link.Period)
+		h.w.Allocate(h.now, h.link, h.senders, h.out)
+	}
+	if got := h.senders[0].Bits; got < 700e6*0.98 {
+		t.Errorf("the guarantee of 700 Mbit/s gets %.0f Mbit/s of full frames", got/1e6)
+	}
+	if got := h.senders[1].Packets; got < 20e3*0.98 || got > 60e3*1.02 {
+		t.Errorf("the VM with 20 to 60 kpps gets %.1f kpps", got/1e3)
+	}
+	if sum := h.out[1].Packets + h.out[2].Packets; sum > 190e3 {
+		t.Errorf("the floods may send %.1f kpps", sum/1e3)
+	}
+	if got := h.out[2].Bits; got > h.out[2].Packets*small*1.2 && got > 100e6 {
+		t.Errorf("the flood may send %.0f Mbit/s, which it has no packets for", got/1e6)
+	}
+}
+
+// churning is n senders, one in ten with a guarantee, and readings of some ticks, all known beforehand.
+func churning(n int) (senders [][]Sender, out []Allowance) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 16 {
+		list := make([]Sender, n)
+		for i := range list {
+			g := 0.0
+			if i%10 == 0 {
+				g = 20 / float64(n)
+			}
+			list[i] = sender(i, g, r.ExpFloat64()*40/float64(n))
+			list[i].Packets = list[i].Bits / fullFrame
+		}
+		senders = append(senders, list)
+	}
+	return senders, make([]Allowance, n)
+}
+
+// TestSteadyAllocationIsFree: no memory is allocated while the senders stay.
+func TestSteadyAllocationIsFree(t *testing.T) {
+	for _, name := range Names() {
+		senders, out := churning(100)
+		a, now, k := maker(t, name), time.Time{}, 0
+		l := link()
+		l.Packets = 800e3
+		tick := func() {
+			now = now.Add(l.Period)
+			a.Allocate(now, l, senders[k%len(senders)], out)
+			k++
+		}
+		tick()
+		if n := testing.AllocsPerRun(100, tick); n > 0 {
+			t.Errorf("%s allocates %v times a tick", name, n)
+		}
+	}
+}
+
+// TestThousandSenders: deciding takes at most 10 times a sort of 1,000 floats, in the same run.
+func TestThousandSenders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures time")
+	}
+	best := math.Inf(1)
+	for range 5 {
+		decide := testing.Benchmark(func(b *testing.B) { benchmarkWaterfill(b, math.Inf(1)) })
+		sort := testing.Benchmark(benchmarkSort)
+		best = min(best, float64(decide.NsPerOp())/float64(sort.NsPerOp()))
+		if best <= 10 {
+			return
+		}
+	}
+	t.Errorf("deciding for 1,000 senders takes %.1f times a sort of 1,000 floats", best)
+}
+
+func BenchmarkWaterfill(b *testing.B) {
+	b.Run("bits", func(b *testing.B) { benchmarkWaterfill(b, math.Inf(1)) })
+	b.Run("packets too", func(b *testing.B) { benchmarkWaterfill(b, 800e3) })
+	b.Run("a sort of 1,000 floats", benchmarkSort)
+}
+
+func benchmarkWaterfill(b *testing.B, packets float64) {
+	senders, out := churning(1000)
+	w, now := &waterfill{}, time.Time{}
+	l := link()
+	l.Packets = packets
+	for i := 0; b.Loop(); i++ {
+		now = now.Add(l.Period)
+		w.Allocate(now, l, senders[i%len(senders)], out)
+	}
+}
+
+func benchmarkSort(b *testing.B) {
+	r := rand.New(rand.NewPCG(2, 2))
+	random, list := make([]float64, 1000), make([]float64, 1000)
+	for i := range random {
+		random[i] = r.Float64()
+	}
+	for b.Loop() {
+		copy(list, random)
+		slices.Sort(list)
+	}
+}
