@@ -149,7 +149,7 @@ func TestOverridesCarryWhoWhyAndWhen(t *testing.T) {
 			`{"vm":"db","until":"2001-01-01T00:00:00Z"}`, `{"vm":"db","until":"soon"}`, `{"vm":"db","for_seconds":60,"until":"2101-01-01T00:00:00Z"}`,
 		},
 		"/v1/sla/set": {
-			`{"vm":"db"}`, `{"vm":"db","sla":{}}`, `{"sla":{"limit":"1Gbit"}}`, `{"vm":"db","sla":{"limit":"1"}}`, `{"vm":"db","sla":{"limit":1}}`, `{"vm":"db","sla":{"garantee":"1Gbit"}}`,
+			`{"vm":"db"}`, `{"vm":"db","sla":{}}`, `{"sla":{"limit":"1Gbit"}}`, `{"vm":"db","sla":{"limit":"1"}}`, `{"vm":"db","sla":{"limit":1}}`, `{"vm":"db","sla":{"maximum":"1Gbit"}}`,
 			`{"vm":"db","sla":{"guarantee":"2Gbit","limit":"1Gbit"}}`, `{"vm":"db","sla":{"guarantee":"2kpps","limit":"1kpps"}}`, `{"vm":"db","sla":{"weight":-1}}`, `{"vm":"db","sla":{"weight":1e9}}`,
 			`{"vm":"db","sla":{"class":"\u001b[2J"}}`, `{"vm":"db","nic":"[","sla":{"limit":"1Gbit"}}`, `{"vm":"db","nic":"` + strings.Repeat("x", 65) + `","sla":{"limit":"1Gbit"}}`,
 		},
