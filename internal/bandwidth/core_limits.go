@@ -315,7 +315,11 @@ func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
 	l := c.PlugLimit(id)
 	s := c.state(l.LimitKey)
 	switch {
-	case s == nil || c.opts.Mode == model.ModeObserve || s.by == "":
+	case c.opts.Mode == model.ModeObserve || c.opts.Off && s == nil:
+		return 0, ""
+	case s == nil:
+		return 0, "what it may send is not known yet"
+	case s.by == "":
 		return 0, "" // that it cannot be limited is for placement to judge
 	case s.by == maxTxRate:
 		return l.Tightest().Bits, ""

@@ -41,7 +41,6 @@ func (e *Engine) follow(snap *model.Snapshot) {
 	w := bandwidth.World{Snapshot: snap}
 	if e.Core != nil {
 		w = e.Core.World()
-		e.Core.LimitPlugs(e.Bandwidth)
 	}
 	w.Enforcer = e.enforcer
 	e.followed = true

@@ -85,6 +85,9 @@ func (e *Engine) tick() {
 	if err != nil || e.Core == nil || e.Core == e.stopping {
 		return // an unknown world: change nothing
 	}
+	if e.Bandwidth != nil {
+		e.Core.LimitPlugs(e.Bandwidth)
+	}
 	steps := e.Core.Tick(now, snap)
 	if e.OnTick != nil {
 		e.OnTick(now)
