@@ -21,6 +21,7 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var config, mode string
+	var lift bool
 	c := &cobra.Command{
 		Use: "run", Short: "the daemon (root)",
 		Long: `Becomes the daemon, the program sluiced that is installed beside this one or is found in
@@ -33,6 +34,7 @@ way and leaves every VF where it is: the next start carries on.`,
 	}
 	c.Flags().StringVar(&config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read along")
 	c.Flags().StringVar(&mode, "mode", "", "`mode` in place of that in the configuration: observe or enforce")
+	c.Flags().BoolVar(&lift, "lift", false, "when stopping, lift all limits on what VMs send and receive, whatever bandwidth.stop says")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{string(model.ModeObserve), string(model.ModeEnforce)}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		args := []string{"--config", config}
@@ -42,6 +44,9 @@ way and leaves every VF where it is: the next start carries on.`,
 			args = append(args, "--mode", mode)
 		default:
 			return usage(c, fmt.Errorf("--mode is observe or enforce, not %q", mode))
+		}
+		if lift {
+			args = append(args, "--lift")
 		}
 		if c.Flags().Changed("socket") {
 			args = append(args, "--socket", a.socket)

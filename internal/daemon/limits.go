@@ -2,6 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
 
 	"sluice/internal/actuate"
 	"sluice/internal/bandwidth"
@@ -29,6 +34,44 @@ func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error)
 	return nil
 }
 
+// LiftLimits ends what a daemon that was killed left: what it allowed for the moment is lifted, and what rules and
+// metadata forbid stays, unless all is to go. It refuses while a daemon runs.
+func LiftLimits(ctx context.Context, o Options) error {
+	c, err := load(o.Config)
+	if err != nil {
+		return err
+	}
+	c.Mode, o.Mode = model.ModeEnforce, model.ModeEnforce
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	h, err := openHost(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	d := &daemonState{o: o, host: h, log: log, started: c}
+	defer d.locks.close()
+	if err := d.locks.state(c.StateDir); err != nil && !loop.Unusable(err) {
+		return err
+	}
+	if err := d.locks.mode(model.ModeEnforce); err != nil {
+		return err
+	}
+	core, err := loop.NewCore(c.Rules(), d.options(c), loop.NoJournal{}, nil)
+	if err != nil {
+		return err
+	}
+	d.runner = &loop.Runner{Core: core}
+	if err := d.limit(c, actuate.New(h.kernel, h.virt, log)); err != nil {
+		return err
+	}
+	defer d.closeLimits()
+	snap, err := h.source.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("see which limits there are: %w", err)
+	}
+	return d.limits.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: c.Rules()})
+}
+
 // closeLimits ends what limit began.
 func (d *daemonState) closeLimits() {
 	if d.guests != nil {
@@ -38,18 +81,18 @@ func (d *daemonState) closeLimits() {
 }
 
 // enforcers are what the host has, in order of preference: what the NIC does by itself, else the guest; on
-// the virtio path a program on the tap.
+// the virtio path the taps share a tree by themselves, else a program on each drops what is too much.
 func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
 	list := []loop.Enforcer{&refreshingLimits{act.Limits(), d.host.source}}
 	if d.host.shaper != nil {
 		d.guests = actuate.NewGuestHTB(d.host.shaper)
 		list = append(list, d.guests)
 	}
-	police := actuate.NewPolice(d.host.kernel)
-	if err := police.Unable(); err != nil {
-		d.log.Warn("what VMs send and receive on virtio cannot be limited", "error", err)
+	tree, police := actuate.NewHTB(d.host.kernel), actuate.NewPolice(d.host.kernel)
+	if err := errors.Join(tree.Unable(), police.Unable()); err != nil {
+		d.log.Warn("what VMs send and receive on virtio cannot be limited as it should be", "error", err)
 	}
-	return append(list, police)
+	return append(list, tree, police)
 }
 
 // bandwidthOptions are the config's knobs in the bandwidth controller's terms.

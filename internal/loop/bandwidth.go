@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -271,6 +272,27 @@ func (r *BandwidthRunner) report(by string, failed int, err error) {
 	case p.due(time.Now(), err.Error()):
 		r.Log.Warn("limits could not be applied; tried again later", "enforcer", by, "failed", failed, "error", err)
 	}
+}
+
+// Lift ends an earlier run in place of it: what is allowed is lifted, and contracts where LiftAll says so. Run must not
+// be called as well.
+func (r *BandwidthRunner) Lift(now time.Time, w bandwidth.World) error {
+	w.Enforcer = r.enforcer
+	r.snap = w.Snapshot
+	r.Core.Follow(now, w)
+	r.adopt(w.Snapshot)
+	r.mu.Lock()
+	r.Core.Tick(now, nil) // what is wanted
+	r.mu.Unlock()
+	r.stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for by, p := range r.failed {
+		if p.text != "" {
+			return fmt.Errorf("not all limits by %s could be lifted; the log says why", by)
+		}
+	}
+	return nil
 }
 
 // stopWait is how long the end waits for what enforcers are about, and then for the lifting.

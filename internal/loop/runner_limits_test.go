@@ -202,6 +202,44 @@ func TestLimitsOfAnEarlierRunAreLifted(t *testing.T) {
 	})
 }
 
+// After a kill, what was allowed for the moment is lifted without a daemon, and contracts where all is to go.
+func TestLiftInPlaceOfADeadDaemon(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
+		snap.PFs[0].VFs[0].MaxTxRate = 3e8 // less than a's limit: what it was allowed
+		ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &vfRates{}
+		r := (&BandwidthRunner{Core: ctrl, Enforcers: []Enforcer{e}, LiftAll: all}).Init()
+		rules := model.Rules{VMs: []model.VMRule{{Match: "a", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
+		if err := r.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err != nil {
+			t.Fatal(err)
+		}
+		want := uint64(1e9)
+		if all {
+			want = 0
+		}
+		if len(e.asked) != 1 || e.asked[0][0].Tightest().Bits != want || e.asked[0][0].VM != "a" {
+			t.Errorf("all: %v: asked for %+v, want %d", all, e.asked, want)
+		}
+		e.err = errors.New("driver says no")
+		if err := r.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err == nil {
+			t.Error("no error where nothing could be lifted")
+		}
+	}
+}
+
+// vfRates is an enforcer of what VFs send.
+type vfRates struct{ enforcer }
+
+func (*vfRates) Name() string { return "max_tx_rate" }
+
+func (*vfRates) Can(_ *model.Snapshot, k model.LimitKey) model.Tri {
+	return model.TriOf(k.Path == model.PathVF && k.Dir == model.Tx)
+}
+
 // waits is a Plugs that lets a plug wait until it is ready.
 type waits struct {
 	mu    sync.Mutex
