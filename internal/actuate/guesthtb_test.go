@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +14,9 @@ import (
 
 // fakeGuests are guests whose limits are what was last set. Those in hung never answer.
 type fakeGuests struct {
-	mu     sync.Mutex
 	now    map[model.VMID]string
 	hung   map[model.VMID]bool
 	fails  map[model.VMID]error
-	calls  int
 	lifted int
 }
 
@@ -28,16 +25,10 @@ func newFakeGuests() *fakeGuests {
 }
 
 func (f *fakeGuests) Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, contract model.Rate) error {
-	f.mu.Lock()
-	hung := f.hung[vm]
-	f.calls++
-	f.mu.Unlock()
-	if hung {
+	if f.hung[vm] {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.now[vm] = fmt.Sprintf("%s %s/%s", mac, now, contract)
 	return f.fails[vm]
 }
@@ -49,12 +40,6 @@ func (f *fakeGuests) Lift(context.Context, model.VMID, model.MAC) error {
 
 func (f *fakeGuests) Forget(func(model.VMID) bool) {}
 
-func (f *fakeGuests) of(vm model.VMID) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now[vm]
-}
-
 func guestSnap() *model.Snapshot {
 	s := &model.Snapshot{}
 	for n := 1; n <= 3; n++ {
@@ -65,7 +50,6 @@ func guestSnap() *model.Snapshot {
 
 func TestGuestHTBCan(t *testing.T) {
 	g := NewGuestHTB(newFakeGuests())
-	defer g.Close()
 	key := limitOf(1, 0).LimitKey
 	for name, c := range map[string]struct {
 		edit func(*model.Snapshot, *model.LimitKey)
@@ -92,7 +76,6 @@ func TestGuestHTBCan(t *testing.T) {
 func TestGuestHTB(t *testing.T) {
 	f := newFakeGuests()
 	g := NewGuestHTB(f)
-	defer g.Close()
 	apply := func(l ...model.Limit) ([]model.Limit, error) { return g.Apply(context.Background(), guestSnap(), l) }
 	with := func(n int, now, contract model.Rate) model.Limit {
 		l := limitOf(n, 0)
@@ -101,7 +84,7 @@ func TestGuestHTB(t *testing.T) {
 	}
 	f.fails[id(2)] = errors.New("its qdisc is somebody else's")
 	now, err := apply(with(1, model.Rate{Bits: 5e6, Packets: 3000}, model.Rate{Bits: 1e6}), with(2, model.Rate{Bits: 1e6}, model.Rate{}), with(9, model.Rate{Bits: 1e6}, model.Rate{}), with(8, model.Rate{}, model.Rate{}))
-	if got := f.of(id(1)); got != mac(1).String()+" 1Mbit 3kpps/1Mbit" {
+	if got := f.now[id(1)]; got != mac(1).String()+" 1Mbit 3kpps/1Mbit" {
 		t.Errorf("VM 1 has %q", got)
 	}
 	var one *model.LimitError
@@ -111,44 +94,24 @@ func TestGuestHTB(t *testing.T) {
 	if len(now) != 2 { // VM 1, and VM 8, which has gone with its limit
 		t.Errorf("applied %+v", now)
 	}
-	if _, err := apply(with(1, model.Rate{}, model.Rate{})); err != nil || f.of(id(1)) != mac(1).String()+" /" || f.lifted != 0 {
-		t.Errorf("lifted: %v, %q, %d", err, f.of(id(1)), f.lifted)
+	if _, err := apply(with(1, model.Rate{}, model.Rate{})); err != nil || f.now[id(1)] != mac(1).String()+" /" || f.lifted != 0 {
+		t.Errorf("lifted: %v, %q, %d", err, f.now[id(1)], f.lifted)
 	}
 	if _, err := apply(with(3, model.Rate{}, model.Rate{})); err != nil || f.lifted != 1 {
 		t.Errorf("what an earlier run may have left: %v, %d lifts", err, f.lifted)
 	}
 }
 
-// A guest that hangs costs the others two seconds once, and is left alone for a while.
+// A guest that hangs costs its batch five seconds and itself its limit; the runner gives each VM batches of its own.
 func TestGuestHTBHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeGuests()
-		g := NewGuestHTB(f)
-		defer g.Close()
 		f.hung[id(1)] = true
-		apply := func() (applied int, took time.Duration, err error) {
-			start := time.Now()
-			now, err := g.Apply(context.Background(), guestSnap(), []model.Limit{limitOf(1, 1e6), limitOf(2, 1e6), limitOf(3, 1e6)})
-			return len(now), time.Since(start), err
-		}
-		if n, took, err := apply(); n != 2 || took != guestPatience || !errors.Is(err, model.ErrGuest) {
-			t.Errorf("applied %d in %s: %v", n, took, err)
-		}
-		for range 20 { // a busy agent is asked no more
-			if n, took, err := apply(); n != 2 || took != 0 || err == nil {
-				t.Errorf("applied %d in %s: %v", n, took, err)
-			}
-			time.Sleep(time.Second)
-		}
-		if f.calls != 1+2+20*2 {
-			t.Errorf("%d calls", f.calls)
-		}
-		time.Sleep(guestRest)
-		f.mu.Lock()
-		f.hung[id(1)] = false
-		f.mu.Unlock()
-		if n, _, err := apply(); n != 3 || err != nil {
-			t.Errorf("after it answers again: applied %d, %v", n, err)
+		start := time.Now()
+		now, err := NewGuestHTB(f).Apply(t.Context(), guestSnap(), []model.Limit{limitOf(1, 1e6), limitOf(2, 1e6)})
+		var one *model.LimitError
+		if took := time.Since(start); took != guestLimit || len(now) != 1 || !errors.As(err, &one) || one.Key.VM != id(1) {
+			t.Errorf("applied %v in %s: %v", now, took, err)
 		}
 	})
 }

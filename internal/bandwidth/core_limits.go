@@ -68,10 +68,7 @@ func (n *nic) want() {
 				s.want.Guarantee, s.want.Weight = n.promised.Bits, n.own.Weight
 			}
 		default:
-			s.want.Contract = contract
-			if s.by == maxTxRate {
-				s.want.Contract = n.inBits(contract)
-			}
+			s.want.Contract = n.vfContract()
 			s.want.Rate = n.rate(s.want.Contract)
 			s.want.Bits = lower(s.want.Bits, n.tier)
 		}
@@ -97,9 +94,11 @@ func (n *nic) rate(contract model.Rate) model.Rate {
 	return r
 }
 
-// inBits is a contract with its packets/s as bits/s too, for VF rates, which know only those.
-func (n *nic) inBits(c model.Rate) model.Rate {
-	if c.Packets > 0 {
+// vfContract is the contract of what the NIC sends on a VF. The VF's rate knows only bits/s, so packets/s become
+// bits/s too; a guest knows both.
+func (n *nic) vfContract() model.Rate {
+	c := n.own.Limit
+	if n.limits[slot(model.PathVF, model.Tx)].by == maxTxRate && c.Packets > 0 {
 		size := float64(smallest)
 		if n.sent.Packets > 0 {
 			size = max(size, n.sent.Bits/n.sent.Packets)
@@ -286,7 +285,7 @@ func (c *Core) PlugLimit(id model.NICID) model.Limit {
 		return out
 	}
 	n.asked, n.plugging = c.at, true
-	out.Contract = n.inBits(n.own.Limit)
+	out.Contract = n.vfContract()
 	if l := n.link; l != nil && l.active {
 		a := n.allow
 		if n.shared {

@@ -450,6 +450,9 @@ func TestPacketsOnVFs(t *testing.T) {
 		if got := r.stand[key(0, model.PathVF, model.Tx)].Contract; got != want {
 			t.Errorf("%s: contract %v, want %v", by, got, want)
 		}
+		if _, wait := r.c.Plug(nicOf(0)); wait != "" {
+			t.Errorf("%s: a plug waits though the limit stands: %s", by, wait)
+		}
 	}
 }
 

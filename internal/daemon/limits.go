@@ -74,9 +74,6 @@ func LiftLimits(ctx context.Context, o Options) error {
 
 // closeLimits ends what limit began.
 func (d *daemonState) closeLimits() {
-	if d.guests != nil {
-		d.guests.Close()
-	}
 	_ = d.reader.Close()
 }
 
@@ -85,8 +82,7 @@ func (d *daemonState) closeLimits() {
 func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
 	list := []loop.Enforcer{&refreshingLimits{act.Limits(), d.host.source}}
 	if d.host.shaper != nil {
-		d.guests = actuate.NewGuestHTB(d.host.shaper)
-		list = append(list, d.guests)
+		list = append(list, actuate.NewGuestHTB(d.host.shaper))
 	}
 	tree, police := actuate.NewHTB(d.host.kernel), actuate.NewPolice(d.host.kernel)
 	if err := errors.Join(tree.Unable(), police.Unable()); err != nil {

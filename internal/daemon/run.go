@@ -120,7 +120,6 @@ type daemonState struct {
 	runner  *loop.Runner
 	limits  *loop.BandwidthRunner
 	reader  *kernel.CounterReader
-	guests  *actuate.GuestHTB // nil: guests are not limited
 	backend *backend.Backend
 	over    *backend.Overrides
 	started *config.Config // what counts of it counts until the end
