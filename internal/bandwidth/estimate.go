@@ -65,7 +65,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	case c.guarantee == 0:
 		t.demand = t.mean // the noise of all of them together is what matters: see margin
 	default:
-		t.demand = t.mean * (1 + max(leastMargin, noiseMargin*t.noise))
+		t.demand = t.mean * (1 + max(leastMargin, noiseMargin*t.noise*meanNoise(k.seconds)))
 		if rising && m < c.guarantee {
 			t.demand = max(t.demand, min(c.guarantee, climbing*m))
 		}
@@ -73,6 +73,9 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	t.demand = t.hold.keep(k, c, t, m, grew)
 	t.last, t.limit = m, in
 }
+
+// meanNoise is what the mean of readings so long has of the noise of one. What single readings exceed it by, queues take.
+func meanNoise(seconds float64) float64 { return math.Sqrt(min(1, seconds/(2*smoothTime))) }
 
 // learnNoise takes the deviation from the reading before, where nothing but noise can have made it.
 func (t *tracked) learnNoise(m, in float64) {
