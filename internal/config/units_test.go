@@ -1,8 +1,9 @@
 package config
 
 import (
-	"sluice/internal/model"
 	"testing"
+
+	"sluice/internal/model"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

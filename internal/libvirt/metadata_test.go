@@ -95,3 +95,21 @@ func TestMetadataIsFollowed(t *testing.T) {
 		t.Errorf("SLAs %v although metadata does not count", dom.SLAs)
 	}
 }
+
+// Whatever stands there, what is read is within bounds or refused as a whole.
+func FuzzReadMetadata(f *testing.F) {
+	f.Add(`<s:sla xmlns:s="urn:sluice:sla:1" guarantee="2Gbit 50kpps" limit="5Gbit" weight="2" class="gold"><s:sla nic="a*" receive="1Gbit"/></s:sla>`)
+	f.Add(`<s:sla xmlns:s="urn:sluice:sla:2"/>`)
+	f.Add(`</metadata><metadata><sla xmlns="urn:sluice:sla:1"><sla><sla/></sla></sla>`)
+	f.Fuzz(func(t *testing.T, in string) {
+		have, err := readMetadata("<domain><metadata>" + in + "</metadata></domain>")
+		if err != nil && have != nil || len(have) > maxNICSLAs+1 {
+			t.Fatalf("%d SLAs beside error %v", len(have), err)
+		}
+		for _, s := range have {
+			if w := s.SLA.Weight; s.SLA.Source != source || !(w == 0 || w >= 0.001 && w <= 1000) || s.SLA.Guarantee.Bits > model.MaxRate || len(s.NIC) > 64 || len(s.SLA.Class) > 64 {
+				t.Fatalf("%+v got through", s)
+			}
+		}
+	})
+}
