@@ -290,7 +290,7 @@ func (t *tree) bar(ctx context.Context, k Shapers, taps []member) {
 // shaper is the tree as the kernel is to have it.
 func (t *tree) shaper(pf *model.PF, taps []member) kernel.Shaper {
 	all := budget(pf, &t.root)
-	s := kernel.Shaper{PF: pf.Index, Rate: max(leastRate, all-min(all, t.outside(taps))), Queue: queueOf(max(all, pf.Speed))}
+	s := kernel.Shaper{PF: pf.Index, Rate: max(leastRate, all-min(all, t.outside(taps))), Queue: queueOf(max(all, pf.Shared()))}
 	for i := range taps {
 		if !t.barred[taps[i].nic.Tap] {
 			s.Classes = append(s.Classes, taps[i].class)

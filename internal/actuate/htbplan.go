@@ -49,14 +49,14 @@ func members(snap *model.Snapshot, pf *model.PF, root *model.Limit, limits map[m
 	}
 	slices.SortFunc(all, func(a, b member) int { return cmp.Compare(a.nic.TapIndex, b.nic.TapIndex) })
 	number(all)
-	share(all, budget(pf, root), max(pf.Speed, budget(pf, root)))
+	share(all, budget(pf, root), max(pf.Shared(), budget(pf, root)))
 	return all
 }
 
 // budget is what all taps of a PF may send together.
 func budget(pf *model.PF, root *model.Limit) uint64 {
 	const unknown = 100e9
-	return cmp.Or(root.Tightest().Bits, pf.Speed, unknown)
+	return cmp.Or(root.Tightest().Bits, pf.Shared(), unknown)
 }
 
 // number gives each tap a class by its ifindex, so that it keeps that whoever comes and goes; in the rare case that

@@ -52,7 +52,7 @@ func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
 			a := Asked{ID: model.NICID{VM: vm.ID, NIC: nic.Alias}, VMName: vm.Name, SLA: rules.SLA(vm, nic)}
 			a.Wrong = wrongRules(rules, vm, nic, a.SLA.Class)
 			if pf := pfOf(snap, nic); pf != nil {
-				a.PF, a.Speed = pf.Name, pf.Speed
+				a.PF, a.Speed = pf.Name, pf.Shared()
 			}
 			if vf := snap.FindVF(nic.VF); nic.VF != model.NoVF {
 				a.OnVF = vf == nil || vf.InGuest != model.No

@@ -230,7 +230,7 @@ func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
 		l.root.key = model.LimitKey{PF: pf.Name, Path: model.PathVirtio, Dir: model.Tx}
 		c.links = append(c.links, l)
 	}
-	l.gone, l.speed = false, pf.Speed
+	l.gone, l.speed = false, pf.Shared()
 	return l
 }
 

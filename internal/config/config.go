@@ -37,7 +37,8 @@ type Config struct {
 type PF struct {
 	Name    string `yaml:"name" need:"yes" doc:"network interface of the PF"`
 	VFs     VFSet  `yaml:"vfs" default:"all" doc:"indices such as '0-3,6', or 'all'"`
-	Speed   Rate   `yaml:"speed" doc:"what its link carries, such as '10Gbit', where the kernel does not know it"`
+	Speed   Rate   `yaml:"speed" doc:"what its link carries, such as '10Gbit', where that is less than its speed, or the kernel does not know that"`
+	VFRates string `yaml:"vf_rates" enum:"driver|none" default:"driver" doc:"whether it limits what its VFs send: 'driver' believes its driver; 'none' is for a NIC that takes the setting and does not heed it"`
 	Network string `yaml:"network" doc:"the bridge it leads to, as a check; unset: the bridge that the PF, or its bond, is a port of"`
 }
 

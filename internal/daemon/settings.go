@@ -18,7 +18,7 @@ import (
 func poolOf(c *config.Config) observe.Pool {
 	pool := observe.Pool{}
 	for _, pf := range c.PFs {
-		p := observe.PoolPF{All: pf.VFs.All, Network: pf.Network, Speed: pf.Speed.Bits}
+		p := observe.PoolPF{All: pf.VFs.All, Network: pf.Network, Speed: pf.Speed.Bits, NoRates: pf.VFRates == "none"}
 		for _, r := range pf.VFs.Ranges {
 			for i := r.First; i <= r.Last; i++ {
 				p.VFs = append(p.VFs, i)

@@ -64,7 +64,8 @@ type PF struct {
 	Uplink    Uplink     `json:"uplink,omitzero"`
 	NUMANode  int        `json:"numa_node"` // -1: unknown
 	LinkUp    bool       `json:"link_up"`
-	Speed     uint64     `json:"speed_bits"` // bits/s, 0: unknown
+	Speed     uint64     `json:"speed_bits"`             // bits/s, 0: unknown
+	Carries   uint64     `json:"carries_bits,omitempty"` // bits/s: what the config says that its link carries where that is less; 0: its speed
 	NumVFs    int        `json:"num_vfs"`
 	TotalVFs  int        `json:"total_vfs"`
 	Caps      Caps       `json:"caps"`
@@ -343,6 +344,9 @@ type Filter struct {
 	PF  string `json:"pf"`
 	MAC MAC    `json:"mac"`
 }
+
+// Shared is what of the PF's link there is to share out, in bits/s; 0: unknown.
+func (p *PF) Shared() uint64 { return cmp.Or(p.Carries, p.Speed) }
 
 // InUse says whether any VF of the PF is in a guest, ours or not.
 func (p *PF) InUse() bool {

@@ -137,6 +137,12 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 	}
 	own, managed := w.pool[pf.Name]
 	pf.Managed, pf.Speed = managed, cmp.Or(pf.Speed, own.Speed)
+	if own.Speed > 0 && own.Speed < pf.Speed {
+		pf.Carries = own.Speed
+	}
+	if own.NoRates {
+		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.No, model.No
+	}
 	if own.Network != "" {
 		label(pf, own.Network)
 	}

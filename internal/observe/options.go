@@ -15,7 +15,8 @@ type PoolPF struct {
 	All     bool   // every VF, however many there are
 	VFs     []int  // else these indices
 	Network string // "" for the bridge that the PF is a port of
-	Speed   uint64 // of its link, bits/s, where the kernel does not know it; 0: not known
+	Speed   uint64 // of its link, bits/s, where the kernel does not know it or it carries less; 0: as the kernel says
+	NoRates bool   // its VFs are not to be limited by max_tx_rate, whatever the driver says
 }
 
 // Has says whether the VF is in the pool.

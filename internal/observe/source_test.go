@@ -185,6 +185,26 @@ func TestSpeedOfTheLink(t *testing.T) {
 	}
 }
 
+// A link that carries less than its speed is shared out as what it carries; a NIC that takes VF
+// rates and does not heed them counts as one without.
+func TestWhatTheConfigKnowsOfAPF(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 1, counting)
+	f.addPF("pf1", "br1", 1, counting)
+	for i := range f.pfs {
+		f.pfs[i].Caps.MaxTxRate, f.pfs[i].Caps.MinTxRate = model.Yes, model.Yes
+	}
+	s := New(f, f, nil, Options{Pool: Pool{"pf0": {All: true, Speed: 2e9, NoRates: true}, "pf1": {All: true, Speed: 25e9}}})
+	defer s.Close()
+	pfs := snapshot(t, s).PFs
+	if pfs[0].Speed != 10e9 || pfs[0].Shared() != 2e9 || pfs[1].Shared() != 10e9 {
+		t.Errorf("speed %d, shared %d and %d: want 10e9, 2e9 and 10e9", pfs[0].Speed, pfs[0].Shared(), pfs[1].Shared())
+	}
+	if a, b := pfs[0].Caps, pfs[1].Caps; a.MaxTxRate != model.No || a.MinTxRate != model.No || b.MaxTxRate != model.Yes || b.MinTxRate != model.Yes {
+		t.Errorf("VF rates %v and %v: want none of pf0's", a, b)
+	}
+}
+
 // What cannot be asked is an error and never an emptier Snapshot.
 func TestSnapshotFails(t *testing.T) {
 	for _, what := range []string{"links", "domains", "stats", "pfs", "fdb"} {
