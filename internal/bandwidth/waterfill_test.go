@@ -339,20 +339,36 @@ func TestLostReadingsKeepGuarantees(t *testing.T) {
 	}
 }
 
-// TestSendersKeepTheirHistory: others that come and go change nothing for those who stay.
+// TestSendersKeepTheirHistory: what is known of a NIC stays with it when others come and go, and
+// nothing of one that has gone stays for the next in its place.
 func TestSendersKeepTheirHistory(t *testing.T) {
-	h := newHost(40 * unit)
-	h.add(10, 100, 1, nil)
-	h.add(0, 100, 5, nil)
-	h.add(0, 0, 5, nil)
-	h.ticks(20)
-	want := h.out[1]
-	h.senders[2].ID.VM = "vm9999"
-	h.tick()
-	h.senders, h.out, h.demand, h.flows = h.senders[:2], h.out[:2], h.demand[:2], h.flows[:2]
-	h.tick()
-	if h.out[1] != want {
-		t.Errorf("may send %v after others came and went, and %v before", h.out[1], want)
+	w := &waterfill{}
+	at := func(numbers ...int) (list []Sender) {
+		for _, n := range numbers {
+			list = append(list, sender(n, 0, 0))
+		}
+		return list
+	}
+	w.follow(at(1, 3, 5))
+	for i, mean := range []float64{1, 3, 5} {
+		w.bits.tracked[i].mean = mean
+	}
+	for _, step := range []struct {
+		numbers []int
+		means   []float64
+	}{
+		{[]int{1, 3, 5}, []float64{1, 3, 5}},
+		{[]int{0, 3, 4, 5}, []float64{0, 3, 0, 5}},
+		{[]int{0, 2, 4, 5}, []float64{0, 0, 0, 5}},
+		{[]int{5}, []float64{5}},
+		{[]int{6}, []float64{0}},
+	} {
+		w.follow(at(step.numbers...))
+		for i, want := range step.means {
+			if got := w.bits.tracked[i].mean; got != want {
+				t.Errorf("of senders %v, number %d has a mean of %v, want %v", step.numbers, step.numbers[i], got, want)
+			}
+		}
 	}
 }
 
@@ -407,25 +423,33 @@ func TestIdleLinkSaysNothingOfCapacity(t *testing.T) {
 	})
 }
 
-// TestPackets: a guest that floods small packets leaves the others those that they are promised, and the bits for which
-// it has no packets go to others.
+// TestPackets: guests that flood small packets leave the others those that they are promised, in packets and for the bits
+// that they are promised. The bits for which they have no packets go to others.
 func TestPackets(t *testing.T) {
 	const small = 8 * 88
 	h := newHost(1e9)
 	h.link.Packets = 190e3
 	h.add(0, 0, 1, func(s *model.SLA) { s.Guarantee = model.Rate{Bits: 700e6} })
-	h.add(0, 0, 1, func(s *model.SLA) { s.Guarantee.Packets, s.Limit.Packets = 20e3, 60e3 })
-	h.add(0, 0, 1, nil)
-	for range 40 {
-		for i, size := range []float64{fullFrame, small, small} {
-			want := 1e9 / size
-			s := &h.senders[i]
-			s.Known, s.Packets = true, min(want, h.out[i].Packets, h.out[i].Bits/size)
+	h.add(0, 0, 1, func(s *model.SLA) { s.Guarantee.Packets, s.Limit.Packets = 45e3, 60e3 })
+	for range 3 {
+		h.add(0, 0, 1, nil)
+	}
+	size := func(i int) float64 {
+		if i == 0 {
+			return fullFrame
 		}
-		over := max(1, (h.senders[0].Packets+h.senders[1].Packets+h.senders[2].Packets)/h.link.Packets)
-		for i, size := range []float64{fullFrame, small, small} {
-			h.senders[i].Packets /= over
-			h.senders[i].Bits = h.senders[i].Packets * size
+		return small
+	}
+	for range 40 {
+		sum := 0.0
+		for i := range h.senders {
+			s := &h.senders[i]
+			s.Known, s.Packets = true, min(1e9/size(i), h.out[i].Packets, h.out[i].Bits/size(i))
+			sum += s.Packets
+		}
+		for i := range h.senders {
+			h.senders[i].Packets /= max(1, sum/h.link.Packets)
+			h.senders[i].Bits = h.senders[i].Packets * size(i)
 		}
 		h.now = h.now.Add(h.link.Period)
 		h.w.Allocate(h.now, h.link, h.senders, h.out)
@@ -433,14 +457,13 @@ func TestPackets(t *testing.T) {
 	if got := h.senders[0].Bits; got < 700e6*0.98 {
 		t.Errorf("the guarantee of 700 Mbit/s gets %.0f Mbit/s of full frames", got/1e6)
 	}
-	if got := h.senders[1].Packets; got < 20e3*0.98 || got > 60e3*1.02 {
-		t.Errorf("the VM with 20 to 60 kpps gets %.1f kpps", got/1e3)
+	if got := h.senders[1].Packets; got < 45e3*0.98 || got > 60e3*1.02 {
+		t.Errorf("the VM with 45 to 60 kpps gets %.1f kpps", got/1e3)
 	}
-	if sum := h.out[1].Packets + h.out[2].Packets; sum > 190e3 {
-		t.Errorf("the floods may send %.1f kpps", sum/1e3)
-	}
-	if got := h.out[2].Bits; got > h.out[2].Packets*small*1.2 && got > 100e6 {
-		t.Errorf("the flood may send %.0f Mbit/s, which it has no packets for", got/1e6)
+	for i := 2; i < len(h.out); i++ {
+		if most := h.out[i].Packets * small; h.senders[i].Packets >= hungryOn*h.out[i].Packets && h.out[i].Bits > 1.01*most {
+			t.Errorf("a flood may send %.0f Mbit/s, and has packets for %.0f", h.out[i].Bits/1e6, most/1e6)
+		}
 	}
 }
 
