@@ -174,8 +174,12 @@ func TestFillIsMaxMin(t *testing.T) {
 		demand, weights := make([]float64, n), make([]float64, n)
 		for i := range usages {
 			demand[i] = rapid.SampledFrom([]float64{0, 0.5, 1, 3, 10, inf}).Draw(t, "demand")
-			usages[i] = usage{guarantee: rapid.SampledFrom([]float64{0, 1, 4}).Draw(t, "guarantee"), weight: rapid.SampledFrom([]float64{1, 2, 5}).Draw(t, "weight"),
-				limit: rapid.SampledFrom([]float64{2, 7, inf}).Draw(t, "limit"), priority: rapid.IntRange(0, 2).Draw(t, "class")}
+			usages[i] = usage{
+				guarantee: rapid.SampledFrom([]float64{0, 1, 4}).Draw(t, "guarantee"),
+				weight:    rapid.SampledFrom([]float64{1, 2, 5}).Draw(t, "weight"),
+				limit:     rapid.SampledFrom([]float64{2, 7, inf}).Draw(t, "limit"),
+				priority:  rapid.IntRange(0, 2).Draw(t, "class"),
+			}
 			weights[i] = usages[i].weight
 		}
 		amount := rapid.Float64Range(0.1, 60).Draw(t, "amount")
