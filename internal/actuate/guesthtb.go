@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/guest"
 	"sluice/internal/model"
@@ -15,6 +18,7 @@ import (
 type Shaper interface {
 	Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, contract model.Rate) error
 	Lift(ctx context.Context, vm model.VMID, mac model.MAC) error
+	Stands(ctx context.Context, vm model.VMID, mac model.MAC) (model.Rate, error)
 	Forget(there func(model.VMID) bool)
 }
 
@@ -74,6 +78,40 @@ func (g *GuestHTB) Apply(ctx context.Context, snap *model.Snapshot, batch []mode
 		now = append(now, l)
 	}
 	return now, errors.Join(errs...)
+}
+
+// standingAtMost is how many guests Standing asks at a time.
+const standingAtMost = 4
+
+// Standing implements loop.Standing: contracts that an earlier run left in guests. A guest that cannot be asked
+// is passed over: most have nothing of ours, and may not even allow the question.
+func (g *GuestHTB) Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error) {
+	var mu sync.Mutex
+	var out []model.Limit
+	var work errgroup.Group
+	work.SetLimit(standingAtMost)
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		for k := range vm.NICs {
+			key := model.LimitKey{VM: vm.ID, NIC: vm.NICs[k].Alias, Path: model.PathVF, Dir: model.Tx}
+			if vm.State != model.VMRunning || g.Can(snap, key) == model.No {
+				continue
+			}
+			work.Go(func() error {
+				one, cancel := context.WithTimeout(ctx, guestLimit)
+				defer cancel()
+				if r, err := g.guests.Stands(one, vm.ID, vm.NICs[k].MAC); err == nil && !r.IsZero() {
+					mu.Lock()
+					defer mu.Unlock()
+					out = append(out, model.Limit{LimitKey: key, Contract: r})
+				}
+				return nil
+			})
+		}
+	}
+	_ = work.Wait() // none of them fails
+	slices.SortFunc(out, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
+	return out, nil
 }
 
 // one makes one Limit true.

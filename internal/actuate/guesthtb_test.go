@@ -17,6 +17,7 @@ type fakeGuests struct {
 	now    map[model.VMID]string
 	hung   map[model.VMID]bool
 	fails  map[model.VMID]error
+	left   map[model.VMID]model.Rate // by an earlier run
 	lifted int
 }
 
@@ -36,6 +37,13 @@ func (f *fakeGuests) Limit(ctx context.Context, vm model.VMID, mac model.MAC, no
 func (f *fakeGuests) Lift(context.Context, model.VMID, model.MAC) error {
 	f.lifted++
 	return nil
+}
+
+func (f *fakeGuests) Stands(_ context.Context, vm model.VMID, _ model.MAC) (model.Rate, error) {
+	if f.fails[vm] != nil {
+		return model.Rate{}, f.fails[vm]
+	}
+	return f.left[vm], nil
 }
 
 func (f *fakeGuests) Forget(func(model.VMID) bool) {}
@@ -114,4 +122,20 @@ func TestGuestHTBHangs(t *testing.T) {
 			t.Errorf("applied %v in %s: %v", now, took, err)
 		}
 	})
+}
+
+// Contracts that an earlier run left are found, whoever does not answer.
+func TestGuestHTBStanding(t *testing.T) {
+	f := newFakeGuests()
+	f.left = map[model.VMID]model.Rate{id(1): {Bits: 5e6}, id(2): {Bits: 1}, id(3): {}}
+	f.fails[id(2)] = errors.New("no answer")
+	snap := guestSnap()
+	for i := range snap.VMs {
+		snap.VMs[i].State, snap.VMs[i].InGuest = model.VMRunning, model.Unknown
+	}
+	want := limitOf(1, 0)
+	want.Contract = model.Rate{Bits: 5e6}
+	if got, err := NewGuestHTB(f).Standing(t.Context(), snap); err != nil || len(got) != 1 || got[0] != want {
+		t.Errorf("%+v, %v", got, err)
+	}
 }

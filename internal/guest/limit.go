@@ -123,6 +123,20 @@ func (s *Shaper) Lift(ctx context.Context, vm model.VMID, mac model.MAC) error {
 	return nil
 }
 
+// Stands reads back what the VM's NIC is limited to, also by an earlier Shaper; zero parts are unlimited. As
+// everything that a guest says it may be a lie.
+func (s *Shaper) Stands(ctx context.Context, vm model.VMID, mac model.MAC) (model.Rate, error) {
+	text, err := s.script(ctx, channelKey{vm, mac}, "show", "", "")
+	if errors.Is(err, errNoMaster) {
+		return model.Rate{}, nil
+	}
+	if err != nil {
+		return model.Rate{}, fmt.Errorf("read the limit of NIC %s inside VM %s: %w", mac, vm, err)
+	}
+	st, err := parseState(text)
+	return st.rate(), err
+}
+
 // Forget drops what is known of VMs that are not there any more.
 func (s *Shaper) Forget(there func(model.VMID) bool) {
 	s.mu.Lock()

@@ -184,6 +184,13 @@ read)
 	mine || fail "gone"
 	cat "$dir/out"
 	;;
+show)
+	locate
+	echo "seq 1"
+	tc qdisc show dev "$dev"
+	[ "$(root)" != 'htb 51ce:' ] || tc class show dev "$dev" parent 51ce:
+	echo "ok $dev $full $boot"
+	;;
 lift)
 	locate
 	rm -rf "$dir"

@@ -184,6 +184,27 @@ func TestLimitLeavesForeignQdiscs(t *testing.T) {
 	}
 }
 
+// What an earlier Shaper left is read back.
+func TestLimitStands(t *testing.T) {
+	g := newRealGuest(t, 1)
+	g.shaper.lease = time.Second
+	stands := func(mac model.MAC, want model.Rate) {
+		t.Helper()
+		if got, err := g.shaper.Stands(within(t, patience), vm, mac); err != nil || got != want {
+			t.Errorf("stands %+v, %v; want %+v", got, err, want)
+		}
+	}
+	stands(nicMAC(0), model.Rate{})
+	stands(nicMAC(7), model.Rate{})
+	contract := model.Rate{Bits: 20 * mbit, Packets: 5000}
+	g.limit(0, bits(10*mbit), contract)
+	stands(nicMAC(0), bits(10*mbit))
+	g.eventually("the process leaves the contract", func() bool { return len(g.leftovers()) == 0 })
+	stands(nicMAC(0), contract)
+	g.tc("qdisc replace dev m0 root handle 7: tbf rate 5gbit burst 1m latency 1s")
+	stands(nicMAC(0), model.Rate{})
+}
+
 // A second Shaper, as after a crash of ours, takes over what the first one left, and the first one's
 // process does not disturb it.
 func TestLimitIsTakenOver(t *testing.T) {

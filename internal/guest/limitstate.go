@@ -136,6 +136,18 @@ func (st *state) stands(set model.Rate) error {
 	return nil
 }
 
+// rate is what the classes allow, without what is no limit.
+func (st *state) rate() model.Rate {
+	var r model.Rate
+	if st.root == "htb 51ce:" && st.ceil < unlimited {
+		r.Bits = st.ceil
+	}
+	if st.root == "htb 51ce:" && st.pps < unlimited && st.full > 0 {
+		r.Packets = st.pps / st.full / 8
+	}
+	return r
+}
+
 // classRate is what the script gives a class for a limit in bits/s, 0 for none.
 func classRate(bits uint64) uint64 {
 	if bits == 0 || bits > unlimited {
