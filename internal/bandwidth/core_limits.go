@@ -34,6 +34,7 @@ const (
 	verifyEvery = 30 * time.Second     // contracts are applied again so often, in case somebody took them off
 	sameRate    = 0.002                // what a rate may differ by without being applied anew
 	plugMemory  = 2 * time.Second      // how long a NIC that was asked about counts as one that is about to get a VF, until its move shows
+	guestMemory = 30 * time.Second     // for so long after it was asked about, a limit in its guest is not lifted for want of a VF
 	leastBits   = 1_000_000            // no rate is below it: TCP must be able to begin
 	smallest    = 8 * (60 + wireBytes) // bits on the wire of the smallest frame
 	growth      = 1.1                  // what a NIC that comes to a VF may send beyond what it sends
@@ -72,8 +73,11 @@ func (n *nic) want() {
 			s.want.Rate = n.rate(s.want.Contract)
 			s.want.Bits = lower(s.want.Bits, n.tier)
 		}
-		if slots[i].path == model.PathVF {
-			s.none = !n.ours && !(n.plugging && s.by != maxTxRate)
+		if slots[i].path == model.PathVF && !n.ours && (!n.plugging || s.by == maxTxRate) {
+			s.none = true
+			if s.has && s.by != maxTxRate && !n.recent { // a guest's limit stands without the VF, and would hold on virtio
+				s.none, s.want = false, model.Limit{LimitKey: s.key}
+			}
 		}
 	}
 }

@@ -456,6 +456,33 @@ func TestPacketsOnVFs(t *testing.T) {
 	}
 }
 
+// What a guest holds itself to holds on virtio too: it goes with the VF.
+func TestGuestLimitGoesWithTheVF(t *testing.T) {
+	r := newRig(t, 1)
+	r.named["vf tx"] = "guest-htb"
+	r.rule(0, model.SLA{Limit: gbit(2)})
+	r.plug(0, 0)
+	r.follow()
+	r.tick()
+	if r.stand[key(0, model.PathVF, model.Tx)].Contract != gbit(2) {
+		t.Fatalf("on the VF: %+v", r.stand)
+	}
+	r.vm(0).NICs[0].VF, r.vm(0).NICs[0].VFOwner = model.NoVF, ""
+	r.world.Snapshot.PFs[0].VFs[0] = model.VF{ID: model.VFID{PF: "pf0"}}
+	r.follow()
+	r.tick()
+	if _, ok := r.stand[key(0, model.PathVF, model.Tx)]; ok || r.stand[key(0, model.PathVirtio, model.Tx)].Contract != gbit(2) {
+		t.Errorf("on virtio: %+v", r.stand)
+	}
+	if b := r.tick(); len(b) > 0 {
+		t.Errorf("lifted again: %+v", b)
+	}
+	r.c.Adopt(r.now, []model.Limit{{LimitKey: key(0, model.PathVF, model.Tx), Contract: gbit(1)}}) // an earlier run left it
+	if b := r.tick(); len(b) != 1 || !b[0].Lifts() {
+		t.Errorf("what an earlier run left: %+v", b)
+	}
+}
+
 func TestLift(t *testing.T) {
 	r := newRig(t, 3)
 	r.rule(0, model.SLA{Guarantee: gbit(4), Limit: gbit(6)})

@@ -28,6 +28,7 @@ type nic struct {
 	left     bool          // it sends on virtio, and its VF is counted no more: the next Snapshot will not show it
 	plugging bool          // a plug is under way
 	asked    time.Time     // when PlugLimit was last asked for
+	recent   bool          // that was not long ago
 
 	paths    [2]pathCount // by pathIndex
 	sent     model.RateReading
@@ -177,6 +178,7 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 	}
 	n.vf, n.ours = in.VF, in.Ours() != model.NoVF
 	n.claimed, n.inGuest, n.plugging = in.VFPath, model.Unknown, !n.asked.IsZero() && now.Sub(n.asked) < plugMemory
+	n.recent = !n.asked.IsZero() && now.Sub(n.asked) < guestMemory
 	n.tier = tierOf(w.Tiers, n.id)
 	for i := range n.limits {
 		s := &n.limits[i]
