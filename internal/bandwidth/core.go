@@ -95,6 +95,7 @@ func (c *Core) Tick(now time.Time, readings []Reading) []model.Limit {
 	for _, l := range c.links {
 		c.share(now, l)
 	}
+	c.judge(now)
 	c.lowered, c.raised = c.lowered[:0], c.raised[:0]
 	for _, n := range c.nics {
 		n.want()

@@ -322,6 +322,8 @@ func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
 		return 0, ""
 	case s == nil:
 		return 0, "what it may send is not known yet"
+	case c.find(id).contained(c.at):
+		return 0, c.find(id).offence
 	case s.by == "":
 		return 0, "" // that it cannot be limited is for placement to judge
 	case s.by == maxTxRate:

@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"math"
 	"time"
 
 	"sluice/internal/model"
@@ -65,15 +66,15 @@ func (c *Core) measure(now time.Time, readings []Reading) {
 			n.paths[pathIndex(r.Path)].take(r)
 		}
 	}
-	blind := blindAfter * c.opts.Period
+	blind, decay := blindAfter*c.opts.Period, math.Exp(-float64(c.period)/float64(peakMemory))
 	for _, n := range c.nics {
-		n.measure(now, blind)
+		n.measure(now, blind, decay)
 	}
 }
 
 // measure adds up the NIC's paths. A path without a reading in this period adds what it did before,
 // for a while; one that begins anew may not make the NIC look idle.
-func (n *nic) measure(now time.Time, blind time.Duration) {
+func (n *nic) measure(now time.Time, blind time.Duration, decay float64) {
 	sum, in := model.RateReading{Proof: model.ProofHardware}, model.RateReading{Proof: model.ProofHardware}
 	read, fresh := false, false
 	var stale model.RateReading // of a path that was not read: the guest may have left it for the other
@@ -114,7 +115,7 @@ func (n *nic) measure(now time.Time, blind time.Duration) {
 		n.sent, n.received = sum, in
 	}
 	n.busy += (n.sent.Packets - n.busy) * packetMemory
-	n.peak = max(n.sent.Bits, n.peak*peakMemory)
+	n.peak = max(n.sent.Bits, n.peak*decay)
 }
 
 // plus adds two rates, of which the worse proof counts.
@@ -127,8 +128,8 @@ func plus(a, b model.RateReading) model.RateReading {
 }
 
 const (
-	packetMemory = 0.2  // weight of a period in a NIC's part of its VM's packets/s
-	peakMemory   = 0.93 // what is left of a peak after a period
+	packetMemory = 0.2              // weight of a period in a NIC's part of its VM's packets/s
+	peakMemory   = 10 * time.Second // how fast what a NIC once sent is forgotten: a third is left of it then
 )
 
 // dividePackets divides each VM's packets/s over its NICs by what they send; all of them idle:

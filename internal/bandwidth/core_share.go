@@ -153,7 +153,7 @@ func (n *nic) unlimited() bool {
 		p = model.PathVF
 	}
 	s := &n.limits[slot(p, model.Tx)]
-	return s.by == "" || s.can == model.No || !s.failed.IsZero() || p == model.PathVF && !n.ours && s.by == maxTxRate
+	return p == model.PathVF && n.seen.Before(n.barred) || s.by == "" || s.can == model.No || !s.failed.IsZero() || p == model.PathVF && !n.ours && s.by == maxTxRate
 }
 
 // full is the part of a link's capacity from which on a NIC that sends less than before is taken to be kept from
@@ -172,7 +172,7 @@ func (n *nic) fallShort(now time.Time, l *uplink) {
 		asks = g
 	}
 	lacks := asks - n.sent.Bits
-	if g == 0 || l.carried < full*l.alloc.Capacity() && n.allow.Bits >= g || lacks < shortShare*asks {
+	if g == 0 || max(l.carried, l.port.tx.Bits) < full*l.alloc.Capacity() && n.allow.Bits >= g || lacks < shortShare*asks {
 		n.short, n.shortFrom = 0, time.Time{}
 		return
 	}

@@ -25,6 +25,9 @@ type rig struct {
 	stand map[model.LimitKey]model.Limit
 	fail  func(model.Limit) error
 	batch []model.Limit // the last one
+
+	port   float64 // bits/s that leave pf0
+	portAt Reading // the port's
 }
 
 const period = 200 * time.Millisecond
@@ -123,6 +126,11 @@ func (r *rig) tick() []model.Limit {
 				}
 			}
 		}
+	}
+	if r.port > 0 {
+		r.portAt.NIC, r.portAt.At = model.NICID{NIC: "pf0"}, r.now
+		r.portAt.TxBytes += uint64(r.port / 8 * period.Seconds())
+		read = append(read, r.portAt)
 	}
 	r.batch = append([]model.Limit(nil), r.c.Tick(r.now, read)...)
 	r.apply(r.batch)

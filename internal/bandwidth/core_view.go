@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"sluice/internal/model"
 )
@@ -86,6 +87,8 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 	atLimit := a.Bits > 0 && sent >= hungry*float64(a.Bits)
 	needs := n.link != nil && n.link.active || !a.IsZero()
 	switch s := &n.limits[slot(n.path(), model.Tx)]; {
+	case n.contained(c.at):
+		return model.BandwidthContained, "is kept off VFs until " + n.barred.Format(time.TimeOnly) + ": " + n.offence
 	case needs && n.unlimited():
 		return model.BandwidthUnlimited, "nothing limits it on its " + string(n.path()) + " path: " + n.whyNot(s)
 	case needs && !n.known && c.at.Sub(n.seen) > blindAfter*c.opts.Period:

@@ -44,6 +44,12 @@ type nic struct {
 	shortFrom time.Time
 	limits    [4]limitState // by slot
 	gone      bool
+
+	overs       int        // periods in a row in which it sent more than its VF's limit
+	ceilings    [2]float64 // the highest limits on its VF in this while and in the one before
+	ceilingFrom time.Time  // when this while began
+	barred      time.Time  // until when it is to have no VF
+	offence     string     // why
 }
 
 // vmGroup are the NICs of a VM that has packets/s to share among several.
@@ -65,6 +71,8 @@ type uplink struct {
 	carried float64 // bits/s of all
 	root    limitState
 	port    pathCount
+	host    float64 // bits/s that the host itself sends there
+	overs   int     // periods in a row in which more left the port than is counted
 	gone    bool
 }
 

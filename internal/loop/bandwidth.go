@@ -124,6 +124,13 @@ func (r *BandwidthRunner) Plug(id model.NICID) (uint64, string) {
 	return r.Core.Plug(id)
 }
 
+// Contained implements Plugs.
+func (r *BandwidthRunner) Contained() []bandwidth.Contained {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Core.Contained()
+}
+
 // View is a picture of what the controller knows and does.
 func (r *BandwidthRunner) View() *model.Bandwidth {
 	r.mu.Lock()

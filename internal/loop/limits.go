@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"sluice/internal/bandwidth"
 	"sluice/internal/model"
+	"sluice/internal/placement"
 )
 
 // Enforcer applies Limits. It is no executor of Steps: what it applies is idempotent,
@@ -26,6 +28,23 @@ type Plugs interface {
 	// Plug returns the rate in bits/s that the VF is set to before it carries a frame (0: none), and what
 	// the plug has to wait for; "": nothing.
 	Plug(id model.NICID) (rate uint64, wait string)
+	// Contained lists NICs that are to have no VF for a while.
+	Contained() []bandwidth.Contained
+}
+
+// hintContained tells placement whose guests did not keep their limits on a VF.
+func (c *Core) hintContained(h *placement.Hints) {
+	if c.plugs == nil {
+		return
+	}
+	for _, x := range c.plugs.Contained() {
+		if h.NICs == nil {
+			h.NICs = map[model.NICID]placement.Hint{}
+		}
+		if h.NICs[x.NIC].Code != model.CodeMoving {
+			h.NICs[x.NIC] = placement.Hint{Code: model.CodeSLA, Until: x.Until, Detail: x.Why}
+		}
+	}
 }
 
 // LimitPlugs has p asked before each plug; nil: nobody is.

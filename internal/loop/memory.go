@@ -99,6 +99,7 @@ func (c *Core) hints(now time.Time) *placement.Hints {
 	for _, r := range c.exec.Runs() {
 		c.hintMoving(h, r)
 	}
+	c.hintContained(h)
 	return h
 }
 

@@ -255,6 +255,8 @@ func (w *waits) Plug(model.NICID) (uint64, string) {
 	return 2_500_000_000, ""
 }
 
+func (w *waits) Contained() []bandwidth.Contained { return nil }
+
 // A plug waits until its limit stands, says so, and then the VF carries the limit from the start.
 func TestPlugWaitsForItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,12 +16,14 @@ import (
 type CounterReader interface {
 	Links(ctx context.Context, buf []kernel.LinkCounters) ([]kernel.LinkCounters, error)
 	VFs(ctx context.Context, pf string, index int, buf []kernel.VFCounters) ([]kernel.VFCounters, error)
+	Port(ctx context.Context, pf string, index int) (kernel.Counters, error)
 }
 
 var _ CounterReader = (*kernel.CounterReader)(nil)
 
 // Count is what one path of a NIC has moved so far, as the guest sees it: rx is what it
-// receives. A count of another Device than the one before begins anew.
+// receives. A count of another Device than the one before begins anew. One without VM is of the port of
+// the PF that NIC.NIC names: tx is what left the host there.
 type Count struct {
 	NIC       model.NICID
 	VF        model.VFID // NoVF: of the virtio path
@@ -42,12 +45,17 @@ type Counters struct {
 	mu    sync.Mutex // guards the buffers
 	links []kernel.LinkCounters
 	vfs   []kernel.VFCounters
+	mute  map[int]time.Time // ports, by ifindex of the PF, that could not be read, and when
 }
+
+// muteFor is how long a port that cannot be read is left alone: most drivers that do not tell never will.
+const muteFor = time.Minute
 
 // whose says which device belongs to which NIC. It is replaced as a whole.
 type whose struct {
-	taps map[int]model.NICID // by ifindex
-	pfs  []whosePF
+	taps  map[int]model.NICID // by ifindex
+	pfs   []whosePF
+	ports []whosePF // PFs with VFs in guests that nobody counts: only their ports tell of those
 }
 
 // whosePF is a PF that counts per VF; NICs are by the VF's index, with no VM where there is none.
@@ -59,7 +67,7 @@ type whosePF struct {
 
 // NewCounters makes Counters that follow nothing yet.
 func NewCounters(r CounterReader) *Counters {
-	c := &Counters{reader: r}
+	c := &Counters{reader: r, mute: map[int]time.Time{}}
 	c.whose.Store(&whose{})
 	return c
 }
@@ -77,8 +85,12 @@ func (c *Counters) Follow(s *model.Snapshot) {
 			if n.TapIndex > 0 {
 				w.taps[n.TapIndex] = id
 			}
-			if pf := s.FindPF(n.VF.PF); pf != nil && countsVFs(pf, n) {
+			switch pf := s.FindPF(n.VF.PF); {
+			case pf == nil:
+			case countsVFs(pf, n):
 				w.pf(place, pf).nics[n.VF.Index] = id
+			case !slices.ContainsFunc(w.ports, func(p whosePF) bool { return p.index == pf.Index }):
+				w.ports = append(w.ports, whosePF{name: pf.Name, index: pf.Index})
 			}
 		}
 	}
@@ -128,5 +140,23 @@ func (c *Counters) Read(ctx context.Context, buf []Count) ([]Count, error) {
 			}
 		}
 	}
+	for i := range w.ports {
+		buf = c.port(ctx, &w.ports[i], buf)
+	}
 	return buf, err
+}
+
+// port appends what a PF's port has carried. One that cannot be read is no failure: it was only to show who lies.
+func (c *Counters) port(ctx context.Context, p *whosePF, buf []Count) []Count {
+	now := time.Now()
+	if failed, ok := c.mute[p.index]; ok && now.Sub(failed) < muteFor {
+		return buf
+	}
+	n, err := c.reader.Port(ctx, p.name, p.index)
+	if err != nil {
+		c.mute[p.index] = now
+		return buf
+	}
+	delete(c.mute, p.index)
+	return append(buf, Count{model.NICID{NIC: p.name}, model.NoVF, p.index, now, n.RxPackets, n.TxPackets, n.RxBytes, n.TxBytes})
 }

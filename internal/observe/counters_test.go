@@ -17,6 +17,7 @@ import (
 type fakeReader struct {
 	links []kernel.LinkCounters
 	vfs   map[string][]kernel.VFCounters
+	asked int // ports
 	fail  map[string]error
 }
 
@@ -29,6 +30,11 @@ func (f *fakeReader) VFs(_ context.Context, pf string, _ int, buf []kernel.VFCou
 		return buf, err
 	}
 	return append(buf, f.vfs[pf]...), nil
+}
+
+func (f *fakeReader) Port(_ context.Context, pf string, _ int) (kernel.Counters, error) {
+	f.asked++
+	return kernel.Counters{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}, f.fail["port of "+pf]
 }
 
 // readerOf makes counters for the links and VFs of a fake world.
@@ -84,6 +90,7 @@ func TestCounters(t *testing.T) {
 		want = append(want, Count{NIC: nic(i), Device: 1000 + i, RxPackets: n + 2, TxPackets: n + 1, RxBytes: n + 4, TxBytes: n + 3})
 	}
 	want = append(want, Count{NIC: nic(1), VF: model.VFID{PF: "pf0", Index: 2}, Device: 100, RxPackets: 1002001, TxPackets: 1002002, RxBytes: 1002003, TxBytes: 1002004})
+	want = append(want, Count{NIC: model.NICID{NIC: "pf1"}, Device: 101, RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}) // its VF is in a guest and not counted
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Count{}, "At")); d != "" {
 		t.Error(d)
 	}
@@ -93,13 +100,35 @@ func TestCounters(t *testing.T) {
 		}
 	}
 	r.fail["pf0"] = errors.New("no answer")
-	if got, err = c.Read(t.Context(), got[:0]); err == nil || len(got) != 3 {
+	if got, err = c.Read(t.Context(), got[:0]); err == nil || len(got) != 4 {
 		t.Errorf("when a PF does not answer: %d counts, %v", len(got), err)
 	}
 	f.set(func() { f.dom(1).Hostdevs = nil })
 	c.Follow(snapshot(t, s))
-	if got, err = c.Read(t.Context(), nil); err != nil || len(got) != 3 {
+	if got, err = c.Read(t.Context(), nil); err != nil || len(got) != 4 {
 		t.Errorf("after the VF went: %d counts, %v", len(got), err)
+	}
+}
+
+// A port whose driver does not tell is no failure, and is not asked many times a second.
+func TestPortsThatDoNotTell(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 4, mute)
+	f.addVM(0, "br0")
+	f.attach(0, addr(2))
+	s := New(f, f, nil, Options{Pool: poolAll})
+	defer s.Close()
+	r := readerOf(f)
+	r.fail["port of pf0"] = errors.New("no such statistics")
+	c := NewCounters(r)
+	c.Follow(snapshot(t, s))
+	for range 10 {
+		if got, err := c.Read(t.Context(), nil); err != nil || len(got) != 1 {
+			t.Fatalf("%v, %v", got, err)
+		}
+	}
+	if r.asked != 1 {
+		t.Errorf("asked %d times", r.asked)
 	}
 }
 

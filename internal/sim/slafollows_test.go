@@ -118,6 +118,37 @@ func TestSLAFollowsTheVMThroughKills(t *testing.T) {
 	}
 }
 
+// A guest that lifts the limit inside it is found out, loses its VF, and gets none for a while; others keep theirs.
+func TestGuestThatLiftsItsLimitLosesItsVF(t *testing.T) {
+	h := limitedHost(t, model.No)
+	h.run(4 * time.Second)
+	v := h.World.VMs()[3]
+	if _, open := v.Holds(); !open {
+		t.Fatal("vm3 has no VF")
+	}
+	v.Lies = true
+	h.loads[3].pps = 4e6 // 3.6 Gbit/s each way
+	h.run(4 * time.Second)
+	if id, open := v.Holds(); open {
+		t.Errorf("4 s after it lifted its limit vm3 has %s\n%s", id, h.dump())
+	}
+	for _, x := range h.Bandwidth.View().NICs {
+		if (x.Code == model.BandwidthContained) != (x.VM == v.ID) {
+			t.Errorf("%s: %s, %s", x.VMName, x.Code, x.Why)
+		}
+	}
+	h.run(2 * time.Minute)
+	if id, _ := v.Holds(); id != model.NoVF {
+		t.Errorf("vm3 has %s again", id)
+	}
+	if why := h.Core.View().Target.Reasons[3].String(); !strings.Contains(why, "through its VF, where 1 Gbit/s were allowed") {
+		t.Errorf("reason %q", why)
+	}
+	if id, _ := h.World.VMs()[2].Holds(); id == model.NoVF {
+		t.Error("vm2, which keeps its limit, has none either")
+	}
+}
+
 // A guest that does not let itself be limited gets no VF, and its Reason says so.
 func TestPlugWaitsForTheGuestsLimit(t *testing.T) {
 	h := limitedHost(t, model.No)
