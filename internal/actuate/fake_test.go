@@ -19,6 +19,7 @@ import (
 // fakeHost is a host with one bridge br0, a PF pf0 in it with two VFs, and VMs. String
 // prints all of it that Steps change.
 type fakeHost struct {
+	cleared  []string // taps
 	mu       sync.Mutex
 	vfs      []fakeVF
 	links    []kernel.Link
@@ -429,6 +430,11 @@ func (f *fakeHost) String() string {
 }
 
 func byMAC(a, b model.MAC) int { return slices.Compare(a[:], b[:]) }
+
+func (f *fakeHost) RemoveTap(_ context.Context, tap string) error {
+	f.cleared = append(f.cleared, tap)
+	return f.fail["RemoveTap"]
+}
 
 var (
 	_ Kernel  = (*fakeHost)(nil)

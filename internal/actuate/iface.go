@@ -31,6 +31,7 @@ type Windows interface {
 	CloseWindow(ctx context.Context, w kernel.Window) error
 	AddSelf(ctx context.Context, pf string, mac model.MAC) error
 	DelSelf(ctx context.Context, pf string, mac model.MAC) error
+	RemoveTap(ctx context.Context, tap string) error
 }
 
 // Observer sees what matters before and during a change.

@@ -135,3 +135,11 @@ func TestPoliceSeesWhatStands(t *testing.T) {
 		t.Errorf("left %+v", f.stands)
 	}
 }
+
+// What is left of limits goes by a Step of a repair.
+func TestClearTap(t *testing.T) {
+	f := newFakeHost(1)
+	if err := New(f, f, nil).Do(context.Background(), model.Step{Kind: model.StepClearTap, Path: model.PathStep{Tap: "vnet7"}}); err != nil || len(f.cleared) != 1 || f.cleared[0] != "vnet7" {
+		t.Errorf("cleared %q, %v", f.cleared, err)
+	}
+}

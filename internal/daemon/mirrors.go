@@ -10,12 +10,13 @@ import (
 )
 
 // mirrored adds to Snapshots which windows are open, whichever process opened them: a move
-// that was cut short shows there.
+// that was cut short shows there. So do limits of taps that no VM has.
 type mirrored struct {
 	loop.Source
 	kernel interface {
 		Mirrors(ctx context.Context) ([]kernel.Mirror, error)
 		CheckMirrors() error
+		TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
 	}
 }
 
@@ -37,6 +38,11 @@ func (m mirrored) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	for i := range mirrors {
 		addMirror(snap, &mirrors[i])
 	}
+	taps, err := m.kernel.TapPolicies(ctx)
+	if err != nil {
+		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which taps are limited: " + err.Error()})
+	}
+	addLimited(snap, taps)
 	return snap, nil
 }
 
@@ -51,4 +57,22 @@ func addMirror(snap *model.Snapshot, m *kernel.Mirror) {
 		}
 	}
 	snap.Mirrors = append(snap.Mirrors, model.Mirror{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached})
+}
+
+// addLimited shows the limited taps that no NIC has; a NIC's own are what the bandwidth controller says of it.
+func addLimited(snap *model.Snapshot, taps []kernel.TapPolicy) {
+	if len(taps) == 0 {
+		return
+	}
+	owned := map[string]bool{}
+	for i := range snap.VMs {
+		for k := range snap.VMs[i].NICs {
+			owned[snap.VMs[i].NICs[k].Tap] = true
+		}
+	}
+	for i := range taps {
+		if t := &taps[i]; t.Detached == model.Yes || !owned[t.Tap] {
+			snap.Limited = append(snap.Limited, model.TapLimit{Tap: t.Tap, Detached: t.Detached})
+		}
+	}
 }

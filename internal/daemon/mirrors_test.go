@@ -18,12 +18,30 @@ func (s fixedSource) Snapshot(context.Context) (*model.Snapshot, error) { return
 
 type fixedMirrors struct {
 	all        []kernel.Mirror
+	taps       []kernel.TapPolicy
 	err, check error
 }
+
+func (m fixedMirrors) TapPolicies(context.Context) ([]kernel.TapPolicy, error) { return m.taps, nil }
 
 func (m fixedMirrors) CheckMirrors() error { return m.check }
 
 func (m fixedMirrors) Mirrors(context.Context) ([]kernel.Mirror, error) { return m.all, m.err }
+
+// TestLimitedTapsOfNobodyShow: those of taps that have gone, and of taps that no VM has.
+func TestLimitedTapsOfNobodyShow(t *testing.T) {
+	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{{Tap: "vnet0"}, {Tap: "vnet1"}}}}}
+	got, err := mirrored{fixedSource{snap}, fixedMirrors{taps: []kernel.TapPolicy{
+		{Tap: "vnet0", Detached: model.No}, {Tap: "vnet1", Detached: model.Yes}, {Tap: "vnet2", Detached: model.Unknown}, {Tap: "vnet3", Detached: model.Yes},
+	}}}.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []model.TapLimit{{Tap: "vnet1", Detached: model.Yes}, {Tap: "vnet2"}, {Tap: "vnet3", Detached: model.Yes}}
+	if diff := cmp.Diff(want, got.Limited); diff != "" {
+		t.Error("limited taps of nobody's (-want +got):", diff)
+	}
+}
 
 // TestMirrorsOfOtherProcessesShow tells those of a VM's NIC from those of nobody's. A NIC
 // whose tap came back under the same name has none yet.

@@ -225,7 +225,7 @@ func (s *taps) attach(tap string, t *policedTap, wanted [2]bool) error {
 // takeOff detaches the program of one direction.
 func (s *taps) takeOff(tap string, t *policedTap, dir int) error {
 	l := t.links[dir]
-	t.links[dir] = nil
+	s.link(t, dir, nil)
 	return errors.Join(detach(l), l.Close(), s.pins.remove(tapPin(tap, dirNames[dir])))
 }
 
@@ -245,9 +245,16 @@ func (s *taps) attachOne(tap string, t *policedTap, dir int) error {
 	if err != nil {
 		return err
 	}
-	t.links[dir] = l
+	s.link(t, dir, l)
 	s.pin(l, tapPin(tap, dirNames[dir]))
 	return nil
+}
+
+// link remembers what is attached: list may be looking.
+func (s *taps) link(t *policedTap, dir int, l link.Link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.links[dir] = l
 }
 
 func (s *taps) program(t *policedTap, dir int) (*ebpf.Program, error) {
@@ -345,25 +352,22 @@ func detach(l link.Link) error {
 }
 
 func (s *taps) list() ([]TapPolicy, error) {
+	found := map[string]TapPolicy{}
+	s.mu.Lock()
+	for tap, t := range s.open {
+		found[tap] = t.standing(tap)
+	}
+	s.mu.Unlock()
 	names, err := s.pins.names()
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]TapPolicy{}
 	for _, name := range names {
 		tap, _, ok := parseTapPin(name)
-		if _, seen := found[tap]; seen || !ok {
-			continue
-		}
-		found[tap] = s.standing(tap)
-	}
-	s.mu.Lock()
-	for tap, t := range s.open { // what could not be pinned
-		if _, seen := found[tap]; !seen {
-			found[tap] = t.standing(tap)
+		if _, seen := found[tap]; ok && !seen {
+			found[tap] = s.standing(tap)
 		}
 	}
-	s.mu.Unlock()
 	all := make([]TapPolicy, 0, len(found))
 	for _, t := range found {
 		all = append(all, t)

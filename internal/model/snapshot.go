@@ -7,13 +7,14 @@ import (
 
 // Snapshot is what was seen of the world at one moment.
 type Snapshot struct {
-	Time     time.Time `json:"time"`
-	Read     time.Time `json:"read"` // when what changes slowly (VF settings, filters) was read: later changes may not show
-	PFs      []PF      `json:"pfs"`
-	VMs      []VM      `json:"vms"`
-	Mirrors  []Mirror  `json:"mirrors,omitempty"`  // those of windows that belong to no NIC of any VM; the others show as NIC.Window
-	Pins     []Pin     `json:"pins,omitempty"`     // bridge entries at ports of managed PFs for MACs that no NIC of any VM has; the others show as NIC.FDB
-	Problems []Problem `json:"problems,omitempty"` // what could not be read, and what that means
+	Time     time.Time  `json:"time"`
+	Read     time.Time  `json:"read"` // when what changes slowly (VF settings, filters) was read: later changes may not show
+	PFs      []PF       `json:"pfs"`
+	VMs      []VM       `json:"vms"`
+	Limited  []TapLimit `json:"limited,omitempty"`  // taps of no NIC of any VM that have limits of ours, and what is left of some
+	Mirrors  []Mirror   `json:"mirrors,omitempty"`  // those of windows that belong to no NIC of any VM; the others show as NIC.Window
+	Pins     []Pin      `json:"pins,omitempty"`     // bridge entries at ports of managed PFs for MACs that no NIC of any VM has; the others show as NIC.FDB
+	Problems []Problem  `json:"problems,omitempty"` // what could not be read, and what that means
 }
 
 // Problem is something that could not be observed or is set up wrongly. Subject is
@@ -51,6 +52,12 @@ type Mirror struct {
 	PF       string `json:"pf"`
 	VLAN     int    `json:"vlan,omitempty"`
 	Detached Tri    `json:"detached"` // the tap has gone: nothing is copied any more
+}
+
+// TapLimit is a tap that stands limited.
+type TapLimit struct {
+	Tap      string `json:"tap"`
+	Detached Tri    `json:"detached"` // the tap has gone: nothing is limited any more
 }
 
 // PF is a physical function that has, or may have, VFs.

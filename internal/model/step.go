@@ -33,6 +33,7 @@ const (
 	// bridge entry and PF filter to that path, then the mirror ends. While the guest has a VF
 	// that it does not use, and may at any moment, both paths go on receiving.
 	StepFollowGuest StepKind = "follow-guest"
+	StepClearTap    StepKind = "clear-tap" // no limits of ours on a tap, or what is left of them
 )
 
 // Step is one change, complete in itself: an actuator needs nothing else to do it. Of
@@ -61,13 +62,14 @@ type Flow struct {
 }
 
 // Subject is what is changed: a VM, one NIC of it or, for what is left of one that has gone,
-// a VF or a PF. One Move at a time works on it.
+// a VF, a PF or a tap. One Move at a time works on it.
 type Subject struct {
 	VM     VMID   `json:"vm,omitempty"`
 	NIC    string `json:"nic,omitempty"`     // of repairs, which need not wait for other NICs of the VM
 	VMName string `json:"vm_name,omitempty"` // for people
 	VF     VFID   `json:"vf,omitzero"`       // of Steps without VM
 	PF     string `json:"pf,omitempty"`      // of Steps without VM and VF
+	Tap    string `json:"tap,omitempty"`     // of Steps about a tap that no VM has
 }
 
 // Key tells Subjects apart.
@@ -79,6 +81,8 @@ func (s Subject) Key() string {
 		return string(s.VM)
 	case s.VF != NoVF:
 		return "vf " + s.VF.String()
+	case s.Tap != "":
+		return "tap " + s.Tap
 	}
 	return "pf " + s.PF
 }
@@ -94,7 +98,7 @@ type VFStep struct {
 }
 
 // PathStep is the payload of Steps that say where the host sends the frames for a MAC:
-// check-virtio, the window, the bridge's entry, the PF's filter and announcements.
+// check-virtio, the window, the bridge's entry, the PF's filter and announcements; of clear-tap it has the tap.
 type PathStep struct {
 	MAC     MAC    `json:"mac"`
 	VLAN    int    `json:"vlan,omitempty"`
@@ -141,6 +145,8 @@ func (s Step) String() string {
 		fmt.Fprintf(&b, " mac %s", s.VF.MAC)
 	case StepFDBToVF, StepFDBToTap, StepAnnounce, StepOpenWindow, StepCloseWindow, StepAddSelf, StepDelSelf, StepFollowGuest:
 		fmt.Fprintf(&b, " pf %s mac %s", s.Path.PF, s.Path.MAC)
+	case StepClearTap:
+		b.WriteString(" tap " + s.Path.Tap)
 	case StepSetVF:
 		fmt.Fprintf(&b, " vlan %d spoofchk on trust off", s.VF.VLAN)
 		if s.VF.MaxTxRate > 0 {

@@ -26,6 +26,8 @@ const (
 	FindOpenWindow   = "open-window"    // both paths still get a VM's frames though no move is under way
 	FindStaleMirror  = "stale-mirror"   // what is left of a window whose tap has gone
 	FindLostMirror   = "lost-mirror"    // a window is open at a tap that no VM has
+	FindStaleLimit   = "stale-limit"    // what is left of the limits of a tap that has gone
+	FindLostLimit    = "lost-limit"     // a tap that no VM has is limited
 	FindStaleSelf    = "stale-self"     // the PF filters for a MAC whose VM has a VF or has gone
 	FindNoSelf       = "no-self"        // VF guests cannot reach a virtio VM: the PF does not filter for its MAC
 	FindForeignMAC   = "foreign-mac"    // a VF that is not Sluice's swallows the frames of a VM that does not have it
@@ -36,7 +38,7 @@ const (
 // repaired at once and not only when asked.
 func Urgent(code string) bool {
 	switch code {
-	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindOpenWindow, FindStaleMirror, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
+	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindOpenWindow, FindStaleMirror, FindStaleLimit, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
 		return true
 	}
 	return false
@@ -91,6 +93,9 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	}
 	for i := range snap.Mirrors {
 		c.mirror(&snap.Mirrors[i])
+	}
+	for i := range snap.Limited {
+		c.limited(&snap.Limited[i])
 	}
 	c.pins()
 	clear(c.expect)
@@ -318,6 +323,17 @@ func (c *Checker) mirror(m *model.Mirror) {
 		return
 	}
 	c.add(FindLostMirror, "tap "+m.Tap, fmt.Sprintf("copies the frames for %s to %s, and no VM has that tap and MAC", m.MAC, m.PF), repair)
+}
+
+// limited tells of limits of nobody's. Where the tap is there, a VM may be on its way that
+// is not listed yet.
+func (c *Checker) limited(l *model.TapLimit) {
+	repair := model.Step{Kind: model.StepClearTap, Subject: model.Subject{Tap: l.Tap}, Path: model.PathStep{Tap: l.Tap}}
+	if l.Detached == model.Yes {
+		c.add(FindStaleLimit, "tap "+l.Tap, "has gone, or somebody has taken Sluice's programs off it, but its limits are still listed", repair)
+		return
+	}
+	c.add(FindLostLimit, "tap "+l.Tap, "is limited by Sluice, and no VM has it", repair)
 }
 
 // address is what a bridge looks up.

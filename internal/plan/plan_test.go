@@ -244,6 +244,10 @@ func TestCheck(t *testing.T) {
 			s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: macB, PF: "pf0", Detached: model.Yes}}
 		}, "stale-mirror tap tapz: close-window"},
 		{"a window of nobody's", func(s *model.Snapshot) { s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: macB, PF: "pf0"}} }, "lost-mirror tap tapz: close-window"},
+		{"what is left of limits", func(s *model.Snapshot) {
+			s.Limited = []model.TapLimit{{Tap: "tapz", Detached: model.Yes}}
+		}, "stale-limit tap tapz: clear-tap"},
+		{"limits of nobody's", func(s *model.Snapshot) { s.Limited = []model.TapLimit{{Tap: "tapz"}} }, "lost-limit tap tapz: clear-tap"},
 		{"a bridge entry of nobody's", func(s *model.Snapshot) {
 			s.Pins = []model.Pin{{Network: "br0", MAC: model.MAC{2, 9}, Port: "pf0"}}
 		}, "stale-fdb bridge br0: close-window"},
