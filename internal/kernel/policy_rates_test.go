@@ -9,56 +9,62 @@ import (
 	"sluice/internal/model"
 )
 
+// bucket is the plainest policer, for frames of one size.
+type bucket struct {
+	rate, burst float64 // frames/s, frames
+	level       float64 // frames that were let through and are not paid for by time
+	last        time.Time
+}
+
+func (b *bucket) passes(now time.Time) bool {
+	b.level = max(0, b.level-b.rate*now.Sub(b.last).Seconds())
+	b.last = now
+	if b.level > b.burst {
+		return false
+	}
+	b.level++
+	return true
+}
+
 // flood is what came of sending frames without pause for a while.
 type flood struct {
-	sent, dropped uint64
-	took          time.Duration
-	stalled       time.Duration // of that, pauses in which a burst may have come and gone: the machine was busy with something else
+	passed   float64
+	expected float64 // by a plain policer, however fast the machine could send
+	took     time.Duration
 }
 
 // floodFor sends at full speed, and counts from one drop to another: at both the burst is used up,
 // so that what passed in between is what the limit let through.
-func floodFor(t *testing.T, d time.Duration, now bool, drops func() uint64, send func()) (f flood) {
+func floodFor(t *testing.T, d time.Duration, plain bucket, drops func() uint64, send func()) (f flood) {
 	t.Helper()
-	burst := contractBurst
-	if now {
-		burst = nowBurst
+	sent := 0
+	next := func() time.Time {
+		send()
+		sent++
+		now := time.Now()
+		if plain.passes(now) {
+			f.expected++
+		}
+		return now
 	}
-	untilDrop := func() (at time.Time, n uint64) {
+	untilDrop := func() (at time.Time, dropped uint64) {
 		for before, began := drops(), time.Now(); ; {
-			if send(); time.Since(began) > 10*time.Second {
-				t.Skip("this machine cannot send as fast as the limit")
+			at = next()
+			if dropped = drops(); dropped != before {
+				return at, dropped
 			}
-			f.sent++
-			if n = drops(); n != before {
-				return time.Now(), n
+			if at.Sub(began) > 10*time.Second {
+				t.Skip("this machine cannot send as fast as the limit")
 			}
 		}
 	}
 	began, first := untilDrop()
-	f.sent = 0
-	for last := began; last.Sub(began) < d; {
-		send()
-		f.sent++
-		now := time.Now()
-		if gap := now.Sub(last); gap > burst*3/4 {
-			f.stalled += gap
-		}
-		last = now
+	sent, f.expected, plain.level = 0, 0, plain.burst
+	for next().Sub(began) < d {
 	}
 	ended, last := untilDrop()
-	f.took, f.dropped = ended.Sub(began), last-first
+	f.took, f.passed = ended.Sub(began), float64(sent)-float64(last-first)
 	return f
-}
-
-// wantRate checks how many frames a second passed.
-func (f flood) wantRate(t *testing.T, rate float64) {
-	t.Helper()
-	passed := float64(f.sent - f.dropped)
-	most, least := rate*f.took.Seconds()*1.02+2, rate*(f.took-f.stalled).Seconds()*0.98-2
-	if passed > most || passed < least {
-		t.Errorf("%.0f passed in %v (pauses of %v; %d sent), want %.0f to %.0f", passed, f.took, f.stalled, f.sent, least, most)
-	}
 }
 
 // TestRates floods limited taps with real frames, in both directions, and counts what passes.
@@ -99,13 +105,23 @@ func TestRates(t *testing.T) {
 			mem := h.taps.opened("tap0").mem
 			drops := func() uint64 { return mem.word(wordMeters + c.dir*dirWords + wordDroppedPackets) }
 			frame := append(kerneltest.Frame(guest, other, ""), make([]byte, c.size-60)...)
-			f := floodFor(t, 200*time.Millisecond, c.now, drops, func() { ports[c.dir].Send(t, frame) })
 			bits := float64(c.size+wireOverhead) * 8
 			rate := float64(c.rate.Bits) / bits
 			if p := float64(c.rate.Packets); rate == 0 || p > 0 && p < rate {
 				rate = p
 			}
-			f.wantRate(t, rate)
+			burst := contractBurst
+			if c.now {
+				burst = nowBurst
+			}
+			plain := bucket{rate: rate, burst: max(minBurst, rate*burst.Seconds())}
+			f := floodFor(t, 200*time.Millisecond, plain, drops, func() { ports[c.dir].Send(t, frame) })
+			if most := rate*f.took.Seconds()*1.02 + 2; f.passed > most {
+				t.Errorf("%.0f frames passed in %v, want at most %.0f", f.passed, f.took, most)
+			}
+			if least := f.expected*0.98 - 2; f.passed < least {
+				t.Errorf("%.0f frames passed in %v, want at least %.0f", f.passed, f.took, least)
+			}
 		})
 	}
 }
