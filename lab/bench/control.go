@@ -32,6 +32,7 @@ type controller struct {
 	inForce []float64
 	last    []sent
 	now     []sent
+	read    time.Time // when last was
 
 	changes  int
 	late     int
@@ -70,7 +71,7 @@ func newController(b *bed, sc *scenario, by enforcer, allocator string, period t
 		c.out[i] = bandwidth.Unlimited
 		c.inForce[i] = math.Inf(1)
 	}
-	return c, b.counters(c.last)
+	return c, nil
 }
 
 // slaOf is what a guest is promised. Under static max rates a best-effort guest has its part of what the
@@ -102,8 +103,12 @@ func (c *controller) run(until time.Time) error {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &due); err != nil {
 		return err
 	}
-	last := time.Now()
-	for next := last.Add(c.period); next.Before(until); next = next.Add(c.period) {
+	if err := c.bed.counters(c.last); err != nil {
+		return err
+	}
+	begin := time.Now()
+	c.read = begin
+	for next := begin.Add(c.period); next.Before(until); next = next.Add(c.period) {
 		due = unix.NsecToTimespec(due.Nano() + c.period.Nanoseconds())
 		for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &due, nil) == unix.EINTR {
 		}
@@ -111,10 +116,9 @@ func (c *controller) run(until time.Time) error {
 		if now.Sub(next) > c.period/4 {
 			c.late++
 		}
-		if err := c.tick(now, now.Sub(last)); err != nil {
+		if err := c.tick(now); err != nil {
 			return err
 		}
-		last = now
 		took := time.Since(now)
 		if took > c.period/2 {
 			c.late++
@@ -158,10 +162,17 @@ func (c *controller) note(now time.Time) {
 	fmt.Fprintln(c.trace)
 }
 
-func (c *controller) tick(now time.Time, since time.Duration) error {
+func (c *controller) tick(now time.Time) error {
 	if err := c.bed.counters(c.now); err != nil {
 		return err
 	}
+	read := time.Now()
+	if read.Sub(now) > c.period/10 { // nobody knows when in this time it was
+		c.late++
+		return nil
+	}
+	since := read.Sub(c.read)
+	c.read = read
 	for i := range c.senders {
 		s, bytes, packets := &c.senders[i], c.now[i].bytes-c.last[i].bytes, c.now[i].packets-c.last[i].packets
 		s.Bits, s.Packets, s.Known = float64(8*(bytes+24*packets))/since.Seconds(), float64(packets)/since.Seconds(), true
