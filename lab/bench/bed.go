@@ -45,7 +45,7 @@ func newBed(n int, rtt time.Duration) (*bed, error) {
 	if err := quiet(); err != nil {
 		return nil, err
 	}
-	err := batch("ip", "",
+	err := batch("ip",
 		"link set lo up",
 		"link add br0 type bridge mcast_snooping 0 forward_delay 0",
 		"link set br0 up",
@@ -62,7 +62,7 @@ func newBed(n int, rtt time.Duration) (*bed, error) {
 		if err := sysctl("net.ipv4.tcp_rmem", "4096 131072 16777216"); err != nil {
 			return err
 		}
-		return batch("ip", "", "addr add "+sinkAddr+"/16 dev eth0", "link set eth0 up")
+		return batch("ip", "addr add "+sinkAddr+"/16 dev eth0", "link set eth0 up")
 	}); err != nil {
 		return nil, err
 	}
@@ -96,15 +96,15 @@ func quiet() error {
 func (b *bed) setLink(bits float64, verb string) error {
 	class := fmt.Sprintf("class %s dev %s parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst 8k cburst 8k quantum 60000 overhead 24", verb, uplinkDev, bits, bits)
 	if verb != "add" {
-		return batch("tc", "", class)
+		return batch("tc", class)
 	}
-	return batch("tc", "", "qdisc add dev "+uplinkDev+" root handle 1: htb default 1", class,
+	return batch("tc", "qdisc add dev "+uplinkDev+" root handle 1: htb default 1", class,
 		fmt.Sprintf("qdisc add dev %s parent 1:1 handle 10: bfifo limit %d", uplinkDev, uplinkFIFO))
 }
 
 func (b *bed) addGuest(i int) error {
 	ns, port := guestNS(i), guestPort(i)
-	err := batch("ip", "",
+	err := batch("ip",
 		"netns add "+ns,
 		"link add "+port+" type veth peer name eth0 address "+guestMAC(i)+" netns "+ns,
 		"link set "+port+" master br0 up")
@@ -116,7 +116,7 @@ func (b *bed) addGuest(i int) error {
 			return err
 		}
 		// One packet at a time: 64 KB at once would be 5 ms of this link.
-		return batch("ip", "",
+		return batch("ip",
 			"link set eth0 gso_max_segs 1 up",
 			"link add "+guestDev+" link eth0 type macvlan mode passthru",
 			fmt.Sprintf("addr add %s/16 dev %s", guestIP(i), guestDev),

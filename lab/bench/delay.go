@@ -15,7 +15,7 @@ func (b *bed) delay(rtt time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := batch("ip", "", "link set "+delayDev+" master br0 up"); err != nil {
+	if err := batch("ip", "link set "+delayDev+" master br0 up"); err != nil {
 		return err
 	}
 	var out *os.File
@@ -32,7 +32,7 @@ func (b *bed) delay(rtt time.Duration) error {
 				return err
 			}
 		}
-		return batch("ip", "", lines...)
+		return batch("ip", lines...)
 	})
 	if err != nil {
 		return err

@@ -97,16 +97,12 @@ func sysctl(name, value string) error {
 	return os.WriteFile("/proc/sys/"+strings.ReplaceAll(name, ".", "/"), []byte(value), 0)
 }
 
-// batch feeds lines to `ip -batch` or `tc -batch`, in the named namespace or, with "", in this one.
-func batch(tool, ns string, lines ...string) error {
-	args := []string{"-batch", "-"}
-	if ns != "" {
-		args = append([]string{"-n", ns}, args...)
-	}
-	cmd := exec.Command(tool, args...)
+// batch feeds lines to `ip -batch` or `tc -batch`, in the namespace that the thread is in.
+func batch(tool string, lines ...string) error {
+	cmd := exec.Command(tool, "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", tool, strings.Join(args, " "), err, out)
+		return fmt.Errorf("%s -batch: %w\n%s", tool, err, out)
 	}
 	return nil
 }

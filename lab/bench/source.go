@@ -99,10 +99,10 @@ var zeros [22 * segmentPayload]byte
 // send sends the flow's share of bits/s on the wire, or all it can, until then.
 func (f *flow) send(bits float64, until time.Time) {
 	_ = f.conn.SetWriteDeadline(until)
-	switch {
-	case bits == 0:
+	switch bits {
+	case 0:
 		time.Sleep(time.Until(until))
-	case bits == unlimited:
+	case unlimited:
 		for time.Now().Before(until) {
 			_, _ = f.conn.Write(zeros[:]) // ends at the deadline
 		}

@@ -34,7 +34,7 @@ func newTapBed(n int) (*tapBed, error) {
 	if err := quiet(); err != nil {
 		return nil, err
 	}
-	err := batch("ip", "",
+	err := batch("ip",
 		"link set lo up",
 		"link add br1 type bridge mcast_snooping 0 forward_delay 0",
 		"link set br1 up",
@@ -42,7 +42,7 @@ func newTapBed(n int) (*tapBed, error) {
 		"link add up1 type veth peer name eth0 address "+sinkMAC+" netns "+tapSinkNS,
 		"link set up1 master br1 up")
 	if err == nil {
-		err = batch("tc", "", "qdisc add dev up1 root handle 1: htb default 2",
+		err = batch("tc", "qdisc add dev up1 root handle 1: htb default 2",
 			tapClass("1:", "1:1", tapLink), tapClass("1:1", "1:2", tapLink), tapQueue("1:2"))
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func newTapBed(n int) (*tapBed, error) {
 			return nil, err
 		}
 		b.taps = append(b.taps, f)
-		if err := batch("ip", "", "link set "+tapName(i)+" master br1 up"); err != nil {
+		if err := batch("ip", "link set "+tapName(i)+" master br1 up"); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func (b *tapBed) openSink() (err error) {
 	if err := quiet(); err != nil {
 		return err
 	}
-	if err := batch("ip", "", "addr add "+tapSinkIP+"/16 dev eth0", "link set eth0 up"); err != nil {
+	if err := batch("ip", "addr add "+tapSinkIP+"/16 dev eth0", "link set eth0 up"); err != nil {
 		return err
 	}
 	if b.sink, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {

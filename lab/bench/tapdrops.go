@@ -57,7 +57,7 @@ func places() []place {
 		{"HTB behind the bridge", func(b *tapBench) error {
 			return shapeByTC(b, []tapGuest{{sla: model.Rate{Bits: least}}})
 		}, func(*tapBench) error {
-			return batch("tc", "", "filter del dev up1 parent 1:", "class del dev up1 classid "+tapClassID(0))
+			return batch("tc", "filter del dev up1 parent 1:", "class del dev up1 classid "+tapClassID(0))
 		}},
 		{"forwarded, not dropped", func(*tapBench) error { return nil }, func(*tapBench) error { return nil }},
 	}

@@ -43,7 +43,7 @@ func shapeByTC(_ *tapBench, guests []tapGuest) error {
 		lines = append(lines, tapClass("1:1", id, float64(guests[i].sla.Bits)), tapQueue(id),
 			fmt.Sprintf("filter add dev up1 parent 1: protocol ip prio %d u32 match ip src %s/32 flowid %s", i+1, tapIP(i), id))
 	}
-	return batch("tc", "", lines...)
+	return batch("tc", lines...)
 }
 
 func unshapeByTC(b *tapBench) error {
@@ -51,7 +51,7 @@ func unshapeByTC(b *tapBench) error {
 	for i := range b.bed.taps {
 		lines = append(lines, "class del dev up1 classid "+tapClassID(i))
 	}
-	return batch("tc", "", lines...)
+	return batch("tc", lines...)
 }
 
 func tapClassID(i int) string { return fmt.Sprintf("1:1%d", i+1) }
