@@ -265,6 +265,8 @@ func TestPlugWaitsForItsLimit(t *testing.T) {
 		var rates []uint64
 		var begun time.Time
 		w.do = func(_ context.Context, s model.Step) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			if s.Kind == model.StepSetVF {
 				rates = append(rates, s.VF.MaxTxRate)
 			}
@@ -282,6 +284,8 @@ func TestPlugWaitsForItsLimit(t *testing.T) {
 			t.Errorf("reasons %+v, under way %v", v.Target.Reasons, v.Active)
 		}
 		time.Sleep(10 * time.Second)
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if begun.Before(p.until) || len(rates) != 2 || rates[0] != 2_500_000_000 {
 			t.Errorf("began %s before the limit stood, rates %v", p.until.Sub(begun), rates)
 		}
