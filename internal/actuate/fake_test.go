@@ -27,6 +27,7 @@ type fakeHost struct {
 	selfs    map[model.MAC]bool
 	mirrors  map[string]bool
 	learning bool
+	noMin    bool // the driver has no minimum rates
 	vms      []libvirt.Domain
 	fail     map[string]error                  // by method
 	gone     func(vm model.VMID, alias string) // what the guest does when asked for a device
@@ -37,6 +38,7 @@ type fakeVF struct {
 	driver  string
 	mac     model.MAC
 	set     kernel.VFSettings
+	min     uint64
 	open    bool
 	changed chan struct{} // closed when open changes
 }
@@ -160,14 +162,18 @@ func (f *fakeHost) SetVF(_ context.Context, _ string, i int, s kernel.VFSettings
 	return "rate not enforced", err
 }
 
-func (f *fakeHost) SetVFRate(_ context.Context, _ string, i int, bits uint64) error {
+func (f *fakeHost) SetVFRates(_ context.Context, _ string, i int, want kernel.VFRates) (kernel.VFRates, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v, err := f.vf(i)
 	if err == nil {
-		v.set.MaxTxRate = model.WholeMbit(bits)
+		v.set.MaxTxRate, v.min = model.WholeMbit(want.Max), model.WholeMbit(want.Min)
+		if f.noMin {
+			v.min = 0
+		}
+		return kernel.VFRates{Max: v.set.MaxTxRate, Min: v.min}, nil
 	}
-	return err
+	return kernel.VFRates{}, err
 }
 
 func (f *fakeHost) SetVFMAC(_ context.Context, _ string, i int, m model.MAC) error {

@@ -12,7 +12,7 @@ import (
 type VFs interface {
 	BindVFIO(ctx context.Context, addr model.PCIAddress) error
 	SetVF(ctx context.Context, pf string, idx int, s kernel.VFSettings) (note string, err error)
-	SetVFRate(ctx context.Context, pf string, idx int, bits uint64) error
+	SetVFRates(ctx context.Context, pf string, idx int, want kernel.VFRates) (kernel.VFRates, error)
 	SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error
 	ClearVF(ctx context.Context, pf string, idx int) (note string, err error)
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
 	"sluice/internal/model"
 )
 
-// Limits applies Limits with what the host has for each path: max_tx_rate for what a
-// VM sends through its VF. Other paths and directions it cannot limit.
+// Limits is the enforcer of what VMs send through their VFs: the PF's rates for each VF. A limit is max_tx_rate, in whole
+// Mbit/s; what is promised becomes min_tx_rate where the PF has that, and its NIC then shares the link by itself. Other paths and directions
+// it cannot limit. Its limits have no lease: they stand until they are changed or the VF is given up.
 type Limits struct{ a *Actuator }
 
 // Limits is the enforcer beside the Actuator.
@@ -42,9 +44,9 @@ func (l *Limits) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	return can
 }
 
-// Apply makes the Limits true, or lifts those of 0 bits/s, and returns what is true now.
-// One that fails does not keep the others; the errors are joined. It looks once more who has the VFs:
-// since the Snapshot they may have gone to others.
+// Apply makes the Limits true, or lifts those that ask for none, and returns what the driver shows then: a Guarantee that
+// is not among that, the NIC does not give. One that fails does not keep the others; the errors are joined.
+// It looks once more who has the VFs: since the Snapshot they may have gone to others.
 func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	all, err := l.a.domains.Domains(ctx)
 	if err != nil {
@@ -53,26 +55,30 @@ func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.
 	var errs []error
 	for _, limit := range batch {
 		failed := err
+		var rates kernel.VFRates
 		if failed == nil {
-			failed = l.apply(ctx, snap, all, limit)
+			rates, failed = l.apply(ctx, snap, all, limit)
 		}
 		if failed != nil {
 			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: failed})
 			continue
 		}
-		limit.Rate = model.Rate{Bits: model.WholeMbit(limit.Tightest().Bits)}
-		now = append(now, limit)
+		now = append(now, model.Limit{LimitKey: limit.LimitKey, Rate: model.Rate{Bits: rates.Max}, Guarantee: rates.Min})
 	}
 	return now, errors.Join(errs...)
 }
 
-func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.Domain, limit model.Limit) error {
+func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.Domain, limit model.Limit) (none kernel.VFRates, err error) {
 	vf, nic := snap.VFBehind(limit.VM, limit.NIC)
 	if vf == nil {
-		return fmt.Errorf("limit NIC %s of VM %s: it has no VF", limit.NIC, limit.VM)
+		return none, fmt.Errorf("limit NIC %s of VM %s: it has no VF", limit.NIC, limit.VM)
 	}
 	if d, h := holderOf(all, vf.Address); h == nil || d.ID != limit.VM || h.Alias != model.VFAlias(nic.MAC) {
-		return fmt.Errorf("limit VF %s: VM %s does not have it any more", vf.ID, limit.VM)
+		return none, fmt.Errorf("limit VF %s: VM %s does not have it any more", vf.ID, limit.VM)
 	}
-	return l.a.kernel.SetVFRate(ctx, vf.ID.PF, vf.ID.Index, limit.Tightest().Bits)
+	want := kernel.VFRates{Max: limit.Tightest().Bits}
+	if snap.FindPF(vf.ID.PF).Caps.MinTxRate == model.Yes {
+		want.Min = limit.Guarantee
+	}
+	return l.a.kernel.SetVFRates(ctx, vf.ID.PF, vf.ID.Index, want)
 }

@@ -41,6 +41,25 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A guarantee is the NIC's to keep where it can, and nowhere said to be kept where it cannot.
+func TestLimitsGuarantee(t *testing.T) {
+	for _, c := range []struct {
+		caps  model.Tri
+		noMin bool
+		want  uint64
+	}{{model.Yes, false, 2e9}, {model.Yes, true, 0}, {model.No, false, 0}, {model.Unknown, false, 0}} {
+		f, snap := limitedHost()
+		f.noMin = c.noMin
+		snap.PFs[0].Caps.MinTxRate = c.caps
+		l := limitOf(1, 5e9)
+		l.Guarantee = 2e9
+		now, err := New(f, f, nil).Limits().Apply(context.Background(), snap, []model.Limit{l})
+		if err != nil || len(now) != 1 || now[0].Guarantee != c.want || now[0].Bits != 5e9 || f.vfs[0].min != c.want || f.vfs[0].set.MaxTxRate != 5e9 {
+			t.Errorf("%+v: applied %+v, %v; VF has %d", c, now, err, f.vfs[0].min)
+		}
+	}
+}
+
 // What the Snapshot shows may be over: the VF is another's by now, or nobody's.
 func TestLimitsLeaveOthersVFsAlone(t *testing.T) {
 	for name, spoil := range map[string]func(*fakeHost){

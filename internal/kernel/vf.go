@@ -29,18 +29,40 @@ func (h *Host) SetVF(ctx context.Context, pf string, idx int, s VFSettings) (not
 	return e.apply(ctx, s.traits(e.caps))
 }
 
-// SetVFRate limits what VF idx of a PF may send, in bits/s, and reads back; 0 lifts the
-// limit. It is for a VF in use: nothing else of it changes.
-func (h *Host) SetVFRate(ctx context.Context, pf string, idx int, bits uint64) error {
+// VFRates are what a VF is allowed and promised, in bits/s; the kernel has whole Mbit/s.
+type VFRates struct {
+	Max uint64 // 0: no limit
+	Min uint64 // what the NIC gives it before others; 0: nothing
+}
+
+// SetVFRates sets what VF idx of a PF may send and is promised, and returns what the driver shows then. A
+// promise that the driver cannot give, or not together with those of the other VFs, is left out. It is for
+// a VF in use: nothing else of it changes.
+func (h *Host) SetVFRates(ctx context.Context, pf string, idx int, want VFRates) (VFRates, error) {
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
-		return err
+		return VFRates{}, err
 	}
-	note, err := e.apply(ctx, []vfTrait{rateTrait(bits, e.caps)})
+	return e.setRates(ctx, want)
+}
+
+func (e *vfEdit) setRates(ctx context.Context, want VFRates) (VFRates, error) {
+	if e.caps.MinTxRate != model.Yes {
+		want.Min = 0
+	}
+	if want.Max > 0 {
+		want.Min = min(want.Min, model.WholeMbit(want.Max)) // drivers refuse more
+	}
+	note, err := e.apply(ctx, []vfTrait{rateTrait(want, e.caps)})
+	if want.Min > 0 && (note != "" || err != nil) {
+		want.Min, e.notes = 0, nil
+		note, err = e.apply(ctx, []vfTrait{rateTrait(want, e.caps)})
+	}
 	if note != "" && err == nil {
 		err = errors.New(note)
 	}
-	return err
+	now, rerr := e.state(ctx)
+	return VFRates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
 }
 
 // SetVFMAC sets the administrative MAC of a VF and reads it back. From then on the
@@ -159,15 +181,15 @@ func (s VFSettings) traits(c model.Caps) []vfTrait {
 			change: changeTrust(s.Trust), able: c.Trust, off: !s.Trust,
 			is: func(v vfState) model.Tri { return same(v.Trust, s.Trust) },
 		},
-		rateTrait(s.MaxTxRate, c),
+		rateTrait(VFRates{Max: s.MaxTxRate}, c),
 	}
 }
 
-func rateTrait(bits uint64, c model.Caps) vfTrait {
-	rounded := model.WholeMbit(bits)
+func rateTrait(want VFRates, c model.Caps) vfTrait {
+	most, least := model.WholeMbit(want.Max), model.WholeMbit(want.Min)
 	return vfTrait{
-		change: changeRates(0, bits), able: c.MaxTxRate,
-		is: func(v vfState) model.Tri { return model.TriOf(v.MaxTxRate == rounded && v.MinTxRate == 0) },
+		change: changeRates(least, most), able: c.MaxTxRate,
+		is: func(v vfState) model.Tri { return model.TriOf(v.MaxTxRate == most && v.MinTxRate == least) },
 	}
 }
 

@@ -16,10 +16,11 @@ import (
 // kernel.
 type fakePF struct {
 	vfs     []vfState
-	refuse  map[uint16]unix.Errno // by attribute
-	zeroMAC error                 // refusal of the zero MAC
-	deaf    bool                  // takes everything, does nothing
-	zeroTo  model.MAC             // what it makes of the zero MAC
+	refuse  map[uint16]unix.Errno            // by attribute
+	zeroMAC error                            // refusal of the zero MAC
+	deaf    bool                             // takes everything, does nothing
+	zeroTo  model.MAC                        // what it makes of the zero MAC
+	rates   func(*fakePF, []byte) unix.Errno // refuses rates
 	changes []string
 }
 
@@ -56,6 +57,9 @@ func (f *fakePF) changeVF(_ context.Context, _ string, idx int, c vfChange) erro
 	case unix.IFLA_VF_TRUST:
 		v.Trust = model.TriOf(rtnl.U32(c.value) != 0)
 	case unix.IFLA_VF_RATE:
+		if f.rates != nil && f.rates(f, c.value) != 0 {
+			return f.rates(f, c.value)
+		}
 		v.MinTxRate, v.MaxTxRate = uint64(rtnl.U32(c.value))*mbit, uint64(rtnl.U32(c.value[4:]))*mbit
 	}
 	return nil
@@ -193,6 +197,45 @@ func TestSetVFReadsBack(t *testing.T) {
 	_, err := e.apply(t.Context(), VFSettings{VLAN: 5}.traits(e.caps))
 	if err == nil || !strings.Contains(err.Error(), "took it, but does not show") {
 		t.Errorf("error %v, want one that says that the driver did nothing", err)
+	}
+}
+
+func TestSetVFRates(t *testing.T) {
+	full := func(f *fakePF, c []byte) unix.Errno { // all that is promised is more than the link
+		if rtnl.U32(c) > 1000 {
+			return unix.EINVAL
+		}
+		return 0
+	}
+	backwards := func(f *fakePF, c []byte) unix.Errno {
+		if most := rtnl.U32(c[4:]); most != 0 && rtnl.U32(c) > most {
+			return unix.EINVAL
+		}
+		return 0
+	}
+	for _, c := range []struct {
+		name, driver string
+		refuse       func(*fakePF, []byte) unix.Errno
+		want, now    VFRates
+		fails        bool
+	}{
+		{"both", "ice", backwards, VFRates{2_000_400_000, 5e8}, VFRates{2e9, 5e8}, false},
+		{"promised more than allowed", "ice", backwards, VFRates{1_000_400_000, 2e9}, VFRates{1e9, 1e9}, false},
+		{"promised and not limited", "ice", backwards, VFRates{0, 2e9}, VFRates{0, 2e9}, false},
+		{"more promised than there is", "ice", full, VFRates{3e9, 2e9}, VFRates{3e9, 0}, false},
+		{"driver without minimum", "igb", backwards, VFRates{3e9, 2e9}, VFRates{3e9, 0}, false},
+		{"lifted", "ice", backwards, VFRates{}, VFRates{}, false},
+		{"refused", "ice", func(*fakePF, []byte) unix.Errno { return unix.EBUSY }, VFRates{3e9, 2e9}, VFRates{1e9, 1e8}, true},
+	} {
+		f := used()
+		f.rates = c.refuse
+		now, err := f.edit(t, c.driver, 1).setRates(t.Context(), c.want)
+		if now != c.now || (err != nil) != c.fails || f.vfs[1].MaxTxRate != c.now.Max || f.vfs[1].MinTxRate != c.now.Min {
+			t.Errorf("%s: %+v, %v; want %+v", c.name, now, err, c.now)
+		}
+		if f.vfs[1].MAC != guest || f.vfs[1].VLAN != 7 {
+			t.Errorf("%s: something else changed: %+v", c.name, f.vfs[1])
+		}
 	}
 }
 
