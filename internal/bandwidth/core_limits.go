@@ -72,6 +72,9 @@ func (n *nic) want() {
 			s.want.Contract = n.vfContract()
 			s.want.Rate = n.rate(s.want.Contract)
 			s.want.Bits = lower(s.want.Bits, n.tier)
+			if n.link != nil && n.link.active && s.by == maxTxRate { // NICs that can share by minimum rates do
+				s.want.Guarantee = n.promised.Bits
+			}
 		}
 		if slots[i].path == model.PathVF && !n.ours && (!n.plugging || s.by == maxTxRate) {
 			s.none = true

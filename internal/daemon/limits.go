@@ -77,6 +77,9 @@ func (d *daemonState) closeLimits() {
 	_ = d.reader.Close()
 }
 
+// sweepWithin bounds a few netlink messages.
+const sweepWithin = 5 * time.Second
+
 // enforcers are what the host has, in order of preference: what the NIC does by itself, else the guest; on
 // the virtio path the taps share a tree by themselves, else a program on each drops what is too much.
 func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
@@ -87,6 +90,11 @@ func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
 	tree, police := actuate.NewHTB(d.host.kernel), actuate.NewPolice(d.host.kernel)
 	if err := errors.Join(tree.Unable(), police.Unable()); err != nil {
 		d.log.Warn("what VMs send and receive on virtio cannot be limited as it should be", "error", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
+	defer cancel()
+	if err := tree.Sweep(ctx); err != nil {
+		d.log.Warn("HTB trees that an earlier run left are not removed; no frame is led there", "error", err)
 	}
 	return append(list, tree, police)
 }
