@@ -45,6 +45,7 @@ const wireOverhead = 24
 const (
 	stackSegments = -8
 	stackLeased   = -16
+	stackShaper   = -24 // the one that the frame goes to, 0: none
 	stackHeader   = -80 // the frame's first bytes
 	headerBytes   = 54  // Ethernet and IPv6
 )
@@ -79,6 +80,9 @@ func (p policer) program() asm.Instructions {
 		asm.StoreMem(asm.RFP, stackLeased, asm.R2, asm.DWord),
 		asm.Mov.Reg(regNow, asm.R0).WithSymbol("no lease"),
 		asm.LSh.Imm(regNow, tickShift),
+	}
+	if p.dir == dirTx {
+		insns = append(insns, p.aim()...)
 	}
 	insns = append(insns, measure()...)
 	insns = append(insns, p.forMeters("check", p.check)...)
@@ -170,6 +174,12 @@ func (p policer) forMeters(what string, each func(m meter, done string) asm.Inst
 			)
 		}
 		done := fmt.Sprint(what, " ", m)
+		if m == contractBits && p.dir == dirTx { // the shaper's class keeps to it, and TCP runs better there
+			insns = append(insns,
+				asm.LoadMem(asm.R1, asm.RFP, stackShaper, asm.DWord),
+				asm.JNE.Imm(asm.R1, 0, done),
+			)
+		}
 		insns = append(insns, each(m, done)...)
 		insns = append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(done))
 	}
@@ -218,31 +228,42 @@ func compareAndSwap(dst, src asm.Register, offset int16) asm.Instruction {
 	return ins
 }
 
-// shape gives the frame its class and sends it out of the shaper, which gives it back behind
-// this program; unless it goes to a tap of this host.
-func (p policer) shape() asm.Instructions {
+// aim finds out whether the frame goes through a shaper: not if it is for a tap of this host.
+func (p policer) aim() asm.Instructions {
 	return asm.Instructions{
-		asm.LoadMem(asm.R1, asm.RFP, stackLeased, asm.DWord),
-		asm.JEq.Imm(asm.R1, 0, "next"),
-		asm.LoadMem(regBits, regMap, wordShaper*8, asm.DWord),
-		asm.JEq.Imm(regBits, 0, "next"),
 		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, stackShaper, asm.R1, asm.DWord),
 		asm.StoreMem(asm.RFP, stackHeader, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, stackLeased, asm.DWord),
+		asm.JEq.Imm(asm.R1, 0, "aimed"),
+		asm.LoadMem(regBits, regMap, wordShaper*8, asm.DWord),
+		asm.JEq.Imm(regBits, 0, "aimed"),
 		asm.Mov.Reg(asm.R1, regFrame),
 		asm.Mov.Imm(asm.R2, 0),
 		asm.Mov.Reg(asm.R3, asm.RFP),
 		asm.Add.Imm(asm.R3, stackHeader),
 		asm.Mov.Imm(asm.R4, 6),
 		asm.FnSkbLoadBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, "next"),
+		asm.JNE.Imm(asm.R0, 0, "aimed"),
 		asm.LoadMapPtr(asm.R1, p.local.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, stackHeader),
 		asm.FnMapLookupElem.Call(),
-		asm.JNE.Imm(asm.R0, 0, "next"),
+		asm.JNE.Imm(asm.R0, 0, "aimed"),
+		asm.StoreMem(asm.RFP, stackShaper, regBits, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("aimed"),
+	}
+}
+
+// shape gives the frame its class and sends it out of the shaper, which gives it back behind
+// this program.
+func (p policer) shape() asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMem(asm.R2, asm.RFP, stackShaper, asm.DWord),
+		asm.JEq.Imm(asm.R2, 0, "next"),
 		asm.LoadMem(asm.R1, regMap, wordClass*8, asm.DWord),
 		asm.StoreMem(regFrame, skbPriority, asm.R1, asm.Word),
-		asm.Mov.Reg(asm.R1, regBits),
+		asm.Mov.Reg(asm.R1, asm.R2),
 		asm.Mov.Imm(asm.R2, 0), // egress
 		asm.FnRedirect.Call(),
 		asm.Return(),

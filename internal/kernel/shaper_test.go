@@ -269,6 +269,46 @@ func TestShaperHoldsBackSenders(t *testing.T) {
 	}
 }
 
+// In a tree a contract in bits is the class's to keep: the policer would drop bursts that the class only holds up.
+// What does not go there, and contracts in packets, stay policed.
+func TestContractInShaper(t *testing.T) {
+	h := newHost(t)
+	pf := newPF(t, h)
+	kerneltest.NewBridge(t, "br0")
+	kerneltest.NewPort(t, "sink", "br0")
+	tap := kerneltest.NewPort(t, "tap0", "br0")
+	s, err := h.SetShaper(soon(t), Shaper{PF: pf, Rate: 1e9, Queue: 8 << 20, Classes: []ShaperClass{class(2, 8)}})
+	must(t, err)
+	must(t, h.SetLocalMACs(soon(t), []model.MAC{other}))
+	t.Cleanup(func() { _ = h.RemoveTap(context.Background(), "tap0") })
+	for _, c := range []struct {
+		what     string
+		contract model.Rate
+		to       model.MAC
+		drops    bool
+	}{
+		{"bits, to the wire", model.Rate{Bits: 8e6}, stray, false},
+		{"bits, to a VM of this host", model.Rate{Bits: 8e6}, other, true},
+		{"packets, to the wire", model.Rate{Packets: 10}, stray, true},
+	} {
+		must(t, h.RemoveTap(soon(t), "tap0"))
+		edit := func(p *TapPolicy) {
+			p.Tx.Contract, p.Shaper, p.Class = c.contract, s.Device, s.Classes[0].Handle()
+		}
+		_, err := h.UpdateTap(soon(t), "tap0", edit)
+		must(t, err)
+		frame := kerneltest.Frame(c.to, guest, strings.Repeat("x", 1000))
+		for range 2000 { // 2 s of the contract
+			tap.Send(t, frame)
+		}
+		p, err := h.UpdateTap(soon(t), "tap0", edit)
+		must(t, err)
+		if (p.TxDropped.Packets > 0) != c.drops {
+			t.Errorf("%s: dropped %+v", c.what, p.TxDropped)
+		}
+	}
+}
+
 // What libvirt makes for <bandwidth><outbound> goes on seeing the tap's frames.
 func TestShapable(t *testing.T) {
 	h := newHost(t)
