@@ -33,6 +33,7 @@ type Options struct {
 type Host struct {
 	read    *rtnl.Conn // for questions, so that a slow change does not delay them
 	write   *rtnl.Conn
+	devlink *devlink
 	ioctl   int // a socket for ethtool ioctls, -1: none
 	links   *linkTable
 	sys     tree
@@ -95,6 +96,11 @@ func (h *Host) dial() (err error) {
 	if h.write, err = rtnl.Dial(writers); err != nil {
 		return err
 	}
+	generic, err := rtnl.DialGeneric(readers)
+	if err != nil {
+		return err
+	}
+	h.devlink = &devlink{generic}
 	if h.ioctl, err = ethtoolSocket(); err != nil {
 		return err
 	}
@@ -110,6 +116,9 @@ func (h *Host) Close() error {
 		if c != nil {
 			err = errors.Join(err, c.Close())
 		}
+	}
+	if h.devlink != nil {
+		err = errors.Join(err, h.devlink.conn.Close())
 	}
 	if h.ioctl >= 0 {
 		err = errors.Join(err, unix.Close(h.ioctl))

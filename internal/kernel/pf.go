@@ -74,6 +74,9 @@ func (h *Host) addNetlink(ctx context.Context, pf *PFInfo) error {
 		return err
 	}
 	addStates(pf, states)
+	if len(h.devlinkRates(ctx, pf.Name)) > 0 {
+		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.Yes, model.Yes
+	}
 	pf.SelfFDB, err = h.selfs(ctx, pf.Name, pf.Index)
 	return err
 }
@@ -116,5 +119,14 @@ func (h *Host) VFCounters(ctx context.Context, pf string) (map[int]Counters, err
 
 func (h *Host) vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error) {
 	states, err := rtnl.Get(ctx, h.read, linkRequest(pf, ext), decodeVFs)
+	if ext&extSkipStats != 0 { // settings are asked for
+		for idx, leaf := range h.devlinkRates(ctx, pf) {
+			for i := range states {
+				if states[i].Index == idx {
+					states[i].MaxTxRate, states[i].MinTxRate = leaf.rates.Max, leaf.rates.Min
+				}
+			}
+		}
+	}
 	return states, fail("read VFs of", "PF "+pf, err)
 }

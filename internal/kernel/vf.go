@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/kernel/rtnl"
 	"sluice/internal/model"
 )
 
@@ -102,6 +103,11 @@ type vfIO interface {
 }
 
 func (h *Host) changeVF(ctx context.Context, pf string, idx int, c vfChange) error {
+	if c.attr == unix.IFLA_VF_RATE {
+		if leaf, ok := h.devlinkRates(ctx, pf)[idx]; ok {
+			return h.devlink.set(ctx, leaf, VFRates{Min: uint64(rtnl.U32(c.value)) * mbit, Max: uint64(rtnl.U32(c.value[4:])) * mbit})
+		}
+	}
 	return h.write.Do(ctx, c.request(pf, idx))
 }
 
@@ -123,6 +129,9 @@ func (h *Host) editVF(ctx context.Context, pf string, idx int) (*vfEdit, error) 
 	device, _ := h.sys.text(pciDir(addr) + "/device")
 	e := &vfEdit{io: h, pf: pf, idx: idx, driver: driver}
 	e.caps, _ = capsOf(driver, device, 0)
+	if len(h.devlinkRates(ctx, pf)) > 0 {
+		e.caps.MaxTxRate, e.caps.MinTxRate = model.Yes, model.Yes
+	}
 	if mac, err := h.sys.text("class/net/" + pf + "/address"); err == nil {
 		e.pfMAC, _ = model.ParseMAC(mac)
 	}

@@ -34,14 +34,22 @@ type Conn struct {
 }
 
 // socket is opened anew when it is needed after it was dropped.
-type socket struct{ *netlink.Conn }
+type socket struct {
+	*netlink.Conn
+	family int // NETLINK_ROUTE or NETLINK_GENERIC
+}
 
 // Dial opens a Conn for so many requests at a time, in the network namespace of the calling
 // thread; after a failure it opens sockets anew in that of the process.
-func Dial(sockets int) (*Conn, error) {
+func Dial(sockets int) (*Conn, error) { return dialFamily(sockets, unix.NETLINK_ROUTE) }
+
+// DialGeneric is Dial for generic netlink.
+func DialGeneric(sockets int) (*Conn, error) { return dialFamily(sockets, unix.NETLINK_GENERIC) }
+
+func dialFamily(sockets, family int) (*Conn, error) {
 	c := &Conn{idle: make(chan *socket, sockets)}
 	for range sockets {
-		s := &socket{}
+		s := &socket{family: family}
 		if err := s.open(); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
@@ -50,17 +58,17 @@ func Dial(sockets int) (*Conn, error) {
 	return c, nil
 }
 
-func open() (*netlink.Conn, error) {
-	sock, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{Strict: true, MessageBufferSize: bufferSize})
+func open(family int) (*netlink.Conn, error) {
+	sock, err := netlink.Dial(family, &netlink.Config{Strict: true, MessageBufferSize: bufferSize})
 	if err != nil {
-		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
+		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
 	return sock, nil
 }
 
 func (s *socket) open() (err error) {
 	if s.Conn == nil {
-		s.Conn, err = open()
+		s.Conn, err = open(s.family)
 	}
 	return err
 }

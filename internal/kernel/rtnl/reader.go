@@ -42,7 +42,7 @@ func NewReader() (*Reader, error) {
 }
 
 func (r *Reader) open() (err error) {
-	if r.sock, err = open(); err != nil {
+	if r.sock, err = open(unix.NETLINK_ROUTE); err != nil {
 		return err
 	}
 	r.raw, err = r.sock.SyscallConn()
