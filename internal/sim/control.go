@@ -43,7 +43,7 @@ func (e *Engine) follow(snap *model.Snapshot) {
 		w = e.Core.World()
 	}
 	w.Enforcer = e.enforcer
-	e.followed = true
+	e.followed, e.seen = true, w.Snapshot
 	e.Bandwidth.Follow(e.World.Now, w)
 }
 
@@ -62,10 +62,7 @@ func (e *Engine) apply(limits []model.Limit) {
 	if len(limits) == 0 {
 		return
 	}
-	snap, err := e.World.Snapshot(context.Background())
-	if err != nil {
-		return
-	}
+	snap := e.seen
 	batches := map[string][]model.Limit{}
 	for _, l := range limits {
 		by, _ := e.enforcer(snap, l.LimitKey)

@@ -29,6 +29,7 @@ type Engine struct {
 	stopping *loop.Core               // takes no more Snapshots
 	wake     time.Time                // the earliest timer scheduled
 	followed bool                     // Bandwidth knows the host
+	seen     *model.Snapshot          // that it followed last
 	busy     map[string]bool          // enforcers that have not answered yet
 	queue    map[string][]model.Limit // what waits for them
 	tiers    *bandwidth.Core          // in place of Bandwidth where that is nil

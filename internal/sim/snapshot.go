@@ -172,11 +172,12 @@ func (w *World) reread() time.Time {
 type seenLoad struct {
 	pps, bytes float64
 	known      bool
+	shares     bool // it is for the links to say what of it is sent
 }
 
 // load looks at a VM's load.
 func (w *World) load(out *model.VM, v *VM) seenLoad {
-	l := seenLoad{known: true}
+	l := seenLoad{known: true, shares: w.traffic != nil}
 	if v.Load != nil && v.State == model.VMRunning {
 		l.pps, l.bytes, out.CPU = v.Load.At(w.Now)
 	}
@@ -194,6 +195,13 @@ func (l seenLoad) picture(out *model.NIC, n *NIC) {
 	}
 	pps, bytes := n.Share*l.pps, n.Share*l.bytes
 	t := model.Traffic{RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: l.known, Proof: proof}
+	if l.shares { // what gets through, not what it wants
+		t.RxPPS, t.RxBytes, t.TxPPS, t.TxBytes = 0, 0, 0, 0
+		if n.size > 0 {
+			t.TxPPS = n.rate / n.size
+			t.TxBytes = n.rate/8 - Overhead*t.TxPPS
+		}
+	}
 	none := model.Traffic{Source: model.SourceSim, Known: l.known, Proof: proof}
 	out.Virtio, out.VFPath = t, none
 	if n.open {
