@@ -316,6 +316,26 @@ func TestVFThatHasJustGone(t *testing.T) {
 	}
 }
 
+// What was set in the guest for its VF holds on virtio too: it is lifted once the VF has gone, not when its lease ends.
+func TestLimitInGuestGoesWithTheVF(t *testing.T) {
+	r := newRig(t, 2)
+	r.named["vf tx"] = "guest-htb"
+	r.rule(1, model.SLA{Guarantee: gbit(4)})
+	r.plug(0, 0)
+	r.send(nicOf(0), model.PathVF, 5e9)
+	r.follow()
+	r.run(time.Second)
+	if l := r.stand[key(0, model.PathVF, model.Tx)]; l.Bits != 1e9 {
+		t.Fatalf("on its VF: %+v", l)
+	}
+	r.vm(0).NICs[0].VF, r.vm(0).NICs[0].VFOwner = model.NoVF, ""
+	r.follow()
+	r.run(time.Second)
+	if l, stands := r.stand[key(0, model.PathVF, model.Tx)]; stands {
+		t.Errorf("without VF: %+v", l)
+	}
+}
+
 // A NIC that nobody counts any more may send what it is promised or a fair share, never all.
 func TestUnknownSenderIsNotUnlimited(t *testing.T) {
 	r := newRig(t, 2)
