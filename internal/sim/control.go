@@ -43,8 +43,12 @@ func (e *Engine) follow(snap *model.Snapshot) {
 		w = e.Core.World()
 	}
 	w.Enforcer = e.enforcer
+	first := !e.followed
 	e.followed, e.seen = true, w.Snapshot
 	e.Bandwidth.Follow(e.World.Now, w)
+	if first { // what an earlier daemon left
+		e.Bandwidth.Adopt(e.World.Now, e.World.standing())
+	}
 }
 
 // enforcer names the enforcer that a Limit is to have.

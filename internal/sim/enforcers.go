@@ -144,6 +144,15 @@ func (w *World) allowed(n *NIC, size float64) float64 {
 	return most
 }
 
+// standing lists the Limits that stand and that no Snapshot shows.
+func (w *World) standing() (out []model.Limit) {
+	for _, h := range w.traffic.held {
+		out = append(out, h.Limit)
+	}
+	slices.SortFunc(out, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
+	return out
+}
+
 // Stands is what limits a NIC on a path beside the guest's own limiter, and whether anything does.
 func (w *World) Stands(n *NIC, path model.Path) (model.Rate, bool) {
 	if path == model.PathVF {
