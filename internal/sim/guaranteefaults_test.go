@@ -174,7 +174,7 @@ var promised = flag.Int("promised", 500, "random schedules of what may break gua
 func TestRandomGuarantees(t *testing.T) {
 	n := *promised
 	if testing.Short() {
-		n = 60
+		n = 20
 	}
 	bad := 0
 	var held, pressed, asked, missed time.Duration
@@ -201,7 +201,7 @@ func TestRandomGuarantees(t *testing.T) {
 func TestEachBreach(t *testing.T) {
 	n := max(1, *promised/100)
 	if testing.Short() {
-		n = 2
+		n = 1
 	}
 	for i, b := range breaches {
 		var held, pressed time.Duration
