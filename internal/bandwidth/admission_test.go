@@ -258,6 +258,7 @@ func TestRulesThatAreWrong(t *testing.T) {
 }
 
 // The controller promises what admission lets it, by class, and shows why.
+// What is promised is for when all ask for theirs: an allocator, which sees who does, is told of all of it.
 func TestCorePromisesWhatIsAdmitted(t *testing.T) {
 	r := newRig(t, 2)
 	r.world.Rules.Classes = []model.Class{{Name: "gold", Priority: 1}}
@@ -272,9 +273,31 @@ func TestCorePromisesWhatIsAdmitted(t *testing.T) {
 	if !v.Links[0].Over || v.Links[0].Guaranteed.Bits != 13*giga || len(v.Problems) != 1 || !strings.Contains(v.Problems[0].Text, "asked 9 + 4 Gbit/s, link 10 Gbit/s") {
 		t.Errorf("link %+v, problems %v", v.Links[0], v.Problems)
 	}
-	for i, want := range []uint64{9 * giga, giga} {
-		if have := r.nic(i).own.Guarantee.Bits; have != want {
+	for i, want := range []uint64{9 * giga, 4 * giga} {
+		if have := r.c.links[0].senders[i].SLA.Guarantee.Bits; have != want {
 			t.Errorf("the allocator is told of %d for vm%d, want %d", have, i, want)
 		}
+	}
+}
+
+// Of an over-committed link, a lower class has what a higher one does not ask for.
+func TestOvercommittedLinkIsNotLeftIdle(t *testing.T) {
+	r := newRig(t, 3)
+	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period}); err != nil {
+		t.Fatal(err)
+	}
+	r.world.Rules.Classes = []model.Class{{Name: "gold", Priority: 1}}
+	r.rule(0, model.SLA{Guarantee: model.Rate{Bits: 9 * giga}, Class: "gold"})
+	r.rule(1, model.SLA{Guarantee: model.Rate{Bits: 4 * giga}})
+	r.rule(2, model.SLA{Weight: 9})
+	r.follow()
+	for range 50 { // gold asks for 2 Gbit/s, the other for more than its 4, and best effort for all there is
+		r.send(nicOf(0), model.PathVirtio, 2*giga)
+		r.send(nicOf(1), model.PathVirtio, min(6*giga, r.nic(1).allow.Bits))
+		r.send(nicOf(2), model.PathVirtio, min(9*giga, r.nic(2).allow.Bits))
+		r.tick()
+	}
+	if got := r.nic(1).allow.Bits; got < 4*giga {
+		t.Errorf("the lower class is allowed %s of the 4 Gbit/s that the higher one does not ask for", bits(got))
 	}
 }

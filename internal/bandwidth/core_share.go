@@ -73,6 +73,7 @@ func (c *Core) force(a Allowance) Allowance {
 // send all that it may: so it gets what it is promised or its fair share, and never all there is.
 func (c *Core) sender(now time.Time, n *nic, l *uplink) Sender {
 	s := Sender{ID: n.id, SLA: n.own, Age: n.age, Bits: n.sent.Bits, Packets: n.sent.Packets, Known: n.known}
+	s.SLA.Guarantee.Bits = n.sla.Guarantee.Bits // all of it: where more is guaranteed than there is, what some do not ask for is others'
 	if n.tier > 0 && n.vf != model.NoVF && (s.SLA.Limit.Bits == 0 || n.tier < s.SLA.Limit.Bits) {
 		s.SLA.Limit.Bits = n.tier
 	}
