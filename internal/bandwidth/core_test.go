@@ -3,6 +3,7 @@ package bandwidth
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -284,6 +285,29 @@ func TestReadingsThatMislead(t *testing.T) {
 		}
 		if !r.nic(0).known {
 			t.Errorf("%s: unknown in the end", name)
+		}
+	}
+}
+
+// A tap counts a large send as one packet with one header; on the wire it is many frames.
+func TestLargeSendsAreCountedAsFrames(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		proof          model.Proof
+		bytes, packets float64
+		wantBits       float64
+		wantPackets    float64
+	}{
+		{"sends of 45 segments", model.ProofKernel, 1000 * (66 + 45*1448), 1000, 45_000 * 1538 * 8, 45_000},
+		{"two segments", model.ProofKernel, 1000 * (66 + 2*1448), 1000, 2000 * 1538 * 8, 2000},
+		{"full frames", model.ProofKernel, 1000 * 1514, 1000, 1000 * 1538 * 8, 1000},
+		{"small frames", model.ProofKernel, 1000 * 60, 1000, 1000 * 84 * 8, 1000},
+		{"nothing", model.ProofKernel, 0, 0, 0, 0},
+		{"large frames on a NIC", model.ProofHardware, 1000 * 9014, 1000, 1000 * 9038 * 8, 1000},
+	} {
+		r := rateReading(c.bytes, c.packets, c.proof)
+		if math.Abs(r.Bits-c.wantBits) > 1 || math.Abs(r.Packets-c.wantPackets) > 0.001 {
+			t.Errorf("%s: %.0f bit/s in %.0f packets, want %.0f in %.0f", c.name, r.Bits, r.Packets, c.wantBits, c.wantPackets)
 		}
 	}
 }
