@@ -516,6 +516,8 @@ func TestGuestLimitGoesWithTheVF(t *testing.T) {
 	r.plug(0, 0)
 	r.follow()
 	r.tick()
+	r.c.Plug(nicOf(0)) // it got its VF only just now
+	r.tick()
 	if r.stand[key(0, model.PathVF, model.Tx)].Contract != gbit(2) {
 		t.Fatalf("on the VF: %+v", r.stand)
 	}

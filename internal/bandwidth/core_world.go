@@ -184,6 +184,9 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 			}
 		}
 	}
+	if n.ours && in.VF == model.NoVF {
+		n.asked = time.Time{} // the VF that it was asked about has come and gone
+	}
 	n.vf, n.ours = in.VF, in.Ours() != model.NoVF
 	n.claimed, n.inGuest, n.plugging = in.VFPath, model.Unknown, !n.asked.IsZero() && now.Sub(n.asked) < plugMemory
 	n.recent = !n.asked.IsZero() && now.Sub(n.asked) < guestMemory
