@@ -41,6 +41,9 @@ const tcxDrop = 2
 // wireOverhead is what Ethernet adds to each frame: preamble, checksum and gap.
 const wireOverhead = 24
 
+// vlanTag is what a VLAN adds, which the kernel keeps beside the frame.
+const vlanTag = 4
+
 // Places in the program's stack.
 const (
 	stackSegments = -8
@@ -155,8 +158,12 @@ func measure() asm.Instructions {
 		asm.Sub.Imm(asm.R1, 1),
 		asm.Mul.Reg(asm.R1, asm.R5),
 		asm.Add.Reg(regBits, asm.R1),
-		asm.LoadMem(asm.R1, asm.RFP, stackSegments, asm.DWord).WithSymbol("measured"),
-		asm.Mul.Imm(asm.R1, wireOverhead),
+		asm.Mov.Imm(asm.R1, wireOverhead).WithSymbol("measured"),
+		asm.LoadMem(asm.R2, regFrame, skbVLANPresent, asm.Word),
+		asm.JEq.Imm(asm.R2, 0, "untagged"),
+		asm.Mov.Imm(asm.R1, wireOverhead+vlanTag),
+		asm.LoadMem(asm.R2, asm.RFP, stackSegments, asm.DWord).WithSymbol("untagged"),
+		asm.Mul.Reg(asm.R1, asm.R2),
 		asm.Add.Reg(regBits, asm.R1),
 		asm.LSh.Imm(regBits, 3),
 	}
@@ -277,7 +284,10 @@ func (p policer) drop() asm.Instructions {
 		asm.Mov.Imm(asm.R1, 1).WithSymbol("drop"),
 		asm.AddAtomic.Mem(regMap, asm.R1, asm.DWord, int16(base+wordDroppedPackets)*8),
 		asm.LoadMem(asm.R1, regFrame, skbLen, asm.Word),
-		asm.AddAtomic.Mem(regMap, asm.R1, asm.DWord, int16(base+wordDroppedBytes)*8),
+		asm.LoadMem(asm.R2, regFrame, skbVLANPresent, asm.Word),
+		asm.JEq.Imm(asm.R2, 0, "dropped"),
+		asm.Add.Imm(asm.R1, vlanTag),
+		asm.AddAtomic.Mem(regMap, asm.R1, asm.DWord, int16(base+wordDroppedBytes)*8).WithSymbol("dropped"),
 		asm.Mov.Imm(asm.R0, tcxDrop),
 		asm.Return(),
 	}

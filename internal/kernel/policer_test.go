@@ -72,7 +72,8 @@ func TestMeasure(t *testing.T) {
 	prog, mem := loadPolicer(t, dirTx)
 	mem.write(TapPolicy{Tx: PathRates{Contract: model.Rate{Bits: 1e9, Packets: 1e6}}}, monotonic(), 0)
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 5000 {
+	measured := 0
+	for measured < 5000 {
 		frame := make([]byte, 14+r.IntN(2900))
 		for i := range frame {
 			frame[i] = byte(r.Uint32())
@@ -92,6 +93,7 @@ func TestMeasure(t *testing.T) {
 		if monotonic()<<tickShift > ahead {
 			continue // too slow: the meter has fallen behind, and says nothing
 		}
+		measured++
 		bits := (mem.word(contractBits.word(dirTx)+meterTAT) - ahead) / 16
 		segments := (mem.word(contractPackets.word(dirTx)+meterTAT) - ahead) / 16000
 		if wantSegments, wantBits := onWire(frame, gso); segments != wantSegments || bits != wantBits {
@@ -176,6 +178,17 @@ func TestChangeOfRate(t *testing.T) {
 	set(2e6, now)
 	if got := mem.word(tat); got != 5 {
 		t.Errorf("an idle meter became %d", got)
+	}
+	mem.set(tat, now<<tickShift+50*second) // a large frame at a low limit
+	set(0, now)
+	set(1e9, now)
+	if got := mem.word(tat); got > now<<tickShift {
+		t.Errorf("a limit that was lifted in between keeps the guest waiting for %d s", (got-now<<tickShift)/second)
+	}
+	mem.set(contractBits.word(dirTx)+meterCost, 7) // as a process leaves it that is killed in between
+	set(1e9, now)
+	if got, want := mem.word(contractBits.word(dirTx)+meterCost), contractBits.cost(1e9); got != want {
+		t.Errorf("what was half set stays so: a bit costs %d, want %d", got, want)
 	}
 	set(0, now)
 	set(1, now)

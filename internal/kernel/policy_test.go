@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -335,6 +336,43 @@ func TestLargeFrames(t *testing.T) {
 		counted := (mem.word(contractPackets.word(dirTx)+meterTAT) - ahead) / 16000
 		if counted != segments || countedBits != bits {
 			t.Errorf("%d bytes: counted %d frames with %d bits; %d with %d came out", payload, counted, countedBits, segments, bits)
+		}
+	}
+}
+
+// TestTaggedFrames: a VLAN's tag, which the kernel takes off the frame, counts as it does on the wire and in the tap's
+// own counters, in both directions.
+func TestTaggedFrames(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewBridge(t, "br0")
+	in, out := kerneltest.NewPort(t, "tap0", "br0"), kerneltest.NewPort(t, "tap1", "br0")
+	frame := kerneltest.Frame(other, guest, "")
+	tagged := slices.Concat(frame[:12], []byte{0x81, 0, 0, 5}, frame[12:])
+	for _, c := range []struct {
+		tap string
+		dir int
+	}{{"tap0", dirTx}, {"tap1", dirRx}} {
+		for _, f := range [][]byte{frame, tagged} {
+			update(t, h, c.tap, func(p *TapPolicy) {
+				*[2]*PathRates{&p.Tx, &p.Rx}[c.dir] = PathRates{Contract: model.Rate{Bits: minBits}}
+			})
+			tat := contractBits.word(c.dir) + meterTAT
+			mem := h.taps.opened(c.tap).mem
+			began := (monotonic() + uint64(time.Second)) << tickShift // within the burst of 15 s
+			mem.set(tat, began)
+			in.Send(t, f)
+			out.Expect(t, f)
+			got := (mem.word(tat) - began) << costShift / contractBits.cost(minBits)
+			if want := uint64(len(f)+wireOverhead) * 8; got+1 < want || got > want {
+				t.Errorf("%s: %d bytes count as %d bits, want %d", c.tap, len(f), got, want)
+			}
+			mem.set(tat, 1<<62)
+			in.Send(t, f)
+			p := mem.read("", 0)
+			if d := [2]Dropped{p.TxDropped, p.RxDropped}[c.dir]; d.Bytes != uint64(len(f)) {
+				t.Errorf("%s: %d bytes dropped, want %d", c.tap, d.Bytes, len(f))
+			}
+			must(t, h.RemoveTap(soon(t), c.tap))
 		}
 	}
 }

@@ -187,21 +187,24 @@ func (p *policyMemory) setMeter(m meter, dir int, rate, now uint64) {
 	if rate != 0 && m.bits() {
 		rate = max(rate, minBits)
 	}
-	if p.word(at+meterRate) == rate {
-		return
-	}
-	p.set(at+meterRate, rate)
 	old := p.word(at + meterCost)
 	if rate == 0 {
 		p.set(at+meterCost, 0)
+		p.set(at+meterRate, 0)
 		return
 	}
 	cost := m.cost(rate)
+	if p.word(at+meterRate) == rate && old == cost { // not if a process was killed in between
+		return
+	}
 	p.set(at+meterBurst, m.burst(rate))
-	p.set(at+meterCost, cost)
-	if old != 0 {
+	if old == 0 {
+		p.set(at+meterTAT, 0) // what an earlier limit was exceeded by, in its own ticks, is nothing to this one
+	} else {
 		rescale(&p.words[at+meterTAT], now<<tickShift, old, cost)
 	}
+	p.set(at+meterCost, cost)
+	p.set(at+meterRate, rate)
 }
 
 // rescale changes how far a meter is ahead of or behind the time by cost/old.
