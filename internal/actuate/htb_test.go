@@ -98,6 +98,16 @@ func guaranteed(n int, bits uint64) model.Limit {
 	return l
 }
 
+// classOf finds the class that frames of that priority go to, or nil.
+func classOf(s *kernel.Shaper, handle uint32) *kernel.ShaperClass {
+	for i := range s.Classes {
+		if s.Classes[i].Handle() == handle {
+			return &s.Classes[i]
+		}
+	}
+	return nil
+}
+
 func TestHTB(t *testing.T) {
 	f, snap := grove()
 	h := NewHTB(f)
@@ -112,7 +122,7 @@ func TestHTB(t *testing.T) {
 	}
 	for n := 1; n <= 3; n++ {
 		p := f.stands[tap(n)]
-		c := s.Class(uint16(p.Class))
+		c := classOf(&s, p.Class)
 		if p.Shaper != s.Device || c == nil || p.Tx.Now.Bits != 0 {
 			t.Fatalf("tap%d is led to %d:%x: %+v", n, p.Shaper, p.Class, p)
 		}
@@ -132,7 +142,7 @@ func TestHTB(t *testing.T) {
 		t.Errorf("applied %+v, %v", now, err)
 	}
 	s = f.trees[2]
-	if s.Class(uint16(f.stands[tap(2)].Class)).Rate != 1e9 || s.Class(uint16(f.stands[tap(1)].Class)).Rate != 2e9 {
+	if classOf(&s, f.stands[tap(2)].Class).Rate != 1e9 || classOf(&s, f.stands[tap(1)].Class).Rate != 2e9 {
 		t.Errorf("tree %+v", s)
 	}
 
@@ -234,7 +244,7 @@ func TestShareProperties(t *testing.T) {
 		var rates, alone uint64
 		for i := range all {
 			m := &all[i]
-			if seen[m.class.ID] || m.class.ID < 2 || m.class.ID == 0xffff {
+			if seen[m.class.ID] || m.class.ID < 1 || m.class.ID > kernel.MostShaped {
 				t.Fatalf("class %d is used twice, or not free", m.class.ID)
 			}
 			seen[m.class.ID] = true

@@ -62,7 +62,7 @@ func budget(pf *model.PF, root *model.Limit) uint64 {
 // number gives each tap a class by its ifindex, so that it keeps that whoever comes and goes; in the rare case that
 // two would have the same one, the younger takes the next.
 func number(all []member) {
-	const first, last = 2, 0xfffe
+	const first, last = 1, kernel.MostShaped
 	taken := map[uint16]bool{}
 	for i := range all {
 		id := first + all[i].nic.TapIndex%(last-first+1)

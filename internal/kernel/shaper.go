@@ -33,7 +33,7 @@ type Shaper struct {
 
 // ShaperClass is a tap's part of a Shaper.
 type ShaperClass struct {
-	ID      uint16 // from 2 to 65534
+	ID      uint16 // from 1 to MostShaped
 	Rate    uint64 // always had
 	Ceil    uint64 // never exceeded
 	Quantum uint32 // bytes each time that its turn comes; at least the longest frame, or weights do not hold
@@ -44,8 +44,13 @@ type ShaperClass struct {
 	Drops          uint32 // frames that found the queue full
 }
 
-// Handle is the classid: what TapPolicy.Class is to be.
-func (c *ShaperClass) Handle() uint32 { return shaperHandle | uint32(c.ID) }
+// MostShaped is how many classes a Shaper can have.
+const MostShaped = 1<<(16-shaperShift) - 2
+
+// Handle is the classid: what TapPolicy.Class is to be. The frame keeps it as its priority when it comes back from
+// the ifb, and nothing can take that away there. So its lowest four bits, by which pfifo_fast, mqprio and NICs choose
+// a band, are zero as in any other frame, and its upper half is that of no qdisc but ours.
+func (c *ShaperClass) Handle() uint32 { return shaperHandle | uint32(c.ID)<<shaperShift }
 
 // same says whether the class is as it should be; the kernel keeps whole bytes/s.
 func (c *ShaperClass) same(want *ShaperClass) bool {

@@ -49,7 +49,7 @@ func class(id int, mbits uint64) ShaperClass {
 func TestSetShaper(t *testing.T) {
 	h := newHost(t)
 	pf := newPF(t, h)
-	want := Shaper{PF: pf, Rate: 100e9, Queue: 1 << 17, Classes: []ShaperClass{class(2, 40_000), class(7, 1), class(65534, 3)}}
+	want := Shaper{PF: pf, Rate: 100e9, Queue: 1 << 17, Classes: []ShaperClass{class(2, 40_000), class(7, 1), class(4094, 3)}}
 	now, err := h.SetShaper(soon(t), want)
 	must(t, err)
 	if now.Rate != 100e9 || len(now.Classes) != 3 || now.Classes[0] != want.Classes[0] || now.Classes[2] != want.Classes[2] {
@@ -58,8 +58,8 @@ func TestSetShaper(t *testing.T) {
 	name := shaperName(pf)
 	shown := tc(t, "-d class show dev "+name)
 	for _, part := range []string{
-		"class htb 1:1 root rate 100Gbit overhead 24",
-		"class htb 1:2 parent 1:1", "class htb 1:fffe parent 1:1", "class htb 1:ffff parent 1:1",
+		"class htb 51ce:1 root rate 100Gbit overhead 24",
+		"class htb 51ce:20 parent 51ce:1", "class htb 51ce:ffe0 parent 51ce:1", "class htb 51ce:ffff parent 51ce:1",
 		"rate 40Gbit overhead 24 ceil 100Gbit linklayer ethernet burst 10000000b",
 		"mpu 84b", "quantum 65536",
 	} {
@@ -87,7 +87,7 @@ func TestSetShaper(t *testing.T) {
 	}
 	kept := strings.SplitAfter(queues, "\n")
 	for _, line := range kept {
-		if strings.Contains(line, "parent 1:2 ") && !strings.Contains(tc(t, "qdisc show dev "+name), line) {
+		if strings.Contains(line, "parent 51ce:20 ") && !strings.Contains(tc(t, "qdisc show dev "+name), line) {
 			t.Errorf("the queue of the class that was changed is another one now; it was %s", line)
 		}
 	}
@@ -113,8 +113,11 @@ func TestSetShaperAgain(t *testing.T) {
 	}
 	name := shaperName(pf)
 	for _, spoil := range []func(){
-		func() { tc(t, "class change dev "+name+" parent 1:1 classid 1:2 htb rate 1mbit") },
-		func() { tc(t, "qdisc del dev "+name+" parent 1:3"); tc(t, "class del dev "+name+" classid 1:3") },
+		func() { tc(t, "class change dev "+name+" parent 51ce:1 classid 51ce:20 htb rate 1mbit") },
+		func() {
+			tc(t, "qdisc del dev "+name+" parent 51ce:30")
+			tc(t, "class del dev "+name+" classid 51ce:30")
+		},
 		func() { tc(t, "qdisc del dev "+name+" root") },
 		func() { kerneltest.IP(t, "link set "+name+" down") },
 		func() { kerneltest.IP(t, "link del "+name) },
@@ -266,6 +269,43 @@ func TestShaperHoldsBackSenders(t *testing.T) {
 	}
 	if c := all[0].Class(3); c.Drops == 0 {
 		t.Errorf("not held back, none of %d frames was lost: what shows that the other was?", frames)
+	}
+}
+
+// Frames come back from a tree with its class as their priority. To the qdisc of an uplink they are what they would
+// have been without it: in no other band, and in no class of its own that has the same number.
+func TestShaperLeavesUplinkAlone(t *testing.T) {
+	h := newHost(t)
+	pf := newPF(t, h)
+	kerneltest.NewBridge(t, "br0")
+	kerneltest.NewPort(t, "sink", "br0")
+	tap := kerneltest.NewPort(t, "tap0", "br0")
+	tc(t, "qdisc add dev sink root handle 1: htb default 99")
+	want := Shaper{PF: pf, Rate: 1e9, Queue: 8 << 20}
+	for id := 2; id <= 20; id++ {
+		want.Classes = append(want.Classes, class(id, 1))
+	}
+	s, err := h.SetShaper(soon(t), want)
+	must(t, err)
+	tc(t, "class add dev sink parent 1: classid 1:99 htb rate 1gbit")
+	for i := range s.Classes {
+		c := &s.Classes[i]
+		tc(t, fmt.Sprintf("class add dev sink parent 1: classid 1:%x htb rate 1gbit", c.Handle()&0xffff))
+		if band := c.Handle() & 0xf; band != 0 {
+			t.Errorf("frames of class %d are in band %d of pfifo_fast", c.ID, band)
+		}
+		lead(t, h, "tap0", s.Device, c.Handle())
+		tap.Send(t, kerneltest.Frame(stray, guest, "shaped"))
+	}
+	sent := fmt.Sprintf("Sent %d bytes %d pkt", 60*len(s.Classes), len(s.Classes))
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		shown := tc(t, "-s class show dev sink classid 1:99")
+		if strings.Contains(shown, sent) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("want all frames in the class for those without one, %q: %s", sent, tc(t, "-s class show dev sink"))
+		}
 	}
 }
 

@@ -22,11 +22,12 @@ const (
 	tcaStatsQueue = 3 // TCA_STATS_QUEUE: u32 packets waiting, bytes waiting, drops, ...
 
 	htbVersion    = 3
-	linkEthernet  = 1  // TC_LINKLAYER_ETHERNET: the kernel computes times by itself, without tables from us
-	sizeofHTB     = 44 // struct tc_htb_opt
-	tickNS        = 64 // the kernel's unit of bursts, in ns
-	wireMin       = 84 // bytes that the shortest frame takes on the wire
-	shaperHandle  = 1 << 16
+	linkEthernet  = 1            // TC_LINKLAYER_ETHERNET: the kernel computes times by itself, without tables from us
+	sizeofHTB     = 44           // struct tc_htb_opt
+	tickNS        = 64           // the kernel's unit of bursts, in ns
+	wireMin       = 84           // bytes that the shortest frame takes on the wire
+	shaperHandle  = 0x51ce << 16 // not the 1: that an uplink's own HTB has: frames keep their class as their priority
+	shaperShift   = 4
 	shaperRoot    = shaperHandle | 1      // the class above all others
 	shaperRest    = shaperHandle | 0xffff // the class of frames without one of their own
 	shaperBurstNS = 2_000_000             // what a class may send at once after a pause; covers late timers
@@ -94,7 +95,7 @@ func decodeClass(m rtnl.Message) (c classMsg, ok bool) {
 		return c, false
 	}
 	c.id, c.queued = rtnl.U32(m.Data[8:]), rtnl.U32(m.Data[16:]) != 0
-	c.ID = uint16(c.id)
+	c.ID = uint16(c.id) >> shaperShift
 	options := rtnl.Attr(attrs, unix.TCA_OPTIONS)
 	opt := rtnl.Attr(options, tcaHTBParms)
 	if len(opt) < sizeofHTB {
