@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -82,7 +83,7 @@ func panels(r *scenario.Result, k *scenario.Kept, rows []int, top []float64) (te
 			return "", err
 		}
 		if n < len(rows)-1 {
-			p.X.Label.Text, p.X.Tick.Label.Color = "", color.Transparent
+			p.X.Label.Text, p.X.Tick.Marker = "", unlabelled{}
 		}
 		plots[n] = []*plot.Plot{p}
 	}
@@ -102,13 +103,25 @@ func panels(r *scenario.Result, k *scenario.Kept, rows []int, top []float64) (te
 	return template.HTML(svg), nil //nolint:gosec // gonum made it; names are escaped by it
 }
 
-// The colours of what is drawn.
+// unlabelled are the usual ticks without their labels.
+type unlabelled struct{}
+
+// Ticks implements plot.Ticker.
+func (unlabelled) Ticks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i := range ticks {
+		ticks[i].Label = ""
+	}
+	return ticks
+}
+
+// The colours of what is drawn. All are opaque: the SVG canvas writes the premultiplied channels of others wrongly.
 var (
 	demandColour   = color.RGBA{226, 226, 226, 255}
 	sentColour     = color.RGBA{0, 114, 178, 255}
 	allowedColour  = color.RGBA{230, 159, 0, 255}
 	promisedColour = color.RGBA{60, 60, 60, 255}
-	shortColour    = color.RGBA{213, 60, 40, 200}
+	shortColour    = color.RGBA{213, 60, 40, 255}
 )
 
 // panel draws one VM's demand, allowance, rate and shortfall.
@@ -138,7 +151,7 @@ func panel(r *scenario.Result, b *scenario.BandwidthPlot, vm int, top float64) (
 		dashes []vg.Length
 	}{
 		{b.Allowed[vm], allowedColour, nil},
-		{b.Promised[vm], promisedColour, []vg.Length{4, 3}},
+		{promised(b.Promised[vm]), promisedColour, []vg.Length{4, 3}},
 		{b.Sent[vm], sentColour, nil},
 	} {
 		if err := steps(p, at, l.rates, l.colour, l.dashes); err != nil {
@@ -146,6 +159,14 @@ func panel(r *scenario.Result, b *scenario.BandwidthPlot, vm int, top float64) (
 		}
 	}
 	return p, nil
+}
+
+// promised is what a VM is promised while it asks for it; nil for a VM without a guarantee, whose line would only lie on the axis.
+func promised(rates []float64) []float64 {
+	if slices.Max(rates) > 0 {
+		return rates
+	}
+	return nil
 }
 
 // upTo is what is promised where that is noticeably more than what is sent, else what is sent.

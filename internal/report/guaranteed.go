@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -48,7 +49,7 @@ func guarantees(p *writer, r *scenario.Result) {
 		for _, c := range row.cells {
 			s := bits(c.rate)
 			if row.guarantee > 0 {
-				s += fmt.Sprintf(" (%.4g %%)", c.satisfied)
+				s += fmt.Sprintf(" (%s)", percent(c.satisfied))
 			}
 			_, _ = fmt.Fprintf(t, "\t%s", s)
 		}
@@ -59,9 +60,10 @@ func guarantees(p *writer, r *scenario.Result) {
 }
 
 const keptLegend = `SATISFIED: of the windows of 200 ms in which a guaranteed VM asked for it, those in which it had 95 % of what
-it is promised. SHORT: what VMs lacked of that in all. UTILISATION: bits carried, of what somebody carries who knows
-all demands. CHANGES/S/VM: limits changed. RECOVERY: the longest time from a VM's wake until it had what it is
-promised; NEVER: wakes that ended before. Of each VM: bits/s that it sent in the mean, and how often it was satisfied.
+it was promised. SHORT: bits that VMs lacked of that in all. UTILISATION: bits carried, as a share of what an ideal
+allocator carries that knows all demands. CHANGES/S/VM: changes of limits. RECOVERY: the longest time from when a VM
+began to send until it had what it was promised; NEVER: how often it stopped, or the run ended, before that. For each
+VM: the mean rate at which it sent, and how often it was satisfied; IDEAL: its rate under the ideal allocator.
 `
 
 // keptRow is a VM, or a group, with a cell for each allocator.
@@ -107,7 +109,7 @@ func rowsBy(g *scenario.Guaranteed, length time.Duration) []keptRow {
 			rows[i].cells[a].satisfied /= float64(n)
 		}
 		if n > 1 {
-			rows[i].name = fmt.Sprintf("%s (%d)", rows[i].name, n)
+			rows[i].name = fmt.Sprintf("%s (%d)", strings.TrimSuffix(rows[i].name, "-"), n)
 		}
 	}
 	return rows

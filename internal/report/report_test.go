@@ -76,6 +76,51 @@ func TestPageStandsAlone(t *testing.T) {
 	}
 }
 
+const guaranteed = `
+duration: 20s
+pfs: [{name: pf0, vfs: 8, gbit: 10}]
+vms:
+  - {name: gold, pin: true, guarantee: 5Gbit, load: {send: 10Gbit}}
+  - {name: best-, count: 2, pin: true, flows: 3, load: {send: 10Gbit}}
+bandwidth:
+  allocators: [{name: none}, {name: waterfill}]
+`
+
+// What VMs lack is drawn in the colour that the legend shows, times stand under the lowest panel alone, and no
+// promise is drawn for VMs that have none.
+func TestGuaranteesAreDrawnAsTheLegendSays(t *testing.T) {
+	s, err := scenario.Parse(config.Document{Name: "t.yaml", Data: []byte(guaranteed)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Run(context.Background(), scenario.RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b, tab bytes.Buffer
+	if err := errors.Join(report.HTML(&b, r), report.Table(&tab, r)); err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ := strings.Cut(b.String(), "<svg")
+	if strings.Contains(page, "#-") {
+		t.Error("a colour is no colour")
+	}
+	first, _, _ := strings.Cut(page, "</svg>")
+	wellFormed(t, "<svg"+first+"</svg>")
+	if !strings.Contains(first, "fill:#D53C28") {
+		t.Error("what gold lacks under none is not drawn")
+	}
+	if n := strings.Count(first, ">20</text>"); n != 1 {
+		t.Errorf("the last time stands there %d times", n)
+	}
+	if n := strings.Count(first, "stroke-dasharray:4,3"); n != 1 {
+		t.Errorf("%d promises are drawn, want gold's alone", n)
+	}
+	if !strings.Contains(tab.String(), "(0.0 %)") {
+		t.Errorf("percentages are not rounded alike:\n%s", tab.String())
+	}
+}
+
 func wellFormed(t *testing.T, svg string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(svg))
