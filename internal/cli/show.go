@@ -49,7 +49,7 @@ func printStatus(w io.Writer, s api.Status) {
 	}
 	put("VMs", "%d: %d with a VF, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding, s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
 	if s.Overrides > 0 {
-		put("", "%s pinned or released at run time (`sluice overrides`)", model.Plural(s.Overrides, "VM"))
+		put("", "%s: pins, releases and SLAs set at run time (`sluice overrides`)", model.Plural(s.Overrides, "override"))
 	}
 	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
 	if text := bandwidthText(s.Bandwidth); text != "" {

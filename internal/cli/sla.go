@@ -128,6 +128,9 @@ bandwidth.overcommit: allow.`,
 	a.nicFlag(c, &r)
 	_ = c.RegisterFlagCompletionFunc("class", a.completeClass)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if c.Flags().Changed("weight") && !(s.Weight > 0) {
+			return usage(c, errors.New("--weight must be a number from 0.001 to 1000; sluice sla clear takes back what was set"))
+		}
 		if *s == (api.SLA{}) {
 			return usage(c, errors.New("nothing is set: give --guarantee, --limit, --receive, --weight or --class"))
 		}

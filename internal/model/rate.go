@@ -89,6 +89,8 @@ func parseOneRate(word string) (uint64, string, error) {
 	switch {
 	case m == nil:
 		return 0, "", wrong(word, "is no rate", rateForm)
+	case strings.Trim(m[1], "0.") == "":
+		return 0, "", wrong(word, "is zero", "leave it out for none")
 	case m[2] == "":
 		return 0, "", wrong(word, "has no unit", fmt.Sprintf("write %sMbit, %sGbit or %skpps", m[1], m[1], m[1]))
 	}
@@ -122,8 +124,6 @@ func multiply(text string, factor uint64) (uint64, error) {
 	switch {
 	case !r.IsInt():
 		return 0, errors.New("is not a whole number of bits or packets a second")
-	case r.Sign() == 0:
-		return 0, errors.New("is zero; leave the key out for none")
 	case !r.Num().IsUint64() || r.Num().Uint64() > MaxRate:
 		return 0, errors.New("is above 1000 Tbit or Tpps")
 	}
