@@ -44,7 +44,7 @@ var may = map[string][]string{
 	"web":             {"model", "statefile", "/api/v1"},
 	"cli":             {"bandwidth", "model", "input", "web", "/api/v1", "scenario", "report", "trace", "oracle", "config", "placement"},
 	"backend":         {"bandwidth", "model", "loop", "web", "input", "statefile", "/api/v1"},
-	"demo":            {"model", "loop", "sim", "web", "backend", "cli"},
+	"demo":            {"bandwidth", "model", "loop", "sim", "web", "backend", "cli"},
 	"daemon":          {"bandwidth", "model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "web", "backend", "statefile"},
 	"version":         {},
 	"arch":            {},

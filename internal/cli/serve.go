@@ -19,12 +19,13 @@ func (a *app) demoCommand() *cobra.Command {
 		Long: `Runs the same daemon over a simulated host whose VMs change their loads, faster than
 real time, and shows what it decides and does: as a live view on a terminal, as lines
 otherwise. Needs no root and touches nothing. With --socket, the other commands can ask
-it as they ask a real one.`,
+it as they ask a real one, and set guarantees of bandwidth, which are kept there too.`,
 		Example: `sluice demo
 sluice demo --vms 200 --vfs 32 --policy fair --speed 300
 sluice demo --plain --for 30m
 sluice demo --for 24h --socket /tmp/s.sock >/dev/null &
-sluice --socket /tmp/s.sock explain db-00`,
+sluice --socket /tmp/s.sock explain db-00
+sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 		Args: noArgs,
 	}
 	c.Flags().IntVar(&o.VMs, "vms", 100, "`number` of VMs")

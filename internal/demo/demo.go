@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/backend"
+	"sluice/internal/bandwidth"
 	"sluice/internal/cli"
 	"sluice/internal/loop"
 	"sluice/internal/model"
@@ -17,6 +18,13 @@ import (
 
 // frameTime is how often the demo catches up with its clock.
 const frameTime = 50 * time.Millisecond
+
+// How links are shared: as the daemon does unless sluice.yaml says otherwise.
+const (
+	allocator  = "waterfill"
+	period     = 200 * time.Millisecond
+	limitDelay = 20 * time.Millisecond // until a limit is in force
+)
 
 // demo is the daemon's loop over a simulated host, faster than real time.
 type demo struct {
@@ -32,12 +40,16 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	opts := loop.DefaultOptions
 	opts.Mode = model.ModeEnforce
 	opts.Parallel = 8
-	rules := model.Rules{Policy: o.Policy, Interval: o.Interval}
+	rules := model.Rules{Policy: o.Policy, Interval: o.Interval, KeepSLAs: true}
 	core, err := loop.NewCore(rules, opts, &sim.Journal{}, nil)
 	if err != nil {
 		return err
 	}
-	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Sample: time.Second}, calls: make(loop.Calls)}
+	limits, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: allocator, Period: period})
+	if err != nil {
+		return err
+	}
+	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Bandwidth: limits, Sample: time.Second}, calls: make(loop.Calls)}
 	d.back = backend.New(core, d.calls.Do, &backend.Overrides{}, func() model.Rules { return rules })
 	d.back.Config = "a simulated host"
 	d.back.Now = func() time.Time { // virtual: the loop's
@@ -47,7 +59,9 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 		return time.Now()
 	}
 	d.engine.OnTick = func(time.Time) { d.show() }
+	world.StartTraffic(&sim.Traffic{Step: period, Delay: limitDelay})
 	d.engine.Start()
+	d.engine.StartControl(period)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
@@ -67,7 +81,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 
 func (d *demo) show() {
 	v := d.engine.Core.View()
-	v.Snapshot = sim.Copy(v.Snapshot)
+	v.Snapshot, v.Bandwidth = sim.Copy(v.Snapshot), d.engine.Bandwidth.View()
 	d.back.Publish(v)
 	if d.o.Show != nil {
 		d.o.Show(v)

@@ -9,12 +9,12 @@ import (
 
 // DemoWorld is the host of FlexVF's multi-VM experiment (section 6.4) set in motion: VMs
 // (100 there) in four groups that send 1472-byte packets at 20, 40, 80 and 100 thousand
-// a second, VFs (63 there) on two PFs of one network, and groups that change places
+// a second, VFs (63 there) on two PFs of 40 Gbit/s of one network, and groups that change places
 // every ten minutes. The seed shifts what sets the VMs of a group apart.
 func DemoWorld(start time.Time, vms, vfs int, seed uint64) *World {
 	w := &World{Now: start, Timing: PaperTiming}
-	w.AddPF("pf0", "br0", vfs-vfs/2, 0)
-	w.AddPF("pf1", "br0", vfs/2, 1)
+	w.AddPF("pf0", "br0", vfs-vfs/2, 0).Speed = 40e9
+	w.AddPF("pf1", "br0", vfs/2, 1).Speed = 40e9
 	for i := range vms {
 		g := i % 4
 		v := w.AddVM(i, fmt.Sprintf("%s-%02d", demoGroups[g], i/4), "br0", demoLoad{start: start, group: g, own: ownShare(seed, i)})
