@@ -139,16 +139,11 @@ func printShares(w io.Writer, b api.Bandwidth) {
 // shareLines are the figures of a NIC, each with its name.
 func shareLines(n *api.NICShare) []string {
 	put := func(name, text string) string { return fmt.Sprintf("%-11s %s", name, text) }
-	from := ""
+	list := []string{put("guarantee", orElse(rateText(n.Guarantee), "none")), put("limit", orElse(rateText(n.Limit), "none"))}
 	if n.Source != "" {
-		from = " (" + n.Source + ")"
+		list = append(list, put("set by", n.Source))
 	}
-	list := []string{
-		put("guarantee", orElse(rateText(n.Guarantee), "none")+from),
-		put("limit", orElse(rateText(n.Limit), "none")),
-		put("allowed", orElse(rateText(n.Allowed), "all there is")),
-		put("sends", sentText(n)),
-	}
+	list = append(list, put("allowed", orElse(rateText(n.Allowed), "all there is")), put("sends", sentText(n)))
 	if n.Promised != n.Guarantee {
 		list = append(list, put("promised", orElse(rateText(n.Promised), "nothing")+" of it: more is promised than there is"))
 	}
@@ -164,10 +159,20 @@ func shareLines(n *api.NICShare) []string {
 	return list
 }
 
+// directionText says which way a limit is about, as the guest sees it.
+func directionText(d string) string {
+	return map[string]string{"tx": "sending", "rx": "receiving"}[d]
+}
+
 func enforcedText(e api.EnforcedLimit) string {
-	s := fmt.Sprintf("%s on %s %s: %s", e.By, e.Path, e.Direction, orElse(rateText(e.Rate), "no limit"))
-	if e.Contract != (api.Rate{}) && e.Contract != e.Rate {
-		s += fmt.Sprintf(", and %s whatever becomes of the daemon", rateText(e.Contract))
+	rate, contract := rateText(e.Rate), rateText(e.Contract)
+	s := fmt.Sprintf("%s on %s, %s: %s", e.By, e.Path, directionText(e.Direction), orElse(orElse(rate, contract), "no limit"))
+	switch {
+	case contract == "" || contract == rate:
+	case rate == "":
+		s += ", also when the daemon has stopped"
+	default:
+		s += fmt.Sprintf("; %s when the daemon has stopped", contract)
 	}
 	if e.Error != "" {
 		s += "; does not hold: " + e.Error
