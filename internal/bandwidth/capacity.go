@@ -139,14 +139,14 @@ func (c *capacity) short() bool {
 }
 
 // volume sums up a period. While there is some to spare, who sends less than before wants less.
-func (r *resource) volume() (v volume) {
+func (r *resource) volume(seconds float64) (v volume) {
 	for i := range r.tracked {
 		t, c := &r.tracked[i], &r.usages[i]
 		v.bits += c.sent
 		if d := t.noise * c.sent; c.known {
 			v.noise += d * d
 		}
-		if reached := min(r.force[i], t.reached); c.known && r.spare == 0 && t.bound > 1 && c.sent >= stopped*reached {
+		if reached := min(t.settled(seconds), t.reached); c.known && r.spare == 0 && t.bound > 1 && c.sent >= stopped*reached {
 			v.short += reached - c.sent
 			v.pressed = true
 		}

@@ -262,8 +262,8 @@ func (c *Core) Lift(all bool) []model.Limit {
 		return nil
 	}
 	var out []model.Limit
-	add := func(s *limitState) { // what may be under way counts as well
-		if !s.has && !s.pending || s.by == "" {
+	add := func(s *limitState, there bool) { // what may be under way counts as well
+		if !s.has && !s.pending && !there || s.by == "" {
 			return
 		}
 		l := model.Limit{LimitKey: s.key}
@@ -273,11 +273,11 @@ func (c *Core) Lift(all bool) []model.Limit {
 		out = append(out, l)
 	}
 	for _, l := range c.links {
-		add(&l.root)
+		add(&l.root, false)
 	}
 	for _, n := range c.nics {
-		for i := range n.limits {
-			add(&n.limits[i])
+		for i := range n.limits { // a plug sets its VF's rate itself, which the next Snapshot shows
+			add(&n.limits[i], slots[i].path == model.PathVF && n.limits[i].by == maxTxRate && (n.ours || n.plugging))
 		}
 	}
 	return out

@@ -52,6 +52,9 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	}
 	for i := range n.limits {
 		s := &n.limits[i]
+		if n.shared && !s.has && s.failed.IsZero() && s.by == n.link.root.by && n.link.root.has { // one of the tree, without a limit of its own
+			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.want, By: s.by})
+		}
 		if s.has || !s.failed.IsZero() {
 			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.now, By: s.by, Error: s.why})
 			if !s.has {

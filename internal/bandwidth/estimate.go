@@ -28,9 +28,11 @@ const (
 
 // tracked is what is remembered of a sender's use of one resource.
 type tracked struct {
-	noise   float64 // relative deviation of readings at an unchanged limit
-	last    float64 // reading
-	limit   float64 // in force when last was read
+	noise   float64              // relative deviation of readings at an unchanged limit
+	last    float64              // reading
+	limit   float64              // in force when last was read
+	lately  [settleTicks]float64 // limits of the last ticks, the oldest overwritten first
+	ticks   int
 	mean    float64 // of readings
 	share   float64 // set aside for it
 	demand  float64 // what it is taken to want; +Inf: unknown, more than it has
@@ -45,6 +47,28 @@ type tracked struct {
 
 // newTracked is a sender that nothing is known of.
 func newTracked() tracked { return tracked{noise: firstNoise, limit: math.Inf(1)} }
+
+// A limit takes effect some time after it is decided, in a guest most of all, so a higher one says nothing at first about
+// who does not reach it.
+const (
+	settleTime  = 0.1 // s
+	settleTicks = 3   // of the shortest usual period, 40 ms
+)
+
+// inForce notes a tick's limit, and settled is the lowest that may still be what counts.
+func (t *tracked) inForce(limit float64) {
+	t.lately[t.ticks%settleTicks] = limit
+	t.ticks++
+}
+
+func (t *tracked) settled(seconds float64) float64 {
+	low := math.Inf(1)
+	n := min(t.ticks, settleTicks, 1+int(settleTime/seconds))
+	for i := range n {
+		low = min(low, t.lately[(t.ticks-1-i)%settleTicks])
+	}
+	return low
+}
 
 // estimate makes of a reading what the sender demands. in: the limit in force.
 func (t *tracked) estimate(k *moment, c *usage, in float64) {

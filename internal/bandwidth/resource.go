@@ -88,6 +88,7 @@ func (r *resource) estimate(k *moment) {
 	for i := range r.tracked {
 		t := &r.tracked[i]
 		t.atFloor = r.force[i] <= r.floor*1.01
+		t.inForce(r.force[i])
 		t.estimate(k, &r.usages[i], r.force[i])
 	}
 }

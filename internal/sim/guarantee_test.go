@@ -230,6 +230,13 @@ func (y *promises) end() error {
 	all := y.r.IntN(2) == 0
 	y.World.OnFlow(nil)
 	if all {
+		y.Core.Stop() // as the daemon does: what moves set up they end first
+		for range 150 {
+			if y.Core.Settled() {
+				break
+			}
+			y.host.run(100 * time.Millisecond)
+		}
 		y.Lift(true)
 		y.Kill()
 		y.host.run(time.Second)

@@ -197,6 +197,16 @@ func TestRandomGuarantees(t *testing.T) {
 	}
 }
 
+// TestSchedulesThatBrokeGuarantees runs random schedules again that found faults: a limit in a guest that outlived the
+// VF it was for, a capacity that was believed to fall because limits take effect late, a VF's rate that was not lifted.
+func TestSchedulesThatBrokeGuarantees(t *testing.T) {
+	for _, seed := range []uint64{284, 424, 592, 692, 1246} {
+		if err := newPromises(t, seed).run(breaches, int(seed%5)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestEachBreach runs each alone.
 func TestEachBreach(t *testing.T) {
 	n := max(1, *promised/100)
