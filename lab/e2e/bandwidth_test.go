@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/api/v1"
 	"sluice/lab"
 )
 
@@ -114,7 +113,7 @@ func (r *rig) heldBy(by, path string, vms ...string) {
 		held := map[string]bool{}
 		for i := range b.NICs {
 			for _, e := range b.NICs[i].Enforced {
-				if e.By == by && e.Path == path && e.Error == "" && e.Rate != (api.Rate{}) {
+				if e.By == by && e.Path == path && e.Error == "" {
 					held[b.NICs[i].VM] = true
 				}
 			}
