@@ -2,30 +2,31 @@ package bandwidth
 
 // The constants of hysteresis. A change of a limit costs a call to the kernel, a driver or a guest.
 const (
-	raiseAtOnce = 0.10 // relative: a limit that rises by so much rises at once,
-	raiseSoon   = 0.02 // by so much after soon
-	raiseLater  = 0.005
+	raiseSoon   = 0.10 // relative: a limit that rises by so much rises once it has rested, since what
+	raiseLater  = 0.02 // guarantees leave comes and goes; by so much after soon
+	raiseLast   = 0.005
+	rest        = 0.19  // s
 	soon        = 0.25  // s
-	later       = 1.0   // s: by raiseLater after that
+	later       = 1.0   // s: by raiseLast after that
 	lowerAtOnce = 0.02  // a limit that falls by less stays while there is room
 	roomAtOnce  = 0.05  // the same, either way, of one that has enough
-	keepOver    = 0.002 // of the capacity: how far limits that stay too high may exceed the shares together
+	keepOver    = 0.003 // of the capacity: how far limits that stay too high may exceed the shares together
 )
 
 // keep leaves limits as they are that would hardly change, as long as guarantees and the sum hold.
 func (r *resource) keep(k *moment) {
-	over := 0.0
+	room := keepOver * k.capacity
 	for i, l := range r.limits {
-		r.tracked[i].kept += k.seconds
-		if r.near(i) && !r.enough(i) {
-			over += max(0, r.force[i]-l)
+		t, over := &r.tracked[i], 0.0
+		t.kept += k.seconds
+		if !r.enough(i) {
+			over = max(0, r.force[i]-l)
 		}
-	}
-	for i, l := range r.limits {
-		if r.near(i) && (r.force[i] <= l || r.enough(i) || over <= keepOver*k.capacity) {
+		if r.near(i) && over <= room {
+			room -= over
 			r.limits[i] = r.force[i]
 		} else if l != r.force[i] {
-			r.tracked[i].kept = 0
+			t.kept = 0
 		}
 	}
 }
@@ -43,13 +44,15 @@ func (r *resource) near(i int) bool {
 	case was > r.usages[i].limit || was < r.promised[i]:
 		return false
 	case r.enough(i):
-		return change < roomAtOnce && change > -roomAtOnce
+		return change > -roomAtOnce && (change < roomAtOnce || t.kept < later/2)
 	case change < 0:
 		return change > -lowerAtOnce
-	case change < raiseLater:
+	case change < raiseLast:
 		return true
-	case change < raiseSoon:
+	case change < raiseLater:
 		return t.kept < later
+	case change < raiseSoon:
+		return t.kept < soon
 	}
-	return change < raiseAtOnce && t.kept < soon
+	return t.kept < rest
 }

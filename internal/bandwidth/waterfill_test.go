@@ -292,6 +292,31 @@ func TestClassesDegradeInOrder(t *testing.T) {
 	}
 }
 
+// TestRaisesRest: what others leave for a moment is not worth a change of a limit each time, and what they take is.
+func TestRaisesRest(t *testing.T) {
+	h := newHost(40 * unit)
+	h.link.Period = 40 * time.Millisecond
+	h.add(10, 100, 1, nil)
+	h.add(0, 100, 1, nil)
+	h.add(0, 100, 1, nil)
+	h.ticks(50)
+	raised := 0
+	for k := range 250 { // 10 s
+		h.demand[2] = float64(k/2%2) * 12 * unit // comes and goes every 80 ms
+		was := h.out[1].Bits
+		h.tick()
+		if h.out[1].Bits > was {
+			raised++
+		}
+		if h.out[0].Bits < 10*unit {
+			t.Fatalf("the guarantee may send %.2f", h.out[0].Bits/unit)
+		}
+	}
+	if raised > 52 {
+		t.Errorf("a limit was raised %d times in 10 s, want 5 a second at most", raised)
+	}
+}
+
 // TestLimitsAreLifted: without a guarantee on the link nobody is limited.
 func TestLimitsAreLifted(t *testing.T) {
 	h := newHost(40 * unit)
