@@ -35,7 +35,9 @@ const (
 	sameRate    = 0.002                // what a rate may differ by without being applied anew
 	plugMemory  = 2 * time.Second      // how long a NIC that was asked about counts as one that is about to get a VF, until its move shows
 	guestMemory = 30 * time.Second     // for so long after it was asked about, a limit in its guest is not lifted for want of a VF
-	leastBits   = 1_000_000            // no rate is below it: TCP must be able to begin
+	leastBits   = 1_000_000            // no rate is below it, since TCP must be able to begin,
+	leastPart   = 0.005                // unless that is more of the link than this
+	leastSlow   = 64_000               // nor below this on any link
 	smallest    = 8 * (60 + wireBytes) // bits on the wire of the smallest frame
 	growth      = 1.1                  // what a NIC that comes to a VF may send beyond what it sends
 )
@@ -93,12 +95,20 @@ func (n *nic) rate(contract model.Rate) model.Rate {
 		most = float64(n.link.speed)
 	}
 	if b := n.allow.Bits; b < most && (contract.Bits == 0 || b < float64(contract.Bits)) {
-		r.Bits = max(leastBits, uint64(b))
+		r.Bits = max(n.least(), uint64(b))
 	}
 	if p := n.allow.Packets; !math.IsInf(p, 1) && (contract.Packets == 0 || p < float64(contract.Packets)) {
 		r.Packets = max(1, uint64(p))
 	}
 	return r
+}
+
+// least is the lowest rate in bits/s that the NIC is set to.
+func (n *nic) least() uint64 {
+	if n.link == nil || n.link.speed == 0 {
+		return leastBits
+	}
+	return min(leastBits, max(leastSlow, uint64(leastPart*float64(n.link.speed))))
 }
 
 // vfContract is the contract of what the NIC sends on a VF. The VF's rate knows only bits/s, so packets/s become
@@ -110,7 +120,7 @@ func (n *nic) vfContract() model.Rate {
 		if n.sent.Packets > 0 {
 			size = max(size, n.sent.Bits/n.sent.Packets)
 		}
-		c.Bits = lower(c.Bits, max(leastBits, uint64(size*float64(c.Packets))))
+		c.Bits = lower(c.Bits, max(n.least(), uint64(size*float64(c.Packets))))
 	}
 	return c
 }

@@ -463,6 +463,25 @@ func TestFailedLimitRests(t *testing.T) {
 	}
 }
 
+// The lowest rate is no large part of a slow link.
+func TestLeastRate(t *testing.T) {
+	for _, c := range []struct{ speed, want uint64 }{{1e6, 100_000}, {2e6, 200_000}, {400e3, 64_000}, {5e6, 500_000}, {10e9, 1e9}} {
+		r := newRig(t, 2)
+		r.world.Snapshot.PFs[0].Speed = c.speed
+		r.rule(0, model.SLA{Guarantee: model.Rate{Bits: c.speed / 2}})
+		r.follow()
+		r.tick()
+		if l := r.stand[key(1, model.PathVirtio, model.Tx)]; l.Bits != c.want {
+			t.Errorf("link of %d: limited to %d, want %d", c.speed, l.Bits, c.want)
+		}
+	}
+	for _, c := range []struct{ speed, want uint64 }{{0, 1e6}, {8e6, 64_000}, {100e6, 500_000}, {200e6, 1e6}, {40e9, 1e6}} {
+		if got := (&nic{link: &uplink{speed: c.speed}}).least(); got != c.want {
+			t.Errorf("link of %d: at least %d, want %d", c.speed, got, c.want)
+		}
+	}
+}
+
 // The Snapshot says what stands at a VF: a limit of an earlier run is lifted, one that somebody took off is set again.
 func TestVFRatesAreReadBack(t *testing.T) {
 	r := newRig(t, 2)
