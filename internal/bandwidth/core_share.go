@@ -30,6 +30,9 @@ func (c *Core) share(now time.Time, l *uplink) {
 			n.allow = l.out[i]
 		}
 	}
+	if l.tree {
+		c.sharePackets(now, l)
+	}
 	for _, n := range l.nics {
 		n.fallShort(now, l)
 	}
@@ -47,7 +50,7 @@ func (c *Core) gather(now time.Time, l *uplink) {
 		switch {
 		case n.shared:
 			l.senders[0].join(n)
-			n.allow = Allowance{math.Inf(1), limitOf(&n.own).Packets}
+			n.allow.Bits = math.Inf(1)
 		case n.unlimited():
 			taken += n.sent.Bits
 			n.allow = Allowance{max(float64(n.promised.Bits), l.fairShare(n)), limitOf(&n.own).Packets} // for the next try, and its other path

@@ -431,6 +431,67 @@ func TestTapsOfATreeAreOneSender(t *testing.T) {
 	}
 }
 
+// A tap of a tree that floods the host with small packets leaves the others those that they are promised.
+func TestFloodAmongTapsOfATree(t *testing.T) {
+	const carries, promised, small = 800e3, 200e3, 8 * (64 + wireBytes)
+	r := newRig(t, 3)
+	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period, Packets: carries}); err != nil {
+		t.Fatal(err)
+	}
+	r.named["virtio tx"] = "htb"
+	r.rule(0, model.SLA{Guarantee: model.Rate{Packets: promised}})
+	r.follow()
+	send := func(i int, packets float64) {
+		r.rates[nicOf(i)] = [2]model.Rate{{Bits: uint64(small * packets), Packets: uint64(packets)}}
+	}
+	passes := func(i int) float64 { // the policer
+		p := float64(r.rates[nicOf(i)][0].Packets)
+		if l := r.stand[key(i, model.PathVirtio, model.Tx)]; l.Packets > 0 {
+			p = min(p, float64(l.Packets))
+		}
+		return p
+	}
+	check := func(when string) {
+		t.Helper()
+		sum := passes(0) + passes(1) + passes(2)
+		if got := passes(0) / max(1, sum/carries); got < 0.98*min(promised, float64(r.rates[nicOf(0)][0].Packets)) {
+			t.Errorf("%s: %.0f of %.0f packets/s that are promised get through, %.0f of all", when, got, promised, sum)
+		}
+		for i := range 3 {
+			if l := r.stand[key(i, model.PathVirtio, model.Tx)]; l.Bits != 0 {
+				t.Errorf("%s: the tree shares bits, and vm%d is limited to %d bit/s", when, i, l.Bits)
+			}
+		}
+	}
+	send(0, 150e3)
+	send(2, 50e3)
+	r.run(2 * time.Second)
+	if l := r.stand[key(2, model.PathVirtio, model.Tx)]; l.Packets > 0 {
+		t.Errorf("with packets to spare: %+v", l)
+	}
+	send(1, 3e6)
+	r.run(2 * period)
+	for range 50 {
+		r.tick()
+		check("flood")
+		if got := passes(1); got > 0.8*carries || got < 0.5*carries {
+			t.Errorf("the flood has %.0f packets/s", got)
+		}
+	}
+	send(0, 0) // and comes back
+	r.run(5 * time.Second)
+	send(0, promised)
+	r.run(2 * period)
+	check("after a pause")
+	send(1, 0)
+	r.run(2 * time.Second)
+	for i := range 3 {
+		if l := r.stand[key(i, model.PathVirtio, model.Tx)]; l.Packets > 0 {
+			t.Errorf("after the flood: %+v", l)
+		}
+	}
+}
+
 // What could not be applied rests, its NIC is counted as unlimited, and later it is tried again.
 func TestFailedLimitRests(t *testing.T) {
 	r := newRig(t, 2)

@@ -67,6 +67,7 @@ type uplink struct {
 	out     []Allowance
 	who     []*nic // of each sender; nil: the group
 	group   Allowance
+	taps    tapPackets
 	taken   float64 // bits/s of those whom nothing limits
 	carried float64 // bits/s of all
 	root    limitState

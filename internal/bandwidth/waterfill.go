@@ -43,6 +43,19 @@ func (w *waterfill) Allocate(now time.Time, link Link, senders []Sender, out []A
 	}
 }
 
+// allocatePackets is Allocate for packets/s alone, and says whether there is anything to share.
+func (w *waterfill) allocatePackets(now time.Time, link Link, senders []Sender, out []Allowance) bool {
+	w.follow(senders)
+	w.take(senders, out)
+	if !w.sharePackets(now, link, senders) {
+		return false
+	}
+	for i := range out {
+		out[i].Packets = w.packets.limits[i]
+	}
+	return true
+}
+
 // take tells both resources of the senders.
 func (w *waterfill) take(senders []Sender, out []Allowance) {
 	for i := range senders {

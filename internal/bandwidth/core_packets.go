@@ -1,0 +1,41 @@
+package bandwidth
+
+import "time"
+
+// tapPackets shares out the packets/s of a tree's taps. The tree shares bits alone, so a tap that floods it with small
+// packets would take those that others are promised.
+type tapPackets struct {
+	fill    waterfill
+	senders []Sender
+	out     []Allowance
+	who     []*nic
+	short   bool
+}
+
+// Packets/s are short from tightOn of what the taps may send together, until less than tightOff. While there are enough
+// no tap is limited, which saves a change of each one's limit whenever any of them sends more.
+const (
+	tightOn  = 0.8
+	tightOff = 0.6
+)
+
+// sharePackets limits the taps of the link's tree in packets/s while those are short.
+func (c *Core) sharePackets(now time.Time, l *uplink) {
+	t := &l.taps
+	t.senders, t.out, t.who = t.senders[:0], t.out[:0], t.who[:0]
+	sent := 0.0
+	for _, n := range l.nics {
+		if n.shared {
+			t.senders, t.out, t.who = append(t.senders, c.sender(now, n, l)), append(t.out, c.force(n.allow)), append(t.who, n)
+			sent += n.sent.Packets
+		}
+	}
+	most := l.group.Packets
+	t.short = sent >= tightOn*most || t.short && sent >= tightOff*most
+	limits := t.short && t.fill.allocatePackets(now, Link{Packets: most, Period: c.period}, t.senders, t.out)
+	for i, n := range t.who {
+		if n.allow.Packets = limitOf(&n.own).Packets; limits {
+			n.allow.Packets = t.out[i].Packets
+		}
+	}
+}
