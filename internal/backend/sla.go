@@ -73,9 +73,21 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 		notes = append(notes, why)
 	}
 	if !rules.KeepSLAs {
-		notes = append(notes, "bandwidth.enabled is false in sluice.yaml: no SLA is kept")
+		return append(notes, "bandwidth.enabled is false in sluice.yaml: no SLA is kept"), nil
 	}
-	return notes, nil
+	return append(notes, withoutVF(&o.SLA, vm)...), nil
+}
+
+// withoutVF says what of an SLA can be kept on virtio alone: the VM then has no VF.
+func withoutVF(s *model.SLA, vm *model.VM) (notes []string) {
+	const kept = ", so no VF is given to it, or left to it, while this is set"
+	if !s.Receive.IsZero() {
+		notes = append(notes, "nothing can limit what a VF receives"+kept)
+	}
+	if s.Limit.Packets > 0 && vm.InGuest != model.Yes {
+		notes = append(notes, "only its guest could limit packets/s on a VF"+kept)
+	}
+	return notes
 }
 
 func admission(snap *model.Snapshot, rules model.Rules, list []model.Override) bandwidth.Admission {

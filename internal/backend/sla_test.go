@@ -98,6 +98,30 @@ func TestSLAIsSetAndCleared(t *testing.T) {
 	}
 }
 
+// Whoever sets what cannot be kept on a VF is told that it costs the VM its VF.
+func TestWhatKeepsAVMFromVFsIsSaid(t *testing.T) {
+	details := func(s model.SLA, edit ...func(*model.Rules)) string {
+		t.Helper()
+		c := set(0, "ua-net0")
+		c.SLA = s
+		res, err := host(t, "", edit...).Do(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(res.Details, "\n")
+	}
+	both := model.SLA{Limit: model.Rate{Packets: 1000}, Receive: model.Rate{Bits: 1e9}}
+	if got := details(both); !strings.Contains(got, "what a VF receives") || !strings.Contains(got, "packets/s on a VF") {
+		t.Errorf("%q", got)
+	}
+	if got := details(model.SLA{Limit: model.Rate{Bits: 1e9}}); strings.Contains(got, "VF") {
+		t.Errorf("a limit in bits: %q", got)
+	}
+	if got := details(both, func(r *model.Rules) { r.KeepSLAs = false }); strings.Contains(got, "VF") {
+		t.Errorf("while no SLA is kept: %q", got)
+	}
+}
+
 // What cannot be kept is refused with the arithmetic, and changes nothing.
 func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
 	class := set(1e9, "")

@@ -15,12 +15,20 @@ import (
 func (a *app) bwCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "bw [VM]", Short: "who is guaranteed, limited, allowed and sends what, and why",
-		Long: `Lists the links and, of every NIC of the running VMs, what it is guaranteed, what it never
-sends more than, what it is allowed at the moment, what it sends, what it lacks of its
-guarantee while it asks for it, and what holds the limit: max_tx_rate and guest-htb on a
-VF, htb and police on virtio. Rates are in bits a second on the wire, and in packets a
-second (pps) where the SLA has some. With a VM, its NICs only, with the reason and every
-limit. In observe mode "allowed" is what would be, and nothing is limited.`,
+		Long: `Lists the links and then every NIC of the running VMs, with
+
+    GUARANTEE  what it may always send
+    LIMIT      what it never sends more than
+    ALLOWED    what it may send at the moment; all: it is not limited
+    SENDS      what it sends; ?: nobody can count that
+    SHORT      what it lacks of its guarantee while it asks for it, and for how long
+    HELD-BY    what limits it: max_tx_rate or guest-htb on a VF, htb or police on virtio;
+               with ! behind one that does not hold
+    REASON     why it is allowed that; docs/sla.md explains each
+
+Rates are in bits a second on the wire, and in packets a second (pps) where the SLA has
+some. With a VM, its NICs only, with the reason in words and every limit. In observe mode
+ALLOWED is what would be, and nothing is limited.`,
 		Example: "sluice bw\nsluice bw db-1\nsluice bw --watch\nsluice bw -o json | jq '.nics[] | select(.short_bits_per_second > 0)'",
 		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
 	}

@@ -47,8 +47,11 @@ func (a *app) simCommand() *cobra.Command {
 virtual time. The load comes from a scenario FILE or from a trace: CSV with the columns
 time_s, vm, pps and, if known, bytes_s and cpu_pct; a Prometheus range query of libvirt
 counters; or a recording of ` + "`sluice record`" + `, whose VMs, VFs and rules it takes over.
-Every policy is scored against the best placement that knows the future.`,
+Every policy is scored against the best placement that knows the future. With allocators,
+named by the scenario or by --allocators, VMs share links and guarantees of bandwidth are
+scored instead: how often each was kept, and how much of the link was used.`,
 		Example: `sluice sim scenarios/vnraf-table-3.yaml
+sluice sim scenarios/three-guarantees.yaml --allocators none,dbavm,waterfill --html report.html
 sluice sim --trace load.csv --vfs 8 --policy adaptive,activity,fair --html report.html
 sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --decisions moves.csv`,
 		Args: func(c *cobra.Command, args []string) error {

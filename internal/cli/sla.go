@@ -16,11 +16,11 @@ import (
 
 func (a *app) slaCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "sla", Short: "what each NIC is guaranteed and allowed, and who said so",
+		Use: "sla", Short: "what each NIC is guaranteed and allowed, and where that is set",
 		Long: `Lists the SLA that is in force for each NIC: what it may always send, what it may never
-exceed, its share of what is left over, and where each part comes from: what was set with
-sluice sla set goes before the domain's metadata in libvirt, that before the first rule of
-sluice.yaml, and that before the class. sluice bw shows what becomes of it.`,
+exceed, its weight in the sharing of what is left over, and where that is set. What was
+set with sluice sla set goes before the domain's metadata in libvirt, that before the
+first rule of sluice.yaml, and that before the class. sluice bw shows what becomes of it.`,
 		Example: "sluice sla\nsluice sla set db-1 --guarantee 2Gbit --for 1h\nsluice sla clear db-1",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -38,7 +38,7 @@ sluice.yaml, and that before the class. sluice bw shows what becomes of it.`,
 func (a *app) slaShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show [VM]", Short: "list the SLAs in force, of all VMs or of one",
-		Long:    `Does what sluice sla does. With a VM, its NICs alone, and what was set for them at run time.`,
+		Long:    `Lists what sluice sla lists. With a VM, its NICs alone, and what was set for them at run time.`,
 		Example: "sluice sla show db-1\nsluice sla show -o json | jq '.[] | select(.guarantee.bits_per_second > 0)'",
 		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
 	}
@@ -108,12 +108,13 @@ func slaText(o *api.Override) string {
 func (a *app) slaSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set VM", Short: "set what a VM's NICs are guaranteed and allowed (role operate)",
-		Long: `What is given goes before the domain's metadata, sluice.yaml and the class, field by field,
-at once and until sluice sla clear, or until the end given by --for or --until. It outlasts
-a restart of the daemon, and replaces what was set before for the same --nic. Rates have
-units, as in sluice.yaml: bits are each NIC's own, packets/s the VM's. What the link does
-not carry beside all other guarantees is refused, unless sluice.yaml has
-bandwidth.overcommit: allow.`,
+		Long: `What is set here goes before the domain's metadata, sluice.yaml and the class, field by
+field. It counts at once and until sluice sla clear, or until the end given by --for or
+--until, outlasts a restart of the daemon, and replaces what was set before for the same
+--nic. Rates have units, as in sluice.yaml: bits are each NIC's own, packets/s the VM's.
+A guarantee that the link does not carry beside all others is refused, unless sluice.yaml
+has bandwidth.overcommit: allow. While --receive or a --limit in packets/s is set, which
+a VF cannot keep, the VM has no VF.`,
 		Example: "sluice sla set db-1 --guarantee 2Gbit --for 1h --reason 'nightly copy'\nsluice sla set web-1 --nic ua-net1 --limit '1Gbit 100kpps' --receive 2Gbit\nsluice sla set db-1 --class gold --weight 4 --until 06:00",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
 	}
