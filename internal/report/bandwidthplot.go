@@ -194,7 +194,7 @@ func between(at func(int) float64, low, high []float64) (*plotter.Polygon, error
 	if err != nil {
 		return nil, err
 	}
-	a.LineStyle.Width = 0
+	a.Width = 0
 	return a, nil
 }
 
