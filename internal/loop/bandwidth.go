@@ -41,8 +41,8 @@ type BandwidthRunner struct {
 
 	mu     sync.Mutex // guards Core, LiftAll and what follows
 	snap   *model.Snapshot
-	lanes  map[lane]*laneWork
-	idle   sync.Cond // a lane has emptied
+	queues map[queueKey]*queue
+	idle   sync.Cond // a queue has emptied
 	failed map[string]*repeats
 	late   uint64
 	took   time.Duration
@@ -52,21 +52,21 @@ type BandwidthRunner struct {
 	blind repeats
 }
 
-// lane is what is applied one batch at a time: an enforcer, or a slow one's VM.
-type lane struct {
+// queueKey names what is applied one batch at a time: an enforcer, or a slow one's VM.
+type queueKey struct {
 	by string
 	vm model.VMID
 }
 
-// laneWork is what waits in a lane.
-type laneWork struct {
+// queue is what waits to be applied.
+type queue struct {
 	enforcer Enforcer
 	next     []model.Limit
 }
 
 // Init must be called before all else.
 func (r *BandwidthRunner) Init() *BandwidthRunner {
-	r.lanes, r.failed, r.pace = map[lane]*laneWork{}, map[string]*repeats{}, make(chan time.Duration, 1)
+	r.queues, r.failed, r.pace = map[queueKey]*queue{}, map[string]*repeats{}, make(chan time.Duration, 1)
 	r.idle.L = &r.mu
 	if r.Log == nil {
 		r.Log = slog.New(slog.DiscardHandler)
@@ -217,20 +217,20 @@ func (r *BandwidthRunner) dispatch(batch []model.Limit) {
 		if e == nil {
 			continue
 		}
-		at := lane{by: e.Name()}
+		at := queueKey{by: e.Name()}
 		if _, slow := e.(Slow); slow {
 			at.vm = l.VM
 		}
-		w := r.lanes[at]
-		if w == nil {
-			w = &laneWork{enforcer: e}
-			r.lanes[at] = w
-			go r.enforce(at, w)
+		q := r.queues[at]
+		if q == nil {
+			q = &queue{enforcer: e}
+			r.queues[at] = q
+			go r.enforce(at, q)
 		}
-		if k := slices.IndexFunc(w.next, func(o model.Limit) bool { return o.LimitKey == l.LimitKey }); k >= 0 {
-			w.next[k] = *l // it waited too long: the newer one counts
+		if k := slices.IndexFunc(q.next, func(o model.Limit) bool { return o.LimitKey == l.LimitKey }); k >= 0 {
+			q.next[k] = *l // it waited too long: the newer one counts
 		} else {
-			w.next = append(w.next, *l)
+			q.next = append(q.next, *l)
 		}
 	}
 }
@@ -247,22 +247,22 @@ func (r *BandwidthRunner) named(name string) Enforcer {
 // limitDeadline is for a whole batch of Limits: a few netlink messages for each.
 const limitDeadline = 10 * time.Second
 
-// enforce works a lane off.
-func (r *BandwidthRunner) enforce(at lane, w *laneWork) {
+// enforce works a queue off.
+func (r *BandwidthRunner) enforce(at queueKey, q *queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(w.next) > 0 {
-		batch, snap := w.next, r.snap
-		w.next = nil
+	for len(q.next) > 0 {
+		batch, snap := q.next, r.snap
+		q.next = nil
 		r.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), limitDeadline)
-		applied, err := w.enforcer.Apply(ctx, snap, batch)
+		applied, err := q.enforcer.Apply(ctx, snap, batch)
 		cancel()
 		r.mu.Lock()
 		r.Core.Applied(time.Now(), batch, applied, at.by, err)
 		r.report(at.by, len(batch)-len(applied), err)
 	}
-	delete(r.lanes, at)
+	delete(r.queues, at)
 	r.idle.Broadcast()
 }
 
@@ -313,7 +313,7 @@ func (r *BandwidthRunner) stop() {
 	r.drain()
 	r.dispatch(r.Core.Lift(r.LiftAll))
 	r.drain()
-	for at := range r.lanes {
+	for at := range r.queues {
 		r.Log.Warn("stopping without the answer of an enforcer of limits", "enforcer", at.by, "vm", string(at.vm))
 	}
 }
@@ -328,7 +328,7 @@ func (r *BandwidthRunner) drain() {
 		r.idle.Broadcast()
 	})
 	defer timer.Stop()
-	for len(r.lanes) > 0 && !over {
+	for len(r.queues) > 0 && !over {
 		r.idle.Wait()
 	}
 }

@@ -47,9 +47,14 @@ func (e *enforcer) Apply(_ context.Context, _ *model.Snapshot, batch []model.Lim
 }
 
 // still are Counters of NICs that send nothing.
-type still struct{ nics []model.NICID }
+type still struct {
+	mu   sync.Mutex
+	nics []model.NICID
+}
 
 func (s *still) Follow(snap *model.Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.nics = nil
 	for i := range snap.VMs {
 		s.nics = append(s.nics, model.NICID{VM: snap.VMs[i].ID, NIC: "ua-0"})
@@ -57,6 +62,8 @@ func (s *still) Follow(snap *model.Snapshot) {
 }
 
 func (s *still) Read(_ context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, id := range s.nics {
 		buf = append(buf, bandwidth.Reading{NIC: id, Path: model.PathVirtio, At: time.Now()})
 	}
