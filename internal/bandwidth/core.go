@@ -85,24 +85,8 @@ func (c *Core) SetOptions(o Options) error {
 // Tick takes the readings of a period and returns what is to be applied now: what changed and
 // leases to renew, in observe mode nothing. The slice is valid until the next call.
 func (c *Core) Tick(now time.Time, readings []Reading) []model.Limit {
-	c.period = c.opts.Period
-	if !c.at.IsZero() && now.After(c.at) {
-		c.period = now.Sub(c.at)
-	}
-	c.at = now
-	c.measure(now, readings)
-	c.dividePackets()
-	for _, l := range c.links {
-		c.share(now, l)
-	}
-	c.judge(now)
+	c.decide(now, readings)
 	c.lowered, c.raised = c.lowered[:0], c.raised[:0]
-	for _, n := range c.nics {
-		n.want()
-	}
-	for _, l := range c.links {
-		l.wantRoot()
-	}
 	if c.opts.Mode == model.ModeObserve {
 		return nil
 	}
@@ -116,6 +100,27 @@ func (c *Core) Tick(now time.Time, readings []Reading) []model.Limit {
 	}
 	c.lowered = append(c.lowered, c.raised...)
 	return c.lowered
+}
+
+// decide finds out what is to stand.
+func (c *Core) decide(now time.Time, readings []Reading) {
+	c.period = c.opts.Period
+	if !c.at.IsZero() && now.After(c.at) {
+		c.period = now.Sub(c.at)
+	}
+	c.at = now
+	c.measure(now, readings)
+	c.dividePackets()
+	for _, l := range c.links {
+		c.share(now, l)
+	}
+	c.judge(now)
+	for _, n := range c.nics {
+		n.want()
+	}
+	for _, l := range c.links {
+		l.wantRoot()
+	}
 }
 
 // find returns the NIC, or nil.

@@ -293,6 +293,13 @@ func (c *Core) Lift(all bool) []model.Limit {
 	return out
 }
 
+// LiftLeft is Lift for what an earlier run left, in place of that: of what Follow and Adopt have shown to stand, and
+// nothing else. No Tick is to come before it.
+func (c *Core) LiftLeft(now time.Time, all bool) []model.Limit {
+	c.decide(now, nil)
+	return c.Lift(all)
+}
+
 // PlugLimit is what the NIC's VF must stand at before it carries a frame. From now on the NIC counts as one that
 // is about to get a VF.
 func (c *Core) PlugLimit(id model.NICID) model.Limit {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"sluice/internal/actuate"
+	"sluice/internal/backend"
 	"sluice/internal/bandwidth"
 	"sluice/internal/config"
 	"sluice/internal/loop"
@@ -34,8 +36,8 @@ func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error)
 	return nil
 }
 
-// LiftLimits ends what a daemon that was killed left: what it allowed for the moment is lifted, and what rules and
-// metadata forbid stays, unless all is to go. It refuses while a daemon runs.
+// LiftLimits ends what a daemon that was killed left: what it allowed for the moment is lifted, and what SLAs
+// forbid stays, unless all is to go. It refuses while a daemon runs.
 func LiftLimits(ctx context.Context, o Options) error {
 	c, err := load(o.Config)
 	if err != nil {
@@ -56,7 +58,13 @@ func LiftLimits(ctx context.Context, o Options) error {
 	if err := d.locks.mode(model.ModeEnforce); err != nil {
 		return err
 	}
-	core, err := loop.NewCore(c.Rules(), d.options(c), loop.NoJournal{}, nil)
+	rules := c.Rules()
+	if over, err := backend.OpenOverrides(filepath.Join(c.StateDir, "overrides.json")); err != nil {
+		log.Warn("what SLAs set at run time forbid is lifted too, unless rules or metadata forbid it", "error", err)
+	} else {
+		rules = over.Over(rules)
+	}
+	core, err := loop.NewCore(rules, d.options(c), loop.NoJournal{}, nil)
 	if err != nil {
 		return err
 	}
@@ -69,7 +77,7 @@ func LiftLimits(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("see which limits there are: %w", err)
 	}
-	return d.limits.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: c.Rules()})
+	return d.limits.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules})
 }
 
 // closeLimits ends what limit began.

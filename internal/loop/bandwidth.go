@@ -2,8 +2,10 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -43,7 +45,7 @@ type BandwidthRunner struct {
 	snap   *model.Snapshot
 	queues map[queueKey]*queue
 	idle   sync.Cond // a queue has emptied
-	failed map[string]*repeats
+	failed map[queueKey]*repeats
 	late   uint64
 	took   time.Duration
 	pace   chan time.Duration // new periods
@@ -58,6 +60,13 @@ type queueKey struct {
 	vm model.VMID
 }
 
+func (k queueKey) String() string {
+	if k.vm == "" {
+		return k.by
+	}
+	return k.by + " of VM " + string(k.vm)
+}
+
 // queue is what waits to be applied.
 type queue struct {
 	enforcer Enforcer
@@ -66,7 +75,7 @@ type queue struct {
 
 // Init must be called before all else.
 func (r *BandwidthRunner) Init() *BandwidthRunner {
-	r.queues, r.failed, r.pace = map[queueKey]*queue{}, map[string]*repeats{}, make(chan time.Duration, 1)
+	r.queues, r.failed, r.pace = map[queueKey]*queue{}, map[queueKey]*repeats{}, make(chan time.Duration, 1)
 	r.idle.L = &r.mu
 	if r.Log == nil {
 		r.Log = slog.New(slog.DiscardHandler)
@@ -82,14 +91,15 @@ func (r *BandwidthRunner) Follow(now time.Time, w bandwidth.World) {
 	defer r.mu.Unlock()
 	first := r.snap == nil
 	r.snap = w.Snapshot
+	maps.DeleteFunc(r.failed, func(at queueKey, _ *repeats) bool { return at.vm != "" && w.Snapshot.FindVM(at.vm) == nil })
 	r.Core.Follow(now, w)
 	if first {
-		go r.adopt(w.Snapshot)
+		go func() { _ = r.adopt(w.Snapshot) }() // it has logged what went wrong
 	}
 }
 
 // adopt takes over what an earlier run left standing, so that it is lifted where nothing wants it.
-func (r *BandwidthRunner) adopt(snap *model.Snapshot) {
+func (r *BandwidthRunner) adopt(snap *model.Snapshot) (failed error) {
 	for _, e := range r.Enforcers {
 		s, ok := e.(Standing)
 		if !ok {
@@ -100,11 +110,13 @@ func (r *BandwidthRunner) adopt(snap *model.Snapshot) {
 		cancel()
 		if err != nil {
 			r.Log.Warn("cannot see which limits an earlier run left; those that nobody wants may stay", "enforcer", e.Name(), "error", err)
+			failed = errors.Join(failed, fmt.Errorf("see what stands by %s: %w", e.Name(), err))
 		}
 		r.mu.Lock()
 		r.Core.Adopt(time.Now(), stand)
 		r.mu.Unlock()
 	}
+	return failed
 }
 
 // enforcer names the first enforcer that can have a Limit.
@@ -260,46 +272,46 @@ func (r *BandwidthRunner) enforce(at queueKey, q *queue) {
 		cancel()
 		r.mu.Lock()
 		r.Core.Applied(time.Now(), batch, applied, at.by, err)
-		r.report(at.by, len(batch)-len(applied), err)
+		r.report(at, len(batch)-len(applied), err)
 	}
 	delete(r.queues, at)
 	r.idle.Broadcast()
 }
 
 // report logs what cannot be limited, once.
-func (r *BandwidthRunner) report(by string, failed int, err error) {
-	p := r.failed[by]
-	if p == nil {
-		p = &repeats{}
-		r.failed[by] = p
-	}
+func (r *BandwidthRunner) report(at queueKey, failed int, err error) {
+	p := r.failed[at]
 	switch {
 	case err == nil:
-		p.over()
-	case p.due(time.Now(), err.Error()):
-		r.Log.Warn("limits could not be applied; tried again later", "enforcer", by, "failed", failed, "error", err)
+		delete(r.failed, at)
+		return
+	case p == nil:
+		p = &repeats{}
+		r.failed[at] = p
+	}
+	if p.due(time.Now(), err.Error()) {
+		r.Log.Warn("limits could not be applied; tried again later", "enforcer", at.by, "vm", string(at.vm), "failed", failed, "error", err)
 	}
 }
 
-// Lift ends an earlier run in place of it: what is allowed is lifted, and contracts where LiftAll says so. Run must not
-// be called as well.
+// Lift ends an earlier run in place of it: what is allowed is lifted, and contracts where LiftAll says so. What does
+// not stand is left alone. Run must not be called as well.
 func (r *BandwidthRunner) Lift(now time.Time, w bandwidth.World) error {
 	w.Enforcer = r.enforcer
 	r.snap = w.Snapshot
 	r.Core.Follow(now, w)
-	r.adopt(w.Snapshot)
-	r.mu.Lock()
-	r.Core.Tick(now, nil) // what is wanted
-	r.mu.Unlock()
-	r.stop()
+	err := r.adopt(w.Snapshot)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for by, p := range r.failed {
-		if p.text != "" {
-			return fmt.Errorf("not all limits by %s could be lifted; the log says why", by)
-		}
+	r.dispatch(r.Core.LiftLeft(now, r.LiftAll))
+	r.drain()
+	for at := range r.queues {
+		err = errors.Join(err, fmt.Errorf("lift limits by %s: no answer within %s", at, stopWait))
 	}
-	return nil
+	for at := range r.failed {
+		err = errors.Join(err, fmt.Errorf("lift limits by %s: not all could be lifted; the log says why", at))
+	}
+	return err
 }
 
 // stopWait is how long the end waits for what enforcers are about, and then for the lifting.

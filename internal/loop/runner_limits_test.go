@@ -214,14 +214,9 @@ func TestLiftInPlaceOfADeadDaemon(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
 		snap.PFs[0].VFs[0].MaxTxRate = 3e8 // less than a's limit: what it was allowed
-		ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
 		e := &vfRates{}
-		r := (&BandwidthRunner{Core: ctrl, Enforcers: []Enforcer{e}, LiftAll: all}).Init()
 		rules := model.Rules{VMs: []model.VMRule{{Match: "a", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
-		if err := r.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err != nil {
+		if err := lifter(t, all, e).Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err != nil {
 			t.Fatal(err)
 		}
 		want := uint64(1e9)
@@ -232,10 +227,67 @@ func TestLiftInPlaceOfADeadDaemon(t *testing.T) {
 			t.Errorf("all: %v: asked for %+v, want %d", all, e.asked, want)
 		}
 		e.err = errors.New("driver says no")
-		if err := r.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err == nil {
+		if err := lifter(t, all, e).Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err == nil {
 			t.Error("no error where nothing could be lifted")
 		}
 	}
+}
+
+// Where nothing stands, lifting in place of a dead daemon sets nothing either: it may never have limited anything.
+func TestLiftSetsNothing(t *testing.T) {
+	snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
+	rules := model.Rules{VMs: []model.VMRule{{Match: "*", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
+	for _, all := range []bool{false, true} {
+		e := &enforcer{}
+		if err := lifter(t, all, e).Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err != nil || len(e.asked) > 0 {
+			t.Errorf("all: %v: asked for %+v, %v", all, e.asked, err)
+		}
+	}
+}
+
+// guests is a slow enforcer that holds limits of two VMs, and fails with the first.
+type guests struct {
+	enforcer
+	failed chan struct{}
+}
+
+func (*guests) Slow() {}
+
+func (*guests) Standing(context.Context, *model.Snapshot) (stand []model.Limit, err error) {
+	for _, vm := range []model.VMID{"a", "b"} {
+		stand = append(stand, model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: "ua-0", Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: 1e6}})
+	}
+	return stand, nil
+}
+
+func (g *guests) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
+	if batch[0].VM == "a" {
+		defer close(g.failed)
+		return nil, errors.New("no answer from the agent")
+	}
+	<-g.failed
+	return batch, nil
+}
+
+// That the limits of one VM could be lifted does not hide that those of another could not.
+func TestLiftTellsOfEachVM(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		snap, _ := (&world{has: map[model.VMID]bool{"a": true, "b": true}}).Snapshot(t.Context())
+		err := lifter(t, true, &guests{failed: make(chan struct{})}).Lift(time.Now(), bandwidth.World{Snapshot: snap})
+		if err == nil || !strings.Contains(err.Error(), "of VM a") {
+			t.Errorf("a's could not be lifted, and Lift says: %v", err)
+		}
+	})
+}
+
+// lifter lifts what stands by one enforcer.
+func lifter(t *testing.T, all bool, e Enforcer) *BandwidthRunner {
+	t.Helper()
+	ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (&BandwidthRunner{Core: ctrl, Enforcers: []Enforcer{e}, LiftAll: all}).Init()
 }
 
 // vfRates is an enforcer of what VFs send.
