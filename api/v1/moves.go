@@ -34,6 +34,7 @@ type Finding struct {
 	Subject string   `json:"subject"`
 	Text    string   `json:"text"`
 	Repair  []string `json:"repair,omitempty"` // the steps that repair it; none where it is not Sluice's to repair
+	Remedy  string   `json:"remedy,omitempty"` // what repairs it, where no step does
 	// Repairing says that its repair waits or is under way, LastError why the last one failed.
 	Repairing bool   `json:"repairing,omitempty"`
 	LastError string `json:"last_error,omitempty"`

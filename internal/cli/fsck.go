@@ -20,7 +20,7 @@ func (a *app) fsckCommand() *cobra.Command {
 		Long: `Looks for VFs that carry what no VM needs: a stale MAC, VLAN, rate or trust, the wrong
 driver, one MAC on two VFs, a VF of somebody else's with a VM's MAC, stale filters. What
 is Sluice's to repair shows the steps that repair it; what others own is listed and left
-alone. With --repair, it waits and says of each finding what became of it. Ends with exit
+alone. Without a daemon (--offline), also limits that one which has died left. With --repair, it waits and says of each finding what became of it. Ends with exit
 code 3 when there is something left, and with 1 when a repair failed.`,
 		Example: "sluice fsck\nsluice fsck --repair\nsluice fsck --offline",
 		Args:    noArgs,
@@ -54,6 +54,10 @@ func printFsck(w io.Writer, f api.Fsck) {
 	for i := range f.Findings {
 		one := &f.Findings[i]
 		printFinding(w, one)
+		if one.Remedy != "" {
+			_, _ = fmt.Fprintf(w, "    -> %s\n", printable(one.Remedy))
+			continue
+		}
 		if len(one.Repair) == 0 {
 			_, _ = fmt.Fprintln(w, "    left alone: not Sluice's to repair")
 			continue

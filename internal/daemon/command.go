@@ -36,7 +36,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 	f.StringVar((*string)(&o.Mode), "mode", "", "`mode` in place of that in the configuration: observe or enforce")
 	f.StringVar(&o.Socket, "socket", "", "unix `path` in place of api.socket in the configuration")
 	f.BoolVar(&o.Lift, "lift", false, "when stopping, lift all limits, contracts too, whatever bandwidth.stop says")
-	liftNow := f.Bool("lift-limits", false, "run no daemon: lift what one that was killed allowed for the moment, with --lift also what rules and metadata forbid, and end")
+	liftNow := f.Bool("lift-limits", false, "run no daemon: lift what one that was killed allowed for the moment, with --lift also what SLAs forbid, and end")
 	offline := f.Bool("offline", false, "look at the host once, print what a daemon would see and do as JSON, and change nothing")
 	show := f.Bool("version", false, "print the version")
 	switch err := f.Parse(args); {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"sluice/internal/loop"
@@ -29,6 +30,7 @@ func Offline(ctx context.Context, path string) (*web.Offline, error) {
 	if err != nil {
 		return nil, err
 	}
+	var snap *model.Snapshot
 	for i := range 2 {
 		if i > 0 {
 			select {
@@ -37,11 +39,13 @@ func Offline(ctx context.Context, path string) (*web.Offline, error) {
 				return nil, ctx.Err()
 			}
 		}
-		snap, err := mirrored{h.source, h.kernel}.Snapshot(ctx)
+		snap, err = mirrored{h.source, h.kernel}.Snapshot(ctx)
 		if err != nil {
 			return nil, err
 		}
 		core.Tick(snap.Time, snap)
 	}
-	return web.LookedOffline(core.View(), observe.Doctor), nil
+	v := core.View()
+	v.Findings = slices.Concat(v.Findings, leftFindings(ctx, h, c, snap))
+	return web.LookedOffline(v, observe.Doctor), nil
 }

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		"sluice": func() {
 			os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, cli.Deps{Version: "1.2.3"}))
 		},
+		"taps": tapsMain,
 	})
 }
 

@@ -206,12 +206,13 @@ func (m Move) String() string {
 }
 
 // Finding is something fsck found: a leaked or wrongly set VF, a stale filter.
-// Repair is empty where the thing is not Sluice's to repair.
+// Repair is empty where the thing is not Sluice's to repair, or repaired by what Remedy says.
 type Finding struct {
 	Code    string `json:"code"` // stable, for example "stale-mac"
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 	Repair  []Step `json:"repair,omitempty"`
+	Remedy  string `json:"remedy,omitempty"` // what repairs it, where no Step does
 }
 
 // Name tells it from other findings. The Reason of the Move that repairs it has it as Detail.

@@ -112,7 +112,7 @@ func Checked(v *model.View) api.Fsck {
 	f := api.Fsck{Observed: x.Snapshot.Time, Findings: []api.Finding{}}
 	for i := range x.Findings {
 		one := &x.Findings[i]
-		row := api.Finding{Code: one.Code, Subject: one.Subject, Text: one.Text}
+		row := api.Finding{Code: one.Code, Subject: one.Subject, Text: one.Text, Remedy: one.Remedy}
 		row.Repairing, row.LastError = x.repairs(one)
 		for _, step := range one.Repair {
 			row.Repair = append(row.Repair, step.String())

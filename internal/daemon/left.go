@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"sluice/internal/backend"
+	"sluice/internal/config"
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+	"sluice/internal/statefile"
+)
+
+// The codes of findings about what a daemon that has died left.
+const (
+	findLeftLimit = "left-limit" // a VM's NIC is limited otherwise than its SLA says
+	findStaleTree = "stale-tree" // an HTB tree that no tap is led to
+)
+
+// leftFindings looks for limits that a daemon which has died left. While one runs, all of them are its own.
+func leftFindings(ctx context.Context, h *host, c *config.Config, snap *model.Snapshot) []model.Finding {
+	if daemonRuns(c.StateDir) {
+		return nil
+	}
+	rules := c.Rules()
+	if over, err := backend.OpenOverrides(filepath.Join(c.StateDir, "overrides.json")); err == nil {
+		rules = over.Over(rules)
+	}
+	slas := func(vm *model.VM, n *model.NIC) model.SLA {
+		if !c.Bandwidth.Enabled {
+			return model.SLA{}
+		}
+		return rules.SLA(vm, n)
+	}
+	policies, _ := h.kernel.TapPolicies(ctx) // doctor says why not
+	shapers, _ := h.kernel.Shapers(ctx)
+	return slices.Concat(leftLimits(snap, slas, policies), leftTrees(snap, policies, shapers))
+}
+
+// daemonRuns says whether somebody holds the lock of a state_dir.
+func daemonRuns(dir string) bool {
+	path := filepath.Join(dir, "lock")
+	if _, err := os.Stat(path); err != nil {
+		return false
+	}
+	f, err := statefile.Lock(path)
+	if err == nil {
+		_ = f.Close()
+	}
+	return errors.Is(err, statefile.ErrLocked)
+}
+
+// leftLimits finds NICs of VMs that are limited otherwise than by their SLAs.
+func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA, policies []kernel.TapPolicy) (out []model.Finding) {
+	const remedy = "the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits"
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		for k := range vm.NICs {
+			n := &vm.NICs[k]
+			sla := slas(vm, n)
+			add := func(where, has string, want model.Rate) {
+				text := fmt.Sprintf("its %s is %s, and its SLA asks for %s", where, has, limitText(want))
+				out = append(out, model.Finding{Code: findLeftLimit, Subject: vm.Name + " " + n.Alias, Text: text, Remedy: remedy})
+			}
+			for _, p := range policies {
+				if p.Tap != n.Tap || p.Detached == model.Yes {
+					continue
+				}
+				if p.Shaper != 0 || !stands(p.Tx, sla.Limit) {
+					add("tap "+p.Tap, "left with "+ratesText(p.Tx, p.Shaper)+" for what it sends", sla.Limit)
+				}
+				if !stands(p.Rx, sla.Receive) {
+					add("tap "+p.Tap, "left with "+ratesText(p.Rx, 0)+" for what it receives", sla.Receive)
+				}
+			}
+			// Packets/s are turned into bits/s on a VF, by what the NIC sent at the time.
+			if vf := snap.FindVF(n.Ours()); vf != nil && vf.MaxTxRate != 0 && vf.MaxTxRate != model.WholeMbit(sla.Limit.Bits) && sla.Limit.Packets == 0 {
+				add("VF "+vf.ID.String(), "left with a limit of "+model.Rate{Bits: vf.MaxTxRate}.String(), sla.Limit)
+			}
+		}
+	}
+	return out
+}
+
+// stands says whether only the contract holds. A VM's packets/s are divided over its NICs.
+func stands(r kernel.PathRates, want model.Rate) bool {
+	return r.Now.IsZero() && r.Contract.Bits == want.Bits && (r.Contract.Packets > 0) == (want.Packets > 0)
+}
+
+func ratesText(r kernel.PathRates, shaper int) string {
+	text := limitText(r.Contract)
+	if !r.Now.IsZero() {
+		text = fmt.Sprintf("%s for %s at most, and then %s", r.Now, model.LimitLease.Round(time.Second), text)
+	}
+	if shaper != 0 {
+		text += ", and its way through an HTB tree"
+	}
+	return text
+}
+
+func limitText(r model.Rate) string {
+	if r.IsZero() {
+		return "no limit"
+	}
+	return "a limit of " + r.String()
+}
+
+// leftTrees finds HTB trees that no tap is led to.
+func leftTrees(snap *model.Snapshot, policies []kernel.TapPolicy, shapers []kernel.Shaper) (out []model.Finding) {
+	for i := range shapers {
+		s := &shapers[i]
+		if slices.ContainsFunc(policies, func(p kernel.TapPolicy) bool { return p.Shaper == s.Device && p.Leased && p.Detached == model.No }) {
+			continue
+		}
+		name := fmt.Sprintf("interface %d", s.PF)
+		if at := slices.IndexFunc(snap.PFs, func(pf model.PF) bool { return pf.Index == s.PF }); at >= 0 {
+			name = "PF " + snap.PFs[at].Name
+		}
+		out = append(out, model.Finding{
+			Code: findStaleTree, Subject: name, Text: "the HTB tree of its taps is left, and no tap is led there",
+			Remedy: "the next start of sluiced removes it, or now: sluiced --lift-limits",
+		})
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/kernel"
+	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/model"
+)
+
+// tapsMain prints what stands on taps. With the name of a tap it lets that send 3 Mbit/s first, as a daemon would for the
+// moment, but for an hour; and it makes an HTB tree.
+func tapsMain() {
+	k, err := kernel.New(kernel.Options{Lease: time.Hour})
+	if err == nil && len(os.Args) > 1 {
+		_, err = k.UpdateTap(context.Background(), os.Args[1], func(p *kernel.TapPolicy) { p.Tx.Now = model.Rate{Bits: 3e6} })
+		if err == nil {
+			_, err = k.SetShaper(context.Background(), kernel.Shaper{PF: 1, Rate: 1e9, Queue: 1e6})
+		}
+	}
+	var all []kernel.TapPolicy
+	if err == nil {
+		all, err = k.TapPolicies(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for i := range all {
+		p := &all[i]
+		fmt.Printf("%s tx %s of %s, rx %s of %s\n", p.Tap, show(p.Tx.Now), show(p.Tx.Contract), show(p.Rx.Now), show(p.Rx.Contract))
+	}
+	fmt.Println("taps:", len(all))
+}
+
+func show(r model.Rate) string { return cmp.Or(r.String(), "any") }
+
+// lifting kills a daemon and lifts what it left. In %[1]s are sluice and sluiced, in %[2]s is the config.
+const lifting = `
+set -eu
+export PATH=%[1]s:$PATH TEST_RUN_DIR=%[2]s/run
+cd %[2]s
+mount -t bpf -o mode=0700 bpf /sys/fs/bpf
+lift() { sluiced --config sluice.yaml --lift-limits "$@" 2>&1; }
+until_taps() { for i in $(seq 300); do taps >out; grep -q "$1" out && return; sleep 0.1; done; cat out log; exit 1; }
+echo "== nothing to lift"; lift; taps
+sluiced --config sluice.yaml --mode enforce 2>log & pid=$!
+trap 'kill -9 $pid 2>/dev/null || true' EXIT
+until_taps 'tx any of 1Gbit, rx any of 2Gbit'
+for i in $(seq 300); do sluice --socket s sla set v1 --limit 500Mbit >/dev/null 2>&1 && break; sleep 0.1; done
+until_taps 'tx any of 500Mbit, rx any of 2Gbit'
+echo "== while it runs"; lift || true
+kill -9 $pid; wait $pid || true
+tap=$(taps | awk '/ tx /{print $1}')
+echo "== left"; taps $tap
+echo "== fsck"; sluice fsck --offline --config sluice.yaml || true
+echo "== lifted"; lift; taps
+echo "== fsck after it"; sluice fsck --offline --config sluice.yaml || true
+echo "== lifted altogether"; lift --lift; taps
+`
+
+// What a killed daemon allowed for the moment is lifted by the command that the unit runs after it, and what SLAs forbid
+// stays, also what was set at run time; and nothing is limited by that command.
+func TestLiftLimits(t *testing.T) {
+	d := libvirttest.Start(t)
+	d.Create(t, libvirttest.VM{Name: "v1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
+	d.Virsh(t, "resume", "v1")
+	program, err := exec.LookPath("sluiced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "sld") // short: the path of a socket is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s/state\napi: {socket: %s/s, group: \"\"}\nsample: 500ms\n", d.URI(), dir, dir) +
+		"vms: [{match: v1, limit: 1Gbit, receive: 2Gbit}]\n"
+	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := d.Run(t, "bash", "-c", fmt.Sprintf(lifting, filepath.Dir(program), dir))
+	t.Log(out)
+	parts := strings.Split(out, "== ")
+	for i, want := range []string{
+		"\ntaps: 0\n",
+		"is that of a daemon that runs",
+		"tx 3Mbit of 500Mbit, rx any of 2Gbit\ntaps: 1\n",
+		"v1 ua-net0: its tap vnet0 is left with 3Mbit for 10s at most, and then a limit of 500Mbit for what it sends, and its SLA asks for a limit of 500Mbit [left-limit]\n" +
+			"    -> the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits\n" +
+			"interface 1: the HTB tree of its taps is left, and no tap is led there [stale-tree]\n",
+		"tx any of 500Mbit, rx any of 2Gbit\ntaps: 1\n",
+		"Nothing leaked, nothing set wrongly.\n",
+		"\ntaps: 0\n",
+	} {
+		if len(parts) < i+2 || !strings.Contains(parts[i+1], want) {
+			t.Errorf("%q is missing in part %d", want, i)
+		}
+	}
+}
