@@ -54,6 +54,7 @@ type NICShare struct {
 	Received  Rate            `json:"received"`
 	Short     float64         `json:"short_bits_per_second,omitempty"` // what it lacks of what it is promised, while it asks for it
 	ShortFor  float64         `json:"short_for_seconds,omitempty"`
+	WouldSend float64         `json:"would_send_bits_per_second,omitempty"` // in observe mode, where it is short: about what it would send in enforce mode
 	Enforced  []EnforcedLimit `json:"enforced"`
 	Code      string          `json:"code"`
 	Why       string          `json:"why"`

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -646,6 +647,37 @@ func TestObserveModeSetsNothing(t *testing.T) {
 	}
 	if n := r.c.View().NICs[1]; n.Allowed.Bits != 1e9 {
 		t.Errorf("would allow %+v", n)
+	}
+}
+
+// In observe mode, a NIC that is short shows what it would send: what others send beyond what they would be allowed
+// goes to it, and no more than it is promised.
+func TestObserveModeSaysWhatItWouldGive(t *testing.T) {
+	for _, test := range []struct{ other, would float64 }{
+		{9e9, 4e9},   // 8 Gbit/s are to spare, and it lacks 3
+		{2e9, 2e9},   // 1 is, and it sends 1
+		{0.9e9, 1e9}, // nothing is
+	} {
+		r := newRig(t, 3)
+		r.rule(0, model.SLA{Guarantee: gbit(4)})
+		if err := r.c.SetOptions(Options{Mode: model.ModeObserve, Allocator: "tenth", Period: period}); err != nil {
+			t.Fatal(err)
+		}
+		r.follow()
+		r.send(nicOf(0), model.PathVirtio, 4e9)
+		r.run(2 * time.Second)
+		if n := r.c.View().NICs[0]; n.WouldSend != 0 {
+			t.Errorf("is not short, but would send %d", n.WouldSend)
+		}
+		r.send(nicOf(0), model.PathVirtio, 1e9)
+		r.send(nicOf(1), model.PathVirtio, test.other)
+		r.port = 9.9e9 // the link is full, whoever else fills it
+		r.tick()
+		r.tick()
+		n := r.c.View().NICs[0]
+		if math.Abs(float64(n.WouldSend)-test.would) > 0.05*test.would || !strings.Contains(n.Why, "; in enforce mode it would send about "+bits(float64(n.WouldSend))) {
+			t.Errorf("beside %.1f Gbit/s: would send %d, want %.0f; %s", test.other/1e9, n.WouldSend, test.would, n.Why)
+		}
 	}
 }
 

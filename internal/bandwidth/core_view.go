@@ -50,6 +50,7 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	if n.short > 0 {
 		v.ShortFor = c.at.Sub(n.shortFrom)
 	}
+	v.WouldSend = uint64(c.wouldSend(n))
 	for i := range n.limits {
 		s := &n.limits[i]
 		if n.shared && !s.has && s.failed.IsZero() && s.by == n.link.root.by && n.link.root.has { // one of the tree, without a limit of its own
@@ -99,7 +100,11 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 	case n.promised.Bits < n.sla.Guarantee.Bits && atLimit:
 		return model.BandwidthOver, fmt.Sprintf("more is promised on %s than there is, and of its %s %s are kept", n.link.pf, bits(float64(n.sla.Guarantee.Bits)), bits(g))
 	case n.short > 0:
-		return model.BandwidthShort, fmt.Sprintf("sends %s of the %s it is promised", bits(sent), bits(g))
+		why := fmt.Sprintf("sends %s of the %s it is promised", bits(sent), bits(g))
+		if would := c.wouldSend(n); would > 0 {
+			why += fmt.Sprintf("; in enforce mode it would send about %s", bits(would))
+		}
+		return model.BandwidthShort, why
 	case n.own.Limit.Bits > 0 && sent >= hungry*float64(n.own.Limit.Bits):
 		return model.BandwidthLimit, "sends all that its limit of " + bits(float64(n.own.Limit.Bits)) + " allows"
 	case n.own.Limit.Packets > 0 && n.sent.Packets >= hungry*float64(n.own.Limit.Packets):

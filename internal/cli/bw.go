@@ -28,7 +28,8 @@ func (a *app) bwCommand() *cobra.Command {
 
 Rates are in bits a second on the wire, and in packets a second (pps) where the SLA has
 some. With a VM, its NICs only, with the reason in words and every limit. In observe mode
-ALLOWED is what would be, and nothing is limited.`,
+ALLOWED is what would be, and nothing is limited; behind SHORT stands about what would
+be lacking in enforce mode.`,
 		Example: "sluice bw\nsluice bw db-1\nsluice bw --watch\nsluice bw -o json | jq '.nics[] | select(.short_bits_per_second > 0)'",
 		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
 	}
@@ -228,7 +229,11 @@ func shortText(n *api.NICShare) string {
 	if n.Short == 0 {
 		return ""
 	}
-	return bps(n.Short) + " for " + seconds(n.ShortFor)
+	text := bps(n.Short) + " for " + seconds(n.ShortFor)
+	if n.WouldSend > 0 {
+		text += fmt.Sprintf(" (%s in enforce mode)", bps(max(0, n.Sent.Bits+n.Short-n.WouldSend)))
+	}
+	return text
 }
 
 // rateText is a rate as sluice.yaml has it, but rounded; "" for none.

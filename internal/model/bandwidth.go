@@ -39,9 +39,11 @@ type NICBandwidth struct {
 	Received RateReading   `json:"received"`
 	Short    uint64        `json:"short_bits_s,omitempty"` // what it lacks of what it is promised, while it asks for it
 	ShortFor time.Duration `json:"short_for_ns,omitempty"` // for how long by now
-	Enforcer []Enforcement `json:"enforcers,omitempty"`
-	Code     BandwidthCode `json:"code"`
-	Why      string        `json:"why"` // one sentence
+	// WouldSend is what it would send about, in bits/s, if its link were shared as said: in observe mode, where it is short.
+	WouldSend uint64        `json:"would_send_bits_s,omitempty"`
+	Enforcer  []Enforcement `json:"enforcers,omitempty"`
+	Code      BandwidthCode `json:"code"`
+	Why       string        `json:"why"` // one sentence
 }
 
 // RateReading is a rate as it was measured over a period, bits/s on the wire.
