@@ -7,6 +7,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/kernel"
@@ -32,6 +35,15 @@ const least = 8000
 // places lists them, the earliest first.
 func places() []place {
 	return []place{
+		bare("XDP, in the tap's driver", func(tap int, p *ebpf.Program) (link.Link, error) {
+			return link.AttachXDP(link.XDPOptions{Interface: tap, Program: p, Flags: link.XDPDriverMode})
+		}, ebpf.XDP, xdpDrop),
+		bare("XDP, generic", func(tap int, p *ebpf.Program) (link.Link, error) {
+			return link.AttachXDP(link.XDPOptions{Interface: tap, Program: p, Flags: link.XDPGenericMode})
+		}, ebpf.XDP, xdpDrop),
+		bare("TCX", func(tap int, p *ebpf.Program) (link.Link, error) {
+			return link.AttachTCX(link.TCXOptions{Interface: tap, Program: p, Attach: ebpf.AttachTCXIngress})
+		}, ebpf.SchedCLS, tcxDrop),
 		{"TCX policer on the tap", func(b *tapBench) error {
 			_, err := b.host.UpdateTap(context.Background(), tapName(0), func(t *kernel.TapPolicy) { t.Tx.Contract = model.Rate{Bits: least} })
 			return err
@@ -61,6 +73,29 @@ func places() []place {
 		}},
 		{"forwarded, not dropped", func(*tapBench) error { return nil }, func(*tapBench) error { return nil }},
 	}
+}
+
+const (
+	xdpDrop = 1
+	tcxDrop = 2
+)
+
+// bare is a place with a program that does nothing but drop: what any policer there costs at least.
+func bare(name string, attach func(tap int, p *ebpf.Program) (link.Link, error), kind ebpf.ProgramType, verdict int32) place {
+	var there link.Link
+	return place{name + ", a program that only drops", func(*tapBench) error {
+		tap, err := net.InterfaceByName(tapName(0))
+		if err != nil {
+			return err
+		}
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: kind, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, verdict), asm.Return()}})
+		if err != nil {
+			return err
+		}
+		defer prog.Close() // the link holds it
+		there, err = attach(tap.Index, prog)
+		return err
+	}, func(*tapBench) error { return there.Close() }}
 }
 
 // drops measures what a dropped frame costs by place, side by side.
