@@ -284,6 +284,9 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 		"interval: 5m":                 "", // the default, as in packaging/sluice.yaml
 		"policy: fair\ninterval: 1m":   "",
 		"policy: adaptive\nsample: 2s": "",
+		"bandwidth: {in_guest: true}":  "",
+		"guest_agent: {enabled: false}\nbandwidth: {in_guest: true}": "s:3:13: bandwidth.in_guest limits nobody while guest_agent.enabled is false, " +
+			"since agents set limits in guests; write guest_agent: {enabled: true}, or leave bandwidth.in_guest out",
 	} {
 		c, err := Parse([]Document{{Name: "s", Data: []byte("pfs: [{name: a, vfs: all}]\n" + text + "\n")}}, known)
 		if err != nil {

@@ -67,6 +67,9 @@ func (c *Config) Warnings() []string {
 	if g := c.GuestAgent; g.Enabled && c.Interval < 3*g.Every && (c.Policy == "activity" || c.Policy == "vnraf") {
 		list = append(list, fmt.Sprintf("%s: guest_agent.every of %s counts holders less than three times in an interval of %s, so %s may rank them by old loads; ask more often", c.name(), g.Every, c.Interval, c.Policy))
 	}
+	if c.Bandwidth.InGuest && !c.GuestAgent.Enabled {
+		list = append(list, fmt.Sprintf("%s: bandwidth.in_guest limits nobody while guest_agent.enabled is false, since agents set limits in guests; write guest_agent: {enabled: true}, or leave bandwidth.in_guest out", c.pos["bandwidth.in_guest"]))
+	}
 	if pos, set := c.pos["interval"]; set && c.always && c.Interval != Default().Interval {
 		list = append(list, fmt.Sprintf("%s: interval says nothing to %s, which decides at every sample; leave it out", pos, c.Policy))
 	}
