@@ -103,6 +103,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWLINK), pfAnswer(vfState{Index: 1, MAC: guest, VLAN: 0xffff}).Data)
 	f.Add(uint16(unix.RTM_NEWNEIGH), pinRequest(guest, 5, 7, true).Message().Data)
 	f.Add(uint16(unix.RTM_NEWSTATS), append(make([]byte, sizeofStatsMsg), 12, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8))
+	f.Add(uint16(unix.RTM_NEWTCLASS), classRequest(3, shaperHandle|32, ShaperClass{Rate: 1e9, Ceil: 400e9, Quantum: 1 << 16}).Message().Data)
+	f.Add(uint16(unix.RTM_NEWQDISC), htbRequest(3).Message().Data)
+	leaf := devlinkRate{bus: "pci", dev: "0000:03:00.0", port: 7}
+	f.Add(uint16(0x20), leaf.request(0x20, VFRates{Max: 400e9, Min: 1e9}).Message().Data)
 	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
 		m := rtnl.Message{Type: typ, Data: data}
 		if l, ok := decodeLink(m); ok && (l.Name == "" || l.Index <= 0) {
@@ -123,6 +127,18 @@ func FuzzDecode(f *testing.F) {
 		}
 		if states, err := decodeVFs(m); len(appendVFCounters(nil, m)) != len(states) && err == nil {
 			t.Errorf("counters of %d VFs, but %d VFs", len(appendVFCounters(nil, m)), len(states))
+		}
+		if c, ok := decodeClass(m); ok && (len(data) < rtnl.SizeofTraffic+sizeofHTB || c.Rate%8 != 0 || c.ID > MostShaped+1) {
+			t.Errorf("took a class out of nothing: %+v", c)
+		}
+		if kind, ok := decodeQdisc(m); ok && len(data) < rtnl.SizeofTraffic+len(kind) {
+			t.Errorf("took a qdisc out of nothing: %q", kind)
+		}
+		if r, ok := decodeDevlinkRate(m); ok && len(data) < unix.GENL_HDRLEN+len(r.bus)+len(r.dev)+8 {
+			t.Errorf("took a rate out of nothing: %+v", r)
+		}
+		if p, ok := decodeDevlinkPort(m); ok && (p.vf < 0 || p.vf > 0xffff) {
+			t.Errorf("took a port of VF %d", p.vf)
 		}
 		_, _ = decodeLearning(m)
 		relevant(m)
