@@ -52,12 +52,19 @@ type NICShare struct {
 	Sent      Rate            `json:"sent"`
 	SentProof string          `json:"sent_proof,omitempty"` // as Traffic's; "": not known
 	Received  Rate            `json:"received"`
+	Dropped   Dropped         `json:"dropped_packets"`                 // at its tap, since it has been limited there
 	Short     float64         `json:"short_bits_per_second,omitempty"` // what it lacks of what it is promised, while it asks for it
 	ShortFor  float64         `json:"short_for_seconds,omitempty"`
 	WouldSend float64         `json:"would_send_bits_per_second,omitempty"` // in observe mode, where it is short: about what it would send in enforce mode
 	Enforced  []EnforcedLimit `json:"enforced"`
 	Code      string          `json:"code"`
 	Why       string          `json:"why"`
+}
+
+// Dropped are packets above a limit, by direction as the guest sees it.
+type Dropped struct {
+	Tx uint64 `json:"tx"`
+	Rx uint64 `json:"rx"`
 }
 
 // EnforcedLimit is a limit as something holds it.

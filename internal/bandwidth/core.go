@@ -28,6 +28,7 @@ type Reading struct {
 	TxBytes   uint64 // layer 2, without preamble, gap and checksum
 	RxBytes   uint64
 	Proof     model.Proof
+	Dropped   model.Dropped // of these packets, what the policer of the tap dropped
 }
 
 // World is what the controller needs to know of the host beside counters: it changes with

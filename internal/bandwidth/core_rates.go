@@ -58,8 +58,8 @@ func (p *pathCount) take(r *Reading) {
 // frames as well: without them a sender of bulk TCP reads 5 % less than its limit and never looks held down. Their
 // number is the least that there can be; frames of 9000 bytes are taken for some of 1500, 5 % more than they are.
 //
-// What a policer dropped is counted too, and TapPolicy.TxDropped, which knows it, is a second reading at another
-// instant, to be had only under each tap's lock. A sender that is dropped wants more anyway.
+// What a policer dropped is counted too, and Reading.Dropped, which knows it, is read at another
+// instant. A sender that is dropped wants more anyway.
 func rateReading(bytes, packets float64, proof model.Proof) model.RateReading {
 	if more := (bytes - packets*fullSize) / (fullSize - headerBytes); proof == model.ProofKernel && more > 0 {
 		bytes, packets = bytes+more*headerBytes, packets+more

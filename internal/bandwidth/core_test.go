@@ -290,6 +290,19 @@ func TestReadingsThatMislead(t *testing.T) {
 	}
 }
 
+// What the policer of a tap dropped is shown, and stays so in a period without a reading.
+func TestDroppedIsShown(t *testing.T) {
+	r := newRig(t, 1)
+	r.follow()
+	want := model.Dropped{Tx: 7, Rx: 3}
+	for _, readings := range [][]Reading{{{NIC: nicOf(0), Path: model.PathVirtio, Device: 1, At: r.now.Add(time.Second), Dropped: want}}, nil} {
+		r.c.Tick(r.now.Add(time.Second), readings)
+		if got := r.c.View().NICs[0].Dropped; got != want {
+			t.Errorf("shows %+v, want %+v", got, want)
+		}
+	}
+}
+
 // A tap counts a large send as one packet with one header; on the wire it is many frames.
 func TestLargeSendsAreCountedAsFrames(t *testing.T) {
 	for _, c := range []struct {

@@ -42,7 +42,7 @@ func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
 func (n *nic) view(c *Core) model.NICBandwidth {
 	v := model.NICBandwidth{
 		NICID: n.id, VMName: n.vmName, Path: n.path(), SLA: n.sla, Promised: n.promised, Allowed: n.allowed(),
-		Sent: n.sent, Received: n.received, Short: uint64(n.short),
+		Sent: n.sent, Received: n.received, Dropped: n.paths[pathIndex(model.PathVirtio)].last.Dropped, Short: uint64(n.short),
 	}
 	if n.link != nil {
 		v.PF = n.link.pf

@@ -159,6 +159,9 @@ func shareLines(n *api.NICShare) []string {
 	if n.Receive != (api.Rate{}) {
 		list = append(list, put("receives", fmt.Sprintf("%s, at most %s", bps(n.Received.Bits), rateText(n.Receive))))
 	}
+	if n.Dropped != (api.Dropped{}) {
+		list = append(list, put("dropped", fmt.Sprintf("%d packets that it sent and %d for it, above a limit of its tap", n.Dropped.Tx, n.Dropped.Rx)))
+	}
 	if n.Short > 0 {
 		list = append(list, put("short", shortText(n)))
 	}

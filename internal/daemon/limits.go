@@ -13,6 +13,7 @@ import (
 	"sluice/internal/backend"
 	"sluice/internal/bandwidth"
 	"sluice/internal/config"
+	"sluice/internal/kernel"
 	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/observe"
@@ -28,7 +29,7 @@ func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error)
 		return err
 	}
 	d.limits = (&loop.BandwidthRunner{
-		Core: core, Counters: &counters{Counters: observe.NewCounters(d.reader)}, Period: c.Bandwidth.Period, Log: d.log, LiftAll: d.o.Lift || liftAll(c),
+		Core: core, Counters: &counters{Counters: observe.NewCounters(d.reader), taps: d.host.kernel}, Period: c.Bandwidth.Period, Log: d.log, LiftAll: d.o.Lift || liftAll(c),
 		Enforcers: d.enforcers(act),
 	}).Init()
 	d.runner.Limits = d.limits
@@ -119,20 +120,38 @@ func liftAll(c *config.Config) bool { return c.Bandwidth.Stop == "lift" }
 // counters are observe's in the controller's terms.
 type counters struct {
 	*observe.Counters
-	buf []observe.Count
+	taps  tapDrops
+	buf   []observe.Count
+	drops []kernel.TapDrops
+	of    map[int]model.Dropped // by ifindex of the tap
+}
+
+// tapDrops are what policers dropped.
+type tapDrops interface {
+	TapDrops(buf []kernel.TapDrops) []kernel.TapDrops
 }
 
 // Read implements loop.Counters.
 func (c *counters) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
 	counts, err := c.Counters.Read(ctx, c.buf[:0])
 	c.buf = counts
+	c.drops = c.taps.TapDrops(c.drops[:0])
+	if c.of == nil {
+		c.of = map[int]model.Dropped{}
+	}
+	clear(c.of)
+	for _, d := range c.drops {
+		c.of[d.Index] = model.Dropped{Tx: d.Tx, Rx: d.Rx}
+	}
 	for i := range counts {
 		n := &counts[i]
 		r := bandwidth.Reading{
 			NIC: n.NIC, Path: model.PathVirtio, Device: n.Device, At: n.At, Proof: model.ProofKernel,
 			TxPackets: n.TxPackets, RxPackets: n.RxPackets, TxBytes: n.TxBytes, RxBytes: n.RxBytes,
 		}
-		if n.VF != model.NoVF {
+		if n.VF == model.NoVF {
+			r.Dropped = c.of[n.Device]
+		} else {
 			r.Path, r.Proof = model.PathVF, model.ProofHardware
 			r.Device = n.Device<<16 + n.VF.Index // another VF of the PF counts anew
 		}

@@ -122,6 +122,24 @@ func (h *Host) TapPolicies(ctx context.Context) ([]TapPolicy, error) {
 	return found, nil
 }
 
+// TapDrops is how many frames of a tap were above a limit since its policy was made, by ifindex.
+type TapDrops struct {
+	Index  int
+	Tx, Rx uint64
+}
+
+// TapDrops appends those of the taps that this process limits. It asks the kernel nothing and waits for no call
+// that does, so it can be called many times a second.
+func (h *Host) TapDrops(buf []TapDrops) []TapDrops {
+	s := h.taps
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.open {
+		buf = append(buf, TapDrops{t.index, t.mem.dropped(dirTx).Packets, t.mem.dropped(dirRx).Packets})
+	}
+	return buf
+}
+
 // RemoveTap takes everything that UpdateTap put there off a tap, or what is left of it where
 // the tap has gone. That there is nothing is no error.
 func (h *Host) RemoveTap(ctx context.Context, tap string) error {

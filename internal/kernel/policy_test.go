@@ -80,6 +80,9 @@ func TestTapPolicy(t *testing.T) {
 		if len(all) != 1 || all[0].Tx != want || all[0].TxDropped.Packets < 90*minBurst || all[0].TxDropped.Bytes != 60*all[0].TxDropped.Packets {
 			t.Errorf("listed: %+v", all)
 		}
+		if d := h.TapDrops(nil); len(d) != 1 || d[0] != (TapDrops{all[0].Index, all[0].TxDropped.Packets, 0}) {
+			t.Errorf("drops: %+v", d)
+		}
 		for range 2 {
 			if err := remove(); err != nil {
 				t.Errorf("%s: %v", name, err)

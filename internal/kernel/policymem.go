@@ -153,15 +153,16 @@ func (p *policyMemory) read(tap string, now uint64) TapPolicy {
 	path := func(dir int) PathRates {
 		return PathRates{Now: rate(dir, nowBits, nowPackets), Contract: rate(dir, contractBits, contractPackets)}
 	}
-	dropped := func(dir int) Dropped {
-		base := wordMeters + dir*dirWords
-		return Dropped{Packets: p.word(base + wordDroppedPackets), Bytes: p.word(base + wordDroppedBytes)}
-	}
 	return TapPolicy{
 		Tap: tap, Tx: path(dirTx), Rx: path(dirRx),
 		Shaper: int(p.word(wordShaper)), Class: uint32(p.word(wordClass)),
-		Leased: p.word(wordDeadline) >= now, TxDropped: dropped(dirTx), RxDropped: dropped(dirRx),
+		Leased: p.word(wordDeadline) >= now, TxDropped: p.dropped(dirTx), RxDropped: p.dropped(dirRx),
 	}
+}
+
+func (p *policyMemory) dropped(dir int) Dropped {
+	base := wordMeters + dir*dirWords
+	return Dropped{Packets: p.word(base + wordDroppedPackets), Bytes: p.word(base + wordDroppedBytes)}
 }
 
 // write makes a policy stand, with its lease.

@@ -37,6 +37,7 @@ type NICBandwidth struct {
 	Allowed  Rate          `json:"allowed,omitzero"`  // 0: not limited
 	Sent     RateReading   `json:"sent"`
 	Received RateReading   `json:"received"`
+	Dropped  Dropped       `json:"dropped_packets,omitzero"`
 	Short    uint64        `json:"short_bits_s,omitempty"` // what it lacks of what it is promised, while it asks for it
 	ShortFor time.Duration `json:"short_for_ns,omitempty"` // for how long by now
 	// WouldSend is what it would send about, in bits/s, if its link were shared as said: in observe mode, where it is short.
@@ -51,6 +52,21 @@ type RateReading struct {
 	Bits    float64 `json:"bits_s"`
 	Packets float64 `json:"packets_s"`
 	Proof   Proof   `json:"proof,omitempty"` // ProofNone: not known
+}
+
+// Dropped is how many packets of a NIC the policer of its tap dropped, as the guest sees their direction, since the tap
+// has been limited.
+type Dropped struct {
+	Tx uint64 `json:"tx"`
+	Rx uint64 `json:"rx"`
+}
+
+// Of is that of one direction.
+func (d Dropped) Of(dir Direction) uint64 {
+	if dir == Rx {
+		return d.Rx
+	}
+	return d.Tx
 }
 
 // Enforcement is a Limit as an enforcer holds it.

@@ -50,6 +50,7 @@ func nicShare(n *model.NICBandwidth) api.NICShare {
 		Weight: n.SLA.Share(), Allowed: rateOf(n.Allowed), SentProof: string(n.Sent.Proof),
 		Sent:     api.Rate{Bits: n.Sent.Bits, Packets: n.Sent.Packets},
 		Received: api.Rate{Bits: n.Received.Bits, Packets: n.Received.Packets},
+		Dropped:  api.Dropped{Tx: n.Dropped.Tx, Rx: n.Dropped.Rx},
 		Short:    float64(n.Short), ShortFor: n.ShortFor.Seconds(), WouldSend: float64(n.WouldSend), Enforced: []api.EnforcedLimit{}, Code: string(n.Code), Why: n.Why,
 	}
 	for i := range n.Enforcer {

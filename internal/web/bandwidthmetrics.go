@@ -20,6 +20,7 @@ func newBandwidthMetrics(s *metricSet) {
 	s.nicSent = s.gauge("nic_sent_bytes_per_second", "What the NIC sent in the last period on all paths, on the wire.", nic...)
 	s.nicShort = s.gauge("nic_short_bytes_per_second", "What the NIC lacks of what it is promised while it asks for it; only of NICs with a guarantee.", nic...)
 	s.nicShareInfo = s.gauge("nic_bandwidth_info", "Always 1; the label is the code of why the NIC is allowed what it is.", "domain", "uuid", "target_device", "code")
+	s.policed = s.counter("nic_policed_packets_total", "Packets of the NIC that were dropped at its tap since it has been limited there, as they were above its limit.", "domain", "uuid", "target_device", "path", "direction")
 	s.limitFailed = s.gauge("nic_limit_failed", "1 for a limit of the NIC that could not be applied.", "domain", "uuid", "target_device", "path", "direction", "enforcer")
 }
 
@@ -86,6 +87,9 @@ func (e *emitter) share(n *model.NICBandwidth, nic ...string) {
 	}
 	for i := range n.Enforcer {
 		l := &n.Enforcer[i]
+		if l.Path == model.PathVirtio {
+			e.send(e.m.policed, float64(n.Dropped.Of(l.Dir)), nic[0], nic[1], nic[2], string(l.Path), string(l.Dir))
+		}
 		e.bool(e.m.limitFailed, l.Error != "", nic[0], nic[1], nic[2], string(l.Path), string(l.Dir), l.By)
 	}
 }

@@ -54,7 +54,7 @@ type metricSet struct {
 	bwPeriod, bwTook, bwChanges, bwLate                       *metric
 	linkSpeed, linkCapacity, linkSent, linkPromised, linkOver *metric
 	nicGuarantee, nicGuaranteePackets, nicLimit, nicAllowed   *metric
-	nicSent, nicShort, nicShareInfo, limitFailed              *metric
+	nicSent, nicShort, nicShareInfo, limitFailed, policed     *metric
 	processCPU, processMemory, processFiles, goroutines, heap *metric
 }
 
@@ -68,8 +68,8 @@ func (s *metricSet) gauge(name, help string, labels ...string) *metric {
 	return s.metric(gauge, "sluice_"+name, help, labels...)
 }
 
-func (s *metricSet) counter(name, help string) *metric {
-	return s.metric(counter, "sluice_"+name, help)
+func (s *metricSet) counter(name, help string, labels ...string) *metric {
+	return s.metric(counter, "sluice_"+name, help, labels...)
 }
 
 // times is a summary without quantiles: a sum of seconds and a count.

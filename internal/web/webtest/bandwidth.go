@@ -30,6 +30,9 @@ func share(n byte, name string, path model.Path, sla model.SLA, allowed model.Ra
 		NICID: model.NICID{VM: ID(n), NIC: "ua-net0"}, VMName: name, PF: "pf0", Path: path, SLA: sla, Promised: sla.Guarantee, Allowed: allowed,
 		Sent: model.RateReading{Bits: sent, Packets: sent / 12000, Proof: model.ProofKernel}, Code: code, Why: why,
 	}
+	if path == model.PathVirtio {
+		s.Dropped.Tx = 100 * uint64(n)
+	}
 	key := model.LimitKey{VM: s.VM, NIC: s.NIC, Path: path, Dir: model.Tx}
 	by := map[model.Path]string{model.PathVF: "max_tx_rate", model.PathVirtio: "htb"}[path]
 	switch code {

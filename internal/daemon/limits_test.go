@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"context"
+	"testing"
+
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+	"sluice/internal/observe"
+)
+
+// fixedCounters are two taps, of which a policer dropped packets of one.
+type fixedCounters struct{ observe.CounterReader }
+
+func (fixedCounters) Links(_ context.Context, buf []kernel.LinkCounters) ([]kernel.LinkCounters, error) {
+	return append(buf, kernel.LinkCounters{Index: 7}, kernel.LinkCounters{Index: 8}), nil
+}
+
+// fixedDrops are as many of tap 7 as it says, none if it is 0.
+type fixedDrops uint64
+
+func (d fixedDrops) TapDrops(buf []kernel.TapDrops) []kernel.TapDrops {
+	if d == 0 {
+		return buf
+	}
+	return append(buf, kernel.TapDrops{Index: 7, Tx: uint64(d), Rx: 2})
+}
+
+func TestReadingsTellWhatWasDropped(t *testing.T) {
+	c := counters{Counters: observe.NewCounters(fixedCounters{})}
+	nics := []model.NIC{{Alias: "net0", Tap: "vnet0", TapIndex: 7}, {Alias: "net1", Tap: "vnet1", TapIndex: 8}}
+	c.Follow(&model.Snapshot{VMs: []model.VM{{ID: "vm", State: model.VMRunning, NICs: nics}}})
+	for _, drops := range []fixedDrops{5, 6, 0} {
+		c.taps = drops
+		readings, err := c.Read(t.Context(), nil)
+		if err != nil || len(readings) != 2 {
+			t.Fatalf("%+v, %v", readings, err)
+		}
+		for _, r := range readings {
+			want := model.Dropped{}
+			if r.NIC.NIC == "net0" && drops > 0 {
+				want = model.Dropped{Tx: uint64(drops), Rx: 2}
+			}
+			if r.Dropped != want {
+				t.Errorf("%s: %+v, want %+v", r.NIC.NIC, r.Dropped, want)
+			}
+		}
+	}
+}
