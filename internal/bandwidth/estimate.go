@@ -19,6 +19,7 @@ const (
 	mostNoise   = 0.08  // above this a reading says little of noise, and much of changes
 	growBits    = 0.005 // of the capacity: what a NIC may send beyond what was set aside for it before that counts as growth
 	growPromise = 0.00075
+	growSurely  = 0.05  // of what was set aside: by less a guaranteed sender has to exceed it twice, since a flow's pace has waves of 3 %
 	smoothTime  = 0.3   // s: of the mean of readings
 	fallTime    = 0.1   // s: the same of a guaranteed sender's that fall while the link is full: attack at once, release slowly
 	leastMargin = 0.005 // relative: what is set aside beyond a reading
@@ -40,6 +41,7 @@ type tracked struct {
 	hungry  bool    // its limit holds it down
 	bound   int     // of the last ticks, in how many it was at its limit
 	reached float64 // what it sent then, in the mean
+	grown   float64 // what it has to exceed again to have grown; 0: it did not the last time
 	below   float64 // s below hungryOff
 	kept    float64 // s since its limit last changed
 	hold    hold
@@ -135,7 +137,17 @@ func (t *tracked) grew(k *moment, c *usage, m float64) bool {
 	if c.guarantee > 0 {
 		least = growPromise
 	}
-	return m > t.share*(1+2*t.noise)+least*k.capacity && (k.full || m < c.guarantee)
+	line := t.share*(1+2*t.noise) + least*k.capacity
+	again := t.grown > 0 && m > t.grown
+	t.grown = 0
+	switch {
+	case !k.full && m >= c.guarantee, m <= line && !again:
+		return false
+	case again || c.guarantee == 0 || m > t.share*(1+growSurely):
+		return true
+	}
+	t.grown = line
+	return false
 }
 
 // remember brings the mean up to date. A step begins it anew, but a fall on a full link may be others' doing.

@@ -292,6 +292,29 @@ func TestClassesDegradeInOrder(t *testing.T) {
 	}
 }
 
+// TestWavesAreNoGrowth: a flow's pace has waves of some per cent, for which nobody else is held down. Who goes on like that has grown.
+func TestWavesAreNoGrowth(t *testing.T) {
+	h := newHost(40 * unit)
+	h.link.Period = 100 * time.Millisecond
+	h.add(20, 18.4, 1, nil)
+	h.add(0, 100, 5, nil)
+	h.ticks(30)
+	for k := range 200 {
+		h.demand[0] = 18.4 * unit
+		if k%11 == 10 {
+			h.demand[0] *= 1.027
+		}
+		if h.tick(); h.out[1].Bits < 19.5*unit {
+			t.Fatalf("the other may send %.2f beside a guarantee that sends %.2f", h.out[1].Bits/unit, h.senders[0].Bits/unit)
+		}
+	}
+	h.demand[0] = 18.4 * 1.03 * unit
+	h.ticks(2)
+	if h.out[0].Bits < 20*unit || h.out[1].Bits > 20*unit {
+		t.Errorf("the guarantee may send %.2f and the other %.2f though it has grown", h.out[0].Bits/unit, h.out[1].Bits/unit)
+	}
+}
+
 // TestRaisesRest: what others leave for a moment is not worth a change of a limit each time, and what they take is.
 func TestRaisesRest(t *testing.T) {
 	h := newHost(40 * unit)
