@@ -21,7 +21,7 @@ type Bandwidth struct {
 
 // DefaultBandwidth is that of an empty section.
 func DefaultBandwidth() Bandwidth {
-	return Bandwidth{Enabled: true, Allocator: "waterfill", Period: 200 * time.Millisecond, Overcommit: "refuse", Metadata: true, Stop: "keep"}
+	return Bandwidth{Enabled: true, Allocator: "waterfill", Period: 100 * time.Millisecond, Overcommit: "refuse", Metadata: true, Stop: "keep"}
 }
 
 // Rules are the part of the configuration that placement and bandwidth control read.

@@ -76,7 +76,7 @@ const (
 	// contractBurst is what TCP needs to reach most of a contract: with 20 ms one CUBIC flow
 	// had 43 % of it at a round trip of 0.1 ms, with 100 ms five flows had all.
 	contractBurst = 100 * time.Millisecond
-	// nowBurst is short, since it is taken from others' guarantees: a tenth of the period of 200 ms.
+	// nowBurst is short, since it is taken from others' guarantees.
 	nowBurst = 20 * time.Millisecond
 	// minBurst, in packets of 1538 bytes on the wire, is TCP's initial window (RFC 6928).
 	minBurst     = 10
