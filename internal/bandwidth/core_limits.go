@@ -173,7 +173,7 @@ func (s *limitState) renew() time.Duration {
 	switch {
 	case s.by == maxTxRate:
 		return 1<<63 - 1 // has no lease, and the Snapshot shows it
-	case s.want.Rate.IsZero() && s.want.Guarantee == 0:
+	case s.want.IsZero() && s.want.Guarantee == 0:
 		return verifyEvery
 	}
 	return renewEvery
@@ -246,7 +246,7 @@ func (c *Core) Applied(now time.Time, batch, applied []model.Limit, by string, e
 // explain notes why Limits could not be applied.
 func (c *Core) explain(err error) {
 	var one *model.LimitError
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // its parts are looked at one by one
+	if many, ok := err.(interface{ Unwrap() []error }); ok { // its parts are looked at one by one
 		for _, e := range many.Unwrap() {
 			c.explain(e)
 		}

@@ -204,7 +204,7 @@ func TestLimitsAloneAreContracts(t *testing.T) {
 		t.Errorf("%d limits stand: %+v", len(r.stand), r.stand)
 	}
 	for k, bits := range want {
-		if l := r.stand[k]; l.Contract.Bits != bits || !l.Rate.IsZero() || l.Guarantee != 0 {
+		if l := r.stand[k]; l.Contract.Bits != bits || !l.IsZero() || l.Guarantee != 0 {
 			t.Errorf("%+v: %+v, want a contract of %d and no more", k, l, bits)
 		}
 	}
@@ -638,7 +638,7 @@ func TestLift(t *testing.T) {
 	r.follow()
 	r.run(time.Second)
 	r.apply(r.c.Lift(false))
-	if len(r.stand) != 1 || r.stand[key(0, model.PathVirtio, model.Tx)].Contract != gbit(6) || !r.stand[key(0, model.PathVirtio, model.Tx)].Rate.IsZero() {
+	if len(r.stand) != 1 || r.stand[key(0, model.PathVirtio, model.Tx)].Contract != gbit(6) || !r.stand[key(0, model.PathVirtio, model.Tx)].IsZero() {
 		t.Errorf("after a stop stand %+v, want vm0's contract only", r.stand)
 	}
 	r.apply(r.c.Lift(true))
