@@ -102,6 +102,9 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 	}
 	stands, err := updateTap(ctx, p.taps, nic, limit.VM, func(t *kernel.TapPolicy) {
 		*rates(t) = kernel.PathRates{Now: limit.Rate, Contract: limit.Contract}
+		if limit.Dir == model.Tx { // what is policed goes through no tree
+			t.Shaper, t.Class = 0, 0
+		}
 	})
 	switch {
 	case errors.Is(err, model.ErrGone) && lifts(limit):
@@ -126,7 +129,8 @@ func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, ed
 // lifts says whether nothing is limited: a guarantee is nothing to a policer.
 func lifts(l *model.Limit) bool { return l.Rate.IsZero() && l.Contract.IsZero() }
 
-// Standing lists what stands on the taps of the Snapshot, whichever process made it, and takes what is left of taps
+// Standing lists what stands on the taps of the Snapshot, whichever process made it, those that are led to a tree
+// among them, and takes what is left of taps
 // that no VM has off them.
 func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []model.Limit, err error) {
 	if p.unable != nil {
@@ -151,7 +155,11 @@ func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []mo
 			continue
 		}
 		for dir, rates := range map[model.Direction]kernel.PathRates{model.Tx: t.Tx, model.Rx: t.Rx} {
-			if l := (model.Limit{LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVirtio, Dir: dir}, Rate: rates.Now, Contract: rates.Contract}); !lifts(&l) {
+			l := model.Limit{LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVirtio, Dir: dir}, Rate: rates.Now, Contract: rates.Contract}
+			if dir == model.Tx && t.Shaper != 0 {
+				l.Guarantee = 1 // it was promised something, or others in its tree were
+			}
+			if !l.Lifts() {
 				stand = append(stand, l)
 			}
 		}

@@ -136,6 +136,22 @@ func TestPoliceSeesWhatStands(t *testing.T) {
 	}
 }
 
+// A tap that an earlier run led to a tree is seen though nothing polices it, and led past the tree when that is lifted:
+// where its network has no PF any more, nobody else would.
+func TestPoliceLeadsPastTrees(t *testing.T) {
+	f, snap := policed()
+	f.stands["tap1"] = kernel.TapPolicy{Tap: "tap1", Shaper: 7, Class: 1<<16 | 3}
+	p := NewPolice(f)
+	stand, err := p.Standing(t.Context(), snap)
+	if err != nil || len(stand) != 1 || stand[0].VM != id(1) || stand[0].Dir != model.Tx || stand[0].Lifts() {
+		t.Fatalf("%+v, %v", stand, err)
+	}
+	lift := policeLimit(1, model.Tx, model.Rate{}, model.Rate{})
+	if _, err := p.Apply(t.Context(), snap, []model.Limit{lift}); err != nil || f.stands["tap1"].Shaper != 0 || f.stands["tap1"].Class != 0 {
+		t.Errorf("%+v, %v", f.stands["tap1"], err)
+	}
+}
+
 // What is left of limits goes by a Step of a repair.
 func TestClearTap(t *testing.T) {
 	f := newFakeHost(1)

@@ -17,13 +17,17 @@ import (
 )
 
 // tapsMain prints what stands on taps. With the name of a tap it lets that send 3 Mbit/s first, as a daemon would for the
-// moment, but for an hour; and it makes an HTB tree.
+// moment, but for an hour, and leads it to an HTB tree.
 func tapsMain() {
 	k, err := kernel.New(kernel.Options{Lease: time.Hour})
 	if err == nil && len(os.Args) > 1 {
-		_, err = k.UpdateTap(context.Background(), os.Args[1], func(p *kernel.TapPolicy) { p.Tx.Now = model.Rate{Bits: 3e6} })
+		class := kernel.ShaperClass{ID: 2, Rate: 1e6, Ceil: 1e9, Quantum: 64 << 10}
+		var tree kernel.Shaper
+		tree, err = k.SetShaper(context.Background(), kernel.Shaper{PF: 1, Rate: 1e9, Queue: 1e6, Classes: []kernel.ShaperClass{class}})
 		if err == nil {
-			_, err = k.SetShaper(context.Background(), kernel.Shaper{PF: 1, Rate: 1e9, Queue: 1e6})
+			_, err = k.UpdateTap(context.Background(), os.Args[1], func(p *kernel.TapPolicy) {
+				p.Tx.Now, p.Shaper, p.Class = model.Rate{Bits: 3e6}, tree.Device, class.Handle()
+			})
 		}
 	}
 	var all []kernel.TapPolicy
@@ -62,7 +66,7 @@ kill -9 $pid; wait $pid || true
 tap=$(taps | awk '/ tx /{print $1}')
 echo "== left"; taps $tap
 echo "== fsck"; sluice fsck --offline --config sluice.yaml || true
-echo "== lifted"; lift; taps
+echo "== lifted"; lift; taps; ip -br link show type ifb | wc -l
 echo "== fsck after it"; sluice fsck --offline --config sluice.yaml || true
 echo "== lifted altogether"; lift --lift; taps
 `
@@ -94,10 +98,9 @@ func TestLiftLimits(t *testing.T) {
 		"\ntaps: 0\n",
 		"is that of a daemon that runs",
 		"tx 3Mbit of 500Mbit, rx any of 2Gbit\ntaps: 1\n",
-		"v1 ua-net0: its tap vnet0 is left with 3Mbit for 10s at most, and then a limit of 500Mbit for what it sends, and its SLA asks for a limit of 500Mbit [left-limit]\n" +
-			"    -> the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits\n" +
-			"interface 1: the HTB tree of its taps is left, and no tap is led there [stale-tree]\n",
-		"tx any of 500Mbit, rx any of 2Gbit\ntaps: 1\n",
+		"v1 ua-net0: its tap vnet0 is left with 3Mbit for 10s at most, and then a limit of 500Mbit, and its way through an HTB tree for what it sends, and its SLA asks for a limit of 500Mbit [left-limit]\n" +
+			"    -> the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits\n",
+		"tx any of 500Mbit, rx any of 2Gbit\ntaps: 1\n0\n",
 		"Nothing leaked, nothing set wrongly.\n",
 		"\ntaps: 0\n",
 	} {

@@ -78,7 +78,13 @@ func LiftLimits(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("see which limits there are: %w", err)
 	}
-	return d.limits.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules})
+	err = d.limits.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules})
+	for _, e := range d.limits.Enforcers { // now no tap is led to a tree any more
+		if s, ok := e.(interface{ Sweep(context.Context) error }); ok {
+			err = errors.Join(err, s.Sweep(ctx))
+		}
+	}
+	return err
 }
 
 // closeLimits ends what limit began.

@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+)
+
+// What stands otherwise than the SLA says, or leads nowhere, was left; contracts were not.
+func TestLeftLimits(t *testing.T) {
+	gbit := model.Rate{Bits: 1e9}
+	snap := &model.Snapshot{
+		PFs: []model.PF{{Name: "pf0", Index: 3, VFs: []model.VF{{ID: model.VFID{PF: "pf0"}, Owner: model.OwnerSluice, MaxTxRate: 3e8}}}},
+		VMs: []model.VM{
+			{Name: "kept", NICs: []model.NIC{{Alias: "n0", Tap: "tap0"}}},
+			{Name: "other", NICs: []model.NIC{{Alias: "n0", Tap: "tap1"}}},
+			{Name: "vf", NICs: []model.NIC{{Alias: "n0", Tap: "tap2", VF: model.VFID{PF: "pf0"}, VFOwner: model.OwnerSluice}}},
+		},
+	}
+	slas := func(vm *model.VM, _ *model.NIC) model.SLA {
+		if vm.Name == "other" {
+			return model.SLA{}
+		}
+		return model.SLA{Limit: gbit}
+	}
+	policies := []kernel.TapPolicy{
+		{Tap: "tap0", Tx: kernel.PathRates{Contract: gbit}, Shaper: 0},
+		{Tap: "tap1", Tx: kernel.PathRates{Contract: gbit}, Rx: kernel.PathRates{Contract: model.Rate{Packets: 5000}}},
+		{Tap: "tap2", Tx: kernel.PathRates{Contract: gbit}},
+	}
+	trees := []kernel.Shaper{{PF: 3, Device: 8}, {PF: 4, Device: 9}}
+	leads := append(policies, kernel.TapPolicy{Tap: "tap8", Shaper: 8, Leased: true, Detached: model.No}, kernel.TapPolicy{Tap: "tap9", Shaper: 9, Detached: model.No})
+	var got []string
+	for _, f := range append(leftLimits(snap, slas, policies), leftTrees(snap, leads, trees)...) {
+		got = append(got, fmt.Sprintf("%s: %s: %s", f.Code, f.Subject, f.Text))
+	}
+	want := []string{
+		"left-limit: other n0: its tap tap1 is left with a limit of 1Gbit for what it sends, and its SLA asks for no limit",
+		"left-limit: other n0: its tap tap1 is left with a limit of 5kpps for what it receives, and its SLA asks for no limit",
+		"left-limit: vf n0: its VF pf0/0 is left with a limit of 300Mbit, and its SLA asks for a limit of 1Gbit",
+		"stale-tree: interface 4: the HTB tree of its taps is left, and no tap is led there",
+	}
+	if text := strings.Join(got, "\n"); text != strings.Join(want, "\n") {
+		t.Error(text)
+	}
+}
