@@ -201,7 +201,7 @@ func (h *HTB) police(ctx context.Context, snap *model.Snapshot, asked map[model.
 		}
 		m := member{key: key, nic: nic, limit: limit}
 		l, err := h.lead(ctx, &m, 0, limit.Bits)
-		if err != nil && !(limit.Lifts() && errors.Is(err, model.ErrGone)) {
+		if err != nil && (!limit.Lifts() || !errors.Is(err, model.ErrGone)) {
 			errs = append(errs, &model.LimitError{Key: key, Err: err})
 			continue
 		}

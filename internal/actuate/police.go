@@ -127,7 +127,7 @@ func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, ed
 }
 
 // lifts says whether nothing is limited: a guarantee is nothing to a policer.
-func lifts(l *model.Limit) bool { return l.Rate.IsZero() && l.Contract.IsZero() }
+func lifts(l *model.Limit) bool { return l.IsZero() && l.Contract.IsZero() }
 
 // Standing lists what stands on the taps of the Snapshot, whichever process made it, those that are led to a tree
 // among them, and takes what is left of taps

@@ -32,7 +32,7 @@ func TestLeftLimits(t *testing.T) {
 		{Tap: "tap2", Tx: kernel.PathRates{Contract: gbit}},
 	}
 	trees := []kernel.Shaper{{PF: 3, Device: 8}, {PF: 4, Device: 9}}
-	leads := append(policies, kernel.TapPolicy{Tap: "tap8", Shaper: 8, Leased: true, Detached: model.No}, kernel.TapPolicy{Tap: "tap9", Shaper: 9, Detached: model.No})
+	leads := []kernel.TapPolicy{{Tap: "tap8", Shaper: 8, Leased: true, Detached: model.No}, {Tap: "tap9", Shaper: 9, Detached: model.No}}
 	var got []string
 	for _, f := range append(leftLimits(snap, slas, policies), leftTrees(snap, leads, trees)...) {
 		got = append(got, fmt.Sprintf("%s: %s: %s", f.Code, f.Subject, f.Text))
