@@ -201,13 +201,13 @@ func TestSetVFReadsBack(t *testing.T) {
 }
 
 func TestSetVFRates(t *testing.T) {
-	full := func(f *fakePF, c []byte) unix.Errno { // all that is promised is more than the link
+	full := func(_ *fakePF, c []byte) unix.Errno { // all that is promised is more than the link
 		if rtnl.U32(c) > 1000 {
 			return unix.EINVAL
 		}
 		return 0
 	}
-	backwards := func(f *fakePF, c []byte) unix.Errno {
+	backwards := func(_ *fakePF, c []byte) unix.Errno {
 		if most := rtnl.U32(c[4:]); most != 0 && rtnl.U32(c) > most {
 			return unix.EINVAL
 		}
