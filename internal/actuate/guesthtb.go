@@ -34,8 +34,9 @@ type GuestHTB struct {
 	set map[model.LimitKey]bool // what was set here, or may have been
 }
 
-// guestLimit is how long a guest may be asked for one NIC.
-const guestLimit = 5 * time.Second
+// guestLimit is how long a guest may be asked for one NIC: a busy guest takes long to begin the processes that the
+// first limit needs. Nobody but its own plug waits for it.
+const guestLimit = 30 * time.Second
 
 // NewGuestHTB makes the enforcer.
 func NewGuestHTB(s Shaper) *GuestHTB { return &GuestHTB{guests: s, set: map[model.LimitKey]bool{}} }

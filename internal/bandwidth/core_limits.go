@@ -29,7 +29,8 @@ type limitState struct {
 
 const (
 	limitRest   = 30 * time.Second     // how long a Limit that could not be applied waits until it is tried again
-	pendingMost = 20 * time.Second     // after that no answer is expected any more
+	pendingMost = 20 * time.Second     // after that no answer is expected any more,
+	guestMost   = 70 * time.Second     // and of a guest
 	renewEvery  = model.LimitLease / 3 // leases are renewed so often
 	verifyEvery = 30 * time.Second     // contracts are applied again so often, in case somebody took them off
 	sameRate    = 0.002                // what a rate may differ by without being applied anew
@@ -146,7 +147,7 @@ func (c *Core) emit(now time.Time, s *limitState) {
 	switch {
 	case s.none || s.by == "" || s.can == model.No:
 		return
-	case s.pending && now.Sub(s.since) < pendingMost:
+	case s.pending && now.Sub(s.since) < s.patience():
 		return
 	case !s.failed.IsZero() && now.Sub(s.failed) < limitRest:
 		return
@@ -166,6 +167,14 @@ func (c *Core) emit(now time.Time, s *limitState) {
 	} else {
 		c.lowered = append(c.lowered, s.want)
 	}
+}
+
+// patience is how long an answer of the Limit's enforcer is waited for.
+func (s *limitState) patience() time.Duration {
+	if s.key.Path == model.PathVF && s.by != maxTxRate {
+		return guestMost
+	}
+	return pendingMost
 }
 
 // renew is how long the Limit may stand as it is.

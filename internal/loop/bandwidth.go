@@ -256,8 +256,12 @@ func (r *BandwidthRunner) named(name string) Enforcer {
 	return nil
 }
 
-// limitDeadline is for a whole batch of Limits: a few netlink messages for each.
-const limitDeadline = 10 * time.Second
+// limitDeadline is for a whole batch of Limits: a few netlink messages for each. slowDeadline is for one of a Slow
+// enforcer: those of one VM, whose guest may be busy.
+const (
+	limitDeadline = 10 * time.Second
+	slowDeadline  = time.Minute
+)
 
 // enforce works a queue off.
 func (r *BandwidthRunner) enforce(at queueKey, q *queue) {
@@ -267,7 +271,11 @@ func (r *BandwidthRunner) enforce(at queueKey, q *queue) {
 		batch, snap := q.next, r.snap
 		q.next = nil
 		r.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), limitDeadline)
+		deadline := limitDeadline
+		if at.vm != "" {
+			deadline = slowDeadline
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
 		applied, err := q.enforcer.Apply(ctx, snap, batch)
 		cancel()
 		r.mu.Lock()

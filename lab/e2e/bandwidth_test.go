@@ -11,13 +11,13 @@ import (
 	"sluice/lab"
 )
 
-// Four guests that each send 250 packets of 1400 bytes a second, 2.9 Mbit/s on the wire, into a link of 8 Mbit/s.
+// Four guests that each send 120 packets of 1400 bytes a second, 1.4 Mbit/s on the wire, into a link of 4 Mbit/s.
 const (
-	bwPPS       = 250
+	bwPPS       = 120
 	bwSize      = 1400
 	bwWire      = (bwSize + 28 + 14 + 24) * 8 // bits of a packet on the wire
-	bwLink      = 8_000_000
-	bwGuarantee = 2_800_000
+	bwLink      = 4_000_000
+	bwGuarantee = 1_350_000
 )
 
 const guarantee = `mode: enforce
@@ -26,9 +26,9 @@ interval: 5s
 guest_agent: {every: 5s, timeout: 5s}
 bandwidth: {period: 500ms, in_guest: true}
 pfs:
-  - {name: pf0, vfs: 0-3, speed: 8Mbit, vf_rates: none} # the emulated NIC takes VF rates and does not heed them
+  - {name: pf0, vfs: 0-3, speed: 4Mbit, vf_rates: none} # the emulated NIC takes VF rates and does not heed them
 vms:
-  - {match: vm1, guarantee: 2800kbit}
+  - {match: vm1, guarantee: 1350kbit}
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
 `
 
@@ -150,7 +150,7 @@ func TestGuarantee(t *testing.T) {
 	for _, vm := range vms {
 		r.run("sluice pin %s", vm)
 	}
-	r.holding(180*time.Second, vms...)
+	r.holding(240*time.Second, vms...)
 	r.idle(60 * time.Second)
 	r.heldBy("guest-htb", "vf", "vm2", "vm3", "vm4")
 	r.kept("on VFs", flows, window, 0.95)

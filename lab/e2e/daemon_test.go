@@ -118,7 +118,7 @@ func (r *rig) eventually(limit time.Duration, what string, check func() error) {
 
 // state is what a person would look at when a test fails.
 func (r *rig) state() string {
-	out, _ := r.Run(context.WithoutCancel(r.ctx), "sluice vms; sluice vfs; sluice fsck; sluice status; ip link show pf0; bridge fdb show br br0 | grep 52:54:00:00:01")
+	out, _ := r.Run(context.WithoutCancel(r.ctx), "sluice vms; sluice bw; sluice vfs; sluice fsck; sluice status; ip link show pf0; bridge fdb show br br0 | grep 52:54:00:00:01")
 	return out
 }
 
