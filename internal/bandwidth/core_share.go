@@ -121,7 +121,7 @@ func unboundedGroup(l *uplink) bool {
 // linkNow is the link as it is to be shared: without what those take whom nothing limits, and with what the
 // host carries on virtio beside the other links.
 func (c *Core) linkNow(l *uplink) Link {
-	out := Link{Speed: float64(l.speed), Packets: math.Inf(1), Period: c.period}
+	out := Link{Speed: float64(l.speed), Packets: math.Inf(1), Period: c.period, Moving: l.moving(c.at)}
 	if l.taken > float64(l.speed)*leastTaken {
 		out.Speed = max(out.Speed-l.taken, out.Speed*leastTaken)
 	}
@@ -187,3 +187,17 @@ func (n *nic) fallShort(now time.Time, l *uplink) {
 
 // hungry is the part of its allowance from which on a NIC is taken to be held down by it.
 const hungry = 0.95
+
+// movingFor is how long a NIC's path counts as changing after that was last seen: until a Snapshot
+// shows where it is now, and its limit there has been decided anew.
+const movingFor = 2500 * time.Millisecond
+
+// moving says whether the path of any of the link's NICs is changing.
+func (l *uplink) moving(now time.Time) bool {
+	for _, n := range l.nics {
+		if n.plugging || !n.moved.IsZero() && now.Sub(n.moved) < movingFor {
+			return true
+		}
+	}
+	return false
+}

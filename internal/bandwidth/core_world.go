@@ -27,6 +27,7 @@ type nic struct {
 	claimed  model.Traffic // what is known of the VF path where nobody reads counters
 	left     bool          // it sends on virtio, and its VF is counted no more: the next Snapshot will not show it
 	plugging bool          // a plug is under way
+	moved    time.Time     // when its path was last seen to change
 	asked    time.Time     // when PlugLimit was last asked for
 	recent   bool          // that was not long ago
 
@@ -134,9 +135,12 @@ func (c *Core) Follow(now time.Time, w World) {
 	c.sortNICs()
 	slices.SortFunc(c.links, func(a, b *uplink) int { return cmp.Compare(a.pf, b.pf) })
 	for _, m := range w.Active {
-		if n := c.find(model.NICID{VM: m.Move.VM, NIC: m.Move.NIC}); n != nil && m.Move.Kind == model.MovePlug {
-			n.plugging = true
+		n := c.find(model.NICID{VM: m.Move.VM, NIC: m.Move.NIC})
+		if n == nil {
+			continue
 		}
+		n.moved = now
+		n.plugging = n.plugging || m.Move.Kind == model.MovePlug
 	}
 	for _, l := range c.links {
 		l.follow(&w)
@@ -184,6 +188,9 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 				s.failed = time.Time{}
 			}
 		}
+	}
+	if n.vf != in.VF {
+		n.moved = now
 	}
 	if n.ours && in.VF == model.NoVF {
 		n.asked = time.Time{} // the VF that it was asked about has come and gone

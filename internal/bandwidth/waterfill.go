@@ -92,7 +92,11 @@ func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 	w.capacity.begin(link.Speed)
 	k := w.bits.moment(now, link.Period, w.capacity.hat)
 	w.bits.estimate(&k)
-	w.capacity.see(now, w.bits.volume(k.seconds))
+	if link.Moving {
+		w.capacity.set(w.capacity.hat)
+	} else {
+		w.capacity.see(now, w.bits.volume(k.seconds))
+	}
 	k.capacity = w.capacity.hat
 	if !w.bits.promises() && !hasWeights(senders) {
 		return false

@@ -26,7 +26,7 @@ type host struct {
 }
 
 func newHost(speed float64) *host {
-	return &host{link: Link{speed, math.Inf(1), 200 * time.Millisecond}, carries: speed, w: &waterfill{}}
+	return &host{link: Link{Speed: speed, Packets: math.Inf(1), Period: 200 * time.Millisecond}, carries: speed, w: &waterfill{}}
 }
 
 // add brings a sender with a demand. guarantee, demand: units.

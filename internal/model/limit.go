@@ -36,7 +36,9 @@ type LimitKey struct {
 }
 
 // Lifts says whether the Limit asks for no limit at all.
-func (l *Limit) Lifts() bool { return l.Rate.IsZero() && l.Contract.IsZero() && l.Guarantee == 0 }
+func (l *Limit) Lifts() bool {
+	return l.Bits == 0 && l.Packets == 0 && l.Contract.IsZero() && l.Guarantee == 0
+}
 
 // Tightest is the lower of what is allowed now and the contract, part by part: for enforcers that have one setting for both.
 func (l *Limit) Tightest() Rate {

@@ -18,7 +18,6 @@ type promises struct {
 	period  time.Duration
 	traffic *Traffic
 	story   string
-	now     time.Time     // of the flow that is looked at
 	excused time.Time     // until then what happened outside Sluice may break a guarantee
 	loose   time.Time     // likewise a contract
 	back    time.Time     // until then there are no Snapshots, so that Sluice learns of nothing

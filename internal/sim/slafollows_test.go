@@ -97,7 +97,7 @@ func TestSLAFollowsTheVMThroughKills(t *testing.T) {
 		h.run(2 * time.Second)
 		h.contractHolds()
 		steps := 0
-		h.OnStep = func(s model.Step) Verdict {
+		h.OnStep = func(model.Step) Verdict {
 			if steps++; steps == at+1 {
 				h.At(h.World.Now, func() {
 					h.Kill()
