@@ -33,7 +33,7 @@ type Link struct {
 	Speed   float64       // bits/s, as the kernel or the config says
 	Packets float64       // packets/s that the host carries; +Inf: not known
 	Period  time.Duration // since the last readings
-	Moving  bool          // a sender's path is changing, so that what is in force may not be what was decided: nothing is to be learnt about the link
+	Moving  bool          // what is in force may not be what was decided, or what is sent not what is read: nothing is to be learnt about the link
 }
 
 // Allocator shares a link. It may remember what it saw of each sender.

@@ -192,10 +192,11 @@ const hungry = 0.95
 // shows where it is now, and its limit there has been decided anew.
 const movingFor = 2500 * time.Millisecond
 
-// moving says whether the path of any of the link's NICs is changing.
+// moving says whether the path of any of the link's NICs is changing, or only its guest says what it sends, now
+// and then: either way the volume is not that of the limits in force.
 func (l *uplink) moving(now time.Time) bool {
 	for _, n := range l.nics {
-		if n.plugging || !n.moved.IsZero() && now.Sub(n.moved) < movingFor {
+		if n.plugging || n.onVF() && !n.paths[1].followed || !n.moved.IsZero() && now.Sub(n.moved) < movingFor {
 			return true
 		}
 	}

@@ -23,7 +23,7 @@ const (
 const guarantee = `mode: enforce
 policy: none
 interval: 5s
-guest_agent: {every: 5s, timeout: 5s}
+guest_agent: {every: 2s, timeout: 2s}
 bandwidth: {period: 500ms, in_guest: true}
 pfs:
   - {name: pf0, vfs: 0-3, speed: 4Mbit, vf_rates: none} # the emulated NIC takes VF rates and does not heed them
@@ -85,9 +85,18 @@ func (r *rig) shares(flows map[string]*lab.Flow, window time.Duration) (arrived,
 
 // kept checks that vm1 has what it is guaranteed, or all that it sends, and that the others
 // have most of what is left.
-func (r *rig) kept(where string, flows map[string]*lab.Flow, window time.Duration, least float64) {
+func (r *rig) kept(where string, flows map[string]*lab.Flow, window time.Duration, least, used float64) {
 	r.t.Helper()
-	arrived, sent := r.shares(flows, window)
+	var arrived, sent map[string]float64
+	for try := 0; ; try++ { // under emulation a guest may take long to send as fast as it is told to
+		if arrived, sent = r.shares(flows, window); sent["vm1"] >= 0.9*bwGuarantee {
+			break
+		}
+		r.t.Logf("%s: vm1 sends %.0f kbit/s only", where, sent["vm1"]/1e3)
+		if try == 5 {
+			r.t.Fatalf("%s: its guest, or a limit of ours, keeps vm1 from sending what it is guaranteed\n%s", where, r.run("sluice bw; sluice bw vm1"))
+		}
+	}
 	sum, offered := 0.0, 0.0
 	for vm := range arrived {
 		sum += arrived[vm]
@@ -98,7 +107,7 @@ func (r *rig) kept(where string, flows map[string]*lab.Flow, window time.Duratio
 	if want := least * min(sent["vm1"], bwGuarantee); arrived["vm1"] < want {
 		r.t.Errorf("%s: less than %.0f\n%s", text, want/1e3, r.run("sluice bw; sluice bw vm1; sluice bw vm2"))
 	}
-	if sum < 0.75*min(offered, bwLink) {
+	if sum < used*min(offered, bwLink) {
 		r.t.Errorf("%s: the link is not used", text)
 	}
 }
@@ -145,7 +154,7 @@ func TestGuarantee(t *testing.T) {
 	r.configure(guarantee)
 	r.run("sluice reload")
 	r.heldBy("htb", "virtio", "vm2", "vm3", "vm4")
-	r.kept("on virtio", flows, window, 0.95)
+	r.kept("on virtio", flows, window, 0.95, 0.8)
 
 	for _, vm := range vms {
 		r.run("sluice pin %s", vm)
@@ -153,10 +162,10 @@ func TestGuarantee(t *testing.T) {
 	r.holding(240*time.Second, vms...)
 	r.idle(60 * time.Second)
 	r.heldBy("guest-htb", "vf", "vm2", "vm3", "vm4")
-	r.kept("on VFs", flows, window, 0.95)
+	r.kept("on VFs", flows, window, 0.95, 0.6) // what they send is known from the guests, every other second
 	for _, one := range []struct{ verb, where string }{{"release", "through an unplug"}, {"pin", "through a plug"}} {
 		r.run("sluice %s vm1", one.verb)
-		r.kept(one.where, flows, window, 0.9)
+		r.kept(one.where, flows, window, 0.9, 0.6)
 		r.idle(60 * time.Second)
 	}
 	t.Log(r.run("sluice bw"))
