@@ -51,10 +51,10 @@ func (c *Core) gather(now time.Time, l *uplink) {
 		case n.shared:
 			l.senders[0].join(n)
 			n.allow.Bits = math.Inf(1)
-		case n.unlimited():
+		case n.unlimited() && n.promised.IsZero():
 			taken += n.sent.Bits
 			n.allow = Allowance{max(float64(n.promised.Bits), l.fairShare(n)), limitOf(&n.own).Packets} // for the next try, and its other path
-		default:
+		default: // also one that cannot be limited, where it is promised something: the others can
 			l.senders, l.out, l.who = append(l.senders, c.sender(now, n, l)), append(l.out, c.force(n.allow)), append(l.who, n)
 		}
 	}

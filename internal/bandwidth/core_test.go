@@ -739,3 +739,31 @@ func BenchmarkTick(b *testing.B) {
 		})
 	}
 }
+
+// A NIC that cannot be limited is kept what it is promised all the same: the others can.
+func TestGuaranteeOfANICThatNothingLimits(t *testing.T) {
+	r := newRig(t, 2)
+	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period}); err != nil {
+		t.Fatal(err)
+	}
+	r.rule(0, model.SLA{Guarantee: gbit(4)})
+	r.fail = func(l model.Limit) error {
+		if l.VM == vm(0) {
+			return errors.New("no")
+		}
+		return nil
+	}
+	r.follow()
+	for range 50 {
+		other := min(9*giga, r.nic(1).allow.Bits)
+		r.send(nicOf(1), model.PathVirtio, other)
+		r.send(nicOf(0), model.PathVirtio, min(5*giga, 10*giga-other))
+		r.tick()
+	}
+	if !r.nic(0).unlimited() {
+		t.Fatal("vm0 is limited: this shows nothing")
+	}
+	if got := r.nic(1).allow.Bits; got > 6*giga {
+		t.Errorf("the other is allowed %s of 10 Gbit/s, of which 4 are promised", bits(got))
+	}
+}
