@@ -56,7 +56,7 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	}
 	options := observeOptions(c, failover)
 	if c.Bandwidth.InGuest && c.GuestAgent.Enabled {
-		h.shaper = guest.NewShaper(h.virt)
+		h.shaper = guest.NewShaper(libvirt.Patient{Agents: h.virt})
 		options.InGuest = h.shaper
 	}
 	h.source = observe.New(h.kernel, h.virt, guest.New(h.virt), options)

@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"time"
@@ -55,3 +56,32 @@ func agentTimeout(ctx context.Context) int32 {
 	seconds := (time.Until(end) + time.Second - 1) / time.Second
 	return int32(min(max(1, seconds), math.MaxInt32))
 }
+
+// Agents asks guest agents, as Conn does.
+type Agents interface {
+	Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte, error)
+}
+
+// Patient asks guest agents, but waits for its turn where an earlier command, whose caller
+// has given up, is still under way: until ctx ends. It is for callers whose commands are worth that.
+type Patient struct{ Agents }
+
+// Agent implements Agents.
+func (p Patient) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte, error) {
+	ctx, cancel := withDefault(ctx, agentLimit)
+	defer cancel()
+	for {
+		out, err := p.Agents.Agent(ctx, vm, command)
+		if !errors.Is(err, ErrStuck) {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return out, err
+		case <-time.After(agentTurn):
+		}
+	}
+}
+
+// agentTurn is how often it is looked whether it is one's turn.
+const agentTurn = 50 * time.Millisecond
