@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/actuate"
 	"sluice/internal/backend"
+	"sluice/internal/config"
 	"sluice/internal/kernel"
 	"sluice/internal/loop"
 	"sluice/internal/model"
@@ -81,7 +82,7 @@ func (still) Do(context.Context, model.Step) error { return errors.New("there is
 // Allocator and period, and what is limited at all, change while the daemon runs.
 func TestReloadChangesBandwidth(t *testing.T) {
 	d, write := testDaemon(t, "policy: fair\n")
-	if v := d.limits.View(); v.Allocator != "waterfill" || v.Period != 200*time.Millisecond {
+	if v := d.limits.View(); v.Allocator != "waterfill" || v.Period != config.DefaultBandwidth().Period {
 		t.Errorf("begins with %s, %s", v.Allocator, v.Period)
 	}
 	write("policy: fair\nbandwidth: {allocator: equal, period: 40ms, stop: lift}\n")
