@@ -13,6 +13,7 @@ import (
 const (
 	overPeriods = 5                // so many periods in a row must show it
 	overShare   = 0.15             // what a NIC may send beyond its limit: bursts, and readings that are not exact
+	portPeriod  = 3 * time.Second  // for so long the port must show it: what guests say of their VFs comes late
 	uncounted   = 0.05             // the part of a link that may leave it without being counted, beside what the host itself sends
 	ceilingKept = time.Second      // a limit that was lowered less than this ago is not held against anybody
 	containFor  = 10 * time.Minute // how long a NIC is kept off VFs
@@ -82,7 +83,7 @@ func (l *uplink) judge(now time.Time) {
 	short := false
 	for _, n := range l.nics {
 		short = short || n.short > 0
-		if n.onVF() && n.ours && !n.paths[1].followed && !n.contained(now) && (suspect == nil || n.allow.Bits > suspect.allow.Bits) {
+		if n.onVF() && n.ours && !n.paths[1].followed && !n.contained(now) && n.short == 0 && n.allow.Bits > float64(n.promised.Bits) && (suspect == nil || n.allow.Bits > suspect.allow.Bits) {
 			suspect = n
 		}
 	}
@@ -95,11 +96,14 @@ func (l *uplink) judge(now time.Time) {
 		l.host += (max(0, more) - l.host) * hostMemory
 	}
 	if suspect == nil || !short || more <= l.host+uncounted*float64(l.speed) {
-		l.overs = 0
+		l.overFrom = time.Time{}
 		return
 	}
-	if l.overs++; l.overs >= overPeriods {
-		l.overs = 0
+	if l.overFrom.IsZero() {
+		l.overFrom = now
+	}
+	if now.Sub(l.overFrom) >= portPeriod {
+		l.overFrom = time.Time{}
 		suspect.contain(now, fmt.Sprintf("others lack what they are promised on %s, %s leave it that no counter of this host shows, and its guest is the one that may send most of them", l.pf, bits(more)))
 	}
 }

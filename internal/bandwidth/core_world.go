@@ -58,24 +58,24 @@ type vmGroup struct{ nics []*nic }
 
 // uplink is a PF's link and all who send through it.
 type uplink struct {
-	pf      string
-	speed   uint64 // bits/s; 0: not known
-	alloc   Allocator
-	nics    []*nic // by ID
-	active  bool   // somebody is promised something here
-	tree    bool   // the taps share by themselves
-	senders []Sender
-	out     []Allowance
-	who     []*nic // of each sender; nil: the group
-	group   Allowance
-	taps    tapPackets
-	taken   float64 // bits/s of those whom nothing limits
-	carried float64 // bits/s of all
-	root    limitState
-	port    pathCount
-	host    float64 // bits/s that the host itself sends there
-	overs   int     // periods in a row in which more left the port than is counted
-	gone    bool
+	pf       string
+	speed    uint64 // bits/s; 0: not known
+	alloc    Allocator
+	nics     []*nic // by ID
+	active   bool   // somebody is promised something here
+	tree     bool   // the taps share by themselves
+	senders  []Sender
+	out      []Allowance
+	who      []*nic // of each sender; nil: the group
+	group    Allowance
+	taps     tapPackets
+	taken    float64 // bits/s of those whom nothing limits
+	carried  float64 // bits/s of all
+	root     limitState
+	port     pathCount
+	host     float64   // bits/s that the host itself sends there
+	overFrom time.Time // since when more leaves the port than is counted, while somebody is short
+	gone     bool
 }
 
 // pathIndex is the place of a path in arrays.
