@@ -123,7 +123,11 @@ func unboundedGroup(l *uplink) bool {
 func (c *Core) linkNow(l *uplink) Link {
 	out := Link{Speed: float64(l.speed), Packets: math.Inf(1), Period: c.period, Moving: l.moving(c.at)}
 	if l.taken > float64(l.speed)*leastTaken {
-		out.Speed = max(out.Speed-l.taken, out.Speed*leastTaken)
+		kept := 0.0 // nobody promised anything is held below that for somebody who cannot be held down
+		for _, n := range l.nics {
+			kept += float64(n.promised.Bits)
+		}
+		out.Speed = max(out.Speed-l.taken, min(out.Speed, kept/handedOut), out.Speed*leastTaken)
 	}
 	if c.opts.Packets > 0 {
 		others, active := 0.0, 0

@@ -41,7 +41,7 @@ func (w *workspace) assign(snap *model.Snapshot, t *model.Target) []model.Assign
 }
 
 // limits turns what policies let their VFs send into Limits. A VM that is left as it is
-// keeps the limit that its VF has.
+// keeps the one that it was given; what its VF is set to may be another's doing.
 func (w *workspace) limits(snap *model.Snapshot) []model.Limit {
 	var out []model.Limit
 	add := func(vm model.VMID, nic string, bits uint64) {
@@ -50,8 +50,10 @@ func (w *workspace) limits(snap *model.Snapshot) []model.Limit {
 		}
 	}
 	for _, a := range w.stays {
-		if vf := snap.FindVF(a.VF); vf != nil && vf.Holder == a.VM {
-			add(a.VM, a.NIC, vf.MaxTxRate)
+		i, known := slices.BinarySearchFunc(w.lastLimits, model.LimitKey{VM: a.VM, NIC: a.NIC, Path: model.PathVF, Dir: model.Tx},
+			func(l model.Limit, k model.LimitKey) int { return model.CompareKeys(l.LimitKey, k) })
+		if known {
+			add(a.VM, a.NIC, w.lastLimits[i].Bits)
 		}
 	}
 	for i := range w.pools {

@@ -81,7 +81,7 @@ func (d *Decider) Decide(now time.Time, snap *model.Snapshot, hints *Hints) *mod
 	w.several(snap, t)
 	t.Assign = w.assign(snap, t)
 	t.Limits = w.limits(snap)
-	w.lastAssign = t.Assign
+	w.lastAssign, w.lastLimits = t.Assign, t.Limits
 	return t
 }
 

@@ -94,6 +94,7 @@ type workspace struct {
 	multi      []span       // the VMs with several NICs that may have a VF
 	has        []bool       // beside the Target's NICs: the NIC has a VF
 	lastAssign []model.Assignment
+	lastLimits []model.Limit
 }
 
 // span is where the NICs of a VM stand in the Target.

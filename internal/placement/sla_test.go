@@ -107,3 +107,16 @@ func TestSLAs(t *testing.T) {
 		})
 	}
 }
+
+// What a VF is set to is the bandwidth controller's doing: it is no tier of the policy's, even of a NIC that is left as it is.
+func TestRateOfAVFIsNoTier(t *testing.T) {
+	s := newScene().pf("pf0", "br0", 1, 0)
+	vm := s.vm("br0", 10)
+	s.give(vm, model.VFID{PF: "pf0"})
+	s.PFs[0].VFs[0].MaxTxRate = 1e9
+	d := decider(t, policyOf(model.Rules{}))
+	moving := &Hints{NICs: map[model.NICID]Hint{{VM: vm.ID, NIC: vm.NICs[0].Alias}: {VF: model.VFID{PF: "pf0"}, Code: model.CodeMoving}}}
+	if got := d.Decide(start, &s.Snapshot, moving); len(got.Limits) != 0 || len(got.Assign) != 1 {
+		t.Errorf("limits %+v of %+v", got.Limits, got.Assign)
+	}
+}
