@@ -123,12 +123,15 @@ func unboundedGroup(l *uplink) bool {
 func (c *Core) linkNow(l *uplink) Link {
 	out := Link{Speed: float64(l.speed), Packets: math.Inf(1), Period: c.period, Moving: l.moving(c.at)}
 	if l.taken > float64(l.speed)*leastTaken {
-		kept := 0.0 // nobody promised anything is held below that for somebody who cannot be held down
+		// Nobody promised anything is held below that for somebody who cannot be held down, nor is what the
+		// link was already seen to carry less counted twice.
+		kept := max(0, l.told-l.alloc.Capacity())
 		for _, n := range l.nics {
-			kept += float64(n.promised.Bits)
+			kept += float64(n.promised.Bits) / handedOut
 		}
-		out.Speed = max(out.Speed-l.taken, min(out.Speed, kept/handedOut), out.Speed*leastTaken)
+		out.Speed = max(out.Speed-l.taken, min(out.Speed, kept), out.Speed*leastTaken)
 	}
+	l.told = out.Speed
 	if c.opts.Packets > 0 {
 		others, active := 0.0, 0
 		for _, o := range c.links {

@@ -69,6 +69,7 @@ type uplink struct {
 	who      []*nic // of each sender; nil: the group
 	group    Allowance
 	taps     tapPackets
+	told     float64 // bits/s: the speed that the allocator was last told
 	taken    float64 // bits/s of those whom nothing limits
 	carried  float64 // bits/s of all
 	root     limitState

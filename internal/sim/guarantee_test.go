@@ -229,9 +229,13 @@ func (y *promises) end() error {
 	all := y.r.IntN(2) == 0
 	y.World.OnFlow(nil)
 	if all {
+		for y.Core == nil { // it was killed late: the next daemon sees first what stands
+			y.again()
+			y.host.run(5 * time.Second)
+		}
 		y.Core.Stop() // as the daemon does: what moves set up they end first
 		for range 150 {
-			if y.Core.Settled() {
+			if y.Core == nil || y.Core.Settled() {
 				break
 			}
 			y.host.run(100 * time.Millisecond)
