@@ -14,9 +14,9 @@ import (
 
 	"sluice/internal/model"
 	"sluice/internal/scenario"
-	"sluice/internal/trace"
-
 	"sluice/internal/testkit"
+	"sluice/internal/trace"
+	"sluice/internal/web"
 )
 
 // decided is a plug or unplug as both a daemon and a replay tell of it.
@@ -51,8 +51,15 @@ func TestReplayDecidesAlike(t *testing.T) {
 				r.holding(90*time.Second, vm)
 			}
 			r.idle(60 * time.Second)
-			live, err := r.client.LastSeen(r.ctx)
-			r.must(err)
+			// A replay ends with its last sample: it has the last move, too, if a later sample is recorded.
+			var live web.Recent
+			r.eventually(60*time.Second, "samples after the last move", func() (err error) {
+				live, err = r.client.LastSeen(r.ctx)
+				if err == nil && live.Decided.Sub(live.Ended[0].Ended) < 10*agent {
+					err = fmt.Errorf("it decided last at %s, the move ended at %s", live.Decided, live.Ended[0].Ended)
+				}
+				return err
+			})
 			r.must(rec.Signal(r.ctx, "INT"))
 			r.must(rec.Wait(r.ctx))
 			r.compareReplay(r.fetch(dir), live.Ended)
