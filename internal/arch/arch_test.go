@@ -33,6 +33,8 @@ var may = map[string][]string{
 	"observe":         {"model", "kernel", "libvirt", "guest", "claim"},
 	"actuate":         {"model", "kernel", "libvirt", "guest"},
 	"executor":        {"model"},
+	"vpf":             {"model", "channel", "statefile"},
+	"channel":         {},
 	"bandwidth":       {"model"},
 	"loop":            {"bandwidth", "model", "placement", "plan", "executor"},
 	"sim":             {"bandwidth", "bandwidth/fluid", "model", "plan", "loop", "placement"},

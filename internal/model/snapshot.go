@@ -183,8 +183,12 @@ type NIC struct {
 	VFOwner  Owner    `json:"vf_owner,omitempty"`
 	FDB      string   `json:"fdb,omitempty"`    // bridge port the guest's MAC is pinned to; "" when not pinned
 	Window   bool     `json:"window,omitempty"` // both paths receive its frames: a move is under way, or did not end well
-	Virtio   Traffic  `json:"virtio"`
-	VFPath   Traffic  `json:"vf_path"`
+	// A function of a virtual PF is no pair: it never has a VF behind it.
+	VirtualPF string  `json:"virtual_pf,omitempty"` // whose function it is
+	Function  int     `json:"function,omitempty"`   // 0: the PF itself; n: its VF number n-1
+	Share     SLA     `json:"share,omitzero"`       // what it is promised and allowed inside what its virtual PF has
+	Virtio    Traffic `json:"virtio"`
+	VFPath    Traffic `json:"vf_path"`
 }
 
 // Load is what the pair moved on both paths, in both directions.

@@ -1,0 +1,33 @@
+package vpf
+
+import (
+	"context"
+
+	"sluice/internal/model"
+)
+
+// Switch holds ports of the embedded switch: *kernel.Host. Everything stays when the process ends.
+type Switch interface {
+	// SetSwitchPort makes the tap a port that is held to these rules, or changes it in place. It is
+	// idempotent, and returns what is true then. While it changes no frame passes that neither the old nor the new rules let through.
+	SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.SwitchPortState, error)
+	// RemoveSwitchPort takes all of it off the tap, or what is left where the tap has gone.
+	RemoveSwitchPort(ctx context.Context, tap string) error
+	// SwitchPorts lists what stands, whichever process made it, sorted by tap.
+	SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
+}
+
+// Domains has the devices in libvirt: *libvirt.Conn.
+type Domains interface {
+	// DefineVPF adds the virtual PF's devices to the VM's persistent XML, and leaves the rest as it was. The VM must be shut off.
+	// It fills in VM, VMName and the MACs that are zero.
+	DefineVPF(ctx context.Context, p *model.VirtualPF) error
+	// UndefineVPF takes them out again; that there are none is no error.
+	UndefineVPF(ctx context.Context, vm model.VMID, name string) error
+	// CheckVPF says what of it is not in the persistent XML as it was defined, and, where the VM runs, what QEMU did not make of it.
+	CheckVPF(ctx context.Context, p *model.VirtualPF) ([]model.Problem, error)
+	// SetLink gives a function a carrier or takes it away, in the running VM alone: the persistent XML has it down.
+	SetLink(ctx context.Context, vm model.VMID, alias string, up bool) error
+	// ChannelSocket is the host's end of the VM's channel, "" where it has none that is running.
+	ChannelSocket(ctx context.Context, vm model.VMID) (string, error)
+}
