@@ -24,6 +24,7 @@ var pure = map[string][]string{
 	"claim":     nil,
 	"executor":  nil,
 	"bandwidth": nil,
+	"channel":   nil,
 	"loop":      {"runner.go", "bandwidth.go", "journal.go", "latejournal.go", "filterfile.go"},
 }
 
@@ -31,7 +32,7 @@ var pure = map[string][]string{
 // package is harmless, what it may use of it (+) or may not (-).
 var harmless = map[string]string{
 	"bytes": "", "cmp": "", "container/heap": "", "encoding": "", "encoding/hex": "", "encoding/json": "", "errors": "", "hash/fnv": "", "iter": "",
-	"maps": "", "math": "", "math/big": "", "math/bits": "", "path": "", "regexp": "", "slices": "", "sort": "", "strconv": "", "strings": "", "unicode": "", "unicode/utf8": "",
+	"maps": "", "math": "", "net/netip": "", "math/big": "", "math/bits": "", "path": "", "regexp": "", "slices": "", "sort": "", "strconv": "", "strings": "", "unicode": "", "unicode/utf8": "",
 	"time":    "-Now Since Until After AfterFunc NewTimer NewTicker Tick Sleep Local LoadLocation",
 	"net":     "+HardwareAddr ParseMAC",
 	"fmt":     "-Print Printf Println Scan Scanf Scanln",
