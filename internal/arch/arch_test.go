@@ -35,6 +35,7 @@ var may = map[string][]string{
 	"executor":        {"model"},
 	"vpf":             {"model", "channel", "statefile"},
 	"channel":         {},
+	"vfsysfs":         {"channel"},
 	"bandwidth":       {"model"},
 	"loop":            {"bandwidth", "model", "placement", "plan", "executor"},
 	"sim":             {"bandwidth", "bandwidth/fluid", "model", "plan", "loop", "placement"},

@@ -1,0 +1,148 @@
+// Package vfsysfs reads from sysfs in a guest which SR-IOV PFs there are, and which VF a PCI address is.
+// It only reads, from the fs.FS that it is given: os.DirFS("/sys").
+package vfsysfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/internal/channel"
+)
+
+// PF is a PCI device that can have VFs.
+type PF struct {
+	Address  string // on the PCI bus: "0000:01:00.0"
+	Driver   string // "" where no driver has it
+	Netdev   string // "" where it has none in the network namespace whose sysfs this is
+	MAC      string // of Netdev, in lower case
+	TotalVFs int
+	NumVFs   int
+	VFs      []VF // by Index
+}
+
+// VF is one of a PF's VFs.
+type VF struct {
+	Address string
+	Index   int    // of the PF's virtfn<n>
+	Driver  string // "" where no driver has it
+	Netdev  string // "" where it has none, or a container has it
+}
+
+const devices = "bus/pci/devices"
+
+var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
+// PFs lists those that can have VFs, sorted by address. That there is no PCI bus is no error.
+func PFs(sys fs.FS) ([]PF, error) {
+	entries, err := fs.ReadDir(sys, devices)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the PCI devices: %w", err)
+	}
+	var out []PF
+	for _, e := range entries {
+		if _, err := fs.Stat(sys, dir(e.Name())+"/sriov_totalvfs"); err == nil {
+			out = append(out, readPF(sys, e.Name()))
+		}
+	}
+	slices.SortFunc(out, func(a, b PF) int { return strings.Compare(a.Address, b.Address) })
+	return out, nil
+}
+
+// Find says which VF of which PF the PCI address is, in the words of the channel, and the VF's network interface
+// and driver. The interface is "" where it has none in the network namespace whose sysfs this is:
+// a container has it, or no driver. The PF's MAC is the one that its interface has now.
+func Find(sys fs.FS, address string) (vf channel.VF, netdev, driver string, err error) {
+	if !pciAddress.MatchString(address) {
+		return vf, "", "", fmt.Errorf("%q is no PCI address: give one like 0000:01:00.1", address)
+	}
+	if _, err := fs.Stat(sys, dir(address)); err != nil {
+		return vf, "", "", fmt.Errorf("no PCI device %s: has the number of VFs been changed? See sluice-guest vfs", address)
+	}
+	parent := target(sys, dir(address)+"/physfn")
+	if parent == "" {
+		return vf, "", "", fmt.Errorf("PCI device %s is no VF: give the address of a VF, see sluice-guest vfs", address)
+	}
+	pf := readPF(sys, parent)
+	if pf.MAC == "" {
+		return vf, "", "", fmt.Errorf("PF %s of VF %s has no network interface here, only one in the guest's first network namespace will do: bind its driver, or move the interface back", parent, address)
+	}
+	i := slices.IndexFunc(pf.VFs, func(v VF) bool { return v.Address == address })
+	if i < 0 {
+		return vf, "", "", fmt.Errorf("PF %s does not list VF %s: its number of VFs is being changed; try again", parent, address)
+	}
+	return channel.VF{PF: pf.MAC, Index: pf.VFs[i].Index}, pf.VFs[i].Netdev, pf.VFs[i].Driver, nil
+}
+
+func readPF(sys fs.FS, address string) PF {
+	d := dir(address)
+	pf := PF{
+		Address: address, Driver: target(sys, d+"/driver"),
+		TotalVFs: number(sys, d+"/sriov_totalvfs"), NumVFs: number(sys, d+"/sriov_numvfs"),
+	}
+	pf.Netdev, pf.MAC = netdev(sys, address)
+	entries, _ := fs.ReadDir(sys, d) // what has gone meanwhile has no VFs
+	for _, e := range entries {
+		n, isVF := strings.CutPrefix(e.Name(), "virtfn")
+		i, err := strconv.Atoi(n)
+		vf := target(sys, d+"/"+e.Name())
+		if !isVF || err != nil || vf == "" {
+			continue
+		}
+		name, _ := netdev(sys, vf)
+		pf.VFs = append(pf.VFs, VF{Address: vf, Index: i, Driver: target(sys, dir(vf)+"/driver"), Netdev: name})
+	}
+	slices.SortFunc(pf.VFs, func(a, b VF) int { return a.Index - b.Index })
+	return pf
+}
+
+// netdev is the device's network interface, and its MAC. That of virtio is below a device on a bus of its own.
+func netdev(sys fs.FS, address string) (name, mac string) {
+	d := dir(address)
+	places := []string{d}
+	entries, _ := fs.ReadDir(sys, d)
+	for _, e := range entries {
+		if n, ok := strings.CutPrefix(e.Name(), "virtio"); ok && n != "" && strings.Trim(n, "0123456789") == "" {
+			places = append(places, d+"/"+e.Name())
+		}
+	}
+	for _, place := range places {
+		nets, _ := fs.ReadDir(sys, place+"/net")
+		for _, n := range nets {
+			if mac := text(sys, place+"/net/"+n.Name()+"/address"); mac != "" {
+				return n.Name(), strings.ToLower(mac)
+			}
+		}
+	}
+	return "", ""
+}
+
+func dir(address string) string { return devices + "/" + address }
+
+// target is the last part of where a link leads, "" where there is none.
+func target(sys fs.FS, link string) string {
+	to, err := fs.ReadLink(sys, link)
+	if err != nil {
+		return ""
+	}
+	return path.Base(to)
+}
+
+func text(sys fs.FS, file string) string {
+	b, _ := fs.ReadFile(sys, file)
+	return strings.TrimSpace(string(b))
+}
+
+// number is what a file says, 0 where it says nothing.
+func number(sys fs.FS, file string) int {
+	n, _ := strconv.Atoi(text(sys, file))
+	return n
+}
