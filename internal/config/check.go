@@ -28,6 +28,7 @@ func check(c *Config, known Known, d *decoder) {
 	k.times()
 	k.pfs()
 	k.vms()
+	k.guests()
 	k.classes()
 	k.slas()
 	k.bandwidth(known)
@@ -175,14 +176,42 @@ func (k checker) classes() {
 
 func (k checker) match(vm *VM, key string, seen map[string]string) {
 	pattern := vm.Match
-	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-		k.at(key, fmt.Sprintf("%q is no pattern", shorten(pattern)), "write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice")
+	if !k.pattern(pattern, key) {
 		return
 	}
 	if vm.SLANIC != "" {
 		pattern += ", sla_nic " + vm.SLANIC
 	}
 	k.unique(seen, pattern, key, "a rule for VM")
+}
+
+// pattern complains about what cannot match a VM.
+func (k checker) pattern(pattern, key string) bool {
+	_, err := path.Match(pattern, "")
+	bad := err != nil || pattern == ""
+	if bad {
+		k.at(key, fmt.Sprintf("%q is no pattern", shorten(pattern)), "write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice")
+	}
+	return !bad
+}
+
+// guests checks the rules of what guests may ask for.
+func (k checker) guests() {
+	seen := map[string]string{}
+	for i := range k.VirtualPFs.Guests {
+		g, key := &k.VirtualPFs.Guests[i], fmt.Sprintf("virtual_pfs.guests[%d]", i)
+		if model.IsUUID(g.Match) {
+			g.Match = strings.ToLower(g.Match)
+		}
+		if k.good(key+".match") && k.pattern(g.Match, key+".match") {
+			k.unique(seen, g.Match, key+".match", "a rule for VM")
+		}
+		for name, asked := range map[string]bool{"any_mac": g.AnyMAC, "vlans": g.VLANs != nil, "no_spoof": g.NoSpoof} {
+			if g.Refuse && asked {
+				k.at(key+"."+name, "contradicts refuse", "keep one of the two")
+			}
+		}
+	}
 }
 
 func (k checker) vm(vm *VM, key string) {

@@ -22,6 +22,7 @@ type Config struct {
 	Classes    []Class       `yaml:"classes" doc:"what the VMs of a class get where their rules say nothing; fragments add to the list"`
 	Moves      Moves         `yaml:"moves" doc:"how VFs are moved"`
 	Bandwidth  Bandwidth     `yaml:"bandwidth" doc:"how what VMs are guaranteed is kept: see [sla.md](sla.md)"`
+	VirtualPFs VirtualPFs    `yaml:"virtual_pfs" doc:"SR-IOV in virtual machines: see [virtual-pf.md](virtual-pf.md)"`
 	Libvirt    Libvirt       `yaml:"libvirt" doc:"the hypervisor"`
 	GuestAgent GuestAgent    `yaml:"guest_agent" doc:"what to ask the QEMU guest agent, where the host cannot count by itself"`
 	API        API           `yaml:"api" doc:"how to reach the daemon"`

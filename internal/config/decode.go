@@ -238,6 +238,8 @@ func set(v reflect.Value, text string, isText bool) error {
 		return assign(p, text, ParseRate)
 	case *VFSet:
 		return assign(p, text, ParseVFSet)
+	case *model.VLANs:
+		return assign(p, text, model.ParseVLANs)
 	case *bool:
 		return assign(p, text, parseBool)
 	case *int:

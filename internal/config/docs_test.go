@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/golden"
+	"sluice/internal/model"
 )
 
 func TestReferenceListsEveryKey(t *testing.T) {
@@ -82,6 +83,8 @@ func values(f reflect.StructField) string {
 		return "rate"
 	case f.Type == reflect.TypeFor[VFSet]():
 		return "indices"
+	case f.Type == reflect.TypeFor[model.VLANs]():
+		return "VLANs"
 	case isList(f.Type):
 		return "list"
 	case f.Type.Kind() == reflect.Bool:

@@ -64,6 +64,7 @@ vms:
   - {match: "batch", sla_nic: ua-net1, guarantee: 1Gbit, weight: 3}
 classes: [{name: web, weight: 2, priority: 5, guarantee: 1Gbit 10kpps, limit: 4Gbit, receive: 5Gbit, minimum: 100Mbit}]
 bandwidth: {enabled: false, allocator: daqs, period: 40ms, overcommit: allow, packets: 800kpps, in_guest: true, metadata: false, stop: lift}
+virtual_pfs: {guests: [{match: "node-*", any_mac: true, vlans: "30,10-20", no_spoof: true, counters: true}, {match: "*", refuse: true}]}
 moves: {parallel: 8, retries: 0, plug_timeout: 40s, unplug_timeout: 50s, backoff: 1m, backoff_max: 1h}
 libvirt: {uri: "test:///default"}
 guest_agent: {enabled: false, timeout: 1s, every: 10s}
@@ -93,6 +94,10 @@ log: {level: debug, format: json}
 			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Minimum: Rate{Bits: 1e8},
 		}},
 		Bandwidth: Bandwidth{Allocator: "daqs", Period: 40 * time.Millisecond, Overcommit: "allow", Packets: Rate{Packets: 8e5}, InGuest: true, Stop: "lift"},
+		VirtualPFs: VirtualPFs{Guests: []Guest{
+			{Match: "node-*", AnyMAC: true, VLANs: model.VLANs{{First: 10, Last: 20}, {First: 30, Last: 30}}, NoSpoof: true, Counters: true},
+			{Match: "*", Refuse: true},
+		}},
 		Moves: Moves{
 			Parallel: 8, PlugTimeout: 40 * time.Second, UnplugTimeout: 50 * time.Second,
 			Backoff: time.Minute, BackoffMax: time.Hour,

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"sluice/internal/model"
 )
 
 // fieldsOf maps the keys of a struct to its fields.
@@ -29,7 +31,9 @@ func names(t reflect.Type) []string {
 }
 
 // isList says whether a field is a list of entries with keys of their own.
-func isList(t reflect.Type) bool { return t.Kind() == reflect.Slice }
+func isList(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t != reflect.TypeFor[model.VLANs]()
+}
 
 // isSection says whether a field is a mapping with known keys.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fieldsOf(t)) > 0 }

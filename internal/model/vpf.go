@@ -97,19 +97,13 @@ func ParseVPFAlias(alias string) (name string, vf int, ok bool) {
 type PortPolicy struct {
 	MACs      []MAC        `json:"macs,omitempty"`      // that it may send from beside its own
 	VLAN      int          `json:"vlan,omitempty"`      // access: 1-4094; 0: none
-	Trunk     []VLANRange  `json:"trunk,omitempty"`     // tags that it may send and receives itself; not with VLAN
+	Trunk     VLANs        `json:"trunk,omitempty"`     // tags that it may send and receives itself; not with VLAN
 	NoSpoof   bool         `json:"no_spoof,omitempty"`  // source MACs are not checked (spoof check off)
 	CheckARP  bool         `json:"check_arp,omitempty"` // ARP and ND speak for its MACs and Addresses alone
 	Addresses []netip.Addr `json:"addresses,omitempty"` // that it may send from; empty: any
 	Link      LinkMode     `json:"link,omitempty"`
 	Isolated  bool         `json:"isolated,omitempty"` // it reaches no other isolated port of the bridge
 	SLA       SLA          `json:"sla,omitzero"`       // inside what the VM's virtual PF has
-}
-
-// VLANRange is from First to Last, both included, 1-4094.
-type VLANRange struct {
-	First int `json:"first"`
-	Last  int `json:"last"`
 }
 
 // LinkMode is what a virtual VF's link does.
@@ -151,7 +145,7 @@ type SwitchPort struct {
 type SwitchRule struct {
 	MACs      []MAC        `json:"macs"` // at least one
 	VLAN      int          `json:"vlan,omitempty"`
-	Trunk     []VLANRange  `json:"trunk,omitempty"`
+	Trunk     VLANs        `json:"trunk,omitempty"`
 	Spoof     bool         `json:"spoof,omitempty"` // any source MAC will do
 	CheckARP  bool         `json:"check_arp,omitempty"`
 	Addresses []netip.Addr `json:"addresses,omitempty"`
@@ -172,4 +166,15 @@ type SwitchDrop struct {
 	Spoof uint64 `json:"spoof"` // source MAC, ARP, ND or address that it may not use
 	VLAN  uint64 `json:"vlan"`  // a tag that it may not use, or is not for it
 	Rate  uint64 `json:"rate"`  // above Limit or Receive
+}
+
+// GuestPolicy is what the guest of a VM may ask for its virtual VFs, beyond what the host has set for them.
+// Its zero value lets it take and give back the VFs as they are, narrow what they may do, and divide among them what their virtual PF has.
+type GuestPolicy struct {
+	Match    string `json:"match"`              // shell pattern on the VM's name, or its UUID
+	Refuse   bool   `json:"refuse,omitempty"`   // it may ask for nothing
+	AnyMAC   bool   `json:"any_mac,omitempty"`  // a VF may have another MAC: one that nobody else on the host has
+	VLANs    VLANs  `json:"vlans,omitempty"`    // that a VF may be moved to, as access or trunk
+	NoSpoof  bool   `json:"no_spoof,omitempty"` // it may switch the spoof check off
+	Counters bool   `json:"counters,omitempty"` // what it says of its NICs' counters is taken, where its agent says nothing
 }

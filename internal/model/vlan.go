@@ -1,0 +1,82 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// VLANRange is a run of VLAN IDs from First to Last, both included, 1-4094.
+type VLANRange struct {
+	First int `json:"first"`
+	Last  int `json:"last"`
+}
+
+// VLANs is a set of VLAN IDs: ranges in order, that neither overlap nor touch.
+type VLANs []VLANRange
+
+// MaxVLAN is the highest VLAN ID (IEEE 802.1Q).
+const MaxVLAN = 4094
+
+// ParseVLANs reads a set such as "10-20,30".
+func ParseVLANs(text string) (VLANs, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	var all VLANs
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.Atoi(to)
+		}
+		if err != nil || first < 1 || last > MaxVLAN || last < first {
+			return nil, &BadValue{Text: fmt.Sprintf("%q is no set of VLANs", Shorten(text)), Remedy: "write IDs from 1 to 4094 and ranges of them, such as 10-20,30"}
+		}
+		all = append(all, VLANRange{first, last})
+	}
+	return all.joined(), nil
+}
+
+func (v VLANs) joined() VLANs {
+	slices.SortFunc(v, func(a, b VLANRange) int { return cmp.Compare(a.First, b.First) })
+	out := v[:0]
+	for _, r := range v {
+		if n := len(out); n > 0 && r.First <= out[n-1].Last+1 {
+			out[n-1].Last = max(out[n-1].Last, r.Last)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// String writes it as ParseVLANs reads it.
+func (v VLANs) String() string {
+	parts := make([]string, len(v))
+	for i, r := range v {
+		parts[i] = strconv.Itoa(r.First)
+		if r.Last > r.First {
+			parts[i] += "-" + strconv.Itoa(r.Last)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// Has says whether the ID is in the set.
+func (v VLANs) Has(id int) bool {
+	return slices.ContainsFunc(v, func(r VLANRange) bool { return r.First <= id && id <= r.Last })
+}
+
+// Contains says whether all of w is in the set.
+func (v VLANs) Contains(w VLANs) bool {
+	for _, r := range w {
+		if !slices.ContainsFunc(v, func(mine VLANRange) bool { return mine.First <= r.First && r.Last <= mine.Last }) {
+			return false
+		}
+	}
+	return true
+}
