@@ -195,25 +195,6 @@ func (k checker) pattern(pattern, key string) bool {
 	return !bad
 }
 
-// guests checks the rules of what guests may ask for.
-func (k checker) guests() {
-	seen := map[string]string{}
-	for i := range k.VirtualPFs.Guests {
-		g, key := &k.VirtualPFs.Guests[i], fmt.Sprintf("virtual_pfs.guests[%d]", i)
-		if model.IsUUID(g.Match) {
-			g.Match = strings.ToLower(g.Match)
-		}
-		if k.good(key+".match") && k.pattern(g.Match, key+".match") {
-			k.unique(seen, g.Match, key+".match", "a rule for VM")
-		}
-		for name, asked := range map[string]bool{"any_mac": g.AnyMAC, "vlans": g.VLANs != nil, "no_spoof": g.NoSpoof} {
-			if g.Refuse && asked {
-				k.at(key+"."+name, "contradicts refuse", "keep one of the two")
-			}
-		}
-	}
-}
-
 func (k checker) vm(vm *VM, key string) {
 	if _, err := path.Match(vm.NIC, ""); k.good(key+".nic") && (err != nil || vm.NIC == "") {
 		k.at(key+".nic", fmt.Sprintf("%q is no pattern", shorten(vm.NIC)), "write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF")

@@ -64,7 +64,7 @@ vms:
   - {match: "batch", sla_nic: ua-net1, guarantee: 1Gbit, weight: 3}
 classes: [{name: web, weight: 2, priority: 5, guarantee: 1Gbit 10kpps, limit: 4Gbit, receive: 5Gbit, minimum: 100Mbit}]
 bandwidth: {enabled: false, allocator: daqs, period: 40ms, overcommit: allow, packets: 800kpps, in_guest: true, metadata: false, stop: lift}
-virtual_pfs: {guests: [{match: "node-*", any_mac: true, vlans: "30,10-20", no_spoof: true, counters: true}, {match: "*", refuse: true}]}
+virtual_pfs: {guests: [{match: "node-*", macs: "02:*", vlans: "30,10-20", no_spoof: true, addresses: "10.1.2.3/8", guarantee: 1Gbit, limit: 2Gbit, weight: 3, counters: 5s}, {match: "*", refuse: true}]}
 moves: {parallel: 8, retries: 0, plug_timeout: 40s, unplug_timeout: 50s, backoff: 1m, backoff_max: 1h}
 libvirt: {uri: "test:///default"}
 guest_agent: {enabled: false, timeout: 1s, every: 10s}
@@ -95,7 +95,10 @@ log: {level: debug, format: json}
 		}},
 		Bandwidth: Bandwidth{Allocator: "daqs", Period: 40 * time.Millisecond, Overcommit: "allow", Packets: Rate{Packets: 8e5}, InGuest: true, Stop: "lift"},
 		VirtualPFs: VirtualPFs{Guests: []Guest{
-			{Match: "node-*", AnyMAC: true, VLANs: model.VLANs{{First: 10, Last: 20}, {First: 30, Last: 30}}, NoSpoof: true, Counters: true},
+			{
+				Match: "node-*", MACs: "02:*", VLANs: model.VLANs{{First: 10, Last: 20}, {First: 30, Last: 30}}, NoSpoof: true, Addresses: "10.1.2.3/8",
+				Guarantee: Rate{Bits: 1e9}, Limit: Rate{Bits: 2e9}, Weight: 3, Counters: 5 * time.Second,
+			},
 			{Match: "*", Refuse: true},
 		}},
 		Moves: Moves{

@@ -7,7 +7,7 @@ import "net/netip"
 type GuestPolicy struct {
 	Attach    bool           `json:"attach"`              // it may ask for VFs at all
 	MACs      []string       `json:"macs,omitempty"`      // shell patterns of MACs that it may ask for beside each VF's own, such as "02:*"
-	VLANs     []VLANRange    `json:"vlans,omitempty"`     // that it may ask for, as access VLAN or in a trunk
+	VLANs     VLANs          `json:"vlans,omitempty"`     // that it may ask for, as access VLAN or in a trunk
 	NoSpoof   bool           `json:"no_spoof,omitempty"`  // it may switch the spoof check off
 	Addresses []netip.Prefix `json:"addresses,omitempty"` // that it may ask to send from; empty: any
 	Guarantee Rate           `json:"guarantee,omitzero"`  // the most that one VF may be guaranteed; 0: none may

@@ -167,14 +167,3 @@ type SwitchDrop struct {
 	VLAN  uint64 `json:"vlan"`  // a tag that it may not use, or is not for it
 	Rate  uint64 `json:"rate"`  // above Limit or Receive
 }
-
-// GuestPolicy is what the guest of a VM may ask for its virtual VFs, beyond what the host has set for them.
-// Its zero value lets it take and give back the VFs as they are, narrow what they may do, and divide among them what their virtual PF has.
-type GuestPolicy struct {
-	Match    string `json:"match"`              // shell pattern on the VM's name, or its UUID
-	Refuse   bool   `json:"refuse,omitempty"`   // it may ask for nothing
-	AnyMAC   bool   `json:"any_mac,omitempty"`  // a VF may have another MAC: one that nobody else on the host has
-	VLANs    VLANs  `json:"vlans,omitempty"`    // that a VF may be moved to, as access or trunk
-	NoSpoof  bool   `json:"no_spoof,omitempty"` // it may switch the spoof check off
-	Counters bool   `json:"counters,omitempty"` // what it says of its NICs' counters is taken, where its agent says nothing
-}
