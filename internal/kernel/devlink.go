@@ -35,7 +35,7 @@ func (h *Host) devlinkRates(ctx context.Context, pf string) map[int]devlinkRate 
 
 // list joins the VFs' ports of a device with their rate objects.
 func (d *devlink) list(ctx context.Context, dev string) (map[int]devlinkRate, error) {
-	family, err := d.family(ctx)
+	family, err := genericFamily(ctx, d.conn, "devlink")
 	if err != nil {
 		return nil, absent(err)
 	}
@@ -74,26 +74,11 @@ func joinDevlink(dev string, ports []devlinkPort, rates []devlinkRate) map[int]d
 }
 
 func (d *devlink) set(ctx context.Context, leaf devlinkRate, want VFRates) error {
-	family, err := d.family(ctx)
+	family, err := genericFamily(ctx, d.conn, "devlink")
 	if err != nil {
 		return err
 	}
 	return d.conn.Do(ctx, leaf.request(family, want))
-}
-
-// genericHeader is the fixed header of generic netlink: command, version and two bytes for later.
-func genericHeader(cmd uint8) []byte { return []byte{cmd, 1, 0, 0} }
-
-// family asks for the number that this kernel gives devlink.
-func (d *devlink) family(ctx context.Context) (uint16, error) {
-	req := rtnl.NewRequest(unix.GENL_ID_CTRL, 0, genericHeader(unix.CTRL_CMD_GETFAMILY)).String(unix.CTRL_ATTR_FAMILY_NAME, "devlink")
-	return rtnl.Get(ctx, d.conn, req, func(m rtnl.Message) (uint16, error) {
-		id := rtnl.U16(rtnl.Attr(rtnl.Body(m.Data, unix.GENL_HDRLEN), unix.CTRL_ATTR_FAMILY_ID))
-		if id == 0 {
-			return 0, errNoAnswer
-		}
-		return id, nil
-	})
 }
 
 func devlinkRequest(family uint16, cmd uint8) *rtnl.Request {

@@ -19,6 +19,7 @@ type Options struct {
 	ProcFS string       // default "/proc"
 	BPFFS  string       // where the BPF file system is mounted; default "/sys/fs/bpf"
 	Owner  string       // the directory there for what this program pins; default "sluice-" and the number of the network namespace
+	VDPA   string       // the directory of links to vDPA devices; default model.VDPADir
 	Logger *slog.Logger // default: discards
 
 	// Lease is how long what a tap is allowed holds after UpdateTap; default model.LimitLease.
@@ -33,6 +34,7 @@ type Options struct {
 type Host struct {
 	read    *rtnl.Conn // for questions, so that a slow change does not delay them
 	write   *rtnl.Conn
+	generic *rtnl.Conn
 	devlink *devlink
 	ioctl   int // a socket for ethtool ioctls, -1: none
 	links   *linkTable
@@ -41,6 +43,7 @@ type Host struct {
 	busy    *locks
 	mirrors *mirrors
 	taps    *taps
+	vdpaDir string
 	sticky  bool
 	log     *slog.Logger
 }
@@ -48,12 +51,13 @@ type Host struct {
 // New opens the netlink sockets. Close releases them.
 func New(o Options) (*Host, error) {
 	h := &Host{
-		ioctl:  -1,
-		sys:    newTree(o.SysFS, "/sys"),
-		proc:   newTree(o.ProcFS, "/proc"),
-		busy:   newLocks(),
-		sticky: o.StickyPins,
-		log:    o.Logger,
+		ioctl:   -1,
+		sys:     newTree(o.SysFS, "/sys"),
+		proc:    newTree(o.ProcFS, "/proc"),
+		busy:    newLocks(),
+		vdpaDir: cmp.Or(o.VDPA, model.VDPADir),
+		sticky:  o.StickyPins,
+		log:     o.Logger,
 	}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
@@ -96,11 +100,10 @@ func (h *Host) dial() (err error) {
 	if h.write, err = rtnl.Dial(writers); err != nil {
 		return err
 	}
-	generic, err := rtnl.DialGeneric(readers)
-	if err != nil {
+	if h.generic, err = rtnl.DialGeneric(writers); err != nil {
 		return err
 	}
-	h.devlink = &devlink{generic}
+	h.devlink = &devlink{h.generic}
 	if h.ioctl, err = ethtoolSocket(); err != nil {
 		return err
 	}
@@ -112,13 +115,10 @@ func (h *Host) dial() (err error) {
 // whoever stops ends its moves first.
 func (h *Host) Close() error {
 	err := errors.Join(h.mirrors.drop(), h.taps.drop())
-	for _, c := range []*rtnl.Conn{h.read, h.write} {
+	for _, c := range []*rtnl.Conn{h.read, h.write, h.generic} {
 		if c != nil {
 			err = errors.Join(err, c.Close())
 		}
-	}
-	if h.devlink != nil {
-		err = errors.Join(err, h.devlink.conn.Close())
 	}
 	if h.ioctl >= 0 {
 		err = errors.Join(err, unix.Close(h.ioctl))

@@ -15,7 +15,7 @@ type VirtualPF struct {
 	Name    string      `json:"name"`    // unique in the VM: "vpf0"
 	Model   VPFModel    `json:"model"`
 	Backend VPFBackend  `json:"backend"`
-	Network string      `json:"network"` // the bridge that its taps are ports of
+	Network string      `json:"network"` // the bridge that its taps are ports of; of backend vdpa a VDPAWant.Manager
 	MAC     MAC         `json:"mac"`     // of the PF itself
 	ARI     bool        `json:"ari,omitempty"`
 	VFs     []VirtualVF `json:"vfs"` // VFs[i] is number i in the guest (virtfn<i>)
@@ -26,10 +26,9 @@ type VirtualPF struct {
 
 // VirtualVF is one of its VFs: what the host has set for it, and what the guest asked for since.
 type VirtualVF struct {
-	MAC    MAC        `json:"mac"` // that QEMU gives it
-	Port   PortPolicy `json:"port"`
-	Grant  *VFGrant   `json:"grant,omitempty"`  // nil: nobody in the guest has it
-	Device string     `json:"device,omitempty"` // of backend vdpa: its name on the vdpa bus
+	MAC   MAC        `json:"mac"` // that QEMU gives it
+	Port  PortPolicy `json:"port"`
+	Grant *VFGrant   `json:"grant,omitempty"` // nil: nobody in the guest has it
 }
 
 // VPFModel is the device that QEMU emulates.

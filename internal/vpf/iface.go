@@ -31,3 +31,14 @@ type Domains interface {
 	// ChannelSocket is the host's end of the VM's channel, "" where it has none that is running.
 	ChannelSocket(ctx context.Context, vm model.VMID) (string, error)
 }
+
+// VDPA makes what backend vdpa gives functions in place of taps: *kernel.Host. Devices are named by model.VDPAName; they
+// go with the host's power, and stay when the process ends.
+type VDPA interface {
+	// CreateVDPA makes a device unless it is there as wanted, and leads model.VDPAPath to it. It is idempotent.
+	CreateVDPA(ctx context.Context, want model.VDPAWant) (model.VDPADevice, error)
+	// DeleteVDPA removes a device of ours that is not in use; that there is none is no error.
+	DeleteVDPA(ctx context.Context, name string) error
+	// VDPADevices lists the network devices on the vDPA bus, whoever made them, sorted by name; none where the kernel has no vDPA.
+	VDPADevices(ctx context.Context) ([]model.VDPADevice, error)
+}
