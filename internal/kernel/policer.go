@@ -169,8 +169,8 @@ func measure() asm.Instructions {
 	}
 }
 
-// forMeters makes what is to be done for each meter; those of what is allowed now are
-// left out when the lease is over.
+// forMeters makes what is to be done for each meter; those of what is allowed now are left out when the lease is
+// over, and until then each of them counts in place of the contract.
 func (p policer) forMeters(what string, each func(m meter, done string) asm.Instructions) (insns asm.Instructions) {
 	end := what + "ed"
 	for m := range meters {
@@ -185,6 +185,16 @@ func (p policer) forMeters(what string, each func(m meter, done string) asm.Inst
 			insns = append(insns,
 				asm.LoadMem(asm.R1, asm.RFP, stackShaper, asm.DWord),
 				asm.JNE.Imm(asm.R1, 0, done),
+			)
+		}
+		if now, ok := m.leased(); ok {
+			holds := done + " by contract"
+			insns = append(insns,
+				asm.LoadMem(asm.R1, asm.RFP, stackLeased, asm.DWord),
+				asm.JEq.Imm(asm.R1, 0, holds),
+				asm.LoadMem(asm.R1, regMap, int16(now.word(p.dir)+meterCost)*8, asm.DWord),
+				asm.JNE.Imm(asm.R1, 0, done),
+				asm.Mov.Imm(asm.R0, 0).WithSymbol(holds),
 			)
 		}
 		insns = append(insns, each(m, done)...)

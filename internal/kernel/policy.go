@@ -32,8 +32,8 @@ type TapPolicy struct {
 
 // PathRates are the limits of one direction; 0 is none.
 type PathRates struct {
-	Now      model.Rate // what is allowed until the lease ends
-	Contract model.Rate // what holds until it is changed, whatever becomes of this process
+	Now      model.Rate // what is allowed until the lease ends: in place of the contract, part by part
+	Contract model.Rate // what holds then, until it is changed, whatever becomes of this process
 }
 
 // IsZero says whether nothing is limited.

@@ -121,6 +121,23 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestLeaseAboveContract: what is allowed now may be more than the contract, which holds again when the lease ends.
+func TestLeaseAboveContract(t *testing.T) {
+	h := newHostWith(t, Options{BPFFS: kerneltest.BPFFS(t), Lease: 500 * time.Millisecond})
+	tap := kerneltest.NewPort(t, "tap0", "")
+	drops := func() bool {
+		before := policies(t, h)[0].TxDropped
+		send(t, tap, 3*minBurst)
+		return policies(t, h)[0].TxDropped != before
+	}
+	rates := PathRates{Now: model.Rate{Bits: 50e9, Packets: 50e6}, Contract: few}
+	waitFor(t, "frames to pass above the contract", func() bool {
+		update(t, h, "tap0", func(p *TapPolicy) { p.Tx = rates })
+		return !drops() && policies(t, h)[0].Leased
+	})
+	waitFor(t, "the contract to hold", func() bool { return drops() && !policies(t, h)[0].Leased })
+}
+
 // limiterEnv makes this test binary a process that limits tap0 and waits to be killed. Its
 // value is where the BPF file system is.
 const limiterEnv = "SLUICE_TEST_LIMIT_TAP"

@@ -61,6 +61,17 @@ const (
 
 func (m meter) bits() bool { return m == contractBits || m == nowBits }
 
+// leased is the meter that counts in place of a contract's while there is a lease.
+func (m meter) leased() (now meter, ok bool) {
+	switch m {
+	case contractBits:
+		return nowBits, true
+	case contractPackets:
+		return nowPackets, true
+	}
+	return m, false
+}
+
 func (m meter) word(dir int) int { return wordMeters + dir*dirWords + int(m)*meterWords }
 
 // Time is counted in ticks of 1/16 ns, so that the shortest frame at 100 Gbit/s still costs

@@ -11,8 +11,12 @@ import (
 //
 // A Limit has two parts. The contract is the SLA's limit: it holds until it is lifted, also while no
 // daemon runs. The rate is what the NIC is allowed at the moment so that others have what they are
-// promised; it is never above the contract, and where the enforcer can do so it ends by itself
-// LimitLease after it was last applied, so that nobody is held down by a daemon that has died.
+// promised; where the enforcer can do so it ends by itself LimitLease after it was last applied, so that
+// nobody is held down by a daemon that has died.
+//
+// The rate is never above the contract, but for functions of a virtual PF that has a limit. Their contracts divide that
+// limit, for the time in which nobody does so by what they send; until the lease ends the rate counts in place of the
+// contract. Only enforcers with leases have Limits of such functions.
 type Limit struct {
 	LimitKey
 	Rate          // what is allowed now; 0 bits/s or packets/s: as much as the contract allows
@@ -43,6 +47,11 @@ func (l *Limit) Lifts() bool {
 // Tightest is the lower of what is allowed now and the contract, part by part: for enforcers that have one setting for both.
 func (l *Limit) Tightest() Rate {
 	return Rate{Bits: lower(l.Bits, l.Contract.Bits), Packets: lower(l.Packets, l.Contract.Packets)}
+}
+
+// InForce is what holds until the lease ends: what is allowed now where that is set, else the contract, part by part.
+func (l *Limit) InForce() Rate {
+	return Rate{Bits: cmp.Or(l.Bits, l.Contract.Bits), Packets: cmp.Or(l.Packets, l.Contract.Packets)}
 }
 
 // LimitError says why one Limit of a batch could not be applied.

@@ -186,6 +186,7 @@ type NIC struct {
 	// A function of a virtual PF is no pair: it never has a VF behind it.
 	VirtualPF string  `json:"virtual_pf,omitempty"` // whose function it is
 	Function  int     `json:"function,omitempty"`   // 0: the PF itself; n: its VF number n-1
+	Carrier   Tri     `json:"carrier,omitempty"`    // of a function: QEMU lets frames through; without it none passes, either way
 	Share     SLA     `json:"share,omitzero"`       // what it is promised and allowed inside what its virtual PF has
 	Virtio    Traffic `json:"virtio"`
 	VFPath    Traffic `json:"vf_path"`
