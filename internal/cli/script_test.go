@@ -91,7 +91,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|repairs|troubled]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|repairs|troubled|vpf]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := webtest.View()
 	b := webtest.NewBackend(v)
@@ -125,7 +125,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	s, err := web.New(web.Options{
 		Backend: b, Version: "1.2.3", Socket: filepath.Join(ts.Getenv("WORK"), "s.sock"),
-		Now: func() time.Time { return webtest.Now }, Stale: time.Minute,
+		Now: func() time.Time { return webtest.Now }, Stale: time.Minute, VirtualPFs: vpfs(strings.Join(args, "")),
 	})
 	ts.Check(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -138,6 +138,14 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	})
 	backends.Store(ts.Getenv("WORK"), b)
+}
+
+// vpfs are the virtual PFs of `daemon vpf`; other daemons have no controller of any.
+func vpfs(kind string) web.VirtualPFs {
+	if kind != "vpf" {
+		return nil
+	}
+	return &webtest.VirtualPFs{}
 }
 
 // backends finds the daemon of a script, a *webtest.Backend, by its directory; scripts run

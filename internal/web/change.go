@@ -71,15 +71,17 @@ func (h *handler) logRefusal(verb api.Verb, who peer) {
 	r.logged, r.missed = time.Now(), 0
 }
 
-func refused(verb api.Verb, who peer) error {
+func refused(verb api.Verb, who peer) error { return refusedFor(doing(verb), needs(verb), who) }
+
+func refusedFor(doing string, needed Role, who peer) error {
 	if !who.local {
-		return &api.Error{Text: "nobody may " + doing(verb) + " over TCP", Remedy: "use the unix socket on the host itself"}
+		return &api.Error{Text: "nobody may " + doing + " over TCP", Remedy: "use the unix socket on the host itself"}
 	}
 	role := "operate"
-	if needs(verb) == RoleOwn {
+	if needed == RoleOwn {
 		role = "own"
 	}
-	return &api.Error{Text: who.name() + " may not " + doing(verb), Remedy: "run the command as root, or list the user in api." + role + " of sluice.yaml"}
+	return &api.Error{Text: who.name() + " may not " + doing, Remedy: "run the command as root, or list the user in api." + role + " of sluice.yaml"}
 }
 
 func (h *handler) do(ctx context.Context, w http.ResponseWriter, c Command, who peer) {

@@ -68,6 +68,26 @@ func (c *Client) SLAs(ctx context.Context) ([]api.NICSLA, error) {
 	return get[[]api.NICSLA](ctx, c, "sla")
 }
 
+// VirtualPFs lists the virtual PFs of all VMs.
+func (c *Client) VirtualPFs(ctx context.Context) ([]api.VirtualPF, error) {
+	return get[[]api.VirtualPF](ctx, c, "vpf")
+}
+
+// DefineVPF gives a VM that is shut off a virtual PF.
+func (c *Client) DefineVPF(ctx context.Context, b api.DefineVPF) (api.VirtualPF, error) {
+	return post[api.VirtualPF](ctx, c, "vpf/define", b)
+}
+
+// UndefineVPF takes it away again.
+func (c *Client) UndefineVPF(ctx context.Context, b api.UndefineVPF) (api.Result, error) {
+	return post[api.Result](ctx, c, "vpf/undefine", b)
+}
+
+// SetVPF changes what its embedded switch holds virtual VFs to.
+func (c *Client) SetVPF(ctx context.Context, b api.SetVPF) (api.Result, error) {
+	return post[api.Result](ctx, c, "vpf/set", b)
+}
+
 // Fsck asks what is leaked or wrongly set.
 func (c *Client) Fsck(ctx context.Context) (api.Fsck, error) { return get[api.Fsck](ctx, c, "fsck") }
 
@@ -101,11 +121,16 @@ var errSame = errors.New("nothing new")
 
 // Do asks for a change.
 func (c *Client) Do(ctx context.Context, verb api.Verb, r api.Request) (api.Result, error) {
-	body, err := json.Marshal(r)
+	return post[api.Result](ctx, c, verb.Path(), r)
+}
+
+func post[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	data, err := json.Marshal(body)
 	if err != nil {
-		return api.Result{}, err
+		var none T
+		return none, err
 	}
-	return fetch[api.Result](ctx, c, http.MethodPost, verb.Path(), body)
+	return fetch[T](ctx, c, http.MethodPost, path, data)
 }
 
 func get[T any](ctx context.Context, c *Client, path string) (T, error) {

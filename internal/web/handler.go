@@ -52,6 +52,7 @@ func (h *handler) routes() http.Handler {
 	} {
 		mux.HandleFunc("POST /v1/"+verb.Path(), h.change(verb))
 	}
+	h.vpfRoutes(mux)
 	mux.HandleFunc("/", notFound)
 	return h.bounded(mux)
 }

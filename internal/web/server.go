@@ -14,19 +14,20 @@ import (
 
 // Options say what to serve and where.
 type Options struct {
-	Backend Backend
-	Logger  *slog.Logger
-	Version string
-	Socket  string           // path of the unix socket; "": none
-	Group   string           // group that may use the socket; "": root only
-	Operate string           // users and @groups with that role, with commas between
-	Own     string           // the same; root has it always
-	Listen  string           // TCP address for read-only use; "": none
-	Hosts   string           // names, with commas between, by which Listen may be asked beside its address and localhost
-	Examine Examine          // finds problems in a Snapshot; nil: only those it carries
-	Stale   time.Duration    // a look at the host older than this is unhealthy; 0: never
-	Now     func() time.Time // the clock that Snapshots are stamped with; nil: time.Now
-	Process bool             // also serve metrics of the process and of the Go runtime
+	Backend    Backend
+	Logger     *slog.Logger
+	Version    string
+	Socket     string           // path of the unix socket; "": none
+	Group      string           // group that may use the socket; "": root only
+	Operate    string           // users and @groups with that role, with commas between
+	Own        string           // the same; root has it always
+	Listen     string           // TCP address for read-only use; "": none
+	Hosts      string           // names, with commas between, by which Listen may be asked beside its address and localhost
+	Examine    Examine          // finds problems in a Snapshot; nil: only those it carries
+	Stale      time.Duration    // a look at the host older than this is unhealthy; 0: never
+	Now        func() time.Time // the clock that Snapshots are stamped with; nil: time.Now
+	VirtualPFs VirtualPFs       // nil: there are none here
+	Process    bool             // also serve metrics of the process and of the Go runtime
 }
 
 // Server answers requests until its Run ends.

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -87,9 +86,8 @@ func parseSLA(in *api.SLA, out *model.SLA) error {
 			continue
 		}
 		rate, err := model.ParseRate(r.text)
-		var bad *model.BadValue
-		if errors.As(err, &bad) {
-			return &api.Error{Text: r.name + ": " + bad.Text, Remedy: bad.Remedy}
+		if err != nil {
+			return badValue(r.name, err)
 		}
 		*r.to = rate
 	}

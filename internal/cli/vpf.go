@@ -1,0 +1,316 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+)
+
+func (a *app) vpfCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "vpf", Short: "SR-IOV inside VMs: virtual PFs, their VFs and what each may do",
+		Long: `A virtual PF is an SR-IOV physical function that QEMU (10.1 or later) emulates for a VM,
+which can hand its virtual VFs to containers and pods. Each virtual VF is a tap on a
+bridge of the host, or a vDPA device, and the host holds it to a policy that not even
+root in the guest can change: MACs, VLANs, spoof check, rates, isolation, link.
+
+They are defined while the VM is shut off, and are part of its XML in libvirt from then
+on. docs/virtual-pf.md leads from here to two pods with a virtual VF each.`,
+		Example: "sluice vpf define node-1 --vfs 4 --network br0\nsluice vpf\nsluice vpf set node-1 --vf 0 --vlan 10 --limit 1Gbit",
+		Args:    cobra.ArbitraryArgs,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return subcommandWanted(c, args)
+		}
+		return a.listVPFs(c.Context(), o)
+	}
+	c.AddCommand(a.vpfListCommand(), a.vpfShowCommand(), a.vpfDefineCommand(), a.vpfUndefineCommand(), a.vpfSetCommand())
+	return c
+}
+
+func (a *app) vpfListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "list the virtual PFs of all VMs",
+		Long:    "Lists each virtual PF with how many of its VFs are in use, and what is wrong with it.",
+		Example: "sluice vpf list\nsluice vpf list -o json | jq '.[] | select(.problems != [])'",
+		Args:    noArgs,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error { return a.listVPFs(c.Context(), o) }
+	return c
+}
+
+func (a *app) listVPFs(ctx context.Context, o *output) error {
+	list, err := a.client().VirtualPFs(ctx)
+	if err != nil {
+		return err
+	}
+	return show(a.std.Out, o, list, printVPFs)
+}
+
+func printVPFs(w io.Writer, list []api.VirtualPF) {
+	if len(list) == 0 {
+		_, _ = fmt.Fprintln(w, "No VM has a virtual PF. See: sluice help vpf define")
+		return
+	}
+	var rows [][]string
+	for i := range list {
+		p := &list[i]
+		used, vfs, problems := 0, 0, len(p.Problems)
+		for k := range p.Functions {
+			f := &p.Functions[k]
+			problems += len(f.Problems)
+			if f.VF >= 0 {
+				vfs++
+				if f.Link == "up" {
+					used++
+				}
+			}
+		}
+		state := "runs"
+		if !p.Running {
+			state = orElse(p.Why, "is off")
+		}
+		if problems > 0 {
+			state += fmt.Sprintf("; problems: %d", problems)
+		}
+		rows = append(rows, []string{p.VM, p.Name, p.Model, p.Backend, p.Network, p.MAC, fmt.Sprintf("%d of %d", used, vfs), state})
+	}
+	table(w, "VM NAME MODEL BACKEND NETWORK MAC LINKS-UP STATE", rows)
+}
+
+func (a *app) vpfShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "show VM [NAME]", Short: "show each virtual VF of a VM: policy, who has it, what was dropped",
+		Long: `Shows the functions of a VM's virtual PFs, or of one of them, with
+
+    LINK     that the guest sees; a virtual VF's is down until its policy stands and, where
+             the guest has a channel to the daemon, somebody in it has the VF
+    STANDS   whether the policy was read back from the kernel as it should be
+    DROPPED  packets by reason: spoof (a sender it may not be), VLAN, rate
+
+and the problems found, with what to do.`,
+		Example: "sluice vpf show node-1\nsluice vpf show node-1 vpf1 -o json",
+		Args:    vmAndName, ValidArgsFunction: a.completeVPF,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		found, err := a.findVPFs(c.Context(), args)
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, found, printVPF)
+	}
+	return c
+}
+
+// findVPFs are those of a VM, by name or UUID, or the one of them with that name.
+func (a *app) findVPFs(ctx context.Context, args []string) ([]api.VirtualPF, error) {
+	list, err := a.client().VirtualPFs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(p api.VirtualPF) bool {
+		return p.VM != args[0] && !strings.EqualFold(p.ID, args[0]) || len(args) > 1 && p.Name != args[1]
+	})
+	if len(list) == 0 {
+		return nil, &api.Error{Text: "there is no such virtual PF: " + strings.Join(args, " "), Remedy: "see sluice vpf list"}
+	}
+	return list, nil
+}
+
+func printVPF(w io.Writer, list []api.VirtualPF) {
+	for i := range list {
+		p := &list[i]
+		if i > 0 {
+			_, _ = fmt.Fprintln(w)
+		}
+		_, _ = fmt.Fprintf(w, "%s of %s: %s over %s on %s\n", printable(p.Name), printable(p.VM), printable(p.Model), printable(p.Backend), printable(p.Network))
+		if !p.Running {
+			_, _ = fmt.Fprintf(w, "not running: %s\n", printable(orElse(p.Why, "its VM is off")))
+		}
+		var rows [][]string
+		for k := range p.Functions {
+			rows = append(rows, functionRow(&p.Functions[k]))
+		}
+		table(w, "FUNCTION MAC TAP LINK STANDS OWNER DROPPED POLICY", rows)
+		printVPFProblems(w, p)
+	}
+}
+
+func printVPFProblems(w io.Writer, p *api.VirtualPF) {
+	problems := slices.Clone(p.Problems)
+	for k := range p.Functions {
+		f := &p.Functions[k]
+		problems = append(problems, f.Problems...)
+		if f.Why != "" {
+			_, _ = fmt.Fprintf(w, "%s: link down: %s\n", functionName(f), printable(f.Why))
+		}
+	}
+	for _, q := range problems {
+		_, _ = fmt.Fprintf(w, "%s: %s\n", printable(q.Subject), printable(q.Text))
+		if q.Remedy != "" {
+			_, _ = fmt.Fprintf(w, "    %s\n", printable(q.Remedy))
+		}
+	}
+}
+
+func functionName(f *api.VirtualFunction) string {
+	if f.VF < 0 {
+		return "PF"
+	}
+	return "VF " + strconv.Itoa(f.VF)
+}
+
+func functionRow(f *api.VirtualFunction) []string {
+	stands := "yes"
+	if !f.Stands {
+		stands = "no"
+	}
+	var drops []string
+	for _, d := range []struct {
+		name string
+		n    uint64
+	}{{"spoof", f.Drops.Spoof}, {"VLAN", f.Drops.VLAN}, {"rate", f.Drops.Rate}} {
+		if d.n > 0 {
+			drops = append(drops, fmt.Sprintf("%s %d", d.name, d.n))
+		}
+	}
+	return []string{functionName(f), f.MAC, f.Tap, f.Link, stands, f.Owner, strings.Join(drops, ", "), policyText(&f.Policy)}
+}
+
+// policyText names what differs from what a virtual VF has at first.
+func policyText(p *api.PortPolicy) string {
+	var list []string
+	add := func(yes bool, format string, args ...any) {
+		if yes {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	add(p.VLAN > 0, "vlan %d", p.VLAN)
+	add(p.Trunk != "", "trunk %s", p.Trunk)
+	add(len(p.MACs) > 0, "also %s", strings.Join(p.MACs, " "))
+	add(!p.SpoofCheck, "no spoof check")
+	add(p.CheckARP, "ARP checked")
+	add(len(p.Addresses) > 0, "from %s", strings.Join(p.Addresses, " "))
+	add(p.Isolated, "isolated")
+	add(p.Link != "" && p.Link != "auto", "link %s", p.Link)
+	add(p.Guarantee != "", "guarantee %s", p.Guarantee)
+	add(p.Limit != "", "limit %s", p.Limit)
+	add(p.Receive != "", "receive %s", p.Receive)
+	add(p.Weight > 0, "weight %g", p.Weight)
+	return strings.Join(list, ", ")
+}
+
+func (a *app) vpfDefineCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "define VM --vfs N --network BRIDGE", Short: "give a VM that is shut off a virtual PF (role own)",
+		Long: `Adds the virtual PF's devices to the VM's XML in libvirt and leaves the rest of it as it
+was: an interface for the PF and for each VF, with MACs of their own, a PCIe root port,
+and a virtio-serial channel through which the guest asks for VFs. They are there from the
+VM's next start on, and stay until sluice vpf undefine. A VM may have several.
+
+In the guest, write the number of VFs to sriov_numvfs of the PF's PCI device. With
+--model igb the guest sees an Intel 82576, which the stock SR-IOV CNI plugin works with;
+all of its VFs share one tap, at which they are told apart by MAC and VLAN.`,
+		Example: "sluice vpf define node-1 --vfs 4 --network br0\nsluice vpf define node-1 --name storage --vfs 2 --network br1 --model igb\nsluice vpf define node-2 --vfs 16 --ari --network br0",
+		Args:    oneVM, ValidArgsFunction: a.completeVM,
+	}
+	o := outputFlag(c)
+	var b api.DefineVPF
+	c.Flags().IntVar(&b.VFs, "vfs", 0, "`number` of virtual VFs: up to 7, or more with --ari")
+	c.Flags().StringVar(&b.Network, "network", "", "`bridge` that its taps are to be ports of")
+	c.Flags().StringVar(&b.Name, "name", "vpf0", "`name` that tells the VM's virtual PFs apart")
+	c.Flags().StringVar(&b.Model, "model", "virtio", "device that QEMU emulates: virtio or igb")
+	c.Flags().StringVar(&b.Backend, "backend", "tap", "what carries the frames on the host: tap or vdpa")
+	c.Flags().BoolVar(&b.ARI, "ari", false, "allow more VFs than a slot has functions (alternative routing-ID interpretation)")
+	c.Flags().BoolVar(&b.NoChannel, "no-channel", false, "let the guest ask for nothing: each VF's link is up as soon as its policy stands")
+	_ = c.RegisterFlagCompletionFunc("model", cobra.FixedCompletions([]string{"virtio", "igb"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"tap", "vdpa"}, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case b.VFs < 1:
+			return usage(c, errors.New("say how many VFs it is to have: --vfs 4"))
+		case b.Network == "" && b.Backend == "tap":
+			return usage(c, errors.New("name the bridge that its taps are to be ports of: --network br0"))
+		}
+		b.VM = args[0]
+		p, err := a.client().DefineVPF(c.Context(), b)
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, p, func(w io.Writer, p api.VirtualPF) {
+			_, _ = fmt.Fprintf(w, "%s has the virtual PF %s (MAC %s) with %d VFs from its next start on\n", printable(p.VM), printable(p.Name), p.MAC, b.VFs)
+			_, _ = fmt.Fprintf(w, "start it (virsh start %s), and see sluice vpf show %[1]s\n", printable(p.VM))
+		})
+	}
+	return c
+}
+
+func (a *app) vpfUndefineCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "undefine VM [NAME]", Short: "take a virtual PF away from a VM that is shut off (role own)",
+		Long:    "Takes the devices out of the VM's XML in libvirt again, with the channel if it was the last. NAME may be left out where the VM has one only.",
+		Example: "sluice vpf undefine node-1\nsluice vpf undefine node-1 storage",
+		Args:    vmAndName, ValidArgsFunction: a.completeVPF,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		b := api.UndefineVPF{VM: args[0]}
+		if len(args) > 1 {
+			b.Name = args[1]
+		}
+		r, err := a.client().UndefineVPF(c.Context(), b)
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, r, printResult)
+	}
+	return c
+}
+
+// vmAndName takes a VM and, if wanted, the name of one of its virtual PFs.
+func vmAndName(c *cobra.Command, args []string) error {
+	if len(args) <= 1 {
+		return oneVM(c, args)
+	}
+	if len(args) > 2 {
+		return usage(c, fmt.Errorf("%s takes a VM and the name of one of its virtual PFs, and there is also %q", called(c), args[2]))
+	}
+	return nil
+}
+
+// completeVPF offers VMs that have a virtual PF, and then their names, if a daemon answers at once.
+func (a *app) completeVPF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	list, err := a.client().VirtualPFs(ctx)
+	var words []string
+	for i := range list {
+		p := &list[i]
+		word := p.VM
+		switch {
+		case err != nil || len(args) > 1:
+			continue
+		case len(args) == 1 && (p.VM == args[0] || p.ID == args[0]):
+			word = p.Name
+		case len(args) == 1:
+			continue
+		}
+		if w := word; !slices.Contains(words, w) {
+			words = append(words, w)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}

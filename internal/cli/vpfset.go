@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"sluice/api/v1"
+)
+
+func (a *app) vpfSetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "set VM [NAME]", Short: "set what virtual VFs may do (role operate)",
+		Long: `Changes the policy of a VM's virtual VFs at once, and for good; what is not named stays as
+it is. An empty value takes a setting away: --trunk "". While a guest has a VF with a
+policy that it asked for, that one counts until it gives the VF back.
+
+Rates are a part of what the whole virtual PF has by its VM's SLA (sluice sla): --guarantee,
+--weight and --limit divide that among its VFs.`,
+		Example: "sluice vpf set node-1 --vf 0 --vf 1 --vlan 10\nsluice vpf set node-1 --vf 2 --trunk 20-29,40 --spoof-check=false\nsluice vpf set node-1 --limit '1Gbit 100kpps' --isolated --check-arp --address 10.0.0.5",
+		Args:    vmAndName, ValidArgsFunction: a.completeVPF,
+	}
+	o := outputFlag(c)
+	f := newPortFlags(c.Flags())
+	_ = c.RegisterFlagCompletionFunc("link", cobra.FixedCompletions([]string{"auto", "up", "down"}, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		b := api.SetVPF{VM: args[0], VFs: f.vfs, Set: f.change(c.Flags())}
+		if b.Set == (api.PortChange{}) {
+			return usage(c, errors.New("nothing is set: give --vlan, --limit or another setting"))
+		}
+		if len(args) > 1 {
+			b.Name = args[1]
+		}
+		r, err := a.client().SetVPF(c.Context(), b)
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, r, printResult)
+	}
+	return c
+}
+
+// portFlags are the settings of a virtual VF on a command line.
+type portFlags struct {
+	vfs                                    []int
+	macs, addresses                        []string
+	vlan                                   int
+	trunk, link, guarantee, limit, receive string
+	weight                                 float64
+	spoof, arp, isolated                   bool
+}
+
+func newPortFlags(flags *pflag.FlagSet) *portFlags {
+	f := &portFlags{}
+	flags.IntSliceVar(&f.vfs, "vf", nil, "`number` of the VF, as in virtfn0 in the guest; may be given again; otherwise each VF")
+	flags.StringSliceVar(&f.macs, "mac", nil, "`MAC` that it may send from beside its own; may be given again")
+	flags.IntVar(&f.vlan, "vlan", 0, "access `VLAN`: the host tags what it sends, and it sees no tags; 0: none")
+	flags.StringVar(&f.trunk, "trunk", "", "`VLANs` that it tags itself, such as 10-20,30")
+	flags.BoolVar(&f.spoof, "spoof-check", true, "drop what it sends from other MACs")
+	flags.BoolVar(&f.arp, "check-arp", false, "drop ARP and ND that speak for other MACs or addresses")
+	flags.StringSliceVar(&f.addresses, "address", nil, "IP `address` that it may send from; may be given again; otherwise any")
+	flags.StringVar(&f.link, "link", "auto", "`mode` of its link: auto, up or down")
+	flags.BoolVar(&f.isolated, "isolated", false, "keep it from other isolated ports of its bridge")
+	flags.StringVar(&f.guarantee, "guarantee", "", "`rate` that it may always send, of what the virtual PF has")
+	flags.StringVar(&f.limit, "limit", "", "`rate` that it never sends more than, such as '1Gbit 100kpps'")
+	flags.StringVar(&f.receive, "receive", "", "`rate` that it never receives more than")
+	flags.Float64Var(&f.weight, "weight", 0, "its share of what is left over, a `number` from 0.001 to 1000")
+	return f
+}
+
+// change has the flags that were given.
+func (f *portFlags) change(flags *pflag.FlagSet) (c api.PortChange) {
+	given(flags, "mac", &c.MACs, &f.macs)
+	given(flags, "vlan", &c.VLAN, &f.vlan)
+	given(flags, "trunk", &c.Trunk, &f.trunk)
+	given(flags, "spoof-check", &c.SpoofCheck, &f.spoof)
+	given(flags, "check-arp", &c.CheckARP, &f.arp)
+	given(flags, "address", &c.Addresses, &f.addresses)
+	given(flags, "link", &c.Link, &f.link)
+	given(flags, "isolated", &c.Isolated, &f.isolated)
+	given(flags, "guarantee", &c.Guarantee, &f.guarantee)
+	given(flags, "limit", &c.Limit, &f.limit)
+	given(flags, "receive", &c.Receive, &f.receive)
+	given(flags, "weight", &c.Weight, &f.weight)
+	return c
+}
+
+func given[T any](flags *pflag.FlagSet, name string, to **T, value *T) {
+	if flags.Changed(name) {
+		*to = value
+	}
+}

@@ -1,0 +1,254 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// VirtualPFs is the controller of virtual PFs as this package sees it. Errors that a person can do something
+// about are *api.Error or say it themselves.
+type VirtualPFs interface {
+	List(ctx context.Context) ([]model.VirtualPFStatus, error)
+	// Define makes one of a VM that VM or VMName names, and returns it with all that was left open filled in.
+	Define(ctx context.Context, p model.VirtualPF) (model.VirtualPF, error)
+	Undefine(ctx context.Context, vm model.VMID, name string) error
+	SetPort(ctx context.Context, vm model.VMID, name string, vf int, p model.PortPolicy) error
+}
+
+// The paths of changes, and the least role for each: definitions change domains in libvirt.
+var vpfRoles = map[string]Role{"vpf/define": RoleOwn, "vpf/undefine": RoleOwn, "vpf/set": RoleOperate}
+
+func (h *handler) vpfRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/vpf", h.answerVPF("", func(ctx context.Context, _ *json.Decoder, _ peer) (any, error) { return h.virtualPFs(ctx) }))
+	mux.HandleFunc("POST /v1/vpf/define", h.answerVPF("vpf/define", h.defineVPF))
+	mux.HandleFunc("POST /v1/vpf/undefine", h.answerVPF("vpf/undefine", h.undefineVPF))
+	mux.HandleFunc("POST /v1/vpf/set", h.answerVPF("vpf/set", h.setVPF))
+}
+
+// answerVPF checks that there is a controller and that the peer may, and writes what answer returns.
+func (h *handler) answerVPF(path string, answer func(context.Context, *json.Decoder, peer) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who := peerOf(r.Context())
+		switch {
+		case h.opts.VirtualPFs == nil:
+			writeError(w, http.StatusNotFound, &api.Error{Text: "there are no virtual PFs here", Remedy: "they need sluiced on a host with libvirt"})
+			return
+		case path != "" && !h.roles.may(who, vpfRoles[path]):
+			verb := api.Verb(path)
+			h.logRefusal(verb, who)
+			writeError(w, http.StatusForbidden, refusedFor("change virtual PFs", vpfRoles[path], who))
+			return
+		}
+		d := json.NewDecoder(r.Body)
+		d.DisallowUnknownFields()
+		out, err := answer(r.Context(), d, who)
+		if path != "" {
+			h.opts.Logger.Info("asked to change virtual PFs", "request", path, "by", who.String(), "error", err)
+		}
+		if err != nil {
+			writeError(w, statusOf(err, http.StatusInternalServerError), err)
+			return
+		}
+		writeJSON(w, http.StatusOK, out)
+	}
+}
+
+func (h *handler) virtualPFs(ctx context.Context) ([]api.VirtualPF, error) {
+	list, err := h.opts.VirtualPFs.List(ctx)
+	out := make([]api.VirtualPF, 0, len(list))
+	for i := range list {
+		out = append(out, virtualPFOf(&list[i]))
+	}
+	return out, err
+}
+
+func virtualPFOf(s *model.VirtualPFStatus) api.VirtualPF {
+	out := api.VirtualPF{
+		VM: s.VMName, ID: string(s.VM), Name: s.Name, Model: string(s.Model), Backend: string(s.Backend), Network: s.Network, MAC: s.MAC.String(),
+		Channel: s.Channel, Defined: s.Defined, By: s.By, Running: s.Running, Why: s.Why, Functions: []api.VirtualFunction{}, Problems: problemsOf(s.Problems),
+	}
+	for i := range s.Functions {
+		f := &s.Functions[i]
+		one := api.VirtualFunction{
+			VF: f.VF, Alias: f.Alias, MAC: f.MAC.String(), Tap: f.Tap, Link: linkText(f.Carrier), Stands: f.Stands, Owner: f.Owner,
+			Drops: api.PortDrops(f.Drops), Problems: problemsOf(f.Problems), Why: f.Why,
+			Policy: portOf(&model.PortPolicy{}),
+		}
+		if f.VF >= 0 && f.VF < len(s.VFs) {
+			p := s.VFs[f.VF].Effective()
+			one.Policy = portOf(&p)
+		}
+		out.Functions = append(out.Functions, one)
+	}
+	return out
+}
+
+func linkText(t model.Tri) string {
+	switch t {
+	case model.Yes:
+		return "up"
+	case model.No:
+		return "down"
+	}
+	return "unknown"
+}
+
+func portOf(p *model.PortPolicy) api.PortPolicy {
+	out := api.PortPolicy{
+		VLAN: p.VLAN, Trunk: p.Trunk.String(), SpoofCheck: !p.NoSpoof, CheckARP: p.CheckARP, Link: string(p.Link), Isolated: p.Isolated,
+		Guarantee: p.SLA.Guarantee.String(), Limit: p.SLA.Limit.String(), Receive: p.SLA.Receive.String(), Weight: p.SLA.Weight,
+	}
+	if out.Link == "" {
+		out.Link = linkAuto
+	}
+	for _, m := range p.MACs {
+		out.MACs = append(out.MACs, m.String())
+	}
+	for _, a := range p.Addresses {
+		out.Addresses = append(out.Addresses, a.String())
+	}
+	return out
+}
+
+// linkAuto is how people write model.LinkAuto.
+const linkAuto = "auto"
+
+// decode reads the body of a request.
+func decode(d *json.Decoder, into any) error {
+	err := d.Decode(into)
+	if err == nil && d.More() {
+		err = errors.New("more than one value")
+	}
+	if err != nil {
+		return &api.Error{Text: "the request's body is not right: " + err.Error(), Remedy: "see docs/api.md for what it may have"}
+	}
+	return nil
+}
+
+func (h *handler) defineVPF(ctx context.Context, d *json.Decoder, who peer) (any, error) {
+	var b api.DefineVPF
+	if err := decode(d, &b); err != nil {
+		return nil, err
+	}
+	p := model.VirtualPF{
+		VMName: b.VM, Name: b.Name, Model: model.VPFModel(b.Model), Backend: model.VPFBackend(b.Backend), Network: b.Network,
+		ARI: b.ARI, Channel: !b.NoChannel, By: who.name(),
+	}
+	if model.IsUUID(b.VM) {
+		p.VM, p.VMName = model.VMID(strings.ToLower(b.VM)), ""
+	}
+	if p.Name == "" {
+		p.Name = "vpf0"
+	}
+	if p.Model == "" {
+		p.Model = model.VPFVirtio
+	}
+	if p.Backend == "" {
+		p.Backend = model.BackendTap
+	}
+	switch {
+	case b.VM == "":
+		return nil, &api.Error{Text: "no VM given", Remedy: `send {"vm": "its name or UUID"}`}
+	case p.Model != model.VPFVirtio && p.Model != model.VPFIGB:
+		return nil, &api.Error{Text: fmt.Sprintf("there is no model %q", model.Shorten(b.Model)), Remedy: "choose virtio or igb"}
+	case p.Backend != model.BackendTap && p.Backend != model.BackendVDPA:
+		return nil, &api.Error{Text: fmt.Sprintf("there is no backend %q", model.Shorten(b.Backend)), Remedy: "choose tap or vdpa"}
+	case b.VFs < 1 || b.VFs > model.MaxVirtualVFs:
+		return nil, &api.Error{Text: fmt.Sprintf("a virtual PF cannot have %d VFs", b.VFs), Remedy: fmt.Sprintf("choose from 1 to %d, or to %d without ARI", model.MaxVirtualVFs, model.MaxFunctionVFs)}
+	case b.Network == "" && p.Backend == model.BackendTap:
+		return nil, &api.Error{Text: "no bridge given", Remedy: "name the bridge that its taps are to be ports of"}
+	}
+	p.VFs = make([]model.VirtualVF, b.VFs)
+	made, err := h.opts.VirtualPFs.Define(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return virtualPFOf(&model.VirtualPFStatus{VirtualPF: made, Why: "its VM was not started since"}), nil
+}
+
+// findVPF finds a virtual PF by its VM's name or UUID and, where the VM has several, its name.
+func (h *handler) findVPF(ctx context.Context, vm, name string) (*model.VirtualPFStatus, error) {
+	list, err := h.opts.VirtualPFs.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []*model.VirtualPFStatus
+	var names []string
+	for i := range list {
+		p := &list[i]
+		if (strings.EqualFold(string(p.VM), vm) || p.VMName == vm) && (name == "" || p.Name == name) {
+			found, names = append(found, p), append(names, p.Name)
+		}
+	}
+	what := quote(vm)
+	if name != "" {
+		what += " called " + quote(name)
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return nil, &api.Error{Text: "there is no virtual PF of " + what, Remedy: "see sluice vpf list"}
+	}
+	return nil, &api.Error{Text: fmt.Sprintf("%s has %d virtual PFs", what, len(found)), Remedy: "name one: " + strings.Join(names, ", ")}
+}
+
+func (h *handler) undefineVPF(ctx context.Context, d *json.Decoder, _ peer) (any, error) {
+	var b api.UndefineVPF
+	if err := decode(d, &b); err != nil {
+		return nil, err
+	}
+	p, err := h.findVPF(ctx, b.VM, b.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.opts.VirtualPFs.Undefine(ctx, p.VM, p.Name); err != nil {
+		return nil, err
+	}
+	return api.Result{Text: fmt.Sprintf("%s has no virtual PF %s any more", p.VMName, p.Name)}, nil
+}
+
+func (h *handler) setVPF(ctx context.Context, d *json.Decoder, _ peer) (any, error) {
+	var b api.SetVPF
+	if err := decode(d, &b); err != nil {
+		return nil, err
+	}
+	p, err := h.findVPF(ctx, b.VM, b.Name)
+	if err != nil {
+		return nil, err
+	}
+	vfs := slices.Clone(b.VFs)
+	if len(vfs) == 0 {
+		for i := range p.VFs {
+			vfs = append(vfs, i)
+		}
+	}
+	changed := make([]model.PortPolicy, len(vfs)) // all are judged before any is set
+	for k, i := range vfs {
+		if i < 0 || i >= len(p.VFs) {
+			return nil, &api.Error{Text: fmt.Sprintf("%s of %s has no VF %d", p.Name, p.VMName, i), Remedy: fmt.Sprintf("its VFs are 0 to %d", len(p.VFs)-1)}
+		}
+		changed[k] = p.VFs[i].Port
+		if err := changePort(&changed[k], &b.Set); err != nil {
+			return nil, err
+		}
+	}
+	r := api.Result{Text: fmt.Sprintf("%d virtual VFs of %s of %s are set", len(vfs), p.Name, p.VMName)}
+	for k, i := range vfs {
+		if err := h.opts.VirtualPFs.SetPort(ctx, p.VM, p.Name, i, changed[k]); err != nil {
+			return nil, fmt.Errorf("VF %d (%d of %d were set before): %w", i, k, len(vfs), err)
+		}
+		if p.VFs[i].Grant != nil {
+			r.Details = append(r.Details, fmt.Sprintf("VF %d is in use: what its guest asked for (%s) counts until it gives it back", i, p.VFs[i].Grant.Owner))
+		}
+	}
+	return r, nil
+}
