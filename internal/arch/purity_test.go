@@ -24,7 +24,7 @@ var pure = map[string][]string{
 	"claim":     nil,
 	"executor":  nil,
 	"bandwidth": nil,
-	"channel":   nil,
+	"channel":   {"reader.go", "server.go", "client.go"},
 	"loop":      {"runner.go", "bandwidth.go", "journal.go", "latejournal.go", "filterfile.go"},
 }
 

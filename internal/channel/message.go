@@ -1,7 +1,16 @@
 // Package channel is the protocol between the daemon and sluice-guest (over a virtio-serial port), and
 // between sluice-guest and sluice-cni (over a unix socket in the guest): one JSON object on each line,
-// of at most MaxLine bytes. Whatever is not such a line is passed over up to the next line's end, so either side may
-// begin in the middle.
+// of at most MaxLine bytes. Whatever is not such a line is passed over up to the next line's end, and a message begins with
+// a line's end too, so either side may begin or stop in the middle.
+//
+// Requests are idempotent, so that one may be sent again when its answer was lost, and a replayed one does no harm:
+// the server keeps nothing of IDs. A client begins with a random ID, so that it takes no answer to an
+// earlier process for its own. What is sent too quickly waits: the server reads no faster than its Limits, and
+// one request at a time; the queue is the sender's.
+//
+// Compatibility: a field that the other side does not know is refused where something is asked for (attach, detach, list), since
+// it would not be done, and passed over where something is told (hello, counters, all answers). Version changes
+// only when that is not enough.
 package channel
 
 import "encoding/json"
@@ -15,8 +24,14 @@ const (
 	Socket = "/run/sluice-guest.sock"
 )
 
-// MaxLine bounds a message, its line's end included.
-const MaxLine = 16 << 10
+// Bounds of messages.
+const (
+	MaxLine       = 16 << 10 // bytes of a message, its line's end included
+	MaxOwner      = 128      // bytes of an owner, printable ASCII
+	MaxInterfaces = 48       // of which counters are sent
+	listPage      = 32       // VFs in a List
+	maxBody       = MaxLine - 256
+)
 
 // Message is one line. A request has a Method and an ID above 0; its answer has the same ID and no
 // Method; what needs no answer has ID 0.
@@ -27,6 +42,9 @@ type Message struct {
 	Body   json.RawMessage `json:"body,omitempty"`
 	Error  *Error          `json:"error,omitempty"`
 }
+
+// answers says whether m is an answer.
+func (m *Message) answers() bool { return m.Method == "" && m.ID > 0 }
 
 // Error is why a request was refused.
 type Error struct {
@@ -61,7 +79,7 @@ const (
 	MethodHello    Method = "hello"    // Hello -> Welcome: after each opening
 	MethodAttach   Method = "attach"   // Attach -> Attached
 	MethodDetach   Method = "detach"   // Detach -> nothing; that it is not attached is no error
-	MethodList     Method = "list"     // nothing -> List
+	MethodList     Method = "list"     // ListFrom -> List
 	MethodCounters Method = "counters" // Counters: no answer
 )
 
@@ -113,9 +131,15 @@ type Detach struct {
 	Owner string `json:"owner"`
 }
 
+// ListFrom asks for a page of the list. Client.List asks for all.
+type ListFrom struct {
+	From int `json:"from,omitempty"` // how many are left out
+}
+
 // List has what the VM has attached.
 type List struct {
-	VFs []Held `json:"vfs"`
+	VFs  []Held `json:"vfs"`
+	Next int    `json:"next,omitempty"` // where the next page begins; 0: this is the last
 }
 
 // Held is a virtual VF, and who has it.

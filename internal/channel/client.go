@@ -1,0 +1,177 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+)
+
+// ErrClosed is why a call fails whose connection ended before the answer came. The request may have been carried out.
+var ErrClosed = errors.New("the connection has ended")
+
+// Client asks over a connection. Its methods may be called from several goroutines.
+type Client struct {
+	out  writer
+	conn Conn
+	done chan struct{} // closed when nothing more is read
+
+	mu      sync.Mutex
+	last    uint64 // ID
+	waiting map[uint64]chan<- Message
+	err     error // why nothing more is read
+}
+
+// Dial connects to a unix socket, as a rule Socket.
+func Dial(ctx context.Context, socket string) (*Client, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("connect to sluice-guest: %w: see whether it runs (systemctl status sluice-guest, sluice-guest doctor)", err)
+	}
+	return NewClient(conn), nil
+}
+
+// NewClient makes a Client, which reads from conn until that ends, and then closes Done. Whoever makes it closes it.
+func NewClient(conn Conn) *Client {
+	c := &Client{
+		out: writer{conn: conn, within: writeFor}, conn: conn, done: make(chan struct{}),
+		last:    rand.Uint64() >> 12, // of an integer that every JSON reader takes exactly
+		waiting: map[uint64]chan<- Message{},
+	}
+	go c.read()
+	return c
+}
+
+// Done is closed when the connection has ended.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Close closes the connection and waits for the end of reading.
+func (c *Client) Close() error {
+	err := c.conn.Close()
+	<-c.done
+	return err
+}
+
+// read hands answers to whoever waits for them, and passes over the others.
+func (c *Client) read() {
+	in := NewReader(c.conn)
+	for {
+		m, err := in.Next()
+		if err != nil {
+			c.mu.Lock()
+			c.err = fmt.Errorf("%w: %w", ErrClosed, err)
+			c.mu.Unlock()
+			close(c.done)
+			return
+		}
+		if m.answers() {
+			c.mu.Lock()
+			waits := c.waiting[m.ID]
+			delete(c.waiting, m.ID)
+			c.mu.Unlock()
+			if waits != nil {
+				waits <- m
+			}
+		}
+	}
+}
+
+// Call asks and decodes the answer, which may be nil where none is wanted. A refusal is an *Error.
+func (c *Client) Call(ctx context.Context, method Method, body, answer any) error {
+	m, err := c.ask(ctx, method, body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask for %s: %w", method, err)
+	case m.V != Version:
+		return otherVersion(m.V)
+	case m.Error != nil:
+		return m.Error
+	case answer == nil:
+		return nil
+	}
+	if err := loose(m.Body, answer); err != nil {
+		return fmt.Errorf("read the answer to %s: %w", method, err)
+	}
+	return nil
+}
+
+// List asks for what the VM has attached, page by page.
+func (c *Client) List(ctx context.Context) ([]Held, error) {
+	var all []Held
+	for from := 0; ; {
+		var page List
+		if err := c.Call(ctx, MethodList, ListFrom{From: from}, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.VFs...)
+		if page.Next <= from { // the last, or nonsense
+			return all, nil
+		}
+		from = page.Next
+	}
+}
+
+// Send tells what needs no answer.
+func (c *Client) Send(method Method, body any) error {
+	m, err := request(0, method, body)
+	if err == nil {
+		err = c.out.send(m)
+	}
+	if err != nil {
+		return fmt.Errorf("send %s: %w", method, err)
+	}
+	return nil
+}
+
+func (c *Client) ask(ctx context.Context, method Method, body any) (Message, error) {
+	id, answer := c.wait()
+	defer c.forget(id)
+	m, err := request(id, method, body)
+	if err != nil {
+		return Message{}, err
+	}
+	if err := c.out.send(m); err != nil {
+		return Message{}, err
+	}
+	select {
+	case m := <-answer:
+		return m, nil
+	case <-ctx.Done():
+		return Message{}, ctx.Err()
+	case <-c.done:
+	}
+	select { // it may have come just before the end
+	case m := <-answer:
+		return m, nil
+	default:
+		return Message{}, c.err
+	}
+}
+
+// wait makes a new ID, and where its answer will come.
+func (c *Client) wait() (uint64, <-chan Message) {
+	answer := make(chan Message, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	c.waiting[c.last] = answer
+	return c.last, answer
+}
+
+func (c *Client) forget(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, id)
+}
+
+func request(id uint64, method Method, body any) (*Message, error) {
+	m := &Message{V: Version, ID: id, Method: method}
+	if body == nil {
+		return m, nil
+	}
+	var err error
+	m.Body, err = marshal(body)
+	return m, err
+}

@@ -1,0 +1,50 @@
+package channel
+
+import (
+	"bufio"
+	"errors"
+	"io"
+)
+
+// Reader reads messages, and passes over whatever is none: it finds its way again at the next line's end. It never holds
+// more than one line of MaxLine bytes, however long the lines are that come.
+type Reader struct{ buf *bufio.Reader }
+
+// NewReader makes a Reader.
+func NewReader(r io.Reader) *Reader { return newReader(r, MaxLine) }
+
+func newReader(r io.Reader, longest int) *Reader {
+	return &Reader{bufio.NewReaderSize(r, longest)}
+}
+
+// Next waits for the next message. The error is that of what is read, io.EOF at its end;
+// what came after the last line's end is lost then.
+func (r *Reader) Next() (Message, error) {
+	for {
+		line, err := r.line()
+		if err != nil {
+			return Message{}, err
+		}
+		if m, ok := parse(line); ok {
+			return m, nil
+		}
+	}
+}
+
+// line is the next one that is not too long, with its end. It is valid until the next call.
+func (r *Reader) line() ([]byte, error) {
+	tooLong := false
+	for {
+		b, err := r.buf.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			tooLong = true
+		case err != nil:
+			return nil, err
+		case tooLong:
+			tooLong = false // that was its end
+		default:
+			return b, nil
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Conn is a connection: a net.Conn, or the file of a virtio-serial port.
+type Conn interface {
+	io.ReadWriteCloser
+	SetWriteDeadline(t time.Time) error
+}
+
+// Limits bound what the other side of a connection can cost. What is 0 is as given here.
+type Limits struct {
+	Requests int           // carried out a second, and as many at once; 20
+	Bytes    int           // read a second, and as many at once; 256 KiB
+	Handle   time.Duration // for one request; 30 s
+	Write    time.Duration // to take an answer; 5 s
+}
+
+const writeFor = 5 * time.Second
+
+func (l Limits) withDefaults() Limits {
+	if l.Requests <= 0 {
+		l.Requests = 20
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = 256 << 10
+	}
+	if l.Handle <= 0 {
+		l.Handle = 30 * time.Second
+	}
+	if l.Write <= 0 {
+		l.Write = writeFor
+	}
+	return l
+}
+
+// Serve answers the requests that come over a connection, one after the other, and closes it in the end. It returns nil when the other
+// side has closed it, the context's error when that has ended, and else what failed, a side that takes no answers among it.
+func Serve(ctx context.Context, conn Conn, h Handler, l Limits) error {
+	l = l.withDefaults()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer func() {
+		stop()
+		_ = conn.Close()
+	}()
+	s := &server{
+		in: NewReader(newSlowReader(ctx, conn, l.Bytes)), out: writer{conn: conn, within: l.Write},
+		bucket: rate.NewLimiter(rate.Limit(l.Requests), l.Requests), handler: h, limits: l,
+	}
+	err := s.run(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, io.EOF):
+		return nil
+	}
+	return err
+}
+
+type server struct {
+	in      *Reader
+	out     writer
+	bucket  *rate.Limiter
+	handler Handler
+	limits  Limits
+}
+
+func (s *server) run(ctx context.Context) error {
+	for {
+		m, err := s.in.Next()
+		if err != nil {
+			return err
+		}
+		if m.Method == "" {
+			continue // an answer to nothing that was asked
+		}
+		if err := s.bucket.Wait(ctx); err != nil {
+			return err
+		}
+		a := s.answer(ctx, &m)
+		if m.ID == 0 {
+			continue
+		}
+		if err := s.out.send(a); err != nil {
+			return err
+		}
+	}
+}
+
+// answer carries out a request.
+func (s *server) answer(ctx context.Context, m *Message) *Message {
+	a := &Message{V: Version, ID: m.ID}
+	if m.V != Version {
+		a.Error = otherVersion(m.V)
+		return a
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Handle)
+	defer cancel()
+	body, err := s.handler.Handle(ctx, m.Method, m.Body)
+	if err == nil && body != nil {
+		a.Body, err = marshal(body)
+	}
+	if len(a.Body) > maxBody {
+		a.Body, err = nil, &Error{Code: CodeFailed, Text: "the answer is too long", Remedy: "ask for less at a time"}
+	}
+	if err != nil && !errors.As(err, &a.Error) {
+		a.Error = &Error{Code: CodeFailed, Text: fmt.Sprintf("%s could not be carried out", m.Method), Remedy: "try again; the log of the side that was asked says why"}
+	}
+	return a
+}
+
+// slowReader reads no faster than it may, so that a flood costs its sender's time alone.
+type slowReader struct {
+	ctx    context.Context
+	r      io.Reader
+	bucket *rate.Limiter
+}
+
+func newSlowReader(ctx context.Context, r io.Reader, perSecond int) *slowReader {
+	return &slowReader{ctx, r, rate.NewLimiter(rate.Limit(perSecond), perSecond)}
+}
+
+func (s *slowReader) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p[:min(len(p), s.bucket.Burst())])
+	if waited := s.bucket.WaitN(s.ctx, n); waited != nil {
+		return 0, waited
+	}
+	return n, err
+}
+
+// writer sends messages whole, from any goroutine. After an error part of one may have been sent.
+type writer struct {
+	mu     sync.Mutex
+	conn   Conn
+	within time.Duration
+}
+
+func (w *writer) send(m *Message) error {
+	b, err := frame(m)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.conn.SetWriteDeadline(time.Now().Add(w.within)); err != nil {
+		return fmt.Errorf("write to the channel: %w", err)
+	}
+	if _, err := w.conn.Write(b); err != nil {
+		return fmt.Errorf("write to the channel: %w", err)
+	}
+	return nil
+}
