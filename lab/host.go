@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"sluice/lab/cache"
 )
 
 // AllGuests are the guests defined on the host. All may run at once as long as
@@ -61,7 +63,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	room, err := slot(ctx, o.Progress)
+	room, err := cache.Slot(ctx, o.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +244,8 @@ func (h *Host) remember() error {
 }
 
 func recordPath() (string, error) {
-	cache, err := cacheDir()
-	return filepath.Join(cache, "up.json"), err
+	dir, err := cache.Dir()
+	return filepath.Join(dir, "up.json"), err
 }
 
 // SSHArgs is the argument list of an ssh command to the host, for a shell.

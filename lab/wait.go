@@ -48,3 +48,6 @@ func wait(ctx context.Context, limit time.Duration, what string, cond func() (bo
 func Eventually(ctx context.Context, limit time.Duration, what string, cond func() (bool, error)) error {
 	return wait(ctx, limit, what, cond)
 }
+
+// Fatal makes an error that ends [Eventually] at once.
+func Fatal(err error) error { return fatal(err) }

@@ -1,0 +1,215 @@
+// Package cache keeps what the labs are built from, under the hash of its recipe: built once, in a
+// temporary directory, under a lock, and shared by everything on this machine.
+package cache
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// keep is how many versions of each artefact stay in the cache, so that two
+// checkouts do not undo each other's work.
+const keep = 3
+
+// Dir is where the cache is.
+func Dir() (string, error) {
+	if dir := os.Getenv("SLUICE_LAB_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "sluice-lab"), err
+}
+
+// Hash is over the names and the contents of the sources under roots, and over extra.
+func Hash(sources embed.FS, extra string, roots ...string) (string, error) {
+	h := sha256.New()
+	h.Write([]byte(extra))
+	for _, root := range roots {
+		err := fs.WalkDir(sources, root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := sources.ReadFile(path)
+			fmt.Fprintf(h, "%s %d\n", path, len(data))
+			h.Write(data)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12], nil
+}
+
+// Once makes dir by way of a temporary one, so that it is there whole or not.
+func Once(dir string, make func(tmp string) error) error {
+	if Exists(dir) {
+		return nil
+	}
+	tmp := dir + ".tmp"
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return err
+	}
+	if err := make(tmp); err != nil {
+		return err // tmp stays, for whoever looks for the cause
+	}
+	return os.Rename(tmp, dir)
+}
+
+// Recipe runs a script of recipe/ in the sources, unpacked in dir.
+func Recipe(ctx context.Context, sources embed.FS, dir, script string, args ...string) error {
+	unpacked := filepath.Join(dir, "sources")
+	if err := os.RemoveAll(unpacked); err != nil {
+		return err
+	}
+	if err := os.CopyFS(unpacked, sources); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "bash", append([]string{filepath.Join(unpacked, "recipe", script)}, args...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("recipe/%s: %w\n%s", script, err, out)
+	}
+	return nil
+}
+
+// Lock holds path against other processes until the returned function is called.
+func Lock(ctx context.Context, path string, progress io.Writer) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	told := false
+	err = retry(ctx, "lock on "+path, func() (bool, error) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err != nil && !told {
+			told = true
+			Say(progress, "waiting for another process that builds the lab")
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// retry calls try until it is done or fails, for an hour at most.
+func retry(ctx context.Context, what string, try func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	for {
+		if done, err := try(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, ctx.Err())
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}
+
+// Slot waits until this machine has room for one more lab. The lock lasts until
+// every descriptor of the file is closed, QEMU's too.
+func Slot(ctx context.Context, progress io.Writer) (*os.File, error) {
+	cache, err := Dir()
+	if err != nil {
+		return nil, err
+	}
+	// A lab keeps one CPU busy, and its test needs some of another.
+	room, err := strconv.Atoi(os.Getenv("SLUICE_LAB_SLOTS"))
+	if err != nil || room < 1 {
+		room = max(1, runtime.NumCPU()/2)
+	}
+	var got *os.File
+	told := false
+	err = retry(ctx, "room for another lab", func() (bool, error) {
+		for i := range room {
+			f, err := os.OpenFile(filepath.Join(cache, fmt.Sprintf("slot-%d", i)), os.O_CREATE|os.O_RDWR, 0o644)
+			if err != nil {
+				return false, err
+			}
+			if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+				got = f
+				return true, nil
+			}
+			f.Close()
+		}
+		if !told {
+			told = true
+			Say(progress, "waiting for another lab on this machine to end (SLUICE_LAB_SLOTS=%d)", room)
+		}
+		return false, nil
+	})
+	return got, err
+}
+
+// Prune drops all but the newest versions in dir: of rootfs-*, and of what has a disk.img.
+func Prune(cache string) {
+	var rootfs, images []string
+	entries, _ := os.ReadDir(cache)
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case !e.IsDir() || strings.HasSuffix(name, ".tmp"):
+		case strings.HasPrefix(name, "rootfs-"):
+			rootfs = append(rootfs, filepath.Join(cache, name))
+		case Exists(filepath.Join(cache, name, "disk.img")):
+			images = append(images, filepath.Join(cache, name))
+		}
+	}
+	for _, dirs := range [][]string{rootfs, images} {
+		slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(modified(b), modified(a)) })
+		for _, dir := range dirs[min(keep, len(dirs)):] {
+			os.RemoveAll(dir)
+		}
+	}
+}
+
+func modified(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.ModTime().UnixNano()
+}
+
+// Touch says that these are in use.
+func Touch(paths ...string) {
+	now := time.Now()
+	for _, path := range paths {
+		_ = os.Chtimes(path, now, now) // only tells Prune what is in use
+	}
+}
+
+// Exists tells whether there is something at path.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// Say tells progress, if there is one, what goes on.
+func Say(progress io.Writer, format string, args ...any) {
+	if progress != nil {
+		fmt.Fprintf(progress, "lab: "+format+"\n", args...)
+	}
+}

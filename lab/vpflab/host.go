@@ -1,0 +1,246 @@
+package vpflab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"sluice/lab"
+	"sluice/lab/cache"
+)
+
+// Share is the directory that the host and all its guests have in common.
+const Share = "/share"
+
+// Options say how to open a lab.
+type Options struct {
+	// ArtifactDir receives logs. Empty: a new temporary directory.
+	ArtifactDir string
+	// Progress, if not nil, is told what goes on.
+	Progress io.Writer
+}
+
+// Host is the host under test. Its methods may be called concurrently.
+type Host struct {
+	// ArtifactDir is where logs of this lab are.
+	ArtifactDir string
+
+	dir      string // run directory
+	image    image
+	progress io.Writer
+	init     *exec.Cmd
+	done     chan struct{} // closed when init has ended
+	room     *os.File
+	serial   atomic.Int64 // numbers programs
+
+	mu     sync.Mutex
+	agents map[string]*agent
+}
+
+// Open starts a host without guests. All of it ends with Close, or with this process, however that ends.
+func Open(ctx context.Context, o Options) (_ *Host, err error) {
+	start := time.Now()
+	img, err := build(ctx, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{ArtifactDir: o.ArtifactDir, image: img, progress: o.Progress, agents: map[string]*agent{}}
+	defer func() {
+		if err != nil {
+			h.Close()
+		}
+	}()
+	if h.room, err = cache.Slot(ctx, o.Progress); err != nil {
+		return nil, err
+	}
+	if h.dir, err = runDir(); err != nil {
+		return nil, err
+	}
+	if h.ArtifactDir == "" {
+		if h.ArtifactDir, err = os.MkdirTemp("", "vpflab-logs-"); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(h.ArtifactDir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := h.start(ctx); err != nil {
+		return nil, err
+	}
+	cache.Say(o.Progress, "host ready after %v", time.Since(start).Round(10*time.Millisecond))
+	return h, nil
+}
+
+// runDir makes a run directory, and removes those of labs whose process was killed.
+func runDir() (string, error) {
+	const base = "/tmp" // short: the paths of Unix sockets are bounded
+	pids, _ := filepath.Glob(base + "/vpflab-*/pid")
+	for _, file := range pids {
+		text, err := os.ReadFile(file)
+		pid, perr := strconv.Atoi(string(text))
+		if err == nil && perr == nil && syscall.Kill(pid, 0) != nil {
+			os.RemoveAll(filepath.Dir(file))
+		}
+	}
+	return os.MkdirTemp(base, "vpflab-")
+}
+
+// start runs the host's process 1 and waits until libvirt answers.
+func (h *Host) start(ctx context.Context) error {
+	log, err := os.Create(filepath.Join(h.ArtifactDir, "host.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command("bash", h.image.init, h.image.tree, h.dir, h.image.guest)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+		Pdeathsig:  syscall.SIGKILL,
+		Setsid:     true,
+	}
+	h.done = make(chan struct{})
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // Pdeathsig watches the thread, not the process
+		defer close(h.done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended shows in host.log
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("namespaces for the host (are you root?): %w", err)
+	}
+	h.init = cmd
+	if err := os.WriteFile(h.dir+"/pid", []byte(strconv.Itoa(cmd.Process.Pid)), 0o644); err != nil {
+		return err
+	}
+	return lab.Eventually(ctx, 2*time.Minute, "the host's libvirt", func() (bool, error) {
+		text, err := os.ReadFile(log.Name())
+		select {
+		case <-h.done:
+			return false, lab.Fatal(fmt.Errorf("the host ended at once: %s", text))
+		default:
+		}
+		return bytes.Contains(text, []byte("LAB READY")), err
+	})
+}
+
+// Path is where a file of the host under /run or /share is to be found from outside, sockets too.
+func (h *Host) Path(path string) string { return h.dir + path }
+
+// Put copies a local file into the shared directory, from where host and guests can run it: NAME is /share/NAME.
+func (h *Host) Put(local, name string) error {
+	data, err := os.ReadFile(local)
+	if err != nil {
+		return err
+	}
+	return h.write(Share+"/"+name, data, 0o755)
+}
+
+// WriteFile makes a file in the shared directory.
+func (h *Host) WriteFile(name, content string) error {
+	return h.write(Share+"/"+name, []byte(content), 0o644)
+}
+
+// write replaces by rename: a program that runs cannot be written over.
+func (h *Host) write(path string, data []byte, mode os.FileMode) error {
+	to := h.Path(path)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(to+".new", data, mode); err != nil {
+		return err
+	}
+	return os.Rename(to+".new", to)
+}
+
+// command is a shell command in the host's namespaces; it ends with ctx.
+func (h *Host) command(ctx context.Context, script string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "nsenter", "-t", strconv.Itoa(h.init.Process.Pid), "-m", "-n", "-p", "-u", "-i", "-r", "-w",
+		"/usr/bin/env", "-i", "PATH="+Share+":/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "bash", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // nsenter has a child
+	cmd.WaitDelay = 2 * time.Second
+	return cmd
+}
+
+// Run runs a shell command on the host and returns what it printed. An exit code other than 0 is an
+// error, which holds what the command complained of.
+func (h *Host) Run(ctx context.Context, script string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := h.command(ctx, script)
+	cmd.SysProcAttr.Pdeathsig = 0 // this goroutine's thread may end
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return stdout.String(), fmt.Errorf("%s: %w: %s", abbreviate(script), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// Outside runs a shell command on the machine outside.
+func (h *Host) Outside(ctx context.Context, script string) (string, error) {
+	return h.Run(ctx, "ip netns exec ext bash -c "+quote(script))
+}
+
+// Close ends the host and all that runs on it. Logs stay in ArtifactDir.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	for _, a := range h.agents {
+		a.close()
+	}
+	h.mu.Unlock()
+	if h.init != nil {
+		_ = h.init.Process.Kill() // the rest of its PID namespace goes with it
+		<-h.done
+	}
+	if h.room != nil {
+		h.room.Close()
+	}
+	if h.dir == "" {
+		return nil
+	}
+	h.saveLogs()
+	return os.RemoveAll(h.dir)
+}
+
+// saveLogs keeps what libvirt, QEMU and the guests' consoles said.
+func (h *Host) saveLogs() {
+	for _, pattern := range []string{"/upper/var/log/lab/*", "/upper/var/log/libvirt/*.log", "/upper/var/log/libvirt/qemu/*.log"} {
+		files, _ := filepath.Glob(h.dir + pattern)
+		for _, file := range files {
+			if data, err := os.ReadFile(file); err == nil {
+				_ = os.WriteFile(filepath.Join(h.ArtifactDir, filepath.Base(file)), data, 0o644)
+			}
+		}
+	}
+}
+
+// quote makes one word of s for a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func abbreviate(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 160 {
+		return s[:160] + "..."
+	}
+	return s
+}

@@ -1,0 +1,78 @@
+package vpflab
+
+import (
+	"context"
+	"embed"
+	"io"
+	"os"
+	"path/filepath"
+
+	"sluice/lab"
+	"sluice/lab/cache"
+)
+
+// sources is all that the guest is made of; its hash names it in the cache.
+//
+//go:embed recipe
+var sources embed.FS
+
+// image is what a lab runs on.
+type image struct {
+	tree  string // root file system of the host
+	guest string // directory with vmlinuz, initrd, disk.img
+	init  string // script that is the host's process 1
+}
+
+// Build makes what the lab needs unless the cache has it: minutes the first time.
+func Build(ctx context.Context, progress io.Writer) error {
+	_, err := build(ctx, progress)
+	return err
+}
+
+func build(ctx context.Context, progress io.Writer) (image, error) {
+	host, err := lab.Rootfs(ctx, progress)
+	if err != nil {
+		return image{}, err
+	}
+	dir, err := cache.Dir()
+	if err != nil {
+		return image{}, err
+	}
+	dir = filepath.Join(dir, "vpf")
+	base := filepath.Base(host)
+	treeHash, err := cache.Hash(sources, base, "recipe/rootfs", "recipe/guest-packages")
+	if err != nil {
+		return image{}, err
+	}
+	imageHash, err := cache.Hash(sources, base, "recipe")
+	if err != nil {
+		return image{}, err
+	}
+	tree := filepath.Join(dir, "rootfs-"+treeHash)
+	guest := filepath.Join(dir, imageHash)
+	img := image{tree: filepath.Join(host, "tree"), guest: guest, init: filepath.Join(guest, "sources/recipe/host-init")}
+	if cache.Exists(guest) {
+		cache.Touch(guest, tree)
+		return img, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return image{}, err
+	}
+	unlock, err := cache.Lock(ctx, filepath.Join(dir, "lock"), progress)
+	if err != nil {
+		return image{}, err
+	}
+	defer unlock()
+	err = cache.Once(tree, func(tmp string) error {
+		cache.Say(progress, "building the guest's root file system (about a minute)")
+		return cache.Recipe(ctx, sources, tmp, "rootfs", tmp, filepath.Join(host, "sources.list"))
+	})
+	if err != nil {
+		return image{}, err
+	}
+	err = cache.Once(guest, func(tmp string) error {
+		return cache.Recipe(ctx, sources, tmp, "build", img.tree, filepath.Join(tree, "tree"), tmp)
+	})
+	cache.Prune(dir)
+	return img, err
+}
