@@ -45,8 +45,8 @@ lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
 race: ## unit and integration tests under the race detector
 	$(GOTEST) -race -short -timeout 20m ./...
 
-bandwidth-test: ## a guarantee on real kernel queues and real TCP
-	$(GOTEST) -count=1 ./lab/bench
+bandwidth-test: ## a guarantee on real kernel queues and real TCP, and every scenario of a link at every period
+	$(GOTEST) -count=1 ./lab/bench ./internal/bandwidth/fluid
 
 faults: ## 10,000 random fault schedules on the simulated host
 	$(GOTEST) -timeout 20m -run 'TestRandomFaults' ./internal/sim -schedules 10000

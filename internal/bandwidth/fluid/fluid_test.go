@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -71,10 +72,18 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// tried are the periods; with -short the longest, which takes the fewest steps.
+func tried() []time.Duration {
+	if testing.Short() {
+		return []time.Duration{slices.Max(periods)}
+	}
+	return periods
+}
+
 // TestWaterfillBeatsThePublished sees what waterfill is to reach in every scenario, and that no published law that
 // uses nine tenths of the link satisfies more. Those that use less can: they leave the link empty for whoever wakes.
 func TestWaterfillBeatsThePublished(t *testing.T) {
-	for _, period := range periods {
+	for _, period := range tried() {
 		for _, s := range Scenarios() {
 			got := mean(t, clean, s, "waterfill", period)
 			if got.Satisfied < 96 || got.Utilisation < 93 || got.Changes > 3 {
@@ -95,7 +104,7 @@ func TestChurn(t *testing.T) {
 		if s.Name != "100" {
 			continue
 		}
-		for _, period := range periods {
+		for _, period := range tried() {
 			for _, world := range []Run{clean, rough} {
 				if r := mean(t, world, s, "waterfill", period); r.Satisfied < 97-world.Uneven*10 || r.Utilisation < 93 {
 					t.Errorf("at %v, uneven %v: %.1f %% satisfied, %.1f %% used", period, world.Uneven, r.Satisfied, r.Utilisation)
