@@ -5,7 +5,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"golang.org/x/sys/unix"
 )
 
 // policer is the program for one direction of a tap: it drops what is above the limits, and
@@ -19,8 +18,9 @@ import (
 // through, and what they took too much is paid for by the frames that follow. That leaves no remainders to lose, either.
 type policer struct {
 	dir    int
-	policy *ebpf.Map // the tap's
-	local  *ebpf.Map // MACs that are no shaper's business
+	policy *ebpf.Map   // the tap's
+	local  *ebpf.Map   // MACs that are no shaper's business
+	port   *switchPort // nil: the tap is none
 }
 
 // Directions, as the guest sees them.
@@ -71,8 +71,12 @@ func (p policer) load() (*ebpf.Program, error) {
 }
 
 func (p policer) program() asm.Instructions {
-	insns := asm.Instructions{
-		asm.Mov.Reg(regFrame, asm.R1),
+	sw := switching{p.dir, p.port}
+	insns := asm.Instructions{asm.Mov.Reg(regFrame, asm.R1)}
+	if p.port != nil {
+		insns = append(insns, sw.judge()...)
+	}
+	insns = append(insns,
 		asm.LoadMapValue(regMap, p.policy.FD(), 0),
 		asm.FnKtimeGetNs.Call(),
 		asm.Mov.Imm(asm.R2, 0),
@@ -83,13 +87,19 @@ func (p policer) program() asm.Instructions {
 		asm.StoreMem(asm.RFP, stackLeased, asm.R2, asm.DWord),
 		asm.Mov.Reg(regNow, asm.R0).WithSymbol("no lease"),
 		asm.LSh.Imm(regNow, tickShift),
-	}
+	)
 	if p.dir == dirTx {
 		insns = append(insns, p.aim()...)
 	}
 	insns = append(insns, measure()...)
 	insns = append(insns, p.forMeters("check", p.check)...)
+	if p.port != nil {
+		insns = append(insns, sw.meters()...)
+	}
 	insns = append(insns, p.forMeters("charge", p.charge)...)
+	if p.port != nil {
+		insns = append(insns, sw.push()...)
+	}
 	if p.dir == dirTx {
 		insns = append(insns, p.shape()...)
 	}
@@ -97,76 +107,11 @@ func (p policer) program() asm.Instructions {
 		asm.Mov.Imm(asm.R0, tcxNext).WithSymbol("next"),
 		asm.Return(),
 	)
-	return append(insns, p.drop()...)
-}
-
-// measure finds out how many frames the NIC will make of this one, and their bits. For what
-// comes from a guest the kernel has not counted the segments yet.
-func measure() asm.Instructions {
-	return asm.Instructions{
-		asm.Mov.Imm(asm.R1, 1),
-		asm.StoreMem(asm.RFP, stackSegments, asm.R1, asm.DWord),
-		asm.LoadMem(regBits, regFrame, skbLen, asm.Word),
-		asm.LoadMem(asm.R1, regFrame, skbGSOSize, asm.Word),
-		asm.JEq.Imm(asm.R1, 0, "measured"),
-		asm.Mov.Reg(asm.R1, regFrame),
-		asm.Mov.Imm(asm.R2, 0),
-		asm.Mov.Reg(asm.R3, asm.RFP),
-		asm.Add.Imm(asm.R3, stackHeader),
-		asm.Mov.Imm(asm.R4, headerBytes),
-		asm.FnSkbLoadBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, "measured"),
-		// R1: where the transport header begins, R2: its protocol.
-		asm.LoadMem(asm.R3, asm.RFP, stackHeader+12, asm.Half),
-		asm.JEq.Imm(asm.R3, int32(networkOrder(unix.ETH_P_IPV6)), "IPv6"),
-		asm.LoadMem(asm.R1, asm.RFP, stackHeader+14, asm.Byte),
-		asm.And.Imm(asm.R1, 0xf),
-		asm.LSh.Imm(asm.R1, 2),
-		asm.Add.Imm(asm.R1, 14),
-		asm.LoadMem(asm.R2, asm.RFP, stackHeader+14+9, asm.Byte),
-		asm.Ja.Label("transport"),
-		asm.Mov.Imm(asm.R1, 14+40).WithSymbol("IPv6"),
-		asm.LoadMem(asm.R2, asm.RFP, stackHeader+14+6, asm.Byte),
-		// R5: the length of all headers.
-		asm.Mov.Reg(asm.R5, asm.R1).WithSymbol("transport"),
-		asm.Add.Imm(asm.R5, 8),
-		asm.JNE.Imm(asm.R2, unix.IPPROTO_TCP, "headers"),
-		asm.StoreMem(asm.RFP, stackHeader+8, asm.R1, asm.DWord),
-		asm.Mov.Reg(asm.R2, asm.R1),
-		asm.Add.Imm(asm.R2, 12),
-		asm.Mov.Reg(asm.R1, regFrame),
-		asm.Mov.Reg(asm.R3, asm.RFP),
-		asm.Add.Imm(asm.R3, stackHeader),
-		asm.Mov.Imm(asm.R4, 1),
-		asm.FnSkbLoadBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, "measured"),
-		asm.LoadMem(asm.R1, asm.RFP, stackHeader, asm.Byte),
-		asm.RSh.Imm(asm.R1, 4),
-		asm.LSh.Imm(asm.R1, 2),
-		asm.LoadMem(asm.R5, asm.RFP, stackHeader+8, asm.DWord),
-		asm.Add.Reg(asm.R5, asm.R1),
-		// Segments: what the headers leave of the frame, divided and rounded up.
-		asm.JGE.Reg(asm.R5, regBits, "measured").WithSymbol("headers"),
-		asm.LoadMem(asm.R2, regFrame, skbGSOSize, asm.Word),
-		asm.Mov.Reg(asm.R1, regBits),
-		asm.Sub.Reg(asm.R1, asm.R5),
-		asm.Add.Reg(asm.R1, asm.R2),
-		asm.Sub.Imm(asm.R1, 1),
-		asm.Div.Reg(asm.R1, asm.R2),
-		asm.StoreMem(asm.RFP, stackSegments, asm.R1, asm.DWord),
-		// Each but the first gets a copy of the headers.
-		asm.Sub.Imm(asm.R1, 1),
-		asm.Mul.Reg(asm.R1, asm.R5),
-		asm.Add.Reg(regBits, asm.R1),
-		asm.Mov.Imm(asm.R1, wireOverhead).WithSymbol("measured"),
-		asm.LoadMem(asm.R2, regFrame, skbVLANPresent, asm.Word),
-		asm.JEq.Imm(asm.R2, 0, "untagged"),
-		asm.Mov.Imm(asm.R1, wireOverhead+vlanTag),
-		asm.LoadMem(asm.R2, asm.RFP, stackSegments, asm.DWord).WithSymbol("untagged"),
-		asm.Mul.Reg(asm.R1, asm.R2),
-		asm.Add.Reg(regBits, asm.R1),
-		asm.LSh.Imm(regBits, 3),
+	insns = append(insns, p.drop()...)
+	if p.port != nil {
+		insns = append(insns, sw.drops(insns)...)
 	}
+	return insns
 }
 
 // forMeters makes what is to be done for each meter; those of what is allowed now are left out when the lease is
@@ -203,24 +148,32 @@ func (p policer) forMeters(what string, each func(m meter, done string) asm.Inst
 	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(end))
 }
 
-// check drops the frame if the meter is more than its burst ahead.
 func (p policer) check(m meter, done string) asm.Instructions {
-	at := int16(m.word(p.dir) * 8)
+	return checkMeter(regMap, m.word(p.dir), done, "drop")
+}
+
+func (p policer) charge(m meter, done string) asm.Instructions {
+	return chargeMeter(regMap, m.word(p.dir), m, done)
+}
+
+// checkMeter jumps if the meter is more than its burst ahead. It begins at that word of what base points to.
+func checkMeter(base asm.Register, word int, done, above string) asm.Instructions {
+	at := int16(word * 8)
 	return asm.Instructions{
-		asm.LoadMem(asm.R1, regMap, at+meterCost*8, asm.DWord),
+		asm.LoadMem(asm.R1, base, at+meterCost*8, asm.DWord),
 		asm.JEq.Imm(asm.R1, 0, done),
-		asm.LoadMem(asm.R1, regMap, at+meterTAT*8, asm.DWord),
-		asm.LoadMem(asm.R2, regMap, at+meterBurst*8, asm.DWord),
+		asm.LoadMem(asm.R1, base, at+meterTAT*8, asm.DWord),
+		asm.LoadMem(asm.R2, base, at+meterBurst*8, asm.DWord),
 		asm.Add.Reg(asm.R2, regNow),
-		asm.JGT.Reg(asm.R1, asm.R2, "drop"),
+		asm.JGT.Reg(asm.R1, asm.R2, above),
 	}
 }
 
-// charge adds what the frame costs to the meter, which is never behind the time.
-func (p policer) charge(m meter, done string) asm.Instructions {
-	at := int16(m.word(p.dir) * 8)
+// chargeMeter adds what the frame costs to the meter, which is never behind the time.
+func chargeMeter(base asm.Register, word int, m meter, done string) asm.Instructions {
+	at := int16(word * 8)
 	insns := asm.Instructions{
-		asm.LoadMem(asm.R3, regMap, at+meterCost*8, asm.DWord),
+		asm.LoadMem(asm.R3, base, at+meterCost*8, asm.DWord),
 		asm.JEq.Imm(asm.R3, 0, done),
 	}
 	if m.bits() {
@@ -230,10 +183,10 @@ func (p policer) charge(m meter, done string) asm.Instructions {
 	}
 	add := done + " add"
 	return append(insns,
-		asm.LoadMem(asm.R0, regMap, at+meterTAT*8, asm.DWord),
+		asm.LoadMem(asm.R0, base, at+meterTAT*8, asm.DWord),
 		asm.JGE.Reg(asm.R0, regNow, add),
-		compareAndSwap(regMap, regNow, at+meterTAT*8), // if not, another CPU did
-		asm.AddAtomic.Mem(regMap, asm.R3, asm.DWord, at+meterTAT*8).WithSymbol(add),
+		compareAndSwap(base, regNow, at+meterTAT*8), // if not, another CPU did
+		asm.AddAtomic.Mem(base, asm.R3, asm.DWord, at+meterTAT*8).WithSymbol(add),
 	)
 }
 

@@ -109,7 +109,8 @@ func decodeQdisc(m rtnl.Message) (string, bool) {
 	return string(rtnl.CString(rtnl.Attr(attrs, unix.TCA_KIND))), m.Type == unix.RTM_NEWQDISC && attrs != nil
 }
 
-// TapPolicies lists what stands on taps, whichever process made it, sorted by tap.
+// TapPolicies lists what stands on taps, whichever process made it, sorted by tap. Taps that are switch ports and
+// nothing else are not among them.
 func (h *Host) TapPolicies(ctx context.Context) ([]TapPolicy, error) {
 	var found []TapPolicy
 	err := h.busy.exclusive(ctx, "list taps", func() (err error) {
@@ -141,9 +142,9 @@ func (h *Host) TapDrops(buf []TapDrops) []TapDrops {
 }
 
 // RemoveTap takes everything that UpdateTap put there off a tap, or what is left of it where
-// the tap has gone. That there is nothing is no error.
+// the tap has gone. A switch port stays. That there is nothing is no error.
 func (h *Host) RemoveTap(ctx context.Context, tap string) error {
-	err := h.busy.exclusive(ctx, "tap "+tap, func() error { return h.taps.remove(tap) })
+	err := h.busy.exclusive(ctx, "tap "+tap, func() error { return h.taps.removePolicy(tap, tapQuestions{ctx, h, tap}) })
 	return fail("remove limits from tap", tap, err)
 }
 

@@ -1,12 +1,7 @@
 package kernel
 
 import (
-	"errors"
-	"fmt"
-	"math/bits"
-	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -16,16 +11,12 @@ import (
 
 // policyMemory is the value of a tap's map, shared between this process and the programs on
 // the tap: 64-bit words, each written at once, so that no program ever sees half a number.
-type policyMemory struct {
-	raw   []byte
-	words *[policyWords]uint64
-}
+type policyMemory struct{ *sharedWords }
 
 // What is where in it, in words. A change of this needs another policyLayout.
 const (
 	policyLayout = 1
 
-	wordLayout   = 0
 	wordDeadline = 1 // ns of CLOCK_MONOTONIC: until when what is allowed now holds
 	wordShaper   = 2 // ifindex, 0: none
 	wordClass    = 3
@@ -119,42 +110,16 @@ func (m meter) burst(rate uint64) uint64 {
 }
 
 // newPolicyMap makes a tap's map.
-func newPolicyMap() (*ebpf.Map, error) {
-	m, err := ebpf.NewMap(&ebpf.MapSpec{
-		Name: "sluice_tap", Type: ebpf.Array, KeySize: 4, ValueSize: policyBytes, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make eBPF map: %w", err)
-	}
-	return m, nil
-}
-
-var errLayout = errors.New("was made by another version")
+func newPolicyMap() (*ebpf.Map, error) { return newSharedMap("sluice_tap", policyWords) }
 
 // openPolicyMemory maps a tap's map into memory. It says errLayout if it is no such map.
 func openPolicyMemory(m *ebpf.Map) (*policyMemory, error) {
-	if m.Type() != ebpf.Array || m.ValueSize() != policyBytes || m.Flags()&unix.BPF_F_MMAPABLE == 0 {
-		return nil, errLayout
-	}
-	raw, err := unix.Mmap(m.FD(), 0, policyBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	words, err := openShared(m, policyWords, policyLayout)
 	if err != nil {
-		return nil, fmt.Errorf("map a tap's policy into memory: %w", err)
+		return nil, err
 	}
-	p := &policyMemory{raw: raw, words: (*[policyWords]uint64)(unsafe.Pointer(unsafe.SliceData(raw)))}
-	if p.word(wordLayout) == 0 {
-		p.set(wordLayout, policyLayout)
-	}
-	if p.word(wordLayout) != policyLayout {
-		return nil, errors.Join(errLayout, p.Close())
-	}
-	return p, nil
+	return &policyMemory{words}, nil
 }
-
-func (p *policyMemory) Close() error { return unix.Munmap(p.raw) }
-
-func (p *policyMemory) word(i int) uint64 { return atomic.LoadUint64(&p.words[i]) }
-
-func (p *policyMemory) set(i int, v uint64) { atomic.StoreUint64(&p.words[i], v) }
 
 // read says what stands, except whether it is attached.
 func (p *policyMemory) read(tap string, now uint64) TapPolicy {
@@ -179,10 +144,10 @@ func (p *policyMemory) dropped(dir int) Dropped {
 // write makes a policy stand, with its lease.
 func (p *policyMemory) write(t TapPolicy, now uint64, lease time.Duration) {
 	for dir, rates := range map[int]PathRates{dirTx: t.Tx, dirRx: t.Rx} {
-		p.setMeter(contractBits, dir, rates.Contract.Bits, now)
-		p.setMeter(contractPackets, dir, rates.Contract.Packets, now)
-		p.setMeter(nowBits, dir, rates.Now.Bits, now)
-		p.setMeter(nowPackets, dir, rates.Now.Packets, now)
+		p.setMeter(contractBits, contractBits.word(dir), rates.Contract.Bits, now)
+		p.setMeter(contractPackets, contractPackets.word(dir), rates.Contract.Packets, now)
+		p.setMeter(nowBits, nowBits.word(dir), rates.Now.Bits, now)
+		p.setMeter(nowPackets, nowPackets.word(dir), rates.Now.Packets, now)
 	}
 	if uint64(t.Shaper) != p.word(wordShaper) {
 		p.set(wordShaper, 0) // no frame goes to the new shaper with the old one's class
@@ -190,51 +155,6 @@ func (p *policyMemory) write(t TapPolicy, now uint64, lease time.Duration) {
 	p.set(wordClass, uint64(t.Class))
 	p.set(wordShaper, uint64(t.Shaper))
 	p.set(wordDeadline, now+uint64(lease))
-}
-
-// setMeter changes a limit. What was sent too much by now stays the same number of bits or
-// packets, so that a limit that rises is felt at once, and one that changes often grants no burst each time.
-func (p *policyMemory) setMeter(m meter, dir int, rate, now uint64) {
-	at := m.word(dir)
-	if rate != 0 && m.bits() {
-		rate = max(rate, minBits)
-	}
-	old := p.word(at + meterCost)
-	if rate == 0 {
-		p.set(at+meterCost, 0)
-		p.set(at+meterRate, 0)
-		return
-	}
-	cost := m.cost(rate)
-	if p.word(at+meterRate) == rate && old == cost { // not if a process was killed in between
-		return
-	}
-	p.set(at+meterBurst, m.burst(rate))
-	if old == 0 {
-		p.set(at+meterTAT, 0) // what an earlier limit was exceeded by, in its own ticks, is nothing to this one
-	} else {
-		rescale(&p.words[at+meterTAT], now<<tickShift, old, cost)
-	}
-	p.set(at+meterCost, cost)
-	p.set(at+meterRate, rate)
-}
-
-// rescale changes how far a meter is ahead of or behind the time by cost/old.
-func rescale(tat *uint64, now, old, cost uint64) {
-	for {
-		have := atomic.LoadUint64(tat)
-		if have <= now {
-			return
-		}
-		hi, lo := bits.Mul64(have-now, cost)
-		ahead := uint64(1 << 62)
-		if hi < old {
-			ahead, _ = bits.Div64(hi, lo, old)
-		}
-		if atomic.CompareAndSwapUint64(tat, have, now+min(ahead, 1<<62)) {
-			return
-		}
-	}
 }
 
 // monotonic is the time as programs see it, in ns.

@@ -1,12 +1,8 @@
 package kernel
 
 import (
-	"cmp"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,10 +38,19 @@ type policedTap struct {
 	table *ebpf.Map
 	mem   *policyMemory
 	links [2]link.Link // by direction; nil: none
+	port  *switchPort  // that the programs hold, nil: none; see taps.refresh
+}
+
+// attached says which directions have a program.
+func (t *policedTap) attached() (has [2]bool) {
+	for dir, l := range t.links {
+		has[dir] = l != nil
+	}
+	return has
 }
 
 func (t *policedTap) Close() error {
-	err := errors.Join(t.mem.Close(), t.table.Close())
+	err := errors.Join(t.mem.Close(), t.table.Close(), t.port.Close())
 	for _, l := range t.links {
 		if l != nil {
 			err = errors.Join(err, l.Close())
@@ -78,7 +83,11 @@ func (s *taps) update(tap string, edit func(*TapPolicy), ask tapQuestions) (TapP
 	}
 	shaper := policy.Shaper
 	edit(&policy)
-	if policy.wants() == [2]bool{} {
+	wanted, err := s.wanted(t, policy)
+	if err != nil {
+		return TapPolicy{}, err
+	}
+	if wanted == [2]bool{} {
 		return TapPolicy{Tap: tap}, s.remove(tap)
 	}
 	if t == nil {
@@ -92,12 +101,31 @@ func (s *taps) update(tap string, edit func(*TapPolicy), ask tapQuestions) (TapP
 		}
 	}
 	t.mem.write(policy, monotonic(), s.lease) // first: no frame passes a program that has no limit yet
-	if err := s.attach(tap, t, policy.wants()); err != nil {
+	if err := s.attach(tap, t, wanted); err != nil {
 		return TapPolicy{}, errors.Join(err, s.removeUnused(tap, t))
 	}
 	now := t.mem.read(tap, monotonic())
 	now.Index, now.Detached = t.index, model.No
 	return now, nil
+}
+
+// wanted says which directions need a program: for the policy, or for the switch port on the tap.
+func (s *taps) wanted(t *policedTap, policy TapPolicy) ([2]bool, error) {
+	if t == nil {
+		return policy.wants(), nil
+	}
+	if wanted := t.wantedFor(policy); wanted == t.attached() {
+		return wanted, nil
+	}
+	err := s.refresh(t) // another process may have made or removed a port
+	return t.wantedFor(policy), err
+}
+
+func (t *policedTap) wantedFor(policy TapPolicy) [2]bool {
+	if t.port != nil {
+		return [2]bool{true, true}
+	}
+	return policy.wants()
 }
 
 // removeUnused removes a policy that no program is attached for.
@@ -153,6 +181,9 @@ func (s *taps) find(tap string, ask tapQuestions) (*policedTap, error) {
 		return nil, errors.Join(err, s.remove(tap))
 	}
 	// Somebody has taken a program off.
+	if err := s.refresh(t); err != nil {
+		return nil, err
+	}
 	for dir, l := range t.links {
 		if l != nil && attachedTo(l) != index {
 			if err := s.takeOff(tap, t, dir); err != nil {
@@ -262,61 +293,7 @@ func (s *taps) program(t *policedTap, dir int) (*ebpf.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policer{dir: dir, policy: t.table, local: local.table}.load()
-}
-
-// adopt opens what an earlier process pinned, and puts this version's programs in the
-// place of those that are attached; nil if there is nothing, or nothing of use.
-func (s *taps) adopt(tap string) (*policedTap, error) {
-	t, err := s.load(tap)
-	if errors.Is(err, errLayout) {
-		return nil, s.remove(tap)
-	}
-	if t == nil || err != nil {
-		return nil, err
-	}
-	for dir, l := range t.links {
-		if l == nil {
-			continue
-		}
-		prog, err := s.program(t, dir)
-		if err == nil {
-			err = errors.Join(l.Update(prog), prog.Close())
-		}
-		if err != nil && !errors.Is(err, unix.ENOLINK) { // the tap has gone: find sees that
-			return nil, errors.Join(err, t.Close())
-		}
-	}
-	s.remember(tap, t)
-	return t, nil
-}
-
-// load opens what is pinned of a tap's policy, nil if there is nothing.
-func (s *taps) load(tap string) (*policedTap, error) {
-	if !s.pins.has(tapPin(tap, pinMap)) {
-		return nil, nil
-	}
-	table, err := ebpf.LoadPinnedMap(s.pins.path(tapPin(tap, pinMap)), nil)
-	if err != nil {
-		return nil, err
-	}
-	mem, err := openPolicyMemory(table)
-	if err != nil {
-		return nil, errors.Join(err, table.Close())
-	}
-	t := &policedTap{table: table, mem: mem}
-	for dir := range t.links {
-		l, err := link.LoadPinnedLink(s.pins.path(tapPin(tap, dirNames[dir])), nil)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, errors.Join(err, t.Close())
-		}
-		t.links[dir] = l
-		t.index = max(t.index, attachedTo(l))
-	}
-	return t, nil
+	return policer{dir: dir, policy: t.table, local: local.table, port: t.port}.load()
 }
 
 // remove takes off what stands, the map last: as long as its pin is there, the next process
@@ -349,79 +326,4 @@ func detach(l link.Link) error {
 		return err
 	}
 	return nil
-}
-
-func (s *taps) list() ([]TapPolicy, error) {
-	found := map[string]TapPolicy{}
-	s.mu.Lock()
-	for tap, t := range s.open {
-		found[tap] = t.standing(tap)
-	}
-	s.mu.Unlock()
-	names, err := s.pins.names()
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		tap, _, ok := parseTapPin(name)
-		if _, seen := found[tap]; ok && !seen {
-			found[tap] = s.standing(tap)
-		}
-	}
-	all := make([]TapPolicy, 0, len(found))
-	for _, t := range found {
-		all = append(all, t)
-	}
-	slices.SortFunc(all, func(a, b TapPolicy) int { return cmp.Compare(a.Tap, b.Tap) })
-	return all, nil
-}
-
-// standing says what is pinned for a tap.
-func (s *taps) standing(tap string) TapPolicy {
-	t, err := s.load(tap)
-	switch {
-	case err != nil && !errors.Is(err, errLayout):
-		return TapPolicy{Tap: tap} // Detached is Unknown
-	case t == nil: // programs without a map, or of another version: nothing that works
-		return TapPolicy{Tap: tap, Detached: model.Yes}
-	}
-	defer t.Close()
-	return t.standing(tap)
-}
-
-func (t *policedTap) standing(tap string) TapPolicy {
-	p := t.mem.read(tap, monotonic())
-	p.Index = t.index
-	p.Detached = model.TriOf(!t.intact())
-	return p
-}
-
-// drop closes what is open; what is pinned stays.
-func (s *taps) drop() (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for tap, t := range s.open {
-		err = errors.Join(err, t.Close())
-		delete(s.open, tap)
-	}
-	if s.local != nil {
-		err = errors.Join(err, s.local.table.Close())
-		s.local = nil
-	}
-	return err
-}
-
-// Pins of a tap are TAP_tx, TAP_rx and TAP_map.
-const pinMap = "map"
-
-var dirNames = [2]string{dirTx: "tx", dirRx: "rx"}
-
-func tapPin(tap, what string) string { return escape(tap) + "_" + what }
-
-// parseTapPin reads such a name.
-func parseTapPin(name string) (tap, what string, ok bool) {
-	text, what, _ := strings.Cut(name, "_")
-	tap, ok = unescape(text)
-	ok = ok && tap != "" && (what == pinMap || slices.Contains(dirNames[:], what))
-	return tap, what, ok && tapPin(tap, what) == name
 }

@@ -1,0 +1,121 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"sluice/internal/model"
+)
+
+// SetSwitchPort makes the tap a port of the embedded switch that is held to these rules, or changes it in place, and
+// returns what is true then. It is idempotent, and all of it stays when the process ends. While it changes no frame passes that
+// neither the old nor the new rules let through; the rates of rules may take effect a moment earlier.
+//
+// What a guest sends belongs to the first rule that has its source MAC, else to the first that checks none. What
+// a guest receives belongs to the first rule that has its destination, or for all that is in its VLAN; unicast to somebody else
+// is dropped without being counted. A tag in front of another, one of VLAN 0 and one of another type than 802.1Q never pass.
+func (h *Host) SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.SwitchPortState, error) {
+	if err := checkPort(&p); err != nil {
+		return model.SwitchPortState{}, fail("make a switch port of", p.Tap, err)
+	}
+	var now model.SwitchPortState // not the result: if ctx ends, this is still being written
+	err := h.busy.exclusive(ctx, "tap "+p.Tap, func() (err error) {
+		now, err = h.taps.setPort(p, tapQuestions{ctx, h, p.Tap})
+		return err
+	})
+	if err != nil {
+		return model.SwitchPortState{}, fail("make a switch port of", p.Tap, err)
+	}
+	return now, nil
+}
+
+// RemoveSwitchPort takes the rules off a tap, or what is left of them where the tap has gone. Limits stay. That there is
+// no switch port is no error.
+func (h *Host) RemoveSwitchPort(ctx context.Context, tap string) error {
+	err := h.busy.exclusive(ctx, "tap "+tap, func() error { return h.taps.removePort(tap, tapQuestions{ctx, h, tap}) })
+	return fail("remove switch port", tap, err)
+}
+
+// SwitchPorts lists what stands, whichever process made it, sorted by tap.
+func (h *Host) SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error) {
+	var all []model.SwitchPortState
+	taps, err := h.taps.ports()
+	if err != nil {
+		return nil, fail("list", "switch ports", err)
+	}
+	for _, tap := range taps {
+		var now model.SwitchPortState
+		err := h.busy.exclusive(ctx, "tap "+tap, func() (err error) {
+			now, err = h.taps.portOf(tap)
+			return err
+		})
+		if err != nil {
+			return nil, fail("look at switch port", tap, err)
+		}
+		if now.Tap != "" {
+			all = append(all, now)
+		}
+	}
+	return all, nil
+}
+
+// mostMACs is how many a rule has at most: the VF's own, its pod's, and those beside them.
+const mostMACs = model.MaxPortMACs + 2
+
+// checkPort says what of a port cannot be.
+func checkPort(p *model.SwitchPort) error {
+	if p.Tap == "" {
+		return permanent("a switch port needs a tap")
+	}
+	if n := len(p.Rules); n < 1 || n > maxRules {
+		return permanent(fmt.Sprintf("it has %d rules; want 1 to %d", n, maxRules))
+	}
+	for i := range p.Rules {
+		if err := checkRule(&p.Rules[i]); err != nil {
+			return fmt.Errorf("rule %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func checkRule(r *model.SwitchRule) error {
+	if n := len(r.MACs); n < 1 || n > mostMACs {
+		return permanent(fmt.Sprintf("it has %d MACs; want 1 to %d", n, mostMACs))
+	}
+	for _, m := range r.MACs {
+		if err := wantUnicast(m); err != nil {
+			return fmt.Errorf("MAC %s: %w", m, err)
+		}
+	}
+	if len(r.Addresses) > model.MaxPortAddresses {
+		return permanent(fmt.Sprintf("it has %d addresses; want at most %d", len(r.Addresses), model.MaxPortAddresses))
+	}
+	for _, a := range r.Addresses {
+		if !usable(a) {
+			return permanent(fmt.Sprintf("%s is no address that a guest sends from: want a unicast one without a zone", a))
+		}
+	}
+	return checkVLANs(r)
+}
+
+func usable(a netip.Addr) bool {
+	return a.IsValid() && a.Zone() == "" && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
+func checkVLANs(r *model.SwitchRule) error {
+	switch {
+	case r.VLAN < 0 || r.VLAN > model.MaxVLAN:
+		return permanent(fmt.Sprintf("VLAN %d: want 1 to %d, or 0 for none", r.VLAN, model.MaxVLAN))
+	case r.VLAN != 0 && len(r.Trunk) > 0:
+		return permanent("it has an access VLAN and a trunk; want one of them")
+	case len(r.Trunk) > model.MaxTrunkRanges:
+		return permanent(fmt.Sprintf("its trunk has %d ranges; want at most %d", len(r.Trunk), model.MaxTrunkRanges))
+	}
+	for _, v := range r.Trunk {
+		if v.First < 1 || v.Last > model.MaxVLAN || v.Last < v.First {
+			return permanent(fmt.Sprintf("VLANs %d to %d: want some of 1 to %d", v.First, v.Last, model.MaxVLAN))
+		}
+	}
+	return nil
+}
