@@ -88,7 +88,7 @@ func readPF(sys fs.FS, address string) PF {
 		Address: address, Driver: target(sys, d+"/driver"),
 		TotalVFs: number(sys, d+"/sriov_totalvfs"), NumVFs: number(sys, d+"/sriov_numvfs"),
 	}
-	pf.Netdev, pf.MAC = netdev(sys, address)
+	pf.Netdev, pf.MAC = Netdev(sys, address)
 	entries, _ := fs.ReadDir(sys, d) // what has gone meanwhile has no VFs
 	for _, e := range entries {
 		n, isVF := strings.CutPrefix(e.Name(), "virtfn")
@@ -97,15 +97,16 @@ func readPF(sys fs.FS, address string) PF {
 		if !isVF || err != nil || vf == "" {
 			continue
 		}
-		name, _ := netdev(sys, vf)
+		name, _ := Netdev(sys, vf)
 		pf.VFs = append(pf.VFs, VF{Address: vf, Index: i, Driver: target(sys, dir(vf)+"/driver"), Netdev: name})
 	}
 	slices.SortFunc(pf.VFs, func(a, b VF) int { return a.Index - b.Index })
 	return pf
 }
 
-// netdev is the device's network interface, and its MAC. That of virtio is below a device on a bus of its own.
-func netdev(sys fs.FS, address string) (name, mac string) {
+// Netdev is the device's network interface, and the MAC that it has now; "" where it has none in the network
+// namespace whose sysfs this is. That of virtio is below a device on a bus of its own.
+func Netdev(sys fs.FS, address string) (name, mac string) {
 	d := dir(address)
 	places := []string{d}
 	entries, _ := fs.ReadDir(sys, d)
