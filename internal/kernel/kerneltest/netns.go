@@ -20,17 +20,20 @@ const childEnv = "SLUICE_TEST_IN_NETNS"
 // Main is a TestMain that runs all tests of the package in a new network and mount
 // namespace, so that all goroutines are in it and /sys shows it. The namespaces end
 // with the process.
-func Main(m *testing.M) {
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is Main for those that have something to do before or after. It returns the exit code.
+func Run(m *testing.M) int {
 	if os.Getenv(childEnv) == "" && !fuzzing() {
-		os.Exit(again())
+		return again()
 	}
 	if os.Getenv(childEnv) != "" {
 		if err := enter(); err != nil {
 			fmt.Fprintln(os.Stderr, "kerneltest:", err)
-			os.Exit(1)
+			return 1
 		}
 	}
-	os.Exit(m.Run())
+	return m.Run()
 }
 
 // fuzzing says whether this is a coordinator or worker of the fuzzer: those talk over
