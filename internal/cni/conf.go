@@ -1,0 +1,215 @@
+package cni
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+
+	"sluice/internal/channel"
+)
+
+// Conf is the network's configuration. Keys that it does not have are for others, and are passed on.
+type Conf struct {
+	types.PluginConf
+
+	// The VF, by its PCI address: one that whoever allocated it passes, or the first that is free of a list.
+	DeviceID string   `json:"deviceID"`
+	PCIBusID string   `json:"pciBusID"`
+	Devices  []string `json:"devices"`
+
+	// What the host is asked for. Left out, it is as the host has set it.
+	MAC            string   `json:"mac"`
+	VLAN           int      `json:"vlan"`
+	Trunk          string   `json:"trunk"` // "10-20,30"
+	SpoofChk       *onOff   `json:"spoofchk"`
+	CheckARP       *onOff   `json:"check_arp"`
+	Addresses      []string `json:"addresses"`       // that it may send from
+	CheckAddresses bool     `json:"check_addresses"` // those that IPAM gives, too
+	Isolated       *onOff   `json:"isolated"`
+	Link           string   `json:"link"` // "auto", "up", "down"
+	SLA
+
+	// What runtimes pass by capabilities.
+	RuntimeConfig struct {
+		DeviceID    string            `json:"deviceID"`
+		MAC         string            `json:"mac"`
+		Annotations map[string]string `json:"io.kubernetes.cri.pod-annotations"`
+	} `json:"runtimeConfig"`
+	// What a pod's network annotation says (cni-args of Multus).
+	Args struct {
+		CNI struct {
+			MAC string `json:"mac"`
+			SLA
+		} `json:"cni"`
+	} `json:"args"`
+
+	raw map[string]json.RawMessage
+}
+
+// SLA is what a pod may ask for itself, where the network's configuration leaves it out.
+type SLA struct {
+	Guarantee string  `json:"guarantee"` // "1Gbit 10kpps"
+	Limit     string  `json:"limit"`
+	Weight    float64 `json:"weight"`
+}
+
+// onOff is a switch: true and false, or on and off as in configurations of sriov-cni.
+type onOff bool
+
+func (o *onOff) UnmarshalJSON(b []byte) error {
+	switch string(b) {
+	case "true", `"true"`, `"on"`:
+		*o = true
+	case "false", `"false"`, `"off"`:
+		*o = false
+	default:
+		return fmt.Errorf("%s is neither on nor off", b)
+	}
+	return nil
+}
+
+// annotations that a runtime passes begin with this.
+const annotations = "sluice/"
+
+func invalid(format string, args ...any) error {
+	return types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf(format, args...), "")
+}
+
+func parse(stdin []byte) (*Conf, error) {
+	var c Conf
+	if err := json.Unmarshal(stdin, &c); err != nil {
+		return nil, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the network configuration: %v", err), "")
+	}
+	if err := json.Unmarshal(stdin, &c.raw); err != nil {
+		return nil, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the network configuration: %v", err), "")
+	}
+	return &c, nil
+}
+
+// candidates are the PCI addresses of the VFs of which the container gets one.
+func (c *Conf) candidates() ([]string, error) {
+	for _, id := range []string{c.RuntimeConfig.DeviceID, c.DeviceID, c.PCIBusID} {
+		if id != "" {
+			return []string{strings.ToLower(id)}, nil
+		}
+	}
+	if len(c.Devices) == 0 {
+		return nil, invalid("network %s names no device: Multus passes deviceID where the pod asks for the network's k8s.v1.cni.cncf.io/resourceName, "+
+			"runtimes pass runtimeConfig.deviceID; without either, list the VFs' PCI addresses in \"devices\"", c.Name)
+	}
+	out := make([]string, len(c.Devices))
+	for i, id := range c.Devices {
+		out[i] = strings.ToLower(id)
+	}
+	return out, nil
+}
+
+// request is what the host is asked for. Only VF is left open.
+func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
+	asked := c.Args.CNI
+	if err := asked.annotated(c.RuntimeConfig.Annotations); err != nil {
+		return channel.Attach{}, err
+	}
+	sla, err := c.SLA.with(asked.SLA)
+	if err != nil {
+		return channel.Attach{}, err
+	}
+	cniArgs := parseArgs(args.Args)
+	a := channel.Attach{
+		Owner: owner(args.ContainerID, args.IfName),
+		MAC:   first(c.RuntimeConfig.MAC, cniArgs["MAC"], asked.MAC, c.RuntimeConfig.Annotations[annotations+"mac"], c.MAC),
+		VLAN:  c.VLAN, Trunk: c.Trunk, SpoofChk: (*bool)(c.SpoofChk), CheckARP: (*bool)(c.CheckARP),
+		Addresses: c.Addresses, Isolated: (*bool)(c.Isolated), Link: c.Link,
+		Guarantee: sla.Guarantee, Limit: sla.Limit, Weight: sla.Weight,
+	}
+	if pod := cniArgs["K8S_POD_NAME"]; pod != "" {
+		a.Name = cniArgs["K8S_POD_NAMESPACE"] + "/" + pod
+	}
+	return a, nil
+}
+
+// annotated adds what the pod's own annotations ask for.
+func (s *SLA) annotated(have map[string]string) error {
+	s.Guarantee = first(s.Guarantee, have[annotations+"guarantee"])
+	s.Limit = first(s.Limit, have[annotations+"limit"])
+	if w := have[annotations+"weight"]; w != "" && s.Weight == 0 {
+		var err error
+		if s.Weight, err = strconv.ParseFloat(w, 64); err != nil {
+			return invalid("annotation %sweight: %q is no number", annotations, w)
+		}
+	}
+	return nil
+}
+
+// with adds what a pod asks for. What the network says is not the pod's to change: a limit would be none.
+func (s SLA) with(pod SLA) (SLA, error) {
+	for what, clash := range map[string]bool{
+		"guarantee": s.Guarantee != "" && pod.Guarantee != "", "limit": s.Limit != "" && pod.Limit != "",
+		"weight": s.Weight != 0 && pod.Weight != 0,
+	} {
+		if clash {
+			return s, invalid("the pod asks for a %s, but its network sets one: take it out of either", what)
+		}
+	}
+	return SLA{first(s.Guarantee, pod.Guarantee), first(s.Limit, pod.Limit), max(s.Weight, pod.Weight)}, nil
+}
+
+// parseArgs reads CNI_ARGS. Runtimes put there what is for others, too.
+func parseArgs(s string) map[string]string {
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(s, ";") {
+		if key, value, ok := strings.Cut(pair, "="); ok {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func owner(container, ifname string) string { return container + "/" + ifname }
+
+// forHostDevice is the configuration that host-device is called with: the interface by its name, which all of its versions take.
+func (c *Conf) forHostDevice(netdev string) delegated {
+	raw := map[string]json.RawMessage{}
+	maps.Copy(raw, c.raw)
+	for _, key := range []string{"deviceID", "pciBusID", "devices", "hwaddr", "kernelpath"} {
+		delete(raw, key)
+	}
+	var runtimeConfig map[string]json.RawMessage
+	if json.Unmarshal(raw["runtimeConfig"], &runtimeConfig) == nil {
+		delete(runtimeConfig, "deviceID")
+		raw["runtimeConfig"] = marshal(runtimeConfig)
+	}
+	raw["type"], raw["device"] = marshal(hostDevice), marshal(netdev)
+	return delegated{hostDevice, raw}
+}
+
+// withoutIPAM has host-device move the interface, and nothing else.
+func (d delegated) withoutIPAM() delegated {
+	raw := maps.Clone(d.raw)
+	delete(raw, "ipam")
+	return delegated{d.plugin, raw}
+}
+
+// forIPAM is the configuration that IPAM is called with, ok says whether there is any.
+func (c *Conf) forIPAM() (d delegated, ok bool) {
+	return delegated{c.IPAM.Type, c.raw}, c.IPAM.Type != ""
+}
+
+func marshal(v any) json.RawMessage {
+	b, _ := json.Marshal(v) // strings, and what was JSON before
+	return b
+}

@@ -1,0 +1,153 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containernetworking/cni/pkg/skel"
+
+	"sluice/internal/channel"
+	"sluice/internal/vfsysfs"
+)
+
+// Del takes the VF from the container and gives it back. What has been done of that already is no error; that the host
+// cannot be told is one: else the VF would stay the container's, and nobody would try again.
+func (p *Plugin) Del(ctx context.Context, args *skel.CmdArgs) error {
+	conf, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	r, err := p.load(args.ContainerID, args.IfName)
+	if err != nil {
+		return err
+	}
+	if r == nil { // ADD never got so far that anything is to be undone but what IPAM did
+		return releaseAddresses(ctx, args, conf)
+	}
+	unlock, err := p.lock(ctx, r.Device)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return p.release(ctx, args, conf, r)
+}
+
+// release undoes what is on record, whatever of it has been done or undone already. The device's lock is held.
+func (p *Plugin) release(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record) error {
+	err := errors.Join(p.takeBack(ctx, args, conf, r), p.detach(ctx, r.VF, r.owner()), p.restore(ctx, r), releaseAddresses(ctx, args, conf))
+	if err != nil {
+		return err
+	}
+	return p.remove(r)
+}
+
+// takeBack has host-device bring the interface back. Where the container's network namespace has gone, the kernel has done so.
+func (p *Plugin) takeBack(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record) error {
+	call := *args
+	call.Netns = first(args.Netns, r.Netns)
+	if name, _ := p.netdev(r.Device); name != "" || r.BootID != p.BootID || r.NetnsID != netnsID(call.Netns) {
+		return nil
+	}
+	return delegate(ctx, &call, "DEL", conf.forHostDevice(r.Netdev).withoutIPAM())
+}
+
+// detach tells the host that nobody has the VF. That it knows neither VF nor owner is just as well.
+func (p *Plugin) detach(ctx context.Context, vf channel.VF, owner string) error {
+	err := p.Host.Detach(ctx, channel.Detach{VF: vf, Owner: owner})
+	var refused *channel.Error
+	if errors.As(err, &refused) && refused.Code == channel.CodeUnknown {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("tell the host that VF %d of %s is free: %w", vf.Index, vf.PF, err)
+	}
+	return nil
+}
+
+// restore gives the interface the name and the MAC that it had.
+func (p *Plugin) restore(ctx context.Context, r *record) error {
+	name, mac := p.netdev(r.Device)
+	if name == "" || r.BootID != p.BootID || name == r.Netdev && mac == r.MAC {
+		return nil
+	}
+	return setLink(ctx, name, r.Netdev, r.MAC)
+}
+
+func releaseAddresses(ctx context.Context, args *skel.CmdArgs, conf *Conf) error {
+	if d, ok := conf.forIPAM(); ok {
+		return delegate(ctx, args, "DEL", d)
+	}
+	return nil
+}
+
+// GC gives back what containers have that no longer are: those on record, and those that only the host remembers.
+func (p *Plugin) GC(ctx context.Context, args *skel.CmdArgs) error {
+	conf, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	valid := map[string]bool{}
+	for _, a := range conf.ValidAttachments {
+		valid[owner(a.ContainerID, a.IfName)] = true
+	}
+	attached, err := p.Host.List(ctx) // before the records: what is attached later may have one that we did not see
+	if err != nil {
+		err = fmt.Errorf("ask the host what is attached: %w", err)
+	}
+	all, e := p.records()
+	err = errors.Join(err, e)
+	known := map[string]bool{}
+	for _, r := range all {
+		known[r.owner()] = true
+		if r.Network == conf.Name && !valid[r.owner()] {
+			err = errors.Join(err, p.collect(ctx, args, conf, r))
+		}
+	}
+	err = errors.Join(err, p.collectUnknown(ctx, attached, known, valid))
+	if d, ok := conf.forIPAM(); ok {
+		err = errors.Join(err, delegate(ctx, args, "GC", d))
+	}
+	return err
+}
+
+// collect is a DEL that nobody called.
+func (p *Plugin) collect(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record) error {
+	unlock, err := p.lock(ctx, r.Device)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if r, err = p.load(r.Container, r.IfName); err != nil || r == nil { // done by somebody else meanwhile
+		return err
+	}
+	return p.release(ctx, &skel.CmdArgs{ContainerID: r.Container, IfName: r.IfName, Netns: r.Netns, Path: args.Path}, conf, r)
+}
+
+// collectUnknown detaches owners of which there is no record, unless a container has the VF: it may be of
+// another network, whose containers we are not told.
+func (p *Plugin) collectUnknown(ctx context.Context, attached []channel.Held, known, valid map[string]bool) error {
+	pfs, err := vfsysfs.PFs(p.Sys)
+	if err != nil {
+		return err
+	}
+	for _, held := range attached {
+		if held.Owner == "" || known[held.Owner] || valid[held.Owner] || !idle(pfs, held.VF) {
+			continue
+		}
+		err = errors.Join(err, p.detach(ctx, held.VF, held.Owner))
+	}
+	return err
+}
+
+// idle says that no container can have the VF: its interface is here, or there is no such VF.
+func idle(pfs []vfsysfs.PF, vf channel.VF) bool {
+	for _, pf := range pfs {
+		for _, v := range pf.VFs {
+			if pf.MAC == vf.PF && v.Index == vf.Index {
+				return v.Netdev != ""
+			}
+		}
+	}
+	return true
+}
