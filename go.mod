@@ -3,6 +3,7 @@ module sluice
 go 1.26.8
 
 require (
+	github.com/beevik/etree v1.8.1
 	github.com/cilium/ebpf v0.22.0
 	github.com/containernetworking/cni v1.3.0
 	github.com/coreos/go-systemd/v22 v22.7.0

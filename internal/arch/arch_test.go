@@ -27,7 +27,7 @@ var may = map[string][]string{
 	"plan":            {"model"},
 	"kernel":          {"model", "kernel/rtnl"},
 	"kernel/rtnl":     {},
-	"libvirt":         {"model"},
+	"libvirt":         {"model", "channel"},
 	"guest":           {"model"},
 	"claim":           {"model"},
 	"observe":         {"model", "kernel", "libvirt", "guest", "claim"},

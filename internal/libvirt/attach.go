@@ -92,11 +92,13 @@ func (c *Conn) fresh(ctx context.Context, s *session, vm model.VMID) (*Domain, e
 		return nil, err
 	}
 	if !r.active() {
-		return nil, fmt.Errorf("it is not running: %w", model.ErrGone)
+		return nil, errNotRunning
 	}
 	c.inv.put(r, false, time.Now())
 	return &r.dom, nil
 }
+
+var errNotRunning = fmt.Errorf("it is not running: %w", model.ErrGone)
 
 func (d *Domain) hostdev(alias string) *Hostdev {
 	for i := range d.Hostdevs {

@@ -26,8 +26,11 @@ type Conn struct {
 	at      address
 	unplugs unplugs
 	inv     inventory
+	host    hostFacts
 	stop    context.CancelFunc
 	done    chan struct{}
+
+	defining sync.Mutex // held while a definition is read, changed and stored
 
 	mu    sync.Mutex
 	sess  *session  // nil while not connected
@@ -45,6 +48,7 @@ func Open(ctx context.Context, o Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{o: o, at: at, done: make(chan struct{})}
+	c.host = hostFacts{isBridge, c.emulatorVersion}
 	c.down(errors.New("not connected yet"), false)
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop

@@ -24,7 +24,8 @@ type Options struct {
 
 // Domain is an active domain as its live XML and events show it. Of model.VM it
 // fills ID, Name, State, Started, Ready, NUMANode, VCPUs, free ports, SLAs and the virtio NICs; of a
-// NIC Alias, MAC, Tap, Network, VLAN, Failover (teaming only) and FreePort. What the
+// NIC Alias, MAC, Tap, Network, VLAN, Failover (teaming only) and FreePort; of a function of a virtual PF
+// VirtualPF, Function and Carrier too (one of backend vdpa has no Tap and no Network). What the
 // kernel knows (ifindex, link state, FDB, traffic) and who owns a VF is left out.
 type Domain struct {
 	model.VM

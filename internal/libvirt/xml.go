@@ -42,11 +42,13 @@ func parseDomain(doc string) (Domain, error) {
 
 const unresolved = "net:"
 
+// addInterface adds virtio NICs, hostdevs, and the functions of virtual PFs, which may be of another model.
 func (d *Domain) addInterface(x *libvirtxml.DomainInterface) error {
 	if x.Source != nil && x.Source.Hostdev != nil {
 		return d.addHostdevInterface(x)
 	}
-	if x.Model == nil || !strings.HasPrefix(x.Model.Type, "virtio") || x.MAC == nil {
+	name, vf, function := model.ParseVPFAlias(aliasName(x.Alias))
+	if x.Model == nil || x.MAC == nil || !function && !strings.HasPrefix(x.Model.Type, "virtio") {
 		return nil
 	}
 	mac, err := model.ParseMAC(x.MAC.Address)
@@ -63,6 +65,10 @@ func (d *Domain) addInterface(x *libvirtxml.DomainInterface) error {
 	}
 	if x.Teaming != nil && x.Teaming.Type == "persistent" {
 		n.Failover = model.FailoverTeaming
+	}
+	if function {
+		n.VirtualPF, n.Function = name, vf+1
+		n.Carrier = model.TriOf(x.Link == nil || x.Link.State != "down")
 	}
 	d.NICs = append(d.NICs, n)
 	return nil

@@ -189,3 +189,29 @@ func TestHolds(t *testing.T) {
 		}
 	}
 }
+
+// Functions of virtual PFs are known by their aliases, whatever their model and backend.
+func TestParseFunctions(t *testing.T) {
+	nic := func(kind, alias, model, source, more string) string {
+		return "<interface type='" + kind + "'><mac address='52:54:00:00:00:01'/>" + source + "<model type='" + model + "'/><alias name='" + alias + "'/>" + more + "</interface>"
+	}
+	tap, down := "<source bridge='br0'/><target dev='vnet1'/>", "<link state='down'/>"
+	d, err := parseDomain("<domain><devices>" +
+		nic("bridge", "ua-vpf-a-b-vf2", "virtio", tap, down) + nic("bridge", "ua-vpf-a-b-pf", "virtio", tap, "<link state='up'/>") +
+		nic("bridge", "ua-vpf-igb-pf", "igb", tap, "") + nic("vdpa", "ua-vpf-v-vf0", "virtio", "<source dev='/run/sluice/vdpa/sluice-v-vf0'/>", down) +
+		nic("bridge", "ua-vpf-a-vf02", "virtio", tap, down) + nic("bridge", "ua-net0", "igb", tap, "") + "</devices></domain>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mac(t, "52:54:00:00:00:01")
+	want := []model.NIC{
+		{Alias: "ua-vpf-a-b-vf2", MAC: m, Tap: "vnet1", Network: "br0", FreePort: model.No, VirtualPF: "a-b", Function: 3, Carrier: model.No},
+		{Alias: "ua-vpf-a-b-pf", MAC: m, Tap: "vnet1", Network: "br0", FreePort: model.No, VirtualPF: "a-b", Carrier: model.Yes},
+		{Alias: "ua-vpf-igb-pf", MAC: m, Tap: "vnet1", Network: "br0", FreePort: model.No, VirtualPF: "igb", Carrier: model.Yes},
+		{Alias: "ua-vpf-v-vf0", MAC: m, FreePort: model.No, VirtualPF: "v", Function: 1, Carrier: model.No},
+		{Alias: "ua-vpf-a-vf02", MAC: m, Tap: "vnet1", Network: "br0", FreePort: model.No},
+	}
+	if diff := cmp.Diff(want, d.NICs); diff != "" {
+		t.Error(diff)
+	}
+}

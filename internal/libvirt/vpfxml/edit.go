@@ -1,0 +1,210 @@
+package vpfxml
+
+import (
+	"fmt"
+
+	"github.com/beevik/etree"
+
+	"sluice/internal/channel"
+	"sluice/internal/model"
+)
+
+// channelName is what the guest finds its end of the channel by.
+const channelName = channel.Port
+
+// Define adds the virtual PF to a domain's persistent XML. All MACs of p are set.
+func Define(doc string, p *model.VirtualPF) (string, error) {
+	d, err := parse(doc)
+	if err != nil {
+		return "", err
+	}
+	if err := d.fits(p); err != nil {
+		return "", err
+	}
+	park := 0
+	if crowded(p) {
+		park = d.park(p.Name)
+	}
+	_, bus := d.bridge(rootPort, portAlias(p.Name))
+	for _, f := range layout(p, bus, park) {
+		d.insert(f.element(p))
+		d.override(f)
+	}
+	if p.Channel {
+		d.addChannel()
+	}
+	return d.doc.WriteToString()
+}
+
+// Undefine takes the virtual PF out, and with the last one what all share. It says whether there was anything.
+func Undefine(doc, name string) (string, bool, error) {
+	d, err := parse(doc)
+	if err != nil {
+		return "", false, err
+	}
+	all := d.functions(name)
+	if len(all) == 0 {
+		return doc, false, nil
+	}
+	for _, e := range all {
+		d.devices.RemoveChild(e)
+		d.dropOverride(aliasOf(e))
+	}
+	if len(d.functions("")) == 0 {
+		d.dropChannel()
+	}
+	d.trimBridges()
+	out, err := d.doc.WriteToString()
+	return out, true, err
+}
+
+// element is its <interface>. It starts without a carrier.
+func (f *function) element(p *model.VirtualPF) *etree.Element {
+	kind := "bridge"
+	if p.Backend == model.BackendVDPA {
+		kind = "vdpa"
+	}
+	e := newDevice("interface", kind, f.alias)
+	child(e, "mac", "address", f.mac.String())
+	if kind == "vdpa" {
+		child(e, "source", "dev", model.VDPAPath(model.VDPAName(p.VM, p.Name, f.vf)))
+	} else {
+		child(e, "source", "bridge", p.Network)
+	}
+	child(e, "model", "type", string(p.Model))
+	child(e, "link", "state", "down")
+	child(e, "rom", "enabled", "no")
+	address := setAddress(e, f.at)
+	if f.vf < 0 && len(p.VFs) > 0 && p.Model == model.VPFVirtio {
+		address.CreateAttr("multifunction", "on")
+	}
+	return e
+}
+
+// override adds the function's properties that libvirt does not know.
+func (d *domain) override(f function) {
+	if len(f.props) == 0 {
+		return
+	}
+	prefix := d.qemuPrefix()
+	over := d.overrides()
+	if over == nil {
+		over = d.root.CreateElement(prefix + "override")
+	}
+	front := child(over, prefix+"device", "alias", f.alias).CreateElement(prefix + "frontend")
+	for _, prop := range f.props {
+		child(front, prefix+"property", "name", prop.name, "type", "string", "value", prop.value)
+	}
+}
+
+// qemuPrefix is the prefix of QEMU's namespace with its colon, declared where it is not.
+func (d *domain) qemuPrefix() string {
+	for _, a := range d.root.Attr {
+		if a.Space == "xmlns" && a.Value == qemuSpace {
+			return a.Key + ":"
+		}
+	}
+	d.root.CreateAttr("xmlns:qemu", qemuSpace)
+	return "qemu:"
+}
+
+// overrides is <qemu:override>, or nil.
+func (d *domain) overrides() *etree.Element { return inQEMU(d.root, "override") }
+
+// inQEMU is the first child of that name in QEMU's namespace, or nil.
+func inQEMU(e *etree.Element, tag string) *etree.Element {
+	for _, c := range e.ChildElements() {
+		if c.Tag == tag && c.NamespaceURI() == qemuSpace {
+			return c
+		}
+	}
+	return nil
+}
+
+// dropOverride removes what overrides say of a device, and the whole element when nothing is left in it.
+func (d *domain) dropOverride(alias string) {
+	over := d.overrides()
+	if over == nil {
+		return
+	}
+	for _, dev := range over.ChildElements() {
+		if dev.SelectAttrValue("alias", "") == alias {
+			over.RemoveChild(dev)
+		}
+	}
+	if len(over.ChildElements()) == 0 {
+		d.root.RemoveChild(over)
+	}
+}
+
+// addChannel gives the guest a way to talk to the host, if it has none. Where there is no controller for it,
+// it gets one with a port of its own, lest it takes one that was meant for hot-plug.
+func (d *domain) addChannel() {
+	if d.channel() != nil {
+		return
+	}
+	if !d.hasSerial() {
+		_, bus := d.bridge(rootPort, serialPort)
+		e := newDevice("controller", "virtio-serial", serialAlias)
+		e.CreateAttr("index", "0")
+		setAddress(e, pciAddress{bus: bus})
+		d.insert(e)
+	}
+	e := newDevice("channel", "unix", chanAlias)
+	child(e, "source", "mode", "bind")
+	child(e, "target", "type", "virtio", "name", channelName)
+	d.insert(e)
+}
+
+// channel is the one to sluice-guest, or nil.
+func (d *domain) channel() *etree.Element {
+	for _, e := range d.devices.SelectElements("channel") {
+		if childAttr(e, "target", "name") == channelName {
+			return e
+		}
+	}
+	return nil
+}
+
+func (d *domain) hasSerial() bool {
+	for _, e := range d.devices.SelectElements("controller") {
+		if e.SelectAttrValue("type", "") == "virtio-serial" {
+			return true
+		}
+	}
+	return false
+}
+
+// dropChannel removes the channel and its controller where they were added here; the controller only if nothing else is on it.
+func (d *domain) dropChannel() {
+	if e := d.byAlias("channel", chanAlias); e != nil {
+		d.devices.RemoveChild(e)
+	}
+	e := d.byAlias("controller", serialAlias)
+	if e == nil {
+		return
+	}
+	for _, dev := range d.devices.ChildElements() {
+		if a := dev.SelectElement("address"); a != nil && a.SelectAttrValue("type", "") == "virtio-serial" {
+			return
+		}
+	}
+	d.devices.RemoveChild(e)
+}
+
+// fits says what stands in the way of a virtual PF in this domain.
+func (d *domain) fits(p *model.VirtualPF) error {
+	switch {
+	case len(d.functions(p.Name)) > 0:
+		return fmt.Errorf("%w: it has a virtual PF %s already: choose another name, or undefine that one first", model.ErrPermanent, p.Name)
+	case !d.express():
+		machine := ""
+		if os := d.root.SelectElement("os"); os != nil {
+			machine = childAttr(os, "type", "machine")
+		}
+		return fmt.Errorf("%w: no root port: its machine %q has no PCI Express: SR-IOV needs q35, or virt", model.ErrPermanent, machine)
+	case p.Channel && d.channel() != nil && d.channel().SelectAttrValue("type", "") != "unix":
+		return fmt.Errorf("%w: its channel %s is not of type unix: remove it, and define the virtual PF again", model.ErrPermanent, channelName)
+	}
+	return nil
+}
