@@ -63,6 +63,7 @@ var may = map[string][]string{
 	"/lab/vpflab":     {"/lab", "/lab/cache", "web", "/api/v1"},
 	"/lab/e2e":        {"testkit", "web", "/api/v1", "plan", "/lab"},
 	"/lab/cmd/labctl": {"/lab"},
+	"/lab/vduse":      {},
 	"/lab/bench":      {"bandwidth", "guest", "kernel", "model"},
 }
 

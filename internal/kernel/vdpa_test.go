@@ -91,8 +91,11 @@ func TestVDPAAnswers(t *testing.T) {
 
 func TestVDPACandidates(t *testing.T) {
 	managers := []model.VDPAManager{
-		{Name: "pci/0000:03:00.2", Net: true}, {Name: "pci/0000:03:00.3", Net: true}, {Name: "pci/0000:03:00.4"},
-		{Name: "pci/0000:04:00.2", Net: true}, {Name: "vduse", Net: true},
+		{Name: "pci/0000:03:00.2", Net: true},
+		{Name: "pci/0000:03:00.3", Net: true},
+		{Name: "pci/0000:03:00.4"},
+		{Name: "pci/0000:04:00.2", Net: true},
+		{Name: "vduse", Net: true},
 	}
 	devices := []model.VDPADevice{{Manager: "pci/0000:03:00.2"}, {Manager: "vduse"}}
 	for pattern, want := range map[string]string{

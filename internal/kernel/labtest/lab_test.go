@@ -23,7 +23,11 @@ func TestOnTheHost(t *testing.T) {
 	}
 	run(t, h, "SLUICE_TEST_WHOLE_KERNEL=1 "+name(".")+" -test.v")
 	run(t, h, name("./rtnl")+" -test.v")
-	run(t, h, subject+name("./hwtest")+" -test.v -test.skip Guest")
+	run(t, h, subject+name("./hwtest")+" -test.v -test.skip 'Guest|VDPA'")
+	t.Run("vdpa", func(t *testing.T) {
+		putVDUSE(t, h)
+		run(t, h, "SLUICE_TEST_VDUSE="+vduse+" "+name("./hwtest")+" -test.v -test.run TestVDPA")
+	})
 	t.Run("bench", func(t *testing.T) {
 		run(t, h, subject+name("./hwtest")+" -test.run ^$ -test.bench . -test.benchtime 200x")
 		run(t, h, name(".")+" -test.run ^$ -test.bench Links -test.benchtime 200x")
@@ -71,18 +75,31 @@ func name(pkg string) string {
 func put(t *testing.T, h *lab.Host, pkg string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "lab", "-o", file, pkg)
+	build(t, h, name(pkg), "test", "-c", "-tags", "lab", "-o", file, pkg)
+}
+
+// build runs the go command, which writes the file before the last argument, and puts that on the host.
+func build(t *testing.T, h *lab.Host, place string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = ".."
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build tests of %s: %v\n%s", pkg, err, out)
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	if err := h.Put(t.Context(), file, name(pkg)); err != nil {
+	if err := h.Put(t.Context(), args[len(args)-2], place); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Run(t.Context(), "chmod +x "+name(pkg)); err != nil {
+	if _, err := h.Run(t.Context(), "chmod +x "+place); err != nil {
 		t.Fatal(err)
 	}
+}
+
+const vduse = "/tmp/vduse"
+
+func putVDUSE(t *testing.T, h *lab.Host) {
+	t.Helper()
+	build(t, h, vduse, "build", "-o", filepath.Join(t.TempDir(), "vduse"), "sluice/lab/vduse")
 }
 
 func run(t *testing.T, h *lab.Host, command string) {
