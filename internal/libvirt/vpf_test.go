@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -286,4 +287,42 @@ func withoutSRIOV(t testing.TB, d *libvirttest.Daemon, v libvirttest.VM) {
 		}
 	}
 	d.Virsh(t, "define", d.File(t, strings.Join(keep, "")))
+}
+
+// Functions on vDPA devices have no tap and a link that is up; the VM does not start while a device is missing.
+func TestDefineVPFOnVDPA(t *testing.T) {
+	d := libvirttest.Start(t)
+	c := open(t, d.URI())
+	onNewQEMU(c, version{10, 1})
+	ctx := within(t, 4*patience)
+	v := libvirttest.VM{Name: "vdpa"}
+	before := defineVM(t, d, v)
+	p := virtualPF(id(v), "vpf0", 2)
+	p.Backend, p.Network = model.BackendVDPA, "pci/0000:03:00.*"
+	if err := c.DefineVPF(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) > 0 {
+		t.Errorf("as defined: %v, %v", problems, err)
+	}
+	doc := inactive(t, d, v)
+	for _, want := range []string{"-pf'/>", "-vf0'/>", "-vf1'/>"} {
+		if want = "<source dev='/run/sluice/vdpa/sluice-" + string(id(v)) + "-vpf0" + want; strings.Count(doc, want) != 1 {
+			t.Errorf("no %s in\n%s", want, doc)
+		}
+	}
+	if out, err := exec.Command("virsh", "-c", d.URI(), "start", "vdpa").CombinedOutput(); err == nil || !strings.Contains(string(out), model.VDPADir) {
+		t.Errorf("starts without its devices: %v, %s", err, out)
+	}
+	down := strings.ReplaceAll(doc, "<alias name='ua-vpf-vpf0-vf1'/>", "<alias name='ua-vpf-vpf0-vf1'/><link state='down'/>")
+	d.Virsh(t, "define", d.File(t, down))
+	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) != 1 || !strings.Contains(problems[0].Text, "the link of ua-vpf-vpf0-vf1 is down") {
+		t.Errorf("with a link set down: %v, %v", problems, err)
+	}
+	if err := c.UndefineVPF(ctx, p.VM, p.Name); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, inactive(t, d, v)); diff != "" {
+		t.Errorf("it is not as it was:\n%s", diff)
+	}
 }

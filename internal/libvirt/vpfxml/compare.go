@@ -116,7 +116,10 @@ func (c *differences) function(f function) {
 	for _, key := range []string{"bridge", "dev"} {
 		c.want(of("the source"), childAttr(e, "source", key), childAttr(want, "source", key))
 	}
-	if !c.live && childAttr(e, "link", "state") != "down" {
+	switch down := childAttr(e, "link", "state") == "down"; {
+	case c.p.Backend == model.BackendVDPA && down:
+		c.add("the link of %s is down, and libvirt cannot set that of a vDPA device up", f.alias)
+	case c.p.Backend == model.BackendTap && !down && !c.live:
 		c.add("the link of %s is up: it would have a carrier before its policy stands", f.alias)
 	}
 	if at, ok := addressOf(e); !ok || at != f.at {

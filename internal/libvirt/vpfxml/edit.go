@@ -58,7 +58,8 @@ func Undefine(doc, name string) (string, bool, error) {
 	return out, true, err
 }
 
-// element is its <interface>. It starts without a carrier.
+// element is its <interface>. One with a tap starts without a carrier; libvirt cannot change the link of one on vDPA, of which no
+// policy but its MAC is set.
 func (f *function) element(p *model.VirtualPF) *etree.Element {
 	kind := "bridge"
 	if p.Backend == model.BackendVDPA {
@@ -72,7 +73,9 @@ func (f *function) element(p *model.VirtualPF) *etree.Element {
 		child(e, "source", "bridge", p.Network)
 	}
 	child(e, "model", "type", string(p.Model))
-	child(e, "link", "state", "down")
+	if kind != "vdpa" {
+		child(e, "link", "state", "down")
+	}
 	child(e, "rom", "enabled", "no")
 	address := setAddress(e, f.at)
 	if f.vf < 0 && len(p.VFs) > 0 && p.Model == model.VPFVirtio {
