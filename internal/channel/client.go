@@ -47,6 +47,13 @@ func NewClient(conn Conn) *Client {
 // Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
+// Err says why the connection has ended, io.EOF where the other side closed it; nil before Done.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
 // Close closes the connection and waits for the end of reading.
 func (c *Client) Close() error {
 	err := c.conn.Close()
@@ -146,7 +153,7 @@ func (c *Client) ask(ctx context.Context, method Method, body any) (Message, err
 	case m := <-answer:
 		return m, nil
 	default:
-		return Message{}, c.err
+		return Message{}, c.Err()
 	}
 }
 

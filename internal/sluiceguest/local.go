@@ -1,0 +1,137 @@
+package sluiceguest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/channel"
+)
+
+// atMost local clients are served at a time; others wait until one has gone.
+const atMost = 64
+
+// localLimits are wide: only root can ask here, and the daemon has limits of its own for all of the guest. Handle is longer than the daemon's.
+var localLimits = channel.Limits{Requests: 1000, Bytes: 8 << 20, Handle: 45 * time.Second}
+
+// listen makes the socket, for root alone from the first moment. One that a dead process left is replaced.
+func listen(ctx context.Context, path string) (net.Listener, error) {
+	if c, err := net.Dial("unix", path); err == nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("another sluice-guest serves %s: stop that one first (systemctl stop sluice-guest)", path)
+	}
+	switch info, err := os.Lstat(path); {
+	case err == nil && info.Mode().Type() == fs.ModeSocket:
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	case err == nil:
+		return nil, fmt.Errorf("%s is there and no socket: move it away, or give another path with -socket", path)
+	}
+	var failed error
+	conf := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		err := raw.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) }) // bind gives the file this mode
+		return errors.Join(err, failed)
+	}}
+	return conf.Listen(ctx, "unix", path)
+}
+
+// serveLocal serves clients in the guest until ctx ends.
+func serveLocal(ctx context.Context, l net.Listener, h channel.Handler, log *slog.Logger) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	slots := make(chan struct{}, atMost)
+	for {
+		conn, err := l.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				_ = conn.Close()
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept clients: %w", err)
+		}
+		if uid, err := peer(conn); err != nil || !admitted(uid) {
+			log.Warn("refused a client that is not root", "uid", uid, "error", err)
+			_ = conn.Close()
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			_ = conn.Close()
+			continue
+		}
+		clients.Go(func() {
+			defer func() { <-slots }()
+			if err := channel.Serve(ctx, conn, h, localLimits); err != nil && ctx.Err() == nil {
+				log.Debug("a client was cut off", "error", err)
+			}
+		})
+	}
+}
+
+// peer is the user at the other end, by the kernel's word.
+func peer(conn net.Conn) (uint32, error) {
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0, errors.New("no unix socket")
+	}
+	raw, err := unixConn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return 0, err
+	}
+	if failed != nil {
+		return 0, failed
+	}
+	return cred.Uid, nil
+}
+
+// admitted says who may ask: root, or who runs this.
+func admitted(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
+
+// forwarder passes requests on to the daemon, with IDs of its own. A hello it answers itself, by what the daemon
+// said to it: so a client learns whether there is one.
+type forwarder struct{ up *uplink }
+
+func (f forwarder) Handle(ctx context.Context, method channel.Method, body json.RawMessage) (any, error) {
+	daemon, welcome, err := f.up.daemon()
+	if err != nil {
+		return nil, err
+	}
+	switch method {
+	case channel.MethodHello:
+		return welcome, nil
+	case channel.MethodAttach, channel.MethodDetach, channel.MethodList:
+	default:
+		return nil, &channel.Error{Code: channel.CodeInvalid, Text: fmt.Sprintf("sluice-guest does not pass on %.40q", method)}
+	}
+	var answer json.RawMessage
+	err = daemon.Call(ctx, method, body, &answer)
+	var refused *channel.Error
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.As(err, &refused):
+		return nil, err
+	}
+	return nil, &channel.Error{Code: channel.CodeFailed, Text: fmt.Sprintf("Sluice on the host did not answer to %s: %v", method, err), Remedy: "ask again: what was done already is not done twice"}
+}

@@ -1,0 +1,175 @@
+package sluiceguest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sluice/internal/channel"
+)
+
+// uplink keeps the connection to the daemon.
+type uplink struct {
+	open     func() (port, error)
+	hello    channel.Hello
+	counters func(ctx context.Context) (channel.Counters, error) // nil: none are sent, whatever the daemon asks
+	log      *slog.Logger
+
+	mu      sync.Mutex
+	client  *channel.Client // nil: no daemon has said welcome
+	welcome channel.Welcome
+	why     string // then
+}
+
+const (
+	lookEvery = 500 * time.Millisecond // for a host that connects: the kernel's poll does not wait for that
+	helloFor  = 5 * time.Second
+)
+
+// run opens the port, again and again, until ctx ends.
+func (u *uplink) run(ctx context.Context) {
+	var p pauses
+	for ctx.Err() == nil {
+		conn, err := u.open()
+		if err == nil {
+			p = pauses{}
+			err = u.use(ctx, conn)
+			_ = conn.Close()
+		}
+		if ctx.Err() == nil {
+			u.lost(err.Error())
+			sleep(ctx, p.next())
+		}
+	}
+}
+
+// use holds one session after the other over an open port, until it fails. The port stays open between
+// them: each opening is an event for libvirt.
+func (u *uplink) use(ctx context.Context, conn port) error {
+	for {
+		if err := u.await(ctx, conn); err != nil {
+			return err
+		}
+		if err := u.session(ctx, conn); !errors.Is(err, io.EOF) {
+			return err
+		}
+		u.lost("Sluice on the host has closed the channel")
+		if !sleep(ctx, firstPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// await waits for a host at the other end.
+func (u *uplink) await(ctx context.Context, conn port) error {
+	for {
+		if there, err := conn.connected(); there || err != nil {
+			return err
+		}
+		u.lost("Sluice on the host does not have the channel open: see there whether it runs (systemctl status sluice)")
+		if !sleep(ctx, lookEvery) {
+			return ctx.Err()
+		}
+	}
+}
+
+// session says hello and then sends counters, until the connection ends.
+func (u *uplink) session(ctx context.Context, conn port) error {
+	c := channel.NewClient(conn)
+	defer u.set(nil, channel.Welcome{})
+	for {
+		w, err := u.greet(ctx, c)
+		if err == nil {
+			u.set(c, w)
+			u.log.Info("connected to Sluice on the host", "version", w.Program, "counters", time.Duration(w.Counters)*time.Second)
+			return u.report(ctx, c, w)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), c.Close())
+		case <-c.Done():
+			return c.Err()
+		case <-time.After(firstPause):
+			u.lost("Sluice on the host does not answer: " + err.Error())
+		}
+	}
+}
+
+func (u *uplink) greet(ctx context.Context, c *channel.Client) (w channel.Welcome, err error) {
+	ctx, cancel := context.WithTimeout(ctx, helloFor)
+	defer cancel()
+	err = c.Call(ctx, channel.MethodHello, u.hello, &w)
+	return w, err
+}
+
+// report sends counters as often as the daemon asked for, until the connection ends.
+func (u *uplink) report(ctx context.Context, c *channel.Client, w channel.Welcome) error {
+	var tick <-chan time.Time
+	if w.Counters > 0 && u.counters != nil {
+		t := time.NewTicker(time.Duration(w.Counters) * time.Second)
+		defer t.Stop()
+		tick = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), c.Close())
+		case <-c.Done():
+			return c.Err()
+		case <-tick:
+			all, err := u.counters(ctx)
+			if err == nil {
+				err = c.Send(channel.MethodCounters, all)
+			}
+			if err != nil {
+				u.log.Warn("the counters were not sent", "error", err)
+			}
+		}
+	}
+}
+
+func (u *uplink) set(c *channel.Client, w channel.Welcome) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.client, u.welcome = c, w
+	if c != nil {
+		u.why = ""
+	}
+}
+
+// lost notes why there is no daemon, and logs what is new of it.
+func (u *uplink) lost(why string) {
+	u.mu.Lock()
+	news := u.why != why
+	u.why = why
+	u.mu.Unlock()
+	if news {
+		u.log.Warn(why)
+	}
+}
+
+// daemon is the connection to the daemon and what it said at its begin, or an *Error that says why there is none.
+func (u *uplink) daemon() (*channel.Client, channel.Welcome, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.client == nil {
+		return nil, channel.Welcome{}, &channel.Error{Code: channel.CodeNoDaemon, Text: fmt.Sprintf("no connection to Sluice on the host: %s", u.why)}
+	}
+	return u.client, u.welcome, nil
+}
+
+// sleep waits for d; it is false when ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
