@@ -21,13 +21,16 @@ help: ## list the targets
 demo: bin/sluice ## the daemon over a simulated host of 100 VMs and 63 VFs, faster than real time
 	bin/sluice demo $(DEMO)
 
-build: bin/sluice bin/sluiced bin/sluice-cni man ## bin/sluice, the daemon bin/sluiced, the guests' bin/sluice-cni, and the manual, bin/man
+build: bin/sluice bin/sluiced bin/sluice-guest bin/sluice-cni man ## bin/sluice, the daemon bin/sluiced, the guests' bin/sluice-guest and bin/sluice-cni, and the manual, bin/man
 
 bin/sluice: FORCE | deps-demo
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluice
 
 bin/sluiced: FORCE | deps-demo
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluiced
+
+bin/sluice-guest: FORCE | deps-demo
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluice-guest
 
 bin/sluice-cni: FORCE | deps-demo
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluice-cni

@@ -36,6 +36,7 @@ var may = map[string][]string{
 	"vpf":             {"model", "channel", "statefile"},
 	"channel":         {},
 	"vfsysfs":         {"channel"},
+	"sluiceguest":     {"channel", "vfsysfs", "kernel/rtnl"},
 	"cni":             {"channel", "vfsysfs", "kernel/rtnl", "statefile"},
 	"bandwidth":       {"model"},
 	"loop":            {"bandwidth", "model", "placement", "plan", "executor"},
@@ -58,13 +59,15 @@ var may = map[string][]string{
 	"/cmd/sluice":     {"bandwidth", "cli", "config", "demo", "placement", "version"},
 	"/cmd/sluiced":    {"daemon", "version"},
 	"/cmd/sluice-cni": {"cni", "version"},
-	"/lab":            {"/lab/cache"},
-	"/lab/cache":      {},
-	"/lab/vpflab":     {"/lab", "/lab/cache", "web", "/api/v1"},
-	"/lab/e2e":        {"testkit", "web", "/api/v1", "plan", "/lab"},
-	"/lab/cmd/labctl": {"/lab"},
-	"/lab/vduse":      {},
-	"/lab/bench":      {"bandwidth", "guest", "kernel", "model"},
+
+	"/cmd/sluice-guest": {"sluiceguest", "version"},
+	"/lab":              {"/lab/cache"},
+	"/lab/cache":        {},
+	"/lab/vpflab":       {"/lab", "/lab/cache", "web", "/api/v1"},
+	"/lab/e2e":          {"testkit", "web", "/api/v1", "plan", "/lab"},
+	"/lab/cmd/labctl":   {"/lab"},
+	"/lab/vduse":        {},
+	"/lab/bench":        {"bandwidth", "guest", "kernel", "model"},
 }
 
 type pkg struct {
@@ -102,6 +105,20 @@ func TestDaemonStaysSmall(t *testing.T) {
 	for _, path := range strings.Fields(string(out)) {
 		if unwanted.MatchString(path) {
 			t.Errorf("sluiced contains %s", path)
+		}
+	}
+}
+
+// TestGuestStaysSmall keeps out of guests what only hosts need.
+func TestGuestStaysSmall(t *testing.T) {
+	unwanted := regexp.MustCompile(`libvirt|ebpf|yaml|cobra|pflag|^net/http$|internal/(model|kernel|guest)$`)
+	out, err := exec.Command("go", "list", "-deps", "sluice/cmd/sluice-guest").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if unwanted.MatchString(path) {
+			t.Errorf("sluice-guest contains %s", path)
 		}
 	}
 }
