@@ -63,11 +63,14 @@ var may = map[string][]string{
 	"/cmd/sluice-guest": {"sluiceguest", "version"},
 	"/lab":              {"/lab/cache"},
 	"/lab/cache":        {},
-	"/lab/vpflab":       {"/lab", "/lab/cache", "web", "/api/v1"},
+	"/lab/vpflab":       {"/lab", "/lab/cache"},
 	"/lab/e2e":          {"testkit", "web", "/api/v1", "plan", "/lab"},
-	"/lab/cmd/labctl":   {"/lab"},
+	"/lab/cmd/labctl":   {"/lab", "/lab/vpflab"},
 	"/lab/vduse":        {},
 	"/lab/bench":        {"bandwidth", "guest", "kernel", "model"},
+
+	"/lab/vpflab/e2e":    {"/lab", "/lab/vpflab", "web", "/api/v1"},
+	"/lab/vpflab/frames": {},
 }
 
 type pkg struct {

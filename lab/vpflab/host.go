@@ -39,8 +39,8 @@ type Host struct {
 	dir      string // run directory
 	image    image
 	progress io.Writer
-	init     *exec.Cmd
-	done     chan struct{} // closed when init has ended
+	pid      int           // of the host's process 1
+	done     chan struct{} // closed when that has ended; nil if it is not our child
 	room     *os.File
 	serial   atomic.Int64 // numbers programs
 
@@ -124,8 +124,8 @@ func (h *Host) start(ctx context.Context) error {
 	if err := <-started; err != nil {
 		return fmt.Errorf("namespaces for the host (are you root?): %w", err)
 	}
-	h.init = cmd
-	if err := os.WriteFile(h.dir+"/pid", []byte(strconv.Itoa(cmd.Process.Pid)), 0o644); err != nil {
+	h.pid = cmd.Process.Pid
+	if err := os.WriteFile(h.dir+"/pid", []byte(strconv.Itoa(h.pid)), 0o644); err != nil {
 		return err
 	}
 	return lab.Eventually(ctx, 2*time.Minute, "the host's libvirt", func() (bool, error) {
@@ -168,11 +168,11 @@ func (h *Host) write(path string, data []byte, mode os.FileMode) error {
 	return os.Rename(to+".new", to)
 }
 
-// command is a shell command in the host's namespaces; it ends with ctx.
-func (h *Host) command(ctx context.Context, script string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "nsenter", "-t", strconv.Itoa(h.init.Process.Pid), "-m", "-n", "-p", "-u", "-i", "-r", "-w",
+// Command is a shell command in the host's namespaces, not started yet; it ends with ctx.
+func (h *Host) Command(ctx context.Context, script string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "nsenter", "-t", strconv.Itoa(h.pid), "-m", "-n", "-p", "-u", "-i", "-r", "-w",
 		"/usr/bin/env", "-i", "PATH="+Share+":/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "bash", "-c", script)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // nsenter has a child
 	cmd.WaitDelay = 2 * time.Second
 	return cmd
@@ -184,8 +184,7 @@ func (h *Host) Run(ctx context.Context, script string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	cmd := h.command(ctx, script)
-	cmd.SysProcAttr.Pdeathsig = 0 // this goroutine's thread may end
+	cmd := h.Command(ctx, script)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
@@ -201,15 +200,20 @@ func (h *Host) Outside(ctx context.Context, script string) (string, error) {
 	return h.Run(ctx, "ip netns exec ext bash -c "+quote(script))
 }
 
-// Close ends the host and all that runs on it. Logs stay in ArtifactDir.
-func (h *Host) Close() error {
+// Release lets go of the connections to the guests' agents, of which each serves one at a time.
+func (h *Host) Release() {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, a := range h.agents {
 		a.close()
 	}
-	h.mu.Unlock()
-	if h.init != nil {
-		_ = h.init.Process.Kill() // the rest of its PID namespace goes with it
+}
+
+// Close ends the host and all that runs on it. Logs stay in ArtifactDir.
+func (h *Host) Close() error {
+	h.Release()
+	if h.pid != 0 {
+		_ = syscall.Kill(h.pid, syscall.SIGKILL) // the rest of its PID namespace goes with it
 		<-h.done
 	}
 	if h.room != nil {

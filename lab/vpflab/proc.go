@@ -40,8 +40,7 @@ func (h *Host) Start(ctx context.Context, name, command string) (*Proc, error) {
 	}
 	defer log.Close()
 	// A session of its own, so that a signal reaches all that it starts.
-	p.cmd = h.command(context.WithoutCancel(ctx), "exec setsid -w bash -c "+quote("echo $$ >"+p.pid+"; exec "+command))
-	p.cmd.SysProcAttr.Pdeathsig = 0
+	p.cmd = h.Command(context.WithoutCancel(ctx), "exec setsid -w bash -c "+quote("echo $$ >"+p.pid+"; exec "+command))
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if err := p.cmd.Start(); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Labctl builds the lab and runs one for people: `labctl up`, `labctl shell`.
+// Labctl builds the lab and runs one for people: `labctl up`, `labctl shell`; `labctl vpf up` for virtual PFs.
 package main
 
 import (
@@ -38,7 +38,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(buildCmd(), upCmd(), downCmd(), runCmd(), guestCmd(), putCmd(), shellCmd(), logsCmd())
+	root.AddCommand(buildCmd(), upCmd(), downCmd(), runCmd(), guestCmd(), putCmd(), shellCmd(), logsCmd(), vpfCmd())
 	return root
 }
 
