@@ -30,6 +30,9 @@ var _ Shapers = (*kernel.Host)(nil)
 // a tree while a Limit without VM stands for it, and then all of its taps are in it; what
 // a tap may send while there is none is policed.
 //
+// Functions of virtual PFs are in no tree: what all of them have together is divided by the controller, and each is
+// policed at its part.
+//
 // A tap that cannot be led through the tree, since somebody filters what comes in from it, is policed at what
 // it can have without taking anything that others are promised.
 //
@@ -87,7 +90,7 @@ func (h *HTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	if nic == nil {
 		return model.Unknown
 	}
-	return model.TriOf(snap.VirtioPF(nic) != nil)
+	return model.TriOf(nic.VirtualPF == "" && snap.VirtioPF(nic) != nil)
 }
 
 // Apply makes the Limits true and returns what stands then. One that fails does not keep the others.

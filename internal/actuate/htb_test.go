@@ -264,3 +264,20 @@ func TestShareProperties(t *testing.T) {
 		}
 	})
 }
+
+// The functions of a virtual PF are divided as one by the controller: none is in a tree, where each would be a sender by itself.
+func TestHTBLeavesFunctionsOut(t *testing.T) {
+	f, snap := grove()
+	h := NewHTB(f)
+	nic := &snap.VMs[1].NICs[0]
+	nic.VirtualPF = "vpf0"
+	if can := h.Can(snap, guaranteed(2, 0).LimitKey); can != model.No {
+		t.Errorf("can have the limit of a function: %v", can)
+	}
+	if _, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 5e9), guaranteed(1, 2e9)}); err != nil {
+		t.Fatal(err)
+	}
+	if p, led := f.stands[tap(2)]; led || len(f.trees[2].Classes) != 2 {
+		t.Errorf("tree %+v, the function's tap %+v", f.trees[2], p)
+	}
+}

@@ -38,7 +38,7 @@ func members(snap *model.Snapshot, pf *model.PF, root *model.Limit, limits map[m
 		vm := &snap.VMs[i]
 		for k := range vm.NICs {
 			n := &vm.NICs[k]
-			if n.TapIndex == 0 || snap.VirtioPF(n) != pf {
+			if n.TapIndex == 0 || n.VirtualPF != "" || snap.VirtioPF(n) != pf {
 				continue
 			}
 			key := model.LimitKey{VM: vm.ID, NIC: n.Alias, Path: model.PathVirtio, Dir: model.Tx}

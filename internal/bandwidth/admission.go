@@ -20,12 +20,16 @@ type Asked struct {
 	Speed  uint64 // of that link, bits/s; 0: not known
 	OnVF   bool   // its guest sends through a VF: the host carries none of its packets
 	SLA    model.SLA
-	Wrong  []model.Problem // with the rules that the SLA comes from
+	// A virtual PF asks for all of its functions, in an Asked of its own behind those of its VM's NICs, whose ID is that of the NIC of the PF itself.
+	// Its functions, that one among them, ask inside it.
+	VirtualPF string
+	Whole     bool
+	Wrong     []model.Problem // with the rules that the SLA comes from
 }
 
 // Over is a link, or the host, of which more is asked than there is.
 type Over struct {
-	PF    string // "": the packets/s that the host carries on virtio
+	PF    string // "": the packets/s that the host carries on virtio; of a virtual PF "VM/name"
 	Asked uint64 // bits/s, or packets/s
 	Have  uint64
 	Text  string // the sum, and who gets less
@@ -33,12 +37,12 @@ type Over struct {
 
 // Admission is what of all guarantees can be promised.
 type Admission struct {
-	Promised []model.Rate // of each Asked; packets/s are those of its VM
-	Over     []Over       // by PF, the host last
+	Promised []model.Rate // of each Asked; packets/s are those of its VM. Of a function: inside what its virtual PF is promised
+	Over     []Over       // by PF, then the host, then virtual PFs
 	Problems []model.Problem
 }
 
-// AskedOf lists what NICs of a Snapshot ask for, by VM and NIC. All VMs count that are not stopped: one that is
+// AskedOf lists what NICs of a Snapshot ask for, in its order, and behind a VM's those of its virtual PFs. All VMs count that are not stopped: one that is
 // paused or migrates may go on at any moment.
 func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
 	var out []Asked
@@ -49,8 +53,13 @@ func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
 		}
 		for k := range vm.NICs {
 			nic := &vm.NICs[k]
-			a := Asked{ID: model.NICID{VM: vm.ID, NIC: nic.Alias}, VMName: vm.Name, SLA: rules.SLA(vm, nic)}
-			a.Wrong = wrongRules(rules, vm, nic, a.SLA.Class)
+			a := Asked{ID: model.NICID{VM: vm.ID, NIC: nic.Alias}, VMName: vm.Name, VirtualPF: nic.VirtualPF}
+			if nic.VirtualPF != "" {
+				a.SLA, a.Wrong = insideSLA(rules, vm, nic)
+			} else {
+				a.SLA = rules.SLA(vm, nic)
+				a.Wrong = wrongRules(rules, vm, nic, a.SLA.Class)
+			}
 			if pf := pfOf(snap, nic); pf != nil {
 				a.PF, a.Speed = pf.Name, pf.Shared()
 			}
@@ -59,6 +68,7 @@ func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
 			}
 			out = append(out, a)
 		}
+		out = askedTogether(out, len(out)-len(vm.NICs), rules, vm)
 	}
 	return out
 }
@@ -78,6 +88,9 @@ func Admit(asked []Asked, hostPackets uint64) Admission {
 		most := model.Rate{Bits: capped(g.Bits, l.Bits), Packets: capped(g.Packets, l.Packets)}
 		out.Promised[i] = most
 		out.Problems = append(append(out.Problems, a.Wrong...), a.problems()...)
+		if a.inside() {
+			continue
+		}
 		if a.PF != "" && most.Bits > 0 {
 			links[a.PF] = append(links[a.PF], claim{a, i, capped(most.Bits, a.Speed)})
 		}
@@ -89,16 +102,17 @@ func Admit(asked []Asked, hostPackets uint64) Admission {
 		}
 	}
 	for _, pf := range slices.Sorted(maps.Keys(links)) {
-		for k, kept := range out.divide(pf, links[pf], links[pf][0].asked.Speed) {
+		for k, kept := range out.divide(linkSupply(pf, links[pf][0].asked.Speed), links[pf]) {
 			out.Promised[links[pf][k].place].Bits = kept
 		}
 	}
-	kept := out.divide("", packets, hostPackets)
+	kept := out.divide(hostSupply(hostPackets), packets)
 	for i := range asked {
-		if at, ok := vms[asked[i].ID.VM]; ok && out.Promised[i].Packets > 0 {
+		if at, ok := vms[asked[i].ID.VM]; ok && out.Promised[i].Packets > 0 && !asked[i].inside() {
 			out.Promised[i].Packets = kept[at]
 		}
 	}
+	out.admitInside(asked)
 	return out
 }
 
@@ -117,8 +131,31 @@ type claim struct {
 	most  uint64 // what it asks for, as far as it can have it at all
 }
 
-// divide says what each claim gets of what there is; 0: endless.
-func (out *Admission) divide(pf string, list []claim, have uint64) []uint64 {
+// supply is what claims are made on.
+type supply struct {
+	name  string // "": the host's packets
+	have  uint64 // bits/s or packets/s; 0: endless
+	less  string // than what more is guaranteed, and where
+	what  string // that has it
+	unit  string
+	scale float64 // of the unit
+	who   func(*Asked) string
+}
+
+func linkSupply(pf string, speed uint64) supply {
+	unit, scale := scaleOf(speed)
+	return supply{pf, speed, "on " + pf + " than its link carries", "link", unit, scale, vmOf}
+}
+
+func hostSupply(packets uint64) supply {
+	return supply{"", packets, "in packets on virtio than the host carries", "host", "kpps", 1e3, vmOf}
+}
+
+func vmOf(a *Asked) string { return a.VMName }
+
+// divide says what each claim gets of what there is.
+func (out *Admission) divide(from supply, list []claim) []uint64 {
+	have := from.have
 	kept, order := make([]uint64, len(list)), make([]int, len(list))
 	sum := uint64(0)
 	for i := range list {
@@ -147,8 +184,8 @@ func (out *Admission) divide(pf string, list []claim, have uint64) []uint64 {
 		left -= part
 		order = order[end:]
 	}
-	p := overProblem(pf, list, kept, have)
-	out.Over, out.Problems = append(out.Over, Over{pf, sum, have, p.Text}), append(out.Problems, p)
+	p := from.overProblem(list, kept)
+	out.Over, out.Problems = append(out.Over, Over{from.name, sum, have, p.Text}), append(out.Problems, p)
 	return kept
 }
 
@@ -163,26 +200,20 @@ func portion(x, part, whole uint64) uint64 {
 const named = 5
 
 // overProblem says with all figures what is asked and what becomes of it.
-func overProblem(pf string, list []claim, kept []uint64, have uint64) model.Problem {
-	unit, scale := scaleOf(have)
-	what, supply := "on "+pf+" than its link carries", "link "
-	if pf == "" {
-		unit, scale = "kpps", 1e3
-		what, supply = "in packets on virtio than the host carries", "host "
-	}
-	number := func(x uint64) string { return strconv.FormatFloat(float64(x)/scale, 'f', -1, 64) }
+func (s *supply) overProblem(list []claim, kept []uint64) model.Problem {
+	number := func(x uint64) string { return strconv.FormatFloat(float64(x)/s.scale, 'f', -1, 64) }
 	var terms, less, places []string
 	for i := range list {
 		a := list[i].asked
 		terms = append(terms, number(list[i].most))
 		if kept[i] < list[i].most {
-			less = append(less, fmt.Sprintf("%s keeps %s of %s %s", a.VMName, strconv.FormatFloat(float64(kept[i])/scale, 'f', 3, 64), number(list[i].most), unit))
+			less = append(less, fmt.Sprintf("%s keeps %s of %s %s", s.who(a), strconv.FormatFloat(float64(kept[i])/s.scale, 'f', 3, 64), number(list[i].most), s.unit))
 		}
-		places = append(places, fmt.Sprintf("%s: %s", a.VMName, cmp.Or(a.SLA.Source, "not known")))
+		places = append(places, fmt.Sprintf("%s: %s", s.who(a), cmp.Or(a.SLA.Source, "not known")))
 	}
 	return model.Problem{
-		Subject: pf,
-		Text:    fmt.Sprintf("more is guaranteed %s: asked %s %s, %s%s; %s", what, few(terms, " + "), unit, supply, number(have)+" "+unit, few(less, ", ")),
+		Subject: s.name,
+		Text:    fmt.Sprintf("more is guaranteed %s: asked %s %s, %s %s %s; %s", s.less, few(terms, " + "), s.unit, s.what, number(s.have), s.unit, few(less, ", ")),
 		Remedy:  "lower a guarantee (" + few(places, "; ") + ")",
 	}
 }
@@ -213,7 +244,7 @@ func (a *Asked) problems() (list []model.Problem) {
 		complain(fmt.Sprintf("its guarantee of %s is above its limit of %s, which counts", g, l), "lower the guarantee or raise the limit")
 	}
 	switch {
-	case g.Bits == 0:
+	case g.Bits == 0 || a.inside():
 	case a.PF == "":
 		complain(fmt.Sprintf("it is guaranteed %s, and no PF leads out of its network: nothing keeps others from taking that", g), "put a PF, or the bond of one, into its bridge")
 		list[len(list)-1].Info = true
@@ -221,41 +252,6 @@ func (a *Asked) problems() (list []model.Problem) {
 		complain(fmt.Sprintf("it is guaranteed %s, and the link of %s carries %s", model.Rate{Bits: g.Bits}, a.PF, model.Rate{Bits: a.Speed}), "lower the guarantee")
 	}
 	return list
-}
-
-// wrongRules says what is wrong with the rules that make a NIC's SLA: a class that is not there, and two rules that
-// name this very VM, by name and by UUID, and disagree.
-func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) (list []model.Problem) {
-	complain := func(text, remedy string) {
-		list = append(list, model.Problem{Subject: vm.Name, Text: nic.Alias + ": " + text, Remedy: remedy})
-	}
-	if class != "" && len(rules.Classes) > 0 && rules.FindClass(class) == nil {
-		complain(fmt.Sprintf("there is no class %q, which its SLA names", model.Shorten(class)), "add it to classes in sluice.yaml, or correct the name")
-	}
-	var first *model.VMRule
-	for i := range rules.VMs {
-		r := &rules.VMs[i]
-		named := r.Match == vm.Name || r.Match == string(vm.ID)
-		switch {
-		case r.ByHand || !named || r.SLA.IsZero() || !nic.Named(r.SLANIC):
-		case first == nil:
-			first = r
-		case r.Match != first.Match && disagree(&first.SLA, &r.SLA):
-			complain(fmt.Sprintf("two rules disagree about its SLA, at %s and %s: the first counts", first.SLA.Source, r.SLA.Source), "merge the two rules in sluice.yaml")
-		}
-	}
-	return list
-}
-
-// disagree says whether both set a rate, and not the same.
-func disagree(a, b *model.SLA) bool {
-	for _, r := range [][2]model.Rate{{a.Guarantee, b.Guarantee}, {a.Limit, b.Limit}, {a.Receive, b.Receive}} {
-		x, y := r[0], r[1]
-		if x.Bits > 0 && y.Bits > 0 && x.Bits != y.Bits || x.Packets > 0 && y.Packets > 0 && x.Packets != y.Packets {
-			return true
-		}
-	}
-	return false
 }
 
 // Worse says in what way more is asked than there is and than was asked before; "" if it is not.

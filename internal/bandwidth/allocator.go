@@ -33,6 +33,7 @@ type Link struct {
 	Speed   float64       // bits/s, as the kernel or the config says
 	Packets float64       // packets/s that the host carries; +Inf: not known
 	Period  time.Duration // since the last readings
+	Bound   bool          // nothing but what is allowed keeps the senders to Speed and Packets: both are to be shared even if nobody is promised any
 	Moving  bool          // what is in force may not be what was decided, or what is sent not what is read: nothing is to be learnt about the link
 }
 

@@ -49,7 +49,9 @@ type Core struct {
 	opts  Options
 	nics  []*nic // by ID
 	byID  map[model.NICID]*nic
-	vms   []vmGroup // those whose NICs share packets/s
+	vms   []vmGroup    // those whose NICs share packets/s
+	vpfs  []*virtualPF // by ID
+	byPF  map[model.NICID]*virtualPF
 	links []*uplink // by PF
 	born  int       // NICs seen so far
 
@@ -64,7 +66,7 @@ type Core struct {
 
 // NewCore makes a Core that follows nothing yet.
 func NewCore(o Options) (*Core, error) {
-	c := &Core{byID: map[model.NICID]*nic{}}
+	c := &Core{byID: map[model.NICID]*nic{}, byPF: map[model.NICID]*virtualPF{}}
 	return c, c.SetOptions(o)
 }
 
@@ -77,6 +79,9 @@ func (c *Core) SetOptions(o Options) error {
 	if o.Allocator != c.opts.Allocator {
 		for _, l := range c.links {
 			l.alloc, _ = NewAllocator(o.Allocator) // it was made just now
+		}
+		for _, v := range c.vpfs {
+			v.setAllocator(o.Allocator)
 		}
 	}
 	c.opts = o
@@ -114,6 +119,9 @@ func (c *Core) decide(now time.Time, readings []Reading) {
 	c.dividePackets()
 	for _, l := range c.links {
 		c.share(now, l)
+	}
+	for _, v := range c.vpfs {
+		c.divide(now, v)
 	}
 	c.judge(now)
 	for _, n := range c.nics {

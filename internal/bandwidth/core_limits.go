@@ -63,6 +63,8 @@ func (n *nic) want() {
 		s.none = false
 		s.want = model.Limit{LimitKey: s.key}
 		switch {
+		case n.whole != nil && slots[i].path == model.PathVirtio:
+			n.wantInside(s)
 		case slots[i].dir == model.Rx:
 			s.want.Contract = n.own.Receive
 		case slots[i].path == model.PathVirtio:
@@ -89,16 +91,19 @@ func (n *nic) want() {
 }
 
 // rate is what the NIC is allowed, as far as that is less than its contract and its link.
-func (n *nic) rate(contract model.Rate) model.Rate {
+func (n *nic) rate(contract model.Rate) model.Rate { return n.lowered(n.allow, contract) }
+
+// lowered is an allowance as far as that is less than a contract and the NIC's link.
+func (n *nic) lowered(allow Allowance, contract model.Rate) model.Rate {
 	var r model.Rate
 	most := math.Inf(1)
 	if n.link != nil && n.link.speed > 0 {
 		most = float64(n.link.speed)
 	}
-	if b := n.allow.Bits; b < most && (contract.Bits == 0 || b < float64(contract.Bits)) {
+	if b := allow.Bits; b < most && (contract.Bits == 0 || b < float64(contract.Bits)) {
 		r.Bits = max(n.least(), uint64(b))
 	}
-	if p := n.allow.Packets; !math.IsInf(p, 1) && (contract.Packets == 0 || p < float64(contract.Packets)) {
+	if p := allow.Packets; !math.IsInf(p, 1) && (contract.Packets == 0 || p < float64(contract.Packets)) {
 		r.Packets = max(1, uint64(p))
 	}
 	return r
@@ -201,8 +206,16 @@ func near(a, b uint64) bool {
 
 // lowers says whether a takes away what b leaves.
 func lowers(a, b *model.Limit) bool {
-	x, y := a.Tightest().Bits, b.Tightest().Bits
+	x, y := inForce(a), inForce(b)
 	return x > 0 && (y == 0 || x < y)
+}
+
+// inForce is what the Limit lets through now, in bits/s; 0: all.
+func inForce(l *model.Limit) uint64 {
+	if l.Path == model.PathVF { // that has no lease
+		return l.Tightest().Bits
+	}
+	return l.InForce().Bits
 }
 
 // lower is the lower of two limits, of which 0 is none.

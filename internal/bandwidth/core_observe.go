@@ -3,9 +3,9 @@ package bandwidth
 import "sluice/internal/model"
 
 // wouldSend estimates what a NIC that is short in observe mode would send if limits stood, in bits/s: what the others
-// on its link send beyond what they would be allowed goes to those that are short, in proportion. 0: it is not short.
+// on its link send beyond what they would be allowed goes to those that are short, in proportion. 0: it is not short, or a function of a virtual PF, which shares with its siblings first.
 func (c *Core) wouldSend(n *nic) float64 {
-	if c.opts.Mode != model.ModeObserve || n.short == 0 || n.link == nil {
+	if c.opts.Mode != model.ModeObserve || n.short == 0 || n.link == nil || n.whole != nil {
 		return 0
 	}
 	short, beyond := 0.0, 0.0

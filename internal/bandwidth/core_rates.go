@@ -86,6 +86,9 @@ func (c *Core) measure(now time.Time, readings []Reading) {
 	for _, n := range c.nics {
 		n.measure(now, blind, decay)
 	}
+	for _, v := range c.vpfs {
+		v.measure(now, decay)
+	}
 }
 
 // measure adds up the NIC's paths. A path without a reading in this period adds what it did before,
@@ -124,11 +127,16 @@ func (n *nic) measure(now time.Time, blind time.Duration, decay float64) {
 	if fresh {
 		sum.Bits, sum.Packets = max(sum.Bits, n.sent.Bits), max(sum.Packets, n.sent.Packets)
 	}
-	if n.known {
-		n.seen = now
-	}
 	if read || ok && !n.paths[0].followed && !n.paths[1].followed {
 		n.sent, n.received = sum, in
+	}
+	n.remember(now, decay)
+}
+
+// remember keeps what the new rates say for later.
+func (n *nic) remember(now time.Time, decay float64) {
+	if n.known {
+		n.seen = now
 	}
 	n.busy += (n.sent.Packets - n.busy) * packetMemory
 	n.peak = max(n.sent.Bits, n.peak*decay)

@@ -33,8 +33,9 @@ func (c *Core) share(now time.Time, l *uplink) {
 	if l.tree {
 		c.sharePackets(now, l)
 	}
+	crowded := l.crowded()
 	for _, n := range l.nics {
-		n.fallShort(now, l)
+		n.fallShort(now, crowded)
 	}
 }
 
@@ -159,6 +160,9 @@ func (n *nic) onVF() bool { return n.vf != model.NoVF && n.inGuest != model.No &
 
 // unlimited says that nothing can limit the NIC on the path it is on.
 func (n *nic) unlimited() bool {
+	if n.inside != nil {
+		return n.inside.unlimited()
+	}
 	p := model.PathVirtio
 	if n.onVF() {
 		p = model.PathVF
@@ -175,15 +179,15 @@ const (
 )
 
 // fallShort measures what a NIC lacks of what it is promised: it asks for what it lately sent, as far as that was
-// promised, and the link is full; or it sends all that it may and that is less than promised.
-func (n *nic) fallShort(now time.Time, l *uplink) {
+// promised, while others are in its way; or it sends all that it may and that is less than promised.
+func (n *nic) fallShort(now time.Time, crowded bool) {
 	g := float64(n.promised.Bits)
 	asks := min(g, n.peak)
 	if n.allow.Bits < g && n.sent.Bits >= hungry*n.allow.Bits {
 		asks = g
 	}
 	lacks := asks - n.sent.Bits
-	if g == 0 || max(l.carried, l.port.tx.Bits) < full*l.alloc.Capacity() && n.allow.Bits >= g || lacks < shortShare*asks {
+	if g == 0 || !crowded && n.allow.Bits >= g || lacks < shortShare*asks {
 		n.short, n.shortFrom = 0, time.Time{}
 		return
 	}
@@ -191,6 +195,9 @@ func (n *nic) fallShort(now time.Time, l *uplink) {
 		n.shortFrom = now
 	}
 }
+
+// crowded says whether the link is full.
+func (l *uplink) crowded() bool { return max(l.carried, l.port.tx.Bits) >= full*l.alloc.Capacity() }
 
 // hungry is the part of its allowance from which on a NIC is taken to be held down by it.
 const hungry = 0.95

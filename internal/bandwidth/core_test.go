@@ -72,6 +72,9 @@ func newRig(t testing.TB, vms int) *rig {
 		if k.VM == "" && name != "htb" {
 			return "", model.No
 		}
+		if _, _, function := model.ParseVPFAlias(k.NIC); function && name == "htb" {
+			name = "police"
+		}
 		return name, model.TriOf(name != "")
 	}}
 	return r
@@ -765,5 +768,18 @@ func TestGuaranteeOfANICThatNothingLimits(t *testing.T) {
 	}
 	if got := r.nic(1).allow.Bits; got > 6*giga {
 		t.Errorf("the other is allowed %s of 10 Gbit/s, of which 4 are promised", bits(got))
+	}
+}
+
+// A guarantee that nothing but its own limit keeps small needs no link to be explained.
+func TestGuaranteeAboveItsLimitWithoutALink(t *testing.T) {
+	r := newRig(t, 1)
+	r.world.Snapshot.PFs = nil
+	r.rule(0, model.SLA{Guarantee: gbit(4), Limit: gbit(2)})
+	r.follow()
+	r.send(nicOf(0), model.PathVirtio, 2e9)
+	r.run(time.Second)
+	if n := r.c.View().NICs[0]; n.Code != model.BandwidthLimit {
+		t.Errorf("%s: %s", n.Code, n.Why)
 	}
 }

@@ -18,6 +18,9 @@ func (c *Core) View() *model.Bandwidth {
 	for _, n := range c.nics {
 		v.NICs = append(v.NICs, n.view(c))
 	}
+	for _, p := range c.vpfs {
+		v.VirtualPFs = append(v.VirtualPFs, p.view(c))
+	}
 	return v
 }
 
@@ -46,6 +49,9 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	}
 	if n.link != nil {
 		v.PF = n.link.pf
+	}
+	if n.whole != nil {
+		v.VirtualPF = n.whole.name
 	}
 	if n.short > 0 {
 		v.ShortFor = c.at.Sub(n.shortFrom)
@@ -86,6 +92,9 @@ func (n *nic) allowed() model.Rate {
 
 // reason says why the NIC is allowed what it is, as code and sentence.
 func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
+	if n.whole != nil {
+		return n.reasonInside(c)
+	}
 	a, sent := n.allowed(), n.sent.Bits
 	g := float64(n.promised.Bits)
 	atLimit := a.Bits > 0 && sent >= hungry*float64(a.Bits)
@@ -97,7 +106,7 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 		return model.BandwidthUnlimited, "nothing limits it on its " + string(n.path()) + " path: " + n.whyNot(s)
 	case needs && !n.known && c.at.Sub(n.seen) > blindAfter*c.opts.Period:
 		return model.BandwidthUnknown, "what it sends cannot be counted, so it may send what it is promised, or a fair share"
-	case n.promised.Bits < n.sla.Guarantee.Bits && atLimit:
+	case n.promised.Bits < capped(n.sla.Guarantee.Bits, n.sla.Limit.Bits) && atLimit:
 		return model.BandwidthOver, fmt.Sprintf("more is promised on %s than there is, and of its %s %s are kept", n.link.pf, bits(float64(n.sla.Guarantee.Bits)), bits(g))
 	case n.short > 0:
 		why := fmt.Sprintf("sends %s of the %s it is promised", bits(sent), bits(g))

@@ -21,6 +21,13 @@ type nic struct {
 	promised model.Rate
 	tier     uint64 // bits/s that the placement policy lets its VF send; 0: any
 
+	inside      *virtualPF // it stands for all functions of this one together
+	whole       *virtualPF // that it is a function of
+	noCarrier   bool       // a function through which QEMU lets nothing
+	receive     Allowance  // of a function: what it may receive now
+	part        model.Rate // of a function: of its virtual PF's limit, while nobody divides that
+	receivePart model.Rate
+
 	vf       model.VFID    // that it has, whoever attached it
 	ours     bool          // Sluice did
 	inGuest  model.Tri     // its guest uses it
@@ -111,6 +118,9 @@ func (c *Core) Follow(now time.Time, w World) {
 		l.gone = true
 		l.nics = l.nics[:0]
 	}
+	for _, v := range c.vpfs {
+		v.functions, v.gone = v.functions[:0], true
+	}
 	c.vms = c.vms[:0]
 	if c.opts.Off {
 		w.Rules = model.Rules{}
@@ -126,6 +136,9 @@ func (c *Core) Follow(now time.Time, w World) {
 	for i, next := 0, 0; i < len(w.Snapshot.VMs); i++ {
 		if vm := &w.Snapshot.VMs[i]; vm.State != model.VMStopped {
 			end := next + len(vm.NICs)
+			for end < len(asked) && asked[end].Whole {
+				end++
+			}
 			c.followVM(now, &w, vm, asked[next:end], admitted.Promised[next:end])
 			next = end
 		}
@@ -133,6 +146,8 @@ func (c *Core) Follow(now time.Time, w World) {
 	maps.DeleteFunc(c.byID, func(_ model.NICID, n *nic) bool { return n.gone })
 	c.nics = slices.DeleteFunc(c.nics, func(n *nic) bool { return n.gone })
 	c.links = slices.DeleteFunc(c.links, func(l *uplink) bool { return l.gone })
+	maps.DeleteFunc(c.byPF, func(_ model.NICID, v *virtualPF) bool { return v.gone })
+	c.vpfs = slices.DeleteFunc(c.vpfs, func(v *virtualPF) bool { return v.gone })
 	c.sortNICs()
 	slices.SortFunc(c.links, func(a, b *uplink) int { return cmp.Compare(a.pf, b.pf) })
 	for _, m := range w.Active {
@@ -151,6 +166,11 @@ func (c *Core) Follow(now time.Time, w World) {
 // followVM takes what a Snapshot shows of a VM, whose NICs ask for so much and are promised so much.
 func (c *Core) followVM(now time.Time, w *World, vm *model.VM, asked []Asked, promised []model.Rate) {
 	var packets []*nic
+	for i := len(vm.NICs); i < len(asked); i++ {
+		if v := c.followVirtual(&asked[i], promised[i]); v.sla.Guarantee.Packets > 0 || v.sla.Limit.Packets > 0 {
+			packets = append(packets, &v.nic)
+		}
+	}
 	for i := range vm.NICs {
 		in := &vm.NICs[i]
 		id := model.NICID{VM: vm.ID, NIC: in.Alias}
@@ -167,6 +187,10 @@ func (c *Core) followVM(now time.Time, w *World, vm *model.VM, asked []Asked, pr
 		n.own = n.sla
 		n.own.Guarantee = n.promised
 		n.follow(now, w, in)
+		if in.VirtualPF != "" {
+			c.byPF[model.NICID{VM: vm.ID, NIC: model.VPFAlias(in.VirtualPF, -1)}].join(n, c.linkOf(w.Snapshot, in))
+			continue
+		}
 		if n.link = c.linkOf(w.Snapshot, in); n.link != nil {
 			n.link.nics = append(n.link.nics, n)
 		}
@@ -197,6 +221,7 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 		n.asked = time.Time{} // the VF that it was asked about has come and gone
 	}
 	n.vf, n.ours = in.VF, in.Ours() != model.NoVF
+	n.whole, n.noCarrier = nil, in.Carrier == model.No
 	n.claimed, n.inGuest, n.plugging = in.VFPath, model.Unknown, !n.asked.IsZero() && now.Sub(n.asked) < plugMemory
 	n.recent = !n.asked.IsZero() && now.Sub(n.asked) < guestMemory
 	n.tier = tierOf(w.Tiers, n.id)

@@ -17,7 +17,7 @@ import (
 //	resource  limits of the shares: never below a guarantee, with room to grow, and as they were where little would change
 //
 // Where the packets/s that the host carries are known they are shared in the same way, before the bits. While
-// nobody on the link is promised anything and no weights are set, nobody is limited but by the SLA.
+// nobody on the link is promised anything and no weights are set, nobody is limited but by the SLA, unless the Link is Bound.
 type waterfill struct {
 	ids      []model.NICID
 	capacity capacity
@@ -73,7 +73,7 @@ func (w *waterfill) take(senders []Sender, out []Allowance) {
 
 // sharePackets shares the host's packets/s if it is known how many those are and somebody is promised some of them.
 func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) bool {
-	if math.IsInf(link.Packets, 1) || !w.packets.promises() {
+	if math.IsInf(link.Packets, 1) || !link.Bound && !w.packets.promises() {
 		return false
 	}
 	k := w.packets.moment(now, link.Period, link.Packets)
@@ -98,7 +98,7 @@ func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 		w.capacity.see(now, w.bits.volume(k.seconds))
 	}
 	k.capacity = w.capacity.hat
-	if !w.bits.promises() && !hasWeights(senders) {
+	if !link.Bound && !w.bits.promises() && !hasWeights(senders) {
 		return false
 	}
 	w.bits.divide(&k)

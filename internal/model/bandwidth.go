@@ -7,12 +7,15 @@ type Bandwidth struct {
 	At        time.Time      `json:"at"`        // of the last readings
 	Period    time.Duration  `json:"period_ns"` // between two readings
 	Allocator string         `json:"allocator"`
-	Links     []LinkState    `json:"links"`              // by PF
-	NICs      []NICBandwidth `json:"nics"`               // every NIC of every running VM, by VM and alias
-	Problems  []Problem      `json:"problems,omitempty"` // what is promised beyond what there is, rules that clash, metadata that cannot be read, limits that cannot be had
-	Changes   uint64         `json:"changes"`            // limits changed since the start
-	Late      uint64         `json:"late"`               // periods without readings since the start
-	Took      time.Duration  `json:"took_ns"`            // what the last period cost: reading, deciding, applying
+	Links     []LinkState    `json:"links"` // by PF
+	NICs      []NICBandwidth `json:"nics"`  // every NIC of every running VM, by VM and alias
+	// VirtualPFs are those of running VMs, each with what all of its functions have together, under the alias of the NIC of
+	// the PF itself. Among NICs each function has what it has inside.
+	VirtualPFs []NICBandwidth `json:"virtual_pfs,omitempty"`
+	Problems   []Problem      `json:"problems,omitempty"` // what is promised beyond what there is, rules that clash, metadata that cannot be read, limits that cannot be had
+	Changes    uint64         `json:"changes"`            // limits changed since the start
+	Late       uint64         `json:"late"`               // periods without readings since the start
+	Took       time.Duration  `json:"took_ns"`            // what the last period cost: reading, deciding, applying
 }
 
 // LinkState is a PF's link, and what is promised of it.
@@ -29,17 +32,18 @@ type LinkState struct {
 // NICBandwidth is what a NIC is promised, allowed and sends.
 type NICBandwidth struct {
 	NICID
-	VMName   string        `json:"vm_name"`
-	PF       string        `json:"pf,omitempty"` // whose link it shares; "": none that is known
-	Path     Path          `json:"path"`
-	SLA      SLA           `json:"sla"`
-	Promised Rate          `json:"promised,omitzero"` // of the guarantee, what is kept: all but where more is promised than there is
-	Allowed  Rate          `json:"allowed,omitzero"`  // 0: not limited
-	Sent     RateReading   `json:"sent"`
-	Received RateReading   `json:"received"`
-	Dropped  Dropped       `json:"dropped_packets,omitzero"`
-	Short    uint64        `json:"short_bits_s,omitempty"` // what it lacks of what it is promised, while it asks for it
-	ShortFor time.Duration `json:"short_for_ns,omitempty"` // for how long by now
+	VMName    string        `json:"vm_name"`
+	VirtualPF string        `json:"virtual_pf,omitempty"` // whose function it is, or which it is
+	PF        string        `json:"pf,omitempty"`         // whose link it shares; "": none that is known
+	Path      Path          `json:"path"`
+	SLA       SLA           `json:"sla"`
+	Promised  Rate          `json:"promised,omitzero"` // of the guarantee, what is kept: all but where more is promised than there is
+	Allowed   Rate          `json:"allowed,omitzero"`  // 0: not limited
+	Sent      RateReading   `json:"sent"`
+	Received  RateReading   `json:"received"`
+	Dropped   Dropped       `json:"dropped_packets,omitzero"`
+	Short     uint64        `json:"short_bits_s,omitempty"` // what it lacks of what it is promised, while it asks for it
+	ShortFor  time.Duration `json:"short_for_ns,omitempty"` // for how long by now
 	// WouldSend is what it would send about, in bits/s, if its link were shared as said: in observe mode, where it is short.
 	WouldSend uint64        `json:"would_send_bits_s,omitempty"`
 	Enforcer  []Enforcement `json:"enforcers,omitempty"`
@@ -90,5 +94,6 @@ const (
 	BandwidthOver      BandwidthCode = "overcommitted" // more is promised than there is, and its class comes later
 	BandwidthUnknown   BandwidthCode = "unknown"       // what it sends cannot be counted
 	BandwidthUnlimited BandwidthCode = "not-enforced"  // nothing can limit it where it is
+	BandwidthNoCarrier BandwidthCode = "no-carrier"    // a function of a virtual PF that has none
 	BandwidthContained BandwidthCode = "contained"     // its guest did not keep its limit
 )

@@ -26,7 +26,7 @@ type held struct {
 
 func (h *held) rate(now time.Time) model.Rate {
 	if now.Before(h.until) {
-		return h.Tightest()
+		return h.InForce()
 	}
 	return h.Contract
 }

@@ -1,0 +1,232 @@
+package bandwidth
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// virtualPF is a virtual PF. To its link it is one sender, with the SLA of the NIC of the PF itself; what it is allowed is to
+// its functions what a link is to NICs, and an Allocator of the same kind divides it by their SLAs inside.
+type virtualPF struct {
+	nic       // all functions together
+	name      string
+	functions []*nic // by ID
+	inner     bool   // some function is promised something inside, or has a weight
+	tx, rx    division
+	parts     splitter
+}
+
+// division is one direction of a virtual PF, with those of its functions that are dealt with by it.
+type division struct {
+	alloc   Allocator
+	senders []Sender
+	out     []Allowance
+	who     []*nic
+	fit     splitter
+}
+
+const (
+	// boundless stands for a link's speed where that is not known, in bits/s.
+	boundless = 1e12
+	// fewPackets is what a function without a carrier may send per second, for the moment in which it gets one: then
+	// its counters show it.
+	fewPackets = 100
+)
+
+// newVirtualPF makes one that is promised nothing yet.
+func newVirtualPF(id model.NICID, name, allocator string) *virtualPF {
+	v := &virtualPF{name: name}
+	v.nic = nic{id: id, allow: Unlimited, inside: v}
+	v.setAllocator(allocator)
+	return v
+}
+
+func (v *virtualPF) setAllocator(name string) {
+	v.tx.alloc, _ = NewAllocator(name) // SetOptions refuses such a name
+	v.rx.alloc, _ = NewAllocator(name)
+}
+
+// followVirtual takes what a virtual PF asks for as a whole, and is promised.
+func (c *Core) followVirtual(asked *Asked, promised model.Rate) *virtualPF {
+	v := c.byPF[asked.ID]
+	if v == nil {
+		v = newVirtualPF(asked.ID, asked.VirtualPF, c.opts.Allocator)
+		c.byPF[asked.ID] = v
+		c.vpfs = append(c.vpfs, v)
+		slices.SortFunc(c.vpfs, func(a, b *virtualPF) int { return a.id.Compare(b.id) })
+	}
+	v.gone = false
+	v.sla, v.own, v.promised = asked.SLA, asked.SLA, promised
+	v.own.Guarantee = promised
+	return v
+}
+
+// join adds a function of a VM that was just followed. All have the link of the first.
+func (v *virtualPF) join(n *nic, link *uplink) {
+	if len(v.functions) == 0 {
+		v.vmName, v.age, v.link, v.inner = n.vmName, n.age, link, false
+		if v.seen.IsZero() {
+			v.seen = n.seen
+		}
+		if link == nil {
+			v.allow = Unlimited
+		} else {
+			link.nics = append(link.nics, &v.nic)
+		}
+	}
+	n.whole, n.link = v, v.link
+	v.inner = v.inner || !n.sla.Guarantee.IsZero() || n.sla.Share() != 1
+	at, _ := slices.BinarySearchFunc(v.functions, n.id, func(o *nic, id model.NICID) int { return o.id.Compare(id) })
+	v.functions = slices.Insert(v.functions, at, n)
+}
+
+// idle says that the function has no carrier, so that it sends nothing. Counters know it sooner than a Snapshot.
+func (n *nic) idle() bool { return n.noCarrier && n.sent.Bits == 0 && n.received.Bits == 0 }
+
+// measure adds up the functions.
+func (v *virtualPF) measure(now time.Time, decay float64) {
+	v.sent, v.received = model.RateReading{Proof: model.ProofHardware}, model.RateReading{Proof: model.ProofHardware}
+	v.known = true
+	for _, n := range v.functions {
+		v.sent, v.received = plus(v.sent, n.sent), plus(v.received, n.received)
+		v.known = v.known && n.known
+	}
+	v.remember(now, decay)
+}
+
+// unlimited says that nothing can limit any function that may send.
+func (v *virtualPF) unlimited() bool {
+	some := false
+	for _, n := range v.functions {
+		if !n.idle() {
+			if !n.unlimited() {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// divide divides what the virtual PF may send and receive over its functions.
+func (c *Core) divide(now time.Time, v *virtualPF) {
+	c.divideSent(now, v)
+	c.divideReceived(now, v)
+	crowded := v.link != nil && v.link.active && v.link.crowded() || v.sent.Bits >= full*min(v.allow.Bits, limitOf(&v.own).Bits)
+	for _, n := range v.functions {
+		n.fallShort(now, crowded)
+	}
+	v.setParts()
+}
+
+func (c *Core) divideSent(now time.Time, v *virtualPF) {
+	most := limitOf(&v.own)
+	most.Packets = min(most.Packets, v.allow.Packets)
+	link := Link{Speed: boundless, Packets: most.Packets, Period: c.period, Moving: true, Bound: !math.IsInf(min(most.Bits, most.Packets), 1)}
+	if v.link != nil && v.link.speed > 0 {
+		link.Speed = float64(v.link.speed)
+	}
+	link.Speed = min(link.Speed, most.Bits)
+	if a := v.allow.Bits / handedOut; a < link.Speed { // all of it is handed out, or its link would never see it held down
+		link.Speed, link.Bound = a, true
+	}
+	d := v.tx.reset()
+	taken := 0.0
+	for _, n := range v.functions {
+		switch {
+		case !link.Bound && !v.inner:
+			n.allow = limitOf(&n.own)
+		case n.idle():
+			n.allow = Allowance{0, min(limitOf(&n.own).Packets, fewPackets)}
+		case n.unlimited():
+			taken += n.sent.Bits
+			n.allow = limitOf(&n.own)
+		default:
+			d.add(n, c.senderInside(now, n, link.Speed), c.force(n.allow))
+		}
+	}
+	link.Speed = max(link.Speed-taken, link.Speed*leastTaken)
+	d.allocate(now, link)
+	for i, n := range d.who {
+		n.allow = d.out[i]
+	}
+}
+
+// senderInside is a function as the Allocator of its virtual PF sees it.
+func (c *Core) senderInside(now time.Time, n *nic, speed float64) Sender {
+	// To the Allocator each is a VM of its own: those that share by VM share among the functions.
+	s := Sender{ID: model.NICID{VM: model.VMID(n.id.NIC), NIC: n.id.NIC}, SLA: n.own, Age: n.age, Bits: n.sent.Bits, Packets: n.sent.Packets, Known: n.known}
+	s.SLA.Guarantee = n.sla.Guarantee // all of it, as on a link: what some do not ask for is others'
+	if !n.known && now.Sub(n.seen) > blindAfter*c.opts.Period {
+		s.Bits, s.Known = min(n.allow.Bits, speed), true
+	}
+	return s
+}
+
+// divideReceived divides what the virtual PF may receive, where its SLA limits that.
+func (c *Core) divideReceived(now time.Time, v *virtualPF) {
+	receive := v.own.Receive
+	most := limitOf(&model.SLA{Limit: receive})
+	link := Link{Speed: min(boundless, most.Bits), Packets: most.Packets, Period: c.period, Moving: true, Bound: !receive.IsZero()}
+	d := v.rx.reset()
+	for _, n := range v.functions {
+		own := model.SLA{Limit: n.own.Receive, Weight: n.own.Weight}
+		switch {
+		case receive.IsZero():
+			n.receive = limitOf(&own)
+		case n.idle():
+			n.receive = Allowance{0, min(limitOf(&own).Packets, fewPackets)}
+		default:
+			s := c.senderInside(now, n, link.Speed)
+			s.SLA, s.Bits, s.Packets = own, n.received.Bits, n.received.Packets
+			d.add(n, s, c.force(n.receive))
+		}
+	}
+	d.allocate(now, link)
+	for i, n := range d.who {
+		n.receive = d.out[i]
+	}
+}
+
+func (d *division) reset() *division {
+	d.senders, d.out, d.who = d.senders[:0], d.out[:0], d.who[:0]
+	return d
+}
+
+func (d *division) add(n *nic, s Sender, force Allowance) {
+	d.senders, d.out, d.who = append(d.senders, s), append(d.out, force), append(d.who, n)
+}
+
+// allocate has the Allocator divide the link. The published ones know no bound but the link itself, so what they allow
+// is cut to it here.
+func (d *division) allocate(now time.Time, link Link) {
+	if len(d.senders) == 0 {
+		return
+	}
+	d.alloc.Allocate(now, link, d.senders, d.out)
+	if _, keeps := d.alloc.(*waterfill); keeps || !link.Bound {
+		return
+	}
+	d.fit.reset()
+	for i := range d.senders {
+		s := &d.senders[i].SLA
+		d.fit.add(float64(s.Guarantee.Bits), min(d.out[i].Bits, limitOf(s).Bits), s)
+	}
+	for i, bits := range d.fit.split(link.Speed) {
+		d.out[i].Bits = bits
+	}
+	if math.IsInf(link.Packets, 1) {
+		return
+	}
+	d.fit.reset()
+	for i := range d.senders {
+		s := &d.senders[i].SLA
+		d.fit.add(float64(s.Guarantee.Packets), min(d.out[i].Packets, limitOf(s).Packets), s)
+	}
+	for i, packets := range d.fit.split(link.Packets) {
+		d.out[i].Packets = packets
+	}
+}

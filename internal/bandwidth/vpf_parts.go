@@ -1,0 +1,101 @@
+package bandwidth
+
+import (
+	"math"
+
+	"sluice/internal/model"
+)
+
+// A virtual PF's limit is to hold while nobody divides it by what is sent, too: then each function has the part of it that
+// falls to it by guarantee and weight, as its contract. Those of all functions that have a carrier add up to the limit at most. While
+// the daemon runs a function is allowed what the Allocator says, in place of that part.
+
+// setParts divides the limits of the virtual PF for the time in which nobody does.
+func (v *virtualPF) setParts() {
+	guarantee := func(n *nic) model.Rate { return n.own.Guarantee }
+	none := func(*nic) model.Rate { return model.Rate{} }
+	v.divideLimit(v.own.Limit, guarantee, func(n *nic) (own, part *model.Rate) { return &n.own.Limit, &n.part })
+	v.divideLimit(v.own.Receive, none, func(n *nic) (own, part *model.Rate) { return &n.own.Receive, &n.receivePart })
+}
+
+// divideLimit sets the part of each function of a limit, of which zero parts are none: then it is the function's own limit.
+func (v *virtualPF) divideLimit(limit model.Rate, guarantee func(*nic) model.Rate, of func(*nic) (own, part *model.Rate)) {
+	for _, n := range v.functions {
+		own, part := of(n)
+		*part = *own
+	}
+	if limit.Bits > 0 {
+		v.split(limit.Bits, func(n *nic) (g, own uint64, part *uint64, least uint64) {
+			o, p := of(n)
+			return guarantee(n).Bits, o.Bits, &p.Bits, n.least()
+		})
+	}
+	if limit.Packets > 0 {
+		v.split(limit.Packets, func(n *nic) (g, own uint64, part *uint64, least uint64) {
+			o, p := of(n)
+			return guarantee(n).Packets, o.Packets, &p.Packets, 1
+		})
+	}
+}
+
+// split divides an amount over the functions that have a carrier; the others have the least there is.
+func (v *virtualPF) split(amount uint64, of func(*nic) (g, own uint64, part *uint64, least uint64)) {
+	v.parts.reset()
+	for _, n := range v.functions {
+		g, own, part, least := of(n)
+		if *part = least; n.noCarrier {
+			continue
+		}
+		most := math.Inf(1)
+		if own > 0 {
+			most = float64(own)
+		}
+		v.parts.add(float64(g), most, &n.own)
+	}
+	shares, i := v.parts.split(float64(amount)), 0
+	for _, n := range v.functions {
+		if !n.noCarrier {
+			_, _, part, _ := of(n)
+			*part = max(1, uint64(shares[i]))
+			i++
+		}
+	}
+}
+
+// splitter divides an amount once and for all: guarantees first, by class, then the rest by weight.
+type splitter struct {
+	usages        []usage
+	demand, share []float64
+	fill          filler
+}
+
+func (s *splitter) reset() { s.usages, s.demand, s.share = s.usages[:0], s.demand[:0], s.share[:0] }
+
+// add adds one that can have so much at most.
+func (s *splitter) add(guarantee, most float64, sla *model.SLA) {
+	s.usages = append(s.usages, usage{guarantee: guarantee, limit: most, weight: sla.Share(), priority: sla.Priority})
+	s.demand, s.share = append(s.demand, math.Inf(1)), append(s.share, 0)
+}
+
+// split says what each gets; never more than amount in all. The slice is valid until the next reset.
+func (s *splitter) split(amount float64) []float64 {
+	left := s.fill.guarantees(amount, s.usages, s.demand, s.share)
+	s.fill.rest(max(0, left), s.usages, s.demand, s.share)
+	return s.share
+}
+
+// wantInside decides what is to stand for a function: the part of its virtual PF's limit that falls to it as contract,
+// and what it is allowed in place of that.
+func (n *nic) wantInside(s *limitState) {
+	limit, own, part, allow := n.whole.own.Limit, n.own.Limit, n.part, n.allow
+	if s.key.Dir == model.Rx {
+		limit, own, part, allow = n.whole.own.Receive, n.own.Receive, n.receivePart, n.receive
+	}
+	s.want.Contract, s.want.Rate = part, n.lowered(allow, own)
+	if limit.Bits > 0 {
+		s.want.Bits = max(n.least(), uint64(min(allow.Bits, float64(limit.Bits))))
+	}
+	if limit.Packets > 0 {
+		s.want.Packets = max(1, uint64(min(allow.Packets, float64(limit.Packets))))
+	}
+}

@@ -1,0 +1,42 @@
+package bandwidth
+
+import (
+	"fmt"
+
+	"sluice/internal/model"
+)
+
+// wrongRules says what is wrong with the rules that make a NIC's SLA: a class that is not there, and two rules that
+// name this very VM, by name and by UUID, and disagree.
+func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) (list []model.Problem) {
+	complain := func(text, remedy string) {
+		list = append(list, model.Problem{Subject: vm.Name, Text: nic.Alias + ": " + text, Remedy: remedy})
+	}
+	if class != "" && len(rules.Classes) > 0 && rules.FindClass(class) == nil {
+		complain(fmt.Sprintf("there is no class %q, which its SLA names", model.Shorten(class)), "add it to classes in sluice.yaml, or correct the name")
+	}
+	var first *model.VMRule
+	for i := range rules.VMs {
+		r := &rules.VMs[i]
+		named := r.Match == vm.Name || r.Match == string(vm.ID)
+		switch {
+		case r.ByHand || !named || r.SLA.IsZero() || !nic.Named(r.SLANIC):
+		case first == nil:
+			first = r
+		case r.Match != first.Match && disagree(&first.SLA, &r.SLA):
+			complain(fmt.Sprintf("two rules disagree about its SLA, at %s and %s: the first counts", first.SLA.Source, r.SLA.Source), "merge the two rules in sluice.yaml")
+		}
+	}
+	return list
+}
+
+// disagree says whether both set a rate, and not the same.
+func disagree(a, b *model.SLA) bool {
+	for _, r := range [][2]model.Rate{{a.Guarantee, b.Guarantee}, {a.Limit, b.Limit}, {a.Receive, b.Receive}} {
+		x, y := r[0], r[1]
+		if x.Bits > 0 && y.Bits > 0 && x.Bits != y.Bits || x.Packets > 0 && y.Packets > 0 && x.Packets != y.Packets {
+			return true
+		}
+	}
+	return false
+}
