@@ -39,6 +39,10 @@ type Conf struct {
 		DeviceID    string            `json:"deviceID"`
 		MAC         string            `json:"mac"`
 		Annotations map[string]string `json:"io.kubernetes.cri.pod-annotations"`
+		Bandwidth   struct {          // bits a second
+			EgressRate  uint64 `json:"egressRate"`
+			IngressRate uint64 `json:"ingressRate"`
+		} `json:"bandwidth"`
 	} `json:"runtimeConfig"`
 	// What a pod's network annotation says (cni-args of Multus).
 	Args struct {
@@ -114,6 +118,12 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 	asked := c.Args.CNI
 	if err := asked.annotated(c.RuntimeConfig.Annotations); err != nil {
 		return channel.Attach{}, err
+	}
+	if c.RuntimeConfig.Bandwidth.IngressRate > 0 {
+		return channel.Attach{}, invalid("the pod wants what it receives limited, which the host does not do: take its annotation kubernetes.io/ingress-bandwidth out, or the network's capability bandwidth")
+	}
+	if rate := c.RuntimeConfig.Bandwidth.EgressRate; rate > 0 {
+		asked.Limit = first(asked.Limit, fmt.Sprintf("%dbit", rate))
 	}
 	sla, err := c.SLA.with(asked.SLA)
 	if err != nil {

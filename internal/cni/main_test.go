@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -257,19 +256,6 @@ func (n *node) conf(more string) string {
 }
 
 const device0, device1 = `"deviceID":"` + vf0 + `",`, `"deviceID":"` + vf1 + `",`
-
-// killed starts a call, has wait see it at the place in question, and kills it and all that it started.
-func (n *node) killed(c call, wait func()) {
-	n.Helper()
-	cmd := n.command(c)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		n.Fatal(err)
-	}
-	wait()
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	_ = cmd.Wait()
-}
 
 // self names the node's own network namespace to ip(8).
 var self = strconv.Itoa(os.Getpid())

@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -127,6 +128,8 @@ func TestConfErrors(t *testing.T) {
 		"no address":    {n.conf(`"deviceID":"../../etc",`), "", 7, "is no PCI address"},
 		"bad switch":    {n.conf(device0 + `"spoofchk":"perhaps",`), "", 6, "neither on nor off"},
 		"limit twice":   {n.conf(device0 + `"limit":"1Gbit","args":{"cni":{"limit":"2Gbit"}},`), "", 7, "its network sets one"},
+		"ingress":       {n.conf(device0 + `"runtimeConfig":{"bandwidth":{"ingressRate":1000}},`), "", 7, "ingress-bandwidth"},
+		"egress twice":  {n.conf(device0 + `"limit":"1Gbit","runtimeConfig":{"bandwidth":{"egressRate":1000}},`), "", 7, "its network sets one"},
 		"bad weight":    {n.conf(device0 + `"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"sluice/weight":"x"}},`), "", 7, "is no number"},
 		"no name":       {`{"cniVersion":"1.1.0","type":"sluice-cni"}`, "", 7, "missing network name"},
 		"other version": {`{"cniVersion":"9.0.0","name":"n","type":"sluice-cni"}`, "", 1, "incompatible"},
@@ -218,6 +221,21 @@ func TestCheckAddresses(t *testing.T) {
 	n.clean()
 }
 
+// IPAM that fails keeps the VF from nobody.
+func TestDelWithoutIPAM(t *testing.T) {
+	n := newNode(t)
+	a := n.container("a")
+	n.add("a", a, n.conf(device0))
+	n.link("/nowhere", "host-local")
+	n.fails(call{"DEL", "a", a, n.conf(device0), ""}, 999, "host-local")
+	if have := n.host.attached(); len(have) > 0 || !exists("/sys/class/net/vf0") {
+		t.Error("the container still has it:", have)
+	}
+	n.link(filepath.Join(os.Getenv(pluginsEnv), "host-local"), "host-local")
+	n.must(call{"DEL", "a", a, n.conf(device0), ""})
+	n.clean()
+}
+
 // Of a list of devices each container gets one that is free.
 func TestDevices(t *testing.T) {
 	n := newNode(t)
@@ -245,6 +263,14 @@ func TestPodAsks(t *testing.T) {
 	got := n.host.request(0)
 	if got.Limit != "5Gbit" || got.Guarantee != "1Gbit" || got.Weight != 3 || got.MAC != "52:54:00:ab:00:70" {
 		t.Errorf("%+v", got)
+	}
+	n.must(call{"DEL", "a", netns, conf, ""})
+	n.clean()
+
+	conf = n.conf(device0 + `"runtimeConfig":{"bandwidth":{"egressRate":10000000,"egressBurst":1}},`)
+	n.must(call{"ADD", "a", netns, conf, ""})
+	if have := n.host.request(0).Limit; have != "10000000bit" {
+		t.Error(have)
 	}
 	n.must(call{"DEL", "a", netns, conf, ""})
 	n.clean()
