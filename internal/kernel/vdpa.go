@@ -17,14 +17,14 @@ import (
 
 // VDPAManagers lists what makes vDPA devices, sorted by name; none where the kernel has no vDPA.
 func (h *Host) VDPAManagers(ctx context.Context) ([]model.VDPAManager, error) {
-	found, err := vdpaDump(ctx, h.generic, vdpaManagerGet, decodeVDPAManager)
+	found, err := vdpaDump(ctx, h, vdpaManagerGet, decodeVDPAManager)
 	slices.SortFunc(found, func(a, b model.VDPAManager) int { return strings.Compare(a.Name, b.Name) })
 	return found, fail("list", "vDPA management devices", err)
 }
 
 // VDPADevices lists the network devices on the vDPA bus, whoever made them, sorted by name; none where the kernel has no vDPA.
 func (h *Host) VDPADevices(ctx context.Context) ([]model.VDPADevice, error) {
-	found, err := vdpaDump(ctx, h.generic, vdpaDevGet, decodeVDPADevice)
+	found, err := vdpaDump(ctx, h, vdpaDevGet, decodeVDPADevice)
 	for i := range found {
 		h.describeVDPA(ctx, &found[i])
 	}
@@ -51,7 +51,7 @@ func (h *Host) DeleteVDPA(ctx context.Context, name string) error {
 
 // vdpaAlone runs fn while no other call of ours changes the bus.
 func (h *Host) vdpaAlone(ctx context.Context, name string, fn func() error) error {
-	if !model.VDPAOurs(name) || strings.ContainsRune(name, '/') {
+	if _, ours := model.VDPAOurs(name); !ours {
 		return permanent("it is not Sluice's")
 	}
 	return h.busy.exclusive(ctx, "vdpa", fn)
@@ -176,15 +176,20 @@ func (h *Host) describeVDPA(ctx context.Context, d *model.VDPADevice) {
 		d.InUse = model.No
 	}
 	d.Driver, d.Node = h.sys.target(vdpaDev(d.Name)+"/driver"), vdpaNode(h.sys, d.Name)
+	d.Linked = d.Node != "" && vdpaLink(h.vdpaDir, d.Name) == d.Node
 }
 
-// vdpaDump lists what a command answers, nothing where the kernel has no vDPA.
-func vdpaDump[T any](ctx context.Context, conn *rtnl.Conn, cmd uint8, decode func(rtnl.Message) (T, bool)) ([]T, error) {
-	family, err := genericFamily(ctx, conn, vdpaFamily)
+// vdpaDump lists what a command answers, nothing where the kernel has no vDPA. To ask for its family then would make the kernel look
+// for a module each time.
+func vdpaDump[T any](ctx context.Context, h *Host, cmd uint8, decode func(rtnl.Message) (T, bool)) ([]T, error) {
+	if !h.sys.exists("bus/vdpa/devices") {
+		return nil, nil
+	}
+	family, err := genericFamily(ctx, h.generic, vdpaFamily)
 	if err != nil {
 		return nil, absent(err)
 	}
-	return rtnl.Dump(ctx, conn, vdpaRequest(family, cmd), decode)
+	return rtnl.Dump(ctx, h.generic, vdpaRequest(family, cmd), decode)
 }
 
 // vdpaCandidates are the management devices that match, those with fewest devices first.

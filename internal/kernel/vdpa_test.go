@@ -173,6 +173,7 @@ func TestVDPALink(t *testing.T) {
 // Without vDPA in the kernel there is nothing to list or delete, and what is missing is named.
 func TestNoVDPA(t *testing.T) {
 	h := newHost(t)
+	ours := model.VDPAName("0a1b2c3d-0000-4000-8000-000000000001", "vpf0", 0)
 	if _, err := genericFamily(soon(t), h.generic, vdpaFamily); !errors.Is(err, unix.ENOENT) {
 		t.Log("this kernel has vDPA:", err)
 		return
@@ -185,16 +186,16 @@ func TestNoVDPA(t *testing.T) {
 		t.Errorf("found %v, %v", managers, devices)
 	}
 	h.vdpaDir = t.TempDir()
-	must(t, h.DeleteVDPA(soon(t), "sluice-a"))
-	_, err = h.CreateVDPA(soon(t), model.VDPAWant{Name: "sluice-a", Manager: "vduse"})
+	must(t, h.DeleteVDPA(soon(t), ours))
+	_, err = h.CreateVDPA(soon(t), model.VDPAWant{Name: ours, Manager: "vduse"})
 	if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "modprobe vhost_vdpa") {
 		t.Errorf("error %v; want one that says what to load", err)
 	}
-	err = h.makeVDPA(soon(t), model.VDPAWant{Name: "sluice-a", Manager: "vduse"}, nil)
+	err = h.makeVDPA(soon(t), model.VDPAWant{Name: ours, Manager: "vduse"}, nil)
 	if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "mlx5_vdpa") {
 		t.Errorf("error %v; want one that says what to load", err)
 	}
-	for _, name := range []string{"vdpa0", "sluice-/../x"} {
+	for _, name := range []string{"vdpa0", "sluice-/../x", ours + "/x"} {
 		if err := h.DeleteVDPA(soon(t), name); !errors.Is(err, model.ErrPermanent) {
 			t.Errorf("deletes %s: %v", name, err)
 		}
@@ -207,7 +208,9 @@ func TestVDPANames(t *testing.T) {
 	if want := []string{"sluice-" + string(vm) + "-vpf0-pf", "sluice-" + string(vm) + "-vpf0-vf12"}; !slices.Equal(names, want) {
 		t.Errorf("%q", names)
 	}
-	if !model.VDPAOurs(names[0]) || model.VDPAOurs("vdpa0") {
-		t.Error("does not tell ours from others")
+	for name, want := range map[string]model.VMID{names[0]: vm, names[1]: vm, "vdpa0": "", "sluice-a": "", "sluice-" + string(vm): "", "sluice-" + string(vm) + "-a/b": ""} {
+		if got, ours := model.VDPAOurs(name); got != want || ours != (want != "") {
+			t.Errorf("%s is of VM %q, %t; want %q", name, got, ours, want)
+		}
 	}
 }

@@ -60,10 +60,15 @@ func unbindVDPA(sys tree, name, driver string) error {
 	return err
 }
 
+// vdpaLink is the node that the name that stays leads to, or "".
+func vdpaLink(dir, name string) string {
+	to, _ := os.Readlink(filepath.Join(dir, name))
+	return to
+}
+
 // linkVDPA makes the name that stays lead to the node, in one step, since libvirt may open it at any time.
 func linkVDPA(dir, name, node string) error {
-	link := filepath.Join(dir, name)
-	if to, err := os.Readlink(link); err == nil && to == node {
+	if vdpaLink(dir, name) == node {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -76,7 +81,7 @@ func linkVDPA(dir, name, node string) error {
 	if err := os.Symlink(node, next); err != nil {
 		return err
 	}
-	return os.Rename(next, link)
+	return os.Rename(next, filepath.Join(dir, name))
 }
 
 func unlinkVDPA(dir, name string) error {

@@ -16,8 +16,16 @@ func VDPAName(vm VMID, vpf string, vf int) string {
 	return vdpaPrefix + string(vm) + "-" + strings.TrimPrefix(VPFAlias(vpf, vf), vpfPrefix)
 }
 
-// VDPAOurs says whether a vDPA device has a name that VDPAName gives.
-func VDPAOurs(name string) bool { return strings.HasPrefix(name, vdpaPrefix) }
+// VDPAOurs says whether VDPAName gives a vDPA device its name, and for which VM.
+func VDPAOurs(name string) (vm VMID, ours bool) {
+	rest, ours := strings.CutPrefix(name, vdpaPrefix)
+	if !ours || len(rest) <= uuidLen || rest[uuidLen] != '-' || strings.ContainsRune(rest, '/') {
+		return "", false
+	}
+	return VMID(rest[:uuidLen]), true
+}
+
+const uuidLen = 36
 
 // VDPAManager is a management device: what makes vDPA devices, such as a VF of a NIC.
 type VDPAManager struct {
@@ -35,6 +43,7 @@ type VDPADevice struct {
 	Pairs   int    `json:"pairs,omitempty"`  // of queues; 0: one, or the kernel does not say
 	Driver  string `json:"driver,omitempty"` // "vhost_vdpa" gives it to VMs, "virtio_vdpa" to the host
 	Node    string `json:"node,omitempty"`   // its character device, "/dev/vhost-vdpa-0"
+	Linked  bool   `json:"linked,omitempty"` // VDPAPath leads there
 	InUse   Tri    `json:"in_use"`           // a driver, in a guest or in the host, has set it up
 }
 

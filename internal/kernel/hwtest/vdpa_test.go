@@ -122,7 +122,7 @@ func TestVDPA(t *testing.T) {
 	made, err := h.CreateVDPA(t.Context(), want)
 	must(t, err)
 	t.Logf("%+v", made)
-	if made.Name != name || made.Manager != "vduse" || made.MAC != mac || made.Driver != "vhost_vdpa" || made.InUse != model.No {
+	if made.Name != name || made.Manager != "vduse" || made.MAC != mac || made.Driver != "vhost_vdpa" || !made.Linked || made.InUse != model.No {
 		t.Errorf("made %+v", made)
 	}
 	node, err := os.Stat(filepath.Join(dir, name)) // through the link
