@@ -135,7 +135,7 @@ func (s switching) bySource() asm.Instructions {
 		asm.LoadMem(regWord, asm.RFP, stackHeader+8, asm.Word),
 	}
 	for i, r := range s.port.spec.Rules {
-		insns = append(insns, matchMACs(fmt.Sprint("source ", i), r.MACs, ruleLabel(i), func(m model.MAC) (word, half []byte) { return m[2:], m[:2] })...)
+		insns = append(insns, matchMACs(fmt.Sprint("source ", i), r.MACs, ruleLabel(i), regWord, regHalf, headLast)...)
 	}
 	return append(insns, s.unlessOpen(labelSpoof))
 }
@@ -161,7 +161,7 @@ func (s switching) byDestination() asm.Instructions {
 		asm.JNE.Imm(asm.R1, 0, "for all"),
 	}
 	for i, r := range s.port.spec.Rules {
-		insns = append(insns, matchMACs(fmt.Sprint("destination ", i), r.MACs, ruleLabel(i), func(m model.MAC) (word, half []byte) { return m[:4], m[4:] })...)
+		insns = append(insns, matchMACs(fmt.Sprint("destination ", i), r.MACs, ruleLabel(i), regWord, regHalf, headFirst)...)
 	}
 	insns = append(insns, s.unlessOpen(labelUnknown), asm.Mov.Imm(asm.R0, 0).WithSymbol("for all"))
 	for i := range s.port.spec.Rules {
@@ -172,14 +172,18 @@ func (s switching) byDestination() asm.Instructions {
 	return append(insns, asm.Ja.Label(labelVLAN))
 }
 
-// matchMACs jumps if the address in regWord and regHalf is one of these.
-func matchMACs(name string, macs []model.MAC, found string, split func(model.MAC) (word, half []byte)) (insns asm.Instructions) {
-	for i, m := range macs {
+// How an address is read, by where it begins: its first four bytes and then two, or two and then four.
+func headFirst(m *model.MAC) (four, two []byte) { return m[:4], m[4:] }
+func headLast(m *model.MAC) (four, two []byte)  { return m[2:], m[:2] }
+
+// matchMACs jumps if the address in two registers is one of these.
+func matchMACs(name string, macs []model.MAC, found string, four, two asm.Register, split func(*model.MAC) (four, two []byte)) (insns asm.Instructions) {
+	for i := range macs {
 		next := fmt.Sprint(name, " not ", i)
-		word, half := split(m)
+		w, h := split(&macs[i])
 		insns = append(insns,
-			asm.JNE.Imm32(regWord, int32(binary.NativeEndian.Uint32(word)), next),
-			asm.JEq.Imm32(regHalf, int32(binary.NativeEndian.Uint16(half)), found),
+			asm.JNE.Imm32(four, word(w), next),
+			asm.JEq.Imm32(two, int32(binary.NativeEndian.Uint16(h)), found),
 			asm.Mov.Imm(asm.R0, 0).WithSymbol(next),
 		)
 	}
@@ -192,6 +196,9 @@ func (s switching) rule(i int) asm.Instructions {
 	insns := s.belongs(i)
 	insns[0] = insns[0].WithSymbol(ruleLabel(i))
 	insns = append(insns, s.checkVLAN(i, labelVLAN)...)
+	if s.dir == dirTx {
+		insns = append(insns, speaking{i, r}.check()...)
+	}
 	switch {
 	case r.VLAN == 0:
 	case s.dir == dirTx:
