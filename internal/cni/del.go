@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
+	"time"
 
 	"github.com/containernetworking/cni/pkg/skel"
 
@@ -33,23 +36,49 @@ func (p *Plugin) Del(ctx context.Context, args *skel.CmdArgs) error {
 	return p.release(ctx, args, conf, r)
 }
 
-// release undoes what is on record, whatever of it has been done or undone already. The device's lock is held.
+// release undoes what is on record, whatever of it has been done or undone already. The device's lock is held. An interface that
+// has not come back yet stays on record: it does when the kernel is done with the container's network namespace, and the
+// next ADD for the VF, or GC, gives it its name and MAC.
 func (p *Plugin) release(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record) error {
 	err := errors.Join(p.takeBack(ctx, args, conf, r), p.detach(ctx, r.VF, r.owner()), p.restore(ctx, r), releaseAddresses(ctx, args, conf))
-	if err != nil {
+	if err != nil || !p.isBack(r) {
 		return err
 	}
 	return p.remove(r)
 }
 
-// takeBack has host-device bring the interface back. Where the container's network namespace has gone, the kernel has done so.
+// isBack says that the container no longer has the interface: it is here, or gone with its VF or with the kernel that made it.
+func (p *Plugin) isBack(r *record) bool {
+	name, _ := p.netdev(r.Device)
+	_, err := fs.Stat(p.Sys, "bus/pci/devices/"+r.Device)
+	return name != "" || err != nil || r.BootID != p.BootID
+}
+
+// takeBack has host-device bring the interface back. Where the container's network namespace has gone, the kernel does so.
 func (p *Plugin) takeBack(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record) error {
 	call := *args
 	call.Netns = first(args.Netns, r.Netns)
-	if name, _ := p.netdev(r.Device); name != "" || r.BootID != p.BootID || r.NetnsID != netnsID(call.Netns) {
+	if p.isBack(r) {
 		return nil
 	}
-	return delegate(ctx, &call, "DEL", conf.forHostDevice(r.Netdev).withoutIPAM())
+	if r.NetnsID != netnsID(call.Netns) {
+		p.awaitBack(ctx, r)
+		return nil
+	}
+	err := delegate(ctx, &call, "DEL", conf.forHostDevice(r.Netdev).withoutIPAM())
+	if err != nil && strings.Contains(err.Error(), fmt.Sprintf("failed to find %q", r.IfName)) {
+		return nil // who is root in the container has renamed it. It has no link now, and comes back with the end of the namespace
+	}
+	return err
+}
+
+// awaitBack gives the kernel time to clear up a network namespace that has gone, which it does after the fact.
+func (p *Plugin) awaitBack(ctx context.Context, r *record) {
+	ctx, cancel := context.WithTimeout(ctx, backTime)
+	defer cancel()
+	for !p.isBack(r) && ctx.Err() == nil {
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // detach tells the host that nobody has the VF. That it knows neither VF nor owner is just as well.

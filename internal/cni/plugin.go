@@ -27,6 +27,7 @@ const StateDir = "/var/lib/cni/sluice"
 const (
 	callTime    = 2 * time.Minute
 	cleanUpTime = time.Minute
+	backTime    = 2 * time.Second
 )
 
 // Plugin has what the commands need of the world.

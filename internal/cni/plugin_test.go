@@ -160,6 +160,36 @@ func TestDelWithoutNamespace(t *testing.T) {
 	}
 }
 
+// The container's namespace has gone, or the interface has another name there, and the kernel has not brought it back yet: DEL is done, and
+// who has the VF next finds the interface as it was.
+func TestDelBeforeTheInterfaceIsBack(t *testing.T) {
+	n := newNode(t)
+	limbo := n.container("limbo")
+	for _, gone := range []bool{false, true} {
+		a, b := n.container("a"), n.container("b")
+		n.add("a", a, n.conf(device0+`"mac":"52:54:00:ab:00:77",`))
+		n.in(a, "link set net1 name other down")
+		if gone {
+			n.in(a, "link set other netns "+filepath.Base(limbo))
+			n.del(a)
+		}
+		n.must(call{"DEL", "a", a, n.conf(device0), ""})
+		if have := n.host.attached(); len(have) > 0 {
+			t.Error(have)
+		}
+		if !gone {
+			n.fails(call{"ADD", "b", b, n.conf(device0), ""}, 11, "a container has it")
+			n.in(a, "link set other netns "+filepath.Base(limbo))
+			n.del(a)
+		}
+		n.in(limbo, "link set other netns "+self)
+		n.add("b", b, n.conf(device0))
+		n.must(call{"DEL", "b", b, n.conf(device0), ""})
+		n.clean()
+		n.del(b)
+	}
+}
+
 // Without an ADD there is nothing to do, daemon or not.
 func TestDelWithoutAdd(t *testing.T) {
 	n := newNode(t)
@@ -177,6 +207,7 @@ func TestNoDaemon(t *testing.T) {
 	n.add("a", a, n.conf(device0))
 	n.host.stop()
 	n.fails(call{"ADD", "b", b, n.conf(device1), ""}, 11, "systemctl status sluice-guest")
+	n.must(call{"DEL", "b", b, n.conf(device1), ""}) // of which nothing is to be undone
 	n.fails(call{"STATUS", "", "", n.conf(""), ""}, 50, "systemctl status sluice-guest")
 	n.fails(call{"DEL", "a", a, n.conf(device0), ""}, 11, "systemctl status sluice-guest")
 	if have := n.in(a, "link show"); strings.Contains(have, "net1") {
