@@ -28,7 +28,7 @@ var may = map[string][]string{
 	"kernel":          {"model", "kernel/rtnl"},
 	"kernel/rtnl":     {},
 	"libvirt":         {"model", "channel"},
-	"guest":           {"model"},
+	"guest":           {"model", "channel"},
 	"claim":           {"model"},
 	"observe":         {"model", "kernel", "libvirt", "guest", "claim"},
 	"actuate":         {"model", "kernel", "libvirt", "guest"},

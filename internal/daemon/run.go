@@ -34,7 +34,8 @@ type host struct {
 	kernel *kernel.Host
 	virt   *libvirt.Conn
 	source *observe.Source
-	shaper *guest.Shaper // nil: limits are not set in guests
+	guests *guest.Collector // what guests say of themselves
+	shaper *guest.Shaper    // nil: limits are not set in guests
 	conf   atomic.Pointer[config.Config]
 }
 
@@ -59,7 +60,9 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 		h.shaper = guest.NewShaper(libvirt.Patient{Agents: h.virt})
 		options.InGuest = h.shaper
 	}
-	h.source = observe.New(h.kernel, h.virt, guest.New(h.virt), options)
+	h.guests = guest.NewCollector(guest.New(h.virt))
+	options.Reports = h.guests.Reports
+	h.source = observe.New(h.kernel, h.virt, h.guests, options)
 	return h, nil
 }
 

@@ -1,4 +1,4 @@
-// Package guest asks the QEMU guest agent what the guest's interfaces counted.
+// Package guest asks the QEMU guest agent what the guest's interfaces counted, or takes it from sluice-guest's reports.
 //
 // Whatever a guest answers is untrusted: size, depth, count, names and numbers are
 // bounded before anything is made of them, and time is bounded by the context. Numbers
@@ -38,6 +38,7 @@ type Counters struct {
 	TxBytes   uint64
 	TxPackets uint64
 	TxDropped uint64
+	TxWaiting uint64 // bytes that wait in its queue; only sluice-guest says it
 }
 
 // Client asks guests over a Transport. It holds no state of a VM; limiting how

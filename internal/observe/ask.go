@@ -28,7 +28,7 @@ type asker struct {
 // answer, and the rest of a longer pause follows.
 func (a *asker) run(ctx context.Context, g Guests, o Options) {
 	for ctx.Err() == nil {
-		a.ask(ctx, g, o.AskFor)
+		a.ask(ctx, g, o.within(a.vm))
 		sleep(ctx, o.AskEvery)
 		sleep(ctx, a.pause(o)-o.AskEvery)
 	}

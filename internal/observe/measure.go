@@ -89,9 +89,9 @@ func (s *Source) nic(vm *model.VM, nic *model.NIC, snap *model.Snapshot, counts 
 	}
 }
 
-// mayAsk says whether there is a guest agent to ask.
+// mayAsk says whether there is a guest agent to ask, or a guest that reports without one.
 func (s *Source) mayAsk(vm *model.VM) bool {
-	return s.askers.guests != nil && s.opt.AskEvery > 0 && vm.Ready == model.Yes && vm.State == model.VMRunning
+	return s.askers.guests != nil && s.opt.AskEvery > 0 && (vm.Ready == model.Yes || s.opt.reports(vm.ID)) && vm.State == model.VMRunning
 }
 
 // ask gives the last figure that the guest's answers make, and has it asked on.

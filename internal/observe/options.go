@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/guest"
 	"sluice/internal/model"
 )
 
@@ -32,6 +33,10 @@ type Options struct {
 	// Failover says how a VM falls back to virtio where libvirt's XML does not show it;
 	// nil: nothing but the XML counts. It is called for every VM of every Snapshot.
 	Failover func(name string, id model.VMID) model.Failover
+
+	// Reports says which guests send their counters by themselves: such a guest needs no agent, and has guest.ReportsFor to
+	// answer. nil: none does. What they say is as untrusted as an agent's answer.
+	Reports func(id model.VMID) bool
 
 	// InGuest asks guests whether limits can be set inside them; nil: none is asked.
 	InGuest Abilities
@@ -66,11 +71,23 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+func (o *Options) reports(id model.VMID) bool { return o.Reports != nil && o.Reports(id) }
+
+// within is how long the guest has to answer.
+func (o *Options) within(id model.VMID) time.Duration {
+	if o.reports(id) {
+		return max(o.AskFor, guest.ReportsFor)
+	}
+	return o.AskFor
+}
+
 func (o Options) gaps() gaps { return gaps{min: minGap, max: o.MaxGap} }
 
 // askGaps are the gaps between a guest's answers: after a pause the next pair of
 // answers makes a rate again.
-func (o Options) askGaps() gaps { return gaps{min: minGap, max: o.AskEvery + o.AskPause + o.AskFor} }
+func (o Options) askGaps() gaps {
+	return gaps{min: minGap, max: o.AskEvery + o.AskPause + max(o.AskFor, guest.ReportsFor)}
+}
 
 // askFresh is how old a guest's figure may be and still count.
 func (o Options) askFresh() time.Duration { return 3*o.AskEvery + o.AskFor }
