@@ -38,10 +38,12 @@ func ParseVLANs(text string) (VLANs, error) {
 		}
 		all = append(all, VLANRange{first, last})
 	}
-	return all.joined(), nil
+	return all.Joined(), nil
 }
 
-func (v VLANs) joined() VLANs {
+// Joined is the same set as ranges in order that neither overlap nor touch.
+func (v VLANs) Joined() VLANs {
+	v = slices.Clone(v)
 	slices.SortFunc(v, func(a, b VLANRange) int { return cmp.Compare(a.First, b.First) })
 	out := v[:0]
 	for _, r := range v {

@@ -1,0 +1,77 @@
+package vpf
+
+import (
+	"fmt"
+
+	"sluice/internal/model"
+)
+
+// Kind is what an Action does.
+type Kind string
+
+// The kinds.
+const (
+	Forget   Kind = "forget"      // take back what a guest was granted whose VM ended or restarted
+	LinkDown Kind = "link-down"   // take a function's carrier away
+	SetPort  Kind = "set-port"    // make a tap the port that it should be
+	LinkUp   Kind = "link-up"     // give a function a carrier
+	DropPort Kind = "remove-port" // clear up after a tap that has gone
+)
+
+// Action is one thing to do. Each is idempotent; those of a VM are done one after the other.
+type Action struct {
+	Kind  Kind
+	VM    model.VMID       // "" for DropPort
+	Alias string           // of the function, for LinkDown, SetPort and LinkUp
+	Tap   string           // for DropPort
+	Port  model.SwitchPort // for SetPort, and for LinkUp: what must stand
+	Run   string           // for LinkUp: of the VM
+	Why   string
+}
+
+// Allows says whether a World still lets a function have its carrier: between a Tick and its actions the VM may have been
+// started anew, or somebody may have taken the policy away.
+func (a *Action) Allows(w *World) error {
+	vm := w.FindVM(a.VM)
+	if vm == nil || vm.Run != a.Run {
+		return fmt.Errorf("the VM ended meanwhile: %w", model.ErrGone)
+	}
+	n := vm.FindNIC(a.Alias)
+	if n == nil || n.Tap != a.Port.Tap {
+		return fmt.Errorf("the NIC is another one now: %w", model.ErrGone)
+	}
+	for i := range w.Ports {
+		if standing(&a.Port, &w.Ports[i]) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the policy does not stand any more: %w", model.ErrGone)
+}
+
+func (a *Action) String() string {
+	switch a.Kind {
+	case Forget:
+		return fmt.Sprintf("take back what the guest of VM %s was granted: %s", a.VM, a.Why)
+	case LinkDown:
+		return fmt.Sprintf("take the carrier of %s of VM %s away: %s", a.Alias, a.VM, a.Why)
+	case SetPort:
+		return fmt.Sprintf("set the policy of %s of VM %s on tap %s", a.Alias, a.VM, a.Port.Tap)
+	case LinkUp:
+		return fmt.Sprintf("give %s of VM %s a carrier", a.Alias, a.VM)
+	}
+	return fmt.Sprintf("clear up the port of tap %s: %s", a.Tap, a.Why)
+}
+
+// key tells what failures of actions are about.
+type key struct {
+	kind  Kind
+	vm    model.VMID
+	about string // alias, or tap
+}
+
+func (a *Action) key() key {
+	if a.Kind == DropPort {
+		return key{a.Kind, a.VM, a.Tap}
+	}
+	return key{a.Kind, a.VM, a.Alias}
+}

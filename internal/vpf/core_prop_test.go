@@ -1,0 +1,345 @@
+package vpf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/model"
+)
+
+// machine is a Core, the State that it reads, and a host on which everything may happen in between.
+type machine struct {
+	host  *fakeHost
+	core  *Core
+	state *State
+	past  map[model.VMID][]*State // what was asked of a VM since it was started
+	spoil map[string]bool         // taps that others changed and Core has not seen yet
+	now   time.Time
+	todo  []Action
+}
+
+func newMachine() *machine {
+	m := &machine{host: newFakeHost(), core: NewCore(), state: (&State{}).clone(), past: map[model.VMID][]*State{}, spoil: map[string]bool{}, now: time.Unix(1e9, 0)}
+	m.host.sane = m.sane
+	return m
+}
+
+// sane says where a guest can send or receive what no policy lets it: a link is up, and the tap is not held to what was asked
+// for it, now or at some time since the VM was started.
+func (m *machine) sane(h *fakeHost) string {
+	for _, vm := range h.vms {
+		for i := range vm.NICs {
+			n := &vm.NICs[i]
+			if n.VirtualPF == "" || n.Carrier != model.Yes || m.spoil[n.Tap] {
+				continue
+			}
+			have := h.ports[n.Tap]
+			if have == nil || have.Index != n.TapIndex || have.Detached != model.No {
+				return fmt.Sprintf("%s of %s has a carrier and no policy", n.Alias, vm.ID)
+			}
+			if !slices.ContainsFunc(m.past[vm.ID], func(s *State) bool { return m.asked(s, vm, n, have) }) {
+				return fmt.Sprintf("%s of %s has a carrier and a policy that nobody asked for: %+v", n.Alias, vm.ID, have)
+			}
+		}
+	}
+	return ""
+}
+
+// asked says whether a State wanted a function to be up with what stands.
+func (m *machine) asked(s *State, vm *VM, n *model.NIC, have *model.SwitchPortState) bool {
+	p := s.Find(vm.ID, n.VirtualPF)
+	if p == nil {
+		return false
+	}
+	up, _ := wantsLink(p, n.Function-1)
+	want := wanted(p, n.Function-1, n.Tap)
+	return up && standing(&want, have)
+}
+
+// update is what Manager and Runner do with the Store.
+func (m *machine) update(edit func(*State)) {
+	next := m.state.clone()
+	edit(next)
+	if next.check() != nil {
+		return // refused
+	}
+	m.state = next
+	for vm := range m.past {
+		if m.host.vms[vm] != nil {
+			m.past[vm] = append(m.past[vm], next)
+		}
+	}
+}
+
+// tick asks Core for what to do.
+func (m *machine) tick() {
+	if len(m.todo) > 0 {
+		return // a Runner looks again when they have ended
+	}
+	w, _ := m.host.look(context.Background())
+	m.todo = m.core.Tick(m.now, m.state, &w).Actions
+}
+
+// act carries out the next action.
+func (m *machine) act() {
+	if len(m.todo) == 0 {
+		return
+	}
+	a := m.todo[0]
+	m.todo = m.todo[1:]
+	var err error
+	ctx := context.Background()
+	switch a.Kind {
+	case Forget:
+		m.update(func(s *State) { s.forget(a.VM) })
+	case LinkDown:
+		err = m.host.SetLink(ctx, a.VM, a.Alias, false)
+		if err == nil {
+			m.clean(a)
+		}
+	case SetPort:
+		_, err = m.host.SetSwitchPort(ctx, a.Port)
+	case LinkUp:
+		w, _ := m.host.look(ctx)
+		if err = a.Allows(&w); err == nil {
+			err = m.host.SetLink(ctx, a.VM, a.Alias, true)
+		}
+	case DropPort:
+		err = m.host.RemoveSwitchPort(ctx, a.Tap)
+	}
+	m.core.Finish(m.now, a, err)
+}
+
+func (m *machine) tap(a Action) string {
+	if vm := m.host.vms[a.VM]; vm != nil {
+		if n := vm.FindNIC(a.Alias); n != nil {
+			return n.Tap
+		}
+	}
+	return ""
+}
+
+// clean ends the time in which nothing is expected of a tap that others changed.
+func (m *machine) clean(a Action) { delete(m.spoil, m.tap(a)) }
+
+// crash ends the program; what it had begun is not gone on with.
+func (m *machine) crash() { m.core, m.todo = NewCore(), nil }
+
+// settle lets Core finish its work, and says what it did not.
+func (m *machine) settle() string {
+	m.host.fail = func(string) error { return nil }
+	var w World
+	for range 200 {
+		m.now = m.now.Add(time.Minute)
+		for len(m.todo) > 0 {
+			m.act()
+		}
+		w, _ = m.host.look(context.Background())
+		out := m.core.Tick(m.now, m.state, &w)
+		if m.todo = out.Actions; len(m.todo) == 0 {
+			return m.left(&w, &out)
+		}
+	}
+	return fmt.Sprintf("it never ends: %v", m.todo)
+}
+
+// left is what should not be any more when nothing is left to do.
+func (m *machine) left(w *World, out *Result) string {
+	owned := map[string]bool{}
+	for i := range w.VMs {
+		vm := &w.VMs[i]
+		for _, n := range vm.NICs {
+			owned[n.Tap] = true
+			p, up := m.state.Find(vm.ID, n.VirtualPF), false
+			if p != nil {
+				up, _ = wantsLink(p, n.Function-1)
+			}
+			if (n.Carrier == model.Yes) != up {
+				return fmt.Sprintf("%s of %s has carrier %s, and wants %v", n.Alias, vm.ID, n.Carrier, up)
+			}
+			have, stands := m.host.ports[n.Tap], false
+			if p != nil {
+				want := wanted(p, n.Function-1, n.Tap)
+				stands = standing(&want, have) && have.Index == n.TapIndex
+			}
+			if p != nil && !stands {
+				return fmt.Sprintf("%s of %s does not stand: %+v", n.Alias, vm.ID, have)
+			}
+		}
+	}
+	for _, p := range w.Ports {
+		if !owned[p.Tap] {
+			return fmt.Sprintf("port %s is left", p.Tap)
+		}
+	}
+	for k := range m.state.Virtual {
+		p := &m.state.Virtual[k]
+		vm := w.FindVM(p.VM)
+		if m.state.grants(p.VM) > 0 && (vm == nil || vm.Run != m.state.Guests[p.VM].Run) {
+			return fmt.Sprintf("grants of %s are left", p.VM)
+		}
+	}
+	for i := range out.Virtual {
+		if s := &out.Virtual[i]; s.Running && slices.Contains(s.Settled, false) {
+			return fmt.Sprintf("%s of %s is not settled: %+v", s.Name, s.VM, s.Functions)
+		}
+	}
+	return ""
+}
+
+var (
+	testVMs   = []model.VMID{"a", "b"}
+	testNames = []string{"vpf0", "vpf1"}
+)
+
+func (m *machine) step(t *rapid.T) {
+	vm, name := rapid.SampledFrom(testVMs).Draw(t, "vm"), rapid.SampledFrom(testNames).Draw(t, "name")
+	vf := rapid.IntRange(0, 2).Draw(t, "vf")
+	runs := m.host.vms[vm] != nil
+	switch rapid.SampledFrom([]string{"tick", "tick", "tick", "act", "act", "act", "act", "crash", "define", "undefine", "start", "stop", "attach", "attach", "detach", "set", "tamper", "fail", "later"}).Draw(t, "do") {
+	case "tick":
+		m.tick()
+	case "act":
+		m.act()
+	case "crash":
+		m.crash()
+	case "define":
+		p := testPF(vm, name, rapid.IntRange(1, 3).Draw(t, "vfs"))
+		p.Channel = rapid.Bool().Draw(t, "channel")
+		if rapid.IntRange(0, 3).Draw(t, "model") == 0 {
+			p.Model = model.VPFIGB
+		}
+		if !runs && m.state.Find(vm, name) == nil {
+			m.update(func(s *State) { s.put(p) })
+		}
+	case "undefine":
+		if !runs || rapid.IntRange(0, 5).Draw(t, "lost") == 0 { // or the file was moved away
+			m.update(func(s *State) { s.drop(vm, name) })
+			m.todo = nil
+			m.core = NewCore()
+			m.spoilAll(vm)
+		}
+	case "start":
+		if !runs {
+			m.past[vm] = nil
+			m.host.start(vm, m.state.Of(vm))
+			fresh := m.state.clone()
+			fresh.forget(vm)
+			m.past[vm] = []*State{fresh}
+			for _, n := range m.host.vms[vm].NICs {
+				delete(m.spoil, n.Tap)
+			}
+		}
+	case "stop":
+		m.host.stop(vm)
+	case "attach", "detach", "set":
+		m.change(t, vm, name, vf)
+	case "tamper":
+		m.tamper(t, vm)
+	case "fail":
+		n := rapid.IntRange(0, 3).Draw(t, "of")
+		m.host.fail = func(string) error {
+			if n > 0 && m.host.calls%3 < n && m.host.calls%3 > 0 {
+				return errors.New("it does not work")
+			}
+			return nil
+		}
+	case "later":
+		m.now = m.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "s")) * time.Second)
+	}
+}
+
+// spoilAll says that nothing is expected of what a VM has until Core saw it.
+func (m *machine) spoilAll(vm model.VMID) {
+	if v := m.host.vms[vm]; v != nil {
+		for _, n := range v.NICs {
+			if n.Carrier == model.Yes {
+				m.spoil[n.Tap] = true
+			}
+		}
+	}
+}
+
+// change is what the guest or the host asks for.
+func (m *machine) change(t *rapid.T, vm model.VMID, name string, vf int) {
+	var port model.PortPolicy
+	port.VLAN = rapid.SampledFrom([]int{0, 0, 10, 20}).Draw(t, "vlan")
+	port.NoSpoof, port.Isolated = rapid.Bool().Draw(t, "nospoof"), rapid.Bool().Draw(t, "isolated")
+	port.Link = rapid.SampledFrom([]model.LinkMode{model.LinkAuto, model.LinkAuto, model.LinkUp, model.LinkDown}).Draw(t, "link")
+	kind := rapid.SampledFrom([]string{"grant", "release", "host"}).Draw(t, "kind")
+	run := ""
+	if v := m.host.vms[vm]; v != nil {
+		run = v.Run
+	}
+	m.update(func(s *State) {
+		p := s.Find(vm, name)
+		if p == nil || vf >= len(p.VFs) {
+			return
+		}
+		switch {
+		case kind == "grant" && run != "":
+			if g := s.Guests[vm]; g.Run != "" && g.Run != run {
+				s.forget(vm)
+			}
+			p.VFs[vf].Grant = &model.VFGrant{Owner: "pod", Port: port}
+			s.Guests[vm] = Guest{Run: run}
+		case kind == "release":
+			p.VFs[vf].Grant = nil
+		case kind == "host":
+			p.VFs[vf].Port = port
+		}
+	})
+}
+
+// tamper is what somebody else does to a tap or a link.
+func (m *machine) tamper(t *rapid.T, vm model.VMID) {
+	v := m.host.vms[vm]
+	if v == nil || len(v.NICs) == 0 {
+		return
+	}
+	n := &v.NICs[rapid.IntRange(0, len(v.NICs)-1).Draw(t, "nic")]
+	switch p := m.host.ports[n.Tap]; {
+	case rapid.Bool().Draw(t, "link"):
+		n.Carrier = model.Yes
+	case p == nil:
+	case rapid.Bool().Draw(t, "detach"):
+		p.Detached = model.Yes
+	default:
+		delete(m.host.ports, n.Tap)
+	}
+	if n.Carrier == model.Yes {
+		m.spoil[n.Tap] = true
+	}
+}
+
+// Whatever happens in whatever order, and wherever the program is killed: no link is up without the policy that was asked
+// for, and in the end all is as it should be and nothing is left of VMs that ended.
+func TestCoreInEveryOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine()
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			m.step(t)
+			if m.host.wrong != "" {
+				t.Fatal(m.host.wrong)
+			}
+		}
+		if left := m.settle(); left != "" {
+			t.Fatal(left)
+		}
+		if m.host.wrong != "" {
+			t.Fatal(m.host.wrong)
+		}
+		if len(m.spoil) > 0 {
+			m.spoil = map[string]bool{}
+			if wrong := m.sane(m.host); wrong != "" {
+				t.Fatal("in the end: ", wrong)
+			}
+		}
+	})
+}

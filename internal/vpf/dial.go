@@ -1,0 +1,120 @@
+package vpf
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"sluice/internal/channel"
+	"sluice/internal/model"
+)
+
+// Pauses between tries to reach a VM's channel, longer each time. A guest cannot make them shorter by anything that it sends.
+const (
+	dialFirst  = time.Second
+	dialMost   = 30 * time.Second
+	dialWithin = 5 * time.Second
+)
+
+// line serves the channel of one run of a VM.
+type line struct {
+	run    string
+	cancel context.CancelFunc
+}
+
+// Channels serves the channels of all VMs that run and have one, until ctx ends. Each has a goroutine of its own,
+// so what one guest sends, or does not take, delays no other.
+func (m *Manager) Channels(ctx context.Context) error {
+	lines := map[model.VMID]line{}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		v, next := m.Runner.View()
+		if v.Err == nil {
+			m.dial(ctx, &wg, lines, channels(v))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next:
+		}
+	}
+}
+
+// channels are the runs of the VMs that have one.
+func channels(v *View) map[model.VMID]string {
+	out := map[model.VMID]string{}
+	for i := range v.Virtual {
+		if s := &v.Virtual[i]; s.Running && s.Channel {
+			out[s.VM] = s.Run
+		}
+	}
+	return out
+}
+
+// dial begins and ends lines.
+func (m *Manager) dial(ctx context.Context, wg *sync.WaitGroup, lines map[model.VMID]line, want map[model.VMID]string) {
+	for vm, l := range lines {
+		if run, ok := want[vm]; !ok || run != l.run {
+			l.cancel()
+			delete(lines, vm)
+		}
+	}
+	for vm, run := range want {
+		if _, ok := lines[vm]; ok {
+			continue
+		}
+		on, cancel := context.WithCancel(ctx)
+		lines[vm] = line{run, cancel}
+		wg.Go(func() {
+			defer cancel()
+			m.keep(on, vm)
+		})
+	}
+}
+
+// keep serves a VM's channel, again and again.
+func (m *Manager) keep(ctx context.Context, vm model.VMID) {
+	pause := dialFirst
+	said := ""
+	for ctx.Err() == nil {
+		since := m.Now()
+		err := m.serve(ctx, vm)
+		if ctx.Err() != nil {
+			return
+		}
+		if m.Now().Sub(since) > dialMost {
+			pause = dialFirst
+		}
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			m.Runner.Log.Warn("the channel of a VM has ended; it is opened again", "vm", string(vm), "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, dialMost)
+	}
+}
+
+// serve connects once. The socket's path is libvirt's, so it says which VM asks.
+func (m *Manager) serve(ctx context.Context, vm model.VMID) error {
+	within, cancel := context.WithTimeout(ctx, dialWithin)
+	defer cancel()
+	path, err := m.Runner.Domains.ChannelSocket(within, vm)
+	if err != nil {
+		return err
+	}
+	if path == "" {
+		return errors.New("the VM runs without the channel " + channel.Port)
+	}
+	conn, err := new(net.Dialer).DialContext(within, "unix", path)
+	if err != nil {
+		return err
+	}
+	m.Runner.Log.Debug("the channel of a VM is open", "vm", string(vm))
+	return channel.Serve(ctx, conn, channel.Dispatch(m.Guest(vm)), channel.Limits{})
+}

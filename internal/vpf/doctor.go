@@ -1,0 +1,96 @@
+package vpf
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// What others did to definitions in libvirt is looked up so often, one virtual PF after the other.
+const (
+	checkEvery  = time.Minute
+	checkWithin = 10 * time.Second
+)
+
+// checks keeps what was found, so that nobody waits for libvirt or QEMU who asks.
+type checks struct {
+	mu    sync.Mutex
+	found map[Function][]model.Problem
+	kick  chan struct{}
+}
+
+func (c *checks) of(vm model.VMID, name string) []model.Problem {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.found[Function{vm, name, -1}]
+}
+
+// waker is what wake signals.
+func (c *checks) waker() chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kick == nil {
+		c.kick = make(chan struct{}, 1)
+	}
+	return c.kick
+}
+
+func (c *checks) wake() {
+	select {
+	case c.waker() <- struct{}{}:
+	default:
+	}
+}
+
+// Check looks for what is not as it was defined, until ctx ends.
+func (m *Manager) Check(ctx context.Context) error {
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
+	running := map[Function]string{}
+	for {
+		m.checkAll(ctx)
+		for again := false; !again; {
+			_, next := m.Runner.View()
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+				again = true
+			case <-m.checks.waker():
+				again = true
+			case <-next:
+				again = m.restarted(running)
+			}
+		}
+	}
+}
+
+// restarted says whether a VM was started since it was asked last.
+func (m *Manager) restarted(running map[Function]string) (yes bool) {
+	v, _ := m.Runner.View()
+	for i := range v.Virtual {
+		s := &v.Virtual[i]
+		f := Function{s.VM, s.Name, -1}
+		yes = yes || s.Running && running[f] != s.Run
+		running[f] = s.Run
+	}
+	return yes
+}
+
+func (m *Manager) checkAll(ctx context.Context) {
+	found := map[Function][]model.Problem{}
+	for _, p := range m.Runner.Store.State().clone().Virtual {
+		within, cancel := context.WithTimeout(ctx, checkWithin)
+		problems, err := m.Runner.Domains.CheckVPF(within, &p)
+		cancel()
+		if err != nil {
+			problems = append(problems, model.Problem{Subject: p.VMName, Text: "cannot check virtual PF " + p.Name + ": " + err.Error()})
+		}
+		found[Function{p.VM, p.Name, -1}] = problems
+	}
+	m.checks.mu.Lock()
+	m.checks.found = found
+	m.checks.mu.Unlock()
+}

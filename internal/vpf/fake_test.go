@@ -1,0 +1,218 @@
+package vpf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"sluice/internal/model"
+)
+
+// fakeHost is a host with domains and a switch. Whatever changes, its invariant is checked.
+type fakeHost struct {
+	mu      sync.Mutex
+	vms     map[model.VMID]*VM
+	ports   map[string]*model.SwitchPortState
+	next    int                      // ifindex
+	defined map[string]bool          // VM/name in the persistent XML
+	socket  string                   // of channels
+	sane    func(h *fakeHost) string // says what is wrong
+	wrong   string
+	fail    func(what string) error // of each call
+	calls   int
+}
+
+func newFakeHost() *fakeHost {
+	return &fakeHost{vms: map[model.VMID]*VM{}, ports: map[string]*model.SwitchPortState{}, defined: map[string]bool{}, fail: func(string) error { return nil }}
+}
+
+func (h *fakeHost) alter(what string, fn func() error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls++
+	if err := h.fail(what); err != nil && what != "start" && what != "stop" {
+		return err
+	}
+	err := fn()
+	if h.sane != nil && h.wrong == "" {
+		if wrong := h.sane(h); wrong != "" {
+			h.wrong = what + ": " + wrong
+		}
+	}
+	return err
+}
+
+// start runs a VM with the functions of its definitions.
+func (h *fakeHost) start(id model.VMID, defs []model.VirtualPF) {
+	_ = h.alter("start", func() error {
+		vm := &VM{VM: model.VM{ID: id, Name: "vm-" + string(id), State: model.VMRunning}, Run: fmt.Sprint("run", h.next)}
+		for k := range defs {
+			p := &defs[k]
+			for i := -1; i < len(p.VFs); i++ {
+				if i >= 0 && p.Model == model.VPFIGB {
+					break
+				}
+				mac := p.MAC
+				if i >= 0 {
+					mac = p.VFs[i].MAC
+				}
+				h.next++
+				tap := fmt.Sprint("vnet", h.next%7+100*len(vm.NICs)) // names come again
+				vm.NICs = append(vm.NICs, model.NIC{
+					Alias: model.VPFAlias(p.Name, i), MAC: mac, Tap: tap, TapIndex: h.next, Network: p.Network, VirtualPF: p.Name, Function: i + 1, Carrier: model.No,
+				})
+			}
+		}
+		h.vms[id] = vm
+		return nil
+	})
+}
+
+// stop destroys a VM: its taps go, and what stood there is a leftover.
+func (h *fakeHost) stop(id model.VMID) {
+	_ = h.alter("stop", func() error {
+		if vm := h.vms[id]; vm != nil {
+			for _, n := range vm.NICs {
+				if p := h.ports[n.Tap]; p != nil && p.Index == n.TapIndex {
+					p.Detached = model.Yes
+				}
+			}
+		}
+		delete(h.vms, id)
+		return nil
+	})
+}
+
+func (h *fakeHost) look(context.Context) (World, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var w World
+	for _, vm := range h.vms {
+		c := *vm
+		c.NICs = slices.Clone(vm.NICs)
+		w.VMs = append(w.VMs, c)
+	}
+	for _, p := range h.ports {
+		w.Ports = append(w.Ports, *p)
+	}
+	slices.SortFunc(w.VMs, func(a, b VM) int { return compare(model.VirtualPF{VM: a.ID}, model.VirtualPF{VM: b.ID}) })
+	return w, nil
+}
+
+func (h *fakeHost) tapIndex(tap string) int {
+	for _, vm := range h.vms {
+		for _, n := range vm.NICs {
+			if n.Tap == tap {
+				return n.TapIndex
+			}
+		}
+	}
+	return 0
+}
+
+// SetSwitchPort implements Switch.
+func (h *fakeHost) SetSwitchPort(_ context.Context, p model.SwitchPort) (model.SwitchPortState, error) {
+	var st model.SwitchPortState
+	return st, h.alter("set-port", func() error {
+		index := h.tapIndex(p.Tap)
+		if index == 0 {
+			return fmt.Errorf("%s: %w", p.Tap, model.ErrGone)
+		}
+		st = model.SwitchPortState{SwitchPort: p, Index: index, Detached: model.No, Counts: make([]model.SwitchDrop, len(p.Rules)+1)}
+		h.ports[p.Tap] = &st
+		return nil
+	})
+}
+
+// RemoveSwitchPort implements Switch.
+func (h *fakeHost) RemoveSwitchPort(_ context.Context, tap string) error {
+	return h.alter("remove-port", func() error { delete(h.ports, tap); return nil })
+}
+
+// SwitchPorts implements Switch.
+func (h *fakeHost) SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error) {
+	w, err := h.look(ctx)
+	return w.Ports, err
+}
+
+// SetLink implements Domains.
+func (h *fakeHost) SetLink(_ context.Context, id model.VMID, alias string, up bool) error {
+	return h.alter(fmt.Sprint("set-link ", alias, up), func() error {
+		vm := h.vms[id]
+		if vm == nil {
+			return model.ErrGone
+		}
+		n := vm.FindNIC(alias)
+		if n == nil {
+			return errors.New("no such NIC")
+		}
+		n.Carrier = model.TriOf(up)
+		return nil
+	})
+}
+
+// DefineVPF implements Domains.
+func (h *fakeHost) DefineVPF(_ context.Context, p *model.VirtualPF) error {
+	return h.alter("define", func() error {
+		if h.vms[p.VM] != nil {
+			return errors.New("the VM runs")
+		}
+		if p.MAC.IsZero() {
+			p.MAC = testMAC(p.VM, p.Name, -1)
+		}
+		for i := range p.VFs {
+			if p.VFs[i].MAC.IsZero() {
+				p.VFs[i].MAC = testMAC(p.VM, p.Name, i)
+			}
+		}
+		h.defined[string(p.VM)+"/"+p.Name] = true
+		return nil
+	})
+}
+
+// UndefineVPF implements Domains.
+func (h *fakeHost) UndefineVPF(_ context.Context, vm model.VMID, name string) error {
+	return h.alter("undefine", func() error { delete(h.defined, string(vm)+"/"+name); return nil })
+}
+
+// CheckVPF implements Domains.
+func (h *fakeHost) CheckVPF(_ context.Context, p *model.VirtualPF) ([]model.Problem, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.defined[string(p.VM)+"/"+p.Name] {
+		return []model.Problem{{Subject: p.VMName, Text: p.Name + " is not in the XML"}}, nil
+	}
+	return nil, nil
+}
+
+// ChannelSocket implements Domains.
+func (h *fakeHost) ChannelSocket(context.Context, model.VMID) (string, error) { return h.socket, nil }
+
+// testMAC is one of a function's own.
+func testMAC(vm model.VMID, name string, vf int) model.MAC {
+	return model.MAC{0x52, 0x54, 0, vm[len(vm)-1], name[len(name)-1], byte(vf + 1)}
+}
+
+// testPF is a virtual PF with VFs.
+func testPF(vm model.VMID, name string, vfs int) model.VirtualPF {
+	p := model.VirtualPF{VM: vm, VMName: "vm-" + string(vm), Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: testMAC(vm, name, -1), Channel: true}
+	for i := range vfs {
+		p.VFs = append(p.VFs, model.VirtualVF{MAC: testMAC(vm, name, i)})
+	}
+	return p
+}
+
+func testState(t testing.TB, list ...model.VirtualPF) *State {
+	t.Helper()
+	s := (&State{}).clone()
+	for _, p := range list {
+		s.put(p)
+	}
+	if err := s.check(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,267 @@
+package vpf
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/internal/channel"
+	"sluice/internal/model"
+)
+
+// guest answers the guest of one VM: channel.Requests. Which VM asks is known by its socket; what
+// it names is looked for among that VM's definitions alone.
+type guest struct {
+	m  *Manager
+	vm model.VMID
+}
+
+var _ channel.Requests = guest{}
+
+// Guest answers the guest of a VM.
+func (m *Manager) Guest(vm model.VMID) channel.Requests { return guest{m, vm} }
+
+// maxBoot bounds a boot_id, which is a UUID.
+const maxBoot = 64
+
+// Hello implements channel.Requests. A guest that booted anew has nothing attached any more.
+func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, error) {
+	out := channel.Welcome{Program: g.m.Version, Counters: g.policy().Counters}
+	if g.m.Count == nil {
+		out.Counters = 0
+	}
+	if len(h.Boot) > maxBoot {
+		return out, invalid("a boot_id has at most %d bytes", maxBoot)
+	}
+	run, err := g.running()
+	if err != nil {
+		return out, err
+	}
+	now := Guest{Run: run.Run, Boot: h.Boot}
+	if !g.m.Runner.Enforce() || g.m.Runner.Store.State().Guests[g.vm] == now {
+		return out, nil
+	}
+	next, err := g.m.Runner.Store.Update(func(s *State) error {
+		s.forget(g.vm)
+		s.Guests[g.vm] = now
+		return nil
+	})
+	if err != nil {
+		return out, g.failed(err)
+	}
+	g.m.changed()
+	return out, g.allSettled(ctx, next)
+}
+
+// running is the VM as it was last seen.
+func (g guest) running() (*VM, error) {
+	v, _ := g.m.Runner.View()
+	if v.World != nil {
+		if vm := v.World.FindVM(g.vm); vm != nil {
+			return vm, nil
+		}
+	}
+	return nil, g.failed(cmp.Or(v.Err, errors.New("the VM is not seen running")))
+}
+
+func (g guest) allSettled(ctx context.Context, s *State) error {
+	for _, p := range s.Of(g.vm) {
+		for i := range p.VFs {
+			if err := g.m.settled(ctx, Function{g.vm, p.Name, i}, s.rev); err != nil {
+				return g.failed(err)
+			}
+		}
+	}
+	return nil
+}
+
+func (g guest) policy() model.GuestPolicy {
+	name := ""
+	if of := g.m.Runner.Store.State().Of(g.vm); len(of) > 0 {
+		name = of[0].VMName
+	}
+	return g.m.Policy(g.vm, name)
+}
+
+// find turns what the guest calls a VF into the VM's definition of it.
+func (g guest) find(s *State, vf channel.VF) (Function, error) {
+	mac, err := model.ParseMAC(vf.PF)
+	if err != nil {
+		return Function{}, invalid("the PF's %.80s", err)
+	}
+	for _, p := range s.Of(g.vm) {
+		if p.MAC != mac {
+			continue
+		}
+		if vf.Index < 0 || vf.Index >= len(p.VFs) {
+			return Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("virtual PF %s has VFs 0 to %d, and no %d", mac, len(p.VFs)-1, vf.Index)}
+		}
+		return Function{g.vm, p.Name, vf.Index}, nil
+	}
+	return Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("this VM has no virtual PF with MAC %s", mac), Remedy: "see `sluice-guest doctor`, and on the host `sluice vpf list`"}
+}
+
+// Attach implements channel.Requests. What is granted is kept before anything is applied; where it cannot be applied in time it is
+// taken back.
+func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, error) {
+	if !g.m.Runner.Enforce() {
+		return channel.Attached{}, g.failed(errObserve)
+	}
+	run, err := g.running()
+	if err != nil {
+		return channel.Attached{}, err
+	}
+	f, err := g.find(g.m.Runner.Store.State(), a.VF)
+	if err != nil {
+		return channel.Attached{}, err
+	}
+	var before *model.VFGrant
+	next, err := g.m.Runner.Store.Update(func(s *State) error {
+		v, err := s.vf(f)
+		if err != nil {
+			return g.failed(err)
+		}
+		before = v.Grant
+		grant, err := g.grant(s, run, f, v, &a)
+		if err != nil {
+			return err
+		}
+		if s.Guests[g.vm].Run != run.Run {
+			s.Guests[g.vm] = Guest{Run: run.Run}
+		}
+		v.Grant = &grant
+		return nil
+	})
+	if err != nil {
+		return channel.Attached{}, refusal(err)
+	}
+	g.m.changed()
+	if err := g.m.settled(ctx, f, next.rev); err != nil {
+		return channel.Attached{}, errors.Join(g.failed(err), g.back(f, a.Owner, before))
+	}
+	v, err := next.vf(f)
+	if err != nil {
+		return channel.Attached{}, g.failed(err)
+	}
+	return channel.Attached{MAC: macOf(v).String(), VLAN: v.Grant.Port.VLAN}, nil
+}
+
+// grant judges a request by all that is known.
+func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, a *channel.Attach) (model.VFGrant, error) {
+	if v.Grant != nil && v.Grant.Owner != a.Owner {
+		return model.VFGrant{}, &channel.Error{Code: channel.CodeBusy, Text: fmt.Sprintf("VF %d is attached to %s", f.VF, v.Grant.Owner), Remedy: "detach it there first, or take another VF"}
+	}
+	if s.grants(g.vm) > 0 && s.Guests[g.vm].Run != run.Run {
+		return model.VFGrant{}, &channel.Error{Code: channel.CodeFailed, Text: "what this VM had before it was started anew is being taken back", Remedy: "try again"}
+	}
+	policy := g.policy()
+	grant, err := judge(a, v, &policy)
+	if err != nil {
+		return grant, err
+	}
+	if !grant.MAC.IsZero() {
+		if has := g.m.owner(grant.MAC, f); has != "" {
+			return grant, denied(fmt.Sprintf("MAC %s is in use on this host", grant.MAC), "ask for another")
+		}
+	}
+	p := s.Find(f.VM, f.Name)
+	if nic := run.nic(f.Name, -1); nic != nil {
+		err = admit(p, f.VF, grant.Port.SLA.Guarantee, g.m.SLA(&run.VM, nic).Guarantee)
+	}
+	grant.Since = g.m.Now().UTC().Round(0)
+	if v.Grant != nil {
+		grant.Since = v.Grant.Since
+	}
+	return grant, err
+}
+
+// back undoes an Attach that did not come to stand.
+func (g guest) back(f Function, owner string, before *model.VFGrant) error {
+	_, err := g.m.Runner.Store.Update(func(s *State) error {
+		if v, err := s.vf(f); err == nil && v.Grant != nil && v.Grant.Owner == owner {
+			v.Grant = before
+		}
+		return nil
+	})
+	g.m.changed()
+	return err
+}
+
+// macOf is what the interface of a VF has.
+func macOf(v *model.VirtualVF) model.MAC {
+	if v.Grant != nil && !v.Grant.MAC.IsZero() {
+		return v.Grant.MAC
+	}
+	return v.MAC
+}
+
+// Detach implements channel.Requests: it returns when the link is down.
+func (g guest) Detach(ctx context.Context, d channel.Detach) error {
+	if !g.m.Runner.Enforce() {
+		return g.failed(errObserve)
+	}
+	f, err := g.find(g.m.Runner.Store.State(), d.VF)
+	if e := (*channel.Error)(nil); errors.As(err, &e) && e.Code == channel.CodeUnknown {
+		return nil // there is nothing to give back
+	}
+	if err != nil {
+		return err
+	}
+	s := g.m.Runner.Store.State()
+	if v, err := s.vf(f); err != nil || v.Grant != nil && v.Grant.Owner != d.Owner {
+		return nil //nolint:nilerr // somebody else has it, or it has gone: there is nothing to give back
+	} else if v.Grant != nil {
+		s, err = g.m.Runner.Store.Update(func(s *State) error {
+			if v, err := s.vf(f); err == nil && v.Grant != nil && v.Grant.Owner == d.Owner {
+				v.Grant = nil
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		g.m.changed()
+	}
+	if err := g.m.settled(ctx, f, s.rev); err != nil {
+		return g.failed(err)
+	}
+	return nil
+}
+
+// List implements channel.Requests.
+func (g guest) List(context.Context) ([]channel.Held, error) {
+	var out []channel.Held
+	for _, p := range g.m.Runner.Store.State().Of(g.vm) {
+		for i := range p.VFs {
+			h := channel.Held{VF: channel.VF{PF: p.MAC.String(), Index: i}, MAC: macOf(&p.VFs[i]).String()}
+			if v := &p.VFs[i]; v.Grant != nil {
+				h.Owner = v.Grant.Owner
+			}
+			out = append(out, h)
+		}
+	}
+	return out, nil
+}
+
+// Counters implements channel.Requests.
+func (g guest) Counters(_ context.Context, c channel.Counters) {
+	if g.m.Count != nil && g.policy().Counters > 0 {
+		g.m.Count(g.vm, c)
+	}
+}
+
+// failed is what a guest learns of what is not its fault: no more than that it may try again. The host's log has the reason.
+func (g guest) failed(err error) error {
+	g.m.Runner.Log.Warn("a guest's request could not be carried out", "vm", string(g.vm), "error", err)
+	return &channel.Error{Code: channel.CodeFailed, Text: "the host could not carry it out", Remedy: "try again; `sluice vpf list` and the log of sluiced on the host say why"}
+}
+
+// refusal passes on what was said to the guest, and hides what was not.
+func refusal(err error) error {
+	var e *channel.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return err
+}

@@ -1,0 +1,295 @@
+package vpf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/channel"
+	"sluice/internal/model"
+)
+
+// Manager is what people, and guests, ask for virtual PFs.
+type Manager struct {
+	Runner *Runner
+	// Policy is what the guest of a VM may ask for.
+	Policy func(vm model.VMID, name string) model.GuestPolicy
+	// SLA is that of a NIC by the rules: of the PF itself it covers the whole virtual PF.
+	SLA     func(vm *model.VM, nic *model.NIC) model.SLA
+	Now     func() time.Time
+	Version string // for guests
+	// Count takes what a guest says of its NICs' counters, as untrusted as all that it says; nil: nobody wants it.
+	Count func(vm model.VMID, c channel.Counters)
+
+	checks checks
+}
+
+// applyWithin is how long an answer waits for the switch and QEMU.
+const applyWithin = 10 * time.Second
+
+var errObserve = errors.New("sluiced runs in observe mode, in which nothing is changed; start it with mode: enforce")
+
+// List is every virtual PF as it stands, by VM and name.
+func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
+	v, _ := m.Runner.View()
+	out := make([]model.VirtualPFStatus, len(v.Virtual))
+	for i := range v.Virtual {
+		out[i] = v.Virtual[i].VirtualPFStatus
+		out[i].Problems = slices.Concat(out[i].Problems, m.checks.of(out[i].VM, out[i].Name))
+	}
+	return out, nil
+}
+
+// Problems is all that is wrong, for doctor: what it looked up last, without a call.
+func (m *Manager) Problems() (out []model.Problem) {
+	v, _ := m.Runner.View()
+	out = slices.Clone(v.Problems)
+	for i := range v.Virtual {
+		s := &v.Virtual[i]
+		out = append(append(out, s.Problems...), m.checks.of(s.VM, s.Name)...)
+		for k := range s.Functions {
+			out = append(out, s.Functions[k].Problems...)
+		}
+	}
+	return out
+}
+
+// Define makes a virtual PF. Its VM must be shut off, since QEMU takes none while it runs.
+func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualPF, error) {
+	store := m.Runner.Store
+	if !m.Runner.Enforce() {
+		return p, errObserve
+	}
+	if p.Name == "" {
+		p.Name = store.State().freeName(&p)
+	}
+	if err := CheckDefinition(&p); err != nil {
+		return p, err
+	}
+	if p.VM != "" && store.State().Find(p.VM, p.Name) != nil {
+		return p, fmt.Errorf("VM %s has a virtual PF %s already: choose another --name, or take that one out with `sluice vpf undefine`", p.VMName, p.Name)
+	}
+	if err := m.free(&p); err != nil {
+		return p, err
+	}
+	for i := range p.VFs {
+		p.VFs[i].Grant = nil
+	}
+	p.Defined = m.Now()
+	if err := m.Runner.Domains.DefineVPF(ctx, &p); err != nil {
+		return p, err
+	}
+	_, err := store.Update(func(s *State) error {
+		if s.Find(p.VM, p.Name) != nil {
+			return fmt.Errorf("somebody else has just defined virtual PF %s", p.Name)
+		}
+		s.put(p)
+		return nil
+	})
+	if err != nil {
+		return p, errors.Join(err, m.Runner.Domains.UndefineVPF(context.WithoutCancel(ctx), p.VM, p.Name))
+	}
+	m.changed()
+	return p, nil
+}
+
+// freeName is the first of vpf0, vpf1, ... that the VM has not.
+func (s *State) freeName(p *model.VirtualPF) string {
+	for i := 0; ; i++ {
+		name := fmt.Sprint("vpf", i)
+		if !slices.ContainsFunc(s.Virtual, func(o model.VirtualPF) bool { return (o.VM == p.VM || o.VMName == p.VMName) && o.Name == name }) {
+			return name
+		}
+	}
+}
+
+// free refuses MACs of a new virtual PF that somebody has.
+func (m *Manager) free(p *model.VirtualPF) error {
+	list := []model.MAC{p.MAC}
+	for i := range p.VFs {
+		list = append(append(list, p.VFs[i].MAC), p.VFs[i].Port.MACs...)
+	}
+	for i, mac := range list {
+		if mac.IsZero() {
+			continue // it gets one
+		}
+		if err := checkMAC(mac); err != nil {
+			return err
+		}
+		if slices.Contains(list[:i], mac) {
+			return fmt.Errorf("MAC %s is there twice", mac)
+		}
+		if has := m.owner(mac, Function{}); has != "" {
+			return fmt.Errorf("MAC %s is that of %s: choose another", mac, has)
+		}
+	}
+	return nil
+}
+
+// owner names who on the host has a MAC, but for one function; "" if nobody has.
+func (m *Manager) owner(mac model.MAC, except Function) string {
+	v, _ := m.Runner.View()
+	if all, err := macs(m.Runner.Store.State(), &except); err == nil {
+		if f, ok := all[mac]; ok {
+			return f.String()
+		}
+	}
+	if v.World == nil {
+		return ""
+	}
+	for i := range v.World.VMs {
+		vm := &v.World.VMs[i]
+		for k := range vm.NICs {
+			n := &vm.NICs[k]
+			if f := (Function{vm.ID, n.VirtualPF, n.Function - 1}); n.MAC == mac && (n.VirtualPF == "" || f != except) {
+				return fmt.Sprintf("NIC %s of VM %s", n.Alias, vm.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// Undefine takes a virtual PF out of its VM, which must not run with it. That there is none, in the file or in libvirt, is no error.
+func (m *Manager) Undefine(ctx context.Context, vm model.VMID, name string) error {
+	if !m.Runner.Enforce() {
+		return errObserve
+	}
+	v, _ := m.Runner.View()
+	if v.Err != nil {
+		return fmt.Errorf("it cannot be seen whether the VM runs: %w", v.Err)
+	}
+	if running := v.World.FindVM(vm); running != nil && slices.ContainsFunc(running.NICs, func(n model.NIC) bool { return n.VirtualPF == name }) {
+		return fmt.Errorf("VM %s runs with virtual PF %s, and QEMU cannot take it out: shut the VM off first (virsh shutdown %s)", running.Name, name, running.Name)
+	}
+	if err := m.Runner.Domains.UndefineVPF(ctx, vm, name); err != nil && !errors.Is(err, model.ErrGone) {
+		return err
+	}
+	_, err := m.Runner.Store.Update(func(s *State) error { s.drop(vm, name); return nil })
+	m.changed()
+	return err
+}
+
+// SetPort sets what the host lets a virtual VF do. It counts at once, for who has it too: what changes is changed in what was
+// granted. It returns when that stands; an error after it was kept says so.
+func (m *Manager) SetPort(ctx context.Context, vm model.VMID, name string, vf int, port model.PortPolicy) error {
+	if !m.Runner.Enforce() {
+		return errObserve
+	}
+	if err := CheckPort(&port); err != nil {
+		return err
+	}
+	f := Function{vm, name, vf}
+	for _, mac := range port.MACs {
+		if has := m.owner(mac, f); has != "" {
+			return fmt.Errorf("MAC %s is that of %s", mac, has)
+		}
+	}
+	state, err := m.Runner.Store.Update(func(s *State) error {
+		v, err := s.vf(f)
+		if err != nil {
+			return err
+		}
+		if v.Grant != nil {
+			v.Grant.Port = follow(v.Grant.Port, v.Port, port)
+		}
+		v.Port = port
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.changed()
+	if err := m.settled(ctx, f, state.rev); err != nil {
+		return fmt.Errorf("it is kept, and does not stand yet: %w", err)
+	}
+	return nil
+}
+
+// vf finds a VF that is to be changed.
+func (s *State) vf(f Function) (*model.VirtualVF, error) {
+	p := s.Find(f.VM, f.Name)
+	switch {
+	case p == nil:
+		return nil, fmt.Errorf("there is no %s: `sluice vpf list` shows all", Function{f.VM, f.Name, -1})
+	case f.VF < 0 || f.VF >= len(p.VFs):
+		return nil, fmt.Errorf("virtual PF %s has VFs 0 to %d, and no %d", p.Name, len(p.VFs)-1, f.VF)
+	}
+	return &p.VFs[f.VF], nil
+}
+
+// follow changes in a grant what the host changes.
+func follow(grant, old, now model.PortPolicy) model.PortPolicy {
+	if !slices.Equal(old.MACs, now.MACs) {
+		grant.MACs = now.MACs
+	}
+	if old.VLAN != now.VLAN || !slices.Equal(old.Trunk, now.Trunk) {
+		grant.VLAN, grant.Trunk = now.VLAN, now.Trunk
+	}
+	if old.NoSpoof != now.NoSpoof {
+		grant.NoSpoof = now.NoSpoof
+	}
+	if old.CheckARP != now.CheckARP {
+		grant.CheckARP = now.CheckARP
+	}
+	if !slices.Equal(old.Addresses, now.Addresses) {
+		grant.Addresses = now.Addresses
+	}
+	if old.Isolated != now.Isolated {
+		grant.Isolated = now.Isolated
+	}
+	if old.SLA != now.SLA {
+		grant.SLA = now.SLA
+	}
+	return grant
+}
+
+// changed makes the Runner and doctor look.
+func (m *Manager) changed() {
+	m.Runner.Wake()
+	m.checks.wake()
+}
+
+// settled waits until nothing is left to do for a function, by a State at least as new.
+func (m *Manager) settled(ctx context.Context, f Function, rev uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+	defer cancel()
+	for {
+		v, next := m.Runner.View()
+		s := v.Find(f.VM, f.Name)
+		if v.Rev >= rev && (s == nil || v.Err == nil && s.Settled[f.VF+1]) {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %s", ctx.Err(), whyNot(v, s, f.VF))
+		}
+	}
+}
+
+// whyNot says what is in the way.
+func whyNot(v *View, s *Standing, vf int) string {
+	switch {
+	case v.Err != nil:
+		return v.Err.Error()
+	case s == nil || vf+1 >= len(s.Functions):
+		return "nothing is known of it yet"
+	}
+	list := []string{s.Functions[vf+1].Why}
+	for _, p := range s.Functions[vf+1].Problems {
+		list = append(list, p.Text)
+	}
+	return strings.Join(slices.DeleteFunc(list, func(t string) bool { return t == "" }), "; ")
+}
+
+// Share is what a function is promised and allowed inside what its virtual PF has.
+func (m *Manager) Share(vm model.VMID, nic *model.NIC) model.SLA {
+	p := m.Runner.Store.State().Find(vm, nic.VirtualPF)
+	if p == nil || nic.Function < 1 || nic.Function > len(p.VFs) {
+		return model.SLA{}
+	}
+	return p.VFs[nic.Function-1].Effective().SLA
+}

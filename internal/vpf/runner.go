@@ -1,0 +1,221 @@
+package vpf
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Deadlines of single calls. An action is one call, so a VM whose QEMU hangs holds up its own functions alone.
+const (
+	lookWithin = 5 * time.Second
+	actWithin  = 10 * time.Second
+)
+
+// tickEvery is how often the host is looked at when nothing says that it changed.
+const tickEvery = time.Second
+
+// Look reads the World.
+type Look func(ctx context.Context) (World, error)
+
+// Runner drives a Core in real time.
+type Runner struct {
+	Store   *Store
+	Look    Look
+	Switch  Switch
+	Domains Domains
+	Log     *slog.Logger
+	Enforce func() bool // else nothing is changed
+
+	core *Core
+	wake chan struct{}
+	wg   sync.WaitGroup
+	said map[string]bool // what was said of what it would do
+
+	mu    sync.Mutex
+	ended []finished
+	view  *View
+	next  chan struct{} // closed with the next View
+}
+
+type finished struct {
+	action Action
+	err    error
+}
+
+// View is what the last Tick found. It is never changed.
+type View struct {
+	Result
+	Rev   uint64 // of the State
+	World *World // nil: it could not be looked at
+	Err   error  // why not
+}
+
+// Find returns how a virtual PF stands, or nil.
+func (v *View) Find(vm model.VMID, name string) *Standing {
+	for i := range v.Virtual {
+		if s := &v.Virtual[i]; s.VM == vm && s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// Init completes a Runner whose exported fields are set.
+func (r *Runner) Init() *Runner {
+	r.core, r.wake, r.next, r.said = NewCore(), make(chan struct{}, 1), make(chan struct{}), map[string]bool{}
+	r.view = &View{Err: fmt.Errorf("the host was not looked at yet")}
+	return r
+}
+
+// Wake makes the Runner look at once.
+func (r *Runner) Wake() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// View is the last one, and what is closed when there is another.
+func (r *Runner) View() (*View, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.view, r.next
+}
+
+// Run works until ctx ends and what is under way has ended. What stands, stays.
+func (r *Runner) Run(ctx context.Context) error {
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	defer r.wg.Wait()
+	for {
+		r.tick(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-r.wake:
+		}
+	}
+}
+
+// tick looks, decides, and begins what is to be done.
+func (r *Runner) tick(ctx context.Context) {
+	r.finish() // before looking: the World must be newer than what was done
+	state := r.Store.State()
+	within, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	world, err := r.Look(within)
+	if err != nil {
+		r.publish(&View{Result: Result{Virtual: r.blind(state, err)}, Rev: state.rev, Err: err})
+		return
+	}
+	out := r.core.Tick(time.Now(), state, &world)
+	enforce := r.Enforce()
+	if !enforce {
+		r.observe(&out)
+	}
+	r.publish(&View{Result: out, Rev: state.rev, World: &world})
+	if enforce {
+		r.begin(ctx, out.Actions)
+	}
+}
+
+// blind is what can be said of virtual PFs while the host cannot be looked at.
+func (r *Runner) blind(s *State, err error) (out []Standing) {
+	for k := range s.Virtual {
+		st := model.VirtualPFStatus{VirtualPF: s.Virtual[k], Why: "not known: " + err.Error()}
+		out = append(out, Standing{VirtualPFStatus: st})
+	}
+	return out
+}
+
+func (r *Runner) finish() {
+	r.mu.Lock()
+	ended := r.ended
+	r.ended = nil
+	r.mu.Unlock()
+	for _, f := range ended {
+		r.core.Finish(time.Now(), f.action, f.err)
+	}
+}
+
+func (r *Runner) publish(v *View) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.view = v
+	close(r.next)
+	r.next = make(chan struct{})
+}
+
+// observe says once of each action that it would be done.
+func (r *Runner) observe(out *Result) {
+	said := map[string]bool{}
+	for i := range out.Actions {
+		a := &out.Actions[i]
+		text := a.String()
+		if said[text] = true; !r.said[text] {
+			r.Log.Info("in enforce mode sluiced would now "+text, "vm", string(a.VM))
+		}
+		r.core.Finish(time.Now(), *a, nil)
+	}
+	r.said = said
+	for i := range out.Virtual {
+		if s := &out.Virtual[i]; s.Running {
+			s.Why = "observe mode: nothing is changed"
+		}
+	}
+}
+
+// begin carries actions out: those of a VM one after the other, those of several at once.
+func (r *Runner) begin(ctx context.Context, actions []Action) {
+	by := map[model.VMID][]Action{}
+	for _, a := range actions {
+		by[a.VM] = append(by[a.VM], a)
+	}
+	for _, list := range by {
+		r.wg.Go(func() {
+			for _, a := range list {
+				err := r.do(ctx, &a)
+				r.mu.Lock()
+				r.ended = append(r.ended, finished{a, err})
+				r.mu.Unlock()
+			}
+			r.Wake()
+		})
+	}
+}
+
+// do carries out one action.
+func (r *Runner) do(ctx context.Context, a *Action) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, actWithin)
+	defer cancel()
+	switch a.Kind {
+	case Forget:
+		_, err = r.Store.Update(func(s *State) error { s.forget(a.VM); return nil })
+	case LinkDown:
+		err = r.Domains.SetLink(ctx, a.VM, a.Alias, false)
+	case SetPort:
+		_, err = r.Switch.SetSwitchPort(ctx, a.Port)
+	case LinkUp:
+		var w World
+		if w, err = r.Look(ctx); err == nil {
+			err = a.Allows(&w)
+		}
+		if err == nil {
+			err = r.Domains.SetLink(ctx, a.VM, a.Alias, true)
+		}
+	case DropPort:
+		err = r.Switch.RemoveSwitchPort(ctx, a.Tap)
+	}
+	if err != nil {
+		r.Log.Warn("virtual PF: cannot "+a.String(), "error", err)
+	} else {
+		r.Log.Info("virtual PF: " + a.String())
+	}
+	return err
+}

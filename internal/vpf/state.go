@@ -1,0 +1,182 @@
+package vpf
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sluice/internal/model"
+)
+
+// State is what should be: the definitions with their policies, and what guests were granted. It is kept in
+// a file; one that was handed out is never changed.
+type State struct {
+	Virtual []model.VirtualPF    `json:"virtual_pfs"` // by VM, then name
+	Guests  map[model.VMID]Guest `json:"guests,omitempty"`
+
+	rev uint64 // of the Store: each change has another one
+}
+
+// Guest says which run of a VM, and of its guest's kernel, its grants were made to.
+type Guest struct {
+	Run  string `json:"run,omitempty"`  // of QEMU, as VM.Run
+	Boot string `json:"boot,omitempty"` // the guest kernel's boot_id, as it said
+}
+
+// Find returns the virtual PF of that VM and name, or nil.
+func (s *State) Find(vm model.VMID, name string) *model.VirtualPF {
+	i, ok := slices.BinarySearchFunc(s.Virtual, model.VirtualPF{VM: vm, Name: name}, compare)
+	if !ok {
+		return nil
+	}
+	return &s.Virtual[i]
+}
+
+// Of are those of a VM.
+func (s *State) Of(vm model.VMID) []model.VirtualPF {
+	lo, _ := slices.BinarySearchFunc(s.Virtual, model.VirtualPF{VM: vm}, compare)
+	hi := lo
+	for hi < len(s.Virtual) && s.Virtual[hi].VM == vm {
+		hi++
+	}
+	return s.Virtual[lo:hi]
+}
+
+// grants counts what a VM's guest holds.
+func (s *State) grants(vm model.VMID) (n int) {
+	for _, p := range s.Of(vm) {
+		for i := range p.VFs {
+			if p.VFs[i].Grant != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func compare(a, b model.VirtualPF) int {
+	return cmp.Or(cmp.Compare(a.VM, b.VM), cmp.Compare(a.Name, b.Name))
+}
+
+// put adds a virtual PF, or replaces it.
+func (s *State) put(p model.VirtualPF) {
+	i, ok := slices.BinarySearchFunc(s.Virtual, p, compare)
+	if ok {
+		s.Virtual[i] = p
+		return
+	}
+	s.Virtual = slices.Insert(s.Virtual, i, p)
+}
+
+func (s *State) drop(vm model.VMID, name string) {
+	s.Virtual = slices.DeleteFunc(s.Virtual, func(p model.VirtualPF) bool { return p.VM == vm && p.Name == name })
+	if len(s.Of(vm)) == 0 {
+		delete(s.Guests, vm)
+	}
+}
+
+// forget takes back all that a VM's guest was granted.
+func (s *State) forget(vm model.VMID) {
+	delete(s.Guests, vm)
+	of := s.Of(vm)
+	for k := range of {
+		for i := range of[k].VFs {
+			of[k].VFs[i].Grant = nil
+		}
+	}
+}
+
+// clone is a copy to be changed. Policies are replaced as a whole, so their lists are shared.
+func (s *State) clone() *State {
+	out := &State{Virtual: slices.Clone(s.Virtual), Guests: maps.Clone(s.Guests), rev: s.rev}
+	if out.Guests == nil {
+		out.Guests = map[model.VMID]Guest{}
+	}
+	for k := range out.Virtual {
+		out.Virtual[k].VFs = slices.Clone(out.Virtual[k].VFs)
+		for i := range out.Virtual[k].VFs {
+			if g := out.Virtual[k].VFs[i].Grant; g != nil {
+				copied := *g
+				out.Virtual[k].VFs[i].Grant = &copied
+			}
+		}
+	}
+	return out
+}
+
+// check refuses what no program of ours can have made.
+func (s *State) check() error {
+	for k := range s.Virtual {
+		p := &s.Virtual[k]
+		if k > 0 && compare(s.Virtual[k-1], *p) >= 0 {
+			return fmt.Errorf("virtual PF %s of VM %s is there twice, or out of order", p.Name, p.VM)
+		}
+		if err := CheckDefinition(p); err != nil {
+			return err
+		}
+		for i := range p.VFs {
+			if g := p.VFs[i].Grant; g != nil {
+				if err := CheckPort(&g.Port); err != nil {
+					return fmt.Errorf("grant of VF %d of virtual PF %s of VM %s: %w", i, p.Name, p.VM, err)
+				}
+			}
+		}
+	}
+	_, err := macs(s, nil)
+	return err
+}
+
+// macs are all MACs that functions may send from, and whose each is. except is a function whose own do not count.
+func macs(s *State, except *Function) (map[model.MAC]Function, error) {
+	all := map[model.MAC]Function{}
+	for k := range s.Virtual {
+		p := &s.Virtual[k]
+		for i := -1; i < len(p.VFs); i++ {
+			f := Function{p.VM, p.Name, i}
+			if except != nil && f == *except {
+				continue
+			}
+			for _, m := range functionMACs(p, i) {
+				if o, ok := all[m]; ok && o != f {
+					return nil, fmt.Errorf("%s has MAC %s, which %s has too", f, m, o)
+				}
+				all[m] = f
+			}
+		}
+	}
+	return all, nil
+}
+
+// functionMACs are those that a function (VF -1: the PF) may send from, each once, in order.
+func functionMACs(p *model.VirtualPF, vf int) []model.MAC {
+	if vf < 0 {
+		return []model.MAC{p.MAC}
+	}
+	v := &p.VFs[vf]
+	list := append([]model.MAC{v.MAC}, v.Effective().MACs...)
+	if v.Grant != nil && !v.Grant.MAC.IsZero() {
+		list = append(list, v.Grant.MAC)
+	}
+	slices.SortFunc(list, compareMACs)
+	return slices.Compact(list)
+}
+
+func compareMACs(a, b model.MAC) int { return slices.Compare(a[:], b[:]) }
+
+// Function names a function of a virtual PF.
+type Function struct {
+	VM   model.VMID
+	Name string
+	VF   int // -1: the PF itself
+}
+
+func (f Function) String() string {
+	if f.VF < 0 {
+		return fmt.Sprintf("virtual PF %s of VM %s", f.Name, f.VM)
+	}
+	return fmt.Sprintf("VF %d of virtual PF %s of VM %s", f.VF, f.Name, f.VM)
+}
+
+// Alias is the function's in the domain.
+func (f Function) Alias() string { return model.VPFAlias(f.Name, f.VF) }
