@@ -72,12 +72,7 @@ func printExplanation(w io.Writer, e api.Explanation) {
 
 func nicText(p api.Path) string {
 	fallback := "no failover"
-	switch {
-	case p.VirtualPF != "" && p.Function == 0:
-		fallback = "virtual PF " + p.VirtualPF + " itself"
-	case p.VirtualPF != "":
-		fallback = fmt.Sprintf("VF %d of virtual PF %s", p.Function-1, p.VirtualPF)
-	case p.Failover != "":
+	if p.Failover != "" {
 		fallback = "failover by " + p.Failover
 	}
 	return fmt.Sprintf("%s, %s, tap %s in %s, %s", p.NIC, p.MAC, orDash(p.Tap), orDash(p.Network), fallback)

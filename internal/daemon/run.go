@@ -26,6 +26,7 @@ import (
 	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/observe"
+	"sluice/internal/vpf"
 	"sluice/internal/web"
 )
 
@@ -125,6 +126,7 @@ type daemonState struct {
 	reader  *kernel.CounterReader
 	backend *backend.Backend
 	over    *backend.Overrides
+	vpf     *vpf.Manager
 	started *config.Config // what counts of it counts until the end
 
 	reloading sync.Mutex
@@ -163,8 +165,11 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		core.Remember(filters)
 	}
 	act := actuate.New(d.host.kernel, d.host.virt, d.log)
+	if err := d.virtual(c); err != nil {
+		return err
+	}
 	d.runner = (&loop.Runner{
-		Core: core, Source: mirrored{d.host.source, d.host.kernel}, Sample: c.Sample, Log: d.log, Alive: dog.seen,
+		Core: core, Source: sharing{mirrored{d.host.source, d.host.kernel}, d.vpf}, Sample: c.Sample, Log: d.log, Alive: dog.seen,
 		Actuator: &refreshing{act, d.host.source},
 	}).Init()
 	if err := d.limit(c, act); err != nil {
@@ -182,7 +187,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	server, err := web.New(web.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
-		Examine: observe.Doctor, Stale: staleAfter(c.Sample), Process: true,
+		Examine: observe.Doctor, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf,
 	})
 	if err != nil {
 		return err
@@ -193,7 +198,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	defer stop()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	defer daemon.SdNotify(false, daemon.SdNotifyStopping) //nolint:errcheck // nobody may be listening
-	if err := serve(ctx, server, d.runner, d.limits, dog, d.log); err != nil {
+	if err := d.serve(ctx, server, dog); err != nil {
 		return err
 	}
 	d.log.Info("stopped; VFs stay where they are, and the next start goes on")
@@ -320,16 +325,17 @@ func (r *refreshing) Do(ctx context.Context, s model.Step) error {
 }
 
 // serve runs the API beside the loops until either ends. Limits hold until the last move is over.
-func serve(ctx context.Context, s *web.Server, r *loop.Runner, limits *loop.BandwidthRunner, dog *watchdog, log *slog.Logger) error {
+func (d *daemonState) serve(ctx context.Context, s *web.Server, dog *watchdog) error {
 	for _, a := range s.Addrs() {
-		log.Info("listening", "address", a.String())
+		d.log.Info("listening", "address", a.String())
 	}
 	after, moved := context.WithCancel(context.WithoutCancel(ctx))
 	defer moved()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.Run(ctx) })
-	g.Go(func() error { defer moved(); return r.Run(ctx) })
-	g.Go(func() error { return limits.Run(after) })
+	g.Go(func() error { defer moved(); return d.runner.Run(ctx) })
+	g.Go(func() error { return d.limits.Run(after) })
+	g.Go(func() error { return d.runVirtual(ctx) })
 	g.Go(func() error { dog.run(ctx, watchdogPeriod()); return nil })
 	return g.Wait()
 }

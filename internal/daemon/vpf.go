@@ -1,0 +1,147 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/config"
+	"sluice/internal/kernel"
+	"sluice/internal/libvirt"
+	"sluice/internal/loop"
+	"sluice/internal/model"
+	"sluice/internal/vpf"
+)
+
+// virtual makes the controller of virtual PFs.
+func (d *daemonState) virtual(c *config.Config) error {
+	store, err := vpf.OpenStore(filepath.Join(c.StateDir, vpf.FileName))
+	if err != nil {
+		return err
+	}
+	look := looker{domains: d.host.virt, kernel: d.host.kernel, boot: hostBoot()}
+	runner := (&vpf.Runner{
+		Store: store, Look: look.World, Switch: d.host.kernel, Domains: d.host.virt, Log: d.log,
+		Enforce: func() bool { return d.options(d.host.conf.Load()).Mode == model.ModeEnforce },
+	}).Init()
+	d.vpf = &vpf.Manager{
+		Runner: runner, Version: d.o.Version, Now: time.Now,
+		Policy: func(vm model.VMID, name string) model.GuestPolicy { return d.host.conf.Load().GuestPolicy(vm, name) },
+		SLA: func(vm *model.VM, nic *model.NIC) model.SLA {
+			rules := d.over.Over(d.host.conf.Load().Rules())
+			return rules.SLA(vm, nic)
+		},
+	}
+	return nil
+}
+
+// runVirtual drives it until ctx ends. Policies and links stay as they are.
+func (d *daemonState) runVirtual(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.vpf.Runner.Run(ctx) })
+	g.Go(func() error { return d.vpf.Check(ctx) })
+	g.Go(func() error { return d.vpf.Channels(ctx) })
+	return g.Wait()
+}
+
+// looker reads the world of virtual PFs.
+type looker struct {
+	domains interface {
+		Domains(ctx context.Context) ([]libvirt.Domain, error)
+	}
+	kernel interface {
+		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
+		Links(ctx context.Context) ([]kernel.Link, error)
+	}
+	boot string // of the host
+}
+
+// hostBoot tells this run of the host's kernel from others.
+func hostBoot() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it a VM's run is told by its taps alone
+	return strings.TrimSpace(string(id))
+}
+
+// World implements vpf.Look.
+func (l looker) World(ctx context.Context) (w vpf.World, err error) {
+	domains, err := l.domains.Domains(ctx)
+	if err != nil {
+		return w, fmt.Errorf("read the domains from libvirt: %w", err)
+	}
+	functions := false
+	for i := range domains {
+		vm := &domains[i].VM
+		if vm.State == model.VMStopped {
+			continue
+		}
+		w.VMs = append(w.VMs, vpf.VM{VM: *vm})
+		for k := range vm.NICs {
+			functions = functions || vm.NICs[k].VirtualPF != ""
+		}
+	}
+	if w.Ports, err = l.kernel.SwitchPorts(ctx); err != nil {
+		return w, err
+	}
+	if !functions {
+		return w, nil
+	}
+	links, err := l.kernel.Links(ctx)
+	if err != nil {
+		return w, err
+	}
+	index := make(map[string]int, len(links))
+	for i := range links {
+		index[links[i].Name] = links[i].Index
+	}
+	for i := range w.VMs {
+		w.VMs[i].Run = l.run(&w.VMs[i].VM, index)
+	}
+	return w, nil
+}
+
+// run names the run of a VM's QEMU by the first of its taps, since the kernel gives no interface's number twice; "" where
+// none of them is known.
+func (l looker) run(vm *model.VM, index map[string]int) string {
+	first := 0
+	for k := range vm.NICs {
+		if i := index[vm.NICs[k].Tap]; vm.NICs[k].VirtualPF != "" && i != 0 && (first == 0 || i < first) {
+			first = i
+		}
+	}
+	if first == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d", l.boot, first)
+}
+
+// sharing adds to Snapshots what each function of a virtual PF has inside that, and what is wrong with virtual PFs.
+type sharing struct {
+	loop.Source
+	vpf interface {
+		Share(vm model.VMID, nic *model.NIC) model.SLA
+		Problems() []model.Problem
+	}
+}
+
+// Snapshot implements loop.Source.
+func (s sharing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
+	snap, err := s.Source.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		for k := range vm.NICs {
+			if n := &vm.NICs[k]; n.VirtualPF != "" {
+				n.Share = s.vpf.Share(vm.ID, n)
+			}
+		}
+	}
+	snap.Problems = append(snap.Problems, s.vpf.Problems()...)
+	return snap, nil
+}
