@@ -60,15 +60,18 @@ type Explanation struct {
 
 // Path is a NIC of a VM, with what it moves over virtio and over the VF behind it.
 type Path struct {
-	NIC      string  `json:"nic"` // libvirt's alias
-	MAC      string  `json:"mac"`
-	Tap      string  `json:"target_device,omitempty"`
-	Network  string  `json:"network,omitempty"`
-	Failover string  `json:"failover,omitempty"` // teaming or bond; "": it cannot fall back to virtio
-	VF       string  `json:"vf,omitempty"`
-	Why      string  `json:"why,omitempty"` // the NIC's own reason, where the VM has several that may have a VF
-	Virtio   Traffic `json:"virtio"`
-	VFPath   Traffic `json:"vf_path"`
+	NIC      string `json:"nic"` // libvirt's alias
+	MAC      string `json:"mac"`
+	Tap      string `json:"target_device,omitempty"`
+	Network  string `json:"network,omitempty"`
+	Failover string `json:"failover,omitempty"` // teaming or bond; "": it cannot fall back to virtio
+	// A function of a virtual PF has its name, and 0 for the PF itself, n for its VF n-1.
+	VirtualPF string  `json:"virtual_pf,omitempty"`
+	Function  int     `json:"function,omitempty"`
+	VF        string  `json:"vf,omitempty"`
+	Why       string  `json:"why,omitempty"` // the NIC's own reason, where the VM has several that may have a VF
+	Virtio    Traffic `json:"virtio"`
+	VFPath    Traffic `json:"vf_path"`
 }
 
 // Traffic is the load of one path.

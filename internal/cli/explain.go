@@ -72,7 +72,12 @@ func printExplanation(w io.Writer, e api.Explanation) {
 
 func nicText(p api.Path) string {
 	fallback := "no failover"
-	if p.Failover != "" {
+	switch {
+	case p.VirtualPF != "" && p.Function == 0:
+		fallback = "virtual PF " + p.VirtualPF + " itself"
+	case p.VirtualPF != "":
+		fallback = fmt.Sprintf("VF %d of virtual PF %s", p.Function-1, p.VirtualPF)
+	case p.Failover != "":
 		fallback = "failover by " + p.Failover
 	}
 	return fmt.Sprintf("%s, %s, tap %s in %s, %s", p.NIC, p.MAC, orDash(p.Tap), orDash(p.Network), fallback)

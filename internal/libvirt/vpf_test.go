@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -63,7 +64,9 @@ func TestDefineAndUndefineVPF(t *testing.T) {
 			one, two, three := virtualPF(id(v), "vpf0", 3), virtualPF(id(v), "storage", 30), virtualPF("", "igb0", 5)
 			two.ARI, two.Channel = true, false
 			three.VMName, three.Model = v.Name, model.VPFIGB
-			all := []*model.VirtualPF{one, two, three}
+			four := virtualPF(id(v), "vdpa0", 2)
+			four.Backend, four.Network = model.BackendVDPA, "vduse"
+			all := []*model.VirtualPF{one, two, three, four}
 			for _, p := range all {
 				if err := c.DefineVPF(ctx, p); err != nil {
 					t.Fatal(err)
@@ -325,4 +328,92 @@ func TestDefineVPFOnVDPA(t *testing.T) {
 	if diff := cmp.Diff(before, inactive(t, d, v)); diff != "" {
 		t.Errorf("it is not as it was:\n%s", diff)
 	}
+}
+
+// What others did to the definition, and what of it the running VM lacks, is told with what to do about it.
+func TestCheckVPF(t *testing.T) {
+	d := libvirttest.Start(t)
+	c := open(t, d.URI())
+	onNewQEMU(c, version{10, 1})
+	ctx := within(t, 4*patience)
+	v := libvirttest.VM{Name: "v"}
+	plain := defineVM(t, d, v)
+	p := virtualPF(id(v), "vpf0", 2)
+	if err := c.DefineVPF(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	full := inactive(t, d, v)
+	check := func(what string, want ...string) {
+		t.Helper()
+		problems, err := c.CheckVPF(ctx, p)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		var have []string
+		for _, problem := range problems {
+			have = append(have, problem.Text)
+			if problem.Subject != "v" || problem.Remedy == "" || problem.Info {
+				t.Errorf("%s: %+v", what, problem)
+			}
+		}
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+	}
+	redefine := func(xml string) { d.Virsh(t, "define", d.File(t, xml)) }
+	const changed = "virtual PF vpf0: somebody changed the VM's definition: "
+	check("as it was defined")
+	redefine(strings.Replace(full, "value='ua-vpf-vpf0-pf'", "value='ua-vpf-vpf0-fp'", 1))
+	check("misspelt", changed+"sriov-pf of ua-vpf-vpf0-vf0 in <qemu:override> is ua-vpf-vpf0-fp: want ua-vpf-vpf0-pf")
+	redefine(strings.ReplaceAll(full, "<link state='down'/>", "<link state='up'/>"))
+	check("links", changed+"the link of ua-vpf-vpf0-vf0 is up: it would have a carrier before its policy stands",
+		changed+"the link of ua-vpf-vpf0-vf1 is up: it would have a carrier before its policy stands",
+		changed+"the link of ua-vpf-vpf0-pf is up: it would have a carrier before its policy stands")
+
+	d.Virsh(t, "undefine", "v")
+	check("undefined", "virtual PF vpf0: libvirt does not know its VM any more")
+	redefine(plain)
+	check("defined anew", changed+"none of its devices is in the XML")
+	d.Virsh(t, "start", "v", "--paused")
+	redefine(full)
+	check("started before it was defined", "virtual PF vpf0: its VM runs without it: it was started before the virtual PF was defined")
+
+	d.Destroy(t, "v")
+	withoutSRIOV(t, d, v)
+	d.Virsh(t, "start", "v", "--paused")
+	redefine(full)
+	const lives = "virtual PF vpf0: in the running VM: "
+	check("started without the overrides", lives+"<qemu:override> no longer gives ua-vpf-vpf0-vf0 the property sriov-pf", lives+"<qemu:override> no longer gives ua-vpf-vpf0-vf1 the property sriov-pf",
+		lives+"this QEMU cannot compose virtual PFs: it has no property sriov-pf (10.1 is the first that has)")
+	if err := c.SetLink(ctx, id(v), p.PFAlias(), true); err != nil {
+		t.Error(err)
+	}
+	d.Virsh(t, "undefine", "v")
+	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) == 0 || problems[0].Text != "virtual PF vpf0: its VM is transient now: libvirt keeps no definition of it" {
+		t.Errorf("transient: %v, %v", problems, err)
+	}
+}
+
+// A VM whose QEMU does not answer holds nobody up for longer than he is willing to wait, and it may be tried again.
+func TestSetLinkOfStuckVM(t *testing.T) {
+	d := libvirttest.Start(t)
+	c := open(t, d.URI())
+	onNewQEMU(c, version{10, 1})
+	v := libvirttest.VM{Name: "v"}
+	defineVM(t, d, v)
+	p := virtualPF(id(v), "vpf0", 1)
+	if err := c.DefineVPF(within(t, patience), p); err != nil {
+		t.Fatal(err)
+	}
+	withoutSRIOV(t, d, v)
+	d.Virsh(t, "start", "v", "--paused")
+	d.FreezeVM(t, "v")
+	err := c.SetLink(within(t, time.Second), id(v), p.PFAlias(), true)
+	if err == nil || errors.Is(err, model.ErrPermanent) || errors.Is(err, model.ErrGone) {
+		t.Errorf("while it is stuck: %v", err)
+	}
+	d.ThawVM(t, "v")
+	libvirttest.Eventually(t, patience, "the link is up", func() bool {
+		return c.SetLink(within(t, patience), id(v), p.PFAlias(), true) == nil
+	})
 }

@@ -172,7 +172,7 @@ func stateAdvice(vm *model.VM) (text, remedy string) {
 // nicAdvice is about a NIC in the network of one of our PFs, as text and remedy.
 func nicAdvice(nic *model.NIC) [][2]string {
 	var out [][2]string
-	if nic.Failover == model.FailoverNone {
+	if nic.Failover == model.FailoverNone && nic.VirtualPF == "" {
 		out = append(out, [2]string{
 			"NIC " + nic.Alias + " has no failover: the guest would not take a VF as its second path",
 			"add <teaming type='persistent'/> and an alias 'ua-...' to the interface and start the domain anew, or set up a bond in the guest and say failover: bond in sluice.yaml",
@@ -190,7 +190,7 @@ func nicAdvice(nic *model.NIC) [][2]string {
 			"ip link set " + nic.Tap + " up, and check its bridge",
 		})
 	}
-	if nic.LinkUp == model.Unknown {
+	if nic.LinkUp == model.Unknown && nic.VirtualPF == "" { // a function may be on a vDPA device
 		out = append(out, [2]string{
 			"NIC " + nic.Alias + " has no tap that the host shows, so its load and its link are not known",
 			"use <interface type='bridge'> or 'network' in the host's network namespace",

@@ -115,3 +115,29 @@ problem vm2: its NIC ua-net0 has MAC 52:54:00:00:00:01, which NIC ua-net0 of vm1
 		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
 }
+
+// Functions of a virtual PF are no pairs: nothing is wrong with them for want of failover, port or tap, and the config's
+// bond is that of the VM's ordinary NICs.
+func TestDoctorLeavesFunctionsAlone(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	vm := f.addVM(1, "br0")
+	vm.NICs[0].Failover = model.FailoverNone
+	for i, vf := range []int{-1, 0} {
+		vm.NICs = append(vm.NICs, model.NIC{Alias: model.VPFAlias("vpf0", vf), MAC: mac(10 + i), Network: "br0", VirtualPF: "vpf0", Function: i, FreePort: model.No})
+	}
+	f.dom(1).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(1), MAC: mac(11)}}
+	s := New(f, f, f, Options{Pool: poolAll, Failover: func(string, model.VMID) model.Failover { return model.FailoverBond }})
+	defer s.Close()
+	snap := snapshot(t, s)
+	for i, want := range []model.Failover{model.FailoverBond, model.FailoverNone, model.FailoverNone} {
+		if n := snap.VMs[0].NICs[i]; n.Failover != want || n.VF != model.NoVF {
+			t.Errorf("%s: failover %q, VF %v", n.Alias, n.Failover, n.VF)
+		}
+	}
+	for _, p := range Doctor(snap) {
+		if !strings.Contains(p.Text, "Sluice did not attach") && !strings.Contains(p.Text, "Sluice leaves alone") {
+			t.Errorf("%+v", p)
+		}
+	}
+}

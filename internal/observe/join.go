@@ -105,7 +105,7 @@ func (j *joiner) vm(vm *model.VM, w world) {
 	}
 	for i := range vm.NICs {
 		nic := &vm.NICs[i]
-		if nic.Failover == model.FailoverNone {
+		if nic.Failover == model.FailoverNone && nic.VirtualPF == "" {
 			nic.Failover = fallback
 		}
 		j.tap(nic)

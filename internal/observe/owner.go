@@ -53,7 +53,7 @@ func pairOf(nics []model.NIC, h *libvirt.Hostdev, vf model.MAC) int {
 		func(n *model.NIC) bool { return !vf.IsZero() && vf == n.MAC },
 	} {
 		for i := range nics {
-			if same(&nics[i]) {
+			if nics[i].VirtualPF == "" && same(&nics[i]) {
 				return i
 			}
 		}

@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"sluice/internal/model"
 )
 
@@ -65,8 +67,11 @@ func stand(vm *model.VM, r *model.VMRule) *model.NIC {
 	return nil
 }
 
-// canFail says whether the guest can fall back from a VF to the NIC.
+// canFail says whether the guest can fall back from a VF to the NIC. A function of a virtual PF never has one behind it.
 func canFail(n *model.NIC, r *model.VMRule) bool {
+	if n.VirtualPF != "" {
+		return false
+	}
 	return n.Failover != model.FailoverNone || r.Failover == model.FailoverBond
 }
 
@@ -137,6 +142,8 @@ func whyNone(vm *model.VM, r *model.VMRule) string {
 	switch {
 	case len(vm.NICs) == 0:
 		return "it has no virtio NIC"
+	case !slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.VirtualPF == "" }):
+		return "its NICs are functions of virtual PF " + vm.NICs[0].VirtualPF + ", which have no VFs of the host behind them; that is as it should be"
 	case r.NIC != "" && stand(vm, &model.VMRule{Failover: r.Failover}) != nil:
 		return "no virtio NIC of it that can fail over is named by `nic: " + r.NIC + "`; write the alias, MAC or network of one, or leave nic out"
 	}

@@ -27,6 +27,9 @@ func promisesOf(rules *model.Rules, snap *model.Snapshot) *promises {
 		most := uint64(0)
 		for k := range vm.NICs {
 			nic := &vm.NICs[k]
+			if nic.Function > 0 { // its virtual PF has the SLA
+				continue
+			}
 			sla := rules.SLA(vm, nic)
 			if sla.IsZero() {
 				continue

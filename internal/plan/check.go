@@ -460,6 +460,7 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 	case onVF && have && n.VF.PF == pf.Name && n.Window: // it goes when the window is closed
 	case onVF && have && n.VF.PF == pf.Name:
 		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), c.nicStep(vm, n, model.StepFollowGuest))
+	case n.VirtualPF != "" && n.Carrier == model.No: // nothing can reach it yet
 	case !onVF && !have && inUse && !room:
 		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s: all %d filters that its driver takes are in use; a VF would help, or fewer VMs on its network", pf.Name, pf.SelfSlots))
 	case !onVF && !have && inUse:

@@ -254,6 +254,9 @@ func TestCheck(t *testing.T) {
 		{"no filter for a virtio VM", func(s *model.Snapshot) { s.PFs[0].SelfFDB = nil }, "no-self VM b: add-self"},
 		{"no filter for a VM that runs elsewhere still", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.VMs[1].State = nil, model.VMPaused }, ""},
 		{"no filter and none to spare", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.PFs[0].SelfSlots = []model.MAC{{2, 9}}, 1 }, "no-self VM b:"},
+		{"no filter for a function without a carrier", func(s *model.Snapshot) {
+			s.PFs[0].SelfFDB, s.VMs[1].NICs[0].VirtualPF, s.VMs[1].NICs[0].Carrier = nil, "vpf0", model.No
+		}, ""},
 		{"a filter for nobody's MAC", func(s *model.Snapshot) { s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, model.MAC{2, 9}) }, ""},
 		{"two VMs with one MAC", func(s *model.Snapshot) {
 			s.VMs[1].NICs[0].MAC, s.VMs[1].NICs[0].FDB, s.PFs[0].SelfFDB = macA, "pf0", nil

@@ -20,13 +20,15 @@ type Switch interface {
 // Domains has the devices in libvirt: *libvirt.Conn.
 type Domains interface {
 	// DefineVPF adds the virtual PF's devices to the VM's persistent XML, and leaves the rest as it was. The VM must be shut off.
-	// It fills in VM, VMName and the MACs that are zero.
+	// The VM is p.VM or, where that is empty, the one named p.VMName. It fills in both and the MACs that are zero. One that is there
+	// already just as p wants it is a success: so a definition that was cut short can be repeated.
 	DefineVPF(ctx context.Context, p *model.VirtualPF) error
-	// UndefineVPF takes them out again; that there are none is no error.
+	// UndefineVPF takes them out again, of a VM that is shut off; that there are none, or no such VM, is no error.
 	UndefineVPF(ctx context.Context, vm model.VMID, name string) error
 	// CheckVPF says what of it is not in the persistent XML as it was defined, and, where the VM runs, what QEMU did not make of it.
 	CheckVPF(ctx context.Context, p *model.VirtualPF) ([]model.Problem, error)
-	// SetLink gives a function a carrier or takes it away, in the running VM alone: the persistent XML has it down.
+	// SetLink gives a function a carrier or takes it away, in the running VM alone: the persistent XML has it down. It is
+	// idempotent; model.ErrGone: the VM does not run, or has no such function.
 	SetLink(ctx context.Context, vm model.VMID, alias string, up bool) error
 	// ChannelSocket is the host's end of the VM's channel, "" where it has none that is running.
 	ChannelSocket(ctx context.Context, vm model.VMID) (string, error)

@@ -83,7 +83,7 @@ func (x *index) paths(vm *model.VM) []api.Path {
 		n := &vm.NICs[i]
 		list = append(list, api.Path{
 			NIC: n.Alias, MAC: n.MAC.String(), Tap: n.Tap, Network: n.Network, Failover: string(n.Failover),
-			VF: vfName(n.VF), Why: x.whyNIC(vm.ID, n.Alias), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
+			VirtualPF: n.VirtualPF, Function: n.Function, VF: vfName(n.VF), Why: x.whyNIC(vm.ID, n.Alias), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
 		})
 	}
 	return list

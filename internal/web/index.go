@@ -65,7 +65,7 @@ func (x *index) pair(vm *model.VM) *model.NIC {
 		return nic
 	}
 	for i := range vm.NICs {
-		if x.nets[vm.NICs[i].Network] {
+		if x.nets[vm.NICs[i].Network] && vm.NICs[i].VirtualPF == "" {
 			return &vm.NICs[i]
 		}
 	}

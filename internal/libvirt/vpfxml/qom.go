@@ -16,6 +16,9 @@ var qemuTypes = map[model.VPFModel]string{model.VPFVirtio: "virtio-net-pci", mod
 func Composed(p *model.VirtualPF, ask func(command string) (string, error)) ([]string, error) {
 	q := qom{p: p, ask: ask}
 	for _, f := range layout(p, 0, 0) {
+		if q.err != nil || q.old {
+			break
+		}
 		q.function(f)
 	}
 	return q.out, q.err
@@ -26,6 +29,7 @@ type qom struct {
 	ask func(string) (string, error)
 	out []string
 	err error // of asking: no more is asked then
+	old bool  // this QEMU knows nothing of it
 }
 
 func (q *qom) add(format string, args ...any) { q.out = append(q.out, fmt.Sprintf(format, args...)) }
@@ -52,6 +56,7 @@ func (q *qom) function(f function) {
 	switch {
 	case q.err != nil:
 	case !known:
+		q.old = true
 		q.add("this QEMU cannot compose virtual PFs: it has no property sriov-pf (10.1 is the first that has)")
 	case of != want:
 		q.add("%s belongs to the PF %s in QEMU: want %s", f.alias, cmp.Or(of, "none"), cmp.Or(want, "none"))
