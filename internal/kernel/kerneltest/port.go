@@ -171,6 +171,26 @@ func (p *Port) Next(t testing.TB) []byte {
 	return frame
 }
 
+// Waiting returns the next frame that the kernel has sent out of the port by now, nil if there is none: what Send leads
+// to without a queue in between is there when it returns.
+func (p *Port) Waiting(t testing.TB) []byte {
+	t.Helper()
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64<<10)
+	n := 0
+	cerr := raw.Control(func(fd uintptr) { n, err = unix.Read(int(fd), buf) })
+	switch {
+	case cerr == nil && errors.Is(err, unix.EAGAIN):
+		return nil
+	case errors.Join(cerr, err) != nil:
+		t.Fatalf("read a frame at %s: %v", p.Name, errors.Join(cerr, err))
+	}
+	return buf[:n]
+}
+
 // Expect reads the next frame and compares it. That a frame does not come out is shown by
 // sending another one that does, and expecting that.
 func (p *Port) Expect(t testing.TB, want []byte) {
