@@ -116,8 +116,11 @@ func withMAC(r *rtnl.Request, mac model.MAC, vlan int) *rtnl.Request {
 
 // learningRequest sets whether a bridge port learns addresses.
 func learningRequest(port int, on bool) *rtnl.Request {
+	return portFlagRequest(port, unix.IFLA_BRPORT_LEARNING, on)
+}
+
+// portFlagRequest sets a flag of a bridge port.
+func portFlagRequest(port int, flag uint16, on bool) *rtnl.Request {
 	req := rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_BRIDGE, port))
-	return req.Nest(unix.IFLA_PROTINFO, func(r *rtnl.Request) {
-		r.U8(unix.IFLA_BRPORT_LEARNING, uint8(bit(on)))
-	})
+	return req.Nest(unix.IFLA_PROTINFO, func(r *rtnl.Request) { r.U8(flag, uint8(bit(on))) })
 }

@@ -122,13 +122,17 @@ func decodeKind(kind string, info []byte) (vlans bool, b Bond) {
 }
 
 // decodeLearning reads from an RTM_NEWLINK whether its bridge port learns addresses.
-func decodeLearning(m rtnl.Message) (learning bool, err error) {
+func decodeLearning(m rtnl.Message) (bool, error) {
+	return decodePortFlag(m, unix.IFLA_BRPORT_LEARNING)
+}
+
+// decodePortFlag reads a flag of a bridge port from its RTM_NEWLINK.
+func decodePortFlag(m rtnl.Message, flag uint16) (bool, error) {
 	info := rtnl.Attr(rtnl.Body(m.Data, unix.SizeofIfInfomsg), unix.IFLA_LINKINFO)
 	if kind := rtnl.CString(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_KIND)); string(kind) != "bridge" {
 		return false, errNotPort
 	}
-	v := rtnl.Attr(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_DATA), unix.IFLA_BRPORT_LEARNING)
-	return rtnl.U8(v) != 0, nil
+	return rtnl.U8(rtnl.Attr(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_DATA), flag)) != 0, nil
 }
 
 var errNotPort = errors.New("it is not a port of a bridge (ip link set DEV master BRIDGE)")

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -14,15 +15,20 @@ import (
 //
 // What a guest sends belongs to the first rule that has its source MAC, else to the first that checks none. What
 // a guest receives belongs to the first rule that has its destination, or for all that is in its VLAN; unicast to somebody else
-// is dropped without being counted. A tag in front of another, one of VLAN 0 and one of another type than 802.1Q never pass.
+// is dropped without being counted. On a bridge that filters VLANs the tap becomes a tagged member of those of its rules alone. A tag in front of another, one of VLAN 0 and one of another type than 802.1Q never pass.
 func (h *Host) SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.SwitchPortState, error) {
 	if err := checkPort(&p); err != nil {
 		return model.SwitchPortState{}, fail("make a switch port of", p.Tap, err)
 	}
 	var now model.SwitchPortState // not the result: if ctx ends, this is still being written
 	err := h.busy.exclusive(ctx, "tap "+p.Tap, func() (err error) {
-		now, err = h.taps.setPort(p, tapQuestions{ctx, h, p.Tap})
-		return err
+		if now, err = h.taps.setPort(p, tapQuestions{ctx, h, p.Tap}); err != nil {
+			return err
+		}
+		if err = h.setBridgePort(ctx, &p); err != nil {
+			return err
+		}
+		return h.readBridgePort(ctx, &now)
 	})
 	if err != nil {
 		return model.SwitchPortState{}, fail("make a switch port of", p.Tap, err)
@@ -30,10 +36,16 @@ func (h *Host) SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.Swi
 	return now, nil
 }
 
-// RemoveSwitchPort takes the rules off a tap, or what is left of them where the tap has gone. Limits stay. That there is
-// no switch port is no error.
+// RemoveSwitchPort takes the rules off a tap, or what is left of them where the tap has gone, and ends its isolation. Limits
+// stay, and so do its VLANs where the bridge filters those. That there is no switch port is no error.
 func (h *Host) RemoveSwitchPort(ctx context.Context, tap string) error {
-	err := h.busy.exclusive(ctx, "tap "+tap, func() error { return h.taps.removePort(tap, tapQuestions{ctx, h, tap}) })
+	err := h.busy.exclusive(ctx, "tap "+tap, func() error {
+		was, err := h.taps.portOf(tap)
+		if err == nil && was.Isolated && was.Detached == model.No {
+			err = h.setBridgePort(ctx, &model.SwitchPort{Tap: tap, Rules: was.Rules})
+		}
+		return errors.Join(err, h.taps.removePort(tap, tapQuestions{ctx, h, tap}))
+	})
 	return fail("remove switch port", tap, err)
 }
 
@@ -47,7 +59,9 @@ func (h *Host) SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 	for _, tap := range taps {
 		var now model.SwitchPortState
 		err := h.busy.exclusive(ctx, "tap "+tap, func() (err error) {
-			now, err = h.taps.portOf(tap)
+			if now, err = h.taps.portOf(tap); err == nil && now.Detached == model.No {
+				err = h.readBridgePort(ctx, &now)
+			}
 			return err
 		})
 		if err != nil {

@@ -126,7 +126,7 @@ func TestSwitchPortAdopted(t *testing.T) {
 			switch how {
 			case "changed":
 				changed := ofGuest(func(r *model.SwitchRule) { r.MACs[0] = other })
-				if now := setPort(t, next, changed); now.Counts[1].Spoof != 2 || cmp.Diff(changed, now.SwitchPort) != "" {
+				if now := setPort(t, next, changed); now.Counts[1].Spoof != 2 || cmp.Diff(changed.Rules, now.Rules) != "" {
 					t.Errorf("stands %+v", now)
 				}
 				good := kerneltest.Frame(stray, other, "good now")
