@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/containernetworking/cni/pkg/skel"
@@ -32,13 +33,14 @@ func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 			fmt.Sprintf("container %s has interface %s already, or an ADD for it was not finished: call DEL first", args.ContainerID, args.IfName), "")
 	}
 	// A host that cannot be asked is found out before there is anything to undo.
-	if _, err := p.Host.List(ctx); err != nil {
+	attached, err := p.Host.List(ctx)
+	if err != nil {
 		return fmt.Errorf("ask the host what is attached: %w", err)
 	}
 	if netnsID(args.Netns) == "" {
 		return types.NewError(types.ErrInvalidNetNS, fmt.Sprintf("no network namespace at %q", args.Netns), "")
 	}
-	device, unlock, err := p.choose(ctx, conf)
+	device, unlock, err := p.choose(ctx, conf, attached)
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 }
 
 // choose locks the device that was passed, or the first of the list that is free.
-func (p *Plugin) choose(ctx context.Context, conf *Conf) (device string, unlock func(), err error) {
+func (p *Plugin) choose(ctx context.Context, conf *Conf, attached []channel.Held) (device string, unlock func(), err error) {
 	candidates, err := conf.candidates()
 	if err != nil {
 		return "", nil, err
@@ -66,9 +68,6 @@ func (p *Plugin) choose(ctx context.Context, conf *Conf) (device string, unlock 
 		return candidates[0], unlock, err
 	}
 	for _, device := range candidates {
-		if name, _ := p.netdev(device); name == "" {
-			continue
-		}
 		unlock, err := p.tryLock(device)
 		if errors.Is(err, errLocked) {
 			continue
@@ -76,12 +75,24 @@ func (p *Plugin) choose(ctx context.Context, conf *Conf) (device string, unlock 
 		if err != nil {
 			return "", nil, err
 		}
-		if name, _ := p.netdev(device); name != "" { // still
+		if p.free(device, attached) {
 			return device, unlock, nil
 		}
 		unlock()
 	}
 	return "", nil, types.NewError(types.ErrTryAgainLater, fmt.Sprintf("none of the %d devices of network %s is free", len(candidates), conf.Name), "")
+}
+
+// free says that the VF's interface is here, and nobody has it attached but those on record, whom clear detaches.
+func (p *Plugin) free(device string, attached []channel.Held) bool {
+	vf, netdev, _, err := vfsysfs.Find(p.Sys, device)
+	if err != nil || netdev == "" {
+		return false
+	}
+	records, _ := p.records()
+	return !slices.ContainsFunc(attached, func(h channel.Held) bool {
+		return h.VF == vf && h.Owner != "" && !slices.ContainsFunc(records, func(r *record) bool { return r.owner() == h.Owner })
+	})
 }
 
 // prepare looks at the VF, clears away what somebody left on it, and records what is about to be done.
@@ -179,7 +190,7 @@ func (p *Plugin) undo(args *skel.CmdArgs, conf *Conf, r *record, why error) erro
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTime)
 	defer cancel()
 	if err := p.release(ctx, args, conf, r); err != nil {
-		return fmt.Errorf("%w (and DEL has to clean up: %v)", why, err)
+		return fmt.Errorf("%w (and DEL has to clean up: %s)", why, err.Error())
 	}
 	return why
 }

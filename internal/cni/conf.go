@@ -125,7 +125,7 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 	if rate := c.RuntimeConfig.Bandwidth.EgressRate; rate > 0 {
 		asked.Limit = first(asked.Limit, fmt.Sprintf("%dbit", rate))
 	}
-	sla, err := c.SLA.with(asked.SLA)
+	sla, err := c.with(asked.SLA)
 	if err != nil {
 		return channel.Attach{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +67,8 @@ func (p *Plugin) takeBack(ctx context.Context, args *skel.CmdArgs, conf *Conf, r
 		return nil
 	}
 	err := delegate(ctx, &call, "DEL", conf.forHostDevice(r.Netdev).withoutIPAM())
-	if err != nil && strings.Contains(err.Error(), fmt.Sprintf("failed to find %q", r.IfName)) {
+	if err != nil && slices.ContainsFunc([]string{fmt.Sprintf("failed to find %q", r.IfName), "failed to find original ifname"},
+		func(text string) bool { return strings.Contains(err.Error(), text) }) {
 		return nil // who is root in the container has renamed it. It has no link now, and comes back with the end of the namespace
 	}
 	return err

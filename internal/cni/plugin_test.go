@@ -165,13 +165,15 @@ func TestDelWithoutNamespace(t *testing.T) {
 func TestDelBeforeTheInterfaceIsBack(t *testing.T) {
 	n := newNode(t)
 	limbo := n.container("limbo")
-	for _, gone := range []bool{false, true} {
+	for _, gone := range []bool{true, false} {
 		a, b := n.container("a"), n.container("b")
 		n.add("a", a, n.conf(device0+`"mac":"52:54:00:ab:00:77",`))
 		n.in(a, "link set net1 name other down")
 		if gone {
 			n.in(a, "link set other netns "+filepath.Base(limbo))
 			n.del(a)
+		} else {
+			n.in(a, "link add net1 type veth peer name net2") // its own
 		}
 		n.must(call{"DEL", "a", a, n.conf(device0), ""})
 		if have := n.host.attached(); len(have) > 0 {
@@ -282,6 +284,12 @@ func TestDevices(t *testing.T) {
 	n.must(call{"DEL", "b", b, conf, ""})
 	n.must(call{"DEL", "c", c, conf, ""})
 	n.clean()
+
+	n.host.set(func(h *fakeHost) { h.held[channel.VF{PF: pfMAC}] = channel.Attach{Owner: "who/knows"} })
+	if r := n.add("a", a, conf); r.Interfaces[0].PciID != vf1 {
+		t.Error("one that somebody else has attached:", r)
+	}
+	n.must(call{"DEL", "a", a, conf, ""})
 }
 
 // A pod asks by annotation for what its network leaves open.
