@@ -18,7 +18,7 @@ import (
 // onNewQEMU makes a Conn believe that the host has the bridge and a QEMU of that version.
 func onNewQEMU(c *Conn, v version) {
 	c.host.bridge = func(name string) bool { return name == libvirttest.Bridge }
-	c.host.emulator = func(context.Context, *session, string) (version, error) { return v, nil }
+	c.host.emulator = func(context.Context, *session, model.VMID, string) (version, error) { return v, nil }
 }
 
 func virtualPF(vm model.VMID, name string, vfs int) *model.VirtualPF {
@@ -119,14 +119,14 @@ func TestDefineVPFRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		vm   libvirttest.VM
-		qemu version // zero: the real one
+		qemu version
 		with func(*model.VirtualPF)
 		want string
 	}{
 		{"running", on, new10, nil, "it is running, and a virtual PF cannot be plugged or unplugged then: shut it down first (virsh shutdown on)"},
 		{"transient", transient, new10, nil, "it is transient"},
 		{"machine", old, new10, nil, `no root port: its machine "pc-i440fx`},
-		{"QEMU", off, version{}, nil, "and the first that composes virtual PFs is 10.1: install that"},
+		{"QEMU", off, version{7, 2}, nil, "its QEMU is 7.2, and the first that composes virtual PFs is 10.1: install that"},
 		{"QEMU for igb", off, version{7, 2}, func(p *model.VirtualPF) { p.Model = model.VPFIGB }, "its QEMU is 7.2, and the first that emulates an igb is 8.0"},
 		{"bridge", off, new10, func(p *model.VirtualPF) { p.Network = "br9" }, "there is no Linux bridge br9 on this host: make it (ip link add br9 type bridge)"},
 		{"no bridge", off, new10, func(p *model.VirtualPF) { p.Network = "" }, "it has no network"},
@@ -147,9 +147,6 @@ func TestDefineVPFRefuses(t *testing.T) {
 		{"no such VM", libvirttest.VM{Name: "nobody"}, new10, nil, "no domain with matching uuid"},
 	} {
 		onNewQEMU(c, tc.qemu)
-		if tc.qemu == (version{}) {
-			c.host.emulator = c.emulatorVersion
-		}
 		p := virtualPF(id(tc.vm), "vpf0", 2)
 		if tc.with != nil {
 			tc.with(p)
@@ -383,8 +380,13 @@ func TestCheckVPF(t *testing.T) {
 	d.Virsh(t, "start", "v", "--paused")
 	redefine(full)
 	const lives = "virtual PF vpf0: in the running VM: "
-	check("started without the overrides", lives+"<qemu:override> no longer gives ua-vpf-vpf0-vf0 the property sriov-pf", lives+"<qemu:override> no longer gives ua-vpf-vpf0-vf1 the property sriov-pf",
-		lives+"this QEMU cannot compose virtual PFs: it has no property sriov-pf (10.1 is the first that has)")
+	want := []string{lives + "<qemu:override> no longer gives ua-vpf-vpf0-vf0 the property sriov-pf", lives + "<qemu:override> no longer gives ua-vpf-vpf0-vf1 the property sriov-pf"}
+	if emulatorOf(t, c, v, plain).before(version{10, 1}) {
+		want = append(want, lives+"this QEMU cannot compose virtual PFs: it has no property sriov-pf (10.1 is the first that has)")
+	} else {
+		want = append(want, lives+"ua-vpf-vpf0-vf0 belongs to the PF none in QEMU: want ua-vpf-vpf0-pf", lives+"ua-vpf-vpf0-vf1 belongs to the PF none in QEMU: want ua-vpf-vpf0-pf")
+	}
+	check("started without the overrides", want...)
 	if err := c.SetLink(ctx, id(v), p.PFAlias(), true); err != nil {
 		t.Error(err)
 	}
@@ -416,4 +418,43 @@ func TestSetLinkOfStuckVM(t *testing.T) {
 	libvirttest.Eventually(t, patience, "the link is up", func() bool {
 		return c.SetLink(within(t, patience), id(v), p.PFAlias(), true) == nil
 	})
+}
+
+func emulatorOf(t testing.TB, c *Conn, v libvirttest.VM, doc string) version {
+	t.Helper()
+	s, err := c.session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, err := c.emulatorVersion(within(t, patience), s, id(v), doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return have
+}
+
+// The version of QEMU is libvirt's word for its own emulator, and another's newest machine type.
+func TestEmulatorVersion(t *testing.T) {
+	d := libvirttest.Start(t)
+	c := open(t, d.URI())
+	v := libvirttest.VM{Name: "v"}
+	doc := defineVM(t, d, v)
+	own := emulatorOf(t, c, v, doc)
+	if says := d.Virsh(t, "version"); !strings.Contains(says, fmt.Sprintf("QEMU %s.", own)) {
+		t.Errorf("have %s, virsh says %s", own, says)
+	}
+	const usual, another = "<emulator>/usr/bin/qemu-system-x86_64<", "<emulator>/var/lib/libvirt/qemu-of-mine<"
+	d.Run(t, "ln", "-s", "/usr/bin/qemu-system-x86_64", "/var/lib/libvirt/qemu-of-mine")
+	other := strings.Replace(doc, usual, another, 1)
+	if other == doc {
+		t.Fatalf("no %s in\n%s", usual, doc)
+	}
+	if have := emulatorOf(t, c, v, other); have != own {
+		t.Errorf("the same by another name is %s, want %s", have, own)
+	}
+	for machine, want := range map[string]version{"pc-q35-10.1": {10, 1}, "virt-9.2": {9, 2}, "pc-q35-rhel9.6.0": {}, "": {}} {
+		if have, err := machineVersion("/q", machine); have != want || (err != nil) != (want == version{}) {
+			t.Errorf("%s: %s, %v", machine, have, err)
+		}
+	}
 }

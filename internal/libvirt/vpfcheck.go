@@ -66,6 +66,10 @@ func (c *Conn) checkRunning(ctx context.Context, s *session, p *model.VirtualPF,
 		return nil, err
 	}
 	restart := "shut the VM down and start it (a reboot inside the guest is not enough)"
+	remedy := restart
+	if len(known) > 0 {
+		remedy = "first put its definition right, then " + restart
+	}
 	if !has {
 		return []model.Problem{vpfProblem(p, "its VM runs without it: it was started before the virtual PF was defined", restart)}, nil
 	}
@@ -80,7 +84,7 @@ func (c *Conn) checkRunning(ctx context.Context, s *session, p *model.VirtualPF,
 	var out []model.Problem
 	for _, text := range append(diffs, made...) {
 		if !slices.Contains(known, text) {
-			out = append(out, vpfProblem(p, "in the running VM: "+text, "put its definition right (see virsh dumpxml "+p.VMName+"), then "+restart))
+			out = append(out, vpfProblem(p, "in the running VM: "+text, remedy))
 		}
 	}
 	return out, err

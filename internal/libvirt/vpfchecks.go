@@ -51,7 +51,7 @@ func checkVPF(p *model.VirtualPF) error {
 // hostFacts is what is asked of the host and its QEMU.
 type hostFacts struct {
 	bridge   func(name string) bool
-	emulator func(ctx context.Context, s *session, doc string) (version, error)
+	emulator func(ctx context.Context, s *session, vm model.VMID, doc string) (version, error)
 }
 
 func isBridge(name string) bool {
@@ -64,7 +64,7 @@ func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.Vi
 	if p.Backend == model.BackendTap && !c.host.bridge(p.Network) {
 		return fmt.Errorf("%w: there is no Linux bridge %s on this host: make it (ip link add %[2]s type bridge), or name another", model.ErrPermanent, model.Shorten(p.Network))
 	}
-	have, err := c.host.emulator(ctx, s, doc)
+	have, err := c.host.emulator(ctx, s, p.VM, doc)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (v version) before(w version) bool {
 
 // emulatorVersion is that of the QEMU of a domain. libvirt tells the version of its default emulator alone; of another
 // the newest machine type that it has.
-func (c *Conn) emulatorVersion(ctx context.Context, s *session, doc string) (version, error) {
+func (c *Conn) emulatorVersion(ctx context.Context, s *session, vm model.VMID, doc string) (version, error) {
 	var x libvirtxml.Domain
 	if err := x.Unmarshal(doc); err != nil {
 		return version{}, fmt.Errorf("read domain XML: %w", err)
@@ -103,7 +103,7 @@ func (c *Conn) emulatorVersion(ctx context.Context, s *session, doc string) (ver
 			family = "virt"
 		}
 	}
-	return onConn(ctx, s.queries, "", "read emulator's version", func(c *client) (version, error) {
+	return onConn(ctx, s.queries, vm, "read emulator's version", func(c *client) (version, error) {
 		usual, _, err := capabilities(c, "", arch, family, x.Type)
 		if err != nil {
 			return version{}, err
@@ -154,7 +154,7 @@ func machineVersion(path, machine string) (version, error) {
 
 // giveMACs refuses those that somebody on this host has, and fills in those that are zero.
 func (c *Conn) giveMACs(ctx context.Context, s *session, p *model.VirtualPF) error {
-	taken, err := onConn(ctx, s.queries, "", "read MACs of all domains", allMACs)
+	taken, err := onConn(ctx, s.queries, p.VM, "read MACs of all domains", allMACs)
 	if err != nil {
 		return err
 	}
