@@ -254,6 +254,14 @@ func TestSetLinkOfFunction(t *testing.T) {
 	if strings.Count(inactive(t, d, v), "<link state='down'/>") != 9 {
 		t.Error("the persistent XML changed")
 	}
+	d.Kill(t)
+	d.Start(t)
+	libvirttest.Eventually(t, patience, "links are as they were after libvirtd's restart", func() bool {
+		return find(t, c, v.UUID()) != nil && carriers() == "1no 2no 3no 4no 5no 6no 7no 8yes 0no "
+	})
+	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) == 0 || !strings.Contains(problems[0].Text, "no longer gives ua-vpf-vpf0-vf0 the property sriov-pf") {
+		t.Errorf("after libvirtd's restart: %v, %v", problems, err)
+	}
 	for range 2 {
 		if err := c.SetLink(ctx, id(v), p.VFAlias(7), false); err != nil {
 			t.Fatal(err)

@@ -88,10 +88,12 @@ func TestCompare(t *testing.T) {
 		{"multifunction", small, without(` multifunction="on"`), []string{"the address of ua-vpf-a-pf has no multifunction='on': its VFs could not be there"}},
 		{"link", small, with(`<link state="down"/>`, `<link state="up"/>`), []string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy stands"}},
 		{"no link", small, without(`<link state="down"/>`), []string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy stands"}},
-		{"override", small, func(s string) string {
-			return regexp.MustCompile(`(?s)<qemu:override>.*</qemu:override>`).ReplaceAllString(s, "")
+		{
+			"override", small, func(s string) string {
+				return regexp.MustCompile(`(?s)<qemu:override>.*</qemu:override>`).ReplaceAllString(s, "")
+			},
+			[]string{"<qemu:override> no longer gives ua-vpf-a-vf0 the property sriov-pf", "<qemu:override> no longer gives ua-vpf-a-vf1 the property sriov-pf"},
 		},
-			[]string{"<qemu:override> no longer gives ua-vpf-a-vf0 the property sriov-pf", "<qemu:override> no longer gives ua-vpf-a-vf1 the property sriov-pf"}},
 		{"misspelt PF", small, with(`value="ua-vpf-a-pf"`, `value="ua-vpf-a-fp"`), []string{"sriov-pf of ua-vpf-a-vf0 in <qemu:override> is ua-vpf-a-fp: want ua-vpf-a-pf"}},
 		{"misspelt property", small, with(`name="sriov-pf"`, `name="sriov_pf"`), []string{"<qemu:override> no longer gives ua-vpf-a-vf0 the property sriov-pf"}},
 		{"place by ARI", large, with(`value="0x1.0x1"`, `value="0x1.0x2"`), []string{"addr of ua-vpf-a-vf8 in <qemu:override> is 0x1.0x2: want 0x1.0x1"}},
