@@ -1,13 +1,14 @@
 package sluiceguest
 
 import (
+	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -58,7 +59,7 @@ func TestOnlyRootIsServed(t *testing.T) {
 		}
 		read <- askRaw(socket)
 	}()
-	if err := <-read; err != syscall.ECONNRESET && err != errEnd {
+	if err := <-read; !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, io.EOF) {
 		t.Errorf("nobody is answered: %v", err)
 	}
 	c := dial(t, socket)
@@ -80,9 +81,7 @@ func askRaw(socket string) error {
 	_, _ = unix.Write(fd, []byte(`{"v":1,"id":1,"method":"hello"}`+"\n"))
 	n, err := unix.Read(fd, make([]byte, 1))
 	if n == 0 && err == nil {
-		return errEnd
+		return io.EOF
 	}
 	return err
 }
-
-const errEnd = syscall.Errno(unix.ENODATA)

@@ -124,7 +124,7 @@ func (p *program) run(ctx context.Context) (bool, error) {
 	}
 	boot, _ := fs.ReadFile(p.root, "proc/sys/kernel/random/boot_id")
 	up := &uplink{
-		open: p.open, log: log, why: "the service has just started",
+		open: p.open, log: log, again: againIn,
 		hello: channel.Hello{Program: p.version, Boot: strings.TrimSpace(string(boot))},
 	}
 	if p.counters {

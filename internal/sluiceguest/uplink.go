@@ -17,6 +17,7 @@ type uplink struct {
 	open     func() (port, error)
 	hello    channel.Hello
 	counters func(ctx context.Context) (channel.Counters, error) // nil: none are sent, whatever the daemon asks
+	again    time.Duration                                       // between hellos
 	log      *slog.Logger
 
 	mu      sync.Mutex
@@ -27,7 +28,8 @@ type uplink struct {
 
 const (
 	lookEvery = 500 * time.Millisecond // for a host that connects: the kernel's poll does not wait for that
-	helloFor  = 5 * time.Second
+	helloFor  = 2 * time.Second        // for the first: it may have been lost on the way
+	againIn   = 11 * time.Second       // no multiple of what counters may be sent by
 )
 
 // run opens the port, again and again, until ctx ends.
@@ -77,49 +79,51 @@ func (u *uplink) await(ctx context.Context, conn port) error {
 	}
 }
 
-// session says hello and then sends counters, until the connection ends.
+// session says hello, and again now and then, since a daemon may be replaced unnoticed or want something else. In between it
+// sends counters, until the connection ends.
 func (u *uplink) session(ctx context.Context, conn port) error {
 	c := channel.NewClient(conn)
 	defer u.set(nil, channel.Welcome{})
-	for {
-		w, err := u.greet(ctx, c)
+	for limit := helloFor; ; {
+		w, err := u.greet(ctx, c, limit)
+		pause := u.again
 		if err == nil {
 			u.set(c, w)
-			u.log.Info("connected to Sluice on the host", "version", w.Program, "counters", time.Duration(w.Counters)*time.Second)
-			return u.report(ctx, c, w)
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), c.Close())
-		case <-c.Done():
-			return c.Err()
-		case <-time.After(firstPause):
+			limit = localLimits.Handle // it may be busy with a request of ours
+		} else {
+			u.set(nil, channel.Welcome{})
 			u.lost("Sluice on the host does not answer: " + err.Error())
+			limit, pause = helloFor, firstPause
+		}
+		if err := u.report(ctx, c, w.Counters, pause); err != nil {
+			return err
 		}
 	}
 }
 
-func (u *uplink) greet(ctx context.Context, c *channel.Client) (w channel.Welcome, err error) {
-	ctx, cancel := context.WithTimeout(ctx, helloFor)
+func (u *uplink) greet(ctx context.Context, c *channel.Client, limit time.Duration) (w channel.Welcome, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err = c.Call(ctx, channel.MethodHello, u.hello, &w)
 	return w, err
 }
 
-// report sends counters as often as the daemon asked for, until the connection ends.
-func (u *uplink) report(ctx context.Context, c *channel.Client, w channel.Welcome) error {
+// report sends counters every so many seconds, for a while; 0: none. The error says that the session has ended.
+func (u *uplink) report(ctx context.Context, c *channel.Client, seconds int, while time.Duration) error {
 	var tick <-chan time.Time
-	if w.Counters > 0 && u.counters != nil {
-		t := time.NewTicker(time.Duration(w.Counters) * time.Second)
+	if seconds > 0 && u.counters != nil {
+		t := time.NewTicker(time.Duration(seconds) * time.Second)
 		defer t.Stop()
 		tick = t.C
 	}
-	for {
+	for over := time.After(while); ; {
 		select {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), c.Close())
 		case <-c.Done():
 			return c.Err()
+		case <-over:
+			return nil
 		case <-tick:
 			all, err := u.counters(ctx)
 			if err == nil {
@@ -132,13 +136,15 @@ func (u *uplink) report(ctx context.Context, c *channel.Client, w channel.Welcom
 	}
 }
 
+// set notes whether there is a daemon, and what it said.
 func (u *uplink) set(c *channel.Client, w channel.Welcome) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.client, u.welcome = c, w
-	if c != nil {
+	if c != nil && (u.client == nil || u.welcome != w) {
 		u.why = ""
+		u.log.Info("connected to Sluice on the host", "version", w.Program, "counters", time.Duration(w.Counters)*time.Second)
 	}
+	u.client, u.welcome = c, w
 }
 
 // lost notes why there is no daemon, and logs what is new of it.
@@ -157,7 +163,7 @@ func (u *uplink) daemon() (*channel.Client, channel.Welcome, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.client == nil {
-		return nil, channel.Welcome{}, &channel.Error{Code: channel.CodeNoDaemon, Text: fmt.Sprintf("no connection to Sluice on the host: %s", u.why)}
+		return nil, channel.Welcome{}, &channel.Error{Code: channel.CodeNoDaemon, Text: fmt.Sprintf("no connection to Sluice on the host: %s", or(u.why, "it has not answered yet"))}
 	}
 	return u.client, u.welcome, nil
 }
