@@ -36,6 +36,7 @@ func (d *daemonState) virtual(c *config.Config) error {
 			rules := d.over.Over(d.host.conf.Load().Rules())
 			return rules.SLA(vm, nic)
 		},
+		Count: d.host.guests.Report,
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ type FunctionStatus struct {
 	Carrier  Tri        `json:"carrier"`         // in QEMU, where it counts; Unknown: its VM does not run
 	Stands   bool       `json:"stands"`          // the policy was read back as it should be
 	Owner    string     `json:"owner,omitempty"` // who in the guest has it
-	Drops    SwitchDrop `json:"drops"`           // of its rule; frames of no rule are not among them
+	Drops    SwitchDrop `json:"drops"`           // since the port was made; an igb's PF has those that belong to no function
 	Problems []Problem  `json:"problems,omitempty"`
 	Why      string     `json:"why,omitempty"` // why it has no carrier
 }

@@ -223,8 +223,10 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 	}
 	want := wanted(p, vf, nic.Tap)
 	f.Stands = standing(&want, have)
-	if have != nil && len(have.Counts) > 0 {
+	if have != nil && len(have.Counts) > 1 {
+		none := have.Counts[len(have.Counts)-1] // what belongs to no rule came from here too
 		f.Drops = have.Counts[0]
+		f.Drops.Spoof, f.Drops.VLAN, f.Drops.Rate = f.Drops.Spoof+none.Spoof, f.Drops.VLAN+none.VLAN, f.Drops.Rate+none.Rate
 	}
 	set := Action{Kind: SetPort, VM: p.VM, Alias: f.Alias, Port: want}
 	failed := c.fails[set.key()]
