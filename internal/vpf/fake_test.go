@@ -157,6 +157,9 @@ func (h *fakeHost) SetLink(_ context.Context, id model.VMID, alias string, up bo
 // DefineVPF implements Domains.
 func (h *fakeHost) DefineVPF(_ context.Context, p *model.VirtualPF) error {
 	return h.alter("define", func() error {
+		if p.VM == "" {
+			p.VM = model.VMID(p.VMName)
+		}
 		if h.vms[p.VM] != nil {
 			return errors.New("the VM runs")
 		}

@@ -70,7 +70,7 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		return p, err
 	}
 	if p.VM != "" && store.State().Find(p.VM, p.Name) != nil {
-		return p, fmt.Errorf("VM %s has a virtual PF %s already: choose another --name, or take that one out with `sluice vpf undefine`", p.VMName, p.Name)
+		return p, hasAlready(&p)
 	}
 	if err := m.free(&p); err != nil {
 		return p, err
@@ -82,18 +82,26 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 	if err := m.Runner.Domains.DefineVPF(ctx, &p); err != nil {
 		return p, err
 	}
+	known := false
 	_, err := store.Update(func(s *State) error {
-		if s.Find(p.VM, p.Name) != nil {
-			return fmt.Errorf("somebody else has just defined virtual PF %s", p.Name)
+		if known = s.Find(p.VM, p.Name) != nil; known {
+			return hasAlready(&p)
 		}
 		s.put(p)
 		return nil
 	})
+	if known { // in libvirt it is the same as this one, so it was left as it is
+		return p, err
+	}
 	if err != nil {
 		return p, errors.Join(err, m.Runner.Domains.UndefineVPF(context.WithoutCancel(ctx), p.VM, p.Name))
 	}
 	m.changed()
 	return p, nil
+}
+
+func hasAlready(p *model.VirtualPF) error {
+	return fmt.Errorf("VM %s has a virtual PF %s already: choose another --name, or take that one out with `sluice vpf undefine`", p.VMName, p.Name)
 }
 
 // freeName is the first of vpf0, vpf1, ... that the VM has not.

@@ -282,3 +282,17 @@ func TestDefineRefuses(t *testing.T) {
 		t.Errorf("%+v, %v", s, r.host.defined)
 	}
 }
+
+// A VM that is off is known by its name alone until libvirt has found it: a second definition of a name takes nothing from the first.
+func TestDefineTwice(t *testing.T) {
+	r := newRig(t)
+	r.define("a", 1)
+	q := testPF("a", "vpf0", 1)
+	q.VM, q.VMName, q.MAC, q.VFs[0].MAC = "", "a", model.MAC{}, model.MAC{}
+	if _, err := r.Define(t.Context(), q); err == nil || !strings.Contains(err.Error(), "has a virtual PF vpf0 already") {
+		t.Errorf("have %v", err)
+	}
+	if s := r.Runner.Store.State(); len(s.Virtual) != 1 || !r.host.defined["a/vpf0"] {
+		t.Errorf("%+v, %v", s, r.host.defined)
+	}
+}
