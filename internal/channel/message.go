@@ -115,7 +115,8 @@ type Attach struct {
 	Isolated  *bool    `json:"isolated,omitempty"`
 	Link      string   `json:"link,omitempty"`      // "auto", "up", "down"
 	Guarantee string   `json:"guarantee,omitempty"` // "1Gbit 10kpps"
-	Limit     string   `json:"limit,omitempty"`
+	Limit     string   `json:"limit,omitempty"`     // of what it sends
+	Receive   string   `json:"receive,omitempty"`   // the limit of what it receives
 	Weight    float64  `json:"weight,omitempty"`
 }
 

@@ -58,7 +58,8 @@ type Conf struct {
 // SLA is what a pod may ask for itself, where the network's configuration leaves it out.
 type SLA struct {
 	Guarantee string  `json:"guarantee"` // "1Gbit 10kpps"
-	Limit     string  `json:"limit"`
+	Limit     string  `json:"limit"`     // of what it sends
+	Receive   string  `json:"receive"`   // the limit of what it receives
 	Weight    float64 `json:"weight"`
 }
 
@@ -119,12 +120,8 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 	if err := asked.annotated(c.RuntimeConfig.Annotations); err != nil {
 		return channel.Attach{}, err
 	}
-	if c.RuntimeConfig.Bandwidth.IngressRate > 0 {
-		return channel.Attach{}, invalid("the pod wants what it receives limited, which the host does not do: take its annotation kubernetes.io/ingress-bandwidth out, or the network's capability bandwidth")
-	}
-	if rate := c.RuntimeConfig.Bandwidth.EgressRate; rate > 0 {
-		asked.Limit = first(asked.Limit, fmt.Sprintf("%dbit", rate))
-	}
+	asked.Limit = first(asked.Limit, bits(c.RuntimeConfig.Bandwidth.EgressRate))
+	asked.Receive = first(asked.Receive, bits(c.RuntimeConfig.Bandwidth.IngressRate))
 	sla, err := c.with(asked.SLA)
 	if err != nil {
 		return channel.Attach{}, err
@@ -135,7 +132,7 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 		MAC:   first(c.RuntimeConfig.MAC, cniArgs["MAC"], asked.MAC, c.RuntimeConfig.Annotations[annotations+"mac"], c.MAC),
 		VLAN:  c.VLAN, Trunk: c.Trunk, SpoofChk: (*bool)(c.SpoofChk), CheckARP: (*bool)(c.CheckARP),
 		Addresses: c.Addresses, Isolated: (*bool)(c.Isolated), Link: c.Link,
-		Guarantee: sla.Guarantee, Limit: sla.Limit, Weight: sla.Weight,
+		Guarantee: sla.Guarantee, Limit: sla.Limit, Receive: sla.Receive, Weight: sla.Weight,
 	}
 	if pod := cniArgs["K8S_POD_NAME"]; pod != "" {
 		a.Name = cniArgs["K8S_POD_NAMESPACE"] + "/" + pod
@@ -147,6 +144,7 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 func (s *SLA) annotated(have map[string]string) error {
 	s.Guarantee = first(s.Guarantee, have[annotations+"guarantee"])
 	s.Limit = first(s.Limit, have[annotations+"limit"])
+	s.Receive = first(s.Receive, have[annotations+"receive"])
 	if w := have[annotations+"weight"]; w != "" && s.Weight == 0 {
 		var err error
 		if s.Weight, err = strconv.ParseFloat(w, 64); err != nil {
@@ -160,13 +158,21 @@ func (s *SLA) annotated(have map[string]string) error {
 func (s SLA) with(pod SLA) (SLA, error) {
 	for what, clash := range map[string]bool{
 		"guarantee": s.Guarantee != "" && pod.Guarantee != "", "limit": s.Limit != "" && pod.Limit != "",
-		"weight": s.Weight != 0 && pod.Weight != 0,
+		"limit of what it receives": s.Receive != "" && pod.Receive != "", "weight": s.Weight != 0 && pod.Weight != 0,
 	} {
 		if clash {
 			return s, invalid("the pod asks for a %s, but its network sets one: take it out of either", what)
 		}
 	}
-	return SLA{first(s.Guarantee, pod.Guarantee), first(s.Limit, pod.Limit), max(s.Weight, pod.Weight)}, nil
+	return SLA{first(s.Guarantee, pod.Guarantee), first(s.Limit, pod.Limit), first(s.Receive, pod.Receive), max(s.Weight, pod.Weight)}, nil
+}
+
+// bits is a rate as the host reads it, "" for none.
+func bits(rate uint64) string {
+	if rate == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%dbit", rate)
 }
 
 // parseArgs reads CNI_ARGS. Runtimes put there what is for others, too.

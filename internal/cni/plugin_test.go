@@ -128,7 +128,7 @@ func TestConfErrors(t *testing.T) {
 		"no address":    {n.conf(`"deviceID":"../../etc",`), "", 7, "is no PCI address"},
 		"bad switch":    {n.conf(device0 + `"spoofchk":"perhaps",`), "", 6, "neither on nor off"},
 		"limit twice":   {n.conf(device0 + `"limit":"1Gbit","args":{"cni":{"limit":"2Gbit"}},`), "", 7, "its network sets one"},
-		"ingress":       {n.conf(device0 + `"runtimeConfig":{"bandwidth":{"ingressRate":1000}},`), "", 7, "ingress-bandwidth"},
+		"ingress twice": {n.conf(device0 + `"receive":"1Gbit","runtimeConfig":{"bandwidth":{"ingressRate":1000}},`), "", 7, "its network sets one"},
 		"egress twice":  {n.conf(device0 + `"limit":"1Gbit","runtimeConfig":{"bandwidth":{"egressRate":1000}},`), "", 7, "its network sets one"},
 		"bad weight":    {n.conf(device0 + `"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"sluice/weight":"x"}},`), "", 7, "is no number"},
 		"no name":       {`{"cniVersion":"1.1.0","type":"sluice-cni"}`, "", 7, "missing network name"},
@@ -306,9 +306,9 @@ func TestPodAsks(t *testing.T) {
 	n.must(call{"DEL", "a", netns, conf, ""})
 	n.clean()
 
-	conf = n.conf(device0 + `"runtimeConfig":{"bandwidth":{"egressRate":10000000,"egressBurst":1}},`)
+	conf = n.conf(device0 + `"runtimeConfig":{"bandwidth":{"egressRate":10000000,"egressBurst":1,"ingressRate":5}},`)
 	n.must(call{"ADD", "a", netns, conf, ""})
-	if have := n.host.request(0).Limit; have != "10000000bit" {
+	if have := n.host.request(0); have.Limit != "10000000bit" || have.Receive != "5bit" {
 		t.Error(have)
 	}
 	n.must(call{"DEL", "a", netns, conf, ""})

@@ -153,13 +153,21 @@ func judgeRates(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy, out
 		return denied("the limit is too high: "+over, "ask for less, or have the host allow it: limit in virtual_pfs.guests")
 	}
 	sla.Limit = tighter(limit, most)
+	receive, err := parseRate(a.Receive)
+	if err != nil {
+		return invalid("receive: %v", err)
+	}
+	if over := above(receive, v.Port.SLA.Receive); over != "" {
+		return denied("the limit of what it receives is too high: "+over, "ask for less, or for none")
+	}
+	sla.Receive = tighter(receive, v.Port.SLA.Receive)
 	if a.Weight != 0 {
 		if most := max(1, g.Weight, v.Port.SLA.Weight); a.Weight < 0 || a.Weight > most {
 			return denied(fmt.Sprintf("weight %g is not in 0-%g", a.Weight, most), "the host may allow more: weight in virtual_pfs.guests")
 		}
 		sla.Weight = a.Weight
 	}
-	if guarantee != (model.Rate{}) || !limit.IsZero() || a.Weight != 0 {
+	if guarantee != (model.Rate{}) || !limit.IsZero() || !receive.IsZero() || a.Weight != 0 {
 		sla.Source = "asked for by the guest"
 	}
 	return nil
