@@ -14,15 +14,17 @@ import (
 	"sluice/internal/kernel"
 	"sluice/internal/model"
 	"sluice/internal/statefile"
+	"sluice/internal/vpf"
 )
 
 // The codes of findings about what a daemon that has died left.
 const (
 	findLeftLimit = "left-limit" // a VM's NIC is limited otherwise than its SLA says
 	findStaleTree = "stale-tree" // an HTB tree that no tap is led to
+	findLeftVDPA  = "left-vdpa"  // a vDPA device of ours that no virtual PF has
 )
 
-// leftFindings looks for limits that a daemon which has died left. While one runs, all of them are its own.
+// leftFindings looks for limits and vDPA devices that a daemon which has died left. While one runs, all of them are its own.
 func leftFindings(ctx context.Context, h *host, c *config.Config, snap *model.Snapshot) []model.Finding {
 	if daemonRuns(c.StateDir) {
 		return nil
@@ -39,7 +41,26 @@ func leftFindings(ctx context.Context, h *host, c *config.Config, snap *model.Sn
 	}
 	policies, _ := h.kernel.TapPolicies(ctx) // doctor says why not
 	shapers, _ := h.kernel.Shapers(ctx)
-	return slices.Concat(leftLimits(snap, slas, policies), leftTrees(snap, policies, shapers))
+	out := slices.Concat(leftLimits(snap, slas, policies), leftTrees(snap, policies, shapers))
+	devices, _ := h.kernel.VDPADevices(ctx)
+	if store, err := vpf.OpenStore(filepath.Join(c.StateDir, vpf.FileName)); err == nil {
+		out = append(out, leftDevices(devices, store.State().Devices())...)
+	}
+	return out
+}
+
+// leftDevices finds vDPA devices of ours that no virtual PF has.
+func leftDevices(devices []model.VDPADevice, wanted map[string]bool) (out []model.Finding) {
+	for i := range devices {
+		name := devices[i].Name
+		if _, ours := model.VDPAOurs(name); ours && !wanted[name] {
+			out = append(out, model.Finding{
+				Code: findLeftVDPA, Subject: name, Text: "this vDPA device belongs to no virtual PF that is defined",
+				Remedy: "the next start of sluiced removes it in enforce mode, once its VM is off; or now: vdpa dev del " + name,
+			})
+		}
+	}
+	return out
 }
 
 // daemonRuns says whether somebody holds the lock of a state_dir.

@@ -47,3 +47,14 @@ func TestLeftLimits(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A vDPA device was left where Sluice made it and no definition needs it.
+func TestLeftDevices(t *testing.T) {
+	const vm = model.VMID("0a1b2c3d-0000-4000-8000-000000000001")
+	needed, left := model.VDPAName(vm, "vpf0", 0), model.VDPAName(vm, "vpf0", 1)
+	devices := []model.VDPADevice{{Name: needed}, {Name: left}, {Name: "vdpa0"}}
+	got := leftDevices(devices, map[string]bool{needed: true})
+	if len(got) != 1 || got[0].Subject != left || got[0].Code != findLeftVDPA || !strings.Contains(got[0].Remedy, "vdpa dev del "+left) {
+		t.Errorf("found %+v", got)
+	}
+}

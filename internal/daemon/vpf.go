@@ -26,7 +26,7 @@ func (d *daemonState) virtual(c *config.Config) error {
 	}
 	look := looker{domains: d.host.virt, kernel: d.host.kernel, boot: hostBoot()}
 	runner := (&vpf.Runner{
-		Store: store, Look: look.World, Switch: d.host.kernel, Domains: d.host.virt, Log: d.log,
+		Store: store, Look: look.World, Switch: d.host.kernel, Domains: d.host.virt, VDPA: d.host.kernel, Log: d.log,
 		Enforce: func() bool { return d.options(d.host.conf.Load()).Mode == model.ModeEnforce },
 	}).Init()
 	d.vpf = &vpf.Manager{
@@ -58,6 +58,7 @@ type looker struct {
 	kernel interface {
 		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 		Links(ctx context.Context) ([]kernel.Link, error)
+		VDPADevices(ctx context.Context) ([]model.VDPADevice, error)
 	}
 	boot string // of the host
 }
@@ -86,6 +87,9 @@ func (l looker) World(ctx context.Context) (w vpf.World, err error) {
 		}
 	}
 	if w.Ports, err = l.kernel.SwitchPorts(ctx); err != nil {
+		return w, err
+	}
+	if w.VDPA, err = l.kernel.VDPADevices(ctx); err != nil {
 		return w, err
 	}
 	if !functions {

@@ -16,17 +16,21 @@ const (
 	SetPort  Kind = "set-port"    // make a tap the port that it should be
 	LinkUp   Kind = "link-up"     // give a function a carrier
 	DropPort Kind = "remove-port" // clear up after a tap that has gone
+
+	MakeDevice Kind = "make-device"   // make a vDPA device
+	DropDevice Kind = "remove-device" // remove one
 )
 
 // Action is one thing to do. Each is idempotent; those of a VM are done one after the other.
 type Action struct {
-	Kind  Kind
-	VM    model.VMID       // "" for DropPort
-	Alias string           // of the function, for LinkDown, SetPort and LinkUp
-	Tap   string           // for DropPort
-	Port  model.SwitchPort // for SetPort, and for LinkUp: what must stand
-	Run   string           // for LinkUp: of the VM
-	Why   string
+	Kind   Kind
+	VM     model.VMID       // "" for DropPort
+	Alias  string           // of the function, for LinkDown, SetPort and LinkUp
+	Tap    string           // for DropPort
+	Port   model.SwitchPort // for SetPort, and for LinkUp: what must stand
+	Run    string           // for LinkUp: of the VM
+	Device model.VDPAWant   // for MakeDevice; for DropDevice its name
+	Why    string
 }
 
 // Allows says whether a World still lets a function have its carrier: between a Tick and its actions the VM may have been
@@ -58,6 +62,10 @@ func (a *Action) String() string {
 		return fmt.Sprintf("set the policy of %s of VM %s on tap %s", a.Alias, a.VM, a.Port.Tap)
 	case LinkUp:
 		return fmt.Sprintf("give %s of VM %s a carrier", a.Alias, a.VM)
+	case MakeDevice:
+		return fmt.Sprintf("make vDPA device %s with MAC %s", a.Device.Name, a.Device.MAC)
+	case DropDevice:
+		return fmt.Sprintf("remove vDPA device %s: %s", a.Device.Name, a.Why)
 	}
 	return fmt.Sprintf("clear up the port of tap %s: %s", a.Tap, a.Why)
 }
@@ -66,12 +74,15 @@ func (a *Action) String() string {
 type key struct {
 	kind  Kind
 	vm    model.VMID
-	about string // alias, or tap
+	about string // alias, tap, or name of a device
 }
 
 func (a *Action) key() key {
-	if a.Kind == DropPort {
+	switch a.Kind {
+	case DropPort:
 		return key{a.Kind, a.VM, a.Tap}
+	case DropDevice:
+		return key{a.Kind, a.VM, a.Device.Name}
 	}
 	return key{a.Kind, a.VM, a.Alias}
 }

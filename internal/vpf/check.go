@@ -46,7 +46,11 @@ func CheckDefinition(p *model.VirtualPF) error {
 		return bad("%d VFs are more than the %d that %s", len(p.VFs), most, why)
 	}
 	for i := range p.VFs {
-		if err := CheckPort(&p.VFs[i].Port); err != nil {
+		err := CheckPort(&p.VFs[i].Port)
+		if err == nil {
+			err = checkBackend(p, &p.VFs[i].Port)
+		}
+		if err != nil {
 			return bad("VF %d: %w", i, err)
 		}
 	}

@@ -75,6 +75,7 @@ func (c *Core) Tick(now time.Time, s *State, w *World) Result {
 	}
 	c.unknown()
 	c.leftovers()
+	c.unusedDevices()
 	c.forgetFailures()
 	for i := range c.out.Actions {
 		c.busy[c.out.Actions[i].VM]++
@@ -193,6 +194,9 @@ func (c *Core) function(p *model.VirtualPF, vm *VM, vf int) (f model.FunctionSta
 				f.MAC = g.MAC
 			}
 		}
+	}
+	if p.Backend == model.BackendVDPA {
+		return c.vdpa(p, vm, vf, f)
 	}
 	if vm == nil {
 		return f, true
@@ -319,7 +323,7 @@ func (c *Core) unknown() {
 				Subject: vm.Name, Text: fmt.Sprintf("its NIC %s is of virtual PF %s, which is not defined: it gets no carrier", n.Alias, n.VirtualPF),
 				Remedy: fmt.Sprintf("shut the VM off and take it out: sluice vpf undefine %s %s", vm.Name, n.VirtualPF),
 			})
-			if n.Carrier != model.No {
+			if n.Carrier != model.No && n.Tap != "" { // libvirt cannot change the link of a vDPA device
 				c.do(Action{Kind: LinkDown, VM: vm.ID, Alias: n.Alias, Why: "no definition knows it"})
 			}
 		}
@@ -363,6 +367,8 @@ func (c *Core) forgetFailures() {
 		switch {
 		case k.kind == DropPort:
 			gone = c.ports[k.about] == nil
+		case k.kind == MakeDevice || k.kind == DropDevice:
+			gone = c.deviceGone(k)
 		case k.kind == Forget:
 			gone = c.state.grants(k.vm) == 0
 		}

@@ -16,6 +16,7 @@ type fakeHost struct {
 	mu      sync.Mutex
 	vms     map[model.VMID]*VM
 	ports   map[string]*model.SwitchPortState
+	devices map[string]model.VDPADevice
 	next    int                      // ifindex
 	defined map[string]bool          // VM/name in the persistent XML
 	socket  string                   // of channels
@@ -26,7 +27,7 @@ type fakeHost struct {
 }
 
 func newFakeHost() *fakeHost {
-	return &fakeHost{vms: map[model.VMID]*VM{}, ports: map[string]*model.SwitchPortState{}, defined: map[string]bool{}, fail: func(string) error { return nil }}
+	return &fakeHost{vms: map[model.VMID]*VM{}, ports: map[string]*model.SwitchPortState{}, devices: map[string]model.VDPADevice{}, defined: map[string]bool{}, fail: func(string) error { return nil }}
 }
 
 func (h *fakeHost) alter(what string, fn func() error) error {
@@ -60,9 +61,13 @@ func (h *fakeHost) start(id model.VMID, defs []model.VirtualPF) {
 					mac = p.VFs[i].MAC
 				}
 				h.next++
+				carrier := model.No
 				tap := fmt.Sprint("vnet", h.next%7+100*len(vm.NICs)) // names come again
+				if p.Backend == model.BackendVDPA {
+					tap, carrier = "", model.Yes
+				}
 				vm.NICs = append(vm.NICs, model.NIC{
-					Alias: model.VPFAlias(p.Name, i), MAC: mac, Tap: tap, TapIndex: h.next, Network: p.Network, VirtualPF: p.Name, Function: i + 1, Carrier: model.No,
+					Alias: model.VPFAlias(p.Name, i), MAC: mac, Tap: tap, TapIndex: h.next, Network: p.Network, VirtualPF: p.Name, Function: i + 1, Carrier: carrier,
 				})
 			}
 		}
@@ -97,6 +102,9 @@ func (h *fakeHost) look(context.Context) (World, error) {
 	}
 	for _, p := range h.ports {
 		w.Ports = append(w.Ports, *p)
+	}
+	for _, d := range h.devices {
+		w.VDPA = append(w.VDPA, d)
 	}
 	slices.SortFunc(w.VMs, func(a, b VM) int { return compare(model.VirtualPF{VM: a.ID}, model.VirtualPF{VM: b.ID}) })
 	return w, nil

@@ -166,6 +166,9 @@ func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, a *chann
 		}
 	}
 	p := s.Find(f.VM, f.Name)
+	if err := checkGrant(p, &grant); err != nil {
+		return grant, denied(err.Error(), "ask for less, or take a VF of another virtual PF")
+	}
 	if nic := run.nic(f.Name, -1); nic != nil {
 		err = admit(p, f.VF, grant.Port.SLA.Guarantee, g.m.SLA(&run.VM, nic).Guarantee)
 	}

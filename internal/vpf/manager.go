@@ -66,6 +66,9 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 	if p.Name == "" {
 		p.Name = store.State().freeName(&p)
 	}
+	if p.Backend == model.BackendVDPA {
+		vdpaDefaults(&p)
+	}
 	if err := CheckDefinition(&p); err != nil {
 		return p, err
 	}
@@ -83,7 +86,7 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		return p, err
 	}
 	known := false
-	_, err := store.Update(func(s *State) error {
+	state, err := store.Update(func(s *State) error {
 		if known = s.Find(p.VM, p.Name) != nil; known {
 			return hasAlready(&p)
 		}
@@ -97,7 +100,20 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		return p, errors.Join(err, m.Runner.Domains.UndefineVPF(context.WithoutCancel(ctx), p.VM, p.Name))
 	}
 	m.changed()
-	return p, nil
+	return p, m.devicesStand(ctx, &p, state.rev)
+}
+
+// devicesStand waits until a VM can be started with a new virtual PF.
+func (m *Manager) devicesStand(ctx context.Context, p *model.VirtualPF, rev uint64) error {
+	if p.Backend != model.BackendVDPA {
+		return nil
+	}
+	for i := -1; i < len(p.VFs); i++ {
+		if err := m.settled(ctx, Function{p.VM, p.Name, i}, rev); err != nil {
+			return fmt.Errorf("virtual PF %s is defined, and its VM cannot start yet: %w", p.Name, err)
+		}
+	}
+	return nil
 }
 
 func hasAlready(p *model.VirtualPF) error {
@@ -198,6 +214,9 @@ func (m *Manager) SetPort(ctx context.Context, vm model.VMID, name string, vf in
 	state, err := m.Runner.Store.Update(func(s *State) error {
 		v, err := s.vf(f)
 		if err != nil {
+			return err
+		}
+		if err := checkBackend(s.Find(vm, name), &port); err != nil {
 			return err
 		}
 		if v.Grant != nil {

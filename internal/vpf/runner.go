@@ -28,6 +28,7 @@ type Runner struct {
 	Look    Look
 	Switch  Switch
 	Domains Domains
+	VDPA    VDPA
 	Log     *slog.Logger
 	Enforce func() bool // else nothing is changed
 
@@ -211,6 +212,10 @@ func (r *Runner) do(ctx context.Context, a *Action) (err error) {
 		}
 	case DropPort:
 		err = r.Switch.RemoveSwitchPort(ctx, a.Tap)
+	case MakeDevice:
+		_, err = r.VDPA.CreateVDPA(ctx, a.Device)
+	case DropDevice:
+		err = r.VDPA.DeleteVDPA(ctx, a.Device.Name)
 	}
 	if err != nil {
 		r.Log.Warn("virtual PF: cannot "+a.String(), "error", err)

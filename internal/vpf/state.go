@@ -117,7 +117,11 @@ func (s *State) check() error {
 		}
 		for i := range p.VFs {
 			if g := p.VFs[i].Grant; g != nil {
-				if err := CheckPort(&g.Port); err != nil {
+				err := CheckPort(&g.Port)
+				if err == nil {
+					err = checkGrant(p, g)
+				}
+				if err != nil {
 					return fmt.Errorf("grant of VF %d of virtual PF %s of VM %s: %w", i, p.Name, p.VM, err)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 type World struct {
 	VMs   []VM                    // all that run
 	Ports []model.SwitchPortState // all that stand
+	VDPA  []model.VDPADevice      // all on the bus, whoever made them
 }
 
 // VM is a running domain.

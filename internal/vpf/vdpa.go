@@ -1,0 +1,137 @@
+package vpf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice/internal/model"
+)
+
+// vdpaDefaults fills in what was not said of VFs on vDPA devices. Their frames go from the guest to the NIC, past the host: all
+// that Sluice sets is the device's MAC. libvirt cannot change the link.
+func vdpaDefaults(p *model.VirtualPF) {
+	for i := range p.VFs {
+		port := &p.VFs[i].Port
+		port.NoSpoof = true
+		if port.Link == model.LinkAuto {
+			port.Link = model.LinkUp
+		}
+	}
+}
+
+// checkBackend refuses what nothing would enforce.
+func checkBackend(p *model.VirtualPF, port *model.PortPolicy) error {
+	if p.Backend != model.BackendVDPA {
+		return nil
+	}
+	var cannot []string
+	add := func(is bool, what string) {
+		if is {
+			cannot = append(cannot, what)
+		}
+	}
+	add(!port.NoSpoof, "the spoof check (say that there is none: spoof check off)")
+	add(len(port.MACs) > 0, "further MACs")
+	add(port.VLAN != 0 || len(port.Trunk) > 0, "VLANs")
+	add(port.CheckARP, "the check of ARP and ND")
+	add(len(port.Addresses) > 0, "addresses")
+	add(port.Isolated, "isolation")
+	add(!port.SLA.Guarantee.IsZero() || !port.SLA.Limit.IsZero() || port.SLA.Weight != 0, "rates")
+	add(port.Link != model.LinkUp, "another link state than up, which libvirt cannot change")
+	if len(cannot) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the frames of a vDPA device go past the host, so nothing there can enforce %s: leave that out, set it in the NIC's own switch, or define the virtual PF with backend tap", strings.Join(cannot, ", "))
+}
+
+// errVDPAMAC refuses a MAC that the NIC would not let through.
+var errVDPAMAC = errors.New("a vDPA device has the one MAC that it was made with: ask for none")
+
+// checkGrant is checkBackend for what a guest is to be granted.
+func checkGrant(p *model.VirtualPF, g *model.VFGrant) error {
+	if p.Backend == model.BackendVDPA && !g.MAC.IsZero() {
+		return errVDPAMAC
+	}
+	return checkBackend(p, &g.Port)
+}
+
+// device is the vDPA device that a function needs.
+func device(p *model.VirtualPF, vf int) model.VDPAWant {
+	want := model.VDPAWant{Name: model.VDPAName(p.VM, p.Name, vf), Manager: p.Network, MAC: p.MAC}
+	if vf >= 0 {
+		want.MAC = p.VFs[vf].MAC
+	}
+	return want
+}
+
+// deviceStands says whether a VM that is started finds the device it needs. Old kernels do not tell a MAC.
+func deviceStands(want *model.VDPAWant, have *model.VDPADevice) bool {
+	return have.Name == want.Name && (have.MAC == want.MAC || have.MAC.IsZero()) && have.Driver == "vhost_vdpa" && have.Linked
+}
+
+// vdpa decides about a function that has a vDPA device. It is there from the definition's making to its end, whether the VM
+// runs or not: libvirt opens it when it starts the VM. The host forgets it when it is switched off.
+func (c *Core) vdpa(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) (model.FunctionStatus, bool) {
+	want := device(p, vf)
+	f.Stands = slices.ContainsFunc(c.world.VDPA, func(d model.VDPADevice) bool { return deviceStands(&want, &d) })
+	if vm != nil {
+		if nic := vm.nic(p.Name, vf); nic != nil {
+			f.Carrier = nic.Carrier
+		}
+	}
+	if f.Stands {
+		return f, true
+	}
+	a := Action{Kind: MakeDevice, VM: p.VM, Alias: f.Alias, Device: want}
+	f.Why = "its vDPA device is being made"
+	if e := c.fails[a.key()].err; e != nil {
+		f.Why = "it has no vDPA device"
+		f.Problems = append(f.Problems, model.Problem{Subject: p.VMName, Text: fmt.Sprintf("cannot %s: %v", a.String(), e), Remedy: "it is tried again; without it the VM does not start"})
+	}
+	c.do(a)
+	return f, false
+}
+
+// Devices are the names of the vDPA devices that definitions need.
+func (s *State) Devices() map[string]bool {
+	out := map[string]bool{}
+	for k := range s.Virtual {
+		p := &s.Virtual[k]
+		for i := -1; i < len(p.VFs) && p.Backend == model.BackendVDPA; i++ {
+			out[device(p, i).Name] = true
+		}
+	}
+	return out
+}
+
+// unusedDevices removes vDPA devices of ours that no definition wants any more. While its VM runs, QEMU may have it open
+// even if nobody in the guest uses it, and the kernel would wait for that.
+func (c *Core) unusedDevices() {
+	wanted := c.state.Devices()
+	for i := range c.world.VDPA {
+		d := &c.world.VDPA[i]
+		vm, ours := model.VDPAOurs(d.Name)
+		switch {
+		case !ours || wanted[d.Name]:
+		case c.world.FindVM(vm) != nil || d.InUse == model.Yes:
+			c.out.Problems = append(c.out.Problems, model.Problem{Subject: d.Name, Text: "this vDPA device belongs to no virtual PF that is defined, and may be in use", Remedy: "it is removed when its VM is off"})
+		default:
+			a := Action{Kind: DropDevice, VM: vm, Device: model.VDPAWant{Name: d.Name}, Why: "no virtual PF needs it"}
+			if e := c.fails[a.key()].err; e != nil {
+				c.out.Problems = append(c.out.Problems, model.Problem{Subject: d.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e), Remedy: "it is tried again; by hand: vdpa dev del " + d.Name})
+			}
+			c.do(a)
+		}
+	}
+}
+
+// deviceGone says whether a failed action about a device is no longer of interest.
+func (c *Core) deviceGone(k key) bool {
+	if k.kind == DropDevice {
+		return !slices.ContainsFunc(c.world.VDPA, func(d model.VDPADevice) bool { return d.Name == k.about })
+	}
+	name, _, _ := model.ParseVPFAlias(k.about)
+	return c.state.Find(k.vm, name) == nil
+}
