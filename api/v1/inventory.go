@@ -88,6 +88,8 @@ type Traffic struct {
 	// host counts leaves room for it), guest (nothing supports it), or "" for nobody.
 	Proof string `json:"proof,omitempty"`
 	Note  string `json:"note,omitempty"`
+	// Waiting is what the guest says that waits in its queue to be sent.
+	Waiting uint64 `json:"waiting_bytes,omitempty"`
 }
 
 // Reason says why a VM holds, gets, loses or does not get a VF.

@@ -89,6 +89,9 @@ func trafficText(t api.Traffic) string {
 	if t.Note != "" {
 		note = ": " + t.Note
 	}
+	if t.Waiting > 0 {
+		note += fmt.Sprintf("; %sB wait in the guest to be sent, it says", model.SI(float64(t.Waiting)))
+	}
 	if !t.Known {
 		return "load not known" + note
 	}

@@ -246,6 +246,7 @@ type Traffic struct {
 	Known   bool      `json:"known"`       // false: no two usable samples
 	Proof   Proof     `json:"proof,omitempty"`
 	Note    string    `json:"note,omitempty"`
+	Waiting uint64    `json:"waiting_bytes,omitempty"` // in the guest's queue to be sent, by the guest's word: shown, and nothing is decided by it
 }
 
 // FindVM returns the VM with that ID, or nil.

@@ -79,6 +79,7 @@ func (s *Source) judge(ctx context.Context, snap *model.Snapshot) {
 			}
 		}
 		for i, t := range s.claims.ledger.Judge(snap.Time, name, s.portRate(ctx, snap.FindPF(name)), holders) {
+			t.Waiting = list[i].holder.Claim.Waiting // now, not when it was last believed
 			list[i].nic.VFPath = t
 		}
 	}

@@ -140,7 +140,9 @@ func (p *vfPath) measure(a answer, mac model.MAC, g gaps) []device {
 		now := counts{c.RxPackets, c.TxPackets, c.RxBytes, c.TxBytes}
 		moved, _ := now.since(m.last.count)
 		meters[c.Name] = m
-		devs = append(devs, device{c.Name, moved, m.add(sample{at: a.at, count: now}, g, limitOf(0, 1))})
+		rate := m.add(sample{at: a.at, count: now}, g, limitOf(0, 1))
+		rate.Waiting = c.TxWaiting
+		devs = append(devs, device{c.Name, moved, rate})
 	}
 	p.meters = meters // an interface that was away begins anew
 	slices.SortFunc(devs, func(a, b device) int { return cmp.Compare(a.name, b.name) })

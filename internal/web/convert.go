@@ -20,7 +20,7 @@ func reasonOf(r *model.Reason) api.Reason {
 func trafficOf(t *model.Traffic) api.Traffic {
 	return api.Traffic{
 		RxPPS: t.RxPPS, TxPPS: t.TxPPS, RxBytes: t.RxBytes, TxBytes: t.TxBytes,
-		Source: string(t.Source), At: t.At, Known: t.Known, Proof: string(t.Proof), Note: t.Note,
+		Source: string(t.Source), At: t.At, Known: t.Known, Proof: string(t.Proof), Note: t.Note, Waiting: t.Waiting,
 	}
 }
 

@@ -113,6 +113,7 @@ func vm(n byte, name string, pps float64, has model.VFID) model.VM {
 func foreign(v model.VM) model.VM {
 	v.NICs[0].Network, v.NICs[0].VFOwner = "br1", model.OwnerForeign
 	v.NICs[0].VFPath = traffic(700, model.SourceAgent, model.ProofGuest)
+	v.NICs[0].VFPath.Waiting = 25_000
 	return v
 }
 
