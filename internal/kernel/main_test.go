@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(limiterEnv) != "" {
 		limitAndWait()
 	}
+	if os.Getenv(switcherEnv) != "" {
+		switchForever()
+	}
 	kerneltest.Main(m)
 }
 

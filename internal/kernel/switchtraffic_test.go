@@ -3,9 +3,13 @@ package kernel
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 
 	"sluice/internal/kernel/kerneltest"
 	"sluice/internal/model"
@@ -206,4 +210,52 @@ func TestSwitchSeparates(t *testing.T) {
 	if c := switchPorts(t, h)[2].Counts; c[0].VLAN != 1 || c[1].VLAN != 3 {
 		t.Errorf("counts of the third: %+v", c)
 	}
+}
+
+// TestSwitchPortIsShaped: frames go to the shaper with their tag, and come out of it once. While our program moves behind one
+// that somebody else attaches, nothing passes that the rules do not let through.
+func TestSwitchPortIsShaped(t *testing.T) {
+	h := newHost(t)
+	tap, out := twoPorts(t)
+	ifb := smallTree(t, h)
+	setPort(t, h, access)
+	shape := func(p *TapPolicy) { p.Shaper, p.Class = ifb, 1<<16|5 }
+	index := update(t, h, "tap0", shape).Index
+	holdsTo10(t, tap, out)
+	if s := tc(t, "-s class show dev ifb9 classid 1:5"); !strings.Contains(s, " 1 pkt") {
+		t.Errorf("the class has\n%s", s)
+	}
+	must(t, h.PinFDB(soon(t), stray, 0, "out0"))
+	spoofed := kerneltest.Frame(stray, other, "spoofed")
+	stop := make(chan struct{})
+	var flood sync.WaitGroup
+	flood.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				tap.Send(t, spoofed)
+			}
+		}
+	})
+	for range 50 {
+		prog, seen := counting(t, ebpf.SchedCLS, tcxNext)
+		l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: prog, Attach: ebpf.AttachTCXIngress})
+		must(t, err)
+		update(t, h, "tap0", shape)
+		before := seen()
+		waitFor(t, "theirs to see frames that ours drops behind it", func() bool { return seen() > before })
+		must(t, l.Close())
+	}
+	close(stop)
+	flood.Wait()
+	if f := out.Waiting(t); f != nil {
+		t.Errorf("out came %x", f)
+	}
+	holdsTo10(t, tap, out)
+	must(t, h.RemoveTap(soon(t), "tap0"))
+	holdsTo10(t, tap, out)
+	must(t, h.RemoveSwitchPort(soon(t), "tap0"))
+	noPolicies(t, h)
 }
