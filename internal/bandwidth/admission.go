@@ -238,7 +238,7 @@ func scaleOf(have uint64) (string, float64) {
 func (a *Asked) problems() (list []model.Problem) {
 	g, l := a.SLA.Guarantee, a.SLA.Limit
 	complain := func(text, remedy string) {
-		list = append(list, model.Problem{Subject: a.VMName, Text: a.ID.NIC + ": " + text + " (" + cmp.Or(a.SLA.Source, "not known") + ")", Remedy: remedy})
+		list = append(list, model.Problem{Subject: a.VMName, Text: "NIC " + a.ID.NIC + " of " + a.VMName + ": " + text + " (" + cmp.Or(a.SLA.Source, "not known") + ")", Remedy: remedy})
 	}
 	if l.Bits > 0 && g.Bits > l.Bits || l.Packets > 0 && g.Packets > l.Packets {
 		complain(fmt.Sprintf("its guarantee of %s is above its limit of %s, which counts", g, l), "lower the guarantee or raise the limit")

@@ -59,21 +59,21 @@ func TestAdmit(t *testing.T) {
 			[]Asked{ask("a", gb(40))},
 			0,
 			[]model.Rate{gb(10)},
-			[]string{"a: n0: it is guaranteed 40Gbit, and the link of pf0 carries 10Gbit (a.yaml:1:1); lower the guarantee"},
+			[]string{"a: NIC n0 of a: it is guaranteed 40Gbit, and the link of pf0 carries 10Gbit (a.yaml:1:1); lower the guarantee"},
 		},
 		{
 			"above its limit",
 			[]Asked{ask("a", gb(4), limit(gb(2)))},
 			0,
 			[]model.Rate{gb(2)},
-			[]string{"a: n0: its guarantee of 4Gbit is above its limit of 2Gbit, which counts (a.yaml:1:1); lower the guarantee or raise the limit"},
+			[]string{"a: NIC n0 of a: its guarantee of 4Gbit is above its limit of 2Gbit, which counts (a.yaml:1:1); lower the guarantee or raise the limit"},
 		},
 		{
 			"no way out",
 			[]Asked{ask("a", gb(4), on("", 0))},
 			0,
 			[]model.Rate{gb(4)},
-			[]string{"a: n0: it is guaranteed 4Gbit, and no PF leads out of its network: nothing keeps others from taking that (a.yaml:1:1); put a PF, or the bond of one, into its bridge"},
+			[]string{"a: NIC n0 of a: it is guaranteed 4Gbit, and no PF leads out of its network: nothing keeps others from taking that (a.yaml:1:1); put a PF, or the bond of one, into its bridge"},
 		},
 		{
 			"packets, on VFs for nothing",
@@ -235,12 +235,12 @@ func TestRulesThatAreWrong(t *testing.T) {
 		rules model.Rules
 		want  []string
 	}{
-		{"by name and by UUID", model.Rules{VMs: []model.VMRule{byName, byID}}, []string{"db: n0: " + clash, "db: n1: " + clash}},
-		{"of one NIC", model.Rules{VMs: []model.VMRule{byName, single}}, []string{"db: n1: " + clash}},
+		{"by name and by UUID", model.Rules{VMs: []model.VMRule{byName, byID}}, []string{"db: NIC n0 of db: " + clash, "db: NIC n1 of db: " + clash}},
+		{"of one NIC", model.Rules{VMs: []model.VMRule{byName, single}}, []string{"db: NIC n1 of db: " + clash}},
 		{"alike", model.Rules{VMs: []model.VMRule{byName, same}}, nil},
 		{"a pattern before", model.Rules{VMs: []model.VMRule{{Match: "d*", SLA: gb(9, "x")}, byID}}, nil},
 		{"set at run time", model.Rules{VMs: []model.VMRule{hand, byName}}, nil},
-		{"a class of nobody", model.Rules{VMs: []model.VMRule{{Match: "db", Class: "gld"}}, Classes: []model.Class{{Name: "gold"}}}, []string{"db: n0: " + stray, "db: n1: " + stray}},
+		{"a class of nobody", model.Rules{VMs: []model.VMRule{{Match: "db", Class: "gld"}}, Classes: []model.Class{{Name: "gold"}}}, []string{"db: NIC n0 of db: " + stray, "db: NIC n1 of db: " + stray}},
 		{"any class where there are none", model.Rules{VMs: []model.VMRule{{Match: "db", Class: "gld"}}}, nil},
 	} {
 		var have []string

@@ -10,7 +10,7 @@ import (
 // name this very VM, by name and by UUID, and disagree.
 func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) (list []model.Problem) {
 	complain := func(text, remedy string) {
-		list = append(list, model.Problem{Subject: vm.Name, Text: nic.Alias + ": " + text, Remedy: remedy})
+		list = append(list, model.Problem{Subject: vm.Name, Text: "NIC " + nic.Alias + " of " + vm.Name + ": " + text, Remedy: remedy})
 	}
 	if class != "" && len(rules.Classes) > 0 && rules.FindClass(class) == nil {
 		complain(fmt.Sprintf("there is no class %q, which its SLA names", model.Shorten(class)), "add it to classes in sluice.yaml, or correct the name")

@@ -68,8 +68,8 @@ func TestSLAsOnALibvirt(t *testing.T) {
 		"v1: guarantee 2Gbit, until 20",
 		`its metadata asks for no SLA that can be read, so none of it counts: limit: "3" has no unit; write 3Mbit, 3Gbit or 3kpps`,
 		"virsh metadata v1 --uri urn:sluice:sla:1 --remove",
-		`sluice: ua-net0: there is no class "gld", which its SLA names`,
-		"sluice: ua-net0: its guarantee of 1Gbit is above its limit of 500Mbit, which counts",
+		`sluice: NIC ua-net0 of v1: there is no class "gld", which its SLA names`,
+		"sluice: NIC ua-net0 of v1: its guarantee of 1Gbit is above its limit of 500Mbit, which counts",
 		"sla (guarantee 2Gbit)", "nightly copy", "v1: its SLA is that of metadata, rules and class again", "ended well",
 	} {
 		if !strings.Contains(out, want) {

@@ -181,13 +181,17 @@ func (r *BandwidthRunner) Run(ctx context.Context) error {
 			return nil
 		case period = <-r.pace:
 			ticker.Reset(period)
-		case <-ticker.C:
-			now := time.Now()
-			missed := uint64(max(0, now.Sub(last)-period/2) / period) //nolint:gosec // not negative
-			last = now
-			r.tick(ctx, now, period, max(missed, 1)-1)
+			last = time.Now()
+		case due := <-ticker.C: // when that was, however long the period before took
+			r.tick(ctx, time.Now(), period, missed(due.Sub(last), period))
+			last = due
 		}
 	}
+}
+
+// missed is how many periods went by without a tick between two that are so far apart.
+func missed(apart, period time.Duration) uint64 {
+	return uint64(max(0, apart-period/2) / period) //nolint:gosec // not negative
 }
 
 // tick is one period.
