@@ -33,11 +33,27 @@ func leftFindings(ctx context.Context, h *host, c *config.Config, snap *model.Sn
 	if over, err := backend.OpenOverrides(filepath.Join(c.StateDir, "overrides.json")); err == nil {
 		rules = over.Over(rules)
 	}
+	return left(ctx, h, c, &rules, snap)
+}
+
+// addLeft adds them to the View of a daemon in observe mode, which limits nothing itself, unless another one does.
+func (d *daemonState) addLeft(v *model.View) {
+	if v.Mode != model.ModeObserve || v.Snapshot == nil || d.locks.enforced() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
+	defer cancel()
+	c := d.host.conf.Load()
+	rules := d.over.Over(c.Rules())
+	v.Findings = slices.Concat(v.Findings, left(ctx, d.host, c, &rules, v.Snapshot))
+}
+
+func left(ctx context.Context, h *host, c *config.Config, rules *model.Rules, snap *model.Snapshot) []model.Finding {
 	slas := func(vm *model.VM, n *model.NIC) model.SLA {
 		if !c.Bandwidth.Enabled {
 			return model.SLA{}
 		}
-		return rules.SLA(vm, n)
+		return askedOf(rules, vm, n)
 	}
 	policies, _ := h.kernel.TapPolicies(ctx) // doctor says why not
 	shapers, _ := h.kernel.Shapers(ctx)
@@ -65,7 +81,11 @@ func leftDevices(devices []model.VDPADevice, wanted map[string]bool) (out []mode
 
 // daemonRuns says whether somebody holds the lock of a state_dir.
 func daemonRuns(dir string) bool {
-	path := filepath.Join(dir, "lock")
+	return lockedBySomebody(filepath.Join(dir, "lock"))
+}
+
+// lockedBySomebody says whether a lock is held. One that was never taken is not made.
+func lockedBySomebody(path string) bool {
 	if _, err := os.Stat(path); err != nil {
 		return false
 	}
@@ -92,10 +112,10 @@ func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA
 				if p.Tap != n.Tap || p.Detached == model.Yes {
 					continue
 				}
-				if p.Shaper != 0 || !stands(p.Tx, sla.Limit) {
+				if p.Shaper != 0 || !stands(p.Tx, sla.Limit, n) {
 					add("tap "+p.Tap, "left with "+ratesText(p.Tx, p.Shaper)+" for what it sends", sla.Limit)
 				}
-				if !stands(p.Rx, sla.Receive) {
+				if !stands(p.Rx, sla.Receive, n) {
 					add("tap "+p.Tap, "left with "+ratesText(p.Rx, 0)+" for what it receives", sla.Receive)
 				}
 			}
@@ -108,8 +128,27 @@ func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA
 	return out
 }
 
-// stands says whether only the contract holds. A VM's packets/s are divided over its NICs.
-func stands(r kernel.PathRates, want model.Rate) bool {
+// askedOf is what a NIC's limits come from: of a function, the lower of what it may have inside its virtual PF and of
+// what that may have itself.
+func askedOf(rules *model.Rules, vm *model.VM, n *model.NIC) model.SLA {
+	if n.VirtualPF == "" {
+		return rules.SLA(vm, n)
+	}
+	pf := vm.FindNIC(model.VPFAlias(n.VirtualPF, -1))
+	if pf == nil {
+		pf = n
+	}
+	whole := rules.SLA(vm, pf)
+	lower := func(a, b model.Rate) model.Rate { return (&model.Limit{Rate: a, Contract: b}).Tightest() }
+	return model.SLA{Limit: lower(n.Share.Limit, whole.Limit), Receive: lower(n.Share.Receive, whole.Receive)}
+}
+
+// stands says whether only the contract holds. A VM's packets/s are divided over its NICs, and what a virtual PF may
+// have over its functions.
+func stands(r kernel.PathRates, want model.Rate, n *model.NIC) bool {
+	if n.VirtualPF != "" {
+		return r.Now.IsZero() && (r.Contract.Bits > 0) == (want.Bits > 0) && r.Contract.Bits <= want.Bits && (r.Contract.Packets > 0) == (want.Packets > 0)
+	}
 	return r.Now.IsZero() && r.Contract.Bits == want.Bits && (r.Contract.Packets > 0) == (want.Packets > 0)
 }
 

@@ -17,6 +17,10 @@ func TestLeftLimits(t *testing.T) {
 		VMs: []model.VM{
 			{Name: "kept", NICs: []model.NIC{{Alias: "n0", Tap: "tap0"}}},
 			{Name: "other", NICs: []model.NIC{{Alias: "n0", Tap: "tap1"}}},
+			{Name: "node", NICs: []model.NIC{
+				{Alias: "ua-vpf-vpf0-pf", Tap: "tap3", VirtualPF: "vpf0"}, {Alias: "ua-vpf-vpf0-vf0", Tap: "tap4", VirtualPF: "vpf0", Function: 1},
+				{Alias: "ua-vpf-vpf0-vf1", Tap: "tap5", VirtualPF: "vpf0", Function: 2},
+			}},
 			{Name: "vf", NICs: []model.NIC{{Alias: "n0", Tap: "tap2", VF: model.VFID{PF: "pf0"}, VFOwner: model.OwnerSluice}}},
 		},
 	}
@@ -30,6 +34,8 @@ func TestLeftLimits(t *testing.T) {
 		{Tap: "tap0", Tx: kernel.PathRates{Contract: gbit}, Shaper: 0},
 		{Tap: "tap1", Tx: kernel.PathRates{Contract: gbit}, Rx: kernel.PathRates{Contract: model.Rate{Packets: 5000}}},
 		{Tap: "tap2", Tx: kernel.PathRates{Contract: gbit}},
+		{Tap: "tap3", Tx: kernel.PathRates{Contract: model.Rate{Bits: 6e8}}}, {Tap: "tap4", Tx: kernel.PathRates{Contract: model.Rate{Bits: 4e8}}},
+		{Tap: "tap5", Tx: kernel.PathRates{Contract: model.Rate{Bits: 4e8}, Now: gbit}},
 	}
 	trees := []kernel.Shaper{{PF: 3, Device: 8}, {PF: 4, Device: 9}}
 	leads := []kernel.TapPolicy{{Tap: "tap8", Shaper: 8, Leased: true, Detached: model.No}, {Tap: "tap9", Shaper: 9, Detached: model.No}}
@@ -40,6 +46,7 @@ func TestLeftLimits(t *testing.T) {
 	want := []string{
 		"left-limit: other n0: its tap tap1 is left with a limit of 1Gbit for what it sends, and its SLA asks for no limit",
 		"left-limit: other n0: its tap tap1 is left with a limit of 5kpps for what it receives, and its SLA asks for no limit",
+		"left-limit: node ua-vpf-vpf0-vf1: its tap tap5 is left with 1Gbit for 10s at most, and then a limit of 400Mbit for what it sends, and its SLA asks for a limit of 1Gbit",
 		"left-limit: vf n0: its VF pf0/0 is left with a limit of 300Mbit, and its SLA asks for a limit of 1Gbit",
 		"stale-tree: interface 4: the HTB tree of its taps is left, and no tap is led there",
 	}

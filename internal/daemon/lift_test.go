@@ -66,6 +66,10 @@ kill -9 $pid; wait $pid || true
 tap=$(taps | awk '/ tx /{print $1}')
 echo "== left"; taps $tap
 echo "== fsck"; sluice fsck --offline --config sluice.yaml || true
+echo "== fsck of a daemon in observe mode"
+sluiced --config sluice.yaml --mode observe 2>observed & observer=$!
+for i in $(seq 300); do sluice --socket s fsck >out 2>&1 || true; ! grep -q left-limit out || break; sleep 0.1; done; cat out
+kill $observer; wait $observer || true
 echo "== lifted"; lift; taps; ip -br link show type ifb | wc -l
 echo "== fsck after it"; sluice fsck --offline --config sluice.yaml || true
 echo "== lifted altogether"; lift --lift; taps
@@ -100,6 +104,7 @@ func TestLiftLimits(t *testing.T) {
 		"tx 3Mbit of 500Mbit, rx any of 2Gbit\ntaps: 1\n",
 		"v1 ua-net0: its tap vnet0 is left with 3Mbit for 10s at most, and then a limit of 500Mbit, and its way through an HTB tree for what it sends, and its SLA asks for a limit of 500Mbit [left-limit]\n" +
 			"    -> the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits\n",
+		"and its SLA asks for a limit of 500Mbit [left-limit]\n",
 		"tx any of 500Mbit, rx any of 2Gbit\ntaps: 1\n0\n",
 		"Nothing leaked, nothing set wrongly.\n",
 		"\ntaps: 0\n",

@@ -55,7 +55,7 @@ func (l *locks) mode(m model.Mode) error {
 	if err != nil {
 		return fmt.Errorf("mode enforce: %w", err)
 	}
-	f, err := statefile.Lock(filepath.Join(runDir, fmt.Sprintf("enforce-%d.lock", host)))
+	f, err := statefile.Lock(hostLock(host))
 	switch {
 	case errors.Is(err, statefile.ErrLocked):
 		return fmt.Errorf("mode enforce: another daemon moves the VFs of this host (%w), and two would fight over them; stop that one first: systemctl stop sluice", err)
@@ -64,6 +64,22 @@ func (l *locks) mode(m model.Mode) error {
 	}
 	l.enforce = f
 	return nil
+}
+
+func hostLock(namespace uint64) string {
+	return filepath.Join(runDir, fmt.Sprintf("enforce-%d.lock", namespace))
+}
+
+// enforced says whether a daemon of this host moves VFs, this one or another.
+func (l *locks) enforced() bool {
+	if l.enforce != nil {
+		return true
+	}
+	host, err := kernel.NetworkNamespace()
+	if err != nil {
+		return false
+	}
+	return lockedBySomebody(hostLock(host))
 }
 
 func (l *locks) close() {

@@ -179,7 +179,10 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	dog.call = d.runner.Call
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
-	d.runner.Publish = d.backend.Publish
+	d.runner.Publish = func(v *model.View) {
+		d.addLeft(v)
+		d.backend.Publish(v)
+	}
 	socket := c.API.Socket
 	if d.o.Socket != "" {
 		socket = d.o.Socket
