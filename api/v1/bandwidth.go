@@ -10,10 +10,13 @@ type Bandwidth struct {
 	Allocator string     `json:"allocator"`
 	Links     []Link     `json:"links"`
 	NICs      []NICShare `json:"nics"` // of the running VMs, by VM and NIC
-	Problems  []Problem  `json:"problems"`
-	Changes   uint64     `json:"limit_changes"` // since the start
-	Late      uint64     `json:"late_periods"`  // since the start
-	Took      float64    `json:"took_seconds"`  // what the last period cost
+	// VirtualPFs has each virtual PF of the running VMs with what all of its functions have together, under the alias of the
+	// NIC of the PF itself. Among NICs its functions have what they have inside.
+	VirtualPFs []NICShare `json:"virtual_pfs,omitempty"`
+	Problems   []Problem  `json:"problems"`
+	Changes    uint64     `json:"limit_changes"` // since the start
+	Late       uint64     `json:"late_periods"`  // since the start
+	Took       float64    `json:"took_seconds"`  // what the last period cost
 }
 
 // Rate is a rate in bits and in packets a second; 0 of either: none.
@@ -39,8 +42,9 @@ type NICShare struct {
 	VM        string          `json:"domain"`
 	ID        string          `json:"uuid"`
 	NIC       string          `json:"nic"`
-	PF        string          `json:"pf,omitempty"` // whose link it shares; "": none that is known
-	Path      string          `json:"path"`         // vf or virtio
+	VirtualPF string          `json:"virtual_pf,omitempty"` // whose function it is, or which it is
+	PF        string          `json:"pf,omitempty"`         // whose link it shares; "": none that is known
+	Path      string          `json:"path"`                 // vf or virtio
 	Class     string          `json:"class,omitempty"`
 	Source    string          `json:"sla_source,omitempty"` // who set its SLA
 	Guarantee Rate            `json:"guarantee"`

@@ -46,16 +46,17 @@ type VF struct {
 
 // Explanation is what `sluice explain VM` shows: GET /v1/explain/VM, by name or UUID.
 type Explanation struct {
-	VM       VM          `json:"vm"`
-	Sentence string      `json:"sentence"`
-	Reason   Reason      `json:"reason"`
-	Paths    []Path      `json:"paths"`               // one for every NIC
-	Shares   []NICShare  `json:"bandwidth,omitempty"` // of its NICs, while it runs
-	Veto     string      `json:"veto,omitempty"`
-	Override *Override   `json:"override,omitempty"`
-	UnderWay *MoveReport `json:"under_way,omitempty"`
-	LastMove *MoveReport `json:"last_move,omitempty"`
-	Changes  []string    `json:"would_change"` // what would change the verdict
+	VM         VM          `json:"vm"`
+	Sentence   string      `json:"sentence"`
+	Reason     Reason      `json:"reason"`
+	Paths      []Path      `json:"paths"`                 // one for every NIC
+	Shares     []NICShare  `json:"bandwidth,omitempty"`   // of its NICs, while it runs
+	VirtualPFs []NICShare  `json:"virtual_pfs,omitempty"` // of its virtual PFs, each with all of its functions together
+	Veto       string      `json:"veto,omitempty"`
+	Override   *Override   `json:"override,omitempty"`
+	UnderWay   *MoveReport `json:"under_way,omitempty"`
+	LastMove   *MoveReport `json:"last_move,omitempty"`
+	Changes    []string    `json:"would_change"` // what would change the verdict
 }
 
 // Path is a NIC of a VM, with what it moves over virtio and over the VF behind it.

@@ -24,7 +24,7 @@ func insideSLA(rules *model.Rules, vm *model.VM, nic *model.NIC) (s model.SLA, w
 		wrong = append(wrong, model.Problem{
 			Subject: vm.Name,
 			Text:    fmt.Sprintf("an SLA names %s of %s alone, which has a part of what virtual PF %s has: it does not count (%s)", nic.Alias, vm.Name, nic.VirtualPF, source),
-			Remedy:  fmt.Sprintf("set what it has inside with `sluice vpf set`, and the SLA of all of them for %s", model.VPFAlias(nic.VirtualPF, -1)),
+			Remedy:  fmt.Sprintf("set what it has inside with `sluice vpf set`, and the SLA of all functions for %s", model.VPFAlias(nic.VirtualPF, -1)),
 		})
 	}
 	alone := func(pattern string) bool {

@@ -26,6 +26,9 @@ func (a *app) bwCommand() *cobra.Command {
                with ! behind one that does not hold
     REASON     why it is allowed that; docs/sla.md explains each
 
+A virtual PF has a line for all of its functions together, vpf0, and below it one for each
+function with what it has inside: vpf0/pf, vpf0/vf0 and so on.
+
 Rates are in bits a second on the wire, and in packets a second (pps) where the SLA has
 some. With a VM, its NICs only, with the reason in words and every limit. In observe mode
 ALLOWED is what would be, and nothing is limited; behind SHORT stands about what would
@@ -73,7 +76,7 @@ func (a *app) bandwidth(ctx context.Context, args []string) (api.Bandwidth, erro
 	if err != nil {
 		return b, err
 	}
-	if b.NICs = e.Shares; len(b.NICs) == 0 {
+	if b.NICs, b.VirtualPFs = e.Shares, e.VirtualPFs; len(b.NICs) == 0 {
 		return b, &api.Error{Text: fmt.Sprintf("%s has no NIC that is counted", e.VM.Name), Remedy: "it must run, and have been seen for a period: `sluice explain " + e.VM.Name + "`"}
 	}
 	return b, nil
@@ -118,10 +121,9 @@ func printBandwidth(w io.Writer, b api.Bandwidth) {
 		_, _ = fmt.Fprintf(w, "%s\n", linkText(l))
 	}
 	var rows [][]string
-	for i := range b.NICs {
-		n := &b.NICs[i]
+	for _, n := range grouped(b.NICs, b.VirtualPFs) {
 		rows = append(rows, []string{
-			n.VM, n.NIC, n.Path, orDash(n.PF), rateText(n.Guarantee), rateText(n.Limit), orElse(rateText(n.Allowed), "all"), sentText(n), shortText(n), holders(n), n.Code,
+			n.VM, n.name(), n.Path, orDash(n.PF), rateText(n.Guarantee), rateText(n.Limit), orElse(rateText(n.Allowed), "all"), sentText(n.NICShare), shortText(n.NICShare), holders(n.NICShare), n.Code,
 		})
 	}
 	_, _ = fmt.Fprintln(w)
@@ -131,10 +133,9 @@ func printBandwidth(w io.Writer, b api.Bandwidth) {
 
 // printShares says all of the NICs of one VM.
 func printShares(w io.Writer, b api.Bandwidth) {
-	for i := range b.NICs {
-		n := &b.NICs[i]
-		_, _ = fmt.Fprintf(w, "%s %s on %s: %s.\n", printable(n.VM), printable(n.NIC), n.Path, printable(n.Why))
-		for _, text := range shareLines(n) {
+	for _, n := range grouped(b.NICs, b.VirtualPFs) {
+		_, _ = fmt.Fprintf(w, "%s %s on %s: %s.\n", printable(n.VM), printable(n.title()), n.Path, printable(n.Why))
+		for _, text := range shareLines(n.NICShare) {
 			_, _ = fmt.Fprintf(w, "  %s\n", printable(text))
 		}
 	}

@@ -47,9 +47,9 @@ func printExplanation(w io.Writer, e api.Explanation) {
 			put("  why", p.Why)
 		}
 	}
-	for i := range e.Shares {
-		put("bandwidth", e.Shares[i].NIC+": "+e.Shares[i].Why)
-		for _, text := range shareLines(&e.Shares[i]) {
+	for _, n := range grouped(e.Shares, e.VirtualPFs) {
+		put("bandwidth", n.title()+": "+n.Why)
+		for _, text := range shareLines(n.NICShare) {
 			put("", text)
 		}
 	}

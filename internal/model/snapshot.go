@@ -188,8 +188,18 @@ type NIC struct {
 	Function  int     `json:"function,omitempty"`   // 0: the PF itself; n: its VF number n-1
 	Carrier   Tri     `json:"carrier,omitempty"`    // of a function: QEMU lets frames through; without it none passes, either way
 	Share     SLA     `json:"share,omitzero"`       // what it is promised and allowed inside what its virtual PF has
+	Moved     *Moved  `json:"moved,omitempty"`      // of a function that has a tap
 	Virtio    Traffic `json:"virtio"`
 	VFPath    Traffic `json:"vf_path"`
+}
+
+// Moved is what a tap has moved since it was made. rx is what the guest received; of what it sent, that which was
+// dropped at the tap is part.
+type Moved struct {
+	RxPackets uint64 `json:"rx_packets"`
+	TxPackets uint64 `json:"tx_packets"`
+	RxBytes   uint64 `json:"rx_bytes"`
+	TxBytes   uint64 `json:"tx_bytes"`
 }
 
 // Load is what the pair moved on both paths, in both directions.

@@ -72,6 +72,10 @@ func (s *Source) nic(vm *model.VM, nic *model.NIC, snap *model.Snapshot, counts 
 	p.behind(nic.VF, snap.Time)
 	var tap sample
 	nic.Virtio, tap = p.virtio(nic, s.join.byName[nic.Tap], snap.Time, s.opt.gaps())
+	if nic.VirtualPF != "" && tap.boot != 0 {
+		c := tap.count
+		nic.Moved = &model.Moved{RxPackets: c.rxPackets, TxPackets: c.txPackets, RxBytes: c.rxBytes, TxBytes: c.txBytes}
+	}
 	if nic.VF == model.NoVF {
 		s.claims.ledger.Saw(snap.Time, key, nic.Virtio)
 		return

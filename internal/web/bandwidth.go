@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"slices"
 
 	"sluice/api/v1"
@@ -20,7 +21,12 @@ func Bandwidth(v *model.View) api.Bandwidth {
 	for i := range b.NICs {
 		out.NICs = append(out.NICs, nicShare(&b.NICs[i]))
 	}
-	slices.SortStableFunc(out.NICs, func(a, b api.NICShare) int { return Natural(a.VM, b.VM) })
+	for i := range b.VirtualPFs {
+		out.VirtualPFs = append(out.VirtualPFs, nicShare(&b.VirtualPFs[i]))
+	}
+	byVM := func(a, b api.NICShare) int { return cmp.Or(Natural(a.VM, b.VM), Natural(a.NIC, b.NIC)) }
+	slices.SortStableFunc(out.NICs, byVM)
+	slices.SortStableFunc(out.VirtualPFs, byVM)
 	return out
 }
 
@@ -45,7 +51,7 @@ func rateOf(r model.Rate) api.Rate {
 
 func nicShare(n *model.NICBandwidth) api.NICShare {
 	s := api.NICShare{
-		VM: n.VMName, ID: string(n.VM), NIC: n.NIC, PF: n.PF, Path: string(n.Path), Class: n.SLA.Class, Source: n.SLA.Source,
+		VM: n.VMName, ID: string(n.VM), NIC: n.NIC, VirtualPF: n.VirtualPF, PF: n.PF, Path: string(n.Path), Class: n.SLA.Class, Source: n.SLA.Source,
 		Guarantee: rateOf(n.SLA.Guarantee), Promised: rateOf(n.Promised), Limit: rateOf(n.SLA.Limit), Receive: rateOf(n.SLA.Receive),
 		Weight: n.SLA.Share(), Allowed: rateOf(n.Allowed), SentProof: string(n.Sent.Proof),
 		Sent:     api.Rate{Bits: n.Sent.Bits, Packets: n.Sent.Packets},
@@ -62,18 +68,22 @@ func nicShare(n *model.NICBandwidth) api.NICShare {
 	return s
 }
 
-// shares lists the shares of a VM's NICs.
-func shares(v *model.View, id model.VMID) (list []api.NICShare) {
-	b := bandwidthOf(v)
-	for i := range b.NICs {
-		if b.NICs[i].VM == id {
-			list = append(list, nicShare(&b.NICs[i]))
+// shares lists the shares of a VM's NICs, or those of its virtual PFs.
+func shares(all []model.NICBandwidth, id model.VMID) (list []api.NICShare) {
+	for i := range all {
+		if all[i].VM == id {
+			list = append(list, nicShare(&all[i]))
 		}
 	}
+	slices.SortStableFunc(list, func(a, b api.NICShare) int { return Natural(a.NIC, b.NIC) })
 	return list
 }
 
 func shareCounts(b *model.Bandwidth) (c api.ShareCounts) {
+	for i := range b.VirtualPFs {
+		c.Guaranteed += one(!b.VirtualPFs[i].SLA.Guarantee.IsZero())
+		c.Short += one(b.VirtualPFs[i].Short > 0)
+	}
 	for i := range b.NICs {
 		n := &b.NICs[i]
 		c.Guaranteed += one(!n.SLA.Guarantee.IsZero())

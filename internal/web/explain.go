@@ -18,7 +18,7 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 	}
 	x := newIndex(v)
 	r := x.reason(vm.ID)
-	e := api.Explanation{VM: x.vm(vm), Reason: reasonOf(&r), Paths: x.paths(vm), Shares: shares(v, vm.ID), Changes: x.changes(vm, r)}
+	e := api.Explanation{VM: x.vm(vm), Reason: reasonOf(&r), Paths: x.paths(vm), Shares: shares(bandwidthOf(v).NICs, vm.ID), VirtualPFs: shares(bandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r)}
 	e.Sentence = x.sentence(vm, r)
 	if r.Code == model.CodeVeto {
 		e.Veto = r.Detail

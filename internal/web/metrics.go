@@ -18,7 +18,7 @@ func metricsHandler(o Options) http.Handler {
 	view := func() *model.View { v, _ := o.Backend.View(); return v }
 	return &rendered{view: view, render: func(v *model.View) []byte {
 		e := &emitter{m: &set, lines: map[*metric][]string{}}
-		e.view(v, o.Version, model.Problems(Diagnose(v, o.Examine, o.Now(), o.Stale)))
+		e.view(v, o.VirtualPFs, o.Version, model.Problems(Diagnose(v, o.Examine, o.Now(), o.Stale)))
 		if o.Process {
 			e.process()
 		}
@@ -27,7 +27,7 @@ func metricsHandler(o Options) http.Handler {
 }
 
 // view sends all there is to say of a View.
-func (e *emitter) view(v *model.View, version string, problems int) {
+func (e *emitter) view(v *model.View, virtual VirtualPFs, version string, problems int) {
 	x := newIndex(v)
 	e.daemon(x, version, problems)
 	e.moves(x)
@@ -39,6 +39,7 @@ func (e *emitter) view(v *model.View, version string, problems int) {
 		e.vm(x, &x.Snapshot.VMs[i])
 	}
 	e.bandwidth(x)
+	e.virtualPFs(x, virtual)
 }
 
 // metricSet holds every metric there is.
@@ -55,6 +56,10 @@ type metricSet struct {
 	linkSpeed, linkCapacity, linkSent, linkPromised, linkOver *metric
 	nicGuarantee, nicGuaranteePackets, nicLimit, nicAllowed   *metric
 	nicSent, nicShort, nicShareInfo, limitFailed, policed     *metric
+	vpfInfo, vpfRunning, vpfGuarantee, vpfLimit, vpfAllowed   *metric
+	vpfSent, vpfShort                                         *metric
+	vvfInfo, vvfUp, vvfGranted, vvfStands, vvfDropped         *metric
+	vvfRxPackets, vvfTxPackets, vvfRxBytes, vvfTxBytes        *metric
 	processCPU, processMemory, processFiles, goroutines, heap *metric
 }
 
@@ -105,6 +110,7 @@ func newMetricSet() metricSet {
 	s.vfHolder = s.gauge("vf_holder_info", "Always 1; names the VM that holds the VF and the tap beside it.", "pf", "vf", "pci_address", "domain", "uuid", "target_device")
 	newVMMetrics(&s)
 	newBandwidthMetrics(&s)
+	newVPFMetrics(&s)
 	newProcessMetrics(&s)
 	return s
 }
