@@ -110,6 +110,8 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 		return a.addSelf(ctx, s)
 	case model.StepDelSelf:
 		return a.kernel.DelSelf(ctx, s.Path.PF, s.Path.MAC)
+	case model.StepClearPort:
+		return a.kernel.RemoveSwitchPort(ctx, s.Path.Tap)
 	case model.StepClearTap:
 		return a.kernel.RemoveTap(ctx, s.Path.Tap)
 	}

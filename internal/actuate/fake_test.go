@@ -437,6 +437,11 @@ func (f *fakeHost) String() string {
 
 func byMAC(a, b model.MAC) int { return slices.Compare(a[:], b[:]) }
 
+func (f *fakeHost) RemoveSwitchPort(_ context.Context, tap string) error {
+	f.cleared = append(f.cleared, "port "+tap)
+	return f.fail["RemoveSwitchPort"]
+}
+
 func (f *fakeHost) RemoveTap(_ context.Context, tap string) error {
 	f.cleared = append(f.cleared, tap)
 	return f.fail["RemoveTap"]

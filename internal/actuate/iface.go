@@ -32,6 +32,7 @@ type Windows interface {
 	AddSelf(ctx context.Context, pf string, mac model.MAC) error
 	DelSelf(ctx context.Context, pf string, mac model.MAC) error
 	RemoveTap(ctx context.Context, tap string) error
+	RemoveSwitchPort(ctx context.Context, tap string) error
 }
 
 // Observer sees what matters before and during a change.

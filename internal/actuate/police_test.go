@@ -152,10 +152,12 @@ func TestPoliceLeadsPastTrees(t *testing.T) {
 	}
 }
 
-// What is left of limits goes by a Step of a repair.
+// What is left of limits, and of a switch port, goes by a Step of a repair.
 func TestClearTap(t *testing.T) {
-	f := newFakeHost(1)
-	if err := New(f, f, nil).Do(context.Background(), model.Step{Kind: model.StepClearTap, Path: model.PathStep{Tap: "vnet7"}}); err != nil || len(f.cleared) != 1 || f.cleared[0] != "vnet7" {
-		t.Errorf("cleared %q, %v", f.cleared, err)
+	for kind, want := range map[model.StepKind]string{model.StepClearTap: "vnet7", model.StepClearPort: "port vnet7"} {
+		f := newFakeHost(1)
+		if err := New(f, f, nil).Do(context.Background(), model.Step{Kind: kind, Path: model.PathStep{Tap: "vnet7"}}); err != nil || len(f.cleared) != 1 || f.cleared[0] != want {
+			t.Errorf("cleared %q, %v", f.cleared, err)
+		}
 	}
 }

@@ -17,6 +17,7 @@ type mirrored struct {
 		Mirrors(ctx context.Context) ([]kernel.Mirror, error)
 		CheckMirrors() error
 		TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
+		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 	}
 }
 
@@ -43,6 +44,11 @@ func (m mirrored) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which taps are limited: " + err.Error()})
 	}
 	addLimited(snap, taps)
+	ports, err := m.kernel.SwitchPorts(ctx)
+	if err != nil {
+		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which taps are switch ports: " + err.Error()})
+	}
+	addPorts(snap, ports)
 	return snap, nil
 }
 
@@ -57,6 +63,25 @@ func addMirror(snap *model.Snapshot, m *kernel.Mirror) {
 		}
 	}
 	snap.Mirrors = append(snap.Mirrors, model.Mirror{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached})
+}
+
+// addPorts shows the switch ports that no function of a virtual PF has; one whose programs others took off is set anew by itself.
+func addPorts(snap *model.Snapshot, ports []model.SwitchPortState) {
+	if len(ports) == 0 {
+		return
+	}
+	functions := map[string]bool{}
+	for i := range snap.VMs {
+		for k := range snap.VMs[i].NICs {
+			n := &snap.VMs[i].NICs[k]
+			functions[n.Tap] = functions[n.Tap] || n.VirtualPF != ""
+		}
+	}
+	for i := range ports {
+		if p := &ports[i]; !functions[p.Tap] {
+			snap.Ports = append(snap.Ports, model.TapLimit{Tap: p.Tap, Detached: p.Detached})
+		}
+	}
 }
 
 // addLimited shows the limited taps that no NIC has; a NIC's own are what the bandwidth controller says of it.

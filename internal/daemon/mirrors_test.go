@@ -19,10 +19,15 @@ func (s fixedSource) Snapshot(context.Context) (*model.Snapshot, error) { return
 type fixedMirrors struct {
 	all        []kernel.Mirror
 	taps       []kernel.TapPolicy
+	ports      []model.SwitchPortState
 	err, check error
 }
 
 func (m fixedMirrors) TapPolicies(context.Context) ([]kernel.TapPolicy, error) { return m.taps, nil }
+
+func (m fixedMirrors) SwitchPorts(context.Context) ([]model.SwitchPortState, error) {
+	return m.ports, nil
+}
 
 func (m fixedMirrors) CheckMirrors() error { return m.check }
 
@@ -40,6 +45,22 @@ func TestLimitedTapsOfNobodyShow(t *testing.T) {
 	want := []model.TapLimit{{Tap: "vnet1", Detached: model.Yes}, {Tap: "vnet2"}, {Tap: "vnet3", Detached: model.Yes}}
 	if diff := cmp.Diff(want, got.Limited); diff != "" {
 		t.Error("limited taps of nobody's (-want +got):", diff)
+	}
+}
+
+// TestSwitchPortsOfNobodyShow: those of taps that are no function's of a virtual PF.
+func TestSwitchPortsOfNobodyShow(t *testing.T) {
+	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{{Tap: "vnet0", VirtualPF: "vpf0"}, {Tap: "vnet1"}}}}}
+	var ports []model.SwitchPortState
+	for tap, detached := range map[string]model.Tri{"vnet0": model.Yes, "vnet1": model.Yes} {
+		ports = append(ports, model.SwitchPortState{SwitchPort: model.SwitchPort{Tap: tap}, Detached: detached})
+	}
+	got, err := mirrored{fixedSource{snap}, fixedMirrors{ports: ports}}.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]model.TapLimit{{Tap: "vnet1", Detached: model.Yes}}, got.Ports); diff != "" {
+		t.Error("switch ports of nobody's (-want +got):", diff)
 	}
 }
 

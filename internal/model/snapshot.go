@@ -12,6 +12,7 @@ type Snapshot struct {
 	PFs      []PF       `json:"pfs"`
 	VMs      []VM       `json:"vms"`
 	Limited  []TapLimit `json:"limited,omitempty"`  // taps of no NIC of any VM that have limits of ours, and what is left of some
+	Ports    []TapLimit `json:"ports,omitempty"`    // taps of no virtual PF that are ports of the embedded switch, and what is left of some
 	Mirrors  []Mirror   `json:"mirrors,omitempty"`  // those of windows that belong to no NIC of any VM; the others show as NIC.Window
 	Pins     []Pin      `json:"pins,omitempty"`     // bridge entries at ports of managed PFs for MACs that no NIC of any VM has; the others show as NIC.FDB
 	Problems []Problem  `json:"problems,omitempty"` // what could not be read, and what that means
@@ -54,10 +55,10 @@ type Mirror struct {
 	Detached Tri    `json:"detached"` // the tap has gone: nothing is copied any more
 }
 
-// TapLimit is a tap that stands limited.
+// TapLimit is a tap that stands limited, or is a port of the embedded switch.
 type TapLimit struct {
 	Tap      string `json:"tap"`
-	Detached Tri    `json:"detached"` // the tap has gone: nothing is limited any more
+	Detached Tri    `json:"detached"` // the tap has gone: nothing is held any more
 }
 
 // PF is a physical function that has, or may have, VFs.

@@ -33,7 +33,8 @@ const (
 	// bridge entry and PF filter to that path, then the mirror ends. While the guest has a VF
 	// that it does not use, and may at any moment, both paths go on receiving.
 	StepFollowGuest StepKind = "follow-guest"
-	StepClearTap    StepKind = "clear-tap" // no limits of ours on a tap, or what is left of them
+	StepClearPort   StepKind = "clear-port" // what is left of a port of the embedded switch whose tap has gone
+	StepClearTap    StepKind = "clear-tap"  // no limits of ours on a tap, or what is left of them
 )
 
 // Step is one change, complete in itself: an actuator needs nothing else to do it. Of
@@ -98,7 +99,7 @@ type VFStep struct {
 }
 
 // PathStep is the payload of Steps that say where the host sends the frames for a MAC:
-// check-virtio, the window, the bridge's entry, the PF's filter and announcements; of clear-tap it has the tap.
+// check-virtio, the window, the bridge's entry, the PF's filter and announcements; of clear-tap and clear-port it has the tap.
 type PathStep struct {
 	MAC     MAC    `json:"mac"`
 	VLAN    int    `json:"vlan,omitempty"`
@@ -145,7 +146,7 @@ func (s Step) String() string {
 		fmt.Fprintf(&b, " mac %s", s.VF.MAC)
 	case StepFDBToVF, StepFDBToTap, StepAnnounce, StepOpenWindow, StepCloseWindow, StepAddSelf, StepDelSelf, StepFollowGuest:
 		fmt.Fprintf(&b, " pf %s mac %s", s.Path.PF, s.Path.MAC)
-	case StepClearTap:
+	case StepClearTap, StepClearPort:
 		b.WriteString(" tap " + s.Path.Tap)
 	case StepSetVF:
 		fmt.Fprintf(&b, " vlan %d spoofchk on trust off", s.VF.VLAN)

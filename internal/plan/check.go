@@ -28,6 +28,8 @@ const (
 	FindLostMirror   = "lost-mirror"    // a window is open at a tap that no VM has
 	FindStaleLimit   = "stale-limit"    // what is left of the limits of a tap that has gone
 	FindLostLimit    = "lost-limit"     // a tap that no VM has is limited
+	FindStalePort    = "stale-port"     // what is left of a port of the embedded switch whose tap has gone
+	FindLostPort     = "lost-port"      // a tap that no virtual PF has is a port of the embedded switch
 	FindStaleSelf    = "stale-self"     // the PF filters for a MAC whose VM has a VF or has gone
 	FindNoSelf       = "no-self"        // VF guests cannot reach a virtio VM: the PF does not filter for its MAC
 	FindForeignMAC   = "foreign-mac"    // a VF that is not Sluice's swallows the frames of a VM that does not have it
@@ -96,6 +98,9 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	}
 	for i := range snap.Limited {
 		c.limited(&snap.Limited[i])
+	}
+	for i := range snap.Ports {
+		c.port(&snap.Ports[i])
 	}
 	c.pins()
 	clear(c.expect)
@@ -334,6 +339,16 @@ func (c *Checker) limited(l *model.TapLimit) {
 		return
 	}
 	c.add(FindLostLimit, "tap "+l.Tap, "is limited by Sluice, and no VM has it", repair)
+}
+
+// port tells of ports of the embedded switch that are nobody's. One whose tap is there stays: who took its policy away would open it.
+func (c *Checker) port(l *model.TapLimit) {
+	if l.Detached != model.Yes {
+		c.add(FindLostPort, "tap "+l.Tap, "is held to the policy of a virtual VF, and no virtual PF has it: it is cleared up when the tap goes")
+		return
+	}
+	repair := model.Step{Kind: model.StepClearPort, Subject: model.Subject{Tap: l.Tap}, Path: model.PathStep{Tap: l.Tap}}
+	c.add(FindStalePort, "tap "+l.Tap, "has gone, but the policy of a virtual VF on it is still listed", repair)
 }
 
 // address is what a bridge looks up.

@@ -248,6 +248,10 @@ func TestCheck(t *testing.T) {
 			s.Limited = []model.TapLimit{{Tap: "tapz", Detached: model.Yes}}
 		}, "stale-limit tap tapz: clear-tap"},
 		{"limits of nobody's", func(s *model.Snapshot) { s.Limited = []model.TapLimit{{Tap: "tapz"}} }, "lost-limit tap tapz: clear-tap"},
+		{"what is left of a switch port", func(s *model.Snapshot) {
+			s.Ports = []model.TapLimit{{Tap: "tapz", Detached: model.Yes}}
+		}, "stale-port tap tapz: clear-port"},
+		{"a switch port of nobody's, which would be open without", func(s *model.Snapshot) { s.Ports = []model.TapLimit{{Tap: "tapz"}} }, "lost-port tap tapz:"},
 		{"a bridge entry of nobody's", func(s *model.Snapshot) {
 			s.Pins = []model.Pin{{Network: "br0", MAC: model.MAC{2, 9}, Port: "pf0"}}
 		}, "stale-fdb bridge br0: close-window"},

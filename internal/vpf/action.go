@@ -70,6 +70,18 @@ func (a *Action) String() string {
 	return fmt.Sprintf("clear up the port of tap %s: %s", a.Tap, a.Why)
 }
 
+// Useless says whether a World shows that a port that is to be cleared up is in use again.
+func (a *Action) Useless(w *World) bool {
+	for i := range w.VMs {
+		for k := range w.VMs[i].NICs {
+			if n := &w.VMs[i].NICs[k]; n.Tap == a.Tap && n.VirtualPF != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // key tells what failures of actions are about.
 type key struct {
 	kind  Kind

@@ -17,6 +17,7 @@ import (
 type Core struct {
 	fails map[key]failure
 	busy  map[model.VMID]int // actions under way
+	drops map[string]bool    // taps that are being cleared up after
 
 	// of the Tick at hand
 	now    time.Time
@@ -56,7 +57,7 @@ type Standing struct {
 
 // NewCore makes a Core that knows of nothing yet.
 func NewCore() *Core {
-	return &Core{fails: map[key]failure{}, busy: map[model.VMID]int{}}
+	return &Core{fails: map[key]failure{}, busy: map[model.VMID]int{}, drops: map[string]bool{}}
 }
 
 // Tick says what to do now. The World was read after the last Finish. No VM has actions that are returned again
@@ -78,7 +79,11 @@ func (c *Core) Tick(now time.Time, s *State, w *World) Result {
 	c.unusedDevices()
 	c.forgetFailures()
 	for i := range c.out.Actions {
-		c.busy[c.out.Actions[i].VM]++
+		a := &c.out.Actions[i]
+		c.busy[a.VM]++
+		if a.Kind == DropPort {
+			c.drops[a.Tap] = true
+		}
 	}
 	return c.out
 }
@@ -88,6 +93,7 @@ func (c *Core) Finish(now time.Time, a Action, err error) {
 	if c.busy[a.VM]--; c.busy[a.VM] <= 0 {
 		delete(c.busy, a.VM)
 	}
+	delete(c.drops, a.Tap)
 	k := a.key()
 	if err == nil || errors.Is(err, model.ErrGone) {
 		delete(c.fails, k) // what has gone shows in the next World
@@ -247,6 +253,8 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 		c.do(Action{Kind: LinkDown, VM: p.VM, Alias: f.Alias, Why: down})
 	case nic.Tap == "":
 		f.Why = "its tap is not known yet"
+	case c.drops[nic.Tap]:
+		f.Why = "what another VM left at a tap of this name is being cleared up"
 	case !f.Stands:
 		f.Why = "its policy is being set"
 		c.do(set)

@@ -111,7 +111,9 @@ func (m *machine) act() {
 			err = m.host.SetLink(ctx, a.VM, a.Alias, true)
 		}
 	case DropPort:
-		err = m.host.RemoveSwitchPort(ctx, a.Tap)
+		if w, _ := m.host.look(ctx); !a.Useless(&w) {
+			err = m.host.RemoveSwitchPort(ctx, a.Tap)
+		}
 	}
 	m.core.Finish(m.now, a, err)
 }

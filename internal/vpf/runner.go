@@ -211,7 +211,10 @@ func (r *Runner) do(ctx context.Context, a *Action) (err error) {
 			err = r.Domains.SetLink(ctx, a.VM, a.Alias, true)
 		}
 	case DropPort:
-		err = r.Switch.RemoveSwitchPort(ctx, a.Tap)
+		var w World
+		if w, err = r.Look(ctx); err == nil && !a.Useless(&w) {
+			err = r.Switch.RemoveSwitchPort(ctx, a.Tap)
+		}
 	case MakeDevice:
 		_, err = r.VDPA.CreateVDPA(ctx, a.Device)
 	case DropDevice:

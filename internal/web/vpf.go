@@ -247,7 +247,7 @@ func (h *handler) setVPF(ctx context.Context, d *json.Decoder, _ peer) (any, err
 			return nil, fmt.Errorf("VF %d (%d of %d were set before): %w", i, k, len(vfs), err)
 		}
 		if p.VFs[i].Grant != nil {
-			r.Details = append(r.Details, fmt.Sprintf("VF %d is in use: what its guest asked for (%s) counts until it gives it back", i, p.VFs[i].Grant.Owner))
+			r.Details = append(r.Details, fmt.Sprintf("VF %d is in use by %s: what was changed counts at once, and the rest as its guest asked for it", i, p.VFs[i].Grant.Owner))
 		}
 	}
 	return r, nil
