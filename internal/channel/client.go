@@ -113,7 +113,7 @@ func (c *Client) List(ctx context.Context) ([]Held, error) {
 			return nil, err
 		}
 		all = append(all, page.VFs...)
-		if page.Next <= from { // the last, or nonsense
+		if page.Next <= from || len(all) > maxList { // the last, or nonsense
 			return all, nil
 		}
 		from = page.Next

@@ -3,6 +3,7 @@ package channel
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -113,6 +114,19 @@ func TestMessageTooLongIsNotSent(t *testing.T) {
 	c, _ := pipe(t)
 	if err := c.Send(MethodCounters, Counters{Interfaces: make([]Interface, 1000)}); err == nil {
 		t.Error("it was sent")
+	}
+}
+
+// A server whose list has no end does not fill the client's memory.
+func TestListWithoutEnd(t *testing.T) {
+	socket, _ := serve(t, handlerFunc(func(_ context.Context, _ Method, body json.RawMessage) (any, error) {
+		var from ListFrom
+		err := strict(body, &from)
+		return List{VFs: make([]Held, 200), Next: from.From + 1}, err
+	}), Limits{Requests: 1 << 20, Bytes: 1 << 30})
+	got, err := dial(t, socket).List(within(t, patience))
+	if err != nil || len(got) < maxList || len(got) > maxList+200 {
+		t.Errorf("%d VFs, %v", len(got), err)
 	}
 }
 

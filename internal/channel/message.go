@@ -30,6 +30,7 @@ const (
 	MaxOwner      = 128      // bytes of an owner, printable ASCII
 	MaxInterfaces = 48       // of which counters are sent
 	listPage      = 32       // VFs in a List
+	maxList       = 8192     // VFs that a client takes in all
 	maxBody       = MaxLine - 256
 )
 

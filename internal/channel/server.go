@@ -20,7 +20,7 @@ type Conn interface {
 // Limits bound what the other side of a connection can cost. What is 0 is as given here.
 type Limits struct {
 	Requests int           // carried out a second, and as many at once; 20
-	Bytes    int           // read a second, and as many at once; 256 KiB
+	Bytes    int           // read a second, and as many at once; 64 KiB
 	Handle   time.Duration // for one request; 30 s
 	Write    time.Duration // to take an answer; 5 s
 }
@@ -32,7 +32,7 @@ func (l Limits) withDefaults() Limits {
 		l.Requests = 20
 	}
 	if l.Bytes <= 0 {
-		l.Bytes = 256 << 10
+		l.Bytes = 64 << 10
 	}
 	if l.Handle <= 0 {
 		l.Handle = 30 * time.Second

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// desk is what a daemon does, on paper: it remembers owners.
+// desk stands for a daemon: it remembers owners.
 type desk struct {
 	mu     sync.Mutex
 	owners map[int]string

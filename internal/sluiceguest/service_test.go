@@ -100,7 +100,7 @@ func (c *cable) Close() error {
 	return nil
 }
 
-// daemon is what the host does, on paper.
+// daemon stands for the one on the host.
 type daemon struct {
 	welcome channel.Welcome
 	mu      sync.Mutex

@@ -112,7 +112,7 @@ func (u *uplink) greet(ctx context.Context, c *channel.Client, limit time.Durati
 func (u *uplink) report(ctx context.Context, c *channel.Client, seconds int, while time.Duration) error {
 	var tick <-chan time.Time
 	if seconds > 0 && u.counters != nil {
-		t := time.NewTicker(time.Duration(seconds) * time.Second)
+		t := time.NewTicker(time.Duration(min(seconds, 3600)) * time.Second)
 		defer t.Stop()
 		tick = t.C
 	}
