@@ -4,19 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/fstest"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 	current "github.com/containernetworking/cni/pkg/types/100"
-	"github.com/containernetworking/cni/pkg/version"
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/kernel/kerneltest"
@@ -28,19 +24,12 @@ const (
 	pluginsEnv = "SLUICE_TEST_CNI_PLUGINS"
 )
 
-// TestMain is the plugin itself where it is called sluice-cni. Else it builds the stock plugins while the network of
-// the machine is still there, and runs the tests in one of their own.
+// TestMain builds the plugins while the network of the machine is still there, and runs the tests in one of their own.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "sluice-cni" {
-		dir := os.Getenv(stateEnv)
-		p := &Plugin{Sys: guest(), Host: &Client{Path: filepath.Join(dir, "socket")}, Dir: filepath.Join(dir, "state"), BootID: os.Getenv(bootEnv)}
-		skel.PluginMainFuncs(p.Funcs(), version.All, "sluice-cni under test")
-		return
-	}
 	os.Exit(withPlugins(func() int { return kerneltest.Run(m) }))
 }
 
-// withPlugins has the stock plugins built, once for the test binary and its copy in the namespaces.
+// withPlugins has the plugins built, once for the test binary and its copy in the namespaces.
 func withPlugins(run func() int) int {
 	if os.Getenv(pluginsEnv) != "" {
 		return run()
@@ -50,66 +39,22 @@ func withPlugins(run func() int) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-C", "testdata/plugins", "-o", dir+"/", "tool")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the stock CNI plugins (testdata/plugins, from the Go module proxy): %v\n%s", err, out)
-		return 1
+	for _, args := range [][]string{
+		{"-C", "testdata/plugins", "-o", dir + "/", "tool"}, // the stock ones, from the Go module proxy
+		{"-o", dir + "/sluice-cni", "./testplugin"},
+	} {
+		build := exec.Command("go", append([]string{"build"}, args...)...)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go build %v: %v\n%s", args, err, out)
+			return 1
+		}
 	}
 	_ = os.Setenv(pluginsEnv, dir)
 	return run()
 }
 
 const pfMAC = "52:54:00:ab:00:00"
-
-// sysfs is that of a guest with a PF and two VFs. What it says of the VFs' interfaces is what is found in this network
-// namespace: an interface whose queue is 9000 + n long stands for VF n.
-type sysfs struct{ fstest.MapFS }
-
-func guest() fs.FS {
-	const pf = "bus/pci/devices/0000:01:00.0"
-	m := fstest.MapFS{
-		pf + "/sriov_totalvfs":                                    {Data: []byte("7\n")},
-		pf + "/sriov_numvfs":                                      {Data: []byte("2\n")},
-		pf + "/virtio1/net/enp1s0/address":                        {Data: []byte(pfMAC + "\n")},
-		"bus/pci/devices/0000:03:00.0/virtio9/net/enp3s0/address": {Data: []byte("52:54:00:ab:00:99\n")},
-	}
-	for i := range 2 {
-		vf := fmt.Sprintf("0000:01:00.%d", i+1)
-		dir := "bus/pci/devices/" + vf
-		m[fmt.Sprintf("%s/virtfn%d", pf, i)] = link("../" + vf)
-		m[dir+"/physfn"] = link("../0000:01:00.0")
-		m[dir+"/driver"] = link("../../../bus/pci/drivers/virtio-pci")
-		m[fmt.Sprintf("%s/virtio%d/status", dir, i+2)] = &fstest.MapFile{Data: []byte("0x0f\n")}
-	}
-	return sysfs{m}
-}
-
-func link(to string) *fstest.MapFile {
-	return &fstest.MapFile{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}
-}
-
-func (s sysfs) ReadDir(name string) ([]fs.DirEntry, error) {
-	var function int
-	if n, _ := fmt.Sscanf(name, "bus/pci/devices/0000:01:00.%d/virtio", &function); n != 1 || function == 0 || filepath.Base(name) != "net" {
-		return s.MapFS.ReadDir(name)
-	}
-	var out []fs.DirEntry
-	all, _ := os.ReadDir("/sys/class/net")
-	for _, e := range all {
-		if queue, err := os.ReadFile("/sys/class/net/" + e.Name() + "/tx_queue_len"); err == nil && strings.TrimSpace(string(queue)) == strconv.Itoa(9000+function) {
-			out = append(out, e)
-		}
-	}
-	return out, nil
-}
-
-func (s sysfs) ReadFile(name string) ([]byte, error) {
-	if strings.HasPrefix(name, "bus/pci/devices/0000:01:00.") && filepath.Base(name) == "address" && !strings.Contains(name, "enp1s0") {
-		return os.ReadFile("/sys/class/net/" + filepath.Base(filepath.Dir(name)) + "/address")
-	}
-	return s.MapFS.ReadFile(name)
-}
 
 // node is a guest that runs containers.
 type node struct {
@@ -129,18 +74,13 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{T: t, dir: t.TempDir(), bin: t.TempDir(), boot: "boot 1"}
 	n.host = serve(t, filepath.Join(n.dir, "socket"))
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	plugins, err := filepath.Glob(os.Getenv(pluginsEnv) + "/*")
 	if err != nil || len(plugins) == 0 {
-		t.Fatal("no stock plugins", err)
+		t.Fatal("no plugins", err)
 	}
 	for _, p := range plugins {
 		n.link(p, filepath.Base(p))
 	}
-	n.link(self, "sluice-cni")
 	for i, mac := range []string{mac0, mac1} {
 		kerneltest.IP(t, fmt.Sprintf("link add vf%d address %s txqueuelen %d type veth peer name tap%d", i, mac, 9001+i, i))
 		kerneltest.Quiet(t, fmt.Sprintf("vf%d", i))
