@@ -179,14 +179,6 @@ func (p pins) unpin(name string) error {
 	return nil
 }
 
-// rename puts a pin in the place of another; where nothing could be pinned there is none.
-func (p pins) rename(from, to string) error {
-	if !p.has(from) {
-		return nil
-	}
-	return os.Rename(p.path(from), p.path(to))
-}
-
 func (p pins) list() ([]Mirror, error) {
 	names, err := p.names()
 	if err != nil {

@@ -31,6 +31,9 @@ func (s *taps) setPort(spec model.SwitchPort, ask tapQuestions) (model.SwitchPor
 		return model.SwitchPortState{}, errors.Join(err, s.removeUnused(tap, t))
 	}
 	port.mem.limit(spec.Rules, monotonic())
+	if err := s.comeFirst(tap, t); err != nil {
+		return model.SwitchPortState{}, errors.Join(err, port.Close())
+	}
 	if err := errors.Join(s.keep(t, port), s.replace(tap, t, [2]bool{true, true})); err != nil {
 		return model.SwitchPortState{}, errors.Join(err, s.removeUnused(tap, t))
 	}

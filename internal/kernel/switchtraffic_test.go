@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -212,50 +213,65 @@ func TestSwitchSeparates(t *testing.T) {
 	}
 }
 
-// TestSwitchPortIsShaped: frames go to the shaper with their tag, and come out of it once. While our program moves behind one
-// that somebody else attaches, nothing passes that the rules do not let through.
+// TestSwitchPortIsShaped: frames go to the shaper with their tag, and come out of it once.
 func TestSwitchPortIsShaped(t *testing.T) {
 	h := newHost(t)
 	tap, out := twoPorts(t)
 	ifb := smallTree(t, h)
 	setPort(t, h, access)
-	shape := func(p *TapPolicy) { p.Shaper, p.Class = ifb, 1<<16|5 }
-	index := update(t, h, "tap0", shape).Index
+	update(t, h, "tap0", func(p *TapPolicy) { p.Shaper, p.Class = ifb, 1<<16|5 })
 	holdsTo10(t, tap, out)
 	if s := tc(t, "-s class show dev ifb9 classid 1:5"); !strings.Contains(s, " 1 pkt") {
 		t.Errorf("the class has\n%s", s)
 	}
-	must(t, h.PinFDB(soon(t), stray, 0, "out0"))
-	spoofed := kerneltest.Frame(stray, other, "spoofed")
-	stop := make(chan struct{})
-	var flood sync.WaitGroup
-	flood.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				tap.Send(t, spoofed)
-			}
-		}
-	})
-	for range 50 {
-		prog, seen := counting(t, ebpf.SchedCLS, tcxNext)
-		l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: prog, Attach: ebpf.AttachTCXIngress})
-		must(t, err)
-		update(t, h, "tap0", shape)
-		before := seen()
-		waitFor(t, "theirs to see frames that ours drops behind it", func() bool { return seen() > before })
-		must(t, l.Close())
-	}
-	close(stop)
-	flood.Wait()
-	if f := out.Waiting(t); f != nil {
-		t.Errorf("out came %x", f)
-	}
-	holdsTo10(t, tap, out)
 	must(t, h.RemoveTap(soon(t), "tap0"))
 	holdsTo10(t, tap, out)
 	must(t, h.RemoveSwitchPort(soon(t), "tap0"))
 	noPolicies(t, h)
+}
+
+// TestSwitchPortComesFirst: a program that somebody else attaches, and that ends the turn of those behind it, takes no frame past the rules,
+// whichever of the two, and of the tap's limits, came first. It sees what passes, and no shaper may take that from it.
+func TestSwitchPortComesFirst(t *testing.T) {
+	const tcxPass = 0
+	for _, first := range []string{"theirs", "limit, theirs", "theirs, limit", "port"} {
+		t.Run(first, func(t *testing.T) {
+			h := newHost(t)
+			tap, out := twoPorts(t)
+			ifb := smallTree(t, h)
+			tapLink, err := h.Link(soon(t), "tap0")
+			must(t, err)
+			prog, seen := counting(t, ebpf.SchedCLS, tcxPass)
+			attach := func() {
+				l, err := link.AttachTCX(link.TCXOptions{Interface: tapLink.Index, Program: prog, Attach: ebpf.AttachTCXIngress})
+				must(t, err)
+				t.Cleanup(func() { _ = l.Close() })
+			}
+			limit := func() { update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract.Bits = 1e9 }) }
+			order := strings.Split(first, ", ")
+			for _, what := range order {
+				switch what {
+				case "theirs":
+					attach()
+				case "limit":
+					limit()
+				case "port":
+					setPort(t, h, access)
+					attach()
+				}
+			}
+			setPort(t, h, access)
+			holdsTo10(t, tap, out)
+			limit()
+			holdsTo10(t, tap, out)
+			if n := seen(); n != 2 {
+				t.Errorf("theirs saw %d frames, want the 2 that passed", n)
+			}
+			_, err = h.UpdateTap(soon(t), "tap0", func(p *TapPolicy) { p.Shaper, p.Class = ifb, 1<<16|5 })
+			if !errors.Is(err, model.ErrPermanent) {
+				t.Errorf("a shaper: %v, want model.ErrPermanent", err)
+			}
+			holdsTo10(t, tap, out)
+		})
+	}
 }

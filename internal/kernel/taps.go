@@ -136,45 +136,6 @@ func (s *taps) removeUnused(tap string, t *policedTap) error {
 	return s.remove(tap)
 }
 
-// mayShape says why frames may not go to a shaper, where there was none yet, and moves a
-// program of ours that others have come behind to the end.
-func (s *taps) mayShape(tap string, t *policedTap, fresh bool, ask tapQuestions) error {
-	if fresh {
-		if err := ask.noFilters(t.index); err != nil {
-			return err
-		}
-	}
-	l := t.links[dirTx]
-	if l == nil {
-		return nil
-	}
-	info, err := l.Info()
-	if err != nil {
-		return err
-	}
-	all, err := link.QueryPrograms(link.QueryOptions{Target: t.index, Attach: ebpf.AttachTCXIngress})
-	if err != nil {
-		return err
-	}
-	if n := len(all.Programs); n > 0 && all.Programs[n-1].ID == info.Program {
-		return nil
-	}
-	return s.moveToEnd(tap, t)
-}
-
-// moveToEnd attaches a second program behind all others, and then takes the first off: no frame of a switch port comes past
-// neither, and for that moment none at all of one with an access VLAN, whose tag the second does not expect. A process that is killed in between leaves one of them pinned, or both, and the next that adopts the tap removes the second.
-func (s *taps) moveToEnd(tap string, t *policedTap) error {
-	first := t.links[dirTx]
-	second, err := s.newLink(t, dirTx)
-	if err != nil {
-		return err
-	}
-	s.pin(second, tapPin(tap, pinMoved))
-	s.link(t, dirTx, second)
-	return errors.Join(s.pins.rename(tapPin(tap, pinMoved), tapPin(tap, dirNames[dirTx])), detach(first), first.Close())
-}
-
 // find returns what stands on the tap, nil if there is nothing. What is left of a tap of that
 // name that has gone is removed.
 func (s *taps) find(tap string, ask tapQuestions) (*policedTap, error) {
@@ -274,28 +235,28 @@ func (s *taps) takeOff(tap string, t *policedTap, dir int) error {
 }
 
 // attachOne attaches the program of one direction. Behind all others at ingress: what goes
-// to a shaper is not seen by those behind. Before mirrors at egress: what is dropped is not copied.
+// to a shaper is not seen by those behind; but before them on a switch port, see mayShape. Before mirrors at egress: what
+// is dropped is not copied.
 func (s *taps) attachOne(tap string, t *policedTap, dir int) error {
-	l, err := s.newLink(t, dir)
+	prog, err := s.program(t, dir)
+	if err != nil {
+		return err
+	}
+	defer prog.Close() // the link holds it
+	options := link.TCXOptions{Interface: t.index, Program: prog, Attach: ebpf.AttachTCXIngress, Anchor: link.Tail()}
+	if dir == dirRx {
+		options.Attach = ebpf.AttachTCXEgress
+	}
+	if dir == dirRx || t.port != nil {
+		options.Anchor = link.Head()
+	}
+	l, err := attachTCX(options)
 	if err != nil {
 		return err
 	}
 	s.link(t, dir, l)
 	s.pin(l, tapPin(tap, dirNames[dir]))
 	return nil
-}
-
-func (s *taps) newLink(t *policedTap, dir int) (link.Link, error) {
-	prog, err := s.program(t, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer prog.Close() // the link holds it
-	options := link.TCXOptions{Interface: t.index, Program: prog, Attach: ebpf.AttachTCXIngress, Anchor: link.Tail()}
-	if dir == dirRx {
-		options.Attach, options.Anchor = ebpf.AttachTCXEgress, link.Head()
-	}
-	return attachTCX(options)
 }
 
 // link remembers what is attached: list may be looking.
@@ -328,7 +289,7 @@ func (s *taps) remove(tap string) (err error) {
 		}
 		err = errors.Join(err, t.Close())
 	}
-	for _, name := range []string{dirNames[dirTx], dirNames[dirRx], pinMoved} {
+	for _, name := range dirNames {
 		err = errors.Join(err, s.pins.remove(tapPin(tap, name)))
 	}
 	if err != nil {

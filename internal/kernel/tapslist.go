@@ -24,9 +24,6 @@ func (s *taps) adopt(tap string) (*policedTap, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	if err := s.pins.remove(tapPin(tap, pinMoved)); err != nil {
-		return nil, errors.Join(err, t.Close())
-	}
 	for dir, l := range t.links {
 		if l == nil {
 			continue
@@ -152,11 +149,8 @@ func (s *taps) drop() (err error) {
 	return err
 }
 
-// Pins of a tap are TAP_tx, TAP_rx and TAP_map; TAP_moved for as long as a program moves.
-const (
-	pinMap   = "map"
-	pinMoved = "moved"
-)
+// Pins of a tap are TAP_tx, TAP_rx and TAP_map.
+const pinMap = "map"
 
 var dirNames = [2]string{dirTx: "tx", dirRx: "rx"}
 
@@ -166,6 +160,6 @@ func tapPin(tap, what string) string { return escape(tap) + "_" + what }
 func parseTapPin(name string) (tap, what string, ok bool) {
 	text, what, _ := strings.Cut(name, "_")
 	tap, ok = unescape(text)
-	ok = ok && tap != "" && (what == pinMap || what == pinMoved || slices.Contains(dirNames[:], what))
+	ok = ok && tap != "" && (what == pinMap || slices.Contains(dirNames[:], what))
 	return tap, what, ok && tapPin(tap, what) == name
 }
