@@ -130,10 +130,8 @@ func honestIPv6(p []byte, r *model.SwitchRule) bool {
 		return false
 	}
 	src, dst := netip.AddrFrom16([16]byte(p[8:24])), netip.AddrFrom16([16]byte(p[24:40]))
-	if len(r.Addresses) > 0 && !ownsV6(src, r) && !(src.IsUnspecified() && dst.IsMulticast()) {
-		return false
-	}
-	return !r.CheckARP || honestND(p, r)
+	known := len(r.Addresses) == 0 || ownsV6(src, r) || src.IsUnspecified() && dst.IsMulticast()
+	return known && (!r.CheckARP || honestND(p, r))
 }
 
 func ownsV6(a netip.Addr, r *model.SwitchRule) bool {

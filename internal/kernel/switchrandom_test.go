@@ -96,7 +96,7 @@ func drawARP(t *rapid.T) []byte {
 }
 
 func drawIPv4(t *rapid.T) []byte {
-	ends := append(someV4, netip.IPv4Unspecified(), netip.MustParseAddr("255.255.255.255"))
+	ends := slices.Concat(someV4, []netip.Addr{netip.IPv4Unspecified(), netip.MustParseAddr("255.255.255.255")})
 	src, dst := among(ends...).Draw(t, "source"), among(ends...).Draw(t, "destination")
 	b := []byte{8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0}
 	return slices.Concat(b, src.AsSlice(), dst.AsSlice(), make([]byte, 26))
@@ -120,7 +120,7 @@ func drawIPv6(t *rapid.T) []byte {
 		}
 		next, payload = h, append(header, payload...)
 	}
-	ends := append(someV6, netip.IPv6Unspecified(), netip.MustParseAddr("ff02::1"))
+	ends := slices.Concat(someV6, []netip.Addr{netip.IPv6Unspecified(), netip.MustParseAddr("ff02::1")})
 	src, dst := among(ends...).Draw(t, "source"), among(ends...).Draw(t, "destination")
 	length := len(payload)
 	if !often.Draw(t, "length told") {

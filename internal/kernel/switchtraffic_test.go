@@ -107,9 +107,10 @@ func TestSwitchChangesUnderTraffic(t *testing.T) {
 				return
 			}
 			var err error
-			if i%3 == 0 {
+			switch i % 3 {
+			case 0:
 				_, err = h.UpdateTap(soon(t), "tap0", func(p *TapPolicy) { p.Tx.Contract = model.Rate{Bits: 100e9} })
-			} else if i%3 == 1 {
+			case 1:
 				err = h.RemoveTap(soon(t), "tap0")
 			}
 			if err != nil {
