@@ -115,13 +115,15 @@ func TestDaemonStaysSmall(t *testing.T) {
 // TestGuestStaysSmall keeps out of guests what only hosts need.
 func TestGuestStaysSmall(t *testing.T) {
 	unwanted := regexp.MustCompile(`libvirt|ebpf|yaml|cobra|pflag|^net/http$|internal/(model|kernel|guest)$`)
-	out, err := exec.Command("go", "list", "-deps", "sluice/cmd/sluice-guest").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range strings.Fields(string(out)) {
-		if unwanted.MatchString(path) {
-			t.Errorf("sluice-guest contains %s", path)
+	for _, program := range []string{"sluice-guest", "sluice-cni"} {
+		out, err := exec.Command("go", "list", "-deps", "sluice/cmd/"+program).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range strings.Fields(string(out)) {
+			if unwanted.MatchString(path) {
+				t.Errorf("%s contains %s", program, path)
+			}
 		}
 	}
 }

@@ -125,6 +125,7 @@ func TestConfErrors(t *testing.T) {
 		"no device":     {n.conf(""), "", 7, "Multus passes deviceID"},
 		"no VF":         {n.conf(`"deviceID":"0000:03:00.0",`), "", 7, "is no VF"},
 		"no such":       {n.conf(`"pciBusID":"0000:01:00.7",`), "", 7, "no PCI device"},
+		"no driver":     {n.conf(`"deviceID":"0000:01:00.3",`), "", 999, "has no driver"},
 		"no address":    {n.conf(`"deviceID":"../../etc",`), "", 7, "is no PCI address"},
 		"bad switch":    {n.conf(device0 + `"spoofchk":"perhaps",`), "", 6, "neither on nor off"},
 		"limit twice":   {n.conf(device0 + `"limit":"1Gbit","args":{"cni":{"limit":"2Gbit"}},`), "", 7, "its network sets one"},
@@ -189,6 +190,18 @@ func TestDelBeforeTheInterfaceIsBack(t *testing.T) {
 		n.must(call{"DEL", "b", b, n.conf(device0), ""})
 		n.clean()
 		n.del(b)
+	}
+}
+
+// The number of VFs was set to 0 while a container had one: nothing is left to bring back.
+func TestDelWithoutVF(t *testing.T) {
+	n := newNode(t)
+	a := n.container("a")
+	n.add("a", a, n.conf(device0))
+	n.gone = "yes"
+	n.must(call{"DEL", "a", a, n.conf(device0), ""})
+	if left, _ := filepath.Glob(n.dir + "/state/*.json"); len(left) > 0 || len(n.host.attached()) > 0 {
+		t.Error(left, n.host.attached())
 	}
 }
 

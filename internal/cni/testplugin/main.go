@@ -27,7 +27,7 @@ func main() {
 
 const pfMAC = "52:54:00:ab:00:00"
 
-// sysfs is that of a guest with a PF and two VFs. What it says of the VFs' interfaces is what is found in this network
+// sysfs is that of a guest with a PF, two VFs unless they are said to have been taken away, and a third without a driver. What it says of the VFs' interfaces is what is found in this network
 // namespace: an interface whose queue is 9000 + n long stands for VF n.
 type sysfs struct{ fstest.MapFS }
 
@@ -39,7 +39,12 @@ func guest() fs.FS {
 		pf + "/virtio1/net/enp1s0/address":                        {Data: []byte(pfMAC + "\n")},
 		"bus/pci/devices/0000:03:00.0/virtio9/net/enp3s0/address": {Data: []byte("52:54:00:ab:00:99\n")},
 	}
+	m["bus/pci/devices/0000:01:00.3/physfn"] = link("../0000:01:00.0")
+	m[pf+"/virtfn2"] = link("../0000:01:00.3")
 	for i := range 2 {
+		if os.Getenv("SLUICE_TEST_CNI_NO_VFS") != "" {
+			break
+		}
 		vf := fmt.Sprintf("0000:01:00.%d", i+1)
 		dir := "bus/pci/devices/" + vf
 		m[fmt.Sprintf("%s/virtfn%d", pf, i)] = link("../" + vf)
