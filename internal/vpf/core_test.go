@@ -1,0 +1,101 @@
+package vpf
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// The order of actions at one function, whatever is found there.
+func TestOrder(t *testing.T) {
+	p := testPF("a", "vpf0", 1)
+	p.VFs[0].Grant = &model.VFGrant{Owner: "pod"}
+	good := wanted(&p, 0, "tap1")
+	other := wanted(&p, 0, "tap1")
+	other.Rules = []model.SwitchRule{{MACs: good.Rules[0].MACs, Spoof: true}}
+	on := func(port model.SwitchPort, detached model.Tri) []model.SwitchPortState {
+		return []model.SwitchPortState{{SwitchPort: port, Detached: detached, Counts: make([]model.SwitchDrop, 2)}}
+	}
+	refuse := errors.New("no")
+	for name, c := range map[string]struct {
+		ports   []model.SwitchPortState
+		carrier model.Tri
+		grant   bool
+		failed  error // of the last try to set the policy
+		want    string
+	}{
+		"new":                          {nil, model.No, true, nil, "set-port"},
+		"its policy stands":            {on(good, model.No), model.No, true, nil, "link-up"},
+		"all stands":                   {on(good, model.No), model.Yes, true, nil, ""},
+		"up without a policy":          {nil, model.Yes, true, nil, "link-down"},
+		"up, and detached":             {on(good, model.Yes), model.Yes, true, nil, "link-down"},
+		"up, and nobody can tell":      {on(good, model.Unknown), model.Yes, true, nil, "link-down"},
+		"down, and detached":           {on(good, model.Yes), model.No, true, nil, "set-port"},
+		"up with another policy":       {on(other, model.No), model.Yes, true, nil, "set-port"},
+		"and it cannot be set":         {on(other, model.No), model.Yes, true, refuse, "link-down"},
+		"released":                     {on(other, model.No), model.Yes, false, nil, "link-down"},
+		"released and down":            {on(other, model.No), model.No, false, nil, "set-port"},
+		"nobody knows whether it's up": {nil, model.Unknown, true, nil, "link-down"},
+	} {
+		q := testPF("a", "vpf0", 1)
+		if c.grant {
+			q = p
+		}
+		pf := wanted(&q, -1, "tap0")
+		w := World{VMs: []VM{{VM: model.VM{ID: "a", Name: "a", NICs: []model.NIC{
+			{Alias: q.PFAlias(), MAC: q.MAC, Tap: "tap0", Network: "br0", VirtualPF: "vpf0", Carrier: model.Yes},
+			{Alias: q.VFAlias(0), MAC: q.VFs[0].MAC, Tap: "tap1", Network: "br0", VirtualPF: "vpf0", Function: 1, Carrier: c.carrier},
+		}}}}, Ports: append(on(pf, model.No), c.ports...)}
+		core := NewCore()
+		if c.failed != nil {
+			core.Finish(time.Unix(1000, 0), Action{Kind: SetPort, VM: "a", Alias: q.VFAlias(0)}, c.failed)
+		}
+		var got []string
+		for _, a := range core.Tick(time.Unix(1000, 0), testState(t, q), &w).Actions {
+			got = append(got, string(a.Kind))
+			if a.Alias != q.VFAlias(0) {
+				t.Errorf("%s: %s", name, a.String())
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A function whose MAC another VM has as well is not brought up, and one that is up stays.
+func TestSharedMAC(t *testing.T) {
+	p := testPF("a", "vpf0", 1)
+	p.VFs[0].Grant = &model.VFGrant{Owner: "pod", MAC: model.MAC{2, 0, 0, 0, 0, 1}}
+	for carrier, want := range map[model.Tri]int{model.No: 0, model.Yes: 0} {
+		w := World{VMs: []VM{
+			{VM: model.VM{ID: "a", Name: "a", NICs: []model.NIC{
+				{Alias: p.PFAlias(), MAC: p.MAC, Tap: "tap0", Network: "br0", VirtualPF: "vpf0", Carrier: model.Yes},
+				{Alias: p.VFAlias(0), MAC: p.VFs[0].MAC, Tap: "tap1", Network: "br0", VirtualPF: "vpf0", Function: 1, Carrier: carrier},
+			}}},
+			{VM: model.VM{ID: "b", Name: "b", NICs: []model.NIC{{Alias: "net0", MAC: p.VFs[0].Grant.MAC, Network: "br0"}}}},
+		}}
+		for i, tap := range []string{"tap0", "tap1"} {
+			w.Ports = append(w.Ports, model.SwitchPortState{SwitchPort: wanted(&p, i-1, tap), Detached: model.No})
+		}
+		out := NewCore().Tick(time.Unix(1000, 0), testState(t, p), &w)
+		if f := out.Virtual[0].Functions[1]; len(out.Actions) != want || len(f.Problems) != 1 || !strings.Contains(f.Problems[0].Text, "net0 of VM b") {
+			t.Errorf("carrier %s: %v, %+v", carrier, out.Actions, f)
+		}
+	}
+}
+
+// What fails is tried again, later each time, but a carrier that should be away soon.
+func TestPause(t *testing.T) {
+	var got []string
+	for _, n := range []int{1, 2, 3, 7, 100} {
+		got = append(got, fmt.Sprint(pause(SetPort, n), pause(LinkDown, n)))
+	}
+	if s := strings.Join(got, ", "); s != "1s 1s, 2s 2s, 4s 4s, 1m0s 4s, 1m0s 4s" {
+		t.Error(s)
+	}
+}
