@@ -19,7 +19,7 @@ type fakeHost struct {
 	devices map[string]model.VDPADevice
 	next    int                      // ifindex
 	defined map[string]bool          // VM/name in the persistent XML
-	socket  string                   // of channels
+	sockets map[model.VMID]string    // of channels
 	sane    func(h *fakeHost) string // says what is wrong
 	wrong   string
 	fail    func(what string) error // of each call
@@ -200,7 +200,9 @@ func (h *fakeHost) CheckVPF(_ context.Context, p *model.VirtualPF) ([]model.Prob
 }
 
 // ChannelSocket implements Domains.
-func (h *fakeHost) ChannelSocket(context.Context, model.VMID) (string, error) { return h.socket, nil }
+func (h *fakeHost) ChannelSocket(_ context.Context, vm model.VMID) (string, error) {
+	return h.sockets[vm], nil
+}
 
 // testMAC is one of a function's own.
 func testMAC(vm model.VMID, name string, vf int) model.MAC {
