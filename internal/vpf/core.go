@@ -372,12 +372,12 @@ func (c *Core) forgetFailures() {
 	for k := range c.fails {
 		vm := c.world.FindVM(k.vm)
 		gone := vm == nil || !slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.Alias == k.about })
-		switch {
-		case k.kind == DropPort:
+		switch k.kind {
+		case DropPort:
 			gone = c.ports[k.about] == nil
-		case k.kind == MakeDevice || k.kind == DropDevice:
+		case MakeDevice, DropDevice:
 			gone = c.deviceGone(k)
-		case k.kind == Forget:
+		case Forget:
 			gone = c.state.grants(k.vm) == 0
 		}
 		if gone {
