@@ -6,7 +6,7 @@
 // Requests are idempotent, so that one may be sent again when its answer was lost, and a replayed one does no harm:
 // the server keeps nothing of IDs. A client begins with a random ID, so that it takes no answer to an
 // earlier process for its own. What is sent too quickly waits: the server reads no faster than its Limits, and
-// one request at a time; the queue is the sender's.
+// one request at a time; the queue is the sender's. Who goes on so is cut off (ErrFlood), and that queue with it.
 //
 // Compatibility: a field that the other side does not know is refused where something is asked for (attach, detach, list), since
 // it would not be done, and passed over where something is told (hello, counters, all answers). Version changes

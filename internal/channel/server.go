@@ -43,8 +43,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// ErrFlood is why Serve ends a connection whose other side keeps sending as fast as it is let: what it has queued would
+// delay it for minutes, and is discarded with the connection.
+var ErrFlood = errors.New("it sent more than anything honest does, for too long")
+
 // Serve answers the requests that come over a connection, one after the other, and closes it in the end. It returns nil when the other
-// side has closed it, the context's error when that has ended, and else what failed, a side that takes no answers among it.
+// side has closed it, the context's error when that has ended, and else what failed, a side that takes no answers and ErrFlood among it.
 func Serve(ctx context.Context, conn Conn, h Handler, l Limits) error {
 	l = l.withDefaults()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -53,8 +57,8 @@ func Serve(ctx context.Context, conn Conn, h Handler, l Limits) error {
 		_ = conn.Close()
 	}()
 	s := &server{
-		in: NewReader(newSlowReader(ctx, conn, l.Bytes)), out: writer{conn: conn, within: l.Write},
-		bucket: rate.NewLimiter(rate.Limit(l.Requests), l.Requests), handler: h, limits: l,
+		in: NewReader(&slowReader{ctx, conn, newFlow(l.Bytes, 8)}), out: writer{conn: conn, within: l.Write},
+		requests: newFlow(l.Requests, 30), handler: h, limits: l,
 	}
 	err := s.run(ctx)
 	switch {
@@ -67,11 +71,11 @@ func Serve(ctx context.Context, conn Conn, h Handler, l Limits) error {
 }
 
 type server struct {
-	in      *Reader
-	out     writer
-	bucket  *rate.Limiter
-	handler Handler
-	limits  Limits
+	in       *Reader
+	out      writer
+	requests flow
+	handler  Handler
+	limits   Limits
 }
 
 func (s *server) run(ctx context.Context) error {
@@ -83,7 +87,7 @@ func (s *server) run(ctx context.Context) error {
 		if m.Method == "" {
 			continue // an answer to nothing that was asked
 		}
-		if err := s.bucket.Wait(ctx); err != nil {
+		if err := s.requests.take(ctx, 1); err != nil {
 			return err
 		}
 		a := s.answer(ctx, &m)
@@ -118,21 +122,33 @@ func (s *server) answer(ctx context.Context, m *Message) *Message {
 	return a
 }
 
-// slowReader reads no faster than it may, so that a flood costs its sender's time alone.
-type slowReader struct {
-	ctx    context.Context
-	r      io.Reader
-	bucket *rate.Limiter
+// flow is what may come a second, and how long it may come as fast as that.
+type flow struct{ second, sustained *rate.Limiter }
+
+// newFlow lets so many a second through; twice so many seconds at that rate are too long.
+func newFlow(perSecond, seconds int) flow {
+	return flow{rate.NewLimiter(rate.Limit(perSecond), perSecond), rate.NewLimiter(rate.Limit(perSecond)/2, seconds*perSecond)}
 }
 
-func newSlowReader(ctx context.Context, r io.Reader, perSecond int) *slowReader {
-	return &slowReader{ctx, r, rate.NewLimiter(rate.Limit(perSecond), perSecond)}
+// take waits until n may pass.
+func (f flow) take(ctx context.Context, n int) error {
+	if !f.sustained.AllowN(time.Now(), n) {
+		return ErrFlood
+	}
+	return f.second.WaitN(ctx, n)
+}
+
+// slowReader reads no faster than it may, so that a flood costs its sender's time alone.
+type slowReader struct {
+	ctx  context.Context
+	r    io.Reader
+	flow flow
 }
 
 func (s *slowReader) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p[:min(len(p), s.bucket.Burst())])
-	if waited := s.bucket.WaitN(s.ctx, n); waited != nil {
-		return 0, waited
+	n, err := s.r.Read(p[:min(len(p), s.flow.second.Burst())])
+	if err := s.flow.take(s.ctx, n); err != nil {
+		return 0, err
 	}
 	return n, err
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -315,6 +316,40 @@ func TestBytesAreLimited(t *testing.T) {
 		t.Errorf("Serve: %v", err)
 	}
 	_ = guest.Close()
+}
+
+// Who floods for long, with garbage or with requests, is cut off; who stays within the limit is not.
+func TestFloodIsCutOff(t *testing.T) {
+	ask := []byte(`{"v":1,"method":"hello"}` + "\n")
+	for name, c := range map[string]struct {
+		send  []byte
+		pause time.Duration
+		end   error
+		after time.Duration
+	}{
+		"garbage":   {bytes.Repeat([]byte{'x'}, 4096), 0, ErrFlood, 14 * time.Second},
+		"requests":  {ask, 0, ErrFlood, time.Minute},
+		"many":      {ask, 100 * time.Millisecond, nil, 0},
+		"much text": {append(bytes.Repeat([]byte{' '}, 3000), '\n'), 100 * time.Millisecond, nil, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			host, guest := net.Pipe()
+			begin := time.Now()
+			end := make(chan error, 1)
+			go func() { end <- Serve(context.Background(), host, Dispatch(&desk{}), Limits{}) }()
+			for time.Since(begin) < 5*time.Minute {
+				if _, err := guest.Write(c.send); err != nil {
+					break
+				}
+				time.Sleep(c.pause)
+			}
+			took := time.Since(begin)
+			_ = guest.Close()
+			if err := <-end; !errors.Is(err, c.end) || (c.end != nil && (took < c.after*9/10 || took > c.after*12/10)) {
+				t.Errorf("%s: %v after %v", name, err, took)
+			}
+		})
+	}
 }
 
 // One request is carried out at a time, and within its time.
