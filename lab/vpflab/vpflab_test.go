@@ -64,19 +64,19 @@ func handmade(vfs int) (devices, tail string) {
 }
 
 // pfOf is the PCI address of the guest's only virtual PF.
-func pfOf(ctx context.Context, t *testing.T, h *vpflab.Host, vm string) string {
+func pfOf(ctx context.Context, t testing.TB, h *vpflab.Host, vm string) string {
 	t.Helper()
 	return guest(ctx, t, h, vm, "basename $(dirname $(ls /sys/bus/pci/devices/*/sriov_totalvfs))")
 }
 
-func guest(ctx context.Context, t *testing.T, h *vpflab.Host, vm, script string) string {
+func guest(ctx context.Context, t testing.TB, h *vpflab.Host, vm, script string) string {
 	t.Helper()
 	out, err := h.GuestExec(ctx, vm, script)
 	must(t, err)
 	return strings.TrimSpace(out)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
