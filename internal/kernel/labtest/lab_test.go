@@ -27,6 +27,7 @@ func TestOnTheHost(t *testing.T) {
 	t.Run("vdpa", func(t *testing.T) {
 		putVDUSE(t, h)
 		run(t, h, "SLUICE_TEST_VDUSE="+vduse+" "+name("./hwtest")+" -test.v -test.run TestVDPA")
+		run(t, h, "SLUICE_TEST_VM=vm4 SLUICE_TEST_VDUSE="+vduse+" "+name("./hwtest")+" -test.v -test.run TestGuestOnVDPA")
 	})
 	t.Run("bench", func(t *testing.T) {
 		run(t, h, subject+name("./hwtest")+" -test.run ^$ -test.bench . -test.benchtime 200x")
@@ -104,7 +105,7 @@ func putVDUSE(t *testing.T, h *lab.Host) {
 
 func run(t *testing.T, h *lab.Host, command string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	out, err := h.Run(ctx, command)
 	t.Logf("%s\n%s", command, out)
