@@ -230,7 +230,7 @@ all of its VFs share one tap, at which they are told apart by MAC and VLAN.`,
 	o := outputFlag(c)
 	var b api.DefineVPF
 	c.Flags().IntVar(&b.VFs, "vfs", 0, "`number` of virtual VFs: up to 7, or more with --ari")
-	c.Flags().StringVar(&b.Network, "network", "", "`bridge` that its taps are to be ports of")
+	c.Flags().StringVar(&b.Network, "network", "", "`bridge` that its taps are to be ports of; with --backend vdpa what makes its devices, such as pci/0000:03:00.*")
 	c.Flags().StringVar(&b.Name, "name", "vpf0", "`name` that tells the VM's virtual PFs apart")
 	c.Flags().StringVar(&b.Model, "model", "virtio", "device that QEMU emulates: virtio or igb")
 	c.Flags().StringVar(&b.Backend, "backend", "tap", "what carries the frames on the host: tap or vdpa")
@@ -243,7 +243,7 @@ all of its VFs share one tap, at which they are told apart by MAC and VLAN.`,
 		case b.VFs < 1:
 			return usage(c, errors.New("say how many VFs it is to have: --vfs 4"))
 		case b.Network == "" && b.Backend == "tap":
-			return usage(c, errors.New("name the bridge that its taps are to be ports of: --network br0"))
+			return usage(c, errors.New("name the bridge that its taps are to be ports of: --network br0 (with --backend vdpa what makes its devices: see vdpa mgmtdev show)"))
 		}
 		b.VM = args[0]
 		p, err := a.client().DefineVPF(c.Context(), b)

@@ -1,5 +1,5 @@
-// Package kernel is the only user of raw kernel interfaces: rtnetlink, sysfs,
-// procfs, packet sockets and eBPF. It reads PFs, VFs, links and bridge entries
+// Package kernel is the only user of raw kernel interfaces: rtnetlink, generic
+// netlink, sysfs, procfs, packet sockets and eBPF. It reads PFs, VFs, links and bridge entries
 // into plain data, and makes single changes to them, each read back where the
 // kernel allows it.
 //

@@ -55,7 +55,9 @@ func TestGuestOnVDPA(t *testing.T) {
 
 	t.Log(shell(t, "virsh start "+vm))
 	t.Cleanup(func() { shell(t, "virsh destroy "+vm+" || true") })
-	eventuallyWithin(t, 5*time.Minute, "the guest's agent", func() bool { return exec.Command("virsh", "qemu-agent-command", vm, `{"execute":"guest-ping"}`).Run() == nil })
+	eventuallyWithin(t, 5*time.Minute, "the guest's agent", func() bool {
+		return exec.Command("virsh", "qemu-agent-command", vm, `{"execute":"guest-ping"}`).Run() == nil
+	})
 	problems, err := virt.CheckVPF(t.Context(), p)
 	must(t, err)
 	if len(problems) > 0 {
