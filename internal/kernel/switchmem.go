@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ type switchPort struct {
 	spec  model.SwitchPort
 	table *ebpf.Map // meters and counters, which outlive a change of the rules
 	mem   *portMemory
+
+	foreign bool // made by another version, which may hold to rules that this one cannot read: its programs stay until it is set anew
 }
 
 const (
@@ -30,12 +33,16 @@ const (
 
 // newSwitchPort makes the maps for new rules; the meters and counters are those of old, unless that is nil.
 func newSwitchPort(spec model.SwitchPort, old *switchPort) (*switchPort, error) {
-	rules, err := newRulesMap(spec)
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("encode rules: %w", err)
+	}
+	rules, err := newRulesMap(text)
 	if err != nil {
 		return nil, err
 	}
 	var table *ebpf.Map
-	if old != nil {
+	if old != nil && !old.foreign {
 		table, err = old.table.Clone()
 	} else {
 		table, err = newSharedMap(portMap, portWords)
@@ -46,11 +53,7 @@ func newSwitchPort(spec model.SwitchPort, old *switchPort) (*switchPort, error) 
 	return openSwitchPort(rules, table)
 }
 
-func newRulesMap(spec model.SwitchPort) (*ebpf.Map, error) {
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return nil, fmt.Errorf("encode rules: %w", err)
-	}
+func newRulesMap(text []byte) (*ebpf.Map, error) {
 	m, err := ebpf.NewMap(&ebpf.MapSpec{
 		Name: rulesMap, Type: ebpf.Array, KeySize: 4, ValueSize: uint32(len(text)), MaxEntries: 1, Flags: unix.BPF_F_RDONLY_PROG,
 	})
@@ -69,6 +72,9 @@ func openSwitchPort(rules, table *ebpf.Map) (_ *switchPort, err error) {
 	if err = p.read(); err == nil {
 		p.mem, err = openPortMemory(table)
 	}
+	if errors.Is(err, errLayout) {
+		p.foreign, err = true, nil
+	}
 	if err != nil {
 		return nil, errors.Join(err, rules.Close(), table.Close())
 	}
@@ -85,8 +91,10 @@ func (p *switchPort) read() error {
 	if err != nil {
 		return fmt.Errorf("read rules: %w", err)
 	}
-	if err := json.Unmarshal(text, &p.spec); err != nil {
-		return fmt.Errorf("read rules: %w", err)
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if d.Decode(&p.spec) != nil {
+		return errLayout
 	}
 	return nil
 }
@@ -153,7 +161,11 @@ func (p *switchPort) Close() error {
 	if p == nil {
 		return nil
 	}
-	return errors.Join(p.mem.Close(), closeMaps(p.rules, p.table))
+	err := closeMaps(p.rules, p.table)
+	if p.mem != nil {
+		err = errors.Join(err, p.mem.Close())
+	}
+	return err
 }
 
 // portMemory is the meters and counters of a port, by rule.

@@ -220,3 +220,36 @@ func TestSwitchProgramTakenOff(t *testing.T) {
 		}
 	}
 }
+
+// TestSwitchPortOfAnotherVersion, whose rules this one cannot read, goes on holding the guest until it is set anew.
+func TestSwitchPortOfAnotherVersion(t *testing.T) {
+	h := newHost(t)
+	tap, out := twoPorts(t)
+	setPort(t, h, access)
+	theirs := h.taps.opened("tap0")
+	rules, err := newRulesMap([]byte(`{"tap":"tap0","rules":[],"what_comes_later":true}`))
+	must(t, err)
+	must(t, theirs.port.rules.Close())
+	theirs.port.rules = rules
+	must(t, h.taps.replace("tap0", theirs, [2]bool{true, true}))
+	must(t, h.taps.drop())
+	next := newHostWith(t, Options{BPFFS: h.taps.pins.bpffs})
+	unknown := func() {
+		t.Helper()
+		if all := switchPorts(t, next); len(all) != 1 || all[0].Tap != "tap0" || all[0].Detached != model.Unknown {
+			t.Errorf("listed %+v", all)
+		}
+		holdsTo10(t, tap, out)
+	}
+	unknown()
+	update(t, next, "tap0", func(p *TapPolicy) { p.Tx.Contract.Bits = 1e9 })
+	unknown()
+	must(t, next.RemoveTap(soon(t), "tap0"))
+	unknown()
+	if now := setPort(t, next, access); now.Detached != model.No {
+		t.Errorf("stands %+v", now)
+	}
+	holdsTo10(t, tap, out)
+	must(t, next.RemoveSwitchPort(soon(t), "tap0"))
+	noPolicies(t, next)
+}

@@ -20,7 +20,7 @@ func (s *taps) setPort(spec model.SwitchPort, ask tapQuestions) (model.SwitchPor
 	if err != nil {
 		return model.SwitchPortState{}, err
 	}
-	if now, err := t.portState(); err != nil || now.Detached == model.No && sameRules(now.SwitchPort, spec) {
+	if now, err := t.portState(tap); err != nil || now.Detached == model.No && sameRules(now.SwitchPort, spec) {
 		return now, err
 	}
 	if err := s.refresh(t); err != nil {
@@ -37,7 +37,7 @@ func (s *taps) setPort(spec model.SwitchPort, ask tapQuestions) (model.SwitchPor
 	if err := errors.Join(s.keep(t, port), s.replace(tap, t, [2]bool{true, true})); err != nil {
 		return model.SwitchPortState{}, errors.Join(err, s.removeUnused(tap, t))
 	}
-	return t.portState()
+	return t.portState(tap)
 }
 
 // sameRules compares ports as they are kept.
@@ -160,8 +160,9 @@ func (s *taps) replace(tap string, t *policedTap, wanted [2]bool) error {
 	return s.attach(tap, t, wanted)
 }
 
-// portState says what the programs that are attached hold. Tap is "" if that is no switch port.
-func (t *policedTap) portState() (now model.SwitchPortState, err error) {
+// portState says what the programs that are attached hold. Tap is "" if that is no switch port; Detached is unknown of one that
+// another version made.
+func (t *policedTap) portState(tap string) (now model.SwitchPortState, err error) {
 	p, err := t.readPort()
 	if p == nil || err != nil {
 		return now, err
@@ -174,6 +175,9 @@ func (t *policedTap) portState() (now model.SwitchPortState, err error) {
 			return now, err
 		}
 		whole = whole && same
+	}
+	if p.foreign {
+		return model.SwitchPortState{SwitchPort: model.SwitchPort{Tap: tap}, Index: t.index, Counts: []model.SwitchDrop{{}}}, nil
 	}
 	return model.SwitchPortState{
 		SwitchPort: p.spec, Index: t.index, Detached: model.TriOf(!whole), Counts: p.mem.counts(len(p.spec.Rules)),
@@ -207,7 +211,7 @@ func (s *taps) ports() ([]string, error) {
 // portOf says what stands on a tap, Tap is "" if that is no switch port.
 func (s *taps) portOf(tap string) (now model.SwitchPortState, err error) {
 	if t := s.opened(tap); t != nil {
-		return t.portState()
+		return t.portState(tap)
 	}
 	t, err := s.load(tap)
 	if t == nil || errors.Is(err, errLayout) {
@@ -216,6 +220,6 @@ func (s *taps) portOf(tap string) (now model.SwitchPortState, err error) {
 	if err != nil {
 		return now, err
 	}
-	now, err = t.portState()
+	now, err = t.portState(tap)
 	return now, errors.Join(err, t.Close())
 }

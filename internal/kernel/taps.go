@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -267,6 +268,9 @@ func (s *taps) link(t *policedTap, dir int, l link.Link) {
 }
 
 func (s *taps) program(t *policedTap, dir int) (*ebpf.Program, error) {
+	if t.port != nil && t.port.foreign {
+		return nil, fmt.Errorf("switch port %w: set it again", errLayout)
+	}
 	local, err := s.localMACs()
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func (s *taps) adopt(tap string) (*policedTap, error) {
 		return nil, err
 	}
 	for dir, l := range t.links {
-		if l == nil {
+		if l == nil || t.port != nil && t.port.foreign {
 			continue
 		}
 		prog, err := s.program(t, dir)
