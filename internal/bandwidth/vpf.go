@@ -117,7 +117,9 @@ func (c *Core) divide(now time.Time, v *virtualPF) {
 	c.divideReceived(now, v)
 	crowded := v.link != nil && v.link.active && v.link.crowded() || v.sent.Bits >= full*min(v.allow.Bits, limitOf(&v.own).Bits)
 	for _, n := range v.functions {
-		n.fallShort(now, crowded)
+		if n.fallShort(now, crowded); n.idle() {
+			n.short, n.shortFrom = 0, time.Time{}
+		}
 	}
 	v.setParts()
 }

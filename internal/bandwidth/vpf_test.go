@@ -534,3 +534,23 @@ func TestVirtualPFBesideATree(t *testing.T) {
 	}
 	about(t, "tree and virtual PF", float64(r.stand[f.root.key].Bits)+r.c.vpfs[0].allow.Bits, 10e9)
 }
+
+// A function that lost its carrier lacks nothing of what it is promised, however much it sent before.
+func TestFunctionWithoutACarrierIsNotShort(t *testing.T) {
+	r := newVPFRig(t, 1, 2)
+	n := r.node()
+	r.whole(model.SLA{Guarantee: gbit(4), Limit: gbit(4)})
+	r.function(0).Share = model.SLA{Guarantee: gbit(2)}
+	r.follow()
+	r.wants[nicOf(0)] = 10e9
+	r.wants[functionOf(n, 0)], r.wants[functionOf(n, 1)] = 10e9, 10e9
+	r.passes(2 * time.Second)
+	r.function(0).Carrier, r.wants[functionOf(n, 0)] = model.No, 0
+	r.follow()
+	r.passes(time.Second)
+	for _, in := range r.c.View().NICs {
+		if in.NICID == functionOf(n, 0) && (in.Short > 0 || in.Code != model.BandwidthNoCarrier) {
+			t.Errorf("short of %d: %s", in.Short, in.Why)
+		}
+	}
+}

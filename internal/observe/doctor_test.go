@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
 	"sluice/internal/model"
 )
@@ -135,9 +136,30 @@ func TestDoctorLeavesFunctionsAlone(t *testing.T) {
 			t.Errorf("%s: failover %q, VF %v", n.Alias, n.Failover, n.VF)
 		}
 	}
+	if n := snap.VMs[0].NICs[1]; n.Moved != nil {
+		t.Errorf("without a tap, %s moved %+v", n.Alias, n.Moved)
+	}
 	for _, p := range Doctor(snap) {
 		if !strings.Contains(p.Text, "Sluice did not attach") && !strings.Contains(p.Text, "Sluice leaves alone") {
 			t.Errorf("%+v", p)
 		}
+	}
+}
+
+// What the tap of a function has moved so far is told as the guest sees it.
+func TestMovedByAFunction(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	f.addVM(1, "br0").NICs[0].VirtualPF = "vpf0"
+	f.link("vnet1").Counters = kernel.Counters{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}
+	f.addVM(2, "br0")
+	s := New(f, f, f, Options{Pool: poolAll})
+	defer s.Close()
+	snap := snapshot(t, s)
+	if got := snap.VMs[0].NICs[0].Moved; got == nil || *got != (model.Moved{RxPackets: 2, TxPackets: 1, RxBytes: 4, TxBytes: 3}) {
+		t.Errorf("moved %+v", got)
+	}
+	if got := snap.VMs[1].NICs[0].Moved; got != nil {
+		t.Errorf("an ordinary NIC tells %+v", got)
 	}
 }

@@ -59,12 +59,22 @@ func (l *leased) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 		if vm := snap.FindVM(key.VM); vm != nil {
 			return model.TriOf(vm.InGuest == model.Yes)
 		}
-	case l.name == byTree && key.Path == model.PathVirtio && key.Dir == model.Tx:
+	case l.name == byTree && key.Path == model.PathVirtio && key.Dir == model.Tx && !isFunction(snap, key):
 		return model.TriOf(l.w.traffic != nil && l.w.traffic.Tree)
 	case l.name == byPolice && key.Path == model.PathVirtio && key.VM != "":
 		return model.Yes
 	}
 	return model.No
+}
+
+// isFunction says whether a Limit is about a function of a virtual PF, which is in no tree.
+func isFunction(snap *model.Snapshot, key model.LimitKey) bool {
+	vm := snap.FindVM(key.VM)
+	if vm == nil {
+		return false
+	}
+	n := vm.FindNIC(key.NIC)
+	return n != nil && n.VirtualPF != ""
 }
 
 // Apply implements loop.Enforcer.
@@ -184,7 +194,7 @@ func (t *Traffic) trees(w *World) {
 		s := t.sharing.reset()
 		for i := range t.flows {
 			f := &t.flows[i]
-			if f.pf != p || f.nic.open {
+			if f.pf != p || f.nic.open || f.nic.Function != nil {
 				continue
 			}
 			first := 0.0

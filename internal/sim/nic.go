@@ -18,6 +18,8 @@ type NIC struct {
 
 	TapDown bool // its virtio path is broken
 
+	Function *Function // of a virtual PF; nil: it is of none
+
 	Flows float64 // that share a full link with those of others; 0: 1
 	Blast bool    // it sends what it wants whatever gets through, so that a full link takes from it in proportion
 

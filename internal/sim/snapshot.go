@@ -98,6 +98,9 @@ func (w *World) pictureNIC(out *model.NIC, n *NIC, s *model.Snapshot) {
 	if n.VM.NoTeaming {
 		out.Failover = model.FailoverNone
 	}
+	if n.Function != nil {
+		n.Function.picture(out)
+	}
 	if n.hasVF != model.NoVF {
 		out.VF, out.VFOwner = n.hasVF, model.OwnerSluice
 		if n.foreign {

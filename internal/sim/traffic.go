@@ -123,7 +123,8 @@ func (w *World) share() {
 			pps, bytes, _ = v.Load.At(w.Now)
 		}
 		for _, n := range v.NICs {
-			t.flows = append(t.flows, w.flow(n, n.Share*pps, n.Share*bytes))
+			npps, nbytes := n.moves(w, pps, bytes)
+			t.flows = append(t.flows, w.flow(n, npps, nbytes))
 		}
 	}
 	t.fill(w)
