@@ -18,7 +18,8 @@ func TestLeftLimits(t *testing.T) {
 			{Name: "kept", NICs: []model.NIC{{Alias: "n0", Tap: "tap0"}}},
 			{Name: "other", NICs: []model.NIC{{Alias: "n0", Tap: "tap1"}}},
 			{Name: "node", NICs: []model.NIC{
-				{Alias: "ua-vpf-vpf0-pf", Tap: "tap3", VirtualPF: "vpf0"}, {Alias: "ua-vpf-vpf0-vf0", Tap: "tap4", VirtualPF: "vpf0", Function: 1},
+				{Alias: "ua-vpf-vpf0-pf", Tap: "tap3", VirtualPF: "vpf0"},
+				{Alias: "ua-vpf-vpf0-vf0", Tap: "tap4", VirtualPF: "vpf0", Function: 1},
 				{Alias: "ua-vpf-vpf0-vf1", Tap: "tap5", VirtualPF: "vpf0", Function: 2},
 			}},
 			{Name: "vf", NICs: []model.NIC{{Alias: "n0", Tap: "tap2", VF: model.VFID{PF: "pf0"}, VFOwner: model.OwnerSluice}}},
