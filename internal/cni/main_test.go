@@ -75,6 +75,11 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{T: t, dir: t.TempDir(), bin: t.TempDir(), boot: "boot 1"}
 	n.host = serve(t, filepath.Join(n.dir, "socket"))
+	for _, source := range []string{"testplugin/main.go", "testdata/plugins/go.mod"} { // so that Go's test cache knows what the result hangs on
+		if _, err := os.Stat(source); err != nil {
+			t.Fatal(err)
+		}
+	}
 	plugins, err := filepath.Glob(os.Getenv(pluginsEnv) + "/*")
 	if err != nil || len(plugins) == 0 {
 		t.Fatal("no plugins", err)

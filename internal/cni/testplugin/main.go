@@ -61,7 +61,8 @@ func link(to string) *fstest.MapFile {
 
 func (s sysfs) ReadDir(name string) ([]fs.DirEntry, error) {
 	var function int
-	if n, _ := fmt.Sscanf(name, "bus/pci/devices/0000:01:00.%d/virtio", &function); n != 1 || function == 0 || filepath.Base(name) != "net" {
+	_, err := s.Stat(filepath.Dir(name))
+	if n, _ := fmt.Sscanf(name, "bus/pci/devices/0000:01:00.%d/", &function); err != nil || n != 1 || function == 0 || filepath.Base(name) != "net" {
 		return s.MapFS.ReadDir(name)
 	}
 	var out []fs.DirEntry
