@@ -169,7 +169,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	d.runner = (&loop.Runner{
-		Core: core, Source: sharing{mirrored{d.host.source, d.host.kernel}, d.vpf}, Sample: c.Sample, Log: d.log, Alive: dog.seen,
+		Core: core, Source: sharing{mirrored{d.host.source, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, Sample: c.Sample, Log: d.log, Alive: dog.seen,
 		Actuator: &refreshing{act, d.host.source},
 	}).Init()
 	if err := d.limit(c, act); err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +25,7 @@ func (d *daemonState) virtual(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	look := looker{domains: d.host.virt, kernel: d.host.kernel, boot: hostBoot()}
+	look := &looker{domains: d.host.virt, kernel: d.host.kernel, boot: hostBoot()}
 	runner := (&vpf.Runner{
 		Store: store, Look: look.World, Switch: d.host.kernel, Domains: d.host.virt, VDPA: d.host.kernel, Log: d.log,
 		Enforce: func() bool { return d.options(d.host.conf.Load()).Mode == model.ModeEnforce },
@@ -61,7 +62,15 @@ type looker struct {
 		VDPADevices(ctx context.Context) ([]model.VDPADevice, error)
 	}
 	boot string // of the host
+
+	mu    sync.Mutex
+	at    time.Time // when ports were read
+	seen  string    // of the functions then
+	ports []model.SwitchPortState
 }
+
+// portsFor is how long switch ports may be those of the last look where nothing shows a change.
+const portsFor = 5 * time.Second
 
 // hostBoot tells this run of the host's kernel from others.
 func hostBoot() string {
@@ -70,12 +79,12 @@ func hostBoot() string {
 }
 
 // World implements vpf.Look.
-func (l looker) World(ctx context.Context) (w vpf.World, err error) {
+func (l *looker) World(ctx context.Context, fresh bool) (w vpf.World, err error) {
 	domains, err := l.domains.Domains(ctx)
 	if err != nil {
 		return w, fmt.Errorf("read the domains from libvirt: %w", err)
 	}
-	functions := false
+	functions := ""
 	for i := range domains {
 		vm := &domains[i].VM
 		if vm.State == model.VMStopped {
@@ -83,16 +92,18 @@ func (l looker) World(ctx context.Context) (w vpf.World, err error) {
 		}
 		w.VMs = append(w.VMs, vpf.VM{VM: *vm})
 		for k := range vm.NICs {
-			functions = functions || vm.NICs[k].VirtualPF != ""
+			if n := &vm.NICs[k]; n.VirtualPF != "" {
+				functions += fmt.Sprintf("%s %s %s %s\n", vm.ID, n.Alias, n.Tap, n.Carrier)
+			}
 		}
 	}
-	if w.Ports, err = l.kernel.SwitchPorts(ctx); err != nil {
+	if w.Ports, err = l.switchPorts(ctx, functions, fresh); err != nil {
 		return w, err
 	}
 	if w.VDPA, err = l.kernel.VDPADevices(ctx); err != nil {
 		return w, err
 	}
-	if !functions {
+	if functions == "" {
 		return w, nil
 	}
 	links, err := l.kernel.Links(ctx)
@@ -109,9 +120,39 @@ func (l looker) World(ctx context.Context) (w vpf.World, err error) {
 	return w, nil
 }
 
+// switchPorts reads the ports, or has them from the last time.
+func (l *looker) switchPorts(ctx context.Context, functions string, fresh bool) ([]model.SwitchPortState, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if age := time.Since(l.at); !fresh && functions == l.seen && age < portsFor {
+		return l.ports, nil
+	}
+	l.at = time.Time{}
+	ports, err := l.kernel.SwitchPorts(ctx)
+	if err == nil {
+		l.at, l.seen, l.ports = time.Now(), functions, ports
+	}
+	return ports, err
+}
+
+// seenPorts has the switch ports that the controller of virtual PFs saw last, so that they are not read twice.
+type seenPorts struct {
+	*kernel.Host
+	runner *vpf.Runner
+}
+
+// SwitchPorts are those of the last look.
+func (s seenPorts) SwitchPorts(context.Context) ([]model.SwitchPortState, error) {
+	v, _ := s.runner.View()
+	if v.World == nil {
+		return nil, nil // why is said elsewhere
+	}
+	return v.World.Ports, nil
+}
+
 // run names the run of a VM's QEMU by the first of its taps, since the kernel gives no interface's number twice; "" where
 // none of them is known.
-func (l looker) run(vm *model.VM, index map[string]int) string {
+func (l *looker) run(vm *model.VM, index map[string]int) string {
 	first := 0
 	for k := range vm.NICs {
 		if i := index[vm.NICs[k].Tap]; vm.NICs[k].VirtualPF != "" && i != 0 && (first == 0 || i < first) {

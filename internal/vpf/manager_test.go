@@ -40,7 +40,7 @@ func (r *rig) begin() {
 	}
 	r.Manager = &Manager{
 		Runner: (&Runner{
-			Store: store, Look: r.host.look, Switch: r.host, Domains: r.host, VDPA: r.host, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true },
+			Store: store, Look: func(ctx context.Context, _ bool) (World, error) { return r.host.look(ctx) }, Switch: r.host, Domains: r.host, VDPA: r.host, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true },
 		}).Init(),
 		Policy: func(model.VMID, string) model.GuestPolicy { return r.policy },
 		SLA:    func(*model.VM, *model.NIC) model.SLA { return r.sla },

@@ -19,8 +19,9 @@ const (
 // tickEvery is how often the host is looked at when nothing says that it changed.
 const tickEvery = time.Second
 
-// Look reads the World.
-type Look func(ctx context.Context) (World, error)
+// Look reads the World. To read the switch ports takes 0.3 ms of CPU each: unless they are to be fresh, they may be those of the last
+// look where nothing else shows a change, for up to a few seconds.
+type Look func(ctx context.Context, fresh bool) (World, error)
 
 // Runner drives a Core in real time.
 type Runner struct {
@@ -93,24 +94,26 @@ func (r *Runner) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
 	defer r.wg.Wait()
-	for {
-		r.tick(ctx)
+	for fresh := true; ; {
+		r.tick(ctx, fresh)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+			fresh = false
 		case <-r.wake:
+			fresh = true
 		}
 	}
 }
 
 // tick looks, decides, and begins what is to be done.
-func (r *Runner) tick(ctx context.Context) {
-	r.finish() // before looking: the World must be newer than what was done
+func (r *Runner) tick(ctx context.Context, fresh bool) {
+	fresh = r.finish() || fresh // before looking: the World must be newer than what was done
 	state := r.Store.State()
 	within, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	world, err := r.Look(within)
+	world, err := r.Look(within, fresh)
 	if err != nil {
 		r.publish(&View{Result: Result{Virtual: r.blind(state, err)}, Rev: state.rev, Err: err})
 		return
@@ -135,7 +138,8 @@ func (r *Runner) blind(s *State, err error) (out []Standing) {
 	return out
 }
 
-func (r *Runner) finish() {
+// finish tells Core what has ended, and says whether anything has.
+func (r *Runner) finish() bool {
 	r.mu.Lock()
 	ended := r.ended
 	r.ended = nil
@@ -143,6 +147,7 @@ func (r *Runner) finish() {
 	for _, f := range ended {
 		r.core.Finish(time.Now(), f.action, f.err)
 	}
+	return len(ended) > 0
 }
 
 func (r *Runner) publish(v *View) {
@@ -204,7 +209,7 @@ func (r *Runner) do(ctx context.Context, a *Action) (err error) {
 		_, err = r.Switch.SetSwitchPort(ctx, a.Port)
 	case LinkUp:
 		var w World
-		if w, err = r.Look(ctx); err == nil {
+		if w, err = r.Look(ctx, true); err == nil {
 			err = a.Allows(&w)
 		}
 		if err == nil {
@@ -212,7 +217,7 @@ func (r *Runner) do(ctx context.Context, a *Action) (err error) {
 		}
 	case DropPort:
 		var w World
-		if w, err = r.Look(ctx); err == nil && !a.Useless(&w) {
+		if w, err = r.Look(ctx, true); err == nil && !a.Useless(&w) {
 			err = r.Switch.RemoveSwitchPort(ctx, a.Tap)
 		}
 	case MakeDevice:

@@ -47,7 +47,7 @@ func begin(t *testing.T, k *kernel.Host, d *domains, path string) (*vpf.Manager,
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func(ctx context.Context) (w vpf.World, err error) {
+	look := func(ctx context.Context, _ bool) (w vpf.World, err error) {
 		d.mu.Lock()
 		if d.vm != nil {
 			vm := vpf.VM{VM: *d.vm, Run: "run"}
