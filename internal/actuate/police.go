@@ -47,11 +47,15 @@ func (p *Police) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	if key.Path != model.PathVirtio || key.VM == "" || p.unable != nil {
 		return model.No
 	}
-	nic := tapOf(snap, key)
-	if nic == nil {
-		return model.Unknown
+	if nic := tapOf(snap, key); nic != nil {
+		return model.Yes
 	}
-	return model.Yes
+	if vm := snap.FindVM(key.VM); vm != nil {
+		if nic := vm.FindNIC(key.NIC); nic != nil && nic.VirtualPF != "" {
+			return model.No // it is on a vDPA device, and never has a tap
+		}
+	}
+	return model.Unknown
 }
 
 // tapOf is the NIC that a Limit is about, nil if it is not there or has no tap.

@@ -161,3 +161,19 @@ func TestClearTap(t *testing.T) {
 		}
 	}
 }
+
+// A function of a virtual PF that has no tap is on a vDPA device: nothing is dropped there, and nobody tries.
+func TestPoliceLeavesVDPAAlone(t *testing.T) {
+	f, snap := grove()
+	nic, key := &snap.VMs[0].NICs[0], guaranteed(1, 0).LimitKey
+	p := NewPolice(f)
+	for _, c := range []struct {
+		tap, virtual string
+		want         model.Tri
+	}{{"vnet0", "vpf0", model.Yes}, {"", "vpf0", model.No}, {"", "", model.Unknown}} {
+		nic.Tap, nic.VirtualPF = c.tap, c.virtual
+		if got := p.Can(snap, key); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

@@ -554,3 +554,17 @@ func TestFunctionWithoutACarrierIsNotShort(t *testing.T) {
 		}
 	}
 }
+
+// An igb has one NIC for the PF and all its VFs: it has all of the SLA.
+func TestVirtualPFOfOneTap(t *testing.T) {
+	r := newVPFRig(t, 1, 0)
+	r.whole(model.SLA{Guarantee: gbit(1), Limit: gbit(2)})
+	r.follow()
+	r.wants[nicOf(0)], r.wants[functionOf(r.node(), -1)] = 10e9, 10e9
+	r.passes(2 * time.Second)
+	about(t, "the one tap", r.sent(functionOf(r.node(), -1)), 2e9)
+	k := model.LimitKey{VM: vm(r.node()), NIC: model.VPFAlias("vpf0", -1), Path: model.PathVirtio, Dir: model.Tx}
+	if l := r.stand[k]; l.Contract.Bits != 2e9 {
+		t.Errorf("its contract is %v", l.Contract)
+	}
+}
