@@ -24,17 +24,23 @@ func TestOnTheHost(t *testing.T) {
 	run(t, h, "SLUICE_TEST_WHOLE_KERNEL=1 "+name(".")+" -test.v")
 	run(t, h, name("./rtnl")+" -test.v")
 	run(t, h, subject+name("./hwtest")+" -test.v -test.skip 'Guest|VDPA'")
-	t.Run("vdpa", func(t *testing.T) {
-		putVDUSE(t, h)
-		run(t, h, "SLUICE_TEST_VDUSE="+vduse+" "+name("./hwtest")+" -test.v -test.run TestVDPA")
-		run(t, h, "SLUICE_TEST_VM=vm4 SLUICE_TEST_VDUSE="+vduse+" "+name("./hwtest")+" -test.v -test.run TestGuestOnVDPA")
-	})
 	t.Run("bench", func(t *testing.T) {
 		run(t, h, subject+name("./hwtest")+" -test.run ^$ -test.bench . -test.benchtime 200x")
 		run(t, h, name(".")+" -test.run ^$ -test.bench Links -test.benchtime 200x")
 	})
 	t.Run("guest", func(t *testing.T) { guestOpensVF(t, h) })
 }
+
+// TestVDPA makes NICs in user space on the vDPA bus, for the host and for a virtual PF of a guest.
+func TestVDPA(t *testing.T) {
+	h := lab.ForTest(t, "vm1")
+	put(t, h, "./hwtest")
+	build(t, h, vduse, "build", "-o", filepath.Join(t.TempDir(), "vduse"), "sluice/lab/vduse")
+	run(t, h, "SLUICE_TEST_VDUSE="+vduse+" "+name("./hwtest")+" -test.v -test.run TestVDPA")
+	run(t, h, "SLUICE_TEST_VM=vm4 SLUICE_TEST_VDUSE="+vduse+" "+name("./hwtest")+" -test.v -test.run TestGuestOnVDPA")
+}
+
+const vduse = "/tmp/vduse" // on the host
 
 // guestOpensVF attaches a VF and takes it away while a test on the host waits for the
 // guest's driver.
@@ -94,13 +100,6 @@ func build(t *testing.T, h *lab.Host, place string, args ...string) {
 	if _, err := h.Run(t.Context(), "chmod +x "+place); err != nil {
 		t.Fatal(err)
 	}
-}
-
-const vduse = "/tmp/vduse"
-
-func putVDUSE(t *testing.T, h *lab.Host) {
-	t.Helper()
-	build(t, h, vduse, "build", "-o", filepath.Join(t.TempDir(), "vduse"), "sluice/lab/vduse")
 }
 
 func run(t *testing.T, h *lab.Host, command string) {
