@@ -35,7 +35,8 @@ func TestLeftLimits(t *testing.T) {
 		{Tap: "tap0", Tx: kernel.PathRates{Contract: gbit}, Shaper: 0},
 		{Tap: "tap1", Tx: kernel.PathRates{Contract: gbit}, Rx: kernel.PathRates{Contract: model.Rate{Packets: 5000}}},
 		{Tap: "tap2", Tx: kernel.PathRates{Contract: gbit}},
-		{Tap: "tap3", Tx: kernel.PathRates{Contract: model.Rate{Bits: 6e8}}}, {Tap: "tap4", Tx: kernel.PathRates{Contract: model.Rate{Bits: 4e8}}},
+		{Tap: "tap3", Tx: kernel.PathRates{Contract: model.Rate{Bits: 6e8}}},
+		{Tap: "tap4", Tx: kernel.PathRates{Contract: model.Rate{Bits: 4e8}}},
 		{Tap: "tap5", Tx: kernel.PathRates{Contract: model.Rate{Bits: 4e8}, Now: gbit}},
 	}
 	trees := []kernel.Shaper{{PF: 3, Device: 8}, {PF: 4, Device: 9}}
