@@ -101,7 +101,8 @@ func TestSwitchPortIsLimited(t *testing.T) {
 	if d := policies(t, h)[0].TxDropped; d.Packets < 80 || d.Bytes != 60*d.Packets {
 		t.Errorf("dropped %+v, want all of 100 frames but the burst, as the guest sent them", d)
 	}
-	if c := switchPorts(t, h)[0].Counts; c[1].Spoof != 50 || c[0] != (model.SwitchDrop{}) {
+	limited := policies(t, h)[0].TxDropped.Packets // which is the rule's, as there is but one
+	if c := switchPorts(t, h)[0].Counts; c[1].Spoof != 50 || c[0] != (model.SwitchDrop{Rate: limited}) {
 		t.Errorf("counts %+v", c)
 	}
 }

@@ -179,9 +179,11 @@ func (t *policedTap) portState(tap string) (now model.SwitchPortState, err error
 	if p.foreign {
 		return model.SwitchPortState{SwitchPort: model.SwitchPort{Tap: tap}, Index: t.index, Counts: []model.SwitchDrop{{}}}, nil
 	}
-	return model.SwitchPortState{
-		SwitchPort: p.spec, Index: t.index, Detached: model.TriOf(!whole), Counts: p.mem.counts(len(p.spec.Rules)),
-	}, nil
+	counts := p.mem.counts(len(p.spec.Rules))
+	if len(p.spec.Rules) == 1 { // what the tap's own limits drop is this rule's
+		counts[0].Rate += t.mem.dropped(dirTx).Packets + t.mem.dropped(dirRx).Packets
+	}
+	return model.SwitchPortState{SwitchPort: p.spec, Index: t.index, Detached: model.TriOf(!whole), Counts: counts}, nil
 }
 
 // holds says whether a program holds that port: one of the two may, where a process was killed between them.
