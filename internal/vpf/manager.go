@@ -35,6 +35,9 @@ var errObserve = errors.New("sluiced runs in observe mode, in which nothing is c
 // List is every virtual PF as it stands, by VM and name.
 func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
 	v, _ := m.Runner.View()
+	if v.Err != nil && len(v.Virtual) == 0 {
+		return nil, v.Err // that there is none would be a guess
+	}
 	out := make([]model.VirtualPFStatus, len(v.Virtual))
 	for i := range v.Virtual {
 		out[i] = v.Virtual[i].VirtualPFStatus
