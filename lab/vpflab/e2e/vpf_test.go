@@ -286,7 +286,7 @@ func (r *rig) reboot(t *testing.T) {
 	boot, err := sub.BootID(sub.ctx, "node")
 	sub.must(err)
 	// The answer may be lost with the guest.
-	_, _ = sub.GuestExec(sub.ctx, "node", "echo 1 >/proc/sys/kernel/sysrq; (sleep 1; echo b >/proc/sysrq-trigger) &")
+	_, _ = sub.GuestExec(sub.ctx, "node", "sync; echo 1 >/proc/sys/kernel/sysrq; (sleep 1; echo b >/proc/sysrq-trigger) &")
 	sub.must(sub.AwaitBoot(sub.ctx, "node", boot))
 	sub.prepare()
 	r.pf, r.vfs = sub.pf, sub.vfs
