@@ -87,7 +87,13 @@ func (r *rig) prepare() {
 	}
 	r.node("mkdir -p /opt/cni/bin /etc/cni/net.d; cp /share/cni/* /share/sluice-cni /opt/cni/bin/")
 	r.must(r.GuestStart(r.ctx, "node", "sluice-guest", "sluice-guest run"))
-	r.eventually(time.Minute, "sluice-guest serves", func() error {
+	r.connected()
+}
+
+// connected waits until sluice-guest has the daemon at the other end of the channel.
+func (r *rig) connected() {
+	r.t.Helper()
+	r.eventually(time.Minute, "sluice-guest reaches the daemon", func() error {
 		_, err := r.GuestExec(r.ctx, "node", "sluice-guest doctor")
 		return err
 	})

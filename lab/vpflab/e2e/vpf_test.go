@@ -253,6 +253,7 @@ func (r *rig) killed(t *testing.T) {
 	r = r.as(t)
 	for i := range 6 {
 		delay := time.Duration(i) * 120 * time.Millisecond
+		r.connected()
 		done := make(chan error, 1)
 		go func() {
 			_, err := r.add("net", "k")
@@ -267,6 +268,7 @@ func (r *rig) killed(t *testing.T) {
 			r.stands()
 			r.reaches("k", "10.9.0.100")
 		}
+		r.connected()
 		go func() { done <- r.del("net", "k") }()
 		time.Sleep(delay)
 		r.kill()
@@ -277,6 +279,7 @@ func (r *rig) killed(t *testing.T) {
 		}
 		r.gone("after DEL")
 	}
+	r.connected()
 }
 
 // reboot: what containers had before is nobody's after.
@@ -317,7 +320,10 @@ func (r *rig) end(t *testing.T) {
 		}
 		return err
 	})
-	r.host("sluice vpf undefine node")
+	r.eventually(time.Minute, "undefine, as soon as the daemon has seen the VM's end", func() error {
+		_, err := r.Run(r.ctx, "sluice vpf undefine node")
+		return err
+	})
 	if xml := r.host("virsh dumpxml node --inactive"); strings.Contains(xml, "vpf") || strings.Contains(xml, "sriov") {
 		t.Errorf("after undefine, the VM's XML has: %s", xml)
 	}
