@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,8 @@ func (d *daemonState) virtual(c *config.Config) error {
 			rules := d.over.Over(d.host.conf.Load().Rules())
 			return rules.SLA(vm, nic)
 		},
-		Count: d.host.guests.Report,
+		HostMACs: hostMACs,
+		Count:    d.host.guests.Report,
 	}
 	return nil
 }
@@ -71,6 +73,21 @@ type looker struct {
 
 // portsFor is how long switch ports may be those of the last look where nothing shows a change.
 const portsFor = 5 * time.Second
+
+// hostMACs says which interface of the host has each MAC.
+func hostMACs() (map[model.MAC]string, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[model.MAC]string, len(all))
+	for i := range all {
+		if len(all[i].HardwareAddr) == len(model.MAC{}) {
+			out[model.MAC(all[i].HardwareAddr)] = "interface " + all[i].Name
+		}
+	}
+	return out, nil
+}
 
 // hostBoot tells this run of the host's kernel from others.
 func hostBoot() string {

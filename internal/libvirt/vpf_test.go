@@ -164,6 +164,13 @@ func TestDefineVPFRefuses(t *testing.T) {
 			t.Errorf("%s was changed", v.Name)
 		}
 	}
+	macs, err := c.MACs(ctx)
+	want := map[model.MAC]string{
+		mac(t, "52:54:00:00:02:01"): "ua-net0 of off", mac(t, "52:54:00:00:02:02"): "ua-net0 of on", mac(t, "52:54:00:00:02:03"): "ua-net0 of transi",
+	}
+	if diff := cmp.Diff(want, macs); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
 }
 
 // One that is there already is neither made twice nor taken for another.

@@ -192,6 +192,18 @@ func randomMAC() model.MAC {
 	return m
 }
 
+// MACs says whose each MAC is in the definitions of all domains, and in those that run: an interface's alias and its VM's name.
+func (c *Conn) MACs(ctx context.Context) (map[model.MAC]string, error) {
+	s, err := c.session()
+	if err == nil {
+		var all map[model.MAC]string
+		if all, err = onConn(ctx, s.queries, "", "read MACs of all domains", allMACs); err == nil {
+			return all, nil
+		}
+	}
+	return nil, fail("read the MACs of all domains of", c.o.URI, err)
+}
+
 // allMACs says who has each MAC, in definitions and in running domains.
 func allMACs(c *client) (map[model.MAC]string, error) {
 	doms, _, err := c.ConnectListAllDomains(1, 0)

@@ -28,7 +28,7 @@ type Action struct {
 	Alias  string           // of the function, for LinkDown, SetPort and LinkUp
 	Tap    string           // for DropPort
 	Port   model.SwitchPort // for SetPort, and for LinkUp: what must stand
-	Run    string           // for LinkUp: of the VM
+	Run    string           // of the VM: for LinkUp the one that is to have it, for Forget the one whose grants end
 	Device model.VDPAWant   // for MakeDevice; for DropDevice its name
 	Why    string
 }

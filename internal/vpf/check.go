@@ -3,6 +3,7 @@ package vpf
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 
@@ -13,9 +14,6 @@ var (
 	nameForm    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
 	networkForm = regexp.MustCompile(`^[^\s/:]{1,15}$`) // of an interface of Linux
 )
-
-// MaxFunctions bounds the virtual VFs of one VM.
-const MaxFunctions = 1024
 
 // CheckDefinition says what is wrong with a definition, and what would be right.
 func CheckDefinition(p *model.VirtualPF) error {
@@ -69,7 +67,7 @@ func CheckPort(p *model.PortPolicy) error {
 		return fmt.Errorf("%d addresses are more than %d", len(p.Addresses), model.MaxPortAddresses)
 	}
 	for _, a := range p.Addresses {
-		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" {
+		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || a.Is4In6() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
 			return fmt.Errorf("%s is no address that a host sends from", a)
 		}
 	}
@@ -122,14 +120,14 @@ func checkSLA(s *model.SLA) error {
 	if over := above(s.Guarantee, s.Limit); over != "" {
 		return fmt.Errorf("the guarantee (%s) is above the limit: %s", s.Guarantee, over)
 	}
-	if s.Weight < 0 || s.Weight > maxWeight {
-		return fmt.Errorf("weight %g is not in 0-%g", s.Weight, float64(maxWeight))
+	if s.Weight != 0 && !(s.Weight >= minWeight && s.Weight <= maxWeight) {
+		return fmt.Errorf("weight %g is not in %g-%g", s.Weight, minWeight, float64(maxWeight))
 	}
 	return nil
 }
 
-// maxWeight is as in sluice.yaml.
-const maxWeight = 1000
+// As in sluice.yaml: shares are divided by weights.
+const minWeight, maxWeight = 0.001, 1000
 
 // above says in what a exceeds a limit, of which 0 is none; "" if in nothing.
 func above(a, limit model.Rate) string {

@@ -138,7 +138,7 @@ func (c *Core) do(a Action) {
 // run takes back what was granted to an earlier run of a VM.
 func (c *Core) run(vm *VM) {
 	if g := c.state.Guests[vm.ID]; vm.Run != "" && g.Run != "" && vm.Run != g.Run {
-		c.do(Action{Kind: Forget, VM: vm.ID, Why: "it was started anew"})
+		c.do(Action{Kind: Forget, VM: vm.ID, Run: g.Run, Why: "it was started anew"})
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *Core) ended() {
 	for k := range c.state.Virtual {
 		vm := c.state.Virtual[k].VM
 		if vm != last && c.world.FindVM(vm) == nil && c.state.grants(vm) > 0 {
-			c.do(Action{Kind: Forget, VM: vm, Why: "it runs no more"})
+			c.do(Action{Kind: Forget, VM: vm, Run: c.state.Guests[vm].Run, Why: "it runs no more"})
 		}
 		last = vm
 	}
@@ -164,6 +164,9 @@ func (c *Core) void(vm *VM) bool {
 func (c *Core) virtual(p *model.VirtualPF) {
 	s := Standing{VirtualPFStatus: model.VirtualPFStatus{VirtualPF: *p}}
 	vm := c.world.FindVM(p.VM)
+	if vm != nil {
+		s.VMName = vm.Name // it may have been renamed
+	}
 	switch {
 	case vm == nil:
 		s.Why = "its VM does not run"
@@ -251,6 +254,9 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 	case down != "" && nic.Carrier != model.No:
 		f.Why = down
 		c.do(Action{Kind: LinkDown, VM: p.VM, Alias: f.Alias, Why: down})
+		if nic.Tap != "" && (have == nil || have.Detached != model.No) {
+			c.do(set) // the link of a VM that migrates stays up until it has come: it is held to the policy at least
+		}
 	case nic.Tap == "":
 		f.Why = "its tap is not known yet"
 	case c.drops[nic.Tap]:

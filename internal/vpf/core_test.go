@@ -31,15 +31,15 @@ func TestOrder(t *testing.T) {
 		"new":                          {nil, model.No, true, nil, "set-port"},
 		"its policy stands":            {on(good, model.No), model.No, true, nil, "link-up"},
 		"all stands":                   {on(good, model.No), model.Yes, true, nil, ""},
-		"up without a policy":          {nil, model.Yes, true, nil, "link-down"},
-		"up, and detached":             {on(good, model.Yes), model.Yes, true, nil, "link-down"},
-		"up, and nobody can tell":      {on(good, model.Unknown), model.Yes, true, nil, "link-down"},
+		"up without a policy":          {nil, model.Yes, true, nil, "link-down set-port"},
+		"up, and detached":             {on(good, model.Yes), model.Yes, true, nil, "link-down set-port"},
+		"up, and nobody can tell":      {on(good, model.Unknown), model.Yes, true, nil, "link-down set-port"},
 		"down, and detached":           {on(good, model.Yes), model.No, true, nil, "set-port"},
 		"up with another policy":       {on(other, model.No), model.Yes, true, nil, "set-port"},
 		"and it cannot be set":         {on(other, model.No), model.Yes, true, refuse, "link-down"},
 		"released":                     {on(other, model.No), model.Yes, false, nil, "link-down"},
 		"released and down":            {on(other, model.No), model.No, false, nil, "set-port"},
-		"nobody knows whether it's up": {nil, model.Unknown, true, nil, "link-down"},
+		"nobody knows whether it's up": {nil, model.Unknown, true, nil, "link-down set-port"},
 	} {
 		q := testPF("a", "vpf0", 1)
 		if c.grant {

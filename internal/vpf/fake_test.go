@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"sluice/internal/model"
 )
@@ -20,6 +22,7 @@ type fakeHost struct {
 	next    int                      // ifindex
 	defined map[string]bool          // VM/name in the persistent XML
 	sockets map[model.VMID]string    // of channels
+	macs    map[model.MAC]string     // of NICs in libvirt
 	sane    func(h *fakeHost) string // says what is wrong
 	wrong   string
 	fail    func(what string) error // of each call
@@ -199,10 +202,19 @@ func (h *fakeHost) CheckVPF(_ context.Context, p *model.VirtualPF) ([]model.Prob
 	return nil, nil
 }
 
+// MACs implements Domains.
+func (h *fakeHost) MACs(context.Context) (map[model.MAC]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.macs), h.fail("macs")
+}
+
 // ChannelSocket implements Domains.
 func (h *fakeHost) ChannelSocket(_ context.Context, vm model.VMID) (string, error) {
 	return h.sockets[vm], nil
 }
+
+var testTime = time.Unix(1e9, 0)
 
 // testMAC is one of a function's own.
 func testMAC(vm model.VMID, name string, vf int) model.MAC {

@@ -76,9 +76,12 @@ func (g guest) allSettled(ctx context.Context, s *State) error {
 	return nil
 }
 
+// policy is that of the name that the VM has now.
 func (g guest) policy() model.GuestPolicy {
 	name := ""
-	if of := g.m.Runner.Store.State().Of(g.vm); len(of) > 0 {
+	if v, _ := g.m.Runner.View(); v.World != nil && v.World.FindVM(g.vm) != nil {
+		name = v.World.FindVM(g.vm).Name
+	} else if of := g.m.Runner.Store.State().Of(g.vm); len(of) > 0 {
 		name = of[0].VMName
 	}
 	return g.m.Policy(g.vm, name)
@@ -116,6 +119,9 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 	if err != nil {
 		return channel.Attached{}, err
 	}
+	if err := g.mayHave(ctx, f, a.MAC); err != nil {
+		return channel.Attached{}, err
+	}
 	var before *model.VFGrant
 	next, err := g.m.Runner.Store.Update(func(s *State) error {
 		v, err := s.vf(f)
@@ -137,7 +143,11 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 		return channel.Attached{}, refusal(err)
 	}
 	g.m.changed()
-	if err := g.m.settled(ctx, f, next.rev); err != nil {
+	err = g.m.settled(ctx, f, next.rev)
+	if err == nil {
+		err = g.carried(f)
+	}
+	if err != nil {
 		return channel.Attached{}, errors.Join(g.failed(err), g.back(f, a.Owner, before))
 	}
 	v, err := next.vf(f)
@@ -145,6 +155,27 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 		return channel.Attached{}, g.failed(err)
 	}
 	return channel.Attached{MAC: macOf(v).String(), VLAN: v.Grant.Port.VLAN}, nil
+}
+
+// mayHave refuses a MAC that somebody has who is no virtual VF. libvirt is asked for that, so before the State is locked.
+func (g guest) mayHave(ctx context.Context, f Function, text string) error {
+	mac, err := model.ParseMAC(text)
+	v, gone := g.m.Runner.Store.State().vf(f)
+	if err != nil || gone != nil || mac == v.MAC {
+		return nil //nolint:nilerr // judge says what is wrong with it
+	}
+	var used *usedMAC
+	if err = g.m.unused(ctx, mac); errors.As(err, &used) {
+		return inUse(mac)
+	}
+	if err != nil {
+		return g.failed(err)
+	}
+	return nil
+}
+
+func inUse(mac model.MAC) error {
+	return denied(fmt.Sprintf("MAC %s is in use on this host", mac), "ask for another")
 }
 
 // grant judges a request by all that is known.
@@ -162,7 +193,7 @@ func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, a *chann
 	}
 	if !grant.MAC.IsZero() {
 		if has := g.m.owner(grant.MAC, f); has != "" {
-			return grant, denied(fmt.Sprintf("MAC %s is in use on this host", grant.MAC), "ask for another")
+			return grant, inUse(grant.MAC)
 		}
 	}
 	p := s.Find(f.VM, f.Name)
@@ -177,6 +208,20 @@ func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, a *chann
 		grant.Since = v.Grant.Since
 	}
 	return grant, err
+}
+
+// carried says why a VF that was granted has no carrier: nothing may be left to be done that would give it one.
+func (g guest) carried(f Function) error {
+	v, _ := g.m.Runner.View()
+	s := v.Find(f.VM, f.Name)
+	if s == nil || f.VF+1 >= len(s.Functions) {
+		return errors.New("its virtual PF has gone")
+	}
+	fn := &s.Functions[f.VF+1]
+	if up, _ := wantsLink(&s.VirtualPF, f.VF); fn.Stands && (!up || fn.Carrier == model.Yes) {
+		return nil
+	}
+	return errors.New(whyNot(v, s, f.VF))
 }
 
 // back undoes an Attach that did not come to stand.

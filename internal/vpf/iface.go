@@ -30,6 +30,8 @@ type Domains interface {
 	// SetLink gives a function a carrier or takes it away, in the running VM alone: the persistent XML has it down. It is
 	// idempotent; model.ErrGone: the VM does not run, or has no such function.
 	SetLink(ctx context.Context, vm model.VMID, alias string, up bool) error
+	// MACs says whose each MAC is in the definition of a VM, whether it runs or not.
+	MACs(ctx context.Context) (map[model.MAC]string, error)
 	// ChannelSocket is the host's end of the VM's channel, "" where it has none that is running.
 	ChannelSocket(ctx context.Context, vm model.VMID) (string, error)
 }

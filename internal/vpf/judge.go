@@ -193,9 +193,10 @@ func tighter(a, b model.Rate) model.Rate {
 	return l.Tightest()
 }
 
-// admit refuses a guarantee that, with those of the other VFs, is more than the virtual PF is promised.
+// admit refuses a guarantee that, with those of the other VFs, is more than the virtual PF is promised. One that is no more than
+// the host has set for the VF is the host's affair.
 func admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error {
-	if asked.IsZero() {
+	if own := p.VFs[vf].Port.SLA.Guarantee; asked.Bits <= own.Bits && asked.Packets <= own.Packets {
 		return nil
 	}
 	var others model.Rate

@@ -1,9 +1,13 @@
 package vpf
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/internal/channel"
 	"sluice/internal/model"
@@ -11,78 +15,123 @@ import (
 
 func rate(bits uint64) model.Rate { return model.Rate{Bits: bits} }
 
-// Host policy bounds each thing that a guest asks for; less than the host has set it may always have.
+// What a guest may ask for: what it gets for it, or why not.
 func TestJudge(t *testing.T) {
-	yes, no := true, false
-	own := testMAC("a", "vpf0", 0)
-	wide := model.GuestPolicy{
-		Attach: true, MACs: []string{"02:*"}, VLANs: model.VLANs{{First: 10, Last: 20}}, NoSpoof: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},
-		Guarantee: rate(100), Limit: rate(1000), Weight: 4,
+	own, more := model.MAC{0x52, 0x54, 0, 0, 0, 1}, model.MAC{0x52, 0x54, 0, 0, 0, 2}
+	vlans := func(text string) model.VLANs {
+		v, err := model.ParseVLANs(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
-	narrow := model.GuestPolicy{Attach: true}
-	type edit = func(*model.VirtualVF)
-	isolated := func(v *model.VirtualVF) { v.Port.Isolated, v.Port.CheckARP = true, true }
-	addressed := func(v *model.VirtualVF) { v.Port.Addresses = []netip.Addr{netip.MustParseAddr("10.1.0.5")} }
-	trunked := func(v *model.VirtualVF) { v.Port.Trunk = model.VLANs{{First: 30, Last: 40}} }
-	down := func(v *model.VirtualVF) { v.Port.Link = model.LinkDown }
-	limited := func(v *model.VirtualVF) { v.Port.SLA.Limit = rate(50) }
-	for name, c := range map[string]struct {
-		ask    channel.Attach
+	addresses := func(list ...string) (out []netip.Addr) {
+		for _, a := range list {
+			out = append(out, netip.MustParseAddr(a))
+		}
+		return out
+	}
+	yes, no := true, false
+	wide := model.GuestPolicy{
+		Attach: true, MACs: []string{"02:*"}, VLANs: vlans("10-20"), NoSpoof: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		Guarantee: model.Rate{Bits: 1e9}, Limit: model.Rate{Bits: 2e9}, Weight: 4,
+	}
+	plain := model.GuestPolicy{Attach: true}
+	limited := model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 2e9}}} // what wide gives who asks for nothing
+	for _, c := range []struct {
+		name   string
 		policy model.GuestPolicy
-		vf     edit
-		want   string // "": granted
+		host   model.PortPolicy
+		ask    channel.Attach
+		code   string
+		mac    model.MAC
+		want   model.PortPolicy
 	}{
-		"nothing":                      {channel.Attach{}, narrow, nil, ""},
-		"anything, where none may":     {channel.Attach{}, model.GuestPolicy{}, nil, "denied"},
-		"a VF that the host took down": {channel.Attach{}, wide, down, "denied"},
-		"its own MAC":                  {channel.Attach{MAC: own.String()}, narrow, nil, ""},
-		"another MAC":                  {channel.Attach{MAC: "02:00:00:00:00:01"}, wide, nil, ""},
-		"another MAC, refused":         {channel.Attach{MAC: "06:00:00:00:00:01"}, wide, nil, "denied"},
-		"another MAC, by default":      {channel.Attach{MAC: "02:00:00:00:00:01"}, narrow, nil, "denied"},
-		"a multicast MAC":              {channel.Attach{MAC: "03:00:00:00:00:01"}, wide, nil, "invalid"},
-		"no MAC":                       {channel.Attach{MAC: "x"}, wide, nil, "invalid"},
-		"a VLAN":                       {channel.Attach{VLAN: 10}, wide, nil, ""},
-		"a VLAN beside":                {channel.Attach{VLAN: 21}, wide, nil, "denied"},
-		"a VLAN of the trunk it has":   {channel.Attach{VLAN: 35}, narrow, trunked, ""},
-		"a trunk":                      {channel.Attach{Trunk: "10-12,20"}, wide, nil, ""},
-		"a trunk that is wider":        {channel.Attach{Trunk: "10-21"}, wide, nil, "denied"},
-		"all VLANs":                    {channel.Attach{Trunk: "1-4094"}, narrow, nil, "denied"},
-		"VLAN and trunk":               {channel.Attach{VLAN: 10, Trunk: "11"}, wide, nil, "invalid"},
-		"VLAN -1":                      {channel.Attach{VLAN: -1}, wide, nil, "denied"},
-		"no spoof check":               {channel.Attach{SpoofChk: &no}, wide, nil, ""},
-		"no spoof check, refused":      {channel.Attach{SpoofChk: &no}, narrow, nil, "denied"},
-		"a spoof check":                {channel.Attach{SpoofChk: &yes}, narrow, nil, ""},
-		"isolation":                    {channel.Attach{Isolated: &yes, CheckARP: &yes}, narrow, nil, ""},
-		"no isolation":                 {channel.Attach{Isolated: &no}, wide, isolated, "denied"},
-		"no check of ARP":              {channel.Attach{CheckARP: &no}, wide, isolated, "denied"},
-		"an address":                   {channel.Attach{Addresses: []string{"10.1.2.3"}}, wide, nil, ""},
-		"an address beside":            {channel.Attach{Addresses: []string{"10.2.2.3"}}, wide, nil, "denied"},
-		"not the host's address":       {channel.Attach{Addresses: []string{"10.1.0.6"}}, wide, addressed, "denied"},
-		"too many addresses":           {channel.Attach{Addresses: make([]string, 9)}, wide, nil, "invalid"},
-		"a guarantee":                  {channel.Attach{Guarantee: "100bit"}, wide, nil, ""},
-		"a guarantee too high":         {channel.Attach{Guarantee: "101bit"}, wide, nil, "denied"},
-		"a guarantee above its limit":  {channel.Attach{Guarantee: "100bit", Limit: "99bit"}, wide, nil, "invalid"},
-		"a limit":                      {channel.Attach{Limit: "10bit"}, narrow, nil, ""},
-		"a limit too high":             {channel.Attach{Limit: "1001bit"}, wide, nil, "denied"},
-		"a limit above the host's":     {channel.Attach{Limit: "51bit"}, wide, limited, "denied"},
-		"no rate":                      {channel.Attach{Limit: "fast"}, wide, nil, "invalid"},
-		"a weight":                     {channel.Attach{Weight: 4}, wide, nil, ""},
-		"a weight too high":            {channel.Attach{Weight: 1.5}, narrow, nil, "denied"},
-		"a weight below 0":             {channel.Attach{Weight: -1}, wide, nil, "denied"},
-		"down":                         {channel.Attach{Link: "down"}, narrow, nil, ""},
-		"sideways":                     {channel.Attach{Link: "sideways"}, narrow, nil, "invalid"},
+		{name: "nothing", policy: plain},
+		{name: "refused", policy: model.GuestPolicy{}, code: channel.CodeDenied},
+		{name: "set down", policy: wide, host: model.PortPolicy{Link: model.LinkDown}, code: channel.CodeDenied},
+		{name: "up is no more than auto", policy: plain, ask: channel.Attach{Link: "up"}},
+		{name: "link down", policy: plain, ask: channel.Attach{Link: "down"}, want: model.PortPolicy{Link: model.LinkDown}},
+		{name: "link sideways", policy: plain, ask: channel.Attach{Link: "sideways"}, code: channel.CodeInvalid},
+
+		{name: "own MAC", policy: plain, ask: channel.Attach{MAC: own.String()}},
+		{name: "MAC that the host set", policy: plain, host: model.PortPolicy{MACs: []model.MAC{more}}, ask: channel.Attach{MAC: more.String()}, mac: more, want: model.PortPolicy{MACs: []model.MAC{more}}},
+		{name: "MAC of the pattern", policy: wide, ask: channel.Attach{MAC: "02:00:00:00:00:01"}, mac: model.MAC{2, 0, 0, 0, 0, 1}, want: limited},
+		{name: "MAC beyond the pattern", policy: wide, ask: channel.Attach{MAC: "06:00:00:00:00:01"}, code: channel.CodeDenied},
+		{name: "MAC without a pattern", policy: plain, ask: channel.Attach{MAC: "02:00:00:00:00:01"}, code: channel.CodeDenied},
+		{name: "multicast MAC", policy: model.GuestPolicy{Attach: true, MACs: []string{"*"}}, ask: channel.Attach{MAC: "03:00:00:00:00:01"}, code: channel.CodeInvalid},
+		{name: "no MAC", policy: model.GuestPolicy{Attach: true, MACs: []string{"*"}}, ask: channel.Attach{MAC: "00:00:00:00:00:00"}, code: channel.CodeInvalid},
+		{name: "text for a MAC", policy: wide, ask: channel.Attach{MAC: "02"}, code: channel.CodeInvalid},
+
+		{name: "VLAN", policy: wide, ask: channel.Attach{VLAN: 15}, want: model.PortPolicy{VLAN: 15, SLA: limited.SLA}},
+		{name: "VLAN beyond", policy: wide, ask: channel.Attach{VLAN: 21}, code: channel.CodeDenied},
+		{name: "VLAN below", policy: wide, ask: channel.Attach{VLAN: -1}, code: channel.CodeDenied},
+		{name: "VLAN that is none", policy: model.GuestPolicy{Attach: true, VLANs: vlans("1-4094")}, ask: channel.Attach{VLAN: 4095}, code: channel.CodeDenied},
+		{name: "VLAN without policy", policy: plain, ask: channel.Attach{VLAN: 15}, code: channel.CodeDenied},
+		{name: "VLAN of the host stays", policy: plain, host: model.PortPolicy{VLAN: 7}, want: model.PortPolicy{VLAN: 7}},
+		{name: "VLAN of the host", policy: plain, host: model.PortPolicy{VLAN: 7}, ask: channel.Attach{VLAN: 7}, want: model.PortPolicy{VLAN: 7}},
+		{name: "VLAN of the host as a trunk", policy: plain, host: model.PortPolicy{VLAN: 7}, ask: channel.Attach{Trunk: "7"}, code: channel.CodeDenied},
+		{name: "part of the host's trunk", policy: plain, host: model.PortPolicy{Trunk: vlans("30-40")}, ask: channel.Attach{Trunk: "31,35-36"}, want: model.PortPolicy{Trunk: vlans("31,35-36")}},
+		{name: "one of the host's trunk", policy: plain, host: model.PortPolicy{Trunk: vlans("30-40")}, ask: channel.Attach{VLAN: 31}, want: model.PortPolicy{VLAN: 31}},
+		{name: "more than the host's trunk", policy: plain, host: model.PortPolicy{Trunk: vlans("30-40")}, ask: channel.Attach{Trunk: "40-41"}, code: channel.CodeDenied},
+		{name: "trunk", policy: wide, ask: channel.Attach{Trunk: "10-12,14"}, want: model.PortPolicy{Trunk: vlans("10-12,14"), SLA: limited.SLA}},
+		{name: "trunk that is partly beyond", policy: wide, ask: channel.Attach{Trunk: "10,19-21"}, code: channel.CodeDenied},
+		{name: "both", policy: wide, ask: channel.Attach{VLAN: 10, Trunk: "11"}, code: channel.CodeInvalid},
+		{name: "trunk that is none", policy: wide, ask: channel.Attach{Trunk: "x"}, code: channel.CodeInvalid},
+		{name: "too many ranges", policy: wide, ask: channel.Attach{Trunk: "10,12,14,16,18,20,10,12,14"}, want: model.PortPolicy{Trunk: vlans("10,12,14,16,18,20"), SLA: limited.SLA}},
+
+		{name: "no spoof check", policy: wide, ask: channel.Attach{SpoofChk: &no}, want: model.PortPolicy{NoSpoof: true, SLA: limited.SLA}},
+		{name: "no spoof check without policy", policy: plain, ask: channel.Attach{SpoofChk: &no}, code: channel.CodeDenied},
+		{name: "spoof check where the host has none", policy: plain, host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &yes}},
+		{name: "no spoof check, as the host", policy: plain, host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &no}, want: model.PortPolicy{NoSpoof: true}},
+		{name: "ARP checked", policy: plain, ask: channel.Attach{CheckARP: &yes}, want: model.PortPolicy{CheckARP: true}},
+		{name: "ARP no longer checked", policy: wide, host: model.PortPolicy{CheckARP: true}, ask: channel.Attach{CheckARP: &no}, code: channel.CodeDenied},
+		{name: "isolated", policy: plain, ask: channel.Attach{Isolated: &yes}, want: model.PortPolicy{Isolated: true}},
+		{name: "isolated no longer", policy: wide, host: model.PortPolicy{Isolated: true}, ask: channel.Attach{Isolated: &no}, code: channel.CodeDenied},
+
+		{name: "addresses", policy: plain, ask: channel.Attach{Addresses: []string{"10.0.0.1", "fd00::1"}}, want: model.PortPolicy{Addresses: addresses("10.0.0.1", "fd00::1")}},
+		{name: "addresses of the host stay", policy: wide, host: model.PortPolicy{Addresses: addresses("10.0.0.1")}, want: model.PortPolicy{Addresses: addresses("10.0.0.1"), SLA: limited.SLA}},
+		{name: "one of the host's addresses", policy: plain, host: model.PortPolicy{Addresses: addresses("10.0.0.1", "10.0.0.2")}, ask: channel.Attach{Addresses: []string{"10.0.0.2"}}, want: model.PortPolicy{Addresses: addresses("10.0.0.2")}},
+		{name: "another than the host's addresses", policy: wide, host: model.PortPolicy{Addresses: addresses("10.0.0.1")}, ask: channel.Attach{Addresses: []string{"10.0.0.2"}}, code: channel.CodeDenied},
+		{name: "address beyond", policy: wide, ask: channel.Attach{Addresses: []string{"11.0.0.1"}}, code: channel.CodeDenied},
+		{name: "address in IPv6's clothes", policy: plain, ask: channel.Attach{Addresses: []string{"::ffff:10.0.0.1"}}, code: channel.CodeInvalid},
+		{name: "broadcast address", policy: plain, ask: channel.Attach{Addresses: []string{"255.255.255.255"}}, code: channel.CodeInvalid},
+		{name: "multicast address", policy: plain, ask: channel.Attach{Addresses: []string{"ff02::1"}}, code: channel.CodeInvalid},
+		{name: "address with a zone", policy: plain, ask: channel.Attach{Addresses: []string{"fe80::1%eth0"}}, code: channel.CodeInvalid},
+		{name: "address that is none", policy: plain, ask: channel.Attach{Addresses: []string{"10.0.0"}}, code: channel.CodeInvalid},
+		{name: "too many addresses", policy: plain, ask: channel.Attach{Addresses: make([]string, 9)}, code: channel.CodeInvalid},
+
+		{name: "guarantee", policy: wide, ask: channel.Attach{Guarantee: "1Gbit"}, want: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}, Limit: model.Rate{Bits: 2e9}}}},
+		{name: "guarantee beyond", policy: wide, ask: channel.Attach{Guarantee: "1001Mbit"}, code: channel.CodeDenied},
+		{name: "guarantee of packets", policy: wide, ask: channel.Attach{Guarantee: "1kpps"}, code: channel.CodeDenied},
+		{name: "guarantee without policy", policy: plain, ask: channel.Attach{Guarantee: "1bit"}, code: channel.CodeDenied},
+		{name: "guarantee that is none", policy: wide, ask: channel.Attach{Guarantee: "0bit"}, code: channel.CodeInvalid},
+		{name: "guarantee below the host's", policy: plain, host: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}}}, ask: channel.Attach{Guarantee: "1Gbit"}, want: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}}}},
+		{name: "guarantee above its limit", policy: wide, ask: channel.Attach{Guarantee: "1Gbit", Limit: "500Mbit"}, code: channel.CodeInvalid},
+		{name: "limit", policy: plain, ask: channel.Attach{Limit: "1Gbit"}, want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}},
+		{name: "limit of packets keeps that of bits", policy: wide, ask: channel.Attach{Limit: "1kpps"}, want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 2e9, Packets: 1000}}}},
+		{name: "limit beyond", policy: wide, ask: channel.Attach{Limit: "3Gbit"}, code: channel.CodeDenied},
+		{name: "limit above the host's", policy: plain, host: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}, ask: channel.Attach{Limit: "2Gbit"}, code: channel.CodeDenied},
+		{name: "limit of the host stays", policy: wide, host: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}, want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}},
+		{name: "rate that is none", policy: plain, ask: channel.Attach{Limit: "99999999999999999999Gbit"}, code: channel.CodeInvalid},
+		{name: "weight", policy: wide, ask: channel.Attach{Weight: 4}, want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 2e9}, Weight: 4}}},
+		{name: "weight beyond", policy: wide, ask: channel.Attach{Weight: 4.1}, code: channel.CodeDenied},
+		{name: "weight without policy", policy: plain, ask: channel.Attach{Weight: 1.1}, code: channel.CodeDenied},
+		{name: "weight below", policy: wide, ask: channel.Attach{Weight: -1}, code: channel.CodeDenied},
+		{name: "next to no weight", policy: wide, ask: channel.Attach{Weight: 5e-324}, code: channel.CodeInvalid},
 	} {
-		v := model.VirtualVF{MAC: own}
-		if c.vf != nil {
-			c.vf(&v)
-		}
-		grant, err := judge(&c.ask, &v, &c.policy)
-		if code(err) != c.want || (err != nil) != (c.want != "") {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-		if err == nil && c.ask.Limit == "" && grant.Port.SLA.Limit != tighter(c.policy.Limit, v.Port.SLA.Limit) {
-			t.Errorf("%s: limit %s", name, grant.Port.SLA.Limit)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			c.ask.Owner = "pod"
+			have, err := judge(&c.ask, &model.VirtualVF{MAC: own, Port: c.host}, &c.policy)
+			if code(err) != c.code || err != nil && c.code == "" {
+				t.Fatalf("have %v, want %q", err, c.code)
+			}
+			have.Port.SLA.Source = ""
+			want := model.VFGrant{Owner: "pod", MAC: c.mac, Port: c.want}
+			if diff := cmp.Diff(want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); c.code == "" && diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
@@ -108,5 +157,56 @@ func TestAdmit(t *testing.T) {
 	}
 	if err := admit(&p, 2, rate(1), model.Rate{}); code(err) != "denied" {
 		t.Errorf("of a virtual PF that is guaranteed nothing: %v", err)
+	}
+}
+
+// Guarantees that guests ask for are together no more than their virtual PF is guaranteed. What the host set itself stands.
+func TestAdmitOfGuests(t *testing.T) {
+	r := newRig(t)
+	r.policy.Guarantee = model.Rate{Bits: 9e9, Packets: 9e9}
+	r.sla = model.SLA{Guarantee: model.Rate{Bits: 3e9}}
+	p, g := r.run("a", 3)
+	for _, c := range []struct {
+		vf        int
+		guarantee string
+		code      string
+	}{{0, "2Gbit", ""}, {1, "2Gbit", channel.CodeDenied}, {1, "1Gbit", ""}, {2, "1bit", channel.CodeDenied}, {0, "1Gbit", ""}, {2, "1Gbit", ""}, {0, "1Gbit 1pps", channel.CodeDenied}, {0, "1001Mbit", channel.CodeDenied}} {
+		if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, c.vf), Owner: "pod", Guarantee: c.guarantee}); code(err) != c.code || err != nil && c.code == "" {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	q, g := r.run("b", 1)
+	if err := r.SetPort(t.Context(), "b", "vpf0", 0, model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(q, 0), Owner: "pod"}); err != nil {
+		t.Errorf("as the host has set it: %v", err)
+	}
+}
+
+// What a VF receives may be limited further by its guest, and never less than by the host.
+func TestJudgeReceive(t *testing.T) {
+	for _, c := range []struct{ host, asked, want, code string }{
+		{"", "", "", ""},
+		{"", "10Mbit", "10Mbit", ""},
+		{"1Gbit", "", "1Gbit", ""},
+		{"1Gbit", "10Mbit 5kpps", "10Mbit 5kpps", ""},
+		{"1Gbit", "2Gbit", "", channel.CodeDenied},
+		{"", "much", "", channel.CodeInvalid},
+	} {
+		host, err := parseRate(c.host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &model.VirtualVF{Port: model.PortPolicy{SLA: model.SLA{Receive: host}}}
+		grant, err := judge(&channel.Attach{Receive: c.asked}, v, &model.GuestPolicy{Attach: true})
+		var refused *channel.Error
+		if code := c.code; code != "" {
+			if !errors.As(err, &refused) || refused.Code != code {
+				t.Errorf("%+v: %v", c, err)
+			}
+		} else if have := grant.Port.SLA.Receive.String(); err != nil || have != c.want {
+			t.Errorf("%+v: %q, %v", c, have, err)
+		}
 	}
 }

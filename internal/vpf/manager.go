@@ -18,13 +18,16 @@ type Manager struct {
 	// Policy is what the guest of a VM may ask for.
 	Policy func(vm model.VMID, name string) model.GuestPolicy
 	// SLA is that of a NIC by the rules: of the PF itself it covers the whole virtual PF.
-	SLA     func(vm *model.VM, nic *model.NIC) model.SLA
-	Now     func() time.Time
-	Version string // for guests
+	SLA func(vm *model.VM, nic *model.NIC) model.SLA
+	// HostMACs says which interface of the host has each MAC.
+	HostMACs func() (map[model.MAC]string, error)
+	Now      func() time.Time
+	Version  string // for guests
 	// Count takes what a guest says of its NICs' counters, as untrusted as all that it says; nil: nobody wants it.
 	Count func(vm model.VMID, c channel.Counters)
 
 	checks checks
+	taken  taken
 }
 
 // applyWithin is how long an answer waits for the switch and QEMU.
@@ -78,7 +81,7 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 	if p.VM != "" && store.State().Find(p.VM, p.Name) != nil {
 		return p, hasAlready(&p)
 	}
-	if err := m.free(&p); err != nil {
+	if err := m.free(ctx, &p); err != nil {
 		return p, err
 	}
 	for i := range p.VFs {
@@ -133,10 +136,14 @@ func (s *State) freeName(p *model.VirtualPF) string {
 	}
 }
 
-// free refuses MACs of a new virtual PF that somebody has.
-func (m *Manager) free(p *model.VirtualPF) error {
+// free refuses MACs of a new virtual PF that somebody has. libvirt refuses those of its functions itself, but where they are
+// those that a definition which was cut short left in the VM's XML.
+func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
 	list := []model.MAC{p.MAC}
 	for i := range p.VFs {
+		if err := m.unused(ctx, p.VFs[i].Port.MACs...); err != nil {
+			return err
+		}
 		list = append(append(list, p.VFs[i].MAC), p.VFs[i].Port.MACs...)
 	}
 	for i, mac := range list {
@@ -150,7 +157,7 @@ func (m *Manager) free(p *model.VirtualPF) error {
 			return fmt.Errorf("MAC %s is there twice", mac)
 		}
 		if has := m.owner(mac, Function{}); has != "" {
-			return fmt.Errorf("MAC %s is that of %s: choose another", mac, has)
+			return &usedMAC{mac, has}
 		}
 	}
 	return nil
@@ -211,8 +218,11 @@ func (m *Manager) SetPort(ctx context.Context, vm model.VMID, name string, vf in
 	f := Function{vm, name, vf}
 	for _, mac := range port.MACs {
 		if has := m.owner(mac, f); has != "" {
-			return fmt.Errorf("MAC %s is that of %s", mac, has)
+			return &usedMAC{mac, has}
 		}
+	}
+	if err := m.unused(ctx, port.MACs...); err != nil {
+		return err
 	}
 	state, err := m.Runner.Store.Update(func(s *State) error {
 		v, err := s.vf(f)

@@ -42,9 +42,10 @@ func (r *rig) begin() {
 		Runner: (&Runner{
 			Store: store, Look: func(ctx context.Context, _ bool) (World, error) { return r.host.look(ctx) }, Switch: r.host, Domains: r.host, VDPA: r.host, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true },
 		}).Init(),
-		Policy: func(model.VMID, string) model.GuestPolicy { return r.policy },
-		SLA:    func(*model.VM, *model.NIC) model.SLA { return r.sla },
-		Now:    time.Now,
+		Policy:   func(model.VMID, string) model.GuestPolicy { return r.policy },
+		SLA:      func(*model.VM, *model.NIC) model.SLA { return r.sla },
+		HostMACs: func() (map[model.MAC]string, error) { return nil, nil },
+		Now:      time.Now,
 	}
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan struct{})

@@ -2,6 +2,7 @@ package vpf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -202,19 +203,18 @@ func (r *Runner) do(ctx context.Context, a *Action) (err error) {
 	defer cancel()
 	switch a.Kind {
 	case Forget:
-		_, err = r.Store.Update(func(s *State) error { s.forget(a.VM); return nil })
+		_, err = r.Store.Update(func(s *State) error {
+			if s.Guests[a.VM].Run == a.Run { // the guest of the next run may have been quicker
+				s.forget(a.VM)
+			}
+			return nil
+		})
 	case LinkDown:
 		err = r.Domains.SetLink(ctx, a.VM, a.Alias, false)
 	case SetPort:
 		_, err = r.Switch.SetSwitchPort(ctx, a.Port)
 	case LinkUp:
-		var w World
-		if w, err = r.Look(ctx, true); err == nil {
-			err = a.Allows(&w)
-		}
-		if err == nil {
-			err = r.Domains.SetLink(ctx, a.VM, a.Alias, true)
-		}
+		err = r.linkUp(ctx, a)
 	case DropPort:
 		var w World
 		if w, err = r.Look(ctx, true); err == nil && !a.Useless(&w) {
@@ -231,4 +231,29 @@ func (r *Runner) do(ctx context.Context, a *Action) (err error) {
 		r.Log.Info("virtual PF: " + a.String())
 	}
 	return err
+}
+
+// linkUp gives a function a carrier where its policy stands, and looks again: what was started anew in between has none
+// of it, and its link is taken down before its guest has booted.
+func (r *Runner) linkUp(ctx context.Context, a *Action) error {
+	allowed := func() error {
+		w, err := r.Look(ctx, true)
+		if err != nil {
+			return err
+		}
+		return a.Allows(&w)
+	}
+	err := allowed()
+	if err != nil {
+		return err
+	}
+	if err = r.Domains.SetLink(ctx, a.VM, a.Alias, true); err != nil {
+		return err
+	}
+	if err = allowed(); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actWithin)
+		defer cancel()
+		return errors.Join(err, r.Domains.SetLink(ctx, a.VM, a.Alias, false))
+	}
+	return nil
 }

@@ -27,6 +27,8 @@ type domains struct {
 
 func (d *domains) DefineVPF(context.Context, *model.VirtualPF) error { return nil }
 
+func (d *domains) MACs(context.Context) (map[model.MAC]string, error) { return nil, nil }
+
 func (d *domains) SetLink(_ context.Context, _ model.VMID, alias string, up bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,7 +65,8 @@ func begin(t *testing.T, k *kernel.Host, d *domains, path string) (*vpf.Manager,
 		Policy: func(model.VMID, string) model.GuestPolicy {
 			return model.GuestPolicy{Attach: true, MACs: []string{"02:*"}, VLANs: model.VLANs{{First: 10, Last: 20}}, NoSpoof: true}
 		},
-		SLA: func(*model.VM, *model.NIC) model.SLA { return model.SLA{} }, Now: time.Now,
+		SLA:      func(*model.VM, *model.NIC) model.SLA { return model.SLA{} },
+		HostMACs: func() (map[model.MAC]string, error) { return nil, nil }, Now: time.Now,
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -1,0 +1,211 @@
+package vpf
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"sluice/internal/channel"
+	"sluice/internal/model"
+)
+
+// A guest gets no MAC that anybody has: a NIC of another VM, of whatever model and though that VM is off, or the host.
+func TestGuestTakesNobodysMAC(t *testing.T) {
+	r := newRig(t)
+	r.policy.MACs = []string{"*"}
+	off, bridge, free := model.MAC{2, 0, 0, 0, 0, 1}, model.MAC{2, 0, 0, 0, 0, 2}, model.MAC{2, 0, 0, 0, 0, 3}
+	r.host.macs = map[model.MAC]string{off: "ua-net0 of db-1"}
+	r.HostMACs = func() (map[model.MAC]string, error) { return map[model.MAC]string{bridge: "interface br0"}, nil }
+	p, g := r.run("a", 2)
+	ctx := t.Context()
+	for _, mac := range []model.MAC{off, bridge, p.MAC, p.VFs[1].MAC} {
+		if _, err := g.Attach(ctx, channel.Attach{VF: at(p, 0), Owner: "pod", MAC: mac.String()}); code(err) != channel.CodeDenied {
+			t.Errorf("%s: %v", mac, err)
+		}
+		if err := r.SetPort(ctx, "a", "vpf0", 0, model.PortPolicy{MACs: []model.MAC{mac}}); err == nil {
+			t.Errorf("set by the host: %s", mac)
+		}
+	}
+	if _, err := g.Attach(ctx, channel.Attach{VF: at(p, 0), Owner: "pod", MAC: free.String()}); err != nil {
+		t.Errorf("free: %v", err)
+	}
+	if _, err := g.Attach(ctx, channel.Attach{VF: at(p, 0), Owner: "pod", MAC: free.String()}); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if _, err := g.Attach(ctx, channel.Attach{VF: at(p, 1), Owner: "pod2", MAC: p.VFs[1].MAC.String()}); err != nil {
+		t.Errorf("its own: %v", err)
+	}
+	q := testPF("b", "vpf0", 1)
+	q.VFs[0].Port.MACs = []model.MAC{bridge}
+	if _, err := r.Define(ctx, q); err == nil {
+		t.Error("defined with the MAC of the host")
+	}
+}
+
+// Where it cannot be seen who has a MAC, nobody gets it.
+func TestUnknownMACIsRefused(t *testing.T) {
+	r := newRig(t)
+	r.policy.MACs = []string{"*"}
+	p, g := r.run("a", 1)
+	r.host.mu.Lock()
+	r.host.fail = func(what string) error {
+		if what == "macs" {
+			return errors.New("no libvirt")
+		}
+		return nil
+	}
+	r.host.mu.Unlock()
+	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod", MAC: "02:00:00:00:00:09"}); code(err) != channel.CodeFailed {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a guest is told it has, it has: without a carrier Attach fails.
+func TestAttachWithoutCarrierFails(t *testing.T) {
+	for name, spoil := range map[string]func(r *rig, p model.VirtualPF){
+		"a twin": func(r *rig, p model.VirtualPF) {
+			r.host.vms["b"] = &VM{VM: model.VM{ID: "b", Name: "b", State: model.VMRunning, NICs: []model.NIC{{Alias: "net0", MAC: p.VFs[0].MAC, Network: "br0", Tap: "vnet99"}}}, Run: "b"}
+		},
+		"no such function": func(r *rig, _ model.VirtualPF) {
+			vm := r.host.vms["a"]
+			vm.NICs = vm.NICs[:1]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			p, g := r.run("a", 1)
+			r.host.mu.Lock()
+			spoil(r, p)
+			r.host.mu.Unlock()
+			r.Runner.Wake()
+			if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod"}); code(err) != channel.CodeFailed {
+				t.Errorf("attached: %v", err)
+			}
+			if n := r.Runner.Store.State().grants("a"); n != 0 {
+				t.Errorf("%d grants are left", n)
+			}
+		})
+	}
+}
+
+// A guest may ask for a VF whose link is down.
+func TestAttachWithLinkDown(t *testing.T) {
+	r := newRig(t)
+	p, g := r.run("a", 1)
+	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod", Link: "down"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// stopped is a rig's Runner that does only what it is told.
+func stopped(r *rig) *Runner {
+	r.stop()
+	r.stop = func() {}
+	r.Runner.Log = slog.New(slog.DiscardHandler)
+	return r.Runner
+}
+
+// What a guest was granted since the VM was started anew is not taken back with what it had before.
+func TestForgetOnlyTheRunBefore(t *testing.T) {
+	r := newRig(t)
+	p, g := r.run("a", 1)
+	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod"}); err != nil {
+		t.Fatal(err)
+	}
+	runner := stopped(r)
+	r.host.stop("a")
+	r.host.start("a", []model.VirtualPF{p})
+	w, _ := r.host.look(t.Context())
+	var forget *Action
+	for _, a := range NewCore().Tick(r.Now(), runner.Store.State(), &w).Actions {
+		if a.Kind == Forget {
+			forget = &a
+		}
+	}
+	if forget == nil {
+		t.Fatal("nothing is taken back")
+	}
+	if _, err := runner.Store.Update(func(s *State) error { // the guest of the new run was quicker
+		s.forget("a")
+		s.Guests["a"] = Guest{Run: w.VMs[0].Run, Boot: "boot-2"}
+		v, err := s.vf(Function{"a", "vpf0", 0})
+		v.Grant = &model.VFGrant{Owner: "new"}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := runner.do(t.Context(), forget); err != nil || runner.Store.State().grants("a") != 1 {
+		t.Errorf("%v, %d grants", err, runner.Store.State().grants("a"))
+	}
+	if err := runner.do(t.Context(), &Action{Kind: Forget, VM: "a", Run: w.VMs[0].Run}); err != nil || runner.Store.State().grants("a") != 0 {
+		t.Errorf("%v, %d grants", err, runner.Store.State().grants("a"))
+	}
+}
+
+// A VM that was started anew at the very moment in which its function got a carrier does not keep it.
+func TestLinkUpOfAnotherRun(t *testing.T) {
+	r := newRig(t)
+	p := r.define("a", 1)
+	p.VFs[0].Port.Link = model.LinkUp
+	runner := stopped(r)
+	r.host.start("a", []model.VirtualPF{p})
+	w, _ := r.host.look(t.Context())
+	n := w.VMs[0].FindNIC(p.PFAlias())
+	up := Action{Kind: LinkUp, VM: "a", Alias: n.Alias, Port: wanted(&p, -1, n.Tap), Run: w.VMs[0].Run}
+	if err := runner.do(t.Context(), &Action{Kind: SetPort, VM: "a", Alias: n.Alias, Port: up.Port}); err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	runner.Look = func(ctx context.Context, _ bool) (World, error) {
+		w, err := r.host.look(ctx)
+		if looks++; looks == 1 {
+			r.host.stop("a")
+			r.host.start("a", []model.VirtualPF{p})
+		}
+		return w, err
+	}
+	if err := runner.do(t.Context(), &up); !errors.Is(err, model.ErrGone) {
+		t.Errorf("have %v", err)
+	}
+	if c := r.carrier("a", n.Alias); c != model.No {
+		t.Errorf("carrier %s", c)
+	}
+}
+
+// A link that is up without a policy, and cannot be taken down while its VM migrates, gets the policy at least.
+func TestPolicyWhereTheLinkStaysUp(t *testing.T) {
+	h, p := newFakeHost(), testPF("a", "vpf0", 1)
+	h.start("a", []model.VirtualPF{p})
+	h.vms["a"].NICs[1].Carrier = model.Yes
+	w, _ := h.look(t.Context())
+	var kinds []Kind
+	for _, a := range NewCore().Tick(testTime, testState(t, p), &w).Actions {
+		if a.Alias == p.VFAlias(0) {
+			kinds = append(kinds, a.Kind)
+		}
+	}
+	if len(kinds) != 2 || kinds[0] != LinkDown || kinds[1] != SetPort {
+		t.Errorf("have %v", kinds)
+	}
+}
+
+// The rules of a VM are those of the name that it has now.
+func TestPolicyByTheNameOfNow(t *testing.T) {
+	r := newRig(t)
+	var asked string
+	r.Policy = func(_ model.VMID, name string) model.GuestPolicy { asked = name; return r.policy }
+	p, g := r.run("a", 1)
+	r.host.mu.Lock()
+	r.host.vms["a"].Name = "renamed"
+	r.host.mu.Unlock()
+	r.Runner.Wake()
+	r.until("it is seen", func() bool { v, _ := r.Runner.View(); return v.World.FindVM("a").Name == "renamed" })
+	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod"}); err != nil || asked != "renamed" {
+		t.Errorf("%v, asked for %q", err, asked)
+	}
+	list, _ := r.List(t.Context())
+	if list[0].VMName != "renamed" {
+		t.Errorf("listed as %s", list[0].VMName)
+	}
+}
