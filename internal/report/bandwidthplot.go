@@ -46,7 +46,7 @@ func keptHTML(w io.Writer, r *scenario.Result) error {
 	d := keptPage{Result: r, Summary: Summary(r), Legend: keptLegend}
 	g := r.Guaranteed
 	rows := drawn(g, mostDrawn)
-	if len(rows) < r.VMs {
+	if len(rows) < len(g.Allocators[0].VMs) {
 		d.Few = len(rows)
 	}
 	top := highest(g, rows)

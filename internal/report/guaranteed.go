@@ -49,7 +49,7 @@ func guarantees(p *writer, r *scenario.Result) {
 		for _, c := range row.cells {
 			s := bits(c.rate)
 			if row.guarantee > 0 {
-				s += fmt.Sprintf(" (%s)", percent(c.satisfied))
+				s += fmt.Sprintf(" (%s)%s", percent(c.satisfied), lacking(c.short))
 			}
 			_, _ = fmt.Fprintf(t, "\t%s", s)
 		}
@@ -63,7 +63,8 @@ const keptLegend = `SATISFIED: of the windows of 200 ms in which a guaranteed VM
 it was promised. SHORT: bits that VMs lacked of that in all. UTILISATION: bits carried, as a share of what an ideal
 allocator carries that knows all demands. CHANGES/S/VM: changes of limits. RECOVERY: the longest time from when a VM
 began to send until it had what it was promised; NEVER: how often it stopped, or the run ended, before that. For each
-VM: the mean rate at which it sent, and how often it was satisfied; IDEAL: its rate under the ideal allocator.
+VM: the mean rate at which it sent, how often it was satisfied, and the mean rate at which it was short of what it
+was promised; IDEAL: its rate under the ideal allocator. A VM with a virtual PF: all functions together, then each.
 `
 
 // keptRow is a VM, or a group, with a cell for each allocator.
@@ -74,7 +75,15 @@ type keptRow struct {
 	cells     []keptCell
 }
 
-type keptCell struct{ rate, satisfied float64 }
+type keptCell struct{ rate, satisfied, short float64 }
+
+// lacking is the mean rate that somebody lacked, for people; nothing where that shows in no digit.
+func lacking(short float64) string {
+	if short < 1e6 {
+		return ""
+	}
+	return ", " + bits(short) + " short"
+}
 
 // rowsBy lists VMs, or groups where they are many: rates are then the group's.
 func rowsBy(g *scenario.Guaranteed, length time.Duration) []keptRow {
@@ -85,7 +94,7 @@ func rowsBy(g *scenario.Guaranteed, length time.Duration) []keptRow {
 		k := &g.Allocators[a]
 		for i := range k.VMs {
 			v := &k.VMs[i]
-			name := v.VM
+			name := v.Name()
 			if len(k.VMs) > mostNamed {
 				name = v.Group
 			}
@@ -101,6 +110,7 @@ func rowsBy(g *scenario.Guaranteed, length time.Duration) []keptRow {
 			}
 			rows[at].cells[a].rate += v.Sent / s
 			rows[at].cells[a].satisfied += v.Satisfied
+			rows[at].cells[a].short += v.Shortfall / s
 		}
 	}
 	for i := range rows {
@@ -127,12 +137,14 @@ func keptCSV(w io.Writer, r *scenario.Result) error {
 		period := number(k.Period.Seconds())
 		sent, best := 0.0, 0.0
 		for j := range k.VMs {
-			sent, best = sent+k.VMs[j].Sent, best+k.VMs[j].Ideal
+			if k.VMs[j].Function == "" {
+				sent, best = sent+k.VMs[j].Sent, best+k.VMs[j].Ideal
+			}
 		}
 		rows = append(rows, []string{input.Cell(k.Label), period, "", "", number(k.Satisfied), number(k.Shortfall), number(sent), number(best), number(k.Utilisation), number(k.Changes), number(k.Recovery.Seconds()), fmt.Sprint(k.Never)})
 		for j := range k.VMs {
 			v := &k.VMs[j]
-			rows = append(rows, []string{input.Cell(k.Label), period, input.Cell(v.VM), fmt.Sprint(v.Guarantee), number(v.Satisfied), number(v.Shortfall), number(v.Sent), number(v.Ideal), "", "", "", ""})
+			rows = append(rows, []string{input.Cell(k.Label), period, input.Cell(v.Name()), fmt.Sprint(v.Guarantee), number(v.Satisfied), number(v.Shortfall), number(v.Sent), number(v.Ideal), "", "", "", ""})
 		}
 	}
 	if err := c.WriteAll(rows); err != nil {

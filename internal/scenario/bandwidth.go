@@ -142,9 +142,11 @@ func (s *Scenario) slas(r *model.Rules, a Allocator) {
 			sla = model.SLA{}
 		}
 		for n := range g.Count {
-			r.VMs = append(r.VMs, model.VMRule{
-				Match: g.vmName(n), Pin: g.Pin, Forbid: g.Forbid, Weight: g.Weight, Priority: g.Priority, Class: g.Class, SLA: sla,
-			})
+			rule := model.VMRule{Match: g.vmName(n), Pin: g.Pin, Forbid: g.Forbid, Weight: g.Weight, Priority: g.Priority, SLANIC: g.wholeNIC(), SLA: sla}
+			if rule.SLANIC == "" {
+				rule.Class = g.Class // otherwise the SLA's: the VM's own NIC is promised nothing
+			}
+			r.VMs = append(r.VMs, rule)
 		}
 	}
 }

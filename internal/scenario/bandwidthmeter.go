@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 // bandwidthMeter watches what VMs send and what they were promised.
 type bandwidthMeter struct {
 	h       *host
-	vms     []metered // as the host's members
-	sharers []sharer
+	vms     []metered
+	sharers []sharer      // likewise
 	since   time.Duration // of the run, by now
 	changes int
 	last    map[limitAt]model.Rate
@@ -23,9 +24,12 @@ type limitAt struct {
 	key model.LimitKey
 }
 
-// metered is one VM.
+// metered is one VM, or one function of its virtual PF. The functions of a VM follow it.
 type metered struct {
 	KeptVM
+	member                *member
+	first, end            int // of the VM's NICs, those that count
+	functions             int // that follow
 	sla                   model.SLA
 	sent, promise         float64       // in the window under way, bits
 	asked, had            int           // windows
@@ -38,18 +42,66 @@ type metered struct {
 func newBandwidthMeter(h *host) *bandwidthMeter {
 	var r model.Rules
 	h.s.slas(&r, Allocator{}) // what is promised does not depend on the allocator
-	m := &bandwidthMeter{h: h, vms: make([]metered, len(h.members)), sharers: make([]sharer, len(h.members)), last: map[limitAt]model.Rate{}}
+	m := &bandwidthMeter{h: h, last: map[limitAt]model.Rate{}}
 	for i := range h.members {
+		m.meter(&h.members[i], &r)
+	}
+	m.sharers = make([]sharer, len(m.vms))
+	for i := range m.vms {
 		v := &m.vms[i]
-		v.VM, v.Group, v.woke = h.members[i].name, h.members[i].group.Name, -1
-		v.sla = r.SLA(&model.VM{Name: v.VM}, &model.NIC{})
-		v.Guarantee = v.sla.Guarantee.Bits
+		v.woke, v.Guarantee = -1, v.sla.Guarantee.Bits
 		v.want, v.allow, v.got, v.due = make([]float64, bins), make([]float64, bins), make([]float64, bins), make([]float64, bins)
 	}
 	h.engine.World.OnFlow(m.flow)
 	h.engine.OnLimits = m.limited
 	return m
 }
+
+// meter adds a VM, and the functions of its virtual PF.
+func (m *bandwidthMeter) meter(mb *member, r *model.Rules) {
+	const own = 2 // NICs of a VM before its VFs: its own, and that of the PF
+	g := mb.group
+	v := metered{KeptVM: KeptVM{VM: mb.name, Group: g.Name}, member: mb, end: 1, functions: len(g.Functions)}
+	v.sla = r.SLA(&model.VM{Name: mb.name}, &model.NIC{Alias: g.wholeNIC()})
+	if v.functions > 0 {
+		v.first, v.end = own, own+v.functions
+	}
+	m.vms = append(m.vms, v)
+	for i := range g.Functions {
+		name := fmt.Sprintf("vf%d", i)
+		m.vms = append(m.vms, metered{
+			KeptVM: KeptVM{VM: mb.name, Function: name, Group: g.Name + "/" + name},
+			member: mb, first: own + i, end: own + i + 1, sla: g.Functions[i].inside(),
+		})
+	}
+}
+
+// sends is what a VM or function sends now, bits/s on the wire.
+type sends struct {
+	link                *sim.PF // nil: it does not
+	want, rate, allowed float64
+	packets, passed     float64 // a second, that it wants and that it sends
+}
+
+func (v *metered) sends() (out sends) {
+	if v.member.vm == nil {
+		return out
+	}
+	for _, n := range v.member.vm.NICs[v.first:v.end] {
+		if n.Link() == nil {
+			continue
+		}
+		out.link = n.Link()
+		out.want, out.rate, out.allowed = out.want+n.Wants(), out.rate+n.Sending(), out.allowed+n.Allowed()
+		if size := n.PacketBits(); size > 0 {
+			out.packets, out.passed = out.packets+n.Wants()/size, out.passed+n.Sending()/size
+		}
+	}
+	return out
+}
+
+// size is that of a packet, bits.
+func (s *sends) size() float64 { return ratio(s.want, s.packets) }
 
 // limited counts limits that change.
 func (m *bandwidthMeter) limited(by string, batch []model.Limit) {
@@ -79,51 +131,70 @@ func (m *bandwidthMeter) flow(d time.Duration) {
 	}
 }
 
-// promise works out what each VM should have now.
+// promise works out what each VM should have now, and of that each function.
 func (m *bandwidthMeter) promise() {
 	b := &m.h.s.Bandwidth
 	for _, p := range m.h.engine.World.PFs() {
 		var list []*sharer
-		for i := range m.vms {
-			vm := m.h.members[i].vm
-			if vm == nil || vm.NICs[0].Link() != p {
-				continue
+		for i := 0; i < len(m.vms); i += 1 + m.vms[i].functions {
+			if v := &m.vms[i]; v.sends().link == p {
+				m.sharers[i] = v.sharer()
+				if v.functions > 0 { // what their limits inside leave of it
+					m.sharers[i].want = 0
+				}
+				for k := i + 1; k <= i+v.functions; k++ {
+					m.sharers[k] = m.vms[k].sharer()
+					m.sharers[i].want += min(m.sharers[k].want, m.sharers[k].most)
+				}
+				list = append(list, &m.sharers[i])
 			}
-			n, v := vm.NICs[0], &m.vms[i]
-			size := n.PacketBits()
-			_, onVF := n.Holds()
-			m.sharers[i] = sharer{
-				want: n.Wants(), size: size, virtio: !onVF, weight: v.sla.Share(), priority: v.sla.Priority,
-				guarantee: limits(v.sla.Guarantee, size, 0), most: limits(v.sla.Limit, size, math.Inf(1)),
-			}
-			list = append(list, &m.sharers[i])
 		}
 		ideal(list, p.Capacity(), float64(b.Packets.Packets))
+	}
+	for i := range m.vms {
+		if n := m.vms[i].functions; n > 0 {
+			var list []*sharer
+			for k := i + 1; k <= i+n; k++ {
+				list = append(list, &m.sharers[k])
+			}
+			ideal(list, m.sharers[i].share, 0)
+		}
+	}
+}
+
+func (v *metered) sharer() sharer {
+	s := v.sends()
+	size := s.size()
+	onVF := false
+	if v.member.vm != nil {
+		_, onVF = v.member.vm.NICs[v.first].Holds()
+	}
+	return sharer{
+		want: s.want, size: size, virtio: !onVF, weight: v.sla.Share(), priority: v.sla.Priority,
+		guarantee: limits(v.sla.Guarantee, size, 0), most: limits(v.sla.Limit, size, math.Inf(1)),
 	}
 }
 
 func (m *bandwidthMeter) add(bin int, d time.Duration) {
 	t := d.Seconds()
 	for i := range m.vms {
-		vm, v := m.h.members[i].vm, &m.vms[i]
-		if vm == nil || vm.NICs[0].Link() == nil {
+		v, s := &m.vms[i], &m.sharers[i]
+		n := v.sends()
+		if n.link == nil {
 			continue
 		}
-		n, s := vm.NICs[0], &m.sharers[i]
-		v.sent, v.promise = v.sent+n.Sending()*t, v.promise+s.promised*t
-		v.Sent, v.Wanted, v.Ideal = v.Sent+n.Sending()*t, v.Wanted+n.Wants()*t, v.Ideal+s.share*t
-		if size := n.PacketBits(); size > 0 {
-			v.Packets += n.Sending() / size * t
-		}
-		v.want[bin], v.got[bin], v.due[bin] = v.want[bin]+n.Wants()*t, v.got[bin]+n.Sending()*t, v.due[bin]+s.promised*t
-		v.allow[bin] += n.Allowed() * t
-		v.recover(m.since, n, s)
+		v.sent, v.promise = v.sent+n.rate*t, v.promise+s.promised*t
+		v.Sent, v.Wanted, v.Ideal = v.Sent+n.rate*t, v.Wanted+n.want*t, v.Ideal+s.share*t
+		v.Packets += n.passed * t
+		v.want[bin], v.got[bin], v.due[bin] = v.want[bin]+n.want*t, v.got[bin]+n.rate*t, v.due[bin]+s.promised*t
+		v.allow[bin] += n.allowed * t
+		v.recover(m.since, n.rate, s)
 	}
 }
 
 // recover notes how long the VM takes to get what it is promised after it has begun to ask for it.
-func (v *metered) recover(now time.Duration, n *sim.NIC, s *sharer) {
-	asks, has := s.promised > 0 && s.promised >= s.guarantee/2, n.Sending() >= 0.95*s.promised
+func (v *metered) recover(now time.Duration, sends float64, s *sharer) {
+	asks, has := s.promised > 0 && s.promised >= s.guarantee/2, sends >= 0.95*s.promised
 	switch {
 	case asks && v.woke == -1: // it asks anew
 		v.woke = now
@@ -155,7 +226,7 @@ func (m *bandwidthMeter) endWindow() {
 }
 
 func (m *bandwidthMeter) result() *Kept {
-	k := &Kept{Plot: &BandwidthPlot{}, Changes: float64(m.changes) / m.h.s.Duration.Seconds() / float64(len(m.vms)), Satisfied: 100}
+	k := &Kept{Plot: &BandwidthPlot{}, Changes: float64(m.changes) / m.h.s.Duration.Seconds() / float64(len(m.h.members)), Satisfied: 100}
 	asked, had, sent, best := 0, 0, 0.0, 0.0
 	for i := range m.vms {
 		v := &m.vms[i]
@@ -167,7 +238,10 @@ func (m *bandwidthMeter) result() *Kept {
 		if v.asked > 0 {
 			v.Satisfied = 100 * ratio(float64(v.had), float64(v.asked))
 		}
-		asked, had, sent, best = asked+v.asked, had+v.had, sent+v.Sent, best+v.Ideal
+		asked, had = asked+v.asked, had+v.had
+		if v.Function == "" {
+			sent, best = sent+v.Sent, best+v.Ideal
+		}
 		k.Shortfall += v.Shortfall
 		k.Recovery, k.Never = max(k.Recovery, v.worst), k.Never+v.never
 		k.VMs = append(k.VMs, v.KeptVM)
@@ -193,7 +267,7 @@ func (p *BandwidthPlot) add(v *metered, length time.Duration) {
 		}
 		return out
 	}
-	p.VMs, p.Groups = append(p.VMs, v.VM), append(p.Groups, v.Group)
+	p.VMs, p.Groups = append(p.VMs, v.Name()), append(p.Groups, v.Group)
 	p.Want, p.Allowed = append(p.Want, rate(v.want)), append(p.Allowed, rate(v.allow))
 	p.Sent, p.Promised = append(p.Sent, rate(v.got)), append(p.Promised, rate(v.due))
 }

@@ -22,6 +22,7 @@ func example() *Scenario {
 	s := defaults()
 	s.PFs, s.VMs, s.Timeline, s.Policies = make([]PF, 1), make([]Group, 1), make([]Change, 1), make([]Policy, 1)
 	s.Bandwidth.Allocators, s.Bandwidth.Capacity, s.Bandwidth.Classes = make([]Allocator, 1), make([]Capacity, 1), make([]Class, 1)
+	s.VMs[0].Functions = make([]Function, 1)
 	s.Links, s.Telemetry.Blackouts = make([]Link, 1), make([]Blackout, 1)
 	s.fill()
 	return s
@@ -44,7 +45,7 @@ func keyTable(v reflect.Value, path string) string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, defaultOf(x, f), valuesOf(f), f.Tag.Get("doc"))
 		switch {
-		case strings.HasPrefix(name, "timeline[].load"): // as vms[].load
+		case name == "timeline[].load", name == "vms[].functions[].load": // as vms[].load
 		case list:
 			b.WriteString(keyTable(x.Index(0), name+"."))
 		case section:

@@ -82,6 +82,8 @@ type Group struct {
 	InGuest   bool        `yaml:"in_guest" doc:"limits can be set in its guest"`
 	Lies      bool        `yaml:"lies" doc:"its guest lifts limits that are set in it"`
 
+	Functions []Function `yaml:"functions" doc:"VFs of its virtual PF, through which it sends; its guarantee and limit are those of all of them together"`
+
 	past *pastVM // what a recording knows of it
 }
 
@@ -226,6 +228,7 @@ func (s *Scenario) fill() {
 		}
 		g.Flows = or(g.Flows, 1)
 		g.Load.fill()
+		g.fillFunctions()
 	}
 	s.Bandwidth.fill()
 	for i := range s.Timeline {

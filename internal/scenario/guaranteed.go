@@ -24,7 +24,7 @@ type Kept struct {
 	Label       string         `json:"label"`
 	Period      time.Duration  `json:"period_ns"`
 	Satisfied   float64        `json:"satisfied_percent"`   // of the windows in which a guaranteed VM asked: it had 95 % of what is promised
-	Shortfall   float64        `json:"shortfall_bits"`      // of what is promised, in all
+	Shortfall   float64        `json:"shortfall_bits"`      // of what is promised, in all; a virtual PF and its functions count each for itself
 	Utilisation float64        `json:"utilisation_percent"` // of what the ideal carries
 	Changes     float64        `json:"changes_s_vm"`        // limits changed per second and VM
 	Recovery    time.Duration  `json:"recovery_ns"`         // the longest from a wake until a VM had what it is promised
@@ -33,9 +33,10 @@ type Kept struct {
 	Plot        *BandwidthPlot `json:"-"`
 }
 
-// KeptVM is what one VM had of it.
+// KeptVM is what one VM had of it, or one function of its virtual PF.
 type KeptVM struct {
 	VM        string  `json:"vm"`
+	Function  string  `json:"function,omitempty"` // of the VM's virtual PF; unset: all that the VM sends
 	Group     string  `json:"group"`
 	Guarantee uint64  `json:"guarantee_bits_s,omitempty"`
 	Satisfied float64 `json:"satisfied_percent"` // 100 where it is promised nothing
@@ -44,6 +45,14 @@ type KeptVM struct {
 	Wanted    float64 `json:"wanted_bits"` // likewise
 	Ideal     float64 `json:"ideal_bits"`  // what the ideal gives it
 	Packets   float64 `json:"packets"`     // sent
+}
+
+// Name is the VM's, with the function if it is about one.
+func (k *KeptVM) Name() string {
+	if k.Function == "" {
+		return k.VM
+	}
+	return k.VM + "/" + k.Function
 }
 
 // BandwidthPlot is what a report draws, bits/s by VM, then bin.
@@ -98,7 +107,7 @@ func (s *Scenario) keep(ctx context.Context, a Allocator) (*Kept, error) {
 	}
 	r := model.Rules{Policy: p.Name, Interval: p.Interval, Params: p.Params}
 	s.slas(&r, a)
-	h, err := newHostWith(s, p, r, uint64(s.Seed)) //nolint:gosec // a seed is never negative
+	h, err := newHostWith(s, p, r, uint64(s.Seed), a.Name == native) //nolint:gosec // a seed is never negative
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ type host struct {
 	carrier *carrier
 	rerun   *rerun // of a recording; nil otherwise
 	seed    uint64
+	native  bool // nothing is limited, not even inside virtual PFs
 }
 
 // members lists a scenario's VMs in the order in which everything counts them.
@@ -75,17 +76,17 @@ func (s *Scenario) rules(p Policy) model.Rules {
 
 // newHost builds the world and starts a daemon with the policy and its rules.
 func newHost(s *Scenario, p Policy, seed uint64) (*host, error) {
-	return newHostWith(s, p, s.rules(p), seed)
+	return newHostWith(s, p, s.rules(p), seed, false)
 }
 
-func newHostWith(s *Scenario, p Policy, rules model.Rules, seed uint64) (*host, error) {
+func newHostWith(s *Scenario, p Policy, rules model.Rules, seed uint64, native bool) (*host, error) {
 	m := newFaults(s, seed)
 	w := &sim.World{Now: s.epoch, Timing: m.base}
 	if s.Failures != (Failures{}) || s.plugFails() {
 		w.Fail = m.fail
 	}
 	h := &host{
-		s: s, members: s.members(), faults: m, seed: seed, sense: newSense(s, w, seed),
+		s: s, members: s.members(), faults: m, seed: seed, native: native, sense: newSense(s, w, seed),
 		engine: &sim.Engine{World: w, Sample: s.Sample},
 	}
 	h.engine.OnStep = m.step
@@ -163,6 +164,7 @@ func (h *host) arrive(i int) {
 		h.rerun.arrive(mb)
 	}
 	h.equip(vm, g)
+	h.addFunctions(vm, g, mb.n)
 	h.sense.loads[vm], h.sense.group[vm] = load, g
 	h.faults.groups[vm.ID] = g
 	if h.carrier != nil {

@@ -150,6 +150,7 @@ func (c *checker) groups() {
 			c.at(key+".forbid", "pin is set too", "keep one of them")
 		}
 		c.load(key+".load", &g.Load)
+		c.functions(key, g)
 	}
 }
 
@@ -165,6 +166,7 @@ func (c *checker) timeline() {
 			c.at(key+".at", "is after the end of the run", "lower it or raise duration")
 		}
 		c.pattern(key+".vms", ch.VMs)
+		c.sendsItself(key+".vms", ch.VMs)
 		c.load(key+".load", &ch.Load)
 	}
 }
