@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -151,11 +152,20 @@ func TestSwitchChangesUnderTraffic(t *testing.T) {
 // TestSwitchLargeFrames: what the tap is to cut up, behind a header of virtio, is held to the rules like the rest, and each part
 // has the tag.
 func TestSwitchLargeFrames(t *testing.T) {
+	checked := ofGuest(func(r *model.SwitchRule) {
+		r.VLAN, r.CheckARP, r.Addresses = 10, true, []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+	})
+	for name, port := range map[string]model.SwitchPort{"access": access, "with its address": checked} {
+		t.Run(name, func(t *testing.T) { largeFrames(t, port) })
+	}
+}
+
+func largeFrames(t *testing.T, port model.SwitchPort) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
 	tap, out := kerneltest.NewOffloadPort(t, "tap0", "br0"), kerneltest.NewPort(t, "out0", "br0")
 	must(t, h.PinFDB(soon(t), stray, 0, "out0"))
-	setPort(t, h, access)
+	setPort(t, h, port)
 	const payload = 14480
 	tap.Send(t, largeFrame(stray, other, payload, 1448))
 	tap.Send(t, largeFrame(stray, guest, payload, 1448))
