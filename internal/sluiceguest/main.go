@@ -23,17 +23,20 @@ import (
 
 const usage = `sluice-guest gives the containers of this VM the virtual VFs that Sluice on the host holds for it.
 
-usage: sluice-guest [run|status|doctor|vfs] [flags]
+usage: sluice-guest [run|status|doctor|vfs|set-macs] [flags]
 
   run      the service: connects the guest's root (` + channel.Socket + `) with Sluice on the host (the default)
   status   whether the service and the host answer, and who has which virtual VF
   doctor   what is missing in this VM, and what to do about it; exit status 1 where something is
   vfs      the PFs and VFs of this VM, as its kernel shows them
+  set-macs gives the VFs of igb PFs the MACs that the host lets them send from: call it each
+           time sriov_numvfs was written. It waits up to a minute for the host.
 
 Examples:
   sluice-guest doctor
   sluice-guest vfs -o json
   echo 4 > /sys/bus/pci/devices/0000:01:00.0/sriov_numvfs && sluice-guest vfs
+  echo 4 > /sys/bus/pci/devices/0000:02:00.0/sriov_numvfs && sluice-guest set-macs    # an igb
   systemctl enable --now sluice-guest                 # or, without systemd:
   start-stop-daemon --start --background --make-pidfile --pidfile /run/sluice-guest.pid --exec /usr/sbin/sluice-guest
 
@@ -79,7 +82,7 @@ func (p *program) main(ctx context.Context, args []string) int {
 	flags.StringVar(&p.port, "port", "", "the virtio-serial port; else the one named "+channel.Port)
 	flags.StringVar(&p.socket, "socket", channel.Socket, "where the service listens")
 	flags.BoolVar(&p.counters, "counters", true, "send the counters of this VM's NICs when the host asks for them")
-	flags.StringVar(&format, "o", "text", "output of status, doctor and vfs: text or json")
+	flags.StringVar(&format, "o", "text", "output of status, doctor, vfs and set-macs: text or json")
 	flags.BoolVar(&showVersion, "version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -95,7 +98,7 @@ func (p *program) main(ctx context.Context, args []string) int {
 		return p.misused("too much: " + flags.Arg(0))
 	}
 	p.json = format == "json"
-	commands := map[string]func(context.Context) (bool, error){"run": p.run, "status": p.status, "doctor": p.doctor, "vfs": p.vfs}
+	commands := map[string]func(context.Context) (bool, error){"run": p.run, "status": p.status, "doctor": p.doctor, "vfs": p.vfs, "set-macs": p.setMACs}
 	do := commands[command]
 	if do == nil {
 		return p.misused("no such command: " + command)

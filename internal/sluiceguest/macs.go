@@ -1,0 +1,137 @@
+package sluiceguest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/channel"
+	"sluice/internal/kernel/rtnl"
+	"sluice/internal/vfsysfs"
+)
+
+// soon is how long set-macs waits for a host that does not answer yet: as a rule it is called while the guest boots.
+const soon = time.Minute
+
+// newMAC is what set-macs gives a VF.
+type newMAC struct {
+	PF     string `json:"pf"` // its interface
+	Index  int    `json:"index"`
+	Netdev string `json:"netdev,omitempty"` // the VF's interface, "" where it has none here
+	MAC    string `json:"mac"`
+}
+
+// setMACs gives each VF of an igb the MAC that the host holds it to: its card makes up others whenever sriov_numvfs is
+// written. Those of virtio have theirs from the host.
+func (p *program) setMACs(ctx context.Context) (bool, error) {
+	sys, err := fs.Sub(p.root, "sys")
+	if err != nil {
+		return false, err
+	}
+	pfs, err := vfsysfs.PFs(sys)
+	if err != nil {
+		return false, err
+	}
+	held, err := p.held(ctx)
+	if err != nil {
+		return false, err
+	}
+	conn, err := rtnl.Dial(1)
+	if err != nil {
+		return false, fmt.Errorf("open netlink: %w", err)
+	}
+	defer conn.Close()
+	all := []newMAC{}
+	var failed []error
+	for _, m := range macsFor(pfs, held) {
+		if err := m.set(ctx, conn); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		all = append(all, m)
+	}
+	if p.json {
+		return len(failed) == 0, errors.Join(append(failed, p.encode(all))...)
+	}
+	for _, m := range all {
+		fmt.Fprintf(p.out, "VF %d of %s has MAC %s\n", m.Index, m.PF, m.MAC)
+	}
+	return len(failed) == 0, errors.Join(failed...)
+}
+
+// held asks the host for the VM's VFs, again and again until it answers.
+func (p *program) held(ctx context.Context) ([]channel.Held, error) {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	for {
+		c, err := channel.Dial(ctx, p.socket)
+		if err == nil {
+			var all []channel.Held
+			all, err = c.List(ctx)
+			_ = c.Close()
+			if err == nil {
+				return all, nil
+			}
+		}
+		if !sleep(ctx, firstPause) {
+			return nil, err
+		}
+	}
+}
+
+// macsFor is what the VFs of igbs are to have.
+func macsFor(pfs []vfsysfs.PF, held []channel.Held) (out []newMAC) {
+	for i := range pfs {
+		pf := &pfs[i]
+		for _, v := range pf.VFs {
+			for _, h := range held {
+				if pf.Driver == "igb" && h.VF == (channel.VF{PF: pf.MAC, Index: v.Index}) {
+					out = append(out, newMAC{pf.Netdev, v.Index, v.Netdev, h.MAC})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// set gives the VF its MAC by its PF, from where it has it after a reset, and its interface the same one.
+func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn) error {
+	mac, err := net.ParseMAC(m.MAC)
+	if err == nil && len(mac) != 6 {
+		err = errors.New("it has not 6 bytes")
+	}
+	if err != nil {
+		return fmt.Errorf("the host's MAC %q for VF %d of %s: %w", m.MAC, m.Index, m.PF, err)
+	}
+	if err := conn.Do(ctx, vfMAC(m.PF, m.Index, mac)); err != nil {
+		return fmt.Errorf("set the MAC of VF %d of %s to %s: %w: by hand: ip link set %[2]s vf %[1]d mac %[3]s", m.Index, m.PF, m.MAC, err)
+	}
+	if m.Netdev == "" {
+		return nil
+	}
+	if err := conn.Do(ctx, addressOf(m.Netdev, mac)); err != nil {
+		return fmt.Errorf("set the MAC of %s to %s: %w: by hand: ip link set %[1]s address %[2]s", m.Netdev, m.MAC, err)
+	}
+	return nil
+}
+
+// addressOf asks an interface to have a MAC.
+func addressOf(netdev string, mac net.HardwareAddr) *rtnl.Request {
+	return rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_UNSPEC, 0)).String(unix.IFLA_IFNAME, netdev).Bytes(unix.IFLA_ADDRESS, mac)
+}
+
+// vfMAC asks a PF to give one of its VFs a MAC: a struct ifla_vf_mac.
+func vfMAC(pf string, vf int, mac net.HardwareAddr) *rtnl.Request {
+	value := binary.NativeEndian.AppendUint32(nil, uint32(vf))
+	value = append(append(value, mac...), make([]byte, 32-len(mac))...)
+	return rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_UNSPEC, 0)).String(unix.IFLA_IFNAME, pf).
+		Nest(unix.IFLA_VFINFO_LIST, func(r *rtnl.Request) {
+			r.Nest(unix.IFLA_VF_INFO, func(r *rtnl.Request) { r.Bytes(unix.IFLA_VF_MAC, value) })
+		})
+}
