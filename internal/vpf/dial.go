@@ -3,6 +3,7 @@ package vpf
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -68,8 +69,10 @@ func (m *Manager) dial(ctx context.Context, wg *sync.WaitGroup, lines map[model.
 		}
 		on, cancel := context.WithCancel(ctx)
 		lines[vm] = line{run, cancel}
+		own := m.heard.open(vm, m.Now())
 		wg.Go(func() {
 			defer cancel()
+			defer m.heard.end(vm, own)
 			m.keep(on, vm)
 		})
 	}
@@ -85,6 +88,7 @@ func (m *Manager) keep(ctx context.Context, vm model.VMID) {
 		if ctx.Err() != nil {
 			return
 		}
+		m.heard.failed(vm, err)
 		if m.Now().Sub(since) > dialMost {
 			pause = dialFirst
 		}
@@ -98,6 +102,74 @@ func (m *Manager) keep(ctx context.Context, vm model.VMID) {
 		}
 		pause = min(2*pause, dialMost)
 	}
+}
+
+// silentFor is how long a guest with a channel may take to say hello: it has to boot. sluice-guest says it again every 11 s.
+const silentFor = 3 * time.Minute
+
+// heard knows when guests were heard of last.
+type heard struct {
+	mu    sync.Mutex
+	lines map[model.VMID]*hearing
+}
+
+// hearing is about one line.
+type hearing struct {
+	last time.Time // that the guest said hello; at first that the line began
+	err  error     // why the channel was not open when it was tried last
+}
+
+func (h *heard) open(vm model.VMID, now time.Time) *hearing {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lines == nil {
+		h.lines = map[model.VMID]*hearing{}
+	}
+	h.lines[vm] = &hearing{last: now}
+	return h.lines[vm]
+}
+
+// end forgets a line, unless the VM has another one by now.
+func (h *heard) end(vm model.VMID, own *hearing) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lines[vm] == own {
+		delete(h.lines, vm)
+	}
+}
+
+func (h *heard) hello(vm model.VMID, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.lines[vm]; l != nil {
+		l.last, l.err = now, nil
+	}
+}
+
+func (h *heard) failed(vm model.VMID, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.lines[vm]; l != nil {
+		l.err = err
+	}
+}
+
+// problems says that a VM's guest, which has a channel, has not been heard of for too long.
+func (h *heard) problems(vm model.VMID, name string, now time.Time) []model.Problem {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.lines[vm]
+	if l == nil || now.Sub(l.last) < silentFor {
+		return nil
+	}
+	p := model.Problem{
+		Subject: name, Text: fmt.Sprintf("sluice-guest in it has not been heard of for %s, so nobody in it can ask for a virtual VF", now.Sub(l.last).Round(time.Second)),
+		Remedy: "in the guest: systemctl enable --now sluice-guest, then sluice-guest doctor; define the virtual PF with --no-channel if nobody is to ask",
+	}
+	if l.err != nil {
+		p.Text += ": " + l.err.Error()
+	}
+	return []model.Problem{p}
 }
 
 // serve connects once. The socket's path is libvirt's, so it says which VM asks.

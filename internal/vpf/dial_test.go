@@ -4,7 +4,9 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,4 +71,51 @@ func TestChannels(t *testing.T) {
 		cancel()
 		_ = c.Close()
 	}
+}
+
+// A guest that does not say hello on its channel, or whose channel cannot be opened, is a problem that says what to do.
+func TestSilentGuest(t *testing.T) {
+	r := newRig(t)
+	var later atomic.Int64
+	start := time.Now()
+	r.Now = func() time.Time { return start.Add(time.Duration(later.Load())) }
+	r.host.sockets = map[model.VMID]string{"a": filepath.Join(t.TempDir(), "none")}
+	_, g := r.run("a", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = r.Channels(ctx) }()
+	defer func() { cancel(); <-done }()
+	said := func() (out string) {
+		list, _ := r.List(ctx)
+		for _, p := range slices.Concat(r.Problems(), list[0].Problems) {
+			out += p.Subject + ": " + p.Text + "; " + p.Remedy + "\n"
+		}
+		return out
+	}
+	tried := func() bool {
+		r.heard.mu.Lock()
+		defer r.heard.mu.Unlock()
+		return r.heard.lines["a"] != nil && r.heard.lines["a"].err != nil
+	}
+	r.until("the channel was tried", tried)
+	if have := said(); have != "" {
+		t.Errorf("while it may be booting: %s", have)
+	}
+	later.Add(int64(silentFor))
+	if have := said(); strings.Count(have, "vm-a: sluice-guest in it has not been heard of for 3m0s") != 2 || !strings.Contains(have, "no such file") || !strings.Contains(have, "systemctl enable --now sluice-guest") {
+		t.Errorf("have %s", have)
+	}
+	if _, err := g.Hello(ctx, channel.Hello{Boot: "boot-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if have := said(); have != "" {
+		t.Errorf("after a hello: %s", have)
+	}
+	later.Add(int64(silentFor))
+	if have := said(); have == "" {
+		t.Error("it has been silent again, and nothing is said")
+	}
+	r.host.stop("a")
+	r.Runner.Wake()
+	r.until("it is over with the VM", func() bool { return said() == "" })
 }

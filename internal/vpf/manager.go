@@ -28,6 +28,7 @@ type Manager struct {
 
 	checks checks
 	taken  taken
+	heard  heard
 }
 
 // applyWithin is how long an answer waits for the switch and QEMU.
@@ -44,9 +45,18 @@ func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
 	out := make([]model.VirtualPFStatus, len(v.Virtual))
 	for i := range v.Virtual {
 		out[i] = v.Virtual[i].VirtualPFStatus
-		out[i].Problems = slices.Concat(out[i].Problems, m.checks.of(out[i].VM, out[i].Name))
+		out[i].Problems = m.about(&v.Virtual[i])
 	}
 	return out, nil
+}
+
+// about are the problems of a virtual PF as a whole.
+func (m *Manager) about(s *Standing) []model.Problem {
+	out := slices.Concat(s.Problems, m.checks.of(s.VM, s.Name))
+	if s.Channel {
+		out = append(out, m.heard.problems(s.VM, s.VMName, m.Now())...)
+	}
+	return out
 }
 
 // Problems is all that is wrong, for doctor: what it looked up last, without a call.
@@ -55,7 +65,7 @@ func (m *Manager) Problems() (out []model.Problem) {
 	out = slices.Clone(v.Problems)
 	for i := range v.Virtual {
 		s := &v.Virtual[i]
-		out = append(append(out, s.Problems...), m.checks.of(s.VM, s.Name)...)
+		out = append(out, m.about(s)...)
 		for k := range s.Functions {
 			out = append(out, s.Functions[k].Problems...)
 		}
