@@ -47,6 +47,8 @@ func decide(dir int, frame []byte, rules []model.SwitchRule) verdict {
 			return verdict{nil, noRule, "spoof"}
 		case !inVLAN(&rules[i]):
 			return verdict{nil, i, "vlan"}
+		case !rules[i].Spoof && ofBridges(dst):
+			return verdict{nil, i, "spoof"}
 		case !honest(untagged, &rules[i]):
 			return verdict{nil, i, "spoof"}
 		case rules[i].VLAN != 0:
@@ -84,6 +86,11 @@ func ruleOf(m model.MAC, rules []model.SwitchRule) int {
 		return i
 	}
 	return noRule
+}
+
+// ofBridges says whether bridges and switches tell each other by the address.
+func ofBridges(m model.MAC) bool {
+	return slices.Equal(m[:5], []byte{1, 0x80, 0xc2, 0, 0}) && m[5] < 0x30 || slices.Equal(m[:5], []byte{1, 0, 0xc, 0xcc, 0xcc}) && (m[5] == 0xcc || m[5] == 0xcd)
 }
 
 // honest says whether a frame says nothing of addresses that it may not.

@@ -88,6 +88,7 @@ func TestSwitchPort(t *testing.T) {
 	tap, out := kerneltest.NewPort(t, "tap0", "br0"), kerneltest.NewPort(t, "out0", "br0")
 	up, spoofed, second := kerneltest.Frame(stray, guest, "up"), kerneltest.Frame(stray, other, "spoofed"), kerneltest.Frame(stray, zeroed(3), "second MAC")
 	down, all, foreign := kerneltest.Frame(guest, other, "down"), kerneltest.Frame(bcast, other, "to all"), kerneltest.Frame(stray, other, "foreign")
+	ofBridges := func(dst ...byte) []byte { return kerneltest.Frame(model.MAC(dst), guest, "of bridges") }
 	type ways struct {
 		rule                 func(*model.SwitchRule)
 		upMarker, upOut      []byte
@@ -108,6 +109,11 @@ func TestSwitchPort(t *testing.T) {
 				{"older tag", tagged(up, 0x9100, 5), nil, oneVLAN, false},
 				{"two tags", vlan(vlan(up, 6), 5), nil, oneVLAN, false},
 				{"foreign MAC and tag", vlan(spoofed, 5), nil, oneSpoof, true},
+				{"spanning tree", ofBridges(1, 0x80, 0xc2, 0, 0, 0), nil, oneSpoof, false},
+				{"VLAN registration", ofBridges(1, 0x80, 0xc2, 0, 0, 0x21), nil, oneSpoof, false},
+				{"spanning tree of a VLAN", ofBridges(1, 0, 0xc, 0xcc, 0xcc, 0xcd), nil, oneSpoof, false},
+				{"a group behind those", ofBridges(1, 0x80, 0xc2, 0, 0, 0x30), ofBridges(1, 0x80, 0xc2, 0, 0, 0x30), model.SwitchDrop{}, false},
+				{"another group", ofBridges(1, 0, 0x5e, 0, 0, 1), ofBridges(1, 0, 0x5e, 0, 0, 1), model.SwitchDrop{}, false},
 			},
 			down: []crossing{
 				{"to it", down, down, model.SwitchDrop{}, false},
@@ -169,6 +175,7 @@ func TestSwitchPort(t *testing.T) {
 			up: []crossing{
 				{"foreign MAC", spoofed, vlan(spoofed, 10), model.SwitchDrop{}, false},
 				{"foreign MAC and tag", vlan(spoofed, 10), nil, oneVLAN, false},
+				{"spanning tree", ofBridges(1, 0, 0xc, 0xcc, 0xcc, 0xcd), vlan(ofBridges(1, 0, 0xc, 0xcc, 0xcc, 0xcd), 10), model.SwitchDrop{}, false},
 			},
 			down: []crossing{
 				{"to somebody else", vlan(foreign, 10), foreign, model.SwitchDrop{}, false},

@@ -197,6 +197,9 @@ func (s switching) rule(i int) asm.Instructions {
 	insns[0] = insns[0].WithSymbol(ruleLabel(i))
 	insns = append(insns, s.checkVLAN(i, labelVLAN)...)
 	if s.dir == dirTx {
+		if !r.Spoof {
+			insns = append(insns, asNoBridge(i)...)
+		}
 		insns = append(insns, speaking{i, r}.check()...)
 	}
 	switch {
@@ -207,6 +210,33 @@ func (s switching) rule(i int) asm.Instructions {
 		insns = append(insns, asm.Mov.Reg(asm.R1, regFrame), asm.FnSkbVlanPop.Call(), asm.JNE.Imm(asm.R0, 0, labelVLAN))
 	}
 	return append(insns, asm.Ja.Label(labelSwitched))
+}
+
+// groupsOfBridges are what bridges and switches tell each other by: spanning tree, pause, LACP, LLDP and registrations of VLANs (IEEE
+// 802.1D, 802.1Q), and Cisco's spanning tree, CDP and VTP. A switch may shut the host's port when such a frame comes out of it.
+var groupsOfBridges = []struct {
+	head       [4]byte
+	first, end int32 // of the two bytes behind
+}{
+	{[4]byte{0x01, 0x80, 0xc2, 0x00}, 0x0000, 0x0030},
+	{[4]byte{0x01, 0x00, 0x0c, 0xcc}, 0xcccc, 0xccce},
+}
+
+// asNoBridge drops what a guest sends to these groups: it could pose as a bridge.
+func asNoBridge(rule int) (insns asm.Instructions) {
+	for i, g := range groupsOfBridges {
+		next := fmt.Sprintf("rule %d, no group of bridges %d", rule, i)
+		insns = append(insns,
+			asm.LoadMem(asm.R1, asm.RFP, stackHeader, asm.Word),
+			asm.JNE.Imm32(asm.R1, word(g.head[:]), next),
+			asm.LoadMem(asm.R1, asm.RFP, stackHeader+4, asm.Half),
+			asm.HostTo(asm.BE, asm.R1, asm.Half),
+			asm.JLT.Imm(asm.R1, g.first, next),
+			asm.JLT.Imm(asm.R1, g.end, labelSpoof),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol(next),
+		)
+	}
+	return insns
 }
 
 // checkVLAN jumps if the frame's tag is not one that the rule has there: a guest in a VLAN knows nothing of it.

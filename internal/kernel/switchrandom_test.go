@@ -52,7 +52,7 @@ func drawRule(t *rapid.T) model.SwitchRule {
 // drawFrame draws one that most often is almost as one of the rules wants it.
 func drawFrame(t *rapid.T, dir int, rules []model.SwitchRule) []byte {
 	r := among(rules...).Draw(t, "rule")
-	groups := []model.MAC{bcast, {0x33, 0x33, 0, 0, 0, 1}, {1, 0, 0x5e, 0, 0, 1}}
+	groups := []model.MAC{bcast, {0x33, 0x33, 0, 0, 0, 1}, {1, 0, 0x5e, 0, 0, 1}, {1, 0x80, 0xc2, 0, 0, 0xe}}
 	dst, src := among(append(groups, someMACs...)...).Draw(t, "to"), among(someMACs...).Draw(t, "from")
 	if often.Draw(t, "of the rule") {
 		*[2]*model.MAC{dirTx: &src, dirRx: &dst}[dir] = among(r.MACs...).Draw(t, "its MAC")

@@ -162,7 +162,7 @@ type SwitchPortState struct {
 
 // SwitchDrop counts frames of a Rule that were dropped, by reason, since the port was made.
 type SwitchDrop struct {
-	Spoof uint64 `json:"spoof"` // source MAC, ARP, ND or address that it may not use
+	Spoof uint64 `json:"spoof"` // source MAC, ARP, ND or address that it may not use, or a group of bridges
 	VLAN  uint64 `json:"vlan"`  // a tag that it may not use, or is not for it
 	Rate  uint64 `json:"rate"`  // above Limit or Receive, or, of a tap with one rule, above what the tap may carry
 }
