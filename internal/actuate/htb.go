@@ -386,7 +386,7 @@ func (h *HTB) tellLocal(ctx context.Context, snap *model.Snapshot) error {
 }
 
 // Sweep removes trees that an earlier run left and that no tap is led to any more.
-func (h *HTB) Sweep(ctx context.Context) error {
+func (h *HTB) Sweep(ctx context.Context, _ *model.Snapshot) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.sweep(ctx)

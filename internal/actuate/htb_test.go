@@ -217,7 +217,7 @@ func TestSweep(t *testing.T) {
 	if _, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 5e9)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Sweep(t.Context()); err != nil || len(f.trees) != 2 || f.trees[9].Device != 0 {
+	if err := h.Sweep(t.Context(), snap); err != nil || len(f.trees) != 2 || f.trees[9].Device != 0 {
 		t.Errorf("left %+v, %v; want the one in use and the one that a tap is led to", f.trees, err)
 	}
 }

@@ -134,8 +134,7 @@ func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, ed
 func lifts(l *model.Limit) bool { return l.IsZero() && l.Contract.IsZero() }
 
 // Standing lists what stands on the taps of the Snapshot, whichever process made it, those that are led to a tree
-// among them, and takes what is left of taps
-// that no VM has off them.
+// among them. It changes nothing.
 func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []model.Limit, err error) {
 	if p.unable != nil {
 		return nil, nil
@@ -144,18 +143,11 @@ func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []mo
 	if err != nil {
 		return nil, err
 	}
-	whose := map[string]model.NICID{}
-	for i := range snap.VMs {
-		for k := range snap.VMs[i].NICs {
-			whose[snap.VMs[i].NICs[k].Tap] = model.NICID{VM: snap.VMs[i].ID, NIC: snap.VMs[i].NICs[k].Alias}
-		}
-	}
-	var errs []error
+	whose := owners(snap)
 	for i := range policies {
 		t := &policies[i]
 		id, there := whose[t.Tap]
 		if !there {
-			errs = append(errs, p.taps.RemoveTap(ctx, t.Tap))
 			continue
 		}
 		for dir, rates := range map[model.Direction]kernel.PathRates{model.Tx: t.Tx, model.Rx: t.Rx} {
@@ -168,5 +160,35 @@ func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []mo
 			}
 		}
 	}
-	return stand, errors.Join(errs...)
+	return stand, nil
+}
+
+// owners are the NICs of the Snapshot by tap.
+func owners(snap *model.Snapshot) map[string]model.NICID {
+	whose := map[string]model.NICID{}
+	for i := range snap.VMs {
+		for k := range snap.VMs[i].NICs {
+			whose[snap.VMs[i].NICs[k].Tap] = model.NICID{VM: snap.VMs[i].ID, NIC: snap.VMs[i].NICs[k].Alias}
+		}
+	}
+	return whose
+}
+
+// Sweep takes what is left on taps that no VM of the Snapshot has off them.
+func (p *Police) Sweep(ctx context.Context, snap *model.Snapshot) error {
+	if p.unable != nil {
+		return nil
+	}
+	policies, err := p.taps.TapPolicies(ctx)
+	if err != nil {
+		return err
+	}
+	whose := owners(snap)
+	var errs []error
+	for i := range policies {
+		if _, there := whose[policies[i].Tap]; !there {
+			errs = append(errs, p.taps.RemoveTap(ctx, policies[i].Tap))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -88,12 +88,15 @@ func (c *Core) SetOptions(o Options) error {
 	return nil
 }
 
+// Enforces says that limits are set, not only decided.
+func (c *Core) Enforces() bool { return c.opts.Mode != model.ModeObserve }
+
 // Tick takes the readings of a period and returns what is to be applied now: what changed and
 // leases to renew, in observe mode nothing. The slice is valid until the next call.
 func (c *Core) Tick(now time.Time, readings []Reading) []model.Limit {
 	c.decide(now, readings)
 	c.lowered, c.raised = c.lowered[:0], c.raised[:0]
-	if c.opts.Mode == model.ModeObserve {
+	if !c.Enforces() {
 		return nil
 	}
 	for _, l := range c.links {

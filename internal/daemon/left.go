@@ -36,12 +36,15 @@ func leftFindings(ctx context.Context, h *host, c *config.Config, snap *model.Sn
 	return left(ctx, h, c, &rules, snap)
 }
 
+// leftWithin bounds a few netlink messages.
+const leftWithin = 5 * time.Second
+
 // addLeft adds them to the View of a daemon in observe mode, which limits nothing itself, unless another one does.
 func (d *daemonState) addLeft(v *model.View) {
 	if v.Mode != model.ModeObserve || v.Snapshot == nil || d.locks.enforced() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), leftWithin)
 	defer cancel()
 	c := d.host.conf.Load()
 	rules := d.over.Over(c.Rules())

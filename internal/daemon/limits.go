@@ -79,21 +79,13 @@ func LiftLimits(ctx context.Context, o Options) error {
 		return fmt.Errorf("see which limits there are: %w", err)
 	}
 	err = d.limits.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules})
-	for _, e := range d.limits.Enforcers { // now no tap is led to a tree any more
-		if s, ok := e.(interface{ Sweep(context.Context) error }); ok {
-			err = errors.Join(err, s.Sweep(ctx))
-		}
-	}
-	return err
+	return errors.Join(err, d.limits.Sweep(snap)) // now no tap is led to a tree any more
 }
 
 // closeLimits ends what limit began.
 func (d *daemonState) closeLimits() {
 	_ = d.reader.Close()
 }
-
-// sweepWithin bounds a few netlink messages.
-const sweepWithin = 5 * time.Second
 
 // enforcers are what the host has, in order of preference: what the NIC does by itself, else the guest; on
 // the virtio path the taps share a tree by themselves, else a program on each drops what is too much.
@@ -105,11 +97,6 @@ func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
 	tree, police := actuate.NewHTB(d.host.kernel), actuate.NewPolice(d.host.kernel)
 	if err := errors.Join(tree.Unable(), police.Unable()); err != nil {
 		d.log.Warn("what VMs send and receive on virtio cannot be limited as it should be", "error", err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), sweepWithin)
-	defer cancel()
-	if err := tree.Sweep(ctx); err != nil {
-		d.log.Warn("HTB trees that an earlier run left are not removed; no frame is led there", "error", err)
 	}
 	return append(list, tree, police)
 }

@@ -28,6 +28,12 @@ type Standing interface {
 	Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error)
 }
 
+// Sweeper is an Enforcer that may find what an earlier run left and no Limit is about: on taps that no VM has, or trees that
+// no tap is led to. Nothing of it is swept in observe mode.
+type Sweeper interface {
+	Sweep(ctx context.Context, snap *model.Snapshot) error
+}
+
 // Slow is an Enforcer whose Apply may take long, or hang, with one VM and not with another.
 type Slow interface{ Slow() }
 
@@ -43,6 +49,7 @@ type BandwidthRunner struct {
 
 	mu     sync.Mutex // guards Core, LiftAll and what follows
 	snap   *model.Snapshot
+	swept  bool // what an earlier run left has been removed
 	queues map[queueKey]*queue
 	idle   sync.Cond // a queue has emptied
 	failed map[queueKey]*repeats
@@ -93,9 +100,37 @@ func (r *BandwidthRunner) Follow(now time.Time, w bandwidth.World) {
 	r.snap = w.Snapshot
 	maps.DeleteFunc(r.failed, func(at queueKey, _ *repeats) bool { return at.vm != "" && w.Snapshot.FindVM(at.vm) == nil })
 	r.Core.Follow(now, w)
-	if first {
-		go func() { _ = r.adopt(w.Snapshot) }() // it has logged what went wrong
+	sweep := !r.swept && r.Core.Enforces()
+	r.swept = r.swept || sweep
+	if first || sweep {
+		go func() { // both log what went wrong
+			if first {
+				_ = r.adopt(w.Snapshot)
+			}
+			if sweep {
+				_ = r.Sweep(w.Snapshot)
+			}
+		}()
 	}
+}
+
+// Sweep removes what an earlier run left and no Limit is about. The enforcers go in reverse order: taps are led to trees, not
+// the other way round.
+func (r *BandwidthRunner) Sweep(snap *model.Snapshot) (failed error) {
+	for _, e := range slices.Backward(r.Enforcers) {
+		s, ok := e.(Sweeper)
+		if !ok {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limitDeadline)
+		err := s.Sweep(ctx, snap)
+		cancel()
+		if err != nil {
+			r.Log.Warn("what an earlier run left may stay; `sluice fsck` lists it once no daemon runs", "enforcer", e.Name(), "error", err)
+			failed = errors.Join(failed, fmt.Errorf("remove what an earlier run left by %s: %w", e.Name(), err))
+		}
+	}
+	return failed
 }
 
 // adopt takes over what an earlier run left standing, so that it is lifted where nothing wants it.

@@ -209,6 +209,52 @@ func TestLimitsOfAnEarlierRunAreLifted(t *testing.T) {
 	})
 }
 
+// sweeper is an enforcer that notes when it is told to sweep.
+type sweeper struct {
+	enforcer
+	name  string
+	order *[]string
+}
+
+func (s *sweeper) Name() string { return s.name }
+
+func (s *sweeper) Sweep(_ context.Context, snap *model.Snapshot) error {
+	if snap.FindVM("a") == nil {
+		return errors.New("swept for a host without VMs")
+	}
+	*s.order = append(*s.order, s.name)
+	return nil
+}
+
+// What an earlier run left goes once, where limits are set: those of single taps before what they are led to. In observe
+// mode nothing does, until that ends.
+func TestObserveModeSweepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		trees, taps := &sweeper{name: "trees", order: &order}, &sweeper{name: "taps", order: &order}
+		_, limits := runLimited(t, &enforcer{}, model.ModeObserve, trees, taps)
+		if len(order) > 0 {
+			t.Fatalf("observe mode swept %q", order)
+		}
+		if err := limits.SetOptions(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: 200 * time.Millisecond}, true); err != nil {
+			t.Fatal(err)
+		}
+		snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
+		for range 2 {
+			limits.Follow(time.Now(), bandwidth.World{Snapshot: snap})
+			synctest.Wait()
+		}
+		if !slices.Equal(order, []string{"taps", "trees"}) {
+			t.Errorf("swept %q", order)
+		}
+		order = nil
+		runLimited(t, &enforcer{}, model.ModeEnforce, trees, taps)
+		if !slices.Equal(order, []string{"taps", "trees"}) {
+			t.Errorf("from the start swept %q", order)
+		}
+	})
+}
+
 // After a kill, what was allowed for the moment is lifted without a daemon, and contracts where all is to go.
 func TestLiftInPlaceOfADeadDaemon(t *testing.T) {
 	for _, all := range []bool{false, true} {
