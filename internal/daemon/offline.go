@@ -45,6 +45,7 @@ func Offline(ctx context.Context, path string) (*web.Offline, error) {
 		}
 		core.Tick(snap.Time, snap)
 	}
+	snap.Problems = append(snap.Problems, virtualProblems(ctx, c.StateDir, h.virt.CheckVPF)...)
 	v := core.View()
 	v.Findings = slices.Concat(v.Findings, leftFindings(ctx, h, c, snap))
 	return web.LookedOffline(v, observe.Doctor), nil

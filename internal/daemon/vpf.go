@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -101,40 +102,46 @@ func (l *looker) World(ctx context.Context, fresh bool) (w vpf.World, err error)
 	if err != nil {
 		return w, fmt.Errorf("read the domains from libvirt: %w", err)
 	}
-	functions := ""
 	for i := range domains {
-		vm := &domains[i].VM
-		if vm.State == model.VMStopped {
-			continue
+		if domains[i].State != model.VMStopped {
+			w.VMs = append(w.VMs, vpf.VM{VM: domains[i].VM})
 		}
-		w.VMs = append(w.VMs, vpf.VM{VM: *vm})
-		for k := range vm.NICs {
-			if n := &vm.NICs[k]; n.VirtualPF != "" {
-				functions += fmt.Sprintf("%s %s %s %s\n", vm.ID, n.Alias, n.Tap, n.Carrier)
-			}
-		}
+	}
+	functions, err := l.runs(ctx, w.VMs)
+	if err != nil {
+		return w, err
 	}
 	if w.Ports, err = l.switchPorts(ctx, functions, fresh); err != nil {
 		return w, err
 	}
-	if w.VDPA, err = l.kernel.VDPADevices(ctx); err != nil {
-		return w, err
-	}
-	if functions == "" {
-		return w, nil
+	w.VDPA, err = l.kernel.VDPADevices(ctx)
+	return w, err
+}
+
+// runs names the run of each VM that has functions, and returns those as text, which is another one when anything about them has changed.
+func (l *looker) runs(ctx context.Context, vms []vpf.VM) (functions string, err error) {
+	has := func(n model.NIC) bool { return n.VirtualPF != "" }
+	if !slices.ContainsFunc(vms, func(vm vpf.VM) bool { return slices.ContainsFunc(vm.NICs, has) }) {
+		return "", nil
 	}
 	links, err := l.kernel.Links(ctx)
 	if err != nil {
-		return w, err
+		return "", err
 	}
 	index := make(map[string]int, len(links))
 	for i := range links {
 		index[links[i].Name] = links[i].Index
 	}
-	for i := range w.VMs {
-		w.VMs[i].Run = l.run(&w.VMs[i].VM, index)
+	for i := range vms {
+		vm := &vms[i]
+		vm.Run = l.run(&vm.VM, index)
+		for k := range vm.NICs {
+			if n := &vm.NICs[k]; has(*n) {
+				functions += fmt.Sprintf("%s %s %s %d %s\n", vm.ID, n.Alias, n.Tap, index[n.Tap], n.Carrier)
+			}
+		}
 	}
-	return w, nil
+	return functions, nil
 }
 
 // switchPorts reads the ports, or has them from the last time.
@@ -208,3 +215,23 @@ func (s sharing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	snap.Problems = append(snap.Problems, s.vpf.Problems()...)
 	return snap, nil
 }
+
+// virtualProblems looks without a daemon at what of the virtual PFs is not as it was defined.
+func virtualProblems(ctx context.Context, dir string, check func(context.Context, *model.VirtualPF) ([]model.Problem, error)) (out []model.Problem) {
+	store, err := vpf.OpenStore(filepath.Join(dir, vpf.FileName))
+	if err != nil {
+		return []model.Problem{{Text: err.Error()}}
+	}
+	for _, p := range store.State().Virtual {
+		within, cancel := context.WithTimeout(ctx, checkWithin)
+		problems, err := check(within, &p)
+		cancel()
+		if err != nil {
+			problems = append(problems, model.Problem{Subject: p.VMName, Text: "cannot check virtual PF " + p.Name + ": " + err.Error()})
+		}
+		out = append(out, problems...)
+	}
+	return out
+}
+
+const checkWithin = 10 * time.Second

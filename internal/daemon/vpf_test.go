@@ -2,11 +2,22 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
+	"sluice/internal/loop"
 	"sluice/internal/model"
+	"sluice/internal/observe"
+	"sluice/internal/vpf"
 )
 
 // vpfHost has one VM with a function, and counts how often its switch ports are read.
@@ -49,6 +60,79 @@ func TestLooker(t *testing.T) {
 	look(false, "boot/7", 3)
 	h.domains[0].NICs[1].Tap = "vnet2"
 	look(false, "boot/9", 4)
+	h.links[2].Index = 11 // its VM was started anew, with a tap of the same name
+	look(false, "boot/11", 5)
 	h.domains[0].NICs[1].Tap = "gone"
-	look(false, "", 5)
+	look(false, "", 6)
+}
+
+// fixed is a Source of one Snapshot.
+type fixed struct{ loop.Source }
+
+func (fixed) Snapshot(context.Context) (*model.Snapshot, error) { return &model.Snapshot{}, nil }
+
+// broken says of each virtual PF in libvirt that somebody changed it.
+type broken struct{ vpf.Domains }
+
+func (broken) DefineVPF(_ context.Context, p *model.VirtualPF) error {
+	p.VM = "vm"
+	return nil
+}
+
+func (broken) CheckVPF(_ context.Context, p *model.VirtualPF) ([]model.Problem, error) {
+	return []model.Problem{{Subject: p.VMName, Text: p.Name + " was changed", Remedy: "put it back"}}, nil
+}
+
+// What is found of virtual PFs in libvirt is in what doctor says, with a daemon and without one.
+func TestDoctorHasWhatOthersChanged(t *testing.T) {
+	dir := t.TempDir()
+	store, err := vpf.OpenStore(filepath.Join(dir, vpf.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &vpf.Manager{
+		Runner: (&vpf.Runner{
+			Store: store, Domains: broken{}, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true },
+			Look: func(context.Context, bool) (vpf.World, error) { return vpf.World{}, nil },
+		}).Init(),
+		Now: time.Now,
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var g errgroup.Group
+	g.Go(func() error { return m.Runner.Run(ctx) })
+	g.Go(func() error { return m.Check(ctx) })
+	defer func() {
+		cancel()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	p := model.VirtualPF{VMName: "node", Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: model.MAC{2}, VFs: []model.VirtualVF{{MAC: model.MAC{2, 1}}}}
+	if _, err := m.Define(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	is := func(p model.Problem) bool {
+		return p.Subject == "node" && p.Text == "vpf0 was changed" && p.Remedy == "put it back"
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		snap, err := sharing{fixed{}, m}.Snapshot(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(observe.Doctor(snap), is) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not among %+v", observe.Doctor(snap))
+		}
+	}
+	if have := virtualProblems(ctx, dir, broken{}.CheckVPF); len(have) != 1 || !is(have[0]) {
+		t.Errorf("without a daemon: %+v", have)
+	}
+	if err := os.WriteFile(filepath.Join(dir, vpf.FileName), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if have := virtualProblems(ctx, dir, broken{}.CheckVPF); len(have) != 1 || !strings.Contains(have[0].Text, "damaged") {
+		t.Errorf("of a damaged file: %+v", have)
+	}
 }
