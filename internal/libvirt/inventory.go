@@ -238,6 +238,19 @@ func (v *inventory) ids(all bool) []model.VMID {
 	return out
 }
 
+// withFunctions lists the domains that have functions of virtual PFs.
+func (v *inventory) withFunctions() []model.VMID {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []model.VMID
+	for vm, e := range v.all {
+		if slices.ContainsFunc(e.dom.NICs, func(n model.NIC) bool { return n.VirtualPF != "" }) {
+			out = append(out, vm)
+		}
+	}
+	return out
+}
+
 // subject names a domain for people.
 func (v *inventory) subject(vm model.VMID) string {
 	v.mu.Lock()

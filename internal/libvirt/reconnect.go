@@ -77,6 +77,9 @@ func (c *Conn) follow(s *session) error {
 			err = c.resync(s)
 		case <-watch.C:
 			c.checkJobs(s, n%5 == 0)
+			for _, vm := range c.inv.withFunctions() {
+				s.pending.add(vm, cause{}) // libvirt tells nobody of a link that somebody set
+			}
 			n++
 		}
 		if err != nil {

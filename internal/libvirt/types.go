@@ -14,7 +14,7 @@ type Options struct {
 
 	Keepalive  time.Duration // a silent libvirtd is given up after about three times this; 0: 5 s
 	Resync     time.Duration // a full re-read of all domains at least this often; 0: 1 min
-	Watch      time.Duration // how often jobs (migrations) are looked for, besides before every change; 0: 20 s
+	Watch      time.Duration // how often jobs (migrations) are looked for, besides before every change; links of virtual PFs' functions five times as often; 0: 20 s
 	MinBackoff time.Duration // first pause before reconnecting; 0: 200 ms
 	MaxBackoff time.Duration // longest pause before reconnecting; 0: 10 s
 	CallLimit  time.Duration // longest wait for a call Conn makes on its own account; 0: 10 s

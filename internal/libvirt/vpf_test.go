@@ -277,6 +277,10 @@ func TestSetLinkOfFunction(t *testing.T) {
 	if got := carriers(); got != "1no 2no 3no 4no 5no 6no 7no 8no 0no " {
 		t.Errorf("after it went down: %s", got)
 	}
+	d.Virsh(t, "domif-setlink", "v", p.VFs[2].MAC.String(), "up")
+	libvirttest.Eventually(t, patience, "what somebody else did to a link is seen, though libvirt does not tell of it", func() bool {
+		return carriers() == "1no 2no 3yes 4no 5no 6no 7no 8no 0no "
+	})
 	path, err := c.ChannelSocket(ctx, id(v))
 	if err != nil || !strings.HasSuffix(path, "/org.sluice.0") {
 		t.Errorf("channel: %q, %v", path, err)
