@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,8 @@ type newMAC struct {
 	Index  int    `json:"index"`
 	Netdev string `json:"netdev,omitempty"` // the VF's interface, "" where it has none here
 	MAC    string `json:"mac"`
+
+	address, driver string // of the VF
 }
 
 // setMACs gives each VF of an igb the MAC that the host holds it to: its card makes up others whenever sriov_numvfs is
@@ -92,7 +95,7 @@ func macsFor(pfs []vfsysfs.PF, held []channel.Held) (out []newMAC) {
 		for _, v := range pf.VFs {
 			for _, h := range held {
 				if pf.Driver == "igb" && h.VF == (channel.VF{PF: pf.MAC, Index: v.Index}) {
-					out = append(out, newMAC{pf.Netdev, v.Index, v.Netdev, h.MAC})
+					out = append(out, newMAC{pf.Netdev, v.Index, v.Netdev, h.MAC, v.Address, v.Driver})
 				}
 			}
 		}
@@ -100,7 +103,7 @@ func macsFor(pfs []vfsysfs.PF, held []channel.Held) (out []newMAC) {
 	return out
 }
 
-// set gives the VF its MAC by its PF, from where it has it after a reset, and its interface the same one.
+// set gives the VF its MAC by its PF, and has its driver begin anew where its interface has another.
 func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn) error {
 	mac, err := net.ParseMAC(m.MAC)
 	if err == nil && len(mac) != 6 {
@@ -112,18 +115,29 @@ func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn) error {
 	if err := conn.Do(ctx, vfMAC(m.PF, m.Index, mac)); err != nil {
 		return fmt.Errorf("set the MAC of VF %d of %s to %s: %w: by hand: ip link set %[2]s vf %[1]d mac %[3]s", m.Index, m.PF, m.MAC, err)
 	}
-	if m.Netdev == "" {
+	if m.Netdev == "" { // a container has it, or no driver: it gets the MAC when its driver begins
 		return nil
 	}
-	if err := conn.Do(ctx, addressOf(m.Netdev, mac)); err != nil {
-		return fmt.Errorf("set the MAC of %s to %s: %w: by hand: ip link set %[1]s address %[2]s", m.Netdev, m.MAC, err)
+	if have, err := net.InterfaceByName(m.Netdev); err == nil && have.HardwareAddr.String() == mac.String() {
+		return nil
+	}
+	if err := rebind(sysDrivers+m.driver, m.address); err != nil {
+		return fmt.Errorf("have VF %d of %s take its MAC: %w: by hand: write %s to %s/unbind and then to bind", m.Index, m.PF, err, m.address, sysDrivers+m.driver)
 	}
 	return nil
 }
 
-// addressOf asks an interface to have a MAC.
-func addressOf(netdev string, mac net.HardwareAddr) *rtnl.Request {
-	return rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_UNSPEC, 0)).String(unix.IFLA_IFNAME, netdev).Bytes(unix.IFLA_ADDRESS, mac)
+const sysDrivers = "/sys/bus/pci/drivers/"
+
+// rebind takes the device from its driver and gives it back. An igb's VF has its MAC from the PF when its driver begins, and takes no other before
+// (EADDRNOTAVAIL).
+func rebind(driver, address string) error {
+	for _, file := range []string{"unbind", "bind"} {
+		if err := os.WriteFile(driver+"/"+file, []byte(address), 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // vfMAC asks a PF to give one of its VFs a MAC: a struct ifla_vf_mac.
