@@ -35,7 +35,7 @@ func (c *Config) GuestPolicy(id model.VMID, name string) model.GuestPolicy {
 		if g := &c.VirtualPFs.Guests[i]; model.Matches(g.Match, id, name) {
 			addresses, _ := prefixes(g.Addresses) // checked when it was loaded
 			return model.GuestPolicy{
-				Attach: !g.Refuse, MACs: list(g.MACs), VLANs: g.VLANs, NoSpoof: g.NoSpoof, Addresses: addresses,
+				Attach: !g.Refuse, MACs: list(strings.ToLower(g.MACs)), VLANs: g.VLANs, NoSpoof: g.NoSpoof, Addresses: addresses,
 				Guarantee: g.Guarantee, Limit: g.Limit, Weight: g.Weight, Counters: int(g.Counters / time.Second),
 			}
 		}

@@ -11,12 +11,12 @@ import (
 
 func TestGuestPolicy(t *testing.T) {
 	c := &Config{VirtualPFs: VirtualPFs{Guests: []Guest{
-		{Match: "node-*", MACs: "02:*, 06:*", Addresses: "10.1.2.3/8"},
+		{Match: "node-*", MACs: "02:*, 0A:*", Addresses: "10.1.2.3/8"},
 		{Match: "*-x", Refuse: true},
 	}}}
 	for name, want := range map[string]model.GuestPolicy{
-		"node-1": {Attach: true, MACs: []string{"02:*", "06:*"}, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
-		"node-x": {Attach: true, MACs: []string{"02:*", "06:*"}, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
+		"node-1": {Attach: true, MACs: []string{"02:*", "0a:*"}, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
+		"node-x": {Attach: true, MACs: []string{"02:*", "0a:*"}, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
 		"web-x":  {},
 		"web-1":  {Attach: true},
 	} {

@@ -328,19 +328,41 @@ func (c *Core) twin(p *model.VirtualPF, vf int, vm *VM, nic *model.NIC) string {
 func (c *Core) unknown() {
 	for i := range c.world.VMs {
 		vm := &c.world.VMs[i]
+		names := map[string]bool{}
 		for k := range vm.NICs {
 			n := &vm.NICs[k]
 			if n.VirtualPF == "" || c.defined(vm.ID, n) {
 				continue
 			}
-			c.out.Problems = append(c.out.Problems, model.Problem{
-				Subject: vm.Name, Text: fmt.Sprintf("its NIC %s is of virtual PF %s, which is not defined: it gets no carrier", n.Alias, n.VirtualPF),
-				Remedy: fmt.Sprintf("shut the VM off and take it out: sluice vpf undefine %s %s", vm.Name, n.VirtualPF),
-			})
+			if !names[n.VirtualPF] {
+				c.out.Problems = append(c.out.Problems, c.unknownPF(vm, n))
+			}
+			names[n.VirtualPF] = true
 			if n.Carrier != model.No && n.Tap != "" { // libvirt cannot change the link of a vDPA device
 				c.do(Action{Kind: LinkDown, VM: vm.ID, Alias: n.Alias, Why: "no definition knows it"})
 			}
 		}
+	}
+}
+
+// unknownPF tells of a virtual PF with such functions. One that is defined anew just as it is in libvirt is taken over.
+func (c *Core) unknownPF(vm *VM, n *model.NIC) model.Problem {
+	if c.state.Find(vm.ID, n.VirtualPF) != nil {
+		return model.Problem{
+			Subject: vm.Name, Text: fmt.Sprintf("its NIC %s is no function of virtual PF %s as that is defined: it gets no carrier", n.Alias, n.VirtualPF),
+			Remedy: fmt.Sprintf("shut the VM off, sluice vpf undefine %s %s, and define it again", vm.Name, n.VirtualPF),
+		}
+	}
+	vfs := 0
+	for k := range vm.NICs {
+		if o := &vm.NICs[k]; o.VirtualPF == n.VirtualPF && o.Function > 0 {
+			vfs++
+		}
+	}
+	return model.Problem{
+		Subject: vm.Name, Text: fmt.Sprintf("its virtual PF %s is not defined here: its functions get no carrier", n.VirtualPF),
+		Remedy: fmt.Sprintf("take it over, with the --model, --backend and --ari that it has: sluice vpf define %s --name %s --vfs %d --network %s; then, to take it out, shut the VM off and undefine it",
+			vm.Name, n.VirtualPF, vfs, n.Network),
 	}
 }
 

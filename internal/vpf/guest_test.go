@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"sluice/internal/channel"
@@ -207,5 +208,44 @@ func TestPolicyByTheNameOfNow(t *testing.T) {
 	list, _ := r.List(t.Context())
 	if list[0].VMName != "renamed" {
 		t.Errorf("listed as %s", list[0].VMName)
+	}
+}
+
+// What the host changes of a VF that somebody has is changed, and nothing else: host policy's limit stays with what was granted.
+func TestHostChangesNoMoreThanItSays(t *testing.T) {
+	r := newRig(t)
+	r.policy.Limit, r.policy.Weight = model.Rate{Bits: 1e9}, 4
+	p, g := r.run("a", 1)
+	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod", Receive: "2Gbit", Weight: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ set, want model.SLA }{
+		{model.SLA{Weight: 3}, model.SLA{Limit: model.Rate{Bits: 1e9}, Receive: model.Rate{Bits: 2e9}, Weight: 3}},
+		{model.SLA{Weight: 3, Guarantee: model.Rate{Bits: 1e6}}, model.SLA{Guarantee: model.Rate{Bits: 1e6}, Limit: model.Rate{Bits: 1e9}, Receive: model.Rate{Bits: 2e9}, Weight: 3}},
+		{model.SLA{Weight: 3, Limit: model.Rate{Bits: 3e9}, Receive: model.Rate{Bits: 4e9}}, model.SLA{Limit: model.Rate{Bits: 3e9}, Receive: model.Rate{Bits: 4e9}, Weight: 3}},
+	} {
+		if err := r.SetPort(t.Context(), "a", "vpf0", 0, model.PortPolicy{SLA: c.set}); err != nil {
+			t.Fatal(err)
+		}
+		have := r.Share("a", &model.NIC{VirtualPF: "vpf0", Function: 1})
+		if have.Source = ""; have != c.want {
+			t.Errorf("set %+v: have %+v, want %+v", c.set, have, c.want)
+		}
+	}
+}
+
+// A virtual PF that the file does not know can be taken over, and so taken out.
+func TestUnknownFunctionSaysHowToTakeItOver(t *testing.T) {
+	h, p := newFakeHost(), testPF("a", "vpf0", 2)
+	h.start("a", []model.VirtualPF{p})
+	w, _ := h.look(t.Context())
+	out := NewCore().Tick(testTime, testState(t), &w)
+	for _, problem := range out.Problems {
+		if !strings.Contains(problem.Remedy, "sluice vpf define vm-a --name vpf0 --vfs 2 --network br0") {
+			t.Errorf("have %s", problem.Remedy)
+		}
+	}
+	if len(out.Problems) != 1 {
+		t.Errorf("%d problems", len(out.Problems))
 	}
 }

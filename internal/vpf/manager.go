@@ -291,7 +291,19 @@ func follow(grant, old, now model.PortPolicy) model.PortPolicy {
 		grant.Isolated = now.Isolated
 	}
 	if old.SLA != now.SLA {
-		grant.SLA = now.SLA
+		grant.SLA.Source = now.SLA.Source
+	}
+	if old.SLA.Guarantee != now.SLA.Guarantee {
+		grant.SLA.Guarantee = now.SLA.Guarantee
+	}
+	if old.SLA.Limit != now.SLA.Limit {
+		grant.SLA.Limit = now.SLA.Limit
+	}
+	if old.SLA.Receive != now.SLA.Receive {
+		grant.SLA.Receive = now.SLA.Receive
+	}
+	if old.SLA.Weight != now.SLA.Weight {
+		grant.SLA.Weight = now.SLA.Weight
 	}
 	return grant
 }

@@ -155,8 +155,8 @@ func TestDevicesOfDefinitions(t *testing.T) {
 	b.state = testState(t)
 	out, did = b.tick()
 	b.want(did) // QEMU has them
-	if len(out.Problems) != 4 {
-		t.Errorf("two devices and two NICs that no definition knows: %+v", out.Problems)
+	if len(out.Problems) != 3 {
+		t.Errorf("two devices and a virtual PF that no definition knows: %+v", out.Problems)
 	}
 	b.host.stop(vdpaVM)
 	d := b.host.devices[vf]
