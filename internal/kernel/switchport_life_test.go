@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/cilium/ebpf/link"
@@ -104,6 +105,11 @@ func TestSwitchPortIsLimited(t *testing.T) {
 	limited := policies(t, h)[0].TxDropped.Packets // which is the rule's, as there is but one
 	if c := switchPorts(t, h)[0].Counts; c[1].Spoof != 50 || c[0] != (model.SwitchDrop{Rate: limited}) {
 		t.Errorf("counts %+v", c)
+	}
+	several := access
+	several.Rules = append(slices.Clone(access.Rules), model.SwitchRule{MACs: []model.MAC{zeroed(3)}})
+	if c := setPort(t, h, several).Counts; c[0].Rate != 0 || c[2].Rate != limited {
+		t.Errorf("counts of several rules %+v", c)
 	}
 }
 

@@ -180,9 +180,11 @@ func (t *policedTap) portState(tap string) (now model.SwitchPortState, err error
 		return model.SwitchPortState{SwitchPort: model.SwitchPort{Tap: tap}, Index: t.index, Counts: []model.SwitchDrop{{}}}, nil
 	}
 	counts := p.mem.counts(len(p.spec.Rules))
-	if len(p.spec.Rules) == 1 { // what the tap's own limits drop is this rule's
-		counts[0].Rate += t.mem.dropped(dirTx).Packets + t.mem.dropped(dirRx).Packets
+	whose := 0
+	if len(p.spec.Rules) > 1 {
+		whose = len(counts) - 1 // the tap's own limits are no single rule's
 	}
+	counts[whose].Rate += t.mem.dropped(dirTx).Packets + t.mem.dropped(dirRx).Packets
 	return model.SwitchPortState{SwitchPort: p.spec, Index: t.index, Detached: model.TriOf(!whole), Counts: counts}, nil
 }
 

@@ -164,5 +164,5 @@ type SwitchPortState struct {
 type SwitchDrop struct {
 	Spoof uint64 `json:"spoof"` // source MAC, ARP, ND or address that it may not use, or a group of bridges
 	VLAN  uint64 `json:"vlan"`  // a tag that it may not use, or is not for it
-	Rate  uint64 `json:"rate"`  // above Limit or Receive, or, of a tap with one rule, above what the tap may carry
+	Rate  uint64 `json:"rate"`  // above Limit or Receive; what is above what the tap may carry is of its one rule, or of none
 }

@@ -95,13 +95,7 @@ func (e *emitter) function(x *index, p *model.VirtualPFStatus, f *model.Function
 	}
 	e.bool(e.m.vvfUp, f.Carrier == model.Yes, vf...)
 	e.bool(e.m.vvfStands, f.Stands, vf...)
-	policed := uint64(0)
-	for b, i := bandwidthOf(x.View), 0; i < len(b.NICs); i++ {
-		if n := &b.NICs[i]; n.VM == p.VM && n.NIC == f.Alias {
-			policed = n.Dropped.Tx + n.Dropped.Rx
-		}
-	}
-	for reason, n := range map[string]uint64{"spoof": f.Drops.Spoof, "vlan": f.Drops.VLAN, "rate": f.Drops.Rate + policed} {
+	for reason, n := range map[string]uint64{"spoof": f.Drops.Spoof, "vlan": f.Drops.VLAN, "rate": f.Drops.Rate} {
 		e.send(e.m.vvfDropped, float64(n), p.VMName, string(p.VM), p.Name, name, reason)
 	}
 	vm := x.Snapshot.FindVM(p.VM)
