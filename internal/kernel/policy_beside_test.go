@@ -96,7 +96,20 @@ func TestBesideOthers(t *testing.T) {
 			if d := policies(t, h)[0].TxDropped.Packets; d < 99 {
 				t.Errorf("ours dropped %d, want all but one or two", d)
 			}
+			setPort(t, h, ofGuest(func(*model.SwitchRule) {}))
 			must(t, h.RemoveTap(soon(t), "tap0"))
+			sees("as a switch port")
+			seenBefore := seen()
+			for range minBurst {
+				tap.Send(t, kerneltest.Frame(stray, other, "spoofed"))
+			}
+			if got := seen() - seenBefore; got != 0 && name != "XDP" { // which comes before all others
+				t.Errorf("theirs saw %d frames that the switch port dropped", got)
+			}
+			if c := switchPorts(t, h)[0].Counts; c[1].Spoof != minBurst {
+				t.Errorf("the switch port dropped %+v, want %d", c, minBurst)
+			}
+			must(t, h.RemoveSwitchPort(soon(t), "tap0"))
 			sees("when ours have gone")
 			if after := qdiscs(); after != before {
 				t.Errorf("qdiscs and filters were\n%s\nand are\n%s", before, after)
@@ -160,6 +173,38 @@ func TestMirrorIsLimited(t *testing.T) {
 			must(t, h.CloseWindow(soon(t), window))
 			if all := policies(t, h); len(all) != 1 || all[0].Detached != model.No {
 				t.Errorf("after the window: %+v", all)
+			}
+		})
+	}
+}
+
+// TestMirrorOfSwitchPort: in an open window what a switch port does not let through to the guest is not copied to its other path
+// either, in whichever order the two came.
+func TestMirrorOfSwitchPort(t *testing.T) {
+	for _, first := range []string{"window", "port"} {
+		t.Run(first, func(t *testing.T) {
+			h, l := newHost(t), newLAN(t)
+			port := func() { setPort(t, h, ofGuest(func(*model.SwitchRule) {})) }
+			if first == "port" {
+				port()
+			}
+			openQuietly(t, h, window)
+			if first == "window" {
+				port()
+			}
+			good := kerneltest.Frame(guest, other, "to the guest")
+			l.peer.Send(t, vlan(good, 5))
+			l.peer.Send(t, good)
+			for _, p := range []*kerneltest.Port{l.tap, l.pf} {
+				p.Expect(t, good)
+			}
+			if c := switchPorts(t, h)[0].Counts; c[0] != oneVLAN {
+				t.Errorf("counts %+v", c)
+			}
+			must(t, h.RemoveSwitchPort(soon(t), "tap0"))
+			l.peer.Send(t, vlan(good, 5))
+			for _, p := range []*kerneltest.Port{l.tap, l.pf} {
+				p.Expect(t, vlan(good, 5))
 			}
 		})
 	}
