@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -86,7 +87,9 @@ iptables -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; iptabl
 		{
 			name: "virtual VF", far: far, pod: "10.9.0.54", forge: "$(dev " + vfMAC + ")",
 			setup: "give $(dev " + vfMAC + ") 10.9.0.54/24",
-			port:  &model.SwitchPort{Tap: vfTap, Bridge: "br0", Rules: []model.SwitchRule{{MACs: []model.MAC{{0x52, 0x54, 0, 0x77, 0, 1}}, CheckARP: true}}},
+			port: &model.SwitchPort{Tap: vfTap, Bridge: "br0", Rules: []model.SwitchRule{{
+				MACs: []model.MAC{{0x52, 0x54, 0, 0x77, 0, 1}}, CheckARP: true, Addresses: []netip.Addr{netip.MustParseAddr("10.9.0.54")},
+			}}},
 		},
 	}
 }
@@ -186,10 +189,13 @@ func measure(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (f figur
 		_, err = h.Run(ctx, portEnv+"='"+string(text)+"' /share/switchport")
 		must(b, err)
 	}
-	if w.port != nil {
+	if w.port != nil && w.port.Tap != vfTap { // it makes up for this kernel, and is no part of the way
 		port(*w.port)
 	}
 	begun := time.Now()
+	if w.port != nil && w.port.Tap == vfTap {
+		port(*w.port)
+	}
 	if w.plug {
 		_, err := h.Run(ctx, "virsh -q attach-interface node bridge br0 --model virtio --mac "+plainMAC+" --live")
 		must(b, err)
@@ -315,7 +321,8 @@ func cpu(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (inGuest, on
 	return (loadG - restG) * tick / packets, (loadQ - restQ) * tick / packets
 }
 
-// forge has guest root send frames from a neighbour's MAC, and ARP that speaks for the machine outside's neighbour; it says which arrive outside.
+// forge has guest root send frames from a neighbour's MAC, and ARP that says that a neighbour's address is at that MAC, or at its own; it says
+// which arrive outside.
 func forge(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (mac, arp bool) {
 	b.Helper()
 	seen, err := h.Start(ctx, "forged", "ip netns exec ext tcpdump -lnei wire0 ether src 02:de:ad:00:00:01 or ether proto 0x88b6 or arp")
@@ -337,7 +344,7 @@ $where python3 /tmp/forge.py $d`
 	text, err := seen.Output()
 	must(b, err)
 	must(b, seen.Stop(ctx))
-	return strings.Contains(text, "02:de:ad:00:00:01 > ff"), strings.Contains(text, "is-at 02:de:ad:00:00:01")
+	return strings.Contains(text, "02:de:ad:00:00:01 > ff"), strings.Contains(text, "Reply 10.9.0.99 is-at")
 }
 
 // compared is a table of medians, with how they compare with those of the last way.

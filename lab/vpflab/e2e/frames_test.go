@@ -12,8 +12,8 @@ import (
 // send sends frames from a network namespace of the guest ("" is its own), as root there can, and returns their mark.
 func (r *rig) send(ns, dev, flags string) string {
 	r.t.Helper()
-	r.serial++
-	mark := fmt.Sprintf("m%d", r.serial)
+	*r.serial++
+	mark := fmt.Sprintf("m%d", *r.serial)
 	command := fmt.Sprintf("/share/frames send %s --mark %s %s", dev, mark, flags)
 	if ns != "" {
 		command = "ip netns exec " + ns + " " + command
@@ -22,11 +22,12 @@ func (r *rig) send(ns, dev, flags string) string {
 	return mark
 }
 
-// passes sends frames that must all arrive.
-func (r *rig) passes(what string, l *vpflab.Listener, ns, dev, flags string) {
+// passes sends frames that must all arrive, and returns their mark.
+func (r *rig) passes(what string, l *vpflab.Listener, ns, dev, flags string) string {
 	r.t.Helper()
 	mark := r.send(ns, dev, "--count 3 "+flags)
 	r.eventually(30*time.Second, what+" passes", func() error { return arrived(l, mark, 3) })
+	return mark
 }
 
 // blocked sends frames of which none may arrive. Frames that may, from the guest's own NIC, are sent after them, and by the

@@ -37,7 +37,7 @@ type rig struct {
 	daemon *vpflab.Proc
 	pf     string   // PCI address of the PF in node
 	vfs    []string // those of its VFs
-	serial int
+	serial *int     // of the last frames that were sent, for all subtests
 
 	cniVersion string // of networks
 }
@@ -47,7 +47,7 @@ func newRig(t *testing.T, options string) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	t.Cleanup(cancel)
-	r := &rig{Host: vpflab.ForTest(t), t: t, ctx: ctx, cniVersion: "1.1.0"}
+	r := &rig{Host: vpflab.ForTest(t), t: t, ctx: ctx, serial: new(int), cniVersion: "1.1.0"}
 	r.must(r.PutPrograms(ctx))
 	r.must(r.WriteFile("sluice.yaml", config))
 	r.host("mkdir -p /etc/sluice /var/lib/sluice && cp /share/sluice.yaml /etc/sluice/")

@@ -60,8 +60,6 @@ func TestVirtualPF(t *testing.T) {
 func (r *rig) as(t *testing.T) *rig {
 	c := *r
 	c.t = t
-	c.serial += 1000
-	r.serial += 1000
 	return &c
 }
 
@@ -107,8 +105,7 @@ func (r *rig) vlan(t *testing.T, outside *vpflab.Listener, a, b string) {
 	r = r.as(t)
 	r.blocked("a tag, where there is no VLAN", outside, "a", "eth0", "--vlan 10")
 	r.set("--vf 0 --vlan 10")
-	r.passes("an access port", outside, "a", "eth0", "")
-	mark := fmt.Sprintf("m%d", r.serial)
+	mark := r.passes("an access port", outside, "a", "eth0", "")
 	all, err := outside.All()
 	r.must(err)
 	for _, f := range all {
@@ -131,7 +128,7 @@ func (r *rig) vlan(t *testing.T, outside *vpflab.Listener, a, b string) {
 	r.reaches("a", b)
 }
 
-// unreachable pings in vain: three times, and once to somewhere that answers, so that silence is not the guest's slowness.
+// unreachable pings in vain, three times.
 func (r *rig) unreachable(pod, address string) {
 	r.t.Helper()
 	r.node("ip -n %s neigh flush all", pod)
