@@ -34,7 +34,7 @@ type Manager struct {
 // applyWithin is how long an answer waits for the switch and QEMU.
 const applyWithin = 10 * time.Second
 
-var errObserve = errors.New("sluiced runs in observe mode, in which nothing is changed; start it with mode: enforce")
+var errObserve = errors.New("sluiced runs in observe mode, in which it changes nothing; write mode: enforce in sluice.yaml, then: sluice reload")
 
 // List is every virtual PF as it stands, by VM and name.
 func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
