@@ -364,10 +364,13 @@ func TestPackagedExamplesLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("pfs: []", "pfs:", "vms: []", "vms:", "classes: []", "classes:", "\n#  ", "\n  ").Replace(string(data))
+	text := strings.NewReplacer("pfs: []", "pfs:", "vms: []", "vms:", "classes: []", "classes:", "guests: []", "guests:", "\n#  ", "\n  ").Replace(string(data))
 	c := parseText(t, text)
 	if len(c.PFs) != 1 || len(c.VMs) != 5 || len(c.Classes) != 1 || c.VMs[3].Limit.Packets != 2e5 || c.VMs[4].SLANIC == "" || c.Classes[0].Limit.Bits != 5e9 {
 		t.Errorf("examples not read: %+v", c)
+	}
+	if g := c.VirtualPFs.Guests; len(g) != 2 || !g[1].Refuse {
+		t.Errorf("examples of rules for guests not read: %+v", g)
 	}
 }
 
