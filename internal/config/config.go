@@ -96,8 +96,8 @@ type GuestAgent struct {
 type API struct {
 	Socket  string `yaml:"socket" reload:"no" doc:"unix socket; root may do everything through it"`
 	Group   string `yaml:"group" reload:"no" doc:"group that may connect to the socket, and read; empty: root only"`
-	Operate string `yaml:"operate" reload:"no" doc:"users and @groups, with commas between, that may also pin, release, drain, repair and set SLAs; they must be in 'group'"`
-	Own     string `yaml:"own" reload:"no" doc:"users and @groups that may do all that root may, also reload; they must be in 'group'"`
+	Operate string `yaml:"operate" reload:"no" doc:"users and @groups, with commas between, that may also pin, release, drain, repair, and set SLAs and what virtual VFs may do; they must be in 'group'"`
+	Own     string `yaml:"own" reload:"no" doc:"users and @groups that may do all that root may, also reload, and define virtual PFs; they must be in 'group'"`
 	Listen  string `yaml:"listen" reload:"no" doc:"TCP address such as '127.0.0.1:9178' for a read-only API and metrics; empty: none"`
 	Hosts   string `yaml:"hosts" reload:"no" doc:"names, with commas between, by which 'listen' may be asked; localhost and addresses always pass"`
 }

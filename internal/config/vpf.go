@@ -21,7 +21,7 @@ type Guest struct {
 	Refuse    bool          `yaml:"refuse" doc:"it may ask for nothing, and have no virtual VF but those whose link is always up"`
 	MACs      string        `yaml:"macs" doc:"MACs that a virtual VF may have instead of its own, if nobody else on the host has them: shell patterns with commas between, such as '02:*'"`
 	VLANs     model.VLANs   `yaml:"vlans" doc:"VLANs that it may move a virtual VF to, as access or trunk: '10-20,30'"`
-	NoSpoof   bool          `yaml:"no_spoof" doc:"it may switch a virtual VF's check of source MACs off"`
+	NoSpoof   bool          `yaml:"no_spoof" doc:"it may switch off the check of source MACs of a virtual VF"`
 	Addresses string        `yaml:"addresses" doc:"IP addresses that it may bind virtual VFs to: prefixes with commas between, such as '10.244.0.0/16'; unset: any"`
 	Guarantee Rate          `yaml:"guarantee" doc:"the most that one virtual VF may be guaranteed of what the virtual PF is; unset: nothing"`
 	Limit     Rate          `yaml:"limit" doc:"the highest limit of one virtual VF, which one has that asks for none; unset: that of the virtual PF"`
