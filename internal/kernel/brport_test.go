@@ -80,7 +80,7 @@ func TestVLANMembership(t *testing.T) {
 	}
 	kerneltest.Bridge(t, "vlan add dev out0 vid 2-4094")
 	members := func() string {
-		return strings.Join(strings.Fields(kerneltest.Bridge(t, "-c vlan show dev tap0")), " ")
+		return strings.Join(strings.Fields(kerneltest.Bridge(t, "-compressvlans vlan show dev tap0")), " ")
 	}
 	setPort(t, h, access)
 	if got := members(); !strings.HasSuffix(got, "tap0 10") {
