@@ -63,6 +63,15 @@ func (h *Host) setBridgePort(ctx context.Context, want *model.SwitchPort) error 
 	return nil
 }
 
+// isolateFirst isolates a port of whichever bridge. That a tap is none, or has gone, is said by what comes after.
+func (h *Host) isolateFirst(ctx context.Context, tap string) error {
+	p, err := h.sideOfBridge(ctx, tap)
+	if err != nil || p.bridge.Name == "" || p.isolated {
+		return nil //nolint:nilerr // setBridgePort asks again
+	}
+	return h.isolate(ctx, tap, p.index, true)
+}
+
 // readBridgePort fills in what the bridge has of a switch port. A tap that has just gone is in none.
 func (h *Host) readBridgePort(ctx context.Context, now *model.SwitchPortState) error {
 	p, err := h.sideOfBridge(ctx, now.Tap)

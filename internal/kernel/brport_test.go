@@ -54,6 +54,20 @@ func TestIsolatedPorts(t *testing.T) {
 	reaches(true)
 }
 
+// TestIsolatedBeforeItsRules: new rules let nothing pass from a port that is to be isolated with them and is not yet. A change that
+// fails half-way shows the order.
+func TestIsolatedBeforeItsRules(t *testing.T) {
+	h := newHost(t)
+	twoPorts(t)
+	setPort(t, h, access)
+	if _, err := h.SetSwitchPort(soon(t), model.SwitchPort{Tap: "tap0", Bridge: "br1", Isolated: true, Rules: []model.SwitchRule{{MACs: []model.MAC{guest}}}}); err == nil {
+		t.Fatal("a port of another bridge")
+	}
+	if now := switchPorts(t, h)[0]; now.Rules[0].VLAN != 0 || !now.Isolated {
+		t.Errorf("have %+v", now)
+	}
+}
+
 // TestPortOfAnotherBridge is refused, and so is what only a bridge can do.
 func TestPortOfAnotherBridge(t *testing.T) {
 	h := newHost(t)

@@ -22,6 +22,11 @@ func (h *Host) SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.Swi
 	}
 	var now model.SwitchPortState // not the result: if ctx ends, this is still being written
 	err := h.busy.exclusive(ctx, "tap "+p.Tap, func() (err error) {
+		if p.Isolated { // before its new rules let anything pass that the old ones did not
+			if err = h.isolateFirst(ctx, p.Tap); err != nil {
+				return err
+			}
+		}
 		if now, err = h.taps.setPort(p, tapQuestions{ctx, h, p.Tap}); err != nil {
 			return err
 		}
