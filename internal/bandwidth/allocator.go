@@ -19,6 +19,7 @@ type Sender struct {
 	Age     int         // place in the order in which the NICs came: the oldest is 0
 	Bits    float64     // bits/s on the wire, on all paths together
 	Packets float64     // packets/s
+	Wants   float64     // bits/s that it is known to want, whatever it sends; 0: nothing is known of it
 	Known   bool        // false: no reading of this period
 }
 

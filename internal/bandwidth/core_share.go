@@ -84,6 +84,9 @@ func (c *Core) sender(now time.Time, n *nic, l *uplink) Sender {
 	if !n.known && now.Sub(n.seen) > blindAfter*c.opts.Period {
 		s.Bits, s.Known = min(n.allow.Bits, float64(l.speed)), true
 	}
+	if n.inside != nil {
+		s.Wants = n.inside.wants()
+	}
 	if n.onVF() { // the host carries none of its packets
 		s.Packets, s.SLA.Guarantee.Packets, s.SLA.Limit.Packets = 0, 0, 0
 	}

@@ -96,7 +96,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 			t.demand = max(t.demand, min(c.guarantee, climbing*m))
 		}
 	}
-	t.demand = t.hold.keep(k, c, t, m, grew)
+	t.demand = max(t.hold.keep(k, c, t, m, grew), c.wants)
 	t.last, t.limit = m, in
 }
 

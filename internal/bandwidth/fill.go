@@ -10,6 +10,7 @@ import (
 type usage struct {
 	sent      float64 // in the last period
 	known     bool    // whether that was read
+	wants     float64 // at least, whatever is sent
 	guarantee float64
 	limit     float64 // +Inf: none
 	weight    float64 // of what is left over guarantees

@@ -111,6 +111,24 @@ func (v *virtualPF) unlimited() bool {
 	return some
 }
 
+// wants is what the functions would send if nothing but their own limits held them, bits/s, while some are held down by their
+// siblings, which may have stopped just now; else 0.
+func (v *virtualPF) wants() (sum float64) {
+	held := false
+	for _, n := range v.functions {
+		own := limitOf(&n.own).Bits
+		if n.allow.Bits < own && n.sent.Bits >= hungry*n.allow.Bits && !n.idle() {
+			sum, held = sum+own, true
+		} else {
+			sum += n.sent.Bits
+		}
+	}
+	if !held {
+		return 0
+	}
+	return sum
+}
+
 // divide divides what the virtual PF may send and receive over its functions.
 func (c *Core) divide(now time.Time, v *virtualPF) {
 	c.divideSent(now, v)

@@ -61,8 +61,9 @@ func (w *waterfill) take(senders []Sender, out []Allowance) {
 	for i := range senders {
 		s := &senders[i]
 		limit := limitOf(&s.SLA)
-		c := usage{known: s.Known, sent: s.Bits, guarantee: float64(s.SLA.Guarantee.Bits), limit: limit.Bits, weight: s.SLA.Share(), priority: s.SLA.Priority}
+		c := usage{known: s.Known, sent: s.Bits, wants: s.Wants, guarantee: float64(s.SLA.Guarantee.Bits), limit: limit.Bits, weight: s.SLA.Share(), priority: s.SLA.Priority}
 		w.bits.set(i, c, out[i].Bits)
+		c.wants = 0
 		c.sent, c.guarantee, c.limit = s.Packets, float64(s.SLA.Guarantee.Packets), limit.Packets
 		if c.guarantee == 0 {
 			c.guarantee = w.bits.usages[i].guarantee / max(frame(s), promisedFrame)
