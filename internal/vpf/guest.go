@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"sluice/internal/channel"
 	"sluice/internal/model"
@@ -13,14 +16,17 @@ import (
 // guest answers the guest of one VM: channel.Requests. Which VM asks is known by its socket; what
 // it names is looked for among that VM's definitions alone.
 type guest struct {
-	m  *Manager
-	vm model.VMID
+	m    *Manager
+	vm   model.VMID
+	some *rate.Sometimes // of what it asks in vain is logged
 }
 
 var _ channel.Requests = guest{}
 
 // Guest answers the guest of a VM.
-func (m *Manager) Guest(vm model.VMID) channel.Requests { return guest{m, vm} }
+func (m *Manager) Guest(vm model.VMID) channel.Requests {
+	return guest{m, vm, &rate.Sometimes{First: 5, Interval: 10 * time.Second}}
+}
 
 // maxBoot bounds a boot_id, which is a UUID.
 const maxBoot = 64
@@ -302,7 +308,9 @@ func (g guest) Counters(_ context.Context, c channel.Counters) {
 
 // failed is what a guest learns of what is not its fault: no more than that it may try again. The host's log has the reason.
 func (g guest) failed(err error) error {
-	g.m.Runner.Log.Warn("a guest's request could not be carried out", "vm", string(g.vm), "error", err)
+	g.some.Do(func() {
+		g.m.Runner.Log.Warn("a guest's request could not be carried out", "vm", string(g.vm), "error", err)
+	})
 	return &channel.Error{Code: channel.CodeFailed, Text: "the host could not carry it out", Remedy: "try again; `sluice vpf list` and the log of sluiced on the host say why"}
 }
 

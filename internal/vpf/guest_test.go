@@ -249,3 +249,28 @@ func TestUnknownFunctionSaysHowToTakeItOver(t *testing.T) {
 		t.Errorf("%d problems", len(out.Problems))
 	}
 }
+
+// What a guest asks for in vain fills no log.
+func TestRefusalsFillNoLog(t *testing.T) {
+	r := newRig(t)
+	p, g := r.run("a", 1)
+	runner := stopped(r)
+	var lines countedLog
+	runner.Log = slog.New(slog.NewTextHandler(&lines, nil))
+	runner.Enforce = func() bool { return false }
+	for range 1000 {
+		if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod"}); code(err) != channel.CodeFailed {
+			t.Fatal(err)
+		}
+	}
+	if lines < 1 || lines > 10 {
+		t.Errorf("%d lines of 1000 refusals", lines)
+	}
+}
+
+type countedLog int
+
+func (c *countedLog) Write(b []byte) (int, error) {
+	*c++
+	return len(b), nil
+}

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-func rate(bits uint64) model.Rate { return model.Rate{Bits: bits} }
+func bits(bits uint64) model.Rate { return model.Rate{Bits: bits} }
 
 // What a guest may ask for: what it gets for it, or why not.
 func TestJudge(t *testing.T) {
@@ -138,24 +138,24 @@ func TestJudge(t *testing.T) {
 // Guarantees inside a virtual PF are promised as far as its own goes, and the message does the sum.
 func TestAdmit(t *testing.T) {
 	p := testPF("a", "vpf0", 3)
-	p.VFs[0].Port.SLA.Guarantee = rate(3e9)
+	p.VFs[0].Port.SLA.Guarantee = bits(3e9)
 	p.VFs[1].Grant = &model.VFGrant{Port: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9, Packets: 10}}}}
 	whole := model.Rate{Bits: 5e9, Packets: 20}
 	if err := admit(&p, 2, model.Rate{Bits: 1e9, Packets: 10}, whole); err != nil {
 		t.Error(err)
 	}
-	if err := admit(&p, 1, rate(2e9), whole); err != nil {
+	if err := admit(&p, 1, bits(2e9), whole); err != nil {
 		t.Errorf("instead of what it had: %v", err)
 	}
 	for want, asked := range map[string]model.Rate{
-		"asked 2Gbit + 4Gbit that other VFs have, virtual PF vpf0 is guaranteed 5Gbit": rate(2e9),
+		"asked 2Gbit + 4Gbit that other VFs have, virtual PF vpf0 is guaranteed 5Gbit": bits(2e9),
 		"asked 11pps + 10pps that other VFs have, virtual PF vpf0 is guaranteed 20pps": {Packets: 11},
 	} {
 		if err := admit(&p, 2, asked, whole); code(err) != "denied" || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if err := admit(&p, 2, rate(1), model.Rate{}); code(err) != "denied" {
+	if err := admit(&p, 2, bits(1), model.Rate{}); code(err) != "denied" {
 		t.Errorf("of a virtual PF that is guaranteed nothing: %v", err)
 	}
 }
