@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"testing"
 
+	"sluice/internal/kernel/kerneltest"
 	"sluice/internal/model"
 )
 
@@ -201,4 +203,40 @@ func honestICMPv6(m []byte, length int, r *model.SwitchRule) bool {
 		options += 8 * int(o[1])
 	}
 	return true
+}
+
+// TestLargestSwitchPort: the kernel takes the programs of a port with as much as can be asked for, and they tell frames of its last
+// rule apart.
+func TestLargestSwitchPort(t *testing.T) {
+	h := newHost(t)
+	tap, out := kerneltest.NewPort(t, "tap0", ""), kerneltest.NewPort(t, "out0", "")
+	port := model.SwitchPort{Tap: "tap0"}
+	for i := range maxRules {
+		r := model.SwitchRule{CheckARP: true, Limit: model.Rate{Bits: 1e9, Packets: 1e6}, Receive: model.Rate{Bits: 1e9, Packets: 1e6}}
+		for k := range mostMACs {
+			r.MACs = append(r.MACs, model.MAC{2, 0, 0, 0, byte(i), byte(k)})
+		}
+		for k := range model.MaxPortAddresses {
+			r.Addresses = append(r.Addresses, netip.AddrFrom16([16]byte{0xfd, 14: byte(i), 15: byte(k)}))
+		}
+		for k := range model.MaxTrunkRanges {
+			r.Trunk = append(r.Trunk, model.VLANRange{First: 100*i + 10*k + 1, Last: 100*i + 10*k + 5})
+		}
+		port.Rules = append(port.Rules, r)
+	}
+	setPort(t, h, port)
+	joinPorts(t, h, "tap0", "out0")
+	last := &port.Rules[maxRules-1]
+	mac, address := last.MACs[mostMACs-1], last.Addresses[model.MaxPortAddresses-1].String()
+	good := nd(address, neighborAdvertisement, address, targetLinkLayer, mac)
+	bad := nd(address, neighborAdvertisement, address, targetLinkLayer, port.Rules[0].MACs[0])
+	for _, f := range [][]byte{good, bad} {
+		copy(f[6:], mac[:])
+		tap.Send(t, vlan(f, uint16(last.Trunk[model.MaxTrunkRanges-1].Last)))
+		tap.Send(t, vlan(f, uint16(last.Trunk[0].First-1)))
+	}
+	out.Expect(t, vlan(good, uint16(last.Trunk[model.MaxTrunkRanges-1].Last)))
+	if c := switchPorts(t, h)[0].Counts[maxRules-1]; c != (model.SwitchDrop{Spoof: 1, VLAN: 2}) {
+		t.Errorf("counts %+v", c)
+	}
 }
