@@ -116,7 +116,25 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		return p, errors.Join(err, m.Runner.Domains.UndefineVPF(context.WithoutCancel(ctx), p.VM, p.Name))
 	}
 	m.changed()
+	m.seen(ctx, state.rev)
 	return p, m.devicesStand(ctx, &p, state.rev)
+}
+
+// seen waits until what is listed is by a State at least as new: what was defined can be set at once then.
+func (m *Manager) seen(ctx context.Context, rev uint64) {
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+	defer cancel()
+	for {
+		v, next := m.Runner.View()
+		if v.Rev >= rev {
+			return
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // devicesStand waits until a VM can be started with a new virtual PF.

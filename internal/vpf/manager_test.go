@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -281,6 +282,21 @@ func TestDefineRefuses(t *testing.T) {
 	}
 	if s := r.Runner.Store.State(); len(s.Virtual) != 1 || len(r.host.defined) != 1 {
 		t.Errorf("%+v, %v", s, r.host.defined)
+	}
+}
+
+// What was defined is listed when Define returns, so that it can be set at once.
+func TestDefineIsListed(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"one", "two"} {
+		q := testPF("a", name, 1)
+		if _, err := r.Define(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+		list, err := r.List(t.Context())
+		if err != nil || !slices.ContainsFunc(list, func(s model.VirtualPFStatus) bool { return s.Name == name }) {
+			t.Errorf("%s is not there: %v, %+v", name, err, list)
+		}
 	}
 }
 
