@@ -53,7 +53,7 @@ func (p *program) setMACs(ctx context.Context) (bool, error) {
 	all := []newMAC{}
 	var failed []error
 	for _, m := range macsFor(pfs, held) {
-		if err := m.set(ctx, conn); err != nil {
+		if err := m.set(ctx, conn, sys); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -103,14 +103,17 @@ func macsFor(pfs []vfsysfs.PF, held []channel.Held) (out []newMAC) {
 	return out
 }
 
-// set gives the VF its MAC by its PF, and has its driver begin anew where its interface has another.
-func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn) error {
+// set gives the VF its MAC by its PF, which it sets up, and has its driver begin anew where its interface has another.
+func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 	mac, err := net.ParseMAC(m.MAC)
 	if err == nil && len(mac) != 6 {
 		err = errors.New("it has not 6 bytes")
 	}
 	if err != nil {
 		return fmt.Errorf("the host's MAC %q for VF %d of %s: %w", m.MAC, m.Index, m.PF, err)
+	}
+	if err := conn.Do(ctx, up(m.PF)); err != nil {
+		return fmt.Errorf("set %s up: %w: by hand: ip link set %[1]s up", m.PF, err)
 	}
 	if err := conn.Do(ctx, vfMAC(m.PF, m.Index, mac)); err != nil {
 		return fmt.Errorf("set the MAC of VF %d of %s to %s: %w: by hand: ip link set %[2]s vf %[1]d mac %[3]s", m.Index, m.PF, m.MAC, err)
@@ -124,7 +127,24 @@ func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn) error {
 	if err := rebind(sysDrivers+m.driver, m.address); err != nil {
 		return fmt.Errorf("have VF %d of %s take its MAC: %w: by hand: write %s to %s/unbind and then to bind", m.Index, m.PF, err, m.address, sysDrivers+m.driver)
 	}
+	return m.check(sys)
+}
+
+// check says whether the VF has its MAC after its driver began anew. Its interface may have another name now.
+func (m *newMAC) check(sys fs.FS) error {
+	name, have := vfsysfs.Netdev(sys, m.address)
+	if have != m.MAC {
+		return fmt.Errorf("VF %d of %s has not taken its MAC %s: its interface %q has %q: its driver may have had no answer of the PF's: see dmesg, and try again", m.Index, m.PF, m.MAC, name, have)
+	}
 	return nil
+}
+
+// up asks for an interface to be set up: the driver of an igb's VF asks the PF's for the MAC, which answers only then.
+func up(netdev string) *rtnl.Request {
+	link := rtnl.Link(unix.AF_UNSPEC, 0)
+	binary.NativeEndian.PutUint32(link[8:], unix.IFF_UP)
+	binary.NativeEndian.PutUint32(link[12:], unix.IFF_UP)
+	return rtnl.NewRequest(unix.RTM_SETLINK, 0, link).String(unix.IFLA_IFNAME, netdev)
 }
 
 const sysDrivers = "/sys/bus/pci/drivers/"

@@ -53,8 +53,11 @@ func TestMACOfVF(t *testing.T) {
 	}
 	defer conn.Close()
 	m := newMAC{PF: "mac0", Index: 3, Netdev: "mac1", MAC: "52:54:00:00:01:01"}
-	if err := m.set(t.Context(), conn); !errors.Is(err, unix.EOPNOTSUPP) || !strings.Contains(err.Error(), "ip link set mac0 vf 3 mac 52:54:00:00:01:01") {
+	if err := m.set(t.Context(), conn, fstest.MapFS{}); !errors.Is(err, unix.EOPNOTSUPP) || !strings.Contains(err.Error(), "ip link set mac0 vf 3 mac 52:54:00:00:01:01") {
 		t.Errorf("have %v", err)
+	}
+	if pf, err := net.InterfaceByName("mac0"); err != nil || pf.Flags&net.FlagUp == 0 {
+		t.Errorf("the PF is not up, so that its driver answers none of a VF's: %v, %v", pf, err)
 	}
 	info := rtnl.Attr(rtnl.Attr(rtnl.Body(vfMAC("mac0", 3, net.HardwareAddr{1, 2, 3, 4, 5, 6}).Message().Data, unix.SizeofIfInfomsg), unix.IFLA_VFINFO_LIST), unix.IFLA_VF_INFO)
 	value := rtnl.Attr(info, unix.IFLA_VF_MAC)
@@ -62,8 +65,23 @@ func TestMACOfVF(t *testing.T) {
 		t.Errorf("have % x", value)
 	}
 	for _, bad := range []string{"", "x", "00:00:00:00:00:00:00:01"} {
-		if err := (&newMAC{PF: "mac0", Index: 3, MAC: bad}).set(t.Context(), conn); err == nil || !strings.Contains(err.Error(), "the host's MAC") {
+		if err := (&newMAC{PF: "mac0", Index: 3, MAC: bad}).set(t.Context(), conn, fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "the host's MAC") {
 			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// A VF whose driver has begun without the PF's answer made up another MAC, which is said.
+func TestMACNotTaken(t *testing.T) {
+	address := "sys/bus/pci/devices/0000:02:10.0/net/vf7/address"
+	for have, want := range map[string]string{"52:54:00:00:01:01": "", "7a:00:00:00:00:01": `"vf7" has "7a:00:00:00:00:01"`} {
+		sys, err := fs.Sub(fstest.MapFS{address: {Data: []byte(have + "\n")}}, "sys")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = (&newMAC{PF: "mac0", MAC: "52:54:00:00:01:01", address: "0000:02:10.0"}).check(sys)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", have, err)
 		}
 	}
 }
