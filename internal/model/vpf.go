@@ -148,8 +148,8 @@ type SwitchRule struct {
 	Spoof     bool         `json:"spoof,omitempty"` // any source MAC will do
 	CheckARP  bool         `json:"check_arp,omitempty"`
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	Limit     Rate         `json:"limit,omitzero"`   // of what it sends; only of an igb: others have Limits by tap
-	Receive   Rate         `json:"receive,omitzero"` // likewise
+	Limit     Rate         `json:"limit,omitzero"`   // of what it sends, beside what the bandwidth controller lets the tap send
+	Receive   Rate         `json:"receive,omitzero"` // of what it receives
 }
 
 // SwitchPortState is a SwitchPort as it is found on the host.

@@ -52,10 +52,8 @@ func wanted(p *model.VirtualPF, vf int, tap string) model.SwitchPort {
 	}
 	for i := range p.VFs {
 		if up, _ := wantsLink(p, i); up {
-			r, e := rule(p, i), p.VFs[i].Effective()
-			r.Limit, r.Receive = e.SLA.Limit, e.SLA.Receive
-			port.Rules = append(port.Rules, r)
-			port.Isolated = port.Isolated || e.Isolated
+			port.Rules = append(port.Rules, rule(p, i))
+			port.Isolated = port.Isolated || p.VFs[i].Effective().Isolated
 		}
 	}
 	return port
@@ -69,6 +67,7 @@ func rule(p *model.VirtualPF, vf int) model.SwitchRule {
 	}
 	e := p.VFs[vf].Effective()
 	r.VLAN, r.Trunk, r.Spoof, r.CheckARP, r.Addresses = e.VLAN, e.Trunk, e.NoSpoof, e.CheckARP, e.Addresses
+	r.Limit, r.Receive = e.SLA.Limit, e.SLA.Receive // so that they stand before the link is up, whatever divides the rest
 	return r
 }
 
