@@ -125,7 +125,11 @@ func (a *app) findVPFs(ctx context.Context, args []string) ([]api.VirtualPF, err
 		return p.VM != args[0] && !strings.EqualFold(p.ID, args[0]) || len(args) > 1 && p.Name != args[1]
 	})
 	if len(list) == 0 {
-		return nil, &api.Error{Text: "there is no such virtual PF: " + strings.Join(args, " "), Remedy: "see sluice vpf list"}
+		what := fmt.Sprintf("%q", args[0])
+		if len(args) > 1 {
+			what += fmt.Sprintf(" called %q", args[1])
+		}
+		return nil, &api.Error{Text: "there is no virtual PF of " + what, Remedy: "see sluice vpf list, or give it one: sluice vpf define"}
 	}
 	return list, nil
 }
@@ -138,7 +142,7 @@ func printVPF(w io.Writer, list []api.VirtualPF) {
 		}
 		_, _ = fmt.Fprintf(w, "%s of %s: %s over %s on %s\n", printable(p.Name), printable(p.VM), printable(p.Model), printable(p.Backend), printable(p.Network))
 		if !p.Running {
-			_, _ = fmt.Fprintf(w, "not running: %s\n", printable(orElse(p.Why, "its VM is off")))
+			_, _ = fmt.Fprintf(w, "not there now: %s\n", printable(orElse(p.Why, "its VM is off")))
 		}
 		var rows [][]string
 		for k := range p.Functions {

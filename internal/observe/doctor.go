@@ -8,6 +8,10 @@ import (
 	"sluice/internal/model"
 )
 
+func hasVirtualPF(vm model.VM) bool {
+	return slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.VirtualPF != "" })
+}
+
 // Doctor says what stands in the way: what the Snapshot complains of, why each VM that is
 // not moved cannot be, and what each PF lacks, with a remedy for each.
 func Doctor(s *model.Snapshot) []model.Problem {
@@ -17,6 +21,7 @@ func Doctor(s *model.Snapshot) []model.Problem {
 		out = append(out, model.Problem{
 			Text:   "Sluice has no PF to share out",
 			Remedy: "list one under pfs: in sluice.yaml",
+			Info:   slices.ContainsFunc(s.VMs, hasVirtualPF), // then that is what it is for
 		})
 	}
 	for i := range s.PFs {

@@ -84,6 +84,16 @@ func TestDoctorWithoutPool(t *testing.T) {
 	}
 }
 
+// A host of virtual PFs alone needs no PF.
+func TestDoctorOfVirtualPFsAlone(t *testing.T) {
+	s := &model.Snapshot{VMs: []model.VM{{Name: "node", NICs: []model.NIC{{VirtualPF: "vpf0"}}}}}
+	for _, p := range Doctor(s) {
+		if p.Subject == "" && !p.Info {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
 // What `vfs:` leaves to others, or the hardware cannot, is no problem.
 func TestDoctorToleratesWhatIsMeant(t *testing.T) {
 	f := newFakeWorld()

@@ -54,11 +54,23 @@ func (h *handler) answerVPF(path string, answer func(context.Context, *json.Deco
 			h.opts.Logger.Info("asked to change virtual PFs", "request", path, "by", who.String(), "error", err)
 		}
 		if err != nil {
+			err = forPerson(err)
 			writeError(w, statusOf(err, http.StatusInternalServerError), err)
 			return
 		}
 		writeJSON(w, http.StatusOK, out)
 	}
+}
+
+// forPerson makes an *api.Error of what a person can put right: such errors say how themselves.
+func forPerson(err error) error {
+	switch {
+	case errors.Is(err, model.ErrPermanent):
+		return &api.Error{Text: strings.ReplaceAll(err.Error(), model.ErrPermanent.Error()+": ", "")}
+	case errors.Is(err, model.ErrGone):
+		return &api.Error{Text: err.Error(), Remedy: "see which VMs there are: virsh list --all"}
+	}
+	return err
 }
 
 func (h *handler) virtualPFs(ctx context.Context) ([]api.VirtualPF, error) {
@@ -196,7 +208,7 @@ func (h *handler) findVPF(ctx context.Context, vm, name string) (*model.VirtualP
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, &api.Error{Text: "there is no virtual PF of " + what, Remedy: "see sluice vpf list"}
+		return nil, &api.Error{Text: "there is no virtual PF of " + what, Remedy: "see sluice vpf list, or give it one: sluice vpf define"}
 	}
 	return nil, &api.Error{Text: fmt.Sprintf("%s has %d virtual PFs", what, len(found)), Remedy: "name one: " + strings.Join(names, ", ")}
 }
