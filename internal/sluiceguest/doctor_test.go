@@ -119,6 +119,15 @@ func TestStatusAndVFs(t *testing.T) {
 	}
 }
 
+// A PF without VFs is named, with the command that makes them.
+func TestVFsNamesAPFWithoutAny(t *testing.T) {
+	var out bytes.Buffer
+	p := &program{out: &out, err: &out, root: machine("virtfn0", "")}
+	if status := p.main(t.Context(), []string{"vfs"}); status != exitOK || !strings.Contains(out.String(), "0000:01:00.0 eth1 (52:54:00:ab:00:01) has none of its 4 VFs: echo 4 > /sys/bus/pci/devices/0000:01:00.0/sriov_numvfs\n") {
+		t.Errorf("status %d: %s", status, &out)
+	}
+}
+
 func TestUsage(t *testing.T) {
 	for line, want := range map[string]int{
 		"-h": exitOK, "-version": exitOK, "fly": exitUsage, "vfs -o yaml": exitUsage, "vfs x": exitUsage, "-none": exitUsage,

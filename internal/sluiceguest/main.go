@@ -240,7 +240,15 @@ func (p *program) vfs(context.Context) (bool, error) {
 	for _, v := range all {
 		fmt.Fprintf(t, "%s\t%s %s\t%s\t%d\t%s\t%s\n", v.Address, v.PF, v.PFNetdev, v.PFMAC, v.Index, or(v.Driver, "-"), or(v.Netdev, "-"))
 	}
-	return true, t.Flush()
+	if err := t.Flush(); err != nil {
+		return false, err
+	}
+	for _, pf := range pfs {
+		if len(pf.VFs) == 0 {
+			fmt.Fprintf(p.out, "%s %s (%s) has none of its %d VFs: echo %[4]d > /sys/bus/pci/devices/%[1]s/sriov_numvfs\n", pf.Address, pf.Netdev, pf.MAC, pf.TotalVFs)
+		}
+	}
+	return true, nil
 }
 
 func (p *program) encode(v any) error {
