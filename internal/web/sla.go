@@ -32,6 +32,9 @@ func SLAs(v *model.View) []api.NICSLA {
 
 func (x *index) nicSLA(vm *model.VM, nic *model.NIC, promised map[model.NICID]model.Rate) api.NICSLA {
 	s := x.Rules.SLA(vm, nic)
+	if nic.Function > 0 { // the SLA is that of the virtual PF as a whole
+		s = nic.Share
+	}
 	kept, known := promised[model.NICID{VM: vm.ID, NIC: nic.Alias}]
 	if !known {
 		kept = s.Guarantee
