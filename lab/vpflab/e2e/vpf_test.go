@@ -51,6 +51,7 @@ func TestVirtualPF(t *testing.T) {
 	r.gone("after DEL")
 	r.blocked("a VF that was given back", outside, "", dev, "")
 
+	t.Run("flood", func(t *testing.T) { r.flood(t) })
 	t.Run("kill", func(t *testing.T) { r.killed(t) })
 	t.Run("reboot", func(t *testing.T) { r.reboot(t) })
 	t.Run("end", func(t *testing.T) { r.end(t) })
@@ -243,6 +244,42 @@ func (r *rig) gone(when string) {
 		}
 		return nil
 	})
+}
+
+// flood: root in the guest takes sluice-guest's place and sends garbage and requests as fast as the port takes them. The daemon answers others meanwhile,
+// does not grow, gives nothing away, and hears sluice-guest again afterwards.
+func (r *rig) flood(t *testing.T) {
+	r = r.as(t)
+	const most = 64 << 10 // KiB of memory
+	r.node("kill $(cat /run/sluice-guest.pid); while [ -e /proc/$(cat /run/sluice-guest.pid) ]; do sleep 0.1; done")
+	for what, source := range map[string]string{
+		"garbage":  "cat /dev/urandom",
+		"zeros":    "cat /dev/zero", // a line without an end
+		"requests": `yes '{"v":1,"id":7,"method":"attach","body":{"vf":{"pf":"` + vpflab.Peer.MAC + `","index":0},"owner":"x/y"}}'`,
+		"answers":  `yes '{"v":1,"id":7,"body":{}}'`,
+	} {
+		r.must(r.GuestStart(r.ctx, "node", "flood", source+" >/dev/virtio-ports/org.sluice.0"))
+		for until := time.Now().Add(5 * time.Second); time.Now().Before(until); {
+			begun := time.Now()
+			if _, err := r.client.VirtualPFs(r.ctx); err != nil || time.Since(begun) > 10*time.Second {
+				t.Fatalf("%s: the daemon answers after %v: %v", what, time.Since(begun), err)
+			}
+			time.Sleep(100 * time.Millisecond) // between two questions
+		}
+		r.node("p=$(cat /run/flood.pid); kill -9 $p; while [ -e /proc/$p ]; do sleep 0.1; done")
+		var used int
+		if _, err := fmt.Sscan(r.host("awk '/VmRSS/ {print $2}' /proc/$(pgrep -x sluiced)/status"), &used); err != nil || used > most {
+			t.Errorf("%s: the daemon uses %d KiB, want at most %d: %v", what, used, most, err)
+		}
+	}
+	r.gone("after floods")
+	r.must(r.GuestStart(r.ctx, "node", "sluice-guest", "sluice-guest run"))
+	r.eventually(3*time.Minute, "sluice-guest reaches the daemon again", func() error {
+		_, err := r.GuestExec(r.ctx, "node", "sluice-guest doctor")
+		return err
+	})
+	r.mustAdd("net", "f")
+	r.mustDel("net", "f")
 }
 
 // killed: SIGKILL to the daemon at many moments of ADD and DEL. Whatever they then say, DEL cleans up.
