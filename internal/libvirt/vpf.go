@@ -25,8 +25,10 @@ type persistent struct {
 // The VM is p.VM or, where that is empty, the one named p.VMName; both are filled in, and so are MACs that are zero.
 // One that is there already just as it is wanted is a success, and gives p its MACs.
 func (c *Conn) DefineVPF(ctx context.Context, p *model.VirtualPF) error {
-	err := checkVPF(p)
-	if err == nil {
+	err := p.Check()
+	if err != nil {
+		err = fmt.Errorf("%w: %w", model.ErrPermanent, err)
+	} else {
 		err = c.defineVPF(ctx, p)
 	}
 	if err != nil {

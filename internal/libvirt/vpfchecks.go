@@ -16,38 +16,6 @@ import (
 	"sluice/internal/model"
 )
 
-// vpfName is what a virtual PF may be called: it becomes part of aliases, which are IDs in QEMU.
-var vpfName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-
-// checkVPF looks at a definition by itself.
-func checkVPF(p *model.VirtualPF) error {
-	n := len(p.VFs)
-	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{model.ErrPermanent}, args...)...)
-	}
-	switch {
-	case !vpfName.MatchString(p.Name):
-		return wrong("%q is no name for it: want up to 32 of a-z, 0-9, _ and -, a letter first", model.Shorten(p.Name))
-	case p.Model != model.VPFVirtio && p.Model != model.VPFIGB:
-		return wrong("there is no model %q: take virtio or igb", model.Shorten(string(p.Model)))
-	case p.Backend != model.BackendTap && p.Backend != model.BackendVDPA:
-		return wrong("there is no backend %q: take tap or vdpa", model.Shorten(string(p.Backend)))
-	case p.Network == "":
-		return wrong("it has no network: name the bridge that its taps are to be ports of (of backend vdpa what makes its devices)")
-	case n == 0:
-		return wrong("it has no VFs: ask for one at least")
-	case p.Model == model.VPFIGB && p.Backend != model.BackendTap:
-		return wrong("an igb has one tap and no other backend: take the model virtio for vDPA")
-	case p.Model == model.VPFIGB && n > model.MaxVirtualVFsIGB:
-		return wrong("%d VFs are more than the %d that an igb has: take the model virtio, or define several", n, model.MaxVirtualVFsIGB)
-	case n > model.MaxVirtualVFs:
-		return wrong("%d VFs are more than the %d that QEMU takes: define several virtual PFs", n, model.MaxVirtualVFs)
-	case n > model.MaxFunctionVFs && p.Model == model.VPFVirtio && !p.ARI:
-		return wrong("%d VFs are more than the %d functions beside the PF in a slot: ask for ARI, which the guest must know (Linux does), or define several virtual PFs", n, model.MaxFunctionVFs)
-	}
-	return nil
-}
-
 // hostFacts is what is asked of the host and its QEMU.
 type hostFacts struct {
 	bridge   func(name string) bool

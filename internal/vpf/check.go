@@ -4,15 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 
 	"sluice/internal/model"
-)
-
-var (
-	nameForm    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
-	networkForm = regexp.MustCompile(`^[^\s/:]{1,15}$`) // of an interface of Linux
 )
 
 // CheckDefinition says what is wrong with a definition, and what would be right.
@@ -20,28 +14,8 @@ func CheckDefinition(p *model.VirtualPF) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("virtual PF %q: %w", model.Shorten(p.Name), fmt.Errorf(format, args...))
 	}
-	most, why := model.MaxFunctionVFs, "it has in one PCI slot; --ari allows more"
-	switch {
-	case p.Model == model.VPFIGB:
-		most, why = model.MaxVirtualVFsIGB, "the emulated 82576 has"
-	case p.ARI:
-		most, why = model.MaxVirtualVFs, "QEMU takes"
-	}
-	switch {
-	case !nameForm.MatchString(p.Name):
-		return bad("a name is a small letter and up to 15 letters, digits and - after it, such as vpf0")
-	case p.Model != model.VPFVirtio && p.Model != model.VPFIGB:
-		return bad("the model is %s or %s, not %q", model.VPFVirtio, model.VPFIGB, model.Shorten(string(p.Model)))
-	case p.Backend != model.BackendTap && p.Backend != model.BackendVDPA:
-		return bad("the backend is %s or %s, not %q", model.BackendTap, model.BackendVDPA, model.Shorten(string(p.Backend)))
-	case p.Model == model.VPFIGB && p.Backend == model.BackendVDPA:
-		return bad("an igb has taps only: use --model virtio for vDPA")
-	case p.Backend == model.BackendTap && !networkForm.MatchString(p.Network):
-		return bad("the network is the name of a bridge, not %q", model.Shorten(p.Network))
-	case len(p.VFs) < 1:
-		return bad("it has no VF: ask for 1 to %d", most)
-	case len(p.VFs) > most:
-		return bad("%d VFs are more than the %d that %s", len(p.VFs), most, why)
+	if err := p.Check(); err != nil {
+		return bad("%w", err)
 	}
 	for i := range p.VFs {
 		err := CheckPort(&p.VFs[i].Port)
