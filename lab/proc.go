@@ -12,12 +12,19 @@ import (
 	"time"
 )
 
-// Proc is a program that runs on the host. What it prints goes to the file Log
-// in the lab's ArtifactDir.
+// Shell runs shell commands on a host.
+type Shell interface {
+	// Command is one that its caller starts; it ends with ctx.
+	Command(ctx context.Context, script string) *exec.Cmd
+	// Run returns what a command printed.
+	Run(ctx context.Context, script string) (string, error)
+}
+
+// Proc is a program that runs on a host. What it prints goes to the file Log.
 type Proc struct {
 	Log string
 
-	host *Host
+	host Shell
 	pid  string // file on the host that names its process group
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -34,12 +41,18 @@ func (h *Host) Start(ctx context.Context, command string) (*Proc, error) {
 }
 
 func (h *Host) start(ctx context.Context, name, command string) (*Proc, error) {
-	p := &Proc{
-		Log:  filepath.Join(h.ArtifactDir, name),
-		host: h,
-		pid:  "/run/lab/" + name + ".pid",
-		done: make(chan struct{}),
-	}
+	return StartProc(ctx, h, filepath.Join(h.ArtifactDir, name), "/run/lab/"+name+".pid", command)
+}
+
+// Command prepares a shell command on the host; it ends with ctx.
+func (h *Host) Command(ctx context.Context, script string) *exec.Cmd {
+	return h.ssh.command(ctx, script)
+}
+
+// StartProc starts a shell command and returns at once. Its process group is written to the file pid on the host. It runs until
+// it ends, is stopped, or the host is gone; ctx bounds the start only.
+func StartProc(ctx context.Context, on Shell, logFile, pid, command string) (*Proc, error) {
+	p := &Proc{Log: logFile, host: on, pid: pid, done: make(chan struct{})}
 	log, err := os.Create(p.Log)
 	if err != nil {
 		return nil, err
@@ -47,7 +60,7 @@ func (h *Host) start(ctx context.Context, name, command string) (*Proc, error) {
 	defer log.Close()
 	// A session of its own, so that a signal reaches all that it starts.
 	script := fmt.Sprintf("exec setsid -w bash -c %s", quote(fmt.Sprintf("echo $$ >%s; %s", quote(p.pid), command)))
-	p.cmd = h.ssh.command(context.WithoutCancel(ctx), script)
+	p.cmd = on.Command(context.WithoutCancel(ctx), script)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
@@ -68,16 +81,15 @@ func (p *Proc) Output() (string, error) {
 // AwaitOutput waits until the program has printed text.
 func (p *Proc) AwaitOutput(ctx context.Context, limit time.Duration, text string) error {
 	return wait(ctx, limit, fmt.Sprintf("%q in %s", text, p.Log), func() (bool, error) {
+		running := p.Running() // first: what it prints last counts, too
 		out, err := p.Output()
 		if err == nil && strings.Contains(out, text) {
 			return true, nil
 		}
-		select {
-		case <-p.done:
-			return false, fatal(fmt.Errorf("%s: ended without printing %q", p.Log, text))
-		default:
-			return false, err
+		if !running {
+			return false, fatal(fmt.Errorf("%s: ended without printing %q: %s", p.Log, text, out))
 		}
+		return false, err
 	})
 }
 
@@ -109,6 +121,18 @@ func (p *Proc) Signal(ctx context.Context, signal string) error {
 	_, err := p.host.Run(ctx, fmt.Sprintf("f=%s; for ((i = 0; i < 100; i++)); do [ -s $f ] && break; sleep 0.1; done; "+
 		"kill -%s -- -$(cat $f)", quote(p.pid), signal))
 	return err
+}
+
+// Kill ends the program by SIGKILL and waits until it is gone.
+func (p *Proc) Kill(ctx context.Context) error {
+	if err := p.Signal(ctx, "KILL"); err != nil && p.Running() {
+		return err
+	}
+	var exit *exec.ExitError
+	if err := p.Wait(ctx); err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	return nil
 }
 
 // Stop asks the program to end, and after ten seconds makes it. It returns how
