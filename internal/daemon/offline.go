@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/doctor"
 	"sluice/internal/loop"
 	"sluice/internal/model"
-	"sluice/internal/observe"
 	"sluice/internal/web"
 )
 
@@ -48,5 +48,5 @@ func Offline(ctx context.Context, path string) (*web.Offline, error) {
 	snap.Problems = append(snap.Problems, virtualProblems(ctx, c.StateDir, h.virt.CheckVPF)...)
 	v := core.View()
 	v.Findings = slices.Concat(v.Findings, leftFindings(ctx, h, c, snap))
-	return web.LookedOffline(v, observe.Doctor), nil
+	return web.LookedOffline(v, doctor.Examine), nil
 }

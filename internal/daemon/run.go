@@ -20,6 +20,7 @@ import (
 	"sluice/internal/actuate"
 	"sluice/internal/backend"
 	"sluice/internal/config"
+	"sluice/internal/doctor"
 	"sluice/internal/guest"
 	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
@@ -190,7 +191,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	server, err := web.New(web.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
-		Examine: observe.Doctor, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf,
+		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf,
 	})
 	if err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sluice/internal/doctor"
 	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
 	"sluice/internal/loop"
 	"sluice/internal/model"
-	"sluice/internal/observe"
 	"sluice/internal/vpf"
 )
 
@@ -119,11 +119,11 @@ func TestDoctorHasWhatOthersChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.ContainsFunc(observe.Doctor(snap), is) {
+		if slices.ContainsFunc(doctor.Examine(snap), is) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("not among %+v", observe.Doctor(snap))
+			t.Fatalf("not among %+v", doctor.Examine(snap))
 		}
 	}
 	if have := virtualProblems(ctx, dir, broken{}.CheckVPF); len(have) != 1 || !is(have[0]) {

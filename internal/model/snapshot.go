@@ -113,6 +113,9 @@ const (
 	OwnerForeign Owner = "foreign" // somebody else's: outside the pool, attached by others, or in use by the host
 )
 
+// NotInPool is the OwnerWhy of a VF that `vfs:` leaves to others: that is meant to be.
+const NotInPool = "not in Sluice's pool"
+
 // VF is one virtual function as the PF's driver, sysfs and libvirt show it.
 type VF struct {
 	ID         VFID       `json:"id"`

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/doctor"
 	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
 	"sluice/internal/model"
@@ -33,7 +34,7 @@ func TestDoctor(t *testing.T) {
 	f.problems = []model.Problem{{Subject: "vm1", Text: "twice the same"}, {Subject: "vm1", Text: "twice the same"}}
 	s := New(f, f, f, Options{Pool: Pool{"pf0": {VFs: []int{0, 1, 2, 3}}}})
 	defer s.Close()
-	got := Doctor(snapshot(t, s))
+	got := doctor.Examine(snapshot(t, s))
 	var b strings.Builder
 	problems(&b, got)
 	want := `problem vm1: twice the same
@@ -68,7 +69,7 @@ func TestDoctorFindsNothing(t *testing.T) {
 	f.addVM(1, "br0")
 	s := New(f, f, f, Options{Pool: poolAll})
 	defer s.Close()
-	if got := Doctor(snapshot(t, s)); len(got) != 0 {
+	if got := doctor.Examine(snapshot(t, s)); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -78,7 +79,7 @@ func TestDoctorWithoutPool(t *testing.T) {
 	f.addVM(1, "br0")
 	s := New(f, f, f, Options{})
 	defer s.Close()
-	got := Doctor(snapshot(t, s))
+	got := doctor.Examine(snapshot(t, s))
 	if !slices.ContainsFunc(got, func(p model.Problem) bool { return p.Text == "Sluice has no PF to share out" }) {
 		t.Errorf("got %v", got)
 	}
@@ -87,7 +88,7 @@ func TestDoctorWithoutPool(t *testing.T) {
 // A host of virtual PFs alone needs no PF.
 func TestDoctorOfVirtualPFsAlone(t *testing.T) {
 	s := &model.Snapshot{VMs: []model.VM{{Name: "node", NICs: []model.NIC{{VirtualPF: "vpf0"}}}}}
-	for _, p := range Doctor(s) {
+	for _, p := range doctor.Examine(s) {
 		if p.Subject == "" && !p.Info {
 			t.Errorf("%+v", p)
 		}
@@ -102,7 +103,7 @@ func TestDoctorToleratesWhatIsMeant(t *testing.T) {
 	f.addVM(1, "br0")
 	s := New(f, f, f, Options{Pool: Pool{"pf0": {VFs: []int{0, 1}}}})
 	defer s.Close()
-	got := Doctor(snapshot(t, s))
+	got := doctor.Examine(snapshot(t, s))
 	if n := model.Problems(got); n != 0 || len(got) != 3 {
 		t.Errorf("%d problems and %d notes: %v", n, len(got)-n, got)
 	}
@@ -118,7 +119,7 @@ func TestDoctorFindsDuplicateMACs(t *testing.T) {
 	s := New(f, f, f, Options{Pool: poolAll})
 	defer s.Close()
 	var b strings.Builder
-	problems(&b, Doctor(snapshot(t, s)))
+	problems(&b, doctor.Examine(snapshot(t, s)))
 	want := `problem vm1: its NIC ua-net0 has MAC 52:54:00:00:00:01, which NIC ua-net0 of vm2 has too: neither can have a VF
 problem vm2: its NIC ua-net0 has MAC 52:54:00:00:00:01, which NIC ua-net0 of vm1 has too: neither can have a VF
 `
@@ -149,7 +150,7 @@ func TestDoctorLeavesFunctionsAlone(t *testing.T) {
 	if n := snap.VMs[0].NICs[1]; n.Moved != nil {
 		t.Errorf("without a tap, %s moved %+v", n.Alias, n.Moved)
 	}
-	for _, p := range Doctor(snap) {
+	for _, p := range doctor.Examine(snap) {
 		if !strings.Contains(p.Text, "Sluice did not attach") && !strings.Contains(p.Text, "Sluice leaves alone") {
 			t.Errorf("%+v", p)
 		}

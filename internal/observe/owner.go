@@ -19,9 +19,6 @@ type holder struct {
 // it counts as someone else's: libvirt shows a device a moment after QEMU has it.
 const foreignAfter = 5 * time.Second
 
-// notInPool is why a VF that `vfs:` leaves to others is foreign: that is meant to be.
-const notInPool = "not in Sluice's pool"
-
 // owner says whose a VF is and, for foreign ones, what shows it. held is nil and
 // name "" when no domain has it; open is how long a process that is no domain has
 // had it open.
@@ -32,7 +29,7 @@ func owner(vf *model.VF, use kernel.VFUse, held *libvirt.Hostdev, name string, p
 	case held != nil:
 		return model.OwnerForeign, fmt.Sprintf("%s has it as %s, not attached by Sluice", name, held.Alias)
 	case !pool.Has(vf.ID):
-		return model.OwnerForeign, notInPool
+		return model.OwnerForeign, model.NotInPool
 	case use.HostNetdevUp:
 		return model.OwnerForeign, "the host uses it: interface " + use.HostNetdev + " is up"
 	case use.OtherNetns:

@@ -1,6 +1,9 @@
-package observe
+// Package doctor says what a Snapshot shows that stands in the way of moving VMs, with what a
+// person can do about each.
+package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,9 +15,9 @@ func hasVirtualPF(vm model.VM) bool {
 	return slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.VirtualPF != "" })
 }
 
-// Doctor says what stands in the way: what the Snapshot complains of, why each VM that is
+// Examine says what stands in the way: what the Snapshot complains of, why each VM that is
 // not moved cannot be, and what each PF lacks, with a remedy for each.
-func Doctor(s *model.Snapshot) []model.Problem {
+func Examine(s *model.Snapshot) []model.Problem {
 	out := slices.Clone(s.Problems)
 	nets := managedNetworks(s)
 	if len(nets) == 0 {
@@ -106,7 +109,7 @@ func pfAdvice(pf *model.PF) []model.Problem {
 // left counts the VFs that are nobody has but that are outside the pool.
 func left(pf *model.PF) (n int) {
 	for i := range pf.VFs {
-		if pf.VFs[i].OwnerWhy == notInPool {
+		if pf.VFs[i].OwnerWhy == model.NotInPool {
 			n++
 		}
 	}
@@ -118,7 +121,7 @@ func left(pf *model.PF) (n int) {
 func foreign(pf *model.PF) string {
 	var out []string
 	for i := range pf.VFs {
-		if v := &pf.VFs[i]; v.Owner == model.OwnerForeign && v.OwnerWhy != notInPool {
+		if v := &pf.VFs[i]; v.Owner == model.OwnerForeign && v.OwnerWhy != model.NotInPool {
 			out = append(out, fmt.Sprintf("%d (%s)", v.ID.Index, v.OwnerWhy))
 		}
 	}
@@ -225,3 +228,5 @@ func unique(in []model.Problem) []model.Problem {
 		return again
 	})
 }
+
+func bySubject(a, b model.Problem) int { return cmp.Compare(a.Subject, b.Subject) }
