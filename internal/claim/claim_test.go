@@ -89,10 +89,11 @@ func TestBoastIsCut(t *testing.T) {
 		tb.l.Saw(tb.now, key(2), load(100e3))
 	}
 	got := tb.judge(rate(100e3), Holder{Key: key(1), Claim: load(14.88e6), Interrupts: rate(2)}, Holder{Key: key(2), Claim: load(100e3), Interrupts: rate(5e3)})
-	if packets(got[0]) > 101e3 || got[0].Proof != model.ProofGuest || !strings.HasPrefix(got[0].Note, "cut from 14880000 packets/s") {
+	if packets(got[0]) > 101e3 || got[0].Proof != model.ProofGuest || !strings.HasPrefix(got[0].Note, "cut from 14880000 packets/s") ||
+		math.Abs(got[0].Denied+packets(got[0])-14.88e6) > 1 {
 		t.Errorf("the boaster: %+v", got[0])
 	}
-	if math.Abs(packets(got[1])-100e3) > 1 || got[1].Proof != model.ProofCorroborated || got[1].Note != "" {
+	if math.Abs(packets(got[1])-100e3) > 1 || got[1].Proof != model.ProofCorroborated || got[1].Note != "" || got[1].Denied != 0 {
 		t.Errorf("the honest one: %+v", got[1])
 	}
 }

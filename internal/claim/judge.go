@@ -89,7 +89,10 @@ func (c *claim) figure(believed float64) model.Traffic {
 	if c.h.Claim.Known && c.supported >= believed && believed > 0 {
 		t.Proof = model.ProofCorroborated
 	}
-	t.Note = c.h.Claim.Note
+	t.Note, t.Denied = c.h.Claim.Note, c.h.Claim.Denied
+	if denied := c.wants - believed; c.h.Claim.Known && denied >= 1 {
+		t.Denied = denied
+	}
 	switch {
 	case c.wants-believed < 1:
 	case believed == 0:

@@ -260,6 +260,7 @@ type Traffic struct {
 	Known   bool      `json:"known"`       // false: no two usable samples
 	Proof   Proof     `json:"proof,omitempty"`
 	Note    string    `json:"note,omitempty"`
+	Denied  float64   `json:"denied_pps,omitempty"`    // packets/s that the guest speaks of and that are not believed; at least 1 where nothing that it says is
 	Waiting uint64    `json:"waiting_bytes,omitempty"` // in the guest's queue to be sent, by the guest's word: shown, and nothing is decided by it
 }
 

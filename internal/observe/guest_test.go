@@ -181,6 +181,9 @@ func TestPath(t *testing.T) {
 			if got := describe(l.figure(now, time.Minute)); got != c.want || ok != c.ok {
 				t.Errorf("got %q (%v), want %q (%v)", got, ok, c.want, c.ok)
 			}
+			if refused := strings.Contains(c.want, "not believed"); (l.out.Denied >= 1) != refused {
+				t.Errorf("denies %v packets/s", l.out.Denied)
+			}
 		})
 	}
 }

@@ -93,11 +93,14 @@ func notReady(devs []device, had bool) string {
 func (p *vfPath) judge(vf model.Traffic, virtio counts, prev, a answer, bound limit) bool {
 	lo, hi, checked := between(prev, a)
 	p.good = time.Time{}
+	denied := max(1, vf.RxPPS+vf.TxPPS)
 	switch {
 	case bound.exceeded(vf):
+		p.out.Denied = denied
 		p.out.Note = "not believed: the guest says its VF carried more than the link can"
 		return false
 	case checked && !within(virtio, lo, hi):
+		p.out.Denied = denied
 		p.out.Note = "not believed: what the guest says of its virtio NIC contradicts the tap's counters"
 		return false
 	}

@@ -42,18 +42,13 @@ func (e *emitter) bandwidth(x *index) {
 		e.send(e.m.linkPromised, float64(l.Guaranteed.Bits)/8, l.PF)
 		e.bool(e.m.linkOver, l.Over, l.PF)
 	}
-	seen := map[[2]string]bool{}
 	for i := range b.NICs {
 		n := &b.NICs[i]
 		vm := x.Snapshot.FindVM(n.VM)
 		if vm == nil {
 			continue // it has gone since
 		}
-		dev := deviceOf(vm, n.NIC)
-		if key := [2]string{string(n.VM), dev}; !seen[key] { // a second series with the same labels would spoil the scrape
-			seen[key] = true
-			e.share(n, n.VMName, string(n.VM), dev)
-		}
+		e.share(n, n.VMName, string(n.VM), deviceOf(vm, n.NIC))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sluice/internal/model"
 )
 
 // kind is a metric's type in Prometheus' text format.
@@ -53,6 +55,13 @@ func (e *emitter) bool(m *metric, value bool, labels ...string) {
 	e.send(m, n, labels...)
 }
 
+// tri leaves out what is not known.
+func (e *emitter) tri(m *metric, value model.Tri, labels ...string) {
+	if value != model.Unknown {
+		e.bool(m, value == model.Yes, labels...)
+	}
+}
+
 func (e *emitter) sum(m *metric, n uint64, total time.Duration) {
 	e.line(m, m.name+"_sum", total.Seconds())
 	e.line(m, m.name+"_count", float64(n))
@@ -70,10 +79,16 @@ func (e *emitter) text() []byte {
 		}
 		if m.kind != summary {
 			slices.Sort(lines)
+			lines = slices.CompactFunc(lines, sameSeries)
 		}
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s", m.name, m.help, m.name, m.kind, strings.Join(lines, ""))
 	}
 	return b.Bytes()
+}
+
+// sameSeries tells lines that would spoil the scrape: a series may come but once. Names and labels of two things may be equal.
+func sameSeries(a, b string) bool {
+	return a[:strings.LastIndexByte(a, ' ')] == b[:strings.LastIndexByte(b, ' ')]
 }
 
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)

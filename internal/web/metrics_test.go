@@ -72,6 +72,38 @@ func TestVMsThatLeaveTakeTheirSeries(t *testing.T) {
 	}
 }
 
+// What an alert rests on: a guest that boasts or leaves its VF alone, a tap without bridge, a finding, a move.
+func TestMetricsOfTroubles(t *testing.T) {
+	v := webtest.View()
+	web2 := v.Snapshot.FindVM(webtest.ID(7))
+	web2.NICs[0].VFPath.Source, web2.NICs[0].VFPath.Denied = model.SourceAgent, 4e6
+	web2.NICs[0].LinkUp = model.No
+	v.Snapshot.FindVM(webtest.ID(3)).NICs[0].LinkUp = model.Unknown
+	v.Snapshot.FindVF(web2.NICs[0].VF).InGuest = model.No
+	v.Snapshot.FindVF(model.VFID{PF: "pf0", Index: 1}).InGuest = model.Unknown
+	v.Findings = []model.Finding{{Code: "stale-fdb", Subject: "bridge br0"}, {Code: "stale-fdb", Subject: "bridge br0"}} // two MACs
+	s := scrape(t, options(webtest.NewBackend(v)))
+	id := `uuid="` + string(webtest.ID(7)) + `"`
+	for _, want := range []string{
+		`nic_denied_packets_per_second{domain="web-2",target_device="vnet7",` + id + `} 4e+06`,
+		`nic_virtio_up{domain="web-2",target_device="vnet7",` + id + `} 0`,
+		`vf_in_guest{domain="web-2",pf="pf0",` + id + `,vf="0"} 0`,
+		`finding_info{code="stale-fdb",subject="bridge br0"} 1`,
+		`findings{code="stale-fdb"} 2`,
+		`move_start_time_seconds{domain="web-10",kind="plug",pf="pf0",uuid="` + string(webtest.ID(8)) + `",vf="2"} 1.772366398e+09`,
+	} {
+		if n := strings.Count(s, "\nsluice_"+want+"\n"); n != 1 {
+			t.Errorf("%d times: %s", n, want)
+		}
+	}
+	for _, unknown := range []string{`nic_virtio_up{domain="db"`, `vf_in_guest{domain="db"`, `nic_denied_packets_per_second{domain="db"`} {
+		if strings.Contains(s, unknown) {
+			t.Errorf("has %s, which nobody knows", unknown)
+		}
+	}
+	promtool(t, s)
+}
+
 // Whatever the View holds, a scrape works and shows numbers only.
 func TestOddFiguresDoNotSpoilTheScrape(t *testing.T) {
 	v := webtest.View()

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -23,9 +22,9 @@ func (e *emitter) daemon(x *index, version string, problems int) {
 }
 
 // moment leaves a time out that is not known.
-func (e *emitter) moment(m *metric, t time.Time) {
+func (e *emitter) moment(m *metric, t time.Time, labels ...string) {
 	if !t.IsZero() {
-		e.send(m, float64(t.UnixMilli())/1e3)
+		e.send(m, float64(t.UnixMilli())/1e3, labels...)
 	}
 }
 
@@ -49,13 +48,26 @@ func (e *emitter) moves(x *index) {
 		e.send(e.m.active, float64(active[kind]), string(kind))
 		e.send(e.m.pending, float64(pending[kind]), string(kind))
 	}
+	for i := range x.Active {
+		m := &x.Active[i]
+		e.moment(e.m.moveStart, m.Started, string(m.Move.Kind), m.Move.VF.PF, vfIndex(m.Move.VF), m.Move.VMName, string(m.Move.VM))
+	}
 	e.findings(x)
+}
+
+// vfIndex is empty where a move is about no VF.
+func vfIndex(id model.VFID) string {
+	if id.PF == "" {
+		return ""
+	}
+	return strconv.Itoa(id.Index)
 }
 
 func (e *emitter) findings(x *index) {
 	byCode := map[string]int{}
 	for i := range x.Findings {
 		byCode[x.Findings[i].Code]++
+		e.send(e.m.findingInfo, 1, x.Findings[i].Code, x.Findings[i].Subject)
 	}
 	for code, n := range byCode {
 		e.send(e.m.findings, float64(n), code)
@@ -94,6 +106,7 @@ func (e *emitter) holders(x *index) {
 				continue
 			}
 			e.send(e.m.vfHolder, 1, nic.VF.PF, strconv.Itoa(nic.VF.Index), string(vf.Address), vm.Name, string(vm.ID), device(nic))
+			e.tri(e.m.vfInGuest, vf.InGuest, nic.VF.PF, strconv.Itoa(nic.VF.Index), vm.Name, string(vm.ID))
 		}
 	}
 }
@@ -114,15 +127,17 @@ func (e *emitter) vm(x *index, vm *model.VM) {
 	if vm.CPUKnown && vm.VCPUs > 0 {
 		e.send(e.m.cpu, vm.CPU/float64(vm.VCPUs), name, id)
 	}
-	var seen []string
 	for i := range vm.NICs {
-		dev := device(&vm.NICs[i])
-		if slices.Contains(seen, dev) {
-			continue // a second series with the same labels would spoil the scrape
+		nic := &vm.NICs[i]
+		dev := device(nic)
+		e.traffic(&nic.Virtio, name, id, dev, "virtio")
+		e.traffic(&nic.VFPath, name, id, dev, "vf")
+		if nic.VirtualPF == "" && vm.State == model.VMRunning {
+			e.tri(e.m.virtioUp, nic.LinkUp, name, id, dev)
 		}
-		seen = append(seen, dev)
-		e.traffic(&vm.NICs[i].Virtio, name, id, dev, "virtio")
-		e.traffic(&vm.NICs[i].VFPath, name, id, dev, "vf")
+		if nic.VFPath.Known && nic.VFPath.Source == model.SourceAgent {
+			e.send(e.m.denied, nic.VFPath.Denied, name, id, dev)
+		}
 	}
 }
 
