@@ -22,6 +22,7 @@ var pure = map[string][]string{
 	"placement": nil,
 	"plan":      nil,
 	"claim":     nil,
+	"qualify":   nil,
 	"executor":  nil,
 	"bandwidth": nil,
 	"channel":   {"reader.go", "server.go", "client.go"},

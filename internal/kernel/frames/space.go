@@ -1,0 +1,157 @@
+package frames
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Space is a network namespace without a name. It ends with Close, or with the process: then the kernel gives
+// hardware interfaces that are in it back to the host's first namespace.
+type Space struct {
+	fd   int
+	work chan func()
+	done chan struct{}
+}
+
+// NewSpace makes one. It needs CAP_SYS_ADMIN.
+func NewSpace() (*Space, error) {
+	s := &Space{work: make(chan func()), done: make(chan struct{})}
+	made := make(chan error)
+	go s.run(made)
+	if err := <-made; err != nil {
+		return nil, fmt.Errorf("make a network namespace: %w", err)
+	}
+	return s, nil
+}
+
+// run is the thread in the namespace. It is never unlocked, so that the thread ends with it.
+func (s *Space) run(made chan<- error) {
+	runtime.LockOSThread()
+	defer close(s.done)
+	err := unix.Unshare(unix.CLONE_NEWNET)
+	if err == nil {
+		s.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}
+	made <- err
+	if err != nil {
+		return
+	}
+	for f := range s.work {
+		f()
+	}
+}
+
+// FD is a descriptor of the namespace, valid until Close.
+func (s *Space) FD() int { return s.fd }
+
+// Close ends the namespace, unless sockets in it are still open.
+func (s *Space) Close() error {
+	close(s.work)
+	<-s.done
+	return unix.Close(s.fd)
+}
+
+// in runs f in the namespace; a nil Space is that of the process.
+func (s *Space) in(f func() error) (err error) {
+	if s == nil {
+		return f()
+	}
+	ran := make(chan struct{})
+	s.work <- func() { defer close(ran); err = f() }
+	<-ran
+	return err
+}
+
+// Up sets an interface up and waits until it has carrier.
+func (s *Space) Up(ctx context.Context, name string) error {
+	err := s.in(func() error { return setUp(name) })
+	for err == nil {
+		var is bool
+		if is, err = s.carrier(name); is || err != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			err = fmt.Errorf("it has no carrier: %w", ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
+	}
+	return nil
+}
+
+// Has says whether there is an interface of that name.
+func (s *Space) Has(name string) bool {
+	return s.in(func() error { _, err := index(name); return err }) == nil
+}
+
+func (s *Space) carrier(name string) (is bool, err error) {
+	err = s.in(func() error { is, err = carrier(name); return err })
+	return is, err
+}
+
+// carrier asks the driver by ethtool: flags show it only after the kernel has told everybody.
+func carrier(name string) (bool, error) {
+	value := [2]uint32{unix.ETHTOOL_GLINK} // struct ethtool_value
+	var req struct {                       // struct ifreq
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte
+	}
+	copy(req.name[:len(req.name)-1], name)
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&value)
+	req.data = unsafe.Pointer(&value)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req))); errno != 0 {
+		return false, errno
+	}
+	return value[1] != 0, nil
+}
+
+func setUp(name string) error {
+	return withRequest(name, func(fd int, r *unix.Ifreq) error {
+		if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, r); err != nil {
+			return err
+		}
+		r.SetUint16(r.Uint16() | unix.IFF_UP)
+		return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r)
+	})
+}
+
+func withRequest(name string, use func(fd int, r *unix.Ifreq) error) error {
+	r, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(fd, r), unix.Close(fd))
+}
+
+// index is that of an interface, in the namespace of the calling thread.
+func index(name string) (n int, err error) {
+	err = withRequest(name, func(fd int, r *unix.Ifreq) error {
+		if err := unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, r); err != nil {
+			return err
+		}
+		n = int(r.Uint32())
+		return nil
+	})
+	return n, err
+}

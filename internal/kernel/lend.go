@@ -1,0 +1,89 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/kernel/rtnl"
+	"sluice/internal/model"
+)
+
+// MoveLink gives an interface another name and network namespace, of which ns is a descriptor. It is down then.
+func (h *Host) MoveLink(ctx context.Context, name, as string, ns int) error {
+	l, err := h.Link(ctx, name)
+	if err == nil {
+		req := rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_UNSPEC, l.Index))
+		err = h.write.Do(ctx, req.String(unix.IFLA_IFNAME, as).U32(unix.IFLA_NET_NS_FD, uint32(ns))) //nolint:gosec // a descriptor
+	}
+	return fail("move to another network namespace", name, err)
+}
+
+// Unbind takes a VF from its driver, so that it has none; its interface goes, whatever namespace it is in. Callers
+// make sure that nobody uses it: the kernel waits until nobody has it open.
+func (h *Host) Unbind(ctx context.Context, addr model.PCIAddress) error {
+	err := h.busy.exclusive(ctx, string(addr), func() error {
+		if !h.sys.exists(pciDir(addr)) {
+			return unix.ENODEV
+		}
+		return unbind(h.sys, addr, h.sys.target(pciDir(addr)+"/driver"))
+	})
+	return fail("unbind", string(addr), err)
+}
+
+// Hardware is what a PF is, as far as what is known of it depends on that.
+type Hardware struct {
+	Address  model.PCIAddress
+	Device   string // vendor:device (subsystem vendor:device), in hexadecimal digits
+	Driver   string
+	Version  string // of the driver: the kernel's where it has none of its own
+	Firmware string
+	Kernel   string
+	Emulated bool // QEMU makes it
+}
+
+// What QEMU gives to devices as their subsystem's vendor, unless told otherwise.
+const (
+	vendorQumranet = "0x1af4"
+	vendorRedHat   = "0x1b36"
+)
+
+// Hardware describes a PF.
+func (h *Host) Hardware(ctx context.Context, pf string) (hw Hardware, err error) {
+	err = h.busy.exclusive(ctx, "ethtool "+pf, func() error {
+		found, err := readHardware(h.sys, h.ioctl, pf)
+		if err == nil {
+			hw = found
+		}
+		return err
+	})
+	if ctx.Err() != nil {
+		hw = Hardware{} // it may still be written
+	}
+	return hw, fail("describe", "PF "+pf, err)
+}
+
+func readHardware(sys tree, ioctl int, pf string) (hw Hardware, err error) {
+	info, err := unix.IoctlGetEthtoolDrvinfo(ioctl, pf)
+	if err != nil {
+		return hw, err
+	}
+	hw.Address = pciOf(sys, "class/net/"+pf+"/device")
+	dir := pciDir(hw.Address)
+	id := func(name string) string { text, _ := sys.text(dir + "/" + name); return text }
+	short := func(name string) string { return strings.TrimPrefix(id(name), "0x") }
+	hw.Device = fmt.Sprintf("%s:%s (%s:%s)", short("vendor"), short("device"), short("subsystem_vendor"), short("subsystem_device"))
+	sub := id("subsystem_vendor")
+	hw.Emulated = sub == vendorQumranet || sub == vendorRedHat
+	hw.Driver = cmp.Or(sys.target(dir+"/driver"), unix.ByteSliceToString(info.Driver[:]))
+	hw.Version, hw.Firmware = unix.ByteSliceToString(info.Version[:]), unix.ByteSliceToString(info.Fw_version[:])
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return hw, err
+	}
+	hw.Kernel = unix.ByteSliceToString(u.Release[:])
+	return hw, nil
+}

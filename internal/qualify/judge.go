@@ -1,0 +1,221 @@
+package qualify
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// Judge makes a report of what was measured.
+func Judge(m *Measured) api.Qualification {
+	q := api.Qualification{
+		PF: m.PF, At: m.At, Took: m.Took.Seconds(), Version: m.Version, Hardware: m.Hardware,
+		Claims: claims(m), Failed: m.Failed, Left: m.Left,
+	}
+	for _, id := range m.VFs {
+		q.VFs = append(q.VFs, id.String())
+	}
+	for _, t := range []struct {
+		name string
+		took []time.Duration
+	}{{api.TimeUnbind, m.Unbind}, {api.TimeBind, m.Bind}, {api.TimeLink, m.Link}} {
+		q.Times = appendTiming(q.Times, t.name, t.took)
+	}
+	if m.Hardware.Emulated {
+		q.Notes = append(q.Notes, "this NIC is emulated by QEMU: figures prove function, not speed")
+	}
+	if m.Scratch != nil {
+		judgeScratch(&q, m.Scratch)
+	} else {
+		q.Notes = append(q.Notes, "without a scratch VM: attach, detach, loss in a move, virtio against VF were not measured (--vm VM)")
+	}
+	return q
+}
+
+func claims(m *Measured) []api.Claim {
+	list := []api.Claim{
+		maxRate(&m.MaxRate, m.Caps.MaxTxRate), minRate(&m.MinRate, m.Caps.MinTxRate), counters(&m.Counters, m.Caps.VFCounters),
+		filters(&m.Filters, m.Slots),
+	}
+	for _, p := range passes {
+		if c, tried := m.Passes[p.code]; tried {
+			list = append(list, pass(p, c))
+		}
+	}
+	return append(list, spoof(&m.Spoof))
+}
+
+// passing is a claim about frames that do or do not arrive.
+type passing struct {
+	code, text, expected string
+	inverse              bool // the claim is that none arrives
+}
+
+var passes = []passing{
+	{code: api.ClaimVFToPF, text: "frames of a VF for the PF's address reach the host", expected: "yes"},
+	{code: api.ClaimPFToVF, text: "frames that the host sends out of the PF for a VF's address reach the VF", expected: "yes"},
+	{code: api.ClaimVFToVF, text: "frames of a VF for another VF's address reach it", expected: "yes"},
+	{code: api.ClaimNeedsSelf, text: "frames of a VF for an address on the bridge do not reach the host without a filter on the PF", inverse: true},
+	{code: api.ClaimSelfFDB, text: "with a filter (bridge fdb add MAC dev PF self) they do", expected: "yes"},
+	{code: api.ClaimLoopsToVF, text: "a VF hears its own broadcasts", expected: "no"},
+	{code: api.ClaimLoopsToPF, text: "the PF hears its own broadcasts", expected: "no"},
+}
+
+func pass(p passing, c Count) api.Claim {
+	got, evidence := arrived(c)
+	if p.inverse && got != model.Unknown {
+		got = model.TriOf(got == model.No)
+	}
+	return api.Claim{Code: p.code, Text: p.text, Expected: p.expected, Measured: got.String(), Evidence: evidence}
+}
+
+// arrived says whether frames pass: a few that arrive of many, or most, prove neither.
+func arrived(c Count) (model.Tri, string) {
+	text := fmt.Sprintf("%d of %d arrived", c.Got, c.Sent)
+	switch {
+	case c.Error != "":
+		return model.Unknown, c.Error
+	case c.Sent == 0:
+		return model.Unknown, "none was sent"
+	case c.Got == 0:
+		return model.No, text
+	case c.Got*2 >= c.Sent:
+		return model.Yes, text
+	}
+	return model.Unknown, text
+}
+
+// What a limit may be exceeded by and still be kept, and what proves that it is not: those of a measurement that
+// lasts about a second.
+const (
+	keptWithin = 1.25
+	brokenFrom = 1.5
+	freeFrom   = 2.0 // what must be sent without a limit for the limit to show
+)
+
+func maxRate(r *Rate, table model.Tri) api.Claim {
+	c := api.Claim{Code: api.ClaimMaxTxRate, Text: "a VF's max_tx_rate is enforced", Expected: expected(table)}
+	limit := float64(r.Limit)
+	evidence := fmt.Sprintf("%s sent with a limit of %s, %s without", bits(r.Limited), bits(limit), bits(r.Free))
+	switch {
+	case r.Refused != "":
+		return settle(c, model.No, "the driver refuses it: "+r.Refused)
+	case r.Error != "":
+		return settle(c, model.Unknown, r.Error)
+	case r.Limit == 0 || r.Free < freeFrom*limit:
+		return settle(c, model.Unknown, evidence+": too little for the limit to show")
+	case r.Limited <= keptWithin*limit:
+		return settle(c, model.Yes, evidence)
+	case r.Limited >= brokenFrom*limit:
+		return settle(c, model.No, "the driver takes it and it is not kept: "+evidence)
+	}
+	return settle(c, model.Unknown, evidence)
+}
+
+func minRate(r *MinRate, table model.Tri) api.Claim {
+	c := api.Claim{Code: api.ClaimMinTxRate, Text: "the driver takes a VF's min_tx_rate and shows it", Expected: expected(table)}
+	switch {
+	case r.Refused != "":
+		return settle(c, model.No, "the driver refuses it: "+r.Refused)
+	case r.Error != "":
+		return settle(c, model.Unknown, r.Error)
+	case r.Asked == 0:
+		return settle(c, model.Unknown, "not tried")
+	case r.Shown != r.Asked:
+		return settle(c, model.No, fmt.Sprintf("%s asked, %s shown", bits(float64(r.Asked)), bits(float64(r.Shown))))
+	}
+	return settle(c, model.Yes, fmt.Sprintf("%s shown; whether it is kept takes a link that is full, which was not made", bits(float64(r.Shown))))
+}
+
+func counters(r *Counted, table model.Tri) api.Claim {
+	c := api.Claim{Code: api.ClaimVFCounters, Text: "the PF counts what its VFs send and receive", Expected: expected(table)}
+	evidence := fmt.Sprintf("counted %d of %d frames sent, %d of %d received", r.TxCounted, r.Sent, r.RxCounted, r.Received)
+	tx := enough(r.Sent, r.TxCounted)
+	rx := enough(r.Received, r.RxCounted)
+	switch {
+	case r.Error != "":
+		return settle(c, model.Unknown, r.Error)
+	case r.Sent == 0 || r.Received == 0:
+		return settle(c, model.Unknown, evidence)
+	case tx && rx:
+		return settle(c, model.Yes, evidence)
+	case r.TxCounted == 0 && r.RxCounted == 0:
+		return settle(c, model.No, evidence)
+	}
+	return settle(c, model.Unknown, evidence)
+}
+
+// enough says whether most of what passed was counted; others' broadcasts may be counted too.
+func enough(passed, counted int) bool { return counted*10 >= passed*9 }
+
+func filters(r *Filters, slots int) api.Claim {
+	c := api.Claim{Code: api.ClaimPFFilters, Text: "the PF takes filters for the addresses of VMs on the bridge"}
+	total := r.Had + r.Added
+	number := fmt.Sprintf("%d, of which it had %d before", total, r.Had)
+	switch {
+	case r.Error != "":
+		return settle(c, model.Unknown, r.Error)
+	case total == 0:
+		return settle(c, model.No, "the driver refuses the first: "+cmp.Or(r.Refused, "no reason given"))
+	case r.Refused == "":
+		return settle(c, model.Yes, fmt.Sprintf("at least %s: more were not tried", number))
+	}
+	c.Number = total
+	text := fmt.Sprintf("%s; then: %s", number, r.Refused)
+	if slots > 0 && slots != total {
+		text += fmt.Sprintf("; %d were expected", slots)
+	}
+	return settle(c, model.Yes, text)
+}
+
+func spoof(r *Spoof) api.Claim {
+	c := api.Claim{Code: api.ClaimSpoofCheck, Text: "spoof checking keeps frames with a foreign source address from leaving a VF", Expected: "yes"}
+	on, with := arrived(r.On)
+	off, without := arrived(r.Off)
+	evidence := fmt.Sprintf("with it %s, without it %s", with, without)
+	switch {
+	case r.Error != "":
+		return settle(c, model.Unknown, r.Error)
+	case on == model.Yes:
+		return settle(c, model.No, evidence)
+	case on == model.No && off == model.Yes:
+		return settle(c, model.Yes, evidence)
+	case on == model.No && off == model.No:
+		return settle(c, model.Unknown, evidence+": something else keeps them back too")
+	}
+	return settle(c, model.Unknown, evidence)
+}
+
+func settle(c api.Claim, is model.Tri, evidence string) api.Claim {
+	c.Measured, c.Evidence = is.String(), evidence
+	return c
+}
+
+func expected(t model.Tri) string {
+	if t == model.Unknown {
+		return ""
+	}
+	return t.String()
+}
+
+func bits(b float64) string {
+	if b < 1 {
+		return "0 bit/s"
+	}
+	if b >= 1e6 {
+		b = float64(model.WholeMbit(uint64(b))) // measured figures are no more exact
+	}
+	return model.Rate{Bits: uint64(b)}.String()
+}
+
+func appendTiming(to []api.Timing, name string, took []time.Duration) []api.Timing {
+	if len(took) == 0 {
+		return to
+	}
+	s := slices.Sorted(slices.Values(took))
+	return append(to, api.Timing{Name: name, Count: len(s), Median: s[len(s)/2].Seconds(), Worst: s[len(s)-1].Seconds()})
+}

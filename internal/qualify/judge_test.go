@@ -1,0 +1,190 @@
+package qualify
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+func TestMaxRate(t *testing.T) {
+	const mbit = 1e6
+	for name, c := range map[string]struct {
+		r    Rate
+		want string
+	}{
+		"kept":               {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 990 * mbit}, "yes"},
+		"kept, in bursts":    {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 1240 * mbit}, "yes"},
+		"not kept":           {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 58 * mbit}, "no"},
+		"half kept":          {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 20 * mbit}, "unknown"},
+		"too slow to tell":   {Rate{Free: 25 * mbit, Limit: 15 * mbit, Limited: 14 * mbit}, "unknown"},
+		"refused":            {Rate{Free: 60 * mbit, Limit: 15 * mbit, Refused: "invalid argument"}, "no"},
+		"could not be tried": {Rate{Error: "no carrier"}, "unknown"},
+		"nothing":            {Rate{}, "unknown"},
+	} {
+		if got := maxRate(&c.r, model.Yes); got.Measured != c.want || got.Evidence == "" || got.Expected != "yes" {
+			t.Errorf("%s: %+v, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestOtherClaims(t *testing.T) {
+	for name, c := range map[string]struct {
+		got     api.Claim
+		want    string
+		says    string
+		numbers int
+	}{
+		"min refused":           {minRate(&MinRate{Asked: 10e6, Refused: "invalid argument"}, model.No), "no", "refuses", 0},
+		"min not shown":         {minRate(&MinRate{Asked: 10e6}, model.Yes), "no", "0 bit/s shown", 0},
+		"min shown":             {minRate(&MinRate{Asked: 10e6, Shown: 10e6}, model.Yes), "yes", "whether it is kept", 0},
+		"min not tried":         {minRate(&MinRate{}, model.Unknown), "unknown", "not tried", 0},
+		"counts nothing":        {counters(&Counted{Sent: 50, Received: 50}, model.No), "no", "0 of 50 frames sent", 0},
+		"counts":                {counters(&Counted{Sent: 50, TxCounted: 50, Received: 50, RxCounted: 51}, model.Yes), "yes", "", 0},
+		"counts one way":        {counters(&Counted{Sent: 50, TxCounted: 50, Received: 50}, model.Yes), "unknown", "", 0},
+		"nothing to count":      {counters(&Counted{Sent: 50}, model.Yes), "unknown", "", 0},
+		"counters not read":     {counters(&Counted{Sent: 50, Received: 50, Error: "EIO"}, model.Yes), "unknown", "EIO", 0},
+		"filters":               {filters(&Filters{Had: 2, Added: 14, Refused: "cannot allocate memory"}, 16), "yes", "16, of which it had 2", 16},
+		"filters, unlike":       {filters(&Filters{Added: 7, Refused: "cannot allocate memory"}, 16), "yes", "16 were expected", 7},
+		"filters without end":   {filters(&Filters{Added: 512}, 0), "yes", "at least 512", 0},
+		"no filters":            {filters(&Filters{Refused: "operation not supported"}, 0), "no", "operation not supported", 0},
+		"filters could not try": {filters(&Filters{Error: "gone"}, 0), "unknown", "gone", 0},
+		"spoof check":           {spoof(&Spoof{On: Count{Sent: 20}, Off: Count{Sent: 20, Got: 20}}), "yes", "with it 0 of 20", 0},
+		"no spoof check":        {spoof(&Spoof{On: Count{Sent: 20, Got: 20}, Off: Count{Sent: 20, Got: 20}}), "no", "with it 20 of 20", 0},
+		"spoof not told":        {spoof(&Spoof{On: Count{Sent: 20}, Off: Count{Sent: 20}}), "unknown", "something else", 0},
+		"spoof not tried":       {spoof(&Spoof{Error: "no VF"}), "unknown", "no VF", 0},
+	} {
+		if c.got.Measured != c.want || !strings.Contains(c.got.Evidence, c.says) || c.got.Number != c.numbers {
+			t.Errorf("%s: %+v, want %s, %q, %d", name, c.got, c.want, c.says, c.numbers)
+		}
+	}
+}
+
+func TestPasses(t *testing.T) {
+	m := &Measured{Passes: map[string]Count{
+		api.ClaimVFToPF: {Sent: 20, Got: 20}, api.ClaimNeedsSelf: {Sent: 20}, api.ClaimSelfFDB: {Sent: 20, Got: 3},
+		api.ClaimLoopsToVF: {Sent: 20, Got: 19}, api.ClaimLoopsToPF: {Error: "down"},
+	}}
+	got := map[string]string{}
+	for _, c := range claims(m) {
+		got[c.Code] = c.Measured
+	}
+	for code, want := range map[string]string{
+		api.ClaimVFToPF: "yes", api.ClaimNeedsSelf: "yes", api.ClaimSelfFDB: "unknown", api.ClaimLoopsToVF: "yes", api.ClaimLoopsToPF: "unknown", api.ClaimVFToVF: "",
+	} {
+		if got[code] != want {
+			t.Errorf("%s: %q, want %q", code, got[code], want)
+		}
+	}
+}
+
+func TestScratch(t *testing.T) {
+	ms := time.Millisecond
+	q := Judge(&Measured{PF: "pf0", Bind: []time.Duration{3 * ms, 1 * ms, 9 * ms}, Scratch: &Scratch{
+		VM: "spare",
+		Moves: []Move{
+			{Plug: true, Took: 2 * time.Second, Steps: map[string]time.Duration{api.TimeAttach: 700 * ms}, Rate: 100, Sent: 200, Lost: 10},
+			{Took: time.Second, Steps: map[string]time.Duration{api.TimeDetach: 400 * ms}, Rate: 100, Sent: 100},
+			{Took: time.Second}, // nobody sent
+		},
+		Paths: []Path{
+			{Size: 64, Trips: []time.Duration{10 * ms, 8 * ms, 9 * ms}, Sent: 100, Done: 90, During: time.Second},
+			{VF: true, Size: 64, Trips: []time.Duration{3 * ms}, Sent: 100, Done: 100, During: time.Second},
+			{Size: 1472, Trips: []time.Duration{ms}},
+			{VF: true, Size: 1472, Error: "no answer"},
+		},
+	}})
+	if m := q.Moves; m == nil || m.Moves != 2 || m.Lost != 10 || m.LostMean != 0.05 || m.LostMost != 0.1 || m.Rate != 100 {
+		t.Errorf("moves %+v", q.Moves)
+	}
+	if len(q.Paths) != 1 {
+		t.Fatalf("paths %+v, want one: of the other size the VF has no figure", q.Paths)
+	}
+	p := q.Paths[0]
+	if p.Size != 64 || p.Virtio.Median != 0.009 || p.VF.Median != 0.003 || p.Boost < 66.6 || p.Boost > 66.7 || p.Virtio.Packets != 180 || p.Virtio.Lost != 0.1 {
+		t.Errorf("path %+v", p)
+	}
+	if len(q.Failed) != 1 || !strings.Contains(q.Failed[0], "VF, 1472 bytes: no answer") {
+		t.Errorf("failed %q", q.Failed)
+	}
+	times := map[string]api.Timing{}
+	for _, x := range q.Times {
+		times[x.Name] = x
+	}
+	if b := times[api.TimeBind]; b.Count != 3 || b.Median != 0.003 || b.Worst != 0.009 {
+		t.Errorf("bind %+v", b)
+	}
+	if times[api.TimeUnplug].Count != 2 || times[api.TimeAttach].Median != 0.7 {
+		t.Errorf("times %+v", times)
+	}
+}
+
+// What the daemon takes from a report, and what it does not.
+func TestFacts(t *testing.T) {
+	m := &Measured{
+		MaxRate: Rate{Free: 60e6, Limit: 15e6, Limited: 60e6}, MinRate: MinRate{Asked: 1e6, Shown: 1e6},
+		Counters: Counted{Sent: 50, Received: 50}, Filters: Filters{Added: 16, Refused: "full"},
+	}
+	q := Judge(m)
+	f := FactsOf(&q)
+	if want := (Facts{MaxTxRate: model.No, VFCounters: model.No, SelfSlots: 16}); f != want {
+		t.Errorf("%+v, want %+v", f, want)
+	}
+	pf := model.PF{Caps: model.Caps{MaxTxRate: model.Yes, MinTxRate: model.Yes, Trust: model.Yes}}
+	f.Over(&pf)
+	if want := (model.Caps{MaxTxRate: model.No, MinTxRate: model.Yes, VFCounters: model.No, Trust: model.Yes}); pf.Caps != want || pf.SelfSlots != 16 {
+		t.Errorf("%+v, want %+v", pf, want)
+	}
+	if lost, ok := Lost([]api.Qualification{q}); ok {
+		t.Errorf("lost %v without a move", lost)
+	}
+	q.Moves = &api.MoveCost{Moves: 4, LostMean: 0.2}
+	if lost, ok := Lost([]api.Qualification{{}, q}); !ok || lost != 0.2 {
+		t.Errorf("lost %v, %v", lost, ok)
+	}
+}
+
+func TestProblems(t *testing.T) {
+	hw := api.QualifiedHardware{Device: "8086:10c9", Driver: "igb", Firmware: "1", Kernel: "6.12", NumVFs: 7}
+	text := func(q *api.Qualification, now api.QualifiedHardware) string {
+		var b strings.Builder
+		for _, p := range Problems("pf0", q, &now) {
+			if !p.Info || p.Subject != "pf0" || p.Remedy == "" {
+				t.Errorf("%+v", p)
+			}
+			b.WriteString(p.Text + "\n")
+		}
+		return b.String()
+	}
+	if got := text(nil, hw); !strings.Contains(got, "nobody has tried") {
+		t.Error(got)
+	}
+	q := Judge(&Measured{Hardware: hw, Caps: model.Caps{MaxTxRate: model.Yes, VFCounters: model.No}, MaxRate: Rate{Free: 60e6, Limit: 15e6, Limited: 60e6}, Counters: Counted{Sent: 9, Received: 9}})
+	if got := text(&q, hw); !strings.Contains(got, "max_tx_rate is enforced: no, by measurement") || strings.Count(got, "\n") != 1 {
+		t.Errorf("%q, want the one claim that is not true", got)
+	}
+	for _, change := range []func(*api.QualifiedHardware){
+		func(h *api.QualifiedHardware) { h.Device = "8086:1521" },
+		func(h *api.QualifiedHardware) { h.Driver = "igb2" },
+		func(h *api.QualifiedHardware) { h.Version = "2" },
+		func(h *api.QualifiedHardware) { h.Firmware = "2" },
+		func(h *api.QualifiedHardware) { h.Kernel = "6.13" },
+		func(h *api.QualifiedHardware) { h.NumVFs = 4 },
+	} {
+		now := hw
+		change(&now)
+		if got := text(&q, now); !strings.Contains(got, "is about something else") {
+			t.Errorf("%+v: %q", now, got)
+		}
+	}
+	q = api.Qualification{Hardware: hw, Paths: []api.PathBySize{{Size: 64, Boost: -3}, {Size: 1472}}}
+	if got := text(&q, hw); !strings.Contains(got, "no faster than virtio") {
+		t.Error(got)
+	}
+	q.Hardware.Emulated = true
+	if got := text(&q, hw); got != "" {
+		t.Errorf("%q: an emulated NIC proves nothing about speed", got)
+	}
+}
