@@ -10,10 +10,11 @@ export GO
 export GOTOOLCHAIN ?= auto
 GOTEST  = $(GO) test
 LINT    := $(TOOLS)/golangci-lint
+NFPM    := $(TOOLS)/nfpm
 FUZZ    ?= 3s
 LDFLAGS := -s -w -X main.linked=$(VERSION)
 
-.PHONY: help demo build man test lab lint unit race faults fuzz lab-test bandwidth-test measure deps tools clean FORCE
+.PHONY: help demo build man test lab lint unit race faults fuzz lab-test bandwidth-test measure deps tools package clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,9 @@ bin/sluice-cni: FORCE | deps-demo
 man: | deps-demo ## man pages, in bin/man
 	$(GO) run ./internal/cli/manual bin/man
 
+package: $(NFPM) | deps-demo ## .deb and .rpm for hosts and for VMs with virtual PFs, in dist/
+	NFPM=$(NFPM) scripts/package $(ARCH)
+
 FORCE:
 
 test: deps build lint race bandwidth-test faults fuzz lab-test ## everything that must pass
@@ -48,7 +52,7 @@ lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
 	$(LINT) run --build-tags lab ./lab/...
 	shellcheck -S warning $$(git ls-files -z | xargs -0 grep -lIE '^#!.*(bash|/sh|dash)' -- | grep -vE "busybox|\.txtar$$")
 
-race: ## unit and integration tests under the race detector
+race: $(NFPM) ## unit and integration tests under the race detector
 	$(GOTEST) -race -short -timeout 20m ./...
 
 bandwidth-test: ## a guarantee on real kernel queues and real TCP, and every scenario of a link at every period
@@ -75,10 +79,13 @@ deps: deps-test ## Debian packages that the tests need
 deps-%:
 	@scripts/deps $*
 
-tools: $(LINT)
+tools: $(LINT) $(NFPM)
 
 $(LINT):
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+$(NFPM):
+	GOBIN=$(TOOLS) $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
+
 clean: ## what was built; the lab's cache stays
-	rm -rf bin .cache
+	rm -rf bin dist .cache

@@ -70,6 +70,7 @@ var may = map[string][]string{
 	"/lab/e2e":          {"testkit", "web", "/api/v1", "plan", "/lab"},
 	"/lab/cmd/labctl":   {"/lab", "/lab/vpflab"},
 	"/lab/vduse":        {},
+	"/packaging":        {}, // tests of the packages
 	"/lab/bench":        {"bandwidth", "guest", "kernel", "model"},
 
 	"/lab/vpflab/e2e":    {"/lab", "/lab/vpflab", "web", "/api/v1"},
