@@ -57,6 +57,7 @@ var may = map[string][]string{
 	"version":         {},
 	"arch":            {},
 	"golden":          {},
+	"monitoring":      {},
 	"testkit":         {},
 	"mutate":          {},
 	"/cmd/sluice":     {"bandwidth", "cli", "config", "demo", "placement", "version"},
