@@ -22,7 +22,7 @@ const (
 	rulesFile = rulesDir + "/sluice.rules.yaml"
 	testsFile = rulesDir + "/sluice.rules.test.yaml"
 	runbook   = "../../docs/runbook.md"
-	runbookAt = "file:///usr/share/doc/sluice/runbook.md#" // where the package installs it
+	runbookAt = "file:///usr/share/doc/sluice/docs/runbook.md#" // where the package installs it
 )
 
 type rule struct {
