@@ -126,6 +126,8 @@ var must = map[string][]string{
 		"-rw-r--r-- /usr/share/man/man8/sluice.8.gz", "-rw-r--r-- /usr/share/man/man8/sluiced.8.gz",
 		"-rw-r--r-- /usr/share/man/man8/sluice-explain.8.gz", "-rw-r--r-- /usr/share/man/man8/sluice-vpf-define.8.gz",
 		"-rw-r--r-- /usr/share/doc/sluice/copyright", "-rw-r--r-- /usr/share/doc/sluice/docs/config.md",
+		"-rw-r--r-- /usr/share/doc/sluice/docs/runbook.md", // where the alerts say that it is
+		"-rw-r--r-- /usr/share/sluice/prometheus/sluice.rules.yaml", "-rw-r--r-- /usr/share/sluice/grafana/sluice.json",
 	},
 	"sluice-guest": {
 		"-rwxr-xr-x /usr/sbin/sluice-guest", "-rw-r--r-- /usr/lib/systemd/system/sluice-guest.service",
