@@ -104,6 +104,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		v.Errors = []string{"no answer from libvirt", "the configuration stays as it was: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\""}
 	case "healthy":
 		v.Findings, v.Snapshot.Problems, v.Overrides, v.Bandwidth = nil, nil, nil, nil
+		v.Target.Reasons[1].Code = model.CodeOutranked // nobody rests after a failed move
 	case "refuse":
 		b.Fail(&api.Error{Text: "legacy has no failover", Remedy: "add <teaming> to its interface"})
 	case "repairs":

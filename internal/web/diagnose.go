@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/internal/model"
@@ -32,9 +33,31 @@ func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration
 			Remedy: "check that libvirt answers (virsh list) and read the log: journalctl -u sluice",
 		})
 	}
-	list = append(list, bandwidthOf(v).Problems...)
+	list = append(append(list, failedMoves(v)...), bandwidthOf(v).Problems...)
 	if examine == nil {
 		return append(list, v.Snapshot.Problems...)
 	}
 	return append(list, examine(v.Snapshot)...)
+}
+
+// failedMoves lists the VMs that are left alone for a while since a move of theirs failed.
+func failedMoves(v *model.View) (list []model.Problem) {
+	if v.Target == nil {
+		return nil
+	}
+	for i := range v.Target.Reasons {
+		r := &v.Target.Reasons[i]
+		if r.Code != model.CodeBackoff {
+			continue
+		}
+		p := model.Problem{Subject: string(r.VM), Text: r.Detail + "; it is tried again " + when(r.Until), Remedy: "put that right, or `sluice release` it so that it is not tried again; the log says more: journalctl -u sluice"}
+		if vm := v.Snapshot.FindVM(r.VM); vm != nil {
+			p.Subject = vm.Name
+		}
+		if strings.Contains(r.Detail, model.ErrGuest.Error()) {
+			p.Remedy = fmt.Sprintf("see in the guest that it has the VF's driver and net_failover or a bond (lspci -k; dmesg), or `sluice release %s`", p.Subject)
+		}
+		list = append(list, p)
+	}
+	return list
 }

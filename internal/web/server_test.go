@@ -91,7 +91,7 @@ func TestClientGetsWhatTheViewSays(t *testing.T) {
 	}
 	v := webtest.View()
 	status, err := c.Status(ctx)
-	want := web.Summary(v, "1.2.3", 2)
+	want := web.Summary(v, "1.2.3", 3)
 	want.Uptime, want.Age = 3601, 1
 	same("status", want, status, err)
 	vms, err := c.VMs(ctx)
@@ -106,7 +106,11 @@ func TestClientGetsWhatTheViewSays(t *testing.T) {
 	same("fsck", web.Checked(v), fsck, err)
 	doctor, err := c.Doctor(ctx)
 	overcommitted := v.Bandwidth.Problems[0]
-	same("doctor", api.Doctor{Problems: []api.Problem{{Subject: overcommitted.Subject, Text: overcommitted.Text, Remedy: overcommitted.Remedy}, {Subject: "pf1", Text: "its link is down: no VF of it carries anything", Remedy: "check the cable and the switch"}}}, doctor, err)
+	failed := api.Problem{
+		Subject: "burst", Text: "attach failed 4 times: no free PCIe root port; it is tried again at 12:01:00",
+		Remedy: "put that right, or `sluice release` it so that it is not tried again; the log says more: journalctl -u sluice",
+	}
+	same("doctor", api.Doctor{Problems: []api.Problem{failed, {Subject: overcommitted.Subject, Text: overcommitted.Text, Remedy: overcommitted.Remedy}, {Subject: "pf1", Text: "its link is down: no VF of it carries anything", Remedy: "check the cable and the switch"}}}, doctor, err)
 	why, _ := web.Explain(v, "burst")
 	have, err := c.Explain(ctx, "burst")
 	same("explain", why, have, err)
