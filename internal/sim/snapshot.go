@@ -76,12 +76,12 @@ func (w *World) pictureVM(out *model.VM, v *VM, s *model.Snapshot) {
 	*out = model.VM{
 		ID: v.ID, Name: v.Name, State: v.State, NUMANode: v.NUMA, VCPUs: max(1, v.VCPUs), Ready: model.Yes,
 		CPUKnown: true, NICs: nics[:len(v.NICs)], Ports: v.freePorts(),
-		InGuest: model.TriOf(v.InGuest),
+		InGuest: model.TriOf(v.InGuest), SLAs: v.SLAs,
 	}
 	l := w.load(out, v)
 	for i, n := range v.NICs {
 		w.pictureNIC(&out.NICs[i], n, s)
-		l.picture(&out.NICs[i], n)
+		l.picture(w, &out.NICs[i], n)
 	}
 }
 
@@ -108,6 +108,9 @@ func (w *World) pictureNIC(out *model.NIC, n *NIC, s *model.Snapshot) {
 		}
 		if vf := s.FindVF(n.hasVF); vf != nil {
 			vf.Owner, vf.Holder, vf.InGuest = out.VFOwner, n.VM.ID, model.TriOf(w.inGuest(n))
+			if n.foreign {
+				vf.OwnerWhy = n.VM.Name + " has it as hostdev0, not attached by Sluice"
+			}
 		}
 	}
 }
@@ -191,7 +194,7 @@ func (w *World) load(out *model.VM, v *VM) seenLoad {
 }
 
 // picture puts a NIC's share of the load on the path that the guest uses.
-func (l seenLoad) picture(out *model.NIC, n *NIC) {
+func (l seenLoad) picture(w *World, out *model.NIC, n *NIC) {
 	proof := model.ProofNone
 	if l.known {
 		proof = model.ProofHardware
@@ -209,6 +212,12 @@ func (l seenLoad) picture(out *model.NIC, n *NIC) {
 	out.Virtio, out.VFPath = t, none
 	if n.open {
 		out.Virtio, out.VFPath = none, t
+		if !w.counts(n.hasVF) {
+			out.VFPath.Source = model.SourceAgent
+			if l.known {
+				out.VFPath.Proof = model.ProofGuest
+			}
+		}
 		if n.VM.Blind {
 			out.VFPath = model.Traffic{Note: "the guest agent does not answer"}
 		}

@@ -277,7 +277,7 @@ func (w *World) Readings() []bandwidth.Reading {
 			continue
 		}
 		for i, p := range paths {
-			if i == 1 && (n.hasVF == model.NoVF || n.VM.Blind) {
+			if i == 1 && (n.hasVF == model.NoVF || n.VM.Blind || !w.counts(n.hasVF)) {
 				continue
 			}
 			c := n.sent[i]

@@ -82,7 +82,8 @@ var PaperTiming = Timing{
 	Gone:   39 * time.Millisecond,
 }
 
-// PF is a simulated physical function with VFs on one network.
+// PF is a simulated physical function with VFs on one network. Where its Caps say that it does not count
+// per VF, what a VF moves is what the guest's agent says.
 type PF struct {
 	model.PF
 	Carries float64 // bits/s that its link truly carries; 0: its Speed
@@ -108,6 +109,8 @@ type VM struct {
 	Blind        bool // its load on the VF path is unknown
 	InGuest      bool // its guest agent sets limits
 	Lies         bool // its guest lifts limits that were set in it
+
+	SLAs []model.NICSLA // what its metadata asks for
 	// Slow is how much longer than usual the guest takes to open a VF, or to let go of it.
 	Slow time.Duration
 
@@ -224,6 +227,12 @@ func (w *World) pf(name string) *PF {
 		}
 	}
 	return nil
+}
+
+// counts says whether the PF's driver counts what a VF of it moves.
+func (w *World) counts(id model.VFID) bool {
+	p := w.pf(id.PF)
+	return p == nil || p.Caps.VFCounters == model.Yes
 }
 
 func (w *World) vf(id model.VFID) *model.VF {

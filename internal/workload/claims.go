@@ -8,8 +8,8 @@ import (
 	"sluice/internal/sim"
 )
 
-// Claims makes a host of one whose NICs count nothing per VF: the load of a VM with a VF is
-// what its guest says, judged as the daemon judges it. Set World.Patch to its Patch.
+// Claims judges, as the daemon does, what guests say of VFs of PFs that count nothing per VF.
+// Set World.Patch to its Patch.
 type Claims struct {
 	// Say is what a guest says of its VF when it moves that much; nil, or not known: the truth.
 	Say func(vm *model.VM, now time.Time, pps float64) (says float64, known bool)
@@ -38,8 +38,11 @@ func (c *Claims) Patch(s *model.Snapshot) {
 			c.ledger.Saw(s.Time, key, nic.Virtio)
 			continue
 		}
-		real := nic.VFPath.RxPPS + nic.VFPath.TxPPS
 		pf := nic.VF.PF
+		if p := s.FindPF(pf); p != nil && p.Caps.VFCounters == model.Yes {
+			continue
+		}
+		real := nic.VFPath.RxPPS + nic.VFPath.TxPPS
 		carried[pf] += real
 		holders[pf] = append(holders[pf], claim.Holder{
 			Key: key, Claim: c.says(vm, nic, s.Time, real), Virtio: nic.Virtio.RxPPS + nic.Virtio.TxPPS,

@@ -40,7 +40,7 @@ func (c *crowd) run(t *testing.T) (out outcome) {
 	const vfs, honest = 4, 8
 	w := &sim.World{Now: epoch, Timing: sim.PaperTiming}
 	e := &sim.Engine{World: w, Sample: time.Second}
-	w.AddPF("pf0", "br0", vfs, 0)
+	pf := w.AddPF("pf0", "br0", vfs, 0)
 	floods := append([]workload.Flood(nil), c.floods...)
 	for i := range floods {
 		floods[i].VM = w.AddVM(i, fmt.Sprintf("liar%d", i), "br0", &floods[i])
@@ -50,7 +50,7 @@ func (c *crowd) run(t *testing.T) (out outcome) {
 	}
 	if c.claims != nil {
 		claims := *c.claims
-		w.Patch = claims.Patch
+		w.Patch, pf.Caps.VFCounters = claims.Patch, model.No
 	}
 	opts := loop.DefaultOptions
 	opts.Mode = model.ModeEnforce
