@@ -30,6 +30,7 @@ type DemoOptions struct {
 	Speed    float64       // virtual seconds a second
 	For      time.Duration // 0: until interrupted
 	Seed     uint64
+	Troubles bool   // let things go wrong on the host
 	Socket   string // also serve the API there; "": do not
 	Version  string
 	// Show draws a View; call it after every tick. It may block for as long as drawing

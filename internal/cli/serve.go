@@ -19,12 +19,18 @@ func (a *app) demoCommand() *cobra.Command {
 		Long: `Runs the same daemon over a simulated host whose VMs change their loads, faster than
 real time, and shows what it decides and does: as a live view on a terminal, as lines
 otherwise. Needs no root and touches nothing. With --socket, the other commands can ask
-it as they ask a real one, and set guarantees of bandwidth, which are kept there too.`,
+it as they ask a real one, and set guarantees of bandwidth, which are kept there too.
+
+Things go wrong on that host, from the first minute on and again and again: plugs fail, a
+guest lies about its load, the link of a PF goes down, more is guaranteed on a link than
+it carries, somebody else's VF takes what is guaranteed to others, and VMs are set up
+wrongly. sluice doctor has a remedy for each; --troubles=false leaves them out.`,
 		Example: `sluice demo
 sluice demo --vms 200 --vfs 32 --policy fair --speed 300
 sluice demo --plain --for 30m
 sluice demo --for 24h --socket /tmp/s.sock >/dev/null &
-sluice --socket /tmp/s.sock explain db-00
+sluice --socket /tmp/s.sock doctor
+sluice --socket /tmp/s.sock explain lab-liar
 sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 		Args: noArgs,
 	}
@@ -35,6 +41,7 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	c.Flags().Float64Var(&o.Speed, "speed", 60, "virtual seconds a second, as a `factor`")
 	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted; default: 0 on a terminal, else 20m")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that fixes all that is random")
+	c.Flags().BoolVar(&o.Troubles, "troubles", true, "let things go wrong on the host, if it has 24 VMs and 12 VFs or more")
 	c.Flags().StringVar(&o.Socket, "socket", "", "also serve the API at this unix `path`")
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
 	plain := c.Flags().Bool("plain", false, "print lines, also on a terminal")

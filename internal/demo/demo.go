@@ -10,6 +10,7 @@ import (
 	"sluice/internal/backend"
 	"sluice/internal/bandwidth"
 	"sluice/internal/cli"
+	"sluice/internal/doctor"
 	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/sim"
@@ -36,7 +37,7 @@ type demo struct {
 
 // Run runs the loop until ctx ends or the virtual time is over.
 func Run(ctx context.Context, o cli.DemoOptions) error {
-	world := sim.DemoWorld(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed)
+	world := newHost(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed, o.Troubles).World
 	opts := loop.DefaultOptions
 	opts.Mode = model.ModeEnforce
 	opts.Parallel = 8
@@ -66,7 +67,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	if o.Socket != "" {
-		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now})
+		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now, Examine: doctor.Examine})
 		if err != nil {
 			return err
 		}

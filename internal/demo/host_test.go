@@ -1,0 +1,87 @@
+package demo_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/cli"
+	"sluice/internal/demo"
+	"sluice/internal/doctor"
+	"sluice/internal/model"
+	"sluice/internal/web"
+)
+
+// troubled runs a demo and says at which virtual times something was seen of each trouble.
+func troubled(t *testing.T, o cli.DemoOptions) map[string][]time.Duration {
+	t.Helper()
+	seen := map[string][]time.Duration{}
+	var start time.Time
+	note := func(now time.Time, what string) { seen[what] = append(seen[what], now.Sub(start)) }
+	o.Policy, o.Interval, o.Speed, o.Seed = model.DefaultPolicy, 5*time.Minute, 1200, 1
+	o.Show = func(v *model.View) {
+		now := v.Snapshot.Time
+		if start.IsZero() {
+			start = now
+		}
+		for _, p := range web.Diagnose(v, doctor.Examine, now, 0) {
+			if p.Remedy == "" {
+				t.Errorf("%s: %s: no remedy", p.Subject, p.Text)
+			}
+			note(now, p.Subject+": "+p.Text)
+		}
+		for i := range v.Bandwidth.NICs {
+			if n := &v.Bandwidth.NICs[i]; n.Short > 0 {
+				note(now, "short: "+n.VMName)
+			}
+		}
+		for i := range v.Recent {
+			if m := &v.Recent[i]; m.Error != "" {
+				note(m.Ended, "failed: "+m.Move.VMName+" "+m.Error)
+			}
+		}
+	}
+	if err := demo.Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// A newcomer sees every trouble in the first minute of a demo at its usual speed, and again later.
+func TestTroubles(t *testing.T) {
+	const minute, later = 10 * time.Minute, 20 * time.Minute // of virtual time: 10 s and 20 s
+	seen := troubled(t, cli.DemoOptions{VMs: 40, VFs: 24, For: 30 * time.Minute, Troubles: true})
+	for _, want := range []string{
+		"failed: batch-01 wait-guest", " attach: internal error", "batch-01: plug of",
+		"pf1: its link is down", "web-01: NIC ua-net0 has no failover", "cache-01: it has no free PCIe root port",
+		"pf2: more is guaranteed on pf2", "edge-03: it has a VF that Sluice did not attach", "short: edge-00",
+		"lab-liar: its load on VF",
+	} {
+		first, again := false, false
+		for what, times := range seen {
+			for _, at := range times {
+				first = first || strings.Contains(what, want) && at <= minute
+				again = again || strings.Contains(what, want) && at >= later
+			}
+		}
+		if !first || !again {
+			t.Errorf("%q: seen in the first %s: %t; after %s: %t", want, minute, first, later, again)
+		}
+	}
+	if t.Failed() {
+		for what, times := range seen {
+			t.Logf("%s: %d times, from %s to %s", what, len(times), times[0], times[len(times)-1])
+		}
+	}
+}
+
+// Without troubles nothing goes wrong, nor on a host that is too small for them.
+func TestNoTroubles(t *testing.T) {
+	for _, o := range []cli.DemoOptions{{VMs: 24, VFs: 12}, {VMs: 23, VFs: 12, Troubles: true}, {VMs: 24, VFs: 11, Troubles: true}} {
+		o.For = 12 * time.Minute
+		if seen := troubled(t, o); len(seen) > 0 {
+			t.Errorf("%d VMs, %d VFs, troubles %t: %v", o.VMs, o.VFs, o.Troubles, seen)
+		}
+	}
+}
