@@ -23,6 +23,7 @@ const (
 	FindFDBAtPF      = "fdb-at-pf"      // the bridge sends a virtio VM's frames to the PF
 	FindFDBAtTap     = "fdb-at-tap"     // the bridge sends a VF holder's frames to its deaf virtio NIC
 	FindFDBAtIdleVF  = "fdb-at-idle-vf" // the bridge sends a holder's frames to its VF, which its guest does not use
+	FindFDBUnset     = "fdb-unset"      // a VF holder has no bridge entry: the bridge may send its frames to its deaf virtio NIC
 	FindOpenWindow   = "open-window"    // both paths still get a VM's frames though no move is under way
 	FindStaleMirror  = "stale-mirror"   // what is left of a window whose tap has gone
 	FindLostMirror   = "lost-mirror"    // a window is open at a tap that no VM has
@@ -40,7 +41,7 @@ const (
 // repaired at once and not only when asked.
 func Urgent(code string) bool {
 	switch code {
-	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindOpenWindow, FindStaleMirror, FindStaleLimit, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
+	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindFDBUnset, FindOpenWindow, FindStaleMirror, FindStaleLimit, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
 		return true
 	}
 	return false
@@ -50,7 +51,7 @@ func Urgent(code string) bool {
 // a path that its guest does not listen on. Urgent findings that do not can wait a little.
 func CutsOff(code string) bool {
 	switch code {
-	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindWrongMAC:
+	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindFDBUnset, FindWrongMAC:
 		return true
 	}
 	return false
@@ -85,11 +86,14 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 		c.selfs(&snap.PFs[i])
 	}
 	for i := range snap.VMs {
-		if vm := &snap.VMs[i]; vm.State == model.VMRunning {
-			for j := range vm.NICs {
-				if n := &vm.NICs[j]; !c.isBusy(vm, n) {
-					c.nic(vm, n)
-				}
+		vm := &snap.VMs[i]
+		for j := range vm.NICs {
+			switch n := &vm.NICs[j]; {
+			case c.isBusy(vm, n):
+			case vm.State == model.VMRunning:
+				c.nic(vm, n)
+			case vm.State == model.VMMigrating:
+				c.leaving(vm, n)
 			}
 		}
 	}
@@ -303,13 +307,33 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	if vf.MAC != n.MAC {
 		c.add(FindWrongMAC, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries MAC %s instead of %s", n.VF, vf.MAC, n.MAC), step(model.StepSetMAC))
 	}
-	if vf.InGuest == model.No && n.FDB != "" && c.snap.FindPF(n.VF.PF).Port() == n.FDB {
-		c.add(FindFDBAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but bridge %s sends %s there", n.VF, n.Network, n.MAC),
+	c.idle(vm, n, vf)
+	if n.FDB == "" && vf.InGuest == model.Yes && !n.Window && c.snap.FindPF(n.VF.PF).Uplink.Switch == n.Network && n.Network != "" {
+		c.add(FindFDBUnset, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s is not told to send %s there: it has come from another host, say", n.VF, n.Network, n.MAC),
 			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 	if n.FDB == n.Tap && n.Tap != "" && vf.InGuest == model.Yes && !n.Window {
 		c.add(FindFDBAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF, n.Network, n.MAC),
 			step(model.StepFollowGuest), step(model.StepAnnounce))
+	}
+}
+
+// idle checks that a guest which does not use its VF is not reached through that alone.
+func (c *Checker) idle(vm *model.VM, n *model.NIC, vf *model.VF) {
+	if vf.InGuest != model.No || n.FDB == "" || c.snap.FindPF(n.VF.PF).Port() != n.FDB {
+		return
+	}
+	c.add(FindFDBAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but bridge %s sends %s there", n.VF, n.Network, n.MAC),
+		c.nicStep(vm, n, model.StepFollowGuest), c.nicStep(vm, n, model.StepAnnounce))
+}
+
+// leaving checks a VM that migrates away, or is being saved: QEMU has its guest give the VF up before memory
+// moves, and until that is over, or cancelled, the guest listens on virtio here, while the VF's filter still takes its frames.
+// Host and bridge alone are set right: what libvirt has of the VM is not touched. At the
+// target no entry leads to the PF yet, so that nothing is found there.
+func (c *Checker) leaving(vm *model.VM, n *model.NIC) {
+	if vf := c.snap.FindVF(n.VF); vf != nil && n.VFOwner == model.OwnerSluice {
+		c.idle(vm, n, vf)
 	}
 }
 

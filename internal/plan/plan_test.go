@@ -232,6 +232,24 @@ func TestCheck(t *testing.T) {
 			"a VF that its guest does not use", func(s *model.Snapshot) { s.PFs[0].VFs[0].InGuest = model.No },
 			"no-self VM a: add-self | fdb-at-idle-vf VM a: follow-guest announce",
 		},
+		{
+			"a VF that the guest gave up as it migrates away", func(s *model.Snapshot) {
+				s.PFs[0].VFs[0].InGuest, s.VMs[0].State = model.No, model.VMMigrating
+			}, "fdb-at-idle-vf VM a: follow-guest announce",
+		},
+		{"a VF that a guest which migrates uses still", func(s *model.Snapshot) {
+			s.VMs[0].State, s.VMs[0].NICs[0].Window, s.PFs[0].VFs[0].MAC = model.VMMigrating, true, model.MAC{}
+		}, ""},
+		{"a VF that waits for a VM which migrates in", func(s *model.Snapshot) {
+			s.PFs[0].VFs[0].InGuest, s.VMs[0].State, s.VMs[0].NICs[0].FDB = model.No, model.VMMigrating, ""
+		}, ""},
+		{"a VF of somebody else's in a VM that migrates", func(s *model.Snapshot) {
+			s.VMs[0].NICs[0].VFOwner, s.PFs[0].VFs[0].Owner = model.OwnerForeign, model.OwnerForeign
+			s.PFs[0].VFs[0].InGuest, s.VMs[0].State = model.No, model.VMMigrating
+		}, ""},
+		{"a VF in a VM that has come from another host", func(s *model.Snapshot) {
+			s.VMs[0].NICs[0].FDB, s.PFs[0].Uplink.Switch = "", "br0"
+		}, "fdb-unset VM a: follow-guest announce"},
 		{"a window left open", func(s *model.Snapshot) { s.VMs[1].NICs[0].Window = true }, "open-window VM b: follow-guest announce"},
 		{"a window left open for a VF in use", func(s *model.Snapshot) {
 			s.VMs[0].NICs[0].Window, s.VMs[0].NICs[0].FDB, s.PFs[0].SelfFDB = true, "tapa", []model.MAC{macA, macB}
