@@ -33,6 +33,7 @@ type Executor struct {
 	order   []*Run          // the same, sorted by Subject
 	steps   map[uint64]*Run // by the Step under way
 	nextID  uint64
+	moves   uint64 // that began
 	retries uint64
 }
 
@@ -53,12 +54,12 @@ func (e *Executor) Begin(now time.Time, m model.Move) (model.Step, error) {
 	}
 	r := e.take(now, m)
 	r.journaled = true
-	return e.start(r), nil
+	return e.start(now, r), nil
 }
 
 // Do is Begin without the journal, for a Move that a crash may cut short: what it is
 // about shows again by itself.
-func (e *Executor) Do(now time.Time, m model.Move) model.Step { return e.start(e.take(now, m)) }
+func (e *Executor) Do(now time.Time, m model.Move) model.Step { return e.start(now, e.take(now, m)) }
 
 // Resume goes on with a Move that the journal has already; Due starts it.
 func (e *Executor) Resume(now time.Time, m model.Move) { e.take(now, m).journaled = true }
@@ -67,7 +68,8 @@ func (e *Executor) Resume(now time.Time, m model.Move) { e.take(now, m).journale
 func (e *Executor) Forget(m model.Move) { _ = e.journal.End(m) }
 
 func (e *Executor) take(now time.Time, m model.Move) *Run {
-	r := &Run{MoveStatus: model.MoveStatus{Move: m, Started: now}, key: Key(m), retryAt: now}
+	e.moves++
+	r := &Run{MoveStatus: model.MoveStatus{ID: e.moves, Move: m, Started: now}, key: Key(m), retryAt: now}
 	e.runs[r.key] = r
 	e.order = slices.Insert(e.order, e.place(r.key), r)
 	return r
@@ -82,7 +84,8 @@ func (e *Executor) place(key string) int {
 // Key is that of the Subject of a Move with Steps.
 func Key(m model.Move) string { return m.Steps[0].Subject.Key() }
 
-func (e *Executor) start(r *Run) model.Step {
+func (e *Executor) start(now time.Time, r *Run) model.Step {
+	r.begins(now)
 	e.nextID++
 	r.stepID = e.nextID
 	s := *r.step()
@@ -96,7 +99,7 @@ func (e *Executor) Due(now time.Time) []model.Step {
 	var out []model.Step
 	for _, r := range e.order {
 		if r.stepID == 0 && !now.Before(r.retryAt) {
-			out = append(out, e.start(r))
+			out = append(out, e.start(now, r))
 		}
 	}
 	return out
@@ -153,6 +156,7 @@ func (e *Executor) Finish(now time.Time, id uint64, err error) *Run {
 	}
 	delete(e.steps, id)
 	r.stepID = 0
+	r.failed(err)
 	switch {
 	case r.cancel != nil && !r.Undoing && r.step().Flow.Turns && !errors.Is(err, model.ErrGone):
 		e.undo(now, r, r.cancel)
@@ -177,6 +181,7 @@ func (e *Executor) Finish(now time.Time, id uint64, err error) *Run {
 
 // advance goes on some Steps later, or ends the Run.
 func (e *Executor) advance(now time.Time, r *Run, by int) {
+	r.leaves(now)
 	r.Step += by
 	r.Try, r.retryAt = 0, now
 	if r.Step >= len(r.Move.Steps) {
@@ -194,6 +199,7 @@ func (e *Executor) retry(now time.Time, r *Run, err error) bool {
 		if r.back++; r.back > e.opts.Retries {
 			return false
 		}
+		r.leaves(now)
 		r.Step -= back
 	}
 	e.again(now, r)

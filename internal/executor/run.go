@@ -34,3 +34,26 @@ func (r *Run) Cancelled() bool { return errors.Is(r.cause, ErrCancelled) }
 
 // Now is the Step under way or due next.
 func (r *Run) Now() model.Step { return *r.step() }
+
+// begins notes that the Step under way is tried.
+func (r *Run) begins(now time.Time) {
+	if n := len(r.Times); n > 0 && r.Times[n-1].To.IsZero() {
+		r.Times[n-1].Tries++
+		return
+	}
+	r.Times = append(r.Times, model.StepTime{Kind: r.step().Kind, From: now, Tries: 1, Undo: r.Undoing})
+}
+
+// failed notes why a try of the Step under way did not work.
+func (r *Run) failed(err error) {
+	if n := len(r.Times); n > 0 && err != nil {
+		r.Times[n-1].Error = err.Error()
+	}
+}
+
+// leaves notes that the last Step that began is not tried again.
+func (r *Run) leaves(now time.Time) {
+	if n := len(r.Times); n > 0 && r.Times[n-1].To.IsZero() {
+		r.Times[n-1].To = now
+	}
+}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/bandwidth"
@@ -62,7 +63,9 @@ func (c *Core) View() *model.View {
 func (c *Core) active() []model.MoveStatus {
 	var out []model.MoveStatus
 	for _, r := range c.exec.Runs() {
-		out = append(out, r.MoveStatus)
+		m := r.MoveStatus
+		m.Times = slices.Clone(m.Times) // the executor goes on writing in its own
+		out = append(out, m)
 	}
 	return out
 }

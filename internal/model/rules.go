@@ -84,13 +84,25 @@ const (
 
 // MoveStatus is a Move under way or finished.
 type MoveStatus struct {
-	Move    Move      `json:"move"`
-	Step    int       `json:"step"` // index of the Step under way
-	Try     int       `json:"try"`
-	Undoing bool      `json:"undoing,omitempty"`
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"`
-	Error   string    `json:"error,omitempty"`
+	ID      uint64     `json:"id,omitempty"` // in order of beginning since the start of the daemon, from 1
+	Move    Move       `json:"move"`
+	Step    int        `json:"step"` // index of the Step under way
+	Try     int        `json:"try"`
+	Undoing bool       `json:"undoing,omitempty"`
+	Started time.Time  `json:"started"`
+	Ended   time.Time  `json:"ended,omitzero"`
+	Error   string     `json:"error,omitempty"`
+	Times   []StepTime `json:"times,omitempty"` // of the Steps that began, in that order
+}
+
+// StepTime is when a Step of a Move was carried out, from the begin of its first try.
+type StepTime struct {
+	Kind  StepKind  `json:"kind"`
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to,omitzero"` // zero: under way, or waiting to be tried again
+	Tries int       `json:"tries"`
+	Undo  bool      `json:"undo,omitempty"`  // it takes back what Steps before it did
+	Error string    `json:"error,omitempty"` // of the last try that failed
 }
 
 // Totals count since the start of the daemon.

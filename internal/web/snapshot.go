@@ -27,7 +27,7 @@ func LastSeen(v *model.View) Recent {
 		r.Decided = v.Target.Time
 	}
 	for i := range r.Ended {
-		r.Ended[i].Move.Steps = nil
+		r.Ended[i].Move.Steps, r.Ended[i].Times = nil, nil
 	}
 	return r
 }
