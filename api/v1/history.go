@@ -3,11 +3,12 @@ package api
 import "time"
 
 // History is what the daemon remembers of the time before now, at most an hour: GET /v1/history
-// for the host, with ?vm=NAME for one VM with both its paths.
+// for the host, with ?vm=NAME (or UUID) for one VM. With ?from=TIME it has only the steps that begin then or later, and
+// what of moves and holdings had not ended by then: ask from the last answer's To, and append.
 type History struct {
 	Revision uint64    `json:"revision"`
-	From     time.Time `json:"from"` // of the oldest sample
-	To       time.Time `json:"to"`   // of the newest
+	From     time.Time `json:"from"` // begin of the first step
+	To       time.Time `json:"to"`   // end of the last one that is over; the same as From while there is none
 	Step     float64   `json:"step_seconds"`
 	// VMs are by name; VMs that have gone stay while the history reaches back to them.
 	VMs []VMHistory `json:"vms"`
@@ -21,15 +22,16 @@ type History struct {
 	Links []LinkHistory `json:"links"`
 }
 
-// VMHistory is the load of a VM. Each list has one value for each step from History.From on;
-// nil is a step in which the load was not known or the VM was not there.
+// VMHistory is the load of a VM. Each list has one value for each step from History.From to History.To, the mean of what
+// was seen in it. Not known is a step in which the load was not known or the VM was not there. The VM's NICs that may have
+// a VF count, or all where none may.
 type VMHistory struct {
-	Name   string     `json:"domain"`
-	ID     string     `json:"uuid"`
-	Gone   bool       `json:"gone,omitempty"`
-	Virtio []*float64 `json:"virtio_packets_per_second"` // both directions together
-	VF     []*float64 `json:"vf_packets_per_second"`
-	Bytes  []*float64 `json:"bytes_per_second,omitempty"` // both paths; only with ?vm=
+	Name   string  `json:"domain"`
+	ID     string  `json:"uuid"`
+	Gone   bool    `json:"gone,omitempty"`
+	Virtio Figures `json:"virtio_packets_per_second"`  // both directions together
+	VF     Figures `json:"vf_packets_per_second"`      // 0 where it has none
+	Bytes  Figures `json:"bytes_per_second,omitempty"` // both paths; only with ?vm=
 }
 
 // Holding is the time during which a VM held a VF.
@@ -45,8 +47,8 @@ type Holding struct {
 
 // MoveRecord is a move with the times of its steps, and the reason that was in force when it began.
 type MoveRecord struct {
-	ID     uint64     `json:"id"` // since the start of the daemon, from 1
-	Move   MoveReport `json:"move"`
+	ID     uint64     `json:"id"`   // in order of beginning since the start of the daemon, from 1
+	Move   MoveReport `json:"move"` // without Steps and StepTimes
 	Steps  []StepTime `json:"step_times,omitempty"`
 	Reason *Reason    `json:"reason,omitempty"`
 	// Sentence is the reason in words, as `sluice explain` said it then.
@@ -66,9 +68,9 @@ type StepTime struct {
 
 // LinkHistory is what a PF's link sent, one value for each step.
 type LinkHistory struct {
-	PF       string     `json:"pf"`
-	Bits     []*float64 `json:"sent_bits_per_second"`
-	Capacity uint64     `json:"capacity_bits_per_second,omitempty"` // 0: not known
+	PF       string  `json:"pf"`
+	Bits     Figures `json:"sent_bits_per_second"`
+	Capacity uint64  `json:"capacity_bits_per_second,omitempty"` // 0: not known
 }
 
 // WhatIf says what each policy would have done with the loads of the last hour: GET /v1/whatif.

@@ -17,6 +17,8 @@ type MoveReport struct {
 	Ended   time.Time `json:"ended,omitzero"`
 	Took    float64   `json:"took_seconds,omitempty"` // of one that ended
 	Error   string    `json:"error,omitempty"`
+	// StepTimes are of the steps that began, in that order.
+	StepTimes []StepTime `json:"step_times,omitempty"`
 }
 
 // Plan is what `sluice plan` shows: GET /v1/plan.

@@ -31,6 +31,8 @@ type Backend struct {
 	Reload func() ([]string, error)
 	// Config names the configuration in Views.
 	Config string
+	// Seen, if set, gets each View before anybody who asks does, in the loop.
+	Seen func(*model.View)
 	// Now is the clock by which overrides end; that of the loop.
 	Now func() time.Time
 }
@@ -60,12 +62,16 @@ func (b *Backend) Publish(v *model.View) {
 	if why := b.stale.Load(); why != nil {
 		v.Errors = append(v.Errors, *why)
 	}
+	last, _ := b.View()
+	if v.Snapshot == nil || v.Target == nil { // nothing seen yet: keep the empty picture, but say why
+		v.Snapshot, v.Target = last.Snapshot, last.Target
+	}
+	v.Config, v.Overrides, v.Started, v.Revision = b.Config, b.overrides.List(), b.started, last.Revision+1
+	if b.Seen != nil {
+		b.Seen(v)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if v.Snapshot == nil || v.Target == nil { // nothing seen yet: keep the empty picture, but say why
-		v.Snapshot, v.Target = b.view.Snapshot, b.view.Target
-	}
-	v.Config, v.Overrides, v.Started, v.Revision = b.Config, b.overrides.List(), b.started, b.view.Revision+1
 	b.view = v
 	close(b.newer)
 	b.newer = make(chan struct{})

@@ -22,6 +22,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/doctor"
 	"sluice/internal/guest"
+	"sluice/internal/history"
 	"sluice/internal/kernel"
 	"sluice/internal/libvirt"
 	"sluice/internal/loop"
@@ -180,6 +181,8 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	dog.call = d.runner.Call
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
+	past := history.New()
+	d.backend.Seen = past.Add
 	d.runner.Publish = func(v *model.View) {
 		d.addLeft(v)
 		d.backend.Publish(v)
@@ -191,7 +194,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	server, err := web.New(web.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
-		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf,
+		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past,
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/bandwidth"
 	"sluice/internal/cli"
 	"sluice/internal/doctor"
+	"sluice/internal/history"
 	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/sim"
@@ -59,6 +60,8 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 		}
 		return time.Now()
 	}
+	past := history.New()
+	d.back.Seen = past.Add
 	d.engine.OnTick = func(time.Time) { d.show() }
 	world.StartTraffic(&sim.Traffic{Step: period, Delay: limitDelay})
 	d.engine.Start()
@@ -67,7 +70,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	if o.Socket != "" {
-		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now, Examine: doctor.Examine})
+		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now, Examine: doctor.Examine, History: past})
 		if err != nil {
 			return err
 		}

@@ -101,6 +101,18 @@ func (c *Client) Explain(ctx context.Context, vm string) (api.Explanation, error
 	return get[api.Explanation](ctx, c, "explain/"+url.PathEscape(vm))
 }
 
+// History asks for the last hour of the host, or of one VM.
+func (c *Client) History(ctx context.Context, q HistoryQuery) (api.History, error) {
+	v := url.Values{}
+	if q.VM != "" {
+		v.Set("vm", q.VM)
+	}
+	if !q.From.IsZero() {
+		v.Set("from", q.From.Format(time.RFC3339Nano))
+	}
+	return get[api.History](ctx, c, "history?"+v.Encode())
+}
+
 // Overrides asks what people asked for at run time.
 func (c *Client) Overrides(ctx context.Context) ([]api.Override, error) {
 	return get[[]api.Override](ctx, c, "overrides")

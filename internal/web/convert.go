@@ -10,7 +10,8 @@ import (
 // What follows turns the model's nouns into those of the API, which programs elsewhere
 // read: fields of the model may change, those of the API may not.
 
-func reasonOf(r *model.Reason) api.Reason {
+// ReasonOf is a Reason as the API shows it.
+func ReasonOf(r *model.Reason) api.Reason {
 	return api.Reason{
 		VM: string(r.VM), Code: string(r.Code), Hold: r.Hold, Policy: r.Policy, Score: r.Score, Price: r.Price, Regret: r.Regret,
 		Rank: r.Rank, Slots: r.Slots, Other: string(r.Other), OtherNm: r.OtherNm, Rate: r.Rate, Until: r.Until, Detail: r.Detail,
@@ -48,7 +49,18 @@ func Overrides(v *model.View) []api.Override {
 	return list
 }
 
+// report is all there is to say of a move.
 func report(s *model.MoveStatus) api.MoveReport {
+	r := MoveOf(s)
+	for _, step := range s.Move.Steps {
+		r.Steps = append(r.Steps, step.String())
+	}
+	r.StepTimes = StepTimes(s)
+	return r
+}
+
+// MoveOf is a move without its steps.
+func MoveOf(s *model.MoveStatus) api.MoveReport {
 	m := &s.Move
 	r := api.MoveReport{
 		Kind: string(m.Kind), VM: m.VMName, ID: string(m.VM), VF: vfName(m.VF), Step: s.Step, Try: s.Try,
@@ -60,8 +72,14 @@ func report(s *model.MoveStatus) api.MoveReport {
 	if m.Reason.Code != "" {
 		r.Why = m.Reason.String()
 	}
-	for _, step := range m.Steps {
-		r.Steps = append(r.Steps, step.String())
-	}
 	return r
+}
+
+// StepTimes are those of a move.
+func StepTimes(s *model.MoveStatus) []api.StepTime {
+	var out []api.StepTime
+	for _, t := range s.Times {
+		out = append(out, api.StepTime{Step: string(t.Kind), From: t.From, To: t.To, Tries: t.Tries, Undo: t.Undo, Error: t.Error})
+	}
+	return out
 }

@@ -18,7 +18,7 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 	}
 	x := newIndex(v)
 	r := x.reason(vm.ID)
-	e := api.Explanation{VM: x.vm(vm), Reason: reasonOf(&r), Paths: x.paths(vm), Shares: shares(bandwidthOf(v).NICs, vm.ID), VirtualPFs: shares(bandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r)}
+	e := api.Explanation{VM: x.vm(vm), Reason: ReasonOf(&r), Paths: x.paths(vm), Shares: shares(bandwidthOf(v).NICs, vm.ID), VirtualPFs: shares(bandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r)}
 	e.Sentence = x.sentence(vm, r)
 	if r.Code == model.CodeVeto {
 		e.Veto = r.Detail
@@ -39,6 +39,16 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 		}
 	}
 	return e, nil
+}
+
+// Sentence says in words why a VM holds a VF or not, as Explain does, for a Reason that may be another than that of now;
+// "" where there is no such VM.
+func Sentence(v *model.View, id model.VMID, r model.Reason) string {
+	x := newIndex(v)
+	if vm := x.Snapshot.FindVM(id); vm != nil {
+		return x.sentence(vm, r)
+	}
+	return ""
 }
 
 // sentence joins what is with what should be, which differ while a move is pending and

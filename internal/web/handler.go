@@ -18,6 +18,7 @@ type handler struct {
 	roles    roles
 	hosts    hosts
 	memory   memoryCache
+	past     histories
 	refusals refusals
 	closing  chan struct{} // closed when the server ends: nobody waits on
 }
@@ -36,14 +37,17 @@ func (h *handler) routes() http.Handler {
 	mux.HandleFunc("GET /v1/status", h.read(h.status))
 	mux.HandleFunc("GET /v1/doctor", h.read(func(v *model.View) any { return api.Doctor{Problems: problemsOf(h.problems(v))} }))
 	mux.HandleFunc("GET /v1/overrides", h.read(func(v *model.View) any { return Overrides(v) }))
-	mux.HandleFunc("GET /v1/vms", h.looked(func(v *model.View) any { return VMs(v) }))
-	mux.HandleFunc("GET /v1/vfs", h.looked(func(v *model.View) any { return VFs(v) }))
-	mux.HandleFunc("GET /v1/bandwidth", h.looked(func(v *model.View) any { return Bandwidth(v) }))
-	mux.HandleFunc("GET /v1/sla", h.looked(func(v *model.View) any { return SLAs(v) }))
-	mux.HandleFunc("GET /v1/plan", h.looked(func(v *model.View) any { return Planned(v) }))
-	mux.HandleFunc("GET /v1/fsck", h.looked(func(v *model.View) any { return Checked(v) }))
+	mux.HandleFunc("GET /v1/vms", h.shared(func(v *model.View) any { return VMs(v) }))
+	mux.HandleFunc("GET /v1/vfs", h.shared(func(v *model.View) any { return VFs(v) }))
+	mux.HandleFunc("GET /v1/bandwidth", h.shared(func(v *model.View) any { return Bandwidth(v) }))
+	mux.HandleFunc("GET /v1/sla", h.shared(func(v *model.View) any { return SLAs(v) }))
+	mux.HandleFunc("GET /v1/plan", h.shared(func(v *model.View) any { return Planned(v) }))
+	mux.HandleFunc("GET /v1/fsck", h.shared(func(v *model.View) any { return Checked(v) }))
 	mux.HandleFunc("GET /v1/snapshot", h.looked(func(v *model.View) any { return LastSeen(v) }))
 	mux.HandleFunc("GET /v1/memory", h.remembered)
+	if o.History != nil {
+		mux.HandleFunc("GET /v1/history", h.history)
+	}
 	mux.HandleFunc("GET /v1/explain/{vm}", h.explain)
 	mux.HandleFunc("GET /healthz", h.health)
 	mux.Handle("GET /metrics", metricsHandler(o))
@@ -54,23 +58,32 @@ func (h *handler) routes() http.Handler {
 	}
 	h.vpfRoutes(mux)
 	mux.HandleFunc("/", notFound)
-	return h.bounded(mux)
+	all := http.NewServeMux()
+	all.HandleFunc("GET /v1/events", h.events)
+	all.Handle("/", timed(mux))
+	return h.bounded(all)
+}
+
+// timed limits how long a request may take.
+func timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // maxBody bounds a request: a VM's name, a reason and an SLA.
 const maxBody = 4 << 10
 
-// bounded limits what any request may send and how long it may take, and refuses those
-// that a foreign page made a browser send.
+// bounded limits what any request may send, and refuses those that a foreign page made a
+// browser send.
 func (h *handler) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
-		defer cancel()
-		r = r.WithContext(ctx)
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if peerOf(ctx).tcp && !h.hosts.allow(r.Host) {
+		if peerOf(r.Context()).tcp && !h.hosts.allow(r.Host) {
 			writeError(w, http.StatusMisdirectedRequest, &api.Error{Text: "this is not " + quote(r.Host), Remedy: "add the name to api.hosts of sluice.yaml, or use the address"})
 			return
 		}
@@ -231,15 +244,25 @@ func writeError(w http.ResponseWriter, status int, err error) {
 	writeJSON(w, status, r)
 }
 
-// writeJSON answers with one JSON value. A value that cannot be encoded (a figure that
-// is no number) is an error of ours: it must not look like an empty answer.
-func writeJSON(w http.ResponseWriter, status int, value any) {
+// writeJSON answers with one JSON value.
+func writeJSON(w http.ResponseWriter, status int, value any) { writeText(w, status, encode(value)) }
+
+// encode is a value as JSON in a line; nil if it cannot be encoded (a figure that is no number).
+func encode(value any) []byte {
 	data, err := json.Marshal(value)
 	if err != nil {
-		status = http.StatusInternalServerError
-		data = []byte(`{"error":"the answer cannot be written as JSON","remedy":"report this as a bug"}`)
+		return nil
+	}
+	return append(data, '\n')
+}
+
+// writeText answers with what encode made. That there is nothing is an error of ours: it must not look
+// like an empty answer.
+func writeText(w http.ResponseWriter, status int, text []byte) {
+	if text == nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","remedy":"report this as a bug"}`+"\n")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n')) // the reader may be gone: nothing to be done about it
+	_, _ = w.Write(text) // the reader may be gone: nothing to be done about it
 }

@@ -15,8 +15,7 @@ import (
 // in the libvirt exporters, pf and vf as in the SR-IOV network metrics exporter.
 func metricsHandler(o Options) http.Handler {
 	set := newMetricSet()
-	view := func() *model.View { v, _ := o.Backend.View(); return v }
-	return &rendered{view: view, render: func(v *model.View) []byte {
+	text := &rendered{good: renderedFor, render: func(v *model.View) []byte {
 		e := &emitter{m: &set, lines: map[*metric][]string{}}
 		e.view(v, o.VirtualPFs, o.Version, model.Problems(Diagnose(v, o.Examine, o.Now(), o.Stale)))
 		if o.Process {
@@ -24,6 +23,11 @@ func metricsHandler(o Options) http.Handler {
 		}
 		return e.text()
 	}}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		v, _ := o.Backend.View()
+		_, _ = w.Write(text.of(orEmpty(v))) // the reader may be gone: nothing to be done about it
+	})
 }
 
 // view sends all there is to say of a View.

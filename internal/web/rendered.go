@@ -8,14 +8,14 @@ import (
 	"sluice/internal/model"
 )
 
-// renderedFor is how long a copy serves while there is no new View: figures of the process
+// renderedFor is how long a copy of the metrics serves while there is no new View: figures of the process
 // and the age of the last look at the host go on.
 const renderedFor = time.Second
 
-// rendered serves one copy of the metrics a revision, however many ask for it.
+// rendered serves one copy a revision, however many ask for it.
 type rendered struct {
-	view   func() *model.View
 	render func(*model.View) []byte
+	good   time.Duration // at most for so long; 0: as long as there is no new View
 
 	mu       sync.Mutex
 	text     []byte // nil: none yet
@@ -23,19 +23,26 @@ type rendered struct {
 	at       time.Time
 }
 
-// ServeHTTP implements http.Handler.
-func (c *rendered) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write(c.fresh()) // the reader may be gone: nothing to be done about it
-}
-
-// fresh is the text for the latest View. Who comes while it is made waits for it.
-func (c *rendered) fresh() []byte {
+// of is the text for a View, the latest. Who comes while it is made waits for it.
+func (c *rendered) of(v *model.View) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v := orEmpty(c.view())
-	if c.text == nil || v.Revision != c.revision || time.Since(c.at) >= renderedFor {
+	if c.text == nil || v.Revision != c.revision || c.good > 0 && time.Since(c.at) >= c.good {
 		c.text, c.revision, c.at = c.render(v), v.Revision, time.Now()
 	}
 	return c.text
+}
+
+// shared is looked for answers that are the same for everybody: they are made once a revision.
+func (h *handler) shared(answer func(*model.View) any) http.HandlerFunc {
+	c := &rendered{render: func(v *model.View) []byte { return encode(answer(v)) }}
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch v := h.await(w, r); {
+		case v == nil:
+		case !Looked(v):
+			notLooked(w)
+		default:
+			writeText(w, http.StatusOK, c.of(v))
+		}
+	}
 }

@@ -27,6 +27,7 @@ type Options struct {
 	Stale      time.Duration    // a look at the host older than this is unhealthy; 0: never
 	Now        func() time.Time // the clock that Snapshots are stamped with; nil: time.Now
 	VirtualPFs VirtualPFs       // nil: there are none here
+	History    History          // nil: nothing is remembered
 	Process    bool             // also serve metrics of the process and of the Go runtime
 }
 

@@ -1,0 +1,106 @@
+package history
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// key names what has figures.
+type key struct{ id, name string }
+
+// column has what is known of one step. It is not changed once it is made.
+type column struct {
+	step     int64 // its begin, in steps since 1970
+	vms, pfs block
+}
+
+// block has the figures of a step: as many for each key as its gatherer takes.
+type block struct {
+	keys    []*key // by id; columns share the list while it stays the same
+	figures []float32
+}
+
+// gatherer makes means of the figures in one step.
+type gatherer struct {
+	width int // figures of a key
+	most  int // keys
+	rows  []row
+	next  int // where the next key is likely to be: they come in order
+}
+
+type row struct {
+	key  *key
+	seen bool // in this step
+	sum  [3]float64
+	n    [3]int
+}
+
+// add takes figures of a key: NaN is one that is not known. The last name counts.
+func (g *gatherer) add(id, name string, figures ...float64) {
+	r := g.find(id, name)
+	if r == nil {
+		return
+	}
+	r.seen = true
+	if r.key.name != name {
+		r.key = &key{id, name}
+	}
+	for i, f := range figures {
+		if !math.IsNaN(f) {
+			r.sum[i] += f
+			r.n[i]++
+		}
+	}
+}
+
+// find returns the row of an id, or nil where there are too many.
+func (g *gatherer) find(id, name string) *row {
+	if g.next >= len(g.rows) || g.rows[g.next].key.id != id {
+		at, found := slices.BinarySearchFunc(g.rows, id, func(r row, id string) int { return strings.Compare(r.key.id, id) })
+		g.next = at
+		if !found {
+			if len(g.rows) >= g.most {
+				return nil
+			}
+			g.rows = slices.Insert(g.rows, at, row{key: &key{id, name}})
+		}
+	}
+	g.next++
+	return &g.rows[g.next-1]
+}
+
+// close ends a step. last is the block of the one before, whose list of keys serves again if it is the same.
+func (g *gatherer) close(last []*key) block {
+	g.rows = slices.DeleteFunc(g.rows, func(r row) bool { return !r.seen })
+	b := block{keys: g.keys(last), figures: make([]float32, 0, len(g.rows)*g.width)}
+	for i := range g.rows {
+		r := &g.rows[i]
+		for k := range g.width {
+			b.figures = append(b.figures, mean(r.sum[k], r.n[k]))
+		}
+		*r = row{key: r.key}
+	}
+	g.next = 0
+	return b
+}
+
+func (g *gatherer) keys(last []*key) []*key {
+	if slices.EqualFunc(g.rows, last, func(r row, k *key) bool { return r.key == k }) {
+		return last
+	}
+	list := make([]*key, len(g.rows))
+	for i := range g.rows {
+		list[i] = g.rows[i].key
+	}
+	return list
+}
+
+var unknown = float32(math.NaN())
+
+func mean(sum float64, n int) float32 {
+	if n == 0 {
+		return unknown
+	}
+	return float32(sum / float64(n))
+}
