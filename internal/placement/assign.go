@@ -40,31 +40,6 @@ func (w *workspace) assign(snap *model.Snapshot, t *model.Target) []model.Assign
 	return out
 }
 
-// limits turns what policies let their VFs send into Limits. A VM that is left as it is
-// keeps the one that it was given; what its VF is set to may be another's doing.
-func (w *workspace) limits(snap *model.Snapshot) []model.Limit {
-	var out []model.Limit
-	add := func(vm model.VMID, nic string, bits uint64) {
-		if bits > 0 {
-			out = append(out, model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: nic, Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: bits}})
-		}
-	}
-	for _, a := range w.stays {
-		i, known := slices.BinarySearchFunc(w.lastLimits, model.LimitKey{VM: a.VM, NIC: a.NIC, Path: model.PathVF, Dir: model.Tx},
-			func(l model.Limit, k model.LimitKey) int { return model.CompareKeys(l.LimitKey, k) })
-		if known {
-			add(a.VM, a.NIC, w.lastLimits[i].Bits)
-		}
-	}
-	for i := range w.pools {
-		for _, e := range w.pools[i].winners {
-			add(snap.VMs[e.vm].ID, e.nic.Alias, e.rate)
-		}
-	}
-	slices.SortFunc(out, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
-	return out
-}
-
 // best is the slot that suits a VM of that NUMA node: first the node, then free ones.
 func (p *pool) best(numa int) *slot {
 	var best *slot

@@ -80,8 +80,9 @@ func (d *Decider) Decide(now time.Time, snap *model.Snapshot, hints *Hints) *mod
 	}
 	w.several(snap, t)
 	t.Assign = w.assign(snap, t)
-	t.Limits = w.limits(snap)
-	w.lastAssign, w.lastLimits = t.Assign, t.Limits
+	t.Limits = d.caps(now, snap, t)
+	tellRates(snap, t)
+	w.lastAssign = t.Assign
 	return t
 }
 

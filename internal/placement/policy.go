@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,6 +57,9 @@ type maker struct {
 	make   func(model.Rules) Policy
 	params params
 	rounds bool // it decides once an interval; the others at every sample
+	// interval is what its paper decides in, where it works in rounds; 0: FlexVF's.
+	interval time.Duration
+	spares   bool // it may leave VFs free that somebody could have
 }
 
 // makers holds every policy by name; a new policy is a file of its own and a line here.
@@ -64,8 +68,8 @@ var makers = map[string]maker{
 	"activity": {make: newActivity, rounds: true},
 	"adaptive": {make: newAdaptive, params: adaptiveParams},
 	"rentbuy":  {make: newRentBuy},
-	"vnraf":    {make: newVNRAF, params: vnrafParameters, rounds: true},
-	"none":     {make: newNone},
+	"vnraf":    {make: newVNRAF, params: vnrafParameters, rounds: true, interval: 10 * time.Second, spares: true},
+	"none":     {make: newNone, spares: true},
 	"random":   {make: newRandom, params: randomParams},
 }
 
@@ -96,6 +100,9 @@ func Params() map[string][]model.Param {
 // Rounds says whether a policy works in rounds, one an interval; the others decide at
 // every sample.
 func Rounds(name string) bool { return makers[name].rounds }
+
+// Interval is the time between two rounds of a policy where nobody says otherwise.
+func Interval(name string) time.Duration { return cmp.Or(makers[name].interval, model.DefaultInterval) }
 
 // NewPolicy makes the policy that the rules name.
 func NewPolicy(r model.Rules) (Policy, error) {

@@ -16,7 +16,6 @@ type entry struct {
 	rule  *model.VMRule
 	has   model.VFID // the VF it has or is about to have
 	needs string     // why its SLA asks for a VF; "": it does not
-	rate  uint64     // bits/s that the policy lets its VF send; 0: no limit
 }
 
 // nicName is what a Reason calls the NIC: nothing where the VM has no other.
@@ -94,7 +93,6 @@ type workspace struct {
 	multi      []span       // the VMs with several NICs that may have a VF
 	has        []bool       // beside the Target's NICs: the NIC has a VF
 	lastAssign []model.Assignment
-	lastLimits []model.Limit
 }
 
 // span is where the NICs of a VM stand in the Target.

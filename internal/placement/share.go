@@ -40,11 +40,10 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 		switch {
 		case len(p.vfs) == 0:
 			*why = model.Reason{VM: why.VM, NIC: why.NIC, Code: model.CodeNoVF, Detail: p.whyEmpty()}
-		case len(p.open) <= slots && d.rules.Policy != "none":
+		case len(p.open) <= slots && !makers[d.rules.Policy].spares:
 			why.Hold, why.Code, why.Other, why.OtherNm = true, model.CodeEnough, "", ""
 		}
 		if why.Hold {
-			e.rate = why.Rate
 			p.winners = append(p.winners, *e)
 		}
 	}

@@ -1,8 +1,6 @@
 package placement
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"sluice/internal/model"
@@ -16,10 +14,10 @@ import (
 //	net_degree = eps data_avg + (1 - eps) traffic_freq     equations 4 to 6
 //
 // and sorts the VMs into two queues: PQ, whose VMs hold VFs, and GQ, all others. A VM
-// with io_degree below the threshold is CPU-bound and stays in GQ, VFs lying free or
-// not. PQ is ordered by net_degree; a VM of GQ that overtakes the last of a full PQ
+// with io_degree below the threshold is CPU-bound, one without traffic is not network-bound:
+// both stay in GQ, VFs lying free or not. PQ is ordered by net_degree; a VM of GQ that overtakes the last of a full PQ
 // takes its place. Between periods the queues stand; only a place that falls free is
-// filled. Every VF of PQ carries one of the tiers of section 4.5.
+// filled. Every VF carries one of the tiers of section 4.5, whoever holds it.
 //
 // The paper divides CPU time by the host's cores, but its Table 2 (half of one CPU
 // gives io_degree 55) only comes out of the VM's own: that is the default here.
@@ -29,9 +27,7 @@ type vnraf struct {
 	Last   time.Time
 	Mem    memory[vnrafMem]
 	order  ranking
-	tiers  tiers
-
-	holders []*vnrafMem
+	Tiers  *tiers
 }
 
 // vnrafParams are the paper's, where it gives a value.
@@ -50,7 +46,6 @@ type vnrafMem struct {
 	Rate          float64 // bits/s at the last scheduling
 	Known         bool    // it has been scheduled
 	PQ            bool
-	Tier          uint64 // bits/s, 0: none
 }
 
 var vnrafParameters = params{
@@ -59,12 +54,12 @@ var vnrafParameters = params{
 	{Name: "host_cores", Unit: "CPUs", Max: 4096, Doc: "what CPU use is a share of; 0: the VM's own. Set it to the host's cores for the paper's equation to the letter"},
 	{Name: "vf0_mbit", Unit: "Mbit/s", Max: 1e6, Doc: "the smallest tier of bandwidth; setting it limits what VFs may send; 0: no tiers. Set it where VMs must not take the whole link"},
 	{Name: "delta_mbit", Unit: "Mbit/s", Max: 1e6, Doc: "step from one tier to the next; the VM that needs most gets the largest. Raise it if needs differ much"},
-	{Name: "link_mbit", Unit: "Mbit/s", Max: 1e7, Doc: "the sum of all tiers is shrunk to this; 0: no bound. Set it to the speed of the link"},
+	{Name: "link_mbit", Unit: "Mbit/s", Max: 1e7, Doc: "what the tiers of a PF's VFs together may be; they are shrunk to that. 0: what the PF's link carries. Set it to leave part of the link to virtio"},
 }
 
 func (v *vnraf) copy() Policy {
 	c := *v
-	c.Mem = v.Mem.copy()
+	c.Mem, c.Tiers = v.Mem.copy(), v.Tiers.copy()
 	return &c
 }
 
@@ -75,7 +70,7 @@ func newVNRAF(r model.Rules) Policy {
 		p.period = 10 * time.Second
 	}
 	const mbit = 1e6
-	return &vnraf{params: p, tiers: tiers{first: get("vf0_mbit") * mbit, step: get("delta_mbit") * mbit, link: get("link_mbit") * mbit}}
+	return &vnraf{params: p, Tiers: &tiers{first: get("vf0_mbit") * mbit, step: get("delta_mbit") * mbit, link: get("link_mbit") * mbit, period: p.period}}
 }
 
 // Select implements Policy.
@@ -145,15 +140,28 @@ func (v *vnraf) queue(cands []Candidate, mem []*vnrafMem, slots int, round bool)
 	}
 	v.order.sort(cands)
 	for n, e := range v.order {
-		mem[e.i].PQ = n < slots && !e.back
+		mem[e.i].PQ = n < slots && !v.general(mem[e.i])
 	}
 }
 
 func (v *vnraf) cpuBound(m *vnrafMem) bool { return m.IO < v.params.threshold }
 
+// general says that a VM belongs into GQ whatever is free.
+func (v *vnraf) general(m *vnrafMem) bool { return v.cpuBound(m) || m.Net <= 0 }
+
+// caps implements capper.
+func (v *vnraf) caps(now time.Time, links []link) {
+	v.Tiers.caps(now, links, func(id model.NICID) (float64, bool) {
+		m := v.Mem.all[id]
+		if m == nil || !m.Known {
+			return 0, false
+		}
+		return m.Rate, true
+	})
+}
+
 func (v *vnraf) write(cands []Candidate, mem []*vnrafMem, slots int, out []model.Reason) {
 	v.order.verdicts(cands, slots, "vnraf", model.CodeRank, model.CodeOutranked, out)
-	v.holders = v.holders[:0]
 	for n, e := range v.order {
 		m, why := mem[e.i], &out[e.i]
 		why.Hold = m.PQ
@@ -161,59 +169,11 @@ func (v *vnraf) write(cands []Candidate, mem []*vnrafMem, slots int, out []model
 		case !m.PQ && n < slots:
 			why.Code, why.Other, why.OtherNm = model.CodeOutranked, "", ""
 			why.Detail = "CPU-bound: its io_degree is below the threshold"
+			if !v.cpuBound(m) {
+				why.Detail = "it moved nothing in the last round"
+			}
 		case !cands[e.i].Known:
 			why.Detail = "its load is not known now; ranked by what was last seen"
 		}
-		if m.PQ {
-			v.holders = append(v.holders, m)
-		} else {
-			m.Tier = 0
-		}
 	}
-	v.tiers.assign(v.holders, slots)
-	for i, m := range mem {
-		out[i].Rate = m.Tier
-	}
-}
-
-// tiers are the paper's bandwidth tiers of VFs, equation 7: VF_n = VF_0 + (n-1) delta,
-// with a sum that must not exceed the link. In bits/s; without a first one there are none.
-type tiers struct{ first, step, link float64 }
-
-// tierMargin is by how much a holder's need must exceed another's to take its larger
-// tier: noise must not make rates change places at every round.
-const tierMargin = 1.1
-
-// assign gives every holder a tier. There is one per VF, so the holders choose in the
-// order of their need: nobody has a larger tier than a VM that needs more. When there
-// are fewer holders than VFs the smallest tiers are left over.
-func (t tiers) assign(holders []*vnrafMem, vfs int) {
-	if t.first <= 0 {
-		return
-	}
-	slices.SortStableFunc(holders, func(a, b *vnrafMem) int { return cmp.Compare(b.Tier, a.Tier) })
-	for end := len(holders) - 1; end > 0; end-- { // a bubble sort: it moves nobody past an equal
-		for i := range end {
-			if a, b := holders[i], holders[i+1]; b.Rate > tierMargin*a.Rate || (b.Tier == 0 && b.Rate > a.Rate) {
-				holders[i], holders[i+1] = b, a
-			}
-		}
-	}
-	first, step := t.fit(float64(vfs))
-	for n, m := range holders {
-		const mbit = 1e6 // the kernel takes whole Mbit/s
-		m.Tier = max(1, uint64((first+float64(vfs-1-n)*step)/mbit)) * mbit
-	}
-}
-
-// fit shrinks first the step and then the first tier until those of all VFs fit the link.
-func (t tiers) fit(n float64) (first, step float64) {
-	sum := n*t.first + t.step*n*(n-1)/2
-	switch {
-	case t.link <= 0 || sum <= t.link:
-		return t.first, t.step
-	case n*t.first <= t.link && n > 1:
-		return t.first, (t.link - n*t.first) / (n * (n - 1) / 2)
-	}
-	return t.link / n, 0
 }

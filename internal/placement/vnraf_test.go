@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"sluice/internal/model"
 )
 
@@ -162,14 +164,14 @@ func TestVNRAFTiers(t *testing.T) {
 	rates := []float64{5e6, 1e6, 40e6, 20e6, 100, 10}
 	load := func(_, i int, c *Candidate) { c.Bytes = rates[i] }
 	b.run(12, 4, load)
-	b.tierWant("2000 1000 4000 3000 0 0")
+	b.tierWant(10e9, "2000 1000 4000 3000 0 0")
 	// Within the margin nobody's tier changes.
 	rates[0], rates[3] = 20.5e6, 20e6
 	b.run(10, 4, load)
-	b.tierWant("2000 1000 4000 3000 0 0")
+	b.tierWant(10e9, "2000 1000 4000 3000 0 0")
 	rates[0] = 23e6
 	b.run(10, 4, load)
-	b.tierWant("3000 1000 4000 2000 0 0")
+	b.tierWant(10e9, "3000 1000 4000 2000 0 0")
 }
 
 func TestVNRAFTiersFitTheLink(t *testing.T) {
@@ -184,17 +186,74 @@ func TestVNRAFTiersFitTheLink(t *testing.T) {
 		b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second, Params: params}, 4)
 		rates := []float64{1, 5, 40, 20}
 		b.run(12, 4, func(_, i int, c *Candidate) { c.Bytes = rates[i] * 1e6 })
-		b.tierWant(c.want)
+		b.tierWant(10e9, c.want)
 	}
 }
 
-func (b *bench) tierWant(want string) {
+// tierWant asks for the tiers of those who hold one of four VFs of a link of that many bits/s.
+func (b *bench) tierWant(speed float64, want string) {
 	b.t.Helper()
+	l := link{speed: speed, vfs: 4}
+	for i := range b.cands {
+		if b.out[i].Hold {
+			l.holders = append(l.holders, holder{id: b.cands[i].id()})
+		}
+	}
+	b.p.(capper).caps(b.now, []link{l})
 	var got []string
-	for _, r := range b.out {
-		got = append(got, fmt.Sprint(r.Rate/1e6))
+	for i := range b.cands {
+		rate := uint64(0)
+		for _, h := range l.holders {
+			if h.id == b.cands[i].id() {
+				rate = h.rate
+			}
+		}
+		got = append(got, fmt.Sprint(rate/1e6))
 	}
 	if s := strings.Join(got, " "); s != want {
 		b.t.Errorf("tiers %s Mbit/s, want %s", s, want)
 	}
+}
+
+// TestVNRAFKeepsGQOffVFs: who was CPU-bound or silent in the last round has no VF, however many are
+// free, at any sample of any load.
+func TestVNRAFKeepsGQOffVFs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const period, vms = 3, 4
+		p, err := NewPolicy(model.Rules{Policy: "vnraf", Interval: period * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cands, out := make([]Candidate, vms), make([]model.Reason, vms)
+		for i := range cands {
+			cands[i] = Candidate{VM: model.VMID(fmt.Sprint(i)), Known: true, Weight: 1}
+		}
+		slots := rapid.IntRange(0, vms+1).Draw(t, "vfs")
+		var bytes, cpu, network [vms]float64 // sums of the round, and how many have been seen
+		samples := 0
+		for second := range 6 * period {
+			for i := range cands {
+				cands[i].Bytes = rapid.SampledFrom([]float64{0, 0, 1000}).Draw(t, "bytes")
+				cands[i].CPUShare = rapid.SampledFrom([]float64{0, 0.2, 0.5, 1}).Draw(t, "cpu")
+				bytes[i], cpu[i] = bytes[i]+cands[i].Bytes, cpu[i]+cands[i].CPUShare
+			}
+			samples++
+			clear(out)
+			p.Select(start.Add(time.Duration(second)*time.Second), cands, slots, out)
+			if second%period == 0 {
+				for i := range cands {
+					network[i] = 0
+					if bytes[i] > 0 && 100*(1-cpu[i]/float64(samples)) >= 65 {
+						network[i] = bytes[i]
+					}
+				}
+				bytes, cpu, samples = [vms]float64{}, [vms]float64{}, 0
+			}
+			for i := range cands {
+				if cands[i].Holds = out[i].Hold; out[i].Hold && network[i] == 0 {
+					t.Fatalf("second %d: VM %d holds a VF (%s) and was not network-bound in the last round", second, i, out[i].Detail)
+				}
+			}
+		}
+	})
 }

@@ -1,0 +1,109 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// capper is a policy that bounds what VFs may send.
+type capper interface {
+	Policy
+	// caps fills in the rates of all who hold VFs of the PFs of one network.
+	caps(now time.Time, links []link)
+}
+
+// link is a PF's, with those who hold its VFs or are about to.
+type link struct {
+	speed   float64 // bits/s, 0: not known
+	vfs     int     // of the PF that are not somebody else's
+	holders []holder
+}
+
+// holder is a NIC that holds a VF, whoever decided that.
+type holder struct {
+	id   model.NICID
+	load float64 // bits/s that it moves now
+	rate uint64  // bits/s that its VF may send, 0: no bound; the policy's answer
+}
+
+// caps asks the policy of each network what the VFs of its PFs may send.
+func (d *Decider) caps(now time.Time, snap *model.Snapshot, t *model.Target) []model.Limit {
+	var out []model.Limit
+	for i := range d.work.pools {
+		network := d.work.pools[i].network
+		c, ok := d.policy(network).(capper)
+		if !ok {
+			continue
+		}
+		links := linksOf(snap, network, t.Assign)
+		c.caps(now, links)
+		for _, l := range links {
+			for _, h := range l.holders {
+				if h.rate > 0 {
+					out = append(out, model.Limit{LimitKey: model.LimitKey{VM: h.id.VM, NIC: h.id.NIC, Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: h.rate}})
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
+	return out
+}
+
+// linksOf gathers who holds VFs of a network's PFs.
+func linksOf(snap *model.Snapshot, network string, assign []model.Assignment) []link {
+	var links []link
+	for i := range snap.PFs {
+		pf := &snap.PFs[i]
+		if !pf.Managed || pf.Network != network {
+			continue
+		}
+		l := link{speed: float64(cmp.Or(pf.Carries, pf.Speed))}
+		for j := range pf.VFs {
+			if pf.VFs[j].Owner != model.OwnerForeign {
+				l.vfs++
+			}
+		}
+		for _, a := range assign {
+			if a.VF.PF == pf.Name {
+				l.holders = append(l.holders, holder{id: model.NICID{VM: a.VM, NIC: a.NIC}, load: loadOf(snap, a)})
+			}
+		}
+		links = append(links, l)
+	}
+	return links
+}
+
+// loadOf is what a NIC moves now, in bits/s; 0 where that is not known.
+func loadOf(snap *model.Snapshot, a model.Assignment) float64 {
+	vm := snap.FindVM(a.VM)
+	if vm == nil {
+		return 0
+	}
+	nic := vm.FindNIC(a.NIC)
+	if nic == nil {
+		return 0
+	}
+	_, bytes, known := nic.Load()
+	if !known || !finite(bytes) {
+		return 0
+	}
+	return 8 * bytes
+}
+
+// tellRates writes the Limits into the Reasons of their NICs. Both are in the order of VMs.
+func tellRates(snap *model.Snapshot, t *model.Target) {
+	i := 0
+	for _, l := range t.Limits {
+		for snap.VMs[i].ID != l.VM {
+			i++
+		}
+		why := t.NIC(i, l.NIC)
+		why.Rate = l.Bits
+		if t.Reasons[i].NIC == why.NIC {
+			t.Reasons[i].Rate = l.Bits
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/model"
+)
+
+// tierWorld is a host whose Targets come true at once, with constant loads.
+type tierWorld struct {
+	*scene
+	d     *Decider
+	hints Hints
+}
+
+// decide lets a second pass and returns the rates of the VFs that are held, in bits/s.
+func (w *tierWorld) decide() map[model.VFID]uint64 {
+	w.Time = w.Time.Add(time.Second)
+	target := w.d.Decide(w.Time, &w.Snapshot, &w.hints)
+	for i := range w.VMs {
+		w.VMs[i].NICs[0].VF, w.VMs[i].NICs[0].VFOwner = model.NoVF, model.OwnerFree
+	}
+	for i := range w.PFs {
+		for j := range w.PFs[i].VFs {
+			w.PFs[i].VFs[j].Owner, w.PFs[i].VFs[j].Holder = model.OwnerFree, ""
+		}
+	}
+	rates := map[model.VFID]uint64{}
+	for _, a := range target.Assign {
+		w.give(w.FindVM(a.VM), a.VF)
+		rates[a.VF] = 0
+		for _, l := range target.Limits {
+			if l.VM == a.VM {
+				rates[a.VF] = l.Bits
+			}
+		}
+	}
+	return rates
+}
+
+// TestTiersFitEachLink: at every tick the tiers of those who hold VFs of a PF, pinned ones included, fit
+// its link, are of different size where the step is left, and stand while moves are under way.
+func TestTiersFitEachLink(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		params := model.Params{"vf0_mbit": float64(rapid.IntRange(1, 4000).Draw(t, "vf0")), "delta_mbit": float64(rapid.IntRange(0, 4000).Draw(t, "delta"))}
+		rules := model.Rules{Policy: "vnraf", Interval: 3 * time.Second, Params: params}
+		w := &tierWorld{scene: newScene(), hints: Hints{NICs: map[model.NICID]Hint{}}}
+		speeds := map[string]uint64{"pf0": 10e9, "pf1": 25e9, "pf2": 1e9}
+		for i := range 3 {
+			name := fmt.Sprintf("pf%d", i)
+			w.pf(name, "br0", rapid.IntRange(1, 5).Draw(t, "vfs"), i)
+			w.PFs[i].Speed = speeds[name]
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "vms") {
+			vm := w.vm("br0", 1000)
+			vm.NICs[0].Virtio.TxBytes = float64(rapid.IntRange(1, 1e9).Draw(t, "load"))
+			if rapid.IntRange(0, 4).Draw(t, "pin") == 0 {
+				rules.VMs = append(rules.VMs, model.VMRule{Match: vm.Name, Pin: true})
+			}
+		}
+		d, err := New(rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.d = d
+		var last map[model.VFID]uint64
+		for tick := range 15 {
+			clear(w.hints.NICs)
+			if moving := w.VMs[rapid.IntRange(0, len(w.VMs)-1).Draw(t, "moving")]; tick > 5 && moving.NICs[0].VF != model.NoVF {
+				w.hints.NICs[model.NICID{VM: moving.ID, NIC: moving.NICs[0].Alias}] = Hint{VF: moving.NICs[0].VF, Code: model.CodeMoving}
+			}
+			rates := w.decide()
+			sums := map[string]uint64{}
+			for vf, rate := range rates {
+				if rate == 0 {
+					t.Fatalf("tick %d: %s is held and has no tier", tick, vf)
+				}
+				sums[vf.PF] += rate
+			}
+			for pf, sum := range sums {
+				if sum > speeds[pf] {
+					t.Fatalf("tick %d: the tiers of %s add up to %d Mbit/s", tick, pf, sum/1e6)
+				}
+			}
+			if tick > 6 && !maps.Equal(rates, last) {
+				t.Fatalf("tick %d: tiers %v became %v while loads stood still", tick, last, rates)
+			}
+			last = rates
+		}
+	})
+}
+
+// TestTiersByNeed: on each PF who needs more has no smaller tier, and the largest tiers are
+// taken first.
+func TestTiersByNeed(t *testing.T) {
+	w := &tierWorld{scene: newScene().pf("pf0", "br0", 4, 0)}
+	w.PFs[0].Speed = 10e9
+	for _, mbit := range []float64{100, 900, 300} {
+		w.vm("br0", 1000).NICs[0].Virtio.TxBytes = mbit * 1e6 / 8
+	}
+	w.d = decider(t, model.Rules{
+		Policy: "vnraf", Interval: 3 * time.Second, Params: model.Params{"vf0_mbit": 1000, "delta_mbit": 1000},
+		VMs: []model.VMRule{{Match: "vm2", Pin: true}},
+	})
+	for range 5 {
+		w.decide()
+	}
+	rates := w.decide()
+	got := ""
+	for i := range w.VMs {
+		got += fmt.Sprint(rates[w.VMs[i].NICs[0].VF]/1e6, " ")
+	}
+	if want := "2000 4000 3000 "; got != want {
+		t.Errorf("tiers %s Mbit/s, want %s", got, want)
+	}
+}
