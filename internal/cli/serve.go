@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	c.Flags().IntVar(&o.VMs, "vms", 100, "`number` of VMs")
 	c.Flags().IntVar(&o.VFs, "vfs", 63, "`number` of VFs")
 	c.Flags().StringVar(&o.Policy, "policy", model.DefaultPolicy, "placement policy, by `name`")
-	c.Flags().DurationVar(&o.Interval, "interval", 300*time.Second, "virtual `time` between two rounds of the policy")
+	c.Flags().DurationVar(&o.Interval, "interval", 0, "virtual `time` between two rounds of the policy; 0: its own")
 	c.Flags().Float64Var(&o.Speed, "speed", 60, "virtual seconds a second, as a `factor`")
 	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted; default: 0 on a terminal, else 20m")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that fixes all that is random")
@@ -46,7 +47,7 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
 	plain := c.Flags().Bool("plain", false, "print lines, also on a terminal")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		o.Version = a.deps.Version
+		o.Version, o.Interval = a.deps.Version, cmp.Or(o.Interval, placement.Interval(o.Policy))
 		if err := sensible(o); err != nil {
 			return usage(c, err)
 		}

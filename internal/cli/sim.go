@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --d
 	f.IntVar(&o.vfs, "vfs", 0, "VFs to share out; needed with a trace, overrides the only PF of a scenario or recording")
 	f.StringSliceVar(&o.policies, "policy", nil, "policies to compare, such as adaptive,fair; default: the scenario's, or all")
 	f.StringSliceVar(&o.allocs, "allocators", nil, "bandwidth allocators to compare, such as none,static,daqs,waterfill; default: the scenario's")
-	f.DurationVar(&o.interval, "interval", 5*time.Minute, "time between rounds of the policies given with --policy")
+	f.DurationVar(&o.interval, "interval", 0, "time between rounds of the policies given with --policy; 0: each policy's own")
 	f.DurationVar(&o.sample, "sample", 0, "time between two looks at the host; default: the scenario's, or 1s")
 	f.IntVar(&o.seed, "seed", 0, "seed of everything random; default: the scenario's")
 	f.IntVar(&o.parallel, "parallel", 0, "VMs that may have a move under way at a time; default: the scenario's, or 4")
@@ -182,7 +183,7 @@ func (o *simOptions) bounds(c *cobra.Command) error {
 	return checkBounds(c,
 		within("vfs", o.vfs, 0, 4096), within("seed", o.seed, 0, 2_000_000_000), within("parallel", o.parallel, 1, 1000),
 		within("packet-size", o.size, 1, 65535), within("line-rate", o.lineRate, 0.001, 100_000),
-		lasting("sample", o.sample, 100*time.Millisecond, time.Hour), lasting("interval", o.interval, 100*time.Millisecond, 24*time.Hour))
+		lasting("sample", o.sample, 100*time.Millisecond, time.Hour), lasting("interval", cmp.Or(o.interval, time.Second), 100*time.Millisecond, 24*time.Hour))
 }
 
 // scenario is the file's, or one that plays the trace, changed as the flags want.

@@ -56,6 +56,9 @@ func (k checker) policy(known Known) {
 	}
 	params, ok := known.Policies[k.Policy]
 	k.always = ok && known.Rounds != nil && !known.Rounds(k.Policy)
+	if _, set := k.pos["interval"]; ok && !set && known.Interval != nil {
+		k.Interval = max(known.Interval(k.Policy), k.Sample)
+	}
 	if !ok {
 		var list []string
 		for name := range known.Policies {

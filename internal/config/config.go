@@ -15,7 +15,7 @@ type Config struct {
 	Mode       model.Mode    `yaml:"mode" enum:"observe|enforce" doc:"'observe' changes nothing and says what it would do; 'enforce' moves VFs"`
 	Sample     time.Duration `yaml:"sample" min:"100ms" max:"1m" reload:"no" doc:"time between two looks at the host"`
 	Policy     string        `yaml:"policy" doc:"who gets the VFs: the name of a placement policy"`
-	Interval   time.Duration `yaml:"interval" min:"1s" max:"24h" doc:"time between two rounds of policies that work in rounds"`
+	Interval   time.Duration `yaml:"interval" min:"1s" max:"24h" doc:"time between two rounds of policies that work in rounds; unset, vnraf takes 10s"`
 	Params     model.Params  `yaml:"params" doc:"parameters of the policy, a number each; unset ones keep its default"`
 	PFs        []PF          `yaml:"pfs" doc:"the physical functions whose VFs Sluice may hand out; fragments add to the list"`
 	VMs        []VM          `yaml:"vms" doc:"rules for single VMs; for each field the first rule that matches and sets it wins; fragments add to the list"`

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"sluice/internal/input"
 	"sluice/internal/model"
@@ -24,6 +25,8 @@ type Known struct {
 	Policies map[string][]model.Param
 	// Rounds says which policies heed interval. nil: all.
 	Rounds func(policy string) bool
+	// Interval is the time between a policy's rounds where the configuration does not say. nil: one for all.
+	Interval func(policy string) time.Duration
 	// Allocators are the bandwidth allocators by name. nil: any name passes.
 	Allocators []string
 }

@@ -309,6 +309,30 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	}
 }
 
+// TestIntervalIsThePolicys: where nobody sets it, but never below the sample.
+func TestIntervalIsThePolicys(t *testing.T) {
+	known := Known{Policies: map[string][]model.Param{"adaptive": nil, "vnraf": nil}, Interval: func(p string) time.Duration {
+		if p == "vnraf" {
+			return 10 * time.Second
+		}
+		return 5 * time.Minute
+	}}
+	for text, want := range map[string]time.Duration{
+		"":                            5 * time.Minute,
+		"policy: vnraf":               10 * time.Second,
+		"policy: vnraf\ninterval: 2m": 2 * time.Minute,
+		"policy: vnraf\nsample: 20s":  20 * time.Second,
+	} {
+		c, err := Parse([]Document{{Name: "s", Data: []byte("pfs: [{name: a, vfs: all}]\n" + text + "\n")}}, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Interval != want {
+			t.Errorf("%q: an interval of %s, want %s", text, c.Interval, want)
+		}
+	}
+}
+
 func TestGuaranteesForVFsOnly(t *testing.T) {
 	const text = "pfs: [{name: a, vfs: all}]\nbandwidth: {packets: 800kpps}\nvms: [{match: a, guarantee: 800kpps}, {match: b, guarantee: 1Gbit 1Mpps}]\n"
 	want := []string{"sluice.yaml:3:50: vms[1].guarantee: virtio does not carry 1Mpps here (bandwidth.packets is 800kpps): it holds on a VF only"}

@@ -5,6 +5,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/model"
+	"sluice/internal/placement"
 	"sluice/internal/sim"
 	"sluice/internal/trace"
 )
@@ -236,7 +237,7 @@ func (s *Scenario) fill() {
 	}
 	for i := range s.Policies {
 		p := &s.Policies[i]
-		p.Interval = or(p.Interval, 300*time.Second)
+		p.Interval = or(p.Interval, placement.Interval(p.Name))
 		p.Label = or(p.Label, p.Name)
 	}
 }

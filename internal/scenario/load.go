@@ -289,7 +289,7 @@ func (s *Scenario) SetVFs(n int) error {
 }
 
 // SetPolicies replaces the policies to compare. Those that the scenario has keep their
-// parameters; interval is for the others.
+// parameters; interval is for the others, 0: each policy's own.
 func (s *Scenario) SetPolicies(names []string, interval time.Duration) {
 	var out []Policy
 	for _, n := range names {
@@ -297,7 +297,7 @@ func (s *Scenario) SetPolicies(names []string, interval time.Duration) {
 		if i >= 0 {
 			out = append(out, s.Policies[i])
 		} else {
-			out = append(out, Policy{Name: n, Label: n, Interval: interval})
+			out = append(out, Policy{Name: n, Label: n, Interval: or(interval, placement.Interval(n))})
 		}
 	}
 	s.Policies = out

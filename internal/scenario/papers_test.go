@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"bytes"
 	"context"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,35 +89,23 @@ func TestFlexVFFigure8(t *testing.T) {
 	}
 }
 
-// The published orders: network VMs are above CPU VMs in io_degree, which falls with
-// the share of time at work; net_degree rises with it; CPU VMs have none.
+// The published degrees come out, and with them their order: a mixed VM may well move more than a network VM of
+// the same share. VMs 2 to 5 and the mixed VM 11 move most of those that do not compute.
 func TestVNRAFTable2(t *testing.T) {
-	r := runFile(t, "vnraf-table-2.yaml")
-	s := r.Policies[0].Phases[0].Scores
-	io := func(i int) float64 { return s[i-1].IODegree }
-	net := func(i int) float64 { return s[i-1].Score }
-	for i := 1; i <= 5; i++ {
-		if io(i) <= io(6) || io(i) <= io(11) {
-			t.Errorf("VM%d: io_degree %v is not above all VMs with CPU load", i, io(i))
-		}
-		if net(i+5) != 0 {
-			t.Errorf("VM%d: net_degree %v without traffic", i+5, net(i+5))
-		}
-		if io(i+10) <= io(i+5) {
-			t.Errorf("VM%d: io_degree %v is not above VM%d's %v", i+10, io(i+10), i+5, io(i+5))
-		}
-		if i == 5 {
-			break
-		}
-		if io(i+6) >= io(i+5) || io(i+11) >= io(i+10) {
-			t.Errorf("io_degree does not fall from VM%d or VM%d on", i+5, i+10)
-		}
-		if net(i+1) <= net(i) || net(i+11) <= net(i+10) {
-			t.Errorf("net_degree does not rise from VM%d or VM%d on", i, i+10)
-		}
+	published := []struct{ io, net float64 }{
+		{91.45, 27703}, {90.95, 52832}, {92.43, 104386}, {94.07, 146989}, {93.98, 162072},
+		{81.43, 0}, {59.97, 0}, {45.54, 0}, {23.61, 0}, {7.82, 0},
+		{86.23, 30283}, {61.98, 69032}, {45.77, 95619}, {25.09, 138566}, {11.73, 175117},
 	}
-	for i := range s {
-		if want := i < 5; s[i].Hold != want {
+	s := runFile(t, "vnraf-table-2.yaml").Policies[0].Phases[0].Scores
+	for i, want := range published {
+		if got := s[i].IODegree; math.Abs(got-want.io) > 0.5 {
+			t.Errorf("VM%d: io_degree %.2f, published %.2f", i+1, got, want.io)
+		}
+		if got := s[i].Score / 1000; math.Abs(got-want.net) > 0.02*want.net {
+			t.Errorf("VM%d: net_degree %.0f, published %.0f", i+1, got, want.net)
+		}
+		if want := (i >= 1 && i < 5) || i == 10; s[i].Hold != want {
 			t.Errorf("VM%d: holds %v, want %v", i+1, s[i].Hold, want)
 		}
 	}
