@@ -28,6 +28,7 @@ import (
 	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/observe"
+	"sluice/internal/page"
 	"sluice/internal/vpf"
 	"sluice/internal/web"
 )
@@ -194,7 +195,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	server, err := web.New(web.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
-		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past,
+		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, Page: page.Handler(d.o.Version),
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"sluice/internal/history"
 	"sluice/internal/loop"
 	"sluice/internal/model"
+	"sluice/internal/page"
 	"sluice/internal/sim"
 	"sluice/internal/web"
 )
@@ -70,7 +71,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	if o.Socket != "" {
-		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now, Examine: doctor.Examine, History: past})
+		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now, Examine: doctor.Examine, History: past, Page: page.Handler(o.Version)})
 		if err != nil {
 			return err
 		}

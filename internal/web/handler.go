@@ -57,6 +57,11 @@ func (h *handler) routes() http.Handler {
 		mux.HandleFunc("POST /v1/"+verb.Path(), h.change(verb))
 	}
 	h.vpfRoutes(mux)
+	if o.Page != nil {
+		for _, path := range []string{"/{$}", "/vm/{vm}", "/assets/"} {
+			mux.Handle("GET "+path, o.Page)
+		}
+	}
 	mux.HandleFunc("/", notFound)
 	all := http.NewServeMux()
 	all.HandleFunc("GET /v1/events", h.events)

@@ -28,6 +28,7 @@ type Options struct {
 	Now        func() time.Time // the clock that Snapshots are stamped with; nil: time.Now
 	VirtualPFs VirtualPFs       // nil: there are none here
 	History    History          // nil: nothing is remembered
+	Page       http.Handler     // GET /, /vm/UUID and /assets/: the page; nil: there is none
 	Process    bool             // also serve metrics of the process and of the Go runtime
 }
 

@@ -1,0 +1,165 @@
+// Package dashboard shows the daemon's page to the browser of one user: on a port of this host's loopback
+// address, which only who has the link can ask, through the unix socket with the user's own rights.
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Server passes what a browser asks for on to a daemon's socket.
+type Server struct {
+	listener net.Listener
+	gate     *gate
+	http     *http.Server
+}
+
+const headerTimeout = 3 * time.Second
+
+// New listens on the port of 127.0.0.1, 0 for any that is free. Run must follow, or Close.
+func New(socket string, port int) (*Server, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w; choose another port, or none", err)
+	}
+	_, p, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	g := &gate{port: p, token: rand.Text(), session: rand.Text(), next: proxy(socket)}
+	return &Server{listener: l, gate: g, http: &http.Server{Handler: g, ReadHeaderTimeout: headerTimeout, ErrorLog: log.New(io.Discard, "", 0)}}, nil
+}
+
+// URL is the link that opens the page, once.
+func (s *Server) URL() string {
+	return "http://" + s.listener.Addr().String() + "/?token=" + url.QueryEscape(s.gate.token)
+}
+
+// Close frees the port of a Server that is not run.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// Run serves until ctx is done. Pages that are open end with it.
+func (s *Server) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })
+	defer stop()
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	return nil
+}
+
+// proxy passes requests on to the unix socket, without what the browser knows of this server.
+func proxy(socket string) http.Handler {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "sluice", ""
+			for _, h := range []string{"Cookie", "Referer", "Origin"} {
+				r.Out.Header.Del(h)
+			}
+		},
+		// A user has 16 connections at the daemon: those that idle are to be few.
+		Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 2, IdleConnTimeout: 10 * time.Second},
+		ErrorLog:  log.New(io.Discard, "", 0),
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			refuse(w, http.StatusBadGateway, "no daemon answers at "+socket+": "+err.Error(), "start it (systemctl start sluice), or name its socket with --socket")
+		},
+	}
+}
+
+// gate lets in who brings the token, which counts once, and from then on its browser.
+type gate struct {
+	port           string
+	token, session string
+	next           http.Handler
+
+	mu   sync.Mutex
+	used bool
+}
+
+// cookie is the name of the one that a browser gets; a host's cookies are the same for all of its ports.
+func (g *gate) cookie() string { return "sluice-" + g.port }
+
+// ServeHTTP implements http.Handler.
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	switch {
+	case r.Host != "127.0.0.1:"+g.port: // another name, pointed here by whoever owns it
+		refuse(w, http.StatusMisdirectedRequest, "this is not "+strconv.Quote(r.Host), "use the link that sluice dashboard printed")
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, "the page can only look", "use the command of sluice for it")
+	case r.URL.Path == "/" && r.URL.Query().Has("token"):
+		g.enter(w, r)
+	case !g.known(r):
+		refuse(w, http.StatusForbidden, "this browser has not been let in", "open the link that sluice dashboard printed; it works once, so start the command again for another browser")
+	case foreign(r):
+		refuse(w, http.StatusForbidden, "another site asks for this", "open the page itself")
+	default:
+		h.Del("Cache-Control") // the daemon sets its own
+		h.Del("Referrer-Policy")
+		h.Del("X-Content-Type-Options")
+		g.next.ServeHTTP(w, r)
+	}
+}
+
+// enter exchanges the token for a cookie, and takes it out of the address.
+func (g *gate) enter(w http.ResponseWriter, r *http.Request) {
+	if !g.known(r) {
+		if !g.take(r.URL.Query().Get("token")) {
+			refuse(w, http.StatusForbidden, "this link has been used, or is another one's", "start sluice dashboard again for a new one")
+			return
+		}
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // no TLS on the loopback address, so not Secure
+			Name: g.cookie(), Value: g.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		})
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (g *gate) take(token string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.used || !same(token, g.token) {
+		return false
+	}
+	g.used = true
+	return true
+}
+
+func (g *gate) known(r *http.Request) bool {
+	c, err := r.Cookie(g.cookie())
+	return err == nil && same(c.Value, g.session)
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// foreign says that a page of another site, or of another port of this one, made the browser ask. Who
+// opens an address by hand comes from none.
+func foreign(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
+}
+
+func refuse(w http.ResponseWriter, status int, text, remedy string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "%s\n%s\n", text, remedy) // the reader may be gone: nothing to be done about it
+}

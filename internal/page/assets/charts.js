@@ -1,0 +1,60 @@
+// Charts of load over the last hour, by uPlot.
+
+import { h } from './dom.js';
+import { shortClock, clock } from './format.js';
+
+const probe = h('i', { hidden: true });
+
+// colour is what a variable of the style sheet is at the moment: a canvas knows no variables.
+export function colour(variable, alpha = 1) {
+  if (!probe.isConnected) document.body.append(probe);
+  probe.style.color = `var(${variable})`;
+  const c = getComputedStyle(probe).color;
+  return alpha === 1 ? c : c.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
+}
+
+function axes(unit) {
+  const look = { stroke: () => colour('--dim'), grid: { stroke: () => colour('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' };
+  return [
+    { ...look, values: (u, ticks) => ticks.map((t) => shortClock(t * 1e3)), space: 70, size: 26 },
+    { ...look, values: (u, ticks) => ticks.map((v) => unit(v)), size: 84, space: 34 },
+  ];
+}
+
+// Chart draws series of one unit in an element, as wide as that is. Each series has a label, the variable of its colour, and
+// a dash or a fill, so that it is told apart without colours too.
+export class Chart {
+  constructor(element, label, unit, { height = 190 } = {}) {
+    Object.assign(this, { element, unit, height, plot: null, key: '' });
+    element.setAttribute('role', 'img');
+    element.setAttribute('aria-label', label);
+    this.label = label;
+    new ResizeObserver(() => this.plot && this.plot.setSize(this.size())).observe(element);
+    addEventListener('colours', () => this.plot?.redraw(false, false));
+  }
+
+  size() { return { width: Math.max(200, this.element.clientWidth), height: this.height }; }
+
+  draw(times, series, summary) {
+    const data = [times, ...series.map((x) => x.values)];
+    const key = series.map((x) => x.label).join('\n');
+    if (this.plot && key === this.key) this.plot.setData(data);
+    else this.make(data, series);
+    this.key = key;
+    if (summary) this.element.setAttribute('aria-label', `${this.label}. ${summary}`);
+  }
+
+  make(data, series) {
+    this.plot?.destroy();
+    const unit = (v) => (v === null || v === undefined ? '–' : this.unit(v));
+    this.plot = new uPlot({ // eslint-disable-line no-undef
+      ...this.size(), padding: [8, 8, 0, 0], cursor: { y: false, points: { size: 5 } }, legend: { live: true },
+      scales: { y: { range: (u, min, max) => [0, (max || 1) * 1.08] } },
+      axes: axes(this.unit),
+      series: [{ label: 'Time', value: (u, v) => (v ? clock(v * 1e3) : '–') }, ...series.map((x) => ({
+        label: x.label, value: (u, v, i, at) => unit(x.real && at !== null && at !== undefined ? x.real(at) : v), width: 1.6, dash: x.dash, points: { show: false }, spanGaps: false,
+        stroke: () => colour(x.colour), fill: x.fill ? () => colour(x.colour, x.fill) : undefined,
+      }))],
+    }, data, this.element);
+  }
+}

@@ -1,0 +1,129 @@
+// Elements made of data. Whatever comes from the host is text: there is no innerHTML here.
+
+const svgSpace = 'http://www.w3.org/2000/svg';
+
+// Characters that turn text around, or that nobody sees, are written as their numbers: a VM may
+// have been named so that it reads like another.
+const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+export function clean(text) {
+  return String(text).replace(hidden, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+function make(node, props, children) {
+  for (const [key, value] of Object.entries(props ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
+    else if (key === 'style') for (const [k, v] of Object.entries(value)) node.style.setProperty(k, v);
+    else if (key === 'data') Object.assign(node.dataset, value);
+    else node.setAttribute(key, value === true ? '' : clean(value));
+  }
+  add(node, children);
+  return node;
+}
+
+function add(node, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === undefined || child === null || child === false) continue;
+    node.append(child instanceof Node ? child : clean(child));
+  }
+}
+
+// h makes an element of HTML, s one of SVG.
+export const h = (tag, props, ...children) => make(document.createElement(tag), props, children);
+export const s = (tag, props, ...children) => make(document.createElementNS(svgSpace, tag), props, children);
+
+// fill replaces what an element holds, and keeps the focus on the thing with the same data-key.
+export function fill(node, ...children) {
+  const focused = node.contains(document.activeElement) ? document.activeElement.closest('[data-key]')?.dataset.key : undefined;
+  node.replaceChildren();
+  add(node, children);
+  if (focused !== undefined) [...node.querySelectorAll('[data-key]')].find((n) => n.dataset.key === focused)?.focus({ preventScroll: true });
+  return node;
+}
+
+// text changes what an element says only if it is something else: screen readers hear changes.
+export function text(node, value) {
+  const t = clean(value);
+  if (node.textContent !== t) node.textContent = t;
+}
+
+// keyed keeps one element for each item, in the order of the items, and has update bring it up to date.
+export function keyed(parent, items, key, create, update) {
+  parent.nodes ??= new Map();
+  const seen = new Set();
+  let last = null;
+  for (const item of items) {
+    const k = key(item);
+    seen.add(k);
+    let node = parent.nodes.get(k);
+    if (!node) parent.nodes.set(k, node = create(item));
+    update(node, item);
+    const wanted = last ? last.nextSibling : parent.firstChild;
+    if (node !== wanted) parent.insertBefore(node, wanted);
+    last = node;
+  }
+  for (const [k, node] of parent.nodes) {
+    if (!seen.has(k)) {
+      node.remove();
+      parent.nodes.delete(k);
+    }
+  }
+}
+
+// name shows what somebody called a VM: set apart, so that its writing direction stays its own.
+export const name = (value) => h('bdi', { class: 'name', title: value.length > 40 ? value : undefined }, value);
+
+export const vmLink = (vm) => h('a', { href: `/vm/${encodeURIComponent(vm.uuid)}`, data: { key: `vm ${vm.uuid}` } }, name(vm.domain || vm.uuid));
+
+// A command is offered for copying only where a shell takes each of its words as it stands: texts may hold
+// names that somebody chose.
+const safe = /^(sudo )?(sluice|virsh|systemctl|journalctl|ip|modprobe|apt-get|apt|lspci|dmesg)( [\w./:=@%+,-]+)+$/;
+
+export const isCommand = (words) => safe.test(words);
+
+// quoted is a name as a word of a command; a name that is not one goes by its UUID.
+export const word = (vm) => (/^[\w.][\w.-]*$/.test(vm.domain) ? vm.domain : vm.uuid);
+
+export function command(words) {
+  const button = h('button', { class: 'copy', type: 'button', 'aria-label': `Copy: ${words}`, data: { key: `copy ${words}` } }, 'Copy');
+  button.addEventListener('click', async () => {
+    let said = 'Copied';
+    try {
+      await navigator.clipboard.writeText(words);
+    } catch {
+      getSelection().selectAllChildren(button.previousSibling);
+      said = 'Selected';
+    }
+    button.textContent = said;
+    setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+  });
+  return h('span', { class: 'command' }, h('code', null, words), button);
+}
+
+// prose shows `commands` in a text as such. about is what the text speaks of: what stands in its name is
+// nobody's advice.
+export function prose(value, about = '') {
+  return value.split(/`([^`]+)`/).map((part, i) => {
+    if (i % 2 === 0) return part;
+    return isCommand(part) && !about.includes(part) ? command(part) : h('code', null, part);
+  });
+}
+
+let count = 0;
+export const id = (prefix) => `${prefix}-${++count}`;
+
+// section is a part of the page with a heading, an explanation, and a body.
+export function section(key, title, hint, ...children) {
+  return h('section', { id: key, class: 'part', 'aria-labelledby': `${key}-title` },
+    h('div', { class: 'part-head' }, h('h2', { id: `${key}-title` }, title), hint && h('p', { class: 'hint' }, hint)), children);
+}
+
+// show opens the dialog with that title; closing gives the focus back.
+export function show(title, ...children) {
+  const dialog = document.getElementById('dialog');
+  const close = h('button', { type: 'button', class: 'close', 'aria-label': 'Close', onclick: () => dialog.close() }, '✕');
+  fill(dialog, h('div', { class: 'dialog-head' }, h('h2', { id: 'dialog-title' }, title), close), h('div', { class: 'dialog-body' }, children));
+  dialog.onclick = (e) => { if (e.target === dialog) dialog.close(); };
+  if (!dialog.open) dialog.showModal();
+}

@@ -1,0 +1,92 @@
+// The host at a glance: a few figures, and each PF with its VFs and its link.
+
+import { h, fill, section } from './dom.js';
+import { watch } from './live.js';
+import { si, pps, bits, percent, count, seconds, rate } from './format.js';
+
+function tile(label, value, ...more) {
+  return h('div', { class: 'tile' }, h('dt', null, label), h('dd', null, h('b', null, value), more));
+}
+
+// bar is a share of a whole, told by width; the figures beside it tell it too.
+export function bar(parts, label) {
+  return h('div', { class: 'bar', role: 'img', 'aria-label': label },
+    parts.filter(([, share]) => share > 0).map(([kind, share]) => h('i', { class: kind, style: { width: `${Math.min(share, 1) * 100}%` } })));
+}
+
+const plainCount = (n, word) => `${n} ${word}`;
+
+function vfTile(c) {
+  const of = (n) => (c.total ? n / c.total : 0);
+  const words = [plainCount(c.held, 'held'), plainCount(c.free, 'free'), plainCount(c.foreign, 'foreign')].join(', ');
+  return tile('VFs', [String(c.held), h('small', null, ` of ${c.total} held`)], bar([['vf', of(c.held)], ['foreign', of(c.foreign)]], words), h('span', null, `${c.free} free · ${c.foreign} foreign`));
+}
+
+function loadTile(l) {
+  const words = `${pps(l.packets_per_second * l.vf_share)} of ${pps(l.packets_per_second)} on VFs`;
+  return tile('Packets that VFs carry', percent(l.vf_share), bar([['vf', l.vf_share], ['virtio', l.packets_per_second ? 1 - l.vf_share : 0]], words), h('span', null, words));
+}
+
+function vmTile(c) {
+  const more = [plainCount(c.holding, 'hold a VF'), c.vetoed && plainCount(c.vetoed, 'cannot be moved'), c.load_unknown && `load of ${c.load_unknown} unknown`].filter(Boolean);
+  return tile('Virtual machines', [String(c.running), h('small', null, ` of ${c.total} run`)], h('span', null, more.join(' · ')));
+}
+
+function guaranteeTile(b) {
+  const kept = b.guaranteed - b.short;
+  let value = b.guaranteed ? `${kept} of ${b.guaranteed}` : 'None';
+  let note = b.guaranteed ? 'are kept' : 'nobody is promised anything';
+  if (b.short) note = h('span', { class: 'bad' }, `▲ ${b.short} short`);
+  const over = b.overcommitted > 0 && h('span', { class: 'bad' }, `▲ ${count(b.overcommitted, 'link')} over-committed`);
+  return tile('Guarantees', value, h('span', null, note), over, b.limited > 0 && h('span', null, `${b.limited} limited now`));
+}
+
+function moveTile(m, observing) {
+  const waiting = m.pending ? `${m.pending} ${observing ? 'would be done' : 'waiting'}` : '';
+  const failed = m.failed > 0 && h('span', { class: 'bad' }, `▲ ${m.failed} failed`);
+  return tile('Moves', [String(m.active), h('small', null, ' under way'), waiting && h('small', null, ` · ${waiting}`)],
+    h('span', null, `${si(m.plugs)} plugs, ${seconds(m.plug_mean_seconds)} each · ${si(m.unplugs)} unplugs`), failed);
+}
+
+function troubleTile(s) {
+  const n = s.problems + s.findings + (s.error ? 1 : 0);
+  return tile('Troubles', n ? h('a', { href: '#troubles', class: 'bad' }, `▲ ${n}`) : h('span', { class: 'good' }, '✓ none'),
+    h('span', null, n ? 'each with what to do about it' : 'nothing stands in the way'));
+}
+
+function pfRow(pf, link) {
+  const c = pf.vfs;
+  const cell = (kind, n, word) => n > 0 && h('span', { class: `cells ${kind}` }, Array.from({ length: Math.min(n, 256) }, () => h('i')), h('span', { class: 'sr' }, `${n} ${word}, `));
+  const load = link?.capacity_bits_per_second ? link.sent_bits_per_second / link.capacity_bits_per_second : 0;
+  const promised = link?.capacity_bits_per_second ? (link.guaranteed?.bits_per_second ?? 0) / link.capacity_bits_per_second : 0;
+  return h('tr', null,
+    h('th', { scope: 'row' }, pf.pf, h('small', null, pf.network), !pf.managed && h('small', null, 'not in sluice.yaml')),
+    h('td', null, pf.link_up ? h('span', { class: 'good' }, '✓ up') : h('span', { class: 'bad' }, '▲ link down')),
+    h('td', { class: 'vfs' }, h('span', { class: 'strip' }, cell('held', c.held, 'held'), cell('foreign', c.foreign, 'foreign'), cell('free', c.free, 'free')),
+      h('small', null, `${c.held} held · ${c.free} free · ${c.foreign} foreign`)),
+    h('td', { class: 'link' }, link ? [
+      bar([['vf', load]], `link ${percent(load)} used`),
+      h('small', null, `${bits(link.sent_bits_per_second)} of ${bits(link.capacity_bits_per_second)} · ${percent(load)}`),
+      promised > 0 && h('small', { class: link.overcommitted ? 'bad' : '' }, `${link.overcommitted ? '▲ over-committed: ' : ''}${rate(link.guaranteed)} guaranteed`),
+    ] : h('small', null, 'not known')));
+}
+
+export function glance() {
+  const tiles = h('dl', { class: 'tiles' });
+  const body = h('tbody');
+  const table = h('table', { class: 'pfs' }, h('caption', { class: 'sr' }, 'Physical functions'),
+    h('thead', null, h('tr', null, ['PF', 'Link', 'VFs', 'Sent of what the link carries'].map((t) => h('th', { scope: 'col' }, t)))), body);
+  const part = section('host', 'Host', null, tiles, table);
+  const seen = { status: null, links: new Map() };
+  const pfs = () => seen.status && fill(body, seen.status.pfs.map((pf) => pfRow(pf, seen.links.get(pf.pf))));
+  watch(part, '/v1/status', (s) => {
+    seen.status = s;
+    fill(tiles, vfTile(s.vfs), loadTile(s.load), vmTile(s.vms), guaranteeTile(s.bandwidth), moveTile(s.moves, s.mode === 'observe'), troubleTile(s));
+    pfs();
+  });
+  watch(part, '/v1/bandwidth', (b) => {
+    seen.links = new Map(b.links.map((l) => [l.pf, l]));
+    pfs();
+  }, { every: 1000 });
+  return part;
+}

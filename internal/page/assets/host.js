@@ -1,0 +1,20 @@
+// The page of the host, from its parts.
+
+import { h } from './dom.js';
+import { nav } from './nav.js';
+import { glance } from './glance.js';
+import { troubles } from './troubles.js';
+import { underWay } from './underway.js';
+import { loads } from './loads.js';
+import { timeline } from './timeline.js';
+import { moves } from './moves.js';
+import { vms } from './vms.js';
+import { policies } from './policies.js';
+import { virtualPFs } from './vpf.js';
+
+export function host(main) {
+  const parts = [glance(), loads(), troubles(), underWay(), timeline(), moves(), vms(), policies(), virtualPFs()];
+  const [top, load, trouble, under, when, moved, list, policy, virtual] = parts;
+  main.append(h('h1', { class: 'sr' }, 'Host'), top, h('div', { class: 'columns' }, h('div', { class: 'wide' }, load), h('div', { class: 'narrow' }, trouble)), under, when, moved, list, policy, virtual);
+  nav([top, trouble, when, moved, list, policy]);
+}

@@ -1,0 +1,140 @@
+// Answers of the API, kept up to date while somebody looks at what is made of them.
+
+const slowest = 20; // one update costs at most a twentieth of the time until the next
+const retry = 2000; // milliseconds until an answer that failed is asked for again
+
+// Refusal is an answer of the daemon that is no picture: what is wrong, and what to do about it.
+export class Refusal extends Error {
+  constructor(status, body) {
+    super(body.error ?? `the daemon answered with status ${status}`);
+    this.status = status;
+    this.remedy = body.remedy ?? '';
+  }
+}
+
+export async function ask(path) {
+  const answer = await fetch(path, { cache: 'no-store' });
+  if (answer.status === 304) return null;
+  let body = {};
+  try {
+    body = await answer.json();
+  } catch { /* said below */ }
+  if (!answer.ok) throw new Refusal(answer.status, body);
+  return body;
+}
+
+// Watch is one path of the API. It is asked again after news, while one of its readers is in sight, and no more
+// often than what its readers do with it allows.
+class Watch {
+  constructor(path, every) {
+    Object.assign(this, { path, every, readers: new Set(), due: 0, stale: true, busy: false, timer: 0, data: null });
+  }
+
+  wanted() {
+    return !document.hidden && [...this.readers].some((r) => r.visible);
+  }
+
+  wake() {
+    if (!this.stale || this.busy || !this.wanted()) return;
+    clearTimeout(this.timer);
+    const wait = this.due - performance.now();
+    if (wait > 0) this.timer = setTimeout(() => this.wake(), wait);
+    else this.load();
+  }
+
+  async load() {
+    this.busy = true;
+    this.stale = false;
+    const path = typeof this.path === 'function' ? this.path() : this.path;
+    let begun = performance.now();
+    let pause = this.every;
+    try {
+      const data = await ask(path);
+      begun = performance.now();
+      if (data !== null) this.data = data;
+      for (const r of this.readers) if (r.visible || !r.drawn) this.draw(r);
+    } catch (err) {
+      for (const r of this.readers) r.failed(err);
+      this.stale = err.status !== 404;
+      pause = retry;
+    }
+    this.busy = false;
+    this.due = performance.now() + Math.max(pause, slowest * (performance.now() - begun));
+    this.wake();
+  }
+
+  draw(r) {
+    r.drawn = true;
+    r.read(this.data);
+  }
+}
+
+const watches = new Map();
+
+// watch calls read with the answer to a path, as long as the element is in sight, and failed with what went wrong. every is
+// the least time between two answers, in milliseconds.
+export function watch(element, path, read, { every = 500, failed = () => {}, key = path } = {}) {
+  let w = watches.get(key);
+  if (!w) watches.set(key, w = new Watch(path, every));
+  w.every = Math.min(w.every, every);
+  const reader = { read, failed, visible: false, drawn: false };
+  w.readers.add(reader);
+  new IntersectionObserver((entries) => {
+    reader.visible = entries.at(-1).isIntersecting;
+    if (reader.visible && w.data && !w.busy) w.draw(reader);
+    w.wake();
+  }, { rootMargin: '200px' }).observe(element);
+  return { again: () => { w.stale = true; w.due = 0; w.wake(); } };
+}
+
+function news() {
+  for (const w of watches.values()) {
+    w.stale = true;
+    w.wake();
+  }
+}
+
+// follow keeps told of revisions, by events or else by waiting for them, and tells state whether the daemon answers.
+export function follow(state) {
+  let revision;
+  let source;
+  const told = (r) => {
+    state('live');
+    if (r === revision) return;
+    revision = r;
+    news();
+  };
+  const listen = () => {
+    source = new EventSource('/v1/events');
+    source.addEventListener('revision', (e) => told(e.data));
+    source.onerror = () => {
+      source.close();
+      source = undefined;
+      poll();
+    };
+  };
+  // poll waits for one revision, and is also what tells that the daemon is back.
+  const poll = async () => {
+    if (document.hidden) return;
+    try {
+      const status = await ask(`/v1/status${revision === undefined ? '' : `?after=${revision}&wait=20s`}`);
+      if (status) told(String(status.revision));
+      if (!document.hidden && !source) listen();
+    } catch {
+      revision = undefined;
+      state('lost');
+      setTimeout(poll, retry);
+    }
+  };
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) {
+      source?.close();
+      source = undefined;
+      state('paused');
+    } else {
+      news();
+      listen();
+    }
+  });
+  listen();
+}

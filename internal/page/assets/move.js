@@ -1,0 +1,49 @@
+// One move in full: its Steps with their times, and its reason.
+
+import { h, name, show, prose, vmLink } from './dom.js';
+import { moment, clock, seconds, si } from './format.js';
+import { what, verb } from './underway.js';
+
+export function outcome(m) {
+  if (m.error) return 'failed';
+  if (!Number.isFinite(moment(m.ended))) return m.undoing ? 'is being taken back' : 'under way';
+  return `done in ${seconds(m.took_seconds ?? 0)}`;
+}
+
+function stepRow(t, begin, whole) {
+  const from = moment(t.from);
+  const to = moment(t.to);
+  const end = Number.isFinite(to) ? to : begin + whole;
+  const place = (x) => `${(100 * Math.max(0, x)) / whole}%`;
+  return h('tr', { class: t.undo ? 'undo' : '' },
+    h('th', { scope: 'row' }, h('b', null, t.undo && '↩ ', verb(t.step)), h('small', null, t.step.slice(verb(t.step).length))),
+    h('td', null, `+${seconds((from - begin) / 1e3)}`),
+    h('td', null, Number.isFinite(to) ? seconds((to - from) / 1e3) : 'under way', t.tries > 1 && h('small', null, `${t.tries} tries`), t.error && h('small', { class: 'bad' }, t.error)),
+    h('td', { class: 'gantt', 'aria-hidden': 'true' }, h('i', { class: t.error ? 'failed' : '', style: { left: place(from - begin), width: `max(2px, ${place(end - from)})` } })));
+}
+
+function steps(record) {
+  const list = record.step_times ?? [];
+  if (!list.length) return h('p', { class: 'none' }, 'No Step has begun.');
+  const begin = Math.min(...list.map((t) => moment(t.from)));
+  const whole = Math.max(1, ...list.map((t) => (Number.isFinite(moment(t.to)) ? moment(t.to) : moment(t.from)) - begin));
+  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Steps' }, h('table', { class: 'step-table' }, h('thead', null, h('tr', null, ['Step', 'Begun', 'Took', ''].map((t) => h('th', { scope: 'col' }, t)))),
+    h('tbody', null, list.map((t) => stepRow(t, begin, whole)))));
+}
+
+// figures are those of a reason, each with its unit.
+export function figures(r) {
+  const unit = r.policy === 'vnraf' ? '' : ' pkt/s';
+  const list = [['Policy', r.policy], ['Code', r.code], ['Score', r.score && si(r.score) + unit], ['Price', r.price && si(r.price) + unit], ['Regret', r.regret && `${si(r.regret)} packets`],
+    ['Rank', r.rank && `${r.rank} of those who want one of ${r.slots}`], ['Against', r.other_name && name(r.other_name)], ['Detail', r.detail]];
+  return h('dl', { class: 'figures' }, list.filter(([, v]) => v).map(([k, v]) => h('div', null, h('dt', null, k), h('dd', null, v))));
+}
+
+export function showMove(record) {
+  const m = record.move;
+  show(what(m),
+    h('p', { class: 'lead' }, h('span', { class: `kind ${m.kind}` }, m.kind), ' ', h('span', { class: m.error ? 'bad' : '' }, outcome(m)), ` · begun ${clock(moment(m.started))}`, m.uuid && [' · ', vmLink(m)]),
+    m.error && h('p', { class: 'bad' }, `▲ ${m.error}`),
+    h('h3', null, 'Reason'), h('p', null, prose(record.sentence || m.why, m.domain)), record.reason && figures(record.reason),
+    h('h3', null, 'Steps'), steps(record));
+}

@@ -1,0 +1,53 @@
+// The moves of the last hour as a list.
+
+import { h, fill, section, name } from './dom.js';
+import { remember } from './history.js';
+import { Pager } from './pager.js';
+import { showMove, outcome } from './move.js';
+import { moment, clock } from './format.js';
+
+const rowsAtOnce = 12;
+
+const filters = {
+  moves: ['plugs and unplugs', (m) => m.kind !== 'repair'],
+  failed: ['that failed', (m) => Boolean(m.error)],
+  repairs: ['repairs', (m) => m.kind === 'repair'],
+  all: ['all', () => true],
+};
+
+export function moveRow(record) {
+  const m = record.move;
+  return h('tr', null,
+    h('td', { class: 'time' }, clock(moment(m.started))),
+    h('td', null, h('span', { class: `kind ${m.kind}` }, m.kind)),
+    h('th', { scope: 'row' }, m.domain ? h('a', { href: `/vm/${encodeURIComponent(m.uuid)}`, data: { key: `moved ${record.id}` } }, name(m.domain)) : '–'),
+    h('td', null, m.vf || '–'),
+    h('td', { class: m.error ? 'bad' : '' }, m.error ? '✕ ' : '', outcome(m)),
+    h('td', { class: 'why' }, m.error || record.sentence || m.why),
+    h('td', null, h('button', { type: 'button', class: 'small', 'aria-label': `Steps of the ${m.kind} of ${m.domain ?? m.vf} at ${clock(moment(m.started))}`, data: { key: `steps ${record.id}` }, onclick: () => showMove(record) }, 'Steps')));
+}
+
+export function moveTable(rows) {
+  return h('div', { class: 'scroll' }, h('table', { class: 'list move-list' }, h('caption', { class: 'sr' }, 'Moves, newest first'),
+    h('thead', null, h('tr', null, ['Begun', 'Move', 'VM', 'VF', 'Result', 'Why', ''].map((t) => h('th', { scope: 'col' }, t || h('span', { class: 'sr' }, 'Steps'))))), rows));
+}
+
+export function moves() {
+  const body = h('tbody');
+  let memory = null;
+  let filter = 'moves';
+  const draw = () => {
+    if (!memory) return;
+    const list = [...memory.moves.values()].filter((r) => filters[filter][1](r.move)).sort((a, b) => b.id - a.id);
+    dropped.hidden = !memory.dropped;
+    dropped.textContent = `${memory.dropped} older moves of this hour are forgotten, since there were too many.`;
+    fill(body, pager.cut(list).map(moveRow));
+  };
+  const pager = new Pager(rowsAtOnce, 'moves', draw);
+  const dropped = h('p', { class: 'hint', hidden: true });
+  const tools = h('div', { class: 'tools' }, h('label', { class: 'choice' }, h('span', null, 'Show'),
+    h('select', { onchange: (e) => { filter = e.target.value; pager.at = 0; draw(); } }, Object.entries(filters).map(([value, [words]]) => h('option', { value }, words)))));
+  const part = section('moves', 'Moves', 'Of the last hour, newest first.', tools, moveTable(body), pager.element, dropped);
+  remember(part, (m) => { memory = m; draw(); });
+  return part;
+}

@@ -1,0 +1,34 @@
+// The bar of a NIC's SLA: what it is guaranteed, allowed and sends.
+
+import { h, name } from './dom.js';
+import { bits, pps, rate } from './format.js';
+
+const inPackets = (share) => !share.guarantee?.bits_per_second && !share.limit?.bits_per_second && Boolean(share.guarantee?.packets_per_second || share.limit?.packets_per_second);
+
+export const hasSLA = (share) => Boolean(rate(share.guarantee, '') || rate(share.limit, '') || rate(share.receive_limit, '') || rate(share.allowed, ''));
+
+export function slaBar(share) {
+  const [part, unit] = inPackets(share) ? ['packets_per_second', pps] : ['bits_per_second', bits];
+  const [guaranteed, promised, limit, allowed, sent] = ['guarantee', 'promised', 'limit', 'allowed', 'sent'].map((k) => share[k]?.[part] ?? 0);
+  const most = Math.max(guaranteed, limit, allowed, sent) * 1.08;
+  if (!most) return h('span', { class: 'dim' }, '–');
+  const at = (n) => `${(n / most) * 100}%`;
+  const words = [
+    `sends ${unit(sent)}`, guaranteed && `guaranteed ${unit(guaranteed)}`, promised && promised < guaranteed && `promised ${unit(promised)} of it`,
+    allowed && `allowed ${unit(allowed)}`, limit && `limit ${unit(limit)}`, share.short_bits_per_second && `short of ${bits(share.short_bits_per_second)}`,
+  ].filter(Boolean).join(', ');
+  return h('div', { class: 'sla' },
+    h('div', { class: 'track', role: 'img', 'aria-label': words, title: words },
+      allowed > 0 && h('i', { class: 'allowed', style: { width: at(allowed) } }),
+      h('i', { class: 'sent', style: { width: at(sent) } }),
+      guaranteed > 0 && h('i', { class: 'guaranteed', style: { left: at(guaranteed) } }),
+      limit > 0 && h('i', { class: 'limit', style: { left: at(limit) } })),
+    h('small', { 'aria-hidden': 'true' }, unit(sent), guaranteed > 0 && ` · ${unit(guaranteed)} guaranteed`, allowed > 0 && ` · ${unit(allowed)} allowed`),
+    share.short_bits_per_second > 0 && h('small', { class: 'bad' }, `▲ short of ${bits(share.short_bits_per_second)}`));
+}
+
+// legend tells what the parts of a bar are.
+export const slaLegend = () => h('p', { class: 'legend' },
+  [['sent', 'sent'], ['allowed', 'allowed at the moment'], ['guaranteed', 'guaranteed'], ['limit', 'limit']].map(([kind, label]) => h('span', null, h('i', { class: `key-${kind}` }), label)));
+
+export const shareTitle = (share) => [share.nic, share.virtual_pf && [' of virtual PF ', name(share.virtual_pf)]];

@@ -1,0 +1,130 @@
+// Who held what when: a row for each VF, or each VM, with the load behind it and the moves on it.
+
+import { h, s, fill, name, section } from './dom.js';
+import { remember } from './history.js';
+import { Pager } from './pager.js';
+import { line, area, largest } from './spark.js';
+import { moment, shortClock, clock, natural, pps } from './format.js';
+import { showMove, outcome } from './move.js';
+
+const hour = 3600e3;
+const rowsAtOnce = 24;
+
+// frame is the time that is shown: always an hour, which ends now.
+const frame = (m) => ({ from: m.now - hour, to: m.now });
+const share = (t, f) => Math.max(0, Math.min(1, (t - f.from) / hour));
+const percent = (x) => `${(x * 100).toFixed(3)}%`;
+
+function axis(f) {
+  const step = 600e3;
+  const first = Math.ceil(f.from / step) * step;
+  const ticks = [];
+  for (let t = first; t < f.to; t += step) ticks.push(h('span', { style: { left: percent(share(t, f)) } }, shortClock(t)));
+  return ticks;
+}
+
+function span(x, f, label) {
+  const left = share(x.begin, f);
+  const right = Number.isFinite(x.end) ? share(x.end, f) : 1;
+  const words = `${label}, ${x.begin <= f.from ? 'since before' : clock(x.begin)} to ${Number.isFinite(x.end) ? clock(x.end) : 'now'}`;
+  return h('div', { class: `span ${x.owner}`, title: words, style: { left: percent(left), width: percent(Math.max(right - left, 0.002)) } }, h('span', { class: 'span-name' }, name(label)));
+}
+
+const marks = { plug: '▲', unplug: '▼', repair: '■' };
+
+function mark(record, f) {
+  const m = record.move;
+  const words = `${clock(moment(m.started))}: ${m.kind} ${m.domain ?? ''} ${m.vf}, ${outcome(m)}`;
+  return h('button', { type: 'button', class: `mark ${m.kind}${m.error ? ' failed' : ''}`, style: { left: percent(share(moment(m.started), f)) }, 'aria-label': words, title: words, data: { key: `move ${record.id}` }, onclick: () => showMove(record) },
+    m.error ? '✕' : marks[m.kind] ?? '■');
+}
+
+// picture is the load behind a row. Its series end at the last step that is over.
+function picture(m, f, vf, virtio, label) {
+  const n = Math.max(vf?.length ?? 0, virtio?.length ?? 0);
+  if (n < 2) return null;
+  const most = largest(vf, virtio);
+  const left = share(m.from, f);
+  const right = share(m.to, f);
+  return s('svg', { class: 'load-behind', viewBox: '0 0 100 24', preserveAspectRatio: 'none', role: 'img', 'aria-label': label, style: { left: percent(left), width: percent(right - left) } },
+    vf && s('path', { class: 'vf-area', d: area(vf, most, n) }), virtio && s('path', { class: 'virtio-line', d: line(virtio, most, n) }));
+}
+
+// onVF is what a VF carried: what its holders moved while they held it.
+function onVF(m, holdings) {
+  const list = new Array(m.length).fill(null);
+  for (const x of holdings) {
+    const load = m.vms.get(x.uuid)?.vf_packets_per_second;
+    if (!load) continue;
+    const first = Math.max(0, Math.floor((x.begin - m.from) / m.step));
+    const last = Number.isFinite(x.end) ? Math.min(m.length, Math.ceil((x.end - m.from) / m.step)) : m.length;
+    for (let i = first; i < last; i++) if (load[i] !== null) list[i] = Math.max(list[i] ?? 0, load[i]);
+  }
+  return list;
+}
+
+const group = (list, key) => Map.groupBy(list, key);
+
+function byVF(m, moves) {
+  const held = group([...m.holdings.values()], (x) => x.vf);
+  const moved = group(moves, (r) => r.move.vf);
+  const all = [...new Set([...held.keys(), ...moved.keys()])].filter(Boolean).sort(natural);
+  return all.map((vf) => ({ key: vf, label: vf, spans: held.get(vf) ?? [], moves: moved.get(vf) ?? [], says: (x) => x.domain || x.uuid || 'somebody else', loads: (row) => [onVF(m, row.spans), null] }));
+}
+
+function byVM(m, moves) {
+  const held = group([...m.holdings.values()].filter((x) => x.uuid), (x) => x.uuid);
+  const moved = group(moves.filter((r) => r.move.uuid), (r) => r.move.uuid);
+  const label = (id) => m.vms.get(id)?.domain ?? held.get(id)?.[0].domain ?? moved.get(id)?.[0].move.domain ?? id;
+  const all = [...new Set([...held.keys(), ...moved.keys(), ...m.vms.keys()])].map((id) => [id, label(id)]).sort((a, b) => natural(a[1], b[1]));
+  return all.map(([id, text]) => ({
+    key: id, label: text, href: `/vm/${encodeURIComponent(id)}`, spans: held.get(id) ?? [], moves: moved.get(id) ?? [], says: (x) => x.vf,
+    loads: () => [m.vms.get(id)?.vf_packets_per_second, m.vms.get(id)?.virtio_packets_per_second],
+  }));
+}
+
+function row(m, f, r) {
+  const [vf, virtio] = r.loads(r);
+  const peak = largest(vf, virtio);
+  const title = name(r.label);
+  return h('li', { class: 'time-row' },
+    h('div', { class: 'time-label' }, r.href ? h('a', { href: r.href, data: { key: `row ${r.key}` } }, title) : title, h('small', null, peak ? `peak ${pps(peak)}` : '')),
+    h('div', { class: 'time-track' }, r.spans.map((x) => span(x, f, r.says(x))), picture(m, f, vf, virtio, `Load of ${r.label} over the last hour, at most ${pps(peak)}`), r.moves.map((x) => mark(x, f))));
+}
+
+const legend = () => h('p', { class: 'legend' },
+  h('span', null, h('i', { class: 'key-span' }), 'VF held'), h('span', null, h('i', { class: 'key-foreign' }), 'held by somebody else'), h('span', null, h('i', { class: 'key-vf' }), 'packets on the VF'),
+  h('span', null, h('i', { class: 'key-virtio' }), 'packets on virtio'), h('span', null, '▲ plug'), h('span', null, '▼ unplug'), h('span', null, '■ repair'), h('span', { class: 'bad' }, '✕ failed'));
+
+const choice = (label, options, changed) => h('label', { class: 'choice' }, h('span', null, label),
+  h('select', { onchange: (e) => changed(e.target.value) }, options.map(([value, words]) => h('option', { value }, words))));
+
+export function timeline() {
+  const state = { rows: 'vf', only: 'changed', repairs: false };
+  let memory = null;
+  const head = h('div', { class: 'time-axis', 'aria-hidden': 'true' });
+  const list = h('ol', { class: 'time-rows', 'aria-label': 'Who held what when' });
+  const note = h('p', { class: 'none', role: 'status' });
+  const draw = () => {
+    if (!memory) return;
+    const f = frame(memory);
+    const moves = [...memory.moves.values()].filter((r) => state.repairs || r.move.kind !== 'repair');
+    let rows = (state.rows === 'vf' ? byVF : byVM)(memory, moves);
+    const changed = rows.filter((r) => r.moves.length || r.spans.length > 1);
+    if (state.only === 'changed' && changed.length) rows = changed;
+    note.hidden = rows.length > 0;
+    note.textContent = 'No VF was held during the last hour.';
+    fill(head, axis(f));
+    fill(list, pager.cut(rows).map((r) => row(memory, f, r)));
+  };
+  const set = (key) => (value) => { state[key] = value; pager.at = 0; draw(); };
+  const pager = new Pager(rowsAtOnce, 'rows', draw);
+  const tools = h('div', { class: 'tools' },
+    choice('Rows', [['vf', 'by VF'], ['vm', 'by VM']], set('rows')), choice('Show', [['changed', 'where something changed'], ['all', 'all']], set('only')),
+    h('label', { class: 'choice' }, h('input', { type: 'checkbox', onchange: (e) => set('repairs')(e.target.checked) }), h('span', null, 'repairs too')));
+  const part = section('timeline', 'Who held what when', `The last hour; click a mark for the move, its Steps and its reason.`, tools, legend(), note, h('div', { class: 'time-frame' }, head, list), pager.element);
+  part.dataset.short = 'Timeline';
+  remember(part, (m) => { memory = m; draw(); }, (err) => { note.hidden = false; note.textContent = `${err.message}. ${err.remedy ?? ''}`; });
+  return part;
+}
+

@@ -1,0 +1,77 @@
+// What stands in the way, what is wrongly set, and what to do about each.
+
+import { h, fill, name, prose, section } from './dom.js';
+import { watch } from './live.js';
+import { count } from './format.js';
+
+const few = 6;
+
+const kinds = {
+  error: { mark: '▲', label: 'Error' },
+  problem: { mark: '▲', label: 'Problem' },
+  finding: { mark: '◆', label: 'Wrongly set' },
+  info: { mark: 'ⓘ', label: 'Worth knowing' },
+};
+
+function gather(status, doctor, fsck) {
+  const list = [];
+  for (const line of (status?.error ?? '').split('\n')) if (line) list.push({ kind: 'error', subject: '', text: line, remedy: '' });
+  for (const p of doctor?.problems ?? []) list.push({ kind: p.info ? 'info' : 'problem', subject: p.subject, text: p.text, remedy: p.remedy ?? '' });
+  for (const f of fsck?.findings ?? []) {
+    let remedy = f.remedy ?? '';
+    if (f.repair?.length) remedy = f.repairing ? 'is being repaired' : 'repair it with `sluice fsck --repair`';
+    if (f.last_error) remedy += `; the last repair failed: ${f.last_error}`;
+    list.push({ kind: 'finding', subject: f.subject, text: f.text, remedy });
+  }
+  const order = Object.keys(kinds);
+  return grouped(list).sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
+}
+
+// grouped puts together what is said in the same words of several VMs.
+function grouped(list) {
+  const groups = new Map();
+  for (const t of list) {
+    const general = (s) => (t.subject ? s.replaceAll(t.subject, '…') : s);
+    const key = [t.kind, general(t.text), general(t.remedy)].join('\n');
+    const g = groups.get(key);
+    if (g) g.subjects.push(t.subject);
+    else groups.set(key, { ...t, subjects: [t.subject] });
+  }
+  return [...groups.values()];
+}
+
+function item(t) {
+  const { mark, label } = kinds[t.kind];
+  const others = t.subjects.slice(1);
+  return h('li', { class: `trouble ${t.kind}` },
+    h('span', { class: 'mark', role: 'img', 'aria-label': label, title: label }, mark),
+    h('div', null,
+      h('p', null, t.subject && [h('b', null, name(t.subject)), ' '], prose(t.text, t.subject)),
+      others.length > 0 && h('details', null, h('summary', { data: { key: `others ${t.text}` } }, `and ${count(others.length, 'other')} likewise`), h('p', { class: 'names' }, others.map((o) => [name(o), ' ']))),
+      t.remedy && h('p', { class: 'remedy' }, prose(t.remedy, t.subject))));
+}
+
+export function troubles() {
+  const list = h('ul', { class: 'troubles' });
+  const more = h('button', { type: 'button', class: 'more' });
+  const none = h('p', { class: 'none' }, h('span', { class: 'good' }, '✓'), ' Nothing stands in the way, and nothing is wrongly set.');
+  const part = section('troubles', 'Troubles', null, none, list, more);
+  const seen = {};
+  let all = false;
+  let before = '';
+  const draw = () => {
+    const found = gather(seen.status, seen.doctor, seen.fsck);
+    const now = JSON.stringify([found, all]);
+    if (now === before) return; // open details stay open
+    before = now;
+    none.hidden = found.length > 0;
+    fill(list, (all ? found : found.slice(0, few)).map(item));
+    more.hidden = found.length <= few;
+    more.textContent = all ? 'Show fewer' : `Show all ${found.length}`;
+  };
+  more.hidden = true;
+  more.addEventListener('click', () => { all = !all; draw(); });
+  for (const path of ['status', 'doctor', 'fsck']) watch(part, `/v1/${path}`, (data) => { seen[path] = data; draw(); }, { every: path === 'status' ? 500 : 1000 });
+  return part;
+}
+

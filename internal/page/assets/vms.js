@@ -1,0 +1,137 @@
+// The list of VMs: search, sort, filter, some at a time.
+
+import { h, section, text, keyed, fill, name, clean } from './dom.js';
+import { watch } from './live.js';
+import { remember } from './history.js';
+import { Pager } from './pager.js';
+import { spark, largest } from './spark.js';
+import { slaBar, hasSLA, slaLegend } from './sla.js';
+import { pps, bits, natural, si } from './format.js';
+
+const rowsAtOnce = 50;
+const settled = 10e3; // milliseconds for which rows keep their order, so that nothing jumps under a pointer
+
+const filters = {
+  all: ['all', () => true],
+  vf: ['on a VF', (v) => v.vf],
+  virtio: ['on virtio', (v) => !v.vf],
+  waiting: ['should hold a VF and have none', (v) => v.should_hold && !v.vf],
+  moving: ['being moved', (v) => v.under_way],
+  short: ['short of their guarantee', (v, shares) => shares.some((x) => x.short_bits_per_second > 0)],
+  sla: ['with an SLA', (v, shares) => shares.some(hasSLA)],
+  veto: ['that cannot be moved', (v) => v.code === 'veto'],
+  unknown: ['whose load is unknown', (v) => v.state === 'running' && !v.load_known],
+  override: ['pinned or released by hand', (v) => v.override],
+};
+
+const sorts = {
+  load: ['load', (a, b) => loadOf(b) - loadOf(a)],
+  name: ['name', (a, b) => natural(a.domain, b.domain)],
+  score: ['score', (a, b) => (b.score ?? 0) - (a.score ?? 0)],
+  path: ['path', (a, b) => natural(a.vf || '~', b.vf || '~')],
+};
+
+const loadOf = (v) => (v.load_known ? v.packets_per_second : -1);
+
+// parts of a row that are brought up to date, by class.
+function create(v) {
+  const part = (tag, kind, label) => h(tag, { class: kind, 'data-label': label });
+  const cells = {
+    name: h('th', { scope: 'row' }), path: part('td', 'path', 'Path'), load: part('td', 'load', 'Load'), spark: part('td', 'spark-cell', 'Last hour'), why: part('td', 'why', 'Why'), sla: part('td', 'sla-cell', 'Sends'),
+  };
+  const tr = h('tr', null, Object.values(cells));
+  tr.cells_ = cells;
+  fill(cells.name, h('a', { href: `/vm/${encodeURIComponent(v.uuid)}`, data: { key: `vm ${v.uuid}` } }, name(v.domain)), h('small', { class: 'state' }));
+  return tr;
+}
+
+function stateOf(v, functions) {
+  return [v.state !== 'running' && v.state, v.class, v.override && `✋ ${v.override}`, functions && `${functions} virtual VFs`].filter(Boolean).join(' · ');
+}
+
+function update(tr, v, seen) {
+  const c = tr.cells_;
+  const shares = seen.shares.get(v.uuid) ?? [];
+  const memory = seen.memory?.vms.get(v.uuid);
+  const changed = (cell, key, make) => {
+    if (cell.key === key) return;
+    cell.key = key;
+    fill(cell, make());
+  };
+  text(c.name.lastChild, stateOf(v, seen.functions.get(v.uuid)));
+  changed(c.path, [v.vf, v.under_way, v.should_hold].join(), () => [v.vf ? h('span', { class: 'on vf' }, v.vf) : h('span', { class: 'on virtio' }, 'virtio'), v.under_way && h('small', null, `↻ ${v.under_way}`)]);
+  const load = v.load_known ? [pps(v.packets_per_second), bits(v.bytes_per_second * 8)] : ['unknown', ''];
+  changed(c.load, load.join(), () => [h('span', null, load[0]), h('small', null, load[1])]);
+  changed(c.why, v.why ?? '', () => [h('span', null, v.why || 'nothing is decided yet'), v.score ? h('small', { class: 'sr' }, `, score ${si(v.score)}`) : '']);
+  changed(c.sla, JSON.stringify(shares.map((x) => [x.sent, x.guarantee, x.allowed, x.limit, x.short_bits_per_second])), () => shares.slice(0, 2).map(slaBar));
+  changed(c.spark, seen.memory ? `${seen.memory.to} ${Boolean(memory)}` : '', () => memory && spark(memory, `Load over the last hour, at most ${pps(largest(memory.virtio_packets_per_second, memory.vf_packets_per_second))}`));
+}
+
+const option = ([value, [words]]) => h('option', { value }, words);
+
+// kept is what was chosen, in the address, so that going back and sharing the link keep it.
+function kept() {
+  const query = new URLSearchParams(location.search);
+  const pick = (key, table, other) => (table[query.get(key)] ? query.get(key) : other);
+  return { search: query.get('q') ?? '', filter: pick('show', filters, 'all'), sort: pick('sort', sorts, 'load') };
+}
+
+function keep(state) {
+  const query = new URLSearchParams();
+  if (state.search) query.set('q', state.search);
+  if (state.filter !== 'all') query.set('show', state.filter);
+  if (state.sort !== 'load') query.set('sort', state.sort);
+  const words = query.toString();
+  history.replaceState(null, '', location.pathname + (words ? `?${words}` : '') + location.hash);
+}
+
+export function vms() {
+  const state = kept();
+  const seen = { vms: [], shares: new Map(), functions: new Map(), memory: null };
+  let order = null;
+  let ordered = 0;
+  const body = h('tbody');
+  const table = h('table', { class: 'list vm-list' }, h('caption', { class: 'sr' }, 'Virtual machines'),
+    h('thead', null, h('tr', null, ['VM', 'Path', 'Load', 'Last hour', 'Why', 'Sends'].map((t) => h('th', { scope: 'col' }, t)))), body);
+  const note = h('p', { class: 'none', role: 'status', hidden: true });
+
+  const matches = (v) => {
+    const words = state.search.toLowerCase();
+    const shares = seen.shares.get(v.uuid) ?? [];
+    return filters[state.filter][1](v, shares) && (!words || [v.domain, v.uuid, v.vf ?? '', v.mac ?? '', v.network ?? '', v.class ?? '', v.why ?? ''].some((x) => clean(x).toLowerCase().includes(words)));
+  };
+  const busy = () => body.contains(document.activeElement) || body.matches(':hover');
+  const sort = (now) => {
+    if (order && !now && (performance.now() - ordered < settled || busy())) return;
+    ordered = performance.now();
+    order = new Map(seen.vms.toSorted(sorts[state.sort][1]).map((v, i) => [v.uuid, i]));
+  };
+  const draw = (now) => {
+    sort(now);
+    const place = (v) => order.get(v.uuid) ?? Infinity;
+    const rows = seen.vms.filter(matches).sort((a, b) => place(a) - place(b));
+    keyed(body, pager.cut(rows), (v) => v.uuid, create, (tr, v) => update(tr, v, seen));
+  };
+  const choose = (key) => (e) => { state[key] = e.target.value; pager.at = 0; keep(state); draw(true); };
+  const pager = new Pager(rowsAtOnce, 'VMs', () => { draw(true); part.scrollIntoView({ block: 'start' }); });
+  const search = h('input', { type: 'search', value: state.search, placeholder: 'Name, VF, MAC, class, reason …', 'aria-label': 'Search VMs', oninput: choose('search') });
+  const show = h('select', { onchange: choose('filter') }, Object.entries(filters).map(option));
+  const by = h('select', { onchange: choose('sort') }, Object.entries(sorts).map(option));
+  show.value = state.filter;
+  by.value = state.sort;
+  const tools = h('div', { class: 'tools' }, search, h('label', { class: 'choice' }, h('span', null, 'Show'), show), h('label', { class: 'choice' }, h('span', null, 'Sorted by'), by));
+  const part = section('vms', 'Virtual machines', null, tools, note, table, slaLegend(), pager.element);
+  part.dataset.short = 'VMs';
+  addEventListener('keydown', (e) => {
+    if (e.key !== '/' || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) || e.ctrlKey || e.metaKey || e.altKey) return;
+    e.preventDefault();
+    search.focus();
+  });
+  search.setAttribute('aria-keyshortcuts', '/');
+
+  watch(part, '/v1/vms', (list) => { seen.vms = list; note.hidden = true; draw(); }, { every: 1000, failed: (err) => { note.hidden = false; text(note, `${err.message}. ${err.remedy ?? ''}`); } });
+  watch(table, '/v1/bandwidth', (b) => { seen.shares = Map.groupBy(b.nics, (x) => x.uuid); draw(); }, { every: 1000 });
+  watch(table, '/v1/vpf', (list) => { seen.functions = new Map(list.map((p) => [p.uuid, p.functions.length - 1])); draw(); }, { every: 2000 });
+  remember(table, (m) => { seen.memory = m; draw(); });
+  return part;
+}

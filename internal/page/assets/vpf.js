@@ -1,0 +1,36 @@
+// Virtual PFs, and what the switch holds each of their VFs to.
+
+import { h, fill, name, section, vmLink, prose } from './dom.js';
+import { watch } from './live.js';
+import { si } from './format.js';
+
+const holds = (p) => [p.vlan ? `VLAN ${p.vlan}` : p.trunk && `VLANs ${p.trunk}`, p.guarantee && `guaranteed ${p.guarantee}`, p.limit && `limit ${p.limit}`, p.spoof_check && 'own MACs only', p.addresses?.length && p.addresses.join(' '), p.isolated && 'isolated'].filter(Boolean).join(' · ');
+
+function dropped(d) {
+  const list = [['spoof', d.spoof], ['VLAN', d.vlan], ['rate', d.rate]].filter(([, n]) => n > 0).map(([k, n]) => `${si(n)} ${k}`);
+  return list.join(', ') || '–';
+}
+
+function row(f) {
+  const up = f.link === 'up';
+  return h('tr', null, h('th', { scope: 'row' }, f.vf < 0 ? 'PF' : `VF ${f.vf}`), h('td', null, h('code', null, f.mac)), h('td', { class: up ? 'good' : '' }, up ? '✓ up' : f.link, f.why && h('small', null, f.why)),
+    h('td', null, f.stands ? h('span', { class: 'good' }, '✓ in force') : h('span', { class: 'bad' }, '▲ not in force')), h('td', null, holds(f.policy)), h('td', null, f.owner ? name(f.owner) : '–'), h('td', null, dropped(f.dropped_packets)));
+}
+
+export function vpfTable(p) {
+  return h('div', { class: 'vpf' }, h('h3', null, name(p.name), ' of ', vmLink(p), h('small', null, ` ${p.model}, ${p.backend}, ${p.network}`), !p.running && h('small', { class: 'bad' }, ` ▲ does not run: ${p.why || 'its VM is off'}`)),
+    p.problems.map((x) => h('p', { class: 'bad' }, '▲ ', prose(x.text, p.domain), ' ', x.remedy && prose(x.remedy, p.domain))),
+    h('div', { class: 'scroll' }, h('table', { class: 'list' }, h('caption', { class: 'sr' }, `Functions of ${p.name}`), h('thead', null, h('tr', null, ['Function', 'MAC', 'Link', 'Rules', 'Held to', 'In use by', 'Dropped'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, p.functions.map(row)))));
+}
+
+// virtualPFs is hidden where there are none.
+export function virtualPFs() {
+  const body = h('div');
+  const part = section('virtual-pfs', 'Virtual PFs', 'SR-IOV functions that VMs have inside, and what their switch holds them to.', body);
+  part.classList.add('absent');
+  watch(part, '/v1/vpf', (list) => {
+    part.classList.toggle('absent', !list.length);
+    fill(body, list.map(vpfTable));
+  }, { every: 2000 });
+  return part;
+}

@@ -1,0 +1,221 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is how long a condition may take to become true on a busy machine.
+const patience = 90 * time.Second
+
+// browser starts one Chromium for a test and what it calls.
+func browser(t testing.TB) context.Context {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed: scripts/deps test")
+	}
+	dir, err := os.MkdirTemp("", "sluice-chromium")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.WSURLReadTimeout(patience),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", false))
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+// look is how a page is looked at.
+type look struct {
+	width, height int64
+	dark          bool
+}
+
+func (l look) String() string {
+	if l.dark {
+		return fmt.Sprintf("%d-dark", l.width)
+	}
+	return fmt.Sprintf("%d-light", l.width)
+}
+
+var looks = []look{{width: 1400, height: 900}, {width: 1400, height: 900, dark: true}, {width: 390, height: 844}, {width: 390, height: 844, dark: true}}
+
+// tab is a page that a test looks at. Whatever the browser complains of fails the test.
+type tab struct {
+	t    testing.TB
+	ctx  context.Context
+	look look
+
+	mu       sync.Mutex
+	faults   []string
+	expected func(string) bool // complaints that the test provokes; nil: none
+}
+
+// open loads a page, in a tab of its own.
+func open(t testing.TB, in context.Context, url string, l look) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(in)
+	t.Cleanup(cancel)
+	p := &tab{t: t, ctx: ctx, look: l}
+	if err := chromedp.Listen(ctx, p.hear); err != nil {
+		t.Fatal(err)
+	}
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	p.size(l.width, l.height)
+	p.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}}), chromedp.Navigate(url))
+	t.Cleanup(p.complain)
+	return p
+}
+
+// command is a command of the protocol as an action.
+func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+func (p *tab) size(width, height int64) {
+	p.t.Helper()
+	p.look.width, p.look.height = width, height
+	const phone = 500
+	p.do(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < phone}))
+}
+
+// hear keeps what the browser complains of: errors of scripts, of the console, of the network and of the content
+// security policy.
+func (p *tab) hear(event any) {
+	text := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text = exception(e.ExceptionDetails)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			for _, a := range e.Args {
+				text += string(a.Value) + a.Description + " "
+			}
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			text = e.Entry.Text + " " + e.Entry.URL
+		}
+	}
+	if text == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.expected == nil || !p.expected(text) {
+		p.faults = append(p.faults, text)
+	}
+}
+
+func exception(d *runtime.ExceptionDetails) string {
+	text := d.Text
+	if d.Exception != nil {
+		text += " " + d.Exception.Description
+	}
+	return fmt.Sprintf("%s (%s:%d)", text, d.URL, d.LineNumber)
+}
+
+func (p *tab) complain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.faults {
+		p.t.Errorf("the browser complains: %s", f)
+	}
+}
+
+func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func get[T any](p *tab, a chromedp.Action[T]) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, a)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return v
+}
+
+// eval is the value of an expression of JavaScript.
+func eval[T any](p *tab, expression string) T {
+	p.t.Helper()
+	return get(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// until waits for an expression to become true.
+func (p *tab) until(expression string) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if eval[bool](p, "Boolean("+expression+")") {
+			return
+		}
+		if time.Now().After(end) {
+			p.shoot("failed")
+			p.complain()
+			p.t.Fatalf("this never came true: %s\n%s", expression, eval[string](p, "document.body.innerText.slice(0, 2000)"))
+		}
+	}
+}
+
+// whole makes the window as high as the page, since only what is in sight is fetched.
+func (p *tab) whole() {
+	p.t.Helper()
+	for range 3 {
+		p.size(p.look.width, max(p.look.height, eval[int64](p, "document.documentElement.scrollHeight")))
+		eval[bool](p, "new Promise(done => setTimeout(() => requestAnimationFrame(() => done(true)), 700))")
+	}
+}
+
+// shoot keeps a picture of the whole page, where SLUICE_SCREENSHOTS names a directory.
+func (p *tab) shoot(name string) {
+	p.t.Helper()
+	dir := os.Getenv("SLUICE_SCREENSHOTS")
+	if dir == "" {
+		dir = p.t.TempDir()
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	png := get(p, chromedp.FullScreenshot(100))
+	name = strings.ReplaceAll(name, "/", "-") + ".png"
+	if err := os.WriteFile(filepath.Join(dir, name), png, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}

@@ -1,0 +1,128 @@
+// Package page serves the page on which people watch a host in a browser. It is static: a frame of HTML, and
+// scripts that ask the API beside it. It can change nothing, and loads nothing from elsewhere.
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+)
+
+// policy allows what comes with the page, and nothing that stands in the HTML itself: what a VM is
+// called can become neither script nor style.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+//go:embed assets
+var embedded embed.FS
+
+// types are those of the files in assets, whatever the host's tables say.
+var types = map[string]string{
+	".css": "text/css; charset=utf-8",
+	".js":  "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml",
+	".txt": "text/plain; charset=utf-8",
+}
+
+// file is one answer.
+type file struct {
+	data []byte
+	kind string
+	tag  string // ETag
+}
+
+// pages serves what never changes while the program runs.
+type pages struct {
+	assets map[string]*file
+	frame  *file
+}
+
+// Handler serves GET /, /vm/UUID and /assets/... of a daemon of that version. The scripts ask
+// the API under /v1 of the same server.
+func Handler(version string) http.Handler {
+	p := &pages{assets: map[string]*file{}}
+	must(fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path.Ext(name) == ".html" {
+			return err
+		}
+		data, err := embedded.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		p.assets["/"+name] = newFile(data, typeOf(name))
+		return nil
+	}))
+	p.frame = newFile(frame(version), "text/html; charset=utf-8")
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", p.page)
+	mux.HandleFunc("GET /vm/{vm}", p.page)
+	mux.HandleFunc("GET /assets/", p.asset)
+	return mux
+}
+
+// must is for what is fixed when the program is built.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func frame(version string) []byte {
+	var b bytes.Buffer
+	t := template.Must(template.ParseFS(embedded, "assets/index.html"))
+	must(t.Execute(&b, struct{ Version string }{version}))
+	return b.Bytes()
+}
+
+func newFile(data []byte, kind string) *file {
+	sum := sha256.Sum256(data)
+	const enough = 12
+	return &file{data: data, kind: kind, tag: `"` + hex.EncodeToString(sum[:enough]) + `"`}
+}
+
+func typeOf(name string) string {
+	if t := types[path.Ext(name)]; t != "" {
+		return t
+	}
+	if t := mime.TypeByExtension(path.Ext(name)); t != "" {
+		return t
+	}
+	return "text/plain; charset=utf-8" // licences
+}
+
+func (p *pages) page(w http.ResponseWriter, r *http.Request) { serve(w, r, p.frame) }
+
+func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
+	f := p.assets[path.Clean(r.URL.Path)]
+	if f == nil {
+		http.NotFound(w, r)
+		return
+	}
+	serve(w, r, f)
+}
+
+// serve answers with a file, or with nothing where the browser has it: it asks each time, so that
+// the page of a newer daemon is never made of older parts.
+func serve(w http.ResponseWriter, r *http.Request, f *file) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Etag", f.tag)
+	if strings.Contains(r.Header.Get("If-None-Match"), f.tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Type", f.kind)
+	_, _ = w.Write(f.data) // the reader may be gone: nothing to be done about it
+}
