@@ -7,6 +7,7 @@ import (
 
 	"github.com/beevik/etree"
 
+	"sluice/internal/libvirt/domxml"
 	"sluice/internal/model"
 )
 
@@ -73,18 +74,18 @@ func (c *differences) port(found []*etree.Element) (bus, park int) {
 	if at < 0 {
 		c.add("its root port (alias %s) is missing", portAlias(c.p.Name))
 		for _, e := range found {
-			if a, ok := addressOf(e); ok && aliasOf(e) == c.p.PFAlias() {
-				at = a.bus
+			if a, ok := domxml.AddressOf(e); ok && domxml.AliasOf(e) == c.p.PFAlias() {
+				at = a.Bus
 			}
 		}
 	}
 	if crowded(c.p) {
 		park = c.bus(parkAlias(c.p.Name))
 	}
-	for _, e := range c.d.devices.ChildElements() {
-		a, ok := addressOf(e)
-		if name, _, is := model.ParseVPFAlias(aliasOf(e)); ok && a.bus == at && (!is || name != c.p.Name) {
-			c.add("its root port has another device on it: %s %s", e.Tag, aliasOf(e))
+	for _, e := range c.d.Devices.ChildElements() {
+		a, ok := domxml.AddressOf(e)
+		if name, _, is := model.ParseVPFAlias(domxml.AliasOf(e)); ok && a.Bus == at && (!is || name != c.p.Name) {
+			c.add("its root port has another device on it: %s %s", e.Tag, domxml.AliasOf(e))
 		}
 	}
 	return at, park
@@ -92,8 +93,8 @@ func (c *differences) port(found []*etree.Element) (bus, park int) {
 
 // bus is the index of the PCI controller with that alias, or -1.
 func (c *differences) bus(alias string) int {
-	for i, e := range c.d.bridges() {
-		if aliasOf(e) == alias {
+	for i, e := range c.d.Bridges() {
+		if domxml.AliasOf(e) == alias {
 			return i
 		}
 	}
@@ -103,29 +104,29 @@ func (c *differences) bus(alias string) int {
 // function compares one of them.
 func (c *differences) function(f function) {
 	c.seen = append(c.seen, f.alias)
-	e := c.d.byAlias("interface", f.alias)
+	e := c.d.ByAlias("interface", f.alias)
 	if e == nil {
 		c.add("%s is missing", f.alias)
 		return
 	}
 	want := f.element(c.p)
 	of := func(what string) string { return what + " of " + f.alias }
-	c.want(of("the MAC"), strings.ToLower(childAttr(e, "mac", "address")), f.mac.String())
-	c.want(of("the model"), childAttr(e, "model", "type"), string(c.p.Model))
+	c.want(of("the MAC"), strings.ToLower(domxml.ChildAttr(e, "mac", "address")), f.mac.String())
+	c.want(of("the model"), domxml.ChildAttr(e, "model", "type"), string(c.p.Model))
 	c.want(of("the backend"), e.SelectAttrValue("type", ""), want.SelectAttrValue("type", ""))
 	for _, key := range []string{"bridge", "dev"} {
-		c.want(of("the source"), childAttr(e, "source", key), childAttr(want, "source", key))
+		c.want(of("the source"), domxml.ChildAttr(e, "source", key), domxml.ChildAttr(want, "source", key))
 	}
-	switch down := childAttr(e, "link", "state") == "down"; {
+	switch down := domxml.ChildAttr(e, "link", "state") == "down"; {
 	case c.p.Backend == model.BackendVDPA && down:
 		c.add("the link of %s is down, and libvirt cannot set that of a vDPA device up", f.alias)
 	case c.p.Backend == model.BackendTap && !down && !c.live:
 		c.add("the link of %s is up: it would have a carrier before its policy stands", f.alias)
 	}
-	if at, ok := addressOf(e); !ok || at != f.at {
+	if at, ok := domxml.AddressOf(e); !ok || at != f.at {
 		c.add("the address of %s is %s: want %s", f.alias, at, f.at)
 	}
-	if childAttr(want, "address", "multifunction") == "on" && childAttr(e, "address", "multifunction") != "on" {
+	if domxml.ChildAttr(want, "address", "multifunction") == "on" && domxml.ChildAttr(e, "address", "multifunction") != "on" {
 		c.add("the address of %s has no multifunction='on': its VFs could not be there", f.alias)
 	}
 	for _, prop := range f.props {
@@ -167,7 +168,7 @@ func (d *domain) property(alias, name string) (found *etree.Element) {
 func (c *differences) rest() {
 	var have []string
 	for _, e := range c.order {
-		alias := aliasOf(e)
+		alias := domxml.AliasOf(e)
 		if have = append(have, alias); !slices.Contains(c.seen, alias) {
 			c.add("%s is there, and was not defined", alias)
 		}
@@ -190,8 +191,8 @@ func Adopt(doc string, p *model.VirtualPF) bool {
 	want := *p
 	want.VFs = slices.Clone(p.VFs)
 	adopt := func(m *model.MAC, alias string) {
-		if e := d.byAlias("interface", alias); e != nil && m.IsZero() {
-			*m, _ = model.ParseMAC(childAttr(e, "mac", "address"))
+		if e := d.ByAlias("interface", alias); e != nil && m.IsZero() {
+			*m, _ = model.ParseMAC(domxml.ChildAttr(e, "mac", "address"))
 		}
 	}
 	adopt(&want.MAC, p.PFAlias())

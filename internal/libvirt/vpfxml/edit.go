@@ -6,6 +6,7 @@ import (
 	"github.com/beevik/etree"
 
 	"sluice/internal/channel"
+	"sluice/internal/libvirt/domxml"
 	"sluice/internal/model"
 )
 
@@ -25,15 +26,15 @@ func Define(doc string, p *model.VirtualPF) (string, error) {
 	if crowded(p) {
 		park = d.park(p.Name)
 	}
-	_, bus := d.bridge(rootPort, portAlias(p.Name))
+	_, bus := d.bridge(domxml.RootPort, portAlias(p.Name))
 	for _, f := range layout(p, bus, park) {
-		d.insert(f.element(p))
+		d.Insert(f.element(p))
 		d.override(f)
 	}
 	if p.Channel {
 		d.addChannel()
 	}
-	return d.doc.WriteToString()
+	return d.String()
 }
 
 // Undefine takes the virtual PF out, and with the last one what all share. It says whether there was anything.
@@ -47,14 +48,14 @@ func Undefine(doc, name string) (string, bool, error) {
 		return doc, false, nil
 	}
 	for _, e := range all {
-		d.devices.RemoveChild(e)
-		d.dropOverride(aliasOf(e))
+		d.Devices.RemoveChild(e)
+		d.dropOverride(domxml.AliasOf(e))
 	}
 	if len(d.functions("")) == 0 {
 		d.dropChannel()
 	}
 	d.trimBridges()
-	out, err := d.doc.WriteToString()
+	out, err := d.String()
 	return out, true, err
 }
 
@@ -65,19 +66,19 @@ func (f *function) element(p *model.VirtualPF) *etree.Element {
 	if p.Backend == model.BackendVDPA {
 		kind = "vdpa"
 	}
-	e := newDevice("interface", kind, f.alias)
-	child(e, "mac", "address", f.mac.String())
+	e := domxml.NewDevice("interface", kind, f.alias)
+	domxml.Child(e, "mac", "address", f.mac.String())
 	if kind == "vdpa" {
-		child(e, "source", "dev", model.VDPAPath(model.VDPAName(p.VM, p.Name, f.vf)))
+		domxml.Child(e, "source", "dev", model.VDPAPath(model.VDPAName(p.VM, p.Name, f.vf)))
 	} else {
-		child(e, "source", "bridge", p.Network)
+		domxml.Child(e, "source", "bridge", p.Network)
 	}
-	child(e, "model", "type", string(p.Model))
+	domxml.Child(e, "model", "type", string(p.Model))
 	if kind != "vdpa" {
-		child(e, "link", "state", "down")
+		domxml.Child(e, "link", "state", "down")
 	}
-	child(e, "rom", "enabled", "no")
-	address := setAddress(e, f.at)
+	domxml.Child(e, "rom", "enabled", "no")
+	address := domxml.SetAddress(e, f.at)
 	if f.vf < 0 && len(p.VFs) > 0 && p.Model == model.VPFVirtio {
 		address.CreateAttr("multifunction", "on")
 	}
@@ -92,27 +93,27 @@ func (d *domain) override(f function) {
 	prefix := d.qemuPrefix()
 	over := d.overrides()
 	if over == nil {
-		over = d.root.CreateElement(prefix + "override")
+		over = d.Root.CreateElement(prefix + "override")
 	}
-	front := child(over, prefix+"device", "alias", f.alias).CreateElement(prefix + "frontend")
+	front := domxml.Child(over, prefix+"device", "alias", f.alias).CreateElement(prefix + "frontend")
 	for _, prop := range f.props {
-		child(front, prefix+"property", "name", prop.name, "type", "string", "value", prop.value)
+		domxml.Child(front, prefix+"property", "name", prop.name, "type", "string", "value", prop.value)
 	}
 }
 
 // qemuPrefix is the prefix of QEMU's namespace with its colon, declared where it is not.
 func (d *domain) qemuPrefix() string {
-	for _, a := range d.root.Attr {
+	for _, a := range d.Root.Attr {
 		if a.Space == "xmlns" && a.Value == qemuSpace {
 			return a.Key + ":"
 		}
 	}
-	d.root.CreateAttr("xmlns:qemu", qemuSpace)
+	d.Root.CreateAttr("xmlns:qemu", qemuSpace)
 	return "qemu:"
 }
 
 // overrides is <qemu:override>, or nil.
-func (d *domain) overrides() *etree.Element { return inQEMU(d.root, "override") }
+func (d *domain) overrides() *etree.Element { return inQEMU(d.Root, "override") }
 
 // inQEMU is the first child of that name in QEMU's namespace, or nil.
 func inQEMU(e *etree.Element, tag string) *etree.Element {
@@ -136,7 +137,7 @@ func (d *domain) dropOverride(alias string) {
 		}
 	}
 	if len(over.ChildElements()) == 0 {
-		d.root.RemoveChild(over)
+		d.Root.RemoveChild(over)
 	}
 }
 
@@ -146,53 +147,44 @@ func (d *domain) addChannel() {
 	if d.channel() != nil {
 		return
 	}
-	if !d.hasSerial() {
-		_, bus := d.bridge(rootPort, serialPort)
-		e := newDevice("controller", "virtio-serial", serialAlias)
+	if !d.HasSerial() {
+		_, bus := d.bridge(domxml.RootPort, serialPort)
+		e := domxml.NewDevice("controller", "virtio-serial", serialAlias)
 		e.CreateAttr("index", "0")
-		setAddress(e, pciAddress{bus: bus})
-		d.insert(e)
+		domxml.SetAddress(e, domxml.Address{Bus: bus})
+		d.Insert(e)
 	}
-	e := newDevice("channel", "unix", chanAlias)
-	child(e, "source", "mode", "bind")
-	child(e, "target", "type", "virtio", "name", channelName)
-	d.insert(e)
+	e := domxml.NewDevice("channel", "unix", chanAlias)
+	domxml.Child(e, "source", "mode", "bind")
+	domxml.Child(e, "target", "type", "virtio", "name", channelName)
+	d.Insert(e)
 }
 
 // channel is the one to sluice-guest, or nil.
 func (d *domain) channel() *etree.Element {
-	for _, e := range d.devices.SelectElements("channel") {
-		if childAttr(e, "target", "name") == channelName {
+	for _, e := range d.Devices.SelectElements("channel") {
+		if domxml.ChildAttr(e, "target", "name") == channelName {
 			return e
 		}
 	}
 	return nil
 }
 
-func (d *domain) hasSerial() bool {
-	for _, e := range d.devices.SelectElements("controller") {
-		if e.SelectAttrValue("type", "") == "virtio-serial" {
-			return true
-		}
-	}
-	return false
-}
-
 // dropChannel removes the channel and its controller where they were added here; the controller only if nothing else is on it.
 func (d *domain) dropChannel() {
-	if e := d.byAlias("channel", chanAlias); e != nil {
-		d.devices.RemoveChild(e)
+	if e := d.ByAlias("channel", chanAlias); e != nil {
+		d.Devices.RemoveChild(e)
 	}
-	e := d.byAlias("controller", serialAlias)
+	e := d.ByAlias("controller", serialAlias)
 	if e == nil {
 		return
 	}
-	for _, dev := range d.devices.ChildElements() {
+	for _, dev := range d.Devices.ChildElements() {
 		if a := dev.SelectElement("address"); a != nil && a.SelectAttrValue("type", "") == "virtio-serial" {
 			return
 		}
 	}
-	d.devices.RemoveChild(e)
+	d.Devices.RemoveChild(e)
 }
 
 // fits says what stands in the way of a virtual PF in this domain.
@@ -200,12 +192,8 @@ func (d *domain) fits(p *model.VirtualPF) error {
 	switch {
 	case len(d.functions(p.Name)) > 0:
 		return fmt.Errorf("%w: it has a virtual PF %s already: choose another name, or undefine that one first", model.ErrPermanent, p.Name)
-	case !d.express():
-		machine := ""
-		if os := d.root.SelectElement("os"); os != nil {
-			machine = childAttr(os, "type", "machine")
-		}
-		return fmt.Errorf("%w: no root port: its machine %q has no PCI Express: SR-IOV needs q35, or virt", model.ErrPermanent, machine)
+	case !d.Express():
+		return fmt.Errorf("%w: no root port: its machine %q has no PCI Express: SR-IOV needs q35, or virt", model.ErrPermanent, d.Machine())
 	case p.Channel && d.channel() != nil && d.channel().SelectAttrValue("type", "") != "unix":
 		return fmt.Errorf("%w: its channel %s is not of type unix: remove it, and define the virtual PF again", model.ErrPermanent, channelName)
 	}

@@ -3,6 +3,7 @@ package vpfxml
 import (
 	"fmt"
 
+	"sluice/internal/libvirt/domxml"
 	"sluice/internal/model"
 )
 
@@ -13,7 +14,7 @@ func WithLink(doc, alias string, up bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e := d.byAlias("interface", alias)
+	e := d.ByAlias("interface", alias)
 	if e == nil {
 		return "", fmt.Errorf("it has no %s: %w", alias, model.ErrGone)
 	}
@@ -22,15 +23,15 @@ func WithLink(doc, alias string, up bool) (string, error) {
 		state = "up"
 	}
 	link := e.SelectElement("link")
-	if have := childAttr(e, "link", "state"); have == state || have == "" && up {
+	if have := domxml.ChildAttr(e, "link", "state"); have == state || have == "" && up {
 		return "", nil
 	}
 	if link == nil {
 		link = e.CreateElement("link")
 	}
 	link.CreateAttr("state", state)
-	d.doc.SetRoot(e)
-	return d.doc.WriteToString()
+	d.Doc.SetRoot(e)
+	return d.String()
 }
 
 // ChannelPath is the host's end of the channel in live XML, or "".
@@ -40,8 +41,8 @@ func ChannelPath(doc string) (string, error) {
 		return "", err
 	}
 	e := d.channel()
-	if e == nil || e.SelectAttrValue("type", "") != "unix" || childAttr(e, "source", "mode") != "bind" {
+	if e == nil || e.SelectAttrValue("type", "") != "unix" || domxml.ChildAttr(e, "source", "mode") != "bind" {
 		return "", nil
 	}
-	return childAttr(e, "source", "path"), nil
+	return domxml.ChildAttr(e, "source", "path"), nil
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/beevik/etree"
+
+	"sluice/internal/libvirt/domxml"
 )
 
 // The aliases of what is added beside functions. None can be that of a function.
@@ -22,58 +24,39 @@ func portAlias(name string) string { return portPrefix + name + portSuffix }
 func parkAlias(name string) string { return portPrefix + name + parkSuffix }
 func stemAlias(name string) string { return portPrefix + name + stemSuffix }
 
-// bridges are the PCI controllers by their index, which is the number of the bus behind them.
-func (d *domain) bridges() map[int]*etree.Element {
-	out := map[int]*etree.Element{}
-	for _, e := range d.devices.SelectElements("controller") {
-		if i, ok := number(e, "index"); ok && e.SelectAttrValue("type", "") == "pci" {
-			out[i] = e
-		}
-	}
-	return out
-}
-
-// express says whether the machine has PCI Express: q35, virt.
-func (d *domain) express() bool {
-	root := d.bridges()[0]
-	return root != nil && root.SelectAttrValue("model", "") == "pcie-root"
-}
-
 // bridge is the index of a PCI controller with that alias, which is the number of the bus behind it. One that an
 // earlier virtual PF left behind is used again. A new one gets the next index: libvirt fills a free one below with a port of its own.
 func (d *domain) bridge(kind, alias string) (e *etree.Element, index int) {
-	all, used := d.bridges(), d.buses()
+	all, used := d.Bridges(), d.Buses()
 	for i := range all {
 		index = max(index, i+1)
-		if aliasOf(all[i]) == alias {
+		if domxml.AliasOf(all[i]) == alias {
 			return all[i], i
 		}
 	}
 	for i := range index {
-		if e := all[i]; kind == rootPort && e != nil && isPort(aliasOf(e)) && used[i] == 0 {
+		if e := all[i]; kind == domxml.RootPort && e != nil && isPort(domxml.AliasOf(e)) && used[i] == 0 {
 			e.SelectElement("alias").CreateAttr("name", alias)
 			return e, i
 		}
 	}
-	e = newDevice("controller", "pci", alias)
+	e = domxml.NewDevice("controller", "pci", alias)
 	e.CreateAttr("index", strconv.Itoa(index))
 	e.CreateAttr("model", kind)
-	d.insert(e)
+	d.Insert(e)
 	return e, index
 }
-
-const rootPort = "pcie-root-port"
 
 // park is the bus of a bridge with room for all VFs that libvirt has no function for, behind a port of its own. In the
 // guest it is empty.
 func (d *domain) park(name string) int {
-	stem, bus := d.bridge(rootPort, stemAlias(name))
+	stem, bus := d.bridge(domxml.RootPort, stemAlias(name))
 	if stem.SelectElement("target") == nil {
-		child(stem, "target", "hotplug", "off") // the firmware reserves nothing for it
+		domxml.Child(stem, "target", "hotplug", "off") // the firmware reserves nothing for it
 	}
 	e, index := d.bridge("pcie-to-pci-bridge", parkAlias(name))
 	if e.SelectElement("address") == nil {
-		setAddress(e, pciAddress{bus: bus})
+		domxml.SetAddress(e, domxml.Address{Bus: bus})
 	}
 	return index
 }
@@ -92,30 +75,19 @@ func ours(alias string) bool {
 	return alias == serialPort
 }
 
-// buses counts the devices on each bus.
-func (d *domain) buses() map[int]int {
-	out := map[int]int{}
-	for _, e := range d.devices.ChildElements() {
-		if a, ok := addressOf(e); ok {
-			out[a.bus]++
-		}
-	}
-	return out
-}
-
 // trimBridges takes away the controllers that were added and have nothing behind them any more. One that has
 // others above it stays for the next virtual PF: libvirt would fill its index with a port of its own.
 func (d *domain) trimBridges() {
 	for {
-		all := d.bridges()
+		all := d.Bridges()
 		last := 0
 		for i := range all {
 			last = max(last, i)
 		}
 		e := all[last]
-		if e == nil || !ours(aliasOf(e)) || d.buses()[last] > 0 {
+		if e == nil || !ours(domxml.AliasOf(e)) || d.Buses()[last] > 0 {
 			return
 		}
-		d.devices.RemoveChild(e)
+		d.Devices.RemoveChild(e)
 	}
 }

@@ -1,0 +1,65 @@
+package domxml
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/beevik/etree"
+)
+
+// AddAfter puts an element behind its sibling-to-be, on a line of its own where that has one. Remove takes it away without a trace.
+func AddAfter(sibling, e *etree.Element) {
+	space := spaceBefore(sibling)
+	at := sibling.Index() + 1
+	if space != "" {
+		sibling.Parent().InsertChildAt(at, etree.NewText(space))
+		at++
+		indent(e, space)
+	}
+	sibling.Parent().InsertChildAt(at, e)
+}
+
+// Append puts an element behind the last one in parent.
+func Append(parent, e *etree.Element) {
+	if all := parent.ChildElements(); len(all) > 0 {
+		AddAfter(all[len(all)-1], e)
+		return
+	}
+	parent.InsertChildAt(0, e) // before all space, which is not its own
+}
+
+// Remove takes an element away with the space before it.
+func Remove(e *etree.Element) {
+	parent := e.Parent()
+	if spaceBefore(e) != "" {
+		parent.RemoveChildAt(e.Index() - 1)
+	}
+	parent.RemoveChild(e)
+}
+
+// spaceBefore is the white space in front of an element, "" where there is something else.
+func spaceBefore(e *etree.Element) string {
+	i := e.Index()
+	if i == 0 {
+		return ""
+	}
+	text, ok := e.Parent().Child[i-1].(*etree.CharData)
+	if !ok || text.IsCData() || strings.TrimSpace(text.Data) != "" {
+		return ""
+	}
+	return text.Data
+}
+
+// indent puts each element inside e on a line of its own.
+func indent(e *etree.Element, space string) {
+	all := e.ChildElements()
+	if len(all) == 0 || !strings.Contains(space, "\n") {
+		return
+	}
+	inner := space + "  "
+	for _, c := range slices.Backward(all) {
+		indent(c, inner)
+		e.InsertChildAt(c.Index(), etree.NewText(inner))
+	}
+	e.AddChild(etree.NewText(space))
+}
