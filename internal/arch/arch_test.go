@@ -30,6 +30,7 @@ var may = map[string][]string{
 	"kernel/frames":   {"model"},
 	"libvirt":         {"model", "channel", "libvirt/domxml"},
 	"libvirt/domxml":  {},
+	"prepare":         {"model", "libvirt/domxml"},
 	"guest":           {"model", "channel"},
 	"claim":           {"model"},
 	"doctor":          {"model"},

@@ -162,6 +162,24 @@ func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) []model.Pro
 	return out
 }
 
+// Definition says what a VM's definition lacks for VFs behind those of its NICs that are in the given networks; none given: any.
+// What its guest and its taps do now is left out.
+func Definition(vm model.VM, nets map[string]bool) []model.Problem {
+	vm.State, vm.NICs = model.VMRunning, slices.Clone(vm.NICs)
+	if vm.Ready == model.No {
+		vm.Ready = model.Yes
+	}
+	all := map[string]bool{}
+	for i := range vm.NICs {
+		vm.NICs[i].LinkUp = model.Yes
+		all[vm.NICs[i].Network] = true
+	}
+	if len(nets) == 0 {
+		nets = all
+	}
+	return vmAdvice(&model.Snapshot{}, &vm, nets)
+}
+
 // stateAdvice is about the VM as a whole.
 func stateAdvice(vm *model.VM) (text, remedy string) {
 	switch {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"sluice/internal/libvirt/domxml"
 	"sluice/internal/model"
 )
 
@@ -56,7 +57,7 @@ func readMetadata(doc string) ([]model.NICSLA, error) {
 	for i := range x.Metadata.Children {
 		e := &x.Metadata.Children[i]
 		switch {
-		case !strings.HasPrefix(e.XMLName.Space, namespaces):
+		case !strings.HasPrefix(e.XMLName.Space, namespaces), e.XMLName.Space == domxml.Prepared:
 			continue
 		case e.XMLName.Space != Namespace:
 			return nil, fmt.Errorf("it has the namespace %q, and this version of Sluice reads %s", model.Shorten(e.XMLName.Space), Namespace)

@@ -88,3 +88,6 @@ func Child(e *etree.Element, tag string, attrs ...string) *etree.Element {
 	}
 	return c
 }
+
+// Prepared is the namespace of what `sluice prepare` writes down in a domain's <metadata>.
+const Prepared = "urn:sluice:prepared:1"

@@ -1,0 +1,149 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	lv "github.com/digitalocean/go-libvirt"
+
+	"sluice/internal/model"
+)
+
+// Definition is a domain's persistent definition.
+type Definition struct {
+	VM        model.VMID
+	Name      string
+	XML       string // with what is secret in it
+	Public    string // without
+	Transient bool   // libvirt keeps none: XML is that of the running domain
+	Running   bool
+	Saved     bool // virsh managedsave
+}
+
+// Definitions reads those of the domains with these names or UUIDs; none given: of all. The error of one that is not there
+// matches model.ErrGone.
+func (c *Conn) Definitions(ctx context.Context, names []string) ([]Definition, error) {
+	s, err := c.session()
+	if err != nil {
+		return nil, fail("read definitions of", c.o.URI, err)
+	}
+	all := len(names) == 0
+	if all {
+		doms, err := onConn(ctx, s.queries, "", "list domains", func(c *client) ([]lv.Domain, error) {
+			doms, _, err := c.ConnectListAllDomains(1, 0)
+			return doms, err
+		})
+		if err != nil {
+			return nil, fail("list the domains of", c.o.URI, err)
+		}
+		for _, d := range doms {
+			names = append(names, string(vmID(d)))
+		}
+	}
+	out := make([]Definition, 0, len(names))
+	for _, name := range names {
+		d, err := c.definition(ctx, s, name)
+		if all && isGone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fail("read the definition of", model.Shorten(name), err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+func (c *Conn) definition(ctx context.Context, s *session, name string) (Definition, error) {
+	var vm model.VMID
+	if model.IsUUID(name) {
+		vm, name = model.VMID(strings.ToLower(name)), ""
+	}
+	def, err := c.stored(ctx, s, vm, name)
+	if err != nil {
+		return Definition{}, err
+	}
+	public, err := onDomain(ctx, s.queries, def.vm, "read definition", func(c *client, d lv.Domain) (string, error) {
+		return c.DomainGetXMLDesc(d, lv.DomainXMLInactive)
+	})
+	return Definition{VM: def.vm, Name: def.name, XML: def.xml, Public: public, Transient: !def.stored, Running: def.active, Saved: def.saved}, err
+}
+
+// ErrChanged marks that a definition is no longer what a change was made of.
+var ErrChanged = errors.New("its definition was changed meanwhile")
+
+// Redefine puts changed in place of a definition as Definitions returned it, whether the domain runs or not. kept looks at what libvirt made
+// of it; with an error from that all is as it was.
+func (c *Conn) Redefine(ctx context.Context, old *Definition, changed string, kept func(doc string) error) error {
+	if err := c.redefine(ctx, old, changed, kept); err != nil {
+		return fail("define", old.Name, err)
+	}
+	return nil
+}
+
+func (c *Conn) redefine(ctx context.Context, old *Definition, changed string, kept func(doc string) error) error {
+	s, err := c.session()
+	if err != nil {
+		return err
+	}
+	c.defining.Lock()
+	defer c.defining.Unlock()
+	now, err := c.stored(ctx, s, old.VM, "")
+	switch {
+	case err != nil:
+		return err
+	case now.xml != old.XML:
+		return fmt.Errorf("%w: %w: look at it again", model.ErrPermanent, ErrChanged)
+	}
+	if err := define(ctx, s, old.VM, changed); err != nil {
+		return err
+	}
+	if now, err = c.stored(ctx, s, old.VM, ""); err == nil {
+		err = kept(now.xml)
+	}
+	if err != nil {
+		return errors.Join(err, define(ctx, s, old.VM, old.XML))
+	}
+	return nil
+}
+
+// Bridges are the bridges of libvirt's networks, by the networks' names. Those without one are left out.
+func (c *Conn) Bridges(ctx context.Context) (map[string]string, error) {
+	s, err := c.session()
+	if err != nil {
+		return nil, fail("read the networks of", c.o.URI, err)
+	}
+	out, err := onConn(ctx, s.queries, "", "list networks", func(c *client) (map[string]string, error) {
+		nets, _, err := c.ConnectListAllNetworks(1, 0)
+		out := map[string]string{}
+		for _, n := range nets {
+			if bridge, err := c.NetworkGetBridgeName(n); err == nil && bridge != "" {
+				out[n.Name] = bridge
+			}
+		}
+		return out, err
+	})
+	if isCode(err, lv.ErrNoSupport) {
+		return nil, nil // this libvirt has no networks
+	}
+	if err != nil {
+		return nil, fail("read the networks of", c.o.URI, err)
+	}
+	return out, nil
+}
+
+// ReadVM is what a domain's XML says of it, with the bridges of libvirt's networks by their names.
+func ReadVM(doc string, bridges map[string]string) (model.VM, error) {
+	d, err := parseDomain(doc)
+	if err != nil {
+		return model.VM{}, err
+	}
+	for i := range d.NICs {
+		if name, ok := strings.CutPrefix(d.NICs[i].Network, unresolved); ok {
+			d.NICs[i].Network = bridges[name]
+		}
+	}
+	return d.VM, nil
+}
