@@ -57,7 +57,7 @@ var may = map[string][]string{
 	"cli":             {"dashboard", "bandwidth", "model", "input", "web", "/api/v1", "scenario", "report", "trace", "oracle", "config", "placement"},
 	"backend":         {"bandwidth", "model", "loop", "web", "input", "statefile", "/api/v1"},
 	"demo":            {"page", "bandwidth", "doctor", "workload", "model", "loop", "sim", "web", "backend", "history", "cli"},
-	"daemon":          {"page", "bandwidth", "doctor", "model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "vpf", "web", "backend", "history", "statefile"},
+	"daemon":          {"page", "bandwidth", "doctor", "model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "vpf", "web", "backend", "history", "statefile", "prepare", "/api/v1"},
 	"qualify":         {"model", "/api/v1"},
 	"version":         {},
 	"arch":            {},

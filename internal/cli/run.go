@@ -78,28 +78,34 @@ func findDaemon() (string, error) {
 
 // lookOffline has sluiced look at this host once, without changing anything.
 func lookOffline(ctx context.Context, config string) (*web.Offline, error) {
+	var seen *web.Offline
+	err := runDaemon(ctx, nil, func(r io.Reader) (err error) { seen, err = readOffline(r); return err }, "--offline", "--config", config)
+	return seen, err
+}
+
+// runDaemon has sluiced do one thing, and reads what it prints.
+func runDaemon(ctx context.Context, in io.Reader, read func(io.Reader) error, args ...string) error {
 	path, err := findDaemon()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cmd := exec.CommandContext(ctx, path, "--offline", "--config", config) //nolint:gosec // as found
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // as found
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	var out, text bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &text
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &text
 	err = cmd.Run()
 	switch said := strings.TrimPrefix(strings.TrimSpace(text.String()), "sluiced: "); {
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return ctx.Err()
 	case err != nil && said != "":
-		return nil, errors.New(said)
+		return errors.New(said)
 	case err != nil:
-		return nil, fmt.Errorf("%s --offline: %w", path, err)
+		return fmt.Errorf("%s %s: %w", path, args[0], err)
 	}
-	seen, err := readOffline(&out)
-	if err != nil {
-		return nil, fmt.Errorf("what %s --offline printed: %w; install sluice and sluiced of the same version", path, err)
+	if err := read(&out); err != nil {
+		return fmt.Errorf("what %s %s printed: %w; install sluice and sluiced of the same version", path, args[0], err)
 	}
-	return seen, nil
+	return nil
 }
 
 // readOffline is strict: what a sluiced of another version says under other names would

@@ -45,6 +45,20 @@ func fakeDaemon(args []string) int {
 		if err := json.NewEncoder(os.Stdout).Encode(web.LookedOffline(webtest.View(), nil)); err != nil {
 			return cli.ExitError
 		}
+	case args[0] == "--prepare":
+		var asked api.Prepare
+		err := json.NewDecoder(os.Stdin).Decode(&asked)
+		var list []api.Prepared
+		if err == nil {
+			list, err = (&webtest.Preparer{}).Prepare(context.Background(), asked)
+		}
+		if err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(list)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "sluiced:", err)
+			return cli.ExitError
+		}
 	default:
 		fmt.Println("sluiced", strings.Join(args, " "))
 	}
@@ -127,6 +141,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	s, err := web.New(web.Options{
 		Backend: b, Version: "1.2.3", Socket: filepath.Join(ts.Getenv("WORK"), "s.sock"),
 		Now: func() time.Time { return webtest.Now }, Stale: time.Minute, VirtualPFs: vpfs(strings.Join(args, "")),
+		Preparer: &webtest.Preparer{},
 	})
 	ts.Check(err)
 	ctx, cancel := context.WithCancel(context.Background())

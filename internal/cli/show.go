@@ -257,10 +257,7 @@ func offlineFlags(c *cobra.Command) *offline {
 func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T, error), pick func(*web.Offline) T) (T, error) {
 	if !o.on {
 		v, err := online(ctx)
-		if errors.Is(err, web.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
-			err = fmt.Errorf("%w, or add --offline", err)
-		}
-		return v, err
+		return v, orOffline(err)
 	}
 	var none T
 	seen, err := lookOffline(ctx, o.config)
@@ -268,6 +265,14 @@ func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T
 		return none, err
 	}
 	return pick(seen), nil
+}
+
+// orOffline adds to the error of a daemon that is not there what else can be done.
+func orOffline(err error) error {
+	if errors.Is(err, web.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w, or add --offline", err)
+	}
+	return err
 }
 
 func (a *app) planCommand() *cobra.Command {

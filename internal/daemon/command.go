@@ -38,6 +38,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 	f.BoolVar(&o.Lift, "lift", false, "when stopping, lift all limits, contracts too, whatever bandwidth.stop says")
 	liftNow := f.Bool("lift-limits", false, "run no daemon: lift what one that was killed allowed for the moment, with --lift also what SLAs forbid, and end")
 	offline := f.Bool("offline", false, "look at the host once, print what a daemon would see and do as JSON, and change nothing")
+	prep := f.Bool("prepare", false, "run no daemon: change definitions of VMs as the JSON on standard input says (see docs/api.md, POST /v1/prepare), and print what was changed")
 	show := f.Bool("version", false, "print the version")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -57,6 +58,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 		err = LiftLimits(ctx, o)
 	case *offline:
 		err = printOffline(ctx, stdout, o.Config)
+	case *prep:
+		err = PrepareOffline(ctx, o.Config, os.Stdin, stdout)
 	default:
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(gcPercent)

@@ -195,7 +195,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	server, err := web.New(web.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
-		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, Page: page.Handler(d.o.Version),
+		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, Page: page.Handler(d.o.Version), Preparer: d.preparer(),
 	})
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func hasVirtualPF(vm model.VM) bool {
 // not moved cannot be, and what each PF lacks, with a remedy for each.
 func Examine(s *model.Snapshot) []model.Problem {
 	out := slices.Clone(s.Problems)
-	nets := managedNetworks(s)
+	nets := Networks(s)
 	if len(nets) == 0 {
 		out = append(out, model.Problem{
 			Text:   "Sluice has no PF to share out",

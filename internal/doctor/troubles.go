@@ -13,7 +13,7 @@ func Troubles(s *model.Snapshot) []model.Problem {
 	for i := range s.PFs {
 		out = append(out, pfTroubles(&s.PFs[i])...)
 	}
-	nets := managedNetworks(s)
+	nets := Networks(s)
 	for i := range s.VMs {
 		vm := &s.VMs[i]
 		for k := range vm.NICs {
@@ -67,8 +67,8 @@ func nicTroubles(out []model.Problem, vm *model.VM, nic *model.NIC, nets map[str
 	return out
 }
 
-// managedNetworks are the networks that Sluice's PFs lead to.
-func managedNetworks(snap *model.Snapshot) map[string]bool {
+// Networks are those that Sluice's PFs lead to.
+func Networks(snap *model.Snapshot) map[string]bool {
 	nets := map[string]bool{}
 	for i := range snap.PFs {
 		if pf := &snap.PFs[i]; pf.Managed && pf.Network != "" {

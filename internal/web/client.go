@@ -88,6 +88,11 @@ func (c *Client) SetVPF(ctx context.Context, b api.SetVPF) (api.Result, error) {
 	return post[api.Result](ctx, c, "vpf/set", b)
 }
 
+// Prepare changes the definition of a VM so that it can have a VF, or only says what it would change, of one or of all.
+func (c *Client) Prepare(ctx context.Context, b api.Prepare) ([]api.Prepared, error) {
+	return post[[]api.Prepared](ctx, c, "prepare", b)
+}
+
 // Fsck asks what is leaked or wrongly set.
 func (c *Client) Fsck(ctx context.Context) (api.Fsck, error) { return get[api.Fsck](ctx, c, "fsck") }
 

@@ -62,6 +62,7 @@ func (h *handler) routes() http.Handler {
 			mux.Handle("GET "+path, o.Page)
 		}
 	}
+	h.prepareRoutes(mux)
 	mux.HandleFunc("/", notFound)
 	all := http.NewServeMux()
 	all.HandleFunc("GET /v1/events", h.events)

@@ -29,6 +29,7 @@ type Options struct {
 	VirtualPFs VirtualPFs       // nil: there are none here
 	History    History          // nil: nothing is remembered
 	Page       http.Handler     // GET /, /vm/UUID and /assets/: the page; nil: there is none
+	Preparer   Preparer         // nil: there are no definitions of VMs here
 	Process    bool             // also serve metrics of the process and of the Go runtime
 }
 

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -33,44 +32,12 @@ func (h *handler) vpfRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/vpf/set", h.answerVPF("vpf/set", h.setVPF))
 }
 
-// answerVPF checks that there is a controller and that the peer may, and writes what answer returns.
+// answerVPF answers requests about virtual PFs; path is "" where nothing is changed.
 func (h *handler) answerVPF(path string, answer func(context.Context, *json.Decoder, peer) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		who := peerOf(r.Context())
-		switch {
-		case h.opts.VirtualPFs == nil:
-			writeError(w, http.StatusNotFound, &api.Error{Text: "there are no virtual PFs here", Remedy: "they need sluiced on a host with libvirt"})
-			return
-		case path != "" && !h.roles.may(who, vpfRoles[path]):
-			verb := api.Verb(path)
-			h.logRefusal(verb, who)
-			writeError(w, http.StatusForbidden, refusedFor("change virtual PFs", vpfRoles[path], who))
-			return
-		}
-		d := json.NewDecoder(r.Body)
-		d.DisallowUnknownFields()
-		out, err := answer(r.Context(), d, who)
-		if path != "" {
-			h.opts.Logger.Info("asked to change virtual PFs", "request", path, "by", who.String(), "error", err)
-		}
-		if err != nil {
-			err = forPerson(err)
-			writeError(w, statusOf(err, http.StatusInternalServerError), err)
-			return
-		}
-		writeJSON(w, http.StatusOK, out)
-	}
-}
-
-// forPerson makes an *api.Error of what a person can put right: such errors say how themselves.
-func forPerson(err error) error {
-	switch {
-	case errors.Is(err, model.ErrPermanent):
-		return &api.Error{Text: strings.ReplaceAll(err.Error(), model.ErrPermanent.Error()+": ", "")}
-	case errors.Is(err, model.ErrGone):
-		return &api.Error{Text: err.Error(), Remedy: "see which VMs there are: virsh list --all"}
-	}
-	return err
+	return h.answer(task{
+		there: h.opts.VirtualPFs != nil, missing: api.Error{Text: "there are no virtual PFs here", Remedy: "they need sluiced on a host with libvirt"},
+		path: path, doing: "change virtual PFs", needs: vpfRoles[path],
+	}, answer)
 }
 
 func (h *handler) virtualPFs(ctx context.Context) ([]api.VirtualPF, error) {
@@ -132,18 +99,6 @@ func portOf(p *model.PortPolicy) api.PortPolicy {
 
 // linkAuto is how people write model.LinkAuto.
 const linkAuto = "auto"
-
-// decode reads the body of a request.
-func decode(d *json.Decoder, into any) error {
-	err := d.Decode(into)
-	if err == nil && d.More() {
-		err = errors.New("more than one value")
-	}
-	if err != nil {
-		return &api.Error{Text: "the request's body is not right: " + err.Error(), Remedy: "see docs/api.md for what it may have"}
-	}
-	return nil
-}
 
 func (h *handler) defineVPF(ctx context.Context, d *json.Decoder, who peer) (any, error) {
 	var b api.DefineVPF

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// preparing is one run of `sluice prepare`.
+type preparing struct {
+	*app
+	o        *output
+	off      *offline
+	asked    api.Prepare // of each VM
+	all, yes bool
+}
+
+func (a *app) prepareCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "prepare VM...|--all", Short: "give a VM's definition what it needs to have a VF (role own)",
+		Long: `Adds to a VM's persistent definition in libvirt what is missing for a VF to be plugged
+beside its virtio NIC: <teaming> and an alias for the NIC, a free PCIe root port, ACPI;
+for a guest with a bond (failover: bond in sluice.yaml) only port and ACPI. Shows what
+would change, asks, and defines it. Everything else in the definition stays as it is.
+
+A VM that runs goes on as it is: the new definition counts from its next full stop and
+start, not from a reboot inside the guest. sluice doctor says what is missing then.
+
+What was added is written down in the domain's metadata, and --undo takes exactly that out
+again. VMs that are not understood are refused, with what to do: machines without PCI
+Express, transient domains, domains that have a VF of somebody else's by definition, and
+those with several NICs that could have a VF, unless --nic names one.`,
+		Example: "sluice prepare web-1\nsluice prepare db-1 --nic br-data --yes\nsluice prepare --all --dry-run\nsluice prepare web-1 --undo",
+	}
+	p := &preparing{app: a, o: outputFlag(c), off: offlineFlags(c)}
+	flags := c.Flags()
+	flags.Lookup("offline").Usage = "work on this host without a daemon, as root"
+	flags.BoolVar(&p.all, "all", false, "all VMs that libvirt knows; those that are refused are listed")
+	flags.StringSliceVar(&p.asked.NICs, "nic", nil, "`NIC` that is to have a VF, by alias, MAC or network; may be given several times")
+	flags.BoolVar(&p.asked.Agent, "agent", false, "add a channel to qemu-guest-agent too; only for guests that run it, since a VM whose agent does not answer gets no VF")
+	flags.BoolVar(&p.asked.Undo, "undo", false, "take out again what was added")
+	flags.BoolVar(&p.asked.DryRun, "dry-run", false, "show what would change, and change nothing")
+	flags.BoolVarP(&p.yes, "yes", "y", false, "do not ask")
+	c.ValidArgsFunction = func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		return a.completeVM(c, nil, word)
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case p.all == (len(args) > 0):
+			return usage(c, errors.New("prepare needs the names or UUIDs of VMs, or --all"))
+		case p.asked.Undo && (len(p.asked.NICs) > 0 || p.asked.Agent):
+			return usage(c, errors.New("--undo takes out all that was added; leave --nic and --agent out"))
+		case p.o.json && !p.yes && !p.asked.DryRun:
+			return usage(c, errors.New("-o json asks nobody: add --dry-run or --yes"))
+		}
+		return p.run(c.Context(), args)
+	}
+	return c
+}
+
+// run shows what would change, asks, and changes it.
+func (p *preparing) run(ctx context.Context, vms []string) error {
+	list, err := p.look(ctx, vms)
+	if err != nil {
+		return err
+	}
+	if !p.o.json {
+		p.print(list)
+	}
+	changes := 0
+	for i := range list {
+		if len(list[i].Changes) > 0 {
+			changes++
+		}
+	}
+	if changes > 0 && !p.asked.DryRun {
+		if !p.yes && !p.agreed(changes) {
+			_, _ = fmt.Fprintln(p.std.Out, "Nothing was changed.")
+			return errPrinted
+		}
+		p.define(ctx, list)
+	}
+	if p.o.json {
+		err = show(p.std.Out, p.o, list, nil)
+	}
+	for i := range list {
+		if list[i].Refused != nil && err == nil {
+			err = errPrinted
+		}
+	}
+	return err
+}
+
+// look asks what would change.
+func (p *preparing) look(ctx context.Context, vms []string) (list []api.Prepared, err error) {
+	r := p.asked
+	r.DryRun = true
+	if p.all {
+		r.All = true
+		return p.ask(ctx, r)
+	}
+	for _, vm := range vms {
+		r.VM = vm
+		one, err := p.ask(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one...)
+	}
+	return list, nil
+}
+
+// ask has the daemon answer, or sluiced without one.
+func (p *preparing) ask(ctx context.Context, r api.Prepare) ([]api.Prepared, error) {
+	if !p.off.on {
+		list, err := p.client().Prepare(ctx, r)
+		return list, orOffline(err)
+	}
+	in, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	var list []api.Prepared
+	err = runDaemon(ctx, bytes.NewReader(in), func(r io.Reader) error { return json.NewDecoder(r).Decode(&list) }, "--prepare", "--config", p.off.config)
+	return list, err
+}
+
+// define changes what was shown, one VM after the other. One that fails is refused.
+func (p *preparing) define(ctx context.Context, list []api.Prepared) {
+	for i := range list {
+		if len(list[i].Changes) == 0 {
+			continue
+		}
+		r := p.asked
+		r.VM, r.Digest = list[i].ID, list[i].Digest
+		done, err := p.ask(ctx, r)
+		switch {
+		case err == nil && len(done) == 1:
+			list[i] = done[0]
+		case err == nil:
+			err = fmt.Errorf("the daemon's answer is about %d VMs", len(done))
+		}
+		var said *api.Error
+		if err != nil && !errors.As(err, &said) {
+			said = &api.Error{Text: err.Error()}
+		}
+		if said != nil {
+			list[i].Refused = said
+		}
+		if !p.o.json {
+			p.printDone(&list[i])
+		}
+	}
+}
+
+// agreed asks the person.
+func (p *preparing) agreed(changes int) bool {
+	_, _ = fmt.Fprintf(p.std.Out, "Change %s in libvirt? [y/N] ", model.Plural(changes, "definition"))
+	answer, _ := bufio.NewReader(p.std.In).ReadString('\n') // no answer is a no
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
+}
+
+func (p *preparing) print(list []api.Prepared) {
+	colour := IsTerminal(p.std.Out) && os.Getenv("NO_COLOR") == ""
+	for i := range list {
+		one := &list[i]
+		if one.Refused != nil {
+			printRefused(p.std.Out, one)
+			continue
+		}
+		printDiff(p.std.Out, one.Diff, colour)
+		head := "nothing is missing"
+		switch {
+		case len(one.Changes) > 0:
+			head = model.Plural(len(one.Changes), "change")
+		case p.asked.Undo:
+			head = "nothing to take out"
+		}
+		_, _ = fmt.Fprintf(p.std.Out, "%s: %s\n", printable(one.VM), head)
+		for _, text := range one.Changes {
+			_, _ = fmt.Fprintf(p.std.Out, "    %s\n", printable(text))
+		}
+		for _, text := range one.Notes {
+			_, _ = fmt.Fprintf(p.std.Out, "    note: %s\n", printable(text))
+		}
+		for _, q := range one.Lacks {
+			_, _ = fmt.Fprintf(p.std.Out, "    doctor will say: %s; %s\n", printable(q.Text), printable(q.Remedy))
+		}
+		if one.Effect != "" {
+			_, _ = fmt.Fprintf(p.std.Out, "    takes effect %s\n", printable(one.Effect))
+		}
+	}
+}
+
+func (p *preparing) printDone(one *api.Prepared) {
+	if one.Refused != nil {
+		printRefused(p.std.Out, one)
+		return
+	}
+	_, _ = fmt.Fprintf(p.std.Out, "%s: defined; takes effect %s\n", printable(one.VM), printable(one.Effect))
+}
+
+func printRefused(w io.Writer, one *api.Prepared) {
+	_, _ = fmt.Fprintf(w, "%s: left as it is: %s\n", printable(one.VM), printable(one.Refused.Text))
+	if one.Refused.Remedy != "" {
+		_, _ = fmt.Fprintf(w, "    %s\n", printable(one.Refused.Remedy))
+	}
+}
+
+// printDiff prints a unified diff, with the colours that diffs have where there are colours.
+func printDiff(w io.Writer, text string, colour bool) {
+	colours := map[byte]string{'-': "31", '+': "32", '@': "36"}
+	for line := range strings.Lines(text) {
+		line = printable(strings.TrimSuffix(line, "\n"))
+		if c := colours[(line + " ")[0]]; colour && c != "" {
+			line = "\x1b[" + c + "m" + line + "\x1b[0m"
+		}
+		_, _ = fmt.Fprintln(w, line)
+	}
+}

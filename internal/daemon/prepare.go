@@ -1,0 +1,233 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+
+	"sluice/api/v1"
+	"sluice/internal/doctor"
+	"sluice/internal/libvirt"
+	"sluice/internal/model"
+	"sluice/internal/prepare"
+)
+
+// preparer changes definitions of VMs so that they can have VFs. It implements web.Preparer.
+type preparer struct {
+	virt interface {
+		Definitions(ctx context.Context, names []string) ([]libvirt.Definition, error)
+		Redefine(ctx context.Context, old *libvirt.Definition, changed string, kept func(doc string) error) error
+		Bridges(ctx context.Context) (map[string]string, error)
+	}
+	rules func() model.Rules
+	look  func(ctx context.Context) (*model.Snapshot, error) // nil, nil: not yet
+}
+
+// preparing is one request with what is known of the host.
+type preparing struct {
+	*preparer
+	api.Prepare
+	rules   model.Rules
+	snap    *model.Snapshot
+	nets    map[string]bool
+	bridges map[string]string
+	vfs     map[model.PCIAddress]bool
+}
+
+// Prepare implements web.Preparer.
+func (p *preparer) Prepare(ctx context.Context, r api.Prepare) ([]api.Prepared, error) {
+	q := preparing{preparer: p, Prepare: r, rules: p.rules(), vfs: map[model.PCIAddress]bool{}}
+	var err error
+	if q.snap, err = p.look(ctx); err != nil {
+		return nil, err
+	}
+	if q.snap == nil {
+		return nil, &api.Error{Text: "the host has not been looked at yet", Remedy: "wait a moment"}
+	}
+	q.nets = doctor.Networks(q.snap)
+	for i := range q.snap.PFs {
+		for k := range q.snap.PFs[i].VFs {
+			q.vfs[q.snap.PFs[i].VFs[k].Address] = true
+		}
+	}
+	if q.bridges, err = p.virt.Bridges(ctx); err != nil {
+		return nil, err
+	}
+	var names []string
+	if !r.All {
+		names = []string{r.VM}
+	}
+	defs, err := p.virt.Definitions(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(defs, func(a, b libvirt.Definition) int { return cmp.Compare(a.Name, b.Name) })
+	out := make([]api.Prepared, 0, len(defs))
+	for i := range defs {
+		one, err := q.one(ctx, &defs[i])
+		if err != nil && !r.All {
+			return nil, err
+		}
+		if err != nil { // the others can be looked at all the same
+			one.Refused = &api.Error{Text: err.Error()}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// one looks at a VM, and changes its definition where that is wanted.
+func (q *preparing) one(ctx context.Context, d *libvirt.Definition) (api.Prepared, error) {
+	out := api.Prepared{VM: d.Name, ID: string(d.VM), Changes: []string{}, Notes: []string{}, Lacks: []api.Problem{}}
+	rule := q.rules.For(d.VM, d.Name)
+	edit := func(doc string) (prepare.Result, error) { return q.edit(doc, rule) }
+	r, err := prepare.Result{}, q.refuses(d, rule)
+	if err == nil {
+		r, err = edit(d.XML)
+	}
+	if refusal := (*prepare.Refusal)(nil); errors.As(err, &refusal) {
+		out.Refused = &api.Error{Text: refusal.Text, Remedy: refusal.Remedy}
+		return out, nil
+	}
+	if err != nil {
+		return out, fmt.Errorf("prepare %s: %w", d.Name, err)
+	}
+	out.Changes, out.Notes = append(out.Changes, r.Changes...), append(out.Notes, r.Notes...)
+	if err := q.judge(&out, d, r.XML, rule); err != nil {
+		return out, err
+	}
+	if len(r.Changes) == 0 {
+		return out, nil
+	}
+	sum := sha256.Sum256([]byte(d.XML + r.XML))
+	out.Digest = hex.EncodeToString(sum[:16])
+	public, err := edit(d.Public)
+	if err == nil {
+		out.Diff, err = prepare.Diff(d.Name, d.Public, public.XML)
+	}
+	if err != nil || q.DryRun {
+		return out, err
+	}
+	if q.Digest != "" && q.Digest != out.Digest {
+		return out, &api.Error{Text: fmt.Sprintf("the definition of %s is not what was shown any more", d.Name), Remedy: "look at it again, then say yes"}
+	}
+	err = q.virt.Redefine(ctx, d, r.XML, func(doc string) error {
+		if again, err := edit(doc); err != nil || len(again.Changes) > 0 {
+			return errors.Join(fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent, again.Changes), err)
+		}
+		return nil
+	})
+	out.Defined = err == nil
+	return out, err
+}
+
+// edit is the change to one definition.
+func (q *preparing) edit(doc string, rule model.VMRule) (prepare.Result, error) {
+	if q.Undo {
+		return prepare.Undo(doc)
+	}
+	o := prepare.Options{
+		NICs: q.NICs, Agent: q.Agent, Bond: rule.Failover == model.FailoverBond, Networks: q.nets, Bridges: q.bridges,
+		IsVF: func(a model.PCIAddress) bool { return q.vfs[a] },
+	}
+	if len(o.NICs) == 0 && rule.NIC != "" {
+		o.NICs = []string{rule.NIC}
+	}
+	return prepare.Prepare(doc, o)
+}
+
+// refuses says why a VM is left as it is whatever its XML says.
+func (q *preparing) refuses(d *libvirt.Definition, rule model.VMRule) error {
+	switch {
+	case d.Transient:
+		return &prepare.Refusal{Text: "it is transient: libvirt keeps no definition of it", Remedy: "define it (virsh define), then start it from that"}
+	case rule.Forbid && q.All && !q.Undo:
+		return &prepare.Refusal{Text: "it is never to have a VF, by sluice.yaml or sluice release", Remedy: "name it if it is to be prepared all the same"}
+	}
+	return nil
+}
+
+// judge adds what doctor says of the definition, and when it takes effect.
+func (q *preparing) judge(out *api.Prepared, d *libvirt.Definition, doc string, rule model.VMRule) error {
+	if q.Undo {
+		if len(out.Changes) > 0 {
+			out.Effect = effect(d)
+		}
+		return nil
+	}
+	vm, err := libvirt.ReadVM(doc, q.bridges)
+	if err != nil {
+		return err
+	}
+	for i := range vm.NICs {
+		n := &vm.NICs[i]
+		n.Alias = cmp.Or(n.Alias, n.MAC.String())
+		if n.Failover == model.FailoverNone && n.VirtualPF == "" {
+			n.Failover = rule.Failover
+		}
+	}
+	lacks := doctor.Definition(vm, q.nets)
+	for _, p := range lacks {
+		out.Lacks = append(out.Lacks, api.Problem{Subject: p.Subject, Text: p.Text, Remedy: p.Remedy})
+	}
+	now := q.snap.FindVM(d.VM)
+	if len(out.Changes) > 0 || d.Running && now != nil && len(doctor.Definition(*now, q.nets)) > len(lacks) {
+		out.Effect = effect(d)
+	}
+	return nil
+}
+
+// effect says when a new definition counts.
+func effect(d *libvirt.Definition) string {
+	switch {
+	case d.Running:
+		return fmt.Sprintf("at its next full stop and start (virsh shutdown %s, then virsh start %[1]s): a reboot from inside the guest is not enough", d.Name)
+	case d.Saved:
+		return fmt.Sprintf("when it has been started and shut down once more: it is saved, and comes back with the devices it had then (or drop that: virsh managedsave-remove %s)", d.Name)
+	}
+	return "at its next start"
+}
+
+// PrepareOffline does what a request to a daemon would, without one: it reads an api.Prepare and writes a list of api.Prepared.
+func PrepareOffline(ctx context.Context, path string, r io.Reader, w io.Writer) error {
+	var asked api.Prepare
+	if err := json.NewDecoder(r).Decode(&asked); err != nil {
+		return fmt.Errorf("read what to prepare: %w", err)
+	}
+	c, err := load(path)
+	if err != nil {
+		return err
+	}
+	h, err := openHost(ctx, c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	p := preparer{virt: h.virt, rules: c.Rules, look: h.source.Snapshot}
+	out, err := p.Prepare(ctx, asked)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(w).Encode(out)
+}
+
+// preparer is that of a running daemon.
+func (d *daemonState) preparer() *preparer {
+	return &preparer{
+		virt: d.host.virt, rules: func() model.Rules { return d.over.Over(d.host.conf.Load().Rules()) },
+		look: func(context.Context) (*model.Snapshot, error) {
+			v, _ := d.backend.View()
+			if v == nil {
+				return nil, nil
+			}
+			return v.Snapshot, nil
+		},
+	}
+}
