@@ -143,11 +143,17 @@ func groups(p *writer, ph *scenario.Phase) {
 	if latency {
 		head += "\tLATENCY US: 5 %\t50 %\t95 %\tMEAN"
 	}
+	if ph.Groups[0].Files != nil {
+		head += "\tFILES\tSECONDS: 50 %\tMEAN\tMOST"
+	}
 	_, _ = fmt.Fprintln(t, head)
 	for _, g := range ph.Groups {
 		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.1f", input.Printable(g.Group), g.VMs, percent(100*g.OnVF), g.PPS, g.Least, g.Most, g.Mbit)
 		for _, l := range g.Latency {
 			_, _ = fmt.Fprintf(t, "\t%.1f", float64(l))
+		}
+		if f := g.Files; f != nil {
+			_, _ = fmt.Fprintf(t, "\t%d\t%.1f\t%.1f\t%.1f", f.Done, f.Median, f.Mean, f.Most)
 		}
 		_, _ = fmt.Fprintln(t)
 	}

@@ -202,6 +202,8 @@ type Show struct {
 	Groups  bool `yaml:"groups" doc:"time on VF, rate and latency by group and phase"`
 	Scores  bool `yaml:"scores" doc:"what the policy thought of each VM at the end of each phase"`
 	CPU     bool `yaml:"cpu" doc:"with scores: io_degree of each VM, VNRAF's measure of CPU use"`
+	// FileMB adds how long a file takes to the groups' table.
+	FileMB float64 `yaml:"file_mb" min:"0" max:"1e9" doc:"with groups: how long a file of so many million bytes takes, begun at every full minute"`
 }
 
 // defaults is a Scenario that says nothing.

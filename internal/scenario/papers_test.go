@@ -84,8 +84,21 @@ func TestFlexVFFigure8(t *testing.T) {
 	if x := loss("activity"); x < 0.88 || x > 0.96 {
 		t.Errorf("by activity it loses %.0f %%, published: up to 93 %%", 100*x)
 	}
-	if x := loss("fair"); x > 0.4 {
-		t.Errorf("by turns it loses %.0f %%, published: stable", 100*x)
+	// By turns it is without a VF a third of the time, and then as slow: it loses that third of its
+	// throughput on the mean of all its time, but what it is worth to whoever fetches one file is the same
+	// in the median, since two files in three never meet such a turn.
+	if x := loss("fair"); x < 0.25 || x > 0.35 {
+		t.Errorf("by turns it loses %.0f %%, want its third without a VF", 100*x)
+	}
+	file := func(label string, phase int) *scenario.FileTimes {
+		return outcome(t, r, label).Phases[phase].Groups[0].Files
+	}
+	busy, quiet := file("fair", 0), file("fair", 1)
+	if busy.Done < 20 || math.Abs(busy.Median/quiet.Median-1) > 0.02 {
+		t.Errorf("by turns a file takes %.1f s beside busy VMs and %.1f s beside quiet ones (medians), published: stable", busy.Median, quiet.Median)
+	}
+	if busy, quiet := file("activity", 0), file("activity", 1); busy.Median < 14*quiet.Median {
+		t.Errorf("by activity a file takes %.1f s beside busy VMs and %.1f s beside quiet ones, published: 93 %% less throughput", busy.Median, quiet.Median)
 	}
 }
 

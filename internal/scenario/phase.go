@@ -26,6 +26,8 @@ type GroupStat struct {
 	Most    float64 `json:"max_pps"`
 	Mbit    float64 `json:"mbit"`                 // mean Mbit/s moved by a VM
 	Latency []Micro `json:"latency_us,omitempty"` // 5th, 50th and 95th percentile, then the mean
+	// Files is there where the scenario asks for it.
+	Files *FileTimes `json:"files,omitempty"`
 }
 
 // Micro is a time in microseconds.
@@ -46,6 +48,7 @@ type phases struct {
 	done   []Phase
 	groups []groupSum
 	cpu    []float64 // per member, summed over the phase
+	files  []files   // per member, since the phase began
 	ticks  int
 }
 
@@ -57,6 +60,7 @@ type groupSum struct {
 	least, most   float64
 	latency       []float32
 	seen          int
+	files         []float64 // s
 }
 
 func newPhases(h *host) *phases {
@@ -71,6 +75,7 @@ func (p *phases) begin() {
 		p.groups[i].least = math.Inf(1)
 	}
 	clear(p.cpu)
+	p.files = make([]files, len(p.h.members))
 	p.ticks = 0
 }
 
@@ -107,6 +112,9 @@ func (p *phases) look(i int, mb *member, now time.Time) {
 	g.minute += pps
 	g.bits += bytes * 8
 	p.cpu[i] += cpu
+	if mb := p.h.s.Show.FileMB; mb > 0 {
+		g.files = append(g.files, p.files[i].tick(now.Sub(p.h.s.epoch), p.h.s.Sample, bytes, mb*1e6)...)
+	}
 	if lat := &p.h.s.Latency; lat.VF > 0 {
 		g.seen++
 		if g.seen%(1+len(g.latency)/100_000) == 0 { // enough for percentiles
@@ -165,6 +173,9 @@ func (p *phases) end() {
 		p.minute()
 		for i := range p.groups {
 			ph.Groups = append(ph.Groups, p.groups[i].stat(&p.h.s.VMs[i]))
+			if p.h.s.Show.FileMB > 0 {
+				ph.Groups[i].Files = fileTimes(p.groups[i].files)
+			}
 		}
 	}
 	if p.h.s.Show.Scores {
