@@ -54,9 +54,10 @@ var may = map[string][]string{
 	"dashboard":       {},
 	"web":             {"model", "statefile", "/api/v1"},
 	"history":         {"model", "web", "/api/v1"},
-	"cli":             {"dashboard", "bandwidth", "model", "input", "web", "/api/v1", "scenario", "report", "trace", "oracle", "config", "placement"},
+	"whatif":          {"model", "placement", "scenario", "trace", "history", "/api/v1"},
+	"cli":             {"history", "whatif", "dashboard", "bandwidth", "model", "input", "web", "/api/v1", "scenario", "report", "trace", "oracle", "config", "placement"},
 	"backend":         {"bandwidth", "model", "loop", "web", "input", "statefile", "/api/v1"},
-	"demo":            {"page", "bandwidth", "doctor", "workload", "model", "loop", "sim", "web", "backend", "history", "cli"},
+	"demo":            {"whatif", "page", "bandwidth", "doctor", "workload", "model", "loop", "sim", "web", "backend", "history", "cli"},
 	"daemon":          {"page", "bandwidth", "doctor", "model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "vpf", "web", "backend", "history", "statefile", "prepare", "/api/v1"},
 	"qualify":         {"model", "/api/v1"},
 	"version":         {},
@@ -110,7 +111,7 @@ func TestImportArrows(t *testing.T) {
 
 // TestDaemonStaysSmall keeps what only research and people need out of the root process.
 func TestDaemonStaysSmall(t *testing.T) {
-	unwanted := regexp.MustCompile(`gonum|font|latex|freetype|x/image|cobra|pflag|internal/(cli|scenario|report|oracle|trace|workload|sim|demo)$`)
+	unwanted := regexp.MustCompile(`gonum|font|latex|freetype|x/image|cobra|pflag|internal/(cli|scenario|report|oracle|trace|workload|sim|demo|whatif)$`)
 	out, err := exec.Command("go", "list", "-deps", "sluice/cmd/sluiced").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,7 +106,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|repairs|troubled|vpf]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|repairs|troubled|vpf|whatif|forgetful]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := webtest.View()
 	b := webtest.NewBackend(v)
@@ -142,6 +143,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		Backend: b, Version: "1.2.3", Socket: filepath.Join(ts.Getenv("WORK"), "s.sock"),
 		Now: func() time.Time { return webtest.Now }, Stale: time.Minute, VirtualPFs: vpfs(strings.Join(args, "")),
 		Preparer: &webtest.Preparer{},
+		WhatIf:   &tried{ready: strings.Join(args, "") == "whatif"},
 	})
 	ts.Check(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -154,6 +156,26 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	})
 	backends.Store(ts.Getenv("WORK"), b)
+}
+
+// tried is what other policies would have done, which is known when asked for the second time.
+type tried struct {
+	ready bool
+	asked atomic.Int32
+}
+
+// WhatIf implements web.WhatIf.
+func (w *tried) WhatIf(*model.View) api.WhatIf {
+	switch {
+	case w.asked.Add(1) == 1:
+		return api.WhatIf{Current: "fair", Running: true}
+	case !w.ready:
+		return api.WhatIf{Current: "fair", Error: "less than a minute is remembered yet", Remedy: "ask again in a minute"}
+	}
+	return api.WhatIf{
+		From: webtest.Now.Add(-time.Hour), To: webtest.Now, Computed: webtest.Now, Current: "fair",
+		Policies: []api.PolicyResult{{Policy: "adaptive", Net: 0.71, Gross: 0.75, Moves: 12}, {Policy: "fair", Net: 0.4, Gross: 0.6, Moves: 96}},
+	}
 }
 
 // vpfs are the virtual PFs of `daemon vpf`; other daemons have no controller of any.

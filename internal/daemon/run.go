@@ -130,6 +130,7 @@ type daemonState struct {
 	backend *backend.Backend
 	over    *backend.Overrides
 	vpf     *vpf.Manager
+	whatIf  *history.WhatIf
 	started *config.Config // what counts of it counts until the end
 
 	reloading sync.Mutex
@@ -184,6 +185,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
 	past := history.New()
 	d.backend.Seen = past.Add
+	d.whatIf = history.NewWhatIf(past, history.WhatIfEvery, time.Now, computeWhatIf)
 	d.runner.Publish = func(v *model.View) {
 		d.addLeft(v)
 		d.backend.Publish(v)
@@ -195,7 +197,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	server, err := web.New(web.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
-		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, Page: page.Handler(d.o.Version), Preparer: d.preparer(),
+		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, WhatIf: d.whatIf, Page: page.Handler(d.o.Version), Preparer: d.preparer(),
 	})
 	if err != nil {
 		return err
@@ -344,6 +346,7 @@ func (d *daemonState) serve(ctx context.Context, s *web.Server, dog *watchdog) e
 	g.Go(func() error { defer moved(); return d.runner.Run(ctx) })
 	g.Go(func() error { return d.limits.Run(after) })
 	g.Go(func() error { return d.runVirtual(ctx) })
+	g.Go(func() error { return d.whatIf.Run(ctx) })
 	g.Go(func() error { dog.run(ctx, watchdogPeriod()); return nil })
 	return g.Wait()
 }

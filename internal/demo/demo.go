@@ -17,6 +17,7 @@ import (
 	"sluice/internal/page"
 	"sluice/internal/sim"
 	"sluice/internal/web"
+	"sluice/internal/whatif"
 )
 
 // frameTime is how often the demo catches up with its clock.
@@ -71,7 +72,9 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	if o.Socket != "" {
-		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now, Examine: doctor.Examine, History: past, Page: page.Handler(o.Version)})
+		tried := history.NewWhatIf(past, time.Duration(o.Speed*float64(history.WhatIfEvery)), d.back.Now, whatif.Compute)
+		g.Go(func() error { return tried.Run(ctx) })
+		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now, Examine: doctor.Examine, History: past, WhatIf: tried, Page: page.Handler(o.Version)})
 		if err != nil {
 			return err
 		}

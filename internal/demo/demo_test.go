@@ -2,12 +2,17 @@ package demo_test
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/cli"
 	"sluice/internal/demo"
 	"sluice/internal/model"
+	"sluice/internal/testkit"
+	"sluice/internal/web"
 )
 
 // The demo shares its links as the daemon does: what sluice bw shows is there.
@@ -27,5 +32,50 @@ func TestBandwidthIsControlled(t *testing.T) {
 		if n.Sent.Bits == 0 {
 			t.Errorf("%s sends nothing", n.VMName)
 		}
+	}
+}
+
+// The demo remembers, tells of news and tries other policies as the daemon does.
+func TestHistoryIsServed(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s.sock")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	o := cli.DemoOptions{VMs: 4, VFs: 2, Policy: "adaptive", Interval: time.Minute, Speed: 200, Seed: 1, Socket: socket}
+	go func() { ended <- demo.Run(ctx, o) }()
+	c := web.NewClient(socket)
+	wait := func(what string, there func() bool) {
+		t.Helper()
+		for end := time.Now().Add(testkit.Time(30 * time.Second)); !there(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("no %s", what)
+			}
+		}
+	}
+	var h api.History
+	wait("history with a move", func() bool {
+		h, _ = c.History(ctx, web.HistoryQuery{})
+		return len(h.VMs) == 4 && len(h.Holdings) >= 2 && len(h.Links) == 2 && len(h.Moves) > 0 && len(h.VMs[0].Virtio) > 6
+	})
+	m := h.Moves[0]
+	if m.ID == 0 || len(m.Steps) == 0 || m.Steps[0].From.Before(m.Move.Started) || m.Reason == nil {
+		t.Errorf("a move is %+v", m)
+	}
+	wait("other policies", func() bool {
+		w, err := c.WhatIf(ctx)
+		return err == nil && len(w.Policies) > 2 && w.Current == "adaptive"
+	})
+	news := 0
+	enough := errors.New("enough")
+	if err := c.Events(ctx, func(uint64) error {
+		if news++; news == 3 {
+			return enough
+		}
+		return nil
+	}); !errors.Is(err, enough) {
+		t.Error(err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -48,7 +48,7 @@ func (m *Memory) History(q web.HistoryQuery) api.History {
 		out.From, out.To = beginOf(c.columns[0].step), beginOf(c.columns[n-1].step+1)
 	}
 	n := int(out.To.Sub(out.From) / Step)
-	c.vms(&out, q.VM, n)
+	c.vms(&out, q, n)
 	if q.VM == "" {
 		c.links(&out, n)
 	}
@@ -57,19 +57,19 @@ func (m *Memory) History(q web.HistoryQuery) api.History {
 }
 
 // vms turns the columns into lists for each VM. Of VMs that were renamed the last name counts.
-func (c *copied) vms(out *api.History, ref string, n int) {
+func (c *copied) vms(out *api.History, q web.HistoryQuery, n int) {
 	at := map[string]int{} // by id; -1: not asked for
 	place := func(k *key, gone bool) int {
 		i, known := at[k.id]
 		switch {
 		case known:
 			return i
-		case ref != "" && ref != k.id && ref != k.name:
+		case q.VM != "" && q.VM != k.id && q.VM != k.name:
 			i = -1
 		default:
 			i = len(out.VMs)
 			v := api.VMHistory{Name: k.name, ID: k.id, Gone: gone, Virtio: figures(n), VF: figures(n)}
-			if ref != "" {
+			if q.VM != "" || q.Bytes {
 				v.Bytes = figures(n)
 			}
 			out.VMs = append(out.VMs, v)

@@ -118,6 +118,11 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) (api.History, erro
 	return get[api.History](ctx, c, "history?"+v.Encode())
 }
 
+// WhatIf asks what other policies would have done with the last hour. While that is worked out, it says Running.
+func (c *Client) WhatIf(ctx context.Context) (api.WhatIf, error) {
+	return get[api.WhatIf](ctx, c, "whatif")
+}
+
 // Overrides asks what people asked for at run time.
 func (c *Client) Overrides(ctx context.Context) ([]api.Override, error) {
 	return get[[]api.Override](ctx, c, "overrides")

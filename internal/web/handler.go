@@ -48,6 +48,9 @@ func (h *handler) routes() http.Handler {
 	if o.History != nil {
 		mux.HandleFunc("GET /v1/history", h.history)
 	}
+	if o.WhatIf != nil {
+		mux.HandleFunc("GET /v1/whatif", h.looked(func(v *model.View) any { return o.WhatIf.WhatIf(v) }))
+	}
 	mux.HandleFunc("GET /v1/explain/{vm}", h.explain)
 	mux.HandleFunc("GET /healthz", h.health)
 	mux.Handle("GET /metrics", metricsHandler(o))

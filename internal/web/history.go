@@ -14,10 +14,17 @@ type History interface {
 	History(q HistoryQuery) api.History
 }
 
+// WhatIf says what other policies would have done with the last hour, as far as that is worked out. It must not wait.
+type WhatIf interface {
+	WhatIf(v *model.View) api.WhatIf
+}
+
 // HistoryQuery says of what and from when on.
 type HistoryQuery struct {
 	VM   string    // name or UUID; "": all there is
 	From time.Time // no step that begins before; zero: from the first on
+
+	Bytes bool // of all VMs; of one they are always there
 }
 
 // maxHistories bounds how many answers about the whole host are kept for a revision: most readers ask for

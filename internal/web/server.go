@@ -30,6 +30,7 @@ type Options struct {
 	History    History          // nil: nothing is remembered
 	Page       http.Handler     // GET /, /vm/UUID and /assets/: the page; nil: there is none
 	Preparer   Preparer         // nil: there are no definitions of VMs here
+	WhatIf     WhatIf           // nil: not known here
 	Process    bool             // also serve metrics of the process and of the Go runtime
 }
 
