@@ -37,7 +37,8 @@ bin/sluice-cni: FORCE | deps-demo
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluice-cni
 
 man: | deps-demo ## man pages, in bin/man
-	$(GO) run ./internal/cli/manual bin/man
+	$(GO) run ./internal/cli/manual bin/man docs/config.md
+	cp packaging/man/* bin/man/
 
 package: $(NFPM) | deps-demo ## .deb and .rpm for hosts and for VMs with virtual PFs, in dist/
 	NFPM=$(NFPM) scripts/package $(ARCH)

@@ -124,13 +124,14 @@ var must = map[string][]string{
 		"-rw-r--r-- /etc/sluice/sluice.yaml", "drwxr-xr-x /etc/sluice/conf.d",
 		"-rw-r--r-- /usr/share/bash-completion/completions/sluice", "-rw-r--r-- /usr/share/fish/vendor_completions.d/sluice.fish",
 		"-rw-r--r-- /usr/share/man/man8/sluice.8.gz", "-rw-r--r-- /usr/share/man/man8/sluiced.8.gz",
-		"-rw-r--r-- /usr/share/man/man8/sluice-explain.8.gz", "-rw-r--r-- /usr/share/man/man8/sluice-vpf-define.8.gz",
+		"-rw-r--r-- /usr/share/man/man8/sluice-explain.8.gz", "-rw-r--r-- /usr/share/man/man5/sluice.yaml.5.gz", "-rw-r--r-- /usr/share/man/man8/sluice-vpf-define.8.gz",
 		"-rw-r--r-- /usr/share/doc/sluice/copyright", "-rw-r--r-- /usr/share/doc/sluice/docs/config.md",
 		"-rw-r--r-- /usr/share/doc/sluice/docs/runbook.md", // where the alerts say that it is
 		"-rw-r--r-- /usr/share/sluice/prometheus/sluice.rules.yaml", "-rw-r--r-- /usr/share/sluice/grafana/sluice.json",
 	},
 	"sluice-guest": {
 		"-rwxr-xr-x /usr/sbin/sluice-guest", "-rw-r--r-- /usr/lib/systemd/system/sluice-guest.service",
+		"-rw-r--r-- /usr/share/man/man8/sluice-guest.8.gz", "-rw-r--r-- /usr/share/man/man8/sluice-cni.8.gz",
 		"lrwxrwxrwx /opt/cni/bin/sluice-cni", "-rw-r--r-- /usr/share/doc/sluice-guest/examples/multus/pod.yaml",
 	},
 }

@@ -46,3 +46,22 @@ func TestUnitStartsTheDaemon(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, &text)
 	}
 }
+
+// The manual has every flag.
+func TestManualHasEveryFlag(t *testing.T) {
+	page, err := os.ReadFile("../../packaging/man/sluiced.8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, text bytes.Buffer
+	Main(t.Context(), []string{"--help"}, &out, &text, "1")
+	flags := regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(text.String(), -1)
+	if len(flags) < 6 {
+		t.Fatalf("flags: %v", flags)
+	}
+	for _, f := range flags {
+		if term := `\fB` + strings.ReplaceAll("--"+f[1], "-", `\-`) + `\fR`; !strings.Contains(string(page), "\n"+term) {
+			t.Errorf("sluiced(8) lacks --%s", f[1])
+		}
+	}
+}

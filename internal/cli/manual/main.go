@@ -1,5 +1,6 @@
-// Command manual writes the man pages of sluice, one for each command, into a directory.
-// `make man` runs it. docs/sluice.8.md, which its test writes, holds the same.
+// Command manual writes man pages into a directory: one for each command of sluice, and that of
+// sluice.yaml. Those of the other programs are in packaging/man. `make man` runs it.
+// docs/sluice.8.md, which its test writes, holds the commands on one page.
 package main
 
 import (
@@ -17,11 +18,11 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: manual DIRECTORY")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: manual DIRECTORY CONFIG.MD")
 		os.Exit(2)
 	}
-	if err := pages(os.Args[1]); err != nil {
+	if err := pages(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "manual:", err)
 		os.Exit(1)
 	}
@@ -34,19 +35,46 @@ func root() *cobra.Command {
 	return c
 }
 
-// pages writes the man pages anew; sluiced has that of `sluice run`.
-func pages(dir string) error {
+// pages writes the man pages anew: those of the commands, and that of sluice.yaml out of its reference.
+func pages(dir, reference string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // to be read by all
 		return err
 	}
-	h := &doc.GenManHeader{Section: "8", Source: "Sluice", Manual: "Sluice"}
-	if err := doc.GenManTree(root(), h, dir); err != nil {
+	text, err := os.ReadFile(reference) //nolint:gosec // as told
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "sluiced.8"), []byte(".so man8/sluice-run.8\n"), 0o644) //nolint:gosec // as above
+	page, err := filePage(string(text))
+	if err != nil {
+		return err
+	}
+	if err := write(dir, "sluice.yaml.5", page); err != nil {
+		return err
+	}
+	return commandPages(dir, root())
+}
+
+func commandPages(dir string, c *cobra.Command) error {
+	page, err := commandPage(c)
+	if err != nil {
+		return err
+	}
+	if err := write(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".8", page); err != nil {
+		return err
+	}
+	for _, sub := range available(c) {
+		if err := commandPages(dir, sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(dir, name, text string) error {
+	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644) //nolint:gosec // to be read by all
 }
 
 // markdown is the manual on one page.
