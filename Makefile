@@ -65,7 +65,7 @@ faults: ## 10,000 random fault schedules on the simulated host
 fuzz: ## each fuzz target for a moment (FUZZ=5m for longer)
 	scripts/fuzz $(FUZZ)
 
-lab-test: build ## the daemon on the real host with SR-IOV in QEMU
+lab-test: build package ## the daemon on the real host with SR-IOV in QEMU
 	$(GOTEST) -tags lab -count=1 -p 1 -timeout 60m ./lab/... ./internal/kernel/labtest
 
 lab: deps build ## the daemon on the real host in QEMU, and a shell there

@@ -18,8 +18,9 @@ var sources embed.FS
 
 // image is where everything a lab boots from lies.
 type image struct {
-	dir  string // vmlinuz, initrd, disk.img, disk.qcow2, state, key
-	tree string // root file system, home of QEMU
+	dir    string   // vmlinuz, initrd, disk.img, disk.qcow2, state, key
+	tree   string   // root file system, home of QEMU
+	guests []string // booted in the snapshot
 }
 
 // Build makes the image and its snapshot unless the cache has them, and tells
@@ -45,7 +46,7 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 	if err != nil {
 		return image{}, err
 	}
-	img := image{dir: filepath.Join(dir, imageHash), tree: filepath.Join(rootfs, "tree")}
+	img := image{dir: filepath.Join(dir, imageHash), tree: filepath.Join(rootfs, "tree"), guests: AllGuests}
 	if cache.Exists(img.dir) && cache.Exists(rootfs) {
 		cache.Touch(img.dir, rootfs)
 		return img, nil
@@ -72,7 +73,7 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 			return err
 		}
 		defer room.Close()
-		return snapshot(ctx, image{dir: tmp, tree: img.tree}, progress)
+		return snapshot(ctx, image{dir: tmp, tree: img.tree, guests: img.guests}, progress)
 	})
 	if err != nil {
 		return image{}, err

@@ -16,7 +16,7 @@ import (
 const state = `
 for c in "virsh list --all" "ip -d -s link" "bridge -s fdb" "bridge link" "ip netns exec ext ip -s link" \
 	"ip -s neigh" "ip netns exec ext ip -s neigh" \
-	"cat /proc/interrupts" "top -bn1" "bpftool net" "dmesg"; do
+	"cat /proc/interrupts" "top -bn1" "bpftool net" "dmesg" "journalctl --no-pager -o short-monotonic -b"; do
 	echo "=== $c"; timeout 20 $c 2>&1
 done
 for vm in $(virsh list --name --all); do echo "=== $vm"; timeout 20 virsh dumpxml $vm; done

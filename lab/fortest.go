@@ -16,6 +16,12 @@ import (
 // test that passes leaves none there unless $SLUICE_LAB_KEEP is set.
 func ForTest(t testing.TB, guests ...string) *Host {
 	t.Helper()
+	return OpenForTest(t, Options{Guests: guests})
+}
+
+// OpenForTest is ForTest with options; it sets ArtifactDir and Progress.
+func OpenForTest(t testing.TB, o Options) *Host {
+	t.Helper()
 	base := os.Getenv("SLUICE_LAB_ARTIFACTS")
 	if base == "" {
 		base = os.TempDir()
@@ -33,7 +39,8 @@ func ForTest(t testing.TB, guests ...string) *Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := Open(t.Context(), Options{Guests: guests, ArtifactDir: artifacts, Progress: testLog{t}})
+	o.ArtifactDir, o.Progress = artifacts, testLog{t}
+	h, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatalf("lab: %v (artifacts: %s)", err, artifacts)
 	}

@@ -31,6 +31,9 @@ type Options struct {
 	ArtifactDir string
 	// Progress, if not nil, is told what goes on.
 	Progress io.Writer
+	// Systemd is for a host whose process 1 is systemd, as on Debian. It has vm1 and vm2 alone
+	// booted, and boots itself more slowly.
+	Systemd bool
 	// Detached leaves the host running when this process ends; see [Attach].
 	Detached bool
 }
@@ -59,7 +62,7 @@ type record struct {
 // Open resumes the host from its snapshot on a disk of its own, building both
 // first if need be, and readies the guests asked for.
 func Open(ctx context.Context, o Options) (*Host, error) {
-	img, err := build(ctx, o.Progress)
+	img, err := buildFor(ctx, o)
 	if err != nil {
 		return nil, err
 	}

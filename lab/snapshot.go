@@ -51,7 +51,7 @@ func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
 	}
 	defer h.ssh.close()
 	say(progress, "host is up after %v", since(start))
-	for _, vm := range AllGuests {
+	for _, vm := range img.guests {
 		began := time.Now()
 		if err := h.bootGuest(ctx, vm, progress); err != nil {
 			return err
@@ -75,7 +75,7 @@ func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
 
 func (h *Host) awaitBoot(ctx context.Context) error {
 	console := filepath.Join(h.dir, "console.log")
-	return wait(ctx, 5*time.Minute, "boot of the host ("+console+")", func() (bool, error) {
+	return wait(ctx, 10*time.Minute, "boot of the host ("+console+")", func() (bool, error) {
 		if h.machine.ended() {
 			return false, fatal(fmt.Errorf("the host died while booting, see %s", console))
 		}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -37,7 +36,7 @@ func Dir() (string, error) {
 }
 
 // Hash is over the names and the contents of the sources under roots, and over extra.
-func Hash(sources embed.FS, extra string, roots ...string) (string, error) {
+func Hash(sources fs.FS, extra string, roots ...string) (string, error) {
 	h := sha256.New()
 	h.Write([]byte(extra))
 	for _, root := range roots {
@@ -45,7 +44,7 @@ func Hash(sources embed.FS, extra string, roots ...string) (string, error) {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			data, err := sources.ReadFile(path)
+			data, err := fs.ReadFile(sources, path)
 			fmt.Fprintf(h, "%s %d\n", path, len(data))
 			h.Write(data)
 			return err
@@ -76,7 +75,7 @@ func Once(dir string, make func(tmp string) error) error {
 }
 
 // Recipe runs a script of recipe/ in the sources, unpacked in dir.
-func Recipe(ctx context.Context, sources embed.FS, dir, script string, args ...string) error {
+func Recipe(ctx context.Context, sources fs.FS, dir, script string, args ...string) error {
 	unpacked := filepath.Join(dir, "sources")
 	if err := os.RemoveAll(unpacked); err != nil {
 		return err

@@ -1,0 +1,101 @@
+package lab
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sluice/lab/cache"
+)
+
+// systemdSources are what an image is changed with so that systemd is process 1.
+//
+//go:embed systemd
+var systemdSources embed.FS
+
+func buildFor(ctx context.Context, o Options) (image, error) {
+	img, err := build(ctx, o.Progress)
+	if err != nil || !o.Systemd {
+		return img, err
+	}
+	return buildSystemd(ctx, img, o.Progress)
+}
+
+// buildSystemd makes an image whose process 1 is systemd out of another: the same disk, of which it keeps
+// a link of its own, another initrd, and a snapshot of its own.
+func buildSystemd(ctx context.Context, base image, progress io.Writer) (image, error) {
+	sources, err := fs.Sub(systemdSources, "systemd")
+	if err != nil {
+		return image{}, err
+	}
+	hash, err := cache.Hash(sources, filepath.Base(base.dir), "recipe")
+	if err != nil {
+		return image{}, err
+	}
+	dir := filepath.Join(filepath.Dir(base.dir), "systemd")
+	img := image{dir: filepath.Join(dir, hash), tree: base.tree, guests: []string{"vm1", "vm2"}}
+	if cache.Exists(img.dir) {
+		cache.Touch(img.dir)
+		return img, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return image{}, err
+	}
+	unlock, err := cache.Lock(ctx, filepath.Join(dir, "lock"), progress)
+	if err != nil {
+		return image{}, err
+	}
+	defer unlock()
+	err = cache.Once(img.dir, func(tmp string) error {
+		say(progress, "building the image with systemd")
+		if err := cache.Recipe(ctx, sources, tmp, "build", base.dir, tmp); err != nil {
+			return err
+		}
+		room, err := cache.Slot(ctx, progress)
+		if err != nil {
+			return err
+		}
+		defer room.Close()
+		return snapshot(ctx, image{dir: tmp, tree: img.tree, guests: img.guests}, progress)
+	})
+	cache.Prune(dir)
+	return img, err
+}
+
+// Restart reboots a host whose process 1 is systemd, in order, and waits until its libvirt answers. The
+// guests are shut off then. The disk is the same.
+func (h *Host) Restart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
+	defer cancel()
+	_, _ = h.Run(ctx, "systemctl reboot") // the connection may break before the answer
+	// QEMU ends where the machine would start anew.
+	err := wait(ctx, 5*time.Minute, "the host's shutdown", func() (bool, error) { return h.machine.ended(), nil })
+	if err != nil {
+		return err
+	}
+	h.Detach()
+	if err := os.Rename(h.dir+"/console.log", h.dir+"/console-before.log"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	room, err := cache.Slot(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer room.Close() // QEMU has it too
+	if err := h.machine.start(ctx, "", false, room); err != nil {
+		return err
+	}
+	if err := h.awaitBoot(ctx); err != nil {
+		return err
+	}
+	h.ssh.port = h.machine.port
+	if err := h.ssh.connect(ctx); err != nil {
+		return err
+	}
+	return h.syncClock(ctx)
+}
