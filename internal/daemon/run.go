@@ -120,18 +120,19 @@ func (h *host) checkWorld(ctx context.Context, c *config.Config) error {
 
 // daemonState is what a reload may change.
 type daemonState struct {
-	o       Options
-	host    *host
-	log     *slog.Logger
-	level   *slog.LevelVar
-	runner  *loop.Runner
-	limits  *loop.BandwidthRunner
-	reader  *kernel.CounterReader
-	backend *backend.Backend
-	over    *backend.Overrides
-	vpf     *vpf.Manager
-	whatIf  *history.WhatIf
-	started *config.Config // what counts of it counts until the end
+	o        Options
+	host     *host
+	log      *slog.Logger
+	level    *slog.LevelVar
+	runner   *loop.Runner
+	limits   *loop.BandwidthRunner
+	reader   *kernel.CounterReader
+	backend  *backend.Backend
+	over     *backend.Overrides
+	vpf      *vpf.Manager
+	whatIf   *history.WhatIf
+	incoming *incoming
+	started  *config.Config // what counts of it counts until the end
 
 	reloading sync.Mutex
 	locks     locks
@@ -172,8 +173,9 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err := d.virtual(c); err != nil {
 		return err
 	}
+	d.incoming = newIncoming(sharing{mirrored{d.host.source, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, act)
 	d.runner = (&loop.Runner{
-		Core: core, Source: sharing{mirrored{d.host.source, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, Sample: c.Sample, Log: d.log, Alive: dog.seen,
+		Core: core, Source: d.incoming, Sample: c.Sample, Log: d.log, Alive: dog.seen,
 		Actuator: &refreshing{act, d.host.source},
 	}).Init()
 	if err := d.limit(c, act); err != nil {
@@ -198,6 +200,9 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
 		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, WhatIf: d.whatIf, Page: page.Handler(d.o.Version), Preparer: d.preparer(),
+		Incoming: func(ctx context.Context, vm model.Subject, nics []model.NIC) ([]model.VFStep, error) {
+			return d.incoming.ready(ctx, d.runner.Call, core, vm, nics)
+		},
 	})
 	if err != nil {
 		return err

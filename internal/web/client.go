@@ -93,6 +93,11 @@ func (c *Client) Prepare(ctx context.Context, b api.Prepare) ([]api.Prepared, er
 	return post[[]api.Prepared](ctx, c, "prepare", b)
 }
 
+// Incoming asks for VFs for a VM that migrates in.
+func (c *Client) Incoming(ctx context.Context, b api.Incoming) ([]api.IncomingVF, error) {
+	return post[[]api.IncomingVF](ctx, c, "incoming", b)
+}
+
 // Fsck asks what is leaked or wrongly set.
 func (c *Client) Fsck(ctx context.Context) (api.Fsck, error) { return get[api.Fsck](ctx, c, "fsck") }
 

@@ -59,6 +59,7 @@ func (h *handler) routes() http.Handler {
 	} {
 		mux.HandleFunc("POST /v1/"+verb.Path(), h.change(verb))
 	}
+	mux.HandleFunc("POST /v1/incoming", h.incoming)
 	h.vpfRoutes(mux)
 	if o.Page != nil {
 		for _, path := range []string{"/{$}", "/vm/{vm}", "/assets/"} {

@@ -43,6 +43,7 @@ func TestRoles(t *testing.T) {
 	b := webtest.NewBackend(webtest.View())
 	o := options(b)
 	o.Operate, o.Own = "4001, @5001,nobody", " @root2 ,4002"
+	o.Incoming = func(context.Context, model.Subject, []model.NIC) ([]model.VFStep, error) { return nil, nil }
 	var log strings.Builder
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	h := web.NewHandler(o)
@@ -78,6 +79,13 @@ func TestRoles(t *testing.T) {
 			}
 		}
 		want := http.StatusForbidden
+		if c.owns {
+			want = http.StatusOK
+		}
+		if w := record(h, web.AsUser(post("/v1/incoming", `{"uuid":"a","domain":"a","nics":[{"mac":"52:54:00:00:01:01"}]}`), c.uid, c.groups...)); w.Code != want {
+			t.Errorf("%s: POST /v1/incoming: %d %s, want %d", c.name, w.Code, w.Body, want)
+		}
+		want = http.StatusForbidden
 		if c.operate {
 			want = http.StatusOK
 		}

@@ -31,6 +31,7 @@ type Options struct {
 	Page       http.Handler     // GET /, /vm/UUID and /assets/: the page; nil: there is none
 	Preparer   Preparer         // nil: there are no definitions of VMs here
 	WhatIf     WhatIf           // nil: not known here
+	Incoming   Incoming         // nil: nothing migrates here
 	Process    bool             // also serve metrics of the process and of the Go runtime
 }
 

@@ -1,0 +1,138 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/internal/loop"
+	"sluice/internal/model"
+)
+
+// incomingRig is a host with two VFs, of which the core chooses what it is told to.
+type incomingRig struct {
+	*incoming
+	snap   model.Snapshot
+	clock  time.Time
+	choose []int
+	asked  []model.VFID // that the core was told are kept
+	done   []string
+	fail   model.StepKind
+}
+
+func newIncomingRig() *incomingRig {
+	r := &incomingRig{clock: time.Unix(1000, 0)}
+	r.incoming = newIncoming(r, r)
+	r.now = func() time.Time { return r.clock }
+	return r
+}
+
+// Snapshot implements loop.Source.
+func (r *incomingRig) Snapshot(context.Context) (*model.Snapshot, error) {
+	pf := model.PF{Name: "pf0", Managed: true, Network: "br0"}
+	for i := range 2 {
+		pf.VFs = append(pf.VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}, Owner: model.OwnerFree})
+	}
+	r.snap.PFs = []model.PF{pf}
+	for i := range r.snap.VMs {
+		vf := &r.snap.PFs[0].VFs[r.snap.VMs[i].NICs[0].VF.Index]
+		vf.Holder, vf.Owner = r.snap.VMs[i].ID, model.OwnerSluice
+	}
+	return &r.snap, nil
+}
+
+// Do implements loop.Actuator.
+func (r *incomingRig) Do(_ context.Context, s model.Step) error {
+	if s.Kind == r.fail {
+		return errors.New("refused")
+	}
+	r.done = append(r.done, string(s.Kind)+" "+s.VF.ID.String())
+	return nil
+}
+
+// Incoming implements incomingCore.
+func (r *incomingRig) Incoming(_ model.Subject, _ []model.NIC, kept func(model.VFID) bool) (out []model.Step, err error) {
+	r.asked = nil
+	for i := range 2 {
+		if id := (model.VFID{PF: "pf0", Index: i}); kept(id) {
+			r.asked = append(r.asked, id)
+		}
+	}
+	for _, i := range r.choose {
+		vf := model.VFStep{ID: model.VFID{PF: "pf0", Index: i}, Address: "0000:01:10.0", MAC: model.MAC{2}}
+		out = append(out, model.Step{Kind: model.StepSetVF, VF: vf, Timeout: time.Second}, model.Step{Kind: model.StepSetMAC, VF: vf, Timeout: time.Second})
+	}
+	if len(out) == 0 {
+		err = errors.New("no VF is free")
+	}
+	return out, err
+}
+
+func (r *incomingRig) come(t *testing.T) ([]model.VFStep, error) {
+	t.Helper()
+	call := func(_ context.Context, f func(time.Time)) error { f(r.clock); return nil }
+	return r.ready(t.Context(), call, r, model.Subject{VM: "a", VMName: "db-1"}, []model.NIC{{Alias: "ua-net0"}})
+}
+
+// owners lists whose the VFs look.
+func (r *incomingRig) owners(t *testing.T) (out []model.Owner) {
+	t.Helper()
+	s, err := r.incoming.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, vf := range s.PFs[0].VFs {
+		out = append(out, vf.Owner)
+	}
+	return out
+}
+
+func TestIncomingVFIsKeptUntilTheVMIsThere(t *testing.T) {
+	r := newIncomingRig()
+	r.choose = []int{1}
+	vfs, err := r.come(t)
+	if err != nil || len(vfs) != 1 || vfs[0].ID.Index != 1 {
+		t.Fatalf("got %v, %v", vfs, err)
+	}
+	if want := []string{"set-vf pf0/1", "set-mac pf0/1"}; !slices.Equal(r.done, want) {
+		t.Errorf("done %v, want %v", r.done, want)
+	}
+	if got := r.owners(t); !slices.Equal(got, []model.Owner{model.OwnerFree, model.OwnerForeign}) {
+		t.Errorf("VFs are %v while the VM is on its way", got)
+	}
+	if s, _ := r.incoming.Snapshot(t.Context()); s.PFs[0].VFs[1].OwnerWhy != "kept for db-1, which migrates here" {
+		t.Errorf("why: %q", s.PFs[0].VFs[1].OwnerWhy)
+	}
+	if _, err := r.come(t); err != nil || len(r.asked) != 1 {
+		t.Errorf("the next one was told that %v are kept, %v", r.asked, err)
+	}
+	r.snap.VMs = []model.VM{{ID: "a", NICs: []model.NIC{{VF: model.VFID{PF: "pf0", Index: 1}}}}}
+	if got := r.owners(t); got[1] != model.OwnerSluice {
+		t.Errorf("VF is %s when libvirt lists the VM", got[1])
+	}
+	r.snap.VMs = nil // the migration failed
+	if got := r.owners(t); got[1] != model.OwnerFree {
+		t.Errorf("VF is %s when the VM has gone again", got[1])
+	}
+}
+
+func TestIncomingVFIsFreeAgain(t *testing.T) {
+	for name, spoil := range map[string]func(*incomingRig) bool{ // whether asking succeeds
+		"no VM within the time":   func(r *incomingRig) bool { return true },
+		"the VF is not to be had": func(r *incomingRig) bool { r.fail = model.StepSetMAC; return false },
+		"none is free":            func(r *incomingRig) bool { r.choose = nil; return false },
+	} {
+		r := newIncomingRig()
+		r.choose = []int{0}
+		well := spoil(r)
+		if _, err := r.come(t); (err == nil) != well {
+			t.Errorf("%s: %v", name, err)
+		}
+		r.clock = r.clock.Add(loop.IncomingLimit + time.Second)
+		if got := r.owners(t); got[0] != model.OwnerFree {
+			t.Errorf("%s: VF is %s", name, got[0])
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package loop
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"sluice/internal/executor"
+	"sluice/internal/model"
+	"sluice/internal/plan"
+)
+
+// Incoming chooses VFs for NICs of a VM that migrates in, and returns the Steps that ready
+// them. Whoever calls it does these Steps, and sees to it that Snapshots show the VFs as somebody else's from then on until
+// libvirt lists the VM. kept are those that wait so for others.
+func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept func(model.VFID) bool) ([]model.Step, error) {
+	switch {
+	case c.opts.Mode != model.ModeEnforce:
+		return nil, errors.New("sluiced is in observe mode here and gives no VFs")
+	case c.rules.Drain:
+		return nil, errors.New("all VFs are being given up here (`sluice drain`)")
+	case c.snap == nil || c.target == nil:
+		return nil, errors.New("sluiced has not looked at this host yet")
+	}
+	steps, err := plan.ForIncoming(c.snap, vm, nics, func(id model.VFID) bool { return kept(id) || c.expected(id) }, c.opts.Timeouts)
+	for i := range steps {
+		c.checker.Used(steps[i].VF.ID) // should the VM not come, all of it is cleared
+	}
+	return steps, err
+}
+
+// expected says whether a VF is to be given to a VM, or is being moved.
+func (c *Core) expected(id model.VFID) bool {
+	is := func(m model.Move) bool { return m.VF == id }
+	return slices.ContainsFunc(c.waiting, is) || slices.ContainsFunc(c.resume, is) ||
+		slices.ContainsFunc(c.exec.Runs(), func(r *executor.Run) bool { return is(r.Move) }) ||
+		slices.ContainsFunc(c.target.Assign, func(a model.Assignment) bool { return a.VF == id })
+}
+
+// IncomingLimit is how long a VF is kept for a VM that migrates in, until libvirt lists it.
+const IncomingLimit = time.Minute

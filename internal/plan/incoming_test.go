@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/internal/model"
+)
+
+func TestForIncoming(t *testing.T) {
+	mac := model.MAC{2, 0, 0, 0, 0, 9}
+	for _, c := range []struct {
+		name    string
+		change  func(s *model.Snapshot)
+		network string
+		taken   model.VFID
+		want    string // VF and Steps, or what the error says
+	}{
+		{name: "a free VF", network: "br0", want: "pf0/1 bind-vfio set-vf set-mac"},
+		{name: "a network that the XML does not name", want: "pf0/1 bind-vfio set-vf set-mac"},
+		{name: "another network", network: "br7", want: "no VF is free here"},
+		{name: "a VF that others wait for", network: "br0", taken: model.VFID{PF: "pf0", Index: 1}, want: "no VF is free here"},
+		{name: "somebody else's", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].VFs[1].Owner = model.OwnerForeign }, want: "no VF is free here"},
+		{name: "a PF that is not managed", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].Managed = false }, want: "no VF is free here"},
+		{name: "a PF without a way out", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].Uplink.Why = "in no bridge" }, want: "no VF is free here"},
+		{name: "networks to choose from and none named", change: func(s *model.Snapshot) {
+			s.PFs = append(s.PFs, model.PF{Name: "pf1", Managed: true, Network: "br1"})
+		}, want: "no VF is free here"},
+	} {
+		s := world()
+		if c.change != nil {
+			c.change(s)
+		}
+		nics := []model.NIC{{Alias: "ua-net0", MAC: mac, Network: c.network, VLAN: 7}}
+		steps, err := ForIncoming(s, model.Subject{VM: "v", VMName: "v"}, nics, func(id model.VFID) bool { return id == c.taken }, DefaultTimeouts)
+		got := kinds(steps)
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = steps[0].VF.ID.String() + " " + got
+			for _, s := range steps {
+				if s.VF.MAC != mac || s.VF.VLAN != 7 || s.VF.Address == "" || s.Timeout <= 0 {
+					t.Errorf("%s: step %+v lacks something", c.name, s)
+				}
+			}
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// Two NICs of one VM get a VF each, or none does.
+func TestForIncomingTwo(t *testing.T) {
+	s := world()
+	nics := []model.NIC{{MAC: model.MAC{2, 8}, Network: "br0"}, {MAC: model.MAC{2, 9}, Network: "br0"}}
+	none := func(model.VFID) bool { return false }
+	if steps, err := ForIncoming(s, model.Subject{VM: "v"}, nics, none, DefaultTimeouts); err == nil {
+		t.Errorf("one VF for two NICs: %v", steps)
+	}
+	vf := s.PFs[0].VFs[1]
+	vf.ID.Index, vf.Address = 2, "0000:01:10.4"
+	s.PFs[0].VFs = append(s.PFs[0].VFs, vf)
+	steps, err := ForIncoming(s, model.Subject{VM: "v"}, nics, none, DefaultTimeouts)
+	if err != nil || len(steps) != 6 || steps[0].VF.ID == steps[3].VF.ID {
+		t.Errorf("got %v, %v: want two VFs", steps, err)
+	}
+}
