@@ -64,6 +64,7 @@ sluice drain --wait 2m      # give all VFs back before maintenance`,
 		a.statusCommand(), a.vmsCommand(), a.vfsCommand(), a.explainCommand(), a.bwCommand(), a.planCommand(),
 		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.slaCommand(), a.vpfCommand(), a.prepareCommand(), a.overridesCommand(), a.reloadCommand(),
 		a.doctorCommand(), a.fsckCommand(), a.configCommand(), a.simCommand(), a.whatifCommand(), a.recordCommand(), a.versionCommand(),
+		a.hookCommand(),
 	)
 	root.SetIn(std.In)
 	root.SetOut(std.Out)

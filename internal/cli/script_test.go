@@ -144,6 +144,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		Now: func() time.Time { return webtest.Now }, Stale: time.Minute, VirtualPFs: vpfs(strings.Join(args, "")),
 		Preparer: &webtest.Preparer{},
 		WhatIf:   &tried{ready: strings.Join(args, "") == "whatif"},
+		Incoming: arrive,
 	})
 	ts.Check(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -176,6 +177,17 @@ func (w *tried) WhatIf(*model.View) api.WhatIf {
 		From: webtest.Now.Add(-time.Hour), To: webtest.Now, Computed: webtest.Now, Current: "fair",
 		Policies: []api.PolicyResult{{Policy: "adaptive", Net: 0.71, Gross: 0.75, Moves: 12}, {Policy: "fair", Net: 0.4, Gross: 0.6, Moves: 96}},
 	}
+}
+
+// arrive gives each NIC of a VM that migrates in a VF, but there are two only.
+func arrive(_ context.Context, vm model.Subject, nics []model.NIC) (out []model.VFStep, _ error) {
+	if len(nics) > 2 || vm.VM == "" {
+		return nil, fmt.Errorf("no VF is free here for %s", vm.VMName)
+	}
+	for i, n := range nics {
+		out = append(out, model.VFStep{ID: model.VFID{PF: "pf0", Index: i}, MAC: n.MAC, Address: model.PCIAddress(fmt.Sprintf("0000:81:10.%d", i))})
+	}
+	return out, nil
 }
 
 // vpfs are the virtual PFs of `daemon vpf`; other daemons have no controller of any.
