@@ -19,9 +19,10 @@ type VM struct {
 	Sources  []string `json:"load_sources,omitempty"` // tap, pf, agent or sim
 	CPU      float64  `json:"cpus"`
 	Hold     bool     `json:"should_hold"`
-	Code     string   `json:"code,omitempty"`  // of the reason; "": nothing is decided yet
-	Score    float64  `json:"score,omitempty"` // the policy's figure of merit, packets/s unless it says otherwise
-	Why      string   `json:"why,omitempty"`   // the reason as a sentence
+	Code     string   `json:"code,omitempty"`      // of the reason; "": nothing is decided yet
+	Score    float64  `json:"score,omitempty"`     // the policy's figure of merit, packets/s unless it says otherwise
+	Why      string   `json:"why,omitempty"`       // the reason as a sentence
+	Short    string   `json:"why_short,omitempty"` // the same in a few words, at most 28 columns
 	UnderWay string   `json:"under_way,omitempty"`
 	Override string   `json:"override,omitempty"` // "pin" or "release", where a person asked for it at run time
 }

@@ -84,6 +84,15 @@ type Reason struct {
 	Detail  string    `json:"detail,omitempty"` // what a veto, backoff or blind figure is about, with the remedy
 }
 
+// unit is that of Score and Price.
+func (r *Reason) unit() string {
+	switch r.Code {
+	case CodeTurn, CodeWaiting: // fair goes by how long a VM was served, over its weight
+		return " s with a VF"
+	}
+	return " packets/s"
+}
+
 // String renders the Reason as one sentence without a final full stop.
 func (r Reason) String() string {
 	if r.Code == CodeRepair {
@@ -148,10 +157,10 @@ func (r Reason) String() string {
 		b.WriteString(string(r.Code))
 	}
 	if r.Rank > 0 || r.Score != 0 {
-		b.WriteString(", score " + SI(r.Score))
+		b.WriteString(", score " + SI(r.Score) + r.unit())
 	}
 	if r.Price != 0 {
-		b.WriteString(", price " + SI(r.Price))
+		b.WriteString(", price " + SI(r.Price) + r.unit())
 	}
 	if r.Regret != 0 {
 		b.WriteString(", regret " + SI(r.Regret) + " packets")

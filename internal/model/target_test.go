@@ -20,7 +20,7 @@ func TestReasonIsOneSentence(t *testing.T) {
 	if got := (Reason{Code: CodeOutranked, Policy: "fair", Rank: 2, Slots: 1}).String(); !strings.HasPrefix(got, "stays on virtio: fair ranks it 2 and there is 1 VF to share out,") {
 		t.Errorf("one VF: %q", got)
 	}
-	if got, want := r.String(), "stays on virtio: activity ranks it 64 and there are 63 VFs to share out, score 40.3k, to beat db-1"; got != want {
+	if got, want := r.String(), "stays on virtio: activity ranks it 64 and there are 63 VFs to share out, score 40.3k packets/s, to beat db-1"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	r = Reason{Code: CodeRepair, Detail: "VF pf0/1 is free but trusted"}
@@ -31,7 +31,7 @@ func TestReasonIsOneSentence(t *testing.T) {
 
 func TestReasonNamesTheUnitOfRegret(t *testing.T) {
 	r := Reason{Code: CodeKept, Hold: true, Policy: "adaptive", Rank: 64, Score: 40500, Price: 40400, Regret: 105000, Detail: "steady style"}
-	if got, want := r.String(), "holds a VF: a swap does not pay yet, score 40.5k, price 40.4k, regret 105k packets (steady style)"; got != want {
+	if got, want := r.String(), "holds a VF: a swap does not pay yet, score 40.5k packets/s, price 40.4k packets/s, regret 105k packets (steady style)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -204,7 +204,7 @@ func rival(r model.Reason) string {
 	}
 	s := ": " + verb + orElse(r.OtherNm, string(r.Other))
 	if r.Price > 0 {
-		s += " at a score of " + model.SI(r.Price)
+		s += " at a score of " + model.SI(r.Price) + " packets/s"
 	}
 	return s
 }

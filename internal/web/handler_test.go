@@ -137,8 +137,8 @@ func TestFigureThatIsNoNumberIsAnError(t *testing.T) {
 func TestExplainSentences(t *testing.T) {
 	v := webtest.View()
 	for name, want := range map[string]string{
-		"web-2":   "web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 500k, price 110k, runner-up web-10",
-		"web-10":  "web-10 is on virtio and gets a VF: activity ranks it 2 of the 2 that get one, score 160k",
+		"web-2":   "web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 500k packets/s, price 110k packets/s, runner-up web-10",
+		"web-10":  "web-10 is on virtio and gets a VF: activity ranks it 2 of the 2 that get one, score 160k packets/s",
 		"db":      "db holds a VF: pinned",
 		"batch-1": "batch-1 stays on virtio: released by hand (`sluice unpin` gives it back to the policy)",
 	} {

@@ -26,7 +26,7 @@ func (x *index) vm(vm *model.VM) api.VM {
 		Hold: r.Hold, Code: string(r.Code), Score: r.Score, Override: x.overridden(vm),
 	}
 	if r.Code != "" {
-		row.Why = r.String()
+		row.Why, row.Short = r.String(), r.Short()
 	}
 	if m := x.active[vm.ID]; m != nil {
 		row.UnderWay = string(m.Move.Kind)
