@@ -56,7 +56,8 @@ var may = map[string][]string{
 	"history":         {"model", "web", "/api/v1"},
 	"migrate":         {"model"},
 	"whatif":          {"model", "placement", "scenario", "trace", "history", "/api/v1"},
-	"cli":             {"history", "whatif", "dashboard", "bandwidth", "migrate", "model", "input", "web", "/api/v1", "scenario", "report", "trace", "oracle", "config", "placement"},
+	"top":             {"model", "input", "web", "/api/v1"},
+	"cli":             {"top", "history", "whatif", "dashboard", "bandwidth", "migrate", "model", "input", "web", "/api/v1", "scenario", "report", "trace", "oracle", "config", "placement"},
 	"backend":         {"bandwidth", "model", "loop", "web", "input", "statefile", "/api/v1"},
 	"demo":            {"whatif", "page", "bandwidth", "doctor", "workload", "model", "loop", "sim", "web", "backend", "history", "cli"},
 	"daemon":          {"page", "bandwidth", "doctor", "model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "vpf", "web", "backend", "history", "statefile", "prepare", "/api/v1"},
@@ -112,7 +113,7 @@ func TestImportArrows(t *testing.T) {
 
 // TestDaemonStaysSmall keeps what only research and people need out of the root process.
 func TestDaemonStaysSmall(t *testing.T) {
-	unwanted := regexp.MustCompile(`gonum|font|latex|freetype|x/image|cobra|pflag|internal/(cli|scenario|report|oracle|trace|workload|sim|demo|whatif)$`)
+	unwanted := regexp.MustCompile(`gonum|tcell|uniseg|font|latex|freetype|x/image|cobra|pflag|internal/(cli|scenario|report|oracle|trace|workload|sim|demo|whatif|top)$`)
 	out, err := exec.Command("go", "list", "-deps", "sluice/cmd/sluiced").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,312 @@
+package top
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// draw draws all that is to be seen.
+func (s *state) draw(c *canvas) {
+	y := s.head(c)
+	switch body := c.rows - 1; s.page {
+	case pageList:
+		s.table(c, y, body)
+	case pageVM:
+		lines := s.lines
+		if lines == nil {
+			lines = []string{"..."}
+		}
+		s.text(c, y, body, lines)
+	case pageTroubles:
+		s.text(c, y, body, s.troubles())
+	case pageHelp:
+		s.text(c, y, body, help)
+	}
+	s.foot(c, c.rows-1)
+}
+
+func (s *state) troubles() []string {
+	if len(s.data.Troubles) == 0 {
+		return []string{"No problems found."}
+	}
+	return s.data.Troubles
+}
+
+// head draws the host at a glance and returns the line below it.
+func (s *state) head(c *canvas) int {
+	columns := c.columns
+	d := &s.data.Status
+	y := 0
+	line := func(look tcell.Style, text string) {
+		c.put(0, y, columns, look, text)
+		y++
+	}
+	mode := d.Mode + " mode"
+	if d.Drain {
+		mode = "draining"
+	}
+	c.fill(0, 0, bold)
+	c.right(columns-8, 0, 8, bold, clock(d.Observed))
+	c.put(0, 0, columns-9, bold, strings.Join([]string{s.title, mode, "policy " + d.Policy}, "  "))
+	y++
+	line(plain, fmt.Sprintf("VMs %d, %d with a VF   VFs %d of %d held, %d free   %s packets/s, %.0f %% on VFs",
+		d.VMs.Total, d.VMs.Holding, d.VFs.Held, d.VFs.Total, d.VFs.Free, model.SI(d.Load.PPS), 100*d.Load.VFShare))
+	s.links(c, y)
+	y++
+	line(plain, fmt.Sprintf("Moves %d under way, %d waiting   %s   %s   %d failed", d.Moves.Active, d.Moves.Pending,
+		meanText(d.Moves.Plugs, "plug", d.Moves.PlugMean), meanText(d.Moves.Unplugs, "unplug", d.Moves.UnplugMean), d.Moves.Failed))
+	switch {
+	case s.err != nil:
+		line(red, "No news: "+s.err.Error())
+	case d.Problems+d.Findings > 0:
+		line(red, subjects(d, s.data.Subjects, columns))
+	default:
+		line(plain, "No problems, nothing leaked")
+	}
+	return y
+}
+
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format(time.TimeOnly)
+}
+
+func meanText(n uint64, what string, mean float64) string {
+	text := model.Plural(int(n), what) //nolint:gosec // a count of moves
+	if n > 0 {
+		text += fmt.Sprintf(" (%.0f ms)", 1000*mean)
+	}
+	return text
+}
+
+// subjects names whom problems are about, as many as there is room for.
+func subjects(d *api.Status, names []string, columns int) string {
+	text := model.Plural(d.Problems, "problem")
+	if d.Findings > 0 {
+		text += ", " + model.Plural(d.Findings, "finding") + " (sluice fsck)"
+	}
+	end := "   p lists them"
+	for i, name := range names {
+		more := map[bool]string{true: ": ", false: ", "}[i == 0] + name
+		if len(text)+len(more)+len(end)+len(", ...") > columns {
+			text += ", ..."
+			break
+		}
+		text += more
+	}
+	return text + end
+}
+
+// links draws each PF with what its VFs and its link are used for, as many as there is room for.
+func (s *state) links(c *canvas, y int) {
+	columns := c.columns
+	sent := map[string]*api.Link{}
+	for i := range s.data.Bandwidth.Links {
+		sent[s.data.Bandwidth.Links[i].PF] = &s.data.Bandwidth.Links[i]
+	}
+	pfs := slices.Clone(s.data.Status.PFs)
+	slices.SortStableFunc(pfs, func(a, b api.PFStatus) int { // what is wrong is to be seen on every screen
+		wrong := func(pf *api.PFStatus) bool { l := sent[pf.Name]; return !pf.LinkUp || l != nil && l.Overcommitted }
+		switch {
+		case wrong(&a) == wrong(&b):
+			return 0
+		case wrong(&a):
+			return -1
+		}
+		return 1
+	})
+	x := 0
+	for i := range pfs {
+		pf := &pfs[i]
+		text, look := fmt.Sprintf("%s %d/%d VFs", pf.Name, pf.VFs.Held, pf.VFs.Total), plain
+		l := sent[pf.Name]
+		switch {
+		case !pf.LinkUp:
+			text, look = text+" LINK DOWN", red
+		case l != nil:
+			text += fmt.Sprintf(" %s of %sbit", model.SIDigits(l.Sent, 2), model.SIDigits(l.Capacity, 2))
+			if l.Overcommitted {
+				text, look = text+" OVERCOMMITTED", yellow
+			}
+		}
+		if x > 0 && x+len(text) > columns-4 {
+			c.put(x, y, 3, plain, "...")
+			return
+		}
+		x += c.put(x, y, columns, look, text) + 3
+	}
+}
+
+// table draws the VMs.
+func (s *state) table(c *canvas, y, end int) {
+	columns := c.columns
+	shown, widths := layout(columns)
+	s.heads(c, y, shown, widths)
+	s.height = max(0, end-y-1)
+	s.keepInSight()
+	for i := s.first; i < min(len(s.rows), s.first+s.height); i++ {
+		y++
+		s.row(c, y, s.rows[i], i == s.at(), shown, widths)
+	}
+	if len(s.rows) == 0 && s.height > 0 {
+		text := "There are no VMs."
+		if s.filter != "" {
+			text = "No VM has that in its name, path, state, class, network or reason; Esc takes the filter away."
+		}
+		c.put(0, y+1, columns, plain, text)
+	}
+}
+
+// The width of names grows with the screen.
+const (
+	widestName = 36
+	gap        = 2
+)
+
+// layout says which columns there is room for, and how wide they are.
+func layout(width int) (shown []int, widths []int) {
+	left := width
+	for i := range columns {
+		if columns[i].least > width {
+			continue
+		}
+		shown, widths = append(shown, i), append(widths, columns[i].width)
+		left -= columns[i].width + gap
+	}
+	extra := max(0, min(widestName-columns[0].width, left-model.ShortReason))
+	widths[0] += extra
+	widths[len(widths)-1] = max(0, left+gap-extra)
+	return shown, widths
+}
+
+func (s *state) heads(c *canvas, y int, shown, widths []int) {
+	x := 0
+	c.fill(0, y, plain.Reverse(true))
+	for k, i := range shown {
+		look, text := plain.Reverse(true), columns[i].head
+		if i == s.order {
+			look, text = look.Bold(true), text+map[bool]string{true: "^", false: "*"}[s.reverse]
+		}
+		if columns[i].right {
+			c.right(x, y, widths[k]+1, look, text+strings.Repeat(" ", map[bool]int{true: 0, false: 1}[i == s.order]))
+		} else {
+			c.put(x, y, widths[k]+1, look, text)
+		}
+		x += widths[k] + gap
+	}
+}
+
+func (s *state) row(c *canvas, y int, vm *api.VM, chosen bool, shown, widths []int) {
+	look := plain
+	switch {
+	case vm.UnderWay != "":
+		look = yellow
+	case s.of(vm).short > 0:
+		look = red
+	case vm.VF != "":
+		look = green
+	}
+	if chosen {
+		look = look.Reverse(true)
+		c.fill(0, y, look)
+	}
+	x := 0
+	for k, i := range shown {
+		text := columns[i].text(s, vm)
+		switch {
+		case columns[i].right:
+			c.right(x, y, widths[k], look, text)
+		case i == len(columns)-1:
+			c.put(x, y, widths[k], look, why(vm, widths[k]))
+		default:
+			c.put(x, y, widths[k], look, text)
+		}
+		x += widths[k] + gap
+	}
+}
+
+// why is the longest of what there is to say of a reason that fits as a whole: its sentence, less and less of
+// what that says at its end, or the few words.
+func why(vm *api.VM, n int) string {
+	_, text, found := strings.Cut(vm.Why, ": ")
+	if !found {
+		text = vm.Why
+	}
+	for len([]rune(text)) > n || strings.Count(text, "(") != strings.Count(text, ")") {
+		i := max(strings.LastIndex(text, ", "), strings.LastIndex(text, " ("))
+		if i < 0 {
+			if len(vm.Short) > n || vm.Short == "" {
+				return vm.Code
+			}
+			return vm.Short
+		}
+		text = text[:i]
+	}
+	return text
+}
+
+// text draws a page of lines, and says in its title which it is.
+func (s *state) text(c *canvas, y, end int, lines []string) {
+	columns := c.columns
+	c.fill(0, y, plain.Reverse(true))
+	var all []string
+	for _, line := range lines {
+		all = append(all, wrap(line, columns)...)
+	}
+	s.height = max(0, end-y-1)
+	s.last = max(0, len(all)-s.height)
+	s.scroll = min(s.scroll, s.last)
+	title := map[page]string{pageVM: "VM", pageTroubles: "What stands in the way, and what to do", pageHelp: "Keys"}[s.page]
+	if s.last > 0 {
+		title += fmt.Sprintf("   lines %d to %d of %d", s.scroll+1, min(len(all), s.scroll+s.height), len(all))
+	}
+	c.put(0, y, columns, plain.Reverse(true), title)
+	for _, line := range all[s.scroll:min(len(all), s.scroll+s.height)] {
+		y++
+		c.put(0, y, columns, plain, line)
+	}
+}
+
+func (s *state) foot(c *canvas, y int) {
+	columns := c.columns
+	switch {
+	case s.typing:
+		c.put(0, y, columns, bold, "filter: "+s.filter+"_   Enter keeps it, Esc takes it away")
+	case s.page == pageList:
+		text := "q quit  / filter  < > sort by another column  r reverse  Enter one VM  p problems  ? help"
+		if columns < len(text) {
+			text = "q quit  / filter  < > sort  r reverse  Enter VM  p problems  ? help"
+		}
+		if s.filter != "" {
+			text = fmt.Sprintf("%d of %s have %q: Esc takes that away   %s", len(s.rows), model.Plural(len(s.data.VMs), "VM"), s.filter, text)
+		}
+		c.put(0, y, columns, dim, text)
+	default:
+		c.put(0, y, columns, dim, "Esc back  up, down, PgUp, PgDn scroll  Ctrl-C quit")
+	}
+}
+
+var help = []string{
+	"up, down, PgUp, PgDn, Home, End   choose a VM, or scroll",
+	"Enter                             all about the VM: why it has a VF or not, and what would change that",
+	"/                                 show only VMs with these words in name, path, state, class, network or reason",
+	"< > (or left, right)              sort by another column; the one with * (or ^, reversed) counts",
+	"r                                 reverse the order",
+	"p                                 what stands in the way, and what to do about it",
+	"Esc                               back, or take the filter away",
+	"q, Ctrl-C                         quit",
+	"",
+	"PATH      the VF, or virtio; plug... and unplug... while a move is under way (yellow)",
+	"SCORE     what the policy goes by, in packets/s (pps); of fair, seconds with a VF over weight",
+	"PROMISED  what its NICs may always send; SHORT what they lack of it while they ask (red), in bits/s",
+	"A wider terminal shows more columns, and more of each reason.",
+}
