@@ -48,6 +48,7 @@ those with several NICs that could have a VF, unless --nic names one.`,
 	flags.Lookup("offline").Usage = "work on this host without a daemon, as root"
 	flags.BoolVar(&p.all, "all", false, "all VMs that libvirt knows; those that are refused are listed")
 	flags.StringSliceVar(&p.asked.NICs, "nic", nil, "`NIC` that is to have a VF, by alias, MAC or network; may be given several times")
+	_ = c.RegisterFlagCompletionFunc("nic", completeList(a.completeNIC))
 	flags.BoolVar(&p.asked.Agent, "agent", false, "add a channel to qemu-guest-agent too; only for guests that run it, since a VM whose agent does not answer gets no VF")
 	flags.BoolVar(&p.asked.Undo, "undo", false, "take out again what was added")
 	flags.BoolVar(&p.asked.DryRun, "dry-run", false, "show what would change, and change nothing")

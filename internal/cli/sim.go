@@ -79,8 +79,8 @@ sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --d
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show progress even where standard error is no terminal")
 	f.BoolVar(&o.quick, "no-optimum", false, "skip the best placement: no scores, but much faster")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("allocators", cobra.FixedCompletions(scenario.AllocatorNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("policy", listOf(placement.Names()))
+	_ = c.RegisterFlagCompletionFunc("allocators", listOf(scenario.AllocatorNames()))
 	c.RunE = func(c *cobra.Command, args []string) error { return a.sim(c, args, &o) }
 	return c
 }

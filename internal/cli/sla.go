@@ -165,14 +165,7 @@ what was set with the same --nic is taken back.`,
 // nicFlag adds --nic.
 func (a *app) nicFlag(c *cobra.Command, r *api.Request) {
 	c.Flags().StringVar(&r.NIC, "nic", "", "its NICs with this alias, MAC or network, a `pattern` as in the shell; otherwise each NIC")
-	_ = c.RegisterFlagCompletionFunc("nic", func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.completeSLA(c, func(s *api.NICSLA) string {
-			if len(args) > 0 && args[0] != s.VM && args[0] != s.ID {
-				return ""
-			}
-			return s.NIC
-		})
-	})
+	_ = c.RegisterFlagCompletionFunc("nic", a.completeNIC)
 }
 
 // completeClass offers the classes that any NIC has.

@@ -23,6 +23,9 @@ Rates are a part of what the whole virtual PF has by its VM's SLA (sluice sla): 
 	}
 	o := outputFlag(c)
 	f := newPortFlags(c.Flags())
+	_ = c.RegisterFlagCompletionFunc("vf", completeList(a.completeVF))
+	_ = c.RegisterFlagCompletionFunc("mac", nothingToOffer)
+	_ = c.RegisterFlagCompletionFunc("address", nothingToOffer)
 	_ = c.RegisterFlagCompletionFunc("link", cobra.FixedCompletions([]string{"auto", "up", "down"}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		b := api.SetVPF{VM: args[0], VFs: f.vfs, Set: f.change(c.Flags())}

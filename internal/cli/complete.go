@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+)
+
+// completeList completes the last word of a flag that takes several with commas between them, by those that
+// complete offers and that are not among the words before it.
+func completeList(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+		at := strings.LastIndexByte(text, ',') + 1
+		before, word := text[:at], text[at:]
+		given := strings.Split(before, ",")
+		offered, directive := complete(c, args, word)
+		var list []string
+		for _, one := range offered {
+			if value, _, _ := strings.Cut(one, "\t"); strings.HasPrefix(value, word) && !slices.Contains(given, value) {
+				list = append(list, before+one)
+			}
+		}
+		return list, directive | cobra.ShellCompDirectiveNoSpace // a comma may follow
+	}
+}
+
+// listOf offers fixed words for a flag that takes several.
+func listOf(words []string) cobra.CompletionFunc {
+	return completeList(cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// nothingToOffer keeps the shell from offering files where none is meant.
+var nothingToOffer = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)
+
+// completeNIC offers the NICs of the VM that is named, or of all VMs.
+func (a *app) completeNIC(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.completeSLA(c, func(s *api.NICSLA) string {
+		if len(args) > 0 && args[0] != s.VM && args[0] != s.ID {
+			return ""
+		}
+		return s.NIC
+	})
+}
+
+// completeVF offers the numbers of the virtual VFs of the VM that is named.
+func (a *app) completeVF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	list, err := a.client().VirtualPFs(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for i := range list {
+		p := &list[i]
+		if len(args) > 0 && args[0] != p.VM && args[0] != p.ID || len(args) > 1 && args[1] != p.Name {
+			continue
+		}
+		for _, f := range p.Functions {
+			if n := strconv.Itoa(f.VF); f.VF >= 0 && !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
