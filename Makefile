@@ -11,10 +11,12 @@ export GOTOOLCHAIN ?= auto
 GOTEST  = $(GO) test
 LINT    := $(TOOLS)/golangci-lint
 NFPM    := $(TOOLS)/nfpm
+SBOM    := $(TOOLS)/sbom
+VULN    := $(TOOLS)/govulncheck
 FUZZ    ?= 3s
 LDFLAGS := -s -w -X main.linked=$(VERSION)
 
-.PHONY: help demo build man test lab lint unit race faults fuzz lab-test bandwidth-test measure deps tools package clean FORCE
+.PHONY: help demo build man test lab lint unit race faults fuzz lab-test bandwidth-test measure deps tools package sbom vuln clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +42,13 @@ man: | deps-demo ## man pages, in bin/man
 	$(GO) run ./internal/cli/manual bin/man docs/config.md
 	cp packaging/man/* bin/man/
 
-package: $(NFPM) | deps-demo ## .deb and .rpm for hosts and for VMs with virtual PFs, in dist/
-	NFPM=$(NFPM) scripts/package $(ARCH)
+package: $(NFPM) $(SBOM) | deps-demo ## .deb and .rpm for hosts and for VMs with virtual PFs, in dist/
+	NFPM=$(NFPM) SBOM=$(SBOM) scripts/package $(ARCH)
+
+sbom: package ## software bills of materials (CycloneDX), dist/*.cdx.json; the packages have them too
+
+vuln: $(VULN) | deps-demo ## known vulnerabilities in what the programs call; needs https://vuln.go.dev
+	scripts/vuln $(VULN)
 
 FORCE:
 
@@ -53,7 +60,7 @@ lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
 	$(LINT) run --build-tags lab ./lab/...
 	shellcheck -S warning $$(git ls-files -z | xargs -0 grep -lIE '^#!.*(bash|/sh|dash)' -- | grep -vE "busybox|\.txtar$$")
 
-race: $(NFPM) ## unit and integration tests under the race detector
+race: $(NFPM) $(SBOM) ## unit and integration tests under the race detector
 	$(GOTEST) -race -short -timeout 20m ./...
 
 bandwidth-test: ## a guarantee on real kernel queues and real TCP, and every scenario of a link at every period
@@ -80,13 +87,19 @@ deps: deps-test ## Debian packages that the tests need
 deps-%:
 	@scripts/deps $*
 
-tools: $(LINT) $(NFPM)
+tools: $(LINT) $(NFPM) $(SBOM)
 
 $(LINT):
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 $(NFPM):
 	GOBIN=$(TOOLS) $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
+
+$(SBOM): packaging/sbom/main.go packaging/sbom/go.mod
+	cd packaging/sbom && $(GO) build -o $@ .
+
+$(VULN):
+	GOBIN=$(TOOLS) $(GO) install golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 clean: ## what was built; the lab's cache stays
 	rm -rf bin dist .cache

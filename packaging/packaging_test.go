@@ -2,9 +2,13 @@
 package packaging
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,19 +28,21 @@ var here = settings{"022", "UTC", "a"}
 // build makes the packages out of a copy of the tree, under other settings, and returns
 // the directory that they are in.
 func build(ctx context.Context, base string, s settings) (string, error) {
-	nfpm, err := filepath.Abs("../.cache/bin/nfpm")
+	tools, err := filepath.Abs("../.cache/bin")
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(nfpm); err != nil {
-		return "", fmt.Errorf("no nfpm to build packages with (`make tools` installs it): %w", err)
+	for _, tool := range []string{"nfpm", "sbom"} {
+		if _, err := os.Stat(filepath.Join(tools, tool)); err != nil {
+			return "", fmt.Errorf("a program to build packages with is missing (`make tools` makes it): %w", err)
+		}
 	}
 	dir := filepath.Join(base, s.dir)
 	script := `umask $UMASK && mkdir -p "$DIR" && cd .. &&
 		git ls-files -coz --exclude-standard | grep -z . | while IFS= read -r -d '' f; do [ -e "$f" ] && printf '%s\0' "$f"; done |
 		tar -c --null -T - | tar -x --no-same-permissions -C "$DIR" && cd "$DIR" && scripts/package`
 	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", script)
-	cmd.Env = append(os.Environ(), "UMASK="+s.umask, "TZ="+s.zone, "DIR="+dir, "NFPM="+nfpm,
+	cmd.Env = append(os.Environ(), "UMASK="+s.umask, "TZ="+s.zone, "DIR="+dir, "NFPM="+tools+"/nfpm", "SBOM="+tools+"/sbom",
 		"SOURCE_DATE_EPOCH=1700000000", "SLUICE_PACKAGE_VERSION=1.2.3", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("scripts/package: %w\n%s", err, out)
@@ -87,8 +93,8 @@ func TestReproducible(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := sums(t, dir)
-	if len(first) != 4 {
-		t.Errorf("%d packages, want .deb and .rpm of sluice and of sluice-guest", len(first))
+	if len(first) != 6 {
+		t.Errorf("%d files, want .deb, .rpm and bill of materials of sluice and of sluice-guest", len(first))
 	}
 	for name, sum := range first {
 		if second[name] != sum {
@@ -99,7 +105,7 @@ func TestReproducible(t *testing.T) {
 
 func sums(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(dir + "/*.[dr]*")
+	files, err := filepath.Glob(dir + "/*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,13 +131,14 @@ var must = map[string][]string{
 		"-rw-r--r-- /usr/share/bash-completion/completions/sluice", "-rw-r--r-- /usr/share/fish/vendor_completions.d/sluice.fish",
 		"-rw-r--r-- /usr/share/man/man8/sluice.8.gz", "-rw-r--r-- /usr/share/man/man8/sluiced.8.gz",
 		"-rw-r--r-- /usr/share/man/man8/sluice-explain.8.gz", "-rw-r--r-- /usr/share/man/man5/sluice.yaml.5.gz", "-rw-r--r-- /usr/share/man/man8/sluice-vpf-define.8.gz",
-		"-rw-r--r-- /usr/share/doc/sluice/copyright", "-rw-r--r-- /usr/share/doc/sluice/docs/config.md",
+		"-rw-r--r-- /usr/share/doc/sluice/copyright", "-rw-r--r-- /usr/share/doc/sluice/sbom.cdx.json", "-rw-r--r-- /usr/share/doc/sluice/docs/config.md",
 		"-rw-r--r-- /usr/share/doc/sluice/docs/runbook.md", // where the alerts say that it is
 		"-rw-r--r-- /usr/share/sluice/prometheus/sluice.rules.yaml", "-rw-r--r-- /usr/share/sluice/grafana/sluice.json",
 	},
 	"sluice-guest": {
 		"-rwxr-xr-x /usr/sbin/sluice-guest", "-rw-r--r-- /usr/lib/systemd/system/sluice-guest.service",
 		"-rw-r--r-- /usr/share/man/man8/sluice-guest.8.gz", "-rw-r--r-- /usr/share/man/man8/sluice-cni.8.gz",
+		"-rw-r--r-- /usr/share/doc/sluice-guest/sbom.cdx.json",
 		"lrwxrwxrwx /opt/cni/bin/sluice-cni", "-rw-r--r-- /usr/share/doc/sluice-guest/examples/multus/pod.yaml",
 	},
 }
@@ -255,6 +262,96 @@ func TestScriptsWithoutSystemd(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s %s: %v\n%s", script, word, err, out)
 			}
+		}
+	}
+}
+
+// The bill of materials has every module that the programs say they are made of, and no other.
+func TestBillOfMaterials(t *testing.T) {
+	dir := packages(t)
+	for name, programs := range map[string][]string{"sluice": {"sluice", "sluiced"}, "sluice-guest": {"sluice-guest", "sluice-cni"}} {
+		data, err := os.ReadFile(filepath.Join(dir, name+".cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bill struct {
+			Format     string `json:"bomFormat"`
+			Components []struct{ Name, Version, Purl string }
+		}
+		if err := json.Unmarshal(data, &bill); err != nil || bill.Format != "CycloneDX" {
+			t.Fatalf("%s: %v, format %q", name, err, bill.Format)
+		}
+		want := map[string]bool{}
+		for _, program := range programs {
+			want[program] = true
+			info, err := buildinfo.ReadFile(filepath.Join(dir, "../.cache/package", program))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want["pkg:golang/std@"+strings.TrimPrefix(info.GoVersion, "go")] = true
+			for _, m := range info.Deps {
+				want["pkg:golang/"+m.Path+"@"+m.Version] = true
+			}
+		}
+		if name == "sluice" {
+			notice(t, want)
+		}
+		for _, c := range bill.Components {
+			if id := cmp.Or(c.Purl, c.Name); !want[id] {
+				t.Errorf("%s: the bill has %s, and no program", name, id)
+			} else {
+				delete(want, id)
+			}
+		}
+		for id := range want {
+			t.Errorf("%s: the bill lacks %s", name, id)
+		}
+	}
+}
+
+// notice adds what the page contains of others: "uPlot 1.6.32, https://...".
+func notice(t *testing.T, want map[string]bool) {
+	t.Helper()
+	text, err := os.ReadFile("../internal/page/NOTICE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^(\S+) (\d\S*), https:`).FindAllStringSubmatch(string(text), -1) {
+		want["pkg:npm/"+strings.ToLower(m[1])+"@"+m[2]] = true
+	}
+}
+
+// The check for vulnerabilities says so when it could not look.
+func TestVulnSaysWhetherItLooked(t *testing.T) {
+	for code, want := range map[int]struct {
+		code int
+		text string
+	}{0: {0, "nothing known"}, 3: {3, "known vulnerabilities"}, 1: {4, "NOT CHECKED"}, 127: {4, "NOT CHECKED"}} {
+		check := filepath.Join(t.TempDir(), "govulncheck")
+		if err := os.WriteFile(check, fmt.Appendf(nil, "#!/bin/sh\nexit %d\n", code), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), "../scripts/vuln", check).CombinedOutput()
+		got := 0
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			got = exit.ExitCode()
+		}
+		if got != want.code || !strings.Contains(string(out), want.text) {
+			t.Errorf("govulncheck ends with %d: exit code %d, want %d:\n%s", code, got, want.code, out)
+		}
+	}
+}
+
+// The restrictions of the units are worth what docs/measurements.md says.
+func TestExposure(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_NO_SYSTEMD") == "1" {
+		t.Skip("SLUICE_TEST_NO_SYSTEMD=1")
+	}
+	for unit, most := range map[string]string{"sluice.service": "33", "sluice-guest.service": "20"} { // tenths
+		out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold="+most, unit).CombinedOutput()
+		if err != nil {
+			t.Errorf("systemd-analyze security %s: %v\n%s", unit, err, out)
 		}
 	}
 }
