@@ -84,15 +84,15 @@ func (a *app) bandwidth(ctx context.Context, args []string) (api.Bandwidth, erro
 
 // watchBandwidth prints one picture after the other, redrawn in place on a terminal.
 func (a *app) watchBandwidth(ctx context.Context, o *output, args []string) error {
-	redraw := !o.json && IsTerminal(a.std.Out)
+	inPlace := !o.json && IsTerminal(a.std.Out)
 	revision := uint64(0)
 	for {
 		b, err := a.bandwidth(ctx, args)
 		if err != nil {
 			return ended(ctx, err)
 		}
-		if redraw {
-			_, _ = io.WriteString(a.std.Out, home+clearAll)
+		if inPlace {
+			_, _ = io.WriteString(a.std.Out, redraw)
 		}
 		if err := show(a.std.Out, o, b, bandwidthPrinter(args)); err != nil {
 			return err

@@ -49,6 +49,11 @@ func (a *app) dashboard(ctx context.Context, port int, open, print bool) error {
 	if err != nil {
 		return err
 	}
+	return a.serve(ctx, s, open, print)
+}
+
+// serve tells where the page is, opens it if so, and serves it until ctx ends.
+func (a *app) serve(ctx context.Context, s *dashboard.Server, open, print bool) error {
 	head, tail := "The page is at ", "\nThe link works once. Ctrl-C ends it.\n"
 	if print {
 		head, tail = "", "\n"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"time"
 
 	"sluice/internal/config"
@@ -32,7 +33,10 @@ type DemoOptions struct {
 	Seed     uint64
 	Troubles bool   // let things go wrong on the host
 	Socket   string // also serve the API there; "": do not
+	Listen   string // and, for reading only, with the page, at this TCP address; "": do not
 	Version  string
+	// Ready, unless nil, is told what is listened on, that of Socket first, as soon as that answers.
+	Ready func([]net.Addr)
 	// Show draws a View; call it after every tick. It may block for as long as drawing
 	// takes, and returns at once when the context of Demo has ended.
 	Show func(*model.View)

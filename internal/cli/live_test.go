@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -24,64 +23,12 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// A VM's name must not play with the terminal.
-func TestNamesAreMadePrintable(t *testing.T) {
-	v := webtest.View()
-	v.Snapshot.VMs[6].Name = "a\x1b[2Jb\nc"
-	for _, text := range frame(v, 200, 40) {
-		if strings.Contains(text, "[2J") && !strings.Contains(text, "a?[2Jb?c") || strings.Contains(text, "\n") {
-			t.Errorf("have %q", text)
-		}
-	}
+// What comes from outside must not play with the terminal.
+func TestCellsAreMadePrintable(t *testing.T) {
 	var b bytes.Buffer
 	table(&b, "A B", [][]string{{"x\x1by", "\t"}})
 	if strings.ContainsAny(b.String(), "\x1b\t") {
 		t.Errorf("have %q", &b)
-	}
-}
-
-// unstyled takes colours out, so that a golden frame can be read.
-func unstyled(lines []string) string {
-	s := strings.Join(lines, "\n") + "\n"
-	for _, look := range []string{bold, dim, green, red, plain} {
-		s = strings.ReplaceAll(s, look, "")
-	}
-	return s
-}
-
-func TestFrame(t *testing.T) {
-	want, err := os.ReadFile("testdata/frame.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	have := unstyled(frame(webtest.View(), 120, 26))
-	if os.Getenv("SLUICE_TEST_UPDATE") == "1" {
-		if err := os.WriteFile("testdata/frame.txt", []byte(have), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(want), have); diff != "" {
-		t.Errorf("SLUICE_TEST_UPDATE=1 rewrites it:\n%s", diff)
-	}
-}
-
-func TestFrameFitsTheTerminal(t *testing.T) {
-	for _, columns := range []int{1, 20, 80, 300} {
-		for _, rows := range []int{1, 5, 24, 100} {
-			lines := frame(webtest.View(), columns, rows)
-			if len(lines) > max(1, rows-1) {
-				t.Errorf("%d lines in %d rows", len(lines), rows)
-			}
-			for _, text := range strings.Split(strings.TrimSpace(unstyled(lines)), "\n") {
-				if utf8.RuneCountInString(text) > columns {
-					t.Errorf("%q is wider than %d columns", text, columns)
-				}
-			}
-		}
-	}
-	if got := frame(nil, 80, 24); len(got) != 1 {
-		t.Errorf("have %q", got)
 	}
 }
 
@@ -108,7 +55,7 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 	views <- &third
 	close(views)
 	var b bytes.Buffer
-	Live(&b, false, "a simulated host", views)
+	Live(&b, "a simulated host", views)
 	want := `a simulated host
 12:00:00 decide db holds a VF: pinned
 12:00:00 decide router holds a VF: its VF was attached by somebody else
@@ -123,28 +70,6 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// On a terminal the last View is always drawn, and the cursor comes back.
-func TestLiveScreen(t *testing.T) {
-	first, last := webtest.View(), webtest.View()
-	last.Rules.Policy = "the-last-one"
-	views := make(chan *model.View, 3)
-	views <- first
-	views <- first
-	views <- last
-	close(views)
-	var b bytes.Buffer
-	Live(&b, true, "a simulated host", views)
-	if !strings.Contains(b.String(), "the-last-one") || !strings.HasSuffix(b.String(), showCursor) {
-		t.Errorf("have %q", b.String())
-	}
-	if strings.Count(b.String(), "a simulated host") != 2 {
-		t.Error("not every frame says what it shows")
-	}
-	if strings.Count(b.String(), home) != 2 {
-		t.Errorf("want the first and the last drawn, have %d frames", strings.Count(b.String(), home))
 	}
 }
 
@@ -163,13 +88,6 @@ func TestNoTerminal(t *testing.T) {
 	}
 }
 
-func BenchmarkFrame(b *testing.B) {
-	v := webtest.View()
-	for b.Loop() {
-		frame(v, 120, 40)
-	}
-}
-
 // What would be done is not done in observe mode; where that is nothing there is no more to say.
 func TestPlanWithNothingToDo(t *testing.T) {
 	for _, mode := range []string{api.ModeObserve, "enforce"} {
@@ -178,22 +96,6 @@ func TestPlanWithNothingToDo(t *testing.T) {
 		if have := b.String(); have != "Nothing to do: every VM has what it should have.\n" {
 			t.Errorf("%s: %q", mode, have)
 		}
-	}
-}
-
-// Repairs at the start do not hide the moves before them, and the path is not told twice.
-func TestFrameShowsMoves(t *testing.T) {
-	v := webtest.View()
-	for i := range 2 * maxMoves {
-		m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: webtest.ID(byte(i)), VMName: fmt.Sprint("vm", i), Steps: []model.Step{{Kind: model.StepAddSelf}}}, Started: webtest.Now, Ended: webtest.Now}
-		v.Recent = append([]model.MoveStatus{m}, v.Recent...)
-	}
-	text := unstyled(frame(v, 160, 40))
-	if strings.Count(text, "add-self") != 1 || !strings.Contains(text, "unplug batch-1") {
-		t.Errorf("want one of the repairs, and the moves before:\n%s", text)
-	}
-	if strings.Contains(text, "holds a VF") {
-		t.Errorf("the reason repeats the path:\n%s", text)
 	}
 }
 

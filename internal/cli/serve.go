@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -18,15 +17,18 @@ func (a *app) demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "demo", Short: "the daemon at work on a simulated host",
 		Long: `Runs the same daemon over a simulated host whose VMs change their loads, faster than
-real time, and shows what it decides and does: as a live view on a terminal, as lines
-otherwise. Needs no root and touches nothing. With --socket, the other commands can ask
-it as they ask a real one, and set guarantees of bandwidth, which are kept there too.
+real time, and shows what it decides and does: on a terminal as sluice top does, as lines
+otherwise, and in a browser with --open or --listen. Needs no root and touches nothing.
+With --socket, the other commands can ask it as they ask a real one, and set guarantees of
+bandwidth, which are kept there too.
 
 Things go wrong on that host, from the first minute on and again and again: plugs fail, a
 guest lies about its load, the link of a PF goes down, more is guaranteed on a link than
 it carries, somebody else's VF takes what is guaranteed to others, and VMs are set up
 wrongly. sluice doctor has a remedy for each; --troubles=false leaves them out.`,
 		Example: `sluice demo
+sluice demo --open
+sluice demo --listen 127.0.0.1:8642
 sluice demo --vms 200 --vfs 32 --policy fair --speed 300
 sluice demo --plain --for 30m
 sluice demo --for 24h --socket /tmp/s.sock >/dev/null &
@@ -44,6 +46,8 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that fixes all that is random")
 	c.Flags().BoolVar(&o.Troubles, "troubles", true, "let things go wrong on the host, if it has 24 VMs and 12 VFs or more")
 	c.Flags().StringVar(&o.Socket, "socket", "", "also serve the API at this unix `path`")
+	c.Flags().StringVar(&o.Listen, "listen", "", "also serve the page and the API, for reading, at this TCP `address`, such as 127.0.0.1:8642")
+	open := c.Flags().Bool("open", false, "open the page in the desktop's browser")
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
 	plain := c.Flags().Bool("plain", false, "print lines, also on a terminal")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -51,11 +55,12 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 		if err := sensible(o); err != nil {
 			return usage(c, err)
 		}
-		terminal := IsTerminal(a.std.Out)
-		if !terminal && !c.Flags().Changed("for") {
+		terminal, page := IsTerminal(a.std.Out), *open || o.Listen != ""
+		if !terminal && !page && !c.Flags().Changed("for") {
 			o.For = untilNobodyLooks
 		}
-		return a.demo(c.Context(), o, terminal && !*plain)
+		d := demo{app: a, o: o, open: *open, screen: terminal && !*plain && !page, lines: !terminal || *plain}
+		return d.run(c.Context())
 	}
 	return c
 }
@@ -89,29 +94,4 @@ func sensible(o DemoOptions) error {
 		return errors.New("--for must not be negative")
 	}
 	return nil
-}
-
-// demo runs the demo and draws what it shows. An interrupt is its normal end.
-func (a *app) demo(ctx context.Context, o DemoOptions, terminal bool) error {
-	if a.deps.Demo == nil {
-		return errNotWired
-	}
-	views, drawn := make(chan *model.View), make(chan struct{})
-	o.Show = func(v *model.View) {
-		select {
-		case views <- v:
-		case <-ctx.Done():
-		}
-	}
-	go func() {
-		defer close(drawn)
-		Live(a.std.Out, terminal, demoHead(o), views)
-	}()
-	err := a.deps.Demo(ctx, o)
-	close(views)
-	<-drawn
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

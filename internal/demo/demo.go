@@ -71,14 +71,17 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
-	if o.Socket != "" {
+	if o.Socket != "" || o.Listen != "" {
 		tried := history.NewWhatIf(past, time.Duration(o.Speed*float64(history.WhatIfEvery)), d.back.Now, whatif.Compute)
 		g.Go(func() error { return tried.Run(ctx) })
-		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Now: d.back.Now, Examine: doctor.Examine, History: past, WhatIf: tried, Page: page.Handler(o.Version)})
+		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Listen: o.Listen, Now: d.back.Now, Examine: doctor.Examine, History: past, WhatIf: tried, Page: page.Handler(o.Version)})
 		if err != nil {
 			return err
 		}
 		g.Go(func() error { return server.Run(ctx) })
+		if o.Ready != nil {
+			o.Ready(server.Addrs())
+		}
 	}
 	g.Go(func() error {
 		defer cancel()

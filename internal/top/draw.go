@@ -56,12 +56,12 @@ func (s *state) head(c *canvas) int {
 	c.right(columns-8, 0, 8, bold, clock(d.Observed))
 	c.put(0, 0, columns-9, bold, strings.Join([]string{s.title, mode, "policy " + d.Policy}, "  "))
 	y++
-	line(plain, fmt.Sprintf("VMs %d, %d with a VF   VFs %d of %d held, %d free   %s packets/s, %.0f %% on VFs",
-		d.VMs.Total, d.VMs.Holding, d.VFs.Held, d.VFs.Total, d.VFs.Free, model.SI(d.Load.PPS), 100*d.Load.VFShare))
+	line(plain, parts(columns, fmt.Sprintf("VMs %d, %d with a VF", d.VMs.Total, d.VMs.Holding), fmt.Sprintf("VFs %d of %d held", d.VFs.Held, d.VFs.Total),
+		fmt.Sprintf("%s packets/s, %.0f %% on VFs", model.SI(d.Load.PPS), 100*d.Load.VFShare), fmt.Sprintf("%d VFs free, %d of others", d.VFs.Free, d.VFs.Foreign)))
 	s.links(c, y)
 	y++
-	line(plain, fmt.Sprintf("Moves %d under way, %d waiting   %s   %s   %d failed", d.Moves.Active, d.Moves.Pending,
-		meanText(d.Moves.Plugs, "plug", d.Moves.PlugMean), meanText(d.Moves.Unplugs, "unplug", d.Moves.UnplugMean), d.Moves.Failed))
+	line(plain, parts(columns, fmt.Sprintf("Moves %d under way, %d waiting", d.Moves.Active, d.Moves.Pending), fmt.Sprintf("%d failed", d.Moves.Failed),
+		meanText(d.Moves.Plugs, "plug", d.Moves.PlugMean), meanText(d.Moves.Unplugs, "unplug", d.Moves.UnplugMean), model.Plural(int(d.Moves.Repairs), "repair"))) //nolint:gosec // a count of repairs
 	switch {
 	case s.err != nil:
 		line(red, "No news: "+s.err.Error())
@@ -71,6 +71,18 @@ func (s *state) head(c *canvas) int {
 		line(plain, "No problems, nothing leaked")
 	}
 	return y
+}
+
+// parts joins as many of the first texts as there is room for.
+func parts(columns int, list ...string) string {
+	text := list[0]
+	for _, more := range list[1:] {
+		if len(text)+len(more)+len("   ") > columns {
+			break
+		}
+		text += "   " + more
+	}
+	return text
 }
 
 func clock(t time.Time) string {
@@ -254,6 +266,16 @@ func why(vm *api.VM, n int) string {
 	return text
 }
 
+// name is that of a VM, or its UUID once it has gone.
+func (s *state) name(vm string) string {
+	for i := range s.data.VMs {
+		if s.data.VMs[i].ID == vm {
+			return s.data.VMs[i].Name
+		}
+	}
+	return vm
+}
+
 // text draws a page of lines, and says in its title which it is.
 func (s *state) text(c *canvas, y, end int, lines []string) {
 	columns := c.columns
@@ -265,7 +287,7 @@ func (s *state) text(c *canvas, y, end int, lines []string) {
 	s.height = max(0, end-y-1)
 	s.last = max(0, len(all)-s.height)
 	s.scroll = min(s.scroll, s.last)
-	title := map[page]string{pageVM: "VM", pageTroubles: "What stands in the way, and what to do", pageHelp: "Keys"}[s.page]
+	title := map[page]string{pageVM: s.name(s.vm), pageTroubles: "What stands in the way, and what to do", pageHelp: "Keys"}[s.page]
 	if s.last > 0 {
 		title += fmt.Sprintf("   lines %d to %d of %d", s.scroll+1, min(len(all), s.scroll+s.height), len(all))
 	}
