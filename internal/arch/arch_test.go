@@ -66,6 +66,7 @@ var may = map[string][]string{
 	"arch":            {},
 	"golden":          {},
 	"monitoring":      {},
+	"docs":            {},
 	"testkit":         {},
 	"mutate":          {},
 	"/cmd/sluice":     {"bandwidth", "cli", "config", "demo", "placement", "version"},
