@@ -26,6 +26,8 @@ func TestCommands(t *testing.T) {
 				}
 				if ok {
 					try(t, &s, script)
+				} else if line := s.hidden(); line != "" {
+					t.Errorf("%s: %q in a block of %s: put a sentence between the two", s.where(), line, kind)
 				}
 			}
 		})
@@ -67,6 +69,9 @@ func TestWrongCommands(t *testing.T) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		})
+	}
+	if s := (&snippet{text: "vms:\n  - {match: a}\n\nsluice reload\n"}); s.hidden() != "sluice reload" {
+		t.Error("a command below YAML is passed over")
 	}
 	for _, text := range []string{"frobnicate now\n", "some words\n", "$slice status\n"} {
 		if _, kind, ok := (&snippet{text: text}).commands(); ok || kind != "" {
@@ -154,22 +159,5 @@ func TestCommandsInAlerts(t *testing.T) {
 	}
 	for _, m := range found {
 		checkNamed(t, "alerts", m[1])
-	}
-}
-
-// Each reason not to run a command is of a command that there is.
-func TestReasonsAreNeeded(t *testing.T) {
-	for path, reason := range notRun {
-		args := strings.Fields(path)
-		c, rest, err := tree().Find(args)
-		if err != nil || reason == "" || strings.TrimPrefix(c.CommandPath(), "sluice ") != strings.TrimSuffix(path, " "+strings.Join(rest, " ")) {
-			t.Errorf("%s: %v, found %s", path, err, c.CommandPath())
-			continue
-		}
-		for _, flag := range rest {
-			if c.Flag(strings.TrimPrefix(flag, "--")) == nil {
-				t.Errorf("%s has no flag %s", c.CommandPath(), flag)
-			}
-		}
 	}
 }

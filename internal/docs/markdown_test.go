@@ -117,6 +117,16 @@ var otherThanShell = map[string]*regexp.Regexp{
 	"other's words": regexp.MustCompile(`^type: '|^real  `),
 }
 
+// hidden is a command in a block of something else, "" if there is none.
+func (s *snippet) hidden() string {
+	for line := range strings.Lines(s.text) {
+		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(line, f[0]+" ") && isProgram(f[0]) && !otherThanShell["usage"].MatchString(line) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
+
 // commands are those of a snippet as a script; ok is false where it holds none. The second result says what it is
 // instead, "" if nobody knows.
 func (s *snippet) commands() (script, kind string, ok bool) {

@@ -3,6 +3,7 @@ package docs_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,6 +29,7 @@ var checks = map[string]func(t *testing.T, args []string) error{
 	"virsh":        checkVirsh,
 	"systemctl":    checkSystemctl,
 	"curl":         checkCurl,
+	"ssh":          checkSSH,
 }
 
 // elsewhere are programs whose commands are not run, nor judged but for the files that they name, and why.
@@ -237,6 +239,16 @@ func checkCurl(t *testing.T, args []string) error {
 		return fmt.Errorf("curl %s: only requests to the daemon's socket are checked", strings.Join(args, " "))
 	}
 	return get(t.Context(), simulated(t).socket, path)
+}
+
+// checkSSH checks what is to be run on the other host.
+func checkSSH(t *testing.T, args []string) error {
+	t.Helper()
+	i := slices.Index(args, "sluice")
+	if i < 0 {
+		return errors.New("ssh without sluice is not checked")
+	}
+	return checkSluice(t, args[i+1:])
 }
 
 func run(ctx context.Context, name string, args ...string) error {

@@ -33,6 +33,10 @@ import (
 var notRun = map[string]string{
 	"run":              "becomes the daemon of this machine",
 	"demo":             "runs until somebody ends it; the demo that the other commands ask stands for it",
+	"dashboard":        "serves until somebody ends it; package dashboard runs it",
+	"top":              "shows until somebody ends it; package cli runs it",
+	"qualify":          "needs a real NIC",
+	"prepare":          "needs libvirt; package prepare has its texts",
 	"record":           "writes for hours",
 	"sim":              "takes minutes; package scenario runs what is in scenarios/",
 	"doctor --offline": "starts sluiced on this machine",
@@ -161,13 +165,16 @@ func (h *host) run(ctx context.Context, path string, args []string) error {
 			args[i] = filepath.Join(root, "packaging/sluice.yaml")
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, testkit.Time(time.Minute))
+	ctx, cancel := context.WithTimeout(ctx, testkit.Time(10*time.Second))
 	defer cancel()
 	var out, errs bytes.Buffer
 	ran.Add(1)
 	code := cli.Main(ctx, append(args, "--socket", h.socket), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, deps())
 	if code == cli.ExitOK || code == cli.ExitFindings && (path == "doctor" || path == "fsck") {
 		return nil
+	}
+	if ctx.Err() != nil {
+		return errors.New("it does not end: if it is not to, say so in notRun")
 	}
 	return &failed{code: code, text: strings.TrimSpace(errs.String())}
 }
