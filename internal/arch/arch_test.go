@@ -62,6 +62,7 @@ var may = map[string][]string{
 	"demo":            {"whatif", "page", "bandwidth", "doctor", "workload", "model", "loop", "sim", "web", "backend", "history", "cli"},
 	"daemon":          {"page", "bandwidth", "doctor", "model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "vpf", "web", "backend", "history", "statefile", "prepare", "/api/v1"},
 	"qualify":         {"model", "/api/v1"},
+	"qualify/measure": {"qualify", "model", "kernel", "kernel/frames", "input", "statefile", "/api/v1"},
 	"version":         {},
 	"arch":            {},
 	"golden":          {},

@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,6 +23,17 @@ func (h *Host) MoveLink(ctx context.Context, name, as string, ns int) error {
 	return fail("move to another network namespace", name, err)
 }
 
+// TryVFRates asks a PF's driver for exactly these rates of a VF, whatever is known of it, and returns what it shows then.
+func (h *Host) TryVFRates(ctx context.Context, pf string, idx int, want VFRates) (VFRates, error) {
+	e, err := h.editVF(ctx, pf, idx)
+	if err != nil {
+		return VFRates{}, err
+	}
+	err = e.change(ctx, changeRates(want.Min, want.Max))
+	now, rerr := e.state(ctx)
+	return VFRates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
+}
+
 // Unbind takes a VF from its driver, so that it has none; its interface goes, whatever namespace it is in. Callers
 // make sure that nobody uses it: the kernel waits until nobody has it open.
 func (h *Host) Unbind(ctx context.Context, addr model.PCIAddress) error {
@@ -32,6 +44,21 @@ func (h *Host) Unbind(ctx context.Context, addr model.PCIAddress) error {
 		return unbind(h.sys, addr, h.sys.target(pciDir(addr)+"/driver"))
 	})
 	return fail("unbind", string(addr), err)
+}
+
+// DriverOverride is the driver that a device is reserved for, "" for none.
+func (h *Host) DriverOverride(addr model.PCIAddress) (string, error) {
+	text, err := h.sys.text(pciDir(addr) + "/driver_override")
+	if text == "(null)" {
+		text = ""
+	}
+	return text, fail("read driver_override of", string(addr), err)
+}
+
+// SetDriverOverride reserves a device for a driver, "" for none. It does not bind.
+func (h *Host) SetDriverOverride(ctx context.Context, addr model.PCIAddress, driver string) error {
+	err := h.busy.exclusive(ctx, string(addr), func() error { return h.sys.write(pciDir(addr)+"/driver_override", driver+"\n") })
+	return fail("set driver_override of", string(addr), err)
 }
 
 // Hardware is what a PF is, as far as what is known of it depends on that.
