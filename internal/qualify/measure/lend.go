@@ -78,10 +78,12 @@ func (r *run) takeIn(ctx context.Context, l *lent, begin time.Time) error {
 	name := fmt.Sprintf("sluicevf%d", l.was.ID.Index)
 	var last error
 	for {
-		_, use, err := find(ctx, r.Kernel, l.was.ID)
+		now, use, err := find(ctx, r.Kernel, l.was.ID)
 		switch {
 		case err != nil:
 			return err
+		case now.Driver != l.driver:
+			return fmt.Errorf("VF %s: %w: its driver is %q, and it was left with %q", l.was.ID, errTaken, now.Driver, l.driver)
 		case use.HostNetdevUp:
 			return fmt.Errorf("VF %s: %w: its interface %s was set up as soon as it was there (by NetworkManager or the like?)", l.was.ID, errTaken, use.HostNetdev)
 		case use.HostNetdev != "":
