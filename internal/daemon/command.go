@@ -39,6 +39,11 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 	liftNow := f.Bool("lift-limits", false, "run no daemon: lift what one that was killed allowed for the moment, with --lift also what SLAs forbid, and end")
 	offline := f.Bool("offline", false, "look at the host once, print what a daemon would see and do as JSON, and change nothing")
 	prep := f.Bool("prepare", false, "run no daemon: change definitions of VMs as the JSON on standard input says (see docs/api.md, POST /v1/prepare), and print what was changed")
+	q := qualifyOptions{}
+	f.StringVar(&q.pf, "qualify", "", "run no daemon: try out what this `PF` and its driver do, on VFs that nobody uses, print a report as JSON, and end")
+	f.StringVar(&q.vm, "vm", "", "with --qualify: also move this `VM`, which must need nothing while it lasts")
+	f.BoolVar(&q.save, "save", false, "with --qualify: keep the report, for the daemon to go by from its next reload or start")
+	f.BoolVar(&q.restore, "qualify-restore", false, "run no daemon: put back what a --qualify that was killed has left, and end")
 	show := f.Bool("version", false, "print the version")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -60,6 +65,10 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 		err = printOffline(ctx, stdout, o.Config)
 	case *prep:
 		err = PrepareOffline(ctx, o.Config, os.Stdin, stdout)
+	case q.restore:
+		err = restoreQualify(ctx, stdout, o)
+	case q.pf != "":
+		err = printQualify(ctx, stdout, stderr, o, q)
 	default:
 		if os.Getenv("GOGC") == "" {
 			debug.SetGCPercent(gcPercent)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/doctor"
 	"sluice/internal/loop"
 	"sluice/internal/model"
 	"sluice/internal/web"
@@ -47,6 +46,6 @@ func Offline(ctx context.Context, path string) (*web.Offline, error) {
 	}
 	snap.Problems = append(snap.Problems, virtualProblems(ctx, c.StateDir, h.virt.CheckVPF)...)
 	v := core.View()
-	v.Findings = slices.Concat(v.Findings, leftFindings(ctx, h, c, snap))
-	return web.LookedOffline(v, doctor.Examine), nil
+	v.Findings = slices.Concat(v.Findings, leftFindings(ctx, h, c, snap), h.aside.findings())
+	return web.LookedOffline(v, h.examine), nil
 }

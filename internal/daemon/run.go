@@ -20,7 +20,6 @@ import (
 	"sluice/internal/actuate"
 	"sluice/internal/backend"
 	"sluice/internal/config"
-	"sluice/internal/doctor"
 	"sluice/internal/guest"
 	"sluice/internal/history"
 	"sluice/internal/kernel"
@@ -41,6 +40,9 @@ type host struct {
 	guests *guest.Collector // what guests say of themselves
 	shaper *guest.Shaper    // nil: limits are not set in guests
 	conf   atomic.Pointer[config.Config]
+
+	reports atomic.Pointer[reports] // of `sluice qualify`
+	aside   aside
 }
 
 func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, error) {
@@ -59,7 +61,10 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 		rules := h.conf.Load().Rules()
 		return rules.For(id, name).Failover
 	}
+	h.readReports(ctx, c)
+	h.aside = newAside(log)
 	options := observeOptions(c, failover)
+	options.SetAside, options.Measured = h.aside.vfs, h.measured
 	if c.Bandwidth.InGuest && c.GuestAgent.Enabled {
 		h.shaper = guest.NewShaper(libvirt.Patient{Agents: h.virt})
 		options.InGuest = h.shaper
@@ -156,7 +161,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	core, err := loop.NewCore(d.over.Over(c.Rules()), d.options(c), journal, left)
+	core, err := loop.NewCore(d.over.Over(d.host.rules(c)), d.options(c), journal, left)
 	if err != nil {
 		return err
 	}
@@ -181,15 +186,17 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err := d.limit(c, act); err != nil {
 		return err
 	}
+	d.putBack(ctx, c)
 	defer d.closeLimits()
 	dog.call = d.runner.Call
-	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
+	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.rules(d.host.conf.Load()) })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
 	past := history.New()
 	d.backend.Seen = past.Add
 	d.whatIf = history.NewWhatIf(past, history.WhatIfEvery, time.Now, computeWhatIf)
 	d.runner.Publish = func(v *model.View) {
 		d.addLeft(v)
+		v.Findings = append(v.Findings, d.host.aside.findings()...)
 		d.backend.Publish(v)
 	}
 	socket := c.API.Socket
@@ -199,7 +206,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	server, err := web.New(web.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
-		Examine: doctor.Examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, WhatIf: d.whatIf, Page: page.Handler(d.o.Version), Preparer: d.preparer(),
+		Examine: d.host.examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, WhatIf: d.whatIf, Page: page.Handler(d.o.Version), Preparer: d.preparer(),
 		Incoming: func(ctx context.Context, vm model.Subject, nics []model.NIC) ([]model.VFStep, error) {
 			return d.incoming.ready(ctx, d.runner.Call, core, vm, nics)
 		},
@@ -248,9 +255,10 @@ func (d *daemonState) reload() (notes []string, err error) {
 		return nil, err
 	}
 	view, _ := d.backend.View()
+	d.host.readReports(ctx, c)
 	var failed error
 	err = d.runner.Call(ctx, func(time.Time) {
-		if failed = d.runner.Core.SetRules(d.over.Over(c.Rules())); failed == nil {
+		if failed = d.runner.Core.SetRules(d.over.Over(d.host.rules(c))); failed == nil {
 			if failed = d.limits.SetOptions(d.bandwidthOptions(c), d.o.Lift || liftAll(c)); failed != nil {
 				return
 			}

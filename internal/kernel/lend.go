@@ -46,6 +46,39 @@ func (h *Host) Unbind(ctx context.Context, addr model.PCIAddress) error {
 	return fail("unbind", string(addr), err)
 }
 
+// vfDrivers are the host's drivers for VFs, by that of their PF.
+var vfDrivers = map[string]string{
+	"igb": "igbvf", "ixgbe": "ixgbevf", "i40e": "iavf", "ice": "iavf", "mlx5_core": "mlx5_core", "mlx4_core": "mlx4_core",
+	"bnxt_en": "bnxt_en", "qede": "qede", "sfc": "sfc",
+}
+
+// BindHost gives a VF to a driver of the host that makes an interface of it: the named one, or for "" the one that the kernel
+// chooses by itself. Where it may choose none for VFs (sriov_drivers_autoprobe is 0), the usual one of the PF's driver.
+// Callers make sure that nobody uses the VF. It does nothing if the VF has a driver of the host already.
+func (h *Host) BindHost(ctx context.Context, addr model.PCIAddress, driver string) error {
+	err := h.busy.exclusive(ctx, string(addr), func() error { return bindHost(h.sys, addr, driver) })
+	return fail("give to the host's driver", string(addr), err)
+}
+
+func bindHost(sys tree, addr model.PCIAddress, driver string) error {
+	dev := pciDir(addr)
+	if driver == "" && sys.number(dev+"/physfn/sriov_drivers_autoprobe", 1) == 0 {
+		driver = vfDrivers[sys.target(dev+"/physfn/driver")]
+	}
+	now := sys.target(dev + "/driver")
+	switch {
+	case !sys.exists(dev):
+		return unix.ENODEV
+	case driver == "":
+		return restoreDriver(sys, addr)
+	case now == driver:
+		return nil
+	case !sys.exists("bus/pci/drivers/" + driver):
+		return permanent("the driver " + driver + " is not there: modprobe " + driver)
+	}
+	return rebind(sys, addr, now, driver)
+}
+
 // DriverOverride is the driver that a device is reserved for, "" for none.
 func (h *Host) DriverOverride(addr model.PCIAddress) (string, error) {
 	text, err := h.sys.text(pciDir(addr) + "/driver_override")

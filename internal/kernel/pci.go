@@ -41,7 +41,7 @@ func bindVFIO(sys tree, addr model.PCIAddress) error {
 	if err := checkVFIO(sys, dev); err != nil {
 		return err
 	}
-	if err := rebind(sys, addr, driver); err != nil {
+	if err := rebind(sys, addr, driver, vfioPCI); err != nil {
 		return errors.Join(err, probe(sys, addr))
 	}
 	return nil
@@ -59,11 +59,11 @@ func checkVFIO(sys tree, dev string) error {
 	return nil
 }
 
-// rebind moves a device from a driver ("": none) to vfio-pci. driver_override is there
+// rebind moves a device from a driver ("": none) to another. driver_override is there
 // only during the move: left behind, it would bind the next device at this address too.
-func rebind(sys tree, addr model.PCIAddress, driver string) (err error) {
+func rebind(sys tree, addr model.PCIAddress, driver, to string) (err error) {
 	override := pciDir(addr) + "/driver_override"
-	if err := sys.write(override, vfioPCI); err != nil {
+	if err := sys.write(override, to); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, sys.write(override, "\n")) }()
@@ -73,7 +73,7 @@ func rebind(sys tree, addr model.PCIAddress, driver string) (err error) {
 	if err := probe(sys, addr); err != nil {
 		return err
 	}
-	if now := sys.target(pciDir(addr) + "/driver"); now != vfioPCI {
+	if now := sys.target(pciDir(addr) + "/driver"); now != to {
 		return fmt.Errorf("the kernel left it with driver %q: see dmesg", now)
 	}
 	return nil

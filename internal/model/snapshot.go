@@ -116,6 +116,9 @@ const (
 // NotInPool is the OwnerWhy of a VF that `vfs:` leaves to others: that is meant to be.
 const NotInPool = "not in Sluice's pool"
 
+// SetAside is why a VF is foreign that `sluice qualify` has taken out of the pool.
+const SetAside = "set aside for `sluice qualify`; if none is at work, `sluice qualify --restore` gives it back"
+
 // VF is one virtual function as the PF's driver, sysfs and libvirt show it.
 type VF struct {
 	ID         VFID       `json:"id"`

@@ -20,6 +20,8 @@ type world struct {
 	domains  []libvirt.Domain
 	pool     Pool
 	failover func(name string, id model.VMID) model.Failover
+	aside    map[model.VFID]bool
+	measured func(*model.PF)
 }
 
 // joiner holds the lookup tables of one join. They are kept for the next one.
@@ -140,6 +142,9 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 	if own.Speed > 0 && own.Speed < pf.Speed {
 		pf.Carries = own.Speed
 	}
+	if w.measured != nil {
+		w.measured(pf)
+	}
 	if own.NoRates {
 		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.No, model.No
 	}
@@ -171,6 +176,9 @@ func (j *joiner) vf(vf *model.VF, use kernel.VFUse, vms []model.VM, w world) {
 	h, held := j.holders[vf.Address]
 	if !held {
 		vf.Owner, vf.OwnerWhy = owner(vf, use, nil, "", w.pool, w.inv.openFor(vf.Address, w.now))
+		if w.aside[vf.ID] {
+			vf.Owner, vf.OwnerWhy = model.OwnerForeign, model.SetAside
+		}
 		return
 	}
 	vm := &vms[h.vm]

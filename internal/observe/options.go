@@ -38,6 +38,12 @@ type Options struct {
 	// answer. nil: none does. What they say is as untrusted as an agent's answer.
 	Reports func(id model.VMID) bool
 
+	// SetAside says which VFs are nobody's for now, as while `sluice qualify` tries them out; nil: none are.
+	SetAside func() map[model.VFID]bool
+
+	// Measured puts what was measured of a PF in the place of what is known of its driver in general; nil: nothing was.
+	Measured func(pf *model.PF)
+
 	// InGuest asks guests whether limits can be set inside them; nil: none is asked.
 	InGuest Abilities
 

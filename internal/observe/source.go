@@ -97,7 +97,11 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	}
 	s.noteNumVFs(pool)
 	open, trouble := s.inv.inGuest(ctx, s.kernel, s.join.holders)
-	snap := s.join.join(world{now, s.inv, open, domains, *pool, s.opt.Failover})
+	w := world{now, s.inv, open, domains, *pool, s.opt.Failover, nil, s.opt.Measured}
+	if s.opt.SetAside != nil {
+		w.aside = s.opt.SetAside()
+	}
+	snap := s.join.join(w)
 	if snap.Read = s.inv.at; begin.Before(snap.Read) {
 		snap.Read = begin
 	}

@@ -153,7 +153,7 @@ func (f *fake) BindVFIO(ctx context.Context, addr model.PCIAddress) error {
 	return err
 }
 
-func (f *fake) RestoreDriver(ctx context.Context, addr model.PCIAddress) error {
+func (f *fake) BindHost(ctx context.Context, addr model.PCIAddress, _ string) error {
 	i := f.byAddress(addr)
 	if d := f.pf.VFs[i].Driver; d != "" && !passedThrough(d) {
 		return nil

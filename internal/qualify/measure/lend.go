@@ -60,7 +60,7 @@ func (r *run) toVFIO(ctx context.Context, l *lent) error {
 // anything there configures it.
 func (r *run) toHost(ctx context.Context, l *lent) error {
 	begin := time.Now()
-	err := r.Kernel.RestoreDriver(ctx, l.was.Address)
+	err := r.Kernel.BindHost(ctx, l.was.Address, "")
 	if err := errors.Join(err, r.refresh(ctx, l)); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type Looker interface {
 // Drivers changes who drives a VF.
 type Drivers interface {
 	BindVFIO(ctx context.Context, addr model.PCIAddress) error
-	RestoreDriver(ctx context.Context, addr model.PCIAddress) error
+	BindHost(ctx context.Context, addr model.PCIAddress, driver string) error
 	Unbind(ctx context.Context, addr model.PCIAddress) error
 	DriverOverride(addr model.PCIAddress) (string, error)
 	SetDriverOverride(ctx context.Context, addr model.PCIAddress, driver string) error

@@ -107,7 +107,7 @@ func (r *restorer) driver(ctx context.Context, was *Found) error {
 	case passedThrough(was.Driver):
 		err = r.k.BindVFIO(ctx, was.Address)
 	default:
-		err = r.k.RestoreDriver(ctx, was.Address)
+		err = r.k.BindHost(ctx, was.Address, was.Driver)
 	}
 	if err != nil {
 		return err

@@ -257,6 +257,6 @@ func TestNoHostDriver(t *testing.T) {
 // driverless is a host without a driver for VFs.
 type driverless struct{ *fake }
 
-func (d driverless) RestoreDriver(ctx context.Context, addr model.PCIAddress) error {
+func (d driverless) BindHost(ctx context.Context, addr model.PCIAddress, _ string) error {
 	return d.drive(ctx, addr, "", "")
 }

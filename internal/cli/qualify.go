@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+)
+
+func (a *app) qualifyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "qualify PF", Short: "try out what a PF and its driver really do, on VFs that nobody uses (root)",
+		Long: `Takes up to two VFs of PF that are in Sluice's pool and that nobody uses, and finds out which
+of its driver's claims are true: whether max_tx_rate is kept, what VF counters count, how
+many filters the PF takes, which frames pass between VFs, PF and bridge, and how long
+drivers take. It looks before every step whether the VFs are still nobody's, and puts
+everything back, also after an error or Ctrl-C. While it lasts, a daemon that runs gives
+these VFs to nobody; it need not be stopped. The PF sends 50 test frames of a kind to the
+wire, and carries all that one VF can send for two seconds.
+
+With --save the report is kept where the daemon reads it at its next reload or start: it
+then goes by what was measured. docs/qualify.md explains each claim.`,
+		Example: "sluice qualify enp65s0f0\nsluice qualify enp65s0f0 --save && sluice reload\nsluice qualify --restore",
+		Args:    cobra.ArbitraryArgs,
+	}
+	o := outputFlag(c)
+	config := c.Flags().String("config", DefaultConfig, "sluice.yaml to use, as a `file`")
+	save := c.Flags().Bool("save", false, "keep the report, for the daemon to go by")
+	restore := c.Flags().Bool("restore", false, "put back what a qualify that was killed has left")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		sluiced := []string{"--config", *config}
+		switch {
+		case *restore && len(args)+c.Flags().NFlag() > 1+changed(c, "config")+changed(c, "socket"):
+			return usage(c, errors.New("--restore takes no PF and no other option"))
+		case *restore:
+			out, err := a.runSluiced(c.Context(), append(sluiced, "--qualify-restore"))
+			_, _ = a.std.Out.Write(out)
+			return err
+		case len(args) != 1 || args[0] == "":
+			return usage(c, errors.New("qualify needs the name of one PF, such as enp65s0f0"))
+		}
+		sluiced = append(sluiced, "--qualify", args[0])
+		if *save {
+			sluiced = append(sluiced, "--save")
+		}
+		if c.Flags().Changed("socket") {
+			sluiced = append(sluiced, "--socket", a.socket)
+		}
+		out, err := a.runSluiced(c.Context(), sluiced)
+		if err != nil {
+			return err
+		}
+		q := api.Qualification{}
+		if err := json.Unmarshal(out, &q); err != nil || q.PF == "" {
+			return fmt.Errorf("what sluiced --qualify printed is no report (%w); install sluice and sluiced of the same version", err)
+		}
+		if err := show(a.std.Out, o, q, printQualification); err != nil {
+			return err
+		}
+		if len(q.Left) > 0 {
+			return errPrinted
+		}
+		return nil
+	}
+	return c
+}
+
+// changed is how many flags of that name there are on the command line.
+func changed(c *cobra.Command, name string) int {
+	if c.Flags().Changed(name) {
+		return 1
+	}
+	return 0
+}
+
+// runSluiced runs sluiced and returns what it prints; what it says meanwhile comes at once. An interrupt is passed on:
+// it ends by itself, having put everything back.
+func (a *app) runSluiced(ctx context.Context, args []string) ([]byte, error) {
+	path, err := findDaemon()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // as found
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = restoreWithin
+	// The terminal sends Ctrl-C to us alone, and we send one signal: sluiced ends at once at the second.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, a.std.Err
+	err = cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.As(err, &exit):
+		return nil, errPrinted // by sluiced
+	}
+	return out.Bytes(), err
+}
+
+// restoreWithin is longer than sluiced takes to put everything back.
+const restoreWithin = 3 * time.Minute
+
+func printQualification(w io.Writer, q api.Qualification) {
+	h := &q.Hardware
+	_, _ = fmt.Fprintf(w, "PF %s, %s: %s\n", q.PF, h.Address, h.Device)
+	_, _ = fmt.Fprintf(w, "driver %s %s, firmware %s, kernel %s, %d VFs; by %s of sluice %s\n",
+		printable(h.Driver), printable(h.Version), printable(orDash(h.Firmware)), printable(h.Kernel), h.NumVFs, strings.Join(q.VFs, " and "), q.Version)
+	for _, n := range q.Notes {
+		_, _ = fmt.Fprintln(w, "note: "+printable(n))
+	}
+	_, _ = fmt.Fprintln(w)
+	for i := range q.Claims {
+		c := &q.Claims[i]
+		_, _ = fmt.Fprintf(w, "%-8s %s\n", c.Measured, printable(c.Text))
+		_, _ = fmt.Fprintf(w, "         %s\n", printable(c.Evidence))
+		if c.Expected != "" && c.Expected != c.Measured && c.Measured != "unknown" {
+			_, _ = fmt.Fprintf(w, "         (!) Sluice assumed: %s\n", printable(c.Expected))
+		}
+	}
+	printTimes(w, q.Times)
+	for _, f := range q.Failed {
+		_, _ = fmt.Fprintln(w, "not measured: "+printable(f))
+	}
+	for _, l := range q.Left {
+		_, _ = fmt.Fprintln(w, "NOT PUT BACK: "+printable(l))
+	}
+	if len(q.Left) == 0 {
+		_, _ = fmt.Fprintf(w, "All is as it was. It took %s.\n", exactly(q.Took))
+	}
+}
+
+// timingText explains the names of timings.
+var timingText = map[string]string{
+	api.TimeUnbind: "VF from the host's driver to vfio-pci", api.TimeBind: "VF to the host's driver, until it has an interface",
+	api.TimeLink: "interface up, until it has carrier", api.TimeAttach: "hot-plug into the VM", api.TimeGuest: "until the guest's driver has opened the VF",
+	api.TimeDetach: "hot-unplug, until the VM has given it up", api.TimePlug: "the whole move to a VF", api.TimeUnplug: "the whole move to virtio",
+}
+
+func printTimes(w io.Writer, times []api.Timing) {
+	if len(times) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, t := range times {
+		text := timingText[t.Name]
+		if text == "" {
+			text = t.Name
+		}
+		rows = append(rows, []string{exactly(t.Median), exactly(t.Worst), fmt.Sprint(t.Count), text})
+	}
+	_, _ = fmt.Fprintln(w)
+	table(w, "MEDIAN\tWORST\tTIMES\tWHAT", rows)
+	_, _ = fmt.Fprintln(w)
+}
+
+// exactly prints a time with three digits or so: what `seconds` leaves out counts here.
+func exactly(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond / 10).String()
+}

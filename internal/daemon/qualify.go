@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/config"
+	"sluice/internal/model"
+	"sluice/internal/qualify"
+	"sluice/internal/qualify/measure"
+	"sluice/internal/web"
+)
+
+// qualifyOptions are those of --qualify.
+type qualifyOptions struct {
+	pf      string
+	vm      string
+	save    bool
+	restore bool
+}
+
+// How long it waits.
+const (
+	asideWithin    = 90 * time.Second // for the daemon: a move under way may have to end first
+	asideEvery     = 300 * time.Millisecond
+	countersWithin = 5 * time.Second
+)
+
+// printQualify tries out a PF and prints the report. What is being done goes to progress.
+func printQualify(ctx context.Context, w, progress io.Writer, o Options, q qualifyOptions) error {
+	if q.vm != "" {
+		return errors.New("a scratch VM is not supported yet: leave --vm out")
+	}
+	c, err := load(o.Config)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(c.PFs, func(pf config.PF) bool { return pf.Name == q.pf }) {
+		return &api.Error{Text: "PF " + q.pf + " is not in sluice.yaml, so none of its VFs is Sluice's to use", Remedy: "list it under pfs:"}
+	}
+	h, err := openHost(ctx, c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	if err := h.checkWorld(ctx, c); err != nil {
+		return err
+	}
+	socket := c.API.Socket
+	if o.Socket != "" {
+		socket = o.Socket
+	}
+	m, err := measure.Run(ctx, measure.Options{
+		PF: q.pf, Version: o.Version, Kernel: h.kernel, Domains: h.holders, Journal: h.aside.path,
+		Free:     func(ctx context.Context) ([]model.VF, error) { return h.free(ctx, q.pf) },
+		SetAside: func(ctx context.Context, ids []model.VFID) error { return setAside(ctx, c.StateDir, socket, ids) },
+		Space:    measure.NewSpace, Counters: countersWithin,
+		Say: func(text string) { _, _ = fmt.Fprintln(progress, text) },
+	})
+	if err != nil {
+		return err
+	}
+	report := qualify.Judge(m)
+	if q.save {
+		if err := saveReport(c.StateDir, &report); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(w).Encode(report)
+}
+
+// free lists the VFs of a PF that are in the pool and that nobody uses, after a fresh look.
+func (h *host) free(ctx context.Context, pf string) (out []model.VF, err error) {
+	h.source.Invalidate()
+	snap, err := h.source.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := snap.FindPF(pf)
+	if p == nil {
+		return nil, fmt.Errorf("PF %s: %w", pf, model.ErrGone)
+	}
+	for i := range p.VFs {
+		if p.VFs[i].Owner == model.OwnerFree {
+			out = append(out, p.VFs[i])
+		}
+	}
+	return out, nil
+}
+
+// setAside waits until the daemon of this host, if there is one, shows the VFs as set aside and moves none of them.
+func setAside(ctx context.Context, stateDir, socket string, ids []model.VFID) error {
+	if l := (&locks{}); !daemonRuns(stateDir) && !l.enforced() {
+		return nil // one that starts now reads the journal first
+	}
+	ctx, cancel := context.WithTimeout(ctx, asideWithin)
+	defer cancel()
+	client := web.NewClient(socket)
+	for {
+		err := asideSeen(ctx, client, ids)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(asideEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("nothing was changed: the daemon does not set VFs aside: %w; see that it answers (sluice --socket %s status)", err, socket)
+		}
+	}
+}
+
+func asideSeen(ctx context.Context, client *web.Client, ids []model.VFID) error {
+	vfs, err := client.VFs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		i := slices.IndexFunc(vfs, func(v api.VF) bool { return v.PF == id.PF && v.Index == id.Index })
+		if i < 0 {
+			return fmt.Errorf("it does not show VF %s", id)
+		}
+		if v := &vfs[i]; v.Holder != "" || v.OwnerWhy != model.SetAside {
+			return fmt.Errorf("it shows VF %s as %s %s", id, v.Owner, strings.TrimSpace(v.Holder+" "+v.OwnerWhy))
+		}
+	}
+	// What begins from here on is planned by somebody who has seen them set aside.
+	plan, err := client.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range plan.Active {
+		for _, id := range ids {
+			if plan.Active[i].VF == id.String() {
+				return fmt.Errorf("a move with VF %s is under way", id)
+			}
+		}
+	}
+	return nil
+}
+
+// restoreQualify puts back what one that was killed has left.
+func restoreQualify(ctx context.Context, w io.Writer, o Options) error {
+	c, err := load(o.Config)
+	if err != nil {
+		return err
+	}
+	h, err := openHost(ctx, c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	j, err := measure.ReadJournal(h.aside.path)
+	if err == nil && j == nil {
+		_, err = fmt.Fprintln(w, "Nothing is set aside.")
+		return err
+	}
+	left, err := measure.Restore(ctx, h.kernel, h.holders, h.aside.path)
+	if err == nil && len(left) > 0 {
+		err = errors.New(strings.Join(left, "\n"))
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(w, "Everything is as it was.")
+	}
+	return err
+}

@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/config"
+	"sluice/internal/doctor"
+	"sluice/internal/input"
+	"sluice/internal/kernel"
+	"sluice/internal/model"
+	"sluice/internal/placement"
+	"sluice/internal/qualify"
+	"sluice/internal/qualify/measure"
+	"sluice/internal/statefile"
+)
+
+// maxReport bounds a report's file: one takes about 6 KB.
+const maxReport = 1 << 20
+
+// reports are what `sluice qualify --save` has found out about the PFs of the config. Those that are about another
+// driver, firmware or kernel do not count.
+type reports struct {
+	facts    map[string]qualify.Facts // by PF
+	counting []api.Qualification
+	problems []model.Problem
+}
+
+func reportPath(stateDir, pf string) string { return filepath.Join(stateDir, "qualify", pf+".json") }
+
+func saveReport(stateDir string, q *api.Qualification) error {
+	path := reportPath(stateDir, q.PF)
+	err := os.MkdirAll(filepath.Dir(path), 0o750)
+	var text []byte
+	if err == nil {
+		text, err = json.MarshalIndent(q, "", "  ")
+	}
+	if err == nil {
+		err = statefile.Replace(path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the report: %w; %s", err, statefile.Remedy(filepath.Dir(path), err))
+	}
+	return nil
+}
+
+// readReport reads one; nil: there is none.
+func readReport(stateDir, pf string) (*api.Qualification, error) {
+	text, err := input.Read(reportPath(stateDir, pf), maxReport)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	q := &api.Qualification{}
+	if err == nil {
+		err = json.Unmarshal(text, q)
+	}
+	if err == nil && q.PF != pf {
+		err = fmt.Errorf("it is about PF %q", q.PF)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("report %s: %w", reportPath(stateDir, pf), err)
+	}
+	return q, nil
+}
+
+// readReports reads those of the config's PFs. What cannot be read is for doctor to tell: the daemon works without.
+func (h *host) readReports(ctx context.Context, c *config.Config) {
+	ctx, cancel := context.WithTimeout(ctx, leftWithin)
+	defer cancel()
+	r := &reports{facts: map[string]qualify.Facts{}}
+	pfs, _ := h.kernel.PFs(ctx) // what goes wrong here every look at the host tells
+	for i := range pfs {
+		pf := &pfs[i].PF
+		if !slices.ContainsFunc(c.PFs, func(x config.PF) bool { return x.Name == pf.Name }) {
+			continue
+		}
+		hw, err := h.kernel.Hardware(ctx, pf.Name)
+		var q *api.Qualification
+		if err == nil {
+			q, err = readReport(c.StateDir, pf.Name)
+		}
+		if err != nil {
+			r.problems = append(r.problems, model.Problem{Subject: pf.Name, Text: err.Error(), Remedy: "sluice qualify " + pf.Name + " --save", Info: true})
+			continue
+		}
+		now := measure.Describe(&hw, pf)
+		r.problems = append(r.problems, qualify.Problems(pf.Name, q, &now)...)
+		if q != nil && qualify.Stale(q, &now) == "" {
+			r.facts[pf.Name] = qualify.FactsOf(q)
+			r.counting = append(r.counting, *q)
+		}
+	}
+	h.reports.Store(r)
+}
+
+// measured puts what was measured in the place of what is assumed.
+func (h *host) measured(pf *model.PF) {
+	if f, ok := h.reports.Load().facts[pf.Name]; ok {
+		f.Over(pf)
+	}
+}
+
+// examine is doctor's, with what there is to say of reports.
+func (h *host) examine(s *model.Snapshot) []model.Problem {
+	return append(doctor.Examine(s), h.reports.Load().problems...)
+}
+
+// lostParam is the policies' parameter that reports have a figure for.
+const lostParam = "lost_s"
+
+// rules are the config's, with what was measured where it says nothing.
+func (h *host) rules(c *config.Config) model.Rules {
+	rules := c.Rules()
+	r := h.reports.Load()
+	if r == nil {
+		return rules
+	}
+	return measuredRules(rules, r.counting, placement.Params()[rules.Policy])
+}
+
+func measuredRules(rules model.Rules, list []api.Qualification, known []model.Param) model.Rules {
+	i := slices.IndexFunc(known, func(p model.Param) bool { return p.Name == lostParam })
+	lost, ok := qualify.Lost(list)
+	if _, said := rules.Params[lostParam]; i < 0 || !ok || said {
+		return rules
+	}
+	rules.Params = maps.Clone(rules.Params)
+	if rules.Params == nil {
+		rules.Params = model.Params{}
+	}
+	rules.Params[lostParam] = min(max(lost, known[i].Min), known[i].Max)
+	return rules
+}
+
+// aside knows which VFs `sluice qualify` has taken out of the pool.
+type aside struct {
+	path string // of its journal; "": not known
+	log  *slog.Logger
+}
+
+func newAside(log *slog.Logger) aside {
+	ns, err := kernel.NetworkNamespace()
+	if err != nil {
+		return aside{log: log}
+	}
+	return aside{measure.JournalPath(runDir, ns), log}
+}
+
+// vfs reads it afresh for every look at the host: a missing file costs microseconds.
+func (a *aside) vfs() map[model.VFID]bool {
+	j, err := measure.ReadJournal(a.path)
+	if err != nil {
+		a.log.Error("VFs that `sluice qualify` has set aside may be given out", "error", err)
+	}
+	if j == nil {
+		return nil
+	}
+	out := map[model.VFID]bool{}
+	for i := range j.VFs {
+		out[j.VFs[i].ID] = true
+	}
+	return out
+}
+
+// findLeftQualify is the code of a finding about VFs that are set aside by nobody who is at work.
+const findLeftQualify = "left-qualify"
+
+func (a *aside) findings() []model.Finding {
+	j, err := measure.ReadJournal(a.path)
+	if j == nil || err != nil || measure.Running(a.path) {
+		return nil
+	}
+	text := fmt.Sprintf("`sluice qualify` was killed and left %d VFs set aside, which nobody is given", len(j.VFs))
+	return []model.Finding{{Code: findLeftQualify, Subject: "PF " + j.PF, Text: text, Remedy: "sluice qualify --restore"}}
+}
+
+// putBack does that at the start of a daemon that moves VFs.
+func (d *daemonState) putBack(ctx context.Context, c *config.Config) {
+	if d.options(c).Mode != model.ModeEnforce || len(d.host.aside.findings()) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	left, err := measure.Restore(ctx, d.host.kernel, d.host.holders, d.host.aside.path)
+	if err != nil || len(left) > 0 {
+		d.log.Error("VFs that `sluice qualify` left stay set aside", "error", err, "left", left)
+		return
+	}
+	d.log.Info("VFs that `sluice qualify` left are as they were")
+}
+
+// holders says which domains have which PCI devices.
+func (h *host) holders(ctx context.Context) (map[model.PCIAddress]string, error) {
+	domains, err := h.virt.Domains(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[model.PCIAddress]string{}
+	for i := range domains {
+		for k := range domains[i].Hostdevs {
+			out[domains[i].Hostdevs[k].Address] = domains[i].Name
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,121 @@
+//go:build lab
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/api/v1"
+)
+
+const qualifyConfig = `mode: enforce
+policy: none
+interval: 5s
+pfs:
+  - {name: pf0, vfs: 0-6}
+moves: {plug_timeout: 60s, unplug_timeout: 60s}
+`
+
+// worldOfPF is all that qualify may change, as the host's tools show it. The VF that a VM holds is among it.
+const worldOfPF = `ip link show pf0 | sed 's/link-state.*//'
+bridge fdb show dev pf0 | sort
+for vf in /sys/class/net/pf0/device/virtfn*; do echo $(basename $vf) $(basename $(readlink $vf/driver)) $(cat $vf/driver_override); done`
+
+// TestQualify has a daemon at work, which has given a VF to a guest. qualify finds out what the emulated NIC
+// does and does not do; it leaves the guest's VF alone and all else as it was, killed halfway too.
+func TestQualify(t *testing.T) {
+	r := newRig(t, qualifyConfig, "vm1")
+	r.run("modprobe igbvf")
+	_, err := r.client.Do(r.ctx, api.VerbPin, api.Request{VM: "vm1"})
+	r.must(err)
+	r.holding(90*time.Second, "vm1")
+	r.idle(60 * time.Second)
+	before := r.run(worldOfPF)
+
+	q := api.Qualification{}
+	text := r.run("sluice qualify pf0 --save -o json")
+	r.must(json.Unmarshal([]byte(text[strings.IndexByte(text, '{'):]), &q))
+	r.judge(&q)
+	r.same(before)
+	if now, err := r.holders(); err != nil || len(now) != 1 {
+		t.Errorf("VMs with a VF: %v, %v", now, err)
+	}
+	r.reach("vm1")
+
+	r.run("sluice reload")
+	if d := r.run("sluice doctor || true"); !strings.Contains(d, "max_tx_rate is enforced: no, by measurement") {
+		t.Errorf("doctor says\n%s", d)
+	}
+	r.killHalfway(before)
+	r.clean()
+}
+
+// judge checks what is known of QEMU's igb.
+func (r *rig) judge(q *api.Qualification) {
+	r.t.Helper()
+	got := map[string]api.Claim{}
+	for _, c := range q.Claims {
+		got[c.Code] = c
+		r.t.Logf("%-12s %-8s %s", c.Code, c.Measured, c.Evidence)
+	}
+	for _, x := range q.Times {
+		r.t.Logf("%-8s median %.4f s, worst %.4f s of %d", x.Name, x.Median, x.Worst, x.Count)
+	}
+	for code, want := range map[string]string{
+		api.ClaimMaxTxRate: "no", api.ClaimMinTxRate: "no", api.ClaimVFCounters: "no", api.ClaimPFFilters: "yes", api.ClaimSelfFDB: "yes",
+		api.ClaimVFToPF: "yes", api.ClaimPFToVF: "yes", api.ClaimVFToVF: "yes",
+	} {
+		if got[code].Measured != want {
+			r.t.Errorf("%s: %q (%s), want %q", code, got[code].Measured, got[code].Evidence, want)
+		}
+	}
+	if n := got[api.ClaimPFFilters].Number; n != 16 {
+		r.t.Errorf("the PF takes %d filters, want the 82576's 24 less its own address and seven VFs'", n)
+	}
+	if !q.Hardware.Emulated || len(q.Notes) == 0 {
+		r.t.Errorf("it does not say that the NIC is emulated: %+v", q.Hardware)
+	}
+	if len(q.Failed)+len(q.Left) > 0 || len(q.Times) < 3 || len(q.VFs) != 2 {
+		r.t.Errorf("failed %q, left %q, %d times, VFs %q", q.Failed, q.Left, len(q.Times), q.VFs)
+	}
+}
+
+// same waits until the host is as it was.
+func (r *rig) same(before string) {
+	r.t.Helper()
+	r.eventually(20*time.Second, "everything is as it was", func() error {
+		if now := r.run(worldOfPF); now != before {
+			return fmt.Errorf("it was\n%s\nand is\n%s", before, now)
+		}
+		return nil
+	})
+}
+
+// killHalfway kills it while VFs are at the host's driver. They stay set aside until they are restored.
+func (r *rig) killHalfway(before string) {
+	r.t.Helper()
+	p, err := r.Start(r.ctx, "exec sluiced --qualify pf0")
+	r.must(err)
+	r.eventually(60*time.Second, "test frames are sent", func() error {
+		out, err := p.Output()
+		if err == nil && !strings.Contains(out, "sending test frames") {
+			err = errNotYet
+		}
+		return err
+	})
+	r.must(p.Signal(r.ctx, "KILL"))
+	r.eventually(30*time.Second, "fsck finds what is left, and the VFs are nobody's", func() error {
+		f := r.run("sluice fsck || true")
+		vfs := r.run("sluice vfs")
+		if !strings.Contains(f, "left-qualify") || strings.Count(vfs, "set aside") != 2 {
+			return fmt.Errorf("%s\n%s", f, vfs)
+		}
+		return nil
+	})
+	r.t.Log(r.run("sluice qualify --restore"))
+	r.same(before)
+}
