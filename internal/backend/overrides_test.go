@@ -20,7 +20,7 @@ import (
 )
 
 // quiet is a Backend over a loop that runs whatever it is told at once.
-func quiet(t *testing.T, path string, now time.Time) *Backend {
+func quiet(t testing.TB, path string, now time.Time) *Backend {
 	t.Helper()
 	rules := model.Rules{Policy: "activity", Interval: time.Minute}
 	core, err := loop.NewCore(rules, loop.DefaultOptions, loop.NoJournal{}, nil)
