@@ -1,14 +1,17 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/web"
 )
 
 // costScript runs the daemon, lets it settle, and prints its CPU time in clock ticks
@@ -25,7 +28,7 @@ kill $pid; wait $pid
 
 // BenchmarkDaemonAtRest measures the whole daemon watching many real, paused domains once
 // a second. SLUICE_BENCH_DOMAINS says how many (each takes about 40 MB), SLUICE_BENCH_BINARY
-// which binary.
+// which binary, SLUICE_BENCH_PAGES how many pages follow it meanwhile (up to 16).
 func BenchmarkDaemonAtRest(b *testing.B) {
 	n, _ := strconv.Atoi(os.Getenv("SLUICE_BENCH_DOMAINS"))
 	binary := os.Getenv("SLUICE_BENCH_BINARY")
@@ -45,6 +48,10 @@ func BenchmarkDaemonAtRest(b *testing.B) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
+	pages, _ := strconv.Atoi(os.Getenv("SLUICE_BENCH_PAGES"))
+	for range pages {
+		go followPage(b.Context(), web.NewClient(filepath.Join(dir, "sock")))
+	}
 	for b.Loop() {
 		f := strings.Fields(d.Run(b, "sh", "-c", fmt.Sprintf(costScript, binary, config, filepath.Join(dir, "log"))))
 		if len(f) != 6 {
@@ -57,5 +64,20 @@ func BenchmarkDaemonAtRest(b *testing.B) {
 		b.ReportMetric(num(3)/1024, "MB-resident")
 		b.ReportMetric(num(4)/1024, "MB-anonymous")
 		b.ReportMetric(num(5)/1024, "MB-proportional")
+	}
+}
+
+// followPage asks as the daemon's page does: at every event for the VMs, and for what is new of the last hour.
+func followPage(ctx context.Context, c *web.Client) {
+	var q web.HistoryQuery
+	for ctx.Err() == nil {
+		_ = c.Events(ctx, func(uint64) error {
+			_, _ = c.VMs(ctx)
+			if h, err := c.History(ctx, q); err == nil {
+				q.From = h.To
+			}
+			return nil
+		})
+		time.Sleep(time.Second) // the daemon is not there yet, or no more
 	}
 }
