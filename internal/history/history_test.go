@@ -28,7 +28,7 @@ func flip(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
 
 // next is what the world shows some time later; sometimes it is not looked at.
 func (w *world) next(t *rapid.T) *model.View {
-	wait := rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, 10 * time.Second, 45 * time.Second, 7 * time.Minute, 40 * time.Minute, 2 * time.Hour, -time.Second}).Draw(t, "wait")
+	wait := rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, 10 * time.Second, 45 * time.Second, 7 * time.Second, 7 * time.Minute, 40 * time.Minute, time.Hour, 2 * time.Hour, -time.Second}).Draw(t, "wait")
 	w.now = w.now.Add(wait)
 	w.carryOn(t)
 	v := &model.View{

@@ -154,6 +154,21 @@ func TestMoveThatWorkedAfterARetryIsNoFailure(t *testing.T) {
 	}
 }
 
+// A View that was handed out shows a move as it was then.
+func TestViewsKeepTheTimesOfSteps(t *testing.T) {
+	h := newHand(t, Options{Parallel: 1, Retries: 1})
+	h.vfs = 1
+	s := h.tick()
+	v := h.View()
+	h.Finish(h.now.Add(time.Second), s[0].ID, nil)
+	if m := v.Active[0]; len(m.Times) != 1 || !m.Times[0].To.IsZero() {
+		t.Errorf("the View has changed: %+v", m.Times)
+	}
+	if m := h.View().Active[0]; len(m.Times) < 1 || !m.Times[0].To.Equal(h.now.Add(time.Second)) || m.ID != 1 {
+		t.Errorf("the next View shows %+v", m)
+	}
+}
+
 func TestVMGivesUpOneVFBeforeItGetsAnother(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.has = map[model.VMID]int{"a": 0, "b": 1}

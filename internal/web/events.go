@@ -19,7 +19,6 @@ const (
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // that of requests: this one has arrived
 	send := func(text string) bool {
 		_ = control.SetWriteDeadline(time.Now().Add(eventTimeout)) // in place of the answer's
 		_, err := fmt.Fprint(w, text)

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net/http"
@@ -77,7 +78,28 @@ func TestNoMoreThanTwoEventsASecond(t *testing.T) {
 	})
 }
 
-// Over a real socket a stream outlasts the times that requests and answers may take, and ends with the server at once.
+// A stream outlasts the time that an answer may take.
+func TestEventsOutlastTheWriteTimeout(t *testing.T) {
+	b := webtest.NewBackend(withRevision(7))
+	s := httptest.NewUnstartedServer(web.NewHandler(options(b)))
+	s.Config.WriteTimeout = 100 * time.Millisecond
+	s.Start()
+	defer s.Close()
+	resp, err := http.Get(s.URL + "/v1/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	time.AfterFunc(700*time.Millisecond, func() { b.Show(withRevision(8)) })
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if lines.Text() == "data: 8" {
+			return
+		}
+	}
+	t.Error("the stream ended before the news")
+}
+
+// Over a real socket a stream outlasts the time that a request may take to arrive, and ends with the server at once.
 func TestEventsOverARealSocket(t *testing.T) {
 	b := webtest.NewBackend(withRevision(7))
 	o := options(b)
