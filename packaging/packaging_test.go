@@ -221,7 +221,7 @@ func compare(t *testing.T, file string, have, want []string) {
 // What an administrator has changed in sluice.yaml stays at an upgrade.
 func TestConfigurationIsTheAdministrators(t *testing.T) {
 	dir := packages(t)
-	if got := output(t, "dpkg-deb", "-I", filepath.Join(dir, "sluice_1.2.3-1_"+arch(t)+".deb"), "conffiles"); got != "/etc/sluice/sluice.yaml\n" {
+	if got := output(t, "dpkg-deb", "-I", filepath.Join(dir, "sluice_1.2.3-1_"+arch(t)+".deb"), "conffiles"); got != "/etc/libvirt/hooks/qemu.d/sluice\n/etc/sluice/sluice.yaml\n" {
 		t.Errorf("conffiles: %q", got)
 	}
 	rpms, _ := filepath.Glob(dir + "/sluice-1.2.3*.rpm")
