@@ -40,7 +40,8 @@ type demo struct {
 
 // Run runs the loop until ctx ends or the virtual time is over.
 func Run(ctx context.Context, o cli.DemoOptions) error {
-	world := newHost(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed, o.Troubles).World
+	host := newHost(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed, o.Troubles)
+	world := host.World
 	opts := loop.DefaultOptions
 	opts.Mode = model.ModeEnforce
 	opts.Parallel = 8
@@ -74,7 +75,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	if o.Socket != "" || o.Listen != "" {
 		tried := history.NewWhatIf(past, time.Duration(o.Speed*float64(history.WhatIfEvery)), d.back.Now, whatif.Compute)
 		g.Go(func() error { return tried.Run(ctx) })
-		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Listen: o.Listen, Now: d.back.Now, Examine: doctor.Examine, History: past, WhatIf: tried, Page: page.Handler(o.Version)})
+		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Listen: o.Listen, Now: d.back.Now, Examine: doctor.Examine, VirtualPFs: host.virtual, History: past, WhatIf: tried, Page: page.Handler(o.Version)})
 		if err != nil {
 			return err
 		}

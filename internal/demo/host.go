@@ -19,6 +19,8 @@ type host struct {
 	start time.Time
 	seed  uint64
 	vms   []*sim.VM // of the groups
+
+	virtual virtualPFs
 }
 
 // What troubles need of a host, at least.
@@ -72,6 +74,7 @@ func (h *host) edge(first int) {
 			v.SLAs = []model.NICSLA{{SLA: model.SLA{Guarantee: model.Rate{Bits: promised}, Source: "metadata of " + v.Name}}}
 		}
 	}
+	h.node(h.VMs()[len(h.VMs())-2], "br1", h.start)
 	nic, vf := v.NICs[0], &pf.VFs[edgeVFs-1]
 	vf.MAC = nic.MAC
 	nic.AttachForeign(vf.ID)

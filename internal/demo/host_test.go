@@ -36,6 +36,11 @@ func troubled(t *testing.T, o cli.DemoOptions) map[string][]time.Duration {
 				note(now, "short: "+n.VMName)
 			}
 		}
+		for i := range v.Bandwidth.VirtualPFs {
+			if n := &v.Bandwidth.VirtualPFs[i]; n.Sent.Bits > 0 {
+				note(now, "virtual PF: "+n.VMName+" "+string(n.Code))
+			}
+		}
 		for i := range v.Recent {
 			if m := &v.Recent[i]; m.Error != "" {
 				note(m.Ended, "failed: "+m.Move.VMName+" "+m.Error)
@@ -56,7 +61,7 @@ func TestTroubles(t *testing.T) {
 		"failed: batch-01 wait-guest", " attach: internal error", "batch-01: plug of",
 		"pf1: its link is down", "web-01: NIC ua-net0 has no failover", "cache-01: it has no free PCIe root port",
 		"pf2: more is guaranteed on pf2", "edge-03: it has a VF that Sluice did not attach", "short: edge-00",
-		"lab-liar: its load on VF",
+		"lab-liar: its load on VF", "virtual PF: edge-02",
 	} {
 		first, again := false, false
 		for what, times := range seen {

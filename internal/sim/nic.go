@@ -74,6 +74,9 @@ func (v *VM) Holds() (id model.VFID, open bool) {
 	return model.NoVF, false
 }
 
+// Tap is the name of its tap.
+func (n *NIC) Tap() string { return n.tap }
+
 // String names the NIC, for people.
 func (n *NIC) String() string { return n.VM.Name + "/" + n.Alias }
 

@@ -43,7 +43,7 @@ func newCanvas(columns, rows int) *canvas {
 func (c *canvas) show(screen tcell.Screen, before *canvas) {
 	same := before != nil && before.columns == c.columns && before.rows == c.rows
 	for i, now := range c.cells {
-		if now.text != "" && !(same && before.cells[i] == now) {
+		if now.text != "" && (!same || before.cells[i] != now) {
 			screen.Put(i%c.columns, i/c.columns, now.text, now.look)
 		}
 	}
@@ -77,9 +77,9 @@ func (c *canvas) right(x, y, n int, look tcell.Style, text string) {
 	c.put(x+max(0, n-uniseg.StringWidth(text)), y, n, look, text)
 }
 
-// fill gives the rest of a line a look.
-func (c *canvas) fill(x, y int, look tcell.Style) {
-	for ; x < c.columns && y < c.rows; x++ {
+// fill empties a line and gives it a look.
+func (c *canvas) fill(y int, look tcell.Style) {
+	for x := 0; x < c.columns && y < c.rows; x++ {
 		c.cells[y*c.columns+x] = cell{" ", look}
 	}
 }

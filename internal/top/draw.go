@@ -52,7 +52,7 @@ func (s *state) head(c *canvas) int {
 	if d.Drain {
 		mode = "draining"
 	}
-	c.fill(0, 0, bold)
+	c.fill(0, bold)
 	c.right(columns-8, 0, 8, bold, clock(d.Observed))
 	c.put(0, 0, columns-9, bold, strings.Join([]string{s.title, mode, "policy " + d.Policy}, "  "))
 	y++
@@ -202,7 +202,7 @@ func layout(width int) (shown []int, widths []int) {
 
 func (s *state) heads(c *canvas, y int, shown, widths []int) {
 	x := 0
-	c.fill(0, y, plain.Reverse(true))
+	c.fill(y, plain.Reverse(true))
 	for k, i := range shown {
 		look, text := plain.Reverse(true), columns[i].head
 		if i == s.order {
@@ -229,7 +229,7 @@ func (s *state) row(c *canvas, y int, vm *api.VM, chosen bool, shown, widths []i
 	}
 	if chosen {
 		look = look.Reverse(true)
-		c.fill(0, y, look)
+		c.fill(y, look)
 	}
 	x := 0
 	for k, i := range shown {
@@ -279,7 +279,7 @@ func (s *state) name(vm string) string {
 // text draws a page of lines, and says in its title which it is.
 func (s *state) text(c *canvas, y, end int, lines []string) {
 	columns := c.columns
-	c.fill(0, y, plain.Reverse(true))
+	c.fill(y, plain.Reverse(true))
 	var all []string
 	for _, line := range lines {
 		all = append(all, wrap(line, columns)...)

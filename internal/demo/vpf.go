@@ -1,0 +1,77 @@
+package demo
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+	"sluice/internal/sim"
+)
+
+// virtualPFs are those of the host, as they are from its start on.
+type virtualPFs []model.VirtualPFStatus
+
+// node gives a VM a virtual PF, as a Kubernetes node has: two VFs that pods have, with what each may send, and
+// one that nobody has.
+func (h *host) node(v *sim.VM, network string, now time.Time) {
+	const name = "vpf0"
+	pods := []struct {
+		owner string
+		pps   float64
+		sla   model.SLA
+	}{
+		{"shop-7d9f/net1", 30e3, model.SLA{Guarantee: model.Rate{Bits: 200e6}}},
+		{"mail-5c44/net1", 20e3, model.SLA{Limit: model.Rate{Bits: 100e6}}},
+		{"", 0, model.SLA{}},
+	}
+	var loads []sim.Load
+	for _, p := range pods {
+		loads = append(loads, steady(p.pps, packet))
+	}
+	nics := h.AddVirtualPF(v, name, network, loads...)
+	pf := v.NICs[len(v.NICs)-len(nics)-1]
+	v.SLAs = append(v.SLAs, model.NICSLA{NIC: pf.Alias, SLA: model.SLA{Guarantee: model.Rate{Bits: 300e6}, Limit: model.Rate{Bits: 400e6}, Source: "metadata of " + v.Name}})
+	s := model.VirtualPFStatus{
+		VirtualPF: model.VirtualPF{
+			VM: v.ID, VMName: v.Name, Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: network, MAC: pf.MAC,
+			Channel: true, Defined: now, By: "root",
+		},
+		Running:   true,
+		Functions: []model.FunctionStatus{{VF: -1, Alias: pf.Alias, MAC: pf.MAC, Tap: pf.Tap(), Carrier: model.Yes, Stands: true}},
+	}
+	for i, n := range nics {
+		p := &pods[i]
+		n.Function.Inside, n.Function.NoCarrier = p.sla, p.owner == ""
+		vf := model.VirtualVF{MAC: n.MAC, Port: model.PortPolicy{SLA: p.sla}}
+		f := model.FunctionStatus{VF: i, Alias: n.Alias, MAC: n.MAC, Tap: n.Tap(), Carrier: model.TriOf(p.owner != ""), Stands: p.owner != "", Owner: p.owner}
+		if p.owner == "" {
+			f.Why = "nobody in the guest has it"
+		} else {
+			vf.Grant = &model.VFGrant{Owner: p.owner, Port: vf.Port, Since: now}
+		}
+		s.VFs, s.Functions = append(s.VFs, vf), append(s.Functions, f)
+	}
+	h.virtual = append(h.virtual, s)
+}
+
+// List implements web.VirtualPFs.
+func (l virtualPFs) List(context.Context) ([]model.VirtualPFStatus, error) {
+	return slices.Clone(l), nil
+}
+
+var errFixed = &api.Error{Text: "the virtual PFs of the simulated host stay as they are", Remedy: "use a daemon on a real host: docs/virtual-pf.md"}
+
+// Define implements web.VirtualPFs.
+func (virtualPFs) Define(_ context.Context, p model.VirtualPF) (model.VirtualPF, error) {
+	return p, errFixed
+}
+
+// Undefine implements web.VirtualPFs.
+func (virtualPFs) Undefine(context.Context, model.VMID, string) error { return errFixed }
+
+// SetPort implements web.VirtualPFs.
+func (virtualPFs) SetPort(context.Context, model.VMID, string, int, model.PortPolicy) error {
+	return errFixed
+}
