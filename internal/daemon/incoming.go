@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -13,13 +14,22 @@ import (
 // incoming keeps VFs for VMs that migrate in, from when libvirt's hook asks for them until libvirt
 // lists the VM, whose definition has them by then. Snapshots show them as somebody else's meanwhile.
 // It asks nothing of libvirt, which waits for the hook.
+//
+// A VF must have its MAC before the guest's driver looks for it. But from then on no other VM of this host reaches
+// the guest, which still runs elsewhere, for as long as its memory takes to move. So the MAC is set when QEMU
+// opens the VF, which it does at the very end.
 type incoming struct {
 	loop.Source
 	actuator loop.Actuator
+	opened   func(ctx context.Context, vf model.PCIAddress) error // waits until a process has the VF open
 	now      func() time.Time
+	log      *slog.Logger
+	ctx      context.Context // ends with the daemon
+	wg       sync.WaitGroup
 
-	mu   sync.Mutex
-	kept map[model.VFID]keptVF
+	mu    sync.Mutex
+	kept  map[model.VFID]keptVF
+	waits map[model.VFID]context.CancelFunc // for QEMU to open them
 }
 
 type keptVF struct {
@@ -27,8 +37,11 @@ type keptVF struct {
 	until time.Time
 }
 
-func newIncoming(s loop.Source, a loop.Actuator) *incoming {
-	return &incoming{Source: s, actuator: a, now: time.Now, kept: map[model.VFID]keptVF{}}
+func newIncoming(ctx context.Context, s loop.Source, a loop.Actuator, opened func(context.Context, model.PCIAddress) error, log *slog.Logger) *incoming {
+	return &incoming{
+		Source: s, actuator: a, opened: opened, now: time.Now, log: log, ctx: ctx,
+		kept: map[model.VFID]keptVF{}, waits: map[model.VFID]context.CancelFunc{},
+	}
 }
 
 // Snapshot implements loop.Source.
@@ -47,6 +60,13 @@ func (k *incoming) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 		}
 		vf.Owner, vf.OwnerWhy = model.OwnerForeign, "kept for "+kept.vm+", which migrates here"
 	}
+	for id, cancel := range k.waits {
+		_, kept := k.kept[id]
+		if vf := snap.FindVF(id); !kept && (vf == nil || vf.Holder == "") { // it did not come, or has gone again
+			cancel()
+			delete(k.waits, id)
+		}
+	}
 	return snap, nil
 }
 
@@ -55,7 +75,7 @@ type incomingCore interface {
 	Incoming(vm model.Subject, nics []model.NIC, kept func(model.VFID) bool) ([]model.Step, error)
 }
 
-// ready chooses VFs for a VM's NICs and sets them up, MAC and all, for QEMU to attach. What a VF of which that failed carries is
+// ready chooses VFs for a VM's NICs and sets them up for QEMU to attach. What a VF carries for which that failed is
 // cleared by the loop when nobody waits for it any more.
 func (k *incoming) ready(ctx context.Context, call func(context.Context, func(time.Time)) error, core incomingCore, vm model.Subject, nics []model.NIC) ([]model.VFStep, error) {
 	var steps []model.Step
@@ -68,16 +88,42 @@ func (k *incoming) ready(ctx context.Context, call func(context.Context, func(ti
 	}
 	var out []model.VFStep
 	for _, s := range steps {
+		if s.Kind == model.StepSetMAC {
+			out = append(out, s.VF)
+			k.setMACWhenOpen(s)
+			continue
+		}
 		if err := k.do(ctx, s); err != nil {
 			k.release(steps)
 			return nil, fmt.Errorf("set up VF %s for %s: %s: %w", s.VF.ID, vm.VMName, s.Kind, err)
 		}
-		if s.Kind == model.StepSetMAC {
-			out = append(out, s.VF)
-		}
 	}
 	return out, nil
 }
+
+func (k *incoming) setMACWhenOpen(s model.Step) {
+	ctx, cancel := context.WithCancel(k.ctx)
+	k.mu.Lock()
+	if before := k.waits[s.VF.ID]; before != nil {
+		before()
+	}
+	k.waits[s.VF.ID] = cancel
+	k.mu.Unlock()
+	k.wg.Go(func() {
+		defer cancel()
+		if err := k.opened(ctx, s.VF.Address); ctx.Err() != nil {
+			return
+		} else if err != nil {
+			k.log.Warn("set a VF's MAC early: it cannot be told when QEMU opens it", "vf", s.VF.ID.String(), "error", err)
+		}
+		if err := k.do(ctx, s); err != nil {
+			k.log.Warn("cannot set the MAC of a VF for a VM that migrates in; it is tried again once the VM runs", "vf", s.VF.ID.String(), "vm", s.Subject.VMName, "error", err)
+		}
+	})
+}
+
+// close ends the waits, once the daemon's context has ended.
+func (k *incoming) close() { k.wg.Wait() }
 
 func (k *incoming) do(ctx context.Context, s model.Step) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)

@@ -3,7 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,14 +19,24 @@ type incomingRig struct {
 	snap   model.Snapshot
 	clock  time.Time
 	choose []int
-	asked  []model.VFID // that the core was told are kept
+	asked  []model.VFID  // that the core was told are kept
+	open   chan struct{} // closed when QEMU opens VFs
 	done   []string
 	fail   model.StepKind
 }
 
-func newIncomingRig() *incomingRig {
-	r := &incomingRig{clock: time.Unix(1000, 0)}
-	r.incoming = newIncoming(r, r)
+func newIncomingRig(t *testing.T) *incomingRig {
+	r := &incomingRig{clock: time.Unix(1000, 0), open: make(chan struct{})}
+	opened := func(ctx context.Context, _ model.PCIAddress) error {
+		select {
+		case <-r.open:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.incoming = newIncoming(ctx, r, r, opened, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { cancel(); r.close() })
 	r.now = func() time.Time { return r.clock }
 	return r
 }
@@ -90,14 +102,14 @@ func (r *incomingRig) owners(t *testing.T) (out []model.Owner) {
 }
 
 func TestIncomingVFIsKeptUntilTheVMIsThere(t *testing.T) {
-	r := newIncomingRig()
+	r := newIncomingRig(t)
 	r.choose = []int{1}
 	vfs, err := r.come(t)
 	if err != nil || len(vfs) != 1 || vfs[0].ID.Index != 1 {
 		t.Fatalf("got %v, %v", vfs, err)
 	}
-	if want := []string{"set-vf pf0/1", "set-mac pf0/1"}; !slices.Equal(r.done, want) {
-		t.Errorf("done %v, want %v", r.done, want)
+	if want := []string{"set-vf pf0/1"}; !slices.Equal(r.done, want) {
+		t.Errorf("done %v before QEMU has the VF, want %v", r.done, want)
 	}
 	if got := r.owners(t); !slices.Equal(got, []model.Owner{model.OwnerFree, model.OwnerForeign}) {
 		t.Errorf("VFs are %v while the VM is on its way", got)
@@ -112,6 +124,11 @@ func TestIncomingVFIsKeptUntilTheVMIsThere(t *testing.T) {
 	if got := r.owners(t); got[1] != model.OwnerSluice {
 		t.Errorf("VF is %s when libvirt lists the VM", got[1])
 	}
+	close(r.open)
+	r.wg.Wait()
+	if want := []string{"set-vf pf0/1", "set-vf pf0/1", "set-mac pf0/1"}; !slices.Equal(r.done, want) {
+		t.Errorf("done %v when QEMU has the VF, want %v", r.done, want)
+	}
 	r.snap.VMs = nil // the migration failed
 	if got := r.owners(t); got[1] != model.OwnerFree {
 		t.Errorf("VF is %s when the VM has gone again", got[1])
@@ -121,10 +138,10 @@ func TestIncomingVFIsKeptUntilTheVMIsThere(t *testing.T) {
 func TestIncomingVFIsFreeAgain(t *testing.T) {
 	for name, spoil := range map[string]func(*incomingRig) bool{ // whether asking succeeds
 		"no VM within the time":   func(r *incomingRig) bool { return true },
-		"the VF is not to be had": func(r *incomingRig) bool { r.fail = model.StepSetMAC; return false },
+		"the VF is not to be had": func(r *incomingRig) bool { r.fail = model.StepSetVF; return false },
 		"none is free":            func(r *incomingRig) bool { r.choose = nil; return false },
 	} {
-		r := newIncomingRig()
+		r := newIncomingRig(t)
 		r.choose = []int{0}
 		well := spoil(r)
 		if _, err := r.come(t); (err == nil) != well {
@@ -133,6 +150,10 @@ func TestIncomingVFIsFreeAgain(t *testing.T) {
 		r.clock = r.clock.Add(loop.IncomingLimit + time.Second)
 		if got := r.owners(t); got[0] != model.OwnerFree {
 			t.Errorf("%s: VF is %s", name, got[0])
+		}
+		r.wg.Wait() // nobody waits for QEMU any more
+		if slices.ContainsFunc(r.done, func(s string) bool { return strings.HasPrefix(s, "set-mac") }) {
+			t.Errorf("%s: done %v", name, r.done)
 		}
 	}
 }

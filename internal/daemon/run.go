@@ -178,7 +178,8 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err := d.virtual(c); err != nil {
 		return err
 	}
-	d.incoming = newIncoming(sharing{mirrored{d.host.source, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, act)
+	d.incoming = newIncoming(ctx, sharing{mirrored{d.host.source, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, act, d.host.kernel.WaitEnabled, d.log)
+	defer d.incoming.close()
 	d.runner = (&loop.Runner{
 		Core: core, Source: d.incoming, Sample: c.Sample, Log: d.log, Alive: dog.seen,
 		Actuator: &refreshing{act, d.host.source},

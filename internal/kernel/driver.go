@@ -44,6 +44,27 @@ func (h *Host) WaitDriver(ctx context.Context, addr model.PCIAddress, open bool)
 	return nil
 }
 
+// pollEnabled is how often WaitEnabled looks: a guest's driver may come a tenth of a second after QEMU.
+const pollEnabled = 20 * time.Millisecond
+
+// WaitEnabled waits until a VF on vfio-pci is enabled, which it is from when a process has it open:
+// QEMU does some time before the guest's driver does, which is what DriverOpen tells.
+func (h *Host) WaitEnabled(ctx context.Context, addr model.PCIAddress) error {
+	tick := time.NewTicker(pollEnabled)
+	defer tick.Stop()
+	for {
+		enabled, err := h.sys.text(path.Join("bus/pci/devices", string(addr), "enable"))
+		if err != nil || enabled != "0" {
+			return fail("wait until a process opens", string(addr), err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fail("wait until a process opens", string(addr), ctx.Err())
+		}
+	}
+}
+
 // driverWait is one call of WaitDriver.
 type driverWait struct {
 	want   model.Tri

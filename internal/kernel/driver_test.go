@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/model"
@@ -158,4 +159,30 @@ func TestSettled(t *testing.T) {
 			t.Errorf("at %s: %s, want %s", at.Sub(time.Unix(0, 0)), got, s.want)
 		}
 	}
+}
+
+func TestWaitEnabled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := parseTree("bus/pci/devices/0000:01:10.0/enable = 0\n")
+		h := &Host{sys: m.tree()}
+		looks := 0
+		m.after = func(string, string) {
+			if looks++; looks == 100 { // QEMU opens it
+				m.files["/bus/pci/devices/0000:01:10.0/enable"] = "1"
+			}
+		}
+		if err := h.WaitEnabled(t.Context(), vfAddr); err != nil || looks != 101 {
+			t.Errorf("got %v after %d looks, want 101", err, looks)
+		}
+		m.files["/bus/pci/devices/0000:01:10.0/enable"] = "0"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := h.WaitEnabled(ctx, vfAddr); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v at the end of the time", err)
+		}
+		m.remove("/bus/pci/devices/0000:01:10.0")
+		if err := h.WaitEnabled(t.Context(), vfAddr); err == nil {
+			t.Error("waits for a VF that is not there")
+		}
+	})
 }
