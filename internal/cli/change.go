@@ -131,7 +131,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		Long: `The VM goes back to virtio, without being cut off, and gets no VF until sluice unpin or
 sluice pin, or until the end given by --for or --until. That goes before sluice.yaml and
 outlasts a restart of the daemon.`,
-		Example: "sluice release db-1 --wait 1m && virsh managedsave db-1\nsluice release batch-7 --until 06:00\nsluice unpin batch-7        # the policy decides again",
+		Example: "sluice release db-1 --for 10m --wait 1m && virsh managedsave db-1\nsluice release batch-7 --until 06:00\nsluice unpin batch-7        # the policy decides again",
 	})
 }
 
