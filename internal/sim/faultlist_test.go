@@ -167,6 +167,24 @@ var hostFaults = []fault{
 		})
 		return func() { v.State = model.VMRunning }
 	}},
+	{name: "gives its VF up to migrate", cut: seen, do: func(h *host, v *VM, r *rand.Rand) func() {
+		if v.NoDriver {
+			return nil
+		}
+		v.State = model.VMMigrating
+		h.World.UnloadDriver(v) // as QEMU has the guest do; the VM has the device still
+		back := func() {
+			v.State = model.VMRunning
+			h.World.LoadDriver(v)
+		}
+		h.At(h.World.Now.Add(upTo(r, 30*time.Second)), func() {
+			if r.IntN(2) == 0 && !v.gone {
+				h.destroy(v) // it went
+			}
+			back()
+		})
+		return back
+	}},
 	{name: "numvfs changed", do: func(h *host, _ *VM, r *rand.Rand) func() {
 		p := h.World.PFs()[0]
 		used := false

@@ -101,5 +101,7 @@ func (w *World) othersUse(p *PF, n *NIC) bool {
 	return false
 }
 
-// listens says whether the VM's guest would hear a frame at all.
-func (v *VM) listens() bool { return v.State == model.VMRunning && !v.booting && !v.gone }
+// listens says whether the VM's guest would hear a frame at all. One that migrates away runs here until the end.
+func (v *VM) listens() bool {
+	return (v.State == model.VMRunning || v.State == model.VMMigrating) && !v.booting && !v.gone
+}
