@@ -238,7 +238,8 @@ func checkCurl(t *testing.T, args []string) error {
 	if i := slices.Index(args, "--unix-socket"); !ok || i < 0 || args[i+1] != "/run/sluice/sluice.sock" {
 		return fmt.Errorf("curl %s: only requests to the daemon's socket are checked", strings.Join(args, " "))
 	}
-	return get(t.Context(), simulated(t).socket, path)
+	_, err := get(t.Context(), simulated(t).socket, path)
+	return err
 }
 
 // checkSSH checks what is to be run on the other host.

@@ -147,8 +147,9 @@ func simulated(t *testing.T) *host {
 	case <-time.After(testkit.Time(time.Minute)):
 		t.Fatal("the demo shows nothing")
 	}
-	testkit.Eventually(t, 10*time.Second, "the demo's socket", func() bool {
-		return get(t.Context(), h.socket, "/healthz") == nil
+	testkit.Eventually(t, 10*time.Second, "what the demo's VMs send", func() bool {
+		body, err := get(t.Context(), h.socket, "/v1/bandwidth")
+		return err == nil && strings.Contains(body, `"web-00"`)
 	})
 	hosts.Store(t.Name(), h)
 	return h
@@ -222,23 +223,23 @@ func (h *host) named(args []string) []string {
 }
 
 // get asks a daemon over its socket.
-func get(ctx context.Context, socket, path string) error {
+func get(ctx context.Context, socket, path string) (string, error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}}
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://sluice"+path, http.NoBody)
 	if err != nil {
-		return err
+		return "", err
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err == nil && (res.StatusCode != http.StatusOK || len(body) == 0) {
 		err = errors.New(res.Status + " " + string(body))
 	}
-	return err
+	return string(body), err
 }
