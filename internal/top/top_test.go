@@ -162,7 +162,10 @@ func TestEverySize(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	d := crowd(1)
 	at := -1
-	for _, name := range []string{"plain", "a\x1b[2Jb\nc", "\u202egnp.exe", "日本語日本語日本語日本語日本語日本語", strings.Repeat("x", 200), "a\u0301b", "👩‍👩‍👧‍👧", "שלום", "\x00\x07", ""} {
+	for name, want := range map[string]string{
+		"plain": "plain", "a\x1b[2Jb\nc": "a?[2Jb?c", "\u202egnp.exe": "?gnp.exe", strings.Repeat("日本語", 6): "日本語日本語日本~", "日本": "日本",
+		strings.Repeat("x", 200): "xxxxxxxxxxxxxxxx~", "a\u0301b": "a\u0301b", "👩‍👩‍👧‍👧": "👩?👩?👧?👧", "שלום": "שלום", "\x00\x07": "??", "": "",
+	} {
 		d.VMs[0].Name, d.VMs[0].VF = name, "pf0/1"
 		v := newViewed(t, d, 80, 12)
 		lines := v.lines()
@@ -179,6 +182,9 @@ func TestHostileNames(t *testing.T) {
 		}
 		if row < 0 {
 			t.Fatalf("%q: no row:\n%s", name, text)
+		}
+		if have, _, _ := strings.Cut(lines[row], " "); have != want {
+			t.Errorf("%q is shown as %q, want %q", name, have, want)
 		}
 		x := columns
 		for x > 0 && string(cells[row*columns+x-1].Runes) != "/" { // of pf0/1
