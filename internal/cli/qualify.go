@@ -28,14 +28,20 @@ everything back, also after an error or Ctrl-C. While it lasts, a daemon that ru
 these VFs to nobody; it need not be stopped. The PF sends 50 test frames of a kind to the
 wire, and carries all that one VF can send for two seconds.
 
+With --vm, a VM that nobody needs for some minutes, it also finds out what a move costs and
+what virtio and the VF carry: the daemon, which must be in enforce mode and have a VF free,
+moves the VM to a VF and back twice, and the host exchanges ICMP echoes with it.
+
 With --save the report is kept where the daemon reads it at its next reload or start: it
 then goes by what was measured. docs/qualify.md explains each claim.`,
-		Example: "sluice qualify enp65s0f0\nsluice qualify enp65s0f0 --save && sluice reload\nsluice qualify --restore",
+		Example: "sluice qualify enp65s0f0\nsluice qualify enp65s0f0 --vm scratch\nsluice qualify enp65s0f0 --save && sluice reload\nsluice qualify --restore",
 		Args:    cobra.ArbitraryArgs,
 	}
 	o := outputFlag(c)
 	config := c.Flags().String("config", DefaultConfig, "sluice.yaml to use, as a `file`")
 	save := c.Flags().Bool("save", false, "keep the report, for the daemon to go by")
+	vm := c.Flags().String("vm", "", "also have the daemon move this `VM` and measure both its paths")
+	address := c.Flags().String("address", "", "the VM's IPv4 `address`; by default what the host's ARP table says")
 	restore := c.Flags().Bool("restore", false, "put back what a qualify that was killed has left")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sluiced := []string{"--config", *config}
@@ -50,6 +56,9 @@ then goes by what was measured. docs/qualify.md explains each claim.`,
 			return usage(c, errors.New("qualify needs the name of one PF, such as enp65s0f0"))
 		}
 		sluiced = append(sluiced, "--qualify", args[0])
+		if *vm != "" {
+			sluiced = append(sluiced, "--vm", *vm, "--address", *address)
+		}
 		if *save {
 			sluiced = append(sluiced, "--save")
 		}
@@ -129,6 +138,7 @@ func printQualification(w io.Writer, q api.Qualification) {
 		}
 	}
 	printTimes(w, q.Times)
+	printMoves(w, &q)
 	for _, f := range q.Failed {
 		_, _ = fmt.Fprintln(w, "not measured: "+printable(f))
 	}
@@ -162,6 +172,27 @@ func printTimes(w io.Writer, times []api.Timing) {
 	_, _ = fmt.Fprintln(w)
 	table(w, "MEDIAN\tWORST\tTIMES\tWHAT", rows)
 	_, _ = fmt.Fprintln(w)
+}
+
+// printMoves shows what was measured with a VM.
+func printMoves(w io.Writer, q *api.Qualification) {
+	if m := q.Moves; m != nil {
+		_, _ = fmt.Fprintf(w, "%d moves of %s lost %d round trips of %.0f a second: %s of its traffic in the mean move, %s in the worst (lost_s)\n\n",
+			m.Moves, printable(q.Scratch), m.Lost, m.Rate, exactly(m.LostMean), exactly(m.LostMost))
+	}
+	var rows [][]string
+	for i := range q.Paths {
+		p := &q.Paths[i]
+		rows = append(rows, []string{
+			fmt.Sprint(p.Size), exactly(p.Virtio.Median), exactly(p.VF.Median), fmt.Sprintf("%.0f%%", p.Boost), exactly(p.Virtio.P99), exactly(p.VF.P99),
+			fmt.Sprintf("%.0f", p.Virtio.Packets), fmt.Sprintf("%.0f", p.VF.Packets),
+		})
+	}
+	if len(rows) > 0 {
+		_, _ = fmt.Fprintln(w, "Round trips by size of packet: medians, FlexVF's boost, 99th percentiles, packets/s with 16 under way")
+		table(w, "BYTES VIRTIO VF BOOST VIRTIO-P99 VF-P99 VIRTIO-PPS VF-PPS", rows)
+		_, _ = fmt.Fprintln(w)
+	}
 }
 
 // exactly prints a time with three digits or so: what `seconds` leaves out counts here.

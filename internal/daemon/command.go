@@ -41,7 +41,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 	prep := f.Bool("prepare", false, "run no daemon: change definitions of VMs as the JSON on standard input says (see docs/api.md, POST /v1/prepare), and print what was changed")
 	q := qualifyOptions{}
 	f.StringVar(&q.pf, "qualify", "", "run no daemon: try out what this `PF` and its driver do, on VFs that nobody uses, print a report as JSON, and end")
-	f.StringVar(&q.vm, "vm", "", "with --qualify: also move this `VM`, which must need nothing while it lasts")
+	f.StringVar(&q.vm, "vm", "", "with --qualify: also have the daemon move this `VM` to a VF and back, and measure both paths; the daemon is in enforce mode for it")
+	f.StringVar(&q.address, "address", "", "with --vm: the VM's IPv4 `address`; default: what the host's ARP table says")
 	f.BoolVar(&q.save, "save", false, "with --qualify: keep the report, for the daemon to go by from its next reload or start")
 	f.BoolVar(&q.restore, "qualify-restore", false, "run no daemon: put back what a --qualify that was killed has left, and end")
 	show := f.Bool("version", false, "print the version")

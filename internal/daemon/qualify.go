@@ -23,6 +23,7 @@ import (
 type qualifyOptions struct {
 	pf      string
 	vm      string
+	address string // of the VM
 	save    bool
 	restore bool
 }
@@ -36,9 +37,6 @@ const (
 
 // printQualify tries out a PF and prints the report. What is being done goes to progress.
 func printQualify(ctx context.Context, w, progress io.Writer, o Options, q qualifyOptions) error {
-	if q.vm != "" {
-		return errors.New("a scratch VM is not supported yet: leave --vm out")
-	}
 	c, err := load(o.Config)
 	if err != nil {
 		return err
@@ -58,16 +56,23 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 	if o.Socket != "" {
 		socket = o.Socket
 	}
+	say := func(text string) { _, _ = fmt.Fprintln(progress, text) }
 	m, err := measure.Run(ctx, measure.Options{
 		PF: q.pf, Version: o.Version, Kernel: h.kernel, Domains: h.holders, Journal: h.aside.path,
 		Free:     func(ctx context.Context) ([]model.VF, error) { return h.free(ctx, q.pf) },
 		SetAside: func(ctx context.Context, ids []model.VFID) error { return setAside(ctx, c.StateDir, socket, ids) },
 		Space:    measure.NewSpace, Counters: countersWithin,
-		Say: func(text string) { _, _ = fmt.Fprintln(progress, text) },
+		Say: say,
 	})
 	if err != nil {
 		return err
 	}
+	if q.vm != "" && len(m.Left) == 0 {
+		if m.Scratch, err = measureScratch(ctx, web.NewClient(socket), q.pf, q.vm, q.address, say); err != nil {
+			m.Failed = append(m.Failed, "with "+q.vm+": "+err.Error())
+		}
+	}
+	m.Took = time.Since(m.At)
 	report := qualify.Judge(m)
 	if q.save {
 		if err := saveReport(c.StateDir, &report); err != nil {

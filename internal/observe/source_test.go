@@ -609,3 +609,29 @@ func TestCPUTimesAreReadSeldom(t *testing.T) {
 		t.Errorf("read %d times in 15 s, want 4", n)
 	}
 }
+
+// What is set aside is given to nobody from the next look on, and what was measured counts in place of what is assumed.
+func TestSetAsideAndMeasured(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 3, counting)
+	var aside map[model.VFID]bool
+	o := Options{
+		Pool: poolAll, Recheck: time.Hour,
+		SetAside: func() map[model.VFID]bool { return aside },
+		Measured: func(pf *model.PF) { pf.Caps.VFCounters = model.No },
+	}
+	run(t, f, o, func(t *testing.T, s *Source) {
+		if pf := snapshot(t, s).PFs[0]; pf.VFs[2].Owner != model.OwnerFree || pf.Caps.VFCounters != model.No {
+			t.Errorf("%+v", pf)
+		}
+		aside = map[model.VFID]bool{{PF: "pf0", Index: 2}: true}
+		pf := snapshot(t, s).PFs[0]
+		if pf.VFs[2].Owner != model.OwnerForeign || pf.VFs[2].OwnerWhy != model.SetAside || pf.VFs[1].Owner != model.OwnerFree {
+			t.Errorf("%+v", pf.VFs)
+		}
+		aside = nil
+		if got := snapshot(t, s).PFs[0].VFs[2]; got.Owner != model.OwnerFree {
+			t.Errorf("given back, but %s", got.Owner)
+		}
+	})
+}

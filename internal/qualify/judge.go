@@ -217,5 +217,5 @@ func appendTiming(to []api.Timing, name string, took []time.Duration) []api.Timi
 		return to
 	}
 	s := slices.Sorted(slices.Values(took))
-	return append(to, api.Timing{Name: name, Count: len(s), Median: s[len(s)/2].Seconds(), Worst: s[len(s)-1].Seconds()})
+	return append(to, api.Timing{Name: name, Count: len(s), Median: s[(len(s)-1)/2].Seconds(), Worst: s[len(s)-1].Seconds()})
 }

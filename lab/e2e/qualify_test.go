@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
+	"sluice/lab"
 )
 
 const qualifyConfig = `mode: enforce
@@ -28,7 +29,7 @@ for vf in /sys/class/net/pf0/device/virtfn*; do echo $(basename $vf) $(basename 
 // TestQualify has a daemon at work, which has given a VF to a guest. qualify finds out what the emulated NIC
 // does and does not do; it leaves the guest's VF alone and all else as it was, killed halfway too.
 func TestQualify(t *testing.T) {
-	r := newRig(t, qualifyConfig, "vm1")
+	r := newRig(t, qualifyConfig, "vm1", "vm2")
 	r.run("modprobe igbvf")
 	_, err := r.client.Do(r.ctx, api.VerbPin, api.Request{VM: "vm1"})
 	r.must(err)
@@ -46,6 +47,8 @@ func TestQualify(t *testing.T) {
 	}
 	r.reach("vm1")
 
+	r.text()
+	r.same(before)
 	r.run("sluice reload")
 	if d := r.run("sluice doctor || true"); !strings.Contains(d, "max_tx_rate is enforced: no, by measurement") {
 		t.Errorf("doctor says\n%s", d)
@@ -81,6 +84,27 @@ func (r *rig) judge(q *api.Qualification) {
 	}
 	if len(q.Failed)+len(q.Left) > 0 || len(q.Times) < 3 || len(q.VFs) != 2 {
 		r.t.Errorf("failed %q, left %q, %d times, VFs %q", q.Failed, q.Left, len(q.Times), q.VFs)
+	}
+}
+
+// text shows the report for people, with vm2 moved: it is what docs/qualify.md has.
+func (r *rig) text() {
+	r.t.Helper()
+	r.run("ping -c 1 -W 5 %s", lab.Address("vm2"))
+	text := r.run("sluice qualify pf0 --vm vm2 --save 2>/dev/null")
+	r.t.Log("\n" + text)
+	for _, want := range []string{"emulated by QEMU", "4 moves of vm2 lost", "BOOST", "the whole move to a VF", "hot-plug into the VM", "All is as it was"} {
+		if !strings.Contains(text, want) {
+			r.t.Errorf("the report lacks %q", want)
+		}
+	}
+	if strings.Contains(text, "not measured:") {
+		r.t.Error("something was not measured")
+	}
+	var saved api.Qualification
+	r.must(json.Unmarshal([]byte(r.run("cat /var/lib/sluice/qualify/pf0.json")), &saved))
+	if len(saved.Paths) != 5 || saved.Moves == nil || saved.Moves.Moves != 4 {
+		r.t.Errorf("%d sizes, moves %+v", len(saved.Paths), saved.Moves)
 	}
 }
 

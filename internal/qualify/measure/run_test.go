@@ -15,13 +15,23 @@ import (
 
 func options(t *testing.T, f *fake) Options {
 	return Options{
-		PF: "pf0", Version: "test", Kernel: f, Journal: filepath.Join(t.TempDir(), "qualify.json"), Space: f.newSpace,
+		PF: "pf0", Version: "test", Kernel: f, Journal: filepath.Join(memory(t), "qualify.json"), Space: f.newSpace,
 		Domains:  func(context.Context) (map[model.PCIAddress]string, error) { return f.held, nil },
 		Free:     func(context.Context) ([]model.VF, error) { return append([]model.VF(nil), f.pf.VFs[4:]...), nil },
 		SetAside: func(context.Context, []model.VFID) error { return nil },
 		Say:      func(string) {},
 		Counters: 1, // ns
 	}
+}
+
+// memory is a directory that is written to hundreds of times, in memory where that can be had.
+func memory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "qualify")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // What an emulated igb claims and does is found out, and everything is put back.

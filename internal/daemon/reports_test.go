@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+	"sluice/internal/placement"
+	"sluice/internal/web"
+)
+
+func TestReportIsKept(t *testing.T) {
+	dir := t.TempDir()
+	if q, err := readReport(dir, "pf0"); q != nil || err != nil {
+		t.Errorf("%v, %v, want none", q, err)
+	}
+	if err := saveReport(dir, &api.Qualification{PF: "pf0", Scratch: "vm"}); err != nil {
+		t.Fatal(err)
+	}
+	if q, err := readReport(dir, "pf0"); err != nil || q.Scratch != "vm" {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if err := os.Rename(reportPath(dir, "pf0"), reportPath(dir, "pf1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readReport(dir, "pf1"); err == nil || !strings.Contains(err.Error(), `about PF "pf0"`) {
+		t.Errorf("%v: a report about another PF counts", err)
+	}
+}
+
+// What was measured counts where sluice.yaml says nothing, and where the policy knows it.
+func TestMeasuredRules(t *testing.T) {
+	reports := []api.Qualification{{Moves: &api.MoveCost{Moves: 4, LostMean: 0.2}}}
+	known := placement.Params()["adaptive"]
+	said := model.Rules{Params: model.Params{"lost_s": 0.1, "margin": 0.2}}
+	if got := measuredRules(said, reports, known).Params["lost_s"]; got != 0.1 {
+		t.Errorf("lost_s is %v, and sluice.yaml says 0.1", got)
+	}
+	silent := model.Rules{Params: model.Params{"margin": 0.2}}
+	got := measuredRules(silent, reports, known)
+	if got.Params["lost_s"] != 0.2 || got.Params["margin"] != 0.2 {
+		t.Errorf("params %v, want what was measured", got.Params)
+	}
+	if _, changed := silent.Params["lost_s"]; changed {
+		t.Error("the config's own params were changed")
+	}
+	if got := measuredRules(model.Rules{}, reports, placement.Params()["none"]); got.Params != nil {
+		t.Errorf("policy none got %v", got.Params)
+	}
+	if got := measuredRules(model.Rules{}, nil, known); got.Params != nil {
+		t.Errorf("without a report: %v", got.Params)
+	}
+}
+
+func TestAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "qualify-1.json")
+	a := aside{path, slog.New(slog.DiscardHandler)}
+	if len(a.vfs()) > 0 || len(a.findings()) > 0 {
+		t.Error("something is set aside by nobody")
+	}
+	text := `{"version":1,"pf":"pf0","vfs":[{"id":{"pf":"pf0","index":6}}],"filters":"02:51:00:00:00:00"}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.vfs(); len(got) != 1 || !got[model.VFID{PF: "pf0", Index: 6}] {
+		t.Errorf("set aside: %v", got)
+	}
+	if f := a.findings(); len(f) != 1 || f[0].Code != findLeftQualify || f[0].Remedy == "" {
+		t.Errorf("nobody is at work, findings %+v", f)
+	}
+}
+
+// VFs count as set aside when the daemon shows it, holds none of them and moves none.
+func TestAsideSeen(t *testing.T) {
+	id := model.VFID{PF: "pf0", Index: 6}
+	vf := func(owner, why, holder string) string {
+		return `[{"pf":"pf0","vf":6,"owner":"` + owner + `","owner_why":"` + why + `","domain":"` + holder + `"}]`
+	}
+	idle, busy := `{"active":[{"vf":"pf0/1"}]}`, `{"active":[{"vf":"pf0/6"}]}`
+	for name, c := range map[string]struct {
+		vfs, plan string
+		want      bool
+	}{
+		"set aside":           {vf("foreign", model.SetAside, ""), idle, true},
+		"not yet":             {vf("free", "", ""), idle, false},
+		"somebody else's":     {vf("foreign", "the host uses it", ""), idle, false},
+		"given out meanwhile": {vf("sluice", "", "web"), idle, false},
+		"a move under way":    {vf("foreign", model.SetAside, ""), busy, false},
+		"gone":                {`[]`, idle, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET /v1/vfs", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.vfs)) })
+			mux.HandleFunc("GET /v1/plan", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.plan)) })
+			if err := asideSeen(t.Context(), serveUnix(t, mux), []model.VFID{id}); (err == nil) != c.want {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAddressOf(t *testing.T) {
+	if at, err := addressOf("192.0.2.7", ""); err != nil || at.String() != "192.0.2.7" {
+		t.Errorf("%v, %v", at, err)
+	}
+	if _, err := addressOf("", "02:00:00:00:77:77"); err == nil || !strings.Contains(err.Error(), "--address") {
+		t.Error(err)
+	}
+}
+
+// serveUnix answers on a unix socket.
+func serveUnix(t *testing.T, h http.Handler) *web.Client {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	return web.NewClient(path)
+}
