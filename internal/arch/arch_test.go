@@ -60,7 +60,7 @@ var may = map[string][]string{
 	"cli":             {"top", "history", "whatif", "dashboard", "bandwidth", "migrate", "model", "input", "web", "/api/v1", "scenario", "report", "trace", "oracle", "config", "placement"},
 	"backend":         {"bandwidth", "model", "loop", "web", "input", "statefile", "/api/v1"},
 	"demo":            {"/api/v1", "whatif", "page", "bandwidth", "doctor", "workload", "model", "loop", "sim", "web", "backend", "history", "cli"},
-	"daemon":          {"page", "bandwidth", "doctor", "model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "vpf", "web", "backend", "history", "statefile", "prepare", "qualify", "qualify/measure", "input", "/api/v1"},
+	"daemon":          {"page", "bandwidth", "doctor", "model", "config", "placement", "plan", "kernel", "libvirt", "guest", "observe", "actuate", "loop", "vpf", "web", "backend", "history", "statefile", "prepare", "qualify", "qualify/measure", "kernel/frames", "input", "/api/v1"},
 	"qualify":         {"model", "/api/v1"},
 	"qualify/measure": {"qualify", "model", "kernel", "kernel/frames", "input", "statefile", "/api/v1"},
 	"version":         {},
