@@ -81,6 +81,13 @@ func runHumbly(cmd *exec.Cmd) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			// The first thread does not end with its goroutine, and is what /proc shows of the daemon. While it
+			// is locked here, another goroutine has another thread.
+			done <- runHumbly(cmd)
+			runtime.UnlockOSThread()
+			return
+		}
 		if err := lower(); err != nil {
 			done <- err
 			return

@@ -28,11 +28,14 @@ func TestTimes(t *testing.T) {
 			{Kind: "a", From: at(0), To: at(3), Tries: 2, Error: "no"}, {Kind: "b", From: at(3), To: at(4), Tries: 1},
 		}},
 		{"a retry from before", move("vm", "a b<"), []error{nil, no}, []model.StepTime{
-			{Kind: "a", From: at(0), To: at(1), Tries: 1}, {Kind: "b", From: at(1), To: at(2), Tries: 1, Error: "no"},
-			{Kind: "a", From: at(3), To: at(4), Tries: 1}, {Kind: "b", From: at(4), To: at(5), Tries: 1},
+			{Kind: "a", From: at(0), To: at(1), Tries: 1},
+			{Kind: "b", From: at(1), To: at(2), Tries: 1, Error: "no"},
+			{Kind: "a", From: at(3), To: at(4), Tries: 1},
+			{Kind: "b", From: at(4), To: at(5), Tries: 1},
 		}},
 		{"an undo", move("vm", "a b1", "c"), []error{nil, model.ErrPermanent}, []model.StepTime{
-			{Kind: "a", From: at(0), To: at(1), Tries: 1}, {Kind: "b", From: at(1), To: at(2), Tries: 1, Error: model.ErrPermanent.Error()},
+			{Kind: "a", From: at(0), To: at(1), Tries: 1},
+			{Kind: "b", From: at(1), To: at(2), Tries: 1, Error: model.ErrPermanent.Error()},
 			{Kind: "c", From: at(2), To: at(3), Tries: 1, Undo: true},
 		}},
 		{"nothing to undo", move("vm", "a b"), []error{model.ErrPermanent}, []model.StepTime{

@@ -41,7 +41,7 @@ func (n naive) History(q web.HistoryQuery) api.History {
 		n.step(&out, q, during(seen, at), int(at.Sub(out.From)/(10*time.Second)))
 	}
 	for i := range seen[len(seen)-1].Snapshot.VMs {
-		n.name(&out, q, &seen[len(seen)-1].Snapshot.VMs[i], false)
+		n.name(&out, &seen[len(seen)-1].Snapshot.VMs[i], false)
 	}
 	n.pad(&out, q)
 	n.holdings(&out, q, seen, begin)
@@ -68,7 +68,7 @@ func during(seen []*model.View, at time.Time) (out []*model.View) {
 	return out
 }
 
-func (n naive) name(out *api.History, q web.HistoryQuery, vm *model.VM, gone bool) *api.VMHistory {
+func (n naive) name(out *api.History, vm *model.VM, gone bool) *api.VMHistory {
 	for i := range out.VMs {
 		if v := &out.VMs[i]; v.ID == string(vm.ID) {
 			v.Name, v.Gone = vm.Name, gone
@@ -98,7 +98,7 @@ func (n naive) step(out *api.History, q web.HistoryQuery, views []*model.View, a
 	for _, v := range views {
 		for i := range v.Snapshot.VMs {
 			vm := &v.Snapshot.VMs[i]
-			n.name(out, q, vm, true)
+			n.name(out, vm, true)
 			nic := vm.NICs[0] // the generator's VMs have one that counts
 			if nic.Virtio.Known {
 				virtio[string(vm.ID)] = append(virtio[string(vm.ID)], nic.Virtio.RxPPS+nic.Virtio.TxPPS)
