@@ -35,7 +35,7 @@ type WhatIf struct {
 // Bounds of a computation.
 const (
 	WhatIfEvery   = 5 * time.Minute
-	whatIfTimeout = 2 * time.Minute
+	whatIfTimeout = 4 * time.Minute
 	leastSteps    = 6 // of history
 )
 
