@@ -49,6 +49,7 @@ func TestPackageUnderSystemd(t *testing.T) {
 	step("started", r.startUnit)
 	step("restrictions in force", r.restricted)
 	step("plug and unplug", r.plugAndUnplug)
+	step("what another policy would have done", r.whatIf)
 	step("reload", r.reload)
 	step("restart during moves", r.restartDuringMoves)
 	step("upgrade", r.upgrade)
@@ -204,6 +205,20 @@ func (r systemdRig) do(verb api.Verb) {
 	r.t.Helper()
 	_, err := r.client.Do(r.ctx, verb, api.Request{VM: "vm1"})
 	r.must(err)
+}
+
+// whatIf has the daemon start its child, which its restrictions hold too.
+func (r systemdRig) whatIf() {
+	r.eventually(3*time.Minute, "what other policies would have done", func() error {
+		w, err := r.client.WhatIf(r.ctx)
+		if err == nil && w.Computed.IsZero() {
+			err = errNotYet
+		}
+		if w.Error != "" {
+			err = fmt.Errorf("%s: %s", w.Error, w.Remedy)
+		}
+		return err
+	})
 }
 
 // reload takes over a change, and refuses a wrong one without harm.
