@@ -72,8 +72,8 @@ func (f *fake) byAddress(addr model.PCIAddress) int {
 	return -1
 }
 
-// change is called before each change; vf is -1 for the PF.
-func (f *fake) change(ctx context.Context, vf int, what string) error {
+// change is called before each change.
+func (f *fake) change(ctx context.Context, what string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (f *fake) DriverOpen(_ context.Context, addr model.PCIAddress) (model.Tri, 
 
 func (f *fake) drive(ctx context.Context, addr model.PCIAddress, driver, in string) error {
 	i := f.byAddress(addr)
-	if err := f.change(ctx, i, "driver"); err != nil {
+	if err := f.change(ctx, "driver"); err != nil {
 		return err
 	}
 	if f.open[i] {
@@ -175,7 +175,7 @@ func (f *fake) DriverOverride(addr model.PCIAddress) (string, error) {
 
 func (f *fake) SetDriverOverride(ctx context.Context, addr model.PCIAddress, driver string) error {
 	i := f.byAddress(addr)
-	if err := f.change(ctx, i, "override"); err != nil {
+	if err := f.change(ctx, "override"); err != nil {
 		return err
 	}
 	f.touch(i, "override")
@@ -188,7 +188,7 @@ func (f *fake) MoveLink(ctx context.Context, name, as string, _ int) error {
 		if name != fmt.Sprintf("eth%d", i) {
 			continue
 		}
-		if err := f.change(ctx, i, "move"); err != nil {
+		if err := f.change(ctx, "move"); err != nil {
 			return err
 		}
 		if passedThrough(f.pf.VFs[i].Driver) {
@@ -204,7 +204,7 @@ func (f *fake) MoveLink(ctx context.Context, name, as string, _ int) error {
 // Settings
 
 func (f *fake) set(ctx context.Context, idx int, what string, edit func(*model.VF)) error {
-	if err := f.change(ctx, idx, what); err != nil {
+	if err := f.change(ctx, what); err != nil {
 		return err
 	}
 	f.touch(idx, what)
@@ -246,7 +246,7 @@ func (f *fake) AddSelf(ctx context.Context, _ string, mac model.MAC) error {
 	if len(f.pf.SelfFDB) >= slots {
 		return fmt.Errorf("add filter: %w", unix.ENOMEM)
 	}
-	if err := f.change(ctx, -1, "add filter"); err != nil {
+	if err := f.change(ctx, "add filter"); err != nil {
 		return err
 	}
 	f.pf.SelfFDB = append(f.pf.SelfFDB, mac)
@@ -254,7 +254,7 @@ func (f *fake) AddSelf(ctx context.Context, _ string, mac model.MAC) error {
 }
 
 func (f *fake) DelSelf(ctx context.Context, _ string, mac model.MAC) error {
-	if err := f.change(ctx, -1, "remove filter"); err != nil {
+	if err := f.change(ctx, "remove filter"); err != nil {
 		return err
 	}
 	for i, m := range f.pf.SelfFDB {
@@ -306,7 +306,7 @@ func (s *fakeSpace) Close() error {
 
 // Pass is a NIC that hands frames between VFs and PF, by filters and addresses.
 func (s *fakeSpace) Pass(ctx context.Context, from, to string, fr frames.Frame, n int) (int, error) {
-	if err := s.f.change(ctx, -1, "frames"); err != nil {
+	if err := s.f.change(ctx, "frames"); err != nil {
 		return 0, err
 	}
 	if from != "pf0" && !s.Has(from) || to != "pf0" && !s.Has(to) {
@@ -331,5 +331,5 @@ func (s *fakeSpace) Pass(ctx context.Context, from, to string, fr frames.Frame, 
 
 func (s *fakeSpace) Flood(ctx context.Context, _, _ string, _ frames.Frame, _ time.Duration) (float64, error) {
 	s.f.floods++
-	return 5000, s.f.change(ctx, -1, "flood")
+	return 5000, s.f.change(ctx, "flood")
 }
