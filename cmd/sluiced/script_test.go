@@ -60,6 +60,13 @@ func TestOnLibvirtd(t *testing.T) {
 	runScripts(t, "testdata/libvirtd", d, d.URI())
 }
 
+// The definitions of VMs on one, as they are prepared for VFs.
+func TestPrepare(t *testing.T) {
+	d := libvirttest.Start(t)
+	d.Create(t, libvirttest.VM{Name: "vm1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
+	runScripts(t, "testdata/prepare", d, d.URI())
+}
+
 func runScripts(t *testing.T, dir string, d *libvirttest.Daemon, uri string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
