@@ -150,7 +150,7 @@ func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) []model.Pro
 	for k := range vm.NICs {
 		if nic := &vm.NICs[k]; nets[nic.Network] {
 			served = true
-			for _, a := range nicAdvice(nic) {
+			for _, a := range nicAdvice(vm, nic) {
 				out = append(out, say(a[0], a[1]))
 			}
 			out = nicTroubles(out, vm, nic, nets)
@@ -180,6 +180,9 @@ func Definition(vm model.VM, nets map[string]bool) []model.Problem {
 	return vmAdvice(&model.Snapshot{}, &vm, nets)
 }
 
+// thenRestart is what follows a change of a VM's definition.
+const thenRestart = ", then shut the VM down and start it (a reboot inside the guest is not enough)"
+
 // stateAdvice is about the VM as a whole.
 func stateAdvice(vm *model.VM) (text, remedy string) {
 	switch {
@@ -190,18 +193,18 @@ func stateAdvice(vm *model.VM) (text, remedy string) {
 	case vm.Ready == model.No:
 		return "its guest OS is not up: the guest agent's channel is not connected", "start qemu-guest-agent in the guest"
 	case vm.Ready == model.Unknown:
-		return "it has no guest agent channel, so Sluice cannot tell when its OS is up", "add <channel> org.qemu.guest_agent.0 to the domain and run qemu-guest-agent in the guest"
+		return "it has no guest agent channel, so Sluice cannot tell when its OS is up", "if the guest runs qemu-guest-agent: sluice prepare " + vm.Name + " --agent" + thenRestart
 	}
 	return "", ""
 }
 
 // nicAdvice is about a NIC in the network of one of our PFs, as text and remedy.
-func nicAdvice(nic *model.NIC) [][2]string {
+func nicAdvice(vm *model.VM, nic *model.NIC) [][2]string {
 	var out [][2]string
 	if nic.Failover == model.FailoverNone && nic.VirtualPF == "" {
 		out = append(out, [2]string{
 			"NIC " + nic.Alias + " has no failover: the guest would not take a VF as its second path",
-			"add <teaming type='persistent'/> and an alias 'ua-...' to the interface and start the domain anew, or set up a bond in the guest and say failover: bond in sluice.yaml",
+			"sluice prepare " + vm.Name + thenRestart + "; or set up a bond in the guest and say failover: bond in sluice.yaml",
 		})
 	}
 	if nic.VF != model.NoVF && nic.VFPath.Source == model.SourceAgent && nic.VFPath.Note != "" {

@@ -61,7 +61,7 @@ func nicTroubles(out []model.Problem, vm *model.VM, nic *model.NIC, nets map[str
 	case nic.VF == model.NoVF && nic.Failover != model.FailoverNone && nic.FreePort == model.No:
 		out = append(out, model.Problem{
 			Subject: vm.Name, Text: "it has no free PCIe root port, so no VF can be plugged",
-			Remedy: "add <controller type='pci' model='pcie-root-port'/> to the domain and start it anew",
+			Remedy: "sluice prepare " + vm.Name + thenRestart,
 		})
 	}
 	return out

@@ -147,14 +147,16 @@ func whyNone(vm *model.VM, r *model.VMRule) string {
 	case r.NIC != "" && stand(vm, &model.VMRule{Failover: r.Failover}) != nil:
 		return "no virtio NIC of it that can fail over is named by `nic: " + r.NIC + "`; write the alias, MAC or network of one, or leave nic out"
 	}
-	return "no virtio NIC of it can fail over: add <teaming type='persistent'/> and a user alias to its <interface> and restart it, or set failover: bond for it in sluice.yaml if the guest has an active-backup bond"
+	return "no virtio NIC of it can fail over: its <interface> has no <teaming type='persistent'/>; run sluice prepare " + vm.Name + ", then stop and start it, or set failover: bond for it in sluice.yaml if the guest has an active-backup bond"
 }
 
 func noPort(vm *model.VM) string {
 	if n := vm.Held(); n != nil {
-		return "it has no free PCIe root port for a VF beside that of " + n.Alias + ": " + addPort
+		return "it has no free PCIe root port for a VF beside that of " + n.Alias + ": " + addPort(vm)
 	}
-	return "it has no free PCIe root port: " + addPort
+	return "it has no free PCIe root port: " + addPort(vm)
 }
 
-const addPort = "add <controller type='pci' model='pcie-root-port'/> and restart it"
+func addPort(vm *model.VM) string {
+	return "run sluice prepare " + vm.Name + ", then stop and start it"
+}

@@ -114,7 +114,7 @@ func withinPorts(vm *model.VM, nics []model.Reason, has []bool) {
 		if plugs <= vm.Ports {
 			return
 		}
-		last.Hold, last.Code, last.Detail = false, model.CodeVeto, "no PCIe root port is left for it beside other NICs of the VM: "+addPort
+		last.Hold, last.Code, last.Detail = false, model.CodeVeto, "no PCIe root port is left for it beside other NICs of the VM: "+addPort(vm)
 	}
 }
 
