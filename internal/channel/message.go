@@ -105,8 +105,7 @@ type VF struct {
 // Attach asks for a virtual VF, with a policy within what the host allows. What is left out is as the host has set it.
 type Attach struct {
 	VF        VF       `json:"vf"`
-	Owner     string   `json:"owner"`          // container ID and interface, "/" between
-	Name      string   `json:"name,omitempty"` // for people: the pod
+	Owner     string   `json:"owner"` // container ID and interface, "/" between
 	MAC       string   `json:"mac,omitempty"`
 	VLAN      int      `json:"vlan,omitempty"`
 	Trunk     string   `json:"trunk,omitempty"` // "10-20,30"

@@ -127,17 +127,13 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 		return channel.Attach{}, err
 	}
 	cniArgs := parseArgs(args.Args)
-	a := channel.Attach{
+	return channel.Attach{
 		Owner: owner(args.ContainerID, args.IfName),
 		MAC:   first(c.RuntimeConfig.MAC, cniArgs["MAC"], asked.MAC, c.RuntimeConfig.Annotations[annotations+"mac"], c.MAC),
 		VLAN:  c.VLAN, Trunk: c.Trunk, SpoofChk: (*bool)(c.SpoofChk), CheckARP: (*bool)(c.CheckARP),
 		Addresses: c.Addresses, Isolated: (*bool)(c.Isolated), Link: c.Link,
 		Guarantee: sla.Guarantee, Limit: sla.Limit, Receive: sla.Receive, Weight: sla.Weight,
-	}
-	if pod := cniArgs["K8S_POD_NAME"]; pod != "" {
-		a.Name = cniArgs["K8S_POD_NAMESPACE"] + "/" + pod
-	}
-	return a, nil
+	}, nil
 }
 
 // annotated adds what the pod's own annotations ask for.

@@ -26,7 +26,7 @@ func TestAddCheckDel(t *testing.T) {
 		t.Error("in the container:", have)
 	}
 	yes := true
-	want := channel.Attach{VF: channel.VF{PF: pfMAC}, Owner: "a/net1", Name: "shop/till-0", MAC: "52:54:00:AB:00:77", VLAN: 100, SpoofChk: &yes, Isolated: &yes, Guarantee: "1Gbit", Weight: 2}
+	want := channel.Attach{VF: channel.VF{PF: pfMAC}, Owner: "a/net1", MAC: "52:54:00:AB:00:77", VLAN: 100, SpoofChk: &yes, Isolated: &yes, Guarantee: "1Gbit", Weight: 2}
 	same(t, n.host.request(0), want)
 
 	check := call{"CHECK", "a", netns, withResult(conf, out), ""}
