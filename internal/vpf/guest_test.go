@@ -274,3 +274,52 @@ func (c *countedLog) Write(b []byte) (int, error) {
 	*c++
 	return len(b), nil
 }
+
+// What a guest was granted stands when host policy is narrowed, and doctor says so until it is given back.
+func TestNarrowedPolicyIsReported(t *testing.T) {
+	r := newRig(t)
+	ctx := t.Context()
+	vlans, err := model.ParseVLANs("10-20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := model.GuestPolicy{Attach: true, VLANs: vlans, MACs: []string{"02:*"}, NoSpoof: true, Guarantee: model.Rate{Bits: 1e9}, Limit: model.Rate{Bits: 5e9}, Weight: 3}
+	r.policy = wide
+	p, g := r.run("a", 1)
+	no := false
+	ask := channel.Attach{VF: at(p, 0), Owner: "pod", MAC: "02:00:00:00:00:07", VLAN: 12, SpoofChk: &no, Limit: "4Gbit", Weight: 2}
+	if _, err := g.Attach(ctx, ask); err != nil {
+		t.Fatal(err)
+	}
+	said := func() (out []string) {
+		for _, q := range r.Problems() {
+			if strings.Contains(q.Text, "VF 0 keeps what was granted to pod") && q.Remedy != "" && q.Subject == p.VMName {
+				out = append(out, q.Text)
+			}
+		}
+		return out
+	}
+	if got := said(); len(got) > 0 {
+		t.Errorf("within the policy: %q", got)
+	}
+	for want, narrow := range map[string]func(*model.GuestPolicy){
+		"host policy lets this VM's guest ask for no VF":      func(g *model.GuestPolicy) { *g = model.GuestPolicy{} },
+		"VLANs 12 are not all among those":                    func(g *model.GuestPolicy) { g.VLANs = nil },
+		"MAC 02:00:00:00:00:07 is none that this VF may have": func(g *model.GuestPolicy) { g.MACs = nil },
+		"the spoof check may not be switched off":             func(g *model.GuestPolicy) { g.NoSpoof = false },
+		"its limit is 4Gbit, and now is to be 3Gbit at most":  func(g *model.GuestPolicy) { g.Limit = model.Rate{Bits: 3e9} },
+		"weight 2 is not in 0-1":                              func(g *model.GuestPolicy) { g.Weight = 0 },
+	} {
+		r.policy = wide
+		narrow(&r.policy)
+		if got := said(); len(got) != 1 || !strings.Contains(got[0], want) {
+			t.Errorf("%q, want %s", got, want)
+		}
+	}
+	if err := g.Detach(ctx, channel.Detach{VF: at(p, 0), Owner: "pod"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(); len(got) > 0 {
+		t.Errorf("given back: %q", got)
+	}
+}

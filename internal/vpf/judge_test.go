@@ -131,6 +131,9 @@ func TestJudge(t *testing.T) {
 			if diff := cmp.Diff(want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); c.code == "" && diff != "" {
 				t.Error(diff)
 			}
+			if v := (model.VirtualVF{MAC: own, Port: c.host, Grant: &have}); c.code == "" && beyond(&v, &c.policy) != "" {
+				t.Errorf("granted, and said to be beyond what is granted: %s", beyond(&v, &c.policy))
+			}
 		})
 	}
 }

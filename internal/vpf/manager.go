@@ -52,7 +52,7 @@ func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
 
 // about are the problems of a virtual PF as a whole.
 func (m *Manager) about(s *Standing) []model.Problem {
-	out := slices.Concat(s.Problems, m.checks.of(s.VM, s.Name))
+	out := slices.Concat(s.Problems, m.checks.of(s.VM, s.Name), m.overstanding(s))
 	if s.Channel {
 		out = append(out, m.heard.problems(s.VM, s.VMName, m.Now())...)
 	}
