@@ -124,16 +124,13 @@ func (h *handler) defineVPF(ctx context.Context, d *json.Decoder, who peer) (any
 	switch {
 	case b.VM == "":
 		return nil, &api.Error{Text: "no VM given", Remedy: `send {"vm": "its name or UUID"}`}
-	case p.Model != model.VPFVirtio && p.Model != model.VPFIGB:
-		return nil, &api.Error{Text: fmt.Sprintf("there is no model %q", model.Shorten(b.Model)), Remedy: "choose virtio or igb"}
-	case p.Backend != model.BackendTap && p.Backend != model.BackendVDPA:
-		return nil, &api.Error{Text: fmt.Sprintf("there is no backend %q", model.Shorten(b.Backend)), Remedy: "choose tap or vdpa"}
-	case b.VFs < 1 || b.VFs > model.MaxVirtualVFs:
+	case b.VFs < 0 || b.VFs > model.MaxVirtualVFs: // before room is made for them
 		return nil, &api.Error{Text: fmt.Sprintf("a virtual PF cannot have %d VFs", b.VFs), Remedy: fmt.Sprintf("choose from 1 to %d, or to %d without ARI", model.MaxVirtualVFs, model.MaxFunctionVFs)}
-	case b.Network == "" && p.Backend == model.BackendTap:
-		return nil, &api.Error{Text: "no bridge given", Remedy: "name the bridge that its taps are to be ports of"}
 	}
 	p.VFs = make([]model.VirtualVF, b.VFs)
+	if err := p.Check(); err != nil {
+		return nil, &api.Error{Text: err.Error()}
+	}
 	made, err := h.opts.VirtualPFs.Define(ctx, p)
 	if err != nil {
 		return nil, err
