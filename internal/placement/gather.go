@@ -158,5 +158,5 @@ func noPort(vm *model.VM) string {
 }
 
 func addPort(vm *model.VM) string {
-	return "run sluice prepare " + vm.Name + ", then stop and start it"
+	return "run sluice prepare " + vm.Name + ", which adds a pcie-root-port, then stop and start it"
 }
