@@ -86,21 +86,18 @@ func (r *record) of(mac model.MAC) *nicRecord {
 
 // write puts the record into the domain in place of what stands there.
 func (r *record) write(d *domxml.Domain) {
-	if old := r.e; old != nil {
-		r.e = r.element()
-		domxml.AddAfter(old, r.e)
-		domxml.Remove(old)
+	if r.e != nil {
+		domxml.AddAfter(r.e, r.element())
+		domxml.Remove(r.e)
 		return
 	}
 	if metadata := d.Root.SelectElement("metadata"); metadata != nil {
-		r.e = r.element()
-		domxml.Append(metadata, r.e)
+		domxml.Append(metadata, r.element())
 		return
 	}
 	r.metadata = true
-	r.e = r.element()
 	metadata := etree.NewElement("metadata")
-	metadata.AddChild(r.e)
+	metadata.AddChild(r.element())
 	head := d.Root.ChildElements()[0]
 	for _, tag := range []string{"name", "uuid", "title", "description"} {
 		if e := d.Root.SelectElement(tag); e != nil {
