@@ -129,8 +129,10 @@ func TestPrepareSays(t *testing.T) {
 	p, d := onRealLibvirt(t, model.Rules{VMs: []model.VMRule{{Match: "never", Forbid: true}, {Match: "two", NIC: "52:54:00:00:08:01"}}})
 	d.Create(t, libvirttest.VM{Name: "transi", NICs: []string{vfNIC(0x10)}})
 	for i, v := range []libvirttest.VM{
-		{Name: "on", NICs: []string{vfNIC(0x11)}}, {Name: "old", Machine: "pc", NICs: []string{vfNIC(0x12)}},
-		{Name: "never", NICs: []string{vfNIC(0x13)}}, {Name: "two", NICs: []string{strings.Replace(vfNIC(1), ":07:", ":08:", 1), vfNIC(0x14)}},
+		{Name: "on", NICs: []string{vfNIC(0x11)}},
+		{Name: "old", Machine: "pc", NICs: []string{vfNIC(0x12)}},
+		{Name: "never", NICs: []string{vfNIC(0x13)}},
+		{Name: "two", NICs: []string{strings.Replace(vfNIC(1), ":07:", ":08:", 1), vfNIC(0x14)}},
 	} {
 		defineTwice(t, d, v)
 		if i == 0 {

@@ -147,10 +147,10 @@ func names(list []*nic) string {
 }
 
 // pair makes the NIC one half of a pair whose other half can be plugged.
-func (e *editor) pair(n *nic) error {
+func (e *editor) pair(n *nic) {
 	r := e.record.of(n.MAC)
 	if e.o.Bond {
-		return nil
+		return
 	}
 	last := n.e.SelectElement("model")
 	if t := n.e.SelectElement("teaming"); t != nil {
@@ -169,7 +169,6 @@ func (e *editor) pair(n *nic) error {
 		domxml.AddAfter(last, a)
 		e.changed("NIC %s: the alias %s, by which a VF is paired with it", n.MAC, r.alias)
 	}
-	return nil
 }
 
 // freeAlias is the first with that prefix that no device has.

@@ -71,7 +71,7 @@ func (e *editor) result() (Result, error) {
 		return e.out, nil
 	}
 	var err error
-	e.out.XML, err = e.Domain.String()
+	e.out.XML, err = e.String()
 	return e.out, err
 }
 
@@ -92,9 +92,7 @@ func Prepare(doc string, o Options) (Result, error) {
 		return Result{}, err
 	}
 	for _, n := range nics {
-		if err := e.pair(n); err != nil {
-			return Result{}, err
-		}
+		e.pair(n)
 	}
 	e.acpi()
 	if o.Agent {

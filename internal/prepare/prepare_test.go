@@ -125,6 +125,7 @@ func TestPrepare(t *testing.T) {
 func TestPrepareRefuses(t *testing.T) {
 	const hostdev = `    <hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x41' slot='0x10' function='0x2'/></source></hostdev>`
 	nic := card(0, "virtio", "")
+	paired := domain(card(0, "virtio", "<teaming type='persistent'/><alias name='ua-net0'/>"), card(1, "virtio", "<teaming type='transient' persistent='ua-net0'/>"))
 	for _, tc := range []struct {
 		name, doc string
 		o         Options
@@ -140,8 +141,7 @@ func TestPrepareRefuses(t *testing.T) {
 		{"none such", domain(nic), Options{NICs: []string{"ua-net7"}}, `none of its NICs is "ua-net7": it has 52:54:00:00:00:00 on br0`},
 		{"named but unfit", domain(nic, card(1, "e1000", "")), Options{NICs: []string{"br1"}}, `of model "e1000"`},
 		{"other half", domain(card(0, "virtio", "<teaming type='transient' persistent='ua-x'/>")), Options{}, "transient half of another pair"},
-		{"paired", domain(card(0, "virtio", "<teaming type='persistent'/><alias name='ua-net0'/>"), card(1, "virtio", "<teaming type='transient' persistent='ua-net0'/>")),
-			Options{NICs: []string{"ua-net0"}}, "is paired with a <interface> by its definition"},
+		{"paired", paired, Options{NICs: []string{"ua-net0"}}, "is paired with a <interface> by its definition"},
 		{"VF", domain(nic, "    <interface type='hostdev'><mac address='52:54:00:00:00:09'/></interface>"), Options{}, "a VF that Sluice did not attach, <interface type='hostdev'> with MAC 52:54:00:00:00:09"},
 		{"VF as hostdev", domain(nic, hostdev), Options{IsVF: func(a model.PCIAddress) bool { return a == "0000:41:10.2" }}, "<hostdev> 0000:41:10.2"},
 		{"paired hostdev", domain(nic, strings.Replace(hostdev, "</hostdev>", "<teaming type='transient' persistent='ua-x'/></hostdev>", 1)), Options{}, "<hostdev> 0000:41:10.2"},
