@@ -9,12 +9,9 @@ import (
 	"sluice/internal/model"
 )
 
-// beyond says in what a grant that stands goes beyond what host policy would grant now, "" for nothing. A grant is never cut short
+// beyond says in what a grant that stands goes beyond what host policy would grant now, "" for nothing. The VF has one. A grant is never cut short
 // because the policy was: whoever has the VF would lose it in the middle of its work.
 func beyond(v *model.VirtualVF, g *model.GuestPolicy) string {
-	if v.Grant == nil {
-		return ""
-	}
 	a := asked(v)
 	now, err := judge(&a, v, g)
 	var said *channel.Error
@@ -68,8 +65,11 @@ func asked(v *model.VirtualVF) (a channel.Attach) {
 
 // overstanding are the grants of a virtual PF that go beyond the policy of its VM.
 func (m *Manager) overstanding(s *Standing) (out []model.Problem) {
-	policy := m.Policy(s.VM, s.VMName)
 	for i := range s.VFs {
+		if s.VFs[i].Grant == nil {
+			continue
+		}
+		policy := m.Policy(s.VM, s.VMName)
 		why := beyond(&s.VFs[i], &policy)
 		if why == "" {
 			continue
