@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/loop"
 	"sluice/internal/model"
+	"sluice/internal/plan"
 )
 
 // incoming keeps VFs for VMs that migrate in, from when libvirt's hook asks for them until libvirt
@@ -87,10 +88,14 @@ func (k *incoming) ready(ctx context.Context, call func(context.Context, func(ti
 		return nil, refused
 	}
 	var out []model.VFStep
+	var late []model.Step // of one VF
 	for _, s := range steps {
-		if s.Kind == model.StepSetMAC {
-			out = append(out, s.VF)
-			k.setMACWhenOpen(s)
+		if plan.AtArrival(s.Kind) {
+			if late = append(late, s); s.Kind == model.StepSetMAC {
+				out = append(out, s.VF)
+				k.whenOpen(s.VF, late)
+				late = nil
+			}
 			continue
 		}
 		if err := k.do(ctx, s); err != nil {
@@ -101,23 +106,26 @@ func (k *incoming) ready(ctx context.Context, call func(context.Context, func(ti
 	return out, nil
 }
 
-func (k *incoming) setMACWhenOpen(s model.Step) {
+// whenOpen does the rest for a VF when QEMU opens it.
+func (k *incoming) whenOpen(vf model.VFStep, rest []model.Step) {
 	ctx, cancel := context.WithCancel(k.ctx)
 	k.mu.Lock()
-	if before := k.waits[s.VF.ID]; before != nil {
+	if before := k.waits[vf.ID]; before != nil {
 		before()
 	}
-	k.waits[s.VF.ID] = cancel
+	k.waits[vf.ID] = cancel
 	k.mu.Unlock()
 	k.wg.Go(func() {
 		defer cancel()
-		if err := k.opened(ctx, s.VF.Address); ctx.Err() != nil {
+		if err := k.opened(ctx, vf.Address); ctx.Err() != nil {
 			return
 		} else if err != nil {
-			k.log.Warn("set a VF's MAC early: it cannot be told when QEMU opens it", "vf", s.VF.ID.String(), "error", err)
+			k.log.Warn("set a VF's MAC early: it cannot be told when QEMU opens it", "vf", vf.ID.String(), "error", err)
 		}
-		if err := k.do(ctx, s); err != nil {
-			k.log.Warn("cannot set the MAC of a VF for a VM that migrates in; it is tried again once the VM runs", "vf", s.VF.ID.String(), "vm", s.Subject.VMName, "error", err)
+		for _, s := range rest {
+			if err := k.do(ctx, s); err != nil {
+				k.log.Warn("cannot set up a VF for a VM that migrates in; it is tried again once the VM runs", "vf", vf.ID.String(), "step", string(s.Kind), "vm", s.Subject.VMName, "error", err)
+			}
 		}
 	})
 }
@@ -137,6 +145,9 @@ func (k *incoming) choose(core incomingCore, vm model.Subject, nics []model.NIC)
 	defer k.mu.Unlock()
 	steps, err := core.Incoming(vm, nics, func(id model.VFID) bool { _, kept := k.kept[id]; return kept })
 	for _, s := range steps {
+		if s.Kind != model.StepSetMAC {
+			continue
+		}
 		k.kept[s.VF.ID] = keptVF{vm.VMName, k.now().Add(loop.IncomingLimit)}
 	}
 	return steps, err

@@ -137,7 +137,7 @@ func TestIncomingVFIsKeptUntilTheVMIsThere(t *testing.T) {
 
 func TestIncomingVFIsFreeAgain(t *testing.T) {
 	for name, spoil := range map[string]func(*incomingRig) bool{ // whether asking succeeds
-		"no VM within the time":   func(r *incomingRig) bool { return true },
+		"no VM within the time":   func(*incomingRig) bool { return true },
 		"the VF is not to be had": func(r *incomingRig) bool { r.fail = model.StepSetVF; return false },
 		"none is free":            func(r *incomingRig) bool { r.choose = nil; return false },
 	} {

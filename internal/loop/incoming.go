@@ -24,7 +24,12 @@ func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept func(model.VFID
 	}
 	steps, err := plan.ForIncoming(c.snap, vm, nics, func(id model.VFID) bool { return kept(id) || c.expected(id) }, c.opts.Timeouts)
 	for i := range steps {
-		c.checker.Used(steps[i].VF.ID) // should the VM not come, all of it is cleared
+		switch s := &steps[i]; s.Kind { // should the VM not come, all of it is cleared
+		case model.StepSetMAC:
+			c.checker.Used(s.VF.ID)
+		case model.StepAddSelf:
+			c.checker.Added(model.Filter{PF: s.Path.PF, MAC: s.Path.MAC})
+		}
 	}
 	return steps, err
 }

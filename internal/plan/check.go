@@ -451,13 +451,12 @@ func (c *Checker) selfs(pf *model.PF) {
 	inUse := pf.InUse() || c.expect[pf.Name]
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
-		// A VM that is migrating in still runs elsewhere, but from when it goes on here until its driver
-		// has opened the VF that came with it, only the PF's filter leads to its virtio NIC.
+		// A VM that is migrating in still runs elsewhere: with a filter, no other VM of this host reaches it.
 		running := vm.State == model.VMRunning
 		for j := range vm.NICs {
 			n := &vm.NICs[j]
 			have := c.self.mark(n.MAC)
-			if (running || vm.State == model.VMMigrating && n.Ours() != model.NoVF && n.FDB == "") && n.Network == pf.Network && !c.isBusy(vm, n) {
+			if running && n.Network == pf.Network && !c.isBusy(vm, n) {
 				c.filter(pf, vm, n, have, inUse, room > 0)
 			}
 		}

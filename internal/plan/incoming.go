@@ -8,7 +8,7 @@ import (
 
 // ForIncoming chooses a VF for each NIC that a VM which migrates in brings one for, and lists
 // the Steps that ready it. QEMU attaches it as soon as the guest goes on here, so all but the bridge's entry must
-// be set by then. taken says which VFs others wait for. Of the NICs, alias, MAC, network and VLAN are used; a network "" is any, if there is but one.
+// be set by then, and add-self and set-mac not much before: see [AtArrival]. taken says which VFs others wait for. Of the NICs, alias, MAC, network and VLAN are used; a network "" is any, if there is but one.
 func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, taken func(model.VFID) bool, to Timeouts) ([]model.Step, error) {
 	used := map[model.VFID]bool{}
 	var out []model.Step
@@ -23,10 +23,14 @@ func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, taken
 		}
 		used[vf.ID] = true
 		p := payloads(snap, &model.VM{ID: vm.VM, Name: vm.VMName}, &nic, vf)
-		out = append(out, steps(p, []model.StepKind{model.StepBindVFIO, model.StepSetVF, model.StepSetMAC}, to)...)
+		out = append(out, steps(p, []model.StepKind{model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepSetMAC}, to)...)
 	}
 	return out, nil
 }
+
+// AtArrival says whether a Step for a VM that migrates in leads its frames to this host. Before the VM goes on here, that would
+// cut it off from the host's other VMs. From then until its driver has opened the VF, only the PF's filter leads to its virtio NIC.
+func AtArrival(k model.StepKind) bool { return k == model.StepAddSelf || k == model.StepSetMAC }
 
 // freeVF is a VF on that network that nobody has, or nil.
 func freeVF(snap *model.Snapshot, network string, taken func(model.VFID) bool) *model.VF {

@@ -16,8 +16,8 @@ func TestForIncoming(t *testing.T) {
 		taken   model.VFID
 		want    string // VF and Steps, or what the error says
 	}{
-		{name: "a free VF", network: "br0", want: "pf0/1 bind-vfio set-vf set-mac"},
-		{name: "a network that the XML does not name", want: "pf0/1 bind-vfio set-vf set-mac"},
+		{name: "a free VF", network: "br0", want: "pf0/1 bind-vfio set-vf add-self set-mac"},
+		{name: "a network that the XML does not name", want: "pf0/1 bind-vfio set-vf add-self set-mac"},
 		{name: "another network", network: "br7", want: "no VF is free here"},
 		{name: "a VF that others wait for", network: "br0", taken: model.VFID{PF: "pf0", Index: 1}, want: "no VF is free here"},
 		{name: "somebody else's", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].VFs[1].Owner = model.OwnerForeign }, want: "no VF is free here"},
@@ -39,6 +39,12 @@ func TestForIncoming(t *testing.T) {
 		} else {
 			got = steps[0].VF.ID.String() + " " + got
 			for _, s := range steps {
+				if s.Kind == model.StepAddSelf {
+					if s.Path.MAC != mac || s.Path.PF != "pf0" {
+						t.Errorf("%s: step %+v is about something else", c.name, s)
+					}
+					continue
+				}
 				if s.VF.MAC != mac || s.VF.VLAN != 7 || s.VF.Address == "" || s.Timeout <= 0 {
 					t.Errorf("%s: step %+v lacks something", c.name, s)
 				}
@@ -62,7 +68,7 @@ func TestForIncomingTwo(t *testing.T) {
 	vf.ID.Index, vf.Address = 2, "0000:01:10.4"
 	s.PFs[0].VFs = append(s.PFs[0].VFs, vf)
 	steps, err := ForIncoming(s, model.Subject{VM: "v"}, nics, none, DefaultTimeouts)
-	if err != nil || len(steps) != 6 || steps[0].VF.ID == steps[3].VF.ID {
+	if err != nil || len(steps) != 8 || steps[0].VF.ID == steps[4].VF.ID {
 		t.Errorf("got %v, %v: want two VFs", steps, err)
 	}
 }

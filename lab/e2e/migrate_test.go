@@ -150,6 +150,16 @@ func TestMigrate(t *testing.T) {
 			}
 			return err
 		})
+		for _, host := range []string{"a", "b"} { // also where a VF is kept for it
+			r.eventually(30*time.Second, host+" reaches the guest while its memory moves", func() error {
+				_, err := r.Run(r.ctx, on(host)+"ping -c 1 -W 2 "+lab.Address(r.vm))
+				return err
+			})
+		}
+		if !p.Running() {
+			out, _ := p.Output()
+			r.t.Fatalf("the migration has ended by itself: %s", out)
+		}
 		r.run("virsh -q domjobabort %s", r.vm)
 		r.eventually(time.Minute, "the migration ends", func() error {
 			if p.Running() {
