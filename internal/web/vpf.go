@@ -35,12 +35,15 @@ func (h *handler) vpfRoutes(mux *http.ServeMux) {
 // answerVPF answers requests about virtual PFs; path is "" where nothing is changed.
 func (h *handler) answerVPF(path string, answer func(context.Context, *json.Decoder, peer) (any, error)) http.HandlerFunc {
 	return h.answer(task{
-		there: h.opts.VirtualPFs != nil, missing: api.Error{Text: "there are no virtual PFs here", Remedy: "they need sluiced on a host with libvirt"},
+		there: h.opts.VirtualPFs != nil || path == "", missing: api.Error{Text: "there are no virtual PFs here", Remedy: "they need sluiced on a host with libvirt"},
 		path: path, doing: "change virtual PFs", needs: vpfRoles[path],
 	}, answer)
 }
 
 func (h *handler) virtualPFs(ctx context.Context) ([]api.VirtualPF, error) {
+	if h.opts.VirtualPFs == nil { // there are none here, which is no error to who only looks
+		return []api.VirtualPF{}, nil
+	}
 	list, err := h.opts.VirtualPFs.List(ctx)
 	out := make([]api.VirtualPF, 0, len(list))
 	for i := range list {

@@ -47,12 +47,13 @@ export class Chart {
   make(data, series) {
     this.plot?.destroy();
     const unit = (v) => (v === null || v === undefined ? '–' : this.unit(v));
+    const last = (u, i) => u.data[i]?.findLast((v) => v !== null); // where no pointer chooses a time
     this.plot = new uPlot({ // eslint-disable-line no-undef
-      ...this.size(), padding: [8, 8, 0, 0], cursor: { y: false, points: { size: 5 } }, legend: { live: true },
+      ...this.size(), padding: [8, 8, 0, 0], cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } }, legend: { live: true },
       scales: { y: { range: (u, min, max) => [0, (max || 1) * 1.08] } },
       axes: axes(this.unit),
-      series: [{ label: 'Time', value: (u, v) => (v ? clock(v * 1e3) : '–') }, ...series.map((x) => ({
-        label: x.label, value: (u, v, i, at) => unit(x.real && at !== null && at !== undefined ? x.real(at) : v), width: 1.6, dash: x.dash, points: { show: false }, spanGaps: false,
+      series: [{ label: 'Time', value: (u, v) => (v ? clock(v * 1e3) : 'now') }, ...series.map((x) => ({
+        label: x.label, value: (u, v, i, at) => unit(at === null || at === undefined ? last(u, i) : v), width: 1.6, dash: x.dash, points: { show: false }, spanGaps: false,
         stroke: () => colour(x.colour), fill: x.fill ? () => colour(x.colour, x.fill) : undefined,
       }))],
     }, data, this.element);

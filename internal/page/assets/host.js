@@ -15,6 +15,6 @@ import { virtualPFs } from './vpf.js';
 export function host(main) {
   const parts = [glance(), loads(), troubles(), underWay(), timeline(), moves(), vms(), policies(), virtualPFs()];
   const [top, load, trouble, under, when, moved, list, policy, virtual] = parts;
-  main.append(h('h1', { class: 'sr' }, 'Host'), top, h('div', { class: 'columns' }, h('div', { class: 'wide' }, load), h('div', { class: 'narrow' }, trouble)), under, when, moved, list, policy, virtual);
+  main.append(h('h1', { class: 'sr' }, 'Host'), top, h('div', { class: 'columns' }, h('div', { class: 'wide' }, load, under), h('div', { class: 'narrow' }, trouble)), when, moved, list, policy, virtual);
   nav([top, trouble, when, moved, list, policy]);
 }

@@ -122,6 +122,7 @@ export function follow(state) {
       if (!document.hidden && !source) listen();
     } catch {
       revision = undefined;
+      dispatchEvent(new Event('lost')); // the daemon may come back as another one
       state('lost');
       setTimeout(poll, retry);
     }

@@ -8,6 +8,7 @@ const inPackets = (share) => !share.guarantee?.bits_per_second && !share.limit?.
 export const hasSLA = (share) => Boolean(rate(share.guarantee, '') || rate(share.limit, '') || rate(share.receive_limit, '') || rate(share.allowed, ''));
 
 export function slaBar(share) {
+  if (!hasSLA(share)) return h('div', { class: 'sla' }, h('span', null, rate(share.sent, 'nothing')), h('small', null, 'no SLA'));
   const [part, unit] = inPackets(share) ? ['packets_per_second', pps] : ['bits_per_second', bits];
   const [guaranteed, promised, limit, allowed, sent] = ['guarantee', 'promised', 'limit', 'allowed', 'sent'].map((k) => share[k]?.[part] ?? 0);
   const most = Math.max(guaranteed, limit, allowed, sent) * 1.08;

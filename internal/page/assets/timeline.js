@@ -88,7 +88,7 @@ function row(m, f, r) {
   const peak = largest(vf, virtio);
   const title = name(r.label);
   return h('li', { class: 'time-row' },
-    h('div', { class: 'time-label' }, r.href ? h('a', { href: r.href, data: { key: `row ${r.key}` } }, title) : title, h('small', null, peak ? `peak ${pps(peak)}` : '')),
+    h('div', { class: 'time-label' }, r.href ? h('a', { href: r.href, data: { key: `row ${r.key}` } }, title) : title, h('small', { title: 'most in the hour' }, peak ? pps(peak) : '')),
     h('div', { class: 'time-track' }, r.spans.map((x) => span(x, f, r.says(x))), picture(m, f, vf, virtio, `Load of ${r.label} over the last hour, at most ${pps(peak)}`), r.moves.map((x) => mark(x, f))));
 }
 

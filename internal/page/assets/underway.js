@@ -1,10 +1,10 @@
 // Moves that are under way, Step by Step, and those that come next.
 
-import { h, fill, name, section, prose } from './dom.js';
+import { h, fill, name, section } from './dom.js';
 import { watch } from './live.js';
 import { seconds, moment } from './format.js';
 
-const few = 8;
+const few = 12;
 
 const titles = { plug: 'gets', unplug: 'gives up', repair: 'repair' };
 
@@ -17,37 +17,44 @@ export function what(m) {
 // verb is the first word of a Step: the rest says of what.
 export const verb = (step) => step.split(' ', 1)[0];
 
-function steps(m, begun) {
+function steps(m) {
   return h('ol', { class: 'steps' }, (m.steps ?? []).map((step, i) => {
-    const state = !begun ? 'todo' : i < (m.step ?? 0) ? 'done' : i === (m.step ?? 0) ? 'now' : 'todo';
+    const state = i < (m.step ?? 0) ? 'done' : i === (m.step ?? 0) ? 'now' : 'todo';
     const said = { done: ', done', now: ', under way', todo: '' }[state];
     return h('li', { class: state, title: step, 'aria-current': state === 'now' ? 'step' : undefined }, verb(step), said && h('span', { class: 'sr' }, said));
   }));
 }
 
-function move(m, begun, at) {
-  const since = begun && Number.isFinite(at) ? Math.max(0, (at - moment(m.started)) / 1000) : NaN;
+function move(m, at) {
+  const since = Number.isFinite(at) ? Math.max(0, (at - moment(m.started)) / 1000) : NaN;
   return h('li', { class: 'move' },
     h('p', { class: 'move-head' }, h('span', { class: `kind ${m.kind}` }, m.kind), h('span', null, what(m)),
       m.undoing && h('span', { class: 'bad' }, '↩ is being taken back'), m.try > 1 && h('span', { class: 'bad' }, `try ${m.try}`),
       Number.isFinite(since) && h('small', null, seconds(since))),
-    steps(m, begun),
-    h('p', { class: 'why' }, prose(m.why, m.domain)),
+    steps(m),
+    h('p', { class: 'why' }, m.why),
     m.error && h('p', { class: 'bad' }, m.error));
 }
 
-function list(title, all, begun, at) {
-  if (!all.length) return [];
-  return [h('h3', null, title), h('ul', { class: 'moves-now' }, all.slice(0, few).map((m) => move(m, begun, at)), all.length > few && h('li', { class: 'hint' }, `and ${all.length - few} more: sluice plan lists them`))];
+// brief is a move that waits: its Steps are those of every move of its kind.
+const brief = (m) => h('li', null, h('span', { class: `kind ${m.kind}` }, m.kind), ' ', what(m), h('small', null, ` ${m.why}`));
+
+function more(all) {
+  return all.length > few && h('li', { class: 'hint' }, `and ${all.length - few} more: sluice plan lists them`);
+}
+
+function lists(p) {
+  const next = p.mode === 'observe' ? 'Would be done in enforce mode' : 'Next';
+  return [
+    p.active.length > 0 && [h('h3', null, `Now (${p.active.length})`), h('ul', { class: 'moves-now' }, p.active.slice(0, few).map((m) => move(m, moment(p.observed))), more(p.active))],
+    p.pending.length > 0 && [h('h3', null, `${next} (${p.pending.length})`), h('ul', { class: 'moves-next' }, p.pending.slice(0, few).map(brief), more(p.pending))],
+    !p.active.length && !p.pending.length && h('p', { class: 'none' }, 'No VF is being moved, and none is to be.'),
+  ];
 }
 
 export function underWay() {
-  const body = h('div', { class: 'under-way' });
+  const body = h('div', { class: 'under-way', tabindex: '0', role: 'region', 'aria-label': 'Moves under way' });
   const part = section('under-way', 'Under way', null, body);
-  watch(part, '/v1/plan', (p) => {
-    const next = p.mode === 'observe' ? 'Would be done in enforce mode' : 'Next';
-    const lists = [list('Now', p.active, true, moment(p.observed)), list(next, p.pending, false)].flat();
-    fill(body, lists.length ? lists : h('p', { class: 'none' }, 'No VF is being moved, and none is to be.'));
-  });
+  watch(part, '/v1/plan', (p) => fill(body, lists(p)));
   return part;
 }
