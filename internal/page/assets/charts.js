@@ -57,5 +57,6 @@ export class Chart {
         stroke: () => colour(x.colour), fill: x.fill ? () => colour(x.colour, x.fill) : undefined,
       }))],
     }, data, this.element);
+    this.plot.root.querySelector('.u-legend').setAttribute('aria-hidden', 'true'); // the label says it
   }
 }

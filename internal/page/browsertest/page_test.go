@@ -1,0 +1,171 @@
+package browsertest
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/chromedp"
+)
+
+//go:embed testdata/axe/axe.min.js
+var axe string
+
+// sight brings a part of the page into sight: what is not is not fetched.
+func (p *tab) sight(id, expression string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`(document.getElementById(%q)?.scrollIntoView(), %s)`, id, expression))
+}
+
+// rows waits until the list of VMs has some.
+func (p *tab) rows() {
+	p.t.Helper()
+	p.sight("vms", `document.querySelector('.vm-list tbody tr')`)
+}
+
+// sound checks what holds for every page in every look.
+func (p *tab) sound() {
+	p.t.Helper()
+	if wide := eval[string](p, `[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, .command, .uplot, .sr, caption, svg, .under-way, thead, .time-track') && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + '.' + e.className).slice(0, 5).join(' ')`); wide != "" {
+		p.t.Errorf("%s: reaches beyond the window: %s", p.look, wide)
+	}
+	if over := eval[int](p, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+		p.t.Errorf("%s: the page is %d pixels too wide", p.look, over)
+	}
+	if eval[bool](p, `Boolean(window.pwned)`) {
+		p.t.Error("a VM's name was run as a script")
+	}
+	p.axe()
+}
+
+// axe runs the rules of axe-core, those of contrast among them. Marks of moves may be small: each has an equal, large enough,
+// among the Moves.
+func (p *tab) axe() {
+	p.t.Helper()
+	eval[bool](p, axe+"\n;true")
+	found := eval[[]string](p, `axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+		.then(r => r.violations.map(v => [v, v.nodes.filter(n => v.id !== 'target-size' || !n.html.includes('class="mark '))]).filter(([v, nodes]) => nodes.length).map(([v, nodes]) => v.id + ': ' + v.help + ' ' + nodes.slice(0, 3).map(n => n.target.join(' ') + ' ' + n.failureSummary).join(' | ')))`)
+	for _, f := range found {
+		p.t.Errorf("%s: axe: %s", p.look, f)
+	}
+}
+
+// named checks in Chromium's own tree that whatever can be used has a name, and that the page has its landmarks.
+func (p *tab) named() {
+	p.t.Helper()
+	tree := get(p, func(ctx context.Context, t *chromedp.Target) (accessibility.GetFullAXTreeResult, error) {
+		return cdp.Call(ctx, t, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	})
+	roles := map[string]int{}
+	for _, n := range tree.Nodes {
+		if n.Ignored || n.Role == nil {
+			continue
+		}
+		role := strings.Trim(string(n.Role.Value), `"`)
+		roles[role]++
+		switch role {
+		case "button", "link", "combobox", "searchbox", "textbox", "checkbox", "table", "region", "image", "dialog":
+			if n.Name == nil || strings.Trim(string(n.Name.Value), `" `) == "" {
+				p.t.Errorf("%s: a %s has no name", p.look, role)
+			}
+		}
+	}
+	for _, want := range []string{"banner", "main", "navigation", "contentinfo", "heading", "button", "link"} {
+		if roles[want] == 0 {
+			p.t.Errorf("%s: there is no %s", p.look, want)
+		}
+	}
+}
+
+func TestHost(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	b := browser(t)
+	for _, l := range looks {
+		p := open(t, b, h.url, l)
+		p.rows()
+		p.whole()
+		p.until(`document.querySelectorAll('.time-row').length > 0 && document.querySelector('.chart canvas')`)
+		p.until(`document.querySelectorAll('.move-list tbody tr').length > 1 && document.querySelectorAll('.vm-list .spark').length > 9`)
+		p.sound()
+		p.named()
+		p.shoot("host-" + l.String())
+	}
+}
+
+// shown is a name as the page shows it.
+func shown(name string) string {
+	return strings.NewReplacer("\u202e", `\u202e`, "\u202d", `\u202d`, "\u0007", `\u0007`).Replace(name)
+}
+
+// What a VM is called is text wherever it stands, and never a command.
+func TestHostileNames(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	b := browser(t)
+	p := open(t, b, h.url, looks[0])
+	p.rows()
+	p.whole()
+	p.until(`document.querySelectorAll('.trouble').length > 3 && document.querySelectorAll('.move-list tbody tr').length > 1`)
+	for _, name := range hostile {
+		if !eval[bool](p, fmt.Sprintf(`[...document.querySelectorAll('.vm-list bdi')].some(e => e.textContent === %q)`, shown(name))) {
+			t.Errorf("the list does not show %q as it is", name)
+		}
+	}
+	for _, copied := range eval[[]string](p, `[...document.querySelectorAll('.command code')].map(e => e.textContent)`) {
+		if strings.ContainsAny(copied, "`$;<>|&") || copied == "sluice drain" {
+			t.Errorf("%q is offered for copying", copied)
+		}
+	}
+	if n := eval[int](p, `document.querySelectorAll('main img, main script, main [onerror], main [onmouseover]').length`); n > 0 {
+		t.Errorf("%d elements came from names", n)
+	}
+	p.sound()
+	for i := range hostile {
+		for _, l := range []look{looks[0], looks[3]} {
+			p := open(t, b, h.url+"/vm/"+string(idOf(i)), l)
+			p.until(`document.querySelector('.verdict') && document.querySelector('#paths td') && document.querySelector('.chart canvas')`)
+			p.whole()
+			if title := eval[string](p, `document.querySelector('h1 bdi').textContent`); title != shown(hostile[i]) {
+				t.Errorf("the title is %q, not %q", title, hostile[i])
+			}
+			p.sound()
+			if i == 0 {
+				p.named()
+				p.shoot("vm-" + l.String())
+			}
+		}
+	}
+}
+
+func TestThousandVMs(t *testing.T) {
+	h := newHost(t, 1000, "127.0.0.1:0")
+	b := browser(t)
+	for _, l := range []look{looks[0], looks[3]} {
+		p := open(t, b, h.url, l)
+		p.do(chromedp.Navigate(h.url + "/#vms"))
+		p.rows()
+		p.until(`document.querySelector('#vms .pager').textContent.includes('of 1,008 VMs')`)
+		if n := eval[int](p, `document.querySelectorAll('.vm-list tbody tr').length`); n != 50 {
+			t.Errorf("%d rows at once", n)
+		}
+		if n := eval[int](p, `document.querySelectorAll('*').length`); n > 8000 {
+			t.Errorf("%d elements", n)
+		}
+		p.do(chromedp.SendKeys(chromedp.CSS(`#vms input[type=search]`), "web-99"))
+		p.until(`document.querySelectorAll('.vm-list tbody tr').length === 11`) // web-99, web-990 to web-999
+		eval[bool](p, `(s => { s.value = ''; return s.dispatchEvent(new Event('input')); })(document.querySelector('#vms input[type=search]'))`)
+		eval[bool](p, `(() => { const s = [...document.querySelectorAll('#vms select')]; s[0].value = 'vf'; s[0].dispatchEvent(new Event('change')); s[1].value = 'path'; return s[1].dispatchEvent(new Event('change')); })()`)
+		p.until(`document.querySelector('#vms .pager').textContent.includes('of 67 VMs') && document.querySelector('.vm-list tbody .path').textContent === 'pf0/0'`)
+		if query := eval[string](p, `location.search`); query != "?show=vf&sort=path" {
+			t.Errorf("the address keeps %q", query)
+		}
+		p.do(chromedp.Reload())
+		p.until(`document.querySelector('#vms .pager').textContent.includes('of 67 VMs')`)
+		p.until(`document.querySelector('#vms .pager button:last-child').click() || document.querySelector('#vms .pager').textContent.includes('51–67 of 67 VMs')`)
+		p.sound()
+		p.shoot("thousand-" + l.String())
+	}
+}
