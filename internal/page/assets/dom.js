@@ -119,11 +119,17 @@ export function section(key, title, hint, ...children) {
     h('div', { class: 'part-head' }, h('h2', { id: `${key}-title` }, title), hint && h('p', { class: 'hint' }, hint)), children);
 }
 
-// show opens the dialog with that title; closing gives the focus back.
+// scroller holds a table that may be wider than the window.
+export const scroller = (label, ...children) => h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, children);
+
+// show opens the dialog with that title; closing gives the focus back, to a new element where news have replaced the old one.
 export function show(title, ...children) {
   const dialog = document.getElementById('dialog');
   const close = h('button', { type: 'button', class: 'close', 'aria-label': 'Close', onclick: () => dialog.close() }, '✕');
   fill(dialog, h('div', { class: 'dialog-head' }, h('h2', { id: 'dialog-title' }, title), close), h('div', { class: 'dialog-body' }, children));
+  const from = document.activeElement;
+  const key = from.dataset.key;
+  dialog.onclose = () => (from.isConnected ? from : [...document.querySelectorAll('[data-key]')].find((n) => n.dataset.key === key))?.focus({ preventScroll: true });
   dialog.onclick = (e) => { if (e.target === dialog) dialog.close(); };
   if (!dialog.open) dialog.showModal();
 }

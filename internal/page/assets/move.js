@@ -1,6 +1,6 @@
 // One move in full: its Steps with their times, and its reason.
 
-import { h, name, show, prose, vmLink } from './dom.js';
+import { h, name, show, prose, scroller, vmLink } from './dom.js';
 import { moment, clock, seconds, si } from './format.js';
 import { what, verb } from './underway.js';
 
@@ -27,7 +27,7 @@ function steps(record) {
   if (!list.length) return h('p', { class: 'none' }, 'No Step has begun.');
   const begin = Math.min(...list.map((t) => moment(t.from)));
   const whole = Math.max(1, ...list.map((t) => (Number.isFinite(moment(t.to)) ? moment(t.to) : moment(t.from)) - begin));
-  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Steps' }, h('table', { class: 'step-table' }, h('thead', null, h('tr', null, ['Step', 'Begun', 'Took', ''].map((t) => h('th', { scope: 'col' }, t)))),
+  return scroller('Steps', h('table', { class: 'step-table' }, h('thead', null, h('tr', null, ['Step', 'Begun', 'Took', 'When'].map((t) => h('th', { scope: 'col' }, t)))),
     h('tbody', null, list.map((t) => stepRow(t, begin, whole)))));
 }
 

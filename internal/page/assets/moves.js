@@ -1,6 +1,6 @@
 // The moves of the last hour as a list.
 
-import { h, fill, section, name } from './dom.js';
+import { h, fill, section, scroller, name } from './dom.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
 import { showMove, outcome } from './move.js';
@@ -28,7 +28,7 @@ export function moveRow(record) {
 }
 
 export function moveTable(rows) {
-  return h('div', { class: 'scroll' }, h('table', { class: 'list move-list' }, h('caption', { class: 'sr' }, 'Moves, newest first'),
+  return scroller('Moves', h('table', { class: 'list move-list' }, h('caption', { class: 'sr' }, 'Moves, newest first'),
     h('thead', null, h('tr', null, ['Begun', 'Move', 'VM', 'VF', 'Result', 'Why', ''].map((t) => h('th', { scope: 'col' }, t || h('span', { class: 'sr' }, 'Steps'))))), rows));
 }
 

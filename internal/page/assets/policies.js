@@ -1,6 +1,6 @@
 // What each policy would have done with the last hour.
 
-import { h, fill, section, text } from './dom.js';
+import { h, fill, section, scroller, text } from './dom.js';
 import { watch } from './live.js';
 import { percent, shortClock, moment, seconds } from './format.js';
 import { bar } from './glance.js';
@@ -23,7 +23,7 @@ function state(w) {
 export function policies() {
   const note = h('p', { class: 'hint', role: 'status' });
   const body = h('tbody');
-  const table = h('div', { class: 'scroll' }, h('table', { class: 'list policy-list' }, h('caption', { class: 'sr' }, 'Policies, the best first'),
+  const table = scroller('Policies', h('table', { class: 'list policy-list' }, h('caption', { class: 'sr' }, 'Policies, the best first'),
     h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Policy'), h('th', { scope: 'col' }, h('span', { class: 'sr' }, 'As a bar')), ['Net', 'Before moves', 'Moves'].map((t) => h('th', { scope: 'col', class: 'number' }, t)))), body));
   const part = section('policies', 'What other policies would have done', 'Share of all packets that VFs would have carried during the last hour, less what the moves cost.', note, table);
   part.dataset.short = 'Policies';

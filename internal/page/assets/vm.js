@@ -1,6 +1,6 @@
 // The page of one VM: what it has, why, and what would change that.
 
-import { h, fill, name, prose, section, command, word, text } from './dom.js';
+import { h, fill, name, prose, scroller, section, command, word, text } from './dom.js';
 import { watch } from './live.js';
 import { nav } from './nav.js';
 import { remember } from './history.js';
@@ -22,7 +22,7 @@ function head(e) {
     h('p', { class: 'verdict' }, prose(e.sentence, v.domain)),
     h('p', { class: 'hint' }, facts.join(' · '), h('br'), h('code', null, v.uuid)),
     e.veto && h('p', { class: 'bad' }, '▲ ', prose(e.veto, v.domain)),
-    e.override && h('p', null, `✋ ${e.override.kind} by ${e.override.by ?? 'somebody'}${e.override.reason ? `: ${e.override.reason}` : ''}`),
+    e.override && h('p', null, `⚑ ${e.override.kind} by ${e.override.by ?? 'somebody'}${e.override.reason ? `: ${e.override.reason}` : ''}`),
   ];
 }
 
@@ -101,7 +101,7 @@ export function vmPage(main, ref) {
     put(top, [e.sentence, e.vm.vf, e.vm.state, e.vm.under_way, e.veto, e.override], () => head(e));
     put(reason, e.reason, () => figures(e.reason));
     put(change, e.would_change, () => changes(e));
-    put(nics, e.paths, () => h('div', { class: 'scroll' }, h('table', { class: 'list' }, h('caption', { class: 'sr' }, 'Paths'), h('thead', null, h('tr', null, ['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, paths(e)))));
+    put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list' }, h('caption', { class: 'sr' }, 'Paths'), h('thead', null, h('tr', null, ['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, paths(e)))));
     put(bandwidth, [e.bandwidth, e.virtual_pfs], () => shares(e));
   }, { failed: (err) => fill(top, h('p', { class: 'crumb' }, h('a', { href: '/#vms' }, '‹ all VMs')), h('h1', null, name(ref)), h('p', { class: 'bad' }, `▲ ${err.message}`), err.remedy && h('p', null, prose(err.remedy, ref))) });
   remember(main, (m) => {

@@ -46,7 +46,7 @@ function create(v) {
 }
 
 function stateOf(v, functions) {
-  return [v.state !== 'running' && v.state, v.class, v.override && `✋ ${v.override}`, functions && `${functions} virtual VFs`].filter(Boolean).join(' · ');
+  return [v.state !== 'running' && v.state, v.class, v.override && `⚑ ${v.override}`, functions && `${functions} virtual VFs`].filter(Boolean).join(' · ');
 }
 
 function update(tr, v, seen) {
@@ -102,7 +102,7 @@ export function vms() {
   };
   const busy = () => body.contains(document.activeElement) || body.matches(':hover');
   const sort = (now) => {
-    if (order && !now && (performance.now() - ordered < settled || busy())) return;
+    if (order?.size && !now && (performance.now() - ordered < settled || busy())) return;
     ordered = performance.now();
     order = new Map(seen.vms.toSorted(sorts[state.sort][1]).map((v, i) => [v.uuid, i]));
   };
@@ -122,9 +122,8 @@ export function vms() {
   const tools = h('div', { class: 'tools' }, search, h('label', { class: 'choice' }, h('span', null, 'Show'), show), h('label', { class: 'choice' }, h('span', null, 'Sorted by'), by));
   const part = section('vms', 'Virtual machines', null, tools, note, table, slaLegend(), pager.element);
   part.dataset.short = 'VMs';
-  addEventListener('keydown', (e) => {
+  addEventListener('keyup', (e) => {
     if (e.key !== '/' || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) || e.ctrlKey || e.metaKey || e.altKey) return;
-    e.preventDefault();
     search.focus();
   });
   search.setAttribute('aria-keyshortcuts', '/');

@@ -1,6 +1,6 @@
 // Virtual PFs, and what the switch holds each of their VFs to.
 
-import { h, fill, name, section, vmLink, prose } from './dom.js';
+import { h, fill, name, section, scroller, vmLink, prose } from './dom.js';
 import { watch } from './live.js';
 import { si } from './format.js';
 
@@ -20,7 +20,7 @@ function row(f) {
 export function vpfTable(p) {
   return h('div', { class: 'vpf' }, h('h3', null, name(p.name), ' of ', vmLink(p), h('small', null, ` ${p.model}, ${p.backend}, ${p.network}`), !p.running && h('small', { class: 'bad' }, ` ▲ does not run: ${p.why || 'its VM is off'}`)),
     p.problems.map((x) => h('p', { class: 'bad' }, '▲ ', prose(x.text, p.domain), ' ', x.remedy && prose(x.remedy, p.domain))),
-    h('div', { class: 'scroll' }, h('table', { class: 'list' }, h('caption', { class: 'sr' }, `Functions of ${p.name}`), h('thead', null, h('tr', null, ['Function', 'MAC', 'Link', 'Rules', 'Held to', 'In use by', 'Dropped'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, p.functions.map(row)))));
+    scroller(`Functions of ${p.name}`, h('table', { class: 'list' }, h('caption', { class: 'sr' }, `Functions of ${p.name}`), h('thead', null, h('tr', null, ['Function', 'MAC', 'Link', 'Rules', 'Held to', 'In use by', 'Dropped'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, p.functions.map(row)))));
 }
 
 // virtualPFs is hidden where there are none.

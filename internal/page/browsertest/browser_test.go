@@ -68,6 +68,9 @@ type tab struct {
 	ctx  context.Context
 	look look
 
+	// close ends the tab: a browser has six connections to a server at a time, of which each page in sight keeps one.
+	close func()
+
 	mu       sync.Mutex
 	faults   []string
 	expected func(string) bool // complaints that the test provokes; nil: none
@@ -78,7 +81,7 @@ func open(t testing.TB, in context.Context, url string, l look) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(in)
 	t.Cleanup(cancel)
-	p := &tab{t: t, ctx: ctx, look: l}
+	p := &tab{t: t, ctx: ctx, look: l, close: cancel}
 	if err := chromedp.Listen(ctx, p.hear); err != nil {
 		t.Fatal(err)
 	}

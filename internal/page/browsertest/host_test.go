@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/history"
 	"sluice/internal/model"
 	"sluice/internal/page"
@@ -52,7 +53,7 @@ func newHost(t testing.TB, n int, address string) *host {
 
 func (h *host) serve(t testing.TB, address string) {
 	t.Helper()
-	s, err := web.New(web.Options{Backend: h.back, History: h.past, Version: "1.2.3", Listen: address, Page: page.Handler("1.2.3"), Now: func() time.Time { return h.at }})
+	s, err := web.New(web.Options{Backend: h.back, History: h.past, WhatIf: asked{}, Version: "1.2.3", Listen: address, Page: page.Handler("1.2.3"), Now: func() time.Time { return h.at }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +73,16 @@ func (h *host) serve(t testing.TB, address string) {
 	}
 	t.Cleanup(func() { h.stop() })
 	h.url = "http://" + s.Addrs()[0].String()
+}
+
+// asked is an answer about other policies.
+type asked struct{}
+
+// WhatIf implements web.WhatIf.
+func (asked) WhatIf(*model.View) api.WhatIf {
+	return api.WhatIf{From: webtest.Now.Add(-time.Hour), To: webtest.Now, Computed: webtest.Now, Current: "activity", Policies: []api.PolicyResult{
+		{Policy: "adaptive", Net: 0.81, Gross: 0.83, Moves: 120}, {Policy: "activity", Net: 0.62, Gross: 0.66, Moves: 400}, {Policy: "none"},
+	}}
 }
 
 // next publishes what the host shows a second later.

@@ -93,6 +93,7 @@ func TestHost(t *testing.T) {
 		p.sound()
 		p.named()
 		p.shoot("host-" + l.String())
+		p.close()
 	}
 }
 
@@ -136,6 +137,7 @@ func TestHostileNames(t *testing.T) {
 				p.named()
 				p.shoot("vm-" + l.String())
 			}
+			p.close()
 		}
 	}
 }
@@ -167,5 +169,6 @@ func TestThousandVMs(t *testing.T) {
 		p.until(`document.querySelector('#vms .pager button:last-child').click() || document.querySelector('#vms .pager').textContent.includes('51–67 of 67 VMs')`)
 		p.sound()
 		p.shoot("thousand-" + l.String())
+		p.close()
 	}
 }
