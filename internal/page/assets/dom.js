@@ -120,7 +120,7 @@ export function section(key, title, hint, ...children) {
 }
 
 // scroller holds a table that may be wider than the window.
-export const scroller = (label, ...children) => h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, children);
+export const scroller = (label, ...children) => h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Table: ${label}` }, children);
 
 // show opens the dialog with that title; closing gives the focus back, to a new element where news have replaced the old one.
 export function show(title, ...children) {
