@@ -52,9 +52,9 @@ func (m *Memory) Add(v *model.View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.revision = v.Revision
-	if s := v.Snapshot; s != nil && s.Time.After(m.at) {
+	if s := v.Snapshot; s != nil && m.newer(s.Time.Round(0)) {
 		m.turn(s.Time)
-		m.at = s.Time
+		m.at = s.Time.Round(0) // by the wall clock, as the steps are
 		m.load(s)
 		m.links(v.Bandwidth)
 		m.hold(s)
@@ -63,6 +63,9 @@ func (m *Memory) Add(v *model.View) {
 		m.forget()
 	}
 }
+
+// newer says whether a Snapshot of that time is to be taken: also one of long before the last, since then the clock was set back.
+func (m *Memory) newer(t time.Time) bool { return t.After(m.at) || m.at.Sub(t) > Step }
 
 func stepOf(t time.Time) int64      { return t.Unix() / int64(Step/time.Second) }
 func beginOf(step int64) time.Time  { return time.Unix(step*int64(Step/time.Second), 0).UTC() }
@@ -78,6 +81,8 @@ func (m *Memory) turn(t time.Time) {
 		last = *m.columns[n-1]
 	}
 	m.columns = append(m.columns, &column{step: stepOf(m.at), vms: m.vms.close(last.vms.keys), pfs: m.pfs.close(last.pfs.keys)})
+	// What is of times to come since the clock was set back would stand in no order.
+	m.columns = slices.DeleteFunc(m.columns, func(c *column) bool { return c.step >= stepOf(t) })
 }
 
 // load takes what the VMs move.

@@ -123,3 +123,24 @@ func TestAnswersLikeOneThatRemembersEverything(t *testing.T) {
 		}
 	})
 }
+
+// A clock that is set back leaves no steps in disorder, nor waits for the time that it showed before.
+func TestClockSetBack(t *testing.T) {
+	m, revision := New(), uint64(0)
+	minute := func(from time.Time) {
+		for i := range 60 {
+			revision++
+			m.Add(&model.View{Revision: revision, Snapshot: &model.Snapshot{Time: from.Add(time.Duration(i) * time.Second), VMs: []model.VM{{ID: "a", Name: "a"}}}})
+		}
+	}
+	minute(noon.Add(-65 * time.Minute))
+	minute(noon)
+	minute(noon.Add(-time.Hour))
+	h := m.History(web.HistoryQuery{})
+	if end := noon.Add(-59 * time.Minute); h.To.Before(end.Add(-2*Step)) || h.To.After(end) {
+		t.Errorf("the history ends at %s, and the clock shows %s", h.To, end)
+	}
+	if n := int(h.To.Sub(h.From) / Step); len(h.VMs) != 1 || len(h.VMs[0].Virtio) != n {
+		t.Errorf("%+v has not %d steps", h.VMs, n)
+	}
+}
