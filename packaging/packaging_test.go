@@ -245,6 +245,28 @@ func TestVersionInThePackage(t *testing.T) {
 	}
 }
 
+// Whatever a VM is called, its name is no flag to sluice; and what is none of Sluice's business does not even start it.
+func TestHookPassesNamesOn(t *testing.T) {
+	text, err := os.ReadFile("libvirt/qemu-hook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := filepath.Join(t.TempDir(), "sluice")
+	if err := os.WriteFile(fake, []byte("#!/bin/sh\nprintf '<%s>' \"$@\"\n"), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	hook := strings.ReplaceAll(string(text), "/usr/bin/sluice", fake)
+	for _, x := range []struct{ name, operation, want string }{
+		{"--socket=/tmp/s", "migrate", "<libvirt-hook><--><--socket=/tmp/s><migrate><begin><->"},
+		{"--", "migrate", "<libvirt-hook><--><--><migrate><begin><->"},
+		{"--help", "start", ""},
+	} {
+		if got := output(t, "sh", "-c", hook, "sh", x.name, x.operation, "begin", "-"); got != x.want {
+			t.Errorf("%s %s: %q, want %q", x.operation, x.name, got, x.want)
+		}
+	}
+}
+
 // Scripts of packages run without systemd too, where an image is made, whatever dpkg or rpm says.
 func TestScriptsWithoutSystemd(t *testing.T) {
 	if _, err := os.Stat("/run/systemd/system"); err == nil {

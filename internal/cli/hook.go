@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,8 @@ func (a *app) migrateIn(ctx context.Context) error {
 	if err == nil && len(xml) > maxDomainXML {
 		err = errors.New("the domain's XML is too long")
 	}
-	if err != nil {
-		return err
+	if err != nil || !bytes.Contains(xml, []byte(model.AliasPrefix)) {
+		return err // without a VF of Sluice's it is none of its business, however odd the XML
 	}
 	d, err := migrate.Parse(xml)
 	if err != nil || len(d.NICs) == 0 {
