@@ -22,7 +22,7 @@ var errKilled = errors.New("killed")
 type fake struct {
 	pf    kernel.PFInfo
 	over  []string // driver_override of each VF
-	in    []string // its interface: "" none, "host", "up", or the name in the Space
+	in    []string // its interface: "" none, "host", "up", "away" in a container, or the name in the Space
 	open  []bool   // a process has it open
 	held  map[model.PCIAddress]string
 	space *fakeSpace
@@ -95,7 +95,7 @@ func (f *fake) touch(vf int, what string) {
 
 func (f *fake) inUse(vf int) bool {
 	_, held := f.held[f.pf.VFs[vf].Address]
-	return held || f.open[vf] || f.in[vf] == "up"
+	return held || f.open[vf] || f.in[vf] == "up" || f.in[vf] == "away"
 }
 
 // Looker
@@ -297,7 +297,7 @@ func (s *fakeSpace) Close() error {
 	}
 	s.closed = true
 	for i, in := range s.f.in {
-		if in != "" && in != "up" {
+		if in != "" && in != "up" && in != "away" {
 			s.f.in[i] = "host"
 		}
 	}

@@ -75,7 +75,7 @@ func (r *run) toHost(ctx context.Context, l *lent) error {
 func (r *run) takeIn(ctx context.Context, l *lent, begin time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, netdevWithin)
 	defer cancel()
-	name := fmt.Sprintf("sluicevf%d", l.was.ID.Index)
+	name := inSpace(l.was.ID)
 	var last error
 	for {
 		now, use, err := find(ctx, r.Kernel, l.was.ID)

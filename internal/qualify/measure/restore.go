@@ -19,15 +19,16 @@ func Restore(ctx context.Context, k Kernel, domains Domains, path string) (left 
 		return nil, err
 	}
 	defer held.Close()
-	return restore(ctx, k, domains, path)
+	return restore(ctx, k, domains, path, nil)
 }
 
-func restore(ctx context.Context, k Kernel, domains Domains, path string) (left []string, err error) {
+// restore also gives back what is in the Space, if there is one.
+func restore(ctx context.Context, k Kernel, domains Domains, path string, space Space) (left []string, err error) {
 	j, err := ReadJournal(path)
 	if j == nil || err != nil {
 		return nil, err
 	}
-	r := restorer{k: k, j: j}
+	r := restorer{k: k, j: j, space: space}
 	if r.held, err = domains(ctx); err != nil {
 		return nil, fmt.Errorf("see which VFs domains have: %w", err)
 	}
@@ -44,9 +45,10 @@ func restore(ctx context.Context, k Kernel, domains Domains, path string) (left 
 }
 
 type restorer struct {
-	k    Kernel
-	j    *Journal
-	held map[model.PCIAddress]string
+	k     Kernel
+	j     *Journal
+	space Space // nil: none
+	held  map[model.PCIAddress]string
 }
 
 // filters removes those of ours from the PF.
@@ -80,7 +82,11 @@ func (r *restorer) vf(ctx context.Context, was *Found) error {
 	case now.Address != was.Address:
 		return nil // another one
 	}
-	if why := taken(ctx, r.k, now, use, r.held); why != "" {
+	why := taken(ctx, r.k, now, use, r.held)
+	if why == "" {
+		why = movedAway(&was.VF, use, r.space)
+	}
+	if why != "" {
 		return fmt.Errorf("VF %s is left as it is: %s; `sluice qualify --restore` when that has ended", was.ID, why)
 	}
 	// One that the host drives is always taken from its driver: its interface may be in a namespace that nobody has any
@@ -204,6 +210,19 @@ func taken(ctx context.Context, k Looker, vf *model.VF, use kernel.VFUse, held m
 	}
 	return ""
 }
+
+// movedAway says that somebody took the interface that a VF had for a network namespace of theirs, as containers do; "": nobody did.
+// space is ours, or nil. One that had none when it was found cannot be judged so: not every driver makes one.
+func movedAway(was *model.VF, use kernel.VFUse, space Space) string {
+	found := was.Driver != "" && !passedThrough(was.Driver)
+	if !found || !use.OtherNetns || space != nil && space.Has(inSpace(was.ID)) {
+		return ""
+	}
+	return "its interface is in another network namespace"
+}
+
+// inSpace is how the interface of a VF is called in the Space.
+func inSpace(id model.VFID) string { return fmt.Sprintf("sluicevf%d", id.Index) }
 
 // passedThrough says whether a driver hands the device to something else, as kernel has it.
 func passedThrough(driver string) bool {

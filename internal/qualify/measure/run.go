@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
 		return nil, err
 	}
 	defer held.Close()
-	if left, err := restore(ctx, o.Kernel, o.Domains, o.Journal); err != nil || len(left) > 0 {
+	if left, err := restore(ctx, o.Kernel, o.Domains, o.Journal, nil); err != nil || len(left) > 0 {
 		return nil, errors.Join(fmt.Errorf("an earlier `sluice qualify` did not put everything back: %s", strings.Join(left, "; ")), err)
 	}
 	r := &run{Options: o, m: &qualify.Measured{PF: o.PF, At: time.Now(), Version: o.Version, Passes: map[string]qualify.Count{}}}
@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreWithin)
 	defer cancel()
 	r.Say("putting everything back")
-	left, err := restore(after, o.Kernel, o.Domains, o.Journal)
+	left, err := restore(after, o.Kernel, o.Domains, o.Journal, r.space)
 	if err := errors.Join(err, r.space.Close()); err != nil { // interfaces must not come back to the host before their drivers are gone
 		left = append(left, err.Error())
 	}
@@ -231,6 +231,8 @@ func (r *run) ours(ctx context.Context, l *lent) error {
 		why = fmt.Sprintf("its MAC is %s, and it was left with %s", now.MAC, l.mac)
 	case l.name != "" && !r.space.Has(l.name):
 		why = "its interface was taken away"
+	default:
+		why = movedAway(&l.was, use, r.space)
 	}
 	if why != "" {
 		return fmt.Errorf("VF %s: %w: %s", l.was.ID, errTaken, why)

@@ -172,6 +172,7 @@ func TestTakenAtEachChange(t *testing.T) {
 		"a VM":        func(f *fake, vf int) { f.held[f.pf.VFs[vf].Address] = "web" },
 		"a process":   func(f *fake, vf int) { f.pf.VFs[vf].Driver, f.in[vf], f.open[vf] = "vfio-pci", "", true },
 		"the host":    func(f *fake, vf int) { f.pf.VFs[vf].Driver, f.in[vf] = "igbvf", "up" },
+		"a container": func(f *fake, vf int) { f.pf.VFs[vf].Driver, f.in[vf] = "igbvf", "away" },
 		"another MAC": func(f *fake, vf int) { f.pf.VFs[vf].MAC = model.MAC{2, 7, 7} },
 	}
 	for name, take := range takes {
@@ -179,7 +180,11 @@ func TestTakenAtEachChange(t *testing.T) {
 			f := newFake()
 			o := options(t, f)
 			before := f.String()
-			const vf = 6
+			vf := 6
+			if name == "a container" { // it takes interfaces that the host has
+				vf = 5
+				o.Free = func(context.Context) ([]model.VF, error) { return append([]model.VF(nil), f.pf.VFs[5:]...), nil }
+			}
 			last := "" // the step that it was taken in
 			step := ""
 			o.Say = func(text string) { step, f.late = text, false }
@@ -202,7 +207,7 @@ func TestTakenAtEachChange(t *testing.T) {
 			if name == "another MAC" || putBack || moved {
 				continue
 			}
-			if len(m.Left) == 0 || !strings.Contains(strings.Join(m.Failed, " ")+strings.Join(m.Left, " "), "VF pf0/6") {
+			if len(m.Left) == 0 || !strings.Contains(strings.Join(m.Failed, " ")+strings.Join(m.Left, " "), f.pf.VFs[vf].ID.String()) {
 				t.Fatalf("%s took it at change %d: failed %q, left %q", name, n, m.Failed, m.Left)
 			}
 			if j, err := ReadJournal(o.Journal); err != nil || j == nil {
@@ -210,7 +215,7 @@ func TestTakenAtEachChange(t *testing.T) {
 			}
 			clear(f.held)
 			f.open[vf] = false
-			if f.in[vf] == "up" {
+			if f.in[vf] == "up" || f.in[vf] == "away" {
 				f.in[vf] = "host"
 			}
 			if left, err := Restore(t.Context(), f, o.Domains, o.Journal); err != nil || len(left) > 0 || f.String() != before {
