@@ -21,8 +21,11 @@ import (
 // patience is how long a condition may take to become true on a busy machine.
 const patience = 90 * time.Second
 
-// browser starts one Chromium for a test and what it calls.
-func browser(t testing.TB) context.Context {
+// chromium is a browser that runs.
+type chromium struct{ ctx context.Context }
+
+// browser starts one for a test and what it calls.
+func browser(t testing.TB) chromium {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -44,7 +47,7 @@ func browser(t testing.TB) context.Context {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return ctx
+	return chromium{ctx}
 }
 
 // look is how a page is looked at.
@@ -77,9 +80,9 @@ type tab struct {
 }
 
 // open loads a page, in a tab of its own.
-func open(t testing.TB, in context.Context, url string, l look) *tab {
+func open(t testing.TB, in chromium, url string, l look) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(in)
+	ctx, cancel := chromedp.NewContext(in.ctx)
 	t.Cleanup(cancel)
 	p := &tab{t: t, ctx: ctx, look: l, close: cancel}
 	if err := chromedp.Listen(ctx, p.hear); err != nil {
