@@ -41,6 +41,7 @@ type vnrafParams struct {
 type vnrafMem struct {
 	Samples, Busy int     // in this period, and those that moved anything
 	Bytes         float64 // sum of the samples' bytes
+	Seconds       float64 // that they cover
 	CPU           float64 // sum of the samples' CPU shares
 	Net, IO       float64 // degrees at the last scheduling
 	Rate          float64 // bits/s at the last scheduling
@@ -90,7 +91,7 @@ func (v *vnraf) Select(now time.Time, cands []Candidate, slots int, out []model.
 	}
 	for _, m := range mem {
 		if round || !m.Known {
-			m.schedule(v.params.eps, dt, round)
+			m.schedule(v.params.eps, round)
 		}
 	}
 	v.queue(cands, mem, slots, round)
@@ -103,6 +104,7 @@ func (m *vnrafMem) sample(c *Candidate, dt, cores float64) {
 	}
 	m.Samples++
 	m.Bytes += c.Bytes * dt
+	m.Seconds += dt
 	if c.Bytes > 0 {
 		m.Busy++
 	}
@@ -114,16 +116,16 @@ func (m *vnrafMem) sample(c *Candidate, dt, cores float64) {
 }
 
 // schedule turns the period's samples into degrees. Without any the last ones stand.
-func (m *vnrafMem) schedule(eps, dt float64, round bool) {
+func (m *vnrafMem) schedule(eps float64, round bool) {
 	if m.Samples > 0 {
 		n := float64(m.Samples)
 		m.IO = 100 * (1 - m.CPU/n)
 		m.Net = eps*m.Bytes/n + (1-eps)*float64(m.Busy)/n
-		m.Rate = 8 * m.Bytes / n / max(dt, 1e-3)
+		m.Rate = 8 * m.Bytes / max(m.Seconds, 1e-3)
 		m.Known = m.Known || round
 	}
 	if round {
-		m.Samples, m.Busy, m.Bytes, m.CPU = 0, 0, 0, 0
+		m.Samples, m.Busy, m.Bytes, m.Seconds, m.CPU = 0, 0, 0, 0, 0
 	}
 }
 
