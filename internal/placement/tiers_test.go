@@ -60,7 +60,7 @@ func TestTiersFitEachLink(t *testing.T) {
 		// No two loads are alike: which of those has a VF may hang on the last digit of a mean.
 		for _, n := range rapid.Permutation([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}).Draw(t, "loads")[:rapid.IntRange(1, 12).Draw(t, "vms")] {
 			vm := w.vm("br0", 1000)
-			vm.NICs[0].Virtio.TxBytes = 1e4 * math.Pow(2, n)
+			vm.NICs[0].Virtio.TxBytes = 1e4 * math.Pow(1.15, n)
 			if rapid.IntRange(0, 4).Draw(t, "pin") == 0 {
 				rules.VMs = append(rules.VMs, model.VMRule{Match: vm.Name, Pin: true})
 			}
