@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,6 +43,21 @@ func TestPages(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of sluice.yaml lacks %s", want)
 		}
+	}
+}
+
+// Somebody who asks for help gets no directory of that name.
+func TestFlagIsNoDirectory(t *testing.T) {
+	reference, err := filepath.Abs("../../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := pages("--help", reference); err == nil || !strings.Contains(err.Error(), "usage: manual DIRECTORY") {
+		t.Errorf("pages: %v", err)
+	}
+	if _, err := os.Stat("--help"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is there: %v", err)
 	}
 }
 
