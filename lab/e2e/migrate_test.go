@@ -17,8 +17,7 @@ import (
 // testdata/second-host. vm1 moves between them. The client of the rig asks a's daemon.
 type twoHosts struct {
 	*rig
-	vm   string
-	flow *lab.Flow
+	vm string
 }
 
 const migrating = `mode: enforce
