@@ -104,7 +104,7 @@ func (c *Conn) redefine(ctx context.Context, old *Definition, changed string, ke
 		err = kept(now.xml)
 	}
 	if err != nil {
-		return errors.Join(err, define(ctx, s, old.VM, old.XML))
+		return errors.Join(err, defineAgain(ctx, s, old.VM, old.XML))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	lv "github.com/digitalocean/go-libvirt"
 
@@ -82,14 +83,14 @@ func (c *Conn) store(ctx context.Context, s *session, def persistent, changed st
 	}
 	now, err := c.stored(ctx, s, def.vm, "")
 	if err != nil {
-		return err
+		return errors.Join(err, defineAgain(ctx, s, def.vm, def.xml))
 	}
 	diffs, err := vpfxml.Compare(now.xml, p)
 	if err == nil && len(diffs) == 0 {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent, diffs), err,
-		define(ctx, s, def.vm, def.xml))
+		defineAgain(ctx, s, def.vm, def.xml))
 }
 
 // UndefineVPF takes a virtual PF out of the persistent XML of a VM that is shut off. That there is none, or no such VM, is no error.
@@ -169,6 +170,16 @@ func (d *persistent) changeable() error {
 		return fmt.Errorf("%w: it is saved, and would come back with the devices it had then: start it and shut it down (virsh start %s), or drop what was saved (virsh managedsave-remove %s)", model.ErrPermanent, d.name, d.name)
 	}
 	return nil
+}
+
+// againWithin bounds how long a definition takes to be put back.
+const againWithin = 10 * time.Second
+
+// defineAgain puts a definition back, also when whoever asked for another has gone.
+func defineAgain(ctx context.Context, s *session, vm model.VMID, doc string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), againWithin)
+	defer cancel()
+	return define(ctx, s, vm, doc)
 }
 
 func define(ctx context.Context, s *session, vm model.VMID, doc string) error {
