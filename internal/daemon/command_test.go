@@ -3,6 +3,8 @@ package daemon
 import (
 	"bytes"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -63,5 +65,22 @@ func TestManualHasEveryFlag(t *testing.T) {
 		if term := `\fB` + strings.ReplaceAll("--"+f[1], "-", `\-`) + `\fR`; !strings.Contains(string(page), "\n"+term) {
 			t.Errorf("sluiced(8) lacks --%s", f[1])
 		}
+	}
+}
+
+// A qualify whose reader has gone goes on, and puts everything back: the first write does not end it.
+func TestQualifyOutlivesItsReader(t *testing.T) {
+	for _, arg := range []string{"--qualify=pf0", "--qualify-restore"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+		cmd := exec.CommandContext(t.Context(), "sluiced", "--config", filepath.Join(t.TempDir(), "none.yaml"), arg)
+		cmd.Stderr = w
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitError {
+			t.Errorf("%s: %v, want an end of its own with code %d", arg, err, exitError)
+		}
+		_ = w.Close()
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"sluice/api/v1"
@@ -37,6 +39,7 @@ const (
 
 // printQualify tries out a PF and prints the report. What is being done goes to progress.
 func printQualify(ctx context.Context, w, progress io.Writer, o Options, q qualifyOptions) error {
+	outliveReaders()
 	c, err := load(o.Config)
 	if err != nil {
 		return err
@@ -81,6 +84,10 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 	}
 	return json.NewEncoder(w).Encode(report)
 }
+
+// outliveReaders lets what is under way go on when nobody reads any more what it prints (`| head`): the signal would end the
+// process before it has put everything back.
+func outliveReaders() { signal.Ignore(syscall.SIGPIPE) }
 
 // free lists the VFs of a PF that are in the pool and that nobody uses, after a fresh look.
 func (h *host) free(ctx context.Context, pf string) (out []model.VF, err error) {
@@ -153,6 +160,7 @@ func asideSeen(ctx context.Context, client *web.Client, ids []model.VFID) error 
 
 // restoreQualify puts back what one that was killed has left.
 func restoreQualify(ctx context.Context, w io.Writer, o Options) error {
+	outliveReaders()
 	c, err := load(o.Config)
 	if err != nil {
 		return err
