@@ -27,9 +27,12 @@ type chromium struct{ ctx context.Context }
 // browser starts one for a test and what it calls.
 func browser(t testing.TB) chromium {
 	t.Helper()
+	if os.Getenv("SLUICE_TEST_NO_BROWSER") == "1" {
+		t.Skip("SLUICE_TEST_NO_BROWSER=1")
+	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("chromium is not installed: scripts/deps test")
+		t.Fatal("no chromium to look at the page with: scripts/deps test")
 	}
 	dir, err := os.MkdirTemp("", "sluice-chromium")
 	if err != nil {
