@@ -26,7 +26,7 @@ var pure = map[string][]string{
 	"executor":  nil,
 	"bandwidth": nil,
 	"channel":   {"reader.go", "server.go", "client.go"},
-	"vpf":       {"runner.go", "store.go", "manager.go", "guest.go", "dial.go", "doctor.go", "macs.go"},
+	"vpf":       {"runner.go", "store.go", "manager.go", "define.go", "guest.go", "attach.go", "dial.go", "doctor.go", "macs.go"},
 	"loop":      {"runner.go", "bandwidth.go", "journal.go", "latejournal.go", "filterfile.go"},
 }
 

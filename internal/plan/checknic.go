@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"fmt"
+
+	"sluice/internal/model"
+)
+
+func (c *Checker) vf(pf *model.PF, vf *model.VF) {
+	if !vf.MAC.IsZero() {
+		if other, dup := c.macs[vf.MAC]; dup {
+			c.add(FindDuplicateMAC, "VF "+vf.ID.String(), fmt.Sprintf("carries MAC %s, which VF %s carries too", vf.MAC, other))
+		}
+		c.macs[vf.MAC] = vf.ID
+	}
+	if vf.Owner == model.OwnerSluice {
+		c.held[vf.ID] = true
+	}
+	if vf.Owner == model.OwnerForeign {
+		c.foreign(pf, vf)
+		return
+	}
+	if vf.Owner != model.OwnerFree {
+		return
+	}
+	c.free(vf)
+}
+
+// free checks that a released VF carries nothing of its last holder.
+func (c *Checker) free(vf *model.VF) {
+	if vf.MAC.IsZero() && vf.VLAN == 0 && vf.MaxTxRate == 0 && vf.MinTxRate == 0 && vf.Trust != model.Yes {
+		delete(c.held, vf.ID)
+		return
+	}
+	who := "VF " + vf.ID.String()
+	clear := model.Step{Kind: model.StepClearVF, Subject: model.Subject{VF: vf.ID}, VF: model.VFStep{ID: vf.ID, Address: vf.Address, MAC: vf.MAC}}
+	if vm, n := c.owner(vf.MAC); vm != nil {
+		if c.isBusy(vm, n) {
+			return
+		}
+		if vm.State != model.VMStopped {
+			c.add(FindStolenMAC, who, fmt.Sprintf("is free but filters for %s, MAC %s: the NIC sends that VM's frames to a VF nobody listens on", vm.Name, vf.MAC), clear)
+			return
+		}
+	}
+	switch {
+	case c.held[vf.ID]:
+		c.add(FindLeftBehind, who, "is free but set up still for the VM that held it, MAC "+vf.MAC.String(), clear)
+	case !vf.MAC.IsZero():
+		c.add(FindStaleMAC, who, "is free but carries MAC "+vf.MAC.String(), clear)
+	case vf.VLAN != 0:
+		c.add(FindStaleVLAN, who, fmt.Sprintf("is free but carries VLAN %d", vf.VLAN), clear)
+	case vf.MaxTxRate != 0 || vf.MinTxRate != 0:
+		c.add(FindStaleRate, who, fmt.Sprintf("is free but limited to %d bit/s", vf.MaxTxRate), clear)
+	case vf.Trust == model.Yes:
+		c.add(FindStaleTrust, who, "is free but trusted", clear)
+	}
+}
+
+// foreign checks a VF that is somebody else's. There is no repair: whoever set it up may
+// mean it, or use it.
+func (c *Checker) foreign(pf *model.PF, vf *model.VF) {
+	vm, n := c.owner(vf.MAC)
+	if vm == nil || vm.ID == vf.Holder || vm.State == model.VMStopped || c.isBusy(vm, n) {
+		return
+	}
+	for i := range vm.NICs {
+		if n := &vm.NICs[i]; n.MAC == vf.MAC && n.Network == pf.Network {
+			c.add(FindForeignMAC, "VF "+vf.ID.String(), fmt.Sprintf(
+				"is not Sluice's (%s) but filters for %s, MAC %s: the NIC sends it that VM's frames; if nobody needs it so, `ip link set %s vf %d mac 00:00:00:00:00:00`",
+				vf.OwnerWhy, vm.Name, vf.MAC, vf.ID.PF, vf.ID.Index))
+		}
+	}
+}
+
+// owner is the VM with a NIC of that MAC, and the NIC, or nil. It is hardly ever asked for.
+func (c *Checker) owner(mac model.MAC) (*model.VM, *model.NIC) {
+	if mac.IsZero() {
+		return nil, nil
+	}
+	for i := range c.snap.VMs {
+		vm := &c.snap.VMs[i]
+		for j := range vm.NICs {
+			if vm.NICs[j].MAC == mac {
+				return vm, &vm.NICs[j]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// nic checks that the bridge and the VF agree with where the guest listens.
+func (c *Checker) nic(vm *model.VM, n *model.NIC) {
+	if other := c.twice.other(vm, n); other != "" {
+		// What is right for the one is wrong for the other: repairs would undo each other.
+		c.add(FindDuplicateMAC, "VM "+vm.Name, fmt.Sprintf("has MAC %s on %s, which %s has too: frames for it reach either, and neither is given a VF; give one of them another MAC and restart it", n.MAC, n.Network, other))
+		return
+	}
+	if n.VF == model.NoVF && !n.Window && n.FDB == "" {
+		return
+	}
+	step := func(k model.StepKind) model.Step { return c.nicStep(vm, n, k) }
+	vf := c.snap.FindVF(n.VF)
+	switch idle := vf != nil && vf.InGuest != model.Yes && n.VFOwner == model.OwnerSluice; {
+	case !n.Window || idle: // a guest may take up a VF that it does not use at any moment: both paths are right
+	case n.VFOwner == model.OwnerForeign:
+		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseWindow))
+	default:
+		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepFollowGuest), step(model.StepAnnounce))
+	}
+	if n.VF == model.NoVF {
+		if pf := c.snap.FindPort(n.FDB); pf != nil && pf.Managed {
+			c.add(FindFDBAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but bridge %s sends %s to %s", n.Network, n.MAC, n.FDB),
+				step(model.StepFDBToTap), step(model.StepAnnounce))
+		}
+		return
+	}
+	if n.VFOwner != model.OwnerSluice || vf == nil {
+		return
+	}
+	if vf.MAC != n.MAC {
+		c.add(FindWrongMAC, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries MAC %s instead of %s", n.VF, vf.MAC, n.MAC), step(model.StepSetMAC))
+	}
+	c.idle(vm, n, vf)
+	if n.FDB == "" && vf.InGuest == model.Yes && !n.Window && c.snap.FindPF(n.VF.PF).Uplink.Switch == n.Network && n.Network != "" {
+		c.add(FindFDBUnset, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s is not told to send %s there: it has come from another host, say", n.VF, n.Network, n.MAC),
+			step(model.StepFollowGuest), step(model.StepAnnounce))
+	}
+	if n.FDB == n.Tap && n.Tap != "" && vf.InGuest == model.Yes && !n.Window {
+		c.add(FindFDBAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF, n.Network, n.MAC),
+			step(model.StepFollowGuest), step(model.StepAnnounce))
+	}
+}
+
+// idle checks that a guest which does not use its VF is not reached through that alone.
+func (c *Checker) idle(vm *model.VM, n *model.NIC, vf *model.VF) {
+	if vf.InGuest != model.No || n.FDB == "" || c.snap.FindPF(n.VF.PF).Port() != n.FDB {
+		return
+	}
+	c.add(FindFDBAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but bridge %s sends %s there", n.VF, n.Network, n.MAC),
+		c.nicStep(vm, n, model.StepFollowGuest), c.nicStep(vm, n, model.StepAnnounce))
+}
+
+// leaving checks a VM that migrates away, or is being saved: QEMU has its guest give the VF up before memory
+// moves, and until that is over, or cancelled, the guest listens on virtio here, while the VF's filter still takes its frames.
+// Host and bridge alone are set right: what libvirt has of the VM is not touched. At the
+// target no entry leads to the PF yet, so that nothing is found there.
+func (c *Checker) leaving(vm *model.VM, n *model.NIC) {
+	if vf := c.snap.FindVF(n.VF); vf != nil && n.VFOwner == model.OwnerSluice {
+		c.idle(vm, n, vf)
+	}
+}
+
+// nicStep is a Step about a NIC and the VF behind it, or the PF it is wrongly sent to.
+func (c *Checker) nicStep(vm *model.VM, n *model.NIC, k model.StepKind) model.Step {
+	vf := c.snap.FindVF(n.VF)
+	if vf == nil {
+		vf = &model.VF{}
+	}
+	p := payloads(c.snap, vm, n, vf)
+	p.Subject.NIC = n.Alias
+	if p.Path.PF == "" {
+		p.Path.PF = c.pfOf(n)
+		p.Path.Uplink = uplink(c.snap, p.Path.PF)
+	}
+	return step(k, &p, c.to)
+}

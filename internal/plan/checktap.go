@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// mirror tells of a window of nobody's. Where the tap is there, a VM may be on its way that
+// is not listed yet.
+func (c *Checker) mirror(m *model.Mirror) {
+	repair := model.Step{
+		Kind: model.StepCloseWindow, Subject: model.Subject{PF: m.PF},
+		Path: model.PathStep{MAC: m.MAC, VLAN: m.VLAN, Tap: m.Tap, PF: m.PF, Uplink: uplink(c.snap, m.PF)},
+	}
+	if vm, _ := c.owner(m.MAC); vm != nil {
+		repair.Path.PF, repair.Path.Uplink = "", "" // has another tap now; where its bridge entry points is its own matter
+	}
+	if m.Detached == model.Yes {
+		c.add(FindStaleMirror, "tap "+m.Tap, fmt.Sprintf("has gone, but the mirror of %s to %s is still listed", m.MAC, m.PF), repair)
+		return
+	}
+	c.add(FindLostMirror, "tap "+m.Tap, fmt.Sprintf("copies the frames for %s to %s, and no VM has that tap and MAC", m.MAC, m.PF), repair)
+}
+
+// limited tells of limits of nobody's. Where the tap is there, a VM may be on its way that
+// is not listed yet.
+func (c *Checker) limited(l *model.TapLimit) {
+	repair := model.Step{Kind: model.StepClearTap, Subject: model.Subject{Tap: l.Tap}, Path: model.PathStep{Tap: l.Tap}}
+	if l.Detached == model.Yes {
+		c.add(FindStaleLimit, "tap "+l.Tap, "has gone, or somebody has taken Sluice's programs off it, but its limits are still listed", repair)
+		return
+	}
+	c.add(FindLostLimit, "tap "+l.Tap, "is limited by Sluice, and no VM has it", repair)
+}
+
+// port tells of ports of the embedded switch that are nobody's. One whose tap is there stays: who took its policy away would open it.
+func (c *Checker) port(l *model.TapLimit) {
+	if l.Detached != model.Yes {
+		c.add(FindLostPort, "tap "+l.Tap, "is held to the policy of a virtual VF, and no virtual PF has it: it is cleared up when the tap goes")
+		return
+	}
+	repair := model.Step{Kind: model.StepClearPort, Subject: model.Subject{Tap: l.Tap}, Path: model.PathStep{Tap: l.Tap}}
+	c.add(FindStalePort, "tap "+l.Tap, "has gone, but the policy of a virtual VF on it is still listed", repair)
+}
+
+// address is what a bridge looks up.
+type address struct {
+	network string
+	mac     model.MAC
+}
+
+// pins finds bridge entries that send the frames of a VM that has gone to a PF still: when
+// it starts again it is on virtio. Those of VMs that were never seen may be somebody else's.
+func (c *Checker) pins() {
+	for i := range c.snap.VMs {
+		for j := range c.snap.VMs[i].NICs {
+			n := &c.snap.VMs[i].NICs[j]
+			if n.VF != model.NoVF && n.VFOwner == model.OwnerSluice || n.FDB != "" && n.FDB != n.Tap {
+				c.pinned[address{n.Network, n.MAC}] = c.snap.Time
+			}
+		}
+	}
+	for _, p := range c.snap.Pins {
+		code, at := FindStaleFDB, address{p.Network, p.MAC}
+		if _, known := c.pinned[at]; known {
+			code, c.pinned[at] = FindLeftBehind, c.snap.Time
+		}
+		path := model.PathStep{MAC: p.MAC, VLAN: p.VLAN, Network: p.Network, PF: p.Port}
+		if pf := c.snap.FindPort(p.Port); pf != nil {
+			path.PF, path.Uplink = pf.Name, uplink(c.snap, pf.Name)
+		}
+		c.add(code, "bridge "+p.Network, fmt.Sprintf("sends %s, which no VM has, to %s", p.MAC, p.Port),
+			model.Step{Kind: model.StepCloseWindow, Subject: model.Subject{PF: path.PF}, Path: path})
+	}
+	maps.DeleteFunc(c.pinned, func(_ address, last time.Time) bool { return c.snap.Read.After(last) })
+}

@@ -1,0 +1,149 @@
+package vpf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/internal/channel"
+	"sluice/internal/model"
+)
+
+// Attach implements channel.Requests. What is granted is kept before anything is applied; where it cannot be applied in time it is
+// taken back.
+func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, error) {
+	if !g.m.Runner.Enforce() {
+		return channel.Attached{}, g.failed(errObserve)
+	}
+	run, err := g.running()
+	if err != nil {
+		return channel.Attached{}, err
+	}
+	f, err := g.find(g.m.Runner.Store.State(), a.VF)
+	if err != nil {
+		return channel.Attached{}, err
+	}
+	if err := g.mayHave(ctx, f, a.MAC); err != nil {
+		return channel.Attached{}, err
+	}
+	var before *model.VFGrant
+	next, err := g.m.Runner.Store.Update(func(s *State) error {
+		v, err := s.vf(f)
+		if err != nil {
+			return g.failed(err)
+		}
+		before = v.Grant
+		grant, err := g.grant(s, run, f, v, &a)
+		if err != nil {
+			return err
+		}
+		if s.Guests[g.vm].Run != run.Run {
+			s.Guests[g.vm] = Guest{Run: run.Run}
+		}
+		v.Grant = &grant
+		return nil
+	})
+	if err != nil {
+		return channel.Attached{}, refusal(err)
+	}
+	g.m.changed()
+	err = g.m.settled(ctx, f, next.rev)
+	if err == nil {
+		err = g.carried(f)
+	}
+	if err != nil {
+		return channel.Attached{}, errors.Join(g.failed(err), g.back(f, a.Owner, before))
+	}
+	v, err := next.vf(f)
+	if err != nil {
+		return channel.Attached{}, g.failed(err)
+	}
+	return channel.Attached{MAC: macOf(v).String(), VLAN: v.Grant.Port.VLAN}, nil
+}
+
+// mayHave refuses a MAC that somebody has who is no virtual VF. libvirt is asked for that, so before the State is locked.
+func (g guest) mayHave(ctx context.Context, f Function, text string) error {
+	mac, err := model.ParseMAC(text)
+	v, gone := g.m.Runner.Store.State().vf(f)
+	if err != nil || gone != nil || mac == v.MAC {
+		return nil //nolint:nilerr // judge says what is wrong with it
+	}
+	var used *usedMAC
+	if err = g.m.unused(ctx, mac); errors.As(err, &used) {
+		return inUse(mac)
+	}
+	if err != nil {
+		return g.failed(err)
+	}
+	return nil
+}
+
+func inUse(mac model.MAC) error {
+	return denied(fmt.Sprintf("MAC %s is in use on this host", mac), "ask for another")
+}
+
+// grant judges a request by all that is known.
+func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, a *channel.Attach) (model.VFGrant, error) {
+	if v.Grant != nil && v.Grant.Owner != a.Owner {
+		return model.VFGrant{}, &channel.Error{Code: channel.CodeBusy, Text: fmt.Sprintf("VF %d is attached to %s", f.VF, v.Grant.Owner), Remedy: "detach it there first, or take another VF"}
+	}
+	if s.grants(g.vm) > 0 && s.Guests[g.vm].Run != run.Run {
+		return model.VFGrant{}, &channel.Error{Code: channel.CodeFailed, Text: "what this VM had before it was started anew is being taken back", Remedy: "try again"}
+	}
+	policy := g.policy()
+	grant, err := judge(a, v, &policy)
+	if err != nil {
+		return grant, err
+	}
+	if !grant.MAC.IsZero() {
+		if has := g.m.owner(grant.MAC, f); has != "" {
+			return grant, inUse(grant.MAC)
+		}
+	}
+	p := s.Find(f.VM, f.Name)
+	if err := checkGrant(p, &grant); err != nil {
+		return grant, denied(err.Error(), "ask for less, or take a VF of another virtual PF")
+	}
+	if nic := run.nic(f.Name, -1); nic != nil {
+		err = admit(p, f.VF, grant.Port.SLA.Guarantee, g.m.SLA(&run.VM, nic).Guarantee)
+	}
+	grant.Since = g.m.Now().UTC().Round(0)
+	if v.Grant != nil {
+		grant.Since = v.Grant.Since
+	}
+	return grant, err
+}
+
+// carried says why a VF that was granted has no carrier: nothing may be left to be done that would give it one.
+func (g guest) carried(f Function) error {
+	v, _ := g.m.Runner.View()
+	s := v.Find(f.VM, f.Name)
+	if s == nil || f.VF+1 >= len(s.Functions) {
+		return errors.New("its virtual PF has gone")
+	}
+	fn := &s.Functions[f.VF+1]
+	if up, _ := wantsLink(&s.VirtualPF, f.VF); fn.Stands && (!up || fn.Carrier == model.Yes) {
+		return nil
+	}
+	return errors.New(whyNot(v, s, f.VF))
+}
+
+// back undoes an Attach that did not come to stand.
+func (g guest) back(f Function, owner string, before *model.VFGrant) error {
+	_, err := g.m.Runner.Store.Update(func(s *State) error {
+		if v, err := s.vf(f); err == nil && v.Grant != nil && v.Grant.Owner == owner {
+			v.Grant = before
+		}
+		return nil
+	})
+	g.m.changed()
+	return err
+}
+
+// macOf is what the interface of a VF has.
+func macOf(v *model.VirtualVF) model.MAC {
+	if v.Grant != nil && !v.Grant.MAC.IsZero() {
+		return v.Grant.MAC
+	}
+	return v.MAC
+}

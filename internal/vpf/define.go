@@ -1,0 +1,171 @@
+package vpf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sluice/internal/model"
+)
+
+// Define makes a virtual PF. Its VM must be shut off, since QEMU takes none while it runs.
+func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualPF, error) {
+	store := m.Runner.Store
+	if !m.Runner.Enforce() {
+		return p, errObserve
+	}
+	if p.Name == "" {
+		p.Name = store.State().freeName(&p)
+	}
+	if p.Backend == model.BackendVDPA {
+		vdpaDefaults(&p)
+	}
+	if err := CheckDefinition(&p); err != nil {
+		return p, err
+	}
+	if p.VM != "" && store.State().Find(p.VM, p.Name) != nil {
+		return p, hasAlready(&p)
+	}
+	if err := m.free(ctx, &p); err != nil {
+		return p, err
+	}
+	for i := range p.VFs {
+		p.VFs[i].Grant = nil
+	}
+	p.Defined = m.Now()
+	if err := m.Runner.Domains.DefineVPF(ctx, &p); err != nil {
+		return p, err
+	}
+	known := false
+	state, err := store.Update(func(s *State) error {
+		if known = s.Find(p.VM, p.Name) != nil; known {
+			return hasAlready(&p)
+		}
+		s.put(p)
+		return nil
+	})
+	if known { // in libvirt it is the same as this one, so it was left as it is
+		return p, err
+	}
+	if err != nil {
+		return p, errors.Join(err, m.Runner.Domains.UndefineVPF(context.WithoutCancel(ctx), p.VM, p.Name))
+	}
+	m.changed()
+	m.seen(ctx, state.rev)
+	return p, m.devicesStand(ctx, &p, state.rev)
+}
+
+// seen waits until what is listed is by a State at least as new: what was defined can be set at once then.
+func (m *Manager) seen(ctx context.Context, rev uint64) {
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+	defer cancel()
+	for {
+		v, next := m.Runner.View()
+		if v.Rev >= rev {
+			return
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// devicesStand waits until a VM can be started with a new virtual PF.
+func (m *Manager) devicesStand(ctx context.Context, p *model.VirtualPF, rev uint64) error {
+	if p.Backend != model.BackendVDPA {
+		return nil
+	}
+	for i := -1; i < len(p.VFs); i++ {
+		if err := m.settled(ctx, Function{p.VM, p.Name, i}, rev); err != nil {
+			return fmt.Errorf("virtual PF %s is defined, and its VM cannot start yet: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+func hasAlready(p *model.VirtualPF) error {
+	return fmt.Errorf("VM %s has a virtual PF %s already: choose another --name, or take that one out with `sluice vpf undefine`", p.VMName, p.Name)
+}
+
+// freeName is the first of vpf0, vpf1, ... that the VM has not.
+func (s *State) freeName(p *model.VirtualPF) string {
+	for i := 0; ; i++ {
+		name := fmt.Sprint("vpf", i)
+		if !slices.ContainsFunc(s.Virtual, func(o model.VirtualPF) bool { return (o.VM == p.VM || o.VMName == p.VMName) && o.Name == name }) {
+			return name
+		}
+	}
+}
+
+// free refuses MACs of a new virtual PF that somebody has. libvirt refuses those of its functions itself, but where they are
+// those that a definition which was cut short left in the VM's XML.
+func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
+	list := []model.MAC{p.MAC}
+	for i := range p.VFs {
+		if err := m.unused(ctx, p.VFs[i].Port.MACs...); err != nil {
+			return err
+		}
+		list = append(append(list, p.VFs[i].MAC), p.VFs[i].Port.MACs...)
+	}
+	for i, mac := range list {
+		if mac.IsZero() {
+			continue // it gets one
+		}
+		if err := checkMAC(mac); err != nil {
+			return err
+		}
+		if slices.Contains(list[:i], mac) {
+			return fmt.Errorf("MAC %s is there twice", mac)
+		}
+		if has := m.owner(mac, Function{}); has != "" {
+			return &usedMAC{mac, has}
+		}
+	}
+	return nil
+}
+
+// owner names who on the host has a MAC, but for one function; "" if nobody has.
+func (m *Manager) owner(mac model.MAC, except Function) string {
+	v, _ := m.Runner.View()
+	if all, err := macs(m.Runner.Store.State(), &except); err == nil {
+		if f, ok := all[mac]; ok {
+			return f.String()
+		}
+	}
+	if v.World == nil {
+		return ""
+	}
+	for i := range v.World.VMs {
+		vm := &v.World.VMs[i]
+		for k := range vm.NICs {
+			n := &vm.NICs[k]
+			if f := (Function{vm.ID, n.VirtualPF, n.Function - 1}); n.MAC == mac && (n.VirtualPF == "" || f != except) {
+				return fmt.Sprintf("NIC %s of VM %s", n.Alias, vm.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// Undefine takes a virtual PF out of its VM, which must not run with it. That there is none, in the file or in libvirt, is no error.
+func (m *Manager) Undefine(ctx context.Context, vm model.VMID, name string) error {
+	if !m.Runner.Enforce() {
+		return errObserve
+	}
+	v, _ := m.Runner.View()
+	if v.Err != nil {
+		return fmt.Errorf("it cannot be seen whether the VM runs: %w", v.Err)
+	}
+	if running := v.World.FindVM(vm); running != nil && slices.ContainsFunc(running.NICs, func(n model.NIC) bool { return n.VirtualPF == name }) {
+		return fmt.Errorf("VM %s runs with virtual PF %s, and QEMU cannot take it out: shut the VM off first (virsh shutdown %s)", running.Name, name, running.Name)
+	}
+	if err := m.Runner.Domains.UndefineVPF(ctx, vm, name); err != nil && !errors.Is(err, model.ErrGone) {
+		return err
+	}
+	_, err := m.Runner.Store.Update(func(s *State) error { s.drop(vm, name); return nil })
+	m.changed()
+	return err
+}

@@ -1,0 +1,171 @@
+package vpf
+
+import (
+	"fmt"
+
+	"sluice/internal/model"
+)
+
+// virtual decides about a virtual PF.
+func (c *Core) virtual(p *model.VirtualPF) {
+	s := Standing{VirtualPFStatus: model.VirtualPFStatus{VirtualPF: *p}}
+	vm := c.world.FindVM(p.VM)
+	if vm != nil {
+		s.VMName = vm.Name // it may have been renamed
+	}
+	switch {
+	case vm == nil:
+		s.Why = "its VM does not run"
+	case vm.nic(p.Name, -1) == nil:
+		s.Why = "its VM was started without it: restart it"
+		s.Problems = append(s.Problems, model.Problem{Subject: vm.Name, Text: fmt.Sprintf("it runs without virtual PF %s", p.Name), Remedy: "restart it: virsh shutdown " + vm.Name + "; virsh start " + vm.Name})
+	default:
+		s.Running, s.Run = true, vm.Run
+		if c.void(vm) {
+			granted := State{Virtual: []model.VirtualPF{*p}}
+			fresh := granted.clone()
+			fresh.forget(p.VM)
+			p = &fresh.Virtual[0]
+		}
+	}
+	for i := -1; i < len(p.VFs); i++ {
+		f, settled := c.function(p, vm, i)
+		if f.Stands && p.Model == model.VPFIGB && i >= 0 {
+			f.Tap, f.Carrier = s.Functions[0].Tap, s.Functions[0].Carrier
+		}
+		s.Functions, s.Settled = append(s.Functions, f), append(s.Settled, settled)
+	}
+	c.out.Virtual = append(c.out.Virtual, s)
+}
+
+// function decides about one function.
+func (c *Core) function(p *model.VirtualPF, vm *VM, vf int) (f model.FunctionStatus, settled bool) {
+	f = model.FunctionStatus{VF: vf, Alias: model.VPFAlias(p.Name, vf), MAC: p.MAC}
+	if vf >= 0 {
+		f.MAC = p.VFs[vf].MAC
+		if g := p.VFs[vf].Grant; g != nil {
+			f.Owner = g.Owner
+			if !g.MAC.IsZero() {
+				f.MAC = g.MAC
+			}
+		}
+	}
+	if p.Backend == model.BackendVDPA {
+		return c.vdpa(p, vm, vf, f)
+	}
+	if vm == nil {
+		return f, true
+	}
+	if p.Model == model.VPFIGB && vf >= 0 {
+		return c.igb(p, vm, vf, f)
+	}
+	nic := vm.nic(p.Name, vf)
+	if nic == nil {
+		f.Why = "its VM was started without it"
+		return f, true
+	}
+	f.Tap, f.Carrier = nic.Tap, nic.Carrier
+	up, why := wantsLink(p, vf)
+	if twin := c.twin(p, vf, vm, nic); up && twin != "" {
+		up, why = nic.Carrier == model.Yes, twin // what runs is not cut off by what another VM did since
+		f.Problems = append(f.Problems, model.Problem{Subject: vm.Name, Text: f.Alias + ": " + twin, Remedy: "give one of the two another MAC"})
+	}
+	f.Why = why
+	return f, c.carry(p, vm, vf, nic, up, &f)
+}
+
+// carry takes the next step of a function whose link should be up, or down, and says whether none is left.
+func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool, f *model.FunctionStatus) bool {
+	have := c.ports[nic.Tap]
+	if nic.Tap == "" {
+		have = nil
+	}
+	want := wanted(p, vf, nic.Tap)
+	f.Stands = standing(&want, have)
+	if have != nil && len(have.Counts) > 1 {
+		none := have.Counts[len(have.Counts)-1] // what belongs to no rule came from here too
+		f.Drops = have.Counts[0]
+		f.Drops.Spoof, f.Drops.VLAN, f.Drops.Rate = f.Drops.Spoof+none.Spoof, f.Drops.VLAN+none.VLAN, f.Drops.Rate+none.Rate
+	}
+	set := Action{Kind: SetPort, VM: p.VM, Alias: f.Alias, Port: want}
+	failed := c.fails[set.key()]
+	down := c.mustDown(have, up, failed, f.Stands)
+	for _, k := range []Kind{LinkDown, SetPort, LinkUp} {
+		if e := c.fails[key{k, p.VM, f.Alias}].err; e != nil {
+			a := Action{Kind: k, VM: p.VM, Alias: f.Alias, Port: want, Why: f.Why}
+			f.Problems = append(f.Problems, model.Problem{Subject: vm.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e), Remedy: "it is tried again; until then it has no carrier"})
+		}
+	}
+	switch {
+	case down != "" && nic.Carrier != model.No:
+		f.Why = down
+		c.do(Action{Kind: LinkDown, VM: p.VM, Alias: f.Alias, Why: down})
+		if nic.Tap != "" && (have == nil || have.Detached != model.No) {
+			c.do(set) // the link of a VM that migrates stays up until it has come: it is held to the policy at least
+		}
+	case nic.Tap == "":
+		f.Why = "its tap is not known yet"
+	case c.drops[nic.Tap]:
+		f.Why = "what another VM left at a tap of this name is being cleared up"
+	case !f.Stands:
+		f.Why = "its policy is being set"
+		c.do(set)
+	case up && nic.Carrier != model.Yes:
+		f.Why = "it is about to get a carrier"
+		c.do(Action{Kind: LinkUp, VM: p.VM, Alias: f.Alias, Port: want, Run: vm.Run})
+	default:
+		return true
+	}
+	return false
+}
+
+// mustDown says why a function may have no carrier now, "" if it may.
+func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed failure, stands bool) string {
+	switch {
+	case !up:
+		return "it is not to have one"
+	case have == nil:
+		return "its tap has no policy"
+	case have.Detached != model.No:
+		return "somebody took the policy off its tap"
+	case !stands && failed.err != nil:
+		return "its policy cannot be set"
+	}
+	return ""
+}
+
+// igb is what is known of the VF of an igb: it has a rule at the tap of its PF.
+func (c *Core) igb(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) (model.FunctionStatus, bool) {
+	var up bool
+	up, f.Why = wantsLink(p, vf)
+	nic := vm.nic(p.Name, -1)
+	if nic == nil {
+		return f, true
+	}
+	want := wanted(p, -1, nic.Tap)
+	have := c.ports[nic.Tap]
+	f.Stands = standing(&want, have)
+	at := 1
+	for i := range vf {
+		if wants, _ := wantsLink(p, i); wants {
+			at++
+		}
+	}
+	if up && f.Stands && at < len(have.Counts) {
+		f.Drops = have.Counts[at]
+	}
+	return f, f.Stands && (!up || nic.Carrier == model.Yes)
+}
+
+// twin names somebody who has a MAC of the function on its bridge too, "" if nobody has.
+func (c *Core) twin(p *model.VirtualPF, vf int, vm *VM, nic *model.NIC) string {
+	for _, m := range functionMACs(p, vf) {
+		for _, o := range c.owners[m] {
+			same := o.vm == vm && o.nic == nic
+			if !same && o.nic.Network == nic.Network {
+				return fmt.Sprintf("NIC %s of VM %s has MAC %s too", o.nic.Alias, o.vm.Name, m)
+			}
+		}
+	}
+	return ""
+}
