@@ -54,7 +54,7 @@ var may = map[string][]string{
 	"dashboard":       {},
 	"web":             {"model", "statefile", "/api/v1"},
 	"history":         {"model", "web", "/api/v1"},
-	"migrate":         {"model"},
+	"migrate":         {"model", "libvirt/domxml"},
 	"whatif":          {"model", "placement", "scenario", "trace", "history", "/api/v1"},
 	"top":             {"model", "input", "web", "/api/v1"},
 	"cli":             {"top", "history", "whatif", "dashboard", "bandwidth", "migrate", "model", "input", "web", "/api/v1", "scenario", "report", "trace", "oracle", "config", "placement"},

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/beevik/etree"
 
+	"sluice/internal/libvirt/domxml"
 	"sluice/internal/model"
 )
 
@@ -108,9 +108,8 @@ func (d *Domain) With(vfs []model.PCIAddress) ([]byte, error) {
 			return nil, err
 		}
 	}
-	var out bytes.Buffer
-	_, err := d.doc.WriteTo(&out)
-	return out.Bytes(), err
+	text, err := domxml.Text(d.doc)
+	return []byte(text), err
 }
 
 func setAddress(e *etree.Element, a model.PCIAddress) error {

@@ -13,7 +13,7 @@ import (
 const doc = `<domain type='kvm'>
   <name>db &amp; 1</name>
   <uuid>00000000-0000-4000-8000-000000000001</uuid>
-  <metadata><x:note xmlns:x="http://example.org/">kept &lt;as it is&gt;</x:note></metadata>
+  <metadata><x:note xmlns:x="http://example.org/" lines="1&#10;2">kept &lt;as it is&gt;</x:note></metadata>
   <devices>
     <interface type='bridge'>
       <mac address='52:54:00:00:01:01'/>

@@ -33,7 +33,7 @@ func Parse(doc string) (*Domain, error) {
 }
 
 // String is the document as text.
-func (d *Domain) String() (string, error) { return d.Doc.WriteToString() }
+func (d *Domain) String() (string, error) { return Text(d.Doc) }
 
 // AliasOf is the alias of a device, or "".
 func AliasOf(dev *etree.Element) string { return ChildAttr(dev, "alias", "name") }
