@@ -106,7 +106,7 @@ func pfAdvice(pf *model.PF) []model.Problem {
 	return out
 }
 
-// left counts the VFs that are nobody has but that are outside the pool.
+// left counts the VFs that nobody has but that are outside the pool.
 func left(pf *model.PF) (n int) {
 	for i := range pf.VFs {
 		if pf.VFs[i].OwnerWhy == model.NotInPool {
@@ -122,7 +122,7 @@ func foreign(pf *model.PF) string {
 	var out []string
 	for i := range pf.VFs {
 		if v := &pf.VFs[i]; v.Owner == model.OwnerForeign && v.OwnerWhy != model.NotInPool {
-			out = append(out, fmt.Sprintf("%d (%s)", v.ID.Index, v.OwnerWhy))
+			out = append(out, fmt.Sprintf("%s (%s)", v.ID, v.OwnerWhy))
 		}
 	}
 	return strings.Join(out, ", ")
@@ -193,7 +193,7 @@ func stateAdvice(vm *model.VM) (text, remedy string) {
 	case vm.Ready == model.No:
 		return "its guest OS is not up: the guest agent's channel is not connected", "start qemu-guest-agent in the guest"
 	case vm.Ready == model.Unknown:
-		return "it has no guest agent channel, so Sluice cannot tell when its OS is up", "if the guest runs qemu-guest-agent: sluice prepare " + vm.Name + " --agent" + thenRestart
+		return "it has no guest agent channel, so Sluice cannot tell when its OS is up", "if the guest runs qemu-guest-agent: `sluice prepare " + vm.Name + " --agent`" + thenRestart
 	}
 	return "", ""
 }
@@ -204,7 +204,7 @@ func nicAdvice(vm *model.VM, nic *model.NIC) [][2]string {
 	if nic.Failover == model.FailoverNone && nic.VirtualPF == "" {
 		out = append(out, [2]string{
 			"NIC " + nic.Alias + " has no failover: the guest would not take a VF as its second path",
-			"sluice prepare " + vm.Name + thenRestart + "; or set up a bond in the guest and say failover: bond in sluice.yaml",
+			"`sluice prepare " + vm.Name + "`" + thenRestart + "; or set up a bond in the guest and say failover: bond in sluice.yaml",
 		})
 	}
 	if nic.VF != model.NoVF && nic.VFPath.Source == model.SourceAgent && nic.VFPath.Note != "" {

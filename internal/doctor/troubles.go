@@ -61,7 +61,7 @@ func nicTroubles(out []model.Problem, vm *model.VM, nic *model.NIC, nets map[str
 	case nic.VF == model.NoVF && nic.Failover != model.FailoverNone && nic.FreePort == model.No:
 		out = append(out, model.Problem{
 			Subject: vm.Name, Text: "it has no free PCIe root port, so no VF can be plugged",
-			Remedy: "sluice prepare " + vm.Name + thenRestart,
+			Remedy: "`sluice prepare " + vm.Name + "`" + thenRestart,
 		})
 	}
 	return out

@@ -68,7 +68,7 @@ func (r rule) matches(e lv.Error) bool {
 var rules = []rule{
 	{lv.ErrNoDomain, "", model.ErrGone, ""},
 	{lv.ErrDeviceMissing, "", model.ErrGone, ""},
-	{lv.ErrOk, "No more available PCI slots", model.ErrPermanent, "the domain has no free hot-plug slot: sluice prepare adds a root port; then stop and start it"},
+	{lv.ErrOk, "No more available PCI slots", model.ErrPermanent, "the domain has no free hot-plug slot: `sluice prepare` adds a root port; then stop and start it"},
 	{lv.ErrOk, "doesn't support hotplug", model.ErrPermanent, "give the domain pcie-root-ports on which hot-plug is on"},
 	{lv.ErrOk, "is not bound to vfio-pci", nil, "bind the VF to vfio-pci first"},
 	{lv.ErrOk, "is in use by", nil, "another domain or driver has the device"},

@@ -41,7 +41,7 @@ func TestDoctor(t *testing.T) {
 problem vm6: it has no free PCIe root port, so no VF can be plugged
 problem pf0: its driver igb does not count per VF
 problem pf0: 1 of its VFs are left to others
-problem pf0: VFs that Sluice leaves alone: 5 (vm8 has it as hostdev0, not attached by Sluice)
+problem pf0: VFs that Sluice leaves alone: pf0/5 (vm8 has it as hostdev0, not attached by Sluice)
 problem pf1: its VFs are not in Sluice's pool
 problem vm2: its guest OS is not up: the guest agent's channel is not connected
 problem vm3: NIC ua-net0 has no failover: the guest would not take a VF as its second path

@@ -147,7 +147,7 @@ func whyNone(vm *model.VM, r *model.VMRule) string {
 	case r.NIC != "" && stand(vm, &model.VMRule{Failover: r.Failover}) != nil:
 		return "no virtio NIC of it that can fail over is named by `nic: " + r.NIC + "`; write the alias, MAC or network of one, or leave nic out"
 	}
-	return "no virtio NIC of it can fail over: its <interface> has no <teaming type='persistent'/>; run sluice prepare " + vm.Name + ", then stop and start it, or set failover: bond for it in sluice.yaml if the guest has an active-backup bond"
+	return "no virtio NIC of it can fail over: its <interface> has no <teaming type='persistent'/>; run `sluice prepare " + vm.Name + "`, then stop and start it, or set failover: bond for it in sluice.yaml if the guest has an active-backup bond"
 }
 
 func noPort(vm *model.VM) string {
@@ -158,5 +158,5 @@ func noPort(vm *model.VM) string {
 }
 
 func addPort(vm *model.VM) string {
-	return "run sluice prepare " + vm.Name + ", which adds a pcie-root-port, then stop and start it"
+	return "run `sluice prepare " + vm.Name + "`, which adds a pcie-root-port, then stop and start it"
 }

@@ -50,10 +50,11 @@ func failedMoves(v *model.View) (list []model.Problem) {
 		if r.Code != model.CodeBackoff {
 			continue
 		}
-		p := model.Problem{Subject: string(r.VM), Text: r.Detail + "; it is tried again " + when(r.Until), Remedy: "put that right, or `sluice release` it so that it is not tried again; the log says more: journalctl -u sluice"}
+		p := model.Problem{Subject: string(r.VM), Text: r.Detail + "; it is tried again " + when(r.Until)}
 		if vm := v.Snapshot.FindVM(r.VM); vm != nil {
 			p.Subject = vm.Name
 		}
+		p.Remedy = fmt.Sprintf("put that right, or `sluice release %s` so that it is not tried again; the log says more: journalctl -u sluice", p.Subject)
 		if strings.Contains(r.Detail, model.ErrGuest.Error()) {
 			p.Remedy = fmt.Sprintf("see in the guest that it has the VF's driver and net_failover or a bond (lspci -k; dmesg), or `sluice release %s`", p.Subject)
 		}

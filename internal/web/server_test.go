@@ -108,7 +108,7 @@ func TestClientGetsWhatTheViewSays(t *testing.T) {
 	overcommitted := v.Bandwidth.Problems[0]
 	failed := api.Problem{
 		Subject: "burst", Text: "attach failed 4 times: no free PCIe root port; it is tried again at 12:01:00",
-		Remedy: "put that right, or `sluice release` it so that it is not tried again; the log says more: journalctl -u sluice",
+		Remedy: "put that right, or `sluice release burst` so that it is not tried again; the log says more: journalctl -u sluice",
 	}
 	same("doctor", api.Doctor{Problems: []api.Problem{failed, {Subject: overcommitted.Subject, Text: overcommitted.Text, Remedy: overcommitted.Remedy}, {Subject: "pf1", Text: "its link is down: no VF of it carries anything", Remedy: "check the cable and the switch"}}}, doctor, err)
 	why, _ := web.Explain(v, "burst")
