@@ -37,7 +37,7 @@ function guaranteeTile(b) {
   let value = b.guaranteed ? `${kept} of ${b.guaranteed}` : 'None';
   let note = b.guaranteed ? 'are kept' : 'nobody is promised anything';
   if (b.short) note = h('span', { class: 'bad' }, `▲ ${b.short} short`);
-  const over = b.overcommitted > 0 && h('span', { class: 'bad' }, `▲ ${count(b.overcommitted, 'link')} over-committed`);
+  const over = b.overcommitted > 0 && h('span', { class: 'bad' }, `▲ ${count(b.overcommitted, 'link')} overcommitted`);
   return tile('Guarantees', value, h('span', null, note), over, b.limited > 0 && h('span', null, `${b.limited} limited now`));
 }
 
@@ -67,7 +67,7 @@ function pfRow(pf, link) {
     h('td', { class: 'link' }, link ? [
       bar([['vf', load]], `link ${percent(load)} used`),
       h('small', null, `${bits(link.sent_bits_per_second)} of ${bits(link.capacity_bits_per_second)} · ${percent(load)}`),
-      promised > 0 && h('small', { class: link.overcommitted ? 'bad' : '' }, `${link.overcommitted ? '▲ over-committed: ' : ''}${rate(link.guaranteed)} guaranteed`),
+      promised > 0 && h('small', { class: link.overcommitted ? 'bad' : '' }, `${link.overcommitted ? '▲ overcommitted: ' : ''}${rate(link.guaranteed)} guaranteed`),
     ] : h('small', null, 'not known')));
 }
 

@@ -35,7 +35,7 @@ function steps(record) {
 export function figures(r) {
   const unit = r.policy === 'vnraf' ? '' : ' pkt/s';
   const list = [['Policy', r.policy], ['Code', r.code], ['Score', r.score && si(r.score) + unit], ['Price', r.price && si(r.price) + unit], ['Regret', r.regret && `${si(r.regret)} packets`],
-    ['Rank', r.rank && `${r.rank} of those who want one of ${r.slots}`], ['Against', r.other_name && name(r.other_name)], ['Detail', r.detail]];
+    ['Rank', r.rank && `${r.rank}; the first ${r.slots} get a VF`], ['Against', r.other_name && name(r.other_name)], ['Detail', r.detail]];
   return h('dl', { class: 'figures' }, list.filter(([, v]) => v).map(([k, v]) => h('div', null, h('dt', null, k), h('dd', null, v))));
 }
 

@@ -10,7 +10,7 @@ const kinds = {
   error: { mark: '▲', label: 'Error' },
   problem: { mark: '▲', label: 'Problem' },
   finding: { mark: '◆', label: 'Wrongly set' },
-  info: { mark: 'ⓘ', label: 'Worth knowing' },
+  info: { mark: 'i', label: 'Worth knowing' },
 };
 
 function gather(status, doctor, fsck) {
