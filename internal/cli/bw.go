@@ -116,7 +116,7 @@ func printBandwidth(w io.Writer, b api.Bandwidth) {
 		_, _ = fmt.Fprintln(w, "No counters have been read yet, or `bandwidth: {enabled: false}` is set.")
 		return
 	}
-	_, _ = fmt.Fprintf(w, "%s every %s%s\n", b.Allocator, seconds(b.Period), map[bool]string{true: "; observe mode: nothing is limited, ALLOWED is what would be"}[b.Mode == api.ModeObserve])
+	_, _ = fmt.Fprintf(w, "Allocator %s, every %s%s\n", b.Allocator, seconds(b.Period), map[bool]string{true: "; observe mode: nothing is limited, ALLOWED is what would be"}[b.Mode == api.ModeObserve])
 	for _, l := range b.Links {
 		_, _ = fmt.Fprintf(w, "%s\n", linkText(l))
 	}

@@ -48,6 +48,26 @@ func (a *app) completeNIC(c *cobra.Command, args []string, _ string) ([]string, 
 	})
 }
 
+// completePF offers the PFs of this host that have VFs.
+func (a *app) completePF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	vfs, err := a.client().VFs(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for i := range vfs {
+		if pf := vfs[i].PF; !slices.Contains(names, pf) {
+			names = append(names, pf)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
 // completeVF offers the numbers of the virtual VFs of the VM that is named.
 func (a *app) completeVF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), time.Second)

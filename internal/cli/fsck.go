@@ -20,8 +20,9 @@ func (a *app) fsckCommand() *cobra.Command {
 		Long: `Looks for VFs that carry what no VM needs: a stale MAC, VLAN, rate or trust, the wrong
 driver, one MAC on two VFs, a VF of somebody else's with a VM's MAC, stale filters. What
 is Sluice's to repair shows the steps that repair it; what others own is listed and left
-alone. Without a daemon (--offline), also limits that one which has died left. With --repair, it waits and says of each finding what became of it. Ends with exit
-code 3 when there is something left, and with 1 when a repair failed.`,
+alone. Without a daemon (--offline), also limits that one which has died left. With
+--repair, it waits and says of each finding what became of it. Ends with exit code 3 when
+there is something left, and with 1 when a repair failed.`,
 		Example: "sluice fsck\nsluice fsck --repair\nsluice fsck --offline",
 		Args:    noArgs,
 	}

@@ -35,12 +35,15 @@ moves the VM to a VF and back twice, and the host exchanges ICMP echoes with it.
 With --save the report is kept where the daemon reads it at its next reload or start: it
 then goes by what was measured. docs/qualify.md explains each claim.`,
 		Example: "sluice qualify enp65s0f0\nsluice qualify enp65s0f0 --vm scratch\nsluice qualify enp65s0f0 --save && sluice reload\nsluice qualify --restore",
-		Args:    cobra.ArbitraryArgs,
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completePF,
 	}
 	o := outputFlag(c)
 	config := c.Flags().String("config", DefaultConfig, "sluice.yaml to use, as a `file`")
 	save := c.Flags().Bool("save", false, "keep the report, for the daemon to go by")
 	vm := c.Flags().String("vm", "", "also have the daemon move this `VM` and measure both its paths")
+	_ = c.RegisterFlagCompletionFunc("vm", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		return a.completeVM(c, nil, word)
+	})
 	address := c.Flags().String("address", "", "the VM's IPv4 `address`; by default what the host's ARP table says")
 	restore := c.Flags().Bool("restore", false, "put back what a qualify that was killed has left")
 	c.RunE = func(c *cobra.Command, args []string) error {

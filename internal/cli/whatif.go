@@ -20,9 +20,9 @@ func (a *app) whatifCommand() *cobra.Command {
 		Use: "whatif", Short: "what other policies would have done with the last hour",
 		Long: `Shows what each policy would have been worth with the loads of the last hour, as the daemon
 remembers them: which share of all packets VFs would have carried, and how many moves that
-would have taken. NET is less what moves cost: a VF that goes from one VM to another counts as ten
-seconds of a median load. The daemon has it worked out by another process, at most once in five
-minutes; this waits for it.`,
+would have taken. GROSS is that share, and NET is less what the moves cost: a VF that goes
+from one VM to another counts as ten seconds of a median load. The daemon has it worked out
+by another process, at most once in five minutes; this waits for it.`,
 		Example: "sluice whatif\nsluice whatif -o json | jq '.policies[0].policy'",
 		Args:    noArgs,
 	}
