@@ -72,7 +72,7 @@ const option = ([value, [words]]) => h('option', { value }, words);
 // kept is what was chosen, in the address, so that going back and sharing the link keep it.
 function kept() {
   const query = new URLSearchParams(location.search);
-  const pick = (key, table, other) => (table[query.get(key)] ? query.get(key) : other);
+  const pick = (key, table, other) => (Object.hasOwn(table, query.get(key)) ? query.get(key) : other);
   return { search: query.get('q') ?? '', filter: pick('show', filters, 'all'), sort: pick('sort', sorts, 'load') };
 }
 

@@ -137,3 +137,10 @@ func TestDashboard(t *testing.T) {
 	h.next()
 	p.until(`document.querySelector('#live .at').textContent.endsWith(':01')`)
 }
+
+// A link with words that are no filter, though every object of JavaScript has them, shows the list all the same.
+func TestOddLink(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	p := open(t, browser(t), h.url+"/?show=constructor&sort=toString", looks[0])
+	p.rows()
+}
