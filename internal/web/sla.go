@@ -16,8 +16,8 @@ func SLAs(v *model.View) []api.NICSLA {
 	out := []api.NICSLA{}
 	x := newIndex(v)
 	promised := map[model.NICID]model.Rate{}
-	for i := range bandwidthOf(v).NICs {
-		n := &v.Bandwidth.NICs[i]
+	b := bandwidthOf(v)
+	for _, n := range slices.Concat(b.NICs, b.VirtualPFs) { // the PF's own NIC stands for its virtual PF as a whole
 		promised[n.NICID] = n.Promised
 	}
 	for i := range x.Snapshot.VMs {
