@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/libvirt/libvirttest"
 	"sluice/internal/model"
+	"sluice/internal/testkit"
 )
 
 func TestDetachAndWaitGone(t *testing.T) {
@@ -152,6 +153,12 @@ func TestFrozenDaemon(t *testing.T) {
 	hasState(t, c, v, model.VMPaused)
 }
 
+// held says whether err means that a QEMU does not answer. On a machine under load a mere question to libvirt may be left behind
+// too, and its domain counts as stuck until that has its answer.
+func held(err error) bool {
+	return errors.Is(err, ErrStuck) && (strings.Contains(err.Error(), `"detach device"`) || strings.Contains(err.Error(), "has not answered libvirt"))
+}
+
 func TestStuckDomainDelaysNoOther(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -165,11 +172,11 @@ func TestStuckDomainDelaysNoOther(t *testing.T) {
 	defer d.ThawVM(t, bad.Name)
 
 	libvirttest.Eventually(t, patience, "a call on it is left behind", func() bool {
-		err := c.Detach(within(t, 500*time.Millisecond), id(bad), "ua-dev")
+		err := c.Detach(within(t, testkit.Time(250*time.Millisecond)), id(bad), "ua-dev")
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrStuck) {
 			t.Fatalf("Detach from the stuck one: %v", err)
 		}
-		return errors.Is(err, ErrStuck)
+		return held(err)
 	})
 	meanwhile(t, "the next call on it", func() {
 		if err := c.Detach(within(t, patience), id(bad), "ua-dev"); !errors.Is(err, ErrStuck) {
@@ -235,8 +242,8 @@ func meanwhile(t *testing.T, what string, fn func()) {
 	go func() { defer close(done); fn() }()
 	select {
 	case <-done:
-	case <-time.After(patience):
-		t.Fatalf("%s: not within %s", what, patience)
+	case <-time.After(testkit.Time(patience)):
+		t.Fatalf("%s: takes too long", what)
 	}
 }
 
