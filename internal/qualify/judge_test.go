@@ -140,9 +140,29 @@ func TestFacts(t *testing.T) {
 	if lost, ok := Lost([]api.Qualification{q}); ok {
 		t.Errorf("lost %v without a move", lost)
 	}
-	q.Moves = &api.MoveCost{Moves: 4, LostMean: 0.2}
-	if lost, ok := Lost([]api.Qualification{{}, q}); !ok || lost != 0.2 {
-		t.Errorf("lost %v, %v", lost, ok)
+}
+
+// Moves without a loss show only that the loss is below what one lost round trip would have been.
+func TestLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		moves []*api.MoveCost
+		want  float64
+		ok    bool
+	}{
+		"no report":            {nil, 0, false},
+		"not measured":         {[]*api.MoveCost{nil, {}}, 0, false},
+		"the most of them":     {[]*api.MoveCost{nil, {Moves: 4, Rate: 50, Lost: 40, LostMean: 0.2}, {Moves: 4, Rate: 50, Lost: 5, LostMean: 0.025}}, 0.2, true},
+		"nothing was lost":     {[]*api.MoveCost{{Moves: 4, Rate: 50}}, 0.005, true},
+		"of few round trips":   {[]*api.MoveCost{{Moves: 2, Rate: 1}}, 0.5, true},
+		"one report is coarse": {[]*api.MoveCost{{Moves: 4, Rate: 50, Lost: 2, LostMean: 0.01}, {Moves: 1, Rate: 10}}, 0.1, true},
+	} {
+		var list []api.Qualification
+		for _, m := range c.moves {
+			list = append(list, api.Qualification{Moves: m})
+		}
+		if lost, ok := Lost(list); lost != c.want || ok != c.ok {
+			t.Errorf("%s: %v, %v, want %v, %v", name, lost, ok, c.want, c.ok)
+		}
 	}
 }
 

@@ -57,10 +57,19 @@ func (f *Facts) Over(pf *model.PF) {
 func Lost(reports []api.Qualification) (seconds float64, ok bool) {
 	for i := range reports {
 		if m := reports[i].Moves; m != nil && m.Moves > 0 {
-			seconds, ok = max(seconds, m.LostMean), true
+			seconds, ok = max(seconds, m.LostMean, resolution(m)), true
 		}
 	}
 	return seconds, ok
+}
+
+// resolution is the least mean loss that moves can show, seconds: that of one round trip in all of them. Moves without a
+// loss prove only that theirs is below this, not that it is 0, and placement would move VMs as if that cost nothing.
+func resolution(m *api.MoveCost) float64 {
+	if m.Rate <= 0 {
+		return 0
+	}
+	return 1 / (m.Rate * float64(m.Moves))
 }
 
 // Stale says what a report is about that the hardware at hand is not; "": it is about this.
