@@ -12,20 +12,26 @@ import (
 func TestMaxRate(t *testing.T) {
 	const mbit = 1e6
 	for name, c := range map[string]struct {
-		r    Rate
-		want string
+		r          Rate
+		want, says string
 	}{
-		"kept":               {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 990 * mbit}, "yes"},
-		"kept, in bursts":    {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 1240 * mbit}, "yes"},
-		"not kept":           {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 58 * mbit}, "no"},
-		"half kept":          {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 20 * mbit}, "unknown"},
-		"too slow to tell":   {Rate{Free: 25 * mbit, Limit: 15 * mbit, Limited: 14 * mbit}, "unknown"},
-		"refused":            {Rate{Free: 60 * mbit, Limit: 15 * mbit, Refused: "invalid argument"}, "no"},
-		"could not be tried": {Rate{Error: "no carrier"}, "unknown"},
-		"nothing":            {Rate{}, "unknown"},
+		"kept":                             {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 990 * mbit}, "yes", "990Mbit sent with a limit of 1Gbit"},
+		"kept, in bursts":                  {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 1240 * mbit}, "yes", ""},
+		"not kept":                         {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 58 * mbit}, "no", "not kept"},
+		"not kept, and faster than before": {Rate{Free: 158 * mbit, Limit: 39 * mbit, Limited: 281 * mbit}, "no", "not kept"},
+		"not kept, free no faster":         {Rate{Free: 16 * mbit, Limit: 15 * mbit, Limited: 28 * mbit}, "no", "not kept"},
+		"not kept, free slower":            {Rate{Free: 9 * mbit, Limit: 15 * mbit, Limited: 23 * mbit}, "no", "not kept"},
+		"half kept":                        {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 20 * mbit}, "unknown", "too near to the limit"},
+		"too slow to tell":                 {Rate{Free: 25 * mbit, Limit: 15 * mbit, Limited: 14 * mbit}, "unknown", "too little without it"},
+		"slower by noise":                  {Rate{Free: 33 * mbit, Limit: 15 * mbit, Limited: 18 * mbit}, "unknown", "too little without it"},
+		"too slow, and a little above":     {Rate{Free: 25 * mbit, Limit: 15 * mbit, Limited: 20 * mbit}, "unknown", "too little without it"},
+		"nothing arrived":                  {Rate{Free: 60 * mbit, Limit: 15 * mbit}, "unknown", "0 bit/s sent"},
+		"refused":                          {Rate{Free: 60 * mbit, Limit: 15 * mbit, Refused: "invalid argument"}, "no", "refuses"},
+		"could not be tried":               {Rate{Error: "no carrier"}, "unknown", "no carrier"},
+		"nothing":                          {Rate{}, "unknown", "not tried"},
 	} {
-		if got := maxRate(&c.r, model.Yes); got.Measured != c.want || got.Evidence == "" || got.Expected != "yes" {
-			t.Errorf("%s: %+v, want %s", name, got, c.want)
+		if got := maxRate(&c.r, model.Yes); got.Measured != c.want || !strings.Contains(got.Evidence, c.says) || got.Evidence == "" || got.Expected != "yes" {
+			t.Errorf("%s: %+v, want %s, %q", name, got, c.want, c.says)
 		}
 	}
 }
