@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
+	"sluice/internal/config"
 	"sluice/internal/migrate"
 	"sluice/internal/model"
 )
@@ -31,12 +32,16 @@ there is nothing to change, which libvirt takes for the XML as it was, and fails
 host has no VF for the VM, so that it stays where it is. It asks libvirt for nothing.`,
 		Args: cobra.MinimumNArgs(2),
 	}
+	path := c.Flags().String("config", DefaultConfig, "sluice.yaml that says where the daemon's socket is, as a `file`; conf.d/*.yaml beside it is read along")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if args[1] != "migrate" {
 			return nil
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), hookLimit)
 		defer cancel()
+		if !c.Flags().Changed("socket") { // nobody types this command's: libvirt calls it
+			a.socket = config.Socket(*path)
+		}
 		return a.migrateIn(ctx)
 	}
 	return c

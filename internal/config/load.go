@@ -35,6 +35,23 @@ type Known struct {
 // error joins all complaints; Errors takes them apart. On an error there is no Config:
 // a running daemon keeps the one it has.
 func Load(path string, known Known) (*Config, error) {
+	docs, errs := documents(path)
+	return parse(docs, known, errs)
+}
+
+// Socket is api.socket of the file and its fragments, for who only looks for the daemon. That runs on whatever became
+// of its files since it read them: nothing else of them is judged, and where none tells the socket it is the default.
+func Socket(path string) string {
+	docs, _ := documents(path)
+	c, _ := decode(docs, nil)
+	if !filepath.IsAbs(c.API.Socket) {
+		return Default().API.Socket
+	}
+	return c.API.Socket
+}
+
+// documents reads the file and its fragments.
+func documents(path string) ([]Document, []*Error) {
 	names, errs := fileNames(path)
 	var docs []Document
 	for _, name := range names {
@@ -45,7 +62,7 @@ func Load(path string, known Known) (*Config, error) {
 		}
 		docs = append(docs, Document{Name: name, Data: data})
 	}
-	return parse(docs, known, errs)
+	return docs, errs
 }
 
 // Parse builds a Config from documents in memory, merged in the order given.
@@ -54,17 +71,23 @@ func Parse(docs []Document, known Known) (*Config, error) {
 }
 
 func parse(docs []Document, known Known, errs []*Error) (*Config, error) {
+	c, d := decode(docs, errs)
+	check(c, known, d)
+	if len(d.errs) > 0 {
+		return nil, join(d.errs, c.files)
+	}
+	return c, nil
+}
+
+// decode fills a Config with what the documents say; the decoder has the complaints.
+func decode(docs []Document, errs []*Error) (*Config, *decoder) {
 	c := Default()
 	d := &decoder{pos: c.pos, bad: map[string]bool{}, errs: errs}
 	for _, doc := range docs {
 		c.files = append(c.files, doc.Name)
 		d.document(doc, c)
 	}
-	check(c, known, d)
-	if len(d.errs) > 0 {
-		return nil, join(d.errs, c.files)
-	}
-	return c, nil
+	return c, d
 }
 
 // fileNames lists the main file and its fragments. A fragment with the other common

@@ -425,3 +425,39 @@ func TestPipeIsNoConfig(t *testing.T) {
 		t.Error("still waiting")
 	}
 }
+
+// Who only looks for the daemon finds its socket, whatever else the files say.
+func TestSocket(t *testing.T) {
+	usual := Default().API.Socket
+	for name, c := range map[string]struct {
+		file, fragment, want string // "": there is no such file
+	}{
+		"no file":                {want: usual},
+		"it says nothing":        {file: "mode: enforce\n", want: usual},
+		"in the file":            {file: "api: {socket: /run/a.sock}\n", want: "/run/a.sock"},
+		"in a fragment":          {file: "mode: enforce\n", fragment: "api:\n  socket: /run/b.sock\n", want: "/run/b.sock"},
+		"only in a fragment":     {fragment: "api: {socket: /run/b.sock}\n", want: "/run/b.sock"},
+		"other keys are unknown": {file: "new: 1\npfs: 7\napi: {novel: x, socket: /run/a.sock}\n", want: "/run/a.sock"},
+		"no YAML":                {file: "api: {socket: /run/a.sock\n", fragment: "mode: enforce\n", want: usual},
+		"no YAML beside":         {file: "api: {socket: /run/a.sock}\n", fragment: "vms: [\n", want: "/run/a.sock"},
+		"a relative path":        {file: "api: {socket: a.sock}\n", want: usual},
+		"no text":                {file: "api: {socket: [1]}\n", want: usual},
+	} {
+		dir := t.TempDir()
+		for path, text := range map[string]string{"sluice.yaml": c.file, "conf.d/10-x.yaml": c.fragment} {
+			path = filepath.Join(dir, path)
+			if text == "" {
+				continue
+			}
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := Socket(filepath.Join(dir, "sluice.yaml")); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
