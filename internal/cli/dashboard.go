@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -60,11 +61,16 @@ func (a *app) serve(ctx context.Context, s *dashboard.Server, open, print bool) 
 	}
 	_, _ = fmt.Fprint(a.std.Out, head, s.URL(), tail)
 	if open {
-		go func() {
+		var opening sync.WaitGroup
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer opening.Wait() // it removes its file
+		defer cancel()
+		opening.Go(func() {
 			if err := dashboard.Open(ctx, s.URL()); err != nil {
 				_, _ = fmt.Fprintf(a.std.Err, "sluice: %v; open the link above\n", err)
 			}
-		}()
+		})
 	}
 	return s.Run(ctx)
 }

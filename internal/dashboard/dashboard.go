@@ -131,6 +131,12 @@ func (g *gate) enter(w http.ResponseWriter, r *http.Request) {
 			Name: g.cookie(), Value: g.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		})
 	}
+	if foreign(r) { // as from the file of Open: a browser would redirect in that one's name, without the cookie
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		_ = leads.Execute(w, "/") // the reader may be gone: nothing to be done about it
+		return
+	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 

@@ -4,12 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
+	"net/url"
+
 	"os"
 	"os/exec"
+	"path/filepath"
+	"time"
 )
 
-// Open shows a link in the user's browser, by the desktop's own means.
-func Open(ctx context.Context, link string) error {
+// openFor is how long a browser that starts has to read the file with the link, after xdg-open has ended.
+const openFor = 30 * time.Second
+
+// Open shows a link in the user's browser, by the desktop's own means. Every user of the host can read command lines, so
+// the link is on none: the browser is given a file that only this user can read and that leads to the link. The file is
+// removed when ctx ends, which is no error, or half a minute after the browser was called; then Open returns.
+func Open(ctx context.Context, link string) (err error) {
 	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
 		return errors.New("there is no desktop here to open a browser on")
 	}
@@ -17,8 +27,47 @@ func Open(ctx context.Context, link string) error {
 	if err != nil {
 		return errors.New("xdg-open is not installed (package xdg-utils), so no browser can be opened")
 	}
-	if err := exec.CommandContext(ctx, program, link).Run(); err != nil { //nolint:gosec // as found
+	file, remove, err := linkFile(link)
+	if err != nil {
+		return fmt.Errorf("write the file that leads the browser to the page: %w", err)
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	err = exec.CommandContext(ctx, program, (&url.URL{Scheme: "file", Path: file}).String()).Run() //nolint:gosec // as found
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return fmt.Errorf("xdg-open: %w", err)
 	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(openFor):
+	}
 	return nil
+}
+
+var leads = template.Must(template.New("").Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Sluice</title>
+<meta http-equiv="refresh" content="0;url={{.}}"></head>
+<body><a href="{{.}}">The page of Sluice</a></body></html>
+`))
+
+// linkFile makes a file that leads to a link, 0600, in a directory of its own, 0700, which remove removes.
+func linkFile(link string) (file string, remove func() error, err error) {
+	dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "sluice-dashboard-")
+	if err != nil { // that directory is another user's after su, or has gone
+		if dir, err = os.MkdirTemp("", "sluice-dashboard-"); err != nil {
+			return "", nil, err
+		}
+	}
+	remove = func() error { return os.RemoveAll(dir) }
+	file = filepath.Join(dir, "open.html")
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // in our own directory
+	if err == nil {
+		err = errors.Join(leads.Execute(f, link), f.Close())
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, remove())
+	}
+	return file, remove, nil
 }
