@@ -34,7 +34,8 @@ type incoming struct {
 }
 
 type keptVF struct {
-	vm    string
+	plan.Kept
+	name  string // of the VM
 	until time.Time
 }
 
@@ -59,7 +60,9 @@ func (k *incoming) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 			delete(k.kept, id)
 			continue
 		}
-		vf.Owner, vf.OwnerWhy = model.OwnerForeign, "kept for "+kept.vm+", which migrates here"
+		kept.Free = vf.Owner == model.OwnerFree
+		k.kept[id] = kept
+		vf.Owner, vf.OwnerWhy = model.OwnerForeign, "kept for "+kept.name+", which migrates here"
 	}
 	for id, cancel := range k.waits {
 		_, kept := k.kept[id]
@@ -73,7 +76,7 @@ func (k *incoming) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 
 // core is the part of loop.Core that chooses VFs.
 type incomingCore interface {
-	Incoming(vm model.Subject, nics []model.NIC, kept func(model.VFID) bool) ([]model.Step, error)
+	Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]plan.Kept) ([]model.Step, error)
 }
 
 // ready chooses VFs for a VM's NICs and sets them up for QEMU to attach. What a VF carries for which that failed is
@@ -139,16 +142,21 @@ func (k *incoming) do(ctx context.Context, s model.Step) error {
 	return k.actuator.Do(ctx, s)
 }
 
-// choose runs in the loop, so that no Snapshot that does not show what is kept is decided on after it.
+// choose runs in the loop, so that no Snapshot that does not show what is kept is decided on after it. What is kept for
+// the VM already, as when its migration is tried again, it keeps for it from now on.
 func (k *incoming) choose(core incomingCore, vm model.Subject, nics []model.NIC) ([]model.Step, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	steps, err := core.Incoming(vm, nics, func(id model.VFID) bool { _, kept := k.kept[id]; return kept })
+	kept := map[model.VFID]plan.Kept{}
+	for id, one := range k.kept {
+		kept[id] = one.Kept
+	}
+	steps, err := core.Incoming(vm, nics, kept)
 	for _, s := range steps {
 		if s.Kind != model.StepSetMAC {
 			continue
 		}
-		k.kept[s.VF.ID] = keptVF{vm.VMName, k.now().Add(loop.IncomingLimit)}
+		k.kept[s.VF.ID] = keptVF{plan.Kept{VM: vm.VM, MAC: s.VF.MAC, Free: true}, vm.VMName, k.now().Add(loop.IncomingLimit)}
 	}
 	return steps, err
 }

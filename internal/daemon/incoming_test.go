@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/loop"
 	"sluice/internal/model"
+	"sluice/internal/plan"
 )
 
 // incomingRig is a host with two VFs, of which the core chooses what it is told to.
@@ -65,10 +66,11 @@ func (r *incomingRig) Do(_ context.Context, s model.Step) error {
 }
 
 // Incoming implements incomingCore.
-func (r *incomingRig) Incoming(_ model.Subject, _ []model.NIC, kept func(model.VFID) bool) (out []model.Step, err error) {
+func (r *incomingRig) Incoming(_ model.Subject, _ []model.NIC, kept map[model.VFID]plan.Kept) (out []model.Step, err error) {
 	r.asked = nil
 	for i := range 2 {
-		if id := (model.VFID{PF: "pf0", Index: i}); kept(id) {
+		id := model.VFID{PF: "pf0", Index: i}
+		if _, is := kept[id]; is {
 			r.asked = append(r.asked, id)
 		}
 	}
@@ -156,4 +158,73 @@ func TestIncomingVFIsFreeAgain(t *testing.T) {
 			t.Errorf("%s: done %v", name, r.done)
 		}
 	}
+}
+
+// planCore chooses as the loop does.
+type planCore struct{ snap *model.Snapshot }
+
+func (c planCore) Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]plan.Kept) ([]model.Step, error) {
+	return plan.ForIncoming(c.snap, vm, nics, kept, func(model.VFID) bool { return false }, plan.DefaultTimeouts)
+}
+
+// A migration that is tried again gets the VF that is kept for it, for another minute; another VM never does.
+func TestIncomingAgain(t *testing.T) {
+	r := newIncomingRig(t)
+	call := func(_ context.Context, f func(time.Time)) error { f(r.clock); return nil }
+	come := func(vm model.VMID) string {
+		snap, err := r.incoming.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nics := []model.NIC{{Alias: "ua-net0", MAC: model.MAC{2, 8}, Network: "br0"}}
+		vfs, err := r.ready(t.Context(), call, planCore{snap}, model.Subject{VM: vm, VMName: string(vm)}, nics)
+		if err != nil {
+			return err.Error()
+		}
+		return vfs[0].ID.String()
+	}
+	for i := range 3 {
+		if got := come("a"); got != "pf0/0" {
+			t.Errorf("try %d of a: %s", i, got)
+		}
+		r.clock = r.clock.Add(loop.IncomingLimit - time.Second)
+	}
+	if got := come("b"); got != "pf0/1" {
+		t.Errorf("b: %s", got)
+	}
+	if got := come("c"); !strings.Contains(got, "no VF is free") {
+		t.Errorf("c: %s", got)
+	}
+	r.clock = r.clock.Add(2 * time.Second) // nobody waits for a's any more
+	if got := come("c"); got != "pf0/0" {
+		t.Errorf("c later: %s", got)
+	}
+}
+
+// A VF that is kept and that somebody else uses meanwhile is not given to the VM that it is kept for.
+func TestIncomingAgainTaken(t *testing.T) {
+	r := newIncomingRig(t)
+	r.choose = []int{0}
+	if _, err := r.come(t); err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []model.Owner{model.OwnerForeign, model.OwnerFree} {
+		r.Source = ownedSource{r, owner}
+		r.owners(t)
+		if got := r.kept[model.VFID{PF: "pf0"}].Free; got != (owner == model.OwnerFree) {
+			t.Errorf("%s but for being kept: free %v", owner, got)
+		}
+	}
+}
+
+// ownedSource shows a VF as somebody's.
+type ownedSource struct {
+	*incomingRig
+	owner model.Owner
+}
+
+func (s ownedSource) Snapshot(ctx context.Context) (*model.Snapshot, error) {
+	snap, err := s.incomingRig.Snapshot(ctx)
+	snap.PFs[0].VFs[0].Owner = s.owner
+	return snap, err
 }

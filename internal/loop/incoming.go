@@ -12,8 +12,8 @@ import (
 
 // Incoming chooses VFs for NICs of a VM that migrates in, and returns the Steps that ready
 // them. Whoever calls it does these Steps, and sees to it that Snapshots show the VFs as somebody else's from then on until
-// libvirt lists the VM. kept are those that wait so for others.
-func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept func(model.VFID) bool) ([]model.Step, error) {
+// libvirt lists the VM. kept are those that wait so already, for this VM or others.
+func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]plan.Kept) ([]model.Step, error) {
 	switch {
 	case c.opts.Mode != model.ModeEnforce:
 		return nil, errors.New("sluiced is in observe mode here and gives no VFs")
@@ -22,7 +22,7 @@ func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept func(model.VFID
 	case c.snap == nil || c.target == nil:
 		return nil, errors.New("sluiced has not looked at this host yet")
 	}
-	steps, err := plan.ForIncoming(c.snap, vm, nics, func(id model.VFID) bool { return kept(id) || c.expected(id) }, c.opts.Timeouts)
+	steps, err := plan.ForIncoming(c.snap, vm, nics, kept, c.expected, c.opts.Timeouts)
 	for i := range steps {
 		switch s := &steps[i]; s.Kind { // should the VM not come, all of it is cleared
 		case model.StepSetMAC:

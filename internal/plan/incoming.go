@@ -1,15 +1,25 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"sluice/internal/model"
 )
 
+// Kept is what a VF waits for that a VM which migrates in has been given. Snapshots show the VF as somebody else's.
+type Kept struct {
+	VM   model.VMID
+	MAC  model.MAC // of the VM's NIC
+	Free bool      // but for that it would be free
+}
+
 // ForIncoming chooses a VF for each NIC that a VM which migrates in brings one for, and lists
 // the Steps that ready it. QEMU attaches it as soon as the guest goes on here, so all but the bridge's entry must
-// be set by then, and add-self and set-mac not much before: see [AtArrival]. taken says which VFs others wait for. Of the NICs, alias, MAC, network and VLAN are used; a network "" is any, if there is but one.
-func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, taken func(model.VFID) bool, to Timeouts) ([]model.Step, error) {
+// be set by then, and add-self and set-mac not much before: see [AtArrival]. A NIC gets the VF that is kept for it, if one is: so
+// one migration that is tried again takes one VF. taken says which VFs are not to be had otherwise. Of the NICs, alias, MAC, network and VLAN are used; a network "" is any, if there is but one.
+func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept map[model.VFID]Kept, taken func(model.VFID) bool, to Timeouts) ([]model.Step, error) {
 	used := map[model.VFID]bool{}
 	var out []model.Step
 	for i := range nics {
@@ -17,7 +27,15 @@ func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, taken
 		if nic.Network == "" {
 			nic.Network = onlyNetwork(snap)
 		}
-		vf := freeVF(snap, nic.Network, func(id model.VFID) bool { return used[id] || taken(id) })
+		mine := func(vf *model.VF) bool {
+			k, is := kept[vf.ID]
+			return is && k.Free && k.VM == vm.VM && k.MAC == nic.MAC && !used[vf.ID] && !taken(vf.ID)
+		}
+		free := func(vf *model.VF) bool {
+			_, is := kept[vf.ID]
+			return !is && vf.Owner == model.OwnerFree && !used[vf.ID] && !taken(vf.ID)
+		}
+		vf := cmp.Or(findVF(snap, nic.Network, mine), findVF(snap, nic.Network, free))
 		if vf == nil {
 			return nil, fmt.Errorf("no VF is free here for NIC %s of %s on network %q", nic.MAC, vm.VMName, nic.Network)
 		}
@@ -32,17 +50,15 @@ func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, taken
 // cut it off from the host's other VMs. From then until its driver has opened the VF, only the PF's filter leads to its virtio NIC.
 func AtArrival(k model.StepKind) bool { return k == model.StepAddSelf || k == model.StepSetMAC }
 
-// freeVF is a VF on that network that nobody has, or nil.
-func freeVF(snap *model.Snapshot, network string, taken func(model.VFID) bool) *model.VF {
+// findVF is the first VF on that network of which ok is true, or nil.
+func findVF(snap *model.Snapshot, network string, ok func(*model.VF) bool) *model.VF {
 	for i := range snap.PFs {
 		pf := &snap.PFs[i]
 		if !pf.Managed || pf.Network != network || network == "" || pf.Uplink.Why != "" {
 			continue
 		}
-		for j := range pf.VFs {
-			if vf := &pf.VFs[j]; vf.Owner == model.OwnerFree && !taken(vf.ID) {
-				return vf
-			}
+		if j := slices.IndexFunc(pf.VFs, func(vf model.VF) bool { return ok(&vf) }); j >= 0 {
+			return &pf.VFs[j]
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ func TestForIncoming(t *testing.T) {
 			c.change(s)
 		}
 		nics := []model.NIC{{Alias: "ua-net0", MAC: mac, Network: c.network, VLAN: 7}}
-		steps, err := ForIncoming(s, model.Subject{VM: "v", VMName: "v"}, nics, func(id model.VFID) bool { return id == c.taken }, DefaultTimeouts)
+		steps, err := ForIncoming(s, model.Subject{VM: "v", VMName: "v"}, nics, nil, func(id model.VFID) bool { return id == c.taken }, DefaultTimeouts)
 		got := kinds(steps)
 		if err != nil {
 			got = err.Error()
@@ -61,14 +61,47 @@ func TestForIncomingTwo(t *testing.T) {
 	s := world()
 	nics := []model.NIC{{MAC: model.MAC{2, 8}, Network: "br0"}, {MAC: model.MAC{2, 9}, Network: "br0"}}
 	none := func(model.VFID) bool { return false }
-	if steps, err := ForIncoming(s, model.Subject{VM: "v"}, nics, none, DefaultTimeouts); err == nil {
+	if steps, err := ForIncoming(s, model.Subject{VM: "v"}, nics, nil, none, DefaultTimeouts); err == nil {
 		t.Errorf("one VF for two NICs: %v", steps)
 	}
 	vf := s.PFs[0].VFs[1]
 	vf.ID.Index, vf.Address = 2, "0000:01:10.4"
 	s.PFs[0].VFs = append(s.PFs[0].VFs, vf)
-	steps, err := ForIncoming(s, model.Subject{VM: "v"}, nics, none, DefaultTimeouts)
+	steps, err := ForIncoming(s, model.Subject{VM: "v"}, nics, nil, none, DefaultTimeouts)
 	if err != nil || len(steps) != 8 || steps[0].VF.ID == steps[4].VF.ID {
 		t.Errorf("got %v, %v: want two VFs", steps, err)
+	}
+}
+
+// A VF that is kept for a NIC of a VM is that NIC's when its migration is tried again, and nobody else's.
+func TestForIncomingAgain(t *testing.T) {
+	mac, other := model.MAC{2, 8}, model.MAC{2, 9}
+	second := model.VFID{PF: "pf0", Index: 2}
+	for _, c := range []struct {
+		name string
+		kept Kept
+		want string
+	}{
+		{"for this NIC", Kept{VM: "v", MAC: mac, Free: true}, "pf0/2"},
+		{"for another NIC", Kept{VM: "v", MAC: other, Free: true}, "pf0/1"},
+		{"for another VM", Kept{VM: "w", MAC: mac, Free: true}, "pf0/1"},
+		{"somebody else has it meanwhile", Kept{VM: "v", MAC: mac}, "pf0/1"},
+	} {
+		for _, shown := range []model.Owner{model.OwnerForeign, model.OwnerFree} { // free: no Snapshot since it is kept
+			s := world()
+			vf := s.PFs[0].VFs[1]
+			vf.ID, vf.Address, vf.Owner = second, "0000:01:10.4", shown
+			s.PFs[0].VFs = append(s.PFs[0].VFs, vf)
+			kept := map[model.VFID]Kept{second: c.kept}
+			none := func(model.VFID) bool { return false }
+			steps, err := ForIncoming(s, model.Subject{VM: "v"}, []model.NIC{{MAC: mac, Network: "br0"}}, kept, none, DefaultTimeouts)
+			if err != nil || steps[0].VF.ID.String() != c.want {
+				t.Errorf("kept %s, shown as %s: %v, %v, want %s", c.name, shown, steps, err, c.want)
+			}
+			all := func(id model.VFID) bool { return id == second || id.Index == 1 }
+			if steps, err := ForIncoming(s, model.Subject{VM: "v"}, []model.NIC{{MAC: mac, Network: "br0"}}, kept, all, DefaultTimeouts); err == nil {
+				t.Errorf("kept %s: %v of VFs that are not to be had", c.name, steps)
+			}
+		}
 	}
 }
