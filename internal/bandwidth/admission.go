@@ -135,20 +135,24 @@ type claim struct {
 type supply struct {
 	name  string // "": the host's packets
 	have  uint64 // bits/s or packets/s; 0: endless
-	less  string // than what more is guaranteed, and where
+	where string // more is guaranteed: "on pf0 "
+	here  string // the same for those who see of what: "", or "inside it "
+	less  string // than what more is guaranteed
 	what  string // that has it
 	unit  string
 	scale float64 // of the unit
 	who   func(*Asked) string
+
+	inside bool // a virtual PF
 }
 
 func linkSupply(pf string, speed uint64) supply {
 	unit, scale := scaleOf(speed)
-	return supply{pf, speed, "on " + pf + " than its link carries", "link", unit, scale, vmOf}
+	return supply{pf, speed, "on " + pf + " ", "", "than its link carries", "link", unit, scale, vmOf, false}
 }
 
 func hostSupply(packets uint64) supply {
-	return supply{"", packets, "in packets on virtio than the host carries", "host", "kpps", 1e3, vmOf}
+	return supply{"", packets, "", "", "in packets on virtio than the host carries", "host", "kpps", 1e3, vmOf, false}
 }
 
 func vmOf(a *Asked) string { return a.VMName }
@@ -184,8 +188,9 @@ func (out *Admission) divide(from supply, list []claim) []uint64 {
 		left -= part
 		order = order[end:]
 	}
-	p := from.overProblem(list, kept)
-	out.Over, out.Problems = append(out.Over, Over{from.name, sum, have, p.Text}), append(out.Problems, p)
+	what, remedy := from.over(list, kept)
+	out.Over = append(out.Over, Over{from.name, sum, have, "more is guaranteed " + from.where + what})
+	out.Problems = append(out.Problems, model.Problem{Subject: from.name, Text: "more is guaranteed " + from.here + what, Remedy: remedy})
 	return kept
 }
 
@@ -199,8 +204,8 @@ func portion(x, part, whole uint64) uint64 {
 // named bounds how many NICs or VMs a Problem names.
 const named = 5
 
-// overProblem says with all figures what is asked and what becomes of it.
-func (s *supply) overProblem(list []claim, kept []uint64) model.Problem {
+// over says with all figures than what more is guaranteed and what becomes of it, and what to do.
+func (s *supply) over(list []claim, kept []uint64) (what, remedy string) {
 	number := func(x uint64) string { return strconv.FormatFloat(float64(x)/s.scale, 'f', -1, 64) }
 	var terms, less, places []string
 	for i := range list {
@@ -211,11 +216,32 @@ func (s *supply) overProblem(list []claim, kept []uint64) model.Problem {
 		}
 		places = append(places, fmt.Sprintf("%s: %s", s.who(a), cmp.Or(a.SLA.Source, "not known")))
 	}
-	return model.Problem{
-		Subject: s.name,
-		Text:    fmt.Sprintf("more is guaranteed %s: asked %s %s, %s %s %s; %s", s.less, few(terms, " + "), s.unit, s.what, number(s.have), s.unit, few(less, ", ")),
-		Remedy:  "lower a guarantee (" + few(places, "; ") + ")",
+	return fmt.Sprintf("%s: asked %s %s, %s %s %s; %s", s.less, few(terms, " + "), s.unit, s.what, number(s.have), s.unit, few(less, ", ")),
+		"lower a guarantee where it comes from: " + few(places, "; ") + s.howTo(list)
+}
+
+// howTo says how to change what comes from where the name alone does not tell it.
+func (s *supply) howTo(list []claim) string {
+	from := func(part string) bool {
+		return slices.ContainsFunc(list, func(c claim) bool { return strings.Contains(c.asked.SLA.Source, part) })
 	}
+	var ways []string
+	if s.inside {
+		ways = append(ways, "a function's: `sluice vpf set`")
+	}
+	if from("sluice sla set") {
+		ways = append(ways, "set at run time: `sluice sla set VM` or `sluice sla clear VM`")
+	}
+	if from("metadata") {
+		ways = append(ways, "metadata: `virsh edit VM`, or above it `sluice sla set VM`")
+	}
+	if from(".yaml") {
+		ways = append(ways, "a file: change it, then `sluice reload`")
+	}
+	if len(ways) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(ways, "; ") + ")"
 }
 
 // few joins the first of a list and says how many more there are.

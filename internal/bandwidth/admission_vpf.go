@@ -119,7 +119,7 @@ func insideSupply(whole *Asked, have uint64, packets bool) supply {
 		unit, scale = "kpps", 1e3
 	}
 	name := whole.VirtualPF + " of " + whole.VMName
-	return supply{whole.VMName + "/" + whole.VirtualPF, have, "inside virtual PF " + name + " than it is guaranteed itself", "virtual PF", unit, scale, (*Asked).function}
+	return supply{whole.VMName + "/" + whole.VirtualPF, have, "inside virtual PF " + name + " ", "inside it ", "than it is guaranteed itself", "virtual PF", unit, scale, (*Asked).function, true}
 }
 
 // function names a function for people: "vf2", or "the PF itself".
