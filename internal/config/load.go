@@ -126,7 +126,7 @@ func readFile(name string) ([]byte, *Error) {
 	case errors.Is(err, input.ErrTooLarge):
 		return nil, tooLarge(name)
 	case err != nil:
-		return nil, fileError(name, err, "pass another file with --config, or start from the commented example that comes with Sluice")
+		return nil, fileError(name, err, "pass another file with --config, or start from the commented example that the package installs: /usr/share/doc/sluice/sluice.yaml")
 	}
 	return data, nil
 }

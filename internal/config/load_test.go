@@ -207,7 +207,7 @@ func TestFragmentErrorsNameTheirFile(t *testing.T) {
 
 func TestMissingFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), Known{})
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "--config") {
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "--config") || !strings.Contains(err.Error(), "installs: /usr/share/doc/sluice/sluice.yaml") {
 		t.Errorf("want not-exist with a remedy, have: %v", err)
 	}
 }
