@@ -55,6 +55,7 @@ type VMCounts struct {
 	Total   int `json:"total"`
 	Running int `json:"running"`
 	Holding int `json:"holding"`      // have a VF
+	Foreign int `json:"foreign"`      // of those: one that somebody else gave them
 	Wanting int `json:"should_hold"`  // the policy says they should have one
 	Vetoed  int `json:"vetoed"`       // cannot be given or robbed of one
 	Unknown int `json:"load_unknown"` // run, and their load is not known

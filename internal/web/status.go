@@ -69,10 +69,21 @@ func add(c *api.VFCounts, d api.VFCounts) {
 func (x *index) vmCounts() (api.VMCounts, api.LoadSum) {
 	c := api.VMCounts{Total: len(x.Snapshot.VMs)}
 	var sum api.LoadSum
+	foreign := map[model.VMID]bool{} // have a VF of others
+	for i := range x.Snapshot.PFs {
+		for k := range x.Snapshot.PFs[i].VFs {
+			if vf := &x.Snapshot.PFs[i].VFs[k]; vf.Owner == model.OwnerForeign && vf.Holder != "" {
+				foreign[vf.Holder] = true
+			}
+		}
+	}
 	onVF := 0.0
 	for i := range x.Snapshot.VMs {
 		row := x.vm(&x.Snapshot.VMs[i])
 		count(&c, &row)
+		if foreign[x.Snapshot.VMs[i].ID] {
+			c.Foreign++
+		}
 		if row.Known {
 			sum.PPS += row.PPS
 			sum.Bytes += row.Bytes
