@@ -55,7 +55,7 @@ func (a *app) dashboard(ctx context.Context, port int, open, print bool) error {
 
 // serve tells where the page is, opens it if so, and serves it until ctx ends.
 func (a *app) serve(ctx context.Context, s *dashboard.Server, open, print bool) error {
-	head, tail := "The page is at ", "\nThe link works once. Ctrl-C ends it.\n"
+	head, tail := "The page is at ", "\nThe link works once. To end this, press Ctrl-C.\n"
 	if print {
 		head, tail = "", "\n"
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -51,8 +52,23 @@ func printDoctor(w io.Writer, d api.Doctor) {
 	printProblems(w, d.Problems)
 }
 
+// infoLast puts what is only worth knowing behind the rest.
+func infoLast(list []api.Problem) []api.Problem {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b api.Problem) int {
+		switch {
+		case a.Info == b.Info:
+			return 0
+		case b.Info:
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
 func printProblems(w io.Writer, list []api.Problem) {
-	for _, p := range list {
+	for _, p := range infoLast(list) {
 		info := ""
 		if p.Info {
 			info = "for information: "

@@ -108,8 +108,10 @@ func (a *app) runSluiced(ctx context.Context, args []string) ([]byte, error) {
 	// The terminal sends Ctrl-C to us alone, and we send one signal: sluiced ends at once at the second.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, a.std.Err
+	said := &inOurName{to: a.std.Err}
+	cmd.Stdout, cmd.Stderr = &out, said
 	err = cmd.Run()
+	said.flush()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -118,6 +120,33 @@ func (a *app) runSluiced(ctx context.Context, args []string) ([]byte, error) {
 		return nil, errPrinted // by sluiced
 	}
 	return out.Bytes(), err
+}
+
+// inOurName passes lines on as soon as they end, errors of sluiced as those of the command that was typed.
+type inOurName struct {
+	to   io.Writer
+	line []byte // that has not ended yet
+}
+
+// Write implements io.Writer.
+func (w *inOurName) Write(p []byte) (int, error) {
+	w.line = append(w.line, p...)
+	for end := bytes.IndexByte(w.line, '\n'); end >= 0; end = bytes.IndexByte(w.line, '\n') {
+		w.pass(w.line[:end+1])
+		w.line = w.line[end+1:]
+	}
+	return len(p), nil
+}
+
+// flush passes on what has not ended.
+func (w *inOurName) flush() { w.pass(w.line) }
+
+func (w *inOurName) pass(line []byte) {
+	if text, ok := bytes.CutPrefix(line, []byte("sluiced: ")); ok {
+		_, _ = io.WriteString(w.to, "sluice: ")
+		line = text
+	}
+	_, _ = w.to.Write(line)
 }
 
 // restoreWithin is longer than sluiced takes to put everything back.

@@ -42,6 +42,9 @@ func fakeDaemon(args []string) int {
 	case slices.Contains(args, "broken.yaml"):
 		fmt.Fprintln(os.Stderr, "sluiced: broken.yaml:1:1: unknown key")
 		return cli.ExitError
+	case slices.Contains(args, "--qualify"):
+		fmt.Fprint(os.Stderr, "looking at the PF\nsluiced: qualify needs root\nand sluiced: is named elsewhere\n")
+		return cli.ExitError
 	case args[0] == "--offline":
 		if err := json.NewEncoder(os.Stdout).Encode(web.LookedOffline(webtest.View(), nil)); err != nil {
 			return cli.ExitError
@@ -106,7 +109,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|repairs|troubled|vpf|whatif|forgetful]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|info|repairs|troubled|vpf|whatif|whatif slow|forgetful]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := webtest.View()
 	b := webtest.NewBackend(v)
@@ -136,6 +139,9 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		v.Rules.Classes = []model.Class{{Name: "gold", Priority: 9, SLA: model.SLA{Limit: model.Rate{Bits: 8e9}, Source: "class gold, sluice.yaml:30:3"}}}
 		v.Snapshot.VMs[6].SLAs = []model.NICSLA{{SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}, Source: "metadata"}}}
 		v.Bandwidth.NICs[2].Promised.Bits = 1e9
+	case "info":
+		v.Totals.Repairs = 2
+		v.Snapshot.Problems = append([]model.Problem{{Subject: "pf9", Text: "its VFs are not in the pool", Info: true}}, v.Snapshot.Problems...)
 	case "drained":
 		b = webtest.NewBackend(drained())
 	}
@@ -143,7 +149,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		Backend: b, Version: "1.2.3", Socket: filepath.Join(ts.Getenv("WORK"), "s.sock"),
 		Now: func() time.Time { return webtest.Now }, Stale: time.Minute, VirtualPFs: vpfs(strings.Join(args, "")),
 		Preparer: &webtest.Preparer{},
-		WhatIf:   &tried{ready: strings.Join(args, "") == "whatif"},
+		WhatIf:   &tried{ready: slices.Contains(args, "whatif"), slow: slices.Contains(args, "slow")},
 		Incoming: arrive,
 	})
 	ts.Check(err)
@@ -162,13 +168,15 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 // tried is what other policies would have done, which is known when asked for the second time.
 type tried struct {
 	ready bool
+	slow  bool
 	asked atomic.Int32
 }
 
 // WhatIf implements web.WhatIf.
 func (w *tried) WhatIf(*model.View) api.WhatIf {
+	asked := w.asked.Add(1)
 	switch {
-	case w.asked.Add(1) == 1:
+	case asked == 1 || w.slow && asked < 10: // asked five times a second at most
 		return api.WhatIf{Current: "fair", Running: true}
 	case !w.ready:
 		return api.WhatIf{Current: "fair", Error: "less than a minute is remembered yet", Remedy: "ask again in a minute"}

@@ -18,14 +18,16 @@ func (a *app) demoCommand() *cobra.Command {
 		Use: "demo", Short: "the daemon at work on a simulated host",
 		Long: `Runs the same daemon over a simulated host whose VMs change their loads, faster than
 real time, and shows what it decides and does: on a terminal as sluice top does, as lines
-otherwise, and in a browser with --open or --listen. Needs no root and touches nothing.
+otherwise. With --open or --listen it is shown in a browser instead, and the terminal has
+the link alone until you press Ctrl-C. Needs no root and touches nothing.
 With --socket, the other commands can ask it as they ask a real one, and set guarantees of
 bandwidth, which are kept there too.
 
 Things go wrong on that host, from the first minute on and again and again: plugs fail, a
 guest lies about its load, the link of a PF goes down, more is guaranteed on a link than
 it carries, somebody else's VF takes what is guaranteed to others, and VMs are set up
-wrongly. sluice doctor has a remedy for each; --troubles=false leaves them out.`,
+wrongly, which sluice prepare puts right there too. sluice doctor has a remedy for each;
+--troubles=false leaves them out.`,
 		Example: `sluice demo
 sluice demo --open
 sluice demo --listen 127.0.0.1:8642

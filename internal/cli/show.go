@@ -21,7 +21,11 @@ func (a *app) statusCommand() *cobra.Command {
 		Use: "status", Short: "what is going on, in a few lines",
 		Long: `Shows the mode and the policy, how many VFs and VMs there are and how they are
 used, the load and which part of it goes over VFs, the moves so far, and whether
-doctor or fsck have something to say.`,
+doctor or fsck have something to say.
+
+A VF of others is one that somebody else uses, on the host or in a VM. Repairs are of what
+fsck finds: enforce mode repairs by itself what cuts a VM off. After the first start that is
+one for each VM and each PF of its network, which does not filter for the VM yet.`,
 		Example: "sluice status\nsluice status -o json | jq .vms.holding",
 		Args:    noArgs,
 	}
@@ -46,7 +50,7 @@ func printStatus(w io.Writer, s api.Status) {
 	for _, pf := range s.PFs {
 		put("", "%s", pfText(pf))
 	}
-	put("VMs", "%d: %d with a VF, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding, s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
+	put("VMs", "%d: %d with a VF%s, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding, ofOthers(s.VMs.Foreign), s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
 	if s.Overrides > 0 {
 		put("", "%s: pins, releases and SLAs set at run time (`sluice overrides`)", model.Plural(s.Overrides, "override"))
 	}
@@ -79,7 +83,15 @@ func repairs(n uint64) string {
 	if n == 0 {
 		return ""
 	}
-	return ", " + model.Plural(int(n), "repair") //nolint:gosec // a count of repairs
+	return ", " + model.Plural(int(n), "repair") + " of filters and settings" //nolint:gosec // a count of repairs
+}
+
+// ofOthers says how many of the VMs with a VF have one that Sluice did not give them.
+func ofOthers(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of others)", n)
 }
 
 // pace is how often the policy decides.
@@ -140,8 +152,19 @@ func (a *app) vmsCommand() *cobra.Command {
 		Long: `Lists every VM with the path it uses, its load in both directions, who counted that
 (tap: the host, pf: the PF's driver, agent: the guest; a question mark where nothing
 supports what the guest says, a tilde where the host's counters leave room for it),
-whether it should have a VF, and why in one word. The sentence behind the word is in
-sluice explain.`,
+whether it should have a VF, and the REASON in one word:
+
+    rank, enough-vfs, turn   it should have a VF: for its rank, as all do, or as its turn has come
+    pinned, forbidden        sluice.yaml or somebody says so, as does released-by-hand
+    outranked, waiting       others gain more; fair: its turn comes later
+    kept, budget             a swap does not pay yet; the moves allowed for now are used up
+    veto                     it could not fall back; sluice doctor has the remedy
+    no-vf, not-running       no VF leads to its network; it is off
+    blind, foreign           its load is not known; somebody else gave it its VF
+    backoff, moving, drain   its last move failed; a move is under way; all VFs are given up
+    sla                      its SLA asks for a VF, or cannot be kept on one
+
+sluice explain VM has the sentence behind the word, and what would change it.`,
 		Example: "sluice vms\nsluice vms -o json | jq '.[] | select(.vf)'",
 		Args:    noArgs,
 	}

@@ -78,7 +78,7 @@ func printVPFs(w io.Writer, list []api.VirtualPF) {
 				}
 			}
 		}
-		state := "runs"
+		state := "running"
 		if !p.Running {
 			state = orElse(p.Why, "is off")
 		}

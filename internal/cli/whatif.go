@@ -60,6 +60,7 @@ func (a *app) computeWhatIf(c *cobra.Command) error {
 
 // askWhatIf waits until it is worked out.
 func (a *app) askWhatIf(c *cobra.Command) (api.WhatIf, error) {
+	slow := time.After(time.Second)
 	for {
 		w, err := a.client().WhatIf(c.Context())
 		switch {
@@ -73,6 +74,8 @@ func (a *app) askWhatIf(c *cobra.Command) (api.WhatIf, error) {
 		select {
 		case <-c.Context().Done():
 			return w, c.Context().Err()
+		case <-slow:
+			_, _ = fmt.Fprintln(a.std.Err, "It is being worked out by another process of the daemon, which may take a minute.")
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

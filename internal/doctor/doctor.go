@@ -90,7 +90,7 @@ func pfAdvice(pf *model.PF) []model.Problem {
 	var out []model.Problem
 	if pf.Caps.VFCounters != model.Yes {
 		p := say("its driver "+pf.Driver+" does not count per VF",
-			"run qemu-guest-agent in the guests, else the load of those that hold a VF is not known for long")
+			"run qemu-guest-agent in each guest that may have one of its VFs, else its load is not known for long; where all run it, there is nothing to do")
 		p.Info = true
 		out = append(out, p)
 	}
