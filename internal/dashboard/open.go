@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
-
 	"os"
 	"os/exec"
 	"path/filepath"

@@ -17,6 +17,11 @@ const (
 // events tells of every new revision, but at most twice a second: those in between are left out. The loop waits for no
 // reader: each takes the latest revision when it comes to that. It lasts until the reader goes or the server ends.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close") // so that no request comes over a connection that has the place of a stream
+	if c := connOf(r.Context()); c != nil && !c.stream() {
+		writeError(w, http.StatusServiceUnavailable, tooMany("streams of events", c.share))
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	send := func(text string) bool {

@@ -20,6 +20,7 @@ func OverTCP(r *http.Request) *http.Request {
 
 // Bounds that tests go up to.
 const (
-	PerPeer = perPeer
-	PerAll  = perAll
+	PerPeer        = perPeer
+	PerAll         = perAll
+	StreamsPerPeer = streamsPerPeer
 )

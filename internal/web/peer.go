@@ -39,7 +39,10 @@ func (p peer) String() string {
 	return fmt.Sprintf("%s (uid %d, pid %d)", p.name(), p.uid, p.pid)
 }
 
-type peerKey struct{}
+type (
+	peerKey struct{}
+	connKey struct{}
+)
 
 // withPeer is an http.Server's ConnContext. A peer whose credentials cannot be read is
 // treated as one that may only read.
@@ -47,8 +50,15 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	var p peer
 	if s, ok := c.(*sharedConn); ok {
 		p = s.peer
+		ctx = context.WithValue(ctx, connKey{}, s)
 	}
 	return context.WithValue(ctx, peerKey{}, p)
+}
+
+// connOf is a request's connection; nil where connections have no shares.
+func connOf(ctx context.Context) *sharedConn {
+	c, _ := ctx.Value(connKey{}).(*sharedConn)
+	return c
 }
 
 func peerOf(ctx context.Context) peer {

@@ -20,22 +20,41 @@ const (
 	perNetwork = 256
 )
 
+// Bounds of streams of events, which last for hours and cost next to nothing. They have places apart, so that
+// pages that are open leave room for requests.
+const (
+	streamsPerPeer = 64 // of one user, or of one address
+	streamsPerAll  = 128
+)
+
 // shared gives every peer a share of the connections. What is beyond the share is refused
 // at once: to let it wait, as a listener with a plain limit does, would be to let everybody
 // wait behind it.
 type shared struct {
 	net.Listener
-	most, mostAll int // of one peer, of all but root
-
-	mu   sync.Mutex
-	used map[string]int
-	all  int // but root's
+	requests, streams *places
 
 	refusals chan struct{} // a place for each that is being refused
 }
 
 func inShares(l net.Listener, most, mostAll int) *shared {
-	return &shared{Listener: l, most: most, mostAll: mostAll, used: map[string]int{}, refusals: make(chan struct{}, patients)}
+	return &shared{
+		Listener: l, requests: newPlaces(most, mostAll), streams: newPlaces(streamsPerPeer, streamsPerAll),
+		refusals: make(chan struct{}, patients),
+	}
+}
+
+// places counts connections by the name of their share.
+type places struct {
+	most, mostAll int // of one peer, of all but root
+
+	mu   sync.Mutex
+	used map[string]int
+	all  int // but root's
+}
+
+func newPlaces(most, mostAll int) *places {
+	return &places{most: most, mostAll: mostAll, used: map[string]int{}}
 }
 
 // rootShare is the name of the share that does not count against the sum.
@@ -62,34 +81,34 @@ func (l *shared) Accept() (net.Conn, error) {
 		}
 		p := identify(c)
 		name := shareOf(c, p)
-		if l.take(name) {
-			return &sharedConn{Conn: c, peer: p, free: sync.OnceFunc(func() { l.give(name) })}, nil
+		if l.requests.take(name) {
+			return &sharedConn{Conn: c, peer: p, share: name, streams: l.streams, in: l.requests}, nil
 		}
 		l.refuse(c, name)
 	}
 }
 
-func (l *shared) take(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.used[name] >= l.most || name != rootShare && l.all >= l.mostAll {
+func (p *places) take(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used[name] >= p.most || name != rootShare && p.all >= p.mostAll {
 		return false
 	}
-	l.used[name]++
+	p.used[name]++
 	if name != rootShare {
-		l.all++
+		p.all++
 	}
 	return true
 }
 
-func (l *shared) give(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.used[name]--; l.used[name] == 0 {
-		delete(l.used, name)
+func (p *places) give(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used[name]--; p.used[name] == 0 {
+		delete(p.used, name)
 	}
 	if name != rootShare {
-		l.all--
+		p.all--
 	}
 }
 
@@ -114,19 +133,50 @@ func (l *shared) refuse(c net.Conn, name string) {
 		if _, err := c.Read(make([]byte, maxHeader)); err != nil {
 			return
 		}
-		body, _ := json.Marshal(api.Error{Text: "too many connections of " + name + ", or of all", Remedy: "close some and try again"})
+		body, _ := json.Marshal(tooMany("connections", name))
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}()
+}
+
+func tooMany(what, name string) *api.Error {
+	return &api.Error{Text: "too many " + what + " of " + name + ", or of all", Remedy: "close some and try again"}
 }
 
 // sharedConn gives its place back when it closes.
 type sharedConn struct {
 	net.Conn
-	peer peer
-	free func()
+	peer    peer
+	share   string
+	streams *places
+
+	mu sync.Mutex
+	in *places // where it has its place; nil: it is closed
 }
 
+// stream moves a connection to the places of streams, for the rest of its life. It is false where there is none, and the
+// connection stays where it is.
+func (c *sharedConn) stream() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.in == c.streams {
+		return true
+	}
+	if c.in == nil || !c.streams.take(c.share) {
+		return false
+	}
+	c.in.give(c.share)
+	c.in = c.streams
+	return true
+}
+
+// Close gives the place back once.
 func (c *sharedConn) Close() error {
-	defer c.free()
-	return c.Conn.Close()
+	err := c.Conn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.in != nil {
+		c.in.give(c.share)
+		c.in = nil
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -128,6 +129,62 @@ func TestPlacesComeBack(t *testing.T) {
 	for range 5 * web.PerPeer { // a place is free again before its connection's user is told
 		if _, err := c.Status(t.Context()); err != nil && !strings.Contains(err.Error(), "too many") {
 			t.Fatal(err)
+		}
+	}
+}
+
+// Pages that are open hold a stream each, and leave a user's other places to requests.
+func TestStreamsLeaveRoomForRequests(t *testing.T) {
+	o := options(webtest.NewBackend(webtest.View()))
+	o.Socket = filepath.Join(socketDir(t), "s.sock")
+	serve(t, o)
+	c := web.NewClient(o.Socket)
+	listen := func() (stop func(), err error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		heard, ended := make(chan struct{}, 1000), make(chan error, 1)
+		go func() { ended <- c.Events(ctx, func(uint64) error { heard <- struct{}{}; return nil }) }()
+		select {
+		case <-heard:
+			return cancel, nil
+		case err := <-ended:
+			cancel()
+			return nil, err
+		}
+	}
+	var stops []func()
+	for n := range web.StreamsPerPeer {
+		stop, err := listen()
+		if err != nil {
+			t.Fatalf("stream %d: %v", n+1, err)
+		}
+		defer stop()
+		stops = append(stops, stop)
+		if n+1 != 60 {
+			continue
+		}
+		for range web.PerPeer / 2 { // that stay open
+			conn, err := net.Dial("unix", o.Socket) // does not block
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close() // a test's connection
+		}
+		if _, err := c.Status(t.Context()); err != nil {
+			t.Errorf("with 60 streams: %v", err)
+		}
+	}
+	if _, err := listen(); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("a stream too many: %v", err)
+	}
+	stops[0]()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		stop, err := listen()
+		if err == nil {
+			stop()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the place of a stream that has ended does not come back: %v", err)
 		}
 	}
 }
