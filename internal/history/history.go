@@ -8,11 +8,12 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/model"
+	"sluice/internal/web"
 )
 
 // Bounds of what is kept.
 const (
-	Step        = 10 * time.Second
+	Step        = web.HistoryStep
 	Hour        = 360  // steps
 	MaxVMs      = 2000 // in a step; those that come later have no figures
 	maxPFs      = 256  // the same

@@ -22,20 +22,32 @@ type WhatIf interface {
 // HistoryQuery says of what and from when on.
 type HistoryQuery struct {
 	VM   string    // name or UUID; "": all there is
-	From time.Time // no step that begins before; zero: from the first on
+	From time.Time // no step that begins before; zero: from the first on. The API rounds it down to the step
 
 	Bytes bool // of all VMs; of one they are always there
 }
 
-// maxHistories bounds how many answers about the whole host are kept for a revision: most readers ask for
-// all there is, or from the end of the same step on.
-const maxHistories = 4
+// HistoryStep is the time of one figure in a history.
+const HistoryStep = 10 * time.Second
+
+// recentSteps bounds which answers about the whole host are kept for a revision: that with all there is and those from a
+// step on that is no further from the end, as readers who follow ask. Made-up times take no place.
+const recentSteps = 4
 
 // histories serves one copy of each answer about the whole host a revision.
 type histories struct {
 	mu       sync.Mutex
 	revision uint64
-	text     map[int64][]byte // by begin
+	to       time.Time // the end of the last answer
+	made     map[int64]*madeHistory
+
+	odd sync.Mutex // held while an answer is made that is not kept: one at a time
+}
+
+// madeHistory is made by who comes first; the others wait for that.
+type madeHistory struct {
+	once sync.Once
+	text []byte
 }
 
 // history answers with the last hour, or what of it is asked for.
@@ -75,23 +87,42 @@ func historyQuery(r *http.Request) (q HistoryQuery, err error) {
 			return q, &api.Error{Text: "from: " + quote(text) + " is no time", Remedy: "send the time `to` of the last answer, such as 2026-03-01T12:00:00Z"}
 		}
 	}
+	q.From = q.From.Truncate(HistoryStep)
 	return q, nil
 }
 
-// answer is nil if the history cannot be written. Who comes while it is made waits for it.
+// answer is nil if the history cannot be written. Who asks for the same while it is made waits for it, and nobody else.
 func (c *histories) answer(revision uint64, q HistoryQuery, from History) []byte {
+	m := c.place(revision, q.From)
+	if m == nil {
+		c.odd.Lock()
+		defer c.odd.Unlock()
+		m = &madeHistory{}
+	}
+	m.once.Do(func() {
+		past := from.History(q)
+		m.text = encode(past)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.to = past.To
+	})
+	return m.text
+}
+
+// place is nil for an answer that is not kept.
+func (c *histories) place(revision uint64, from time.Time) *madeHistory {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.revision != revision {
-		c.revision, c.text = revision, map[int64][]byte{}
+	if c.revision != revision || c.made == nil {
+		c.revision, c.made = revision, map[int64]*madeHistory{}
 	}
-	key := q.From.UnixNano()
-	text := c.text[key]
-	if text == nil {
-		text = encode(from.History(q))
-		if len(c.text) < maxHistories {
-			c.text[key] = text
-		}
+	if !from.IsZero() && c.to.Sub(from).Abs() > recentSteps*HistoryStep {
+		return nil
 	}
-	return text
+	m := c.made[from.Unix()]
+	if m == nil {
+		m = &madeHistory{}
+		c.made[from.Unix()] = m
+	}
+	return m
 }

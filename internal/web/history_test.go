@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
+	"sluice/internal/testkit"
 	"sluice/internal/web"
 	"sluice/internal/web/webtest"
 )
@@ -58,6 +59,69 @@ func TestHistory(t *testing.T) {
 		if w := <-get(h, path); w.Code != want {
 			t.Errorf("%s: %d %s, want %d", path, w.Code, w.Body, want)
 		}
+	}
+}
+
+// Times that nobody who follows asks from take no place: what many ask for is made once all the same.
+func TestMadeUpTimesTakeNoPlaceOfOthers(t *testing.T) {
+	p := &past{}
+	o := options(webtest.NewBackend(withRevision(7)))
+	o.History = p
+	h := web.NewHandler(o)
+	made := func(paths ...string) int {
+		before := len(p.asked)
+		for _, path := range paths {
+			if w := <-get(h, "/v1/history"+path); w.Code != http.StatusOK {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+		return len(p.asked) - before
+	}
+	made("?from=2026-03-01T11:00:00Z")
+	for i := range 100 {
+		made("?from=" + webtest.Now.Add(time.Duration(i-150)*web.HistoryStep).Format(time.RFC3339))
+	}
+	made("?from=0001-01-01T00:00:11Z", "?from=9999-12-31T23:59:59Z", "?from=1677-01-01T00:00:00Z")
+	if n := made("", "", "?from=2026-03-01T12:00:10Z", "?from=2026-03-01T12:00:10Z"); n != 2 {
+		t.Errorf("%d answers were made, want all there is and the end of it, each once", n)
+	}
+	if n := made("?from=2026-03-01T12:00:10.001Z", "?from=2026-03-01T12:00:19.999999999Z", "?from=2026-03-01T13:00:15%2B01:00"); n != 0 {
+		t.Errorf("%d answers were made of times within one step", n)
+	}
+}
+
+// waiting is a history that takes as long as the test wants, where it is not asked for all there is.
+type waiting struct {
+	past
+	begun, end chan struct{}
+}
+
+func (p *waiting) History(q web.HistoryQuery) api.History {
+	if !q.From.IsZero() {
+		p.begun <- struct{}{}
+		<-p.end
+	}
+	return p.past.History(q)
+}
+
+func TestOneAnswerDoesNotHoldUpAnother(t *testing.T) {
+	p := &waiting{begun: make(chan struct{}), end: make(chan struct{})}
+	o := options(webtest.NewBackend(withRevision(7)))
+	o.History = p
+	h := web.NewHandler(o)
+	slow := get(h, "/v1/history?from=2026-03-01T11:00:00Z")
+	<-p.begun
+	select {
+	case w := <-get(h, "/v1/history"):
+		if w.Code != http.StatusOK {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	case <-time.After(testkit.Time(5 * time.Second)):
+		t.Error("all there is waits for another answer")
+	}
+	close(p.end)
+	if w := <-slow; w.Code != http.StatusOK {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
