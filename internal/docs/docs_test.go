@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Every block of commands is run against the demo, or held against the program that it calls. What is neither commands
-// nor known to be something else fails, so that nothing is passed over in silence.
+// Every block of commands is run against the demo, or held against the program that it calls, or calls a program that is
+// named with the reason why it is not judged (elsewhere). What is neither commands nor known to be something else fails, so
+// that nothing is passed over in silence.
 func TestCommands(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
 		t.Skip("SLUICE_TEST_NO_ROOT=1: commands that change things need root")

@@ -1,4 +1,5 @@
-// Package docs runs and checks the commands that README.md and docs/*.md tell people to type. It has tests only.
+// Package docs checks the commands that README.md and docs/*.md tell people to type: those of sluice that can be are run
+// against a demo, others are held against the command tree or the program, and the rest is named with a reason. It has tests only.
 package docs_test
 
 import (

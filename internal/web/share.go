@@ -20,7 +20,7 @@ const (
 	perNetwork = 256
 )
 
-// Bounds of streams of events, which last for hours and cost next to nothing. They have places apart, so that
+// Bounds of streams of events, which last for hours and cost little. They have places apart, so that
 // pages that are open leave room for requests.
 const (
 	streamsPerPeer = 64 // of one user, or of one address
