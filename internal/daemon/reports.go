@@ -110,9 +110,9 @@ func (h *host) measured(pf *model.PF) {
 	}
 }
 
-// examine is doctor's, with what there is to say of reports.
+// examine is doctor's, with what there is to say of reports and of VFs that are set aside.
 func (h *host) examine(s *model.Snapshot) []model.Problem {
-	return append(doctor.Examine(s), h.reports.Load().problems...)
+	return slices.Concat(doctor.Examine(s), h.reports.Load().problems, h.aside.problems())
 }
 
 // lostParam is the policies' parameter that reports have a figure for.
@@ -146,6 +146,7 @@ func measuredRules(rules model.Rules, list []api.Qualification, known []model.Pa
 type aside struct {
 	path string // of its journal; "": not known
 	log  *slog.Logger
+	said string // the last error that was logged
 }
 
 func newAside(log *slog.Logger) aside {
@@ -153,23 +154,52 @@ func newAside(log *slog.Logger) aside {
 	if err != nil {
 		return aside{log: log}
 	}
-	return aside{measure.JournalPath(runDir, ns), log}
+	return aside{path: measure.JournalPath(runDir, ns), log: log}
 }
 
-// vfs reads it afresh for every look at the host: a missing file costs microseconds.
-func (a *aside) vfs() map[model.VFID]bool {
+// look reads it afresh for every look at the host: a missing file costs microseconds. Where it cannot be read, any free VF
+// may be one of them.
+func (a *aside) look() func(*model.VF) string {
 	j, err := measure.ReadJournal(a.path)
 	if err != nil {
-		a.log.Error("VFs that `sluice qualify` has set aside may be given out", "error", err)
+		if a.said != err.Error() {
+			a.said = err.Error()
+			a.log.Error("no VM is given a free VF: `sluice qualify` may have set it aside", "error", err)
+		}
+		return func(vf *model.VF) string {
+			if vf.Owner != model.OwnerFree {
+				return ""
+			}
+			return model.PerhapsAside
+		}
 	}
+	a.said = ""
 	if j == nil {
 		return nil
 	}
-	out := map[model.VFID]bool{}
+	ids := map[model.VFID]bool{}
 	for i := range j.VFs {
-		out[j.VFs[i].ID] = true
+		ids[j.VFs[i].ID] = true
 	}
-	return out
+	return func(vf *model.VF) string {
+		if !ids[vf.ID] {
+			return ""
+		}
+		return model.SetAside
+	}
+}
+
+// problems says what to do about a journal that cannot be read.
+func (a *aside) problems() []model.Problem {
+	_, err := measure.ReadJournal(a.path)
+	if err == nil {
+		return nil
+	}
+	return []model.Problem{{
+		Text: err.Error() + ": no VM is given a free VF, since each may be one of them",
+		Remedy: "with the version of Sluice that wrote it: sluice qualify --restore; or, once no free VF has a driver, MAC or rate left of a trial (ip -d link show; docs/qualify.md), " +
+			"remove it: rm " + a.path,
+	}}
 }
 
 // findLeftQualify is the code of a finding about VFs that are set aside by nobody who is at work.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,19 +62,65 @@ func TestMeasuredRules(t *testing.T) {
 
 func TestAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "qualify-1.json")
-	a := aside{path, slog.New(slog.DiscardHandler)}
-	if len(a.vfs()) > 0 || len(a.findings()) > 0 {
+	a := aside{path: path, log: slog.New(slog.DiscardHandler)}
+	if a.look() != nil || len(a.findings()) > 0 || len(a.problems()) > 0 {
 		t.Error("something is set aside by nobody")
 	}
 	text := `{"version":1,"pf":"pf0","vfs":[{"id":{"pf":"pf0","index":6}}],"filters":"02:51:00:00:00:00"}`
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.vfs(); len(got) != 1 || !got[model.VFID{PF: "pf0", Index: 6}] {
-		t.Errorf("set aside: %v", got)
+	for i, want := range map[int]string{5: "", 6: model.SetAside} {
+		for _, owner := range []model.Owner{model.OwnerFree, model.OwnerForeign} {
+			if got := a.look()(&model.VF{ID: model.VFID{PF: "pf0", Index: i}, Owner: owner}); got != want {
+				t.Errorf("VF %d, %s: %q, want %q", i, owner, got, want)
+			}
+		}
+	}
+	if p := a.problems(); len(p) > 0 {
+		t.Errorf("the journal can be read: %+v", p)
 	}
 	if f := a.findings(); len(f) != 1 || f[0].Code != findLeftQualify || f[0].Remedy == "" {
 		t.Errorf("nobody is at work, findings %+v", f)
+	}
+}
+
+// While the journal cannot be read, every free VF may be set aside, and doctor says so, until it can be read or is gone.
+func TestAsideUnreadable(t *testing.T) {
+	for name, text := range map[string]string{"no JSON": `{"version":1,"pf`, "a later version": `{"version":99}`, "empty": ""} {
+		var log strings.Builder
+		h := &host{aside: aside{path: filepath.Join(t.TempDir(), "qualify-1.json"), log: slog.New(slog.NewTextHandler(&log, nil))}}
+		h.reports.Store(&reports{})
+		a := &h.aside
+		if err := os.WriteFile(a.path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			look := a.look()
+			if look == nil {
+				t.Fatalf("%s: VFs may be given out", name)
+			}
+			for owner, want := range map[model.Owner]string{model.OwnerFree: model.PerhapsAside, model.OwnerForeign: ""} {
+				if got := look(&model.VF{Owner: owner}); got != want {
+					t.Errorf("%s: %s VF: %q, want %q", name, owner, got, want)
+				}
+			}
+		}
+		if n := strings.Count(log.String(), a.path); n != 1 {
+			t.Errorf("%s: logged %d times: %s", name, n, log.String())
+		}
+		told := func(p model.Problem) bool {
+			return strings.Contains(p.Text, a.path) && strings.Contains(p.Remedy, "rm "+a.path) && !p.Info
+		}
+		if p := h.examine(&model.Snapshot{}); !slices.ContainsFunc(p, told) {
+			t.Errorf("%s: doctor says %+v", name, p)
+		}
+		if err := os.Remove(a.path); err != nil {
+			t.Fatal(err)
+		}
+		if a.look() != nil || slices.ContainsFunc(h.examine(&model.Snapshot{}), told) {
+			t.Errorf("%s: VFs stay set aside when the journal is gone", name)
+		}
 	}
 }
 

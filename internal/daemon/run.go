@@ -64,7 +64,7 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	h.readReports(ctx, c)
 	h.aside = newAside(log)
 	options := observeOptions(c, failover)
-	options.SetAside, options.Measured = h.aside.vfs, h.measured
+	options.SetAside, options.Measured = h.aside.look, h.measured
 	if c.Bandwidth.InGuest && c.GuestAgent.Enabled {
 		h.shaper = guest.NewShaper(libvirt.Patient{Agents: h.virt})
 		options.InGuest = h.shaper

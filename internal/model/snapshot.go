@@ -119,6 +119,9 @@ const NotInPool = "not in Sluice's pool"
 // SetAside is why a VF is foreign that `sluice qualify` has taken out of the pool.
 const SetAside = "set aside for `sluice qualify`; if none is at work, `sluice qualify --restore` gives it back"
 
+// PerhapsAside is why a VF is foreign of which it cannot be told whether that has taken it.
+const PerhapsAside = "perhaps set aside for `sluice qualify`, whose journal cannot be read; `sluice doctor` says what to do"
+
 // VF is one virtual function as the PF's driver, sysfs and libvirt show it.
 type VF struct {
 	ID         VFID       `json:"id"`

@@ -20,7 +20,7 @@ type world struct {
 	domains  []libvirt.Domain
 	pool     Pool
 	failover func(name string, id model.VMID) model.Failover
-	aside    map[model.VFID]bool
+	aside    func(*model.VF) string // see Options.SetAside
 	measured func(*model.PF)
 }
 
@@ -176,8 +176,11 @@ func (j *joiner) vf(vf *model.VF, use kernel.VFUse, vms []model.VM, w world) {
 	h, held := j.holders[vf.Address]
 	if !held {
 		vf.Owner, vf.OwnerWhy = owner(vf, use, nil, "", w.pool, w.inv.openFor(vf.Address, w.now))
-		if w.aside[vf.ID] {
-			vf.Owner, vf.OwnerWhy = model.OwnerForeign, model.SetAside
+		if w.aside == nil {
+			return
+		}
+		if why := w.aside(vf); why != "" {
+			vf.Owner, vf.OwnerWhy = model.OwnerForeign, why
 		}
 		return
 	}

@@ -38,8 +38,9 @@ type Options struct {
 	// answer. nil: none does. What they say is as untrusted as an agent's answer.
 	Reports func(id model.VMID) bool
 
-	// SetAside says which VFs are nobody's for now, as while `sluice qualify` tries them out; nil: none are.
-	SetAside func() map[model.VFID]bool
+	// SetAside is called for every Snapshot, and what it returns for every VF that no domain has, with its owner as it is
+	// otherwise: it says why the VF is nobody's for now, as while `sluice qualify` tries it out; "": it is not. nil: none are.
+	SetAside func() func(vf *model.VF) (why string)
 
 	// Measured puts what was measured of a PF in the place of what is known of its driver in general; nil: nothing was.
 	Measured func(pf *model.PF)

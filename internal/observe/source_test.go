@@ -617,7 +617,17 @@ func TestSetAsideAndMeasured(t *testing.T) {
 	var aside map[model.VFID]bool
 	o := Options{
 		Pool: poolAll, Recheck: time.Hour,
-		SetAside: func() map[model.VFID]bool { return aside },
+		SetAside: func() func(*model.VF) string {
+			if aside == nil {
+				return nil
+			}
+			return func(vf *model.VF) string {
+				if vf.Owner != model.OwnerFree || !aside[vf.ID] {
+					return ""
+				}
+				return model.SetAside
+			}
+		},
 		Measured: func(pf *model.PF) { pf.Caps.VFCounters = model.No },
 	}
 	run(t, f, o, func(t *testing.T, s *Source) {
