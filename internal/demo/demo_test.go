@@ -35,6 +35,18 @@ func TestBandwidthIsControlled(t *testing.T) {
 	}
 }
 
+// What the demo repairs is what a host lacks that Sluice has not run on before: a filter for each VM on each PF of its network, once.
+func TestRepairsNothingTwice(t *testing.T) {
+	var last *model.View
+	o := cli.DemoOptions{VMs: 40, VFs: 20, Policy: "adaptive", Interval: time.Minute, Speed: 1200, For: 15 * time.Minute, Seed: 1, Show: func(v *model.View) { last = v }}
+	if err := demo.Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	if n := last.Totals.Repairs; n == 0 || n > 2*40 {
+		t.Errorf("%d repairs, want one for each of 40 VMs on each of 2 PFs, or less for those that were moved meanwhile", n)
+	}
+}
+
 // The demo remembers, tells of news and tries other policies as the daemon does.
 func TestHistoryIsServed(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s.sock")
