@@ -154,6 +154,7 @@ func (a *app) vmsCommand() *cobra.Command {
 supports what the guest says, a tilde where the host's counters leave room for it),
 whether it should have a VF, and the REASON in one word:
 
+    REASON                   means that
     rank, enough-vfs, turn   it should have a VF: for its rank, as all do, or as its turn has come
     pinned, forbidden        sluice.yaml or somebody says so, as does released-by-hand
     outranked, waiting       others gain more; fair: its turn comes later
