@@ -131,7 +131,7 @@ var must = map[string][]string{
 		"-rw-r--r-- /usr/share/bash-completion/completions/sluice", "-rw-r--r-- /usr/share/fish/vendor_completions.d/sluice.fish",
 		"-rw-r--r-- /usr/share/man/man8/sluice.8.gz", "-rw-r--r-- /usr/share/man/man8/sluiced.8.gz",
 		"-rw-r--r-- /usr/share/man/man8/sluice-explain.8.gz", "-rw-r--r-- /usr/share/man/man5/sluice.yaml.5.gz", "-rw-r--r-- /usr/share/man/man8/sluice-vpf-define.8.gz",
-		"-rw-r--r-- /usr/share/doc/sluice/copyright", "-rw-r--r-- /usr/share/doc/sluice/sbom.cdx.json", "-rw-r--r-- /usr/share/doc/sluice/docs/config.md",
+		"-rw-r--r-- /usr/share/doc/sluice/copyright", "-rw-r--r-- /usr/share/doc/sluice/sluice.yaml", "-rw-r--r-- /usr/share/doc/sluice/sbom.cdx.json", "-rw-r--r-- /usr/share/doc/sluice/docs/config.md",
 		"-rw-r--r-- /usr/share/doc/sluice/ARCHITECTURE.md", "-rw-r--r-- /usr/share/doc/sluice/docs/examples/multus/pod.yaml", // linked from other pages
 		"-rw-r--r-- /usr/share/doc/sluice/scenarios/three-guarantees.yaml",
 		"-rw-r--r-- /usr/share/doc/sluice/docs/runbook.md", // where the alerts say that it is
