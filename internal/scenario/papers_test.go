@@ -106,9 +106,21 @@ func TestFlexVFFigure8(t *testing.T) {
 // the same share. VMs 2 to 5 and the mixed VM 11 move most of those that do not compute.
 func TestVNRAFTable2(t *testing.T) {
 	published := []struct{ io, net float64 }{
-		{91.45, 27703}, {90.95, 52832}, {92.43, 104386}, {94.07, 146989}, {93.98, 162072},
-		{81.43, 0}, {59.97, 0}, {45.54, 0}, {23.61, 0}, {7.82, 0},
-		{86.23, 30283}, {61.98, 69032}, {45.77, 95619}, {25.09, 138566}, {11.73, 175117},
+		{91.45, 27703},
+		{90.95, 52832},
+		{92.43, 104386},
+		{94.07, 146989},
+		{93.98, 162072},
+		{81.43, 0},
+		{59.97, 0},
+		{45.54, 0},
+		{23.61, 0},
+		{7.82, 0},
+		{86.23, 30283},
+		{61.98, 69032},
+		{45.77, 95619},
+		{25.09, 138566},
+		{11.73, 175117},
 	}
 	s := runFile(t, "vnraf-table-2.yaml").Policies[0].Phases[0].Scores
 	for i, want := range published {
