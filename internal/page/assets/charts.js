@@ -1,7 +1,7 @@
 // Charts of load over the last hour, by uPlot.
 
 import { h } from './dom.js';
-import { shortClock, clock } from './format.js';
+import { shortClock, clock, pps, shortPPS } from './format.js';
 
 const probe = h('i', { hidden: true });
 
@@ -14,10 +14,11 @@ export function colour(variable, alpha = 1) {
 }
 
 function axes(unit) {
+  const short = unit === pps ? shortPPS : unit;
   const look = { stroke: () => colour('--dim'), grid: { stroke: () => colour('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' };
   return [
     { ...look, values: (u, ticks) => ticks.map((t) => shortClock(t * 1e3)), space: 70, size: 26 },
-    { ...look, values: (u, ticks) => ticks.map((v) => unit(v)), size: 84, space: 34 },
+    { ...look, values: (u, ticks) => ticks.map((v) => short(v)), size: 84, space: 34 },
   ];
 }
 
@@ -49,7 +50,7 @@ export class Chart {
     const unit = (v) => (v === null || v === undefined ? '–' : this.unit(v));
     const last = (u, i) => u.data[i]?.findLast((v) => v !== null); // where no pointer chooses a time
     this.plot = new uPlot({ // eslint-disable-line no-undef
-      ...this.size(), padding: [8, 8, 0, 0], cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } }, legend: { live: true },
+      ...this.size(), padding: [8, 20, 0, 0], cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } }, legend: { live: true },
       scales: { y: { range: (u, min, max) => [0, (max || 1) * 1.08] } },
       axes: axes(this.unit),
       series: [{ label: 'Time', value: (u, v) => (v ? clock(v * 1e3) : 'now') }, ...series.map((x) => ({

@@ -116,20 +116,68 @@ export const id = (prefix) => `${prefix}-${++count}`;
 // section is a part of the page with a heading, an explanation, and a body.
 export function section(key, title, hint, ...children) {
   return h('section', { id: key, class: 'part', 'aria-labelledby': `${key}-title` },
-    h('div', { class: 'part-head' }, h('h2', { id: `${key}-title` }, title), hint && h('p', { class: 'hint' }, hint)), children);
+    h('div', { class: 'part-head' }, h('h2', { id: `${key}-title`, tabindex: '-1' }, title), hint && h('p', { class: 'hint' }, hint)), children);
 }
+
+// cell is one of a table whose rows are stacked in a narrow window: there the label stands above it.
+export const cell = (label, ...children) => h('td', { 'data-label': label }, children);
 
 // scroller holds a table that may be wider than the window.
 export const scroller = (label, ...children) => h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Table: ${label}` }, children);
 
-// show opens the dialog with that title; closing gives the focus back, to a new element where news have replaced the old one.
+// busy tells whether somebody points at something in an element, presses it, or walks through it by keyboard. A touch leaves
+// :hover behind where it was, so that does not count after one.
+let touched = false;
+addEventListener('pointerover', (e) => { touched = e.pointerType === 'touch'; }, true);
+export const busy = (node) => node.matches(':active') || Boolean(node.querySelector(':focus-visible')) || (!touched && node.matches(':hover'));
+
+// hold draws an element anew, unless somebody is busy in it: then that waits until they leave, and note says so. What is
+// returned draws at once.
+export function hold(node, note, draw) {
+  const now = () => { note.hidden = true; draw(); };
+  const left = () => setTimeout(() => { if (!note.hidden && !busy(node)) now(); });
+  node.addEventListener('pointerleave', left);
+  node.addEventListener('focusout', left);
+  return { now, news: () => { if (busy(node) && node.firstChild) note.hidden = false; else now(); } };
+}
+
+export const heldNote = () => h('p', { class: 'hint held', hidden: true }, 'Held still while you are in it.');
+
+const quiet = 6000; // milliseconds
+
+// steady is an element that keeps its height for a while when it holds less, so that what is below does not jump with each change.
+// Its style gives --most, beyond which it scrolls.
+export function steady(props, ...children) {
+  const inner = h('div', null, children);
+  const outer = h('div', props, inner);
+  let kept = 0;
+  let since = 0; // the most that was needed since it needs less
+  let timer = 0;
+  const keep = (height) => {
+    clearTimeout(timer);
+    [kept, since, timer] = [height, 0, 0];
+    outer.style.minHeight = `min(${height}px, var(--most))`;
+  };
+  new ResizeObserver(() => {
+    const need = inner.offsetHeight;
+    if (need >= kept) { keep(need); return; }
+    since = Math.max(since, need);
+    timer ||= setTimeout(() => keep(since), quiet);
+  }).observe(inner);
+  return outer;
+}
+
+// show opens the dialog with that title; closing gives the focus back, to a new element where news have replaced the old one, and
+// to the heading of its part where that has left the page. A dialog that shows one thing after another goes back to where it began.
 export function show(title, ...children) {
   const dialog = document.getElementById('dialog');
   const close = h('button', { type: 'button', class: 'close', 'aria-label': 'Close', onclick: () => dialog.close() }, '✕');
   fill(dialog, h('div', { class: 'dialog-head' }, h('h2', { id: 'dialog-title' }, title), close), h('div', { class: 'dialog-body' }, children));
+  dialog.onclick = (e) => { if (e.target === dialog) dialog.close(); };
+  if (dialog.open) { close.focus(); return; }
   const from = document.activeElement;
   const key = from.dataset.key;
-  dialog.onclose = () => (from.isConnected ? from : [...document.querySelectorAll('[data-key]')].find((n) => n.dataset.key === key))?.focus({ preventScroll: true });
-  dialog.onclick = (e) => { if (e.target === dialog) dialog.close(); };
-  if (!dialog.open) dialog.showModal();
+  const heading = from.closest('section')?.querySelector('h2') ?? document.getElementById('main');
+  dialog.onclose = () => (from.isConnected ? from : [...document.querySelectorAll('[data-key]')].find((n) => n.dataset.key === key) ?? heading).focus({ preventScroll: true });
+  dialog.showModal();
 }

@@ -17,7 +17,9 @@ function withUnit(n, unit) {
   return `${figure} ${prefix}${unit}`;
 }
 
-export const pps = (n) => withUnit(n, 'pkt/s');
+// Packets a second, in the words of the commands, and in those of their columns where there is little room.
+export const pps = (n) => `${si(n)} packets/s`;
+export const shortPPS = (n) => `${si(n)}pps`;
 export const bits = (n) => withUnit(n, 'bit/s');
 export const percent = (share) => (Number.isFinite(share) ? `${(share * 100).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %` : '–');
 export const count = (n, one, many = `${one}s`) => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;

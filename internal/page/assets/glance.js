@@ -23,7 +23,7 @@ function vfTile(c) {
 }
 
 function loadTile(l) {
-  const words = `${pps(l.packets_per_second * l.vf_share)} of ${pps(l.packets_per_second)} on VFs`;
+  const words = `${si(l.packets_per_second * l.vf_share)} of ${pps(l.packets_per_second)} on VFs`;
   return tile('Packets that VFs carry', percent(l.vf_share), bar([['vf', l.vf_share], ['virtio', l.packets_per_second ? 1 - l.vf_share : 0]], words), h('span', null, words));
 }
 

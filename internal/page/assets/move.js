@@ -3,6 +3,7 @@
 import { h, name, show, prose, scroller, vmLink } from './dom.js';
 import { moment, clock, seconds, si } from './format.js';
 import { what, verb } from './underway.js';
+import { term, glossary } from './terms.js';
 
 export function outcome(m) {
   if (m.error) return 'failed';
@@ -33,10 +34,10 @@ function steps(record) {
 
 // figures are those of a reason, each with its unit.
 export function figures(r) {
-  const unit = r.policy === 'vnraf' ? '' : ' pkt/s';
+  const unit = r.policy === 'vnraf' ? '' : r.policy === 'fair' ? ' s with a VF' : ' packets/s';
   const list = [['Policy', r.policy], ['Code', r.code], ['Score', r.score && si(r.score) + unit], ['Price', r.price && si(r.price) + unit], ['Regret', r.regret && `${si(r.regret)} packets`],
-    ['Rank', r.rank && `${r.rank}; the first ${r.slots} get a VF`], ['Against', r.other_name && name(r.other_name)], ['Detail', r.detail]];
-  return h('dl', { class: 'figures' }, list.filter(([, v]) => v).map(([k, v]) => h('div', null, h('dt', null, k), h('dd', null, v))));
+    ['Rank', r.rank && `${r.rank}; the first ${r.slots} get a VF`], [r.hold ? 'Runner-up' : 'To beat', r.other_name && name(r.other_name)], ['Detail', r.detail]];
+  return h('dl', { class: 'figures' }, list.filter(([, v]) => v).map(([k, v]) => h('div', null, h('dt', null, term(k)), h('dd', null, v))));
 }
 
 export function showMove(record) {
@@ -44,6 +45,6 @@ export function showMove(record) {
   show(what(m),
     h('p', { class: 'lead' }, h('span', { class: `kind ${m.kind}` }, m.kind), ' ', h('span', { class: m.error ? 'bad' : '' }, outcome(m)), ` · begun ${clock(moment(m.started))}`, m.uuid && [' · ', vmLink(m)]),
     m.error && h('p', { class: 'bad' }, `▲ ${m.error}`),
-    h('h3', null, 'Reason'), h('p', null, prose(record.sentence || m.why, m.domain)), record.reason && figures(record.reason),
+    h('h3', null, 'Reason'), h('p', null, prose(record.sentence || m.why, m.domain)), record.reason && [figures(record.reason), glossary()],
     h('h3', null, 'Steps'), steps(record));
 }

@@ -1,10 +1,11 @@
 // The moves of the last hour as a list.
 
-import { h, fill, section, scroller, name } from './dom.js';
+import { h, fill, section, scroller, name, hold, heldNote } from './dom.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
 import { showMove, outcome } from './move.js';
 import { moment, clock } from './format.js';
+import { glossary } from './terms.js';
 
 const rowsAtOnce = 12;
 
@@ -43,11 +44,13 @@ export function moves() {
     dropped.textContent = `${memory.dropped} older moves of this hour are forgotten, since there were too many.`;
     fill(body, pager.cut(list).map(moveRow));
   };
-  const pager = new Pager(rowsAtOnce, 'moves', draw);
+  const held = heldNote();
+  const rows = hold(body, held, draw);
+  const pager = new Pager(rowsAtOnce, 'moves', rows.now);
   const dropped = h('p', { class: 'hint', hidden: true });
   const tools = h('div', { class: 'tools' }, h('label', { class: 'choice' }, h('span', null, 'Show'),
-    h('select', { onchange: (e) => { filter = e.target.value; pager.at = 0; draw(); } }, Object.entries(filters).map(([value, [words]]) => h('option', { value }, words)))));
-  const part = section('moves', 'Moves', 'Of the last hour, newest first.', tools, moveTable(body), pager.element, dropped);
-  remember(part, (m) => { memory = m; draw(); });
+    h('select', { onchange: (e) => { filter = e.target.value; pager.at = 0; rows.now(); } }, Object.entries(filters).map(([value, [words]]) => h('option', { value }, words)))));
+  const part = section('moves', 'Moves', 'Of the last hour, newest first.', tools, moveTable(body), held, pager.element, dropped, glossary());
+  remember(part, (m) => { memory = m; rows.news(); });
   return part;
 }

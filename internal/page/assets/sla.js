@@ -1,7 +1,7 @@
 // The bar of a NIC's SLA: what it is guaranteed, allowed and sends.
 
 import { h, name } from './dom.js';
-import { bits, pps, rate } from './format.js';
+import { bits, shortPPS, rate } from './format.js';
 
 const inPackets = (share) => !share.guarantee?.bits_per_second && !share.limit?.bits_per_second && Boolean(share.guarantee?.packets_per_second || share.limit?.packets_per_second);
 
@@ -9,7 +9,7 @@ export const hasSLA = (share) => Boolean(rate(share.guarantee, '') || rate(share
 
 export function slaBar(share) {
   if (!hasSLA(share)) return h('div', { class: 'sla' }, h('span', null, rate(share.sent, 'nothing')), h('small', null, 'no SLA'));
-  const [part, unit] = inPackets(share) ? ['packets_per_second', pps] : ['bits_per_second', bits];
+  const [part, unit] = inPackets(share) ? ['packets_per_second', shortPPS] : ['bits_per_second', bits];
   const [guaranteed, promised, limit, allowed, sent] = ['guarantee', 'promised', 'limit', 'allowed', 'sent'].map((k) => share[k]?.[part] ?? 0);
   const most = Math.max(guaranteed, limit, allowed, sent) * 1.08;
   if (!most) return h('span', { class: 'dim' }, '–');

@@ -1,11 +1,12 @@
-// Who held what when: a row for each VF, or each VM, with the load behind it and the moves on it.
+// Holders of VFs over time: a row for each VF, or each VM, with the load behind it and the moves on it.
 
-import { h, s, fill, name, section } from './dom.js';
+import { h, s, fill, name, section, hold, heldNote, show } from './dom.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
 import { line, area, largest } from './spark.js';
-import { moment, shortClock, clock, natural, pps } from './format.js';
+import { moment, shortClock, clock, count, natural, pps, shortPPS } from './format.js';
 import { showMove, outcome } from './move.js';
+import { moveRow, moveTable } from './moves.js';
 
 const hour = 3600e3;
 const rowsAtOnce = 24;
@@ -32,11 +33,38 @@ function span(x, f, label) {
 
 const marks = { plug: '▲', unplug: '▼', repair: '■' };
 
-function mark(record, f) {
+function mark(record, left) {
   const m = record.move;
   const words = `${clock(moment(m.started))}: ${m.kind} ${m.domain ?? ''} ${m.vf}, ${outcome(m)}`;
-  return h('button', { type: 'button', class: `mark ${m.kind}${m.error ? ' failed' : ''}`, style: { left: percent(share(moment(m.started), f)) }, 'aria-label': words, title: words, data: { key: `move ${record.id}` }, onclick: () => showMove(record) },
+  return h('button', { type: 'button', class: `mark ${m.kind}${m.error ? ' failed' : ''}`, style: { left }, 'aria-label': words, title: words, data: { key: `move ${record.id}` }, onclick: () => showMove(record) },
     m.error ? '✕' : marks[m.kind] ?? '■');
+}
+
+// many is one mark for moves whose own would cover each other: it lists them.
+function many(records, left) {
+  const failed = records.filter((r) => r.move.error).length;
+  const words = `${count(records.length, 'move')} from ${clock(moment(records[0].move.started))} to ${clock(moment(records.at(-1).move.started))}${failed ? `, ${failed} failed` : ''}`;
+  return h('button', { type: 'button', class: `mark many${failed ? ' failed' : ''}`, style: { left }, 'aria-label': words, title: words, data: { key: `move ${records[0].id}` }, onclick: () => show(words, moveTable(h('tbody', null, records.map(moveRow)))) },
+    records.length > 99 ? '…' : String(records.length));
+}
+
+// aside is where a mark stands beside its time, in its own widths: a VF that changes hands has two marks at one time.
+const aside = { plug: 0, unplug: -1 };
+
+// marksOf puts the marks of a row on a track of so many pixels, each as wide as size. No two cover each other.
+function marksOf(records, f, width, size) {
+  const place = (m) => Math.max(0, Math.min(width - size, share(moment(m.started), f) * width + size * (aside[m.kind] ?? -0.5)));
+  const groups = [];
+  for (const r of records.toSorted((a, b) => place(a.move) - place(b.move))) {
+    const left = place(r.move);
+    const last = groups.at(-1);
+    if (last && left < last.left + size - 0.5) last.records.push(r);
+    else groups.push({ left, records: [r] });
+  }
+  return groups.map((g) => {
+    const left = percent(g.left / width);
+    return g.records.length > 1 ? many(g.records.sort((a, b) => moment(a.move.started) - moment(b.move.started)), left) : mark(g.records[0], left);
+  });
 }
 
 // picture is the load behind a row. Its series end at the last step that is over.
@@ -83,18 +111,18 @@ function byVM(m, moves) {
   }));
 }
 
-function row(m, f, r) {
+function row(m, f, r, width, size) {
   const [vf, virtio] = r.loads(r);
   const peak = largest(vf, virtio);
   const title = name(r.label);
   return h('li', { class: 'time-row' },
-    h('div', { class: 'time-label' }, r.href ? h('a', { href: r.href, data: { key: `row ${r.key}` } }, title) : title, h('small', { title: 'most in the hour' }, peak ? pps(peak) : '')),
-    h('div', { class: 'time-track' }, r.spans.map((x) => span(x, f, r.says(x))), picture(m, f, vf, virtio, `Load of ${r.label} over the last hour, at most ${pps(peak)}`), r.moves.map((x) => mark(x, f))));
+    h('div', { class: 'time-label' }, r.href ? h('a', { href: r.href, data: { key: `row ${r.key}` } }, title) : title, h('small', { title: 'most in the hour' }, peak ? shortPPS(peak) : '')),
+    h('div', { class: 'time-track' }, r.spans.map((x) => span(x, f, r.says(x))), picture(m, f, vf, virtio, `Load of ${r.label} over the last hour, at most ${pps(peak)}`), marksOf(r.moves, f, width, size)));
 }
 
 const legend = () => h('p', { class: 'legend' },
   h('span', null, h('i', { class: 'key-span' }), 'VF held'), h('span', null, h('i', { class: 'key-foreign' }), 'held by somebody else'), h('span', null, h('i', { class: 'key-vf' }), 'packets on the VF'),
-  h('span', null, h('i', { class: 'key-virtio' }), 'packets on virtio'), h('span', null, '▲ plug'), h('span', null, '▼ unplug'), h('span', null, '■ repair'), h('span', { class: 'bad' }, '✕ failed'));
+  h('span', null, h('i', { class: 'key-virtio' }), 'packets on virtio'), h('span', null, '▲ plug'), h('span', null, '▼ unplug'), h('span', null, '■ repair'), h('span', { class: 'bad' }, '✕ failed'), h('span', null, h('i', { class: 'key-many' }, '2'), 'several moves'));
 
 const choice = (label, options, changed) => h('label', { class: 'choice' }, h('span', null, label),
   h('select', { onchange: (e) => changed(e.target.value) }, options.map(([value, words]) => h('option', { value }, words))));
@@ -103,28 +131,35 @@ export function timeline() {
   const state = { rows: 'vf', only: 'changed', repairs: false };
   let memory = null;
   const head = h('div', { class: 'time-axis', 'aria-hidden': 'true' });
-  const list = h('ol', { class: 'time-rows', 'aria-label': 'Who held what when' });
+  const list = h('ol', { class: 'time-rows', 'aria-label': 'Holders of VFs over time' });
   const note = h('p', { class: 'none', role: 'status' });
+  const held = heldNote();
   const draw = () => {
     if (!memory) return;
+    const style = getComputedStyle(list);
+    const size = parseFloat(style.getPropertyValue('--mark'));
+    const width = Math.max(size, list.clientWidth - parseFloat(style.getPropertyValue('--label')));
     const f = frame(memory);
     const moves = [...memory.moves.values()].filter((r) => state.repairs || r.move.kind !== 'repair');
-    let rows = (state.rows === 'vf' ? byVF : byVM)(memory, moves);
-    const changed = rows.filter((r) => r.moves.length || r.spans.length > 1);
-    if (state.only === 'changed' && changed.length) rows = changed;
-    note.hidden = rows.length > 0;
+    let all = (state.rows === 'vf' ? byVF : byVM)(memory, moves);
+    const changed = all.filter((r) => r.moves.length || r.spans.length > 1);
+    if (state.only === 'changed' && changed.length) all = changed;
+    note.hidden = all.length > 0;
     note.textContent = 'No VF was held during the last hour.';
     fill(head, axis(f));
-    fill(list, pager.cut(rows).map((r) => row(memory, f, r)));
+    fill(list, pager.cut(all).map((r) => row(memory, f, r, width, size)));
   };
-  const set = (key) => (value) => { state[key] = value; pager.at = 0; draw(); };
-  const pager = new Pager(rowsAtOnce, 'rows', draw);
+  const set = (key) => (value) => { state[key] = value; pager.at = 0; rows.now(); };
+  const rows = hold(list, held, draw);
+  const pager = new Pager(rowsAtOnce, 'rows', rows.now);
   const tools = h('div', { class: 'tools' },
     choice('Rows', [['vf', 'by VF'], ['vm', 'by VM']], set('rows')), choice('Show', [['changed', 'where something changed'], ['all', 'all']], set('only')),
     h('label', { class: 'choice' }, h('input', { type: 'checkbox', onchange: (e) => set('repairs')(e.target.checked) }), h('span', null, 'repairs too')));
-  const part = section('timeline', 'Who held what when', `The last hour; click a mark for the move, its Steps and its reason.`, tools, legend(), note, h('div', { class: 'time-frame' }, head, list), pager.element);
+  const part = section('timeline', 'Holders of VFs over time', 'The last hour; click a mark for the move, its Steps and its reason.', tools, legend(), note, h('div', { class: 'time-frame' }, head, list), held, pager.element);
   part.dataset.short = 'Timeline';
-  remember(part, (m) => { memory = m; draw(); }, (err) => { note.hidden = false; note.textContent = `${err.message}. ${err.remedy ?? ''}`; });
+  let wide = 0;
+  new ResizeObserver(() => { if (list.clientWidth !== wide) rows.now(); wide = list.clientWidth; }).observe(list);
+  remember(part, (m) => { memory = m; rows.news(); }, (err) => { note.hidden = false; note.textContent = `${err.message}. ${err.remedy ?? ''}`; });
   return part;
 }
 

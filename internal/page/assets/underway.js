@@ -1,6 +1,6 @@
 // Moves that are under way, Step by Step, and those that come next.
 
-import { h, fill, name, section } from './dom.js';
+import { h, fill, name, section, steady } from './dom.js';
 import { watch } from './live.js';
 import { seconds, moment } from './format.js';
 
@@ -53,8 +53,8 @@ function lists(p) {
 }
 
 export function underWay() {
-  const body = h('div', { class: 'under-way', tabindex: '0', role: 'region', 'aria-label': 'Moves under way' });
-  const part = section('under-way', 'Under way', null, body);
+  const body = h('div');
+  const part = section('under-way', 'Under way', null, steady({ class: 'under-way', tabindex: '0', role: 'region', 'aria-label': 'Moves under way' }, body));
   watch(part, '/v1/plan', (p) => fill(body, lists(p)));
   return part;
 }

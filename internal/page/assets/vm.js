@@ -1,12 +1,13 @@
 // The page of one VM: what it has, why, and what would change that.
 
-import { h, fill, name, prose, scroller, section, command, word, text } from './dom.js';
+import { h, cell, fill, name, prose, scroller, section, command, word, text } from './dom.js';
 import { watch } from './live.js';
 import { nav } from './nav.js';
 import { remember } from './history.js';
 import { Chart } from './charts.js';
 import { figures } from './move.js';
 import { moveRow, moveTable } from './moves.js';
+import { glossary } from './terms.js';
 import { slaBar, slaLegend, shareTitle } from './sla.js';
 import { vpfTable } from './vpf.js';
 import { pps, bits, rate, clock, moment, seconds, si } from './format.js';
@@ -27,9 +28,9 @@ function head(e) {
 }
 
 function traffic(t, path) {
-  if (!t.known) return [h('td', null, path), h('td', { colspan: '4' }, 'not known', t.note && h('small', null, t.note))];
-  return [h('td', null, path), h('td', null, pps(t.rx_pps), h('small', null, bits(t.rx_bytes_s * 8))), h('td', null, pps(t.tx_pps), h('small', null, bits(t.tx_bytes_s * 8))),
-    h('td', null, proofs[t.proof] ?? 'proved by nobody', t.note && h('small', null, t.note)), h('td', null, t.waiting_bytes ? `${si(t.waiting_bytes)}B` : '–')];
+  if (!t.known) return [cell('Path', path), h('td', { colspan: '4', 'data-label': 'Traffic' }, 'not known', t.note && h('small', null, t.note))];
+  return [cell('Path', path), cell('Receives', pps(t.rx_pps), h('small', null, bits(t.rx_bytes_s * 8))), cell('Sends', pps(t.tx_pps), h('small', null, bits(t.tx_bytes_s * 8))),
+    cell('Proof', proofs[t.proof] ?? 'proved by nobody', t.note && h('small', null, t.note)), cell('Waiting', t.waiting_bytes ? `${si(t.waiting_bytes)}B` : '–')];
 }
 
 function paths(e) {
@@ -99,9 +100,9 @@ export function vmPage(main, ref) {
     uuid = e.vm.uuid;
     document.title = `${e.vm.domain} – Sluice`;
     put(top, [e.sentence, e.vm.vf, e.vm.state, e.vm.under_way, e.veto, e.override], () => head(e));
-    put(reason, e.reason, () => figures(e.reason));
+    put(reason, e.reason, () => [figures(e.reason), glossary()]);
     put(change, e.would_change, () => changes(e));
-    put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list' }, h('caption', { class: 'sr' }, 'Paths'), h('thead', null, h('tr', null, ['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, paths(e)))));
+    put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list stack' }, h('caption', { class: 'sr' }, 'Paths'), h('thead', null, h('tr', null, ['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, paths(e)))));
     put(bandwidth, [e.bandwidth, e.virtual_pfs], () => shares(e));
   }, { failed: (err) => fill(top, h('p', { class: 'crumb' }, h('a', { href: '/#vms' }, '‹ all VMs')), h('h1', null, name(ref)), h('p', { class: 'bad' }, `▲ ${err.message}`), err.remedy && h('p', null, prose(err.remedy, ref))) });
   remember(main, (m) => {

@@ -1,11 +1,12 @@
 // The list of VMs: search, sort, filter, some at a time.
 
-import { h, section, text, keyed, fill, name, clean } from './dom.js';
+import { h, section, text, keyed, fill, name, clean, busy } from './dom.js';
 import { watch } from './live.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
 import { spark, largest } from './spark.js';
 import { slaBar, hasSLA, slaLegend } from './sla.js';
+import { glossary } from './terms.js';
 import { pps, bits, natural, si } from './format.js';
 
 const rowsAtOnce = 50;
@@ -100,9 +101,8 @@ export function vms() {
     const shares = seen.shares.get(v.uuid) ?? [];
     return filters[state.filter][1](v, shares) && (!words || [v.domain, v.uuid, v.vf ?? '', v.mac ?? '', v.network ?? '', v.class ?? '', v.why ?? ''].some((x) => clean(x).toLowerCase().includes(words)));
   };
-  const busy = () => body.contains(document.activeElement) || body.matches(':hover');
   const sort = (now) => {
-    if (order?.size && !now && (performance.now() - ordered < settled || busy())) return;
+    if (order?.size && !now && (performance.now() - ordered < settled || busy(body))) return;
     ordered = performance.now();
     order = new Map(seen.vms.toSorted(sorts[state.sort][1]).map((v, i) => [v.uuid, i]));
   };
@@ -120,7 +120,7 @@ export function vms() {
   show.value = state.filter;
   by.value = state.sort;
   const tools = h('div', { class: 'tools' }, search, h('label', { class: 'choice' }, h('span', null, 'Show'), show), h('label', { class: 'choice' }, h('span', null, 'Sorted by'), by));
-  const part = section('vms', 'Virtual machines', null, tools, note, table, slaLegend(), pager.element);
+  const part = section('vms', 'Virtual machines', null, tools, note, table, slaLegend(), pager.element, glossary());
   part.dataset.short = 'VMs';
   addEventListener('keyup', (e) => {
     if (e.key !== '/' || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) || e.ctrlKey || e.metaKey || e.altKey) return;
