@@ -76,7 +76,7 @@ func TestCardsShrinkAgain(t *testing.T) {
 	h.back.Show(v)
 	p := open(t, browser(t), h.url, looks[0])
 	p.sight("under-way", `document.querySelectorAll('.under-way .move').length > 5 && document.querySelectorAll('.trouble').length > 3`)
-	const high = 300
+	const high = 200
 	if n := eval[int](p, `document.getElementById('under-way').offsetHeight`); n < high {
 		t.Errorf("Under way is %d pixels high", n)
 	}
