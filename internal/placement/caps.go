@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -60,7 +59,7 @@ func linksOf(snap *model.Snapshot, network string, assign []model.Assignment) []
 		if !pf.Managed || pf.Network != network {
 			continue
 		}
-		l := link{speed: float64(cmp.Or(pf.Carries, pf.Speed))}
+		l := link{speed: float64(pf.Shared())}
 		for j := range pf.VFs {
 			if pf.VFs[j].Owner != model.OwnerForeign {
 				l.vfs++

@@ -62,7 +62,7 @@ class Memory {
     for (const l of this.links.values()) yield l.sent;
   }
 
-  // forget drops what is more than an hour old.
+  // forget drops what is more than an hour old; a move whose end was never heard of goes by its start.
   forget() {
     const excess = this.length - Math.round(hour / this.step);
     if (excess > 0) {
@@ -72,7 +72,7 @@ class Memory {
       for (const [id, v] of this.vms) if (v.gone && [...v.virtio_packets_per_second, ...v.vf_packets_per_second].every((x) => x === null)) this.vms.delete(id);
     }
     for (const [key, h] of this.holdings) if (h.end <= this.from) this.holdings.delete(key);
-    for (const [id, m] of this.moves) if (moment(m.move.ended) <= this.from) this.moves.delete(id);
+    for (const [id, m] of this.moves) if (moment(m.move.ended ?? m.move.started) <= this.from) this.moves.delete(id);
   }
 
   // times of the steps' ends, in seconds, as charts want them.
