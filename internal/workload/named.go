@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -44,7 +45,7 @@ func Ten() []Named {
 // build fills a workload with VMs; shape gives each its group and packet rate.
 func build(name string, vfs int, shape func(i int) (string, Shape)) *Workload {
 	w := &Workload{Name: name, VFs: vfs, For: length, VMs: make([]VM, vms)}
-	for _, n := range append(Ten(), Adversaries()...) {
+	for _, n := range slices.Concat(Ten(), Adversaries(), Rhythms(), HeldOut()) {
 		if n.Name == name {
 			w.Text = n.Text
 		}

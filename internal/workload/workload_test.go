@@ -3,13 +3,16 @@ package workload
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"sluice/internal/sim"
 )
 
-func everything() []Named { return append(Ten(), Adversaries()...) }
+func everything() []Named {
+	return slices.Concat(Ten(), Adversaries(), Rhythms(), HeldOut())
+}
 
 // TestTimeRunsEitherWay reads every workload forward, then at random moments: the same
 // seed gives the same load whatever was asked before.
