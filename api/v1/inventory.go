@@ -19,10 +19,11 @@ type VM struct {
 	Sources  []string `json:"load_sources,omitempty"` // tap, pf, agent or sim
 	CPU      float64  `json:"cpus"`
 	Hold     bool     `json:"should_hold"`
-	Code     string   `json:"code,omitempty"`      // of the reason; "": nothing is decided yet
-	Score    float64  `json:"score,omitempty"`     // the policy's figure of merit, packets/s unless it says otherwise
-	Why      string   `json:"why,omitempty"`       // the reason as a sentence
-	Short    string   `json:"why_short,omitempty"` // the same in a few words, at most 28 columns
+	Code     string   `json:"code,omitempty"`         // of the reason; "": nothing is decided yet
+	Score    float64  `json:"score,omitempty"`        // the policy's figure of merit, packets/s unless it says otherwise
+	Worth    float64  `json:"packet_worth,omitempty"` // what a packet of it counts in the score; 0: one
+	Why      string   `json:"why,omitempty"`          // the reason as a sentence
+	Short    string   `json:"why_short,omitempty"`    // the same in a few words, at most 28 columns
 	UnderWay string   `json:"under_way,omitempty"`
 	Override string   `json:"override,omitempty"` // "pin" or "release", where a person asked for it at run time
 }
@@ -54,6 +55,7 @@ type Explanation struct {
 	Shares     []NICShare  `json:"bandwidth,omitempty"`   // of its NICs, while it runs
 	VirtualPFs []NICShare  `json:"virtual_pfs,omitempty"` // of its virtual PFs, each with all of its functions together
 	Veto       string      `json:"veto,omitempty"`
+	Worth      string      `json:"worth,omitempty"` // what a packet of it is worth, and by what, where that is not one
 	Override   *Override   `json:"override,omitempty"`
 	UnderWay   *MoveReport `json:"under_way,omitempty"`
 	LastMove   *MoveReport `json:"last_move,omitempty"`
@@ -96,16 +98,17 @@ type Traffic struct {
 
 // Reason says why a VM holds, gets, loses or does not get a VF.
 type Reason struct {
-	VM      string    `json:"vm"`               // UUID
-	Code    string    `json:"code"`             // a stable word, see docs/policies.md
-	Hold    bool      `json:"hold"`             // the verdict: it should hold a VF
-	Policy  string    `json:"policy,omitempty"` // that said so; "": the rules around it
-	Score   float64   `json:"score,omitempty"`  // packets/s unless the policy says otherwise
-	Price   float64   `json:"price,omitempty"`  // the score at which a VF changes hands
-	Regret  float64   `json:"regret,omitempty"` // packets lost so far by not moving
-	Rank    int       `json:"rank,omitempty"`   // 1 is first; 0: not ranked
-	Slots   int       `json:"slots,omitempty"`  // how many VFs the ranking shared out
-	Other   string    `json:"other,omitempty"`  // UUID of the runner-up (of a holder) or of the holder to beat
+	VM      string    `json:"vm"`                     // UUID
+	Code    string    `json:"code"`                   // a stable word, see docs/policies.md
+	Hold    bool      `json:"hold"`                   // the verdict: it should hold a VF
+	Policy  string    `json:"policy,omitempty"`       // that said so; "": the rules around it
+	Score   float64   `json:"score,omitempty"`        // packets/s unless the policy says otherwise
+	Price   float64   `json:"price,omitempty"`        // the score at which a VF changes hands
+	Regret  float64   `json:"regret,omitempty"`       // packets lost so far by not moving
+	Rank    int       `json:"rank,omitempty"`         // 1 is first; 0: not ranked
+	Slots   int       `json:"slots,omitempty"`        // how many VFs the ranking shared out
+	Worth   float64   `json:"packet_worth,omitempty"` // what a packet of it counts in the score; 0: one
+	Other   string    `json:"other,omitempty"`        // UUID of the runner-up (of a holder) or of the holder to beat
 	OtherNm string    `json:"other_name,omitempty"`
 	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s that the policy gives its VF; 0: none
 	Until   time.Time `json:"until,omitzero"`

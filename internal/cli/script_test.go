@@ -109,7 +109,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|info|repairs|troubled|vpf|whatif|whatif slow|forgetful]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|info|repairs|troubled|vpf|whatif|whatif slow|forgetful|worth]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := webtest.View()
 	b := webtest.NewBackend(v)
@@ -123,6 +123,10 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	case "healthy":
 		v.Findings, v.Snapshot.Problems, v.Overrides, v.Bandwidth = nil, nil, nil, nil
 		v.Target.Reasons[1].Code = model.CodeOutranked // nobody rests after a failed move
+	case "worth": // as the policy would have made it
+		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{Match: "web-10", Sensitivity: model.SensitivityHigh})
+		v.Target.Reasons[6].Worth = 2
+		v.Target.Reasons[7].Worth, v.Target.Reasons[7].Score = 7.5, 600000
 	case "refuse":
 		b.Fail(&api.Error{Text: "legacy has no failover", Remedy: "add <teaming> to its interface"})
 	case "repairs":

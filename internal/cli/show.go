@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 	"time"
 
@@ -165,6 +167,7 @@ whether it should have a VF, and the REASON in one word:
     backoff, moving, drain   its last move failed; a move is under way; all VFs are given up
     sla                      its SLA asks for a VF, or cannot be kept on one
 
+WORTH is shown where sluice.yaml makes packets count differently: what one of the VM counts.
 sluice explain VM has the sentence behind the word, and what would change it.`,
 		Example: "sluice vms\nsluice vms -o json | jq '.[] | select(.vf)'",
 		Args:    noArgs,
@@ -192,7 +195,14 @@ func printVMs(w io.Writer, list []api.VM) {
 			map[bool]string{true: "yes", false: "no"}[vm.Hold], reasonWord(vm),
 		})
 	}
-	table(w, "VM STATE PATH PACKETS/S BITS/S COUNTED-BY SHOULD-HOLD REASON", rows)
+	head := "VM STATE PATH PACKETS/S BITS/S COUNTED-BY SHOULD-HOLD REASON"
+	if slices.ContainsFunc(list, func(vm api.VM) bool { return vm.Worth != 0 }) {
+		head += " WORTH"
+		for i := range rows {
+			rows[i] = append(rows[i], model.SI(cmp.Or(list[i].Worth, 1)))
+		}
+	}
+	table(w, head, rows)
 }
 
 // reasonWord is the code, with what is not to be seen from it.

@@ -29,13 +29,14 @@ func (c *Config) Rules() model.Rules {
 	r := model.Rules{
 		Policy: c.Policy, Interval: c.Interval, Params: c.Params,
 		KeepSLAs: c.Bandwidth.Enabled, HostPackets: c.Bandwidth.Packets.Packets, Overcommit: c.Bandwidth.Overcommit == "allow",
+		Worth: c.Worth.model(),
 	}
 	for i := range c.VMs {
 		r.VMs = append(r.VMs, c.VMs[i].rule(c.pos[fmt.Sprintf("vms[%d]", i)]))
 	}
 	for i := range c.Classes {
 		k := &c.Classes[i]
-		r.Classes = append(r.Classes, model.Class{Name: k.Name, Weight: k.Weight, Priority: k.Priority, SLA: model.SLA{
+		r.Classes = append(r.Classes, model.Class{Name: k.Name, Weight: k.Weight, Priority: k.Priority, Sensitivity: k.Latency, SLA: model.SLA{
 			Guarantee: k.Guarantee, Limit: k.Limit, Receive: k.Receive, Weight: k.Weight, ClassMin: k.Minimum.Bits,
 			Source: "class " + k.Name + ", " + c.pos[fmt.Sprintf("classes[%d]", i)].String(),
 		}})
@@ -47,7 +48,7 @@ func (c *Config) Rules() model.Rules {
 func (v *VM) rule(pos Pos) model.VMRule {
 	r := model.VMRule{
 		Match: v.Match, Pin: v.Pin, Forbid: v.Forbid, Weight: v.Weight,
-		Priority: v.Priority, Class: v.Class, NIC: v.NIC, Failover: v.Failover, SLANIC: v.SLANIC,
+		Priority: v.Priority, Class: v.Class, NIC: v.NIC, Failover: v.Failover, SLANIC: v.SLANIC, Sensitivity: v.Latency,
 		SLA: model.SLA{Guarantee: v.Guarantee, Limit: v.Limit, Receive: v.Receive, Weight: v.Weight},
 	}
 	if v.SLANIC != "" {

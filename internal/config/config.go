@@ -20,6 +20,7 @@ type Config struct {
 	PFs        []PF          `yaml:"pfs" doc:"the physical functions whose VFs Sluice may hand out; fragments add to the list"`
 	VMs        []VM          `yaml:"vms" doc:"rules for single VMs; for each field the first rule that matches and sets it wins; fragments add to the list"`
 	Classes    []Class       `yaml:"classes" doc:"what the VMs of a class get where their rules say nothing; fragments add to the list"`
+	Worth      Worth         `yaml:"worth" doc:"what a packet counts when VFs are shared out: see [policies.md](policies.md#what-a-packet-is-worth)"`
 	Moves      Moves         `yaml:"moves" doc:"how VFs are moved"`
 	Bandwidth  Bandwidth     `yaml:"bandwidth" doc:"how what VMs are guaranteed is kept: see [sla.md](sla.md)"`
 	VirtualPFs VirtualPFs    `yaml:"virtual_pfs" doc:"SR-IOV in virtual machines: see [virtual-pf.md](virtual-pf.md)"`
@@ -56,6 +57,7 @@ type VM struct {
 	Guarantee Rate           `yaml:"guarantee" doc:"what it may always send, bits of each NIC and packets of the VM: '2Gbit 50kpps'"`
 	Limit     Rate           `yaml:"limit" doc:"what it may never exceed in sending"`
 	Receive   Rate           `yaml:"receive" doc:"what it may never exceed in receiving"`
+	Latency   Sensitivity    `yaml:"latency_sensitivity" enum:"low|normal|high" doc:"how much its users mind that packets wait, which a VF spares them: a packet counts 'worth.latency' with 'high', as many times less with 'low'; unset: that of its class, else 'normal'"`
 	SLANIC    string         `yaml:"sla_nic" doc:"which of its NICs 'guarantee', 'limit', 'receive' and 'weight' are about, as in 'nic'; the rule then has none of the other keys, and the VM may have further rules; unset: each of them"`
 }
 
@@ -67,7 +69,25 @@ type Class struct {
 	Guarantee Rate    `yaml:"guarantee" doc:"as that of a rule, for each of its VMs"`
 	Limit     Rate    `yaml:"limit" doc:"as that of a rule"`
 	Receive   Rate    `yaml:"receive" doc:"as that of a rule"`
-	Minimum   Rate    `yaml:"minimum" doc:"bits that the allocator 'dbavm' leaves each NIC of the class when a higher class needs more; unset: none"`
+
+	Latency Sensitivity `yaml:"latency_sensitivity" enum:"low|normal|high" doc:"as that of a rule"`
+	Minimum Rate        `yaml:"minimum" doc:"bits that the allocator 'dbavm' leaves each NIC of the class when a higher class needs more; unset: none"`
+}
+
+// Sensitivity is to latency, as model has it.
+type Sensitivity = model.Sensitivity
+
+// Worth says what a packet counts.
+type Worth struct {
+	Latency     float64       `yaml:"latency" min:"1" max:"1000" doc:"what a packet of a VM with high latency sensitivity counts; one with low counts as many times less"`
+	CPU         bool          `yaml:"cpu" doc:"a packet counts by the CPU time that virtio costs the host for one of its size; one of 512 bytes counts 1"`
+	PacketCPU   time.Duration `yaml:"packet_cpu" min:"1ns" max:"1ms" doc:"with 'cpu': that time for a packet of any size, such as '1500ns'; unset, with 'kilobyte_cpu': what 'sluice qualify --vm --save' measured"`
+	KilobyteCPU time.Duration `yaml:"kilobyte_cpu" min:"1ns" max:"1ms" doc:"and for every 1,000 bytes of it"`
+}
+
+// model is the same in placement's terms.
+func (w *Worth) model() model.Worth {
+	return model.Worth{Latency: w.Latency, CPU: w.CPU, Cost: model.PacketCost{Packet: w.PacketCPU, Kilobyte: w.KilobyteCPU}}
 }
 
 // Moves bounds how VFs are moved.
@@ -120,6 +140,7 @@ func Default() *Config {
 			PlugTimeout: model.DefaultPlugTimeout, UnplugTimeout: model.DefaultUnplugTimeout,
 			Backoff: model.DefaultBackoff, BackoffMax: model.DefaultBackoffMax,
 		},
+		Worth:      Worth{Latency: model.DefaultLatencyWorth},
 		Bandwidth:  DefaultBandwidth(),
 		Libvirt:    Libvirt{URI: "qemu:///system"},
 		GuestAgent: GuestAgent{Enabled: true, Timeout: 2 * time.Second, Every: 5 * time.Second},

@@ -49,6 +49,9 @@ func shown(v reflect.Value, f reflect.StructField, key string) string {
 		return ""
 	}
 	if d, ok := v.Interface().(time.Duration); ok {
+		if d == 0 {
+			return ""
+		}
 		return "`" + strings.TrimSuffix(strings.TrimSuffix(d.String(), "m0s")+"m", "sm") + suffix(d) + "`"
 	}
 	if s := fmt.Sprint(v.Interface()); s != "" {

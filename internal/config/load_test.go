@@ -60,9 +60,10 @@ vms:
     guarantee: 2.5Gbit
     limit: 10Gbit 200kpps
     receive: 20Gbit
-  - {match: "batch", forbid: true}
+  - {match: "batch", forbid: true, latency_sensitivity: low}
   - {match: "batch", sla_nic: ua-net1, guarantee: 1Gbit, weight: 3}
-classes: [{name: web, weight: 2, priority: 5, guarantee: 1Gbit 10kpps, limit: 4Gbit, receive: 5Gbit, minimum: 100Mbit}]
+classes: [{name: web, weight: 2, priority: 5, guarantee: 1Gbit 10kpps, limit: 4Gbit, receive: 5Gbit, minimum: 100Mbit, latency_sensitivity: high}]
+worth: {latency: 4, cpu: true, packet_cpu: 1500ns, kilobyte_cpu: 0.4us}
 bandwidth: {enabled: false, allocator: daqs, period: 40ms, overcommit: allow, packets: 800kpps, in_guest: true, metadata: false, stop: lift}
 virtual_pfs: {guests: [{match: "node-*", macs: "02:*", vlans: "30,10-20", no_spoof: true, addresses: "10.1.2.3/8", guarantee: 1Gbit, limit: 2Gbit, weight: 3, counters: 5s}, {match: "*", refuse: true}]}
 moves: {parallel: 8, retries: 0, plug_timeout: 40s, unplug_timeout: 50s, backoff: 1m, backoff_max: 1h}
@@ -86,13 +87,14 @@ log: {level: debug, format: json}
 				Match: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Pin: true, Failover: model.FailoverBond,
 				Guarantee: Rate{Bits: 2.5e9}, Limit: Rate{Bits: 1e10, Packets: 2e5}, Receive: Rate{Bits: 2e10},
 			},
-			{Match: "batch", Forbid: true},
+			{Match: "batch", Forbid: true, Latency: model.SensitivityLow},
 			{Match: "batch", SLANIC: "ua-net1", Guarantee: Rate{Bits: 1e9}, Weight: 3},
 		},
 		Classes: []Class{{
 			Name: "web", Weight: 2, Priority: 5,
-			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Minimum: Rate{Bits: 1e8},
+			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Minimum: Rate{Bits: 1e8}, Latency: model.SensitivityHigh,
 		}},
+		Worth:     Worth{Latency: 4, CPU: true, PacketCPU: 1500, KilobyteCPU: 400},
 		Bandwidth: Bandwidth{Allocator: "daqs", Period: 40 * time.Millisecond, Overcommit: "allow", Packets: Rate{Packets: 8e5}, InGuest: true, Stop: "lift"},
 		VirtualPFs: VirtualPFs{Guests: []Guest{
 			{
@@ -116,6 +118,7 @@ log: {level: debug, format: json}
 	}
 	wantRules := model.Rules{
 		HostPackets: 800e3, Overcommit: true,
+		Worth:  model.Worth{Latency: 4, CPU: true, Cost: model.PacketCost{Packet: 1500, Kilobyte: 400}},
 		Policy: "fair", Interval: 5 * time.Minute, Params: c.Params,
 		VMs: []model.VMRule{
 			{Match: "web-*", Weight: 2.5, Priority: -3, Class: "web", SLA: model.SLA{Weight: 2.5, Source: "sluice.yaml:13:5"}},
@@ -125,10 +128,10 @@ log: {level: debug, format: json}
 					Guarantee: Rate{Bits: 2.5e9}, Limit: Rate{Bits: 1e10, Packets: 2e5}, Receive: Rate{Bits: 2e10}, Source: "sluice.yaml:17:5",
 				},
 			},
-			{Match: "batch", Forbid: true},
+			{Match: "batch", Forbid: true, Sensitivity: model.SensitivityLow},
 			{Match: "batch", SLANIC: "ua-net1", SLA: model.SLA{Guarantee: Rate{Bits: 1e9}, Weight: 3, Source: "sluice.yaml:24:5"}},
 		},
-		Classes: []model.Class{{Name: "web", Weight: 2, Priority: 5, SLA: model.SLA{
+		Classes: []model.Class{{Name: "web", Weight: 2, Priority: 5, Sensitivity: model.SensitivityHigh, SLA: model.SLA{
 			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Weight: 2, ClassMin: 1e8, Source: "class web, sluice.yaml:25:11",
 		}}},
 	}
@@ -293,6 +296,10 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 		"policy: fair\ninterval: 1m":   "",
 		"policy: adaptive\nsample: 2s": "",
 		"bandwidth: {in_guest: true}":  "",
+		"worth: {cpu: true}":           "",
+		"worth: {cpu: true, packet_cpu: 1us, kilobyte_cpu: 1us}": "",
+		"worth: {kilobyte_cpu: 1us}":                             "s:2:9: worth.kilobyte_cpu says nothing while worth.cpu is false; write worth: {cpu: true}, or leave it out",
+		"policy: fair\nworth: {cpu: true}":                       "s:3:9: worth.cpu says nothing to fair, which does not go by packets; choose adaptive or activity, or leave it out",
 		"guest_agent: {enabled: false}\nbandwidth: {in_guest: true}": "s:3:13: bandwidth.in_guest limits nobody while guest_agent.enabled is false, " +
 			"since agents set limits in guests; write guest_agent: {enabled: true}, or leave bandwidth.in_guest out",
 	} {

@@ -71,7 +71,7 @@ func (k checker) slaNIC(key string, v *VM) {
 		k.at(key+".sla_nic", fmt.Sprintf("%q is no pattern", shorten(v.SLANIC)), "write a NIC's alias, MAC or network, or leave it out for each NIC")
 		return
 	}
-	for _, other := range []string{"pin", "forbid", "priority", "class", "nic", "failover"} {
+	for _, other := range []string{"pin", "forbid", "priority", "class", "nic", "failover", "latency_sensitivity"} {
 		if _, set := k.pos[key+"."+other]; set {
 			k.at(key+"."+other, "is about the VM, and sla_nic makes the rule one about a NIC's rates", "write another rule for the VM, without sla_nic")
 		}

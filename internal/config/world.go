@@ -73,8 +73,27 @@ func (c *Config) Warnings() []string {
 	if pos, set := c.pos["interval"]; set && c.always && c.Interval != Default().Interval {
 		list = append(list, fmt.Sprintf("%s: interval says nothing to %s, which decides at every sample; leave it out", pos, c.Policy))
 	}
+	list = append(list, c.pointless()...)
 	if c.API.Listen != "" && !loopback(c.API.Listen) {
 		list = append(list, fmt.Sprintf("%s: api.listen lets every host that reaches %s read VM names and loads; write 127.0.0.1 unless that is meant", c.pos["api.listen"], c.API.Listen))
+	}
+	return list
+}
+
+// pointless warns of keys of worth that say nothing beside others.
+func (c *Config) pointless() (list []string) {
+	warn := func(key, text string) {
+		if pos, set := c.pos[key]; set {
+			list = append(list, fmt.Sprintf("%s: %s %s", pos, key, text))
+		}
+	}
+	switch {
+	case !c.Worth.CPU:
+		for _, key := range []string{"worth.packet_cpu", "worth.kilobyte_cpu"} {
+			warn(key, "says nothing while worth.cpu is false; write worth: {cpu: true}, or leave it out")
+		}
+	case slices.Contains([]string{"vnraf", "fair", "none", "random"}, c.Policy):
+		warn("worth.cpu", fmt.Sprintf("says nothing to %s, which does not go by packets; choose adaptive or activity, or leave it out", c.Policy))
 	}
 	return list
 }

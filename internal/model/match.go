@@ -64,6 +64,7 @@ func (r *Rules) For(id VMID, name string) VMRule {
 	for _, c := range r.Classes {
 		if c.Name == out.Class && out.Class != "" {
 			out.Weight, out.Priority = cmp.Or(out.Weight, c.Weight), cmp.Or(out.Priority, c.Priority)
+			out.Sensitivity = cmp.Or(out.Sensitivity, c.Sensitivity)
 		}
 	}
 	if !(out.Weight > 0) {
@@ -82,4 +83,5 @@ func (r *VMRule) fill(later *VMRule) {
 	r.Class = cmp.Or(r.Class, later.Class)
 	r.NIC = cmp.Or(r.NIC, later.NIC)
 	r.Failover = cmp.Or(r.Failover, later.Failover)
+	r.Sensitivity = cmp.Or(r.Sensitivity, later.Sensitivity)
 }

@@ -14,6 +14,7 @@ type Rules struct {
 	KeepSLAs    bool   `json:"keep_slas,omitempty"`
 	HostPackets uint64 `json:"host_packets_s,omitempty"` // packets/s that the host carries on virtio; 0: not known
 	Overcommit  bool   `json:"overcommit,omitempty"`     // more may be guaranteed at run time than there is
+	Worth       Worth  `json:"worth,omitzero"`           // what a packet counts where VFs are shared out
 }
 
 // Class is what the VMs of a class get where no rule of theirs says otherwise.
@@ -22,6 +23,8 @@ type Class struct {
 	Weight   float64 `json:"weight,omitempty"` // as VMRule's; 0: not set
 	Priority int     `json:"priority,omitempty"`
 	SLA      SLA     `json:"sla,omitzero"` // what its VMs' NICs get where nothing nearer to them says otherwise
+
+	Sensitivity Sensitivity `json:"latency_sensitivity,omitempty"`
 }
 
 // Params are policy parameters; one that is not there has the policy's default.
@@ -49,6 +52,8 @@ type VMRule struct {
 	SLA      SLA      `json:"sla,omitzero"`       // of the NICs of the VM, or of those that SLANIC names
 	SLANIC   string   `json:"sla_nic,omitempty"`  // shell pattern on alias, MAC or network; "": each of them
 	ByHand   bool     `json:"by_hand,omitempty"`  // set by `sluice pin`, `release` or `sla set`, not by the config
+
+	Sensitivity Sensitivity `json:"latency_sensitivity,omitempty"` // multiplies the score as Worth says, and no share of bandwidth
 }
 
 // View is everything a person or program may ask the daemon: published after every

@@ -70,14 +70,15 @@ type Reason struct {
 	VM      VMID      `json:"vm"`
 	NIC     string    `json:"nic,omitempty"` // alias of the NIC that it is about, where the VM has several
 	Code    Code      `json:"code"`
-	Hold    bool      `json:"hold"`             // the verdict: it should hold a VF
-	Policy  string    `json:"policy,omitempty"` // the policy that said so; "" for the rules around it
-	Score   float64   `json:"score,omitempty"`  // the policy's figure of merit, packets/s unless it says otherwise
-	Price   float64   `json:"price,omitempty"`  // the score at which a VF changes hands
-	Regret  float64   `json:"regret,omitempty"` // packets lost so far by not moving
-	Rank    int       `json:"rank,omitempty"`   // 1 is first; 0: not ranked
-	Slots   int       `json:"slots,omitempty"`  // how many VFs the ranking shared out
-	Other   VMID      `json:"other,omitempty"`  // runner-up (for a holder) or the holder to beat (for an outsider)
+	Hold    bool      `json:"hold"`                   // the verdict: it should hold a VF
+	Policy  string    `json:"policy,omitempty"`       // the policy that said so; "" for the rules around it
+	Score   float64   `json:"score,omitempty"`        // the policy's figure of merit, packets/s unless it says otherwise
+	Price   float64   `json:"price,omitempty"`        // the score at which a VF changes hands
+	Regret  float64   `json:"regret,omitempty"`       // packets lost so far by not moving
+	Rank    int       `json:"rank,omitempty"`         // 1 is first; 0: not ranked
+	Slots   int       `json:"slots,omitempty"`        // how many VFs the ranking shared out
+	Worth   float64   `json:"packet_worth,omitempty"` // what a packet of it counts in the score; 0: one
+	Other   VMID      `json:"other,omitempty"`        // runner-up (for a holder) or the holder to beat (for an outsider)
 	OtherNm string    `json:"other_name,omitempty"`
 	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s: the tier that the policy gives its VF, which becomes a Limit; 0: none
 	Until   time.Time `json:"until,omitzero"`
@@ -86,12 +87,14 @@ type Reason struct {
 
 // unit is that of Score and Price.
 func (r *Reason) unit() string {
-	switch r.Code {
-	case CodeTurn, CodeWaiting: // fair goes by how long a VM was served, over its weight
-		return " s with a VF"
+	if r.ofPackets() {
+		return " packets/s"
 	}
-	return " packets/s"
+	return " s with a VF"
 }
+
+// ofPackets says whether the score is about packets: fair goes by how long a VM was served, over its weight.
+func (r *Reason) ofPackets() bool { return r.Code != CodeTurn && r.Code != CodeWaiting }
 
 // String renders the Reason as one sentence without a final full stop.
 func (r Reason) String() string {
@@ -158,6 +161,9 @@ func (r Reason) String() string {
 	}
 	if r.Rank > 0 || r.Score != 0 {
 		b.WriteString(", score " + SI(r.Score) + r.unit())
+	}
+	if r.Worth != 0 && r.ofPackets() {
+		b.WriteString(", a packet worth " + SI(r.Worth))
 	}
 	if r.Price != 0 {
 		b.WriteString(", price " + SI(r.Price) + r.unit())

@@ -20,12 +20,13 @@ type Candidate struct {
 	NIC      string  // alias; tells NICs of one VM apart
 	Name     string  // of the VM
 	Holds    bool    // it has a VF, or a plug is under way
-	PPS      float64 // packets/s on both paths and in both directions
+	PPS      float64 // packets/s on both paths and in both directions; with Worth.CPU, packets/s of model.WorthSize that cost as much
 	Bytes    float64 // bytes/s, likewise
 	CPU      float64 // host CPUs in use
 	CPUShare float64 // CPU over its vCPUs, 0..1
 	Known    bool    // PPS and Bytes are usable; false during a blackout of telemetry
-	Weight   float64 // > 0
+	Weight   float64 // > 0; with what its latency sensitivity makes of it
+	Worth    float64 // what a packet of it counts: Weight, and what PPS was multiplied by
 	Priority int     // higher ones come first whatever their load
 	Cost     Cost    // what a move of this VM costs here
 }

@@ -16,7 +16,7 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 	w := &d.work
 	w.cands = w.cands[:0]
 	for i := range p.open {
-		w.cands = append(w.cands, candidate(&snap.VMs[p.open[i].vm], &p.open[i], hints))
+		w.cands = append(w.cands, d.candidate(&snap.VMs[p.open[i].vm], &p.open[i], hints))
 	}
 	verdicts := t.Reasons
 	direct := len(w.cands) == len(t.Reasons) && len(t.NICs) == 0 // the usual case: every VM competes here
@@ -37,6 +37,9 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 			*why = verdicts[i]
 		}
 		why.VM, why.NIC = snap.VMs[e.vm].ID, e.nicName(&snap.VMs[e.vm])
+		if worth := w.cands[i].Worth; worth != 1 {
+			why.Worth = worth
+		}
 		switch {
 		case len(p.vfs) == 0:
 			*why = model.Reason{VM: why.VM, NIC: why.NIC, Code: model.CodeNoVF, Detail: p.whyEmpty()}
@@ -140,10 +143,12 @@ func (d *Decider) policy(network string) Policy {
 	return p
 }
 
-func candidate(vm *model.VM, e *entry, hints *Hints) Candidate {
+// candidate is a NIC as policies see it. What a packet of it is worth comes in here, and nowhere else.
+func (d *Decider) candidate(vm *model.VM, e *entry, hints *Hints) Candidate {
+	worth := &d.rules.Worth
 	c := Candidate{
 		VM: vm.ID, NIC: e.nic.Alias, Name: vm.Name, Holds: e.has != model.NoVF,
-		Weight: e.rule.Weight, Priority: e.rule.Priority,
+		Weight: e.rule.Weight * worth.OfSensitivity(e.rule.Sensitivity), Priority: e.rule.Priority,
 	}
 	if hints.Cost != nil {
 		c.Cost = hints.Cost(vm.ID)
@@ -156,6 +161,9 @@ func candidate(vm *model.VM, e *entry, hints *Hints) Candidate {
 	if !finite(c.PPS) || !finite(c.Bytes) {
 		c.PPS, c.Bytes, c.Known = 0, 0, false
 	}
+	cpu := worth.OfLoad(c.PPS, c.Bytes)
+	c.PPS *= cpu
+	c.Worth = c.Weight * cpu
 	return c
 }
 

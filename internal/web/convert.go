@@ -14,7 +14,7 @@ import (
 func ReasonOf(r *model.Reason) api.Reason {
 	return api.Reason{
 		VM: string(r.VM), Code: string(r.Code), Hold: r.Hold, Policy: r.Policy, Score: r.Score, Price: r.Price, Regret: r.Regret,
-		Rank: r.Rank, Slots: r.Slots, Other: string(r.Other), OtherNm: r.OtherNm, Rate: r.Rate, Until: r.Until, Detail: r.Detail,
+		Rank: r.Rank, Slots: r.Slots, Worth: r.Worth, Other: string(r.Other), OtherNm: r.OtherNm, Rate: r.Rate, Until: r.Until, Detail: r.Detail,
 	}
 }
 

@@ -19,7 +19,7 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 	x := newIndex(v)
 	r := x.reason(vm.ID)
 	e := api.Explanation{VM: x.vm(vm), Reason: ReasonOf(&r), Paths: x.paths(vm), Shares: shares(bandwidthOf(v).NICs, vm.ID), VirtualPFs: shares(bandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r)}
-	e.Sentence = x.sentence(vm, r)
+	e.Sentence, e.Worth = x.sentence(vm, r), x.worth(vm, &r)
 	if r.Code == model.CodeVeto {
 		e.Veto = r.Detail
 	}

@@ -23,7 +23,7 @@ func (x *index) vm(vm *model.VM) api.VM {
 	r := x.reason(vm.ID)
 	row := api.VM{
 		Name: vm.Name, ID: string(vm.ID), State: string(vm.State), Class: x.class(vm), CPU: vm.CPU,
-		Hold: r.Hold, Code: string(r.Code), Score: r.Score, Override: x.overridden(vm),
+		Hold: r.Hold, Code: string(r.Code), Score: r.Score, Worth: r.Worth, Override: x.overridden(vm),
 	}
 	if r.Code != "" {
 		row.Why, row.Short = r.String(), r.Short()
