@@ -66,6 +66,7 @@ var may = map[string][]string{
 	"version":         {},
 	"arch":            {},
 	"golden":          {},
+	"published":       {},
 	"monitoring":      {},
 	"docs":            {},
 	"testkit":         {},

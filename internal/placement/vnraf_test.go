@@ -10,26 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/model"
+	"sluice/internal/published"
 )
-
-// table2 is the paper's Table 2: what its monitors measured.
-var table2 = []struct{ io, net float64 }{
-	{91.45, 27703},
-	{90.95, 52832},
-	{92.43, 104386},
-	{94.07, 146989},
-	{93.98, 162072},
-	{81.43, 0},
-	{59.97, 0},
-	{45.54, 0},
-	{23.61, 0},
-	{7.82, 0},
-	{86.23, 30283},
-	{61.98, 69032},
-	{45.77, 95619},
-	{25.09, 138566},
-	{11.73, 175117},
-}
 
 // bench is a Policy with candidates "VM1", "VM2" and so on.
 type bench struct {
@@ -83,19 +65,19 @@ func (b *bench) holders() string {
 // I/O-bound VMs are told from the CPU-bound ones, and of those the ones that run
 // Netperf longest come first.
 func TestVNRAFTable2(t *testing.T) {
-	b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second}, len(table2))
+	b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second}, len(published.VNRAFTable2))
 	b.run(21, 5, func(_, i int, c *Candidate) {
-		c.CPUShare = 1 - table2[i].io/100
-		c.Bytes = table2[i].net / 0.7 // all but the frequency's 0.3
+		c.CPUShare = 1 - published.VNRAFTable2[i].IO/100
+		c.Bytes = published.VNRAFTable2[i].Net / 0.7 // all but the frequency's 0.3
 	})
-	if got, want := b.holders(), "VM2 VM3 VM4 VM5 VM11"; got != want {
+	if got, want := b.holders(), published.VNRAFTable2Holders; got != want {
 		t.Errorf("holders %s, want %s", got, want)
 	}
 	order := make([]int, len(b.out))
 	for i, r := range b.out {
 		order[r.Rank-1] = i + 1
-		if d := r.Score - table2[i].net; d < -1 || d > 1 {
-			t.Errorf("VM%d: net_degree %.0f, the paper has %.0f", i+1, r.Score, table2[i].net)
+		if d := r.Score - published.VNRAFTable2[i].Net; d < -1 || d > 1 {
+			t.Errorf("VM%d: net_degree %.0f, the paper has %.0f", i+1, r.Score, published.VNRAFTable2[i].Net)
 		}
 	}
 	want := []int{5, 4, 3, 2, 11, 1, 6, 15, 14, 13, 12, 7, 8, 9, 10}
@@ -104,37 +86,22 @@ func TestVNRAFTable2(t *testing.T) {
 	}
 }
 
-// share is the share of time that a VM runs Netperf and Lookbusy.
-type share struct{ net, cpu int }
-
-// table3 is the paper's Table 3: the shares in percent from 0, 10, 20 and 30 min on, and
-// who has a VF then.
-var table3 = []struct {
-	shares  [8]share
-	holders string
-}{
-	{[8]share{{55, 0}, {0, 40}, {30, 30}, {20, 0}, {40, 0}, {60, 0}, {80, 0}, {100, 0}}, "VM1 VM6 VM7 VM8"},
-	{[8]share{{55, 0}, {0, 40}, {30, 30}, {20, 0}, {40, 0}, {60, 0}, {0, 20}, {0, 40}}, "VM1 VM3 VM5 VM6"},
-	{[8]share{{55, 0}, {0, 40}, {30, 30}, {30, 0}, {40, 0}, {60, 0}, {0, 20}, {0, 40}}, "VM1 VM4 VM5 VM6"},
-	{[8]share{{55, 0}, {0, 40}, {30, 30}, {30, 0}, {40, 0}, {60, 0}, {20, 20}, {40, 40}}, "VM1 VM4 VM5 VM6"},
-}
-
 // TestVNRAFTable3 plays the paper's Table 3: Netperf moves the same bytes wherever it
 // runs and takes a twelfth of a CPU (Table 2: io_degree 91 to 94), Lookbusy takes one.
 func TestVNRAFTable3(t *testing.T) {
 	b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second}, 8)
-	for minute, row := range table3 {
+	for minute, row := range published.VNRAFTable3 {
 		b.run(600, 4, func(s, i int, c *Candidate) {
 			// Whole percents of a period of 20 s, so that every 10 s see the same.
-			on := s%10 < row.shares[i].net/10 || (s%10 == row.shares[i].net/10 && s/10%2 == 0 && row.shares[i].net%10 == 5)
-			c.Bytes, c.CPUShare = 0, float64(row.shares[i].cpu)/100
+			on := s%10 < row.Shares[i].Net/10 || (s%10 == row.Shares[i].Net/10 && s/10%2 == 0 && row.Shares[i].Net%10 == 5)
+			c.Bytes, c.CPUShare = 0, float64(row.Shares[i].CPU)/100
 			if on {
 				c.Bytes = 1e8
 				c.CPUShare += 1.0 / 12
 			}
 		})
-		if got := b.holders(); got != row.holders {
-			t.Errorf("after %d min: holders %s, want %s", 10*minute, got, row.holders)
+		if got := b.holders(); got != row.Holders {
+			t.Errorf("after %d min: holders %s, want %s", 10*minute, got, row.Holders)
 			for i, r := range b.out {
 				t.Logf("VM%d %s", i+1, r)
 			}
