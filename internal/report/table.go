@@ -130,6 +130,7 @@ func phases(p *writer, r *scenario.Result, o *scenario.Outcome) {
 		groups(p, ph)
 		vmScores(p, ph)
 	}
+	together(p, o)
 }
 
 func groups(p *writer, ph *scenario.Phase) {
@@ -138,25 +139,50 @@ func groups(p *writer, ph *scenario.Phase) {
 	}
 	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
 	defer t.Flush()
-	latency := len(ph.Groups[0].Latency) > 0
-	head := "GROUP\tVMS\tON VF\tPACKETS/S\tLEAST\tMOST\tMBIT/S"
-	if latency {
-		head += "\tLATENCY US: 5 %\t50 %\t95 %\tMEAN"
-	}
-	if ph.Groups[0].Files != nil {
-		head += "\tFILES\tSECONDS: 50 %\tMEAN\tMOST"
-	}
-	_, _ = fmt.Fprintln(t, head)
+	_, _ = fmt.Fprintln(t, "GROUP\tVMS\tON VF\tPACKETS/S\tLEAST\tMOST\tMBIT/S"+waitHead(&ph.Groups[0]))
 	for _, g := range ph.Groups {
 		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.1f", input.Printable(g.Group), g.VMs, percent(100*g.OnVF), g.PPS, g.Least, g.Most, g.Mbit)
-		for _, l := range g.Latency {
-			_, _ = fmt.Fprintf(t, "\t%.1f", float64(l))
-		}
-		if f := g.Files; f != nil {
-			_, _ = fmt.Fprintf(t, "\t%d\t%.1f\t%.1f\t%.1f", f.Done, f.Median, f.Mean, f.Most)
-		}
-		_, _ = fmt.Fprintln(t)
+		_, _ = fmt.Fprintln(t, waits(&g))
 	}
+}
+
+// together prints a line for each phase about all VMs, as the curve of a figure.
+func together(p *writer, o *scenario.Outcome) {
+	if len(o.Phases) == 0 || o.Phases[0].All == nil {
+		return
+	}
+	p.printf("\n%s, all VMs together\n", input.Printable(o.Label))
+	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	_, _ = fmt.Fprintln(t, "UNTIL\tVMS\tON VF\tPACKETS/S\tMBIT/S"+waitHead(o.Phases[0].All))
+	for _, ph := range o.Phases {
+		g, n := ph.All, float64(ph.All.VMs)
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.1f%s\n", Span(ph.Until), g.VMs, percent(100*g.OnVF), n*g.PPS, n*g.Mbit, waits(g))
+	}
+}
+
+// waitHead heads what waits prints.
+func waitHead(g *scenario.GroupStat) string {
+	head := ""
+	if len(g.Latency) > 0 {
+		head += "\tLATENCY US: 5 %\t50 %\t95 %\tMEAN"
+	}
+	if g.Files != nil {
+		head += "\tFILES\tSECONDS: 50 %\tMEAN\tMOST"
+	}
+	return head
+}
+
+// waits is what packets and files of a group waited.
+func waits(g *scenario.GroupStat) string {
+	var b strings.Builder
+	for _, l := range g.Latency {
+		fmt.Fprintf(&b, "\t%.1f", float64(l))
+	}
+	if f := g.Files; f != nil {
+		fmt.Fprintf(&b, "\t%d\t%.1f\t%.1f\t%.1f", f.Done, f.Median, f.Mean, f.Most)
+	}
+	return b.String()
 }
 
 func vmScores(p *writer, ph *scenario.Phase) {

@@ -29,7 +29,7 @@ type Scenario struct {
 	Links     []Link        `yaml:"links" doc:"times at which a PF has no link"`
 	Charge    Charge        `yaml:"charge" doc:"what the score takes for a move"`
 	Policies  []Policy      `yaml:"policies" doc:"policies to compare"`
-	Latency   Latency       `yaml:"latency" doc:"latency of a packet by path and rate, for the report"`
+	Latency   Latency       `yaml:"latency" doc:"latency of a packet by path and rate, for the report; with path.virtio also by how much of that is in use"`
 	Path      Path          `yaml:"path" doc:"capacity of the link and of the virtio path that VMs share; unset: every load is carried whole"`
 	Show      Show          `yaml:"show" doc:"what the table shows beside the score"`
 	Bandwidth Bandwidth     `yaml:"bandwidth" doc:"guarantees of bandwidth, and allocators to compare"`
@@ -119,6 +119,8 @@ type Load struct {
 	ComputeOff time.Duration `yaml:"compute_off" doc:"length of the pause after it"`
 	Contention float64       `yaml:"contention" min:"0" max:"1" doc:"share of the packets lost while that work runs"`
 
+	CopyMB float64 `yaml:"copy_mb" min:"0" max:"1e9" doc:"it stops once so many million bytes are carried; the score takes no notice of that"`
+
 	set *trace.Set
 }
 
@@ -179,7 +181,9 @@ type Policy struct {
 }
 
 // Latency is a model of what a packet waits for, after FlexVF's figure 5: the share
-// that a VF saves grows linearly with the packet rate.
+// that a VF saves grows linearly with the packet rate. Where the virtio path has a capacity, a packet
+// there waits its turn too, as in a queue of random arrivals and lengths (M/M/1): the latency is that of an
+// idle path, divided by the share of it that is idle, and at most mostQueue times as long.
 type Latency struct {
 	VF      time.Duration `yaml:"vf" doc:"with a VF, at any rate; setting it puts latencies into the table"`
 	Boost   float64       `yaml:"boost" min:"0" max:"99" doc:"percent that a VF saves at rate 0"`
@@ -194,6 +198,7 @@ type Path struct {
 	VirtioVM float64 `yaml:"virtio_vm" min:"0" max:"1e9" doc:"packets/s for one VM on virtio; unset: any"`
 	VFVM     float64 `yaml:"vf_vm" min:"0" max:"1e9" doc:"packets/s for one VM on a VF; unset: any"`
 	Gbit     float64 `yaml:"gbit" min:"0" max:"1000" doc:"Gbit/s of the link for all; unset: any"`
+	Overhead float64 `yaml:"virtio_overhead" min:"0" max:"1e9" doc:"packets/s less that 'virtio' carries for each VM on that path, whether it sends or not (scheduling, interrupts)"`
 }
 
 // Show asks for more tables.
@@ -202,8 +207,9 @@ type Show struct {
 	Groups  bool `yaml:"groups" doc:"time on VF, rate and latency by group and phase"`
 	Scores  bool `yaml:"scores" doc:"what the policy thought of each VM at the end of each phase"`
 	CPU     bool `yaml:"cpu" doc:"with scores: io_degree of each VM, VNRAF's measure of CPU use"`
+	All     bool `yaml:"all" doc:"rate, latency and files of all VMs together, a line for each phase; phases then end where VMs come or go, too"`
 	// FileMB adds how long a file takes to the groups' table.
-	FileMB float64 `yaml:"file_mb" min:"0" max:"1e9" doc:"with groups: how long a file of so many million bytes takes, begun at every full minute"`
+	FileMB float64 `yaml:"file_mb" min:"0" max:"1e9" doc:"with groups or all: how long a file of so many million bytes takes, begun at every full minute"`
 }
 
 // defaults is a Scenario that says nothing.

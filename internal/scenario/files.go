@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// FileTimes say how long a file took that a VM of a group sent or received beside nothing else, where one was
-// begun at every full minute; those that a phase cut off do not count.
+// FileTimes say how long a file took that a VM of a group sent or received beside nothing else: one that was
+// begun at every full minute, or the copy that is its load. Those that a phase cut off do not count.
 type FileTimes struct {
 	Done   int     `json:"done"`
 	Median float64 `json:"median_s"`

@@ -95,7 +95,7 @@ func newHostWith(s *Scenario, p Policy, rules model.Rules, seed uint64, native b
 		h.engine.OnStep = func(st model.Step) sim.Verdict { return h.rerun.step(st, m.base) }
 	}
 	w.Sense = h.sense.Sense
-	if s.Path.on() {
+	if s.Path.on() || s.copies() {
 		h.carrier = &carrier{path: s.Path}
 	}
 	for _, p := range s.PFs {
@@ -170,7 +170,7 @@ func (h *host) arrive(i int) {
 	if h.carrier != nil {
 		c := &carried{by: h.carrier, vm: vm, want: load}
 		vm.Load = c
-		h.carrier.vms = append(h.carrier.vms, c)
+		h.carrier.vms, h.carrier.valid = append(h.carrier.vms, c), false
 	}
 }
 

@@ -267,16 +267,21 @@ func (g *Group) vmName(n int) string {
 	return fmt.Sprintf("%s%d", g.Name, n+1)
 }
 
-// Phases are the times at which a phase ends: where the timeline changes something, and
-// the end of the run.
+// Phases are the times at which a phase ends: where the timeline changes something, with show.all also where
+// VMs come or go, and the end of the run.
 func (s *Scenario) Phases() []time.Duration {
-	var out []time.Duration
+	out := []time.Duration{s.Duration}
 	for _, c := range s.Timeline {
-		if len(out) == 0 || c.At > out[len(out)-1] {
-			out = append(out, c.At)
+		out = append(out, c.At)
+	}
+	for i := range s.VMs {
+		if g := &s.VMs[i]; s.Show.All {
+			out = append(out, g.From, g.Until)
 		}
 	}
-	return append(out, s.Duration)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return slices.DeleteFunc(out, func(d time.Duration) bool { return d > s.Duration || d == 0 && s.Show.All })
 }
 
 // SetVFs gives the only PF so many VFs.

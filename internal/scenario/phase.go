@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/model"
+	"sluice/internal/sim"
 )
 
 // Phase is what one stretch of a run looked like.
@@ -13,6 +14,7 @@ type Phase struct {
 	Until   time.Duration `json:"until_ns"`
 	Holders []string      `json:"holders"` // VMs that use a VF at its end
 	Groups  []GroupStat   `json:"groups,omitempty"`
+	All     *GroupStat    `json:"all,omitempty"` // all VMs together, with the mean number of those that were there
 	Scores  []VMScore     `json:"scores,omitempty"`
 }
 
@@ -46,9 +48,9 @@ type phases struct {
 	h      *host
 	ends   []time.Duration
 	done   []Phase
-	groups []groupSum
-	cpu    []float64 // per member, summed over the phase
-	files  []files   // per member, since the phase began
+	groups []groupSum // and one more for all together
+	cpu    []float64  // per member, summed over the phase
+	files  []files    // per member, since the phase began
 	ticks  int
 }
 
@@ -65,12 +67,15 @@ type groupSum struct {
 
 func newPhases(h *host) *phases {
 	p := &phases{h: h, ends: h.s.Phases(), cpu: make([]float64, len(h.members))}
+	if h.carrier != nil {
+		h.carrier.copied = p.copied
+	}
 	p.begin()
 	return p
 }
 
 func (p *phases) begin() {
-	p.groups = make([]groupSum, len(p.h.s.VMs))
+	p.groups = make([]groupSum, len(p.h.s.VMs)+1)
 	for i := range p.groups {
 		p.groups[i].least = math.Inf(1)
 	}
@@ -85,7 +90,7 @@ func (p *phases) tick(now time.Time) {
 	for len(p.ends) > 1 && since >= p.ends[0] {
 		p.end()
 	}
-	if !p.h.s.Show.Groups && !p.h.s.Show.CPU {
+	if show := &p.h.s.Show; !show.Groups && !show.CPU && !show.All {
 		return
 	}
 	p.ticks++
@@ -101,8 +106,46 @@ func (p *phases) tick(now time.Time) {
 
 func (p *phases) look(i int, mb *member, now time.Time) {
 	pps, bytes, cpu := mb.vm.Load.At(now)
-	g := &p.groups[p.groupOf(mb)]
 	_, open := mb.vm.Holds()
+	p.cpu[i] += cpu
+	var done []float64
+	if mb := p.h.s.Show.FileMB; mb > 0 {
+		done = p.files[i].tick(now.Sub(p.h.s.epoch), p.h.s.Sample, bytes, mb*1e6)
+	}
+	latency := math.NaN()
+	if p.h.s.Latency.VF > 0 {
+		latency = p.h.s.Latency.of(pps, open)
+		if !open && p.h.carrier != nil {
+			latency /= max(1-p.h.carrier.busy, 1./mostQueue)
+		}
+	}
+	for _, g := range p.sums(mb) {
+		g.add(pps, bytes, open)
+		g.files = append(g.files, done...)
+		g.delay(latency)
+	}
+}
+
+// mostQueue is how many packets wait at most: as many as Linux lets a NIC queue.
+const mostQueue = 1000
+
+// sums are where a VM counts: its group's, and that of all.
+func (p *phases) sums(mb *member) [2]*groupSum {
+	return [2]*groupSum{&p.groups[p.groupOf(mb)], &p.groups[len(p.groups)-1]}
+}
+
+// copied notes how long a copy of a VM took.
+func (p *phases) copied(vm *sim.VM, seconds float64) {
+	for i := range p.h.members {
+		if mb := &p.h.members[i]; mb.vm == vm {
+			for _, g := range p.sums(mb) {
+				g.files = append(g.files, seconds)
+			}
+		}
+	}
+}
+
+func (g *groupSum) add(pps, bytes float64, open bool) {
 	g.vmTicks++
 	g.vmMinute++
 	if open {
@@ -111,15 +154,16 @@ func (p *phases) look(i int, mb *member, now time.Time) {
 	g.pps += pps
 	g.minute += pps
 	g.bits += bytes * 8
-	p.cpu[i] += cpu
-	if mb := p.h.s.Show.FileMB; mb > 0 {
-		g.files = append(g.files, p.files[i].tick(now.Sub(p.h.s.epoch), p.h.s.Sample, bytes, mb*1e6)...)
+}
+
+// delay takes in a latency; NaN: the scenario has none.
+func (g *groupSum) delay(micros float64) {
+	if math.IsNaN(micros) {
+		return
 	}
-	if lat := &p.h.s.Latency; lat.VF > 0 {
-		g.seen++
-		if g.seen%(1+len(g.latency)/100_000) == 0 { // enough for percentiles
-			g.latency = append(g.latency, float32(lat.of(pps, open)))
-		}
+	g.seen++
+	if g.seen%(1+len(g.latency)/100_000) == 0 { // enough for percentiles
+		g.latency = append(g.latency, float32(micros))
 	}
 }
 
@@ -171,12 +215,14 @@ func (p *phases) end() {
 	}
 	if p.h.s.Show.Groups {
 		p.minute()
-		for i := range p.groups {
-			ph.Groups = append(ph.Groups, p.groups[i].stat(&p.h.s.VMs[i]))
-			if p.h.s.Show.FileMB > 0 {
-				ph.Groups[i].Files = fileTimes(p.groups[i].files)
-			}
+		for i := range p.h.s.VMs {
+			ph.Groups = append(ph.Groups, p.stat(i, p.h.s.VMs[i].Name, p.h.s.VMs[i].Count))
 		}
+	}
+	if p.h.s.Show.All {
+		all := len(p.groups) - 1
+		g := p.stat(all, "all", int(math.Round(p.groups[all].vmTicks/float64(max(1, p.ticks)))))
+		ph.All = &g
 	}
 	if p.h.s.Show.Scores {
 		ph.Scores = p.scores()
@@ -185,9 +231,11 @@ func (p *phases) end() {
 	p.begin()
 }
 
-func (g *groupSum) stat(group *Group) GroupStat {
+// stat is what a sum comes to, of so many VMs.
+func (p *phases) stat(i int, name string, vms int) GroupStat {
+	g := &p.groups[i]
 	n := max(g.vmTicks, 1)
-	out := GroupStat{Group: group.Name, VMs: group.Count, OnVF: g.onVF / n, PPS: g.pps / n, Mbit: g.bits / n / 1e6, Most: g.most}
+	out := GroupStat{Group: name, VMs: vms, OnVF: g.onVF / n, PPS: g.pps / n, Mbit: g.bits / n / 1e6, Most: g.most}
 	if !math.IsInf(g.least, 1) {
 		out.Least = g.least
 	}
@@ -201,6 +249,9 @@ func (g *groupSum) stat(group *Group) GroupStat {
 			out.Latency = append(out.Latency, Micro(g.latency[int(q*float64(len(g.latency)-1))]))
 		}
 		out.Latency = append(out.Latency, Micro(sum/float64(len(g.latency))))
+	}
+	if p.h.s.Show.FileMB > 0 || p.h.s.copies() {
+		out.Files = fileTimes(g.files)
 	}
 	return out
 }

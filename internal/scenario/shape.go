@@ -25,6 +25,7 @@ type part struct {
 	cpu        float64
 	compute    workload.Shape // CPUs of work beside the network; nil: none
 	contention float64
+	copy       float64 // bytes after which it stops; 0: it does not
 }
 
 // player plays what was seen before, in a trace or a recording.
@@ -100,7 +101,7 @@ func seedOf(seed uint64, name string, change uint64) uint64 {
 }
 
 func (l *Load) part(n int, start time.Time, seed uint64) part {
-	p := part{packet: l.Packet, cpu: l.CPU, contention: l.Contention}
+	p := part{packet: l.Packet, cpu: l.CPU, contention: l.Contention, copy: l.CopyMB * 1e6}
 	if l.Shape == "trace" && l.set != nil {
 		p.player = &trace.Player{Series: l.series(n), Start: start}
 		return p
