@@ -106,6 +106,9 @@ MOVES/H/VM: plugs beyond the first of each VF. MOST: plugs per hour of the VM wi
 WORST VM: who lost most against the best placement; the share of its packets that a VF
 carried, and could have; - where the policy lost less than 0.1 %% in all.
 `, model.SIDigits(r.Charge.Risk, 4))
+	if r.Worth {
+		s += "A packet counts here what it is worth, by its VM's latency sensitivity and the host's CPU.\n"
+	}
 	if o := r.Optimum; o != nil && o.Resolution > r.Sample {
 		s += fmt.Sprintf("The best placement is found on rates averaged over %s.\n", o.Resolution)
 	}

@@ -27,6 +27,7 @@ type Scenario struct {
 	Failures  Failures      `yaml:"failures" doc:"what goes wrong"`
 	Telemetry Telemetry     `yaml:"telemetry" doc:"how well loads are seen"`
 	Links     []Link        `yaml:"links" doc:"times at which a PF has no link"`
+	Worth     Worth         `yaml:"worth" doc:"what a packet counts, to policies and in the score; unset: 1"`
 	Charge    Charge        `yaml:"charge" doc:"what the score takes for a move"`
 	Policies  []Policy      `yaml:"policies" doc:"policies to compare"`
 	Latency   Latency       `yaml:"latency" doc:"latency of a packet by path and rate, for the report; with path.virtio also by how much of that is in use"`
@@ -67,6 +68,8 @@ type Group struct {
 	Weight   float64       `yaml:"weight" min:"0.001" max:"1000" doc:"multiplies its score"`
 	Priority int           `yaml:"priority" min:"-1000" max:"1000" doc:"a higher one goes first"`
 	Class    string        `yaml:"class" doc:"shown beside it"`
+
+	Latency model.Sensitivity `yaml:"latency_sensitivity" enum:"low|normal|high" doc:"how much its users mind that packets wait: what a packet counts"`
 
 	NoDriver     bool          `yaml:"no_driver" doc:"the guest has no driver for VFs"`
 	IgnoreUnplug bool          `yaml:"ignore_unplug" doc:"the guest never lets go of a VF"`
@@ -165,6 +168,13 @@ type Link struct {
 	For time.Duration `yaml:"for" need:"yes" doc:"how long"`
 }
 
+// Worth says what a packet counts, as that of sluice.yaml does.
+type Worth struct {
+	Latency     float64       `yaml:"latency" min:"1" max:"1000" doc:"with latency_sensitivity high; with low as many times less"`
+	PacketCPU   time.Duration `yaml:"packet_cpu" min:"1ns" max:"1ms" doc:"CPU time that virtio costs the host for a packet; unset: CPU does not count"`
+	KilobyteCPU time.Duration `yaml:"kilobyte_cpu" min:"1ns" max:"1ms" doc:"and for every 1,000 bytes of it"`
+}
+
 // Charge is what the score takes for a move.
 type Charge struct {
 	Swap time.Duration `yaml:"swap" min:"1ms" max:"10m" doc:"time in which nobody uses a VF that moves, for the optimum"`
@@ -216,6 +226,7 @@ type Show struct {
 func defaults() *Scenario {
 	return &Scenario{
 		epoch: epoch, Sample: time.Second, Seed: 1, Hosts: 1, Parallel: 4,
+		Worth:  Worth{Latency: model.DefaultLatencyWorth},
 		Timing: Timing{Plug: 640 * time.Millisecond, Unplug: 56 * time.Millisecond},
 		Charge: Charge{Swap: 696 * time.Millisecond, Risk: 10 * time.Second},
 	}

@@ -56,18 +56,18 @@ func (s *Scenario) options() loop.Options {
 
 // rules are what a policy and the groups ask of placement.
 func (s *Scenario) rules(p Policy) model.Rules {
-	r := model.Rules{Policy: p.Name, Interval: p.Interval, Params: p.Params}
+	r := model.Rules{Policy: p.Name, Interval: p.Interval, Params: p.Params, Worth: s.Worth.rules()}
 	if s.replay != nil {
 		return s.replay.rulesAt(0, r)
 	}
 	for i := range s.VMs {
 		g := &s.VMs[i]
-		if !g.Pin && !g.Forbid && g.Weight == 0 && g.Priority == 0 && g.Class == "" {
+		if !g.Pin && !g.Forbid && g.Weight == 0 && g.Priority == 0 && g.Class == "" && g.Latency == "" {
 			continue
 		}
 		for n := range g.Count {
 			r.VMs = append(r.VMs, model.VMRule{
-				Match: g.vmName(n), Pin: g.Pin, Forbid: g.Forbid, Weight: g.Weight, Priority: g.Priority, Class: g.Class,
+				Match: g.vmName(n), Pin: g.Pin, Forbid: g.Forbid, Weight: g.Weight, Priority: g.Priority, Class: g.Class, Sensitivity: g.Latency,
 			})
 		}
 	}

@@ -281,6 +281,10 @@ func (p *Replay) scenario(file string) *Scenario {
 	s.Sample = p.usual
 	s.Duration = p.times[len(p.times)-1] + s.Sample
 	s.Telemetry.Exact = true
+	rules := p.rulesOf(0)
+	if rules != nil {
+		s.Worth = WorthOf(&rules.Worth)
+	}
 	names := map[string]int{}
 	for _, f := range p.pfs {
 		if pf := f.facts[0].what; pf != nil {
@@ -296,9 +300,12 @@ func (p *Replay) scenario(file string) *Scenario {
 			g.Until = p.times[v.last+1]
 		}
 		g.past = v
+		if rules != nil {
+			g.Latency = rules.For(v.id, v.name).Sensitivity // in the score; the rules themselves follow the recording
+		}
 		s.VMs = append(s.VMs, g)
 	}
-	if r := p.rulesOf(0); r != nil && r.Policy != "" {
+	if r := rules; r != nil && r.Policy != "" {
 		s.Policies = []Policy{{Name: r.Policy, Label: r.Policy, Interval: r.Interval, Params: r.Params}}
 	}
 	return s

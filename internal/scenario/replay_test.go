@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,12 +22,13 @@ pfs:
   - {name: pf1, vfs: 2, network: br1}
 vms:
   - {name: web, count: 10, load: {shape: on-off, pps: 50000, low: 500, on: 30s, off: 60s}}
-  - {name: db, count: 4, network: br1, load: {shape: pareto, pps: 9000, low: 10, on: 20s, off: 20s}}
+  - {name: db, count: 4, network: br1, latency_sensitivity: high, load: {packet: 900, shape: pareto, pps: 9000, low: 10, on: 20s, off: 20s}}
   - {name: late, from: 5m, until: 15m, load: {pps: 70000}}
   - {name: odd, load: {pps: 60000}, no_teaming: true}
   - {name: stuck, load: {shape: duty, pps: 90000, on: 3m, off: 3m}, plug_fails: 0.5}
 links: [{pf: pf0, at: 8m, for: 30s}]
 timing: {spread: 0.4}
+worth: {packet_cpu: 1us, kilobyte_cpu: 800ns}
 telemetry: {noise: 0.02, blackouts: [{at: 12m, for: 20s, vms: "web1*"}]}
 `
 
@@ -100,6 +102,30 @@ func TestReplayRepeatsDecisions(t *testing.T) {
 				compareDecisions(t, p.Name, want, got)
 			})
 		}
+	}
+}
+
+// With another policy than the recorded one, what the recorded rules say of VMs counts, with what their packets are worth.
+func TestOtherPolicyOfARecording(t *testing.T) {
+	dir := t.TempDir()
+	s := parse(t, recorded)
+	s.Duration = 30 * time.Second
+	record(t, s, Policy{Name: "adaptive", Label: "adaptive", Interval: 20 * time.Second}, dir, 0)
+	again, _, err := FromRecording(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Worth != s.Worth || !again.worthCounts() {
+		t.Errorf("the score counts packets by %+v, want %+v", again.Worth, s.Worth)
+	}
+	for i := range again.VMs {
+		if g := &again.VMs[i]; (g.Latency == model.SensitivityHigh) != strings.HasPrefix(g.Name, "db") {
+			t.Errorf("%s: latency sensitivity %q", g.Name, g.Latency)
+		}
+	}
+	rules, want := again.replay.rulesAt(0, model.Rules{Policy: "activity"}), s.rules(Policy{})
+	if rules.Policy != "activity" || rules.Worth != want.Worth || !slices.Equal(rules.VMs, want.VMs) {
+		t.Errorf("%+v, want what there is in %+v", rules, want)
 	}
 }
 

@@ -241,7 +241,7 @@ func (p *Replay) rulesAt(n int, r model.Rules) model.Rules {
 	if samePolicy(*begin, r) {
 		return *now
 	}
-	r.Drain, r.VMs = now.Drain, now.VMs
+	r.Drain, r.VMs, r.Classes, r.Worth = now.Drain, now.VMs, now.Classes, now.Worth
 	return r
 }
 

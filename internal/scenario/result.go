@@ -25,7 +25,8 @@ type Result struct {
 
 	Guaranteed *Guaranteed `json:"bandwidth,omitempty"` // instead of Policies, where allocators are compared
 
-	ShowHolders bool `json:"-"` // the scenario asks for them in the table
+	Worth       bool `json:"packets_by_worth,omitempty"` // each packet counts what it is worth, not 1
+	ShowHolders bool `json:"-"`                          // the scenario asks for them in the table
 }
 
 // ChargeStat is what the score took for a move.

@@ -20,7 +20,7 @@ type truth struct {
 	risk  float64       // packets charged for a plug
 }
 
-// walk calls do with the true rates of every sample; the slice is reused.
+// walk calls do with the true rates of every sample, each packet counted as what it is worth; the slice is reused.
 func (s *Scenario) walk(ctx context.Context, seed uint64, do func(tick int, pps []float64)) error {
 	ms := s.members()
 	loads := make([]*vmLoad, len(ms))
@@ -28,6 +28,7 @@ func (s *Scenario) walk(ctx context.Context, seed uint64, do func(tick int, pps 
 		loads[i] = s.newLoad(m.group, m.n, s.epoch, seed)
 	}
 	pps := make([]float64, len(ms))
+	worth := s.Worth.rules()
 	for t := range s.ticks() {
 		if t%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -36,7 +37,8 @@ func (s *Scenario) walk(ctx context.Context, seed uint64, do func(tick int, pps 
 		for i, l := range loads {
 			pps[i] = 0
 			if g := ms[i].group; since >= g.From && (g.Until == 0 || since < g.Until) {
-				pps[i], _, _ = l.after(since)
+				x, bytes, _ := l.after(since)
+				pps[i] = x * worth.OfLoad(x, bytes) * worth.OfSensitivity(g.Latency)
 			}
 		}
 		do(t, pps)

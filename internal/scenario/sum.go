@@ -11,7 +11,7 @@ func (j *job) result() *Result {
 	s := j.s
 	r := &Result{
 		File: s.file, Text: s.Text, Duration: s.Duration, Sample: s.Sample, Seed: s.Seed, Hosts: s.Hosts, Origin: s.Origin,
-		VMs: s.count(), ShowHolders: s.Show.Holders, Charge: ChargeStat{Swap: s.Charge.Swap.Seconds()},
+		VMs: s.count(), ShowHolders: s.Show.Holders, Worth: s.worthCounts(), Charge: ChargeStat{Swap: s.Charge.Swap.Seconds()},
 	}
 	for _, p := range s.PFs {
 		r.VFs += p.VFs

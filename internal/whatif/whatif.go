@@ -71,6 +71,7 @@ func scenarioOf(past *history.Past) (*scenario.Scenario, error) {
 			s.PFs = append(s.PFs, scenario.PF{Name: pf.Name, VFs: ours(pf), Network: pf.Network, NUMA: pf.NUMANode, Gbit: float64(cmp.Or(pf.Shared(), 10e9)) / 1e9})
 		}
 	}
+	s.Worth = scenario.WorthOf(&past.Rules.Worth)
 	if len(s.PFs) == 0 {
 		return nil, fmt.Errorf("no PF is listed in sluice.yaml, so there are no VFs to share out")
 	}
@@ -135,7 +136,7 @@ func describe(g *scenario.Group, past *history.Past, network string) {
 	}
 	rule := past.Rules.For(vm.ID, vm.Name)
 	g.NUMA, g.VCPUs = vm.NUMANode, max(1, vm.VCPUs)
-	g.Pin, g.Forbid, g.Weight, g.Priority, g.Class = rule.Pin, rule.Forbid, rule.Weight, rule.Priority, rule.Class
+	g.Pin, g.Forbid, g.Weight, g.Priority, g.Class, g.Latency = rule.Pin, rule.Forbid, rule.Weight, rule.Priority, rule.Class, rule.Sensitivity
 	if nic := pair(vm, past.Snapshot); nic != nil {
 		g.Network = nic.Network
 		g.NoTeaming = nic.Failover == model.FailoverNone || nic.VFOwner == model.OwnerForeign

@@ -93,6 +93,26 @@ func TestRulesCount(t *testing.T) {
 	}
 }
 
+// Where packets count differently, they do so in what is compared too.
+func TestWorthCounts(t *testing.T) {
+	p := hour()
+	p.Rules.VMs = []model.VMRule{{Match: "a", Sensitivity: model.SensitivityHigh}}
+	p.Rules.Worth = model.Worth{Latency: 200}
+	for name, r := range compute(t, p) {
+		if policy := name == "adaptive" || name == "activity"; policy && (r.Moves != 0 || r.Gross < 0.99) {
+			t.Errorf("a packet of a counts 200, so that a is worth the VF also when b is busy: %s %+v", name, r)
+		}
+	}
+	p.Rules.VMs = nil
+	p.Rules.Worth = model.Worth{CPU: true, Cost: model.PacketCost{Kilobyte: time.Microsecond}}
+	for k := range p.Load.VMs[0].Bytes {
+		p.Load.VMs[0].Bytes[k] *= 200 // 64 kB a packet are what counts: b never costs as much
+	}
+	if r := compute(t, p)["adaptive"]; r.Gross < 0.98 {
+		t.Errorf("by what virtio costs the host, a is worth the VF also when b is busy: %+v", r)
+	}
+}
+
 // VFs of others, and PFs that are not listed, are not shared out; and VMs that have gone had their load all the same.
 func TestTheHostCounts(t *testing.T) {
 	p := hour()
