@@ -13,12 +13,13 @@ type Qualification struct {
 	VFs      []string          `json:"vfs"` // that were used, for example "pf0/6"
 	Claims   []Claim           `json:"claims"`
 	Times    []Timing          `json:"times,omitempty"`
-	Moves    *MoveCost         `json:"moves,omitempty"`   // only with a scratch VM
-	Paths    []PathBySize      `json:"paths,omitempty"`   // only with a scratch VM; by size
-	Notes    []string          `json:"notes,omitempty"`   // what a reader must know to judge the figures
-	Failed   []string          `json:"failed,omitempty"`  // what could not be measured, and why
-	Left     []string          `json:"left,omitempty"`    // what could not be put back as it was; `sluice qualify --restore` tries again
-	Scratch  string            `json:"scratch,omitempty"` // the VM
+	Moves    *MoveCost         `json:"moves,omitempty"`    // only with a scratch VM
+	Paths    []PathBySize      `json:"paths,omitempty"`    // only with a scratch VM; by size
+	HostCPU  *PacketCPU        `json:"host_cpu,omitempty"` // likewise
+	Notes    []string          `json:"notes,omitempty"`    // what a reader must know to judge the figures
+	Failed   []string          `json:"failed,omitempty"`   // what could not be measured, and why
+	Left     []string          `json:"left,omitempty"`     // what could not be put back as it was; `sluice qualify --restore` tries again
+	Scratch  string            `json:"scratch,omitempty"`  // the VM
 }
 
 // QualifiedHardware is what a report is about: on anything else its claims prove nothing.
@@ -107,4 +108,14 @@ type PathFigure struct {
 	P99     float64 `json:"p99_seconds"`
 	Packets float64 `json:"packets_per_second"` // both directions together, with many under way
 	Lost    float64 `json:"lost_share"`         // of those
+	// HostCPU is the CPU time that the VM's threads on the host took for each of these packets: those of its QEMU and
+	// vhost, but for its virtual CPUs. nil: not measured.
+	HostCPU *float64 `json:"host_cpu_seconds_per_packet,omitempty"`
+}
+
+// PacketCPU is the CPU time that virtio costs the host, more than a VF does, for a packet: what placement knows as
+// worth.packet_cpu and worth.kilobyte_cpu.
+type PacketCPU struct {
+	Packet   float64 `json:"seconds_per_packet"`   // of any size
+	Kilobyte float64 `json:"seconds_per_kilobyte"` // and for every 1,000 bytes of it
 }

@@ -217,14 +217,25 @@ func printMoves(w io.Writer, q *api.Qualification) {
 		p := &q.Paths[i]
 		rows = append(rows, []string{
 			fmt.Sprint(p.Size), exactly(p.Virtio.Median), exactly(p.VF.Median), fmt.Sprintf("%.0f%%", p.Boost), exactly(p.Virtio.P99), exactly(p.VF.P99),
-			fmt.Sprintf("%.0f", p.Virtio.Packets), fmt.Sprintf("%.0f", p.VF.Packets),
+			fmt.Sprintf("%.0f", p.Virtio.Packets), fmt.Sprintf("%.0f", p.VF.Packets), cpuText(p.Virtio.HostCPU), cpuText(p.VF.HostCPU),
 		})
 	}
 	if len(rows) > 0 {
-		_, _ = fmt.Fprintln(w, "Round trips by size of packet: medians, FlexVF's boost, 99th percentiles, packets/s with 16 under way")
-		table(w, "BYTES VIRTIO VF BOOST VIRTIO-P99 VF-P99 VIRTIO-PPS VF-PPS", rows)
+		_, _ = fmt.Fprintln(w, "Round trips by size of packet: medians, FlexVF's boost, 99th percentiles, packets/s with 16 under way and the host's CPU for each")
+		table(w, "BYTES VIRTIO VF BOOST VIRTIO-P99 VF-P99 VIRTIO-PPS VF-PPS VIRTIO-CPU VF-CPU", rows)
 		_, _ = fmt.Fprintln(w)
 	}
+	if c := q.HostCPU; c != nil {
+		_, _ = fmt.Fprintf(w, "virtio costs the host %s of CPU time for a packet and %s for every 1,000 bytes of it, more than the VF (worth.packet_cpu, worth.kilobyte_cpu)\n\n",
+			exactly(c.Packet), exactly(c.Kilobyte))
+	}
+}
+
+func cpuText(seconds *float64) string {
+	if seconds == nil {
+		return "-"
+	}
+	return exactly(*seconds)
 }
 
 // exactly prints a time with three digits or so: what `seconds` leaves out counts here.
@@ -235,6 +246,8 @@ func exactly(s float64) string {
 		return d.Round(10 * time.Millisecond).String()
 	case d >= time.Millisecond:
 		return d.Round(10 * time.Microsecond).String()
+	case d >= 10*time.Microsecond:
+		return d.Round(time.Microsecond / 10).String()
 	}
-	return d.Round(time.Microsecond / 10).String()
+	return d.Round(10 * time.Nanosecond).String()
 }

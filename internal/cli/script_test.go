@@ -42,6 +42,8 @@ func fakeDaemon(args []string) int {
 	case slices.Contains(args, "broken.yaml"):
 		fmt.Fprintln(os.Stderr, "sluiced: broken.yaml:1:1: unknown key")
 		return cli.ExitError
+	case slices.Contains(args, "--qualify") && slices.Contains(args, "pf7"):
+		fmt.Print(qualified)
 	case slices.Contains(args, "--qualify"):
 		fmt.Fprint(os.Stderr, "looking at the PF\nsluiced: qualify needs root\nand sluiced: is named elsewhere\n")
 		return cli.ExitError
@@ -68,6 +70,13 @@ func fakeDaemon(args []string) int {
 	}
 	return cli.ExitOK
 }
+
+// qualified is a report, with one size for which the CPU of the VF was not measured.
+const qualified = `{"pf": "pf7", "scratch": "spare", "hardware": {"device": "8086:10c9", "driver": "igb"},
+ "paths": [{"size": 64, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.0000154}, "vf": {"median_seconds": 0.0005, "host_cpu_seconds_per_packet": 0.00000004}, "boost_percent": 50},
+  {"size": 512, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.000016}, "vf": {"median_seconds": 0.0005}, "boost_percent": 50}],
+ "host_cpu": {"seconds_per_packet": 0.00000153, "seconds_per_kilobyte": 0.00000025}}
+`
 
 // fakeDeps stand in for what the wiring passes in.
 func fakeDeps() cli.Deps {

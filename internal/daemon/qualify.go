@@ -71,7 +71,7 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 		return err
 	}
 	if q.vm != "" && len(m.Left) == 0 {
-		if m.Scratch, err = measureScratch(ctx, web.NewClient(socket), q.pf, q.vm, q.address, say); err != nil {
+		if m.Scratch, err = measureScratch(ctx, web.NewClient(socket), h.kernel, q.pf, q.vm, q.address, say); err != nil {
 			m.Failed = append(m.Failed, "with "+q.vm+": "+err.Error())
 		}
 	}

@@ -100,6 +100,7 @@ func (h *host) readReports(ctx context.Context, c *config.Config) {
 			r.counting = append(r.counting, *q)
 		}
 	}
+	r.problems = append(r.problems, worthProblems(&c.Worth, r.counting)...)
 	h.reports.Store(r)
 }
 
@@ -129,6 +130,9 @@ func (h *host) rules(c *config.Config) model.Rules {
 }
 
 func measuredRules(rules model.Rules, list []api.Qualification, known []model.Param) model.Rules {
+	if w := &rules.Worth; w.CPU && w.Cost == (model.PacketCost{}) {
+		w.Cost, _ = qualify.PacketCost(list)
+	}
 	i := slices.IndexFunc(known, func(p model.Param) bool { return p.Name == lostParam })
 	lost, ok := qualify.Lost(list)
 	if _, said := rules.Params[lostParam]; i < 0 || !ok || said {
@@ -140,6 +144,17 @@ func measuredRules(rules model.Rules, list []api.Qualification, known []model.Pa
 	}
 	rules.Params[lostParam] = min(max(lost, known[i].Min), known[i].Max)
 	return rules
+}
+
+// worthProblems says that packets are to count by what they cost the host, and nobody has said how much that is.
+func worthProblems(w *config.Worth, list []api.Qualification) []model.Problem {
+	if _, measured := qualify.PacketCost(list); !w.CPU || w.PacketCPU > 0 || w.KilobyteCPU > 0 || measured {
+		return nil
+	}
+	return []model.Problem{{
+		Subject: "worth.cpu", Info: true, Text: "nobody has measured what virtio costs the host, so packets of all sizes count the same",
+		Remedy: "sluice qualify PF --vm VM --save, with a VM that nobody needs; or set worth.packet_cpu and worth.kilobyte_cpu in sluice.yaml",
+	}}
 }
 
 // aside knows which VFs `sluice qualify` has taken out of the pool.

@@ -7,11 +7,17 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"sluice/api/v1"
+	"sluice/internal/config"
+	"sluice/internal/kernel"
 	"sluice/internal/model"
 	"sluice/internal/placement"
 	"sluice/internal/web"
@@ -58,6 +64,71 @@ func TestMeasuredRules(t *testing.T) {
 	if got := measuredRules(model.Rules{}, nil, known); got.Params != nil {
 		t.Errorf("without a report: %v", got.Params)
 	}
+}
+
+// What virtio costs was measured, and counts where sluice.yaml asks for it and says nothing else.
+func TestMeasuredWorth(t *testing.T) {
+	reports := []api.Qualification{{HostCPU: &api.PacketCPU{Packet: 2e-6, Kilobyte: 3e-7}}}
+	measured, said := model.PacketCost{Packet: 2000, Kilobyte: 300}, model.PacketCost{Packet: 700}
+	for _, c := range []struct {
+		name    string
+		worth   config.Worth
+		reports []api.Qualification
+		want    model.PacketCost
+		problem bool
+	}{
+		{name: "nothing said", reports: reports},
+		{name: "asked for", worth: config.Worth{CPU: true}, reports: reports, want: measured},
+		{name: "said", worth: config.Worth{CPU: true, PacketCPU: 700}, reports: reports, want: said},
+		{name: "said without a report", worth: config.Worth{CPU: true, PacketCPU: 700}, want: said},
+		{name: "not measured", worth: config.Worth{CPU: true}, reports: []api.Qualification{{}}, problem: true},
+	} {
+		conf := config.Default()
+		conf.Worth = c.worth
+		got := measuredRules(conf.Rules(), c.reports, nil).Worth
+		if got.Cost != c.want || got.CPU != c.worth.CPU {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+		if p := worthProblems(&conf.Worth, c.reports); len(p) > 0 != c.problem || c.problem && (!p[0].Info || p[0].Remedy == "") {
+			t.Errorf("%s: doctor says %+v", c.name, p)
+		}
+	}
+}
+
+// What the VM's threads cost is told on the running kernel, where this process stands for QEMU.
+func TestCostOfThreads(t *testing.T) {
+	k, err := kernel.New(kernel.Options{BPFFS: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	s := &scratch{kernel: k, qemu: os.Getpid()}
+	const busy = 100 * time.Millisecond
+	cpu, why := s.cost(t.Context(), func() {
+		for begin := timeTaken(t); timeTaken(t)-begin < busy; {
+			runtime.Gosched()
+		}
+	})
+	if why != "" || cpu < busy/2 { // the scheduler counts at its ticks
+		t.Errorf("%s, %q, of %s", cpu, why, busy)
+	}
+	done := false
+	for want, s := range map[string]*scratch{"no tap": {kernel: k, noQEMU: "no tap"}, "read the CPU time": {kernel: k, qemu: 1 << 30}} {
+		if cpu, why := s.cost(t.Context(), func() { done = true }); cpu != 0 || !strings.Contains(why, want) || !done {
+			t.Errorf("%s, %q, want why it is not known, and the packets sent: %v", cpu, why, done)
+		}
+		done = false
+	}
+}
+
+// timeTaken is what this process has taken.
+func timeTaken(t *testing.T) time.Duration {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(now.Nano())
 }
 
 func TestAside(t *testing.T) {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
+	"sluice/internal/kernel"
 	"sluice/internal/kernel/frames"
 	"sluice/internal/qualify"
 	"sluice/internal/web"
@@ -40,13 +42,16 @@ type scratch struct {
 	client *web.Client
 	vm     string
 	ping   *frames.Pinger
+	kernel *kernel.Host
+	qemu   int    // its process; 0: not known
+	noQEMU string // why
 	say    func(string)
 	out    qualify.Scratch
 }
 
 // measureScratch measures with a VM. pf is the PF whose VFs are asked about.
-func measureScratch(ctx context.Context, client *web.Client, pf, vm, address string, say func(string)) (*qualify.Scratch, error) {
-	s := &scratch{client: client, vm: vm, say: say, out: qualify.Scratch{VM: vm}}
+func measureScratch(ctx context.Context, client *web.Client, k *kernel.Host, pf, vm, address string, say func(string)) (*qualify.Scratch, error) {
+	s := &scratch{client: client, kernel: k, vm: vm, say: say, out: qualify.Scratch{VM: vm}}
 	at, err := s.check(ctx, pf, address)
 	if err != nil {
 		return nil, err
@@ -90,6 +95,9 @@ func (s *scratch) check(ctx context.Context, pf, address string) (at netip.Addr,
 		}
 		if err := s.room(ctx, pf, &vms[i]); err != nil {
 			return at, err
+		}
+		if s.qemu, err = s.kernel.TapProcess(ctx, vms[i].Tap); err != nil {
+			s.noQEMU = err.Error()
 		}
 		return addressOf(address, vms[i].MAC)
 	}
@@ -265,7 +273,24 @@ func (s *scratch) carry(ctx context.Context, vf bool) {
 				p.Trips = append(p.Trips, took)
 			}
 		}
-		p.Sent, p.Done, p.During = s.ping.Flood(ctx, size, scratchUnder, scratchFlood, answerWithin)
+		p.CPU, p.NoCPU = s.cost(ctx, func() {
+			p.Sent, p.Done, p.During = s.ping.Flood(ctx, size, scratchUnder, scratchFlood, answerWithin)
+		})
 		s.out.Paths = append(s.out.Paths, p)
 	}
+}
+
+// cost is the CPU time that the VM's threads on the host take while something is done, or why that is not known.
+func (s *scratch) cost(ctx context.Context, do func()) (cpu time.Duration, why string) {
+	if s.qemu == 0 {
+		do()
+		return 0, s.noQEMU
+	}
+	before, err := s.kernel.VirtioThreads(ctx, s.qemu)
+	do()
+	after, errAfter := s.kernel.VirtioThreads(ctx, s.qemu)
+	if err := cmp.Or(err, errAfter); err != nil {
+		return 0, err.Error()
+	}
+	return after.Since(before), ""
 }

@@ -100,5 +100,7 @@ type Path struct {
 	Sent   int             // round trips, many under way
 	Done   int
 	During time.Duration
+	CPU    time.Duration // that the VM's threads on the host took for these
+	NoCPU  string        // why it is not known; "": it is
 	Error  string
 }

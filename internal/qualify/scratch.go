@@ -31,12 +31,19 @@ func judgeScratch(q *api.Qualification, s *Scratch) {
 	}
 	q.Moves = moveCost(s.Moves)
 	q.Paths = paths(s.Paths)
+	q.HostCPU = hostCPU(q.Paths)
 	for i := range s.Paths {
-		if p := &s.Paths[i]; p.Error != "" {
+		p := &s.Paths[i]
+		if p.Error != "" {
 			q.Failed = append(q.Failed, fmt.Sprintf("%s, %d bytes: %s", pathName(p.VF), p.Size, p.Error))
+		}
+		if p.NoCPU != "" && !slices.Contains(q.Failed, noCPU+p.NoCPU) {
+			q.Failed = append(q.Failed, noCPU+p.NoCPU)
 		}
 	}
 }
+
+const noCPU = "what packets cost the host in CPU time: "
 
 func pathName(vf bool) string {
 	if vf {
@@ -102,6 +109,10 @@ func figureOf(p *Path) (f api.PathFigure, ok bool) {
 	if p.During > 0 && p.Sent > 0 {
 		f.Packets = 2 * float64(p.Done) / p.During.Seconds()
 		f.Lost = float64(max(p.Sent-p.Done, 0)) / float64(p.Sent)
+		if p.NoCPU == "" && p.Done > 0 {
+			cpu := p.CPU.Seconds() / float64(2*p.Done)
+			f.HostCPU = &cpu
+		}
 	}
 	return f, true
 }
