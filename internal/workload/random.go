@@ -53,6 +53,11 @@ func NewBursts(seed uint64, high, low float64, on, off Draw, busy float64) *Burs
 	return b
 }
 
+// Again is the same source with another history.
+func (b *Bursts) Again(seed uint64) *Bursts {
+	return NewBursts(seed, b.high, b.low, b.on, b.off, b.start)
+}
+
 func (b *Bursts) rewind() {
 	b.rand = rand.New(rand.NewPCG(b.seed, 0x6275727374)) // a stream of its own
 	b.isOn = b.rand.Float64() < b.start

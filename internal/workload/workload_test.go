@@ -164,3 +164,24 @@ func TestInstallLetsVMsComeAndGo(t *testing.T) {
 		t.Errorf("load %v packets/s, %v bytes/s, %v CPUs", pps, bytes, cpus)
 	}
 }
+
+// TestAgain: with its own seed a source has the same history again, with another one another.
+func TestAgain(t *testing.T) {
+	b := NewBursts(5, 9, 2, Exponential(6*time.Second), Exponential(14*time.Second), 0.3)
+	same, other := b.Again(5), b.Again(6)
+	differs := false
+	for s := range 300 {
+		at := time.Duration(s) * time.Second
+		if same.Level(at) != b.Level(at) {
+			t.Fatalf("at %s: %v again, %v before", at, same.Level(at), b.Level(at))
+		}
+		x := other.Level(at)
+		if x != 9 && x != 2 {
+			t.Fatalf("at %s: level %v, want 9 or 2", at, x)
+		}
+		differs = differs || x != b.Level(at)
+	}
+	if !differs {
+		t.Error("another seed gives the same history")
+	}
+}
