@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"sluice/lab/cache"
+	"sluice/packaging/guest"
 )
 
 // sources is all that images are made of; its hash names them in the cache.
@@ -42,7 +43,11 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 	// The machine's own arguments shape the snapshot as much as the recipe.
 	shape := strings.Join((&machine{}).args(""), " ")
 	rootfsHash := strings.TrimPrefix(filepath.Base(rootfs), "rootfs-")
-	imageHash, err := cache.Hash(sources, rootfsHash+shape, "recipe", "probe")
+	files, err := cache.Hash(guest.Files, "", "bond") // the guests have neither udev nor systemd
+	if err != nil {
+		return image{}, err
+	}
+	imageHash, err := cache.Hash(sources, rootfsHash+shape+files, "recipe", "probe")
 	if err != nil {
 		return image{}, err
 	}
@@ -65,7 +70,11 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 	}
 	err = cache.Once(img.dir, func(tmp string) error {
 		say(progress, "building the image")
-		if err := cache.Recipe(ctx, sources, tmp, "build", rootfs, tmp, filepath.Join(tmp, "sources/probe")); err != nil {
+		files := filepath.Join(tmp, "guest-files")
+		if err := os.CopyFS(files, guest.Files); err != nil {
+			return err
+		}
+		if err := cache.Recipe(ctx, sources, tmp, "build", rootfs, tmp, filepath.Join(tmp, "sources/probe"), files); err != nil {
 			return err
 		}
 		room, err := cache.Slot(ctx, progress)

@@ -7,7 +7,8 @@
 // guests that run under the emulated CPU's own virtualization:
 //
 //	vm1..vm4  net_failover pairs on br0 (pf0)
-//	vm5, vm6  active-backup bonds made inside the guest, on br0
+//	vm5       active-backup bond made inside the guest, on br0
+//	vm6       the same with a team
 //	vm7       a net_failover pair on br1 (pf1), another network
 //
 // An outside host on each PF's wire is a network namespace: ext (10.9.0.100)

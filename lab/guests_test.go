@@ -4,6 +4,8 @@ package lab_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,34 +13,54 @@ import (
 	"sluice/lab"
 )
 
-// A guest with a bond of its own takes a VF in by itself, and lets it go.
-func TestBond(t *testing.T) {
-	h := lab.ForTest(t, "vm5")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
+// A guest with a bond or a team of its own takes a VF in by itself, with the files that the package sluice-guest brings,
+// and lets it go.
+func TestBondAndTeam(t *testing.T) {
+	guests := map[string]string{
+		"vm5": "cat /sys/class/net/bond0/bonding/active_slave",
+		"vm6": "teamdctl team0 state item get runner.active_port",
+	}
+	h := lab.ForTest(t, slices.Sorted(maps.Keys(guests))...)
+	for vm, command := range guests {
+		t.Run(vm, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			takesVF(ctx, t, h, vm, command)
+		})
+	}
+}
+
+func takesVF(ctx context.Context, t *testing.T, h *lab.Host, vm, command string) {
+	t.Helper()
 	active := func() string {
-		out, err := h.GuestExec(ctx, "vm5", "cat /sys/class/net/bond0/bonding/active_slave")
+		out, err := h.GuestExec(ctx, vm, command)
 		must(t, err)
 		return strings.TrimSpace(out)
 	}
 	if got := active(); got != "virtio0" {
-		t.Fatalf("active slave is %q at first, want virtio0", got)
+		t.Fatalf("%q is active at first, want virtio0", got)
 	}
-	must(t, h.AttachVF(ctx, "vm5", "pf0", 5))
-	must(t, lab.Eventually(ctx, 30*time.Second, "the VF as active slave", func() (bool, error) {
-		vf, carrier, err := h.GuestVF(ctx, "vm5")
+	must(t, h.AttachVF(ctx, vm, "pf0", 5))
+	must(t, lab.Eventually(ctx, 30*time.Second, "the VF as what is active", func() (bool, error) {
+		vf, carrier, err := h.GuestVF(ctx, vm)
 		return carrier && active() == vf, err
 	}))
-	ping(ctx, t, h, "vm5")
-	must(t, h.DetachVF(ctx, "vm5"))
-	must(t, lab.Eventually(ctx, 30*time.Second, "the virtio NIC as active slave", func() (bool, error) {
-		has, err := h.HasVF(ctx, "vm5")
+	// All have one MAC: the VF refuses another, and outside nobody has to learn one.
+	out, err := h.GuestExec(ctx, vm, "cat /sys/class/net/[!l]*/address | sort -u")
+	must(t, err)
+	if got := strings.TrimSpace(out); got != lab.MAC(vm) {
+		t.Errorf("MACs of the guest are %q, want %s", got, lab.MAC(vm))
+	}
+	ping(ctx, t, h, vm)
+	must(t, h.DetachVF(ctx, vm))
+	must(t, lab.Eventually(ctx, 30*time.Second, "the virtio NIC as what is active", func() (bool, error) {
+		has, err := h.HasVF(ctx, vm)
 		return !has && active() == "virtio0", err
 	}))
 	// As long as the VF's filter stays, the PF would not see the guest's frames.
-	_, err := h.Run(ctx, "ip link set pf0 vf 5 mac 00:00:00:00:00:00")
+	_, err = h.Run(ctx, "ip link set pf0 vf 5 mac 00:00:00:00:00:00")
 	must(t, err)
-	ping(ctx, t, h, "vm5")
+	ping(ctx, t, h, vm)
 }
 
 // ping checks that a guest and the outside host reach each other.

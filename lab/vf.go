@@ -20,7 +20,7 @@ func (h *Host) VFAddress(ctx context.Context, pf string, n int) (string, error) 
 
 // HostdevXML is the device to attach for the VF at a PCI address. With a pair
 // (the alias of a guest's virtio NIC, ua-net0) it is the transient half of it;
-// with "" it is a VF alone, as the bonds of vm5 and vm6 want it.
+// with "" it is a VF alone, as the bond of vm5 and the team of vm6 want it.
 func HostdevXML(pciAddress, alias, pair string) (string, error) {
 	var domain, bus, slot, function string
 	_, err := fmt.Sscanf(strings.NewReplacer(":", " ", ".", " ").Replace(pciAddress), "%s %s %s %s", &domain, &bus, &slot, &function)

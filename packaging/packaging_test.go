@@ -139,6 +139,9 @@ var must = map[string][]string{
 	},
 	"sluice-guest": {
 		"-rwxr-xr-x /usr/sbin/sluice-guest", "-rw-r--r-- /usr/lib/systemd/system/sluice-guest.service",
+		"-rwxr-xr-x /usr/lib/sluice-guest/bond", "-rw-r--r-- /usr/lib/udev/rules.d/85-sluice-vf.rules",
+		"-rw-r--r-- /usr/lib/systemd/system/sluice-bond@.service", "-rw-r--r-- /usr/lib/systemd/network/05-sluice-vf.network",
+		"-rw-r--r-- /usr/share/doc/sluice-guest/guests.md",
 		"-rw-r--r-- /usr/share/man/man8/sluice-guest.8.gz", "-rw-r--r-- /usr/share/man/man8/sluice-cni.8.gz",
 		"-rw-r--r-- /usr/share/doc/sluice-guest/sbom.cdx.json",
 		"lrwxrwxrwx /opt/cni/bin/sluice-cni", "-rw-r--r-- /usr/share/doc/sluice-guest/examples/multus/pod.yaml",

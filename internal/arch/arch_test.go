@@ -76,13 +76,14 @@ var may = map[string][]string{
 	"/cmd/sluice-cni": {"cni", "version"},
 
 	"/cmd/sluice-guest": {"sluiceguest", "version"},
-	"/lab":              {"/lab/cache"},
+	"/lab":              {"/lab/cache", "/packaging/guest"},
 	"/lab/cache":        {},
 	"/lab/vpflab":       {"/lab", "/lab/cache"},
 	"/lab/e2e":          {"testkit", "web", "/api/v1", "plan", "/lab"},
 	"/lab/cmd/labctl":   {"/lab", "/lab/vpflab"},
 	"/lab/vduse":        {},
 	"/packaging":        {}, // tests of the packages
+	"/packaging/guest":  {},
 	"/lab/bench":        {"bandwidth", "guest", "kernel", "model"},
 
 	"/lab/vpflab/e2e":    {"/lab", "/lab/vpflab", "web", "/api/v1"},

@@ -218,7 +218,7 @@ func checkVirsh(t *testing.T, args []string) error {
 // checkSystemctl knows the units that there are on a host or in a guest.
 func checkSystemctl(_ *testing.T, args []string) error {
 	verbs := []string{"status", "start", "stop", "restart", "reload", "enable", "disable", "daemon-reload", "edit", "show", "is-active"}
-	units := []string{"sluice", "sluice.service", "sluice-guest", "virtual-vfs", "libvirtd", "virtqemud", "qemu-guest-agent", "grafana-server", "prometheus"}
+	units := []string{"sluice", "sluice.service", "sluice-guest", "sluice-bond@*", "virtual-vfs", "libvirtd", "virtqemud", "qemu-guest-agent", "grafana-server", "prometheus"}
 	if !slices.Contains(verbs, args[0]) {
 		return fmt.Errorf("systemctl %s is not known", args[0])
 	}

@@ -39,7 +39,7 @@ type systemdRig struct {
 // TestPackageUnderSystemd takes the .deb through its life on a Debian host: installed by apt, started by
 // systemd with all its restrictions, put to work, reloaded, restarted in the middle of a move, upgraded, hung, removed.
 func TestPackageUnderSystemd(t *testing.T) {
-	r := systemdRig{&rig{Host: lab.OpenForTest(t, lab.Options{Systemd: true, Guests: []string{"vm1"}}), t: t, ctx: t.Context(), loads: map[string]*lab.Flow{}}, findDeb(t)}
+	r := systemdRig{&rig{Host: lab.OpenForTest(t, lab.Options{Systemd: true, Guests: []string{"vm1"}}), t: t, ctx: t.Context(), loads: map[string]*lab.Flow{}}, newest(t, "sluice")}
 	step := func(name string, f func()) {
 		begin := time.Now()
 		f()
@@ -60,20 +60,20 @@ func TestPackageUnderSystemd(t *testing.T) {
 	step("removal", r.remove)
 }
 
-// findDeb is the package that `make package` built last.
-func findDeb(t *testing.T) string {
+// newest is the file of a package that `make package` built last.
+func newest(t *testing.T, name string) string {
 	t.Helper()
-	debs, err := filepath.Glob("../../dist/sluice_*.deb")
+	debs, err := filepath.Glob("../../dist/" + name + "_*.deb")
 	if err != nil || len(debs) == 0 {
 		t.Fatalf("no package in dist, %v; make it: make package", err)
 	}
-	newest, at := "", time.Time{}
+	last, at := "", time.Time{}
 	for _, deb := range debs {
 		if info, err := os.Stat(deb); err == nil && info.ModTime().After(at) {
-			newest, at = deb, info.ModTime()
+			last, at = deb, info.ModTime()
 		}
 	}
-	return newest
+	return last
 }
 
 const apt = "DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold -y "
