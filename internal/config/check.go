@@ -56,6 +56,7 @@ func (k checker) policy(known Known) {
 	}
 	params, ok := known.Policies[k.Policy]
 	k.always = ok && known.Rounds != nil && !known.Rounds(k.Policy)
+	k.noCPU = ok && known.Packets != nil && !known.Packets(k.Policy)
 	if _, set := k.pos["interval"]; ok && !set && known.Interval != nil {
 		k.Interval = max(known.Interval(k.Policy), k.Sample)
 	}

@@ -33,6 +33,7 @@ type Config struct {
 	files  []string
 	pos    map[string]Pos
 	always bool // the policy decides at every sample
+	noCPU  bool // the policy does not go by packets/s
 }
 
 // PF names one physical function and the VFs of it that are Sluice's to hand out.

@@ -27,6 +27,8 @@ type Known struct {
 	Rounds func(policy string) bool
 	// Interval is the time between a policy's rounds where the configuration does not say. nil: one for all.
 	Interval func(policy string) time.Duration
+	// Packets says which policies go by packets/s, so that worth.cpu counts. nil: all.
+	Packets func(policy string) bool
 	// Allocators are the bandwidth allocators by name. nil: any name passes.
 	Allocators []string
 }

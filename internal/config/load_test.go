@@ -289,7 +289,7 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	if want := []string{"sluice.yaml:2:5: pfs[0]: no vfs: Sluice takes all VFs of eth0; write vfs: all, or a list"}; !slices.Equal(all, want) {
 		t.Errorf("PF without vfs: %q", all)
 	}
-	known := Known{Policies: map[string][]model.Param{"adaptive": nil, "fair": nil}, Rounds: func(p string) bool { return p == "fair" }}
+	known := Known{Policies: map[string][]model.Param{"adaptive": nil, "fair": nil}, Rounds: func(p string) bool { return p == "fair" }, Packets: func(p string) bool { return p != "fair" }}
 	for text, want := range map[string]string{
 		"interval: 1m":                 "s:2:1: interval says nothing to adaptive, which decides at every sample; leave it out",
 		"interval: 5m":                 "", // the default, as in packaging/sluice.yaml

@@ -92,7 +92,7 @@ func (c *Config) pointless() (list []string) {
 		for _, key := range []string{"worth.packet_cpu", "worth.kilobyte_cpu"} {
 			warn(key, "says nothing while worth.cpu is false; write worth: {cpu: true}, or leave it out")
 		}
-	case slices.Contains([]string{"vnraf", "fair", "none", "random"}, c.Policy):
+	case c.noCPU:
 		warn("worth.cpu", fmt.Sprintf("says nothing to %s, which does not go by packets; choose adaptive or activity, or leave it out", c.Policy))
 	}
 	return list

@@ -31,7 +31,7 @@ func poolOf(c *config.Config) observe.Pool {
 
 // load reads the config, knowing which policies there are.
 func load(path string) (*config.Config, error) {
-	return config.Load(path, config.Known{Policies: placement.Params(), Rounds: placement.Rounds, Interval: placement.Interval, Allocators: bandwidth.Names()})
+	return config.Load(path, config.Known{Policies: placement.Params(), Rounds: placement.Rounds, Packets: placement.Packets, Interval: placement.Interval, Allocators: bandwidth.Names()})
 }
 
 // loopOptions are the config's knobs in the loop's terms.

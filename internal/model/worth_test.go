@@ -12,8 +12,14 @@ func TestWorthOfSensitivity(t *testing.T) {
 		of    Sensitivity
 		want  float64
 	}{
-		{Worth{}, "", 1}, {Worth{}, SensitivityNormal, 1}, {Worth{}, SensitivityHigh, DefaultLatencyWorth}, {Worth{}, SensitivityLow, 1 / DefaultLatencyWorth},
-		{Worth{Latency: 5}, "", 1}, {Worth{Latency: 5}, SensitivityHigh, 5}, {Worth{Latency: 5}, SensitivityLow, 0.2}, {Worth{Latency: 1}, SensitivityHigh, 1},
+		{Worth{}, "", 1},
+		{Worth{}, SensitivityNormal, 1},
+		{Worth{}, SensitivityHigh, DefaultLatencyWorth},
+		{Worth{}, SensitivityLow, 1 / DefaultLatencyWorth},
+		{Worth{Latency: 5}, "", 1},
+		{Worth{Latency: 5}, SensitivityHigh, 5},
+		{Worth{Latency: 5}, SensitivityLow, 0.2},
+		{Worth{Latency: 1}, SensitivityHigh, 1},
 	} {
 		if got := c.worth.OfSensitivity(c.of); got != c.want {
 			t.Errorf("%+v, %q: %v, want %v", c.worth, c.of, got, c.want)

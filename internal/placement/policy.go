@@ -61,14 +61,15 @@ type maker struct {
 	// interval is what its paper decides in, where it works in rounds; 0: FlexVF's.
 	interval time.Duration
 	spares   bool // it may leave VFs free that somebody could have
+	packets  bool // it goes by packets/s, so that packets may count by what they cost
 }
 
 // makers holds every policy by name; a new policy is a file of its own and a line here.
 var makers = map[string]maker{
 	"fair":     {make: newFair, rounds: true},
-	"activity": {make: newActivity, rounds: true},
-	"adaptive": {make: newAdaptive, params: adaptiveParams},
-	"rentbuy":  {make: newRentBuy},
+	"activity": {make: newActivity, rounds: true, packets: true},
+	"adaptive": {make: newAdaptive, params: adaptiveParams, packets: true},
+	"rentbuy":  {make: newRentBuy, packets: true},
 	"vnraf":    {make: newVNRAF, params: vnrafParameters, rounds: true, interval: 10 * time.Second, spares: true},
 	"none":     {make: newNone, spares: true},
 	"random":   {make: newRandom, params: randomParams},
@@ -101,6 +102,9 @@ func Params() map[string][]model.Param {
 // Rounds says whether a policy works in rounds, one an interval; the others decide at
 // every sample.
 func Rounds(name string) bool { return makers[name].rounds }
+
+// Packets says whether a policy goes by packets/s: only then Worth.CPU counts.
+func Packets(name string) bool { return makers[name].packets }
 
 // Interval is the time between two rounds of a policy where nobody says otherwise.
 func Interval(name string) time.Duration { return cmp.Or(makers[name].interval, model.DefaultInterval) }

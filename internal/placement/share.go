@@ -15,8 +15,10 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 	slots = p.sharePinned(snap, slots, t)
 	w := &d.work
 	w.cands = w.cands[:0]
+	worth := d.rules.Worth
+	worth.CPU = worth.CPU && Packets(d.rules.Policy)
 	for i := range p.open {
-		w.cands = append(w.cands, d.candidate(&snap.VMs[p.open[i].vm], &p.open[i], hints))
+		w.cands = append(w.cands, candidate(&worth, &snap.VMs[p.open[i].vm], &p.open[i], hints))
 	}
 	verdicts := t.Reasons
 	direct := len(w.cands) == len(t.Reasons) && len(t.NICs) == 0 // the usual case: every VM competes here
@@ -144,8 +146,7 @@ func (d *Decider) policy(network string) Policy {
 }
 
 // candidate is a NIC as policies see it. What a packet of it is worth comes in here, and nowhere else.
-func (d *Decider) candidate(vm *model.VM, e *entry, hints *Hints) Candidate {
-	worth := &d.rules.Worth
+func candidate(worth *model.Worth, vm *model.VM, e *entry, hints *Hints) Candidate {
 	c := Candidate{
 		VM: vm.ID, NIC: e.nic.Alias, Name: vm.Name, Holds: e.has != model.NoVF,
 		Weight: e.rule.Weight * worth.OfSensitivity(e.rule.Sensitivity), Priority: e.rule.Priority,

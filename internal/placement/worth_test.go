@@ -31,6 +31,7 @@ func TestWorth(t *testing.T) {
 		policy []string
 		want   string
 		says   string // of vm0
+		never  string // of vm0
 	}{
 		{
 			name: "nothing said: packets count", world: busyOrDear, policy: []string{"adaptive", "activity", "rentbuy"}, want: "vm1",
@@ -68,12 +69,16 @@ func TestWorth(t *testing.T) {
 			},
 		},
 		{
-			name: "the host's CPU is nothing to a policy that goes by bytes", rules: model.Rules{Worth: model.Worth{CPU: true, Cost: cost}}, policy: []string{"vnraf"}, want: "vm1",
+			name: "the host's CPU is nothing to a policy that goes by bytes", rules: model.Rules{Worth: model.Worth{CPU: true, Cost: cost}}, policy: []string{"vnraf"}, want: "vm1", never: "worth",
 			world: func(s *scene) {
 				s.pf("pf0", "br0", 1, 0)
 				load(s, 900, 1000)
 				load(s, 10000, 100)
 			},
+		},
+		{
+			name: "nor to one that goes by time", rules: model.Rules{Worth: model.Worth{CPU: true, Cost: cost}}, world: busyOrDear,
+			policy: []string{"fair"}, want: "vm0", never: "worth",
 		},
 	} {
 		for _, policy := range c.policy {
@@ -92,6 +97,8 @@ func TestWorth(t *testing.T) {
 				}
 				if text := got.Reasons[0].String(); c.says != "" && !strings.Contains(text, c.says) {
 					t.Errorf("%q does not say %q", text, c.says)
+				} else if c.never != "" && strings.Contains(text, c.never) {
+					t.Errorf("%q speaks of %q", text, c.never)
 				}
 			})
 		}
@@ -157,10 +164,9 @@ func TestNothingSaidNothingChanges(t *testing.T) {
 		})
 	})
 	rapid.Check(t, func(t *rapid.T) { // and a policy sees the rule's weight and the NIC's load, to the bit
-		d := &Decider{}
 		rule := model.VMRule{Weight: rapid.Float64Range(0.001, 1000).Draw(t, "weight")}
 		nic := &model.NIC{Virtio: model.Traffic{Known: true, RxPPS: rapid.Float64Range(0, 1e7).Draw(t, "rx"), TxPPS: rapid.Float64Range(0, 1e7).Draw(t, "tx"), RxBytes: 1e6}}
-		c := d.candidate(&model.VM{}, &entry{nic: nic, rule: &rule}, &Hints{})
+		c := candidate(&model.Worth{}, &model.VM{}, &entry{nic: nic, rule: &rule}, &Hints{})
 		if pps, bytes, known := nic.Load(); c.PPS != pps || c.Bytes != bytes || c.Known != known || c.Weight != rule.Weight || c.Worth != rule.Weight {
 			t.Fatalf("%+v of %+v", c, nic)
 		}

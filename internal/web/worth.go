@@ -23,7 +23,7 @@ func (x *index) worth(vm *model.VM, r *model.Reason) string {
 	if r.Code == model.CodeTurn || r.Code == model.CodeWaiting {
 		return "its share of the time with a VF counts " + model.SI(rule.Weight*latency) + bracket(strings.Join(by, ", "))
 	}
-	// What is left of the factors is that of its load at the time.
+	// What is left of the factors is that of its load at the time; 1 but for noise in the last digits where CPU does not count.
 	if cpu := model.SI(r.Worth / rule.Weight / latency); cpu != "1" {
 		by = append(by, "host CPU on virtio: "+cpu+" of a packet of 512 bytes")
 	}

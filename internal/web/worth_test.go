@@ -18,16 +18,22 @@ func TestWorth(t *testing.T) {
 		{"nothing was said", model.VMRule{}, model.Reason{Code: model.CodeRank}, ""},
 		{"no candidate", model.VMRule{Sensitivity: model.SensitivityHigh}, model.Reason{Code: model.CodePinned}, ""},
 		{
-			"high", model.VMRule{Sensitivity: model.SensitivityHigh}, model.Reason{Code: model.CodeRank, Worth: 3},
+			"high",
+			model.VMRule{Sensitivity: model.SensitivityHigh},
+			model.Reason{Code: model.CodeRank, Worth: 3},
 			"a packet of quiet is worth 3 (latency sensitivity high: 3)",
 		},
 		{
-			"low", model.VMRule{Sensitivity: model.SensitivityLow, Weight: 3}, model.Reason{Code: model.CodeOutranked, Worth: 1.00001},
+			"low",
+			model.VMRule{Sensitivity: model.SensitivityLow, Weight: 3},
+			model.Reason{Code: model.CodeOutranked, Worth: 1.00001},
 			"a packet of quiet is worth 1 (weight 3, latency sensitivity low: 0.33)",
 		},
 		{"host CPU", model.VMRule{}, model.Reason{Code: model.CodeKept, Worth: 0.8}, "a packet of quiet is worth 0.8 (host CPU on virtio: 0.8 of a packet of 512 bytes)"},
 		{
-			"turns", model.VMRule{Sensitivity: model.SensitivityHigh}, model.Reason{Code: model.CodeTurn, Worth: 2.4},
+			"turns",
+			model.VMRule{Sensitivity: model.SensitivityHigh},
+			model.Reason{Code: model.CodeTurn, Worth: 2.4},
 			"its share of the time with a VF counts 3 (latency sensitivity high: 3)",
 		},
 	} {

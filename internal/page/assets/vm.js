@@ -22,6 +22,7 @@ function head(e) {
     h('h1', null, name(v.domain), ' ', v.vf ? h('span', { class: 'on vf' }, v.vf) : h('span', { class: 'on virtio' }, 'virtio'), v.under_way && h('span', { class: 'kind' }, `↻ ${v.under_way}`)),
     h('p', { class: 'verdict' }, prose(e.sentence, v.domain)),
     h('p', { class: 'hint' }, facts.join(' · '), h('br'), h('code', null, v.uuid)),
+    e.worth && h('p', null, prose(e.worth, v.domain)),
     e.veto && h('p', { class: 'bad' }, '▲ ', prose(e.veto, v.domain)),
     e.override && h('p', null, `⚑ ${e.override.kind} by ${e.override.by ?? 'somebody'}${e.override.reason ? `: ${e.override.reason}` : ''}`),
   ];
@@ -99,7 +100,7 @@ export function vmPage(main, ref) {
   watch(main, `/v1/explain/${encodeURIComponent(ref)}`, (e) => {
     uuid = e.vm.uuid;
     document.title = `${e.vm.domain} – Sluice`;
-    put(top, [e.sentence, e.vm.vf, e.vm.state, e.vm.under_way, e.veto, e.override], () => head(e));
+    put(top, [e.sentence, e.vm.vf, e.vm.state, e.vm.under_way, e.worth, e.veto, e.override], () => head(e));
     put(reason, e.reason, () => [figures(e.reason), glossary()]);
     put(change, e.would_change, () => changes(e));
     put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list stack' }, h('caption', { class: 'sr' }, 'Paths'), h('thead', null, h('tr', null, ['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, paths(e)))));
