@@ -146,15 +146,24 @@ func measuredRules(rules model.Rules, list []api.Qualification, known []model.Pa
 	return rules
 }
 
-// worthProblems says that packets are to count by what they cost the host, and nobody has said how much that is.
+// worthProblems says that packets are to count by what they cost the host, and why all count the same nevertheless.
 func worthProblems(w *config.Worth, list []api.Qualification) []model.Problem {
-	if _, measured := qualify.PacketCost(list); !w.CPU || w.PacketCPU > 0 || w.KilobyteCPU > 0 || measured {
+	cost, known := model.PacketCost{Packet: w.PacketCPU, Kilobyte: w.KilobyteCPU}, true
+	if cost == (model.PacketCost{}) {
+		cost, known = qualify.PacketCost(list)
+	}
+	if !w.CPU || cost.Kilobyte > 0 {
 		return nil
 	}
-	return []model.Problem{{
+	p := model.Problem{
 		Subject: "worth.cpu", Info: true, Text: "nobody has measured what virtio costs the host, so packets of all sizes count the same",
 		Remedy: "sluice qualify PF --vm VM --save, with a VM that nobody needs; or set worth.packet_cpu and worth.kilobyte_cpu in sluice.yaml",
-	}}
+	}
+	if known {
+		p.Text = fmt.Sprintf("large packets cost the host no more than small ones, %s each, so all count the same", cost.Packet)
+		p.Remedy = "measure again while the host is at rest (sluice qualify PF --vm VM --save), or set worth.kilobyte_cpu in sluice.yaml"
+	}
+	return []model.Problem{p}
 }
 
 // aside knows which VFs `sluice qualify` has taken out of the pool.

@@ -69,19 +69,24 @@ func TestMeasuredRules(t *testing.T) {
 // What virtio costs was measured, and counts where sluice.yaml asks for it and says nothing else.
 func TestMeasuredWorth(t *testing.T) {
 	reports := []api.Qualification{{HostCPU: &api.PacketCPU{Packet: 2e-6, Kilobyte: 3e-7}}}
-	measured, said := model.PacketCost{Packet: 2000, Kilobyte: 300}, model.PacketCost{Packet: 700}
+	measured, said := model.PacketCost{Packet: 2000, Kilobyte: 300}, model.PacketCost{Packet: 700, Kilobyte: 9}
 	for _, c := range []struct {
 		name    string
 		worth   config.Worth
 		reports []api.Qualification
 		want    model.PacketCost
-		problem bool
+		problem string
 	}{
 		{name: "nothing said", reports: reports},
 		{name: "asked for", worth: config.Worth{CPU: true}, reports: reports, want: measured},
-		{name: "said", worth: config.Worth{CPU: true, PacketCPU: 700}, reports: reports, want: said},
-		{name: "said without a report", worth: config.Worth{CPU: true, PacketCPU: 700}, want: said},
-		{name: "not measured", worth: config.Worth{CPU: true}, reports: []api.Qualification{{}}, problem: true},
+		{name: "said", worth: config.Worth{CPU: true, PacketCPU: 700, KilobyteCPU: 9}, reports: reports, want: said},
+		{name: "said without a report", worth: config.Worth{CPU: true, PacketCPU: 700, KilobyteCPU: 9}, want: said},
+		{name: "not measured", worth: config.Worth{CPU: true}, reports: []api.Qualification{{}}, problem: "nobody has measured"},
+		{
+			name: "no dearer when large", worth: config.Worth{CPU: true}, reports: []api.Qualification{{HostCPU: &api.PacketCPU{Packet: 2e-6}}},
+			want: model.PacketCost{Packet: 2000}, problem: "no more than small ones, 2µs each",
+		},
+		{name: "no dearer, it is said", worth: config.Worth{CPU: true, PacketCPU: 700}, reports: reports, want: model.PacketCost{Packet: 700}, problem: "700ns each"},
 	} {
 		conf := config.Default()
 		conf.Worth = c.worth
@@ -89,7 +94,8 @@ func TestMeasuredWorth(t *testing.T) {
 		if got.Cost != c.want || got.CPU != c.worth.CPU {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
-		if p := worthProblems(&conf.Worth, c.reports); len(p) > 0 != c.problem || c.problem && (!p[0].Info || p[0].Remedy == "") {
+		p := worthProblems(&conf.Worth, c.reports)
+		if len(p) > 0 != (c.problem != "") || len(p) > 0 && (!p[0].Info || p[0].Remedy == "" || !strings.Contains(p[0].Text, c.problem)) {
 			t.Errorf("%s: doctor says %+v", c.name, p)
 		}
 	}
