@@ -8,12 +8,13 @@ import (
 // The constants of the capacity. A link that carries 6 % less than it says was found within 0.28 s on
 // real TCP by its plateau; by drop counters the result was unsteady.
 const (
-	plateauTicks = 3     // of volume that hardly changes
-	plateauFlat  = 0.008 // relative: hardly; beyond what noise makes of it
-	plateauBelow = 0.985 // of what was handed out: with less than that something is wrong
-	plateauShort = 0.012 // of the capacity: what senders that were at their limits now lack
-	plateauSure  = 3     // deviations of the volume: the same, where that is more
-	stopped      = 0.75  // of what it sent at its limit: who sends less has stopped of itself
+	plateauTicks = 3      // of volume that hardly changes
+	plateauFlat  = 0.008  // relative: hardly; beyond what noise makes of it
+	plateauBelow = 0.985  // of what was handed out: with less than that something is wrong
+	plateauShort = 0.012  // of the capacity: what senders that were at their limits now lack
+	plateauSure  = 3      // deviations of the volume: the same, where that is more
+	plateauWhy   = 1. / 3 // of what was handed out and not used: what those lack that were at their limits
+	stopped      = 0.75   // of what it sent at its limit: who sends less has stopped of itself
 	probeFirst   = time.Second
 	probeLast    = 32 * time.Second // between probes that fail
 	probeStep    = 0.01             // of the capacity; doubles while probes succeed
@@ -77,7 +78,7 @@ func (c *capacity) see(now time.Time, v volume) {
 	low, mid, high := c.lastVolumes()
 	flat := high-low <= max(plateauFlat*mid, 2*v.noise)
 	switch {
-	case flat && high < plateauBelow*handedOut*c.hat && c.short():
+	case flat && high < plateauBelow*handedOut*c.hat && c.short(handedOut*c.hat-mid):
 		c.fell(now, mid)
 	case low > c.hat+v.noise:
 		c.set(min(c.speed, mid))
@@ -125,8 +126,9 @@ func (c *capacity) lastVolumes() (low, mid, high float64) {
 	return low, a + b + d - low - high, high
 }
 
-// short says whether in most periods, and in the mean, too much was lacking, beyond noise.
-func (c *capacity) short() bool {
+// short says whether in most periods, and in the mean, too much was lacking, beyond noise, and enough to be why so many
+// bits/s of what was handed out were not used: where most of them were not asked for, so were the others.
+func (c *capacity) short(unused float64) bool {
 	ticks, sum, noise := 0, 0.0, 0.0
 	for _, v := range c.volumes {
 		sum += v.short
@@ -135,7 +137,7 @@ func (c *capacity) short() bool {
 			ticks++
 		}
 	}
-	return ticks >= 2 && sum > plateauSure*math.Sqrt(noise)
+	return ticks >= 2 && sum > plateauSure*math.Sqrt(noise) && sum > plateauWhy*plateauTicks*unused
 }
 
 // volume sums up a period. While there is some to spare, who sends less than before wants less.
@@ -146,10 +148,12 @@ func (r *resource) volume(seconds float64) (v volume) {
 		if d := t.noise * c.sent; c.known {
 			v.noise += d * d
 		}
-		if reached := min(t.settled(seconds), t.reached); c.known && r.spare == 0 && t.bound > 1 && c.sent >= stopped*reached {
-			v.short += reached - c.sent
-			v.pressed = true
+		limit := t.settled(seconds)
+		if !c.known || r.spare > 0 || t.bound < 2 || c.sent < stopped*min(limit, t.reached) {
+			continue
 		}
+		v.short += min(limit, t.reached) - c.sent
+		v.pressed = true
 	}
 	v.noise = math.Sqrt(v.noise)
 	return v

@@ -460,8 +460,8 @@ func TestIdleLinkSaysNothingOfCapacity(t *testing.T) {
 		h := anyHost(t)
 		h.senders[0].SLA.Guarantee.Bits = unit
 		for range 40 {
-			if rapid.IntRange(0, 5).Draw(t, "change") == 0 {
-				h.demand[rapid.IntRange(0, len(h.demand)-1).Draw(t, "who")] = rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "demand") * unit
+			if i, demand, ok := h.change(t); ok {
+				h.demand[i] = demand
 			}
 			h.tick()
 		}
@@ -473,6 +473,71 @@ func TestIdleLinkSaysNothingOfCapacity(t *testing.T) {
 			t.Fatalf("takes a link that carries all it should for %.2f of 40", c/unit)
 		}
 	})
+}
+
+// TestLessWantedIsNoPlateau: one that its limit held down sends a fifth less, because it wants no more, and one that stops
+// leaves more of the link than others take up: what the first lacks of its limit is not why the link is not full.
+func TestLessWantedIsNoPlateau(t *testing.T) {
+	capped := func(s *model.SLA) { s.Limit.Bits = 12 * unit }
+	h := newHost(40 * unit)
+	h.add(1, 3, 1, nil)
+	h.add(12, 6, 1, capped)
+	h.add(0, 6, 1, nil)
+	h.add(1, 6, 1, nil)
+	h.add(12, 15, 1, capped)
+	h.add(0, 6, 1, nil)
+	h.add(0, 6, 1, func(s *model.SLA) { s.Weight = 3 })
+	h.ticks(4)
+	h.demand[3] = 0
+	h.tick()
+	if sent := h.senders[2].Bits; sent < hungryOn*3.83*unit {
+		t.Fatalf("it sends %.2f: nothing holds it down", sent/unit)
+	}
+	h.demand[2] = 3 * unit
+	for range 20 {
+		h.tick()
+		if c := h.w.Capacity(); c < h.link.Speed {
+			t.Fatalf("takes a link that carries all it should for %.2f of 40", c/unit)
+		}
+	}
+}
+
+// TestCapacityIsFoundAgain: whatever a link was taken for, 20 s after all want it, it is used.
+func TestCapacityIsFoundAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := anyHost(t)
+		h.senders[0].SLA.Guarantee.Bits = unit
+		for range 40 {
+			if i, demand, ok := h.change(t); ok {
+				h.demand[i] = demand
+			}
+			h.carries = rapid.SampledFrom([]float64{1, 1, 1, 1, 0.95, 0.7}).Draw(t, "carries") * h.link.Speed
+			h.tick()
+		}
+		h.carries = h.link.Speed
+		want := 0.0
+		for i := range h.demand {
+			h.demand[i] = h.link.Speed
+			want += min(limitOf(&h.senders[i].SLA).Bits, h.link.Speed)
+		}
+		h.ticks(100)
+		sum := 0.0
+		for i := range h.senders {
+			sum += h.senders[i].Bits
+		}
+		if want = min(want, h.link.Speed); sum < 0.93*want {
+			t.Fatalf("%.2f of %.2f are sent on a link of 40 that is taken for %.2f", sum/unit, want/unit, h.w.Capacity()/unit)
+		}
+	})
+}
+
+// change draws a sender, and what it wants from now on.
+func (h *host) change(t *rapid.T) (who int, demand float64, ok bool) {
+	if rapid.IntRange(0, 5).Draw(t, "change") > 0 {
+		return 0, 0, false
+	}
+	who = rapid.IntRange(0, len(h.demand)-1).Draw(t, "who")
+	return who, rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "demand") * unit, true
 }
 
 // TestPackets: guests that flood small packets leave the others those that they are promised, in packets and for the bits
