@@ -28,6 +28,11 @@ type wireReport struct {
 		MissingOut  uint64 `json:"missing_out"`
 		MissingBack uint64 `json:"missing_back"`
 	}
+
+	// Of ask only: when each request was sent and how long its answer took, in nanoseconds.
+	Requests    [][2]int64
+	Broken      bool
+	Retransmits int
 }
 
 func (w wireReport) report() Report {

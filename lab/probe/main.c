@@ -10,7 +10,8 @@ static const char usage[] =
 	"usage: labprobe send DST PORT PPS SIZE [options]  one way, at a pace\n"
 	"       labprobe ping DST PORT PPS SIZE [options]  round trips to an echo\n"
 	"       labprobe recv PORT [options]               count what comes\n"
-	"       labprobe echo PORT                         return what comes\n"
+	"       labprobe echo PORT                         return what comes, by UDP and TCP\n"
+	"       labprobe ask tcp|udp DST PORT RPS SIZE     requests to an echo, each listed with its time\n"
 	"       labprobe clock [+NS|-NS]                   print, or first move, the clock\n"
 	"       labprobe vfcounters RESOURCE0              an igb PF's counters of its VFs\n"
 	"       labprobe ctl HOST PORT WORD...             talk to a running probe:\n"
@@ -81,6 +82,10 @@ int main(int argc, char **argv)
 		return run_recv((unsigned)atoi(argv[2]), options(argc, argv, 3));
 	if (argc >= 3 && !strcmp(mode, "echo"))
 		return run_echo((unsigned)atoi(argv[2]));
+	if (argc >= 7 && !strcmp(mode, "ask")) {
+		address(&to, argv[3], (unsigned)atoi(argv[4]));
+		return run_ask(!strcmp(argv[2], "tcp"), to, atof(argv[5]), (unsigned)atoi(argv[6]));
+	}
 	if (argc >= 4)
 		address(&to, argv[2], (unsigned)atoi(argv[3]));
 	if (argc >= 5 && !strcmp(mode, "ctl"))

@@ -51,6 +51,7 @@ struct options {
 uint64_t mono_ns(void);
 uint64_t real_ns(void);
 int udp_socket(unsigned port);
+int tcp_socket(unsigned port); /* listens */
 void address(struct sockaddr_in *to, const char *host, unsigned port);
 /* A descriptor that becomes readable on SIGTERM, SIGINT and SIGHUP. */
 int stop_signals(void);
@@ -68,6 +69,7 @@ int run_send(struct sockaddr_in to, double pps, unsigned size, struct options o)
 int run_ping(struct sockaddr_in to, double pps, unsigned size, struct options o);
 int run_recv(unsigned port, struct options o);
 int run_echo(unsigned port);
+int run_ask(bool tcp, struct sockaddr_in to, double rps, unsigned size);
 int run_vfcounters(const char *path);
 int run_ctl(struct sockaddr_in to, char **words, int n);
 #endif

@@ -1,12 +1,16 @@
 /* The two sides that wait for packets: recv counts them, echo returns them. */
 #include "probe.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define STREAMS 64
+#define CONNECTIONS 8
 
 struct receiver {
 	uint32_t stream;
@@ -109,33 +113,66 @@ int run_recv(unsigned port, struct options o)
 	return 0;
 }
 
-int run_echo(unsigned port)
+/* Returns a datagram, with how many of its stream have come. */
+static void echo(int s, char *buf, size_t n, const struct sockaddr_in *from)
 {
 	static struct {
 		uint32_t stream;
 		uint64_t count;
 	} streams[STREAMS];
+	struct packet p;
+	if (n < sizeof p)
+		return;
+	memcpy(&p, buf, sizeof p);
+	if (p.magic != MAGIC)
+		return;
+	if (streams[p.stream % STREAMS].stream != p.stream) {
+		streams[p.stream % STREAMS].stream = p.stream;
+		streams[p.stream % STREAMS].count = 0;
+	}
+	p.count = ++streams[p.stream % STREAMS].count;
+	memcpy(buf, &p, sizeof p);
+	sendto(s, buf, n, 0, (const struct sockaddr *)from, sizeof *from);
+}
+
+/* Returns what a connection brings; false at its end. */
+static bool echo_stream(int s)
+{
+	char buf[MAX_PACKET];
+	ssize_t n = recv(s, buf, sizeof buf, MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	return n > 0 && send(s, buf, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+int run_echo(unsigned port)
+{
 	int s = udp_socket(port), stop = stop_signals();
-	struct pollfd fds[2] = {{.fd = s, .events = POLLIN}, {.fd = stop, .events = POLLIN}};
-	while (poll(fds, 2, -1) >= 0 && !fds[1].revents) {
+	struct pollfd fds[3 + CONNECTIONS] = {{.fd = stop, .events = POLLIN}, {.fd = s, .events = POLLIN}, {.fd = tcp_socket(port), .events = POLLIN}};
+	for (int i = 3; i < 3 + CONNECTIONS; i++)
+		fds[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+	while (poll(fds, 3 + CONNECTIONS, -1) >= 0 && !fds[0].revents) {
 		char buf[MAX_PACKET];
 		struct sockaddr_in from;
 		socklen_t len = sizeof from;
 		ssize_t n;
-		while ((n = recvfrom(s, buf, sizeof buf, 0, (struct sockaddr *)&from, &len)) >= 0) {
-			struct packet p;
-			if (n < (ssize_t)sizeof p)
-				continue;
-			memcpy(&p, buf, sizeof p);
-			if (p.magic != MAGIC)
-				continue;
-			if (streams[p.stream % STREAMS].stream != p.stream) {
-				streams[p.stream % STREAMS].stream = p.stream;
-				streams[p.stream % STREAMS].count = 0;
+		while ((n = recvfrom(s, buf, sizeof buf, 0, (struct sockaddr *)&from, &len)) >= 0)
+			echo(s, buf, (size_t)n, &from);
+		for (int i = 3; i < 3 + CONNECTIONS; i++)
+			if (fds[i].fd >= 0 && fds[i].revents && !echo_stream(fds[i].fd)) {
+				close(fds[i].fd);
+				fds[i].fd = -1;
 			}
-			p.count = ++streams[p.stream % STREAMS].count;
-			memcpy(buf, &p, sizeof p);
-			sendto(s, buf, (size_t)n, 0, (struct sockaddr *)&from, len);
+		if (fds[2].revents) {
+			int i = 3, c = accept(fds[2].fd, NULL, NULL), on = 1;
+			while (i < 3 + CONNECTIONS && fds[i].fd >= 0)
+				i++;
+			if (i == 3 + CONNECTIONS) {
+				close(c);
+				continue;
+			}
+			setsockopt(c, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+			fds[i].fd = c;
 		}
 	}
 	return 0;

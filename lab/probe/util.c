@@ -43,6 +43,18 @@ int udp_socket(unsigned port)
 	return s;
 }
 
+int tcp_socket(unsigned port)
+{
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	if (s < 0)
+		fail("socket");
+	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	if (bind(s, (struct sockaddr *)&a, sizeof a) < 0 || listen(s, 8) < 0)
+		fail("listen");
+	return s;
+}
+
 void address(struct sockaddr_in *to, const char *host, unsigned port)
 {
 	*to = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
