@@ -21,17 +21,14 @@ type ceiling struct {
 	adaptive, rentbuy Score
 }
 
-// learn learns the processes of a workload's VMs and finds the prospects of its history.
-func learn(w *workload.Workload, r *Rates, c Charge) (o *outlook, certainly bool) {
-	var all []known
-	highest := 0.0
+// learn learns the processes of a workload's VMs; certainly says that there is no chance in any.
+func learn(w *workload.Workload, r *Rates) (all []known, certainly bool) {
 	kinds := map[string]*likely{}
 	for i, v := range w.VMs {
 		pps := make([]float64, len(r.PPS))
 		for t := range pps {
 			pps[t] = r.PPS[t][i]
 		}
-		highest = max(highest, slices.Max(pps))
 		if again(v.PPS, 0) == nil {
 			if j, ok := v.PPS.(workload.Jitter); ok { // what shakes it is not known beforehand
 				for t := range pps {
@@ -49,14 +46,16 @@ func learn(w *workload.Workload, r *Rates, c Charge) (o *outlook, certainly bool
 		}
 		l.vms, l.at = append(l.vms, i), append(l.at, l.follow(pps))
 	}
-	return lookAhead(all, len(w.VMs), len(r.PPS), w.VFs, c, highest), len(kinds) == 0
+	return all, len(kinds) == 0
 }
 
 // ceilingOf measures a workload's ceiling on one seed, in the fluid simulation.
 func ceilingOf(t *testing.T, n workload.Named, seed uint64) ceiling {
 	t.Helper()
 	y := newYard(n, seed)
-	o, certainly := learn(y.w, y.rates, y.charge)
+	all, certainly := learn(y.w, y.rates)
+	vfs := y.w.VFs
+	m := lookAhead(all, len(y.w.VMs), len(y.rates.PPS), vfs, y.charge, y.rates.highest())
 	score := func(f Figures) Score { return f.Against(y.rates, &y.free, &y.charged) }
 	fluid := func(policy string) Score {
 		f, err := Fluid(y.rates, model.Rules{Policy: policy}, y.w.VFs, y.charge, &workload.Sensor{Noise: 0.01, Seed: seed})
@@ -67,11 +66,19 @@ func ceilingOf(t *testing.T, n workload.Named, seed uint64) ceiling {
 	}
 	x := ceiling{
 		certain: certainly, optimum: y.optimum(),
-		least: score(o.byIndex(y.rates, y.w.VFs, y.charge)), most: score(o.byItself(y.rates, y.w.VFs, y.charge)),
+		least: score(m.byIndex(y.rates, vfs, y.charge)), most: score(m.usual.byItself(y.rates, vfs, y.charge)),
 		adaptive: fluid("adaptive"), rentbuy: fluid("rentbuy"),
 	}
 	if upper := 100 * y.charged.Upper / y.charged.Value; x.least.Net > upper*(1+1e-9) {
 		t.Errorf("%s, seed %d: the index gains %.2f %%, but nobody can gain more than %.2f %%", n.Name, seed, x.least.Net, upper)
+	}
+	return x
+}
+
+func (r *Rates) highest() float64 {
+	x := 0.0
+	for _, row := range r.PPS {
+		x = max(x, slices.Max(row))
 	}
 	return x
 }
@@ -116,13 +123,15 @@ func TestCeiling(t *testing.T) {
 // add adds one of n seeds to the means.
 func (c *ceiling) add(x ceiling, n int) {
 	c.certain = x.certain
-	for _, s := range []struct{ to, from *Score }{
-		{&c.optimum, &x.optimum}, {&c.least, &x.least}, {&c.most, &x.most}, {&c.adaptive, &x.adaptive}, {&c.rentbuy, &x.rentbuy},
-	} {
-		s.to.Gross += s.from.Gross / float64(n)
-		s.to.Net += s.from.Net / float64(n)
-		s.to.MovesPerHour += s.from.MovesPerHour / float64(n)
+	add := func(to *Score, s Score) {
+		to.Net += s.Net / float64(n)
+		to.MovesPerHour += s.MovesPerHour / float64(n)
 	}
+	add(&c.optimum, x.optimum)
+	add(&c.least, x.least)
+	add(&c.most, x.most)
+	add(&c.adaptive, x.adaptive)
+	add(&c.rentbuy, x.rentbuy)
 }
 
 // upper is the most that those reach on average who do not know the future.

@@ -194,7 +194,7 @@ func TestIndexAgainstExact(t *testing.T) {
 		begin := jointState{at: j.start}
 		best := j.worth(begin)
 		_, at := j.histories(r)
-		o := lookAhead(j.known(at), len(j.vms), j.ticks, j.vfs, j.c, 9)
+		o := lookAhead(j.known(at), len(j.vms), j.ticks, j.vfs, j.c, 9).usual
 		j.index(o.price)
 		index := j.worth(begin)
 		if index > best+1e-9 || best > o.most+1e-9 {
@@ -215,7 +215,7 @@ func TestByItself(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		j := drawJoint(r)
 		_, at := j.histories(r)
-		o := lookAhead(j.known(at), len(j.vms), j.ticks, j.vfs, j.c, 9)
+		o := lookAhead(j.known(at), len(j.vms), j.ticks, j.vfs, j.c, 9).usual
 		const n = 400
 		sum, squares := 0.0, 0.0
 		for range n {

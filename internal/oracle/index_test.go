@@ -2,123 +2,6 @@ package oracle
 
 import "slices"
 
-// prospect is what a VM can expect from a tick on, as far as the samples before it tell,
-// if it pays a price for every second with a VF and does what is best for itself.
-type prospect struct {
-	lead float64 // packets that it is better off with a VF than without
-	plug float64 // packets that a plug costs
-}
-
-// known are VMs of which it is known how they go on, by chance or for certain.
-type known interface {
-	// solve returns what the VMs gain together, from the first tick to the last, when a VF costs
-	// price packets/s. It reports the prospect of each VM at every tick, the last tick first.
-	solve(price float64, c Charge, report func(t, vm int, p prospect)) float64
-}
-
-// certain is a VM whose rates are known outright, in packets/s by tick.
-type certain struct {
-	vm  int
-	pps []float64
-}
-
-func (x *certain) solve(price float64, c Charge, report func(t, vm int, p prospect)) float64 {
-	with, without := 0.0, 0.0
-	for t, pps := range slices.Backward(x.pps) {
-		p := prospect{lead: pps - price + with - without, plug: c.Risk + c.Swap*pps}
-		report(t, x.vm, p)
-		if t == 0 {
-			p.plug = 0
-		}
-		with, without = without+max(p.lead, 0), without+max(p.lead-p.plug, 0)
-	}
-	return without
-}
-
-// likely are VMs of one process, each with a history of its own.
-type likely struct {
-	process
-	vms []int
-	at  [][]moment // by VM, then by tick
-}
-
-func (l *likely) solve(price float64, c Charge, report func(t, vm int, p prospect)) float64 {
-	v := l.values(price, c)
-	for t := len(l.at[0]) - 1; t > 0; t-- {
-		v.back(t)
-		for i, vm := range l.vms {
-			report(t, vm, v.now[v.state(l.at[i][t-1])]) // a sample tells of the second before it
-		}
-	}
-	gain := 0.0
-	for i, vm := range l.vms {
-		s := v.state(l.at[i][0]) // the first sample is of the present
-		lead := l.process[l.at[i][0].phase].level - price + v.with[s] - v.without[s]
-		report(0, vm, prospect{lead: lead})
-		gain += v.without[s] + max(lead, 0)
-	}
-	return gain
-}
-
-// values are what a VM is worth from a tick on, by the state at the last sample: its
-// phase, and its age in it.
-type values struct {
-	process
-	price         float64
-	c             Charge
-	first         []int     // number of each phase's state of age 1
-	with, without []float64 // packets for one who has a VF and one who has none
-	now           []prospect
-	spare         [2][]float64
-}
-
-func (p process) values(price float64, c Charge) *values {
-	v := &values{process: p, price: price, c: c}
-	n := 0
-	for _, f := range p {
-		v.first = append(v.first, n)
-		n += len(f.ends)
-	}
-	v.with, v.without, v.now = make([]float64, n), make([]float64, n), make([]prospect, n)
-	v.spare = [2][]float64{make([]float64, n), make([]float64, n)}
-	return v
-}
-
-func (v *values) state(m moment) int {
-	return v.first[m.phase] + min(m.age, len(v.process[m.phase].ends)) - 1
-}
-
-// back goes back from the tick after t to tick t: Bellman's equation.
-func (v *values) back(t int) {
-	with, without := v.spare[0], v.spare[1]
-	for k, f := range v.process {
-		var next, idle, pps float64 // what it is worth that the phase ends
-		for j, share := range f.next {
-			if share > 0 {
-				next += share * (v.process[j].level - v.price + v.with[v.first[j]])
-				idle += share * v.without[v.first[j]]
-				pps += share * v.process[j].level
-			}
-		}
-		from, to := 1, min(len(f.ends), t)
-		if f.start { // it began with the run
-			from = to
-		}
-		for age := from; age <= to; age++ {
-			end, s := f.ends[age-1], v.first[k]+age-1
-			stay := s
-			if age < len(f.ends) {
-				stay++
-			}
-			hold := (1-end)*(f.level-v.price+v.with[stay]) + end*next
-			not := (1-end)*v.without[stay] + end*idle
-			p := prospect{lead: hold - not, plug: v.c.Risk + v.c.Swap*((1-end)*f.level+end*pps)}
-			v.now[s], with[s], without[s] = p, max(hold, not), max(hold-p.plug, not)
-		}
-	}
-	v.spare, v.with, v.without = [2][]float64{v.with, v.without}, with, without
-}
-
 // outlook is the prospects of all VMs at one price of a VF.
 type outlook struct {
 	price float64
@@ -142,20 +25,68 @@ func pay(price float64, all []known, vms, ticks, vfs int, c Charge) *outlook {
 	return o
 }
 
-// lookAhead finds the price at which most is least: there VMs that each do what is best for
-// themselves want as many VFs on average as there are.
-func lookAhead(all []known, vms, ticks, vfs int, c Charge, highest float64) *outlook {
+// market are the outlooks at several prices of a VF.
+type market struct {
+	usual  *outlook   // most is least: VMs that each do what is best for themselves want as many VFs on average as there are
+	prices []*outlook // rising, the usual one among them
+}
+
+// lookAhead finds the usual price, and looks ahead at prices around it. None is above highest.
+func lookAhead(all []known, vms, ticks, vfs int, c Charge, highest float64) *market {
+	at := func(price float64) *outlook { return pay(price, all, vms, ticks, vfs, c) }
 	lo, hi := 0.0, highest
 	for range 14 { // most is convex in the price
 		a, b := lo+(hi-lo)*0.4, lo+(hi-lo)*0.6
-		if pay(a, all, vms, ticks, vfs, c).most <= pay(b, all, vms, ticks, vfs, c).most {
+		if at(a).most <= at(b).most {
 			hi = b
 		} else {
 			lo = a
 		}
 	}
-	return pay((lo+hi)/2, all, vms, ticks, vfs, c)
+	m := &market{usual: at((lo + hi) / 2)}
+	for _, share := range []float64{0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 5} {
+		m.prices = append(m.prices, at(share*m.usual.price))
+	}
+	return m
 }
+
+// between writes the prospects at a tick and any price.
+func (m *market) between(t int, price float64, to []prospect) {
+	k := 1
+	for k < len(m.prices)-1 && m.prices[k].price < price {
+		k++
+	}
+	a, b := m.prices[k-1], m.prices[k]
+	share := min(1, max(0, (price-a.price)/(b.price-a.price)))
+	for i, p := range a.at[t] {
+		to[i] = prospect{lead: p.lead + share*(b.at[t][i].lead-p.lead), plug: p.plug}
+	}
+}
+
+// clearing is the price at which as many VMs want a VF at a tick as there are VFs. It
+// writes the prospects at some price.
+func (m *market) clearing(t int, held []bool, vfs int, to []prospect) float64 {
+	lo, hi := 0.0, m.prices[len(m.prices)-1].price
+	for range 20 {
+		price := (lo + hi) / 2
+		m.between(t, price, to)
+		n := 0
+		for i, p := range to {
+			if p.wants(held[i] || t == 0) {
+				n++
+			}
+		}
+		if n > vfs {
+			lo = price
+		} else {
+			hi = price
+		}
+	}
+	return hi
+}
+
+// wants says whether a VM is better off with a VF, which is free of charge if it has one.
+func (p prospect) wants(free bool) bool { return p.lead > 0 && (free || p.lead > p.plug) }
 
 // choose gives the VFs to the VMs with the best index: the lead, less a plug for those who have
 // no VF yet. Equal ones stay as they are.
@@ -182,18 +113,27 @@ func choose(at []prospect, held []bool, vfs int, start bool) {
 	}
 }
 
-// byIndex plays rates with the index, by Fluid's rules.
-func (o *outlook) byIndex(r *Rates, vfs int, c Charge) Figures {
-	return o.play(r, c, func(t int, held []bool) { choose(o.at[t], held, vfs, t == 0) })
+// byIndex plays rates with the index, by Fluid's rules. The price is half way between its mean over
+// the last minutes and that of the moment: what is dear now does not stay so for ever.
+func (m *market) byIndex(r *Rates, vfs int, c Charge) Figures {
+	const memory = 120 // ticks
+	mean := m.usual.price
+	now := make([]prospect, len(r.VMs))
+	return play(r, c, func(t int, held []bool) {
+		price := m.clearing(t, held, vfs, now)
+		mean += (price - mean) / memory
+		m.between(t, (mean+price)/2, now)
+		choose(now, held, vfs, t == 0)
+	})
 }
 
 // byItself has each VM do what is best for itself, and pay: on average that gains most.
 // Next to what others gain of the same rates it says more than most does.
 func (o *outlook) byItself(r *Rates, vfs int, c Charge) Figures {
 	used := 0
-	f := o.play(r, c, func(t int, held []bool) {
+	f := play(r, c, func(t int, held []bool) {
 		for i, p := range o.at[t] {
-			if held[i] = p.lead > 0 && (held[i] || t == 0 || p.lead > p.plug); held[i] {
+			if held[i] = p.wants(held[i] || t == 0); held[i] {
 				used++
 			}
 		}
@@ -202,7 +142,8 @@ func (o *outlook) byItself(r *Rates, vfs int, c Charge) Figures {
 	return f
 }
 
-func (o *outlook) play(r *Rates, c Charge, decide func(t int, held []bool)) Figures {
+// play plays rates with those whom decide chooses to hold a VF.
+func play(r *Rates, c Charge, decide func(t int, held []bool)) Figures {
 	var f Figures
 	held, before := make([]bool, len(r.VMs)), make([]bool, len(r.VMs))
 	for t, pps := range r.PPS {

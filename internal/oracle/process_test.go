@@ -25,7 +25,7 @@ const (
 	histories = 4000
 	stretches = 8   // of each, the first one included
 	oldest    = 600 // s; older stretches are alike
-	steps     = 12  // levels that stand for all those of a walk
+	steps     = 30  // levels that stand for all those of a walk
 )
 
 // again is the same source with another history, or nil for one that has no chance in it.
