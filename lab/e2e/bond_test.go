@@ -26,15 +26,18 @@ const (
 )
 
 // manager makes the bond by the example of the package, changed only in what the host is not like a guest: it has another
-// virtio NIC, and no DHCP.
-type manager struct{ name, start, stop string }
+// virtio NIC, and no DHCP. state is what it says of an interface, unmanaged where it leaves it alone.
+type manager struct{ name, start, state, stop string }
 
 var managers = []manager{
 	{
 		"systemd-networkd",
 		"cp " + examples + `networkd/* /etc/systemd/network/ && cd /etc/systemd/network &&
-		sed -i 's/^Driver=.*/&\nName=wire1/' 20-virtio.network && sed -i s,^DHCP=.*,Address=10.9.1.100/24, 20-bond0.network && systemctl start systemd-networkd`,
-		"systemctl stop systemd-networkd.socket systemd-networkd; rm /etc/systemd/network/*bond0* /etc/systemd/network/20-virtio.network; ip link del bond0",
+		sed -i 's/^Driver=.*/&\nName=wire1/' 20-virtio.network && sed -i s,^DHCP=.*,Address=10.9.1.100/24, 20-bond0.network &&
+		printf '[Match]\nMACAddress=` + wireMAC + `\n[Network]\nAddress=10.9.1.101/24\n' >90-cloud.network && # what cloud images match by meets the VF, too
+		systemctl start systemd-networkd`,
+		"networkctl --no-legend list %s | awk '{print $5}'",
+		"systemctl stop systemd-networkd.socket systemd-networkd; rm /etc/systemd/network/*bond0* /etc/systemd/network/20-virtio.network /etc/systemd/network/90-cloud.network; ip link del bond0",
 	},
 	{
 		"NetworkManager",
@@ -42,12 +45,14 @@ var managers = []manager{
 		sed -i 's,^method=auto,method=manual\naddress1=10.9.1.100/24,;/ipv6/,$d;s/^cloned-mac.*/cloned-mac-address=` + wireMAC + `/' bond0.nmconnection &&
 		printf '[keyfile]\nunmanaged-devices=*,except:interface-name:wire1,except:interface-name:bond0,except:driver:igbvf\n' >/etc/NetworkManager/conf.d/lab.conf &&
 		systemctl unmask NetworkManager && systemctl start NetworkManager`,
+		"nmcli -g GENERAL.STATE device show %s | tr -cd a-z",
 		"systemctl stop NetworkManager; systemctl mask NetworkManager; ip link del bond0",
 	},
 	{
 		"ifupdown",
 		"cp " + examples + `ifupdown/bond0 /etc/network/interfaces.d/ &&
 		sed -i 's/enp1s0/wire1/;s/ dhcp/ static\n\taddress 10.9.1.100\/24/' /etc/network/interfaces.d/bond0 && ifup bond0`,
+		"ifquery %s >/dev/null 2>&1 || echo unmanaged",
 		"ifdown bond0",
 	},
 }
@@ -62,15 +67,14 @@ func TestBondUnderSystemd(t *testing.T) {
 	b.must(err)
 	b.vf = vf
 	b.run(`rm /etc/systemd/network/99-default.link # as in a guest: systemd names NICs, and makes up MACs
-		ip link set pf1 vf 6 mac %[1]s
-		echo %[2]s >/sys/bus/pci/drivers/vfio-pci/unbind
-		echo igbvf >/sys/bus/pci/devices/%[2]s/driver_override
+		echo %[1]s >/sys/bus/pci/drivers/vfio-pci/unbind
+		echo igbvf >/sys/bus/pci/devices/%[1]s/driver_override
 		modprobe igbvf
 		ip -n ext1 link set wire1 netns 1
 		ip link add peer0 type veth peer name peer1 netns ext1
 		ip link set peer0 master br1 up && ip addr del 10.9.1.1/24 dev br1
 		ip -n ext1 addr add 10.9.1.1/24 dev peer1 && ip -n ext1 link set peer1 up
-		bridge fdb add $(ip netns exec ext1 cat /sys/class/net/peer1/address) dev pf1 self`, wireMAC, vf)
+		bridge fdb add $(ip netns exec ext1 cat /sys/class/net/peer1/address) dev pf1 self`, vf)
 	for i, m := range managers {
 		t.Run(m.name, func(t *testing.T) {
 			b := bondRig{rig: &rig{Host: b.Host, t: t, ctx: t.Context()}, vf: b.vf}
@@ -90,10 +94,14 @@ func TestBondUnderSystemd(t *testing.T) {
 			}
 			name := b.name()
 			b.active(name)
-			if out := b.run("cat /sys/class/net/bond0/bonding/primary; systemctl is-active sluice-bond@%s; ip -br addr show dev %[1]s | grep -c 10.9; true", name); out != name+"\nactive\n0" {
-				t.Errorf("primary, service, addresses of the VF: %q", out)
+			if out := b.run("cat /sys/class/net/bond0/bonding/primary; systemctl is-active sluice-bond@%s; ip -4 -o addr show dev %[1]s", name); out != name+"\nactive" {
+				t.Errorf("the bond's primary, the service, addresses of the VF: %q", out)
 			}
-			b.run("echo %s >/sys/bus/pci/drivers/igbvf/unbind", b.vf)
+			if out := b.run(m.state, name); out != "unmanaged" {
+				t.Errorf("%s says of the VF that it is %q", m.name, out)
+			}
+			// As long as the VF has the MAC, the NIC steers the guest's frames to it: Sluice clears it, too.
+			b.run("echo %s >/sys/bus/pci/drivers/igbvf/unbind; ip link set pf1 vf 6 mac 00:00:00:00:00:00", b.vf)
 			b.active("wire1")
 			b.run("%s", m.stop)
 		})
@@ -102,7 +110,7 @@ func TestBondUnderSystemd(t *testing.T) {
 
 func (b bondRig) plug() {
 	b.t.Helper()
-	b.run("echo %s >/sys/bus/pci/drivers/igbvf/bind", b.vf)
+	b.run("ip link set pf1 vf 6 mac %s; echo %s >/sys/bus/pci/drivers/igbvf/bind", wireMAC, b.vf)
 }
 
 // name is that of the VF's interface, once systemd has named it.
