@@ -28,16 +28,18 @@ type adaptive struct {
 	lost               float64 // seconds of its traffic that a VM loses in a move
 	perHour            float64 // budget of moves per VM and hour
 
-	Last    time.Time
-	Mem     memory[vmMem]
-	Styles  []*style
-	Leader  int
-	Tokens  float64 // moves left in the budget
-	cands   []Candidate
-	vms     []*vmMem
-	typical float64 // median of the rates that are not zero
-	order   ranking
-	scratch []float64
+	Last       time.Time
+	Mem        memory[vmMem]
+	Styles     []*style
+	Leader     int
+	Fixed      int     // the best of the styles that do not learn
+	Tokens     float64 // moves left in the budget
+	Typical    float64 // median of the rates that are not zero, over a while
+	TypicalAge float64 // s in it
+	cands      []Candidate
+	vms        []*vmMem
+	order      ranking
+	scratch    []float64
 }
 
 func (a *adaptive) copy() Policy {
@@ -61,12 +63,15 @@ type vmMem struct {
 	Long  float64   // mean over the last longMemory seconds, or all there are
 	Age   float64   // seconds in long
 	Lift  float64   // puts priorities above all rates
+	Runs  runs
+	cost  float64 // packets: what plugging a VF into it costs
 	Bids  [stylesMax + 1]bid
 	c     *Candidate
 }
 
 const (
 	stylesMax   = 3
+	learned     = stylesMax - 1
 	real        = stylesMax  // the bid for a real VF
 	longMemory  = 300.0      // s; FlexVF's period: long enough to tell VMs apart, short enough to follow a day
 	forget      = 10 * 60    // s after which a VM that comes back, or stays blind, is new to us
@@ -93,20 +98,24 @@ func newAdaptive(r model.Rules) Policy {
 	p := &adaptive{
 		margin: adaptiveParams.of(r, "margin"), risk: adaptiveParams.of(r, "risk_s"), lost: adaptiveParams.of(r, "lost_s"),
 		hold: adaptiveParams.of(r, "hold_s"), perHour: adaptiveParams.of(r, "moves_per_hour"),
-		Leader: 1,
 	}
 	p.Styles = []*style{
 		{Name: "quick", Tau: 3, Risk: 5},                 // loads that stay for minutes: move at once
-		{Name: "steady", Tau: 10, Habit: 0.3, Risk: 20},  // about rent-or-buy as published
 		{Name: "patient", Tau: 10, Habit: 0.7, Risk: 30}, // bursts: go by the long mean
+		{Name: "learned"},                                // bursts whose lengths are known
 	}
-	p.Tokens = math.Inf(1) // until the number of VMs is known
+	p.Tokens = math.MaxFloat64 // until the number of VMs is known
 	return p
 }
 
 // check refuses what was read of a recording and no adaptive wrote.
 func (p *adaptive) check() error {
-	if len(p.Styles) != stylesMax || slices.Contains(p.Styles, nil) || p.Leader < 0 || p.Leader >= stylesMax {
+	for id, m := range p.Mem.all {
+		if !m.Runs.sound() {
+			return fmt.Errorf("what it knows of the bursts of NIC %s is no such thing", id)
+		}
+	}
+	if len(p.Styles) != stylesMax || slices.Contains(p.Styles, nil) || p.Leader < 0 || p.Leader >= stylesMax || p.Fixed < 0 || p.Fixed >= learned {
 		return fmt.Errorf("want %d styles, and the number of one of them", stylesMax)
 	}
 	return nil
@@ -125,13 +134,16 @@ func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []mod
 		s.score(p.vms, k, dt)
 		s.play(p, k, slots, dt)
 	}
-	p.follow()
+	p.lead()
 	n := float64(len(cands))
 	p.Tokens = min(p.Tokens+p.perHour/3600*n*dt, max(4, n/4)) // the burst: a quarter of the VMs at once
 	s := p.Styles[p.Leader]
 	for _, m := range p.vms {
 		m.Bids[real].Score = m.Bids[p.Leader].Score
 		m.regret(real, s, dt)
+		if p.Leader == learned {
+			p.value(m, &m.Bids[real], s.Rent, dt)
+		}
 	}
 	p.fill(real, slots)
 	broke := p.trade(now, s)
@@ -148,6 +160,11 @@ func (p *adaptive) sample(now time.Time, dt float64) {
 		}
 		m.c, m.Lift, m.Blind = c, priorityGap*float64(c.Priority), m.Blind+dt
 		if c.Known {
+			away := 0.0 // under way, and no candidate
+			if !m.Seen.IsZero() {
+				away = max(0, now.Sub(m.Seen).Seconds()-dt)
+			}
+			m.Runs.see(c.PPS*c.Weight, dt, m.Blind-dt+away)
 			m.Rate, m.Blind = c.PPS*c.Weight, 0
 			m.Age = min(m.Age+max(dt, 1e-3), longMemory)
 			m.Long += (m.Rate - m.Long) * min(1, max(dt, 1e-3)/m.Age)
@@ -160,16 +177,7 @@ func (p *adaptive) sample(now time.Time, dt float64) {
 		}
 		m.Had, m.Bids[real].Held, m.Seen = c.Holds, c.Holds, now
 	}
-	p.typical = kth(p.scratch, len(p.scratch)/2)
-}
-
-// follow makes the style lead whose account stands best.
-func (p *adaptive) follow() {
-	for k, s := range p.Styles {
-		if s.Account > p.Styles[p.Leader].Account+inertia*p.risk*p.typical {
-			p.Leader = k
-		}
-	}
+	p.typically(kth(p.scratch, len(p.scratch)/2), dt)
 }
 
 // trade swaps real VFs while it pays and the budget lasts; it says whether that ran out.

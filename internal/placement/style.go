@@ -10,12 +10,15 @@ type style struct {
 	Risk    float64 // s of the typical rate to regret before a move, beyond the swap's loss
 	Account float64 // packets that imaginary VFs carried, minus what its moves cost
 	Price   float64 // of a VF by its scores
+	Rent    float64 // of a VF by what it is worth, packets/s (the learned style)
+	Known   float64 // share of the VMs whose bursts are known (likewise)
 }
 
 // bid is a VM's standing in one style's play, or for the real VFs.
 type bid struct {
 	Short, Score float64 // packets/s times weight
 	Regret       float64 // packets
+	Benefit      float64 // packets that a VF brings from now on (the learned style)
 	Held         bool
 }
 
@@ -45,13 +48,16 @@ func (s *style) play(p *adaptive, k, slots int, dt float64) {
 		}
 		m.regret(k, s, dt)
 	}
+	if k == learned {
+		s.learn(p, k, slots, dt)
+	}
 	p.fill(k, slots)
 	for range p.vms {
 		in, out := p.pair(k, nil)
 		if !p.pays(in, out, k, s.Risk) {
 			return
 		}
-		s.Account -= swapTime(in.c, out.c)*in.Rate + p.risk*p.typical
+		s.Account -= swapTime(in.c, out.c)*in.Rate + p.risk*p.Typical
 		swap(in, out, k)
 	}
 }
@@ -95,21 +101,27 @@ func (p *adaptive) pair(k int, ripe func(*vmMem) bool) (in, out *vmMem) {
 			continue
 		}
 		if b := &m.Bids[k]; !b.Held {
-			if in == nil || m.above(in, k) {
+			if in == nil || p.above(m, in, k) {
 				in = m
 			}
-		} else if (out == nil || out.above(m, k)) && (ripe == nil || ripe(m)) {
+		} else if (out == nil || p.above(out, m, k)) && (ripe == nil || ripe(m)) {
 			out = m
 		}
 	}
 	return in, out
 }
 
-// above orders by priority and score, then by ID.
-func (m *vmMem) above(o *vmMem, k int) bool {
+// above orders by priority and score, or what a VF is worth, then by ID.
+func (p *adaptive) above(m, o *vmMem, k int) bool {
 	a, b := m.Bids[k].Score+m.Lift, o.Bids[k].Score+o.Lift
+	if p.byBenefit(k) {
+		a, b = m.Bids[k].Benefit+m.Lift, o.Bids[k].Benefit+o.Lift
+	}
 	return a > b || (a == b && m.c.before(o.c) < 0)
 }
+
+// byBenefit says whether bids go by what a VF is worth.
+func (p *adaptive) byBenefit(k int) bool { return k == learned || k == real && p.Leader == learned }
 
 // pays says whether a swap pays: the outsider is better by more than the margin, and
 // both together have lost what the move costs here: the benefit while nobody uses the
@@ -118,11 +130,14 @@ func (p *adaptive) pays(in, out *vmMem, k int, risk float64) bool {
 	if in == nil || out == nil {
 		return false
 	}
+	if p.byBenefit(k) && (in.Runs.known() || out.Runs.known()) {
+		return p.gainful(in, out, k)
+	}
 	a, b := &in.Bids[k], &out.Bids[k]
 	if !(a.Score+in.Lift > b.Score+out.Lift+p.margin*b.Score) {
 		return false
 	}
-	cost := (swapTime(in.c, out.c)+p.lost)*a.Score + risk*p.typical
+	cost := (swapTime(in.c, out.c)+p.lost)*a.Score + risk*p.Typical
 	return a.Regret+b.Regret >= cost/(1-min(0.9, in.c.Cost.Fail))
 }
 
@@ -157,7 +172,7 @@ func (p *adaptive) fill(k, slots int) {
 		var best *vmMem
 		for _, m := range p.vms {
 			over := n > slots
-			if m.Bids[k].Held == over && (best == nil || m.above(best, k) != over) {
+			if m.Bids[k].Held == over && (best == nil || p.above(m, best, k) != over) {
 				best = m
 			}
 		}

@@ -1,0 +1,107 @@
+package placement
+
+// The learned style knows how long bursts last. A VF has a price in packets/s, found such
+// that as many want one as there are (the multiplier of a restless bandit's relaxed
+// constraint: Whittle, J. Appl. Prob. 25A, 1988, section 3). What a VF is worth to a VM at
+// that price follows from the lengths of its bursts, and VFs change hands where the
+// difference exceeds the cost of a move. For a VM whose bursts are not known it does as
+// the best of the other styles, and it leads only while its account is no worse than
+// theirs: so a wrong prediction costs no more than theirs would have, plus what it takes
+// to find out (the consistency and robustness of Purohit, Svitkina and Kumar, Improving
+// online algorithms via ML predictions, 2018, section 3).
+const (
+	priceGain  = 0.06 // by how much of itself the price grows in a second in which twice as many want a VF as there are
+	priceTau   = 20.0 // s; follows the median bid while few bursts are known
+	horizon    = 30.0 // s that a VM whose bursts are not known is thought to stay as it is
+	lagSamples = 1.5  // by how many samples it acts too late who waits for the load to change
+	knownShare = 0.25 // of the VMs whose bursts must be known before the style can lead
+	trust      = 3.0  // moves' risk by which its account may be behind
+	dear       = 0.5  // of a move's cost: a holder to whom its VF is worth more keeps it, since another comes free soon
+)
+
+// learn works out what a VF is worth to each VM, and the price.
+func (s *style) learn(p *adaptive, k, slots int, dt float64) {
+	known, wants := 0, 0
+	for _, m := range p.vms {
+		if m.Blind > 0 {
+			continue
+		}
+		b := &m.Bids[k]
+		m.cost = p.cost(m)
+		p.value(m, b, s.Rent, dt)
+		switch {
+		case m.Runs.known():
+			known++
+			if b.Benefit > m.cost || b.Held && b.Benefit > 0 {
+				wants++
+			}
+		case b.Score > s.Rent:
+			wants++
+		}
+	}
+	s.Known = float64(known) / float64(max(1, len(p.vms)))
+	excess := float64(wants-slots) / float64(max(1, slots))
+	s.Rent += s.Known*priceGain*dt*excess*(s.Rent+0.1*p.Typical) + (1-s.Known)*min(1, dt/priceTau)*(s.Price-s.Rent)
+	s.Rent = max(0, s.Rent)
+}
+
+// value sets what a VF is worth by a bid, in packets.
+func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
+	short := (b.Score - price) * horizon
+	switch {
+	case m.Runs.known():
+		b.Benefit = m.Runs.benefit(m.Rate, price, m.cost, lagSamples*dt)
+	case b.Held == (short > 0):
+		b.Benefit = short
+	case b.Held:
+		b.Benefit = -b.Regret
+	default:
+		b.Benefit = b.Regret
+	}
+}
+
+// cost is what it costs in packets to plug a VF into the VM while it is busy.
+func (p *adaptive) cost(m *vmMem) float64 {
+	return (swapTime(m.c, m.c)+p.lost)*max(m.Rate, m.Runs.High) + p.risk*p.Typical
+}
+
+// gainful says whether a swap pays by what VFs are worth to the two.
+func (p *adaptive) gainful(in, out *vmMem, k int) bool {
+	a, b := &in.Bids[k], &out.Bids[k]
+	cost := (swapTime(in.c, out.c)+p.lost)*max(in.Rate, in.Runs.High) + p.risk*p.Typical
+	cost /= 1 - min(0.9, in.c.Cost.Fail)
+	if in.Lift == out.Lift && out.Runs.known() && b.Benefit > dear*cost {
+		return false
+	}
+	return a.Benefit+in.Lift-b.Benefit-out.Lift >= cost
+}
+
+// lead makes the style lead whose account stands best: the learned one, as long as it is
+// not behind, and it has learned enough.
+func (p *adaptive) lead() {
+	move := p.risk * p.Typical
+	for k, s := range p.Styles[:learned] {
+		if s.Account > p.Styles[p.Fixed].Account+inertia*move {
+			p.Fixed = k
+		}
+	}
+	f, l := p.Styles[p.Fixed], p.Styles[learned]
+	l.Tau, l.Habit, l.Risk = f.Tau, f.Habit, f.Risk
+	p.Leader = p.Fixed
+	switch {
+	case l.Known < knownShare: // it is the other one still
+		l.Account = f.Account
+		for _, m := range p.vms {
+			m.Bids[learned].Held, m.Bids[learned].Regret = m.Bids[p.Fixed].Held, m.Bids[p.Fixed].Regret
+		}
+	case l.Account > f.Account-trust*move:
+		p.Leader = learned
+	}
+}
+
+// typically brings the typical rate up to date: the median of the rates that are not zero,
+// over the last longMemory seconds, since bursts make it jump.
+func (p *adaptive) typically(now, dt float64) {
+	p.TypicalAge = min(p.TypicalAge+max(dt, 1e-3), longMemory)
+	p.Typical += (now - p.Typical) * min(1, max(dt, 1e-3)/p.TypicalAge)
+}

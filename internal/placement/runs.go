@@ -1,0 +1,109 @@
+package placement
+
+import "slices"
+
+// runs is what is known of a load that is high and low in turn: the two levels, and how
+// long it stays at each.
+type runs struct {
+	High, Low float64 // packets/s times weight; the same while only one level was seen
+	Is        int8    // low or high
+	Two       bool    // there are two levels
+	Whole     bool    // the stretch at hand was seen from its start
+	Age       float64 // s that it has lasted
+	Len       [2]lengths
+	Benefit   [2]float64 // packets: what a VF is worth where a stretch begins
+}
+
+const (
+	lowState, highState = 0, 1
+	apart               = 0.7 // levels are two if the lower is less than this share of the higher
+	levelMean           = 5.0 // s over which the mean of a level is taken
+	crestMean           = 1.5 // s, where it goes further than ever
+	unseenMax           = 30  // s: moves take less
+)
+
+// see takes in a rate that holds for dt seconds, after unseen seconds in which the rate
+// was not known: if they were few, it is taken to have stayed as it was.
+func (r *runs) see(rate, dt, unseen float64) {
+	switch {
+	case r.Age == 0:
+		r.High, r.Low = rate, rate
+	case unseen > unseenMax:
+		r.Age, r.Whole = 0, false
+	default:
+		r.Age += unseen
+	}
+	is := r.Is
+	switch {
+	case r.Two && r.Low > apart*r.High:
+		r.Two = false // they have drifted together
+	case r.Two && rate > (r.High+r.Low)/2:
+		is = highState
+	case r.Two:
+		is = lowState
+	case rate < apart*r.High:
+		r.Two, r.Is, r.Low, is = true, highState, rate, lowState
+	case r.High < apart*rate:
+		r.Two, r.Is, r.High, is = true, lowState, rate, highState
+	}
+	if is != r.Is {
+		if r.Whole && r.Age > 0 {
+			r.Len[r.Is].add(r.Age)
+		}
+		r.Is, r.Age, r.Whole = is, 0, unseen <= unseenMax
+	}
+	r.Age += dt
+	r.level(rate, dt)
+}
+
+// level brings the mean of the present level up to date.
+func (r *runs) level(rate, dt float64) {
+	tau := levelMean
+	switch {
+	case !r.Two:
+		r.High += (rate - r.High) * min(1, dt/tau)
+		r.Low = r.High
+	case r.Is == highState:
+		if rate > r.High {
+			tau = crestMean
+		}
+		r.High += (rate - r.High) * min(1, dt/tau)
+	default:
+		if rate < r.Low {
+			tau = crestMean
+		}
+		r.Low += (rate - r.Low) * min(1, dt/tau)
+	}
+}
+
+// sound says whether a recording may say this of a load.
+func (r *runs) sound() bool {
+	for i := range r.Len {
+		if r.Len[i].Seen < 0 || slices.ContainsFunc(r.Len[i].kept(), func(s float32) bool { return !(s > 0) }) {
+			return false
+		}
+	}
+	return r.Is == lowState || r.Is == highState
+}
+
+// known says that a whole stretch of either kind was seen.
+func (r *runs) known() bool { return r.Two && r.Len[lowState].Seen > 0 && r.Len[highState].Seen > 0 }
+
+// benefit is the difference, in packets, that a VF makes from now on to a load that now has
+// that rate, where a VF has that price (packets/s) and getting one costs cost: between
+// having one and not, with the best decisions later. lag is by how many seconds whoever
+// waits for the load to change acts too late.
+func (r *runs) benefit(rate, price, cost, lag float64) float64 {
+	after := [2]float64{ // a low stretch, and a high one
+		lowState:  min(max(r.Benefit[highState], 0), cost+max(0, r.High-price)*lag),
+		highState: max(min(r.Benefit[lowState], cost), min(0, r.Low-price)*lag),
+	}
+	other := 1 - r.Is
+	level := [2]float64{r.Low, r.High}
+	r.Benefit[other] = r.Len[other].benefit(0, level[other]-price, after[other], cost)
+	w := r.Len[r.Is].benefit(r.Age, rate-price, after[r.Is], cost)
+	if r.Is == lowState {
+		w = max(w, min(0, r.Low-price)*lag) // it can be given up at the next sample
+	}
+	return w
+}
