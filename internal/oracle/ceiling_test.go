@@ -84,16 +84,13 @@ func (r *Rates) highest() float64 {
 }
 
 // TestCeiling prints how much of the clairvoyant optimum is within reach of a policy that
-// knows each VM's process but not its future (-table; -hard: of the adversaries). Without -table
+// knows each VM's process but not its future (-table). Without -table
 // it checks on a few workloads that nobody exceeds the ceiling, and that it is close.
 func TestCeiling(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	named := slices.Concat(workload.Rhythms(), workload.HeldOut(), workload.Ten())
-	if *hard {
-		named = workload.Adversaries()
-	}
+	named := slices.Concat(workload.Rhythms(), workload.HeldOut(), workload.Ten(), workload.Adversaries())
 	n := *seeds
 	if !*table {
 		n = 2

@@ -18,7 +18,8 @@ var (
 	seeds = flag.Int("seeds", 5, "seeds for the table")
 	first = flag.Uint64("first", 1, "the first seed")
 	only  = flag.String("only", "", "only workloads whose name contains this")
-	hard  = flag.Bool("hard", false, "the adversaries instead of the ten workloads")
+	set   = flag.String("set", "ten", "which workloads: ten, adversaries, rhythms or held-out")
+	which = flag.String("columns", "", "only policies whose name contains this")
 )
 
 // columns are the policies of the published table.
@@ -100,10 +101,7 @@ func (s *summary) String() string {
 // over the seeds. Run it with -table; without, adaptive alone is held to its goals on
 // one seed.
 func TestTable(t *testing.T) {
-	named := workload.Ten()
-	if *hard {
-		named = workload.Adversaries()
-	}
+	named := chosen(t)
 	n := *seeds
 	if !*table {
 		n = 1
@@ -123,6 +121,9 @@ func TestTable(t *testing.T) {
 				y := newYard(w, *first+uint64(seed))
 				cells[i][0].add(y.optimum())
 				for k, c := range columns {
+					if !strings.Contains(c.name, *which) {
+						continue
+					}
 					if *table || c.name == "adaptive" || c.name == "rentbuy" {
 						cells[i][k+1].add(y.play(t, c.rules))
 					}
@@ -135,9 +136,22 @@ func TestTable(t *testing.T) {
 	if *table {
 		printTable(named, cells, totals)
 	}
-	if !*hard && *only == "" {
+	if *set == "ten" && *only == "" && *which == "" {
 		goals(t, named, cells, totals)
 	}
+}
+
+// chosen is the set of workloads that -set names.
+func chosen(t *testing.T) []workload.Named {
+	t.Helper()
+	sets := map[string]func() []workload.Named{
+		"ten": workload.Ten, "adversaries": workload.Adversaries, "rhythms": workload.Rhythms, "held-out": workload.HeldOut,
+	}
+	named, ok := sets[*set]
+	if !ok {
+		t.Fatalf("-set %s: want ten, adversaries, rhythms or held-out", *set)
+	}
+	return named()
 }
 
 // goals holds adaptive to what it must reach.

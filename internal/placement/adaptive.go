@@ -63,10 +63,10 @@ type vmMem struct {
 	Long  float64   // mean over the last longMemory seconds, or all there are
 	Age   float64   // seconds in long
 	Lift  float64   // puts priorities above all rates
-	Runs  runs
-	cost  float64 // packets: what plugging a VF into it costs
+	cost  float64   // packets: what plugging a VF into it costs
 	Bids  [stylesMax + 1]bid
 	c     *Candidate
+	Runs  runs // last, since most loops do not read it
 }
 
 const (
@@ -131,7 +131,9 @@ func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []mod
 	p.cands, p.vms = cands, p.Mem.sync(cands, func(*vmMem) {})
 	p.sample(now, dt)
 	for k, s := range p.Styles {
-		s.score(p.vms, k, dt)
+		if k != learned {
+			s.score(p.vms, k, dt)
+		}
 		s.play(p, k, slots, dt)
 	}
 	p.lead()
@@ -139,10 +141,11 @@ func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []mod
 	p.Tokens = min(p.Tokens+p.perHour/3600*n*dt, max(4, n/4)) // the burst: a quarter of the VMs at once
 	s := p.Styles[p.Leader]
 	for _, m := range p.vms {
-		m.Bids[real].Score = m.Bids[p.Leader].Score
+		b, l := &m.Bids[real], &m.Bids[p.Leader]
+		b.Score, b.Benefit, b.order = l.Score, l.Benefit, l.order
 		m.regret(real, s, dt)
-		if p.Leader == learned {
-			p.value(m, &m.Bids[real], s.Rent, dt)
+		if p.Leader == learned && !m.Runs.known() && m.Blind == 0 {
+			p.value(m, b, s.Rent, dt) // by what it regrets with real VFs
 		}
 	}
 	p.fill(real, slots)

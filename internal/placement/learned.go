@@ -19,6 +19,9 @@ const (
 	dear       = 0.5  // of a move's cost: a holder to whom its VF is worth more keeps it, since another comes free soon
 )
 
+// like makes the style as the one that is best of those that do not learn.
+func (s *style) like(f *style) { s.Habit, s.Risk, s.Price = f.Habit, f.Risk, f.Price }
+
 // learn works out what a VF is worth to each VM, and the price.
 func (s *style) learn(p *adaptive, k, slots int, dt float64) {
 	known, wants := 0, 0
@@ -27,6 +30,7 @@ func (s *style) learn(p *adaptive, k, slots int, dt float64) {
 			continue
 		}
 		b := &m.Bids[k]
+		b.Score = m.Bids[p.Fixed].Score
 		m.cost = p.cost(m)
 		p.value(m, b, s.Rent, dt)
 		switch {
@@ -50,7 +54,7 @@ func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
 	short := (b.Score - price) * horizon
 	switch {
 	case m.Runs.known():
-		b.Benefit = m.Runs.benefit(m.Rate, price, m.cost, lagSamples*dt)
+		b.Benefit = m.Runs.benefit(m.Rate, price, m.cost, lagSamples*dt, dt)
 	case b.Held == (short > 0):
 		b.Benefit = short
 	case b.Held:
@@ -58,6 +62,7 @@ func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
 	default:
 		b.Benefit = b.Regret
 	}
+	b.order = b.Benefit + m.Lift
 }
 
 // cost is what it costs in packets to plug a VF into the VM while it is busy.
@@ -86,7 +91,6 @@ func (p *adaptive) lead() {
 		}
 	}
 	f, l := p.Styles[p.Fixed], p.Styles[learned]
-	l.Tau, l.Habit, l.Risk = f.Tau, f.Habit, f.Risk
 	p.Leader = p.Fixed
 	switch {
 	case l.Known < knownShare: // it is the other one still

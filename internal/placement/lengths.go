@@ -76,19 +76,34 @@ func (l *lengths) benefit(age, gain, after, cost float64) float64 {
 	if l.n > 0 {
 		end = max(end, float64(l.masses[l.n-1]))
 	}
-	w, alive := gain*end+after, unlike // past all masses: as long again
+	w := gain*end + after // past all masses: as long again
 	for i := l.n - 1; i >= 0; i-- {
 		x := float64(l.masses[i])
 		if x <= age {
 			break
 		}
-		w = (after + alive*min(max(w, 0), cost)) / (alive + 1)
-		alive++
+		if w < 0 {
+			w = 0
+		} else if w > cost {
+			w = cost
+		}
+		chance := ends[l.n-1-i]
+		w = after*chance + w*(1-chance)
 		from := age
 		if i > 0 {
-			from = max(from, float64(l.masses[i-1]))
+			if y := float64(l.masses[i-1]); y > age {
+				from = y
+			}
 		}
 		w += gain * (x - from)
 	}
 	return w
 }
+
+// ends is the chance that a stretch ends at a mass, where so many come after it.
+var ends = func() (c [3 * lengthsKept]float64) {
+	for i := range c {
+		c[i] = 1 / (unlike + 1 + float64(i))
+	}
+	return c
+}()

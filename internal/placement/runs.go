@@ -1,6 +1,9 @@
 package placement
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // runs is what is known of a load that is high and low in turn: the two levels, and how
 // long it stays at each.
@@ -19,6 +22,7 @@ const (
 	apart               = 0.7 // levels are two if the lower is less than this share of the higher
 	levelMean           = 5.0 // s over which the mean of a level is taken
 	crestMean           = 1.5 // s, where it goes further than ever
+	refresh             = 8   // s after which the benefit of the stretch to come is worked out again: the price changes slowly
 	unseenMax           = 30  // s: moves take less
 )
 
@@ -92,15 +96,16 @@ func (r *runs) known() bool { return r.Two && r.Len[lowState].Seen > 0 && r.Len[
 // benefit is the difference, in packets, that a VF makes from now on to a load that now has
 // that rate, where a VF has that price (packets/s) and getting one costs cost: between
 // having one and not, with the best decisions later. lag is by how many seconds whoever
-// waits for the load to change acts too late.
-func (r *runs) benefit(rate, price, cost, lag float64) float64 {
+// waits for the load to change acts too late; dt are the seconds since the last call.
+func (r *runs) benefit(rate, price, cost, lag, dt float64) float64 {
 	after := [2]float64{ // a low stretch, and a high one
 		lowState:  min(max(r.Benefit[highState], 0), cost+max(0, r.High-price)*lag),
 		highState: max(min(r.Benefit[lowState], cost), min(0, r.Low-price)*lag),
 	}
-	other := 1 - r.Is
-	level := [2]float64{r.Low, r.High}
-	r.Benefit[other] = r.Len[other].benefit(0, level[other]-price, after[other], cost)
+	if r.Age <= dt || math.Mod(r.Age, refresh) < dt {
+		other, level := 1-r.Is, [2]float64{r.Low, r.High}
+		r.Benefit[other] = r.Len[other].benefit(0, level[other]-price, after[other], cost)
+	}
 	w := r.Len[r.Is].benefit(r.Age, rate-price, after[r.Is], cost)
 	if r.Is == lowState {
 		w = max(w, min(0, r.Low-price)*lag) // it can be given up at the next sample

@@ -20,6 +20,7 @@ type bid struct {
 	Regret       float64 // packets
 	Benefit      float64 // packets that a VF brings from now on (the learned style)
 	Held         bool
+	order        float64 // by which VMs are ordered in this sample: priority, and score or benefit
 }
 
 // score brings the VMs' scores up to date.
@@ -35,13 +36,18 @@ func (s *style) score(vms []*vmMem, k int, dt float64) {
 			b.Short += (m.Rate - b.Short) * gain
 		}
 		b.Score = (1-s.Habit)*b.Short + s.Habit*m.Long
+		b.order = b.Score + m.Lift
 	}
 }
 
 // play lets the imaginary VFs carry and change hands.
 func (s *style) play(p *adaptive, k, slots int, dt float64) {
 	s.Account *= math.Exp(-dt / accountMean)
-	s.Price = p.price(k, slots)
+	if k == learned {
+		s.like(p.Styles[p.Fixed])
+	} else {
+		s.Price = p.price(k, slots)
+	}
 	for _, m := range p.vms {
 		if m.Bids[k].Held && m.Blind == 0 {
 			s.Account += m.Rate * dt
@@ -96,27 +102,24 @@ func (p *adaptive) price(k, slots int) float64 {
 // load is unknown takes no part, unless that goes on for too long. Ties go to the VM
 // whose ID comes first, so that the order of the candidates does not matter.
 func (p *adaptive) pair(k int, ripe func(*vmMem) bool) (in, out *vmMem) {
+	most, least := math.Inf(-1), math.Inf(1)
 	for _, m := range p.vms {
 		if m.Blind > 0 && m.Blind < forget {
 			continue
 		}
-		if b := &m.Bids[k]; !b.Held {
-			if in == nil || p.above(m, in, k) {
-				in = m
-			}
-		} else if (out == nil || p.above(out, m, k)) && (ripe == nil || ripe(m)) {
-			out = m
+		switch b := &m.Bids[k]; {
+		case !b.Held && (b.order > most || b.order == most && m.above(in, k)):
+			in, most = m, b.order
+		case b.Held && (b.order < least || b.order == least && out.above(m, k)) && (ripe == nil || ripe(m)):
+			out, least = m, b.order
 		}
 	}
 	return in, out
 }
 
 // above orders by priority and score, or what a VF is worth, then by ID.
-func (p *adaptive) above(m, o *vmMem, k int) bool {
-	a, b := m.Bids[k].Score+m.Lift, o.Bids[k].Score+o.Lift
-	if p.byBenefit(k) {
-		a, b = m.Bids[k].Benefit+m.Lift, o.Bids[k].Benefit+o.Lift
-	}
+func (m *vmMem) above(o *vmMem, k int) bool {
+	a, b := m.Bids[k].order, o.Bids[k].order
 	return a > b || (a == b && m.c.before(o.c) < 0)
 }
 
@@ -172,7 +175,7 @@ func (p *adaptive) fill(k, slots int) {
 		var best *vmMem
 		for _, m := range p.vms {
 			over := n > slots
-			if m.Bids[k].Held == over && (best == nil || p.above(m, best, k) != over) {
+			if m.Bids[k].Held == over && (best == nil || m.above(best, k) != over) {
 				best = m
 			}
 		}
