@@ -78,11 +78,19 @@ type Reason struct {
 	Rank    int       `json:"rank,omitempty"`         // 1 is first; 0: not ranked
 	Slots   int       `json:"slots,omitempty"`        // how many VFs the ranking shared out
 	Worth   float64   `json:"packet_worth,omitempty"` // what a packet of it counts in the score; 0: one
+	Bursts  Bursts    `json:"bursts,omitzero"`        // what the policy learned of its load
 	Other   VMID      `json:"other,omitempty"`        // runner-up (for a holder) or the holder to beat (for an outsider)
 	OtherNm string    `json:"other_name,omitempty"`
 	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s: the tier that the policy gives its VF, which becomes a Limit; 0: none
 	Until   time.Time `json:"until,omitzero"`
 	Detail  string    `json:"detail,omitempty"` // what a veto, backoff or blind figure is about, with the remedy
+}
+
+// Bursts is what a policy has learned of a load that is high and low in turn.
+type Bursts struct {
+	High float64 `json:"high_s"` // s that it is high at a time, the mean of the last few
+	Low  float64 `json:"low_s"`  // s between, likewise
+	Seen int     `json:"seen"`   // bursts seen from start to end; 0: nothing is known
 }
 
 // unit is that of Score and Price.

@@ -217,7 +217,7 @@ func (p *adaptive) write(slots int, price float64, broke bool, out []model.Reaso
 	p.order.verdicts(p.cands, slots, "adaptive", model.CodeRank, model.CodeOutranked, out)
 	for i, m := range p.vms {
 		b, why := &m.Bids[real], &out[i]
-		why.Hold, why.Regret = b.Held, b.Regret
+		why.Hold, why.Regret, why.Bursts = b.Held, b.Regret, m.Runs.learned()
 		if net := price - m.Lift; math.Abs(net) < priorityGap/2 {
 			why.Price = net
 		}

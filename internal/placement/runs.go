@@ -3,6 +3,8 @@ package placement
 import (
 	"math"
 	"slices"
+
+	"sluice/internal/model"
 )
 
 // runs is what is known of a load that is high and low in turn: the two levels, and how
@@ -92,6 +94,14 @@ func (r *runs) sound() bool {
 
 // known says that a whole stretch of either kind was seen.
 func (r *runs) known() bool { return r.Two && r.Len[lowState].Seen > 0 && r.Len[highState].Seen > 0 }
+
+// learned is what an operator wants to know of it.
+func (r *runs) learned() model.Bursts {
+	if !r.known() {
+		return model.Bursts{}
+	}
+	return model.Bursts{High: r.Len[highState].mean(), Low: r.Len[lowState].mean(), Seen: r.Len[highState].Seen}
+}
 
 // benefit is the difference, in packets, that a VF makes from now on to a load that now has
 // that rate, where a VF has that price (packets/s) and getting one costs cost: between
