@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"testing"
 	"time"
 
 	"sluice/internal/workload"
@@ -173,4 +174,38 @@ func (p process) follow(pps []float64) []moment {
 		}
 	}
 	return out
+}
+
+// TestWatch: what is learned of a source gives its stretches the mean and the least length that they have.
+func TestWatch(t *testing.T) {
+	const s = time.Second
+	p := watch(workload.NewBursts(1, 9, 2, workload.Uniform(10*s, 14*s), workload.Pareto(2, 20*s), 0.3))
+	q := watch(workload.NewBursts(1, 9, 2, workload.Exponential(30*s), workload.Uniform(10*s, 14*s), 0.3))
+	for _, c := range []struct {
+		name        string
+		phase       phase
+		level       float64
+		states      int // ages that differ; 0: any number
+		mean, least float64
+	}{
+		{"uniform", p[1], 9, 0, 12, 10},
+		{"heavy-tailed", p[0], 2, oldest, 20, 10},
+		{"memoryless", q[1], 9, 1, 30, 1},
+	} {
+		left, mean, least := 1.0, 0.0, 0.0
+		for age := 1; left > 1e-6; age++ {
+			mean += left
+			end := c.phase.ends[min(age, len(c.phase.ends))-1]
+			if end > 0 && least == 0 {
+				least = float64(age)
+			}
+			left *= 1 - end
+		}
+		if c.phase.level != c.level || math.Abs(mean-c.mean) > 0.05*c.mean || math.Abs(least-c.least) > 1 {
+			t.Errorf("%s: level %v, mean length %.1f s, least %v s; want %v, %v, %v", c.name, c.phase.level, mean, least, c.level, c.mean, c.least)
+		}
+		if n := len(c.phase.ends); c.states > 0 && n != c.states {
+			t.Errorf("%s: %d ages differ, want %d", c.name, n, c.states)
+		}
+	}
 }
