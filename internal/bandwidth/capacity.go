@@ -35,11 +35,13 @@ type capacity struct {
 	pressed int     // and how many those are
 
 	probing bool
-	before  float64 // hat before the probe
+	before  float64 // hat before the probe or trial
 	carried float64 // mean volume before it
 	step    float64
 	wait    time.Duration
 	next    time.Time // of the next probe
+
+	trial trial
 }
 
 // volume is what a link carried in a period, bits/s.
@@ -48,6 +50,10 @@ type volume struct {
 	noise   float64 // deviation, from its senders'
 	pressed bool    // some senders are at their limits
 	short   float64 // what senders that were at their limits now lack of them
+	fallen  float64 // bits/s of guaranteed senders that suddenly send much less than before,
+	lack    float64 // what they lack of that, and
+	theirs  float64 // what they are promised,
+	others  float64 // and all others
 }
 
 // begin takes over a link's speed. Where that changes, because others who cannot be limited take part of it, as
@@ -72,20 +78,26 @@ func (c *capacity) see(now time.Time, v volume) {
 		c.sum += v.bits
 		c.pressed++
 	}
+	if c.trial.on {
+		c.tried(now, v)
+		return
+	}
 	if c.n < plateauTicks {
 		return
 	}
 	low, mid, high := c.lastVolumes()
-	flat := high-low <= max(plateauFlat*mid, 2*v.noise)
+	plateau := high-low <= max(plateauFlat*mid, 2*v.noise) && high < plateauBelow*handedOut*c.hat
 	switch {
-	case flat && high < plateauBelow*handedOut*c.hat && c.short(handedOut*c.hat-mid):
+	case plateau && c.short(handedOut*c.hat-mid):
 		c.fell(now, mid)
+	case plateau && c.suspect(now, v, low):
+		c.try(now, v, mid)
 	case low > c.hat+v.noise:
 		c.set(min(c.speed, mid))
 	case c.probing:
 		c.judge(now, v.noise)
 	case c.hat < c.speed && !now.Before(c.next) && c.pressed >= c.enough(v.noise):
-		c.probing, c.before, c.carried = true, c.hat, c.sum/float64(c.pressed)
+		c.probing, c.before, c.carried = true, c.hat, min(handedOut*c.hat, c.sum/float64(c.pressed)) // limits that stay are a little above it
 		c.set(min(c.speed, c.hat*(1+c.step)))
 	}
 }
@@ -147,6 +159,13 @@ func (r *resource) volume(seconds float64) (v volume) {
 		v.bits += c.sent
 		if d := t.noise * c.sent; c.known {
 			v.noise += d * d
+		}
+		if t.fell > 0 {
+			v.fallen += c.sent
+			v.lack += t.fell - c.sent
+			v.theirs += c.guarantee
+		} else {
+			v.others += c.guarantee
 		}
 		limit := t.settled(seconds)
 		if !c.known || r.spare > 0 || t.bound < 2 || c.sent < stopped*min(limit, t.reached) {

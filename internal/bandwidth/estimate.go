@@ -1,6 +1,9 @@
 package bandwidth
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // The constants of the estimate. Those with a figure from real TCP were measured there: single runs of several
 // scenarios on 100 Mbit/s with CUBIC.
@@ -45,6 +48,8 @@ type tracked struct {
 	below   float64 // s below hungryOff
 	kept    float64 // s since its limit last changed
 	hold    hold
+	fell    float64 // what it sent of its guarantee before it fell; 0: it did not
+	fellAt  time.Time
 }
 
 // newTracked is a sender that nothing is known of.
@@ -82,6 +87,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	t.learnNoise(m, in)
 	t.appetite(k, m, in)
 	grew := t.grew(k, c, m)
+	t.fall(k, c, m, in)
 	rising := m > t.mean*(1+3*t.noise)
 	t.remember(k, c, m)
 	t.atLimit(k, in)
@@ -97,6 +103,9 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 		}
 	}
 	t.demand = max(t.hold.keep(k, c, t, m, grew), c.wants)
+	if k.trial && t.fell > 0 {
+		t.demand = max(t.demand, m+k.more*(t.fell-m))
+	}
 	t.last, t.limit = m, in
 }
 

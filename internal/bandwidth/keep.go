@@ -13,7 +13,8 @@ const (
 	keepOver    = 0.003 // of the capacity: how far limits that stay too high may exceed the shares together
 )
 
-// keep leaves limits as they are that would hardly change, as long as guarantees and the sum hold.
+// keep leaves limits as they are that would hardly change, as long as guarantees and the sum hold. What a probe hands out more
+// is hardly more, and all of it has to be there for the probe to tell anything.
 func (r *resource) keep(k *moment) {
 	room := keepOver * k.capacity
 	for i, l := range r.limits {
@@ -22,7 +23,7 @@ func (r *resource) keep(k *moment) {
 		if !r.enough(i) {
 			over = max(0, r.force[i]-l)
 		}
-		if r.near(i) && over <= room {
+		if r.near(i) && over <= room && !(k.probing && l > r.force[i]) {
 			room -= over
 			r.limits[i] = r.force[i]
 		} else if l != r.force[i] {

@@ -23,6 +23,10 @@ type moment struct {
 	seconds  float64 // since the tick before
 	capacity float64
 	full     bool // others may hold a sender down
+	lastFull time.Time
+	probing  bool
+	trial    bool
+	more     float64 // in a trial: the part of what they lack that the fallen are given
 }
 
 // resource shares bits/s or packets/s. Its lists have an entry for each sender.
@@ -36,6 +40,7 @@ type resource struct {
 	limits   []float64 // what is to be
 	floor    float64   // the least that each is allowed
 	spare    float64   // what nobody demanded
+	lastFull time.Time
 	fill     filler
 }
 
@@ -80,7 +85,11 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	for i := range r.usages {
 		total += r.usages[i].sent
 	}
-	return moment{now, period.Seconds(), amount, total >= fullLink*amount}
+	full := total >= fullLink*amount
+	if full {
+		r.lastFull = now
+	}
+	return moment{now: now, seconds: period.Seconds(), capacity: amount, full: full, lastFull: r.lastFull}
 }
 
 // estimate finds what each demands.

@@ -25,7 +25,7 @@ type waterfill struct {
 	packets  resource
 }
 
-func (w *waterfill) Capacity() float64 { return w.capacity.hat }
+func (w *waterfill) Capacity() float64 { return w.capacity.taken() }
 
 func (w *waterfill) Allocate(now time.Time, link Link, senders []Sender, out []Allowance) {
 	w.follow(senders)
@@ -92,13 +92,18 @@ func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) boo
 func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 	w.capacity.begin(link.Speed)
 	k := w.bits.moment(now, link.Period, w.capacity.hat)
+	k.trial, k.more = w.capacity.trial.on, w.capacity.more(w.bits.lacks())
 	w.bits.estimate(&k)
 	if link.Moving {
-		w.capacity.set(w.capacity.hat)
+		w.capacity.rest()
 	} else {
 		w.capacity.see(now, w.bits.volume(k.seconds))
+		if w.capacity.trial.took {
+			w.capacity.trial.took = false
+			w.bits.hold(&k)
+		}
 	}
-	k.capacity = w.capacity.hat
+	k.capacity, k.probing = w.capacity.hat, w.capacity.probing
 	if !link.Bound && !w.bits.promises() && !hasWeights(senders) {
 		return false
 	}

@@ -100,6 +100,20 @@ func TestOneAgainstFive(t *testing.T) {
 	}
 }
 
+// A link that silently carries a third less takes it all from the guaranteed VM, which no reading tells from a VM that wants less:
+// waterfill finds out within two seconds.
+func TestCapacityFalls(t *testing.T) {
+	r := compare(t, "capacity-falls-30.yaml", "waterfill", "waterfill 40ms", "none")
+	for label, least := range map[string]float64{"waterfill": 95, "waterfill 40ms": 98} {
+		if k := r[label]; k.Satisfied < least || k.Utilisation < 99 || k.Changes > 1 {
+			t.Errorf("%s: %.1f %% satisfied, want %.0f %%; %.1f %% carried; %.2f changes/s", label, k.Satisfied, least, k.Utilisation, k.Changes)
+		}
+	}
+	if k := r["none"]; k.Satisfied > 5 {
+		t.Errorf("without control the guarantee is kept for %.1f %% of the time", k.Satisfied)
+	}
+}
+
 // The functions of a virtual PF have what each is guaranteed inside, and together what the VM is, against other VMs; without
 // control they do not, and equal shares and DBA-VM waste what some leave.
 func TestVirtualPF(t *testing.T) {

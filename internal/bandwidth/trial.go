@@ -1,0 +1,120 @@
+package bandwidth
+
+import "time"
+
+// The constants of a trial.
+const (
+	fullLately = time.Second            // before its fall: a link that was not did not carry less than before, but was asked for less
+	fallenFor  = 15 * time.Second       // after it: who has not come back by then wants no more
+	trialLeast = 0.25                   // of what was handed out: with less than that the link is next to idle
+	trialStep  = 0.05                   // of the volume: what the fallen are given more, at the others' cost
+	trialSure  = 4                      // deviations of the volume: the same, where that is more
+	trialGain  = 0.5                    // of the step: what they have to send more for the trial to succeed
+	trialTime  = 600 * time.Millisecond // for which it is waited for that, and trialTicks
+	trialTicks = plateauTicks + 1
+	trialLast  = 8 * time.Second // between trials that fail
+)
+
+// trial finds out why guaranteed senders send much less than before on a link that was full and is not any more: because it carries
+// less than it is taken for, or because they want no more. No reading tells: others may fill what such a link has left. So for
+// some periods the link is taken for what it carries, and of that the fallen are given a little more, which the others lose. If they
+// take it, the link is full; if they do not, all is as before.
+type trial struct {
+	on    bool
+	took  bool // the fallen took what they were given
+	began time.Time
+	sent  float64 // by the fallen, when it began
+	step  float64 // bits/s that they are given more
+	next  time.Time
+	wait  time.Duration
+}
+
+// suspect says whether a volume that stays where it is gives reason for a trial. None may cost others anything that they are promised.
+func (c *capacity) suspect(now time.Time, v volume, low float64) bool {
+	if v.others > 0 && v.others+v.theirs > handedOut*low {
+		return false
+	}
+	return !c.probing && v.lack > plateauShort*c.hat && low >= trialLeast*c.hat && !now.Before(c.trial.next)
+}
+
+// try begins a trial on a link that carries so much.
+func (c *capacity) try(now time.Time, v volume, carries float64) {
+	t := &c.trial
+	t.on, t.began, t.sent, t.step = true, now, v.fallen, max(trialStep*carries, trialSure*v.noise)
+	c.before = c.hat
+	c.set(min(c.hat, carries))
+}
+
+// tried ends a trial once it is known how it ends.
+func (c *capacity) tried(now time.Time, v volume) {
+	t := &c.trial
+	gain := trialGain * t.step
+	changed := v.bits > c.hat*(1+plateauFlat)+2*v.noise || v.bits < handedOut*c.hat-gain // a full link carries the same, whoever sends it
+	switch {
+	case changed || now.Sub(t.began) >= trialTime && c.n >= trialTicks && v.fallen < t.sent+gain:
+		t.on, t.wait = false, min(trialLast, max(probeFirst, 2*t.wait))
+		t.next = now.Add(t.wait)
+		c.set(c.before)
+	case v.fallen >= t.sent+gain:
+		t.on, t.took, t.wait = false, true, 0
+		c.fell(now, c.hat)
+	}
+}
+
+// rest forgets what was seen, and ends a trial, while nothing can be learnt.
+func (c *capacity) rest() {
+	if c.trial.on {
+		c.trial.on, c.hat = false, c.before
+	}
+	c.set(c.hat)
+}
+
+// taken is what the link is taken for: no trial is over before it ends.
+func (c *capacity) taken() float64 {
+	if c.trial.on {
+		return c.before
+	}
+	return c.hat
+}
+
+// more is the part of what they lack that the fallen are given in a trial.
+func (c *capacity) more(lack float64) float64 {
+	if !c.trial.on || lack <= 0 {
+		return 0
+	}
+	return min(1, c.trial.step/lack)
+}
+
+// lacks sums up what the fallen lack of what they sent before.
+func (r *resource) lacks() (lack float64) {
+	for i := range r.tracked {
+		if t := &r.tracked[i]; t.fell > 0 {
+			lack += t.fell - t.last
+		}
+	}
+	return lack
+}
+
+// hold sets aside what the fallen are promised, once it is known that the link keeps them from it.
+func (r *resource) hold(k *moment) {
+	for i := range r.tracked {
+		if t, c := &r.tracked[i], &r.usages[i]; t.fell > 0 {
+			t.fell, t.hold.until = 0, k.now.Add(holdTime)
+			t.demand = max(t.demand, min(c.guarantee, c.limit))
+		}
+	}
+}
+
+// fall notes that a guaranteed sender on a full link suddenly sends much less of what it is promised, until it comes back, stops or is held down by
+// its own limit. During a trial the fallen stay the same.
+func (t *tracked) fall(k *moment, c *usage, m, in float64) {
+	switch had := min(t.last, c.guarantee); {
+	case k.trial:
+	case m < holdActive*c.guarantee || m >= hungryOn*in:
+		t.fell = 0
+	case m < holdFall*had && !k.lastFull.IsZero() && k.now.Sub(k.lastFull) < fullLately:
+		t.fell, t.fellAt = max(t.fell, had), k.now
+	case m >= holdFall*t.fell || k.now.Sub(t.fellAt) > fallenFor:
+		t.fell = 0
+	}
+}
