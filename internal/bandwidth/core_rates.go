@@ -139,7 +139,10 @@ func (n *nic) remember(now time.Time, decay float64) {
 		n.seen = now
 	}
 	n.busy += (n.sent.Packets - n.busy) * packetMemory
-	n.peak = max(n.sent.Bits, n.peak*decay)
+	if !n.squeezed { // what it asks for does not show
+		n.peak *= decay
+	}
+	n.peak = max(n.sent.Bits, n.peak)
 }
 
 // plus adds two rates, of which the worse proof counts.

@@ -33,9 +33,10 @@ func (c *Core) share(now time.Time, l *uplink) {
 	if l.tree {
 		c.sharePackets(now, l)
 	}
-	crowded := l.crowded()
+	crowded, invaded := l.crowded(), l.invaded()
 	for _, n := range l.nics {
 		n.fallShort(now, crowded)
+		n.squeezed = n.short > 0 && invaded
 	}
 }
 
@@ -201,6 +202,16 @@ func (n *nic) fallShort(now time.Time, crowded bool) {
 
 // crowded says whether the link is full.
 func (l *uplink) crowded() bool { return max(l.carried, l.port.tx.Bits) >= full*l.alloc.Capacity() }
+
+// invaded says whether those whom nothing limits leave less of the link than is promised on it. A NIC that is short then is so
+// because of them, for however long they go on.
+func (l *uplink) invaded() bool {
+	promised := 0.0
+	for _, n := range l.nics {
+		promised += float64(n.promised.Bits)
+	}
+	return l.taken > leastTaken*float64(l.speed) && l.taken+promised > l.alloc.Capacity()
+}
 
 // hungry is the part of its allowance from which on a NIC is taken to be held down by it.
 const hungry = 0.95

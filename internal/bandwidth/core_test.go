@@ -541,6 +541,40 @@ func TestFailedLimitRests(t *testing.T) {
 	}
 }
 
+// A NIC that somebody whom nothing limits keeps from what it is promised is short for as long as that goes on, and no longer.
+func TestShortWhileInvaded(t *testing.T) {
+	r := newRig(t, 2)
+	r.rule(0, model.SLA{Guarantee: gbit(4)})
+	r.follow()
+	r.fail = func(l model.Limit) error {
+		if l.VM == vm(1) {
+			return errors.New("no such tap")
+		}
+		return nil
+	}
+	r.send(nicOf(0), model.PathVirtio, 4e9)
+	r.run(2 * time.Second)
+	r.send(nicOf(0), model.PathVirtio, 1e9)
+	r.send(nicOf(1), model.PathVirtio, 9e9)
+	r.run(2 * time.Minute)
+	if n := r.c.View().NICs[0]; n.Short < 2.9e9 || n.ShortFor < 100*time.Second {
+		t.Errorf("beside 9 of 10 Gbit/s for two minutes: short of %d for %s", n.Short, n.ShortFor)
+	}
+	r.send(nicOf(1), model.PathVirtio, 1e9)
+	r.run(time.Second)
+	if n := r.c.View().NICs[0]; n.Short > 0 {
+		t.Errorf("beside 1 of 10 Gbit/s: short of %d", n.Short)
+	}
+	r.send(nicOf(1), model.PathVirtio, 9e9)
+	r.run(time.Second)
+	r.fail = nil // it can be limited again
+	r.send(nicOf(1), model.PathVirtio, 9e9)
+	r.run(time.Minute)
+	if n := r.c.View().NICs[0]; n.Short > 0 {
+		t.Errorf("beside others that can be limited, who wants 1 Gbit/s is short of %d", n.Short)
+	}
+}
+
 // The lowest rate is no large part of a slow link.
 func TestLeastRate(t *testing.T) {
 	for _, c := range []struct{ speed, want uint64 }{{1e6, 100_000}, {2e6, 200_000}, {400e3, 64_000}, {5e6, 500_000}, {10e9, 1e9}} {

@@ -48,6 +48,7 @@ type nic struct {
 	allow     Allowance // what it may send now
 	shared    bool      // it is one of the group of its link's tree
 	peak      float64   // the most bits/s that it sent lately
+	squeezed  bool      // it is short because of those whom nothing limits
 	short     float64   // bits/s
 	shortFrom time.Time
 	limits    [4]limitState // by slot

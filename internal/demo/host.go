@@ -82,8 +82,7 @@ func (h *host) edge(first int) {
 	v.Load = bursts{h.start, steady(edgeLoads[len(edgeLoads)-1], packet), steady(flood, packet)}
 }
 
-// bursts is a load that changes between two every so often. What a NIC lacks of its guarantee shows for a
-// while after each, since one that sends little for long is taken to want no more.
+// bursts is a load that changes between two every so often.
 type bursts struct {
 	start     time.Time
 	low, high sim.Load
