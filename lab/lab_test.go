@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,11 +21,19 @@ func TestSmoke(t *testing.T) {
 	began := time.Now()
 	must(t, h.AttachVF(ctx, "vm1", "pf0", 1))
 	t.Logf("attach call: %v", time.Since(began))
+	var vf string
 	must(t, lab.Eventually(ctx, 30*time.Second, "carrier of the VF in vm1", func() (bool, error) {
-		_, carrier, err := h.GuestVF(ctx, "vm1")
+		name, carrier, err := h.GuestVF(ctx, "vm1")
+		vf = name
 		return carrier, err
 	}))
 	t.Logf("carrier: %v", time.Since(began))
+	// The kernel has paired it: nothing is to put it into a bond.
+	out, err := h.GuestExec(ctx, "vm1", "/usr/lib/sluice-guest/bond find "+vf+" || echo none")
+	must(t, err)
+	if got := strings.TrimSpace(out); got != "none" {
+		t.Errorf("the VF of a guest with net_failover stands in for %q, too", got)
+	}
 
 	// The pair's frames now leave by the VF: its counter moves, the tap's does not.
 	before := counts(ctx, t, h, "vm1")
