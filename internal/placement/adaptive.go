@@ -70,16 +70,17 @@ type vmMem struct {
 }
 
 const (
-	stylesMax   = 3
-	learned     = stylesMax - 1
-	real        = stylesMax  // the bid for a real VF
-	longMemory  = 300.0      // s; FlexVF's period: long enough to tell VMs apart, short enough to follow a day
-	forget      = 10 * 60    // s after which a VM that comes back, or stays blind, is new to us
-	accountMean = 300.0      // s that styles' accounts reach back: several of the slow style's moves
-	inertia     = 3.0        // moves' risk by which a style must lead: noise must not change styles
-	priorityGap = 1e10       // packets/s: more than any VM has
-	plugTime    = 640 * 1e-3 // s, FlexVF's Table 2, until moves were measured here
-	unplugTime  = 56 * 1e-3
+	stylesMax      = 3
+	learned        = stylesMax - 1
+	real           = stylesMax  // the bid for a real VF
+	longMemory     = 300.0      // s; FlexVF's period: long enough to tell VMs apart, short enough to follow a day
+	forget         = 10 * 60    // s after which a VM that comes back, or stays blind, is new to us
+	accountMean    = 600.0      // s that styles' accounts reach back: several of the slow style's moves,
+	accountSamples = 120        // and at least so many samples
+	inertia        = 3.0        // moves' risk by which a style must lead: noise must not change styles
+	priorityGap    = 1e10       // packets/s: more than any VM has
+	plugTime       = 640 * 1e-3 // s, FlexVF's Table 2, until moves were measured here
+	unplugTime     = 56 * 1e-3
 )
 
 var adaptiveParams = params{

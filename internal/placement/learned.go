@@ -4,19 +4,20 @@ package placement
 // that as many want one as there are (the multiplier of a restless bandit's relaxed
 // constraint: Whittle, J. Appl. Prob. 25A, 1988, section 3). What a VF is worth to a VM at
 // that price follows from the lengths of its bursts, and VFs change hands where the
-// difference exceeds the cost of a move. For a VM whose bursts are not known it does as
-// the best of the other styles, and it leads only while its account is no worse than
-// theirs: so a wrong prediction costs no more than theirs would have, plus what it takes
-// to find out (the consistency and robustness of Purohit, Svitkina and Kumar, Improving
-// online algorithms via ML predictions, 2018, section 3).
+// difference exceeds the cost of a move. With a VM whose bursts are not known it does as
+// the best of the other styles, and it leads only while its account is ahead of theirs, or
+// hardly behind. So right predictions are followed at once, and wrong ones cost what it
+// takes to find out: the consistency and robustness of Purohit, Svitkina and Kumar,
+// Improving online algorithms via ML predictions, NeurIPS 2018, section 2.
 const (
 	priceGain  = 0.06 // by how much of itself the price grows in a second in which twice as many want a VF as there are
 	priceTau   = 20.0 // s; follows the median bid while few bursts are known
 	horizon    = 30.0 // s that a VM whose bursts are not known is thought to stay as it is
 	lagSamples = 1.5  // by how many samples it acts too late who waits for the load to change
 	knownShare = 0.25 // of the VMs whose bursts must be known before the style can lead
-	trust      = 3.0  // moves' risk by which its account may be behind
-	dear       = 0.5  // of a move's cost: a holder to whom its VF is worth more keeps it, since another comes free soon
+	ahead      = 5e-3 // by how much of itself its account must be ahead,
+	trust      = 3.0  // but for so many moves' risk
+	freeTime   = 5.0  // s within which another VF comes free for that price: no VF brings more than until then
 )
 
 // like makes the style as the one that is best of those that do not learn.
@@ -45,7 +46,7 @@ func (s *style) learn(p *adaptive, k, slots int, dt float64) {
 	}
 	s.Known = float64(known) / float64(max(1, len(p.vms)))
 	excess := float64(wants-slots) / float64(max(1, slots))
-	s.Rent += s.Known*priceGain*dt*excess*(s.Rent+0.1*p.Typical) + (1-s.Known)*min(1, dt/priceTau)*(s.Price-s.Rent)
+	s.Rent += s.Known*min(1, priceGain*dt)*excess*(s.Rent+0.1*p.Typical) + (1-s.Known)*min(1, dt/priceTau)*(s.Price-s.Rent)
 	s.Rent = max(0, s.Rent)
 }
 
@@ -55,6 +56,7 @@ func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
 	switch {
 	case m.Runs.known():
 		b.Benefit = m.Runs.benefit(m.Rate, price, m.cost, lagSamples*dt, dt)
+		b.Benefit = min(b.Benefit, m.cost+max(0, m.Rate-price)*max(freeTime, dt))
 	case b.Held == (short > 0):
 		b.Benefit = short
 	case b.Held:
@@ -75,9 +77,6 @@ func (p *adaptive) gainful(in, out *vmMem, k int) bool {
 	a, b := &in.Bids[k], &out.Bids[k]
 	cost := (swapTime(in.c, out.c)+p.lost)*max(in.Rate, in.Runs.High) + p.risk*p.Typical
 	cost /= 1 - min(0.9, in.c.Cost.Fail)
-	if in.Lift == out.Lift && out.Runs.known() && b.Benefit > dear*cost {
-		return false
-	}
 	return a.Benefit+in.Lift-b.Benefit-out.Lift >= cost
 }
 
@@ -98,7 +97,7 @@ func (p *adaptive) lead() {
 		for _, m := range p.vms {
 			m.Bids[learned].Held, m.Bids[learned].Regret = m.Bids[p.Fixed].Held, m.Bids[p.Fixed].Regret
 		}
-	case l.Account > f.Account-trust*move:
+	case l.Account > f.Account*(1+ahead)-trust*move:
 		p.Leader = learned
 	}
 }

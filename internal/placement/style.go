@@ -42,7 +42,7 @@ func (s *style) score(vms []*vmMem, k int, dt float64) {
 
 // play lets the imaginary VFs carry and change hands.
 func (s *style) play(p *adaptive, k, slots int, dt float64) {
-	s.Account *= math.Exp(-dt / accountMean)
+	s.Account *= math.Exp(-dt / max(accountMean, accountSamples*dt))
 	if k == learned {
 		s.like(p.Styles[p.Fixed])
 	} else {
