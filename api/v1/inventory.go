@@ -55,7 +55,8 @@ type Explanation struct {
 	Shares     []NICShare  `json:"bandwidth,omitempty"`   // of its NICs, while it runs
 	VirtualPFs []NICShare  `json:"virtual_pfs,omitempty"` // of its virtual PFs, each with all of its functions together
 	Veto       string      `json:"veto,omitempty"`
-	Worth      string      `json:"worth,omitempty"` // what a packet of it is worth, and by what, where that is not one
+	Worth      string      `json:"worth,omitempty"`   // what a packet of it is worth, and by what, where that is not one
+	Learned    string      `json:"learned,omitempty"` // what the policy learned of its bursts; of a VM with several NICs that may have a VF each Path has its own
 	Override   *Override   `json:"override,omitempty"`
 	UnderWay   *MoveReport `json:"under_way,omitempty"`
 	LastMove   *MoveReport `json:"last_move,omitempty"`
@@ -73,7 +74,8 @@ type Path struct {
 	VirtualPF string  `json:"virtual_pf,omitempty"`
 	Function  int     `json:"function,omitempty"`
 	VF        string  `json:"vf,omitempty"`
-	Why       string  `json:"why,omitempty"` // the NIC's own reason, where the VM has several that may have a VF
+	Why       string  `json:"why,omitempty"`     // the NIC's own reason, where the VM has several that may have a VF
+	Learned   string  `json:"learned,omitempty"` // likewise what was learned of the NIC's bursts
 	Virtio    Traffic `json:"virtio"`
 	VFPath    Traffic `json:"vf_path"`
 }
@@ -108,9 +110,17 @@ type Reason struct {
 	Rank    int       `json:"rank,omitempty"`         // 1 is first; 0: not ranked
 	Slots   int       `json:"slots,omitempty"`        // how many VFs the ranking shared out
 	Worth   float64   `json:"packet_worth,omitempty"` // what a packet of it counts in the score; 0: one
+	Bursts  Bursts    `json:"bursts,omitzero"`        // what the policy learned of its load
 	Other   string    `json:"other,omitempty"`        // UUID of the runner-up (of a holder) or of the holder to beat
 	OtherNm string    `json:"other_name,omitempty"`
 	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s that the policy gives its VF; 0: none
 	Until   time.Time `json:"until,omitzero"`
 	Detail  string    `json:"detail,omitempty"`
+}
+
+// Bursts is what a policy learned of a load that is high and low in turn.
+type Bursts struct {
+	Length  float64 `json:"length_seconds"`  // of a burst, the mean of the last few
+	Between float64 `json:"between_seconds"` // from the end of one to the next, likewise
+	Seen    int     `json:"seen"`            // bursts seen from start to end
 }

@@ -15,8 +15,8 @@ func (a *app) explainCommand() *cobra.Command {
 		Use: "explain VM", Short: "why a VM has a VF, or not",
 		Long: `Says in one sentence why the VM holds a VF or does not, and then what is behind that:
 the load of its paths, who counted it and how far that is proved, what a packet of it is
-worth where that is not one, what its NICs are guaranteed and allowed, what forbids moving it, the last move and its error, and what
-would change the verdict.`,
+worth where that is not one, what the policy learned of its bursts, what its NICs are guaranteed
+and allowed, what forbids moving it, the last move and its error, and what would change the verdict.`,
 		Example: "sluice explain web-1\nsluice explain 6ba7b810-9dad-11d1-80b4-00c04fd430c8 -o json",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
 	}
@@ -47,6 +47,9 @@ func printExplanation(w io.Writer, e api.Explanation) {
 		if p.Why != "" {
 			put("  why", p.Why)
 		}
+		if p.Learned != "" {
+			put("  learned", p.Learned)
+		}
 	}
 	for _, n := range grouped(e.Shares, e.VirtualPFs) {
 		put("bandwidth", n.title()+": "+n.Why)
@@ -59,6 +62,9 @@ func printExplanation(w io.Writer, e api.Explanation) {
 	}
 	if e.Worth != "" {
 		put("worth", e.Worth)
+	}
+	if e.Learned != "" {
+		put("learned", e.Learned)
 	}
 	if e.Veto != "" {
 		put("veto", e.Veto)

@@ -118,7 +118,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|info|repairs|troubled|vpf|whatif|whatif slow|forgetful|worth]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|info|repairs|troubled|vpf|whatif|whatif slow|forgetful|worth|learned]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := webtest.View()
 	b := webtest.NewBackend(v)
@@ -136,6 +136,19 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{Match: "web-10", Sensitivity: model.SensitivityHigh})
 		v.Target.Reasons[6].Worth = 2
 		v.Target.Reasons[7].Worth, v.Target.Reasons[7].Score = 7.5, 600000
+	case "learned":
+		known := model.Bursts{High: 48.2, Low: 109.7, Seen: 20}
+		v.Target.Reasons[6].Bursts = known
+		nic := v.Snapshot.VMs[7].NICs[0]
+		nic.Alias = "ua-net1"
+		v.Snapshot.VMs[7].NICs = append(v.Snapshot.VMs[7].NICs, nic)
+		v.Target.Reasons[7].NIC = "ua-net0"
+		for _, alias := range []string{"ua-net0", "ua-net1"} {
+			r := v.Target.Reasons[7]
+			r.NIC, r.Bursts = alias, known
+			v.Target.NICs = append(v.Target.NICs, r)
+			known = model.Bursts{}
+		}
 	case "refuse":
 		b.Fail(&api.Error{Text: "legacy has no failover", Remedy: "add <teaming> to its interface"})
 	case "repairs":

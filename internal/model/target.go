@@ -86,13 +86,6 @@ type Reason struct {
 	Detail  string    `json:"detail,omitempty"` // what a veto, backoff or blind figure is about, with the remedy
 }
 
-// Bursts is what a policy has learned of a load that is high and low in turn.
-type Bursts struct {
-	High float64 `json:"high_s"` // s that it is high at a time, the mean of the last few
-	Low  float64 `json:"low_s"`  // s between, likewise
-	Seen int     `json:"seen"`   // bursts seen from start to end; 0: nothing is known
-}
-
 // unit is that of Score and Price.
 func (r *Reason) unit() string {
 	if r.ofPackets() {

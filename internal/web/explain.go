@@ -20,6 +20,9 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 	r := x.reason(vm.ID)
 	e := api.Explanation{VM: x.vm(vm), Reason: ReasonOf(&r), Paths: x.paths(vm), Shares: shares(bandwidthOf(v).NICs, vm.ID), VirtualPFs: shares(bandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r)}
 	e.Sentence, e.Worth = x.sentence(vm, r), x.worth(vm, &r)
+	if r.NIC == "" {
+		e.Learned = learned(vm.Name, &r)
+	}
 	if r.Code == model.CodeVeto {
 		e.Veto = r.Detail
 	}
@@ -91,25 +94,37 @@ func (x *index) paths(vm *model.VM) []api.Path {
 	list := []api.Path{}
 	for i := range vm.NICs {
 		n := &vm.NICs[i]
-		list = append(list, api.Path{
+		p := api.Path{
 			NIC: n.Alias, MAC: n.MAC.String(), Tap: n.Tap, Network: n.Network, Failover: string(n.Failover),
-			VirtualPF: n.VirtualPF, Function: n.Function, VF: vfName(n.VF), Why: x.whyNIC(vm.ID, n.Alias), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
-		})
+			VirtualPF: n.VirtualPF, Function: n.Function, VF: vfName(n.VF), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
+		}
+		if r := x.ofNIC(vm.ID, n.Alias); r != nil {
+			p.Why, p.Learned = r.String(), learned(vm.Name+" on "+n.Alias, r)
+		}
+		list = append(list, p)
 	}
 	return list
 }
 
-// whyNIC is the reason of one NIC of a VM that has several which may have a VF.
-func (x *index) whyNIC(vm model.VMID, alias string) string {
+// ofNIC is the reason of one NIC of a VM that has several which may have a VF; else nil.
+func (x *index) ofNIC(vm model.VMID, alias string) *model.Reason {
 	if x.Target == nil {
-		return ""
+		return nil
 	}
 	for i := range x.Target.NICs {
 		if r := &x.Target.NICs[i]; r.VM == vm && r.NIC == alias {
-			return r.String()
+			return r
 		}
 	}
-	return ""
+	return nil
+}
+
+// learned says what the policy learned of the bursts of whatever has that name; "" for nothing.
+func learned(name string, r *model.Reason) string {
+	if r.Bursts.Seen == 0 {
+		return ""
+	}
+	return "bursts of " + name + " " + r.Bursts.String()
 }
 
 // changes lists what would turn the verdict round.

@@ -32,11 +32,14 @@ function steps(record) {
     h('tbody', null, list.map((t) => stepRow(t, begin, whole)))));
 }
 
+// whole is a mean of times, of which fractions of a second tell nothing once it is long.
+const whole = (n) => seconds(n < 10 ? n : Math.round(n));
+
 // figures are those of a reason, each with its unit.
 export function figures(r) {
   const unit = r.policy === 'vnraf' ? '' : r.policy === 'fair' ? ' s with a VF' : ' packets/s';
   const list = [['Policy', r.policy], ['Code', r.code], ['Score', r.score && si(r.score) + unit], ['Price', r.price && si(r.price) + unit], ['Regret', r.regret && `${si(r.regret)} packets`],
-    ['Rank', r.rank && `${r.rank}; the first ${r.slots} get a VF`], [r.hold ? 'Runner-up' : 'To beat', r.other_name && name(r.other_name)], ['Detail', r.detail]];
+    ['Rank', r.rank && `${r.rank}; the first ${r.slots} get a VF`], ['Bursts', r.bursts && `${whole(r.bursts.length_seconds)} long, ${whole(r.bursts.between_seconds)} between, ${r.bursts.seen} seen`], [r.hold ? 'Runner-up' : 'To beat', r.other_name && name(r.other_name)], ['Detail', r.detail]];
   return h('dl', { class: 'figures' }, list.filter(([, v]) => v).map(([k, v]) => h('div', null, h('dt', null, term(k)), h('dd', null, v))));
 }
 

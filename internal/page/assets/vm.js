@@ -23,6 +23,7 @@ function head(e) {
     h('p', { class: 'verdict' }, prose(e.sentence, v.domain)),
     h('p', { class: 'hint' }, facts.join(' · '), h('br'), h('code', null, v.uuid)),
     e.worth && h('p', null, prose(e.worth, v.domain)),
+    e.learned && h('p', null, prose(e.learned, v.domain)),
     e.veto && h('p', { class: 'bad' }, '▲ ', prose(e.veto, v.domain)),
     e.override && h('p', null, `⚑ ${e.override.kind} by ${e.override.by ?? 'somebody'}${e.override.reason ? `: ${e.override.reason}` : ''}`),
   ];
@@ -36,7 +37,7 @@ function traffic(t, path) {
 
 function paths(e) {
   return e.paths.map((p) => {
-    const title = h('th', { scope: 'rowgroup', rowspan: '2' }, p.nic, h('small', null, [p.network, p.failover ? `fails over by ${p.failover}` : 'cannot fall back to virtio', p.virtual_pf && `of virtual PF ${p.virtual_pf}`].filter(Boolean).join(' · ')), p.why && h('small', null, p.why));
+    const title = h('th', { scope: 'rowgroup', rowspan: '2' }, p.nic, h('small', null, [p.network, p.failover ? `fails over by ${p.failover}` : 'cannot fall back to virtio', p.virtual_pf && `of virtual PF ${p.virtual_pf}`].filter(Boolean).join(' · ')), p.why && h('small', null, p.why), p.learned && h('small', null, p.learned));
     return [h('tr', null, title, traffic(p.virtio, 'virtio')), h('tr', null, traffic(p.vf_path, p.vf ? `VF ${p.vf}` : 'VF'))];
   });
 }
@@ -100,7 +101,7 @@ export function vmPage(main, ref) {
   watch(main, `/v1/explain/${encodeURIComponent(ref)}`, (e) => {
     uuid = e.vm.uuid;
     document.title = `${e.vm.domain} – Sluice`;
-    put(top, [e.sentence, e.vm.vf, e.vm.state, e.vm.under_way, e.worth, e.veto, e.override], () => head(e));
+    put(top, [e.sentence, e.vm.vf, e.vm.state, e.vm.under_way, e.worth, e.learned, e.veto, e.override], () => head(e));
     put(reason, e.reason, () => [figures(e.reason), glossary()]);
     put(change, e.would_change, () => changes(e));
     put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list stack' }, h('caption', { class: 'sr' }, 'Paths'), h('thead', null, h('tr', null, ['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, paths(e)))));

@@ -127,6 +127,9 @@ func (h *host) view() *model.View {
 			Tap: fmt.Sprintf("tap%d", i), Virtio: traffic(pps),
 		}}}
 		r := model.Reason{VM: vm.ID, Code: model.CodeOutranked, Policy: "adaptive", Score: pps, Price: 30000, Rank: i + 1, Slots: vfs}
+		if i > 0 {
+			r.Bursts = model.Bursts{High: 48.2, Low: 109.7, Seen: i}
+		}
 		if id, holds := holder[i]; holds {
 			nic := &vm.NICs[0]
 			nic.VF, nic.VFOwner, nic.Virtio, nic.VFPath = id, model.OwnerSluice, traffic(3), traffic(pps)
