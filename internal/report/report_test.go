@@ -209,6 +209,7 @@ func TestNamesDoNoHarm(t *testing.T) {
 			o.Phases[k].Holders = []string{"a" + ill}
 			o.Phases[k].Groups = append(o.Phases[k].Groups, scenario.GroupStat{Group: "g" + ill})
 			o.Phases[k].Scores = append(o.Phases[k].Scores, scenario.VMScore{VM: "s" + ill})
+			o.Phases[k].Learned = []scenario.LearnedStat{{Group: "l" + ill, VMs: 1, Known: 1}}
 		}
 	}
 	for name, write := range map[string]func(io.Writer, *scenario.Result) error{"table": report.Table, "csv": report.CSV, "decisions": report.Decisions} {

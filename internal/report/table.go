@@ -109,6 +109,11 @@ carried, and could have; - where the policy lost less than 0.1 %% in all.
 	if r.Worth {
 		s += "A packet counts here what it is worth, by its VM's latency sensitivity and the host's CPU.\n"
 	}
+	if len(learnedRows(r)) > 0 {
+		s += `LEARNED OF: what a policy knew of bursts at the end of the time: of how many VMs of a group, how long
+theirs last and the time between (medians of these VMs), and how many it saw from start to end.
+`
+	}
 	if o := r.Optimum; o != nil && o.Resolution > r.Sample {
 		s += fmt.Sprintf("The best placement is found on rates averaged over %s.\n", o.Resolution)
 	}
@@ -123,7 +128,8 @@ func phases(p *writer, r *scenario.Result, o *scenario.Outcome) {
 	from := time.Duration(0)
 	for i := range o.Phases {
 		ph := &o.Phases[i]
-		if len(ph.Groups) > 0 || len(ph.Scores) > 0 || r.ShowHolders {
+		known := learnedIn(o, i)
+		if len(ph.Groups) > 0 || len(ph.Scores) > 0 || len(known) > 0 || r.ShowHolders {
 			p.printf("\n%s, %s to %s\n", input.Printable(o.Label), Span(from), Span(ph.Until))
 		}
 		from = ph.Until
@@ -131,6 +137,7 @@ func phases(p *writer, r *scenario.Result, o *scenario.Outcome) {
 			p.printf("holders: %s\n", or(input.Printable(strings.Join(ph.Holders, " ")), "none"))
 		}
 		groups(p, ph)
+		learned(p, known, len(ph.Learned))
 		vmScores(p, ph)
 	}
 	together(p, o)

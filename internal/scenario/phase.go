@@ -16,6 +16,7 @@ type Phase struct {
 	Groups  []GroupStat   `json:"groups,omitempty"`
 	All     *GroupStat    `json:"all,omitempty"` // all VMs together, with the mean number of those that were there
 	Scores  []VMScore     `json:"scores,omitempty"`
+	Learned []LearnedStat `json:"learned,omitempty"` // what the policy knew at its end of the groups' bursts, where it knew anything
 }
 
 // GroupStat is how a group fared in a phase.
@@ -227,6 +228,7 @@ func (p *phases) end() {
 	if p.h.s.Show.Scores {
 		ph.Scores = p.scores()
 	}
+	ph.Learned = p.learned()
 	p.done = append(p.done, ph)
 	p.begin()
 }
