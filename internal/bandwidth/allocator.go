@@ -35,6 +35,7 @@ type Link struct {
 	Packets float64       // packets/s that the host carries; +Inf: not known
 	Period  time.Duration // since the last readings
 	Bound   bool          // nothing but what is allowed keeps the senders to Speed and Packets: both are to be shared even if nobody is promised any
+	Invaded bool          // others than the senders take a part of it, which nobody can hold down
 	Moving  bool          // what is in force may not be what was decided, or what is sent not what is read: nothing is to be learnt about the link
 }
 

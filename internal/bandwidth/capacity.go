@@ -48,6 +48,7 @@ type capacity struct {
 type volume struct {
 	bits    float64
 	noise   float64 // deviation, from its senders'
+	blind   bool    // some senders were not read: they are taken to send on
 	pressed bool    // some senders are at their limits
 	short   float64 // what senders that were at their limits now lack of them
 	fallen  float64 // bits/s of guaranteed senders that suddenly send much less than before,
@@ -157,6 +158,7 @@ func (r *resource) volume(seconds float64) (v volume) {
 	for i := range r.tracked {
 		t, c := &r.tracked[i], &r.usages[i]
 		v.bits += c.sent
+		v.blind = v.blind || !c.known
 		if d := t.noise * c.sent; c.known {
 			v.noise += d * d
 		}

@@ -127,7 +127,7 @@ func unboundedGroup(l *uplink) bool {
 // host carries on virtio beside the other links.
 func (c *Core) linkNow(l *uplink) Link {
 	out := Link{Speed: float64(l.speed), Packets: math.Inf(1), Period: c.period, Moving: l.moving(c.at)}
-	if l.taken > float64(l.speed)*leastTaken {
+	if out.Invaded = l.taken > float64(l.speed)*leastTaken; out.Invaded {
 		// Nobody promised anything is held below that for somebody who cannot be held down, nor is what the
 		// link was already seen to carry less counted twice.
 		kept := max(0, l.told-l.alloc.Capacity())

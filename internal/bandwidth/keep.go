@@ -23,7 +23,7 @@ func (r *resource) keep(k *moment) {
 		if !r.enough(i) {
 			over = max(0, r.force[i]-l)
 		}
-		if r.near(i) && over <= room && !(k.probing && l > r.force[i]) {
+		if r.near(i) && over <= room && !((k.probing || k.trial) && l > r.force[i]) {
 			room -= over
 			r.limits[i] = r.force[i]
 		} else if l != r.force[i] {

@@ -22,7 +22,8 @@ type moment struct {
 	now      time.Time
 	seconds  float64 // since the tick before
 	capacity float64
-	full     bool // others may hold a sender down
+	promise  float64 // the capacity that guarantees go by: nothing is taken from them for a trial
+	full     bool    // others may hold a sender down
 	lastFull time.Time
 	probing  bool
 	trial    bool
@@ -89,7 +90,7 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	if full {
 		r.lastFull = now
 	}
-	return moment{now: now, seconds: period.Seconds(), capacity: amount, full: full, lastFull: r.lastFull}
+	return moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full, lastFull: r.lastFull}
 }
 
 // estimate finds what each demands.
@@ -110,12 +111,12 @@ func (r *resource) divide(k *moment) {
 		r.demand[i] = math.Inf(1)
 		weights += r.usages[i].weight
 	}
-	r.fill.guarantees(budget, r.usages, r.demand, r.promised)
+	r.fill.guarantees(handedOut*k.promise, r.usages, r.demand, r.promised)
 	for i := range r.tracked {
 		r.demand[i] = r.tracked[i].demand
 	}
 	left := r.fill.guarantees(budget, r.usages, r.demand, r.share)
-	r.floor = max(leastFloor*k.capacity, min(mostFloor*k.capacity, left/float64(len(r.usages))))
+	r.floor = max(leastFloor*k.promise, min(mostFloor*k.capacity, left/float64(len(r.usages))))
 	left = r.fill.rest(max(0, left-r.margin()), r.usages, r.demand, r.share)
 	r.spare = left
 	for i := range r.usages {

@@ -17,21 +17,24 @@ const (
 
 // trial finds out why guaranteed senders send much less than before on a link that was full and is not any more: because it carries
 // less than it is taken for, or because they want no more. No reading tells: others may fill what such a link has left. So for
-// some periods the link is taken for what it carries, and of that the fallen are given a little more, which the others lose. If they
-// take it, the link is full; if they do not, all is as before.
+// some periods the link is taken for what it carries, and of that the fallen are given a little more, which others lose that are promised
+// nothing. If they take it, they are given all that they had. As long as the volume stays what it was, whoever sends it, the
+// link is full; otherwise all is as before.
 type trial struct {
 	on    bool
-	took  bool // the fallen took what they were given
+	all   bool // they took the little, and are given all that they had
+	took  bool // and took that
 	began time.Time
+	ticks int
 	sent  float64 // by the fallen, when it began
-	step  float64 // bits/s that they are given more
+	step  float64 // bits/s: the little
 	next  time.Time
 	wait  time.Duration
 }
 
-// suspect says whether a volume that stays where it is gives reason for a trial. None may cost others anything that they are promised.
+// suspect says whether a volume that stays where it is gives reason for a trial. None may end with less for others than they are promised.
 func (c *capacity) suspect(now time.Time, v volume, low float64) bool {
-	if v.others > 0 && v.others+v.theirs > handedOut*low {
+	if v.blind || v.others > 0 && v.others+v.theirs > handedOut*low {
 		return false
 	}
 	return !c.probing && v.lack > plateauShort*c.hat && low >= trialLeast*c.hat && !now.Before(c.trial.next)
@@ -39,23 +42,25 @@ func (c *capacity) suspect(now time.Time, v volume, low float64) bool {
 
 // try begins a trial on a link that carries so much.
 func (c *capacity) try(now time.Time, v volume, carries float64) {
-	t := &c.trial
-	t.on, t.began, t.sent, t.step = true, now, v.fallen, max(trialStep*carries, trialSure*v.noise)
+	c.trial = trial{on: true, began: now, sent: v.fallen, step: max(trialStep*carries, trialSure*v.noise), wait: c.trial.wait}
 	c.before = c.hat
 	c.set(min(c.hat, carries))
 }
 
-// tried ends a trial once it is known how it ends.
+// tried goes on with a trial, or ends it once it is known how it ends.
 func (c *capacity) tried(now time.Time, v volume) {
 	t := &c.trial
-	gain := trialGain * t.step
-	changed := v.bits > c.hat*(1+plateauFlat)+2*v.noise || v.bits < handedOut*c.hat-gain // a full link carries the same, whoever sends it
+	t.ticks++
+	changed := v.blind || v.bits > c.hat*(1+plateauFlat)+2*v.noise || v.bits < handedOut*c.hat-trialGain*t.step
+	gained, over := v.fallen >= t.sent+trialGain*t.step, now.Sub(t.began) >= trialTime && t.ticks >= trialTicks
 	switch {
-	case changed || now.Sub(t.began) >= trialTime && c.n >= trialTicks && v.fallen < t.sent+gain:
+	case changed || over && !gained:
 		t.on, t.wait = false, min(trialLast, max(probeFirst, 2*t.wait))
 		t.next = now.Add(t.wait)
 		c.set(c.before)
-	case v.fallen >= t.sent+gain:
+	case gained && !t.all:
+		t.all, t.began, t.ticks = true, now, 0
+	case over:
 		t.on, t.took, t.wait = false, true, 0
 		c.fell(now, c.hat)
 	}
@@ -79,8 +84,11 @@ func (c *capacity) taken() float64 {
 
 // more is the part of what they lack that the fallen are given in a trial.
 func (c *capacity) more(lack float64) float64 {
-	if !c.trial.on || lack <= 0 {
+	switch {
+	case !c.trial.on || lack <= 0:
 		return 0
+	case c.trial.all:
+		return 1
 	}
 	return min(1, c.trial.step/lack)
 }

@@ -94,16 +94,20 @@ func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 	k := w.bits.moment(now, link.Period, w.capacity.hat)
 	k.trial, k.more = w.capacity.trial.on, w.capacity.more(w.bits.lacks())
 	w.bits.estimate(&k)
-	if link.Moving {
+	if link.Moving || link.Invaded && w.capacity.trial.on {
 		w.capacity.rest()
 	} else {
-		w.capacity.see(now, w.bits.volume(k.seconds))
+		v := w.bits.volume(k.seconds)
+		if link.Invaded { // it is known what keeps the fallen down
+			v.lack = 0
+		}
+		w.capacity.see(now, v)
 		if w.capacity.trial.took {
 			w.capacity.trial.took = false
 			w.bits.hold(&k)
 		}
 	}
-	k.capacity, k.probing = w.capacity.hat, w.capacity.probing
+	k.capacity, k.promise, k.probing = w.capacity.hat, w.capacity.taken(), w.capacity.probing
 	if !link.Bound && !w.bits.promises() && !hasWeights(senders) {
 		return false
 	}

@@ -105,7 +105,7 @@ func TestOneAgainstFive(t *testing.T) {
 func TestCapacityFalls(t *testing.T) {
 	r := compare(t, "capacity-falls-30.yaml", "waterfill", "waterfill 40ms", "none")
 	for label, least := range map[string]float64{"waterfill": 95, "waterfill 40ms": 98} {
-		if k := r[label]; k.Satisfied < least || k.Utilisation < 99 || k.Changes > 1 {
+		if k := r[label]; k.Satisfied < least || k.Utilisation < 99 || k.Changes > 2 {
 			t.Errorf("%s: %.1f %% satisfied, want %.0f %%; %.1f %% carried; %.2f changes/s", label, k.Satisfied, least, k.Utilisation, k.Changes)
 		}
 	}
