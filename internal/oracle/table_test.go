@@ -92,9 +92,14 @@ func (s *summary) add(x Score) {
 	s.n++
 }
 
-func (s *summary) String() string {
+func (s *summary) mean() Score {
 	n := float64(max(1, s.n))
-	return fmt.Sprintf("%.1f/%.1f/%.1f", s.sum.Gross/n, s.sum.Net/n, s.sum.MovesPerHour/n)
+	return Score{Gross: s.sum.Gross / n, Net: s.sum.Net / n, MovesPerHour: s.sum.MovesPerHour / n}
+}
+
+func (s *summary) String() string {
+	m := s.mean()
+	return fmt.Sprintf("%.1f/%.1f/%.1f", m.Gross, m.Net, m.MovesPerHour)
 }
 
 // TestTable reruns the published table: gross % / net % / moves per hour and VM, means

@@ -85,7 +85,7 @@ const (
 
 var adaptiveParams = params{
 	// A little more than the oracle's 10, for calm.
-	{Name: "risk_s", Unit: "s", Default: 15, Max: 3600, Doc: "what a move is thought to risk, in seconds of the median rate that is not zero, when styles of patience are compared. Raise it if moves disturb your guests, lower it if they do not"},
+	{Name: "risk_s", Unit: "s", Default: 12, Max: 3600, Doc: "what a move is thought to risk, in seconds of the median rate that is not zero: a VM whose bursts are known must gain more by it, and styles are compared with it. Raise it if moves disturb your guests, lower it if they do not"},
 	// The median of docs/measurements.md.
 	{Name: "lost_s", Unit: "s", Default: 0.05, Max: 60, Doc: "how much of its traffic a VM loses in a move. `scripts/measure loss` measures it; the default is the lab's. Raise it where yours is more"},
 	// Twice the noise of +-3 % loads, smoothed.
