@@ -83,8 +83,11 @@ func (n *nic) want() {
 		}
 		if slots[i].path == model.PathVF && !n.ours && (!n.plugging || s.by == maxTxRate) {
 			s.none = true
-			if s.has && s.by != maxTxRate && !n.recent { // a guest's limit stands without the VF, and would hold on virtio
-				s.none, s.want = false, model.Limit{LimitKey: s.key}
+			if s.has && s.by != maxTxRate { // a guest's limit stands without the VF, and holds on virtio too
+				s.none = n.recent && !lowers(&s.now, &s.want)
+				if !n.recent {
+					s.want = model.Limit{LimitKey: s.key}
+				}
 			}
 		}
 	}

@@ -377,6 +377,27 @@ func TestLimitInGuestGoesWithTheVF(t *testing.T) {
 	}
 }
 
+// What was set in the guest for a VF that has not come yet, or has just gone, follows when the NIC may send more: it holds on virtio too.
+func TestLimitInGuestIsRaisedWithoutTheVF(t *testing.T) {
+	r := newRig(t, 2)
+	r.named["vf tx"] = "guest-htb"
+	r.rule(1, model.SLA{Guarantee: gbit(4)})
+	r.follow()
+	r.run(time.Second)
+	r.c.Plug(nicOf(0))
+	r.run(time.Second)
+	if l := r.stand[key(0, model.PathVF, model.Tx)]; l.Bits != 1e9 {
+		t.Fatalf("before its VF: %+v", l)
+	}
+	r.run(5 * time.Second) // no VF comes
+	r.rule(0, model.SLA{Guarantee: gbit(3)})
+	r.follow()
+	r.run(time.Second)
+	if l, stands := r.stand[key(0, model.PathVF, model.Tx)]; stands && l.Bits < 3e9 {
+		t.Errorf("promised 3 Gbit/s: %+v", l)
+	}
+}
+
 // A NIC that nobody counts any more may send what it is promised or a fair share, never all.
 func TestUnknownSenderIsNotUnlimited(t *testing.T) {
 	r := newRig(t, 2)
