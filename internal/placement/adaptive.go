@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/model"
@@ -95,15 +96,17 @@ var adaptiveParams = params{
 	{Name: "moves_per_hour", Unit: "swaps per VM and hour", Default: 30, Min: 0.1, Max: 3600, Doc: "the budget, for all VMs together; up to a quarter of the VMs at once. Lower it to bound the moves whatever the load does"},
 }
 
+var styleNames = [stylesMax]string{"quick", "patient", "learned"}
+
 func newAdaptive(r model.Rules) Policy {
 	p := &adaptive{
 		margin: adaptiveParams.of(r, "margin"), risk: adaptiveParams.of(r, "risk_s"), lost: adaptiveParams.of(r, "lost_s"),
 		hold: adaptiveParams.of(r, "hold_s"), perHour: adaptiveParams.of(r, "moves_per_hour"),
 	}
 	p.Styles = []*style{
-		{Name: "quick", Tau: 3, Risk: 5},                 // loads that stay for minutes: move at once
-		{Name: "patient", Tau: 10, Habit: 0.7, Risk: 30}, // bursts: go by the long mean
-		{Name: "learned"},                                // bursts whose lengths are known
+		{Name: styleNames[0], Tau: 3, Risk: 5},               // loads that stay for minutes: move at once
+		{Name: styleNames[1], Tau: 10, Habit: 0.7, Risk: 30}, // bursts: go by the long mean
+		{Name: styleNames[learned]},                          // bursts whose lengths are known
 	}
 	p.Tokens = math.MaxFloat64 // until the number of VMs is known
 	return p
@@ -116,8 +119,12 @@ func (p *adaptive) check() error {
 			return fmt.Errorf("what it knows of the bursts of NIC %s is no such thing", id)
 		}
 	}
-	if len(p.Styles) != stylesMax || slices.Contains(p.Styles, nil) || p.Leader < 0 || p.Leader >= stylesMax || p.Fixed < 0 || p.Fixed >= learned {
-		return fmt.Errorf("want %d styles, and the number of one of them", stylesMax)
+	other := func(s *style) bool { return s == nil || !slices.Contains(styleNames[:], s.Name) }
+	if len(p.Styles) != stylesMax || slices.ContainsFunc(p.Styles, other) {
+		return fmt.Errorf("its styles are not those of this version (%s): use the version that recorded it, or try other policies on the recording with --policy", strings.Join(styleNames[:], ", "))
+	}
+	if p.Leader < 0 || p.Leader >= stylesMax || p.Fixed < 0 || p.Fixed >= learned {
+		return fmt.Errorf("style %d leads, and %d is the best of those that do not learn: there are %d", p.Leader, p.Fixed, stylesMax)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package placement
 import (
 	"math/rand/v2"
 	"testing"
+
+	"sluice/internal/model"
 )
 
 // trial plays loads through adaptive and counts what VFs carry, less what moves cost.
@@ -203,5 +205,21 @@ func TestLongBurstsAtOnceShortOnesNever(t *testing.T) {
 	}
 	if r := y.out[3]; r.Bursts.Seen < 20 || r.Bursts.High < 49 || r.Bursts.High > 51 {
 		t.Errorf("it says %+v of bursts of 50 s", r.Bursts)
+	}
+}
+
+// TestOtherVersionsAreRefused: a recording of an adaptive with other styles is not taken for one of this.
+func TestOtherVersionsAreRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"other styles":   `{"Styles":[{"Name":"quick"},{"Name":"steady"},{"Name":"patient"}]}`,
+		"no such leader": `{"Leader":3}`,
+		"no such length": `{"Mem":{"All":{"a/n":{"Runs":{"Len":[{"Seen":2,"Last":[5,0,0,0,0,0,0,0]},{}]}}},"Last":[]}}`,
+	} {
+		d := decider(t, model.Rules{Policy: "adaptive"})
+		if err := d.Recall(Memory{Policies: map[string]PolicyMemory{"br0": {text: []byte(text)}}}); err == nil {
+			t.Errorf("%s: no error", name)
+		} else {
+			t.Log(err)
+		}
 	}
 }
