@@ -113,7 +113,7 @@ func against(n int, seed uint64, learnt int) load {
 func TestConsistentAndRobust(t *testing.T) {
 	const n, slots, learnt, seconds = 40, 14, 900, 3600
 	changing := func(a, b float64) func(*rand.Rand, int) float64 {
-		return func(r *rand.Rand, s int) float64 {
+		return func(_ *rand.Rand, s int) float64 {
 			if s/600%2 == 0 {
 				return a
 			}
@@ -214,6 +214,7 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 		"other styles":   `{"Styles":[{"Name":"quick"},{"Name":"steady"},{"Name":"patient"}]}`,
 		"no such leader": `{"Leader":3}`,
 		"no such length": `{"Mem":{"All":{"a/n":{"Runs":{"Len":[{"Seen":2,"Last":[5,0,0,0,0,0,0,0]},{}]}}},"Last":[]}}`,
+		"so many bursts": `{"Mem":{"All":{"a/n":{"Runs":{"Len":[{"Seen":9223372036854775807,"Last":[5,5,5,5,5,5,5,5]},{}]}}},"Last":[]}}`,
 	} {
 		d := decider(t, model.Rules{Policy: "adaptive"})
 		if err := d.Recall(Memory{Policies: map[string]PolicyMemory{"br0": {text: []byte(text)}}}); err == nil {

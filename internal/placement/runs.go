@@ -26,6 +26,7 @@ const (
 	crestMean           = 1.5 // s, where it goes further than ever
 	refresh             = 8   // s after which the benefit of the stretch to come is worked out again: the price changes slowly
 	unseenMax           = 30  // s: moves take less
+	seenMost            = 1e9 // more bursts than there are seconds in the life of a host
 )
 
 // see takes in a rate that holds for dt seconds, after unseen seconds in which the rate
@@ -85,7 +86,7 @@ func (r *runs) level(rate, dt float64) {
 // sound says whether a recording may say this of a load.
 func (r *runs) sound() bool {
 	for i := range r.Len {
-		if r.Len[i].Seen < 0 || slices.ContainsFunc(r.Len[i].kept(), func(s float32) bool { return !(s > 0) }) {
+		if n := r.Len[i].Seen; n < 0 || n > seenMost || slices.ContainsFunc(r.Len[i].kept(), func(s float32) bool { return !(s > 0) }) {
 			return false
 		}
 	}
