@@ -1,5 +1,7 @@
 package placement
 
+import "math"
+
 // The learned style knows how long bursts last. A VF has a price in packets/s, found such
 // that as many want one as there are (the multiplier of a restless bandit's relaxed
 // constraint: Whittle, J. Appl. Prob. 25A, 1988, section 3). What a VF is worth to a VM at
@@ -46,7 +48,8 @@ func (s *style) learn(p *adaptive, k, slots int, dt float64) {
 	}
 	s.Known = float64(known) / float64(max(1, len(p.vms)))
 	excess := float64(wants-slots) / float64(max(1, slots))
-	s.Rent += s.Known*min(1, priceGain*dt)*excess*(s.Rent+0.1*p.Typical) + (1-s.Known)*min(1, dt/priceTau)*(s.Price-s.Rent)
+	median := math.Remainder(s.Price, priorityGap/2) // without the priority, or what is half way between two
+	s.Rent += s.Known*min(1, priceGain*dt)*excess*(s.Rent+0.1*p.Typical) + (1-s.Known)*min(1, dt/priceTau)*(median-s.Rent)
 	s.Rent = max(0, s.Rent)
 }
 
@@ -64,6 +67,7 @@ func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
 	default:
 		b.Benefit = b.Regret
 	}
+	b.Benefit = min(max(b.Benefit, -priorityGap/4), priorityGap/4) // no time makes up for a priority
 	b.order = b.Benefit + m.Lift
 }
 
