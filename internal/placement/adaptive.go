@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"sluice/internal/model"
@@ -104,9 +103,9 @@ func newAdaptive(r model.Rules) Policy {
 		hold: adaptiveParams.of(r, "hold_s"), perHour: adaptiveParams.of(r, "moves_per_hour"),
 	}
 	p.Styles = []*style{
-		{Name: styleNames[0], Tau: 3, Risk: 5},               // loads that stay for minutes: move at once
-		{Name: styleNames[1], Tau: 10, Habit: 0.7, Risk: 30}, // bursts: go by the long mean
-		{Name: styleNames[learned]},                          // bursts whose lengths are known
+		{Tau: 3, Risk: 5},               // loads that stay for minutes: move at once
+		{Tau: 10, Habit: 0.7, Risk: 30}, // bursts: go by the long mean
+		{},                              // bursts whose lengths are known
 	}
 	p.Tokens = math.MaxFloat64 // until the number of VMs is known
 	return p
@@ -119,11 +118,7 @@ func (p *adaptive) check() error {
 			return fmt.Errorf("what it knows of the bursts of NIC %s is no such thing", id)
 		}
 	}
-	other := func(s *style) bool { return s == nil || !slices.Contains(styleNames[:], s.Name) }
-	if len(p.Styles) != stylesMax || slices.ContainsFunc(p.Styles, other) {
-		return fmt.Errorf("its styles are not those of this version (%s): use the version that recorded it, or try other policies on the recording with --policy", strings.Join(styleNames[:], ", "))
-	}
-	if p.Leader < 0 || p.Leader >= stylesMax || p.Fixed < 0 || p.Fixed >= learned {
+	if len(p.Styles) != stylesMax || slices.Contains(p.Styles, nil) || p.Leader < 0 || p.Leader >= stylesMax || p.Fixed < 0 || p.Fixed >= learned {
 		return fmt.Errorf("style %d leads, and %d is the best of those that do not learn: there are %d", p.Leader, p.Fixed, stylesMax)
 	}
 	return nil
@@ -158,7 +153,7 @@ func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []mod
 	}
 	p.fill(real, slots)
 	broke := p.trade(now, s)
-	p.write(slots, s.Price, broke, out)
+	p.write(slots, broke, out)
 }
 
 // sample takes in what is seen now.
@@ -209,7 +204,7 @@ func (p *adaptive) trade(now time.Time, s *style) (broke bool) {
 }
 
 // write ranks by real holding and score, and says why.
-func (p *adaptive) write(slots int, price float64, broke bool, out []model.Reason) {
+func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 	if len(p.order) != len(p.vms) {
 		p.order = p.order[:0]
 		for i := range p.vms {
@@ -219,24 +214,38 @@ func (p *adaptive) write(slots int, price float64, broke bool, out []model.Reaso
 	for n := range p.order { // keeps the last order: nearly sorted is sorted fast
 		e := &p.order[n]
 		b := &p.vms[e.i].Bids[real]
-		e.key, e.front, e.priority, e.holds = b.Score, b.Held, p.cands[e.i].Priority, p.cands[e.i].Holds
+		e.key, e.front, e.priority, e.holds = b.order, b.Held, p.cands[e.i].Priority, p.cands[e.i].Holds
 	}
 	p.order.sort(p.cands)
 	p.order.verdicts(p.cands, slots, "adaptive", model.CodeRank, model.CodeOutranked, out)
 	for i, m := range p.vms {
 		b, why := &m.Bids[real], &out[i]
-		why.Hold, why.Regret, why.Bursts = b.Held, b.Regret, m.Runs.learned()
+		why.Hold, why.Regret, why.Bursts, why.Score = b.Held, b.Regret, m.Runs.learned(), b.Score
+		price, beaten := p.Styles[p.Leader].Price, false
+		switch {
+		case p.Leader != learned:
+			beaten = b.Score+m.Lift > price
+		case m.Runs.known(): // it goes by what is to come, and the rate now is what is known of that
+			price, why.Score, why.Regret = p.Styles[learned].Rent+m.Lift, m.Rate, 0
+			beaten = b.Benefit >= m.cost || b.Held && b.Benefit > 0
+		default:
+			price = p.Styles[learned].Rent + m.Lift
+			beaten = b.Score+m.Lift > price
+		}
 		if net := price - m.Lift; math.Abs(net) < priorityGap/2 {
 			why.Price = net
 		}
-		switch beaten := b.Score+m.Lift > price; {
+		switch {
 		case m.Blind > 0:
 			why.Code, why.Detail = model.CodeBlind, "it keeps its place until its load is seen again"
 		case beaten == b.Held || len(p.vms) <= slots:
+			if p.Leader == learned && m.Runs.known() {
+				why.Detail = m.detail(learned)
+			}
 		case broke:
-			why.Code, why.Detail = model.CodeBudget, p.Styles[p.Leader].Name+" style"
+			why.Code, why.Detail = model.CodeBudget, m.detail(p.Leader)
 		default:
-			why.Code, why.Detail = model.CodeKept, p.Styles[p.Leader].Name+" style"
+			why.Code, why.Detail = model.CodeKept, m.detail(p.Leader)
 		}
 	}
 }

@@ -22,46 +22,61 @@ const (
 	freeTime   = 5.0  // s within which another VF comes free for that price: no VF brings more than until then
 )
 
-// like makes the style as the one that is best of those that do not learn.
-func (s *style) like(f *style) { s.Habit, s.Risk, s.Price = f.Habit, f.Risk, f.Price }
+// aware says whether the bursts of enough VMs are known for the style to play; when they
+// come to be, it goes on from where the best of the others is.
+func (s *style) aware(p *adaptive, dt float64) bool {
+	f, known, was := p.Styles[p.Fixed], 0, s.Known >= knownShare
+	for _, m := range p.vms {
+		if m.Runs.known() {
+			known++
+		}
+	}
+	s.Known = float64(known) / float64(max(1, len(p.vms)))
+	s.Habit, s.Risk, s.Price = f.Habit, f.Risk, f.Price
+	if s.Known < knownShare {
+		median := math.Remainder(s.Price, priorityGap/2) // without the priority, or what is half way between two
+		s.Rent = max(0, s.Rent+min(1, dt/priceTau)*(median-s.Rent))
+		return false
+	}
+	if !was {
+		s.Account = f.Account
+		for _, m := range p.vms {
+			m.Bids[learned].Held, m.Bids[learned].Regret = m.Bids[p.Fixed].Held, m.Bids[p.Fixed].Regret
+		}
+	}
+	return true
+}
 
 // learn works out what a VF is worth to each VM, and the price.
-func (s *style) learn(p *adaptive, k, slots int, dt float64) {
-	known, wants := 0, 0
+func (s *style) learn(p *adaptive, slots int, dt float64) {
+	wants := 0
 	for _, m := range p.vms {
 		if m.Blind > 0 {
 			continue
 		}
-		b := &m.Bids[k]
+		b := &m.Bids[learned]
 		b.Score = m.Bids[p.Fixed].Score
 		m.cost = p.cost(m)
 		p.value(m, b, s.Rent, dt)
-		switch {
-		case m.Runs.known():
-			known++
-			if b.Benefit > m.cost || b.Held && b.Benefit > 0 {
-				wants++
-			}
-		case b.Score > s.Rent:
+		if m.Runs.known() && (b.Benefit > m.cost || b.Held && b.Benefit > 0) || !m.Runs.known() && b.Score > s.Rent {
 			wants++
 		}
 	}
-	s.Known = float64(known) / float64(max(1, len(p.vms)))
 	excess := float64(wants-slots) / float64(max(1, slots))
-	median := math.Remainder(s.Price, priorityGap/2) // without the priority, or what is half way between two
-	s.Rent += s.Known*min(1, priceGain*dt)*excess*(s.Rent+0.1*p.Typical) + (1-s.Known)*min(1, dt/priceTau)*(median-s.Rent)
-	s.Rent = max(0, s.Rent)
+	s.Rent = max(0, s.Rent+min(1, priceGain*dt)*excess*(s.Rent+0.1*p.Typical))
 }
 
 // value sets what a VF is worth by a bid, in packets.
 func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
-	short := (b.Score - price) * horizon
+	gain := b.Score - price
 	switch {
 	case m.Runs.known():
 		b.Benefit = m.Runs.benefit(m.Rate, price, m.cost, lagSamples*dt, dt)
 		b.Benefit = min(b.Benefit, m.cost+max(0, m.Rate-price)*max(freeTime, dt))
-	case b.Held == (short > 0):
-		b.Benefit = short
+	case !m.Runs.Two && gain > 0: // it will last as long again
+		b.Benefit = min(gain*max(horizon, m.Runs.Age), m.cost+gain*max(freeTime, dt))
+	case b.Held == (gain > 0):
+		b.Benefit = gain * horizon
 	case b.Held:
 		b.Benefit = -b.Regret
 	default:
@@ -93,15 +108,8 @@ func (p *adaptive) lead() {
 			p.Fixed = k
 		}
 	}
-	f, l := p.Styles[p.Fixed], p.Styles[learned]
 	p.Leader = p.Fixed
-	switch {
-	case l.Known < knownShare: // it is the other one still
-		l.Account = f.Account
-		for _, m := range p.vms {
-			m.Bids[learned].Held, m.Bids[learned].Regret = m.Bids[p.Fixed].Held, m.Bids[p.Fixed].Regret
-		}
-	case l.Account > f.Account*(1+ahead)-trust*move:
+	if l := p.Styles[learned]; l.Known >= knownShare && l.Account > p.Styles[p.Fixed].Account*(1+ahead)-trust*move {
 		p.Leader = learned
 	}
 }
@@ -111,4 +119,22 @@ func (p *adaptive) lead() {
 func (p *adaptive) typically(now, dt float64) {
 	p.TypicalAge = min(p.TypicalAge+max(dt, 1e-3), longMemory)
 	p.Typical += (now - p.Typical) * min(1, max(dt, 1e-3)/p.TypicalAge)
+}
+
+// detail says in words what a VM's place is owed to.
+func (m *vmMem) detail(leader int) string {
+	b := &m.Bids[real]
+	switch {
+	case leader != learned || !m.Runs.known():
+		return styleNames[leader] + " style"
+	case m.Runs.Is == highState && b.Benefit > 0:
+		return "learned style, in a burst"
+	case m.Runs.Is == highState:
+		return "learned style, its burst is nearly over or not worth a VF"
+	case b.Benefit >= m.cost:
+		return "learned style, a burst is near"
+	case b.Benefit > 0:
+		return "learned style, between bursts that are not far apart"
+	}
+	return "learned style, between bursts"
 }

@@ -11,6 +11,7 @@ import (
 type trial struct {
 	*bench
 	slots   int
+	steady  int     // VMs from this on send a third of the crest all the time; 0: none does
 	fixed   bool    // it cannot learn: what it knows of bursts is taken from it
 	charge  float64 // packets a move
 	carried float64
@@ -38,6 +39,9 @@ func (y *trial) second(busy []bool) {
 		c.PPS = 0
 		if busy[i] {
 			c.PPS = crest + 100*float64(i)
+		}
+		if y.steady > 0 && i >= y.steady {
+			c.PPS = crest / 3
 		}
 	})
 	for i, c := range y.cands {
@@ -162,6 +166,7 @@ func TestConsistentAndRobust(t *testing.T) {
 func TestLongBurstsAtOnceShortOnesNever(t *testing.T) {
 	const n, slots = 12, 4
 	y := newTrial(t, n, slots, false)
+	y.steady = 7 // enough to have all VFs when nobody else wants them
 	begun, waited, served, short := make([]int, n), 0, 0, 0
 	busy := make([]bool, n)
 	for s := range 5400 {
@@ -170,10 +175,8 @@ func TestLongBurstsAtOnceShortOnesNever(t *testing.T) {
 			switch {
 			case i < 2: // 7 s in 60
 				busy[i] = (s+29*i)%60 < 7
-			case i < 7: // 50 s in 200
+			case i < y.steady: // 50 s in 200
 				busy[i] = (s+40*i)%200 < 50
-			default: // the other VFs serve these when nobody else wants them
-				busy[i] = i < 9
 			}
 			if busy[i] && !was {
 				begun[i] = s
@@ -191,7 +194,7 @@ func TestLongBurstsAtOnceShortOnesNever(t *testing.T) {
 			switch got := y.cands[i].Holds && !had[i]; {
 			case got && i < 2:
 				short++
-			case got && i < 7 && busy[i]:
+			case got && i < y.steady && busy[i]:
 				served++
 				waited += s - begun[i]
 			}
@@ -208,10 +211,10 @@ func TestLongBurstsAtOnceShortOnesNever(t *testing.T) {
 	}
 }
 
-// TestOtherVersionsAreRefused: a recording of an adaptive with other styles is not taken for one of this.
-func TestOtherVersionsAreRefused(t *testing.T) {
+// TestImpossibleMemoryIsRefused: what no adaptive wrote into a recording is told.
+func TestImpossibleMemoryIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"other styles":   `{"Styles":[{"Name":"quick"},{"Name":"steady"},{"Name":"patient"}]}`,
+		"too few styles": `{"Styles":[{}]}`,
 		"no such leader": `{"Leader":3}`,
 		"no such length": `{"Mem":{"All":{"a/n":{"Runs":{"Len":[{"Seen":2,"Last":[5,0,0,0,0,0,0,0]},{}]}}},"Last":[]}}`,
 		"so many bursts": `{"Mem":{"All":{"a/n":{"Runs":{"Len":[{"Seen":9223372036854775807,"Last":[5,5,5,5,5,5,5,5]},{}]}}},"Last":[]}}`,
@@ -222,5 +225,24 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 		} else {
 			t.Log(err)
 		}
+	}
+}
+
+// TestFormerMemoryIsRecalled: a recording of the version before bursts were learned goes on with today's styles.
+func TestFormerMemoryIsRecalled(t *testing.T) {
+	former := `{"Last":"2026-01-01T00:00:10Z","Mem":{"All":{"a/n":{"Rate":5,"Long":5,"Age":9,"Bids":[{"Held":true},{},{},{}]}},"Last":["a/n"]},` +
+		`"Styles":[{"Name":"quick","Tau":3,"Risk":5,"Account":7},{"Name":"steady","Tau":10,"Habit":0.3,"Risk":20},{"Name":"patient","Tau":10,"Habit":0.7,"Risk":30}],"Leader":1,"Tokens":4}`
+	d := decider(t, model.Rules{Policy: "adaptive"})
+	if err := d.Recall(Memory{Policies: map[string]PolicyMemory{"br0": {text: []byte(former)}}}); err != nil {
+		t.Fatal(err)
+	}
+	got, fresh := d.policies["br0"].(*adaptive), newAdaptive(model.Rules{Policy: "adaptive"}).(*adaptive)
+	for k, s := range got.Styles {
+		if f := fresh.Styles[k]; k != learned && (s.Tau != f.Tau || s.Habit != f.Habit || s.Risk != f.Risk) {
+			t.Errorf("style %s has %+v, want %+v", styleNames[k], s, f)
+		}
+	}
+	if got.Styles[0].Account != 7 || got.Leader != 1 || len(got.Mem.ids) != 1 {
+		t.Errorf("%+v, want the account, the leader and the NIC that were recorded", got)
 	}
 }

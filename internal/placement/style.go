@@ -4,10 +4,9 @@ import "math"
 
 // style is one way of being patient. It plays rent-or-buy with imaginary VFs.
 type style struct {
-	Name    string
-	Tau     float64 // s of the mean that is the score
-	Habit   float64 // share of the long mean in it, 0..1
-	Risk    float64 // s of the typical rate to regret before a move, beyond the swap's loss
+	Tau     float64 `json:"-"` // s of the mean that is the score
+	Habit   float64 `json:"-"` // share of the long mean in it, 0..1
+	Risk    float64 `json:"-"` // s of the typical rate to regret before a move, beyond the swap's loss
 	Account float64 // packets that imaginary VFs carried, minus what its moves cost
 	Price   float64 // of a VF by its scores
 	Rent    float64 // of a VF by what it is worth, packets/s (the learned style)
@@ -43,10 +42,10 @@ func (s *style) score(vms []*vmMem, k int, dt float64) {
 // play lets the imaginary VFs carry and change hands.
 func (s *style) play(p *adaptive, k, slots int, dt float64) {
 	s.Account *= math.Exp(-dt / max(accountMean, accountSamples*dt))
-	if k == learned {
-		s.like(p.Styles[p.Fixed])
-	} else {
+	if k != learned {
 		s.Price = p.price(k, slots)
+	} else if !s.aware(p, dt) {
+		return
 	}
 	for _, m := range p.vms {
 		if m.Bids[k].Held && m.Blind == 0 {
@@ -55,7 +54,7 @@ func (s *style) play(p *adaptive, k, slots int, dt float64) {
 		m.regret(k, s, dt)
 	}
 	if k == learned {
-		s.learn(p, k, slots, dt)
+		s.learn(p, slots, dt)
 	}
 	p.fill(k, slots)
 	for range p.vms {
