@@ -56,8 +56,9 @@ func (w *Worth) OfSensitivity(s Sensitivity) float64 {
 }
 
 // OfLoad is what a packet counts by the CPU time that virtio spends on it, where the load is so many packets/s and bytes/s.
+// Without bytes their size is not known, and it counts 1.
 func (w *Worth) OfLoad(pps, bytes float64) float64 {
-	if !w.CPU || w.Cost == (PacketCost{}) || !(pps > 0) || !(bytes >= 0) {
+	if !w.CPU || w.Cost == (PacketCost{}) || !(pps > 0) || !(bytes > 0) {
 		return 1
 	}
 	return w.Cost.of(min(bytes/pps, worthLarge)) / w.Cost.of(WorthSize)

@@ -39,6 +39,7 @@ func TestWorthOfLoad(t *testing.T) {
 		{"not asked for", Worth{Cost: cost}, 10, 15000, 1},
 		{"nothing was measured", Worth{CPU: true}, 10, 15000, 1},
 		{"no packet", Worth{CPU: true, Cost: cost}, 0, 0, 1},
+		{"packets whose bytes nothing counts", Worth{CPU: true, Cost: PacketCost{Kilobyte: time.Microsecond}}, 500000, 0, 1},
 		{"bytes without packets", Worth{CPU: true, Cost: cost}, 0, 1500, 1},
 		{"the size that counts one", Worth{CPU: true, Cost: cost}, 10, 5120, 1},
 		{"large ones cost more", Worth{CPU: true, Cost: cost}, 10, 15000, 1750. / 1256},
