@@ -221,7 +221,8 @@ func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 	for i, m := range p.vms {
 		b, why := &m.Bids[real], &out[i]
 		why.Hold, why.Regret, why.Bursts, why.Score = b.Held, b.Regret, m.Runs.learned(), b.Score
-		price, beaten := p.Styles[p.Leader].Price, false
+		price := p.Styles[p.Leader].Price
+		var beaten bool
 		switch {
 		case p.Leader != learned:
 			beaten = b.Score+m.Lift > price
