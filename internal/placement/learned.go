@@ -75,6 +75,8 @@ func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
 		b.Benefit = min(b.Benefit, m.cost+max(0, m.Rate-price)*max(freeTime, dt))
 	case !m.Runs.Two && gain > 0: // it will last as long again
 		b.Benefit = min(gain*max(horizon, m.Runs.Age), m.cost+gain*max(freeTime, dt))
+	case !m.Runs.Two: // it can be given up whenever somebody else wants it
+		b.Benefit = gain * max(freeTime, dt)
 	case b.Held == (gain > 0):
 		b.Benefit = gain * horizon
 	case b.Held:

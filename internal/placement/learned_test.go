@@ -246,3 +246,27 @@ func TestFormerMemoryIsRecalled(t *testing.T) {
 		t.Errorf("%+v, want the account, the leader and the NIC that were recorded", got)
 	}
 }
+
+// TestOneCycleBesideASteadyVM: one VF goes to a VM with regular bursts as each begins, and back as it ends.
+func TestOneCycleBesideASteadyVM(t *testing.T) {
+	b := adaptiveBench(t, 2, nil)
+	wrong := 0
+	b.run(7200, 1, func(s, i int, c *Candidate) {
+		busy := s%158 >= 110
+		if s > 3600 && c.Holds != (busy == (i == 1)) {
+			wrong++ // who held it until now is not who should have it
+		}
+		switch c.PPS = 15000; {
+		case i == 1 && busy:
+			c.PPS = 40000
+		case i == 1:
+			c.PPS = 0
+		}
+	})
+	if most := 2 * 3600 / 158 * 2 * 2; wrong > most { // 2 s at each change, of both VMs
+		t.Errorf("in an hour the VF was where it should not be for %d s of either VM, want %d at most", wrong/2, most/2)
+	}
+	if got := b.out[1].Detail; got != "learned style, between bursts" {
+		t.Errorf("it says %q", got)
+	}
+}
