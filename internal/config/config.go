@@ -54,7 +54,7 @@ type VM struct {
 	Priority  int            `yaml:"priority" min:"-1000" max:"1000" doc:"a higher one goes first, whatever the score; unset: 0"`
 	Class     string         `yaml:"class" doc:"the class it belongs to, shown beside it: one of 'classes', or any name where there are none"`
 	NIC       string         `yaml:"nic" doc:"which of its NICs may have a VF: shell pattern on alias, MAC or network; unset: each one that can, and 'pin' then pins all of them"`
-	Failover  model.Failover `yaml:"failover" enum:"bond|teaming" doc:"how the guest falls back to virtio; unset: what the XML in libvirt shows"`
+	Failover  model.Failover `yaml:"failover" enum:"bond|teaming" doc:"how the guest falls back to virtio: 'teaming' is net_failover in the guest, 'bond' a bond or a team that the guest makes; unset: what the XML in libvirt shows"`
 	Guarantee Rate           `yaml:"guarantee" doc:"what it may always send, bits of each NIC and packets of the VM: '2Gbit 50kpps'"`
 	Limit     Rate           `yaml:"limit" doc:"what it may never exceed in sending"`
 	Receive   Rate           `yaml:"receive" doc:"what it may never exceed in receiving"`
