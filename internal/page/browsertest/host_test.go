@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,17 +35,22 @@ type host struct {
 	past *history.Memory
 	url  string
 	n    int
-	at   time.Time
+	at   atomic.Int64 // ns since 1970; the server reads it while tests let time pass
 	stop func()
 }
+
+func (h *host) now() time.Time { return time.Unix(0, h.at.Load()).UTC() }
+
+func (h *host) pass(d time.Duration) { h.at.Add(int64(d)) }
 
 // newHost has n VMs, the first of them with hostile names, and serves the page on a port of its own, or on address.
 func newHost(t testing.TB, n int, address string) *host {
 	t.Helper()
-	h := &host{back: webtest.NewBackend(nil), past: history.New(), n: n, at: webtest.Now.Add(-30 * time.Minute)}
-	for h.at.Before(webtest.Now) {
+	h := &host{back: webtest.NewBackend(nil), past: history.New(), n: n}
+	h.pass(webtest.Now.Add(-30 * time.Minute).Sub(time.Unix(0, 0)))
+	for h.now().Before(webtest.Now) {
 		h.past.Add(h.view())
-		h.at = h.at.Add(10 * time.Second)
+		h.pass(10 * time.Second)
 	}
 	h.back.Show(h.view())
 	h.serve(t, address)
@@ -53,7 +59,7 @@ func newHost(t testing.TB, n int, address string) *host {
 
 func (h *host) serve(t testing.TB, address string) {
 	t.Helper()
-	s, err := web.New(web.Options{Backend: h.back, History: h.past, WhatIf: asked{}, Version: "1.2.3", Listen: address, Page: page.Handler("1.2.3"), Now: func() time.Time { return h.at }})
+	s, err := web.New(web.Options{Backend: h.back, History: h.past, WhatIf: asked{}, Version: "1.2.3", Listen: address, Page: page.Handler("1.2.3"), Now: h.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +93,7 @@ func (asked) WhatIf(*model.View) api.WhatIf {
 
 // next publishes what the host shows a second later.
 func (h *host) next() {
-	h.at = h.at.Add(time.Second)
+	h.pass(time.Second)
 	v := h.view()
 	h.past.Add(v)
 	h.back.Show(v)
@@ -108,11 +114,11 @@ const vfs = 64
 func (h *host) view() *model.View {
 	v := webtest.View()
 	s := v.Snapshot
-	s.Time = h.at
-	v.Revision = uint64(h.at.Unix())
+	s.Time = h.now()
+	v.Revision = uint64(h.now().Unix())
 	pf := model.PF{Name: "pf2", Address: "0000:03:00.0", Driver: "ixgbe", Network: "br0", LinkUp: true, Speed: 10e9, NumVFs: vfs, TotalVFs: vfs, Managed: true}
 	holder := map[int]model.VFID{}
-	turn := int(h.at.Sub(webtest.Now.Add(-time.Hour)) / (7 * time.Minute))
+	turn := int(h.now().Sub(webtest.Now.Add(-time.Hour)) / (7 * time.Minute))
 	for i := range min(vfs, h.n/2) {
 		id := model.VFID{PF: "pf2", Index: i}
 		who := (i + turn) % h.n
@@ -121,7 +127,7 @@ func (h *host) view() *model.View {
 	}
 	s.PFs = append(s.PFs, pf)
 	for i := range h.n {
-		pps := 20000 + 15000*math.Sin(float64(h.at.Unix())/300+float64(i))
+		pps := 20000 + 15000*math.Sin(float64(h.now().Unix())/300+float64(i))
 		vm := model.VM{ID: idOf(i), Name: h.name(i), State: model.VMRunning, Ready: model.Yes, VCPUs: 2, NICs: []model.NIC{{
 			Alias: "ua-net0", MAC: model.MAC{0x52, 0x54, 1, 0, byte(i >> 8), byte(i)}, Network: "br0", Failover: model.FailoverTeaming, FreePort: model.Yes, LinkUp: model.Yes,
 			Tap: fmt.Sprintf("tap%d", i), Virtio: traffic(pps),

@@ -24,7 +24,7 @@ func (p *tab) point(selector string) {
 // later lets an hour and a half pass, so that every move seen so far is forgotten.
 func (h *host) later() {
 	for range 90 {
-		h.at = h.at.Add(time.Minute)
+		h.pass(time.Minute)
 		v := h.view()
 		v.Recent, v.Active = nil, nil
 		h.past.Add(v)
@@ -82,8 +82,8 @@ func TestCardsShrinkAgain(t *testing.T) {
 	}
 	v = h.view()
 	v.Active, v.Pending, v.Snapshot.Problems = nil, nil, nil
-	h.at = h.at.Add(time.Second)
-	v.Snapshot.Time, v.Revision = h.at, uint64(h.at.Unix())
+	h.pass(time.Second)
+	v.Snapshot.Time, v.Revision = h.now(), uint64(h.now().Unix())
 	h.back.Show(v)
 	p.until(`document.querySelector('.under-way .none') && document.getElementById('under-way').offsetHeight < 150`)
 	p.until(`(t => t.getBoundingClientRect().bottom - [...t.querySelectorAll('p, li, button')].filter(e => e.offsetHeight).at(-1).getBoundingClientRect().bottom < 60)(document.getElementById('troubles'))`)
@@ -102,8 +102,8 @@ func TestNarrow(t *testing.T) {
 		m.Ended = m.Started.Add(time.Second)
 		v.Recent = append(v.Recent, m)
 	}
-	h.at = h.at.Add(time.Second)
-	v.Snapshot.Time, v.Revision = h.at, uint64(h.at.Unix())
+	h.pass(time.Second)
+	v.Snapshot.Time, v.Revision = h.now(), uint64(h.now().Unix())
 	h.past.Add(v)
 	h.back.Show(v)
 	b := browser(t)
