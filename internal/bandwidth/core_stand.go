@@ -9,7 +9,7 @@ import (
 
 // Applied takes what became of a batch, or of a part of it: what is not among applied rests,
 // and its NIC counts as one that nothing limits.
-func (c *Core) Applied(now time.Time, batch, applied []model.Limit, by string, err error) {
+func (c *Core) Applied(now time.Time, batch, applied []model.Limit, err error) {
 	for i := range batch {
 		if s := c.state(batch[i].LimitKey); s != nil {
 			s.pending, s.failed, s.why = false, now, ""
@@ -29,7 +29,6 @@ func (c *Core) Applied(now time.Time, batch, applied []model.Limit, by string, e
 		}
 	}
 	c.explain(err)
-	_ = by
 }
 
 // explain notes why Limits could not be applied.

@@ -161,7 +161,7 @@ func (r *rig) apply(batch []model.Limit) {
 		}
 	}
 	if len(batch) > 0 {
-		r.c.Applied(r.now, batch, ok, "test", errors.Join(errs...))
+		r.c.Applied(r.now, batch, ok, errors.Join(errs...))
 	}
 }
 

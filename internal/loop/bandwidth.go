@@ -318,7 +318,7 @@ func (r *BandwidthRunner) enforce(at queueKey, q *queue) {
 		applied, err := q.enforcer.Apply(ctx, snap, batch)
 		cancel()
 		r.mu.Lock()
-		r.Core.Applied(time.Now(), batch, applied, at.by, err)
+		r.Core.Applied(time.Now(), batch, applied, err)
 		r.report(at, len(batch)-len(applied), err)
 	}
 	delete(r.queues, at)

@@ -33,11 +33,22 @@ func Lasting(s float64) string {
 	if d < time.Minute {
 		return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 	}
-	text := d.String()
-	for _, nothing := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, nothing) {
-			text = text[:len(text)-len("0s")]
-		}
+	return Span(d)
+}
+
+// Span prints a duration without needless parts: "1h", "7d", "10m".
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= 2*day {
+		rest := Span(d % day)
+		return fmt.Sprintf("%dd%s", d/day, strings.TrimPrefix(rest, "0s"))
 	}
-	return text
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

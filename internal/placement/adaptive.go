@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,7 +10,8 @@ import (
 	"sluice/internal/model"
 )
 
-// adaptive is the default policy: rent-or-buy that learns how patient to be.
+// adaptive is the default policy: rent-or-buy that learns how patient to be, and how long
+// bursts last (learned.go).
 //
 // Rent-or-buy: a VF has a price, half way between the last score that gets one and the
 // first that does not. An outsider whose load exceeds the price regrets the packets it
@@ -118,7 +120,10 @@ func (p *adaptive) check() error {
 			return fmt.Errorf("what it knows of the bursts of NIC %s is no such thing", id)
 		}
 	}
-	if len(p.Styles) != stylesMax || slices.Contains(p.Styles, nil) || p.Leader < 0 || p.Leader >= stylesMax || p.Fixed < 0 || p.Fixed >= learned {
+	if len(p.Styles) != stylesMax || slices.Contains(p.Styles, nil) {
+		return fmt.Errorf("it has %d styles, or empty ones; want %d", len(p.Styles), stylesMax)
+	}
+	if p.Leader < 0 || p.Leader >= stylesMax || p.Fixed < 0 || p.Fixed >= learned {
 		return fmt.Errorf("style %d leads, and %d is the best of those that do not learn: there are %d", p.Leader, p.Fixed, stylesMax)
 	}
 	return nil
@@ -203,7 +208,7 @@ func (p *adaptive) trade(now time.Time, s *style) (broke bool) {
 	return false
 }
 
-// write ranks by real holding and score, and says why.
+// write ranks by real holding and by what the leading style goes by, and says why.
 func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 	if len(p.order) != len(p.vms) {
 		p.order = p.order[:0]
@@ -221,17 +226,15 @@ func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 	for i, m := range p.vms {
 		b, why := &m.Bids[real], &out[i]
 		why.Hold, why.Regret, why.Bursts, why.Score = b.Held, b.Regret, m.Runs.learned(), b.Score
-		price := p.Styles[p.Leader].Price
-		var beaten bool
-		switch {
-		case p.Leader != learned:
-			beaten = b.Score+m.Lift > price
-		case m.Runs.known(): // it goes by what is to come, and the rate now is what is known of that
-			price, why.Score, why.Regret = p.Styles[learned].Rent+m.Lift, m.Rate, 0
-			beaten = b.Benefit >= m.cost || b.Held && b.Benefit > 0
-		default:
-			price = p.Styles[learned].Rent + m.Lift
-			beaten = b.Score+m.Lift > price
+		s := p.Styles[p.Leader]
+		price := s.Price
+		if p.Leader == learned {
+			price = s.Rent + m.Lift
+		}
+		wants := b.Score+m.Lift > price
+		if p.Leader == learned && m.Runs.known() { // it goes by what is to come, and the rate now is what is known of that
+			why.Score, why.Regret, why.Detail = m.Rate, 0, m.expects()
+			wants = b.Benefit >= m.cost || b.Held && b.Benefit > 0
 		}
 		if net := price - m.Lift; math.Abs(net) < priorityGap/2 {
 			why.Price = net
@@ -239,14 +242,11 @@ func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 		switch {
 		case m.Blind > 0:
 			why.Code, why.Detail = model.CodeBlind, "it keeps its place until its load is seen again"
-		case beaten == b.Held || len(p.vms) <= slots:
-			if p.Leader == learned && m.Runs.known() {
-				why.Detail = m.detail(learned)
-			}
+		case wants == b.Held || len(p.vms) <= slots:
 		case broke:
-			why.Code, why.Detail = model.CodeBudget, m.detail(p.Leader)
+			why.Code, why.Detail = model.CodeBudget, cmp.Or(why.Detail, styleNames[p.Leader]+" style")
 		default:
-			why.Code, why.Detail = model.CodeKept, m.detail(p.Leader)
+			why.Code, why.Detail = model.CodeKept, cmp.Or(why.Detail, styleNames[p.Leader]+" style")
 		}
 	}
 }

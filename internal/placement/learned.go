@@ -56,7 +56,7 @@ func (s *style) learn(p *adaptive, slots int, dt float64) {
 		}
 		b := &m.Bids[learned]
 		b.Score = m.Bids[p.Fixed].Score
-		m.cost = p.cost(m)
+		m.cost = p.cost(m, m)
 		p.value(m, b, s.Rent, dt)
 		if m.Runs.known() && (b.Benefit > m.cost || b.Held && b.Benefit > 0) || !m.Runs.known() && b.Score > s.Rent {
 			wants++
@@ -88,17 +88,15 @@ func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
 	b.order = b.Benefit + m.Lift
 }
 
-// cost is what it costs in packets to plug a VF into the VM while it is busy.
-func (p *adaptive) cost(m *vmMem) float64 {
-	return (swapTime(m.c, m.c)+p.lost)*max(m.Rate, m.Runs.High) + p.risk*p.Typical
+// cost is what it costs in packets to plug a VF into a VM while it is busy, that another gives up.
+func (p *adaptive) cost(in, out *vmMem) float64 {
+	return (swapTime(in.c, out.c)+p.lost)*max(in.Rate, in.Runs.High) + p.risk*p.Typical
 }
 
 // gainful says whether a swap pays by what VFs are worth to the two.
 func (p *adaptive) gainful(in, out *vmMem, k int) bool {
-	a, b := &in.Bids[k], &out.Bids[k]
-	cost := (swapTime(in.c, out.c)+p.lost)*max(in.Rate, in.Runs.High) + p.risk*p.Typical
-	cost /= 1 - min(0.9, in.c.Cost.Fail)
-	return a.Benefit+in.Lift-b.Benefit-out.Lift >= cost
+	gain := in.Bids[k].Benefit + in.Lift - out.Bids[k].Benefit - out.Lift
+	return gain >= p.cost(in, out)/(1-min(0.9, in.c.Cost.Fail))
 }
 
 // lead makes the style lead whose account stands best: the learned one, as long as it is
@@ -123,12 +121,10 @@ func (p *adaptive) typically(now, dt float64) {
 	p.Typical += (now - p.Typical) * min(1, max(dt, 1e-3)/p.TypicalAge)
 }
 
-// detail says in words what a VM's place is owed to.
-func (m *vmMem) detail(leader int) string {
+// expects says in words what to expect of the load of a VM whose bursts are known.
+func (m *vmMem) expects() string {
 	b := &m.Bids[real]
 	switch {
-	case leader != learned || !m.Runs.known():
-		return styleNames[leader] + " style"
 	case m.Runs.Is == highState && b.Benefit > 0:
 		return "learned style, in a burst"
 	case m.Runs.Is == highState:

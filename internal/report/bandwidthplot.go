@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"sluice/internal/model"
 	"sluice/internal/scenario"
 )
 
@@ -23,7 +24,7 @@ import (
 var bandwidthText string
 
 var bandwidthPage = template.Must(template.New("bandwidth").Funcs(template.FuncMap{
-	"percent": percent, "rate": rate, "span": Span, "bits": bits,
+	"percent": percent, "rate": rate, "span": model.Span, "bits": bits,
 }).Parse(bandwidthText))
 
 // mostDrawn bounds the VMs whose rates are drawn.
@@ -55,7 +56,7 @@ func keptHTML(w io.Writer, r *scenario.Result) error {
 		if err != nil {
 			return err
 		}
-		d.Plots = append(d.Plots, drawing{Title: fmt.Sprintf("%s, every %s", g.Allocators[i].Label, Span(g.Allocators[i].Period)), SVG: svg})
+		d.Plots = append(d.Plots, drawing{Title: fmt.Sprintf("%s, every %s", g.Allocators[i].Label, model.Span(g.Allocators[i].Period)), SVG: svg})
 	}
 	return bandwidthPage.Execute(w, &d)
 }

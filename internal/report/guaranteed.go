@@ -27,9 +27,9 @@ func guarantees(p *writer, r *scenario.Result) {
 		k := &g.Allocators[i]
 		satisfied, short, recovery := "-", "-", "-"
 		if g.Promised {
-			satisfied, short, recovery = percent(k.Satisfied), model.SIDigits(k.Shortfall, 3)+"bit", Span(k.Recovery.Round(10*time.Millisecond))
+			satisfied, short, recovery = percent(k.Satisfied), model.SIDigits(k.Shortfall, 3)+"bit", model.Span(k.Recovery.Round(10*time.Millisecond))
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", input.Printable(k.Label), Span(k.Period), satisfied, short, percent(k.Utilisation), rate(k.Changes), recovery, k.Never)
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", input.Printable(k.Label), model.Span(k.Period), satisfied, short, percent(k.Utilisation), rate(k.Changes), recovery, k.Never)
 	}
 	_ = t.Flush()
 	p.printf("\n")

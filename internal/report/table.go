@@ -33,7 +33,7 @@ func Table(w io.Writer, r *scenario.Result) error {
 
 // Summary is one line about what was run.
 func Summary(r *scenario.Result) string {
-	s := fmt.Sprintf("%s, %s, %s at %s", model.Plural(r.VMs, "VM"), model.Plural(r.VFs, "VF"), Span(r.Duration), r.Sample)
+	s := fmt.Sprintf("%s, %s, %s at %s", model.Plural(r.VMs, "VM"), model.Plural(r.VFs, "VF"), model.Span(r.Duration), r.Sample)
 	if r.Hosts > 1 {
 		s = fmt.Sprintf("%d hosts of %s", r.Hosts, s)
 	}
@@ -130,7 +130,7 @@ func phases(p *writer, r *scenario.Result, o *scenario.Outcome) {
 		ph := &o.Phases[i]
 		known := learnedIn(o, i)
 		if len(ph.Groups) > 0 || len(ph.Scores) > 0 || len(known) > 0 || r.ShowHolders {
-			p.printf("\n%s, %s to %s\n", input.Printable(o.Label), Span(from), Span(ph.Until))
+			p.printf("\n%s, %s to %s\n", input.Printable(o.Label), model.Span(from), model.Span(ph.Until))
 		}
 		from = ph.Until
 		if r.ShowHolders {
@@ -167,7 +167,7 @@ func together(p *writer, o *scenario.Outcome) {
 	_, _ = fmt.Fprintln(t, "UNTIL\tVMS\tON VF\tPACKETS/S\tMBIT/S"+waitHead(o.Phases[0].All))
 	for _, ph := range o.Phases {
 		g, n := ph.All, float64(ph.All.VMs)
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.1f%s\n", Span(ph.Until), g.VMs, percent(100*g.OnVF), n*g.PPS, n*g.Mbit, waits(g))
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.1f%s\n", model.Span(ph.Until), g.VMs, percent(100*g.OnVF), n*g.PPS, n*g.Mbit, waits(g))
 	}
 }
 
@@ -209,23 +209,6 @@ func vmScores(p *writer, ph *scenario.Phase) {
 		}
 		_, _ = fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\n", input.Printable(s.VM), s.Score, io, map[bool]string{true: "yes", false: "-"}[s.Hold])
 	}
-}
-
-// Span prints a duration without needless parts: "1h", "7d", "10m".
-func Span(d time.Duration) string {
-	const day = 24 * time.Hour
-	if d >= 2*day {
-		rest := Span(d % day)
-		return fmt.Sprintf("%dd%s", d/day, strings.TrimPrefix(rest, "0s"))
-	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // lines makes text of several lines printable.

@@ -103,7 +103,7 @@ func (e *Engine) enact(f loop.Enforcer, snap *model.Snapshot, batch []model.Limi
 	}
 	tell := func(applied []model.Limit, err error) {
 		if core == e.Bandwidth && core != nil {
-			core.Applied(w.Now, batch, applied, f.Name(), err)
+			core.Applied(w.Now, batch, applied, err)
 		}
 	}
 	e.busy[f.Name()] = true

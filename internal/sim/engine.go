@@ -137,7 +137,7 @@ func (e *Engine) enforce(snap *model.Snapshot) {
 	e.At(e.World.Now.Add(e.World.Timing.Kernel), func() {
 		applied, err := limiter.Apply(context.Background(), snap, batch)
 		if core == e.Core {
-			tiers.Applied(e.World.Now, batch, applied, limiter.Name(), err)
+			tiers.Applied(e.World.Now, batch, applied, err)
 		}
 	})
 }
