@@ -39,7 +39,7 @@ bin/sluice-cni: FORCE | deps-demo
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/sluice-cni
 
 man: | deps-demo ## man pages, in bin/man
-	$(GO) run ./internal/cli/manual bin/man docs/config.md
+	$(GO) run ./internal/edge/cli/manual bin/man docs/config.md
 	cp packaging/man/* bin/man/
 
 package: $(NFPM) $(SBOM) | deps-demo ## .deb and .rpm for hosts and for VMs with virtual PFs, in dist/
@@ -64,16 +64,16 @@ race: $(NFPM) $(SBOM) ## unit and integration tests under the race detector
 	$(GOTEST) -race -short -timeout 20m ./...
 
 bandwidth-test: ## a guarantee on real kernel queues and real TCP, and every scenario of a link at every period
-	$(GOTEST) -count=1 ./lab/bench ./internal/bandwidth/fluid
+	$(GOTEST) -count=1 ./lab/bench ./internal/research/fluid
 
 faults: ## 10,000 random fault schedules on the simulated host
-	$(GOTEST) -timeout 20m -run 'TestRandomFaults' ./internal/sim -schedules 10000
+	$(GOTEST) -timeout 20m -run 'TestRandomFaults' ./internal/research/sim -schedules 10000
 
 fuzz: ## each fuzz target for a moment (FUZZ=5m for longer)
 	scripts/fuzz $(FUZZ)
 
 lab-test: build package ## the daemon on the real host with SR-IOV in QEMU
-	$(GOTEST) -tags lab -count=1 -p 1 -timeout 60m ./lab/... ./internal/kernel/labtest
+	$(GOTEST) -tags lab -count=1 -p 1 -timeout 60m ./lab/... ./internal/host/kernel/labtest
 
 lab: deps build ## the daemon on the real host in QEMU, and a shell there
 	$(GO) run ./lab/cmd/labctl up

@@ -339,7 +339,7 @@ func TestBillOfMaterials(t *testing.T) {
 // notice adds what the page contains of others: "uPlot 1.6.32, https://...".
 func notice(t *testing.T, want map[string]bool) {
 	t.Helper()
-	text, err := os.ReadFile("../internal/page/NOTICE")
+	text, err := os.ReadFile("../internal/edge/page/NOTICE")
 	if err != nil {
 		t.Fatal(err)
 	}

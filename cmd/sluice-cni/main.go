@@ -5,8 +5,8 @@ import (
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/version"
 
-	"sluice/internal/cni"
-	ours "sluice/internal/version"
+	ours "sluice/internal/base/version"
+	"sluice/internal/inside/cni"
 )
 
 // linked is set by the linker: -ldflags "-X main.linked=1.2.3".

@@ -7,8 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"sluice/internal/sluiceguest"
-	"sluice/internal/version"
+	"sluice/internal/base/version"
+	"sluice/internal/inside/sluiceguest"
 )
 
 // linked is set by the linker: -ldflags "-X main.linked=1.2.3".

@@ -1,5 +1,5 @@
 // Command sluice asks and commands Sluice's daemon, and tries policies on simulated hosts.
-// This file only wires; see internal/cli for the commands.
+// This file only wires; see internal/edge/cli for the commands.
 package main
 
 import (
@@ -8,12 +8,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"sluice/internal/bandwidth"
-	"sluice/internal/cli"
+	"sluice/internal/base/version"
 	"sluice/internal/config"
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/placement"
 	"sluice/internal/demo"
-	"sluice/internal/placement"
-	"sluice/internal/version"
+	"sluice/internal/edge/cli"
 )
 
 // linked is set by the linker: -ldflags "-X main.linked=1.2.3".

@@ -8,8 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"sluice/internal/base/version"
 	"sluice/internal/daemon"
-	"sluice/internal/version"
 )
 
 // linked is set by the linker: -ldflags "-X main.linked=1.2.3".

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"sluice/internal/libvirt/libvirttest"
-	"sluice/internal/testkit"
+	"sluice/internal/host/libvirt/libvirttest"
+	"sluice/internal/tests/testkit"
 )
 
 // programs is where the built ones are.

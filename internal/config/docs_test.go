@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/golden"
 	"sluice/internal/model"
+	"sluice/internal/tests/golden"
 )
 
 func TestReferenceListsEveryKey(t *testing.T) {

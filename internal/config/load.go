@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/input"
+	"sluice/internal/base/input"
 	"sluice/internal/model"
 )
 

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/actuate"
-	"sluice/internal/bandwidth"
-	"sluice/internal/kernel"
-	"sluice/internal/kernel/kerneltest"
-	"sluice/internal/loop"
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/loop"
+	"sluice/internal/host/actuate"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/observe"
 	"sluice/internal/model"
-	"sluice/internal/observe"
 )
 
 // What the bandwidth controller costs for 100 VMs with real taps, counters, programs and trees, in % of a core. Traffic is

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/libvirt/libvirttest"
-	"sluice/internal/web"
+	"sluice/internal/edge/web"
+	"sluice/internal/host/libvirt/libvirttest"
 )
 
 // costScript runs the daemon, lets it settle, and prints its CPU time in clock ticks

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/loop"
+	"sluice/internal/control/loop"
+	"sluice/internal/control/plan"
 	"sluice/internal/model"
-	"sluice/internal/plan"
 )
 
 // incoming keeps VFs for VMs that migrate in, from when libvirt's hook asks for them until libvirt

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/loop"
+	"sluice/internal/control/loop"
+	"sluice/internal/control/plan"
 	"sluice/internal/model"
-	"sluice/internal/plan"
 )
 
 // incomingRig is a host with two VFs, of which the core chooses what it is told to.

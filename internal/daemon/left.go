@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/backend"
+	"sluice/internal/base/statefile"
 	"sluice/internal/config"
-	"sluice/internal/kernel"
+	"sluice/internal/control/vpf"
+	"sluice/internal/edge/backend"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
-	"sluice/internal/statefile"
-	"sluice/internal/vpf"
 )
 
 // The codes of findings about what a daemon that has died left.

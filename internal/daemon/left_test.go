@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/kernel"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/host/libvirt/libvirttest"
 )
 
 // daysWork runs a daemon beside a real libvirt, asks and commands it, and stops it. In %[1]s

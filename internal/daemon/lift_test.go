@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/kernel"
-	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/libvirt/libvirttest"
 	"sluice/internal/model"
 )
 

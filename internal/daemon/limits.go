@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"sluice/internal/actuate"
-	"sluice/internal/backend"
-	"sluice/internal/bandwidth"
 	"sluice/internal/config"
-	"sluice/internal/kernel"
-	"sluice/internal/loop"
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/loop"
+	"sluice/internal/edge/backend"
+	"sluice/internal/host/actuate"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/observe"
 	"sluice/internal/model"
-	"sluice/internal/observe"
 )
 
 // limit makes the bandwidth controller, with what the host has to limit NICs.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"sluice/internal/kernel"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/observe"
 	"sluice/internal/model"
-	"sluice/internal/observe"
 )
 
 // fixedCounters are two taps, of which a policer dropped packets of one.

@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/internal/kernel"
+	"sluice/internal/base/statefile"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
-	"sluice/internal/statefile"
 )
 
 // locks keep two daemons from each other's work: one holds a state_dir, one of all moves

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"sluice/internal/kernel"
-	"sluice/internal/loop"
+	"sluice/internal/control/loop"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
 

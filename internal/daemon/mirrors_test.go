@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/kernel"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/loop"
+	"sluice/internal/control/loop"
+	"sluice/internal/edge/web"
 	"sluice/internal/model"
-	"sluice/internal/web"
 )
 
 // Offline looks at the host without running as a daemon and without changing anything, and

@@ -13,10 +13,10 @@ import (
 	"slices"
 
 	"sluice/api/v1"
-	"sluice/internal/doctor"
-	"sluice/internal/libvirt"
+	"sluice/internal/control/doctor"
+	"sluice/internal/host/libvirt"
+	"sluice/internal/host/prepare"
 	"sluice/internal/model"
-	"sluice/internal/prepare"
 )
 
 // preparer changes definitions of VMs so that they can have VFs. It implements web.Preparer.

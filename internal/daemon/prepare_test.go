@@ -12,8 +12,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"sluice/api/v1"
-	"sluice/internal/libvirt"
-	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/host/libvirt"
+	"sluice/internal/host/libvirt/libvirttest"
 	"sluice/internal/model"
 )
 

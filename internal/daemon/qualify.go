@@ -15,10 +15,10 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/config"
+	"sluice/internal/edge/web"
+	"sluice/internal/host/qualify"
+	"sluice/internal/host/qualify/measure"
 	"sluice/internal/model"
-	"sluice/internal/qualify"
-	"sluice/internal/qualify/measure"
-	"sluice/internal/web"
 )
 
 // qualifyOptions are those of --qualify.

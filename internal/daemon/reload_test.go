@@ -12,13 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/actuate"
-	"sluice/internal/backend"
 	"sluice/internal/config"
-	"sluice/internal/kernel"
-	"sluice/internal/loop"
+	"sluice/internal/control/loop"
+	"sluice/internal/edge/backend"
+	"sluice/internal/host/actuate"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/observe"
 	"sluice/internal/model"
-	"sluice/internal/observe"
 )
 
 // testDaemon runs the loop of a daemon without libvirt, on a host without PFs.

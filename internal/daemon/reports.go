@@ -14,15 +14,15 @@ import (
 	"time"
 
 	"sluice/api/v1"
+	"sluice/internal/base/input"
+	"sluice/internal/base/statefile"
 	"sluice/internal/config"
-	"sluice/internal/doctor"
-	"sluice/internal/input"
-	"sluice/internal/kernel"
+	"sluice/internal/control/doctor"
+	"sluice/internal/control/placement"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/qualify"
+	"sluice/internal/host/qualify/measure"
 	"sluice/internal/model"
-	"sluice/internal/placement"
-	"sluice/internal/qualify"
-	"sluice/internal/qualify/measure"
-	"sluice/internal/statefile"
 )
 
 // maxReport bounds a report's file: one takes about 6 KB.

@@ -17,10 +17,10 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/config"
-	"sluice/internal/kernel"
+	"sluice/internal/control/placement"
+	"sluice/internal/edge/web"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
-	"sluice/internal/placement"
-	"sluice/internal/web"
 )
 
 func TestReportIsKept(t *testing.T) {

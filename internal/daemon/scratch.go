@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/kernel"
-	"sluice/internal/kernel/frames"
-	"sluice/internal/qualify"
-	"sluice/internal/web"
+	"sluice/internal/edge/web"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/kernel/frames"
+	"sluice/internal/host/qualify"
 )
 
 // How a scratch VM is measured.

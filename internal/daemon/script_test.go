@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"sluice/internal/cli"
+	"sluice/internal/edge/cli"
 )
 
 // TestMain makes programs of the test binary: the daemon and its client.

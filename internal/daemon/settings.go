@@ -5,13 +5,13 @@ import (
 	"log/slog"
 	"time"
 
-	"sluice/internal/bandwidth"
 	"sluice/internal/config"
-	"sluice/internal/loop"
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/loop"
+	"sluice/internal/control/placement"
+	"sluice/internal/control/plan"
+	"sluice/internal/host/observe"
 	"sluice/internal/model"
-	"sluice/internal/observe"
-	"sluice/internal/placement"
-	"sluice/internal/plan"
 )
 
 // poolOf is the config's list of VFs in observe's terms.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/libvirt/libvirttest"
+	"sluice/internal/host/libvirt/libvirttest"
 )
 
 // slas sets SLAs in every way while the daemon runs, and kills it in between. In %[1]s are sluice and

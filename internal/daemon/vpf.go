@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/config"
-	"sluice/internal/kernel"
-	"sluice/internal/libvirt"
-	"sluice/internal/loop"
+	"sluice/internal/control/loop"
+	"sluice/internal/control/vpf"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/libvirt"
 	"sluice/internal/model"
-	"sluice/internal/vpf"
 )
 
 // virtual makes the controller of virtual PFs.

@@ -12,12 +12,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sluice/internal/doctor"
-	"sluice/internal/kernel"
-	"sluice/internal/libvirt"
-	"sluice/internal/loop"
+	"sluice/internal/control/doctor"
+	"sluice/internal/control/loop"
+	"sluice/internal/control/vpf"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/libvirt"
 	"sluice/internal/model"
-	"sluice/internal/vpf"
 )
 
 // vpfHost has one VM with a function, and counts how often its switch ports are read.

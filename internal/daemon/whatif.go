@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/api/v1"
-	"sluice/internal/history"
+	"sluice/internal/edge/history"
 )
 
 // Bounds of the process that works out what other policies would have done: it gets what nobody else wants of one CPU.

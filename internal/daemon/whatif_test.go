@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/history"
+	"sluice/internal/edge/history"
 	"sluice/internal/model"
 )
 

@@ -7,17 +7,17 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sluice/internal/backend"
-	"sluice/internal/bandwidth"
-	"sluice/internal/cli"
-	"sluice/internal/doctor"
-	"sluice/internal/history"
-	"sluice/internal/loop"
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/doctor"
+	"sluice/internal/control/loop"
+	"sluice/internal/edge/backend"
+	"sluice/internal/edge/cli"
+	"sluice/internal/edge/history"
+	"sluice/internal/edge/page"
+	"sluice/internal/edge/web"
+	"sluice/internal/edge/whatif"
 	"sluice/internal/model"
-	"sluice/internal/page"
-	"sluice/internal/sim"
-	"sluice/internal/web"
-	"sluice/internal/whatif"
+	"sluice/internal/research/sim"
 )
 
 // frameTime is how often the demo catches up with its clock.

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/cli"
 	"sluice/internal/demo"
+	"sluice/internal/edge/cli"
+	"sluice/internal/edge/web"
 	"sluice/internal/model"
-	"sluice/internal/testkit"
-	"sluice/internal/web"
+	"sluice/internal/tests/testkit"
 )
 
 // The demo shares its links as the daemon does: what sluice bw shows is there.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/internal/model"
-	"sluice/internal/sim"
-	"sluice/internal/workload"
+	"sluice/internal/research/sim"
+	"sluice/internal/research/workload"
 )
 
 // host is the simulated one: FlexVF's multi-VM experiment (section 6.4) set in motion. VMs in four groups send

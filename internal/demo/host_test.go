@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/cli"
+	"sluice/internal/control/doctor"
 	"sluice/internal/demo"
-	"sluice/internal/doctor"
+	"sluice/internal/edge/cli"
+	"sluice/internal/edge/web"
 	"sluice/internal/model"
-	"sluice/internal/web"
 )
 
 // troubled runs a demo and says at which virtual times something was seen of each trouble.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/cli"
 	"sluice/internal/demo"
+	"sluice/internal/edge/cli"
 )
 
 // The page of a demo can be seen in a browser, and the demo ends well when it is interrupted.

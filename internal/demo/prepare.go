@@ -7,7 +7,7 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/model"
-	"sluice/internal/sim"
+	"sluice/internal/research/sim"
 )
 
 // preparer puts right what simulated VMs lack for a VF. They have no definitions: what is shown is what would be added

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/cli"
 	"sluice/internal/demo"
-	"sluice/internal/testkit"
-	"sluice/internal/web"
+	"sluice/internal/edge/cli"
+	"sluice/internal/edge/web"
+	"sluice/internal/tests/testkit"
 )
 
 // What doctor says of VMs that are set up wrongly can be done in the demo, and taken back.

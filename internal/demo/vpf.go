@@ -7,7 +7,7 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/model"
-	"sluice/internal/sim"
+	"sluice/internal/research/sim"
 )
 
 // virtualPFs are those of the host, as they are from its start on.

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	inguest "sluice/internal/guest"
+	inguest "sluice/internal/host/guest"
 	"sluice/internal/model"
 )
 

@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"sluice/internal/kernel"
+	"sluice/internal/host/kernel"
 )
 
 // What the bed is made of. Rates are on the wire: with preamble, gap and checksum.

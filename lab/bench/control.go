@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/bandwidth"
+	"sluice/internal/control/bandwidth"
 	"sluice/internal/model"
 )
 

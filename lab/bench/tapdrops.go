@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/kernel"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
 

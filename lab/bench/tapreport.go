@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/kernel"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/bandwidth"
-	"sluice/internal/kernel"
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
 

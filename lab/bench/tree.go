@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net"
 
-	"sluice/internal/kernel"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
 

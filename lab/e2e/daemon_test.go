@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/web"
+	"sluice/internal/edge/web"
 	"sluice/lab"
 )
 

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/edge/web"
 	"sluice/internal/model"
-	"sluice/internal/scenario"
-	"sluice/internal/testkit"
-	"sluice/internal/trace"
-	"sluice/internal/web"
+	"sluice/internal/research/scenario"
+	"sluice/internal/research/trace"
+	"sluice/internal/tests/testkit"
 )
 
 // decided is a plug or unplug as both a daemon and a replay tell of it.

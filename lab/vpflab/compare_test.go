@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/kernel"
+	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 	"sluice/lab"
 	"sluice/lab/vpflab"

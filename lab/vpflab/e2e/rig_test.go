@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/web"
+	"sluice/internal/edge/web"
 	"sluice/lab"
 	"sluice/lab/vpflab"
 )

@@ -1,0 +1,3 @@
+// Package base is the lowest floor: small libraries that know nothing of what Sluice does (files, text from outside,
+// netlink messages, the version). They import nothing of ours but each other.
+package base

@@ -1,0 +1,393 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/model"
+)
+
+// Counters reads what the NICs of VMs have moved so far, many times a second.
+type Counters interface {
+	// Follow takes from a Snapshot which devices are whose.
+	Follow(*model.Snapshot)
+	// Read appends the readings of all NICs to buf. What cannot be read is missing, and the error says why.
+	Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error)
+}
+
+// Standing is an Enforcer whose Limits outlive the daemon where no Snapshot shows them.
+type Standing interface {
+	// Standing lists the Limits that stand, as they are read back.
+	Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error)
+}
+
+// Sweeper is an Enforcer that may find what an earlier run left and no Limit is about: on taps that no VM has, or trees that
+// no tap is led to. Nothing of it is swept in observe mode.
+type Sweeper interface {
+	Sweep(ctx context.Context, snap *model.Snapshot) error
+}
+
+// Slow is an Enforcer whose Apply may take long, or hang, with one VM and not with another.
+type Slow interface{ Slow() }
+
+// BandwidthRunner drives a bandwidth.Core in real time: every period it reads counters, and has the
+// enforcers apply what follows. No enforcer holds up the readings, or another enforcer.
+type BandwidthRunner struct {
+	Core      *bandwidth.Core
+	Counters  Counters
+	Enforcers []Enforcer // in order of preference: the first one that can have a Limit is to have it
+	Period    time.Duration
+	LiftAll   bool // at the end lift contracts too
+	Log       *slog.Logger
+
+	mu     sync.Mutex // guards Core, LiftAll and what follows
+	snap   *model.Snapshot
+	swept  bool // what an earlier run left has been removed
+	queues map[queueKey]*queue
+	idle   sync.Cond // a queue has emptied
+	failed map[queueKey]*repeats
+	late   uint64
+	took   time.Duration
+	pace   chan time.Duration // new periods
+
+	buf   []bandwidth.Reading
+	blind repeats
+}
+
+// queueKey names what is applied one batch at a time: an enforcer, or a slow one's VM.
+type queueKey struct {
+	by string
+	vm model.VMID
+}
+
+func (k queueKey) String() string {
+	if k.vm == "" {
+		return k.by
+	}
+	return k.by + " of VM " + string(k.vm)
+}
+
+// queue is what waits to be applied.
+type queue struct {
+	enforcer Enforcer
+	next     []model.Limit
+}
+
+// Init must be called before all else.
+func (r *BandwidthRunner) Init() *BandwidthRunner {
+	r.queues, r.failed, r.pace = map[queueKey]*queue{}, map[queueKey]*repeats{}, make(chan time.Duration, 1)
+	r.idle.L = &r.mu
+	if r.Log == nil {
+		r.Log = slog.New(slog.DiscardHandler)
+	}
+	return r
+}
+
+// Follow tells the controller what the placement loop knows. The Snapshot is not changed afterwards.
+func (r *BandwidthRunner) Follow(now time.Time, w bandwidth.World) {
+	r.Counters.Follow(w.Snapshot)
+	w.Enforcer = r.enforcer
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := r.snap == nil
+	r.snap = w.Snapshot
+	maps.DeleteFunc(r.failed, func(at queueKey, _ *repeats) bool { return at.vm != "" && w.Snapshot.FindVM(at.vm) == nil })
+	r.Core.Follow(now, w)
+	sweep := !r.swept && r.Core.Enforces()
+	r.swept = r.swept || sweep
+	if first || sweep {
+		go func() { // both log what went wrong
+			if first {
+				_ = r.adopt(w.Snapshot)
+			}
+			if sweep {
+				_ = r.Sweep(w.Snapshot)
+			}
+		}()
+	}
+}
+
+// Sweep removes what an earlier run left and no Limit is about. The enforcers go in reverse order: taps are led to trees, not
+// the other way round.
+func (r *BandwidthRunner) Sweep(snap *model.Snapshot) (failed error) {
+	for _, e := range slices.Backward(r.Enforcers) {
+		s, ok := e.(Sweeper)
+		if !ok {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limitDeadline)
+		err := s.Sweep(ctx, snap)
+		cancel()
+		if err != nil {
+			r.Log.Warn("what an earlier run left may stay; `sluice fsck` lists it once no daemon runs", "enforcer", e.Name(), "error", err)
+			failed = errors.Join(failed, fmt.Errorf("remove what an earlier run left by %s: %w", e.Name(), err))
+		}
+	}
+	return failed
+}
+
+// adopt takes over what an earlier run left standing, so that it is lifted where nothing wants it.
+func (r *BandwidthRunner) adopt(snap *model.Snapshot) (failed error) {
+	for _, e := range r.Enforcers {
+		s, ok := e.(Standing)
+		if !ok {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limitDeadline)
+		stand, err := s.Standing(ctx, snap)
+		cancel()
+		if err != nil {
+			r.Log.Warn("cannot see which limits an earlier run left; those that nobody wants may stay", "enforcer", e.Name(), "error", err)
+			failed = errors.Join(failed, fmt.Errorf("see what stands by %s: %w", e.Name(), err))
+		}
+		r.mu.Lock()
+		r.Core.Adopt(time.Now(), stand)
+		r.mu.Unlock()
+	}
+	return failed
+}
+
+// enforcer names the first enforcer that can have a Limit.
+func (r *BandwidthRunner) enforcer(snap *model.Snapshot, key model.LimitKey) (string, model.Tri) {
+	for _, e := range r.Enforcers {
+		if can := e.Can(snap, key); can != model.No {
+			return e.Name(), can
+		}
+	}
+	return "", model.No
+}
+
+// Plug implements Plugs.
+func (r *BandwidthRunner) Plug(id model.NICID) (uint64, string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Core.Plug(id)
+}
+
+// Contained implements Plugs.
+func (r *BandwidthRunner) Contained() []bandwidth.Contained {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Core.Contained()
+}
+
+// View is a picture of what the controller knows and does.
+func (r *BandwidthRunner) View() *model.Bandwidth {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v := r.Core.View()
+	v.Late, v.Took = r.late, r.took
+	return v
+}
+
+// SetOptions changes the knobs, the period among them.
+func (r *BandwidthRunner) SetOptions(o bandwidth.Options, liftAll bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.Core.SetOptions(o); err != nil {
+		return err
+	}
+	r.LiftAll = liftAll
+	select {
+	case <-r.pace: // an older one that nobody took yet
+	default:
+	}
+	r.pace <- o.Period
+	return nil
+}
+
+// Run works until ctx ends, and then lifts what is to be lifted.
+func (r *BandwidthRunner) Run(ctx context.Context) error {
+	period := r.Period
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			r.stop()
+			return nil
+		case period = <-r.pace:
+			ticker.Reset(period)
+			last = time.Now()
+		case due := <-ticker.C: // when that was, however long the period before took
+			r.tick(ctx, time.Now(), period, missed(due.Sub(last), period))
+			last = due
+		}
+	}
+}
+
+// missed is how many periods went by without a tick between two that are so far apart.
+func missed(apart, period time.Duration) uint64 {
+	return uint64(max(0, apart-period/2) / period) //nolint:gosec // not negative
+}
+
+// tick is one period.
+func (r *BandwidthRunner) tick(ctx context.Context, now time.Time, period time.Duration, missed uint64) {
+	read, cancel := context.WithTimeout(ctx, max(period, leastRead))
+	buf, err := r.Counters.Read(read, r.buf[:0])
+	cancel()
+	r.buf = buf
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err == nil:
+		if r.blind.over() {
+			r.Log.Info("counters can be read again")
+		}
+	case r.blind.due(now, err.Error()):
+		r.Log.Error("counters cannot be read; NICs that are not counted may send what they are promised, or a fair share", "error", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.snap == nil {
+		return
+	}
+	if r.late += missed; len(buf) == 0 && err != nil {
+		r.late++
+	}
+	r.dispatch(r.Core.Tick(time.Now(), buf))
+	r.took = time.Since(now)
+}
+
+// leastRead is the least time that a reading may take.
+const leastRead = 200 * time.Millisecond
+
+// dispatch hands a batch to its enforcers. mu is held.
+func (r *BandwidthRunner) dispatch(batch []model.Limit) {
+	for i := range batch {
+		l := &batch[i]
+		e := r.named(r.Core.By(l.LimitKey))
+		if e == nil {
+			continue
+		}
+		at := queueKey{by: e.Name()}
+		if _, slow := e.(Slow); slow {
+			at.vm = l.VM
+		}
+		q := r.queues[at]
+		if q == nil {
+			q = &queue{enforcer: e}
+			r.queues[at] = q
+			go r.enforce(at, q)
+		}
+		if k := slices.IndexFunc(q.next, func(o model.Limit) bool { return o.LimitKey == l.LimitKey }); k >= 0 {
+			q.next[k] = *l // it waited too long: the newer one counts
+		} else {
+			q.next = append(q.next, *l)
+		}
+	}
+}
+
+func (r *BandwidthRunner) named(name string) Enforcer {
+	for _, e := range r.Enforcers {
+		if e.Name() == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// limitDeadline is for a whole batch of Limits: a few netlink messages for each. slowDeadline is for one of a Slow
+// enforcer: those of one VM, whose guest may be busy.
+const (
+	limitDeadline = 10 * time.Second
+	slowDeadline  = time.Minute
+)
+
+// enforce works a queue off.
+func (r *BandwidthRunner) enforce(at queueKey, q *queue) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(q.next) > 0 {
+		batch, snap := q.next, r.snap
+		q.next = nil
+		r.mu.Unlock()
+		deadline := limitDeadline
+		if at.vm != "" {
+			deadline = slowDeadline
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		applied, err := q.enforcer.Apply(ctx, snap, batch)
+		cancel()
+		r.mu.Lock()
+		r.Core.Applied(time.Now(), batch, applied, err)
+		r.report(at, len(batch)-len(applied), err)
+	}
+	delete(r.queues, at)
+	r.idle.Broadcast()
+}
+
+// report logs what cannot be limited, once.
+func (r *BandwidthRunner) report(at queueKey, failed int, err error) {
+	p := r.failed[at]
+	switch {
+	case err == nil:
+		delete(r.failed, at)
+		return
+	case p == nil:
+		p = &repeats{}
+		r.failed[at] = p
+	}
+	if p.due(time.Now(), err.Error()) {
+		r.Log.Warn("limits could not be applied; tried again later", "enforcer", at.by, "vm", string(at.vm), "failed", failed, "error", err)
+	}
+}
+
+// Lift ends an earlier run in place of it: what is allowed is lifted, and contracts where LiftAll says so. What does
+// not stand is left alone. Run must not be called as well.
+func (r *BandwidthRunner) Lift(now time.Time, w bandwidth.World) error {
+	w.Enforcer = r.enforcer
+	r.snap = w.Snapshot
+	r.Core.Follow(now, w)
+	err := r.adopt(w.Snapshot)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dispatch(r.Core.LiftLeft(now, r.LiftAll))
+	r.drain()
+	for at := range r.queues {
+		err = errors.Join(err, fmt.Errorf("lift limits by %s: no answer within %s", at, stopWait))
+	}
+	for at := range r.failed {
+		err = errors.Join(err, fmt.Errorf("lift limits by %s: not all could be lifted; the log says why", at))
+	}
+	return err
+}
+
+// stopWait is how long the end waits for what enforcers are about, and then for the lifting.
+const stopWait = 5 * time.Second
+
+// stop lifts what is allowed and, where that is asked for, contracts. An enforcer that does not
+// answer is not waited for: what it holds ends by itself, or is lifted by the next start.
+func (r *BandwidthRunner) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drain()
+	r.dispatch(r.Core.Lift(r.LiftAll))
+	r.drain()
+	for at := range r.queues {
+		r.Log.Warn("stopping without the answer of an enforcer of limits", "enforcer", at.by, "vm", string(at.vm))
+	}
+}
+
+// drain waits until the enforcers have done what they were told, for a while.
+func (r *BandwidthRunner) drain() {
+	over := false
+	timer := time.AfterFunc(stopWait, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		over = true
+		r.idle.Broadcast()
+	})
+	defer timer.Stop()
+	for len(r.queues) > 0 && !over {
+		r.idle.Wait()
+	}
+}

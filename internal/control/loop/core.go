@@ -1,0 +1,346 @@
+package loop
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"sluice/internal/control/executor"
+	"sluice/internal/control/placement"
+	"sluice/internal/control/plan"
+	"sluice/internal/model"
+)
+
+// Core is the placement controller: it decides who gets which VF, plans the Moves that
+// lead there and the repairs that are due, and says which of them begin when. How a
+// Move is carried out is the executor's matter. It is not safe for concurrent use.
+type Core struct {
+	opts    Options
+	decider *placement.Decider
+	rules   model.Rules
+
+	snap     *model.Snapshot
+	target   *model.Target
+	plugs    Plugs // what has to stand before a plug; nil: nothing
+	findings []model.Finding
+	checker  plan.Checker
+
+	exec    *executor.Executor
+	waiting []model.Move              // planned, not begun: the VF is not free or enough is under way
+	done    map[model.VMID][]doneMove // ended, perhaps after the last Snapshot was taken
+	freed   map[model.VFID]time.Time  // VFs that an unplug freed, perhaps after it too
+	resume  []model.Move              // left by an earlier run
+	giveUp  []uint64                  // Steps of cancelled Moves that only wait
+	journal journalState
+	fails   map[model.NICID]*failure
+	badVFs  map[model.VFID]time.Time
+	idle    map[model.NICID]time.Time // since when a holder's guest has not used its VF
+	costs   map[model.VMID]*costs
+	sum     costs
+
+	cutOff    []repair // that wait, of VMs that cannot be reached
+	others    []repair
+	repairing int // repairs under way
+	repairs   map[repairKey]repairTries
+
+	filters  ownFilters
+	totals   model.Totals
+	recent   []model.MoveStatus
+	ended    []model.MoveStatus // since the last call of Ended
+	tickTime time.Duration
+	started  time.Time
+	asked    time.Time // when a person asked for fsck --repair; zero: nobody did
+}
+
+// NewCore makes a Core. left are Moves that an earlier run did not end.
+func NewCore(rules model.Rules, opts Options, journal Journal, left []model.Move) (*Core, error) {
+	d, err := placement.New(rules)
+	if err != nil {
+		return nil, err
+	}
+	return &Core{
+		opts: opts, decider: d, rules: rules, resume: left,
+		exec:  executor.New(opts.executor(), journal),
+		fails: map[model.NICID]*failure{}, badVFs: map[model.VFID]time.Time{},
+		idle: map[model.NICID]time.Time{}, repairs: map[repairKey]repairTries{}, done: map[model.VMID][]doneMove{}, freed: map[model.VFID]time.Time{}, costs: map[model.VMID]*costs{},
+		filters: ownFilters{added: map[model.Filter]time.Time{}},
+	}, nil
+}
+
+// SetRules changes what placement is to do, or nothing at all. Moves under way go on,
+// but for plugs that are not wanted any more: see Tick.
+func (c *Core) SetRules(r model.Rules) error {
+	if err := c.decider.SetRules(r); err != nil {
+		return err
+	}
+	c.rules = r
+	return nil
+}
+
+// SetOptions changes the knobs; moves under way keep their deadlines.
+func (c *Core) SetOptions(o Options) {
+	c.opts = o
+	c.exec.SetOptions(o.executor())
+}
+
+// Repair asks to repair every finding that is Sluice's to repair, as soon as its VM is free.
+func (c *Core) Repair(now time.Time) { c.asked = now }
+
+// Forgive ends a VM's waiting time after failed moves: a person wants it tried now.
+func (c *Core) Forgive(vm model.VMID) {
+	maps.DeleteFunc(c.fails, func(id model.NICID, _ *failure) bool { return id.VM == vm })
+}
+
+// Tick takes a new Snapshot, which the Core owns from now on, and returns Steps to start.
+func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
+	if c.started.IsZero() {
+		c.started = now
+	}
+	c.totals.Ticks++
+	if c.snap != nil && snap.Time.Before(c.snap.Time) {
+		c.totals.LateSamples++ // an older picture than the one in hand: not worth deciding on
+		return c.advance(now)
+	}
+	c.snap = snap
+	c.forget(snap, now)
+	c.takeUpLeft(now)
+	c.watchIdle(now)
+	hints := c.hints(now)
+	c.target = c.decider.Decide(now, snap, hints)
+	c.waiting = plugsFirst(plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts))
+	c.expectPlugs()
+	c.findings = c.checker.Check(snap, busy{c}, c.opts.Timeouts)
+	if c.opts.Mode != model.ModeEnforce {
+		c.cutOff, c.others = nil, nil
+		return nil
+	}
+	c.tellWaits()
+	c.cancelPlugs(now)
+	c.queueRepairs(now)
+	return c.advance(now)
+}
+
+// expectPlugs tells the Checker of PFs whose VFs are about to be used.
+func (c *Core) expectPlugs() {
+	if c.opts.Mode != model.ModeEnforce {
+		return
+	}
+	for _, r := range c.exec.Runs() {
+		if r.Move.Kind == model.MovePlug {
+			c.checker.Expect(r.Move.VF.PF)
+		}
+	}
+	for i := range c.waiting {
+		if c.waiting[i].Kind == model.MovePlug {
+			c.checker.Expect(c.waiting[i].VF.PF)
+		}
+	}
+}
+
+// plugsFirst puts the plugs, which stand last in a plan, before the unplugs: a VF lying
+// free serves nobody.
+func plugsFirst(moves []model.Move) []model.Move {
+	i := slices.IndexFunc(moves, func(m model.Move) bool { return m.Kind == model.MovePlug })
+	if i <= 0 {
+		return moves
+	}
+	return slices.Concat(moves[i:], moves[:i])
+}
+
+// advance starts what can start now.
+func (c *Core) advance(now time.Time) []model.Step {
+	out := c.next(now)
+	c.noteFilters(now, out)
+	return out
+}
+
+// next starts Steps that are due and what waits and can start: repairs of VMs that
+// are cut off before all else, other repairs last.
+func (c *Core) next(now time.Time) []model.Step {
+	out := c.exec.Due(now)
+	if c.opts.Mode != model.ModeEnforce {
+		return out
+	}
+	c.cutOff, out = c.beginRepairs(now, c.cutOff, cutOffAtOnce, out)
+	rest := c.waiting[:0]
+	for i, m := range c.waiting {
+		if c.exec.Len()-c.repairing >= max(1, c.opts.Parallel) {
+			rest = append(rest, c.waiting[i:]...)
+			break
+		}
+		if s, ok := c.begin(now, m); ok {
+			out = append(out, s)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	c.waiting = rest
+	c.others, out = c.beginRepairs(now, c.others, othersAtOnce, out)
+	return out
+}
+
+// begin starts a Move if it can start now.
+func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
+	if now.Before(c.journal.until) || !c.ready(m) || c.limitPlug(&m) != "" {
+		return model.Step{}, false
+	}
+	s, err := c.exec.Begin(now, plan.WithUndo(m, c.opts.Timeouts))
+	c.journal.note(now, err)
+	return s, err == nil
+}
+
+// ready says whether a Move can start: its VM has no other and, for a plug, its VF is
+// free. A repair waits only for Moves of its NIC; what is to be repaired was found before
+// any move of the NIC, or of the VF, that ended since, and the next Snapshot shows whether
+// it is still so.
+func (c *Core) ready(m model.Move) bool {
+	switch {
+	case c.exec.Run(executor.Key(m)) != nil:
+		return false
+	case m.Kind == model.MoveRepair && (m.VM != "" && (busy{c}).NIC(nicOf(m)) || c.usedSince(m.VF)):
+		return false
+	case m.Kind != model.MoveRepair && c.underWay(m.VM):
+		return false
+	}
+	for _, r := range c.exec.Runs() {
+		if m.VF != model.NoVF && r.Move.VF == m.VF {
+			return false
+		}
+	}
+	if m.Kind != model.MovePlug {
+		return true
+	}
+	if c.otherWithoutLink(nicOf(m)) {
+		return false // its unplug is more urgent
+	}
+	has := holds(c.snap, nicOf(m))
+	if has != model.NoVF && has != m.VF && !c.isFreed(has) {
+		return false // it gives up another VF first: a NIC has one at most
+	}
+	vf := c.snap.FindVF(m.VF)
+	return c.isFreed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || has == m.VF))
+}
+
+// usedSince says whether a Move that ended after the Snapshot was taken had the VF.
+func (c *Core) usedSince(vf model.VFID) bool {
+	if vf == model.NoVF {
+		return false
+	}
+	for _, moves := range c.done {
+		for i := range moves {
+			if moves[i].used == vf {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isFreed says whether an unplug freed the VF after the Snapshot was taken.
+func (c *Core) isFreed(vf model.VFID) bool {
+	_, ok := c.freed[vf]
+	return ok
+}
+
+// Finish takes the result of a Step and returns Steps to start. Results of Steps it
+// does not know are ignored.
+func (c *Core) Finish(now time.Time, id uint64, err error) []model.Step {
+	r := c.exec.Finish(now, id, err)
+	if r == nil {
+		return nil
+	}
+	if r.Failed.ID == id && r.Failed.Flow.Blames {
+		c.badVFs[r.Move.VF] = now.Add(c.opts.Backoff)
+	}
+	if r.Over() {
+		c.close(now, r)
+	}
+	return c.advance(now)
+}
+
+// close takes a Run that is over into the books.
+func (c *Core) close(now time.Time, r *executor.Run) {
+	c.remember(r.MoveStatus)
+	if r.Move.Kind == model.MoveRepair {
+		c.repairing--
+	}
+	d := doneMove{nic: r.Move.NIC, used: r.Move.VF, at: now}
+	for i := range r.Move.Steps {
+		if p := &r.Move.Steps[i].Path; p.Network != "" {
+			d.network, d.mac = p.Network, p.MAC
+		}
+	}
+	switch {
+	case r.Cancelled(): // nobody's fault
+	case r.Cause() != nil:
+		c.fail(now, r.Move, r.Cause())
+	default:
+		c.account(r.MoveStatus)
+		c.worked(r.Move, &d)
+	}
+	if vm := r.Move.VM; vm != "" {
+		c.done[vm] = append(c.done[vm], d)
+	}
+}
+
+// worked says what a Move that worked left true.
+func (c *Core) worked(m model.Move, d *doneMove) {
+	switch m.Kind {
+	case model.MovePlug:
+		d.known, d.vf = true, m.VF
+		delete(c.fails, nicOf(m))
+	case model.MoveUnplug:
+		d.known = true
+		c.freed[m.VF] = d.at
+		if f := c.fails[nicOf(m)]; f != nil && f.Give {
+			f.Give = false // it rests without the VF that it did not use
+		} else {
+			delete(c.fails, nicOf(m))
+		}
+	}
+}
+
+var (
+	errUnwanted = errors.New("it is to have no VF any more")
+	errInTheWay = errors.New("another NIC of the VM must leave a VF without link first")
+)
+
+// cancelPlugs takes plugs back whose VM is to have no VF by now (one that is stuck would
+// otherwise keep a VF for as long as its guest ignores it), and those that keep another
+// NIC of their VM on a VF whose PF has no link: that NIC is cut off until it is its turn.
+func (c *Core) cancelPlugs(now time.Time) {
+	for _, r := range slices.Clone(c.exec.Runs()) {
+		if r.Move.Kind != model.MovePlug {
+			continue
+		}
+		why := errUnwanted
+		if rule := c.rules.For(r.Move.VM, r.Move.VMName); !rule.Forbid && !c.rules.Drain {
+			if why = errInTheWay; !c.otherWithoutLink(nicOf(r.Move)) {
+				continue
+			}
+		}
+		if id := c.exec.Cancel(now, r, why); id != 0 {
+			c.giveUp = append(c.giveUp, id)
+		}
+		if r.Over() {
+			c.close(now, r)
+		}
+	}
+}
+
+// otherWithoutLink says whether another NIC of the VM is on a VF of ours whose PF has no link.
+func (c *Core) otherWithoutLink(id model.NICID) bool {
+	vm := c.snap.FindVM(id.VM)
+	return vm != nil && slices.ContainsFunc(vm.NICs, func(n model.NIC) bool {
+		pf := c.snap.FindPF(n.Ours().PF)
+		return n.Alias != id.NIC && pf != nil && !pf.LinkUp && !c.isFreed(n.VF)
+	})
+}
+
+// GiveUp lists Steps under way whose results nobody waits for any more; they only wait.
+func (c *Core) GiveUp() []uint64 {
+	out := c.giveUp
+	c.giveUp = nil
+	return out
+}

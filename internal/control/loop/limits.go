@@ -1,0 +1,87 @@
+package loop
+
+import (
+	"context"
+	"slices"
+
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/placement"
+	"sluice/internal/model"
+)
+
+// Enforcer applies Limits. It is no executor of Steps: what it applies is idempotent,
+// takes no journal, and is compared with the next Snapshot. What it finds true already
+// it leaves alone.
+type Enforcer interface {
+	// Name is what people and metrics call it, such as "max_tx_rate" or "htb".
+	Name() string
+	// Can says whether such a Limit can be had as the Snapshot shows the host: Unknown
+	// where only trying tells. It must not look at anything else.
+	Can(snap *model.Snapshot, key model.LimitKey) model.Tri
+	// Apply makes a batch true (0 bits/s: lifts the limit) by ctx's deadline and returns
+	// those that are, rounded as they were applied; err joins a model.LimitError for each other one.
+	Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error)
+}
+
+// Plugs says what has to stand before a NIC is given a VF.
+type Plugs interface {
+	// Plug returns the rate in bits/s that the VF is set to before it carries a frame (0: none), and what
+	// the plug has to wait for; "": nothing.
+	Plug(id model.NICID) (rate uint64, wait string)
+	// Contained lists NICs that are to have no VF for a while.
+	Contained() []bandwidth.Contained
+}
+
+// hintContained tells placement whose guests did not keep their limits on a VF.
+func (c *Core) hintContained(h *placement.Hints) {
+	if c.plugs == nil {
+		return
+	}
+	for _, x := range c.plugs.Contained() {
+		if h.NICs == nil {
+			h.NICs = map[model.NICID]placement.Hint{}
+		}
+		if h.NICs[x.NIC].Code != model.CodeMoving {
+			h.NICs[x.NIC] = placement.Hint{Code: model.CodeSLA, Until: x.Until, Detail: x.Why}
+		}
+	}
+}
+
+// LimitPlugs has p asked before each plug; nil: nobody is.
+func (c *Core) LimitPlugs(p Plugs) { c.plugs = p }
+
+// limitPlug sets the rate that the VF of a plug begins with, or says what the plug has to wait for.
+func (c *Core) limitPlug(m *model.Move) (wait string) {
+	if m.Kind != model.MovePlug || c.plugs == nil {
+		return ""
+	}
+	rate, wait := c.plugs.Plug(nicOf(*m))
+	if wait != "" || rate == 0 {
+		return wait
+	}
+	m.Steps = slices.Clone(m.Steps) // they may be in a View
+	for i := range m.Steps {
+		if vf := &m.Steps[i].VF; vf.ID != model.NoVF && (vf.MaxTxRate == 0 || rate < vf.MaxTxRate) {
+			vf.MaxTxRate = rate
+		}
+	}
+	return ""
+}
+
+// tellWaits has the Reasons of plugs that wait for a limit say so. The Target is new: nobody has seen it yet.
+func (c *Core) tellWaits() {
+	for i := range c.waiting {
+		m := &c.waiting[i]
+		wait := c.limitPlug(m)
+		if wait == "" {
+			continue
+		}
+		at := slices.IndexFunc(c.snap.VMs, func(vm model.VM) bool { return vm.ID == m.VM })
+		for _, why := range []*model.Reason{c.target.NIC(at, m.NIC), &m.Reason} {
+			if why.Detail != "" {
+				why.Detail += "; "
+			}
+			why.Detail += "the plug waits: " + wait
+		}
+	}
+}

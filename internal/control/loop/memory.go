@@ -1,0 +1,198 @@
+package loop
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"sluice/internal/control/executor"
+	"sluice/internal/control/placement"
+	"sluice/internal/control/plan"
+	"sluice/internal/model"
+)
+
+// busy shows plan which VMs have a move under way or one that the Snapshot may not show yet.
+type busy struct{ c *Core }
+
+// VM implements plan.Busy.
+func (b busy) VM(id model.VMID) bool { return len(b.c.done[id]) > 0 || b.c.underWay(id) }
+
+// NIC implements plan.Busy.
+func (b busy) NIC(id model.NICID) bool {
+	moved := func(d doneMove) bool { return d.nic == id.NIC }
+	return slices.ContainsFunc(b.c.done[id.VM], moved) || b.c.nicUnderWay(id)
+}
+
+// underWay says whether a Move of the VM is.
+func (c *Core) underWay(vm model.VMID) bool {
+	return slices.ContainsFunc(c.exec.Runs(), func(r *executor.Run) bool { return r.Move.VM == vm })
+}
+
+// nicUnderWay says whether a Move of the NIC is.
+func (c *Core) nicUnderWay(id model.NICID) bool {
+	return slices.ContainsFunc(c.exec.Runs(), func(r *executor.Run) bool { return nicOf(r.Move) == id })
+}
+
+// forget drops what the new Snapshot shows by itself, and what time has healed.
+func (c *Core) forget(snap *model.Snapshot, now time.Time) {
+	for vm, moves := range c.done {
+		shows := func(d doneMove) bool { return snap.Read.After(d.at) }
+		for _, d := range moves {
+			if shows(d) && d.used != model.NoVF {
+				c.checker.Used(d.used) // unless this Snapshot, the first since, shows it clean
+				c.checker.Pinned(d.network, d.mac, snap.Time)
+			}
+		}
+		if c.done[vm] = slices.DeleteFunc(moves, shows); len(c.done[vm]) == 0 {
+			delete(c.done, vm)
+		}
+	}
+	for vf, at := range c.freed {
+		if snap.Read.After(at) {
+			delete(c.freed, vf)
+		}
+	}
+	if c.totals.Ticks%sweepEvery == 0 {
+		gone := func(vm model.VMID) bool { return snap.FindVM(vm) == nil }
+		maps.DeleteFunc(c.fails, func(id model.NICID, _ *failure) bool { return gone(id.VM) })
+		maps.DeleteFunc(c.idle, func(id model.NICID, _ time.Time) bool { return gone(id.VM) })
+		maps.DeleteFunc(c.costs, func(id model.VMID, _ *costs) bool { return gone(id) })
+	}
+	if c.totals.Ticks%sweepEvery == 1 {
+		c.forgetFilters(snap)
+	}
+	for id, until := range c.badVFs {
+		if !now.Before(until) {
+			delete(c.badVFs, id)
+		}
+	}
+}
+
+// sweepEvery is how many ticks pass between two looks for memories of VMs that left.
+const sweepEvery = 64
+
+// nicOf is the NIC that a Move is about.
+func nicOf(m model.Move) model.NICID { return model.NICID{VM: m.VM, NIC: m.NIC} }
+
+// hints tell placement what the Snapshot does not show.
+func (c *Core) hints(now time.Time) *placement.Hints {
+	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.costOf}
+	if n := c.exec.Len() + len(c.fails) + len(c.done); n > 0 {
+		h.NICs = make(map[model.NICID]placement.Hint, n)
+	}
+	for id, f := range c.fails {
+		if now.Before(f.Until) {
+			has := holds(c.snap, id)
+			if f.Give {
+				has = model.NoVF
+			}
+			h.NICs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.Until, Detail: f.Text}
+		}
+	}
+	for vm, moves := range c.done {
+		for _, d := range moves {
+			if d.known {
+				h.NICs[model.NICID{VM: vm, NIC: d.nic}] = placement.Hint{VF: d.vf}
+			}
+		}
+	}
+	for _, r := range c.exec.Runs() {
+		c.hintMoving(h, r)
+	}
+	c.hintContained(h)
+	return h
+}
+
+// hintMoving holds all NICs of a VM still while one of them is moved.
+func (c *Core) hintMoving(h *placement.Hints, r *executor.Run) {
+	vm := c.snap.FindVM(r.Move.VM)
+	if vm == nil {
+		return
+	}
+	for i := range vm.NICs {
+		id := model.NICID{VM: vm.ID, NIC: vm.NICs[i].Alias}
+		has := vm.NICs[i].Ours()
+		switch known, ok := h.NICs[id]; {
+		case ok && known.Code == "":
+			has = known.VF // it ended after the Snapshot was taken
+		case ok && known.Code == model.CodeMoving && r.Move.NIC != id.NIC:
+			continue // by a Move of its own, or it is held still already
+		}
+		if r.Move.Kind != model.MoveRepair && r.Move.NIC == id.NIC {
+			has = model.NoVF
+			if (r.Move.Kind == model.MovePlug) != r.Undoing {
+				has = r.Move.VF
+			}
+		}
+		h.NICs[id] = placement.Hint{VF: has, Code: model.CodeMoving, Detail: r.Now().String()}
+	}
+}
+
+// watchIdle takes the VF of a guest that has not used it for longer than a plug may
+// take (its driver is gone): it would do others more good.
+func (c *Core) watchIdle(now time.Time) {
+	for i := range c.snap.VMs {
+		vm := &c.snap.VMs[i]
+		for j := range vm.NICs {
+			c.watchNIC(now, vm, &vm.NICs[j])
+		}
+	}
+}
+
+func (c *Core) watchNIC(now time.Time, vm *model.VM, nic *model.NIC) {
+	id := model.NICID{VM: vm.ID, NIC: nic.Alias}
+	vf := c.snap.FindVF(nic.Ours())
+	if vf == nil || vf.InGuest != model.No || vm.State != model.VMRunning || c.nicUnderWay(id) {
+		if len(c.idle) > 0 {
+			delete(c.idle, id)
+		}
+		return
+	}
+	since, seen := c.idle[id]
+	if !seen {
+		c.idle[id] = now
+	} else if f := c.fails[id]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (f == nil || !f.Give || !now.Before(f.Until)) {
+		c.rest(now, id, "its guest does not use the VF it has: no driver has it open").Give = true
+	}
+}
+
+// holds is the VF of ours that a NIC has, which may not be there.
+func holds(snap *model.Snapshot, id model.NICID) model.VFID {
+	if vm := snap.FindVM(id.VM); vm != nil {
+		return vm.FindNIC(id.NIC).Ours()
+	}
+	return model.NoVF
+}
+
+// takeUpLeft queues what an earlier run left unfinished, before anything is decided.
+func (c *Core) takeUpLeft(now time.Time) {
+	if c.opts.Mode != model.ModeEnforce {
+		return
+	}
+	for _, m := range c.resume {
+		again, ok := plan.Resume(c.snap, m, c.opts.Timeouts)
+		if !ok || c.exec.Run(executor.Key(again)) != nil {
+			c.exec.Forget(m)
+			continue
+		}
+		c.exec.Resume(now, plan.WithUndo(again, c.opts.Timeouts))
+		if again.Kind == model.MoveRepair {
+			c.repairing++
+		}
+	}
+	c.resume = nil
+}
+
+// doneMove is what an ended Move left true.
+type doneMove struct {
+	nic   string
+	known bool       // it is known which VF the NIC has now
+	vf    model.VFID // NoVF after an unplug
+	used  model.VFID // the VF that it set up or cleared
+	at    time.Time
+
+	network string // whose bridge it told where to send the MAC
+	mac     model.MAC
+}
+
+var _ plan.Busy = busy{}

@@ -1,0 +1,49 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"sluice/internal/control/executor"
+	"sluice/internal/control/plan"
+	"sluice/internal/model"
+)
+
+// Source gives Snapshots of the world.
+type Source interface {
+	Snapshot(ctx context.Context) (*model.Snapshot, error)
+}
+
+// Actuator does Steps. Do returns when the Step is true, or with the reason why it is not.
+type Actuator interface {
+	Do(ctx context.Context, s model.Step) error
+}
+
+// Journal remembers Moves under way across a crash.
+type Journal = executor.Journal
+
+// Options are the knobs of the loop.
+type Options struct {
+	Mode       model.Mode
+	Parallel   int           // moves under way at once; at least 1
+	Retries    int           // tries of a Step beyond the first
+	RetryDelay time.Duration // before the first retry; doubles
+	Backoff    time.Duration // a VM rests this long after a failed move; doubles up to BackoffMax
+	BackoffMax time.Duration
+	Timeouts   plan.Timeouts
+}
+
+// DefaultOptions are used where the config says nothing.
+var DefaultOptions = Options{
+	Mode:       model.ModeObserve,
+	Parallel:   model.DefaultParallel,
+	Retries:    model.DefaultRetries,
+	RetryDelay: time.Second,
+	Backoff:    model.DefaultBackoff,
+	BackoffMax: model.DefaultBackoffMax,
+	Timeouts:   plan.DefaultTimeouts,
+}
+
+func (o Options) executor() executor.Options {
+	return executor.Options{Retries: o.Retries, Delay: o.RetryDelay}
+}

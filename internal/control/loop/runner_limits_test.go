@@ -1,0 +1,429 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/model"
+)
+
+// enforcer is an Enforcer that notes what it is asked for.
+type enforcer struct {
+	mu    sync.Mutex
+	slow  time.Duration
+	err   error
+	asked [][]model.Limit
+	now   int // batches under way
+	most  int
+}
+
+func (e *enforcer) Name() string { return "test" }
+
+func (e *enforcer) Can(*model.Snapshot, model.LimitKey) model.Tri { return model.Unknown }
+
+func (e *enforcer) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
+	e.mu.Lock()
+	e.asked = append(e.asked, slices.Clone(batch))
+	e.now++
+	e.most = max(e.most, e.now)
+	e.mu.Unlock()
+	time.Sleep(e.slow)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.now--
+	if e.err != nil {
+		return nil, e.err
+	}
+	return batch, nil
+}
+
+// still are Counters of NICs that send nothing.
+type still struct {
+	mu   sync.Mutex
+	nics []model.NICID
+}
+
+func (s *still) Follow(snap *model.Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nics = nil
+	for i := range snap.VMs {
+		s.nics = append(s.nics, model.NICID{VM: snap.VMs[i].ID, NIC: "ua-0"})
+	}
+}
+
+func (s *still) Read(_ context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range s.nics {
+		buf = append(buf, bandwidth.Reading{NIC: id, Path: model.PathVirtio, At: time.Now()})
+	}
+	return buf, nil
+}
+
+// runLimited runs both loops for a while over two holders with limits of their own, and then stops them.
+func runLimited(t *testing.T, e *enforcer, mode model.Mode, more ...Enforcer) (log string, limits *BandwidthRunner) {
+	t.Helper()
+	w := &world{has: map[model.VMID]bool{"a": true, "b": true}}
+	o := DefaultOptions
+	o.Mode = mode
+	rules := model.Rules{Policy: "fair", Interval: time.Hour, VMs: []model.VMRule{{Match: "*", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
+	core, err := NewCore(rules, o, &memJournal{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&text, nil))
+	ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: mode, Allocator: "none", Period: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits = (&BandwidthRunner{Core: ctrl, Counters: &still{}, Enforcers: append(more, e), Period: 200 * time.Millisecond, Log: logger, LiftAll: true}).Init()
+	r := (&Runner{Core: core, Source: w, Actuator: w, Limits: limits, Sample: time.Second, Log: logger}).Init()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	over := make(chan error)
+	go func() { over <- limits.Run(ctx) }()
+	if err := errors.Join(r.Run(ctx), <-over); err != nil {
+		t.Fatal(err)
+	}
+	return text.String(), limits
+}
+
+// An enforcer is asked for one batch at a time, however long that takes, and in the end everything is lifted.
+func TestLimitsAreAppliedOneBatchAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &enforcer{slow: 2500 * time.Millisecond}
+		_, limits := runLimited(t, e, model.ModeEnforce)
+		if len(e.asked) != 2 || e.most != 1 {
+			t.Fatalf("%d batches, %d at once; want one that limits and one that lifts: %+v", len(e.asked), e.most, e.asked)
+		}
+		for i, want := range []uint64{1e9, 0} {
+			for _, l := range e.asked[i] {
+				if l.Contract.Bits != want {
+					t.Errorf("batch %d: %+v, want a contract of %d", i, l, want)
+				}
+			}
+		}
+		if v := limits.View(); v.Late != 0 || len(v.NICs) != 2 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// What fails is logged once, and rests. Observe mode applies nothing.
+func TestLimitsRestAfterTheyFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &enforcer{err: errors.New("driver says no")}
+		log, _ := runLimited(t, e, model.ModeEnforce)
+		if len(e.asked) != 1 || strings.Count(log, "driver says no") != 1 {
+			t.Errorf("asked %d times in 20 s, log:\n%s", len(e.asked), log)
+		}
+		e = &enforcer{}
+		runLimited(t, e, model.ModeObserve)
+		if len(e.asked) != 0 {
+			t.Errorf("observe mode applied %v", e.asked)
+		}
+	})
+}
+
+// slowEnforcer hangs with one VM, beyond any deadline.
+type slowEnforcer struct {
+	enforcer
+	hang model.VMID
+	wait time.Duration
+}
+
+func (e *slowEnforcer) Slow()        {}
+func (e *slowEnforcer) Name() string { return "slow" }
+
+func (e *slowEnforcer) Can(_ *model.Snapshot, k model.LimitKey) model.Tri {
+	return model.TriOf(k.Path == model.PathVF)
+}
+
+func (e *slowEnforcer) Apply(ctx context.Context, s *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
+	if batch[0].VM == e.hang {
+		time.Sleep(e.wait)
+	}
+	return e.enforcer.Apply(ctx, s, batch)
+}
+
+// An enforcer that hangs with one VM delays neither another VM, nor another enforcer, nor the readings,
+// nor the end.
+func TestHungEnforcerDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowEnforcer{hang: "a", wait: time.Minute}
+		e := &enforcer{}
+		begun := time.Now()
+		log, limits := runLimited(t, e, model.ModeEnforce, slow)
+		if d := time.Since(begun); d > 20*time.Second+2*stopWait+time.Second {
+			t.Errorf("the end took until %s", d)
+		}
+		if v := limits.View(); v.Late != 0 || v.At.Sub(begun) < 19*time.Second {
+			t.Errorf("readings were late: %d periods, the last at %s", v.Late, v.At.Sub(begun))
+		}
+		slow.mu.Lock()
+		asked := slices.Clone(slow.asked)
+		slow.mu.Unlock()
+		if len(asked) == 0 || asked[0][0].VM != "b" || len(e.asked) < 2 {
+			t.Errorf("b's guest: %+v; the other enforcer: %+v", asked, e.asked)
+		}
+		if !strings.Contains(log, "without the answer of an enforcer") {
+			t.Errorf("log:\n%s", log)
+		}
+		time.Sleep(2 * time.Minute) // let it end
+	})
+}
+
+// left is an enforcer with a limit that an earlier run set.
+type left struct{ enforcer }
+
+func (l *left) Standing(context.Context, *model.Snapshot) ([]model.Limit, error) {
+	k := model.LimitKey{VM: "a", NIC: "ua-0", Path: model.PathVirtio, Dir: model.Rx}
+	return []model.Limit{{LimitKey: k, Contract: model.Rate{Bits: 5e9}}}, nil
+}
+
+// What an earlier run left and nobody wants any more is lifted.
+func TestLimitsOfAnEarlierRunAreLifted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &left{}
+		runLimited(t, &enforcer{}, model.ModeEnforce, l)
+		found := false
+		for _, b := range l.asked {
+			for _, x := range b {
+				found = found || x.Dir == model.Rx && x.NIC == "ua-0" && x.VM == "a" && x.Lifts()
+			}
+		}
+		if !found {
+			t.Errorf("asked for %+v, want a's limit on receiving lifted", l.asked)
+		}
+	})
+}
+
+// sweeper is an enforcer that notes when it is told to sweep.
+type sweeper struct {
+	enforcer
+	name  string
+	order *[]string
+}
+
+func (s *sweeper) Name() string { return s.name }
+
+func (s *sweeper) Sweep(_ context.Context, snap *model.Snapshot) error {
+	if snap.FindVM("a") == nil {
+		return errors.New("swept for a host without VMs")
+	}
+	*s.order = append(*s.order, s.name)
+	return nil
+}
+
+// What an earlier run left goes once, where limits are set: those of single taps before what they are led to. In observe
+// mode nothing does, until that ends.
+func TestObserveModeSweepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		trees, taps := &sweeper{name: "trees", order: &order}, &sweeper{name: "taps", order: &order}
+		_, limits := runLimited(t, &enforcer{}, model.ModeObserve, trees, taps)
+		if len(order) > 0 {
+			t.Fatalf("observe mode swept %q", order)
+		}
+		if err := limits.SetOptions(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: 200 * time.Millisecond}, true); err != nil {
+			t.Fatal(err)
+		}
+		snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
+		for range 2 {
+			limits.Follow(time.Now(), bandwidth.World{Snapshot: snap})
+			synctest.Wait()
+		}
+		if !slices.Equal(order, []string{"taps", "trees"}) {
+			t.Errorf("swept %q", order)
+		}
+		order = nil
+		runLimited(t, &enforcer{}, model.ModeEnforce, trees, taps)
+		if !slices.Equal(order, []string{"taps", "trees"}) {
+			t.Errorf("from the start swept %q", order)
+		}
+	})
+}
+
+// After a kill, what was allowed for the moment is lifted without a daemon, and contracts where all is to go.
+func TestLiftInPlaceOfADeadDaemon(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
+		snap.PFs[0].VFs[0].MaxTxRate = 3e8 // less than a's limit: what it was allowed
+		e := &vfRates{}
+		rules := model.Rules{VMs: []model.VMRule{{Match: "a", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
+		if err := lifter(t, all, e).Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err != nil {
+			t.Fatal(err)
+		}
+		want := uint64(1e9)
+		if all {
+			want = 0
+		}
+		if len(e.asked) != 1 || e.asked[0][0].Tightest().Bits != want || e.asked[0][0].VM != "a" {
+			t.Errorf("all: %v: asked for %+v, want %d", all, e.asked, want)
+		}
+		e.err = errors.New("driver says no")
+		if err := lifter(t, all, e).Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err == nil {
+			t.Error("no error where nothing could be lifted")
+		}
+	}
+}
+
+// Where nothing stands, lifting in place of a dead daemon sets nothing either: it may never have limited anything.
+func TestLiftSetsNothing(t *testing.T) {
+	snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
+	rules := model.Rules{VMs: []model.VMRule{{Match: "*", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
+	for _, all := range []bool{false, true} {
+		e := &enforcer{}
+		if err := lifter(t, all, e).Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err != nil || len(e.asked) > 0 {
+			t.Errorf("all: %v: asked for %+v, %v", all, e.asked, err)
+		}
+	}
+}
+
+// guests is a slow enforcer that holds limits of two VMs, and fails with the first.
+type guests struct {
+	enforcer
+	failed chan struct{}
+}
+
+func (*guests) Slow() {}
+
+func (*guests) Standing(context.Context, *model.Snapshot) (stand []model.Limit, err error) {
+	for _, vm := range []model.VMID{"a", "b"} {
+		stand = append(stand, model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: "ua-0", Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: 1e6}})
+	}
+	return stand, nil
+}
+
+func (g *guests) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
+	if batch[0].VM == "a" {
+		defer close(g.failed)
+		return nil, errors.New("no answer from the agent")
+	}
+	<-g.failed
+	return batch, nil
+}
+
+// That the limits of one VM could be lifted does not hide that those of another could not.
+func TestLiftTellsOfEachVM(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		snap, _ := (&world{has: map[model.VMID]bool{"a": true, "b": true}}).Snapshot(t.Context())
+		err := lifter(t, true, &guests{failed: make(chan struct{})}).Lift(time.Now(), bandwidth.World{Snapshot: snap})
+		if err == nil || !strings.Contains(err.Error(), "of VM a") {
+			t.Errorf("a's could not be lifted, and Lift says: %v", err)
+		}
+	})
+}
+
+// lifter lifts what stands by one enforcer.
+func lifter(t *testing.T, all bool, e Enforcer) *BandwidthRunner {
+	t.Helper()
+	ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (&BandwidthRunner{Core: ctrl, Enforcers: []Enforcer{e}, LiftAll: all}).Init()
+}
+
+// vfRates is an enforcer of what VFs send.
+type vfRates struct{ enforcer }
+
+func (*vfRates) Name() string { return "max_tx_rate" }
+
+func (*vfRates) Can(_ *model.Snapshot, k model.LimitKey) model.Tri {
+	return model.TriOf(k.Path == model.PathVF && k.Dir == model.Tx)
+}
+
+// waits is a Plugs that lets a plug wait until it is ready.
+type waits struct {
+	mu    sync.Mutex
+	until time.Time
+}
+
+func (w *waits) Plug(model.NICID) (uint64, string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Now().Before(w.until) {
+		return 0, "its guest is being limited first"
+	}
+	return 2_500_000_000, ""
+}
+
+func (w *waits) Contained() []bandwidth.Contained { return nil }
+
+// A plug waits until its limit stands, says so, and then the VF carries the limit from the start.
+func TestPlugWaitsForItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		p := &waits{until: time.Now().Add(5 * time.Second)}
+		var rates []uint64
+		var begun time.Time
+		w.do = func(_ context.Context, s model.Step) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if s.Kind == model.StepSetVF {
+				rates = append(rates, s.VF.MaxTxRate)
+			}
+			if begun.IsZero() {
+				begun = time.Now()
+			}
+			return nil
+		}
+		r, view := start(t, w)
+		if err := r.Call(t.Context(), func(time.Time) { r.Core.LimitPlugs(p) }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if v := view(); len(v.Target.Reasons) != 2 || !strings.Contains(v.Target.Reasons[0].Detail, "the plug waits: its guest is being limited first") || len(v.Active) > 0 {
+			t.Errorf("reasons %+v, under way %v", v.Target.Reasons, v.Active)
+		}
+		time.Sleep(10 * time.Second)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if begun.Before(p.until) || len(rates) != 2 || rates[0] != 2_500_000_000 {
+			t.Errorf("began %s before the limit stood, rates %v", p.until.Sub(begun), rates)
+		}
+	})
+}
+
+// A release ends the wait for a guest that does not take up its VF, in real time too.
+func TestRunnerGivesUpAWaitForAReleasedVM(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		var ended error
+		w.do = func(ctx context.Context, s model.Step) error {
+			if s.Kind == model.StepWaitGuest && s.Subject.VM == "a" {
+				<-ctx.Done()
+				ended = ctx.Err()
+				return ctx.Err()
+			}
+			return nil
+		}
+		r, view := start(t, w)
+		time.Sleep(5 * time.Second)
+		err := r.Call(t.Context(), func(time.Time) {
+			rules := model.Rules{Policy: "activity", Interval: time.Minute, VMs: []model.VMRule{{Match: "a", Forbid: true, ByHand: true}}}
+			if err := r.Core.SetRules(rules); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if v := view(); !errors.Is(ended, context.Canceled) || len(v.Active) != 0 || v.Totals.Failed != 0 {
+			t.Errorf("3 s after the release the wait ended with %v, %d moves are under way, %d failed", ended, len(v.Active), v.Totals.Failed)
+		}
+	})
+}

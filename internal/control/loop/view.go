@@ -1,0 +1,83 @@
+package loop
+
+import (
+	"slices"
+	"time"
+
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/placement"
+	"sluice/internal/model"
+)
+
+// keepRecent is how many ended moves a View shows.
+const keepRecent = 100
+
+func (c *Core) remember(m model.MoveStatus) {
+	c.ended = append(c.ended, m)
+	c.recent = append([]model.MoveStatus{m}, c.recent[:min(len(c.recent), keepRecent-1)]...)
+}
+
+// Ended returns the moves that ended since it was last called.
+func (c *Core) Ended() []model.MoveStatus {
+	out := c.ended
+	c.ended = nil
+	return out
+}
+
+// Wake is the next time at which a Step is due; zero when none is.
+func (c *Core) Wake() time.Time { return c.exec.Wake() }
+
+// Timer starts what is due at now.
+func (c *Core) Timer(now time.Time) []model.Step { return c.advance(now) }
+
+// Idle says that nothing is under way and nothing waits.
+func (c *Core) Idle() bool {
+	return c.exec.Len() == 0 && len(c.waiting)+len(c.cutOff)+len(c.others) == 0
+}
+
+// pending lists what has not begun: repairs first.
+func (c *Core) pending() []model.Move {
+	var out []model.Move
+	for _, queue := range [][]repair{c.cutOff, c.others} {
+		for i := range queue {
+			out = append(out, queue[i].move)
+		}
+	}
+	return append(out, c.waiting...)
+}
+
+// View is a picture of everything for API, metrics and people. It shares the Snapshot
+// and Target, which are not changed afterwards.
+func (c *Core) View() *model.View {
+	v := &model.View{
+		Snapshot: c.snap, Target: c.target, Rules: c.rules, Rounds: placement.Rounds(c.rules.Policy), Mode: c.opts.Mode,
+		Pending: c.pending(), Findings: c.findings,
+		Recent: append([]model.MoveStatus(nil), c.recent...), Totals: c.totals, Started: c.started,
+		Tick: c.tickTime,
+	}
+	v.Totals.Retries, v.Active = c.exec.Retries(), c.active()
+	return v
+}
+
+// active lists the moves under way.
+func (c *Core) active() []model.MoveStatus {
+	var out []model.MoveStatus
+	for _, r := range c.exec.Runs() {
+		m := r.MoveStatus
+		m.Times = slices.Clone(m.Times) // the executor goes on writing in its own
+		out = append(out, m)
+	}
+	return out
+}
+
+// Mode says how far it may go.
+func (c *Core) Mode() model.Mode { return c.opts.Mode }
+
+// World is what the bandwidth controller needs to know.
+func (c *Core) World() bandwidth.World {
+	w := bandwidth.World{Snapshot: c.snap, Rules: c.rules, Active: c.active()}
+	if c.target != nil {
+		w.Tiers = c.target.Limits
+	}
+	return w
+}

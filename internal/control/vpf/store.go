@@ -1,0 +1,145 @@
+package vpf
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"sluice/internal/base/input"
+	"sluice/internal/base/statefile"
+)
+
+// FileName is the file's in the daemon's state_dir.
+const FileName = "vpf.json"
+
+// maxFile bounds the file: a virtual VF takes about 300 bytes, one with all it may have 2 kB.
+const maxFile = 64 << 20
+
+const fileVersion = 1
+
+// file is what stands in it. A bit that flipped in a policy would open what should be shut, so it has a checksum.
+type file struct {
+	Version int             `json:"version"`
+	SHA256  string          `json:"sha256"` // of State, without white space
+	State   json.RawMessage `json:"state"`
+}
+
+// Store keeps the State in a file. It has one writer, the daemon that holds the state_dir's lock.
+type Store struct {
+	path string
+
+	changing sync.Mutex // one change at a time, to the disk
+	now      atomic.Pointer[State]
+}
+
+// OpenStore reads the file; that there is none means that nothing is defined. It changes nothing.
+func OpenStore(path string) (*Store, error) {
+	s := &Store{path: path}
+	s.now.Store((&State{}).clone())
+	text, err := input.Read(path, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	var kept *State
+	if err == nil {
+		kept, err = decode(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("virtual PFs: %s: %w; take it from a backup, or move it away: then nothing is defined, "+
+			"the virtual PFs of running VMs lose their links, and `sluice vpf define` makes them anew", path, err)
+	}
+	s.now.Store(kept)
+	return s, nil
+}
+
+func decode(text []byte) (*State, error) {
+	var f file
+	if err := strictly(text, &f); err != nil {
+		return nil, fmt.Errorf("it is damaged: %w", err)
+	}
+	if f.Version != fileVersion {
+		return nil, fmt.Errorf("it is of version %d, and this program reads %d: start the version of sluiced that wrote it", f.Version, fileVersion)
+	}
+	sum, err := checksum(f.State)
+	if err == nil && sum != f.SHA256 {
+		err = errors.New("its checksum does not match")
+	}
+	s := &State{}
+	if err == nil {
+		err = strictly(f.State, s)
+	}
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("it is damaged: %w", err)
+	}
+	return s.clone(), nil
+}
+
+// strictly decodes one JSON value, and refuses fields that it does not know and whatever follows.
+func strictly(text []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("something follows its end")
+	}
+	return nil
+}
+
+func checksum(state []byte) (string, error) {
+	var plain bytes.Buffer
+	err := json.Compact(&plain, state)
+	sum := sha256.Sum256(plain.Bytes())
+	return hex.EncodeToString(sum[:]), err
+}
+
+func encode(s *State) ([]byte, error) {
+	state, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	f := file{Version: fileVersion, State: state}
+	if f.SHA256, err = checksum(state); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(f, "", " ")
+	return append(text, '\n'), err
+}
+
+// State is what is kept; it is never changed.
+func (s *Store) State() *State { return s.now.Load() }
+
+// Update keeps what edit makes of a copy, on disk when it returns. If edit or writing fails, all is as it was.
+func (s *Store) Update(edit func(*State) error) (*State, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	next := s.State().clone()
+	err := edit(next)
+	if err == nil {
+		err = next.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := encode(next)
+	if err != nil {
+		return nil, err
+	}
+	if err := statefile.Replace(s.path, text); err != nil {
+		return nil, fmt.Errorf("it cannot be kept in %s: %w; %s", s.path, err, statefile.Remedy(filepath.Dir(s.path), err))
+	}
+	next.rev++
+	s.now.Store(next)
+	return next, nil
+}

@@ -1,0 +1,132 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// Do implements web.Backend.
+func (b *Backend) Do(ctx context.Context, c web.Command) (api.Result, error) {
+	switch c.Verb {
+	case api.VerbReload:
+		if b.Reload == nil {
+			return api.Result{}, &api.Error{Text: "there is no configuration to reload", Remedy: "use `sluice run`"}
+		}
+		notes, err := b.TryReload()
+		if err != nil {
+			return api.Result{}, &api.Error{Text: err.Error(), Remedy: "put that right and try again"}
+		}
+		return api.Result{Text: "configuration reloaded", Details: notes}, nil
+	case api.VerbRepair:
+		err := b.call(ctx, b.core.Repair)
+		return b.after(api.Result{Text: "repairing what is Sluice's to repair at the next tick"}), err
+	case api.VerbPin, api.VerbRelease, api.VerbDrain:
+		o := b.override(c)
+		return b.after(api.Result{Text: announce(&o)}), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) {
+			return append(without(list, c), o), nil
+		})
+	case api.VerbUnpin, api.VerbUndrain:
+		return b.takeBack(ctx, c)
+	case api.VerbSetSLA:
+		return b.setSLA(ctx, c)
+	case api.VerbClearSLA:
+		return b.clearSLA(ctx, c)
+	}
+	return api.Result{}, &api.Error{Text: fmt.Sprintf("unknown command %q", c.Verb)}
+}
+
+// override is what a command asks for. Time is that of the backend's clock.
+func (b *Backend) override(c web.Command) model.Override {
+	o := model.Override{
+		Kind: model.OverrideKind(c.Verb), VM: c.VM, VMName: c.VMName, By: c.User, UID: c.UID, NIC: c.NIC, SLA: c.SLA,
+		At: b.Now().Round(0).Truncate(time.Second), Reason: c.Reason, Until: c.Until,
+	}
+	if c.For > 0 {
+		o.Until = b.Now().Add(c.For).Round(0).Truncate(time.Second)
+	}
+	return o
+}
+
+func announce(o *model.Override) string {
+	switch o.Kind {
+	case model.OverridePin:
+		return o.VMName + " is pinned: it keeps a VF until " + ending(o, "`sluice unpin`")
+	case model.OverrideRelease:
+		return o.VMName + " gives its VF up and gets none until " + ending(o, "`sluice unpin`")
+	}
+	return "all VFs are being given up, and none is handed out until " + ending(o, "`sluice drain --undo`")
+}
+
+// takeBack ends an override.
+func (b *Backend) takeBack(ctx context.Context, c web.Command) (api.Result, error) {
+	there := slices.ContainsFunc(b.overrides.List(), func(o model.Override) bool { return concerns(&o, c) })
+	text := "VFs are handed out again"
+	switch {
+	case c.Verb == api.VerbUnpin && !there:
+		return api.Result{Text: c.VMName + " was neither pinned nor released: there is nothing to undo"}, nil
+	case !there:
+		return api.Result{Text: "VFs were not being given up: there is nothing to undo"}, nil
+	case c.Verb == api.VerbUnpin:
+		text = "the policy decides about " + c.VMName + " again"
+	}
+	return b.after(api.Result{Text: text}), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
+}
+
+// without is a copy less what concerns the command.
+func without(list []model.Override, c web.Command) []model.Override {
+	return slices.DeleteFunc(slices.Clone(list), func(o model.Override) bool { return concerns(&o, c) })
+}
+
+// concerns says whether an override is about what a command is about: the whole host, or
+// whether the VM has a VF, or its SLA. An SLA is replaced by one for the same NICs, and without a NIC all are cleared.
+func concerns(o *model.Override, c web.Command) bool {
+	switch c.Verb {
+	case api.VerbDrain, api.VerbUndrain:
+		return o.Kind == model.OverrideDrain
+	case api.VerbSetSLA, api.VerbClearSLA:
+		if o.Kind != model.OverrideSLA || o.NIC != c.NIC && (c.Verb == api.VerbSetSLA || c.NIC != "") {
+			return false
+		}
+	default:
+		if !o.Places() {
+			return false
+		}
+	}
+	if o.VM != "" && c.VM != "" {
+		return o.VM == c.VM
+	}
+	return o.VMName == c.VMName
+}
+
+// change keeps an override on disk and tells placement.
+func (b *Backend) change(ctx context.Context, c web.Command, edit func([]model.Override) ([]model.Override, error)) error {
+	return b.overrides.change(edit, func() error {
+		var failed error
+		err := b.call(ctx, func(time.Time) {
+			if failed = b.core.SetRules(b.overrides.Over(b.rules())); failed == nil && c.VM != "" && c.Verb != api.VerbSetSLA && c.Verb != api.VerbClearSLA {
+				b.core.Forgive(c.VM)
+			}
+		})
+		if err == nil {
+			err = failed
+		}
+		if err != nil {
+			return &api.Error{Text: fmt.Sprintf("nothing is changed: %v", err), Remedy: "see the daemon's log: journalctl -u sluice"}
+		}
+		return nil
+	})
+}
+
+// after adds what a person must know about the result.
+func (b *Backend) after(r api.Result) api.Result {
+	if v, _ := b.View(); v.Mode == model.ModeObserve {
+		r.Details = append(r.Details, "observe mode: nothing is changed; `sluice plan` shows what would be")
+	}
+	return r
+}

@@ -1,0 +1,135 @@
+package backend
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sluice/internal/base/input"
+	"sluice/internal/base/statefile"
+	"sluice/internal/model"
+)
+
+// Bounds of the file: one override takes about 300 bytes.
+const (
+	maxOverrides = 10_000
+	maxFile      = 8 << 20
+)
+
+// file is what stands in it.
+type file struct {
+	Version   int              `json:"version"`
+	Overrides []model.Override `json:"overrides"`
+}
+
+const fileVersion = 1
+
+// decode reads a file's text and refuses what cannot have been written by encode.
+func decode(text []byte) ([]model.Override, error) {
+	var f file
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, err
+	}
+	if f.Version != fileVersion {
+		return nil, fmt.Errorf("it is of version %d, and this program reads %d", f.Version, fileVersion)
+	}
+	if len(f.Overrides) > maxOverrides {
+		return nil, fmt.Errorf("it has %d overrides, and there can be %d", len(f.Overrides), maxOverrides)
+	}
+	for i := range f.Overrides {
+		o := &f.Overrides[i]
+		switch o.Kind {
+		case model.OverridePin, model.OverrideRelease, model.OverrideSLA:
+			if o.VM == "" && o.VMName == "" {
+				return nil, fmt.Errorf("override %d, a %s, names no VM", i+1, o.Kind)
+			}
+		case model.OverrideDrain:
+		default:
+			return nil, fmt.Errorf("override %d is of the unknown kind %q", i+1, o.Kind)
+		}
+	}
+	return f.Overrides, nil
+}
+
+func encode(list []model.Override) ([]byte, error) {
+	if len(list) > maxOverrides {
+		return nil, fmt.Errorf("there are %d overrides already; take some back with `sluice unpin`", maxOverrides)
+	}
+	text, err := json.MarshalIndent(file{fileVersion, list}, "", "  ")
+	return append(text, '\n'), err
+}
+
+// readFile reads the overrides of an earlier run; a missing file means none. Where an
+// older version left its file, that is taken over.
+func readFile(path string) ([]model.Override, error) {
+	text, err := input.Read(path, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return takeOver(path)
+	}
+	var list []model.Override
+	if err == nil {
+		list, err = decode(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("overrides (`sluice pin`, `release`, `drain`, `sla set`): %s: %w; correct it, or move it away to start without any", path, err)
+	}
+	return list, nil
+}
+
+// oldName is the file of versions that knew neither who nor when.
+const oldName = "wishes.json"
+
+// old is what stands in it.
+type old struct {
+	VMs   []model.VMRule `json:"vms"`
+	Drain bool           `json:"drain"`
+}
+
+// takeOver turns the file of an older version into ours, once.
+func takeOver(path string) ([]model.Override, error) {
+	from := filepath.Join(filepath.Dir(path), oldName)
+	text, err := input.Read(from, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var o old
+	var info fs.FileInfo
+	if err == nil {
+		err = json.Unmarshal(text, &o)
+	}
+	if err == nil {
+		info, err = os.Stat(from)
+	}
+	if err == nil {
+		list := o.overrides(info.ModTime())
+		// They count in any case; where they cannot be written, the next start tries again.
+		if text, err := encode(list); err == nil && statefile.Replace(path, text) == nil {
+			_ = os.Remove(from) // ours is read first
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("overrides of an older version: %s: %w; correct it, or move it away to start without any", from, err)
+}
+
+func (o *old) overrides(at time.Time) (list []model.Override) {
+	for _, r := range o.VMs {
+		one := model.Override{Kind: model.OverrideRelease, By: "not known", UID: -1, At: at}
+		if r.Pin {
+			one.Kind = model.OverridePin
+		}
+		if model.IsUUID(r.Match) {
+			one.VM = model.VMID(r.Match)
+		} else {
+			one.VMName = r.Match
+		}
+		list = append(list, one)
+	}
+	if o.Drain {
+		list = append(list, model.Override{Kind: model.OverrideDrain, By: "not known", UID: -1, At: at})
+	}
+	return list
+}

@@ -1,0 +1,115 @@
+package backend
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/base/statefile"
+	"sluice/internal/model"
+)
+
+// Overrides are what people asked for at run time, kept in a file. The zero value keeps
+// them in memory only.
+type Overrides struct {
+	changing sync.Mutex // one change at a time, from the file to the loop; never taken in the loop
+
+	mu   sync.Mutex
+	path string // "": memory only
+	now  []model.Override
+}
+
+// OpenOverrides reads the file; a missing one means that there are none.
+func OpenOverrides(path string) (*Overrides, error) {
+	list, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	w := &Overrides{path: path, now: list}
+	w.Expire(time.Now())
+	return w, nil
+}
+
+// List are those in force.
+func (w *Overrides) List() []model.Override {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.now)
+}
+
+// Expire forgets those whose end has come and says whether there were any. The file is
+// not touched: it is called in the loop, and whoever reads the file looks at the time too.
+func (w *Overrides) Expire(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := len(w.now)
+	if slices.ContainsFunc(w.now, func(o model.Override) bool { return o.Ended(now) }) {
+		w.now = slices.DeleteFunc(slices.Clone(w.now), func(o model.Override) bool { return o.Ended(now) })
+	}
+	return len(w.now) < before
+}
+
+// Over puts them in front of the config's rules, so that they win.
+func (w *Overrides) Over(r model.Rules) model.Rules { return over(w.List(), r) }
+
+// over puts overrides in front of rules. Of SLAs those of single NICs count first, then what was set last.
+func over(list []model.Override, r model.Rules) model.Rules {
+	var places, nics, all []model.VMRule
+	for i := range list {
+		switch o := &list[i]; {
+		case o.Kind == model.OverrideDrain:
+			r.Drain = true
+		case o.Places():
+			places = append(places, o.Rule())
+		case o.NIC != "":
+			nics = slices.Insert(nics, 0, o.Rule())
+		default:
+			all = slices.Insert(all, 0, o.Rule())
+		}
+	}
+	r.VMs = slices.Concat(places, nics, all, r.VMs)
+	return r
+}
+
+// change keeps what edit makes of them and has apply tell the loop. If either fails, they
+// are as they were, on disk too.
+func (w *Overrides) change(edit func([]model.Override) ([]model.Override, error), apply func() error) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	before := w.List()
+	next, err := edit(slices.Clone(before))
+	if err == nil {
+		err = w.keep(next)
+	}
+	if err != nil {
+		return err
+	}
+	err = apply()
+	if err == nil {
+		return nil
+	}
+	if back := w.keep(before); back != nil {
+		return fmt.Errorf("%w; and it is still in %s, so it counts at the next start: %w", err, w.path, back)
+	}
+	return err
+}
+
+// keep makes them count: on disk first.
+func (w *Overrides) keep(list []model.Override) error {
+	if w.path != "" {
+		text, err := encode(list)
+		if err != nil {
+			return &api.Error{Text: err.Error()}
+		}
+		if err := statefile.Replace(w.path, text); err != nil {
+			return &api.Error{Text: fmt.Sprintf("it cannot be kept: %v", err), Remedy: statefile.Remedy(filepath.Dir(w.path), err)}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = list
+	return nil
+}

@@ -1,0 +1,289 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sluice/api/v1"
+	"sluice/internal/control/loop"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// quiet is a Backend over a loop that runs whatever it is told at once.
+func quiet(t testing.TB, path string, now time.Time) *Backend {
+	t.Helper()
+	rules := model.Rules{Policy: "activity", Interval: time.Minute}
+	core, err := loop.NewCore(rules, loop.DefaultOptions, loop.NoJournal{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := OpenOverrides(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(_ context.Context, f func(time.Time)) error { f(now); return nil }
+	b := New(core, call, w, func() model.Rules { return rules })
+	b.Now = func() time.Time { return now }
+	return b
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestOverridesOutliveTheDaemon(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "overrides.json")
+	later := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	one := func(kind model.OverrideKind, id model.VMID) model.Override {
+		o := model.Override{Kind: kind, VM: id, By: "alice", UID: 1000, At: noon, Reason: "why", Until: later}
+		if id != "" {
+			o.VMName = "name of " + string(id)
+		}
+		return o
+	}
+	for _, c := range []struct {
+		verb api.Verb
+		id   model.VMID
+		want []model.Override
+	}{
+		{api.VerbPin, "a", []model.Override{one(model.OverridePin, "a")}},
+		{api.VerbRelease, "b", []model.Override{one(model.OverridePin, "a"), one(model.OverrideRelease, "b")}},
+		{api.VerbRelease, "a", []model.Override{one(model.OverrideRelease, "b"), one(model.OverrideRelease, "a")}},
+		{api.VerbUnpin, "b", []model.Override{one(model.OverrideRelease, "a")}},
+		{api.VerbDrain, "", []model.Override{one(model.OverrideRelease, "a"), one(model.OverrideDrain, "")}},
+		{api.VerbDrain, "", []model.Override{one(model.OverrideRelease, "a"), one(model.OverrideDrain, "")}},
+		{api.VerbUnpin, "a", []model.Override{one(model.OverrideDrain, "")}},
+		{api.VerbUndrain, "", nil},
+	} {
+		cmd := web.Command{Verb: c.verb, VM: c.id, User: "alice", UID: 1000, Reason: "why", Until: later}
+		if c.id != "" {
+			cmd.VMName = "name of " + string(c.id)
+		}
+		if _, err := quiet(t, path, noon).Do(t.Context(), cmd); err != nil { // a Backend of its own each time, as after a restart
+			t.Fatal(err)
+		}
+		w, err := OpenOverrides(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.want, w.List(), cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("after %s %s: %s", c.verb, c.id, d)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestOverridesGoBeforeTheConfig(t *testing.T) {
+	w := &Overrides{now: []model.Override{
+		{Kind: model.OverridePin, VM: "a", VMName: "x"}, {Kind: model.OverrideRelease, VMName: "y"}, {Kind: model.OverrideDrain},
+	}}
+	got := w.Over(model.Rules{VMs: []model.VMRule{{Match: "conf"}}})
+	want := model.Rules{Drain: true, VMs: []model.VMRule{
+		{Match: "a", Pin: true, ByHand: true}, {Match: "y", Forbid: true, ByHand: true}, {Match: "conf"},
+	}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOverridesEndByThemselves(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "overrides.json")
+	now := time.Now().Truncate(time.Second)
+	b := quiet(t, path, now)
+	res, err := b.Do(t.Context(), web.Command{Verb: api.VerbDrain, For: time.Hour})
+	if err != nil || !strings.Contains(res.Text, now.Add(time.Hour).Format(time.TimeOnly)) {
+		t.Fatalf("%q, %v: it does not say when it ends", res.Text, err)
+	}
+	drained := func() bool {
+		b.Publish(b.core.View())
+		return b.core.View().Rules.Drain
+	}
+	if !drained() {
+		t.Error("it does not count")
+	}
+	b.Now = func() time.Time { return now.Add(time.Hour - time.Second) }
+	if !drained() || len(latest(b).Overrides) != 1 {
+		t.Error("it ended early")
+	}
+	b.Now = func() time.Time { return now.Add(time.Hour) }
+	if drained() || len(latest(b).Overrides) != 0 {
+		t.Error("it did not end")
+	}
+	if err := os.WriteFile(path, []byte(`{"version":1,"overrides":[{"kind":"drain","until":"2001-01-01T00:00:00Z"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := OpenOverrides(path); err != nil || len(w.List()) != 0 {
+		t.Errorf("one that ended while the daemon was away counts: %v", err)
+	}
+}
+
+// What the loop refuses must not come back at the next start.
+func TestRefusedOverrideIsUndone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "overrides.json")
+	b := quiet(t, path, noon)
+	if _, err := b.Do(t.Context(), web.Command{Verb: api.VerbPin, VM: "a", VMName: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	b.call = func(context.Context, func(time.Time)) error { return errors.New("the loop is stuck") }
+	for _, verb := range []api.Verb{api.VerbRelease, api.VerbDrain, api.VerbUnpin} {
+		_, err := b.Do(t.Context(), web.Command{Verb: verb, VM: "a", VMName: "a"})
+		if verb == api.VerbDrain {
+			_, err = b.Do(t.Context(), web.Command{Verb: verb})
+		}
+		if err == nil || !strings.Contains(err.Error(), "nothing is changed: the loop is stuck") {
+			t.Errorf("%s: %v", verb, err)
+		}
+		w, err := OpenOverrides(path)
+		if err != nil || len(w.List()) != 1 || w.List()[0].Kind != model.OverridePin || len(b.overrides.List()) != 1 {
+			t.Errorf("after a failed %s: %+v on disk, %+v in memory, %v", verb, w.List(), b.overrides.List(), err)
+		}
+	}
+}
+
+func TestWhatCannotBeUndoneIsTold(t *testing.T) {
+	dir := t.TempDir()
+	b := quiet(t, filepath.Join(dir, "overrides.json"), noon)
+	b.call = func(context.Context, func(time.Time)) error {
+		return errors.Join(errors.New("the loop is stuck"), os.RemoveAll(dir))
+	}
+	_, err := b.Do(t.Context(), web.Command{Verb: api.VerbDrain})
+	if err == nil || !strings.Contains(err.Error(), "the loop is stuck") || !strings.Contains(err.Error(), "it counts at the next start") {
+		t.Errorf("have %v", err)
+	}
+}
+
+func TestOverrideThatCannotBeKeptDoesNotCount(t *testing.T) {
+	b := quiet(t, "", noon)
+	b.overrides.path = filepath.Join(t.TempDir(), "no", "such", "dir", "overrides.json")
+	_, err := b.Do(t.Context(), web.Command{Verb: api.VerbDrain})
+	var refusal *api.Error
+	if !errors.As(err, &refusal) || !strings.Contains(refusal.Remedy, "mkdir -p") {
+		t.Errorf("have %v, want the remedy for a missing directory", err)
+	}
+	if len(b.overrides.List()) != 0 || b.core.View().Rules.Drain {
+		t.Error("drain counts though it was not saved")
+	}
+}
+
+func TestBadFilesAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "overrides.json")
+	for name, make := range map[string]func() error{
+		"damaged":      func() error { return os.WriteFile(path, []byte("{"), 0o600) },
+		"empty":        func() error { return os.WriteFile(path, nil, 0o600) },
+		"other things": func() error { return os.WriteFile(path, []byte(`{"version":1,"overrides":[{"kind":"sing"}]}`), 0o600) },
+		"no VM":        func() error { return os.WriteFile(path, []byte(`{"version":1,"overrides":[{"kind":"pin"}]}`), 0o600) },
+		"a later one":  func() error { return os.WriteFile(path, []byte(`{"version":2}`), 0o600) },
+		"a FIFO":       func() error { return syscall.Mkfifo(path, 0o600) },
+		"a directory":  func() error { return os.Mkdir(path, 0o700) },
+		"300 MB": func() error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 300<<20))
+		},
+	} {
+		if err := errors.Join(os.RemoveAll(path), make()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenOverrides(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move it away") {
+			t.Errorf("%s: error %v, want the path and a remedy", name, err)
+		}
+	}
+}
+
+// Versions before this one wrote another file. It is read once.
+func TestOldFileIsTakenOver(t *testing.T) {
+	dir := t.TempDir()
+	const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+	old := filepath.Join(dir, "wishes.json")
+	text := `{"vms":[{"match":"` + id + `","pin":true,"by_hand":true},{"match":"batch-1","forbid":true,"by_hand":true}],"drain":true}`
+	if err := errors.Join(os.WriteFile(old, []byte(text), 0o600), os.Chtimes(old, noon, noon)); err != nil {
+		t.Fatal(err)
+	}
+	want := []model.Override{
+		{Kind: model.OverridePin, VM: id, By: "not known", UID: -1, At: noon},
+		{Kind: model.OverrideRelease, VMName: "batch-1", By: "not known", UID: -1, At: noon},
+		{Kind: model.OverrideDrain, By: "not known", UID: -1, At: noon},
+	}
+	for range 2 { // the second time from the new file
+		w, err := OpenOverrides(filepath.Join(dir, "overrides.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, w.List()); d != "" {
+			t.Error(d)
+		}
+		if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the old file is still there: %v", err)
+		}
+	}
+}
+
+// A disk that is full keeps the daemon from neither starting nor heeding the old file.
+func TestOldFileCountsOnAFullDisk(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
+		t.Skip("SLUICE_TEST_NO_ROOT=1: needs a file system of its own")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=16k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
+	if err := os.WriteFile(filepath.Join(dir, "wishes.json"), []byte(`{"drain":true}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "much"), make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	for _, drop := range []string{"much", "none"} { // the second time there is room
+		w, err := OpenOverrides(filepath.Join(dir, "overrides.json"))
+		if err != nil || len(w.List()) != 1 {
+			t.Fatalf("before %s goes: %v", drop, err)
+		}
+		_ = os.Remove(filepath.Join(dir, drop))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "wishes.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("with room the old file is still there: %v", err)
+	}
+}
+
+func TestTooManyOverridesAreRefused(t *testing.T) {
+	b := quiet(t, filepath.Join(t.TempDir(), "overrides.json"), noon)
+	b.overrides.now = make([]model.Override, maxOverrides)
+	if _, err := b.Do(t.Context(), web.Command{Verb: api.VerbPin, VM: "a", VMName: "a"}); err == nil || !strings.Contains(err.Error(), "sluice unpin") {
+		t.Errorf("have %v", err)
+	}
+}
+
+// Whatever is in the file is refused or read; what is read can be written and read again.
+func FuzzOverrides(f *testing.F) {
+	text, err := encode([]model.Override{{Kind: model.OverridePin, VM: "id", VMName: "n", By: "root", At: noon, Until: noon}, {Kind: model.OverrideDrain}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"version":1,"overrides":null}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		list, err := decode(text)
+		if err != nil {
+			return
+		}
+		again, err := encode(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := decode(again)
+		if d := cmp.Diff(list, back, cmpopts.EquateEmpty()); d != "" || err != nil {
+			t.Fatal(err, d)
+		}
+		(&Overrides{now: list}).Over(model.Rules{})
+	})
+}

@@ -1,0 +1,67 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"sluice/internal/edge/history"
+	"sluice/internal/edge/web"
+	"sluice/internal/edge/web/webtest"
+)
+
+// BenchmarkPublish is what the loop does for those who look at it: a View of eight VMs is remembered and published, with
+// so many streams of events open over TCP, on a thousand Views a second.
+func BenchmarkPublish(b *testing.B) {
+	for _, listeners := range []int{0, 50} {
+		b.Run(fmt.Sprintf("listeners=%d", listeners), func(b *testing.B) {
+			back := quiet(b, "", noon)
+			past := history.New()
+			back.Seen = past.Add
+			s, err := web.New(web.Options{Backend: back, Listen: "127.0.0.1:0", History: past})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
+			for range listeners {
+				resp, err := http.Get("http://" + s.Addrs()[0].String() + "/v1/events")
+				if err != nil || resp.StatusCode != http.StatusOK {
+					b.Fatal(resp, err)
+				}
+				defer resp.Body.Close()
+				go drain(resp)
+			}
+			v := webtest.View()
+			took, n := time.Duration(0), 0
+			for b.Loop() {
+				next := *v
+				s := *v.Snapshot
+				s.Time = s.Time.Add(time.Duration(n) * time.Second)
+				next.Snapshot = &s
+				begun := time.Now()
+				back.Publish(&next)
+				took += time.Since(begun)
+				n++
+				time.Sleep(time.Millisecond)
+			}
+			b.ReportMetric(float64(took.Nanoseconds())/float64(n), "ns/publish")
+			stop()
+			if err := <-ended; err != nil {
+				b.Error(err)
+			}
+		})
+	}
+}
+
+func drain(resp *http.Response) {
+	buf := make([]byte, 1024)
+	for {
+		if _, err := resp.Body.Read(buf); err != nil {
+			return
+		}
+	}
+}

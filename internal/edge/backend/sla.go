@@ -1,0 +1,140 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// setSLA sets what a VM's NICs are guaranteed and allowed, if there is that much.
+func (b *Backend) setSLA(ctx context.Context, c web.Command) (api.Result, error) {
+	o := b.override(c)
+	res := api.Result{Text: fmt.Sprintf("%s: %s, until %s", slaSubject(&o), slaWords(&o.SLA), ending(&o, "`sluice sla clear`"))}
+	err := b.change(ctx, c, func(list []model.Override) ([]model.Override, error) {
+		next := append(without(list, c), o)
+		notes, err := b.admit(&o, list, next)
+		res.Details = append(res.Details, notes...)
+		return next, err
+	})
+	return b.afterSLA(res), err
+}
+
+// clearSLA takes back what was set for a VM, or for those of its NICs that a pattern names.
+func (b *Backend) clearSLA(ctx context.Context, c web.Command) (api.Result, error) {
+	subject := slaSubject(&model.Override{VMName: c.VMName, NIC: c.NIC})
+	if !slices.ContainsFunc(b.overrides.List(), func(o model.Override) bool { return concerns(&o, c) }) {
+		return api.Result{Text: subject + ": no SLA was set at run time: there is nothing to undo"}, nil
+	}
+	err := b.change(ctx, c, func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
+	return b.afterSLA(api.Result{Text: subject + ": its SLA is that of metadata, rules and class again"}), err
+}
+
+// admit refuses an SLA that cannot be kept, or returns what a person should know about it.
+func (b *Backend) admit(o *model.Override, before, after []model.Override) (notes []string, err error) {
+	v, _ := b.View()
+	rules := b.rules()
+	vm := v.Snapshot.FindVM(o.VM)
+	if vm == nil {
+		return nil, &api.Error{Text: o.VMName + " is not here any more", Remedy: "`sluice vms` lists the VMs"}
+	}
+	var nics []string
+	for i := range vm.NICs {
+		nic := &vm.NICs[i]
+		if nic.Named(o.NIC) {
+			nics = nil
+			break
+		}
+		nics = append(nics, fmt.Sprintf("%s (%s, %s)", nic.Alias, nic.MAC, nic.Network))
+	}
+	if nics != nil {
+		return nil, &api.Error{Text: fmt.Sprintf("%s has no NIC %q", vm.Name, o.NIC), Remedy: "it has " + strings.Join(nics, ", ")}
+	}
+	was, is := admission(v.Snapshot, rules, before), admission(v.Snapshot, rules, after)
+	for _, p := range is.Problems {
+		switch {
+		case p.Subject != vm.Name || slices.Contains(was.Problems, p):
+		case p.Info:
+			notes = append(notes, p.Text+"; "+p.Remedy)
+		default:
+			return nil, &api.Error{Text: p.Text, Remedy: p.Remedy}
+		}
+	}
+	if why := is.Worse(&was); why != "" {
+		if !rules.Overcommit {
+			return nil, &api.Error{Text: why, Remedy: "ask for less, lower another guarantee, or set bandwidth.overcommit: allow in sluice.yaml"}
+		}
+		notes = append(notes, why)
+	}
+	if !rules.KeepSLAs {
+		return append(notes, "bandwidth.enabled is false in sluice.yaml: no SLA is kept"), nil
+	}
+	return append(notes, withoutVF(&o.SLA, vm)...), nil
+}
+
+// withoutVF says what of an SLA can be kept on virtio alone: the VM then has no VF.
+func withoutVF(s *model.SLA, vm *model.VM) (notes []string) {
+	const kept = ", so no VF is given to it, or left to it, while this is set"
+	if !s.Receive.IsZero() {
+		notes = append(notes, "nothing can limit what a VF receives"+kept)
+	}
+	if s.Limit.Packets > 0 && vm.InGuest != model.Yes {
+		notes = append(notes, "only its guest could limit packets/s on a VF"+kept)
+	}
+	return notes
+}
+
+func admission(snap *model.Snapshot, rules model.Rules, list []model.Override) bandwidth.Admission {
+	rules = over(list, rules)
+	return bandwidth.Admit(bandwidth.AskedOf(snap, &rules), rules.HostPackets)
+}
+
+// afterSLA adds what a person must know about the result.
+func (b *Backend) afterSLA(r api.Result) api.Result {
+	if v, _ := b.View(); v.Mode == model.ModeObserve {
+		r.Details = append(r.Details, "observe mode: nothing is limited; `sluice bw` shows what would be")
+	}
+	return r
+}
+
+// slaSubject names what an SLA is about.
+func slaSubject(o *model.Override) string {
+	if o.NIC != "" {
+		return o.VMName + " " + o.NIC
+	}
+	return o.VMName
+}
+
+// slaWords says what an SLA sets.
+func slaWords(s *model.SLA) string {
+	var list []string
+	for _, r := range []struct {
+		name string
+		rate model.Rate
+	}{{"guarantee", s.Guarantee}, {"limit", s.Limit}, {"receive", s.Receive}} {
+		if !r.rate.IsZero() {
+			list = append(list, r.name+" "+r.rate.String())
+		}
+	}
+	if s.Weight > 0 {
+		list = append(list, fmt.Sprintf("weight %g", s.Weight))
+	}
+	if s.Class != "" {
+		list = append(list, "class "+s.Class)
+	}
+	return strings.Join(list, ", ")
+}
+
+// ending says when an override ends, or what ends it.
+func ending(o *model.Override, undo string) string {
+	if o.Until.IsZero() {
+		return undo
+	}
+	return o.Until.Format(time.DateTime + " MST")
+}

@@ -1,0 +1,180 @@
+package backend
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// host is a Backend that has seen two VMs behind a link of 10 Gbit/s.
+func host(t *testing.T, path string, edit ...func(*model.Rules)) *Backend {
+	t.Helper()
+	now := time.Now().Truncate(time.Second)
+	b := quiet(t, path, now)
+	rules := b.rules()
+	rules.KeepSLAs, rules.HostPackets = true, 800_000
+	rules.VMs = []model.VMRule{{Match: "web", SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9}, Source: "sluice.yaml:3:5"}}}
+	for _, e := range edit {
+		e(&rules)
+	}
+	b.rules = func() model.Rules { return rules }
+	vm := func(id model.VMID, name string) model.VM {
+		return model.VM{ID: id, Name: name, State: model.VMRunning, NICs: []model.NIC{
+			{Alias: "ua-net0", Network: "br0", VF: model.NoVF}, {Alias: "ua-net1", Network: "br1", VF: model.NoVF},
+		}}
+	}
+	if err := b.core.SetRules(b.overrides.Over(rules)); err != nil {
+		t.Fatal(err)
+	}
+	b.Publish(&model.View{Mode: model.ModeEnforce, Target: &model.Target{}, Snapshot: &model.Snapshot{
+		Time: now, VMs: []model.VM{vm("a", "db"), vm("b", "web")},
+		PFs: []model.PF{{Name: "pf0", Network: "br0", Uplink: model.Uplink{Switch: "br0"}, Managed: true, LinkUp: true, Speed: 10e9}},
+	}})
+	return b
+}
+
+func set(bits uint64, nic string) web.Command {
+	return web.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "alice", NIC: nic, SLA: model.SLA{Guarantee: model.Rate{Bits: bits}}}
+}
+
+// slaOf is what the rules in force give a NIC of db.
+func slaOf(b *Backend, nic int) model.SLA {
+	rules := b.core.View().Rules
+	v, _ := b.View()
+	vm := v.Snapshot.FindVM("a")
+	return rules.SLA(vm, &vm.NICs[nic])
+}
+
+// What is set counts at once and after a restart, until it is cleared or its end, and leaves pins alone.
+func TestSLAIsSetAndCleared(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "overrides.json")
+	b := host(t, path)
+	do := func(c web.Command) {
+		t.Helper()
+		if _, err := b.Do(t.Context(), c); err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+	}
+	has := func(what string, first, second model.SLA) {
+		t.Helper()
+		if diff := cmp.Diff([]model.SLA{first, second}, []model.SLA{slaOf(b, 0), slaOf(b, 1)}); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+	}
+	const alice, bob = "sluice sla set by alice", "sluice sla set by bob"
+	gb := func(n uint64) model.Rate { return model.Rate{Bits: n * 1e9} }
+	general := web.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "bob", For: time.Hour, Reason: "backup", SLA: model.SLA{Guarantee: gb(1), Limit: gb(5)}}
+	do(web.Command{Verb: api.VerbPin, VM: "a", VMName: "db"})
+	do(set(2e9, "ua-net0"))
+	do(general)
+	has("the single NIC first", model.SLA{Guarantee: gb(2), Limit: gb(5), Source: alice + "; " + bob}, model.SLA{Guarantee: gb(1), Limit: gb(5), Source: bob})
+	do(set(3e9, "ua-net0"))
+	both := []model.SLA{{Guarantee: gb(3), Limit: gb(5), Source: alice + "; " + bob}, {Guarantee: gb(1), Limit: gb(5), Source: bob}}
+	has("set once more", both[0], both[1])
+
+	b = host(t, path) // as after a restart
+	do(web.Command{Verb: api.VerbUnpin, VM: "a", VMName: "db"})
+	has("after a restart and an unpin", both[0], both[1])
+	if list := b.overrides.List(); len(list) != 2 || list[0].Reason != "backup" || list[0].By != "bob" || list[0].Until.Sub(list[0].At) != time.Hour {
+		t.Errorf("kept: %+v", list)
+	}
+	now := b.Now()
+	b.Now = func() time.Time { return now.Add(time.Hour) }
+	b.Publish(latest(b))
+	has("past the end of one", model.SLA{Guarantee: gb(3), Source: alice}, model.SLA{})
+	do(web.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db", NIC: "ua-net1"}) // another pattern
+	has("after clearing another", model.SLA{Guarantee: gb(3), Source: alice}, model.SLA{})
+	do(web.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db"})
+	has("after clearing all", model.SLA{}, model.SLA{})
+	if res, err := b.Do(t.Context(), web.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db"}); err != nil || !strings.Contains(res.Text, "nothing to undo") {
+		t.Errorf("%q, %v", res.Text, err)
+	}
+}
+
+// Whoever sets what cannot be kept on a VF is told that it costs the VM its VF.
+func TestWhatKeepsAVMFromVFsIsSaid(t *testing.T) {
+	details := func(s model.SLA, edit ...func(*model.Rules)) string {
+		t.Helper()
+		c := set(0, "ua-net0")
+		c.SLA = s
+		res, err := host(t, "", edit...).Do(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(res.Details, "\n")
+	}
+	both := model.SLA{Limit: model.Rate{Packets: 1000}, Receive: model.Rate{Bits: 1e9}}
+	if got := details(both); !strings.Contains(got, "what a VF receives") || !strings.Contains(got, "packets/s on a VF") {
+		t.Errorf("%q", got)
+	}
+	if got := details(model.SLA{Limit: model.Rate{Bits: 1e9}}); strings.Contains(got, "VF") {
+		t.Errorf("a limit in bits: %q", got)
+	}
+	if got := details(both, func(r *model.Rules) { r.KeepSLAs = false }); strings.Contains(got, "VF") {
+		t.Errorf("while no SLA is kept: %q", got)
+	}
+}
+
+// What cannot be kept is refused with the arithmetic, and changes nothing.
+func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
+	class := set(1e9, "")
+	class.SLA.Class = "gld"
+	packets := set(0, "ua-net0")
+	packets.SLA.Guarantee.Packets = 900_000
+	limited := set(3e9, "ua-net0")
+	for _, tc := range []struct {
+		name string
+		cmd  web.Command
+		want string
+	}{
+		{"over-committed", set(9e9, "ua-net0"), "more is guaranteed on pf0 than its link carries: asked 9 + 4 Gbit/s, link 10 Gbit/s; db keeps 6.923 of 9 Gbit/s, web keeps 3.077 of 4 Gbit/s"},
+		{"packets", packets, "more is guaranteed in packets on virtio than the host carries: asked 900 kpps, host 800 kpps; db keeps 800.000 of 900 kpps"},
+		{"above its link", set(11e9, "ua-net0"), "NIC ua-net0 of db: it is guaranteed 11Gbit, and the link of pf0 carries 10Gbit (sluice sla set by alice)"},
+		{"above the limit of a rule", limited, "NIC ua-net0 of db: its guarantee of 3Gbit is above its limit of 2Gbit, which counts (sluice sla set by alice; sluice.yaml:9:5)"},
+		{"unknown class", class, `NIC ua-net0 of db: there is no class "gld", which its SLA names; add it`},
+		{"unknown NIC", set(1e9, "eth0"), `db has no NIC "eth0"; it has ua-net0 (00:00:00:00:00:00, br0), ua-net1 (00:00:00:00:00:00, br1)`},
+	} {
+		b := host(t, filepath.Join(t.TempDir(), "overrides.json"), func(r *model.Rules) {
+			r.Classes = []model.Class{{Name: "gold"}}
+			if tc.name == "above the limit of a rule" {
+				r.VMs = append(r.VMs, model.VMRule{Match: "db", SLA: model.SLA{Limit: model.Rate{Bits: 2e9}, Source: "sluice.yaml:9:5"}})
+			}
+		})
+		for _, nic := range []string{"", "ua-net0"} { // a good one before, which must stay
+			if _, err := b.Do(t.Context(), set(1e8, nic)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := b.Do(t.Context(), tc.cmd)
+		if err == nil || !strings.HasPrefix(err.Error(), tc.want) || !strings.Contains(err.Error(), "; ") {
+			t.Errorf("%s:\nwant %s\nhave %v", tc.name, tc.want, err)
+		}
+		if len(b.overrides.List()) != 2 || slaOf(b, 0).Guarantee.Bits != 1e8 {
+			t.Errorf("%s: it counts all the same", tc.name)
+		}
+	}
+}
+
+func TestOvercommitmentIsAllowedWhereItIs(t *testing.T) {
+	b := host(t, "", func(r *model.Rules) { r.Overcommit = true })
+	res, err := b.Do(t.Context(), set(9e9, "ua-net0"))
+	if err != nil || len(res.Details) != 1 || !strings.Contains(res.Details[0], "asked 9 + 4 Gbit/s, link 10 Gbit/s") {
+		t.Errorf("%+v, %v", res, err)
+	}
+	// What was too much before does not stand in the way of less.
+	b.rules = func(r model.Rules) func() model.Rules { r.Overcommit = false; return func() model.Rules { return r } }(b.rules())
+	if _, err := b.Do(t.Context(), set(8e9, "ua-net0")); err != nil {
+		t.Errorf("less than before: %v", err)
+	}
+	b = host(t, "", func(r *model.Rules) { r.KeepSLAs = false })
+	if res, err = b.Do(t.Context(), set(1e9, "")); err != nil || len(res.Details) != 2 || !strings.Contains(res.Details[1], "no SLA is kept") {
+		t.Errorf("%+v, %v", res, err)
+	}
+}

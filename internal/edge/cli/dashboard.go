@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/edge/dashboard"
+)
+
+func (a *app) dashboardCommand() *cobra.Command {
+	var open, print bool
+	var port int
+	c := &cobra.Command{
+		Use: "dashboard", Short: "the daemon's page in a browser",
+		Long: `Shows the page of the daemon: the host at a glance, who held which VF when, every VM with
+the reason for what it has, and what other policies would have done. It can only look.
+
+The page is passed on from the daemon's unix socket with your own rights, on a port of
+127.0.0.1 that nobody else can use: the link that is printed works once, for the browser
+that opens it first. It ends with Ctrl-C. To see the page of a distant host, forward the
+port: ssh -L 8642:127.0.0.1:8642 HOST sluice dashboard --port 8642`,
+		Example: `sluice dashboard
+sluice dashboard --open
+sluice dashboard --print --port 8642`,
+		Args: noArgs,
+	}
+	c.Flags().BoolVar(&open, "open", false, "open the page in the desktop's browser")
+	c.Flags().BoolVar(&print, "print", false, "print the link alone, for programs")
+	c.Flags().IntVar(&port, "port", 0, "`port` of 127.0.0.1; 0: any that is free")
+	c.MarkFlagsMutuallyExclusive("open", "print")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		const most = 65535
+		if port < 0 || port > most {
+			return usage(c, fmt.Errorf("--port must be from 0 to %d", most))
+		}
+		if _, err := a.client().Status(c.Context()); err != nil {
+			return err
+		}
+		return a.dashboard(c.Context(), port, open, print)
+	}
+	return c
+}
+
+// dashboard serves until it is interrupted, which is its normal end.
+func (a *app) dashboard(ctx context.Context, port int, open, print bool) error {
+	s, err := dashboard.New(a.socket, port)
+	if err != nil {
+		return err
+	}
+	return a.serve(ctx, s, open, print)
+}
+
+// serve tells where the page is, opens it if so, and serves it until ctx ends.
+func (a *app) serve(ctx context.Context, s *dashboard.Server, open, print bool) error {
+	head, tail := "The page is at ", "\nThe link works once. To end this, press Ctrl-C.\n"
+	if print {
+		head, tail = "", "\n"
+	}
+	_, _ = fmt.Fprint(a.std.Out, head, s.URL(), tail)
+	if open {
+		var opening sync.WaitGroup
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer opening.Wait() // it removes its file
+		defer cancel()
+		opening.Go(func() {
+			if err := dashboard.Open(ctx, s.URL()); err != nil {
+				_, _ = fmt.Fprintf(a.std.Err, "sluice: %v; open the link above\n", err)
+			}
+		})
+	}
+	return s.Run(ctx)
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/gdamore/tcell/v2"
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/edge/dashboard"
+	"sluice/internal/edge/top"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// demo is a run of `sluice demo`, with those who look at it.
+type demo struct {
+	*app
+	o      DemoOptions
+	open   bool // the page in a browser
+	screen bool // the live view of a terminal
+	lines  bool
+}
+
+// run lets the demo run until it is over or a person has seen enough, which both are its normal ends.
+func (d *demo) run(ctx context.Context) error {
+	if d.deps.Demo == nil {
+		return errNotWired
+	}
+	if d.o.Socket == "" && (d.open || d.screen) {
+		dir, err := os.MkdirTemp("", "sluice-demo-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		d.o.Socket = filepath.Join(dir, "sluice.sock")
+	}
+	outer := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	views := make(chan *model.View)
+	d.o.Show = func(v *model.View) {
+		select {
+		case views <- v:
+		case <-ctx.Done():
+		}
+	}
+	ready := make(chan []net.Addr, 1)
+	d.o.Ready = func(at []net.Addr) { ready <- at }
+	g.Go(func() error {
+		defer close(views)
+		defer cancel()
+		return d.deps.Demo(ctx, d.o)
+	})
+	g.Go(func() error { d.print(views); return nil })
+	g.Go(func() error {
+		select {
+		case at := <-ready:
+			defer cancel()
+			return d.look(ctx, at)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) || outer.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// print tells in lines what happens, or at least what is shown elsewhere.
+func (d *demo) print(views <-chan *model.View) {
+	switch {
+	case d.lines:
+		Live(d.std.Out, demoHead(d.o), views)
+		return
+	case !d.screen:
+		_, _ = fmt.Fprintln(d.std.Out, demoHead(d.o))
+	}
+	for range views {
+		continue
+	}
+}
+
+// look shows what is served to the person, until that person has seen enough or ctx ends.
+func (d *demo) look(ctx context.Context, at []net.Addr) error {
+	if d.o.Listen != "" {
+		_, _ = fmt.Fprintf(d.std.Out, "The page is at http://%s/\n", at[len(at)-1])
+	}
+	switch {
+	case d.open:
+		s, err := dashboard.New(d.o.Socket, 0)
+		if err != nil {
+			return err
+		}
+		return d.serve(ctx, s, true, false)
+	case d.screen:
+		return top.Run(ctx, clientSource{web.NewClient(d.o.Socket)}, tcell.NewScreen, fmt.Sprintf("Simulated host, %gx", d.o.Speed))
+	}
+	<-ctx.Done()
+	return nil
+}

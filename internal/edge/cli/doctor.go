@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "doctor", Short: "what stands in the way, and what to do about it",
+		Long: `Lists what keeps Sluice from doing its job: VMs that cannot fail over, guests without
+agent, PFs without link, drivers that do not count, a daemon that cannot read the host;
+each with its remedy. Ends with exit code 3 when there is something to do about; what is
+only for information does not count.`,
+		Example: "sluice doctor\nsluice doctor --offline      # before the first start of the daemon",
+		Args:    noArgs,
+	}
+	o, off := outputFlag(c), offlineFlags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		d, err := ask(c.Context(), off, a.client().Doctor, func(o *web.Offline) api.Doctor { return o.Doctor })
+		if err == nil {
+			err = show(a.std.Out, o, d, printDoctor)
+		}
+		if err == nil && faults(d) > 0 {
+			err = errFindings
+		}
+		return err
+	}
+	return c
+}
+
+// faults counts the problems that are more than worth knowing.
+func faults(d api.Doctor) (n int) {
+	for _, p := range d.Problems {
+		if !p.Info {
+			n++
+		}
+	}
+	return n
+}
+
+func printDoctor(w io.Writer, d api.Doctor) {
+	if faults(d) == 0 {
+		_, _ = fmt.Fprintln(w, "No problems found.")
+	}
+	printProblems(w, d.Problems)
+}
+
+// infoLast puts what is only worth knowing behind the rest.
+func infoLast(list []api.Problem) []api.Problem {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b api.Problem) int {
+		switch {
+		case a.Info == b.Info:
+			return 0
+		case b.Info:
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+func printProblems(w io.Writer, list []api.Problem) {
+	for _, p := range infoLast(list) {
+		info := ""
+		if p.Info {
+			info = "for information: "
+		}
+		_, _ = fmt.Fprintf(w, "%s%s: %s\n", info, subject(p.Subject), lines(p.Text, 4))
+		if p.Remedy != "" {
+			_, _ = fmt.Fprintf(w, "    -> %s\n", printable(p.Remedy))
+		}
+	}
+}
+
+func subject(s string) string {
+	if s == "" {
+		return "this host"
+	}
+	return printable(s)
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/base/input"
+	"sluice/internal/model"
+)
+
+// output is the value of -o.
+type output struct{ json bool }
+
+// String implements pflag.Value.
+func (o *output) String() string {
+	if o.json {
+		return "json"
+	}
+	return "table"
+}
+
+// Set implements pflag.Value.
+func (o *output) Set(s string) error {
+	if s != "table" && s != "json" {
+		return fmt.Errorf("want table or json")
+	}
+	o.json = s == "json"
+	return nil
+}
+
+// Type implements pflag.Value.
+func (o *output) Type() string { return "format" }
+
+// outputFlag adds -o to a command.
+func outputFlag(c *cobra.Command) *output {
+	o := &output{}
+	c.Flags().VarP(o, "output", "o", "`format`: table for people, json for programs")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return o
+}
+
+// show prints a value as JSON or as the table that text makes of it.
+func show[T any](w io.Writer, o *output, value T, text func(io.Writer, T)) error {
+	if o.json {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(value)
+	}
+	p := &printer{w: w}
+	text(p, value)
+	return p.err
+}
+
+// printer remembers the first error of many writes.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (p *printer) Write(b []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
+	n, err := p.w.Write(b)
+	p.err = err
+	return n, err
+}
+
+// table prints rows under a heading, in columns. The last column is not padded.
+func table(w io.Writer, head string, rows [][]string) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	line(t, strings.Fields(head))
+	for _, r := range rows {
+		line(t, r)
+	}
+	_ = t.Flush() // the printer below keeps the error
+}
+
+func line(t *tabwriter.Writer, cells []string) {
+	for i, c := range cells {
+		cells[i] = orDash(printable(c))
+	}
+	_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
+}
+
+// printable keeps names that come from outside from playing with the terminal.
+func printable(s string) string { return input.Printable(s) }
+
+// lines keeps the lines of a text apart, all but the first indented by that many columns.
+func lines(s string, indent int) string {
+	list := strings.Split(s, "\n")
+	for i := range list {
+		list[i] = printable(list[i])
+	}
+	return strings.Join(list, "\n"+strings.Repeat(" ", indent))
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// bits prints a rate of bytes a second in bits.
+func bits(bytes float64) string { return model.SI(bytes*8) + "bit" }
+
+// percent prints a share of 0..1.
+func percent(x float64) string { return fmt.Sprintf("%.0f %%", x*100) }
+
+// seconds prints a short time: "640ms", "2.5s".
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// clock prints the time of day, "-" for none.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format(time.TimeOnly)
+}
+
+// from lists the sources of a load, with a question mark where the guest alone says so, and
+// a tilde where the host's counters leave room for what it says.
+func from(sources []string, proof string) string {
+	s := strings.Join(sources, "+")
+	switch proof {
+	case string(model.ProofGuest):
+		s += "?"
+	case string(model.ProofCorroborated):
+		s += "~"
+	}
+	return s
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+)
+
+func (a *app) fsckCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "fsck", Short: "find leaked or wrongly set VFs; --repair repairs them",
+		Long: `Looks for VFs that carry what no VM needs: a stale MAC, VLAN, rate or trust, the wrong
+driver, one MAC on two VFs, a VF of somebody else's with a VM's MAC, stale filters. What
+is Sluice's to repair shows the steps that repair it; what others own is listed and left
+alone. Without a daemon (--offline), also limits that one which has died left. With
+--repair, it waits and says of each finding what became of it. Ends with exit code 3 when
+there is something left, and with 1 when a repair failed.`,
+		Example: "sluice fsck\nsluice fsck --repair\nsluice fsck --offline",
+		Args:    noArgs,
+	}
+	o, off := outputFlag(c), offlineFlags(c)
+	repair := c.Flags().Bool("repair", false, "repair what is Sluice's to repair (role operate)")
+	wait := c.Flags().Duration("wait", time.Minute, "with --repair: wait up to this `time` for the repairs to end")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *repair && off.on {
+			return usage(c, fmt.Errorf("--repair needs the daemon, and --offline goes without it"))
+		}
+		if *repair {
+			return a.repair(c.Context(), o, *wait)
+		}
+		f, err := ask(c.Context(), off, a.client().Fsck, func(o *web.Offline) api.Fsck { return o.Fsck })
+		if err == nil {
+			err = show(a.std.Out, o, f, printFsck)
+		}
+		if err == nil && len(f.Findings) > 0 {
+			err = errFindings
+		}
+		return err
+	}
+	return c
+}
+
+func printFsck(w io.Writer, f api.Fsck) {
+	if len(f.Findings) == 0 {
+		_, _ = fmt.Fprintln(w, "Nothing leaked, nothing set wrongly.")
+	}
+	for i := range f.Findings {
+		one := &f.Findings[i]
+		printFinding(w, one)
+		if one.Remedy != "" {
+			_, _ = fmt.Fprintf(w, "    -> %s\n", printable(one.Remedy))
+			continue
+		}
+		if len(one.Repair) == 0 {
+			_, _ = fmt.Fprintln(w, "    left alone: not Sluice's to repair")
+			continue
+		}
+		_, _ = fmt.Fprintf(w, "    -> sluice fsck --repair: %s\n", printable(strings.Join(one.Repair, ", ")))
+	}
+}
+
+func printFinding(w io.Writer, f *api.Finding) {
+	_, _ = fmt.Fprintf(w, "%s: %s [%s]\n", printable(f.Subject), printable(f.Text), f.Code)
+}
+
+// repair asks for repairs and waits for what becomes of them.
+func (a *app) repair(ctx context.Context, o *output, atMost time.Duration) error {
+	client := a.client()
+	before, err := client.Fsck(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := client.Do(ctx, api.VerbRepair, api.Request{})
+	if err != nil {
+		return err
+	}
+	results, err := awaitRepairs(ctx, client, before.Findings, r.Revision, atMost)
+	if err != nil {
+		return err
+	}
+	if err := show(a.std.Out, o, api.RepairReport{Findings: results}, printRepairs); err != nil {
+		return err
+	}
+	if !o.json {
+		for _, d := range r.Details {
+			_, _ = fmt.Fprintln(a.std.Out, printable(d))
+		}
+	}
+	return verdict(results)
+}
+
+// verdict chooses the exit code.
+func verdict(results []api.RepairResult) error {
+	var left error
+	for i := range results {
+		switch results[i].Result {
+		case api.Failed, api.Waiting:
+			return errPrinted
+		case api.Left:
+			left = errFindings
+		}
+	}
+	return left
+}
+
+// awaitRepairs follows the findings until nothing of them is under way or the time is over.
+func awaitRepairs(ctx context.Context, client *web.Client, findings []api.Finding, revision uint64, atMost time.Duration) ([]api.RepairResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	results := make([]api.RepairResult, 0, len(findings))
+	for i := range findings {
+		f := findings[i]
+		f.LastError, f.Repairing = "", false
+		results = append(results, api.RepairResult{Finding: f, Result: api.Waiting})
+	}
+	for looks := 0; ; looks++ {
+		next, err := client.After(ctx, revision)
+		var now api.Fsck
+		var plan api.Plan
+		if err == nil {
+			now, err = client.Fsck(ctx)
+		}
+		if err == nil {
+			plan, err = client.Plan(ctx)
+		}
+		switch {
+		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return results, nil
+		case err != nil:
+			return nil, err
+		case judge(results, &now, plan.Mode, looks >= patience):
+			return results, nil
+		}
+		revision = next
+	}
+}
+
+// patience is how many looks a finding may stand without anybody repairing it: the loop
+// takes the request up at its next tick, and the look after a repair shows its effect.
+const patience = 4
+
+// judge fills in what is known by now and says whether that is all.
+func judge(results []api.RepairResult, now *api.Fsck, mode string, late bool) bool {
+	done := true
+	for i := range results {
+		r := &results[i]
+		f := find(now, &r.Finding)
+		switch {
+		case f == nil:
+			r.Result, r.LastError = api.Repaired, ""
+		case len(f.Repair) == 0 || mode == api.ModeObserve:
+			r.Result = api.Left
+		case f.Repairing || !late:
+			r.Result, done = api.Waiting, false
+		case f.LastError != "":
+			r.Result, r.LastError = api.Failed, f.LastError
+		default:
+			r.Result, done = api.Waiting, false
+		}
+	}
+	return done
+}
+
+// find is the same finding in a later answer, or nil.
+func find(now *api.Fsck, f *api.Finding) *api.Finding {
+	for i := range now.Findings {
+		if n := &now.Findings[i]; n.Code == f.Code && n.Subject == f.Subject && n.Text == f.Text {
+			return n
+		}
+	}
+	return nil
+}
+
+func printRepairs(w io.Writer, r api.RepairReport) {
+	if len(r.Findings) == 0 {
+		_, _ = fmt.Fprintln(w, "Nothing leaked, nothing set wrongly: there is nothing to repair.")
+	}
+	for i := range r.Findings {
+		one := &r.Findings[i]
+		printFinding(w, &one.Finding)
+		text := one.Result
+		switch {
+		case one.Result == api.Left && len(one.Repair) == 0:
+			text += ": not Sluice's to repair"
+		case one.Result == api.Left:
+			text += ": observe mode"
+		case one.Result == api.Failed:
+			text += ": " + printable(one.LastError)
+		default:
+			text += ": " + printable(strings.Join(one.Repair, ", "))
+		}
+		_, _ = fmt.Fprintf(w, "    %s\n", text)
+	}
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+	"sluice/internal/config"
+	"sluice/internal/host/migrate"
+	"sluice/internal/model"
+)
+
+// maxDomainXML bounds what libvirt may send, in bytes.
+const maxDomainXML = 4 << 20
+
+// hookLimit bounds the wait for the daemon: libvirt waits for its hook, and the guest for the migration.
+const hookLimit = 20 * time.Second
+
+// hookCommand is called by libvirt through packaging/libvirt/qemu-hook, not by people.
+func (a *app) hookCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "libvirt-hook DOMAIN OPERATION SUB-OPERATION EXTRA", Short: "what libvirt's hook for QEMU calls", Hidden: true,
+		Long: `Reads the XML of a domain that migrates in and writes it again, with VFs of this host
+in the place of those that Sluice gave the VM where it comes from. It prints nothing where
+there is nothing to change, which libvirt takes for the XML as it was, and fails where this
+host has no VF for the VM, so that it stays where it is. It asks libvirt for nothing.`,
+		Args: cobra.MinimumNArgs(2),
+	}
+	path := c.Flags().String("config", DefaultConfig, "sluice.yaml that says where the daemon's socket is, as a `file`; conf.d/*.yaml beside it is read along")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if args[1] != "migrate" {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), hookLimit)
+		defer cancel()
+		if !c.Flags().Changed("socket") { // nobody types this command's: libvirt calls it
+			a.socket = config.Socket(*path)
+		}
+		return a.migrateIn(ctx)
+	}
+	return c
+}
+
+func (a *app) migrateIn(ctx context.Context) error {
+	xml, err := io.ReadAll(io.LimitReader(a.std.In, maxDomainXML+1))
+	if err == nil && len(xml) > maxDomainXML {
+		err = errors.New("the domain's XML is too long")
+	}
+	if err != nil || !bytes.Contains(xml, []byte(model.AliasPrefix)) {
+		return err // without a VF of Sluice's it is none of its business, however odd the XML
+	}
+	d, err := migrate.Parse(xml)
+	if err != nil || len(d.NICs) == 0 {
+		return err
+	}
+	ask := api.Incoming{ID: string(d.ID), Name: d.Name}
+	for _, n := range d.NICs {
+		ask.NICs = append(ask.NICs, api.IncomingNIC{Alias: n.Alias, MAC: n.MAC.String(), Network: n.Network, VLAN: n.VLAN})
+	}
+	given, err := a.client().Incoming(ctx, ask)
+	if err != nil {
+		return fmt.Errorf("%s has a VF of Sluice's, and none can be had for it here: %w", printable(d.Name), err)
+	}
+	vfs := make([]model.PCIAddress, len(given))
+	for i := range given {
+		vfs[i] = model.PCIAddress(given[i].Address)
+	}
+	if xml, err = d.With(vfs); err == nil {
+		_, err = a.std.Out.Write(xml)
+	}
+	return err
+}

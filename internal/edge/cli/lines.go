@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// summaryEvery is the time, in the Views' own clock, between two summary lines.
+const summaryEvery = time.Minute
+
+// liveLines turns Views into lines: one for every change of a verdict, one for every
+// move that ends, and a summary now and then.
+type liveLines struct {
+	hold    map[model.VMID]bool // the last verdicts
+	done    map[moveKey]bool    // finished moves already told, of those the last View had
+	summary time.Time           // of the last summary
+}
+
+// moveKey tells moves apart.
+type moveKey struct {
+	vm      model.VMID
+	vf      model.VFID
+	kind    model.MoveKind
+	started time.Time
+}
+
+// next returns the lines that v adds to what was shown before.
+func (l *liveLines) next(v *model.View) []string {
+	if !web.Looked(v) {
+		return nil
+	}
+	lines := l.verdicts(v)
+	lines = append(lines, l.moves(v)...)
+	if now := v.Snapshot.Time; l.summary.IsZero() || now.Sub(l.summary) >= summaryEvery {
+		l.summary = now
+		lines = append(lines, summaryLine(v))
+	}
+	return lines
+}
+
+// verdicts tells whose verdict has changed. VMs that stay on virtio from the start are
+// no news.
+func (l *liveLines) verdicts(v *model.View) []string {
+	var lines []string
+	if v.Target == nil {
+		return nil
+	}
+	now := make(map[model.VMID]bool, len(v.Target.Reasons))
+	for _, r := range v.Target.Reasons {
+		now[r.VM] = r.Hold
+		if r.Hold == l.hold[r.VM] {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s decide %s %s", clock(v.Snapshot.Time), printable(name(v, r.VM)), r))
+	}
+	l.hold = now
+	return lines
+}
+
+func name(v *model.View, id model.VMID) string {
+	if vm := v.Snapshot.FindVM(id); vm != nil {
+		return vm.Name
+	}
+	return string(id)
+}
+
+// moves tells which moves have ended, oldest first. Of like repairs that ended together,
+// as when a bridge gets all its filters, it tells the first, and how many there were.
+func (l *liveLines) moves(v *model.View) []string {
+	var lines []string
+	like := make(map[string]int) // the index in lines of the first repair of a kind
+	more := make(map[int]int)    // how many more there were, by that index
+	now := make(map[moveKey]bool, len(v.Recent))
+	for i := range slices.Backward(v.Recent) {
+		m := &v.Recent[i]
+		key := moveKey{m.Move.VM, m.Move.VF, m.Move.Kind, m.Started}
+		now[key] = true
+		if l.done[key] {
+			continue
+		}
+		if m.Move.Kind == model.MoveRepair && m.Error == "" {
+			first, seen := like[firstStep(m)]
+			if seen {
+				more[first]++
+				continue
+			}
+			like[firstStep(m)] = len(lines)
+		}
+		lines = append(lines, finished(m))
+	}
+	for i, n := range more {
+		lines[i] += fmt.Sprintf(", and %d more like it", n)
+	}
+	l.done = now
+	return lines
+}
+
+// finished is one line about a move that ended.
+func finished(m *model.MoveStatus) string {
+	vf := ""
+	if m.Move.VF != model.NoVF {
+		vf = m.Move.VF.String()
+	}
+	s := moveName(m.Ended, string(m.Move.Kind), m.Move.VMName, vf, firstStep(m))
+	if m.Error != "" {
+		return s + " failed: " + printable(m.Error)
+	}
+	return s + " done in " + seconds(m.Ended.Sub(m.Started).Seconds())
+}
+
+// firstStep names the first step of a move, "" if it has none.
+func firstStep(m *model.MoveStatus) string {
+	if len(m.Move.Steps) == 0 {
+		return ""
+	}
+	return string(m.Move.Steps[0].Kind)
+}
+
+func summaryLine(v *model.View) string {
+	s := web.Summary(v, "", 0)
+	return fmt.Sprintf("%s status %d of %d VFs held, %d VMs, %s packets/s (%s by VMs with a VF), %d plugs, %d unplugs, %d failed, %d under way",
+		clock(v.Snapshot.Time), s.VFs.Held, s.VFs.Total, s.VMs.Total, model.SI(s.Load.PPS), percent(s.Load.VFShare),
+		s.Moves.Plugs, s.Moves.Unplugs, s.Moves.Failed, s.Moves.Active)
+}

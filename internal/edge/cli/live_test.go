@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web/webtest"
+	"sluice/internal/model"
+)
+
+func TestSeconds(t *testing.T) {
+	for s, want := range map[float64]string{0: "0s", 0.056: "56ms", 0.64: "640ms", 2.504: "2.5s", 75.4: "1m15s"} {
+		if got := seconds(s); got != want {
+			t.Errorf("seconds(%v) = %q, want %q", s, got, want)
+		}
+	}
+}
+
+// What comes from outside must not play with the terminal.
+func TestCellsAreMadePrintable(t *testing.T) {
+	var b bytes.Buffer
+	table(&b, "A B", [][]string{{"x\x1by", "\t"}})
+	if strings.ContainsAny(b.String(), "\x1b\t") {
+		t.Errorf("have %q", &b)
+	}
+}
+
+func TestLivePlainTellsEachThingOnce(t *testing.T) {
+	first := webtest.View()
+	second := *first
+	snap := *first.Snapshot
+	snap.Time = snap.Time.Add(3 * time.Second)
+	second.Snapshot = &snap
+	target := *first.Target
+	target.Reasons = append([]model.Reason(nil), target.Reasons...)
+	target.Reasons[6] = model.Reason{VM: webtest.ID(7), Code: model.CodeOutranked, Policy: "activity", Rank: 3, Slots: 2, Score: 10}
+	second.Target = &target
+	done := model.MoveStatus{Move: first.Active[0].Move, Started: first.Active[0].Started, Ended: snap.Time}
+	second.Active, second.Recent = nil, append([]model.MoveStatus{done}, first.Recent...)
+	third := second
+	snap3 := snap
+	snap3.Time = snap.Time.Add(58 * time.Second)
+	third.Snapshot = &snap3
+
+	views := make(chan *model.View, 3)
+	views <- first
+	views <- &second
+	views <- &third
+	close(views)
+	var b bytes.Buffer
+	Live(&b, "a simulated host", views)
+	want := `a simulated host
+12:00:00 decide db holds a VF: pinned
+12:00:00 decide router holds a VF: its VF was attached by somebody else
+12:00:00 decide web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 500k packets/s, price 110k packets/s, runner-up web-10
+12:00:00 decide web-10 holds a VF: activity ranks it 2 of the 2 that get one, score 160k packets/s
+11:59:00 plug   burst pf0/2 failed: attach burst pf0/2: no free PCIe root port
+11:59:52 unplug batch-1 pf0/2 done in 1s
+12:00:00 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 1 under way
+12:00:03 decide web-2 stays on virtio: activity ranks it 3 and there are 2 VFs to share out, score 10 packets/s
+12:00:03 plug   web-10 pf0/2 done in 5s
+12:01:01 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 0 under way
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNoTerminal(t *testing.T) {
+	var b bytes.Buffer
+	if IsTerminal(&b) {
+		t.Error("a buffer is a terminal")
+	}
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() // only read
+	if IsTerminal(f) {
+		t.Error("/dev/null is a terminal")
+	}
+}
+
+// What would be done is not done in observe mode; where that is nothing there is no more to say.
+func TestPlanWithNothingToDo(t *testing.T) {
+	for _, mode := range []string{api.ModeObserve, "enforce"} {
+		var b bytes.Buffer
+		printPlan(&b, api.Plan{Mode: mode}, false)
+		if have := b.String(); have != "Nothing to do: every VM has what it should have.\n" {
+			t.Errorf("%s: %q", mode, have)
+		}
+	}
+}
+
+// Repairs of one kind that ended together take one line; one that failed has its own.
+func TestLikeRepairsShareALine(t *testing.T) {
+	v := webtest.View()
+	v.Recent = nil
+	for i, step := range []model.StepKind{model.StepAddSelf, model.StepAddSelf, model.StepClearVF, model.StepAddSelf, model.StepAddSelf} {
+		m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: webtest.ID(byte(i + 1)), VMName: fmt.Sprint("vm", i), VF: model.NoVF, Steps: []model.Step{{Kind: step}}}, Started: webtest.Now, Ended: webtest.Now}
+		if i == 3 {
+			m.Error = "no room"
+		}
+		v.Recent = append([]model.MoveStatus{m}, v.Recent...)
+	}
+	have := (&liveLines{}).moves(v)
+	want := []string{
+		clock(webtest.Now) + " repair vm0 add-self done in 0s, and 2 more like it",
+		clock(webtest.Now) + " repair vm2 clear-vf done in 0s",
+		clock(webtest.Now) + " repair vm3 add-self failed: no room",
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A repair says what it does: that it repairs explains nothing.
+func TestRepairsSayWhatTheyDo(t *testing.T) {
+	m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: webtest.ID(1), VMName: "web-1", VF: model.NoVF, Steps: []model.Step{{Kind: model.StepAddSelf}}}, Started: webtest.Now, Ended: webtest.Now}
+	if have, want := finished(&m), clock(webtest.Now)+" repair web-1 add-self done in 0s"; have != want {
+		t.Errorf("have %s, want %s", have, want)
+	}
+	r := api.MoveReport{Kind: api.MoveRepair, VF: "pf0/2", Steps: []string{"clear-vf vf pf0/2"}, Started: webtest.Now, Ended: webtest.Now}
+	if have, want := moveLine(r), clock(webtest.Now)+" repair - clear-vf pf0/2 in 0s"; have != want {
+		t.Errorf("have %s, want %s", have, want)
+	}
+}

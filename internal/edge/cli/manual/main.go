@@ -1,0 +1,103 @@
+// Command manual writes man pages into a directory: one for each command of sluice, and that of
+// sluice.yaml. Those of the other programs are in packaging/man. `make man` runs it.
+// docs/sluice.8.md, which its test writes, holds the commands on one page.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"sluice/internal/edge/cli"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: manual DIRECTORY CONFIG.MD")
+		os.Exit(2)
+	}
+	if err := pages(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "manual:", err)
+		os.Exit(1)
+	}
+}
+
+// root is the tree of commands as the manual has it.
+func root() *cobra.Command {
+	c := cli.Root(cli.Streams{Out: io.Discard, Err: io.Discard}, cli.Deps{})
+	c.DisableAutoGenTag = true // a date would make every build another
+	return c
+}
+
+// pages writes the man pages anew: those of the commands, and that of sluice.yaml out of its reference.
+func pages(dir, reference string) error {
+	if strings.HasPrefix(dir, "-") {
+		return fmt.Errorf("%s is no directory to write to, and there are no flags: usage: manual DIRECTORY CONFIG.MD (./%s, if it is meant)", dir, dir)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // to be read by all
+		return err
+	}
+	text, err := os.ReadFile(reference) //nolint:gosec // as told
+	if err != nil {
+		return err
+	}
+	page, err := filePage(string(text))
+	if err != nil {
+		return err
+	}
+	if err := write(dir, "sluice.yaml.5", page); err != nil {
+		return err
+	}
+	return commandPages(dir, root())
+}
+
+func commandPages(dir string, c *cobra.Command) error {
+	page, err := commandPage(c)
+	if err != nil {
+		return err
+	}
+	if err := write(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".8", page); err != nil {
+		return err
+	}
+	for _, sub := range available(c) {
+		if err := commandPages(dir, sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(dir, name, text string) error {
+	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644) //nolint:gosec // to be read by all
+}
+
+// markdown is the manual on one page.
+func markdown() (string, error) {
+	var b bytes.Buffer
+	link := func(name string) string { return "#" + strings.ReplaceAll(strings.TrimSuffix(name, ".md"), "_", "-") }
+	var visit func(c *cobra.Command) error
+	visit = func(c *cobra.Command) error {
+		if err := doc.GenMarkdownCustom(c, &b, link); err != nil {
+			return err
+		}
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() && sub.Name() != "completion" {
+				if err := visit(sub); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	err := visit(root())
+	return b.String(), err
+}

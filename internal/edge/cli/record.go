@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+	"sluice/internal/research/trace"
+)
+
+// recordOptions are the flags of `sluice record`.
+type recordOptions struct {
+	every time.Duration
+	span  time.Duration
+	size  int
+	files int
+}
+
+func (a *app) recordCommand() *cobra.Command {
+	var o recordOptions
+	c := &cobra.Command{
+		Use: "record DIRECTORY", Short: "write what the daemon sees to files that sluice sim replays",
+		Long: `Asks the daemon for what it sees and writes it to compressed files in DIRECTORY, only
+what changed since the sample before. When a file is full the next begins; the oldest
+are removed, so that a recording never takes more than --file-size times --files. It goes
+on until --for is over or it is interrupted; a crash costs the last sample at most.`,
+		Example: `sluice record /var/tmp/load --for 24h
+sluice sim --trace /var/tmp/load --policy adaptive,activity`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage(c, fmt.Errorf("%s needs one directory to write to", called(c)))
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.DurationVar(&o.every, "every", 500*time.Millisecond, "time between two questions; half the daemon's sample misses nothing")
+	f.DurationVar(&o.span, "for", 0, "how long to record; default: until interrupted")
+	f.IntVar(&o.size, "file-size", 16, "`MiB` after which a new file begins")
+	f.IntVar(&o.files, "files", 16, "files to keep")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.every <= 0 || o.span < 0 || o.size < 1 || o.files < 1 {
+			return usage(c, errors.New("times, --file-size and --files must be above zero"))
+		}
+		return a.record(c.Context(), args[0], &o)
+	}
+	return c
+}
+
+func (a *app) record(ctx context.Context, dir string, o *recordOptions) error {
+	client := a.client()
+	rec, err := trace.NewRecorder(dir, trace.RecorderOptions{MaxFile: int64(o.size) << 20, MaxFiles: o.files})
+	if err != nil {
+		return err
+	}
+	n, err := follow(ctx, client, rec, o)
+	if e := rec.Close(); err == nil {
+		err = e
+	}
+	if n == 0 && err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(a.std.Err, "%d samples recorded in %s\n", n, dir)
+	return err
+}
+
+// quiet is how long the daemon may be away (a restart, an upgrade) before recording ends.
+const quiet = time.Minute
+
+// settle is how long a recording waits for a moment without moves under way to begin in:
+// its replay could not know how they began.
+const settle = 30 * time.Second
+
+// follower records what a daemon sees.
+type follower struct {
+	client *web.Client
+	rec    *trace.Recorder
+	begun  time.Time // when it first asked
+	last   time.Time // Snapshot written last, or known to the memory written last
+	count  int       // samples written
+	knows  bool      // rec has the memory for the file that the next sample begins
+}
+
+// follow records until the time is over or ctx ends, which is no error.
+func follow(ctx context.Context, client *web.Client, rec *trace.Recorder, o *recordOptions) (samples int, err error) {
+	f := &follower{client: client, rec: rec, begun: time.Now()}
+	if err := f.ask(ctx); err != nil {
+		return 0, err // there is no daemon
+	}
+	tick := time.NewTicker(o.every)
+	defer tick.Stop()
+	var over <-chan time.Time
+	if o.span > 0 {
+		t := time.NewTimer(o.span)
+		defer t.Stop()
+		over = t.C
+	}
+	heard := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return f.count, nil
+		case <-over:
+			return f.count, nil
+		case <-tick.C:
+		}
+		err := f.ask(ctx)
+		switch {
+		case err == nil:
+			heard = time.Now()
+		case ctx.Err() != nil:
+			return f.count, nil
+		case time.Since(heard) > quiet || errors.Is(err, errWrite):
+			return f.count, err
+		}
+	}
+}
+
+var errWrite = errors.New("recording ends")
+
+// ask writes what the daemon has seen since it was asked last. A file begins with what
+// the daemon knew before its first sample.
+func (f *follower) ask(ctx context.Context) error {
+	if f.rec.Fresh() && !f.knows {
+		m, err := f.client.Memory(ctx)
+		if err != nil {
+			return err
+		}
+		if m.Busy > 0 && f.count == 0 && time.Since(f.begun) < settle {
+			return nil
+		}
+		f.rec.SetMemory(m.State)
+		f.knows = true
+		if f.count == 0 {
+			f.last = m.Time
+		}
+	}
+	seen, err := f.client.LastSeen(ctx)
+	if err != nil {
+		return err
+	}
+	if seen.Snapshot == nil || !seen.Snapshot.Time.After(f.last) {
+		return nil
+	}
+	v := &model.View{Snapshot: seen.Snapshot, Target: &model.Target{Time: seen.Decided}, Rules: seen.Rules, Recent: seen.Ended}
+	if err := f.rec.RecordView(v); err != nil {
+		return errors.Join(errWrite, err)
+	}
+	f.last, f.knows = seen.Snapshot.Time, false
+	f.count++
+	return nil
+}

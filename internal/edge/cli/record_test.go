@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/edge/web"
+	"sluice/internal/edge/web/webtest"
+	"sluice/internal/model"
+	"sluice/internal/research/trace"
+	"sluice/internal/tests/testkit"
+)
+
+// looking is a daemon that is asked twice for each of its looks at the host, which are 100 ms apart, however long that takes here.
+type looking struct {
+	*webtest.Backend
+	first  time.Time
+	asked  atomic.Int64
+	enough func() // called when it has been asked twice for each of looks
+}
+
+const looks = 12
+
+func (l *looking) look(n int64) time.Time {
+	return l.first.Add(time.Duration(n) * 100 * time.Millisecond)
+}
+
+func (l *looking) View() (*model.View, <-chan struct{}) {
+	now, newer := l.Backend.View()
+	v := *now
+	s := *v.Snapshot
+	n := l.asked.Add(1)
+	s.Time = l.look((n - 1) / 2)
+	v.Snapshot = &s
+	if n == 2*looks {
+		l.enough()
+	}
+	return &v, newer
+}
+
+// Memory knows the first look. Requests count from here.
+func (l *looking) Memory(context.Context) (web.Memory, error) {
+	l.asked.Store(0)
+	return web.Memory{Time: l.look(0), State: []byte(`{"known":1}`)}, nil
+}
+
+// followed serves l until follow has recorded it to its end, and returns the directory with the recording.
+func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples int) {
+	t.Helper()
+	dir = t.TempDir()
+	socket := filepath.Join(dir, "s")
+	l.Backend, l.first = webtest.NewBackend(webtest.View()), time.Now()
+	server, err := web.New(web.Options{Backend: l, Socket: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving, stop := context.WithCancel(t.Context())
+	var g errgroup.Group
+	g.Go(func() error { return server.Run(serving) })
+	rec, err := trace.NewRecorder(filepath.Join(dir, "rec"), trace.RecorderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := testkit.Time(time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	l.enough = cancel
+	n, err := follow(ctx, web.NewClient(socket), rec, o)
+	stop()
+	if e := g.Wait(); err != nil || e != nil {
+		t.Fatal(err, e)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Fatalf("still at work after %s", limit)
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "rec"), n
+}
+
+// What the daemon knew comes first, and then every look that is newer, once.
+func TestFollowTakesEveryLook(t *testing.T) {
+	l := &looking{}
+	dir, n := followed(t, l, &recordOptions{every: 20 * time.Millisecond})
+	if n != looks-1 {
+		t.Errorf("%d samples, want %d", n, looks-1)
+	}
+	back, err := trace.OpenRecording(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	for i := range int64(looks - 1) {
+		s, err := back.Next()
+		if err != nil {
+			t.Fatalf("sample %d: %v", i, err)
+		}
+		if i == 0 && string(back.Memory()) != `{"known":1}` {
+			t.Errorf("it begins with memory %q", back.Memory())
+		}
+		if want := l.look(i + 1); !s.Snapshot.Time.Equal(want) {
+			t.Errorf("sample %d is of %s, want %s", i, s.Snapshot.Time, want)
+		}
+	}
+}
+
+// It asks no more often than it is to, and ends when its time is over.
+func TestFollowEnds(t *testing.T) {
+	const span = 200 * time.Millisecond
+	l := &looking{}
+	begun := time.Now()
+	if _, n := followed(t, l, &recordOptions{every: time.Hour, span: span}); n != 0 { // the daemon's memory knows its first look
+		t.Errorf("%d samples, want none", n)
+	}
+	if took := time.Since(begun); took < span {
+		t.Errorf("ends after %s, want %s", took, span)
+	}
+	if n := l.asked.Load(); n != 1 {
+		t.Errorf("asked %d times within the first hour", n)
+	}
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+)
+
+// DefaultSocket and DefaultConfig are where the daemon's are unless told otherwise.
+const (
+	DefaultSocket = "/run/sluice/sluice.sock"
+	DefaultConfig = "/etc/sluice/sluice.yaml"
+)
+
+// app is what the commands share.
+type app struct {
+	deps   Deps
+	std    Streams
+	socket string
+}
+
+// Main runs one command line, without the program's name, and returns its exit code.
+func Main(ctx context.Context, args []string, std Streams, d Deps) int {
+	root := Root(std, d)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	complain(std.Err, err)
+	return exitCode(err)
+}
+
+// Root builds the tree of commands, also for the manual.
+func Root(std Streams, d Deps) *cobra.Command {
+	a := &app{deps: d, std: std}
+	root := &cobra.Command{
+		Use:   "sluice",
+		Short: "give the VMs of a KVM host its SR-IOV virtual functions where they pay",
+		Long: `Sluice decides which virtual machines of a KVM host get the few SR-IOV virtual
+functions (VFs) of its network cards, and moves them by hot-plug beside a virtio NIC
+that always stays, so that no machine is ever cut off.
+
+sluice run is the daemon. It only looks and says what it would do until sluice.yaml
+says mode: enforce. The other commands ask it over its unix socket: root may do
+everything, the group sluice may read, and sluice.yaml can give others more.
+
+` + about,
+		Example: `sluice demo                 # see it at work on a simulated host
+sluice status               # what is going on
+sluice explain web-1        # why web-1 has a VF, or not
+sluice drain --wait 2m      # give all VFs back before maintenance`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.ArbitraryArgs,
+		RunE: subcommandWanted,
+	}
+	root.PersistentFlags().StringVar(&a.socket, "socket", DefaultSocket, "unix `path` of the daemon's socket")
+	root.AddCommand(
+		a.runCommand(), a.demoCommand(), a.dashboardCommand(),
+		a.statusCommand(), a.vmsCommand(), a.vfsCommand(), a.explainCommand(), a.bwCommand(), a.planCommand(), a.topCommand(),
+		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.slaCommand(), a.vpfCommand(), a.prepareCommand(), a.overridesCommand(), a.reloadCommand(),
+		a.doctorCommand(), a.fsckCommand(), a.qualifyCommand(), a.configCommand(), a.simCommand(), a.whatifCommand(), a.recordCommand(), a.versionCommand(),
+		a.hookCommand(),
+	)
+	root.SetIn(std.In)
+	root.SetOut(std.Out)
+	root.SetErr(std.Err)
+	root.SetFlagErrorFunc(flagError)
+	root.InitDefaultCompletionCmd()
+	describeCompletion(root)
+	root.SetHelpCommand(helpCommand())
+	return root
+}
+
+// describeCompletion gives the command that cobra makes our kind of text.
+func describeCompletion(root *cobra.Command) {
+	c, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	c.Short = "print the script that completes commands in a shell"
+	c.Long = `Prints a script for bash, zsh or fish. With it, the tab key completes commands, options
+and the names of VMs, which it asks the daemon for.`
+	c.Example = `sluice completion bash > /etc/bash_completion.d/sluice
+sluice completion zsh > "${fpath[1]}/_sluice"
+sluice completion fish > ~/.config/fish/completions/sluice.fish`
+	c.Args, c.RunE = cobra.ArbitraryArgs, subcommandWanted
+	for _, sub := range c.Commands() {
+		if sub.Name() == "powershell" { // not of this platform
+			c.RemoveCommand(sub)
+		}
+		sub.Short = "print the script for " + sub.Name()
+	}
+}
+
+// called is how a person calls a command, without the program's name.
+func called(c *cobra.Command) string {
+	return strings.TrimPrefix(c.CommandPath(), "sluice ")
+}
+
+// usage marks a mistake on the command line of c.
+func usage(c *cobra.Command, err error) error {
+	help := "sluice help"
+	if name := strings.TrimPrefix(c.CommandPath(), "sluice"); name != "" {
+		help += name
+	}
+	return &usageError{err: err, help: help}
+}
+
+// subcommandWanted is what a command that only groups others runs.
+func subcommandWanted(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	text := fmt.Sprintf("there is no command %q", args[0])
+	if c.HasParent() {
+		text = fmt.Sprintf("%s has no command %q", called(c), args[0])
+	}
+	c.SuggestionsMinimumDistance = 2
+	if s := c.SuggestionsFor(args[0]); len(s) > 0 {
+		text += fmt.Sprintf(" (did you mean %s?)", strings.Join(s, " or "))
+	}
+	return usage(c, errors.New(text))
+}
+
+// noArgs refuses arguments.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(c, fmt.Errorf("%s takes no argument, and there is %q", called(c), args[0]))
+	}
+	return nil
+}
+
+// oneVM wants exactly one VM.
+func oneVM(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return usage(c, fmt.Errorf("%s needs the name or UUID of a VM", called(c)))
+	case len(args) > 1:
+		return usage(c, fmt.Errorf("%s takes one VM at a time, and there are %d", called(c), len(args)))
+	}
+	return nil
+}
+
+// client talks to the daemon.
+func (a *app) client() *web.Client { return web.NewClient(a.socket) }
+
+// completeVM offers the names of the VMs, if a daemon answers at once.
+func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	vms, err := a.client().VMs(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, vm := range vms {
+		names = append(names, cobra.CompletionWithDesc(vm.Name, pathOf(vm)))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeOverridden offers the names of the VMs that are pinned or released, or have an SLA that was
+// set at run time.
+func (a *app) completeOverridden(sla bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.completeOverrides(c, args, func(o *api.Override) bool { return (o.Kind == api.VerbSetSLA) == sla })
+	}
+}
+
+func (a *app) completeOverrides(c *cobra.Command, args []string, wanted func(*api.Override) bool) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	var names []string
+	list, err := a.client().Overrides(ctx)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for i := range list {
+		if list[i].Name != "" && wanted(&list[i]) {
+			names = append(names, cobra.CompletionWithDesc(list[i].Name, string(list[i].Kind)))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// pathOf is the VF of a VM, or "virtio".
+func pathOf(vm api.VM) string {
+	if vm.VF == "" {
+		return "virtio"
+	}
+	return vm.VF
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var config, mode string
+	var lift bool
+	c := &cobra.Command{
+		Use: "run", Short: "the daemon (root)",
+		Long: `Becomes the daemon, the program sluiced that is installed beside this one or is found in
+PATH. It watches the VMs of this host, decides at every sample who should hold a VF, and
+moves VFs where sluice.yaml says mode: enforce. Logs to standard error and tells systemd
+when it is ready. SIGHUP reads the configuration again; SIGTERM finishes the steps under
+way and leaves every VF where it is: the next start carries on.`,
+		Example: "sluice run\nsluice run --config ./sluice.yaml --mode observe",
+		Args:    noArgs,
+	}
+	c.Flags().StringVar(&config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read along")
+	c.Flags().StringVar(&mode, "mode", "", "`mode` in place of that in the configuration: observe or enforce")
+	c.Flags().BoolVar(&lift, "lift", false, "when stopping, lift all limits on what VMs send and receive, whatever bandwidth.stop says")
+	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{string(model.ModeObserve), string(model.ModeEnforce)}, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		args := []string{"--config", config}
+		switch model.Mode(mode) {
+		case "":
+		case model.ModeObserve, model.ModeEnforce:
+			args = append(args, "--mode", mode)
+		default:
+			return usage(c, fmt.Errorf("--mode is observe or enforce, not %q", mode))
+		}
+		if lift {
+			args = append(args, "--lift")
+		}
+		if c.Flags().Changed("socket") {
+			args = append(args, "--socket", a.socket)
+		}
+		path, err := findDaemon()
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("start %s: %w", path, syscall.Exec(path, append([]string{"sluiced"}, args...), os.Environ())) //nolint:gosec // as found
+	}
+	return c
+}
+
+// findDaemon is the path of sluiced: beside this program, as both are installed, or in PATH.
+func findDaemon() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), "sluiced")); err == nil {
+		return path, nil
+	}
+	path, err := exec.LookPath("sluiced")
+	if err != nil {
+		return "", fmt.Errorf("the daemon's program sluiced is neither in %s nor in PATH; install it beside sluice (`make build` makes both)", filepath.Dir(self))
+	}
+	return path, nil
+}
+
+// lookOffline has sluiced look at this host once, without changing anything.
+func lookOffline(ctx context.Context, config string) (*web.Offline, error) {
+	var seen *web.Offline
+	err := runDaemon(ctx, nil, func(r io.Reader) (err error) { seen, err = readOffline(r); return err }, "--offline", "--config", config)
+	return seen, err
+}
+
+// runDaemon has sluiced do one thing, and reads what it prints.
+func runDaemon(ctx context.Context, in io.Reader, read func(io.Reader) error, args ...string) error {
+	path, err := findDaemon()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // as found
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	var out, text bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &text
+	err = cmd.Run()
+	switch said := strings.TrimPrefix(strings.TrimSpace(text.String()), "sluiced: "); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && said != "":
+		return errors.New(said)
+	case err != nil:
+		return fmt.Errorf("%s %s: %w", path, args[0], err)
+	}
+	if err := read(&out); err != nil {
+		return fmt.Errorf("what %s %s printed: %w; install sluice and sluiced of the same version", path, args[0], err)
+	}
+	return nil
+}
+
+// readOffline is strict: what a sluiced of another version says under other names would
+// look as if there were nothing to say.
+func readOffline(r io.Reader) (*web.Offline, error) {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	seen := &web.Offline{}
+	err := d.Decode(seen)
+	if err == nil && (seen.Plan.Mode == "" || seen.Doctor.Problems == nil || seen.Fsck.Findings == nil) {
+		err = errors.New("plan, doctor and fsck are not all there")
+	}
+	return seen, err
+}

@@ -1,0 +1,286 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"sluice/api/v1"
+	"sluice/internal/config"
+	"sluice/internal/control/placement"
+	"sluice/internal/edge/cli"
+	"sluice/internal/edge/web"
+	"sluice/internal/edge/web/webtest"
+	"sluice/internal/model"
+	"sluice/internal/tests/golden"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"sluice": func() {
+			os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, fakeDeps()))
+		},
+		"sluiced": func() { os.Exit(fakeDaemon(os.Args[1:])) },
+	})
+}
+
+// fakeDaemon says how it was started, and answers a look offline.
+func fakeDaemon(args []string) int {
+	switch {
+	case slices.Contains(args, "broken.yaml"):
+		fmt.Fprintln(os.Stderr, "sluiced: broken.yaml:1:1: unknown key")
+		return cli.ExitError
+	case slices.Contains(args, "--qualify") && slices.Contains(args, "pf7"):
+		fmt.Print(qualified)
+	case slices.Contains(args, "--qualify"):
+		fmt.Fprint(os.Stderr, "looking at the PF\nsluiced: qualify needs root\nand sluiced: is named elsewhere\n")
+		return cli.ExitError
+	case args[0] == "--offline":
+		if err := json.NewEncoder(os.Stdout).Encode(web.LookedOffline(webtest.View(), nil)); err != nil {
+			return cli.ExitError
+		}
+	case args[0] == "--prepare":
+		var asked api.Prepare
+		err := json.NewDecoder(os.Stdin).Decode(&asked)
+		var list []api.Prepared
+		if err == nil {
+			list, err = (&webtest.Preparer{}).Prepare(context.Background(), asked)
+		}
+		if err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(list)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "sluiced:", err)
+			return cli.ExitError
+		}
+	default:
+		fmt.Println("sluiced", strings.Join(args, " "))
+	}
+	return cli.ExitOK
+}
+
+// qualified is a report, with one size for which the CPU of the VF was not measured.
+const qualified = `{"pf": "pf7", "scratch": "spare", "hardware": {"device": "8086:10c9", "driver": "igb"},
+ "paths": [{"size": 64, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.0000154}, "vf": {"median_seconds": 0.0005, "host_cpu_seconds_per_packet": 0.00000004}, "boost_percent": 50},
+  {"size": 512, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.000016}, "vf": {"median_seconds": 0.0005}, "boost_percent": 50}],
+ "host_cpu": {"seconds_per_packet": 0.00000153, "seconds_per_kilobyte": 0.00000025}}
+`
+
+// fakeDeps stand in for what the wiring passes in.
+func fakeDeps() cli.Deps {
+	return cli.Deps{
+		Version: "1.2.3",
+		Demo: func(_ context.Context, o cli.DemoOptions) error {
+			v := webtest.View()
+			o.Show(v)
+			later := *v
+			snap := *v.Snapshot
+			snap.Time = snap.Time.Add(o.For)
+			later.Snapshot = &snap
+			o.Show(&later)
+			return nil
+		},
+		Known: config.Known{Policies: placement.Params(), Rounds: placement.Rounds},
+	}
+}
+
+// The command line from end to end: real process, real socket, made-up daemon.
+func TestScripts(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
+		t.Skip("SLUICE_TEST_NO_ROOT=1: commands that change things need root")
+	}
+	program, err := exec.LookPath("sluice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		Setup:         func(e *testscript.Env) error { e.Setenv("SLUICE", program); return nil },
+		UpdateScripts: *golden.Update,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"daemon":   startDaemon,
+			"commands": showCommands,
+			"exit":     wantExit,
+		},
+		Deadline: time.Now().Add(10 * time.Minute), // of all scripts together, on a busy machine
+	})
+}
+
+// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|info|repairs|troubled|vpf|whatif|whatif slow|forgetful|worth|learned]`: a daemon on s.sock until the script ends.
+func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
+	v := webtest.View()
+	b := webtest.NewBackend(v)
+	switch strings.Join(args, "") {
+	case "observe":
+		v.Mode = model.ModeObserve
+	case "empty":
+		b = webtest.NewBackend(nil)
+	case "troubled":
+		v.Errors = []string{"no answer from libvirt", "the configuration stays as it was: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\""}
+	case "healthy":
+		v.Findings, v.Snapshot.Problems, v.Overrides, v.Bandwidth = nil, nil, nil, nil
+		v.Target.Reasons[1].Code = model.CodeOutranked // nobody rests after a failed move
+	case "worth": // as the policy would have made it
+		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{Match: "web-10", Sensitivity: model.SensitivityHigh})
+		v.Target.Reasons[6].Worth = 2
+		v.Target.Reasons[7].Worth, v.Target.Reasons[7].Score = 7.5, 600000
+	case "learned":
+		known := model.Bursts{High: 48.2, Low: 109.7, Seen: 20}
+		v.Target.Reasons[6].Bursts = known
+		nic := v.Snapshot.VMs[7].NICs[0]
+		nic.Alias = "ua-net1"
+		v.Snapshot.VMs[7].NICs = append(v.Snapshot.VMs[7].NICs, nic)
+		v.Target.Reasons[7].NIC = "ua-net0"
+		for _, alias := range []string{"ua-net0", "ua-net1"} {
+			r := v.Target.Reasons[7]
+			r.NIC, r.Bursts = alias, known
+			v.Target.NICs = append(v.Target.NICs, r)
+			known = model.Bursts{}
+		}
+	case "refuse":
+		b.Fail(&api.Error{Text: "legacy has no failover", Remedy: "add <teaming> to its interface"})
+	case "repairs":
+		v.Findings = append(v.Findings, model.Finding{Code: "stale-vlan", Subject: "pf1/0", Text: "has VLAN 7", Repair: []model.Step{{Kind: model.StepClearVF}}})
+		b.After = repaired
+	case "sla":
+		set := model.Override{
+			Kind: model.OverrideSLA, VM: webtest.ID(3), VMName: "db", By: "bob", UID: 1001, At: webtest.Now.Add(-time.Minute),
+			Until: webtest.Now.Add(time.Hour), Reason: "nightly copy", NIC: "ua-net*", SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9, Packets: 2e5}, Weight: 2},
+		}
+		v.Overrides = append(v.Overrides, set)
+		v.Rules.VMs = append([]model.VMRule{set.Rule()}, v.Rules.VMs...)
+		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{Match: "web-2", SLA: model.SLA{Receive: model.Rate{Bits: 1e9}, Source: "sluice.yaml:12:5"}})
+		v.Rules.Classes = []model.Class{{Name: "gold", Priority: 9, SLA: model.SLA{Limit: model.Rate{Bits: 8e9}, Source: "class gold, sluice.yaml:30:3"}}}
+		v.Snapshot.VMs[6].SLAs = []model.NICSLA{{SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}, Source: "metadata"}}}
+		v.Bandwidth.NICs[2].Promised.Bits = 1e9
+	case "info":
+		v.Totals.Repairs = 2
+		v.Snapshot.Problems = append([]model.Problem{{Subject: "pf9", Text: "its VFs are not in the pool", Info: true}}, v.Snapshot.Problems...)
+	case "drained":
+		b = webtest.NewBackend(drained())
+	}
+	s, err := web.New(web.Options{
+		Backend: b, Version: "1.2.3", Socket: filepath.Join(ts.Getenv("WORK"), "s.sock"),
+		Now: func() time.Time { return webtest.Now }, Stale: time.Minute, VirtualPFs: vpfs(strings.Join(args, "")),
+		Preparer: &webtest.Preparer{},
+		WhatIf:   &tried{ready: slices.Contains(args, "whatif"), slow: slices.Contains(args, "slow")},
+		Incoming: arrive,
+	})
+	ts.Check(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	ts.Defer(func() {
+		cancel()
+		if err := <-done; err != nil {
+			ts.Logf("daemon: %v", err)
+		}
+	})
+	backends.Store(ts.Getenv("WORK"), b)
+}
+
+// tried is what other policies would have done, which is known when asked for the second time.
+type tried struct {
+	ready bool
+	slow  bool
+	asked atomic.Int32
+}
+
+// WhatIf implements web.WhatIf.
+func (w *tried) WhatIf(*model.View) api.WhatIf {
+	asked := w.asked.Add(1)
+	switch {
+	case asked == 1 || w.slow && asked < 10: // asked five times a second at most
+		return api.WhatIf{Current: "fair", Running: true}
+	case !w.ready:
+		return api.WhatIf{Current: "fair", Error: "less than a minute is remembered yet", Remedy: "ask again in a minute"}
+	}
+	return api.WhatIf{
+		From: webtest.Now.Add(-time.Hour), To: webtest.Now, Computed: webtest.Now, Current: "fair",
+		Policies: []api.PolicyResult{{Policy: "adaptive", Net: 0.71, Gross: 0.75, Moves: 12}, {Policy: "fair", Net: 0.4, Gross: 0.6, Moves: 96}},
+	}
+}
+
+// arrive gives each NIC of a VM that migrates in a VF, but there are two only.
+func arrive(_ context.Context, vm model.Subject, nics []model.NIC) (out []model.VFStep, _ error) {
+	if len(nics) > 2 || vm.VM == "" {
+		return nil, fmt.Errorf("no VF is free here for %s", vm.VMName)
+	}
+	for i, n := range nics {
+		out = append(out, model.VFStep{ID: model.VFID{PF: "pf0", Index: i}, MAC: n.MAC, Address: model.PCIAddress(fmt.Sprintf("0000:81:10.%d", i))})
+	}
+	return out, nil
+}
+
+// vpfs are the virtual PFs of `daemon vpf`; other daemons have no controller of any.
+func vpfs(kind string) web.VirtualPFs {
+	if kind != "vpf" {
+		return nil
+	}
+	return &webtest.VirtualPFs{}
+}
+
+// backends finds the daemon of a script, a *webtest.Backend, by its directory; scripts run
+// side by side.
+var backends sync.Map
+
+// repaired is the View after a repair: one finding is gone, of one the repair failed.
+func repaired(_ web.Command, v *model.View) *model.View {
+	next := *v
+	next.Revision += 10
+	next.Findings = v.Findings[1:]
+	next.Recent = append([]model.MoveStatus{{
+		Move:  model.Move{Kind: model.MoveRepair, Reason: model.Reason{Code: model.CodeRepair, Detail: v.Findings[2].Name()}},
+		Ended: webtest.Now, Error: "set-vf: device busy",
+	}}, v.Recent...)
+	return &next
+}
+
+func drained() *model.View {
+	v := webtest.View()
+	v.Active, v.Rules.Drain = nil, true
+	for i := range v.Snapshot.PFs[0].VFs {
+		v.Snapshot.PFs[0].VFs[i].Owner = model.OwnerFree
+	}
+	return v
+}
+
+// showCommands prints what the daemon was asked, without who asked: the pid differs.
+func showCommands(ts *testscript.TestScript, _ bool, _ []string) {
+	b, _ := backends.Load(ts.Getenv("WORK"))
+	for _, c := range b.(*webtest.Backend).Got() {
+		c.User = ""
+		data, err := json.Marshal(c)
+		ts.Check(err)
+		_, err = fmt.Fprintln(ts.Stdout(), string(data))
+		ts.Check(err)
+	}
+}
+
+// wantExit is `exit CODE COMMAND...`: the command must end with that code.
+func wantExit(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	have := 0
+	var exit interface{ ExitCode() int }
+	switch {
+	case errors.As(err, &exit):
+		have = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if fmt.Sprint(have) != args[0] {
+		ts.Fatalf("exit code %d, want %s", have, args[0])
+	}
+}

@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "status", Short: "what is going on, in a few lines",
+		Long: `Shows the mode and the policy, how many VFs and VMs there are and how they are
+used, the load and which part of it goes over VFs, the moves so far, and whether
+doctor or fsck have something to say.
+
+A VF of others is one that somebody else uses, on the host or in a VM. Repairs are of what
+fsck finds: enforce mode repairs by itself what cuts a VM off. After the first start that is
+one for each VM and each PF of its network, which does not filter for the VM yet.`,
+		Example: "sluice status\nsluice status -o json | jq .vms.holding",
+		Args:    noArgs,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := a.client().Status(c.Context())
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, s, printStatus)
+	}
+	return c
+}
+
+func printStatus(w io.Writer, s api.Status) {
+	put := func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(w, "%-9s "+format+"\n", append([]any{name}, args...)...)
+	}
+	put("Sluice", "%s, %s, %s", orDash(s.Version), upText(s), modeText(s))
+	put("Policy", "%s, %s", s.Policy, pace(s))
+	put("VFs", "%d: %d held, %d free, %d of others", s.VFs.Total, s.VFs.Held, s.VFs.Free, s.VFs.Foreign)
+	for _, pf := range s.PFs {
+		put("", "%s", pfText(pf))
+	}
+	put("VMs", "%d: %d with a VF%s, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding, ofOthers(s.VMs.Foreign), s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
+	if s.Overrides > 0 {
+		put("", "%s: pins, releases and SLAs set at run time (`sluice overrides`)", model.Plural(s.Overrides, "override"))
+	}
+	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
+	if text := bandwidthText(s.Bandwidth); text != "" {
+		put("Bandwidth", "%s", text)
+	}
+	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
+	put("", "since the start %s%s, %s%s, %d failed, %d retries%s", model.Plural(int(s.Moves.Plugs), "plug"), mean(s.Moves.Plugs, s.Moves.PlugMean),
+		model.Plural(int(s.Moves.Unplugs), "unplug"), mean(s.Moves.Unplugs, s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
+	for i, m := range s.Recent {
+		put(map[bool]string{true: "Last"}[i == 0], "%s", moveLine(m))
+	}
+	put("Health", "%s", healthText(s))
+	if s.Error != "" {
+		put("Error", "%s", lines(s.Error, 10))
+	}
+}
+
+// mean is the mean time of n moves, where there were any.
+func mean(n uint64, s float64) string {
+	if n == 0 {
+		return ""
+	}
+	return " (mean " + seconds(s) + ")"
+}
+
+// repairs counts them where there were any.
+func repairs(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + model.Plural(int(n), "repair") + " of filters and settings" //nolint:gosec // a count of repairs
+}
+
+// ofOthers says how many of the VMs with a VF have one that Sluice did not give them.
+func ofOthers(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of others)", n)
+}
+
+// pace is how often the policy decides.
+func pace(s api.Status) string {
+	if !s.Rounds {
+		return "decides at every sample"
+	}
+	return "a round every " + time.Duration(s.Interval*float64(time.Second)).String()
+}
+
+// upText is the daemon's age, as the daemon measured it.
+func upText(s api.Status) string {
+	text := "up " + (time.Duration(s.Uptime) * time.Second).String()
+	if s.Observed.IsZero() {
+		text += ", has not looked at the host yet"
+	}
+	return text
+}
+
+func modeText(s api.Status) string {
+	switch {
+	case s.Drain:
+		return "draining: all VFs are being given up" + overrideText(s.Drained) + " (`sluice drain --undo` ends that)"
+	case s.Mode == api.ModeObserve:
+		return "observe mode: nothing is changed (`sluice plan` shows what would be)"
+	}
+	return s.Mode + " mode: VFs are moved"
+}
+
+func pendingWord(mode string) string {
+	if mode == api.ModeObserve {
+		return "would be made"
+	}
+	return "waiting"
+}
+
+func pfText(pf api.PFStatus) string {
+	s := fmt.Sprintf("%s (%s, network %s)", pf.Name, orDash(pf.Driver), orDash(pf.Network))
+	if !pf.Managed {
+		s += ", not in sluice.yaml"
+	}
+	if !pf.LinkUp {
+		s += ", link down"
+	}
+	return s + fmt.Sprintf(": %s, %d held, %d free, %d of others", model.Plural(pf.VFs.Total, "VF"), pf.VFs.Held, pf.VFs.Free, pf.VFs.Foreign)
+}
+
+func healthText(s api.Status) string {
+	if s.Problems == 0 && s.Findings == 0 {
+		return "no problems, nothing leaked"
+	}
+	return fmt.Sprintf("%s (`sluice doctor`), %s (`sluice fsck`)", model.Plural(s.Problems, "problem"), model.Plural(s.Findings, "finding"))
+}
+
+func (a *app) vmsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "vms", Short: "list the VMs: path, load and verdict",
+		Long: `Lists every VM with the path it uses, its load in both directions, who counted that
+(tap: the host, pf: the PF's driver, agent: the guest; a question mark where nothing
+supports what the guest says, a tilde where the host's counters leave room for it),
+whether it should have a VF, and the REASON in one word:
+
+    REASON                   means that
+    rank, enough-vfs, turn   it should have a VF: for its rank, as all do, or as its turn has come
+    pinned, forbidden        sluice.yaml or somebody says so, as does released-by-hand
+    outranked, waiting       others gain more; fair: its turn comes later
+    kept, budget             a swap does not pay yet; the moves allowed for now are used up
+    veto                     it could not fall back; sluice doctor has the remedy
+    no-vf, not-running       no VF leads to its network; it is off
+    blind, foreign           its load is not known; somebody else gave it its VF
+    backoff, moving, drain   its last move failed; a move is under way; all VFs are given up
+    sla                      its SLA asks for a VF, or cannot be kept on one
+
+WORTH is shown where sluice.yaml makes packets count differently: what one of the VM counts.
+sluice explain VM has the sentence behind the word, and what would change it.`,
+		Example: "sluice vms\nsluice vms -o json | jq '.[] | select(.vf)'",
+		Args:    noArgs,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		list, err := a.client().VMs(c.Context())
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, list, printVMs)
+	}
+	return c
+}
+
+func printVMs(w io.Writer, list []api.VM) {
+	var rows [][]string
+	for _, vm := range list {
+		pps, rate := "?", "?"
+		if vm.Known {
+			pps, rate = model.SI(vm.PPS), bits(vm.Bytes)
+		}
+		rows = append(rows, []string{
+			vm.Name, vm.State, pathOf(vm), pps, rate, from(vm.Sources, vm.Proof),
+			map[bool]string{true: "yes", false: "no"}[vm.Hold], reasonWord(vm),
+		})
+	}
+	head := "VM STATE PATH PACKETS/S BITS/S COUNTED-BY SHOULD-HOLD REASON"
+	if slices.ContainsFunc(list, func(vm api.VM) bool { return vm.Worth != 0 }) {
+		head += " WORTH"
+		for i := range rows {
+			rows[i] = append(rows[i], model.SI(cmp.Or(list[i].Worth, 1)))
+		}
+	}
+	table(w, head, rows)
+}
+
+// reasonWord is the code, with what is not to be seen from it.
+func reasonWord(vm api.VM) string {
+	s := vm.Code
+	if vm.Override == string(api.VerbPin) && vm.Code == "pinned" {
+		s += " (by hand)"
+	}
+	if vm.UnderWay != "" {
+		s += ", " + vm.UnderWay + " under way"
+	}
+	return s
+}
+
+func (a *app) vfsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "vfs", Short: "list the VFs: whose they are and who holds them",
+		Long: `Lists every VF of every PF. Owner sluice: held by a VM, through Sluice. Free: in the
+pool, held by nobody. Foreign: somebody else's, and left alone; the note says what
+shows it. In guest: the guest's driver has the VF open.`,
+		Example: "sluice vfs\nsluice vfs -o json | jq '.[] | select(.owner == \"free\")'",
+		Args:    noArgs,
+	}
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		list, err := a.client().VFs(c.Context())
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, list, printVFs)
+	}
+	return c
+}
+
+func printVFs(w io.Writer, list []api.VF) {
+	var rows [][]string
+	for _, vf := range list {
+		vlan := ""
+		if vf.VLAN > 0 {
+			vlan = strconv.Itoa(vf.VLAN)
+		}
+		rows = append(rows, []string{
+			vf.Name, vf.Address, vf.Network, vf.Owner, vf.Holder, vf.MAC, vlan, vf.Driver, vf.InGuest, vf.OwnerWhy,
+		})
+	}
+	table(w, "VF PCI-ADDRESS NETWORK OWNER VM MAC VLAN DRIVER IN-GUEST NOTE", rows)
+}
+
+// offline are the flags of commands that can also look at the host themselves.
+type offline struct {
+	on     bool
+	config string
+}
+
+func offlineFlags(c *cobra.Command) *offline {
+	o := &offline{}
+	c.Flags().BoolVar(&o.on, "offline", false, "look at this host without a daemon, as root, changing nothing")
+	c.Flags().StringVar(&o.config, "config", DefaultConfig, "sluice.yaml to use with --offline, as a `file`")
+	return o
+}
+
+// ask gets an answer from the daemon, or makes it from a look at the host.
+func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T, error), pick func(*web.Offline) T) (T, error) {
+	if !o.on {
+		v, err := online(ctx)
+		return v, orOffline(err)
+	}
+	var none T
+	seen, err := lookOffline(ctx, o.config)
+	if err != nil {
+		return none, err
+	}
+	return pick(seen), nil
+}
+
+// orOffline adds to the error of a daemon that is not there what else can be done.
+func orOffline(err error) error {
+	if errors.Is(err, web.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w, or add --offline", err)
+	}
+	return err
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/top"
+	"sluice/internal/edge/web"
+)
+
+func (a *app) topCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "top", Short: "the host and its VMs, live on a terminal",
+		Long: `Shows the host at a glance and its VMs in a table, and follows what changes. The table
+can be sorted by each column and filtered; Enter shows all about one VM, p what stands in
+the way and what to do about it, ? the other keys. A wider terminal shows more columns and
+more of each reason. It only looks; what it shows, sluice status, vms, bw, doctor and
+explain print once.`,
+		Example: "sluice top\nsluice top | cat        # no terminal: refused; use sluice vms",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !IsTerminal(a.std.Out) {
+				return usage(c, errors.New("top needs a terminal; `sluice status`, `vms` and `doctor` print the same once"))
+			}
+			err := top.Run(c.Context(), clientSource{a.client()}, tcell.NewScreen, "Sluice")
+			return ended(c.Context(), err)
+		},
+	}
+}
+
+// clientSource asks a daemon for what top shows.
+type clientSource struct{ *web.Client }
+
+// Look implements top.Source.
+func (s clientSource) Look(ctx context.Context, after uint64) (*top.Data, error) {
+	_, err := s.After(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	d := &top.Data{}
+	if d.Status, err = s.Status(ctx); err != nil {
+		return nil, err
+	}
+	if d.VMs, err = s.VMs(ctx); err != nil {
+		return nil, err
+	}
+	if d.Bandwidth, err = s.Bandwidth(ctx); err != nil {
+		return nil, err
+	}
+	doctor, err := s.Doctor(ctx)
+	d.Subjects, d.Troubles = troublesText(doctor)
+	return d, err
+}
+
+// Explain implements top.Source.
+func (s clientSource) Explain(ctx context.Context, vm string) ([]string, error) {
+	e, err := s.Client.Explain(ctx, vm)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	printExplanation(&b, e)
+	return textLines(&b), nil
+}
+
+// troublesText is what doctor prints, and whom it is about but for what is only for information.
+func troublesText(d api.Doctor) (subjects, text []string) {
+	seen := map[string]bool{}
+	for _, p := range d.Problems {
+		if name := subject(p.Subject); !p.Info && !seen[name] {
+			subjects, seen[name] = append(subjects, name), true
+		}
+	}
+	var b bytes.Buffer
+	printDoctor(&b, d)
+	return subjects, textLines(&b)
+}
+
+func textLines(b *bytes.Buffer) []string {
+	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+}

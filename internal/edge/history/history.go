@@ -1,0 +1,209 @@
+package history
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// Bounds of what is kept.
+const (
+	Step        = web.HistoryStep
+	Hour        = 360  // steps
+	MaxVMs      = 2000 // in a step; those that come later have no figures
+	maxPFs      = 256  // the same
+	maxMoves    = 1000 // some 2 kB each
+	maxHoldings = 2000 // that are over
+	figuresOfVM = 3    // packets/s on virtio and on VFs, bytes/s
+)
+
+// Memory is the last hour. It is safe for concurrent use; make one with New.
+type Memory struct {
+	mu sync.Mutex // held for as long as it takes to add a View or to copy some pointers
+
+	revision uint64
+	at       time.Time // of the last Snapshot; zero: none yet
+	columns  []*column // of the steps that are over and had Snapshots, oldest first
+	vms, pfs gatherer  // the step that is not over
+	now      []*key    // the VMs of the last Snapshot, by id
+	capacity map[string]uint64
+
+	held     map[model.VFID]*api.Holding
+	holdings []*api.Holding    // over, by end
+	moves    []*api.MoveRecord // by ID
+	ended    uint64            // ID of the move that ended last
+	dropped  int
+}
+
+// New remembers nothing yet.
+func New() *Memory {
+	return &Memory{
+		vms: gatherer{width: figuresOfVM, most: MaxVMs}, pfs: gatherer{width: 1, most: maxPFs},
+		capacity: map[string]uint64{}, held: map[model.VFID]*api.Holding{},
+	}
+}
+
+// Add takes a View, newer than those before it.
+func (m *Memory) Add(v *model.View) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.revision = v.Revision
+	if s := v.Snapshot; s != nil && m.newer(s.Time.Round(0)) {
+		m.turn(s.Time)
+		m.at = s.Time.Round(0) // by the wall clock, as the steps are
+		m.load(s)
+		m.links(v.Bandwidth)
+		m.hold(s)
+	}
+	if m.noteMoves(v); !m.at.IsZero() {
+		m.forget()
+	}
+}
+
+// newer says whether a Snapshot of that time is to be taken: also one of long before the last, since then the clock was set back.
+func (m *Memory) newer(t time.Time) bool { return t.After(m.at) || m.at.Sub(t) > Step }
+
+func stepOf(t time.Time) int64      { return t.Unix() / int64(Step/time.Second) }
+func beginOf(step int64) time.Time  { return time.Unix(step*int64(Step/time.Second), 0).UTC() }
+func (m *Memory) oldest() time.Time { return beginOf(stepOf(m.at) - Hour) }
+
+// turn closes the step under way if a Snapshot of that time is of a later one.
+func (m *Memory) turn(t time.Time) {
+	if m.at.IsZero() || stepOf(t) == stepOf(m.at) {
+		return
+	}
+	var last column
+	if n := len(m.columns); n > 0 {
+		last = *m.columns[n-1]
+	}
+	m.columns = append(m.columns, &column{step: stepOf(m.at), vms: m.vms.close(last.vms.keys), pfs: m.pfs.close(last.pfs.keys)})
+	// What is of times to come since the clock was set back would stand in no order.
+	m.columns = slices.DeleteFunc(m.columns, func(c *column) bool { return c.step >= stepOf(t) })
+}
+
+// load takes what the VMs move.
+func (m *Memory) load(s *model.Snapshot) {
+	nets := map[string]bool{}
+	for i := range s.PFs {
+		if s.PFs[i].Managed {
+			nets[s.PFs[i].Network] = true
+		}
+	}
+	m.vms.next = 0
+	for i := range s.VMs {
+		vm := &s.VMs[i]
+		virtio, vf, bytes := loadOf(vm, nets)
+		m.vms.add(string(vm.ID), vm.Name, virtio, vf, bytes)
+	}
+	if !slices.EqualFunc(m.now, s.VMs, func(k *key, vm model.VM) bool { return k.id == string(vm.ID) && k.name == vm.Name }) {
+		m.now = make([]*key, len(s.VMs))
+		for i := range s.VMs {
+			m.now[i] = &key{string(s.VMs[i].ID), s.VMs[i].Name}
+		}
+	}
+}
+
+// loadOf is what a VM moves on the NICs that may have a VF, or on all where none may: NaN where that is not known.
+func loadOf(vm *model.VM, nets map[string]bool) (virtio, vf, bytes float64) {
+	may := func(n *model.NIC) bool { return n.VF != model.NoVF || n.VirtualPF == "" && nets[n.Network] }
+	all := !slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return may(&n) })
+	for i := range vm.NICs {
+		n := &vm.NICs[i]
+		if !all && !may(n) {
+			continue
+		}
+		pps, b := onPath(&n.Virtio)
+		virtio, bytes = virtio+pps, bytes+b
+		if n.VF != model.NoVF {
+			pps, b = onPath(&n.VFPath)
+			vf, bytes = vf+pps, bytes+b
+		}
+	}
+	return virtio, vf, bytes
+}
+
+func onPath(t *model.Traffic) (pps, bytes float64) {
+	if !t.Known {
+		return math.NaN(), math.NaN()
+	}
+	return t.RxPPS + t.TxPPS, t.RxBytes + t.TxBytes
+}
+
+// links takes what the links carry.
+func (m *Memory) links(b *model.Bandwidth) {
+	if b == nil {
+		return
+	}
+	m.pfs.next = 0
+	for i := range b.Links {
+		l := &b.Links[i]
+		m.pfs.add(l.PF, l.PF, l.Carried)
+		m.capacity[l.PF] = uint64(max(0, l.Capacity))
+	}
+}
+
+// hold takes who holds which VF.
+func (m *Memory) hold(s *model.Snapshot) {
+	seen := 0
+	for i := range s.PFs {
+		for k := range s.PFs[i].VFs {
+			vf := &s.PFs[i].VFs[k]
+			if vf.Owner == model.OwnerFree || vf.Owner == "" {
+				continue
+			}
+			seen++
+			old := m.held[vf.ID]
+			if old != nil && old.ID == string(vf.Holder) && old.Owner == string(vf.Owner) {
+				continue
+			}
+			m.release(vf.ID, s.Time)
+			h := &api.Holding{VF: vf.ID.String(), PF: vf.ID.PF, ID: string(vf.Holder), Owner: string(vf.Owner), From: s.Time}
+			if vm := s.FindVM(vf.Holder); vm != nil {
+				h.VM = vm.Name
+			}
+			m.held[vf.ID] = h
+		}
+	}
+	if seen == len(m.held) {
+		return
+	}
+	for id := range m.held {
+		if vf := s.FindVF(id); vf == nil || vf.Owner == model.OwnerFree || vf.Owner == "" {
+			m.release(id, s.Time)
+		}
+	}
+}
+
+// release ends the time during which a VF was held. Readers may have the record: it is not changed.
+func (m *Memory) release(id model.VFID, now time.Time) {
+	if old := m.held[id]; old != nil {
+		over := *old
+		over.To = now
+		m.holdings = append(m.holdings, &over)
+		delete(m.held, id)
+	}
+}
+
+// forget drops what is older than an hour, and the oldest of what is too much. Readers have copies of the lists.
+func (m *Memory) forget() {
+	old := m.oldest()
+	m.columns = slices.DeleteFunc(m.columns, func(c *column) bool { return c.step < stepOf(old) })
+	m.holdings = slices.DeleteFunc(m.holdings, func(h *api.Holding) bool { return !h.To.After(old) })
+	m.holdings = slices.Delete(m.holdings, 0, max(0, len(m.holdings)-maxHoldings))
+	m.moves = slices.DeleteFunc(m.moves, func(r *api.MoveRecord) bool { return over(r) && !r.Move.Ended.After(old) })
+	for excess := len(m.moves) - maxMoves; excess > 0; excess-- {
+		at := slices.IndexFunc(m.moves, over)
+		if at < 0 {
+			return
+		}
+		m.moves = slices.Delete(m.moves, at, at+1)
+		m.dropped++
+	}
+}
+
+func over(r *api.MoveRecord) bool { return !r.Move.Ended.IsZero() }

@@ -1,0 +1,45 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// noteMoves takes what a View says of moves.
+func (m *Memory) noteMoves(v *model.View) {
+	for i := range v.Active {
+		m.note(v, &v.Active[i])
+	}
+	for i := range v.Recent { // newest first
+		if v.Recent[i].ID == m.ended {
+			break
+		}
+		m.note(v, &v.Recent[i])
+	}
+	if len(v.Recent) > 0 {
+		m.ended = v.Recent[0].ID
+	}
+}
+
+// note makes or replaces the record of a move. Readers may have the one there was.
+func (m *Memory) note(v *model.View, s *model.MoveStatus) {
+	r := &api.MoveRecord{ID: s.ID, Move: web.MoveOf(s), Steps: web.StepTimes(s)}
+	at, found := slices.BinarySearchFunc(m.moves, s.ID, func(r *api.MoveRecord, id uint64) int { return cmp.Compare(r.ID, id) })
+	if found {
+		r.Reason, r.Sentence = m.moves[at].Reason, m.moves[at].Sentence
+		m.moves[at] = r
+		return
+	}
+	if s.Move.Reason.Code != "" {
+		reason := web.ReasonOf(&s.Move.Reason)
+		r.Reason = &reason
+		if s.Move.Kind != model.MoveRepair { // the reason of a repair is about no verdict
+			r.Sentence = web.Sentence(v, s.Move.VM, s.Move.Reason)
+		}
+	}
+	m.moves = slices.Insert(m.moves, at, r)
+}

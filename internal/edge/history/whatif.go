@@ -1,0 +1,106 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// Past is what is needed to play the last hour again.
+type Past struct {
+	Rules    model.Rules     `json:"rules"`
+	Snapshot *model.Snapshot `json:"snapshot"` // the last one
+	Load     api.History     `json:"load"`     // with bytes
+}
+
+// WhatIf has somebody work out what other policies would have done with the last hour: only when asked, one at a time
+// and at most once in a while. Run does the work.
+type WhatIf struct {
+	memory  *Memory
+	compute func(context.Context, *Past) ([]api.PolicyResult, error)
+	every   time.Duration
+	now     func() time.Time
+	todo    chan *model.View
+
+	mu     sync.Mutex
+	answer api.WhatIf
+	asked  time.Time // when the last computation began
+}
+
+// Bounds of a computation.
+const (
+	WhatIfEvery   = 5 * time.Minute
+	whatIfTimeout = 4 * time.Minute
+	leastSteps    = 6 // of history
+)
+
+// NewWhatIf computes at most once in every, by the clock now.
+func NewWhatIf(m *Memory, every time.Duration, now func() time.Time, compute func(context.Context, *Past) ([]api.PolicyResult, error)) *WhatIf {
+	return &WhatIf{memory: m, compute: compute, every: every, now: now, todo: make(chan *model.View, 1)}
+}
+
+// WhatIf implements web.WhatIf: it answers at once with what is known, and has it computed anew where that is due.
+func (w *WhatIf) WhatIf(v *model.View) api.WhatIf {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.answer.Running && (w.asked.IsZero() || w.now().Sub(w.asked) >= w.every) {
+		w.asked, w.answer.Running = w.now(), true
+		w.todo <- v // has room: nothing is under way
+	}
+	answer := w.answer
+	answer.Current = v.Rules.Policy
+	return answer
+}
+
+// Run works until ctx ends.
+func (w *WhatIf) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case v := <-w.todo:
+			w.work(ctx, v)
+		}
+	}
+}
+
+func (w *WhatIf) work(ctx context.Context, v *model.View) {
+	past := &Past{Rules: v.Rules, Snapshot: v.Snapshot, Load: w.memory.History(web.HistoryQuery{Bytes: true})}
+	past.Load.Moves, past.Load.Holdings, past.Load.Links = nil, nil, nil
+	var list []api.PolicyResult
+	err := error(errShort)
+	if past.Load.To.Sub(past.Load.From) >= leastSteps*Step {
+		ctx, cancel := context.WithTimeout(ctx, whatIfTimeout)
+		defer cancel()
+		list, err = w.compute(ctx, past)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer.Running, w.answer.Error, w.answer.Remedy = false, "", ""
+	if err != nil {
+		w.answer.Error, w.answer.Remedy = explain(err)
+		if errors.Is(err, errShort) {
+			w.asked = time.Time{} // nothing was computed
+		}
+		return
+	}
+	w.answer.From, w.answer.To, w.answer.Computed, w.answer.Policies = past.Load.From, past.Load.To, w.now(), list
+}
+
+var errShort = &api.Error{Text: "less than a minute is remembered yet", Remedy: "ask again in a minute"}
+
+func explain(err error) (text, remedy string) {
+	var e *api.Error
+	switch {
+	case errors.As(err, &e):
+		return e.Text, e.Remedy
+	case errors.Is(err, context.DeadlineExceeded):
+		return "what other policies would have done was not worked out within " + whatIfTimeout.String(), "ask again when the host has less to do, or replay a recording: `sluice record` and `sluice sim --trace`"
+	}
+	return err.Error(), "see the daemon's log: journalctl -u sluice"
+}

@@ -1,0 +1,172 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/history"
+	"sluice/internal/edge/page"
+	"sluice/internal/edge/web"
+	"sluice/internal/edge/web/webtest"
+	"sluice/internal/model"
+)
+
+// hostile are names that VMs may have: libvirt allows nearly everything.
+var hostile = []string{
+	`<img src=x onerror="window.pwned=1">`,
+	`</script><script>window.pwned=1</script>`,
+	"\u202etxt.exe\u202d\u0007",
+	`" onmouseover="window.pwned=1" '`,
+	strings.Repeat("long-", 40),
+	"שלום-عالم-1",
+	"`sluice drain` $(reboot); rm -rf /",
+	"{{.}} ${alert(1)} %s %d \\",
+}
+
+// host is a daemon on made-up Views, with the last hour in its memory.
+type host struct {
+	back *webtest.Backend
+	past *history.Memory
+	url  string
+	n    int
+	at   atomic.Int64 // ns since 1970; the server reads it while tests let time pass
+	stop func()
+}
+
+func (h *host) now() time.Time { return time.Unix(0, h.at.Load()).UTC() }
+
+func (h *host) pass(d time.Duration) { h.at.Add(int64(d)) }
+
+// newHost has n VMs, the first of them with hostile names, and serves the page on a port of its own, or on address.
+func newHost(t testing.TB, n int, address string) *host {
+	t.Helper()
+	h := &host{back: webtest.NewBackend(nil), past: history.New(), n: n}
+	h.pass(webtest.Now.Add(-30 * time.Minute).Sub(time.Unix(0, 0)))
+	for h.now().Before(webtest.Now) {
+		h.past.Add(h.view())
+		h.pass(10 * time.Second)
+	}
+	h.back.Show(h.view())
+	h.serve(t, address)
+	return h
+}
+
+func (h *host) serve(t testing.TB, address string) {
+	t.Helper()
+	s, err := web.New(web.Options{Backend: h.back, History: h.past, WhatIf: asked{}, Version: "1.2.3", Listen: address, Page: page.Handler("1.2.3"), Now: h.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stopped := false
+	h.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() { h.stop() })
+	h.url = "http://" + s.Addrs()[0].String()
+}
+
+// asked is an answer about other policies.
+type asked struct{}
+
+// WhatIf implements web.WhatIf.
+func (asked) WhatIf(*model.View) api.WhatIf {
+	return api.WhatIf{From: webtest.Now.Add(-time.Hour), To: webtest.Now, Computed: webtest.Now, Current: "activity", Policies: []api.PolicyResult{
+		{Policy: "adaptive", Net: 0.81, Gross: 0.83, Moves: 120}, {Policy: "activity", Net: 0.62, Gross: 0.66, Moves: 400}, {Policy: "none"},
+	}}
+}
+
+// next publishes what the host shows a second later.
+func (h *host) next() {
+	h.pass(time.Second)
+	v := h.view()
+	h.past.Add(v)
+	h.back.Show(v)
+}
+
+func (h *host) name(i int) string {
+	if i < len(hostile) {
+		return hostile[i]
+	}
+	return fmt.Sprintf("web-%d", i)
+}
+
+func idOf(i int) model.VMID { return model.VMID(fmt.Sprintf("10000000-0000-4000-8000-%012d", i)) }
+
+const vfs = 64
+
+// view has VMs of which some hold VFs in turn; it begins with webtest's, which has one of everything.
+func (h *host) view() *model.View {
+	v := webtest.View()
+	s := v.Snapshot
+	s.Time = h.now()
+	v.Revision = uint64(h.now().Unix())
+	pf := model.PF{Name: "pf2", Address: "0000:03:00.0", Driver: "ixgbe", Network: "br0", LinkUp: true, Speed: 10e9, NumVFs: vfs, TotalVFs: vfs, Managed: true}
+	holder := map[int]model.VFID{}
+	turn := int(h.now().Sub(webtest.Now.Add(-time.Hour)) / (7 * time.Minute))
+	for i := range min(vfs, h.n/2) {
+		id := model.VFID{PF: "pf2", Index: i}
+		who := (i + turn) % h.n
+		holder[who] = id
+		pf.VFs = append(pf.VFs, model.VF{ID: id, Owner: model.OwnerSluice, Holder: idOf(who), InGuest: model.Yes, Driver: "vfio-pci"})
+	}
+	s.PFs = append(s.PFs, pf)
+	for i := range h.n {
+		pps := 20000 + 15000*math.Sin(float64(h.now().Unix())/300+float64(i))
+		vm := model.VM{ID: idOf(i), Name: h.name(i), State: model.VMRunning, Ready: model.Yes, VCPUs: 2, NICs: []model.NIC{{
+			Alias: "ua-net0", MAC: model.MAC{0x52, 0x54, 1, 0, byte(i >> 8), byte(i)}, Network: "br0", Failover: model.FailoverTeaming, FreePort: model.Yes, LinkUp: model.Yes,
+			Tap: fmt.Sprintf("tap%d", i), Virtio: traffic(pps),
+		}}}
+		r := model.Reason{VM: vm.ID, Code: model.CodeOutranked, Policy: "adaptive", Score: pps, Price: 30000, Rank: i + 1, Slots: vfs}
+		if i > 0 {
+			r.Bursts = model.Bursts{High: 48.2, Low: 109.7, Seen: i}
+		}
+		if id, holds := holder[i]; holds {
+			nic := &vm.NICs[0]
+			nic.VF, nic.VFOwner, nic.Virtio, nic.VFPath = id, model.OwnerSluice, traffic(3), traffic(pps)
+			r.Code, r.Hold, r.Other, r.OtherNm = model.CodeRank, true, idOf(0), h.name(0)
+		}
+		s.VMs = append(s.VMs, vm)
+		v.Target.Reasons = append(v.Target.Reasons, r)
+	}
+	s.Problems = append(s.Problems, model.Problem{Subject: h.name(6), Text: "it has no free port: " + h.name(6), Remedy: "look at it with `sluice explain " + h.name(6) + "`, or `sluice doctor --offline`"})
+	v.Bandwidth.NICs = append(v.Bandwidth.NICs, model.NICBandwidth{
+		NICID: model.NICID{VM: idOf(0), NIC: "ua-net0"}, VMName: h.name(0), PF: "pf0", Path: model.PathVF, SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}, Limit: model.Rate{Bits: 4e9}},
+		Promised: model.Rate{Bits: 2e9}, Allowed: model.Rate{Bits: 3e9}, Sent: model.RateReading{Bits: 1.5e9, Proof: model.ProofKernel}, Code: model.BandwidthShare, Why: "its share",
+	})
+	h.moves(v)
+	return v
+}
+
+func traffic(pps float64) model.Traffic {
+	return model.Traffic{RxPPS: pps * 0.6, TxPPS: pps * 0.4, RxBytes: pps * 300, TxBytes: pps * 200, Source: model.SourceTap, Known: true, Proof: model.ProofKernel}
+}
+
+// moves gives the moves that end numbers and the times of their Steps.
+func (h *host) moves(v *model.View) {
+	for i := range v.Recent {
+		m := &v.Recent[i]
+		m.ID = uint64(len(v.Recent) - i)
+		m.Times = []model.StepTime{{Kind: model.StepCheckVirtio, From: m.Started, To: m.Started.Add(20 * time.Millisecond), Tries: 1}, {Kind: model.StepAttach, From: m.Started.Add(20 * time.Millisecond), To: m.Ended, Tries: max(1, m.Try), Error: m.Error}}
+	}
+	swap := model.MoveStatus{ID: 3, Move: model.Move{Kind: model.MovePlug, VM: idOf(0), VMName: h.name(0), VF: model.VFID{PF: "pf2", Index: 0}, Reason: v.Target.Reasons[len(v.Target.Reasons)-1]}, Started: webtest.Now.Add(-10 * time.Minute), Ended: webtest.Now.Add(-10*time.Minute + 640*time.Millisecond)}
+	v.Recent = append([]model.MoveStatus{swap}, v.Recent...)
+	for i := range v.Active {
+		v.Active[i].ID = uint64(10 + i)
+	}
+}

@@ -1,0 +1,150 @@
+package browsertest
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sluice/internal/edge/dashboard"
+	"sluice/internal/edge/page"
+	"sluice/internal/edge/web"
+)
+
+// press sends keys to whatever has the focus.
+func (p *tab) press(keys string) {
+	p.t.Helper()
+	p.do(chromedp.KeyEvent(keys))
+}
+
+// tabTo presses the tab key until the expression holds of the element e that has the focus.
+func (p *tab) tabTo(expression string) {
+	p.t.Helper()
+	const most = 400
+	for range most {
+		p.press(kb.Tab)
+		if eval[bool](p, `(e => Boolean(`+expression+`))(document.activeElement)`) {
+			if !eval[bool](p, `(s => s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0)(getComputedStyle(document.activeElement))`) {
+				p.t.Errorf("the focus cannot be seen: %s", expression)
+			}
+			return
+		}
+	}
+	p.t.Fatalf("the tab key never leads to: %s", expression)
+}
+
+// Everything can be reached and used without a pointer, and the focus is where one expects it afterwards.
+func TestKeyboard(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	p := open(t, browser(t), h.url, looks[0])
+	p.rows()
+	p.sight("timeline", `document.querySelector('.mark.plug')`)
+	eval[bool](p, `(scrollTo(0, 0), true)`)
+	p.press(kb.Tab)
+	if eval[string](p, `document.activeElement.textContent`) != "Skip to the content" {
+		t.Error("the first stop is not the link that skips the head")
+	}
+	p.press(kb.Enter)
+	p.until(`document.activeElement.id === 'main'`)
+	p.tabTo(`e.matches('#timeline button.mark')`)
+	p.press(kb.Enter)
+	p.until(`document.querySelector('dialog[open]') && document.querySelector('dialog').contains(document.activeElement)`)
+	if eval[bool](p, `document.querySelector('dialog table') && !document.querySelector('dialog .step-table')`) { // a mark of several moves lists them
+		p.tabTo(`e.matches('dialog button') && e.textContent.includes('Steps')`)
+		p.press(kb.Enter)
+	}
+	p.until(`document.querySelector('dialog .step-table tbody tr') && document.querySelector('dialog').textContent.includes('check-virtio')`)
+	p.sound()
+	p.shoot("move")
+	p.press(kb.Escape)
+	p.until(`!document.querySelector('dialog[open]') && document.activeElement.matches('#timeline button.mark')`)
+	h.next() // news do not take the focus away
+	p.until(`document.querySelector('#live .at').textContent.endsWith(':01') && document.activeElement.matches('#timeline button.mark')`)
+	p.press("/")
+	p.until(`document.activeElement.matches('#vms input[type=search]')`)
+	p.press("web-9")
+	p.until(`document.querySelectorAll('.vm-list tbody tr').length === 1`)
+	p.tabTo(`e.matches('.vm-list a')`)
+	p.press(kb.Enter)
+	p.until(`location.pathname.startsWith('/vm/') && document.querySelector('h1 bdi')?.textContent === 'web-9'`)
+}
+
+// Whoever looks sees news without loading anything anew, that the daemon has gone, and that it is back.
+func TestNews(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	p := open(t, browser(t), h.url, looks[0])
+	p.expected = func(text string) bool { return strings.Contains(text, "Failed to load resource: net::ERR_") }
+	p.rows()
+	p.until(`document.querySelector('#live').dataset.state === 'live' && document.querySelector('#live .at').textContent.endsWith(':00')`)
+	eval[bool](p, `window.same = true`)
+	h.next()
+	p.until(`document.querySelector('#live .at').textContent.endsWith(':01') && window.same`)
+	h.stop()
+	p.until(`document.querySelector('#live').textContent.includes('No answer')`)
+	h.serve(t, strings.TrimPrefix(h.url, "http://"))
+	h.next()
+	p.until(`document.querySelector('#live').dataset.state === 'live' && document.querySelector('#live .at').textContent.endsWith(':02') && window.same`)
+}
+
+// The switch of colours holds, also when the page is loaded again.
+func TestColours(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	p := open(t, browser(t), h.url, looks[0])
+	ground := func() string { return eval[string](p, `getComputedStyle(document.body).backgroundColor`) }
+	p.rows()
+	light := ground()
+	eval[bool](p, `(s => { s.value = 'dark'; return s.dispatchEvent(new Event('change')); })(document.getElementById('theme'))`)
+	dark := ground()
+	if light == dark {
+		t.Errorf("the ground stays %s", light)
+	}
+	p.do(chromedp.Reload())
+	p.rows()
+	if got := ground(); got != dark {
+		t.Errorf("the ground is %s again", got)
+	}
+}
+
+// sluice dashboard's link works in a browser, whose scripts cannot see what lets it in.
+func TestDashboard(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	socket := filepath.Join(t.TempDir(), "s.sock")
+	s, err := web.New(web.Options{Backend: h.back, History: h.past, WhatIf: asked{}, Socket: socket, Page: page.Handler("1.2.3")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dashboard.New(socket, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	go func() { done <- s.Run(ctx) }()
+	go func() { done <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	p := open(t, browser(t), d.URL(), looks[0])
+	p.rows()
+	if at := eval[string](p, `location.href + document.cookie`); strings.Contains(at, "token") || strings.Contains(at, "sluice-") {
+		t.Errorf("the page can see %s", at)
+	}
+	p.until(`document.querySelector('#live').dataset.state === 'live'`)
+	h.next()
+	p.until(`document.querySelector('#live .at').textContent.endsWith(':01')`)
+}
+
+// A link with words that are no filter, though every object of JavaScript has them, shows the list all the same.
+func TestOddLink(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	p := open(t, browser(t), h.url+"/?show=constructor&sort=toString", looks[0])
+	p.rows()
+}

@@ -1,0 +1,98 @@
+package top
+
+import (
+	"cmp"
+	"strings"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+	"sluice/internal/model"
+)
+
+// column is one of the table of VMs. Sorted by it, what matters most comes first.
+type column struct {
+	head    string
+	width   int // 0: what is left
+	least   int // columns of the screen from which on it is shown
+	right   bool
+	text    func(s *state, vm *api.VM) string
+	compare func(s *state, a, b *api.VM) int
+}
+
+// The index of the column by which the table is sorted at first.
+const orderLoad = 2
+
+var columns = []column{
+	{head: "VM", width: 16, text: func(_ *state, vm *api.VM) string { return vm.Name }, compare: func(_ *state, a, b *api.VM) int { return web.Natural(a.Name, b.Name) }},
+	{head: "PATH", width: 9, text: func(_ *state, vm *api.VM) string { return path(vm) }, compare: func(_ *state, a, b *api.VM) int { return comparePaths(a, b) }},
+	{head: "PACKETS/S", width: 9, right: true, text: func(_ *state, vm *api.VM) string { return known(vm, model.SI(vm.PPS)) }, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.PPS, a.PPS) }},
+	{head: "BITS/S", width: 7, right: true, text: func(_ *state, vm *api.VM) string { return known(vm, model.SI(8*vm.Bytes)) }, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.Bytes, a.Bytes) }},
+	{head: "SCORE", width: 8, least: 96, right: true, text: score, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.Score, a.Score) }},
+	{head: "PROMISED", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return s.bits(vm, false) }, compare: func(s *state, a, b *api.VM) int { return cmp.Compare(s.of(b).guarantee, s.of(a).guarantee) }},
+	{head: "SHORT", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return s.bits(vm, true) }, compare: func(s *state, a, b *api.VM) int { return cmp.Compare(s.of(b).short, s.of(a).short) }},
+	{head: "CPUS", width: 5, least: 140, right: true, text: func(_ *state, vm *api.VM) string { return model.SI(vm.CPU) }, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.CPU, a.CPU) }},
+	{head: "WHY", text: func(_ *state, vm *api.VM) string { return vm.Short }, compare: func(_ *state, a, b *api.VM) int { return strings.Compare(a.Short, b.Short) }},
+}
+
+// path is the VF of a VM or virtio, or what is being done about it.
+func path(vm *api.VM) string {
+	switch {
+	case vm.UnderWay != "":
+		return vm.UnderWay + "..."
+	case vm.VF != "":
+		return vm.VF
+	case vm.State != api.StateRunning:
+		return vm.State
+	}
+	return "virtio"
+}
+
+// comparePaths puts first what is under way, then those with a VF, by its name.
+func comparePaths(a, b *api.VM) int {
+	rank := func(vm *api.VM) int {
+		switch {
+		case vm.UnderWay != "":
+			return 0
+		case vm.VF != "":
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), web.Natural(path(a), path(b)), web.Natural(a.Name, b.Name))
+}
+
+func known(vm *api.VM, text string) string {
+	if !vm.Known {
+		return "?"
+	}
+	return text
+}
+
+// score has its unit: packets/s, but of fair, which goes by the time for which a VM was served.
+func score(s *state, vm *api.VM) string {
+	switch {
+	case vm.Score == 0:
+		return "-"
+	case s.data.Status.Policy == "fair":
+		return model.SI(vm.Score) + "s"
+	}
+	return model.SI(vm.Score) + "pps"
+}
+
+func (s *state) of(vm *api.VM) share {
+	if sum := s.shares[vm.ID]; sum != nil {
+		return *sum
+	}
+	return share{}
+}
+
+func (s *state) bits(vm *api.VM, short bool) string {
+	x := s.of(vm).guarantee
+	if short {
+		x = s.of(vm).short
+	}
+	if x == 0 {
+		return "-"
+	}
+	return model.SI(x) + "bit"
+}

@@ -1,0 +1,214 @@
+package web_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/web"
+	"sluice/internal/edge/web/webtest"
+	"sluice/internal/model"
+	"sluice/internal/tests/golden"
+)
+
+func options(b web.Backend) web.Options {
+	return web.Options{Backend: b, Version: "1.2.3", Now: func() time.Time { return webtest.Now.Add(time.Second) }, Stale: 10 * time.Second, Logger: discard()}
+}
+
+// ask sends one request to a handler, as a peer that may only read.
+func ask(t *testing.T, o web.Options, method, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	web.NewHandler(o).ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return w
+}
+
+func TestAnswers(t *testing.T) {
+	o := options(webtest.NewBackend(webtest.View()))
+	for name, path := range map[string]string{
+		"status.json":          "/v1/status",
+		"vms.json":             "/v1/vms",
+		"vfs.json":             "/v1/vfs",
+		"plan.json":            "/v1/plan",
+		"overrides.json":       "/v1/overrides",
+		"fsck.json":            "/v1/fsck",
+		"doctor.json":          "/v1/doctor",
+		"explain-web-10.json":  "/v1/explain/web-10",
+		"explain-by-uuid.json": "/v1/explain/" + string(webtest.ID(2)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ask(t, o, http.MethodGet, path, "")
+			if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
+				t.Fatalf("status %d, %v", w.Code, w.Header())
+			}
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, w.Body.Bytes(), "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			golden.File(t, filepath.Join("testdata", name), pretty.String())
+		})
+	}
+}
+
+// Before the first look at the host nobody is told that there is nothing: what depends on
+// the look says so. The rest answers, and nothing is null that should be a list.
+func TestAnswersOfADaemonThatKnowsNothing(t *testing.T) {
+	for _, v := range []*model.View{nil, {}, {Snapshot: &model.Snapshot{}, Target: &model.Target{}}} {
+		o := options(webtest.NewBackend(v))
+		for _, path := range []string{"vms", "vfs", "plan", "fsck", "explain/db", "snapshot"} {
+			w := ask(t, o, http.MethodGet, "/v1/"+path, "")
+			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "not been looked at") {
+				t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+			}
+		}
+		for _, path := range []string{"status", "doctor", "overrides"} {
+			w := ask(t, o, http.MethodGet, "/v1/"+path, "")
+			if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "null") {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+		if w := ask(t, o, http.MethodGet, "/healthz", ""); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("healthy without a look: %d", w.Code)
+		}
+		if w := ask(t, o, http.MethodGet, "/metrics", ""); w.Code != http.StatusOK {
+			t.Errorf("metrics: %d", w.Code)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	o := options(webtest.NewBackend(webtest.View()))
+	if w := ask(t, o, http.MethodGet, "/healthz", ""); w.Code != http.StatusOK {
+		t.Errorf("fresh: %d %s", w.Code, w.Body)
+	}
+	o.Now = func() time.Time { return webtest.Now.Add(11 * time.Second) }
+	if w := ask(t, o, http.MethodGet, "/healthz", ""); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "11 s old") {
+		t.Errorf("stale: %d %s", w.Code, w.Body)
+	}
+	if w := ask(t, o, http.MethodGet, "/v1/doctor", ""); !strings.Contains(w.Body.String(), "11s old") {
+		t.Errorf("doctor is silent about it: %s", w.Body)
+	}
+}
+
+func TestWrongRequests(t *testing.T) {
+	o := options(webtest.NewBackend(webtest.View()))
+	for _, tc := range []struct {
+		method, path string
+		want         int
+	}{
+		{http.MethodGet, "/", http.StatusNotFound},
+		{http.MethodGet, "/v1/nothing", http.StatusNotFound},
+		{http.MethodDelete, "/v1/vms", http.StatusNotFound},
+		{http.MethodGet, "/v1/pin", http.StatusNotFound},
+		{http.MethodGet, "/v1/explain/nobody", http.StatusNotFound},
+		{http.MethodGet, "/v1/explain/" + strings.Repeat("x", 5000), http.StatusNotFound},
+		{http.MethodGet, "/v1/explain/..%2f..%2fetc", http.StatusNotFound},
+		{http.MethodPost, "/v1/pin", http.StatusForbidden},
+		{http.MethodPost, "/v1/drain", http.StatusForbidden},
+	} {
+		w := ask(t, o, tc.method, tc.path, `{"vm":"db"}`)
+		var r api.Error
+		if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || w.Code != tc.want || r.Text == "" || r.Remedy == "" {
+			t.Errorf("%s %.40s: want %d with error and remedy, have %d %s", tc.method, tc.path, tc.want, w.Code, w.Body)
+		}
+		if w.Body.Len() > 400 {
+			t.Errorf("%s %.40s: answer of %d bytes repeats the request", tc.method, tc.path, w.Body.Len())
+		}
+	}
+}
+
+func TestFigureThatIsNoNumberIsAnError(t *testing.T) {
+	v := webtest.View()
+	v.Snapshot.VMs[0].CPU = math.NaN()
+	w := ask(t, options(webtest.NewBackend(v)), http.MethodGet, "/v1/vms", "")
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "error") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestExplainSentences(t *testing.T) {
+	v := webtest.View()
+	for name, want := range map[string]string{
+		"web-2":   "web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 500k packets/s, price 110k packets/s, runner-up web-10",
+		"web-10":  "web-10 is on virtio and gets a VF: activity ranks it 2 of the 2 that get one, score 160k packets/s",
+		"db":      "db holds a VF: pinned",
+		"batch-1": "batch-1 stays on virtio: released by hand (`sluice unpin` gives it back to the policy)",
+	} {
+		e, err := web.Explain(v, name)
+		if err != nil || e.Sentence != want {
+			t.Errorf("%s:\nwant %s\nhave %s (%v)", name, want, e.Sentence, err)
+		}
+	}
+	v.Mode = model.ModeObserve
+	v.Target.Reasons[2].Hold = false
+	for name, want := range map[string]string{
+		"web-10": "web-10 is on virtio and would get a VF: ",
+		"db":     "db has VF pf0/1 and would give it up: ",
+	} {
+		if e, _ := web.Explain(v, name); !strings.HasPrefix(e.Sentence, want) {
+			t.Errorf("want %s, have %s", want, e.Sentence)
+		}
+	}
+	v.Target = nil
+	if e, _ := web.Explain(v, "db"); e.Sentence != "db: nothing is decided yet" {
+		t.Errorf("have %s", e.Sentence)
+	}
+}
+
+// A policy that decides at every sample has no rounds to wait for.
+func TestExplainNamesNoRoundWithoutRounds(t *testing.T) {
+	v := webtest.View()
+	for _, code := range []model.Code{model.CodeRank, model.CodeOutranked, model.CodeKept, model.CodeBudget} {
+		v.Target.Reasons[3] = model.Reason{VM: webtest.ID(4), Code: code}
+		for _, rounds := range []bool{true, false} {
+			v.Rounds = rounds
+			e, err := web.Explain(v, "legacy")
+			if err != nil || strings.Contains(e.Changes[0], "round") != rounds {
+				t.Errorf("%s, rounds %v: %q, %v", code, rounds, e.Changes, err)
+			}
+		}
+	}
+}
+
+// Every code must tell what would change it.
+func TestEveryReasonSaysWhatWouldChangeIt(t *testing.T) {
+	v := webtest.View()
+	for _, code := range []model.Code{
+		model.CodeEnough, model.CodePinned, model.CodeForbidden, model.CodeRank, model.CodeOutranked, model.CodeTurn,
+		model.CodeWaiting, model.CodeKept, model.CodeBlind, model.CodeVeto, model.CodeForeign, model.CodeNoVF, model.CodeBackoff,
+		model.CodeMoving, model.CodeDrain, model.CodeBudget, model.CodeNotNeeded, model.CodeReleased,
+	} {
+		v.Target.Reasons[3] = model.Reason{VM: webtest.ID(4), Code: code}
+		e, err := web.Explain(v, "legacy")
+		if err != nil || len(e.Changes) == 0 || e.Changes[0] == "" {
+			t.Errorf("%s: %q, %v", code, e.Changes, err)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	_, err := web.Find(webtest.View(), "nobody")
+	var r *api.Error
+	if !errors.As(err, &r) || r.Remedy == "" {
+		t.Errorf("have %v", err)
+	}
+}
+
+func TestNaturalOrder(t *testing.T) {
+	sorted := []string{"", "a", "a1", "a2", "a02", "a10", "a10b", "b", "web", "web-2", "web-10", "web-18446744073709551616"}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			if got := web.Natural(a, b); (got < 0) != (i < j) || (got == 0) != (i == j) {
+				t.Errorf("Natural(%q, %q) = %d", a, b, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,159 @@
+// Package whatif says what each policy would have done with the last hour. It is pure; the daemon has it worked out by
+// another process, `sluice whatif --compute`.
+package whatif
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/control/placement"
+	"sluice/internal/edge/history"
+	"sluice/internal/model"
+	"sluice/internal/research/scenario"
+	"sluice/internal/research/trace"
+)
+
+// idle are the policies that nobody would choose: others are compared with them elsewhere.
+var idle = []string{"none", "random"}
+
+// Compute plays the past with each policy on a simulated host that has the PFs, free and held VFs, VMs and rules of the
+// last Snapshot. Every policy begins with all VMs on virtio. VMs that have gone are taken as being in the network of the
+// first PF. The list is by net share, best first.
+func Compute(ctx context.Context, past *history.Past) ([]api.PolicyResult, error) {
+	s, err := scenarioOf(past)
+	if err != nil {
+		return nil, err
+	}
+	// One simulation at a time: this runs beside a daemon and its guests.
+	r, err := s.Run(ctx, scenario.RunOptions{Workers: 1, NoOptimum: true})
+	if err != nil {
+		return nil, err
+	}
+	var out []api.PolicyResult
+	for i := range r.Policies {
+		out = append(out, result(&r.Policies[i], r.Charge.Risk))
+	}
+	slices.SortStableFunc(out, func(a, b api.PolicyResult) int { return cmp.Compare(b.Net, a.Net) })
+	return out, nil
+}
+
+// result makes shares of packets.
+func result(o *scenario.Outcome, risk float64) api.PolicyResult {
+	all := 0.0
+	for i := range o.VMs {
+		all += o.VMs[i].Packets
+	}
+	p := api.PolicyResult{Policy: o.Policy, Moves: o.Moves}
+	if all > 0 {
+		p.Gross, p.Net = o.Benefit/all, (o.Benefit-risk*float64(o.Moves))/all
+	}
+	return p
+}
+
+func scenarioOf(past *history.Past) (*scenario.Scenario, error) {
+	rows := &bytes.Buffer{}
+	csv(rows, &past.Load)
+	set, err := trace.Read("the last hour", rows, trace.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s := scenario.FromTrace("the last hour", set, 0)
+	s.PFs = s.PFs[:0]
+	for i := range past.Snapshot.PFs {
+		if pf := &past.Snapshot.PFs[i]; pf.Managed {
+			s.PFs = append(s.PFs, scenario.PF{Name: pf.Name, VFs: ours(pf), Network: pf.Network, NUMA: pf.NUMANode, Gbit: float64(cmp.Or(pf.Shared(), 10e9)) / 1e9})
+		}
+	}
+	s.Worth = scenario.WorthOf(&past.Rules.Worth)
+	if len(s.PFs) == 0 {
+		return nil, fmt.Errorf("no PF is listed in sluice.yaml, so there are no VFs to share out")
+	}
+	for i := range s.VMs {
+		describe(&s.VMs[i], past, s.PFs[0].Network)
+	}
+	if len(s.VMs) > manyVMs {
+		s.Sample = coarse
+	}
+	for _, name := range placement.Names() {
+		if slices.Contains(idle, name) {
+			continue
+		}
+		p := scenario.Policy{Name: name, Label: name, Interval: placement.Interval(name)}
+		if name == past.Rules.Policy {
+			p.Params, p.Interval = past.Rules.Params, cmp.Or(past.Rules.Interval, p.Interval)
+		}
+		s.Policies = append(s.Policies, p)
+	}
+	return s, nil
+}
+
+// With more VMs than this the simulated daemon looks at them less often.
+const (
+	manyVMs = 300
+	coarse  = 5 * time.Second
+)
+
+// ours counts the VFs that Sluice hands out.
+func ours(pf *model.PF) (n int) {
+	for i := range pf.VFs {
+		if o := pf.VFs[i].Owner; o == model.OwnerFree || o == model.OwnerSluice {
+			n++
+		}
+	}
+	return n
+}
+
+// prefix makes names of UUIDs: names of VMs need not be unique over an hour, and a UUID is no name.
+const prefix = "vm-"
+
+// csv writes the loads as a trace.
+func csv(w *bytes.Buffer, h *api.History) {
+	w.WriteString("time_s,vm,pps,bytes_s\n")
+	for i := range h.VMs {
+		v := &h.VMs[i]
+		for k := range v.Virtio {
+			pps, b := float64(v.Virtio[k]+v.VF[k]), float64(v.Bytes[k])
+			if !math.IsNaN(pps) && !math.IsNaN(b) {
+				fmt.Fprintf(w, "%d,%s%s,%.0f,%.0f\n", k*int(h.Step), prefix, v.ID, pps, b)
+			}
+		}
+	}
+}
+
+// describe makes a VM of the scenario one that it is, or was.
+func describe(g *scenario.Group, past *history.Past, network string) {
+	g.Network = network
+	vm := past.Snapshot.FindVM(model.VMID(strings.TrimPrefix(g.Name, prefix)))
+	if vm == nil {
+		return
+	}
+	rule := past.Rules.For(vm.ID, vm.Name)
+	g.NUMA, g.VCPUs = vm.NUMANode, max(1, vm.VCPUs)
+	g.Pin, g.Forbid, g.Weight, g.Priority, g.Class, g.Latency = rule.Pin, rule.Forbid, rule.Weight, rule.Priority, rule.Class, rule.Sensitivity
+	if nic := pair(vm, past.Snapshot); nic != nil {
+		g.Network = nic.Network
+		g.NoTeaming = nic.Failover == model.FailoverNone || nic.VFOwner == model.OwnerForeign
+		g.NoPort = nic.VF == model.NoVF && nic.FreePort == model.No
+	}
+}
+
+// pair is the NIC that has a VF, or the first that may have one.
+func pair(vm *model.VM, s *model.Snapshot) *model.NIC {
+	if nic := vm.Held(); nic != nil {
+		return nic
+	}
+	for i := range vm.NICs {
+		n := &vm.NICs[i]
+		if n.VirtualPF == "" && slices.ContainsFunc(s.PFs, func(pf model.PF) bool { return pf.Managed && pf.Network == n.Network }) {
+			return n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,453 @@
+package actuate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/libvirt"
+	"sluice/internal/model"
+)
+
+// fakeHost is a host with one bridge br0, a PF pf0 in it with two VFs, and VMs. String
+// prints all of it that Steps change.
+type fakeHost struct {
+	cleared  []string // taps
+	mu       sync.Mutex
+	vfs      []fakeVF
+	links    []kernel.Link
+	fdb      map[model.MAC]string
+	selfs    map[model.MAC]bool
+	mirrors  map[string]bool
+	learning bool
+	noMin    bool // the driver has no minimum rates
+	vms      []libvirt.Domain
+	fail     map[string]error                  // by method
+	gone     func(vm model.VMID, alias string) // what the guest does when asked for a device
+}
+
+type fakeVF struct {
+	addr    model.PCIAddress
+	driver  string
+	mac     model.MAC
+	set     kernel.VFSettings
+	min     uint64
+	open    bool
+	changed chan struct{} // closed when open changes
+}
+
+func newFakeHost(vms int) *fakeHost {
+	f := &fakeHost{
+		fdb: map[model.MAC]string{}, selfs: map[model.MAC]bool{}, mirrors: map[string]bool{}, learning: true,
+		fail: map[string]error{},
+		links: []kernel.Link{
+			{Index: 1, Name: "br0", Kind: "bridge", Up: true, Carrier: true},
+			{Index: 2, Name: "pf0", Master: 1, Up: true, Carrier: true},
+			{Index: 3, Name: "br7", Kind: "bridge", Up: true, Carrier: true},
+		},
+	}
+	for i := range 2 {
+		f.vfs = append(f.vfs, fakeVF{addr: addr(i), driver: "igbvf", changed: make(chan struct{})})
+	}
+	for n := 1; n <= vms; n++ {
+		f.links = append(f.links, kernel.Link{Index: 10 + n, Name: tap(n), Kind: "tun", Master: 1, Up: true, Carrier: true})
+		f.vms = append(f.vms, libvirt.Domain{VM: model.VM{
+			ID: id(n), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning,
+			NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(n), Tap: tap(n), Failover: model.FailoverTeaming}},
+		}})
+	}
+	f.gone = func(vm model.VMID, alias string) { f.release(vm, alias) }
+	return f
+}
+
+func mac(n int) model.MAC         { return model.MAC{0x52, 0x54, 0, 0, 0, byte(n)} }
+func tap(n int) string            { return fmt.Sprintf("tap%d", n) }
+func id(n int) model.VMID         { return model.VMID(fmt.Sprintf("id-%d", n)) }
+func addr(i int) model.PCIAddress { return model.PCIAddress(fmt.Sprintf("0000:01:10.%d", i)) }
+
+func (f *fakeHost) vf(i int) (*fakeVF, error) {
+	if i >= len(f.vfs) {
+		return nil, fmt.Errorf("VF %d: %w: %w", i, model.ErrGone, unix.ENODEV)
+	}
+	return &f.vfs[i], nil
+}
+
+func (f *fakeHost) vfAt(addr model.PCIAddress) *fakeVF {
+	for i := range f.vfs {
+		if f.vfs[i].addr == addr {
+			return &f.vfs[i]
+		}
+	}
+	return nil
+}
+
+func (f *fakeHost) vm(vm model.VMID) *libvirt.Domain {
+	for i := range f.vms {
+		if f.vms[i].ID == vm {
+			return &f.vms[i]
+		}
+	}
+	return nil
+}
+
+func (f *fakeHost) link(name string) *kernel.Link {
+	for i := range f.links {
+		if f.links[i].Name == name {
+			return &f.links[i]
+		}
+	}
+	return nil
+}
+
+// setOpen is the guest's driver opening or closing a VF.
+func (f *fakeHost) setOpen(addr model.PCIAddress, open bool) {
+	v := f.vfAt(addr)
+	v.open = open
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+// release is a guest giving up a device.
+func (f *fakeHost) release(vm model.VMID, alias string) {
+	d := f.vm(vm)
+	for _, h := range d.Hostdevs {
+		if h.Alias == alias {
+			f.setOpen(h.Address, false)
+		}
+	}
+	d.Hostdevs = slices.DeleteFunc(d.Hostdevs, func(h libvirt.Hostdev) bool { return h.Alias == alias })
+}
+
+// vanish is a VM and its tap going away.
+func (f *fakeHost) vanish(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.vms = slices.DeleteFunc(f.vms, func(d libvirt.Domain) bool { return d.ID == id(n) })
+	f.links = slices.DeleteFunc(f.links, func(l kernel.Link) bool { return l.Name == tap(n) })
+	maps.DeleteFunc(f.fdb, func(_ model.MAC, port string) bool { return port == tap(n) })
+	maps.DeleteFunc(f.mirrors, func(m string, _ bool) bool { return strings.HasPrefix(m, tap(n)+">") })
+}
+
+func (f *fakeHost) BindVFIO(_ context.Context, addr model.PCIAddress) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["BindVFIO"]; err != nil {
+		return err
+	}
+	v := f.vfAt(addr)
+	if v == nil {
+		return fmt.Errorf("bind: %w", model.ErrGone)
+	}
+	v.driver = "vfio-pci"
+	return nil
+}
+
+func (f *fakeHost) SetVF(_ context.Context, _ string, i int, s kernel.VFSettings) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["SetVF"]; err != nil {
+		return "", err
+	}
+	v, err := f.vf(i)
+	if err == nil {
+		v.set = s
+	}
+	return "rate not enforced", err
+}
+
+func (f *fakeHost) SetVFRates(_ context.Context, _ string, i int, want kernel.VFRates) (kernel.VFRates, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v, err := f.vf(i)
+	if err == nil {
+		v.set.MaxTxRate, v.min = model.WholeMbit(want.Max), model.WholeMbit(want.Min)
+		if f.noMin {
+			v.min = 0
+		}
+		return kernel.VFRates{Max: v.set.MaxTxRate, Min: v.min}, nil
+	}
+	return kernel.VFRates{}, err
+}
+
+func (f *fakeHost) SetVFMAC(_ context.Context, _ string, i int, m model.MAC) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["SetVFMAC"]; err != nil {
+		return err
+	}
+	v, err := f.vf(i)
+	if err == nil {
+		v.mac = m
+	}
+	return err
+}
+
+func (f *fakeHost) ClearVF(_ context.Context, _ string, i int) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["ClearVF"]; err != nil {
+		return "", err
+	}
+	v, err := f.vf(i)
+	if err == nil {
+		v.mac, v.set = model.MAC{}, kernel.VFSettings{SpoofCheck: true}
+	}
+	return "", err
+}
+
+func (f *fakeHost) PinFDB(_ context.Context, m model.MAC, _ int, port string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["PinFDB"]; err != nil {
+		return err
+	}
+	if err := f.port(port); err != nil {
+		return err
+	}
+	f.fdb[m] = port
+	return nil
+}
+
+// port fails unless a link is there and in a bridge.
+func (f *fakeHost) port(name string) error {
+	switch l := f.link(name); {
+	case l == nil:
+		return fmt.Errorf("port %s: %w", name, model.ErrGone)
+	case !slices.ContainsFunc(f.links, func(br kernel.Link) bool { return br.Index == l.Master && br.Kind == "bridge" }):
+		return fmt.Errorf("%s is in no bridge", name)
+	}
+	return nil
+}
+
+func (f *fakeHost) UnpinFDB(_ context.Context, m model.MAC, _ int, port string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fdb[m] == port {
+		delete(f.fdb, m)
+	}
+	return f.fail["UnpinFDB"]
+}
+
+func (f *fakeHost) PreparePort(_ context.Context, port string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.port(port); err != nil {
+		return err
+	}
+	f.learning = false
+	return f.fail["PreparePort"]
+}
+
+func (f *fakeHost) Announce(_ context.Context, _ model.MAC, _ int, _ string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fail["Announce"]
+}
+
+func (f *fakeHost) OpenWindow(_ context.Context, w kernel.Window) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["OpenWindow"]; err != nil {
+		return "", err
+	}
+	if f.link(w.Tap) == nil {
+		return "", fmt.Errorf("link %s: %w", w.Tap, model.ErrGone)
+	}
+	f.fdb[w.MAC], f.mirrors[w.Tap+">"+w.PF] = w.Tap, true
+	return "", nil
+}
+
+func (f *fakeHost) CloseWindow(_ context.Context, w kernel.Window) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.mirrors, w.Tap+">"+w.PF)
+	return f.fail["CloseWindow"]
+}
+
+func (f *fakeHost) AddSelf(_ context.Context, _ string, m model.MAC) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["AddSelf"]; err != nil {
+		return err
+	}
+	f.selfs[m] = true
+	return nil
+}
+
+func (f *fakeHost) DelSelf(_ context.Context, _ string, m model.MAC) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.selfs, m)
+	return f.fail["DelSelf"]
+}
+
+func (f *fakeHost) Link(_ context.Context, name string) (kernel.Link, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.link(name); l != nil {
+		return *l, f.fail["Link"]
+	}
+	return kernel.Link{}, fmt.Errorf("link %s: %w", name, model.ErrGone)
+}
+
+func (f *fakeHost) Links(context.Context) ([]kernel.Link, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.links), f.fail["Links"]
+}
+
+func (f *fakeHost) DriverOpen(_ context.Context, addr model.PCIAddress) (model.Tri, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := f.vfAt(addr)
+	if v == nil {
+		return model.Unknown, fmt.Errorf("look at %s: %w", addr, model.ErrGone)
+	}
+	return model.TriOf(v.open), f.fail["DriverOpen"]
+}
+
+func (f *fakeHost) WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error {
+	for {
+		f.mu.Lock()
+		v := f.vfAt(addr)
+		is, changed := v != nil && v.open, (chan struct{})(nil)
+		if v != nil {
+			changed = v.changed
+		}
+		f.mu.Unlock()
+		if is == open {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("driver of %s: %w: %w", addr, model.ErrGuest, ctx.Err())
+		}
+	}
+}
+
+func (f *fakeHost) Domains(context.Context) ([]libvirt.Domain, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := slices.Clone(f.vms)
+	for i := range out {
+		out[i].NICs, out[i].Hostdevs = slices.Clone(out[i].NICs), slices.Clone(out[i].Hostdevs)
+	}
+	return out, f.fail["Domains"]
+}
+
+func (f *fakeHost) Attach(_ context.Context, vm model.VMID, spec libvirt.HostdevSpec) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["Attach"]; err != nil {
+		return err
+	}
+	d := f.vm(vm)
+	if d == nil {
+		return fmt.Errorf("attach: %w", model.ErrGone)
+	}
+	if !slices.ContainsFunc(d.Hostdevs, func(h libvirt.Hostdev) bool { return h.Alias == spec.Alias }) {
+		d.Hostdevs = append(d.Hostdevs, libvirt.Hostdev{Alias: spec.Alias, Address: spec.Address, TeamingPersistent: spec.TeamingPersistent})
+		f.setOpen(spec.Address, true)
+	}
+	return nil
+}
+
+func (f *fakeHost) Detach(_ context.Context, vm model.VMID, alias string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["Detach"]; err != nil {
+		return err
+	}
+	if f.vm(vm) == nil {
+		return fmt.Errorf("detach: %w", model.ErrGone)
+	}
+	f.gone(vm, alias)
+	return nil
+}
+
+func (f *fakeHost) WaitGone(ctx context.Context, vm model.VMID, alias string) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		f.mu.Lock()
+		d, err := f.vm(vm), f.fail["WaitGone"]
+		there := d != nil && slices.ContainsFunc(d.Hostdevs, func(h libvirt.Hostdev) bool { return h.Alias == alias })
+		f.mu.Unlock()
+		switch {
+		case err != nil:
+			return err
+		case d == nil:
+			return fmt.Errorf("domain: %w", model.ErrGone)
+		case !there:
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", model.ErrGuest, ctx.Err())
+		}
+	}
+}
+
+// String prints what Steps change, one thing a line.
+func (f *fakeHost) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var b strings.Builder
+	for i, v := range f.vfs {
+		fmt.Fprintf(&b, "vf %d %s", i, v.driver)
+		if !v.mac.IsZero() {
+			fmt.Fprintf(&b, " mac %s", v.mac)
+		}
+		if v.set != (kernel.VFSettings{}) {
+			fmt.Fprintf(&b, " %+v", v.set)
+		}
+		if v.open {
+			b.WriteString(" open")
+		}
+		b.WriteString("\n")
+	}
+	for _, m := range slices.SortedFunc(maps.Keys(f.fdb), byMAC) {
+		fmt.Fprintf(&b, "fdb %s %s\n", m, f.fdb[m])
+	}
+	for _, m := range slices.SortedFunc(maps.Keys(f.selfs), byMAC) {
+		fmt.Fprintf(&b, "self %s\n", m)
+	}
+	for _, m := range slices.Sorted(maps.Keys(f.mirrors)) {
+		fmt.Fprintf(&b, "mirror %s\n", m)
+	}
+	if f.learning {
+		b.WriteString("pf0 learns\n")
+	}
+	for _, d := range f.vms {
+		for _, h := range d.Hostdevs {
+			fmt.Fprintf(&b, "%s has %s as %s behind %q\n", d.Name, h.Address, h.Alias, h.TeamingPersistent)
+		}
+	}
+	return b.String()
+}
+
+func byMAC(a, b model.MAC) int { return slices.Compare(a[:], b[:]) }
+
+func (f *fakeHost) RemoveSwitchPort(_ context.Context, tap string) error {
+	f.cleared = append(f.cleared, "port "+tap)
+	return f.fail["RemoveSwitchPort"]
+}
+
+func (f *fakeHost) RemoveTap(_ context.Context, tap string) error {
+	f.cleared = append(f.cleared, tap)
+	return f.fail["RemoveTap"]
+}
+
+var (
+	_ Kernel  = (*fakeHost)(nil)
+	_ Domains = (*fakeHost)(nil)
+)

@@ -1,0 +1,67 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice/internal/host/libvirt"
+	"sluice/internal/model"
+)
+
+// attach gives the VF to the VM, as the second path of its NIC.
+func (a *Actuator) attach(ctx context.Context, s model.Step) error {
+	if err := a.unclaimed(ctx, s.Subject.VM, s.Device.Address, s.Device.MAC); err != nil {
+		return err
+	}
+	spec := libvirt.HostdevSpec{Alias: model.VFAlias(s.Device.MAC), Address: s.Device.Address}
+	if s.Device.Failover == model.FailoverTeaming {
+		spec.TeamingPersistent = s.Device.NIC
+	}
+	return a.domains.Attach(ctx, s.Subject.VM, spec)
+}
+
+// waitGuest waits until the guest's driver has opened the VF. It gives up when the VM
+// goes away.
+func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
+	wait, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		a.whileThere(wait, s.Subject.VM, cancel)
+	}()
+	err := a.kernel.WaitDriver(wait, s.Device.Address, true)
+	gone := context.Cause(wait)
+	cancel(nil)
+	<-watched
+	if err != nil && errors.Is(gone, model.ErrGone) {
+		return gone
+	}
+	return err
+}
+
+// lookEvery is how often a wait looks whether its VM is still there.
+const lookEvery = 250 * time.Millisecond
+
+// whileThere cancels with model.ErrGone when the VM goes away, and returns when ctx
+// ends. That libvirt does not answer says nothing about the VM.
+func (a *Actuator) whileThere(ctx context.Context, vm model.VMID, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if _, err := a.domain(ctx, vm); errors.Is(err, model.ErrGone) {
+			cancel(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// waitGone waits until the device is out of the VM. Nothing needs to be switched at the
+// moment the guest lets go: the window is open, so the tap has been getting its frames.
+func (a *Actuator) waitGone(ctx context.Context, s model.Step) error {
+	return a.domains.WaitGone(ctx, s.Subject.VM, model.VFAlias(s.Device.MAC))
+}

@@ -1,0 +1,161 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/host/guest"
+	"sluice/internal/model"
+)
+
+// Shaper limits what guests send, inside them. What it may be told of a guest is untrusted.
+type Shaper interface {
+	Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, contract model.Rate) error
+	Lift(ctx context.Context, vm model.VMID, mac model.MAC) error
+	Stands(ctx context.Context, vm model.VMID, mac model.MAC) (model.Rate, error)
+	Forget(there func(model.VMID) bool)
+}
+
+var _ Shaper = (*guest.Shaper)(nil)
+
+// GuestHTB is the enforcer of what a guest sends on the path of its VF where the PF's driver cannot: the
+// guest's agent limits the device above virtio NIC and VF, so that the limit stands on both. It is Slow: how long
+// a batch takes is up to its guests.
+type GuestHTB struct {
+	guests Shaper
+
+	mu  sync.Mutex
+	set map[model.LimitKey]bool // what was set here, or may have been
+}
+
+// guestLimit is how long a guest may be asked for one NIC: a busy guest takes long to begin the processes that the
+// first limit needs. Nobody but its own plug waits for it.
+const guestLimit = 30 * time.Second
+
+// NewGuestHTB makes the enforcer.
+func NewGuestHTB(s Shaper) *GuestHTB { return &GuestHTB{guests: s, set: map[model.LimitKey]bool{}} }
+
+// Slow implements loop.Slow: each VM's Limits are applied by themselves.
+func (g *GuestHTB) Slow() {}
+
+// Name is what people and metrics call it.
+func (g *GuestHTB) Name() string { return "guest-htb" }
+
+// Can says whether the guest of the NIC can limit it, as the Snapshot shows it.
+func (g *GuestHTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
+	if key.Path != model.PathVF || key.Dir != model.Tx || key.VM == "" {
+		return model.No
+	}
+	vm := snap.FindVM(key.VM)
+	if vm == nil {
+		return model.Unknown
+	}
+	if nic := vm.FindNIC(key.NIC); nic == nil || nic.Failover == model.FailoverNone || vm.Ready != model.Yes {
+		return model.No
+	}
+	return vm.InGuest
+}
+
+// Apply makes the Limits true in their guests and renews their leases, one after the other. One that fails does
+// not keep the others; the errors are joined.
+func (g *GuestHTB) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
+	g.forget(snap)
+	var errs []error
+	for _, l := range batch {
+		one, cancel := context.WithTimeout(ctx, guestLimit)
+		err := g.one(one, snap, &l)
+		cancel()
+		if err != nil {
+			errs = append(errs, &model.LimitError{Key: l.LimitKey, Err: err})
+			continue
+		}
+		l.Rate = l.Tightest()
+		now = append(now, l)
+	}
+	return now, errors.Join(errs...)
+}
+
+// standingAtMost is how many guests Standing asks at a time.
+const standingAtMost = 4
+
+// Standing implements loop.Standing: contracts that an earlier run left in guests. A guest that cannot be asked
+// is passed over: most have nothing of ours, and may not even allow the question.
+func (g *GuestHTB) Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error) {
+	var mu sync.Mutex
+	var out []model.Limit
+	var work errgroup.Group
+	work.SetLimit(standingAtMost)
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		for k := range vm.NICs {
+			key := model.LimitKey{VM: vm.ID, NIC: vm.NICs[k].Alias, Path: model.PathVF, Dir: model.Tx}
+			if vm.State != model.VMRunning || g.Can(snap, key) == model.No {
+				continue
+			}
+			work.Go(func() error {
+				one, cancel := context.WithTimeout(ctx, guestLimit)
+				defer cancel()
+				if r, err := g.guests.Stands(one, vm.ID, vm.NICs[k].MAC); err == nil && !r.IsZero() {
+					mu.Lock()
+					defer mu.Unlock()
+					out = append(out, model.Limit{LimitKey: key, Contract: r})
+				}
+				return nil
+			})
+		}
+	}
+	_ = work.Wait() // none of them fails
+	slices.SortFunc(out, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
+	return out, nil
+}
+
+// one makes one Limit true.
+func (g *GuestHTB) one(ctx context.Context, snap *model.Snapshot, l *model.Limit) error {
+	vm := snap.FindVM(l.VM)
+	if vm == nil {
+		return g.gone(l)
+	}
+	nic := vm.FindNIC(l.NIC)
+	if nic == nil {
+		return g.gone(l)
+	}
+	if !g.note(l) { // nothing of ours in this run: an earlier one may have left a contract
+		return g.guests.Lift(ctx, l.VM, nic.MAC)
+	}
+	return g.guests.Limit(ctx, l.VM, nic.MAC, l.Tightest(), l.Contract)
+}
+
+// gone is what becomes of a Limit whose NIC is not there any more: it went with it.
+func (g *GuestHTB) gone(l *model.Limit) error {
+	if lifts(l) {
+		return nil
+	}
+	return fmt.Errorf("limit NIC %s of VM %s in its guest: %w", l.NIC, l.VM, model.ErrGone)
+}
+
+// note remembers that a limit is set, and says whether one is, or was in this run.
+func (g *GuestHTB) note(l *model.Limit) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.set[l.LimitKey] = g.set[l.LimitKey] || !lifts(l)
+	return g.set[l.LimitKey]
+}
+
+// forget drops what is known of VMs that are not there any more.
+func (g *GuestHTB) forget(snap *model.Snapshot) {
+	there := func(id model.VMID) bool { return snap.FindVM(id) != nil }
+	g.guests.Forget(there)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for key := range g.set {
+		if !there(key.VM) {
+			delete(g.set, key)
+		}
+	}
+}

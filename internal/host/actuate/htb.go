@@ -1,0 +1,416 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/model"
+)
+
+// Shapers are HTB trees, and how taps are led to them.
+type Shapers interface {
+	Taps
+	TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
+	Shapable(ctx context.Context, tap string, index int) (bool, error)
+	SetLocalMACs(ctx context.Context, macs []model.MAC) error
+	SetShaper(ctx context.Context, want kernel.Shaper) (kernel.Shaper, error)
+	RemoveShaper(ctx context.Context, pf int) error
+	Shapers(ctx context.Context) ([]kernel.Shaper, error)
+}
+
+var _ Shapers = (*kernel.Host)(nil)
+
+// HTB is the enforcer of what VMs send on the virtio path that needs no feedback: the taps behind one PF share
+// an HTB tree, in which each has what it is promised at once and takes what others leave. A PF has
+// a tree while a Limit without VM stands for it, and then all of its taps are in it; what
+// a tap may send while there is none is policed.
+//
+// Functions of virtual PFs are in no tree: what all of them have together is divided by the controller, and each is
+// policed at its part.
+//
+// A tap that cannot be led through the tree, since somebody filters what comes in from it, is policed at what
+// it can have without taking anything that others are promised.
+//
+// What the tree allows ends with the taps' leases, which a Limit without VM renews for all of them. A tree that nobody
+// is led to harms nobody; Sweep removes it.
+type HTB struct {
+	kernel Shapers
+	made   time.Time
+
+	mu     sync.Mutex
+	unable error
+	trees  map[string]*tree               // by PF
+	limits map[model.LimitKey]model.Limit // of taps, as they were asked for
+	local  []model.MAC                    // as they were told
+	swept  bool
+}
+
+// tree is what stands for a PF.
+type tree struct {
+	root   model.Limit
+	pf     int             // its ifindex
+	taps   []string        // that were led to it
+	barred map[string]bool // that cannot be
+}
+
+// NewHTB asks once whether the kernel can lead taps to trees.
+func NewHTB(k Shapers) *HTB {
+	h := &HTB{kernel: k, made: time.Now(), trees: map[string]*tree{}, limits: map[model.LimitKey]model.Limit{}}
+	if err := k.CheckTaps(); errors.Is(err, model.ErrPermanent) {
+		h.unable = err
+	}
+	return h
+}
+
+// Unable says why there can be no trees on this host, nil if there can.
+func (h *HTB) Unable() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.unable
+}
+
+// Name is what the kernel's tools call it.
+func (h *HTB) Name() string { return "htb" }
+
+// Can says whether the Limit can be had as the Snapshot shows the host.
+func (h *HTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
+	switch {
+	case key.Path != model.PathVirtio || key.Dir != model.Tx || h.Unable() != nil:
+		return model.No
+	case key.VM == "":
+		pf := snap.FindPF(key.PF)
+		return model.TriOf(pf != nil && pf.Index != 0)
+	}
+	nic := tapOf(snap, key)
+	if nic == nil {
+		return model.Unknown
+	}
+	return model.TriOf(nic.VirtualPF == "" && snap.VirtioPF(nic) != nil)
+}
+
+// Apply makes the Limits true and returns what stands then. One that fails does not keep the others.
+func (h *HTB) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var errs []error
+	for _, limit := range batch {
+		if limit.Path != model.PathVirtio || limit.Dir != model.Tx {
+			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: errors.New("an HTB tree limits what VMs send on the virtio path alone")})
+		}
+	}
+	for _, pf := range h.note(snap, batch) {
+		asked := map[model.LimitKey]model.Limit{}
+		for _, limit := range batch {
+			if limit.Path == model.PathVirtio && limit.Dir == model.Tx && pfOf(snap, limit.LimitKey) == pf {
+				asked[limit.LimitKey] = limit
+			}
+		}
+		stands, failed := h.applyTo(ctx, snap, pf, asked)
+		now, errs = append(now, stands...), append(errs, failed...)
+	}
+	if !h.swept && time.Since(h.made) > model.LimitLease {
+		if err := h.sweep(ctx); err == nil {
+			h.swept = true
+		}
+	}
+	slices.SortFunc(now, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
+	return now, errors.Join(errs...)
+}
+
+// pfOf names the PF whose tree a Limit is about, "" if there is none.
+func pfOf(snap *model.Snapshot, key model.LimitKey) string {
+	if key.VM == "" {
+		return key.PF
+	}
+	if nic := tapOf(snap, key); nic != nil {
+		if pf := snap.VirtioPF(nic); pf != nil {
+			return pf.Name
+		}
+	}
+	return ""
+}
+
+// note keeps what is asked for and forgets what has gone. It lists the PFs whose trees are concerned.
+func (h *HTB) note(snap *model.Snapshot, batch []model.Limit) (pfs []string) {
+	for key := range h.limits {
+		if tapOf(snap, key) == nil {
+			delete(h.limits, key)
+		}
+	}
+	for _, limit := range batch {
+		if limit.Path != model.PathVirtio || limit.Dir != model.Tx {
+			continue
+		}
+		pf := pfOf(snap, limit.LimitKey)
+		pfs = append(pfs, pf)
+		switch {
+		case limit.VM != "" && limit.Lifts():
+			delete(h.limits, limit.LimitKey)
+		case limit.VM != "":
+			h.limits[limit.LimitKey] = limit
+		}
+	}
+	slices.Sort(pfs)
+	return slices.Compact(pfs)
+}
+
+// applyTo makes true what is asked for of one PF.
+func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, asked map[model.LimitKey]model.Limit) (now []model.Limit, errs []error) {
+	key := model.LimitKey{PF: name, Path: model.PathVirtio, Dir: model.Tx}
+	root, whole := asked[key]
+	delete(asked, key)
+	pf := snap.FindPF(name)
+	t := h.trees[name]
+	switch {
+	case whole && (root.Lifts() || pf == nil):
+		if err := h.fell(ctx, name, t, pf); err != nil {
+			errs = append(errs, &model.LimitError{Key: key, Err: err})
+		} else if pf == nil && !root.Lifts() {
+			errs = append(errs, &model.LimitError{Key: key, Err: fmt.Errorf("there is no PF %s: %w", name, model.ErrGone)})
+		} else {
+			now = append(now, root)
+		}
+		t = nil
+	case whole && t == nil:
+		t = &tree{root: root, pf: pf.Index}
+		h.trees[name] = t
+	case whole:
+		t.root, t.pf = root, pf.Index
+	}
+	if t == nil || pf == nil {
+		stands, failed := h.police(ctx, snap, asked)
+		return append(now, stands...), append(errs, failed...)
+	}
+	stands, failed := h.grow(ctx, snap, pf, t, asked, whole)
+	return append(now, stands...), append(errs, failed...)
+}
+
+// police limits taps that are in no tree.
+func (h *HTB) police(ctx context.Context, snap *model.Snapshot, asked map[model.LimitKey]model.Limit) (now []model.Limit, errs []error) {
+	for key, limit := range asked {
+		nic := tapOf(snap, key)
+		if nic == nil {
+			if !limit.Lifts() {
+				errs = append(errs, &model.LimitError{Key: key, Err: fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", key.NIC, key.VM, model.ErrGone)})
+			} else {
+				now = append(now, limit)
+			}
+			continue
+		}
+		m := member{key: key, nic: nic, limit: limit}
+		l, err := h.lead(ctx, &m, 0, limit.Bits)
+		if err != nil && (!limit.Lifts() || !errors.Is(err, model.ErrGone)) {
+			errs = append(errs, &model.LimitError{Key: key, Err: err})
+			continue
+		}
+		now = append(now, l)
+	}
+	return now, errs
+}
+
+// lead leads a member's frames to its class of a shaper, or polices them where that is 0, and renews the lease.
+func (h *HTB) lead(ctx context.Context, m *member, device int, bits uint64) (model.Limit, error) {
+	stands, err := updateTap(ctx, h.kernel, m.nic, m.key.VM, func(p *kernel.TapPolicy) {
+		p.Tx = kernel.PathRates{Now: model.Rate{Bits: bits, Packets: m.limit.Packets}, Contract: m.limit.Contract}
+		p.Shaper, p.Class = device, 0
+		if device != 0 {
+			p.Class = m.class.Handle()
+		}
+	})
+	now := m.limit
+	now.Rate, now.Contract = stands.Tx.Now, stands.Tx.Contract
+	if device != 0 {
+		now.Bits = m.limit.Bits // its ceiling in the tree
+	}
+	return now, err
+}
+
+// grow makes a PF's tree as it is to be, and leads to it those of its taps that are asked about, or all.
+func (h *HTB) grow(ctx context.Context, snap *model.Snapshot, pf *model.PF, t *tree, asked map[model.LimitKey]model.Limit, all bool) (now []model.Limit, errs []error) {
+	taps := members(snap, pf, &t.root, h.limits)
+	if all {
+		t.bar(ctx, h.kernel, taps)
+	}
+	want := t.shaper(pf, taps)
+	stands, err := h.kernel.SetShaper(ctx, want)
+	if errors.Is(err, kernel.ErrNoShapers) {
+		h.unable = err // from now on Can says so, and others are asked
+	}
+	if all {
+		err = errors.Join(err, h.tellLocal(ctx, snap), h.release(ctx, t, taps))
+		if err != nil {
+			errs = append(errs, &model.LimitError{Key: t.root.LimitKey, Err: err})
+		} else {
+			root := t.root
+			root.Rate = model.Rate{Bits: stands.Rate + t.outside(taps)}
+			now = append(now, root)
+		}
+	}
+	for i := range taps {
+		m := &taps[i]
+		_, wanted := asked[m.key]
+		if !wanted && !all {
+			continue
+		}
+		l, err := h.join(ctx, t, m, &stands)
+		switch {
+		case !wanted:
+		case err != nil:
+			errs = append(errs, &model.LimitError{Key: m.key, Err: err})
+		default:
+			now = append(now, l)
+		}
+	}
+	return now, errs
+}
+
+// join leads a member to its class if that stands, and polices it otherwise.
+func (h *HTB) join(ctx context.Context, t *tree, m *member, stands *kernel.Shaper) (model.Limit, error) {
+	class := stands.Class(m.class.ID)
+	if t.barred[m.nic.Tap] || class == nil {
+		return h.lead(ctx, m, 0, m.alone)
+	}
+	l, err := h.lead(ctx, m, stands.Device, 0)
+	l.Guarantee = min(l.Guarantee, class.Rate)
+	return l, err
+}
+
+// bar finds out which taps cannot be led to the tree.
+func (t *tree) bar(ctx context.Context, k Shapers, taps []member) {
+	t.barred = map[string]bool{}
+	for i := range taps {
+		if ok, err := k.Shapable(ctx, taps[i].nic.Tap, taps[i].nic.TapIndex); !ok || err != nil {
+			t.barred[taps[i].nic.Tap] = true
+		}
+	}
+}
+
+// shaper is the tree as the kernel is to have it.
+func (t *tree) shaper(pf *model.PF, taps []member) kernel.Shaper {
+	all := budget(pf, &t.root)
+	s := kernel.Shaper{PF: pf.Index, Rate: max(leastRate, all-min(all, t.outside(taps))), Queue: queueOf(max(all, pf.Shared()))}
+	for i := range taps {
+		if !t.barred[taps[i].nic.Tap] {
+			s.Classes = append(s.Classes, taps[i].class)
+		}
+	}
+	return s
+}
+
+// outside is what those taps may send that are not in the tree, in bits/s.
+func (t *tree) outside(taps []member) (sum uint64) {
+	for i := range taps {
+		if t.barred[taps[i].nic.Tap] {
+			sum += taps[i].alone
+		}
+	}
+	return sum
+}
+
+// release leads those taps past the tree that do not belong to it any more, and notes who does.
+func (h *HTB) release(ctx context.Context, t *tree, taps []member) error {
+	var errs []error
+	now := make([]string, 0, len(taps))
+	for i := range taps {
+		now = append(now, taps[i].nic.Tap)
+	}
+	for _, tap := range t.taps {
+		if !slices.Contains(now, tap) {
+			errs = append(errs, h.past(ctx, tap))
+		}
+	}
+	t.taps = now
+	return errors.Join(errs...)
+}
+
+// past leads a tap past any tree. One that has gone is led nowhere.
+func (h *HTB) past(ctx context.Context, tap string) error {
+	_, err := h.kernel.UpdateTap(ctx, tap, func(p *kernel.TapPolicy) { p.Shaper, p.Class = 0, 0 })
+	if errors.Is(err, model.ErrGone) {
+		return nil
+	}
+	return err
+}
+
+// fell removes a PF's tree, after its taps have been led past it.
+func (h *HTB) fell(ctx context.Context, name string, t *tree, pf *model.PF) error {
+	var errs []error
+	index := 0
+	if pf != nil {
+		index = pf.Index
+	}
+	if t != nil {
+		index = t.pf
+		for _, tap := range t.taps {
+			errs = append(errs, h.past(ctx, tap))
+		}
+	}
+	if err := errors.Join(errs...); err != nil || index == 0 {
+		return err
+	}
+	delete(h.trees, name)
+	return h.kernel.RemoveShaper(ctx, index)
+}
+
+// tellLocal tells which frames no tree is for: those to VMs on virtio in the same bridge. Which bridge a frame is
+// in cannot be told there; so where several have trees, all frames go through them.
+func (h *HTB) tellLocal(ctx context.Context, snap *model.Snapshot) error {
+	var macs []model.MAC
+	networks := map[string]bool{}
+	for i := range snap.VMs {
+		for k := range snap.VMs[i].NICs {
+			n := &snap.VMs[i].NICs[k]
+			if pf := snap.VirtioPF(n); n.TapIndex != 0 && n.VF == model.NoVF && pf != nil && h.trees[pf.Name] != nil {
+				networks[n.Network] = true
+				macs = append(macs, n.MAC)
+			}
+		}
+	}
+	if len(networks) > 1 {
+		macs = nil
+	}
+	slices.SortFunc(macs, func(a, b model.MAC) int { return slices.Compare(a[:], b[:]) })
+	if h.local != nil && slices.Equal(macs, h.local) {
+		return nil
+	}
+	err := h.kernel.SetLocalMACs(ctx, macs)
+	if err == nil {
+		h.local = append([]model.MAC{}, macs...)
+	}
+	return err
+}
+
+// Sweep removes trees that an earlier run left and that no tap is led to any more.
+func (h *HTB) Sweep(ctx context.Context, _ *model.Snapshot) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sweep(ctx)
+}
+
+func (h *HTB) sweep(ctx context.Context) error {
+	stand, err := h.kernel.Shapers(ctx)
+	if err != nil || len(stand) == 0 {
+		return err
+	}
+	policies, err := h.kernel.TapPolicies(ctx)
+	if err != nil {
+		return err
+	}
+	used := map[int]bool{}
+	for _, t := range h.trees {
+		used[t.pf] = true
+	}
+	var errs []error
+	for _, s := range stand {
+		leads := func(p kernel.TapPolicy) bool { return p.Shaper == s.Device && p.Leased && p.Detached == model.No }
+		if !used[s.PF] && !slices.ContainsFunc(policies, leads) {
+			errs = append(errs, h.kernel.RemoveShaper(ctx, s.PF))
+		}
+	}
+	return errors.Join(errs...)
+}

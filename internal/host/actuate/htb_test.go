@@ -1,0 +1,283 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/model"
+)
+
+// fakeShapers are taps and trees.
+type fakeShapers struct {
+	fakeTaps
+	trees  map[int]kernel.Shaper // by PF
+	barred map[int]bool
+	local  []model.MAC
+	fail   error
+}
+
+func (f *fakeShapers) TapPolicies(context.Context) ([]kernel.TapPolicy, error) {
+	var all []kernel.TapPolicy
+	for _, p := range f.stands {
+		p.Leased, p.Detached = true, model.No
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func (f *fakeShapers) Shapable(_ context.Context, _ string, index int) (bool, error) {
+	return !f.barred[index], nil
+}
+
+func (f *fakeShapers) SetLocalMACs(_ context.Context, macs []model.MAC) error {
+	f.local = macs
+	return nil
+}
+
+func (f *fakeShapers) SetShaper(_ context.Context, want kernel.Shaper) (kernel.Shaper, error) {
+	if f.fail != nil {
+		return kernel.Shaper{}, f.fail
+	}
+	want.Device = 1000 + want.PF
+	want.Classes = slices.Clone(want.Classes)
+	slices.SortFunc(want.Classes, func(a, b kernel.ShaperClass) int { return int(a.ID) - int(b.ID) })
+	f.trees[want.PF] = want
+	return want, nil
+}
+
+func (f *fakeShapers) RemoveShaper(_ context.Context, pf int) error {
+	for tap, p := range f.stands {
+		if p.Shaper == 1000+pf {
+			return fmt.Errorf("frames of %s would be lost", tap)
+		}
+	}
+	delete(f.trees, pf)
+	return nil
+}
+
+func (f *fakeShapers) Shapers(context.Context) (all []kernel.Shaper, err error) {
+	for _, s := range f.trees {
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// grove is a host with three VMs behind pf0 (ifindex 2), and one behind pf1 (3).
+func grove() (*fakeShapers, *model.Snapshot) {
+	f := &fakeShapers{fakeTaps: fakeTaps{index: map[string]int{}, stands: map[string]kernel.TapPolicy{}}, trees: map[int]kernel.Shaper{}, barred: map[int]bool{}}
+	snap := &model.Snapshot{PFs: []model.PF{
+		{Name: "pf0", Index: 2, Network: "br0", Managed: true, Speed: 10e9},
+		{Name: "pf1", Index: 3, Network: "br1", Managed: true, Speed: 10e9},
+	}}
+	for n := 1; n <= 4; n++ {
+		network := "br0"
+		if n == 4 {
+			network = "br1"
+		}
+		nic := model.NIC{Alias: "ua-net0", MAC: mac(n), Tap: tap(n), TapIndex: 10 + n, Network: network}
+		f.index[nic.Tap] = nic.TapIndex
+		snap.VMs = append(snap.VMs, model.VM{ID: id(n), NICs: []model.NIC{nic}})
+	}
+	return f, snap
+}
+
+func rootLimit(pf string, bits uint64) model.Limit {
+	return model.Limit{LimitKey: model.LimitKey{PF: pf, Path: model.PathVirtio, Dir: model.Tx}, Rate: model.Rate{Bits: bits}}
+}
+
+// guaranteed is a Limit of VM n with a guarantee and packets/s.
+func guaranteed(n int, bits uint64) model.Limit {
+	l := policeLimit(n, model.Tx, model.Rate{Packets: 9000}, model.Rate{Bits: 8e9})
+	l.Guarantee = bits
+	return l
+}
+
+// classOf finds the class that frames of that priority go to, or nil.
+func classOf(s *kernel.Shaper, handle uint32) *kernel.ShaperClass {
+	for i := range s.Classes {
+		if s.Classes[i].Handle() == handle {
+			return &s.Classes[i]
+		}
+	}
+	return nil
+}
+
+func TestHTB(t *testing.T) {
+	f, snap := grove()
+	h := NewHTB(f)
+	batch := []model.Limit{rootLimit("pf0", 5e9), guaranteed(1, 2e9)}
+	now, err := h.Apply(t.Context(), snap, batch)
+	if err != nil || len(now) != 2 || now[0] != batch[0] || now[1] != batch[1] {
+		t.Fatalf("applied %+v, %v", now, err)
+	}
+	s := f.trees[2]
+	if s.Rate != 5e9 || len(s.Classes) != 3 || len(f.trees) != 1 {
+		t.Fatalf("trees %+v", f.trees)
+	}
+	for n := 1; n <= 3; n++ {
+		p := f.stands[tap(n)]
+		c := classOf(&s, p.Class)
+		if p.Shaper != s.Device || c == nil || p.Tx.Now.Bits != 0 {
+			t.Fatalf("tap%d is led to %d:%x: %+v", n, p.Shaper, p.Class, p)
+		}
+		switch {
+		case n == 1 && (c.Rate != 2e9 || c.Ceil != 8e9 || p.Tx.Now.Packets != 9000 || p.Tx.Contract.Bits != 8e9):
+			t.Errorf("the guaranteed one has %+v and %+v", c, p)
+		case n != 1 && (c.Rate > 1e8 || c.Ceil != 10e9):
+			t.Errorf("one without a guarantee has %+v", c)
+		}
+	}
+	if f.stands[tap(4)].Shaper != 0 || len(f.local) != 3 {
+		t.Errorf("tap4 %+v, local %v", f.stands[tap(4)], f.local)
+	}
+
+	// A change of one class; what the others have stands.
+	if now, err = h.Apply(t.Context(), snap, []model.Limit{guaranteed(2, 1e9)}); err != nil || len(now) != 1 || now[0].Guarantee != 1e9 {
+		t.Errorf("applied %+v, %v", now, err)
+	}
+	s = f.trees[2]
+	if classOf(&s, f.stands[tap(2)].Class).Rate != 1e9 || classOf(&s, f.stands[tap(1)].Class).Rate != 2e9 {
+		t.Errorf("tree %+v", s)
+	}
+
+	// A tap that goes to another bridge leaves the tree, and one that comes finds its place.
+	snap.VMs[1].NICs[0].Network = "br1"
+	if _, err = h.Apply(t.Context(), snap, batch[:1]); err != nil || len(f.trees[2].Classes) != 2 || f.stands[tap(2)].Shaper != 0 {
+		t.Errorf("after a tap left: %+v, %+v, %v", f.trees[2], f.stands[tap(2)], err)
+	}
+
+	// Without its root there is no tree, and contracts are policed. The fake would lose frames of taps led there still.
+	stop := []model.Limit{rootLimit("pf0", 0), policeLimit(1, model.Tx, model.Rate{}, model.Rate{Bits: 8e9})}
+	if now, err = h.Apply(t.Context(), snap, stop); err != nil || len(now) != 2 || len(f.trees) != 0 {
+		t.Errorf("lifted: %+v, %v, trees %+v", now, err, f.trees)
+	}
+	if p := f.stands[tap(1)]; p.Shaper != 0 || p.Tx != (kernel.PathRates{Contract: model.Rate{Bits: 8e9}}) {
+		t.Errorf("what is left on tap1: %+v", p)
+	}
+}
+
+// Somebody filters what comes in from tap2: it stays out of the tree, and leaves the others what they are promised.
+func TestHTBBesideForeignFilters(t *testing.T) {
+	f, snap := grove()
+	f.barred[12] = true
+	h := NewHTB(f)
+	if _, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 6e9), guaranteed(1, 3e9)}); err != nil {
+		t.Fatal(err)
+	}
+	p, s := f.stands[tap(2)], f.trees[2]
+	if p.Shaper != 0 || p.Tx.Now.Bits < 9e8 || p.Tx.Now.Bits > 11e8 || s.Rate+p.Tx.Now.Bits != 6e9 || len(s.Classes) != 2 {
+		t.Errorf("tap2 %+v, tree %+v; want it policed at its part of the 3 Gbit/s that nobody is promised, outside of the tree", p, s)
+	}
+}
+
+func TestHTBWhereThereCanBeNone(t *testing.T) {
+	f, snap := grove()
+	f.fail = fmt.Errorf("set shaper: %w", kernel.ErrNoShapers)
+	h := NewHTB(f)
+	root, one := rootLimit("pf0", 6e9), guaranteed(1, 3e9)
+	if h.Can(snap, one.LimitKey) != model.Yes || h.Can(snap, root.LimitKey) != model.Yes {
+		t.Error("cannot before it was tried")
+	}
+	now, err := h.Apply(t.Context(), snap, []model.Limit{root, one})
+	var failed *model.LimitError
+	if !errors.As(err, &failed) || failed.Key != root.LimitKey || !slices.ContainsFunc(now, func(l model.Limit) bool { return l.VM == id(1) && l.Bits >= 3e9 }) {
+		t.Errorf("applied %+v, error %v; want the tap policed and an error about the tree", now, err)
+	}
+	if h.Can(snap, one.LimitKey) != model.No || h.Can(snap, root.LimitKey) != model.No || h.Unable() == nil {
+		t.Error("can after it was tried")
+	}
+}
+
+func TestCanHTB(t *testing.T) {
+	f, snap := grove()
+	snap.VMs[1].NICs[0].Tap, snap.VMs[2].NICs[0].Network = "", "lonely"
+	h := NewHTB(f)
+	tx, away, lonely, root := guaranteed(1, 0).LimitKey, guaranteed(2, 0).LimitKey, guaranteed(3, 0).LimitKey, rootLimit("pf0", 0).LimitKey
+	rx, vf, none := tx, tx, rootLimit("pf9", 0).LimitKey
+	rx.Dir, vf.Path = model.Rx, model.PathVF
+	for key, want := range map[model.LimitKey]model.Tri{tx: model.Yes, away: model.Unknown, lonely: model.No, root: model.Yes, rx: model.No, vf: model.No, none: model.No} {
+		if got := h.Can(snap, key); got != want {
+			t.Errorf("%+v: %v, want %v", key, got, want)
+		}
+	}
+}
+
+// A tree that an earlier run left goes when no tap is led to it any more.
+func TestSweep(t *testing.T) {
+	f, snap := grove()
+	f.trees[2], f.trees[3], f.trees[9] = kernel.Shaper{PF: 2, Device: 1002}, kernel.Shaper{PF: 3, Device: 1003}, kernel.Shaper{PF: 9, Device: 1009}
+	f.stands[tap(4)] = kernel.TapPolicy{Tap: tap(4), Shaper: 1003}
+	h := NewHTB(f)
+	if _, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 5e9)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Sweep(t.Context(), snap); err != nil || len(f.trees) != 2 || f.trees[9].Device != 0 {
+		t.Errorf("left %+v, %v; want the one in use and the one that a tap is led to", f.trees, err)
+	}
+}
+
+// What members have never exceeds the budget, and all have what they are promised when that is feasible.
+func TestShareProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 200).Draw(t, "taps")
+		budget := rapid.Uint64Range(1e8, 1e11).Draw(t, "budget")
+		speed := max(budget, rapid.Uint64Range(1e8, 1e11).Draw(t, "speed"))
+		all := make([]member, n)
+		var promised uint64
+		for i := range all {
+			m := &all[i]
+			m.nic = &model.NIC{TapIndex: 1 + rapid.IntRange(0, 1<<20).Draw(t, "ifindex")}
+			m.limit.Guarantee = rapid.Uint64Range(0, budget/uint64(n)*2).Draw(t, "guarantee")
+			m.limit.Contract.Bits = rapid.Uint64Range(0, speed).Draw(t, "limit")
+			m.limit.Weight = rapid.Float64Range(0, 10).Draw(t, "weight")
+			promised += max(leastRate, m.limit.Guarantee)
+		}
+		number(all)
+		share(all, budget, speed)
+		seen := map[uint16]bool{}
+		var rates, alone uint64
+		for i := range all {
+			m := &all[i]
+			if seen[m.class.ID] || m.class.ID < 1 || m.class.ID > kernel.MostShaped {
+				t.Fatalf("class %d is used twice, or not free", m.class.ID)
+			}
+			seen[m.class.ID] = true
+			rates, alone = rates+m.class.Rate, alone+m.alone
+			if m.class.Rate > m.class.Ceil || m.class.Rate < leastRate || m.class.Quantum < turn {
+				t.Fatalf("%+v", m.class)
+			}
+			if c := m.limit.Contract.Bits; c >= leastRate && m.class.Ceil > c {
+				t.Fatalf("ceiling %d above the limit of %d", m.class.Ceil, c)
+			}
+			if g := min(m.limit.Guarantee, m.class.Ceil); promised+leastRate <= budget && m.class.Rate < g {
+				t.Fatalf("has %d of the %d that it is promised", m.class.Rate, g)
+			}
+		}
+		if most := budget + uint64(n)*leastRate; rates > most || alone > most {
+			t.Fatalf("%d bit/s in all, %d if all were policed, of %d", rates, alone, budget)
+		}
+	})
+}
+
+// The functions of a virtual PF are divided as one by the controller: none is in a tree, where each would be a sender by itself.
+func TestHTBLeavesFunctionsOut(t *testing.T) {
+	f, snap := grove()
+	h := NewHTB(f)
+	nic := &snap.VMs[1].NICs[0]
+	nic.VirtualPF = "vpf0"
+	if can := h.Can(snap, guaranteed(2, 0).LimitKey); can != model.No {
+		t.Errorf("can have the limit of a function: %v", can)
+	}
+	if _, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 5e9), guaranteed(1, 2e9)}); err != nil {
+		t.Fatal(err)
+	}
+	if p, led := f.stands[tap(2)]; led || len(f.trees[2].Classes) != 2 {
+		t.Errorf("tree %+v, the function's tap %+v", f.trees[2], p)
+	}
+}

@@ -1,0 +1,149 @@
+package actuate
+
+import (
+	"cmp"
+	"slices"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/model"
+)
+
+// member is a tap that sends through a PF's tree.
+type member struct {
+	key   model.LimitKey
+	nic   *model.NIC
+	limit model.Limit // zero but for the key: none
+	class kernel.ShaperClass
+	alone uint64 // bits/s that it may be let send outside of the tree without taking what others are promised
+}
+
+// Members of a tree have at least a share of this part of the link between them, so that
+// the guaranteed ones cannot starve others altogether; and each has no less than leastRate bits/s.
+const (
+	floorShare = 0.01
+	leastRate  = 8000
+)
+
+// Bytes that a member with the least weight sends when its turn comes: the longest frame there is, since
+// HTB lets a frame pass at each turn however long it is; and by how much other weights may differ.
+const (
+	turn       = 64 << 10
+	mostWeight = 64
+)
+
+// members lists the taps whose way to the wire is the PF, by ifindex, with the class of each.
+func members(snap *model.Snapshot, pf *model.PF, root *model.Limit, limits map[model.LimitKey]model.Limit) []member {
+	var all []member
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		for k := range vm.NICs {
+			n := &vm.NICs[k]
+			if n.TapIndex == 0 || n.VirtualPF != "" || snap.VirtioPF(n) != pf {
+				continue
+			}
+			key := model.LimitKey{VM: vm.ID, NIC: n.Alias, Path: model.PathVirtio, Dir: model.Tx}
+			m := member{key: key, nic: n, limit: limits[key]}
+			m.limit.LimitKey = key
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, func(a, b member) int { return cmp.Compare(a.nic.TapIndex, b.nic.TapIndex) })
+	number(all)
+	share(all, budget(pf, root), max(pf.Shared(), budget(pf, root)))
+	return all
+}
+
+// budget is what all taps of a PF may send together.
+func budget(pf *model.PF, root *model.Limit) uint64 {
+	const unknown = 100e9
+	return cmp.Or(root.Tightest().Bits, pf.Shared(), unknown)
+}
+
+// number gives each tap a class by its ifindex, so that it keeps that whoever comes and goes; in the rare case that
+// two would have the same one, the younger takes the next.
+func number(all []member) {
+	const first, last = 1, kernel.MostShaped
+	taken := map[uint16]bool{}
+	for i := range all {
+		id := first + all[i].nic.TapIndex%(last-first+1)
+		for taken[uint16(id)] {
+			if id++; id > last {
+				id = first
+			}
+		}
+		taken[uint16(id)] = true
+		all[i].class.ID = uint16(id)
+	}
+}
+
+// share sets the members' rates: what each is promised, or its part of the floor; never more in all than there
+// is, since HTB would let it pass. Ceilings do not hang on the budget, which changes all the time.
+func share(all []member, budget, speed uint64) {
+	weights, least := 0.0, 0.0
+	for i := range all {
+		w := weight(&all[i].limit)
+		weights += w
+		if least == 0 || w < least {
+			least = w
+		}
+	}
+	sum := uint64(leastRate) // for what has no class
+	for i := range all {
+		m := &all[i]
+		w := weight(&m.limit)
+		m.class.Ceil = max(leastRate, cmp.Or(min(m.limit.Tightest().Bits, speed), speed))
+		m.class.Rate = min(max(m.limit.Guarantee, floor(speed, w/weights)), m.class.Ceil)
+		m.class.Quantum = uint32(turn * min(w/least, mostWeight))
+		sum += m.class.Rate
+	}
+	fit(all, sum, budget)
+	left := float64(budget - min(budget, leastRate))
+	for i := range all {
+		left -= float64(all[i].class.Rate)
+	}
+	for i := range all {
+		m := &all[i]
+		m.alone = min(m.class.Ceil, m.class.Rate+uint64(max(0, left)*weight(&m.limit)/weights))
+	}
+}
+
+func floor(speed uint64, part float64) uint64 {
+	return max(leastRate, uint64(floorShare*part*float64(speed)))
+}
+
+// fit lowers rates whose sum is above the budget: first what nobody is promised, then all alike.
+func fit(all []member, sum, budget uint64) {
+	for i := range all {
+		m := &all[i]
+		if least := max(leastRate, min(m.limit.Guarantee, m.class.Ceil)); sum > budget && m.class.Rate > least {
+			drop := min(sum-budget, m.class.Rate-least)
+			m.class.Rate -= drop
+			sum -= drop
+		}
+	}
+	if sum > budget {
+		for i := range all {
+			m := &all[i]
+			m.class.Rate = max(leastRate, uint64(float64(m.class.Rate)*float64(budget)/float64(sum)))
+		}
+	}
+}
+
+func weight(l *model.Limit) float64 {
+	if l.Weight > 0 {
+		return l.Weight
+	}
+	return 1
+}
+
+// Bounds of the queue of a member, in bytes: two of the longest frames, and what TCP over the longest ways needs.
+const (
+	leastQueue = 128 << 10
+	mostQueue  = 2 << 20
+)
+
+// queueOf is how many bytes of a member may wait: what the link carries in a millisecond. So a member that has
+// the link to itself waits that long at most, and one that has a tenth of it ten times as long.
+func queueOf(speed uint64) int {
+	return int(min(max(speed/8/1000, leastQueue), mostQueue))
+}

@@ -1,0 +1,194 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/model"
+)
+
+// Taps limits what goes through taps.
+type Taps interface {
+	UpdateTap(ctx context.Context, tap string, edit func(*kernel.TapPolicy)) (kernel.TapPolicy, error)
+	TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
+	RemoveTap(ctx context.Context, tap string) error
+	CheckTaps() error
+}
+
+var _ Taps = (*kernel.Host)(nil)
+
+// Police is the enforcer of limits on the virtio path in both directions, in bits and
+// packets: a program on the tap drops what is more. What is allowed ends with its lease,
+// the contract stays whatever becomes of this process.
+type Police struct {
+	taps   Taps
+	unable error
+}
+
+// NewPolice asks once whether the kernel can limit taps.
+func NewPolice(taps Taps) *Police {
+	p := &Police{taps: taps}
+	if err := taps.CheckTaps(); errors.Is(err, model.ErrPermanent) {
+		p.unable = err
+	}
+	return p
+}
+
+// Unable says why no tap of this host can be limited, nil if they can.
+func (p *Police) Unable() error { return p.unable }
+
+// Name is what the kernel's tools call it.
+func (p *Police) Name() string { return "police" }
+
+// Can says whether the Limit can be had for the NIC as the Snapshot shows it.
+func (p *Police) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
+	if key.Path != model.PathVirtio || key.VM == "" || p.unable != nil {
+		return model.No
+	}
+	if nic := tapOf(snap, key); nic != nil {
+		return model.Yes
+	}
+	if vm := snap.FindVM(key.VM); vm != nil {
+		if nic := vm.FindNIC(key.NIC); nic != nil && nic.VirtualPF != "" {
+			return model.No // it is on a vDPA device, and never has a tap
+		}
+	}
+	return model.Unknown
+}
+
+// tapOf is the NIC that a Limit is about, nil if it is not there or has no tap.
+func tapOf(snap *model.Snapshot, key model.LimitKey) *model.NIC {
+	vm := snap.FindVM(key.VM)
+	if vm == nil {
+		return nil
+	}
+	nic := vm.FindNIC(key.NIC)
+	if nic == nil || nic.Tap == "" {
+		return nil
+	}
+	return nic
+}
+
+// Apply makes the Limits true and renews the leases of their taps. What it returns is what
+// the kernel has then. One that fails does not keep the others; the errors are joined.
+func (p *Police) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
+	var errs []error
+	for _, limit := range batch {
+		rates, err := p.apply(ctx, tapOf(snap, limit.LimitKey), &limit)
+		if err != nil {
+			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: err})
+			continue
+		}
+		limit.Rate, limit.Contract = rates.Now, rates.Contract
+		now = append(now, limit)
+	}
+	return now, errors.Join(errs...)
+}
+
+func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) (kernel.PathRates, error) {
+	switch {
+	case p.unable != nil:
+		return kernel.PathRates{}, p.unable
+	case limit.Path != model.PathVirtio || limit.VM == "":
+		return kernel.PathRates{}, fmt.Errorf("limit the %s path of %q: only what goes through the tap of a VM can be dropped there", limit.Path, limit.VM)
+	case nic == nil && lifts(limit):
+		return kernel.PathRates{}, nil // went with its tap
+	case nic == nil:
+		return kernel.PathRates{}, fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", limit.NIC, limit.VM, model.ErrGone)
+	}
+	rates := func(t *kernel.TapPolicy) *kernel.PathRates {
+		if limit.Dir == model.Rx {
+			return &t.Rx
+		}
+		return &t.Tx
+	}
+	stands, err := updateTap(ctx, p.taps, nic, limit.VM, func(t *kernel.TapPolicy) {
+		*rates(t) = kernel.PathRates{Now: limit.Rate, Contract: limit.Contract}
+		if limit.Dir == model.Tx { // what is policed goes through no tree
+			t.Shaper, t.Class = 0, 0
+		}
+	})
+	switch {
+	case errors.Is(err, model.ErrGone) && lifts(limit):
+		return kernel.PathRates{}, nil
+	case err != nil:
+		return kernel.PathRates{}, err
+	}
+	return *rates(&stands), nil
+}
+
+// updateTap changes what stands on the tap of a VM, and nothing on that of another.
+func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, edit func(*kernel.TapPolicy)) (kernel.TapPolicy, error) {
+	stands, err := taps.UpdateTap(ctx, nic.Tap, edit)
+	if err == nil && stands.Index != 0 && nic.TapIndex != 0 && stands.Index != nic.TapIndex {
+		// Since the Snapshot the VM has stopped, and another has a tap of that name.
+		err = fmt.Errorf("limit tap %s: VM %s does not have it any more: %w", nic.Tap, vm, model.ErrGone)
+		return stands, errors.Join(err, taps.RemoveTap(ctx, nic.Tap))
+	}
+	return stands, err
+}
+
+// lifts says whether nothing is limited: a guarantee is nothing to a policer.
+func lifts(l *model.Limit) bool { return l.IsZero() && l.Contract.IsZero() }
+
+// Standing lists what stands on the taps of the Snapshot, whichever process made it, those that are led to a tree
+// among them. It changes nothing.
+func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []model.Limit, err error) {
+	if p.unable != nil {
+		return nil, nil
+	}
+	policies, err := p.taps.TapPolicies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	whose := owners(snap)
+	for i := range policies {
+		t := &policies[i]
+		id, there := whose[t.Tap]
+		if !there {
+			continue
+		}
+		for dir, rates := range map[model.Direction]kernel.PathRates{model.Tx: t.Tx, model.Rx: t.Rx} {
+			l := model.Limit{LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVirtio, Dir: dir}, Rate: rates.Now, Contract: rates.Contract}
+			if dir == model.Tx && t.Shaper != 0 {
+				l.Guarantee = 1 // it was promised something, or others in its tree were
+			}
+			if !l.Lifts() {
+				stand = append(stand, l)
+			}
+		}
+	}
+	return stand, nil
+}
+
+// owners are the NICs of the Snapshot by tap.
+func owners(snap *model.Snapshot) map[string]model.NICID {
+	whose := map[string]model.NICID{}
+	for i := range snap.VMs {
+		for k := range snap.VMs[i].NICs {
+			whose[snap.VMs[i].NICs[k].Tap] = model.NICID{VM: snap.VMs[i].ID, NIC: snap.VMs[i].NICs[k].Alias}
+		}
+	}
+	return whose
+}
+
+// Sweep takes what is left on taps that no VM of the Snapshot has off them.
+func (p *Police) Sweep(ctx context.Context, snap *model.Snapshot) error {
+	if p.unable != nil {
+		return nil
+	}
+	policies, err := p.taps.TapPolicies(ctx)
+	if err != nil {
+		return err
+	}
+	whose := owners(snap)
+	var errs []error
+	for i := range policies {
+		if _, there := whose[policies[i].Tap]; !there {
+			errs = append(errs, p.taps.RemoveTap(ctx, policies[i].Tap))
+		}
+	}
+	return errors.Join(errs...)
+}

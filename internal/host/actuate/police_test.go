@@ -1,0 +1,184 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/model"
+)
+
+// fakeTaps are taps by name.
+type fakeTaps struct {
+	index  map[string]int
+	stands map[string]kernel.TapPolicy
+	check  error
+}
+
+func (f *fakeTaps) CheckTaps() error { return f.check }
+
+func (f *fakeTaps) UpdateTap(_ context.Context, tap string, edit func(*kernel.TapPolicy)) (kernel.TapPolicy, error) {
+	if f.index[tap] == 0 {
+		return kernel.TapPolicy{}, fmt.Errorf("limit tap %s: %w", tap, model.ErrGone)
+	}
+	p := f.stands[tap]
+	p.Tap, p.Index = tap, f.index[tap]
+	edit(&p)
+	f.stands[tap] = p
+	return p, nil
+}
+
+func (f *fakeTaps) TapPolicies(context.Context) (list []kernel.TapPolicy, err error) {
+	for _, t := range f.stands {
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+func (f *fakeTaps) RemoveTap(_ context.Context, tap string) error {
+	delete(f.stands, tap)
+	return nil
+}
+
+// policed is a host with the taps of two NICs; the snapshot shows a third that has gone.
+func policed() (*fakeTaps, *model.Snapshot) {
+	f := &fakeTaps{index: map[string]int{"tap1": 11, "tap2": 12}, stands: map[string]kernel.TapPolicy{}}
+	snap := &model.Snapshot{}
+	for n := 1; n <= 3; n++ {
+		snap.VMs = append(snap.VMs, model.VM{ID: id(n), NICs: []model.NIC{{Alias: "ua-net0", Tap: fmt.Sprint("tap", n), TapIndex: 10 + n}}})
+	}
+	return f, snap
+}
+
+func policeLimit(n int, dir model.Direction, now, contract model.Rate) model.Limit {
+	return model.Limit{LimitKey: model.LimitKey{VM: id(n), NIC: "ua-net0", Path: model.PathVirtio, Dir: dir}, Rate: now, Contract: contract}
+}
+
+func TestPolice(t *testing.T) {
+	f, snap := policed()
+	p := NewPolice(f)
+	now, contract := model.Rate{Bits: 5e8, Packets: 7001}, model.Rate{Bits: 1e9}
+	good := []model.Limit{policeLimit(1, model.Tx, now, contract), policeLimit(1, model.Rx, model.Rate{}, contract)}
+	gone := policeLimit(3, model.Tx, now, contract)
+	applied, err := p.Apply(context.Background(), snap, append([]model.Limit{gone}, good...))
+	var failed *model.LimitError
+	if !errors.As(err, &failed) || failed.Key != gone.LimitKey || !errors.Is(err, model.ErrGone) {
+		t.Errorf("error %v, want one about the tap that has gone", err)
+	}
+	if len(applied) != 2 || applied[0] != good[0] || applied[1] != good[1] {
+		t.Errorf("applied %+v, want %+v", applied, good)
+	}
+	if s := f.stands["tap1"]; s.Tx != (kernel.PathRates{Now: now, Contract: contract}) || s.Rx != (kernel.PathRates{Contract: contract}) {
+		t.Errorf("stands %+v", s)
+	}
+}
+
+// What has gone needs no lifting.
+func TestPoliceLiftsWhatHasGone(t *testing.T) {
+	f, snap := policed()
+	lift := policeLimit(3, model.Tx, model.Rate{}, model.Rate{})
+	lift.Guarantee = 1e6 // says nothing to a policer
+	of4 := policeLimit(4, model.Tx, model.Rate{}, model.Rate{})
+	if now, err := NewPolice(f).Apply(context.Background(), snap, []model.Limit{lift, of4}); err != nil || len(now) != 2 {
+		t.Errorf("applied %v, error %v", now, err)
+	}
+}
+
+// A tap of that name is another VM's by now: nothing stays on it.
+func TestPoliceLeavesOthersTapsAlone(t *testing.T) {
+	f, snap := policed()
+	f.index["tap1"] = 99
+	now, err := NewPolice(f).Apply(context.Background(), snap, []model.Limit{policeLimit(1, model.Tx, model.Rate{Bits: 1e6}, model.Rate{})})
+	if !errors.Is(err, model.ErrGone) || len(now) != 0 || len(f.stands) != 0 {
+		t.Errorf("applied %v, error %v, left %v", now, err, f.stands)
+	}
+}
+
+func TestCanPolice(t *testing.T) {
+	f, snap := policed()
+	snap.VMs[1].NICs[0].Tap = ""
+	tx := policeLimit(1, model.Tx, model.Rate{}, model.Rate{}).LimitKey
+	rx, vf, tree, untapped, away := tx, tx, tx, tx, tx
+	rx.Dir, vf.Path, tree.VM, untapped.VM, away.VM = model.Rx, model.PathVF, "", id(2), id(9)
+	for key, want := range map[model.LimitKey]model.Tri{tx: model.Yes, rx: model.Yes, vf: model.No, tree: model.No, untapped: model.Unknown, away: model.Unknown} {
+		if got := NewPolice(f).Can(snap, key); got != want {
+			t.Errorf("%+v: %v, want %v", key, got, want)
+		}
+	}
+	f.check = errors.New("no BPF file system is mounted")
+	if got := NewPolice(f).Can(snap, tx); got != model.Yes {
+		t.Errorf("without pins: %v, want yes", got)
+	}
+	f.check = fmt.Errorf("%w: the kernel is older than Linux 6.6", model.ErrPermanent)
+	p := NewPolice(f)
+	if got := p.Can(snap, tx); got != model.No || p.Unable() == nil {
+		t.Errorf("without TCX: %v, %v; want no and why", got, p.Unable())
+	}
+	if _, err := p.Apply(context.Background(), snap, []model.Limit{policeLimit(1, model.Tx, model.Rate{Bits: 1}, model.Rate{})}); !errors.Is(err, model.ErrPermanent) {
+		t.Errorf("apply without TCX: %v", err)
+	}
+}
+
+// A new daemon sees what the one before it left on taps. What no VM has any more goes when it is told to sweep, and not
+// before: in observe mode nothing changes.
+func TestPoliceSeesWhatStands(t *testing.T) {
+	f, snap := policed()
+	contract := model.Rate{Bits: 1e9}
+	f.stands["tap1"] = kernel.TapPolicy{Tap: "tap1", Tx: kernel.PathRates{Contract: contract}}
+	f.stands["tap9"] = kernel.TapPolicy{Tap: "tap9", Rx: kernel.PathRates{Contract: contract}}
+	p := NewPolice(f)
+	stand, err := p.Standing(t.Context(), snap)
+	if err != nil || len(stand) != 1 || stand[0] != policeLimit(1, model.Tx, model.Rate{}, contract) {
+		t.Errorf("%+v, %v", stand, err)
+	}
+	if len(f.stands) != 2 {
+		t.Errorf("looking left %+v", f.stands)
+	}
+	if err := p.Sweep(t.Context(), snap); err != nil || len(f.stands) != 1 || f.stands["tap1"].Tap == "" {
+		t.Errorf("sweeping left %+v, %v", f.stands, err)
+	}
+}
+
+// A tap that an earlier run led to a tree is seen though nothing polices it, and led past the tree when that is lifted:
+// where its network has no PF any more, nobody else would.
+func TestPoliceLeadsPastTrees(t *testing.T) {
+	f, snap := policed()
+	f.stands["tap1"] = kernel.TapPolicy{Tap: "tap1", Shaper: 7, Class: 1<<16 | 3}
+	p := NewPolice(f)
+	stand, err := p.Standing(t.Context(), snap)
+	if err != nil || len(stand) != 1 || stand[0].VM != id(1) || stand[0].Dir != model.Tx || stand[0].Lifts() {
+		t.Fatalf("%+v, %v", stand, err)
+	}
+	lift := policeLimit(1, model.Tx, model.Rate{}, model.Rate{})
+	if _, err := p.Apply(t.Context(), snap, []model.Limit{lift}); err != nil || f.stands["tap1"].Shaper != 0 || f.stands["tap1"].Class != 0 {
+		t.Errorf("%+v, %v", f.stands["tap1"], err)
+	}
+}
+
+// What is left of limits, and of a switch port, goes by a Step of a repair.
+func TestClearTap(t *testing.T) {
+	for kind, want := range map[model.StepKind]string{model.StepClearTap: "vnet7", model.StepClearPort: "port vnet7"} {
+		f := newFakeHost(1)
+		if err := New(f, f, nil).Do(context.Background(), model.Step{Kind: kind, Path: model.PathStep{Tap: "vnet7"}}); err != nil || len(f.cleared) != 1 || f.cleared[0] != want {
+			t.Errorf("cleared %q, %v", f.cleared, err)
+		}
+	}
+}
+
+// A function of a virtual PF that has no tap is on a vDPA device: nothing is dropped there, and nobody tries.
+func TestPoliceLeavesVDPAAlone(t *testing.T) {
+	f, snap := grove()
+	nic, key := &snap.VMs[0].NICs[0], guaranteed(1, 0).LimitKey
+	p := NewPolice(f)
+	for _, c := range []struct {
+		tap, virtual string
+		want         model.Tri
+	}{{"vnet0", "vpf0", model.Yes}, {"", "vpf0", model.No}, {"", "", model.Unknown}} {
+		nic.Tap, nic.VirtualPF = c.tap, c.virtual
+		if got := p.Can(snap, key); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

@@ -1,0 +1,9 @@
+package realtest
+
+import (
+	"testing"
+
+	"sluice/internal/host/kernel/kerneltest"
+)
+
+func TestMain(m *testing.M) { kerneltest.Main(m) }

@@ -1,0 +1,107 @@
+package actuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/libvirt"
+	"sluice/internal/model"
+)
+
+func (a *Actuator) bindVFIO(ctx context.Context, s model.Step) error {
+	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
+		return err
+	}
+	return a.kernel.BindVFIO(ctx, s.VF.Address)
+}
+
+func (a *Actuator) setVF(ctx context.Context, s model.Step) error {
+	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
+		return err
+	}
+	note, err := a.kernel.SetVF(ctx, s.VF.ID.PF, s.VF.ID.Index, kernel.VFSettings{
+		VLAN: s.VF.VLAN, SpoofCheck: true, Trust: false, MaxTxRate: s.VF.MaxTxRate,
+	})
+	a.note(s, note)
+	return err
+}
+
+func (a *Actuator) setMAC(ctx context.Context, s model.Step) error {
+	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
+		return err
+	}
+	return a.kernel.SetVFMAC(ctx, s.VF.ID.PF, s.VF.ID.Index, s.VF.MAC)
+}
+
+// clearVF takes everything off a VF. Nobody may have it then: a guest that still has it
+// would be deaf, its failover none the wiser. A VF that is gone needs no clearing.
+func (a *Actuator) clearVF(ctx context.Context, s model.Step) error {
+	if err := a.released(ctx, s.VF.Address); err != nil {
+		return err
+	}
+	note, err := a.kernel.ClearVF(ctx, s.VF.ID.PF, s.VF.ID.Index)
+	a.note(s, note)
+	if errors.Is(err, model.ErrGone) {
+		return nil
+	}
+	return err
+}
+
+// unclaimed fails if anybody but Sluice for this very VM and MAC has the VF.
+func (a *Actuator) unclaimed(ctx context.Context, vm model.VMID, addr model.PCIAddress, mac model.MAC) error {
+	d, h, err := a.holder(ctx, addr)
+	if err != nil || h == nil || d.ID == vm && h.Alias == model.VFAlias(mac) {
+		return err
+	}
+	return fmt.Errorf("%w: %s has the VF as %s", model.ErrPermanent, d.Name, h.Alias)
+}
+
+// settle is how long libvirt's inventory may lag behind a removal, and how often to look.
+const (
+	settle     = 2 * time.Second
+	settleStep = 100 * time.Millisecond
+)
+
+// released fails if any domain has the VF. Libvirt tells of a removal a moment before its
+// inventory shows it, so the first look need not be the last.
+func (a *Actuator) released(ctx context.Context, addr model.PCIAddress) error {
+	wait, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	tick := time.NewTicker(settleStep)
+	defer tick.Stop()
+	for {
+		d, h, err := a.holder(ctx, addr)
+		if err != nil || h == nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-wait.Done():
+			return fmt.Errorf("%s still has the VF as %s", d.Name, h.Alias)
+		}
+	}
+}
+
+// holder finds the domain that has the PCI device, and as what; nil when none has.
+func (a *Actuator) holder(ctx context.Context, addr model.PCIAddress) (*libvirt.Domain, *libvirt.Hostdev, error) {
+	all, err := a.domains.Domains(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("see who has VF %s: %w", addr, err)
+	}
+	d, h := holderOf(all, addr)
+	return d, h, nil
+}
+
+func holderOf(all []libvirt.Domain, addr model.PCIAddress) (*libvirt.Domain, *libvirt.Hostdev) {
+	for i := range all {
+		for k := range all[i].Hostdevs {
+			if h := &all[i].Hostdevs[k]; h.Address == addr {
+				return &all[i], h
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,386 @@
+package kernel
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/model"
+)
+
+// openerEnv makes this test binary a process that opens two windows and waits to be
+// killed. Its value is where the BPF file system is.
+const openerEnv = "SLUICE_TEST_OPEN_WINDOWS"
+
+// notPinned is a window that the opener opens without a BPF file system.
+var notPinned = Window{MAC: other, Tap: "tap1", PF: "pf0"}
+
+func openAndWait() {
+	ctx := context.Background()
+	for _, o := range []struct {
+		bpffs string
+		w     Window
+	}{{os.Getenv(openerEnv), window}, {"/nonexistent", notPinned}} {
+		h, err := New(Options{BPFFS: o.bpffs})
+		if err == nil {
+			var note string
+			if note, err = h.OpenWindow(ctx, o.w); note != "" {
+				err = errors.New(note)
+			}
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	fmt.Println("open")
+	select {}
+}
+
+// killOpener has another process open window and notPinned, and kills it.
+func killOpener(t *testing.T, bpffs string, before func()) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), openerEnv+"="+bpffs)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	defer func() { _ = cmd.Wait() }()
+	defer cmd.Process.Kill()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if strings.TrimSpace(line) != "open" {
+		t.Fatalf("the other process says %q, %v", line, err)
+	}
+	before()
+	must(t, cmd.Process.Signal(unix.SIGKILL))
+}
+
+// TestWindowSurvivesKill kills the process that opened a window. Its other window, which
+// could not be pinned, ends with it: when that shows, the kernel has cleaned up.
+func TestWindowSurvivesKill(t *testing.T) {
+	h, l := newHost(t), newLAN(t)
+	both := func() {
+		t.Helper()
+		f := kerneltest.Frame(guest, other, "to both")
+		l.peer.Send(t, f)
+		l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.tap: f, l.pf: f})
+	}
+	killOpener(t, h.mirrors.pins.bpffs, both)
+	waitFor(t, "the kernel to clean up after the process", func() bool {
+		toOther := kerneltest.Frame(other, guest, "to the peer")
+		l.tap.Send(t, toOther)
+		l.peer.Expect(t, toOther)
+		marker := kerneltest.Frame(stray, guest, "marker")
+		l.tap.Send(t, marker)
+		l.peer.Expect(t, marker)
+		if string(l.pf.Next(t)) == string(marker) {
+			return true
+		}
+		l.pf.Expect(t, marker)
+		return false
+	})
+	both()
+
+	found, err := h.Mirrors(soon(t))
+	must(t, err)
+	if diff := cmp.Diff([]Mirror{{window, model.No}}, found); diff != "" {
+		t.Fatal("what the next process finds (-want +got):", diff)
+	}
+	openQuietly(t, h, window) // adopts: one mirror, not two
+	both()
+	must(t, h.CloseWindow(soon(t), Window{Tap: window.Tap, MAC: window.MAC}))
+	f := kerneltest.Frame(guest, other, "to the tap only")
+	l.peer.Send(t, f)
+	l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.tap: f})
+	nothingPinned(t, h)
+}
+
+func nothingPinned(t *testing.T, h *Host) {
+	t.Helper()
+	left, err := filepath.Glob(h.mirrors.pins.dir + "/*")
+	must(t, err)
+	found, err := h.Mirrors(soon(t))
+	must(t, err)
+	if len(left) != 0 || len(found) != 0 {
+		t.Errorf("left pinned: %q, listed %v", left, found)
+	}
+}
+
+func TestHostCloseKeepsWindows(t *testing.T) {
+	l, o := newLAN(t), Options{BPFFS: kerneltest.BPFFS(t)}
+	h, err := New(o)
+	must(t, err)
+	openQuietly(t, h, window)
+	must(t, h.Close())
+	f := kerneltest.Frame(guest, other, "to both")
+	l.peer.Send(t, f)
+	l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.tap: f, l.pf: f})
+	h = newHostWith(t, o)
+	must(t, h.CloseWindow(soon(t), window))
+	nothingPinned(t, h)
+}
+
+// TestCloseEndsAMirrorThatAnotherHasOpen: removing the pin alone would not.
+func TestCloseEndsAMirrorThatAnotherHasOpen(t *testing.T) {
+	h, l := newHost(t), newLAN(t)
+	openQuietly(t, h, window)
+	theirs, err := link.LoadPinnedLink(h.mirrors.pins.path(pinName(window)), nil)
+	must(t, err)
+	defer theirs.Close()
+	must(t, h.CloseWindow(soon(t), window))
+	f := kerneltest.Frame(guest, other, "to the tap only")
+	l.peer.Send(t, f)
+	l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.tap: f})
+}
+
+// TestOwnersDoNotMix: another's mirror of the same tap is neither listed nor closed.
+func TestOwnersDoNotMix(t *testing.T) {
+	h := newHost(t)
+	newLAN(t)
+	theirs := newHostWith(t, Options{BPFFS: h.mirrors.pins.bpffs, Owner: "somebody"})
+	openQuietly(t, theirs, window)
+	nothingPinned(t, h)
+	must(t, h.CloseWindow(soon(t), window))
+	if found, err := theirs.Mirrors(soon(t)); err != nil || len(found) != 1 {
+		t.Errorf("the other's mirrors: %v, %v; want one", found, err)
+	}
+}
+
+// TestNamespacesDoNotMix: there may be a tap of the same name in another network namespace,
+// and a daemon there may pin in the same file system.
+func TestNamespacesDoNotMix(t *testing.T) {
+	fs := kerneltest.BPFFS(t)
+	here := newHostWith(t, Options{BPFFS: fs})
+	there := make(chan string)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		must := func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		must(unix.Unshare(unix.CLONE_NEWNET))
+		h, err := New(Options{BPFFS: fs})
+		must(err)
+		must(h.Close())
+		there <- h.mirrors.pins.dir
+	}()
+	if dir := <-there; dir == here.mirrors.pins.dir {
+		t.Errorf("both pin in %s", dir)
+	}
+}
+
+// TestDirectoryOfSomebodyElse: where everybody may write in the BPF file system, somebody
+// may have made our directory first, and could tell us what to remove. It is as if there
+// were none, and said so.
+func TestDirectoryOfSomebodyElse(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"owner":           func(dir string) error { return os.Chown(dir, 65534, 65534) },
+		"owner of parent": func(dir string) error { return os.Chown(filepath.Dir(dir), 65534, 65534) },
+		"mode":            func(dir string) error { return os.Chmod(dir, 0o770) },
+		"symlink": func(dir string) error {
+			theirs := filepath.Join(filepath.Dir(filepath.Dir(dir)), "theirs")
+			return errors.Join(os.Rename(dir, theirs), os.Symlink(theirs, dir))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			newLAN(t)
+			dir := h.mirrors.pins.dir
+			must(t, os.MkdirAll(dir, 0o700))
+			must(t, h.CheckMirrors())
+			must(t, os.Mkdir(filepath.Join(dir, pinName(notPinned)), 0o700))
+			must(t, spoil(dir))
+			if err := h.CheckMirrors(); err == nil || !strings.Contains(err.Error(), "rm -r") {
+				t.Errorf("check says %v, want how to remove it", err)
+			}
+			openQuietly(t, h, window)
+			found, err := h.Mirrors(soon(t))
+			must(t, err)
+			if diff := cmp.Diff([]Mirror{{window, model.No}}, found); diff != "" {
+				t.Error("mirrors (-want +got):", diff)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+				t.Errorf("there are %v, %v; want what was there", left, err)
+			}
+			must(t, h.CloseWindow(soon(t), window))
+		})
+	}
+}
+
+// TestMirrorOfTapThatIsGone is left for CloseWindow to remove, and for OpenWindow.
+func TestMirrorOfTapThatIsGone(t *testing.T) {
+	h, l := newHost(t), newLAN(t)
+	openQuietly(t, h, window)
+	must(t, l.tap.Close())
+	waitFor(t, "the mirror to be detached", func() bool {
+		found, err := h.Mirrors(soon(t))
+		must(t, err)
+		return cmp.Equal([]Mirror{{window, model.Yes}}, found)
+	})
+	must(t, h.CloseWindow(soon(t), window))
+	nothingPinned(t, h)
+}
+
+// TestForeignPinsStay: what is in our directory and not ours to name is not touched.
+func TestForeignPinsStay(t *testing.T) {
+	h := newHost(t)
+	newLAN(t)
+	openQuietly(t, h, window)
+	foreign := h.mirrors.pins.path("tap0_525400000001_pf0")
+	must(t, os.Mkdir(foreign, 0o700))
+	found, err := h.Mirrors(soon(t))
+	if err != nil || len(found) != 1 {
+		t.Errorf("mirrors %v, %v; want the one that is ours", found, err)
+	}
+	must(t, h.CloseWindow(soon(t), window))
+	if _, err := os.Stat(foreign); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPinNames(t *testing.T) {
+	for _, w := range []Window{
+		window,
+		{MAC: guest, Tap: "eth0.100", PF: "a_b", VLAN: 4094},
+		{MAC: other, Tap: "%2E_@", PF: "é"},
+	} {
+		name := pinName(w)
+		if strings.ContainsAny(name, "./") {
+			t.Errorf("%q cannot be pinned", name)
+		}
+		if back, ok := parsePin(name); !ok || back != w {
+			t.Errorf("%q reads as %+v, %v; want %+v", name, back, ok, w)
+		}
+	}
+	for _, bad := range []string{"", "tap0_525400000001_pf0", "tap0_5254_pf0_0", "tap0_525400000001_pf0_x", "tap0_525400000001_pf0_+1", "%zz_525400000001_pf0_0"} {
+		if w, ok := parsePin(bad); ok {
+			t.Errorf("%q reads as %+v", bad, w)
+		}
+	}
+}
+
+// TestWithoutBPFFS opens a window all the same, says once what that means, and closes it.
+func TestWithoutBPFFS(t *testing.T) {
+	l := newLAN(t)
+	var logged strings.Builder
+	h := newHostWith(t, Options{BPFFS: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	if err := h.CheckMirrors(); err == nil || !strings.Contains(err.Error(), "mount -t bpf bpf") {
+		t.Errorf("check says %v, want how to mount it", err)
+	}
+	for range 2 { // the second adopts the first
+		openQuietly(t, h, window)
+	}
+	openQuietly(t, h, notPinned)
+	if n := strings.Count(logged.String(), "mount -t bpf bpf"); n != 1 {
+		t.Errorf("said %d times, want once:\n%s", n, logged.String())
+	}
+	f := kerneltest.Frame(guest, other, "to both")
+	l.peer.Send(t, f)
+	l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.tap: f, l.pf: f})
+	found, err := h.Mirrors(soon(t))
+	must(t, err)
+	if diff := cmp.Diff([]Mirror{{window, model.No}, {notPinned, model.No}}, found); diff != "" {
+		t.Error("mirrors (-want +got):", diff)
+	}
+	must(t, h.CloseWindow(soon(t), notPinned))
+	must(t, h.CloseWindow(soon(t), window))
+	nothingPinned(t, h)
+}
+
+func TestCheckMirrors(t *testing.T) {
+	must(t, newHost(t).CheckMirrors())
+}
+
+// TestStuckMirror is about an attach that the kernel does not finish: the Step ends in
+// time with the entry where it was, and another tap's window opens meanwhile.
+func TestStuckMirror(t *testing.T) {
+	noLeaks(t)
+	h := newHost(t)
+	newLAN(t)
+	must(t, h.PinFDB(soon(t), guest, 0, "pf0"))
+	stuck := make(chan struct{})
+	attach := h.mirrors.attach
+	ctx, cancel := context.WithCancel(t.Context())
+	h.mirrors.attach = func(m mirror, p *ebpf.Program) (link.Link, error) {
+		if m.mac == guest {
+			cancel()
+			<-stuck
+		}
+		return attach(m, p)
+	}
+	if _, err := h.OpenWindow(ctx, window); !errors.Is(err, context.Canceled) {
+		t.Errorf("stuck: %v, want context.Canceled", err)
+	}
+	pinnedTo(t, h, "pf0")
+	openQuietly(t, h, notPinned)
+	close(stuck)
+	must(t, h.CloseWindow(soon(t), window)) // after the stuck one
+	must(t, h.CloseWindow(soon(t), notPinned))
+	nothingPinned(t, h)
+}
+
+// TestWindowWithoutMirror: where the guest listens now is the bridge entry left.
+func TestWindowWithoutMirror(t *testing.T) {
+	h, l := newHost(t), newLAN(t)
+	h.mirrors.attach = func(mirror, *ebpf.Program) (link.Link, error) { return nil, ebpf.ErrNotSupported }
+	for _, at := range []struct {
+		was, want string
+		port      *kerneltest.Port
+	}{{"", "tap0", l.tap}, {"tap0", "tap0", l.tap}, {"pf0", "pf0", l.pf}} {
+		if at.was != "" {
+			must(t, h.PinFDB(soon(t), guest, 0, at.was))
+		}
+		note, err := h.OpenWindow(soon(t), window)
+		if err != nil || !strings.Contains(note, "reach one path only") {
+			t.Errorf("kernel without TCX: note %q, error %v", note, err)
+		}
+		pinnedTo(t, h, at.want)
+		f := kerneltest.Frame(guest, other, "to where it listens")
+		l.peer.Send(t, f)
+		at.port.Expect(t, f)
+	}
+	must(t, h.CloseWindow(soon(t), window))
+}
+
+// TestMirrorStandsBeforeTheEntryMoves: the guest listens on its VF, and at no time does a
+// frame reach the tap alone.
+func TestMirrorStandsBeforeTheEntryMoves(t *testing.T) {
+	h, l := newHost(t), newLAN(t)
+	must(t, h.PinFDB(soon(t), guest, 0, "pf0"))
+	attach := h.mirrors.attach
+	h.mirrors.attach = func(m mirror, p *ebpf.Program) (link.Link, error) {
+		f := kerneltest.Frame(guest, other, "while the window opens")
+		l.peer.Send(t, f)
+		l.pf.Expect(t, f)
+		return attach(m, p)
+	}
+	openQuietly(t, h, window)
+	f := kerneltest.Frame(guest, other, "to both")
+	l.peer.Send(t, f)
+	l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.tap: f, l.pf: f})
+}
+
+func TestMirrorOfNoInterface(t *testing.T) {
+	m := mirror{tap: 1 << 30, pf: 1, mac: guest}
+	prog, err := m.load()
+	must(t, err)
+	defer prog.Close()
+	if _, err := m.attach(prog); !errors.Is(err, unix.ENODEV) {
+		t.Errorf("mirror of no interface: %v, want ENODEV", err)
+	}
+}

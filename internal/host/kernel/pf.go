@@ -1,0 +1,132 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/model"
+)
+
+// PFInfo is a PF with its VFs, and who uses them on the host. Owner, Holder and
+// InGuest of the VFs and Managed of the PF are not the kernel's to know and stay zero.
+type PFInfo struct {
+	model.PF
+	Uses []VFUse // Uses[i] is about VFs[i]
+}
+
+// VFUse says what the host itself does with a VF.
+type VFUse struct {
+	HostNetdev   string // the VF's netdev in this network namespace, "" for none
+	HostNetdevUp bool   // that netdev is administratively up
+	OtherNetns   bool   // a network driver is bound, but its netdev is not in this namespace
+}
+
+// PFs lists the PFs that have or may have VFs, sorted by name, with their VFs and the
+// unicast filters of their own. Devices that vanish while being read are left out. The
+// MAC of a VF that ClearVF had to park reads as zero.
+func (h *Host) PFs(ctx context.Context) ([]PFInfo, error) {
+	found, err := h.discover(ctx)
+	if err != nil {
+		return nil, fail("list", "PFs", err)
+	}
+	links, err := h.Links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byIndex := map[int]*Link{}
+	for i := range links {
+		byIndex[links[i].Index] = &links[i]
+	}
+	var pfs []PFInfo
+	for _, pf := range found {
+		if l := byIndex[pf.Index]; l != nil {
+			pf.Uplink = UplinkOf(l, byIndex)
+			pf.Network = pf.Uplink.Switch
+		}
+		switch err := h.addNetlink(ctx, &pf); {
+		case err == nil:
+			pfs = append(pfs, pf)
+		case !errors.Is(err, model.ErrGone):
+			return nil, err
+		}
+	}
+	return pfs, nil
+}
+
+// discover reads sysfs, where a link's speed can be as slow as its driver.
+func (h *Host) discover(ctx context.Context) (found []PFInfo, err error) {
+	var pfs []PFInfo // not the result: if ctx ends, this is still being written
+	err = h.busy.exclusive(ctx, "discover", func() error {
+		pfs = discover(h.sys)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return pfs, nil
+}
+
+// addNetlink fills in what sysfs does not show.
+func (h *Host) addNetlink(ctx context.Context, pf *PFInfo) error {
+	states, err := h.vfStates(ctx, pf.Name, extVF|extSkipStats)
+	if err != nil {
+		return err
+	}
+	addStates(pf, states)
+	if len(h.devlinkRates(ctx, pf.Name)) > 0 {
+		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.Yes, model.Yes
+	}
+	pf.SelfFDB, err = h.selfs(ctx, pf.Name, pf.Index)
+	return err
+}
+
+// addStates fills in what the driver says of each VF that sysfs shows.
+func addStates(pf *PFInfo, states []vfState) {
+	byIndex := map[int]vfState{}
+	for _, s := range states {
+		byIndex[s.Index] = s
+	}
+	for i := range pf.VFs {
+		vf := &pf.VFs[i]
+		s, ok := byIndex[vf.ID.Index]
+		if !ok {
+			continue
+		}
+		vf.MAC, vf.VLAN = s.MAC, s.VLAN
+		if s.MAC == parkedMAC(pf.MAC, vf.ID.Index) {
+			vf.MAC = model.MAC{}
+		}
+		vf.MinTxRate, vf.MaxTxRate = s.MinTxRate, s.MaxTxRate
+		vf.SpoofCheck, vf.Trust = s.SpoofCheck, s.Trust
+	}
+}
+
+// VFCounters returns the counters of a PF's VFs by VF index; rx is what the VF
+// received. They mean something only if Caps.VFCounters is Yes: drivers without
+// them report zeros.
+func (h *Host) VFCounters(ctx context.Context, pf string) (map[int]Counters, error) {
+	states, err := h.vfStates(ctx, pf, extVF)
+	if err != nil {
+		return nil, err
+	}
+	counters := make(map[int]Counters, len(states))
+	for _, s := range states {
+		counters[s.Index] = s.Counters
+	}
+	return counters, nil
+}
+
+func (h *Host) vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error) {
+	states, err := rtnl.Get(ctx, h.read, linkRequest(pf, ext), decodeVFs)
+	if ext&extSkipStats != 0 { // settings are asked for
+		for idx, leaf := range h.devlinkRates(ctx, pf) {
+			for i := range states {
+				if states[i].Index == idx {
+					states[i].MaxTxRate, states[i].MinTxRate = leaf.rates.Max, leaf.rates.Min
+				}
+			}
+		}
+	}
+	return states, fail("read VFs of", "PF "+pf, err)
+}

@@ -1,0 +1,107 @@
+package kernel
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/model"
+)
+
+// ether puts a packet into a frame from the guest to everybody.
+func ether(etherType uint16, packet []byte) []byte {
+	f := slices.Concat(bcast[:], guest[:], []byte{byte(etherType >> 8), byte(etherType)}, packet)
+	return append(f, make([]byte, max(0, 60-len(f)))...)
+}
+
+func arp(operation byte, sender model.MAC, address string) []byte {
+	a := netip.MustParseAddr(address)
+	return ether(unix.ETH_P_ARP, slices.Concat([]byte{0, 1, 8, 0, 6, 4, 0, operation}, sender[:], a.AsSlice(), make([]byte, 10)))
+}
+
+func ipv6(src, dst string, next byte, payload []byte) []byte {
+	s, d := netip.MustParseAddr(src), netip.MustParseAddr(dst)
+	return ether(unix.ETH_P_IPV6, slices.Concat([]byte{0x60, 0, 0, 0, 0, byte(len(payload)), next, 255}, s.AsSlice(), d.AsSlice(), payload))
+}
+
+func nd(src string, kind byte, target string, option byte, address model.MAC) []byte {
+	return ipv6(src, "ff02::1", unix.IPPROTO_ICMPV6, ndMessage(kind, target, option, address))
+}
+
+func ndMessage(kind byte, target string, option byte, address model.MAC) []byte {
+	b := []byte{kind, 0, 0, 0, 0, 0, 0, 0}
+	if target != "" {
+		b = append(b, netip.MustParseAddr(target).AsSlice()...)
+	}
+	return slices.Concat(b, []byte{option, 1}, address[:])
+}
+
+func ipv4(src, dst string) []byte {
+	s, d := netip.MustParseAddr(src), netip.MustParseAddr(dst)
+	return ether(unix.ETH_P_IP, slices.Concat([]byte{0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0}, s.AsSlice(), d.AsSlice()))
+}
+
+// TestSwitchAddresses: what a guest says of its addresses, in IP, ARP and ND, is held to its rule.
+func TestSwitchAddresses(t *testing.T) {
+	h := newHost(t)
+	tap, out := kerneltest.NewPort(t, "tap0", ""), kerneltest.NewPort(t, "out0", "") // a bridge drops what is no good IP
+	own := linkLocal(guest).String()
+	solicited := ndMessage(neighborAdvertisement, "fd00::1", targetLinkLayer, other)
+	hopByHop := func(next byte) []byte { return []byte{next, 0, 5, 2, 0, 0, 1, 0} }
+	setPort(t, h, ofGuest(func(r *model.SwitchRule) {
+		r.CheckARP = true
+		r.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}
+	}))
+	joinPorts(t, h, "tap0", "out0")
+	passing := map[string][]byte{
+		"ARP request":               arp(1, guest, "10.0.0.1"),
+		"ARP reply":                 arp(2, guest, "10.0.0.1"),
+		"ARP probe":                 arp(1, guest, "0.0.0.0"),
+		"IPv4":                      ipv4("10.0.0.1", "10.0.0.9"),
+		"DHCP":                      ipv4("0.0.0.0", "255.255.255.255"),
+		"IPv6":                      ipv6("fd00::1", "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)),
+		"IPv6 fragment":             ipv6("fd00::1", "fd00::9", unix.IPPROTO_FRAGMENT, []byte{unix.IPPROTO_UDP, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0}),
+		"solicitation":              nd("fd00::1", neighborSolicitation, "fd00::9", sourceLinkLayer, guest),
+		"solicitation, link-local":  nd(own, neighborSolicitation, "fd00::9", sourceLinkLayer, guest),
+		"duplicate detection":       ipv6("::", "ff02::1:ff00:1", unix.IPPROTO_ICMPV6, ndMessage(neighborSolicitation, "fd00::1", 14, guest)),
+		"advertisement":             nd("fd00::1", neighborAdvertisement, "fd00::1", targetLinkLayer, guest),
+		"advertisement, link-local": nd(own, neighborAdvertisement, own, targetLinkLayer, guest),
+		"router solicitation":       nd(own, routerSolicitation, "", sourceLinkLayer, guest),
+		"MLD":                       ipv6("::", "ff02::16", unix.IPPROTO_HOPOPTS, append(hopByHop(unix.IPPROTO_ICMPV6), 143, 0, 0, 0, 0, 0, 0, 0)),
+		"another protocol":          ether(0x88b5, []byte("text")),
+	}
+	dropped := map[string][]byte{
+		"ARP with another's MAC":         arp(2, other, "10.0.0.1"),
+		"ARP with another's address":     arp(2, guest, "10.0.0.2"),
+		"ARP request from another":       arp(1, guest, "10.0.0.254"),
+		"ARP of another sort":            arp(8, guest, "10.0.0.1"),
+		"cut ARP":                        arp(2, guest, "10.0.0.1")[:40],
+		"IPv4 from another":              ipv4("10.0.0.2", "10.0.0.9"),
+		"IPv4 from nobody":               ipv4("0.0.0.0", "10.0.0.9"),
+		"IPv6 from another":              ipv6("fd00::2", "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)),
+		"IPv6 from nobody":               ipv6("::", "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)),
+		"IPv6, another's link-local":     ipv6(linkLocal(other).String(), "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)),
+		"solicitation, another's MAC":    nd("fd00::1", neighborSolicitation, "fd00::9", sourceLinkLayer, other),
+		"advertisement, another's MAC":   nd("fd00::1", neighborAdvertisement, "fd00::1", targetLinkLayer, other),
+		"advertisement, another address": nd("fd00::1", neighborAdvertisement, "fd00::9", targetLinkLayer, guest),
+		"router advertisement":           nd(own, routerAdvertisement, "", sourceLinkLayer, guest),
+		"redirect":                       nd(own, redirect, "fd00::9", targetLinkLayer, guest),
+		"ND behind hop-by-hop options":   ipv6("fd00::1", "ff02::1", unix.IPPROTO_HOPOPTS, append(hopByHop(unix.IPPROTO_ICMPV6), solicited...)),
+		"ND behind destination options":  ipv6("fd00::1", "ff02::1", unix.IPPROTO_DSTOPTS, append(hopByHop(unix.IPPROTO_ICMPV6), solicited...)),
+		"ND behind two headers":          ipv6("fd00::1", "ff02::1", unix.IPPROTO_HOPOPTS, slices.Concat(hopByHop(unix.IPPROTO_DSTOPTS), hopByHop(unix.IPPROTO_ICMPV6), solicited)),
+		"ND in a fragment":               ipv6("fd00::1", "ff02::1", unix.IPPROTO_FRAGMENT, append([]byte{unix.IPPROTO_ICMPV6, 0, 0, 1, 0, 0, 0, 1}, solicited...)),
+		"ARP behind SNAP":                ether(44, append([]byte{0xaa, 0xaa, 3, 0, 0, 0, 8, 6}, arp(2, other, "10.0.0.1")[14:]...)),
+	}
+	var all []crossing
+	for name, f := range passing {
+		all = append(all, crossing{name, f, f, model.SwitchDrop{}, false})
+	}
+	for name, f := range dropped {
+		all = append(all, crossing{name, f, nil, oneSpoof, false})
+	}
+	marker := kerneltest.Frame(stray, guest, "marker")
+	crosses(t, h, tap, out, marker, marker, all)
+}

@@ -1,0 +1,146 @@
+package kernel
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/model"
+)
+
+// pfAnswer builds the answer of a driver for one PF, as rtnl_fill_vfinfo does.
+func pfAnswer(vfs ...vfState) rtnl.Message {
+	r := rtnl.NewRequest(unix.RTM_NEWLINK, 0, rtnl.Link(unix.AF_UNSPEC, 4))
+	r.String(unix.IFLA_IFNAME, "pf0").U32(unix.IFLA_NUM_VF, uint32(len(vfs)))
+	r.Nest(unix.IFLA_VFINFO_LIST, func(r *rtnl.Request) {
+		for _, v := range vfs {
+			r.Nest(unix.IFLA_VF_INFO, func(r *rtnl.Request) { fillVF(r, v) })
+		}
+	})
+	return rtnl.Message{Type: unix.RTM_NEWLINK, Data: r.Message().Data}
+}
+
+func fillVF(r *rtnl.Request, v vfState) {
+	idx := uint32(v.Index)
+	tri := map[model.Tri]uint32{model.Unknown: ^uint32(0), model.No: 0, model.Yes: 1}
+	r.Bytes(unix.IFLA_VF_MAC, append(words(idx), changeMAC(v.MAC).value...))
+	r.Bytes(unix.IFLA_VF_BROADCAST, make([]byte, 32))
+	r.Bytes(unix.IFLA_VF_VLAN, words(idx, uint32(v.VLAN), 3))
+	r.Bytes(unix.IFLA_VF_RATE, words(idx, megabits(v.MinTxRate), megabits(v.MaxTxRate)))
+	r.Bytes(unix.IFLA_VF_TX_RATE, words(idx, megabits(v.MaxTxRate)))
+	r.Bytes(unix.IFLA_VF_SPOOFCHK, words(idx, tri[v.SpoofCheck]))
+	r.Bytes(unix.IFLA_VF_TRUST, words(idx, tri[v.Trust]))
+	r.Nest(unix.IFLA_VF_STATS, func(r *rtnl.Request) {
+		u64 := func(t uint16, n uint64) { r.Bytes(t, append(words(uint32(n)), words(uint32(n>>32))...)) }
+		u64(unix.IFLA_VF_STATS_RX_PACKETS, v.Counters.RxPackets)
+		u64(unix.IFLA_VF_STATS_TX_PACKETS, v.Counters.TxPackets)
+		u64(unix.IFLA_VF_STATS_RX_BYTES, v.Counters.RxBytes)
+		u64(unix.IFLA_VF_STATS_TX_BYTES, v.Counters.TxBytes)
+		u64(unix.IFLA_VF_STATS_BROADCAST, 99)
+		u64(unix.IFLA_VF_STATS_RX_DROPPED, v.Counters.RxDropped)
+		u64(unix.IFLA_VF_STATS_TX_DROPPED, v.Counters.TxDropped)
+	})
+}
+
+func TestDecodeVFs(t *testing.T) {
+	want := []vfState{
+		{},
+		{
+			Index: 1, MAC: guest, VLAN: 100, MinTxRate: 50e6, MaxTxRate: 2e9, SpoofCheck: model.Yes, Trust: model.No,
+			Counters: Counters{RxPackets: 1, TxPackets: 2, RxBytes: 1 << 40, TxBytes: 4, RxDropped: 5, TxDropped: 6},
+		},
+		{Index: 2, SpoofCheck: model.No, Trust: model.Yes, MaxTxRate: 4e15},
+	}
+	got, err := decodeVFs(pfAnswer(want...))
+	must(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error("(-want +got):", diff)
+	}
+	if _, err := decodeVFs(rtnl.Message{Type: unix.RTM_NEWLINK, Data: []byte{1}}); err == nil {
+		t.Error("a cut-off answer was taken")
+	}
+}
+
+func TestMegabits(t *testing.T) {
+	for bits, want := range map[uint64]uint32{
+		0: 0, 1: 1, 400_000: 1, 1_499_999: 1, 1_500_000: 2, 10_000_000_000: 10_000, 1 << 62: 1<<32 - 1,
+	} {
+		if got := megabits(bits); got != want {
+			t.Errorf("%d bits/s: %d Mbit/s, want %d", bits, got, want)
+		}
+	}
+}
+
+// TestChangeRequest takes a request apart as the kernel does.
+func TestChangeRequest(t *testing.T) {
+	for _, c := range []struct {
+		change vfChange
+		attr   uint16
+		want   []byte // behind the index
+		size   int    // of the whole struct
+	}{
+		{changeMAC(guest), unix.IFLA_VF_MAC, guest[:], 36},
+		{changeVLAN(100), unix.IFLA_VF_VLAN, words(100, 0), 12},
+		{changeSpoofCheck(true), unix.IFLA_VF_SPOOFCHK, words(1), 8},
+		{changeTrust(false), unix.IFLA_VF_TRUST, words(0), 8},
+		{changeRates(0, 3e9), unix.IFLA_VF_RATE, words(0, 3000), 12},
+	} {
+		attrs := rtnl.Body(c.change.request("pf0", 5).Message().Data, unix.SizeofIfInfomsg)
+		if name := rtnl.CString(rtnl.Attr(attrs, unix.IFLA_IFNAME)); string(name) != "pf0" {
+			t.Errorf("%s: for interface %q", c.change.what, name)
+		}
+		v := rtnl.Attr(rtnl.Attr(rtnl.Attr(attrs, unix.IFLA_VFINFO_LIST), unix.IFLA_VF_INFO), c.attr)
+		if len(v) != c.size || rtnl.U32(v) != 5 || string(v[4:4+len(c.want)]) != string(c.want) {
+			t.Errorf("%s: %x", c.change.what, v)
+		}
+	}
+}
+
+// FuzzDecode feeds all decoders of kernel messages. The seeds are well-formed ones.
+func FuzzDecode(f *testing.F) {
+	f.Add(uint16(unix.RTM_NEWLINK), pfAnswer(vfState{Index: 1, MAC: guest, VLAN: 0xffff}).Data)
+	f.Add(uint16(unix.RTM_NEWNEIGH), pinRequest(guest, 5, 7, true).Message().Data)
+	f.Add(uint16(unix.RTM_NEWSTATS), append(make([]byte, sizeofStatsMsg), 12, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8))
+	f.Add(uint16(unix.RTM_NEWTCLASS), classRequest(3, shaperHandle|32, ShaperClass{Rate: 1e9, Ceil: 400e9, Quantum: 1 << 16}).Message().Data)
+	f.Add(uint16(unix.RTM_NEWQDISC), htbRequest(3).Message().Data)
+	leaf := devlinkRate{bus: "pci", dev: "0000:03:00.0", port: 7}
+	f.Add(uint16(0x20), leaf.request(0x20, VFRates{Max: 400e9, Min: 1e9}).Message().Data)
+	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
+		m := rtnl.Message{Type: typ, Data: data}
+		if l, ok := decodeLink(m); ok && (l.Name == "" || l.Index <= 0) {
+			t.Errorf("took a link without name or index: %+v", l)
+		}
+		if s, ok := decodeStats(m); ok && len(data) < sizeofStatsMsg+4 {
+			t.Errorf("took counters out of nothing: %+v", s)
+		}
+		if n, ok := decodeFDB(m); ok && (n.port <= 0 || n.vlan < 0 || n.vlan > 1<<16) {
+			t.Errorf("took an entry without port: %+v", n)
+		}
+		if vfs, err := decodeVFs(m); err == nil {
+			for _, v := range vfs {
+				if v.VLAN < 0 || v.VLAN > 4095 || v.SpoofCheck < model.Unknown || v.SpoofCheck > model.Yes {
+					t.Errorf("took an impossible VF: %+v", v)
+				}
+			}
+		}
+		if states, err := decodeVFs(m); len(appendVFCounters(nil, m)) != len(states) && err == nil {
+			t.Errorf("counters of %d VFs, but %d VFs", len(appendVFCounters(nil, m)), len(states))
+		}
+		if c, ok := decodeClass(m); ok && (len(data) < rtnl.SizeofTraffic+sizeofHTB || c.Rate%8 != 0 || c.ID > MostShaped+1) {
+			t.Errorf("took a class out of nothing: %+v", c)
+		}
+		if kind, ok := decodeQdisc(m); ok && len(data) < rtnl.SizeofTraffic+len(kind) {
+			t.Errorf("took a qdisc out of nothing: %q", kind)
+		}
+		if r, ok := decodeDevlinkRate(m); ok && len(data) < unix.GENL_HDRLEN+len(r.bus)+len(r.dev)+8 {
+			t.Errorf("took a rate out of nothing: %+v", r)
+		}
+		if p, ok := decodeDevlinkPort(m); ok && (p.vf < 0 || p.vf > 0xffff) {
+			t.Errorf("took a port of VF %d", p.vf)
+		}
+		_, _ = decodeLearning(m)
+		relevant(m)
+	})
+}

@@ -1,0 +1,188 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	lv "github.com/digitalocean/go-libvirt"
+
+	"sluice/internal/host/libvirt/vpfxml"
+	"sluice/internal/model"
+)
+
+// persistent is a domain's stored definition, and what forbids changing it.
+type persistent struct {
+	vm     model.VMID
+	name   string
+	xml    string
+	stored bool // it is not transient
+	active bool
+	saved  bool // virsh managedsave
+}
+
+// DefineVPF adds a virtual PF to a VM that is shut off: to its persistent XML, of which the rest stays as it was.
+// The VM is p.VM or, where that is empty, the one named p.VMName; both are filled in, and so are MACs that are zero.
+// One that is there already just as it is wanted is a success, and gives p its MACs.
+func (c *Conn) DefineVPF(ctx context.Context, p *model.VirtualPF) error {
+	err := p.Check()
+	if err != nil {
+		err = fmt.Errorf("%w: %w", model.ErrPermanent, err)
+	} else {
+		err = c.defineVPF(ctx, p)
+	}
+	if err != nil {
+		return fail("define virtual PF "+model.Shorten(p.Name)+" of", vpfSubject(p), err)
+	}
+	return nil
+}
+
+func vpfSubject(p *model.VirtualPF) string {
+	if p.VMName != "" {
+		return p.VMName
+	}
+	return string(p.VM)
+}
+
+func (c *Conn) defineVPF(ctx context.Context, p *model.VirtualPF) error {
+	s, err := c.session()
+	if err != nil {
+		return err
+	}
+	c.defining.Lock() // two at a time could choose the same MAC, or undo each other's change
+	defer c.defining.Unlock()
+	def, err := c.stored(ctx, s, p.VM, p.VMName)
+	if err != nil {
+		return err
+	}
+	p.VM, p.VMName = def.vm, def.name
+	if vpfxml.Adopt(def.xml, p) {
+		return c.giveMACs(ctx, s, p)
+	}
+	if err := def.changeable(); err != nil {
+		return err
+	}
+	if err := c.hostFits(ctx, s, def.xml, p); err != nil {
+		return err
+	}
+	if err := c.giveMACs(ctx, s, p); err != nil {
+		return err
+	}
+	changed, err := vpfxml.Define(def.xml, p)
+	if err != nil {
+		return err
+	}
+	return c.store(ctx, s, def, changed, p)
+}
+
+// store defines the domain anew, and looks whether libvirt kept what it was given. If not, all is as it was.
+func (c *Conn) store(ctx context.Context, s *session, def persistent, changed string, p *model.VirtualPF) error {
+	if err := define(ctx, s, def.vm, changed); err != nil {
+		return err
+	}
+	now, err := c.stored(ctx, s, def.vm, "")
+	if err != nil {
+		return errors.Join(err, defineAgain(ctx, s, def.vm, def.xml))
+	}
+	diffs, err := vpfxml.Compare(now.xml, p)
+	if err == nil && len(diffs) == 0 {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent, diffs), err,
+		defineAgain(ctx, s, def.vm, def.xml))
+}
+
+// UndefineVPF takes a virtual PF out of the persistent XML of a VM that is shut off. That there is none, or no such VM, is no error.
+func (c *Conn) UndefineVPF(ctx context.Context, vm model.VMID, name string) error {
+	err := c.undefineVPF(ctx, vm, name)
+	if err != nil && !isGone(err) {
+		return fail("undefine virtual PF "+model.Shorten(name)+" of", c.inv.subject(vm), err)
+	}
+	return nil
+}
+
+func (c *Conn) undefineVPF(ctx context.Context, vm model.VMID, name string) error {
+	s, err := c.session()
+	if err != nil {
+		return err
+	}
+	c.defining.Lock()
+	defer c.defining.Unlock()
+	def, err := c.stored(ctx, s, vm, "")
+	if err != nil {
+		return err
+	}
+	changed, found, err := vpfxml.Undefine(def.xml, name)
+	if err != nil || !found {
+		return err
+	}
+	if err := def.changeable(); err != nil {
+		return err
+	}
+	return define(ctx, s, vm, changed)
+}
+
+// stored reads a domain's persistent definition, found by ID or, where that is empty, by name.
+func (c *Conn) stored(ctx context.Context, s *session, vm model.VMID, name string) (persistent, error) {
+	return onConn(ctx, s.queries, vm, "read definition", func(c *client) (out persistent, err error) {
+		var d lv.Domain
+		if vm == "" {
+			d, err = c.DomainLookupByName(name)
+		} else if d, err = handle(vm); err == nil {
+			d, err = c.DomainLookupByUUID(d.UUID)
+		}
+		if err != nil {
+			return out, err
+		}
+		return readStored(c, d)
+	})
+}
+
+func readStored(c *client, d lv.Domain) (persistent, error) {
+	out := persistent{vm: vmID(d), name: d.Name}
+	is, err := c.DomainIsPersistent(d)
+	if err != nil {
+		return out, err
+	}
+	out.stored = is == 1
+	if is, err = c.DomainIsActive(d); err != nil {
+		return out, err
+	}
+	out.active = is == 1
+	if is, err = c.DomainHasManagedSaveImage(d, 0); err != nil && !isCode(err, lv.ErrNoSupport) {
+		return out, err
+	}
+	out.saved = is == 1
+	// Without the flag for what is secret, passwords would be lost from what is stored again.
+	out.xml, err = c.DomainGetXMLDesc(d, lv.DomainXMLInactive|lv.DomainXMLSecure)
+	return out, err
+}
+
+// changeable says why the definition cannot be changed now.
+func (d *persistent) changeable() error {
+	switch {
+	case !d.stored:
+		return fmt.Errorf("%w: it is transient: libvirt keeps no definition of it: define it (virsh define), then start it from that", model.ErrPermanent)
+	case d.active:
+		return fmt.Errorf("%w: it is running, and a virtual PF cannot be plugged or unplugged then: shut it down first (virsh shutdown %s)", model.ErrPermanent, d.name)
+	case d.saved:
+		return fmt.Errorf("%w: it is saved, and would come back with the devices it had then: start it and shut it down (virsh start %s), or drop what was saved (virsh managedsave-remove %s)", model.ErrPermanent, d.name, d.name)
+	}
+	return nil
+}
+
+// againWithin bounds how long a definition takes to be put back.
+const againWithin = 10 * time.Second
+
+// defineAgain puts a definition back, also when whoever asked for another has gone.
+func defineAgain(ctx context.Context, s *session, vm model.VMID, doc string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), againWithin)
+	defer cancel()
+	return define(ctx, s, vm, doc)
+}
+
+func define(ctx context.Context, s *session, vm model.VMID, doc string) error {
+	_, err := onConn(ctx, s.queries, vm, "define domain", func(c *client) (lv.Domain, error) { return c.DomainDefineXMLFlags(doc, 0) })
+	return err
+}

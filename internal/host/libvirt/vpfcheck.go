@@ -1,0 +1,99 @@
+package libvirt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	lv "github.com/digitalocean/go-libvirt"
+
+	"sluice/internal/host/libvirt/vpfxml"
+	"sluice/internal/model"
+)
+
+// CheckVPF says what of a virtual PF is not in the VM's persistent XML as it was defined and, where the VM runs, what QEMU did
+// not make of it. QEMU is asked by its monitor, which libvirt notes as a taint (custom-monitor).
+func (c *Conn) CheckVPF(ctx context.Context, p *model.VirtualPF) ([]model.Problem, error) {
+	out, err := c.checkVPF(ctx, p)
+	if err != nil {
+		return nil, fail("check virtual PF "+model.Shorten(p.Name)+" of", vpfSubject(p), err)
+	}
+	return out, nil
+}
+
+func (c *Conn) checkVPF(ctx context.Context, p *model.VirtualPF) ([]model.Problem, error) {
+	s, err := c.session()
+	if err != nil {
+		return nil, err
+	}
+	def, err := c.stored(ctx, s, p.VM, "")
+	if isGone(err) {
+		return []model.Problem{vpfProblem(p, "libvirt does not know its VM any more", "define the VM again, or give the virtual PF up: "+undefineHint(p))}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []model.Problem
+	if !def.stored {
+		out = append(out, vpfProblem(p, "its VM is transient now: libvirt keeps no definition of it", "virsh define the VM again"))
+	}
+	diffs, err := vpfxml.Compare(def.xml, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range diffs {
+		out = append(out, vpfProblem(p, "somebody changed the VM's definition: "+text, "put it right by virsh edit "+p.VMName+", or with the VM shut down: "+undefineHint(p)+", and define it again"))
+	}
+	if !def.active {
+		return out, nil
+	}
+	running, err := c.checkRunning(ctx, s, p, diffs)
+	return append(out, running...), err
+}
+
+// checkRunning looks at the running VM. What is known of its persistent XML is not said twice.
+func (c *Conn) checkRunning(ctx context.Context, s *session, p *model.VirtualPF, known []string) ([]model.Problem, error) {
+	doc, err := liveXML(ctx, s, p.VM)
+	if isGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	diffs, has, err := vpfxml.CompareLive(doc, p)
+	if err != nil {
+		return nil, err
+	}
+	restart := "shut the VM down and start it (a reboot inside the guest is not enough)"
+	remedy := restart
+	if len(known) > 0 {
+		remedy = "first put its definition right, then " + restart
+	}
+	if !has {
+		return []model.Problem{vpfProblem(p, "its VM runs without it: it was started before the virtual PF was defined", restart)}, nil
+	}
+	if err := c.fit(ctx, s, p.VM); err != nil {
+		return nil, err
+	}
+	made, err := vpfxml.Composed(p, func(command string) (string, error) {
+		return onDomain(ctx, s.hotplug, p.VM, "ask QEMU", func(c *client, d lv.Domain) (string, error) {
+			return c.QEMUDomainMonitorCommand(d, command, 0)
+		})
+	})
+	var out []model.Problem
+	for _, text := range append(diffs, made...) {
+		if !slices.Contains(known, text) {
+			out = append(out, vpfProblem(p, "in the running VM: "+text, remedy))
+		}
+	}
+	return out, err
+}
+
+func vpfProblem(p *model.VirtualPF, text, remedy string) model.Problem {
+	return model.Problem{Subject: vpfSubject(p), Text: fmt.Sprintf("virtual PF %s: %s", p.Name, text), Remedy: remedy}
+}
+
+func undefineHint(p *model.VirtualPF) string {
+	return strings.Join([]string{"sluice vpf undefine", p.VMName, p.Name}, " ")
+}

@@ -1,0 +1,207 @@
+package vpfxml
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/beevik/etree"
+
+	"sluice/internal/host/libvirt/domxml"
+	"sluice/internal/model"
+)
+
+// Compare says in what a domain's persistent XML differs from what Define makes of the virtual PF, one sentence each.
+func Compare(doc string, p *model.VirtualPF) ([]string, error) { return compare(doc, p, false) }
+
+// CompareLive does so for the XML of a running domain, where links come and go. That it has none of the devices is none of its
+// differences: has is false then.
+func CompareLive(doc string, p *model.VirtualPF) (diffs []string, has bool, err error) {
+	diffs, err = compare(doc, p, true)
+	return diffs, len(diffs) != 1 || diffs[0] != none, err
+}
+
+const none = "none of its devices is in the XML"
+
+func compare(doc string, p *model.VirtualPF, live bool) ([]string, error) {
+	d, err := parse(doc)
+	if err != nil {
+		return nil, err
+	}
+	found := d.functions(p.Name)
+	if len(found) == 0 {
+		return []string{none}, nil
+	}
+	diffs := &differences{d: d, p: p, live: live, order: found}
+	bus, park := diffs.port(found)
+	for _, f := range layout(p, bus, park) {
+		diffs.function(f)
+	}
+	diffs.rest()
+	return diffs.out, nil
+}
+
+// differences between a domain's XML and a definition.
+type differences struct {
+	d     *domain
+	p     *model.VirtualPF
+	live  bool
+	order []*etree.Element // its functions as they stand
+	seen  []string         // aliases that belong there
+	out   []string
+}
+
+func (c *differences) add(format string, args ...any) {
+	c.out = append(c.out, fmt.Sprintf(format, args...))
+}
+
+// want notes a value that is not as it was defined.
+func (c *differences) want(what, have, want string) {
+	switch {
+	case have == want:
+	case have == "":
+		c.add("%s is missing: want %s", what, want)
+	case want == "":
+		c.add("%s is %s: want none", what, have)
+	default:
+		c.add("%s is %s: want %s", what, have, want)
+	}
+}
+
+// port finds the bus of the virtual PF, which must be its own, and that of its parked VFs.
+func (c *differences) port(found []*etree.Element) (bus, park int) {
+	at := c.bus(portAlias(c.p.Name))
+	if at < 0 {
+		c.add("its root port (alias %s) is missing", portAlias(c.p.Name))
+		for _, e := range found {
+			if a, ok := domxml.AddressOf(e); ok && domxml.AliasOf(e) == c.p.PFAlias() {
+				at = a.Bus
+			}
+		}
+	}
+	if crowded(c.p) {
+		park = c.bus(parkAlias(c.p.Name))
+	}
+	for _, e := range c.d.Devices.ChildElements() {
+		a, ok := domxml.AddressOf(e)
+		if name, _, is := model.ParseVPFAlias(domxml.AliasOf(e)); ok && a.Bus == at && (!is || name != c.p.Name) {
+			c.add("its root port has another device on it: %s %s", e.Tag, domxml.AliasOf(e))
+		}
+	}
+	return at, park
+}
+
+// bus is the index of the PCI controller with that alias, or -1.
+func (c *differences) bus(alias string) int {
+	for i, e := range c.d.Bridges() {
+		if domxml.AliasOf(e) == alias {
+			return i
+		}
+	}
+	return -1
+}
+
+// function compares one of them.
+func (c *differences) function(f function) {
+	c.seen = append(c.seen, f.alias)
+	e := c.d.ByAlias("interface", f.alias)
+	if e == nil {
+		c.add("%s is missing", f.alias)
+		return
+	}
+	want := f.element(c.p)
+	of := func(what string) string { return what + " of " + f.alias }
+	c.want(of("the MAC"), strings.ToLower(domxml.ChildAttr(e, "mac", "address")), f.mac.String())
+	c.want(of("the model"), domxml.ChildAttr(e, "model", "type"), string(c.p.Model))
+	c.want(of("the backend"), e.SelectAttrValue("type", ""), want.SelectAttrValue("type", ""))
+	for _, key := range []string{"bridge", "dev"} {
+		c.want(of("the source"), domxml.ChildAttr(e, "source", key), domxml.ChildAttr(want, "source", key))
+	}
+	switch down := domxml.ChildAttr(e, "link", "state") == "down"; {
+	case c.p.Backend == model.BackendVDPA && down:
+		c.add("the link of %s is down, and libvirt cannot set that of a vDPA device up", f.alias)
+	case c.p.Backend == model.BackendTap && !down && !c.live:
+		c.add("the link of %s is up: it would have a carrier before its policy stands", f.alias)
+	}
+	if at, ok := domxml.AddressOf(e); !ok || at != f.at {
+		c.add("the address of %s is %s: want %s", f.alias, at, f.at)
+	}
+	if domxml.ChildAttr(want, "address", "multifunction") == "on" && domxml.ChildAttr(e, "address", "multifunction") != "on" {
+		c.add("the address of %s has no multifunction='on': its VFs could not be there", f.alias)
+	}
+	for _, prop := range f.props {
+		c.property(f.alias, prop)
+	}
+}
+
+// property compares one of those that <qemu:override> gives.
+func (c *differences) property(alias string, want property) {
+	e := c.d.property(alias, want.name)
+	if e == nil {
+		c.add("<qemu:override> no longer gives %s the property %s", alias, want.name)
+		return
+	}
+	c.want(fmt.Sprintf("%s of %s in <qemu:override>", want.name, alias), e.SelectAttrValue("value", ""), want.value)
+}
+
+// property finds what <qemu:override> says of a device's property. The last one counts.
+func (d *domain) property(alias, name string) (found *etree.Element) {
+	over := d.overrides()
+	if over == nil {
+		return nil
+	}
+	for _, dev := range over.ChildElements() {
+		front := inQEMU(dev, "frontend")
+		if front == nil || dev.SelectAttrValue("alias", "") != alias {
+			continue
+		}
+		for _, e := range front.ChildElements() {
+			if e.SelectAttrValue("name", "") == name {
+				found = e
+			}
+		}
+	}
+	return found
+}
+
+// rest compares what is not about one function.
+func (c *differences) rest() {
+	var have []string
+	for _, e := range c.order {
+		alias := domxml.AliasOf(e)
+		if have = append(have, alias); !slices.Contains(c.seen, alias) {
+			c.add("%s is there, and was not defined", alias)
+		}
+	}
+	if i := slices.Index(have, c.p.PFAlias()); i >= 0 && i < len(have)-1 {
+		c.add("%s comes before %s: QEMU wants the PF last", c.p.PFAlias(), have[i+1])
+	}
+	if c.p.Channel && c.d.channel() == nil {
+		c.add("the channel %s is missing: nobody in the guest can ask for a VF", channelName)
+	}
+}
+
+// Adopt takes the MACs that p lacks from the domain's XML, if the virtual PF is there otherwise just as p wants it.
+// Those of the VFs of an igb are not in the XML.
+func Adopt(doc string, p *model.VirtualPF) bool {
+	d, err := parse(doc)
+	if err != nil {
+		return false
+	}
+	want := *p
+	want.VFs = slices.Clone(p.VFs)
+	adopt := func(m *model.MAC, alias string) {
+		if e := d.ByAlias("interface", alias); e != nil && m.IsZero() {
+			*m, _ = model.ParseMAC(domxml.ChildAttr(e, "mac", "address"))
+		}
+	}
+	adopt(&want.MAC, p.PFAlias())
+	for i := range want.VFs {
+		adopt(&want.VFs[i].MAC, p.VFAlias(i))
+	}
+	if diffs, err := Compare(doc, &want); err != nil || len(diffs) > 0 {
+		return false
+	}
+	*p = want
+	return true
+}

@@ -1,0 +1,138 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/beevik/etree"
+
+	"sluice/internal/host/libvirt/domxml"
+	"sluice/internal/model"
+)
+
+// Domain is what its XML says of a VM that migrates in: NICs are those behind which it has VFs of Sluice's, with
+// alias, MAC, bridge ("" where the XML does not name it) and VLAN.
+type Domain struct {
+	ID   model.VMID
+	Name string
+	NICs []model.NIC
+
+	doc      *etree.Document
+	hostdevs []*etree.Element // one for each of NICs
+}
+
+// Parse reads domain XML. A VF of Sluice's for which no NIC is found is an error: without the NIC's MAC
+// the guest would not take it for its NIC's.
+func Parse(xml []byte) (*Domain, error) {
+	d := &Domain{doc: etree.NewDocument()}
+	if err := d.doc.ReadFromBytes(xml); err != nil {
+		return nil, fmt.Errorf("read domain XML: %w", err)
+	}
+	root := d.doc.SelectElement("domain")
+	if root == nil {
+		return nil, errors.New("read domain XML: no element domain")
+	}
+	d.ID, d.Name = model.VMID(textOf(root, "uuid")), textOf(root, "name")
+	devices := root.SelectElement("devices")
+	if devices == nil {
+		return d, nil
+	}
+	nics, err := interfaces(devices)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range devices.SelectElements("hostdev") {
+		alias := attr(h, "alias", "name")
+		if !model.OwnAlias(alias) {
+			continue
+		}
+		nic := behind(nics, alias, attr(h, "teaming", "persistent"))
+		if nic == nil {
+			return nil, fmt.Errorf("no virtio NIC belongs to %s of %s", alias, d.Name)
+		}
+		d.NICs, d.hostdevs = append(d.NICs, *nic), append(d.hostdevs, h)
+	}
+	return d, nil
+}
+
+// interfaces lists the NICs that a VF can stand behind.
+func interfaces(devices *etree.Element) ([]model.NIC, error) {
+	var out []model.NIC
+	for _, x := range devices.SelectElements("interface") {
+		text := attr(x, "mac", "address")
+		if x.SelectAttrValue("type", "") == "hostdev" || text == "" {
+			continue
+		}
+		mac, err := model.ParseMAC(text)
+		if err != nil {
+			return nil, err
+		}
+		n := model.NIC{Alias: attr(x, "alias", "name"), MAC: mac, Network: attr(x, "source", "bridge")}
+		if vlan := x.SelectElement("vlan"); vlan != nil {
+			n.VLAN, _ = strconv.Atoi(attr(vlan, "tag", "id"))
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// behind is the NIC of a VF: the one its definition names, else the one its alias does.
+func behind(nics []model.NIC, alias, persistent string) *model.NIC {
+	for _, same := range []func(*model.NIC) bool{
+		func(n *model.NIC) bool { return persistent != "" && n.Alias == persistent },
+		func(n *model.NIC) bool { return model.VFAlias(n.MAC) == alias },
+	} {
+		for i := range nics {
+			if same(&nics[i]) {
+				return &nics[i]
+			}
+		}
+	}
+	return nil
+}
+
+// With is the XML with these VFs in the place of those that it names, one for each of NICs.
+// All else stays: libvirt takes no other number of devices, and none at another place in the guest.
+func (d *Domain) With(vfs []model.PCIAddress) ([]byte, error) {
+	if len(vfs) != len(d.hostdevs) {
+		return nil, fmt.Errorf("%d VFs for %d NICs of %s", len(vfs), len(d.hostdevs), d.Name)
+	}
+	for i, h := range d.hostdevs {
+		address := h.FindElement("source/address")
+		if address == nil {
+			return nil, fmt.Errorf("%s has no source address", attr(h, "alias", "name"))
+		}
+		if err := setAddress(address, vfs[i]); err != nil {
+			return nil, err
+		}
+	}
+	text, err := domxml.Text(d.doc)
+	return []byte(text), err
+}
+
+func setAddress(e *etree.Element, a model.PCIAddress) error {
+	parts := strings.FieldsFunc(string(a), func(r rune) bool { return r == ':' || r == '.' })
+	if len(parts) != 4 {
+		return fmt.Errorf("%q is no PCI address", a)
+	}
+	for i, name := range []string{"domain", "bus", "slot", "function"} {
+		e.CreateAttr(name, "0x"+parts[i])
+	}
+	return nil
+}
+
+func attr(e *etree.Element, child, name string) string {
+	if c := e.SelectElement(child); c != nil {
+		return c.SelectAttrValue(name, "")
+	}
+	return ""
+}
+
+func textOf(e *etree.Element, child string) string {
+	if c := e.SelectElement(child); c != nil {
+		return strings.TrimSpace(c.Text())
+	}
+	return ""
+}

@@ -1,0 +1,162 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/model"
+)
+
+// CounterReader reads counters and nothing else, into buffers of the caller.
+type CounterReader interface {
+	Links(ctx context.Context, buf []kernel.LinkCounters) ([]kernel.LinkCounters, error)
+	VFs(ctx context.Context, pf string, index int, buf []kernel.VFCounters) ([]kernel.VFCounters, error)
+	Port(ctx context.Context, pf string, index int) (kernel.Counters, error)
+}
+
+var _ CounterReader = (*kernel.CounterReader)(nil)
+
+// Count is what one path of a NIC has moved so far, as the guest sees it: rx is what it
+// receives. A count of another Device than the one before begins anew. One without VM is of the port of
+// the PF that NIC.NIC names: tx is what left the host there.
+type Count struct {
+	NIC       model.NICID
+	VF        model.VFID // NoVF: of the virtio path
+	Device    int        // ifindex of the tap, or of the VF's PF
+	At        time.Time  // when it was read
+	RxPackets uint64
+	TxPackets uint64
+	RxBytes   uint64
+	TxBytes   uint64
+}
+
+// Counters reads the counters of VMs' NICs many times a second, for controllers that are
+// faster than Snapshots. It takes no inventory and waits for none: which taps and VFs
+// belong to whom is up to Follow. Its methods may be called from several goroutines.
+type Counters struct {
+	reader CounterReader
+	whose  atomic.Pointer[whose]
+
+	mu    sync.Mutex // guards the buffers
+	links []kernel.LinkCounters
+	vfs   []kernel.VFCounters
+	mute  map[int]time.Time // ports, by ifindex of the PF, that could not be read, and when
+}
+
+// muteFor is how long a port that cannot be read is left alone: most drivers that do not tell never will.
+const muteFor = time.Minute
+
+// whose says which device belongs to which NIC. It is replaced as a whole.
+type whose struct {
+	taps  map[int]model.NICID // by ifindex
+	pfs   []whosePF
+	ports []whosePF // PFs with VFs in guests that nobody counts: only their ports tell of those
+}
+
+// whosePF is a PF that counts per VF; NICs are by the VF's index, with no VM where there is none.
+type whosePF struct {
+	name  string
+	index int
+	nics  []model.NICID
+}
+
+// NewCounters makes Counters that follow nothing yet.
+func NewCounters(r CounterReader) *Counters {
+	c := &Counters{reader: r, mute: map[int]time.Time{}}
+	c.whose.Store(&whose{})
+	return c
+}
+
+// Follow takes from a Snapshot which devices belong to which NICs. Call it with each new
+// one; it waits for no Read. VFs of drivers that do not count are left out.
+func (c *Counters) Follow(s *model.Snapshot) {
+	w := &whose{taps: make(map[int]model.NICID, len(s.VMs))}
+	place := map[string]int{}
+	for i := range s.VMs {
+		vm := &s.VMs[i]
+		for k := range vm.NICs {
+			n := &vm.NICs[k]
+			id := model.NICID{VM: vm.ID, NIC: n.Alias}
+			if n.TapIndex > 0 {
+				w.taps[n.TapIndex] = id
+			}
+			switch pf := s.FindPF(n.VF.PF); {
+			case pf == nil:
+			case countsVFs(pf, n):
+				w.pf(place, pf).nics[n.VF.Index] = id
+			case !slices.ContainsFunc(w.ports, func(p whosePF) bool { return p.index == pf.Index }):
+				w.ports = append(w.ports, whosePF{name: pf.Name, index: pf.Index})
+			}
+		}
+	}
+	c.whose.Store(w)
+}
+
+// countsVFs says whether a NIC's VF is counted: its driver is known to, or was seen to.
+func countsVFs(pf *model.PF, n *model.NIC) bool {
+	return n.VF.Index < pf.NumVFs && (pf.Caps.VFCounters == model.Yes || n.VFPath.Source == model.SourcePF)
+}
+
+// pf returns the entry of a PF; place says where there is one.
+func (w *whose) pf(place map[string]int, pf *model.PF) *whosePF {
+	i, ok := place[pf.Name]
+	if !ok {
+		i = len(w.pfs)
+		place[pf.Name] = i
+		w.pfs = append(w.pfs, whosePF{name: pf.Name, index: pf.Index, nics: make([]model.NICID, pf.NumVFs)})
+	}
+	return &w.pfs[i]
+}
+
+// Read appends the counts of all NICs to buf, which may be nil: those of the virtio paths, then
+// those of the VFs. What cannot be read is missing, and the error says why.
+func (c *Counters) Read(ctx context.Context, buf []Count) ([]Count, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.whose.Load()
+	links, err := c.reader.Links(ctx, c.links[:0])
+	c.links = links
+	now := time.Now()
+	for i := range links {
+		if nic, ok := w.taps[links[i].Index]; ok {
+			t := hostCounts(links[i].Counters).swapped()
+			buf = append(buf, Count{nic, model.NoVF, links[i].Index, now, t.rxPackets, t.txPackets, t.rxBytes, t.txBytes})
+		}
+	}
+	for i := range w.pfs {
+		p := &w.pfs[i]
+		vfs, failed := c.reader.VFs(ctx, p.name, p.index, c.vfs[:0])
+		c.vfs, err, now = vfs, errors.Join(err, failed), time.Now()
+		for k := range vfs {
+			v := &vfs[k]
+			if v.VF < len(p.nics) && p.nics[v.VF].VM != "" {
+				id := model.VFID{PF: p.name, Index: v.VF}
+				buf = append(buf, Count{p.nics[v.VF], id, p.index, now, v.RxPackets, v.TxPackets, v.RxBytes, v.TxBytes})
+			}
+		}
+	}
+	for i := range w.ports {
+		buf = c.port(ctx, &w.ports[i], buf)
+	}
+	return buf, err
+}
+
+// port appends what a PF's port has carried. One that cannot be read is no failure: it was only to show who lies.
+func (c *Counters) port(ctx context.Context, p *whosePF, buf []Count) []Count {
+	now := time.Now()
+	if failed, ok := c.mute[p.index]; ok && now.Sub(failed) < muteFor {
+		return buf
+	}
+	n, err := c.reader.Port(ctx, p.name, p.index)
+	if err != nil {
+		c.mute[p.index] = now
+		return buf
+	}
+	delete(c.mute, p.index)
+	return append(buf, Count{model.NICID{NIC: p.name}, model.NoVF, p.index, now, n.RxPackets, n.TxPackets, n.RxBytes, n.TxBytes})
+}

@@ -1,0 +1,58 @@
+package observe
+
+import (
+	"context"
+
+	"sluice/internal/host/guest"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/libvirt"
+	"sluice/internal/model"
+)
+
+// Links reads the host's interfaces and tells when they change.
+type Links interface {
+	Links(ctx context.Context) ([]kernel.Link, error)
+	Watch(ctx context.Context) (<-chan struct{}, error)
+}
+
+// VFs reads PFs and what is known of their VFs.
+type VFs interface {
+	PFs(ctx context.Context) ([]kernel.PFInfo, error)
+	VFCounters(ctx context.Context, pf string) (map[int]kernel.Counters, error)
+	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
+	// PortCounters are those of all that crossed the PF's port, for itself and its VFs.
+	PortCounters(ctx context.Context, pf string) (kernel.Counters, error)
+	// Interrupts are those that the VF has raised on the host.
+	Interrupts(ctx context.Context, addr model.PCIAddress) (uint64, error)
+}
+
+// Entries reads which bridge port sends a MAC's frames where.
+type Entries interface {
+	FDBEntries(ctx context.Context) ([]kernel.FDBEntry, error)
+}
+
+// Kernel is all that a Source reads from the kernel.
+type Kernel interface {
+	Links
+	VFs
+	Entries
+}
+
+// Domains reads the virtual machines. Domains must cost next to nothing: it is called
+// for every Snapshot, Problems only with a new inventory.
+type Domains interface {
+	Domains(ctx context.Context) ([]libvirt.Domain, error)
+	Stats(ctx context.Context) (map[model.VMID]libvirt.Stat, error)
+	Problems() []model.Problem
+}
+
+// Guests asks guests for their own counters. Whatever it returns is untrusted.
+type Guests interface {
+	Interfaces(ctx context.Context, vm model.VMID) ([]guest.Counters, error)
+}
+
+var (
+	_ Kernel  = (*kernel.Host)(nil)
+	_ Domains = (*libvirt.Conn)(nil)
+	_ Guests  = (*guest.Client)(nil)
+)

@@ -1,0 +1,158 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/model"
+)
+
+// inventory is what changes seldom and costs more to read. It is replaced as a whole
+// and never changed.
+type inventory struct {
+	at       time.Time
+	pfs      []kernel.PFInfo
+	vfs      map[model.PCIAddress]model.VFID // every VF there is
+	fdb      map[fdbKey][]kernel.FDBEntry
+	held     map[model.PCIAddress]bool      // VFs that domains held
+	foreign  map[model.PCIAddress]time.Time // pool VFs that are open though no domain holds them: since when
+	seen     map[model.PCIAddress]bool      // VFs held, or in the pool and told once whether they are open
+	problems []model.Problem
+}
+
+type fdbKey struct {
+	mac    model.MAC
+	bridge string
+}
+
+// read makes a new inventory; old tells since when somebody else has had which VF open.
+func read(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool Pool, old *inventory) (*inventory, error) {
+	inv := &inventory{at: time.Now()}
+	var err error
+	if inv.pfs, err = k.PFs(ctx); err != nil {
+		return nil, fmt.Errorf("read PFs: %w", err)
+	}
+	inv.vfs = map[model.PCIAddress]model.VFID{}
+	for i := range inv.pfs {
+		for j := range inv.pfs[i].VFs {
+			inv.vfs[inv.pfs[i].VFs[j].Address] = inv.pfs[i].VFs[j].ID
+		}
+	}
+	entries, err := k.FDBEntries(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read bridge forwarding entries: %w", err)
+	}
+	inv.fdb = make(map[fdbKey][]kernel.FDBEntry, len(entries))
+	for _, e := range entries {
+		key := fdbKey{e.MAC, e.Bridge}
+		inv.fdb[key] = append(inv.fdb[key], e)
+	}
+	inv.readOpen(ctx, k, held, pool, old)
+	return inv, ctx.Err()
+}
+
+// readOpen asks which VFs of the pool are open that no domain holds. What cannot be told
+// stays unknown. Those that are held are asked about at every Snapshot; see inGuest.
+func (inv *inventory) readOpen(ctx context.Context, k VFs, held map[model.PCIAddress]holder, pool Pool, old *inventory) {
+	inv.held = make(map[model.PCIAddress]bool, len(held))
+	inv.foreign, inv.seen = map[model.PCIAddress]time.Time{}, map[model.PCIAddress]bool{}
+	for i := range inv.pfs {
+		for j := range inv.pfs[i].VFs {
+			vf := &inv.pfs[i].VFs[j]
+			if _, isHeld := held[vf.Address]; isHeld {
+				inv.held[vf.Address], inv.seen[vf.Address] = true, true
+				continue
+			}
+			if !pool.Has(vf.ID) {
+				continue
+			}
+			before := old != nil && old.seen[vf.Address]
+			inv.seen[vf.Address] = true
+			if !strings.Contains(vf.Driver, "vfio") {
+				continue // nobody but the host can use it
+			}
+			open, err := k.DriverOpen(ctx, vf.Address)
+			inv.seen[vf.Address] = before || err == nil && open != model.Unknown
+			switch {
+			case err != nil && !errors.Is(err, model.ErrGone):
+				inv.problems = append(inv.problems, cannotTell(vf.ID, err))
+			case open == model.Yes:
+				inv.foreign[vf.Address] = since(inv.at, before, old, vf.Address)
+			}
+		}
+	}
+}
+
+func cannotTell(vf model.VFID, err error) model.Problem {
+	return model.Problem{Subject: vf.String(), Text: "cannot tell whether a guest uses it: " + err.Error()}
+}
+
+// inGuest asks which of the VFs that domains hold are open in their guests. That shows
+// within microseconds, and a guest that lets go of its VF is deaf until the host knows.
+func (inv *inventory) inGuest(ctx context.Context, k VFs, held map[model.PCIAddress]holder) (map[model.PCIAddress]model.Tri, []model.Problem) {
+	open := make(map[model.PCIAddress]model.Tri, len(held))
+	var trouble []model.Problem
+	for addr := range held {
+		vf, ok := inv.vfs[addr]
+		if !ok {
+			continue
+		}
+		is, err := k.DriverOpen(ctx, addr)
+		switch {
+		case err == nil:
+			open[addr] = is
+		case !errors.Is(err, model.ErrGone):
+			trouble = append(trouble, cannotTell(vf, err))
+		}
+	}
+	slices.SortFunc(trouble, bySubject)
+	return open, trouble
+}
+
+// since is when somebody else opened a VF that is open now. One that was so at the very
+// first look belongs to no domain that libvirt is about to show.
+func since(now time.Time, before bool, old *inventory, vf model.PCIAddress) time.Time {
+	if !before {
+		return now.Add(-foreignAfter)
+	}
+	if was, ok := old.foreign[vf]; ok {
+		return was
+	}
+	return now
+}
+
+// isVF says whether a PCI device is a VF of one of the PFs.
+func (inv *inventory) isVF(addr model.PCIAddress) bool {
+	_, ok := inv.vfs[addr]
+	return ok
+}
+
+// openFor is how long a VF has been open without a domain.
+func (inv *inventory) openFor(addr model.PCIAddress, now time.Time) time.Duration {
+	since, ok := inv.foreign[addr]
+	if !ok {
+		return 0
+	}
+	return now.Sub(since)
+}
+
+// port returns the bridge port that a MAC is pinned to, "" for none. With several
+// entries the one of the NIC's VLAN counts, then the one without.
+func (inv *inventory) port(mac model.MAC, bridge string, vlan int) string {
+	entries := inv.fdb[fdbKey{mac, bridge}]
+	if len(entries) == 0 {
+		return ""
+	}
+	best := entries[0]
+	for _, e := range entries[1:] {
+		if e.VLAN == vlan || e.VLAN == 0 && best.VLAN != vlan {
+			best = e
+		}
+	}
+	return best.Port
+}

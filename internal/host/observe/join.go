@@ -1,0 +1,200 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/libvirt"
+	"sluice/internal/model"
+)
+
+// world is all that was read, before anything is made of it.
+type world struct {
+	now      time.Time
+	inv      *inventory
+	open     map[model.PCIAddress]model.Tri // of the VFs that domains hold: whether the guest uses it
+	domains  []libvirt.Domain
+	pool     Pool
+	failover func(name string, id model.VMID) model.Failover
+	aside    func(*model.VF) string // see Options.SetAside
+	measured func(*model.PF)
+}
+
+// joiner holds the lookup tables of one join. They are kept for the next one.
+type joiner struct {
+	byName  map[string]*kernel.Link
+	byIndex map[int]*kernel.Link
+	holders map[model.PCIAddress]holder
+	nics    map[model.MAC]bool
+}
+
+func newJoiner() *joiner {
+	return &joiner{
+		byName:  map[string]*kernel.Link{},
+		byIndex: map[int]*kernel.Link{},
+		holders: map[model.PCIAddress]holder{},
+		nics:    map[model.MAC]bool{},
+	}
+}
+
+// index fills the tables.
+func (j *joiner) index(links []kernel.Link, domains []libvirt.Domain) {
+	clear(j.byName)
+	clear(j.byIndex)
+	clear(j.holders)
+	for i := range links {
+		l := &links[i]
+		j.byName[l.Name], j.byIndex[l.Index] = l, l
+	}
+	for i := range domains {
+		for k := range domains[i].Hostdevs {
+			h := &domains[i].Hostdevs[k]
+			j.holders[h.Address] = holder{i, h}
+		}
+	}
+}
+
+// join makes a Snapshot without rates. It takes over the domains' slices.
+func (j *joiner) join(w world) *model.Snapshot {
+	s := &model.Snapshot{Time: w.now, VMs: make([]model.VM, len(w.domains))}
+	for i := range w.domains {
+		s.VMs[i] = w.domains[i].VM
+		j.vm(&s.VMs[i], w)
+	}
+	s.PFs = make([]model.PF, len(w.inv.pfs))
+	for i := range w.inv.pfs {
+		s.PFs[i] = w.inv.pfs[i].PF
+		j.pf(&s.PFs[i], w.inv.pfs[i].Uses, s.VMs, w)
+	}
+	slices.SortFunc(s.PFs, func(a, b model.PF) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.VMs, func(a, b model.VM) int { return cmp.Compare(a.ID, b.ID) })
+	j.pins(s, w.inv)
+	return s
+}
+
+// pins adds the bridge entries at managed PFs for MACs that no NIC has.
+func (j *joiner) pins(s *model.Snapshot, inv *inventory) {
+	clear(j.nics)
+	for i := range s.VMs {
+		for k := range s.VMs[i].NICs {
+			j.nics[s.VMs[i].NICs[k].MAC] = true // wherever: whose network is not known yet may be on this one
+		}
+	}
+	for key, entries := range inv.fdb {
+		if j.nics[key.mac] {
+			continue
+		}
+		for _, e := range entries {
+			if pf := s.FindPort(e.Port); pf != nil && pf.Managed {
+				s.Pins = append(s.Pins, model.Pin{Network: e.Bridge, MAC: e.MAC, Port: e.Port, VLAN: e.VLAN})
+			}
+		}
+	}
+	slices.SortFunc(s.Pins, func(a, b model.Pin) int {
+		return cmp.Or(slices.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Network, b.Network), cmp.Compare(a.VLAN, b.VLAN))
+	})
+}
+
+// vm adds to a VM's NICs what the kernel and the config know.
+func (j *joiner) vm(vm *model.VM, w world) {
+	fallback := model.FailoverNone
+	if w.failover != nil {
+		fallback = w.failover(vm.Name, vm.ID)
+	}
+	for i := range vm.NICs {
+		nic := &vm.NICs[i]
+		if nic.Failover == model.FailoverNone && nic.VirtualPF == "" {
+			nic.Failover = fallback
+		}
+		j.tap(nic)
+		nic.FDB = w.inv.port(nic.MAC, nic.Network, nic.VLAN)
+	}
+}
+
+// tap adds what the tap's link shows. A tap that the kernel does not list here is no
+// tap, or not in this network namespace: then nothing is known.
+func (j *joiner) tap(nic *model.NIC) {
+	l := j.byName[nic.Tap]
+	if l == nil {
+		return
+	}
+	nic.TapIndex = l.Index
+	master := j.byIndex[l.Master]
+	if master != nil && master.Kind == "bridge" {
+		nic.Network = master.Name
+	}
+	nic.LinkUp = model.TriOf(l.Up && l.Carrier && master != nil && master.Up)
+}
+
+// pf adds to a PF what links, pool and domains know, and pairs its VFs with NICs.
+func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) {
+	if l := j.byName[pf.Name]; l != nil {
+		pf.LinkUp = l.Up && l.Carrier
+		pf.Uplink = kernel.UplinkOf(l, j.byIndex)
+		pf.Network = pf.Uplink.Switch
+	}
+	own, managed := w.pool[pf.Name]
+	pf.Managed, pf.Speed = managed, cmp.Or(pf.Speed, own.Speed)
+	if own.Speed > 0 && own.Speed < pf.Speed {
+		pf.Carries = own.Speed
+	}
+	if w.measured != nil {
+		w.measured(pf)
+	}
+	if own.NoRates {
+		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.No, model.No
+	}
+	if own.Network != "" {
+		label(pf, own.Network)
+	}
+	pf.VFs = slices.Clone(pf.VFs)
+	for i := range pf.VFs {
+		use := kernel.VFUse{}
+		if i < len(uses) {
+			use = uses[i]
+		}
+		j.vf(&pf.VFs[i], use, vms, w)
+	}
+}
+
+// label gives a PF the network that the config says it leads to. Only the bridge that it is a
+// port of sends its VFs anything.
+func label(pf *model.PF, network string) {
+	pf.Network = network
+	if up := &pf.Uplink; up.Why == "" && up.Switch != "" && up.Switch != network {
+		up.Why = fmt.Sprintf("sluice.yaml puts %s into network %s, but it is behind bridge %s", pf.Name, network, up.Switch)
+		up.Remedy = fmt.Sprintf("write network: %s, or leave it out", up.Switch)
+	}
+}
+
+// vf finds a VF's owner, holder and NIC.
+func (j *joiner) vf(vf *model.VF, use kernel.VFUse, vms []model.VM, w world) {
+	h, held := j.holders[vf.Address]
+	if !held {
+		vf.Owner, vf.OwnerWhy = owner(vf, use, nil, "", w.pool, w.inv.openFor(vf.Address, w.now))
+		if w.aside == nil {
+			return
+		}
+		if why := w.aside(vf); why != "" {
+			vf.Owner, vf.OwnerWhy = model.OwnerForeign, why
+		}
+		return
+	}
+	vm := &vms[h.vm]
+	vf.Owner, vf.OwnerWhy = owner(vf, use, h.hostdev, vm.Name, w.pool, 0)
+	vf.Holder = vm.ID
+	vf.InGuest = w.open[vf.Address]
+	if n := pairOf(vm.NICs, h.hostdev, vf.MAC); n >= 0 && better(&vm.NICs[n], vf) {
+		vm.NICs[n].VF, vm.NICs[n].VFAlias, vm.NICs[n].VFOwner = vf.ID, h.hostdev.Alias, vf.Owner
+	}
+}
+
+// better says whether a VF is the one to show behind a NIC that may have one
+// already: ours come first, so that they can be taken back.
+func better(nic *model.NIC, vf *model.VF) bool {
+	return nic.VF == model.NoVF || nic.VFOwner != model.OwnerSluice && vf.Owner == model.OwnerSluice
+}

@@ -1,0 +1,168 @@
+package observe
+
+import (
+	"context"
+	"time"
+
+	"sluice/internal/control/claim"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/libvirt"
+	"sluice/internal/model"
+)
+
+// vfCounts are the VF counters of one PF, or why there are none.
+type vfCounts struct {
+	byVF map[int]kernel.Counters
+	at   time.Time
+	why  string
+}
+
+// measure adds the rates, and returns what could not be read.
+func (s *Source) measure(ctx context.Context, snap *model.Snapshot, stats map[model.VMID]libvirt.Stat) []model.Problem {
+	s.tick++
+	counts, trouble := s.countVFs(ctx, snap)
+	for i := range snap.VMs {
+		vm := &snap.VMs[i]
+		s.cpu(vm, stats, snap.Time)
+		for k := range vm.NICs {
+			s.nic(vm, &vm.NICs[k], snap, counts)
+		}
+	}
+	s.judge(ctx, snap)
+	s.askers.settle()
+	s.forget(snap)
+	return trouble
+}
+
+// cpu adds the CPUs in use, and the state if libvirt knows a newer one.
+func (s *Source) cpu(vm *model.VM, stats map[model.VMID]libvirt.Stat, now time.Time) {
+	st, ok := stats[vm.ID]
+	if !ok {
+		if m := s.cpus[vm.ID]; m != nil && stats == nil { // not asked this time
+			m.tick = s.tick
+			vm.CPU, vm.CPUKnown = m.share, m.known
+		}
+		return
+	}
+	if st.State != "" && vm.State != model.VMMigrating {
+		vm.State = st.State
+	}
+	if !st.CPUKnown {
+		return
+	}
+	m := s.cpus[vm.ID]
+	if m == nil {
+		m = &vmCPU{}
+		s.cpus[vm.ID] = m
+	}
+	m.tick = s.tick
+	m.share, m.known = m.add(now, st.CPUTime, vm.VCPUs, s.opt.gaps())
+	vm.CPU, vm.CPUKnown = m.share, m.known
+}
+
+// nic adds the rates of both paths of a NIC.
+func (s *Source) nic(vm *model.VM, nic *model.NIC, snap *model.Snapshot, counts map[string]vfCounts) {
+	key := claim.Key{VM: vm.ID, NIC: nic.Alias}
+	p := s.pairs[key]
+	if p == nil {
+		p = &pair{}
+		s.pairs[key] = p
+	}
+	p.tick = s.tick
+	p.behind(nic.VF, snap.Time)
+	var tap sample
+	nic.Virtio, tap = p.virtio(nic, s.join.byName[nic.Tap], snap.Time, s.opt.gaps())
+	if nic.VirtualPF != "" && tap.boot != 0 {
+		c := tap.count
+		nic.Moved = &model.Moved{RxPackets: c.rxPackets, TxPackets: c.txPackets, RxBytes: c.rxBytes, TxBytes: c.txBytes}
+	}
+	if nic.VF == model.NoVF {
+		s.claims.ledger.Saw(snap.Time, key, nic.Virtio)
+		return
+	}
+	pf := snap.FindPF(nic.VF.PF)
+	got := counts[pf.Name]
+	c, counted := got.byVF[nic.VF.Index]
+	switch {
+	case counted:
+		nic.VFPath = p.counted(c, pf, got.at, s.opt.gaps())
+	case s.mayAsk(vm):
+		s.claims.add(pf, key, nic, p, s.ask(vm, nic, p, tap, pf, snap.Time))
+	default:
+		s.claims.add(pf, key, nic, p, model.Traffic{Note: got.why + ", and no guest agent answers"})
+	}
+}
+
+// mayAsk says whether there is a guest agent to ask, or a guest that reports without one.
+func (s *Source) mayAsk(vm *model.VM) bool {
+	return s.askers.guests != nil && s.opt.AskEvery > 0 && (vm.Ready == model.Yes || s.opt.reports(vm.ID)) && vm.State == model.VMRunning
+}
+
+// ask gives the last figure that the guest's answers make, and has it asked on.
+func (s *Source) ask(vm *model.VM, nic *model.NIC, p *pair, tap sample, pf *model.PF, now time.Time) model.Traffic {
+	a := s.askers.of(vm.ID)
+	a.tap(nic.MAC, tap)
+	if got, ok := a.since(p.path.seen, nic.MAC); ok {
+		got.after = tap
+		good := p.path.take(got, nic.MAC, s.opt.askGaps(), limitOf(pf.Speed, guestSlack))
+		if got.err == nil {
+			a.verdict(good)
+		}
+	}
+	return p.path.figure(now, s.opt.askFresh())
+}
+
+// countVFs reads the VF counters of PFs whose VFs stand behind NICs. A driver that is
+// not known to count is believed once it shows anything but zero.
+func (s *Source) countVFs(ctx context.Context, snap *model.Snapshot) (map[string]vfCounts, []model.Problem) {
+	var trouble []model.Problem
+	out := map[string]vfCounts{}
+	for i := range snap.PFs {
+		pf := &snap.PFs[i]
+		why := "driver " + pf.Driver + " does not count per VF"
+		if pf.Caps.VFCounters == model.No || !pf.InUse() {
+			out[pf.Name] = vfCounts{why: why}
+			continue
+		}
+		byVF, err := s.kernel.VFCounters(ctx, pf.Name)
+		switch {
+		case err != nil:
+			trouble = append(trouble, model.Problem{Subject: pf.Name, Text: "cannot read the counters of its VFs: " + err.Error()})
+			out[pf.Name] = vfCounts{why: "the PF's counters cannot be read"}
+		case !s.reallyCounts(pf, byVF):
+			out[pf.Name] = vfCounts{why: "driver " + pf.Driver + " is not known to count per VF and shows only zeros"}
+		default:
+			out[pf.Name] = vfCounts{byVF: byVF, at: time.Now()}
+		}
+	}
+	return out, trouble
+}
+
+// reallyCounts says whether VF counters mean something. Every driver shows zeros.
+func (s *Source) reallyCounts(pf *model.PF, byVF map[int]kernel.Counters) bool {
+	if pf.Caps.VFCounters == model.Yes || s.counts[pf.Name] {
+		return true
+	}
+	for _, c := range byVF {
+		if c != (kernel.Counters{}) {
+			s.counts[pf.Name] = true
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops what is remembered of NICs and VMs that are gone.
+func (s *Source) forget(snap *model.Snapshot) {
+	for k, p := range s.pairs {
+		if p.tick != s.tick {
+			delete(s.pairs, k)
+		}
+	}
+	s.claims.forget(s.pairs, snap)
+	for id, c := range s.cpus {
+		if c.tick != s.tick {
+			delete(s.cpus, id)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package observe
+
+import (
+	"time"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/model"
+)
+
+// pair is what is remembered of a NIC and the VF behind it, to make rates.
+type pair struct {
+	tap   meter
+	vf    model.VFID // what those below are about
+	count meter      // from the PF's counters
+	path  vfPath     // from the guest's
+	irqs  interrupts // that the VF raised on the host
+	tick  uint64     // the last Snapshot that saw the NIC
+}
+
+// vmCPU is what is remembered of a VM.
+type vmCPU struct {
+	cpuMeter
+	tick  uint64  // the last Snapshot that measured it
+	share float64 // what it measured last
+	known bool
+}
+
+// Drivers refresh a VF's counters in the background, so that one second may show the
+// frames of two; and VFs of one PF talk to each other without using the link.
+const pfSlack = 2
+
+// guestSlack allows for the time that a guest takes to answer.
+const guestSlack = 1.25
+
+// hostCounts converts a VF's counters: the PF counts them as the guest does.
+func hostCounts(c kernel.Counters) counts {
+	return counts{c.RxPackets, c.TxPackets, c.RxBytes, c.TxBytes}
+}
+
+// virtio makes the figures of the virtio path from the tap's counters.
+func (p *pair) virtio(nic *model.NIC, l *kernel.Link, now time.Time, g gaps) (model.Traffic, sample) {
+	if l == nil {
+		p.tap = meter{}
+		why := "no tap"
+		if nic.Tap != "" {
+			why = "the host has no link " + nic.Tap
+		}
+		return model.Traffic{Note: why}, sample{}
+	}
+	s := sample{now, uint64(l.Index), hostCounts(l.Counters).swapped()}
+	t := p.tap.add(s, g, limitOf(0, 1))
+	t.Source = model.SourceTap
+	if t.Known {
+		t.Proof = model.ProofKernel
+	}
+	return t, s
+}
+
+// behind notes which VF stands behind the NIC now. What was counted of another one
+// is forgotten.
+func (p *pair) behind(id model.VFID, now time.Time) {
+	if p.vf != id {
+		p.vf, p.count, p.path, p.irqs = id, meter{}, vfPath{seen: now}, interrupts{}
+	}
+}
+
+// counted makes the figures of the VF path from the PF's counters.
+func (p *pair) counted(c kernel.Counters, pf *model.PF, now time.Time, g gaps) model.Traffic {
+	s := sample{now, uint64(pf.Index), hostCounts(c)}
+	t := p.count.add(s, g, limitOf(pf.Speed, pfSlack))
+	t.Source = model.SourcePF
+	if t.Known {
+		t.Proof = model.ProofHardware
+	}
+	return t
+}

@@ -1,0 +1,194 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/control/claim"
+	"sluice/internal/host/libvirt"
+	"sluice/internal/model"
+)
+
+// Source makes Snapshots. Its methods may be called from any goroutine; Snapshots are
+// made one at a time.
+type Source struct {
+	kernel  Kernel
+	domains Domains
+	opt     Options
+	pool    atomic.Pointer[Pool]
+	stale   atomic.Bool // the inventory must be read again
+	cancel  context.CancelFunc
+	ctx     context.Context // ends with Close
+
+	mu      sync.Mutex // guards what follows
+	askers  askers
+	limits  *abilities
+	watch   <-chan struct{} // nil: not watching
+	event   bool            // the kernel said that something changed
+	inv     *inventory
+	join    *joiner
+	pairs   map[claim.Key]*pair
+	claims  claims
+	cpus    map[model.VMID]*vmCPU
+	statsAt time.Time       // when CPU times were last read
+	counts  map[string]bool // PFs of unknown drivers that were seen to count
+	numVFs  map[string]int  // as found when the pool was new
+	numFor  *Pool           // the pool that numVFs belong to
+	tick    uint64
+}
+
+// New makes a Source. guests may be nil: then no guest is asked. Close ends it.
+func New(k Kernel, d Domains, guests Guests, o Options) *Source {
+	s := &Source{
+		kernel: k, domains: d, opt: o.withDefaults(), join: newJoiner(),
+		pairs: map[claim.Key]*pair{}, claims: newClaims(), cpus: map[model.VMID]*vmCPU{}, counts: map[string]bool{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.askers = askers{guests: guests, opt: s.opt, ctx: s.ctx, byVM: map[model.VMID]*asker{}}
+	s.limits = newAbilities(s.ctx, o.InGuest, s.opt.AskFor)
+	s.SetPool(o.Pool)
+	return s
+}
+
+// SetPool replaces the pool. The next Snapshot goes by it, and takes the numbers of
+// VFs that it finds for those that are meant to be.
+func (s *Source) SetPool(p Pool) {
+	s.pool.Store(&p)
+	s.stale.Store(true)
+}
+
+// Invalidate makes the next Snapshot read everything anew. Call it after each Step: what
+// the Step changed must not be hidden by what was read before.
+func (s *Source) Invalidate() { s.stale.Store(true) }
+
+// Close stops asking guests and waits for the questions under way to end.
+func (s *Source) Close() {
+	s.cancel()
+	s.askers.wg.Wait()
+	s.limits.wg.Wait()
+}
+
+// Snapshot looks at the world. It fails when libvirt or the kernel cannot be asked: what
+// is not known then must not be taken for what is. No guest can delay it.
+func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begin := time.Now()
+	stats, err := s.stats(ctx, begin)
+	if err != nil {
+		return nil, fmt.Errorf("read the domains' statistics from libvirt: %w", err)
+	}
+	domains, err := s.domains.Domains(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the domains from libvirt: %w", err)
+	}
+	links, err := s.kernel.Links(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the host's interfaces: %w", err)
+	}
+	now := time.Now() // the counters' time
+	s.join.index(links, domains)
+	pool := s.pool.Load()
+	if err := s.refresh(ctx, now, *pool); err != nil {
+		return nil, err
+	}
+	s.noteNumVFs(pool)
+	open, trouble := s.inv.inGuest(ctx, s.kernel, s.join.holders)
+	w := world{now, s.inv, open, domains, *pool, s.opt.Failover, nil, s.opt.Measured}
+	if s.opt.SetAside != nil {
+		w.aside = s.opt.SetAside()
+	}
+	snap := s.join.join(w)
+	if snap.Read = s.inv.at; begin.Before(snap.Read) {
+		snap.Read = begin
+	}
+	trouble = append(trouble, s.measure(ctx, snap, stats)...)
+	trouble = append(trouble, s.limits.fill(snap)...)
+	snap.Problems = s.problems(snap, *pool, trouble)
+	return snap, nil
+}
+
+// stats reads CPU times and states when it is time to: libvirt must be asked for each
+// domain by itself, which is most of the cost of a Snapshot. Events tell of states meanwhile.
+func (s *Source) stats(ctx context.Context, now time.Time) (map[model.VMID]libvirt.Stat, error) {
+	if age := now.Sub(s.statsAt); age >= 0 && age < s.opt.CPUEvery {
+		return nil, nil
+	}
+	stats, err := s.domains.Stats(ctx)
+	if err == nil {
+		s.statsAt = now
+	}
+	return stats, err
+}
+
+// refresh reads the inventory if it is time to.
+func (s *Source) refresh(ctx context.Context, now time.Time, pool Pool) error {
+	s.listen()
+	if !s.due(now) {
+		return nil
+	}
+	inv, err := read(ctx, s.kernel, s.join.holders, pool, s.inv)
+	if err != nil {
+		s.stale.Store(true)
+		return err
+	}
+	inv.problems = append(s.domains.Problems(), inv.problems...)
+	s.inv, s.event = inv, false
+	return nil
+}
+
+// noteNumVFs remembers how many VFs each PF has when a pool is new.
+func (s *Source) noteNumVFs(pool *Pool) {
+	if s.numFor == pool {
+		return
+	}
+	s.numFor, s.numVFs = pool, make(map[string]int, len(s.inv.pfs))
+	for i := range s.inv.pfs {
+		s.numVFs[s.inv.pfs[i].Name] = s.inv.pfs[i].NumVFs
+	}
+}
+
+// listen takes the kernel's messages and watches anew after the watch broke. Without
+// one the inventory is as old as Recheck says, no worse.
+func (s *Source) listen() {
+	if s.watch == nil {
+		s.watch, _ = s.kernel.Watch(s.ctx)
+		s.event = true
+		return
+	}
+	select {
+	case _, ok := <-s.watch:
+		s.event = true
+		if !ok {
+			s.watch = nil
+		}
+	default:
+	}
+}
+
+// due says whether the inventory must be read. It takes up a request to read it anew.
+func (s *Source) due(now time.Time) bool {
+	stale := s.stale.Swap(false)
+	if s.inv == nil || stale || !s.sameHolders() {
+		return true
+	}
+	age := now.Sub(s.inv.at)
+	return age < 0 || age >= s.opt.Recheck || s.event && age >= s.opt.Spacing
+}
+
+// sameHolders says whether domains hold the VFs that they held when the inventory
+// was read.
+func (s *Source) sameHolders() bool {
+	n := 0
+	for addr := range s.join.holders {
+		if _, ok := s.inv.held[addr]; ok {
+			n++
+		} else if s.inv.isVF(addr) {
+			return false
+		}
+	}
+	return n == len(s.inv.held)
+}

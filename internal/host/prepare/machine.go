@@ -1,0 +1,170 @@
+package prepare
+
+import (
+	"strconv"
+
+	"github.com/beevik/etree"
+
+	"sluice/internal/host/libvirt/domxml"
+)
+
+// The aliases of devices that are added.
+const (
+	portPrefix  = "ua-vfport" // of free root ports; a number follows
+	agentAlias  = "ua-vfagent"
+	serialAlias = "ua-vfserial"
+	serialPort  = "ua-vfserialport"
+)
+
+// agentName is that of the channel to qemu-guest-agent.
+const agentName = "org.qemu.guest_agent.0"
+
+// machine refuses those to which QEMU plugs no VF as half of a pair.
+func (e *editor) machine() error {
+	if e.Express() || e.o.Bond {
+		return nil
+	}
+	return refuse("a VM of machine q35 (or virt) is needed: virt-install --machine q35; or a bond in the guest and failover: bond in sluice.yaml",
+		"its machine %q has no PCI Express, without which QEMU pairs no VF with a virtio NIC", e.Machine())
+}
+
+// acpi adds what guests of PCs need to notice a hot-plug. Elsewhere it takes firmware that the domain may not have.
+func (e *editor) acpi() {
+	os := e.Root.SelectElement("os")
+	if os == nil {
+		return
+	}
+	if arch := domxml.ChildAttr(os, "type", "arch"); arch != "x86_64" && arch != "i686" {
+		return
+	}
+	features := e.Root.SelectElement("features")
+	if features != nil && features.SelectElement("acpi") != nil {
+		return
+	}
+	if features == nil {
+		features = etree.NewElement("features")
+		features.CreateElement("acpi")
+		domxml.AddAfter(os, features)
+		e.record.features = true
+	} else {
+		domxml.Append(features, etree.NewElement("acpi"))
+	}
+	e.record.acpi = true
+	e.changed("ACPI, by which the guest notices that a VF is plugged")
+}
+
+// agent adds a channel to qemu-guest-agent, with a controller on a port of its own, lest libvirt puts one on a port for VFs.
+func (e *editor) agent() error {
+	var serial bool
+	for _, c := range e.Devices.SelectElements("channel") {
+		if domxml.ChildAttr(c, "target", "name") == agentName {
+			return nil
+		}
+	}
+	if !e.HasSerial() && e.Express() {
+		bus, err := e.port(serialPort)
+		if err != nil {
+			return err
+		}
+		c := domxml.NewDevice("controller", "virtio-serial", serialAlias)
+		c.CreateAttr("index", "0")
+		domxml.SetAddress(c, domxml.Address{Bus: bus})
+		e.add(c)
+		serial = true
+	}
+	c := etree.NewElement("channel")
+	c.CreateAttr("type", "unix")
+	domxml.Child(c, "target", "type", "virtio", "name", agentName)
+	domxml.Child(c, "alias", "name", agentAlias)
+	e.add(c)
+	e.record.agent = true
+	if serial {
+		e.changed("channel %s, by which qemu-guest-agent in the guest says when it is up, and its controller on a port of its own", agentName)
+		return nil
+	}
+	e.changed("channel %s, by which qemu-guest-agent in the guest says when it is up", agentName)
+	return nil
+}
+
+// ports adds what is missing until each NIC has a free one for its VF.
+func (e *editor) ports(nics []*nic) error {
+	if !e.Express() {
+		return nil // its one bus has slots
+	}
+	for range len(nics) - e.freePorts() {
+		alias := e.freeAlias(portPrefix)
+		bus, err := e.port(alias)
+		if err != nil {
+			return err
+		}
+		e.record.ports = append(e.record.ports, alias)
+		e.changed("a free PCIe root port for a VF, bus %d", bus)
+	}
+	return nil
+}
+
+// freePorts counts the ports with nothing behind them.
+func (e *editor) freePorts() (n int) {
+	used := e.Buses()
+	for i, c := range e.Bridges() {
+		m := c.SelectAttrValue("model", "")
+		if (m == domxml.RootPort || m == "pcie-switch-downstream-port") && used[i] == 0 && domxml.ChildAttr(c, "target", "hotplug") != "off" {
+			n++
+		}
+	}
+	return n
+}
+
+// port adds a root port and returns its bus.
+func (e *editor) port(alias string) (bus int, err error) {
+	for i := range e.Bridges() {
+		bus = max(bus, i+1)
+	}
+	at, multi, err := e.place()
+	if err != nil {
+		return 0, err
+	}
+	c := domxml.NewDevice("controller", "pci", alias)
+	c.CreateAttr("index", strconv.Itoa(bus))
+	c.CreateAttr("model", domxml.RootPort)
+	a := domxml.SetAddress(c, at)
+	if multi {
+		a.CreateAttr("multifunction", "on")
+	}
+	e.add(c)
+	return bus, nil
+}
+
+// place is where a port is added: beside ports that were added before, or in a slot that is free. libvirt would take one with other
+// devices in it, and mark those as parts of a device with several functions.
+func (e *editor) place() (at domxml.Address, multi bool, err error) {
+	var functions [32]int
+	var others [32]bool
+	for _, dev := range e.Devices.ChildElements() {
+		if a, ok := domxml.AddressOf(dev); ok && a.Bus == 0 && a.Slot < len(functions) {
+			functions[a.Slot] = max(functions[a.Slot], a.Function+1)
+			others[a.Slot] = others[a.Slot] || !ours(domxml.AliasOf(dev))
+		}
+	}
+	const first, last = 2, 0x19 // outside there are the host bridge, graphics and what a q35 has built in
+	for slot := first; slot <= last; slot++ {
+		if n := functions[slot]; n > 0 && n < 8 && !others[slot] {
+			return domxml.Address{Slot: slot, Function: n}, false, nil
+		}
+	}
+	for slot := first; slot <= last; slot++ {
+		if functions[slot] == 0 {
+			return domxml.Address{Slot: slot}, true, nil
+		}
+	}
+	return at, false, refuse("take devices away: virsh edit", "it has no free slot on its first PCI bus for another root port")
+}
+
+// add puts a device behind the last one of its kind.
+func (e *editor) add(dev *etree.Element) {
+	if same := e.Devices.SelectElements(dev.Tag); len(same) > 0 {
+		domxml.AddAfter(same[len(same)-1], dev)
+		return
+	}
+	domxml.Append(e.Devices, dev)
+}

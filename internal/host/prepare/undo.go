@@ -1,0 +1,147 @@
+package prepare
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/beevik/etree"
+
+	"sluice/internal/host/libvirt/domxml"
+	"sluice/internal/model"
+)
+
+// Undo takes out of a domain's persistent XML what Prepare added to it, as far as nobody has come to need it. Where there is nothing
+// on record it changes nothing.
+func Undo(doc string) (Result, error) {
+	e, err := edit(doc, Options{})
+	if err != nil {
+		return Result{}, err
+	}
+	if e.record.e == nil {
+		e.note("nothing is on record that was added to it")
+		return e.result()
+	}
+	for _, r := range e.record.nics {
+		e.part(r)
+	}
+	e.dropAgent()
+	e.dropPorts()
+	e.dropACPI()
+	metadata := e.record.e.Parent()
+	domxml.Remove(e.record.e)
+	if e.record.metadata && len(metadata.ChildElements()) == 0 {
+		domxml.Remove(metadata)
+	}
+	e.changed("what was on record of it in <metadata> is taken out")
+	return e.result()
+}
+
+// part takes from a NIC what made it half of a pair.
+func (e *editor) part(r *nicRecord) {
+	var dev *etree.Element
+	for _, i := range e.Devices.SelectElements("interface") {
+		if mac, err := model.ParseMAC(domxml.ChildAttr(i, "mac", "address")); err == nil && mac == r.mac {
+			dev = i
+		}
+	}
+	if dev == nil {
+		e.note("NIC %s is not there any more", r.mac)
+		return
+	}
+	if user := e.pairedWith(domxml.AliasOf(dev)); user != "" {
+		e.note("NIC %s keeps teaming and alias: a <%s> is paired with it by now", r.mac, user)
+		return
+	}
+	if t := dev.SelectElement("teaming"); r.teaming && t != nil {
+		domxml.Remove(t)
+		e.changed("NIC %s: teaming is taken out", r.mac)
+	}
+	if a := dev.SelectElement("alias"); r.alias != "" && a != nil && a.SelectAttrValue("name", "") == r.alias {
+		domxml.Remove(a)
+		e.changed("NIC %s: the alias %s is taken out", r.mac, r.alias)
+	}
+}
+
+// pairedWith is the kind of device that names the alias as its other half, or "".
+func (e *editor) pairedWith(alias string) string {
+	for _, dev := range e.Devices.ChildElements() {
+		if alias != "" && domxml.ChildAttr(dev, "teaming", "persistent") == alias {
+			return dev.Tag
+		}
+	}
+	return ""
+}
+
+func (e *editor) dropAgent() {
+	if !e.record.agent {
+		return
+	}
+	if c := e.ByAlias("channel", agentAlias); c != nil {
+		domxml.Remove(c)
+		e.changed("channel %s is taken out", agentName)
+	}
+	c := e.ByAlias("controller", serialAlias)
+	if c == nil {
+		return
+	}
+	for _, dev := range e.Devices.ChildElements() {
+		if domxml.ChildAttr(dev, "address", "type") == "virtio-serial" {
+			e.keep(c, "the virtio-serial controller stays: a <%s> is on it", dev.Tag)
+			return
+		}
+	}
+	domxml.Remove(c)
+}
+
+// dropPorts removes the ports that nothing is behind, the last first. libvirt would fill an index below another with a port of its own.
+func (e *editor) dropPorts() {
+	var indexes []int
+	all := e.Bridges()
+	for i, c := range all {
+		if ours(domxml.AliasOf(c)) {
+			indexes = append(indexes, i)
+		}
+	}
+	slices.SortFunc(indexes, func(a, b int) int { return cmp.Compare(b, a) })
+	for _, i := range indexes {
+		last := i
+		for k := range e.Bridges() {
+			last = max(last, k)
+		}
+		switch {
+		case e.Buses()[i] > 0:
+			e.keep(all[i], "the root port of bus %d stays: a device is behind it", i)
+		case last > i:
+			e.keep(all[i], "the root port of bus %d stays: there are PCI controllers with higher indexes", i)
+		default:
+			domxml.Remove(all[i])
+			e.changed("the root port of bus %d is taken out", i)
+		}
+	}
+}
+
+// ours says whether a port was added here.
+func ours(alias string) bool {
+	return alias == serialPort || strings.HasPrefix(alias, portPrefix)
+}
+
+// keep leaves a device that others have come to need, without the mark of having been added.
+func (e *editor) keep(dev *etree.Element, format string, args ...any) {
+	domxml.Remove(dev.SelectElement("alias"))
+	e.note(format, args...)
+}
+
+func (e *editor) dropACPI() {
+	features := e.Root.SelectElement("features")
+	if !e.record.acpi || features == nil {
+		return
+	}
+	if a := features.SelectElement("acpi"); a != nil {
+		domxml.Remove(a)
+		e.changed("ACPI is taken out")
+	}
+	if e.record.features && len(features.ChildElements()) == 0 {
+		domxml.Remove(features)
+	}
+}

@@ -1,0 +1,335 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/kernel/frames"
+	"sluice/internal/model"
+)
+
+// errKilled is what a fake panics with in place of kill -9.
+var errKilled = errors.New("killed")
+
+// fake is a host whose NIC behaves as an emulated igb does: it takes max_tx_rate and does not keep it, refuses
+// min_tx_rate, counts nothing and has few filters.
+type fake struct {
+	pf    kernel.PFInfo
+	over  []string // driver_override of each VF
+	in    []string // its interface: "" none, "host", "up", "away" in a container, or the name in the Space
+	open  []bool   // a process has it open
+	held  map[model.PCIAddress]string
+	space *fakeSpace
+
+	calls  int
+	at     func(call int, what string) error // before each change; nil: nothing happens
+	wrong  []string                          // changes of a VF that somebody else uses
+	late   bool                              // what comes now had looked before
+	floods int
+}
+
+const slots = 16
+
+func newFake() *fake {
+	f := &fake{held: map[model.PCIAddress]string{}}
+	f.pf.PF = model.PF{Name: "pf0", MAC: model.MAC{2, 0, 0, 0, 0, 1}, Driver: "igb", NumVFs: 7, Speed: 1e9, LinkUp: true, SelfSlots: slots, SelfFDB: []model.MAC{{2, 9}}}
+	f.pf.Caps = model.Caps{MaxTxRate: model.Yes, MinTxRate: model.No, VFCounters: model.No, Trust: model.Yes}
+	for i := range 7 {
+		vf := model.VF{ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(fmt.Sprintf("0000:01:10.%d", i)), Driver: "vfio-pci", SpoofCheck: model.Yes, Trust: model.No}
+		f.pf.VFs = append(f.pf.VFs, vf)
+	}
+	f.pf.Uses = make([]kernel.VFUse, 7)
+	f.over, f.in, f.open = make([]string, 7), make([]string, 7), make([]bool, 7)
+	f.over[6] = "vfio-pci"
+	f.pf.VFs[5].Driver, f.in[5] = "igbvf", "host"
+	f.pf.VFs[5].VLAN, f.pf.VFs[5].Trust, f.pf.VFs[5].SpoofCheck, f.pf.VFs[5].MaxTxRate = 7, model.Yes, model.No, 100e6
+	return f
+}
+
+// String is all that must be as it was.
+func (f *fake) String() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "filters", f.pf.SelfFDB)
+	for i := range f.pf.VFs {
+		v := &f.pf.VFs[i]
+		fmt.Fprintln(&b, v.ID, v.Driver, f.over[i], v.MAC, v.VLAN, v.MinTxRate, v.MaxTxRate, v.SpoofCheck, v.Trust, f.in[i])
+	}
+	return b.String()
+}
+
+func (f *fake) byAddress(addr model.PCIAddress) int {
+	for i := range f.pf.VFs {
+		if f.pf.VFs[i].Address == addr {
+			return i
+		}
+	}
+	return -1
+}
+
+// change is called before each change.
+func (f *fake) change(ctx context.Context, what string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.calls++
+	if f.at != nil {
+		if err := f.at(f.calls, what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// touch notes a change of a VF that somebody else uses. A step that looked before cannot know.
+func (f *fake) touch(vf int, what string) {
+	if f.inUse(vf) && !f.late {
+		f.wrong = append(f.wrong, fmt.Sprintf("%s of VF %d", what, vf))
+	}
+}
+
+func (f *fake) inUse(vf int) bool {
+	_, held := f.held[f.pf.VFs[vf].Address]
+	return held || f.open[vf] || f.in[vf] == "up" || f.in[vf] == "away"
+}
+
+// Looker
+
+func (f *fake) PFs(context.Context) ([]kernel.PFInfo, error) {
+	out := f.pf
+	out.VFs, out.Uses = append([]model.VF(nil), f.pf.VFs...), make([]kernel.VFUse, len(f.pf.VFs))
+	for i := range out.Uses {
+		switch {
+		case passedThrough(out.VFs[i].Driver) || out.VFs[i].Driver == "":
+		case f.in[i] == "host" || f.in[i] == "up":
+			out.Uses[i] = kernel.VFUse{HostNetdev: fmt.Sprintf("eth%d", i), HostNetdevUp: f.in[i] == "up"}
+		default:
+			out.Uses[i].OtherNetns = true
+		}
+	}
+	return []kernel.PFInfo{out}, nil
+}
+
+func (f *fake) Hardware(context.Context, string) (kernel.Hardware, error) {
+	return kernel.Hardware{Driver: "igb", Device: "8086:10c9", Kernel: "6.12", Emulated: true}, nil
+}
+
+func (f *fake) VFCounters(context.Context, string) (map[int]kernel.Counters, error) {
+	return map[int]kernel.Counters{5: {}, 6: {}}, nil
+}
+
+func (f *fake) DriverOpen(_ context.Context, addr model.PCIAddress) (model.Tri, error) {
+	return model.TriOf(f.open[f.byAddress(addr)]), nil
+}
+
+// Drivers
+
+func (f *fake) drive(ctx context.Context, addr model.PCIAddress, driver, in string) error {
+	i := f.byAddress(addr)
+	if err := f.change(ctx, "driver"); err != nil {
+		return err
+	}
+	if f.open[i] {
+		return unix.EBUSY // really it waits, until the call's deadline
+	}
+	f.touch(i, "driver")
+	f.pf.VFs[i].Driver, f.in[i] = driver, in
+	return nil
+}
+
+func (f *fake) BindVFIO(ctx context.Context, addr model.PCIAddress) error {
+	if i := f.byAddress(addr); passedThrough(f.pf.VFs[i].Driver) {
+		return nil
+	}
+	err := f.drive(ctx, addr, "vfio-pci", "")
+	if err == nil {
+		f.over[f.byAddress(addr)] = ""
+	}
+	return err
+}
+
+func (f *fake) BindHost(ctx context.Context, addr model.PCIAddress, _ string) error {
+	i := f.byAddress(addr)
+	if d := f.pf.VFs[i].Driver; d != "" && !passedThrough(d) {
+		return nil
+	}
+	err := f.drive(ctx, addr, "igbvf", "host")
+	if err == nil {
+		f.over[i] = ""
+	}
+	return err
+}
+
+func (f *fake) Unbind(ctx context.Context, addr model.PCIAddress) error {
+	return f.drive(ctx, addr, "", "")
+}
+
+func (f *fake) DriverOverride(addr model.PCIAddress) (string, error) {
+	return f.over[f.byAddress(addr)], nil
+}
+
+func (f *fake) SetDriverOverride(ctx context.Context, addr model.PCIAddress, driver string) error {
+	i := f.byAddress(addr)
+	if err := f.change(ctx, "override"); err != nil {
+		return err
+	}
+	f.touch(i, "override")
+	f.over[i] = driver
+	return nil
+}
+
+func (f *fake) MoveLink(ctx context.Context, name, as string, _ int) error {
+	for i := range f.in {
+		if name != fmt.Sprintf("eth%d", i) {
+			continue
+		}
+		if err := f.change(ctx, "move"); err != nil {
+			return err
+		}
+		if passedThrough(f.pf.VFs[i].Driver) {
+			return model.ErrGone
+		}
+		f.touch(i, "move")
+		f.in[i] = as
+		return nil
+	}
+	return model.ErrGone
+}
+
+// Settings
+
+func (f *fake) set(ctx context.Context, idx int, what string, edit func(*model.VF)) error {
+	if err := f.change(ctx, what); err != nil {
+		return err
+	}
+	f.touch(idx, what)
+	edit(&f.pf.VFs[idx])
+	return nil
+}
+
+func (f *fake) SetVF(ctx context.Context, _ string, idx int, s kernel.VFSettings) (string, error) {
+	return "", f.set(ctx, idx, "settings", func(v *model.VF) {
+		v.VLAN, v.SpoofCheck, v.Trust, v.MaxTxRate, v.MinTxRate = s.VLAN, model.TriOf(s.SpoofCheck), model.TriOf(s.Trust), s.MaxTxRate, 0
+	})
+}
+
+func (f *fake) SetVFMAC(ctx context.Context, _ string, idx int, mac model.MAC) error {
+	return f.set(ctx, idx, "mac", func(v *model.VF) { v.MAC = mac })
+}
+
+func (f *fake) ClearVF(ctx context.Context, _ string, idx int) (string, error) {
+	return "", f.set(ctx, idx, "clear", func(v *model.VF) {
+		v.MAC, v.VLAN, v.MaxTxRate, v.MinTxRate, v.SpoofCheck, v.Trust = model.MAC{}, 0, 0, 0, model.Yes, model.No
+	})
+}
+
+func (f *fake) TryVFRates(ctx context.Context, _ string, idx int, want kernel.VFRates) (kernel.VFRates, error) {
+	if want.Min > 0 {
+		return kernel.VFRates{Max: f.pf.VFs[idx].MaxTxRate}, fmt.Errorf("set rate: %w", unix.EINVAL)
+	}
+	err := f.set(ctx, idx, "rates", func(v *model.VF) { v.MaxTxRate = want.Max })
+	return kernel.VFRates{Max: f.pf.VFs[idx].MaxTxRate}, err
+}
+
+// Filters
+
+func (f *fake) Selfs(context.Context, string) ([]model.MAC, error) {
+	return append([]model.MAC(nil), f.pf.SelfFDB...), nil
+}
+
+func (f *fake) AddSelf(ctx context.Context, _ string, mac model.MAC) error {
+	if len(f.pf.SelfFDB) >= slots {
+		return fmt.Errorf("add filter: %w", unix.ENOMEM)
+	}
+	if err := f.change(ctx, "add filter"); err != nil {
+		return err
+	}
+	f.pf.SelfFDB = append(f.pf.SelfFDB, mac)
+	return nil
+}
+
+func (f *fake) DelSelf(ctx context.Context, _ string, mac model.MAC) error {
+	if err := f.change(ctx, "remove filter"); err != nil {
+		return err
+	}
+	for i, m := range f.pf.SelfFDB {
+		if m == mac {
+			f.pf.SelfFDB = append(f.pf.SelfFDB[:i:i], f.pf.SelfFDB[i+1:]...)
+			break
+		}
+	}
+	return nil
+}
+
+// fakeSpace is the Space of a fake.
+type fakeSpace struct {
+	f      *fake
+	closed bool
+}
+
+func (f *fake) newSpace() (Space, error) {
+	f.space = &fakeSpace{f: f}
+	return f.space, nil
+}
+
+func (s *fakeSpace) FD() int { return 99 }
+
+func (s *fakeSpace) Has(name string) bool {
+	for _, in := range s.f.in {
+		if in == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *fakeSpace) Up(context.Context, string) error { return nil }
+
+// Close gives interfaces back to the host, as the kernel does when the process dies.
+func (s *fakeSpace) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	for i, in := range s.f.in {
+		if in != "" && in != "up" && in != "away" {
+			s.f.in[i] = "host"
+		}
+	}
+	return nil
+}
+
+// Pass is a NIC that hands frames between VFs and PF, by filters and addresses.
+func (s *fakeSpace) Pass(ctx context.Context, from, to string, fr frames.Frame, n int) (int, error) {
+	if err := s.f.change(ctx, "frames"); err != nil {
+		return 0, err
+	}
+	if from != "pf0" && !s.Has(from) || to != "pf0" && !s.Has(to) {
+		return 0, model.ErrGone
+	}
+	target := fr.To == s.f.pf.MAC && to == "pf0"
+	for i := range s.f.pf.VFs {
+		v := &s.f.pf.VFs[i]
+		if s.f.in[i] == from && v.SpoofCheck == model.Yes && fr.From != v.MAC {
+			return 0, nil
+		}
+		target = target || s.f.in[i] == to && v.MAC == fr.To
+	}
+	for _, m := range s.f.pf.SelfFDB {
+		target = target || m == fr.To && to == "pf0"
+	}
+	if target || fr.To == broadcast && from == "pf0" {
+		return n, nil
+	}
+	return 0, nil
+}
+
+func (s *fakeSpace) Flood(ctx context.Context, _, _ string, _ frames.Frame, _ time.Duration) (float64, error) {
+	s.f.floods++
+	return 5000, s.f.change(ctx, "flood")
+}

@@ -1,0 +1,103 @@
+package measure
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"sluice/internal/base/input"
+	"sluice/internal/base/statefile"
+	"sluice/internal/model"
+)
+
+// Journal is what a measurement has set aside, and as what it found it. It is written before anything is changed and
+// removed when all is as it was; in between, kill -9 included, the VFs are nobody else's.
+type Journal struct {
+	Version int       `json:"version"`
+	PID     int       `json:"pid"`
+	PF      string    `json:"pf"`
+	VFs     []Found   `json:"vfs"`
+	Filters model.MAC `json:"filters"` // the first bytes of all addresses that are made up here
+}
+
+// Found is a VF as it was found.
+type Found struct {
+	model.VF
+	Override string `json:"driver_override,omitempty"`
+}
+
+const (
+	journalVersion = 1
+	maxJournal     = 1 << 20
+	prefixBytes    = 4 // of Filters
+)
+
+// made says whether an address was made up for this measurement.
+func (j *Journal) made(mac model.MAC) bool {
+	return [prefixBytes]byte(mac[:]) == [prefixBytes]byte(j.Filters[:])
+}
+
+// JournalPath is where the journal of a host is, a host being a network namespace: every daemon of it looks there, and a
+// reboot, which makes all VFs anew, removes it.
+func JournalPath(runDir string, namespace uint64) string {
+	return filepath.Join(runDir, fmt.Sprintf("qualify-%d.json", namespace))
+}
+
+// ReadJournal reads it; nil: there is none.
+func ReadJournal(path string) (*Journal, error) {
+	text, err := input.Read(path, maxJournal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	j := &Journal{}
+	if err == nil {
+		err = json.Unmarshal(text, j)
+	}
+	if err == nil && j.Version != journalVersion {
+		err = fmt.Errorf("it is of version %d, and this program reads %d", j.Version, journalVersion)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what `sluice qualify` set aside: %s: %w", path, err)
+	}
+	return j, nil
+}
+
+func (j *Journal) write(path string) error {
+	text, err := json.MarshalIndent(j, "", "  ")
+	if err == nil {
+		err = statefile.Replace(path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write down what is set aside: %w; %s", err, statefile.Remedy(filepath.Dir(path), err))
+	}
+	return nil
+}
+
+// Running says whether the measurement that a journal is of goes on.
+func Running(path string) bool {
+	if _, err := os.Stat(lockPath(path)); err != nil {
+		return false
+	}
+	f, err := statefile.Lock(lockPath(path))
+	if err == nil {
+		_ = f.Close()
+	}
+	return errors.Is(err, statefile.ErrLocked)
+}
+
+func lockPath(path string) string { return path + ".lock" }
+
+// lock is held while one measures or restores.
+func lock(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // the socket's directory too
+		return nil, err
+	}
+	f, err := statefile.Lock(lockPath(path))
+	if errors.Is(err, statefile.ErrLocked) {
+		return nil, fmt.Errorf("another `sluice qualify` is at work on this host (%w): wait until it has ended", err)
+	}
+	return f, err
+}

@@ -1,0 +1,167 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/internal/host/kernel"
+)
+
+// cycles is how often binding is timed.
+const cycles = 3
+
+// Bounds of what drivers take.
+const (
+	netdevWithin = 15 * time.Second
+	linkWithin   = 30 * time.Second
+)
+
+var errNoDriver = errors.New("the host has no driver for its VFs: load it (modprobe igbvf, iavf, ixgbevf, mlx5_core ...), or measure with a scratch VM")
+
+// times measures how long drivers take to let go of a VF and to take it.
+func (r *run) times(ctx context.Context) error {
+	l := r.vfs[0]
+	for range cycles {
+		if err := r.step(ctx, "binding VF "+l.was.ID.String()+" to vfio-pci", func() error { return r.toVFIO(ctx, l) }); err != nil {
+			return err
+		}
+		if l.driver == "" || !passedThrough(l.driver) {
+			return nil // it failed, and again it would
+		}
+		if err := r.step(ctx, "giving VF "+l.was.ID.String()+" to the host's driver", func() error { return r.toHost(ctx, l) }); err != nil {
+			return err
+		}
+		if passedThrough(l.driver) || l.driver == "" {
+			return nil
+		}
+	}
+	return nil
+}
+
+// toVFIO gives the VF to vfio-pci, and takes the time if it came from another driver.
+func (r *run) toVFIO(ctx context.Context, l *lent) error {
+	from := l.driver
+	begin := time.Now()
+	err := r.Kernel.BindVFIO(ctx, l.was.Address)
+	took := time.Since(begin)
+	l.name = ""
+	if err := errors.Join(err, r.refresh(ctx, l)); err != nil {
+		return err
+	}
+	if from != "" && !passedThrough(from) {
+		r.m.Unbind = append(r.m.Unbind, took)
+	}
+	return nil
+}
+
+// toHost gives the VF to the host's own driver and takes its interface out of the host's sight at once, before
+// anything there configures it.
+func (r *run) toHost(ctx context.Context, l *lent) error {
+	begin := time.Now()
+	err := r.Kernel.BindHost(ctx, l.was.Address, "")
+	if err := errors.Join(err, r.refresh(ctx, l)); err != nil {
+		return err
+	}
+	if l.driver == "" || passedThrough(l.driver) {
+		return errNoDriver
+	}
+	r.m.Hardware.VFDriver = l.driver
+	return r.takeIn(ctx, l, begin)
+}
+
+// takeIn moves the interface of a VF, which its driver is about to make, into the Space.
+func (r *run) takeIn(ctx context.Context, l *lent, begin time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, netdevWithin)
+	defer cancel()
+	name := inSpace(l.was.ID)
+	var last error
+	for {
+		now, use, err := find(ctx, r.Kernel, l.was.ID)
+		switch {
+		case err != nil:
+			return err
+		case now.Driver != l.driver:
+			return fmt.Errorf("VF %s: %w: its driver is %q, and it was left with %q", l.was.ID, errTaken, now.Driver, l.driver)
+		case use.HostNetdevUp:
+			return fmt.Errorf("VF %s: %w: its interface %s was set up as soon as it was there (by NetworkManager or the like?)", l.was.ID, errTaken, use.HostNetdev)
+		case use.HostNetdev != "":
+			took := time.Since(begin)
+			// udev may rename it meanwhile: then the name is asked for again.
+			if last = r.Kernel.MoveLink(ctx, use.HostNetdev, name, r.space.FD()); last == nil {
+				l.name = name
+				r.m.Bind = append(r.m.Bind, took)
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("driver %s made no interface for VF %s that could be moved", l.driver, l.was.ID), last)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// refresh notes what the VF is after a change of ours.
+func (r *run) refresh(ctx context.Context, l *lent) error {
+	now, _, err := find(ctx, r.Kernel, l.was.ID)
+	if err == nil {
+		l.driver, l.mac = now.Driver, now.MAC
+	}
+	return err
+}
+
+// plain is what a VF is measured with.
+var plain = kernel.VFSettings{SpoofCheck: true}
+
+// prepare gives the VFs addresses, before any driver asks for one.
+func (r *run) prepare(ctx context.Context) error {
+	for i, l := range r.vfs {
+		id := l.was.ID
+		err := r.step(ctx, fmt.Sprintf("giving VF %s an address", id), func() error {
+			_, err := r.Kernel.SetVF(ctx, id.PF, id.Index, plain)
+			return errors.Join(err, r.Kernel.SetVFMAC(ctx, id.PF, id.Index, r.address(i)), r.refresh(ctx, l))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lendAll gives all VFs to the host's driver and sets them up. Without a driver what needs frames is not measured.
+func (r *run) lendAll(ctx context.Context) error {
+	for _, l := range r.vfs {
+		err := r.step(ctx, fmt.Sprintf("setting VF %s up", l.was.ID), func() error {
+			if l.name == "" {
+				if err := errors.Join(r.Kernel.Unbind(ctx, l.was.Address), r.refresh(ctx, l), r.toHost(ctx, l)); err != nil {
+					return err
+				}
+			}
+			up, cancel := context.WithTimeout(ctx, linkWithin)
+			defer cancel()
+			begin := time.Now()
+			if err := r.space.Up(up, l.name); err != nil {
+				return err
+			}
+			l.up = true
+			r.m.Link = append(r.m.Link, time.Since(begin))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usable lists the VFs whose interface is ours to send from.
+func (r *run) usable() (out []*lent) {
+	for _, l := range r.vfs {
+		if l.name != "" && l.up {
+			out = append(out, l)
+		}
+	}
+	return out
+}

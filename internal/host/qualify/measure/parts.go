@@ -1,0 +1,269 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/kernel/frames"
+	"sluice/internal/host/qualify"
+	"sluice/internal/model"
+)
+
+// How much is sent.
+const (
+	passFrames  = 50
+	countFrames = 200
+	floodFor    = time.Second
+	filtersMost = 512
+)
+
+// The numbers of addresses that are made up: those of VFs come first.
+const (
+	addrBehindBridge = lendMost + iota
+	addrForeign
+	addrFilters
+)
+
+// rateLeast is a limit that every driver takes, bits/s: ixgbe refuses 10 Mbit/s.
+const rateLeast = 15_000_000
+
+const noInterface = "no VF could be set up on the host"
+
+var broadcast = model.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// filters counts how many unicast filters the PF takes, and removes them again.
+func (r *run) filters(ctx context.Context) error {
+	f := &r.m.Filters
+	return r.step(ctx, "counting the filters of "+r.PF, func() error {
+		before, err := r.Kernel.Selfs(ctx, r.PF)
+		if err != nil {
+			f.Error = err.Error()
+			return err
+		}
+		f.Had = len(before)
+		for f.Added < filtersMost && f.Refused == "" {
+			if err := r.Kernel.AddSelf(ctx, r.PF, r.address(addrFilters+f.Added)); err != nil {
+				f.Refused = reason(err)
+				break
+			}
+			f.Added++
+		}
+		var errs []error
+		for i := range f.Added {
+			errs = append(errs, r.Kernel.DelSelf(ctx, r.PF, r.address(addrFilters+i)))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// reason is the innermost of an error: what the driver said.
+func reason(err error) string {
+	for {
+		switch next := errors.Unwrap(err); {
+		case next != nil:
+			err = next
+		default:
+			if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
+				err = many.Unwrap()[len(many.Unwrap())-1]
+				continue
+			}
+			return err.Error()
+		}
+	}
+}
+
+// minRate asks the driver for a minimum.
+func (r *run) minRate(ctx context.Context) error {
+	l, m := r.vfs[0], &r.m.MinRate
+	return r.step(ctx, "asking for a min_tx_rate", func() error {
+		m.Asked = rateLeast
+		now, err := r.Kernel.TryVFRates(ctx, l.was.ID.PF, l.was.ID.Index, kernel.VFRates{Min: m.Asked})
+		if err != nil {
+			m.Refused = reason(err)
+		}
+		m.Shown = now.Min
+		_, err = r.Kernel.TryVFRates(ctx, l.was.ID.PF, l.was.ID.Index, kernel.VFRates{})
+		if m.Refused != "" {
+			return nil // what was refused needs no taking back; restoring checks it
+		}
+		return err
+	})
+}
+
+// passes sees which frames get where.
+func (r *run) passes(ctx context.Context) error {
+	ready := r.usable()
+	if len(ready) == 0 {
+		for _, code := range []string{api.ClaimVFToPF, api.ClaimPFToVF} {
+			r.m.Passes[code] = qualify.Count{Error: noInterface}
+		}
+		return nil
+	}
+	a := ready[0]
+	behind := r.address(addrBehindBridge)
+	type probe struct {
+		code, from, to string
+		f              frames.Frame
+	}
+	list := []probe{
+		{api.ClaimVFToPF, a.name, r.PF, frames.Frame{To: r.pf.MAC, From: a.mac}},
+		{api.ClaimPFToVF, r.PF, a.name, frames.Frame{To: a.mac, From: r.pf.MAC}},
+		{api.ClaimNeedsSelf, a.name, r.PF, frames.Frame{To: behind, From: a.mac}},
+		{api.ClaimSelfFDB, a.name, r.PF, frames.Frame{To: behind, From: a.mac}},
+		{api.ClaimLoopsToVF, a.name, a.name, frames.Frame{To: broadcast, From: a.mac}},
+		{api.ClaimLoopsToPF, r.PF, r.PF, frames.Frame{To: broadcast, From: r.pf.MAC}},
+	}
+	if len(ready) > 1 {
+		b := ready[1]
+		list = append(list, probe{api.ClaimVFToVF, a.name, b.name, frames.Frame{To: b.mac, From: a.mac}})
+	}
+	for _, p := range list {
+		err := r.step(ctx, "sending test frames: "+p.code, func() error {
+			if p.code == api.ClaimSelfFDB {
+				if err := r.Kernel.AddSelf(ctx, r.PF, behind); err != nil {
+					r.m.Passes[p.code] = qualify.Count{Error: reason(err)}
+					return err
+				}
+			}
+			c := r.pass(ctx, p.from, p.to, p.f)
+			r.m.Passes[p.code] = c
+			if p.code == api.ClaimSelfFDB {
+				return r.Kernel.DelSelf(ctx, r.PF, behind)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) pass(ctx context.Context, from, to string, f frames.Frame) qualify.Count {
+	got, err := r.space.Pass(ctx, from, to, f, passFrames)
+	c := qualify.Count{Sent: passFrames, Got: got}
+	if err != nil {
+		c.Error = err.Error()
+	}
+	return c
+}
+
+// counters compares what the PF counts of a VF with what it sent and received.
+func (r *run) counters(ctx context.Context) error {
+	c := &r.m.Counters
+	ready := r.usable()
+	if len(ready) == 0 {
+		c.Error = noInterface
+		return nil
+	}
+	a := ready[0]
+	return r.step(ctx, "comparing the counters of VF "+a.was.ID.String(), func() error {
+		before, err := r.Kernel.VFCounters(ctx, r.PF)
+		if err == nil {
+			c.Sent, err = r.space.Pass(ctx, a.name, r.PF, frames.Frame{To: r.pf.MAC, From: a.mac}, countFrames)
+		}
+		if err == nil {
+			c.Received, err = r.space.Pass(ctx, r.PF, a.name, frames.Frame{To: a.mac, From: r.pf.MAC}, countFrames)
+		}
+		if err == nil {
+			err = r.awaitCounters(ctx, before[a.was.ID.Index], a.was.ID.Index)
+		}
+		if err != nil {
+			c.Error = err.Error()
+		}
+		return err
+	})
+}
+
+func (r *run) awaitCounters(ctx context.Context, before kernel.Counters, vf int) error {
+	c := &r.m.Counters
+	for until := time.Now().Add(r.Counters); ; {
+		all, err := r.Kernel.VFCounters(ctx, r.PF)
+		if err != nil {
+			return err
+		}
+		now := all[vf]
+		c.TxCounted, c.RxCounted = int(now.TxPackets-before.TxPackets), int(now.RxPackets-before.RxPackets) //nolint:gosec // hundreds
+		if c.TxCounted >= c.Sent && c.RxCounted >= c.Received || time.Now().After(until) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(200*time.Millisecond, r.Counters)):
+		}
+	}
+}
+
+// spoof sends from somebody else's address, with the check and without.
+func (r *run) spoof(ctx context.Context) error {
+	s := &r.m.Spoof
+	ready := r.usable()
+	if len(ready) == 0 {
+		s.Error = noInterface
+		return nil
+	}
+	a := ready[0]
+	id := a.was.ID
+	forged := frames.Frame{To: r.pf.MAC, From: r.address(addrForeign)}
+	return r.step(ctx, "sending from a foreign address", func() error {
+		s.On = r.pass(ctx, a.name, r.PF, forged)
+		_, err := r.Kernel.SetVF(ctx, id.PF, id.Index, kernel.VFSettings{})
+		if err == nil {
+			s.Off = r.pass(ctx, a.name, r.PF, forged)
+			_, err = r.Kernel.SetVF(ctx, id.PF, id.Index, plain)
+		}
+		if err != nil {
+			s.Error = err.Error()
+		}
+		return err
+	})
+}
+
+// maxRate sends as fast as it can, without a limit and with one.
+func (r *run) maxRate(ctx context.Context) error {
+	m := &r.m.MaxRate
+	ready := r.usable()
+	if len(ready) == 0 {
+		m.Error = noInterface
+		return nil
+	}
+	a := ready[0]
+	id := a.was.ID
+	f := frames.Frame{To: r.pf.MAC, From: a.mac, Size: frames.MaxSize}
+	flood := func() (float64, error) {
+		n, err := r.space.Flood(ctx, a.name, r.PF, f, floodFor)
+		return n * frames.MaxSize * 8, err
+	}
+	err := r.step(ctx, "sending as fast as a VF can, for a second", func() (err error) {
+		m.Free, err = flood()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.step(ctx, "and with a max_tx_rate", func() error {
+		limit := model.WholeMbit(max(rateLeast, uint64(m.Free/4)))
+		if r.pf.Speed > 0 {
+			limit = min(limit, r.pf.Speed)
+		}
+		if _, err := r.Kernel.TryVFRates(ctx, id.PF, id.Index, kernel.VFRates{Max: limit}); err != nil {
+			m.Refused = reason(err)
+			return nil
+		}
+		var err error
+		m.Limit = limit
+		if m.Limited, err = flood(); err != nil {
+			m.Error = err.Error()
+		}
+		_, back := r.Kernel.TryVFRates(ctx, id.PF, id.Index, kernel.VFRates{})
+		if back != nil {
+			back = fmt.Errorf("take the limit back: %w", back)
+		}
+		return errors.Join(err, back)
+	})
+}

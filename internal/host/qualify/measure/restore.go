@@ -1,0 +1,230 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/model"
+)
+
+// Restore puts back what a measurement that was killed has left. It returns what it could not put back as it was; then
+// the VFs stay set aside. That there is nothing to restore is no error.
+func Restore(ctx context.Context, k Kernel, domains Domains, path string) (left []string, err error) {
+	held, err := lock(path)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	return restore(ctx, k, domains, path, nil)
+}
+
+// restore also gives back what is in the Space, if there is one.
+func restore(ctx context.Context, k Kernel, domains Domains, path string, space Space) (left []string, err error) {
+	j, err := ReadJournal(path)
+	if j == nil || err != nil {
+		return nil, err
+	}
+	r := restorer{k: k, j: j, space: space}
+	if r.held, err = domains(ctx); err != nil {
+		return nil, fmt.Errorf("see which VFs domains have: %w", err)
+	}
+	left = r.filters(ctx)
+	for i := range j.VFs {
+		if err := r.vf(ctx, &j.VFs[i]); err != nil {
+			left = append(left, err.Error())
+		}
+	}
+	if len(left) > 0 {
+		return left, nil
+	}
+	return nil, os.Remove(path)
+}
+
+type restorer struct {
+	k     Kernel
+	j     *Journal
+	space Space // nil: none
+	held  map[model.PCIAddress]string
+}
+
+// filters removes those of ours from the PF.
+func (r *restorer) filters(ctx context.Context) (left []string) {
+	macs, err := r.k.Selfs(ctx, r.j.PF)
+	if errors.Is(err, model.ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, mac := range macs {
+		if !r.j.made(mac) {
+			continue
+		}
+		if err := r.k.DelSelf(ctx, r.j.PF, mac); err != nil {
+			left = append(left, err.Error())
+		}
+	}
+	return left
+}
+
+// vf makes a VF what it was, unless somebody else uses it by now.
+func (r *restorer) vf(ctx context.Context, was *Found) error {
+	now, use, err := find(ctx, r.k, was.ID)
+	switch {
+	case errors.Is(err, model.ErrGone):
+		return nil // with its PF, and all that was set
+	case err != nil:
+		return err
+	case now.Address != was.Address:
+		return nil // another one
+	}
+	why := taken(ctx, r.k, now, use, r.held)
+	if why == "" {
+		why = movedAway(&was.VF, use, r.space)
+	}
+	if why != "" {
+		return fmt.Errorf("VF %s is left as it is: %s; `sluice qualify --restore` when that has ended", was.ID, why)
+	}
+	// One that the host drives is always taken from its driver: its interface may be in a namespace that nobody has any
+	// more, and a driver asks for addresses of its own.
+	if now.Driver != "" && !passedThrough(now.Driver) || was.Driver == "" {
+		if err := r.k.Unbind(ctx, was.Address); err != nil {
+			return err
+		}
+	}
+	if err := r.settings(ctx, &was.VF); err != nil {
+		return err
+	}
+	if err := r.driver(ctx, was); err != nil {
+		return err
+	}
+	return r.verify(ctx, &was.VF)
+}
+
+// driver gives the VF back to the driver that it had.
+func (r *restorer) driver(ctx context.Context, was *Found) error {
+	var err error
+	switch {
+	case was.Driver == "":
+	case passedThrough(was.Driver):
+		err = r.k.BindVFIO(ctx, was.Address)
+	default:
+		err = r.k.BindHost(ctx, was.Address, was.Driver)
+	}
+	if err != nil {
+		return err
+	}
+	is, err := r.k.DriverOverride(was.Address)
+	if err != nil || is == was.Override {
+		return err
+	}
+	return r.k.SetDriverOverride(ctx, was.Address, was.Override)
+}
+
+func (r *restorer) settings(ctx context.Context, was *model.VF) error {
+	pf, i := was.ID.PF, was.ID.Index
+	var err error
+	if was.MAC.IsZero() {
+		_, err = r.k.ClearVF(ctx, pf, i)
+	} else {
+		err = r.k.SetVFMAC(ctx, pf, i, was.MAC)
+	}
+	if err != nil {
+		return err
+	}
+	s := kernel.VFSettings{VLAN: was.VLAN, SpoofCheck: was.SpoofCheck != model.No, Trust: was.Trust == model.Yes, MaxTxRate: was.MaxTxRate}
+	if _, err := r.k.SetVF(ctx, pf, i, s); err != nil {
+		return err
+	}
+	if was.MinTxRate > 0 {
+		_, err = r.k.TryVFRates(ctx, pf, i, kernel.VFRates{Max: was.MaxTxRate, Min: was.MinTxRate})
+	}
+	return err
+}
+
+// verify reads back.
+func (r *restorer) verify(ctx context.Context, was *model.VF) error {
+	now, _, err := find(ctx, r.k, was.ID)
+	if err != nil {
+		return err
+	}
+	var unlike []string
+	for _, x := range []struct {
+		what    string
+		is, was any
+	}{
+		{"driver", now.Driver, was.Driver},
+		{"MAC", now.MAC, was.MAC},
+		{"VLAN", now.VLAN, was.VLAN},
+		{"max_tx_rate", now.MaxTxRate, was.MaxTxRate},
+		{"min_tx_rate", now.MinTxRate, was.MinTxRate},
+		{"spoofchk", now.SpoofCheck, was.SpoofCheck},
+		{"trust", now.Trust, was.Trust},
+	} {
+		if x.is != x.was {
+			unlike = append(unlike, fmt.Sprintf("%s is %v and was %v", x.what, x.is, x.was))
+		}
+	}
+	if len(unlike) > 0 {
+		return fmt.Errorf("VF %s is not as it was: %s", was.ID, strings.Join(unlike, ", "))
+	}
+	return nil
+}
+
+// find looks a VF up. A VF that is not there is model.ErrGone.
+func find(ctx context.Context, k Looker, id model.VFID) (*model.VF, kernel.VFUse, error) {
+	pfs, err := k.PFs(ctx)
+	if err != nil {
+		return nil, kernel.VFUse{}, fmt.Errorf("look at VF %s: %w", id, err)
+	}
+	for i := range pfs {
+		for j := range pfs[i].VFs {
+			if pfs[i].VFs[j].ID == id {
+				return &pfs[i].VFs[j], pfs[i].Uses[j], nil
+			}
+		}
+	}
+	return nil, kernel.VFUse{}, fmt.Errorf("VF %s: %w", id, model.ErrGone)
+}
+
+// taken says who uses a VF, "" for nobody. What cannot be told counts as use.
+func taken(ctx context.Context, k Looker, vf *model.VF, use kernel.VFUse, held map[model.PCIAddress]string) string {
+	if vm, is := held[vf.Address]; is {
+		return "VM " + vm + " has it"
+	}
+	if use.HostNetdevUp {
+		return "its interface " + use.HostNetdev + " is up"
+	}
+	if !passedThrough(vf.Driver) {
+		return ""
+	}
+	switch open, err := k.DriverOpen(ctx, vf.Address); {
+	case err != nil:
+		return err.Error()
+	case open != model.No:
+		return "a process has it open"
+	}
+	return ""
+}
+
+// movedAway says that somebody took the interface that a VF had for a network namespace of theirs, as containers do; "": nobody did.
+// space is ours, or nil. One that had none when it was found cannot be judged so: not every driver makes one.
+func movedAway(was *model.VF, use kernel.VFUse, space Space) string {
+	found := was.Driver != "" && !passedThrough(was.Driver)
+	if !found || !use.OtherNetns || space != nil && space.Has(inSpace(was.ID)) {
+		return ""
+	}
+	return "its interface is in another network namespace"
+}
+
+// inSpace is how the interface of a VF is called in the Space.
+func inSpace(id model.VFID) string { return fmt.Sprintf("sluicevf%d", id.Index) }
+
+// passedThrough says whether a driver hands the device to something else, as kernel has it.
+func passedThrough(driver string) bool {
+	return strings.Contains(driver, "vfio") || driver == "pci-stub"
+}

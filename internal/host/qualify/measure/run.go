@@ -1,0 +1,251 @@
+package measure
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/qualify"
+	"sluice/internal/model"
+)
+
+// Options say what to measure, and by what.
+type Options struct {
+	PF      string
+	Version string
+	Kernel  Kernel
+	Domains Domains
+	// Free lists the VFs of the PF that nobody uses and that are Sluice's to give, after a fresh look at the host.
+	Free func(ctx context.Context) ([]model.VF, error)
+	// SetAside waits until no daemon of this host gives out these VFs, nor has a move under way with one. By then the
+	// journal names them.
+	SetAside func(ctx context.Context, vfs []model.VFID) error
+	Space    func() (Space, error)
+	Journal  string            // its path
+	Say      func(text string) // what is being done
+	Counters time.Duration     // how long drivers may take to read VFs' counters from the NIC
+}
+
+// lendMost is how many VFs are used, where so many are free.
+const lendMost = 2
+
+// restoreWithin bounds how long putting everything back takes.
+const restoreWithin = 2 * time.Minute
+
+// errTaken marks that somebody else uses a VF by now, or has changed it.
+var errTaken = errors.New("somebody else uses it")
+
+// Run measures. When it returns, all is as it was, or Measured.Left says what is not. An error without Measured means
+// that nothing was changed.
+func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
+	held, err := lock(o.Journal)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	if left, err := restore(ctx, o.Kernel, o.Domains, o.Journal, nil); err != nil || len(left) > 0 {
+		return nil, errors.Join(fmt.Errorf("an earlier `sluice qualify` did not put everything back: %s", strings.Join(left, "; ")), err)
+	}
+	r := &run{Options: o, m: &qualify.Measured{PF: o.PF, At: time.Now(), Version: o.Version, Passes: map[string]qualify.Count{}}}
+	if err := r.choose(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.journal.write(o.Journal); err != nil {
+		return nil, err
+	}
+	if err := o.SetAside(ctx, r.ids()); err != nil {
+		return nil, errors.Join(err, os.Remove(o.Journal))
+	}
+	if r.space, err = o.Space(); err != nil {
+		return nil, errors.Join(err, os.Remove(o.Journal))
+	}
+	if err := r.measure(ctx); err != nil {
+		r.fail("all that was still to come", err)
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreWithin)
+	defer cancel()
+	r.Say("putting everything back")
+	left, err := restore(after, o.Kernel, o.Domains, o.Journal, r.space)
+	if err := errors.Join(err, r.space.Close()); err != nil { // interfaces must not come back to the host before their drivers are gone
+		left = append(left, err.Error())
+	}
+	r.m.Left, r.m.Took = left, time.Since(r.m.At)
+	return r.m, ctx.Err()
+}
+
+// run is one measurement.
+type run struct {
+	Options
+	m       *qualify.Measured
+	journal Journal
+	pf      model.PF
+	vfs     []*lent
+	space   Space
+}
+
+// lent is a VF that is ours for now.
+type lent struct {
+	was    model.VF
+	driver string // that we left it with
+	mac    model.MAC
+	name   string // of its interface in the Space; "": it is not there
+	up     bool   // and it has carrier
+}
+
+func (r *run) ids() (ids []model.VFID) {
+	for _, l := range r.vfs {
+		ids = append(ids, l.was.ID)
+	}
+	return ids
+}
+
+// choose takes free VFs, and looks at the hardware.
+func (r *run) choose(ctx context.Context) error {
+	hw, err := r.Kernel.Hardware(ctx, r.PF)
+	if err != nil {
+		return err
+	}
+	if r.pf, err = r.look(ctx); err != nil {
+		return err
+	}
+	free, err := r.Free(ctx)
+	if err != nil {
+		return err
+	}
+	if len(free) == 0 {
+		return &api.Error{
+			Text:   "no VF of " + r.PF + " is free: none is both in Sluice's pool and unused",
+			Remedy: "list one more under vfs: in sluice.yaml, or have a VM give up its VF for a while (`sluice release VM`)",
+		}
+	}
+	slices.Reverse(free) // placement begins with the first
+	slices.SortStableFunc(free, func(a, b model.VF) int { return carries(&a) - carries(&b) })
+	free = free[:min(lendMost, len(free))]
+	r.journal = Journal{Version: journalVersion, PID: os.Getpid(), PF: r.PF, Filters: madeUp()}
+	for i := range free {
+		found := Found{VF: free[i]}
+		if found.Override, err = r.Kernel.DriverOverride(found.Address); err != nil {
+			return err
+		}
+		r.journal.VFs = append(r.journal.VFs, found)
+		r.vfs = append(r.vfs, &lent{was: free[i], driver: free[i].Driver, mac: free[i].MAC})
+	}
+	r.m.VFs, r.m.Caps, r.m.Slots = r.ids(), r.pf.Caps, r.pf.SelfSlots
+	r.m.Hardware = Describe(&hw, &r.pf)
+	return nil
+}
+
+// Describe is the hardware in a report's terms.
+func Describe(hw *kernel.Hardware, pf *model.PF) api.QualifiedHardware {
+	return api.QualifiedHardware{
+		Address: string(hw.Address), Device: hw.Device, Driver: hw.Driver, Version: hw.Version, Firmware: hw.Firmware,
+		Kernel: hw.Kernel, Speed: pf.Speed, NumVFs: pf.NumVFs, Emulated: hw.Emulated,
+	}
+}
+
+// carries says whether a free VF has anything left on it: such ones last.
+func carries(vf *model.VF) int {
+	if vf.MAC.IsZero() && vf.VLAN == 0 && vf.MaxTxRate == 0 {
+		return 0
+	}
+	return 1
+}
+
+// madeUp begins the addresses of this measurement: locally administered, unicast, and nobody else's.
+func madeUp() model.MAC {
+	m := model.MAC{0x02, 0x51}
+	_, _ = rand.Read(m[2:prefixBytes])
+	return m
+}
+
+// address n of this measurement.
+func (r *run) address(n int) model.MAC {
+	m := r.journal.Filters
+	m[4], m[5] = byte(n>>8), byte(n)
+	return m
+}
+
+// look finds the PF.
+func (r *run) look(ctx context.Context) (model.PF, error) {
+	pfs, err := r.Kernel.PFs(ctx)
+	if err != nil {
+		return model.PF{}, err
+	}
+	for i := range pfs {
+		if pfs[i].Name == r.PF {
+			return pfs[i].PF, nil
+		}
+	}
+	return model.PF{}, fmt.Errorf("PF %s: %w", r.PF, model.ErrGone)
+}
+
+// step does one thing, if the VFs are still nobody else's. Only that somebody has taken one ends the measurement:
+// everything else is told and the next thing tried.
+func (r *run) step(ctx context.Context, what string, do func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, l := range r.vfs {
+		if err := r.ours(ctx, l); err != nil {
+			return err
+		}
+	}
+	r.Say(what)
+	err := do()
+	if err != nil && !errors.Is(err, errTaken) && ctx.Err() == nil {
+		r.fail(what, err)
+		return nil
+	}
+	return err
+}
+
+func (r *run) fail(what string, err error) {
+	r.m.Failed = append(r.m.Failed, what+": "+err.Error())
+}
+
+// ours checks that a VF is as we left it and in nobody's hands.
+func (r *run) ours(ctx context.Context, l *lent) error {
+	held, err := r.Domains(ctx)
+	if err != nil {
+		return fmt.Errorf("see which VFs domains have: %w", err)
+	}
+	now, use, err := find(ctx, r.Kernel, l.was.ID)
+	if err != nil {
+		return err
+	}
+	why := taken(ctx, r.Kernel, now, use, held)
+	switch {
+	case why != "":
+	case now.Address != l.was.Address:
+		why = "it is another device now"
+	case now.Driver != l.driver:
+		why = fmt.Sprintf("its driver is %q, and it was left with %q", now.Driver, l.driver)
+	case now.MAC != l.mac:
+		why = fmt.Sprintf("its MAC is %s, and it was left with %s", now.MAC, l.mac)
+	case l.name != "" && !r.space.Has(l.name):
+		why = "its interface was taken away"
+	default:
+		why = movedAway(&l.was, use, r.space)
+	}
+	if why != "" {
+		return fmt.Errorf("VF %s: %w: %s", l.was.ID, errTaken, why)
+	}
+	return nil
+}
+
+// measure does everything, in an order in which nothing needs what comes later.
+func (r *run) measure(ctx context.Context) error {
+	for _, part := range []func(context.Context) error{r.prepare, r.filters, r.times, r.lendAll, r.minRate, r.passes, r.counters, r.spoof, r.maxRate} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/api/v1"
+	"sluice/internal/host/qualify"
+	"sluice/internal/model"
+)
+
+func options(t *testing.T, f *fake) Options {
+	return Options{
+		PF: "pf0", Version: "test", Kernel: f, Journal: filepath.Join(memory(t), "qualify.json"), Space: f.newSpace,
+		Domains:  func(context.Context) (map[model.PCIAddress]string, error) { return f.held, nil },
+		Free:     func(context.Context) ([]model.VF, error) { return append([]model.VF(nil), f.pf.VFs[4:]...), nil },
+		SetAside: func(context.Context, []model.VFID) error { return nil },
+		Say:      func(string) {},
+		Counters: 1, // ns
+	}
+}
+
+// memory is a directory that is written to hundreds of times, in memory where that can be had.
+func memory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "qualify")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// What an emulated igb claims and does is found out, and everything is put back.
+func TestRun(t *testing.T) {
+	f := newFake()
+	o := options(t, f)
+	o.Free = func(context.Context) ([]model.VF, error) { return append([]model.VF(nil), f.pf.VFs[5:]...), nil }
+	before := f.String()
+	aside := false
+	o.SetAside = func(_ context.Context, ids []model.VFID) error {
+		j, err := ReadJournal(o.Journal)
+		aside = err == nil && j != nil && len(j.VFs) == len(ids)
+		if f.calls > 0 {
+			t.Errorf("%d changes before the VFs were set aside", f.calls)
+		}
+		return nil
+	}
+	m, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := qualify.Judge(m)
+	got := map[string]string{}
+	for _, c := range q.Claims {
+		got[c.Code] = c.Measured
+		t.Logf("%-14s %-8s %s", c.Code, c.Measured, c.Evidence)
+	}
+	for code, want := range map[string]string{
+		api.ClaimMaxTxRate: "no", api.ClaimMinTxRate: "no", api.ClaimVFCounters: "no", api.ClaimPFFilters: "yes", api.ClaimSelfFDB: "yes",
+		api.ClaimNeedsSelf: "yes", api.ClaimVFToPF: "yes", api.ClaimPFToVF: "yes", api.ClaimVFToVF: "yes", api.ClaimLoopsToVF: "no",
+		api.ClaimLoopsToPF: "yes", api.ClaimSpoofCheck: "yes",
+	} {
+		if got[code] != want {
+			t.Errorf("%s: %q, want %q", code, got[code], want)
+		}
+	}
+	if len(q.Times) != 3 || len(q.Failed)+len(q.Left) > 0 {
+		t.Errorf("times %+v, failed %q, left %q", q.Times, q.Failed, q.Left)
+	}
+	if f.String() != before {
+		t.Errorf("it was\n%sand is\n%s", before, f)
+	}
+	if _, err := os.Stat(o.Journal); !aside || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("journal: written first %v; at the end %v", aside, err)
+	}
+	if !f.space.closed {
+		t.Error("the space is left")
+	}
+}
+
+// changes is how many a whole run makes.
+func changes(t *testing.T) int {
+	t.Helper()
+	f := newFake()
+	if _, err := Run(t.Context(), options(t, f)); err != nil {
+		t.Fatal(err)
+	}
+	return f.calls
+}
+
+// killed runs until a change at which the process dies.
+func killed(ctx context.Context, o Options) (dead bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if r != any(errKilled) {
+				panic(r)
+			}
+			dead = true
+		}
+	}()
+	_, _ = Run(ctx, o)
+	return false
+}
+
+func TestKilledAtEachChange(t *testing.T) {
+	for n := 1; n <= changes(t); n++ {
+		f := newFake()
+		o := options(t, f)
+		before := f.String()
+		f.at = func(call int, _ string) error {
+			if call == n {
+				panic(errKilled)
+			}
+			return nil
+		}
+		if !killed(t.Context(), o) {
+			t.Fatalf("change %d never came", n)
+		}
+		f.at = nil
+		_ = f.space.Close()
+		left, err := Restore(t.Context(), f, o.Domains, o.Journal)
+		if err != nil || len(left) > 0 || f.String() != before {
+			t.Fatalf("killed at change %d: %v, left %q; it was\n%sand is\n%s", n, err, left, before, f)
+		}
+		if _, err := os.Stat(o.Journal); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("killed at change %d: the journal is left", n)
+		}
+	}
+}
+
+func TestInterruptedOrFailingAtEachChange(t *testing.T) {
+	for n := 1; n <= changes(t); n++ {
+		for _, fails := range []bool{false, true} {
+			f := newFake()
+			o := options(t, f)
+			before := f.String()
+			ctx, cancel := context.WithCancel(t.Context())
+			f.at = func(call int, _ string) error {
+				if call == n && fails {
+					return errors.New("input/output error")
+				} else if call == n {
+					cancel()
+					return ctx.Err()
+				}
+				return nil
+			}
+			m, _ := Run(ctx, o)
+			cancel()
+			if m == nil {
+				t.Fatalf("change %d: no report", n)
+			}
+			if len(m.Left) > 0 { // the change that failed was to put something back
+				left, err := Restore(t.Context(), f, o.Domains, o.Journal)
+				if err != nil || len(left) > 0 {
+					t.Fatalf("change %d: then %v, %q", n, err, left)
+				}
+			}
+			if f.String() != before {
+				t.Fatalf("change %d (fails: %v): it was\n%sand is\n%s", n, fails, before, f)
+			}
+		}
+	}
+}
+
+// Whoever takes a VF at any moment keeps it: nothing of it is changed from the next step on, and it stays set aside.
+func TestTakenAtEachChange(t *testing.T) {
+	takes := map[string]func(*fake, int){
+		"a VM":        func(f *fake, vf int) { f.held[f.pf.VFs[vf].Address] = "web" },
+		"a process":   func(f *fake, vf int) { f.pf.VFs[vf].Driver, f.in[vf], f.open[vf] = "vfio-pci", "", true },
+		"the host":    func(f *fake, vf int) { f.pf.VFs[vf].Driver, f.in[vf] = "igbvf", "up" },
+		"a container": func(f *fake, vf int) { f.pf.VFs[vf].Driver, f.in[vf] = "igbvf", "away" },
+		"another MAC": func(f *fake, vf int) { f.pf.VFs[vf].MAC = model.MAC{2, 7, 7} },
+	}
+	for name, take := range takes {
+		for n := 1; n <= changes(t); n++ {
+			f := newFake()
+			o := options(t, f)
+			before := f.String()
+			vf := 6
+			if name == "a container" { // it takes interfaces that the host has
+				vf = 5
+				o.Free = func(context.Context) ([]model.VF, error) { return append([]model.VF(nil), f.pf.VFs[5:]...), nil }
+			}
+			last := "" // the step that it was taken in
+			step := ""
+			o.Say = func(text string) { step, f.late = text, false }
+			moved := false // away from who came at the last moment
+			f.at = func(call int, what string) error {
+				if call == n {
+					take(f, vf)
+					last, f.late, moved = step, true, what == "move" || what == "driver"
+				}
+				return nil
+			}
+			m, err := Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(f.wrong) > 0 {
+				t.Fatalf("%s took it at change %d, and then came %q", name, n, f.wrong)
+			}
+			putBack := strings.HasPrefix(last, "putting")
+			if name == "another MAC" || putBack || moved {
+				continue
+			}
+			if len(m.Left) == 0 || !strings.Contains(strings.Join(m.Failed, " ")+strings.Join(m.Left, " "), f.pf.VFs[vf].ID.String()) {
+				t.Fatalf("%s took it at change %d: failed %q, left %q", name, n, m.Failed, m.Left)
+			}
+			if j, err := ReadJournal(o.Journal); err != nil || j == nil {
+				t.Fatalf("%s took it at change %d: it is not set aside any more: %v", name, n, err)
+			}
+			clear(f.held)
+			f.open[vf] = false
+			if f.in[vf] == "up" || f.in[vf] == "away" {
+				f.in[vf] = "host"
+			}
+			if left, err := Restore(t.Context(), f, o.Domains, o.Journal); err != nil || len(left) > 0 || f.String() != before {
+				t.Fatalf("%s took it at change %d and gave it back: %v, %q\n%s", name, n, err, left, f)
+			}
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	f := newFake()
+	o := options(t, f)
+	o.Free = func(context.Context) ([]model.VF, error) { return nil, nil }
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no VF of pf0 is free") {
+		t.Error(err)
+	}
+	o = options(t, f)
+	o.SetAside = func(context.Context, []model.VFID) error { return errors.New("the daemon does not answer") }
+	if _, err := Run(t.Context(), o); err == nil || f.calls > 0 {
+		t.Errorf("%v, after %d changes", err, f.calls)
+	}
+	if _, err := os.Stat(o.Journal); !errors.Is(err, os.ErrNotExist) {
+		t.Error("VFs stay set aside")
+	}
+	held, err := lock(o.Journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "at work on this host") {
+		t.Error(err)
+	}
+	if !Running(o.Journal) {
+		t.Error("nobody seems to be at work")
+	}
+}
+
+func TestNoHostDriver(t *testing.T) {
+	f := newFake()
+	o := options(t, f)
+	before := f.String()
+	m, err := Run(t.Context(), Options{
+		PF: o.PF, Kernel: driverless{f}, Domains: o.Domains, Free: o.Free, SetAside: o.SetAside, Space: o.Space, Journal: o.Journal, Say: o.Say, Counters: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := qualify.Judge(m)
+	if !strings.Contains(strings.Join(q.Failed, "\n"), "modprobe") || m.Filters.Added == 0 || f.String() != before {
+		t.Errorf("%+v\n%s", q, f)
+	}
+}
+
+// driverless is a host without a driver for VFs.
+type driverless struct{ *fake }
+
+func (d driverless) BindHost(ctx context.Context, addr model.PCIAddress, _ string) error {
+	return d.drive(ctx, addr, "", "")
+}

@@ -1,7 +1,0 @@
-// Package hwtest tests package kernel on a real (or emulated) PF. Its tests change the
-// VF they are told to: its MAC, rates and driver. They run on the host that has the
-// PF, from a test binary copied there:
-//
-//	go test -c -tags lab ./internal/kernel/hwtest
-//	SLUICE_TEST_PF=pf0 SLUICE_TEST_VF=6 ./hwtest.test
-package hwtest

@@ -1,0 +1,148 @@
+package fluid
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/model"
+)
+
+// Run is a Link under an allocator for a while.
+type Run struct {
+	Link      *Link
+	Allocator bandwidth.Allocator
+	Period    time.Duration // between readings
+	Delay     time.Duration // from a reading to the limits made of it
+	Length    time.Duration
+	Warm      time.Duration // at the beginning, not judged
+	Noise     float64       // of a reading, relative
+	Uneven    float64       // of the shares of a full link, relative, drawn anew every 40 ms: 0.16-0.5 on real queues
+	Ramp      time.Duration // in which a sender can rise from nothing to the link's speed
+	Lost      float64       // share of readings that are lost
+	Seed      uint64
+	// Watch, if set, sees each step: what each wants, may send and sends, bits/s.
+	Watch func(t time.Duration, want []float64, allowed []bandwidth.Allowance, sent []float64)
+
+	r                                               *rand.Rand
+	want, sent, base, entitled, ideal, sums, uneven []float64
+	now, next                                       []bandwidth.Allowance
+	senders                                         []bandwidth.Sender
+	applyAt                                         time.Duration
+	score                                           score
+}
+
+// Step is the time between two points of the fluid.
+const Step = 5 * time.Millisecond
+
+// Result judges a Run, the warm-up left out.
+type Result struct {
+	Satisfied   float64       // % of the windows of 200 ms in which a guarantee was asked for and at least 95 % of what was asked came
+	Short       float64       // bits that were lacking of guarantees
+	Utilisation float64       // % of what the ideal allocator carries
+	Changes     float64       // of limits, per second and VM
+	Recovery    time.Duration // from a guarantee's wake until it first has 95 %, the longest
+	Capacity    float64       // what the allocator took the link to carry, at the end
+}
+
+// Do runs it.
+func (r *Run) Do() Result {
+	r.begin()
+	period := max(1, int(r.Period/Step))
+	phase := r.r.IntN(period) // demand does not know of ticks
+	for k := range int(r.Length / Step) {
+		t := time.Duration(k) * Step
+		if k%period == phase {
+			r.tick(t)
+		}
+		if r.applyAt > 0 && t >= r.applyAt {
+			r.apply(t)
+		}
+		r.step(t)
+	}
+	res := r.score.result(len(r.senders), (r.Length - r.Warm).Seconds())
+	res.Capacity = r.Allocator.Capacity()
+	return res
+}
+
+func (r *Run) begin() {
+	n := len(r.Link.Senders)
+	r.r = rand.New(rand.NewPCG(r.Seed, 1))
+	r.score = score{}
+	r.score.begin(n)
+	for _, s := range []*[]float64{&r.want, &r.sent, &r.base, &r.entitled, &r.ideal, &r.sums} {
+		*s = make([]float64, n)
+	}
+	r.uneven = nil
+	r.applyAt = 0
+	r.now, r.next, r.senders = make([]bandwidth.Allowance, n), make([]bandwidth.Allowance, n), make([]bandwidth.Sender, n)
+	for i := range r.senders {
+		r.now[i] = bandwidth.Unlimited
+		r.senders[i] = bandwidth.Sender{ID: model.NICID{VM: vmID(i), NIC: "net0"}, SLA: r.Link.Senders[i].SLA, Age: i}
+	}
+}
+
+// step lets the fluid flow from t for a Step.
+func (r *Run) step(t time.Duration) {
+	if r.Uneven > 0 && (r.uneven == nil || t%(40*time.Millisecond) == 0) {
+		r.uneven = r.uneven[:0]
+		for range r.sent {
+			r.uneven = append(r.uneven, math.Exp(r.Uneven*r.r.NormFloat64()))
+		}
+	}
+	for i := range r.want {
+		r.want[i] = r.Link.Senders[i].wants(t)
+		r.base[i] = r.want[i]
+		if r.Ramp > 0 {
+			r.base[i] = min(r.want[i], r.sent[i]+r.Link.Speed*Step.Seconds()/r.Ramp.Seconds())
+		}
+	}
+	r.Link.Carry(t, r.base, r.now, r.uneven, r.sent)
+	r.Link.Ideal(t, r.want, r.entitled, r.ideal)
+	for i := range r.sent {
+		r.sums[i] += r.sent[i]
+	}
+	if r.Watch != nil {
+		r.Watch(t, r.want, r.now, r.sent)
+	}
+	if t >= r.Warm {
+		r.score.add(t, r.entitled, r.ideal, r.sent)
+	}
+}
+
+// tick reads what was sent and asks the allocator.
+func (r *Run) tick(t time.Duration) {
+	steps := r.Period.Seconds() / Step.Seconds()
+	for i := range r.senders {
+		s := &r.senders[i]
+		s.Bits = max(0, r.sums[i]/steps*(1+r.Noise*r.r.NormFloat64()))
+		s.Packets = s.Bits / r.Link.Senders[i].frame()
+		s.Known = r.r.Float64() >= r.Lost
+		if !s.Known {
+			s.Bits, s.Packets = 0, 0
+		}
+	}
+	clear(r.sums)
+	link := bandwidth.Link{Speed: r.Link.Speed, Packets: inf(r.Link.Packets), Period: r.Period}
+	copy(r.next, r.now)
+	r.Allocator.Allocate(time.Time{}.Add(t), link, r.senders, r.next)
+	r.applyAt = t + max(Step, r.Delay)
+}
+
+// apply brings the limits into force.
+func (r *Run) apply(t time.Duration) {
+	if t > r.Warm {
+		for i := range r.now {
+			if r.now[i] != r.next[i] {
+				r.score.changes++
+			}
+		}
+	}
+	copy(r.now, r.next)
+	r.applyAt = 0
+}
+
+func vmID(i int) model.VMID {
+	return model.VMID([]byte{'v', 'm', byte('0' + i/1000%10), byte('0' + i/100%10), byte('0' + i/10%10), byte('0' + i%10)})
+}

@@ -1,0 +1,69 @@
+package report
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"path/filepath"
+
+	"sluice/internal/model"
+	"sluice/internal/research/scenario"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"base": filepath.Base, "percent": percent, "rate": rate, "span": model.Span, "worst": worstOf, "optima": optima, "learned": learnedRows, "lasting": model.Lasting,
+	"share": func(x float64) string { return percent(100 * x) },
+}).Parse(pageText))
+
+// pageData is what the page is made of.
+type pageData struct {
+	*scenario.Result
+	Summary string
+	Legend  string
+	Loss    template.HTML
+	Rates   template.HTML
+	Top     string // packets/s of the darkest shade of Rates
+	Holders []drawing
+	Scored  bool
+}
+
+// drawing is a plot with its title.
+type drawing struct {
+	Title string
+	SVG   template.HTML
+}
+
+// HTML writes a page that needs nothing from elsewhere: styles and plots are in it.
+func HTML(w io.Writer, r *scenario.Result) error {
+	if r.Guaranteed != nil {
+		return keptHTML(w, r)
+	}
+	d := pageData{Result: r, Summary: Summary(r), Legend: legend(r), Scored: r.Optimum != nil}
+	loss, err := lossPlot(r)
+	if err != nil {
+		return err
+	}
+	if loss != nil {
+		if d.Loss, err = render(loss, 300); err != nil {
+			return err
+		}
+	}
+	rows := rowsOf(r.Plot)
+	height := 70 + 9*len(rows)
+	rates, top := ratePlot(r, rows)
+	d.Top = model.SIDigits(top, 4)
+	if d.Rates, err = render(rates, height); err != nil {
+		return err
+	}
+	for i, name := range r.Plot.Names {
+		svg, err := render(holderPlot(r, i, rows), height)
+		if err != nil {
+			return err
+		}
+		d.Holders = append(d.Holders, drawing{Title: name, SVG: svg})
+	}
+	return page.Execute(w, &d)
+}

@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/loop"
+	"sluice/internal/model"
+)
+
+// errHung is what a runner says of an enforcer that has not answered by its deadline.
+var errHung = errors.New("did not answer in time")
+
+// applyTime is how long an enforcer may take for a batch.
+const applyTime = 2 * time.Second
+
+// StartControl lets e.Bandwidth work from now on: every period, and with what each Snapshot shows.
+func (e *Engine) StartControl(period time.Duration) {
+	e.busy, e.queue = map[string]bool{}, map[string][]model.Limit{}
+	var tick func()
+	tick = func() {
+		e.At(e.World.Now.Add(period), tick)
+		if e.Bandwidth != nil && e.followed {
+			e.apply(e.Bandwidth.Tick(e.World.Now, e.World.Readings()))
+		}
+		if e.OnControl != nil {
+			e.OnControl()
+		}
+	}
+	e.At(e.World.Now.Add(period), tick)
+}
+
+// follow tells the controller what the host looks like.
+func (e *Engine) follow(snap *model.Snapshot) {
+	if e.Bandwidth == nil {
+		return
+	}
+	w := bandwidth.World{Snapshot: snap}
+	if e.Core != nil {
+		w = e.Core.World()
+	}
+	w.Enforcer = e.enforcer
+	first := !e.followed
+	e.followed, e.seen = true, w.Snapshot
+	e.Bandwidth.Follow(e.World.Now, w)
+	if first { // what an earlier daemon left
+		e.Bandwidth.Adopt(e.World.Now, e.World.standing())
+	}
+}
+
+// enforcer names the enforcer that a Limit is to have.
+func (e *Engine) enforcer(snap *model.Snapshot, key model.LimitKey) (string, model.Tri) {
+	for _, f := range e.World.Enforcers() {
+		if can := f.Can(snap, key); can != model.No {
+			return f.Name(), can
+		}
+	}
+	return "", model.No
+}
+
+// apply gives each Limit to its enforcer. Those for one that is busy still wait for it.
+func (e *Engine) apply(limits []model.Limit) {
+	if len(limits) == 0 {
+		return
+	}
+	snap := e.seen
+	batches := map[string][]model.Limit{}
+	for _, l := range limits {
+		by, _ := e.enforcer(snap, l.LimitKey)
+		batches[by] = append(batches[by], l)
+	}
+	for _, f := range e.World.Enforcers() {
+		switch batch := batches[f.Name()]; {
+		case len(batch) == 0:
+		case e.busy[f.Name()]:
+			e.queue[f.Name()] = newest(e.queue[f.Name()], batch)
+		default:
+			e.enact(f, snap, batch)
+		}
+	}
+}
+
+// newest adds a batch to one that waits: of a Limit the newer one counts.
+func newest(waiting, batch []model.Limit) []model.Limit {
+	for _, l := range batch {
+		waiting = slices.DeleteFunc(waiting, func(o model.Limit) bool { return o.LimitKey == l.LimitKey })
+	}
+	return append(waiting, batch...)
+}
+
+// enact applies a batch after the time that takes. What was begun takes effect, whoever lives to hear of it.
+func (e *Engine) enact(f loop.Enforcer, snap *model.Snapshot, batch []model.Limit) {
+	core, w := e.Bandwidth, e.World
+	takes := w.traffic.Delay
+	if w.traffic.Hang != nil {
+		takes += w.traffic.Hang(f.Name())
+	}
+	if e.OnLimits != nil {
+		e.OnLimits(f.Name(), batch)
+	}
+	tell := func(applied []model.Limit, err error) {
+		if core == e.Bandwidth && core != nil {
+			core.Applied(w.Now, batch, applied, err)
+		}
+	}
+	e.busy[f.Name()] = true
+	if takes > applyTime {
+		e.At(w.Now.Add(applyTime), func() { tell(nil, errHung) })
+	}
+	e.At(w.Now.Add(takes), func() {
+		applied, err := f.Apply(context.Background(), snap, batch)
+		if takes <= applyTime {
+			tell(applied, err)
+		}
+		if core == e.Bandwidth {
+			e.busy[f.Name()] = false
+			if next := e.queue[f.Name()]; len(next) > 0 {
+				delete(e.queue, f.Name())
+				e.enact(f, snap, next)
+			}
+		}
+	})
+}
+
+// Lift lets the controller lift its limits, as it does at an orderly stop, and end.
+func (e *Engine) Lift(all bool) {
+	if e.Bandwidth == nil {
+		return
+	}
+	e.busy, e.queue = map[string]bool{}, map[string][]model.Limit{}
+	e.apply(e.Bandwidth.Lift(all))
+	e.Bandwidth, e.followed = nil, false
+}
