@@ -272,13 +272,16 @@ func (h *HTB) grow(ctx context.Context, snap *model.Snapshot, pf *model.PF, t *t
 // join leads a member to its class if that stands, and polices it otherwise.
 func (h *HTB) join(ctx context.Context, t *tree, m *member, stands *kernel.Shaper) (model.Limit, error) {
 	class := stands.Class(m.class.ID)
-	if t.barred[m.nic.Tap] || class == nil {
+	if t.polices(m) || class == nil {
 		return h.lead(ctx, m, 0, m.alone)
 	}
 	l, err := h.lead(ctx, m, stands.Device, 0)
 	l.Guarantee = min(l.Guarantee, class.Rate)
 	return l, err
 }
+
+// polices says whether a member is outside of the tree: it cannot be led there, or there is no class left for it.
+func (t *tree) polices(m *member) bool { return t.barred[m.nic.Tap] || m.class.ID == 0 }
 
 // bar finds out which taps cannot be led to the tree.
 func (t *tree) bar(ctx context.Context, k Shapers, taps []member) {
@@ -295,7 +298,7 @@ func (t *tree) shaper(pf *model.PF, taps []member) kernel.Shaper {
 	all := budget(pf, &t.root)
 	s := kernel.Shaper{PF: pf.Index, Rate: max(leastRate, all-min(all, t.outside(taps))), Queue: queueOf(max(all, pf.Shared()))}
 	for i := range taps {
-		if !t.barred[taps[i].nic.Tap] {
+		if !t.polices(&taps[i]) {
 			s.Classes = append(s.Classes, taps[i].class)
 		}
 	}
@@ -305,7 +308,7 @@ func (t *tree) shaper(pf *model.PF, taps []member) kernel.Shaper {
 // outside is what those taps may send that are not in the tree, in bits/s.
 func (t *tree) outside(taps []member) (sum uint64) {
 	for i := range taps {
-		if t.barred[taps[i].nic.Tap] {
+		if t.polices(&taps[i]) {
 			sum += taps[i].alone
 		}
 	}

@@ -281,3 +281,33 @@ func TestHTBLeavesFunctionsOut(t *testing.T) {
 		t.Errorf("tree %+v, the function's tap %+v", f.trees[2], p)
 	}
 }
+
+// TestHTBWithMoreTapsThanClasses: those that no class is left for are policed, at what the tree leaves to them.
+func TestHTBWithMoreTapsThanClasses(t *testing.T) {
+	const taps = kernel.MostShaped + 3
+	f, snap := grove()
+	snap.VMs = nil
+	for n := 1; n <= taps; n++ {
+		nic := model.NIC{Alias: "ua-net0", Tap: tap(n), TapIndex: 10 + n, Network: "br0"}
+		f.index[nic.Tap] = nic.TapIndex
+		snap.VMs = append(snap.VMs, model.VM{ID: id(n), NICs: []model.NIC{nic}})
+	}
+	if _, err := NewHTB(f).Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 5e9)}); err != nil {
+		t.Fatal(err)
+	}
+	s := f.trees[2]
+	var policed uint64
+	for n := 1; n <= taps; n++ {
+		p := f.stands[tap(n)]
+		switch last := n > kernel.MostShaped; {
+		case last && (p.Shaper != 0 || p.Tx.Now.Bits == 0):
+			t.Errorf("tap%d, which no class is left for, has %+v", n, p)
+		case !last && p.Shaper != s.Device:
+			t.Errorf("tap%d is not in the tree: %+v", n, p)
+		}
+		policed += p.Tx.Now.Bits
+	}
+	if len(s.Classes) != kernel.MostShaped || s.Rate+policed > 5e9 {
+		t.Errorf("%d classes of %d bits/s, and %d policed beside them", len(s.Classes), s.Rate, policed)
+	}
+}

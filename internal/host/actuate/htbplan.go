@@ -60,11 +60,11 @@ func budget(pf *model.PF, root *model.Limit) uint64 {
 }
 
 // number gives each tap a class by its ifindex, so that it keeps that whoever comes and goes; in the rare case that
-// two would have the same one, the younger takes the next.
+// two would have the same one, the younger takes the next. Taps beyond the number of classes get none (ID 0): they are policed.
 func number(all []member) {
 	const first, last = 1, kernel.MostShaped
 	taken := map[uint16]bool{}
-	for i := range all {
+	for i := range all[:min(len(all), last)] {
 		id := first + all[i].nic.TapIndex%(last-first+1)
 		for taken[uint16(id)] {
 			if id++; id > last {
