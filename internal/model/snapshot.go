@@ -63,25 +63,36 @@ type TapLimit struct {
 
 // PF is a physical function that has, or may have, VFs.
 type PF struct {
-	Name      string     `json:"name"`
-	Index     int        `json:"ifindex"`
-	Address   PCIAddress `json:"pci_address"`
-	Driver    string     `json:"driver"`
-	MAC       MAC        `json:"mac"`
-	Network   string     `json:"network"` // the bridge it is behind, or the label the config gives it
-	Uplink    Uplink     `json:"uplink,omitzero"`
-	NUMANode  int        `json:"numa_node"` // -1: unknown
-	LinkUp    bool       `json:"link_up"`
-	Speed     uint64     `json:"speed_bits"`             // bits/s, 0: unknown
-	Carries   uint64     `json:"carries_bits,omitempty"` // bits/s: what the config says that its link carries where that is less; 0: its speed
-	NumVFs    int        `json:"num_vfs"`
-	TotalVFs  int        `json:"total_vfs"`
-	Caps      Caps       `json:"caps"`
-	Managed   bool       `json:"managed"` // the config lists it
-	VFs       []VF       `json:"vfs"`
-	SelfFDB   []MAC      `json:"self_fdb,omitempty"`   // unicast filters that someone gave the PF itself (`bridge fdb ... self`)
-	SelfSlots int        `json:"self_slots,omitempty"` // how many such filters the driver takes, 0: unknown
+	Name      string      `json:"name"`
+	Index     int         `json:"ifindex"`
+	Address   PCIAddress  `json:"pci_address"`
+	Driver    string      `json:"driver"`
+	MAC       MAC         `json:"mac"`
+	Network   string      `json:"network"` // the bridge it is behind, or the label the config gives it
+	Uplink    Uplink      `json:"uplink,omitzero"`
+	NUMANode  int         `json:"numa_node"` // -1: unknown
+	LinkUp    bool        `json:"link_up"`
+	Speed     uint64      `json:"speed_bits"`             // bits/s, 0: unknown
+	Carries   uint64      `json:"carries_bits,omitempty"` // bits/s: what the config says that its link carries where that is less; 0: its speed
+	NumVFs    int         `json:"num_vfs"`
+	TotalVFs  int         `json:"total_vfs"`
+	Caps      Caps        `json:"caps"`
+	Managed   bool        `json:"managed"` // the config lists it
+	VFs       []VF        `json:"vfs"`
+	Eswitch   EswitchMode `json:"eswitch,omitempty"`
+	SelfFDB   []MAC       `json:"self_fdb,omitempty"`   // unicast filters that someone gave the PF itself (`bridge fdb ... self`)
+	SelfSlots int         `json:"self_slots,omitempty"` // how many such filters the driver takes, 0: unknown
 }
+
+// EswitchMode is the mode of the NIC's embedded switch, named as `devlink dev eswitch show` does.
+type EswitchMode string
+
+// The modes of an embedded switch.
+const (
+	EswitchUnknown   EswitchMode = ""          // the driver has no such modes, or does not tell
+	EswitchLegacy    EswitchMode = "legacy"    // the NIC steers frames to VFs by their MAC and VLAN
+	EswitchSwitchdev EswitchMode = "switchdev" // the host steers them, through a representor of each VF: without one a VF is cut off
+)
 
 // Uplink is how a PF is connected to the switch that the VMs' taps are in.
 type Uplink struct {

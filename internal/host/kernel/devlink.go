@@ -7,9 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/base/rtnl"
+	"sluice/internal/model"
 )
 
-// devlink sets VFs' rates where the driver has them as objects of devlink (mlx5 and ice with the NIC's switch in
+// devlink reads the mode of a NIC's embedded switch, and sets VFs' rates where the driver has them as objects of devlink (mlx5 and ice with the NIC's switch in
 // mode switchdev): there the messages for VFs of a PF may be refused. Rates are bytes/s.
 type devlink struct{ conn *rtnl.Conn }
 
@@ -81,6 +82,33 @@ func (d *devlink) set(ctx context.Context, leaf devlinkRate, want VFRates) error
 	return d.conn.Do(ctx, leaf.request(family, want))
 }
 
+// eswitch reads the mode of a device's embedded switch, model.EswitchUnknown where the driver has none or does not say.
+func (d *devlink) eswitch(ctx context.Context, dev model.PCIAddress) (model.EswitchMode, error) {
+	family, err := genericFamily(ctx, d.conn, "devlink")
+	if err != nil {
+		return model.EswitchUnknown, absent(err)
+	}
+	req := devlinkRequest(family, unix.DEVLINK_CMD_ESWITCH_GET)
+	req.String(unix.DEVLINK_ATTR_BUS_NAME, "pci").String(unix.DEVLINK_ATTR_DEV_NAME, string(dev))
+	mode, err := rtnl.Get(ctx, d.conn, req, decodeEswitch)
+	return mode, absent(err)
+}
+
+// eswitchModes are the modes by their number (enum devlink_eswitch_mode).
+var eswitchModes = map[uint16]model.EswitchMode{
+	unix.DEVLINK_ESWITCH_MODE_LEGACY:    model.EswitchLegacy,
+	unix.DEVLINK_ESWITCH_MODE_SWITCHDEV: model.EswitchSwitchdev,
+}
+
+// decodeEswitch reads the answer to DEVLINK_CMD_ESWITCH_GET. The kernel leaves the mode out where the driver cannot tell it.
+func decodeEswitch(m rtnl.Message) (model.EswitchMode, error) {
+	mode := rtnl.Attr(rtnl.Body(m.Data, unix.GENL_HDRLEN), unix.DEVLINK_ATTR_ESWITCH_MODE)
+	if len(mode) < 2 {
+		return model.EswitchUnknown, nil
+	}
+	return eswitchModes[rtnl.U16(mode)], nil
+}
+
 func devlinkRequest(family uint16, cmd uint8) *rtnl.Request {
 	return rtnl.NewRequest(family, 0, genericHeader(cmd))
 }
@@ -104,7 +132,7 @@ func decodeDevlinkPort(m rtnl.Message) (p devlinkPort, ok bool) {
 	number := rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_PCI_VF_NUMBER)
 	p.bus, p.dev, p.port = devlinkHandle(attrs)
 	p.vf = int(rtnl.U16(number))
-	return p, number != nil && rtnl.U16(rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_FLAVOUR)) == unix.DEVLINK_PORT_FLAVOUR_PCI_VF
+	return p, len(number) >= 2 && rtnl.U16(rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_FLAVOUR)) == unix.DEVLINK_PORT_FLAVOUR_PCI_VF
 }
 
 // decodeDevlinkRate takes the rate objects of ports out of a dump; there are others, for groups.
@@ -113,7 +141,7 @@ func decodeDevlinkRate(m rtnl.Message) (r devlinkRate, ok bool) {
 	r.bus, r.dev, r.port = devlinkHandle(attrs)
 	r.rates.Min = 8 * rtnl.U64(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TX_SHARE))
 	r.rates.Max = 8 * rtnl.U64(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TX_MAX))
-	return r, rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_INDEX) != nil && rtnl.U16(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TYPE)) == 0
+	return r, len(rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_INDEX)) >= 4 && rtnl.U16(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TYPE)) == 0
 }
 
 func devlinkHandle(attrs []byte) (bus, dev string, port uint32) {

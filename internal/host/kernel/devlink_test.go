@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/base/rtnl"
+	"sluice/internal/model"
 )
 
 // What a driver in mode switchdev answers: ports of the uplink, of two VFs and of another NIC's VF, and rate objects of
@@ -61,7 +62,36 @@ func TestDevlinkWithoutRates(t *testing.T) {
 	if got, err := h.devlink.list(soon(t), "0000:03:00.0"); err != nil || len(got) != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
+	if mode, err := h.devlink.eswitch(soon(t), "0000:03:00.0"); err != nil || mode != model.EswitchUnknown {
+		t.Errorf("mode of a device that is not there: %q, %v", mode, err)
+	}
 	if err := absent(unix.EACCES); !errors.Is(err, unix.EACCES) {
 		t.Errorf("a refusal: %v", err)
+	}
+}
+
+// TestDecodeEswitch reads answers as devlink_nl_eswitch_fill makes them.
+func TestDecodeEswitch(t *testing.T) {
+	answer := func(fill func(r *rtnl.Request)) rtnl.Message {
+		r := devlinkRequest(0x15, unix.DEVLINK_CMD_ESWITCH_GET).String(unix.DEVLINK_ATTR_BUS_NAME, "pci").String(unix.DEVLINK_ATTR_DEV_NAME, "0000:03:00.0")
+		fill(r)
+		return r.U8(unix.DEVLINK_ATTR_ESWITCH_INLINE_MODE, 1).U8(unix.DEVLINK_ATTR_ESWITCH_ENCAP_MODE, 1).Message()
+	}
+	mode := func(n uint16) func(*rtnl.Request) {
+		return func(r *rtnl.Request) { r.U16(unix.DEVLINK_ATTR_ESWITCH_MODE, n) }
+	}
+	for name, c := range map[string]struct {
+		fill func(*rtnl.Request)
+		want model.EswitchMode
+	}{
+		"legacy":       {mode(0), model.EswitchLegacy},
+		"switchdev":    {mode(1), model.EswitchSwitchdev},
+		"a later mode": {mode(2), model.EswitchUnknown},
+		"no mode":      {func(*rtnl.Request) {}, model.EswitchUnknown},
+		"half a mode":  {func(r *rtnl.Request) { r.U8(unix.DEVLINK_ATTR_ESWITCH_MODE, 1) }, model.EswitchUnknown},
+	} {
+		if got, err := decodeEswitch(answer(c.fill)); err != nil || got != c.want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
+		}
 	}
 }

@@ -77,6 +77,9 @@ func (h *Host) addNetlink(ctx context.Context, pf *PFInfo) error {
 	if len(h.devlinkRates(ctx, pf.Name)) > 0 {
 		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.Yes, model.Yes
 	}
+	if pf.Eswitch, err = h.devlink.eswitch(ctx, pf.Address); err != nil {
+		h.log.Debug("devlink does not show the mode of the embedded switch", "pf", pf.Name, "error", err)
+	}
 	pf.SelfFDB, err = h.selfs(ctx, pf.Name, pf.Index)
 	return err
 }

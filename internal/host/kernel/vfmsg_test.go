@@ -107,6 +107,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWQDISC), htbRequest(3).Message().Data)
 	leaf := devlinkRate{bus: "pci", dev: "0000:03:00.0", port: 7}
 	f.Add(uint16(0x20), leaf.request(0x20, VFRates{Max: 400e9, Min: 1e9}).Message().Data)
+	f.Add(uint16(36), []byte("\x00\x00\x00\xfa\x04\x00\x03\x00"))                      // a port index without a value
+	f.Add(uint16(36), []byte("\x00\x00\x00\xfa\x04\x00\x80\x00\x06\x00M\x00\x04\x00")) // a VF number without a value
 	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
 		m := rtnl.Message{Type: typ, Data: data}
 		if l, ok := decodeLink(m); ok && (l.Name == "" || l.Index <= 0) {
@@ -137,9 +139,10 @@ func FuzzDecode(f *testing.F) {
 		if r, ok := decodeDevlinkRate(m); ok && len(data) < unix.GENL_HDRLEN+len(r.bus)+len(r.dev)+8 {
 			t.Errorf("took a rate out of nothing: %+v", r)
 		}
-		if p, ok := decodeDevlinkPort(m); ok && (p.vf < 0 || p.vf > 0xffff) {
-			t.Errorf("took a port of VF %d", p.vf)
+		if p, ok := decodeDevlinkPort(m); ok && len(data) < unix.GENL_HDRLEN+len(p.bus)+len(p.dev)+12 {
+			t.Errorf("took a port out of nothing: %+v", p)
 		}
+		_, _ = decodeEswitch(m)
 		_, _ = decodeLearning(m)
 		relevant(m)
 	})
