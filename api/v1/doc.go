@@ -26,8 +26,13 @@
 // their content follows the version of the program.
 package api
 
+import "time"
+
 // RevisionHeader is the header with the revision of an answer, a decimal number.
 const RevisionHeader = "Sluice-Revision"
+
+// MaxWait bounds ?wait=, so that a connection of somebody who is gone does not stay.
+const MaxWait = 30 * time.Second
 
 // Words of fields that programs compare.
 const (

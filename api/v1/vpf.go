@@ -35,6 +35,9 @@ type VirtualFunction struct {
 	Why      string     `json:"why,omitempty"` // why its link is down
 }
 
+// LinkAuto is the link of a virtual VF that is up while somebody in the guest has it.
+const LinkAuto = "auto"
+
 // PortPolicy is what the embedded switch holds a virtual VF to. Rates are written with their units.
 type PortPolicy struct {
 	MACs       []string `json:"macs,omitempty"`      // that it may send from beside its own
@@ -43,7 +46,7 @@ type PortPolicy struct {
 	SpoofCheck bool     `json:"spoof_check"`         // it sends from its MACs alone
 	CheckARP   bool     `json:"check_arp"`           // ARP and ND speak for its MACs and addresses alone
 	Addresses  []string `json:"addresses,omitempty"` // IP addresses that it may send from; none: any
-	Link       string   `json:"link"`                // "auto", "up" or "down"
+	Link       string   `json:"link"`                // LinkAuto, "up" or "down"
 	Isolated   bool     `json:"isolated"`            // it reaches no other isolated port of its bridge
 	Guarantee  string   `json:"guarantee,omitempty"` // of what its virtual PF has
 	Limit      string   `json:"limit,omitempty"`

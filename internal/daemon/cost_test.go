@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
+	"sluice/internal/edge/client"
 	"sluice/internal/host/libvirt/libvirttest"
 )
 
@@ -50,7 +51,7 @@ func BenchmarkDaemonAtRest(b *testing.B) {
 	}
 	pages, _ := strconv.Atoi(os.Getenv("SLUICE_BENCH_PAGES"))
 	for range pages {
-		go followPage(b.Context(), web.NewClient(filepath.Join(dir, "sock")))
+		go followPage(b.Context(), client.New(filepath.Join(dir, "sock")))
 	}
 	for b.Loop() {
 		f := strings.Fields(d.Run(b, "sh", "-c", fmt.Sprintf(costScript, binary, config, filepath.Join(dir, "log"))))
@@ -68,8 +69,8 @@ func BenchmarkDaemonAtRest(b *testing.B) {
 }
 
 // followPage asks as the daemon's page does: at every event for the VMs, and for what is new of the last hour.
-func followPage(ctx context.Context, c *web.Client) {
-	var q web.HistoryQuery
+func followPage(ctx context.Context, c *client.Client) {
+	var q answer.HistoryQuery
 	for ctx.Err() == nil {
 		_ = c.Events(ctx, func(uint64) error {
 			_, _ = c.VMs(ctx)

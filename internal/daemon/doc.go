@@ -1,3 +1,3 @@
 // Package daemon puts the parts together that make sluiced: config, observe, loop, actuate
-// and web. It decides nothing.
+// and server. It decides nothing.
 package daemon

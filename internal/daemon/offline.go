@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"sluice/internal/control/loop"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
 // Offline looks at the host without running as a daemon and without changing anything, and
 // says what a daemon would see and plan. Rates need two looks, so it takes a second.
-func Offline(ctx context.Context, path string) (*web.Offline, error) {
+func Offline(ctx context.Context, path string) (*answer.Offline, error) {
 	c, err := load(path)
 	if err != nil {
 		return nil, err
@@ -47,5 +47,5 @@ func Offline(ctx context.Context, path string) (*web.Offline, error) {
 	snap.Problems = append(snap.Problems, virtualProblems(ctx, c.StateDir, h.virt.CheckVPF)...)
 	v := core.View()
 	v.Findings = slices.Concat(v.Findings, leftFindings(ctx, h, c, snap), h.aside.findings())
-	return web.LookedOffline(v, h.examine), nil
+	return answer.LookedOffline(v, h.examine), nil
 }

@@ -19,7 +19,7 @@ import (
 	"sluice/internal/model"
 )
 
-// preparer changes definitions of VMs so that they can have VFs. It implements web.Preparer.
+// preparer changes definitions of VMs so that they can have VFs. It implements server.Preparer.
 type preparer struct {
 	virt interface {
 		Definitions(ctx context.Context, names []string) ([]libvirt.Definition, error)
@@ -41,7 +41,7 @@ type preparing struct {
 	vfs     map[model.PCIAddress]bool
 }
 
-// Prepare implements web.Preparer.
+// Prepare implements server.Preparer.
 func (p *preparer) Prepare(ctx context.Context, r api.Prepare) ([]api.Prepared, error) {
 	q := preparing{preparer: p, Prepare: r, rules: p.rules(), vfs: map[model.PCIAddress]bool{}}
 	var err error

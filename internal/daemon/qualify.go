@@ -15,7 +15,7 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/config"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 	"sluice/internal/host/qualify"
 	"sluice/internal/host/qualify/measure"
 	"sluice/internal/model"
@@ -71,7 +71,7 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 		return err
 	}
 	if q.vm != "" && len(m.Left) == 0 {
-		if m.Scratch, err = measureScratch(ctx, web.NewClient(socket), h.kernel, q.pf, q.vm, q.address, say); err != nil {
+		if m.Scratch, err = measureScratch(ctx, client.New(socket), h.kernel, q.pf, q.vm, q.address, say); err != nil {
 			m.Failed = append(m.Failed, "with "+q.vm+": "+err.Error())
 		}
 	}
@@ -115,7 +115,7 @@ func setAside(ctx context.Context, stateDir, socket string, ids []model.VFID) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, asideWithin)
 	defer cancel()
-	client := web.NewClient(socket)
+	client := client.New(socket)
 	for {
 		err := asideSeen(ctx, client, ids)
 		if err == nil {
@@ -129,7 +129,7 @@ func setAside(ctx context.Context, stateDir, socket string, ids []model.VFID) er
 	}
 }
 
-func asideSeen(ctx context.Context, client *web.Client, ids []model.VFID) error {
+func asideSeen(ctx context.Context, client *client.Client, ids []model.VFID) error {
 	vfs, err := client.VFs(ctx)
 	if err != nil {
 		return err

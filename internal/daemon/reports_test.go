@@ -18,7 +18,7 @@ import (
 	"sluice/api/v1"
 	"sluice/internal/config"
 	"sluice/internal/control/placement"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
@@ -240,7 +240,7 @@ func TestAddressOf(t *testing.T) {
 }
 
 // serveUnix answers on a unix socket.
-func serveUnix(t *testing.T, h http.Handler) *web.Client {
+func serveUnix(t *testing.T, h http.Handler) *client.Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
@@ -251,5 +251,5 @@ func serveUnix(t *testing.T, h http.Handler) *web.Client {
 	s.Listener = l
 	s.Start()
 	t.Cleanup(s.Close)
-	return web.NewClient(path)
+	return client.New(path)
 }

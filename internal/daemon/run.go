@@ -23,7 +23,7 @@ import (
 	"sluice/internal/edge/backend"
 	"sluice/internal/edge/history"
 	"sluice/internal/edge/page"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/server"
 	"sluice/internal/host/actuate"
 	"sluice/internal/host/guest"
 	"sluice/internal/host/kernel"
@@ -204,7 +204,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if d.o.Socket != "" {
 		socket = d.o.Socket
 	}
-	server, err := web.New(web.Options{
+	server, err := server.New(server.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
 		Examine: d.host.examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, WhatIf: d.whatIf, Page: page.Handler(d.o.Version), Preparer: d.preparer(),
@@ -349,7 +349,7 @@ func (r *refreshing) Do(ctx context.Context, s model.Step) error {
 }
 
 // serve runs the API beside the loops until either ends. Limits hold until the last move is over.
-func (d *daemonState) serve(ctx context.Context, s *web.Server, dog *watchdog) error {
+func (d *daemonState) serve(ctx context.Context, s *server.Server, dog *watchdog) error {
 	for _, a := range s.Addrs() {
 		d.log.Info("listening", "address", a.String())
 	}

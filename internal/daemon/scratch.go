@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/frames"
 	"sluice/internal/host/qualify"
@@ -39,7 +39,7 @@ var scratchSizes = []int{64, 256, 512, 1024, 1472}
 // scratch has the daemon move a VM, which must run in enforce mode: so the moves are those that VMs see, with all that keeps
 // them safe. What is asked of it are overrides that end by themselves.
 type scratch struct {
-	client *web.Client
+	client *client.Client
 	vm     string
 	ping   *frames.Pinger
 	kernel *kernel.Host
@@ -50,7 +50,7 @@ type scratch struct {
 }
 
 // measureScratch measures with a VM. pf is the PF whose VFs are asked about.
-func measureScratch(ctx context.Context, client *web.Client, k *kernel.Host, pf, vm, address string, say func(string)) (*qualify.Scratch, error) {
+func measureScratch(ctx context.Context, client *client.Client, k *kernel.Host, pf, vm, address string, say func(string)) (*qualify.Scratch, error) {
 	s := &scratch{client: client, kernel: k, vm: vm, say: say, out: qualify.Scratch{VM: vm}}
 	at, err := s.check(ctx, pf, address)
 	if err != nil {

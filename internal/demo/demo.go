@@ -10,11 +10,12 @@ import (
 	"sluice/internal/control/bandwidth"
 	"sluice/internal/control/doctor"
 	"sluice/internal/control/loop"
+	"sluice/internal/edge/answer"
 	"sluice/internal/edge/backend"
 	"sluice/internal/edge/cli"
 	"sluice/internal/edge/history"
 	"sluice/internal/edge/page"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/server"
 	"sluice/internal/edge/whatif"
 	"sluice/internal/model"
 	"sluice/internal/research/sim"
@@ -58,7 +59,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	d.back = backend.New(core, d.calls.Do, &backend.Overrides{}, func() model.Rules { return rules })
 	d.back.Config = "a simulated host"
 	d.back.Now = func() time.Time { // virtual: the loop's
-		if v, _ := d.back.View(); web.Looked(v) {
+		if v, _ := d.back.View(); answer.Looked(v) {
 			return v.Snapshot.Time
 		}
 		return time.Now()
@@ -75,7 +76,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	if o.Socket != "" || o.Listen != "" {
 		tried := history.NewWhatIf(past, time.Duration(o.Speed*float64(history.WhatIfEvery)), d.back.Now, whatif.Compute)
 		g.Go(func() error { return tried.Run(ctx) })
-		server, err := web.New(web.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Listen: o.Listen, Now: d.back.Now, Examine: doctor.Examine, VirtualPFs: host.virtual, Preparer: &preparer{world, d.calls.Do, map[model.VMID]lacks{}}, History: past, WhatIf: tried, Page: page.Handler(o.Version)})
+		server, err := server.New(server.Options{Backend: d.back, Version: o.Version, Socket: o.Socket, Listen: o.Listen, Now: d.back.Now, Examine: doctor.Examine, VirtualPFs: host.virtual, Preparer: &preparer{world, d.calls.Do, map[model.VMID]lacks{}}, History: past, WhatIf: tried, Page: page.Handler(o.Version)})
 		if err != nil {
 			return err
 		}

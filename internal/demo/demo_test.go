@@ -9,8 +9,9 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/demo"
+	"sluice/internal/edge/answer"
 	"sluice/internal/edge/cli"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 	"sluice/internal/model"
 	"sluice/internal/tests/testkit"
 )
@@ -54,7 +55,7 @@ func TestHistoryIsServed(t *testing.T) {
 	ended := make(chan error, 1)
 	o := cli.DemoOptions{VMs: 4, VFs: 2, Policy: "adaptive", Interval: time.Minute, Speed: 200, Seed: 1, Socket: socket}
 	go func() { ended <- demo.Run(ctx, o) }()
-	c := web.NewClient(socket)
+	c := client.New(socket)
 	wait := func(what string, there func() bool) {
 		t.Helper()
 		for end := time.Now().Add(testkit.Time(30 * time.Second)); !there(); time.Sleep(50 * time.Millisecond) {
@@ -65,7 +66,7 @@ func TestHistoryIsServed(t *testing.T) {
 	}
 	var h api.History
 	wait("history with a move", func() bool {
-		h, _ = c.History(ctx, web.HistoryQuery{})
+		h, _ = c.History(ctx, answer.HistoryQuery{})
 		return len(h.VMs) == 4 && len(h.Holdings) >= 2 && len(h.Links) == 2 && len(h.Moves) > 0 && len(h.VMs[0].Virtio) > 6
 	})
 	m := h.Moves[0]

@@ -8,8 +8,8 @@ import (
 
 	"sluice/internal/control/doctor"
 	"sluice/internal/demo"
+	"sluice/internal/edge/answer"
 	"sluice/internal/edge/cli"
-	"sluice/internal/edge/web"
 	"sluice/internal/model"
 )
 
@@ -25,7 +25,7 @@ func troubled(t *testing.T, o cli.DemoOptions) map[string][]time.Duration {
 		if start.IsZero() {
 			start = now
 		}
-		for _, p := range web.Diagnose(v, doctor.Examine, now, 0) {
+		for _, p := range answer.Diagnose(v, doctor.Examine, now, 0) {
 			if p.Remedy == "" {
 				t.Errorf("%s: %s: no remedy", p.Subject, p.Text)
 			}

@@ -21,7 +21,7 @@ type preparer struct {
 // lacks is what a VM's definition has not got, or was given.
 type lacks struct{ teaming, port bool }
 
-// Prepare implements web.Preparer.
+// Prepare implements server.Preparer.
 func (p *preparer) Prepare(ctx context.Context, r api.Prepare) ([]api.Prepared, error) {
 	list := []api.Prepared{}
 	err := p.do(ctx, func(time.Time) {

@@ -10,7 +10,7 @@ import (
 	"sluice/api/v1"
 	"sluice/internal/demo"
 	"sluice/internal/edge/cli"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 	"sluice/internal/tests/testkit"
 )
 
@@ -22,7 +22,7 @@ func TestPrepare(t *testing.T) {
 	o := cli.DemoOptions{VMs: 24, VFs: 12, Policy: "adaptive", Interval: time.Minute, Speed: 60, Seed: 1, Troubles: true, Socket: socket}
 	go func() { ended <- demo.Run(ctx, o) }()
 	go func() {
-		for c := web.NewClient(socket); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		for c := client.New(socket); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 			if s, err := c.Status(ctx); err == nil && !s.Observed.IsZero() {
 				close(ready)
 				return
@@ -30,7 +30,7 @@ func TestPrepare(t *testing.T) {
 		}
 	}()
 	<-ready
-	c := web.NewClient(socket)
+	c := client.New(socket)
 	told := func(vm string) bool {
 		d, err := c.Doctor(ctx)
 		if err != nil {

@@ -56,22 +56,22 @@ func (h *host) node(v *sim.VM, network string, now time.Time) {
 	h.virtual = append(h.virtual, s)
 }
 
-// List implements web.VirtualPFs.
+// List implements server.VirtualPFs.
 func (l virtualPFs) List(context.Context) ([]model.VirtualPFStatus, error) {
 	return slices.Clone(l), nil
 }
 
 var errFixed = &api.Error{Text: "the virtual PFs of the simulated host stay as they are", Remedy: "use a daemon on a real host: docs/virtual-pf.md"}
 
-// Define implements web.VirtualPFs.
+// Define implements server.VirtualPFs.
 func (virtualPFs) Define(_ context.Context, p model.VirtualPF) (model.VirtualPF, error) {
 	return p, errFixed
 }
 
-// Undefine implements web.VirtualPFs.
+// Undefine implements server.VirtualPFs.
 func (virtualPFs) Undefine(context.Context, model.VMID, string) error { return errFixed }
 
-// SetPort implements web.VirtualPFs.
+// SetPort implements server.VirtualPFs.
 func (virtualPFs) SetPort(context.Context, model.VMID, string, int, model.PortPolicy) error {
 	return errFixed
 }

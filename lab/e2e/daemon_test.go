@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 	"sluice/lab"
 )
 
@@ -30,7 +30,7 @@ type rig struct {
 	*lab.Host
 	t      *testing.T
 	ctx    context.Context
-	client *web.Client
+	client *client.Client
 	proc   *lab.Proc
 	loads  map[string]*lab.Flow
 }
@@ -80,7 +80,7 @@ func (r *rig) forward() {
 	if out, err := exec.CommandContext(r.ctx, "ssh", args...).CombinedOutput(); err != nil {
 		r.t.Fatalf("forward the socket: %v: %s", err, out)
 	}
-	r.client = web.NewClient(local)
+	r.client = client.New(local)
 }
 
 // start starts the daemon and waits until it answers.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 	"sluice/internal/research/scenario"
 	"sluice/internal/research/trace"
@@ -52,7 +52,7 @@ func TestReplayDecidesAlike(t *testing.T) {
 			}
 			r.idle(60 * time.Second)
 			// A replay ends with its last sample: it has the last move, too, if a later sample is recorded.
-			var live web.Recent
+			var live answer.Recent
 			r.eventually(60*time.Second, "samples after the last move", func() (err error) {
 				live, err = r.client.LastSeen(r.ctx)
 				if err == nil && live.Decided.Sub(live.Ended[0].Ended) < 10*agent {

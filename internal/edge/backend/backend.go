@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/control/loop"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
@@ -77,7 +77,7 @@ func (b *Backend) Publish(v *model.View) {
 	b.newer = make(chan struct{})
 }
 
-// View implements web.Backend.
+// View implements server.Backend.
 func (b *Backend) View() (*model.View, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,12 +97,12 @@ func (b *Backend) TryReload() ([]string, error) {
 	return notes, nil
 }
 
-// Memory implements web.Backend. It is copied in the loop and written out here.
-func (b *Backend) Memory(ctx context.Context) (web.Memory, error) {
+// Memory implements server.Backend. It is copied in the loop and written out here.
+func (b *Backend) Memory(ctx context.Context) (answer.Memory, error) {
 	var m *loop.Memory
 	if err := b.call(ctx, func(time.Time) { m = b.core.Memory() }); err != nil {
-		return web.Memory{}, err
+		return answer.Memory{}, err
 	}
 	state, err := json.Marshal(m)
-	return web.Memory{Time: m.Time, Busy: m.Busy, State: state}, err
+	return answer.Memory{Time: m.Time, Busy: m.Busy, State: state}, err
 }

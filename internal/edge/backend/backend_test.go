@@ -12,7 +12,7 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/control/loop"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/server"
 	"sluice/internal/model"
 )
 
@@ -81,7 +81,7 @@ func TestCommandsChangeTheVerdict(t *testing.T) {
 			{api.VerbDrain, model.CodeDrain},
 			{api.VerbUndrain, model.CodeEnough},
 		} {
-			res, err := b.Do(t.Context(), web.Command{Verb: c.verb, VM: "id", VMName: "vm"})
+			res, err := b.Do(t.Context(), server.Command{Verb: c.verb, VM: "id", VMName: "vm"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestNothingToUnpin(t *testing.T) {
 			{api.VerbUnpin, "the policy decides about vm again"},
 			{api.VerbUnpin, "there is nothing to undo"},
 		} {
-			res, err := b.Do(t.Context(), web.Command{Verb: c.verb, VM: "id", VMName: "vm"})
+			res, err := b.Do(t.Context(), server.Command{Verb: c.verb, VM: "id", VMName: "vm"})
 			if err != nil || !strings.Contains(res.Text, c.want) {
 				t.Errorf("%s: want %s, have %q, %v", c.verb, c.want, res.Text, err)
 			}
@@ -120,7 +120,7 @@ func TestBadReloadIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend(t)
 		b.Reload = func() ([]string, error) { return nil, errors.New("sluice.yaml:3:1: unknown key") }
-		_, err := b.Do(t.Context(), web.Command{Verb: api.VerbReload})
+		_, err := b.Do(t.Context(), server.Command{Verb: api.VerbReload})
 		var refusal *api.Error
 		if !errors.As(err, &refusal) || !strings.Contains(refusal.Text, "sluice.yaml:3:1") {
 			t.Errorf("error %v, want a refusal that names the place", err)
@@ -130,7 +130,7 @@ func TestBadReloadIsRefused(t *testing.T) {
 			t.Errorf("the View's error is %q, want that of the reload", got)
 		}
 		b.Reload = func() ([]string, error) { return []string{"a warning"}, nil }
-		res, err := b.Do(t.Context(), web.Command{Verb: api.VerbReload})
+		res, err := b.Do(t.Context(), server.Command{Verb: api.VerbReload})
 		if err != nil || len(res.Details) != 1 {
 			t.Errorf("answer %v, error %v; want the warning", res, err)
 		}

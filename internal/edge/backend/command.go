@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/server"
 	"sluice/internal/model"
 )
 
-// Do implements web.Backend.
-func (b *Backend) Do(ctx context.Context, c web.Command) (api.Result, error) {
+// Do implements server.Backend.
+func (b *Backend) Do(ctx context.Context, c server.Command) (api.Result, error) {
 	switch c.Verb {
 	case api.VerbReload:
 		if b.Reload == nil {
@@ -42,7 +42,7 @@ func (b *Backend) Do(ctx context.Context, c web.Command) (api.Result, error) {
 }
 
 // override is what a command asks for. Time is that of the backend's clock.
-func (b *Backend) override(c web.Command) model.Override {
+func (b *Backend) override(c server.Command) model.Override {
 	o := model.Override{
 		Kind: model.OverrideKind(c.Verb), VM: c.VM, VMName: c.VMName, By: c.User, UID: c.UID, NIC: c.NIC, SLA: c.SLA,
 		At: b.Now().Round(0).Truncate(time.Second), Reason: c.Reason, Until: c.Until,
@@ -64,7 +64,7 @@ func announce(o *model.Override) string {
 }
 
 // takeBack ends an override.
-func (b *Backend) takeBack(ctx context.Context, c web.Command) (api.Result, error) {
+func (b *Backend) takeBack(ctx context.Context, c server.Command) (api.Result, error) {
 	there := slices.ContainsFunc(b.overrides.List(), func(o model.Override) bool { return concerns(&o, c) })
 	text := "VFs are handed out again"
 	switch {
@@ -79,13 +79,13 @@ func (b *Backend) takeBack(ctx context.Context, c web.Command) (api.Result, erro
 }
 
 // without is a copy less what concerns the command.
-func without(list []model.Override, c web.Command) []model.Override {
+func without(list []model.Override, c server.Command) []model.Override {
 	return slices.DeleteFunc(slices.Clone(list), func(o model.Override) bool { return concerns(&o, c) })
 }
 
 // concerns says whether an override is about what a command is about: the whole host, or
 // whether the VM has a VF, or its SLA. An SLA is replaced by one for the same NICs, and without a NIC all are cleared.
-func concerns(o *model.Override, c web.Command) bool {
+func concerns(o *model.Override, c server.Command) bool {
 	switch c.Verb {
 	case api.VerbDrain, api.VerbUndrain:
 		return o.Kind == model.OverrideDrain
@@ -105,7 +105,7 @@ func concerns(o *model.Override, c web.Command) bool {
 }
 
 // change keeps an override on disk and tells placement.
-func (b *Backend) change(ctx context.Context, c web.Command, edit func([]model.Override) ([]model.Override, error)) error {
+func (b *Backend) change(ctx context.Context, c server.Command, edit func([]model.Override) ([]model.Override, error)) error {
 	return b.overrides.change(edit, func() error {
 		var failed error
 		err := b.call(ctx, func(time.Time) {

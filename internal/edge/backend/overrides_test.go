@@ -15,7 +15,7 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/control/loop"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/server"
 	"sluice/internal/model"
 )
 
@@ -63,7 +63,7 @@ func TestOverridesOutliveTheDaemon(t *testing.T) {
 		{api.VerbUnpin, "a", []model.Override{one(model.OverrideDrain, "")}},
 		{api.VerbUndrain, "", nil},
 	} {
-		cmd := web.Command{Verb: c.verb, VM: c.id, User: "alice", UID: 1000, Reason: "why", Until: later}
+		cmd := server.Command{Verb: c.verb, VM: c.id, User: "alice", UID: 1000, Reason: "why", Until: later}
 		if c.id != "" {
 			cmd.VMName = "name of " + string(c.id)
 		}
@@ -100,7 +100,7 @@ func TestOverridesEndByThemselves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "overrides.json")
 	now := time.Now().Truncate(time.Second)
 	b := quiet(t, path, now)
-	res, err := b.Do(t.Context(), web.Command{Verb: api.VerbDrain, For: time.Hour})
+	res, err := b.Do(t.Context(), server.Command{Verb: api.VerbDrain, For: time.Hour})
 	if err != nil || !strings.Contains(res.Text, now.Add(time.Hour).Format(time.TimeOnly)) {
 		t.Fatalf("%q, %v: it does not say when it ends", res.Text, err)
 	}
@@ -131,14 +131,14 @@ func TestOverridesEndByThemselves(t *testing.T) {
 func TestRefusedOverrideIsUndone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "overrides.json")
 	b := quiet(t, path, noon)
-	if _, err := b.Do(t.Context(), web.Command{Verb: api.VerbPin, VM: "a", VMName: "a"}); err != nil {
+	if _, err := b.Do(t.Context(), server.Command{Verb: api.VerbPin, VM: "a", VMName: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	b.call = func(context.Context, func(time.Time)) error { return errors.New("the loop is stuck") }
 	for _, verb := range []api.Verb{api.VerbRelease, api.VerbDrain, api.VerbUnpin} {
-		_, err := b.Do(t.Context(), web.Command{Verb: verb, VM: "a", VMName: "a"})
+		_, err := b.Do(t.Context(), server.Command{Verb: verb, VM: "a", VMName: "a"})
 		if verb == api.VerbDrain {
-			_, err = b.Do(t.Context(), web.Command{Verb: verb})
+			_, err = b.Do(t.Context(), server.Command{Verb: verb})
 		}
 		if err == nil || !strings.Contains(err.Error(), "nothing is changed: the loop is stuck") {
 			t.Errorf("%s: %v", verb, err)
@@ -156,7 +156,7 @@ func TestWhatCannotBeUndoneIsTold(t *testing.T) {
 	b.call = func(context.Context, func(time.Time)) error {
 		return errors.Join(errors.New("the loop is stuck"), os.RemoveAll(dir))
 	}
-	_, err := b.Do(t.Context(), web.Command{Verb: api.VerbDrain})
+	_, err := b.Do(t.Context(), server.Command{Verb: api.VerbDrain})
 	if err == nil || !strings.Contains(err.Error(), "the loop is stuck") || !strings.Contains(err.Error(), "it counts at the next start") {
 		t.Errorf("have %v", err)
 	}
@@ -165,7 +165,7 @@ func TestWhatCannotBeUndoneIsTold(t *testing.T) {
 func TestOverrideThatCannotBeKeptDoesNotCount(t *testing.T) {
 	b := quiet(t, "", noon)
 	b.overrides.path = filepath.Join(t.TempDir(), "no", "such", "dir", "overrides.json")
-	_, err := b.Do(t.Context(), web.Command{Verb: api.VerbDrain})
+	_, err := b.Do(t.Context(), server.Command{Verb: api.VerbDrain})
 	var refusal *api.Error
 	if !errors.As(err, &refusal) || !strings.Contains(refusal.Remedy, "mkdir -p") {
 		t.Errorf("have %v, want the remedy for a missing directory", err)
@@ -258,7 +258,7 @@ func TestOldFileCountsOnAFullDisk(t *testing.T) {
 func TestTooManyOverridesAreRefused(t *testing.T) {
 	b := quiet(t, filepath.Join(t.TempDir(), "overrides.json"), noon)
 	b.overrides.now = make([]model.Override, maxOverrides)
-	if _, err := b.Do(t.Context(), web.Command{Verb: api.VerbPin, VM: "a", VMName: "a"}); err == nil || !strings.Contains(err.Error(), "sluice unpin") {
+	if _, err := b.Do(t.Context(), server.Command{Verb: api.VerbPin, VM: "a", VMName: "a"}); err == nil || !strings.Contains(err.Error(), "sluice unpin") {
 		t.Errorf("have %v", err)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/edge/edgetest"
 	"sluice/internal/edge/history"
-	"sluice/internal/edge/web"
-	"sluice/internal/edge/web/webtest"
+	"sluice/internal/edge/server"
 )
 
 // BenchmarkPublish is what the loop does for those who look at it: a View of eight VMs is remembered and published, with
@@ -20,7 +20,7 @@ func BenchmarkPublish(b *testing.B) {
 			back := quiet(b, "", noon)
 			past := history.New()
 			back.Seen = past.Add
-			s, err := web.New(web.Options{Backend: back, Listen: "127.0.0.1:0", History: past})
+			s, err := server.New(server.Options{Backend: back, Listen: "127.0.0.1:0", History: past})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -35,7 +35,7 @@ func BenchmarkPublish(b *testing.B) {
 				defer resp.Body.Close()
 				go drain(resp)
 			}
-			v := webtest.View()
+			v := edgetest.View()
 			took, n := time.Duration(0), 0
 			for b.Loop() {
 				next := *v

@@ -9,12 +9,12 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/control/bandwidth"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/server"
 	"sluice/internal/model"
 )
 
 // setSLA sets what a VM's NICs are guaranteed and allowed, if there is that much.
-func (b *Backend) setSLA(ctx context.Context, c web.Command) (api.Result, error) {
+func (b *Backend) setSLA(ctx context.Context, c server.Command) (api.Result, error) {
 	o := b.override(c)
 	res := api.Result{Text: fmt.Sprintf("%s: %s, until %s", slaSubject(&o), slaWords(&o.SLA), ending(&o, "`sluice sla clear`"))}
 	err := b.change(ctx, c, func(list []model.Override) ([]model.Override, error) {
@@ -27,7 +27,7 @@ func (b *Backend) setSLA(ctx context.Context, c web.Command) (api.Result, error)
 }
 
 // clearSLA takes back what was set for a VM, or for those of its NICs that a pattern names.
-func (b *Backend) clearSLA(ctx context.Context, c web.Command) (api.Result, error) {
+func (b *Backend) clearSLA(ctx context.Context, c server.Command) (api.Result, error) {
 	subject := slaSubject(&model.Override{VMName: c.VMName, NIC: c.NIC})
 	if !slices.ContainsFunc(b.overrides.List(), func(o model.Override) bool { return concerns(&o, c) }) {
 		return api.Result{Text: subject + ": no SLA was set at run time: there is nothing to undo"}, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/server"
 	"sluice/internal/model"
 )
 
@@ -40,8 +40,8 @@ func host(t *testing.T, path string, edit ...func(*model.Rules)) *Backend {
 	return b
 }
 
-func set(bits uint64, nic string) web.Command {
-	return web.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "alice", NIC: nic, SLA: model.SLA{Guarantee: model.Rate{Bits: bits}}}
+func set(bits uint64, nic string) server.Command {
+	return server.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "alice", NIC: nic, SLA: model.SLA{Guarantee: model.Rate{Bits: bits}}}
 }
 
 // slaOf is what the rules in force give a NIC of db.
@@ -56,7 +56,7 @@ func slaOf(b *Backend, nic int) model.SLA {
 func TestSLAIsSetAndCleared(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "overrides.json")
 	b := host(t, path)
-	do := func(c web.Command) {
+	do := func(c server.Command) {
 		t.Helper()
 		if _, err := b.Do(t.Context(), c); err != nil {
 			t.Fatalf("%+v: %v", c, err)
@@ -70,8 +70,8 @@ func TestSLAIsSetAndCleared(t *testing.T) {
 	}
 	const alice, bob = "sluice sla set by alice", "sluice sla set by bob"
 	gb := func(n uint64) model.Rate { return model.Rate{Bits: n * 1e9} }
-	general := web.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "bob", For: time.Hour, Reason: "backup", SLA: model.SLA{Guarantee: gb(1), Limit: gb(5)}}
-	do(web.Command{Verb: api.VerbPin, VM: "a", VMName: "db"})
+	general := server.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "bob", For: time.Hour, Reason: "backup", SLA: model.SLA{Guarantee: gb(1), Limit: gb(5)}}
+	do(server.Command{Verb: api.VerbPin, VM: "a", VMName: "db"})
 	do(set(2e9, "ua-net0"))
 	do(general)
 	has("the single NIC first", model.SLA{Guarantee: gb(2), Limit: gb(5), Source: alice + "; " + bob}, model.SLA{Guarantee: gb(1), Limit: gb(5), Source: bob})
@@ -80,7 +80,7 @@ func TestSLAIsSetAndCleared(t *testing.T) {
 	has("set once more", both[0], both[1])
 
 	b = host(t, path) // as after a restart
-	do(web.Command{Verb: api.VerbUnpin, VM: "a", VMName: "db"})
+	do(server.Command{Verb: api.VerbUnpin, VM: "a", VMName: "db"})
 	has("after a restart and an unpin", both[0], both[1])
 	if list := b.overrides.List(); len(list) != 2 || list[0].Reason != "backup" || list[0].By != "bob" || list[0].Until.Sub(list[0].At) != time.Hour {
 		t.Errorf("kept: %+v", list)
@@ -89,11 +89,11 @@ func TestSLAIsSetAndCleared(t *testing.T) {
 	b.Now = func() time.Time { return now.Add(time.Hour) }
 	b.Publish(latest(b))
 	has("past the end of one", model.SLA{Guarantee: gb(3), Source: alice}, model.SLA{})
-	do(web.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db", NIC: "ua-net1"}) // another pattern
+	do(server.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db", NIC: "ua-net1"}) // another pattern
 	has("after clearing another", model.SLA{Guarantee: gb(3), Source: alice}, model.SLA{})
-	do(web.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db"})
+	do(server.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db"})
 	has("after clearing all", model.SLA{}, model.SLA{})
-	if res, err := b.Do(t.Context(), web.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db"}); err != nil || !strings.Contains(res.Text, "nothing to undo") {
+	if res, err := b.Do(t.Context(), server.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db"}); err != nil || !strings.Contains(res.Text, "nothing to undo") {
 		t.Errorf("%q, %v", res.Text, err)
 	}
 }
@@ -131,7 +131,7 @@ func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
 	limited := set(3e9, "ua-net0")
 	for _, tc := range []struct {
 		name string
-		cmd  web.Command
+		cmd  server.Command
 		want string
 	}{
 		{"over-committed", set(9e9, "ua-net0"), "more is guaranteed on pf0 than its link carries: asked 9 + 4 Gbit/s, link 10 Gbit/s; db keeps 6.923 of 9 Gbit/s, web keeps 3.077 of 4 Gbit/s"},

@@ -11,9 +11,9 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"golang.org/x/sync/errgroup"
 
+	"sluice/internal/edge/client"
 	"sluice/internal/edge/dashboard"
 	"sluice/internal/edge/top"
-	"sluice/internal/edge/web"
 	"sluice/internal/model"
 )
 
@@ -101,7 +101,7 @@ func (d *demo) look(ctx context.Context, at []net.Addr) error {
 		}
 		return d.serve(ctx, s, true, false)
 	case d.screen:
-		return top.Run(ctx, clientSource{web.NewClient(d.o.Socket)}, tcell.NewScreen, fmt.Sprintf("Simulated host, %gx", d.o.Speed))
+		return top.Run(ctx, clientSource{client.New(d.o.Socket)}, tcell.NewScreen, fmt.Sprintf("Simulated host, %gx", d.o.Speed))
 	}
 	<-ctx.Done()
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -23,7 +23,7 @@ only for information does not count.`,
 	}
 	o, off := outputFlag(c), offlineFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		d, err := ask(c.Context(), off, a.client().Doctor, func(o *web.Offline) api.Doctor { return o.Doctor })
+		d, err := ask(c.Context(), off, a.client().Doctor, func(o *answer.Offline) api.Doctor { return o.Doctor })
 		if err == nil {
 			err = show(a.std.Out, o, d, printDoctor)
 		}

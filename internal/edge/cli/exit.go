@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 )
 
 // The exit codes, as every help text lists them.
@@ -47,7 +47,7 @@ func exitCode(err error) int {
 		return ExitUsage
 	case errors.Is(err, errFindings):
 		return ExitFindings
-	case errors.Is(err, web.ErrUnreachable):
+	case errors.Is(err, client.ErrUnreachable):
 		return ExitUnreachable
 	}
 	return ExitError

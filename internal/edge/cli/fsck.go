@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
+	"sluice/internal/edge/client"
 )
 
 func (a *app) fsckCommand() *cobra.Command {
@@ -36,7 +37,7 @@ there is something left, and with 1 when a repair failed.`,
 		if *repair {
 			return a.repair(c.Context(), o, *wait)
 		}
-		f, err := ask(c.Context(), off, a.client().Fsck, func(o *web.Offline) api.Fsck { return o.Fsck })
+		f, err := ask(c.Context(), off, a.client().Fsck, func(o *answer.Offline) api.Fsck { return o.Fsck })
 		if err == nil {
 			err = show(a.std.Out, o, f, printFsck)
 		}
@@ -112,7 +113,7 @@ func verdict(results []api.RepairResult) error {
 }
 
 // awaitRepairs follows the findings until nothing of them is under way or the time is over.
-func awaitRepairs(ctx context.Context, client *web.Client, findings []api.Finding, revision uint64, atMost time.Duration) ([]api.RepairResult, error) {
+func awaitRepairs(ctx context.Context, client *client.Client, findings []api.Finding, revision uint64, atMost time.Duration) ([]api.RepairResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	results := make([]api.RepairResult, 0, len(findings))

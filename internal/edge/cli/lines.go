@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
@@ -30,7 +30,7 @@ type moveKey struct {
 
 // next returns the lines that v adds to what was shown before.
 func (l *liveLines) next(v *model.View) []string {
-	if !web.Looked(v) {
+	if !answer.Looked(v) {
 		return nil
 	}
 	lines := l.verdicts(v)
@@ -121,7 +121,7 @@ func firstStep(m *model.MoveStatus) string {
 }
 
 func summaryLine(v *model.View) string {
-	s := web.Summary(v, "", 0)
+	s := answer.Summary(v, "", 0)
 	return fmt.Sprintf("%s status %d of %d VFs held, %d VMs, %s packets/s (%s by VMs with a VF), %d plugs, %d unplugs, %d failed, %d under way",
 		clock(v.Snapshot.Time), s.VFs.Held, s.VFs.Total, s.VMs.Total, model.SI(s.Load.PPS), percent(s.Load.VFShare),
 		s.Moves.Plugs, s.Moves.Unplugs, s.Moves.Failed, s.Moves.Active)

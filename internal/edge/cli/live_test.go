@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web/webtest"
+	"sluice/internal/edge/edgetest"
 	"sluice/internal/model"
 )
 
@@ -33,14 +33,14 @@ func TestCellsAreMadePrintable(t *testing.T) {
 }
 
 func TestLivePlainTellsEachThingOnce(t *testing.T) {
-	first := webtest.View()
+	first := edgetest.View()
 	second := *first
 	snap := *first.Snapshot
 	snap.Time = snap.Time.Add(3 * time.Second)
 	second.Snapshot = &snap
 	target := *first.Target
 	target.Reasons = append([]model.Reason(nil), target.Reasons...)
-	target.Reasons[6] = model.Reason{VM: webtest.ID(7), Code: model.CodeOutranked, Policy: "activity", Rank: 3, Slots: 2, Score: 10}
+	target.Reasons[6] = model.Reason{VM: edgetest.ID(7), Code: model.CodeOutranked, Policy: "activity", Rank: 3, Slots: 2, Score: 10}
 	second.Target = &target
 	done := model.MoveStatus{Move: first.Active[0].Move, Started: first.Active[0].Started, Ended: snap.Time}
 	second.Active, second.Recent = nil, append([]model.MoveStatus{done}, first.Recent...)
@@ -101,10 +101,10 @@ func TestPlanWithNothingToDo(t *testing.T) {
 
 // Repairs of one kind that ended together take one line; one that failed has its own.
 func TestLikeRepairsShareALine(t *testing.T) {
-	v := webtest.View()
+	v := edgetest.View()
 	v.Recent = nil
 	for i, step := range []model.StepKind{model.StepAddSelf, model.StepAddSelf, model.StepClearVF, model.StepAddSelf, model.StepAddSelf} {
-		m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: webtest.ID(byte(i + 1)), VMName: fmt.Sprint("vm", i), VF: model.NoVF, Steps: []model.Step{{Kind: step}}}, Started: webtest.Now, Ended: webtest.Now}
+		m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: edgetest.ID(byte(i + 1)), VMName: fmt.Sprint("vm", i), VF: model.NoVF, Steps: []model.Step{{Kind: step}}}, Started: edgetest.Now, Ended: edgetest.Now}
 		if i == 3 {
 			m.Error = "no room"
 		}
@@ -112,9 +112,9 @@ func TestLikeRepairsShareALine(t *testing.T) {
 	}
 	have := (&liveLines{}).moves(v)
 	want := []string{
-		clock(webtest.Now) + " repair vm0 add-self done in 0s, and 2 more like it",
-		clock(webtest.Now) + " repair vm2 clear-vf done in 0s",
-		clock(webtest.Now) + " repair vm3 add-self failed: no room",
+		clock(edgetest.Now) + " repair vm0 add-self done in 0s, and 2 more like it",
+		clock(edgetest.Now) + " repair vm2 clear-vf done in 0s",
+		clock(edgetest.Now) + " repair vm3 add-self failed: no room",
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Error(diff)
@@ -123,12 +123,12 @@ func TestLikeRepairsShareALine(t *testing.T) {
 
 // A repair says what it does: that it repairs explains nothing.
 func TestRepairsSayWhatTheyDo(t *testing.T) {
-	m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: webtest.ID(1), VMName: "web-1", VF: model.NoVF, Steps: []model.Step{{Kind: model.StepAddSelf}}}, Started: webtest.Now, Ended: webtest.Now}
-	if have, want := finished(&m), clock(webtest.Now)+" repair web-1 add-self done in 0s"; have != want {
+	m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: edgetest.ID(1), VMName: "web-1", VF: model.NoVF, Steps: []model.Step{{Kind: model.StepAddSelf}}}, Started: edgetest.Now, Ended: edgetest.Now}
+	if have, want := finished(&m), clock(edgetest.Now)+" repair web-1 add-self done in 0s"; have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}
-	r := api.MoveReport{Kind: api.MoveRepair, VF: "pf0/2", Steps: []string{"clear-vf vf pf0/2"}, Started: webtest.Now, Ended: webtest.Now}
-	if have, want := moveLine(r), clock(webtest.Now)+" repair - clear-vf pf0/2 in 0s"; have != want {
+	r := api.MoveReport{Kind: api.MoveRepair, VF: "pf0/2", Steps: []string{"clear-vf vf pf0/2"}, Started: edgetest.Now, Ended: edgetest.Now}
+	if have, want := moveLine(r), clock(edgetest.Now)+" repair - clear-vf pf0/2 in 0s"; have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}
 }

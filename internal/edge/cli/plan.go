@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 )
 
 // moveLine is a finished move on one line.
@@ -46,7 +46,7 @@ their turn. --steps shows every single change in its order.`,
 	o, off := outputFlag(c), offlineFlags(c)
 	steps := c.Flags().Bool("steps", false, "show the steps of every move")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		p, err := ask(c.Context(), off, a.client().Plan, func(o *web.Offline) api.Plan { return o.Plan })
+		p, err := ask(c.Context(), off, a.client().Plan, func(o *answer.Offline) api.Plan { return o.Plan })
 		if err != nil {
 			return err
 		}

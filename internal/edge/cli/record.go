@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 	"sluice/internal/model"
 	"sluice/internal/research/trace"
 )
@@ -78,7 +78,7 @@ const settle = 30 * time.Second
 
 // follower records what a daemon sees.
 type follower struct {
-	client *web.Client
+	client *client.Client
 	rec    *trace.Recorder
 	begun  time.Time // when it first asked
 	last   time.Time // Snapshot written last, or known to the memory written last
@@ -87,7 +87,7 @@ type follower struct {
 }
 
 // follow records until the time is over or ctx ends, which is no error.
-func follow(ctx context.Context, client *web.Client, rec *trace.Recorder, o *recordOptions) (samples int, err error) {
+func follow(ctx context.Context, client *client.Client, rec *trace.Recorder, o *recordOptions) (samples int, err error) {
 	f := &follower{client: client, rec: rec, begun: time.Now()}
 	if err := f.ask(ctx); err != nil {
 		return 0, err // there is no daemon

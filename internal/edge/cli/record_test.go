@@ -10,8 +10,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sluice/internal/edge/web"
-	"sluice/internal/edge/web/webtest"
+	"sluice/internal/edge/answer"
+	"sluice/internal/edge/client"
+	"sluice/internal/edge/edgetest"
+	"sluice/internal/edge/server"
 	"sluice/internal/model"
 	"sluice/internal/research/trace"
 	"sluice/internal/tests/testkit"
@@ -19,7 +21,7 @@ import (
 
 // looking is a daemon that is asked twice for each of its looks at the host, which are 100 ms apart, however long that takes here.
 type looking struct {
-	*webtest.Backend
+	*edgetest.Backend
 	first  time.Time
 	asked  atomic.Int64
 	enough func() // called when it has been asked twice for each of looks
@@ -45,9 +47,9 @@ func (l *looking) View() (*model.View, <-chan struct{}) {
 }
 
 // Memory knows the first look. Requests count from here.
-func (l *looking) Memory(context.Context) (web.Memory, error) {
+func (l *looking) Memory(context.Context) (answer.Memory, error) {
 	l.asked.Store(0)
-	return web.Memory{Time: l.look(0), State: []byte(`{"known":1}`)}, nil
+	return answer.Memory{Time: l.look(0), State: []byte(`{"known":1}`)}, nil
 }
 
 // followed serves l until follow has recorded it to its end, and returns the directory with the recording.
@@ -55,8 +57,8 @@ func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples i
 	t.Helper()
 	dir = t.TempDir()
 	socket := filepath.Join(dir, "s")
-	l.Backend, l.first = webtest.NewBackend(webtest.View()), time.Now()
-	server, err := web.New(web.Options{Backend: l, Socket: socket})
+	l.Backend, l.first = edgetest.NewBackend(edgetest.View()), time.Now()
+	server, err := server.New(server.Options{Backend: l, Socket: socket})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples i
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	l.enough = cancel
-	n, err := follow(ctx, web.NewClient(socket), rec, o)
+	n, err := follow(ctx, client.New(socket), rec, o)
 	stop()
 	if e := g.Wait(); err != nil || e != nil {
 		t.Fatal(err, e)

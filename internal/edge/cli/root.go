@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 )
 
 // DefaultSocket and DefaultConfig are where the daemon's are unless told otherwise.
@@ -147,7 +147,7 @@ func oneVM(c *cobra.Command, args []string) error {
 }
 
 // client talks to the daemon.
-func (a *app) client() *web.Client { return web.NewClient(a.socket) }
+func (a *app) client() *client.Client { return client.New(a.socket) }
 
 // completeVM offers the names of the VMs, if a daemon answers at once.
 func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
@@ -77,8 +77,8 @@ func findDaemon() (string, error) {
 }
 
 // lookOffline has sluiced look at this host once, without changing anything.
-func lookOffline(ctx context.Context, config string) (*web.Offline, error) {
-	var seen *web.Offline
+func lookOffline(ctx context.Context, config string) (*answer.Offline, error) {
+	var seen *answer.Offline
 	err := runDaemon(ctx, nil, func(r io.Reader) (err error) { seen, err = readOffline(r); return err }, "--offline", "--config", config)
 	return seen, err
 }
@@ -110,10 +110,10 @@ func runDaemon(ctx context.Context, in io.Reader, read func(io.Reader) error, ar
 
 // readOffline is strict: what a sluiced of another version says under other names would
 // look as if there were nothing to say.
-func readOffline(r io.Reader) (*web.Offline, error) {
+func readOffline(r io.Reader) (*answer.Offline, error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
-	seen := &web.Offline{}
+	seen := &answer.Offline{}
 	err := d.Decode(seen)
 	if err == nil && (seen.Plan.Mode == "" || seen.Doctor.Problems == nil || seen.Fsck.Findings == nil) {
 		err = errors.New("plan, doctor and fsck are not all there")

@@ -20,9 +20,10 @@ import (
 	"sluice/api/v1"
 	"sluice/internal/config"
 	"sluice/internal/control/placement"
+	"sluice/internal/edge/answer"
 	"sluice/internal/edge/cli"
-	"sluice/internal/edge/web"
-	"sluice/internal/edge/web/webtest"
+	"sluice/internal/edge/edgetest"
+	"sluice/internal/edge/server"
 	"sluice/internal/model"
 	"sluice/internal/tests/golden"
 )
@@ -48,7 +49,7 @@ func fakeDaemon(args []string) int {
 		fmt.Fprint(os.Stderr, "looking at the PF\nsluiced: qualify needs root\nand sluiced: is named elsewhere\n")
 		return cli.ExitError
 	case args[0] == "--offline":
-		if err := json.NewEncoder(os.Stdout).Encode(web.LookedOffline(webtest.View(), nil)); err != nil {
+		if err := json.NewEncoder(os.Stdout).Encode(answer.LookedOffline(edgetest.View(), nil)); err != nil {
 			return cli.ExitError
 		}
 	case args[0] == "--prepare":
@@ -56,7 +57,7 @@ func fakeDaemon(args []string) int {
 		err := json.NewDecoder(os.Stdin).Decode(&asked)
 		var list []api.Prepared
 		if err == nil {
-			list, err = (&webtest.Preparer{}).Prepare(context.Background(), asked)
+			list, err = (&edgetest.Preparer{}).Prepare(context.Background(), asked)
 		}
 		if err == nil {
 			err = json.NewEncoder(os.Stdout).Encode(list)
@@ -83,7 +84,7 @@ func fakeDeps() cli.Deps {
 	return cli.Deps{
 		Version: "1.2.3",
 		Demo: func(_ context.Context, o cli.DemoOptions) error {
-			v := webtest.View()
+			v := edgetest.View()
 			o.Show(v)
 			later := *v
 			snap := *v.Snapshot
@@ -120,13 +121,13 @@ func TestScripts(t *testing.T) {
 
 // startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|info|repairs|troubled|vpf|whatif|whatif slow|forgetful|worth|learned]`: a daemon on s.sock until the script ends.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
-	v := webtest.View()
-	b := webtest.NewBackend(v)
+	v := edgetest.View()
+	b := edgetest.NewBackend(v)
 	switch strings.Join(args, "") {
 	case "observe":
 		v.Mode = model.ModeObserve
 	case "empty":
-		b = webtest.NewBackend(nil)
+		b = edgetest.NewBackend(nil)
 	case "troubled":
 		v.Errors = []string{"no answer from libvirt", "the configuration stays as it was: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\""}
 	case "healthy":
@@ -156,8 +157,8 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		b.After = repaired
 	case "sla":
 		set := model.Override{
-			Kind: model.OverrideSLA, VM: webtest.ID(3), VMName: "db", By: "bob", UID: 1001, At: webtest.Now.Add(-time.Minute),
-			Until: webtest.Now.Add(time.Hour), Reason: "nightly copy", NIC: "ua-net*", SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9, Packets: 2e5}, Weight: 2},
+			Kind: model.OverrideSLA, VM: edgetest.ID(3), VMName: "db", By: "bob", UID: 1001, At: edgetest.Now.Add(-time.Minute),
+			Until: edgetest.Now.Add(time.Hour), Reason: "nightly copy", NIC: "ua-net*", SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9, Packets: 2e5}, Weight: 2},
 		}
 		v.Overrides = append(v.Overrides, set)
 		v.Rules.VMs = append([]model.VMRule{set.Rule()}, v.Rules.VMs...)
@@ -169,12 +170,12 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		v.Totals.Repairs = 2
 		v.Snapshot.Problems = append([]model.Problem{{Subject: "pf9", Text: "its VFs are not in the pool", Info: true}}, v.Snapshot.Problems...)
 	case "drained":
-		b = webtest.NewBackend(drained())
+		b = edgetest.NewBackend(drained())
 	}
-	s, err := web.New(web.Options{
+	s, err := server.New(server.Options{
 		Backend: b, Version: "1.2.3", Socket: filepath.Join(ts.Getenv("WORK"), "s.sock"),
-		Now: func() time.Time { return webtest.Now }, Stale: time.Minute, VirtualPFs: vpfs(strings.Join(args, "")),
-		Preparer: &webtest.Preparer{},
+		Now: func() time.Time { return edgetest.Now }, Stale: time.Minute, VirtualPFs: vpfs(strings.Join(args, "")),
+		Preparer: &edgetest.Preparer{},
 		WhatIf:   &tried{ready: slices.Contains(args, "whatif"), slow: slices.Contains(args, "slow")},
 		Incoming: arrive,
 	})
@@ -198,7 +199,7 @@ type tried struct {
 	asked atomic.Int32
 }
 
-// WhatIf implements web.WhatIf.
+// WhatIf implements server.WhatIf.
 func (w *tried) WhatIf(*model.View) api.WhatIf {
 	asked := w.asked.Add(1)
 	switch {
@@ -208,7 +209,7 @@ func (w *tried) WhatIf(*model.View) api.WhatIf {
 		return api.WhatIf{Current: "fair", Error: "less than a minute is remembered yet", Remedy: "ask again in a minute"}
 	}
 	return api.WhatIf{
-		From: webtest.Now.Add(-time.Hour), To: webtest.Now, Computed: webtest.Now, Current: "fair",
+		From: edgetest.Now.Add(-time.Hour), To: edgetest.Now, Computed: edgetest.Now, Current: "fair",
 		Policies: []api.PolicyResult{{Policy: "adaptive", Net: 0.71, Gross: 0.75, Moves: 12}, {Policy: "fair", Net: 0.4, Gross: 0.6, Moves: 96}},
 	}
 }
@@ -225,31 +226,31 @@ func arrive(_ context.Context, vm model.Subject, nics []model.NIC) (out []model.
 }
 
 // vpfs are the virtual PFs of `daemon vpf`; other daemons have no controller of any.
-func vpfs(kind string) web.VirtualPFs {
+func vpfs(kind string) server.VirtualPFs {
 	if kind != "vpf" {
 		return nil
 	}
-	return &webtest.VirtualPFs{}
+	return &edgetest.VirtualPFs{}
 }
 
-// backends finds the daemon of a script, a *webtest.Backend, by its directory; scripts run
+// backends finds the daemon of a script, a *edgetest.Backend, by its directory; scripts run
 // side by side.
 var backends sync.Map
 
 // repaired is the View after a repair: one finding is gone, of one the repair failed.
-func repaired(_ web.Command, v *model.View) *model.View {
+func repaired(_ server.Command, v *model.View) *model.View {
 	next := *v
 	next.Revision += 10
 	next.Findings = v.Findings[1:]
 	next.Recent = append([]model.MoveStatus{{
 		Move:  model.Move{Kind: model.MoveRepair, Reason: model.Reason{Code: model.CodeRepair, Detail: v.Findings[2].Name()}},
-		Ended: webtest.Now, Error: "set-vf: device busy",
+		Ended: edgetest.Now, Error: "set-vf: device busy",
 	}}, v.Recent...)
 	return &next
 }
 
 func drained() *model.View {
-	v := webtest.View()
+	v := edgetest.View()
 	v.Active, v.Rules.Drain = nil, true
 	for i := range v.Snapshot.PFs[0].VFs {
 		v.Snapshot.PFs[0].VFs[i].Owner = model.OwnerFree
@@ -260,7 +261,7 @@ func drained() *model.View {
 // showCommands prints what the daemon was asked, without who asked: the pid differs.
 func showCommands(ts *testscript.TestScript, _ bool, _ []string) {
 	b, _ := backends.Load(ts.Getenv("WORK"))
-	for _, c := range b.(*webtest.Backend).Got() {
+	for _, c := range b.(*edgetest.Backend).Got() {
 		c.User = ""
 		data, err := json.Marshal(c)
 		ts.Check(err)

@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
+	"sluice/internal/edge/client"
 	"sluice/internal/model"
 )
 
@@ -265,7 +266,7 @@ func offlineFlags(c *cobra.Command) *offline {
 }
 
 // ask gets an answer from the daemon, or makes it from a look at the host.
-func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T, error), pick func(*web.Offline) T) (T, error) {
+func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T, error), pick func(*answer.Offline) T) (T, error) {
 	if !o.on {
 		v, err := online(ctx)
 		return v, orOffline(err)
@@ -280,7 +281,7 @@ func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T
 
 // orOffline adds to the error of a daemon that is not there what else can be done.
 func orOffline(err error) error {
-	if errors.Is(err, web.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, client.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w, or add --offline", err)
 	}
 	return err

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
+	"sluice/internal/edge/client"
 	"sluice/internal/edge/top"
-	"sluice/internal/edge/web"
 )
 
 func (a *app) topCommand() *cobra.Command {
@@ -35,7 +35,7 @@ explain print once.`,
 }
 
 // clientSource asks a daemon for what top shows.
-type clientSource struct{ *web.Client }
+type clientSource struct{ *client.Client }
 
 // Look implements top.Source.
 func (s clientSource) Look(ctx context.Context, after uint64) (*top.Data, error) {

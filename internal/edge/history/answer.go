@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 )
 
 // copied is what a reader works on: lists of its own, of records that do not change.
@@ -36,8 +36,8 @@ func (m *Memory) copy() *copied {
 	return c
 }
 
-// History implements web.History.
-func (m *Memory) History(q web.HistoryQuery) api.History {
+// History implements server.History.
+func (m *Memory) History(q answer.HistoryQuery) api.History {
 	c := m.copy()
 	c.columns = slices.DeleteFunc(c.columns, func(col *column) bool { return beginOf(col.step).Before(q.From) })
 	out := api.History{
@@ -57,7 +57,7 @@ func (m *Memory) History(q web.HistoryQuery) api.History {
 }
 
 // vms turns the columns into lists for each VM. Of VMs that were renamed the last name counts.
-func (c *copied) vms(out *api.History, q web.HistoryQuery, n int) {
+func (c *copied) vms(out *api.History, q answer.HistoryQuery, n int) {
 	at := map[string]int{} // by id; -1: not asked for
 	place := func(k *key, gone bool) int {
 		i, known := at[k.id]
@@ -94,7 +94,7 @@ func (c *copied) vms(out *api.History, q web.HistoryQuery, n int) {
 			}
 		}
 	}
-	slices.SortStableFunc(out.VMs, func(a, b api.VMHistory) int { return web.Natural(a.Name, b.Name) })
+	slices.SortStableFunc(out.VMs, func(a, b api.VMHistory) int { return answer.Natural(a.Name, b.Name) })
 }
 
 func figures(n int) api.Figures {
@@ -118,11 +118,11 @@ func (c *copied) links(out *api.History, n int) {
 			out.Links[p].Bits[col.step-c.columns[0].step] = col.pfs.figures[i]
 		}
 	}
-	slices.SortFunc(out.Links, func(a, b api.LinkHistory) int { return web.Natural(a.PF, b.PF) })
+	slices.SortFunc(out.Links, func(a, b api.LinkHistory) int { return answer.Natural(a.PF, b.PF) })
 }
 
 // events picks the holdings and moves that a query is about.
-func (c *copied) events(out *api.History, q web.HistoryQuery) {
+func (c *copied) events(out *api.History, q answer.HistoryQuery) {
 	about := func(id string, end time.Time) bool {
 		return (q.VM == "" || slices.ContainsFunc(out.VMs, func(v api.VMHistory) bool { return v.ID == id })) && (end.IsZero() || end.After(q.From))
 	}
@@ -132,7 +132,7 @@ func (c *copied) events(out *api.History, q web.HistoryQuery) {
 		}
 	}
 	slices.SortFunc(out.Holdings, func(a, b api.Holding) int {
-		if n := web.Natural(a.VF, b.VF); n != 0 {
+		if n := answer.Natural(a.VF, b.VF); n != 0 {
 			return n
 		}
 		return a.From.Compare(b.From)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
@@ -78,7 +78,7 @@ func BenchmarkHistory(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("vms=%d", vms), func(b *testing.B) {
 			for b.Loop() {
-				m.History(web.HistoryQuery{})
+				m.History(answer.HistoryQuery{})
 			}
 		})
 		b.Run(fmt.Sprintf("vms=%d/copy under the lock", vms), func(b *testing.B) {
@@ -97,7 +97,7 @@ func TestBounds(t *testing.T) {
 	v.Snapshot.Time = noon.Add(Step)
 	m.Add(v)
 	known := 0
-	for _, vm := range m.History(web.HistoryQuery{}).VMs {
+	for _, vm := range m.History(answer.HistoryQuery{}).VMs {
 		if vm.Virtio[0] == vm.Virtio[0] {
 			known++
 		}
@@ -114,7 +114,7 @@ func TestBounds(t *testing.T) {
 		v.Active, v.Recent = []model.MoveStatus{active}, []model.MoveStatus{move(uint64(i+2), v.Snapshot.Time)} //nolint:gosec // few
 		m.Add(v)
 	}
-	h := m.History(web.HistoryQuery{})
+	h := m.History(answer.HistoryQuery{})
 	if over := len(h.Holdings) - 64; over != maxHoldings || h.Holdings[over-1].To.IsZero() {
 		t.Errorf("%d holdings that are over are kept, want %d", over, maxHoldings)
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
 // Bounds of what is kept.
 const (
-	Step        = web.HistoryStep
+	Step        = answer.HistoryStep
 	Hour        = 360  // steps
 	MaxVMs      = 2000 // in a step; those that come later have no figures
 	maxPFs      = 256  // the same

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
@@ -110,7 +110,7 @@ func TestAnswersLikeOneThatRemembersEverything(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "views") {
 			m.Add(w.next(t))
 		}
-		q := web.HistoryQuery{VM: rapid.SampledFrom([]string{"", "", "vm-a", "a", "vm-b2", "nobody"}).Draw(t, "vm")}
+		q := answer.HistoryQuery{VM: rapid.SampledFrom([]string{"", "", "vm-a", "a", "vm-b2", "nobody"}).Draw(t, "vm")}
 		if flip(t, "from") {
 			q.From = w.now.Add(-time.Duration(rapid.IntRange(-60, 4000).Draw(t, "ago")) * time.Second)
 		}
@@ -136,7 +136,7 @@ func TestClockSetBack(t *testing.T) {
 	minute(noon.Add(-65 * time.Minute))
 	minute(noon)
 	minute(noon.Add(-time.Hour))
-	h := m.History(web.HistoryQuery{})
+	h := m.History(answer.HistoryQuery{})
 	if end := noon.Add(-59 * time.Minute); h.To.Before(end.Add(-2*Step)) || h.To.After(end) {
 		t.Errorf("the history ends at %s, and the clock shows %s", h.To, end)
 	}

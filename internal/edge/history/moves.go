@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
@@ -27,7 +27,7 @@ func (m *Memory) noteMoves(v *model.View) {
 
 // note makes or replaces the record of a move. Readers may have the one there was.
 func (m *Memory) note(v *model.View, s *model.MoveStatus) {
-	r := &api.MoveRecord{ID: s.ID, Move: web.MoveOf(s), Steps: web.StepTimes(s)}
+	r := &api.MoveRecord{ID: s.ID, Move: answer.MoveOf(s), Steps: answer.StepTimes(s)}
 	at, found := slices.BinarySearchFunc(m.moves, s.ID, func(r *api.MoveRecord, id uint64) int { return cmp.Compare(r.ID, id) })
 	if found {
 		r.Reason, r.Sentence = m.moves[at].Reason, m.moves[at].Sentence
@@ -35,10 +35,10 @@ func (m *Memory) note(v *model.View, s *model.MoveStatus) {
 		return
 	}
 	if s.Move.Reason.Code != "" {
-		reason := web.ReasonOf(&s.Move.Reason)
+		reason := answer.ReasonOf(&s.Move.Reason)
 		r.Reason = &reason
 		if s.Move.Kind != model.MoveRepair { // the reason of a repair is about no verdict
-			r.Sentence = web.Sentence(v, s.Move.VM, s.Move.Reason)
+			r.Sentence = answer.Sentence(v, s.Move.VM, s.Move.Reason)
 		}
 	}
 	m.moves = slices.Insert(m.moves, at, r)

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
 // naive remembers every View, and looks at all of them for each answer.
 type naive []*model.View
 
-func (n naive) History(q web.HistoryQuery) api.History {
+func (n naive) History(q answer.HistoryQuery) api.History {
 	out := api.History{Step: 10, VMs: []api.VMHistory{}, Holdings: []api.Holding{}, Moves: []api.MoveRecord{}, Links: []api.LinkHistory{}}
 	seen := n.snapshots()
 	if len(n) > 0 {
@@ -93,7 +93,7 @@ func set(list *api.Figures, at int, f []float64) {
 	(*list)[at] = float32(sum / float64(len(f)))
 }
 
-func (n naive) step(out *api.History, q web.HistoryQuery, views []*model.View, at int) {
+func (n naive) step(out *api.History, q answer.HistoryQuery, views []*model.View, at int) {
 	virtio, vf, bytes, links := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
 	for _, v := range views {
 		for i := range v.Snapshot.VMs {
@@ -133,7 +133,7 @@ func (n naive) step(out *api.History, q web.HistoryQuery, views []*model.View, a
 }
 
 // pad makes the lists of all as long as the answer is, leaves out who was not asked for, and sorts.
-func (n naive) pad(out *api.History, q web.HistoryQuery) {
+func (n naive) pad(out *api.History, q answer.HistoryQuery) {
 	steps := int(out.To.Sub(out.From) / (10 * time.Second))
 	full := func(f api.Figures) api.Figures {
 		if f == nil {
@@ -169,7 +169,7 @@ func (n naive) pad(out *api.History, q web.HistoryQuery) {
 	slices.SortFunc(out.Links, func(a, b api.LinkHistory) int { return strings.Compare(a.PF, b.PF) })
 }
 
-func (n naive) holdings(out *api.History, q web.HistoryQuery, seen []*model.View, begin time.Time) {
+func (n naive) holdings(out *api.History, q answer.HistoryQuery, seen []*model.View, begin time.Time) {
 	open := map[string]*api.Holding{}
 	var all []*api.Holding
 	for _, v := range seen {
@@ -218,23 +218,23 @@ func recent(end, begin, from time.Time) bool {
 	return end.IsZero() || end.After(begin) && end.After(from)
 }
 
-func asked(out *api.History, q web.HistoryQuery, id string) bool {
+func asked(out *api.History, q answer.HistoryQuery, id string) bool {
 	return q.VM == "" || slices.ContainsFunc(out.VMs, func(v api.VMHistory) bool { return v.ID == id })
 }
 
-func (n naive) moves(out *api.History, q web.HistoryQuery, begin time.Time) {
+func (n naive) moves(out *api.History, q answer.HistoryQuery, begin time.Time) {
 	first, last := map[uint64]api.MoveRecord{}, map[uint64]*model.MoveStatus{}
 	for _, v := range n {
 		for _, s := range slices.Concat(v.Active, v.Recent) {
 			if _, known := first[s.ID]; !known {
-				reason := web.ReasonOf(&s.Move.Reason)
-				first[s.ID] = api.MoveRecord{ID: s.ID, Reason: &reason, Sentence: web.Sentence(v, s.Move.VM, s.Move.Reason)}
+				reason := answer.ReasonOf(&s.Move.Reason)
+				first[s.ID] = api.MoveRecord{ID: s.ID, Reason: &reason, Sentence: answer.Sentence(v, s.Move.VM, s.Move.Reason)}
 			}
 			last[s.ID] = &s
 		}
 	}
 	for id, r := range first {
-		r.Move, r.Steps = web.MoveOf(last[id]), web.StepTimes(last[id])
+		r.Move, r.Steps = answer.MoveOf(last[id]), answer.StepTimes(last[id])
 		if recent(r.Move.Ended, begin, q.From) && asked(out, q, r.Move.ID) {
 			out.Moves = append(out.Moves, r)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
@@ -44,7 +44,7 @@ func NewWhatIf(m *Memory, every time.Duration, now func() time.Time, compute fun
 	return &WhatIf{memory: m, compute: compute, every: every, now: now, todo: make(chan *model.View, 1)}
 }
 
-// WhatIf implements web.WhatIf: it answers at once with what is known, and has it computed anew where that is due.
+// WhatIf implements server.WhatIf: it answers at once with what is known, and has it computed anew where that is due.
 func (w *WhatIf) WhatIf(v *model.View) api.WhatIf {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +70,7 @@ func (w *WhatIf) Run(ctx context.Context) error {
 }
 
 func (w *WhatIf) work(ctx context.Context, v *model.View) {
-	past := &Past{Rules: v.Rules, Snapshot: v.Snapshot, Load: w.memory.History(web.HistoryQuery{Bytes: true})}
+	past := &Past{Rules: v.Rules, Snapshot: v.Snapshot, Load: w.memory.History(answer.HistoryQuery{Bytes: true})}
 	past.Load.Moves, past.Load.Holdings, past.Load.Links = nil, nil, nil
 	var list []api.PolicyResult
 	err := error(errShort)

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
@@ -23,7 +23,7 @@ type column struct {
 const orderLoad = 2
 
 var columns = []column{
-	{head: "VM", width: 16, text: func(_ *state, vm *api.VM) string { return vm.Name }, compare: func(_ *state, a, b *api.VM) int { return web.Natural(a.Name, b.Name) }},
+	{head: "VM", width: 16, text: func(_ *state, vm *api.VM) string { return vm.Name }, compare: func(_ *state, a, b *api.VM) int { return answer.Natural(a.Name, b.Name) }},
 	{head: "PATH", width: 9, text: func(_ *state, vm *api.VM) string { return path(vm) }, compare: func(_ *state, a, b *api.VM) int { return comparePaths(a, b) }},
 	{head: "PACKETS/S", width: 9, right: true, text: func(_ *state, vm *api.VM) string { return known(vm, model.SI(vm.PPS)) }, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.PPS, a.PPS) }},
 	{head: "BITS/S", width: 7, right: true, text: func(_ *state, vm *api.VM) string { return known(vm, model.SI(8*vm.Bytes)) }, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.Bytes, a.Bytes) }},
@@ -58,7 +58,7 @@ func comparePaths(a, b *api.VM) int {
 		}
 		return 2
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), web.Natural(path(a), path(b)), web.Natural(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), answer.Natural(path(a), path(b)), answer.Natural(a.Name, b.Name))
 }
 
 func known(vm *api.VM, text string) string {

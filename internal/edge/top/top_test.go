@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
-	"sluice/internal/edge/web/webtest"
+	"sluice/internal/edge/answer"
+	"sluice/internal/edge/edgetest"
 	"sluice/internal/model"
 )
 
@@ -92,9 +92,9 @@ func (v *viewed) names() (out []string) {
 }
 
 func sample() *Data {
-	v := webtest.View()
+	v := edgetest.View()
 	d := &Data{
-		Status: web.Summary(v, "1.2.3", 2), VMs: web.VMs(v), Bandwidth: web.Bandwidth(v),
+		Status: answer.Summary(v, "1.2.3", 2), VMs: answer.VMs(v), Bandwidth: answer.Bandwidth(v),
 		Subjects: []string{"burst", "pf1"}, Troubles: []string{"burst: attach failed", "    -> add a port"},
 	}
 	return d

@@ -76,7 +76,7 @@ func query(expr string) string {
 
 // The dashboard reads only metrics and labels that the daemon has, of the hosts that are chosen.
 func TestDashboardMatchesTheDaemon(t *testing.T) {
-	known := metrics(t)
+	known := metricsTable(t)
 	known["ALERTS"] = []string{"alertname", "alertstate", "severity"} // Prometheus' own
 	d := loadDashboard(t)
 	check := func(where, expr string) {
@@ -113,7 +113,7 @@ func TestDashboardMatchesTheDaemon(t *testing.T) {
 
 // Variables are what the queries use, and take their values from metrics and labels that there are.
 func TestDashboardVariables(t *testing.T) {
-	known := metrics(t)
+	known := metricsTable(t)
 	d := loadDashboard(t)
 	values := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 	var names []string

@@ -10,18 +10,18 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/metrics"
 )
 
 // labelsOf are the labels of every metric, by its name as it is scraped.
 type labelsOf map[string][]string
 
-// metrics reads the table that docs/metrics.md is made of, and which is compared with a scrape in package web.
-func metrics(t *testing.T) labelsOf {
+// metricsTable reads the table that docs/metrics.md is made of.
+func metricsTable(t *testing.T) labelsOf {
 	t.Helper()
 	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| ([a-z_, ]*) \\|")
 	all := labelsOf{"up": nil} // Prometheus' own, of every target
-	for _, m := range row.FindAllStringSubmatch(web.MetricsTable(), -1) {
+	for _, m := range row.FindAllStringSubmatch(metrics.Table(), -1) {
 		var labels []string
 		if m[3] != "" {
 			labels = strings.Split(m[3], ", ")
@@ -97,7 +97,7 @@ func grouped(t *testing.T, expr string) map[string][]string {
 
 // The check itself finds what is wrong.
 func TestCheck(t *testing.T) {
-	known := metrics(t)
+	known := metricsTable(t)
 	for expr, want := range map[string]string{
 		`sluice_vm_score{domain="a",instance="b"}`:   "",
 		`sluice_vm_scores`:                           `no metric "sluice_vm_scores"`,

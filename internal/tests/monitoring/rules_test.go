@@ -159,7 +159,7 @@ func showsAll(t *testing.T, u *unit, alert string) bool {
 
 // An alert looks only at metrics and labels that the daemon has, and tells with how severe it is, what to do, and where more is.
 func TestAlertsMatchTheDaemon(t *testing.T) {
-	known := metrics(t)
+	known := metricsTable(t)
 	seen := map[string]bool{}
 	for _, r := range alerts(t) {
 		if seen[r.Alert] {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/web"
+	"sluice/internal/edge/client"
 	"sluice/lab"
 	"sluice/lab/vpflab"
 )
@@ -33,7 +33,7 @@ type rig struct {
 	*vpflab.Host
 	t      *testing.T
 	ctx    context.Context
-	client *web.Client
+	client *client.Client
 	daemon *vpflab.Proc
 	pf     string   // PCI address of the PF in node
 	vfs    []string // those of its VFs
@@ -51,7 +51,7 @@ func newRig(t *testing.T, options string) *rig {
 	r.must(r.PutPrograms(ctx))
 	r.must(r.WriteFile("sluice.yaml", config))
 	r.host("mkdir -p /etc/sluice /var/lib/sluice && cp /share/sluice.yaml /etc/sluice/")
-	r.client = web.NewClient(r.Path("/run/sluice/sluice.sock"))
+	r.client = client.New(r.Path("/run/sluice/sluice.sock"))
 	r.start()
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"sluice/api/v1"
+	"sluice/internal/edge/edgetest"
 	"sluice/internal/edge/history"
 	"sluice/internal/edge/page"
-	"sluice/internal/edge/web"
-	"sluice/internal/edge/web/webtest"
+	"sluice/internal/edge/server"
 	"sluice/internal/model"
 )
 
@@ -31,7 +31,7 @@ var hostile = []string{
 
 // host is a daemon on made-up Views, with the last hour in its memory.
 type host struct {
-	back *webtest.Backend
+	back *edgetest.Backend
 	past *history.Memory
 	url  string
 	n    int
@@ -46,9 +46,9 @@ func (h *host) pass(d time.Duration) { h.at.Add(int64(d)) }
 // newHost has n VMs, the first of them with hostile names, and serves the page on a port of its own, or on address.
 func newHost(t testing.TB, n int, address string) *host {
 	t.Helper()
-	h := &host{back: webtest.NewBackend(nil), past: history.New(), n: n}
-	h.pass(webtest.Now.Add(-30 * time.Minute).Sub(time.Unix(0, 0)))
-	for h.now().Before(webtest.Now) {
+	h := &host{back: edgetest.NewBackend(nil), past: history.New(), n: n}
+	h.pass(edgetest.Now.Add(-30 * time.Minute).Sub(time.Unix(0, 0)))
+	for h.now().Before(edgetest.Now) {
 		h.past.Add(h.view())
 		h.pass(10 * time.Second)
 	}
@@ -59,7 +59,7 @@ func newHost(t testing.TB, n int, address string) *host {
 
 func (h *host) serve(t testing.TB, address string) {
 	t.Helper()
-	s, err := web.New(web.Options{Backend: h.back, History: h.past, WhatIf: asked{}, Version: "1.2.3", Listen: address, Page: page.Handler("1.2.3"), Now: h.now})
+	s, err := server.New(server.Options{Backend: h.back, History: h.past, WhatIf: asked{}, Version: "1.2.3", Listen: address, Page: page.Handler("1.2.3"), Now: h.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +84,9 @@ func (h *host) serve(t testing.TB, address string) {
 // asked is an answer about other policies.
 type asked struct{}
 
-// WhatIf implements web.WhatIf.
+// WhatIf implements server.WhatIf.
 func (asked) WhatIf(*model.View) api.WhatIf {
-	return api.WhatIf{From: webtest.Now.Add(-time.Hour), To: webtest.Now, Computed: webtest.Now, Current: "activity", Policies: []api.PolicyResult{
+	return api.WhatIf{From: edgetest.Now.Add(-time.Hour), To: edgetest.Now, Computed: edgetest.Now, Current: "activity", Policies: []api.PolicyResult{
 		{Policy: "adaptive", Net: 0.81, Gross: 0.83, Moves: 120}, {Policy: "activity", Net: 0.62, Gross: 0.66, Moves: 400}, {Policy: "none"},
 	}}
 }
@@ -110,15 +110,15 @@ func idOf(i int) model.VMID { return model.VMID(fmt.Sprintf("10000000-0000-4000-
 
 const vfs = 64
 
-// view has VMs of which some hold VFs in turn; it begins with webtest's, which has one of everything.
+// view has VMs of which some hold VFs in turn; it begins with edgetest's, which has one of everything.
 func (h *host) view() *model.View {
-	v := webtest.View()
+	v := edgetest.View()
 	s := v.Snapshot
 	s.Time = h.now()
 	v.Revision = uint64(h.now().Unix())
 	pf := model.PF{Name: "pf2", Address: "0000:03:00.0", Driver: "ixgbe", Network: "br0", LinkUp: true, Speed: 10e9, NumVFs: vfs, TotalVFs: vfs, Managed: true}
 	holder := map[int]model.VFID{}
-	turn := int(h.now().Sub(webtest.Now.Add(-time.Hour)) / (7 * time.Minute))
+	turn := int(h.now().Sub(edgetest.Now.Add(-time.Hour)) / (7 * time.Minute))
 	for i := range min(vfs, h.n/2) {
 		id := model.VFID{PF: "pf2", Index: i}
 		who := (i + turn) % h.n
@@ -164,7 +164,7 @@ func (h *host) moves(v *model.View) {
 		m.ID = uint64(len(v.Recent) - i)
 		m.Times = []model.StepTime{{Kind: model.StepCheckVirtio, From: m.Started, To: m.Started.Add(20 * time.Millisecond), Tries: 1}, {Kind: model.StepAttach, From: m.Started.Add(20 * time.Millisecond), To: m.Ended, Tries: max(1, m.Try), Error: m.Error}}
 	}
-	swap := model.MoveStatus{ID: 3, Move: model.Move{Kind: model.MovePlug, VM: idOf(0), VMName: h.name(0), VF: model.VFID{PF: "pf2", Index: 0}, Reason: v.Target.Reasons[len(v.Target.Reasons)-1]}, Started: webtest.Now.Add(-10 * time.Minute), Ended: webtest.Now.Add(-10*time.Minute + 640*time.Millisecond)}
+	swap := model.MoveStatus{ID: 3, Move: model.Move{Kind: model.MovePlug, VM: idOf(0), VMName: h.name(0), VF: model.VFID{PF: "pf2", Index: 0}, Reason: v.Target.Reasons[len(v.Target.Reasons)-1]}, Started: edgetest.Now.Add(-10 * time.Minute), Ended: edgetest.Now.Add(-10*time.Minute + 640*time.Millisecond)}
 	v.Recent = append([]model.MoveStatus{swap}, v.Recent...)
 	for i := range v.Active {
 		v.Active[i].ID = uint64(10 + i)

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sluice/internal/edge/web/webtest"
+	"sluice/internal/edge/edgetest"
 	"sluice/internal/model"
 )
 
@@ -98,7 +98,7 @@ func TestNarrow(t *testing.T) {
 		m := first
 		m.ID = uint64(100 + i)
 		m.Move.Kind = []model.MoveKind{model.MovePlug, model.MoveUnplug}[i%2]
-		m.Started = webtest.Now.Add(-time.Duration(i) * 100 * time.Second)
+		m.Started = edgetest.Now.Add(-time.Duration(i) * 100 * time.Second)
 		m.Ended = m.Started.Add(time.Second)
 		v.Recent = append(v.Recent, m)
 	}

@@ -1,0 +1,104 @@
+package answer
+
+import (
+	"cmp"
+	"slices"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// Bandwidth shows who is promised, allowed and sends what.
+func Bandwidth(v *model.View) api.Bandwidth {
+	b := BandwidthOf(v)
+	out := api.Bandwidth{
+		Mode: string(NewIndex(v).Mode), Observed: b.At, Period: b.Period.Seconds(), Allocator: b.Allocator, Links: []api.Link{}, NICs: []api.NICShare{},
+		Problems: Problems(b.Problems), Changes: b.Changes, Late: b.Late, Took: b.Took.Seconds(),
+	}
+	for i := range b.Links {
+		out.Links = append(out.Links, linkOf(&b.Links[i]))
+	}
+	for i := range b.NICs {
+		out.NICs = append(out.NICs, nicShare(&b.NICs[i]))
+	}
+	for i := range b.VirtualPFs {
+		out.VirtualPFs = append(out.VirtualPFs, nicShare(&b.VirtualPFs[i]))
+	}
+	byVM := func(a, b api.NICShare) int { return cmp.Or(Natural(a.VM, b.VM), Natural(a.NIC, b.NIC)) }
+	slices.SortStableFunc(out.NICs, byVM)
+	slices.SortStableFunc(out.VirtualPFs, byVM)
+	return out
+}
+
+// BandwidthOf is the controller's part of a View, empty where there is none yet.
+func BandwidthOf(v *model.View) *model.Bandwidth {
+	if v == nil || v.Bandwidth == nil {
+		return &model.Bandwidth{}
+	}
+	return v.Bandwidth
+}
+
+func linkOf(l *model.LinkState) api.Link {
+	return api.Link{
+		PF: l.PF, Speed: float64(l.Speed), Capacity: l.Capacity, Packets: float64(l.Packets), Sent: l.Carried,
+		Guaranteed: rateOf(l.Guaranteed), Overcommitted: l.Over,
+	}
+}
+
+func rateOf(r model.Rate) api.Rate {
+	return api.Rate{Bits: float64(r.Bits), Packets: float64(r.Packets)}
+}
+
+func nicShare(n *model.NICBandwidth) api.NICShare {
+	s := api.NICShare{
+		VM: n.VMName, ID: string(n.VM), NIC: n.NIC, VirtualPF: n.VirtualPF, PF: n.PF, Path: string(n.Path), Class: n.SLA.Class, Source: n.SLA.Source,
+		Guarantee: rateOf(n.SLA.Guarantee), Promised: rateOf(n.Promised), Limit: rateOf(n.SLA.Limit), Receive: rateOf(n.SLA.Receive),
+		Weight: n.SLA.Share(), Allowed: rateOf(n.Allowed), SentProof: string(n.Sent.Proof),
+		Sent:     api.Rate{Bits: n.Sent.Bits, Packets: n.Sent.Packets},
+		Received: api.Rate{Bits: n.Received.Bits, Packets: n.Received.Packets},
+		Dropped:  api.Dropped{Tx: n.Dropped.Tx, Rx: n.Dropped.Rx},
+		Short:    float64(n.Short), ShortFor: n.ShortFor.Seconds(), WouldSend: float64(n.WouldSend), Enforced: []api.EnforcedLimit{}, Code: string(n.Code), Why: n.Why,
+	}
+	for i := range n.Enforcer {
+		e := &n.Enforcer[i]
+		s.Enforced = append(s.Enforced, api.EnforcedLimit{
+			By: e.By, Path: string(e.Path), Direction: string(e.Dir), Rate: rateOf(e.Rate), Contract: rateOf(e.Contract), Error: e.Error,
+		})
+	}
+	return s
+}
+
+// shares lists the shares of a VM's NICs, or those of its virtual PFs.
+func shares(all []model.NICBandwidth, id model.VMID) (list []api.NICShare) {
+	for i := range all {
+		if all[i].VM == id {
+			list = append(list, nicShare(&all[i]))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b api.NICShare) int { return Natural(a.NIC, b.NIC) })
+	return list
+}
+
+func shareCounts(b *model.Bandwidth) (c api.ShareCounts) {
+	for i := range b.VirtualPFs {
+		c.Guaranteed += one(!b.VirtualPFs[i].SLA.Guarantee.IsZero())
+		c.Short += one(b.VirtualPFs[i].Short > 0)
+	}
+	for i := range b.NICs {
+		n := &b.NICs[i]
+		c.Guaranteed += one(!n.SLA.Guarantee.IsZero())
+		c.Short += one(n.Short > 0)
+		c.Limited += one(!n.Allowed.IsZero())
+	}
+	for i := range b.Links {
+		c.Links += one(b.Links[i].Over)
+	}
+	return c
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,64 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// Examine is what looks a Snapshot over for problems; the wiring supplies it.
+type Examine func(*model.Snapshot) []model.Problem
+
+// Diagnose lists what stands in the way: what the daemon itself suffers from, then what
+// examine finds in the Snapshot (nil: what the Snapshot says of itself). A look at the
+// host older than stale counts as a problem; 0 is never.
+func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration) []model.Problem {
+	list := []model.Problem{}
+	if !Looked(v) {
+		list = append(list, model.Problem{Text: "the host has not been looked at yet", Remedy: "wait a moment; if it stays, read the log: journalctl -u sluice"})
+	}
+	if v != nil {
+		for _, text := range v.Errors {
+			list = append(list, model.Problem{Text: text, Remedy: "put that right; the daemon goes on with what it had, and its log says more: journalctl -u sluice"})
+		}
+	}
+	if !Looked(v) {
+		return list
+	}
+	if age := now.Sub(v.Snapshot.Time); stale > 0 && age > stale {
+		list = append(list, model.Problem{
+			Text:   fmt.Sprintf("the last look at the host is %s old", age.Round(time.Second)),
+			Remedy: "check that libvirt answers (virsh list) and read the log: journalctl -u sluice",
+		})
+	}
+	list = append(append(list, failedMoves(v)...), BandwidthOf(v).Problems...)
+	if examine == nil {
+		return append(list, v.Snapshot.Problems...)
+	}
+	return append(list, examine(v.Snapshot)...)
+}
+
+// failedMoves lists the VMs that are left alone for a while since a move of theirs failed.
+func failedMoves(v *model.View) (list []model.Problem) {
+	if v.Target == nil {
+		return nil
+	}
+	for i := range v.Target.Reasons {
+		r := &v.Target.Reasons[i]
+		if r.Code != model.CodeBackoff {
+			continue
+		}
+		p := model.Problem{Subject: string(r.VM), Text: r.Detail + "; it is tried again " + when(r.Until)}
+		if vm := v.Snapshot.FindVM(r.VM); vm != nil {
+			p.Subject = vm.Name
+		}
+		p.Remedy = fmt.Sprintf("put that right, or `sluice release %s` so that it is not tried again; the log says more: journalctl -u sluice", p.Subject)
+		if strings.Contains(r.Detail, model.ErrGuest.Error()) {
+			p.Remedy = fmt.Sprintf("see in the guest that it has the VF's driver and net_failover or a bond (lspci -k; dmesg), or `sluice release %s`", p.Subject)
+		}
+		list = append(list, p)
+	}
+	return list
+}

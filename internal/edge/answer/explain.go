@@ -1,0 +1,247 @@
+package answer
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// Explain says why a VM (name or UUID) holds a VF or not, in one sentence and in all
+// detail. The error is an *api.Error when there is no such VM.
+func Explain(v *model.View, ref string) (api.Explanation, error) {
+	vm, err := Find(v, ref)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	x := NewIndex(v)
+	r := x.Reason(vm.ID)
+	e := api.Explanation{VM: x.VM(vm), Reason: ReasonOf(&r), Paths: x.paths(vm), Shares: shares(BandwidthOf(v).NICs, vm.ID), VirtualPFs: shares(BandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r)}
+	e.Sentence, e.Worth = x.sentence(vm, r), x.worth(vm, &r)
+	if r.NIC == "" {
+		e.Learned = learned(vm.Name, &r)
+	}
+	if r.Code == model.CodeVeto {
+		e.Veto = r.Detail
+	}
+	if o := x.override(vm); o != nil {
+		one := overrideOf(o)
+		e.Override = &one
+	}
+	if m := x.active[vm.ID]; m != nil {
+		under := report(m)
+		e.UnderWay = &under
+	}
+	for i := range x.Recent {
+		if x.Recent[i].Move.VM == vm.ID {
+			last := report(&x.Recent[i])
+			e.LastMove = &last
+			break
+		}
+	}
+	return e, nil
+}
+
+// Sentence says in words why a VM holds a VF or not, as Explain does, for a Reason that may be another than that of now;
+// "" where there is no such VM.
+func Sentence(v *model.View, id model.VMID, r model.Reason) string {
+	x := NewIndex(v)
+	if vm := x.Snapshot.FindVM(id); vm != nil {
+		return x.sentence(vm, r)
+	}
+	return ""
+}
+
+// sentence joins what is with what should be, which differ while a move is pending and
+// in observe mode.
+func (x *Index) sentence(vm *model.VM, r model.Reason) string {
+	has := x.pair(vm)
+	if has != nil && has.VF == model.NoVF {
+		has = nil
+	}
+	switch {
+	case r.Code == "":
+		return vm.Name + ": nothing is decided yet"
+	case has == nil && r.Hold:
+		return vm.Name + " is on virtio and " + x.will("gets", "would get") + " a VF" + because(r)
+	case has != nil && !r.Hold:
+		return vm.Name + " has VF " + has.VF.String() + " and " + x.will("gives", "would give") + " it up" + because(r)
+	}
+	return vm.Name + " " + r.String()
+}
+
+// will picks the word for what is done or, in observe mode, would be.
+func (x *Index) will(does, would string) string {
+	if x.Mode == model.ModeObserve {
+		return would
+	}
+	return does
+}
+
+// because is the Reason's sentence without the verdict it begins with.
+func because(r model.Reason) string {
+	for _, verdict := range []string{"holds a VF", "stays on virtio"} {
+		if rest, ok := strings.CutPrefix(r.String(), verdict); ok {
+			return rest
+		}
+	}
+	return ": " + r.String()
+}
+
+func (x *Index) paths(vm *model.VM) []api.Path {
+	list := []api.Path{}
+	for i := range vm.NICs {
+		n := &vm.NICs[i]
+		p := api.Path{
+			NIC: n.Alias, MAC: n.MAC.String(), Tap: n.Tap, Network: n.Network, Failover: string(n.Failover),
+			VirtualPF: n.VirtualPF, Function: n.Function, VF: vfName(n.VF), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
+		}
+		if r := x.ofNIC(vm.ID, n.Alias); r != nil {
+			p.Why, p.Learned = r.String(), learned(vm.Name+" on "+n.Alias, r)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// ofNIC is the reason of one NIC of a VM that has several which may have a VF; else nil.
+func (x *Index) ofNIC(vm model.VMID, alias string) *model.Reason {
+	if x.Target == nil {
+		return nil
+	}
+	for i := range x.Target.NICs {
+		if r := &x.Target.NICs[i]; r.VM == vm && r.NIC == alias {
+			return r
+		}
+	}
+	return nil
+}
+
+// learned says what the policy learned of the bursts of whatever has that name; "" for nothing.
+func learned(name string, r *model.Reason) string {
+	if r.Bursts.Seen == 0 {
+		return ""
+	}
+	return "bursts of " + name + " " + r.Bursts.String()
+}
+
+// changes lists what would turn the verdict round.
+func (x *Index) changes(vm *model.VM, r model.Reason) []string {
+	list := reasonChanges(vm.Name, r, x.Rounds)
+	if o := x.override(vm); o != nil && r.Code != model.CodeReleased {
+		list = append(list, fmt.Sprintf("`sluice unpin %s` takes back the %s", vm.Name, o.Kind))
+	}
+	if o := x.override(vm); o != nil && !o.Until.IsZero() {
+		list = append(list, fmt.Sprintf("time: the %s ends at %s", o.Kind, o.Until.Format(time.DateTime)))
+	}
+	if x.Mode == model.ModeObserve && (vm.Held() != nil) != r.Hold {
+		list = append(list, "mode: enforce in sluice.yaml; in observe mode nothing is moved")
+	}
+	return list
+}
+
+// reasonChanges is the part of changes that follows from the Reason's code, and from
+// whether the policy works in rounds.
+func reasonChanges(name string, r model.Reason, rounds bool) []string {
+	pin := fmt.Sprintf("`sluice pin %s`", name)
+	switch r.Code {
+	case model.CodeEnough:
+		return []string{"more VMs than VFs on its network: then the policy ranks them"}
+	case model.CodePinned:
+		return []string{fmt.Sprintf("`sluice release %s`, or its pin taken out of sluice.yaml", name)}
+	case model.CodeForbidden:
+		return []string{"its forbid taken out of sluice.yaml", pin}
+	case model.CodeRank, model.CodeTurn:
+		return []string{"a place below " + slots(r) + next(rounds) + rival(r), fmt.Sprintf("`sluice release %s`", name)}
+	case model.CodeKept:
+		paying := "a swap that pays" + next(rounds) + rival(r)
+		if r.Hold {
+			return []string{paying, fmt.Sprintf("`sluice release %s`", name)}
+		}
+		return []string{paying, "more VFs in pfs: of sluice.yaml", pin}
+	case model.CodeOutranked, model.CodeWaiting:
+		return []string{"a place among " + slots(r) + next(rounds) + rival(r), "more VFs in pfs: of sluice.yaml", pin}
+	}
+	return otherChanges(name, r, rounds)
+}
+
+// next is when a place counts: of policies that decide at every sample, always.
+func next(rounds bool) string {
+	if rounds {
+		return " at the next round"
+	}
+	return ""
+}
+
+func otherChanges(name string, r model.Reason, rounds bool) []string {
+	switch r.Code {
+	case model.CodeVeto:
+		return []string{"removing what forbids moving it: `sluice doctor` has the remedy"}
+	case model.CodeBlind:
+		return []string{"its load becoming known: `sluice doctor` has the remedy"}
+	case model.CodeForeign:
+		return []string{"whoever attached its VF detaching it: Sluice leaves it alone"}
+	case model.CodeNoVF:
+		return []string{"a free VF of a PF on its network with its link up: see `sluice vfs`"}
+	case model.CodeBackoff:
+		return []string{"time: the next try is " + when(r.Until), "removing what made the move fail" + bracket(r.Detail)}
+	case model.CodeMoving:
+		return []string{"the end of the move under way"}
+	case model.CodeDrain:
+		return []string{"`sluice drain --undo`"}
+	case model.CodeBudget:
+		return []string{map[bool]string{true: "the next round", false: "time: a later sample may have room for a move"}[rounds] + until(r.Until)}
+	case model.CodeNotNeeded:
+		return []string{"starting it: virsh start " + name}
+	case model.CodeReleased:
+		return []string{fmt.Sprintf("`sluice unpin %s` lets the policy decide again", name), fmt.Sprintf("`sluice pin %s`", name)}
+	}
+	return []string{}
+}
+
+func slots(r model.Reason) string {
+	if r.Slots == 0 {
+		return "those that get a VF"
+	}
+	return fmt.Sprintf("the first %d", r.Slots)
+}
+
+// rival names whom it has to beat, or who has to beat it.
+func rival(r model.Reason) string {
+	if r.Other == "" {
+		return ""
+	}
+	verb := "to beat is "
+	if r.Hold {
+		verb = "runner-up is "
+	}
+	s := ": " + verb + cmp.Or(r.OtherNm, string(r.Other))
+	if r.Price > 0 {
+		s += " at a score of " + model.SI(r.Price) + " packets/s"
+	}
+	return s
+}
+
+func until(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ", " + when(t)
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "at a time not known"
+	}
+	return "at " + t.Format(time.TimeOnly)
+}
+
+func bracket(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}

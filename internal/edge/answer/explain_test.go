@@ -1,0 +1,105 @@
+package answer_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/edge/answer"
+	"sluice/internal/edge/edgetest"
+	"sluice/internal/model"
+)
+
+// A VM's sentence is about the NIC that its Reason names; each NIC that may have a VF says why.
+func TestExplainSeveralNICs(t *testing.T) {
+	nic := func(alias string, vf model.VFID) model.NIC {
+		return model.NIC{Alias: alias, Network: "br0", Failover: model.FailoverTeaming, VF: vf}
+	}
+	vf := model.VFID{PF: "pf0", Index: 1}
+	v := &model.View{
+		Snapshot: &model.Snapshot{Time: time.Unix(1, 0), VMs: []model.VM{
+			{ID: "a", Name: "db", State: model.VMRunning, NICs: []model.NIC{nic("mgmt", model.NoVF), nic("ua-0", vf), nic("ua-1", model.NoVF)}},
+		}},
+		Target: &model.Target{
+			Reasons: []model.Reason{{VM: "a", NIC: "ua-1", Hold: true, Code: model.CodePinned}},
+			NICs: []model.Reason{
+				{VM: "a", NIC: "ua-0", Hold: true, Code: model.CodeEnough},
+				{VM: "a", NIC: "ua-1", Hold: true, Code: model.CodePinned},
+			},
+		},
+		Mode: model.ModeEnforce,
+	}
+	e, err := answer.Explain(v, "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "db is on virtio and gets a VF behind ua-1: pinned"; e.Sentence != want {
+		t.Errorf("%q, want %q", e.Sentence, want)
+	}
+	want := []string{"", "holds a VF behind ua-0: there are VFs for every VM on its network", "holds a VF behind ua-1: pinned"}
+	for i, p := range e.Paths {
+		if p.Why != want[i] {
+			t.Errorf("%s: %q, want %q", p.NIC, p.Why, want[i])
+		}
+	}
+}
+
+func TestExplainSentences(t *testing.T) {
+	v := edgetest.View()
+	for name, want := range map[string]string{
+		"web-2":   "web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 500k packets/s, price 110k packets/s, runner-up web-10",
+		"web-10":  "web-10 is on virtio and gets a VF: activity ranks it 2 of the 2 that get one, score 160k packets/s",
+		"db":      "db holds a VF: pinned",
+		"batch-1": "batch-1 stays on virtio: released by hand (`sluice unpin` gives it back to the policy)",
+	} {
+		e, err := answer.Explain(v, name)
+		if err != nil || e.Sentence != want {
+			t.Errorf("%s:\nwant %s\nhave %s (%v)", name, want, e.Sentence, err)
+		}
+	}
+	v.Mode = model.ModeObserve
+	v.Target.Reasons[2].Hold = false
+	for name, want := range map[string]string{
+		"web-10": "web-10 is on virtio and would get a VF: ",
+		"db":     "db has VF pf0/1 and would give it up: ",
+	} {
+		if e, _ := answer.Explain(v, name); !strings.HasPrefix(e.Sentence, want) {
+			t.Errorf("want %s, have %s", want, e.Sentence)
+		}
+	}
+	v.Target = nil
+	if e, _ := answer.Explain(v, "db"); e.Sentence != "db: nothing is decided yet" {
+		t.Errorf("have %s", e.Sentence)
+	}
+}
+
+// A policy that decides at every sample has no rounds to wait for.
+func TestExplainNamesNoRoundWithoutRounds(t *testing.T) {
+	v := edgetest.View()
+	for _, code := range []model.Code{model.CodeRank, model.CodeOutranked, model.CodeKept, model.CodeBudget} {
+		v.Target.Reasons[3] = model.Reason{VM: edgetest.ID(4), Code: code}
+		for _, rounds := range []bool{true, false} {
+			v.Rounds = rounds
+			e, err := answer.Explain(v, "legacy")
+			if err != nil || strings.Contains(e.Changes[0], "round") != rounds {
+				t.Errorf("%s, rounds %v: %q, %v", code, rounds, e.Changes, err)
+			}
+		}
+	}
+}
+
+// Every code must tell what would change it.
+func TestEveryReasonSaysWhatWouldChangeIt(t *testing.T) {
+	v := edgetest.View()
+	for _, code := range []model.Code{
+		model.CodeEnough, model.CodePinned, model.CodeForbidden, model.CodeRank, model.CodeOutranked, model.CodeTurn,
+		model.CodeWaiting, model.CodeKept, model.CodeBlind, model.CodeVeto, model.CodeForeign, model.CodeNoVF, model.CodeBackoff,
+		model.CodeMoving, model.CodeDrain, model.CodeBudget, model.CodeNotNeeded, model.CodeReleased,
+	} {
+		v.Target.Reasons[3] = model.Reason{VM: edgetest.ID(4), Code: code}
+		e, err := answer.Explain(v, "legacy")
+		if err != nil || len(e.Changes) == 0 || e.Changes[0] == "" {
+			t.Errorf("%s: %q, %v", code, e.Changes, err)
+		}
+	}
+}

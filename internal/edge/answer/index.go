@@ -1,0 +1,136 @@
+package answer
+
+import (
+	"strconv"
+	"strings"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// index looks things of one View up by VM.
+type Index struct {
+	*model.View
+	reasons map[model.VMID]*model.Reason
+	active  map[model.VMID]*model.MoveStatus
+	nets    map[string]bool // networks that a managed PF leads to
+}
+
+// NewIndex copes with a View of a daemon that has not looked or decided yet.
+func NewIndex(v *model.View) *Index {
+	x := &Index{View: v, reasons: map[model.VMID]*model.Reason{}, active: map[model.VMID]*model.MoveStatus{}, nets: map[string]bool{}}
+	if v == nil {
+		x.View = &model.View{}
+	}
+	if x.Snapshot == nil {
+		c := *x.View
+		c.Snapshot = &model.Snapshot{}
+		x.View = &c
+	}
+	if x.Target != nil {
+		for i := range x.Target.Reasons {
+			x.reasons[x.Target.Reasons[i].VM] = &x.Target.Reasons[i]
+		}
+	}
+	for i := range x.Active {
+		x.active[x.Active[i].Move.VM] = &x.Active[i]
+	}
+	for i := range x.Snapshot.PFs {
+		if pf := &x.Snapshot.PFs[i]; pf.Managed {
+			x.nets[pf.Network] = true
+		}
+	}
+	return x
+}
+
+// Looked says whether the host has been looked at.
+func Looked(v *model.View) bool { return v != nil && v.Snapshot != nil && !v.Snapshot.Time.IsZero() }
+
+// reason is why a VM holds a VF or not; zero before the first decision.
+func (x *Index) Reason(id model.VMID) model.Reason {
+	if r := x.reasons[id]; r != nil {
+		return *r
+	}
+	return model.Reason{VM: id}
+}
+
+// pair is the NIC that matters: the one that its reason is about, one with a VF, or else
+// the first that could have one.
+func (x *Index) pair(vm *model.VM) *model.NIC {
+	if r := x.reasons[vm.ID]; r != nil && r.NIC != "" {
+		if nic := vm.FindNIC(r.NIC); nic != nil {
+			return nic
+		}
+	}
+	if nic := vm.Held(); nic != nil {
+		return nic
+	}
+	for i := range vm.NICs {
+		if x.nets[vm.NICs[i].Network] && vm.NICs[i].VirtualPF == "" {
+			return &vm.NICs[i]
+		}
+	}
+	if len(vm.NICs) > 0 {
+		return &vm.NICs[0]
+	}
+	return nil
+}
+
+// class is that of the first rule that matches and has one.
+func (x *Index) class(vm *model.VM) string {
+	for _, r := range x.Rules.VMs {
+		if r.Class != "" && model.Matches(r.Match, vm.ID, vm.Name) {
+			return r.Class
+		}
+	}
+	return ""
+}
+
+// overridden is what a person asked for the VM at run time: "pin", "release" or "".
+func (x *Index) overridden(vm *model.VM) string {
+	if o := x.override(vm); o != nil {
+		return string(o.Kind)
+	}
+	return ""
+}
+
+func (x *Index) override(vm *model.VM) *model.Override {
+	for i := range x.Overrides {
+		if o := &x.Overrides[i]; o.Places() && model.Matches(o.Rule().Match, vm.ID, vm.Name) {
+			return o
+		}
+	}
+	return nil
+}
+
+// nameOf prints a VM by its name where it is known.
+func (x *Index) nameOf(id model.VMID) string {
+	if vm := x.Snapshot.FindVM(id); vm != nil {
+		return vm.Name
+	}
+	return string(id)
+}
+
+// Find returns the VM with that name or UUID, or an api.Error that names close ones.
+func Find(v *model.View, ref string) (*model.VM, error) {
+	x := NewIndex(v)
+	for i := range x.Snapshot.VMs {
+		if vm := &x.Snapshot.VMs[i]; vm.Names(ref) {
+			return vm, nil
+		}
+	}
+	return nil, &api.Error{Text: "no VM " + strconv.Quote(model.Shorten(ref)) + " is known here", Remedy: x.near(ref) + "`sluice vms` lists them"}
+}
+
+// near suggests names like one that no VM has.
+func (x *Index) near(ref string) string {
+	var names []string
+	for i := range x.Snapshot.VMs {
+		names = append(names, x.Snapshot.VMs[i].Name)
+	}
+	const most = 3
+	if names = model.Near(ref, names, most); len(names) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(names, " or ") + "? "
+}

@@ -1,0 +1,20 @@
+package answer
+
+import (
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// Offline is what `sluiced --offline` prints: the answers of the daemon that it would be.
+type Offline struct {
+	Plan   api.Plan   `json:"plan"`
+	Doctor api.Doctor `json:"doctor"`
+	Fsck   api.Fsck   `json:"fsck"`
+}
+
+// LookedOffline answers from a View that no daemon made.
+func LookedOffline(v *model.View, examine Examine) *Offline {
+	return &Offline{Plan: Planned(v), Doctor: api.Doctor{Problems: Problems(Diagnose(v, examine, time.Time{}, 0))}, Fsck: Checked(v)}
+}

@@ -1,0 +1,176 @@
+package answer
+
+import (
+	"slices"
+	"strconv"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// VMs lists the VMs by name.
+func VMs(v *model.View) []api.VM {
+	x := NewIndex(v)
+	rows := make([]api.VM, 0, len(x.Snapshot.VMs))
+	for i := range x.Snapshot.VMs {
+		rows = append(rows, x.VM(&x.Snapshot.VMs[i]))
+	}
+	slices.SortStableFunc(rows, func(a, b api.VM) int { return Natural(a.Name, b.Name) })
+	return rows
+}
+
+func (x *Index) VM(vm *model.VM) api.VM {
+	r := x.Reason(vm.ID)
+	row := api.VM{
+		Name: vm.Name, ID: string(vm.ID), State: string(vm.State), Class: x.class(vm), CPU: vm.CPU,
+		Hold: r.Hold, Code: string(r.Code), Score: r.Score, Worth: r.Worth, Override: x.overridden(vm),
+	}
+	if r.Code != "" {
+		row.Why, row.Short = r.String(), r.Short()
+	}
+	if m := x.active[vm.ID]; m != nil {
+		row.UnderWay = string(m.Move.Kind)
+	}
+	if nic := x.pair(vm); nic != nil {
+		row.Network, row.Tap, row.MAC, row.VF = nic.Network, nic.Tap, nic.MAC.String(), vfName(nic.VF)
+		row.PPS, row.Bytes, row.Known = nic.Load()
+		row.Sources, row.Proof = sources(nic)
+	}
+	return row
+}
+
+// sources says where a load comes from and how well the weakest part of it is proved.
+func sources(nic *model.NIC) ([]string, string) {
+	var list []string
+	weakest := model.ProofNone
+	for _, t := range []*model.Traffic{&nic.Virtio, &nic.VFPath} {
+		if !t.Known {
+			continue
+		}
+		if t.Proof != model.ProofNone && (weakest == model.ProofNone || t.Proof.Weaker(weakest)) {
+			weakest = t.Proof
+		}
+		if t.Source != model.SourceNone && !slices.Contains(list, string(t.Source)) {
+			list = append(list, string(t.Source))
+		}
+	}
+	return list, string(weakest)
+}
+
+// vfName is "pf0/3", or "" for none.
+func vfName(id model.VFID) string {
+	if id == model.NoVF {
+		return ""
+	}
+	return id.String()
+}
+
+// VFs lists the VFs of all PFs.
+func VFs(v *model.View) []api.VF {
+	x := NewIndex(v)
+	rows := []api.VF{}
+	for i := range x.Snapshot.PFs {
+		pf := &x.Snapshot.PFs[i]
+		for j := range pf.VFs {
+			rows = append(rows, x.vf(pf, &pf.VFs[j]))
+		}
+	}
+	return rows
+}
+
+func (x *Index) vf(pf *model.PF, vf *model.VF) api.VF {
+	row := api.VF{
+		Name: vf.ID.String(), PF: vf.ID.PF, Index: vf.ID.Index, Address: string(vf.Address), Driver: vf.Driver,
+		Network: pf.Network, Owner: string(vf.Owner), OwnerWhy: vf.OwnerWhy, HolderID: string(vf.Holder),
+		VLAN: vf.VLAN, Rate: vf.MaxTxRate, InGuest: vf.InGuest.String(),
+	}
+	if vf.Holder != "" {
+		row.Holder = x.nameOf(vf.Holder)
+	}
+	if !vf.MAC.IsZero() {
+		row.MAC = vf.MAC.String()
+	}
+	return row
+}
+
+// Planned shows moves under way and moves to come.
+func Planned(v *model.View) api.Plan {
+	x := NewIndex(v)
+	p := api.Plan{Mode: string(x.Mode), Policy: x.Rules.Policy, Observed: x.Snapshot.Time, Active: []api.MoveReport{}, Pending: []api.MoveReport{}}
+	for i := range x.Active {
+		p.Active = append(p.Active, report(&x.Active[i]))
+	}
+	for i := range x.Pending {
+		p.Pending = append(p.Pending, report(&model.MoveStatus{Move: x.Pending[i]}))
+	}
+	return p
+}
+
+// Checked shows what fsck found.
+func Checked(v *model.View) api.Fsck {
+	x := NewIndex(v)
+	f := api.Fsck{Observed: x.Snapshot.Time, Findings: []api.Finding{}}
+	for i := range x.Findings {
+		one := &x.Findings[i]
+		row := api.Finding{Code: one.Code, Subject: one.Subject, Text: one.Text, Remedy: one.Remedy}
+		row.Repairing, row.LastError = x.repairs(one)
+		for _, step := range one.Repair {
+			row.Repair = append(row.Repair, step.String())
+		}
+		f.Findings = append(f.Findings, row)
+	}
+	return f
+}
+
+// repairs says whether a repair of the finding waits or is under way, and why the last
+// one failed.
+func (x *Index) repairs(f *model.Finding) (now bool, lastError string) {
+	is := func(m *model.Move) bool { return m.Kind == model.MoveRepair && m.Reason.Detail == f.Name() }
+	now = slices.ContainsFunc(x.Active, func(m model.MoveStatus) bool { return is(&m.Move) }) ||
+		x.Mode == model.ModeEnforce && slices.ContainsFunc(x.Pending, func(m model.Move) bool { return is(&m) })
+	if i := slices.IndexFunc(x.Recent, func(m model.MoveStatus) bool { return is(&m.Move) }); i >= 0 {
+		lastError = x.Recent[i].Error
+	}
+	return now, lastError
+}
+
+// Natural orders names as people do: web-2 before web-10.
+func Natural(a, b string) int {
+	for a != "" && b != "" {
+		da, db := digits(a), digits(b)
+		if da > 0 && db > 0 {
+			if c := compareNumbers(a[:da], b[:db]); c != 0 {
+				return c
+			}
+			a, b = a[da:], b[db:]
+			continue
+		}
+		if a[0] != b[0] {
+			return int(a[0]) - int(b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return len(a) - len(b)
+}
+
+// digits counts the digits a name begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// compareNumbers compares by value, and "07" with "7" by length.
+func compareNumbers(a, b string) int {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	switch {
+	case errX != nil || errY != nil || x == y:
+		return len(a) - len(b)
+	case x < y:
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,260 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"syscall"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/answer"
+)
+
+// ErrUnreachable marks that no daemon answered. Everything else the Client returns is
+// what a daemon said.
+var ErrUnreachable = errors.New("no daemon answers")
+
+// Client asks a daemon over its unix socket. It is safe for use by several goroutines.
+type Client struct {
+	socket string
+	http   *http.Client
+}
+
+// maxAnswer bounds an answer: 10,000 VMs take about 5 MB.
+const maxAnswer = 64 << 20
+
+// timeout is the longest wait for an answer: longer than the daemon takes for any.
+const timeout = 40 * time.Second
+
+// New makes a client for the daemon behind that socket. It does not connect yet.
+func New(socket string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", socket)
+	}
+	return &Client{socket: socket, http: &http.Client{
+		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
+		Timeout:   timeout,
+	}}
+}
+
+// Status asks for the summary.
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
+	return get[api.Status](ctx, c, "status")
+}
+
+// VMs asks for the VMs, in order of name.
+func (c *Client) VMs(ctx context.Context) ([]api.VM, error) { return get[[]api.VM](ctx, c, "vms") }
+
+// VFs asks for the VFs, in order of PF and index.
+func (c *Client) VFs(ctx context.Context) ([]api.VF, error) { return get[[]api.VF](ctx, c, "vfs") }
+
+// Plan asks what is under way and what comes next.
+func (c *Client) Plan(ctx context.Context) (api.Plan, error) { return get[api.Plan](ctx, c, "plan") }
+
+// Bandwidth says who is promised, allowed and sends what.
+func (c *Client) Bandwidth(ctx context.Context) (api.Bandwidth, error) {
+	return get[api.Bandwidth](ctx, c, "bandwidth")
+}
+
+// SLAs asks what is in force for each NIC.
+func (c *Client) SLAs(ctx context.Context) ([]api.NICSLA, error) {
+	return get[[]api.NICSLA](ctx, c, "sla")
+}
+
+// VirtualPFs lists the virtual PFs of all VMs.
+func (c *Client) VirtualPFs(ctx context.Context) ([]api.VirtualPF, error) {
+	return get[[]api.VirtualPF](ctx, c, "vpf")
+}
+
+// DefineVPF gives a VM that is shut off a virtual PF.
+func (c *Client) DefineVPF(ctx context.Context, b api.DefineVPF) (api.VirtualPF, error) {
+	return post[api.VirtualPF](ctx, c, "vpf/define", b)
+}
+
+// UndefineVPF takes it away again.
+func (c *Client) UndefineVPF(ctx context.Context, b api.UndefineVPF) (api.Result, error) {
+	return post[api.Result](ctx, c, "vpf/undefine", b)
+}
+
+// SetVPF changes what its embedded switch holds virtual VFs to.
+func (c *Client) SetVPF(ctx context.Context, b api.SetVPF) (api.Result, error) {
+	return post[api.Result](ctx, c, "vpf/set", b)
+}
+
+// Prepare changes the definition of a VM so that it can have a VF, or only says what it would change, of one or of all.
+func (c *Client) Prepare(ctx context.Context, b api.Prepare) ([]api.Prepared, error) {
+	return post[[]api.Prepared](ctx, c, "prepare", b)
+}
+
+// Incoming asks for VFs for a VM that migrates in.
+func (c *Client) Incoming(ctx context.Context, b api.Incoming) ([]api.IncomingVF, error) {
+	return post[[]api.IncomingVF](ctx, c, "incoming", b)
+}
+
+// Fsck asks what is leaked or wrongly set.
+func (c *Client) Fsck(ctx context.Context) (api.Fsck, error) { return get[api.Fsck](ctx, c, "fsck") }
+
+// Doctor asks what stands in the way.
+func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
+	return get[api.Doctor](ctx, c, "doctor")
+}
+
+// Explain asks about one VM, by name or UUID.
+func (c *Client) Explain(ctx context.Context, vm string) (api.Explanation, error) {
+	return get[api.Explanation](ctx, c, "explain/"+url.PathEscape(vm))
+}
+
+// History asks for the last hour of the host, or of one VM.
+func (c *Client) History(ctx context.Context, q answer.HistoryQuery) (api.History, error) {
+	v := url.Values{}
+	if q.VM != "" {
+		v.Set("vm", q.VM)
+	}
+	if !q.From.IsZero() {
+		v.Set("from", q.From.Format(time.RFC3339Nano))
+	}
+	return get[api.History](ctx, c, "history?"+v.Encode())
+}
+
+// WhatIf asks what other policies would have done with the last hour. While that is worked out, it says Running.
+func (c *Client) WhatIf(ctx context.Context) (api.WhatIf, error) {
+	return get[api.WhatIf](ctx, c, "whatif")
+}
+
+// LastSeen asks for what the daemon saw last.
+func (c *Client) LastSeen(ctx context.Context) (answer.Recent, error) {
+	return get[answer.Recent](ctx, c, "snapshot")
+}
+
+// Memory asks for what the daemon's loop knows.
+func (c *Client) Memory(ctx context.Context) (answer.Memory, error) {
+	return get[answer.Memory](ctx, c, "memory")
+}
+
+// Overrides asks what people asked for at run time.
+func (c *Client) Overrides(ctx context.Context) ([]api.Override, error) {
+	return get[[]api.Override](ctx, c, "overrides")
+}
+
+// After waits until the daemon has another revision than that, but not much longer than
+// half a minute. It returns the revision there is then, which may be the same.
+func (c *Client) After(ctx context.Context, revision uint64) (uint64, error) {
+	s, err := get[api.Status](ctx, c, fmt.Sprintf("status?after=%d&wait=%s", revision, api.MaxWait))
+	if errors.Is(err, errSame) {
+		return revision, nil
+	}
+	return s.Revision, err
+}
+
+// errSame is the answer to a request that waited in vain.
+var errSame = errors.New("nothing new")
+
+// Do asks for a change.
+func (c *Client) Do(ctx context.Context, verb api.Verb, r api.Request) (api.Result, error) {
+	return post[api.Result](ctx, c, verb.Path(), r)
+}
+
+func post[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return fetch[T](ctx, c, http.MethodPost, path, data)
+}
+
+func get[T any](ctx context.Context, c *Client, path string) (T, error) {
+	return fetch[T](ctx, c, http.MethodGet, path, nil)
+}
+
+// firstLook is how long the Client waits for a daemon that has only just started and not
+// looked at the host yet.
+const firstLook = 3 * time.Second
+
+// fetch asks until there is an answer or the daemon's first look at the host takes too long.
+func fetch[T any](ctx context.Context, c *Client, method, path string, body []byte) (T, error) {
+	for begun := time.Now(); ; {
+		answer, err := fetchOnce[T](ctx, c, method, path, body)
+		if !errors.Is(err, errEarly) || time.Since(begun) > firstLook {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(firstLook / 10):
+		}
+	}
+}
+
+// errEarly marks the refusal of a daemon that has not looked at the host yet.
+var errEarly = errors.New("too early")
+
+func fetchOnce[T any](ctx context.Context, c *Client, method, path string, body []byte) (T, error) {
+	var answer T
+	req, err := http.NewRequestWithContext(ctx, method, "http://sluice/v1/"+path, bytes.NewReader(body))
+	if err != nil {
+		return answer, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return answer, c.unreachable(err)
+	}
+	defer resp.Body.Close() // nothing is lost
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return answer, c.unreachable(err)
+	}
+	switch {
+	case resp.StatusCode == http.StatusNotModified:
+		return answer, errSame
+	case resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
+		return answer, early{refusal(resp.StatusCode, data)}
+	case resp.StatusCode != http.StatusOK:
+		return answer, refusal(resp.StatusCode, data)
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return answer, fmt.Errorf("the daemon's answer to %s makes no sense (is it another version?): %w", path, err)
+	}
+	return answer, nil
+}
+
+// early is a refusal that time may end.
+type early struct{ error }
+
+func (e early) Unwrap() []error { return []error{e.error, errEarly} }
+
+// refusal is what the daemon said was wrong.
+func refusal(status int, data []byte) error {
+	var r api.Error
+	if json.Unmarshal(data, &r) != nil || r.Text == "" {
+		return fmt.Errorf("the daemon answered with status %d", status)
+	}
+	return &r
+}
+
+// unreachable says why no daemon answered and what to do.
+func (c *Client) unreachable(err error) error {
+	if info, e := os.Stat(c.socket); e == nil && info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("%w at %s: it is no socket; name the daemon's with --socket", ErrUnreachable, c.socket)
+	}
+	remedy := "see its log: journalctl -u sluice"
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+		remedy = "start it (systemctl start sluice) or name its socket with --socket"
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		remedy = "run this as root or as a member of the group sluice"
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return fmt.Errorf("%w at %s: %w; %s", ErrUnreachable, c.socket, err, remedy)
+}

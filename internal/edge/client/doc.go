@@ -1,0 +1,2 @@
+// Package client asks a daemon over its unix socket.
+package client

@@ -1,0 +1,94 @@
+package edgetest
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/answer"
+	"sluice/internal/edge/server"
+	"sluice/internal/model"
+)
+
+// Backend serves one View and remembers the commands it was given.
+type Backend struct {
+	mu    sync.Mutex
+	view  *model.View
+	newer chan struct{}
+	got   []server.Command
+	fail  error
+	asked int // for memories
+
+	// After makes the View that follows a command; nil: it stays.
+	After func(c server.Command, v *model.View) *model.View
+}
+
+// NewBackend serves that View, which may be nil: a daemon that has not looked yet.
+func NewBackend(v *model.View) *Backend { return &Backend{view: v, newer: make(chan struct{})} }
+
+// View implements server.Backend.
+func (b *Backend) View() (*model.View, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.view, b.newer
+}
+
+// Show replaces the View.
+func (b *Backend) Show(v *model.View) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.show(v)
+}
+
+func (b *Backend) show(v *model.View) {
+	b.view = v
+	close(b.newer)
+	b.newer = make(chan struct{})
+}
+
+// Fail makes all commands fail with err, nil for success.
+func (b *Backend) Fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail = err
+}
+
+// Got lists the commands so far.
+func (b *Backend) Got() []server.Command {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]server.Command(nil), b.got...)
+}
+
+// Memories is how often Memory was called.
+func (b *Backend) Memories() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
+}
+
+// Memory implements server.Backend.
+func (b *Backend) Memory(context.Context) (answer.Memory, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked++
+	return answer.Memory{Time: b.view.Snapshot.Time, State: json.RawMessage(`{}`)}, nil
+}
+
+// Do implements server.Backend.
+func (b *Backend) Do(ctx context.Context, c server.Command) (api.Result, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.got = append(b.got, c)
+	if b.After != nil && b.fail == nil {
+		b.show(b.After(c, b.view))
+	}
+	if err := ctx.Err(); err != nil {
+		return api.Result{}, err
+	}
+	if b.fail != nil {
+		return api.Result{}, b.fail
+	}
+	return api.Result{Text: "accepted: " + string(c.Verb) + " " + c.VMName, Details: []string{"the next decision takes it up"}}, nil
+}

@@ -1,0 +1,2 @@
+// Package metrics writes a View in Prometheus' text format.
+package metrics

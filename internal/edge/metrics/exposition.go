@@ -1,0 +1,110 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// kind is a metric's type in Prometheus' text format.
+type kind string
+
+const (
+	gauge   kind = "gauge"
+	counter kind = "counter"
+	summary kind = "summary" // without quantiles: a sum of seconds and a count
+)
+
+// metric is one metric's description, for Prometheus and for docs/metrics.md.
+type metric struct {
+	kind   kind
+	name   string
+	help   string
+	labels []string
+}
+
+// emitter gathers the samples of one scrape, as lines of the text format.
+type emitter struct {
+	m     *metricSet
+	lines map[*metric][]string
+}
+
+// send drops what is no number: a series that is absent says more than NaN.
+func (e *emitter) send(m *metric, value float64, labels ...string) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return
+	}
+	e.line(m, m.name+labelText(m.labels, labels), value)
+}
+
+func (e *emitter) line(m *metric, series string, value float64) {
+	e.lines[m] = append(e.lines[m], series+" "+strconv.FormatFloat(value, 'g', -1, 64)+"\n")
+}
+
+func (e *emitter) bool(m *metric, value bool, labels ...string) {
+	n := 0.0
+	if value {
+		n = 1
+	}
+	e.send(m, n, labels...)
+}
+
+// tri leaves out what is not known.
+func (e *emitter) tri(m *metric, value model.Tri, labels ...string) {
+	if value != model.Unknown {
+		e.bool(m, value == model.Yes, labels...)
+	}
+}
+
+func (e *emitter) sum(m *metric, n uint64, total time.Duration) {
+	e.line(m, m.name+"_sum", total.Seconds())
+	e.line(m, m.name+"_count", float64(n))
+}
+
+// text is all samples in the order of their metrics' names, and of the series' within a metric.
+func (e *emitter) text() []byte {
+	var b bytes.Buffer
+	all := slices.Clone(e.m.all)
+	slices.SortFunc(all, func(a, b *metric) int { return strings.Compare(a.name, b.name) })
+	for _, m := range all {
+		lines := e.lines[m]
+		if len(lines) == 0 {
+			continue
+		}
+		if m.kind != summary {
+			slices.Sort(lines)
+			lines = slices.CompactFunc(lines, sameSeries)
+		}
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s", m.name, m.help, m.name, m.kind, strings.Join(lines, ""))
+	}
+	return b.Bytes()
+}
+
+// sameSeries tells lines that would spoil the scrape: a series may come but once. Names and labels of two things may be equal.
+func sameSeries(a, b string) bool {
+	return a[:strings.LastIndexByte(a, ' ')] == b[:strings.LastIndexByte(b, ' ')]
+}
+
+var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
+// labelText prints labels in the order of their names; values come from outside.
+func labelText(names, values []string) string {
+	if len(names) != len(values) {
+		panic(fmt.Sprintf("labels %v with values %q", names, values)) // a mistake of ours
+	}
+	pairs := make([]string, len(names))
+	for i, name := range names {
+		pairs[i] = name + `="` + labelEscapes.Replace(strings.ToValidUTF8(values[i], "\uFFFD")) + `"`
+	}
+	if len(pairs) == 0 {
+		return ""
+	}
+	slices.Sort(pairs)
+	return "{" + strings.Join(pairs, ",") + "}"
+}

@@ -1,0 +1,276 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/answer"
+	"sluice/internal/model"
+)
+
+// handler answers requests.
+type handler struct {
+	opts     Options
+	roles    roles
+	hosts    hosts
+	memory   memoryCache
+	past     histories
+	refusals refusals
+	closing  chan struct{} // closed when the server ends: nobody waits on
+}
+
+// NewHandler serves the API, the metrics and the health check. What a request may do
+// depends on its connection: see withPeer.
+func NewHandler(o Options) http.Handler { return newHandler(o).routes() }
+
+func newHandler(o Options) *handler {
+	return &handler{opts: o, roles: newRoles(o), hosts: newHosts(o.Listen, o.Hosts), closing: make(chan struct{})}
+}
+
+func (h *handler) routes() http.Handler {
+	o := h.opts
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", h.read(h.status))
+	mux.HandleFunc("GET /v1/doctor", h.read(func(v *model.View) any { return api.Doctor{Problems: answer.Problems(h.problems(v))} }))
+	mux.HandleFunc("GET /v1/overrides", h.read(func(v *model.View) any { return answer.Overrides(v) }))
+	mux.HandleFunc("GET /v1/vms", h.shared(func(v *model.View) any { return answer.VMs(v) }))
+	mux.HandleFunc("GET /v1/vfs", h.shared(func(v *model.View) any { return answer.VFs(v) }))
+	mux.HandleFunc("GET /v1/bandwidth", h.shared(func(v *model.View) any { return answer.Bandwidth(v) }))
+	mux.HandleFunc("GET /v1/sla", h.shared(func(v *model.View) any { return answer.SLAs(v) }))
+	mux.HandleFunc("GET /v1/plan", h.shared(func(v *model.View) any { return answer.Planned(v) }))
+	mux.HandleFunc("GET /v1/fsck", h.shared(func(v *model.View) any { return answer.Checked(v) }))
+	mux.HandleFunc("GET /v1/snapshot", h.looked(func(v *model.View) any { return answer.LastSeen(v) }))
+	mux.HandleFunc("GET /v1/memory", h.remembered)
+	if o.History != nil {
+		mux.HandleFunc("GET /v1/history", h.history)
+	}
+	if o.WhatIf != nil {
+		mux.HandleFunc("GET /v1/whatif", h.looked(func(v *model.View) any { return o.WhatIf.WhatIf(v) }))
+	}
+	mux.HandleFunc("GET /v1/explain/{vm}", h.explain)
+	mux.HandleFunc("GET /healthz", h.health)
+	mux.Handle("GET /metrics", metricsHandler(o))
+	for _, verb := range []api.Verb{
+		api.VerbPin, api.VerbRelease, api.VerbUnpin, api.VerbDrain, api.VerbUndrain, api.VerbReload, api.VerbRepair, api.VerbSetSLA, api.VerbClearSLA,
+	} {
+		mux.HandleFunc("POST /v1/"+verb.Path(), h.change(verb))
+	}
+	mux.HandleFunc("POST /v1/incoming", h.incoming)
+	h.vpfRoutes(mux)
+	if o.Page != nil {
+		for _, path := range []string{"/{$}", "/vm/{vm}", "/assets/"} {
+			mux.Handle("GET "+path, o.Page)
+		}
+	}
+	h.prepareRoutes(mux)
+	mux.HandleFunc("/", notFound)
+	all := http.NewServeMux()
+	all.HandleFunc("GET /v1/events", h.events)
+	all.Handle("/", timed(mux))
+	return h.bounded(all)
+}
+
+// timed limits how long a request may take.
+func timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// maxBody bounds a request: a VM's name, a reason and an SLA.
+const maxBody = 4 << 10
+
+// bounded limits what any request may send, and refuses those that a foreign page made a
+// browser send.
+func (h *handler) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if peerOf(r.Context()).tcp && !h.hosts.allow(r.Host) {
+			writeError(w, http.StatusMisdirectedRequest, &api.Error{Text: "this is not " + strconv.Quote(model.Shorten(r.Host)), Remedy: "add the name to api.hosts of sluice.yaml, or use the address"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// view is the latest View, never nil.
+func (h *handler) view() *model.View {
+	v, _ := h.opts.Backend.View()
+	return orEmpty(v)
+}
+
+func orEmpty(v *model.View) *model.View {
+	if v == nil {
+		return &model.View{}
+	}
+	return v
+}
+
+// read answers with what a pure function makes of the latest View, or of the next one if
+// the request asks to wait for that.
+func (h *handler) read(reply func(*model.View) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if v := h.await(w, r); v != nil {
+			writeJSON(w, http.StatusOK, reply(v))
+		}
+	}
+}
+
+// errNotLooked is the answer while nothing is known, which differs from nothing being there.
+var errNotLooked = &api.Error{Text: "the host has not been looked at yet", Remedy: "wait a moment; if it stays, `sluice doctor` says why"}
+
+// looked is read for what means nothing before the first look at the host.
+func (h *handler) looked(reply func(*model.View) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch v := h.await(w, r); {
+		case v == nil:
+		case !answer.Looked(v):
+			notLooked(w)
+		default:
+			writeJSON(w, http.StatusOK, reply(v))
+		}
+	}
+}
+
+func notLooked(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	writeError(w, http.StatusServiceUnavailable, errNotLooked)
+}
+
+// await is the latest View, once it is another than ?after= names, and tells its revision
+// in the header. It is nil if the request has its answer: it was wrong, or the time is over.
+func (h *handler) await(w http.ResponseWriter, r *http.Request) *model.View {
+	after, wait, err := waitFor(r)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err)
+		return nil
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		v, newer := h.opts.Backend.View()
+		v = orEmpty(v)
+		w.Header().Set(api.RevisionHeader, strconv.FormatUint(v.Revision, 10))
+		if after == nil || v.Revision != *after {
+			return v
+		}
+		select {
+		case <-newer:
+			continue
+		case <-over.C:
+		case <-h.closing:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+}
+
+// waitFor reads ?after= and ?wait=; after is nil where the request does not wait.
+func waitFor(r *http.Request) (after *uint64, wait time.Duration, err error) {
+	q := r.URL.Query()
+	if text := q.Get("wait"); text != "" {
+		if wait, err = time.ParseDuration(text); err != nil || wait < 0 {
+			return nil, 0, &api.Error{Text: "wait: " + strconv.Quote(model.Shorten(text)) + " is no time", Remedy: "write for example wait=30s"}
+		}
+	}
+	if text := q.Get("after"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, 0, &api.Error{Text: "after: " + strconv.Quote(model.Shorten(text)) + " is no revision", Remedy: "send the number of the header " + api.RevisionHeader}
+		}
+		after = &n
+	}
+	return after, min(wait, api.MaxWait-time.Second), nil // the answer must be there before the request ends
+}
+
+func (h *handler) status(v *model.View) any {
+	s := answer.Summary(v, h.opts.Version, model.Problems(h.problems(v)))
+	now := h.opts.Now()
+	if !v.Started.IsZero() {
+		s.Uptime = now.Sub(v.Started).Seconds()
+	}
+	if answer.Looked(v) {
+		s.Age = now.Sub(v.Snapshot.Time).Seconds()
+	}
+	return s
+}
+
+func (h *handler) problems(v *model.View) []model.Problem {
+	return answer.Diagnose(v, h.opts.Examine, h.opts.Now(), h.opts.Stale)
+}
+
+func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
+	v := h.await(w, r)
+	switch {
+	case v == nil:
+		return
+	case !answer.Looked(v):
+		notLooked(w)
+		return
+	}
+	e, err := answer.Explain(v, r.PathValue("vm"))
+	if err != nil {
+		writeError(w, http.StatusNotFound, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, e)
+}
+
+// health is 200 while the daemon looks at the host.
+func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
+	v := h.view()
+	if !answer.Looked(v) {
+		notLooked(w)
+		return
+	}
+	if age := h.opts.Now().Sub(v.Snapshot.Time); h.opts.Stale > 0 && age > h.opts.Stale {
+		writeError(w, http.StatusServiceUnavailable, &api.Error{Text: "the last look at the host is " + strconv.FormatFloat(age.Seconds(), 'f', 0, 64) + " s old", Remedy: "see `sluice doctor`"})
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	writeError(w, http.StatusNotFound, &api.Error{Text: "nothing answers " + r.Method + " " + strconv.Quote(model.Shorten(r.URL.Path)), Remedy: "see docs/api.md and `sluice help` for what there is"})
+}
+
+func writeError(w http.ResponseWriter, status int, err error) {
+	var r *api.Error
+	if !errors.As(err, &r) {
+		r = &api.Error{Text: err.Error(), Remedy: "see the daemon's log: journalctl -u sluice"}
+	}
+	writeJSON(w, status, r)
+}
+
+// writeJSON answers with one JSON value.
+func writeJSON(w http.ResponseWriter, status int, value any) { writeText(w, status, encode(value)) }
+
+// encode is a value as JSON in a line; nil if it cannot be encoded (a figure that is no number).
+func encode(value any) []byte {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	return append(data, '\n')
+}
+
+// writeText answers with what encode made. That there is nothing is an error of ours: it must not look
+// like an empty answer.
+func writeText(w http.ResponseWriter, status int, text []byte) {
+	if text == nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","remedy":"report this as a bug"}`+"\n")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the reader may be gone: nothing to be done about it
+}

@@ -1,0 +1,39 @@
+package server
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// hosts are the names by which the TCP listener may be asked. A page that a browser got
+// from elsewhere can point a name of its own at this host (DNS rebinding) and read the
+// answers, but it cannot choose the Host that the browser sends. It has no use for an
+// address there, so addresses pass.
+type hosts []string
+
+func newHosts(listen, more string) hosts {
+	list := hosts{"localhost"}
+	if host, _, err := net.SplitHostPort(listen); err == nil {
+		list = append(list, strings.ToLower(host))
+	}
+	for word := range strings.SplitSeq(more, ",") {
+		if word = strings.ToLower(strings.TrimSpace(word)); word != "" {
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+func (l hosts) allow(header string) bool {
+	host := header
+	if h, _, err := net.SplitHostPort(header); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host != "" && slices.Contains(l, host)
+}

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"sluice/internal/base/statefile"
+)
+
+// socketDirMode lets the group's members reach the socket inside.
+const socketDirMode = 0o755
+
+// listenUnix makes the daemon's socket: 0660, of root and the group. A socket that a
+// dead daemon left is replaced; one that answers is an error. The lock beside it keeps
+// two daemons that start at once apart; it is released when the listener closes or the
+// process ends. A group that does not exist is reported in warn, and only root may connect.
+func listenUnix(path, group string, warn func(string)) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), socketDirMode); err != nil {
+		return nil, fmt.Errorf("make the socket's directory: %w", err)
+	}
+	lock, err := statefile.Lock(path + ".lock")
+	if errors.Is(err, statefile.ErrLocked) {
+		err = errLive
+	}
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	l, err := bind(path, group, warn)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), lock.Close())
+	}
+	return &lockedListener{Listener: l, lock: lock}, nil
+}
+
+func bind(path, group string, warn func(string)) (net.Listener, error) {
+	if err := removeDead(path); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	// Until here only root can connect: the umask of a daemon leaves no write bit to others,
+	// and whoever is not root can only read.
+	if err := share(path, group, warn); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// errLive is the refusal to replace a daemon that answers.
+var errLive = errors.New("another daemon is serving it; stop that one first: systemctl stop sluice")
+
+// removeDead removes a socket nobody answers on. Anything else at that path stays.
+func removeDead(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return errors.New("there is something else at this path; move it away or set api.socket to another path")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err == nil {
+		return errors.Join(errLive, c.Close())
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("cannot tell whether a daemon serves it: %w", err)
+	}
+	return os.Remove(path)
+}
+
+// share gives the socket to the group.
+func share(path, group string, warn func(string)) error {
+	if group == "" {
+		return os.Chmod(path, 0o600)
+	}
+	gid, err := groupID(group)
+	if err != nil {
+		warn(fmt.Sprintf("group %q does not exist, so only root can use %s; make it: groupadd --system %s", group, path, group))
+		return os.Chmod(path, 0o600)
+	}
+	if err := os.Chown(path, -1, gid); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o660) // the group may read through it
+}
+
+func groupID(name string) (int, error) {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(g.Gid)
+}
+
+// lockedListener gives up the lock with the socket.
+type lockedListener struct {
+	net.Listener
+	lock *os.File
+}
+
+// Close closes the listener, which removes the socket, then the lock.
+func (l *lockedListener) Close() error { return errors.Join(l.Listener.Close(), l.lock.Close()) }

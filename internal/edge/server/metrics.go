@@ -1,0 +1,20 @@
+package server
+
+import (
+	"net/http"
+
+	"sluice/internal/edge/metrics"
+)
+
+// metricsHandler serves the metrics of the latest View.
+func metricsHandler(o Options) http.Handler {
+	exporter := metrics.New(metrics.Options{
+		Version: o.Version, Examine: o.Examine, Stale: o.Stale, Now: o.Now, VirtualPFs: o.VirtualPFs, Process: o.Process,
+	})
+	text := &rendered{good: renderedFor, render: exporter.Text}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", metrics.ContentType)
+		v, _ := o.Backend.View()
+		_, _ = w.Write(text.of(orEmpty(v))) // it is no error if the reader has gone
+	})
+}

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"fmt"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Role is what somebody may do. Each includes those before it.
+type Role int
+
+// The roles.
+const (
+	RoleRead    Role = iota // ask
+	RoleOperate             // pin, release, drain, repair
+	RoleOwn                 // all, also reload
+)
+
+// roles say who has which. Root owns; who reached a socket may read.
+type roles struct{ operate, own people }
+
+// people are users and groups.
+type people struct{ uids, gids []uint32 }
+
+func newRoles(o Options) roles {
+	warn := func(text string) { o.Logger.Warn(text) }
+	return roles{operate: findPeople("api.operate", o.Operate, warn), own: findPeople("api.own", o.Own, warn)}
+}
+
+func (r roles) may(p peer, need Role) bool { return r.of(p) >= need }
+
+func (r roles) of(p peer) Role {
+	switch {
+	case !p.local:
+		return RoleRead
+	case p.uid == 0, r.own.have(p):
+		return RoleOwn
+	case r.operate.have(p):
+		return RoleOperate
+	}
+	return RoleRead
+}
+
+func (l people) have(p peer) bool {
+	return slices.Contains(l.uids, p.uid) || slices.ContainsFunc(p.groups, func(g uint32) bool { return slices.Contains(l.gids, g) })
+}
+
+// findPeople reads a list such as "alice, @admins, 1000, @27". Whom this host does not
+// know is reported and has no role.
+func findPeople(key, list string, warn func(string)) (out people) {
+	for word := range strings.SplitSeq(list, ",") {
+		word = strings.TrimSpace(word)
+		name, isGroup := strings.CutPrefix(word, "@")
+		if name == "" {
+			continue
+		}
+		id, err := idOf(name, isGroup)
+		switch {
+		case err != nil:
+			warn(fmt.Sprintf("%s: %s is not known on this host, so nobody has the role by it: %v", key, word, err))
+		case isGroup:
+			out.gids = append(out.gids, id)
+		default:
+			out.uids = append(out.uids, id)
+		}
+	}
+	return out
+}
+
+func idOf(name string, isGroup bool) (uint32, error) {
+	text := name
+	if _, err := strconv.ParseUint(name, 10, 32); err != nil {
+		if isGroup {
+			g, err := user.LookupGroup(name)
+			if err != nil {
+				return 0, err
+			}
+			text = g.Gid
+		} else {
+			u, err := user.Lookup(name)
+			if err != nil {
+				return 0, err
+			}
+			text = u.Uid
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	return uint32(n), err
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// changePort changes what the request names.
+func changePort(p *model.PortPolicy, c *api.PortChange) error {
+	if err := changeAddresses(p, c); err != nil {
+		return err
+	}
+	if c.VLAN != nil {
+		if p.VLAN = *c.VLAN; p.VLAN < 0 || p.VLAN > model.MaxVLAN {
+			return &api.Error{Text: fmt.Sprintf("there is no VLAN %d", p.VLAN), Remedy: "write one from 1 to 4094, or 0 for none"}
+		}
+	}
+	if c.Trunk != nil {
+		v, err := model.ParseVLANs(*c.Trunk)
+		if err != nil {
+			return badValue("trunk", err)
+		}
+		p.Trunk = v
+	}
+	if p.VLAN > 0 && len(p.Trunk) > 0 {
+		return &api.Error{Text: "a VF cannot be in an access VLAN and in a trunk", Remedy: `take one away: --vlan 0 or --trunk ""`}
+	}
+	if c.Link != nil {
+		switch m := model.LinkMode(*c.Link); {
+		case *c.Link == api.LinkAuto:
+			p.Link = model.LinkAuto
+		case m == model.LinkUp || m == model.LinkDown:
+			p.Link = m
+		default:
+			return &api.Error{Text: fmt.Sprintf("a link cannot be %q", model.Shorten(*c.Link)), Remedy: "choose auto, up or down"}
+		}
+	}
+	for _, f := range []struct {
+		from *bool
+		to   *bool
+		not  bool
+	}{{c.SpoofCheck, &p.NoSpoof, true}, {c.CheckARP, &p.CheckARP, false}, {c.Isolated, &p.Isolated, false}} {
+		if f.from != nil {
+			*f.to = *f.from != f.not
+		}
+	}
+	return changeSLA(&p.SLA, c)
+}
+
+func changeAddresses(p *model.PortPolicy, c *api.PortChange) error {
+	if c.MACs != nil {
+		p.MACs = nil
+		for _, text := range *c.MACs {
+			m, err := model.ParseMAC(text)
+			if err != nil {
+				return badValue("MAC", err)
+			}
+			p.MACs = append(p.MACs, m)
+		}
+	}
+	if c.Addresses != nil {
+		p.Addresses = nil
+		for _, text := range *c.Addresses {
+			a, err := netip.ParseAddr(text)
+			if err != nil || a.Zone() != "" || a.Is4In6() {
+				return &api.Error{Text: fmt.Sprintf("%q is no IP address", model.Shorten(text)), Remedy: "write one such as 10.0.0.5 or fd00::5"}
+			}
+			p.Addresses = append(p.Addresses, a)
+		}
+	}
+	if len(p.MACs) > model.MaxPortMACs-1 || len(p.Addresses) > model.MaxPortAddresses || len(p.Trunk) > model.MaxTrunkRanges {
+		return &api.Error{
+			Text:   "that is more than the switch holds for one port",
+			Remedy: fmt.Sprintf("give at most %d further MACs, %d addresses and %d ranges of VLANs", model.MaxPortMACs-1, model.MaxPortAddresses, model.MaxTrunkRanges),
+		}
+	}
+	return nil
+}
+
+func changeSLA(s *model.SLA, c *api.PortChange) error {
+	for _, r := range []struct {
+		name string
+		text *string
+		to   *model.Rate
+	}{{"guarantee", c.Guarantee, &s.Guarantee}, {"limit", c.Limit, &s.Limit}, {"receive", c.Receive, &s.Receive}} {
+		if r.text == nil {
+			continue
+		}
+		*r.to = model.Rate{}
+		if *r.text == "" {
+			continue
+		}
+		rate, err := model.ParseRate(*r.text)
+		if err != nil {
+			return badValue(r.name, err)
+		}
+		*r.to = rate
+	}
+	if c.Weight != nil {
+		if s.Weight = *c.Weight; s.Weight != 0 && !(s.Weight >= 0.001 && s.Weight <= 1000) {
+			return &api.Error{Text: "the weight is out of range", Remedy: "write a number from 0.001 to 1000, or 0 for 1"}
+		}
+	}
+	if g, l := s.Guarantee, s.Limit; l.Bits > 0 && g.Bits > l.Bits || l.Packets > 0 && g.Packets > l.Packets {
+		return &api.Error{Text: fmt.Sprintf("the guarantee of %s is above the limit of %s", g, l), Remedy: "raise the limit or lower the guarantee"}
+	}
+	return nil
+}
+
+// badValue tells a person of text that could not be read.
+func badValue(name string, err error) error {
+	var bad *model.BadValue
+	if errors.As(err, &bad) {
+		return &api.Error{Text: name + ": " + bad.Text, Remedy: bad.Remedy}
+	}
+	return &api.Error{Text: name + ": " + err.Error(), Remedy: "correct it"}
+}
