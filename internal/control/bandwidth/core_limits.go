@@ -32,8 +32,8 @@ const (
 	renewEvery  = model.LimitLease / 3 // leases are renewed so often
 	verifyEvery = 30 * time.Second     // contracts are applied again so often, in case somebody took them off
 	sameRate    = 0.002                // what a rate may differ by without being applied anew
-	plugMemory  = 2 * time.Second      // how long a NIC that was asked about counts as one that is about to get a VF, until its move shows
-	guestMemory = 30 * time.Second     // for so long after it was asked about, a limit in its guest is not lifted for want of a VF
+	plugMemory  = 2 * time.Second      // how long a NIC whose plug is next counts as one that is about to get a VF, until its move shows
+	guestMemory = 30 * time.Second     // for so long after its plug was next, a limit in its guest is not lifted for want of a VF
 	leastBits   = 1_000_000            // no rate is below it, since TCP must be able to begin,
 	leastPart   = 0.005                // unless that is more of the link than this
 	leastSlow   = 64_000               // nor below this on any link
@@ -73,7 +73,9 @@ func (n *nic) want() {
 			}
 		default:
 			s.want.Contract = n.vfContract()
-			s.want.Rate = n.rate(s.want.Contract)
+			if s.want.Rate = n.rate(s.want.Contract); n.plugging {
+				s.want.Rate = n.lowered(n.onItsOwn(), s.want.Contract)
+			}
 			s.want.Bits = lower(s.want.Bits, n.tier)
 			if n.link != nil && n.link.active && s.by == maxTxRate { // NICs that can share by minimum rates do
 				s.want.Guarantee = n.promised.Bits

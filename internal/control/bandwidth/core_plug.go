@@ -6,27 +6,27 @@ import (
 	"sluice/internal/model"
 )
 
-// PlugLimit is what the NIC's VF must stand at before it carries a frame. From now on the NIC counts as one that
-// is about to get a VF.
-func (c *Core) PlugLimit(id model.NICID) model.Limit {
-	out := model.Limit{LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVF, Dir: model.Tx}}
-	n := c.find(id)
-	if n == nil {
-		return out
+// Expect says that the NIC's plug is next: it begins now, or waits for its limit alone. A limit that is set in its guest
+// is set from now on, before the VF is there.
+func (c *Core) Expect(id model.NICID) {
+	if n := c.find(id); n != nil {
+		n.expected, n.plugging = c.at, true
 	}
-	n.asked, n.plugging = c.at, true
-	out.Contract = n.vfContract()
-	if l := n.link; l != nil && l.active {
-		a := n.allow
-		if n.shared {
-			a.Bits = max(float64(n.promised.Bits), n.sent.Bits*growth, l.fairShare(n))
-		}
-		was := n.allow
-		n.allow = a
-		out.Rate = n.rate(out.Contract)
-		n.allow = was
+}
+
+// plugLimit is what the NIC's VF must stand at before it carries a frame.
+func (c *Core) plugLimit(n *nic) model.Limit {
+	contract := n.vfContract()
+	return model.Limit{LimitKey: n.limits[slot(model.PathVF, model.Tx)].key, Contract: contract, Rate: n.lowered(n.onItsOwn(), contract)}
+}
+
+// onItsOwn is what the NIC may send outside of its link's tree, which shares bits/s among the NICs in it by itself.
+func (n *nic) onItsOwn() Allowance {
+	a := n.allow
+	if n.shared {
+		a.Bits = max(float64(n.promised.Bits), n.sent.Bits*growth, n.link.fairShare(n))
 	}
-	return out
+	return a
 }
 
 // By names the enforcer that a Limit is for; "": none.
@@ -38,18 +38,20 @@ func (c *Core) By(k model.LimitKey) string {
 }
 
 // Plug is what the placement loop must know before a NIC gets a VF: the rate in bits/s that the VF itself
-// is set to (0: none), and what the plug has to wait for ("": nothing). Where not the VF is limited but the guest, that
-// is done, and seen, before the VF is there.
+// is set to (0: none), and what the plug has to wait for ("": nothing). Where the guest is limited instead of the VF,
+// that limit must stand before the VF is there. Plug changes nothing: see Expect.
 func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
-	l := c.PlugLimit(id)
-	s := c.state(l.LimitKey)
+	n := c.find(id)
 	switch {
-	case c.opts.Mode == model.ModeObserve || c.opts.Off && s == nil:
+	case c.opts.Mode == model.ModeObserve || c.opts.Off && n == nil:
 		return 0, ""
-	case s == nil:
+	case n == nil:
 		return 0, "what it may send is not known yet"
-	case c.find(id).contained(c.at):
-		return 0, c.find(id).offence
+	case n.contained(c.at):
+		return 0, n.offence
+	}
+	l, s := c.plugLimit(n), &n.limits[slot(model.PathVF, model.Tx)]
+	switch {
 	case s.by == "":
 		return 0, "" // that it cannot be limited is for placement to judge
 	case s.by == maxTxRate:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -384,7 +385,7 @@ func TestLimitInGuestIsRaisedWithoutTheVF(t *testing.T) {
 	r.rule(1, model.SLA{Guarantee: gbit(4)})
 	r.follow()
 	r.run(time.Second)
-	r.c.Plug(nicOf(0))
+	r.c.Expect(nicOf(0))
 	r.run(time.Second)
 	if l := r.stand[key(0, model.PathVF, model.Tx)]; l.Bits != 1e9 {
 		t.Fatalf("before its VF: %+v", l)
@@ -459,13 +460,78 @@ func TestTapsOfATreeAreOneSender(t *testing.T) {
 		t.Errorf("class of vm1: %+v", l)
 	}
 	// On its way to a VF it is a sender of its own again, and its VF begins with what it has.
-	if l := r.c.PlugLimit(nicOf(0)); l.Bits < 2e9 || l.Bits > 4e9 {
-		t.Errorf("plug of vm0 at %+v", l)
+	if rate, _ := r.c.Plug(nicOf(0)); rate < 2e9 || rate > 4e9 {
+		t.Errorf("plug of vm0 at %d", rate)
 	}
+	r.world.Active = []model.MoveStatus{{Move: model.Move{Kind: model.MovePlug, VM: vm(0), NIC: "n0"}}}
 	r.follow()
 	r.tick()
 	if len(f.senders) != 3 {
 		t.Errorf("senders during the plug: %+v", f.senders)
+	}
+}
+
+// Who asks what plugs have to wait for changes nothing: the taps whose plugs wait stay in the tree, and so does one whose guest is
+// limited before its plug begins.
+func TestAskingChangesNothing(t *testing.T) {
+	run := func(by string, ask bool) (batches []string) {
+		r := newRig(t, 4)
+		r.named["virtio tx"], r.named["vf tx"] = "htb", by
+		r.rule(0, model.SLA{Guarantee: gbit(2)})
+		r.follow()
+		for k := range 4 {
+			r.send(nicOf(k), model.PathVirtio, 1e9)
+		}
+		for k := range 150 { // 30 s
+			if k%5 == 0 {
+				for i := range 4 {
+					if !ask {
+						continue
+					}
+					if _, wait := r.c.Plug(nicOf(i)); k > 0 && (wait != "") != (by == "guest-htb") {
+						t.Fatalf("%s: the plug waits: %q", by, wait)
+					}
+				}
+				r.follow()
+			}
+			batches = append(batches, fmt.Sprint(r.tick()))
+			if root := r.stand[model.LimitKey{PF: "pf0", Path: model.PathVirtio, Dir: model.Tx}]; root.Bits == 0 {
+				t.Fatalf("%s: no tree at %s: %+v", by, r.now.Sub(t0), root)
+			}
+		}
+		return batches
+	}
+	for _, by := range []string{"max_tx_rate", "guest-htb"} {
+		if asked, not := run(by, true), run(by, false); !slices.Equal(asked, not) {
+			t.Errorf("%s: what is applied depends on whether anybody asks", by)
+		}
+	}
+}
+
+// A NIC whose plug is next stays in its tree until the plug begins, and its guest is held to what it may have outside.
+func TestGuestIsLimitedBeforeItsPlug(t *testing.T) {
+	r := newRig(t, 3)
+	r.named["virtio tx"], r.named["vf tx"] = "htb", "guest-htb"
+	r.rule(0, model.SLA{Guarantee: gbit(2)})
+	r.follow()
+	r.run(time.Second)
+	waited := 0
+	for {
+		r.c.Expect(nicOf(1))
+		r.follow()
+		if _, wait := r.c.Plug(nicOf(1)); wait == "" {
+			break
+		}
+		r.tick()
+		if waited++; waited > 3 {
+			t.Fatalf("the plug waits still: %+v", r.stand)
+		}
+	}
+	if l := r.stand[key(1, model.PathVF, model.Tx)]; l.Bits == 0 || l.Bits > 8e9 {
+		t.Errorf("before its plug the guest is held to %+v", l)
+	}
+	if !r.nic(1).shared || waited == 0 {
+		t.Errorf("in the tree: %v; waited for %d ticks", r.nic(1).shared, waited)
 	}
 }
 
@@ -668,7 +734,7 @@ func TestGuestLimitGoesWithTheVF(t *testing.T) {
 	r.plug(0, 0)
 	r.follow()
 	r.tick()
-	r.c.Plug(nicOf(0)) // it got its VF only just now
+	r.c.Expect(nicOf(0)) // it got its VF only just now
 	r.tick()
 	if r.stand[key(0, model.PathVF, model.Tx)].Contract != gbit(2) {
 		t.Fatalf("on the VF: %+v", r.stand)

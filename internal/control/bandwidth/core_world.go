@@ -33,9 +33,10 @@ type nic struct {
 	inGuest  model.Tri     // its guest uses it
 	claimed  model.Traffic // what is known of the VF path where nobody reads counters
 	left     bool          // it sends on virtio, and its VF is counted no more: the next Snapshot will not show it
-	plugging bool          // a plug is under way
+	plugging bool          // a plug is under way, or next
+	leaving  bool          // a plug is under way
 	moved    time.Time     // when its path was last seen to change
-	asked    time.Time     // when PlugLimit was last asked for
+	expected time.Time     // when its plug was last said to be next; zero: not since its last VF
 	recent   bool          // that was not long ago
 
 	paths    [2]pathCount // by pathIndex
@@ -157,7 +158,8 @@ func (c *Core) Follow(now time.Time, w World) {
 			continue
 		}
 		n.moved = now
-		n.plugging = n.plugging || m.Move.Kind == model.MovePlug
+		n.leaving = n.leaving || m.Move.Kind == model.MovePlug
+		n.plugging = n.plugging || n.leaving
 	}
 	for _, l := range c.links {
 		l.follow(&w)
@@ -219,12 +221,13 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 		n.moved = now
 	}
 	if n.ours && in.VF == model.NoVF {
-		n.asked = time.Time{} // the VF that it was asked about has come and gone
+		n.expected = time.Time{} // that plug is over
 	}
 	n.vf, n.ours = in.VF, in.Ours() != model.NoVF
 	n.whole, n.noCarrier = nil, in.Carrier == model.No
-	n.claimed, n.inGuest, n.plugging = in.VFPath, model.Unknown, !n.asked.IsZero() && now.Sub(n.asked) < plugMemory
-	n.recent = !n.asked.IsZero() && now.Sub(n.asked) < guestMemory
+	n.claimed, n.inGuest, n.leaving = in.VFPath, model.Unknown, false
+	n.plugging = !n.expected.IsZero() && now.Sub(n.expected) < plugMemory
+	n.recent = !n.expected.IsZero() && now.Sub(n.expected) < guestMemory
 	n.tier = tierOf(w.Tiers, n.id)
 	for i := range n.limits {
 		s := &n.limits[i]
@@ -299,7 +302,7 @@ func (l *uplink) follow(w *World) {
 	}
 	l.root.follow(w)
 	for _, n := range l.nics {
-		n.shared = l.active && l.root.by != "" && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by && n.vf == model.NoVF && !n.plugging
+		n.shared = l.active && l.root.by != "" && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by && n.vf == model.NoVF && !n.leaving
 		l.tree = l.tree || n.shared
 	}
 }

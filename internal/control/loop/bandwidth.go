@@ -171,6 +171,13 @@ func (r *BandwidthRunner) Plug(id model.NICID) (uint64, string) {
 	return r.Core.Plug(id)
 }
 
+// Expect implements Plugs.
+func (r *BandwidthRunner) Expect(id model.NICID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Core.Expect(id)
+}
+
 // Contained implements Plugs.
 func (r *BandwidthRunner) Contained() []bandwidth.Contained {
 	r.mu.Lock()

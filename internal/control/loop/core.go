@@ -182,7 +182,13 @@ func (c *Core) next(now time.Time) []model.Step {
 
 // begin starts a Move if it can start now.
 func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
-	if now.Before(c.journal.until) || !c.ready(m) || c.limitPlug(&m) != "" {
+	if now.Before(c.journal.until) || !c.ready(m) {
+		return model.Step{}, false
+	}
+	if m.Kind == model.MovePlug && c.plugs != nil {
+		c.plugs.Expect(nicOf(m))
+	}
+	if c.limitPlug(&m) != "" {
 		return model.Step{}, false
 	}
 	s, err := c.exec.Begin(now, plan.WithUndo(m, c.opts.Timeouts))

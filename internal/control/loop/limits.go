@@ -26,8 +26,10 @@ type Enforcer interface {
 // Plugs says what has to stand before a NIC is given a VF.
 type Plugs interface {
 	// Plug returns the rate in bits/s that the VF is set to before it carries a frame (0: none), and what
-	// the plug has to wait for; "": nothing.
+	// the plug has to wait for; "": nothing. It changes nothing.
 	Plug(id model.NICID) (rate uint64, wait string)
+	// Expect says that the NIC's plug is next: it begins, or waits for its limit alone.
+	Expect(id model.NICID)
 	// Contained lists NICs that are to have no VF for a while.
 	Contained() []bandwidth.Contained
 }

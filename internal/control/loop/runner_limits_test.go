@@ -347,8 +347,18 @@ func (*vfRates) Can(_ *model.Snapshot, k model.LimitKey) model.Tri {
 
 // waits is a Plugs that lets a plug wait until it is ready.
 type waits struct {
-	mu    sync.Mutex
-	until time.Time
+	mu       sync.Mutex
+	until    time.Time
+	expected map[model.NICID]int
+}
+
+func (w *waits) Expect(id model.NICID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.expected == nil {
+		w.expected = map[model.NICID]int{}
+	}
+	w.expected[id]++
 }
 
 func (w *waits) Plug(model.NICID) (uint64, string) {
@@ -426,4 +436,19 @@ func TestRunnerGivesUpAWaitForAReleasedVM(t *testing.T) {
 			t.Errorf("3 s after the release the wait ended with %v, %d moves are under way, %d failed", ended, len(v.Active), v.Totals.Failed)
 		}
 	})
+}
+
+// Only a NIC whose plug can begin is said to be next. Those that wait in the queue are asked about, no more.
+func TestOnlyTheNextPlugIsExpected(t *testing.T) {
+	h, p := newHand(t, Options{Parallel: 1}), &waits{}
+	h.LimitPlugs(p)
+	if steps := h.tick(); len(steps) != 1 {
+		t.Fatalf("began %v, want one plug", steps)
+	}
+	for range 3 {
+		h.tick()
+	}
+	if len(h.waiting) != 1 || len(p.expected) != 1 || p.expected[nicOf(h.waiting[0])] > 0 {
+		t.Errorf("%d plugs wait, expected %v", len(h.waiting), p.expected)
+	}
 }
