@@ -66,8 +66,8 @@ race: $(NFPM) $(SBOM) ## unit and integration tests under the race detector
 bandwidth-test: ## a guarantee on real kernel queues and real TCP, and every scenario of a link at every period
 	$(GOTEST) -count=1 ./lab/bench ./internal/research/fluid
 
-faults: ## 10,000 random fault schedules on the simulated host
-	$(GOTEST) -timeout 20m -run 'TestRandomFaults' ./internal/research/sim -schedules 10000
+faults: ## 10,000 random fault schedules on the simulated host, and 500 against its guarantees
+	$(GOTEST) -timeout 20m -run 'TestRandomFaults|TestRandomGuarantees|TestEachBreach' ./internal/research/sim -schedules 10000 -promised 500
 
 fuzz: ## each fuzz target for a moment (FUZZ=5m for longer)
 	scripts/fuzz $(FUZZ)
