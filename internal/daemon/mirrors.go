@@ -57,12 +57,12 @@ func addMirror(snap *model.Snapshot, m *kernel.Mirror) {
 	for i := range snap.VMs {
 		for k := range snap.VMs[i].NICs {
 			if n := &snap.VMs[i].NICs[k]; m.Detached != model.Yes && n.Tap == m.Tap && n.MAC == m.MAC {
-				n.Window = true
+				n.DualPath = true
 				return
 			}
 		}
 	}
-	snap.Mirrors = append(snap.Mirrors, model.Mirror{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached})
+	snap.DualPaths = append(snap.DualPaths, model.DualPath{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached})
 }
 
 // addPorts shows the switch ports that no function of a virtual PF has; one whose programs others took off is set anew by itself.

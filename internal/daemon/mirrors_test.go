@@ -83,18 +83,18 @@ func TestMirrorsOfOtherProcessesShow(t *testing.T) {
 	}
 	var open []string
 	for _, n := range got.VMs[0].NICs {
-		if n.Window {
+		if n.DualPath {
 			open = append(open, n.Tap)
 		}
 	}
 	if diff := cmp.Diff([]string{"vnet0", "vnet3"}, open); diff != "" {
 		t.Error("NICs with a window (-want +got):", diff)
 	}
-	want := []model.Mirror{
+	want := []model.DualPath{
 		{Tap: "vnet1", MAC: a, PF: "pf0", VLAN: 7, Detached: model.No},
 		{Tap: "vnet2", MAC: a, PF: "pf0", VLAN: 7, Detached: model.Yes},
 	}
-	if diff := cmp.Diff(want, got.Mirrors); diff != "" {
+	if diff := cmp.Diff(want, got.DualPaths); diff != "" {
 		t.Error("mirrors of nobody's (-want +got):", diff)
 	}
 }

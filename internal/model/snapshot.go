@@ -7,15 +7,15 @@ import (
 
 // Snapshot is what was seen of the world at one moment.
 type Snapshot struct {
-	Time     time.Time  `json:"time"`
-	Read     time.Time  `json:"read"` // when what changes slowly (VF settings, filters) was read: later changes may not show
-	PFs      []PF       `json:"pfs"`
-	VMs      []VM       `json:"vms"`
-	Limited  []TapLimit `json:"limited,omitempty"`  // taps of no NIC of any VM that have limits of ours, and what is left of some
-	Ports    []TapLimit `json:"ports,omitempty"`    // taps of no virtual PF that are ports of the embedded switch, and what is left of some
-	Mirrors  []Mirror   `json:"mirrors,omitempty"`  // those of windows that belong to no NIC of any VM; the others show as NIC.Window
-	Pins     []Pin      `json:"pins,omitempty"`     // bridge entries at ports of managed PFs for MACs that no NIC of any VM has; the others show as NIC.FDB
-	Problems []Problem  `json:"problems,omitempty"` // what could not be read, and what that means
+	Time      time.Time  `json:"time"`
+	Read      time.Time  `json:"read"` // when what changes slowly (VF settings, filters) was read: later changes may not show
+	PFs       []PF       `json:"pfs"`
+	VMs       []VM       `json:"vms"`
+	Limited   []TapLimit `json:"limited,omitempty"`    // taps of no NIC of any VM that have limits of ours, and what is left of some
+	Ports     []TapLimit `json:"ports,omitempty"`      // taps of no virtual PF that are ports of the embedded switch, and what is left of some
+	DualPaths []DualPath `json:"dual_paths,omitempty"` // those that belong to no NIC of any VM; the others show as NIC.DualPath
+	Routes    []Route    `json:"routes,omitempty"`     // to VFs of managed PFs, for MACs that no NIC of any VM has; the others show as NIC.Route
+	Problems  []Problem  `json:"problems,omitempty"`   // what could not be read, and what that means
 }
 
 // Problem is something that could not be observed or is set up wrongly. Subject is
@@ -37,17 +37,17 @@ func Problems(list []Problem) (n int) {
 	return n
 }
 
-// Pin is a static entry of a bridge: it sends a MAC out of a port.
-type Pin struct {
-	Network string `json:"network"` // the bridge
+// Route says where a switch sends the frames for a MAC, because somebody told it to: a static
+// entry of a Linux bridge, say.
+type Route struct {
+	Network string `json:"network"` // the switch
 	MAC     MAC    `json:"mac"`
 	Port    string `json:"port"`
 	VLAN    int    `json:"vlan,omitempty"`
 }
 
-// Mirror copies what a bridge sends to a MAC behind a tap to a PF as well: half of a
-// window, in which both paths to a guest receive.
-type Mirror struct {
+// DualPath is both paths to a guest receiving what its switch has for it: its tap and the VFs of a PF.
+type DualPath struct {
 	Tap      string `json:"tap"`
 	MAC      MAC    `json:"mac"`
 	PF       string `json:"pf"`
@@ -96,15 +96,22 @@ const (
 
 // Uplink is how a PF is connected to the switch that the VMs' taps are in.
 type Uplink struct {
+	Kind   string `json:"kind,omitempty"`   // of switch and NIC, by what steers it: "linux-bridge"; "": nothing can
 	Switch string `json:"switch,omitempty"` // the bridge, "" for none
 	Port   string `json:"port,omitempty"`   // its port that leads to the PF: the PF, or the bond that the PF is in
-	Why    string `json:"why,omitempty"`    // why no VM can use VFs of this PF, "" when nothing is in the way
-	Passes bool   `json:"passes,omitempty"` // what Why says may pass by itself, as when a bond changes its active port
-	Remedy string `json:"remedy,omitempty"` // what a person can do about that
+	// Representors says that each VF has a port of its own in the switch. Then all that a VF sends or gets passes the switch, and
+	// the PF needs no filters; with a legacy NIC it does, for frames of its VFs to reach the host.
+	Representors bool   `json:"representors,omitempty"`
+	Why          string `json:"why,omitempty"`    // why no VM can use VFs of this PF, "" when nothing is in the way
+	Passes       bool   `json:"passes,omitempty"` // what Why says may pass by itself, as when a bond changes its active port
+	Remedy       string `json:"remedy,omitempty"` // what a person can do about that
 }
 
-// Port is the port of its switch that frames for the PF's VFs leave through.
+// Port is the port of its switch that leads to the PF.
 func (p *PF) Port() string { return cmp.Or(p.Uplink.Port, p.Name) }
+
+// PortOf is the port of the PF's switch that frames for one of its VFs leave through.
+func (p *PF) PortOf(vf *VF) string { return cmp.Or(vf.Port, p.Port()) }
 
 // Caps are the abilities of a PF's driver for its VFs.
 type Caps struct {
@@ -137,8 +144,9 @@ const PerhapsAside = "perhaps set aside for `sluice qualify`, whose journal cann
 type VF struct {
 	ID         VFID       `json:"id"`
 	Address    PCIAddress `json:"pci_address"`
-	Driver     string     `json:"driver"` // driver bound on the host: "vfio-pci", "igbvf", "" for none
-	MAC        MAC        `json:"mac"`    // the administrative MAC, zero when none is set
+	Port       string     `json:"port,omitempty"` // its own port of the PF's switch, where it has one: its representor
+	Driver     string     `json:"driver"`         // driver bound on the host: "vfio-pci", "igbvf", "" for none
+	MAC        MAC        `json:"mac"`            // the administrative MAC, zero when none is set
 	VLAN       int        `json:"vlan"`
 	MaxTxRate  uint64     `json:"max_tx_rate_bits"` // bits/s, 0: no limit
 	MinTxRate  uint64     `json:"min_tx_rate_bits"`
@@ -202,8 +210,8 @@ type NIC struct {
 	VF       VFID     `json:"vf"`        // NoVF when none
 	VFAlias  string   `json:"vf_alias,omitempty"`
 	VFOwner  Owner    `json:"vf_owner,omitempty"`
-	FDB      string   `json:"fdb,omitempty"`    // bridge port the guest's MAC is pinned to; "" when not pinned
-	Window   bool     `json:"window,omitempty"` // both paths receive its frames: a move is under way, or did not end well
+	Route    string   `json:"route,omitempty"`     // the port of its switch that its frames are sent to; "" where nobody told the switch
+	DualPath bool     `json:"dual_path,omitempty"` // both paths receive its frames: a move is under way, or did not end well
 	// A function of a virtual PF is no pair: it never has a VF behind it.
 	VirtualPF string  `json:"virtual_pf,omitempty"` // whose function it is
 	Function  int     `json:"function,omitempty"`   // 0: the PF itself; n: its VF number n-1
@@ -308,16 +316,29 @@ func (s *Snapshot) FindPF(name string) *PF {
 	return nil
 }
 
-// FindPort returns a PF behind that port of a switch, one that the config lists if there is
-// any, or nil.
+// FindPort returns the PF whose VFs, or one of them, are behind that port of a switch, one that the
+// config lists if there is any, or nil.
 func (s *Snapshot) FindPort(port string) *PF {
 	var found *PF
 	for i := range s.PFs {
-		if pf := &s.PFs[i]; pf.Port() == port && (found == nil || pf.Managed && !found.Managed) {
+		if pf := &s.PFs[i]; pf.leadsTo(port) && (found == nil || pf.Managed && !found.Managed) {
 			found = pf
 		}
 	}
 	return found
+}
+
+// leadsTo says whether that port of the switch leads to VFs of the PF.
+func (p *PF) leadsTo(port string) bool {
+	if !p.Uplink.Representors {
+		return p.Port() == port
+	}
+	for i := range p.VFs {
+		if p.VFs[i].Port == port && port != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // VirtioPF returns the PF whose link carries what a NIC sends on its virtio path: one that leads out of the

@@ -13,24 +13,24 @@ type StepKind string
 
 // The kinds of Step, in the order in which a plug and an unplug use them.
 const (
-	StepCheckVirtio StepKind = "check-virtio" // the tap is up, in its bridge, and the domain can fail over
-	StepBindVFIO    StepKind = "bind-vfio"    // bind the VF to vfio-pci
-	StepSetVF       StepKind = "set-vf"       // VLAN, spoof check on, trust off, rate: everything but the MAC
-	StepOpenWindow  StepKind = "open-window"  // both paths receive what the bridge has: mirror from the tap to the PF, FDB entry to the tap; the rest is add-self's
-	StepSetMAC      StepKind = "set-mac"      // the VF's administrative MAC: from here on the NIC steers the MAC to the VF
-	StepAttach      StepKind = "attach"       // hot-plug the VF as the pair's second path
-	StepWaitGuest   StepKind = "wait-guest"   // until the guest's driver has opened the VF
-	StepFDBToVF     StepKind = "fdb-to-vf"    // the bridge sends the MAC to the PF, where the VF's filter takes it
-	StepCloseWindow StepKind = "close-window" // end the mirror; the FDB entry stays
-	StepAnnounce    StepKind = "announce"     // tell switches (and the bridge) where the MAC is now
-	StepDetach      StepKind = "detach"       // ask the guest to give the VF up
-	StepWaitGone    StepKind = "wait-gone"    // until libvirt reports the device removed
-	StepFDBToTap    StepKind = "fdb-to-tap"   // the bridge sends the MAC to the tap
-	StepClearVF     StepKind = "clear-vf"     // MAC, VLAN, rate, trust to zero: nothing of the last holder stays
-	StepAddSelf     StepKind = "add-self"     // PF filter for the MAC: frames from the wire and from VFs reach the bridge too
-	StepDelSelf     StepKind = "del-self"     // and back
+	StepCheckVirtio   StepKind = "check-virtio"    // the tap is up, in its bridge, and the domain can fail over
+	StepBindVFIO      StepKind = "bind-vfio"       // bind the VF to vfio-pci
+	StepSetVF         StepKind = "set-vf"          // VLAN, spoof check on, trust off, rate: everything but the MAC
+	StepOpenDualPath  StepKind = "open-dual-path"  // both paths receive what the switch has for the guest; the rest is add-self's
+	StepSetMAC        StepKind = "set-mac"         // the VF's administrative MAC: from here on the NIC steers the MAC to the VF
+	StepAttach        StepKind = "attach"          // hot-plug the VF as the pair's second path
+	StepWaitGuest     StepKind = "wait-guest"      // until the guest's driver has opened the VF
+	StepRouteToVF     StepKind = "route-to-vf"     // the switch sends the guest's frames to the VF
+	StepCloseDualPath StepKind = "close-dual-path" // the dual path ends; the route stays
+	StepAnnounce      StepKind = "announce"        // tell switches (and the bridge) where the MAC is now
+	StepDetach        StepKind = "detach"          // ask the guest to give the VF up
+	StepWaitGone      StepKind = "wait-gone"       // until libvirt reports the device removed
+	StepRouteToTap    StepKind = "route-to-tap"    // the switch sends them to the tap
+	StepClearVF       StepKind = "clear-vf"        // MAC, VLAN, rate, trust to zero: nothing of the last holder stays
+	StepAddSelf       StepKind = "add-self"        // PF filter for the MAC: frames from the wire and from VFs reach the bridge too
+	StepDelSelf       StepKind = "del-self"        // and back
 	// What undoes a Move, or repairs, often cannot know which path the guest listens on by then:
-	// bridge entry and PF filter to that path, then the mirror ends. While the guest has a VF
+	// route and PF filter to that path, then the dual path ends. While the guest has a VF
 	// that it does not use, and may at any moment, both paths go on receiving.
 	StepFollowGuest StepKind = "follow-guest"
 	StepClearPort   StepKind = "clear-port" // what is left of a port of the embedded switch whose tap has gone
@@ -99,18 +99,20 @@ type VFStep struct {
 }
 
 // PathStep is the payload of Steps that say where the host sends the frames for a MAC:
-// check-virtio, the window, the bridge's entry, the PF's filter and announcements; of clear-tap and clear-port it has the tap.
+// check-virtio, the dual path, the route, the PF's filter and announcements; of clear-tap and clear-port it has the tap.
 type PathStep struct {
-	MAC     MAC    `json:"mac"`
-	VLAN    int    `json:"vlan,omitempty"`
-	Tap     string `json:"tap,omitempty"`
-	Network string `json:"network,omitempty"`
-	PF      string `json:"pf,omitempty"`
-	Uplink  string `json:"uplink,omitempty"` // the switch's port that leads to the PF; "": the PF itself
-	Entry   string `json:"entry,omitempty"`  // the bridge port that the MAC is pinned to while the guest is on virtio, "" for none: what follow-guest goes back to
+	MAC         MAC    `json:"mac"`
+	VLAN        int    `json:"vlan,omitempty"`
+	Tap         string `json:"tap,omitempty"`
+	Network     string `json:"network,omitempty"`
+	PF          string `json:"pf,omitempty"`
+	Uplink      string `json:"uplink,omitempty"`       // the switch's port that leads to the VF; "": the PF itself
+	Kind        string `json:"kind,omitempty"`         // Uplink.Kind of the PF
+	Representor bool   `json:"representor,omitempty"`  // Uplink.Representors of the PF: it needs no filter
+	VirtioRoute string `json:"virtio_route,omitempty"` // the port that the frames are sent to while the guest is on virtio, "" where the switch is told nothing: what follow-guest goes back to
 }
 
-// Port is the port of the switch that frames for the PF's VFs leave through.
+// Port is the port of the switch that frames for the VF leave through.
 func (p *PathStep) Port() string { return cmp.Or(p.Uplink, p.PF) }
 
 // DeviceStep is the payload of Steps that hot-plug: check-virtio, attach, wait-guest,
@@ -144,7 +146,7 @@ func (s Step) String() string {
 	switch s.Kind {
 	case StepSetMAC:
 		fmt.Fprintf(&b, " mac %s", s.VF.MAC)
-	case StepFDBToVF, StepFDBToTap, StepAnnounce, StepOpenWindow, StepCloseWindow, StepAddSelf, StepDelSelf, StepFollowGuest:
+	case StepRouteToVF, StepRouteToTap, StepAnnounce, StepOpenDualPath, StepCloseDualPath, StepAddSelf, StepDelSelf, StepFollowGuest:
 		fmt.Fprintf(&b, " pf %s mac %s", s.Path.PF, s.Path.MAC)
 	case StepClearTap, StepClearPort:
 		b.WriteString(" tap " + s.Path.Tap)

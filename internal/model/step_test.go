@@ -16,7 +16,7 @@ func TestStepAsJSON(t *testing.T) {
 		without []string
 	}{
 		{Step{ID: 7, Kind: StepSetVF, Subject: vm, Timeout: 5, VF: VFStep{ID: vf, Address: "0000:01:10.3", VLAN: 7, MaxTxRate: 1e9}}, []string{"path", "device"}},
-		{Step{Kind: StepFDBToVF, Subject: vm, Path: PathStep{MAC: MAC{2, 1}, VLAN: 7, Tap: "tap0", Network: "br0", PF: "pf0"}}, []string{"device", "mac\":\"00"}},
+		{Step{Kind: StepRouteToVF, Subject: vm, Path: PathStep{MAC: MAC{2, 1}, VLAN: 7, Tap: "tap0", Network: "br0", PF: "pf0"}}, []string{"device", "mac\":\"00"}},
 		{Step{Kind: StepAttach, Subject: vm, Device: DeviceStep{NIC: "ua-0", MAC: MAC{2}, Failover: FailoverTeaming, VF: vf, Address: "0000:01:10.3"}}, []string{"path"}},
 		{Step{Kind: StepClearVF, Subject: Subject{VF: vf}, VF: VFStep{ID: vf}}, []string{"vm", "path", "device"}},
 		{Step{Kind: StepDelSelf, Subject: Subject{PF: "pf0"}, Path: PathStep{PF: "pf0"}}, []string{"\"vf\"", "device"}},

@@ -41,12 +41,12 @@ func (h *hand) tick() []model.Step {
 		s.PFs[0].VFs = append(s.PFs[0].VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(rune('0' + i)), Owner: model.OwnerFree})
 	}
 	for i, id := range []model.VMID{"a", "b"} {
-		n := model.NIC{Alias: "ua-0", MAC: model.MAC{byte(i + 1)}, Network: "br0", Tap: "tap" + string(id), Failover: model.FailoverTeaming, FDB: "tap" + string(id)}
+		n := model.NIC{Alias: "ua-0", MAC: model.MAC{byte(i + 1)}, Network: "br0", Tap: "tap" + string(id), Failover: model.FailoverTeaming, Route: "tap" + string(id)}
 		n.Virtio = model.Traffic{Known: true}
 		if k, ok := h.has[id]; ok {
 			vf := &s.PFs[0].VFs[k]
 			vf.Owner, vf.Holder, vf.MAC, vf.InGuest = model.OwnerSluice, id, n.MAC, model.Yes
-			n.VF, n.VFOwner, n.FDB = vf.ID, model.OwnerSluice, "pf0"
+			n.VF, n.VFOwner, n.Route = vf.ID, model.OwnerSluice, "pf0"
 			n.VFPath = model.Traffic{Known: true}
 		} else {
 			s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, n.MAC)
@@ -84,7 +84,7 @@ func (h *hand) do(steps []model.Step, result func(model.Step) error) (did []stri
 func works(model.Step) error { return nil }
 
 // deaf makes the bridge send b's frames to the PF though b is on virtio.
-func deaf(s *model.Snapshot) { s.VMs[1].NICs[0].FDB = "pf0" }
+func deaf(s *model.Snapshot) { s.VMs[1].NICs[0].Route = "pf0" }
 
 func TestRepairWaitsForNobody(t *testing.T) {
 	h := newHand(t, Options{Parallel: 1})
@@ -95,7 +95,7 @@ func TestRepairWaitsForNobody(t *testing.T) {
 	}
 	h.edit = deaf
 	repair := h.tick() // a's plug of VF 0 goes on and takes the only hand
-	if len(repair) != 1 || repair[0].Kind != model.StepFDBToTap || repair[0].Subject.VM != "b" {
+	if len(repair) != 1 || repair[0].Kind != model.StepRouteToTap || repair[0].Subject.VM != "b" {
 		t.Errorf("b is cut off while a moves; steps begun: %v", repair)
 	}
 }
@@ -106,7 +106,7 @@ func TestRepairComesAgainAtOnceWhenTheFaultDoes(t *testing.T) {
 	h.vfs = 1
 	h.edit = deaf
 	for range 2 {
-		if did := h.do(h.tick(), works); len(did) == 0 || did[0] != "fdb-to-tap b" {
+		if did := h.do(h.tick(), works); len(did) == 0 || did[0] != "route-to-tap b" {
 			t.Fatalf("steps %v, want a repair of b", did)
 		}
 		h.edit = func(*model.Snapshot) {}
@@ -125,7 +125,7 @@ func TestRepairKeepsBackoff(t *testing.T) {
 		return nil
 	})
 	h.tick()
-	h.edit = func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = "pf0" }
+	h.edit = func(s *model.Snapshot) { s.VMs[0].NICs[0].Route = "pf0" }
 	h.do(h.tick(), works) // repairs a, whose plug failed
 	h.edit = func(*model.Snapshot) {}
 	h.tick()
@@ -251,7 +251,7 @@ func TestUnusedVFIsTakenLater(t *testing.T) {
 	h.has = map[model.VMID]int{"a": 0}
 	h.edit = func(s *model.Snapshot) {
 		if n := &s.VMs[0].NICs[0]; n.VF != model.NoVF {
-			s.PFs[0].VFs[0].InGuest, n.FDB = model.No, n.Tap
+			s.PFs[0].VFs[0].InGuest, n.Route = model.No, n.Tap
 			s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, n.MAC)
 		}
 	}
@@ -320,7 +320,7 @@ func TestSeveralNICsOfAVM(t *testing.T) {
 		for _, alias := range []string{"ua-1", "ua-2"} {
 			n := a.NICs[0]
 			n.Alias, n.MAC[5], n.Tap = alias, alias[3], "tap"+alias
-			n.FDB = n.Tap
+			n.Route = n.Tap
 			a.NICs = append(a.NICs, n)
 		}
 		for i := range a.NICs {
@@ -329,7 +329,7 @@ func TestSeveralNICsOfAVM(t *testing.T) {
 			if k, ok := held[n.Alias]; ok {
 				vf := &s.PFs[0].VFs[k]
 				vf.Owner, vf.Holder, vf.MAC, vf.InGuest = model.OwnerSluice, "a", n.MAC, model.Yes
-				n.VF, n.VFOwner, n.FDB = vf.ID, model.OwnerSluice, "pf0"
+				n.VF, n.VFOwner, n.Route = vf.ID, model.OwnerSluice, "pf0"
 				n.VFPath = model.Traffic{Known: true}
 			}
 		}

@@ -22,7 +22,7 @@ func TestRepairsNeedNoJournal(t *testing.T) {
 	h.vfs = 1
 	h.book.err = syscall.ENOSPC
 	h.edit = deaf
-	if did := h.do(h.tick(), works); len(did) == 0 || did[0] != "fdb-to-tap b" {
+	if did := h.do(h.tick(), works); len(did) == 0 || did[0] != "route-to-tap b" {
 		t.Errorf("b is cut off and the disk is full: steps %v", did)
 	}
 	if h.Trouble() == nil || h.has["a"] != 0 || len(h.has) != 0 {

@@ -40,7 +40,7 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 		for _, d := range moves {
 			if shows(d) && d.used != model.NoVF {
 				c.checker.Used(d.used) // unless this Snapshot, the first since, shows it clean
-				c.checker.Pinned(d.network, d.mac, snap.Time)
+				c.checker.Routed(d.network, d.mac, snap.Time)
 			}
 		}
 		if c.done[vm] = slices.DeleteFunc(moves, shows); len(c.done[vm]) == 0 {

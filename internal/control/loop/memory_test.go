@@ -93,7 +93,7 @@ func TestVFIsNotGivenWhileItIsBeingCleared(t *testing.T) {
 func TestRepairedVMKeepsItsVF(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.has = map[model.VMID]int{"a": 0, "b": 1}
-	h.edit = func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = s.VMs[0].NICs[0].Tap } // a's frames go where it does not listen
+	h.edit = func(s *model.Snapshot) { s.VMs[0].NICs[0].Route = s.VMs[0].NICs[0].Tap } // a's frames go where it does not listen
 	if steps := h.tick(); len(steps) != 1 || steps[0].Subject.VM != "a" {
 		t.Fatalf("steps %v, want a's repair", steps)
 	}

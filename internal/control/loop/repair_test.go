@@ -52,10 +52,10 @@ func TestOtherRepairsTakeTheirTurn(t *testing.T) {
 			s.VMs = append(s.VMs, vm)
 		}
 		s.PFs[0].VFs[0].Holder, s.PFs[0].VFs[0].Owner = "x", model.OwnerForeign
-		s.VMs[1].NICs[0].FDB = "pf0"
+		s.VMs[1].NICs[0].Route = "pf0"
 	}
 	steps := h.tick()
-	if len(steps) != othersAtOnce || steps[0].Kind != model.StepFDBToTap {
+	if len(steps) != othersAtOnce || steps[0].Kind != model.StepRouteToTap {
 		t.Errorf("begun: %v; want %d, the repair of b first", steps, othersAtOnce)
 	}
 	if n := len(h.View().Pending); n != 51-othersAtOnce {

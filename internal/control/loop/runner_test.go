@@ -34,7 +34,7 @@ func (w *world) Snapshot(context.Context) (*model.Snapshot, error) {
 		nic := model.NIC{Alias: "ua-0", MAC: model.MAC{byte(i + 1)}, Network: "br0", Failover: model.FailoverTeaming}
 		if w.has[id] {
 			vf.Owner, vf.Holder, vf.MAC, vf.InGuest = model.OwnerSluice, id, nic.MAC, model.Yes
-			nic.VF, nic.VFOwner, nic.FDB = vf.ID, model.OwnerSluice, "pf0"
+			nic.VF, nic.VFOwner, nic.Route = vf.ID, model.OwnerSluice, "pf0"
 		}
 		s.PFs[0].VFs = append(s.PFs[0].VFs, vf)
 		s.VMs = append(s.VMs, model.VM{ID: id, Name: string(id), State: model.VMRunning, NICs: []model.NIC{nic}})

@@ -126,7 +126,7 @@ func TestLateSnapshotDecidesNothing(t *testing.T) {
 	newest := h.View().Snapshot
 	h.edit = func(s *model.Snapshot) {
 		s.Time = s.Time.Add(-time.Hour)
-		s.VMs[0].NICs[0].FDB = s.VMs[0].NICs[0].Tap // would be a repair
+		s.VMs[0].NICs[0].Route = s.VMs[0].NICs[0].Tap // would be a repair
 		s.VMs[1].State = model.VMStopped
 	}
 	if steps := h.tick(); len(steps) > 0 {

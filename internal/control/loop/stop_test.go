@@ -23,9 +23,9 @@ func cutOff(done []model.StepKind) string {
 			self = true
 		case model.StepDelSelf:
 			self = false
-		case model.StepOpenWindow:
+		case model.StepOpenDualPath:
 			mirror, toPF = true, false
-		case model.StepCloseWindow:
+		case model.StepCloseDualPath:
 			mirror = false
 		case model.StepSetMAC:
 			mac = true
@@ -35,9 +35,9 @@ func cutOff(done []model.StepKind) string {
 			open = true
 		case model.StepWaitGone:
 			open = false
-		case model.StepFDBToVF:
+		case model.StepRouteToVF:
 			toPF = true
-		case model.StepFDBToTap:
+		case model.StepRouteToTap:
 			toPF = false
 		case model.StepFollowGuest:
 			toPF, self, mirror = open, !open, false
@@ -96,7 +96,7 @@ func stopAt(t *testing.T, n int, fails model.StepKind) {
 		if cut := cutOff(done); cut != "" {
 			t.Errorf("stopped at step %d, %q fails: %s is cut off %s", n, fails, vm, cut)
 		}
-		open := slices.Index(done, model.StepOpenWindow) >= 0
+		open := slices.Index(done, model.StepOpenDualPath) >= 0
 		last := done[len(done)-1]
 		if open && last != model.StepAnnounce {
 			t.Errorf("stopped at step %d, %q fails: the last step of %s is %s", n, fails, vm, last)

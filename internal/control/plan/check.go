@@ -9,29 +9,29 @@ import (
 
 // The codes of findings.
 const (
-	FindStaleMAC     = "stale-mac"      // a free VF carries a MAC
-	FindStaleVLAN    = "stale-vlan"     // a free VF carries a VLAN
-	FindStaleRate    = "stale-rate"     // a free VF carries a rate limit
-	FindStaleTrust   = "stale-trust"    // a free VF is trusted
-	FindLeftBehind   = "left-behind"    // a VF carries something of the VM that held it until just now, or a bridge entry does
-	FindStaleFDB     = "stale-fdb"      // a bridge sends a MAC that no VM has to a PF
-	FindStolenMAC    = "stolen-mac"     // a free VF's filter swallows the frames of a VM that is on virtio
-	FindDuplicateMAC = "duplicate-mac"  // two VFs carry one MAC, or two VMs have it on one network
-	FindWrongMAC     = "wrong-mac"      // a holder's VF has not its NIC's MAC
-	FindFDBAtPF      = "fdb-at-pf"      // the bridge sends a virtio VM's frames to the PF
-	FindFDBAtTap     = "fdb-at-tap"     // the bridge sends a VF holder's frames to its deaf virtio NIC
-	FindFDBAtIdleVF  = "fdb-at-idle-vf" // the bridge sends a holder's frames to its VF, which its guest does not use
-	FindFDBUnset     = "fdb-unset"      // a VF holder has no bridge entry: the bridge may send its frames to its deaf virtio NIC
-	FindOpenWindow   = "open-window"    // both paths still get a VM's frames though no move is under way
-	FindStaleMirror  = "stale-mirror"   // what is left of a window whose tap has gone
-	FindLostMirror   = "lost-mirror"    // a window is open at a tap that no VM has
-	FindStaleLimit   = "stale-limit"    // what is left of the limits of a tap that has gone
-	FindLostLimit    = "lost-limit"     // a tap that no VM has is limited
-	FindStalePort    = "stale-port"     // what is left of a port of the embedded switch whose tap has gone
-	FindLostPort     = "lost-port"      // a tap that no virtual PF has is a port of the embedded switch
-	FindStaleSelf    = "stale-self"     // the PF filters for a MAC whose VM has a VF or has gone
-	FindNoSelf       = "no-self"        // VF guests cannot reach a virtio VM: the PF does not filter for its MAC
-	FindForeignMAC   = "foreign-mac"    // a VF that is not Sluice's swallows the frames of a VM that does not have it
+	FindStaleMAC      = "stale-mac"        // a free VF carries a MAC
+	FindStaleVLAN     = "stale-vlan"       // a free VF carries a VLAN
+	FindStaleRate     = "stale-rate"       // a free VF carries a rate limit
+	FindStaleTrust    = "stale-trust"      // a free VF is trusted
+	FindLeftBehind    = "left-behind"      // a VF carries something of the VM that held it until just now, or a route does
+	FindStaleRoute    = "stale-route"      // a switch sends a MAC that no VM has to a VF
+	FindStolenMAC     = "stolen-mac"       // a free VF's filter swallows the frames of a VM that is on virtio
+	FindDuplicateMAC  = "duplicate-mac"    // two VFs carry one MAC, or two VMs have it on one network
+	FindWrongMAC      = "wrong-mac"        // a holder's VF has not its NIC's MAC
+	FindRouteAtPF     = "route-at-pf"      // the switch sends a virtio VM's frames to a VF
+	FindRouteAtTap    = "route-at-tap"     // the switch sends a VF holder's frames to its deaf virtio NIC
+	FindRouteAtIdleVF = "route-at-idle-vf" // the switch sends a holder's frames to its VF, which its guest does not use
+	FindRouteUnset    = "route-unset"      // nobody told the switch where a VF holder is: it may send its frames to its deaf virtio NIC
+	FindOpenDualPath  = "open-dual-path"   // both paths still get a VM's frames though no move is under way
+	FindStaleDualPath = "stale-dual-path"  // what is left of a dual path whose tap has gone
+	FindLostDualPath  = "lost-dual-path"   // a dual path at a tap that no VM has
+	FindStaleLimit    = "stale-limit"      // what is left of the limits of a tap that has gone
+	FindLostLimit     = "lost-limit"       // a tap that no VM has is limited
+	FindStalePort     = "stale-port"       // what is left of a port of the embedded switch whose tap has gone
+	FindLostPort      = "lost-port"        // a tap that no virtual PF has is a port of the embedded switch
+	FindStaleSelf     = "stale-self"       // the PF filters for a MAC whose VM has a VF or has gone
+	FindNoSelf        = "no-self"          // VF guests cannot reach a virtio VM: the PF does not filter for its MAC
+	FindForeignMAC    = "foreign-mac"      // a VF that is not Sluice's swallows the frames of a VM that does not have it
 )
 
 // Urgent says whether a finding cuts a VM off now or soon (a MAC left behind, as soon as
@@ -39,7 +39,7 @@ const (
 // repaired at once and not only when asked.
 func Urgent(code string) bool {
 	switch code {
-	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindFDBUnset, FindOpenWindow, FindStaleMirror, FindStaleLimit, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
+	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindRouteUnset, FindOpenDualPath, FindStaleDualPath, FindStaleLimit, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
 		return true
 	}
 	return false
@@ -49,7 +49,7 @@ func Urgent(code string) bool {
 // a path that its guest does not listen on. Urgent findings that do not can wait a little.
 func CutsOff(code string) bool {
 	switch code {
-	case FindStolenMAC, FindFDBAtPF, FindFDBAtTap, FindFDBAtIdleVF, FindFDBUnset, FindWrongMAC:
+	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindRouteUnset, FindWrongMAC:
 		return true
 	}
 	return false
@@ -71,8 +71,8 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	if c.held == nil {
 		c.held = map[model.VFID]bool{}
 	}
-	if c.pinned == nil {
-		c.pinned = map[address]time.Time{}
+	if c.routed == nil {
+		c.routed = map[address]time.Time{}
 	}
 	clear(c.macs)
 	c.sweep()
@@ -95,8 +95,8 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 			}
 		}
 	}
-	for i := range snap.Mirrors {
-		c.mirror(&snap.Mirrors[i])
+	for i := range snap.DualPaths {
+		c.dualPath(&snap.DualPaths[i])
 	}
 	for i := range snap.Limited {
 		c.limited(&snap.Limited[i])
@@ -104,7 +104,7 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 	for i := range snap.Ports {
 		c.port(&snap.Ports[i])
 	}
-	c.pins()
+	c.strays()
 	clear(c.expect)
 	return c.out
 }
@@ -138,7 +138,7 @@ type Checker struct {
 	held   map[model.VFID]bool    // VFs that a VM held by Sluice's hand, or may have, and that were not seen clean since
 	ours   map[string][]model.MAC // per PF, the filters for a MAC that a VM has, or had when it was last looked at
 	added  map[model.Filter]bool  // that Sluice added
-	pinned map[address]time.Time  // what a bridge sends to a PF, or may, for a VM, and when that was last seen
+	routed map[address]time.Time  // what a switch sends to a VF, or may, for a VM, and when that was last seen
 	out    []model.Finding
 
 	twice  shared
@@ -154,13 +154,13 @@ func (c *Checker) Used(id model.VFID) {
 	c.held[id] = true
 }
 
-// Pinned tells that the bridge may have been told to send a MAC to a PF, up to a time:
+// Routed tells that the switch may have been told to send a MAC to a VF, up to a time:
 // its VM may be gone again before any Snapshot shows it with a VF.
-func (c *Checker) Pinned(network string, mac model.MAC, until time.Time) {
-	if c.pinned == nil {
-		c.pinned = map[address]time.Time{}
+func (c *Checker) Routed(network string, mac model.MAC, until time.Time) {
+	if c.routed == nil {
+		c.routed = map[address]time.Time{}
 	}
-	c.pinned[address{network, mac}] = until
+	c.routed[address{network, mac}] = until
 }
 
 // Added tells of a PF's filter that Sluice added, now or in an earlier run.

@@ -7,9 +7,9 @@ import (
 	"sluice/internal/model"
 )
 
-// pfOf is the PF that the bridge sends the NIC's frames to, or else one of its network.
+// pfOf is the PF whose VFs the switch sends the NIC's frames to, else one of its network.
 func (c *Checker) pfOf(n *model.NIC) string {
-	if pf := c.snap.FindPort(n.FDB); pf != nil {
+	if pf := c.snap.FindPort(n.Route); pf != nil {
 		return pf.Name
 	}
 	for i := range c.snap.PFs {
@@ -20,11 +20,11 @@ func (c *Checker) pfOf(n *model.NIC) string {
 	return ""
 }
 
-// selfs compares the PF's own filters with who needs one: a VM on virtio does (a frame
+// selfs compares the PF's own filters, of a legacy NIC, with who needs one: a VM on virtio does (a frame
 // from a VF that matches no filter goes to the wire, not to the bridge), a holder must
 // not (it would get every frame of the wire twice).
 func (c *Checker) selfs(pf *model.PF) {
-	if !pf.Managed || pf.Network == "" || pf.NumVFs == 0 {
+	if !pf.Managed || pf.Network == "" || pf.NumVFs == 0 || pf.Uplink.Representors {
 		return
 	}
 	c.self = c.selfOf[pf.Name].unmarked(pf.SelfFDB)
@@ -81,7 +81,7 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 	}
 	switch {
 	case c.twice.other(vm, n) != "":
-	case onVF && have && n.VF.PF == pf.Name && n.Window: // it goes when the window is closed
+	case onVF && have && n.VF.PF == pf.Name && n.DualPath: // it goes when the dual path ends
 	case onVF && have && n.VF.PF == pf.Name:
 		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), c.nicStep(vm, n, model.StepFollowGuest))
 	case n.VirtualPF != "" && n.Carrier == model.No: // nothing can reach it yet

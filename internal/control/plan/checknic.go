@@ -89,29 +89,29 @@ func (c *Checker) owner(mac model.MAC) (*model.VM, *model.NIC) {
 	return nil, nil
 }
 
-// nic checks that the bridge and the VF agree with where the guest listens.
+// nic checks that the switch and the VF agree with where the guest listens.
 func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	if other := c.twice.other(vm, n); other != "" {
 		// What is right for the one is wrong for the other: repairs would undo each other.
 		c.add(FindDuplicateMAC, "VM "+vm.Name, fmt.Sprintf("has MAC %s on %s, which %s has too: frames for it reach either, and neither is given a VF; give one of them another MAC and restart it", n.MAC, n.Network, other))
 		return
 	}
-	if n.VF == model.NoVF && !n.Window && n.FDB == "" {
+	if n.VF == model.NoVF && !n.DualPath && n.Route == "" {
 		return
 	}
 	step := func(k model.StepKind) model.Step { return c.nicStep(vm, n, k) }
 	vf := c.snap.FindVF(n.VF)
 	switch idle := vf != nil && vf.InGuest != model.Yes && n.VFOwner == model.OwnerSluice; {
-	case !n.Window || idle: // a guest may take up a VF that it does not use at any moment: both paths are right
+	case !n.DualPath || idle: // a guest may take up a VF that it does not use at any moment: both paths are right
 	case n.VFOwner == model.OwnerForeign:
-		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseWindow))
+		c.add(FindOpenDualPath, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseDualPath))
 	default:
-		c.add(FindOpenWindow, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepFollowGuest), step(model.StepAnnounce))
+		c.add(FindOpenDualPath, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 	if n.VF == model.NoVF {
-		if pf := c.snap.FindPort(n.FDB); pf != nil && pf.Managed {
-			c.add(FindFDBAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but bridge %s sends %s to %s", n.Network, n.MAC, n.FDB),
-				step(model.StepFDBToTap), step(model.StepAnnounce))
+		if pf := c.snap.FindPort(n.Route); pf != nil && pf.Managed {
+			c.add(FindRouteAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but switch %s sends %s to %s", n.Network, n.MAC, n.Route),
+				step(model.StepRouteToTap), step(model.StepAnnounce))
 		}
 		return
 	}
@@ -122,29 +122,29 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 		c.add(FindWrongMAC, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries MAC %s instead of %s", n.VF, vf.MAC, n.MAC), step(model.StepSetMAC))
 	}
 	c.idle(vm, n, vf)
-	if n.FDB == "" && vf.InGuest == model.Yes && !n.Window && c.snap.FindPF(n.VF.PF).Uplink.Switch == n.Network && n.Network != "" {
-		c.add(FindFDBUnset, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s is not told to send %s there: it has come from another host, say", n.VF, n.Network, n.MAC),
+	if n.Route == "" && vf.InGuest == model.Yes && !n.DualPath && c.snap.FindPF(n.VF.PF).Uplink.Switch == n.Network && n.Network != "" {
+		c.add(FindRouteUnset, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s is not told to send %s there: it has come from another host, say", n.VF, n.Network, n.MAC),
 			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
-	if n.FDB == n.Tap && n.Tap != "" && vf.InGuest == model.Yes && !n.Window {
-		c.add(FindFDBAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but bridge %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF, n.Network, n.MAC),
+	if n.Route == n.Tap && n.Tap != "" && vf.InGuest == model.Yes && !n.DualPath {
+		c.add(FindRouteAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF, n.Network, n.MAC),
 			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 }
 
 // idle checks that a guest which does not use its VF is not reached through that alone.
 func (c *Checker) idle(vm *model.VM, n *model.NIC, vf *model.VF) {
-	if vf.InGuest != model.No || n.FDB == "" || c.snap.FindPF(n.VF.PF).Port() != n.FDB {
+	if vf.InGuest != model.No || n.Route == "" || c.snap.FindPF(n.VF.PF).PortOf(vf) != n.Route {
 		return
 	}
-	c.add(FindFDBAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but bridge %s sends %s there", n.VF, n.Network, n.MAC),
+	c.add(FindRouteAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but switch %s sends %s there", n.VF, n.Network, n.MAC),
 		c.nicStep(vm, n, model.StepFollowGuest), c.nicStep(vm, n, model.StepAnnounce))
 }
 
 // leaving checks a VM that migrates away, or is being saved: QEMU has its guest give the VF up before memory
 // moves, and until that is over, or cancelled, the guest listens on virtio here, while the VF's filter still takes its frames.
-// Host and bridge alone are set right: what libvirt has of the VM is not touched. At the
-// target no entry leads to the PF yet, so that nothing is found there.
+// Host and switch alone are set right: what libvirt has of the VM is not touched. At the
+// target nothing is sent to the VF yet, so that nothing is found there.
 func (c *Checker) leaving(vm *model.VM, n *model.NIC) {
 	if vf := c.snap.FindVF(n.VF); vf != nil && n.VFOwner == model.OwnerSluice {
 		c.idle(vm, n, vf)
@@ -160,8 +160,7 @@ func (c *Checker) nicStep(vm *model.VM, n *model.NIC, k model.StepKind) model.St
 	p := payloads(c.snap, vm, n, vf)
 	p.Subject.NIC = n.Alias
 	if p.Path.PF == "" {
-		p.Path.PF = c.pfOf(n)
-		p.Path.Uplink = uplink(c.snap, p.Path.PF)
+		uplink(c.snap, &p.Path, c.pfOf(n), nil)
 	}
 	return step(k, &p, c.to)
 }

@@ -8,21 +8,22 @@ import (
 	"sluice/internal/model"
 )
 
-// mirror tells of a window of nobody's. Where the tap is there, a VM may be on its way that
+// dualPath tells of a dual path of nobody's. Where the tap is there, a VM may be on its way that
 // is not listed yet.
-func (c *Checker) mirror(m *model.Mirror) {
+func (c *Checker) dualPath(m *model.DualPath) {
 	repair := model.Step{
-		Kind: model.StepCloseWindow, Subject: model.Subject{PF: m.PF},
-		Path: model.PathStep{MAC: m.MAC, VLAN: m.VLAN, Tap: m.Tap, PF: m.PF, Uplink: uplink(c.snap, m.PF)},
+		Kind: model.StepCloseDualPath, Subject: model.Subject{PF: m.PF},
+		Path: model.PathStep{MAC: m.MAC, VLAN: m.VLAN, Tap: m.Tap},
 	}
+	uplink(c.snap, &repair.Path, m.PF, nil)
 	if vm, _ := c.owner(m.MAC); vm != nil {
-		repair.Path.PF, repair.Path.Uplink = "", "" // has another tap now; where its bridge entry points is its own matter
+		repair.Path.PF, repair.Path.Uplink = "", "" // has another tap now; where its frames are sent is its own matter
 	}
 	if m.Detached == model.Yes {
-		c.add(FindStaleMirror, "tap "+m.Tap, fmt.Sprintf("has gone, but the mirror of %s to %s is still listed", m.MAC, m.PF), repair)
+		c.add(FindStaleDualPath, "tap "+m.Tap, fmt.Sprintf("has gone, but the dual path of %s to %s is still listed", m.MAC, m.PF), repair)
 		return
 	}
-	c.add(FindLostMirror, "tap "+m.Tap, fmt.Sprintf("copies the frames for %s to %s, and no VM has that tap and MAC", m.MAC, m.PF), repair)
+	c.add(FindLostDualPath, "tap "+m.Tap, fmt.Sprintf("gets the frames for %s, and so does %s, and no VM has that tap and MAC", m.MAC, m.PF), repair)
 }
 
 // limited tells of limits of nobody's. Where the tap is there, a VM may be on its way that
@@ -46,34 +47,37 @@ func (c *Checker) port(l *model.TapLimit) {
 	c.add(FindStalePort, "tap "+l.Tap, "has gone, but the policy of a virtual VF on it is still listed", repair)
 }
 
-// address is what a bridge looks up.
+// address is what a switch looks up.
 type address struct {
 	network string
 	mac     model.MAC
 }
 
-// pins finds bridge entries that send the frames of a VM that has gone to a PF still: when
+// strays finds routes that send the frames of a VM that has gone to a VF still: when
 // it starts again it is on virtio. Those of VMs that were never seen may be somebody else's.
-func (c *Checker) pins() {
+func (c *Checker) strays() {
 	for i := range c.snap.VMs {
 		for j := range c.snap.VMs[i].NICs {
 			n := &c.snap.VMs[i].NICs[j]
-			if n.VF != model.NoVF && n.VFOwner == model.OwnerSluice || n.FDB != "" && n.FDB != n.Tap {
-				c.pinned[address{n.Network, n.MAC}] = c.snap.Time
+			if n.VF != model.NoVF && n.VFOwner == model.OwnerSluice || n.Route != "" && n.Route != n.Tap {
+				c.routed[address{n.Network, n.MAC}] = c.snap.Time
 			}
 		}
 	}
-	for _, p := range c.snap.Pins {
-		code, at := FindStaleFDB, address{p.Network, p.MAC}
-		if _, known := c.pinned[at]; known {
-			code, c.pinned[at] = FindLeftBehind, c.snap.Time
+	for _, p := range c.snap.Routes {
+		code, at := FindStaleRoute, address{p.Network, p.MAC}
+		if _, known := c.routed[at]; known {
+			code, c.routed[at] = FindLeftBehind, c.snap.Time
 		}
 		path := model.PathStep{MAC: p.MAC, VLAN: p.VLAN, Network: p.Network, PF: p.Port}
 		if pf := c.snap.FindPort(p.Port); pf != nil {
-			path.PF, path.Uplink = pf.Name, uplink(c.snap, pf.Name)
+			uplink(c.snap, &path, pf.Name, nil)
+			if p.Port != path.PF {
+				path.Uplink = p.Port
+			}
 		}
-		c.add(code, "bridge "+p.Network, fmt.Sprintf("sends %s, which no VM has, to %s", p.MAC, p.Port),
-			model.Step{Kind: model.StepCloseWindow, Subject: model.Subject{PF: path.PF}, Path: path})
+		c.add(code, "switch "+p.Network, fmt.Sprintf("sends %s, which no VM has, to %s", p.MAC, p.Port),
+			model.Step{Kind: model.StepCloseDualPath, Subject: model.Subject{PF: path.PF}, Path: path})
 	}
-	maps.DeleteFunc(c.pinned, func(_ address, last time.Time) bool { return c.snap.Read.After(last) })
+	maps.DeleteFunc(c.routed, func(_ address, last time.Time) bool { return c.snap.Read.After(last) })
 }

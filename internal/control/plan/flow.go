@@ -14,7 +14,7 @@ func WithUndo(m model.Move, to Timeouts) model.Move {
 	for i := range m.Steps {
 		k := m.Steps[i].Kind
 		// Once the guest listens on the VF, finishing is the shorter way.
-		turns = turns && k != model.StepFDBToVF
+		turns = turns && k != model.StepRouteToVF
 		m.Steps[i].Flow = model.Flow{
 			Retry:  retryFrom(k),
 			Undo:   undoList(&m, Undo(m, i, false, to)),
@@ -50,7 +50,7 @@ func undoList(m *model.Move, steps []model.Step) int {
 // its settings, and the guest gets its frames where it listens.
 func skipFrom(steps []model.Step, i int) int {
 	switch steps[i].Kind {
-	case model.StepAddSelf, model.StepOpenWindow, model.StepDetach, model.StepWaitGone:
+	case model.StepAddSelf, model.StepOpenDualPath, model.StepDetach, model.StepWaitGone:
 	default:
 		return 0
 	}

@@ -17,7 +17,7 @@ func TestWithUndo(t *testing.T) {
 	}
 	turns := true
 	for i, st := range plug.Steps {
-		if st.Kind == model.StepFDBToVF {
+		if st.Kind == model.StepRouteToVF {
 			turns = false
 		}
 		if st.Flow.Turns != turns {

@@ -15,33 +15,33 @@ var (
 		model.StepCheckVirtio,
 		model.StepBindVFIO,
 		model.StepSetVF,
-		model.StepAddSelf,    // the wire side of the window, and
-		model.StepOpenWindow, // the bridge side; before set-mac: from then on the NIC steers the MAC to a VF nobody listens on
-		model.StepSetMAC,     // before attach: a guest pairs by the MAC its driver finds
+		model.StepAddSelf,      // the wire's side of the dual path, and
+		model.StepOpenDualPath, // the switch's side; before set-mac: from then on the NIC steers the MAC to a VF nobody listens on
+		model.StepSetMAC,       // before attach: a guest pairs by the MAC its driver finds
 		model.StepAttach,
 		model.StepWaitGuest,
-		model.StepFDBToVF,
+		model.StepRouteToVF,
 		model.StepDelSelf,
-		model.StepCloseWindow,
+		model.StepCloseDualPath,
 		model.StepAnnounce,
 	}
 	unplugOrder = []model.StepKind{
 		model.StepCheckVirtio, // before anything else: never take the VF of a VM whose virtio path is broken
 		model.StepAddSelf,     // stays: VF guests reach a virtio guest only through the PF's filter
-		model.StepOpenWindow,
+		model.StepOpenDualPath,
 		model.StepDetach,
 		model.StepWaitGone,
-		model.StepFDBToTap,
+		model.StepRouteToTap,
 		model.StepClearVF,
-		model.StepCloseWindow,
+		model.StepCloseDualPath,
 		model.StepAnnounce,
 	}
 	// Taking a plug back is an unplug of what may be there. The guest may have taken up the
-	// VF, or do so any moment, so the window is open first, and stays until it is known
+	// VF, or do so any moment, so the dual path is opened first, and stays until it is known
 	// which path the guest listens on.
 	backOut = []model.StepKind{
 		model.StepAddSelf,
-		model.StepOpenWindow,
+		model.StepOpenDualPath,
 		model.StepDetach,
 		model.StepWaitGone,
 		model.StepClearVF,
@@ -54,7 +54,7 @@ var (
 	// takes a VF from.
 	unplugUndo = backOut[indexOf(backOut, model.StepFollowGuest):]
 	// What remains to be done when the VM has gone.
-	cleanup = []model.StepKind{model.StepClearVF, model.StepDelSelf, model.StepCloseWindow}
+	cleanup = []model.StepKind{model.StepClearVF, model.StepDelSelf, model.StepCloseDualPath}
 )
 
 // Plug is the Move that gives the VF to the VM, with rate (bits/s, 0: none) as its
@@ -86,26 +86,35 @@ func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.N
 
 // payloads is a Step without kind that has all payloads, for steps to choose from.
 func payloads(snap *model.Snapshot, vm *model.VM, nic *model.NIC, vf *model.VF) model.Step {
-	entry := nic.FDB
-	if snap.FindPort(entry) != nil {
-		entry = nic.Tap
+	onVirtio := nic.Route
+	if snap.FindPort(onVirtio) != nil {
+		onVirtio = nic.Tap
 	}
+	path := model.PathStep{MAC: nic.MAC, VLAN: nic.VLAN, Tap: nic.Tap, Network: nic.Network, VirtioRoute: onVirtio}
+	uplink(snap, &path, vf.ID.PF, vf)
 	return model.Step{
 		Subject: model.Subject{VM: vm.ID, VMName: vm.Name},
 		VF:      model.VFStep{ID: vf.ID, Address: vf.Address, MAC: nic.MAC, VLAN: nic.VLAN},
-		Path: model.PathStep{
-			MAC: nic.MAC, VLAN: nic.VLAN, Tap: nic.Tap, Network: nic.Network, PF: vf.ID.PF, Uplink: uplink(snap, vf.ID.PF), Entry: entry,
-		},
-		Device: model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address},
+		Path:    path,
+		Device:  model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address},
 	}
 }
 
-// uplink names the port that leads to a PF where that is not the PF itself.
-func uplink(snap *model.Snapshot, name string) string {
-	if pf := snap.FindPF(name); pf != nil && pf.Port() != name {
-		return pf.Port()
+// uplink says in a Step's payload how a PF, and a VF of it where one is given, is reached.
+func uplink(snap *model.Snapshot, path *model.PathStep, name string, vf *model.VF) {
+	path.PF = name
+	pf := snap.FindPF(name)
+	if pf == nil {
+		return
 	}
-	return ""
+	port := pf.Port()
+	if vf != nil {
+		port = pf.PortOf(vf)
+	}
+	if port != name {
+		path.Uplink = port
+	}
+	path.Kind, path.Representor = pf.Uplink.Kind, pf.Uplink.Representors
 }
 
 // all puts the payloads of a Move's Steps together again.
@@ -126,10 +135,13 @@ func all(m model.Move) model.Step {
 	return p
 }
 
+// steps are those of the order; a PF whose VFs have representors needs no filters.
 func steps(p model.Step, order []model.StepKind, to Timeouts) []model.Step {
-	out := make([]model.Step, len(order))
-	for i, k := range order {
-		out[i] = step(k, &p, to)
+	out := make([]model.Step, 0, len(order))
+	for _, k := range order {
+		if !p.Path.Representor || k != model.StepAddSelf && k != model.StepDelSelf {
+			out = append(out, step(k, &p, to))
+		}
 	}
 	return out
 }
@@ -175,12 +187,22 @@ func Undo(m model.Move, failed int, gone bool, to Timeouts) []model.Step {
 		return steps(base, cleanup, to)
 	case at == model.StepCheckVirtio:
 		return nil // nothing was changed
-	case m.Kind == model.MoveUnplug && failed < indexOf(unplugOrder, model.StepFDBToTap):
+	case m.Kind == model.MoveUnplug && before(m.Steps, failed, model.StepRouteToTap):
 		return steps(base, unplugUndo, to)
-	case m.Kind == model.MovePlug && failed >= indexOf(plugOrder, model.StepAttach):
+	case m.Kind == model.MovePlug && !before(m.Steps, failed, model.StepAttach):
 		return steps(base, backOut, to)
 	}
 	return steps(base, backOutHost, to)
+}
+
+// before says whether the i-th Step comes before the first of that kind.
+func before(steps []model.Step, i int, k model.StepKind) bool {
+	for _, s := range steps[:i+1] {
+		if s.Kind == k {
+			return false
+		}
+	}
+	return true
 }
 
 func indexOf(order []model.StepKind, k model.StepKind) int {

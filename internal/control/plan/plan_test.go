@@ -43,7 +43,7 @@ func world() *model.Snapshot {
 		{ID: vf1, Address: "0000:01:10.1", Owner: model.OwnerFree},
 	}}}
 	nic := func(mac model.MAC, tap, fdb string) []model.NIC {
-		return []model.NIC{{Alias: "ua-0", MAC: mac, Tap: tap, Network: "br0", VLAN: 7, Failover: model.FailoverTeaming, FDB: fdb}}
+		return []model.NIC{{Alias: "ua-0", MAC: mac, Tap: tap, Network: "br0", VLAN: 7, Failover: model.FailoverTeaming, Route: fdb}}
 	}
 	s.VMs = []model.VM{
 		{ID: "a", Name: "a", State: model.VMRunning, NICs: nic(macA, "tapa", "pf0")},
@@ -71,25 +71,25 @@ func TestSwapIsUnplugThenPlug(t *testing.T) {
 	want := `unplug a pf0/0
   check-virtio a vf pf0/0
   add-self a pf pf0 mac 52:54:00:00:00:0a
-  open-window a pf pf0 mac 52:54:00:00:00:0a
+  open-dual-path a pf pf0 mac 52:54:00:00:00:0a
   detach a vf pf0/0 (0000:01:10.0)
   wait-gone a vf pf0/0
-  fdb-to-tap a pf pf0 mac 52:54:00:00:00:0a
+  route-to-tap a pf pf0 mac 52:54:00:00:00:0a
   clear-vf a vf pf0/0
-  close-window a pf pf0 mac 52:54:00:00:00:0a
+  close-dual-path a pf pf0 mac 52:54:00:00:00:0a
   announce a pf pf0 mac 52:54:00:00:00:0a
 plug b pf0/0
   check-virtio b vf pf0/0
   bind-vfio b vf pf0/0 (0000:01:10.0)
   set-vf b vf pf0/0 vlan 7 spoofchk on trust off
   add-self b pf pf0 mac 52:54:00:00:00:0b
-  open-window b pf pf0 mac 52:54:00:00:00:0b
+  open-dual-path b pf pf0 mac 52:54:00:00:00:0b
   set-mac b vf pf0/0 mac 52:54:00:00:00:0b
   attach b vf pf0/0 (0000:01:10.0)
   wait-guest b vf pf0/0
-  fdb-to-vf b pf pf0 mac 52:54:00:00:00:0b
+  route-to-vf b pf pf0 mac 52:54:00:00:00:0b
   del-self b pf pf0 mac 52:54:00:00:00:0b
-  close-window b pf pf0 mac 52:54:00:00:00:0b
+  close-dual-path b pf pf0 mac 52:54:00:00:00:0b
   announce b pf pf0 mac 52:54:00:00:00:0b
 `
 	if d := cmp.Diff(want, got); d != "" {
@@ -152,12 +152,12 @@ func TestUndo(t *testing.T) {
 	}{
 		{plug, model.StepCheckVirtio, false, ""},
 		{plug, model.StepSetMAC, false, tail},
-		{plug, model.StepAttach, false, "add-self open-window detach wait-gone " + tail},
-		{plug, model.StepWaitGuest, false, "add-self open-window detach wait-gone " + tail},
-		{plug, model.StepWaitGuest, true, "clear-vf del-self close-window"},
+		{plug, model.StepAttach, false, "add-self open-dual-path detach wait-gone " + tail},
+		{plug, model.StepWaitGuest, false, "add-self open-dual-path detach wait-gone " + tail},
+		{plug, model.StepWaitGuest, true, "clear-vf del-self close-dual-path"},
 		{unplug, model.StepCheckVirtio, false, ""},
 		{unplug, model.StepWaitGone, false, "follow-guest announce"},
-		{unplug, model.StepWaitGone, true, "clear-vf del-self close-window"},
+		{unplug, model.StepWaitGone, true, "clear-vf del-self close-dual-path"},
 		{unplug, model.StepClearVF, false, tail},
 	} {
 		i := 0
@@ -226,42 +226,42 @@ func TestCheck(t *testing.T) {
 			"duplicate-mac VF pf0/1: | stolen-mac VF pf0/1: clear-vf",
 		},
 		{"wrong MAC", func(s *model.Snapshot) { s.PFs[0].VFs[0].MAC = model.MAC{2, 9} }, "wrong-mac VM a: set-mac"},
-		{"frames at a deaf tap", func(s *model.Snapshot) { s.VMs[0].NICs[0].FDB = "tapa" }, "fdb-at-tap VM a: follow-guest announce"},
-		{"frames at the PF", func(s *model.Snapshot) { s.VMs[1].NICs[0].FDB = "pf0" }, "fdb-at-pf VM b: fdb-to-tap announce"},
+		{"frames at a deaf tap", func(s *model.Snapshot) { s.VMs[0].NICs[0].Route = "tapa" }, "route-at-tap VM a: follow-guest announce"},
+		{"frames at the PF", func(s *model.Snapshot) { s.VMs[1].NICs[0].Route = "pf0" }, "route-at-pf VM b: route-to-tap announce"},
 		{
 			"a VF that its guest does not use", func(s *model.Snapshot) { s.PFs[0].VFs[0].InGuest = model.No },
-			"no-self VM a: add-self | fdb-at-idle-vf VM a: follow-guest announce",
+			"no-self VM a: add-self | route-at-idle-vf VM a: follow-guest announce",
 		},
 		{
 			"a VF that the guest gave up as it migrates away", func(s *model.Snapshot) {
 				s.PFs[0].VFs[0].InGuest, s.VMs[0].State = model.No, model.VMMigrating
-			}, "fdb-at-idle-vf VM a: follow-guest announce",
+			}, "route-at-idle-vf VM a: follow-guest announce",
 		},
 		{"a VF that a guest which migrates uses still", func(s *model.Snapshot) {
-			s.VMs[0].State, s.VMs[0].NICs[0].Window, s.PFs[0].VFs[0].MAC = model.VMMigrating, true, model.MAC{}
+			s.VMs[0].State, s.VMs[0].NICs[0].DualPath, s.PFs[0].VFs[0].MAC = model.VMMigrating, true, model.MAC{}
 		}, ""},
 		{"a VF that waits for a VM which migrates in", func(s *model.Snapshot) {
-			s.PFs[0].VFs[0].InGuest, s.VMs[0].State, s.VMs[0].NICs[0].FDB = model.No, model.VMMigrating, ""
+			s.PFs[0].VFs[0].InGuest, s.VMs[0].State, s.VMs[0].NICs[0].Route = model.No, model.VMMigrating, ""
 		}, ""},
 		{"a VF of somebody else's in a VM that migrates", func(s *model.Snapshot) {
 			s.VMs[0].NICs[0].VFOwner, s.PFs[0].VFs[0].Owner = model.OwnerForeign, model.OwnerForeign
 			s.PFs[0].VFs[0].InGuest, s.VMs[0].State = model.No, model.VMMigrating
 		}, ""},
 		{"a VF in a VM that has come from another host", func(s *model.Snapshot) {
-			s.VMs[0].NICs[0].FDB, s.PFs[0].Uplink.Switch = "", "br0"
-		}, "fdb-unset VM a: follow-guest announce"},
-		{"a window left open", func(s *model.Snapshot) { s.VMs[1].NICs[0].Window = true }, "open-window VM b: follow-guest announce"},
-		{"a window left open for a VF in use", func(s *model.Snapshot) {
-			s.VMs[0].NICs[0].Window, s.VMs[0].NICs[0].FDB, s.PFs[0].SelfFDB = true, "tapa", []model.MAC{macA, macB}
-		}, "open-window VM a: follow-guest announce"},
-		{"a window for a guest that may take up its VF any moment", func(s *model.Snapshot) {
-			s.VMs[0].NICs[0].Window, s.VMs[0].NICs[0].FDB, s.PFs[0].SelfFDB = true, "tapa", []model.MAC{macA, macB}
+			s.VMs[0].NICs[0].Route, s.PFs[0].Uplink.Switch = "", "br0"
+		}, "route-unset VM a: follow-guest announce"},
+		{"a dual path left open", func(s *model.Snapshot) { s.VMs[1].NICs[0].DualPath = true }, "open-dual-path VM b: follow-guest announce"},
+		{"a dual path left open for a VF in use", func(s *model.Snapshot) {
+			s.VMs[0].NICs[0].DualPath, s.VMs[0].NICs[0].Route, s.PFs[0].SelfFDB = true, "tapa", []model.MAC{macA, macB}
+		}, "open-dual-path VM a: follow-guest announce"},
+		{"a dual path for a guest that may take up its VF any moment", func(s *model.Snapshot) {
+			s.VMs[0].NICs[0].DualPath, s.VMs[0].NICs[0].Route, s.PFs[0].SelfFDB = true, "tapa", []model.MAC{macA, macB}
 			s.PFs[0].VFs[0].InGuest = model.No
 		}, ""},
-		{"what is left of a window", func(s *model.Snapshot) {
-			s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: macB, PF: "pf0", Detached: model.Yes}}
-		}, "stale-mirror tap tapz: close-window"},
-		{"a window of nobody's", func(s *model.Snapshot) { s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: macB, PF: "pf0"}} }, "lost-mirror tap tapz: close-window"},
+		{"what is left of a dual path", func(s *model.Snapshot) {
+			s.DualPaths = []model.DualPath{{Tap: "tapz", MAC: macB, PF: "pf0", Detached: model.Yes}}
+		}, "stale-dual-path tap tapz: close-dual-path"},
+		{"a dual path of nobody's", func(s *model.Snapshot) { s.DualPaths = []model.DualPath{{Tap: "tapz", MAC: macB, PF: "pf0"}} }, "lost-dual-path tap tapz: close-dual-path"},
 		{"what is left of limits", func(s *model.Snapshot) {
 			s.Limited = []model.TapLimit{{Tap: "tapz", Detached: model.Yes}}
 		}, "stale-limit tap tapz: clear-tap"},
@@ -271,8 +271,8 @@ func TestCheck(t *testing.T) {
 		}, "stale-port tap tapz: clear-port"},
 		{"a switch port of nobody's, which would be open without", func(s *model.Snapshot) { s.Ports = []model.TapLimit{{Tap: "tapz"}} }, "lost-port tap tapz:"},
 		{"a bridge entry of nobody's", func(s *model.Snapshot) {
-			s.Pins = []model.Pin{{Network: "br0", MAC: model.MAC{2, 9}, Port: "pf0"}}
-		}, "stale-fdb bridge br0: close-window"},
+			s.Routes = []model.Route{{Network: "br0", MAC: model.MAC{2, 9}, Port: "pf0"}}
+		}, "stale-route switch br0: close-dual-path"},
 		{"no filter for a virtio VM", func(s *model.Snapshot) { s.PFs[0].SelfFDB = nil }, "no-self VM b: add-self"},
 		{"no filter for a VM that runs elsewhere still", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.VMs[1].State = nil, model.VMPaused }, ""},
 		{"no filter and none to spare", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.PFs[0].SelfSlots = []model.MAC{{2, 9}}, 1 }, "no-self VM b:"},
@@ -281,7 +281,7 @@ func TestCheck(t *testing.T) {
 		}, ""},
 		{"a filter for nobody's MAC", func(s *model.Snapshot) { s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, model.MAC{2, 9}) }, ""},
 		{"two VMs with one MAC", func(s *model.Snapshot) {
-			s.VMs[1].NICs[0].MAC, s.VMs[1].NICs[0].FDB, s.PFs[0].SelfFDB = macA, "pf0", nil
+			s.VMs[1].NICs[0].MAC, s.VMs[1].NICs[0].Route, s.PFs[0].SelfFDB = macA, "pf0", nil
 		}, "duplicate-mac VM a: | duplicate-mac VM b:"},
 		{"two VMs with one MAC on networks of their own", func(s *model.Snapshot) {
 			s.VMs[1].NICs[0].MAC, s.VMs[1].NICs[0].Network, s.PFs[0].SelfFDB = macA, "br1", nil
@@ -341,8 +341,8 @@ func TestBondedPF(t *testing.T) {
 		return s
 	}
 	for code, spoil := range map[string]func(*model.Snapshot){
-		FindFDBAtPF:     func(s *model.Snapshot) { s.VMs[1].NICs[0].FDB = "bond0" },
-		FindFDBAtIdleVF: func(s *model.Snapshot) { s.PFs[0].VFs[0].InGuest, s.VMs[0].NICs[0].FDB = model.No, "bond0" },
+		FindRouteAtPF:     func(s *model.Snapshot) { s.VMs[1].NICs[0].Route = "bond0" },
+		FindRouteAtIdleVF: func(s *model.Snapshot) { s.PFs[0].VFs[0].InGuest, s.VMs[0].NICs[0].Route = model.No, "bond0" },
 	} {
 		s := bonded()
 		spoil(s)
@@ -371,7 +371,7 @@ func TestBondedPF(t *testing.T) {
 func TestStaleMirrorKeepsTheEntryOfItsVM(t *testing.T) {
 	for mac, want := range map[model.MAC]string{macB: "", {2, 9}: "pf0"} {
 		s := world()
-		s.Mirrors = []model.Mirror{{Tap: "tapz", MAC: mac, PF: "pf0", Detached: model.Yes}}
+		s.DualPaths = []model.DualPath{{Tap: "tapz", MAC: mac, PF: "pf0", Detached: model.Yes}}
 		found := Check(s, nobody{}, DefaultTimeouts)
 		if len(found) != 1 || len(found[0].Repair) != 1 || found[0].Repair[0].Path.PF != want {
 			t.Errorf("MAC %s: %+v, want a step whose PF is %q", mac, found, want)
@@ -386,13 +386,13 @@ func TestStaleMirrorKeepsTheEntryOfItsVM(t *testing.T) {
 func TestCheckBesideANICUnderWay(t *testing.T) {
 	for nic, want := range map[string]int{"ua-0": 0, "ua-1": 1} {
 		s := world()
-		s.VMs[0].NICs[0].FDB = "tapa"
+		s.VMs[0].NICs[0].Route = "tapa"
 		got := Check(s, onlyNIC{model.NICID{VM: "a", NIC: nic}}, DefaultTimeouts)
 		if len(got) != want {
 			t.Errorf("%s is under way: findings %+v, want %d", nic, got, want)
 		}
 		for _, f := range got {
-			if of := f.Repair[0].Subject; f.Code != FindFDBAtTap || of.NIC != "ua-0" || of.Key() == (model.Subject{VM: "a", NIC: nic}).Key() {
+			if of := f.Repair[0].Subject; f.Code != FindRouteAtTap || of.NIC != "ua-0" || of.Key() == (model.Subject{VM: "a", NIC: nic}).Key() {
 				t.Errorf("%s is under way: %+v", nic, f)
 			}
 		}
@@ -440,10 +440,10 @@ func TestCheckFindsTheEntryOfAHolderThatEnds(t *testing.T) {
 			s.PFs[0].VFs[0].MAC = model.MAC{}
 		}
 		if pinned {
-			s.Pins = []model.Pin{{Network: "br0", MAC: macA, Port: "pf0", VLAN: 7}}
+			s.Routes = []model.Route{{Network: "br0", MAC: macA, Port: "pf0", VLAN: 7}}
 		}
 		for _, f := range c.Check(s, nobody{}, DefaultTimeouts) {
-			if strings.HasPrefix(f.Subject, "bridge") {
+			if strings.HasPrefix(f.Subject, "switch") {
 				found = append(found, f.Code)
 				if p := f.Repair[0].Path; p.PF != "pf0" || p.MAC != macA || p.VLAN != 7 || p.Network != "br0" || p.Tap != "" {
 					t.Errorf("would be repaired by %+v", p)
@@ -455,7 +455,7 @@ func TestCheckFindsTheEntryOfAHolderThatEnds(t *testing.T) {
 	for i, step := range []struct {
 		pinned, late bool
 		want         string
-	}{{false, false, "[]"}, {false, true, "[]"}, {true, true, "[left-behind]"}, {true, false, "[left-behind]"}, {false, false, "[]"}, {true, false, "[stale-fdb]"}} {
+	}{{false, false, "[]"}, {false, true, "[]"}, {true, true, "[left-behind]"}, {true, false, "[left-behind]"}, {false, false, "[]"}, {true, false, "[stale-route]"}} {
 		if got := fmt.Sprint(at(i, step.pinned, step.late)); got != step.want {
 			t.Errorf("look %d: %s, want %s", i, got, step.want)
 		}
@@ -503,5 +503,39 @@ func TestCheckerForgetsWhatIsNotThere(t *testing.T) {
 	}
 	if len(c.held) > 4 || len(c.ours) > 2 {
 		t.Errorf("remembers %d VFs and %d PFs; 2 and 1 are there", len(c.held), len(c.ours))
+	}
+}
+
+// With representors each VF has a port of its own: nothing is done to the PF's filters, and frames are sent to that port.
+func TestRepresentorsNeedNoFilters(t *testing.T) {
+	s := world()
+	pf := &s.PFs[0]
+	pf.Uplink = model.Uplink{Kind: "test", Switch: "br0", Representors: true}
+	pf.SelfFDB = nil
+	pf.VFs[0].Port, pf.VFs[1].Port = "rep0", "rep1"
+	s.VMs[0].NICs[0].Route = "rep0"
+	if found := Check(s, nobody{}, DefaultTimeouts); len(found) > 0 {
+		t.Errorf("found wrong: %+v", found)
+	}
+	for _, m := range Diff(s, target(s, model.Assignment{VM: "b", NIC: "ua-0", VF: vf0}), nobody{}, DefaultTimeouts) {
+		m = WithUndo(m, DefaultTimeouts)
+		for _, list := range append(m.Undo, m.Steps, m.Gone) {
+			for _, st := range list {
+				if st.Kind == model.StepAddSelf || st.Kind == model.StepDelSelf {
+					t.Errorf("%s %s: %s", m.Kind, m.VMName, st.Kind)
+				}
+				if st.Path != (model.PathStep{}) && (st.Path.Port() != "rep0" || st.Path.Kind != "test") {
+					t.Errorf("%s %s: %s goes to %+v", m.Kind, m.VMName, st.Kind, st.Path)
+				}
+			}
+		}
+		last := m.UndoAt(len(m.Steps)-1, false)
+		if early := m.UndoAt(2, false); len(early) == 0 || len(last) == 0 {
+			t.Errorf("%s %s: undone by %v early, %v late", m.Kind, m.VMName, early, last)
+		}
+	}
+	s.VMs[1].NICs[0].Route = "rep1" // b is on virtio
+	if found := Check(s, nobody{}, DefaultTimeouts); len(found) != 1 || found[0].Code != FindRouteAtPF {
+		t.Errorf("frames at a representor: found %+v", found)
 	}
 }

@@ -73,15 +73,15 @@ func TestMetricsOfTroubles(t *testing.T) {
 	v.Snapshot.FindVM(edgetest.ID(3)).NICs[0].LinkUp = model.Unknown
 	v.Snapshot.FindVF(web2.NICs[0].VF).InGuest = model.No
 	v.Snapshot.FindVF(model.VFID{PF: "pf0", Index: 1}).InGuest = model.Unknown
-	v.Findings = []model.Finding{{Code: "stale-fdb", Subject: "bridge br0"}, {Code: "stale-fdb", Subject: "bridge br0"}} // two MACs
+	v.Findings = []model.Finding{{Code: "stale-route", Subject: "bridge br0"}, {Code: "stale-route", Subject: "bridge br0"}} // two MACs
 	s := text(v)
 	id := `uuid="` + string(edgetest.ID(7)) + `"`
 	for _, want := range []string{
 		`nic_denied_packets_per_second{domain="web-2",target_device="vnet7",` + id + `} 4e+06`,
 		`nic_virtio_up{domain="web-2",target_device="vnet7",` + id + `} 0`,
 		`vf_in_guest{domain="web-2",pf="pf0",` + id + `,vf="0"} 0`,
-		`finding_info{code="stale-fdb",subject="bridge br0"} 1`,
-		`findings{code="stale-fdb"} 2`,
+		`finding_info{code="stale-route",subject="bridge br0"} 1`,
+		`findings{code="stale-route"} 2`,
 		`move_start_time_seconds{domain="web-10",kind="plug",pf="pf0",uuid="` + string(edgetest.ID(8)) + `",vf="2"} 1.772366398e+09`,
 	} {
 		if n := strings.Count(s, "\nsluice_"+want+"\n"); n != 1 {

@@ -82,7 +82,7 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 		return a.bindVFIO(ctx, s)
 	case model.StepSetVF:
 		return a.setVF(ctx, s)
-	case model.StepOpenWindow:
+	case model.StepOpenDualPath:
 		return a.openWindow(ctx, s)
 	case model.StepSetMAC:
 		return a.setMAC(ctx, s)
@@ -90,9 +90,9 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 		return a.attach(ctx, s)
 	case model.StepWaitGuest:
 		return a.waitGuest(ctx, s)
-	case model.StepFDBToVF:
+	case model.StepRouteToVF:
 		return a.steer.ToVF(ctx, &s.Path)
-	case model.StepCloseWindow:
+	case model.StepCloseDualPath:
 		return a.steer.ToOne(ctx, &s.Path)
 	case model.StepAnnounce:
 		return a.announce(ctx, s)
@@ -100,7 +100,7 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 		return a.domains.Detach(ctx, s.Subject.VM, model.VFAlias(s.Device.MAC))
 	case model.StepWaitGone:
 		return a.waitGone(ctx, s)
-	case model.StepFDBToTap:
+	case model.StepRouteToTap:
 		return a.steer.ToTap(ctx, &s.Path)
 	case model.StepClearVF:
 		return a.clearVF(ctx, s)

@@ -25,14 +25,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var plug = []model.StepKind{
-	model.StepCheckVirtio, model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepOpenWindow,
-	model.StepSetMAC, model.StepAttach, model.StepWaitGuest, model.StepFDBToVF, model.StepDelSelf,
-	model.StepCloseWindow, model.StepAnnounce,
+	model.StepCheckVirtio, model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepOpenDualPath,
+	model.StepSetMAC, model.StepAttach, model.StepWaitGuest, model.StepRouteToVF, model.StepDelSelf,
+	model.StepCloseDualPath, model.StepAnnounce,
 }
 
 var unplug = []model.StepKind{
-	model.StepCheckVirtio, model.StepAddSelf, model.StepOpenWindow, model.StepDetach, model.StepWaitGone,
-	model.StepFDBToTap, model.StepClearVF, model.StepCloseWindow, model.StepAnnounce,
+	model.StepCheckVirtio, model.StepAddSelf, model.StepOpenDualPath, model.StepDetach, model.StepWaitGone,
+	model.StepRouteToTap, model.StepClearVF, model.StepCloseDualPath, model.StepAnnounce,
 }
 
 // step is a Step of machine n and VF i.
@@ -262,12 +262,12 @@ func TestVanishedVM(t *testing.T) {
 	}
 	f.selfs[mac(1)] = true
 	f.vanish(1)
-	for _, k := range []model.StepKind{model.StepCheckVirtio, model.StepOpenWindow, model.StepAttach, model.StepDetach, model.StepWaitGone} {
+	for _, k := range []model.StepKind{model.StepCheckVirtio, model.StepOpenDualPath, model.StepAttach, model.StepDetach, model.StepWaitGone} {
 		if err := New(f, f, nil).Do(context.Background(), step(k, 1, 0)); !errors.Is(err, model.ErrGone) {
 			t.Errorf("%s: got %v, want gone", k, err)
 		}
 	}
-	cleanup := []model.StepKind{model.StepFDBToTap, model.StepClearVF, model.StepDelSelf, model.StepCloseWindow, model.StepAnnounce}
+	cleanup := []model.StepKind{model.StepRouteToTap, model.StepClearVF, model.StepDelSelf, model.StepCloseDualPath, model.StepAnnounce}
 	if err := doAll(f, cleanup, 1, 0, 2); err != nil {
 		t.Error(err)
 	}
@@ -290,12 +290,12 @@ func TestNoAnswerIsNotGone(t *testing.T) {
 	}
 }
 
-// close-window alone also takes the entry that sends a vanished VM's frames to the PF.
+// close-dual-path alone also takes the entry that sends a vanished VM's frames to the PF.
 func TestCloseWindowOfVanishedVM(t *testing.T) {
 	f := newFakeHost(1)
 	f.fdb[mac(1)] = "pf0"
 	f.vanish(1)
-	if err := doAll(f, []model.StepKind{model.StepCloseWindow}, 1, 0, 1); err != nil {
+	if err := doAll(f, []model.StepKind{model.StepCloseDualPath}, 1, 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	if len(f.fdb) != 0 {
@@ -324,7 +324,7 @@ func TestBondedPF(t *testing.T) {
 		t.Errorf("plugged: entries %v, want one to the bond", f.fdb)
 	}
 	f.vanish(1)
-	do(model.StepCloseWindow)
+	do(model.StepCloseDualPath)
 	if len(f.fdb) != 0 {
 		t.Errorf("the VM has gone, its entry has not: %v", f.fdb)
 	}
@@ -440,8 +440,8 @@ func TestNotes(t *testing.T) {
 func TestFailures(t *testing.T) {
 	for call, k := range map[string]model.StepKind{
 		"BindVFIO": model.StepBindVFIO, "SetVF": model.StepSetVF, "SetVFMAC": model.StepSetMAC, "ClearVF": model.StepClearVF,
-		"PinFDB": model.StepFDBToTap, "PreparePort": model.StepOpenWindow, "OpenWindow": model.StepOpenWindow,
-		"CloseWindow": model.StepCloseWindow, "AddSelf": model.StepAddSelf, "DelSelf": model.StepDelSelf,
+		"PinFDB": model.StepRouteToTap, "PreparePort": model.StepOpenDualPath, "OpenWindow": model.StepOpenDualPath,
+		"CloseWindow": model.StepCloseDualPath, "AddSelf": model.StepAddSelf, "DelSelf": model.StepDelSelf,
 		"Attach": model.StepAttach, "Detach": model.StepDetach, "WaitGone": model.StepWaitGone, "Domains": model.StepClearVF,
 		"Link": model.StepCheckVirtio, "Links": model.StepCheckVirtio,
 	} {

@@ -53,7 +53,7 @@ func TestFollowGuest(t *testing.T) {
 		f.fdb[mac(1)], f.selfs[mac(1)], f.mirrors["tap1>pf0"] = "tap1", true, true
 		c.host(f)
 		s := step(model.StepFollowGuest, 1, 0)
-		s.Path.Entry = c.entry
+		s.Path.VirtioRoute = c.entry
 		err := New(f, f, nil).Do(context.Background(), s)
 		if got := paths(f); got != c.want || (err != nil) != c.err {
 			t.Errorf("%s: %s, error %v; want %s, an error: %v", c.name, got, err, c.want, c.err)

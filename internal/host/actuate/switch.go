@@ -75,7 +75,7 @@ func (b bridge) ToVF(ctx context.Context, p *model.PathStep) error {
 
 // Back implements Switch: the entry goes to the port it had, or away if there was none.
 func (b bridge) Back(ctx context.Context, p *model.PathStep) error {
-	switch p.Entry {
+	switch p.VirtioRoute {
 	case p.Tap:
 		return b.ToTap(ctx, p)
 	case "":
@@ -85,7 +85,7 @@ func (b bridge) Back(ctx context.Context, p *model.PathStep) error {
 		}
 		return err
 	}
-	err := b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.Entry)
+	err := b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.VirtioRoute)
 	if errors.Is(err, model.ErrGone) { // the port is
 		return b.ToTap(ctx, p)
 	}

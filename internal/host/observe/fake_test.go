@@ -276,15 +276,15 @@ func text(s *model.Snapshot) string {
 			if n.VF != model.NoVF {
 				fmt.Fprintf(&b, " as %s (%s)", n.VFAlias, n.VFOwner)
 			}
-			if n.FDB != "" {
-				b.WriteString(" fdb=" + n.FDB)
+			if n.Route != "" {
+				b.WriteString(" fdb=" + n.Route)
 			}
 			b.WriteString("\n")
 			traffic(&b, "virtio", n.Virtio)
 			traffic(&b, "vf", n.VFPath)
 		}
 	}
-	for _, p := range s.Pins {
+	for _, p := range s.Routes {
 		fmt.Fprintf(&b, "pin %s in %s to %s vlan %d\n", p.MAC, p.Network, p.Port, p.VLAN)
 	}
 	problems(&b, s.Problems)

@@ -90,11 +90,11 @@ func (j *joiner) pins(s *model.Snapshot, inv *inventory) {
 		}
 		for _, e := range entries {
 			if pf := s.FindPort(e.Port); pf != nil && pf.Managed {
-				s.Pins = append(s.Pins, model.Pin{Network: e.Bridge, MAC: e.MAC, Port: e.Port, VLAN: e.VLAN})
+				s.Routes = append(s.Routes, model.Route{Network: e.Bridge, MAC: e.MAC, Port: e.Port, VLAN: e.VLAN})
 			}
 		}
 	}
-	slices.SortFunc(s.Pins, func(a, b model.Pin) int {
+	slices.SortFunc(s.Routes, func(a, b model.Route) int {
 		return cmp.Or(slices.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Network, b.Network), cmp.Compare(a.VLAN, b.VLAN))
 	})
 }
@@ -111,7 +111,7 @@ func (j *joiner) vm(vm *model.VM, w world) {
 			nic.Failover = fallback
 		}
 		j.tap(nic)
-		nic.FDB = w.inv.port(nic.MAC, nic.Network, nic.VLAN)
+		nic.Route = w.inv.port(nic.MAC, nic.Network, nic.VLAN)
 	}
 }
 

@@ -207,7 +207,7 @@ func (v *pastVM) note(n int, vm *model.VM) {
 	f.NICs = nil
 	if nic := thePair(vm); nic != nil {
 		x := *nic
-		x.Virtio, x.VFPath, x.FDB, x.Window = model.Traffic{}, model.Traffic{}, "", false
+		x.Virtio, x.VFPath, x.Route, x.DualPath = model.Traffic{}, model.Traffic{}, "", false
 		if x.VFOwner != model.OwnerForeign && len(v.facts) > 0 {
 			x.VF, x.VFAlias, x.VFOwner = model.NoVF, "", "" // only the first sample's holders count
 		}

@@ -124,9 +124,9 @@ var hangFaults = []fault{
 }
 
 var stepKinds = []model.StepKind{
-	model.StepCheckVirtio, model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepOpenWindow, model.StepSetMAC, model.StepAttach,
-	model.StepWaitGuest, model.StepFDBToVF, model.StepDelSelf, model.StepCloseWindow, model.StepAnnounce, model.StepDetach, model.StepWaitGone,
-	model.StepFDBToTap, model.StepClearVF,
+	model.StepCheckVirtio, model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepOpenDualPath, model.StepSetMAC, model.StepAttach,
+	model.StepWaitGuest, model.StepRouteToVF, model.StepDelSelf, model.StepCloseDualPath, model.StepAnnounce, model.StepDetach, model.StepWaitGone,
+	model.StepRouteToTap, model.StepClearVF,
 }
 
 // hostFaults are about libvirt, the kernel and what they show.

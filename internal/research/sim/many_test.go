@@ -32,7 +32,7 @@ func TestStartWithManyVMs(t *testing.T) {
 			repairs[s.Subject.VM] = true
 			most = max(most, len(repairs))
 		}
-		if s.Kind == model.StepFDBToTap && s.Subject.VM == deaf.ID {
+		if s.Kind == model.StepRouteToTap && s.Subject.VM == deaf.ID {
 			ended = h.World.Now
 		}
 		return Verdict{}

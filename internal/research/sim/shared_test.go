@@ -48,7 +48,7 @@ func TestSharedMAC(t *testing.T) {
 // A VM that starts with the MAC of one that is being given a VF: the plug is taken back,
 // and the bridge has no entry again that leads to one of them only.
 func TestSharedMACDuringAPlug(t *testing.T) {
-	for _, at := range []model.StepKind{model.StepAddSelf, model.StepOpenWindow, model.StepSetMAC, model.StepAttach, model.StepWaitGuest} {
+	for _, at := range []model.StepKind{model.StepAddSelf, model.StepOpenDualPath, model.StepSetMAC, model.StepAttach, model.StepWaitGuest} {
 		h := newHost(t, 2, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 		v := h.World.vms[1]
 		v.NoDriver = true // so that it is taken back at the latest then

@@ -91,9 +91,9 @@ func (w *World) pictureNIC(out *model.NIC, n *NIC, s *model.Snapshot) {
 		FreePort: model.TriOf(n.VM.freePort()), LinkUp: model.TriOf(!n.TapDown), VLAN: n.VLAN,
 	}
 	if old := w.slow; old != nil {
-		out.FDB, out.Window = old.fdb[n.address()], old.mirrors[n.mirror()] != ""
+		out.Route, out.DualPath = old.fdb[n.address()], old.mirrors[n.mirror()] != ""
 	} else {
-		out.FDB, out.Window = w.fdb[n.address()], len(w.mirrors) > 0 && w.mirrors[n.mirror()] != ""
+		out.Route, out.DualPath = w.fdb[n.address()], len(w.mirrors) > 0 && w.mirrors[n.mirror()] != ""
 	}
 	if n.VM.NoTeaming {
 		out.Failover = model.FailoverNone
@@ -121,7 +121,7 @@ func (w *World) picturePins(s *model.Snapshot) {
 	if w.slow != nil {
 		fdb = w.slow.fdb
 	}
-	s.Pins = s.Pins[:0]
+	s.Routes = s.Routes[:0]
 	if len(fdb) == 0 {
 		return
 	}
@@ -131,10 +131,10 @@ func (w *World) picturePins(s *model.Snapshot) {
 	}
 	for at, port := range fdb {
 		if w.pf(port) != nil && !there[at] {
-			s.Pins = append(s.Pins, model.Pin{Network: at.network, MAC: at.mac, Port: port})
+			s.Routes = append(s.Routes, model.Route{Network: at.network, MAC: at.mac, Port: port})
 		}
 	}
-	slices.SortFunc(s.Pins, func(a, b model.Pin) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
+	slices.SortFunc(s.Routes, func(a, b model.Route) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
 }
 
 // inGuest says whether the guest uses its VF, as far as the Snapshot knows.
@@ -232,7 +232,7 @@ func Copy(s *model.Snapshot) *model.Snapshot {
 		out.PFs[i].VFs = append([]model.VF(nil), s.PFs[i].VFs...)
 		out.PFs[i].SelfFDB = append([]model.MAC(nil), s.PFs[i].SelfFDB...)
 	}
-	out.Pins = slices.Clone(s.Pins)
+	out.Routes = slices.Clone(s.Routes)
 	out.VMs = append([]model.VM(nil), s.VMs...)
 	for i := range out.VMs {
 		out.VMs[i].NICs = append([]model.NIC(nil), s.VMs[i].NICs...)

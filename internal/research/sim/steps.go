@@ -128,15 +128,15 @@ func (w *World) host(s model.Step) []part {
 		return []part{func() error { p.addSelf(s.Path.MAC); return nil }}
 	case model.StepDelSelf:
 		return []part{func() error { p.delSelf(s.Path.MAC); return nil }}
-	case model.StepOpenWindow:
+	case model.StepOpenDualPath:
 		return w.openWindow(s, v)
-	case model.StepCloseWindow:
+	case model.StepCloseDualPath:
 		return []part{w.closeWindow(s, v)}
 	case model.StepFollowGuest:
 		return w.followGuest(s)
-	case model.StepFDBToVF:
+	case model.StepRouteToVF:
 		return []part{pin(s.Path.PF)}
-	case model.StepFDBToTap:
+	case model.StepRouteToTap:
 		return []part{pin(s.Path.Tap)}
 	}
 	return []part{nothing} // announce
@@ -274,7 +274,7 @@ func (w *World) followGuest(s model.Step) []part {
 			case has:
 				return w.startMirror(s, n.VM)()
 			default:
-				pin(s.Path.Entry)
+				pin(s.Path.VirtioRoute)
 			}
 			return nil
 		},

@@ -185,7 +185,7 @@ func (r *rig) heard(wire, tap bool) {
 
 func (r *rig) pinned(port string) {
 	r.t.Helper()
-	if got := r.nic().FDB; got != port {
+	if got := r.nic().Route; got != port {
 		r.t.Errorf("the Snapshot shows the MAC pinned to %q, want %q", got, port)
 	}
 }
@@ -196,7 +196,7 @@ func TestPlugAndUnplug(t *testing.T) {
 	r := newRig(t)
 	r.do(model.StepCheckVirtio)
 	r.pinned("")
-	r.do(model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepOpenWindow)
+	r.do(model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepOpenDualPath)
 	r.pinned("tap1")
 	r.heard(true, true)
 	r.do(model.StepSetMAC, model.StepAttach, model.StepWaitGuest)
@@ -204,15 +204,15 @@ func TestPlugAndUnplug(t *testing.T) {
 		t.Errorf("after attach: %+v", got)
 	}
 	r.heard(true, true)
-	r.do(model.StepFDBToVF)
+	r.do(model.StepRouteToVF)
 	r.heard(true, false)
-	r.do(model.StepDelSelf, model.StepCloseWindow)
+	r.do(model.StepDelSelf, model.StepCloseDualPath)
 	r.pinned("pf0")
 	r.heard(true, false)
 
-	r.do(model.StepCheckVirtio, model.StepAddSelf, model.StepOpenWindow)
+	r.do(model.StepCheckVirtio, model.StepAddSelf, model.StepOpenDualPath)
 	r.heard(true, true)
-	r.do(model.StepDetach, model.StepWaitGone, model.StepFDBToTap, model.StepClearVF, model.StepCloseWindow)
+	r.do(model.StepDetach, model.StepWaitGone, model.StepRouteToTap, model.StepClearVF, model.StepCloseDualPath)
 	r.pinned("tap1")
 	r.heard(false, true)
 	if got := r.nic(); got.VF != model.NoVF {
@@ -224,18 +224,18 @@ func TestPlugAndUnplug(t *testing.T) {
 // no entry that sends its frames to the PF.
 func TestVanishedTap(t *testing.T) {
 	r := newRig(t)
-	r.do(model.StepOpenWindow, model.StepFDBToVF)
+	r.do(model.StepOpenDualPath, model.StepRouteToVF)
 	r.pinned("pf0")
 	if err := r.tap.Close(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the tap is gone", func() bool { return r.nic().TapIndex == 0 })
-	r.do(model.StepClearVF, model.StepDelSelf, model.StepCloseWindow, model.StepFDBToTap)
+	r.do(model.StepClearVF, model.StepDelSelf, model.StepCloseDualPath, model.StepRouteToTap)
 	if out := kerneltest.Bridge(t, "fdb show dev pf0 state static"); out != "" {
 		t.Errorf("left on the PF: %s", out)
 	}
-	if err := r.try(model.StepOpenWindow); !errors.Is(err, model.ErrPermanent) { // its VM is not gone
-		t.Errorf("open-window without a tap: %v, want that trying again will not help", err)
+	if err := r.try(model.StepOpenDualPath); !errors.Is(err, model.ErrPermanent) { // its VM is not gone
+		t.Errorf("open-dual-path without a tap: %v, want that trying again will not help", err)
 	}
 }
 
