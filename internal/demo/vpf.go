@@ -71,7 +71,7 @@ func (virtualPFs) Define(_ context.Context, p model.VirtualPF) (model.VirtualPF,
 // Undefine implements server.VirtualPFs.
 func (virtualPFs) Undefine(context.Context, model.VMID, string) error { return errFixed }
 
-// SetPort implements server.VirtualPFs.
-func (virtualPFs) SetPort(context.Context, model.VMID, string, int, model.PortPolicy) error {
+// SetPorts implements answers.VirtualPFs.
+func (virtualPFs) SetPorts(context.Context, model.VMID, string, []int, func(*model.PortPolicy) error) error {
 	return errFixed
 }

@@ -120,7 +120,24 @@ type VFGrant struct {
 	Owner string     `json:"owner"`        // who holds it: a container and its interface, as the guest says
 	Port  PortPolicy `json:"port"`         // as asked for, within host policy: counts instead of the host's
 	MAC   MAC        `json:"mac,omitzero"` // that the pod's interface has, if not the VF's own
+	Asked VFRequest  `json:"asked,omitzero"`
 	Since time.Time  `json:"since"`
+}
+
+// VFRequest is what a guest asked for a virtual VF. The zero value, as a whole and of each field, asks for what the host has set.
+type VFRequest struct {
+	MAC       MAC          `json:"mac,omitzero"`
+	VLAN      int          `json:"vlan,omitempty"`
+	Trunk     VLANs        `json:"trunk,omitempty"`
+	SpoofChk  *bool        `json:"spoof_check,omitempty"`
+	CheckARP  *bool        `json:"check_arp,omitempty"`
+	Isolated  *bool        `json:"isolated,omitempty"`
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	Down      bool         `json:"down,omitempty"` // the link is to be down
+	Guarantee Rate         `json:"guarantee,omitzero"`
+	Limit     Rate         `json:"limit,omitzero"`   // of what it sends
+	Receive   Rate         `json:"receive,omitzero"` // the limit of what it receives
+	Weight    float64      `json:"weight,omitempty"`
 }
 
 // Effective is what the switch holds the VF to now.

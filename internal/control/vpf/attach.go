@@ -23,17 +23,21 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 	if err != nil {
 		return channel.Attached{}, err
 	}
-	if err := g.mayHave(ctx, f, a.MAC); err != nil {
+	asked, err := parse(&a)
+	if err != nil {
 		return channel.Attached{}, err
 	}
-	var before *model.VFGrant
+	if err := g.mayHave(ctx, f, asked.MAC); err != nil {
+		return channel.Attached{}, err
+	}
+	var before model.VirtualVF
 	next, err := g.m.Runner.Store.Update(func(s *State) error {
 		v, err := s.vf(f)
 		if err != nil {
 			return g.failed(err)
 		}
-		before = v.Grant
-		grant, err := g.grant(s, run, f, v, &a)
+		before = *v
+		grant, err := g.grant(s, run, f, v, a.Owner, &asked)
 		if err != nil {
 			return err
 		}
@@ -52,7 +56,7 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 		err = g.carried(f)
 	}
 	if err != nil {
-		return channel.Attached{}, errors.Join(g.failed(err), g.back(f, a.Owner, before))
+		return channel.Attached{}, errors.Join(g.failed(err), g.back(f, a.Owner, &before))
 	}
 	v, err := next.vf(f)
 	if err != nil {
@@ -62,11 +66,10 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 }
 
 // mayHave refuses a MAC that somebody has who is no virtual VF. libvirt is asked for that, so before the State is locked.
-func (g guest) mayHave(ctx context.Context, f Function, text string) error {
-	mac, err := model.ParseMAC(text)
-	v, gone := g.m.Runner.Store.State().vf(f)
-	if err != nil || gone != nil || mac == v.MAC {
-		return nil //nolint:nilerr // judge says what is wrong with it
+func (g guest) mayHave(ctx context.Context, f Function, mac model.MAC) error {
+	v, err := g.m.Runner.Store.State().vf(f)
+	if err != nil || mac.IsZero() || mac == v.MAC {
+		return nil //nolint:nilerr // grant says what is wrong
 	}
 	var used *usedMAC
 	if err = g.m.unused(ctx, mac); errors.As(err, &used) {
@@ -83,15 +86,16 @@ func inUse(mac model.MAC) error {
 }
 
 // grant judges a request by all that is known.
-func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, a *channel.Attach) (model.VFGrant, error) {
-	if v.Grant != nil && v.Grant.Owner != a.Owner {
+func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, owner string, asked *model.VFRequest) (model.VFGrant, error) {
+	if v.Grant != nil && v.Grant.Owner != owner {
 		return model.VFGrant{}, &channel.Error{Code: channel.CodeBusy, Text: fmt.Sprintf("VF %d is attached to %s", f.VF, v.Grant.Owner), Remedy: "detach it there first, or take another VF"}
 	}
 	if s.grants(g.vm) > 0 && s.Guests[g.vm].Run != run.Run {
 		return model.VFGrant{}, &channel.Error{Code: channel.CodeFailed, Text: "what this VM had before it was started anew is being taken back", Remedy: "try again"}
 	}
-	policy := g.policy()
-	grant, err := judge(a, v, &policy)
+	policy := g.m.policy(g.vm)
+	grant, err := judge(asked, v, &policy)
+	grant.Owner = owner
 	if err != nil {
 		return grant, err
 	}
@@ -128,11 +132,18 @@ func (g guest) carried(f Function) error {
 	return errors.New(whyNot(v, s, f.VF))
 }
 
-// back undoes an Attach that did not come to stand.
-func (g guest) back(f Function, owner string, before *model.VFGrant) error {
+// back undoes an Attach that did not come to stand: the VF has what it had before, and what the host has set since.
+func (g guest) back(f Function, owner string, before *model.VirtualVF) error {
 	_, err := g.m.Runner.Store.Update(func(s *State) error {
-		if v, err := s.vf(f); err == nil && v.Grant != nil && v.Grant.Owner == owner {
-			v.Grant = before
+		v, err := s.vf(f)
+		if err != nil || v.Grant == nil || v.Grant.Owner != owner {
+			return nil //nolint:nilerr // there is nothing to undo
+		}
+		v.Grant = nil
+		if before.Grant != nil {
+			policy, grant := g.m.policy(g.vm), *before.Grant
+			grant.Port = follow(before, v.Port, &policy)
+			v.Grant = &grant
 		}
 		return nil
 	})

@@ -12,8 +12,8 @@ import (
 // beyond says in what a grant that stands goes beyond what host policy would grant now, "" for nothing. The VF has one. A grant is never cut short
 // because the policy was: whoever has the VF would lose it in the middle of its work.
 func beyond(v *model.VirtualVF, g *model.GuestPolicy) string {
-	a := asked(v)
-	now, err := judge(&a, v, g)
+	has := beside(v)
+	now, err := judge(&has, v, g)
 	var said *channel.Error
 	switch {
 	case errors.As(err, &said):
@@ -35,32 +35,27 @@ func orUnlimited(r model.Rate) string {
 	return r.String()
 }
 
-// asked is a request for what a VF was granted beside what the host has set for it.
-func asked(v *model.VirtualVF) (a channel.Attach) {
+// beside is what a VF was granted beside what the host has set for it, as a request.
+func beside(v *model.VirtualVF) (r model.VFRequest) {
 	grant, host := &v.Grant.Port, &v.Port
-	a.Owner = v.Grant.Owner
-	if !v.Grant.MAC.IsZero() {
-		a.MAC = v.Grant.MAC.String()
-	}
+	r.MAC = v.Grant.MAC
 	if grant.VLAN != host.VLAN || !slices.Equal(grant.Trunk, host.Trunk) {
-		a.VLAN, a.Trunk = grant.VLAN, grant.Trunk.String()
+		r.VLAN, r.Trunk = grant.VLAN, grant.Trunk
 	}
 	if grant.NoSpoof != host.NoSpoof {
 		check := !grant.NoSpoof
-		a.SpoofChk = &check
+		r.SpoofChk = &check
 	}
 	if !slices.Equal(grant.Addresses, host.Addresses) {
-		for _, addr := range grant.Addresses {
-			a.Addresses = append(a.Addresses, addr.String())
-		}
+		r.Addresses = grant.Addresses
 	}
 	if grant.SLA.Guarantee != host.SLA.Guarantee {
-		a.Guarantee = grant.SLA.Guarantee.String()
+		r.Guarantee = grant.SLA.Guarantee
 	}
 	if grant.SLA.Weight != host.SLA.Weight {
-		a.Weight = grant.SLA.Weight
+		r.Weight = grant.SLA.Weight
 	}
-	return a
+	return r
 }
 
 // overstanding are the grants of a virtual PF that go beyond the policy of its VM.

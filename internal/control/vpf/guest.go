@@ -33,7 +33,7 @@ const maxBoot = 64
 
 // Hello implements channel.Requests. A guest that booted anew has nothing attached any more.
 func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, error) {
-	out := channel.Welcome{Program: g.m.Version, Counters: g.policy().Counters}
+	out := channel.Welcome{Program: g.m.Version, Counters: g.m.policy(g.vm).Counters}
 	if g.m.Count == nil {
 		out.Counters = 0
 	}
@@ -83,15 +83,15 @@ func (g guest) allSettled(ctx context.Context, s *State) error {
 	return nil
 }
 
-// policy is that of the name that the VM has now.
-func (g guest) policy() model.GuestPolicy {
+// policy is what the guest of a VM may ask for, by the name that the VM has now.
+func (m *Manager) policy(vm model.VMID) model.GuestPolicy {
 	name := ""
-	if v, _ := g.m.Runner.View(); v.World != nil && v.World.FindVM(g.vm) != nil {
-		name = v.World.FindVM(g.vm).Name
-	} else if of := g.m.Runner.Store.State().Of(g.vm); len(of) > 0 {
+	if v, _ := m.Runner.View(); v.World != nil && v.World.FindVM(vm) != nil {
+		name = v.World.FindVM(vm).Name
+	} else if of := m.Runner.Store.State().Of(vm); len(of) > 0 {
 		name = of[0].VMName
 	}
-	return g.m.Policy(g.vm, name)
+	return m.Policy(vm, name)
 }
 
 // find turns what the guest calls a VF into the VM's definition of it.
@@ -162,7 +162,7 @@ func (g guest) List(context.Context) ([]channel.Held, error) {
 
 // Counters implements channel.Requests.
 func (g guest) Counters(_ context.Context, c channel.Counters) {
-	if g.m.Count != nil && g.policy().Counters > 0 {
+	if g.m.Count != nil && g.m.policy(g.vm).Counters > 0 {
 		g.m.Count(g.vm, c)
 	}
 }

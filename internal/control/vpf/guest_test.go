@@ -24,7 +24,7 @@ func TestGuestTakesNobodysMAC(t *testing.T) {
 		if _, err := g.Attach(ctx, channel.Attach{VF: at(p, 0), Owner: "pod", MAC: mac.String()}); code(err) != channel.CodeDenied {
 			t.Errorf("%s: %v", mac, err)
 		}
-		if err := r.SetPort(ctx, "a", "vpf0", 0, model.PortPolicy{MACs: []model.MAC{mac}}); err == nil {
+		if err := r.set(ctx, "a", "vpf0", 0, model.PortPolicy{MACs: []model.MAC{mac}}); err == nil {
 			t.Errorf("set by the host: %s", mac)
 		}
 	}
@@ -219,12 +219,14 @@ func TestHostChangesNoMoreThanItSays(t *testing.T) {
 	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod", Receive: "2Gbit", Weight: 2}); err != nil {
 		t.Fatal(err)
 	}
+	limit, receive := bits(1e9), bits(2e9)
 	for _, c := range []struct{ set, want model.SLA }{
-		{model.SLA{Weight: 3}, model.SLA{Limit: model.Rate{Bits: 1e9}, Receive: model.Rate{Bits: 2e9}, Weight: 3}},
-		{model.SLA{Weight: 3, Guarantee: model.Rate{Bits: 1e6}}, model.SLA{Guarantee: model.Rate{Bits: 1e6}, Limit: model.Rate{Bits: 1e9}, Receive: model.Rate{Bits: 2e9}, Weight: 3}},
-		{model.SLA{Weight: 3, Limit: model.Rate{Bits: 3e9}, Receive: model.Rate{Bits: 4e9}}, model.SLA{Limit: model.Rate{Bits: 3e9}, Receive: model.Rate{Bits: 4e9}, Weight: 3}},
+		{model.SLA{Weight: 1.5}, model.SLA{Limit: limit, Receive: receive, Weight: 1.5}},
+		{model.SLA{Weight: 1.5, Guarantee: bits(1e6)}, model.SLA{Guarantee: bits(1e6), Limit: limit, Receive: receive, Weight: 1.5}},
+		{model.SLA{Weight: 3, Limit: bits(3e9), Receive: bits(4e9)}, model.SLA{Limit: limit, Receive: receive, Weight: 2}},
+		{model.SLA{Limit: bits(1e8), Receive: bits(3e8)}, model.SLA{Limit: bits(1e8), Receive: bits(3e8)}},
 	} {
-		if err := r.SetPort(t.Context(), "a", "vpf0", 0, model.PortPolicy{SLA: c.set}); err != nil {
+		if err := r.set(t.Context(), "a", "vpf0", 0, model.PortPolicy{SLA: c.set}); err != nil {
 			t.Fatal(err)
 		}
 		have := r.Share("a", &model.NIC{VirtualPF: "vpf0", Function: 1})

@@ -10,18 +10,63 @@ import (
 	"sluice/internal/model"
 )
 
+// parse reads a request. It says what makes no sense, whatever host policy is.
+func parse(a *channel.Attach) (r model.VFRequest, err error) {
+	r = model.VFRequest{VLAN: a.VLAN, SpoofChk: a.SpoofChk, CheckARP: a.CheckARP, Isolated: a.Isolated, Weight: a.Weight}
+	if a.MAC != "" {
+		if r.MAC, err = model.ParseMAC(a.MAC); err == nil {
+			err = checkMAC(r.MAC)
+		}
+		if err != nil {
+			return r, invalid("%.80s", err)
+		}
+	}
+	if r.Trunk, err = model.ParseVLANs(a.Trunk); err != nil {
+		return r, invalid("trunk: %v", err)
+	}
+	if len(a.Addresses) > model.MaxPortAddresses {
+		return r, invalid("%d addresses are more than %d", len(a.Addresses), model.MaxPortAddresses)
+	}
+	for _, text := range a.Addresses {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return r, invalid("%q is no IP address", model.Shorten(text))
+		}
+		r.Addresses = append(r.Addresses, addr)
+	}
+	switch a.Link {
+	case "", "auto", string(model.LinkUp): // up while it is attached is all that a guest may ask for
+	case string(model.LinkDown):
+		r.Down = true
+	default:
+		return r, invalid("link is auto, up or down, not %q", model.Shorten(a.Link))
+	}
+	for _, f := range []struct {
+		name, text string
+		to         *model.Rate
+	}{{"guarantee", a.Guarantee, &r.Guarantee}, {"limit", a.Limit, &r.Limit}, {"receive", a.Receive, &r.Receive}} {
+		if f.text == "" {
+			continue
+		}
+		if *f.to, err = model.ParseRate(f.text); err != nil {
+			return r, invalid("%s: %v", f.name, err)
+		}
+	}
+	return r, nil
+}
+
 // judge makes of what a guest asks for a VF the grant that it may have: by what the host has set for the VF, and by host policy. It
 // may always narrow what the VF may do.
-func judge(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
-	grant := model.VFGrant{Owner: a.Owner, Port: v.Port}
+func judge(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
+	grant := model.VFGrant{Port: v.Port, Asked: *r}
 	if !g.Attach {
 		return grant, denied("host policy lets this VM's guest ask for no VF", "the host's administrator may allow it: virtual_pfs.guests in sluice.yaml")
 	}
 	if v.Port.Link == model.LinkDown {
 		return grant, denied("the host has set the link of this VF down", "ask the host's administrator, or take another VF")
 	}
-	for _, step := range []func(*channel.Attach, *model.VirtualVF, *model.GuestPolicy, *model.VFGrant) error{judgeMAC, judgeVLAN, judgeChecks, judgeAddresses, judgeRates} {
-		if err := step(a, v, g, &grant); err != nil {
+	for _, part := range parts {
+		if err := part(r, v, g, &grant); err != nil {
 			return grant, err
 		}
 	}
@@ -31,48 +76,36 @@ func judge(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy) (model.V
 	return grant, nil
 }
 
-func judgeMAC(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
-	if a.MAC == "" {
+// parts judge a request, each a part of it. A part that is refused stays as the host has set it.
+var parts = []func(*model.VFRequest, *model.VirtualVF, *model.GuestPolicy, *model.VFGrant) error{
+	judgeMAC, judgeVLAN, judgeSpoof, judgeARP, judgeIsolated, judgeLink, judgeAddresses, judgeGuarantee, judgeLimit, judgeReceive, judgeWeight,
+}
+
+func judgeMAC(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
+	if r.MAC.IsZero() || r.MAC == v.MAC {
 		return nil
 	}
-	mac, err := model.ParseMAC(a.MAC)
-	if err == nil {
-		err = checkMAC(mac)
+	allowed := slices.ContainsFunc(g.MACs, func(pattern string) bool { ok, _ := path.Match(pattern, r.MAC.String()); return ok })
+	if !allowed && !slices.Contains(v.Port.MACs, r.MAC) {
+		return denied(fmt.Sprintf("MAC %s is none that this VF may have", r.MAC), "ask for none, or have the host allow it: macs in virtual_pfs.guests")
 	}
-	if err != nil {
-		return invalid("%.80s", err)
-	}
-	allowed := slices.ContainsFunc(g.MACs, func(pattern string) bool { ok, _ := path.Match(pattern, mac.String()); return ok })
-	switch {
-	case mac == v.MAC:
-		return nil
-	case !allowed && !slices.Contains(v.Port.MACs, mac):
-		return denied(fmt.Sprintf("MAC %s is none that this VF may have", mac), "ask for none, or have the host allow it: macs in virtual_pfs.guests")
-	}
-	out.MAC = mac
+	out.MAC = r.MAC
 	return nil
 }
 
-func judgeVLAN(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
-	trunk, err := model.ParseVLANs(a.Trunk)
-	if err != nil {
-		return invalid("trunk: %v", err)
-	}
-	if a.VLAN == 0 && len(trunk) == 0 {
+func judgeVLAN(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
+	if len(r.Trunk) == 0 && (r.VLAN == 0 || r.VLAN == v.Port.VLAN) {
 		return nil
 	}
-	asked := trunk
-	if a.VLAN != 0 {
-		asked = append(slices.Clone(trunk), model.VLANRange{First: a.VLAN, Last: a.VLAN})
+	asked := slices.Clone(r.Trunk)
+	if r.VLAN != 0 {
+		asked = append(asked, model.VLANRange{First: r.VLAN, Last: r.VLAN})
 	}
 	within := append(slices.Clone(g.VLANs), v.Port.Trunk...).Joined()
-	if a.VLAN == v.Port.VLAN && len(trunk) == 0 {
-		return nil
-	}
 	if !within.Contains(asked.Joined()) {
 		return denied(fmt.Sprintf("VLANs %s are not all among those that this VF may be in (%s)", asked.Joined(), orNone(within)), "ask for others, or have the host allow them: vlans in virtual_pfs.guests")
 	}
-	out.Port.VLAN, out.Port.Trunk = a.VLAN, trunk
+	out.Port.VLAN, out.Port.Trunk = r.VLAN, r.Trunk
 	return nil
 }
 
@@ -83,101 +116,104 @@ func orNone(v model.VLANs) string {
 	return v.String()
 }
 
-func judgeChecks(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
-	if a.SpoofChk != nil {
-		if out.Port.NoSpoof = !*a.SpoofChk; out.Port.NoSpoof && !v.Port.NoSpoof && !g.NoSpoof {
-			return denied("the spoof check may not be switched off", "the host may allow it: no_spoof in virtual_pfs.guests")
-		}
+func judgeSpoof(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
+	if r.SpoofChk == nil {
+		return nil
 	}
-	if a.CheckARP != nil {
-		if out.Port.CheckARP = *a.CheckARP; !*a.CheckARP && v.Port.CheckARP {
-			return denied("the host checks ARP and ND of this VF", "leave check_arp out")
-		}
+	if !*r.SpoofChk && !v.Port.NoSpoof && !g.NoSpoof {
+		return denied("the spoof check may not be switched off", "the host may allow it: no_spoof in virtual_pfs.guests")
 	}
-	if a.Isolated != nil {
-		if out.Port.Isolated = *a.Isolated; !*a.Isolated && v.Port.Isolated {
-			return denied("the host has isolated this VF", "leave isolated out")
-		}
+	out.Port.NoSpoof = !*r.SpoofChk
+	return nil
+}
+
+func judgeARP(r *model.VFRequest, v *model.VirtualVF, _ *model.GuestPolicy, out *model.VFGrant) error {
+	if r.CheckARP == nil {
+		return nil
 	}
-	switch a.Link {
-	case "", "auto", string(model.LinkUp): // up while it is attached is all that a guest may ask for
-	case string(model.LinkDown):
+	if !*r.CheckARP && v.Port.CheckARP {
+		return denied("the host checks ARP and ND of this VF", "leave check_arp out")
+	}
+	out.Port.CheckARP = *r.CheckARP
+	return nil
+}
+
+func judgeIsolated(r *model.VFRequest, v *model.VirtualVF, _ *model.GuestPolicy, out *model.VFGrant) error {
+	if r.Isolated == nil {
+		return nil
+	}
+	if !*r.Isolated && v.Port.Isolated {
+		return denied("the host has isolated this VF", "leave isolated out")
+	}
+	out.Port.Isolated = *r.Isolated
+	return nil
+}
+
+func judgeLink(r *model.VFRequest, _ *model.VirtualVF, _ *model.GuestPolicy, out *model.VFGrant) error {
+	if r.Down {
 		out.Port.Link = model.LinkDown
-	default:
-		return invalid("link is auto, up or down, not %q", model.Shorten(a.Link))
 	}
 	return nil
 }
 
-func judgeAddresses(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
-	if len(a.Addresses) == 0 {
-		return nil
-	}
-	if len(a.Addresses) > model.MaxPortAddresses {
-		return invalid("%d addresses are more than %d", len(a.Addresses), model.MaxPortAddresses)
-	}
-	var list []netip.Addr
-	for _, text := range a.Addresses {
-		addr, err := netip.ParseAddr(text)
-		if err != nil {
-			return invalid("%q is no IP address", model.Shorten(text))
-		}
+func judgeAddresses(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
+	for _, addr := range r.Addresses {
 		host := len(v.Port.Addresses) == 0 || slices.Contains(v.Port.Addresses, addr)
 		if policy := len(g.Addresses) == 0 || slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) }); !host || !policy {
 			return denied(fmt.Sprintf("address %s is none that this VF may have", addr), "ask for another, or have the host allow it: addresses in virtual_pfs.guests")
 		}
-		list = append(list, addr)
 	}
-	out.Port.Addresses = list
+	if len(r.Addresses) > 0 {
+		out.Port.Addresses = r.Addresses
+	}
 	return nil
 }
 
-func judgeRates(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
-	guarantee, err := parseRate(a.Guarantee)
-	if err != nil {
-		return invalid("guarantee: %v", err)
+// byGuest is the source of an SLA that is not the host's alone.
+const byGuest = "asked for by the guest"
+
+func judgeGuarantee(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
+	if r.Guarantee.IsZero() {
+		return nil
 	}
-	limit, err := parseRate(a.Limit)
-	if err != nil {
-		return invalid("limit: %v", err)
+	if own := v.Port.SLA.Guarantee; r.Guarantee.Bits > max(g.Guarantee.Bits, own.Bits) || r.Guarantee.Packets > max(g.Guarantee.Packets, own.Packets) {
+		return denied(fmt.Sprintf("a guarantee of %s is more than a VF of this VM may have (%s)", r.Guarantee, rateOrNone(g.Guarantee)), "ask for less, or have the host allow it: guarantee in virtual_pfs.guests")
 	}
-	sla := &out.Port.SLA
-	if !guarantee.IsZero() {
-		if guarantee.Bits > max(g.Guarantee.Bits, v.Port.SLA.Guarantee.Bits) || guarantee.Packets > max(g.Guarantee.Packets, v.Port.SLA.Guarantee.Packets) {
-			return denied(fmt.Sprintf("a guarantee of %s is more than a VF of this VM may have (%s)", guarantee, rateOrNone(g.Guarantee)), "ask for less, or have the host allow it: guarantee in virtual_pfs.guests")
-		}
-		sla.Guarantee = guarantee
-	}
+	out.Port.SLA.Guarantee, out.Port.SLA.Source = r.Guarantee, byGuest
+	return nil
+}
+
+func judgeLimit(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
 	most := tighter(g.Limit, v.Port.SLA.Limit)
-	if over := above(limit, most); over != "" {
+	out.Port.SLA.Limit = tighter(r.Limit, most)
+	if over := above(r.Limit, most); over != "" {
 		return denied("the limit is too high: "+over, "ask for less, or have the host allow it: limit in virtual_pfs.guests")
 	}
-	sla.Limit = tighter(limit, most)
-	receive, err := parseRate(a.Receive)
-	if err != nil {
-		return invalid("receive: %v", err)
-	}
-	if over := above(receive, v.Port.SLA.Receive); over != "" {
-		return denied("the limit of what it receives is too high: "+over, "ask for less, or for none")
-	}
-	sla.Receive = tighter(receive, v.Port.SLA.Receive)
-	if a.Weight != 0 {
-		if most := max(1, g.Weight, v.Port.SLA.Weight); a.Weight < 0 || a.Weight > most {
-			return denied(fmt.Sprintf("weight %g is not in 0-%g", a.Weight, most), "the host may allow more: weight in virtual_pfs.guests")
-		}
-		sla.Weight = a.Weight
-	}
-	if guarantee != (model.Rate{}) || !limit.IsZero() || !receive.IsZero() || a.Weight != 0 {
-		sla.Source = "asked for by the guest"
+	if !r.Limit.IsZero() {
+		out.Port.SLA.Source = byGuest
 	}
 	return nil
 }
 
-func parseRate(text string) (model.Rate, error) {
-	if text == "" {
-		return model.Rate{}, nil
+func judgeReceive(r *model.VFRequest, v *model.VirtualVF, _ *model.GuestPolicy, out *model.VFGrant) error {
+	if over := above(r.Receive, v.Port.SLA.Receive); over != "" {
+		return denied("the limit of what it receives is too high: "+over, "ask for less, or for none")
 	}
-	return model.ParseRate(text)
+	if !r.Receive.IsZero() {
+		out.Port.SLA.Receive, out.Port.SLA.Source = tighter(r.Receive, v.Port.SLA.Receive), byGuest
+	}
+	return nil
+}
+
+func judgeWeight(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
+	if r.Weight == 0 {
+		return nil
+	}
+	if most := max(1, g.Weight, v.Port.SLA.Weight); r.Weight < 0 || r.Weight > most {
+		return denied(fmt.Sprintf("weight %g is not in 0-%g", r.Weight, most), "the host may allow more: weight in virtual_pfs.guests")
+	}
+	out.Port.SLA.Weight, out.Port.SLA.Source = r.Weight, byGuest
+	return nil
 }
 
 func rateOrNone(r model.Rate) string {

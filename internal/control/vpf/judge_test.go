@@ -15,6 +15,15 @@ import (
 
 func bits(bits uint64) model.Rate { return model.Rate{Bits: bits} }
 
+// ask reads and judges a request.
+func ask(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
+	r, err := parse(a)
+	if err != nil {
+		return model.VFGrant{}, err
+	}
+	return judge(&r, v, g)
+}
+
 // What a guest may ask for: what it gets for it, or why not.
 func TestJudge(t *testing.T) {
 	own, more := model.MAC{0x52, 0x54, 0, 0, 0, 1}, model.MAC{0x52, 0x54, 0, 0, 0, 2}
@@ -121,13 +130,12 @@ func TestJudge(t *testing.T) {
 		{name: "next to no weight", policy: wide, ask: channel.Attach{Weight: 5e-324}, code: channel.CodeInvalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.ask.Owner = "pod"
-			have, err := judge(&c.ask, &model.VirtualVF{MAC: own, Port: c.host}, &c.policy)
+			have, err := ask(&c.ask, &model.VirtualVF{MAC: own, Port: c.host}, &c.policy)
 			if code(err) != c.code || err != nil && c.code == "" {
 				t.Fatalf("have %v, want %q", err, c.code)
 			}
 			have.Port.SLA.Source = ""
-			want := model.VFGrant{Owner: "pod", MAC: c.mac, Port: c.want}
+			want := model.VFGrant{MAC: c.mac, Port: c.want, Asked: have.Asked}
 			if diff := cmp.Diff(want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); c.code == "" && diff != "" {
 				t.Error(diff)
 			}
@@ -179,7 +187,7 @@ func TestAdmitOfGuests(t *testing.T) {
 		}
 	}
 	q, g := r.run("b", 1)
-	if err := r.SetPort(t.Context(), "b", "vpf0", 0, model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9}}}); err != nil {
+	if err := r.set(t.Context(), "b", "vpf0", 0, model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(q, 0), Owner: "pod"}); err != nil {
@@ -197,12 +205,15 @@ func TestJudgeReceive(t *testing.T) {
 		{"1Gbit", "2Gbit", "", channel.CodeDenied},
 		{"", "much", "", channel.CodeInvalid},
 	} {
-		host, err := parseRate(c.host)
-		if err != nil {
-			t.Fatal(err)
+		var host model.Rate
+		if c.host != "" {
+			var err error
+			if host, err = model.ParseRate(c.host); err != nil {
+				t.Fatal(err)
+			}
 		}
 		v := &model.VirtualVF{Port: model.PortPolicy{SLA: model.SLA{Receive: host}}}
-		grant, err := judge(&channel.Attach{Receive: c.asked}, v, &model.GuestPolicy{Attach: true})
+		grant, err := ask(&channel.Attach{Receive: c.asked}, v, &model.GuestPolicy{Attach: true})
 		var refused *channel.Error
 		if code := c.code; code != "" {
 			if !errors.As(err, &refused) || refused.Code != code {

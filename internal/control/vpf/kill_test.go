@@ -96,7 +96,7 @@ func TestObserveModeChangesNothing(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"define":   func() error { _, err := r.Define(ctx, testPF("b", "vpf0", 1)); return err }(),
-		"undefine": r.Undefine(ctx, "a", "vpf0"), "set": r.SetPort(ctx, "a", "vpf0", 0, model.PortPolicy{}),
+		"undefine": r.Undefine(ctx, "a", "vpf0"), "set": r.set(ctx, "a", "vpf0", 0, model.PortPolicy{}),
 	} {
 		if !errors.Is(err, errObserve) {
 			t.Errorf("%s: %v", what, err)

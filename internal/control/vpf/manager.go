@@ -73,45 +73,79 @@ func (m *Manager) Problems() (out []model.Problem) {
 	return out
 }
 
-// SetPort sets what the host lets a virtual VF do. It counts at once, for who has it too: what changes is changed in what was
-// granted. It returns when that stands; an error after it was kept says so.
-func (m *Manager) SetPort(ctx context.Context, vm model.VMID, name string, vf int, port model.PortPolicy) error {
+// SetPorts changes what the host lets virtual VFs do: all of them, or none. It counts at once, for whoever has them too: see follow.
+// It returns when all stand; an error after they were kept says so.
+func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, change func(*model.PortPolicy) error) error {
 	if !m.Runner.Enforce() {
 		return errObserve
 	}
-	if err := CheckPort(&port); err != nil {
-		return err
-	}
-	f := Function{vm, name, vf}
-	for _, mac := range port.MACs {
-		if has := m.owner(mac, f); has != "" {
-			return &usedMAC{mac, has}
+	policy := m.policy(vm)
+	edit := func(s *State) error {
+		for _, vf := range vfs {
+			if err := s.set(Function{vm, name, vf}, change, &policy); err != nil {
+				return err
+			}
 		}
-	}
-	if err := m.unused(ctx, port.MACs...); err != nil {
-		return err
-	}
-	state, err := m.Runner.Store.Update(func(s *State) error {
-		v, err := s.vf(f)
-		if err != nil {
-			return err
-		}
-		if err := checkBackend(s.Find(vm, name), &port); err != nil {
-			return err
-		}
-		if v.Grant != nil {
-			v.Grant.Port = follow(v.Grant.Port, v.Port, port)
-		}
-		v.Port = port
 		return nil
-	})
+	}
+	trial := m.Runner.Store.State().clone()
+	if err := edit(trial); err != nil {
+		return err
+	}
+	for _, vf := range vfs {
+		if err := m.mayHave(ctx, Function{vm, name, vf}, trial.Find(vm, name).VFs[vf].Port.MACs); err != nil {
+			return err
+		}
+	}
+	state, err := m.Runner.Store.Update(edit)
 	if err != nil {
 		return err
 	}
 	m.changed()
-	if err := m.settled(ctx, f, state.rev); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+	defer cancel()
+	var late []error
+	for _, vf := range vfs {
+		if err := m.settled(ctx, Function{vm, name, vf}, state.rev); err != nil {
+			late = append(late, fmt.Errorf("VF %d: %w", vf, err))
+		}
+	}
+	if err := errors.Join(late...); err != nil {
 		return fmt.Errorf("it is kept, and does not stand yet: %w", err)
 	}
+	return nil
+}
+
+// mayHave refuses MACs that somebody else has. libvirt may be asked for that, so before the State is locked.
+func (m *Manager) mayHave(ctx context.Context, f Function, list []model.MAC) error {
+	for _, mac := range list {
+		if has := m.owner(mac, f); has != "" {
+			return &usedMAC{mac, has}
+		}
+	}
+	return m.unused(ctx, list...)
+}
+
+// set changes what the host lets a VF do.
+func (s *State) set(f Function, change func(*model.PortPolicy) error, policy *model.GuestPolicy) error {
+	v, err := s.vf(f)
+	if err != nil {
+		return err
+	}
+	port := v.Port
+	if err := change(&port); err != nil {
+		return err
+	}
+	if err := CheckPort(&port); err != nil {
+		return fmt.Errorf("VF %d: %w", f.VF, err)
+	}
+	if err := checkBackend(s.Find(f.VM, f.Name), &port); err != nil {
+		return fmt.Errorf("VF %d: %w", f.VF, err)
+	}
+	if v.Grant != nil {
+		v.Grant.Port = follow(v, port, policy)
+	}
+	v.Port = port
 	return nil
 }
 
@@ -125,44 +159,6 @@ func (s *State) vf(f Function) (*model.VirtualVF, error) {
 		return nil, fmt.Errorf("virtual PF %s has VFs 0 to %d, and no %d", p.Name, len(p.VFs)-1, f.VF)
 	}
 	return &p.VFs[f.VF], nil
-}
-
-// follow changes in a grant what the host changes.
-func follow(grant, old, now model.PortPolicy) model.PortPolicy {
-	if !slices.Equal(old.MACs, now.MACs) {
-		grant.MACs = now.MACs
-	}
-	if old.VLAN != now.VLAN || !slices.Equal(old.Trunk, now.Trunk) {
-		grant.VLAN, grant.Trunk = now.VLAN, now.Trunk
-	}
-	if old.NoSpoof != now.NoSpoof {
-		grant.NoSpoof = now.NoSpoof
-	}
-	if old.CheckARP != now.CheckARP {
-		grant.CheckARP = now.CheckARP
-	}
-	if !slices.Equal(old.Addresses, now.Addresses) {
-		grant.Addresses = now.Addresses
-	}
-	if old.Isolated != now.Isolated {
-		grant.Isolated = now.Isolated
-	}
-	if old.SLA != now.SLA {
-		grant.SLA.Source = now.SLA.Source
-	}
-	if old.SLA.Guarantee != now.SLA.Guarantee {
-		grant.SLA.Guarantee = now.SLA.Guarantee
-	}
-	if old.SLA.Limit != now.SLA.Limit {
-		grant.SLA.Limit = now.SLA.Limit
-	}
-	if old.SLA.Receive != now.SLA.Receive {
-		grant.SLA.Receive = now.SLA.Receive
-	}
-	if old.SLA.Weight != now.SLA.Weight {
-		grant.SLA.Weight = now.SLA.Weight
-	}
-	return grant
 }
 
 // changed makes the Runner and doctor look.

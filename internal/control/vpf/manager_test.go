@@ -101,12 +101,18 @@ func (r *rig) run(vm model.VMID, vfs int) (model.VirtualPF, channel.Requests) {
 	r.t.Helper()
 	p := r.define(vm, vfs)
 	r.host.start(vm, []model.VirtualPF{p})
+	r.Runner.Wake()
 	r.until("the PF is up", func() bool { return r.carrier(vm, p.PFAlias()) == model.Yes })
 	g := r.Guest(vm)
 	if _, err := g.Hello(r.t.Context(), channel.Hello{Boot: "boot-1"}); err != nil {
 		r.t.Fatal(err)
 	}
 	return p, g
+}
+
+// set has one VF's policy replaced.
+func (r *rig) set(ctx context.Context, vm model.VMID, name string, vf int, port model.PortPolicy) error {
+	return r.SetPorts(ctx, vm, name, []int{vf}, func(p *model.PortPolicy) error { *p = port; return nil })
 }
 
 func at(p model.VirtualPF, vf int) channel.VF { return channel.VF{PF: p.MAC.String(), Index: vf} }
@@ -235,7 +241,7 @@ func TestHostChangesWhatIsGranted(t *testing.T) {
 	if _, err := g.Attach(ctx, channel.Attach{VF: at(p, 0), Owner: "pod", Weight: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.SetPort(ctx, "a", "vpf0", 0, model.PortPolicy{VLAN: 7}); err != nil {
+	if err := r.set(ctx, "a", "vpf0", 0, model.PortPolicy{VLAN: 7}); err != nil {
 		t.Fatal(err)
 	}
 	w, _ := r.host.look(ctx)
@@ -245,17 +251,53 @@ func TestHostChangesWhatIsGranted(t *testing.T) {
 			t.Errorf("%+v", w.Ports[i])
 		}
 	}
-	if err := r.SetPort(ctx, "a", "vpf0", 0, model.PortPolicy{Link: model.LinkDown}); err != nil || r.carrier("a", p.VFAlias(0)) != model.No {
+	if err := r.set(ctx, "a", "vpf0", 0, model.PortPolicy{Link: model.LinkDown}); err != nil || r.carrier("a", p.VFAlias(0)) != model.No {
 		t.Errorf("%v, carrier %s", err, r.carrier("a", p.VFAlias(0)))
 	}
 	for want, err := range map[string]error{
-		"no 1":                     r.SetPort(ctx, "a", "vpf0", 1, model.PortPolicy{}),
-		"there is no virtual PF x": r.SetPort(ctx, "a", "x", 0, model.PortPolicy{}),
-		"not in 1-4094":            r.SetPort(ctx, "a", "vpf0", 0, model.PortPolicy{VLAN: 4095}),
-		"that of virtual PF vpf0":  r.SetPort(ctx, "a", "vpf0", 0, model.PortPolicy{MACs: []model.MAC{p.MAC}}),
+		"no 1":                     r.set(ctx, "a", "vpf0", 1, model.PortPolicy{}),
+		"there is no virtual PF x": r.set(ctx, "a", "x", 0, model.PortPolicy{}),
+		"not in 1-4094":            r.set(ctx, "a", "vpf0", 0, model.PortPolicy{VLAN: 4095}),
+		"that of virtual PF vpf0":  r.set(ctx, "a", "vpf0", 0, model.PortPolicy{MACs: []model.MAC{p.MAC}}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// A change of many VFs is written once, and is made of all of them or of none.
+func TestSetMany(t *testing.T) {
+	r := newRig(t)
+	r.run("a", 4)
+	store := r.Runner.Store
+	before := store.State()
+	limit := func(p *model.PortPolicy) error { p.SLA.Limit = bits(1e6); return nil }
+	if err := r.SetPorts(t.Context(), "a", "vpf0", []int{0, 1, 2, 3}, limit); err != nil {
+		t.Fatal(err)
+	}
+	set := store.State()
+	for i, v := range set.Find("a", "vpf0").VFs {
+		if v.Port.SLA.Limit != bits(1e6) {
+			t.Errorf("VF %d: %+v", i, v.Port)
+		}
+	}
+	if set.rev != before.rev+1 {
+		t.Errorf("%d writes", set.rev-before.rev)
+	}
+	third := 0
+	for name, change := range map[string]func(*model.PortPolicy) error{
+		"VF 2: VLAN 5000": func(p *model.PortPolicy) error {
+			if third++; third == 3 {
+				p.VLAN = 5000
+			}
+			return nil
+		},
+		"it cannot be": func(*model.PortPolicy) error { return errors.New("it cannot be") },
+		"which VF 0":   func(p *model.PortPolicy) error { p.MACs = []model.MAC{{2, 7}}; return nil },
+	} {
+		if err := r.SetPorts(t.Context(), "a", "vpf0", []int{0, 1, 2, 3}, change); err == nil || !strings.Contains(err.Error(), name) || store.State() != set {
+			t.Errorf("%s: %v, changed: %v", name, err, store.State() != set)
 		}
 	}
 }

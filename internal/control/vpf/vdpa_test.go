@@ -202,10 +202,10 @@ func TestManagerOnVDPA(t *testing.T) {
 	if devices, err := r.host.VDPADevices(ctx); err != nil || len(devices) != 3 {
 		t.Errorf("defined with devices %v, %v", devices, err)
 	}
-	if err := r.SetPort(ctx, vdpaVM, "vpf0", 0, model.PortPolicy{NoSpoof: true, Link: model.LinkUp, VLAN: 5}); err == nil || !strings.Contains(err.Error(), "VLANs") {
+	if err := r.set(ctx, vdpaVM, "vpf0", 0, model.PortPolicy{NoSpoof: true, Link: model.LinkUp, VLAN: 5}); err == nil || !strings.Contains(err.Error(), "VLANs") {
 		t.Errorf("sets a VLAN: %v", err)
 	}
-	if err := r.SetPort(ctx, vdpaVM, "vpf0", 0, p.VFs[0].Port); err != nil {
+	if err := r.set(ctx, vdpaVM, "vpf0", 0, p.VFs[0].Port); err != nil {
 		t.Error(err)
 	}
 	r.host.start(vdpaVM, []model.VirtualPF{p})

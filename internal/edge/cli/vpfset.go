@@ -12,9 +12,10 @@ import (
 func (a *app) vpfSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set VM [NAME]", Short: "set what virtual VFs may do (role operate)",
-		Long: `Changes the policy of a VM's virtual VFs at once, and for good; what is not named stays as
-it is. An empty value takes a setting away: --trunk "". While a guest has a VF with a
-policy that it asked for, that one counts until it gives the VF back.
+		Long: `Changes the policy of a VM's virtual VFs at once, and for good: of all those VFs or, where
+that fails, of none. What is not named stays as it is. An empty value takes a setting away:
+--trunk "". Of a VF that a guest has with a policy of its own, what is set here counts at
+once too; what the guest asked for stays where that is narrower.
 
 Rates are a part of what the whole virtual PF has by its VM's SLA (sluice sla): --guarantee,
 --weight and --limit divide that among its VFs.`,

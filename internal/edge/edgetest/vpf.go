@@ -62,14 +62,19 @@ func (v *VirtualPFs) Undefine(_ context.Context, vm model.VMID, name string) err
 	return nil
 }
 
-// SetPort implements server.VirtualPFs.
-func (v *VirtualPFs) SetPort(_ context.Context, vm model.VMID, name string, vf int, p model.PortPolicy) error {
+// SetPorts implements answers.VirtualPFs.
+func (v *VirtualPFs) SetPorts(_ context.Context, vm model.VMID, name string, vfs []int, change func(*model.PortPolicy) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i := range v.all {
 		if s := &v.all[i]; s.VM == vm && s.Name == name {
-			s.VFs = slices.Clone(s.VFs)
-			s.VFs[vf].Port = p
+			changed := slices.Clone(s.VFs)
+			for _, vf := range vfs {
+				if err := change(&changed[vf].Port); err != nil {
+					return err
+				}
+			}
+			s.VFs = changed
 			return nil
 		}
 	}

@@ -21,7 +21,8 @@ type VirtualPFs interface {
 	// Define makes one of a VM that VM or VMName names, and returns it with all that was left open filled in.
 	Define(ctx context.Context, p model.VirtualPF) (model.VirtualPF, error)
 	Undefine(ctx context.Context, vm model.VMID, name string) error
-	SetPort(ctx context.Context, vm model.VMID, name string, vf int, p model.PortPolicy) error
+	// SetPorts changes the policies of VFs: of all, or of none.
+	SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, change func(*model.PortPolicy) error) error
 }
 
 // The paths of changes, and the least role for each: definitions change domains in libvirt.
@@ -149,23 +150,19 @@ func (h *handler) setVPF(ctx context.Context, d *json.Decoder, _ peer) (any, err
 			vfs = append(vfs, i)
 		}
 	}
-	changed := make([]model.PortPolicy, len(vfs)) // all are judged before any is set
-	for k, i := range vfs {
+	for _, i := range vfs {
 		if i < 0 || i >= len(p.VFs) {
 			return nil, &api.Error{Text: fmt.Sprintf("%s of %s has no VF %d", p.Name, p.VMName, i), Remedy: fmt.Sprintf("its VFs are 0 to %d", len(p.VFs)-1)}
 		}
-		changed[k] = p.VFs[i].Port
-		if err := changePort(&changed[k], &b.Set); err != nil {
-			return nil, err
-		}
+	}
+	change := func(p *model.PortPolicy) error { return changePort(p, &b.Set) }
+	if err := h.opts.VirtualPFs.SetPorts(ctx, p.VM, p.Name, vfs, change); err != nil {
+		return nil, err
 	}
 	r := api.Result{Text: fmt.Sprintf("%d virtual VFs of %s of %s are set", len(vfs), p.Name, p.VMName)}
-	for k, i := range vfs {
-		if err := h.opts.VirtualPFs.SetPort(ctx, p.VM, p.Name, i, changed[k]); err != nil {
-			return nil, fmt.Errorf("VF %d (%d of %d were set before): %w", i, k, len(vfs), err)
-		}
-		if p.VFs[i].Grant != nil {
-			r.Details = append(r.Details, fmt.Sprintf("VF %d is in use by %s: what was changed counts at once, and the rest as its guest asked for it", i, p.VFs[i].Grant.Owner))
+	for _, i := range vfs {
+		if g := p.VFs[i].Grant; g != nil {
+			r.Details = append(r.Details, fmt.Sprintf("VF %d is in use by %s: what was changed counts at once, and what its guest asked for stays where that is narrower", i, g.Owner))
 		}
 	}
 	return r, nil

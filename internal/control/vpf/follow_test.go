@@ -1,0 +1,118 @@
+package vpf
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sluice/internal/channel"
+	"sluice/internal/model"
+)
+
+// What the host sets of a VF that is in use never gives its guest more than it asked for, nor more than host policy's limit.
+func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
+	vlans := func(text string) model.VLANs {
+		v, err := model.ParseVLANs(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	yes, no := true, false
+	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	limit := func(n uint64) model.PortPolicy { return model.PortPolicy{SLA: model.SLA{Limit: bits(n)}} }
+	for name, c := range map[string]struct {
+		policy     model.GuestPolicy
+		host, then model.PortPolicy
+		ask        channel.Attach
+		want       model.PortPolicy
+	}{
+		"a lower limit stays when the host lifts its own":     {host: limit(50e6), ask: channel.Attach{Limit: "10Mbit"}, want: limit(10e6)},
+		"a lower limit stays when the host raises its own":    {host: limit(50e6), then: limit(80e6), ask: channel.Attach{Limit: "10Mbit"}, want: limit(10e6)},
+		"a limit goes down with that of the host":             {host: limit(50e6), then: limit(5e6), ask: channel.Attach{Limit: "10Mbit"}, want: limit(5e6)},
+		"the limit of host policy stays":                      {policy: model.GuestPolicy{Limit: bits(1e9)}, host: limit(50e6), want: limit(1e9)},
+		"what nobody asked for follows the host":              {host: limit(50e6), then: limit(80e6), want: limit(80e6)},
+		"a limit of what is received":                         {host: model.PortPolicy{SLA: model.SLA{Receive: bits(9e6)}}, ask: channel.Attach{Receive: "1Mbit"}, want: model.PortPolicy{SLA: model.SLA{Receive: bits(1e6)}}},
+		"a guarantee is no more than the limit":               {policy: model.GuestPolicy{Guarantee: bits(1e9)}, ask: channel.Attach{Guarantee: "1Gbit"}, then: limit(5e6), want: model.PortPolicy{SLA: model.SLA{Guarantee: bits(5e6), Limit: bits(5e6)}}},
+		"a lower guarantee":                                   {host: model.PortPolicy{SLA: model.SLA{Guarantee: bits(9e6)}}, then: model.PortPolicy{SLA: model.SLA{Guarantee: bits(8e6)}}, ask: channel.Attach{Guarantee: "1Mbit"}, want: model.PortPolicy{SLA: model.SLA{Guarantee: bits(1e6)}}},
+		"a part of a trunk":                                   {host: model.PortPolicy{Trunk: vlans("10-20")}, then: model.PortPolicy{Trunk: vlans("10-30")}, ask: channel.Attach{Trunk: "11-12"}, want: model.PortPolicy{Trunk: vlans("11-12")}},
+		"one VLAN of a trunk":                                 {host: model.PortPolicy{Trunk: vlans("10-20")}, then: model.PortPolicy{Trunk: vlans("10-30")}, ask: channel.Attach{VLAN: 11}, want: model.PortPolicy{VLAN: 11}},
+		"the host puts it into another VLAN":                  {policy: model.GuestPolicy{VLANs: vlans("10-20")}, then: model.PortPolicy{VLAN: 7}, ask: channel.Attach{VLAN: 11}, want: model.PortPolicy{VLAN: 7}},
+		"one of the host's addresses":                         {host: model.PortPolicy{Addresses: []netip.Addr{one, two}}, ask: channel.Attach{Addresses: []string{"10.0.0.1"}}, want: model.PortPolicy{Addresses: []netip.Addr{one}}},
+		"another address than the host sets":                  {then: model.PortPolicy{Addresses: []netip.Addr{two}}, ask: channel.Attach{Addresses: []string{"10.0.0.1"}}, want: model.PortPolicy{Addresses: []netip.Addr{two}}},
+		"the spoof check that it asked for":                   {host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &yes}, then: model.PortPolicy{NoSpoof: true, CheckARP: true}, want: model.PortPolicy{CheckARP: true}},
+		"the host switches its spoof check on":                {policy: model.GuestPolicy{NoSpoof: true}, host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &no}},
+		"the check of ARP that it asked for":                  {host: model.PortPolicy{CheckARP: true}, ask: channel.Attach{CheckARP: &yes}, want: model.PortPolicy{CheckARP: true}},
+		"the host checks ARP":                                 {then: model.PortPolicy{CheckARP: true}, ask: channel.Attach{CheckARP: &no}, want: model.PortPolicy{CheckARP: true}},
+		"the host checks ARP of who asked for nothing":        {then: model.PortPolicy{CheckARP: true}, want: model.PortPolicy{CheckARP: true}},
+		"the isolation that it asked for":                     {host: model.PortPolicy{Isolated: true}, ask: channel.Attach{Isolated: &yes}, want: model.PortPolicy{Isolated: true}},
+		"the host isolates it":                                {then: model.PortPolicy{Isolated: true}, ask: channel.Attach{Isolated: &no}, want: model.PortPolicy{Isolated: true}},
+		"what the host does not change stays as granted":      {policy: model.GuestPolicy{VLANs: vlans("10-20"), Weight: 4}, ask: channel.Attach{VLAN: 11, Weight: 3}, then: model.PortPolicy{Isolated: true}, want: model.PortPolicy{VLAN: 11, Isolated: true, SLA: model.SLA{Weight: 3}}},
+		"the weight that it asked for, if the host's is more": {policy: model.GuestPolicy{Weight: 4}, ask: channel.Attach{Weight: 2}, then: model.PortPolicy{SLA: model.SLA{Weight: 3}}, want: model.PortPolicy{SLA: model.SLA{Weight: 2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.policy.Attach = true
+			v := model.VirtualVF{MAC: model.MAC{2, 1}, Port: c.host}
+			grant, err := ask(&c.ask, &v, &c.policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.Grant = &grant
+			have := follow(&v, c.then, &c.policy)
+			have.SLA.Source = ""
+			if diff := cmp.Diff(c.want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A failed attach takes back what it changed, and nothing that the host set meanwhile.
+func TestFailedAttachKeepsWhatTheHostSet(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		r := newRig(t)
+		p, g := r.run("a", 1)
+		if before {
+			if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod", Limit: "90Mbit"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.host.mu.Lock()
+		r.host.fail = func(what string) error {
+			if what == "set-port" {
+				return errors.New("no room")
+			}
+			return nil
+		}
+		r.host.mu.Unlock()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		yes := true
+		go func() {
+			_, err := g.Attach(ctx, channel.Attach{VF: at(p, 0), Owner: "pod", Isolated: &yes, Limit: "80Mbit"})
+			ended <- err
+		}()
+		r.until("it is granted", func() bool {
+			grant := r.Runner.Store.State().Find("a", "vpf0").VFs[0].Grant
+			return grant != nil && grant.Port.Isolated
+		})
+		short, done := context.WithTimeout(t.Context(), 50*time.Millisecond) // it is accepted, and does not stand
+		_ = r.set(short, "a", "vpf0", 0, model.PortPolicy{VLAN: 7, SLA: model.SLA{Limit: bits(10e6)}})
+		done()
+		cancel()
+		if err := <-ended; code(err) != channel.CodeFailed {
+			t.Errorf("have %v", err)
+		}
+		v := r.Runner.Store.State().Find("a", "vpf0").VFs[0]
+		have := v.Effective()
+		have.SLA.Source = ""
+		if (v.Grant != nil) != before || have.VLAN != 7 || have.SLA.Limit != bits(10e6) || have.Isolated {
+			t.Errorf("granted before: %v; now %+v, %+v", before, v.Grant, have)
+		}
+	}
+}
