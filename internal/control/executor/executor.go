@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/base/reconcile"
 	"sluice/internal/model"
 )
 
@@ -210,8 +211,8 @@ func (e *Executor) retry(now time.Time, r *Run, err error) bool {
 const maxDelay = time.Minute
 
 func (e *Executor) again(now time.Time, r *Run) {
-	r.retryAt = now.Add(max(e.opts.Delay, min(e.opts.Delay<<r.Try, maxDelay)))
 	r.Try++
+	r.retryAt = now.Add(reconcile.Backoff{First: e.opts.Delay, Most: maxDelay}.After(r.Try))
 	e.retries++
 }
 

@@ -8,6 +8,9 @@ import (
 )
 
 // Run is a Move under way. Those who read it must not change it.
+//
+// It is not a reconcile.Object, and shares only its Backoff: it is a place in a list of Steps, which goes forward, back to retry
+// and over to the Steps that undo, and what is wanted never changes on the way.
 type Run struct {
 	model.MoveStatus
 	Failed model.Step // the Step whose failure is undone; zero when none failed for good

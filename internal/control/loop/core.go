@@ -2,10 +2,10 @@ package loop
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
+	"sluice/internal/base/reconcile"
 	"sluice/internal/control/executor"
 	"sluice/internal/control/placement"
 	"sluice/internal/control/plan"
@@ -32,8 +32,8 @@ type Core struct {
 	freed   map[model.VFID]time.Time  // VFs that an unplug freed, perhaps after it too
 	resume  []model.Move              // left by an earlier run
 	giveUp  []uint64                  // Steps of cancelled Moves that only wait
-	journal journalState
-	fails   map[model.NICID]*failure
+	journal reconcile.Object[struct{}]
+	fails   fails
 	badVFs  map[model.VFID]time.Time
 	idle    map[model.NICID]time.Time // since when a holder's guest has not used its VF
 	costs   map[model.VMID]*costs
@@ -61,9 +61,8 @@ func NewCore(rules model.Rules, opts Options, journal Journal, left []model.Move
 	}
 	return &Core{
 		opts: opts, decider: d, rules: rules, resume: left,
-		exec:  executor.New(opts.executor(), journal),
-		fails: map[model.NICID]*failure{}, badVFs: map[model.VFID]time.Time{},
-		idle: map[model.NICID]time.Time{}, repairs: map[repairKey]repairTries{}, done: map[model.VMID][]doneMove{}, freed: map[model.VFID]time.Time{}, costs: map[model.VMID]*costs{},
+		exec:   executor.New(opts.executor(), journal),
+		badVFs: map[model.VFID]time.Time{}, idle: map[model.NICID]time.Time{}, repairs: map[repairKey]repairTries{}, done: map[model.VMID][]doneMove{}, freed: map[model.VFID]time.Time{}, costs: map[model.VMID]*costs{},
 		filters: ownFilters{added: map[model.Filter]time.Time{}},
 	}, nil
 }
@@ -89,7 +88,11 @@ func (c *Core) Repair(now time.Time) { c.asked = now }
 
 // Forgive ends a VM's waiting time after failed moves: a person wants it tried now.
 func (c *Core) Forgive(vm model.VMID) {
-	maps.DeleteFunc(c.fails, func(id model.NICID, _ *failure) bool { return id.VM == vm })
+	for id := range c.fails.All() {
+		if id.VM == vm {
+			c.fails.Delete(id)
+		}
+	}
 }
 
 // Tick takes a new Snapshot, which the Core owns from now on, and returns Steps to start.
@@ -182,7 +185,7 @@ func (c *Core) next(now time.Time) []model.Step {
 
 // begin starts a Move if it can start now.
 func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
-	if now.Before(c.journal.until) || !c.ready(m) {
+	if c.journal.Resting(now) || !c.ready(m) {
 		return model.Step{}, false
 	}
 	if m.Kind == model.MovePlug && c.plugs != nil {
@@ -192,7 +195,7 @@ func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
 		return model.Step{}, false
 	}
 	s, err := c.exec.Begin(now, plan.WithUndo(m, c.opts.Timeouts))
-	c.journal.note(now, err)
+	c.journalSaid(now, err)
 	return s, err == nil
 }
 
@@ -295,14 +298,14 @@ func (c *Core) worked(m model.Move, d *doneMove) {
 	switch m.Kind {
 	case model.MovePlug:
 		d.known, d.vf = true, m.VF
-		delete(c.fails, nicOf(m))
+		c.fails.Delete(nicOf(m))
 	case model.MoveUnplug:
 		d.known = true
 		c.freed[m.VF] = d.at
-		if f := c.fails[nicOf(m)]; f != nil && f.Give {
-			f.Give = false // it rests without the VF that it did not use
+		if c.fails.Find(nicOf(m)).Want {
+			c.fails.Object(nicOf(m)).Want = false // it rests without the VF that it did not use
 		} else {
-			delete(c.fails, nicOf(m))
+			c.fails.Delete(nicOf(m))
 		}
 	}
 }

@@ -4,16 +4,13 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/base/reconcile"
 	"sluice/internal/model"
 )
 
-// failure counts a NIC's failed moves.
-type failure struct {
-	Count int
-	Until time.Time
-	Text  string
-	Give  bool // it gives up the VF it has: its guest does not use it
-}
+// fails is the account of NICs whose moves failed: each rests before the next move. What is wanted of a NIC is true where it is
+// to give up the VF that it has, because its guest does not use it.
+type fails = reconcile.Table[model.NICID, bool]
 
 // fail counts a failed move and makes its NIC rest before the next.
 func (c *Core) fail(now time.Time, m model.Move, err error) {
@@ -22,44 +19,28 @@ func (c *Core) fail(now time.Time, m model.Move, err error) {
 		return
 	}
 	c.spent(m.VM, func(k *costs) { k.Failed++ })
-	c.rest(now, nicOf(m), string(m.Kind)+" of "+m.VF.String()+" failed: "+err.Error())
+	c.rest(now, nicOf(m), string(m.Kind)+" of "+m.VF.String()+" failed: "+err.Error(), false)
 }
 
-// rest makes a NIC wait, twice as long each time.
-func (c *Core) rest(now time.Time, nic model.NICID, why string) *failure {
-	f := c.fails[nic]
-	if f == nil {
-		f = &failure{}
-		c.fails[nic] = f
-	}
-	wait := c.opts.BackoffMax
-	if f.Count < 16 {
-		wait = min(wait, c.opts.Backoff<<f.Count)
-	}
-	f.Count++
-	f.Until = now.Add(wait)
-	f.Text, f.Give = why, false
-	return f
-}
-
-// journalState is what the journal's last refusal means.
-type journalState struct {
-	err   error
-	until time.Time // when it is tried again
+// rest makes a NIC wait, twice as long each time; giveUp says whether without the VF that it has.
+func (c *Core) rest(now time.Time, nic model.NICID, why string, giveUp bool) {
+	f := c.fails.Object(nic)
+	f.Fail(now, errors.New(why), reconcile.Backoff{First: c.opts.Backoff, Most: c.opts.BackoffMax})
+	f.Want = giveUp
 }
 
 // journalRest is how long Moves that need the journal wait after it refused one.
 const journalRest = 10 * time.Second
 
-func (s *journalState) note(now time.Time, err error) {
-	*s = journalState{err: err}
-	if err != nil {
-		s.until = now.Add(journalRest)
+// journalSaid notes what the journal answered.
+func (c *Core) journalSaid(now time.Time, err error) {
+	if c.journal.Failed = (reconcile.Failure{}); err != nil {
+		c.journal.Fail(now, err, reconcile.Backoff{First: journalRest})
 	}
 }
 
 // JournalFailed tells that the journal could not even be opened.
-func (c *Core) JournalFailed(err error) { c.journal.err = err }
+func (c *Core) JournalFailed(err error) { c.journal.Failed.Err = err }
 
 // Trouble is why no Move but repairs can begin; nil when they can.
-func (c *Core) Trouble() error { return c.journal.err }
+func (c *Core) Trouble() error { return c.journal.Failed.Err }

@@ -54,7 +54,7 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 	}
 	if c.totals.Ticks%sweepEvery == 0 {
 		gone := func(vm model.VMID) bool { return snap.FindVM(vm) == nil }
-		maps.DeleteFunc(c.fails, func(id model.NICID, _ *failure) bool { return gone(id.VM) })
+		c.fails.Prune(now, true, func(id model.NICID) bool { return !gone(id.VM) })
 		maps.DeleteFunc(c.idle, func(id model.NICID, _ time.Time) bool { return gone(id.VM) })
 		maps.DeleteFunc(c.costs, func(id model.VMID, _ *costs) bool { return gone(id) })
 	}
@@ -77,16 +77,16 @@ func nicOf(m model.Move) model.NICID { return model.NICID{VM: m.VM, NIC: m.NIC} 
 // hints tell placement what the Snapshot does not show.
 func (c *Core) hints(now time.Time) *placement.Hints {
 	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.costOf}
-	if n := c.exec.Len() + len(c.fails) + len(c.done); n > 0 {
+	if n := c.exec.Len() + c.fails.Len() + len(c.done); n > 0 {
 		h.NICs = make(map[model.NICID]placement.Hint, n)
 	}
-	for id, f := range c.fails {
-		if now.Before(f.Until) {
+	for id, f := range c.fails.All() {
+		if f.Resting(now) {
 			has := holds(c.snap, id)
-			if f.Give {
+			if f.Want {
 				has = model.NoVF
 			}
-			h.NICs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.Until, Detail: f.Text}
+			h.NICs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.Failed.Until, Detail: f.Failed.Err.Error()}
 		}
 	}
 	for vm, moves := range c.done {
@@ -151,8 +151,8 @@ func (c *Core) watchNIC(now time.Time, vm *model.VM, nic *model.NIC) {
 	since, seen := c.idle[id]
 	if !seen {
 		c.idle[id] = now
-	} else if f := c.fails[id]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (f == nil || !f.Give || !now.Before(f.Until)) {
-		c.rest(now, id, "its guest does not use the VF it has: no driver has it open").Give = true
+	} else if f := c.fails.Find(id); now.Sub(since) > 2*c.opts.Timeouts.Guest && !(f.Want && f.Resting(now)) {
+		c.rest(now, id, "its guest does not use the VF it has: no driver has it open", true)
 	}
 }
 

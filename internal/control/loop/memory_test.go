@@ -196,7 +196,7 @@ func TestMemoriesGoWithTheirVMs(t *testing.T) {
 		return nil
 	})
 	h.idle[model.NICID{VM: "a", NIC: "ua-0"}] = h.now
-	remember := func() [3]int { return [3]int{len(h.fails), len(h.costs), len(h.done) + len(h.freed)} }
+	remember := func() [3]int { return [3]int{h.fails.Len(), len(h.costs), len(h.done) + len(h.freed)} }
 	for range 3 * sweepEvery {
 		h.tick()
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"sluice/internal/base/reconcile"
 	"sluice/internal/control/placement"
 	"sluice/internal/model"
 )
@@ -25,22 +26,31 @@ type Memory struct {
 	Fails     map[model.NICID]*failure
 }
 
+// failure is the account of a NIC as it is written.
+type failure struct {
+	Count int
+	Until time.Time
+	Text  string
+	Give  bool // it gives up the VF that it has
+}
+
 // Memory copies what the Core knows; the Core may go on while it is written out.
 func (c *Core) Memory() *Memory {
-	m := &Memory{Busy: c.exec.Len(), Options: c.opts, Placement: c.decider.Memory(), Costs: copied(c.costs), Sum: c.sum, Fails: copied(c.fails)}
+	m := &Memory{
+		Busy: c.exec.Len(), Options: c.opts, Placement: c.decider.Memory(),
+		Costs: make(map[model.VMID]*costs, len(c.costs)), Sum: c.sum, Fails: make(map[model.NICID]*failure, c.fails.Len()),
+	}
+	for id, k := range c.costs {
+		one := *k
+		m.Costs[id] = &one
+	}
+	for id, f := range c.fails.All() {
+		m.Fails[id] = &failure{Count: f.Failed.Count, Until: f.Failed.Until, Text: f.Failed.Err.Error(), Give: f.Want}
+	}
 	if c.snap != nil {
 		m.Time = c.snap.Time
 	}
 	return m
-}
-
-func copied[K comparable, T any](m map[K]*T) map[K]*T {
-	out := make(map[K]*T, len(m))
-	for id, p := range m {
-		one := *p
-		out[id] = &one
-	}
-	return out
 }
 
 // Recall makes a new Core go on where another one with the same policy was. It refuses a
@@ -50,7 +60,10 @@ func (c *Core) Recall(m *Memory) error {
 		return err
 	}
 	maps.Copy(c.costs, m.Costs)
-	maps.Copy(c.fails, m.Fails)
+	for id, f := range m.Fails {
+		o := c.fails.Object(id)
+		o.Want, o.Failed = f.Give, reconcile.Failure{Count: f.Count, Until: f.Until, Err: errors.New(f.Text)}
+	}
 	c.sum = m.Sum
 	return c.decider.Recall(m.Placement)
 }

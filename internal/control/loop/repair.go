@@ -3,6 +3,7 @@ package loop
 import (
 	"time"
 
+	"sluice/internal/base/reconcile"
 	"sluice/internal/control/executor"
 	"sluice/internal/control/plan"
 	"sluice/internal/model"
@@ -36,7 +37,8 @@ type repairKey struct {
 	mac     model.MAC
 }
 
-// repairTries remembers tries to repair a finding.
+// repairTries remembers tries to repair a finding. It is not a reconcile.Object: a repair that worked counts as well, since
+// somebody may undo it again and again, and whether it worked shows only at a later look.
 type repairTries struct {
 	last  time.Time
 	count int
@@ -47,10 +49,10 @@ type repairTries struct {
 func (t repairTries) due(now time.Time) bool {
 	wait := repairEvery
 	switch {
-	case t.count == 0 || t.ended && t.count <= 2:
+	case t.count == 0:
 		wait = 0
-	case t.ended && t.count < 8:
-		wait = min(wait, time.Second<<(t.count-3))
+	case t.ended:
+		wait = reconcile.Backoff{First: time.Second, Most: repairEvery}.After(t.count - 2)
 	}
 	return now.Sub(t.last) >= wait
 }

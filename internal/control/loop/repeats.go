@@ -3,21 +3,23 @@ package loop
 import (
 	"strings"
 	"time"
+
+	"sluice/internal/base/reconcile"
 )
 
 // repeats says which reports of something that goes on failing are worth a line in the
-// log: the first, one when the reason has changed, and others at growing intervals.
+// log: the first, one when the reason has changed, and others at growing intervals. It counts lines and not attempts, so
+// it is not a reconcile.Object.
 type repeats struct {
-	text string    // without digits: how long it has failed is no other reason
-	last time.Time // when a line was due
-	wait time.Duration
+	text  string    // without digits: a longer duration of the failure is not another reason
+	last  time.Time // when a line was due
+	lines int       // with this reason
 }
 
-const (
-	minRepeat = time.Minute
-	maxRepeat = time.Hour
-	anyRepeat = 10 * time.Second // between lines, even where two reasons take turns
-)
+// anyRepeat is the least time between lines, even where two reasons take turns.
+const anyRepeat = 10 * time.Second
+
+var sameReason = reconcile.Backoff{First: time.Minute, Most: time.Hour}
 
 func (r *repeats) due(now time.Time, text string) bool {
 	text = strings.Map(func(c rune) rune {
@@ -29,15 +31,13 @@ func (r *repeats) due(now time.Time, text string) bool {
 	since := now.Sub(r.last)
 	switch {
 	case r.text == "":
-		r.wait = minRepeat
 	case text != r.text && since >= anyRepeat:
-		r.wait = minRepeat
-	case since >= r.wait:
-		r.wait = min(2*r.wait, maxRepeat)
+		r.lines = 0
+	case since >= sameReason.After(r.lines):
 	default:
 		return false
 	}
-	r.text, r.last = text, now
+	r.text, r.last, r.lines = text, now, r.lines+1
 	return true
 }
 

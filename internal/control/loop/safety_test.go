@@ -163,7 +163,7 @@ func TestMemoriesAreBoundedByTheVMsThere(t *testing.T) {
 		h.tick()
 	}
 	for what, n := range map[string]int{
-		"failures": len(h.fails), "idle guests": len(h.idle), "costs": len(h.costs), "ended moves": len(h.done), "freed VFs": len(h.freed),
+		"failures": h.fails.Len(), "idle guests": len(h.idle), "costs": len(h.costs), "ended moves": len(h.done), "freed VFs": len(h.freed),
 		"bad VFs": len(h.badVFs), "repairs": len(h.repairs), "filters": len(h.filters.added),
 	} {
 		if n > 2 {
