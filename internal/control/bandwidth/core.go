@@ -38,8 +38,8 @@ type World struct {
 	Rules    model.Rules
 	Tiers    []model.Limit      // what the placement policy lets VFs send, sorted by CompareKeys: caps like SLAs' limits
 	Active   []model.MoveStatus // moves under way: the path of their NICs is about to change
-	// Enforcer names the enforcer that a Limit would have, and whether one can hold it; nil: none can.
-	Enforcer func(*model.Snapshot, model.LimitKey) (name string, can model.Tri)
+	// Enforcer names the enforcer that a Limit would have, and whether one can hold it; nil: none can. It answers at once.
+	Enforcer func(model.LimitKey) (name string, can model.Tri)
 }
 
 // Core is the bandwidth controller: a state machine that makes rates of readings, has an

@@ -45,7 +45,7 @@ const (
 func (s *limitState) follow(w *World) {
 	by, can := "", model.No
 	if w.Enforcer != nil {
-		by, can = w.Enforcer(w.Snapshot, s.key)
+		by, can = w.Enforcer(s.key)
 	}
 	if by != s.by {
 		s.at, s.failed = time.Time{}, time.Time{}

@@ -68,7 +68,7 @@ func newRig(t testing.TB, vms int) *rig {
 	for i := range vms {
 		snap.VMs = append(snap.VMs, model.VM{ID: vm(i), Name: fmt.Sprintf("vm%d", i), State: model.VMRunning, NICs: []model.NIC{{Alias: "n0", Network: "br0"}}})
 	}
-	r.world = World{Snapshot: snap, Enforcer: func(_ *model.Snapshot, k model.LimitKey) (string, model.Tri) {
+	r.world = World{Snapshot: snap, Enforcer: func(k model.LimitKey) (string, model.Tri) {
 		name := r.named[string(k.Path)+" "+string(k.Dir)]
 		if k.VM == "" && name != "htb" {
 			return "", model.No

@@ -2,6 +2,7 @@ package bandwidth
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -110,6 +111,31 @@ var slots = [4]struct {
 	path model.Path
 	dir  model.Direction
 }{{model.PathVirtio, model.Tx}, {model.PathVirtio, model.Rx}, {model.PathVF, model.Tx}, {model.PathVF, model.Rx}}
+
+// Limits yields the keys of all Limits that the Core may have for what a Snapshot shows.
+func Limits(snap *model.Snapshot) iter.Seq[model.LimitKey] {
+	return func(yield func(model.LimitKey) bool) {
+		for i := range snap.PFs {
+			if !yield(rootKey(snap.PFs[i].Name)) {
+				return
+			}
+		}
+		for i := range snap.VMs {
+			for k := range snap.VMs[i].NICs {
+				for _, s := range slots {
+					if !yield(model.LimitKey{VM: snap.VMs[i].ID, NIC: snap.VMs[i].NICs[k].Alias, Path: s.path, Dir: s.dir}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// rootKey is the key of what all taps behind a PF may send together.
+func rootKey(pf string) model.LimitKey {
+	return model.LimitKey{PF: pf, Path: model.PathVirtio, Dir: model.Tx}
+}
 
 // Follow takes what changes slowly. Call it with each new Snapshot, and when rules or moves change.
 func (c *Core) Follow(now time.Time, w World) {
@@ -278,7 +304,7 @@ func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
 			return nil // SetOptions refuses such a name
 		}
 		l = &uplink{pf: pf.Name, alloc: a, group: Unlimited}
-		l.root.key = model.LimitKey{PF: pf.Name, Path: model.PathVirtio, Dir: model.Tx}
+		l.root.key = rootKey(pf.Name)
 		c.links = append(c.links, l)
 	}
 	l.gone, l.speed = false, pf.Shared()

@@ -93,7 +93,7 @@ func (r *BandwidthRunner) Init() *BandwidthRunner {
 // Follow tells the controller what the placement loop knows. The Snapshot is not changed afterwards.
 func (r *BandwidthRunner) Follow(now time.Time, w bandwidth.World) {
 	r.Counters.Follow(w.Snapshot)
-	w.Enforcer = r.enforcer
+	w.Enforcer = r.choices(w.Snapshot)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := r.snap == nil
@@ -154,14 +154,29 @@ func (r *BandwidthRunner) adopt(snap *model.Snapshot) (failed error) {
 	return failed
 }
 
-// enforcer names the first enforcer that can have a Limit.
-func (r *BandwidthRunner) enforcer(snap *model.Snapshot, key model.LimitKey) (string, model.Tri) {
-	for _, e := range r.Enforcers {
-		if can := e.Can(snap, key); can != model.No {
-			return e.Name(), can
+// choice is the first enforcer that can have a Limit.
+type choice struct {
+	by  string
+	can model.Tri
+}
+
+// choices asks the enforcers about every Limit that a Snapshot may call for, so that Core.Follow, under the lock, waits for none of them.
+func (r *BandwidthRunner) choices(snap *model.Snapshot) func(model.LimitKey) (string, model.Tri) {
+	made := make(map[model.LimitKey]choice, 4*len(snap.VMs)+len(snap.PFs))
+	for key := range bandwidth.Limits(snap) {
+		for _, e := range r.Enforcers {
+			if can := e.Can(snap, key); can != model.No {
+				made[key] = choice{e.Name(), can}
+				break
+			}
 		}
 	}
-	return "", model.No
+	return func(key model.LimitKey) (string, model.Tri) {
+		if c, ok := made[key]; ok {
+			return c.by, c.can
+		}
+		return "", model.No
+	}
 }
 
 // Plug implements Plugs.
@@ -351,7 +366,7 @@ func (r *BandwidthRunner) report(at queueKey, failed int, err error) {
 // Lift ends an earlier run in place of it: what is allowed is lifted, and contracts where LiftAll says so. What does
 // not stand is left alone. Run must not be called as well.
 func (r *BandwidthRunner) Lift(now time.Time, w bandwidth.World) error {
-	w.Enforcer = r.enforcer
+	w.Enforcer = r.choices(w.Snapshot)
 	r.snap = w.Snapshot
 	r.Core.Follow(now, w)
 	err := r.adopt(w.Snapshot)

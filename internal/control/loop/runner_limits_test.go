@@ -184,6 +184,82 @@ func TestHungEnforcerDelaysNobody(t *testing.T) {
 	})
 }
 
+// locked is an enforcer of taps whose Apply takes 3 s, and whose Can waits for it.
+type locked struct {
+	enforcer
+	lock    chan struct{}
+	applied []time.Time
+}
+
+func (l *locked) Name() string { return "locked" }
+
+func (l *locked) Can(_ *model.Snapshot, k model.LimitKey) model.Tri {
+	l.lock <- struct{}{}
+	defer func() { <-l.lock }()
+	return model.TriOf(k.Path == model.PathVirtio && k.Dir == model.Rx)
+}
+
+func (l *locked) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
+	l.lock <- struct{}{}
+	defer func() { <-l.lock }()
+	time.Sleep(3 * time.Second)
+	l.applied = append(l.applied, time.Now())
+	return batch, nil
+}
+
+// renewals is an enforcer that finds the longest time between two Applies.
+type renewals struct {
+	enforcer
+	last  time.Time
+	worst time.Duration
+}
+
+func (e *renewals) Can(_ *model.Snapshot, k model.LimitKey) model.Tri {
+	return model.TriOf(k.Path == model.PathVirtio && k.Dir == model.Tx && k.VM != "")
+}
+
+func (e *renewals) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
+	if !e.last.IsZero() {
+		e.worst = max(e.worst, time.Since(e.last))
+	}
+	e.last = time.Now()
+	return batch, nil
+}
+
+// While an enforcer is slow, and waits for itself when it is asked what it can do, readings are taken and the leases of others
+// are renewed in time. (A wait for it under the lock of the runner would stop the clock of the test, which then times out.)
+func TestSlowEnforcerHoldsUpNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{"a": true, "b": true}}
+		snap, _ := w.Snapshot(t.Context())
+		snap.PFs[0].Speed = 10e9
+		ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "equal", Period: 200 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow, quick := &locked{lock: make(chan struct{}, 1)}, &renewals{}
+		r := (&BandwidthRunner{Core: ctrl, Counters: &still{}, Enforcers: []Enforcer{slow, quick}, Period: 200 * time.Millisecond}).Init()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		over := make(chan error)
+		go func() { over <- r.Run(ctx) }()
+		rules := model.Rules{VMs: []model.VMRule{{Match: "*", SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}, Receive: model.Rate{Bits: 2e9}}}}}
+		for k := 0; ctx.Err() == nil; k++ {
+			rules.VMs[0].SLA.Receive.Bits++ // so that the slow one has always something to do
+			s := *snap
+			s.Time = time.Now()
+			r.Follow(time.Now(), bandwidth.World{Snapshot: &s, Rules: rules})
+			time.Sleep(time.Second)
+		}
+		if err := <-over; err != nil {
+			t.Fatal(err)
+		}
+		if late := r.View().Late; late > 0 || quick.worst < model.LimitLease/4 || quick.worst > model.LimitLease/2 || len(slow.applied) < 10 {
+			t.Errorf("%d readings late, a lease of %s renewed after %s at worst, the slow enforcer was called %d times", late, model.LimitLease, quick.worst, len(slow.applied))
+		}
+	})
+}
+
 // left is an enforcer with a limit that an earlier run set.
 type left struct{ enforcer }
 

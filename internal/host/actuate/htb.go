@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/host/kernel"
@@ -42,8 +43,9 @@ type HTB struct {
 	kernel Shapers
 	made   time.Time
 
+	unable atomic.Pointer[error] // why there can be no trees; nil: there can. Read without mu, since Can must not wait for Apply
+
 	mu     sync.Mutex
-	unable error
 	trees  map[string]*tree               // by PF
 	limits map[model.LimitKey]model.Limit // of taps, as they were asked for
 	local  []model.MAC                    // as they were told
@@ -52,26 +54,27 @@ type HTB struct {
 
 // tree is what stands for a PF.
 type tree struct {
-	root   model.Limit
-	pf     int             // its ifindex
-	taps   []string        // that were led to it
-	barred map[string]bool // that cannot be
+	root       model.Limit
+	pf         int             // its ifindex
+	taps       []string        // that were led to it
+	unshapable map[string]bool // that cannot be
 }
 
 // NewHTB asks once whether the kernel can lead taps to trees.
 func NewHTB(k Shapers) *HTB {
 	h := &HTB{kernel: k, made: time.Now(), trees: map[string]*tree{}, limits: map[model.LimitKey]model.Limit{}}
 	if err := k.CheckTaps(); errors.Is(err, model.ErrPermanent) {
-		h.unable = err
+		h.unable.Store(&err)
 	}
 	return h
 }
 
 // Unable says why there can be no trees on this host, nil if there can.
 func (h *HTB) Unable() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.unable
+	if err := h.unable.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Name is what the kernel's tools call it.
@@ -168,7 +171,7 @@ func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, as
 	t := h.trees[name]
 	switch {
 	case whole && (root.Lifts() || pf == nil):
-		if err := h.fell(ctx, name, t, pf); err != nil {
+		if err := h.removeTree(ctx, name, t, pf); err != nil {
 			errs = append(errs, &model.LimitError{Key: key, Err: err})
 		} else if pf == nil && !root.Lifts() {
 			errs = append(errs, &model.LimitError{Key: key, Err: fmt.Errorf("there is no PF %s: %w", name, model.ErrGone)})
@@ -186,7 +189,7 @@ func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, as
 		stands, failed := h.police(ctx, snap, asked)
 		return append(now, stands...), append(errs, failed...)
 	}
-	stands, failed := h.grow(ctx, snap, pf, t, asked, whole)
+	stands, failed := h.setTree(ctx, snap, pf, t, asked, whole)
 	return append(now, stands...), append(errs, failed...)
 }
 
@@ -230,16 +233,16 @@ func (h *HTB) lead(ctx context.Context, m *member, device int, bits uint64) (mod
 	return now, err
 }
 
-// grow makes a PF's tree as it is to be, and leads to it those of its taps that are asked about, or all.
-func (h *HTB) grow(ctx context.Context, snap *model.Snapshot, pf *model.PF, t *tree, asked map[model.LimitKey]model.Limit, all bool) (now []model.Limit, errs []error) {
+// setTree makes a PF's tree as it is to be, and leads to it those of its taps that are asked about, or all.
+func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t *tree, asked map[model.LimitKey]model.Limit, all bool) (now []model.Limit, errs []error) {
 	taps := members(snap, pf, &t.root, h.limits)
 	if all {
-		t.bar(ctx, h.kernel, taps)
+		t.findUnshapable(ctx, h.kernel, taps)
 	}
 	want := t.shaper(pf, taps)
 	stands, err := h.kernel.SetShaper(ctx, want)
 	if errors.Is(err, kernel.ErrNoShapers) {
-		h.unable = err // from now on Can says so, and others are asked
+		h.unable.Store(&err) // from now on Can says so, and others are asked
 	}
 	if all {
 		err = errors.Join(err, h.tellLocal(ctx, snap), h.release(ctx, t, taps))
@@ -281,14 +284,14 @@ func (h *HTB) join(ctx context.Context, t *tree, m *member, stands *kernel.Shape
 }
 
 // polices says whether a member is outside of the tree: it cannot be led there, or there is no class left for it.
-func (t *tree) polices(m *member) bool { return t.barred[m.nic.Tap] || m.class.ID == 0 }
+func (t *tree) polices(m *member) bool { return t.unshapable[m.nic.Tap] || m.class.ID == 0 }
 
-// bar finds out which taps cannot be led to the tree.
-func (t *tree) bar(ctx context.Context, k Shapers, taps []member) {
-	t.barred = map[string]bool{}
+// findUnshapable notes which taps cannot be led to the tree.
+func (t *tree) findUnshapable(ctx context.Context, k Shapers, taps []member) {
+	t.unshapable = map[string]bool{}
 	for i := range taps {
 		if ok, err := k.Shapable(ctx, taps[i].nic.Tap, taps[i].nic.TapIndex); !ok || err != nil {
-			t.barred[taps[i].nic.Tap] = true
+			t.unshapable[taps[i].nic.Tap] = true
 		}
 	}
 }
@@ -324,15 +327,15 @@ func (h *HTB) release(ctx context.Context, t *tree, taps []member) error {
 	}
 	for _, tap := range t.taps {
 		if !slices.Contains(now, tap) {
-			errs = append(errs, h.past(ctx, tap))
+			errs = append(errs, h.bypass(ctx, tap))
 		}
 	}
 	t.taps = now
 	return errors.Join(errs...)
 }
 
-// past leads a tap past any tree. One that has gone is led nowhere.
-func (h *HTB) past(ctx context.Context, tap string) error {
+// bypass leads a tap past any tree. It is not an error if the tap has gone.
+func (h *HTB) bypass(ctx context.Context, tap string) error {
 	_, err := h.kernel.UpdateTap(ctx, tap, func(p *kernel.TapPolicy) { p.Shaper, p.Class = 0, 0 })
 	if errors.Is(err, model.ErrGone) {
 		return nil
@@ -340,8 +343,8 @@ func (h *HTB) past(ctx context.Context, tap string) error {
 	return err
 }
 
-// fell removes a PF's tree, after its taps have been led past it.
-func (h *HTB) fell(ctx context.Context, name string, t *tree, pf *model.PF) error {
+// removeTree removes a PF's tree, after its taps have been led past it.
+func (h *HTB) removeTree(ctx context.Context, name string, t *tree, pf *model.PF) error {
 	var errs []error
 	index := 0
 	if pf != nil {
@@ -350,7 +353,7 @@ func (h *HTB) fell(ctx context.Context, name string, t *tree, pf *model.PF) erro
 	if t != nil {
 		index = t.pf
 		for _, tap := range t.taps {
-			errs = append(errs, h.past(ctx, tap))
+			errs = append(errs, h.bypass(ctx, tap))
 		}
 	}
 	if err := errors.Join(errs...); err != nil || index == 0 {

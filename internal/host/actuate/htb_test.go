@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"sluice/internal/host/kernel"
 	"sluice/internal/model"
+	"sluice/internal/tests/testkit"
 )
 
 // fakeShapers are taps and trees.
@@ -20,6 +22,8 @@ type fakeShapers struct {
 	barred map[int]bool
 	local  []model.MAC
 	fail   error
+
+	entered, hold chan struct{} // if set, SetShaper closes the first, and waits until the second is closed
 }
 
 func (f *fakeShapers) TapPolicies(context.Context) ([]kernel.TapPolicy, error) {
@@ -41,6 +45,10 @@ func (f *fakeShapers) SetLocalMACs(_ context.Context, macs []model.MAC) error {
 }
 
 func (f *fakeShapers) SetShaper(_ context.Context, want kernel.Shaper) (kernel.Shaper, error) {
+	if f.hold != nil {
+		close(f.entered)
+		<-f.hold
+	}
 	if f.fail != nil {
 		return kernel.Shaper{}, f.fail
 	}
@@ -68,8 +76,8 @@ func (f *fakeShapers) Shapers(context.Context) (all []kernel.Shaper, err error) 
 	return all, nil
 }
 
-// grove is a host with three VMs behind pf0 (ifindex 2), and one behind pf1 (3).
-func grove() (*fakeShapers, *model.Snapshot) {
+// treeHost is a host with three VMs behind pf0 (ifindex 2), and one behind pf1 (3).
+func treeHost() (*fakeShapers, *model.Snapshot) {
 	f := &fakeShapers{fakeTaps: fakeTaps{index: map[string]int{}, stands: map[string]kernel.TapPolicy{}}, trees: map[int]kernel.Shaper{}, barred: map[int]bool{}}
 	snap := &model.Snapshot{PFs: []model.PF{
 		{Name: "pf0", Index: 2, Network: "br0", Managed: true, Speed: 10e9},
@@ -109,7 +117,7 @@ func classOf(s *kernel.Shaper, handle uint32) *kernel.ShaperClass {
 }
 
 func TestHTB(t *testing.T) {
-	f, snap := grove()
+	f, snap := treeHost()
 	h := NewHTB(f)
 	batch := []model.Limit{rootLimit("pf0", 5e9), guaranteed(1, 2e9)}
 	now, err := h.Apply(t.Context(), snap, batch)
@@ -164,7 +172,7 @@ func TestHTB(t *testing.T) {
 
 // Somebody filters what comes in from tap2: it stays out of the tree, and leaves the others what they are promised.
 func TestHTBBesideForeignFilters(t *testing.T) {
-	f, snap := grove()
+	f, snap := treeHost()
 	f.barred[12] = true
 	h := NewHTB(f)
 	if _, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 6e9), guaranteed(1, 3e9)}); err != nil {
@@ -177,7 +185,7 @@ func TestHTBBesideForeignFilters(t *testing.T) {
 }
 
 func TestHTBWhereThereCanBeNone(t *testing.T) {
-	f, snap := grove()
+	f, snap := treeHost()
 	f.fail = fmt.Errorf("set shaper: %w", kernel.ErrNoShapers)
 	h := NewHTB(f)
 	root, one := rootLimit("pf0", 6e9), guaranteed(1, 3e9)
@@ -195,7 +203,7 @@ func TestHTBWhereThereCanBeNone(t *testing.T) {
 }
 
 func TestCanHTB(t *testing.T) {
-	f, snap := grove()
+	f, snap := treeHost()
 	snap.VMs[1].NICs[0].Tap, snap.VMs[2].NICs[0].Network = "", "lonely"
 	h := NewHTB(f)
 	tx, away, lonely, root := guaranteed(1, 0).LimitKey, guaranteed(2, 0).LimitKey, guaranteed(3, 0).LimitKey, rootLimit("pf0", 0).LimitKey
@@ -210,7 +218,7 @@ func TestCanHTB(t *testing.T) {
 
 // A tree that an earlier run left goes when no tap is led to it any more.
 func TestSweep(t *testing.T) {
-	f, snap := grove()
+	f, snap := treeHost()
 	f.trees[2], f.trees[3], f.trees[9] = kernel.Shaper{PF: 2, Device: 1002}, kernel.Shaper{PF: 3, Device: 1003}, kernel.Shaper{PF: 9, Device: 1009}
 	f.stands[tap(4)] = kernel.TapPolicy{Tap: tap(4), Shaper: 1003}
 	h := NewHTB(f)
@@ -267,7 +275,7 @@ func TestShareProperties(t *testing.T) {
 
 // The functions of a virtual PF are divided as one by the controller: none is in a tree, where each would be a sender by itself.
 func TestHTBLeavesFunctionsOut(t *testing.T) {
-	f, snap := grove()
+	f, snap := treeHost()
 	h := NewHTB(f)
 	nic := &snap.VMs[1].NICs[0]
 	nic.VirtualPF = "vpf0"
@@ -285,7 +293,7 @@ func TestHTBLeavesFunctionsOut(t *testing.T) {
 // TestHTBWithMoreTapsThanClasses: those that no class is left for are policed, at what the tree leaves to them.
 func TestHTBWithMoreTapsThanClasses(t *testing.T) {
 	const taps = kernel.MostShaped + 3
-	f, snap := grove()
+	f, snap := treeHost()
 	snap.VMs = nil
 	for n := 1; n <= taps; n++ {
 		nic := model.NIC{Alias: "ua-net0", Tap: tap(n), TapIndex: 10 + n, Network: "br0"}
@@ -309,5 +317,31 @@ func TestHTBWithMoreTapsThanClasses(t *testing.T) {
 	}
 	if len(s.Classes) != kernel.MostShaped || s.Rate+policed > 5e9 {
 		t.Errorf("%d classes of %d bits/s, and %d policed beside them", len(s.Classes), s.Rate, policed)
+	}
+}
+
+// A kernel that takes its time keeps nobody from asking what can be limited: the placement loop asks at each Snapshot.
+func TestCanDoesNotWaitForApply(t *testing.T) {
+	f, snap := treeHost()
+	f.entered, f.hold = make(chan struct{}), make(chan struct{})
+	h := NewHTB(f)
+	applied, asked := make(chan error, 1), make(chan model.Tri, 1)
+	go func() {
+		_, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 5e9), guaranteed(1, 2e9)})
+		applied <- err
+	}()
+	<-f.entered
+	go func() { asked <- h.Can(snap, guaranteed(1, 0).LimitKey) }()
+	select {
+	case can := <-asked:
+		if can != model.Yes {
+			t.Errorf("can be limited: %s", can)
+		}
+	case <-time.After(testkit.Time(3 * time.Second)):
+		t.Error("Can waits for Apply")
+	}
+	close(f.hold)
+	if err := <-applied; err != nil {
+		t.Error(err)
 	}
 }

@@ -169,7 +169,7 @@ func TestClearTap(t *testing.T) {
 
 // A function of a virtual PF that has no tap is on a vDPA device: nothing is dropped there, and nobody tries.
 func TestPoliceLeavesVDPAAlone(t *testing.T) {
-	f, snap := grove()
+	f, snap := treeHost()
 	nic, key := &snap.VMs[0].NICs[0], guaranteed(1, 0).LimitKey
 	p := NewPolice(f)
 	for _, c := range []struct {

@@ -42,7 +42,7 @@ func (e *Engine) follow(snap *model.Snapshot) {
 	if e.Core != nil {
 		w = e.Core.World()
 	}
-	w.Enforcer = e.enforcer
+	w.Enforcer = func(k model.LimitKey) (string, model.Tri) { return e.enforcer(w.Snapshot, k) }
 	first := !e.followed
 	e.followed, e.seen = true, w.Snapshot
 	e.Bandwidth.Follow(e.World.Now, w)

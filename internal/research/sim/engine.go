@@ -126,8 +126,8 @@ func (e *Engine) enforce(snap *model.Snapshot) {
 		e.tiered = core
 	}
 	limiter, tiers := e.World.Limiter(), e.tiers
-	w.Enforcer = func(s *model.Snapshot, k model.LimitKey) (string, model.Tri) {
-		return limiter.Name(), limiter.Can(s, k)
+	w.Enforcer = func(k model.LimitKey) (string, model.Tri) {
+		return limiter.Name(), limiter.Can(snap, k)
 	}
 	tiers.Follow(e.World.Now, w)
 	batch := slices.Clone(tiers.Tick(e.World.Now, nil))
