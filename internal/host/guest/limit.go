@@ -176,7 +176,7 @@ func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.
 	}
 	ch.checked, ch.boot = time.Now(), st.boot
 	// r+ does not wait for a reader, and makes no file where there is none.
-	open := map[string]any{"path": pipeOf(key), "mode": "r+"}
+	open := map[string]any{"path": ch.path(key, "in"), "mode": "r+"}
 	err = s.c.do(ctx, key.vm, "guest-file-open", open, &ch.handle)
 	if err != nil && !errors.Is(err, ErrRefused) {
 		return err
@@ -252,10 +252,12 @@ func bounded(v, most uint64) uint64 {
 	return v
 }
 
-// dirOf is where the process keeps its files. Only the guest's root can write to /run.
+// dirOf is where the processes of a NIC keep their files, each in a directory of its own. Only the guest's root can write to /run.
 func dirOf(key channelKey) string { return "/run/sluice-" + key.mac.Hex() }
 
-func pipeOf(key channelKey) string { return dirOf(key) + "/in" }
+func (ch *channel) path(key channelKey, name string) string {
+	return dirOf(key) + "/" + ch.id + "/" + name
+}
 
 // script runs an operation of the script in the guest and returns what it answers.
 func (s *Shaper) script(ctx context.Context, key channelKey, op, id, rec string) (string, error) {

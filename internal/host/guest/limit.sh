@@ -5,7 +5,8 @@
 # in lines, of which the last begins with "ok" or "error".
 #
 # A process that stays reads records from a pipe, each a limit, and changes the classes in place. When it
-# hears nothing for the lease, it leaves the contract, or nothing where there is none, and ends.
+# hears nothing for the lease, it leaves the contract, or nothing where there is none, and ends. It may end just when the
+# next one starts: the one that renames its directory first has it, and the other leaves the device alone.
 set -u
 set -f
 umask 077
@@ -13,7 +14,8 @@ LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL PATH
 
 op=$1 key=$2 mac=$3 id=$4 lease=$5 sys=$6 record=$7
-dir=/run/sluice-$key   # only root may write to /run: nobody else can have put anything there
+all=/run/sluice-$key   # only root may write to /run: nobody else can have put anything there
+dir=$all/$id           # of one process: its pipe and its last answer
 none=1000000000000     # bits/s: more than any link
 dev='' full=0 boot=''  # the device, what a full packet takes on the wire (bytes), which run of the guest this is
 seq=0 bits=0 packets=0 # the contract of the last record
@@ -31,7 +33,7 @@ word() {
 
 # need names the first program that is missing.
 need() {
-	for p in tc timeout dd mkfifo rm mkdir; do
+	for p in tc timeout dd mkfifo rm rmdir mkdir mv sleep; do
 		command -v "$p" >/dev/null || fail "missing $p"
 	done
 }
@@ -85,9 +87,28 @@ clear() {
 # undo takes back what start has done so far, and says why.
 undo() {
 	clear
-	rm -rf "$dir"
+	rm -rf "$all"
 	echo "$*"
 	exit 0
+}
+
+# replace ends the processes before this one: they find that their directories are gone. It waits for one that is
+# just ending, since that touches the device; not for long, for it may have been killed.
+replace() {
+	set +f
+	for d in "$all"/*; do
+		case $d in
+		*.end) ;;
+		*) mv "$d" "$d.old" 2>/dev/null && continue ;;
+		esac
+		n=0
+		while [ -d "${d%.end}.end" ] && [ $n -lt 20 ]; do
+			sleep 0.1 2>/dev/null || sleep 1
+			n=$((n + 1))
+		done
+	done
+	set -f
+	rm -rf "$all"
 }
 
 # burst sets ms to 1 ms of a rate in bytes, and at least two packets.
@@ -127,28 +148,24 @@ take() {
 	put "$2" "$3"
 }
 
-# mine says whether no later one has taken over.
-mine() {
-	word "$dir/id"
-	[ "$got" = "$id" ]
-}
-
-# finish leaves the contract, or nothing.
+# finish leaves the contract, or nothing, unless another process has taken over.
 finish() {
-	mine || exit 0
+	mv "$dir" "$dir.end" 2>/dev/null || exit 0
+	dir=$dir.end
 	if [ "$bits" -gt 0 ] || [ "$packets" -gt 0 ]; then
 		put "$bits" "$packets"
 	else
 		clear
 	fi
 	rm -rf "$dir"
+	rmdir "$all" 2>/dev/null # the next process may be there already
 	exit 0
 }
 
 # stay reads records of 128 bytes; the kernel writes and reads each of them at once.
 stay() {
 	trap finish TERM INT HUP
-	while r=$(timeout "$lease" dd bs=128 count=1 <&3 2>/dev/null) && mine; do
+	while r=$(timeout "$lease" dd bs=128 count=1 <&3 2>/dev/null) && [ -d "$dir" ]; do
 		take "$r"
 	done
 	finish
@@ -162,9 +179,10 @@ check)
 start)
 	need
 	locate
+	replace
 	begin
-	rm -rf "$dir"
-	{ mkdir "$dir" && mkfifo "$dir/in" && echo "$id" >"$dir/id" && exec 3<>"$dir/in"; } || undo "error files"
+	mkdir -p "$dir" 2>/dev/null # one that ends may just remove the directory above
+	{ mkdir -p "$dir" && mkfifo "$dir/in" && exec 3<>"$dir/in"; } || undo "error files"
 	take "$record" || undo "error record"
 	out=$(cat "$dir/out")
 	case $out in *"error tc") undo "$out" ;; esac
@@ -176,12 +194,12 @@ start)
 	) &
 	;;
 write)
-	{ [ -p "$dir/in" ] && mine; } || fail "gone"
+	[ -p "$dir/in" ] || fail "gone"
 	printf %s "$record" 1<>"$dir/in"
 	echo ok
 	;;
 read)
-	mine || fail "gone"
+	[ -e "$dir/out" ] || fail "gone"
 	cat "$dir/out"
 	;;
 show)
@@ -193,7 +211,7 @@ show)
 	;;
 lift)
 	locate
-	rm -rf "$dir"
+	replace
 	clear
 	echo "ok $dev"
 	;;

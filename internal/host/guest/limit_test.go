@@ -2,6 +2,7 @@ package guest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -90,6 +91,31 @@ func TestLimitEndsWithItsLease(t *testing.T) {
 			t.Errorf("anew: %s", g.ceil(1))
 		}
 	})
+}
+
+// A process ends, by its lease say, just as the next one starts: what the next one sets stands.
+func TestLimitStartsAsTheLastEnds(t *testing.T) {
+	g := newRealGuest(t, 1)
+	contract := bits(90 * mbit)
+	for i := range 80 {
+		last := g.processes("dd\x00bs=")
+		ends := time.AfterFunc(time.Duration(i)*time.Millisecond/2, func() { // sooner or later than the next one starts
+			for _, pid := range last {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+		defer ends.Stop()
+		next := NewShaper(g.shaper.c.t)
+		next.sys = g.shaper.sys
+		limit := bits(uint64(10+i) * mbit)
+		if err := next.Limit(within(t, patience), vm, nicMAC(0), limit, contract); err != nil {
+			t.Fatalf("start %d: %v", i, err)
+		}
+		g.eventually("the last one has gone", func() bool { return len(g.processes("sluice")) == 1 })
+		if want := fmt.Sprintf("%dMbit", 10+i); g.ceil(0) != want {
+			t.Fatalf("start %d: %s, want %s", i, g.ceil(0), want)
+		}
+	}
 }
 
 // The agent dies, with the process in the guest or without, and comes back.

@@ -206,7 +206,7 @@ func (s *Shaper) state(ctx context.Context, key channelKey, ch *channel) (string
 		}
 		return text, nil
 	}
-	text, err := s.c.readFile(ctx, key.vm, dirOf(key)+"/out")
+	text, err := s.c.readFile(ctx, key.vm, ch.path(key, "out"))
 	if errors.Is(err, ErrRefused) {
 		return "", errGone
 	}
