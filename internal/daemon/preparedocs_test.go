@@ -28,7 +28,7 @@ func snippet(t *testing.T, language string) string {
 }
 
 // What docs/prepare.md tells people to write by other tools needs no preparing. What virt-install makes of the command there was
-// recorded once, from virtinst 4.1.0 with --print-xml.
+// recorded once, from virtinst 4.1.0 with --print-xml, without the graphics, which it chooses by what the QEMU there has.
 func TestSnippetsNeedNoPreparing(t *testing.T) {
 	p, d := onRealLibvirt(t, model.Rules{})
 	recorded, err := os.ReadFile("testdata/virt-install.xml")

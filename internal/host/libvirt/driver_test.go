@@ -30,9 +30,9 @@ func TestTestDriver(t *testing.T) {
 	if p := c.Problems(); len(p) != 0 {
 		t.Errorf("Problems: %v", p)
 	}
-	err = c.Attach(within(t, patience), doms[0].ID, HostdevSpec{Alias: "ua-x", Address: "0000:01:00.0"})
+	_, err = c.Agent(within(t, patience), doms[0].ID, []byte(`{"execute":"guest-ping"}`))
 	if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "test") {
-		t.Errorf("Attach: %v", err)
+		t.Errorf("Agent: %v", err)
 	}
 }
 
