@@ -229,7 +229,10 @@ func TestDomainStuckByOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := s.hotplug.calls.stuck(); len(left) != 0 {
+	if _, err := onConn(within(t, patience), s.queries, "", "read MACs", allMACs); !errors.Is(err, ErrStuck) {
+		t.Errorf("MACs: %v", err)
+	}
+	if left := append(s.hotplug.calls.stuck(), s.queries.calls.stuck()...); len(left) != 0 {
 		t.Errorf("calls left behind: %v", left)
 	}
 }

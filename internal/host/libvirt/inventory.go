@@ -46,7 +46,7 @@ func (r reading) active() bool {
 
 func isGone(err error) bool { return errors.Is(plain(err), model.ErrGone) }
 
-// read asks libvirt for a domain's state and live XML. Neither waits for its QEMU.
+// read asks libvirt for a domain's state and live XML. Neither waits for a QEMU that is stuck.
 func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, error) {
 	type answer struct {
 		reading
@@ -64,7 +64,7 @@ func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, er
 		if a.state = lv.DomainState(state); err != nil || !a.active() {
 			return a, err
 		}
-		a.xml, err = c.DomainGetXMLDesc(d, 0)
+		a.xml, err = c.xml(d, 0)
 		return a, err
 	})
 	if err != nil || !a.active() {

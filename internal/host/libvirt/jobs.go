@@ -50,24 +50,20 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 // occupied returns for how long a domain's QEMU has owed libvirt an answer; zero if
 // it owes none. The question itself does not wait for QEMU.
 func occupied(ctx context.Context, s *session, vm model.VMID) (time.Duration, error) {
-	type control struct {
-		state lv.DomainControlState
-		since uint64 // ms
-	}
-	info, err := onDomain(ctx, s.queries, vm, "read control state", func(c *client, d lv.Domain) (control, error) {
-		state, _, since, err := c.DomainGetControlInfo(d, 0)
-		return control{lv.DomainControlState(state), since}, err
-	})
-	if isCode(err, lv.ErrNoSupport) {
+	return onDomain(ctx, s.queries, vm, "read control state", control)
+}
+
+// control is the question that occupied asks. A driver that does not know it has no QEMU to wait for.
+func control(c *client, d lv.Domain) (time.Duration, error) {
+	state, _, since, err := c.DomainGetControlInfo(d, 0)
+	switch {
+	case isCode(c.explain(err), lv.ErrNoSupport):
 		return 0, nil
-	}
-	if err != nil {
+	case err != nil:
 		return 0, err
-	}
-	switch info.state {
-	case lv.DomainControlOccupied:
-		return max(time.Millisecond, time.Duration(info.since)*time.Millisecond), nil
-	case lv.DomainControlError:
+	case lv.DomainControlState(state) == lv.DomainControlOccupied:
+		return max(time.Millisecond, time.Duration(since)*time.Millisecond), nil
+	case lv.DomainControlState(state) == lv.DomainControlError:
 		return 0, errors.New("libvirt has lost the domain's monitor (restart libvirtd, or the domain)")
 	}
 	return 0, nil
@@ -122,24 +118,10 @@ func jobForbids(info jobInfo) bool {
 	return false
 }
 
-// fit fails if the domain is in no state to be changed. While its QEMU is at work on
-// another command it waits, up to hangLimit: a call that joins the queue for a
-// stuck domain cannot be taken back.
+// fit fails if the domain is in no state to be changed.
 func (c *Conn) fit(ctx context.Context, s *session, vm model.VMID) error {
-	for {
-		taken, err := occupied(ctx, s, vm)
-		if err != nil {
-			return err
-		}
-		if taken > hangLimit {
-			return fmt.Errorf("%w: its QEMU has not answered libvirt for %s (%s)", ErrStuck, taken.Round(time.Second), stuckRemedy)
-		}
-		if taken == 0 {
-			break
-		}
-		if !sleep(ctx, fitPause) {
-			return ctx.Err()
-		}
+	if err := untilFree(ctx, func() (time.Duration, error) { return occupied(ctx, s, vm) }); err != nil {
+		return err
 	}
 	busy, err := inJob(ctx, s, vm)
 	if err != nil {
@@ -151,5 +133,34 @@ func (c *Conn) fit(ctx context.Context, s *session, vm model.VMID) error {
 	return nil
 }
 
-// fitPause is the time between looks at a domain whose QEMU is at work.
-const fitPause = 20 * time.Millisecond
+// untilFree looks until a domain's QEMU is at work on no other command, for up to hangLimit: a call that joins the queue for a
+// stuck domain cannot be taken back.
+func untilFree(ctx context.Context, look func() (time.Duration, error)) error {
+	for {
+		taken, err := look()
+		if err != nil || taken == 0 {
+			return err
+		}
+		if taken > hangLimit {
+			return fmt.Errorf("%w: its QEMU has not answered libvirt for %s (%s)", ErrStuck, taken.Round(time.Second), stuckRemedy)
+		}
+		if !sleep(ctx, freePause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// freePause is the time between looks at a domain whose QEMU is at work.
+const freePause = 20 * time.Millisecond
+
+// xml reads a domain's XML. Libvirt 9 answers that at once, libvirt 11 when nothing occupies the domain any more.
+func (c *client) xml(d lv.Domain, flags lv.DomainXMLFlags) (string, error) {
+	err := untilFree(context.Background(), func() (time.Duration, error) {
+		taken, _ := control(c, d) // a monitor that is lost keeps nobody waiting
+		return taken, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return c.DomainGetXMLDesc(d, flags)
+}

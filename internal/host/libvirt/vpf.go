@@ -155,7 +155,7 @@ func readStored(c *client, d lv.Domain) (persistent, error) {
 	}
 	out.saved = is == 1
 	// Without the flag for what is secret, passwords would be lost from what is stored again.
-	out.xml, err = c.DomainGetXMLDesc(d, lv.DomainXMLInactive|lv.DomainXMLSecure)
+	out.xml, err = c.xml(d, lv.DomainXMLInactive|lv.DomainXMLSecure)
 	return out, err
 }
 

@@ -181,12 +181,12 @@ func allMACs(c *client) (map[model.MAC]string, error) {
 	out := map[model.MAC]string{}
 	for _, d := range doms {
 		for _, flags := range []lv.DomainXMLFlags{0, lv.DomainXMLInactive} {
-			doc, err := c.DomainGetXMLDesc(d, flags)
+			doc, err := c.xml(d, flags)
 			if isGone(err) {
 				break
 			}
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", d.Name, err)
 			}
 			macs, err := vpfxml.MACs(doc)
 			if err != nil {
