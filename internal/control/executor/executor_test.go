@@ -150,19 +150,20 @@ func TestDelayDoubles(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	why := errors.New("why")
+	why, no := errors.New("why"), errors.New("no")
 	for _, c := range []struct {
 		name   string
 		steps  string
-		at     int  // cancelled while this Step is under way
-		works  bool // how that ends
+		at     int   // cancelled while this Step is under way
+		result error // of that
 		giveUp bool
 		want   string // what is done after it
 	}{
-		{"after the Step under way", "a^1 b^1 c", 0, true, false, "x"},
-		{"though it fails", "a^1 b^1 c", 0, false, false, "x"},
-		{"a wait is given up", "a^1 b~^1 c", 1, false, true, "x"},
-		{"too late to turn", "a^1 b^1 c d", 2, true, false, "d"},
+		{"after the Step under way", "a^1 b^1 c", 0, nil, false, "x"},
+		{"though it fails", "a^1 b^1 c", 0, no, false, "x"},
+		{"a wait is given up", "a^1 b~^1 c", 1, no, true, "x"},
+		{"too late to turn", "a^1 b^1 c d", 2, nil, false, "d"},
+		{"the VM has gone meanwhile", "a^1 b^1 c", 1, model.ErrGone, false, "sweep"},
 	} {
 		e := New(Options{Retries: 2}, &memory{})
 		s, _ := e.Begin(noon, move("vm", c.steps, "x"))
@@ -175,15 +176,14 @@ func TestCancel(t *testing.T) {
 			t.Errorf("%s: give up %d, Step %d is under way", c.name, id, s.ID)
 		}
 		e.Cancel(noon, r, why) // twice is once
-		var err error
-		if !c.works {
-			err = errors.New("no")
-		}
-		e.Finish(noon, s.ID, err)
+		e.Finish(noon, s.ID, c.result)
 		did := ""
 		for due := e.Due(noon); len(due) > 0; due = e.Due(noon) {
 			did += string(due[0].Kind)
 			e.Finish(noon, due[0].ID, nil)
+		}
+		if errors.Is(c.result, model.ErrGone) && (r.Cancelled() || !errors.Is(r.Cause(), model.ErrGone)) {
+			t.Errorf("%s: cause %v", c.name, r.Cause())
 		}
 		if did != c.want || r.Cancelled() != (c.want == "x") || !r.Over() || (r.Cancelled() && !errors.Is(r.Cause(), why)) {
 			t.Errorf("%s: did %q, cause %v, over %v; want %q", c.name, did, r.Cause(), r.Over(), c.want)

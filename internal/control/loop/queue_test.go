@@ -1,0 +1,48 @@
+package loop
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/model"
+)
+
+// A Limit that waits while its enforcer is busy gives way to a newer one of the same NIC: the enforcer is never told what is out of date.
+func TestNewerLimitReplacesTheOneThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &enforcer{slow: time.Second}
+		ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: time.Second})
+		must(t, err)
+		r := (&BandwidthRunner{Core: ctrl, Counters: &still{}, Enforcers: []Enforcer{e}}).Init()
+		snap, err := (&world{}).Snapshot(context.Background())
+		must(t, err)
+		r.Follow(time.Now(), bandwidth.World{Snapshot: snap})
+		limit := func(vm model.VMID, bits uint64) model.Limit {
+			return model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: "ua-0"}, Contract: model.Rate{Bits: bits}}
+		}
+		batches := [][]model.Limit{{limit("a", 1)}, {limit("a", 2), limit("b", 3)}, {limit("a", 4)}}
+		for _, batch := range batches {
+			r.mu.Lock()
+			r.dispatch(batch)
+			r.mu.Unlock()
+			synctest.Wait() // the first batch is with the enforcer now, the others wait
+		}
+		time.Sleep(3 * time.Second)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		want := [][]model.Limit{{limit("a", 1)}, {limit("a", 4), limit("b", 3)}}
+		if len(e.asked) != len(want) {
+			t.Fatalf("asked for %+v, want %+v", e.asked, want)
+		}
+		for i := range want {
+			for k := range want[i] {
+				if len(e.asked[i]) != len(want[i]) || e.asked[i][k] != want[i][k] {
+					t.Errorf("batch %d: %+v, want %+v", i, e.asked[i], want[i])
+				}
+			}
+		}
+	})
+}
