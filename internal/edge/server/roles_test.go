@@ -2,11 +2,16 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/user"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +111,68 @@ func TestRoles(t *testing.T) {
 	if w := record(h, r); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "over TCP") {
 		t.Errorf("over TCP: %d %s", w.Code, w.Body)
 	}
+}
+
+// Roles follow the user and groups that the kernel knows of a connection: real users ask over a real socket.
+func TestRolesOfRealUsers(t *testing.T) {
+	needRoot(t)
+	const games = 60 // the group that may use the socket
+	var log lockedBuilder
+	o := options(edgetest.NewBackend(edgetest.View()))
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	o.Socket, o.Group = filepath.Join(socketDir(t), "s.sock"), "games"
+	o.Operate, o.Own = "4001, @5001", "4002, @5002, @0"
+	serve(t, o)
+	for _, c := range []struct {
+		name          string
+		uid, gid      int
+		supplementary []uint32
+		operate, owns bool
+	}{
+		{"root", 0, 0, nil, true, true},
+		{"a user of the socket's group", 4009, games, nil, false, false},
+		{"an operator", 4001, games, nil, true, false},
+		{"an owner", 4002, games, nil, true, true},
+		{"whose primary group operates", 4009, 5001, []uint32{games}, true, false},
+		{"whose primary group owns", 4009, 5002, []uint32{games}, true, true},
+		{"whose supplementary group operates", 4009, games, []uint32{7, 5001}, true, false},
+		{"the last of many supplementary groups", 4009, games, append(slices.Repeat([]uint32{7}, 40), 5002), true, true},
+		{"groups with the numbers of users", 4009, 4001, []uint32{games, 4002}, false, false},
+		{"users with the numbers of groups", 5001, games, nil, false, false},
+		{"root's group", 4009, 0, []uint32{games}, true, true},
+	} {
+		for path, allowed := range map[string]bool{"/v1/drain": c.operate, "/v1/reload": c.owns} {
+			want := http.StatusForbidden
+			if allowed {
+				want = http.StatusOK
+			}
+			code, err := requestAs(t, c.uid, c.gid, o.Socket, http.MethodPost, path, "", c.supplementary...)
+			if code != want || err != nil {
+				t.Errorf("%s: POST %s: %d, %v, want %d", c.name, path, code, err, want)
+			}
+		}
+	}
+	if want := fmt.Sprintf("(uid 4002, pid %d)", os.Getpid()); !strings.Contains(log.String(), want) {
+		t.Errorf("the log does not say who: %q", want)
+	}
+}
+
+// lockedBuilder takes what several goroutines log.
+type lockedBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuilder) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuilder) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // Whoever may read can ask for what he may not do as often as he likes; the log stays short
