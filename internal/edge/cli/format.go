@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -48,13 +51,33 @@ func outputFlag(c *cobra.Command) *output {
 // show prints a value as JSON or as the table that text makes of it.
 func show[T any](w io.Writer, o *output, value T, text func(io.Writer, T)) error {
 	if o.json {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(value)
+		data, err := json.MarshalIndent(value, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(escaped(data), '\n'))
+		return err
 	}
 	p := &printer{w: w}
 	text(p, value)
 	return p.err
+}
+
+// escaped is JSON with every character that could play with a terminal as \uXXXX, which programs read as the same.
+func escaped(data []byte) []byte {
+	out := make([]byte, 0, len(data))
+	for len(data) > 0 {
+		r, n := utf8.DecodeRune(data)
+		if r == '\n' || strconv.IsPrint(r) {
+			out = append(out, data[:n]...)
+		} else {
+			for _, unit := range utf16.AppendRune(nil, r) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
+		}
+		data = data[n:]
+	}
+	return out
 }
 
 // printer remembers the first error of many writes.
