@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net"
 	"net/http"
 )
 
@@ -20,4 +21,18 @@ const (
 	PerPeer        = perPeer
 	PerAll         = perAll
 	StreamsPerPeer = streamsPerPeer
+	StreamsPerAll  = streamsPerAll
 )
+
+// ShareOf names the share of a TCP connection from that address and port.
+func ShareOf(remote string) string { return shareOf(from{remote: remote}, peer{tcp: true}) }
+
+// from is a connection of which only that is known.
+type from struct {
+	net.Conn
+	remote string
+}
+
+func (f from) RemoteAddr() net.Addr { return f }
+func (f from) Network() string      { return "tcp" }
+func (f from) String() string       { return f.remote }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +23,7 @@ const (
 )
 
 // Bounds of streams of events, which last for hours and cost little. They have places apart, so that
-// pages that are open leave room for requests.
+// pages that are open leave room for requests. When all are taken, whoever has the most gives one up to whoever has fewer.
 const (
 	streamsPerPeer = 64 // of one user, or of one address
 	streamsPerAll  = 128
@@ -39,37 +41,45 @@ type shared struct {
 
 func inShares(l net.Listener, most, mostAll int) *shared {
 	return &shared{
-		Listener: l, requests: newPlaces(most, mostAll), streams: newPlaces(streamsPerPeer, streamsPerAll),
+		Listener: l, requests: newPlaces(most, mostAll, false), streams: newPlaces(streamsPerPeer, streamsPerAll, true),
 		refusals: make(chan struct{}, patients),
 	}
 }
 
-// places counts connections by the name of their share.
+// places holds connections by the name of their share.
 type places struct {
-	most, mostAll int // of one peer, of all but root
+	most, mostAll int  // of one peer, of all but root
+	yield         bool // when all are taken, the share with the most loses its oldest one
 
 	mu   sync.Mutex
-	used map[string]int
-	all  int // but root's
+	held map[string][]*sharedConn // oldest first
+	all  int                      // but root's
 }
 
-func newPlaces(most, mostAll int) *places {
-	return &places{most: most, mostAll: mostAll, used: map[string]int{}}
+func newPlaces(most, mostAll int, yield bool) *places {
+	return &places{most: most, mostAll: mostAll, yield: yield, held: map[string][]*sharedConn{}}
 }
 
 // rootShare is the name of the share that does not count against the sum.
 const rootShare = "uid 0"
 
-// shareOf names the share of a connection.
+// shareOf names the share of a connection: a user, an address, or the network of an address that has many of its own.
 func shareOf(c net.Conn, p peer) string {
 	if p.local {
 		return fmt.Sprintf("uid %d", p.uid)
 	}
-	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
-	if err != nil {
+	addr, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	ip := addr.Addr().Unmap().WithZone("")
+	switch {
+	case err != nil:
 		return "unknown peers"
+	case ip.IsLoopback():
+		return "this host"
+	case ip.Is6():
+		const subnet = 64 // which one host may have to itself
+		return netip.PrefixFrom(ip, subnet).Masked().String()
 	}
-	return host
+	return ip.String()
 }
 
 // Accept returns the next connection that is within its peer's share.
@@ -80,34 +90,65 @@ func (l *shared) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		p := identify(c)
-		name := shareOf(c, p)
-		if l.requests.take(name) {
-			return &sharedConn{Conn: c, peer: p, share: name, streams: l.streams, in: l.requests}, nil
+		one := &sharedConn{Conn: c, peer: p, share: shareOf(c, p), streams: l.streams, in: l.requests}
+		if ok, _ := l.requests.take(one); ok {
+			return one, nil
 		}
-		l.refuse(c, name)
+		l.refuse(c, one.share)
 	}
 }
 
-func (p *places) take(name string) bool {
+// take gives a connection a place if there is one. Another that lost its place for it is to be closed.
+func (p *places) take(c *sharedConn) (ok bool, lost *sharedConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used[name] >= p.most || name != rootShare && p.all >= p.mostAll {
-		return false
+	mine := len(p.held[c.share])
+	if mine >= p.most {
+		return false, nil
 	}
-	p.used[name]++
-	if name != rootShare {
+	if c.share != rootShare && p.all >= p.mostAll {
+		if lost = p.oldestOfMost(mine + 1); lost == nil {
+			return false, nil
+		}
+		p.remove(lost)
+	}
+	p.held[c.share] = append(p.held[c.share], c)
+	if c.share != rootShare {
 		p.all++
 	}
-	return true
+	return true, lost
 }
 
-func (p *places) give(name string) {
+// oldestOfMost is the oldest connection of the share that has the most, nil where none has more than n or none has to yield.
+func (p *places) oldestOfMost(n int) (oldest *sharedConn) {
+	if !p.yield {
+		return nil
+	}
+	for share, list := range p.held {
+		if share != rootShare && len(list) > n {
+			n, oldest = len(list), list[0]
+		}
+	}
+	return oldest
+}
+
+func (p *places) give(c *sharedConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used[name]--; p.used[name] == 0 {
-		delete(p.used, name)
+	p.remove(c)
+}
+
+// remove takes the place of a connection away, if it has one.
+func (p *places) remove(c *sharedConn) {
+	list := p.held[c.share]
+	i := slices.Index(list, c)
+	if i < 0 {
+		return
 	}
-	if name != rootShare {
+	if p.held[c.share] = slices.Delete(list, i, i+1); len(list) == 1 {
+		delete(p.held, c.share)
+	}
+	if c.share != rootShare {
 		p.all--
 	}
 }
@@ -156,17 +197,27 @@ type sharedConn struct {
 // stream moves a connection to the places of streams, for the rest of its life. It is false where there is none, and the
 // connection stays where it is.
 func (c *sharedConn) stream() bool {
+	ok, lost := c.toStream()
+	if lost != nil {
+		_ = lost.Close() // its reader connects again, and may be refused then
+	}
+	return ok
+}
+
+func (c *sharedConn) toStream() (ok bool, lost *sharedConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.in == c.streams {
-		return true
+	switch c.in {
+	case nil:
+		return false, nil
+	case c.streams:
+		return true, nil
 	}
-	if c.in == nil || !c.streams.take(c.share) {
-		return false
+	if ok, lost = c.streams.take(c); ok {
+		c.in.give(c)
+		c.in = c.streams
 	}
-	c.in.give(c.share)
-	c.in = c.streams
-	return true
+	return ok, lost
 }
 
 // Close gives the place back once.
@@ -175,7 +226,7 @@ func (c *sharedConn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.in != nil {
-		c.in.give(c.share)
+		c.in.give(c)
 		c.in = nil
 	}
 	return err

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
@@ -186,6 +187,86 @@ func TestStreamsLeaveRoomForRequests(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("the place of a stream that has ended does not come back: %v", err)
+		}
+	}
+}
+
+// However many streams others have, a user gets one: who has most of them gives up the oldest.
+func TestStreamsAreSharedAmongUsers(t *testing.T) {
+	needRoot(t)
+	o := options(edgetest.NewBackend(edgetest.View()))
+	o.Socket, o.Group = filepath.Join(socketDir(t), "s.sock"), "games"
+	serve(t, o)
+	var hogs []net.Conn
+	for uid := range server.StreamsPerAll / server.StreamsPerPeer { // they take all places
+		for range server.StreamsPerPeer {
+			hogs = append(hogs, stream(t, o.Socket, 60000+uid))
+		}
+	}
+	for range 8 {
+		if c := stream(t, o.Socket, 65534); c == nil {
+			t.Fatal("a user gets no stream while others have all")
+		}
+	}
+	if c := stream(t, o.Socket, 60000); c != nil {
+		t.Error("who has most gets one more")
+	}
+	over := 0
+	for _, c := range hogs {
+		if err := c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); err == nil { // its end
+			over++
+		}
+	}
+	if over != 8 {
+		t.Errorf("%d streams of others ended, want 8", over)
+	}
+}
+
+// stream opens a stream of events as a user, nil if it is refused.
+func stream(t *testing.T, socket string, uid int) net.Conn {
+	t.Helper()
+	var c net.Conn
+	err := as(uid, 60, func() (err error) {
+		c, err = net.Dial("unix", socket) // does not block for long: the backlog is served
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, "GET /v1/events HTTP/1.1\r\nHost: sluice\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(c, 1<<10)), nil) //nolint:bodyclose // with the connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil
+	}
+	return c
+}
+
+// Whoever has many addresses has one share: 127.0.0.0/8 of this host, and a network of IPv6.
+func TestManyAddressesOfOneHostAreOneShare(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"10.0.0.1:1", "10.0.0.1:2", true},
+		{"10.0.0.1:1", "10.0.0.2:1", false},
+		{"127.0.0.1:1", "127.9.9.9:2", true},
+		{"127.0.0.1:1", "[::1]:2", true},
+		{"[2001:db8::1]:1", "[2001:db8::ffff:1:2]:2", true},
+		{"[2001:db8::1]:1", "[2001:db8:0:1::1]:1", false},
+		{"[::ffff:10.0.0.1]:1", "10.0.0.1:1", true},
+		{"[fe80::1%eth0]:1", "[fe80::2%eth1]:1", true},
+	} {
+		if a, b := server.ShareOf(c.a), server.ShareOf(c.b); (a == b) != c.same {
+			t.Errorf("%s is %q, %s is %q", c.a, a, c.b, b)
 		}
 	}
 }
