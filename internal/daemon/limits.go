@@ -12,6 +12,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control/bandwidth"
 	"sluice/internal/control/loop"
+	"sluice/internal/daemon/journal"
 	"sluice/internal/edge/backend"
 	"sluice/internal/host/actuate"
 	"sluice/internal/host/kernel"
@@ -53,7 +54,7 @@ func LiftLimits(ctx context.Context, o Options) error {
 	defer h.close()
 	d := &daemonState{o: o, host: h, log: log, started: c}
 	defer d.locks.close()
-	if err := d.locks.state(c.StateDir); err != nil && !loop.Unusable(err) {
+	if err := d.locks.state(c.StateDir); err != nil && !journal.Unusable(err) {
 		return err
 	}
 	if err := d.locks.mode(model.ModeEnforce); err != nil {

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control/loop"
 	"sluice/internal/control/vpf"
+	"sluice/internal/daemon/journal"
 	"sluice/internal/edge/backend"
 	"sluice/internal/edge/history"
 	"sluice/internal/edge/page"
@@ -146,28 +147,28 @@ type daemonState struct {
 func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	defer d.locks.close()
 	// A host can be repaired without a state_dir; the journal says what is wrong with it.
-	if err := d.locks.state(c.StateDir); err != nil && !loop.Unusable(err) {
+	if err := d.locks.state(c.StateDir); err != nil && !journal.Unusable(err) {
 		return err
 	}
 	if err := d.locks.mode(d.options(c).Mode); err != nil {
 		return err
 	}
-	journal, left, trouble, err := loop.OpenLateJournal(filepath.Join(c.StateDir, "journal"), d.log)
+	moves, left, trouble, err := journal.OpenLate(filepath.Join(c.StateDir, "journal"), d.log)
 	if err != nil {
 		return err
 	}
-	defer journal.Close()
+	defer moves.Close()
 	d.over, err = backend.OpenOverrides(filepath.Join(c.StateDir, "overrides.json"))
 	if err != nil {
 		return err
 	}
-	core, err := loop.NewCore(d.over.Over(d.host.rules(c)), d.options(c), journal, left)
+	core, err := loop.NewCore(d.over.Over(d.host.rules(c)), d.options(c), moves, left)
 	if err != nil {
 		return err
 	}
 	core.JournalFailed(trouble)
 	dog := &watchdog{ping: pingSystemd, most: looks(c.Sample)}
-	filters, err := loop.OpenFilters(filepath.Join(c.StateDir, "filters"), d.log)
+	filters, err := journal.OpenFilters(filepath.Join(c.StateDir, "filters"), d.log)
 	if err != nil {
 		d.log.Error("filters of VMs that end while the daemon is stopped will stay", "error", err)
 	} else {

@@ -31,7 +31,7 @@ func Replace(path string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, ignoreGone(os.Remove(tmp.Name())))
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
 func ignoreGone(err error) error {
@@ -41,7 +41,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-func syncDir(dir string) error {
+// SyncDir makes what was renamed or created in a directory survive a crash.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

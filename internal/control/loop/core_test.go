@@ -83,6 +83,13 @@ func (h *hand) do(steps []model.Step, result func(model.Step) error) (did []stri
 
 func works(model.Step) error { return nil }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // deaf makes the bridge send b's frames to the PF though b is on virtio.
 func deaf(s *model.Snapshot) { s.VMs[1].NICs[0].Route = "pf0" }
 

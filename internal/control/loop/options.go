@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sluice/internal/control/executor"
@@ -21,6 +22,15 @@ type Actuator interface {
 
 // Journal remembers Moves under way across a crash.
 type Journal = executor.Journal
+
+// NoJournal is for a loop that changes nothing.
+type NoJournal struct{}
+
+// Begin implements Journal. It refuses: after a crash nobody would know of the Move.
+func (NoJournal) Begin(model.Move) error { return errors.New("there is no journal") }
+
+// End implements Journal.
+func (NoJournal) End(model.Move) error { return nil }
 
 // Options are the knobs of the loop.
 type Options struct {

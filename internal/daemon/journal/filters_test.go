@@ -1,4 +1,4 @@
-package loop
+package journal
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func filter(pf string, n byte) model.Filter {
 func TestFileFilters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "filters")
 	var log bytes.Buffer
-	open := func() *FileFilters {
+	open := func() *Filters {
 		b, err := OpenFilters(path, slog.New(slog.NewTextHandler(&log, nil)))
 		must(t, err)
 		t.Cleanup(func() { _ = b.Close() })

@@ -1,4 +1,4 @@
-package loop
+package journal
 
 import (
 	"bufio"
@@ -14,30 +14,33 @@ import (
 	"slices"
 	"syscall"
 
+	"sluice/internal/base/statefile"
+	"sluice/internal/control/executor"
 	"sluice/internal/model"
 )
 
-// FileJournal is a Journal in a file: one line when a Move begins, synced to disk
+// File is an executor.Journal in a file: one line when a Move begins, synced to disk
 // before its first Step, and one when it ends. The file is emptied whenever nothing is
 // under way, and written anew when it has grown beyond what it must remember.
-type FileJournal struct {
+type File struct {
 	path    string
-	file    journalFile
+	file    file
+	create  func(path string) (file, error) // makes an empty file, or empties one
 	open    []model.Move
 	good    int64 // where the last whole line ends
 	torn    bool  // something else stands behind it: cut off before anything is appended
 	rewrite int64 // the file is written anew when it is longer than this
 }
 
-// journalFile is what the journal needs of an os.File that appends.
-type journalFile interface {
+// file is what the journal needs of an os.File that appends.
+type file interface {
 	io.ReadWriteCloser
 	Sync() error
 	Truncate(int64) error
 }
 
 // entry is a line of the journal: the CRC-32C of the JSON in eight hexadecimal digits,
-// a space, the JSON. For lines that earlier versions wrote see journal_old.go.
+// a space, the JSON.
 type entry struct {
 	Begin *model.Move `json:"begin,omitempty"`
 	End   *model.Move `json:"end,omitempty"`
@@ -50,10 +53,10 @@ const (
 	minRewrite = 1 << 20
 )
 
-// OpenJournal opens or makes the journal and returns the Moves an earlier run left. A
+// Open opens or makes the journal and returns the Moves an earlier run left. A
 // damaged last line, as a crash leaves one, is dropped and logged. Damage anywhere else
 // is an error, as is a journal that is no regular file or is too long to be one.
-func OpenJournal(path string, log *slog.Logger) (*FileJournal, []model.Move, error) {
+func Open(path string, log *slog.Logger) (*File, []model.Move, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, nil, fmt.Errorf("journal: %w; choose another state_dir or make this one", err)
 	}
@@ -61,7 +64,7 @@ func OpenJournal(path string, log *slog.Logger) (*FileJournal, []model.Move, err
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal: %w", err)
 	}
-	j := &FileJournal{path: path, file: f, rewrite: minRewrite}
+	j := &File{path: path, file: f, create: create, rewrite: minRewrite}
 	dropped, err := j.read()
 	if err != nil {
 		_ = f.Close()
@@ -95,7 +98,7 @@ func openRegular(path string) (*os.File, error) {
 }
 
 // read takes in what the file says. dropped tells what was wrong with the last line.
-func (j *FileJournal) read() (dropped, err error) {
+func (j *File) read() (dropped, err error) {
 	sc := bufio.NewScanner(j.file)
 	sc.Buffer(nil, maxLine)
 	sc.Split(wholeLines)
@@ -142,9 +145,6 @@ func decodeLine(line []byte) (entry, error) {
 	if !whole {
 		return entry{}, errors.New("it ends in the middle")
 	}
-	if bytes.HasPrefix(text, []byte("{")) {
-		return decodeOld(text)
-	}
 	sum, text, _ := bytes.Cut(text, []byte(" "))
 	if want := fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli)); string(sum) != want {
 		return entry{}, errors.New("its checksum is wrong")
@@ -165,8 +165,8 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return 0, nil, nil
 }
 
-// Begin implements Journal.
-func (j *FileJournal) Begin(m model.Move) error {
+// Begin implements executor.Journal.
+func (j *File) Begin(m model.Move) error {
 	if err := j.write(entry{Begin: &m}, j.file.Sync); err != nil {
 		return err
 	}
@@ -174,8 +174,8 @@ func (j *FileJournal) Begin(m model.Move) error {
 	return nil
 }
 
-// End implements Journal.
-func (j *FileJournal) End(m model.Move) error {
+// End implements executor.Journal.
+func (j *File) End(m model.Move) error {
 	j.drop(m)
 	if len(j.open) == 0 {
 		return j.cut(0)
@@ -187,11 +187,11 @@ func (j *FileJournal) End(m model.Move) error {
 }
 
 // Close closes the file; what is open in it stays.
-func (j *FileJournal) Close() error { return j.file.Close() }
+func (j *File) Close() error { return j.file.Close() }
 
 // write appends a line. What a failed one leaves is cut off before the next: a line
 // behind half a line would be lost with it, and the journal refused at the next start.
-func (j *FileJournal) write(e entry, sync func() error) error {
+func (j *File) write(e entry, sync func() error) error {
 	b, err := encodeLine(e)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -215,13 +215,13 @@ func (j *FileJournal) write(e entry, sync func() error) error {
 
 // writeAnew replaces the file by one with the open Moves alone. A crash in the middle
 // leaves the old one. Should it fail before the new one is in place, the old one serves on.
-func (j *FileJournal) writeAnew() error {
+func (j *File) writeAnew() error {
 	temp := j.path + ".new"
-	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
+	f, err := j.create(temp)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	fresh := FileJournal{file: f}
+	fresh := File{file: f}
 	for i := range j.open {
 		err = errors.Join(err, fresh.write(entry{Begin: &j.open[i]}, nil))
 	}
@@ -240,23 +240,18 @@ func (j *FileJournal) writeAnew() error {
 	defer old.Close() // gone with the rename, whatever follows
 	j.file, j.good, j.torn = f, fresh.good, false
 	j.rewrite = max(minRewrite, 2*j.good)
-	if err := syncDir(filepath.Dir(j.path)); err != nil {
+	if err := statefile.SyncDir(filepath.Dir(j.path)); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	return nil
 }
 
-// syncDir makes a rename in the directory outlast a crash.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+func create(path string) (file, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
 }
 
 // cut drops what stands behind a place.
-func (j *FileJournal) cut(at int64) error {
+func (j *File) cut(at int64) error {
 	if err := j.file.Truncate(at); err != nil {
 		return fmt.Errorf("cut the journal at byte %d: %w", at, err)
 	}
@@ -264,20 +259,11 @@ func (j *FileJournal) cut(at int64) error {
 	return nil
 }
 
-func (j *FileJournal) drop(m model.Move) {
+func (j *File) drop(m model.Move) {
 	i := slices.IndexFunc(j.open, func(o model.Move) bool { return o.VM == m.VM && o.VF == m.VF })
 	if i >= 0 {
 		j.open = slices.Delete(j.open, i, i+1)
 	}
 }
 
-var _ Journal = (*FileJournal)(nil)
-
-// NoJournal is for a loop that changes nothing.
-type NoJournal struct{}
-
-// Begin implements Journal; it refuses, since nobody would remember.
-func (NoJournal) Begin(model.Move) error { return errors.New("there is no journal") }
-
-// End implements Journal.
-func (NoJournal) End(model.Move) error { return nil }
+var _ executor.Journal = (*File)(nil)

@@ -1,4 +1,4 @@
-package loop
+package journal
 
 import (
 	"errors"
@@ -8,20 +8,20 @@ import (
 	"sluice/internal/model"
 )
 
-// LateJournal is a Journal whose file may be unusable at first, such as on a full disk:
+// Late is an executor.Journal whose file may be unusable at first, such as on a full disk:
 // it is tried again whenever a Move wants to begin, and refuses it until then.
-type LateJournal struct {
+type Late struct {
 	path string
 	log  *slog.Logger
-	file *FileJournal
+	file *File
 }
 
-// OpenLateJournal is OpenJournal, but where the state_dir cannot be used it returns a
+// OpenLate is Open, but where the state_dir cannot be used it returns a
 // journal all the same, with trouble saying why: a host can be looked at and repaired
 // without. Any other error, such as a damaged journal, is err.
-func OpenLateJournal(path string, log *slog.Logger) (j *LateJournal, left []model.Move, trouble, err error) {
-	j = &LateJournal{path: path, log: log}
-	j.file, left, err = OpenJournal(path, log)
+func OpenLate(path string, log *slog.Logger) (j *Late, left []model.Move, trouble, err error) {
+	j = &Late{path: path, log: log}
+	j.file, left, err = Open(path, log)
 	if err != nil && Unusable(err) {
 		return j, nil, err, nil
 	}
@@ -41,10 +41,10 @@ func Unusable(err error) bool {
 	return false
 }
 
-// Begin implements Journal.
-func (j *LateJournal) Begin(m model.Move) error {
+// Begin implements executor.Journal.
+func (j *Late) Begin(m model.Move) error {
 	if j.file == nil {
-		file, left, err := OpenJournal(j.path, j.log)
+		file, left, err := Open(j.path, j.log)
 		if err != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func (j *LateJournal) Begin(m model.Move) error {
 	return j.file.Begin(m)
 }
 
-// End implements Journal.
-func (j *LateJournal) End(m model.Move) error {
+// End implements executor.Journal.
+func (j *Late) End(m model.Move) error {
 	if j.file == nil {
 		return nil // nothing was begun
 	}
@@ -67,7 +67,7 @@ func (j *LateJournal) End(m model.Move) error {
 }
 
 // Close closes the file; what is open in it stays.
-func (j *LateJournal) Close() error {
+func (j *Late) Close() error {
 	if j.file == nil {
 		return nil
 	}

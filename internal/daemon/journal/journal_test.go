@@ -1,4 +1,4 @@
-package loop
+package journal
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/control/plan"
 	"sluice/internal/model"
 )
 
@@ -22,17 +21,17 @@ func someMove(vm string) model.Move {
 	}
 }
 
-func open(t *testing.T, path string) (*FileJournal, []model.Move) {
+func open(t *testing.T, path string) (*File, []model.Move) {
 	t.Helper()
 	j, left, _ := openLogged(t, path)
 	return j, left
 }
 
 // openLogged returns too what was logged at opening.
-func openLogged(t *testing.T, path string) (*FileJournal, []model.Move, string) {
+func openLogged(t *testing.T, path string) (*File, []model.Move, string) {
 	t.Helper()
 	var log strings.Builder
-	j, left, err := OpenJournal(path, slog.New(slog.NewTextHandler(&log, nil)))
+	j, left, err := Open(path, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,15 +110,15 @@ func TestJournalDropsATornLine(t *testing.T) {
 
 // fullDisk takes half of what is written, or all of it and then does not sync.
 type fullDisk struct {
-	journalFile
+	file
 	half, unsynced bool
 }
 
 func (f *fullDisk) Write(b []byte) (int, error) {
 	if !f.half {
-		return f.journalFile.Write(b)
+		return f.file.Write(b)
 	}
-	n, _ := f.journalFile.Write(b[:len(b)/2])
+	n, _ := f.file.Write(b[:len(b)/2])
 	return n, errors.New("no space left on device")
 }
 
@@ -127,14 +126,14 @@ func (f *fullDisk) Sync() error {
 	if f.unsynced {
 		return errors.New("input/output error")
 	}
-	return f.journalFile.Sync()
+	return f.file.Sync()
 }
 
 func TestJournalGoesOnAfterAFailedWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j, _ := open(t, path)
 	must(t, j.Begin(someMove("a")))
-	disk := &fullDisk{journalFile: j.file}
+	disk := &fullDisk{file: j.file}
 	j.file = disk
 	want := []model.Move{someMove("a")}
 	for _, bad := range []fullDisk{{half: true}, {unsynced: true}} {
@@ -157,12 +156,11 @@ func TestJournalRefusesDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	good := line(t, someMove("a"))
 	for name, tc := range map[string]struct{ text, want string }{
-		"garbage":     {good + "garbage\n" + good, "line 2: its checksum is wrong"},
-		"old garbage": {"{\"begin\":{}}\n{\"begin\"\n{\"begin\":{}}\n", "line 2: unexpected end of JSON"},
-		"long line":   {good + strings.Repeat("x", maxLine+1), "line 2 has more than 1048576 bytes"},
+		"garbage":   {good + "garbage\n" + good, "line 2: its checksum is wrong"},
+		"long line": {good + strings.Repeat("x", maxLine+1), "line 2 has more than 1048576 bytes"},
 	} {
 		must(t, os.WriteFile(path, []byte(tc.text), 0o600))
-		_, _, err := OpenJournal(path, slog.New(slog.DiscardHandler))
+		_, _, err := Open(path, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "fsck") {
 			t.Errorf("%s: error %v, want %q and the remedy", name, err, tc.want)
 		}
@@ -205,49 +203,6 @@ func TestJournalLogsADamagedLastLine(t *testing.T) {
 	}
 }
 
-// The file in testdata was written before lines had checksums and Steps payloads. What it
-// says is taken up as if it had been written today.
-func TestJournalReadsOldLines(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal")
-	old, err := os.ReadFile("testdata/journal-without-checksums")
-	must(t, err)
-	ended := `{"begin":{"kind":"unplug","vm":"b","vf":{"pf":"enp65s0f0","index":4},"steps":[{"kind":"detach","vm":"b"}]}}
-{"begin":{"kind":"retune","vm":"c","vf":{"pf":"enp65s0f0","index":5},"steps":[{"kind":"set-vf","vm":"c"}]}}
-{"end":{"kind":"unplug","vm":"b","vf":{"pf":"enp65s0f0","index":4}}}
-`
-	must(t, os.WriteFile(path, append(old, ended...), 0o600))
-	j, left := open(t, path)
-	if len(left) != 1 || left[0].Kind != model.MovePlug || left[0].VMName != "web1" || len(left[0].Steps) != 12 {
-		t.Fatalf("left %+v", left)
-	}
-	vf := model.VFID{PF: "enp65s0f0", Index: 3}
-	vm := model.VM{ID: left[0].VM, Name: "web1", State: model.VMRunning, NICs: []model.NIC{{
-		Alias: "ua-net0", MAC: model.MAC{0x52, 0x54, 0, 0, 0, 1}, Tap: "vnet9", Network: "br0", Failover: model.FailoverTeaming, FreePort: model.Yes,
-	}}}
-	snap := &model.Snapshot{VMs: []model.VM{vm}, PFs: []model.PF{{Name: vf.PF, Network: "br0", VFs: []model.VF{{ID: vf, Address: "0000:41:10.3", Owner: model.OwnerFree}}}}}
-	m, ok := plan.Resume(snap, left[0], plan.DefaultTimeouts)
-	if !ok || len(m.Steps) == 0 {
-		t.Fatalf("resumed %v, %+v", ok, m)
-	}
-	var clear model.VFStep
-	var tap string
-	for _, s := range m.Steps {
-		if s.Kind == model.StepClearVF {
-			clear = s.VF
-		}
-		if s.Path.Tap != "" {
-			tap = s.Path.Tap
-		}
-	}
-	if clear.ID != vf || clear.Address != "0000:41:10.3" || tap != "vnet9" {
-		t.Errorf("resumed as %s; clears %+v, sends to %q", m, clear, tap)
-	}
-	must(t, j.Begin(someMove("ccc")))
-	if _, left = open(t, path); len(left) != 2 {
-		t.Errorf("with a new line behind old ones: %+v", left)
-	}
-}
-
 // What is no regular file is refused at once, and what is too long is not read.
 func TestJournalRefusesOtherFiles(t *testing.T) {
 	dir := t.TempDir()
@@ -256,7 +211,7 @@ func TestJournalRefusesOtherFiles(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "huge"), nil, 0o600))
 	must(t, os.Truncate(filepath.Join(dir, "huge"), 300<<20))
 	for name, want := range map[string]string{"fifo": "no regular file", "zero": "no regular file", "huge": "314572800 bytes"} {
-		_, _, err := OpenJournal(filepath.Join(dir, name), slog.New(slog.DiscardHandler))
+		_, _, err := Open(filepath.Join(dir, name), slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -342,6 +297,44 @@ func TestJournalServesOnAfterHalfARewrite(t *testing.T) {
 		t.Fatal("the directory was synced")
 	}
 	must(t, j.Begin(b))
+	if _, left := open(t, path); len(left) != 2 {
+		t.Errorf("%d moves are left, want both", len(left))
+	}
+}
+
+// recorder counts the bytes that are not on disk.
+type recorder struct {
+	file
+	unsynced int
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	n, err := r.file.Write(b)
+	r.unsynced += n
+	return n, err
+}
+
+func (r *recorder) Sync() error {
+	r.unsynced = 0
+	return r.file.Sync()
+}
+
+// The new file is on disk before it takes the place of the old one.
+func TestRewriteIsSynced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _ := open(t, path)
+	must(t, j.Begin(someMove("a")))
+	must(t, j.Begin(someMove("bb")))
+	var fresh *recorder
+	j.create = func(path string) (file, error) {
+		f, err := create(path)
+		fresh = &recorder{file: f}
+		return fresh, err
+	}
+	must(t, j.writeAnew())
+	if fresh == nil || fresh.unsynced > 0 {
+		t.Errorf("%+v: a crash may leave an empty journal", fresh)
+	}
 	if _, left := open(t, path); len(left) != 2 {
 		t.Errorf("%d moves are left, want both", len(left))
 	}

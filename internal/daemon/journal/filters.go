@@ -1,21 +1,20 @@
-package loop
+package journal
 
 import (
 	"bufio"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"sluice/internal/model"
 )
 
-// FileFilters is Filters in a file, a line for each change. It is not synced: a machine
+// Filters is loop.Filters in a file, a line for each change. It is not synced: a machine
 // that goes down takes the filters with it. What cannot be written is logged once; the
 // whole is written anew as soon as that works again.
-type FileFilters struct {
+type Filters struct {
 	path   string
 	log    *slog.Logger
 	file   *os.File
@@ -24,9 +23,9 @@ type FileFilters struct {
 	failed bool
 }
 
-// OpenFilters opens or makes the file. Lines that are none are passed over, and logged.
-func OpenFilters(path string, log *slog.Logger) (*FileFilters, error) {
-	b := &FileFilters{path: path, log: log, all: map[model.Filter]bool{}}
+// OpenFilters opens or makes the file. Damaged lines are skipped, and logged.
+func OpenFilters(path string, log *slog.Logger) (*Filters, error) {
+	b := &Filters{path: path, log: log, all: map[model.Filter]bool{}}
 	f, err := openRegular(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the list of filters: %w", err)
@@ -48,7 +47,7 @@ func OpenFilters(path string, log *slog.Logger) (*FileFilters, error) {
 	return b, nil
 }
 
-func (b *FileFilters) read(line string) bool {
+func (b *Filters) read(line string) bool {
 	word := strings.Fields(line)
 	if len(word) != 3 || word[0] != "add" && word[0] != "del" {
 		return false
@@ -66,8 +65,8 @@ func (b *FileFilters) read(line string) bool {
 }
 
 // rewrite puts a file in place that says what is so, and nothing of how it became so.
-func (b *FileFilters) rewrite() error {
-	tmp, err := os.CreateTemp(filepath.Dir(b.path), ".filters-*")
+func (b *Filters) rewrite() error {
+	tmp, err := os.OpenFile(b.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -89,15 +88,15 @@ func (b *FileFilters) rewrite() error {
 }
 
 // Close closes the file.
-func (b *FileFilters) Close() error {
+func (b *Filters) Close() error {
 	if b.file == nil {
 		return nil
 	}
 	return b.file.Close()
 }
 
-// All implements Filters; they are sorted.
-func (b *FileFilters) All() []model.Filter {
+// All implements loop.Filters; they are sorted.
+func (b *Filters) All() []model.Filter {
 	out := make([]model.Filter, 0, len(b.all))
 	for f := range b.all {
 		out = append(out, f)
@@ -111,19 +110,19 @@ func (b *FileFilters) All() []model.Filter {
 	return out
 }
 
-// Added implements Filters.
-func (b *FileFilters) Added(f model.Filter) {
+// Added implements loop.Filters.
+func (b *Filters) Added(f model.Filter) {
 	b.all[f] = true
 	b.append("add", f)
 }
 
-// Gone implements Filters.
-func (b *FileFilters) Gone(f model.Filter) {
+// Gone implements loop.Filters.
+func (b *Filters) Gone(f model.Filter) {
 	delete(b.all, f)
 	b.append("del", f)
 }
 
-func (b *FileFilters) append(what string, f model.Filter) {
+func (b *Filters) append(what string, f model.Filter) {
 	var err error
 	if b.lines++; b.failed || b.lines > 2*len(b.all)+1000 {
 		err = b.rewrite() // it says so already
@@ -138,7 +137,7 @@ func (b *FileFilters) append(what string, f model.Filter) {
 }
 
 // refused tells once that the file cannot be written; the next change tries again.
-func (b *FileFilters) refused(err error) {
+func (b *Filters) refused(err error) {
 	if !b.failed {
 		b.log.Error("cannot write down which filters Sluice added; those of VMs that end while it is stopped will stay", "file", b.path, "error", err)
 	}
