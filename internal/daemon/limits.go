@@ -71,7 +71,7 @@ func LiftLimits(ctx context.Context, o Options) error {
 		return err
 	}
 	d.runner = &loop.Runner{Core: core}
-	if err := d.limit(c, actuate.New(h.kernel, h.virt, log)); err != nil {
+	if err := d.limit(c, actuate.New(h.kernel, h.uplinks, h.virt, log)); err != nil {
 		return err
 	}
 	defer d.closeLimits()

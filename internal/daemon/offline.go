@@ -38,7 +38,7 @@ func Offline(ctx context.Context, path string) (*answer.Offline, error) {
 				return nil, ctx.Err()
 			}
 		}
-		snap, err = mirrored{h.source, h.kernel}.Snapshot(ctx)
+		snap, err = standing{h.source, h.uplinks, h.kernel}.Snapshot(ctx)
 		if err != nil {
 			return nil, err
 		}

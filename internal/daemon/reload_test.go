@@ -18,6 +18,7 @@ import (
 	"sluice/internal/host/actuate"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
 
@@ -47,11 +48,11 @@ func testDaemon(t *testing.T, text string) (d *daemonState, write func(string)) 
 	}
 	log := slog.New(slog.DiscardHandler)
 	d = &daemonState{
-		o: Options{Config: path}, host: &host{kernel: k, source: observe.New(nil, nil, nil, observe.Options{})},
+		o: Options{Config: path}, host: &host{kernel: k, source: observe.New(nil, uplink.Set{}, nil, nil, observe.Options{})},
 		log: log, level: &slog.LevelVar{}, started: c, over: &backend.Overrides{},
 		runner: (&loop.Runner{Core: core, Source: still{}, Actuator: still{}, Sample: time.Hour, Log: log}).Init(),
 	}
-	if err := d.limit(c, actuate.New(k, nil, log)); err != nil {
+	if err := d.limit(c, actuate.New(k, nil, nil, log)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.closeLimits)

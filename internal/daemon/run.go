@@ -30,17 +30,20 @@ import (
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/uplink"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
 )
 
 // host is the real host's adapters.
 type host struct {
-	kernel *kernel.Host
-	virt   *libvirt.Conn
-	source *observe.Source
-	guests *guest.Collector // what guests say of themselves
-	shaper *guest.Shaper    // nil: limits are not set in guests
-	conf   atomic.Pointer[config.Config]
+	kernel  *kernel.Host
+	uplinks uplink.Set // what steers frames, of all kinds that there are
+	virt    *libvirt.Conn
+	source  *observe.Source
+	guests  *guest.Collector // what guests say of themselves
+	shaper  *guest.Shaper    // nil: limits are not set in guests
+	conf    atomic.Pointer[config.Config]
 
 	reports atomic.Pointer[reports] // of `sluice qualify`
 	aside   aside
@@ -55,6 +58,7 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	if h.kernel, err = kernel.New(kernel.Options{Logger: log, StickyPins: true}); err != nil {
 		return nil, err
 	}
+	h.uplinks = uplink.Set{bridge.New(h.kernel)}
 	if h.virt, err = libvirt.Open(ctx, libvirt.Options{URI: c.Libvirt.URI, Logger: log, NoMetadata: !c.Bandwidth.Metadata}); err != nil {
 		return nil, errors.Join(err, h.kernel.Close())
 	}
@@ -72,7 +76,7 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	}
 	h.guests = guest.NewCollector(guest.New(h.virt))
 	options.Reports = h.guests.Reports
-	h.source = observe.New(h.kernel, h.virt, h.guests, options)
+	h.source = observe.New(h.kernel, h.uplinks, h.virt, h.guests, options)
 	return h, nil
 }
 
@@ -117,9 +121,16 @@ func (h *host) checkWorld(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("list the physical functions: %w", err)
 	}
+	list, err := h.kernel.Links(ctx)
+	if err != nil {
+		return err
+	}
+	var links uplink.Links
+	links.Index(list)
 	host := make([]model.PF, len(pfs))
 	for i := range pfs {
 		host[i] = pfs[i].PF
+		h.uplinks.Find(&links, &host[i])
 	}
 	return c.CheckWorld(host)
 }
@@ -175,11 +186,11 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		defer filters.Close()
 		core.Remember(filters)
 	}
-	act := actuate.New(d.host.kernel, d.host.virt, d.log)
+	act := actuate.New(d.host.kernel, d.host.uplinks, d.host.virt, d.log)
 	if err := d.virtual(c); err != nil {
 		return err
 	}
-	d.incoming = newIncoming(ctx, sharing{mirrored{d.host.source, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, act, d.host.kernel.WaitEnabled, d.log)
+	d.incoming = newIncoming(ctx, sharing{standing{d.host.source, d.host.uplinks, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, act, d.host.kernel.WaitEnabled, d.log)
 	defer d.incoming.close()
 	d.runner = (&loop.Runner{
 		Core: core, Source: d.incoming, Sample: c.Sample, Log: d.log, Alive: dog.seen,

@@ -52,7 +52,8 @@ type DualPath struct {
 	MAC      MAC    `json:"mac"`
 	PF       string `json:"pf"`
 	VLAN     int    `json:"vlan,omitempty"`
-	Detached Tri    `json:"detached"` // the tap has gone: nothing is copied any more
+	Kind     string `json:"kind,omitempty"` // Uplink.Kind of what opened it
+	Detached Tri    `json:"detached"`       // the tap has gone: this is only what is left
 }
 
 // TapLimit is a tap that stands limited, or is a port of the embedded switch.

@@ -16,6 +16,7 @@ func (c *Checker) dualPath(m *model.DualPath) {
 		Path: model.PathStep{MAC: m.MAC, VLAN: m.VLAN, Tap: m.Tap},
 	}
 	uplink(c.snap, &repair.Path, m.PF, nil)
+	repair.Path.Kind = m.Kind
 	if vm, _ := c.owner(m.MAC); vm != nil {
 		repair.Path.PF, repair.Path.Uplink = "", "" // has another tap now; where its frames are sent is its own matter
 	}

@@ -9,23 +9,24 @@ import (
 	"time"
 
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
 
 // Actuator does Steps. It keeps nothing between them, and may do several at once.
 type Actuator struct {
 	kernel  Kernel
-	steer   Switch
+	uplinks Uplinks
 	domains Domains
 	log     *slog.Logger
 }
 
 // New makes an Actuator. A nil log discards.
-func New(k Kernel, d Domains, log *slog.Logger) *Actuator {
+func New(k Kernel, up Uplinks, d Domains, log *slog.Logger) *Actuator {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Actuator{kernel: k, steer: bridge{k}, domains: d, log: log}
+	return &Actuator{kernel: k, uplinks: up, domains: d, log: log}
 }
 
 // Do makes a Step true, or says why it cannot by ctx's deadline. Errors wrap
@@ -76,46 +77,80 @@ func (a *Actuator) untilConnected(ctx context.Context, s model.Step) error {
 
 func (a *Actuator) do(ctx context.Context, s model.Step) error {
 	switch s.Kind {
-	case model.StepCheckVirtio:
-		return a.checkVirtio(ctx, s)
 	case model.StepBindVFIO:
 		return a.bindVFIO(ctx, s)
 	case model.StepSetVF:
 		return a.setVF(ctx, s)
-	case model.StepOpenDualPath:
-		return a.openWindow(ctx, s)
 	case model.StepSetMAC:
 		return a.setMAC(ctx, s)
 	case model.StepAttach:
 		return a.attach(ctx, s)
 	case model.StepWaitGuest:
 		return a.waitGuest(ctx, s)
-	case model.StepRouteToVF:
-		return a.steer.ToVF(ctx, &s.Path)
-	case model.StepCloseDualPath:
-		return a.steer.ToOne(ctx, &s.Path)
-	case model.StepAnnounce:
-		return a.announce(ctx, s)
 	case model.StepDetach:
 		return a.domains.Detach(ctx, s.Subject.VM, model.VFAlias(s.Device.MAC))
 	case model.StepWaitGone:
 		return a.waitGone(ctx, s)
-	case model.StepRouteToTap:
-		return a.steer.ToTap(ctx, &s.Path)
 	case model.StepClearVF:
 		return a.clearVF(ctx, s)
-	case model.StepFollowGuest:
-		return a.followGuest(ctx, s)
-	case model.StepAddSelf:
-		return a.addSelf(ctx, s)
-	case model.StepDelSelf:
-		return a.kernel.DelSelf(ctx, s.Path.PF, s.Path.MAC)
 	case model.StepClearPort:
 		return a.kernel.RemoveSwitchPort(ctx, s.Path.Tap)
 	case model.StepClearTap:
 		return a.kernel.RemoveTap(ctx, s.Path.Tap)
 	}
+	return a.steer(ctx, s)
+}
+
+// steer does Steps that ask or change where frames go.
+func (a *Actuator) steer(ctx context.Context, s model.Step) error {
+	up, err := a.uplinks.Writer(&s.Path)
+	if err != nil {
+		return err
+	}
+	switch s.Kind {
+	case model.StepCheckVirtio:
+		return a.checkVirtio(ctx, up, s)
+	case model.StepOpenDualPath:
+		return a.toBoth(ctx, up, s)
+	case model.StepCloseDualPath:
+		return up.ToOne(ctx, &s.Path)
+	case model.StepRouteToVF:
+		return up.ToVF(ctx, &s.Path)
+	case model.StepRouteToTap:
+		return up.ToTap(ctx, &s.Path)
+	case model.StepAddSelf:
+		return a.fromNIC(ctx, up, s)
+	case model.StepDelSelf:
+		return up.NotFromNIC(ctx, &s.Path)
+	case model.StepFollowGuest:
+		return a.followGuest(ctx, up, s)
+	case model.StepAnnounce:
+		return a.announce(ctx, up, s)
+	}
 	return fmt.Errorf("%w: no such kind of step", model.ErrPermanent)
+}
+
+// toBoth makes both paths receive.
+func (a *Actuator) toBoth(ctx context.Context, up uplink.Writer, s model.Step) error {
+	note, err := up.ToBoth(ctx, &s.Path)
+	a.note(s, note)
+	return err
+}
+
+// fromNIC makes the NIC hand on frames for the MAC.
+func (a *Actuator) fromNIC(ctx context.Context, up uplink.Writer, s model.Step) error {
+	note, err := up.FromNIC(ctx, &s.Path)
+	a.note(s, note)
+	return err
+}
+
+// announce tells switches where the MAC is. They find out by themselves with the guest's
+// next frame, so failing is no reason to take a move back.
+func (a *Actuator) announce(ctx context.Context, up uplink.Writer, s model.Step) error {
+	if err := up.Announce(ctx, &s.Path); err != nil {
+		a.note(s, "switches were not told: "+err.Error())
+	}
+	return nil
 }
 
 // note logs what could not be had and can be done without.

@@ -47,7 +47,7 @@ func step(k model.StepKind, n, i int) model.Step {
 
 // doAll does the Steps, each as often as asked, and returns the first error.
 func doAll(f *fakeHost, kinds []model.StepKind, n, i, times int) error {
-	a := New(f, f, nil)
+	a := New(f, f.uplinks(), f, nil)
 	for _, k := range kinds {
 		for range times {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -97,7 +97,7 @@ func TestAttachForBond(t *testing.T) {
 	f := newFakeHost(1)
 	s := step(model.StepAttach, 1, 0)
 	s.Device.Failover = model.FailoverBond
-	if err := New(f, f, nil).Do(context.Background(), s); err != nil {
+	if err := New(f, f.uplinks(), f, nil).Do(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
 	if want := `vm1 has 0000:01:10.0 as ua-sluice-525400000001 behind ""`; !strings.Contains(f.String(), want) {
@@ -112,7 +112,7 @@ func TestAnyOrder(t *testing.T) {
 		for seed := range uint64(150) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			f := newFakeHost(2)
-			a := New(f, f, nil)
+			a := New(f, f.uplinks(), f, nil)
 			kinds := slices.Concat(plug, unplug)
 			for range 60 {
 				s := step(kinds[r.IntN(len(kinds))], 1+r.IntN(2), r.IntN(2))
@@ -180,7 +180,7 @@ func TestCheckVirtio(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFakeHost(1)
 			c.spoil(f)
-			err := New(f, f, nil).Do(context.Background(), step(model.StepCheckVirtio, 1, 0))
+			err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(model.StepCheckVirtio, 1, 0))
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}
@@ -207,7 +207,7 @@ func TestClaimedVF(t *testing.T) {
 					f := newFakeHost(2)
 					f.vms[h.vm].Hostdevs = []libvirt.Hostdev{{Alias: h.alias, Address: addr(0)}}
 					before := f.String()
-					if err := New(f, f, nil).Do(context.Background(), step(k, 1, 0)); err == nil {
+					if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(k, 1, 0)); err == nil {
 						t.Error("no error")
 					}
 					if diff := cmp.Diff(before, f.String()); diff != "" {
@@ -226,7 +226,7 @@ func TestClearOfAHeldVF(t *testing.T) {
 		if err := doAll(f, plug, 1, 0, 1); err != nil {
 			t.Fatal(err)
 		}
-		err := New(f, f, nil).Do(context.Background(), step(model.StepClearVF, 1, 0))
+		err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(model.StepClearVF, 1, 0))
 		if err == nil || !strings.Contains(err.Error(), "vm1 still has the VF") {
 			t.Errorf("got %v", err)
 		}
@@ -248,7 +248,7 @@ func TestClearWaitsForTheInventory(t *testing.T) {
 			defer f.mu.Unlock()
 			f.release(id(1), model.VFAlias(mac(1)))
 		})
-		if err := New(f, f, nil).Do(context.Background(), step(model.StepClearVF, 1, 0)); err != nil {
+		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(model.StepClearVF, 1, 0)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -263,7 +263,7 @@ func TestVanishedVM(t *testing.T) {
 	f.selfs[mac(1)] = true
 	f.vanish(1)
 	for _, k := range []model.StepKind{model.StepCheckVirtio, model.StepOpenDualPath, model.StepAttach, model.StepDetach, model.StepWaitGone} {
-		if err := New(f, f, nil).Do(context.Background(), step(k, 1, 0)); !errors.Is(err, model.ErrGone) {
+		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(k, 1, 0)); !errors.Is(err, model.ErrGone) {
 			t.Errorf("%s: got %v, want gone", k, err)
 		}
 	}
@@ -284,7 +284,7 @@ vf 1 igbvf
 func TestNoAnswerIsNotGone(t *testing.T) {
 	f := newFakeHost(1)
 	f.fail["AddSelf"], f.fail["Domains"] = model.ErrGone, errors.New("no libvirt")
-	err := New(f, f, nil).Do(context.Background(), step(model.StepAddSelf, 1, 0))
+	err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(model.StepAddSelf, 1, 0))
 	if err == nil || errors.Is(err, model.ErrGone) || errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "no libvirt") {
 		t.Errorf("got %v, want an error that says neither that the VM is gone nor that trying again will not help", err)
 	}
@@ -308,7 +308,7 @@ func TestBondedPF(t *testing.T) {
 	f := newFakeHost(1)
 	f.link("pf0").Master = 4
 	f.links = append(f.links, kernel.Link{Index: 4, Name: "bond0", Kind: "bond", Master: 1, Up: true})
-	a := New(f, f, nil)
+	a := New(f, f.uplinks(), f, nil)
 	do := func(kinds ...model.StepKind) {
 		t.Helper()
 		for _, k := range kinds {
@@ -334,7 +334,7 @@ func TestBondedPF(t *testing.T) {
 // take the VM for gone.
 func TestVanishedVF(t *testing.T) {
 	f := newFakeHost(1)
-	a := New(f, f, nil)
+	a := New(f, f.uplinks(), f, nil)
 	if err := a.Do(context.Background(), step(model.StepClearVF, 1, 5)); err != nil {
 		t.Errorf("clear: %v", err)
 	}
@@ -348,7 +348,7 @@ func TestVanishedVF(t *testing.T) {
 func TestWaitGuest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeHost(1)
-		a := New(f, f, nil)
+		a := New(f, f.uplinks(), f, nil)
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		start := time.Now()
@@ -367,7 +367,7 @@ func TestWaitGuest(t *testing.T) {
 			t.Errorf("vanished: %v after %v", err, time.Since(start))
 		}
 		f = newFakeHost(1)
-		err = New(f, f, nil).Do(ctx, step(model.StepWaitGuest, 1, 1))
+		err = New(f, f.uplinks(), f, nil).Do(ctx, step(model.StepWaitGuest, 1, 1))
 		if !errors.Is(err, model.ErrGuest) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, model.ErrGone) {
 			t.Errorf("no driver: %v", err)
 		}
@@ -384,7 +384,7 @@ func TestWaitGuestWithoutLibvirt(t *testing.T) {
 			defer f.mu.Unlock()
 			f.setOpen(addr(0), true)
 		})
-		if err := New(f, f, nil).Do(context.Background(), step(model.StepWaitGuest, 1, 0)); err != nil {
+		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(model.StepWaitGuest, 1, 0)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -425,7 +425,7 @@ func TestNotes(t *testing.T) {
 		f := newFakeHost(1)
 		f.fail[c.fail] = c.err
 		var log bytes.Buffer
-		if err := New(f, f, slog.New(slog.NewTextHandler(&log, nil))).Do(context.Background(), step(c.kind, 1, 0)); err != nil {
+		if err := New(f, f.uplinks(), f, slog.New(slog.NewTextHandler(&log, nil))).Do(context.Background(), step(c.kind, 1, 0)); err != nil {
 			t.Errorf("%s: %v", c.kind, err)
 		}
 		for _, want := range []string{c.want, "vm=vm1", "vf=pf0/0", "step=" + string(c.kind)} {
@@ -448,7 +448,7 @@ func TestFailures(t *testing.T) {
 		f := newFakeHost(1)
 		cause := errors.New("broken " + call)
 		f.fail[call] = cause
-		err := New(f, f, nil).Do(context.Background(), step(k, 1, 0))
+		err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(k, 1, 0))
 		if !errors.Is(err, cause) {
 			t.Errorf("%s with a broken %s: %v", k, call, err)
 		}
@@ -457,11 +457,11 @@ func TestFailures(t *testing.T) {
 
 func TestUnknownStep(t *testing.T) {
 	f := newFakeHost(1)
-	if err := New(f, f, nil).Do(context.Background(), model.Step{Kind: "dance"}); !errors.Is(err, model.ErrPermanent) {
+	if err := New(f, f.uplinks(), f, nil).Do(context.Background(), model.Step{Kind: "dance"}); !errors.Is(err, model.ErrPermanent) {
 		t.Errorf("got %v", err)
 	}
 	for _, k := range slices.Concat(plug, unplug) {
-		if err := New(f, f, nil).Do(context.Background(), step(k, 1, 0)); err != nil && strings.Contains(err.Error(), "no such kind") {
+		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(k, 1, 0)); err != nil && strings.Contains(err.Error(), "no such kind") {
 			t.Error(err)
 		}
 	}
@@ -485,7 +485,7 @@ func TestStepsWaitForLibvirtd(t *testing.T) {
 		}{{3 * time.Second, true}, {time.Minute, false}} {
 			away(c.away)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			err := New(f, f, nil).Do(ctx, step(model.StepCheckVirtio, 1, 0))
+			err := New(f, f.uplinks(), f, nil).Do(ctx, step(model.StepCheckVirtio, 1, 0))
 			cancel()
 			if (err == nil) != c.ok || (err != nil && !errors.Is(err, libvirt.ErrDisconnected)) {
 				t.Errorf("libvirtd away for %s: %v", c.away, err)

@@ -13,6 +13,8 @@ import (
 
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/uplink"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
 )
 
@@ -251,6 +253,15 @@ func (f *fakeHost) Announce(_ context.Context, _ model.MAC, _ int, _ string) err
 	return f.fail["Announce"]
 }
 
+// uplinks are the one kind that there is.
+func (f *fakeHost) uplinks() uplink.Set { return uplink.Set{bridge.New(f)} }
+
+func (f *fakeHost) FDBEntries(context.Context) ([]kernel.FDBEntry, error) { panic("not asked") }
+
+func (f *fakeHost) Mirrors(context.Context) ([]kernel.Mirror, error) { panic("not asked") }
+
+func (f *fakeHost) CheckMirrors() error { return nil }
+
 func (f *fakeHost) OpenWindow(_ context.Context, w kernel.Window) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -448,6 +459,7 @@ func (f *fakeHost) RemoveTap(_ context.Context, tap string) error {
 }
 
 var (
-	_ Kernel  = (*fakeHost)(nil)
-	_ Domains = (*fakeHost)(nil)
+	_ Kernel        = (*fakeHost)(nil)
+	_ bridge.Kernel = (*fakeHost)(nil)
+	_ Domains       = (*fakeHost)(nil)
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
 
@@ -22,9 +23,9 @@ var errChangedSides = errors.New("the guest changed to its other path meanwhile"
 // followGuest leads a guest's frames to the path that it listens on now, and only then ends
 // the mirror: up to then both paths have been receiving, and if anything fails they go on
 // to. So they do while the guest has a VF that it does not use.
-func (a *Actuator) followGuest(ctx context.Context, s model.Step) error {
+func (a *Actuator) followGuest(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if _, err := a.domain(ctx, s.Subject.VM); errors.Is(err, model.ErrGone) {
-		return a.steer.ToOne(ctx, &s.Path)
+		return up.ToOne(ctx, &s.Path)
 	} else if err != nil {
 		return err
 	}
@@ -34,11 +35,11 @@ func (a *Actuator) followGuest(ctx context.Context, s model.Step) error {
 	}
 	switch at {
 	case onVF:
-		err = errors.Join(a.steer.ToVF(ctx, &s.Path), a.kernel.DelSelf(ctx, s.Path.PF, s.Path.MAC))
+		err = errors.Join(up.ToVF(ctx, &s.Path), up.NotFromNIC(ctx, &s.Path))
 	case onTap:
-		err = a.backToTap(ctx, s)
+		err = a.backToTap(ctx, up, s)
 	case perhaps:
-		return a.feedBoth(ctx, s)
+		return a.feedBoth(ctx, up, s)
 	}
 	if err != nil {
 		return err
@@ -50,7 +51,7 @@ func (a *Actuator) followGuest(ctx context.Context, s model.Step) error {
 	if err != nil {
 		return err
 	}
-	return a.steer.ToOne(ctx, &s.Path)
+	return up.ToOne(ctx, &s.Path)
 }
 
 // listens looks where the guest listens. The VF of another VM says nothing about it.
@@ -74,24 +75,24 @@ func (a *Actuator) listens(ctx context.Context, s model.Step) (side, error) {
 
 // feedBoth makes both paths receive. Where there can be no mirror, the tap does: no driver
 // has the VF open.
-func (a *Actuator) feedBoth(ctx context.Context, s model.Step) error {
-	if err := a.addSelf(ctx, s); err != nil {
+func (a *Actuator) feedBoth(ctx context.Context, up uplink.Writer, s model.Step) error {
+	if err := a.fromNIC(ctx, up, s); err != nil {
 		return err
 	}
-	if err := a.openWindow(ctx, s); err != nil {
+	if err := a.toBoth(ctx, up, s); err != nil {
 		return err
 	}
-	return a.steer.ToTap(ctx, &s.Path)
+	return up.ToTap(ctx, &s.Path)
 }
 
 // backToTap makes the host's side as it was while the guest was on virtio.
-func (a *Actuator) backToTap(ctx context.Context, s model.Step) error {
+func (a *Actuator) backToTap(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if s.Path.PF != "" {
-		if err := a.addSelf(ctx, s); err != nil {
+		if err := a.fromNIC(ctx, up, s); err != nil {
 			return err
 		}
 	}
-	return a.steer.Back(ctx, &s.Path)
+	return up.Back(ctx, &s.Path)
 }
 
 // unshared fails if another VM has a NIC with the MAC in the same network: a VF with that

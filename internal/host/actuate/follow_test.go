@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/uplink"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
 )
 
@@ -54,7 +56,7 @@ func TestFollowGuest(t *testing.T) {
 		c.host(f)
 		s := step(model.StepFollowGuest, 1, 0)
 		s.Path.VirtioRoute = c.entry
-		err := New(f, f, nil).Do(context.Background(), s)
+		err := New(f, f.uplinks(), f, nil).Do(context.Background(), s)
 		if got := paths(f); got != c.want || (err != nil) != c.err {
 			t.Errorf("%s: %s, error %v; want %s, an error: %v", c.name, got, err, c.want, c.err)
 		}
@@ -67,14 +69,14 @@ func TestFollowGuestThatChangesOver(t *testing.T) {
 	f.fdb[mac(1)], f.selfs[mac(1)], f.mirrors["tap1>pf0"] = "tap1", true, true
 	f.vm(id(1)).Hostdevs = []libvirt.Hostdev{{Alias: model.VFAlias(mac(1)), Address: addr(0)}}
 	f.setOpen(addr(0), true)
-	a := New(turncoat{f}, f, nil)
+	a := New(f, uplink.Set{bridge.New(turncoat{f})}, f, nil)
 	if err := a.Do(context.Background(), step(model.StepFollowGuest, 1, 0)); !errors.Is(err, errChangedSides) {
 		t.Errorf("error %v, want %v", err, errChangedSides)
 	}
 	if !f.mirrors["tap1>pf0"] {
 		t.Error("the mirror ended")
 	}
-	if err := New(f, f, nil).Do(context.Background(), step(model.StepFollowGuest, 1, 0)); err != nil {
+	if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(model.StepFollowGuest, 1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := paths(f), "fdb=tap1 self=true mirror=true"; got != want {
@@ -100,7 +102,7 @@ func TestFollowGuestThatIsGone(t *testing.T) {
 	f := newFakeHost(1)
 	f.fdb[mac(1)], f.mirrors["tap1>pf0"] = "pf0", true
 	f.vanish(1)
-	if err := New(f, f, nil).Do(context.Background(), step(model.StepFollowGuest, 1, 0)); err != nil {
+	if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(model.StepFollowGuest, 1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := paths(f), "fdb= self=false mirror=false"; got != want {
@@ -112,7 +114,7 @@ func TestFollowGuestThatIsGone(t *testing.T) {
 func TestSharedMAC(t *testing.T) {
 	f := newFakeHost(2)
 	f.vms[1].NICs[0].MAC, f.vms[1].NICs[0].Network = mac(1), "br0"
-	a := New(f, f, nil)
+	a := New(f, f.uplinks(), f, nil)
 	s := step(model.StepCheckVirtio, 1, 0)
 	if err := a.Do(context.Background(), s); !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "vm2") {
 		t.Errorf("error %v, want a permanent one that names vm2", err)

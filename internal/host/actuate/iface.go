@@ -5,6 +5,7 @@ import (
 
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
 
@@ -17,28 +18,14 @@ type VFs interface {
 	ClearVF(ctx context.Context, pf string, idx int) (note string, err error)
 }
 
-// Bridge changes where the bridge sends a MAC's frames.
-type Bridge interface {
-	PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
-	UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
-	PreparePort(ctx context.Context, port string) error
-	Announce(ctx context.Context, mac model.MAC, vlan int, via string) error
-}
-
-// Windows makes both paths receive for a while, and PFs filter for MACs.
-type Windows interface {
-	OpenWindow(ctx context.Context, w kernel.Window) (note string, err error)
-	CloseWindow(ctx context.Context, w kernel.Window) error
-	AddSelf(ctx context.Context, pf string, mac model.MAC) error
-	DelSelf(ctx context.Context, pf string, mac model.MAC) error
+// Cleaner ends what holds taps to limits and policies.
+type Cleaner interface {
 	RemoveTap(ctx context.Context, tap string) error
 	RemoveSwitchPort(ctx context.Context, tap string) error
 }
 
 // Observer sees what matters before and during a change.
 type Observer interface {
-	Link(ctx context.Context, name string) (kernel.Link, error)
-	Links(ctx context.Context) ([]kernel.Link, error)
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
 	WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error
 }
@@ -46,9 +33,13 @@ type Observer interface {
 // Kernel is all that an Actuator uses of the kernel.
 type Kernel interface {
 	VFs
-	Bridge
-	Windows
+	Cleaner
 	Observer
+}
+
+// Uplinks find what changes where frames go.
+type Uplinks interface {
+	Writer(p *model.PathStep) (uplink.Writer, error)
 }
 
 // Domains changes virtual machines. Domains must be cheap: it is called for most Steps,
@@ -62,5 +53,6 @@ type Domains interface {
 
 var (
 	_ Kernel  = (*kernel.Host)(nil)
+	_ Uplinks = uplink.Set(nil)
 	_ Domains = (*libvirt.Conn)(nil)
 )

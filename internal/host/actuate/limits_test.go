@@ -28,7 +28,7 @@ func limitOf(n int, bits uint64) model.Limit {
 
 func TestLimits(t *testing.T) {
 	f, snap := limitedHost()
-	l := New(f, f, nil).Limits()
+	l := New(f, f.uplinks(), f, nil).Limits()
 	for _, bits := range []uint64{1_000_400_000, 0} {
 		now, err := l.Apply(context.Background(), snap, []model.Limit{limitOf(2, 5e9), limitOf(1, bits)})
 		want := model.WholeMbit(bits)
@@ -53,7 +53,7 @@ func TestLimitsGuarantee(t *testing.T) {
 		snap.PFs[0].Caps.MinTxRate = c.caps
 		l := limitOf(1, 5e9)
 		l.Guarantee = 2e9
-		now, err := New(f, f, nil).Limits().Apply(context.Background(), snap, []model.Limit{l})
+		now, err := New(f, f.uplinks(), f, nil).Limits().Apply(context.Background(), snap, []model.Limit{l})
 		if err != nil || len(now) != 1 || now[0].Guarantee != c.want || now[0].Bits != 5e9 || f.vfs[0].min != c.want || f.vfs[0].set.MaxTxRate != 5e9 {
 			t.Errorf("%+v: applied %+v, %v; VF has %d", c, now, err, f.vfs[0].min)
 		}
@@ -69,7 +69,7 @@ func TestLimitsLeaveOthersVFsAlone(t *testing.T) {
 	} {
 		f, snap := limitedHost()
 		spoil(f)
-		now, err := New(f, f, nil).Limits().Apply(context.Background(), snap, []model.Limit{limitOf(1, 1e9)})
+		now, err := New(f, f.uplinks(), f, nil).Limits().Apply(context.Background(), snap, []model.Limit{limitOf(1, 1e9)})
 		if err == nil || len(now) != 0 || f.vfs[0].set.MaxTxRate != 0 {
 			t.Errorf("%s: applied %v, error %v, VF has %d", name, now, err, f.vfs[0].set.MaxTxRate)
 		}
@@ -78,7 +78,7 @@ func TestLimitsLeaveOthersVFsAlone(t *testing.T) {
 
 func TestCanLimit(t *testing.T) {
 	f, snap := limitedHost()
-	l := New(f, f, nil).Limits()
+	l := New(f, f.uplinks(), f, nil).Limits()
 	virtio, rx := limitOf(1, 0).LimitKey, limitOf(1, 0).LimitKey
 	virtio.Path, rx.Dir = model.PathVirtio, model.Rx
 	for _, c := range []struct {

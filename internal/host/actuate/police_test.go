@@ -161,7 +161,7 @@ func TestPoliceLeadsPastTrees(t *testing.T) {
 func TestClearTap(t *testing.T) {
 	for kind, want := range map[model.StepKind]string{model.StepClearTap: "vnet7", model.StepClearPort: "port vnet7"} {
 		f := newFakeHost(1)
-		if err := New(f, f, nil).Do(context.Background(), model.Step{Kind: kind, Path: model.PathStep{Tap: "vnet7"}}); err != nil || len(f.cleared) != 1 || f.cleared[0] != want {
+		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), model.Step{Kind: kind, Path: model.PathStep{Tap: "vnet7"}}); err != nil || len(f.cleared) != 1 || f.cleared[0] != want {
 			t.Errorf("cleared %q, %v", f.cleared, err)
 		}
 	}

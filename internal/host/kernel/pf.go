@@ -9,7 +9,7 @@ import (
 )
 
 // PFInfo is a PF with its VFs, and who uses them on the host. Owner, Holder and
-// InGuest of the VFs and Managed of the PF are not the kernel's to know and stay zero.
+// InGuest of the VFs, and Managed, Network and Uplink of the PF stay zero.
 type PFInfo struct {
 	model.PF
 	Uses []VFUse // Uses[i] is about VFs[i]
@@ -30,20 +30,8 @@ func (h *Host) PFs(ctx context.Context) ([]PFInfo, error) {
 	if err != nil {
 		return nil, fail("list", "PFs", err)
 	}
-	links, err := h.Links(ctx)
-	if err != nil {
-		return nil, err
-	}
-	byIndex := map[int]*Link{}
-	for i := range links {
-		byIndex[links[i].Index] = &links[i]
-	}
 	var pfs []PFInfo
 	for _, pf := range found {
-		if l := byIndex[pf.Index]; l != nil {
-			pf.Uplink = UplinkOf(l, byIndex)
-			pf.Network = pf.Uplink.Switch
-		}
 		switch err := h.addNetlink(ctx, &pf); {
 		case err == nil:
 			pfs = append(pfs, pf)

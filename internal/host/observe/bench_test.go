@@ -38,7 +38,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		}{{"tick", time.Hour}, {"refresh", time.Nanosecond}} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
 				f := crowd(n)
-				s := New(f, f, nil, Options{Pool: pool, Recheck: c.recheck})
+				s := New(f, f.uplinks(), f, nil, Options{Pool: pool, Recheck: c.recheck})
 				defer s.Close()
 				b.ReportAllocs()
 				for b.Loop() {
@@ -73,9 +73,9 @@ func BenchmarkJoin(b *testing.B) {
 	ctx := context.Background()
 	links, _ := f.Links(ctx)
 	domains, _ := f.Domains(ctx)
-	j := newJoiner()
+	j := newJoiner(f.uplinks())
 	j.index(links, domains)
-	inv, err := read(ctx, f, j.holders, Pool{}, nil)
+	inv, err := read(ctx, f, f.uplinks(), j.holders, Pool{}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

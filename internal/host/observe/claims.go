@@ -89,7 +89,7 @@ func (s *Source) judge(ctx context.Context, snap *model.Snapshot) {
 // portRate is what the PF's port carried for VFs, packets/s.
 func (s *Source) portRate(ctx context.Context, pf *model.PF) claim.Figure {
 	all, err := s.kernel.PortCounters(ctx, pf.Name)
-	own := s.join.byName[pf.Name]
+	own := s.join.links.ByName[pf.Name]
 	if err != nil || own == nil {
 		delete(s.claims.ports, pf.Name)
 		return claim.Figure{}

@@ -96,7 +96,7 @@ func TestPortRoomIsWithoutThePFsOwn(t *testing.T) {
 func TestInterruptsAreReadInTurn(t *testing.T) {
 	f := crowd(40)
 	f.pfs[0].Caps, f.pfs[1].Caps = mute, mute
-	s := New(f, f, nil, Options{Pool: Pool{"pf0": {All: true}, "pf1": {All: true}}})
+	s := New(f, f.uplinks(), f, nil, Options{Pool: Pool{"pf0": {All: true}, "pf1": {All: true}}})
 	defer s.Close()
 	for range 10 {
 		snapshot(t, s)

@@ -62,7 +62,7 @@ func TestCounters(t *testing.T) {
 	}
 	f.attach(1, addr(2))
 	f.attach(2, addr(64)) // of the PF that does not count
-	s := New(f, f, nil, Options{Pool: poolAll})
+	s := New(f, f.uplinks(), f, nil, Options{Pool: poolAll})
 	defer s.Close()
 	snap := snapshot(t, s)
 	r := readerOf(f)
@@ -116,7 +116,7 @@ func TestPortsThatDoNotTell(t *testing.T) {
 	f.addPF("pf0", "br0", 4, mute)
 	f.addVM(0, "br0")
 	f.attach(0, addr(2))
-	s := New(f, f, nil, Options{Pool: poolAll})
+	s := New(f, f.uplinks(), f, nil, Options{Pool: poolAll})
 	defer s.Close()
 	r := readerOf(f)
 	r.fail["port of pf0"] = errors.New("no such statistics")
@@ -135,7 +135,7 @@ func TestPortsThatDoNotTell(t *testing.T) {
 // A read neither allocates nor waits for a Snapshot, however long that takes.
 func TestCountersDoNotWaitForTheInventory(t *testing.T) {
 	f := crowd(100)
-	s := New(f, f, nil, Options{Pool: Pool{"pf0": {All: true}, "pf1": {All: true}}})
+	s := New(f, f.uplinks(), f, nil, Options{Pool: Pool{"pf0": {All: true}, "pf1": {All: true}}})
 	defer s.Close()
 	c := NewCounters(readerOf(f))
 	c.Follow(snapshot(t, s))
@@ -155,7 +155,7 @@ func BenchmarkCounters(b *testing.B) {
 	for _, n := range []int{100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			f := crowd(n)
-			s := New(f, f, nil, Options{Pool: Pool{"pf0": {All: true}, "pf1": {All: true}}})
+			s := New(f, f.uplinks(), f, nil, Options{Pool: Pool{"pf0": {All: true}, "pf1": {All: true}}})
 			defer s.Close()
 			snap, err := s.Snapshot(b.Context())
 			if err != nil {

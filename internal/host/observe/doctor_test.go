@@ -32,7 +32,7 @@ func TestDoctor(t *testing.T) {
 	f.dom(8).Ready = model.Unknown
 	f.attach(9, addr(0))
 	f.problems = []model.Problem{{Subject: "vm1", Text: "twice the same"}, {Subject: "vm1", Text: "twice the same"}}
-	s := New(f, f, f, Options{Pool: Pool{"pf0": {VFs: []int{0, 1, 2, 3}}}})
+	s := New(f, f.uplinks(), f, f, Options{Pool: Pool{"pf0": {VFs: []int{0, 1, 2, 3}}}})
 	defer s.Close()
 	got := doctor.Examine(snapshot(t, s))
 	var b strings.Builder
@@ -67,7 +67,7 @@ func TestDoctorFindsNothing(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 2, counting)
 	f.addVM(1, "br0")
-	s := New(f, f, f, Options{Pool: poolAll})
+	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll})
 	defer s.Close()
 	if got := doctor.Examine(snapshot(t, s)); len(got) != 0 {
 		t.Errorf("got %v", got)
@@ -77,7 +77,7 @@ func TestDoctorFindsNothing(t *testing.T) {
 func TestDoctorWithoutPool(t *testing.T) {
 	f := newFakeWorld()
 	f.addVM(1, "br0")
-	s := New(f, f, f, Options{})
+	s := New(f, f.uplinks(), f, f, Options{})
 	defer s.Close()
 	got := doctor.Examine(snapshot(t, s))
 	if !slices.ContainsFunc(got, func(p model.Problem) bool { return p.Text == "Sluice has no PF to share out" }) {
@@ -101,7 +101,7 @@ func TestDoctorToleratesWhatIsMeant(t *testing.T) {
 	f.addPF("pf0", "br0", 4, mute)
 	f.addPF("pf1", "br0", 4, counting)
 	f.addVM(1, "br0")
-	s := New(f, f, f, Options{Pool: Pool{"pf0": {VFs: []int{0, 1}}}})
+	s := New(f, f.uplinks(), f, f, Options{Pool: Pool{"pf0": {VFs: []int{0, 1}}}})
 	defer s.Close()
 	got := doctor.Examine(snapshot(t, s))
 	if n := model.Problems(got); n != 0 || len(got) != 3 {
@@ -116,7 +116,7 @@ func TestDoctorFindsDuplicateMACs(t *testing.T) {
 	f.addVM(1, "br0")
 	f.addVM(2, "br0").NICs[0].MAC = mac(1)
 	f.addVM(3, "br9").NICs[0].MAC = mac(1) // another network
-	s := New(f, f, f, Options{Pool: poolAll})
+	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll})
 	defer s.Close()
 	var b strings.Builder
 	problems(&b, doctor.Examine(snapshot(t, s)))
@@ -139,7 +139,7 @@ func TestDoctorLeavesFunctionsAlone(t *testing.T) {
 		vm.NICs = append(vm.NICs, model.NIC{Alias: model.VPFAlias("vpf0", vf), MAC: mac(10 + i), Network: "br0", VirtualPF: "vpf0", Function: i, FreePort: model.No})
 	}
 	f.dom(1).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(1), MAC: mac(11)}}
-	s := New(f, f, f, Options{Pool: poolAll, Failover: func(string, model.VMID) model.Failover { return model.FailoverBond }})
+	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll, Failover: func(string, model.VMID) model.Failover { return model.FailoverBond }})
 	defer s.Close()
 	snap := snapshot(t, s)
 	for i, want := range []model.Failover{model.FailoverBond, model.FailoverNone, model.FailoverNone} {
@@ -164,7 +164,7 @@ func TestMovedByAFunction(t *testing.T) {
 	f.addVM(1, "br0").NICs[0].VirtualPF = "vpf0"
 	f.link("vnet1").Counters = kernel.Counters{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}
 	f.addVM(2, "br0")
-	s := New(f, f, f, Options{Pool: poolAll})
+	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll})
 	defer s.Close()
 	snap := snapshot(t, s)
 	if got := snap.VMs[0].NICs[0].Moved; got == nil || *got != (model.Moved{RxPackets: 2, TxPackets: 1, RxBytes: 4, TxBytes: 3}) {
@@ -172,5 +172,18 @@ func TestMovedByAFunction(t *testing.T) {
 	}
 	if got := snap.VMs[1].NICs[0].Moved; got != nil {
 		t.Errorf("an ordinary NIC tells %+v", got)
+	}
+}
+
+// A PF in mode switchdev is refused, with the remedy: its VFs would cut VMs off.
+func TestDoctorRefusesSwitchdev(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting).Eswitch = model.EswitchSwitchdev
+	f.addVM(1, "br0")
+	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll})
+	defer s.Close()
+	got := doctor.Examine(snapshot(t, s))
+	if len(got) != 1 || got[0].Subject != "pf0" || !strings.Contains(got[0].Text, "no VM can use its VFs: the NIC's embedded switch is in mode switchdev") || !strings.Contains(got[0].Remedy, "mode legacy") {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sluice/internal/host/guest"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/uplink"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
 )
 
@@ -111,6 +113,19 @@ func (f *fakeWorld) Interrupts(_ context.Context, addr model.PCIAddress) (uint64
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.interrupts[addr], f.ask("interrupts " + string(addr))
+}
+
+// uplinks are the one kind that there is: Linux bridges.
+func (f *fakeWorld) uplinks() uplink.Set { return uplink.Set{bridge.New(bridgeKernel{nil, f})} }
+
+// bridgeKernel is a kernel that is asked where bridges send frames, and nothing else.
+type bridgeKernel struct {
+	bridge.Kernel
+	world *fakeWorld
+}
+
+func (k bridgeKernel) FDBEntries(ctx context.Context) ([]kernel.FDBEntry, error) {
+	return k.world.FDBEntries(ctx)
 }
 
 func (f *fakeWorld) FDBEntries(context.Context) ([]kernel.FDBEntry, error) {

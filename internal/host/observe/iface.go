@@ -6,6 +6,7 @@ import (
 	"sluice/internal/host/guest"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
 
@@ -26,16 +27,18 @@ type VFs interface {
 	Interrupts(ctx context.Context, addr model.PCIAddress) (uint64, error)
 }
 
-// Entries reads which bridge port sends a MAC's frames where.
-type Entries interface {
-	FDBEntries(ctx context.Context) ([]kernel.FDBEntry, error)
+// Uplinks says how taps, PFs and VFs are connected and where frames go.
+type Uplinks interface {
+	Find(links *uplink.Links, pf *model.PF)
+	Tap(links *uplink.Links, tap *kernel.Link) (uplink.Port, bool)
+	Routes(ctx context.Context) ([]model.Route, error)
+	Watch(ctx context.Context) ([]<-chan struct{}, error)
 }
 
 // Kernel is all that a Source reads from the kernel.
 type Kernel interface {
 	Links
 	VFs
-	Entries
 }
 
 // Domains reads the virtual machines. Domains must cost next to nothing: it is called
@@ -53,6 +56,7 @@ type Guests interface {
 
 var (
 	_ Kernel  = (*kernel.Host)(nil)
+	_ Uplinks = uplink.Set(nil)
 	_ Domains = (*libvirt.Conn)(nil)
 	_ Guests  = (*guest.Client)(nil)
 )

@@ -18,20 +18,21 @@ type inventory struct {
 	at       time.Time
 	pfs      []kernel.PFInfo
 	vfs      map[model.PCIAddress]model.VFID // every VF there is
-	fdb      map[fdbKey][]kernel.FDBEntry
+	routes   map[address][]model.Route
 	held     map[model.PCIAddress]bool      // VFs that domains held
 	foreign  map[model.PCIAddress]time.Time // pool VFs that are open though no domain holds them: since when
 	seen     map[model.PCIAddress]bool      // VFs held, or in the pool and told once whether they are open
 	problems []model.Problem
 }
 
-type fdbKey struct {
-	mac    model.MAC
-	bridge string
+// address is what a switch looks up.
+type address struct {
+	mac     model.MAC
+	network string
 }
 
 // read makes a new inventory; old tells since when somebody else has had which VF open.
-func read(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool Pool, old *inventory) (*inventory, error) {
+func read(ctx context.Context, k Kernel, up Uplinks, held map[model.PCIAddress]holder, pool Pool, old *inventory) (*inventory, error) {
 	inv := &inventory{at: time.Now()}
 	var err error
 	if inv.pfs, err = k.PFs(ctx); err != nil {
@@ -43,14 +44,14 @@ func read(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool 
 			inv.vfs[inv.pfs[i].VFs[j].Address] = inv.pfs[i].VFs[j].ID
 		}
 	}
-	entries, err := k.FDBEntries(ctx)
+	routes, err := up.Routes(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read bridge forwarding entries: %w", err)
+		return nil, fmt.Errorf("read where switches send frames: %w", err)
 	}
-	inv.fdb = make(map[fdbKey][]kernel.FDBEntry, len(entries))
-	for _, e := range entries {
-		key := fdbKey{e.MAC, e.Bridge}
-		inv.fdb[key] = append(inv.fdb[key], e)
+	inv.routes = make(map[address][]model.Route, len(routes))
+	for _, r := range routes {
+		at := address{r.MAC, r.Network}
+		inv.routes[at] = append(inv.routes[at], r)
 	}
 	inv.readOpen(ctx, k, held, pool, old)
 	return inv, ctx.Err()
@@ -141,17 +142,17 @@ func (inv *inventory) openFor(addr model.PCIAddress, now time.Time) time.Duratio
 	return now.Sub(since)
 }
 
-// port returns the bridge port that a MAC is pinned to, "" for none. With several
-// entries the one of the NIC's VLAN counts, then the one without.
-func (inv *inventory) port(mac model.MAC, bridge string, vlan int) string {
-	entries := inv.fdb[fdbKey{mac, bridge}]
-	if len(entries) == 0 {
+// route returns the port that a switch was told to send a MAC's frames to, "" for none. With several
+// routes the one of the NIC's VLAN counts, then the one without.
+func (inv *inventory) route(mac model.MAC, network string, vlan int) string {
+	routes := inv.routes[address{mac, network}]
+	if len(routes) == 0 {
 		return ""
 	}
-	best := entries[0]
-	for _, e := range entries[1:] {
-		if e.VLAN == vlan || e.VLAN == 0 && best.VLAN != vlan {
-			best = e
+	best := routes[0]
+	for _, r := range routes[1:] {
+		if r.VLAN == vlan || r.VLAN == 0 && best.VLAN != vlan {
+			best = r
 		}
 	}
 	return best.Port

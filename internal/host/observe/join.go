@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
 
@@ -26,16 +27,15 @@ type world struct {
 
 // joiner holds the lookup tables of one join. They are kept for the next one.
 type joiner struct {
-	byName  map[string]*kernel.Link
-	byIndex map[int]*kernel.Link
+	uplinks Uplinks
+	links   uplink.Links
 	holders map[model.PCIAddress]holder
 	nics    map[model.MAC]bool
 }
 
-func newJoiner() *joiner {
+func newJoiner(up Uplinks) *joiner {
 	return &joiner{
-		byName:  map[string]*kernel.Link{},
-		byIndex: map[int]*kernel.Link{},
+		uplinks: up,
 		holders: map[model.PCIAddress]holder{},
 		nics:    map[model.MAC]bool{},
 	}
@@ -43,13 +43,8 @@ func newJoiner() *joiner {
 
 // index fills the tables.
 func (j *joiner) index(links []kernel.Link, domains []libvirt.Domain) {
-	clear(j.byName)
-	clear(j.byIndex)
+	j.links.Index(links)
 	clear(j.holders)
-	for i := range links {
-		l := &links[i]
-		j.byName[l.Name], j.byIndex[l.Index] = l, l
-	}
 	for i := range domains {
 		for k := range domains[i].Hostdevs {
 			h := &domains[i].Hostdevs[k]
@@ -72,25 +67,25 @@ func (j *joiner) join(w world) *model.Snapshot {
 	}
 	slices.SortFunc(s.PFs, func(a, b model.PF) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.VMs, func(a, b model.VM) int { return cmp.Compare(a.ID, b.ID) })
-	j.pins(s, w.inv)
+	j.strays(s, w.inv)
 	return s
 }
 
-// pins adds the bridge entries at managed PFs for MACs that no NIC has.
-func (j *joiner) pins(s *model.Snapshot, inv *inventory) {
+// strays adds the routes to VFs of managed PFs for MACs that no NIC has.
+func (j *joiner) strays(s *model.Snapshot, inv *inventory) {
 	clear(j.nics)
 	for i := range s.VMs {
 		for k := range s.VMs[i].NICs {
 			j.nics[s.VMs[i].NICs[k].MAC] = true // wherever: whose network is not known yet may be on this one
 		}
 	}
-	for key, entries := range inv.fdb {
-		if j.nics[key.mac] {
+	for at, routes := range inv.routes {
+		if j.nics[at.mac] {
 			continue
 		}
-		for _, e := range entries {
-			if pf := s.FindPort(e.Port); pf != nil && pf.Managed {
-				s.Routes = append(s.Routes, model.Route{Network: e.Bridge, MAC: e.MAC, Port: e.Port, VLAN: e.VLAN})
+		for _, r := range routes {
+			if pf := s.FindPort(r.Port); pf != nil && pf.Managed {
+				s.Routes = append(s.Routes, r)
 			}
 		}
 	}
@@ -111,31 +106,34 @@ func (j *joiner) vm(vm *model.VM, w world) {
 			nic.Failover = fallback
 		}
 		j.tap(nic)
-		nic.Route = w.inv.port(nic.MAC, nic.Network, nic.VLAN)
+		nic.Route = w.inv.route(nic.MAC, nic.Network, nic.VLAN)
 	}
 }
 
 // tap adds what the tap's link shows. A tap that the kernel does not list here is no
 // tap, or not in this network namespace: then nothing is known.
 func (j *joiner) tap(nic *model.NIC) {
-	l := j.byName[nic.Tap]
+	l := j.links.ByName[nic.Tap]
 	if l == nil {
 		return
 	}
 	nic.TapIndex = l.Index
-	master := j.byIndex[l.Master]
-	if master != nil && master.Kind == "bridge" {
-		nic.Network = master.Name
+	port, known := j.uplinks.Tap(&j.links, l)
+	if known {
+		nic.Network = port.Switch
+		nic.VLAN = cmp.Or(port.VLAN, nic.VLAN)
+	} else if master := j.links.Master(l); master != nil {
+		port.Up = master.Up
 	}
-	nic.LinkUp = model.TriOf(l.Up && l.Carrier && master != nil && master.Up)
+	nic.LinkUp = model.TriOf(l.Up && l.Carrier && port.Up)
 }
 
 // pf adds to a PF what links, pool and domains know, and pairs its VFs with NICs.
 func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) {
-	if l := j.byName[pf.Name]; l != nil {
+	pf.VFs = slices.Clone(pf.VFs)
+	if l := j.links.ByName[pf.Name]; l != nil {
 		pf.LinkUp = l.Up && l.Carrier
-		pf.Uplink = kernel.UplinkOf(l, j.byIndex)
-		pf.Network = pf.Uplink.Switch
+		j.uplinks.Find(&j.links, pf)
 	}
 	own, managed := w.pool[pf.Name]
 	pf.Managed, pf.Speed = managed, cmp.Or(pf.Speed, own.Speed)
@@ -151,7 +149,6 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 	if own.Network != "" {
 		label(pf, own.Network)
 	}
-	pf.VFs = slices.Clone(pf.VFs)
 	for i := range pf.VFs {
 		use := kernel.VFUse{}
 		if i < len(uses) {
@@ -166,7 +163,7 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 func label(pf *model.PF, network string) {
 	pf.Network = network
 	if up := &pf.Uplink; up.Why == "" && up.Switch != "" && up.Switch != network {
-		up.Why = fmt.Sprintf("sluice.yaml puts %s into network %s, but it is behind bridge %s", pf.Name, network, up.Switch)
+		up.Why = fmt.Sprintf("sluice.yaml puts %s into network %s, but it is behind %s", pf.Name, network, up.Switch)
 		up.Remedy = fmt.Sprintf("write network: %s, or leave it out", up.Switch)
 	}
 }

@@ -71,7 +71,7 @@ func (s *Source) nic(vm *model.VM, nic *model.NIC, snap *model.Snapshot, counts 
 	p.tick = s.tick
 	p.behind(nic.VF, snap.Time)
 	var tap sample
-	nic.Virtio, tap = p.virtio(nic, s.join.byName[nic.Tap], snap.Time, s.opt.gaps())
+	nic.Virtio, tap = p.virtio(nic, s.join.links.ByName[nic.Tap], snap.Time, s.opt.gaps())
 	if nic.VirtualPF != "" && tap.boot != 0 {
 		c := tap.count
 		nic.Moved = &model.Moved{RxPackets: c.rxPackets, TxPackets: c.txPackets, RxBytes: c.rxBytes, TxBytes: c.txBytes}

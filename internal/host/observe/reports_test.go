@@ -30,7 +30,7 @@ func TestGuestThatReports(t *testing.T) {
 		f.dom(1).Ready = model.Unknown
 		synctest.Test(t, func(t *testing.T) {
 			c := guest.NewCollector(nil)
-			s := New(f, f, c, Options{Pool: poolAll, Reports: c.Reports})
+			s := New(f, f.uplinks(), f, c, Options{Pool: poolAll, Reports: c.Reports})
 			defer s.Close()
 			n := 0
 			silent := func() {

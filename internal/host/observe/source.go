@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 // made one at a time.
 type Source struct {
 	kernel  Kernel
+	uplinks Uplinks
 	domains Domains
 	opt     Options
 	pool    atomic.Pointer[Pool]
@@ -23,27 +25,28 @@ type Source struct {
 	cancel  context.CancelFunc
 	ctx     context.Context // ends with Close
 
-	mu      sync.Mutex // guards what follows
-	askers  askers
-	limits  *abilities
-	watch   <-chan struct{} // nil: not watching
-	event   bool            // the kernel said that something changed
-	inv     *inventory
-	join    *joiner
-	pairs   map[claim.Key]*pair
-	claims  claims
-	cpus    map[model.VMID]*vmCPU
-	statsAt time.Time       // when CPU times were last read
-	counts  map[string]bool // PFs of unknown drivers that were seen to count
-	numVFs  map[string]int  // as found when the pool was new
-	numFor  *Pool           // the pool that numVFs belong to
-	tick    uint64
+	mu       sync.Mutex // guards what follows
+	askers   askers
+	limits   *abilities
+	watches  []<-chan struct{} // nil: not watching
+	endWatch func()
+	event    bool // something changed, as the kernel or a switch said
+	inv      *inventory
+	join     *joiner
+	pairs    map[claim.Key]*pair
+	claims   claims
+	cpus     map[model.VMID]*vmCPU
+	statsAt  time.Time       // when CPU times were last read
+	counts   map[string]bool // PFs of unknown drivers that were seen to count
+	numVFs   map[string]int  // as found when the pool was new
+	numFor   *Pool           // the pool that numVFs belong to
+	tick     uint64
 }
 
 // New makes a Source. guests may be nil: then no guest is asked. Close ends it.
-func New(k Kernel, d Domains, guests Guests, o Options) *Source {
+func New(k Kernel, up Uplinks, d Domains, guests Guests, o Options) *Source {
 	s := &Source{
-		kernel: k, domains: d, opt: o.withDefaults(), join: newJoiner(),
+		kernel: k, uplinks: up, domains: d, opt: o.withDefaults(), join: newJoiner(up),
 		pairs: map[claim.Key]*pair{}, claims: newClaims(), cpus: map[model.VMID]*vmCPU{}, counts: map[string]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -130,7 +133,7 @@ func (s *Source) refresh(ctx context.Context, now time.Time, pool Pool) error {
 	if !s.due(now) {
 		return nil
 	}
-	inv, err := read(ctx, s.kernel, s.join.holders, pool, s.inv)
+	inv, err := read(ctx, s.kernel, s.uplinks, s.join.holders, pool, s.inv)
 	if err != nil {
 		s.stale.Store(true)
 		return err
@@ -151,22 +154,36 @@ func (s *Source) noteNumVFs(pool *Pool) {
 	}
 }
 
-// listen takes the kernel's messages and watches anew after the watch broke. Without
+// listen takes the messages of kernel and switches, and watches anew after a watch broke. Without
 // one the inventory is as old as Recheck says, no worse.
 func (s *Source) listen() {
-	if s.watch == nil {
-		s.watch, _ = s.kernel.Watch(s.ctx)
-		s.event = true
+	if s.watches == nil {
+		s.beginWatch()
 		return
 	}
-	select {
-	case _, ok := <-s.watch:
-		s.event = true
-		if !ok {
-			s.watch = nil
+	for _, w := range s.watches {
+		select {
+		case _, ok := <-w:
+			s.event = true
+			if !ok {
+				s.endWatch()
+				return
+			}
+		default:
 		}
-	default:
 	}
+}
+
+func (s *Source) beginWatch() {
+	ctx, end := context.WithCancel(s.ctx)
+	s.endWatch, s.event = func() { end(); s.watches = nil }, true
+	first, err := s.kernel.Watch(ctx)
+	rest, failed := s.uplinks.Watch(ctx)
+	if errors.Join(err, failed) != nil {
+		s.endWatch()
+		return
+	}
+	s.watches = append(rest, first)
 }
 
 // due says whether the inventory must be read. It takes up a request to read it anew.

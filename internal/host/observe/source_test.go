@@ -126,7 +126,7 @@ func TestSnapshot(t *testing.T) {
 			f.counters[model.VFID{PF: "pf0", Index: i}] = kernel.Counters{}
 		}
 		f.shuffle = rand.New(rand.NewPCG(seed, 0))
-		s := New(f, f, nil, busyOptions())
+		s := New(f, f.uplinks(), f, nil, busyOptions())
 		if diff := cmp.Diff(busyText, "\n"+text(snapshot(t, s))); diff != "" {
 			t.Fatalf("seed %d, -want +got:\n%s", seed, diff)
 		}
@@ -143,7 +143,7 @@ func TestOwnVFIsShownFirst(t *testing.T) {
 	f.dom(1).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(0), TeamingPersistent: "ua-net0"}}
 	f.attach(1, addr(1))
 	f.dom(1).Hostdevs = append(f.dom(1).Hostdevs, libvirt.Hostdev{Alias: "hostdev1", Address: addr(2), MAC: mac(1)})
-	s := New(f, f, nil, Options{Pool: poolAll})
+	s := New(f, f.uplinks(), f, nil, Options{Pool: poolAll})
 	defer s.Close()
 	nic := snapshot(t, s).VMs[0].NICs[0]
 	if nic.VF.Index != 1 || nic.VFOwner != model.OwnerSluice {
@@ -156,7 +156,7 @@ func TestSetPool(t *testing.T) {
 	f.addPF("pf0", "br0", 2, counting)
 	f.addVM(1, "br0")
 	f.attach(1, addr(0))
-	s := New(f, f, nil, Options{})
+	s := New(f, f.uplinks(), f, nil, Options{})
 	defer s.Close()
 	owners := func() string {
 		pf := snapshot(t, s).PFs[0]
@@ -177,7 +177,7 @@ func TestSpeedOfTheLink(t *testing.T) {
 	f.addPF("pf0", "br0", 1, counting)
 	f.addPF("pf1", "br1", 1, counting)
 	f.pfs[1].Speed = 0
-	s := New(f, f, nil, Options{Pool: Pool{"pf0": {All: true, Speed: 25e9}, "pf1": {All: true, Speed: 25e9}}})
+	s := New(f, f.uplinks(), f, nil, Options{Pool: Pool{"pf0": {All: true, Speed: 25e9}, "pf1": {All: true, Speed: 25e9}}})
 	defer s.Close()
 	pfs := snapshot(t, s).PFs
 	if pfs[0].Speed != 10e9 || pfs[1].Speed != 25e9 {
@@ -194,7 +194,7 @@ func TestWhatTheConfigKnowsOfAPF(t *testing.T) {
 	for i := range f.pfs {
 		f.pfs[i].Caps.MaxTxRate, f.pfs[i].Caps.MinTxRate = model.Yes, model.Yes
 	}
-	s := New(f, f, nil, Options{Pool: Pool{"pf0": {All: true, Speed: 2e9, NoRates: true}, "pf1": {All: true, Speed: 25e9}}})
+	s := New(f, f.uplinks(), f, nil, Options{Pool: Pool{"pf0": {All: true, Speed: 2e9, NoRates: true}, "pf1": {All: true, Speed: 25e9}}})
 	defer s.Close()
 	pfs := snapshot(t, s).PFs
 	if pfs[0].Speed != 10e9 || pfs[0].Shared() != 2e9 || pfs[1].Shared() != 10e9 {
@@ -210,7 +210,7 @@ func TestSnapshotFails(t *testing.T) {
 	for _, what := range []string{"links", "domains", "stats", "pfs", "fdb"} {
 		t.Run(what, func(t *testing.T) {
 			f := busyWorld()
-			s := New(f, f, nil, busyOptions())
+			s := New(f, f.uplinks(), f, nil, busyOptions())
 			defer s.Close()
 			f.fail[what] = errors.New("broken")
 			if snap, err := s.Snapshot(context.Background()); err == nil || snap != nil {
@@ -228,7 +228,7 @@ func TestSnapshotBearsWithLess(t *testing.T) {
 	f.fail["counters pf0"] = errors.New("no answer")
 	f.fail["watch"] = errors.New("no socket")
 	f.fail["open "+string(addr(0))] = errors.New("no such file")
-	s := New(f, f, nil, busyOptions())
+	s := New(f, f.uplinks(), f, nil, busyOptions())
 	defer s.Close()
 	got := text(snapshot(t, s))
 	for _, want := range []string{
@@ -246,7 +246,7 @@ func TestSnapshotBearsWithLess(t *testing.T) {
 // run calls f in a bubble with virtual time, with a Source that is closed at the end.
 func run(t *testing.T, f *fakeWorld, o Options, body func(t *testing.T, s *Source)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(f, f, f, o)
+		s := New(f, f.uplinks(), f, f, o)
 		defer s.Close()
 		body(t, s)
 	})
@@ -500,7 +500,7 @@ func TestProblems(t *testing.T) {
 	f.addVM(2, "br0").NICs[0].FreePort = model.No
 	f.attach(1, addr(0))
 	f.problems = []model.Problem{{Subject: "vm9", Text: "its XML cannot be read"}}
-	s := New(f, f, nil, Options{Pool: Pool{"pf0": {VFs: []int{3, 7}, Network: "br0"}, "pf1": {All: true}, "pf9": {All: true}}})
+	s := New(f, f.uplinks(), f, nil, Options{Pool: Pool{"pf0": {VFs: []int{3, 7}, Network: "br0"}, "pf1": {All: true}, "pf9": {All: true}}})
 	defer s.Close()
 	snapshot(t, s)
 	f.pfs[0].NumVFs = 3
@@ -560,7 +560,7 @@ func TestLinkUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeWorld()
 			f.addVM(1, "br0")
-			s := New(f, f, nil, Options{})
+			s := New(f, f.uplinks(), f, nil, Options{})
 			defer s.Close()
 			if got := snapshot(t, s).VMs[0].NICs[0].LinkUp; got != model.Yes {
 				t.Errorf("sound: %s", got)
@@ -576,7 +576,7 @@ func TestLinkUp(t *testing.T) {
 // A request to read everything anew outlives a read that failed.
 func TestInvalidateSurvivesFailure(t *testing.T) {
 	f := busyWorld()
-	s := New(f, f, nil, Options{Recheck: time.Hour})
+	s := New(f, f.uplinks(), f, nil, Options{Recheck: time.Hour})
 	defer s.Close()
 	snapshot(t, s)
 	s.Invalidate()

@@ -51,6 +51,7 @@ var apart = map[string][]string{
 	"host/libvirt":      {"host/kernel", "host/guest", "control"},
 	"host/guest":        {"host/kernel", "host/libvirt", "control"},
 	"host/actuate":      {"host/observe", "control"},
+	"host/uplink":       {"host/observe", "host/actuate", "host/libvirt", "host/guest", "control"},
 	"host/observe":      {"host/actuate", "control/loop", "control/placement", "control/plan", "control/bandwidth"},
 	"edge/answer":       {"edge/server", "edge/client", "edge/metrics"},
 	"edge/client":       {"edge/server", "edge/metrics"},

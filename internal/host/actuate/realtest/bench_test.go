@@ -10,6 +10,8 @@ import (
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/uplink"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
 )
 
@@ -35,7 +37,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 	for name, recheck := range map[string]time.Duration{"tick": time.Hour, "refresh": time.Nanosecond} {
 		b.Run(fmt.Sprintf("%s/%d", name, machines), func(b *testing.B) {
-			s := observe.New(&host{Host: k}, d, nil, observe.Options{Recheck: recheck})
+			s := observe.New(&host{Host: k}, uplink.Set{bridge.New(k)}, d, nil, observe.Options{Recheck: recheck})
 			defer s.Close()
 			b.ReportAllocs()
 			for b.Loop() {

@@ -17,6 +17,8 @@ import (
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/libvirt/libvirttest"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/uplink"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
 )
 
@@ -87,9 +89,9 @@ func TestLibvirt(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	source := observe.New(k, lv, nil, observe.Options{})
+	source := observe.New(k, uplink.Set{bridge.New(k)}, lv, nil, observe.Options{})
 	t.Cleanup(source.Close)
-	actuator := actuate.New(k, lv, nil)
+	actuator := actuate.New(k, uplink.Set{bridge.New(k)}, lv, nil)
 
 	look := func() *model.Snapshot {
 		s, err := source.Snapshot(ctx)

@@ -15,6 +15,8 @@ import (
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/uplink"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
 )
 
@@ -121,9 +123,9 @@ func newRig(t *testing.T) *rig {
 		ID: "id-1", Name: "vm1", State: model.VMRunning,
 		NICs: []model.NIC{{Alias: "ua-net0", MAC: guestMAC, Tap: "tap1", Failover: model.FailoverTeaming}},
 	}}}}
-	r.source = observe.New(h, d, nil, observe.Options{Pool: observe.Pool{"pf0": {All: true}}})
+	r.source = observe.New(h, uplink.Set{bridge.New(k)}, d, nil, observe.Options{Pool: observe.Pool{"pf0": {All: true}}})
 	t.Cleanup(r.source.Close)
-	r.actuator = actuate.New(h, d, nil)
+	r.actuator = actuate.New(h, uplink.Set{bridge.New(k)}, d, nil)
 	for _, p := range []string{"pf0", "tap1", "lan"} {
 		kerneltest.WaitForwarding(t, p)
 	}

@@ -9,42 +9,47 @@ import (
 	"sluice/internal/model"
 )
 
-// mirrored adds to Snapshots which windows are open, whichever process opened them: a move
-// that was cut short shows there. So do limits of taps that no VM has.
-type mirrored struct {
+// standing adds to Snapshots what stands on the host whichever process made it: dual paths, as of a move that was cut
+// short, limits of taps that no VM has, and ports of the embedded switch.
+type standing struct {
 	loop.Source
-	kernel interface {
-		Mirrors(ctx context.Context) ([]kernel.Mirror, error)
-		CheckMirrors() error
+	uplinks dualPaths
+	taps    interface {
 		TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
 		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 	}
 }
 
+// dualPaths is the part of uplink.Set that reads them.
+type dualPaths interface {
+	DualPaths(ctx context.Context) ([]model.DualPath, error)
+	CheckDualPaths() error
+}
+
 // Snapshot implements loop.Source.
-func (m mirrored) Snapshot(ctx context.Context) (*model.Snapshot, error) {
-	snap, err := m.Source.Snapshot(ctx)
+func (s standing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
+	snap, err := s.Source.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	mirrors, err := m.kernel.Mirrors(ctx)
+	both, err := s.uplinks.DualPaths(ctx)
 	if err != nil {
-		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which windows are open: " + err.Error()})
+		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which dual paths are open: " + err.Error()})
 	}
-	if err := m.kernel.CheckMirrors(); err != nil {
+	if err := s.uplinks.CheckDualPaths(); err != nil {
 		why, remedy, _ := strings.Cut(err.Error(), "; ")
 		text := "if the daemon is killed during a move, that VM may be cut off until the next start: " + why
 		snap.Problems = append(snap.Problems, model.Problem{Text: text, Remedy: remedy})
 	}
-	for i := range mirrors {
-		addMirror(snap, &mirrors[i])
+	for i := range both {
+		addDualPath(snap, &both[i])
 	}
-	taps, err := m.kernel.TapPolicies(ctx)
+	taps, err := s.taps.TapPolicies(ctx)
 	if err != nil {
 		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which taps are limited: " + err.Error()})
 	}
 	addLimited(snap, taps)
-	ports, err := m.kernel.SwitchPorts(ctx)
+	ports, err := s.taps.SwitchPorts(ctx)
 	if err != nil {
 		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which taps are switch ports: " + err.Error()})
 	}
@@ -52,17 +57,17 @@ func (m mirrored) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	return snap, nil
 }
 
-// addMirror shows a mirror at its NIC, or by itself if no NIC has its tap and MAC.
-func addMirror(snap *model.Snapshot, m *kernel.Mirror) {
+// addDualPath shows a dual path at its NIC, or by itself if no NIC has its tap and MAC.
+func addDualPath(snap *model.Snapshot, d *model.DualPath) {
 	for i := range snap.VMs {
 		for k := range snap.VMs[i].NICs {
-			if n := &snap.VMs[i].NICs[k]; m.Detached != model.Yes && n.Tap == m.Tap && n.MAC == m.MAC {
+			if n := &snap.VMs[i].NICs[k]; d.Detached != model.Yes && n.Tap == d.Tap && n.MAC == d.MAC {
 				n.DualPath = true
 				return
 			}
 		}
 	}
-	snap.DualPaths = append(snap.DualPaths, model.DualPath{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached})
+	snap.DualPaths = append(snap.DualPaths, *d)
 }
 
 // addPorts shows the switch ports that no function of a virtual PF has; one whose programs others took off is set anew by itself.

@@ -16,27 +16,27 @@ type fixedSource struct{ snap *model.Snapshot }
 
 func (s fixedSource) Snapshot(context.Context) (*model.Snapshot, error) { return s.snap, nil }
 
-type fixedMirrors struct {
-	all        []kernel.Mirror
+type fixedHost struct {
+	all        []model.DualPath
 	taps       []kernel.TapPolicy
 	ports      []model.SwitchPortState
 	err, check error
 }
 
-func (m fixedMirrors) TapPolicies(context.Context) ([]kernel.TapPolicy, error) { return m.taps, nil }
+func (m fixedHost) TapPolicies(context.Context) ([]kernel.TapPolicy, error) { return m.taps, nil }
 
-func (m fixedMirrors) SwitchPorts(context.Context) ([]model.SwitchPortState, error) {
+func (m fixedHost) SwitchPorts(context.Context) ([]model.SwitchPortState, error) {
 	return m.ports, nil
 }
 
-func (m fixedMirrors) CheckMirrors() error { return m.check }
+func (m fixedHost) CheckDualPaths() error { return m.check }
 
-func (m fixedMirrors) Mirrors(context.Context) ([]kernel.Mirror, error) { return m.all, m.err }
+func (m fixedHost) DualPaths(context.Context) ([]model.DualPath, error) { return m.all, m.err }
 
 // TestLimitedTapsOfNobodyShow: those of taps that have gone, and of taps that no VM has.
 func TestLimitedTapsOfNobodyShow(t *testing.T) {
 	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{{Tap: "vnet0"}, {Tap: "vnet1"}}}}}
-	got, err := mirrored{fixedSource{snap}, fixedMirrors{taps: []kernel.TapPolicy{
+	got, err := standing{fixedSource{snap}, fixedHost{}, fixedHost{taps: []kernel.TapPolicy{
 		{Tap: "vnet0", Detached: model.No}, {Tap: "vnet1", Detached: model.Yes}, {Tap: "vnet2", Detached: model.Unknown}, {Tap: "vnet3", Detached: model.Yes},
 	}}}.Snapshot(t.Context())
 	if err != nil {
@@ -55,7 +55,7 @@ func TestSwitchPortsOfNobodyShow(t *testing.T) {
 	for tap, detached := range map[string]model.Tri{"vnet0": model.Yes, "vnet1": model.Yes} {
 		ports = append(ports, model.SwitchPortState{SwitchPort: model.SwitchPort{Tap: tap}, Detached: detached})
 	}
-	got, err := mirrored{fixedSource{snap}, fixedMirrors{ports: ports}}.Snapshot(t.Context())
+	got, err := standing{fixedSource{snap}, fixedHost{}, fixedHost{ports: ports}}.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,19 +64,19 @@ func TestSwitchPortsOfNobodyShow(t *testing.T) {
 	}
 }
 
-// TestMirrorsOfOtherProcessesShow tells those of a VM's NIC from those of nobody's. A NIC
+// TestDualPathsOfOtherProcessesShow tells those of a VM's NIC from those of nobody's. A NIC
 // whose tap came back under the same name has none yet.
-func TestMirrorsOfOtherProcessesShow(t *testing.T) {
+func TestDualPathsOfOtherProcessesShow(t *testing.T) {
 	a, b := model.MAC{2, 1}, model.MAC{2, 2}
-	at := func(tap string, mac model.MAC, detached model.Tri) kernel.Mirror {
-		return kernel.Mirror{Window: kernel.Window{Tap: tap, MAC: mac, PF: "pf0", VLAN: 7}, Detached: detached}
+	at := func(tap string, mac model.MAC, detached model.Tri) model.DualPath {
+		return model.DualPath{Tap: tap, MAC: mac, PF: "pf0", VLAN: 7, Kind: "test", Detached: detached}
 	}
 	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{
 		{MAC: a, Tap: "vnet0"}, {MAC: b, Tap: "vnet1"}, {MAC: a, Tap: "vnet2"}, {MAC: a, Tap: "vnet3"},
 	}}}}
-	m := mirrored{fixedSource{snap}, fixedMirrors{all: []kernel.Mirror{
+	m := standing{fixedSource{snap}, fixedHost{all: []model.DualPath{
 		at("vnet0", a, model.No), at("vnet1", a, model.No), at("vnet2", a, model.Yes), at("vnet3", a, model.Unknown),
-	}}}
+	}}, fixedHost{}}
 	got, err := m.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -88,28 +88,28 @@ func TestMirrorsOfOtherProcessesShow(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{"vnet0", "vnet3"}, open); diff != "" {
-		t.Error("NICs with a window (-want +got):", diff)
+		t.Error("NICs with a dual path (-want +got):", diff)
 	}
 	want := []model.DualPath{
-		{Tap: "vnet1", MAC: a, PF: "pf0", VLAN: 7, Detached: model.No},
-		{Tap: "vnet2", MAC: a, PF: "pf0", VLAN: 7, Detached: model.Yes},
+		{Tap: "vnet1", MAC: a, PF: "pf0", VLAN: 7, Kind: "test", Detached: model.No},
+		{Tap: "vnet2", MAC: a, PF: "pf0", VLAN: 7, Kind: "test", Detached: model.Yes},
 	}
 	if diff := cmp.Diff(want, got.DualPaths); diff != "" {
-		t.Error("mirrors of nobody's (-want +got):", diff)
+		t.Error("dual paths of nobody's (-want +got):", diff)
 	}
 }
 
-func TestMirrorsThatCannotBeListedOrKept(t *testing.T) {
-	for _, broken := range []fixedMirrors{{err: errors.New("no")}, {check: errors.New("no")}} {
-		got, err := mirrored{fixedSource{&model.Snapshot{}}, broken}.Snapshot(t.Context())
+func TestDualPathsThatCannotBeListedOrKept(t *testing.T) {
+	for _, broken := range []fixedHost{{err: errors.New("no")}, {check: errors.New("no")}} {
+		got, err := standing{fixedSource{&model.Snapshot{}}, broken, broken}.Snapshot(t.Context())
 		if err != nil || len(got.Problems) != 1 {
 			t.Errorf("%+v, %v; want a Snapshot that tells the problem", got, err)
 		}
 	}
 }
 
-func TestMirrorsThatCannotBeKeptHaveARemedy(t *testing.T) {
-	got, err := mirrored{fixedSource{&model.Snapshot{}}, fixedMirrors{check: errors.New("none is mounted; mount -t bpf")}}.Snapshot(t.Context())
+func TestDualPathsThatCannotBeKeptHaveARemedy(t *testing.T) {
+	got, err := standing{fixedSource{&model.Snapshot{}}, fixedHost{check: errors.New("none is mounted; mount -t bpf")}, fixedHost{}}.Snapshot(t.Context())
 	if err != nil || len(got.Problems) != 1 {
 		t.Fatalf("%+v, %v; want one problem", got, err)
 	}

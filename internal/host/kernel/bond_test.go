@@ -1,0 +1,96 @@
+package kernel
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"sluice/internal/host/kernel/kerneltest"
+)
+
+// bondedLAN is a LAN whose PF is the active port of a bond that is the bridge's port; nil
+// where the kernel has no bonds, which the log then says.
+func bondedLAN(t *testing.T) *lan {
+	if out, err := exec.Command("ip", "link", "add", "bond0", "type", "bond", "mode", "active-backup", "miimon", "10").CombinedOutput(); err != nil {
+		lacks(t, fmt.Sprintf("bonds (CONFIG_BONDING): %v %s", err, out))
+		return nil
+	}
+	t.Cleanup(func() { kerneltest.IP(t, "link del bond0") })
+	kerneltest.NewBridge(t, "br0")
+	l := &lan{pf: kerneltest.NewPort(t, "pf0", ""), tap: kerneltest.NewPort(t, "tap0", "br0"), peer: kerneltest.NewPort(t, "tap1", "br0")}
+	kerneltest.NewPort(t, "pf1", "")
+	for _, pf := range []string{"pf0", "pf1"} {
+		kerneltest.IP(t, "link set "+pf+" down")
+		kerneltest.IP(t, "link set "+pf+" master bond0")
+		kerneltest.IP(t, "link set "+pf+" up")
+	}
+	kerneltest.Quiet(t, "bond0")
+	kerneltest.IP(t, "link set bond0 master br0 up")
+	waitFor(t, "pf0 to become active", func() bool {
+		return exec.Command("ip", "link", "set", "bond0", "type", "bond", "active_slave", "pf0").Run() == nil
+	})
+	kerneltest.WaitForwarding(t, "bond0")
+	return l
+}
+
+// bondNow is what the list of links says of bond0.
+func bondNow(t *testing.T, h *Host) Bond {
+	links, err := h.Links(soon(t))
+	must(t, err)
+	at := slices.IndexFunc(links, func(l Link) bool { return l.Name == "bond0" })
+	return links[at].Bond
+}
+
+func index(t *testing.T, h *Host, name string) int {
+	l, err := h.Link(soon(t), name)
+	must(t, err)
+	return l.Index
+}
+
+// TestBond steers frames to a PF in a bond, where the kernel has bonds: the lab's does.
+func TestBond(t *testing.T) {
+	h, l := newHost(t), bondedLAN(t)
+	if l == nil {
+		return
+	}
+	if b := bondNow(t, h); b.Mode != ActiveBackup || b.Active != index(t, h, "pf0") {
+		t.Errorf("the bond shows %+v", b)
+	}
+	must(t, h.PreparePort(soon(t), "bond0"))
+	w := window
+	w.Port = "bond0"
+	openQuietly(t, h, w)
+	fromPeer := kerneltest.Frame(guest, other, "from the bridge")
+	l.peer.Send(t, fromPeer)
+	l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.tap: fromPeer, l.pf: fromPeer})
+	fromWire := kerneltest.Frame(guest, other, "from the wire")
+	l.pf.Send(t, fromWire)
+	l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.tap: fromWire})
+
+	must(t, h.PinFDB(soon(t), guest, 0, "bond0"))
+	must(t, h.CloseWindow(soon(t), w))
+	l.peer.Send(t, fromPeer)
+	l.sentOnly(t, l.peer, map[*kerneltest.Port][]byte{l.pf: fromPeer})
+	kerneltest.IP(t, "link set bond0 type bond active_slave pf1")
+	waitFor(t, "the change of the active port to show", func() bool { return bondNow(t, h).Active == index(t, h, "pf1") })
+}
+
+// TestWindowBehindAPort is about what came in through the bridge's port to the PF though
+// the PF is not that port: the kernel says that a bonded PF's frames came from the bond.
+func TestWindowBehindAPort(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewBridge(t, "br0")
+	l := lan{pf: kerneltest.NewPort(t, "pf0", ""), tap: kerneltest.NewPort(t, "tap0", "br0"), peer: kerneltest.NewPort(t, "tap1", "br0")}
+	bond := kerneltest.NewPort(t, "bond0", "br0")
+	w := window
+	w.Port = "bond0"
+	openQuietly(t, h, w)
+	fromWire := kerneltest.Frame(guest, other, "through the bond")
+	bond.Send(t, fromWire)
+	l.tap.Expect(t, fromWire)
+	fromPeer := kerneltest.Frame(guest, other, "from the bridge")
+	l.peer.Send(t, fromPeer)
+	l.tap.Expect(t, fromPeer)
+	l.pf.Expect(t, fromPeer) // and the other did not come first
+}

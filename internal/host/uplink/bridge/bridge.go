@@ -1,0 +1,139 @@
+// Package bridge is the Uplink that is a Linux bridge with a legacy NIC, which steers frames to its VFs by their MACs. The PF,
+// or a bond that it is the active port of, is a port of the bridge. A static entry of the bridge says where the frames for a MAC
+// go; for both paths the entry leads to the tap, from which a program copies them to the PF.
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/uplink"
+	"sluice/internal/model"
+)
+
+// Kind is the Uplink's.
+const Kind = "linux-bridge"
+
+// Kernel is what it needs of the kernel.
+type Kernel interface {
+	Link(ctx context.Context, name string) (kernel.Link, error)
+	Links(ctx context.Context) ([]kernel.Link, error)
+	FDBEntries(ctx context.Context) ([]kernel.FDBEntry, error)
+	PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
+	UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
+	PreparePort(ctx context.Context, port string) error
+	OpenWindow(ctx context.Context, w kernel.Window) (note string, err error)
+	CloseWindow(ctx context.Context, w kernel.Window) error
+	Mirrors(ctx context.Context) ([]kernel.Mirror, error)
+	CheckMirrors() error
+	AddSelf(ctx context.Context, pf string, mac model.MAC) error
+	DelSelf(ctx context.Context, pf string, mac model.MAC) error
+	Announce(ctx context.Context, mac model.MAC, vlan int, via string) error
+}
+
+var (
+	_ Kernel        = (*kernel.Host)(nil)
+	_ uplink.Uplink = (*Bridge)(nil)
+)
+
+// Bridge is the Uplink. It keeps nothing between calls.
+type Bridge struct{ kernel Kernel }
+
+// New makes a Bridge of the host's kernel.
+func New(k Kernel) *Bridge { return &Bridge{k} }
+
+// Kind implements uplink.Uplink.
+func (b *Bridge) Kind() string { return Kind }
+
+// PF implements uplink.Reader.
+//
+// A bond counts as the port of the PF that is active in it: the host then sends to and
+// hears from that PF alone, as if it were the port. In other modes frames for a VF may come
+// in through a port that is not its PF, whose NIC knows nothing of the VF; and
+// what the host sends to the VF may leave through it, to a switch that never sends it back.
+func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool) {
+	link := links.ByName[pf.Name]
+	if link == nil {
+		return up, false
+	}
+	port := link
+	if m := links.Master(link); m != nil && m.Kind == "bond" {
+		port = m
+	}
+	br := links.Master(port)
+	if br == nil || br.Kind != "bridge" {
+		return up, false
+	}
+	up = model.Uplink{Switch: br.Name, Port: port.Name}
+	switch {
+	case pf.Eswitch == model.EswitchSwitchdev:
+		up.Why = fmt.Sprintf("the NIC's embedded switch is in mode switchdev, in which a VF reaches nobody but its representor on the host, and Sluice cannot steer those yet: a VM would be cut off by a VF of %s", pf.Name)
+		up.Remedy = fmt.Sprintf("use mode legacy, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; devlink dev eswitch set pci/%[2]s mode legacy", pf.Name, pf.Address)
+	case port != link:
+		bonded(&up, link, port, links.ByIndex[port.Bond.Active])
+	}
+	return up, true
+}
+
+// bonded says why VFs of a PF in a bond cannot be used; active may be nil.
+func bonded(up *model.Uplink, pf, bond, active *kernel.Link) {
+	switch {
+	case bond.Bond.Mode != kernel.ActiveBackup:
+		up.Why = fmt.Sprintf("%s is in bond %s of mode %s, whose frames take any of its ports and not the PF of the VF they are for", pf.Name, bond.Name, bond.Bond.Mode)
+		up.Remedy = "use mode active-backup, or take the PF out of the bond"
+	case active == nil:
+		up.Why = fmt.Sprintf("bond %s, which %s is in, has no active port", bond.Name, pf.Name)
+		up.Remedy = "see to the cables: ip -d link show " + bond.Name
+		up.Passes = true
+	case active.Index != pf.Index:
+		up.Why = fmt.Sprintf("%s is a backup of bond %s, which receives through %s", pf.Name, bond.Name, active.Name)
+		up.Remedy = fmt.Sprintf("use VFs of %s, or: ip link set %s type bond active_slave %s", active.Name, bond.Name, pf.Name)
+		up.Passes = true
+	}
+}
+
+// Tap implements uplink.Reader.
+func (b *Bridge) Tap(links *uplink.Links, tap *kernel.Link) (p uplink.Port, ok bool) {
+	br := links.Master(tap)
+	if br == nil || br.Kind != "bridge" {
+		return p, false
+	}
+	return uplink.Port{Switch: br.Name, Up: br.Up}, true
+}
+
+// Routes implements uplink.Reader: they are the static entries of all bridges.
+func (b *Bridge) Routes(ctx context.Context) ([]model.Route, error) {
+	entries, err := b.kernel.FDBEntries(ctx)
+	out := make([]model.Route, len(entries))
+	for i, e := range entries {
+		out[i] = model.Route{Network: e.Bridge, MAC: e.MAC, Port: e.Port, VLAN: e.VLAN}
+	}
+	return out, err
+}
+
+// DualPaths implements uplink.Reader.
+func (b *Bridge) DualPaths(ctx context.Context) ([]model.DualPath, error) {
+	mirrors, err := b.kernel.Mirrors(ctx)
+	out := make([]model.DualPath, len(mirrors))
+	for i, m := range mirrors {
+		out[i] = model.DualPath{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached}
+	}
+	return out, err
+}
+
+// CheckDualPaths implements uplink.Reader.
+func (b *Bridge) CheckDualPaths() error { return b.kernel.CheckMirrors() }
+
+// Watch implements uplink.Reader: the kernel tells of links and bridge entries.
+func (b *Bridge) Watch(context.Context) (<-chan struct{}, error) { return nil, nil }
+
+// gone says whether there certainly is no such interface.
+func (b *Bridge) gone(ctx context.Context, name string) bool {
+	if name == "" {
+		return true
+	}
+	_, err := b.kernel.Link(ctx, name)
+	return errors.Is(err, model.ErrGone)
+}

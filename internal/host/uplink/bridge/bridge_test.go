@@ -1,0 +1,85 @@
+package bridge
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/uplink"
+	"sluice/internal/model"
+)
+
+// Which PFs a Linux bridge with a legacy NIC serves, and what others are told.
+func TestFind(t *testing.T) {
+	const pf, second, bond, bridge, ovs, team = 1, 2, 3, 4, 5, 6
+	for _, c := range []struct {
+		name           string
+		pf, bond       int // masters
+		mode           kernel.BondMode
+		active         int
+		eswitch        model.EswitchMode
+		want           model.Uplink
+		why, remedyHas string
+	}{
+		{name: "in a bridge", pf: bridge, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "pf0"}},
+		{name: "legacy and in a bridge", pf: bridge, eswitch: model.EswitchLegacy, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "pf0"}},
+		{
+			name: "in mode switchdev", pf: bridge, eswitch: model.EswitchSwitchdev, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "pf0"},
+			why: "in mode switchdev", remedyHas: "devlink dev eswitch set pci/0000:01:00.0 mode legacy",
+		},
+		{
+			name: "in mode switchdev and in a bond", pf: bond, bond: bridge, mode: kernel.ActiveBackup, active: pf, eswitch: model.EswitchSwitchdev,
+			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"}, why: "in mode switchdev", remedyHas: "mode legacy",
+		},
+		{name: "in mode switchdev and in Open vSwitch", pf: ovs, eswitch: model.EswitchSwitchdev, why: "Open vSwitch", remedyHas: "Linux bridge"},
+		{name: "in nothing", why: "pf0 is in no bridge", remedyHas: "ip link set pf0 master"},
+		{name: "in Open vSwitch", pf: ovs, why: "Open vSwitch", remedyHas: "Linux bridge"},
+		{name: "in a team", pf: team, why: "pf0 is in team0 (team)", remedyHas: "active-backup"},
+		{name: "in a bond in a bridge", pf: bond, bond: bridge, mode: kernel.ActiveBackup, active: pf, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"}},
+		{name: "in a bond alone", pf: bond, mode: kernel.ActiveBackup, active: pf, why: "bond0, which is in no bridge", remedyHas: "ip link set bond0 master"},
+		{name: "in a bond in Open vSwitch", pf: bond, bond: ovs, mode: kernel.ActiveBackup, active: pf, why: "bond0 is a port of Open vSwitch", remedyHas: "Linux bridge"},
+		{
+			name: "in a bond of another mode", pf: bond, bond: bridge, mode: 4, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"},
+			why: "mode 802.3ad", remedyHas: "active-backup",
+		},
+		{
+			name: "a backup", pf: bond, bond: bridge, mode: kernel.ActiveBackup, active: second, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
+			why: "receives through pf1", remedyHas: "active_slave pf0",
+		},
+		{
+			name: "a bond without link", pf: bond, bond: bridge, mode: kernel.ActiveBackup, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
+			why: "no active port", remedyHas: "cables",
+		},
+		{name: "in what is not listed", pf: 99, why: "no bridge", remedyHas: "master"},
+	} {
+		var links uplink.Links
+		links.Index([]kernel.Link{
+			{Index: pf, Name: "pf0", Master: c.pf},
+			{Index: second, Name: "pf1", Master: c.pf},
+			{Index: bond, Name: "bond0", Kind: "bond", Master: c.bond, Bond: kernel.Bond{Mode: c.mode, Active: c.active}},
+			{Index: bridge, Name: "br0", Kind: "bridge"},
+			{Index: ovs, Name: "ovs-system", Kind: "openvswitch"},
+			{Index: team, Name: "team0", Kind: "team"},
+		})
+		found := model.PF{Name: "pf0", Address: "0000:01:00.0", Eswitch: c.eswitch}
+		uplink.Set{New(nil)}.Find(&links, &found)
+		got := found.Uplink
+		if (c.why == "") != (got.Why == "") || !strings.Contains(got.Why, c.why) || !strings.Contains(got.Remedy, c.remedyHas) {
+			t.Errorf("%s: why %q, remedy %q; want %q, %q", c.name, got.Why, got.Remedy, c.why, c.remedyHas)
+		}
+		got.Why, got.Remedy = "", ""
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got): %s", c.name, diff)
+		}
+		if found.Network != got.Switch {
+			t.Errorf("%s: network %q, want %q", c.name, found.Network, got.Switch)
+		}
+	}
+	gone := model.PF{Name: "pf9"}
+	uplink.Set{New(nil)}.Find(&uplink.Links{}, &gone)
+	if !strings.Contains(gone.Uplink.Why, "no interface pf9") {
+		t.Errorf("a PF without interface: %+v", gone.Uplink)
+	}
+}

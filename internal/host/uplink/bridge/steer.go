@@ -1,0 +1,127 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/uplink"
+	"sluice/internal/model"
+)
+
+// Check implements uplink.Writer.
+func (b *Bridge) Check(ctx context.Context, p *model.PathStep) error {
+	tap, err := b.kernel.Link(ctx, p.Tap)
+	switch {
+	case errors.Is(err, model.ErrGone):
+		return fmt.Errorf("tap %s is not there", p.Tap)
+	case err != nil:
+		return err
+	case !tap.Up:
+		return fmt.Errorf("tap %s is down: ip link set %s up", p.Tap, p.Tap)
+	case !tap.Carrier:
+		return fmt.Errorf("tap %s has no carrier: the domain does not hold it open, or its link is set down", p.Tap)
+	case tap.Master == 0:
+		return fmt.Errorf("tap %s is in no bridge: ip link set %s master %s", p.Tap, p.Tap, p.Network)
+	}
+	list, err := b.kernel.Links(ctx)
+	if err != nil {
+		return err
+	}
+	var links uplink.Links
+	links.Index(list)
+	switch br := links.Master(&tap); {
+	case br == nil:
+		return fmt.Errorf("tap %s is a port of link %d, which is not there", p.Tap, tap.Master)
+	case !br.Up:
+		return fmt.Errorf("%s, which tap %s is a port of, is down", br.Name, p.Tap)
+	case br.Kind == "bridge" && br.Name != p.Network: // of other kinds of switch the link does not say which one a port belongs to
+		return fmt.Errorf("tap %s is in bridge %s, not %s", p.Tap, br.Name, p.Network)
+	}
+	return nil
+}
+
+func dualPath(p *model.PathStep) kernel.Window {
+	return kernel.Window{MAC: p.MAC, Tap: p.Tap, PF: p.PF, Port: p.Uplink, VLAN: p.VLAN}
+}
+
+// ToBoth implements uplink.Writer. The bridge must not learn from the PF's port, or the copies
+// that come back through it teach it the wrong side.
+func (b *Bridge) ToBoth(ctx context.Context, p *model.PathStep) (note string, err error) {
+	if err := b.kernel.PreparePort(ctx, p.Port()); err != nil {
+		return "", err
+	}
+	return b.kernel.OpenWindow(ctx, dualPath(p))
+}
+
+// ToOne implements uplink.Writer. After a VM that is gone it also removes the entry that may still
+// send the VM's frames to the PF.
+func (b *Bridge) ToOne(ctx context.Context, p *model.PathStep) error {
+	err := b.kernel.CloseWindow(ctx, dualPath(p))
+	if err != nil && !errors.Is(err, model.ErrGone) {
+		return err
+	}
+	if b.gone(ctx, p.Tap) {
+		return b.kernel.UnpinFDB(ctx, p.MAC, p.VLAN, p.Port())
+	}
+	return nil
+}
+
+// ToTap implements uplink.Writer. Where the tap is gone it only sees to it that the frames no
+// longer go to the PF.
+func (b *Bridge) ToTap(ctx context.Context, p *model.PathStep) error {
+	err := b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.Tap)
+	if err != nil && b.gone(ctx, p.Tap) {
+		return b.kernel.UnpinFDB(ctx, p.MAC, p.VLAN, p.Port())
+	}
+	return err
+}
+
+// ToVF implements uplink.Writer: the VF's filter takes them from the PF's port.
+func (b *Bridge) ToVF(ctx context.Context, p *model.PathStep) error {
+	return b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.Port())
+}
+
+// Back implements uplink.Writer: the entry goes to the port it had, or away if there was none.
+func (b *Bridge) Back(ctx context.Context, p *model.PathStep) error {
+	switch p.VirtioRoute {
+	case p.Tap:
+		return b.ToTap(ctx, p)
+	case "":
+		err := b.kernel.UnpinFDB(ctx, p.MAC, p.VLAN, p.Tap)
+		if p.Port() != "" {
+			err = errors.Join(err, b.kernel.UnpinFDB(ctx, p.MAC, p.VLAN, p.Port()))
+		}
+		return err
+	}
+	err := b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.VirtioRoute)
+	if errors.Is(err, model.ErrGone) { // the port is
+		return b.ToTap(ctx, p)
+	}
+	return err
+}
+
+// FromNIC implements uplink.Writer by a filter of the PF. It is not an error if the driver has no
+// filters, or no free one: the VM does without.
+func (b *Bridge) FromNIC(ctx context.Context, p *model.PathStep) (note string, err error) {
+	err = b.kernel.AddSelf(ctx, p.PF, p.MAC)
+	for _, refusal := range []error{unix.ENOMEM, unix.ENOSPC, unix.EOPNOTSUPP} {
+		if errors.Is(err, refusal) {
+			return "VFs cannot reach this VM's virtio NIC: " + err.Error(), nil
+		}
+	}
+	return "", err
+}
+
+// NotFromNIC implements uplink.Writer.
+func (b *Bridge) NotFromNIC(ctx context.Context, p *model.PathStep) error {
+	return b.kernel.DelSelf(ctx, p.PF, p.MAC)
+}
+
+// Announce implements uplink.Writer.
+func (b *Bridge) Announce(ctx context.Context, p *model.PathStep) error {
+	return b.kernel.Announce(ctx, p.MAC, p.VLAN, p.PF)
+}
