@@ -62,7 +62,7 @@ func newPortFlags(flags *pflag.FlagSet) *portFlags {
 	flags.IntVar(&f.vlan, "vlan", 0, "access `VLAN`: the host tags what it sends, and it sees no tags; 0: none")
 	flags.StringVar(&f.trunk, "trunk", "", "`VLANs` that it tags itself, such as 10-20,30")
 	flags.BoolVar(&f.spoof, "spoof-check", false, "drop what it sends from other MACs; on until --spoof-check=false")
-	flags.BoolVar(&f.arp, "check-arp", false, "drop ARP and ND that speak for other MACs or addresses")
+	flags.BoolVar(&f.arp, "check-arp", false, "drop ARP, RARP and ND that speak for other MACs or addresses, and what only routers, DHCP servers and queriers send")
 	flags.StringSliceVar(&f.addresses, "address", nil, "IP `address` that it may send from; may be given again; otherwise any")
 	flags.StringVar(&f.link, "link", "", "`mode` of its link: auto (up while somebody in the guest has it), up or down")
 	flags.BoolVar(&f.isolated, "isolated", false, "keep it from other isolated ports of its bridge")

@@ -3,7 +3,6 @@ package kernel
 import (
 	"encoding/binary"
 	"fmt"
-	"net/netip"
 
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
@@ -11,29 +10,30 @@ import (
 	"sluice/internal/model"
 )
 
-// speaking holds what a guest says of addresses to one rule: the sources of IP, and what ARP and neighbour discovery (ND,
-// RFC 4861) tell others of who has which address.
+// speaking holds what a guest says of addresses to one rule: the sources of IP, and what ARP, RARP and neighbour discovery (ND,
+// RFC 4861) tell others of who has which address. Nor may it serve what a network has one of: routers, DHCP, queriers of groups.
 //
 //   - Sources: one of Addresses; 0.0.0.0 to 255.255.255.255 (DHCP); :: to a group (duplicate address detection, MLD); the link-local
 //     address that is made of one of its MACs (EUI-64). A guest that makes its link-local address otherwise needs it in Addresses.
-//   - ARP: requests and replies for IPv4 over Ethernet, from one of its MACs and Addresses, or 0.0.0.0 (a probe).
-//   - ND: link-layer options with one of its MACs, advertisements for its Addresses; no router advertisement and no redirect.
-//     Of extension headers there may be hop-by-hop options (MLD has them) and, but for ICMPv6, a fragment's: behind others ND might hide.
-//     So a large ping over IPv6 does not pass, nor does AH.
-//   - No checksum that the kernel is to fill in (VIRTIO_NET_HDR_F_NEEDS_CSUM) where addresses are, nor behind ICMPv6 and the extension
-//     headers above: it does so when the frame has passed.
+//   - ARP: requests and replies for IPv4 over Ethernet, from one of its MACs and Addresses, or from 0.0.0.0 for one of them: such a
+//     probe (RFC 5227) makes others give up the address that it asks for.
+//   - RARP: that one of its MACs is here, as QEMU tells after a migration.
+//   - ND: link-layer options with one of its MACs; advertisements for its Addresses, and solicitations from :: too, which claim an address as
+//     probes do; no router advertisement and no redirect.
+//   - Nothing to the ports of DHCP's clients, and no query of IGMP or MLD, though it be in an IPv4 packet with options.
+//   - Of IPv6's extension headers there may be hop-by-hop options (MLD has them) and, but for ICMPv6, a fragment's: behind others any of
+//     this might hide. So a large ping over IPv6 does not pass, nor does AH. Of fragments the first has the ports, since a later one
+//     begins at least 8 bytes behind.
+//   - No checksum that the kernel is to fill in (VIRTIO_NET_HDR_F_NEEDS_CSUM) in what is looked at, nor behind ICMPv6, IGMP, options of
+//     IPv4 and the extension headers above: it does so when the frame has passed.
 //   - No IEEE 802.3 frames with a length: the header behind that (SNAP) might hide any of this.
 type speaking struct {
 	n    int
 	rule *model.SwitchRule
 }
 
-// Places in the program's stack: the header behind Ethernet's, and what is read of those behind it.
-const (
-	stackNext    = -120
-	stackPartial = -168 // whether the kernel is to fill in a checksum
-	mostOption   = 4    // of an ND message; SEND (RFC 3971) needs more, and none of ours
-)
+// stackNext is where in the program's stack that is which is read of headers behind IP's.
+const stackNext = -120
 
 // Registers: where in the frame the header is that is looked at, its type, and where the IPv6 packet ends.
 const (
@@ -42,19 +42,11 @@ const (
 	regEnd    = asm.R9
 )
 
-// Next headers (IANA) that the unix package does not name are written as numbers.
-var extensions = []int32{unix.IPPROTO_HOPOPTS, unix.IPPROTO_ROUTING, unix.IPPROTO_FRAGMENT, unix.IPPROTO_AH, unix.IPPROTO_DSTOPTS, unix.IPPROTO_MH, 139, 140}
-
-// Types of ND messages and options.
+// Ports of clients, and a type of IGMP message.
 const (
-	routerSolicitation    = 133
-	routerAdvertisement   = 134
-	neighborSolicitation  = 135
-	neighborAdvertisement = 136
-	redirect              = 137
-
-	sourceLinkLayer = 1
-	targetLinkLayer = 2
+	portDHCP   = 68
+	portDHCPv6 = 546
+	igmpQuery  = 0x11
 )
 
 func (s speaking) label(what string) string { return fmt.Sprint(what, " of rule ", s.n) }
@@ -74,44 +66,60 @@ func (s speaking) check() asm.Instructions {
 	}
 	var parts asm.Instructions
 	add := func(etherType int32, name string, checked int32, part asm.Instructions) {
-		part = append(s.leaves(checked), part...)
+		part = append(untouched(s.label(name), checked), part...)
 		part[0] = part[0].WithSymbol(s.label(name))
 		insns = append(insns, asm.JEq.Imm(asm.R1, etherType, s.label(name)))
 		parts = append(parts, part...)
 	}
 	if r.CheckARP {
-		add(unix.ETH_P_ARP, "ARP", 14+18, s.arp())
+		add(unix.ETH_P_ARP, "ARP", 14+28, s.arp())
+		add(unix.ETH_P_RARP, "RARP", 14+28, s.rarp())
 	}
-	if len(r.Addresses) > 0 {
-		add(unix.ETH_P_IP, "IPv4", 14+20, s.ipv4())
-	}
+	add(unix.ETH_P_IP, "IPv4", 14+20, s.ipv4())
 	add(unix.ETH_P_IPV6, "IPv6", 14+40, s.ipv6())
 	insns = append(insns, asm.Ja.Label(s.passes()))
 	insns = append(insns, parts...)
 	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(s.passes()))
 }
 
-func (s speaking) arp() asm.Instructions {
-	known, asked := s.label("ARP known"), s.label("ARP asked")
-	insns := loadBytes(14, stackText, 28, labelSpoof)
-	insns = append(insns,
+// arpHeader reads a packet of ARP or RARP for IPv4 over Ethernet; what it is not is dropped.
+func arpHeader() asm.Instructions {
+	return append(loadBytes(14, stackText, 28, labelSpoof),
 		asm.LoadMem(asm.R1, asm.RFP, stackText, asm.Word),
 		asm.JNE.Imm32(asm.R1, word([]byte{0, 1, 8, 0}), labelSpoof), // IPv4 over Ethernet
 		asm.LoadMem(asm.R1, asm.RFP, stackText+4, asm.Half),
 		asm.JNE.Imm(asm.R1, int32(networkOrder(0x0604)), labelSpoof), // with addresses of 6 and 4 bytes
 		asm.LoadMem(asm.R1, asm.RFP, stackText+6, asm.Half),
+	)
+}
+
+// arpSender drops a packet whose sender has another MAC, and puts the sender's IPv4 address into R1 and R2, two bytes each.
+func (s speaking) arpSender(what string) asm.Instructions {
+	known := s.label(what + " known")
+	insns := asm.Instructions{
+		asm.LoadMem(asm.R4, asm.RFP, stackText+8, asm.Word),
+		asm.LoadMem(asm.R5, asm.RFP, stackText+12, asm.Half),
+	}
+	insns = append(insns, matchMACs(s.label(what+" sender"), s.rule.MACs, known, asm.R4, asm.R5, headFirst)...)
+	return append(insns,
+		asm.Ja.Label(labelSpoof),
+		asm.LoadMem(asm.R1, asm.RFP, stackText+14, asm.Half).WithSymbol(known),
+		asm.LoadMem(asm.R2, asm.RFP, stackText+16, asm.Half),
+	)
+}
+
+func (s speaking) arp() asm.Instructions {
+	asked := s.label("ARP asked")
+	insns := append(arpHeader(),
 		asm.JEq.Imm(asm.R1, int32(networkOrder(1)), asked),
 		asm.JNE.Imm(asm.R1, int32(networkOrder(2)), labelSpoof),
-		asm.LoadMem(asm.R4, asm.RFP, stackText+8, asm.Word).WithSymbol(asked),
-		asm.LoadMem(asm.R5, asm.RFP, stackText+12, asm.Half),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol(asked),
 	)
-	insns = append(insns, matchMACs(s.label("ARP sender"), s.rule.MACs, known, asm.R4, asm.R5, headFirst)...)
-	insns = append(insns, asm.Ja.Label(labelSpoof), asm.LoadMem(asm.R1, asm.RFP, stackText+14, asm.Half).WithSymbol(known))
+	insns = append(insns, s.arpSender("ARP")...)
 	if len(s.rule.Addresses) == 0 {
 		return append(insns, asm.Ja.Label(s.passes()))
 	}
-	insns = append(insns, asm.LoadMem(asm.R2, asm.RFP, stackText+16, asm.Half))
-	for i, a := range append(s.v4(), [4]byte{}) {
+	for i, a := range s.v4() {
 		next := fmt.Sprint(s.label("ARP address"), " not ", i)
 		insns = append(insns,
 			asm.JNE.Imm(asm.R1, int32(binary.NativeEndian.Uint16(a[:])), next),
@@ -119,155 +127,90 @@ func (s speaking) arp() asm.Instructions {
 			asm.Mov.Imm(asm.R0, 0).WithSymbol(next),
 		)
 	}
+	insns = append(insns, // a probe?
+		asm.JNE.Imm(asm.R1, 0, labelSpoof),
+		asm.JNE.Imm(asm.R2, 0, labelSpoof),
+		asm.LoadMem(asm.R1, asm.RFP, stackText+24, asm.Word),
+	)
+	return append(s.matchV4(insns, s.passes()), asm.Ja.Label(labelSpoof))
+}
+
+// rarp passes what only announces where a MAC is: a request by the guest, for itself, that tells no IP address.
+func (s speaking) rarp() asm.Instructions {
+	insns := append(arpHeader(), asm.JNE.Imm(asm.R1, int32(networkOrder(3)), labelSpoof))
+	insns = append(insns, s.arpSender("RARP")...)
+	insns = append(insns,
+		asm.JNE.Imm(asm.R1, 0, labelSpoof),
+		asm.JNE.Imm(asm.R2, 0, labelSpoof),
+		asm.LoadMem(asm.R5, asm.RFP, stackText+18, asm.Half),
+		asm.LoadMem(asm.R4, asm.RFP, stackText+20, asm.Word),
+	)
+	insns = append(insns, matchMACs(s.label("RARP target"), s.rule.MACs, s.passes(), asm.R4, asm.R5, headLast)...)
 	return append(insns, asm.Ja.Label(labelSpoof))
 }
 
 func (s speaking) ipv4() asm.Instructions {
 	insns := loadBytes(14, stackText, 20, labelSpoof)
-	insns = append(insns, asm.LoadMem(asm.R1, asm.RFP, stackText+12, asm.Word))
-	for _, a := range s.v4() {
-		insns = append(insns, asm.JEq.Imm32(asm.R1, word(a[:]), s.passes()))
-	}
-	return append(insns,
-		asm.JNE.Imm(asm.R1, 0, labelSpoof),
-		asm.LoadMem(asm.R1, asm.RFP, stackText+16, asm.Word),
-		asm.JNE.Imm32(asm.R1, -1, labelSpoof),
-		asm.Ja.Label(s.passes()),
-	)
-}
-
-func (s speaking) ipv6() asm.Instructions {
-	insns := loadBytes(14, stackText, 40, labelSpoof)
 	if len(s.rule.Addresses) > 0 {
-		known := s.label("source known")
-		insns = append(insns, s.matchV6("source", stackText+8, append(s.v6(), [16]byte{}), known)...)
-		insns = append(insns, asm.Ja.Label(labelSpoof))
-		insns = append(insns, asm.LoadMem(asm.R1, asm.RFP, stackText+8, asm.DWord).WithSymbol(known))
-		insns = append(insns, s.unspecified()...)
+		known := s.label("IPv4 source known")
+		insns = s.matchV4(append(insns, asm.LoadMem(asm.R1, asm.RFP, stackText+12, asm.Word)), known)
+		insns = append(insns,
+			asm.JNE.Imm(asm.R1, 0, labelSpoof),
+			asm.LoadMem(asm.R1, asm.RFP, stackText+16, asm.Word),
+			asm.JNE.Imm32(asm.R1, -1, labelSpoof),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol(known),
+		)
 	}
 	if !s.rule.CheckARP {
 		return append(insns, asm.Ja.Label(s.passes()))
 	}
-	insns = append(insns, s.toUpperLayer()...)
-	return append(insns, s.nd()...)
-}
-
-// unspecified lets :: be the source of what is for a group alone.
-func (s speaking) unspecified() asm.Instructions {
-	specified := s.label("specified")
-	return asm.Instructions{
-		asm.LoadMem(asm.R2, asm.RFP, stackText+16, asm.DWord),
-		asm.Or.Reg(asm.R1, asm.R2),
-		asm.JNE.Imm(asm.R1, 0, specified),
-		asm.LoadMem(asm.R1, asm.RFP, stackText+24, asm.Byte),
-		asm.JNE.Imm(asm.R1, 0xff, labelSpoof),
-		asm.Mov.Imm(asm.R0, 0).WithSymbol(specified),
-	}
-}
-
-// toUpperLayer goes past the extension headers that may be there, to ICMPv6; the rest passes or does not.
-func (s speaking) toUpperLayer() asm.Instructions {
-	upper, unfragmented := s.label("upper layer"), s.label("unfragmented")
-	insns := asm.Instructions{
-		asm.LoadMem(regType, asm.RFP, stackText+6, asm.Byte),
-		asm.Mov.Imm(regOffset, 14+40),
-		asm.LoadMem(regEnd, asm.RFP, stackText+4, asm.Half),
-		asm.HostTo(asm.BE, regEnd, asm.Half),
-		asm.JNE.Imm(regType, unix.IPPROTO_HOPOPTS, upper),
-		asm.JEq.Imm(regEnd, 0, labelSpoof), // a jumbogram, whose end is told elsewhere
-		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord),
-		asm.JNE.Imm(asm.R1, 0, labelSpoof),
-	}
-	insns = append(insns, loadBytes(14+40, stackNext, 2, labelSpoof)...)
+	datagram := s.label("IPv4 UDP")
 	insns = append(insns,
-		asm.LoadMem(regType, asm.RFP, stackNext, asm.Byte),
-		asm.LoadMem(asm.R1, asm.RFP, stackNext+1, asm.Byte),
-		asm.LSh.Imm(asm.R1, 3),
-		asm.Add.Reg(regOffset, asm.R1),
-		asm.Add.Imm(regOffset, 8),
-		asm.Add.Imm(regEnd, 14+40).WithSymbol(upper),
-		asm.JNE.Imm(regType, unix.IPPROTO_FRAGMENT, unfragmented),
+		asm.LoadMem(asm.R1, asm.RFP, stackText+6, asm.Half),
+		asm.And.Imm(asm.R1, int32(networkOrder(0x1fff))),
+		asm.JNE.Imm(asm.R1, 0, s.passes()), // a later fragment
+		asm.LoadMem(regOffset, asm.RFP, stackText, asm.Byte),
+		asm.And.Imm(regOffset, 0xf),
+		asm.LSh.Imm(regOffset, 2),
+		asm.Add.Imm(regOffset, 14),
+		asm.LoadMem(regType, asm.RFP, stackText+9, asm.Byte),
+		asm.JEq.Imm(regType, unix.IPPROTO_UDP, datagram),
+		asm.JNE.Imm(regType, unix.IPPROTO_IGMP, s.passes()),
 		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord),
 		asm.JNE.Imm(asm.R1, 0, labelSpoof),
 		asm.Mov.Reg(asm.R2, regOffset),
 	)
 	insns = append(insns, loadBytesAt(stackNext, 1, labelSpoof)...)
 	insns = append(insns,
-		asm.LoadMem(regType, asm.RFP, stackNext, asm.Byte),
-		asm.JEq.Imm(regType, unix.IPPROTO_ICMPV6, labelSpoof),
-		asm.JEq.Imm(regType, unix.IPPROTO_ICMPV6, s.label("ICMPv6")).WithSymbol(unfragmented),
+		asm.LoadMem(asm.R1, asm.RFP, stackNext, asm.Byte),
+		asm.JEq.Imm(asm.R1, igmpQuery, labelSpoof),
+		asm.Ja.Label(s.passes()),
 	)
-	for _, e := range extensions {
-		insns = append(insns, asm.JEq.Imm(regType, e, labelSpoof))
-	}
-	return append(insns, asm.Ja.Label(s.passes()))
+	return append(insns, s.udp(datagram, 14+20, portDHCP)...)
 }
 
-// nd looks at an ICMPv6 message at regOffset.
-func (s speaking) nd() asm.Instructions {
-	options := s.label("options")
+// udp looks at a datagram at regOffset, which is at usual if there are no options. No client is to get it.
+func (s speaking) udp(name string, usual int32, client uint16) asm.Instructions {
+	ports := name + " ports"
 	insns := asm.Instructions{
-		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord).WithSymbol(s.label("ICMPv6")),
-		asm.JNE.Imm(asm.R1, 0, labelSpoof),
-		asm.Mov.Reg(asm.R2, regOffset),
+		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord).WithSymbol(name),
+		asm.JEq.Imm(asm.R1, 0, ports),
+		asm.JNE.Imm(regOffset, usual, labelSpoof),
 	}
-	insns = append(insns, loadBytesAt(stackNext, 1, labelSpoof)...)
-	insns = append(insns,
-		asm.LoadMem(asm.R1, asm.RFP, stackNext, asm.Byte),
-		asm.JEq.Imm(asm.R1, routerAdvertisement, labelSpoof),
-		asm.JEq.Imm(asm.R1, redirect, labelSpoof),
-		asm.Add.Imm(regOffset, 8),
-		asm.JEq.Imm(asm.R1, routerSolicitation, options),
-		asm.Add.Imm(regOffset, 16),
-		asm.JEq.Imm(asm.R1, neighborSolicitation, options),
-		asm.JNE.Imm(asm.R1, neighborAdvertisement, s.passes()),
-	)
-	if len(s.rule.Addresses) > 0 {
-		insns = append(insns, asm.Mov.Reg(asm.R2, regOffset), asm.Sub.Imm(asm.R2, 16))
-		insns = append(insns, loadBytesAt(stackNext, 16, labelSpoof)...)
-		insns = append(insns, s.matchV6("target", stackNext, s.v6(), options)...)
-		insns = append(insns, asm.Ja.Label(labelSpoof))
-	}
-	insns = append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(options))
-	for i := range mostOption {
-		insns = append(insns, s.option(fmt.Sprint(s.label("option"), " ", i))...)
-	}
-	return append(insns, asm.JNE.Reg(regOffset, regEnd, labelSpoof), asm.Ja.Label(s.passes()))
-}
-
-// option looks at the ND option at regOffset, and goes past it. Where the packet ends with the one before, all is well: one whose
-// length is none, or leads beyond the end, never comes to that.
-func (s speaking) option(name string) asm.Instructions {
-	link, known := name+" link layer", name+" known"
-	insns := asm.Instructions{
-		asm.JEq.Reg(regOffset, regEnd, s.passes()),
-		asm.Mov.Reg(asm.R2, regOffset),
-	}
-	insns = append(insns, loadBytesAt(stackNext, 8, labelSpoof)...)
-	insns = append(insns,
-		asm.LoadMem(asm.R2, asm.RFP, stackNext+1, asm.Byte), // in units of 8 bytes
-		asm.LoadMem(asm.R1, asm.RFP, stackNext, asm.Byte),
-		asm.JEq.Imm(asm.R1, sourceLinkLayer, link),
-		asm.JNE.Imm(asm.R1, targetLinkLayer, known),
-		asm.LoadMem(asm.R5, asm.RFP, stackNext+2, asm.Half).WithSymbol(link),
-		asm.LoadMem(asm.R4, asm.RFP, stackNext+4, asm.Word),
-	)
-	insns = append(insns, matchMACs(name, s.rule.MACs, known, asm.R4, asm.R5, headLast)...)
+	insns = append(insns, untouched(name, usual+4)...)
+	insns = append(insns, asm.Mov.Reg(asm.R2, regOffset).WithSymbol(ports))
+	insns = append(insns, loadBytesAt(stackNext, 4, labelSpoof)...)
 	return append(insns,
-		asm.Ja.Label(labelSpoof),
-		asm.LSh.Imm(asm.R2, 3).WithSymbol(known),
-		asm.Add.Reg(regOffset, asm.R2),
+		asm.LoadMem(asm.R1, asm.RFP, stackNext+2, asm.Half),
+		asm.JEq.Imm(asm.R1, int32(networkOrder(client)), labelSpoof),
+		asm.Ja.Label(s.passes()),
 	)
 }
 
-// matchV6 jumps if the address at that place of the stack is one of these.
-func (s speaking) matchV6(what string, at int16, addresses [][16]byte, found string) (insns asm.Instructions) {
-	for i, a := range addresses {
-		next := fmt.Sprint(s.label(what), " not ", i)
-		for k := int16(0); k < 16; k += 4 {
-			insns = append(insns, asm.LoadMem(asm.R1, asm.RFP, at+k, asm.Word), asm.JNE.Imm32(asm.R1, word(a[k:]), next))
-		}
-		insns = append(insns, asm.Ja.Label(found), asm.Mov.Imm(asm.R0, 0).WithSymbol(next))
+// matchV4 jumps if the address in R1 is one of the rule's.
+func (s speaking) matchV4(insns asm.Instructions, found string) asm.Instructions {
+	for _, a := range s.v4() {
+		insns = append(insns, asm.JEq.Imm32(asm.R1, word(a[:]), found))
 	}
 	return insns
 }
@@ -282,22 +225,4 @@ func (s speaking) v4() (all [][4]byte) {
 		}
 	}
 	return all
-}
-
-// v6 are the addresses that may be sent from, with those made of its MACs.
-func (s speaking) v6() (all [][16]byte) {
-	for _, a := range s.rule.Addresses {
-		if a.Is6() {
-			all = append(all, a.As16())
-		}
-	}
-	for _, m := range s.rule.MACs {
-		all = append(all, linkLocal(m).As16())
-	}
-	return all
-}
-
-// linkLocal is the address that a guest makes of a MAC (RFC 4291, appendix A).
-func linkLocal(m model.MAC) netip.Addr {
-	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"testing"
@@ -18,8 +19,12 @@ func ether(etherType uint16, packet []byte) []byte {
 }
 
 func arp(operation byte, sender model.MAC, address string) []byte {
-	a := netip.MustParseAddr(address)
-	return ether(unix.ETH_P_ARP, slices.Concat([]byte{0, 1, 8, 0, 6, 4, 0, operation}, sender[:], a.AsSlice(), make([]byte, 10)))
+	return ether(unix.ETH_P_ARP, arpFor(operation, sender, address, model.MAC{}, "0.0.0.0"))
+}
+
+func arpFor(operation byte, sender model.MAC, address string, target model.MAC, wanted string) []byte {
+	a, w := netip.MustParseAddr(address), netip.MustParseAddr(wanted)
+	return slices.Concat([]byte{0, 1, 8, 0, 6, 4, 0, operation}, sender[:], a.AsSlice(), target[:], w.AsSlice())
 }
 
 func ipv6(src, dst string, next byte, payload []byte) []byte {
@@ -39,9 +44,25 @@ func ndMessage(kind byte, target string, option byte, address model.MAC) []byte 
 	return slices.Concat(b, []byte{option, 1}, address[:])
 }
 
-func ipv4(src, dst string) []byte {
+func ipv4(src, dst string) []byte { return ipv4With(src, dst, unix.IPPROTO_UDP, nil, udp(1, 2)) }
+
+// ipv4With is a packet with those options, which fill whole words.
+func ipv4With(src, dst string, protocol byte, options, payload []byte) []byte {
 	s, d := netip.MustParseAddr(src), netip.MustParseAddr(dst)
-	return ether(unix.ETH_P_IP, slices.Concat([]byte{0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0}, s.AsSlice(), d.AsSlice()))
+	header := []byte{byte(0x45 + len(options)/4), 0, 0, byte(20 + len(options) + len(payload)), 0, 0, 0, 0, 64, protocol, 0, 0}
+	return ether(unix.ETH_P_IP, slices.Concat(header, s.AsSlice(), d.AsSlice(), options, payload))
+}
+
+// udp is a datagram without text.
+func udp(from, to uint16) []byte {
+	b := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, from), to)
+	return append(b, 0, 8, 0, 0)
+}
+
+// jumbo says of a packet's length that it is told elsewhere.
+func jumbo(frame []byte) []byte {
+	frame[14+4], frame[14+5] = 0, 0
+	return frame
 }
 
 // TestSwitchAddresses: what a guest says of its addresses, in IP, ARP and ND, is held to its rule.
@@ -50,6 +71,8 @@ func TestSwitchAddresses(t *testing.T) {
 	tap, out := kerneltest.NewPort(t, "tap0", ""), kerneltest.NewPort(t, "out0", "") // a bridge drops what is no good IP
 	own := linkLocal(guest).String()
 	solicited := ndMessage(neighborAdvertisement, "fd00::1", targetLinkLayer, other)
+	alert := []byte{0x94, 4, 0, 0} // the option of those who talk to routers
+	later := func(f []byte) []byte { f[14+7] = 1; return f }
 	hopByHop := func(next byte) []byte { return []byte{next, 0, 5, 2, 0, 0, 1, 0} }
 	setPort(t, h, ofGuest(func(r *model.SwitchRule) {
 		r.CheckARP = true
@@ -59,9 +82,14 @@ func TestSwitchAddresses(t *testing.T) {
 	passing := map[string][]byte{
 		"ARP request":               arp(1, guest, "10.0.0.1"),
 		"ARP reply":                 arp(2, guest, "10.0.0.1"),
-		"ARP probe":                 arp(1, guest, "0.0.0.0"),
+		"ARP probe":                 ether(unix.ETH_P_ARP, arpFor(1, guest, "0.0.0.0", zeroes, "10.0.0.1")),
+		"RARP of a migrated VM":     ether(unix.ETH_P_RARP, arpFor(3, guest, "0.0.0.0", guest, "0.0.0.0")),
 		"IPv4":                      ipv4("10.0.0.1", "10.0.0.9"),
-		"DHCP":                      ipv4("0.0.0.0", "255.255.255.255"),
+		"DHCP":                      ipv4With("0.0.0.0", "255.255.255.255", unix.IPPROTO_UDP, nil, udp(68, 67)),
+		"IGMP report":               ipv4With("10.0.0.1", "224.0.0.22", unix.IPPROTO_IGMP, alert, []byte{0x22, 0, 0, 0, 0, 0, 0, 0}),
+		"later fragment":            later(ipv4With("10.0.0.1", "10.0.0.9", unix.IPPROTO_UDP, nil, udp(67, 68))),
+		"DHCPv6":                    ipv6("fd00::1", "ff02::1:2", unix.IPPROTO_UDP, udp(546, 547)),
+		"later fragment of IPv6":    ipv6("fd00::1", "fd00::9", unix.IPPROTO_FRAGMENT, append([]byte{unix.IPPROTO_UDP, 0, 0, 8, 0, 0, 0, 1}, udp(547, 546)...)),
 		"IPv6":                      ipv6("fd00::1", "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)),
 		"IPv6 fragment":             ipv6("fd00::1", "fd00::9", unix.IPPROTO_FRAGMENT, []byte{unix.IPPROTO_UDP, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0}),
 		"solicitation":              nd("fd00::1", neighborSolicitation, "fd00::9", sourceLinkLayer, guest),
@@ -79,6 +107,23 @@ func TestSwitchAddresses(t *testing.T) {
 		"ARP request from another":       arp(1, guest, "10.0.0.254"),
 		"ARP of another sort":            arp(8, guest, "10.0.0.1"),
 		"cut ARP":                        arp(2, guest, "10.0.0.1")[:40],
+		"ARP probe for another's":        ether(unix.ETH_P_ARP, arpFor(1, guest, "0.0.0.0", zeroes, "10.0.0.2")),
+		"RARP reply":                     ether(unix.ETH_P_RARP, arpFor(4, guest, "0.0.0.0", guest, "0.0.0.0")),
+		"RARP from another":              ether(unix.ETH_P_RARP, arpFor(3, other, "0.0.0.0", guest, "0.0.0.0")),
+		"RARP for another":               ether(unix.ETH_P_RARP, arpFor(3, guest, "0.0.0.0", other, "0.0.0.0")),
+		"RARP with an address":           ether(unix.ETH_P_RARP, arpFor(3, guest, "0.0.0.2", guest, "0.0.0.0")),
+		"DHCP offer":                     ipv4With("10.0.0.1", "255.255.255.255", unix.IPPROTO_UDP, nil, udp(67, 68)),
+		"DHCP offer behind options":      ipv4With("10.0.0.1", "255.255.255.255", unix.IPPROTO_UDP, alert, udp(67, 68)),
+		"DHCP offer from another port":   ipv4With("10.0.0.1", "10.0.0.9", unix.IPPROTO_UDP, nil, udp(1067, 68)),
+		"IGMP query":                     ipv4With("10.0.0.1", "224.0.0.1", unix.IPPROTO_IGMP, nil, []byte{0x11, 100, 0, 0, 0, 0, 0, 0}),
+		"IGMP query behind options":      ipv4With("10.0.0.1", "224.0.0.1", unix.IPPROTO_IGMP, alert, []byte{0x11, 100, 0, 0, 0, 0, 0, 0}),
+		"DHCPv6 advertise":               ipv6("fd00::1", "fd00::9", unix.IPPROTO_UDP, udp(547, 546)),
+		"DHCPv6 behind hop-by-hop":       ipv6("fd00::1", "fd00::9", unix.IPPROTO_HOPOPTS, append(hopByHop(unix.IPPROTO_UDP), udp(547, 546)...)),
+		"DHCPv6 in a first fragment":     ipv6("fd00::1", "fd00::9", unix.IPPROTO_FRAGMENT, append([]byte{unix.IPPROTO_UDP, 0, 0, 1, 0, 0, 0, 1}, udp(547, 546)...)),
+		"MLD query":                      ipv6(own, "ff02::1", unix.IPPROTO_HOPOPTS, append(hopByHop(unix.IPPROTO_ICMPV6), append([]byte{130}, make([]byte, 23)...)...)),
+		"MLD query without options":      ipv6(own, "ff02::1", unix.IPPROTO_ICMPV6, append([]byte{130}, make([]byte, 23)...)),
+		"duplicate detection, another's": ipv6("::", "ff02::1:ff00:9", unix.IPPROTO_ICMPV6, ndMessage(neighborSolicitation, "fd00::9", 14, guest)),
+		"jumbogram":                      jumbo(ipv6("fd00::1", "fd00::9", unix.IPPROTO_HOPOPTS, append(hopByHop(unix.IPPROTO_UDP), udp(1, 2)...))),
 		"IPv4 from another":              ipv4("10.0.0.2", "10.0.0.9"),
 		"IPv4 from nobody":               ipv4("0.0.0.0", "10.0.0.9"),
 		"IPv6 from another":              ipv6("fd00::2", "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)),

@@ -106,7 +106,9 @@ func honest(frame []byte, r *model.SwitchRule) bool {
 		return false
 	case etherType == 0x806:
 		return !r.CheckARP || honestARP(packet, r)
-	case etherType == 0x800 && len(r.Addresses) > 0:
+	case etherType == 0x8035:
+		return !r.CheckARP || announces(packet, r)
+	case etherType == 0x800:
 		return honestIPv4(packet, r)
 	case etherType == 0x86dd:
 		return honestIPv6(packet, r)
@@ -121,9 +123,17 @@ func honestARP(p []byte, r *model.SwitchRule) bool {
 	if op := binary.BigEndian.Uint16(p[6:]); op != 1 && op != 2 {
 		return false
 	}
-	sender := netip.AddrFrom4([4]byte(p[14:18]))
-	return slices.Contains(r.MACs, model.MAC(p[8:14])) &&
-		(len(r.Addresses) == 0 || sender.IsUnspecified() || slices.Contains(r.Addresses, sender))
+	sender, target := netip.AddrFrom4([4]byte(p[14:18])), netip.AddrFrom4([4]byte(p[24:28]))
+	if sender.IsUnspecified() { // a probe: is the target taken?
+		sender = target
+	}
+	return slices.Contains(r.MACs, model.MAC(p[8:14])) && (len(r.Addresses) == 0 || slices.Contains(r.Addresses, sender))
+}
+
+// announces says whether a packet of RARP only tells where the guest is now, as QEMU does after a migration.
+func announces(p []byte, r *model.SwitchRule) bool {
+	return len(p) >= 28 && slices.Equal(p[:8], []byte{0, 1, 8, 0, 6, 4, 0, 3}) && slices.Equal(p[14:18], []byte{0, 0, 0, 0}) &&
+		slices.Contains(r.MACs, model.MAC(p[8:14])) && slices.Contains(r.MACs, model.MAC(p[18:24]))
 }
 
 func honestIPv4(p []byte, r *model.SwitchRule) bool {
@@ -131,7 +141,20 @@ func honestIPv4(p []byte, r *model.SwitchRule) bool {
 		return false
 	}
 	src, dst := netip.AddrFrom4([4]byte(p[12:16])), netip.AddrFrom4([4]byte(p[16:20]))
-	return slices.Contains(r.Addresses, src) || src.IsUnspecified() && dst == netip.MustParseAddr("255.255.255.255")
+	if len(r.Addresses) > 0 && !slices.Contains(r.Addresses, src) && (!src.IsUnspecified() || dst != netip.MustParseAddr("255.255.255.255")) {
+		return false
+	}
+	if later := binary.BigEndian.Uint16(p[6:])&0x1fff != 0; later || !r.CheckARP {
+		return true
+	}
+	upper := p[min(len(p), 4*int(p[0]&15)):]
+	switch p[9] {
+	case 2: // IGMP
+		return len(upper) >= 1 && upper[0] != 0x11 // a query
+	case 17: // UDP
+		return len(upper) >= 4 && binary.BigEndian.Uint16(upper[2:]) != 68 // to a client of DHCP
+	}
+	return true
 }
 
 func honestIPv6(p []byte, r *model.SwitchRule) bool {
@@ -159,34 +182,38 @@ func honestND(p []byte, r *model.SwitchRule) bool {
 		next = rest[0]
 		rest = rest[min(len(rest), 8*(int(rest[1])+1)):]
 	}
+	later := false
 	if next == 44 { // a fragment
-		if len(rest) < 1 || rest[0] == 58 {
+		if len(rest) < 4 || rest[0] == 58 {
 			return false
 		}
-		next = rest[0]
+		next, later = rest[0], binary.BigEndian.Uint16(rest[2:])&0xfff8 != 0
+		rest = rest[min(len(rest), 8):]
 	}
 	if slices.Contains([]byte{0, 43, 44, 51, 60, 135, 139, 140}, next) {
 		return false
 	}
-	return next != 58 || honestICMPv6(rest, end-(len(p)-len(rest)), r)
+	if next == 17 && !later {
+		return len(rest) >= 4 && binary.BigEndian.Uint16(rest[2:]) != 546 // to a client of DHCPv6
+	}
+	return next != 58 || honestICMPv6(rest, end-(len(p)-len(rest)), r, netip.AddrFrom16([16]byte(p[8:24])))
 }
 
 // honestICMPv6 is about a message of that length, of which m may have more or less.
-func honestICMPv6(m []byte, length int, r *model.SwitchRule) bool {
+func honestICMPv6(m []byte, length int, r *model.SwitchRule, src netip.Addr) bool {
 	if len(m) < 1 {
 		return false
 	}
 	var options int
 	switch m[0] {
-	case 134, 137: // router advertisement, redirect
+	case 130, 134, 137: // MLD query, router advertisement, redirect
 		return false
 	case 133: // router solicitation
 		options = 8
-	case 135: // neighbour solicitation
+	case 135, 136: // neighbour solicitation and advertisement
 		options = 24
-	case 136: // neighbour advertisement
-		options = 24
-		if len(r.Addresses) > 0 && (len(m) < 24 || !ownsV6(netip.AddrFrom16([16]byte(m[8:24])), r)) {
+		claims := m[0] == 136 || src.IsUnspecified() // duplicate address detection claims the target
+		if claims && len(r.Addresses) > 0 && (len(m) < 24 || !ownsV6(netip.AddrFrom16([16]byte(m[8:24])), r)) {
 			return false
 		}
 	default:

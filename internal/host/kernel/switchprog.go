@@ -70,6 +70,7 @@ func (s switching) judge() asm.Instructions {
 	insns = append(insns, loadBytes(0, stackHeader, 14, labelUnknown)...)
 	insns = append(insns, readTag()...)
 	if s.dir == dirTx {
+		insns = append(insns, findPartial()...)
 		insns = append(insns, s.bySource()...)
 	} else {
 		insns = append(insns, s.byDestination()...)

@@ -87,7 +87,8 @@ func drawOther(t *rapid.T) []byte {
 }
 
 func drawARP(t *rapid.T) []byte {
-	b := []byte{8, 6, 0, 1, 8, 0, 6, 4, 0, among[byte](1, 1, 2, 2, 3, 8).Draw(t, "operation")}
+	kind := among([]byte{8, 6}, []byte{8, 6}, []byte{0x80, 0x35}).Draw(t, "ARP or RARP")
+	b := append(kind, 0, 1, 8, 0, 6, 4, 0, among[byte](1, 1, 2, 2, 3, 3, 4, 8).Draw(t, "operation"))
 	for range 2 {
 		m, a := among(append(someMACs, zeroes)...).Draw(t, "MAC"), among(append(someV4, netip.IPv4Unspecified())...).Draw(t, "address")
 		b = slices.Concat(b, m[:], a.AsSlice())
@@ -98,22 +99,42 @@ func drawARP(t *rapid.T) []byte {
 func drawIPv4(t *rapid.T) []byte {
 	ends := slices.Concat(someV4, []netip.Addr{netip.IPv4Unspecified(), netip.MustParseAddr("255.255.255.255")})
 	src, dst := among(ends...).Draw(t, "source"), among(ends...).Draw(t, "destination")
-	b := []byte{8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0}
-	return slices.Concat(b, src.AsSlice(), dst.AsSlice(), make([]byte, 26))
+	options := 4 * among(0, 0, 0, 1, 2).Draw(t, "words of options")
+	fragment := among([]byte{0, 0}, []byte{0, 0}, []byte{0x40, 0}, []byte{0x20, 0}, []byte{0, 1}).Draw(t, "fragment")
+	upper := among[byte](17, 17, 2, 2, 6, 1).Draw(t, "upper layer")
+	b := []byte{8, 0, byte(0x45 + options/4), 0, 0, 28, 0, 0, fragment[0], fragment[1], 64, upper, 0, 0}
+	payload := drawUDP(t, 67, 68)
+	if upper == 2 {
+		payload[0] = among[byte](0x11, 0x11, 0x16, 0x22).Draw(t, "IGMP")
+	}
+	padding := make([]byte, among(0, 10).Draw(t, "padding"))
+	return slices.Concat(b, src.AsSlice(), dst.AsSlice(), make([]byte, options), payload, padding)
+}
+
+// drawUDP draws a datagram, which may be one of those ports'.
+func drawUDP(t *rapid.T, ports ...uint16) []byte {
+	b := make([]byte, 0, 16)
+	for range 2 {
+		b = binary.BigEndian.AppendUint16(b, among(append(ports, ports[0]<<8|ports[1]>>8, 53)...).Draw(t, "port"))
+	}
+	return append(b, make([]byte, 12)...)
 }
 
 // drawIPv6 draws a packet whose headers fit together.
 func drawIPv6(t *rapid.T) []byte {
-	next := among[byte](58, 58, 58, 58, 58, 6, 17, 60, 51, 43, 59).Draw(t, "upper layer")
+	next := among[byte](58, 58, 58, 58, 58, 6, 17, 17, 60, 51, 43, 59).Draw(t, "upper layer")
 	var payload []byte
 	if next == 58 {
 		payload = drawICMPv6(t)
 	} else {
-		payload = make([]byte, 24)
+		payload = drawUDP(t, 546, 547)
 	}
 	for _, h := range among([]byte{}, []byte{}, []byte{}, []byte{0}, []byte{44}, []byte{0, 44}, []byte{60}, []byte{0, 0}).Draw(t, "extensions") {
 		header := make([]byte, 8)
 		header[0] = next
+		if h == 44 {
+			copy(header[2:], among([]byte{0, 0}, []byte{0, 1}, []byte{0, 8}, []byte{0xff, 0xf8}).Draw(t, "fragment"))
+		}
 		if h == 0 && rapid.Bool().Draw(t, "long") {
 			header[1] = 1
 			header = append(header, make([]byte, 8)...)
@@ -131,7 +152,7 @@ func drawIPv6(t *rapid.T) []byte {
 }
 
 func drawICMPv6(t *rapid.T) []byte {
-	kind := among[byte](133, 134, 135, 135, 136, 136, 136, 137, 128, 143).Draw(t, "message")
+	kind := among[byte](130, 133, 134, 135, 135, 136, 136, 136, 137, 128, 143).Draw(t, "message")
 	b := []byte{kind, 0, 0, 0, 0, 0, 0, 0}
 	if kind == 135 || kind == 136 || kind == 137 {
 		b = append(b, among(someV6...).Draw(t, "target").AsSlice()...)
