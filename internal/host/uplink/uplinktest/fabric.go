@@ -1,0 +1,207 @@
+// Package uplinktest has an Uplink for tests that shares nothing with a Linux bridge: a switch that no interface of the host
+// shows, of which each VF is a port by its representor. What works on it assumes no bridge.
+package uplinktest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/uplink"
+	"sluice/internal/model"
+)
+
+// Kind and Switch name it.
+const (
+	Kind   = "test-fabric"
+	Switch = "fabric0"
+)
+
+// Fabric is the switch. Its taps are those that Plug names; its PFs are all that there are.
+type Fabric struct {
+	// Before is asked before each change, by the name of the method; an error fails it. After is called when it is done.
+	Before func(method string) error
+	After  func(method string)
+
+	mu     sync.Mutex
+	taps   map[string]int // their VLANs
+	routes map[model.MAC]string
+	both   map[dualPath]string // where the VF is
+	events chan struct{}
+}
+
+type dualPath struct {
+	tap string
+	mac model.MAC
+}
+
+var _ uplink.Uplink = (*Fabric)(nil)
+
+// New makes a Fabric without taps.
+func New() *Fabric {
+	return &Fabric{taps: map[string]int{}, routes: map[model.MAC]string{}, both: map[dualPath]string{}, events: make(chan struct{}, 1)}
+}
+
+// Plug makes a tap a port, in a VLAN.
+func (f *Fabric) Plug(tap string, vlan int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.taps[tap] = vlan
+}
+
+// Representor is the port of a VF.
+func Representor(vf model.VFID) string { return fmt.Sprintf("%srep%d", vf.PF, vf.Index) }
+
+// Reach lists the ports that frames for a MAC go to; where nothing was said they are the tap's, whose guest was heard there.
+func (f *Fabric) Reach(mac model.MAC, tap string) (ports []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if to, told := f.routes[mac]; told {
+		ports = append(ports, to)
+	} else {
+		ports = append(ports, tap)
+	}
+	if rep, both := f.both[dualPath{tap, mac}]; both {
+		ports = append(ports, tap, rep)
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+// Kind implements uplink.Uplink.
+func (f *Fabric) Kind() string { return Kind }
+
+// PF implements uplink.Reader.
+func (f *Fabric) PF(_ *uplink.Links, pf *model.PF) (model.Uplink, bool) {
+	for i := range pf.VFs {
+		pf.VFs[i].Port = Representor(pf.VFs[i].ID)
+	}
+	return model.Uplink{Switch: Switch, Representors: true}, true
+}
+
+// Tap implements uplink.Reader.
+func (f *Fabric) Tap(_ *uplink.Links, tap *kernel.Link) (uplink.Port, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	vlan, ok := f.taps[tap.Name]
+	return uplink.Port{Switch: Switch, VLAN: vlan, Up: true}, ok
+}
+
+// Routes implements uplink.Reader.
+func (f *Fabric) Routes(context.Context) (out []model.Route, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for mac, port := range f.routes {
+		out = append(out, model.Route{Network: Switch, MAC: mac, Port: port})
+	}
+	return out, nil
+}
+
+// DualPaths implements uplink.Reader.
+func (f *Fabric) DualPaths(context.Context) (out []model.DualPath, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for d := range f.both {
+		_, there := f.taps[d.tap]
+		out = append(out, model.DualPath{Tap: d.tap, MAC: d.mac, PF: "pf0", Detached: model.TriOf(!there)})
+	}
+	return out, nil
+}
+
+// CheckDualPaths implements uplink.Reader.
+func (f *Fabric) CheckDualPaths() error { return nil }
+
+// Watch implements uplink.Reader.
+func (f *Fabric) Watch(context.Context) (<-chan struct{}, error) { return f.events, nil }
+
+// change makes one change, and tells of it.
+func (f *Fabric) change(method string, do func() error) error {
+	if f.Before != nil {
+		if err := f.Before(method); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	err := do()
+	select {
+	case f.events <- struct{}{}:
+	default:
+	}
+	f.mu.Unlock()
+	if f.After != nil {
+		f.After(method)
+	}
+	return err
+}
+
+// Check implements uplink.Writer.
+func (f *Fabric) Check(_ context.Context, p *model.PathStep) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.taps[p.Tap]; !ok || p.Network != Switch {
+		return fmt.Errorf("tap %s is not in %s", p.Tap, p.Network)
+	}
+	return nil
+}
+
+// ToBoth implements uplink.Writer.
+func (f *Fabric) ToBoth(_ context.Context, p *model.PathStep) (string, error) {
+	return "", f.change("ToBoth", func() error {
+		f.both[dualPath{p.Tap, p.MAC}] = p.Port()
+		return nil
+	})
+}
+
+// ToOne implements uplink.Writer. After a tap that is gone no route stays.
+func (f *Fabric) ToOne(_ context.Context, p *model.PathStep) error {
+	return f.change("ToOne", func() error {
+		delete(f.both, dualPath{p.Tap, p.MAC})
+		if _, there := f.taps[p.Tap]; !there {
+			delete(f.routes, p.MAC)
+		}
+		return nil
+	})
+}
+
+// ToTap implements uplink.Writer.
+func (f *Fabric) ToTap(_ context.Context, p *model.PathStep) error {
+	return f.change("ToTap", func() error {
+		if _, there := f.taps[p.Tap]; !there {
+			delete(f.routes, p.MAC)
+			return nil
+		}
+		f.routes[p.MAC] = p.Tap
+		return nil
+	})
+}
+
+// ToVF implements uplink.Writer.
+func (f *Fabric) ToVF(_ context.Context, p *model.PathStep) error {
+	return f.change("ToVF", func() error {
+		f.routes[p.MAC] = p.Port()
+		return nil
+	})
+}
+
+// Back implements uplink.Writer.
+func (f *Fabric) Back(_ context.Context, p *model.PathStep) error {
+	return f.change("Back", func() error {
+		if p.VirtioRoute == "" {
+			delete(f.routes, p.MAC)
+			return nil
+		}
+		f.routes[p.MAC] = p.VirtioRoute
+		return nil
+	})
+}
+
+// FromNIC implements uplink.Writer: with representors the NIC hands all frames to the switch.
+func (f *Fabric) FromNIC(context.Context, *model.PathStep) (string, error) { return "", nil }
+
+// NotFromNIC implements uplink.Writer.
+func (f *Fabric) NotFromNIC(context.Context, *model.PathStep) error { return nil }
+
+// Announce implements uplink.Writer.
+func (f *Fabric) Announce(context.Context, *model.PathStep) error { return nil }
