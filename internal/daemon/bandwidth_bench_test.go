@@ -13,6 +13,7 @@ import (
 
 	"sluice/internal/control/bandwidth"
 	"sluice/internal/control/loop"
+	"sluice/internal/daemon/runner"
 	"sluice/internal/host/actuate"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/kerneltest"
@@ -61,7 +62,7 @@ func costOf(b *testing.B, by string, period time.Duration) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := (&loop.BandwidthRunner{Core: core, Counters: traffic, Enforcers: enforcers, Period: period, LiftAll: true}).Init()
+	r := (&runner.Bandwidth{Core: core, Counters: traffic, Enforcers: enforcers, Period: period, LiftAll: true}).Init()
 	rules := model.Rules{VMs: []model.VMRule{{Match: "*", SLA: model.SLA{Guarantee: model.Rate{Bits: 100e6}}}}}
 	r.Follow(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules})
 	ctx, cancel := context.WithCancel(b.Context())

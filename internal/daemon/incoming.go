@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/control/loop"
 	"sluice/internal/control/plan"
+	"sluice/internal/daemon/runner"
 	"sluice/internal/model"
 )
 
@@ -20,8 +21,8 @@ import (
 // the guest, which still runs elsewhere, for as long as its memory takes to move. So the MAC is set when QEMU
 // opens the VF, which it does at the very end.
 type incoming struct {
-	loop.Source
-	actuator loop.Actuator
+	runner.Source
+	actuator runner.Actuator
 	opened   func(ctx context.Context, vf model.PCIAddress) error // waits until a process has the VF open
 	now      func() time.Time
 	log      *slog.Logger
@@ -39,14 +40,14 @@ type keptVF struct {
 	until time.Time
 }
 
-func newIncoming(ctx context.Context, s loop.Source, a loop.Actuator, opened func(context.Context, model.PCIAddress) error, log *slog.Logger) *incoming {
+func newIncoming(ctx context.Context, s runner.Source, a runner.Actuator, opened func(context.Context, model.PCIAddress) error, log *slog.Logger) *incoming {
 	return &incoming{
 		Source: s, actuator: a, opened: opened, now: time.Now, log: log, ctx: ctx,
 		kept: map[model.VFID]keptVF{}, waits: map[model.VFID]context.CancelFunc{},
 	}
 }
 
-// Snapshot implements loop.Source.
+// Snapshot implements runner.Source.
 func (k *incoming) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	snap, err := k.Source.Snapshot(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ func newIncomingRig(t *testing.T) *incomingRig {
 	return r
 }
 
-// Snapshot implements loop.Source.
+// Snapshot implements runner.Source.
 func (r *incomingRig) Snapshot(context.Context) (*model.Snapshot, error) {
 	pf := model.PF{Name: "pf0", Managed: true, Network: "br0"}
 	for i := range 2 {
@@ -56,7 +56,7 @@ func (r *incomingRig) Snapshot(context.Context) (*model.Snapshot, error) {
 	return &r.snap, nil
 }
 
-// Do implements loop.Actuator.
+// Do implements runner.Actuator.
 func (r *incomingRig) Do(_ context.Context, s model.Step) error {
 	if s.Kind == r.fail {
 		return errors.New("refused")

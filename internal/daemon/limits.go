@@ -13,6 +13,7 @@ import (
 	"sluice/internal/control/bandwidth"
 	"sluice/internal/control/loop"
 	"sluice/internal/daemon/journal"
+	"sluice/internal/daemon/runner"
 	"sluice/internal/edge/backend"
 	"sluice/internal/host/actuate"
 	"sluice/internal/host/kernel"
@@ -29,7 +30,7 @@ func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error)
 	if d.reader, err = d.host.kernel.NewCounterReader(); err != nil {
 		return err
 	}
-	d.limits = (&loop.BandwidthRunner{
+	d.limits = (&runner.Bandwidth{
 		Core: core, Counters: &counters{Counters: observe.NewCounters(d.reader), taps: d.host.kernel}, Period: c.Bandwidth.Period, Log: d.log, LiftAll: d.o.Lift || liftAll(c),
 		Enforcers: d.enforcers(act),
 	}).Init()
@@ -70,7 +71,7 @@ func LiftLimits(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	d.runner = &loop.Runner{Core: core}
+	d.runner = &runner.Placement{Core: core}
 	if err := d.limit(c, actuate.New(h.kernel, h.uplinks, h.virt, log)); err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ type tapDrops interface {
 	TapDrops(buf []kernel.TapDrops) []kernel.TapDrops
 }
 
-// Read implements loop.Counters.
+// Read implements runner.Counters.
 func (c *counters) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
 	counts, err := c.Counters.Read(ctx, c.buf[:0])
 	c.buf = counts

@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/control/loop"
+	"sluice/internal/daemon/runner"
 	"sluice/internal/edge/backend"
 	"sluice/internal/host/actuate"
 	"sluice/internal/host/kernel"
@@ -50,7 +51,7 @@ func testDaemon(t *testing.T, text string) (d *daemonState, write func(string)) 
 	d = &daemonState{
 		o: Options{Config: path}, host: &host{kernel: k, source: observe.New(nil, uplink.Set{}, nil, nil, observe.Options{})},
 		log: log, level: &slog.LevelVar{}, started: c, over: &backend.Overrides{},
-		runner: (&loop.Runner{Core: core, Source: still{}, Actuator: still{}, Sample: time.Hour, Log: log}).Init(),
+		runner: (&runner.Placement{Core: core, Source: still{}, Actuator: still{}, Sample: time.Hour, Log: log}).Init(),
 	}
 	if err := d.limit(c, actuate.New(k, nil, nil, log)); err != nil {
 		t.Fatal(err)

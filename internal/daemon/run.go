@@ -21,6 +21,7 @@ import (
 	"sluice/internal/control/loop"
 	"sluice/internal/control/vpf"
 	"sluice/internal/daemon/journal"
+	"sluice/internal/daemon/runner"
 	"sluice/internal/edge/backend"
 	"sluice/internal/edge/history"
 	"sluice/internal/edge/page"
@@ -141,8 +142,8 @@ type daemonState struct {
 	host     *host
 	log      *slog.Logger
 	level    *slog.LevelVar
-	runner   *loop.Runner
-	limits   *loop.BandwidthRunner
+	runner   *runner.Placement
+	limits   *runner.Bandwidth
 	reader   *kernel.CounterReader
 	backend  *backend.Backend
 	over     *backend.Overrides
@@ -192,7 +193,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	}
 	d.incoming = newIncoming(ctx, sharing{standing{d.host.source, d.host.uplinks, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, act, d.host.kernel.WaitEnabled, d.log)
 	defer d.incoming.close()
-	d.runner = (&loop.Runner{
+	d.runner = (&runner.Placement{
 		Core: core, Source: d.incoming, Sample: c.Sample, Log: d.log, Alive: dog.seen,
 		Actuator: &refreshing{act, d.host.source},
 	}).Init()
@@ -349,11 +350,11 @@ func warn(list []string, log *slog.Logger) {
 
 // refreshing makes the next Snapshot read afresh what a Step has changed.
 type refreshing struct {
-	loop.Actuator
+	runner.Actuator
 	source *observe.Source
 }
 
-// Do implements loop.Actuator.
+// Do implements runner.Actuator.
 func (r *refreshing) Do(ctx context.Context, s model.Step) error {
 	err := r.Actuator.Do(ctx, s)
 	r.source.Invalidate()

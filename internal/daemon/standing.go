@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"sluice/internal/control/loop"
+	"sluice/internal/daemon/runner"
 	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
@@ -12,7 +12,7 @@ import (
 // standing adds to Snapshots what stands on the host whichever process made it: dual paths, as of a move that was cut
 // short, limits of taps that no VM has, and ports of the embedded switch.
 type standing struct {
-	loop.Source
+	runner.Source
 	uplinks dualPaths
 	taps    interface {
 		TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
@@ -26,7 +26,7 @@ type dualPaths interface {
 	CheckDualPaths() error
 }
 
-// Snapshot implements loop.Source.
+// Snapshot implements runner.Source.
 func (s standing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	snap, err := s.Source.Snapshot(ctx)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/config"
-	"sluice/internal/control/loop"
 	"sluice/internal/control/vpf"
+	"sluice/internal/daemon/runner"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/model"
@@ -191,14 +191,14 @@ func (l *looker) run(vm *model.VM, index map[string]int) string {
 
 // sharing adds to Snapshots what each function of a virtual PF has inside that, and what is wrong with virtual PFs.
 type sharing struct {
-	loop.Source
+	runner.Source
 	vpf interface {
 		Share(vm model.VMID, nic *model.NIC) model.SLA
 		Problems() []model.Problem
 	}
 }
 
-// Snapshot implements loop.Source.
+// Snapshot implements runner.Source.
 func (s sharing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	snap, err := s.Source.Snapshot(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/control/doctor"
-	"sluice/internal/control/loop"
 	"sluice/internal/control/vpf"
+	"sluice/internal/daemon/runner"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/model"
@@ -67,7 +67,7 @@ func TestLooker(t *testing.T) {
 }
 
 // fixed is a Source of one Snapshot.
-type fixed struct{ loop.Source }
+type fixed struct{ runner.Source }
 
 func (fixed) Snapshot(context.Context) (*model.Snapshot, error) { return &model.Snapshot{}, nil }
 

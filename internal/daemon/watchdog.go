@@ -19,7 +19,7 @@ type watchdog struct {
 }
 
 // looks returns how long it may take from the end of one look to that of the next, as
-// loop.Runner bounds it, with room for a busy machine.
+// runner.Placement bounds it, with room for a busy machine.
 func looks(sample time.Duration) time.Duration {
 	return sample + max(10*sample, 10*time.Second) + 30*time.Second
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sluice/internal/base/calls"
 	"sluice/internal/control/bandwidth"
 	"sluice/internal/control/doctor"
 	"sluice/internal/control/loop"
@@ -35,7 +36,7 @@ const (
 type demo struct {
 	o      cli.DemoOptions
 	engine *sim.Engine
-	calls  loop.Calls // run between two frames
+	calls  calls.Queue // run between two frames
 	back   *backend.Backend
 }
 
@@ -55,7 +56,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Bandwidth: limits, Sample: time.Second}, calls: make(loop.Calls)}
+	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Bandwidth: limits, Sample: time.Second}, calls: make(calls.Queue)}
 	d.back = backend.New(core, d.calls.Do, &backend.Overrides{}, func() model.Rules { return rules })
 	d.back.Config = "a simulated host"
 	d.back.Now = func() time.Time { // virtual: the loop's

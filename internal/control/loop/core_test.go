@@ -11,6 +11,22 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
+// memJournal is a Journal that can refuse.
+type memJournal struct {
+	begun int
+	asked int
+	err   error
+}
+
+func (j *memJournal) Begin(model.Move) error {
+	j.asked++
+	if j.err == nil {
+		j.begun++
+	}
+	return j.err
+}
+func (j *memJournal) End(model.Move) error { return nil }
+
 // hand drives a Core step by step on two VMs, a and b, with a VF each unless vfs says less.
 type hand struct {
 	*Core

@@ -1,13 +1,8 @@
 package loop
 
 import (
-	"bytes"
-	"context"
-	"log/slog"
-	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sluice/internal/model"
@@ -43,31 +38,4 @@ func TestRepairsNeedNoJournal(t *testing.T) {
 	if f := h.View().Totals.Failed; f != 0 {
 		t.Errorf("%d moves count as failed", f)
 	}
-}
-
-func TestFullDiskIsToldOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{has: map[model.VMID]bool{}}
-		j := &memJournal{err: syscall.ENOSPC}
-		o := DefaultOptions
-		o.Mode = model.ModeEnforce
-		core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, o, j, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var log bytes.Buffer
-		var last *model.View
-		r := (&Runner{
-			Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
-			Publish: func(v *model.View) { last = v },
-		}).Init()
-		ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
-		defer cancel()
-		if err := r.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(log.String(), "no space left on device"); n != 1 || !strings.Contains(strings.Join(last.Errors, ""), "no space left on device") {
-			t.Errorf("told %d times, and the View says %q; log:\n%s", n, last.Errors, log.String())
-		}
-	})
 }

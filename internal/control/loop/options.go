@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -9,16 +8,6 @@ import (
 	"sluice/internal/control/plan"
 	"sluice/internal/model"
 )
-
-// Source gives Snapshots of the world.
-type Source interface {
-	Snapshot(ctx context.Context) (*model.Snapshot, error)
-}
-
-// Actuator does Steps. Do returns when the Step is true, or with the reason why it is not.
-type Actuator interface {
-	Do(ctx context.Context, s model.Step) error
-}
 
 // Journal remembers Moves under way across a crash.
 type Journal = executor.Journal

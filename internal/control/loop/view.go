@@ -70,10 +70,16 @@ func (c *Core) active() []model.MoveStatus {
 	return out
 }
 
+// Missed counts a sample that was due while the one before was still being taken.
+func (c *Core) Missed() { c.totals.LateSamples++ }
+
+// Took notes how long a Tick took, for Views.
+func (c *Core) Took(d time.Duration) { c.tickTime = d }
+
 // Mode says how far it may go.
 func (c *Core) Mode() model.Mode { return c.opts.Mode }
 
-// World is what the bandwidth controller needs to know.
+// World is what the bandwidth controller needs to know. Its Snapshot is nil before the first Tick.
 func (c *Core) World() bandwidth.World {
 	w := bandwidth.World{Snapshot: c.snap, Rules: c.rules, Active: c.active()}
 	if c.target != nil {

@@ -12,6 +12,7 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/control/loop"
+	"sluice/internal/daemon/runner"
 	"sluice/internal/edge/server"
 	"sluice/internal/model"
 )
@@ -40,14 +41,14 @@ func testBackend(t *testing.T) *Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := (&loop.Runner{Core: core, Source: still{}, Actuator: still{}, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
+	r := (&runner.Placement{Core: core, Source: still{}, Actuator: still{}, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
 	b := New(core, r.Call, &Overrides{}, func() model.Rules { return rules })
 	startLoop(t, r, b)
 	return b
 }
 
 // startLoop runs the loop until the test ends.
-func startLoop(t *testing.T, r *loop.Runner, b *Backend) {
+func startLoop(t *testing.T, r *runner.Placement, b *Backend) {
 	r.Publish = b.Publish
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

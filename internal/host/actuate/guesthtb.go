@@ -41,7 +41,7 @@ const guestLimit = 30 * time.Second
 // NewGuestHTB makes the enforcer.
 func NewGuestHTB(s Shaper) *GuestHTB { return &GuestHTB{guests: s, set: map[model.LimitKey]bool{}} }
 
-// Slow implements loop.Slow: each VM's Limits are applied by themselves.
+// Slow implements runner.Slow: each VM's Limits are applied by themselves.
 func (g *GuestHTB) Slow() {}
 
 // Name is what people and metrics call it.
@@ -84,7 +84,7 @@ func (g *GuestHTB) Apply(ctx context.Context, snap *model.Snapshot, batch []mode
 // standingAtMost is how many guests Standing asks at a time.
 const standingAtMost = 4
 
-// Standing implements loop.Standing: contracts that an earlier run left in guests. A guest that cannot be asked
+// Standing implements runner.Standing: contracts that an earlier run left in guests. A guest that cannot be asked
 // is passed over: most have nothing of ours, and may not even allow the question.
 func (g *GuestHTB) Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error) {
 	var mu sync.Mutex

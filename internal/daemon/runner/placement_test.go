@@ -1,18 +1,22 @@
-package loop
+package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/control/loop"
 	"sluice/internal/model"
 )
 
-// world is the least that a Runner can be run on: two VMs with their own VFs.
+// world is the least that a Placement can be run on: two VMs with their own VFs.
 type world struct {
 	mu    sync.Mutex
 	delay time.Duration
@@ -70,18 +74,18 @@ func (w *world) holds(id model.VMID) bool {
 	return w.has[id]
 }
 
-// start runs a Runner on w inside the bubble of the test until it ends.
-func start(t *testing.T, w *world, sample ...time.Duration) (*Runner, func() *model.View) {
+// start runs a Placement on w inside the bubble of the test until it ends.
+func start(t *testing.T, w *world, sample ...time.Duration) (*Placement, func() *model.View) {
 	t.Helper()
-	opts := DefaultOptions
+	opts := loop.DefaultOptions
 	opts.Mode = model.ModeEnforce
-	core, err := NewCore(model.Rules{Policy: "activity", Interval: time.Minute}, opts, &memJournal{}, nil)
+	core, err := loop.NewCore(model.Rules{Policy: "activity", Interval: time.Minute}, opts, &journal{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
 	var last *model.View
-	r := (&Runner{Core: core, Source: w, Actuator: w, Sample: append(sample, time.Second)[0], Log: slog.New(slog.DiscardHandler), Publish: func(v *model.View) {
+	r := (&Placement{Core: core, Source: w, Actuator: w, Sample: append(sample, time.Second)[0], Log: slog.New(slog.DiscardHandler), Publish: func(v *model.View) {
 		mu.Lock()
 		defer mu.Unlock()
 		last = v
@@ -102,20 +106,14 @@ func start(t *testing.T, w *world, sample ...time.Duration) (*Runner, func() *mo
 	}
 }
 
-type memJournal struct {
-	begun int
+// journal is a loop.Journal that can refuse.
+type journal struct {
 	asked int
 	err   error
 }
 
-func (j *memJournal) Begin(model.Move) error {
-	j.asked++
-	if j.err == nil {
-		j.begun++
-	}
-	return j.err
-}
-func (j *memJournal) End(model.Move) error { return nil }
+func (j *journal) Begin(model.Move) error { j.asked++; return j.err }
+func (j *journal) End(model.Move) error   { return nil }
 
 func TestRunnerPlugs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +144,7 @@ func TestStuckStepDelaysNoOtherVM(t *testing.T) {
 		if !w.holds("b") {
 			t.Error("b waits for a, whose attach is stuck")
 		}
-		time.Sleep(time.Duration(DefaultOptions.Retries+2) * DefaultOptions.Timeouts.Attach) // all tries, and the pauses between them
+		time.Sleep(time.Duration(loop.DefaultOptions.Retries+2) * loop.DefaultOptions.Timeouts.Attach) // all tries, and the pauses between them
 		v := view()
 		if r := v.Target.Reasons[0]; r.Code != model.CodeBackoff && r.Code != model.CodeMoving {
 			t.Errorf("a: %s", r)
@@ -201,11 +199,11 @@ func TestStopWaitsForTheStepUnderWay(t *testing.T) {
 			}
 			return nil
 		}
-		core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, Options{Mode: model.ModeEnforce, Timeouts: DefaultOptions.Timeouts}, &memJournal{}, nil)
+		core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, loop.Options{Mode: model.ModeEnforce, Timeouts: loop.DefaultOptions.Timeouts}, &journal{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
+		r := (&Placement{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {
@@ -241,12 +239,12 @@ func TestCallRunsInsideTheLoop(t *testing.T) {
 func TestAliveWhileTheWorldIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{has: map[model.VMID]bool{}, err: errors.New("libvirtd is away")}
-		core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, DefaultOptions, &memJournal{}, nil)
+		core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, loop.DefaultOptions, &journal{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		beats := 0
-		r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler), Alive: func() { beats++ }}).Init()
+		r := (&Placement{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler), Alive: func() { beats++ }}).Init()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {
@@ -267,19 +265,19 @@ func TestStopBeginsNothing(t *testing.T) {
 			}
 			return nil
 		}
-		j := &memJournal{}
-		core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, Options{Mode: model.ModeEnforce, Parallel: 1, Timeouts: DefaultOptions.Timeouts}, j, nil)
+		j := &journal{}
+		core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, loop.Options{Mode: model.ModeEnforce, Parallel: 1, Timeouts: loop.DefaultOptions.Timeouts}, j, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
+		r := (&Placement{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if j.begun != 1 {
-			t.Errorf("%d moves begun, the second of them while stopping", j.begun)
+		if j.asked != 1 {
+			t.Errorf("%d moves begun, the second of them while stopping", j.asked)
 		}
 		if cut := cutOff(w.kinds["a"]); cut != "" {
 			t.Errorf("a is cut off: %s", cut)
@@ -305,6 +303,33 @@ func TestRetryIsNotLate(t *testing.T) {
 		}
 		if took := time.Since(begun); took > 20*time.Second {
 			t.Errorf("plugged after %s", took)
+		}
+	})
+}
+
+func TestFullDiskIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{has: map[model.VMID]bool{}}
+		j := &journal{err: syscall.ENOSPC}
+		o := loop.DefaultOptions
+		o.Mode = model.ModeEnforce
+		core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, o, j, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		var last *model.View
+		r := (&Placement{
+			Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Publish: func(v *model.View) { last = v },
+		}).Init()
+		ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(log.String(), "no space left on device"); n != 1 || !strings.Contains(strings.Join(last.Errors, ""), "no space left on device") {
+			t.Errorf("told %d times, and the View says %q; log:\n%s", n, last.Errors, log.String())
 		}
 	})
 }

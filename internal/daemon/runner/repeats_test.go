@@ -1,4 +1,4 @@
-package loop
+package runner
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/control/loop"
 	"sluice/internal/model"
 )
 
@@ -29,13 +30,13 @@ func (a *away) Snapshot(context.Context) (*model.Snapshot, error) {
 // An hour without libvirt is a handful of lines in the log, not one a second.
 func TestFailuresAreLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		core, err := NewCore(model.Rules{Policy: "none"}, DefaultOptions, NoJournal{}, nil)
+		core, err := loop.NewCore(model.Rules{Policy: "none"}, loop.DefaultOptions, loop.NoJournal{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var log strings.Builder
 		host := &away{since: time.Now(), why: "libvirtd stopped"}
-		r := (&Runner{Core: core, Source: host, Sample: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))}).Init()
+		r := (&Placement{Core: core, Source: host, Sample: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))}).Init()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- r.Run(ctx) }()
@@ -82,7 +83,7 @@ func TestFailuresAreLoggedSeldom(t *testing.T) {
 // Two reasons that take turns are no news each time.
 func TestReasonsThatTakeTurns(t *testing.T) {
 	var r repeats
-	lines := 0
+	lines, noon := 0, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for i := range 3600 {
 		if r.due(noon.Add(time.Duration(i)*time.Second), []string{"a", "b"}[i%2]) {
 			lines++

@@ -1,4 +1,4 @@
-package loop
+package runner
 
 import (
 	"bytes"
@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/loop"
 	"sluice/internal/model"
 )
 
-// enforcer is an Enforcer that notes what it is asked for.
+// enforcer is a loop.Enforcer that notes what it is asked for.
 type enforcer struct {
 	mu    sync.Mutex
 	slow  time.Duration
@@ -71,13 +72,13 @@ func (s *still) Read(_ context.Context, buf []bandwidth.Reading) ([]bandwidth.Re
 }
 
 // runLimited runs both loops for a while over two holders with limits of their own, and then stops them.
-func runLimited(t *testing.T, e *enforcer, mode model.Mode, more ...Enforcer) (log string, limits *BandwidthRunner) {
+func runLimited(t *testing.T, e *enforcer, mode model.Mode, more ...loop.Enforcer) (log string, limits *Bandwidth) {
 	t.Helper()
 	w := &world{has: map[model.VMID]bool{"a": true, "b": true}}
-	o := DefaultOptions
+	o := loop.DefaultOptions
 	o.Mode = mode
 	rules := model.Rules{Policy: "fair", Interval: time.Hour, VMs: []model.VMRule{{Match: "*", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
-	core, err := NewCore(rules, o, &memJournal{}, nil)
+	core, err := loop.NewCore(rules, o, &journal{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +88,8 @@ func runLimited(t *testing.T, e *enforcer, mode model.Mode, more ...Enforcer) (l
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits = (&BandwidthRunner{Core: ctrl, Counters: &still{}, Enforcers: append(more, e), Period: 200 * time.Millisecond, Log: logger, LiftAll: true}).Init()
-	r := (&Runner{Core: core, Source: w, Actuator: w, Limits: limits, Sample: time.Second, Log: logger}).Init()
+	limits = (&Bandwidth{Core: ctrl, Counters: &still{}, Enforcers: append(more, e), Period: 200 * time.Millisecond, Log: logger, LiftAll: true}).Init()
+	r := (&Placement{Core: core, Source: w, Actuator: w, Limits: limits, Sample: time.Second, Log: logger}).Init()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	over := make(chan error)
@@ -238,7 +239,7 @@ func TestSlowEnforcerHoldsUpNoLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		slow, quick := &locked{lock: make(chan struct{}, 1)}, &renewals{}
-		r := (&BandwidthRunner{Core: ctrl, Counters: &still{}, Enforcers: []Enforcer{slow, quick}, Period: 200 * time.Millisecond}).Init()
+		r := (&Bandwidth{Core: ctrl, Counters: &still{}, Enforcers: []loop.Enforcer{slow, quick}, Period: 200 * time.Millisecond}).Init()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		over := make(chan error)
@@ -403,13 +404,13 @@ func TestLiftTellsOfEachVM(t *testing.T) {
 }
 
 // lifter lifts what stands by one enforcer.
-func lifter(t *testing.T, all bool, e Enforcer) *BandwidthRunner {
+func lifter(t *testing.T, all bool, e loop.Enforcer) *Bandwidth {
 	t.Helper()
 	ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return (&BandwidthRunner{Core: ctrl, Enforcers: []Enforcer{e}, LiftAll: all}).Init()
+	return (&Bandwidth{Core: ctrl, Enforcers: []loop.Enforcer{e}, LiftAll: all}).Init()
 }
 
 // vfRates is an enforcer of what VFs send.
@@ -423,19 +424,11 @@ func (*vfRates) Can(_ *model.Snapshot, k model.LimitKey) model.Tri {
 
 // waits is a Plugs that lets a plug wait until it is ready.
 type waits struct {
-	mu       sync.Mutex
-	until    time.Time
-	expected map[model.NICID]int
+	mu    sync.Mutex
+	until time.Time
 }
 
-func (w *waits) Expect(id model.NICID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.expected == nil {
-		w.expected = map[model.NICID]int{}
-	}
-	w.expected[id]++
-}
+func (w *waits) Expect(model.NICID) {}
 
 func (w *waits) Plug(model.NICID) (uint64, string) {
 	w.mu.Lock()
@@ -512,19 +505,4 @@ func TestRunnerGivesUpAWaitForAReleasedVM(t *testing.T) {
 			t.Errorf("3 s after the release the wait ended with %v, %d moves are under way, %d failed", ended, len(v.Active), v.Totals.Failed)
 		}
 	})
-}
-
-// Only a NIC whose plug can begin is said to be next. Those that wait in the queue are asked about, no more.
-func TestOnlyTheNextPlugIsExpected(t *testing.T) {
-	h, p := newHand(t, Options{Parallel: 1}), &waits{}
-	h.LimitPlugs(p)
-	if steps := h.tick(); len(steps) != 1 {
-		t.Fatalf("began %v, want one plug", steps)
-	}
-	for range 3 {
-		h.tick()
-	}
-	if len(h.waiting) != 1 || len(p.expected) != 1 || p.expected[nicOf(h.waiting[0])] > 0 {
-		t.Errorf("%d plugs wait, expected %v", len(h.waiting), p.expected)
-	}
 }

@@ -1,4 +1,4 @@
-package loop
+package runner
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/loop"
 	"sluice/internal/model"
 )
 
@@ -22,27 +23,27 @@ type Counters interface {
 	Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error)
 }
 
-// Standing is an Enforcer whose Limits outlive the daemon where no Snapshot shows them.
+// Standing is a loop.Enforcer whose Limits outlive the daemon where no Snapshot shows them.
 type Standing interface {
 	// Standing lists the Limits that stand, as they are read back.
 	Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error)
 }
 
-// Sweeper is an Enforcer that may find what an earlier run left and no Limit is about: on taps that no VM has, or trees that
+// Sweeper is a loop.Enforcer that may find what an earlier run left and no Limit is about: on taps that no VM has, or trees that
 // no tap is led to. Nothing of it is swept in observe mode.
 type Sweeper interface {
 	Sweep(ctx context.Context, snap *model.Snapshot) error
 }
 
-// Slow is an Enforcer whose Apply may take long, or hang, with one VM and not with another.
+// Slow is a loop.Enforcer whose Apply may take long, or hang, with one VM and not with another.
 type Slow interface{ Slow() }
 
-// BandwidthRunner drives a bandwidth.Core in real time: every period it reads counters, and has the
+// Bandwidth drives a bandwidth.Core in real time: every period it reads counters, and has the
 // enforcers apply what follows. No enforcer holds up the readings, or another enforcer.
-type BandwidthRunner struct {
+type Bandwidth struct {
 	Core      *bandwidth.Core
 	Counters  Counters
-	Enforcers []Enforcer // in order of preference: the first one that can have a Limit is to have it
+	Enforcers []loop.Enforcer // in order of preference: the first one that can have a Limit is to have it
 	Period    time.Duration
 	LiftAll   bool // at the end lift contracts too
 	Log       *slog.Logger
@@ -76,12 +77,12 @@ func (k queueKey) String() string {
 
 // queue is what waits to be applied.
 type queue struct {
-	enforcer Enforcer
+	enforcer loop.Enforcer
 	next     []model.Limit
 }
 
 // Init must be called before all else.
-func (r *BandwidthRunner) Init() *BandwidthRunner {
+func (r *Bandwidth) Init() *Bandwidth {
 	r.queues, r.failed, r.pace = map[queueKey]*queue{}, map[queueKey]*repeats{}, make(chan time.Duration, 1)
 	r.idle.L = &r.mu
 	if r.Log == nil {
@@ -91,7 +92,7 @@ func (r *BandwidthRunner) Init() *BandwidthRunner {
 }
 
 // Follow tells the controller what the placement loop knows. The Snapshot is not changed afterwards.
-func (r *BandwidthRunner) Follow(now time.Time, w bandwidth.World) {
+func (r *Bandwidth) Follow(now time.Time, w bandwidth.World) {
 	r.Counters.Follow(w.Snapshot)
 	w.Enforcer = r.choices(w.Snapshot)
 	r.mu.Lock()
@@ -116,7 +117,7 @@ func (r *BandwidthRunner) Follow(now time.Time, w bandwidth.World) {
 
 // Sweep removes what an earlier run left and no Limit is about. The enforcers go in reverse order: taps are led to trees, not
 // the other way round.
-func (r *BandwidthRunner) Sweep(snap *model.Snapshot) (failed error) {
+func (r *Bandwidth) Sweep(snap *model.Snapshot) (failed error) {
 	for _, e := range slices.Backward(r.Enforcers) {
 		s, ok := e.(Sweeper)
 		if !ok {
@@ -134,7 +135,7 @@ func (r *BandwidthRunner) Sweep(snap *model.Snapshot) (failed error) {
 }
 
 // adopt takes over what an earlier run left standing, so that it is lifted where nothing wants it.
-func (r *BandwidthRunner) adopt(snap *model.Snapshot) (failed error) {
+func (r *Bandwidth) adopt(snap *model.Snapshot) (failed error) {
 	for _, e := range r.Enforcers {
 		s, ok := e.(Standing)
 		if !ok {
@@ -161,7 +162,7 @@ type choice struct {
 }
 
 // choices asks the enforcers about every Limit that a Snapshot may call for, so that Core.Follow, under the lock, waits for none of them.
-func (r *BandwidthRunner) choices(snap *model.Snapshot) func(model.LimitKey) (string, model.Tri) {
+func (r *Bandwidth) choices(snap *model.Snapshot) func(model.LimitKey) (string, model.Tri) {
 	made := make(map[model.LimitKey]choice, 4*len(snap.VMs)+len(snap.PFs))
 	for key := range bandwidth.Limits(snap) {
 		for _, e := range r.Enforcers {
@@ -180,28 +181,28 @@ func (r *BandwidthRunner) choices(snap *model.Snapshot) func(model.LimitKey) (st
 }
 
 // Plug implements Plugs.
-func (r *BandwidthRunner) Plug(id model.NICID) (uint64, string) {
+func (r *Bandwidth) Plug(id model.NICID) (uint64, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Core.Plug(id)
 }
 
 // Expect implements Plugs.
-func (r *BandwidthRunner) Expect(id model.NICID) {
+func (r *Bandwidth) Expect(id model.NICID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Core.Expect(id)
 }
 
 // Contained implements Plugs.
-func (r *BandwidthRunner) Contained() []bandwidth.Contained {
+func (r *Bandwidth) Contained() []bandwidth.Contained {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Core.Contained()
 }
 
 // View is a picture of what the controller knows and does.
-func (r *BandwidthRunner) View() *model.Bandwidth {
+func (r *Bandwidth) View() *model.Bandwidth {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v := r.Core.View()
@@ -210,7 +211,7 @@ func (r *BandwidthRunner) View() *model.Bandwidth {
 }
 
 // SetOptions changes the knobs, the period among them.
-func (r *BandwidthRunner) SetOptions(o bandwidth.Options, liftAll bool) error {
+func (r *Bandwidth) SetOptions(o bandwidth.Options, liftAll bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.Core.SetOptions(o); err != nil {
@@ -226,7 +227,7 @@ func (r *BandwidthRunner) SetOptions(o bandwidth.Options, liftAll bool) error {
 }
 
 // Run works until ctx ends, and then lifts what is to be lifted.
-func (r *BandwidthRunner) Run(ctx context.Context) error {
+func (r *Bandwidth) Run(ctx context.Context) error {
 	period := r.Period
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -252,7 +253,7 @@ func missed(apart, period time.Duration) uint64 {
 }
 
 // tick is one period.
-func (r *BandwidthRunner) tick(ctx context.Context, now time.Time, period time.Duration, missed uint64) {
+func (r *Bandwidth) tick(ctx context.Context, now time.Time, period time.Duration, missed uint64) {
 	read, cancel := context.WithTimeout(ctx, max(period, leastRead))
 	buf, err := r.Counters.Read(read, r.buf[:0])
 	cancel()
@@ -283,7 +284,7 @@ func (r *BandwidthRunner) tick(ctx context.Context, now time.Time, period time.D
 const leastRead = 200 * time.Millisecond
 
 // dispatch hands a batch to its enforcers. mu is held.
-func (r *BandwidthRunner) dispatch(batch []model.Limit) {
+func (r *Bandwidth) dispatch(batch []model.Limit) {
 	for i := range batch {
 		l := &batch[i]
 		e := r.named(r.Core.By(l.LimitKey))
@@ -308,7 +309,7 @@ func (r *BandwidthRunner) dispatch(batch []model.Limit) {
 	}
 }
 
-func (r *BandwidthRunner) named(name string) Enforcer {
+func (r *Bandwidth) named(name string) loop.Enforcer {
 	for _, e := range r.Enforcers {
 		if e.Name() == name {
 			return e
@@ -325,7 +326,7 @@ const (
 )
 
 // enforce works a queue off.
-func (r *BandwidthRunner) enforce(at queueKey, q *queue) {
+func (r *Bandwidth) enforce(at queueKey, q *queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(q.next) > 0 {
@@ -348,7 +349,7 @@ func (r *BandwidthRunner) enforce(at queueKey, q *queue) {
 }
 
 // report logs what cannot be limited, once.
-func (r *BandwidthRunner) report(at queueKey, failed int, err error) {
+func (r *Bandwidth) report(at queueKey, failed int, err error) {
 	p := r.failed[at]
 	switch {
 	case err == nil:
@@ -365,7 +366,7 @@ func (r *BandwidthRunner) report(at queueKey, failed int, err error) {
 
 // Lift ends an earlier run in place of it: what is allowed is lifted, and contracts where LiftAll says so. What does
 // not stand is left alone. Run must not be called as well.
-func (r *BandwidthRunner) Lift(now time.Time, w bandwidth.World) error {
+func (r *Bandwidth) Lift(now time.Time, w bandwidth.World) error {
 	w.Enforcer = r.choices(w.Snapshot)
 	r.snap = w.Snapshot
 	r.Core.Follow(now, w)
@@ -388,7 +389,7 @@ const stopWait = 5 * time.Second
 
 // stop lifts what is allowed and, where that is asked for, contracts. An enforcer that does not
 // answer is not waited for: what it holds ends by itself, or is lifted by the next start.
-func (r *BandwidthRunner) stop() {
+func (r *Bandwidth) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drain()
@@ -400,7 +401,7 @@ func (r *BandwidthRunner) stop() {
 }
 
 // drain waits until the enforcers have done what they were told, for a while.
-func (r *BandwidthRunner) drain() {
+func (r *Bandwidth) drain() {
 	over := false
 	timer := time.AfterFunc(stopWait, func() {
 		r.mu.Lock()

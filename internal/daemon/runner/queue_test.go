@@ -1,4 +1,4 @@
-package loop
+package runner
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/loop"
 	"sluice/internal/model"
 )
 
@@ -15,10 +16,14 @@ func TestNewerLimitReplacesTheOneThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &enforcer{slow: time.Second}
 		ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: time.Second})
-		must(t, err)
-		r := (&BandwidthRunner{Core: ctrl, Counters: &still{}, Enforcers: []Enforcer{e}}).Init()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := (&Bandwidth{Core: ctrl, Counters: &still{}, Enforcers: []loop.Enforcer{e}}).Init()
 		snap, err := (&world{}).Snapshot(context.Background())
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Follow(time.Now(), bandwidth.World{Snapshot: snap})
 		limit := func(vm model.VMID, bits uint64) model.Limit {
 			return model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: "ua-0"}, Contract: model.Rate{Bits: bits}}

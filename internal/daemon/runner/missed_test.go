@@ -1,4 +1,4 @@
-package loop
+package runner
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func TestLatePeriodsAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := (&BandwidthRunner{Core: core, Counters: &hangsOnce{}, Period: period}).Init()
+		r := (&Bandwidth{Core: core, Counters: &hangsOnce{}, Period: period}).Init()
 		r.Follow(time.Now(), bandwidth.World{Snapshot: &model.Snapshot{}})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*period+period/2)
 		defer cancel()

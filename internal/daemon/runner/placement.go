@@ -1,4 +1,4 @@
-package loop
+package runner
 
 import (
 	"context"
@@ -8,22 +8,34 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/base/calls"
+	"sluice/internal/control/loop"
 	"sluice/internal/model"
 )
 
-// Runner drives a Core in real time: it takes Snapshots, starts every Step in a
+// Source gives Snapshots of the world.
+type Source interface {
+	Snapshot(ctx context.Context) (*model.Snapshot, error)
+}
+
+// Actuator does Steps. Do returns when the Step is true, or with the reason why it is not.
+type Actuator interface {
+	Do(ctx context.Context, s model.Step) error
+}
+
+// Placement drives a loop.Core in real time: it takes Snapshots, starts every Step in a
 // goroutine of its own under its deadline, and publishes a View after every change.
-type Runner struct {
-	Core     *Core
+type Placement struct {
+	Core     *loop.Core
 	Source   Source
 	Actuator Actuator
-	Sample   time.Duration    // time between Snapshots
-	Limits   *BandwidthRunner // is told what is seen and decided; nil: nothing is limited
+	Sample   time.Duration // time between Snapshots
+	Limits   *Bandwidth    // is told what is seen and decided; nil: nothing is limited
 	Log      *slog.Logger
 	Publish  func(*model.View) // gets a View that nobody changes any more
 	Alive    func()            // called after every look at the host, good or bad: the watchdog
 
-	calls   Calls
+	calls   calls.Queue
 	results chan result
 	seen    chan observation
 	steps   sync.WaitGroup                // Steps and the observation under way
@@ -49,8 +61,8 @@ type observation struct {
 const stopGrace = 10 * time.Second
 
 // Init must be called before Run and Call.
-func (r *Runner) Init() *Runner {
-	r.calls = make(Calls)
+func (r *Placement) Init() *Placement {
+	r.calls = make(calls.Queue)
 	r.results = make(chan result, 64)
 	r.seen = make(chan observation, 1)
 	r.cancels = map[uint64]context.CancelFunc{}
@@ -58,25 +70,10 @@ func (r *Runner) Init() *Runner {
 }
 
 // Call runs f inside the loop, where it may use the Core, and waits for it.
-func (r *Runner) Call(ctx context.Context, f func(now time.Time)) error { return r.calls.Do(ctx, f) }
-
-// Calls are functions that wait for their turn in a loop. The loop runs what it receives.
-type Calls chan func(now time.Time)
-
-// Do has the loop run f, and waits for it.
-func (c Calls) Do(ctx context.Context, f func(now time.Time)) error {
-	done := make(chan struct{})
-	select {
-	case c <- func(now time.Time) { f(now); close(done) }:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	<-done
-	return nil
-}
+func (r *Placement) Call(ctx context.Context, f func(now time.Time)) error { return r.calls.Do(ctx, f) }
 
 // Run works until ctx ends.
-func (r *Runner) Run(ctx context.Context) error {
+func (r *Placement) Run(ctx context.Context) error {
 	ticker := time.NewTicker(r.Sample)
 	defer ticker.Stop()
 	timer := time.NewTimer(time.Hour)
@@ -89,7 +86,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			return r.stop()
 		case <-ticker.C:
 			if watching {
-				r.Core.totals.LateSamples++ // the last one is not in yet: do not pile up
+				r.Core.Missed() // the last one is not in yet: do not pile up
 				continue
 			}
 			watching = r.observe(ctx)
@@ -116,14 +113,14 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-func (r *Runner) finish(res result) {
+func (r *Placement) finish(res result) {
 	r.report(res)
 	delete(r.cancels, res.step.ID)
 	r.launch(r.Core.Finish(time.Now(), res.step.ID, res.err))
 }
 
 // observe takes a Snapshot without holding up the loop.
-func (r *Runner) observe(ctx context.Context) bool {
+func (r *Placement) observe(ctx context.Context) bool {
 	r.steps.Add(1)
 	go func() {
 		defer r.steps.Done()
@@ -135,7 +132,7 @@ func (r *Runner) observe(ctx context.Context) bool {
 	return true
 }
 
-func (r *Runner) decide(now time.Time, o observation) {
+func (r *Placement) decide(now time.Time, o observation) {
 	if r.Alive != nil {
 		r.Alive() // libvirt may be away for long; that is no reason to be killed
 	}
@@ -155,7 +152,7 @@ func (r *Runner) decide(now time.Time, o observation) {
 	}
 	start := time.Now()
 	steps := r.Core.Tick(now, o.snap)
-	r.Core.tickTime = time.Since(start)
+	r.Core.Took(time.Since(start))
 	for _, id := range r.Core.GiveUp() {
 		if cancel := r.cancels[id]; cancel != nil {
 			cancel()
@@ -167,15 +164,18 @@ func (r *Runner) decide(now time.Time, o observation) {
 }
 
 // tellLimits tells the bandwidth controller what there is and what is decided.
-func (r *Runner) tellLimits(now time.Time) {
-	if c := r.Core; r.Limits != nil && c.snap != nil {
-		r.Limits.Follow(now, c.World())
+func (r *Placement) tellLimits(now time.Time) {
+	if r.Limits == nil {
+		return
+	}
+	if w := r.Core.World(); w.Snapshot != nil {
+		r.Limits.Follow(now, w)
 	}
 }
 
 // launch starts each Step under its own deadline. A Step outlives the loop's context:
 // half a Step is worse than a late one.
-func (r *Runner) launch(steps []model.Step) {
+func (r *Placement) launch(steps []model.Step) {
 	for _, s := range steps {
 		r.steps.Add(1)
 		ctx, cancel := context.WithTimeout(context.Background(), s.Timeout)
@@ -193,7 +193,7 @@ func (r *Runner) launch(steps []model.Step) {
 	}
 }
 
-func (r *Runner) report(res result) {
+func (r *Placement) report(res result) {
 	l := r.Log.With("vm", res.step.Subject.VMName, "vf", res.step.VFID().String(), "step", res.step.String(), "took", res.took)
 	if res.err != nil {
 		l.Warn("step failed", "error", res.err)
@@ -203,7 +203,7 @@ func (r *Runner) report(res result) {
 }
 
 // publish logs what has ended and hands out a new View.
-func (r *Runner) publish() {
+func (r *Placement) publish() {
 	for _, m := range r.Core.Ended() {
 		l := r.Log.With("vm", m.Move.VMName, "vf", m.Move.VF.String(), "move", string(m.Move.Kind), "reason", m.Move.Reason.String(), "took", m.Ended.Sub(m.Started))
 		if m.Error != "" {
@@ -228,7 +228,7 @@ func (r *Runner) publish() {
 }
 
 // tellTrouble logs once when Moves cannot be written down, and when they can again.
-func (r *Runner) tellTrouble() {
+func (r *Placement) tellTrouble() {
 	text := ""
 	if err := r.Core.Trouble(); err != nil {
 		text = "no VF is moved, only repairs are made: " + err.Error()
@@ -244,7 +244,7 @@ func (r *Runner) tellTrouble() {
 }
 
 // arm sets the timer to the next retry.
-func (r *Runner) arm(t *time.Timer) {
+func (r *Placement) arm(t *time.Timer) {
 	next := r.Core.Wake()
 	if next.IsZero() {
 		t.Reset(time.Hour)
@@ -255,7 +255,7 @@ func (r *Runner) arm(t *time.Timer) {
 
 // stop lets Moves under way end, or be undone, and begins nothing new. What is not over
 // within the grace leaves both paths of its VM open, and is the next run's.
-func (r *Runner) stop() error {
+func (r *Placement) stop() error {
 	r.Core.Stop()
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()

@@ -1,4 +1,4 @@
-package loop
+package runner
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/control/loop"
 	"sluice/internal/model"
 )
 
@@ -79,13 +80,13 @@ func stopAt(t *testing.T, n int, fails model.StepKind) {
 		}
 		return nil
 	}
-	j := &memJournal{}
-	opts := Options{Mode: model.ModeEnforce, Parallel: 1, RetryDelay: time.Second, Timeouts: DefaultOptions.Timeouts}
-	core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, opts, j, nil)
+	j := &journal{}
+	opts := loop.Options{Mode: model.ModeEnforce, Parallel: 1, RetryDelay: time.Second, Timeouts: loop.DefaultOptions.Timeouts}
+	core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, opts, j, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
+	r := (&Placement{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
 	if err := r.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +121,12 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 			}
 			return nil
 		}
-		opts := Options{Mode: model.ModeEnforce, Parallel: 1, Timeouts: DefaultOptions.Timeouts}
-		core, err := NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, opts, &memJournal{}, nil)
+		opts := loop.Options{Mode: model.ModeEnforce, Parallel: 1, Timeouts: loop.DefaultOptions.Timeouts}
+		core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, opts, &journal{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := (&Runner{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
+		r := (&Placement{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler)}).Init()
 		begin := time.Now()
 		if err := r.Run(ctx); err != nil {
 			t.Fatal(err)

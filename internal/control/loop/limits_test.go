@@ -1,0 +1,30 @@
+package loop
+
+import (
+	"testing"
+
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/model"
+)
+
+// expected is a Plugs that lets every plug begin, and notes which were said to be next.
+type expected map[model.NICID]int
+
+func (e expected) Expect(id model.NICID)                 { e[id]++ }
+func (expected) Plug(model.NICID) (uint64, string)       { return 0, "" }
+func (expected) Contained() (none []bandwidth.Contained) { return none }
+
+// Only a NIC whose plug can begin is said to be next. Those that wait in the queue are asked about, no more.
+func TestOnlyTheNextPlugIsExpected(t *testing.T) {
+	h, p := newHand(t, Options{Parallel: 1}), expected{}
+	h.LimitPlugs(p)
+	if steps := h.tick(); len(steps) != 1 {
+		t.Fatalf("began %v, want one plug", steps)
+	}
+	for range 3 {
+		h.tick()
+	}
+	if len(h.waiting) != 1 || len(p) != 1 || p[nicOf(h.waiting[0])] > 0 {
+		t.Errorf("%d plugs wait, expected %v", len(h.waiting), p)
+	}
+}
