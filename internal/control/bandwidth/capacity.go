@@ -169,12 +169,13 @@ func (r *resource) volume(seconds float64) (v volume) {
 		} else {
 			v.others += c.guarantee
 		}
-		limit := t.settled(seconds)
-		if !c.known || r.spare > 0 || t.bound < 2 || c.sent < stopped*min(limit, t.reached) {
+		if !c.known || r.spare > 0 || t.bound < 2 {
 			continue
 		}
-		v.short += min(limit, t.reached) - c.sent
-		v.pressed = true
+		if could := min(t.settled(seconds), t.reached); c.sent >= stopped*could {
+			v.short += could - c.sent
+			v.pressed = true
+		}
 	}
 	v.noise = math.Sqrt(v.noise)
 	return v

@@ -35,20 +35,20 @@ type tracked struct {
 	noise   float64              // relative deviation of readings at an unchanged limit
 	last    float64              // reading
 	limit   float64              // in force when last was read
+	mean    float64              // of readings
+	share   float64              // set aside for it
+	demand  float64              // what it is taken to want; +Inf: unknown, more than it has
+	kept    float64              // s since its limit last changed
+	fell    float64              // what it sent of its guarantee before it fell; 0: it did not
 	lately  [settleTicks]float64 // limits of the last ticks, the oldest overwritten first
 	ticks   int
-	mean    float64 // of readings
-	share   float64 // set aside for it
-	demand  float64 // what it is taken to want; +Inf: unknown, more than it has
 	atFloor bool    // its limit is the least there is
 	hungry  bool    // its limit holds it down
 	bound   int     // of the last ticks, in how many it was at its limit
 	reached float64 // what it sent then, in the mean
 	grown   float64 // what it has to exceed again to have grown; 0: it did not the last time
 	below   float64 // s below hungryOff
-	kept    float64 // s since its limit last changed
 	hold    hold
-	fell    float64 // what it sent of its guarantee before it fell; 0: it did not
 	fellAt  time.Time
 }
 
@@ -87,7 +87,9 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	t.learnNoise(m, in)
 	t.appetite(k, m, in)
 	grew := t.grew(k, c, m)
-	t.fall(k, c, m, in)
+	if c.guarantee > 0 || t.fell > 0 {
+		t.fall(k, c, m, in)
+	}
 	rising := m > t.mean*(1+3*t.noise)
 	t.remember(k, c, m)
 	t.atLimit(k, in)
@@ -97,20 +99,20 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	case c.guarantee == 0:
 		t.demand = t.mean // the noise of all of them together is what matters: see margin
 	default:
-		t.demand = t.mean * (1 + max(leastMargin, noiseMargin*t.noise*meanNoise(k.seconds)))
+		t.demand = t.mean * (1 + max(leastMargin, noiseMargin*t.noise*k.meanNoise))
 		if rising && m < c.guarantee {
 			t.demand = max(t.demand, min(c.guarantee, climbing*m))
 		}
 	}
-	t.demand = max(t.hold.keep(k, c, t, m, grew), c.wants)
+	if c.guarantee > 0 {
+		t.demand = t.hold.keep(k, c, t, m, grew)
+	}
+	t.demand = max(t.demand, c.wants)
 	if k.trial && t.fell > 0 {
 		t.demand = max(t.demand, m+k.more*(t.fell-m))
 	}
 	t.last, t.limit = m, in
 }
-
-// meanNoise is what the mean of readings so long has of the noise of one. What single readings exceed it by, queues take.
-func meanNoise(seconds float64) float64 { return math.Sqrt(min(1, seconds/(2*smoothTime))) }
 
 // learnNoise takes the deviation from the reading before, where nothing but noise can have made it.
 func (t *tracked) learnNoise(m, in float64) {
@@ -123,9 +125,8 @@ func (t *tracked) learnNoise(m, in float64) {
 
 // appetite says whether its limit holds it down.
 func (t *tracked) appetite(k *moment, m, in float64) {
-	on := max(hungryOn, min(hungryNear, 1-2.5*t.noise)) * in
 	switch {
-	case m >= on || t.atFloor && m >= stirs*in:
+	case m >= hungryOn*in && m >= min(hungryNear, 1-2.5*t.noise)*in, t.atFloor && m >= stirs*in:
 		t.hungry, t.below = true, 0
 		return
 	case m < idleNow*in:
@@ -161,14 +162,14 @@ func (t *tracked) grew(k *moment, c *usage, m float64) bool {
 
 // remember brings the mean up to date. A step begins it anew, but a fall on a full link may be others' doing.
 func (t *tracked) remember(k *moment, c *usage, m float64) {
-	tau := smoothTime
+	part := k.smooth
 	if step := 3 * t.noise * t.mean; m > t.mean+step || m < t.mean-step && (c.guarantee == 0 || !k.full) {
 		t.mean = m
 		return
 	} else if m < t.mean-step {
-		tau = fallTime
+		part = k.fall
 	}
-	t.mean += (1 - math.Exp(-k.seconds/tau)) * (m - t.mean)
+	t.mean += part * (m - t.mean)
 }
 
 // atLimit counts for how long its limit has bound it. That is forgotten a few ticks after it last did, so that
@@ -182,6 +183,6 @@ func (t *tracked) atLimit(k *moment, in float64) {
 	if d := t.mean - t.reached; math.Abs(d) > (1-hungryOn)*t.mean {
 		t.reached = t.mean
 	} else {
-		t.reached += (1 - math.Exp(-k.seconds/reachTime)) * d
+		t.reached += k.reach * d
 	}
 }

@@ -34,8 +34,10 @@ type need struct {
 func (f *filler) guarantees(amount float64, usages []usage, demand, share []float64) float64 {
 	sum := 0.0
 	for i := range usages {
-		share[i] = min(usages[i].guarantee, demand[i], usages[i].limit)
-		sum += share[i]
+		if share[i] = 0; usages[i].guarantee > 0 {
+			share[i] = min(usages[i].guarantee, demand[i], usages[i].limit)
+			sum += share[i]
+		}
 	}
 	if sum <= amount {
 		return amount - sum
@@ -81,24 +83,55 @@ func (f *filler) rest(amount float64, usages []usage, demand, share []float64) f
 
 // pour raises the level until the amount is used up or every vessel is full, and says what is left.
 func (f *filler) pour(amount float64, share []float64) float64 {
-	slices.SortFunc(f.needs, func(a, b need) int { return cmp.Compare(a.level, b.level) })
-	weights := 0.0
-	for _, n := range f.needs {
-		weights += n.weight
-	}
-	level := math.Inf(1)
-	left := amount
-	for _, n := range f.needs {
-		if n.level*weights >= left { // nobody from here on is filled
-			level = max(0, left) / weights
-			left = 0
-			break
-		}
-		left -= n.level * n.weight
-		weights -= n.weight
-	}
+	level, left := f.surface(amount)
 	for _, n := range f.needs {
 		share[n.i] += min(n.level, level) * n.weight
 	}
 	return left
+}
+
+// surface finds how high the amount stands in the vessels, and what is left where it fills them all. It looks at them as quickselect
+// does, at half of the rest each time: sorting a thousand would be most of what a decision costs.
+func (f *filler) surface(amount float64) (level, left float64) {
+	rest, open := f.needs, 0.0 // open: the weight of vessels that are known not to be filled
+	left = amount
+	for len(rest) > 0 {
+		at := pivot(rest)
+		below, above := 0, len(rest)
+		under, wide := 0.0, open // what those below the pivot need; the weight of all others
+		for i := 0; i < above; {
+			switch n := rest[i]; {
+			case n.level < at:
+				under += n.level * n.weight
+				rest[i], rest[below] = rest[below], n
+				below++
+				i++
+			case n.level > at:
+				above--
+				rest[i], rest[above] = rest[above], n
+				wide += n.weight
+			default:
+				wide += n.weight
+				i++
+			}
+		}
+		if under+at*wide >= left {
+			rest, open = rest[:below], wide
+			continue
+		}
+		for _, n := range rest[:above] {
+			left -= n.level * n.weight
+		}
+		rest = rest[above:]
+	}
+	if open == 0 {
+		return math.Inf(1), left
+	}
+	return max(0, left) / open, 0
+}
+
+// pivot is the median level of three vessels.
+func pivot(list []need) float64 {
+	a, b, c := list[0].level, list[len(list)/2].level, list[len(list)-1].level
+	return max(min(a, b), min(max(a, b), c))
 }

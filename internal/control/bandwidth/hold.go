@@ -21,11 +21,9 @@ type hold struct {
 	fell    float64       // the reading before the fall that it is held for
 }
 
-// keep raises the demand to the guarantee while that is held.
+// keep raises the demand of a guaranteed sender to its guarantee while that is held.
 func (h *hold) keep(k *moment, c *usage, t *tracked, m float64, grew bool) float64 {
 	switch {
-	case c.guarantee == 0:
-		return t.demand
 	case !k.full || m < holdActive*c.guarantee:
 		h.until, h.fell = time.Time{}, 0
 	case grew || t.hungry:

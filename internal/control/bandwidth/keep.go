@@ -13,47 +13,45 @@ const (
 	keepOver    = 0.003 // of the capacity: how far limits that stay too high may exceed the shares together
 )
 
-// keep leaves limits as they are that would hardly change, as long as guarantees and the sum hold. What a probe hands out more
-// is hardly more, and all of it has to be there for the probe to tell anything.
-func (r *resource) keep(k *moment) {
-	room := keepOver * k.capacity
-	for i, l := range r.limits {
-		t, over := &r.tracked[i], 0.0
-		t.kept += k.seconds
-		if !r.enough(i) {
-			over = max(0, r.force[i]-l)
-		}
-		if r.near(i) && over <= room && !((k.probing || k.trial) && l > r.force[i]) {
-			room -= over
-			r.limits[i] = r.force[i]
-		} else if l != r.force[i] {
-			t.kept = 0
-		}
+// rounding is what sums may be off by, relative.
+const rounding = 1e-9
+
+// keep returns the limit in force instead of one that differs little from it, as long as guarantees and the sum hold. room is what
+// the limits that stay may still exceed the shares by. What a probe hands out more is little more, and all of it has to be there for
+// the probe to tell anything.
+func (r *resource) keep(k *moment, i int, limit float64, enough bool, room *float64) float64 {
+	t, in, over := &r.tracked[i], r.force[i], 0.0
+	t.kept += k.seconds
+	if !enough {
+		over = max(0, in-limit)
 	}
+	if over <= *room && r.staysNear(i, limit, enough) && !((k.probing || k.trial) && limit > in) {
+		*room -= over
+		return in
+	}
+	if limit != in {
+		t.kept = 0
+	}
+	return limit
 }
 
-// enough says whether a sender's share is all that it demands. Its limit is then above its share, for growth.
-func (r *resource) enough(i int) bool { return r.share[i] >= r.tracked[i].demand*(1-rounding) }
-
-const rounding = 1e-9 // of sums
-
-// near says whether the limit in force still does.
-func (r *resource) near(i int) bool {
-	t, was := &r.tracked[i], r.force[i]
-	change := r.limits[i]/was - 1
+// staysNear says whether the limit in force is near enough to a new one, for as long as it has stood.
+func (r *resource) staysNear(i int, limit float64, enough bool) bool {
+	was, kept := r.force[i], r.tracked[i].kept
+	change := limit/was - 1
 	switch {
 	case was > r.usages[i].limit || was < r.promised[i]:
 		return false
-	case r.enough(i):
-		return change > -roomAtOnce && (change < roomAtOnce || t.kept < later/2)
+	case enough:
+		return change > -roomAtOnce && (change < roomAtOnce || kept < later/2)
 	case change < 0:
 		return change > -lowerAtOnce
 	case change < raiseLast:
 		return true
 	case change < raiseLater:
-		return t.kept < later
+		return kept < later
 	case change < raiseSoon:
-		return t.kept < soon
+		return kept < soon
 	}
-	return t.kept < rest
+	return kept < rest
 }

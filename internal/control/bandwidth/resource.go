@@ -28,7 +28,13 @@ type moment struct {
 	probing  bool
 	trial    bool
 	more     float64 // in a trial: the part of what they lack that the fallen are given
+
+	smooth, fall, reach float64 // what the means of smoothTime, fallTime and reachTime take of a reading
+	meanNoise           float64 // what a mean of smoothTime has of the noise of one reading. What single readings exceed it by, queues take
 }
+
+// gain is what an exponential mean takes of a reading after so long, s.
+func gain(seconds, tau float64) float64 { return 1 - math.Exp(-seconds/tau) }
 
 // resource shares bits/s or packets/s. Its lists have an entry for each sender.
 type resource struct {
@@ -61,15 +67,13 @@ func (r *resource) follow(from []int) {
 	}
 }
 
-// set takes what is new of a sender. One without a reading is taken to send on.
-func (r *resource) set(i int, c usage, force float64) {
-	if !(c.sent >= 0) { // not even a number
-		c.known = false
-	}
-	if !c.known {
+// set takes the limit in force of a sender whose usage is new. One without a reading is taken to send on.
+func (r *resource) set(i int, force float64) {
+	c := &r.usages[i]
+	c.known = c.known && c.sent >= 0 // it may not even be a number
+	if r.force[i] = force; !c.known {
 		c.sent = r.tracked[i].last
 	}
-	r.usages[i], r.force[i] = c, force
 }
 
 func (r *resource) promises() bool {
@@ -90,7 +94,10 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	if full {
 		r.lastFull = now
 	}
-	return moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full, lastFull: r.lastFull}
+	k := moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full, lastFull: r.lastFull}
+	k.smooth, k.fall, k.reach = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, reachTime)
+	k.meanNoise = math.Sqrt(min(1, k.seconds/(2*smoothTime)))
+	return k
 }
 
 // estimate finds what each demands.
@@ -119,16 +126,17 @@ func (r *resource) divide(k *moment) {
 	r.floor = max(leastFloor*k.promise, min(mostFloor*k.capacity, left/float64(len(r.usages))))
 	left = r.fill.rest(max(0, left-r.margin()), r.usages, r.demand, r.share)
 	r.spare = left
+	room := keepOver * k.capacity
 	for i := range r.usages {
 		c, t := &r.usages[i], &r.tracked[i]
 		l := max(r.share[i]+left*c.weight/weights, r.promised[i], r.floor)
-		if r.enough(i) {
+		enough := r.share[i] >= t.demand*(1-rounding) // its limit is above its share, for growth
+		if enough {
 			l = max(l, t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise)))+moreRoom*k.capacity)
 		}
 		t.share = r.share[i]
-		r.limits[i] = min(l, c.limit)
+		r.limits[i] = r.keep(k, i, min(l, c.limit), enough, &room)
 	}
-	r.keep(k)
 }
 
 // margin is kept for the noise of all that are promised nothing and have enough, together.

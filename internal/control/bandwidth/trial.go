@@ -85,7 +85,7 @@ func (c *capacity) taken() float64 {
 // more is the part of what they lack that the fallen are given in a trial.
 func (c *capacity) more(lack float64) float64 {
 	switch {
-	case !c.trial.on || lack <= 0:
+	case lack <= 0:
 		return 0
 	case c.trial.all:
 		return 1

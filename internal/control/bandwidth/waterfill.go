@@ -29,7 +29,7 @@ func (w *waterfill) Capacity() float64 { return w.capacity.taken() }
 
 func (w *waterfill) Allocate(now time.Time, link Link, senders []Sender, out []Allowance) {
 	w.follow(senders)
-	w.take(senders, out)
+	w.take(link, senders, out)
 	packets := w.sharePackets(now, link, senders)
 	bits := w.shareBits(now, link, senders)
 	for i := range senders {
@@ -46,7 +46,7 @@ func (w *waterfill) Allocate(now time.Time, link Link, senders []Sender, out []A
 // allocatePackets is Allocate for packets/s alone, and says whether there is anything to share.
 func (w *waterfill) allocatePackets(now time.Time, link Link, senders []Sender, out []Allowance) bool {
 	w.follow(senders)
-	w.take(senders, out)
+	w.take(link, senders, out)
 	if !w.sharePackets(now, link, senders) {
 		return false
 	}
@@ -56,19 +56,24 @@ func (w *waterfill) allocatePackets(now time.Time, link Link, senders []Sender, 
 	return true
 }
 
-// take tells both resources of the senders.
-func (w *waterfill) take(senders []Sender, out []Allowance) {
+// take tells both resources of the senders, packets/s only where it is known how many there are.
+func (w *waterfill) take(link Link, senders []Sender, out []Allowance) {
+	bitsAlone := math.IsInf(link.Packets, 1)
 	for i := range senders {
 		s := &senders[i]
 		limit := limitOf(&s.SLA)
-		c := usage{known: s.Known, sent: s.Bits, wants: s.Wants, guarantee: float64(s.SLA.Guarantee.Bits), limit: limit.Bits, weight: s.SLA.Share(), priority: s.SLA.Priority}
-		w.bits.set(i, c, out[i].Bits)
-		c.wants = 0
+		w.bits.usages[i] = usage{known: s.Known, sent: s.Bits, wants: s.Wants, guarantee: float64(s.SLA.Guarantee.Bits), limit: limit.Bits, weight: s.SLA.Share(), priority: s.SLA.Priority}
+		if w.bits.set(i, out[i].Bits); bitsAlone {
+			continue
+		}
+		c := &w.packets.usages[i]
+		*c = w.bits.usages[i]
+		c.known, c.wants = s.Known, 0
 		c.sent, c.guarantee, c.limit = s.Packets, float64(s.SLA.Guarantee.Packets), limit.Packets
 		if c.guarantee == 0 {
 			c.guarantee = w.bits.usages[i].guarantee / max(frame(s), promisedFrame)
 		}
-		w.packets.set(i, c, out[i].Packets)
+		w.packets.set(i, out[i].Packets)
 	}
 }
 
@@ -92,7 +97,9 @@ func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) boo
 func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 	w.capacity.begin(link.Speed)
 	k := w.bits.moment(now, link.Period, w.capacity.hat)
-	k.trial, k.more = w.capacity.trial.on, w.capacity.more(w.bits.lacks())
+	if k.trial = w.capacity.trial.on; k.trial {
+		k.more = w.capacity.more(w.bits.lacks())
+	}
 	w.bits.estimate(&k)
 	if link.Moving || link.Invaded && w.capacity.trial.on {
 		w.capacity.rest()
