@@ -71,7 +71,7 @@ func (virtualPFs) Define(_ context.Context, p model.VirtualPF) (model.VirtualPF,
 // Undefine implements server.VirtualPFs.
 func (virtualPFs) Undefine(context.Context, model.VMID, string) error { return errFixed }
 
-// SetPorts implements answers.VirtualPFs.
+// SetPorts implements server.VirtualPFs.
 func (virtualPFs) SetPorts(context.Context, model.VMID, string, []int, func(*model.PortPolicy) error) error {
 	return errFixed
 }

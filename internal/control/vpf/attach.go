@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"sluice/internal/channel"
 	"sluice/internal/model"
@@ -31,12 +32,11 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 		return channel.Attached{}, err
 	}
 	var before model.VirtualVF
-	next, err := g.m.Runner.Store.Update(func(s *State) error {
+	edit := func(s *State) error {
 		v, err := s.vf(f)
 		if err != nil {
 			return g.failed(err)
 		}
-		before = *v
 		grant, err := g.grant(s, run, f, v, a.Owner, &asked)
 		if err != nil {
 			return err
@@ -44,13 +44,19 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 		if s.Guests[g.vm].Run != run.Run {
 			s.Guests[g.vm] = Guest{Run: run.Run}
 		}
-		v.Grant = &grant
+		before, v.Grant = *v, &grant
 		return nil
-	})
-	if err != nil {
-		return channel.Attached{}, refusal(err)
 	}
-	g.m.changed()
+	next := g.m.Runner.Store.State()
+	trial := next.clone()
+	if err := edit(trial); err != nil { // what is refused costs no write
+		return channel.Attached{}, err
+	}
+	if !reflect.DeepEqual(trial, next) { // else it was asked again
+		if next, err = g.update(ctx, edit); err != nil {
+			return channel.Attached{}, err
+		}
+	}
 	err = g.m.settled(ctx, f, next.rev)
 	if err == nil {
 		err = g.carried(f)
@@ -134,7 +140,8 @@ func (g guest) carried(f Function) error {
 
 // back undoes an Attach that did not come to stand: the VF has what it had before, and what the host has set since.
 func (g guest) back(f Function, owner string, before *model.VirtualVF) error {
-	_, err := g.m.Runner.Store.Update(func(s *State) error {
+	g.m.allowance(g.vm).changes.Reserve() // it does not wait, and the guest's next change does
+	_, err := g.m.Runner.Store.UpdateSoon(func(s *State) error {
 		v, err := s.vf(f)
 		if err != nil || v.Grant == nil || v.Grant.Owner != owner {
 			return nil //nolint:nilerr // there is nothing to undo
@@ -147,7 +154,7 @@ func (g guest) back(f Function, owner string, before *model.VirtualVF) error {
 		}
 		return nil
 	})
-	g.m.changed()
+	g.m.Runner.Wake()
 	return err
 }
 

@@ -12,12 +12,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Pauses between tries to reach a VM's channel, longer each time. A guest cannot make them shorter by anything that it sends.
-const (
-	dialFirst  = time.Second
-	dialMost   = 30 * time.Second
-	dialWithin = 5 * time.Second
-)
+// dialWithin is how long connecting to a VM's channel may take.
+const dialWithin = 5 * time.Second
 
 // line serves the channel of one run of a VM.
 type line struct {
@@ -80,7 +76,6 @@ func (m *Manager) dial(ctx context.Context, wg *sync.WaitGroup, lines map[model.
 
 // keep serves a VM's channel, again and again.
 func (m *Manager) keep(ctx context.Context, vm model.VMID) {
-	pause := dialFirst
 	said := ""
 	for ctx.Err() == nil {
 		since := m.Now()
@@ -89,18 +84,14 @@ func (m *Manager) keep(ctx context.Context, vm model.VMID) {
 			return
 		}
 		m.heard.failed(vm, err)
-		if m.Now().Sub(since) > dialMost {
-			pause = dialFirst
-		}
 		if err != nil && err.Error() != said {
 			said = err.Error()
 			m.Runner.Log.Warn("the channel of a VM has ended; it is opened again", "vm", string(vm), "error", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(m.allowance(vm).pause(err, m.Now().Sub(since))):
 		}
-		pause = min(2*pause, dialMost)
 	}
 }
 

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"golang.org/x/time/rate"
 
 	"sluice/internal/channel"
 	"sluice/internal/model"
@@ -16,16 +13,15 @@ import (
 // guest answers the guest of one VM: channel.Requests. Which VM asks is known by its socket; what
 // it names is looked for among that VM's definitions alone.
 type guest struct {
-	m    *Manager
-	vm   model.VMID
-	some *rate.Sometimes // of what it asks in vain is logged
+	m  *Manager
+	vm model.VMID
 }
 
 var _ channel.Requests = guest{}
 
 // Guest answers the guest of a VM.
 func (m *Manager) Guest(vm model.VMID) channel.Requests {
-	return guest{m, vm, &rate.Sometimes{First: 5, Interval: 10 * time.Second}}
+	return guest{m, vm}
 }
 
 // maxBoot bounds a boot_id, which is a UUID.
@@ -49,16 +45,29 @@ func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, err
 	if !g.m.Runner.Enforce() || g.m.Runner.Store.State().Guests[g.vm] == now {
 		return out, nil
 	}
-	next, err := g.m.Runner.Store.Update(func(s *State) error {
+	next, err := g.update(ctx, func(s *State) error {
 		s.forget(g.vm)
 		s.Guests[g.vm] = now
 		return nil
 	})
 	if err != nil {
-		return out, g.failed(err)
+		return out, err
 	}
-	g.m.changed()
 	return out, g.allSettled(ctx, next)
+}
+
+// update keeps a change that the guest causes, as soon as it may cause one.
+func (g guest) update(ctx context.Context, edit func(*State) error) (*State, error) {
+	if err := g.m.allowance(g.vm).changes.Wait(ctx); err != nil {
+		return nil, &channel.Error{Code: channel.CodeBusy, Text: "this VM changes what it holds too often", Remedy: "try again in a minute"}
+	}
+	next, err := g.m.Runner.Store.UpdateSoon(edit)
+	g.m.Runner.Wake()
+	var said *channel.Error
+	if err != nil && !errors.As(err, &said) {
+		err = g.failed(err)
+	}
+	return next, err
 }
 
 // running is the VM as it was last seen.
@@ -128,7 +137,7 @@ func (g guest) Detach(ctx context.Context, d channel.Detach) error {
 	if v, err := s.vf(f); err != nil || v.Grant != nil && v.Grant.Owner != d.Owner {
 		return nil //nolint:nilerr // somebody else has it, or it has gone: there is nothing to give back
 	} else if v.Grant != nil {
-		s, err = g.m.Runner.Store.Update(func(s *State) error {
+		s, err = g.update(ctx, func(s *State) error {
 			if v, err := s.vf(f); err == nil && v.Grant != nil && v.Grant.Owner == d.Owner {
 				v.Grant = nil
 			}
@@ -137,7 +146,6 @@ func (g guest) Detach(ctx context.Context, d channel.Detach) error {
 		if err != nil {
 			return err
 		}
-		g.m.changed()
 	}
 	if err := g.m.settled(ctx, f, s.rev); err != nil {
 		return g.failed(err)
@@ -169,17 +177,8 @@ func (g guest) Counters(_ context.Context, c channel.Counters) {
 
 // failed is what a guest learns of what is not its fault: no more than that it may try again. The host's log has the reason.
 func (g guest) failed(err error) error {
-	g.some.Do(func() {
+	g.m.allowance(g.vm).refusals.Do(func() {
 		g.m.Runner.Log.Warn("a guest's request could not be carried out", "vm", string(g.vm), "error", err)
 	})
 	return &channel.Error{Code: channel.CodeFailed, Text: "the host could not carry it out", Remedy: "try again; `sluice vpf list` and the log of sluiced on the host say why"}
-}
-
-// refusal passes on what was said to the guest, and hides what was not.
-func refusal(err error) error {
-	var e *channel.Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return err
 }

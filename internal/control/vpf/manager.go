@@ -29,7 +29,11 @@ type Manager struct {
 	checks checks
 	taken  taken
 	heard  heard
+	guests allowances
 }
+
+// allowance is what is left to the guest of a VM.
+func (m *Manager) allowance(vm model.VMID) *allowance { return m.guests.of(vm, m.Runner.Store.State()) }
 
 // applyWithin is how long an answer waits for the switch and QEMU.
 const applyWithin = 10 * time.Second
@@ -161,7 +165,7 @@ func (s *State) vf(f Function) (*model.VirtualVF, error) {
 	return &p.VFs[f.VF], nil
 }
 
-// changed makes the Runner and doctor look.
+// changed makes the Runner look, and doctor, which asks libvirt for every definition: not for what guests ask.
 func (m *Manager) changed() {
 	m.Runner.Wake()
 	m.checks.wake()

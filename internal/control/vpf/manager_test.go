@@ -48,6 +48,11 @@ func (r *rig) begin() {
 		HostMACs: func() (map[model.MAC]string, error) { return nil, nil },
 		Now:      time.Now,
 	}
+	r.work()
+}
+
+// work has the Runner run until stop.
+func (r *rig) work() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = r.Runner.Run(ctx) }()

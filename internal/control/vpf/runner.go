@@ -11,11 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Deadlines of single calls. An action is one call, so a VM whose QEMU hangs holds up its own functions alone.
-const (
-	lookWithin = 5 * time.Second
-	actWithin  = 10 * time.Second
-)
+// Deadline of a call. An action is one call, so a VM whose QEMU hangs holds up its own functions alone.
+const actWithin = 10 * time.Second
 
 // tickEvery is how often the host is looked at when nothing says that it changed.
 const tickEvery = time.Second
@@ -34,10 +31,12 @@ type Runner struct {
 	Log     *slog.Logger
 	Enforce func() bool // else nothing is changed
 
-	core *Core
-	wake chan struct{}
-	wg   sync.WaitGroup
-	said map[string]bool // what was said of what it would do
+	core  *Core
+	looks *looks
+	lines lines
+	wake  chan struct{}
+	wg    sync.WaitGroup
+	said  map[string]bool // what was said of what it would do
 
 	mu    sync.Mutex
 	ended []finished
@@ -70,7 +69,7 @@ func (v *View) Find(vm model.VMID, name string) *Standing {
 
 // Init completes a Runner whose exported fields are set.
 func (r *Runner) Init() *Runner {
-	r.core, r.wake, r.next, r.said = NewCore(), make(chan struct{}, 1), make(chan struct{}), map[string]bool{}
+	r.core, r.looks, r.wake, r.next, r.said = NewCore(), newLooks(r.look), make(chan struct{}, 1), make(chan struct{}), map[string]bool{}
 	r.view = &View{Err: fmt.Errorf("the host was not looked at yet")}
 	return r
 }
@@ -112,13 +111,12 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) tick(ctx context.Context, fresh bool) {
 	fresh = r.finish() || fresh // before looking: the World must be newer than what was done
 	state := r.Store.State()
-	within, cancel := context.WithTimeout(ctx, lookWithin)
-	defer cancel()
-	world, err := r.Look(within, fresh)
+	world, err := r.world(ctx, fresh)
 	if err != nil {
 		r.publish(&View{Result: Result{Virtual: r.blind(state, err)}, Rev: state.rev, Err: err})
 		return
 	}
+	r.lines.keep(func(vm model.VMID) bool { return vm == "" || len(state.Of(vm)) > 0 })
 	out := r.core.Tick(time.Now(), state, &world)
 	enforce := r.Enforce()
 	if !enforce {
@@ -128,6 +126,19 @@ func (r *Runner) tick(ctx context.Context, fresh bool) {
 	if enforce {
 		r.begin(ctx, out.Actions)
 	}
+}
+
+// look is Look, whoever's it is by now.
+func (r *Runner) look(ctx context.Context, fresh bool) (World, error) { return r.Look(ctx, fresh) }
+
+// world looks at the host. What others did may be seen late unless it is to be fresh.
+func (r *Runner) world(ctx context.Context, fresh bool) (World, error) {
+	if fresh {
+		return r.looks.fresh(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	return r.Look(ctx, false)
 }
 
 // blind is what can be said of virtual PFs while the host cannot be looked at.
@@ -217,7 +228,7 @@ func (r *Runner) do(ctx context.Context, a *Action) (err error) {
 		err = r.linkUp(ctx, a)
 	case DropPort:
 		var w World
-		if w, err = r.Look(ctx, true); err == nil && !a.Useless(&w) {
+		if w, err = r.looks.fresh(ctx); err == nil && !a.Useless(&w) {
 			err = r.Switch.RemoveSwitchPort(ctx, a.Tap)
 		}
 	case MakeDevice:
@@ -225,19 +236,31 @@ func (r *Runner) do(ctx context.Context, a *Action) (err error) {
 	case DropDevice:
 		err = r.VDPA.DeleteVDPA(ctx, a.Device.Name)
 	}
-	if err != nil {
-		r.Log.Warn("virtual PF: cannot "+a.String(), "error", err)
-	} else {
-		r.Log.Info("virtual PF: " + a.String())
-	}
+	r.say(a, err)
 	return err
+}
+
+// say logs what was done, within bounds: guests cause most of it.
+func (r *Runner) say(a *Action, err error) {
+	ok, left := r.lines.may(a.VM)
+	if !ok {
+		return
+	}
+	level, text, args := slog.LevelInfo, "virtual PF: "+a.String(), []any(nil)
+	if err != nil {
+		level, text, args = slog.LevelWarn, "virtual PF: cannot "+a.String(), append(args, "error", err)
+	}
+	if left > 0 {
+		args = append(args, "lines_left_out_before", left)
+	}
+	r.Log.Log(context.Background(), level, text, args...)
 }
 
 // linkUp gives a function a carrier where its policy stands, and looks again: what was started anew in between has none
 // of it, and its link is taken down before its guest has booted.
 func (r *Runner) linkUp(ctx context.Context, a *Action) error {
 	allowed := func() error {
-		w, err := r.Look(ctx, true)
+		w, err := r.looks.fresh(ctx)
 		if err != nil {
 			return err
 		}

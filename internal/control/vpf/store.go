@@ -2,6 +2,7 @@ package vpf
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/time/rate"
 
 	"sluice/internal/base/input"
 	"sluice/internal/base/statefile"
@@ -37,11 +40,16 @@ type Store struct {
 
 	changing sync.Mutex // one change at a time, to the disk
 	now      atomic.Pointer[State]
+
+	waiting chan []*update // has what guests ask for until it is written
+	one     chan struct{}  // has who writes that
+	pace    *rate.Limiter
 }
 
 // OpenStore reads the file; that there is none means that nothing is defined. It changes nothing.
 func OpenStore(path string) (*Store, error) {
-	s := &Store{path: path}
+	s := &Store{path: path, waiting: make(chan []*update, 1), one: make(chan struct{}, 1), pace: rate.NewLimiter(writesPerSecond, writesAtOnce)}
+	s.waiting <- nil
 	s.now.Store((&State{}).clone())
 	text, err := input.Read(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -122,24 +130,76 @@ func (s *Store) State() *State { return s.now.Load() }
 
 // Update keeps what edit makes of a copy, on disk when it returns. If edit or writing fails, all is as it was.
 func (s *Store) Update(edit func(*State) error) (*State, error) {
+	e := &update{edit: edit}
+	s.write([]*update{e})
+	return e.state, e.err
+}
+
+// UpdateSoon is Update for what guests ask for. What several ask for while one waits is written together, so all of them together
+// cause no more than writesPerSecond for long.
+func (s *Store) UpdateSoon(edit func(*State) error) (*State, error) {
+	e := &update{edit: edit, done: make(chan struct{})}
+	waiting := append(<-s.waiting, e)
+	s.waiting <- waiting
+	if len(waiting) == 1 { // the first writes for all
+		s.one <- struct{}{}
+		_ = s.pace.Wait(context.Background()) // it does not end
+		batch := <-s.waiting
+		s.waiting <- nil
+		s.write(batch)
+		<-s.one
+		for _, e := range batch {
+			close(e.done)
+		}
+	}
+	<-e.done
+	return e.state, e.err
+}
+
+// update is an edit, and what became of it.
+type update struct {
+	edit  func(*State) error
+	done  chan struct{}
+	state *State
+	err   error
+}
+
+// write makes one file of the edits that are good.
+func (s *Store) write(batch []*update) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	next := s.State().clone()
-	err := edit(next)
-	if err == nil {
-		err = next.check()
+	next := s.State()
+	var good []*update
+	for _, e := range batch {
+		to := next.clone()
+		if e.err = e.edit(to); e.err == nil {
+			e.err = to.check()
+		}
+		if e.err == nil {
+			next, good = to, append(good, e)
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	text, err := encode(next)
-	if err != nil {
-		return nil, err
-	}
-	if err := statefile.Replace(s.path, text); err != nil {
-		return nil, fmt.Errorf("it cannot be kept in %s: %w; %s", s.path, err, statefile.Remedy(filepath.Dir(s.path), err))
+	if len(good) == 0 {
+		return
 	}
 	next.rev++
+	err := s.keep(next)
+	for _, e := range good {
+		if e.err = err; err == nil {
+			e.state = next
+		}
+	}
+}
+
+// keep makes a State the one that is kept.
+func (s *Store) keep(next *State) error {
+	text, err := encode(next)
+	if err != nil {
+		return err
+	}
+	if err := statefile.Replace(s.path, text); err != nil {
+		return fmt.Errorf("it cannot be kept in %s: %w; %s", s.path, err, statefile.Remedy(filepath.Dir(s.path), err))
+	}
 	s.now.Store(next)
-	return next, nil
+	return nil
 }

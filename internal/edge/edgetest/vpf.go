@@ -62,7 +62,7 @@ func (v *VirtualPFs) Undefine(_ context.Context, vm model.VMID, name string) err
 	return nil
 }
 
-// SetPorts implements answers.VirtualPFs.
+// SetPorts implements server.VirtualPFs.
 func (v *VirtualPFs) SetPorts(_ context.Context, vm model.VMID, name string, vfs []int, change func(*model.PortPolicy) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

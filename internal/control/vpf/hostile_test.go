@@ -1,0 +1,189 @@
+package vpf
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/channel"
+	"sluice/internal/model"
+)
+
+// countedLines counts the lines of a log.
+type countedLines struct{ atomic.Int64 }
+
+func (c *countedLines) Write(b []byte) (int, error) {
+	c.Add(int64(bytes.Count(b, []byte("\n"))))
+	return len(b), nil
+}
+
+// Guests that change something as often as the channel lets them cause few writes, looks and log lines, each guest and all
+// together, and an honest guest beside them is still served in time.
+func TestHostileGuestsAreBounded(t *testing.T) {
+	const hostile, during = 3, 100 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var looks atomic.Int64
+		var lines countedLines
+		look := r.Runner.Look
+		r.stop()
+		r.Runner.Look = func(ctx context.Context, fresh bool) (World, error) {
+			if fresh {
+				looks.Add(1)
+			}
+			return look(ctx, fresh)
+		}
+		r.Runner.Log = slog.New(slog.NewTextHandler(&lines, nil))
+		r.work()
+		pfs := map[model.VMID]model.VirtualPF{}
+		for i := range hostile + 1 {
+			vm := model.VMID(fmt.Sprint(i))
+			pfs[vm], _ = r.run(vm, 2)
+		}
+		rev := r.Runner.Store.State().rev
+		looks.Store(0)
+		lines.Store(0)
+		ctx, cancel := context.WithTimeout(t.Context(), during)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range hostile {
+			vm := model.VMID(fmt.Sprint(i))
+			wg.Go(func() {
+				g := r.Guest(vm)
+				for n := 0; ctx.Err() == nil; n++ {
+					within, done := context.WithTimeout(ctx, 30*time.Second) // as the channel
+					switch vf := at(pfs[vm], 0); {
+					case i == 0:
+						_, _ = g.Hello(within, channel.Hello{Boot: fmt.Sprint(n)})
+					case n%2 == 0:
+						_, _ = g.Attach(within, channel.Attach{VF: vf, Owner: "pod", Weight: 1})
+					default:
+						_ = g.Detach(within, channel.Detach{VF: vf, Owner: "pod"})
+					}
+					done()
+					time.Sleep(time.Second / 18)
+				}
+			})
+		}
+		honest := model.VMID(fmt.Sprint(hostile))
+		wg.Go(func() {
+			g := r.Guest(honest)
+			for ctx.Err() == nil {
+				begin := time.Now()
+				if _, err := g.Attach(t.Context(), channel.Attach{VF: at(pfs[honest], 0), Owner: "pod"}); err != nil {
+					t.Errorf("an honest guest: %v", err)
+				}
+				if took := time.Since(begin); took > 5*time.Second {
+					t.Errorf("an honest guest waited %v", took)
+				}
+				if err := g.Detach(t.Context(), channel.Detach{VF: at(pfs[honest], 0), Owner: "pod"}); err != nil {
+					t.Errorf("an honest guest: %v", err)
+				}
+				time.Sleep(20 * time.Second)
+			}
+		})
+		wg.Wait()
+		writes := r.Runner.Store.State().rev - rev
+		t.Logf("within %v: %d writes, %d looks, %d lines", during, writes, looks.Load(), lines.Load())
+		if most := 30 + during.Seconds(); float64(writes) > most {
+			t.Errorf("%d writes are more than %.0f", writes, most)
+		}
+		if most := 40 + 4*during.Seconds(); float64(looks.Load()) > most {
+			t.Errorf("%d looks are more than %.0f", looks.Load(), most)
+		}
+		if most := (hostile + 1) * (60 + during.Seconds()/10); float64(lines.Load()) > most {
+			t.Errorf("%d lines are more than %.0f", lines.Load(), most)
+		}
+	})
+}
+
+// One guest alone cannot use up what there is for all.
+func TestOneGuestIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p, g := r.run("a", 2)
+		rev := r.Runner.Store.State().rev
+		const during = 100 * time.Second
+		begin := time.Now()
+		for n := 0; time.Since(begin) < during; n++ {
+			within, done := context.WithTimeout(t.Context(), 30*time.Second)
+			_, _ = g.Hello(within, channel.Hello{Boot: fmt.Sprint(n)})
+			_, _ = g.Attach(within, channel.Attach{VF: at(p, n%2), Owner: "pod"})
+			done()
+			time.Sleep(time.Second / 18)
+		}
+		writes := r.Runner.Store.State().rev - rev
+		t.Logf("%d writes", writes)
+		if most := 32 + 2*2 + during.Seconds()/2; float64(writes) > most {
+			t.Errorf("%d writes are more than %.0f", writes, most)
+		}
+	})
+}
+
+// What is asked again changes nothing, and is not written again.
+func TestAskedAgainIsNotWritten(t *testing.T) {
+	r := newRig(t)
+	p, g := r.run("a", 1)
+	yes := true
+	ask := channel.Attach{VF: at(p, 0), Owner: "pod", Isolated: &yes, Addresses: []string{"10.0.0.1"}}
+	rev := r.Runner.Store.State().rev
+	for range 3 {
+		if _, err := g.Attach(t.Context(), ask); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Hello(t.Context(), channel.Hello{Boot: "boot-1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.Runner.Store.State().rev - rev; n != 1 {
+		t.Errorf("%d writes", n)
+	}
+	ask.Isolated = nil
+	if _, err := g.Attach(t.Context(), ask); err != nil || r.Runner.Store.State().Find("a", "vpf0").VFs[0].Grant.Port.Isolated {
+		t.Errorf("changed: %v", err)
+	}
+}
+
+// Lookups of whether definitions are as they were are not driven by guests: each asks libvirt for every virtual PF.
+func TestGuestsDriveNoChecks(t *testing.T) {
+	r := newRig(t)
+	p, g := r.run("a", 1)
+	select {
+	case <-r.checks.waker():
+	default:
+	}
+	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod"}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.checks.waker():
+		t.Error("an attach has all definitions checked")
+	default:
+	}
+}
+
+// Whoever floods is connected again later each time, and is forgiven only after a long time without.
+func TestPausesAfterFloods(t *testing.T) {
+	var p pauses
+	flood := fmt.Errorf("read: %w", channel.ErrFlood)
+	for i, c := range []struct {
+		err  error
+		open time.Duration
+		want time.Duration
+	}{
+		{nil, 0, time.Second}, {nil, 0, 2 * time.Second}, {nil, time.Minute, time.Second},
+		{flood, time.Minute, time.Minute}, {flood, time.Minute, 2 * time.Minute}, {nil, time.Minute, time.Second}, {flood, time.Minute, 4 * time.Minute},
+		{flood, 0, 8 * time.Minute}, {flood, 0, 16 * time.Minute}, {flood, 0, 32 * time.Minute}, {flood, 0, time.Hour}, {flood, 0, time.Hour},
+		{nil, 2 * time.Hour, time.Second}, {flood, time.Minute, time.Minute},
+	} {
+		if have := p.after(c.err, c.open); have != c.want {
+			t.Errorf("%d: %v, want %v", i, have, c.want)
+		}
+	}
+}
