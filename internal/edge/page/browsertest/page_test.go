@@ -18,7 +18,7 @@ var axe string
 // sight brings a part of the page into sight: what is not is not fetched.
 func (p *tab) sight(id, expression string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`(document.getElementById(%q)?.scrollIntoView(), %s)`, id, expression))
+	p.until(fmt.Sprintf(`(scrollBy(0, document.getElementById(%q)?.getBoundingClientRect().top ?? 0), %s)`, id, expression))
 }
 
 // rows waits until the list of VMs has some.
