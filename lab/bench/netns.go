@@ -49,7 +49,7 @@ func isolate() int {
 // enter makes /sys show the new network namespace, and ip(8) keep its names here.
 func enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+		return fmt.Errorf("make mounts private (in a plain chroot, where / is not a mount point, that cannot be: use pivot_root): %w", err)
 	}
 	if err := unix.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
 		return fmt.Errorf("mount sysfs: %w", err)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/tests/testkit"
 )
 
 // noAgent is the environment variable that, set to 1, skips the tests with a real qemu-ga.
@@ -31,6 +33,9 @@ func needAgent(t testing.TB) {
 	t.Helper()
 	if os.Getenv(noAgent) == "1" {
 		t.Skip(noAgent + "=1")
+	}
+	if err := testkit.PrivateMounts(); err != nil {
+		t.Fatal(err)
 	}
 	for _, prog := range []string{"qemu-ga", "ip"} {
 		if _, err := exec.LookPath(prog); err != nil {

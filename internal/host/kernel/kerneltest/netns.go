@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/tests/testkit"
 )
 
 const childEnv = "SLUICE_TEST_IN_NETNS"
@@ -68,6 +70,9 @@ func again() int {
 
 // enter makes /sys show the new network namespace.
 func enter() error {
+	if err := testkit.PrivateMounts(); err != nil {
+		return err
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}

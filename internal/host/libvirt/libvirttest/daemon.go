@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/tests/testkit"
 )
 
 // NoLibvirtd is the environment variable that, set to 1, skips the tests that need libvirtd.
@@ -60,6 +62,9 @@ func need(t testing.TB) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Fatalf("these tests need root; %s=1 skips them", NoLibvirtd)
+	}
+	if err := testkit.PrivateMounts(); err != nil {
+		t.Fatal(err)
 	}
 	for _, prog := range []string{"libvirtd", "virsh", "qemu-system-x86_64", "nsenter", "bash", "ip"} {
 		if _, err := exec.LookPath(prog); err != nil {
@@ -137,7 +142,7 @@ func (d *Daemon) startInit(t testing.TB) {
 		err := d.init.Start()
 		started <- err
 		if err == nil {
-			_, _ = d.init.Process.Wait()
+			_ = d.init.Wait() // also for the last of what it says
 		}
 	}()
 	if err := <-started; err != nil {
