@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 // lost to five flows of somebody else, with it the guarantee holds.
 func TestGuaranteeOnRealTCP(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes 30 s and is no use under the race detector; make test runs it without: make bandwidth-test")
+		t.Skip("takes 30 s; make long runs it")
 	}
 	b, err := setUp(t.Context(), 2, options{period: 40 * time.Millisecond, cc: "cubic"})
 	if err != nil {
