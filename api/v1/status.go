@@ -36,7 +36,8 @@ type PFStatus struct {
 	Name    string   `json:"pf"`
 	Address string   `json:"pci_address"`
 	Driver  string   `json:"driver"`
-	Network string   `json:"network"` // the bridge it is a port of, or its label in sluice.yaml
+	Network string   `json:"network"`          // the bridge it is a port of, or its label in sluice.yaml
+	Uplink  string   `json:"uplink,omitempty"` // how frames are steered to its VFs: "linux-bridge"; absent: they cannot be, see GET /v1/doctor
 	LinkUp  bool     `json:"link_up"`
 	Managed bool     `json:"managed"` // sluice.yaml lists it
 	VFs     VFCounts `json:"vfs"`

@@ -132,7 +132,11 @@ func pendingWord(mode string) string {
 }
 
 func pfText(pf api.PFStatus) string {
-	s := fmt.Sprintf("%s (%s, network %s)", pf.Name, orDash(pf.Driver), orDash(pf.Network))
+	s := fmt.Sprintf("%s (%s, network %s", pf.Name, orDash(pf.Driver), orDash(pf.Network))
+	if pf.Uplink != "" {
+		s += ", uplink " + pf.Uplink
+	}
+	s += ")"
 	if !pf.Managed {
 		s += ", not in sluice.yaml"
 	}

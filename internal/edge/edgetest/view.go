@@ -54,7 +54,7 @@ func pfs() []model.PF {
 	caps := model.Caps{MaxTxRate: model.Yes, MinTxRate: model.No, VFCounters: model.Yes, Trust: model.Yes}
 	return []model.PF{
 		{
-			Name: "pf0", Index: 4, Address: "0000:01:00.0", Driver: "ixgbe", Network: "br0", NUMANode: 0, LinkUp: true,
+			Name: "pf0", Index: 4, Address: "0000:01:00.0", Driver: "ixgbe", Network: "br0", Uplink: model.Uplink{Kind: "linux-bridge", Switch: "br0", Port: "pf0"}, NUMANode: 0, LinkUp: true,
 			Speed: 10e9, NumVFs: 4, TotalVFs: 63, Caps: caps, Managed: true, VFs: []model.VF{
 				vf("pf0", 0, model.OwnerSluice, ID(7)), vf("pf0", 1, model.OwnerSluice, ID(3)),
 				vf("pf0", 2, model.OwnerFree, ""), vf("pf0", 3, model.OwnerForeign, ""),
