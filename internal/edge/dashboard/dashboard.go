@@ -14,7 +14,9 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -26,7 +28,12 @@ type Server struct {
 	http     *http.Server
 }
 
-const headerTimeout = 3 * time.Second
+// Bounds of a request, of which none has a body.
+const (
+	readTimeout = 3 * time.Second
+	idleTimeout = 30 * time.Second
+	maxHeader   = 16 << 10
+)
 
 // New listens on the port of 127.0.0.1, 0 for any that is free. Run must follow, or Close.
 func New(socket string, port int) (*Server, error) {
@@ -38,13 +45,16 @@ func New(socket string, port int) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	g := &gate{port: p, token: rand.Text(), session: rand.Text(), next: proxy(socket)}
-	return &Server{listener: l, gate: g, http: &http.Server{Handler: g, ReadHeaderTimeout: headerTimeout, ErrorLog: log.New(io.Discard, "", 0)}}, nil
+	root := "/" + rand.Text() + "/"
+	g := &gate{port: p, token: rand.Text(), session: rand.Text(), root: root, next: http.StripPrefix(strings.TrimSuffix(root, "/"), proxy(socket))}
+	return &Server{listener: &bounded{Listener: l}, gate: g, http: &http.Server{
+		Handler: g, ConnContext: withConn, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
+	}}, nil
 }
 
 // URL is the link that opens the page, once.
 func (s *Server) URL() string {
-	return "http://" + s.listener.Addr().String() + "/?token=" + url.QueryEscape(s.gate.token)
+	return "http://" + s.listener.Addr().String() + s.gate.root + "?token=" + url.QueryEscape(s.gate.token)
 }
 
 // Close frees the port of a Server that is not run.
@@ -81,17 +91,21 @@ func proxy(socket string) http.Handler {
 	}
 }
 
-// gate lets in who brings the token, which counts once, and from then on its browser.
+// gate lets in whoever brings the token, which counts once, and from then on that browser by a cookie.
+//
+// A browser sends a host's cookies to all of its ports, where other users may listen. So the page has a path that nobody
+// can guess, and the cookie is for that path alone.
 type gate struct {
 	port           string
 	token, session string
+	root           string // path of the page, with a slash at both ends
 	next           http.Handler
 
 	mu   sync.Mutex
 	used bool
 }
 
-// cookie is the name of the one that a browser gets; a host's cookies are the same for all of its ports.
+// cookie is the name of the one that a browser gets.
 func (g *gate) cookie() string { return "sluice-" + g.port }
 
 // ServeHTTP implements http.Handler.
@@ -106,9 +120,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
 		refuse(w, http.StatusMethodNotAllowed, "the page can only look", "use the command of sluice for it")
-	case r.URL.Path == "/" && r.URL.Query().Has("token"):
+	case r.URL.Path == g.root && r.URL.Query().Has("token"):
 		g.enter(w, r)
-	case !g.known(r):
+	case !strings.HasPrefix(r.URL.Path, g.root), !g.known(r):
 		refuse(w, http.StatusForbidden, "this browser has not been let in", "open the link that sluice dashboard printed; it works once, so start the command again for another browser")
 	case foreign(r):
 		refuse(w, http.StatusForbidden, "another site asks for this", "open the page itself")
@@ -116,6 +130,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Del("Cache-Control") // the daemon sets its own
 		h.Del("Referrer-Policy")
 		h.Del("X-Content-Type-Options")
+		keep(r.Context())
 		g.next.ServeHTTP(w, r)
 	}
 }
@@ -128,16 +143,16 @@ func (g *gate) enter(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		http.SetCookie(w, &http.Cookie{ //nolint:gosec // no TLS on the loopback address, so not Secure
-			Name: g.cookie(), Value: g.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+			Name: g.cookie(), Value: g.session, Path: g.root, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		})
 	}
 	if foreign(r) { // as from the file of Open: a browser would redirect in that one's name, without the cookie
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		_ = leads.Execute(w, "/") // the reader may be gone: nothing to be done about it
+		_ = leads.Execute(w, g.root) // the reader may be gone: nothing to be done about it
 		return
 	}
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, g.root, http.StatusSeeOther)
 }
 
 func (g *gate) take(token string) bool {
@@ -151,8 +166,8 @@ func (g *gate) take(token string) bool {
 }
 
 func (g *gate) known(r *http.Request) bool {
-	c, err := r.Cookie(g.cookie())
-	return err == nil && same(c.Value, g.session)
+	// Whoever listens on another port can have the browser send more cookies of that name.
+	return slices.ContainsFunc(r.CookiesNamed(g.cookie()), func(c *http.Cookie) bool { return same(c.Value, g.session) })
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -3,14 +3,19 @@ package dashboard_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,8 +144,115 @@ func TestCookieIsKeptFromScriptsAndOtherSites(t *testing.T) {
 	if strings.Contains(s.URL(), list[0].Value) {
 		t.Error("the link has the cookie in it")
 	}
-	if to := resp.Header.Get("Location"); to != "/" {
+	if to := resp.Header.Get("Location"); to == "" || strings.Contains(to, "token") {
 		t.Errorf("it leads to %q: the token stays in the address", to)
+	}
+}
+
+// Cookies of a host go to all of its ports, where other users of the host may listen: whatever path a page there has the
+// browser ask for, it sends no secret along. What could be guessed at are the paths that the page uses.
+func TestNothingGoesToOtherPorts(t *testing.T) {
+	s := start(t, daemon(t))
+	var seen []string
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r.Header.Get("Cookie")+r.Header.Get("Referer"))
+	}))
+	defer other.Close()
+	c := browser(t)
+	if code, _ := ask(t, c, http.MethodGet, s.URL(), nil); code != http.StatusOK {
+		t.Fatalf("status %d", code)
+	}
+	for _, path := range []string{"/", "/v1/status", "/vm/web-1", "/assets/app.js", "/?token=x"} {
+		ask(t, c, http.MethodGet, other.URL+path, nil)
+	}
+	if got := strings.Join(seen, ""); got != "" || len(seen) != 5 {
+		t.Errorf("another port of this host is sent %q", got)
+	}
+}
+
+// The cookie without the path, or the path without the cookie, lets nobody in.
+func TestPathAndCookieAreBothNeeded(t *testing.T) {
+	s := start(t, daemon(t))
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL(), nil)
+	resp, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	cookie := resp.Cookies()[0]
+	with := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie.Name, Value: cookie.Value}) }
+	u, _ := url.Parse(s.URL())
+	for _, q := range []struct {
+		link   string
+		change func(*http.Request)
+		want   int
+	}{
+		{base(s) + "/v1/status", with, http.StatusOK},
+		{base(s) + "/v1/status", nil, http.StatusForbidden},
+		{"http://" + u.Host + "/v1/status", with, http.StatusForbidden},
+		{"http://" + u.Host + "/", with, http.StatusForbidden},
+		{base(s), with, http.StatusForbidden},
+		{"http://" + u.Host + "/x" + strings.TrimPrefix(base(s), "http://"+u.Host+"/") + "/v1/status", with, http.StatusForbidden},
+		// Whoever listens on another port can have the browser send a cookie of that name too.
+		{base(s) + "/v1/status", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie.Name, Value: "x"}); with(r) }, http.StatusOK},
+	} {
+		if code, body := ask(t, &http.Client{Timeout: patience}, http.MethodGet, q.link, q.change); code != q.want {
+			t.Errorf("%s: status %d, want %d: %s", q.link, code, q.want, body)
+		}
+	}
+}
+
+// Connections that say nothing, of whoever, neither stay nor keep the browser out.
+func TestSilentConnectionsAreBounded(t *testing.T) {
+	s := start(t, daemon(t))
+	u, _ := url.Parse(s.URL())
+	c := browser(t)
+	ask(t, c, http.MethodGet, s.URL(), nil)
+	events, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base(s)+"/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(events) //nolint:bodyclose // below
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	begun := time.Now()
+	silent := make([]net.Conn, 4*dashboard.MaxConnections)
+	for i := range silent {
+		if silent[i], err = net.Dial("tcp", u.Host); err != nil { // does not block for long: the backlog is served
+			t.Fatal(err)
+		}
+		defer silent[i].Close() // a test's connection
+	}
+	if code, body := ask(t, c, http.MethodGet, base(s)+"/v1/status", nil); code != http.StatusOK {
+		t.Errorf("beside silent connections: status %d, %q", code, body)
+	}
+	var closed atomic.Int64
+	var wg sync.WaitGroup
+	for _, conn := range silent {
+		wg.Go(func() {
+			_ = conn.SetReadDeadline(begun.Add(2 * time.Second)) // before silence alone ends them
+			if _, err := conn.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				closed.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := closed.Load(); n < 3*dashboard.MaxConnections {
+		t.Errorf("%d of %d silent connections were closed", n, len(silent))
+	}
+	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); line != "event: revision\n" {
+		t.Errorf("the browser's stream: %q, %v", line, err)
+	}
+}
+
+// A browser that is idle gives its connections back.
+func TestIdleConnectionsEnd(t *testing.T) {
+	s := start(t, daemon(t))
+	if got := dashboard.IdleTimeout(s); got <= 0 || got > time.Minute {
+		t.Errorf("a connection may idle for %s", got)
 	}
 }
 

@@ -3,7 +3,6 @@
 package page
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -41,11 +40,12 @@ type file struct {
 // pages serves what never changes while the program runs.
 type pages struct {
 	assets map[string]*file
-	frame  *file
+	host   *file // the page of the host
+	vm     *file // the page of a VM, which is a folder deeper
 }
 
 // Handler serves GET /, /vm/UUID and /assets/... of a daemon of that version. The scripts ask
-// the API under /v1 of the same server.
+// the API under /v1 of the same server. All links are relative, so that it can be passed on under another path.
 func Handler(version string) http.Handler {
 	p := &pages{assets: map[string]*file{}}
 	must(fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error {
@@ -59,10 +59,10 @@ func Handler(version string) http.Handler {
 		p.assets["/"+name] = newFile(data, typeOf(name))
 		return nil
 	}))
-	p.frame = newFile(frame(version), "text/html; charset=utf-8")
+	p.host, p.vm = frame(version, "./"), frame(version, "../")
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", p.page)
-	mux.HandleFunc("GET /vm/{vm}", p.page)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, p.host) })
+	mux.HandleFunc("GET /vm/{vm}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, p.vm) })
 	mux.HandleFunc("GET /assets/", p.asset)
 	return mux
 }
@@ -74,12 +74,13 @@ func must(err error) {
 	}
 }
 
-// frame fills in the version, which is all that differs. A template engine would make the daemon a fifth larger: for what it
+// frame fills in the version and the way to the root. A template engine would make the daemon a fifth larger: for what it
 // finds by reflection the linker keeps every method of every type.
-func frame(version string) []byte {
+func frame(version, root string) *file {
 	data, err := embedded.ReadFile("assets/index.html")
 	must(err)
-	return bytes.ReplaceAll(data, []byte("{{.Version}}"), []byte(html.EscapeString(version)))
+	text := strings.NewReplacer("{{.Version}}", html.EscapeString(version), "{{.Root}}", root).Replace(string(data))
+	return newFile([]byte(text), "text/html; charset=utf-8")
 }
 
 func newFile(data []byte, kind string) *file {
@@ -97,8 +98,6 @@ func typeOf(name string) string {
 	}
 	return "text/plain; charset=utf-8" // licences
 }
-
-func (p *pages) page(w http.ResponseWriter, r *http.Request) { serve(w, r, p.frame) }
 
 func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	f := p.assets[path.Clean(r.URL.Path)]

@@ -45,7 +45,7 @@ function mode(element, status) {
 
 themes();
 const looked = connection();
-const vm = /^\/vm\/([^/]+)$/.exec(location.pathname);
+const vm = /\/vm\/([^/]+)$/.exec(location.pathname);
 const modeElement = document.getElementById('mode');
 watch(document.querySelector('header.top'), '/v1/status', (status) => {
   mode(modeElement, status);

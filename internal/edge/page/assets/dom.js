@@ -2,6 +2,12 @@
 
 const svgSpace = 'http://www.w3.org/2000/svg';
 
+// The path that this page is served under: sluice dashboard has one that cannot be guessed.
+const root = new URL('..', import.meta.url).pathname;
+
+// at is a path of this server as a browser asks for it.
+export const at = (path) => root + path.slice(1);
+
 // Characters that turn text around, or that nobody sees, are written as their numbers: a VM may
 // have been named so that it reads like another.
 const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
@@ -74,7 +80,7 @@ export function keyed(parent, items, key, create, update) {
 // name shows what somebody called a VM: set apart, so that its writing direction stays its own.
 export const name = (value) => h('bdi', { class: 'name', title: value.length > 40 ? value : undefined }, value);
 
-export const vmLink = (vm) => h('a', { href: `/vm/${encodeURIComponent(vm.uuid)}`, data: { key: `vm ${vm.uuid}` } }, name(vm.domain || vm.uuid));
+export const vmLink = (vm) => h('a', { href: at(`/vm/${encodeURIComponent(vm.uuid)}`), data: { key: `vm ${vm.uuid}` } }, name(vm.domain || vm.uuid));
 
 // A command is offered for copying only where a shell takes each of its words as it stands: texts may hold
 // names that somebody chose.

@@ -1,5 +1,7 @@
 // Answers of the API, kept up to date while somebody looks at what is made of them.
 
+import { at } from './dom.js';
+
 const slowest = 20; // one update costs at most a twentieth of the time until the next
 const retry = 2000; // milliseconds until an answer that failed is asked for again
 
@@ -13,7 +15,7 @@ export class Refusal extends Error {
 }
 
 export async function ask(path) {
-  const answer = await fetch(path, { cache: 'no-store' });
+  const answer = await fetch(at(path), { cache: 'no-store' });
   if (answer.status === 304) return null;
   let body = {};
   try {
@@ -105,7 +107,7 @@ export function follow(state) {
     news();
   };
   const listen = () => {
-    source = new EventSource('/v1/events');
+    source = new EventSource(at('/v1/events'));
     source.addEventListener('revision', (e) => told(e.data));
     source.onerror = () => {
       source.close();

@@ -1,6 +1,6 @@
 // The moves of the last hour as a list.
 
-import { h, fill, section, scroller, name, hold, heldNote } from './dom.js';
+import { h, at, fill, section, scroller, name, hold, heldNote } from './dom.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
 import { showMove, outcome } from './move.js';
@@ -21,7 +21,7 @@ export function moveRow(record) {
   return h('tr', null,
     h('td', { class: 'time' }, clock(moment(m.started))),
     h('td', null, h('span', { class: `kind ${m.kind}` }, m.kind)),
-    h('th', { scope: 'row' }, m.domain ? h('a', { href: `/vm/${encodeURIComponent(m.uuid)}`, data: { key: `moved ${record.id}` } }, name(m.domain)) : '–'),
+    h('th', { scope: 'row' }, m.domain ? h('a', { href: at(`/vm/${encodeURIComponent(m.uuid)}`), data: { key: `moved ${record.id}` } }, name(m.domain)) : '–'),
     h('td', null, m.vf || '–'),
     h('td', { class: m.error ? 'bad' : '' }, m.error ? '✕ ' : '', outcome(m)),
     h('td', { class: 'why' }, m.error || record.sentence || m.why),

@@ -1,6 +1,6 @@
 // Holders of VFs over time: a row for each VF, or each VM, with the load behind it and the moves on it.
 
-import { h, s, fill, name, section, hold, heldNote, show } from './dom.js';
+import { h, s, at, fill, name, section, hold, heldNote, show } from './dom.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
 import { line, area, largest } from './spark.js';
@@ -106,7 +106,7 @@ function byVM(m, moves) {
   const label = (id) => m.vms.get(id)?.domain ?? held.get(id)?.[0].domain ?? moved.get(id)?.[0].move.domain ?? id;
   const all = [...new Set([...held.keys(), ...moved.keys(), ...m.vms.keys()])].map((id) => [id, label(id)]).sort((a, b) => natural(a[1], b[1]));
   return all.map(([id, text]) => ({
-    key: id, label: text, href: `/vm/${encodeURIComponent(id)}`, spans: held.get(id) ?? [], moves: moved.get(id) ?? [], says: (x) => x.vf,
+    key: id, label: text, href: at(`/vm/${encodeURIComponent(id)}`), spans: held.get(id) ?? [], moves: moved.get(id) ?? [], says: (x) => x.vf,
     loads: () => [m.vms.get(id)?.vf_packets_per_second, m.vms.get(id)?.virtio_packets_per_second],
   }));
 }

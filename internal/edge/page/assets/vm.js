@@ -1,6 +1,6 @@
 // The page of one VM: what it has, why, and what would change that.
 
-import { h, cell, fill, name, prose, scroller, section, command, word, text } from './dom.js';
+import { h, at, cell, fill, name, prose, scroller, section, command, word, text } from './dom.js';
 import { watch } from './live.js';
 import { nav } from './nav.js';
 import { remember } from './history.js';
@@ -18,7 +18,7 @@ function head(e) {
   const v = e.vm;
   const facts = [v.state, v.class && `class ${v.class}`, v.network && `network ${v.network}`, v.mac, v.target_device, v.override && `${v.override} by hand`].filter(Boolean);
   return [
-    h('p', { class: 'crumb' }, h('a', { href: '/#vms' }, '‹ all VMs')),
+    h('p', { class: 'crumb' }, h('a', { href: at('/#vms') }, '‹ all VMs')),
     h('h1', null, name(v.domain), ' ', v.vf ? h('span', { class: 'on vf' }, v.vf) : h('span', { class: 'on virtio' }, 'virtio'), v.under_way && h('span', { class: 'kind' }, `↻ ${v.under_way}`)),
     h('p', { class: 'verdict' }, prose(e.sentence, v.domain)),
     h('p', { class: 'hint' }, facts.join(' · '), h('br'), h('code', null, v.uuid)),
@@ -106,7 +106,7 @@ export function vmPage(main, ref) {
     put(change, e.would_change, () => changes(e));
     put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list stack' }, h('caption', { class: 'sr' }, 'Paths'), h('thead', null, h('tr', null, ['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, paths(e)))));
     put(bandwidth, [e.bandwidth, e.virtual_pfs], () => shares(e));
-  }, { failed: (err) => fill(top, h('p', { class: 'crumb' }, h('a', { href: '/#vms' }, '‹ all VMs')), h('h1', null, name(ref)), h('p', { class: 'bad' }, `▲ ${err.message}`), err.remedy && h('p', null, prose(err.remedy, ref))) });
+  }, { failed: (err) => fill(top, h('p', { class: 'crumb' }, h('a', { href: at('/#vms') }, '‹ all VMs')), h('h1', null, name(ref)), h('p', { class: 'bad' }, `▲ ${err.message}`), err.remedy && h('p', null, prose(err.remedy, ref))) });
   remember(main, (m) => {
     draw(m, m.vms.get(uuid));
     text(holds, held(m, uuid));

@@ -1,6 +1,6 @@
 // The list of VMs: search, sort, filter, some at a time.
 
-import { h, section, text, keyed, fill, name, clean, busy } from './dom.js';
+import { h, at, section, text, keyed, fill, name, clean, busy } from './dom.js';
 import { watch } from './live.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
@@ -42,7 +42,7 @@ function create(v) {
   };
   const tr = h('tr', null, Object.values(cells));
   tr.cells_ = cells;
-  fill(cells.name, h('a', { href: `/vm/${encodeURIComponent(v.uuid)}`, data: { key: `vm ${v.uuid}` } }, name(v.domain)), h('small', { class: 'state' }));
+  fill(cells.name, h('a', { href: at(`/vm/${encodeURIComponent(v.uuid)}`), data: { key: `vm ${v.uuid}` } }, name(v.domain)), h('small', { class: 'state' }));
   return tr;
 }
 

@@ -140,6 +140,11 @@ func TestDashboard(t *testing.T) {
 	p.until(`document.querySelector('#live').dataset.state === 'live'`)
 	h.next()
 	p.until(`document.querySelector('#live .at').textContent.endsWith(':01')`)
+	p.do(chromedp.Click(`#vms tbody a`)) // a page deeper in the path
+	p.until(`/\/vm\/[^/]+$/.test(location.pathname) && document.querySelector('h1 bdi')`)
+	p.until(`document.querySelector('#live').dataset.state === 'live'`)
+	p.do(chromedp.Click(`a.brand`))
+	p.rows()
 }
 
 // A link with words that are no filter, though every object of JavaScript has them, shows the list all the same.
