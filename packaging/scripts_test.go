@@ -111,3 +111,31 @@ func TestRemovalWithoutQualify(t *testing.T) {
 		t.Errorf("the removal ran %q", log)
 	}
 }
+
+// The group of those who may ask the daemon is made on a minimal Debian too, which has no systemd-sysusers.
+func TestInstallMakesTheGroup(t *testing.T) {
+	for name, c := range map[string]struct {
+		programs  map[string]string // what they do after they are noted
+		log, said string
+	}{
+		"systemd-sysusers": {map[string]string{"systemd-sysusers": "", "groupadd": ""}, "systemd-sysusers sluice.conf\n", ""},
+		"groupadd":         {map[string]string{"getent": "exit 2", "groupadd": ""}, "getent group sluice\ngroupadd --system sluice\n", ""},
+		"it is there":      {map[string]string{"getent": "", "groupadd": ""}, "getent group sluice\n", ""},
+		"neither":          {map[string]string{"getent": "exit 2"}, "getent group sluice\n", "make the group sluice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRemoval(t, "")
+			r.env = []string{"PATH=" + r.root + "/bin", "LOG=" + r.root + "/log"}
+			if err := os.RemoveAll(filepath.Join(r.root, "run/systemd")); err != nil { // an image is being made
+				t.Fatal(err)
+			}
+			for program, does := range c.programs {
+				r.write(t, "bin/"+program, "#!/bin/sh\necho "+program+" \"$@\" >>\"$LOG\"\n"+does+"\n")
+			}
+			said := r.run(t, "sluice-postinst", "configure")
+			if log, _ := os.ReadFile(r.root + "/log"); string(log) != c.log || !strings.Contains(said, c.said) || c.said == "" && said != "" {
+				t.Errorf("it ran %q and says %q", log, said)
+			}
+		})
+	}
+}
