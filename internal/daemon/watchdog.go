@@ -15,7 +15,7 @@ type watchdog struct {
 	ping func()
 	most time.Duration // that a look may take, with the wait before it
 
-	looked atomic.Int64 // Unix time in nanoseconds at which the last look ended, good or bad
+	looked atomic.Pointer[time.Time] // when the last look ended, good or bad; with the monotonic clock, since the other may be set
 }
 
 // looks returns how long it may take from the end of one look to that of the next, as
@@ -25,7 +25,10 @@ func looks(sample time.Duration) time.Duration {
 }
 
 // seen notes the end of a look. libvirt may be away for long; that is no reason to be killed.
-func (w *watchdog) seen() { w.looked.Store(time.Now().UnixNano()) }
+func (w *watchdog) seen() {
+	now := time.Now()
+	w.looked.Store(&now)
+}
 
 // run pings three times in each period until ctx ends; 0 is no watchdog.
 func (w *watchdog) run(ctx context.Context, period time.Duration) {
@@ -50,7 +53,7 @@ func (w *watchdog) check(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	_ = w.call(ctx, func(now time.Time) { // an error leaves systemd without a ping, as it should
-		if now.Sub(time.Unix(0, w.looked.Load())) <= w.most {
+		if now.Sub(*w.looked.Load()) <= w.most {
 			w.ping()
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 )
 
 // The longest sample that the config takes leaves systemd's minute in peace; a loop that is
@@ -61,4 +62,32 @@ func TestWatchdog(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Setting the clock kills no daemon that is well.
+func TestWatchdogOutlivesTheClock(t *testing.T) {
+	for _, by := range []int64{-3600, 3600} {
+		pings := 0
+		w := &watchdog{ping: func() { pings++ }, most: time.Minute}
+		w.call = func(_ context.Context, f func(time.Time)) error { f(set(time.Now(), by)); return nil }
+		w.seen()
+		w.check(t.Context(), time.Second)
+		if pings != 1 {
+			t.Errorf("clock set by %d s: %d pings", by, pings)
+		}
+		late := time.Now().Add(-2 * time.Minute)
+		w.looked.Store(&late)
+		w.check(t.Context(), time.Second)
+		if pings != 1 {
+			t.Errorf("clock set by %d s: a stuck look is not noticed", by)
+		}
+	}
+}
+
+// set is a time as it is read after somebody has set the clock by so many seconds: its monotonic part does not change. It
+// goes by the layout of time.Time: of wall, bits 30 to 62 are seconds where there is a monotonic part.
+func set(t time.Time, by int64) time.Time {
+	wall := (*uint64)(unsafe.Pointer(&t))
+	*wall += uint64(by << 30) //nolint:gosec // it may be less
+	return t
 }

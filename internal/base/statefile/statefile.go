@@ -14,9 +14,10 @@ import (
 	"syscall"
 )
 
-// Replace writes the file anew, on disk when it returns, or leaves it as it was.
+// Replace writes the file anew, on disk when it returns, or leaves it as it was. What it writes to first has always the same name,
+// .NAME.new, so that what a killed process left there is replaced too.
 func Replace(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	tmp, err := create(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new"))
 	if err != nil {
 		return err
 	}
@@ -24,21 +25,41 @@ func Replace(path string, data []byte) error {
 	if err == nil {
 		err = tmp.Sync()
 	}
-	err = errors.Join(err, tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(err, ignoreGone(os.Remove(tmp.Name())))
+		return errors.Join(err, os.Remove(tmp.Name()), tmp.Close())
 	}
-	return SyncDir(filepath.Dir(path))
+	return errors.Join(tmp.Close(), SyncDir(filepath.Dir(path)))
 }
 
-func ignoreGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// create makes an empty file, or empties the one that is there, and locks it: whoever writes the same one waits.
+func create(name string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		var own, there fs.FileInfo
+		if err == nil {
+			own, err = f.Stat()
+		}
+		if err == nil {
+			there, err = os.Lstat(name)
+		}
+		if err == nil && os.SameFile(own, there) {
+			if err = f.Truncate(0); err == nil {
+				return f, nil
+			}
+		}
+		_ = f.Close() // nothing was written
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		// Another has put it in its place meanwhile.
 	}
-	return err
 }
 
 // SyncDir makes what was renamed or created in a directory survive a crash.

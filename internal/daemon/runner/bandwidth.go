@@ -52,7 +52,8 @@ type Bandwidth struct {
 	snap   *model.Snapshot
 	swept  bool // what an earlier run left has been removed
 	queues map[queueKey]*queue
-	idle   sync.Cond // a queue has emptied
+	sweeps int       // that Follow began and that have not ended
+	idle   sync.Cond // a queue has emptied, or a sweep has ended
 	failed map[queueKey]*repeats
 	late   uint64
 	took   time.Duration
@@ -104,6 +105,7 @@ func (r *Bandwidth) Follow(now time.Time, w bandwidth.World) {
 	sweep := !r.swept && r.Core.Enforces()
 	r.swept = r.swept || sweep
 	if first || sweep {
+		r.sweeps++
 		go func() { // both log what went wrong
 			if first {
 				_ = r.adopt(w.Snapshot)
@@ -111,6 +113,10 @@ func (r *Bandwidth) Follow(now time.Time, w bandwidth.World) {
 			if sweep {
 				_ = r.Sweep(w.Snapshot)
 			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.sweeps--
+			r.idle.Broadcast()
 		}()
 	}
 }
@@ -400,7 +406,7 @@ func (r *Bandwidth) stop() {
 	}
 }
 
-// drain waits until the enforcers have done what they were told, for a while.
+// drain waits until the enforcers have done what they were told and what Follow began has ended, for a while.
 func (r *Bandwidth) drain() {
 	over := false
 	timer := time.AfterFunc(stopWait, func() {
@@ -410,7 +416,7 @@ func (r *Bandwidth) drain() {
 		r.idle.Broadcast()
 	})
 	defer timer.Stop()
-	for len(r.queues) > 0 && !over {
+	for len(r.queues)+r.sweeps > 0 && !over {
 		r.idle.Wait()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -504,5 +505,37 @@ func TestRunnerGivesUpAWaitForAReleasedVM(t *testing.T) {
 		if v := view(); !errors.Is(ended, context.Canceled) || len(v.Active) != 0 || v.Totals.Failed != 0 {
 			t.Errorf("3 s after the release the wait ended with %v, %d moves are under way, %d failed", ended, len(v.Active), v.Totals.Failed)
 		}
+	})
+}
+
+// slowSweeper takes its time to sweep.
+type slowSweeper struct {
+	enforcer
+	swept atomic.Bool
+}
+
+func (s *slowSweeper) Sweep(context.Context, *model.Snapshot) error {
+	time.Sleep(stopWait / 2)
+	s.swept.Store(true)
+	return nil
+}
+
+// Run ends when what Follow began has ended.
+func TestStopWaitsForTheSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &slowSweeper{}
+		core, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: 200 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits := (&Bandwidth{Core: core, Counters: &still{}, Enforcers: []loop.Enforcer{e}, Period: 200 * time.Millisecond}).Init()
+		snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
+		limits.Follow(time.Now(), bandwidth.World{Snapshot: snap})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := limits.Run(ctx); err != nil || !e.swept.Load() {
+			t.Errorf("%v; swept: %v", err, e.swept.Load())
+		}
+		time.Sleep(stopWait)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"sluice/internal/base/socket"
 	"sluice/internal/base/statefile"
 )
 
@@ -45,12 +46,10 @@ func bind(path, group string, warn func(string)) (net.Listener, error) {
 	if err := removeDead(path); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("unix", path)
+	l, err := socket.Listen(context.Background(), path, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	// Until here only root can connect: the umask of a daemon leaves no write bit to others,
-	// and whoever is not root can only read.
 	if err := share(path, group, warn); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

@@ -10,11 +10,11 @@ import (
 	"net"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/base/socket"
 	"sluice/internal/channel"
 )
 
@@ -38,12 +38,7 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 	case err == nil:
 		return nil, fmt.Errorf("%s is there and no socket: move it away, or give another path with -socket", path)
 	}
-	var failed error
-	conf := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		err := raw.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) }) // bind gives the file this mode
-		return errors.Join(err, failed)
-	}}
-	return conf.Listen(ctx, "unix", path)
+	return socket.Listen(ctx, path, 0o600)
 }
 
 // serveLocal serves clients in the guest until ctx ends.

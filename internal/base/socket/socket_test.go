@@ -1,0 +1,22 @@
+package socket
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Nobody else can connect to a private socket, not even before its owner has had time to change its file.
+func TestListen(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := Listen(t.Context(), path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
