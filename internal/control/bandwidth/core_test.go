@@ -113,6 +113,12 @@ func (r *rig) follow() {
 
 // tick lets a period pass, and applies what the Core wants.
 func (r *rig) tick() []model.Limit {
+	r.apply(r.decide())
+	return r.batch
+}
+
+// decide lets a period pass.
+func (r *rig) decide() []model.Limit {
 	r.now = r.now.Add(period)
 	var read []Reading
 	for i := range r.world.Snapshot.VMs {
@@ -139,7 +145,6 @@ func (r *rig) tick() []model.Limit {
 		read = append(read, r.portAt)
 	}
 	r.batch = append([]model.Limit(nil), r.c.Tick(r.now, read)...)
-	r.apply(r.batch)
 	return r.batch
 }
 

@@ -1,0 +1,162 @@
+package bandwidth
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// silent keeps the answers of enforcers back, as where they take long.
+func (r *rig) silent(ticks int) (batches [][]model.Limit) {
+	for range ticks {
+		batches = append(batches, r.decide())
+	}
+	return batches
+}
+
+// asked counts in how many batches a Limit is.
+func asked(batches [][]model.Limit, key model.LimitKey) (n int) {
+	for _, b := range batches {
+		if slices.ContainsFunc(b, func(l model.Limit) bool { return l.LimitKey == key }) {
+			n++
+		}
+	}
+	return n
+}
+
+// What takes something away is applied before what gives more, so that no link is promised twice in between.
+func TestLimitsAreLoweredBeforeOthersAreRaised(t *testing.T) {
+	r := newRig(t, 2)
+	r.rule(0, model.SLA{Guarantee: gbit(2)})
+	r.rule(1, model.SLA{Guarantee: gbit(4)})
+	r.follow()
+	r.run(time.Second)
+	r.world.Rules.VMs[0].SLA.Guarantee, r.world.Rules.VMs[1].SLA.Guarantee = gbit(4), gbit(2)
+	r.follow()
+	if b := r.tick(); len(b) != 2 || b[0].VM != vm(1) || b[1].VM != vm(0) {
+		t.Errorf("applied in this order: %+v, want vm1, which loses, before vm0", b)
+	}
+}
+
+// An answer of a guest is waited for longer than a minute, one of the kernel for 20 s.
+func TestPatience(t *testing.T) {
+	r := newRig(t, 2)
+	r.named["vf tx"] = "guest-htb"
+	r.rule(0, model.SLA{Guarantee: gbit(4), Limit: gbit(6)})
+	r.plug(0, 0)
+	r.follow()
+	seconds := func(n int) int { return int(time.Duration(n) * time.Second / period) }
+	b := r.silent(seconds(65))
+	if guest, tap := asked(b, key(0, model.PathVF, model.Tx)), asked(b, key(0, model.PathVirtio, model.Tx)); guest != 1 || tap < 3 || tap > 4 {
+		t.Errorf("within 65 s without an answer the guest is asked %d times, want once, and for its tap %d times, want 4 at most", guest, tap)
+	}
+	if n := asked(r.silent(seconds(10)), key(0, model.PathVF, model.Tx)); n != 1 {
+		t.Errorf("after 70 s the guest is asked %d times, want once more", n)
+	}
+}
+
+// Where another enforcer is to hold a Limit from now on, that is asked at once, whether the Limit stands or failed with the one before.
+func TestAnotherEnforcerIsAskedAtOnce(t *testing.T) {
+	for _, fail := range []error{nil, errors.New("no TCX")} {
+		r := newRig(t, 1)
+		r.rule(0, model.SLA{Limit: gbit(2)})
+		r.fail = func(model.Limit) error { return fail }
+		r.follow()
+		r.tick()
+		if b := r.tick(); len(b) > 0 {
+			t.Fatalf("failed: %v: asked again: %+v", fail, b)
+		}
+		r.named["virtio tx"] = "another"
+		r.follow()
+		if b := r.tick(); len(b) != 1 || b[0].Contract != gbit(2) || r.c.By(b[0].LimitKey) != "another" {
+			t.Errorf("failed with the first: %v: the second is asked for %+v", fail, b)
+		}
+	}
+}
+
+// What an earlier run left counts only where this one has set nothing yet.
+func TestAdoptLeavesWhatWasSet(t *testing.T) {
+	r := newRig(t, 1)
+	r.rule(0, model.SLA{Limit: gbit(2)})
+	r.follow()
+	r.tick()
+	r.c.Adopt(r.now, []model.Limit{{LimitKey: key(0, model.PathVirtio, model.Tx), Contract: gbit(5)}}) // read before that
+	if b := r.tick(); len(b) > 0 {
+		t.Errorf("what stands is applied again: %+v", b)
+	}
+}
+
+// A Limit without an answer yet may stand, so the end of the run lifts it.
+func TestLiftOfWhatIsBeingApplied(t *testing.T) {
+	r := newRig(t, 1)
+	r.rule(0, model.SLA{Limit: gbit(2)})
+	r.follow()
+	r.silent(1)
+	if b := r.c.Lift(true); len(b) != 1 || b[0].LimitKey != key(0, model.PathVirtio, model.Tx) || !b[0].Lifts() {
+		t.Errorf("lifts %+v", b)
+	}
+}
+
+// What the placement policy lets a VF send limits the NIC on a VF alone.
+func TestTierCountsOnTheVFAlone(t *testing.T) {
+	for _, onVF := range []bool{false, true} {
+		r := newRig(t, 2)
+		r.rule(1, model.SLA{Guarantee: gbit(1)})
+		r.world.Tiers = []model.Limit{{LimitKey: key(0, model.PathVF, model.Tx), Rate: gbit(3)}}
+		want := uint64(0)
+		if onVF {
+			r.plug(0, 0)
+			want = 3e9
+		}
+		r.follow()
+		r.tick()
+		if got := r.c.link("pf0").alloc.(*tenth).senders[0].SLA.Limit.Bits; got != want {
+			t.Errorf("on a VF: %v: the Allocator sees a limit of %d, want %d", onVF, got, want)
+		}
+	}
+}
+
+// However much of the host's packets/s the VMs behind one PF send, those behind another have an equal part of them.
+func TestEachLinkHasItsPartOfTheHostsPackets(t *testing.T) {
+	r := newRig(t, 2)
+	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "tenth", Period: period, Packets: 100_000}); err != nil {
+		t.Fatal(err)
+	}
+	s := r.world.Snapshot
+	s.PFs = append(s.PFs, model.PF{Name: "pf1", Network: "br1", LinkUp: true, Speed: 10e9})
+	r.vm(1).NICs[0].Network = "br1"
+	r.rule(0, model.SLA{Guarantee: gbit(1)})
+	r.rule(1, model.SLA{Guarantee: gbit(1)})
+	r.follow()
+	for _, test := range []struct{ others, want float64 }{{20_000, 80_000}, {90_000, 50_000}} {
+		r.rates[nicOf(1)] = [2]model.Rate{{Bits: uint64(test.others * 1000), Packets: uint64(test.others)}}
+		r.run(time.Second)
+		if got := r.c.link("pf0").alloc.(*tenth).link.Packets; math.Abs(got-test.want) > 1000 {
+			t.Errorf("of 100,000 packets/s, of which those behind pf1 send %.0f, %.0f are for those behind pf0, want %.0f", test.others, got, test.want)
+		}
+	}
+}
+
+// A guarantee in bits/s counts for packets of 512 bytes and more: who floods the host with smaller ones gets no more of them for it.
+func TestGuaranteeInBitsCountsForLargePackets(t *testing.T) {
+	const small, flood = 8 * (64 + wireBytes), 1e6
+	h := newHost(40 * unit)
+	h.link.Packets = 100e3
+	h.add(200e6/unit, 0, 1, nil) // 49 kpps of 512 bytes, 284 kpps of 64
+	h.add(0, 0, 1, func(s *model.SLA) { s.Guarantee.Packets = 1000 })
+	for range 50 {
+		h.now = h.now.Add(h.link.Period)
+		for i := range h.senders {
+			p := min(flood, h.out[i].Packets)
+			h.senders[i].Packets, h.senders[i].Bits, h.senders[i].Known = p, p*small, true
+		}
+		h.w.Allocate(h.now, h.link, h.senders, h.out)
+	}
+	if got := h.out[0].Packets; got < 49e3 || got > 80e3 {
+		t.Errorf("with a guarantee of 200 Mbit/s a flood of small packets may send %.0f of 100,000 packets/s, want those of 512 bytes and its part of the rest", got)
+	}
+}
