@@ -3,7 +3,6 @@ package answer
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"sluice/api/v1"
@@ -62,13 +61,17 @@ func (x *Index) sentence(vm *model.VM, r model.Reason) string {
 	if has != nil && has.VF == model.NoVF {
 		has = nil
 	}
+	behind := ""
+	if r.NIC != "" {
+		behind = " behind " + r.NIC
+	}
 	switch {
 	case r.Code == "":
 		return vm.Name + ": nothing is decided yet"
 	case has == nil && r.Hold:
-		return vm.Name + " is on virtio and " + x.will("gets", "would get") + " a VF" + because(r)
+		return vm.Name + " is on virtio and " + x.will("gets", "would get") + " a VF" + behind + ": " + r.Because()
 	case has != nil && !r.Hold:
-		return vm.Name + " has VF " + has.VF.String() + " and " + x.will("gives", "would give") + " it up" + because(r)
+		return vm.Name + " has VF " + has.VF.String() + behind + " and " + x.will("gives", "would give") + " it up: " + r.Because()
 	}
 	return vm.Name + " " + r.String()
 }
@@ -79,16 +82,6 @@ func (x *Index) will(does, would string) string {
 		return would
 	}
 	return does
-}
-
-// because is the Reason's sentence without the verdict it begins with.
-func because(r model.Reason) string {
-	for _, verdict := range []string{"holds a VF", "stays on virtio"} {
-		if rest, ok := strings.CutPrefix(r.String(), verdict); ok {
-			return rest
-		}
-	}
-	return ": " + r.String()
 }
 
 func (x *Index) paths(vm *model.VM) []api.Path {

@@ -20,7 +20,7 @@ func (x *Index) worth(vm *model.VM, r *model.Reason) string {
 	if latency != 1 {
 		by = append(by, "latency sensitivity "+string(rule.Sensitivity)+": "+model.SI(latency))
 	}
-	if r.Code == model.CodeTurn || r.Code == model.CodeWaiting {
+	if !r.OfPackets() {
 		return "its share of the time with a VF counts " + model.SI(rule.Weight*latency) + bracket(strings.Join(by, ", "))
 	}
 	// What is left of the factors is that of its load at the time; 1 but for noise in the last digits where CPU does not count.

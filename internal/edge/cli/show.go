@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,17 +162,7 @@ func (a *app) vmsCommand() *cobra.Command {
 supports what the guest says, a tilde where the host's counters leave room for it),
 whether it should have a VF, and the REASON in one word:
 
-    REASON                   means that
-    rank, enough-vfs, turn   it should have a VF: for its rank, as all do, or as its turn has come
-    pinned, forbidden        sluice.yaml or somebody says so, as does released-by-hand
-    outranked, waiting       others gain more; fair: its turn comes later
-    kept, budget             a swap does not pay yet; the moves allowed for now are used up
-    veto                     it could not fall back; sluice doctor has the remedy
-    no-vf, not-running       no VF leads to its network; it is off
-    blind, foreign           its load is not known; somebody else gave it its VF
-    backoff, moving, drain   its last move failed; a move is under way; all VFs are given up
-    sla                      its SLA asks for a VF, or cannot be kept on one
-
+` + reasonHelp() + `
 WORTH is shown where sluice.yaml makes packets count differently: what one of the VM counts.
 sluice explain VM has the sentence behind the word, and what would change it.`,
 		Example: "sluice vms\nsluice vms -o json | jq '.[] | select(.vf)'",
@@ -186,6 +177,16 @@ sluice explain VM has the sentence behind the word, and what would change it.`,
 		return show(a.std.Out, o, list, printVMs)
 	}
 	return c
+}
+
+// reasonHelp lists the codes of reasons with what each means.
+func reasonHelp() string {
+	var b strings.Builder
+	b.WriteString("    REASON            means that\n")
+	for _, c := range model.Codes() {
+		fmt.Fprintf(&b, "    %-17s %s\n", c, c.Means())
+	}
+	return b.String()
 }
 
 func printVMs(w io.Writer, list []api.VM) {
@@ -213,7 +214,7 @@ func printVMs(w io.Writer, list []api.VM) {
 // reasonWord is the code, with what is not to be seen from it.
 func reasonWord(vm api.VM) string {
 	s := vm.Code
-	if vm.Override == string(api.VerbPin) && vm.Code == "pinned" {
+	if vm.Override == string(api.VerbPin) && vm.Code == string(model.CodePinned) {
 		s += " (by hand)"
 	}
 	if vm.UnderWay != "" {

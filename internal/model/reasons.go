@@ -1,0 +1,152 @@
+package model
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Code is the stable name of a Reason, fit for metrics labels and tests.
+type Code string
+
+// The codes of a Reason, as reasons explains them. Each policy says in its file which it uses.
+const (
+	CodeEnough    Code = "enough-vfs"
+	CodePinned    Code = "pinned"
+	CodeForbidden Code = "forbidden"
+	CodeRank      Code = "rank"
+	CodeOutranked Code = "outranked"
+	CodeTurn      Code = "turn"
+	CodeWaiting   Code = "waiting"
+	CodeKept      Code = "kept"
+	CodeBlind     Code = "blind"
+	CodeVeto      Code = "veto"
+	CodeForeign   Code = "foreign"
+	CodeNoVF      Code = "no-vf"
+	CodeBackoff   Code = "backoff"
+	CodeMoving    Code = "moving"
+	CodeDrain     Code = "drain"
+	CodeBudget    Code = "budget"
+	CodeNotNeeded Code = "not-running"
+	CodeReleased  Code = "released-by-hand"
+	CodeSLA       Code = "sla"
+	CodeRepair    Code = "repair"
+)
+
+// words are what people read for a Code. In sentence and short, {policy}, {rank}, {slots}, {vfs} (slots with their noun) and
+// {are} stand for what the Reason has.
+type words struct {
+	means    string // in the help of `sluice vms`
+	sentence string // after "holds a VF: " or "stays on virtio: "
+	short    string // at most ShortReason columns with the figures in place
+}
+
+// reasons is the one table of Reasons: log, API, explain, page, top and the help have their words from it.
+var reasons = []struct {
+	code Code
+	words
+	not *words // where those without a VF have other words
+}{
+	{code: CodeRank, words: words{
+		"its score is among the first, so it should have a VF",
+		"{policy} ranks it {rank} of the {slots} that get one", "place {rank}, VFs for {slots}",
+	}},
+	{code: CodeOutranked, words: words{
+		"others gain more from a VF",
+		"{policy} ranks it {rank} and there {are} {vfs} to share out", "place {rank}, VFs for {slots}",
+	}},
+	{code: CodeTurn, words: words{"fair: its turn has come", "its turn in the round", "its turn in the round"}},
+	{code: CodeWaiting, words: words{
+		"fair: its turn comes later",
+		"place {rank} in the queue for {vfs}", "place {rank} in the queue",
+	}},
+	{code: CodeEnough, words: words{
+		"there are VFs for all VMs on its network",
+		"there are VFs for every VM on its network", "VFs for all on its network",
+	}},
+	{code: CodeKept, words: words{
+		"a swap with another VM does not pay yet",
+		"a swap does not pay yet", "a swap does not pay yet",
+	}},
+	{code: CodeBudget, words: words{
+		"the moves allowed for now are used up",
+		"the budget of moves is used up", "budget of moves is used up",
+	}},
+	{code: CodePinned, words: words{"sluice.yaml or somebody gives it a VF", "pinned", "pinned"}},
+	{code: CodeForbidden, words: words{"sluice.yaml gives it none", "forbidden", "forbidden"}},
+	{code: CodeReleased, words: words{"somebody took its VF, by sluice release", "released by hand", "released by hand"}},
+	{code: CodeSLA, words: words{
+		"its SLA asks for a VF, or cannot be kept on one",
+		"its SLA asks for one", "its SLA asks for a VF",
+	}, not: &words{sentence: "its SLA could not be kept on a VF", short: "no VF could keep its SLA"}},
+	{code: CodeVeto, words: words{
+		"it could not fall back; sluice doctor has the remedy",
+		"it must not be moved", "must not be moved",
+	}},
+	{code: CodeBlind, words: words{"its load is not known", "its load is not known", "load not known"}},
+	{code: CodeForeign, words: words{
+		"somebody else gave it its VF",
+		"its VF was attached by somebody else", "VF attached by others",
+	}},
+	{code: CodeNoVF, words: words{
+		"no usable VF leads to its network",
+		"no usable VF on its network", "no usable VF on its network",
+	}},
+	{code: CodeNotNeeded, words: words{"it is off", "it is not running", "not running"}},
+	{code: CodeBackoff, words: words{
+		"it waits after a failed move",
+		"waiting after a failed move", "rests after a failed move",
+	}},
+	{code: CodeMoving, words: words{"a move is under way", "a move is under way", "being moved"}},
+	{code: CodeDrain, words: words{
+		"all VFs are being given up, by sluice drain",
+		"all VFs are being given up", "all VFs are given up",
+	}},
+	{code: CodeRepair, words: words{"something is wrong and being repaired", "repair", "being repaired"}},
+}
+
+// Codes are all codes, in the order in which help lists them.
+func Codes() []Code {
+	out := make([]Code, len(reasons))
+	for i := range reasons {
+		out[i] = reasons[i].code
+	}
+	return out
+}
+
+// Means is what a Code says of a VM, in half a sentence; "" for one that there is not.
+func (c Code) Means() string {
+	for i := range reasons {
+		if reasons[i].code == c {
+			return reasons[i].means
+		}
+	}
+	return ""
+}
+
+// words are those of the Reason's code; of one that is not in the table, the code itself.
+func (r *Reason) words() words {
+	for i := range reasons {
+		switch {
+		case reasons[i].code != r.Code:
+		case reasons[i].not != nil && !r.Hold:
+			return *reasons[i].not
+		default:
+			return reasons[i].words
+		}
+	}
+	return words{sentence: string(r.Code), short: string(r.Code)}
+}
+
+// fill puts the Reason's figures in place.
+func (r *Reason) fill(text string) string {
+	if !strings.Contains(text, "{") {
+		return text
+	}
+	are := "are"
+	if r.Slots == 1 {
+		are = "is"
+	}
+	return strings.NewReplacer("{policy}", r.Policy, "{rank}", strconv.Itoa(r.Rank), "{slots}", fmt.Sprint(r.Slots),
+		"{vfs}", Plural(r.Slots, "VF"), "{are}", are).Replace(text)
+}
