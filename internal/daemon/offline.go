@@ -4,8 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"time"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/control/loop"
 	"sluice/internal/edge/answer"
 	"sluice/internal/model"
@@ -32,10 +32,8 @@ func Offline(ctx context.Context, path string) (*answer.Offline, error) {
 	var snap *model.Snapshot
 	for i := range 2 {
 		if i > 0 {
-			select {
-			case <-time.After(c.Sample):
-			case <-ctx.Done():
-				return nil, ctx.Err()
+			if err := sleep.For(ctx, c.Sample); err != nil {
+				return nil, err
 			}
 		}
 		snap, err = standing{h.source, h.uplinks, h.kernel}.Snapshot(ctx)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
+	"sluice/internal/base/sleep"
 	"sluice/internal/config"
 	"sluice/internal/edge/client"
 	"sluice/internal/host/qualify"
@@ -121,9 +122,7 @@ func setAside(ctx context.Context, stateDir, socket string, ids []model.VFID) er
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-time.After(asideEvery):
-		case <-ctx.Done():
+		if sleep.For(ctx, asideEvery) != nil {
 			return fmt.Errorf("nothing was changed: the daemon does not set VFs aside: %w; see that it answers (sluice --socket %s status)", err, socket)
 		}
 	}

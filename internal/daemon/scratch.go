@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
+	"sluice/internal/base/sleep"
 	"sluice/internal/edge/client"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/frames"
@@ -196,10 +197,8 @@ func (s *scratch) await(ctx context.Context, vf bool, pf string) error {
 		if now.UnderWay == nil && (vf && on || !vf && now.VM.VF == "") {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, scratchHowLook) != nil {
 			return fmt.Errorf("%s was not moved within %s: %s", s.vm, scratchWithin, now.Sentence)
-		case <-time.After(scratchHowLook):
 		}
 	}
 }
@@ -222,11 +221,7 @@ func (s *scratch) move(ctx context.Context, plug bool, pf string) error {
 		err = s.await(ctx, plug, pf)
 	}
 	if err == nil {
-		select {
-		case <-time.After(settle):
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+		err = sleep.For(ctx, settle)
 	}
 	close(stop)
 	<-ended

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/model"
 )
 
@@ -41,21 +42,10 @@ func (c *Client) run(ctx context.Context, vm model.VMID, path string, args ...st
 		if st.Exited {
 			return string(st.Out), nil
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return "", err
 		}
 		wait = min(2*wait, execPoll)
 	}
 	return "", bad("%s has not ended in time", path)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/model"
 )
 
@@ -189,7 +190,7 @@ func (s *Shaper) verify(ctx context.Context, key channelKey, ch *channel) error 
 		if st.seq == ch.seq && lastLine(text) == "error tc" {
 			return cmp.Or(st.stands(ch.now), answered(text))
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return err
 		}
 		wait = min(2*wait, execPoll)

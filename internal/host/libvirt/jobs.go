@@ -8,6 +8,7 @@ import (
 
 	lv "github.com/digitalocean/go-libvirt"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/model"
 )
 
@@ -144,7 +145,7 @@ func untilFree(ctx context.Context, look func() (time.Duration, error)) error {
 		if taken > hangLimit {
 			return fmt.Errorf("%w: its QEMU has not answered libvirt for %s (%s)", ErrStuck, taken.Round(time.Second), stuckRemedy)
 		}
-		if !sleep(ctx, freePause) {
+		if sleep.For(ctx, freePause) != nil {
 			return ctx.Err()
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	lv "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sync/errgroup"
 
+	"sluice/internal/base/reconcile"
+	"sluice/internal/base/sleep"
 	"sluice/internal/model"
 )
 
@@ -19,30 +21,18 @@ func (c *Conn) reconnect(ctx context.Context, first chan<- error) {
 		default:
 		}
 	}
-	pause := c.o.MinBackoff
-	for {
+	backoff := reconcile.Backoff{First: c.o.MinBackoff, Most: c.o.MaxBackoff}
+	for failures := 1; ; failures++ {
 		start := time.Now()
 		err := c.runSession(ctx, report)
 		c.down(err, ctx.Err() != nil)
 		report(err)
 		if time.Since(start) > c.o.MaxBackoff {
-			pause = c.o.MinBackoff
+			failures = 1
 		}
-		if !sleep(ctx, pause) {
+		if sleep.For(ctx, backoff.After(failures)) != nil {
 			return
 		}
-		pause = min(2*pause, c.o.MaxBackoff)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

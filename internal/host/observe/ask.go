@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/base/reconcile"
+	"sluice/internal/base/sleep"
 	"sluice/internal/model"
 )
 
@@ -29,18 +31,8 @@ type asker struct {
 func (a *asker) run(ctx context.Context, g Guests, o Options) {
 	for ctx.Err() == nil {
 		a.ask(ctx, g, o.within(a.vm))
-		sleep(ctx, o.AskEvery)
-		sleep(ctx, a.pause(o)-o.AskEvery)
-	}
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+		_ = sleep.For(ctx, o.AskEvery)
+		_ = sleep.For(ctx, a.pause(o)-o.AskEvery)
 	}
 }
 
@@ -65,14 +57,7 @@ func (a *asker) ask(ctx context.Context, g Guests, within time.Duration) {
 func (a *asker) pause(o Options) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	d := o.AskEvery
-	for range min(a.fails, 16) {
-		d *= 2
-		if d >= o.AskPause {
-			return max(o.AskPause, o.AskEvery)
-		}
-	}
-	return d
+	return reconcile.Backoff{First: o.AskEvery, Most: o.AskPause}.After(1 + a.fails)
 }
 
 // since hands out the answer if it came after that time; tap is of which the answer

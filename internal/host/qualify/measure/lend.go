@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/host/kernel"
 )
 
@@ -95,10 +96,8 @@ func (r *run) takeIn(ctx context.Context, l *lent, begin time.Time) error {
 				return nil
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, 2*time.Millisecond) != nil {
 			return errors.Join(fmt.Errorf("driver %s made no interface for VF %s that could be moved", l.driver, l.was.ID), last)
-		case <-time.After(2 * time.Millisecond):
 		}
 	}
 }
@@ -153,6 +152,15 @@ func (r *run) lendAll(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// sender is the first of the VFs that can send; nil: there is none, which goes to why.
+func (r *run) sender(why *string) *lent {
+	if ready := r.usable(); len(ready) > 0 {
+		return ready[0]
+	}
+	*why = noInterface
 	return nil
 }
 

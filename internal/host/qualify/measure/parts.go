@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
+	"sluice/internal/base/sleep"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/frames"
 	"sluice/internal/host/qualify"
@@ -155,12 +156,10 @@ func (r *run) pass(ctx context.Context, from, to string, f frames.Frame) qualify
 // counters compares what the PF counts of a VF with what it sent and received.
 func (r *run) counters(ctx context.Context) error {
 	c := &r.m.Counters
-	ready := r.usable()
-	if len(ready) == 0 {
-		c.Error = noInterface
+	a := r.sender(&c.Error)
+	if a == nil {
 		return nil
 	}
-	a := ready[0]
 	return r.step(ctx, "comparing the counters of VF "+a.was.ID.String(), func() error {
 		before, err := r.Kernel.VFCounters(ctx, r.PF)
 		if err == nil {
@@ -191,10 +190,8 @@ func (r *run) awaitCounters(ctx context.Context, before kernel.Counters, vf int)
 		if c.TxCounted >= c.Sent && c.RxCounted >= c.Received || time.Now().After(until) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(min(200*time.Millisecond, r.Counters)):
+		if err := sleep.For(ctx, min(200*time.Millisecond, r.Counters)); err != nil {
+			return err
 		}
 	}
 }
@@ -202,12 +199,10 @@ func (r *run) awaitCounters(ctx context.Context, before kernel.Counters, vf int)
 // spoof sends from somebody else's address, with the check and without.
 func (r *run) spoof(ctx context.Context) error {
 	s := &r.m.Spoof
-	ready := r.usable()
-	if len(ready) == 0 {
-		s.Error = noInterface
+	a := r.sender(&s.Error)
+	if a == nil {
 		return nil
 	}
-	a := ready[0]
 	id := a.was.ID
 	forged := frames.Frame{To: r.pf.MAC, From: r.address(addrForeign)}
 	return r.step(ctx, "sending from a foreign address", func() error {
@@ -227,12 +222,10 @@ func (r *run) spoof(ctx context.Context) error {
 // maxRate sends as fast as it can, without a limit and with one.
 func (r *run) maxRate(ctx context.Context) error {
 	m := &r.m.MaxRate
-	ready := r.usable()
-	if len(ready) == 0 {
-		m.Error = noInterface
+	a := r.sender(&m.Error)
+	if a == nil {
 		return nil
 	}
-	a := ready[0]
 	id := a.was.ID
 	f := frames.Frame{To: r.pf.MAC, From: a.mac, Size: frames.MaxSize}
 	flood := func() (float64, error) {
