@@ -31,6 +31,8 @@ type Action struct {
 	Run    string           // of the VM: for LinkUp the one that is to have it, for Forget the one whose grants end
 	Device model.VDPAWant   // for MakeDevice; for DropDevice its name
 	Why    string
+
+	attempt uint64 // of the Core's account
 }
 
 // Allows says whether a World still lets a function have its carrier: between a Tick and its actions the VM may have been

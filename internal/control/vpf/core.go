@@ -3,9 +3,9 @@ package vpf
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"sluice/internal/base/reconcile"
 	"sluice/internal/model"
 )
 
@@ -15,9 +15,8 @@ import (
 // its carrier first, and a function that no definition knows has none. What is wanted and what is seen
 // decide, not what was done before: a Core that begins anew goes on where another was killed.
 type Core struct {
-	fails map[key]failure
-	busy  map[model.VMID]int // actions under way
-	drops map[string]bool    // taps that are being cleared up after
+	tried reconcile.Table[key, struct{}] // actions under way, and those that failed
+	busy  map[model.VMID]int             // how many of a VM's are under way
 
 	// of the Tick at hand
 	now    time.Time
@@ -32,13 +31,6 @@ type Core struct {
 type mine struct {
 	vm  *VM
 	nic *model.NIC
-}
-
-// failure is that of an action that failed.
-type failure struct {
-	err   error
-	count int
-	next  time.Time // when it may be tried again
 }
 
 // Result is what a Tick found.
@@ -57,7 +49,7 @@ type Standing struct {
 
 // NewCore makes a Core that knows of nothing yet.
 func NewCore() *Core {
-	return &Core{fails: map[key]failure{}, busy: map[model.VMID]int{}, drops: map[string]bool{}}
+	return &Core{busy: map[model.VMID]int{}}
 }
 
 // Tick says what to do now. The World was read after the last Finish. No VM has actions that are returned again
@@ -77,13 +69,11 @@ func (c *Core) Tick(now time.Time, s *State, w *World) Result {
 	c.unknown()
 	c.leftovers()
 	c.unusedDevices()
-	c.forgetFailures()
+	c.tried.Prune(now, true, c.stillThere)
 	for i := range c.out.Actions {
 		a := &c.out.Actions[i]
 		c.busy[a.VM]++
-		if a.Kind == DropPort {
-			c.drops[a.Tap] = true
-		}
+		a.attempt = c.tried.Object(a.key()).Begin(time.Time{})
 	}
 	return c.out
 }
@@ -93,24 +83,24 @@ func (c *Core) Finish(now time.Time, a Action, err error) {
 	if c.busy[a.VM]--; c.busy[a.VM] <= 0 {
 		delete(c.busy, a.VM)
 	}
-	delete(c.drops, a.Tap)
 	k := a.key()
 	if err == nil || errors.Is(err, model.ErrGone) {
-		delete(c.fails, k) // what has gone shows in the next World
+		c.tried.Delete(k) // what has gone shows in the next World
 		return
 	}
-	n := c.fails[k].count + 1
-	c.fails[k] = failure{err: err, count: n, next: now.Add(pause(a.Kind, n))}
+	c.tried.Object(k).End(now, a.attempt, err, rests(a.Kind))
 }
 
-// pause is how long to wait after so many failures: longer each time, but never long while a carrier should be away.
-func pause(k Kind, failures int) time.Duration {
-	most := time.Minute
+// rests is how long an action rests after failures: never long while a carrier should be away.
+func rests(k Kind) reconcile.Backoff {
 	if k == LinkDown {
-		most = 4 * time.Second
+		return reconcile.Backoff{First: time.Second, Most: 4 * time.Second}
 	}
-	return min(most, time.Second<<min(failures-1, 10))
+	return reconcile.Backoff{First: time.Second, Most: time.Minute}
 }
+
+// failed is why an action failed when it was tried last, nil if it did not.
+func (c *Core) failed(k key) error { return c.tried.Find(k).Failed.Err }
 
 // index prepares what is looked up often.
 func (c *Core) index() {
@@ -129,7 +119,7 @@ func (c *Core) index() {
 
 // do adds an action, unless its VM has some under way or it is too early to try again.
 func (c *Core) do(a Action) {
-	if c.busy[a.VM] > 0 || c.now.Before(c.fails[a.key()].next) {
+	if o := c.tried.Find(a.key()); c.busy[a.VM] > 0 || o.Resting(c.now) {
 		return
 	}
 	c.out.Actions = append(c.out.Actions, a)
@@ -231,21 +221,16 @@ func (c *Core) leftovers() {
 	}
 }
 
-// forgetFailures forgets those of what is not there any more.
-func (c *Core) forgetFailures() {
-	for k := range c.fails {
-		vm := c.world.FindVM(k.vm)
-		gone := vm == nil || !slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.Alias == k.about })
-		switch k.kind {
-		case DropPort:
-			gone = c.ports[k.about] == nil
-		case MakeDevice, DropDevice:
-			gone = c.deviceGone(k)
-		case Forget:
-			gone = c.state.grants(k.vm) == 0
-		}
-		if gone {
-			delete(c.fails, k)
-		}
+// stillThere says whether what an action was about is still of interest.
+func (c *Core) stillThere(k key) bool {
+	switch k.kind {
+	case DropPort:
+		return c.ports[k.about] != nil
+	case MakeDevice, DropDevice:
+		return !c.deviceGone(k)
+	case Forget:
+		return c.state.grants(k.vm) > 0
 	}
+	vm := c.world.FindVM(k.vm)
+	return vm != nil && vm.FindNIC(k.about) != nil
 }

@@ -52,7 +52,7 @@ func TestOrder(t *testing.T) {
 		}}}}, Ports: append(on(pf, model.No), c.ports...)}
 		core := NewCore()
 		if c.failed != nil {
-			core.Finish(time.Unix(1000, 0), Action{Kind: SetPort, VM: "a", Alias: q.VFAlias(0)}, c.failed)
+			core.tried.Object(key{SetPort, "a", q.VFAlias(0)}).Fail(time.Unix(1000, 0), c.failed, rests(SetPort))
 		}
 		var got []string
 		for _, a := range core.Tick(time.Unix(1000, 0), testState(t, q), &w).Actions {
@@ -93,7 +93,7 @@ func TestSharedMAC(t *testing.T) {
 func TestPause(t *testing.T) {
 	var got []string
 	for _, n := range []int{1, 2, 3, 7, 100} {
-		got = append(got, fmt.Sprint(pause(SetPort, n), pause(LinkDown, n)))
+		got = append(got, fmt.Sprint(rests(SetPort).After(n), rests(LinkDown).After(n)))
 	}
 	if s := strings.Join(got, ", "); s != "1s 1s, 2s 2s, 4s 4s, 1m0s 4s, 1m0s 4s" {
 		t.Error(s)

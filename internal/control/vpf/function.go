@@ -88,10 +88,9 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 		f.Drops.Spoof, f.Drops.VLAN, f.Drops.Rate = f.Drops.Spoof+none.Spoof, f.Drops.VLAN+none.VLAN, f.Drops.Rate+none.Rate
 	}
 	set := Action{Kind: SetPort, VM: p.VM, Alias: f.Alias, Port: want}
-	failed := c.fails[set.key()]
-	down := c.mustDown(have, up, failed, f.Stands)
+	down := c.mustDown(have, up, c.failed(set.key()) != nil, f.Stands)
 	for _, k := range []Kind{LinkDown, SetPort, LinkUp} {
-		if e := c.fails[key{k, p.VM, f.Alias}].err; e != nil {
+		if e := c.failed(key{k, p.VM, f.Alias}); e != nil {
 			a := Action{Kind: k, VM: p.VM, Alias: f.Alias, Port: want, Why: f.Why}
 			f.Problems = append(f.Problems, model.Problem{Subject: vm.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e), Remedy: "it is tried again; until then it has no carrier"})
 		}
@@ -105,7 +104,7 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 		}
 	case nic.Tap == "":
 		f.Why = "its tap is not known yet"
-	case c.drops[nic.Tap]:
+	case c.clearing(nic.Tap):
 		f.Why = "what another VM left at a tap of this name is being cleared up"
 	case !f.Stands:
 		f.Why = "its policy is being set"
@@ -119,8 +118,14 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 	return false
 }
 
+// clearing says whether what was left at a tap of that name is being removed.
+func (c *Core) clearing(tap string) bool {
+	o := c.tried.Find(key{kind: DropPort, about: tap})
+	return o.Pending(c.now)
+}
+
 // mustDown says why a function may have no carrier now, "" if it may.
-func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed failure, stands bool) string {
+func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed, stands bool) string {
 	switch {
 	case !up:
 		return "it is not to have one"
@@ -128,7 +133,7 @@ func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed failure, st
 		return "its tap has no policy"
 	case have.Detached != model.No:
 		return "somebody took the policy off its tap"
-	case !stands && failed.err != nil:
+	case !stands && failed:
 		return "its policy cannot be set"
 	}
 	return ""
