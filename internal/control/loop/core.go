@@ -27,42 +27,33 @@ type Core struct {
 	checker  plan.Checker
 
 	exec    *executor.Executor
-	waiting []model.Move              // planned, not begun: the VF is not free or enough is under way
-	done    map[model.VMID][]doneMove // ended, perhaps after the last Snapshot was taken
-	freed   map[model.VFID]time.Time  // VFs that an unplug freed, perhaps after it too
-	resume  []model.Move              // left by an earlier run
-	giveUp  []uint64                  // Steps of cancelled Moves that only wait
+	waiting []model.Move // planned, not begun: the VF is not free or enough is under way
+	resume  []model.Move // an earlier run began them
+	giveUp  []uint64     // Steps of cancelled Moves that only wait
 	journal reconcile.Object[struct{}]
+	repairs repairs
+	unseen  unseen
+
 	fails   fails
-	badVFs  map[model.VFID]time.Time
+	badVFs  map[model.VFID]time.Time  // not used until then
 	idle    map[model.NICID]time.Time // since when a holder's guest has not used its VF
-	costs   map[model.VMID]*costs
-	sum     costs
-
-	cutOff    []repair // that wait, of VMs that cannot be reached
-	others    []repair
-	repairing int // repairs under way
-	repairs   map[repairKey]repairTries
-
-	filters  ownFilters
-	totals   model.Totals
-	recent   []model.MoveStatus
-	ended    []model.MoveStatus // since the last call of Ended
-	tickTime time.Duration
-	started  time.Time
-	asked    time.Time // when a person asked for fsck --repair; zero: nobody did
+	costs   ledger
+	filters ownFilters
+	record  record
 }
 
-// NewCore makes a Core. left are Moves that an earlier run did not end.
-func NewCore(rules model.Rules, opts Options, journal Journal, left []model.Move) (*Core, error) {
+// NewCore makes a Core. unfinished are Moves that an earlier run began.
+func NewCore(rules model.Rules, opts Options, journal Journal, unfinished []model.Move) (*Core, error) {
 	d, err := placement.New(rules)
 	if err != nil {
 		return nil, err
 	}
 	return &Core{
-		opts: opts, decider: d, rules: rules, resume: left,
-		exec:   executor.New(opts.executor(), journal),
-		badVFs: map[model.VFID]time.Time{}, idle: map[model.NICID]time.Time{}, repairs: map[repairKey]repairTries{}, done: map[model.VMID][]doneMove{}, freed: map[model.VFID]time.Time{}, costs: map[model.VMID]*costs{},
+		opts: opts, decider: d, rules: rules, resume: unfinished,
+		exec:    executor.New(opts.executor(), journal),
+		repairs: repairs{tries: map[repairKey]repairTries{}},
+		unseen:  unseen{moves: map[model.VMID][]endedMove{}, freed: map[model.VFID]time.Time{}},
+		badVFs:  map[model.VFID]time.Time{}, idle: map[model.NICID]time.Time{}, costs: ledger{byVM: map[model.VMID]*costs{}},
 		filters: ownFilters{added: map[model.Filter]time.Time{}},
 	}, nil
 }
@@ -84,7 +75,7 @@ func (c *Core) SetOptions(o Options) {
 }
 
 // Repair asks to repair every finding that is Sluice's to repair, as soon as its VM is free.
-func (c *Core) Repair(now time.Time) { c.asked = now }
+func (c *Core) Repair(now time.Time) { c.repairs.asked = now }
 
 // Forgive ends a VM's waiting time after failed moves: a person wants it tried now.
 func (c *Core) Forgive(vm model.VMID) {
@@ -97,12 +88,12 @@ func (c *Core) Forgive(vm model.VMID) {
 
 // Tick takes a new Snapshot, which the Core owns from now on, and returns Steps to start.
 func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
-	if c.started.IsZero() {
-		c.started = now
+	if c.record.started.IsZero() {
+		c.record.started = now
 	}
-	c.totals.Ticks++
+	c.record.totals.Ticks++
 	if c.snap != nil && snap.Time.Before(c.snap.Time) {
-		c.totals.LateSamples++ // an older picture than the one in hand: not worth deciding on
+		c.record.totals.LateSamples++ // an older picture than the one in hand: not worth deciding on
 		return c.advance(now)
 	}
 	c.snap = snap
@@ -115,7 +106,7 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	c.expectPlugs()
 	c.findings = c.checker.Check(snap, busy{c}, c.opts.Timeouts)
 	if c.opts.Mode != model.ModeEnforce {
-		c.cutOff, c.others = nil, nil
+		c.repairs.cutOff, c.repairs.others = nil, nil
 		return nil
 	}
 	c.tellWaits()
@@ -165,10 +156,10 @@ func (c *Core) next(now time.Time) []model.Step {
 	if c.opts.Mode != model.ModeEnforce {
 		return out
 	}
-	c.cutOff, out = c.beginRepairs(now, c.cutOff, cutOffAtOnce, out)
+	c.repairs.cutOff, out = c.beginRepairs(now, c.repairs.cutOff, cutOffAtOnce, out)
 	rest := c.waiting[:0]
 	for i, m := range c.waiting {
-		if c.exec.Len()-c.repairing >= max(1, c.opts.Parallel) {
+		if c.exec.Len()-c.repairs.underWay >= max(1, c.opts.Parallel) {
 			rest = append(rest, c.waiting[i:]...)
 			break
 		}
@@ -179,7 +170,7 @@ func (c *Core) next(now time.Time) []model.Step {
 		}
 	}
 	c.waiting = rest
-	c.others, out = c.beginRepairs(now, c.others, othersAtOnce, out)
+	c.repairs.others, out = c.beginRepairs(now, c.repairs.others, othersAtOnce, out)
 	return out
 }
 
@@ -207,7 +198,7 @@ func (c *Core) ready(m model.Move) bool {
 	switch {
 	case c.exec.Run(executor.Key(m)) != nil:
 		return false
-	case m.Kind == model.MoveRepair && (m.VM != "" && (busy{c}).NIC(nicOf(m)) || c.usedSince(m.VF)):
+	case m.Kind == model.MoveRepair && (m.VM != "" && (busy{c}).NIC(nicOf(m)) || c.unseen.used(m.VF)):
 		return false
 	case m.Kind != model.MoveRepair && c.underWay(m.VM):
 		return false
@@ -224,32 +215,11 @@ func (c *Core) ready(m model.Move) bool {
 		return false // its unplug is more urgent
 	}
 	has := holds(c.snap, nicOf(m))
-	if has != model.NoVF && has != m.VF && !c.isFreed(has) {
+	if has != model.NoVF && has != m.VF && !c.unseen.isFreed(has) {
 		return false // it gives up another VF first: a NIC has one at most
 	}
 	vf := c.snap.FindVF(m.VF)
-	return c.isFreed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || has == m.VF))
-}
-
-// usedSince says whether a Move that ended after the Snapshot was taken had the VF.
-func (c *Core) usedSince(vf model.VFID) bool {
-	if vf == model.NoVF {
-		return false
-	}
-	for _, moves := range c.done {
-		for i := range moves {
-			if moves[i].used == vf {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// isFreed says whether an unplug freed the VF after the Snapshot was taken.
-func (c *Core) isFreed(vf model.VFID) bool {
-	_, ok := c.freed[vf]
-	return ok
+	return c.unseen.isFreed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || has == m.VF))
 }
 
 // Finish takes the result of a Step and returns Steps to start. Results of Steps it
@@ -270,11 +240,11 @@ func (c *Core) Finish(now time.Time, id uint64, err error) []model.Step {
 
 // close takes a Run that is over into the books.
 func (c *Core) close(now time.Time, r *executor.Run) {
-	c.remember(r.MoveStatus)
+	c.record.add(r.MoveStatus)
 	if r.Move.Kind == model.MoveRepair {
-		c.repairing--
+		c.repairs.underWay--
 	}
-	d := doneMove{nic: r.Move.NIC, used: r.Move.VF, at: now}
+	d := endedMove{nic: r.Move.NIC, used: r.Move.VF, at: now}
 	for i := range r.Move.Steps {
 		if p := &r.Move.Steps[i].Path; p.Network != "" {
 			d.network, d.mac = p.Network, p.MAC
@@ -289,19 +259,19 @@ func (c *Core) close(now time.Time, r *executor.Run) {
 		c.worked(r.Move, &d)
 	}
 	if vm := r.Move.VM; vm != "" {
-		c.done[vm] = append(c.done[vm], d)
+		c.unseen.moves[vm] = append(c.unseen.moves[vm], d)
 	}
 }
 
 // worked says what a Move that worked left true.
-func (c *Core) worked(m model.Move, d *doneMove) {
+func (c *Core) worked(m model.Move, d *endedMove) {
 	switch m.Kind {
 	case model.MovePlug:
 		d.known, d.vf = true, m.VF
 		c.fails.Delete(nicOf(m))
 	case model.MoveUnplug:
 		d.known = true
-		c.freed[m.VF] = d.at
+		c.unseen.freed[m.VF] = d.at
 		if c.fails.Find(nicOf(m)).Want {
 			c.fails.Object(nicOf(m)).Want = false // it rests without the VF that it did not use
 		} else {
@@ -343,7 +313,7 @@ func (c *Core) otherWithoutLink(id model.NICID) bool {
 	vm := c.snap.FindVM(id.VM)
 	return vm != nil && slices.ContainsFunc(vm.NICs, func(n model.NIC) bool {
 		pf := c.snap.FindPF(n.Ours().PF)
-		return n.Alias != id.NIC && pf != nil && !pf.LinkUp && !c.isFreed(n.VF)
+		return n.Alias != id.NIC && pf != nil && !pf.LinkUp && !c.unseen.isFreed(n.VF)
 	})
 }
 

@@ -7,12 +7,29 @@ import (
 	"sluice/internal/model"
 )
 
-// costOf is what moves of the VM have cost, or of all VMs while it has had none.
-func (c *Core) costOf(vm model.VMID) placement.Cost {
-	if own := c.costs[vm]; own != nil {
+// ledger has what moves have cost.
+type ledger struct {
+	byVM map[model.VMID]*costs
+	all  costs
+}
+
+// of is what moves of the VM have cost, or of all VMs while it has had none.
+func (l *ledger) of(vm model.VMID) placement.Cost {
+	if own := l.byVM[vm]; own != nil {
 		return own.mean()
 	}
-	return c.sum.mean()
+	return l.all.mean()
+}
+
+// spent adds to what moves of the VM, and of all, have cost.
+func (l *ledger) spent(vm model.VMID, add func(*costs)) {
+	own := l.byVM[vm]
+	if own == nil {
+		own = &costs{}
+		l.byVM[vm] = own
+	}
+	add(own)
+	add(&l.all)
 }
 
 // costs sums what moves took.
@@ -35,29 +52,19 @@ func (k *costs) mean() placement.Cost {
 	return out
 }
 
-// spent adds to what moves of the VM, and of all, have cost.
-func (c *Core) spent(vm model.VMID, add func(*costs)) {
-	own := c.costs[vm]
-	if own == nil {
-		own = &costs{}
-		c.costs[vm] = own
-	}
-	add(own)
-	add(&c.sum)
-}
-
+// account takes a Move that worked into the books.
 func (c *Core) account(m model.MoveStatus) {
 	took := m.Ended.Sub(m.Started)
 	switch m.Move.Kind {
 	case model.MovePlug:
-		c.totals.Plugs++
-		c.totals.PlugTime += took
-		c.spent(m.Move.VM, func(k *costs) { k.Plugs++; k.Plug += took })
+		c.record.totals.Plugs++
+		c.record.totals.PlugTime += took
+		c.costs.spent(m.Move.VM, func(k *costs) { k.Plugs++; k.Plug += took })
 	case model.MoveUnplug:
-		c.totals.Unplugs++
-		c.totals.UnplugTime += took
-		c.spent(m.Move.VM, func(k *costs) { k.Unplugs++; k.Unplug += took })
+		c.record.totals.Unplugs++
+		c.record.totals.UnplugTime += took
+		c.costs.spent(m.Move.VM, func(k *costs) { k.Unplugs++; k.Unplug += took })
 	case model.MoveRepair:
-		c.totals.Repairs++
+		c.record.totals.Repairs++
 	}
 }

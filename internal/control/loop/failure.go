@@ -14,11 +14,11 @@ type fails = reconcile.Table[model.NICID, bool]
 
 // fail counts a failed move and makes its NIC rest before the next.
 func (c *Core) fail(now time.Time, m model.Move, err error) {
-	c.totals.Failed++
+	c.record.totals.Failed++
 	if (m.Kind != model.MovePlug && m.Kind != model.MoveUnplug) || errors.Is(err, model.ErrGone) {
 		return
 	}
-	c.spent(m.VM, func(k *costs) { k.Failed++ })
+	c.costs.spent(m.VM, func(k *costs) { k.Failed++ })
 	c.rest(now, nicOf(m), string(m.Kind)+" of "+m.VF.String()+" failed: "+err.Error(), false)
 }
 

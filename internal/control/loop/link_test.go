@@ -21,7 +21,7 @@ func TestUnplugWithoutLinkComesFirst(t *testing.T) {
 	}{
 		"another NIC has a VF without link": {func(*Core, *model.Snapshot) {}, true},
 		"its PF has a link":                 {func(_ *Core, s *model.Snapshot) { s.PFs[1].LinkUp = true }, false},
-		"that VF is freed already":          {func(c *Core, s *model.Snapshot) { c.freed[other(s).VF] = noon }, false},
+		"that VF is freed already":          {func(c *Core, s *model.Snapshot) { c.unseen.freed[other(s).VF] = noon }, false},
 		"somebody else attached that VF":    {func(_ *Core, s *model.Snapshot) { other(s).VFOwner = model.OwnerForeign }, false},
 		"it has no VF":                      {func(_ *Core, s *model.Snapshot) { other(s).VF = model.NoVF }, false},
 		"that VF is of another VM": {func(_ *Core, s *model.Snapshot) {

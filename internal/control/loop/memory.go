@@ -15,13 +15,10 @@ import (
 type busy struct{ c *Core }
 
 // VM implements plan.Busy.
-func (b busy) VM(id model.VMID) bool { return len(b.c.done[id]) > 0 || b.c.underWay(id) }
+func (b busy) VM(id model.VMID) bool { return b.c.unseen.vm(id) || b.c.underWay(id) }
 
 // NIC implements plan.Busy.
-func (b busy) NIC(id model.NICID) bool {
-	moved := func(d doneMove) bool { return d.nic == id.NIC }
-	return slices.ContainsFunc(b.c.done[id.VM], moved) || b.c.nicUnderWay(id)
-}
+func (b busy) NIC(id model.NICID) bool { return b.c.unseen.nic(id) || b.c.nicUnderWay(id) }
 
 // underWay says whether a Move of the VM is.
 func (c *Core) underWay(vm model.VMID) bool {
@@ -35,30 +32,19 @@ func (c *Core) nicUnderWay(id model.NICID) bool {
 
 // forget drops what the new Snapshot shows by itself, and what time has healed.
 func (c *Core) forget(snap *model.Snapshot, now time.Time) {
-	for vm, moves := range c.done {
-		shows := func(d doneMove) bool { return snap.Read.After(d.at) }
-		for _, d := range moves {
-			if shows(d) && d.used != model.NoVF {
-				c.checker.Used(d.used) // unless this Snapshot, the first since, shows it clean
-				c.checker.Routed(d.network, d.mac, snap.Time)
-			}
+	c.unseen.drop(snap.Read, func(d endedMove) {
+		if d.used != model.NoVF {
+			c.checker.Used(d.used) // unless this Snapshot, the first since, shows it clean
+			c.checker.Routed(d.network, d.mac, snap.Time)
 		}
-		if c.done[vm] = slices.DeleteFunc(moves, shows); len(c.done[vm]) == 0 {
-			delete(c.done, vm)
-		}
-	}
-	for vf, at := range c.freed {
-		if snap.Read.After(at) {
-			delete(c.freed, vf)
-		}
-	}
-	if c.totals.Ticks%sweepEvery == 0 {
+	})
+	if c.record.totals.Ticks%sweepEvery == 0 {
 		gone := func(vm model.VMID) bool { return snap.FindVM(vm) == nil }
 		c.fails.Prune(now, true, func(id model.NICID) bool { return !gone(id.VM) })
 		maps.DeleteFunc(c.idle, func(id model.NICID, _ time.Time) bool { return gone(id.VM) })
-		maps.DeleteFunc(c.costs, func(id model.VMID, _ *costs) bool { return gone(id) })
+		maps.DeleteFunc(c.costs.byVM, func(id model.VMID, _ *costs) bool { return gone(id) })
 	}
-	if c.totals.Ticks%sweepEvery == 1 {
+	if c.record.totals.Ticks%sweepEvery == 1 {
 		c.forgetFilters(snap)
 	}
 	for id, until := range c.badVFs {
@@ -76,8 +62,8 @@ func nicOf(m model.Move) model.NICID { return model.NICID{VM: m.VM, NIC: m.NIC} 
 
 // hints tell placement what the Snapshot does not show.
 func (c *Core) hints(now time.Time) *placement.Hints {
-	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.costOf}
-	if n := c.exec.Len() + c.fails.Len() + len(c.done); n > 0 {
+	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.costs.of}
+	if n := c.exec.Len() + c.fails.Len() + len(c.unseen.moves); n > 0 {
 		h.NICs = make(map[model.NICID]placement.Hint, n)
 	}
 	for id, f := range c.fails.All() {
@@ -89,7 +75,7 @@ func (c *Core) hints(now time.Time) *placement.Hints {
 			h.NICs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.Failed.Until, Detail: f.Failed.Err.Error()}
 		}
 	}
-	for vm, moves := range c.done {
+	for vm, moves := range c.unseen.moves {
 		for _, d := range moves {
 			if d.known {
 				h.NICs[model.NICID{VM: vm, NIC: d.nic}] = placement.Hint{VF: d.vf}
@@ -177,22 +163,10 @@ func (c *Core) takeUpLeft(now time.Time) {
 		}
 		c.exec.Resume(now, plan.WithUndo(again, c.opts.Timeouts))
 		if again.Kind == model.MoveRepair {
-			c.repairing++
+			c.repairs.underWay++
 		}
 	}
 	c.resume = nil
-}
-
-// doneMove is what an ended Move left true.
-type doneMove struct {
-	nic   string
-	known bool       // it is known which VF the NIC has now
-	vf    model.VFID // NoVF after an unplug
-	used  model.VFID // the VF that it set up or cleared
-	at    time.Time
-
-	network string // whose bridge it told where to send the MAC
-	mac     model.MAC
 }
 
 var _ plan.Busy = busy{}

@@ -81,11 +81,11 @@ func TestVFIsNotGivenWhileItIsBeingCleared(t *testing.T) {
 	if !slices.Contains(did, "attach b") {
 		t.Errorf("steps %v: b does not get the VF that a gave up", did)
 	}
-	if len(h.freed) != 1 {
-		t.Errorf("before a Snapshot shows it, %d VFs count as freed", len(h.freed))
+	if len(h.unseen.freed) != 1 {
+		t.Errorf("before a Snapshot shows it, %d VFs count as freed", len(h.unseen.freed))
 	}
-	if h.tick(); len(h.freed) != 0 {
-		t.Errorf("when a Snapshot has shown it, %d VFs count as freed", len(h.freed))
+	if h.tick(); len(h.unseen.freed) != 0 {
+		t.Errorf("when a Snapshot has shown it, %d VFs count as freed", len(h.unseen.freed))
 	}
 }
 
@@ -196,7 +196,9 @@ func TestMemoriesGoWithTheirVMs(t *testing.T) {
 		return nil
 	})
 	h.idle[model.NICID{VM: "a", NIC: "ua-0"}] = h.now
-	remember := func() [3]int { return [3]int{h.fails.Len(), len(h.costs), len(h.done) + len(h.freed)} }
+	remember := func() [3]int {
+		return [3]int{h.fails.Len(), len(h.costs.byVM), len(h.unseen.moves) + len(h.unseen.freed)}
+	}
 	for range 3 * sweepEvery {
 		h.tick()
 	}
@@ -223,13 +225,13 @@ func TestCosts(t *testing.T) {
 	at(model.MovePlug, "a", 4*time.Second)
 	at(model.MoveUnplug, "a", time.Second)
 	at(model.MovePlug, "b", 9*time.Second)
-	h.spent("a", func(k *costs) { k.Failed++ })
+	h.costs.spent("a", func(k *costs) { k.Failed++ })
 	want := placement.Cost{Plug: 3 * time.Second, Unplug: time.Second, Fail: 0.25}
-	if got := h.costOf("a"); got != want {
+	if got := h.costs.of("a"); got != want {
 		t.Errorf("a's: %+v, want %+v", got, want)
 	}
 	want = placement.Cost{Plug: 5 * time.Second, Unplug: time.Second, Fail: 0.2}
-	if got := h.costOf("new"); got != want {
+	if got := h.costs.of("new"); got != want {
 		t.Errorf("a new VM's: %+v, want %+v", got, want)
 	}
 	if n := h.View().Totals; n.Plugs != 3 || n.PlugTime != 15*time.Second || n.Unplugs != 1 || n.UnplugTime != time.Second {

@@ -38,9 +38,9 @@ type failure struct {
 func (c *Core) Memory() *Memory {
 	m := &Memory{
 		Busy: c.exec.Len(), Options: c.opts, Placement: c.decider.Memory(),
-		Costs: make(map[model.VMID]*costs, len(c.costs)), Sum: c.sum, Fails: make(map[model.NICID]*failure, c.fails.Len()),
+		Costs: make(map[model.VMID]*costs, len(c.costs.byVM)), Sum: c.costs.all, Fails: make(map[model.NICID]*failure, c.fails.Len()),
 	}
-	for id, k := range c.costs {
+	for id, k := range c.costs.byVM {
 		one := *k
 		m.Costs[id] = &one
 	}
@@ -59,12 +59,12 @@ func (c *Core) Recall(m *Memory) error {
 	if err := m.check(); err != nil {
 		return err
 	}
-	maps.Copy(c.costs, m.Costs)
+	maps.Copy(c.costs.byVM, m.Costs)
 	for id, f := range m.Fails {
 		o := c.fails.Object(id)
 		o.Want, o.Failed = f.Give, reconcile.Failure{Count: f.Count, Until: f.Until, Err: errors.New(f.Text)}
 	}
-	c.sum = m.Sum
+	c.costs.all = m.Sum
 	return c.decider.Recall(m.Placement)
 }
 

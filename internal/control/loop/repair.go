@@ -22,6 +22,15 @@ const (
 	queuedAtOnce = 256 // of the others, per tick
 )
 
+// repairs are the ones that wait and those that were tried.
+type repairs struct {
+	cutOff   []repair // that wait, of VMs that cannot be reached
+	others   []repair
+	underWay int
+	tries    map[repairKey]repairTries
+	asked    time.Time // when a person asked for fsck --repair; zero: nobody did
+}
+
 // repair is a repair that waits for its turn.
 type repair struct {
 	move model.Move
@@ -60,10 +69,10 @@ func (t repairTries) due(now time.Time) bool {
 // queueRepairs queues repairs: of what cuts a VM off always, of the rest when a person
 // asked. The first are those without which a VM cannot be reached at all.
 func (c *Core) queueRepairs(now time.Time) {
-	if now.Sub(c.asked) > repairEvery {
-		c.asked = time.Time{} // what could not be tried by now has to be asked for again
+	if now.Sub(c.repairs.asked) > repairEvery {
+		c.repairs.asked = time.Time{} // what could not be tried by now has to be asked for again
 	}
-	c.cutOff, c.others = c.cutOff[:0], c.others[:0]
+	c.repairs.cutOff, c.repairs.others = c.repairs.cutOff[:0], c.repairs.others[:0]
 	there := make(map[repairKey]bool, min(len(c.findings), 2*queuedAtOnce))
 	queued := map[string]bool{}
 	for _, cutOff := range []bool{true, false} { // of one VM, too, what cuts it off has the first turn
@@ -80,15 +89,15 @@ func (c *Core) queueRepairs(now time.Time) {
 // Subject; another has its turn at another tick.
 func (c *Core) queueRepair(now time.Time, f *model.Finding, there map[repairKey]bool, queued map[string]bool) {
 	r, cutOff := repair{key: keyOf(f)}, plan.CutsOff(f.Code)
-	tries, tried := c.repairs[r.key]
+	tries, tried := c.repairs.tries[r.key]
 	if tried {
 		there[r.key] = true
 	}
 	due := plan.Urgent(f.Code) && tries.due(now)
-	if asked := !c.asked.IsZero() && tries.last.Before(c.asked); !due && !asked {
+	if asked := !c.repairs.asked.IsZero() && tries.last.Before(c.repairs.asked); !due && !asked {
 		return
 	}
-	if !cutOff && len(c.others) >= queuedAtOnce {
+	if !cutOff && len(c.repairs.others) >= queuedAtOnce {
 		return
 	}
 	r.move = repairOf(f)
@@ -98,22 +107,22 @@ func (c *Core) queueRepair(now time.Time, f *model.Finding, there map[repairKey]
 	}
 	queued[k] = true
 	if cutOff {
-		c.cutOff = append(c.cutOff, r)
+		c.repairs.cutOff = append(c.repairs.cutOff, r)
 	} else {
-		c.others = append(c.others, r)
+		c.repairs.others = append(c.repairs.others, r)
 	}
 }
 
 // forgetRepairs notes which findings are over and, a while later, that they ever were.
 func (c *Core) forgetRepairs(now time.Time, there map[repairKey]bool) {
-	for key, t := range c.repairs {
+	for key, t := range c.repairs.tries {
 		if there[key] {
 			continue
 		}
 		if t.ended = true; now.Sub(t.last) > 2*repairEvery {
-			delete(c.repairs, key)
+			delete(c.repairs.tries, key)
 		} else {
-			c.repairs[key] = t
+			c.repairs.tries[key] = t
 		}
 	}
 }
@@ -137,7 +146,7 @@ func repairOf(f *model.Finding) model.Move {
 func (c *Core) beginRepairs(now time.Time, queue []repair, most int, out []model.Step) ([]repair, []model.Step) {
 	rest := queue[:0]
 	for i, r := range queue {
-		if c.repairing >= most {
+		if c.repairs.underWay >= most {
 			rest = append(rest, queue[i:]...)
 			break
 		}
@@ -145,9 +154,9 @@ func (c *Core) beginRepairs(now time.Time, queue []repair, most int, out []model
 			rest = append(rest, r)
 			continue
 		}
-		t := c.repairs[r.key]
-		c.repairs[r.key] = repairTries{last: now, count: t.count + 1} // not when it is queued: it may have to wait
-		c.repairing++
+		t := c.repairs.tries[r.key]
+		c.repairs.tries[r.key] = repairTries{last: now, count: t.count + 1} // not when it is queued: it may have to wait
+		c.repairs.underWay++
 		out = append(out, c.exec.Do(now, plan.WithUndo(r.move, c.opts.Timeouts)))
 	}
 	return rest, out

@@ -34,8 +34,8 @@ func TestRepairsThatAreUndoneAreDamped(t *testing.T) {
 	if did := h.do(h.tick(), works); len(did) == 0 {
 		t.Error("a fault that comes back minutes later waits")
 	}
-	if len(h.repairs) != 1 {
-		t.Errorf("remembers %d findings, one is there", len(h.repairs))
+	if len(h.repairs.tries) != 1 {
+		t.Errorf("remembers %d findings, one is there", len(h.repairs.tries))
 	}
 }
 

@@ -163,8 +163,8 @@ func TestMemoriesAreBoundedByTheVMsThere(t *testing.T) {
 		h.tick()
 	}
 	for what, n := range map[string]int{
-		"failures": h.fails.Len(), "idle guests": len(h.idle), "costs": len(h.costs), "ended moves": len(h.done), "freed VFs": len(h.freed),
-		"bad VFs": len(h.badVFs), "repairs": len(h.repairs), "filters": len(h.filters.added),
+		"failures": h.fails.Len(), "idle guests": len(h.idle), "costs": len(h.costs.byVM), "ended moves": len(h.unseen.moves), "freed VFs": len(h.unseen.freed),
+		"bad VFs": len(h.badVFs), "repairs": len(h.repairs.tries), "filters": len(h.filters.added),
 	} {
 		if n > 2 {
 			t.Errorf("%s: %d are remembered, and no VM is there", what, n)

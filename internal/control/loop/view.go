@@ -12,15 +12,24 @@ import (
 // keepRecent is how many ended moves a View shows.
 const keepRecent = 100
 
-func (c *Core) remember(m model.MoveStatus) {
-	c.ended = append(c.ended, m)
-	c.recent = append([]model.MoveStatus{m}, c.recent[:min(len(c.recent), keepRecent-1)]...)
+// record is what people are told of what was done.
+type record struct {
+	started time.Time // the first Tick
+	tick    time.Duration
+	totals  model.Totals
+	recent  []model.MoveStatus
+	ended   []model.MoveStatus // since the last call of Ended
+}
+
+func (r *record) add(m model.MoveStatus) {
+	r.ended = append(r.ended, m)
+	r.recent = append([]model.MoveStatus{m}, r.recent[:min(len(r.recent), keepRecent-1)]...)
 }
 
 // Ended returns the moves that ended since it was last called.
 func (c *Core) Ended() []model.MoveStatus {
-	out := c.ended
-	c.ended = nil
+	out := c.record.ended
+	c.record.ended = nil
 	return out
 }
 
@@ -32,13 +41,13 @@ func (c *Core) Timer(now time.Time) []model.Step { return c.advance(now) }
 
 // Idle says that nothing is under way and nothing waits.
 func (c *Core) Idle() bool {
-	return c.exec.Len() == 0 && len(c.waiting)+len(c.cutOff)+len(c.others) == 0
+	return c.exec.Len() == 0 && len(c.waiting)+len(c.repairs.cutOff)+len(c.repairs.others) == 0
 }
 
 // pending lists what has not begun: repairs first.
 func (c *Core) pending() []model.Move {
 	var out []model.Move
-	for _, queue := range [][]repair{c.cutOff, c.others} {
+	for _, queue := range [][]repair{c.repairs.cutOff, c.repairs.others} {
 		for i := range queue {
 			out = append(out, queue[i].move)
 		}
@@ -52,8 +61,8 @@ func (c *Core) View() *model.View {
 	v := &model.View{
 		Snapshot: c.snap, Target: c.target, Rules: c.rules, Rounds: placement.Rounds(c.rules.Policy), Mode: c.opts.Mode,
 		Pending: c.pending(), Findings: c.findings,
-		Recent: append([]model.MoveStatus(nil), c.recent...), Totals: c.totals, Started: c.started,
-		Tick: c.tickTime,
+		Recent: append([]model.MoveStatus(nil), c.record.recent...), Totals: c.record.totals, Started: c.record.started,
+		Tick: c.record.tick,
 	}
 	v.Totals.Retries, v.Active = c.exec.Retries(), c.active()
 	return v
@@ -71,10 +80,10 @@ func (c *Core) active() []model.MoveStatus {
 }
 
 // Missed counts a sample that was due while the one before was still being taken.
-func (c *Core) Missed() { c.totals.LateSamples++ }
+func (c *Core) Missed() { c.record.totals.LateSamples++ }
 
 // Took notes how long a Tick took, for Views.
-func (c *Core) Took(d time.Duration) { c.tickTime = d }
+func (c *Core) Took(d time.Duration) { c.record.tick = d }
 
 // Mode says how far it may go.
 func (c *Core) Mode() model.Mode { return c.opts.Mode }
