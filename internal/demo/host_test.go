@@ -90,3 +90,31 @@ func TestNoTroubles(t *testing.T) {
 		}
 	}
 }
+
+// The liar of a demo does not look like the winner: few of all moves are its own.
+func TestLiarMovesSeldom(t *testing.T) {
+	type move struct {
+		vm string
+		at time.Time
+	}
+	moves, own := map[move]bool{}, 0
+	o := cli.DemoOptions{VMs: 40, VFs: 24, For: time.Hour, Troubles: true, Policy: model.DefaultPolicy, Interval: 5 * time.Minute, Speed: 1200, Seed: 1}
+	o.Show = func(v *model.View) {
+		for i := range v.Recent {
+			m := &v.Recent[i]
+			if one := (move{m.Move.VMName, m.Ended}); !moves[one] {
+				moves[one] = true
+				if one.vm == "lab-liar" {
+					own++
+				}
+			}
+		}
+	}
+	if err := demo.Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d of %d moves are the liar's", own, len(moves))
+	if own == 0 || 20*own > len(moves) {
+		t.Errorf("%d of %d moves are the liar's, want one in 20 at most, and one at least", own, len(moves))
+	}
+}

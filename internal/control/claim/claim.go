@@ -34,9 +34,6 @@ const (
 	busyShare  = 1.0 / 20 // of its proof at which a VM counts as fully busy
 	headroom   = 4.0      // a VF lets a VM move this much more than virtio did
 	perIRQ     = 64.0     // packets that one interrupt may stand for: what a guest takes off the ring before it asks for the next
-	roomSlack  = 1.25     // claims and port are read at different times
-	roomFloor  = 2000.0   // packets/s: broadcasts, which reach every VF and cross the port once
-	roomMean   = 10.0     // s over which the port's rate is averaged: claims come every few seconds
 	silentSoon = 30.0     // s for which a guest may be silent without being taken for one that hides something
 	silentFor  = 60.0     // s for which the load of a VM is unknown that had its VF before, and says nothing
 	maxStep    = 60.0     // s: a longer gap between two looks counts as that
@@ -66,7 +63,7 @@ type Holder struct {
 // Ledger judges claims. It has no clock; equal sequences of calls give equal results.
 type Ledger struct {
 	accounts map[Key]*account
-	rooms    map[string]*room
+	ports    map[string]*port
 }
 
 // account is what is known of one NIC.
@@ -77,16 +74,11 @@ type account struct {
 	credit float64       // s
 	last   model.Traffic // the last load that was seen or believed: what a silent guest is taken for
 	silent float64       // s since the guest last said anything of its VF, or since it got it
-}
-
-// room is what a PF's port carried for VFs.
-type room struct {
-	at   time.Time
-	mean float64
+	share  float64       // of its claims that the port bears out, 0..1
 }
 
 // New makes a Ledger.
-func New() *Ledger { return &Ledger{accounts: map[Key]*account{}, rooms: map[string]*room{}} }
+func New() *Ledger { return &Ledger{accounts: map[Key]*account{}, ports: map[string]*port{}} }
 
 // Saw notes what the host counted of a NIC without a VF.
 func (l *Ledger) Saw(now time.Time, key Key, virtio model.Traffic) {
@@ -108,7 +100,7 @@ func (l *Ledger) Saw(now time.Time, key Key, virtio model.Traffic) {
 func (l *Ledger) account(key Key, now time.Time) (*account, float64) {
 	a := l.accounts[key]
 	if a == nil {
-		a = &account{at: now}
+		a = &account{at: now, share: 1}
 		l.accounts[key] = a
 	}
 	dt := min(maxStep, max(0, now.Sub(a.at).Seconds()))
@@ -131,47 +123,43 @@ func (l *Ledger) Forget(keep func(Key) bool, keepPF func(string) bool) {
 			delete(l.accounts, k)
 		}
 	}
-	for pf := range l.rooms {
+	for pf := range l.ports {
 		if !keepPF(pf) {
-			delete(l.rooms, pf)
+			delete(l.ports, pf)
 		}
 	}
 }
 
-// Judge says what is believed of the holders of one PF's VFs, in their order; port is what
+// Judge says what is believed of the holders of one PF's VFs, in their order; carried is what
 // its port carried for VFs. The sum of what is believed and corroborated is at most
 // what the port carried, with some slack.
-func (l *Ledger) Judge(now time.Time, pf string, port Figure, holders []Holder) []model.Traffic {
-	left := l.room(now, pf, port)
+func (l *Ledger) Judge(now time.Time, pf string, carried Figure, holders []Holder) []model.Traffic {
 	claims := make([]claim, len(holders))
 	for i := range holders {
 		a, dt := l.account(holders[i].Key, now)
 		claims[i] = newClaim(&holders[i], a, dt)
 	}
-	if port.Known {
-		level := level(claims, left)
+	if carried.Known {
+		p := l.ports[pf]
+		if p == nil {
+			p = &port{at: now, recent: carried.Rate}
+			l.ports[pf] = p
+		}
+		most, dt := p.room(now, carried.Rate)
+		p.learn(claims, most, dt)
+		for i := range claims {
+			claims[i].doubt()
+		}
+		level := level(claims, most)
 		for i := range claims {
 			claims[i].supported = min(claims[i].supported, level)
 		}
 	}
 	out := make([]model.Traffic, len(holders))
 	for i := range claims {
-		out[i] = claims[i].judge(port.Known)
+		out[i] = claims[i].judge(carried.Known)
 	}
 	return out
-}
-
-// room is the most that all claims of a PF together may be corroborated for, packets/s.
-func (l *Ledger) room(now time.Time, pf string, port Figure) float64 {
-	r := l.rooms[pf]
-	if r == nil {
-		r = &room{at: now, mean: port.Rate}
-		l.rooms[pf] = r
-	}
-	dt := max(0, now.Sub(r.at).Seconds())
-	r.at = now
-	r.mean += (port.Rate - r.mean) * (1 - math.Exp(-dt/roomMean))
-	return roomSlack*max(r.mean, port.Rate) + roomFloor
 }
 
 // level is the highest figure that every claim may reach so that their sum fits: small

@@ -13,7 +13,8 @@ type claim struct {
 	dt        float64
 	said      model.Traffic // by the guest; of a silent one, what was last seen or believed
 	wants     float64       // all of it
-	raised    float64       // what its interrupts may stand for; without that witness all
+	shown     float64       // what its interrupts may stand for; without that witness all
+	raised    float64       // of that, what it may move by what it has proved, and by what the port made of its claims
 	supported float64       // what all witnesses that there are support
 	unknown   bool          // there is nothing to go by yet
 }
@@ -36,12 +37,19 @@ func newClaim(h *Holder, a *account, dt float64) claim {
 		c.said = scale(a.last, max(0, 1-h.Virtio/max(1, packets(a.last))))
 	}
 	c.wants = packets(c.said)
-	c.raised = min(c.wants, headroom*a.proved)
+	c.shown = c.wants
 	if h.Interrupts.Known {
-		c.raised = min(c.raised, perIRQ*h.Interrupts.Rate)
+		c.shown = min(c.shown, perIRQ*h.Interrupts.Rate)
 	}
+	c.raised = min(c.shown, headroom*a.proved)
 	c.supported = c.raised
 	return c
+}
+
+// doubt cuts the claim of a NIC whose claims the port does not bear out.
+func (c *claim) doubt() {
+	c.raised *= min(1, c.a.share/shareTrue)
+	c.supported = c.raised
 }
 
 // judge makes the figure, and takes what it costs.
