@@ -80,8 +80,8 @@ type incomingCore interface {
 	Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]plan.Kept) ([]model.Step, error)
 }
 
-// ready chooses VFs for a VM's NICs and sets them up for QEMU to attach. What a VF carries for which that failed is
-// cleared by the loop when nobody waits for it any more.
+// ready chooses VFs for a VM's NICs and sets them up for QEMU to attach. If that fails for a VF, the loop
+// clears it when nobody waits for it any more.
 func (k *incoming) ready(ctx context.Context, call func(context.Context, func(time.Time)) error, core incomingCore, vm model.Subject, nics []model.NIC) ([]model.VFStep, error) {
 	var steps []model.Step
 	var refused error
@@ -143,8 +143,8 @@ func (k *incoming) do(ctx context.Context, s model.Step) error {
 	return k.actuator.Do(ctx, s)
 }
 
-// choose runs in the loop, so that no Snapshot that does not show what is kept is decided on after it. What is kept for
-// the VM already, as when its migration is tried again, it keeps for it from now on.
+// choose runs in the loop, so that every decision after it goes by a Snapshot that shows the kept VFs. VFs already kept for
+// the VM, as when its migration is tried again, are kept anew from now on.
 func (k *incoming) choose(core incomingCore, vm model.Subject, nics []model.NIC) ([]model.Step, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

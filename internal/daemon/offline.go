@@ -44,6 +44,6 @@ func Offline(ctx context.Context, path string) (*answer.Offline, error) {
 	}
 	snap.Problems = append(snap.Problems, virtualProblems(ctx, c.StateDir, h.virt.CheckVPF)...)
 	v := core.View()
-	v.Findings = slices.Concat(v.Findings, leftFindings(ctx, h, c, snap), h.aside.findings())
+	v.Findings = slices.Concat(v.Findings, leftFindings(ctx, h, c, snap), h.reserved.findings())
 	return answer.LookedOffline(v, h.examine), nil
 }

@@ -38,7 +38,7 @@ const (
 	countersWithin = 5 * time.Second
 )
 
-// printQualify tries out a PF and prints the report. What is being done goes to progress.
+// printQualify tries out a PF and prints the report. It says what it is doing on progress.
 func printQualify(ctx context.Context, w, progress io.Writer, o Options, q qualifyOptions) error {
 	outliveReaders()
 	c, err := load(o.Config)
@@ -62,7 +62,7 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 	}
 	say := func(text string) { _, _ = fmt.Fprintln(progress, text) }
 	m, err := measure.Run(ctx, measure.Options{
-		PF: q.pf, Version: o.Version, Kernel: h.kernel, Domains: h.holders, Journal: h.aside.path,
+		PF: q.pf, Version: o.Version, Kernel: h.kernel, Domains: h.holders, Journal: h.reserved.path,
 		Free:     func(ctx context.Context) ([]model.VF, error) { return h.free(ctx, q.pf) },
 		SetAside: func(ctx context.Context, ids []model.VFID) error { return setAside(ctx, c.StateDir, socket, ids) },
 		Space:    measure.NewSpace, Counters: countersWithin,
@@ -142,7 +142,7 @@ func asideSeen(ctx context.Context, client *client.Client, ids []model.VFID) err
 			return fmt.Errorf("it shows VF %s as %s %s", id, v.Owner, strings.TrimSpace(v.Holder+" "+v.OwnerWhy))
 		}
 	}
-	// What begins from here on is planned by somebody who has seen them set aside.
+	// Moves that begin from here on are planned by a daemon that has seen them set aside.
 	plan, err := client.Plan(ctx)
 	if err != nil {
 		return err
@@ -169,12 +169,12 @@ func restoreQualify(ctx context.Context, w io.Writer, o Options) error {
 		return err
 	}
 	defer h.close()
-	j, err := measure.ReadJournal(h.aside.path)
+	j, err := measure.ReadJournal(h.reserved.path)
 	if err == nil && j == nil {
 		_, err = fmt.Fprintln(w, "Nothing is set aside.")
 		return err
 	}
-	left, err := measure.Restore(ctx, h.kernel, h.holders, h.aside.path)
+	left, err := measure.Restore(ctx, h.kernel, h.holders, h.reserved.path)
 	if err == nil && len(left) > 0 {
 		err = errors.New(strings.Join(left, "\n"))
 	}

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"sluice/api/v1"
 	"sluice/internal/base/input"
@@ -19,7 +17,6 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control/doctor"
 	"sluice/internal/control/placement"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/qualify"
 	"sluice/internal/host/qualify/measure"
 	"sluice/internal/model"
@@ -73,7 +70,7 @@ func readReport(stateDir, pf string) (*api.Qualification, error) {
 	return q, nil
 }
 
-// readReports reads those of the config's PFs. What cannot be read is for doctor to tell: the daemon works without.
+// readReports reads those of the config's PFs. If one cannot be read, doctor says so: the daemon works without.
 func (h *host) readReports(ctx context.Context, c *config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, leftWithin)
 	defer cancel()
@@ -113,7 +110,7 @@ func (h *host) measured(pf *model.PF) {
 
 // examine is doctor's, with what there is to say of reports and of VFs that are set aside.
 func (h *host) examine(s *model.Snapshot) []model.Problem {
-	return slices.Concat(doctor.Examine(s), h.reports.Load().problems, h.aside.problems())
+	return slices.Concat(doctor.Examine(s), h.reports.Load().problems, h.reserved.problems())
 }
 
 // lostParam is the policies' parameter that reports have a figure for.
@@ -164,93 +161,6 @@ func worthProblems(w *config.Worth, list []api.Qualification) []model.Problem {
 		p.Remedy = "measure again while the host is at rest (sluice qualify PF --vm VM --save), or set worth.kilobyte_cpu in sluice.yaml"
 	}
 	return []model.Problem{p}
-}
-
-// aside knows which VFs `sluice qualify` has taken out of the pool.
-type aside struct {
-	path string // of its journal; "": not known
-	log  *slog.Logger
-	said string // the last error that was logged
-}
-
-func newAside(log *slog.Logger) aside {
-	ns, err := kernel.NetworkNamespace()
-	if err != nil {
-		return aside{log: log}
-	}
-	return aside{path: measure.JournalPath(runDir, ns), log: log}
-}
-
-// look reads it afresh for every look at the host: a missing file costs microseconds. Where it cannot be read, any free VF
-// may be one of them.
-func (a *aside) look() func(*model.VF) string {
-	j, err := measure.ReadJournal(a.path)
-	if err != nil {
-		if a.said != err.Error() {
-			a.said = err.Error()
-			a.log.Error("no VM is given a free VF: `sluice qualify` may have set it aside", "error", err)
-		}
-		return func(vf *model.VF) string {
-			if vf.Owner != model.OwnerFree {
-				return ""
-			}
-			return model.PerhapsAside
-		}
-	}
-	a.said = ""
-	if j == nil {
-		return nil
-	}
-	ids := map[model.VFID]bool{}
-	for i := range j.VFs {
-		ids[j.VFs[i].ID] = true
-	}
-	return func(vf *model.VF) string {
-		if !ids[vf.ID] {
-			return ""
-		}
-		return model.SetAside
-	}
-}
-
-// problems says what to do about a journal that cannot be read.
-func (a *aside) problems() []model.Problem {
-	_, err := measure.ReadJournal(a.path)
-	if err == nil {
-		return nil
-	}
-	return []model.Problem{{
-		Text: err.Error() + ": no VM is given a free VF, since each may be one of them",
-		Remedy: "with the version of Sluice that wrote it: sluice qualify --restore; or, once no free VF has a driver, MAC or rate left of a trial (ip -d link show; docs/qualify.md), " +
-			"remove it: rm " + a.path,
-	}}
-}
-
-// findLeftQualify is the code of a finding about VFs that are set aside by nobody who is at work.
-const findLeftQualify = "left-qualify"
-
-func (a *aside) findings() []model.Finding {
-	j, err := measure.ReadJournal(a.path)
-	if j == nil || err != nil || measure.Running(a.path) {
-		return nil
-	}
-	text := fmt.Sprintf("`sluice qualify` was killed and left %d VFs set aside, which nobody is given", len(j.VFs))
-	return []model.Finding{{Code: findLeftQualify, Subject: "PF " + j.PF, Text: text, Remedy: "sluice qualify --restore"}}
-}
-
-// putBack does that at the start of a daemon that moves VFs.
-func (d *daemonState) putBack(ctx context.Context, c *config.Config) {
-	if d.options(c).Mode != model.ModeEnforce || len(d.host.aside.findings()) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	left, err := measure.Restore(ctx, d.host.kernel, d.host.holders, d.host.aside.path)
-	if err != nil || len(left) > 0 {
-		d.log.Error("VFs that `sluice qualify` left stay set aside", "error", err, "left", left)
-		return
-	}
-	d.log.Info("VFs that `sluice qualify` left are as they were")
 }
 
 // holders says which domains have which PCI devices.

@@ -139,7 +139,7 @@ func timeTaken(t *testing.T) time.Duration {
 
 func TestAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "qualify-1.json")
-	a := aside{path: path, log: slog.New(slog.DiscardHandler)}
+	a := reservedVFs{path: path, log: slog.New(slog.DiscardHandler)}
 	if a.look() != nil || len(a.findings()) > 0 || len(a.problems()) > 0 {
 		t.Error("something is set aside by nobody")
 	}
@@ -166,9 +166,9 @@ func TestAside(t *testing.T) {
 func TestAsideUnreadable(t *testing.T) {
 	for name, text := range map[string]string{"no JSON": `{"version":1,"pf`, "a later version": `{"version":99}`, "empty": ""} {
 		var log strings.Builder
-		h := &host{aside: aside{path: filepath.Join(t.TempDir(), "qualify-1.json"), log: slog.New(slog.NewTextHandler(&log, nil))}}
+		h := &host{reserved: reservedVFs{path: filepath.Join(t.TempDir(), "qualify-1.json"), log: slog.New(slog.NewTextHandler(&log, nil))}}
 		h.reports.Store(&reports{})
-		a := &h.aside
+		a := &h.reserved
 		if err := os.WriteFile(a.path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

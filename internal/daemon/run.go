@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -46,8 +43,8 @@ type host struct {
 	shaper  *guest.Shaper    // nil: limits are not set in guests
 	conf    atomic.Pointer[config.Config]
 
-	reports atomic.Pointer[reports] // of `sluice qualify`
-	aside   aside
+	reports  atomic.Pointer[reports] // of `sluice qualify`
+	reserved reservedVFs
 }
 
 func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, error) {
@@ -68,9 +65,9 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 		return rules.For(id, name).Failover
 	}
 	h.readReports(ctx, c)
-	h.aside = newAside(log)
+	h.reserved = newReserved(log)
 	options := observeOptions(c, failover)
-	options.SetAside, options.Measured = h.aside.look, h.measured
+	options.SetAside, options.Measured = h.reserved.look, h.measured
 	if c.Bandwidth.InGuest && c.GuestAgent.Enabled {
 		h.shaper = guest.NewShaper(libvirt.Patient{Agents: h.virt})
 		options.InGuest = h.shaper
@@ -200,7 +197,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err := d.limit(c, act); err != nil {
 		return err
 	}
-	d.putBack(ctx, c)
+	d.restoreReserved(ctx, c)
 	defer d.closeLimits()
 	dog.call = d.runner.Call
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.rules(d.host.conf.Load()) })
@@ -209,8 +206,8 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	d.backend.Seen = past.Add
 	d.whatIf = history.NewWhatIf(past, history.WhatIfEvery, time.Now, computeWhatIf)
 	d.runner.Publish = func(v *model.View) {
-		d.addLeft(v)
-		v.Findings = append(v.Findings, d.host.aside.findings()...)
+		d.addLeftovers(v)
+		v.Findings = append(v.Findings, d.host.reserved.findings()...)
 		d.backend.Publish(v)
 	}
 	socket := c.API.Socket
@@ -247,98 +244,6 @@ func (d *daemonState) options(c *config.Config) loop.Options {
 		o.Mode = d.o.Mode
 	}
 	return o
-}
-
-// reload reads the config again. Either all of it counts from now on, but for the keys
-// that the notes name, or none. The notes are what a person must know about what follows.
-func (d *daemonState) reload() (notes []string, err error) {
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyReloading)
-	defer daemon.SdNotify(false, daemon.SdNotifyReady) //nolint:errcheck // nobody may be listening
-	c, err := load(d.o.Config)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := d.host.checkWorld(ctx, c); err != nil {
-		return nil, err
-	}
-	if err := d.locks.mode(d.options(c).Mode); err != nil {
-		return nil, err
-	}
-	view, _ := d.backend.View()
-	d.host.readReports(ctx, c)
-	var failed error
-	err = d.runner.Call(ctx, func(time.Time) {
-		if failed = d.runner.Core.SetRules(d.over.Over(d.host.rules(c))); failed == nil {
-			if failed = d.limits.SetOptions(d.bandwidthOptions(c), d.o.Lift || liftAll(c)); failed != nil {
-				return
-			}
-			d.runner.Core.SetOptions(d.options(c))
-			d.host.conf.Store(c)
-			d.host.source.SetPool(poolOf(c))
-			setLevel(d.level, c.Log.Level)
-		}
-	})
-	if err := errors.Join(err, failed); err != nil {
-		return nil, err
-	}
-	notes = c.Warnings()
-	for _, key := range c.AfterRestart(d.started) {
-		notes = append(notes, key+" changed: it counts after a restart")
-	}
-	notes = append(notes, leaving(view, poolOf(c), d.options(c).Mode)...)
-	warn(notes, d.log)
-	d.log.Info("configuration reloaded", "policy", c.Policy, "mode", string(d.options(c).Mode))
-	return notes, nil
-}
-
-// leaving says what becomes of the VFs that VMs hold and that are Sluice's to hand out no more.
-func leaving(v *model.View, pool observe.Pool, mode model.Mode) (notes []string) {
-	for i := range v.Snapshot.PFs {
-		pf := &v.Snapshot.PFs[i]
-		_, listed := pool[pf.Name]
-		var holders []string
-		for j := range pf.VFs {
-			vf := &pf.VFs[j]
-			if vm := v.Snapshot.FindVM(vf.Holder); vm != nil && vf.Owner == model.OwnerSluice && (!listed || !pool.Has(vf.ID)) {
-				holders = append(holders, fmt.Sprintf("%s (%s)", vm.Name, vf.ID))
-			}
-		}
-		list := strings.Join(holders, ", ")
-		switch {
-		case len(holders) == 0:
-		case listed:
-			notes = append(notes, fmt.Sprintf("%s: VFs that `vfs:` lists no more stay with their VMs until those give them up: %s", pf.Name, list))
-		case mode == model.ModeEnforce:
-			notes = append(notes, fmt.Sprintf("%s is listed no more: its VFs are given up, and these VMs go to virtio or a VF of another PF: %s", pf.Name, list))
-		default:
-			notes = append(notes, fmt.Sprintf("%s is listed no more: in enforce mode these VMs would give up its VFs: %s", pf.Name, list))
-		}
-	}
-	return notes
-}
-
-// onHangup reloads at SIGHUP until the returned function is called.
-func (d *daemonState) onHangup(ctx context.Context) func() {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-hup:
-				if _, err := d.backend.TryReload(); err != nil {
-					d.log.Error("reload failed", "error", err)
-				}
-			}
-		}
-	}()
-	return func() { signal.Stop(hup); cancel() }
 }
 
 // warn logs what the config asks for that does not do what one may expect.

@@ -38,7 +38,7 @@ const (
 var scratchSizes = []int{64, 256, 512, 1024, 1472}
 
 // scratch has the daemon move a VM, which must run in enforce mode: so the moves are those that VMs see, with all that keeps
-// them safe. What is asked of it are overrides that end by themselves.
+// them safe. It is asked by overrides that end by themselves.
 type scratch struct {
 	client *client.Client
 	vm     string

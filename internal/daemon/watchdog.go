@@ -24,7 +24,7 @@ func looks(sample time.Duration) time.Duration {
 	return sample + max(10*sample, 10*time.Second) + 30*time.Second
 }
 
-// seen notes the end of a look. libvirt may be away for long; that is no reason to be killed.
+// seen notes the end of a look. A long absence of libvirt must not get the daemon killed.
 func (w *watchdog) seen() {
 	now := time.Now()
 	w.looked.Store(&now)

@@ -94,7 +94,7 @@ func pfAdvice(pf *model.PF) []model.Problem {
 		p.Info = true
 		out = append(out, p)
 	}
-	if n := left(pf); n > 0 {
+	if n := notInPool(pf); n > 0 {
 		p := say(fmt.Sprintf("%d of its VFs are left to others", n), "list them under vfs: in sluice.yaml if Sluice should give them")
 		p.Info = true
 		out = append(out, p)
@@ -106,8 +106,8 @@ func pfAdvice(pf *model.PF) []model.Problem {
 	return out
 }
 
-// left counts the VFs that nobody has but that are outside the pool.
-func left(pf *model.PF) (n int) {
+// notInPool counts the VFs that nobody has but that are outside the pool.
+func notInPool(pf *model.PF) (n int) {
 	for i := range pf.VFs {
 		if pf.VFs[i].OwnerWhy == model.NotInPool {
 			n++
@@ -163,7 +163,7 @@ func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) []model.Pro
 }
 
 // Definition says what a VM's definition lacks for VFs behind those of its NICs that are in the given networks; none given: any.
-// What its guest and its taps do now is left out.
+// It leaves out what its guest and its taps do now.
 func Definition(vm model.VM, nets map[string]bool) []model.Problem {
 	vm.State, vm.NICs = model.VMRunning, slices.Clone(vm.NICs)
 	if vm.Ready == model.No {

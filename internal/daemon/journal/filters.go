@@ -12,8 +12,8 @@ import (
 )
 
 // Filters is loop.Filters in a file, a line for each change. It is not synced: a machine
-// that goes down takes the filters with it. What cannot be written is logged once; the
-// whole is written anew as soon as that works again.
+// that goes down takes the filters with it. A failed write is logged once; the
+// whole file is written anew as soon as that works again.
 type Filters struct {
 	path   string
 	log    *slog.Logger

@@ -189,7 +189,7 @@ func (j *File) End(m model.Move) error {
 // Close closes the file; what is open in it stays.
 func (j *File) Close() error { return j.file.Close() }
 
-// write appends a line. What a failed one leaves is cut off before the next: a line
+// write appends a line. The remains of a failed write are cut off before the next: a line
 // behind half a line would be lost with it, and the journal refused at the next start.
 func (j *File) write(e entry, sync func() error) error {
 	b, err := encodeLine(e)

@@ -19,7 +19,7 @@ import (
 type Counters interface {
 	// Follow takes from a Snapshot which devices are whose.
 	Follow(*model.Snapshot)
-	// Read appends the readings of all NICs to buf. What cannot be read is missing, and the error says why.
+	// Read appends the readings of all NICs to buf. Readings that cannot be had are missing, and the error says why.
 	Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error)
 }
 

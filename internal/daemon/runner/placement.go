@@ -134,7 +134,7 @@ func (r *Placement) observe(ctx context.Context) bool {
 
 func (r *Placement) decide(now time.Time, o observation) {
 	if r.Alive != nil {
-		r.Alive() // libvirt may be away for long; that is no reason to be killed
+		r.Alive() // a long absence of libvirt must not get the daemon killed
 	}
 	if o.err != nil {
 		// The world is unknown: change nothing, keep what is under way going.
@@ -253,8 +253,8 @@ func (r *Placement) arm(t *time.Timer) {
 	t.Reset(max(0, time.Until(next)))
 }
 
-// stop lets Moves under way end, or be undone, and begins nothing new. What is not over
-// within the grace leaves both paths of its VM open, and is the next run's.
+// stop lets Moves under way end, or be undone, and begins nothing new. A Move that is not over
+// within the grace period leaves both paths of its VM open, and is left to the next run.
 func (r *Placement) stop() error {
 	r.Core.Stop()
 	grace := time.NewTimer(stopGrace)

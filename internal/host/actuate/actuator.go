@@ -31,7 +31,7 @@ func New(k Kernel, up Uplinks, d Domains, log *slog.Logger) *Actuator {
 
 // Do makes a Step true, or says why it cannot by ctx's deadline. Errors wrap
 // model.ErrPermanent, model.ErrGone (the VM is) or model.ErrGuest where they apply; after
-// any other, trying again may help. What could be done without is logged.
+// any other, trying again may help. Failures that can be tolerated are logged.
 func (a *Actuator) Do(ctx context.Context, s model.Step) error {
 	err := a.untilConnected(ctx, s)
 	if errors.Is(err, model.ErrGone) && s.Subject.VM != "" {

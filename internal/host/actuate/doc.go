@@ -3,6 +3,6 @@
 // where there is nothing left to do succeeds.
 //
 // Before a VF's settings are touched the Actuator looks once more who holds it: what was
-// planned a moment ago may have become another's. What can be done without, such as a
+// planned a moment ago may have become another's. A failure that can be tolerated, such as a
 // filter the driver has no room for, is logged and not an error.
 package actuate

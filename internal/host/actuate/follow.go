@@ -21,7 +21,7 @@ const (
 var errChangedSides = errors.New("the guest changed to its other path meanwhile")
 
 // followGuest leads a guest's frames to the path that it listens on now, and only then ends
-// the mirror: up to then both paths have been receiving, and if anything fails they go on
+// the dual path: up to then both paths have been receiving, and if anything fails they go on
 // to. So they do while the guest has a VF that it does not use.
 func (a *Actuator) followGuest(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if _, err := a.domain(ctx, s.Subject.VM); errors.Is(err, model.ErrGone) {
@@ -66,14 +66,14 @@ func (a *Actuator) listens(ctx context.Context, s model.Step) (side, error) {
 	if h == nil || d.ID != s.Subject.VM || h.Alias != model.VFAlias(s.Device.MAC) {
 		return onTap, nil
 	}
-	// What cannot be seen is taken for either.
+	// If it cannot be seen, it may be either.
 	if open, err := a.kernel.DriverOpen(ctx, s.Device.Address); err == nil && open == model.Yes {
 		return onVF, nil
 	}
 	return perhaps, nil
 }
 
-// feedBoth makes both paths receive. Where there can be no mirror, the tap does: no driver
+// feedBoth makes both paths receive. If there can be no dual path, the tap receives: no driver
 // has the VF open.
 func (a *Actuator) feedBoth(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if err := a.fromNIC(ctx, up, s); err != nil {

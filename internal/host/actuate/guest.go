@@ -44,7 +44,7 @@ func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
 const lookEvery = 250 * time.Millisecond
 
 // whileThere cancels with model.ErrGone when the VM goes away, and returns when ctx
-// ends. That libvirt does not answer says nothing about the VM.
+// ends. If libvirt does not answer, that says nothing about the VM.
 func (a *Actuator) whileThere(ctx context.Context, vm model.VMID, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Shaper limits what guests send, inside them. What it may be told of a guest is untrusted.
+// Shaper limits what guests send, inside them. Whatever a guest answers is untrusted.
 type Shaper interface {
 	Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, contract model.Rate) error
 	Lift(ctx context.Context, vm model.VMID, mac model.MAC) error

@@ -45,7 +45,7 @@ func (l *Limits) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 }
 
 // Apply makes the Limits true, or lifts those that ask for none, and returns what the driver shows then: a Guarantee that
-// is not among that, the NIC does not give. One that fails does not keep the others; the errors are joined.
+// is not among that, the NIC does not give. One failure does not stop the others; the errors are joined.
 // It looks once more who has the VFs: since the Snapshot they may have gone to others.
 func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	all, err := l.a.domains.Domains(ctx)

@@ -20,7 +20,7 @@ type Taps interface {
 var _ Taps = (*kernel.Host)(nil)
 
 // Police is the enforcer of limits on the virtio path in both directions, in bits and
-// packets: a program on the tap drops what is more. What is allowed ends with its lease,
+// packets: a program on the tap drops the excess. A rate ends with its lease;
 // the contract stays whatever becomes of this process.
 type Police struct {
 	taps   Taps
@@ -71,8 +71,8 @@ func tapOf(snap *model.Snapshot, key model.LimitKey) *model.NIC {
 	return nic
 }
 
-// Apply makes the Limits true and renews the leases of their taps. What it returns is what
-// the kernel has then. One that fails does not keep the others; the errors are joined.
+// Apply makes the Limits true and renews the leases of their taps. It returns what
+// the kernel has then. One failure does not stop the others; the errors are joined.
 func (p *Police) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	var errs []error
 	for _, limit := range batch {

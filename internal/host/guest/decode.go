@@ -22,7 +22,7 @@ const (
 	maxCount      = math.MaxInt64
 )
 
-// bad makes an error about an answer. What the guest said is quoted and cut short.
+// bad makes an error about an answer. It quotes the guest's words, cut short.
 func bad(format string, args ...any) error {
 	return fmt.Errorf("%w: %w: %s", model.ErrGuest, ErrAnswer, fmt.Sprintf(format, args...))
 }

@@ -56,7 +56,7 @@ func New(t Transport) *Client { return &Client{t: t} }
 // devices of a failover or bond included, in the guest's order.
 //
 // The agent gives no counters for an interface without an IP address; these come
-// from the guest's /proc/net/dev. Where the agent refuses that too, such
+// from the guest's /proc/net/dev. If the agent refuses that too, such
 // interfaces are left out.
 func (c *Client) Interfaces(ctx context.Context, vm model.VMID) ([]Counters, error) {
 	found, err := c.interfaces(ctx, vm)

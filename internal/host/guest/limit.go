@@ -20,8 +20,8 @@ import (
 //go:embed limit.sh
 var limitScript string
 
-// ErrLifted marks that what stood in the guest is not what was set: somebody in the guest lifted or
-// changed the limit. Where the error says so, it has been set again.
+// ErrLifted marks that the guest did not have the limit that was set: somebody in it lifted or
+// changed the limit. If the error says so, it has been set again.
 var ErrLifted = errors.New("the guest did not keep its limit")
 
 // Shaper limits what guests send, inside them: HTB on the device above a virtio NIC and its VF, so that

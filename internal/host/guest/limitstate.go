@@ -128,10 +128,10 @@ func (st *state) stands(set model.Rate) error {
 	if st.root != "htb 51ce:" {
 		return fmt.Errorf("%w: its qdisc was %q", ErrLifted, cut(st.root))
 	}
-	if want := classRate(bounded(set.Bits, model.MaxRate)); !near(st.ceil, want) {
+	if want := classRate(bounded(set.Bits, model.MaxRate)); !approx(st.ceil, want) {
 		return fmt.Errorf("%w: it allowed %d bit/s, not %d", ErrLifted, st.ceil, want)
 	}
-	if want := classRate(bounded(set.Packets, maxPackets) * st.full * 8); st.full > 0 && !near(st.pps, want) {
+	if want := classRate(bounded(set.Packets, maxPackets) * st.full * 8); st.full > 0 && !approx(st.pps, want) {
 		return fmt.Errorf("%w: it allowed %d packets/s, not %d", ErrLifted, st.pps/st.full/8, want/st.full/8)
 	}
 	return nil
@@ -158,7 +158,7 @@ func classRate(bits uint64) uint64 {
 }
 
 // near allows for tc, which prints the first digits of a rate, and for whole bytes.
-func near(got, want uint64) bool {
+func approx(got, want uint64) bool {
 	return math.Abs(float64(got)-float64(want)) <= float64(want)/500+8
 }
 

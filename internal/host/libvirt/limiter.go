@@ -13,22 +13,22 @@ import (
 // maxPerVM bounds the calls under way on one domain through one limiter.
 const maxPerVM = 4
 
-// limiter makes calls that can be left behind when their context ends. A domain with a
-// call left behind gets no further ones until that call returns. Calls that concern no
+// limiter makes calls that are abandoned when their context ends. A domain with an
+// abandoned call gets no further ones until that call returns. Calls that concern no
 // single domain have the empty VMID.
 type limiter struct {
 	mu  sync.Mutex
 	vms map[model.VMID]*inFlight
 }
 
-// inFlight counts a domain's calls; left of them nobody waits for any more.
+// inFlight counts a domain's calls, and how many of them nobody waits for any more.
 type inFlight struct {
-	calls, left int
-	op          string    // the first one left behind
-	since       time.Time // when it was
+	calls, abandoned int
+	op               string    // the first one that was abandoned
+	since            time.Time // when it was
 }
 
-// stuck is a domain with a call left behind.
+// stuck is a domain with an abandoned call.
 type stuck struct {
 	vm    model.VMID
 	op    string
@@ -46,7 +46,7 @@ func (l *limiter) enter(vm model.VMID) error {
 		}
 		l.vms[vm] = u
 	}
-	if u.left > 0 {
+	if u.abandoned > 0 {
 		return fmt.Errorf("%w: %q has been under way for %s", ErrStuck, u.op, time.Since(u.since).Round(time.Millisecond))
 	}
 	if vm != "" && u.calls >= maxPerVM {
@@ -56,13 +56,13 @@ func (l *limiter) enter(vm model.VMID) error {
 	return nil
 }
 
-func (l *limiter) leave(vm model.VMID, left bool) {
+func (l *limiter) exit(vm model.VMID, abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.vms[vm]
 	u.calls--
-	if left {
-		u.left--
+	if abandoned {
+		u.abandoned--
 	}
 	if u.calls == 0 {
 		delete(l.vms, vm)
@@ -71,7 +71,7 @@ func (l *limiter) leave(vm model.VMID, left bool) {
 
 func (l *limiter) abandon(vm model.VMID, op string) {
 	u := l.vms[vm]
-	if u.left++; u.left == 1 {
+	if u.abandoned++; u.abandoned == 1 {
 		u.op, u.since = op, time.Now()
 	}
 }
@@ -83,13 +83,13 @@ func (l *limiter) busy(vm model.VMID) bool {
 	return l.vms[vm] != nil
 }
 
-// stuck lists the domains that have a call left behind.
+// stuck lists the domains that have an abandoned call.
 func (l *limiter) stuck() []stuck {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []stuck
 	for vm, u := range l.vms {
-		if u.left > 0 {
+		if u.abandoned > 0 {
 			out = append(out, stuck{vm, u.op, u.since})
 		}
 	}
@@ -99,11 +99,11 @@ func (l *limiter) stuck() []stuck {
 
 // attempt is one call: its result, and whether its caller gave up on it.
 type attempt[T any] struct {
-	mu   sync.Mutex
-	left bool
-	done chan struct{}
-	val  T
-	err  error
+	mu        sync.Mutex
+	abandoned bool
+	done      chan struct{}
+	val       T
+	err       error
 }
 
 // call runs fn, which has entered the limiter, on its own goroutine and waits for it
@@ -117,7 +117,7 @@ func call[T any](ctx context.Context, l *limiter, vm model.VMID, op string, fn f
 		return f.val, f.err
 	case <-ctx.Done():
 	}
-	if f.leave(l, vm, op) {
+	if f.abandon(l, vm, op) {
 		var zero T
 		return zero, fmt.Errorf("libvirt did not answer in time: %w", ctx.Err())
 	}
@@ -128,13 +128,13 @@ func (f *attempt[T]) run(l *limiter, vm model.VMID, fn func() (T, error)) {
 	val, err := fn()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l.leave(vm, f.left)
+	l.exit(vm, f.abandoned)
 	f.val, f.err = val, err
 	close(f.done)
 }
 
-// leave gives up waiting, unless the call has returned in the meantime.
-func (f *attempt[T]) leave(l *limiter, vm model.VMID, op string) bool {
+// abandon gives up waiting, unless the call has returned in the meantime.
+func (f *attempt[T]) abandon(l *limiter, vm model.VMID, op string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
@@ -142,7 +142,7 @@ func (f *attempt[T]) leave(l *limiter, vm model.VMID, op string) bool {
 		return false
 	default:
 	}
-	f.left = true
+	f.abandoned = true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.abandon(vm, op)

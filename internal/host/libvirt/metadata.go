@@ -39,7 +39,7 @@ type element struct {
 }
 
 // readMetadata returns what the metadata of a domain asks for, those of single NICs first.
-// What is not ours is passed over. The error says what is wrong.
+// It ignores what is not ours. The error says what is wrong.
 func readMetadata(doc string) ([]model.NICSLA, error) {
 	if !strings.Contains(doc, namespaces) {
 		return nil, nil

@@ -73,7 +73,7 @@ func (p *pool) enter(ctx context.Context, vm model.VMID) error {
 	case p.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		p.calls.leave(vm, false)
+		p.calls.exit(vm, false)
 		return fmt.Errorf("waited behind %d other libvirt calls: %w", cap(p.slots), ctx.Err())
 	}
 }

@@ -93,7 +93,7 @@ func (c *Conn) store(ctx context.Context, s *session, def persistent, changed st
 		defineAgain(ctx, s, def.vm, def.xml))
 }
 
-// UndefineVPF takes a virtual PF out of the persistent XML of a VM that is shut off. That there is none, or no such VM, is no error.
+// UndefineVPF takes a virtual PF out of the persistent XML of a VM that is shut off. It is not an error if there is none, or no such VM.
 func (c *Conn) UndefineVPF(ctx context.Context, vm model.VMID, name string) error {
 	err := c.undefineVPF(ctx, vm, name)
 	if err != nil && !isGone(err) {

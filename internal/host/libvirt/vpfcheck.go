@@ -52,7 +52,7 @@ func (c *Conn) checkVPF(ctx context.Context, p *model.VirtualPF) ([]model.Proble
 	return append(out, running...), err
 }
 
-// checkRunning looks at the running VM. What is known of its persistent XML is not said twice.
+// checkRunning looks at the running VM. Differences already known from its persistent XML are not repeated.
 func (c *Conn) checkRunning(ctx context.Context, s *session, p *model.VirtualPF, known []string) ([]model.Problem, error) {
 	doc, err := liveXML(ctx, s, p.VM)
 	if isGone(err) {

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Abilities asks a guest whether limits can be set inside it. What it says is untrusted.
+// Abilities asks a guest whether limits can be set inside it. Its answer is untrusted.
 type Abilities interface {
 	Ability(ctx context.Context, vm model.VMID) guest.Ability
 }
@@ -86,7 +86,7 @@ func fallsBack(vm *model.VM) bool {
 	return false
 }
 
-// of is what is known of a VM. Where that is old, or nothing, the guest is asked.
+// of is what is known of a VM. If that is old, or nothing, the guest is asked.
 func (as *abilities) of(vm *model.VM, now time.Time) *ability {
 	a := as.byVM[vm.ID]
 	if a == nil || !a.started.Equal(vm.Started) {

@@ -114,7 +114,7 @@ func (w *whose) pf(place map[string]int, pf *model.PF) *whosePF {
 }
 
 // Read appends the counts of all NICs to buf, which may be nil: those of the virtio paths, then
-// those of the VFs. What cannot be read is missing, and the error says why.
+// those of the VFs. Counts that cannot be read are missing, and the error says why.
 func (c *Counters) Read(ctx context.Context, buf []Count) ([]Count, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

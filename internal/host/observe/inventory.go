@@ -57,8 +57,8 @@ func read(ctx context.Context, k Kernel, up Uplinks, held map[model.PCIAddress]h
 	return inv, ctx.Err()
 }
 
-// readOpen asks which VFs of the pool are open that no domain holds. What cannot be told
-// stays unknown. Those that are held are asked about at every Snapshot; see inGuest.
+// readOpen asks which VFs of the pool are open though no domain holds them. If that cannot be
+// told it stays unknown. Those that are held are asked about at every Snapshot; see inGuest.
 func (inv *inventory) readOpen(ctx context.Context, k VFs, held map[model.PCIAddress]holder, pool Pool, old *inventory) {
 	inv.held = make(map[model.PCIAddress]bool, len(held))
 	inv.foreign, inv.seen = map[model.PCIAddress]time.Time{}, map[model.PCIAddress]bool{}

@@ -35,7 +35,7 @@ type Options struct {
 	Failover func(name string, id model.VMID) model.Failover
 
 	// Reports says which guests send their counters by themselves: such a guest needs no agent, and has guest.ReportsFor to
-	// answer. nil: none does. What they say is as untrusted as an agent's answer.
+	// answer. nil: none does. Reports are as untrusted as an agent's answer.
 	Reports func(id model.VMID) bool
 
 	// SetAside is called for every Snapshot, and what it returns for every VF that no domain has, with its owner as it is

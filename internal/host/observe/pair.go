@@ -56,8 +56,8 @@ func (p *pair) virtio(nic *model.NIC, l *kernel.Link, now time.Time, g gaps) (mo
 	return t, s
 }
 
-// behind notes which VF stands behind the NIC now. What was counted of another one
-// is forgotten.
+// behind notes which VF stands behind the NIC now. Counts of another one
+// are forgotten.
 func (p *pair) behind(id model.VFID, now time.Time) {
 	if p.vf != id {
 		p.vf, p.count, p.path, p.irqs = id, meter{}, vfPath{seen: now}, interrupts{}

@@ -155,8 +155,8 @@ func (p *vfPath) measure(a answer, mac model.MAC, g gaps) []device {
 // roles says which interface is the virtio NIC and which the VF, of two or more. Of
 // more than two the busiest is the failover or bond over both, virtio is what moved
 // most nearly what the tap did, and the VF makes up for what virtio lacks to the
-// busiest: VLANs and bridges in the guest may add more interfaces still. Where two are
-// equally near they moved the same, and either will do.
+// busiest: VLANs and bridges in the guest may add more interfaces still. If two are
+// equally close they moved the same, and either will do.
 func roles(devs []device, prev, a answer) (virtio, vf device) {
 	rest := slices.Clone(devs)
 	top := device{}

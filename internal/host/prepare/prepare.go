@@ -1,7 +1,7 @@
 // Package prepare adds to a domain's XML what a VM needs so that a VF can be plugged beside its virtio NIC, and takes exactly
 // that out again. It makes no call: XML goes in, and changed XML and a list of the changes come out.
 //
-// What was added is written down in the domain's <metadata>, which outlasts what others change in the definition.
+// A record of what was added is kept in the domain's <metadata>, which outlasts what others change in the definition.
 package prepare
 
 import (

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Undo takes out of a domain's persistent XML what Prepare added to it, as far as nobody has come to need it. Where there is nothing
-// on record it changes nothing.
+// Undo takes out of a domain's persistent XML what Prepare added to it, unless somebody has come to need it. If there is no
+// record it changes nothing.
 func Undo(doc string) (Result, error) {
 	e, err := edit(doc, Options{})
 	if err != nil {

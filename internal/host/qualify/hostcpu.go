@@ -23,7 +23,7 @@ func hostCPU(rows []api.PathBySize) *api.PacketCPU {
 		return nil
 	}
 	slope := (n*xy - x*y) / (n*xx - x*x)
-	// What a measurement's noise makes negative is nothing, and the other part has all.
+	// If noise makes one part negative, it counts as zero and the other part gets everything.
 	switch at0 := (y - slope*x) / n; {
 	case slope <= 0:
 		return &api.PacketCPU{Packet: y / n}

@@ -89,7 +89,7 @@ func arrived(c Count) (model.Tri, string) {
 	return model.Unknown, text
 }
 
-// What a limit may be exceeded by and still be kept, and what proves that it is not: those of a measurement that
+// By how much a limit may be exceeded and still count as kept, and what proves that it is not: those of a measurement that
 // lasts about a second. Two such measurements on a busy host differ by a factor of 1.8 without any limit: what is sent
 // without one must be further than that above what counts as kept, for the limit to be the reason.
 const (

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Measured is what was measured. What could not be is in the Error of its part.
+// Measured is what was measured. A part that could not be measured says why in its Error.
 type Measured struct {
 	PF       string
 	At       time.Time

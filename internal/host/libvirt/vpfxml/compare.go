@@ -14,8 +14,8 @@ import (
 // Compare says in what a domain's persistent XML differs from what Define makes of the virtual PF, one sentence each.
 func Compare(doc string, p *model.VirtualPF) ([]string, error) { return compare(doc, p, false) }
 
-// CompareLive does so for the XML of a running domain, where links come and go. That it has none of the devices is none of its
-// differences: has is false then.
+// CompareLive does so for the XML of a running domain, where links come and go. If it has none of the devices, has is false, and
+// that is not among the differences.
 func CompareLive(doc string, p *model.VirtualPF) (diffs []string, has bool, err error) {
 	diffs, err = compare(doc, p, true)
 	return diffs, len(diffs) != 1 || diffs[0] != none, err

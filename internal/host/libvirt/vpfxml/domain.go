@@ -2,7 +2,7 @@
 //
 // A virtual PF of a virtio model is one <interface> per VF and one for the PF, which comes last, all on one
 // pcie-root-port of their own: the VFs in functions 1, 2, ..., the PF in function 0. <qemu:override> gives each VF QEMU's property
-// sriov-pf. An igb makes its VFs itself, and is one <interface>. What is added is known again by its aliases.
+// sriov-pf. An igb makes its VFs itself, and is one <interface>. Whatever is added is recognized by its alias.
 package vpfxml
 
 import (

@@ -141,7 +141,7 @@ func (d *domain) dropOverride(alias string) {
 	}
 }
 
-// addChannel gives the guest a way to talk to the host, if it has none. Where there is no controller for it,
+// addChannel gives the guest a way to talk to the host, if it has none. If there is no controller for it,
 // it gets one with a port of its own, lest it takes one that was meant for hot-plug.
 func (d *domain) addChannel() {
 	if d.channel() != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // Restore puts back what a measurement that was killed has left. It returns what it could not put back as it was; then
-// the VFs stay set aside. That there is nothing to restore is no error.
-func Restore(ctx context.Context, k Kernel, domains Domains, path string) (left []string, err error) {
+// the VFs stay set aside. It is not an error if there is nothing to restore.
+func Restore(ctx context.Context, k Kernel, domains Domains, path string) (failed []string, err error) {
 	held, err := lock(path)
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func Restore(ctx context.Context, k Kernel, domains Domains, path string) (left 
 }
 
 // restore also gives back what is in the Space, if there is one.
-func restore(ctx context.Context, k Kernel, domains Domains, path string, space Space) (left []string, err error) {
+func restore(ctx context.Context, k Kernel, domains Domains, path string, space Space) (failed []string, err error) {
 	j, err := ReadJournal(path)
 	if j == nil || err != nil {
 		return nil, err
@@ -32,14 +32,14 @@ func restore(ctx context.Context, k Kernel, domains Domains, path string, space 
 	if r.held, err = domains(ctx); err != nil {
 		return nil, fmt.Errorf("see which VFs domains have: %w", err)
 	}
-	left = r.filters(ctx)
+	failed = r.filters(ctx)
 	for i := range j.VFs {
 		if err := r.vf(ctx, &j.VFs[i]); err != nil {
-			left = append(left, err.Error())
+			failed = append(failed, err.Error())
 		}
 	}
-	if len(left) > 0 {
-		return left, nil
+	if len(failed) > 0 {
+		return failed, nil
 	}
 	return nil, os.Remove(path)
 }
@@ -52,7 +52,7 @@ type restorer struct {
 }
 
 // filters removes those of ours from the PF.
-func (r *restorer) filters(ctx context.Context) (left []string) {
+func (r *restorer) filters(ctx context.Context) (failed []string) {
 	macs, err := r.k.Selfs(ctx, r.j.PF)
 	if errors.Is(err, model.ErrGone) {
 		return nil
@@ -65,10 +65,10 @@ func (r *restorer) filters(ctx context.Context) (left []string) {
 			continue
 		}
 		if err := r.k.DelSelf(ctx, r.j.PF, mac); err != nil {
-			left = append(left, err.Error())
+			failed = append(failed, err.Error())
 		}
 	}
-	return left
+	return failed
 }
 
 // vf makes a VF what it was, unless somebody else uses it by now.
@@ -191,7 +191,7 @@ func find(ctx context.Context, k Looker, id model.VFID) (*model.VF, kernel.VFUse
 	return nil, kernel.VFUse{}, fmt.Errorf("VF %s: %w", id, model.ErrGone)
 }
 
-// taken says who uses a VF, "" for nobody. What cannot be told counts as use.
+// taken says who uses a VF, "" for nobody. A VF about which that cannot be told counts as used.
 func taken(ctx context.Context, k Looker, vf *model.VF, use kernel.VFUse, held map[model.PCIAddress]string) string {
 	if vm, is := held[vf.Address]; is {
 		return "VM " + vm + " has it"

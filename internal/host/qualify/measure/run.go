@@ -50,8 +50,8 @@ func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
 		return nil, err
 	}
 	defer held.Close()
-	if left, err := restore(ctx, o.Kernel, o.Domains, o.Journal, nil); err != nil || len(left) > 0 {
-		return nil, errors.Join(fmt.Errorf("an earlier `sluice qualify` did not put everything back: %s", strings.Join(left, "; ")), err)
+	if failed, err := restore(ctx, o.Kernel, o.Domains, o.Journal, nil); err != nil || len(failed) > 0 {
+		return nil, errors.Join(fmt.Errorf("an earlier `sluice qualify` did not put everything back: %s", strings.Join(failed, "; ")), err)
 	}
 	r := &run{Options: o, m: &qualify.Measured{PF: o.PF, At: time.Now(), Version: o.Version, Passes: map[string]qualify.Count{}}}
 	if err := r.choose(ctx); err != nil {
@@ -72,11 +72,11 @@ func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreWithin)
 	defer cancel()
 	r.Say("putting everything back")
-	left, err := restore(after, o.Kernel, o.Domains, o.Journal, r.space)
+	failed, err := restore(after, o.Kernel, o.Domains, o.Journal, r.space)
 	if err := errors.Join(err, r.space.Close()); err != nil { // interfaces must not come back to the host before their drivers are gone
-		left = append(left, err.Error())
+		failed = append(failed, err.Error())
 	}
-	r.m.Left, r.m.Took = left, time.Since(r.m.At)
+	r.m.Left, r.m.Took = failed, time.Since(r.m.At)
 	return r.m, ctx.Err()
 }
 

@@ -33,14 +33,14 @@ func leftFindings(ctx context.Context, h *host, c *config.Config, snap *model.Sn
 	if over, err := backend.OpenOverrides(filepath.Join(c.StateDir, "overrides.json")); err == nil {
 		rules = over.Over(rules)
 	}
-	return left(ctx, h, c, &rules, snap)
+	return leftovers(ctx, h, c, &rules, snap)
 }
 
 // leftWithin bounds a few netlink messages.
 const leftWithin = 5 * time.Second
 
-// addLeft adds them to the View of a daemon in observe mode, which limits nothing itself, unless another one does.
-func (d *daemonState) addLeft(v *model.View) {
+// addLeftovers adds them to the View of a daemon in observe mode, which limits nothing itself, unless another one does.
+func (d *daemonState) addLeftovers(v *model.View) {
 	if v.Mode != model.ModeObserve || v.Snapshot == nil || d.locks.enforced() {
 		return
 	}
@@ -48,10 +48,10 @@ func (d *daemonState) addLeft(v *model.View) {
 	defer cancel()
 	c := d.host.conf.Load()
 	rules := d.over.Over(c.Rules())
-	v.Findings = slices.Concat(v.Findings, left(ctx, d.host, c, &rules, v.Snapshot))
+	v.Findings = slices.Concat(v.Findings, leftovers(ctx, d.host, c, &rules, v.Snapshot))
 }
 
-func left(ctx context.Context, h *host, c *config.Config, rules *model.Rules, snap *model.Snapshot) []model.Finding {
+func leftovers(ctx context.Context, h *host, c *config.Config, rules *model.Rules, snap *model.Snapshot) []model.Finding {
 	slas := func(vm *model.VM, n *model.NIC) model.SLA {
 		if !c.Bandwidth.Enabled {
 			return model.SLA{}
