@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/base/statefile"
 	"sluice/internal/config"
-	"sluice/internal/control/vpf"
+	"sluice/internal/daemon/virtualpf"
 	"sluice/internal/edge/backend"
 	"sluice/internal/host/kernel"
 	"sluice/internal/model"
@@ -62,7 +62,7 @@ func leftovers(ctx context.Context, h *host, c *config.Config, rules *model.Rule
 	shapers, _ := h.kernel.Shapers(ctx)
 	out := slices.Concat(leftLimits(snap, slas, policies), leftTrees(snap, policies, shapers))
 	devices, _ := h.kernel.VDPADevices(ctx)
-	if store, err := vpf.OpenStore(filepath.Join(c.StateDir, vpf.FileName)); err == nil {
+	if store, err := virtualpf.OpenStore(filepath.Join(c.StateDir, virtualpf.FileName)); err == nil {
 		out = append(out, leftDevices(devices, store.State().Devices())...)
 	}
 	return out

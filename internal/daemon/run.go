@@ -16,9 +16,9 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/control/loop"
-	"sluice/internal/control/vpf"
 	"sluice/internal/daemon/journal"
 	"sluice/internal/daemon/runner"
+	"sluice/internal/daemon/virtualpf"
 	"sluice/internal/edge/backend"
 	"sluice/internal/edge/history"
 	"sluice/internal/edge/page"
@@ -144,7 +144,7 @@ type daemonState struct {
 	reader   *kernel.CounterReader
 	backend  *backend.Backend
 	over     *backend.Overrides
-	vpf      *vpf.Manager
+	vpf      *virtualpf.Manager
 	whatIf   *history.WhatIf
 	incoming *incoming
 	started  *config.Config // what counts of it counts until the end

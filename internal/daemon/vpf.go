@@ -16,6 +16,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control/vpf"
 	"sluice/internal/daemon/runner"
+	"sluice/internal/daemon/virtualpf"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/model"
@@ -23,16 +24,16 @@ import (
 
 // virtual makes the controller of virtual PFs.
 func (d *daemonState) virtual(c *config.Config) error {
-	store, err := vpf.OpenStore(filepath.Join(c.StateDir, vpf.FileName))
+	store, err := virtualpf.OpenStore(filepath.Join(c.StateDir, virtualpf.FileName))
 	if err != nil {
 		return err
 	}
 	look := &looker{domains: d.host.virt, kernel: d.host.kernel, boot: hostBoot()}
-	runner := (&vpf.Runner{
+	runner := (&virtualpf.Runner{
 		Store: store, Look: look.World, Switch: d.host.kernel, Domains: d.host.virt, VDPA: d.host.kernel, Log: d.log,
 		Enforce: func() bool { return d.options(d.host.conf.Load()).Mode == model.ModeEnforce },
 	}).Init()
-	d.vpf = &vpf.Manager{
+	d.vpf = &virtualpf.Manager{
 		Runner: runner, Version: d.o.Version, Now: time.Now,
 		Policy: func(vm model.VMID, name string) model.GuestPolicy { return d.host.conf.Load().GuestPolicy(vm, name) },
 		SLA: func(vm *model.VM, nic *model.NIC) model.SLA {
@@ -96,7 +97,7 @@ func hostBoot() string {
 	return strings.TrimSpace(string(id))
 }
 
-// World implements vpf.Look.
+// World implements virtualpf.Look.
 func (l *looker) World(ctx context.Context, fresh bool) (w vpf.World, err error) {
 	domains, err := l.domains.Domains(ctx)
 	if err != nil {
@@ -162,7 +163,7 @@ func (l *looker) switchPorts(ctx context.Context, functions string, fresh bool) 
 // seenPorts has the switch ports that the controller of virtual PFs saw last, so that they are not read twice.
 type seenPorts struct {
 	*kernel.Host
-	runner *vpf.Runner
+	runner *virtualpf.Runner
 }
 
 // SwitchPorts are those of the last look.
@@ -218,7 +219,7 @@ func (s sharing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 
 // virtualProblems looks without a daemon at what of the virtual PFs is not as it was defined.
 func virtualProblems(ctx context.Context, dir string, check func(context.Context, *model.VirtualPF) ([]model.Problem, error)) (out []model.Problem) {
-	store, err := vpf.OpenStore(filepath.Join(dir, vpf.FileName))
+	store, err := virtualpf.OpenStore(filepath.Join(dir, virtualpf.FileName))
 	if err != nil {
 		return []model.Problem{{Text: err.Error()}}
 	}

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/control/doctor"
 	"sluice/internal/control/vpf"
 	"sluice/internal/daemon/runner"
+	"sluice/internal/daemon/virtualpf"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/model"
@@ -72,7 +73,7 @@ type fixed struct{ runner.Source }
 func (fixed) Snapshot(context.Context) (*model.Snapshot, error) { return &model.Snapshot{}, nil }
 
 // broken says of each virtual PF in libvirt that somebody changed it.
-type broken struct{ vpf.Domains }
+type broken struct{ virtualpf.Domains }
 
 func (broken) DefineVPF(_ context.Context, p *model.VirtualPF) error {
 	p.VM = "vm"
@@ -86,12 +87,12 @@ func (broken) CheckVPF(_ context.Context, p *model.VirtualPF) ([]model.Problem, 
 // What is found of virtual PFs in libvirt is in what doctor says, with a daemon and without one.
 func TestDoctorHasWhatOthersChanged(t *testing.T) {
 	dir := t.TempDir()
-	store, err := vpf.OpenStore(filepath.Join(dir, vpf.FileName))
+	store, err := virtualpf.OpenStore(filepath.Join(dir, virtualpf.FileName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &vpf.Manager{
-		Runner: (&vpf.Runner{
+	m := &virtualpf.Manager{
+		Runner: (&virtualpf.Runner{
 			Store: store, Domains: broken{}, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true },
 			Look: func(context.Context, bool) (vpf.World, error) { return vpf.World{}, nil },
 		}).Init(),
@@ -129,7 +130,7 @@ func TestDoctorHasWhatOthersChanged(t *testing.T) {
 	if have := virtualProblems(ctx, dir, broken{}.CheckVPF); len(have) != 1 || !is(have[0]) {
 		t.Errorf("without a daemon: %+v", have)
 	}
-	if err := os.WriteFile(filepath.Join(dir, vpf.FileName), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, virtualpf.FileName), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if have := virtualProblems(ctx, dir, broken{}.CheckVPF); len(have) != 1 || !strings.Contains(have[0].Text, "damaged") {

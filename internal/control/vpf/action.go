@@ -47,7 +47,7 @@ func (a *Action) Allows(w *World) error {
 		return fmt.Errorf("the NIC is another one now: %w", model.ErrGone)
 	}
 	for i := range w.Ports {
-		if standing(&a.Port, &w.Ports[i]) {
+		if Holds(&a.Port, &w.Ports[i]) {
 			return nil
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"sluice/internal/model"
 )
 
-// beyond says in what a grant that stands goes beyond what host policy would grant now, "" for nothing. The VF has one. A grant is never cut short
+// Beyond says in what a grant that stands goes beyond what host policy would grant now, "" for nothing. The VF has one. A grant is never cut short
 // because the policy was: whoever has the VF would lose it in the middle of its work.
-func beyond(v *model.VirtualVF, g *model.GuestPolicy) string {
+func Beyond(v *model.VirtualVF, g *model.GuestPolicy) string {
 	has := beside(v)
-	now, err := judge(&has, v, g)
+	now, err := Judge(&has, v, g)
 	var said *channel.Error
 	switch {
 	case errors.As(err, &said):
@@ -56,24 +56,4 @@ func beside(v *model.VirtualVF) (r model.VFRequest) {
 		r.Weight = grant.SLA.Weight
 	}
 	return r
-}
-
-// overstanding are the grants of a virtual PF that go beyond the policy of its VM.
-func (m *Manager) overstanding(s *Standing) (out []model.Problem) {
-	for i := range s.VFs {
-		if s.VFs[i].Grant == nil {
-			continue
-		}
-		policy := m.Policy(s.VM, s.VMName)
-		why := beyond(&s.VFs[i], &policy)
-		if why == "" {
-			continue
-		}
-		out = append(out, model.Problem{
-			Subject: s.VMName,
-			Text:    fmt.Sprintf("virtual PF %s: VF %d keeps what was granted to %s before virtual_pfs.guests was narrowed: %s", s.Name, i, s.VFs[i].Grant.Owner, why),
-			Remedy:  "in the guest end what has the VF, or shut the VM down and start it; or allow it again in sluice.yaml",
-		})
-	}
-	return out
 }

@@ -20,7 +20,7 @@ func CheckDefinition(p *model.VirtualPF) error {
 	for i := range p.VFs {
 		err := CheckPort(&p.VFs[i].Port)
 		if err == nil {
-			err = checkBackend(p, &p.VFs[i].Port)
+			err = CheckBackend(p, &p.VFs[i].Port)
 		}
 		if err != nil {
 			return bad("VF %d: %w", i, err)
@@ -56,7 +56,7 @@ func checkMACs(list []model.MAC) error {
 		return fmt.Errorf("%d MACs are more than the %d that a VF may have beside its own", len(list), model.MaxPortMACs)
 	}
 	for i, m := range list {
-		if err := checkMAC(m); err != nil {
+		if err := CheckMAC(m); err != nil {
 			return err
 		}
 		if slices.Contains(list[:i], m) {
@@ -66,7 +66,7 @@ func checkMACs(list []model.MAC) error {
 	return nil
 }
 
-func checkMAC(m model.MAC) error {
+func CheckMAC(m model.MAC) error {
 	if m.IsZero() || m[0]&1 != 0 {
 		return fmt.Errorf("MAC %s is no address of one interface", m)
 	}

@@ -58,7 +58,7 @@ func (c *Core) Tick(now time.Time, s *State, w *World) Result {
 	c.now, c.state, c.world, c.out = now, s, w, Result{}
 	c.index()
 	for i := range w.VMs {
-		if s.grants(w.VMs[i].ID) > 0 {
+		if s.Grants(w.VMs[i].ID) > 0 {
 			c.run(&w.VMs[i])
 		}
 	}
@@ -137,7 +137,7 @@ func (c *Core) ended() {
 	var last model.VMID
 	for k := range c.state.Virtual {
 		vm := c.state.Virtual[k].VM
-		if vm != last && c.world.FindVM(vm) == nil && c.state.grants(vm) > 0 {
+		if vm != last && c.world.FindVM(vm) == nil && c.state.Grants(vm) > 0 {
 			c.do(Action{Kind: Forget, VM: vm, Run: c.state.Guests[vm].Run, Why: "it runs no more"})
 		}
 		last = vm
@@ -229,7 +229,7 @@ func (c *Core) stillThere(k key) bool {
 	case MakeDevice, DropDevice:
 		return !c.deviceGone(k)
 	case Forget:
-		return c.state.grants(k.vm) > 0
+		return c.state.Grants(k.vm) > 0
 	}
 	vm := c.world.FindVM(k.vm)
 	return vm != nil && vm.FindNIC(k.about) != nil

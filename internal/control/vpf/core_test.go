@@ -14,8 +14,8 @@ import (
 func TestOrder(t *testing.T) {
 	p := testPF("a", "vpf0", 1)
 	p.VFs[0].Grant = &model.VFGrant{Owner: "pod"}
-	good := wanted(&p, 0, "tap1")
-	other := wanted(&p, 0, "tap1")
+	good := Wanted(&p, 0, "tap1")
+	other := Wanted(&p, 0, "tap1")
 	other.Rules = []model.SwitchRule{{MACs: good.Rules[0].MACs, Spoof: true}}
 	on := func(port model.SwitchPort, detached model.Tri) []model.SwitchPortState {
 		return []model.SwitchPortState{{SwitchPort: port, Detached: detached, Counts: make([]model.SwitchDrop, 2)}}
@@ -45,7 +45,7 @@ func TestOrder(t *testing.T) {
 		if c.grant {
 			q = p
 		}
-		pf := wanted(&q, -1, "tap0")
+		pf := Wanted(&q, -1, "tap0")
 		w := World{VMs: []VM{{VM: model.VM{ID: "a", Name: "a", NICs: []model.NIC{
 			{Alias: q.PFAlias(), MAC: q.MAC, Tap: "tap0", Network: "br0", VirtualPF: "vpf0", Carrier: model.Yes},
 			{Alias: q.VFAlias(0), MAC: q.VFs[0].MAC, Tap: "tap1", Network: "br0", VirtualPF: "vpf0", Function: 1, Carrier: c.carrier},
@@ -80,7 +80,7 @@ func TestSharedMAC(t *testing.T) {
 			{VM: model.VM{ID: "b", Name: "b", NICs: []model.NIC{{Alias: "net0", MAC: p.VFs[0].Grant.MAC, Network: "br0"}}}},
 		}}
 		for i, tap := range []string{"tap0", "tap1"} {
-			w.Ports = append(w.Ports, model.SwitchPortState{SwitchPort: wanted(&p, i-1, tap), Detached: model.No})
+			w.Ports = append(w.Ports, model.SwitchPortState{SwitchPort: Wanted(&p, i-1, tap), Detached: model.No})
 		}
 		out := NewCore().Tick(time.Unix(1000, 0), testState(t, p), &w)
 		if f := out.Virtual[0].Functions[1]; len(out.Actions) != want || len(f.Problems) != 1 || !strings.Contains(f.Problems[0].Text, "net0 of VM b") {

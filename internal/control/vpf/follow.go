@@ -1,14 +1,38 @@
 package vpf
 
 import (
+	"fmt"
 	"slices"
 
 	"sluice/internal/model"
 )
 
-// follow is what a grant becomes when the host sets its VF to port. What the host changes counts at once: there the guest keeps what it
+// Set changes what the host lets a VF do.
+func (s *State) Set(f Function, change func(*model.PortPolicy) error, policy *model.GuestPolicy) error {
+	v, err := s.VF(f)
+	if err != nil {
+		return err
+	}
+	port := v.Port
+	if err := change(&port); err != nil {
+		return err
+	}
+	if err := CheckPort(&port); err != nil {
+		return fmt.Errorf("VF %d: %w", f.VF, err)
+	}
+	if err := CheckBackend(s.Find(f.VM, f.Name), &port); err != nil {
+		return fmt.Errorf("VF %d: %w", f.VF, err)
+	}
+	if v.Grant != nil {
+		v.Grant.Port = Follow(v, port, policy)
+	}
+	v.Port = port
+	return nil
+}
+
+// Follow is what a grant becomes when the host sets its VF to port. What the host changes counts at once: there the guest keeps what it
 // asked for where that is narrower, and host policy's limit stays. The rest of the grant stays as it is.
-func follow(v *model.VirtualVF, port model.PortPolicy, g *model.GuestPolicy) model.PortPolicy {
+func Follow(v *model.VirtualVF, port model.PortPolicy, g *model.GuestPolicy) model.PortPolicy {
 	set := model.VirtualVF{MAC: v.MAC, Port: port}
 	bound := model.GuestPolicy{Attach: true, Limit: g.Limit} // nothing that goes beyond what the host sets now
 	now := model.VFGrant{Port: port}

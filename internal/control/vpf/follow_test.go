@@ -1,11 +1,8 @@
 package vpf
 
 import (
-	"context"
-	"errors"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -63,56 +60,11 @@ func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			v.Grant = &grant
-			have := follow(&v, c.then, &c.policy)
+			have := Follow(&v, c.then, &c.policy)
 			have.SLA.Source = ""
 			if diff := cmp.Diff(c.want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-// A failed attach takes back what it changed, and nothing that the host set meanwhile.
-func TestFailedAttachKeepsWhatTheHostSet(t *testing.T) {
-	for _, before := range []bool{false, true} {
-		r := newRig(t)
-		p, g := r.run("a", 1)
-		if before {
-			if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod", Limit: "90Mbit"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r.host.mu.Lock()
-		r.host.fail = func(what string) error {
-			if what == "set-port" {
-				return errors.New("no room")
-			}
-			return nil
-		}
-		r.host.mu.Unlock()
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		yes := true
-		go func() {
-			_, err := g.Attach(ctx, channel.Attach{VF: at(p, 0), Owner: "pod", Isolated: &yes, Limit: "80Mbit"})
-			ended <- err
-		}()
-		r.until("it is granted", func() bool {
-			grant := r.Runner.Store.State().Find("a", "vpf0").VFs[0].Grant
-			return grant != nil && grant.Port.Isolated
-		})
-		short, done := context.WithTimeout(t.Context(), 50*time.Millisecond) // it is accepted, and does not stand
-		_ = r.set(short, "a", "vpf0", 0, model.PortPolicy{VLAN: 7, SLA: model.SLA{Limit: bits(10e6)}})
-		done()
-		cancel()
-		if err := <-ended; code(err) != channel.CodeFailed {
-			t.Errorf("have %v", err)
-		}
-		v := r.Runner.Store.State().Find("a", "vpf0").VFs[0]
-		have := v.Effective()
-		have.SLA.Source = ""
-		if (v.Grant != nil) != before || have.VLAN != 7 || have.SLA.Limit != bits(10e6) || have.Isolated {
-			t.Errorf("granted before: %v; now %+v, %+v", before, v.Grant, have)
-		}
 	}
 }

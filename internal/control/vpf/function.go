@@ -16,15 +16,15 @@ func (c *Core) virtual(p *model.VirtualPF) {
 	switch {
 	case vm == nil:
 		s.Why = "its VM does not run"
-	case vm.nic(p.Name, -1) == nil:
+	case vm.NIC(p.Name, -1) == nil:
 		s.Why = "its VM was started without it: restart it"
 		s.Problems = append(s.Problems, model.Problem{Subject: vm.Name, Text: fmt.Sprintf("it runs without virtual PF %s", p.Name), Remedy: "restart it: virsh shutdown " + vm.Name + "; virsh start " + vm.Name})
 	default:
 		s.Running, s.Run = true, vm.Run
 		if c.void(vm) {
 			granted := State{Virtual: []model.VirtualPF{*p}}
-			fresh := granted.clone()
-			fresh.forget(p.VM)
+			fresh := granted.Clone()
+			fresh.Forget(p.VM)
 			p = &fresh.Virtual[0]
 		}
 	}
@@ -59,13 +59,13 @@ func (c *Core) function(p *model.VirtualPF, vm *VM, vf int) (f model.FunctionSta
 	if p.Model == model.VPFIGB && vf >= 0 {
 		return c.igb(p, vm, vf, f)
 	}
-	nic := vm.nic(p.Name, vf)
+	nic := vm.NIC(p.Name, vf)
 	if nic == nil {
 		f.Why = "its VM was started without it"
 		return f, true
 	}
 	f.Tap, f.Carrier = nic.Tap, nic.Carrier
-	up, why := wantsLink(p, vf)
+	up, why := WantsLink(p, vf)
 	if twin := c.twin(p, vf, vm, nic); up && twin != "" {
 		up, why = nic.Carrier == model.Yes, twin // what runs is not cut off by what another VM did since
 		f.Problems = append(f.Problems, model.Problem{Subject: vm.Name, Text: f.Alias + ": " + twin, Remedy: "give one of the two another MAC"})
@@ -80,8 +80,8 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 	if nic.Tap == "" {
 		have = nil
 	}
-	want := wanted(p, vf, nic.Tap)
-	f.Stands = standing(&want, have)
+	want := Wanted(p, vf, nic.Tap)
+	f.Stands = Holds(&want, have)
 	if have != nil && len(have.Counts) > 1 {
 		none := have.Counts[len(have.Counts)-1] // what belongs to no rule came from here too
 		f.Drops = have.Counts[0]
@@ -142,17 +142,17 @@ func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed, stands boo
 // igb is what is known of the VF of an igb: it has a rule at the tap of its PF.
 func (c *Core) igb(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) (model.FunctionStatus, bool) {
 	var up bool
-	up, f.Why = wantsLink(p, vf)
-	nic := vm.nic(p.Name, -1)
+	up, f.Why = WantsLink(p, vf)
+	nic := vm.NIC(p.Name, -1)
 	if nic == nil {
 		return f, true
 	}
-	want := wanted(p, -1, nic.Tap)
+	want := Wanted(p, -1, nic.Tap)
 	have := c.ports[nic.Tap]
-	f.Stands = standing(&want, have)
+	f.Stands = Holds(&want, have)
 	at := 1
 	for i := range vf {
-		if wants, _ := wantsLink(p, i); wants {
+		if wants, _ := WantsLink(p, i); wants {
 			at++
 		}
 	}

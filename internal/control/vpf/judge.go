@@ -10,27 +10,27 @@ import (
 	"sluice/internal/model"
 )
 
-// parse reads a request. It says what makes no sense, whatever host policy is.
-func parse(a *channel.Attach) (r model.VFRequest, err error) {
+// ParseRequest reads a request. It says what makes no sense, whatever host policy is.
+func ParseRequest(a *channel.Attach) (r model.VFRequest, err error) {
 	r = model.VFRequest{VLAN: a.VLAN, SpoofChk: a.SpoofChk, CheckARP: a.CheckARP, Isolated: a.Isolated, Weight: a.Weight}
 	if a.MAC != "" {
 		if r.MAC, err = model.ParseMAC(a.MAC); err == nil {
-			err = checkMAC(r.MAC)
+			err = CheckMAC(r.MAC)
 		}
 		if err != nil {
-			return r, invalid("%.80s", err)
+			return r, Invalid("%.80s", err)
 		}
 	}
 	if r.Trunk, err = model.ParseVLANs(a.Trunk); err != nil {
-		return r, invalid("trunk: %v", err)
+		return r, Invalid("trunk: %v", err)
 	}
 	if len(a.Addresses) > model.MaxPortAddresses {
-		return r, invalid("%d addresses are more than %d", len(a.Addresses), model.MaxPortAddresses)
+		return r, Invalid("%d addresses are more than %d", len(a.Addresses), model.MaxPortAddresses)
 	}
 	for _, text := range a.Addresses {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
-			return r, invalid("%q is no IP address", model.Shorten(text))
+			return r, Invalid("%q is no IP address", model.Shorten(text))
 		}
 		r.Addresses = append(r.Addresses, addr)
 	}
@@ -39,7 +39,7 @@ func parse(a *channel.Attach) (r model.VFRequest, err error) {
 	case string(model.LinkDown):
 		r.Down = true
 	default:
-		return r, invalid("link is auto, up or down, not %q", model.Shorten(a.Link))
+		return r, Invalid("link is auto, up or down, not %q", model.Shorten(a.Link))
 	}
 	for _, f := range []struct {
 		name, text string
@@ -49,21 +49,21 @@ func parse(a *channel.Attach) (r model.VFRequest, err error) {
 			continue
 		}
 		if *f.to, err = model.ParseRate(f.text); err != nil {
-			return r, invalid("%s: %v", f.name, err)
+			return r, Invalid("%s: %v", f.name, err)
 		}
 	}
 	return r, nil
 }
 
-// judge makes of what a guest asks for a VF the grant that it may have: by what the host has set for the VF, and by host policy. It
+// Judge makes of what a guest asks for a VF the grant that it may have: by what the host has set for the VF, and by host policy. It
 // may always narrow what the VF may do.
-func judge(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
+func Judge(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
 	grant := model.VFGrant{Port: v.Port, Asked: *r}
 	if !g.Attach {
-		return grant, denied("host policy lets this VM's guest ask for no VF", "the host's administrator may allow it: virtual_pfs.guests in sluice.yaml")
+		return grant, Denied("host policy lets this VM's guest ask for no VF", "the host's administrator may allow it: virtual_pfs.guests in sluice.yaml")
 	}
 	if v.Port.Link == model.LinkDown {
-		return grant, denied("the host has set the link of this VF down", "ask the host's administrator, or take another VF")
+		return grant, Denied("the host has set the link of this VF down", "ask the host's administrator, or take another VF")
 	}
 	for _, part := range parts {
 		if err := part(r, v, g, &grant); err != nil {
@@ -71,7 +71,7 @@ func judge(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy) (model.
 		}
 	}
 	if err := CheckPort(&grant.Port); err != nil {
-		return grant, invalid("%v", err)
+		return grant, Invalid("%v", err)
 	}
 	return grant, nil
 }
@@ -87,7 +87,7 @@ func judgeMAC(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out 
 	}
 	allowed := slices.ContainsFunc(g.MACs, func(pattern string) bool { ok, _ := path.Match(pattern, r.MAC.String()); return ok })
 	if !allowed && !slices.Contains(v.Port.MACs, r.MAC) {
-		return denied(fmt.Sprintf("MAC %s is none that this VF may have", r.MAC), "ask for none, or have the host allow it: macs in virtual_pfs.guests")
+		return Denied(fmt.Sprintf("MAC %s is none that this VF may have", r.MAC), "ask for none, or have the host allow it: macs in virtual_pfs.guests")
 	}
 	out.MAC = r.MAC
 	return nil
@@ -103,7 +103,7 @@ func judgeVLAN(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out
 	}
 	within := append(slices.Clone(g.VLANs), v.Port.Trunk...).Joined()
 	if !within.Contains(asked.Joined()) {
-		return denied(fmt.Sprintf("VLANs %s are not all among those that this VF may be in (%s)", asked.Joined(), orNone(within)), "ask for others, or have the host allow them: vlans in virtual_pfs.guests")
+		return Denied(fmt.Sprintf("VLANs %s are not all among those that this VF may be in (%s)", asked.Joined(), orNone(within)), "ask for others, or have the host allow them: vlans in virtual_pfs.guests")
 	}
 	out.Port.VLAN, out.Port.Trunk = r.VLAN, r.Trunk
 	return nil
@@ -121,7 +121,7 @@ func judgeSpoof(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, ou
 		return nil
 	}
 	if !*r.SpoofChk && !v.Port.NoSpoof && !g.NoSpoof {
-		return denied("the spoof check may not be switched off", "the host may allow it: no_spoof in virtual_pfs.guests")
+		return Denied("the spoof check may not be switched off", "the host may allow it: no_spoof in virtual_pfs.guests")
 	}
 	out.Port.NoSpoof = !*r.SpoofChk
 	return nil
@@ -132,7 +132,7 @@ func judgeARP(r *model.VFRequest, v *model.VirtualVF, _ *model.GuestPolicy, out 
 		return nil
 	}
 	if !*r.CheckARP && v.Port.CheckARP {
-		return denied("the host checks ARP and ND of this VF", "leave check_arp out")
+		return Denied("the host checks ARP and ND of this VF", "leave check_arp out")
 	}
 	out.Port.CheckARP = *r.CheckARP
 	return nil
@@ -143,7 +143,7 @@ func judgeIsolated(r *model.VFRequest, v *model.VirtualVF, _ *model.GuestPolicy,
 		return nil
 	}
 	if !*r.Isolated && v.Port.Isolated {
-		return denied("the host has isolated this VF", "leave isolated out")
+		return Denied("the host has isolated this VF", "leave isolated out")
 	}
 	out.Port.Isolated = *r.Isolated
 	return nil
@@ -160,7 +160,7 @@ func judgeAddresses(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy
 	for _, addr := range r.Addresses {
 		host := len(v.Port.Addresses) == 0 || slices.Contains(v.Port.Addresses, addr)
 		if policy := len(g.Addresses) == 0 || slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) }); !host || !policy {
-			return denied(fmt.Sprintf("address %s is none that this VF may have", addr), "ask for another, or have the host allow it: addresses in virtual_pfs.guests")
+			return Denied(fmt.Sprintf("address %s is none that this VF may have", addr), "ask for another, or have the host allow it: addresses in virtual_pfs.guests")
 		}
 	}
 	if len(r.Addresses) > 0 {
@@ -177,7 +177,7 @@ func judgeGuarantee(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy
 		return nil
 	}
 	if own := v.Port.SLA.Guarantee; r.Guarantee.Bits > max(g.Guarantee.Bits, own.Bits) || r.Guarantee.Packets > max(g.Guarantee.Packets, own.Packets) {
-		return denied(fmt.Sprintf("a guarantee of %s is more than a VF of this VM may have (%s)", r.Guarantee, rateOrNone(g.Guarantee)), "ask for less, or have the host allow it: guarantee in virtual_pfs.guests")
+		return Denied(fmt.Sprintf("a guarantee of %s is more than a VF of this VM may have (%s)", r.Guarantee, rateOrNone(g.Guarantee)), "ask for less, or have the host allow it: guarantee in virtual_pfs.guests")
 	}
 	out.Port.SLA.Guarantee, out.Port.SLA.Source = r.Guarantee, byGuest
 	return nil
@@ -187,7 +187,7 @@ func judgeLimit(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, ou
 	most := tighter(g.Limit, v.Port.SLA.Limit)
 	out.Port.SLA.Limit = tighter(r.Limit, most)
 	if over := above(r.Limit, most); over != "" {
-		return denied("the limit is too high: "+over, "ask for less, or have the host allow it: limit in virtual_pfs.guests")
+		return Denied("the limit is too high: "+over, "ask for less, or have the host allow it: limit in virtual_pfs.guests")
 	}
 	if !r.Limit.IsZero() {
 		out.Port.SLA.Source = byGuest
@@ -197,7 +197,7 @@ func judgeLimit(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, ou
 
 func judgeReceive(r *model.VFRequest, v *model.VirtualVF, _ *model.GuestPolicy, out *model.VFGrant) error {
 	if over := above(r.Receive, v.Port.SLA.Receive); over != "" {
-		return denied("the limit of what it receives is too high: "+over, "ask for less, or for none")
+		return Denied("the limit of what it receives is too high: "+over, "ask for less, or for none")
 	}
 	if !r.Receive.IsZero() {
 		out.Port.SLA.Receive, out.Port.SLA.Source = tighter(r.Receive, v.Port.SLA.Receive), byGuest
@@ -210,7 +210,7 @@ func judgeWeight(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, o
 		return nil
 	}
 	if most := max(1, g.Weight, v.Port.SLA.Weight); r.Weight < 0 || r.Weight > most {
-		return denied(fmt.Sprintf("weight %g is not in 0-%g", r.Weight, most), "the host may allow more: weight in virtual_pfs.guests")
+		return Denied(fmt.Sprintf("weight %g is not in 0-%g", r.Weight, most), "the host may allow more: weight in virtual_pfs.guests")
 	}
 	out.Port.SLA.Weight, out.Port.SLA.Source = r.Weight, byGuest
 	return nil
@@ -229,9 +229,9 @@ func tighter(a, b model.Rate) model.Rate {
 	return l.Tightest()
 }
 
-// admit refuses a guarantee that, with those of the other VFs, is more than the virtual PF is promised. One that is no more than
+// Admit refuses a guarantee that, with those of the other VFs, is more than the virtual PF is promised. One that is no more than
 // the host has set for the VF is the host's affair.
-func admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error {
+func Admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error {
 	if own := p.VFs[vf].Port.SLA.Guarantee; asked.Bits <= own.Bits && asked.Packets <= own.Packets {
 		return nil
 	}
@@ -250,17 +250,17 @@ func admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error
 			if part.asked.IsZero() {
 				continue // the others have too much, not this one
 			}
-			return denied(fmt.Sprintf("asked %s + %s that other VFs have, virtual PF %s is guaranteed %s", part.asked, rateOrNone(part.others), p.Name, rateOrNone(part.whole)),
+			return Denied(fmt.Sprintf("asked %s + %s that other VFs have, virtual PF %s is guaranteed %s", part.asked, rateOrNone(part.others), p.Name, rateOrNone(part.whole)),
 				"ask for less, give another VF back, or have the host guarantee the VM more")
 		}
 	}
 	return nil
 }
 
-func denied(text, remedy string) error {
+func Denied(text, remedy string) error {
 	return &channel.Error{Code: channel.CodeDenied, Text: text, Remedy: remedy}
 }
 
-func invalid(format string, args ...any) error {
+func Invalid(format string, args ...any) error {
 	return &channel.Error{Code: channel.CodeInvalid, Text: fmt.Sprintf(format, args...)}
 }

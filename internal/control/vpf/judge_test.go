@@ -17,11 +17,11 @@ func bits(bits uint64) model.Rate { return model.Rate{Bits: bits} }
 
 // ask reads and judges a request.
 func ask(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
-	r, err := parse(a)
+	r, err := ParseRequest(a)
 	if err != nil {
 		return model.VFGrant{}, err
 	}
-	return judge(&r, v, g)
+	return Judge(&r, v, g)
 }
 
 // What a guest may ask for: what it gets for it, or why not.
@@ -139,8 +139,8 @@ func TestJudge(t *testing.T) {
 			if diff := cmp.Diff(want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); c.code == "" && diff != "" {
 				t.Error(diff)
 			}
-			if v := (model.VirtualVF{MAC: own, Port: c.host, Grant: &have}); c.code == "" && beyond(&v, &c.policy) != "" {
-				t.Errorf("granted, and said to be beyond what is granted: %s", beyond(&v, &c.policy))
+			if v := (model.VirtualVF{MAC: own, Port: c.host, Grant: &have}); c.code == "" && Beyond(&v, &c.policy) != "" {
+				t.Errorf("granted, and said to be beyond what is granted: %s", Beyond(&v, &c.policy))
 			}
 		})
 	}
@@ -152,46 +152,22 @@ func TestAdmit(t *testing.T) {
 	p.VFs[0].Port.SLA.Guarantee = bits(3e9)
 	p.VFs[1].Grant = &model.VFGrant{Port: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9, Packets: 10}}}}
 	whole := model.Rate{Bits: 5e9, Packets: 20}
-	if err := admit(&p, 2, model.Rate{Bits: 1e9, Packets: 10}, whole); err != nil {
+	if err := Admit(&p, 2, model.Rate{Bits: 1e9, Packets: 10}, whole); err != nil {
 		t.Error(err)
 	}
-	if err := admit(&p, 1, bits(2e9), whole); err != nil {
+	if err := Admit(&p, 1, bits(2e9), whole); err != nil {
 		t.Errorf("instead of what it had: %v", err)
 	}
 	for want, asked := range map[string]model.Rate{
 		"asked 2Gbit + 4Gbit that other VFs have, virtual PF vpf0 is guaranteed 5Gbit": bits(2e9),
 		"asked 11pps + 10pps that other VFs have, virtual PF vpf0 is guaranteed 20pps": {Packets: 11},
 	} {
-		if err := admit(&p, 2, asked, whole); code(err) != "denied" || !strings.Contains(err.Error(), want) {
+		if err := Admit(&p, 2, asked, whole); code(err) != "denied" || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if err := admit(&p, 2, bits(1), model.Rate{}); code(err) != "denied" {
+	if err := Admit(&p, 2, bits(1), model.Rate{}); code(err) != "denied" {
 		t.Errorf("of a virtual PF that is guaranteed nothing: %v", err)
-	}
-}
-
-// Guarantees that guests ask for are together no more than their virtual PF is guaranteed. What the host set itself stands.
-func TestAdmitOfGuests(t *testing.T) {
-	r := newRig(t)
-	r.policy.Guarantee = model.Rate{Bits: 9e9, Packets: 9e9}
-	r.sla = model.SLA{Guarantee: model.Rate{Bits: 3e9}}
-	p, g := r.run("a", 3)
-	for _, c := range []struct {
-		vf        int
-		guarantee string
-		code      string
-	}{{0, "2Gbit", ""}, {1, "2Gbit", channel.CodeDenied}, {1, "1Gbit", ""}, {2, "1bit", channel.CodeDenied}, {0, "1Gbit", ""}, {2, "1Gbit", ""}, {0, "1Gbit 1pps", channel.CodeDenied}, {0, "1001Mbit", channel.CodeDenied}} {
-		if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, c.vf), Owner: "pod", Guarantee: c.guarantee}); code(err) != c.code || err != nil && c.code == "" {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-	q, g := r.run("b", 1)
-	if err := r.set(t.Context(), "b", "vpf0", 0, model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9}}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(q, 0), Owner: "pod"}); err != nil {
-		t.Errorf("as the host has set it: %v", err)
 	}
 }
 

@@ -15,7 +15,7 @@ type State struct {
 	Virtual []model.VirtualPF    `json:"virtual_pfs"` // by VM, then name
 	Guests  map[model.VMID]Guest `json:"guests,omitempty"`
 
-	rev uint64 // of the Store: each change has another one
+	Rev uint64 `json:"-"` // of the Store: each change has another one
 }
 
 // Guest says which run of a VM, and of its guest's kernel, its grants were made to.
@@ -26,7 +26,7 @@ type Guest struct {
 
 // Find returns the virtual PF of that VM and name, or nil.
 func (s *State) Find(vm model.VMID, name string) *model.VirtualPF {
-	i, ok := slices.BinarySearchFunc(s.Virtual, model.VirtualPF{VM: vm, Name: name}, compare)
+	i, ok := slices.BinarySearchFunc(s.Virtual, model.VirtualPF{VM: vm, Name: name}, Compare)
 	if !ok {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (s *State) Find(vm model.VMID, name string) *model.VirtualPF {
 
 // Of are those of a VM.
 func (s *State) Of(vm model.VMID) []model.VirtualPF {
-	lo, _ := slices.BinarySearchFunc(s.Virtual, model.VirtualPF{VM: vm}, compare)
+	lo, _ := slices.BinarySearchFunc(s.Virtual, model.VirtualPF{VM: vm}, Compare)
 	hi := lo
 	for hi < len(s.Virtual) && s.Virtual[hi].VM == vm {
 		hi++
@@ -43,8 +43,8 @@ func (s *State) Of(vm model.VMID) []model.VirtualPF {
 	return s.Virtual[lo:hi]
 }
 
-// grants counts what a VM's guest holds.
-func (s *State) grants(vm model.VMID) (n int) {
+// Grants counts what a VM's guest holds.
+func (s *State) Grants(vm model.VMID) (n int) {
 	for _, p := range s.Of(vm) {
 		for i := range p.VFs {
 			if p.VFs[i].Grant != nil {
@@ -55,13 +55,13 @@ func (s *State) grants(vm model.VMID) (n int) {
 	return n
 }
 
-func compare(a, b model.VirtualPF) int {
+func Compare(a, b model.VirtualPF) int {
 	return cmp.Or(cmp.Compare(a.VM, b.VM), cmp.Compare(a.Name, b.Name))
 }
 
 // put adds a virtual PF, or replaces it.
-func (s *State) put(p model.VirtualPF) {
-	i, ok := slices.BinarySearchFunc(s.Virtual, p, compare)
+func (s *State) Put(p model.VirtualPF) {
+	i, ok := slices.BinarySearchFunc(s.Virtual, p, Compare)
 	if ok {
 		s.Virtual[i] = p
 		return
@@ -69,15 +69,15 @@ func (s *State) put(p model.VirtualPF) {
 	s.Virtual = slices.Insert(s.Virtual, i, p)
 }
 
-func (s *State) drop(vm model.VMID, name string) {
+func (s *State) Drop(vm model.VMID, name string) {
 	s.Virtual = slices.DeleteFunc(s.Virtual, func(p model.VirtualPF) bool { return p.VM == vm && p.Name == name })
 	if len(s.Of(vm)) == 0 {
 		delete(s.Guests, vm)
 	}
 }
 
-// forget takes back all that a VM's guest was granted.
-func (s *State) forget(vm model.VMID) {
+// Forget takes back all that a VM's guest was granted.
+func (s *State) Forget(vm model.VMID) {
 	delete(s.Guests, vm)
 	of := s.Of(vm)
 	for k := range of {
@@ -87,9 +87,31 @@ func (s *State) forget(vm model.VMID) {
 	}
 }
 
-// clone is a copy to be changed. Policies are replaced as a whole, so their lists are shared.
-func (s *State) clone() *State {
-	out := &State{Virtual: slices.Clone(s.Virtual), Guests: maps.Clone(s.Guests), rev: s.rev}
+// VF finds a VF that is to be changed.
+func (s *State) VF(f Function) (*model.VirtualVF, error) {
+	p := s.Find(f.VM, f.Name)
+	switch {
+	case p == nil:
+		return nil, fmt.Errorf("there is no %s: `sluice vpf list` shows all", Function{f.VM, f.Name, -1})
+	case f.VF < 0 || f.VF >= len(p.VFs):
+		return nil, fmt.Errorf("virtual PF %s has VFs 0 to %d, and no %d", p.Name, len(p.VFs)-1, f.VF)
+	}
+	return &p.VFs[f.VF], nil
+}
+
+// FreeName is the first of vpf0, vpf1, ... that the VM has not.
+func (s *State) FreeName(p *model.VirtualPF) string {
+	for i := 0; ; i++ {
+		name := fmt.Sprint("vpf", i)
+		if !slices.ContainsFunc(s.Virtual, func(o model.VirtualPF) bool { return (o.VM == p.VM || o.VMName == p.VMName) && o.Name == name }) {
+			return name
+		}
+	}
+}
+
+// Clone is a copy to be changed. Policies are replaced as a whole, so their lists are shared.
+func (s *State) Clone() *State {
+	out := &State{Virtual: slices.Clone(s.Virtual), Guests: maps.Clone(s.Guests), Rev: s.Rev}
 	if out.Guests == nil {
 		out.Guests = map[model.VMID]Guest{}
 	}
@@ -105,11 +127,11 @@ func (s *State) clone() *State {
 	return out
 }
 
-// check refuses what no program of ours can have made.
-func (s *State) check() error {
+// Check refuses what no program of ours can have made.
+func (s *State) Check() error {
 	for k := range s.Virtual {
 		p := &s.Virtual[k]
-		if k > 0 && compare(s.Virtual[k-1], *p) >= 0 {
+		if k > 0 && Compare(s.Virtual[k-1], *p) >= 0 {
 			return fmt.Errorf("virtual PF %s of VM %s is there twice, or out of order", p.Name, p.VM)
 		}
 		if err := CheckDefinition(p); err != nil {
@@ -119,7 +141,7 @@ func (s *State) check() error {
 			if g := p.VFs[i].Grant; g != nil {
 				err := CheckPort(&g.Port)
 				if err == nil {
-					err = checkGrant(p, g)
+					err = CheckGrant(p, g)
 				}
 				if err != nil {
 					return fmt.Errorf("grant of VF %d of virtual PF %s of VM %s: %w", i, p.Name, p.VM, err)
@@ -127,12 +149,12 @@ func (s *State) check() error {
 			}
 		}
 	}
-	_, err := macs(s, nil)
+	_, err := AllMACs(s, nil)
 	return err
 }
 
-// macs are all MACs that functions may send from, and whose each is. except is a function whose own do not count.
-func macs(s *State, except *Function) (map[model.MAC]Function, error) {
+// AllMACs are all MACs that functions may send from, and whose each is. except is a function whose own do not count.
+func AllMACs(s *State, except *Function) (map[model.MAC]Function, error) {
 	all := map[model.MAC]Function{}
 	for k := range s.Virtual {
 		p := &s.Virtual[k]

@@ -9,9 +9,9 @@ import (
 	"sluice/internal/model"
 )
 
-// vdpaDefaults fills in what was not said of VFs on vDPA devices. Their frames go from the guest to the NIC, past the host: all
+// VDPADefaults fills in what was not said of VFs on vDPA devices. Their frames go from the guest to the NIC, past the host: all
 // that Sluice sets is the device's MAC. libvirt cannot change the link.
-func vdpaDefaults(p *model.VirtualPF) {
+func VDPADefaults(p *model.VirtualPF) {
 	for i := range p.VFs {
 		port := &p.VFs[i].Port
 		port.NoSpoof = true
@@ -21,8 +21,8 @@ func vdpaDefaults(p *model.VirtualPF) {
 	}
 }
 
-// checkBackend refuses what nothing would enforce.
-func checkBackend(p *model.VirtualPF, port *model.PortPolicy) error {
+// CheckBackend refuses what nothing would enforce.
+func CheckBackend(p *model.VirtualPF, port *model.PortPolicy) error {
 	if p.Backend != model.BackendVDPA {
 		return nil
 	}
@@ -49,12 +49,12 @@ func checkBackend(p *model.VirtualPF, port *model.PortPolicy) error {
 // errVDPAMAC refuses a MAC that the NIC would not let through.
 var errVDPAMAC = errors.New("a vDPA device has the one MAC that it was made with: ask for none")
 
-// checkGrant is checkBackend for what a guest is to be granted.
-func checkGrant(p *model.VirtualPF, g *model.VFGrant) error {
+// CheckGrant is checkBackend for what a guest is to be granted.
+func CheckGrant(p *model.VirtualPF, g *model.VFGrant) error {
 	if p.Backend == model.BackendVDPA && !g.MAC.IsZero() {
 		return errVDPAMAC
 	}
-	return checkBackend(p, &g.Port)
+	return CheckBackend(p, &g.Port)
 }
 
 // device is the vDPA device that a function needs.
@@ -77,7 +77,7 @@ func (c *Core) vdpa(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) 
 	want := device(p, vf)
 	f.Stands = slices.ContainsFunc(c.world.VDPA, func(d model.VDPADevice) bool { return deviceStands(&want, &d) })
 	if vm != nil {
-		if nic := vm.nic(p.Name, vf); nic != nil {
+		if nic := vm.NIC(p.Name, vf); nic != nil {
 			f.Carrier = nic.Carrier
 		}
 	}

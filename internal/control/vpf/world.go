@@ -31,7 +31,7 @@ func (w *World) FindVM(id model.VMID) *VM {
 }
 
 // nic is that of a function (VF -1: the PF itself), or nil.
-func (v *VM) nic(name string, vf int) *model.NIC {
+func (v *VM) NIC(name string, vf int) *model.NIC {
 	for i := range v.NICs {
 		if n := &v.NICs[i]; n.VirtualPF == name && n.Function == vf+1 {
 			return n
@@ -40,9 +40,9 @@ func (v *VM) nic(name string, vf int) *model.NIC {
 	return nil
 }
 
-// wanted is the port that a virtual PF's tap should be. An igb has one for all of its functions: its VFs have no NIC in
+// Wanted is the port that a virtual PF's tap should be. An igb has one for all of its functions: its VFs have no NIC in
 // the domain, so one whose link is down has no rule.
-func wanted(p *model.VirtualPF, vf int, tap string) model.SwitchPort {
+func Wanted(p *model.VirtualPF, vf int, tap string) model.SwitchPort {
 	port := model.SwitchPort{Tap: tap, Bridge: p.Network, Rules: []model.SwitchRule{rule(p, vf)}}
 	if vf >= 0 {
 		port.Isolated = p.VFs[vf].Effective().Isolated
@@ -51,7 +51,7 @@ func wanted(p *model.VirtualPF, vf int, tap string) model.SwitchPort {
 		return port
 	}
 	for i := range p.VFs {
-		if up, _ := wantsLink(p, i); up {
+		if up, _ := WantsLink(p, i); up {
 			port.Rules = append(port.Rules, rule(p, i))
 			port.Isolated = port.Isolated || p.VFs[i].Effective().Isolated
 		}
@@ -71,8 +71,8 @@ func rule(p *model.VirtualPF, vf int) model.SwitchRule {
 	return r
 }
 
-// wantsLink says whether a function should have a carrier once its policy stands, and why not.
-func wantsLink(p *model.VirtualPF, vf int) (up bool, why string) {
+// WantsLink says whether a function should have a carrier once its policy stands, and why not.
+func WantsLink(p *model.VirtualPF, vf int) (up bool, why string) {
 	if vf < 0 {
 		return true, ""
 	}
@@ -88,8 +88,8 @@ func wantsLink(p *model.VirtualPF, vf int) (up bool, why string) {
 	return true, ""
 }
 
-// standing says whether a port stands as it should.
-func standing(want *model.SwitchPort, have *model.SwitchPortState) bool {
+// Holds says whether a port stands as it should.
+func Holds(want *model.SwitchPort, have *model.SwitchPortState) bool {
 	if have == nil || have.Detached != model.No || have.Tap != want.Tap || have.Bridge != want.Bridge || have.Isolated != want.Isolated {
 		return false
 	}

@@ -1,10 +1,11 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
 	"sync"
 	"time"
 
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -17,14 +18,14 @@ const (
 // checks keeps what was found, so that nobody waits for libvirt or QEMU who asks.
 type checks struct {
 	mu    sync.Mutex
-	found map[Function][]model.Problem
+	found map[vpf.Function][]model.Problem
 	kick  chan struct{}
 }
 
 func (c *checks) of(vm model.VMID, name string) []model.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.found[Function{vm, name, -1}]
+	return c.found[vpf.Function{VM: vm, Name: name, VF: -1}]
 }
 
 // waker is what wake signals.
@@ -48,7 +49,7 @@ func (c *checks) wake() {
 func (m *Manager) Check(ctx context.Context) error {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()
-	running := map[Function]string{}
+	running := map[vpf.Function]string{}
 	for {
 		m.checkAll(ctx)
 		for again := false; !again; {
@@ -68,11 +69,11 @@ func (m *Manager) Check(ctx context.Context) error {
 }
 
 // restarted says whether a VM was started since it was asked last.
-func (m *Manager) restarted(running map[Function]string) (yes bool) {
+func (m *Manager) restarted(running map[vpf.Function]string) (yes bool) {
 	v, _ := m.Runner.View()
 	for i := range v.Virtual {
 		s := &v.Virtual[i]
-		f := Function{s.VM, s.Name, -1}
+		f := vpf.Function{VM: s.VM, Name: s.Name, VF: -1}
 		yes = yes || s.Running && running[f] != s.Run
 		running[f] = s.Run
 	}
@@ -80,15 +81,15 @@ func (m *Manager) restarted(running map[Function]string) (yes bool) {
 }
 
 func (m *Manager) checkAll(ctx context.Context) {
-	found := map[Function][]model.Problem{}
-	for _, p := range m.Runner.Store.State().clone().Virtual {
+	found := map[vpf.Function][]model.Problem{}
+	for _, p := range m.Runner.Store.State().Clone().Virtual {
 		within, cancel := context.WithTimeout(ctx, checkWithin)
 		problems, err := m.Runner.Domains.CheckVPF(within, &p)
 		cancel()
 		if err != nil {
 			problems = append(problems, model.Problem{Subject: p.VMName, Text: "cannot check virtual PF " + p.Name + ": " + err.Error()})
 		}
-		found[Function{p.VM, p.Name, -1}] = problems
+		found[vpf.Function{VM: p.VM, Name: p.Name, VF: -1}] = problems
 	}
 	m.checks.mu.Lock()
 	m.checks.found = found

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -37,14 +38,14 @@ const vdpaVM = model.VMID("0a1b2c3d-0000-4000-8000-000000000001")
 func vdpaPF(name string, vfs int) model.VirtualPF {
 	p := testPF(vdpaVM, name, vfs)
 	p.Backend, p.Network = model.BackendVDPA, "pci/0000:03:00.*"
-	vdpaDefaults(&p)
+	vpf.VDPADefaults(&p)
 	return p
 }
 
 // What passes the host by cannot be held to a policy there, and is refused in words.
 func TestPolicyOnVDPA(t *testing.T) {
 	good := vdpaPF("vpf0", 1)
-	if err := CheckDefinition(&good); err != nil {
+	if err := vpf.CheckDefinition(&good); err != nil {
 		t.Fatal(err)
 	}
 	for what, spoil := range map[string]func(*model.PortPolicy){
@@ -59,19 +60,19 @@ func TestPolicyOnVDPA(t *testing.T) {
 	} {
 		p := vdpaPF("vpf0", 2)
 		spoil(&p.VFs[1].Port)
-		if err := CheckDefinition(&p); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "VF 1") {
+		if err := vpf.CheckDefinition(&p); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "VF 1") {
 			t.Errorf("%s: %v", what, err)
 		}
-		s := (&State{}).clone()
+		s := (&vpf.State{}).Clone()
 		p.VFs[1].Grant, p.VFs[1].Port = &model.VFGrant{Port: p.VFs[1].Port}, p.VFs[0].Port
-		s.put(p)
-		if err := s.check(); err == nil || !strings.Contains(err.Error(), what) {
+		s.Put(p)
+		if err := s.Check(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s, granted: %v", what, err)
 		}
 		if what != "link state" && what != "spoof check" {
 			tap := testPF(vdpaVM, "vpf0", 2)
 			spoil(&tap.VFs[1].Port)
-			if err := CheckDefinition(&tap); err != nil {
+			if err := vpf.CheckDefinition(&tap); err != nil {
 				t.Errorf("%s on a tap: %v", what, err)
 			}
 		}
@@ -82,12 +83,12 @@ func TestPolicyOnVDPA(t *testing.T) {
 type vdpaBench struct {
 	t     *testing.T
 	host  *fakeHost
-	core  *Core
-	state *State
+	core  *vpf.Core
+	state *vpf.State
 	now   time.Time
 }
 
-func (b *vdpaBench) tick() (out Result, did []string) {
+func (b *vdpaBench) tick() (out vpf.Result, did []string) {
 	w, err := b.host.look(b.t.Context())
 	if err != nil {
 		b.t.Fatal(err)
@@ -112,7 +113,7 @@ func (b *vdpaBench) want(did []string, want ...string) {
 
 // Devices are there from a definition's making to its end, and when they are lost they are made again.
 func TestDevicesOfDefinitions(t *testing.T) {
-	b := &vdpaBench{t: t, host: newFakeHost(), core: NewCore(), state: testState(t, vdpaPF("vpf0", 1)), now: time.Unix(1e9, 0)}
+	b := &vdpaBench{t: t, host: newFakeHost(), core: vpf.NewCore(), state: testState(t, vdpaPF("vpf0", 1)), now: time.Unix(1e9, 0)}
 	foreign := model.VDPADevice{Name: "vdpa0", Driver: "vhost_vdpa"}
 	b.host.devices["vdpa0"] = foreign
 	pf, vf := model.VDPAName(vdpaVM, "vpf0", -1), model.VDPAName(vdpaVM, "vpf0", 0)

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/channel"
 	"sluice/internal/control/vpf"
+	"sluice/internal/daemon/virtualpf"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/model"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { kerneltest.Main(m) }
 
 // domains are in memory; of QEMU's link a test looks only at the state.
 type domains struct {
-	vpf.Domains
+	virtualpf.Domains
 	mu sync.Mutex
 	vm *model.VM
 }
@@ -43,9 +44,9 @@ func (d *domains) carrier(alias string) model.Tri {
 }
 
 // begin starts a controller over a kernel.
-func begin(t *testing.T, k *kernel.Host, d *domains, path string) (*vpf.Manager, func()) {
+func begin(t *testing.T, k *kernel.Host, d *domains, path string) (*virtualpf.Manager, func()) {
 	t.Helper()
-	store, err := vpf.OpenStore(path)
+	store, err := virtualpf.OpenStore(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +61,8 @@ func begin(t *testing.T, k *kernel.Host, d *domains, path string) (*vpf.Manager,
 		w.Ports, err = k.SwitchPorts(ctx)
 		return w, err
 	}
-	m := &vpf.Manager{
-		Runner: (&vpf.Runner{Store: store, Look: look, Switch: k, Domains: d, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true }}).Init(),
+	m := &virtualpf.Manager{
+		Runner: (&virtualpf.Runner{Store: store, Look: look, Switch: k, Domains: d, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true }}).Init(),
 		Policy: func(model.VMID, string) model.GuestPolicy {
 			return model.GuestPolicy{Attach: true, MACs: []string{"02:*"}, VLANs: model.VLANs{{First: 10, Last: 20}}, NoSpoof: true}
 		},
@@ -74,7 +75,7 @@ func begin(t *testing.T, k *kernel.Host, d *domains, path string) (*vpf.Manager,
 	return m, func() { cancel(); <-done }
 }
 
-func until(t *testing.T, m *vpf.Manager, what string, ok func() bool) {
+func until(t *testing.T, m *virtualpf.Manager, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.After(time.Minute); !ok(); {
 		_, next := m.Runner.View()
@@ -104,7 +105,7 @@ func TestPoliciesStandInTheKernel(t *testing.T) {
 	pf, vf, out := kerneltest.NewPort(t, "vnet0", "br0"), kerneltest.NewPort(t, "vnet1", "br0"), kerneltest.NewPort(t, "out0", "br0")
 	p := model.VirtualPF{VM: "vm", VMName: "vm", Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: pfMAC, VFs: []model.VirtualVF{{MAC: vfMAC}}, Channel: true}
 	d := &domains{}
-	path := filepath.Join(t.TempDir(), vpf.FileName)
+	path := filepath.Join(t.TempDir(), virtualpf.FileName)
 	m, stop := begin(t, k, d, path)
 	if _, err := m.Define(t.Context(), p); err != nil {
 		t.Fatal(err)

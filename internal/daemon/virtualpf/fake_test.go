@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
 // fakeHost is a host with domains and a switch. Whatever changes, its invariant is checked.
 type fakeHost struct {
 	mu      sync.Mutex
-	vms     map[model.VMID]*VM
+	vms     map[model.VMID]*vpf.VM
 	ports   map[string]*model.SwitchPortState
 	devices map[string]model.VDPADevice
 	next    int                      // ifindex
@@ -30,7 +31,7 @@ type fakeHost struct {
 }
 
 func newFakeHost() *fakeHost {
-	return &fakeHost{vms: map[model.VMID]*VM{}, ports: map[string]*model.SwitchPortState{}, devices: map[string]model.VDPADevice{}, defined: map[string]bool{}, fail: func(string) error { return nil }}
+	return &fakeHost{vms: map[model.VMID]*vpf.VM{}, ports: map[string]*model.SwitchPortState{}, devices: map[string]model.VDPADevice{}, defined: map[string]bool{}, fail: func(string) error { return nil }}
 }
 
 func (h *fakeHost) alter(what string, fn func() error) error {
@@ -52,7 +53,7 @@ func (h *fakeHost) alter(what string, fn func() error) error {
 // start runs a VM with the functions of its definitions.
 func (h *fakeHost) start(id model.VMID, defs []model.VirtualPF) {
 	_ = h.alter("start", func() error {
-		vm := &VM{VM: model.VM{ID: id, Name: "vm-" + string(id), State: model.VMRunning}, Run: fmt.Sprint("run", h.next)}
+		vm := &vpf.VM{VM: model.VM{ID: id, Name: "vm-" + string(id), State: model.VMRunning}, Run: fmt.Sprint("run", h.next)}
 		for k := range defs {
 			p := &defs[k]
 			for i := -1; i < len(p.VFs); i++ {
@@ -94,10 +95,10 @@ func (h *fakeHost) stop(id model.VMID) {
 	})
 }
 
-func (h *fakeHost) look(context.Context) (World, error) {
+func (h *fakeHost) look(context.Context) (vpf.World, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var w World
+	var w vpf.World
 	for _, vm := range h.vms {
 		c := *vm
 		c.NICs = slices.Clone(vm.NICs)
@@ -109,7 +110,7 @@ func (h *fakeHost) look(context.Context) (World, error) {
 	for _, d := range h.devices {
 		w.VDPA = append(w.VDPA, d)
 	}
-	slices.SortFunc(w.VMs, func(a, b VM) int { return compare(model.VirtualPF{VM: a.ID}, model.VirtualPF{VM: b.ID}) })
+	slices.SortFunc(w.VMs, func(a, b vpf.VM) int { return vpf.Compare(model.VirtualPF{VM: a.ID}, model.VirtualPF{VM: b.ID}) })
 	return w, nil
 }
 
@@ -230,13 +231,13 @@ func testPF(vm model.VMID, name string, vfs int) model.VirtualPF {
 	return p
 }
 
-func testState(t testing.TB, list ...model.VirtualPF) *State {
+func testState(t testing.TB, list ...model.VirtualPF) *vpf.State {
 	t.Helper()
-	s := (&State{}).clone()
+	s := (&vpf.State{}).Clone()
 	for _, p := range list {
-		s.put(p)
+		s.Put(p)
 	}
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		t.Fatal(err)
 	}
 	return s

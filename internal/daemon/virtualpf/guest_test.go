@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -66,7 +67,7 @@ func TestUnknownMACIsRefused(t *testing.T) {
 func TestAttachWithoutCarrierFails(t *testing.T) {
 	for name, spoil := range map[string]func(r *rig, p model.VirtualPF){
 		"a twin": func(r *rig, p model.VirtualPF) {
-			r.host.vms["b"] = &VM{VM: model.VM{ID: "b", Name: "b", State: model.VMRunning, NICs: []model.NIC{{Alias: "net0", MAC: p.VFs[0].MAC, Network: "br0", Tap: "vnet99"}}}, Run: "b"}
+			r.host.vms["b"] = &vpf.VM{VM: model.VM{ID: "b", Name: "b", State: model.VMRunning, NICs: []model.NIC{{Alias: "net0", MAC: p.VFs[0].MAC, Network: "br0", Tap: "vnet99"}}}, Run: "b"}
 		},
 		"no such function": func(r *rig, _ model.VirtualPF) {
 			vm := r.host.vms["a"]
@@ -83,7 +84,7 @@ func TestAttachWithoutCarrierFails(t *testing.T) {
 			if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod"}); code(err) != channel.CodeFailed {
 				t.Errorf("attached: %v", err)
 			}
-			if n := r.Runner.Store.State().grants("a"); n != 0 {
+			if n := r.Runner.Store.State().Grants("a"); n != 0 {
 				t.Errorf("%d grants are left", n)
 			}
 		})
@@ -118,29 +119,29 @@ func TestForgetOnlyTheRunBefore(t *testing.T) {
 	r.host.stop("a")
 	r.host.start("a", []model.VirtualPF{p})
 	w, _ := r.host.look(t.Context())
-	var forget *Action
-	for _, a := range NewCore().Tick(r.Now(), runner.Store.State(), &w).Actions {
-		if a.Kind == Forget {
+	var forget *vpf.Action
+	for _, a := range vpf.NewCore().Tick(r.Now(), runner.Store.State(), &w).Actions {
+		if a.Kind == vpf.Forget {
 			forget = &a
 		}
 	}
 	if forget == nil {
 		t.Fatal("nothing is taken back")
 	}
-	if _, err := runner.Store.Update(func(s *State) error { // the guest of the new run was quicker
-		s.forget("a")
-		s.Guests["a"] = Guest{Run: w.VMs[0].Run, Boot: "boot-2"}
-		v, err := s.vf(Function{"a", "vpf0", 0})
+	if _, err := runner.Store.Update(func(s *vpf.State) error { // the guest of the new run was quicker
+		s.Forget("a")
+		s.Guests["a"] = vpf.Guest{Run: w.VMs[0].Run, Boot: "boot-2"}
+		v, err := s.VF(vpf.Function{VM: "a", Name: "vpf0", VF: 0})
 		v.Grant = &model.VFGrant{Owner: "new"}
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := runner.do(t.Context(), forget); err != nil || runner.Store.State().grants("a") != 1 {
-		t.Errorf("%v, %d grants", err, runner.Store.State().grants("a"))
+	if err := runner.do(t.Context(), forget); err != nil || runner.Store.State().Grants("a") != 1 {
+		t.Errorf("%v, %d grants", err, runner.Store.State().Grants("a"))
 	}
-	if err := runner.do(t.Context(), &Action{Kind: Forget, VM: "a", Run: w.VMs[0].Run}); err != nil || runner.Store.State().grants("a") != 0 {
-		t.Errorf("%v, %d grants", err, runner.Store.State().grants("a"))
+	if err := runner.do(t.Context(), &vpf.Action{Kind: vpf.Forget, VM: "a", Run: w.VMs[0].Run}); err != nil || runner.Store.State().Grants("a") != 0 {
+		t.Errorf("%v, %d grants", err, runner.Store.State().Grants("a"))
 	}
 }
 
@@ -153,12 +154,12 @@ func TestLinkUpOfAnotherRun(t *testing.T) {
 	r.host.start("a", []model.VirtualPF{p})
 	w, _ := r.host.look(t.Context())
 	n := w.VMs[0].FindNIC(p.PFAlias())
-	up := Action{Kind: LinkUp, VM: "a", Alias: n.Alias, Port: wanted(&p, -1, n.Tap), Run: w.VMs[0].Run}
-	if err := runner.do(t.Context(), &Action{Kind: SetPort, VM: "a", Alias: n.Alias, Port: up.Port}); err != nil {
+	up := vpf.Action{Kind: vpf.LinkUp, VM: "a", Alias: n.Alias, Port: vpf.Wanted(&p, -1, n.Tap), Run: w.VMs[0].Run}
+	if err := runner.do(t.Context(), &vpf.Action{Kind: vpf.SetPort, VM: "a", Alias: n.Alias, Port: up.Port}); err != nil {
 		t.Fatal(err)
 	}
 	looks := 0
-	runner.Look = func(ctx context.Context, _ bool) (World, error) {
+	runner.Look = func(ctx context.Context, _ bool) (vpf.World, error) {
 		w, err := r.host.look(ctx)
 		if looks++; looks == 1 {
 			r.host.stop("a")
@@ -180,13 +181,13 @@ func TestPolicyWhereTheLinkStaysUp(t *testing.T) {
 	h.start("a", []model.VirtualPF{p})
 	h.vms["a"].NICs[1].Carrier = model.Yes
 	w, _ := h.look(t.Context())
-	var kinds []Kind
-	for _, a := range NewCore().Tick(testTime, testState(t, p), &w).Actions {
+	var kinds []vpf.Kind
+	for _, a := range vpf.NewCore().Tick(testTime, testState(t, p), &w).Actions {
 		if a.Alias == p.VFAlias(0) {
 			kinds = append(kinds, a.Kind)
 		}
 	}
-	if len(kinds) != 2 || kinds[0] != LinkDown || kinds[1] != SetPort {
+	if len(kinds) != 2 || kinds[0] != vpf.LinkDown || kinds[1] != vpf.SetPort {
 		t.Errorf("have %v", kinds)
 	}
 }
@@ -241,7 +242,7 @@ func TestUnknownFunctionSaysHowToTakeItOver(t *testing.T) {
 	h, p := newFakeHost(), testPF("a", "vpf0", 2)
 	h.start("a", []model.VirtualPF{p})
 	w, _ := h.look(t.Context())
-	out := NewCore().Tick(testTime, testState(t), &w)
+	out := vpf.NewCore().Tick(testTime, testState(t), &w)
 	for _, problem := range out.Problems {
 		if !strings.Contains(problem.Remedy, "sluice vpf define vm-a --name vpf0 --vfs 2 --network br0") {
 			t.Errorf("have %s", problem.Remedy)

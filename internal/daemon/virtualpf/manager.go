@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -55,7 +56,7 @@ func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
 }
 
 // about are the problems of a virtual PF as a whole.
-func (m *Manager) about(s *Standing) []model.Problem {
+func (m *Manager) about(s *vpf.Standing) []model.Problem {
 	out := slices.Concat(s.Problems, m.checks.of(s.VM, s.Name), m.overstanding(s))
 	if s.Channel {
 		out = append(out, m.heard.problems(s.VM, s.VMName, m.Now())...)
@@ -84,20 +85,20 @@ func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs 
 		return errObserve
 	}
 	policy := m.policy(vm)
-	edit := func(s *State) error {
+	edit := func(s *vpf.State) error {
 		for _, vf := range vfs {
-			if err := s.set(Function{vm, name, vf}, change, &policy); err != nil {
+			if err := s.Set(vpf.Function{VM: vm, Name: name, VF: vf}, change, &policy); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	trial := m.Runner.Store.State().clone()
+	trial := m.Runner.Store.State().Clone()
 	if err := edit(trial); err != nil {
 		return err
 	}
 	for _, vf := range vfs {
-		if err := m.mayHave(ctx, Function{vm, name, vf}, trial.Find(vm, name).VFs[vf].Port.MACs); err != nil {
+		if err := m.mayHave(ctx, vpf.Function{VM: vm, Name: name, VF: vf}, trial.Find(vm, name).VFs[vf].Port.MACs); err != nil {
 			return err
 		}
 	}
@@ -110,7 +111,7 @@ func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs 
 	defer cancel()
 	var late []error
 	for _, vf := range vfs {
-		if err := m.settled(ctx, Function{vm, name, vf}, state.rev); err != nil {
+		if err := m.settled(ctx, vpf.Function{VM: vm, Name: name, VF: vf}, state.Rev); err != nil {
 			late = append(late, fmt.Errorf("VF %d: %w", vf, err))
 		}
 	}
@@ -121,48 +122,13 @@ func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs 
 }
 
 // mayHave refuses MACs that somebody else has. libvirt may be asked for that, so before the State is locked.
-func (m *Manager) mayHave(ctx context.Context, f Function, list []model.MAC) error {
+func (m *Manager) mayHave(ctx context.Context, f vpf.Function, list []model.MAC) error {
 	for _, mac := range list {
 		if has := m.owner(mac, f); has != "" {
 			return &usedMAC{mac, has}
 		}
 	}
 	return m.unused(ctx, list...)
-}
-
-// set changes what the host lets a VF do.
-func (s *State) set(f Function, change func(*model.PortPolicy) error, policy *model.GuestPolicy) error {
-	v, err := s.vf(f)
-	if err != nil {
-		return err
-	}
-	port := v.Port
-	if err := change(&port); err != nil {
-		return err
-	}
-	if err := CheckPort(&port); err != nil {
-		return fmt.Errorf("VF %d: %w", f.VF, err)
-	}
-	if err := checkBackend(s.Find(f.VM, f.Name), &port); err != nil {
-		return fmt.Errorf("VF %d: %w", f.VF, err)
-	}
-	if v.Grant != nil {
-		v.Grant.Port = follow(v, port, policy)
-	}
-	v.Port = port
-	return nil
-}
-
-// vf finds a VF that is to be changed.
-func (s *State) vf(f Function) (*model.VirtualVF, error) {
-	p := s.Find(f.VM, f.Name)
-	switch {
-	case p == nil:
-		return nil, fmt.Errorf("there is no %s: `sluice vpf list` shows all", Function{f.VM, f.Name, -1})
-	case f.VF < 0 || f.VF >= len(p.VFs):
-		return nil, fmt.Errorf("virtual PF %s has VFs 0 to %d, and no %d", p.Name, len(p.VFs)-1, f.VF)
-	}
-	return &p.VFs[f.VF], nil
 }
 
 // changed makes the Runner look, and doctor, which asks libvirt for every definition: not for what guests ask.
@@ -172,7 +138,7 @@ func (m *Manager) changed() {
 }
 
 // settled waits until nothing is left to do for a function, by a State at least as new.
-func (m *Manager) settled(ctx context.Context, f Function, rev uint64) error {
+func (m *Manager) settled(ctx context.Context, f vpf.Function, rev uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
 	for {
@@ -190,7 +156,7 @@ func (m *Manager) settled(ctx context.Context, f Function, rev uint64) error {
 }
 
 // whyNot says what is in the way.
-func whyNot(v *View, s *Standing, vf int) string {
+func whyNot(v *View, s *vpf.Standing, vf int) string {
 	switch {
 	case v.Err != nil:
 		return v.Err.Error()
@@ -211,4 +177,24 @@ func (m *Manager) Share(vm model.VMID, nic *model.NIC) model.SLA {
 		return model.SLA{}
 	}
 	return p.VFs[nic.Function-1].Effective().SLA
+}
+
+// overstanding are the grants of a virtual PF that go beyond the policy of its VM.
+func (m *Manager) overstanding(s *vpf.Standing) (out []model.Problem) {
+	for i := range s.VFs {
+		if s.VFs[i].Grant == nil {
+			continue
+		}
+		policy := m.Policy(s.VM, s.VMName)
+		why := vpf.Beyond(&s.VFs[i], &policy)
+		if why == "" {
+			continue
+		}
+		out = append(out, model.Problem{
+			Subject: s.VMName,
+			Text:    fmt.Sprintf("virtual PF %s: VF %d keeps what was granted to %s before virtual_pfs.guests was narrowed: %s", s.Name, i, s.VFs[i].Grant.Owner, why),
+			Remedy:  "in the guest end what has the VF, or shut the VM down and start it; or allow it again in sluice.yaml",
+		})
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -16,12 +17,12 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		return p, errObserve
 	}
 	if p.Name == "" {
-		p.Name = store.State().freeName(&p)
+		p.Name = store.State().FreeName(&p)
 	}
 	if p.Backend == model.BackendVDPA {
-		vdpaDefaults(&p)
+		vpf.VDPADefaults(&p)
 	}
-	if err := CheckDefinition(&p); err != nil {
+	if err := vpf.CheckDefinition(&p); err != nil {
 		return p, err
 	}
 	if p.VM != "" && store.State().Find(p.VM, p.Name) != nil {
@@ -38,11 +39,11 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		return p, err
 	}
 	known := false
-	state, err := store.Update(func(s *State) error {
+	state, err := store.Update(func(s *vpf.State) error {
 		if known = s.Find(p.VM, p.Name) != nil; known {
 			return hasAlready(&p)
 		}
-		s.put(p)
+		s.Put(p)
 		return nil
 	})
 	if known { // in libvirt it is the same as this one, so it was left as it is
@@ -52,8 +53,8 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		return p, errors.Join(err, m.Runner.Domains.UndefineVPF(context.WithoutCancel(ctx), p.VM, p.Name))
 	}
 	m.changed()
-	m.seen(ctx, state.rev)
-	return p, m.devicesStand(ctx, &p, state.rev)
+	m.seen(ctx, state.Rev)
+	return p, m.devicesStand(ctx, &p, state.Rev)
 }
 
 // seen waits until what is listed is by a State at least as new: what was defined can be set at once then.
@@ -79,7 +80,7 @@ func (m *Manager) devicesStand(ctx context.Context, p *model.VirtualPF, rev uint
 		return nil
 	}
 	for i := -1; i < len(p.VFs); i++ {
-		if err := m.settled(ctx, Function{p.VM, p.Name, i}, rev); err != nil {
+		if err := m.settled(ctx, vpf.Function{VM: p.VM, Name: p.Name, VF: i}, rev); err != nil {
 			return fmt.Errorf("virtual PF %s is defined, and its VM cannot start yet: %w", p.Name, err)
 		}
 	}
@@ -88,16 +89,6 @@ func (m *Manager) devicesStand(ctx context.Context, p *model.VirtualPF, rev uint
 
 func hasAlready(p *model.VirtualPF) error {
 	return fmt.Errorf("VM %s has a virtual PF %s already: choose another --name, or take that one out with `sluice vpf undefine`", p.VMName, p.Name)
-}
-
-// freeName is the first of vpf0, vpf1, ... that the VM has not.
-func (s *State) freeName(p *model.VirtualPF) string {
-	for i := 0; ; i++ {
-		name := fmt.Sprint("vpf", i)
-		if !slices.ContainsFunc(s.Virtual, func(o model.VirtualPF) bool { return (o.VM == p.VM || o.VMName == p.VMName) && o.Name == name }) {
-			return name
-		}
-	}
 }
 
 // free refuses MACs of a new virtual PF that somebody has. libvirt refuses those of its functions itself, but where they are
@@ -114,13 +105,13 @@ func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
 		if mac.IsZero() {
 			continue // it gets one
 		}
-		if err := checkMAC(mac); err != nil {
+		if err := vpf.CheckMAC(mac); err != nil {
 			return err
 		}
 		if slices.Contains(list[:i], mac) {
 			return fmt.Errorf("MAC %s is there twice", mac)
 		}
-		if has := m.owner(mac, Function{}); has != "" {
+		if has := m.owner(mac, vpf.Function{}); has != "" {
 			return &usedMAC{mac, has}
 		}
 	}
@@ -128,9 +119,9 @@ func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
 }
 
 // owner names who on the host has a MAC, but for one function; "" if nobody has.
-func (m *Manager) owner(mac model.MAC, except Function) string {
+func (m *Manager) owner(mac model.MAC, except vpf.Function) string {
 	v, _ := m.Runner.View()
-	if all, err := macs(m.Runner.Store.State(), &except); err == nil {
+	if all, err := vpf.AllMACs(m.Runner.Store.State(), &except); err == nil {
 		if f, ok := all[mac]; ok {
 			return f.String()
 		}
@@ -142,7 +133,7 @@ func (m *Manager) owner(mac model.MAC, except Function) string {
 		vm := &v.World.VMs[i]
 		for k := range vm.NICs {
 			n := &vm.NICs[k]
-			if f := (Function{vm.ID, n.VirtualPF, n.Function - 1}); n.MAC == mac && (n.VirtualPF == "" || f != except) {
+			if f := (vpf.Function{VM: vm.ID, Name: n.VirtualPF, VF: n.Function - 1}); n.MAC == mac && (n.VirtualPF == "" || f != except) {
 				return fmt.Sprintf("NIC %s of VM %s", n.Alias, vm.Name)
 			}
 		}
@@ -165,7 +156,7 @@ func (m *Manager) Undefine(ctx context.Context, vm model.VMID, name string) erro
 	if err := m.Runner.Domains.UndefineVPF(ctx, vm, name); err != nil && !errors.Is(err, model.ErrGone) {
 		return err
 	}
-	_, err := m.Runner.Store.Update(func(s *State) error { s.drop(vm, name); return nil })
+	_, err := m.Runner.Store.Update(func(s *vpf.State) error { s.Drop(vm, name); return nil })
 	m.changed()
 	return err
 }

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 
 	"sluice/internal/base/input"
 	"sluice/internal/base/statefile"
+	"sluice/internal/control/vpf"
 )
 
 // FileName is the file's in the daemon's state_dir.
@@ -39,7 +40,7 @@ type Store struct {
 	path string
 
 	changing sync.Mutex // one change at a time, to the disk
-	now      atomic.Pointer[State]
+	now      atomic.Pointer[vpf.State]
 
 	waiting chan []*update // has what guests ask for until it is written
 	one     chan struct{}  // has who writes that
@@ -50,12 +51,12 @@ type Store struct {
 func OpenStore(path string) (*Store, error) {
 	s := &Store{path: path, waiting: make(chan []*update, 1), one: make(chan struct{}, 1), pace: rate.NewLimiter(writesPerSecond, writesAtOnce)}
 	s.waiting <- nil
-	s.now.Store((&State{}).clone())
+	s.now.Store((&vpf.State{}).Clone())
 	text, err := input.Read(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
-	var kept *State
+	var kept *vpf.State
 	if err == nil {
 		kept, err = decode(text)
 	}
@@ -67,7 +68,7 @@ func OpenStore(path string) (*Store, error) {
 	return s, nil
 }
 
-func decode(text []byte) (*State, error) {
+func decode(text []byte) (*vpf.State, error) {
 	var f file
 	if err := strictly(text, &f); err != nil {
 		return nil, fmt.Errorf("it is damaged: %w", err)
@@ -79,17 +80,17 @@ func decode(text []byte) (*State, error) {
 	if err == nil && sum != f.SHA256 {
 		err = errors.New("its checksum does not match")
 	}
-	s := &State{}
+	s := &vpf.State{}
 	if err == nil {
 		err = strictly(f.State, s)
 	}
 	if err == nil {
-		err = s.check()
+		err = s.Check()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("it is damaged: %w", err)
 	}
-	return s.clone(), nil
+	return s.Clone(), nil
 }
 
 // strictly decodes one JSON value, and refuses fields that it does not know and whatever follows.
@@ -112,7 +113,7 @@ func checksum(state []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-func encode(s *State) ([]byte, error) {
+func encode(s *vpf.State) ([]byte, error) {
 	state, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -126,10 +127,10 @@ func encode(s *State) ([]byte, error) {
 }
 
 // State is what is kept; it is never changed.
-func (s *Store) State() *State { return s.now.Load() }
+func (s *Store) State() *vpf.State { return s.now.Load() }
 
 // Update keeps what edit makes of a copy, on disk when it returns. If edit or writing fails, all is as it was.
-func (s *Store) Update(edit func(*State) error) (*State, error) {
+func (s *Store) Update(edit func(*vpf.State) error) (*vpf.State, error) {
 	e := &update{edit: edit}
 	s.write([]*update{e})
 	return e.state, e.err
@@ -137,7 +138,7 @@ func (s *Store) Update(edit func(*State) error) (*State, error) {
 
 // UpdateSoon is Update for what guests ask for. What several ask for while one waits is written together, so all of them together
 // cause no more than writesPerSecond for long.
-func (s *Store) UpdateSoon(edit func(*State) error) (*State, error) {
+func (s *Store) UpdateSoon(edit func(*vpf.State) error) (*vpf.State, error) {
 	e := &update{edit: edit, done: make(chan struct{})}
 	waiting := append(<-s.waiting, e)
 	s.waiting <- waiting
@@ -158,9 +159,9 @@ func (s *Store) UpdateSoon(edit func(*State) error) (*State, error) {
 
 // update is an edit, and what became of it.
 type update struct {
-	edit  func(*State) error
+	edit  func(*vpf.State) error
 	done  chan struct{}
-	state *State
+	state *vpf.State
 	err   error
 }
 
@@ -171,9 +172,9 @@ func (s *Store) write(batch []*update) {
 	next := s.State()
 	var good []*update
 	for _, e := range batch {
-		to := next.clone()
+		to := next.Clone()
 		if e.err = e.edit(to); e.err == nil {
-			e.err = to.check()
+			e.err = to.Check()
 		}
 		if e.err == nil {
 			next, good = to, append(good, e)
@@ -182,7 +183,7 @@ func (s *Store) write(batch []*update) {
 	if len(good) == 0 {
 		return
 	}
-	next.rev++
+	next.Rev++
 	err := s.keep(next)
 	for _, e := range good {
 		if e.err = err; err == nil {
@@ -192,7 +193,7 @@ func (s *Store) write(batch []*update) {
 }
 
 // keep makes a State the one that is kept.
-func (s *Store) keep(next *State) error {
+func (s *Store) keep(next *vpf.State) error {
 	text, err := encode(next)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -19,11 +20,11 @@ func TestStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := s.Update(func(s *State) error {
+	kept, err := s.Update(func(s *vpf.State) error {
 		p := testPF("a", "vpf0", 2)
 		p.VFs[1].Grant = &model.VFGrant{Owner: "pod", MAC: model.MAC{2, 9}, Port: model.PortPolicy{Trunk: model.VLANs{{First: 3, Last: 9}}}}
-		s.put(p)
-		s.Guests["a"] = Guest{Run: "run", Boot: "boot"}
+		s.Put(p)
+		s.Guests["a"] = vpf.Guest{Run: "run", Boot: "boot"}
 		return nil
 	})
 	if err != nil {
@@ -33,7 +34,7 @@ func TestStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(kept, again.State(), cmpopts.IgnoreUnexported(State{}), cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff(kept, again.State(), cmpopts.IgnoreFields(vpf.State{}, "Rev"), cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
 	}
 	good, err := os.ReadFile(path)
@@ -79,22 +80,22 @@ func TestStoreRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := s.Update(func(s *State) error { s.put(testPF("a", "vpf0", 2)); return nil })
+	before, err := s.Update(func(s *vpf.State) error { s.Put(testPF("a", "vpf0", 2)); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, edit := range map[string]func(*State) error{
-		"MAC of another VF": func(s *State) error {
+	for name, edit := range map[string]func(*vpf.State) error{
+		"MAC of another VF": func(s *vpf.State) error {
 			s.Virtual[0].VFs[0].Grant = &model.VFGrant{MAC: s.Virtual[0].VFs[1].MAC}
 			return nil
 		},
-		"MAC of the PF of another VM": func(s *State) error {
+		"MAC of the PF of another VM": func(s *vpf.State) error {
 			p := testPF("b", "vpf0", 1)
 			p.VFs[0].Port.MACs = []model.MAC{s.Virtual[0].MAC}
-			s.put(p)
+			s.Put(p)
 			return nil
 		},
-		"no VLAN": func(s *State) error { s.Virtual[0].VFs[0].Port.VLAN = 5000; return nil },
+		"no VLAN": func(s *vpf.State) error { s.Virtual[0].VFs[0].Port.VLAN = 5000; return nil },
 	} {
 		if _, err := s.Update(edit); err == nil || s.State() != before {
 			t.Errorf("%s: %v", name, err)

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -33,7 +34,7 @@ func TestHostileGuestsAreBounded(t *testing.T) {
 		var lines countedLines
 		look := r.Runner.Look
 		r.stop()
-		r.Runner.Look = func(ctx context.Context, fresh bool) (World, error) {
+		r.Runner.Look = func(ctx context.Context, fresh bool) (vpf.World, error) {
 			if fresh {
 				looks.Add(1)
 			}
@@ -46,7 +47,7 @@ func TestHostileGuestsAreBounded(t *testing.T) {
 			vm := model.VMID(fmt.Sprint(i))
 			pfs[vm], _ = r.run(vm, 2)
 		}
-		rev := r.Runner.Store.State().rev
+		rev := r.Runner.Store.State().Rev
 		looks.Store(0)
 		lines.Store(0)
 		ctx, cancel := context.WithTimeout(t.Context(), during)
@@ -89,7 +90,7 @@ func TestHostileGuestsAreBounded(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		writes := r.Runner.Store.State().rev - rev
+		writes := r.Runner.Store.State().Rev - rev
 		t.Logf("within %v: %d writes, %d looks, %d lines", during, writes, looks.Load(), lines.Load())
 		if most := 30 + during.Seconds(); float64(writes) > most {
 			t.Errorf("%d writes are more than %.0f", writes, most)
@@ -108,7 +109,7 @@ func TestOneGuestIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		p, g := r.run("a", 2)
-		rev := r.Runner.Store.State().rev
+		rev := r.Runner.Store.State().Rev
 		const during = 100 * time.Second
 		begin := time.Now()
 		for n := 0; time.Since(begin) < during; n++ {
@@ -118,7 +119,7 @@ func TestOneGuestIsBounded(t *testing.T) {
 			done()
 			time.Sleep(time.Second / 18)
 		}
-		writes := r.Runner.Store.State().rev - rev
+		writes := r.Runner.Store.State().Rev - rev
 		t.Logf("%d writes", writes)
 		if most := 32 + 2*2 + during.Seconds()/2; float64(writes) > most {
 			t.Errorf("%d writes are more than %.0f", writes, most)
@@ -132,7 +133,7 @@ func TestAskedAgainIsNotWritten(t *testing.T) {
 	p, g := r.run("a", 1)
 	yes := true
 	ask := channel.Attach{VF: at(p, 0), Owner: "pod", Isolated: &yes, Addresses: []string{"10.0.0.1"}}
-	rev := r.Runner.Store.State().rev
+	rev := r.Runner.Store.State().Rev
 	for range 3 {
 		if _, err := g.Attach(t.Context(), ask); err != nil {
 			t.Fatal(err)
@@ -141,7 +142,7 @@ func TestAskedAgainIsNotWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := r.Runner.Store.State().rev - rev; n != 1 {
+	if n := r.Runner.Store.State().Rev - rev; n != 1 {
 		t.Errorf("%d writes", n)
 	}
 	ask.Isolated = nil

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -25,13 +26,13 @@ func killedAt(t *testing.T, step int, then string) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
 	sane := newMachine()
-	open := func(s *State) *State { // what a grant asks for, and what is without one
-		with := s.clone()
+	open := func(s *vpf.State) *vpf.State { // what a grant asks for, and what is without one
+		with := s.Clone()
 		with.Virtual[0].VFs[0].Grant = &model.VFGrant{Owner: "pod", Port: model.PortPolicy{Isolated: true}}
 		return with
 	}
 	base := r.Runner.Store.State()
-	sane.past["a"] = []*State{base, open(base)}
+	sane.past["a"] = []*vpf.State{base, open(base)}
 	yes := true
 	ask := channel.Attach{VF: at(p, 0), Owner: "pod", Isolated: &yes}
 	dead := errors.New("killed")

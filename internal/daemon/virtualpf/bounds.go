@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/base/reconcile"
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -78,7 +79,7 @@ type allowances struct {
 }
 
 // of is the allowance of a VM.
-func (l *allowances) of(vm model.VMID, s *State) *allowance {
+func (l *allowances) of(vm model.VMID, s *vpf.State) *allowance {
 	vfs := 0
 	for _, p := range s.Of(vm) {
 		vfs += len(p.VFs)

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -41,7 +42,7 @@ func (r *rig) begin() {
 	}
 	r.Manager = &Manager{
 		Runner: (&Runner{
-			Store: store, Look: func(ctx context.Context, _ bool) (World, error) { return r.host.look(ctx) }, Switch: r.host, Domains: r.host, VDPA: r.host, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true },
+			Store: store, Look: func(ctx context.Context, _ bool) (vpf.World, error) { return r.host.look(ctx) }, Switch: r.host, Domains: r.host, VDPA: r.host, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true },
 		}).Init(),
 		Policy:   func(model.VMID, string) model.GuestPolicy { return r.policy },
 		SLA:      func(*model.VM, *model.NIC) model.SLA { return r.sla },
@@ -201,7 +202,7 @@ func TestRestartsEndGrants(t *testing.T) {
 	r.host.stop("a")
 	r.host.start("a", []model.VirtualPF{p})
 	r.begin()
-	r.until("the grant is taken back", func() bool { return r.Runner.Store.State().grants("a") == 0 })
+	r.until("the grant is taken back", func() bool { return r.Runner.Store.State().Grants("a") == 0 })
 	r.until("the PF is up", func() bool { return r.carrier("a", p.PFAlias()) == model.Yes })
 	if c := r.carrier("a", p.VFAlias(0)); c != model.No {
 		t.Errorf("the VF of the run before has carrier %s", c)
@@ -233,8 +234,8 @@ func TestAttachFailsClosed(t *testing.T) {
 	if _, err := g.Attach(ctx, channel.Attach{VF: at(p, 0), Owner: "pod", Isolated: &yes}); code(err) != channel.CodeFailed {
 		t.Errorf("%v", err)
 	}
-	if c := r.carrier("a", p.VFAlias(0)); c != model.No || r.Runner.Store.State().grants("a") != 0 {
-		t.Errorf("carrier %s, %d grants", c, r.Runner.Store.State().grants("a"))
+	if c := r.carrier("a", p.VFAlias(0)); c != model.No || r.Runner.Store.State().Grants("a") != 0 {
+		t.Errorf("carrier %s, %d grants", c, r.Runner.Store.State().Grants("a"))
 	}
 }
 
@@ -250,7 +251,7 @@ func TestHostChangesWhatIsGranted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, _ := r.host.look(ctx)
-	stands := w.FindVM("a").nic("vpf0", 0)
+	stands := w.FindVM("a").NIC("vpf0", 0)
 	for i := range w.Ports {
 		if w.Ports[i].Tap == stands.Tap && w.Ports[i].Rules[0].VLAN != 7 {
 			t.Errorf("%+v", w.Ports[i])
@@ -287,8 +288,8 @@ func TestSetMany(t *testing.T) {
 			t.Errorf("VF %d: %+v", i, v.Port)
 		}
 	}
-	if set.rev != before.rev+1 {
-		t.Errorf("%d writes", set.rev-before.rev)
+	if set.Rev != before.Rev+1 {
+		t.Errorf("%d writes", set.Rev-before.Rev)
 	}
 	third := 0
 	for name, change := range map[string]func(*model.PortPolicy) error{

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -10,22 +10,23 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
 // machine is a Core, the State that it reads, and a host on which everything may happen in between.
 type machine struct {
 	host  *fakeHost
-	core  *Core
-	state *State
-	past  map[model.VMID][]*State // what was asked of a VM since it was started
-	spoil map[string]bool         // taps that others changed and Core has not seen yet
+	core  *vpf.Core
+	state *vpf.State
+	past  map[model.VMID][]*vpf.State // what was asked of a VM since it was started
+	spoil map[string]bool             // taps that others changed and Core has not seen yet
 	now   time.Time
-	todo  []Action
+	todo  []vpf.Action
 }
 
 func newMachine() *machine {
-	m := &machine{host: newFakeHost(), core: NewCore(), state: (&State{}).clone(), past: map[model.VMID][]*State{}, spoil: map[string]bool{}, now: time.Unix(1e9, 0)}
+	m := &machine{host: newFakeHost(), core: vpf.NewCore(), state: (&vpf.State{}).Clone(), past: map[model.VMID][]*vpf.State{}, spoil: map[string]bool{}, now: time.Unix(1e9, 0)}
 	m.host.sane = m.sane
 	return m
 }
@@ -43,7 +44,7 @@ func (m *machine) sane(h *fakeHost) string {
 			if have == nil || have.Index != n.TapIndex || have.Detached != model.No {
 				return fmt.Sprintf("%s of %s has a carrier and no policy", n.Alias, vm.ID)
 			}
-			if !slices.ContainsFunc(m.past[vm.ID], func(s *State) bool { return m.asked(s, vm, n, have) }) {
+			if !slices.ContainsFunc(m.past[vm.ID], func(s *vpf.State) bool { return m.asked(s, vm, n, have) }) {
 				return fmt.Sprintf("%s of %s has a carrier and a policy that nobody asked for: %+v", n.Alias, vm.ID, have)
 			}
 		}
@@ -52,21 +53,21 @@ func (m *machine) sane(h *fakeHost) string {
 }
 
 // asked says whether a State wanted a function to be up with what stands.
-func (m *machine) asked(s *State, vm *VM, n *model.NIC, have *model.SwitchPortState) bool {
+func (m *machine) asked(s *vpf.State, vm *vpf.VM, n *model.NIC, have *model.SwitchPortState) bool {
 	p := s.Find(vm.ID, n.VirtualPF)
 	if p == nil {
 		return false
 	}
-	up, _ := wantsLink(p, n.Function-1)
-	want := wanted(p, n.Function-1, n.Tap)
-	return up && standing(&want, have)
+	up, _ := vpf.WantsLink(p, n.Function-1)
+	want := vpf.Wanted(p, n.Function-1, n.Tap)
+	return up && vpf.Holds(&want, have)
 }
 
 // update is what Manager and Runner do with the Store.
-func (m *machine) update(edit func(*State)) {
-	next := m.state.clone()
+func (m *machine) update(edit func(*vpf.State)) {
+	next := m.state.Clone()
 	edit(next)
-	if next.check() != nil {
+	if next.Check() != nil {
 		return // refused
 	}
 	m.state = next
@@ -96,21 +97,21 @@ func (m *machine) act() {
 	var err error
 	ctx := context.Background()
 	switch a.Kind {
-	case Forget:
-		m.update(func(s *State) { s.forget(a.VM) })
-	case LinkDown:
+	case vpf.Forget:
+		m.update(func(s *vpf.State) { s.Forget(a.VM) })
+	case vpf.LinkDown:
 		err = m.host.SetLink(ctx, a.VM, a.Alias, false)
 		if err == nil {
 			m.clean(a)
 		}
-	case SetPort:
+	case vpf.SetPort:
 		_, err = m.host.SetSwitchPort(ctx, a.Port)
-	case LinkUp:
+	case vpf.LinkUp:
 		w, _ := m.host.look(ctx)
 		if err = a.Allows(&w); err == nil {
 			err = m.host.SetLink(ctx, a.VM, a.Alias, true)
 		}
-	case DropPort:
+	case vpf.DropPort:
 		if w, _ := m.host.look(ctx); !a.Useless(&w) {
 			err = m.host.RemoveSwitchPort(ctx, a.Tap)
 		}
@@ -118,7 +119,7 @@ func (m *machine) act() {
 	m.core.Finish(m.now, a, err)
 }
 
-func (m *machine) tap(a Action) string {
+func (m *machine) tap(a vpf.Action) string {
 	if vm := m.host.vms[a.VM]; vm != nil {
 		if n := vm.FindNIC(a.Alias); n != nil {
 			return n.Tap
@@ -128,15 +129,15 @@ func (m *machine) tap(a Action) string {
 }
 
 // clean ends the time in which nothing is expected of a tap that others changed.
-func (m *machine) clean(a Action) { delete(m.spoil, m.tap(a)) }
+func (m *machine) clean(a vpf.Action) { delete(m.spoil, m.tap(a)) }
 
 // crash ends the program; what it had begun is not gone on with.
-func (m *machine) crash() { m.core, m.todo = NewCore(), nil }
+func (m *machine) crash() { m.core, m.todo = vpf.NewCore(), nil }
 
 // settle lets Core finish its work, and says what it did not.
 func (m *machine) settle() string {
 	m.host.fail = func(string) error { return nil }
-	var w World
+	var w vpf.World
 	for range 200 {
 		m.now = m.now.Add(time.Minute)
 		for len(m.todo) > 0 {
@@ -152,7 +153,7 @@ func (m *machine) settle() string {
 }
 
 // left is what should not be any more when nothing is left to do.
-func (m *machine) left(w *World, out *Result) string {
+func (m *machine) left(w *vpf.World, out *vpf.Result) string {
 	owned := map[string]bool{}
 	for i := range w.VMs {
 		vm := &w.VMs[i]
@@ -160,15 +161,15 @@ func (m *machine) left(w *World, out *Result) string {
 			owned[n.Tap] = true
 			p, up := m.state.Find(vm.ID, n.VirtualPF), false
 			if p != nil {
-				up, _ = wantsLink(p, n.Function-1)
+				up, _ = vpf.WantsLink(p, n.Function-1)
 			}
 			if (n.Carrier == model.Yes) != up {
 				return fmt.Sprintf("%s of %s has carrier %s, and wants %v", n.Alias, vm.ID, n.Carrier, up)
 			}
 			have, stands := m.host.ports[n.Tap], false
 			if p != nil {
-				want := wanted(p, n.Function-1, n.Tap)
-				stands = standing(&want, have) && have.Index == n.TapIndex
+				want := vpf.Wanted(p, n.Function-1, n.Tap)
+				stands = vpf.Holds(&want, have) && have.Index == n.TapIndex
 			}
 			if p != nil && !stands {
 				return fmt.Sprintf("%s of %s does not stand: %+v", n.Alias, vm.ID, have)
@@ -183,7 +184,7 @@ func (m *machine) left(w *World, out *Result) string {
 	for k := range m.state.Virtual {
 		p := &m.state.Virtual[k]
 		vm := w.FindVM(p.VM)
-		if m.state.grants(p.VM) > 0 && (vm == nil || vm.Run != m.state.Guests[p.VM].Run) {
+		if m.state.Grants(p.VM) > 0 && (vm == nil || vm.Run != m.state.Guests[p.VM].Run) {
 			return fmt.Sprintf("grants of %s are left", p.VM)
 		}
 	}
@@ -218,22 +219,22 @@ func (m *machine) step(t *rapid.T) {
 			p.Model = model.VPFIGB
 		}
 		if !runs && m.state.Find(vm, name) == nil {
-			m.update(func(s *State) { s.put(p) })
+			m.update(func(s *vpf.State) { s.Put(p) })
 		}
 	case "undefine":
 		if !runs || rapid.IntRange(0, 5).Draw(t, "lost") == 0 { // or the file was moved away
-			m.update(func(s *State) { s.drop(vm, name) })
+			m.update(func(s *vpf.State) { s.Drop(vm, name) })
 			m.todo = nil
-			m.core = NewCore()
+			m.core = vpf.NewCore()
 			m.spoilAll(vm)
 		}
 	case "start":
 		if !runs {
 			m.past[vm] = nil
 			m.host.start(vm, m.state.Of(vm))
-			fresh := m.state.clone()
-			fresh.forget(vm)
-			m.past[vm] = []*State{fresh}
+			fresh := m.state.Clone()
+			fresh.Forget(vm)
+			m.past[vm] = []*vpf.State{fresh}
 			for _, n := range m.host.vms[vm].NICs {
 				delete(m.spoil, n.Tap)
 			}
@@ -279,7 +280,7 @@ func (m *machine) change(t *rapid.T, vm model.VMID, name string, vf int) {
 	if v := m.host.vms[vm]; v != nil {
 		run = v.Run
 	}
-	m.update(func(s *State) {
+	m.update(func(s *vpf.State) {
 		p := s.Find(vm, name)
 		if p == nil || vf >= len(p.VFs) {
 			return
@@ -287,10 +288,10 @@ func (m *machine) change(t *rapid.T, vm model.VMID, name string, vf int) {
 		switch {
 		case kind == "grant" && run != "":
 			if g := s.Guests[vm]; g.Run != "" && g.Run != run {
-				s.forget(vm)
+				s.Forget(vm)
 			}
 			p.VFs[vf].Grant = &model.VFGrant{Owner: "pod", Port: port}
-			s.Guests[vm] = Guest{Run: run}
+			s.Guests[vm] = vpf.Guest{Run: run}
 		case kind == "release":
 			p.VFs[vf].Grant = nil
 		case kind == "host":

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -24,7 +25,7 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 	if err != nil {
 		return channel.Attached{}, err
 	}
-	asked, err := parse(&a)
+	asked, err := vpf.ParseRequest(&a)
 	if err != nil {
 		return channel.Attached{}, err
 	}
@@ -32,8 +33,8 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 		return channel.Attached{}, err
 	}
 	var before model.VirtualVF
-	edit := func(s *State) error {
-		v, err := s.vf(f)
+	edit := func(s *vpf.State) error {
+		v, err := s.VF(f)
 		if err != nil {
 			return g.failed(err)
 		}
@@ -42,13 +43,13 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 			return err
 		}
 		if s.Guests[g.vm].Run != run.Run {
-			s.Guests[g.vm] = Guest{Run: run.Run}
+			s.Guests[g.vm] = vpf.Guest{Run: run.Run}
 		}
 		before, v.Grant = *v, &grant
 		return nil
 	}
 	next := g.m.Runner.Store.State()
-	trial := next.clone()
+	trial := next.Clone()
 	if err := edit(trial); err != nil { // what is refused costs no write
 		return channel.Attached{}, err
 	}
@@ -57,14 +58,14 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 			return channel.Attached{}, err
 		}
 	}
-	err = g.m.settled(ctx, f, next.rev)
+	err = g.m.settled(ctx, f, next.Rev)
 	if err == nil {
 		err = g.carried(f)
 	}
 	if err != nil {
 		return channel.Attached{}, errors.Join(g.failed(err), g.back(f, a.Owner, &before))
 	}
-	v, err := next.vf(f)
+	v, err := next.VF(f)
 	if err != nil {
 		return channel.Attached{}, g.failed(err)
 	}
@@ -72,8 +73,8 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 }
 
 // mayHave refuses a MAC that somebody has who is no virtual VF. libvirt is asked for that, so before the State is locked.
-func (g guest) mayHave(ctx context.Context, f Function, mac model.MAC) error {
-	v, err := g.m.Runner.Store.State().vf(f)
+func (g guest) mayHave(ctx context.Context, f vpf.Function, mac model.MAC) error {
+	v, err := g.m.Runner.Store.State().VF(f)
 	if err != nil || mac.IsZero() || mac == v.MAC {
 		return nil //nolint:nilerr // grant says what is wrong
 	}
@@ -88,19 +89,19 @@ func (g guest) mayHave(ctx context.Context, f Function, mac model.MAC) error {
 }
 
 func inUse(mac model.MAC) error {
-	return denied(fmt.Sprintf("MAC %s is in use on this host", mac), "ask for another")
+	return vpf.Denied(fmt.Sprintf("MAC %s is in use on this host", mac), "ask for another")
 }
 
 // grant judges a request by all that is known.
-func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, owner string, asked *model.VFRequest) (model.VFGrant, error) {
+func (g guest) grant(s *vpf.State, run *vpf.VM, f vpf.Function, v *model.VirtualVF, owner string, asked *model.VFRequest) (model.VFGrant, error) {
 	if v.Grant != nil && v.Grant.Owner != owner {
 		return model.VFGrant{}, &channel.Error{Code: channel.CodeBusy, Text: fmt.Sprintf("VF %d is attached to %s", f.VF, v.Grant.Owner), Remedy: "detach it there first, or take another VF"}
 	}
-	if s.grants(g.vm) > 0 && s.Guests[g.vm].Run != run.Run {
+	if s.Grants(g.vm) > 0 && s.Guests[g.vm].Run != run.Run {
 		return model.VFGrant{}, &channel.Error{Code: channel.CodeFailed, Text: "what this VM had before it was started anew is being taken back", Remedy: "try again"}
 	}
 	policy := g.m.policy(g.vm)
-	grant, err := judge(asked, v, &policy)
+	grant, err := vpf.Judge(asked, v, &policy)
 	grant.Owner = owner
 	if err != nil {
 		return grant, err
@@ -111,11 +112,11 @@ func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, owner st
 		}
 	}
 	p := s.Find(f.VM, f.Name)
-	if err := checkGrant(p, &grant); err != nil {
-		return grant, denied(err.Error(), "ask for less, or take a VF of another virtual PF")
+	if err := vpf.CheckGrant(p, &grant); err != nil {
+		return grant, vpf.Denied(err.Error(), "ask for less, or take a VF of another virtual PF")
 	}
-	if nic := run.nic(f.Name, -1); nic != nil {
-		err = admit(p, f.VF, grant.Port.SLA.Guarantee, g.m.SLA(&run.VM, nic).Guarantee)
+	if nic := run.NIC(f.Name, -1); nic != nil {
+		err = vpf.Admit(p, f.VF, grant.Port.SLA.Guarantee, g.m.SLA(&run.VM, nic).Guarantee)
 	}
 	grant.Since = g.m.Now().UTC().Round(0)
 	if v.Grant != nil {
@@ -125,31 +126,31 @@ func (g guest) grant(s *State, run *VM, f Function, v *model.VirtualVF, owner st
 }
 
 // carried says why a VF that was granted has no carrier: nothing may be left to be done that would give it one.
-func (g guest) carried(f Function) error {
+func (g guest) carried(f vpf.Function) error {
 	v, _ := g.m.Runner.View()
 	s := v.Find(f.VM, f.Name)
 	if s == nil || f.VF+1 >= len(s.Functions) {
 		return errors.New("its virtual PF has gone")
 	}
 	fn := &s.Functions[f.VF+1]
-	if up, _ := wantsLink(&s.VirtualPF, f.VF); fn.Stands && (!up || fn.Carrier == model.Yes) {
+	if up, _ := vpf.WantsLink(&s.VirtualPF, f.VF); fn.Stands && (!up || fn.Carrier == model.Yes) {
 		return nil
 	}
 	return errors.New(whyNot(v, s, f.VF))
 }
 
 // back undoes an Attach that did not come to stand: the VF has what it had before, and what the host has set since.
-func (g guest) back(f Function, owner string, before *model.VirtualVF) error {
+func (g guest) back(f vpf.Function, owner string, before *model.VirtualVF) error {
 	g.m.allowance(g.vm).changes.Reserve() // it does not wait, and the guest's next change does
-	_, err := g.m.Runner.Store.UpdateSoon(func(s *State) error {
-		v, err := s.vf(f)
+	_, err := g.m.Runner.Store.UpdateSoon(func(s *vpf.State) error {
+		v, err := s.VF(f)
 		if err != nil || v.Grant == nil || v.Grant.Owner != owner {
 			return nil //nolint:nilerr // there is nothing to undo
 		}
 		v.Grant = nil
 		if before.Grant != nil {
 			policy, grant := g.m.policy(g.vm), *before.Grant
-			grant.Port = follow(before, v.Port, &policy)
+			grant.Port = vpf.Follow(before, v.Port, &policy)
 			v.Grant = &grant
 		}
 		return nil

@@ -1,10 +1,12 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"sluice/internal/control/vpf"
 )
 
 // looks lets all who wait for a look at the host share the next one that begins, so that looks follow each other, no more
@@ -19,7 +21,7 @@ type looks struct {
 // turn is one look.
 type turn struct {
 	done  chan struct{}
-	world World
+	world vpf.World
 	err   error
 }
 
@@ -30,7 +32,7 @@ func newLooks(look Look) *looks {
 }
 
 // fresh returns what a look showed that began after the call.
-func (l *looks) fresh(ctx context.Context) (World, error) {
+func (l *looks) fresh(ctx context.Context) (vpf.World, error) {
 	t := <-l.queue
 	leads := t == nil
 	if leads {
@@ -44,7 +46,7 @@ func (l *looks) fresh(ctx context.Context) (World, error) {
 	case <-t.done:
 		return t.world, t.err
 	case <-ctx.Done():
-		return World{}, ctx.Err()
+		return vpf.World{}, ctx.Err()
 	}
 }
 

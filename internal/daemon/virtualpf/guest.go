@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -34,19 +35,19 @@ func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, err
 		out.Counters = 0
 	}
 	if len(h.Boot) > maxBoot {
-		return out, invalid("a boot_id has at most %d bytes", maxBoot)
+		return out, vpf.Invalid("a boot_id has at most %d bytes", maxBoot)
 	}
 	g.m.heard.hello(g.vm, g.m.Now())
 	run, err := g.running()
 	if err != nil {
 		return out, err
 	}
-	now := Guest{Run: run.Run, Boot: h.Boot}
+	now := vpf.Guest{Run: run.Run, Boot: h.Boot}
 	if !g.m.Runner.Enforce() || g.m.Runner.Store.State().Guests[g.vm] == now {
 		return out, nil
 	}
-	next, err := g.update(ctx, func(s *State) error {
-		s.forget(g.vm)
+	next, err := g.update(ctx, func(s *vpf.State) error {
+		s.Forget(g.vm)
 		s.Guests[g.vm] = now
 		return nil
 	})
@@ -57,7 +58,7 @@ func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, err
 }
 
 // update keeps a change that the guest causes, as soon as it may cause one.
-func (g guest) update(ctx context.Context, edit func(*State) error) (*State, error) {
+func (g guest) update(ctx context.Context, edit func(*vpf.State) error) (*vpf.State, error) {
 	if err := g.m.allowance(g.vm).changes.Wait(ctx); err != nil {
 		return nil, &channel.Error{Code: channel.CodeBusy, Text: "this VM changes what it holds too often", Remedy: "try again in a minute"}
 	}
@@ -71,7 +72,7 @@ func (g guest) update(ctx context.Context, edit func(*State) error) (*State, err
 }
 
 // running is the VM as it was last seen.
-func (g guest) running() (*VM, error) {
+func (g guest) running() (*vpf.VM, error) {
 	v, _ := g.m.Runner.View()
 	if v.World != nil {
 		if vm := v.World.FindVM(g.vm); vm != nil {
@@ -81,10 +82,10 @@ func (g guest) running() (*VM, error) {
 	return nil, g.failed(cmp.Or(v.Err, errors.New("the VM is not seen running")))
 }
 
-func (g guest) allSettled(ctx context.Context, s *State) error {
+func (g guest) allSettled(ctx context.Context, s *vpf.State) error {
 	for _, p := range s.Of(g.vm) {
 		for i := range p.VFs {
-			if err := g.m.settled(ctx, Function{g.vm, p.Name, i}, s.rev); err != nil {
+			if err := g.m.settled(ctx, vpf.Function{VM: g.vm, Name: p.Name, VF: i}, s.Rev); err != nil {
 				return g.failed(err)
 			}
 		}
@@ -104,21 +105,21 @@ func (m *Manager) policy(vm model.VMID) model.GuestPolicy {
 }
 
 // find turns what the guest calls a VF into the VM's definition of it.
-func (g guest) find(s *State, vf channel.VF) (Function, error) {
+func (g guest) find(s *vpf.State, vf channel.VF) (vpf.Function, error) {
 	mac, err := model.ParseMAC(vf.PF)
 	if err != nil {
-		return Function{}, invalid("the PF's %.80s", err)
+		return vpf.Function{}, vpf.Invalid("the PF's %.80s", err)
 	}
 	for _, p := range s.Of(g.vm) {
 		if p.MAC != mac {
 			continue
 		}
 		if vf.Index < 0 || vf.Index >= len(p.VFs) {
-			return Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("virtual PF %s has VFs 0 to %d, and no %d", mac, len(p.VFs)-1, vf.Index)}
+			return vpf.Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("virtual PF %s has VFs 0 to %d, and no %d", mac, len(p.VFs)-1, vf.Index)}
 		}
-		return Function{g.vm, p.Name, vf.Index}, nil
+		return vpf.Function{VM: g.vm, Name: p.Name, VF: vf.Index}, nil
 	}
-	return Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("this VM has no virtual PF with MAC %s", mac), Remedy: "see `sluice-guest doctor`, and on the host `sluice vpf list`"}
+	return vpf.Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("this VM has no virtual PF with MAC %s", mac), Remedy: "see `sluice-guest doctor`, and on the host `sluice vpf list`"}
 }
 
 // Detach implements channel.Requests: it returns when the link is down.
@@ -134,11 +135,11 @@ func (g guest) Detach(ctx context.Context, d channel.Detach) error {
 		return err
 	}
 	s := g.m.Runner.Store.State()
-	if v, err := s.vf(f); err != nil || v.Grant != nil && v.Grant.Owner != d.Owner {
+	if v, err := s.VF(f); err != nil || v.Grant != nil && v.Grant.Owner != d.Owner {
 		return nil //nolint:nilerr // somebody else has it, or it has gone: there is nothing to give back
 	} else if v.Grant != nil {
-		s, err = g.update(ctx, func(s *State) error {
-			if v, err := s.vf(f); err == nil && v.Grant != nil && v.Grant.Owner == d.Owner {
+		s, err = g.update(ctx, func(s *vpf.State) error {
+			if v, err := s.VF(f); err == nil && v.Grant != nil && v.Grant.Owner == d.Owner {
 				v.Grant = nil
 			}
 			return nil
@@ -147,7 +148,7 @@ func (g guest) Detach(ctx context.Context, d channel.Detach) error {
 			return err
 		}
 	}
-	if err := g.m.settled(ctx, f, s.rev); err != nil {
+	if err := g.m.settled(ctx, f, s.Rev); err != nil {
 		return g.failed(err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package vpf
+package virtualpf
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/control/vpf"
 	"sluice/internal/model"
 )
 
@@ -19,7 +20,7 @@ const tickEvery = time.Second
 
 // Look reads the World. To read the switch ports takes 0.3 ms of CPU each: unless they are to be fresh, they may be those of the last
 // look where nothing else shows a change, for up to a few seconds.
-type Look func(ctx context.Context, fresh bool) (World, error)
+type Look func(ctx context.Context, fresh bool) (vpf.World, error)
 
 // Runner drives a Core in real time.
 type Runner struct {
@@ -31,7 +32,7 @@ type Runner struct {
 	Log     *slog.Logger
 	Enforce func() bool // else nothing is changed
 
-	core  *Core
+	core  *vpf.Core
 	looks *looks
 	lines lines
 	wake  chan struct{}
@@ -45,20 +46,20 @@ type Runner struct {
 }
 
 type finished struct {
-	action Action
+	action vpf.Action
 	err    error
 }
 
 // View is what the last Tick found. It is never changed.
 type View struct {
-	Result
-	Rev   uint64 // of the State
-	World *World // nil: it could not be looked at
-	Err   error  // why not
+	vpf.Result
+	Rev   uint64     // of the State
+	World *vpf.World // nil: it could not be looked at
+	Err   error      // why not
 }
 
 // Find returns how a virtual PF stands, or nil.
-func (v *View) Find(vm model.VMID, name string) *Standing {
+func (v *View) Find(vm model.VMID, name string) *vpf.Standing {
 	for i := range v.Virtual {
 		if s := &v.Virtual[i]; s.VM == vm && s.Name == name {
 			return s
@@ -69,7 +70,7 @@ func (v *View) Find(vm model.VMID, name string) *Standing {
 
 // Init completes a Runner whose exported fields are set.
 func (r *Runner) Init() *Runner {
-	r.core, r.looks, r.wake, r.next, r.said = NewCore(), newLooks(r.look), make(chan struct{}, 1), make(chan struct{}), map[string]bool{}
+	r.core, r.looks, r.wake, r.next, r.said = vpf.NewCore(), newLooks(r.look), make(chan struct{}, 1), make(chan struct{}), map[string]bool{}
 	r.view = &View{Err: fmt.Errorf("the host was not looked at yet")}
 	return r
 }
@@ -113,7 +114,7 @@ func (r *Runner) tick(ctx context.Context, fresh bool) {
 	state := r.Store.State()
 	world, err := r.world(ctx, fresh)
 	if err != nil {
-		r.publish(&View{Result: Result{Virtual: r.blind(state, err)}, Rev: state.rev, Err: err})
+		r.publish(&View{Result: vpf.Result{Virtual: r.blind(state, err)}, Rev: state.Rev, Err: err})
 		return
 	}
 	r.lines.keep(func(vm model.VMID) bool { return vm == "" || len(state.Of(vm)) > 0 })
@@ -122,17 +123,17 @@ func (r *Runner) tick(ctx context.Context, fresh bool) {
 	if !enforce {
 		r.observe(&out)
 	}
-	r.publish(&View{Result: out, Rev: state.rev, World: &world})
+	r.publish(&View{Result: out, Rev: state.Rev, World: &world})
 	if enforce {
 		r.begin(ctx, out.Actions)
 	}
 }
 
 // look is Look, whoever's it is by now.
-func (r *Runner) look(ctx context.Context, fresh bool) (World, error) { return r.Look(ctx, fresh) }
+func (r *Runner) look(ctx context.Context, fresh bool) (vpf.World, error) { return r.Look(ctx, fresh) }
 
 // world looks at the host. What others did may be seen late unless it is to be fresh.
-func (r *Runner) world(ctx context.Context, fresh bool) (World, error) {
+func (r *Runner) world(ctx context.Context, fresh bool) (vpf.World, error) {
 	if fresh {
 		return r.looks.fresh(ctx)
 	}
@@ -142,10 +143,10 @@ func (r *Runner) world(ctx context.Context, fresh bool) (World, error) {
 }
 
 // blind is what can be said of virtual PFs while the host cannot be looked at.
-func (r *Runner) blind(s *State, err error) (out []Standing) {
+func (r *Runner) blind(s *vpf.State, err error) (out []vpf.Standing) {
 	for k := range s.Virtual {
 		st := model.VirtualPFStatus{VirtualPF: s.Virtual[k], Why: "not known: " + err.Error()}
-		out = append(out, Standing{VirtualPFStatus: st})
+		out = append(out, vpf.Standing{VirtualPFStatus: st})
 	}
 	return out
 }
@@ -171,7 +172,7 @@ func (r *Runner) publish(v *View) {
 }
 
 // observe says once of each action that it would be done.
-func (r *Runner) observe(out *Result) {
+func (r *Runner) observe(out *vpf.Result) {
 	said := map[string]bool{}
 	for i := range out.Actions {
 		a := &out.Actions[i]
@@ -190,8 +191,8 @@ func (r *Runner) observe(out *Result) {
 }
 
 // begin carries actions out: those of a VM one after the other, those of several at once.
-func (r *Runner) begin(ctx context.Context, actions []Action) {
-	by := map[model.VMID][]Action{}
+func (r *Runner) begin(ctx context.Context, actions []vpf.Action) {
+	by := map[model.VMID][]vpf.Action{}
 	for _, a := range actions {
 		by[a.VM] = append(by[a.VM], a)
 	}
@@ -209,31 +210,31 @@ func (r *Runner) begin(ctx context.Context, actions []Action) {
 }
 
 // do carries out one action.
-func (r *Runner) do(ctx context.Context, a *Action) (err error) {
+func (r *Runner) do(ctx context.Context, a *vpf.Action) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, actWithin)
 	defer cancel()
 	switch a.Kind {
-	case Forget:
-		_, err = r.Store.Update(func(s *State) error {
+	case vpf.Forget:
+		_, err = r.Store.Update(func(s *vpf.State) error {
 			if s.Guests[a.VM].Run == a.Run { // the guest of the next run may have been quicker
-				s.forget(a.VM)
+				s.Forget(a.VM)
 			}
 			return nil
 		})
-	case LinkDown:
+	case vpf.LinkDown:
 		err = r.Domains.SetLink(ctx, a.VM, a.Alias, false)
-	case SetPort:
+	case vpf.SetPort:
 		_, err = r.Switch.SetSwitchPort(ctx, a.Port)
-	case LinkUp:
+	case vpf.LinkUp:
 		err = r.linkUp(ctx, a)
-	case DropPort:
-		var w World
+	case vpf.DropPort:
+		var w vpf.World
 		if w, err = r.looks.fresh(ctx); err == nil && !a.Useless(&w) {
 			err = r.Switch.RemoveSwitchPort(ctx, a.Tap)
 		}
-	case MakeDevice:
+	case vpf.MakeDevice:
 		_, err = r.VDPA.CreateVDPA(ctx, a.Device)
-	case DropDevice:
+	case vpf.DropDevice:
 		err = r.VDPA.DeleteVDPA(ctx, a.Device.Name)
 	}
 	r.say(a, err)
@@ -241,7 +242,7 @@ func (r *Runner) do(ctx context.Context, a *Action) (err error) {
 }
 
 // say logs what was done, within bounds: guests cause most of it.
-func (r *Runner) say(a *Action, err error) {
+func (r *Runner) say(a *vpf.Action, err error) {
 	ok, left := r.lines.may(a.VM)
 	if !ok {
 		return
@@ -258,7 +259,7 @@ func (r *Runner) say(a *Action, err error) {
 
 // linkUp gives a function a carrier where its policy stands, and looks again: what was started anew in between has none
 // of it, and its link is taken down before its guest has booted.
-func (r *Runner) linkUp(ctx context.Context, a *Action) error {
+func (r *Runner) linkUp(ctx context.Context, a *vpf.Action) error {
 	allowed := func() error {
 		w, err := r.looks.fresh(ctx)
 		if err != nil {
