@@ -20,6 +20,7 @@ func TestBondAndTeam(t *testing.T) {
 		"vm5": "cat /sys/class/net/bond0/bonding/active_slave",
 		"vm6": "teamdctl team0 state item get runner.active_port",
 	}
+	t.Parallel()
 	h := lab.ForTest(t, slices.Sorted(maps.Keys(guests))...)
 	for vm, command := range guests {
 		t.Run(vm, func(t *testing.T) {
@@ -80,6 +81,7 @@ func ping(ctx context.Context, t *testing.T, h *lab.Host, vm string) {
 
 // A guest that ignores hot-plug keeps its VF until it listens again.
 func TestIgnoreHotplug(t *testing.T) {
+	t.Parallel()
 	h := lab.ForTest(t, "vm2")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -107,6 +109,7 @@ func TestIgnoreHotplug(t *testing.T) {
 
 // A stopped guest agent is no obstacle to the lab's own.
 func TestStopGuestAgent(t *testing.T) {
+	t.Parallel()
 	h := lab.ForTest(t, "vm1")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -14,6 +14,7 @@ import (
 // A VF comes and goes by hand; the guest sees it, and no agent is needed to
 // see its traffic.
 func TestSmoke(t *testing.T) {
+	t.Parallel()
 	h := lab.ForTest(t, "vm1", "vm2")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -65,6 +66,7 @@ func TestSmoke(t *testing.T) {
 
 // Traffic between two places is counted packet by packet.
 func TestFlow(t *testing.T) {
+	t.Parallel()
 	h := lab.ForTest(t, "vm1", "vm2")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

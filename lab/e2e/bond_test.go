@@ -60,6 +60,7 @@ var managers = []manager{
 // TestBondUnderSystemd has the package's rule and service put a VF into the bond that each network manager made, whether
 // the VF comes before the bond, as at boot, or after it. No manager touches the VF, and the guest is never cut off.
 func TestBondUnderSystemd(t *testing.T) {
+	t.Parallel()
 	b := bondRig{rig: &rig{Host: lab.OpenForTest(t, lab.Options{Systemd: true}), t: t, ctx: t.Context()}}
 	b.must(b.Put(b.ctx, newest(t, "sluice-guest"), "/root/guest.deb"))
 	b.run(apt + "-o 'Dpkg::Options::=--path-include=/usr/share/doc/sluice-guest/*' install /root/guest.deb")

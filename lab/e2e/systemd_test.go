@@ -39,6 +39,7 @@ type systemdRig struct {
 // TestPackageUnderSystemd takes the .deb through its life on a Debian host: installed by apt, started by
 // systemd with all its restrictions, put to work, reloaded, restarted in the middle of a move, upgraded, hung, removed.
 func TestPackageUnderSystemd(t *testing.T) {
+	t.Parallel()
 	r := systemdRig{&rig{Host: lab.OpenForTest(t, lab.Options{Systemd: true, Guests: []string{"vm1"}}), t: t, ctx: t.Context(), loads: map[string]*lab.Flow{}}, newest(t, "sluice")}
 	step := func(name string, f func()) {
 		begin := time.Now()

@@ -16,6 +16,7 @@ import (
 // A virtual PF written by hand: its VFs appear in the guest with a driver when the guest asks for them, and
 // frames pass between a VF, another VM and the machine outside.
 func TestSmoke(t *testing.T) {
+	t.Parallel()
 	h := vpflab.ForTest(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()

@@ -45,9 +45,11 @@ type rig struct {
 // newRig starts the daemon and the guest, which has all its VFs when this returns. Options are those of sluice vpf define.
 func newRig(t *testing.T, options string) *rig {
 	t.Helper()
+	t.Parallel()
+	host := vpflab.ForTest(t) // it may wait for other labs to end
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	t.Cleanup(cancel)
-	r := &rig{Host: vpflab.ForTest(t), t: t, ctx: ctx, serial: new(int), cniVersion: "1.1.0"}
+	r := &rig{Host: host, t: t, ctx: ctx, serial: new(int), cniVersion: "1.1.0"}
 	r.must(r.PutPrograms(ctx))
 	r.must(r.WriteFile("sluice.yaml", config))
 	r.host("mkdir -p /etc/sluice /var/lib/sluice && cp /share/sluice.yaml /etc/sluice/")

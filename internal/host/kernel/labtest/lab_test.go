@@ -14,15 +14,18 @@ import (
 	"sluice/lab"
 )
 
+const rtnl = "sluice/internal/base/rtnl"
+
 const subject = "SLUICE_TEST_PF=pf0 SLUICE_TEST_VF=6 "
 
 func TestOnTheHost(t *testing.T) {
+	t.Parallel()
 	h := lab.ForTest(t, "vm1")
-	for _, pkg := range []string{".", "./rtnl", "./hwtest"} {
+	for _, pkg := range []string{".", rtnl, "./hwtest"} {
 		put(t, h, pkg)
 	}
 	run(t, h, "SLUICE_TEST_WHOLE_KERNEL=1 "+name(".")+" -test.v")
-	run(t, h, name("./rtnl")+" -test.v")
+	run(t, h, name(rtnl)+" -test.v")
 	run(t, h, subject+name("./hwtest")+" -test.v -test.skip 'Guest|VDPA'")
 	t.Run("bench", func(t *testing.T) {
 		run(t, h, subject+name("./hwtest")+" -test.run ^$ -test.bench . -test.benchtime 200x")
@@ -33,6 +36,7 @@ func TestOnTheHost(t *testing.T) {
 
 // TestVDPA makes NICs in user space on the vDPA bus, for the host and for a virtual PF of a guest.
 func TestVDPA(t *testing.T) {
+	t.Parallel()
 	h := lab.ForTest(t, "vm1")
 	put(t, h, "./hwtest")
 	build(t, h, vduse, "build", "-o", filepath.Join(t.TempDir(), "vduse"), "sluice/lab/vduse")
@@ -75,7 +79,7 @@ func logOf(t *testing.T, p *lab.Proc) string {
 }
 
 func name(pkg string) string {
-	return "/tmp/sluice-" + strings.TrimPrefix(strings.TrimPrefix(pkg, "./"), ".") + ".test"
+	return "/tmp/sluice-" + strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-") + ".test"
 }
 
 // put builds a package's tests without libc, whose version may differ there.
