@@ -1,5 +1,5 @@
-# Two commands matter: `make demo` shows Sluice at work, `make test` passes all tests.
-# Both install what they need. `make help` lists the rest.
+# Two commands matter: `make demo` shows Sluice at work, `make test` passes all tests; `make check` is for daily work.
+# They install what they need. `make help` lists the rest.
 
 SHELL   := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -57,7 +57,7 @@ FORCE:
 test: deps ## everything that must pass, in about 40 minutes on a quiet machine of 2 cores; says how long each part took
 	@MAKE="$(MAKE)" scripts/parts build lint race long faults fuzz lab-test && echo "all tests passed"
 
-check: deps ## for daily work, within 4 minutes: build, lint, and the short form of all tests but the lab's
+check: deps ## for daily work, within 4 minutes: build, lint, and the short form of all tests but the lab's and the browser's
 	@MAKE="$(MAKE)" scripts/parts build lint unit && echo "all checks passed"
 
 lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
@@ -66,7 +66,7 @@ lint: tools ## gofumpt, vet, staticcheck and more (golangci-lint); shellcheck
 	shellcheck -S warning $$(git ls-files -z | xargs -0 grep -lIE '^#!.*(bash|/sh|dash)' -- | grep -vE "busybox|\.txtar$$")
 
 unit: $(NFPM) $(SBOM) ## the short form of unit and integration tests; what has not changed since it passed is not run again
-	$(GOTEST) -short -timeout 10m ./...
+	SLUICE_TEST_NO_BROWSER=1 $(GOTEST) -short -timeout 10m ./...
 
 race: $(NFPM) $(SBOM) ## unit and integration tests under the race detector, but for the packages in NORACE
 	$(GOTEST) -race -short -timeout 20m $$($(GO) list ./... | grep -vxF $(NORACE:./%=-e sluice/%))
