@@ -64,8 +64,8 @@ func (n *nic) contain(now time.Time, why string) {
 // ceilingAt is the highest limit that stood on the NIC's VF lately; +Inf: none did.
 func (n *nic) ceilingAt(now time.Time) float64 {
 	limit := math.Inf(1)
-	if s := &n.limits[slot(model.PathVF, model.Tx)]; s.has && s.failed.IsZero() {
-		if b := s.now.Tightest().Bits; b > 0 {
+	if s := &n.limits[slot(model.PathVF, model.Tx)]; s.stands() && !s.failed() {
+		if b := s.Has.Tightest().Bits; b > 0 {
 			limit = float64(b)
 		}
 	}

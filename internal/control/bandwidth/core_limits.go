@@ -4,29 +4,39 @@ import (
 	"math"
 	"time"
 
+	"sluice/internal/base/reconcile"
 	"sluice/internal/model"
 )
 
 // limitState is a Limit that may stand, and what is wanted of it.
 type limitState struct {
-	key  model.LimitKey
-	by   string    // the enforcer it would have; "": none
-	can  model.Tri // whether that one can hold it
-	want model.Limit
-	none bool // nothing is wanted, and nothing is to be lifted: the path is not there
-
-	has     bool        // now stands
-	now     model.Limit // as it was applied
-	at      time.Time   // when
-	wrong   bool        // something else stands than was applied
-	pending bool        // it is being applied
-	since   time.Time   // since when
-	failed  time.Time   // when it could not be applied; zero: it could
-	why     string
+	reconcile.Object[model.Limit]
+	key     model.LimitKey
+	by      string    // the enforcer it would have; "": none
+	can     model.Tri // whether that one can hold it
+	none    bool      // nothing is wanted, and nothing is to be lifted: the path is not there
+	attempt uint64    // the number of the last
+	asked   model.Limit
 }
 
+// stands says whether anything is limited, as far as is known.
+func (s *limitState) stands() bool { return s.Known && !s.Has.Lifts() }
+
+// failed says whether it could not be applied when that was last tried.
+func (s *limitState) failed() bool { return s.Failed.Count > 0 }
+
+// why is what the enforcer said of the failure; "": there was none.
+func (s *limitState) why() string {
+	if !s.failed() {
+		return ""
+	}
+	return s.Failed.Err.Error()
+}
+
+// forget is for a Limit that stood on a VF that the NIC has no more.
+func (s *limitState) forget() { *s = limitState{key: s.key} }
+
 const (
-	limitRest   = 30 * time.Second     // how long a Limit that could not be applied waits until it is tried again
 	pendingMost = 20 * time.Second     // after that no answer is expected any more,
 	guestMost   = 70 * time.Second     // and of a guest
 	renewEvery  = model.LimitLease / 3 // leases are renewed so often
@@ -41,6 +51,9 @@ const (
 	growth      = 1.1                  // what a NIC that comes to a VF may send beyond what it sends
 )
 
+// limitRest is how long a Limit that could not be applied waits until it is tried again.
+var limitRest = reconcile.Backoff{First: 30 * time.Second, Most: 30 * time.Second}
+
 // follow finds out who would hold the Limit. One that another enforcer is to hold now is applied anew.
 func (s *limitState) follow(w *World) {
 	by, can := "", model.No
@@ -48,7 +61,8 @@ func (s *limitState) follow(w *World) {
 		by, can = w.Enforcer(s.key)
 	}
 	if by != s.by {
-		s.at, s.failed = time.Time{}, time.Time{}
+		s.Change()
+		s.At = time.Time{}
 	}
 	s.by, s.can = by, can
 }
@@ -59,34 +73,34 @@ func (n *nic) want() {
 	for i := range n.limits {
 		s := &n.limits[i]
 		s.none = false
-		s.want = model.Limit{LimitKey: s.key}
+		s.Want = model.Limit{LimitKey: s.key}
 		switch {
 		case n.whole != nil && slots[i].path == model.PathVirtio:
 			n.wantInside(s)
 		case slots[i].dir == model.Rx:
-			s.want.Contract = n.own.Receive
+			s.Want.Contract = n.own.Receive
 		case slots[i].path == model.PathVirtio:
-			s.want.Contract = contract
-			s.want.Rate = n.rate(contract)
+			s.Want.Contract = contract
+			s.Want.Rate = n.rate(contract)
 			if n.link != nil && n.link.active {
-				s.want.Guarantee, s.want.Weight = n.promised.Bits, n.own.Weight
+				s.Want.Guarantee, s.Want.Weight = n.promised.Bits, n.own.Weight
 			}
 		default:
-			s.want.Contract = n.vfContract()
-			if s.want.Rate = n.rate(s.want.Contract); n.plugging {
-				s.want.Rate = n.lowered(n.onItsOwn(), s.want.Contract)
+			s.Want.Contract = n.vfContract()
+			if s.Want.Rate = n.rate(s.Want.Contract); n.plugging {
+				s.Want.Rate = n.lowered(n.onItsOwn(), s.Want.Contract)
 			}
-			s.want.Bits = lower(s.want.Bits, n.tier)
+			s.Want.Bits = lower(s.Want.Bits, n.tier)
 			if n.link != nil && n.link.active && s.by == maxTxRate { // NICs that can share by minimum rates do
-				s.want.Guarantee = n.promised.Bits
+				s.Want.Guarantee = n.promised.Bits
 			}
 		}
 		if slots[i].path == model.PathVF && !n.ours && (!n.plugging || s.by == maxTxRate) {
 			s.none = true
-			if s.has && s.by != maxTxRate { // a guest's limit stands without the VF, and holds on virtio too
-				s.none = n.recent && !lowers(&s.now, &s.want)
+			if s.stands() && s.by != maxTxRate { // a guest's limit stands without the VF, and holds on virtio too
+				s.none = n.recent && !lowers(&s.Has, &s.Want)
 				if !n.recent {
-					s.want = model.Limit{LimitKey: s.key}
+					s.Want = model.Limit{LimitKey: s.key}
 				}
 			}
 		}
@@ -136,8 +150,8 @@ func (n *nic) vfContract() model.Rate {
 
 // wantRoot decides what all taps of the link may send together.
 func (l *uplink) wantRoot() {
-	l.root.want = model.Limit{LimitKey: l.root.key}
-	l.root.none = !l.tree && !l.root.has
+	l.root.Want = model.Limit{LimitKey: l.root.key}
+	l.root.none = !l.tree && !l.root.stands()
 	if !l.tree {
 		return
 	}
@@ -147,7 +161,7 @@ func (l *uplink) wantRoot() {
 			sum += n.allow.Bits
 		}
 	}
-	l.root.want.Bits = uint64(min(sum, float64(l.speed)))
+	l.root.Want.Bits = uint64(min(sum, float64(l.speed)))
 }
 
 // emit puts a Limit into the batch if it is to be applied now.
@@ -155,25 +169,23 @@ func (c *Core) emit(now time.Time, s *limitState) {
 	switch {
 	case s.none || s.by == "" || s.can == model.No:
 		return
-	case s.pending && now.Sub(s.since) < s.patience():
+	case !s.Ready(now):
 		return
-	case !s.failed.IsZero() && now.Sub(s.failed) < limitRest:
-		return
-	case !s.has && s.want.Lifts():
+	case !s.stands() && s.Want.Lifts():
 		return
 	}
-	changed := !s.has || s.wrong || !sameLimit(&s.want, &s.now)
-	if !changed && now.Sub(s.at) < s.renew() {
+	changed := !s.stands() || !sameLimit(&s.Want, &s.Has)
+	if !changed && now.Sub(s.At) < s.renew() {
 		return
 	}
-	s.pending, s.since = true, now
+	s.attempt, s.asked = s.Begin(now.Add(s.patience())), s.Want
 	if changed {
 		c.changes++
 	}
-	if s.has && !lowers(&s.want, &s.now) {
-		c.raised = append(c.raised, s.want)
+	if s.stands() && !lowers(&s.Want, &s.Has) {
+		c.raised = append(c.raised, s.Want)
 	} else {
-		c.lowered = append(c.lowered, s.want)
+		c.lowered = append(c.lowered, s.Want)
 	}
 }
 
@@ -190,7 +202,7 @@ func (s *limitState) renew() time.Duration {
 	switch {
 	case s.by == maxTxRate:
 		return 1<<63 - 1 // has no lease, and the Snapshot shows it
-	case s.want.IsZero() && s.want.Guarantee == 0:
+	case s.Want.IsZero() && s.Want.Guarantee == 0:
 		return verifyEvery
 	}
 	return renewEvery

@@ -56,10 +56,10 @@ func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
 		return 0, "" // that it cannot be limited is for placement to judge
 	case s.by == maxTxRate:
 		return l.Tightest().Bits, ""
-	case l.Lifts(), s.has && s.failed.IsZero() && s.now.Contract == l.Contract && (l.Bits == 0 || s.now.Bits > 0):
+	case l.Lifts(), s.stands() && !s.failed() && s.Has.Contract == l.Contract && (l.Bits == 0 || s.Has.Bits > 0):
 		return 0, ""
-	case !s.failed.IsZero():
-		return 0, "its guest cannot be limited yet: " + cmp.Or(s.why, s.by+" could not be set")
+	case s.failed():
+		return 0, "its guest cannot be limited yet: " + s.why()
 	}
 	return 0, "its guest is being limited first"
 }

@@ -2,54 +2,56 @@ package bandwidth
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"sluice/internal/model"
 )
 
 // Applied takes what became of a batch, or of a part of it: what is not among applied rests,
-// and its NIC counts as one that nothing limits.
+// and its NIC counts as one that nothing limits. What was asked for before something else was does not count.
 func (c *Core) Applied(now time.Time, batch, applied []model.Limit, err error) {
-	for i := range batch {
-		if s := c.state(batch[i].LimitKey); s != nil {
-			s.pending, s.failed, s.why = false, now, ""
-		}
+	reasons := map[model.LimitKey]error{}
+	if err != nil {
+		explain(err, reasons)
 	}
+	worked := make(map[model.LimitKey]bool, len(applied))
 	for i := range applied {
-		s := c.state(applied[i].LimitKey)
-		if s == nil {
+		worked[applied[i].LimitKey] = true
+	}
+	for i := range batch {
+		key := batch[i].LimitKey
+		s := c.state(key)
+		if s == nil || batch[i] != s.asked {
 			continue
 		}
-		s.failed, s.at, s.has, s.wrong = time.Time{}, now, !applied[i].Lifts(), false
-		s.now = applied[i]
-		for k := range batch { // as it was asked for: an enforcer rounds, and what it cannot hold it leaves out
-			if batch[k].LimitKey == applied[i].LimitKey {
-				s.now = batch[k]
+		var failed error
+		if !worked[key] {
+			if failed = reasons[key]; failed == nil {
+				failed = fmt.Errorf("%s could not be set; it is tried again", s.by)
 			}
 		}
+		s.End(now, s.attempt, failed, limitRest)
 	}
-	c.explain(err)
 }
 
-// explain notes why Limits could not be applied.
-func (c *Core) explain(err error) {
+// explain collects why Limits could not be applied.
+func explain(err error, reasons map[model.LimitKey]error) {
 	var one *model.LimitError
 	if many, ok := err.(interface{ Unwrap() []error }); ok { // its parts are looked at one by one
 		for _, e := range many.Unwrap() {
-			c.explain(e)
+			explain(e, reasons)
 		}
 	} else if errors.As(err, &one) {
-		if s := c.state(one.Key); s != nil {
-			s.why = one.Err.Error()
-		}
+		reasons[one.Key] = one.Err
 	}
 }
 
 // Adopt takes Limits that an earlier run left standing, as their enforcer reads them: those that nothing wants are lifted.
 func (c *Core) Adopt(now time.Time, stand []model.Limit) {
 	for i := range stand {
-		if s := c.state(stand[i].LimitKey); s != nil && !s.has {
-			s.has, s.now, s.at = true, stand[i], now.Add(-verifyEvery)
+		if s := c.state(stand[i].LimitKey); s != nil && !s.stands() {
+			s.Known, s.Has, s.At = true, stand[i], now.Add(-verifyEvery)
 		}
 	}
 }
@@ -61,12 +63,12 @@ func (c *Core) Lift(all bool) []model.Limit {
 	}
 	var out []model.Limit
 	add := func(s *limitState, there bool) { // what may be under way counts as well
-		if !s.has && !s.pending && !there || s.by == "" {
+		if !s.stands() && !s.Pending(c.at) && !there || s.by == "" {
 			return
 		}
 		l := model.Limit{LimitKey: s.key}
 		if !all {
-			l.Contract = s.want.Contract
+			l.Contract = s.Want.Contract
 		}
 		out = append(out, l)
 	}

@@ -59,14 +59,13 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	v.WouldSend = uint64(c.wouldSend(n))
 	for i := range n.limits {
 		s := &n.limits[i]
-		if n.shared && !s.has && s.failed.IsZero() && s.by == n.link.root.by && n.link.root.has { // one of the tree, without a limit of its own
-			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.want, By: s.by})
+		if n.shared && !s.stands() && !s.failed() && s.by == n.link.root.by && n.link.root.stands() { // one of the tree, without a limit of its own
+			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.Want, By: s.by})
 		}
-		if s.has || !s.failed.IsZero() {
-			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.now, By: s.by, Error: s.why})
-			if !s.has {
-				v.Enforcer[len(v.Enforcer)-1].Limit = s.want
-			}
+		if s.stands() {
+			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.Has, By: s.by, Error: s.why()})
+		} else if s.failed() {
+			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.Want, By: s.by, Error: s.why()})
 		}
 	}
 	v.Code, v.Why = n.reason(c)
@@ -134,12 +133,10 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 
 func (n *nic) whyNot(s *limitState) string {
 	switch {
-	case s.why != "":
-		return s.why
+	case s.failed():
+		return s.why()
 	case n.vf != model.NoVF && !n.ours && n.onVF():
 		return "somebody else attached its VF"
-	case !s.failed.IsZero():
-		return s.by + " could not be set; it is tried again"
 	case n.path() == model.PathVF:
 		return "the driver of " + n.vf.PF + " has no VF rates; `bandwidth.in_guest` would limit it in the guest"
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/base/reconcile"
 	"sluice/internal/model"
 )
 
@@ -237,9 +238,9 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 	if n.vf != in.VF {
 		for _, d := range []model.Direction{model.Tx, model.Rx} {
 			if s := &n.limits[slot(model.PathVF, d)]; s.by == maxTxRate { // it was of another VF
-				*s = limitState{}
+				s.forget()
 			} else {
-				s.failed = time.Time{}
+				s.Failed = reconcile.Failure{}
 			}
 		}
 	}
@@ -269,14 +270,14 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 // readBack compares what was applied to a VF with what the Snapshot shows of it.
 func (n *nic) readBack(read time.Time, vf *model.VF) {
 	s := &n.limits[slot(model.PathVF, model.Tx)]
-	if s.by != maxTxRate || !n.ours || s.pending || !read.After(s.at) {
+	if s.by != maxTxRate || !n.ours {
 		return
 	}
-	s.has = vf.MaxTxRate > 0
-	if want := s.now.Tightest().Bits; model.WholeMbit(want) != vf.MaxTxRate {
-		s.wrong = true
-		s.now = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate}}
+	seen := s.Has
+	if model.WholeMbit(seen.Tightest().Bits) != vf.MaxTxRate {
+		seen = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate}}
 	}
+	s.Saw(read, seen)
 }
 
 // maxTxRate is the enforcer whose limits have no lease, and which Snapshots show.

@@ -78,6 +78,61 @@ func TestAnotherEnforcerIsAskedAtOnce(t *testing.T) {
 	}
 }
 
+// What the enforcer before has done says nothing of the one that is to hold the Limit now.
+func TestLateAnswerOfAnotherEnforcer(t *testing.T) {
+	r := newRig(t, 1)
+	r.rule(0, model.SLA{Limit: gbit(2)})
+	r.follow()
+	late := r.decide()
+	r.named["virtio tx"] = "another"
+	r.follow()
+	r.apply(late)
+	if b := r.tick(); len(b) != 1 || b[0].Contract != gbit(2) {
+		t.Errorf("after the answer of the first enforcer the second is asked for %+v", b)
+	}
+}
+
+// An answer that comes when another is expected does not count: something else may have been asked for since.
+func TestAnswerToAnEarlierQuestion(t *testing.T) {
+	r := newRig(t, 1)
+	r.rule(0, model.SLA{Limit: gbit(2)})
+	r.follow()
+	late := r.decide()
+	r.silent(int(pendingMost/period) - 2)
+	r.world.Rules.VMs[0].SLA.Limit = gbit(3)
+	r.follow()
+	again := slices.Concat(r.silent(5)...)
+	if len(again) != 1 || again[0].Contract != gbit(3) {
+		t.Fatalf("without an answer it is asked for %+v", again)
+	}
+	r.c.Applied(r.now, late, late, nil)
+	if l := r.c.View().NICs[0].Enforcer; len(l) > 0 {
+		t.Errorf("takes %+v to stand", l)
+	}
+	r.apply(again)
+	if l := r.c.View().NICs[0].Enforcer; len(l) != 1 || l[0].Limit.Contract != gbit(3) {
+		t.Errorf("takes %+v to stand, want 3 Gbit/s", l)
+	}
+}
+
+// What a Snapshot shows of a VF while its rate is being set may be older than that, and does not count.
+func TestSnapshotWhileARateIsBeingSet(t *testing.T) {
+	r := newRig(t, 1)
+	r.rule(0, model.SLA{Limit: gbit(2)})
+	r.plug(0, 0)
+	r.follow()
+	batch := r.decide()
+	r.world.Snapshot.PFs[0].VFs[0].MaxTxRate = 1e9
+	r.follow()
+	if l := r.c.View().NICs[0].Enforcer; len(l) > 0 {
+		t.Errorf("before the answer takes %+v to stand", l)
+	}
+	r.apply(batch)
+	if b := r.tick(); len(b) > 0 {
+		t.Errorf("after the answer asks for %+v", b)
+	}
+}
+
 // What an earlier run left counts only where this one has set nothing yet.
 func TestAdoptLeavesWhatWasSet(t *testing.T) {
 	r := newRig(t, 1)

@@ -91,11 +91,11 @@ func (n *nic) wantInside(s *limitState) {
 	if s.key.Dir == model.Rx {
 		limit, own, part, allow = n.whole.own.Receive, n.own.Receive, n.receivePart, n.receive
 	}
-	s.want.Contract, s.want.Rate = part, n.lowered(allow, own)
+	s.Want.Contract, s.Want.Rate = part, n.lowered(allow, own)
 	if limit.Bits > 0 {
-		s.want.Bits = max(n.least(), uint64(min(allow.Bits, float64(limit.Bits))))
+		s.Want.Bits = max(n.least(), uint64(min(allow.Bits, float64(limit.Bits))))
 	}
 	if limit.Packets > 0 {
-		s.want.Packets = max(1, uint64(min(allow.Packets, float64(limit.Packets))))
+		s.Want.Packets = max(1, uint64(min(allow.Packets, float64(limit.Packets))))
 	}
 }
