@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
+	"sluice/internal/base/rtnl"
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/model"
 )
@@ -291,4 +293,17 @@ func entriesOf(t *testing.T, h *Host, m model.MAC) (of []FDBEntry) {
 		}
 	}
 	return of
+}
+
+// FuzzDecodeFDB feeds the decoders of bridge entries and of what a port is set to.
+func FuzzDecodeFDB(f *testing.F) {
+	f.Add(uint16(unix.RTM_NEWNEIGH), pinRequest(guest, 5, 7, true).Message().Data)
+	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
+		m := rtnl.Message{Type: typ, Data: data}
+		if n, ok := decodeFDB(m); ok && (n.port <= 0 || n.vlan < 0 || n.vlan > 1<<16) {
+			t.Errorf("took an entry without port: %+v", n)
+		}
+		_, _ = decodeLearning(m)
+		relevant(m)
+	})
 }

@@ -212,3 +212,22 @@ func benchLinks(b *testing.B, h *Host) {
 		b.Fatal(len(links), err)
 	}
 }
+
+// FuzzDecodeLink feeds the decoders of links, their counters and qdiscs.
+func FuzzDecodeLink(f *testing.F) {
+	f.Add(uint16(unix.RTM_NEWLINK), rtnl.NewRequest(0, 0, rtnl.Link(unix.AF_UNSPEC, 4)).String(unix.IFLA_IFNAME, "tap0").Message().Data)
+	f.Add(uint16(unix.RTM_NEWSTATS), append(make([]byte, sizeofStatsMsg), 12, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8))
+	f.Add(uint16(unix.RTM_NEWQDISC), ingressRequest(3).String(unix.TCA_KIND, "ingress").Message().Data)
+	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
+		m := rtnl.Message{Type: typ, Data: data}
+		if l, ok := decodeLink(m); ok && (l.Name == "" || l.Index <= 0) {
+			t.Errorf("took a link without name or index: %+v", l)
+		}
+		if s, ok := decodeStats(m); ok && len(data) < sizeofStatsMsg+4 {
+			t.Errorf("took counters out of nothing: %+v", s)
+		}
+		if kind, ok := decodeQdisc(m); ok && len(data) < rtnl.SizeofTraffic+len(kind) {
+			t.Errorf("took a qdisc out of nothing: %q", kind)
+		}
+	})
+}

@@ -73,14 +73,14 @@ func (s *mirrors) open(w Window, m mirror) error {
 // left of mirrors to a tap of that name that has gone is removed, and so is a second
 // mirror, which could only be left by somebody who was killed while making one.
 func (s *mirrors) adopt(w Window, m mirror, prog *ebpf.Program) (adopted bool, err error) {
-	names, err := s.pins.of(w.key())
+	names, err := pinsOf(s.pins, w.key())
 	if err != nil {
 		return false, err
 	}
 	for _, name := range names {
 		took := false
 		if !adopted {
-			if took, err = s.pins.adopt(name, w, m.tap, prog); err != nil {
+			if took, err = adoptPin(s.pins, name, w, m.tap, prog); err != nil {
 				return false, err
 			}
 		}
@@ -105,7 +105,7 @@ func (s *mirrors) adopt(w Window, m mirror, prog *ebpf.Program) (adopted bool, e
 func (s *mirrors) close(tap string, mac model.MAC) error {
 	key := mirrorKey{tap, mac}
 	err := s.release(key)
-	names, lerr := s.pins.of(key)
+	names, lerr := pinsOf(s.pins, key)
 	for _, name := range names {
 		err = errors.Join(err, s.pins.remove(name))
 	}
@@ -113,7 +113,7 @@ func (s *mirrors) close(tap string, mac model.MAC) error {
 }
 
 func (s *mirrors) list() ([]Mirror, error) {
-	all, err := s.pins.list()
+	all, err := listPins(s.pins)
 	s.mu.Lock()
 	for _, h := range s.held {
 		all = append(all, Mirror{h.window, detached(h.link)})

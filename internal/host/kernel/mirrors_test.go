@@ -384,3 +384,18 @@ func TestMirrorOfNoInterface(t *testing.T) {
 		t.Errorf("mirror of no interface: %v, want ENODEV", err)
 	}
 }
+
+// FuzzPinNames: what is pinned is read back, and whatever else is there does no harm.
+func FuzzPinNames(f *testing.F) {
+	f.Add("tap0", "pf0", 0, pinName(window))
+	f.Add("eth0.5", "a_b", 4094, "eth0%2E5_525400000001_a%5Fb_4094")
+	f.Add("%2E", "", -1, "__%_%2")
+	f.Fuzz(func(t *testing.T, tap, pf string, vlan int, foreign string) {
+		w := Window{MAC: guest, Tap: tap, PF: pf, VLAN: vlan}
+		name := pinName(w)
+		if back, ok := parsePin(name); !ok || back != w || strings.ContainsAny(name, "./") {
+			t.Errorf("%+v is pinned as %q, which reads as %+v, %v", w, name, back, ok)
+		}
+		parsePin(foreign)
+	})
+}

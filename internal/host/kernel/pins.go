@@ -113,8 +113,8 @@ func (p pins) has(name string) bool {
 	return unix.Access(p.path(name), unix.F_OK) == nil
 }
 
-// of lists the pins of one tap and MAC.
-func (p pins) of(key mirrorKey) (of []string, err error) {
+// pinsOf lists the pins of one tap and MAC.
+func pinsOf(p pins, key mirrorKey) (of []string, err error) {
 	names, err := p.names()
 	for _, name := range names {
 		if w, ok := parsePin(name); ok && w.key() == key {
@@ -124,9 +124,9 @@ func (p pins) of(key mirrorKey) (of []string, err error) {
 	return of, err
 }
 
-// adopt puts a program into a pinned link, and renames it to what it is then. It says no
+// adoptPin puts a program into a pinned link, and renames it to what it is then. It says no
 // if the link is not attached to the tap with that index: to one of the same name before.
-func (p pins) adopt(name string, w Window, tap int, prog *ebpf.Program) (bool, error) {
+func adoptPin(p pins, name string, w Window, tap int, prog *ebpf.Program) (bool, error) {
 	l, err := link.LoadPinnedLink(p.path(name), nil)
 	if err != nil {
 		return false, err
@@ -179,7 +179,7 @@ func (p pins) unpin(name string) error {
 	return nil
 }
 
-func (p pins) list() ([]Mirror, error) {
+func listPins(p pins) ([]Mirror, error) {
 	names, err := p.names()
 	if err != nil {
 		return nil, err

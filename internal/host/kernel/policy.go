@@ -79,18 +79,21 @@ func (q tapQuestions) index() (int, error) {
 	return l.Index, err
 }
 
-// noFilters says why no frame from the tap may go to a shaper: what somebody else has at the tap's
+// noFilters says why no frame from the tap may go to a shaper.
+func (q tapQuestions) noFilters(index int) error { return q.h.noFilters(q.ctx, q.tap, index) }
+
+// noFilters says why no frame from a tap may go to a shaper: what somebody else has at the tap's
 // ingress qdisc (libvirt's <bandwidth> polices there) comes behind ours, and would not see it.
-func (q tapQuestions) noFilters(index int) error {
-	kind, err := rtnl.Get(q.ctx, q.h.read, ingressRequest(index), mustDecode(decodeQdisc))
+func (h *Host) noFilters(ctx context.Context, tap string, index int) error {
+	kind, err := rtnl.Get(ctx, h.read, ingressRequest(index), mustDecode(decodeQdisc))
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL):
 		return nil
 	case err != nil:
-		return fail("look for filters of", q.tap, err)
+		return fail("look for filters of", tap, err)
 	}
 	return permanent(fmt.Sprintf("somebody else filters what comes from the tap, behind what would send it to a shaper "+
-		"(tc filter show dev %s ingress): remove libvirt's <bandwidth> from the interface, or what made it (tc qdisc del dev %s %s)", q.tap, q.tap, kind))
+		"(tc filter show dev %s ingress): remove libvirt's <bandwidth> from the interface, or what made it (tc qdisc del dev %s %s)", tap, tap, kind))
 }
 
 // ingressRequest asks for the qdisc that filters at ingress hang on, by the handle that each of them has: where there

@@ -279,7 +279,7 @@ func (h *Host) RemoveShaper(ctx context.Context, pf int) error {
 
 // Shapable says whether what comes in from a tap can be led through a Shaper: whether nobody filters it there.
 func (h *Host) Shapable(ctx context.Context, tap string, index int) (bool, error) {
-	err := tapQuestions{ctx, h, tap}.noFilters(index)
+	err := h.noFilters(ctx, tap, index)
 	if errors.Is(err, model.ErrPermanent) {
 		return false, nil
 	}

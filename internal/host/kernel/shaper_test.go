@@ -12,7 +12,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
+	"sluice/internal/base/rtnl"
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/model"
 )
@@ -401,4 +403,15 @@ func BenchmarkSetShaper(b *testing.B) {
 			}
 		})
 	}
+}
+
+// FuzzDecodeClass feeds the decoder of HTB classes.
+func FuzzDecodeClass(f *testing.F) {
+	f.Add(uint16(unix.RTM_NEWTCLASS), classRequest(3, shaperHandle|32, ShaperClass{Rate: 1e9, Ceil: 400e9, Quantum: 1 << 16}).Message().Data)
+	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
+		c, ok := decodeClass(rtnl.Message{Type: typ, Data: data})
+		if ok && (len(data) < rtnl.SizeofTraffic+sizeofHTB || c.Rate%8 != 0 || c.ID > MostShaped+1) {
+			t.Errorf("took a class out of nothing: %+v", c)
+		}
+	})
 }

@@ -51,26 +51,26 @@ func (h *Host) OpenWindow(ctx context.Context, w Window) (note string, err error
 		return "", h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap)
 	}
 	note = fmt.Sprintf("frames from the bridge reach one path only: mirror %s to %s: %v", w.Tap, w.PF, err)
-	return note, h.pinIfNowhere(ctx, w)
+	return note, h.pinIfNowhere(ctx, w.MAC, w.VLAN, w.Tap)
 }
 
-// pinIfNowhere pins the MAC to the tap unless it is pinned to another port.
-func (h *Host) pinIfNowhere(ctx context.Context, w Window) error {
+// pinIfNowhere pins the MAC to a port unless it is pinned to another one.
+func (h *Host) pinIfNowhere(ctx context.Context, mac model.MAC, vlan int, port string) error {
 	const op = "see where the bridge sends"
-	p, err := h.port(ctx, w.Tap)
+	p, err := h.port(ctx, port)
 	if err != nil {
-		return fail(op+" "+w.MAC.String()+" before pinning it to", w.Tap, err)
+		return fail(op+" "+mac.String()+" before pinning it to", port, err)
 	}
 	pins, err := h.pins(ctx, p.bridge)
 	if err != nil {
 		return err
 	}
 	for _, m := range pins {
-		if m.mac == w.MAC && m.port != p.Index {
+		if m.mac == mac && m.port != p.Index {
 			return nil
 		}
 	}
-	return h.PinFDB(ctx, w.MAC, w.VLAN, w.Tap)
+	return h.PinFDB(ctx, mac, vlan, port)
 }
 
 // CloseWindow removes the mirror from the tap for the MAC, whichever process opened it and
