@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/sysif"
 )
 
 // TestHostStaysInTheNamespaceItWasMadeIn makes a Host in a thread with a network namespace
@@ -25,10 +26,10 @@ func TestHostStaysInTheNamespaceItWasMadeIn(t *testing.T) {
 		}
 		made <- err
 	}()
-	must(t, <-made)
+	kerneltest.Must(t, <-made)
 	defer h.Close()
 	var all sync.WaitGroup
-	for range 4 * readers {
+	for range 4 * sysif.Readers {
 		all.Go(func() {
 			if _, err := h.Link(t.Context(), "tap0"); !errors.Is(err, unix.ENODEV) {
 				t.Errorf("tap0 of another namespace: %v, want ENODEV", err)

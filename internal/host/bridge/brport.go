@@ -1,0 +1,163 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/sysif"
+	"sluice/internal/model"
+)
+
+// The bridge's part of a switch port: isolation, and membership in VLANs where the bridge filters them. Learning stays as it is,
+// and the port needs no lock: a frame from another source than the port's rules allow never comes to the bridge, so it cannot teach it
+// that somebody else's address is here.
+
+// sideOfBridge is an interface as a port of a bridge.
+type sideOfBridge struct {
+	index    int
+	bridge   netdev.Link // zero: it is no port of a bridge
+	isolated bool
+}
+
+func (h *Bridges) sideOfBridge(ctx context.Context, dev string) (p sideOfBridge, err error) {
+	l, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), netdev.MustDecode(netdev.DecodeLink))
+	if err != nil || l.Master == 0 {
+		return sideOfBridge{index: l.Index}, err
+	}
+	p.index = l.Index
+	if p.isolated, err = rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), decodeIsolated); err != nil {
+		if errors.Is(err, ErrNotPort) { // of a bond, or of Open vSwitch
+			err = nil
+		}
+		return p, err
+	}
+	p.bridge, err = rtnl.Get(ctx, h.k.Read, netdev.LinkRequestIndex(l.Master), netdev.MustDecode(netdev.DecodeLink))
+	return p, err
+}
+
+// setBridgePort makes the bridge's part of a switch port stand.
+func (h *Bridges) SetPort(ctx context.Context, want *model.SwitchPort) error {
+	p, err := h.sideOfBridge(ctx, want.Tap)
+	switch {
+	case err != nil:
+		return err
+	case want.Bridge != "" && p.bridge.Name != want.Bridge:
+		return sysif.Permanent(fmt.Sprintf("it is no port of bridge %s: ip link set %s master %s", want.Bridge, want.Tap, want.Bridge))
+	case p.bridge.Name == "" && want.Isolated:
+		return sysif.Permanent("only a port of a Linux bridge can be isolated")
+	case p.bridge.Name == "":
+		return nil
+	}
+	if p.isolated != want.Isolated {
+		if err := h.isolate(ctx, want.Tap, p.index, want.Isolated); err != nil {
+			return err
+		}
+	}
+	if p.bridge.VLANs {
+		return h.joinVLANs(ctx, p.index, want.Rules)
+	}
+	return nil
+}
+
+// IsolateFirst isolates a port of whichever bridge. That a tap is none, or has gone, is said by what comes after.
+func (h *Bridges) IsolateFirst(ctx context.Context, tap string) error {
+	p, err := h.sideOfBridge(ctx, tap)
+	if err != nil || p.bridge.Name == "" || p.isolated {
+		return nil //nolint:nilerr // setBridgePort asks again
+	}
+	return h.isolate(ctx, tap, p.index, true)
+}
+
+// readBridgePort fills in what the bridge has of a switch port. A tap that has just gone is in none.
+func (h *Bridges) ReadPort(ctx context.Context, now *model.SwitchPortState) error {
+	p, err := h.sideOfBridge(ctx, now.Tap)
+	if err != nil && !sysif.Gone(err) {
+		return err
+	}
+	now.Bridge, now.Isolated = p.bridge.Name, p.isolated
+	return nil
+}
+
+func (h *Bridges) isolate(ctx context.Context, dev string, index int, on bool) error {
+	if err := h.k.Write.Do(ctx, isolatedRequest(index, on)); err != nil {
+		return fmt.Errorf("set isolated: %w", err)
+	}
+	now, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), decodeIsolated)
+	if err == nil && now != on {
+		err = errors.New("the kernel took it, but the port is as isolated as before")
+	}
+	return err
+}
+
+// joinVLANs makes a port of a bridge that filters VLANs a tagged member of those that its rules have.
+func (h *Bridges) joinVLANs(ctx context.Context, index int, rules []model.SwitchRule) error {
+	for range 2 { // the second time to see that it is so
+		have, err := rtnl.Dump(ctx, h.k.Read, bridgeVLANsRequest(), decodeBridgeVLANs(index))
+		if err != nil {
+			return fmt.Errorf("list its VLANs: %w", err)
+		}
+		leave, join := vlanChanges(slices.Concat(have...), rules)
+		if len(leave)+len(join) == 0 {
+			return nil
+		}
+		for _, c := range []struct {
+			typ   uint16
+			vlans model.VLANs
+		}{{unix.RTM_DELLINK, leave}, {unix.RTM_SETLINK, join}} {
+			if len(c.vlans) == 0 {
+				continue
+			}
+			if err := h.k.Write.Do(ctx, bridgeVLANsChange(c.typ, index, c.vlans)); err != nil {
+				return fmt.Errorf("change its VLANs: %w", err)
+			}
+		}
+	}
+	return errors.New("the bridge took its VLANs, but has others")
+}
+
+// vlanChanges says what a port is to leave and join. A rule without VLAN sends and receives what has no tag: then
+// the VLAN that the bridge takes that for stays.
+func vlanChanges(have []portVLAN, rules []model.SwitchRule) (leave, join model.VLANs) {
+	var want, tagged, plain [model.MaxVLAN + 2]bool
+	keepsPlain := false
+	for i := range rules {
+		r := &rules[i]
+		keepsPlain = keepsPlain || r.VLAN == 0 && len(r.Trunk) == 0
+		if r.VLAN != 0 {
+			want[r.VLAN] = true
+		}
+		for _, v := range r.Trunk {
+			for id := v.First; id <= v.Last; id++ {
+				want[id] = true
+			}
+		}
+	}
+	for _, v := range have {
+		if v.flags&(vlanPVID|vlanUntagged) != 0 {
+			plain[v.id] = true
+		} else {
+			tagged[v.id] = true
+		}
+	}
+	return ranges(func(id int) bool { return !want[id] && (tagged[id] || plain[id] && !keepsPlain) }),
+		ranges(func(id int) bool { return want[id] && !tagged[id] })
+}
+
+func ranges(in func(id int) bool) (all model.VLANs) {
+	for id := 1; id <= model.MaxVLAN; id++ {
+		switch n := len(all); {
+		case !in(id):
+		case n > 0 && all[n-1].Last == id-1:
+			all[n-1].Last = id
+		default:
+			all = append(all, model.VLANRange{First: id, Last: id})
+		}
+	}
+	return all
+}

@@ -1,0 +1,88 @@
+package bridge
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/model"
+)
+
+// What linux/if_bridge.h and linux/rtnetlink.h have and the unix package does not.
+const (
+	bridgeVLANInfo = 2 // IFLA_BRIDGE_VLAN_INFO: struct bridge_vlan_info
+
+	vlanPVID       = 1 << 1 // BRIDGE_VLAN_INFO_...
+	vlanUntagged   = 1 << 2
+	vlanRangeBegin = 1 << 3
+	vlanRangeEnd   = 1 << 4
+
+	extBridgeVLANs = 1 << 2 // RTEXT_FILTER_BRVLAN_COMPRESSED
+)
+
+// portVLAN is a VLAN that a port of a bridge is in.
+type portVLAN struct {
+	id    int
+	flags uint16
+}
+
+// decodeIsolated reads from an RTM_NEWLINK whether its bridge port is isolated.
+func decodeIsolated(m rtnl.Message) (bool, error) {
+	return decodePortFlag(m, unix.IFLA_BRPORT_ISOLATED)
+}
+
+// isolatedRequest sets whether a bridge port reaches no other isolated one.
+func isolatedRequest(port int, on bool) *rtnl.Request {
+	return portFlagRequest(port, unix.IFLA_BRPORT_ISOLATED, on)
+}
+
+// bridgeVLANsRequest asks for all ports of bridges with their VLANs, those that are alike as ranges.
+func bridgeVLANsRequest() *rtnl.Request {
+	return rtnl.NewRequest(unix.RTM_GETLINK, 0, rtnl.Link(unix.AF_BRIDGE, 0)).U32(unix.IFLA_EXT_MASK, extBridgeVLANs)
+}
+
+// decodeBridgeVLANs takes the VLANs of one port out of the answers.
+func decodeBridgeVLANs(port int) func(rtnl.Message) ([]portVLAN, bool) {
+	return func(m rtnl.Message) (all []portVLAN, ok bool) {
+		attrs := rtnl.Body(m.Data, unix.SizeofIfInfomsg)
+		if m.Type != unix.RTM_NEWLINK || attrs == nil || m.Data[0] != unix.AF_BRIDGE || int(int32(rtnl.U32(m.Data[4:]))) != port {
+			return nil, false
+		}
+		first := 0
+		for t, v := range rtnl.Attrs(rtnl.Attr(attrs, unix.IFLA_AF_SPEC)) {
+			flags, id := rtnl.U16(v), int(rtnl.U16(rtnl.Body(v, 2)))
+			if t != bridgeVLANInfo || id < 1 || id > model.MaxVLAN {
+				continue
+			}
+			if flags&vlanRangeEnd == 0 || first == 0 {
+				first = id
+			}
+			if flags&vlanRangeBegin != 0 {
+				continue
+			}
+			for ; first <= id; first++ {
+				all = append(all, portVLAN{first, flags & (vlanPVID | vlanUntagged)})
+			}
+		}
+		return all, true
+	}
+}
+
+// bridgeVLANsChange makes a port a tagged member of VLANs (RTM_SETLINK), or none of them (RTM_DELLINK).
+func bridgeVLANsChange(typ uint16, port int, vlans model.VLANs) *rtnl.Request {
+	req := rtnl.NewRequest(typ, 0, rtnl.Link(unix.AF_BRIDGE, port))
+	return req.Nest(unix.IFLA_AF_SPEC, func(r *rtnl.Request) {
+		info := func(flags uint16, id int) {
+			r.Bytes(bridgeVLANInfo, binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, flags), uint16(id)))
+		}
+		for _, v := range vlans {
+			if v.First == v.Last {
+				info(0, v.First)
+				continue
+			}
+			info(vlanRangeBegin, v.First)
+			info(vlanRangeEnd, v.Last)
+		}
+	})
+}

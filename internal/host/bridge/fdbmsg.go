@@ -1,0 +1,146 @@
+package bridge
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/host/sysif"
+	"sluice/internal/model"
+)
+
+// neighSticky is NTF_STICKY (linux/neighbour.h).
+const neighSticky = 1 << 6
+
+// fdbMsg is a bridge entry or a filter of an interface, as the kernel tells it.
+type fdbMsg struct {
+	mac    model.MAC
+	port   int // ifindex
+	bridge int // ifindex, 0: the interface's own filter
+	vlan   int
+	state  uint16 // NUD_...
+	self   bool
+}
+
+// pinned says whether it is a static entry that somebody made: neither learned nor the
+// port's own address.
+func (f fdbMsg) pinned() bool {
+	return f.bridge != 0 && !f.self && f.state == unix.NUD_NOARP
+}
+
+// counts says whether the bridge looks at the entry at all. One that filters VLANs gives
+// every frame a VLAN, the other none; but entries of the other sort exist as well, since
+// the kernel makes each for VLAN 0 and for all VLANs of the port.
+func (f fdbMsg) counts(filtersVLANs bool) bool { return (f.vlan != 0) == filtersVLANs }
+
+// filter says whether it is a unicast filter of the interface itself.
+func (f fdbMsg) filter() bool { return f.self && f.bridge == 0 && f.mac[0]&1 == 0 }
+
+// decodeFDB reads an RTM_NEWNEIGH or RTM_DELNEIGH of the bridge family.
+func decodeFDB(m rtnl.Message) (f fdbMsg, ok bool) {
+	attrs := rtnl.Body(m.Data, unix.SizeofNdMsg)
+	if attrs == nil || m.Data[0] != unix.AF_BRIDGE {
+		return f, false
+	}
+	f.port = int(int32(rtnl.U32(m.Data[4:])))
+	f.state = rtnl.U16(m.Data[8:])
+	f.self = m.Data[10]&unix.NTF_SELF != 0
+	hasMAC := false
+	for t, v := range rtnl.Attrs(attrs) {
+		switch t {
+		case unix.NDA_LLADDR:
+			hasMAC = len(v) == len(f.mac)
+			copy(f.mac[:], v)
+		case unix.NDA_MASTER:
+			f.bridge = int(int32(rtnl.U32(v)))
+		case unix.NDA_VLAN:
+			f.vlan = int(rtnl.U16(v))
+		}
+	}
+	return f, hasMAC && f.port > 0
+}
+
+// pinnedOnly takes the static entries out of a dump.
+func pinnedOnly(m rtnl.Message) (fdbMsg, bool) {
+	f, ok := decodeFDB(m)
+	return f, ok && f.pinned()
+}
+
+// filtersOf takes the filters of one interface out of a dump: older kernels ignore the
+// restriction to one interface.
+func filtersOf(index int) func(rtnl.Message) (model.MAC, bool) {
+	return func(m rtnl.Message) (model.MAC, bool) {
+		f, ok := decodeFDB(m)
+		return f.mac, ok && f.filter() && f.port == index
+	}
+}
+
+// fdbDump asks for bridge entries and filters: those of one bridge's ports, of one
+// interface, or with zeros of all.
+func fdbDump(bridge, port int) *rtnl.Request {
+	req := rtnl.NewRequest(unix.RTM_GETNEIGH, 0, rtnl.Neigh(unix.AF_BRIDGE, port, 0, 0))
+	if bridge != 0 {
+		req.U32(unix.NDA_MASTER, uint32(bridge))
+	}
+	return req
+}
+
+// pinRequest makes or moves a bridge entry.
+func pinRequest(mac model.MAC, vlan, port int, sticky bool) *rtnl.Request {
+	const flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
+	to := uint8(unix.NTF_MASTER)
+	if sticky {
+		to |= neighSticky
+	}
+	msg := rtnl.Neigh(unix.AF_BRIDGE, port, unix.NUD_NOARP, to)
+	return withMAC(rtnl.NewRequest(unix.RTM_NEWNEIGH, flags, msg), mac, vlan)
+}
+
+func unpinRequest(mac model.MAC, vlan, port int) *rtnl.Request {
+	msg := rtnl.Neigh(unix.AF_BRIDGE, port, 0, unix.NTF_MASTER)
+	return withMAC(rtnl.NewRequest(unix.RTM_DELNEIGH, 0, msg), mac, vlan)
+}
+
+// selfRequest adds or removes (by typ) a filter of the interface itself. Drivers want
+// the permanent state.
+func selfRequest(typ, flags uint16, mac model.MAC, port int) *rtnl.Request {
+	msg := rtnl.Neigh(unix.AF_BRIDGE, port, unix.NUD_PERMANENT, unix.NTF_SELF)
+	return withMAC(rtnl.NewRequest(typ, flags, msg), mac, 0)
+}
+
+func withMAC(r *rtnl.Request, mac model.MAC, vlan int) *rtnl.Request {
+	r.Bytes(unix.NDA_LLADDR, mac[:])
+	if vlan != 0 {
+		r.U16(unix.NDA_VLAN, uint16(vlan))
+	}
+	return r
+}
+
+// learningRequest sets whether a bridge port learns addresses.
+func learningRequest(port int, on bool) *rtnl.Request {
+	return portFlagRequest(port, unix.IFLA_BRPORT_LEARNING, on)
+}
+
+// portFlagRequest sets a flag of a bridge port.
+func portFlagRequest(port int, flag uint16, on bool) *rtnl.Request {
+	req := rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_BRIDGE, port))
+	return req.Nest(unix.IFLA_PROTINFO, func(r *rtnl.Request) { r.U8(flag, uint8(sysif.Bit(on))) })
+}
+
+// decodeLearning reads from an RTM_NEWLINK whether its bridge port learns addresses.
+func decodeLearning(m rtnl.Message) (bool, error) {
+	return decodePortFlag(m, unix.IFLA_BRPORT_LEARNING)
+}
+
+// decodePortFlag reads a flag of a bridge port from its RTM_NEWLINK.
+func decodePortFlag(m rtnl.Message, flag uint16) (bool, error) {
+	info := rtnl.Attr(rtnl.Body(m.Data, unix.SizeofIfInfomsg), unix.IFLA_LINKINFO)
+	if kind := rtnl.CString(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_KIND)); string(kind) != "bridge" {
+		return false, ErrNotPort
+	}
+	return rtnl.U8(rtnl.Attr(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_DATA), flag)) != 0, nil
+}
+
+// ErrNotPort says that an interface is in no bridge.
+var ErrNotPort = errors.New("it is not a port of a bridge (ip link set DEV master BRIDGE)")

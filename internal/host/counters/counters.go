@@ -1,0 +1,214 @@
+package counters
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/sysif"
+	"sluice/internal/host/vf"
+)
+
+// CounterReader reads counters and nothing else, many times a second: on sockets of its
+// own, without the locks and the pace of Links and PFs, and without allocating once its
+// buffers have grown. Its methods keep their deadline like all others; a call that the
+// kernel does not finish delays those behind it. They may be called from several
+// goroutines.
+type CounterReader struct {
+	turn   chan struct{} // who has it uses what follows
+	ask    chan counterAsk
+	done   chan error
+	closed chan struct{}
+	once   sync.Once
+
+	// The worker's while it reads.
+	sys     sysif.Tree
+	netlink *rtnl.Reader
+	ioctl   int
+	stats   *rtnl.Request
+	pfs     map[pfKey]*pfCounters
+	links   []LinkCounters
+	vfs     []vf.VFCounters
+	port    netdev.Counters
+
+	onLink, onVFs func(rtnl.Message) // made once
+}
+
+// LinkCounters are the counters of one interface. A guest's transmit is its tap's Rx.
+type LinkCounters struct {
+	Index int
+	netdev.Counters
+}
+
+// counterAsk is what the worker shall read.
+type counterAsk struct {
+	read func(*CounterReader, pfKey) error
+	pf   pfKey
+}
+
+// pfKey is a PF: another interface that gets the name is another one.
+type pfKey struct {
+	name  string
+	index int
+}
+
+// pfCounters is what the questions about a PF need again and again.
+type pfCounters struct {
+	vfs  *rtnl.Request
+	port *portReader // nil: not asked yet
+}
+
+// maxPFs bounds what is kept about PFs, which may come and go.
+const maxPFs = 64
+
+// NewCounterReader opens the sockets. Close releases them.
+func (h *Counting) NewCounterReader() (*CounterReader, error) {
+	nl, err := rtnl.NewReader()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := sysif.EthtoolSocket()
+	if err != nil {
+		_ = nl.Close()
+		return nil, err
+	}
+	r := &CounterReader{
+		turn: make(chan struct{}, 1), ask: make(chan counterAsk), done: make(chan error, 1), closed: make(chan struct{}),
+		sys: h.k.Sys, netlink: nl, ioctl: fd, stats: netdev.StatsRequest(), pfs: map[pfKey]*pfCounters{},
+	}
+	r.onLink = func(m rtnl.Message) {
+		if s, ok := netdev.DecodeStats(m); ok {
+			r.links = append(r.links, LinkCounters{s.Index, s.Counters})
+		}
+	}
+	r.onVFs = func(m rtnl.Message) { r.vfs = vf.AppendVFCounters(r.vfs, m) }
+	go r.work()
+	return r, nil
+}
+
+// Close releases the sockets, after the call under way if there is one.
+func (r *CounterReader) Close() error {
+	r.once.Do(func() { close(r.closed) })
+	return nil
+}
+
+// Links appends the counters of all interfaces to buf, which may be nil, in the kernel's
+// order. What comes or goes meanwhile may be missing.
+func (r *CounterReader) Links(ctx context.Context, buf []LinkCounters) ([]LinkCounters, error) {
+	err := r.call(ctx, counterAsk{read: (*CounterReader).readLinks})
+	if err != nil {
+		return buf, sysif.Fail("read counters of", "all links", err)
+	}
+	defer r.release()
+	return append(buf, r.links...), nil
+}
+
+// VFs appends the counters of a PF's VFs to buf, which may be nil. They mean something only
+// if Caps.VFCounters is Yes: drivers without them report zeros.
+func (r *CounterReader) VFs(ctx context.Context, pf string, index int, buf []vf.VFCounters) ([]vf.VFCounters, error) {
+	err := r.call(ctx, counterAsk{(*CounterReader).readVFs, pfKey{pf, index}})
+	if err != nil {
+		return buf, sysif.Fail("read VF counters of", "PF "+pf, err)
+	}
+	defer r.release()
+	return append(buf, r.vfs...), nil
+}
+
+// Port returns what Host.PortCounters does.
+func (r *CounterReader) Port(ctx context.Context, pf string, index int) (netdev.Counters, error) {
+	err := r.call(ctx, counterAsk{(*CounterReader).readPort, pfKey{pf, index}})
+	if err != nil {
+		return netdev.Counters{}, sysif.Fail("read port counters of", "PF "+pf, err)
+	}
+	defer r.release()
+	return r.port, nil
+}
+
+// call has the worker read something. If there is no error the caller has the turn, and
+// releases it when it has taken the answer.
+func (r *CounterReader) call(ctx context.Context, a counterAsk) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case r.turn <- struct{}{}:
+	case <-r.closed:
+		return os.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case r.ask <- a:
+	case <-r.closed:
+		r.release()
+		return os.ErrClosed
+	}
+	select {
+	case err := <-r.done:
+		if err != nil {
+			r.release()
+		}
+		return err
+	case <-ctx.Done(): // the turn is over when the kernel is done
+		go func() {
+			<-r.done //nolint:errcheck // nobody waits for it any more
+			r.release()
+		}()
+		return ctx.Err()
+	}
+}
+
+func (r *CounterReader) release() { <-r.turn }
+
+// work reads what is asked for, in a goroutine that only a stuck kernel holds up.
+func (r *CounterReader) work() {
+	defer unix.Close(r.ioctl)
+	defer r.netlink.Close()
+	for {
+		select {
+		case a := <-r.ask:
+			r.done <- a.read(r, a.pf)
+		case <-r.closed:
+			return
+		}
+	}
+}
+
+func (r *CounterReader) readLinks(pfKey) error {
+	r.links = r.links[:0]
+	return r.netlink.Dump(r.stats, r.onLink)
+}
+
+func (r *CounterReader) readVFs(pf pfKey) error {
+	r.vfs = r.vfs[:0]
+	return r.netlink.Get(r.about(pf).vfs, r.onVFs)
+}
+
+func (r *CounterReader) readPort(pf pfKey) (err error) {
+	about := r.about(pf)
+	if about.port == nil {
+		if about.port, err = newPortReader(r.sys, r.ioctl, pf.name); err != nil {
+			return err
+		}
+	}
+	if r.port, err = about.port.read(r.ioctl); err != nil {
+		about.port = nil // its list of statistics may have changed
+	}
+	return err
+}
+
+func (r *CounterReader) about(pf pfKey) *pfCounters {
+	about := r.pfs[pf]
+	if about == nil {
+		if len(r.pfs) >= maxPFs {
+			clear(r.pfs)
+		}
+		about = &pfCounters{vfs: netdev.LinkRequest(pf.name, netdev.ExtVF)}
+		r.pfs[pf] = about
+	}
+	return about
+}

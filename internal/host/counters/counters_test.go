@@ -1,0 +1,167 @@
+package counters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/model"
+)
+
+func newReader(t testing.TB, h *testHost) *CounterReader {
+	t.Helper()
+	r, err := h.NewCounterReader()
+	kerneltest.Must(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// TestCounterReaderAgreesWithLinks compares the fast way with the old one while taps carry
+// frames, come and go.
+func TestCounterReaderAgreesWithLinks(t *testing.T) {
+	kerneltest.NoLeaks(t)
+	h := newHost(t)
+	r := newReader(t, h)
+	kerneltest.NewBridge(t, "br0")
+	var buf []LinkCounters
+	for i := range 5 {
+		p := kerneltest.NewPort(t, fmt.Sprintf("tap%d", i), "br0")
+		p.Send(t, kerneltest.Frame(kerneltest.Broadcast, kerneltest.Guest, "counted"))
+		var err error
+		buf, err = r.Links(kerneltest.Soon(t), buf[:0])
+		kerneltest.Must(t, err)
+		links, err := h.Links(kerneltest.Soon(t))
+		kerneltest.Must(t, err)
+		var want []LinkCounters
+		for _, l := range links {
+			want = append(want, LinkCounters{l.Index, l.Counters})
+		}
+		if diff := cmp.Diff(want, buf); diff != "" {
+			t.Fatalf("with %d taps (-want +got): %s", i+1, diff)
+		}
+		if i%2 == 1 {
+			kerneltest.Must(t, p.Close())
+		}
+	}
+}
+
+// TestCounterReaderOfAPF: one without VFs has no counters of them, and one that is gone is
+// an error after which all works as before.
+func TestCounterReaderOfAPF(t *testing.T) {
+	h := newHost(t)
+	r := newReader(t, h)
+	kerneltest.NewPort(t, "pf0", "")
+	l, err := h.Link(kerneltest.Soon(t), "pf0")
+	kerneltest.Must(t, err)
+	for range 2 {
+		if vfs, err := r.VFs(kerneltest.Soon(t), "nosuch", 99, nil); !errors.Is(err, model.ErrGone) || len(vfs) != 0 {
+			t.Errorf("VFs of a PF that is gone: %v, %v; want model.ErrGone", vfs, err)
+		}
+		if vfs, err := r.VFs(kerneltest.Soon(t), "pf0", l.Index, nil); err != nil || len(vfs) != 0 {
+			t.Errorf("VFs: %v, %v; want none", vfs, err)
+		}
+		if _, err := r.Port(kerneltest.Soon(t), "pf0", l.Index); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("port of a tap: %v, want errors.ErrUnsupported", err)
+		}
+		links, err := r.Links(kerneltest.Soon(t), nil)
+		if err != nil || len(links) == 0 {
+			t.Errorf("links: %v, %v", links, err)
+		}
+	}
+}
+
+// TestCounterReaderKeepsDeadlines is about a kernel that does not answer: callers leave in
+// time, and the answer that comes later is nobody else's.
+func TestCounterReaderKeepsDeadlines(t *testing.T) {
+	kerneltest.NoLeaks(t)
+	h := newHost(t)
+	r := newReader(t, h)
+	stuck := make(chan struct{})
+	onLink := r.onLink
+	first := true
+	r.onLink = func(m rtnl.Message) {
+		if first {
+			first = false
+			<-stuck
+		}
+		onLink(m)
+	}
+	for range 2 { // the one that is stuck, and one behind it
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if _, err := r.Links(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("stuck: %v, want DeadlineExceeded", err)
+		}
+		cancel()
+	}
+	close(stuck)
+	links, err := r.Links(kerneltest.Soon(t), nil)
+	if err != nil || len(links) != 1 {
+		t.Errorf("afterwards: %v, %v; want lo once", links, err)
+	}
+}
+
+func TestCounterReaderClosed(t *testing.T) {
+	kerneltest.NoLeaks(t)
+	r := newReader(t, newHost(t))
+	for range 2 {
+		kerneltest.Must(t, r.Close())
+	}
+	if _, err := r.Links(kerneltest.Soon(t), nil); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after Close: %v, want os.ErrClosed", err)
+	}
+}
+
+// TestCounterReaderAllocatesNothing once its buffers have grown.
+func TestCounterReaderAllocatesNothing(t *testing.T) {
+	h := newHost(t)
+	for i := range 10 {
+		kerneltest.NewPort(t, fmt.Sprintf("tap%d", i), "")
+	}
+	r := newReader(t, h)
+	var buf []LinkCounters
+	allocs := testing.AllocsPerRun(100, func() {
+		var err error
+		if buf, err = r.Links(t.Context(), buf[:0]); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs >= 1 {
+		t.Errorf("%v allocations per call, want none", allocs)
+	}
+}
+
+// BenchmarkCounters reads 100 taps' counters: "links" as the inventory does, "reader" as
+// what needs counters only.
+func BenchmarkCounters(b *testing.B) {
+	h := newHost(b)
+	kerneltest.NewBridge(b, "br0")
+	for i := range 100 {
+		kerneltest.NewPort(b, fmt.Sprintf("tap%d", i), "br0")
+	}
+	b.Run("links", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if links, err := h.Links(b.Context()); err != nil || len(links) < 101 {
+				b.Fatal(len(links), err)
+			}
+		}
+	})
+	b.Run("reader", func(b *testing.B) {
+		r := newReader(b, h)
+		var buf []LinkCounters
+		b.ReportAllocs()
+		for b.Loop() {
+			var err error
+			if buf, err = r.Links(b.Context(), buf[:0]); err != nil || len(buf) < 101 {
+				b.Fatal(len(buf), err)
+			}
+		}
+	})
+}

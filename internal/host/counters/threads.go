@@ -1,0 +1,114 @@
+package counters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/host/sysif"
+	"sluice/internal/model"
+)
+
+// TapProcess returns the process that has a tap open: the VM's QEMU.
+func (h *Counting) TapProcess(ctx context.Context, tap string) (pid int, err error) {
+	const op = "find the process that has open"
+	for _, name := range h.k.Proc.List(".") {
+		n, numErr := strconv.Atoi(name)
+		if numErr != nil || !h.opens(name, tap) {
+			continue
+		}
+		if pid != 0 {
+			return 0, sysif.Fail(op, tap, fmt.Errorf("there are two, %d and %d", pid, n))
+		}
+		pid = n
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, sysif.Fail(op, tap, err)
+	}
+	if pid == 0 {
+		return 0, sysif.Fail(op, tap, fmt.Errorf("%w: no process has", model.ErrGone))
+	}
+	return pid, nil
+}
+
+// opens says whether a process has a tap open. One that ends meanwhile has nothing open.
+func (h *Counting) opens(pid, tap string) bool {
+	for _, fd := range h.k.Proc.List(pid + "/fd") {
+		if h.k.Proc.Target(path.Join(pid, "fd", fd)) != "tun" {
+			continue
+		}
+		text, _ := h.k.Proc.Text(path.Join(pid, "fdinfo", fd))
+		for line := range strings.Lines(text) {
+			if name, is := strings.CutPrefix(line, "iff:"); is && strings.TrimSpace(name) == tap {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Threads is the CPU time that threads have taken since they began, by their numbers.
+type Threads map[int]time.Duration
+
+// Since is what they have taken together since another look at them. What threads took that have ended is not known.
+func (t Threads) Since(before Threads) (sum time.Duration) {
+	for id, now := range t {
+		sum += max(0, now-before[id])
+	}
+	return sum
+}
+
+// VirtioThreads returns the threads that carry a VM's virtio on the host: those of its QEMU process but for its virtual CPUs,
+// and its vhost workers, which are threads of that process or of the kernel. Interrupts are not among them: the kernel counts
+// those to whatever thread they interrupt.
+func (h *Counting) VirtioThreads(ctx context.Context, pid int) (Threads, error) {
+	const op = "read the CPU time of process"
+	out := Threads{}
+	err := errors.Join(ctx.Err(), h.threads(strconv.Itoa(pid), out))
+	for _, name := range h.k.Proc.List(".") {
+		if _, numErr := strconv.Atoi(name); numErr != nil {
+			continue
+		}
+		if comm, _ := h.k.Proc.Text(name + "/comm"); comm == fmt.Sprintf("vhost-%d", pid) && err == nil {
+			err = h.threads(name, out)
+		}
+	}
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("%w: it has no thread but virtual CPUs", model.ErrGone)
+	}
+	return out, sysif.Fail(op, strconv.Itoa(pid), err)
+}
+
+// virtualCPU is how QEMU calls the threads of virtual CPUs, as "CPU 0/KVM", where libvirt starts it.
+const virtualCPU = "CPU "
+
+// threads adds those of a process.
+func (h *Counting) threads(pid string, out Threads) error {
+	for _, task := range h.k.Proc.List(pid + "/task") {
+		dir := path.Join(pid, "task", task)
+		comm, err := h.k.Proc.Text(dir + "/comm")
+		if err != nil || strings.HasPrefix(comm, virtualCPU) {
+			continue // it has ended, or carries nothing
+		}
+		text, err := h.k.Proc.Text(dir + "/schedstat")
+		if err != nil {
+			if !h.k.Proc.Exists(dir) {
+				continue
+			}
+			return fmt.Errorf("%w: %s: the kernel has no CONFIG_SCHED_INFO", err, dir)
+		}
+		// Its first field is the time on a CPU in ns.
+		first, _, _ := strings.Cut(text, " ")
+		ns, err := strconv.ParseInt(first, 10, 64)
+		id, numErr := strconv.Atoi(task)
+		if err := errors.Join(err, numErr); err != nil {
+			return fmt.Errorf("%s/schedstat: %w", dir, err)
+		}
+		out[id] = time.Duration(ns)
+	}
+	return nil
+}

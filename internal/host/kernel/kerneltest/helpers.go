@@ -1,0 +1,81 @@
+package kerneltest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/internal/model"
+)
+
+// Lacks notes what the running kernel cannot do. On the lab's, which is Debian's, nothing may
+// be lacking: there SLUICE_TEST_WHOLE_KERNEL=1 makes it a failure.
+func Lacks(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("SLUICE_TEST_WHOLE_KERNEL") == "1" {
+		t.Fatal("this kernel lacks " + what)
+	}
+	t.Log("this kernel lacks " + what)
+}
+
+// NoLeaks fails the test if it leaves goroutines behind.
+func NoLeaks(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+}
+
+// Soon is a context for what should take no time; only failing tests wait that long.
+func Soon(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Must ends the test if there is an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// MAC reads an address that is known to be one.
+func MAC(s string) model.MAC {
+	m, err := model.ParseMAC(s)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+var (
+	Guest     = MAC("52:54:00:00:00:01")
+	Other     = MAC("52:54:00:00:00:02")
+	Stray     = MAC("52:54:00:00:00:99") // at no port
+	Broadcast = MAC("ff:ff:ff:ff:ff:ff")
+	NoMAC     = model.MAC{}
+)
+
+// WaitFor waits for a condition that should come by itself.
+func WaitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain for", what)
+		}
+	}
+}
+
+// TC runs tc(8) with the words of line.
+func TC(t testing.TB, line string) string {
+	t.Helper()
+	out, err := exec.Command("tc", strings.Fields(line)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("tc %s: %v\n%s", line, err, out)
+	}
+	return string(out)
+}

@@ -1,0 +1,97 @@
+package mirror
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/netdev"
+)
+
+// bondedLAN is a LAN whose PF is the active port of a bond that is the bridge's port; nil
+// where the kernel has no bonds, which the log then says.
+func bondedLAN(t *testing.T) *kerneltest.LAN {
+	if out, err := exec.Command("ip", "link", "add", "bond0", "type", "bond", "mode", "active-backup", "miimon", "10").CombinedOutput(); err != nil {
+		kerneltest.Lacks(t, fmt.Sprintf("bonds (CONFIG_BONDING): %v %s", err, out))
+		return nil
+	}
+	t.Cleanup(func() { kerneltest.IP(t, "link del bond0") })
+	kerneltest.NewBridge(t, "br0")
+	l := &kerneltest.LAN{PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, "tap0", "br0"), Peer: kerneltest.NewPort(t, "tap1", "br0")}
+	kerneltest.NewPort(t, "pf1", "")
+	for _, pf := range []string{"pf0", "pf1"} {
+		kerneltest.IP(t, "link set "+pf+" down")
+		kerneltest.IP(t, "link set "+pf+" master bond0")
+		kerneltest.IP(t, "link set "+pf+" up")
+	}
+	kerneltest.Quiet(t, "bond0")
+	kerneltest.IP(t, "link set bond0 master br0 up")
+	kerneltest.WaitFor(t, "pf0 to become active", func() bool {
+		return exec.Command("ip", "link", "set", "bond0", "type", "bond", "active_slave", "pf0").Run() == nil
+	})
+	kerneltest.WaitForwarding(t, "bond0")
+	return l
+}
+
+// bondNow is what the list of links says of bond0.
+func bondNow(t *testing.T, h *testHost) netdev.Bond {
+	links, err := h.Links(kerneltest.Soon(t))
+	kerneltest.Must(t, err)
+	at := slices.IndexFunc(links, func(l netdev.Link) bool { return l.Name == "bond0" })
+	return links[at].Bond
+}
+
+func index(t *testing.T, h *testHost, name string) int {
+	l, err := h.Link(kerneltest.Soon(t), name)
+	kerneltest.Must(t, err)
+	return l.Index
+}
+
+// TestBond steers frames to a PF in a bond, where the kernel has bonds: the lab's does.
+func TestBond(t *testing.T) {
+	h, l := newHost(t), bondedLAN(t)
+	if l == nil {
+		return
+	}
+	if b := bondNow(t, h); b.Mode != netdev.ActiveBackup || b.Active != index(t, h, "pf0") {
+		t.Errorf("the bond shows %+v", b)
+	}
+	kerneltest.Must(t, h.PreparePort(kerneltest.Soon(t), "bond0"))
+	w := window
+	w.Port = "bond0"
+	openQuietly(t, h, w)
+	fromPeer := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the bridge")
+	l.Peer.Send(t, fromPeer)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: fromPeer, l.PF: fromPeer})
+	fromWire := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the wire")
+	l.PF.Send(t, fromWire)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: fromWire})
+
+	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, "bond0"))
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), w))
+	l.Peer.Send(t, fromPeer)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.PF: fromPeer})
+	kerneltest.IP(t, "link set bond0 type bond active_slave pf1")
+	kerneltest.WaitFor(t, "the change of the active port to show", func() bool { return bondNow(t, h).Active == index(t, h, "pf1") })
+}
+
+// TestWindowBehindAPort is about what came in through the bridge's port to the PF though
+// the PF is not that port: the kernel says that a bonded PF's frames came from the bond.
+func TestWindowBehindAPort(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewBridge(t, "br0")
+	l := kerneltest.LAN{PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, "tap0", "br0"), Peer: kerneltest.NewPort(t, "tap1", "br0")}
+	bond := kerneltest.NewPort(t, "bond0", "br0")
+	w := window
+	w.Port = "bond0"
+	openQuietly(t, h, w)
+	fromWire := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "through the bond")
+	bond.Send(t, fromWire)
+	l.Tap.Expect(t, fromWire)
+	fromPeer := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the bridge")
+	l.Peer.Send(t, fromPeer)
+	l.Tap.Expect(t, fromPeer)
+	l.PF.Expect(t, fromPeer) // and the other did not come first
+}

@@ -1,0 +1,163 @@
+package mirror
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"sluice/internal/host/bpf"
+	"sluice/internal/model"
+)
+
+// mirrors are the mirrors of the open windows. The kernel keeps them: each is pinned in
+// the BPF file system under a name that says what it is, so nothing needs to be remembered
+// here. Only those that could not be pinned are held. Calls for one tap come one after
+// the other (see locks).
+type mirrors struct {
+	pins   bpf.Pins
+	attach func(mirror, *ebpf.Program) (link.Link, error)
+	log    *slog.Logger
+	warn   sync.Once
+
+	mu   sync.Mutex
+	held map[mirrorKey]heldMirror // could not be pinned
+}
+
+// mirrorKey tells mirrors apart: there is one per tap and MAC.
+type mirrorKey struct {
+	tap string
+	mac model.MAC
+}
+
+func (w Window) key() mirrorKey { return mirrorKey{w.Tap, w.MAC} }
+
+type heldMirror struct {
+	window Window
+	link   link.Link
+}
+
+func newMirrors(p bpf.Pins, log *slog.Logger) *mirrors {
+	return &mirrors{pins: p, attach: mirror.attach, log: log, held: map[mirrorKey]heldMirror{}}
+}
+
+// open makes a mirror. One that stands for the same tap and MAC gets the new program in
+// its place, so that no frame is lost or sent twice in between.
+func (s *mirrors) open(w Window, m mirror) error {
+	prog, err := m.load()
+	if err != nil {
+		return err
+	}
+	defer prog.Close() // the link holds it
+	if adopted, err := s.adopt(w, m, prog); adopted || err != nil {
+		return err
+	}
+	l, err := s.attach(m, prog)
+	if err != nil {
+		return err
+	}
+	if err := s.pins.Add(l, pinName(w)); err != nil {
+		s.warn.Do(func() {
+			s.log.Warn("mirrors end with this process: a kill during a move could cut the VM off", "error", err)
+		})
+		s.hold(heldMirror{w, l})
+		return nil
+	}
+	return l.Close() // the pin holds it
+}
+
+// adopt puts the program into the mirror that stands for the same tap and MAC. What is
+// left of mirrors to a tap of that name that has gone is removed, and so is a second
+// mirror, which could only be left by somebody who was killed while making one.
+func (s *mirrors) adopt(w Window, m mirror, prog *ebpf.Program) (adopted bool, err error) {
+	names, err := pinsOf(s.pins, w.key())
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		took := false
+		if !adopted {
+			if took, err = adoptPin(s.pins, name, w, m.tap, prog); err != nil {
+				return false, err
+			}
+		}
+		if adopted = adopted || took; took {
+			continue
+		}
+		if err := s.pins.Remove(name); err != nil {
+			return adopted, err
+		}
+	}
+	have, ok := s.heldOf(w.key())
+	if !ok {
+		return adopted, nil
+	}
+	if !adopted && bpf.AttachedTo(have.link) == m.tap && have.link.Update(prog) == nil {
+		s.hold(heldMirror{w, have.link})
+		return true, nil
+	}
+	return adopted, s.release(w.key())
+}
+
+func (s *mirrors) close(tap string, mac model.MAC) error {
+	key := mirrorKey{tap, mac}
+	err := s.release(key)
+	names, lerr := pinsOf(s.pins, key)
+	for _, name := range names {
+		err = errors.Join(err, s.pins.Remove(name))
+	}
+	return errors.Join(err, lerr)
+}
+
+func (s *mirrors) list() ([]Mirror, error) {
+	all, err := listPins(s.pins)
+	s.mu.Lock()
+	for _, h := range s.held {
+		all = append(all, Mirror{h.window, bpf.Detached(h.link)})
+	}
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b Mirror) int {
+		return cmp.Or(cmp.Compare(a.Tap, b.Tap), slices.Compare(a.MAC[:], b.MAC[:]))
+	})
+	return all, err
+}
+
+func (s *mirrors) hold(h heldMirror) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[h.window.key()] = h
+}
+
+func (s *mirrors) heldOf(key mirrorKey) (heldMirror, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, ok := s.held[key]
+	return h, ok
+}
+
+// release ends a mirror that is held.
+func (s *mirrors) release(key mirrorKey) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, ok := s.held[key]
+	delete(s.held, key)
+	if !ok {
+		return nil
+	}
+	return h.link.Close()
+}
+
+// drop ends the mirrors that are held; those that are pinned stay.
+func (s *mirrors) drop() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, h := range s.held {
+		err = errors.Join(err, h.link.Close())
+		delete(s.held, key)
+	}
+	return err
+}

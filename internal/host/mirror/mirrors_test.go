@@ -1,0 +1,401 @@
+package mirror
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/model"
+)
+
+// openerEnv makes this test binary a process that opens two windows and waits to be
+// killed. Its value is where the BPF file system is.
+const openerEnv = "SLUICE_TEST_OPEN_WINDOWS"
+
+// notPinned is a window that the opener opens without a BPF file system.
+var notPinned = Window{MAC: kerneltest.Other, Tap: "tap1", PF: "pf0"}
+
+func openAndWait() {
+	ctx := context.Background()
+	for _, o := range []struct {
+		bpffs string
+		w     Window
+	}{{os.Getenv(openerEnv), window}, {"/nonexistent", notPinned}} {
+		h, err := openHost(options{BPFFS: o.bpffs})
+		if err == nil {
+			var note string
+			if note, err = h.OpenWindow(ctx, o.w); note != "" {
+				err = errors.New(note)
+			}
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	fmt.Println("open")
+	select {}
+}
+
+// killOpener has another process open window and notPinned, and kills it.
+func killOpener(t *testing.T, bpffs string, before func()) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), openerEnv+"="+bpffs)
+	out, err := cmd.StdoutPipe()
+	kerneltest.Must(t, err)
+	kerneltest.Must(t, cmd.Start())
+	defer func() { _ = cmd.Wait() }()
+	defer cmd.Process.Kill()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if strings.TrimSpace(line) != "open" {
+		t.Fatalf("the other process says %q, %v", line, err)
+	}
+	before()
+	kerneltest.Must(t, cmd.Process.Signal(unix.SIGKILL))
+}
+
+// TestWindowSurvivesKill kills the process that opened a window. Its other window, which
+// could not be pinned, ends with it: when that shows, the kernel has cleaned up.
+func TestWindowSurvivesKill(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	both := func() {
+		t.Helper()
+		f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
+		l.Peer.Send(t, f)
+		l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+	}
+	killOpener(t, h.mirrors.pins.BPFFS, both)
+	kerneltest.WaitFor(t, "the kernel to clean up after the process", func() bool {
+		toOther := kerneltest.Frame(kerneltest.Other, kerneltest.Guest, "to the peer")
+		l.Tap.Send(t, toOther)
+		l.Peer.Expect(t, toOther)
+		marker := kerneltest.Frame(kerneltest.Stray, kerneltest.Guest, "marker")
+		l.Tap.Send(t, marker)
+		l.Peer.Expect(t, marker)
+		if string(l.PF.Next(t)) == string(marker) {
+			return true
+		}
+		l.PF.Expect(t, marker)
+		return false
+	})
+	both()
+
+	found, err := h.Mirrors(kerneltest.Soon(t))
+	kerneltest.Must(t, err)
+	if diff := cmp.Diff([]Mirror{{window, model.No}}, found); diff != "" {
+		t.Fatal("what the next process finds (-want +got):", diff)
+	}
+	openQuietly(t, h, window) // adopts: one mirror, not two
+	both()
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), Window{Tap: window.Tap, MAC: window.MAC}))
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
+	l.Peer.Send(t, f)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
+	nothingPinned(t, h)
+}
+
+func nothingPinned(t *testing.T, h *testHost) {
+	t.Helper()
+	left, err := filepath.Glob(h.mirrors.pins.Dir + "/*")
+	kerneltest.Must(t, err)
+	found, err := h.Mirrors(kerneltest.Soon(t))
+	kerneltest.Must(t, err)
+	if len(left) != 0 || len(found) != 0 {
+		t.Errorf("left pinned: %q, listed %v", left, found)
+	}
+}
+
+func TestHostCloseKeepsWindows(t *testing.T) {
+	l, o := kerneltest.NewLAN(t), options{BPFFS: kerneltest.BPFFS(t)}
+	h, err := openHost(o)
+	kerneltest.Must(t, err)
+	openQuietly(t, h, window)
+	kerneltest.Must(t, h.Close())
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
+	l.Peer.Send(t, f)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+	h = newHostWith(t, o)
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	nothingPinned(t, h)
+}
+
+// TestCloseEndsAMirrorThatAnotherHasOpen: removing the pin alone would not.
+func TestCloseEndsAMirrorThatAnotherHasOpen(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	openQuietly(t, h, window)
+	theirs, err := link.LoadPinnedLink(h.mirrors.pins.Path(pinName(window)), nil)
+	kerneltest.Must(t, err)
+	defer theirs.Close()
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
+	l.Peer.Send(t, f)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
+}
+
+// TestOwnersDoNotMix: another's mirror of the same tap is neither listed nor closed.
+func TestOwnersDoNotMix(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewLAN(t)
+	theirs := newHostWith(t, options{BPFFS: h.mirrors.pins.BPFFS, Owner: "somebody"})
+	openQuietly(t, theirs, window)
+	nothingPinned(t, h)
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	if found, err := theirs.Mirrors(kerneltest.Soon(t)); err != nil || len(found) != 1 {
+		t.Errorf("the other's mirrors: %v, %v; want one", found, err)
+	}
+}
+
+// TestNamespacesDoNotMix: there may be a tap of the same name in another network namespace,
+// and a daemon there may pin in the same file system.
+func TestNamespacesDoNotMix(t *testing.T) {
+	fs := kerneltest.BPFFS(t)
+	here := newHostWith(t, options{BPFFS: fs})
+	there := make(chan string)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		must := func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		must(unix.Unshare(unix.CLONE_NEWNET))
+		h, err := openHost(options{BPFFS: fs})
+		must(err)
+		must(h.Close())
+		there <- h.mirrors.pins.Dir
+	}()
+	if dir := <-there; dir == here.mirrors.pins.Dir {
+		t.Errorf("both pin in %s", dir)
+	}
+}
+
+// TestDirectoryOfSomebodyElse: where everybody may write in the BPF file system, somebody
+// may have made our directory first, and could tell us what to remove. It is as if there
+// were none, and said so.
+func TestDirectoryOfSomebodyElse(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"owner":           func(dir string) error { return os.Chown(dir, 65534, 65534) },
+		"owner of parent": func(dir string) error { return os.Chown(filepath.Dir(dir), 65534, 65534) },
+		"mode":            func(dir string) error { return os.Chmod(dir, 0o770) },
+		"symlink": func(dir string) error {
+			theirs := filepath.Join(filepath.Dir(filepath.Dir(dir)), "theirs")
+			return errors.Join(os.Rename(dir, theirs), os.Symlink(theirs, dir))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			kerneltest.NewLAN(t)
+			dir := h.mirrors.pins.Dir
+			kerneltest.Must(t, os.MkdirAll(dir, 0o700))
+			kerneltest.Must(t, h.CheckMirrors())
+			kerneltest.Must(t, os.Mkdir(filepath.Join(dir, pinName(notPinned)), 0o700))
+			kerneltest.Must(t, spoil(dir))
+			if err := h.CheckMirrors(); err == nil || !strings.Contains(err.Error(), "rm -r") {
+				t.Errorf("check says %v, want how to remove it", err)
+			}
+			openQuietly(t, h, window)
+			found, err := h.Mirrors(kerneltest.Soon(t))
+			kerneltest.Must(t, err)
+			if diff := cmp.Diff([]Mirror{{window, model.No}}, found); diff != "" {
+				t.Error("mirrors (-want +got):", diff)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+				t.Errorf("there are %v, %v; want what was there", left, err)
+			}
+			kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+		})
+	}
+}
+
+// TestMirrorOfTapThatIsGone is left for CloseWindow to remove, and for OpenWindow.
+func TestMirrorOfTapThatIsGone(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	openQuietly(t, h, window)
+	kerneltest.Must(t, l.Tap.Close())
+	kerneltest.WaitFor(t, "the mirror to be detached", func() bool {
+		found, err := h.Mirrors(kerneltest.Soon(t))
+		kerneltest.Must(t, err)
+		return cmp.Equal([]Mirror{{window, model.Yes}}, found)
+	})
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	nothingPinned(t, h)
+}
+
+// TestForeignPinsStay: what is in our directory and not ours to name is not touched.
+func TestForeignPinsStay(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewLAN(t)
+	openQuietly(t, h, window)
+	foreign := h.mirrors.pins.Path("tap0_525400000001_pf0")
+	kerneltest.Must(t, os.Mkdir(foreign, 0o700))
+	found, err := h.Mirrors(kerneltest.Soon(t))
+	if err != nil || len(found) != 1 {
+		t.Errorf("mirrors %v, %v; want the one that is ours", found, err)
+	}
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	if _, err := os.Stat(foreign); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPinNames(t *testing.T) {
+	for _, w := range []Window{
+		window,
+		{MAC: kerneltest.Guest, Tap: "eth0.100", PF: "a_b", VLAN: 4094},
+		{MAC: kerneltest.Other, Tap: "%2E_@", PF: "é"},
+	} {
+		name := pinName(w)
+		if strings.ContainsAny(name, "./") {
+			t.Errorf("%q cannot be pinned", name)
+		}
+		if back, ok := parsePin(name); !ok || back != w {
+			t.Errorf("%q reads as %+v, %v; want %+v", name, back, ok, w)
+		}
+	}
+	for _, bad := range []string{"", "tap0_525400000001_pf0", "tap0_5254_pf0_0", "tap0_525400000001_pf0_x", "tap0_525400000001_pf0_+1", "%zz_525400000001_pf0_0"} {
+		if w, ok := parsePin(bad); ok {
+			t.Errorf("%q reads as %+v", bad, w)
+		}
+	}
+}
+
+// TestWithoutBPFFS opens a window all the same, says once what that means, and closes it.
+func TestWithoutBPFFS(t *testing.T) {
+	l := kerneltest.NewLAN(t)
+	var logged strings.Builder
+	h := newHostWith(t, options{BPFFS: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	if err := h.CheckMirrors(); err == nil || !strings.Contains(err.Error(), "mount -t bpf bpf") {
+		t.Errorf("check says %v, want how to mount it", err)
+	}
+	for range 2 { // the second adopts the first
+		openQuietly(t, h, window)
+	}
+	openQuietly(t, h, notPinned)
+	if n := strings.Count(logged.String(), "mount -t bpf bpf"); n != 1 {
+		t.Errorf("said %d times, want once:\n%s", n, logged.String())
+	}
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
+	l.Peer.Send(t, f)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+	found, err := h.Mirrors(kerneltest.Soon(t))
+	kerneltest.Must(t, err)
+	if diff := cmp.Diff([]Mirror{{window, model.No}, {notPinned, model.No}}, found); diff != "" {
+		t.Error("mirrors (-want +got):", diff)
+	}
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), notPinned))
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	nothingPinned(t, h)
+}
+
+func TestCheckMirrors(t *testing.T) {
+	kerneltest.Must(t, newHost(t).CheckMirrors())
+}
+
+// TestStuckMirror is about an attach that the kernel does not finish: the Step ends in
+// time with the entry where it was, and another tap's window opens meanwhile.
+func TestStuckMirror(t *testing.T) {
+	kerneltest.NoLeaks(t)
+	h := newHost(t)
+	kerneltest.NewLAN(t)
+	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, "pf0"))
+	stuck := make(chan struct{})
+	attach := h.mirrors.attach
+	ctx, cancel := context.WithCancel(t.Context())
+	h.mirrors.attach = func(m mirror, p *ebpf.Program) (link.Link, error) {
+		if m.mac == kerneltest.Guest {
+			cancel()
+			<-stuck
+		}
+		return attach(m, p)
+	}
+	if _, err := h.OpenWindow(ctx, window); !errors.Is(err, context.Canceled) {
+		t.Errorf("stuck: %v, want context.Canceled", err)
+	}
+	pinnedTo(t, h, "pf0")
+	openQuietly(t, h, notPinned)
+	close(stuck)
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window)) // after the stuck one
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), notPinned))
+	nothingPinned(t, h)
+}
+
+// TestWindowWithoutMirror: where the guest listens now is the bridge entry left.
+func TestWindowWithoutMirror(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	h.mirrors.attach = func(mirror, *ebpf.Program) (link.Link, error) { return nil, ebpf.ErrNotSupported }
+	for _, at := range []struct {
+		was, want string
+		port      *kerneltest.Port
+	}{{"", "tap0", l.Tap}, {"tap0", "tap0", l.Tap}, {"pf0", "pf0", l.PF}} {
+		if at.was != "" {
+			kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, at.was))
+		}
+		note, err := h.OpenWindow(kerneltest.Soon(t), window)
+		if err != nil || !strings.Contains(note, "reach one path only") {
+			t.Errorf("kernel without TCX: note %q, error %v", note, err)
+		}
+		pinnedTo(t, h, at.want)
+		f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to where it listens")
+		l.Peer.Send(t, f)
+		at.port.Expect(t, f)
+	}
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+}
+
+// TestMirrorStandsBeforeTheEntryMoves: the guest listens on its VF, and at no time does a
+// frame reach the tap alone.
+func TestMirrorStandsBeforeTheEntryMoves(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, "pf0"))
+	attach := h.mirrors.attach
+	h.mirrors.attach = func(m mirror, p *ebpf.Program) (link.Link, error) {
+		f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "while the window opens")
+		l.Peer.Send(t, f)
+		l.PF.Expect(t, f)
+		return attach(m, p)
+	}
+	openQuietly(t, h, window)
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
+	l.Peer.Send(t, f)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+}
+
+func TestMirrorOfNoInterface(t *testing.T) {
+	m := mirror{tap: 1 << 30, pf: 1, mac: kerneltest.Guest}
+	prog, err := m.load()
+	kerneltest.Must(t, err)
+	defer prog.Close()
+	if _, err := m.attach(prog); !errors.Is(err, unix.ENODEV) {
+		t.Errorf("mirror of no interface: %v, want ENODEV", err)
+	}
+}
+
+// FuzzPinNames: what is pinned is read back, and whatever else is there does no harm.
+func FuzzPinNames(f *testing.F) {
+	f.Add("tap0", "pf0", 0, pinName(window))
+	f.Add("eth0.5", "a_b", 4094, "eth0%2E5_525400000001_a%5Fb_4094")
+	f.Add("%2E", "", -1, "__%_%2")
+	f.Fuzz(func(t *testing.T, tap, pf string, vlan int, foreign string) {
+		w := Window{MAC: kerneltest.Guest, Tap: tap, PF: pf, VLAN: vlan}
+		name := pinName(w)
+		if back, ok := parsePin(name); !ok || back != w || strings.ContainsAny(name, "./") {
+			t.Errorf("%+v is pinned as %q, which reads as %+v, %v", w, name, back, ok)
+		}
+		parsePin(foreign)
+	})
+}

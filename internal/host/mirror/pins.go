@@ -1,0 +1,93 @@
+package mirror
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/bpf"
+	"sluice/internal/model"
+)
+
+// pinsOf lists the pins of one tap and MAC.
+func pinsOf(p bpf.Pins, key mirrorKey) (of []string, err error) {
+	names, err := p.Names()
+	for _, name := range names {
+		if w, ok := parsePin(name); ok && w.key() == key {
+			of = append(of, name)
+		}
+	}
+	return of, err
+}
+
+// adoptPin puts a program into a pinned link, and renames it to what it is then. It says no
+// if the link is not attached to the tap with that index: to one of the same name before.
+func adoptPin(p bpf.Pins, name string, w Window, tap int, prog *ebpf.Program) (bool, error) {
+	l, err := link.LoadPinnedLink(p.Path(name), nil)
+	if err != nil {
+		return false, err
+	}
+	defer l.Close()
+	if bpf.AttachedTo(l) != tap {
+		return false, nil
+	}
+	err = l.Update(prog)
+	if errors.Is(err, unix.ENOLINK) { // the tap went just now
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, l.Pin(p.Path(pinName(w)))
+}
+
+func listPins(p bpf.Pins) ([]Mirror, error) {
+	names, err := p.Names()
+	if err != nil {
+		return nil, err
+	}
+	var all []Mirror
+	for _, name := range names {
+		w, ok := parsePin(name)
+		if !ok {
+			continue // not ours
+		}
+		l, err := link.LoadPinnedLink(p.Path(name), nil)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // closed meanwhile
+		case err != nil:
+			all = append(all, Mirror{w, model.Unknown})
+		default:
+			all = append(all, Mirror{w, bpf.Detached(l)})
+			_ = l.Close()
+		}
+	}
+	return all, nil
+}
+
+// pinName is TAP_MAC_PF_VLAN: of the Window's fields, what tells whose it is. The file system takes no dots, and interface names may have
+// underscores: what is neither letter nor digit nor hyphen is written as %XX.
+func pinName(w Window) string {
+	return strings.Join([]string{bpf.Escape(w.Tap), w.MAC.Hex(), bpf.Escape(w.PF), strconv.Itoa(w.VLAN)}, "_")
+}
+
+// parsePin reads such a name.
+func parsePin(name string) (w Window, ok bool) {
+	part := strings.Split(name, "_")
+	if len(part) != 4 {
+		return w, false
+	}
+	var tapOK, pfOK bool
+	w.Tap, tapOK = bpf.Unescape(part[0])
+	w.PF, pfOK = bpf.Unescape(part[2])
+	var err, verr error
+	w.MAC, err = bpf.ParseHex(part[1])
+	w.VLAN, verr = strconv.Atoi(part[3])
+	ok = tapOK && pfOK && errors.Join(err, verr) == nil
+	return w, ok && pinName(w) == name
+}

@@ -1,0 +1,160 @@
+package mirror
+
+import (
+	"errors"
+	"testing"
+
+	"sluice/internal/host/bridge"
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/model"
+)
+
+var window = Window{MAC: kerneltest.Guest, Tap: "tap0", PF: "pf0"}
+
+func openQuietly(t *testing.T, h *testHost, w Window) {
+	t.Helper()
+	note, err := h.OpenWindow(kerneltest.Soon(t), w)
+	if err != nil || note != "" {
+		t.Fatalf("open window: note %q, error %v", note, err)
+	}
+}
+
+func TestWindowReachesBothPaths(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	for range 2 { // opening twice mirrors once
+		openQuietly(t, h, window)
+	}
+	fromPeer := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the bridge")
+	l.Peer.Send(t, fromPeer)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: fromPeer, l.PF: fromPeer})
+
+	fromWire := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the wire")
+	l.PF.Send(t, fromWire)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: fromWire})
+
+	broadcast := kerneltest.Frame(kerneltest.Broadcast, kerneltest.Other, "to all")
+	l.Peer.Send(t, broadcast)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: broadcast, l.PF: broadcast})
+
+	byHost := kerneltest.Frame(kerneltest.Guest, kerneltest.Stray, "by the host itself")
+	br, err := h.Link(kerneltest.Soon(t), "br0")
+	kerneltest.Must(t, err)
+	kerneltest.Must(t, bridge.SendFrame(br.Index, byHost))
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: byHost, l.PF: byHost})
+}
+
+func TestClosedWindowMirrorsNothing(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	openQuietly(t, h, window)
+	for range 2 {
+		kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	}
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
+	l.Peer.Send(t, f)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
+	pinnedTo(t, h, "tap0") // closing must not touch it
+}
+
+func TestWindowLeavesSelfAlone(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewLAN(t)
+	openQuietly(t, h, window)
+	if selfs, err := h.Selfs(kerneltest.Soon(t), "pf0"); err != nil || len(selfs) != 0 {
+		t.Errorf("filters of the PF: %v, %v; want none made", selfs, err)
+	}
+	kerneltest.Must(t, h.AddSelf(kerneltest.Soon(t), "pf0", kerneltest.Guest))
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	if selfs, err := h.Selfs(kerneltest.Soon(t), "pf0"); err != nil || len(selfs) != 1 {
+		t.Errorf("filters of the PF: %v, %v; want the guest's kept", selfs, err)
+	}
+}
+
+// TestWindowOfTapThatCameBack is about a guest that was stopped and started under an open
+// window: opening it again attaches to the new tap.
+func TestWindowOfTapThatCameBack(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	openQuietly(t, h, window)
+	kerneltest.Must(t, l.Tap.Close())
+	_, err := h.OpenWindow(kerneltest.Soon(t), window)
+	if !errors.Is(err, model.ErrGone) {
+		t.Errorf("window to a tap that is gone: %v, want model.ErrGone", err)
+	}
+	l.Tap = kerneltest.NewPort(t, "tap0", "br0")
+	openQuietly(t, h, window)
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
+	l.Peer.Send(t, f)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+}
+
+func TestWindowMovesToAnotherPF(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	openQuietly(t, h, window)
+	w := window
+	w.PF = "tap1"
+	openQuietly(t, h, w)
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the old PF")
+	l.PF.Send(t, f)
+	l.SentOnly(t, l.PF, map[*kerneltest.Port][]byte{l.Tap: f, l.Peer: f})
+	if found, err := h.Mirrors(kerneltest.Soon(t)); err != nil || len(found) != 1 || found[0].Window != w {
+		t.Errorf("mirrors %v, %v; want the one that moved", found, err)
+	}
+}
+
+// TestWindowTagsCopies is about a VF with a VLAN: its filter wants the tag that the tap's
+// frames do not have.
+func TestWindowTagsCopies(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	w := window
+	w.VLAN = 100
+	openQuietly(t, h, w)
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "tagged on the wire")
+	tagged := append(append(append([]byte{}, f[:12]...), 0x81, 0, 0, 100), f[12:]...)
+	for range 2 {
+		l.Peer.Send(t, f)
+		l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: tagged})
+	}
+	// A frame that has a tag already is copied as it is.
+	l.Peer.Send(t, tagged)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: tagged, l.PF: tagged})
+}
+
+func TestWindowNeedsTheBridge(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewLAN(t)
+	kerneltest.IP(t, "link set tap0 nomaster")
+	if _, err := h.OpenWindow(kerneltest.Soon(t), window); !errors.Is(err, bridge.ErrNotPort) {
+		t.Errorf("tap without bridge: %v, want an error", err)
+	}
+}
+
+// TestWindowWhereVLANsAreFiltered runs where the bridge can filter VLANs, as the lab's can:
+// the guest's tap is an untagged port of its VLAN, the PF's port a tagged one.
+func TestWindowWhereVLANsAreFiltered(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	if !kerneltest.FilterVLANs(t, "br0") {
+		return
+	}
+	for _, line := range []string{"dev tap0 vid 10 pvid untagged", "dev tap1 vid 10 pvid untagged", "dev pf0 vid 10"} {
+		kerneltest.Bridge(t, "vlan add "+line)
+	}
+	w := window
+	w.VLAN = 10
+	openQuietly(t, h, w)
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "in VLAN 10")
+	tagged := append(append(append([]byte{}, f[:12]...), 0x81, 0, 0, 10), f[12:]...)
+	l.Peer.Send(t, f)
+	l.Tap.Expect(t, f)
+	l.PF.Expect(t, tagged)
+	l.PF.Send(t, tagged) // from the wire: the NIC has given it to the VF already
+	l.Tap.Expect(t, f)
+
+	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 10, "pf0"))
+	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), w))
+	l.Peer.Send(t, f)
+	l.PF.Expect(t, tagged) // nothing came in between, and nothing reaches the tap:
+	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 10, "tap0"))
+	marker := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "marker")
+	l.Peer.Send(t, marker)
+	l.Tap.Expect(t, marker)
+}

@@ -1,0 +1,22 @@
+// Package netdev reads network interfaces by rtnetlink: their kinds, masters, states and counters, and what filters at a tap's ingress.
+package netdev
+
+import "sluice/internal/host/sysif"
+
+// Devices are the interfaces of a network namespace.
+type Devices struct {
+	k     *sysif.Kernel
+	table *linkTable
+}
+
+// New subscribes to changes of interfaces. Close ends that.
+func New(k *sysif.Kernel) (*Devices, error) {
+	table, err := newLinkTable()
+	if err != nil {
+		return nil, err
+	}
+	return &Devices{k: k, table: table}, nil
+}
+
+// Close ends the subscription.
+func (h *Devices) Close() error { return h.table.note.Close() }

@@ -1,0 +1,89 @@
+// Package sysif is how the packages of this floor ask the kernel: netlink connections, sysfs and procfs as trees of files, calls
+// that return by their deadline though the kernel does not, and errors that name operation and subject.
+package sysif
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/rtnl"
+)
+
+// Kernel is what all of them share. Names of interfaces are those of the network namespace that it was opened in.
+type Kernel struct {
+	Read    *rtnl.Conn // for questions, so that a slow change does not delay them
+	Write   *rtnl.Conn
+	Generic *rtnl.Conn
+	Ioctl   int // a socket for ethtool ioctls
+	Sys     Tree
+	Proc    Tree
+	Busy    *Locks
+	Log     *slog.Logger
+}
+
+// How many requests of a sort go on at once. A driver may take seconds for a change.
+const (
+	Readers = 2
+	writers = 4
+)
+
+// Open opens the sockets. SysFS and procfs are where these file systems are mounted, "" for the usual places; a nil logger discards. Close
+// releases them.
+func Open(sysfs, procfs string, log *slog.Logger) (*Kernel, error) {
+	k := &Kernel{Ioctl: -1, Sys: NewTree(sysfs, "/sys"), Proc: NewTree(procfs, "/proc"), Busy: NewLocks(), Log: log}
+	if k.Log == nil {
+		k.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := k.dial(); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return k, nil
+}
+
+func (k *Kernel) dial() (err error) {
+	if k.Read, err = rtnl.Dial(Readers); err != nil {
+		return err
+	}
+	if k.Write, err = rtnl.Dial(writers); err != nil {
+		return err
+	}
+	if k.Generic, err = rtnl.DialGeneric(writers); err != nil {
+		return err
+	}
+	k.Ioctl, err = EthtoolSocket()
+	return err
+}
+
+// Close closes the sockets.
+func (k *Kernel) Close() (err error) {
+	for _, c := range []*rtnl.Conn{k.Read, k.Write, k.Generic} {
+		if c != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}
+	if k.Ioctl >= 0 {
+		err = errors.Join(err, unix.Close(k.Ioctl))
+	}
+	return err
+}
+
+// NetworkNamespace is the number of the network namespace that this process is in.
+func NetworkNamespace() (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &st); err != nil {
+		return 0, fmt.Errorf("find the network namespace: %w", err)
+	}
+	return st.Ino, nil
+}
+
+// EthtoolSocket opens a socket for ethtool's ioctls.
+func EthtoolSocket() (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open socket for ethtool: %w", err)
+	}
+	return fd, nil
+}

@@ -1,0 +1,254 @@
+package tap
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"sluice/internal/host/bpf"
+)
+
+// policer is the program for one direction of a tap: it drops what is above the limits, and
+// sends what the guest sends through a shaper if there is one. The limits are in the tap's
+// map, so a change of them needs no other program.
+//
+// A meter is the virtual scheduling of ITU-T I.371 (a token bucket told by time): one number,
+// the time at which all that was let through would have been sent at the limit. A frame passes while that is not
+// more than the burst ahead of now. It needs no lock: the frame's cost is added atomically, so that
+// no CPU's frame goes uncounted; several CPUs that look at the same moment may each let a frame
+// through, and what they took too much is paid for by the frames that follow. That leaves no remainders to lose, either.
+type policer struct {
+	dir    int
+	policy *ebpf.Map   // the tap's
+	local  *ebpf.Map   // MACs that are no shaper's business
+	port   *switchPort // nil: the tap is none
+}
+
+// Directions, as the guest sees them.
+const (
+	dirTx = 0
+	dirRx = 1
+)
+
+// Offsets of struct __sk_buff (linux/bpf.h).
+const (
+	skbLen      = 0
+	skbPriority = 32
+	skbGSOSize  = 176
+)
+
+// vlanTag is what a VLAN adds, which the kernel keeps beside the frame.
+const vlanTag = 4
+
+// Places in the program's stack.
+const (
+	stackSegments = -8
+	stackLeased   = -16
+	stackShaper   = -24 // the one that the frame goes to, 0: none
+	stackHeader   = -80 // the frame's first bytes
+	headerBytes   = 54  // Ethernet and IPv6
+)
+
+// Registers that hold throughout: the frame, the tap's map, the time in ticks, and the
+// frame's bits on the wire.
+const (
+	regFrame = asm.R6
+	regMap   = asm.R7
+	regNow   = asm.R8
+	regBits  = asm.R9
+)
+
+func (p policer) load() (*ebpf.Program, error) {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "sluice_police", Type: ebpf.SchedCLS, Instructions: p.program()})
+	if err != nil {
+		return nil, fmt.Errorf("load eBPF program: %w", err)
+	}
+	return prog, nil
+}
+
+func (p policer) program() asm.Instructions {
+	sw := switching{p.dir, p.port}
+	insns := asm.Instructions{asm.Mov.Reg(regFrame, asm.R1)}
+	if p.port != nil {
+		insns = append(insns, sw.judge()...)
+	}
+	insns = append(insns,
+		asm.LoadMapValue(regMap, p.policy.FD(), 0),
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.StoreMem(asm.RFP, stackLeased, asm.R2, asm.DWord),
+		asm.LoadMem(asm.R1, regMap, wordDeadline*8, asm.DWord),
+		asm.JGT.Reg(asm.R0, asm.R1, "no lease"),
+		asm.Mov.Imm(asm.R2, 1),
+		asm.StoreMem(asm.RFP, stackLeased, asm.R2, asm.DWord),
+		asm.Mov.Reg(regNow, asm.R0).WithSymbol("no lease"),
+		asm.LSh.Imm(regNow, tickShift),
+	)
+	if p.dir == dirTx {
+		insns = append(insns, p.aim()...)
+	}
+	insns = append(insns, measure()...)
+	insns = append(insns, p.forMeters("check", p.check)...)
+	if p.port != nil {
+		insns = append(insns, sw.meters()...)
+	}
+	insns = append(insns, p.forMeters("charge", p.charge)...)
+	if p.port != nil {
+		insns = append(insns, sw.push()...)
+	}
+	if p.dir == dirTx {
+		insns = append(insns, p.shape()...)
+	}
+	insns = append(insns,
+		asm.Mov.Imm(asm.R0, bpf.TCXNext).WithSymbol("next"),
+		asm.Return(),
+	)
+	insns = append(insns, p.drop()...)
+	if p.port != nil {
+		insns = append(insns, sw.drops(insns)...)
+	}
+	return insns
+}
+
+// forMeters makes what is to be done for each meter; those of what is allowed now are left out when the lease is
+// over, and until then each of them counts in place of the contract.
+func (p policer) forMeters(what string, each func(m meter, done string) asm.Instructions) (insns asm.Instructions) {
+	end := what + "ed"
+	for m := range meters {
+		if m == nowBits {
+			insns = append(insns,
+				asm.LoadMem(asm.R1, asm.RFP, stackLeased, asm.DWord),
+				asm.JEq.Imm(asm.R1, 0, end),
+			)
+		}
+		done := fmt.Sprint(what, " ", m)
+		if m == contractBits && p.dir == dirTx { // the shaper's class keeps to it, and TCP runs better there
+			insns = append(insns,
+				asm.LoadMem(asm.R1, asm.RFP, stackShaper, asm.DWord),
+				asm.JNE.Imm(asm.R1, 0, done),
+			)
+		}
+		if now, ok := m.leased(); ok {
+			holds := done + " by contract"
+			insns = append(insns,
+				asm.LoadMem(asm.R1, asm.RFP, stackLeased, asm.DWord),
+				asm.JEq.Imm(asm.R1, 0, holds),
+				asm.LoadMem(asm.R1, regMap, int16(now.word(p.dir)+meterCost)*8, asm.DWord),
+				asm.JNE.Imm(asm.R1, 0, done),
+				asm.Mov.Imm(asm.R0, 0).WithSymbol(holds),
+			)
+		}
+		insns = append(insns, each(m, done)...)
+		insns = append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(done))
+	}
+	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(end))
+}
+
+func (p policer) check(m meter, done string) asm.Instructions {
+	return checkMeter(regMap, m.word(p.dir), done, "drop")
+}
+
+func (p policer) charge(m meter, done string) asm.Instructions {
+	return chargeMeter(regMap, m.word(p.dir), m, done)
+}
+
+// checkMeter jumps if the meter is more than its burst ahead. It begins at that word of what base points to.
+func checkMeter(base asm.Register, word int, done, above string) asm.Instructions {
+	at := int16(word * 8)
+	return asm.Instructions{
+		asm.LoadMem(asm.R1, base, at+meterCost*8, asm.DWord),
+		asm.JEq.Imm(asm.R1, 0, done),
+		asm.LoadMem(asm.R1, base, at+meterTAT*8, asm.DWord),
+		asm.LoadMem(asm.R2, base, at+meterBurst*8, asm.DWord),
+		asm.Add.Reg(asm.R2, regNow),
+		asm.JGT.Reg(asm.R1, asm.R2, above),
+	}
+}
+
+// chargeMeter adds what the frame costs to the meter, which is never behind the time.
+func chargeMeter(base asm.Register, word int, m meter, done string) asm.Instructions {
+	at := int16(word * 8)
+	insns := asm.Instructions{
+		asm.LoadMem(asm.R3, base, at+meterCost*8, asm.DWord),
+		asm.JEq.Imm(asm.R3, 0, done),
+	}
+	if m.bits() {
+		insns = append(insns, asm.Mul.Reg(asm.R3, regBits), asm.RSh.Imm(asm.R3, costShift))
+	} else {
+		insns = append(insns, asm.LoadMem(asm.R1, asm.RFP, stackSegments, asm.DWord), asm.Mul.Reg(asm.R3, asm.R1))
+	}
+	add := done + " add"
+	return append(insns,
+		asm.LoadMem(asm.R0, base, at+meterTAT*8, asm.DWord),
+		asm.JGE.Reg(asm.R0, regNow, add),
+		compareAndSwap(base, regNow, at+meterTAT*8), // if not, another CPU did
+		asm.AddAtomic.Mem(base, asm.R3, asm.DWord, at+meterTAT*8).WithSymbol(add),
+	)
+}
+
+// compareAndSwap stores src in memory if that holds what R0 does. ebpf v0.22 writes every
+// atomic operation as an addition unless the constant says which it is.
+func compareAndSwap(dst, src asm.Register, offset int16) asm.Instruction {
+	ins := asm.CmpXchg.Mem(dst, src, asm.DWord, offset)
+	ins.Constant = int64(asm.CmpXchg >> 8)
+	return ins
+}
+
+// aim finds out whether the frame goes through a shaper: not if it is for a tap of this host.
+func (p policer) aim() asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, stackShaper, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, stackHeader, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, stackLeased, asm.DWord),
+		asm.JEq.Imm(asm.R1, 0, "aimed"),
+		asm.LoadMem(regBits, regMap, wordShaper*8, asm.DWord),
+		asm.JEq.Imm(regBits, 0, "aimed"),
+		asm.Mov.Reg(asm.R1, regFrame),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, stackHeader),
+		asm.Mov.Imm(asm.R4, 6),
+		asm.FnSkbLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "aimed"),
+		asm.LoadMapPtr(asm.R1, p.local.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, stackHeader),
+		asm.FnMapLookupElem.Call(),
+		asm.JNE.Imm(asm.R0, 0, "aimed"),
+		asm.StoreMem(asm.RFP, stackShaper, regBits, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("aimed"),
+	}
+}
+
+// shape gives the frame its class and sends it out of the shaper, which gives it back behind
+// this program.
+func (p policer) shape() asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMem(asm.R2, asm.RFP, stackShaper, asm.DWord),
+		asm.JEq.Imm(asm.R2, 0, "next"),
+		asm.LoadMem(asm.R1, regMap, wordClass*8, asm.DWord),
+		asm.StoreMem(regFrame, skbPriority, asm.R1, asm.Word),
+		asm.Mov.Reg(asm.R1, asm.R2),
+		asm.Mov.Imm(asm.R2, 0), // egress
+		asm.FnRedirect.Call(),
+		asm.Return(),
+	}
+}
+
+// drop counts the frame as the tap's own counters do: a frame that is to be cut up is one.
+func (p policer) drop() asm.Instructions {
+	base := wordMeters + p.dir*dirWords
+	return asm.Instructions{
+		asm.Mov.Imm(asm.R1, 1).WithSymbol("drop"),
+		asm.AddAtomic.Mem(regMap, asm.R1, asm.DWord, int16(base+wordDroppedPackets)*8),
+		asm.LoadMem(asm.R1, regFrame, skbLen, asm.Word),
+		asm.LoadMem(asm.R2, regFrame, bpf.SKBVLANPresent, asm.Word),
+		asm.JEq.Imm(asm.R2, 0, "dropped"),
+		asm.Add.Imm(asm.R1, vlanTag),
+		asm.AddAtomic.Mem(regMap, asm.R1, asm.DWord, int16(base+wordDroppedBytes)*8).WithSymbol("dropped"),
+		asm.Mov.Imm(asm.R0, bpf.TCXDrop),
+		asm.Return(),
+	}
+}

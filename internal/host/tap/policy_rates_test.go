@@ -1,0 +1,143 @@
+package tap
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/internal/host/bpf"
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/model"
+)
+
+// bucket is the plainest policer, for frames of one size.
+type bucket struct {
+	rate, burst float64 // frames/s, frames
+	level       float64 // frames that were let through and are not paid for by time
+	last        time.Time
+}
+
+func (b *bucket) passes(now time.Time) bool {
+	b.level = max(0, b.level-b.rate*now.Sub(b.last).Seconds())
+	b.last = now
+	if b.level > b.burst {
+		return false
+	}
+	b.level++
+	return true
+}
+
+// flood is what came of sending frames without pause for a while.
+type flood struct {
+	passed   float64
+	expected float64 // by a plain policer, however fast the machine could send
+	took     time.Duration
+}
+
+// floodFor sends at full speed, and counts from one drop to another: at both the burst is used up,
+// so that what passed in between is what the limit let through.
+func floodFor(t *testing.T, d time.Duration, plain bucket, drops func() uint64, send func()) (f flood) {
+	t.Helper()
+	sent := 0
+	next := func() time.Time {
+		send()
+		sent++
+		now := time.Now()
+		if plain.passes(now) {
+			f.expected++
+		}
+		return now
+	}
+	untilDrop := func() (at time.Time, dropped uint64) {
+		for before, began := drops(), time.Now(); ; {
+			at = next()
+			if dropped = drops(); dropped != before {
+				return at, dropped
+			}
+			if at.Sub(began) > 10*time.Second {
+				t.Fatalf("no frame was dropped in 10 s at a limit of %.0f frames/s", plain.rate)
+			}
+		}
+	}
+	began, first := untilDrop()
+	sent, f.expected, plain.level = 0, 0, plain.burst
+	for next().Sub(began) < d {
+	}
+	ended, last := untilDrop()
+	f.took, f.passed = ended.Sub(began), float64(sent)-float64(last-first)
+	return f
+}
+
+// within lowers a limit to a third of what this machine can send just now, so that there is a flood.
+func within(limit model.Rate, size int, send func()) model.Rate {
+	const frames = 2000
+	began := time.Now()
+	for range frames {
+		send()
+	}
+	most := frames / time.Since(began).Seconds() / 3
+	return model.Rate{
+		Bits:    min(limit.Bits, uint64(most*float64(size+bpf.WireOverhead)*8)),
+		Packets: min(limit.Packets, uint64(most)),
+	}
+}
+
+// TestRates floods limited taps with real frames, in both directions, and counts what passes.
+func TestRates(t *testing.T) {
+	for _, c := range []struct {
+		dir  int
+		size int // of frames, without checksum
+		rate model.Rate
+		now  bool // what is allowed now bounds, below a contract
+	}{
+		{dirTx, 1514, model.Rate{Bits: 10e6}, false},
+		{dirTx, 1514, model.Rate{Bits: 100e6}, true},
+		{dirTx, 1514, model.Rate{Bits: 1e9}, false},
+		{dirTx, 60, model.Rate{Bits: 100e6}, false},
+		{dirTx, 60, model.Rate{Bits: 20e6}, true},
+		{dirTx, 60, model.Rate{Packets: 1e3}, false},
+		{dirTx, 60, model.Rate{Packets: 10e3}, true},
+		{dirTx, 60, model.Rate{Packets: 60e3}, false},
+		{dirTx, 300, model.Rate{Packets: 20e3, Bits: 1e9}, false},
+		{dirTx, 1514, model.Rate{Packets: 20e3, Bits: 50e6}, true},
+		{dirRx, 1514, model.Rate{Bits: 100e6}, false},
+		{dirRx, 60, model.Rate{Bits: 100e6}, true},
+		{dirRx, 60, model.Rate{Packets: 10e3}, false},
+	} {
+		t.Run(fmt.Sprint(dirNames[c.dir], " ", c.size, " bytes ", c.rate, " now ", c.now), func(t *testing.T) {
+			h := newHost(t)
+			kerneltest.NewBridge(t, "br0")
+			ports := [2]*kerneltest.Port{dirTx: kerneltest.NewPort(t, "tap0", "br0"), dirRx: kerneltest.NewPort(t, "out0", "br0")}
+			kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, ports[1-c.dir].Name))
+			frame := append(kerneltest.Frame(kerneltest.Guest, kerneltest.Other, ""), make([]byte, c.size-60)...)
+			limit := within(c.rate, c.size, func() { ports[c.dir].Send(t, frame) })
+			path := PathRates{Contract: limit}
+			if c.now {
+				path = PathRates{Now: limit, Contract: model.Rate{Bits: 100e9}}
+			}
+			_, err := h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *TapPolicy) {
+				*[2]*PathRates{dirTx: &p.Tx, dirRx: &p.Rx}[c.dir] = path
+			})
+			kerneltest.Must(t, err)
+			mem := h.taps.opened("tap0").mem
+			drops := func() uint64 { return mem.word(wordMeters + c.dir*dirWords + wordDroppedPackets) }
+			bits := float64(c.size+bpf.WireOverhead) * 8
+			rate := float64(limit.Bits) / bits
+			if p := float64(limit.Packets); rate == 0 || p > 0 && p < rate {
+				rate = p
+			}
+			burst := contractBurst
+			if c.now {
+				burst = nowBurst
+			}
+			plain := bucket{rate: rate, burst: max(minBurst, rate*burst.Seconds())}
+			f := floodFor(t, 200*time.Millisecond, plain, drops, func() { ports[c.dir].Send(t, frame) })
+			if most := rate*f.took.Seconds()*1.02 + 2; f.passed > most {
+				t.Errorf("%.0f frames passed in %v, want at most %.0f", f.passed, f.took, most)
+			}
+			if least := f.expected*0.98 - 2; f.passed < least {
+				t.Errorf("%.0f frames passed in %v, want at least %.0f", f.passed, f.took, least)
+			}
+		})
+	}
+}

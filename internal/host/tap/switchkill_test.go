@@ -1,0 +1,74 @@
+package tap
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/model"
+)
+
+// switcherEnv makes this test binary a process that makes, changes and removes the switch port of tap0 until it is killed. Its
+// value is where the BPF file system is.
+const switcherEnv = "SLUICE_TEST_SWITCH_TAP"
+
+func switchForever() {
+	ctx := context.Background()
+	h, err := openHost(options{BPFFS: os.Getenv(switcherEnv)})
+	for i := 0; err == nil; i++ {
+		if _, err = h.SetSwitchPort(ctx, ofGuest(func(r *model.SwitchRule) { r.VLAN = 10 + i%2 })); err == nil && i%5 == 0 {
+			err = h.RemoveSwitchPort(ctx, "tap0")
+		}
+		if err == nil && i%3 == 0 {
+			_, err = h.UpdateTap(ctx, "tap0", func(p *TapPolicy) { p.Tx.Contract.Bits = 1e9 * uint64(i%2) })
+		}
+		if i == 0 {
+			fmt.Println("begun")
+		}
+	}
+	fmt.Println(err)
+	os.Exit(1)
+}
+
+// TestSwitchSurvivesKill: whenever a process is killed, the next one can tell what stands, makes it what it should be, and leaves
+// nothing behind.
+func TestSwitchSurvivesKill(t *testing.T) {
+	h := newHost(t)
+	tap, out := twoPorts(t)
+	found := map[string]int{}
+	for i := range 20 {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), switcherEnv+"="+h.taps.pins.BPFFS)
+		said, err := cmd.StdoutPipe()
+		kerneltest.Must(t, err)
+		kerneltest.Must(t, cmd.Start())
+		line, err := bufio.NewReader(said).ReadString('\n')
+		time.Sleep(time.Duration(i) * 3 * time.Millisecond) // to kill it somewhere else each time
+		kerneltest.Must(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		if line != "begun\n" {
+			t.Fatalf("the other process says %q, %v", line, err)
+		}
+		next := newHostWith(t, options{BPFFS: h.taps.pins.BPFFS})
+		all := switchPorts(t, next)
+		if len(all) > 0 {
+			found[fmt.Sprintf("VLAN %d, detached %v", all[0].Rules[0].VLAN, all[0].Detached)]++
+		}
+		if i%2 == 0 {
+			setPort(t, next, access)
+			holdsTo10(t, tap, out)
+		}
+		kerneltest.Must(t, next.RemoveTap(kerneltest.Soon(t), "tap0"))
+		kerneltest.Must(t, next.RemoveSwitchPort(kerneltest.Soon(t), "tap0"))
+		noPolicies(t, next)
+		spoofed := kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "nothing holds it any more")
+		tap.Send(t, spoofed)
+		out.Expect(t, spoofed)
+	}
+	t.Log("found:", found)
+}

@@ -1,0 +1,327 @@
+package tap
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/bpf"
+	"sluice/internal/model"
+)
+
+// switching is the part of a tap's program that holds frames to a switch port's rules. The rules are compiled in:
+// the code of each is straight, and a change is another program, which the kernel puts in the place of the other
+// between two frames.
+type switching struct {
+	dir  int
+	port *switchPort
+}
+
+// Further places in the program's stack.
+const (
+	stackRule = -88 // the words of the rule that the frame belongs to
+	stackPush = -96 // the VLAN whose tag a frame from the guest gets, 0: none
+	stackText = -160
+)
+
+// Offsets of struct __sk_buff (linux/bpf.h).
+const (
+	skbVLANTCI   = 24
+	skbVLANProto = 28
+)
+
+// Registers of this part, which is over before the others begin: the address that tells the rule, its first and
+// last bytes or the other way round, and the frame's VLAN.
+const (
+	regWord = asm.R7
+	regHalf = asm.R8
+	regVLAN = asm.R9
+)
+
+// badTag stands for a tag that no port lets pass: two of them, a priority tag (VLAN 0), or one of another type than 802.1Q.
+const badTag = 0xffff
+
+// tagTypes are the EtherTypes of tags, IEEE's and the older ones of vendors. The kernel takes the outer tag off a frame:
+// what is found in the frame is a second one, or comes from this host's own programs.
+var tagTypes = []uint16{unix.ETH_P_8021Q, unix.ETH_P_8021AD, 0x9100, 0x9200, 0x9300}
+
+const (
+	labelSpoof    = "drop spoof"
+	labelVLAN     = "drop vlan"
+	labelRate     = "drop rate"
+	labelUnknown  = "drop unknown"
+	labelSwitched = "switched"
+)
+
+// rule leads to the code of a rule.
+func ruleLabel(i int) string { return fmt.Sprint("rule ", i) }
+
+// judge finds the frame's rule and drops what that does not let through. It changes nothing of the frame but at the tap's egress,
+// where it takes off the tag that the guest is not to see.
+func (s switching) judge() asm.Instructions {
+	insns := asm.Instructions{
+		asm.LoadMapPtr(asm.R1, s.port.rules.FD()), // so that whoever finds the program finds its rules
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, stackPush, asm.R1, asm.DWord),
+	}
+	insns = append(insns, s.belongs(noRule)...)
+	insns = append(insns, loadBytes(0, stackHeader, 14, labelUnknown)...)
+	insns = append(insns, readTag()...)
+	if s.dir == dirTx {
+		insns = append(insns, findPartial()...)
+		insns = append(insns, s.bySource()...)
+	} else {
+		insns = append(insns, s.byDestination()...)
+	}
+	for i := range s.port.spec.Rules {
+		insns = append(insns, s.rule(i)...)
+	}
+	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(labelSwitched))
+}
+
+// loadBytes copies n of the frame's bytes to the stack, or jumps where it has fewer.
+func loadBytes(offset, to, n int32, short string) asm.Instructions {
+	return append(asm.Instructions{asm.Mov.Imm(asm.R2, offset)}, loadBytesAt(to, n, short)...)
+}
+
+// loadBytesAt does so from the offset in R2.
+func loadBytesAt(to, n int32, short string) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R1, regFrame),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, to),
+		asm.Mov.Imm(asm.R4, n),
+		asm.FnSkbLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, short),
+	}
+}
+
+// belongs notes the frame's rule.
+func (s switching) belongs(rule int) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMapValue(asm.R1, s.port.table.FD(), uint32(ruleWord(rule)*8)),
+		asm.StoreMem(asm.RFP, stackRule, asm.R1, asm.DWord),
+	}
+}
+
+// readTag puts the frame's VLAN into regVLAN: 0 is none.
+func readTag() asm.Instructions {
+	insns := asm.Instructions{
+		asm.Mov.Imm(regVLAN, 0),
+		asm.LoadMem(asm.R1, regFrame, bpf.SKBVLANPresent, asm.Word),
+		asm.JEq.Imm(asm.R1, 0, "type"),
+		asm.LoadMem(regVLAN, regFrame, skbVLANTCI, asm.Word),
+		asm.And.Imm(regVLAN, 0xfff),
+		asm.JEq.Imm(regVLAN, 0, "bad tag"),
+		asm.LoadMem(asm.R1, regFrame, skbVLANProto, asm.Word),
+		asm.JNE.Imm(asm.R1, int32(bpf.NetworkOrder(unix.ETH_P_8021Q)), "bad tag"),
+		asm.LoadMem(asm.R1, asm.RFP, stackHeader+12, asm.Half).WithSymbol("type"),
+	}
+	for _, t := range tagTypes {
+		insns = append(insns, asm.JEq.Imm(asm.R1, int32(bpf.NetworkOrder(t)), "bad tag"))
+	}
+	return append(insns,
+		asm.Ja.Label("tag read"),
+		asm.Mov.Imm(regVLAN, badTag).WithSymbol("bad tag"),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("tag read"),
+	)
+}
+
+// bySource finds the rule of a frame from the guest.
+func (s switching) bySource() asm.Instructions {
+	insns := asm.Instructions{
+		asm.LoadMem(regHalf, asm.RFP, stackHeader+6, asm.Half),
+		asm.LoadMem(regWord, asm.RFP, stackHeader+8, asm.Word),
+	}
+	for i, r := range s.port.spec.Rules {
+		insns = append(insns, matchMACs(fmt.Sprint("source ", i), r.MACs, ruleLabel(i), regWord, regHalf, headLast)...)
+	}
+	return append(insns, s.unlessOpen(labelSpoof))
+}
+
+// unlessOpen is what becomes of a frame whose address is no rule's: the first that checks no source has it.
+func (s switching) unlessOpen(otherwise string) asm.Instruction {
+	for i, r := range s.port.spec.Rules {
+		if r.Spoof {
+			return asm.Ja.Label(ruleLabel(i))
+		}
+	}
+	return asm.Ja.Label(otherwise)
+}
+
+// byDestination finds the rule of a frame to the guest. What is for all belongs to the first that is in its VLAN. What is for
+// somebody else, which the bridge sends to all ports when it does not know to which, is not for the guest: that is not counted.
+func (s switching) byDestination() asm.Instructions {
+	insns := asm.Instructions{
+		asm.LoadMem(regWord, asm.RFP, stackHeader, asm.Word),
+		asm.LoadMem(regHalf, asm.RFP, stackHeader+4, asm.Half),
+		asm.LoadMem(asm.R1, asm.RFP, stackHeader, asm.Byte),
+		asm.And.Imm(asm.R1, 1),
+		asm.JNE.Imm(asm.R1, 0, "for all"),
+	}
+	for i, r := range s.port.spec.Rules {
+		insns = append(insns, matchMACs(fmt.Sprint("destination ", i), r.MACs, ruleLabel(i), regWord, regHalf, headFirst)...)
+	}
+	insns = append(insns, s.unlessOpen(labelUnknown), asm.Mov.Imm(asm.R0, 0).WithSymbol("for all"))
+	for i := range s.port.spec.Rules {
+		next := fmt.Sprint("not of ", i)
+		insns = append(insns, s.checkVLAN(i, next)...)
+		insns = append(insns, asm.Ja.Label(ruleLabel(i)), asm.Mov.Imm(asm.R0, 0).WithSymbol(next))
+	}
+	return append(insns, asm.Ja.Label(labelVLAN))
+}
+
+// How an address is read, by where it begins: its first four bytes and then two, or two and then four.
+func headFirst(m *model.MAC) (four, two []byte) { return m[:4], m[4:] }
+func headLast(m *model.MAC) (four, two []byte)  { return m[2:], m[:2] }
+
+// matchMACs jumps if the address in two registers is one of these.
+func matchMACs(name string, macs []model.MAC, found string, four, two asm.Register, split func(*model.MAC) (four, two []byte)) (insns asm.Instructions) {
+	for i := range macs {
+		next := fmt.Sprint(name, " not ", i)
+		w, h := split(&macs[i])
+		insns = append(insns,
+			asm.JNE.Imm32(four, word(w), next),
+			asm.JEq.Imm32(two, int32(binary.NativeEndian.Uint16(h)), found),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol(next),
+		)
+	}
+	return insns
+}
+
+// rule holds a frame to one rule.
+func (s switching) rule(i int) asm.Instructions {
+	r := &s.port.spec.Rules[i]
+	insns := s.belongs(i)
+	insns[0] = insns[0].WithSymbol(ruleLabel(i))
+	insns = append(insns, s.checkVLAN(i, labelVLAN)...)
+	if s.dir == dirTx {
+		if !r.Spoof {
+			insns = append(insns, asNoBridge(i)...)
+		}
+		insns = append(insns, speaking{i, r}.check()...)
+	}
+	switch {
+	case r.VLAN == 0:
+	case s.dir == dirTx:
+		insns = append(insns, asm.Mov.Imm(asm.R1, int32(r.VLAN)), asm.StoreMem(asm.RFP, stackPush, asm.R1, asm.DWord))
+	default:
+		insns = append(insns, asm.Mov.Reg(asm.R1, regFrame), asm.FnSkbVlanPop.Call(), asm.JNE.Imm(asm.R0, 0, labelVLAN))
+	}
+	return append(insns, asm.Ja.Label(labelSwitched))
+}
+
+// groupsOfBridges are what bridges and switches tell each other by: spanning tree, pause, LACP, LLDP and registrations of VLANs (IEEE
+// 802.1D, 802.1Q), and Cisco's spanning tree, CDP and VTP. A switch may shut the host's port when such a frame comes out of it.
+var groupsOfBridges = []struct {
+	head       [4]byte
+	first, end int32 // of the two bytes behind
+}{
+	{[4]byte{0x01, 0x80, 0xc2, 0x00}, 0x0000, 0x0030},
+	{[4]byte{0x01, 0x00, 0x0c, 0xcc}, 0xcccc, 0xccce},
+}
+
+// asNoBridge drops what a guest sends to these groups: it could pose as a bridge.
+func asNoBridge(rule int) (insns asm.Instructions) {
+	for i, g := range groupsOfBridges {
+		next := fmt.Sprintf("rule %d, no group of bridges %d", rule, i)
+		insns = append(insns,
+			asm.LoadMem(asm.R1, asm.RFP, stackHeader, asm.Word),
+			asm.JNE.Imm32(asm.R1, word(g.head[:]), next),
+			asm.LoadMem(asm.R1, asm.RFP, stackHeader+4, asm.Half),
+			asm.HostTo(asm.BE, asm.R1, asm.Half),
+			asm.JLT.Imm(asm.R1, g.first, next),
+			asm.JLT.Imm(asm.R1, g.end, labelSpoof),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol(next),
+		)
+	}
+	return insns
+}
+
+// checkVLAN jumps if the frame's tag is not one that the rule has there: a guest in a VLAN knows nothing of it.
+func (s switching) checkVLAN(i int, otherwise string) asm.Instructions {
+	r := &s.port.spec.Rules[i]
+	if len(r.Trunk) == 0 {
+		want := 0
+		if s.dir == dirRx {
+			want = r.VLAN
+		}
+		return asm.Instructions{asm.JNE.Imm(regVLAN, int32(want), otherwise)}
+	}
+	passes := fmt.Sprintf("%d passes or %s", i, otherwise)
+	var insns asm.Instructions
+	for k, v := range r.Trunk {
+		next := fmt.Sprint(passes, " not ", k)
+		insns = append(insns,
+			asm.JLT.Imm(regVLAN, int32(v.First), next),
+			asm.JLE.Imm(regVLAN, int32(v.Last), passes),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol(next),
+		)
+	}
+	return append(insns, asm.Ja.Label(otherwise), asm.Mov.Imm(asm.R0, 0).WithSymbol(passes))
+}
+
+// meters hold the frame to the rates of its rule, and charge it: the tap's own meters let it pass.
+func (s switching) meters() asm.Instructions {
+	if !slices.ContainsFunc(s.port.spec.Rules, func(r model.SwitchRule) bool {
+		return [2]model.Rate{dirTx: r.Limit, dirRx: r.Receive}[s.dir] != model.Rate{}
+	}) {
+		return nil
+	}
+	insns := asm.Instructions{asm.LoadMem(asm.R5, asm.RFP, stackRule, asm.DWord)}
+	kinds := []meter{contractBits, contractPackets}
+	for _, m := range kinds {
+		done := fmt.Sprint("rule's check ", m)
+		insns = append(insns, checkMeter(asm.R5, ruleMeter(m, s.dir), done, labelRate)...)
+		insns = append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(done))
+	}
+	for _, m := range kinds {
+		done := fmt.Sprint("rule's charge ", m)
+		insns = append(insns, chargeMeter(asm.R5, ruleMeter(m, s.dir), m, done)...)
+		insns = append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(done))
+	}
+	return insns
+}
+
+// push gives the frame the tag of the guest's VLAN. This is the last thing, so that meters count what the guest sent.
+func (s switching) push() asm.Instructions {
+	if s.dir != dirTx {
+		return nil
+	}
+	return asm.Instructions{
+		asm.LoadMem(asm.R3, asm.RFP, stackPush, asm.DWord),
+		asm.JEq.Imm(asm.R3, 0, "tagged"),
+		asm.Mov.Reg(asm.R1, regFrame),
+		asm.Mov.Imm(asm.R2, int32(bpf.NetworkOrder(unix.ETH_P_8021Q))),
+		asm.FnSkbVlanPush.Call(),
+		asm.JNE.Imm(asm.R0, 0, labelVLAN),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("tagged"),
+	}
+}
+
+// drops count by reason. What no instruction leads to is left out, since the kernel refuses a program with such code.
+func (s switching) drops(all asm.Instructions) (insns asm.Instructions) {
+	used := map[string]bool{}
+	for i := range all {
+		used[all[i].Reference()] = true
+	}
+	for _, reason := range []struct {
+		label string
+		word  int
+	}{{labelSpoof, wordSpoof}, {labelVLAN, wordVLAN}, {labelRate, wordRate}} {
+		if !used[reason.label] {
+			continue
+		}
+		insns = append(insns,
+			asm.LoadMem(asm.R2, asm.RFP, stackRule, asm.DWord).WithSymbol(reason.label),
+			asm.Mov.Imm(asm.R1, 1),
+			asm.AddAtomic.Mem(asm.R2, asm.R1, asm.DWord, int16(reason.word*8)),
+			asm.Mov.Imm(asm.R0, bpf.TCXDrop),
+			asm.Return(),
+		)
+	}
+	return append(insns, asm.Mov.Imm(asm.R0, bpf.TCXDrop).WithSymbol(labelUnknown), asm.Return())
+}

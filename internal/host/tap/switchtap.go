@@ -1,0 +1,229 @@
+package tap
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/cilium/ebpf/link"
+
+	"sluice/internal/model"
+)
+
+// setPort makes a tap a switch port, or changes one. That the tap has a policy makes no difference.
+func (s *taps) setPort(spec model.SwitchPort, ask tapQuestions) (model.SwitchPortState, error) {
+	tap := spec.Tap
+	t, err := s.find(tap, ask)
+	if err == nil && t == nil {
+		t, err = s.create(tap, ask)
+	}
+	if err != nil {
+		return model.SwitchPortState{}, err
+	}
+	if now, err := t.portState(tap); err != nil || now.Detached == model.No && sameRules(now.SwitchPort, spec) {
+		return now, err
+	}
+	if err := s.refresh(t); err != nil {
+		return model.SwitchPortState{}, err
+	}
+	port, err := newSwitchPort(spec, t.port)
+	if err != nil {
+		return model.SwitchPortState{}, errors.Join(err, s.removeUnused(tap, t))
+	}
+	port.mem.limit(spec.Rules, monotonic())
+	if err := s.comeFirst(tap, t); err != nil {
+		return model.SwitchPortState{}, errors.Join(err, port.Close())
+	}
+	if err := errors.Join(s.keep(t, port), s.replace(tap, t, [2]bool{true, true})); err != nil {
+		return model.SwitchPortState{}, errors.Join(err, s.removeUnused(tap, t))
+	}
+	return t.portState(tap)
+}
+
+// sameRules compares ports as they are kept.
+func sameRules(a, b model.SwitchPort) bool {
+	x, xerr := json.Marshal(a)
+	y, yerr := json.Marshal(b)
+	return xerr == nil && yerr == nil && slices.Equal(x, y)
+}
+
+// removePort leaves of a tap what its policy needs.
+func (s *taps) removePort(tap string, ask tapQuestions) error {
+	t, err := s.find(tap, ask)
+	if errors.Is(err, model.ErrGone) {
+		return s.remove(tap)
+	}
+	if t == nil || err != nil {
+		return err
+	}
+	if err := s.refresh(t); t.port == nil || err != nil {
+		return err
+	}
+	wanted := t.wants(tap)
+	if wanted == [2]bool{} {
+		return s.remove(tap)
+	}
+	return errors.Join(s.keep(t, nil), s.replace(tap, t, wanted))
+}
+
+// removePolicy leaves of a tap what its switch port needs.
+func (s *taps) removePolicy(tap string, ask tapQuestions) error {
+	isPort, err := s.isPort(tap)
+	if err != nil {
+		return err
+	}
+	if !isPort {
+		return s.remove(tap)
+	}
+	t, err := s.find(tap, ask)
+	if errors.Is(err, model.ErrGone) {
+		return s.remove(tap)
+	}
+	if t == nil || err != nil {
+		return err
+	}
+	t.mem.write(TapPolicy{}, monotonic(), 0)
+	return s.attach(tap, t, [2]bool{true, true}) // where somebody has taken one off
+}
+
+// isPort says whether the programs that stand on a tap, or on one of its name that has gone, hold a switch port.
+func (s *taps) isPort(tap string) (bool, error) {
+	if t := s.opened(tap); t != nil {
+		err := s.refresh(t)
+		return t.port != nil, err
+	}
+	t, err := s.load(tap)
+	if t == nil || errors.Is(err, errLayout) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return t.port != nil, t.Close()
+}
+
+// wants says which directions the policy needs a program for.
+func (t *policedTap) wants(tap string) [2]bool {
+	p := t.mem.read(tap, monotonic())
+	return p.wants()
+}
+
+// refresh opens what the attached programs hold: another process may have changed it. What is not attached to the tap
+// any more still counts, and where nothing is left what is known stays.
+func (s *taps) refresh(t *policedTap) error {
+	if t.attached() == [2]bool{} {
+		return nil
+	}
+	port, err := t.readPort()
+	if err != nil {
+		return err
+	}
+	return s.keep(t, port)
+}
+
+// keep remembers the port that programs are made for: list may be looking.
+func (s *taps) keep(t *policedTap, port *switchPort) error {
+	s.mu.Lock()
+	old := t.port
+	t.port = port
+	s.mu.Unlock()
+	return old.Close()
+}
+
+// readPort opens the port that the first of the programs holds which holds any.
+func (t *policedTap) readPort() (*switchPort, error) {
+	for _, l := range t.links {
+		if l == nil {
+			continue
+		}
+		if p, err := portOfLink(l); p != nil || err != nil {
+			return p, err
+		}
+	}
+	return nil, nil
+}
+
+// replace puts programs for what is known of the tap now in the place of those that are attached. Nothing passes in between.
+func (s *taps) replace(tap string, t *policedTap, wanted [2]bool) error {
+	for dir, l := range t.links {
+		if l == nil || !wanted[dir] {
+			continue
+		}
+		prog, err := s.program(t, dir)
+		if err == nil {
+			err = errors.Join(l.Update(prog), prog.Close())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.attach(tap, t, wanted)
+}
+
+// portState says what the programs that are attached hold. Tap is "" if that is no switch port; Detached is unknown of one that
+// another version made.
+func (t *policedTap) portState(tap string) (now model.SwitchPortState, err error) {
+	p, err := t.readPort()
+	if p == nil || err != nil {
+		return now, err
+	}
+	defer p.Close()
+	whole := t.intact()
+	for _, l := range t.links {
+		same, err := holds(l, p)
+		if err != nil {
+			return now, err
+		}
+		whole = whole && same
+	}
+	if p.foreign {
+		return model.SwitchPortState{SwitchPort: model.SwitchPort{Tap: tap}, Index: t.index, Counts: []model.SwitchDrop{{}}}, nil
+	}
+	counts := p.mem.counts(len(p.spec.Rules))
+	whose := 0
+	if len(p.spec.Rules) > 1 {
+		whose = len(counts) - 1 // the tap's own limits are no single rule's
+	}
+	counts[whose].Rate += t.mem.dropped(dirTx).Packets + t.mem.dropped(dirRx).Packets
+	return model.SwitchPortState{SwitchPort: p.spec, Index: t.index, Detached: model.TriOf(!whole), Counts: counts}, nil
+}
+
+// holds says whether a program holds that port: one of the two may, where a process was killed between them.
+func holds(l link.Link, want *switchPort) (bool, error) {
+	if l == nil {
+		return false, nil
+	}
+	p, err := portOfLink(l)
+	if p == nil || err != nil {
+		return false, err
+	}
+	return p.id == want.id, p.Close()
+}
+
+// ports lists the taps that may be switch ports.
+func (s *taps) ports() ([]string, error) {
+	taps, err := s.pinned()
+	s.mu.Lock()
+	for tap := range s.open {
+		taps = append(taps, tap)
+	}
+	s.mu.Unlock()
+	slices.Sort(taps)
+	return slices.Compact(taps), err
+}
+
+// portOf says what stands on a tap, Tap is "" if that is no switch port.
+func (s *taps) portOf(tap string) (now model.SwitchPortState, err error) {
+	if t := s.opened(tap); t != nil {
+		return t.portState(tap)
+	}
+	t, err := s.load(tap)
+	if t == nil || errors.Is(err, errLayout) {
+		return now, nil
+	}
+	if err != nil {
+		return now, err
+	}
+	now, err = t.portState(tap)
+	return now, errors.Join(err, t.Close())
+}

@@ -1,0 +1,312 @@
+package tap
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/bpf"
+	"sluice/internal/model"
+)
+
+// taps are the policies of taps. The kernel keeps them: a map and a program for each
+// direction, pinned in the BPF file system. What this process has open of them is remembered, so that
+// a renewal takes no more than a few stores to shared memory; whether it is still
+// there is asked each time. Calls for one tap come one after the other (see locks).
+type taps struct {
+	pins  bpf.Pins
+	lease time.Duration
+	log   *slog.Logger
+	warn  sync.Once
+
+	mu    sync.Mutex
+	open  map[string]*policedTap
+	local *localMACs // nil: not needed yet
+}
+
+func newTaps(p bpf.Pins, lease time.Duration, log *slog.Logger) *taps {
+	return &taps{pins: p, lease: lease, log: log, open: map[string]*policedTap{}}
+}
+
+// policedTap is what this process has open of a tap's policy.
+type policedTap struct {
+	index int // of the tap
+	table *ebpf.Map
+	mem   *policyMemory
+	links [2]link.Link // by direction; nil: none
+	port  *switchPort  // that the programs hold, nil: none; see taps.refresh
+}
+
+// attached says which directions have a program.
+func (t *policedTap) attached() (has [2]bool) {
+	for dir, l := range t.links {
+		has[dir] = l != nil
+	}
+	return has
+}
+
+func (t *policedTap) Close() error {
+	err := errors.Join(t.mem.Close(), t.table.Close(), t.port.Close())
+	for _, l := range t.links {
+		if l != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}
+	return err
+}
+
+// intact says whether each program that was attached still is.
+func (t *policedTap) intact() bool {
+	if t.index == 0 { // not even when it was adopted
+		return false
+	}
+	for _, l := range t.links {
+		if l != nil && bpf.AttachedTo(l) != t.index {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *taps) update(tap string, edit func(*TapPolicy), ask tapQuestions) (TapPolicy, error) {
+	t, err := s.find(tap, ask)
+	if err != nil {
+		return TapPolicy{}, err
+	}
+	policy := TapPolicy{Tap: tap}
+	if t != nil {
+		policy = t.mem.read(tap, monotonic())
+	}
+	shaper := policy.Shaper
+	edit(&policy)
+	wanted, err := s.wanted(t, policy)
+	if err != nil {
+		return TapPolicy{}, err
+	}
+	if wanted == [2]bool{} {
+		return TapPolicy{Tap: tap}, s.remove(tap)
+	}
+	if t == nil {
+		if t, err = s.create(tap, ask); err != nil {
+			return TapPolicy{}, err
+		}
+	}
+	if policy.Shaper != 0 {
+		if err := s.mayShape(tap, t, policy.Shaper != shaper, ask); err != nil {
+			return TapPolicy{}, errors.Join(err, s.removeUnused(tap, t))
+		}
+	}
+	t.mem.write(policy, monotonic(), s.lease) // first: no frame passes a program that has no limit yet
+	if err := s.attach(tap, t, wanted); err != nil {
+		return TapPolicy{}, errors.Join(err, s.removeUnused(tap, t))
+	}
+	now := t.mem.read(tap, monotonic())
+	now.Index, now.Detached = t.index, model.No
+	return now, nil
+}
+
+// wanted says which directions need a program: for the policy, or for the switch port on the tap.
+func (s *taps) wanted(t *policedTap, policy TapPolicy) ([2]bool, error) {
+	if t == nil {
+		return policy.wants(), nil
+	}
+	if wanted := t.wantedFor(policy); wanted == t.attached() {
+		return wanted, nil
+	}
+	err := s.refresh(t) // another process may have made or removed a port
+	return t.wantedFor(policy), err
+}
+
+func (t *policedTap) wantedFor(policy TapPolicy) [2]bool {
+	if t.port != nil {
+		return [2]bool{true, true}
+	}
+	return policy.wants()
+}
+
+// removeUnused removes a policy that no program is attached for.
+func (s *taps) removeUnused(tap string, t *policedTap) error {
+	if t.links != [2]link.Link{} {
+		return nil
+	}
+	return s.remove(tap)
+}
+
+// find returns what stands on the tap, nil if there is nothing. What is left of a tap of that
+// name that has gone is removed.
+func (s *taps) find(tap string, ask tapQuestions) (*policedTap, error) {
+	t := s.opened(tap)
+	if t == nil {
+		var err error
+		if t, err = s.adopt(tap); t == nil || err != nil {
+			return nil, err
+		}
+	}
+	if t.intact() {
+		return t, nil
+	}
+	index, err := ask.index()
+	if err != nil || index != t.index || s.pins.Ready() == nil && !s.pins.Has(tapPin(tap, pinMap)) {
+		// The tap has gone, and another may have its name; or another process has removed all.
+		return nil, errors.Join(err, s.remove(tap))
+	}
+	// Somebody has taken a program off.
+	if err := s.refresh(t); err != nil {
+		return nil, err
+	}
+	for dir, l := range t.links {
+		if l != nil && bpf.AttachedTo(l) != index {
+			if err := s.takeOff(tap, t, dir); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t, nil
+}
+
+func (s *taps) opened(tap string) *policedTap {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[tap]
+}
+
+func (s *taps) remember(tap string, t *policedTap) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[tap] = t
+}
+
+func (s *taps) create(tap string, ask tapQuestions) (*policedTap, error) {
+	index, err := ask.index()
+	if err != nil {
+		return nil, err
+	}
+	table, err := newPolicyMap()
+	if err != nil {
+		return nil, err
+	}
+	mem, err := openPolicyMemory(table)
+	if err != nil {
+		return nil, errors.Join(err, table.Close())
+	}
+	t := &policedTap{index: index, table: table, mem: mem}
+	s.remember(tap, t)
+	s.pin(table, tapPin(tap, pinMap))
+	return t, nil
+}
+
+// pin keeps something beyond this process if that can be.
+func (s *taps) pin(what interface{ Pin(path string) error }, name string) {
+	if err := s.pins.Add(what, name); err != nil {
+		s.warn.Do(func() {
+			s.log.Warn("limits of taps end with this process: then nothing keeps guests to their contracts", "error", err)
+		})
+	}
+}
+
+// attach brings the programs to the tap that are wanted, and takes off those that are not.
+func (s *taps) attach(tap string, t *policedTap, wanted [2]bool) error {
+	for dir, want := range wanted {
+		l := t.links[dir]
+		switch {
+		case want == (l != nil):
+		case want:
+			if err := s.attachOne(tap, t, dir); err != nil {
+				return err
+			}
+		default:
+			if err := s.takeOff(tap, t, dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takeOff detaches the program of one direction.
+func (s *taps) takeOff(tap string, t *policedTap, dir int) error {
+	l := t.links[dir]
+	s.link(t, dir, nil)
+	return errors.Join(detach(l), l.Close(), s.pins.Remove(tapPin(tap, dirNames[dir])))
+}
+
+// attachOne attaches the program of one direction. Behind all others at ingress: what goes
+// to a shaper is not seen by those behind; but before them on a switch port, see mayShape. Before mirrors at egress: what
+// is dropped is not copied.
+func (s *taps) attachOne(tap string, t *policedTap, dir int) error {
+	prog, err := s.program(t, dir)
+	if err != nil {
+		return err
+	}
+	defer prog.Close() // the link holds it
+	options := link.TCXOptions{Interface: t.index, Program: prog, Attach: ebpf.AttachTCXIngress, Anchor: link.Tail()}
+	if dir == dirRx {
+		options.Attach = ebpf.AttachTCXEgress
+	}
+	if dir == dirRx || t.port != nil {
+		options.Anchor = link.Head()
+	}
+	l, err := bpf.AttachTCX(options)
+	if err != nil {
+		return err
+	}
+	s.link(t, dir, l)
+	s.pin(l, tapPin(tap, dirNames[dir]))
+	return nil
+}
+
+// link remembers what is attached: list may be looking.
+func (s *taps) link(t *policedTap, dir int, l link.Link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.links[dir] = l
+}
+
+func (s *taps) program(t *policedTap, dir int) (*ebpf.Program, error) {
+	if t.port != nil && t.port.foreign {
+		return nil, fmt.Errorf("switch port %w: set it again", errLayout)
+	}
+	local, err := s.localMACs()
+	if err != nil {
+		return nil, err
+	}
+	return policer{dir: dir, policy: t.table, local: local.table, port: t.port}.load()
+}
+
+// remove takes off what stands, the map last: as long as its pin is there, the next process
+// sees that there is something to remove.
+func (s *taps) remove(tap string) (err error) {
+	s.mu.Lock()
+	t := s.open[tap]
+	delete(s.open, tap)
+	s.mu.Unlock()
+	if t != nil {
+		for _, l := range t.links {
+			if l != nil {
+				err = errors.Join(err, detach(l))
+			}
+		}
+		err = errors.Join(err, t.Close())
+	}
+	for _, name := range dirNames {
+		err = errors.Join(err, s.pins.Remove(tapPin(tap, name)))
+	}
+	if err != nil {
+		return err
+	}
+	return s.pins.Unpin(tapPin(tap, pinMap))
+}
+
+// detach takes a program off, though it is pinned or another process has it open.
+func detach(l link.Link) error {
+	if err := l.Detach(); err != nil && !errors.Is(err, unix.ENOLINK) {
+		return err
+	}
+	return nil
+}

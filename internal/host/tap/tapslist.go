@@ -1,0 +1,166 @@
+package tap
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/bpf"
+	"sluice/internal/model"
+)
+
+// adopt opens what an earlier process pinned, and puts this version's programs in the
+// place of those that are attached; nil if there is nothing, or nothing of use.
+func (s *taps) adopt(tap string) (*policedTap, error) {
+	t, err := s.load(tap)
+	if errors.Is(err, errLayout) {
+		return nil, s.remove(tap)
+	}
+	if t == nil || err != nil {
+		return nil, err
+	}
+	for dir, l := range t.links {
+		if l == nil || t.port != nil && t.port.foreign {
+			continue
+		}
+		prog, err := s.program(t, dir)
+		if err == nil {
+			err = errors.Join(l.Update(prog), prog.Close())
+		}
+		if err != nil && !errors.Is(err, unix.ENOLINK) { // the tap has gone: find sees that
+			return nil, errors.Join(err, t.Close())
+		}
+	}
+	s.remember(tap, t)
+	return t, nil
+}
+
+// load opens what is pinned of a tap's policy, nil if there is nothing.
+func (s *taps) load(tap string) (*policedTap, error) {
+	if !s.pins.Has(tapPin(tap, pinMap)) {
+		return nil, nil
+	}
+	table, err := ebpf.LoadPinnedMap(s.pins.Path(tapPin(tap, pinMap)), nil)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := openPolicyMemory(table)
+	if err != nil {
+		return nil, errors.Join(err, table.Close())
+	}
+	t := &policedTap{table: table, mem: mem}
+	for dir := range t.links {
+		l, err := link.LoadPinnedLink(s.pins.Path(tapPin(tap, dirNames[dir])), nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.links[dir] = l
+		t.index = max(t.index, bpf.AttachedTo(l))
+	}
+	if t.port, err = t.readPort(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+func (s *taps) list() ([]TapPolicy, error) {
+	found := map[string]standing{}
+	s.mu.Lock()
+	for tap, t := range s.open {
+		found[tap] = t.standing(tap)
+	}
+	s.mu.Unlock()
+	names, err := s.pinned()
+	if err != nil {
+		return nil, err
+	}
+	for _, tap := range names {
+		if _, seen := found[tap]; !seen {
+			found[tap] = s.standing(tap)
+		}
+	}
+	all := make([]TapPolicy, 0, len(found))
+	for _, t := range found {
+		if !t.port {
+			all = append(all, t.TapPolicy)
+		}
+	}
+	slices.SortFunc(all, func(a, b TapPolicy) int { return cmp.Compare(a.Tap, b.Tap) })
+	return all, nil
+}
+
+// standing is a policy, or what comes with a switch port that is without one.
+type standing struct {
+	TapPolicy
+	port bool
+}
+
+// standing says what is pinned for a tap.
+func (s *taps) standing(tap string) standing {
+	t, err := s.load(tap)
+	switch {
+	case err != nil && !errors.Is(err, errLayout):
+		return standing{TapPolicy: TapPolicy{Tap: tap}} // Detached is Unknown
+	case t == nil: // programs without a map, or of another version: nothing that works
+		return standing{TapPolicy: TapPolicy{Tap: tap, Detached: model.Yes}}
+	}
+	defer t.Close()
+	return t.standing(tap)
+}
+
+func (t *policedTap) standing(tap string) standing {
+	p := t.mem.read(tap, monotonic())
+	p.Index = t.index
+	p.Detached = model.TriOf(!t.intact())
+	return standing{p, t.port != nil && p.wants() == [2]bool{}}
+}
+
+// pinned lists the taps that something is pinned of.
+func (s *taps) pinned() (taps []string, err error) {
+	names, err := s.pins.Names()
+	for _, name := range names {
+		if tap, _, ok := parseTapPin(name); ok && !slices.Contains(taps, tap) {
+			taps = append(taps, tap)
+		}
+	}
+	return taps, err
+}
+
+// drop closes what is open; what is pinned stays.
+func (s *taps) drop() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tap, t := range s.open {
+		err = errors.Join(err, t.Close())
+		delete(s.open, tap)
+	}
+	if s.local != nil {
+		err = errors.Join(err, s.local.table.Close())
+		s.local = nil
+	}
+	return err
+}
+
+// Pins of a tap are TAP_tx, TAP_rx and TAP_map.
+const pinMap = "map"
+
+var dirNames = [2]string{dirTx: "tx", dirRx: "rx"}
+
+func tapPin(tap, what string) string { return bpf.Escape(tap) + "_" + what }
+
+// parseTapPin reads such a name.
+func parseTapPin(name string) (tap, what string, ok bool) {
+	text, what, _ := strings.Cut(name, "_")
+	tap, ok = bpf.Unescape(text)
+	ok = ok && tap != "" && (what == pinMap || slices.Contains(dirNames[:], what))
+	return tap, what, ok && tapPin(tap, what) == name
+}

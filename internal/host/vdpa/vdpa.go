@@ -1,0 +1,218 @@
+package vdpa
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/host/sysif"
+	"sluice/internal/model"
+)
+
+// VDPAManagers lists what makes vDPA devices, sorted by name; none where the kernel has no vDPA.
+func (h *Bus) VDPAManagers(ctx context.Context) ([]model.VDPAManager, error) {
+	found, err := vdpaDump(ctx, h, vdpaManagerGet, decodeVDPAManager)
+	slices.SortFunc(found, func(a, b model.VDPAManager) int { return strings.Compare(a.Name, b.Name) })
+	return found, sysif.Fail("list", "vDPA management devices", err)
+}
+
+// VDPADevices lists the network devices on the vDPA bus, whoever made them, sorted by name; none where the kernel has no vDPA.
+func (h *Bus) VDPADevices(ctx context.Context) ([]model.VDPADevice, error) {
+	found, err := vdpaDump(ctx, h, vdpaDevGet, decodeVDPADevice)
+	for i := range found {
+		h.describeVDPA(ctx, &found[i])
+	}
+	slices.SortFunc(found, func(a, b model.VDPADevice) int { return strings.Compare(a.Name, b.Name) })
+	return found, sysif.Fail("list", "vDPA devices", err)
+}
+
+// CreateVDPA makes a device, unless it is there, and gives it to vhost_vdpa. Then model.VDPAPath of its name leads to its
+// node. A device that is there with another MAC is made anew, unless it is in use.
+func (h *Bus) CreateVDPA(ctx context.Context, want model.VDPAWant) (d model.VDPADevice, err error) {
+	err = h.vdpaAlone(ctx, want.Name, func() (err error) {
+		d, err = h.createVDPA(ctx, want)
+		return err
+	})
+	return d, sysif.Fail("make vDPA device", want.Name, err)
+}
+
+// DeleteVDPA removes a device that CreateVDPA made; that there is none is no error. One in use is left alone: the kernel
+// would wait for its user, and do nothing else on the bus meanwhile.
+func (h *Bus) DeleteVDPA(ctx context.Context, name string) error {
+	err := h.vdpaAlone(ctx, name, func() error { return h.deleteVDPA(ctx, name) })
+	return sysif.Fail("delete vDPA device", name, err)
+}
+
+// vdpaAlone runs fn while no other call of ours changes the bus.
+func (h *Bus) vdpaAlone(ctx context.Context, name string, fn func() error) error {
+	if _, ours := model.VDPAOurs(name); !ours {
+		return sysif.Permanent("it is not Sluice's")
+	}
+	return h.k.Busy.Exclusive(ctx, "vdpa", fn)
+}
+
+func (h *Bus) createVDPA(ctx context.Context, want model.VDPAWant) (d model.VDPADevice, err error) {
+	if !h.k.Sys.Exists(vhostDriver) {
+		return d, sysif.Permanent("the driver vhost_vdpa, which gives vDPA devices to VMs, is not there: modprobe vhost_vdpa")
+	}
+	managers, err := h.VDPAManagers(ctx)
+	if err != nil {
+		return d, err
+	}
+	devices, err := h.VDPADevices(ctx)
+	if err != nil {
+		return d, err
+	}
+	at := slices.IndexFunc(devices, func(d model.VDPADevice) bool { return d.Name == want.Name })
+	if at >= 0 && devices[at].MAC != want.MAC && !devices[at].MAC.IsZero() {
+		if err := h.deleteVDPA(ctx, want.Name); err != nil {
+			return d, fmt.Errorf("it has MAC %s: %w", devices[at].MAC, err)
+		}
+		at = -1
+	}
+	if at < 0 {
+		if err := h.makeVDPA(ctx, want, vdpaCandidates(want.Manager, managers, devices)); err != nil {
+			return d, err
+		}
+	}
+	node, err := bindVHost(h.k.Sys, want.Name)
+	if err != nil {
+		return d, err
+	}
+	if err := linkVDPA(h.dir, want.Name, node); err != nil {
+		return d, err
+	}
+	return h.findVDPA(ctx, want.Name)
+}
+
+// makeVDPA asks one management device after the other: one of a NIC's VF makes a single device.
+func (h *Bus) makeVDPA(ctx context.Context, want model.VDPAWant, managers []string) error {
+	if len(managers) == 0 {
+		return sysif.Permanent(fmt.Sprintf("no vDPA management device for network devices is called %q: `vdpa mgmtdev show` lists them; the driver of the NIC "+
+			"brings them (modprobe mlx5_vdpa), or vdpa_sim_net to try", want.Manager))
+	}
+	var refused []error
+	for _, m := range managers {
+		err := h.makeVDPAOn(ctx, want, m)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		refused = append(refused, fmt.Errorf("%s: %w", m, err))
+	}
+	return fmt.Errorf("none of %d management devices makes it, the last is %w", len(managers), refused[len(refused)-1])
+}
+
+// makeVDPAOn makes it, and makes sure of its MAC: some management devices set none.
+func (h *Bus) makeVDPAOn(ctx context.Context, want model.VDPAWant, manager string) error {
+	family, err := sysif.GenericFamily(ctx, h.k.Generic, vdpaFamily)
+	if err != nil {
+		return err
+	}
+	err = h.k.Generic.Do(ctx, vdpaCreate(family, manager, want))
+	if !errors.Is(err, unix.EOPNOTSUPP) || want.MTU != 0 || want.Pairs != 0 {
+		return err
+	}
+	plain := want
+	plain.MAC = model.MAC{}
+	if err := h.k.Generic.Do(ctx, vdpaCreate(family, manager, plain)); err != nil {
+		return err
+	}
+	made, err := h.findVDPA(ctx, want.Name)
+	if err == nil && made.MAC == want.MAC {
+		return nil
+	}
+	err = errors.Join(err, sysif.Permanent(fmt.Sprintf("it sets no MAC, and the device has %s: want that, or another management device", made.MAC)))
+	return errors.Join(err, h.k.Generic.Do(ctx, vdpaDelete(family, want.Name)))
+}
+
+func (h *Bus) deleteVDPA(ctx context.Context, name string) error {
+	d, err := h.findVDPA(ctx, name)
+	if errors.Is(err, unix.ENODEV) {
+		return unlinkVDPA(h.dir, name)
+	}
+	if err != nil {
+		return err
+	}
+	if d.InUse == model.Yes {
+		return errors.New("it is in use: shut the VM that has it off first")
+	}
+	family, err := sysif.GenericFamily(ctx, h.k.Generic, vdpaFamily)
+	if err != nil {
+		return err
+	}
+	if err := h.k.Generic.Do(ctx, vdpaDelete(family, name)); err != nil && !errors.Is(err, unix.ENODEV) {
+		return err
+	}
+	return unlinkVDPA(h.dir, name)
+}
+
+// findVDPA looks for one device; ENODEV if there is none.
+func (h *Bus) findVDPA(ctx context.Context, name string) (model.VDPADevice, error) {
+	all, err := h.VDPADevices(ctx)
+	for _, d := range all {
+		if d.Name == name {
+			return d, nil
+		}
+	}
+	return model.VDPADevice{}, cmp.Or(err, error(unix.ENODEV))
+}
+
+// describeVDPA adds what is not in the list of devices. Before Linux 6.2 the kernel shows a configuration, the MAC too,
+// only of a device that a driver has set up, and answers EAGAIN else.
+func (h *Bus) describeVDPA(ctx context.Context, d *model.VDPADevice) {
+	family, err := sysif.GenericFamily(ctx, h.k.Generic, vdpaFamily)
+	if err == nil {
+		var c model.VDPADevice
+		c, err = rtnl.Get(ctx, h.k.Generic, vdpaRequest(family, vdpaConfigGet).String(vdpaAttrName, d.Name), decodeVDPAConfig)
+		d.MAC, d.MTU, d.Pairs, d.InUse = c.MAC, c.MTU, c.Pairs, c.InUse
+	}
+	if errors.Is(err, unix.EAGAIN) {
+		d.InUse = model.No
+	}
+	d.Driver, d.Node = h.k.Sys.Target(vdpaDev(d.Name)+"/driver"), vdpaNode(h.k.Sys, d.Name)
+	d.Linked = d.Node != "" && vdpaLink(h.dir, d.Name) == d.Node
+}
+
+// vdpaDump lists what a command answers, nothing where the kernel has no vDPA. To ask for its family then would make the kernel look
+// for a module each time.
+func vdpaDump[T any](ctx context.Context, h *Bus, cmd uint8, decode func(rtnl.Message) (T, bool)) ([]T, error) {
+	if !h.k.Sys.Exists("bus/vdpa/devices") {
+		return nil, nil
+	}
+	family, err := sysif.GenericFamily(ctx, h.k.Generic, vdpaFamily)
+	if err != nil {
+		return nil, sysif.Absent(err)
+	}
+	return rtnl.Dump(ctx, h.k.Generic, vdpaRequest(family, cmd), decode)
+}
+
+// vdpaCandidates are the management devices that match, those with fewest devices first.
+func vdpaCandidates(pattern string, managers []model.VDPAManager, devices []model.VDPADevice) []string {
+	has := map[string]int{}
+	for _, d := range devices {
+		has[d.Manager]++
+	}
+	var out []string
+	for _, m := range managers {
+		if ok, err := path.Match(pattern, m.Name); m.Net && ok && err == nil {
+			out = append(out, m.Name)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(has[a], has[b]) })
+	return out
+}
+
+// cutManager takes the name of a management device apart.
+func cutManager(name string) (bus, dev string, hasBus bool) {
+	if bus, dev, hasBus = strings.Cut(name, "/"); !hasBus {
+		return "", name, false
+	}
+	return bus, dev, true
+}

@@ -1,0 +1,140 @@
+package vf
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/host/sysif"
+	"sluice/internal/model"
+)
+
+// devlink reads the mode of a NIC's embedded switch, and sets VFs' rates where the driver has them as objects of devlink (mlx5 and ice with the NIC's switch in
+// mode switchdev): there the messages for VFs of a PF may be refused. Rates are bytes/s.
+type devlink struct{ conn *rtnl.Conn }
+
+// devlinkRate is the rate object of a VF.
+type devlinkRate struct {
+	bus, dev string // of the PF, such as "pci" and "0000:03:00.0"
+	port     uint32
+	rates    VFRates
+}
+
+// devlinkRates lists the rate objects of a PF's VFs by VF, none where the driver has none or devlink cannot be asked.
+func (h *Functions) devlinkRates(ctx context.Context, pf string) map[int]devlinkRate {
+	addr := sysif.PCIOf(h.k.Sys, "class/net/"+pf+"/device")
+	if addr == "" || h.devlink == nil {
+		return nil
+	}
+	found, err := h.devlink.list(ctx, string(addr))
+	if err != nil {
+		h.k.Log.Debug("devlink shows no rates", "pf", pf, "error", err)
+	}
+	return found
+}
+
+// list joins the VFs' ports of a device with their rate objects.
+func (d *devlink) list(ctx context.Context, dev string) (map[int]devlinkRate, error) {
+	family, err := sysif.GenericFamily(ctx, d.conn, "devlink")
+	if err != nil {
+		return nil, sysif.Absent(err)
+	}
+	rates, err := rtnl.Dump(ctx, d.conn, devlinkRequest(family, unix.DEVLINK_CMD_RATE_GET), decodeDevlinkRate)
+	if err != nil || len(rates) == 0 {
+		return nil, sysif.Absent(err)
+	}
+	ports, err := rtnl.Dump(ctx, d.conn, devlinkRequest(family, unix.DEVLINK_CMD_PORT_GET), decodeDevlinkPort)
+	if err != nil {
+		return nil, sysif.Absent(err)
+	}
+	return joinDevlink(dev, ports, rates), nil
+}
+
+// joinDevlink finds the rate object of each VF of a device.
+func joinDevlink(dev string, ports []devlinkPort, rates []devlinkRate) map[int]devlinkRate {
+	out := map[int]devlinkRate{}
+	for _, p := range ports {
+		for _, r := range rates {
+			if p.dev == dev && p.bus == r.bus && p.dev == r.dev && p.port == r.port {
+				out[p.vf] = r
+			}
+		}
+	}
+	return out
+}
+
+func (d *devlink) set(ctx context.Context, leaf devlinkRate, want VFRates) error {
+	family, err := sysif.GenericFamily(ctx, d.conn, "devlink")
+	if err != nil {
+		return err
+	}
+	return d.conn.Do(ctx, leaf.request(family, want))
+}
+
+// eswitch reads the mode of a device's embedded switch, model.EswitchUnknown where the driver has none or does not say.
+func (d *devlink) eswitch(ctx context.Context, dev model.PCIAddress) (model.EswitchMode, error) {
+	family, err := sysif.GenericFamily(ctx, d.conn, "devlink")
+	if err != nil {
+		return model.EswitchUnknown, sysif.Absent(err)
+	}
+	req := devlinkRequest(family, unix.DEVLINK_CMD_ESWITCH_GET)
+	req.String(unix.DEVLINK_ATTR_BUS_NAME, "pci").String(unix.DEVLINK_ATTR_DEV_NAME, string(dev))
+	mode, err := rtnl.Get(ctx, d.conn, req, decodeEswitch)
+	return mode, sysif.Absent(err)
+}
+
+// eswitchModes are the modes by their number (enum devlink_eswitch_mode).
+var eswitchModes = map[uint16]model.EswitchMode{
+	unix.DEVLINK_ESWITCH_MODE_LEGACY:    model.EswitchLegacy,
+	unix.DEVLINK_ESWITCH_MODE_SWITCHDEV: model.EswitchSwitchdev,
+}
+
+// decodeEswitch reads the answer to DEVLINK_CMD_ESWITCH_GET. The kernel leaves the mode out where the driver cannot tell it.
+func decodeEswitch(m rtnl.Message) (model.EswitchMode, error) {
+	mode := rtnl.Attr(rtnl.Body(m.Data, unix.GENL_HDRLEN), unix.DEVLINK_ATTR_ESWITCH_MODE)
+	if len(mode) < 2 {
+		return model.EswitchUnknown, nil
+	}
+	return eswitchModes[rtnl.U16(mode)], nil
+}
+
+func devlinkRequest(family uint16, cmd uint8) *rtnl.Request {
+	return rtnl.NewRequest(family, 0, sysif.GenericHeader(cmd))
+}
+
+func (r *devlinkRate) request(family uint16, want VFRates) *rtnl.Request {
+	req := devlinkRequest(family, unix.DEVLINK_CMD_RATE_SET)
+	req.String(unix.DEVLINK_ATTR_BUS_NAME, r.bus).String(unix.DEVLINK_ATTR_DEV_NAME, r.dev).U32(unix.DEVLINK_ATTR_PORT_INDEX, r.port)
+	return req.U64(unix.DEVLINK_ATTR_RATE_TX_SHARE, want.Min/8).U64(unix.DEVLINK_ATTR_RATE_TX_MAX, want.Max/8)
+}
+
+// devlinkPort is the port of a VF.
+type devlinkPort struct {
+	bus, dev string
+	port     uint32
+	vf       int
+}
+
+// decodeDevlinkPort takes the ports of VFs out of a dump.
+func decodeDevlinkPort(m rtnl.Message) (p devlinkPort, ok bool) {
+	attrs := rtnl.Body(m.Data, unix.GENL_HDRLEN)
+	number := rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_PCI_VF_NUMBER)
+	p.bus, p.dev, p.port = devlinkHandle(attrs)
+	p.vf = int(rtnl.U16(number))
+	return p, len(number) >= 2 && rtnl.U16(rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_FLAVOUR)) == unix.DEVLINK_PORT_FLAVOUR_PCI_VF
+}
+
+// decodeDevlinkRate takes the rate objects of ports out of a dump; there are others, for groups.
+func decodeDevlinkRate(m rtnl.Message) (r devlinkRate, ok bool) {
+	attrs := rtnl.Body(m.Data, unix.GENL_HDRLEN)
+	r.bus, r.dev, r.port = devlinkHandle(attrs)
+	r.rates.Min = 8 * rtnl.U64(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TX_SHARE))
+	r.rates.Max = 8 * rtnl.U64(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TX_MAX))
+	return r, len(rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_INDEX)) >= 4 && rtnl.U16(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TYPE)) == 0
+}
+
+func devlinkHandle(attrs []byte) (bus, dev string, port uint32) {
+	text := func(t uint16) string { return string(rtnl.CString(rtnl.Attr(attrs, t))) }
+	return text(unix.DEVLINK_ATTR_BUS_NAME), text(unix.DEVLINK_ATTR_DEV_NAME), rtnl.U32(rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_INDEX))
+}

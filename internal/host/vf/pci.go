@@ -1,0 +1,116 @@
+package vf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/sysif"
+	"sluice/internal/model"
+)
+
+const vfioPCI = "vfio-pci"
+
+// BindVFIO binds a VF to vfio-pci, taking it from another driver if needed. It does
+// nothing if it is bound already, to vfio-pci or a variant of it. Callers make sure that
+// the host does not use the VF. When it fails after the VF was taken from its driver, that
+// driver gets it back.
+func (h *Functions) BindVFIO(ctx context.Context, addr model.PCIAddress) error {
+	err := h.k.Busy.Exclusive(ctx, string(addr), func() error { return bindVFIO(h.k.Sys, addr) })
+	return sysif.Fail("bind to vfio-pci", string(addr), err)
+}
+
+// RestoreDriver gives a VF back to the driver the kernel chooses by itself. The kernel
+// waits until nobody has the VF open, for as long as that takes.
+func (h *Functions) RestoreDriver(ctx context.Context, addr model.PCIAddress) error {
+	err := h.k.Busy.Exclusive(ctx, string(addr), func() error { return restoreDriver(h.k.Sys, addr) })
+	return sysif.Fail("restore driver of", string(addr), err)
+}
+
+func bindVFIO(sys sysif.Tree, addr model.PCIAddress) error {
+	dev := sysif.PCIDir(addr)
+	if !sys.Exists(dev) {
+		return unix.ENODEV
+	}
+	driver := sys.Target(dev + "/driver")
+	if driver != "pci-stub" && passesThrough(driver) {
+		return nil
+	}
+	if err := checkVFIO(sys, dev); err != nil {
+		return err
+	}
+	if err := rebind(sys, addr, driver, vfioPCI); err != nil {
+		return errors.Join(err, probe(sys, addr))
+	}
+	return nil
+}
+
+// checkVFIO says what is missing before anything is touched.
+func checkVFIO(sys sysif.Tree, dev string) error {
+	if !sys.Exists("bus/pci/drivers/" + vfioPCI) {
+		return sysif.Permanent("the vfio-pci driver is not there: modprobe vfio-pci")
+	}
+	if sys.Target(dev+"/iommu_group") == "" {
+		return sysif.Permanent("the device is in no IOMMU group: enable the IOMMU in the firmware " +
+			"and on the kernel's command line (intel_iommu=on, or amd_iommu=on)")
+	}
+	return nil
+}
+
+// rebind moves a device from a driver ("": none) to another. driver_override is there
+// only during the move: left behind, it would bind the next device at this address too.
+func rebind(sys sysif.Tree, addr model.PCIAddress, driver, to string) (err error) {
+	override := sysif.PCIDir(addr) + "/driver_override"
+	if err := sys.Write(override, to); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sys.Write(override, "\n")) }()
+	if err := unbind(sys, addr, driver); err != nil {
+		return err
+	}
+	if err := probe(sys, addr); err != nil {
+		return err
+	}
+	if now := sys.Target(sysif.PCIDir(addr) + "/driver"); now != to {
+		return fmt.Errorf("the kernel left it with driver %q: see dmesg", now)
+	}
+	return nil
+}
+
+// unbind takes a device from a driver. That another was faster is no error.
+func unbind(sys sysif.Tree, addr model.PCIAddress, driver string) error {
+	if driver == "" {
+		return nil
+	}
+	err := sys.Write("bus/pci/drivers/"+driver+"/unbind", string(addr))
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// probe lets the kernel bind a device that has no driver.
+func probe(sys sysif.Tree, addr model.PCIAddress) error {
+	return sys.Write("bus/pci/drivers_probe", string(addr))
+}
+
+func restoreDriver(sys sysif.Tree, addr model.PCIAddress) error {
+	dev := sysif.PCIDir(addr)
+	if !sys.Exists(dev) {
+		return unix.ENODEV
+	}
+	if err := sys.Write(dev+"/driver_override", "\n"); err != nil {
+		return err
+	}
+	driver := sys.Target(dev + "/driver")
+	if driver != "" && !passesThrough(driver) {
+		return nil
+	}
+	if err := unbind(sys, addr, driver); err != nil {
+		return err
+	}
+	return probe(sys, addr)
+}

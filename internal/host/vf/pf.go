@@ -1,0 +1,125 @@
+package vf
+
+import (
+	"context"
+	"errors"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/sysif"
+	"sluice/internal/model"
+)
+
+// PFInfo is a PF with its VFs, and who uses them on the host. Owner, Holder and
+// InGuest of the VFs, and Managed, Network and Uplink of the PF stay zero.
+type PFInfo struct {
+	model.PF
+	Uses []VFUse // Uses[i] is about VFs[i]
+}
+
+// VFUse says what the host itself does with a VF.
+type VFUse struct {
+	HostNetdev   string // the VF's netdev in this network namespace, "" for none
+	HostNetdevUp bool   // that netdev is administratively up
+	OtherNetns   bool   // a network driver is bound, but its netdev is not in this namespace
+}
+
+// PFs lists the PFs that have or may have VFs, sorted by name, with their VFs and the
+// unicast filters of their own. Devices that vanish while being read are left out. The
+// MAC of a VF that ClearVF had to park reads as zero.
+func (h *Functions) PFs(ctx context.Context) ([]PFInfo, error) {
+	found, err := h.discover(ctx)
+	if err != nil {
+		return nil, sysif.Fail("list", "PFs", err)
+	}
+	var pfs []PFInfo
+	for _, pf := range found {
+		switch err := h.addNetlink(ctx, &pf); {
+		case err == nil:
+			pfs = append(pfs, pf)
+		case !errors.Is(err, model.ErrGone):
+			return nil, err
+		}
+	}
+	return pfs, nil
+}
+
+// discover reads sysfs, where a link's speed can be as slow as its driver.
+func (h *Functions) discover(ctx context.Context) (found []PFInfo, err error) {
+	var pfs []PFInfo // not the result: if ctx ends, this is still being written
+	err = h.k.Busy.Exclusive(ctx, "discover", func() error {
+		pfs = discover(h.k.Sys)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return pfs, nil
+}
+
+// addNetlink fills in what sysfs does not show.
+func (h *Functions) addNetlink(ctx context.Context, pf *PFInfo) error {
+	states, err := h.vfStates(ctx, pf.Name, netdev.ExtVF|netdev.ExtSkipStats)
+	if err != nil {
+		return err
+	}
+	addStates(pf, states)
+	if len(h.devlinkRates(ctx, pf.Name)) > 0 {
+		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.Yes, model.Yes
+	}
+	if pf.Eswitch, err = h.devlink.eswitch(ctx, pf.Address); err != nil {
+		h.k.Log.Debug("devlink does not show the mode of the embedded switch", "pf", pf.Name, "error", err)
+	}
+	pf.SelfFDB, err = h.bridges.SelfsOf(ctx, pf.Name, pf.Index)
+	return err
+}
+
+// addStates fills in what the driver says of each VF that sysfs shows.
+func addStates(pf *PFInfo, states []vfState) {
+	byIndex := map[int]vfState{}
+	for _, s := range states {
+		byIndex[s.Index] = s
+	}
+	for i := range pf.VFs {
+		vf := &pf.VFs[i]
+		s, ok := byIndex[vf.ID.Index]
+		if !ok {
+			continue
+		}
+		vf.MAC, vf.VLAN = s.MAC, s.VLAN
+		if s.MAC == parkedMAC(pf.MAC, vf.ID.Index) {
+			vf.MAC = model.MAC{}
+		}
+		vf.MinTxRate, vf.MaxTxRate = s.MinTxRate, s.MaxTxRate
+		vf.SpoofCheck, vf.Trust = s.SpoofCheck, s.Trust
+	}
+}
+
+// VFCounters returns the counters of a PF's VFs by VF index; rx is what the VF
+// received. They mean something only if Caps.VFCounters is Yes: drivers without
+// them report zeros.
+func (h *Functions) VFCounters(ctx context.Context, pf string) (map[int]netdev.Counters, error) {
+	states, err := h.vfStates(ctx, pf, netdev.ExtVF)
+	if err != nil {
+		return nil, err
+	}
+	counters := make(map[int]netdev.Counters, len(states))
+	for _, s := range states {
+		counters[s.Index] = s.Counters
+	}
+	return counters, nil
+}
+
+func (h *Functions) vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error) {
+	states, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(pf, ext), decodeVFs)
+	if ext&netdev.ExtSkipStats != 0 { // settings are asked for
+		for idx, leaf := range h.devlinkRates(ctx, pf) {
+			for i := range states {
+				if states[i].Index == idx {
+					states[i].MaxTxRate, states[i].MinTxRate = leaf.rates.Max, leaf.rates.Min
+				}
+			}
+		}
+	}
+	return states, sysif.Fail("read VFs of", "PF "+pf, err)
+}

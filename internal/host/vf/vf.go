@@ -1,0 +1,299 @@
+package vf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/rtnl"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/sysif"
+	"sluice/internal/model"
+)
+
+// VFSettings are what SetVF sets: everything but the MAC.
+type VFSettings struct {
+	VLAN       int // 0: none
+	SpoofCheck bool
+	Trust      bool
+	MaxTxRate  uint64 // bits/s, 0: no limit; the kernel takes whole Mbit/s
+}
+
+// SetVF applies settings to VF idx of a PF, removes a minimum rate, and reads back. What the
+// driver does not support is skipped and told in note, "" if there is nothing to tell.
+func (h *Functions) SetVF(ctx context.Context, pf string, idx int, s VFSettings) (note string, err error) {
+	e, err := h.editVF(ctx, pf, idx)
+	if err != nil {
+		return "", err
+	}
+	return e.apply(ctx, s.traits(e.caps))
+}
+
+// VFRates are what a VF is allowed and promised, in bits/s; the kernel has whole Mbit/s.
+type VFRates struct {
+	Max uint64 // 0: no limit
+	Min uint64 // what the NIC gives it before others; 0: nothing
+}
+
+// SetVFRates sets what VF idx of a PF may send and is promised, and returns what the driver shows then. A
+// promise that the driver cannot give, or not together with those of the other VFs, is left out. It is for
+// a VF in use: nothing else of it changes.
+func (h *Functions) SetVFRates(ctx context.Context, pf string, idx int, want VFRates) (VFRates, error) {
+	e, err := h.editVF(ctx, pf, idx)
+	if err != nil {
+		return VFRates{}, err
+	}
+	return e.setRates(ctx, want)
+}
+
+func (e *vfEdit) setRates(ctx context.Context, want VFRates) (VFRates, error) {
+	if e.caps.MinTxRate != model.Yes {
+		want.Min = 0
+	}
+	if want.Max > 0 {
+		want.Min = min(want.Min, model.WholeMbit(want.Max)) // drivers refuse more
+	}
+	note, err := e.apply(ctx, []vfTrait{rateTrait(want, e.caps)})
+	if want.Min > 0 && (note != "" || err != nil) {
+		want.Min, e.notes = 0, nil
+		note, err = e.apply(ctx, []vfTrait{rateTrait(want, e.caps)})
+	}
+	if note != "" && err == nil {
+		err = errors.New(note)
+	}
+	now, rerr := e.state(ctx)
+	return VFRates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
+}
+
+// SetVFMAC sets the administrative MAC of a VF and reads it back. From then on the
+// NIC steers that MAC to the VF.
+func (h *Functions) SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error {
+	if err := sysif.WantUnicast(mac); err != nil {
+		return sysif.Fail("set VF MAC to", mac.String(), err)
+	}
+	e, err := h.editVF(ctx, pf, idx)
+	if err != nil {
+		return err
+	}
+	is := func(s vfState) model.Tri { return model.TriOf(s.MAC == mac) }
+	_, err = e.apply(ctx, []vfTrait{{change: changeMAC(mac), is: is, able: model.Yes}})
+	return err
+}
+
+// ClearVF removes MAC, VLAN, rates and trust from a VF, sets spoof checking on and
+// reads back. What the driver refuses and its Caps do not promise is told in note.
+//
+// Some drivers refuse the zero MAC. The last holder's address must not stay all the
+// same, as the NIC would go on steering that machine's frames into the void; so the VF
+// is parked on an address nobody uses, which note tells and PFs reads as zero.
+func (h *Functions) ClearVF(ctx context.Context, pf string, idx int) (note string, err error) {
+	e, err := h.editVF(ctx, pf, idx)
+	if err != nil {
+		return "", err
+	}
+	return e.clear(ctx)
+}
+
+// vfIO is what editing VFs needs of the kernel. Tests put drivers that behave otherwise in
+// its place.
+type vfIO interface {
+	vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error)
+	changeVF(ctx context.Context, pf string, idx int, c vfChange) error
+}
+
+func (h *Functions) changeVF(ctx context.Context, pf string, idx int, c vfChange) error {
+	if c.attr == unix.IFLA_VF_RATE {
+		if leaf, ok := h.devlinkRates(ctx, pf)[idx]; ok {
+			return h.devlink.set(ctx, leaf, VFRates{Min: uint64(rtnl.U32(c.value)) * netdev.Mbit, Max: uint64(rtnl.U32(c.value[4:])) * netdev.Mbit})
+		}
+	}
+	return h.k.Write.Do(ctx, c.request(pf, idx))
+}
+
+// vfEdit is a set of changes to one VF.
+type vfEdit struct {
+	io     vfIO
+	pf     string
+	pfMAC  model.MAC
+	idx    int
+	driver string
+	caps   model.Caps
+	before vfState
+	notes  []string
+}
+
+func (h *Functions) editVF(ctx context.Context, pf string, idx int) (*vfEdit, error) {
+	addr := sysif.PCIOf(h.k.Sys, "class/net/"+pf+"/device")
+	driver := h.k.Sys.Target(sysif.PCIDir(addr) + "/driver")
+	device, _ := h.k.Sys.Text(sysif.PCIDir(addr) + "/device")
+	e := &vfEdit{io: h, pf: pf, idx: idx, driver: driver}
+	e.caps, _ = capsOf(driver, device, 0)
+	if len(h.devlinkRates(ctx, pf)) > 0 {
+		e.caps.MaxTxRate, e.caps.MinTxRate = model.Yes, model.Yes
+	}
+	if mac, err := h.k.Sys.Text("class/net/" + pf + "/address"); err == nil {
+		e.pfMAC, _ = model.ParseMAC(mac)
+	}
+	var err error
+	e.before, err = e.state(ctx)
+	return e, err
+}
+
+func (e *vfEdit) subject() string { return fmt.Sprintf("VF %s/%d", e.pf, e.idx) }
+
+func (e *vfEdit) state(ctx context.Context) (vfState, error) {
+	all, err := e.io.vfStates(ctx, e.pf, netdev.ExtVF|netdev.ExtSkipStats)
+	if err != nil {
+		return vfState{}, err
+	}
+	for _, s := range all {
+		if s.Index == e.idx {
+			return s, nil
+		}
+	}
+	return vfState{}, fmt.Errorf("read %s: %w: the PF has %d VFs", e.subject(), model.ErrGone, len(all))
+}
+
+func (e *vfEdit) change(ctx context.Context, c vfChange) error {
+	err := e.io.changeVF(ctx, e.pf, e.idx, c)
+	return sysif.Fail("set "+c.what+" of", e.subject(), err)
+}
+
+// vfTrait is one thing a VF should be: how to make it so, how to tell, and whether the
+// driver's table entry says that it can.
+type vfTrait struct {
+	change vfChange
+	is     func(vfState) model.Tri
+	able   model.Tri
+	off    bool // asks for less than a driver without the ability gives anyway: no news
+}
+
+// traits lists what VFSettings ask for.
+func (s VFSettings) traits(c model.Caps) []vfTrait {
+	same := func(have model.Tri, want bool) model.Tri {
+		if have == model.Unknown {
+			return model.Unknown
+		}
+		return model.TriOf(have == model.TriOf(want))
+	}
+	return []vfTrait{
+		{
+			change: changeVLAN(s.VLAN), able: model.Yes,
+			is: func(v vfState) model.Tri { return model.TriOf(v.VLAN == s.VLAN) },
+		},
+		{
+			change: changeSpoofCheck(s.SpoofCheck), able: model.Unknown, off: !s.SpoofCheck,
+			is: func(v vfState) model.Tri { return same(v.SpoofCheck, s.SpoofCheck) },
+		},
+		{
+			change: changeTrust(s.Trust), able: c.Trust, off: !s.Trust,
+			is: func(v vfState) model.Tri { return same(v.Trust, s.Trust) },
+		},
+		rateTrait(VFRates{Max: s.MaxTxRate}, c),
+	}
+}
+
+func rateTrait(want VFRates, c model.Caps) vfTrait {
+	most, least := model.WholeMbit(want.Max), model.WholeMbit(want.Min)
+	return vfTrait{
+		change: changeRates(least, most), able: c.MaxTxRate,
+		is: func(v vfState) model.Tri { return model.TriOf(v.MaxTxRate == most && v.MinTxRate == least) },
+	}
+}
+
+// apply makes the traits true that are not, going on after a failure, and reads back.
+func (e *vfEdit) apply(ctx context.Context, traits []vfTrait) (note string, err error) {
+	var errs []error
+	var done []vfTrait
+	for _, t := range traits {
+		was := t.is(e.before)
+		if was == model.Yes {
+			continue
+		}
+		switch err := e.change(ctx, t.change); {
+		case err == nil:
+			done = append(done, t)
+		case !unsupported(err, t.able):
+			errs = append(errs, err)
+		case was == model.No || !t.off:
+			e.notes = append(e.notes, fmt.Sprintf("driver %s does not support %s of a VF", e.driver, t.change.what))
+		}
+	}
+	errs = append(errs, e.verify(ctx, done))
+	return strings.Join(e.notes, "; "), errors.Join(errs...)
+}
+
+// verify reads back what was set. What the driver does not show cannot be checked.
+func (e *vfEdit) verify(ctx context.Context, traits []vfTrait) error {
+	if len(traits) == 0 {
+		return nil
+	}
+	now, err := e.state(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range traits {
+		if t.is(now) == model.No {
+			errs = append(errs, fmt.Errorf("set %s of %s: driver %s took it, but does not show it", t.change.what, e.subject(), e.driver))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unsupported tells a driver that cannot from one that will not now. Drivers that lack
+// an ability answer EOPNOTSUPP or, where they have half of it, EINVAL.
+func unsupported(err error, able model.Tri) bool {
+	return errors.Is(err, unix.EOPNOTSUPP) || able != model.Yes && errors.Is(err, unix.EINVAL)
+}
+
+// clear takes everything off, the MAC first: it is what steers frames.
+func (e *vfEdit) clear(ctx context.Context) (note string, err error) {
+	macErr := e.clearMAC(ctx)
+	cleared := VFSettings{SpoofCheck: true}
+	note, err = e.apply(ctx, cleared.traits(e.caps))
+	return note, errors.Join(macErr, err)
+}
+
+// clearMAC takes the last holder's address off the VF.
+func (e *vfEdit) clearMAC(ctx context.Context) error {
+	parked := parkedMAC(e.pfMAC, e.idx)
+	if e.before.MAC.IsZero() || e.before.MAC == parked {
+		return nil
+	}
+	err := e.change(ctx, changeMAC(model.MAC{}))
+	if err != nil {
+		if perr := e.change(ctx, changeMAC(parked)); perr != nil {
+			return fmt.Errorf("%w; the NIC goes on steering %s to this VF: set another address by hand (ip link set %s vf %d mac ...): %w",
+				err, e.before.MAC, e.pf, e.idx, perr)
+		}
+		e.notes = append(e.notes, fmt.Sprintf("driver %s refuses the zero MAC: %s is parked on %s", e.driver, e.subject(), parked))
+	}
+	return e.verifyCleared(ctx, parked)
+}
+
+func (e *vfEdit) verifyCleared(ctx context.Context, parked model.MAC) error {
+	now, err := e.state(ctx)
+	switch {
+	case err != nil:
+		return err
+	case now.MAC == e.before.MAC:
+		return fmt.Errorf("clear MAC of %s: driver %s took it, but still shows %s", e.subject(), e.driver, now.MAC)
+	case !now.MAC.IsZero() && now.MAC != parked:
+		e.notes = append(e.notes, fmt.Sprintf("driver %s gave %s the address %s instead of none", e.driver, e.subject(), now.MAC))
+	}
+	return nil
+}
+
+// parkedMAC is the address for a free VF of a driver that refuses zero: locally
+// administered, unicast, and different for every VF of the PF and from the PF's own.
+func parkedMAC(pf model.MAC, idx int) model.MAC {
+	m := pf
+	m[0] = m[0]&^1 | 2
+	m[1] ^= byte(idx + 1)
+	m[2] ^= byte((idx + 1) >> 8)
+	return m
+}
