@@ -159,7 +159,7 @@ func TestLiesDoNotPay(t *testing.T) {
 				floods := c.floods(flood)
 				id, long := run{len(floods), floods[0].Rest > 0, c.found > 0}, *hours
 				if c.found > 0 { // it takes a while to see that it stays found
-					long = max(long, 12)
+					long = max(long, 6)
 				}
 				truth, ok := truths[id]
 				if !ok {

@@ -9,9 +9,6 @@ import (
 // Draw draws the length of one stretch.
 type Draw func(r *rand.Rand) time.Duration
 
-// Always is a stretch of fixed length.
-func Always(d time.Duration) Draw { return func(*rand.Rand) time.Duration { return d } }
-
 // Uniform stretches are as likely to be of any length between least and most.
 func Uniform(least, most time.Duration) Draw {
 	return func(r *rand.Rand) time.Duration { return least + time.Duration(r.Float64()*float64(most-least)) }

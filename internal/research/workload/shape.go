@@ -97,38 +97,6 @@ func (s Stages) Level(since time.Duration) float64 {
 	return 0
 }
 
-// Series replays values that each last for Every. Before it and after it the level is
-// 0, unless Loop is set: then it repeats.
-type Series struct {
-	Every  time.Duration
-	Values []float64
-	Loop   bool
-}
-
-// Level implements Shape.
-func (s *Series) Level(since time.Duration) float64 {
-	if since < 0 || s.Every <= 0 || len(s.Values) == 0 {
-		return 0
-	}
-	i := int(since / s.Every)
-	if s.Loop {
-		i %= len(s.Values)
-	}
-	if i >= len(s.Values) {
-		return 0
-	}
-	return s.Values[i]
-}
-
-// Scaled is a Shape times a factor.
-type Scaled struct {
-	Shape  Shape
-	Factor float64
-}
-
-// Level implements Shape.
-func (s Scaled) Level(since time.Duration) float64 { return s.Shape.Level(since) * s.Factor }
-
 // Sum adds Shapes up.
 type Sum []Shape
 
