@@ -61,7 +61,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// read hands answers to whoever waits for them, and passes over the others.
+// read hands each answer to the call that waits for it, and skips others.
 func (c *Client) read() {
 	in := NewReader(c.conn)
 	for {
@@ -120,7 +120,7 @@ func (c *Client) List(ctx context.Context) ([]Held, error) {
 	}
 }
 
-// Send tells what needs no answer.
+// Send sends a message that needs no answer.
 func (c *Client) Send(method Method, body any) error {
 	m, err := request(0, method, body)
 	if err == nil {

@@ -1,16 +1,15 @@
 // Package channel is the protocol between the daemon and sluice-guest (over a virtio-serial port), and
 // between sluice-guest and sluice-cni (over a unix socket in the guest): one JSON object on each line,
-// of at most MaxLine bytes. Whatever is not such a line is passed over up to the next line's end, and a message begins with
-// a line's end too, so either side may begin or stop in the middle.
+// of at most MaxLine bytes. Anything else is skipped up to the next newline, and each message begins with
+// a newline too, so either side may start or stop in the middle.
 //
 // Requests are idempotent, so that one may be sent again when its answer was lost, and a replayed one does no harm:
-// the server keeps nothing of IDs. A client begins with a random ID, so that it takes no answer to an
-// earlier process for its own. What is sent too quickly waits: the server reads no faster than its Limits, and
-// one request at a time; the queue is the sender's. Who goes on so is cut off (ErrFlood), and that queue with it.
+// the server remembers no IDs. A client starts with a random ID, so that it does not take an answer to an
+// earlier process for its own. The server reads no faster than its Limits, and one request at a time; what is sent faster
+// waits in the sender's queue. A sender that keeps flooding is cut off (ErrFlood), and its queue is discarded.
 //
-// Compatibility: a field that the other side does not know is refused where something is asked for (attach, detach, list), since
-// it would not be done, and passed over where something is told (hello, counters, all answers). Version changes
-// only when that is not enough.
+// Compatibility: an unknown field is refused in requests for something (attach, detach, list), since it would not be
+// carried out, and ignored in information (hello, counters, all answers). Version changes only when that is not enough.
 package channel
 
 import "encoding/json"
@@ -79,7 +78,7 @@ type Method string
 const (
 	MethodHello    Method = "hello"    // Hello -> Welcome: after each opening
 	MethodAttach   Method = "attach"   // Attach -> Attached
-	MethodDetach   Method = "detach"   // Detach -> nothing; that it is not attached is no error
+	MethodDetach   Method = "detach"   // Detach -> nothing; not an error if it is not attached
 	MethodList     Method = "list"     // ListFrom -> List
 	MethodCounters Method = "counters" // Counters: no answer
 )
@@ -102,7 +101,7 @@ type VF struct {
 	Index int    `json:"index"`
 }
 
-// Attach asks for a virtual VF, with a policy within what the host allows. What is left out is as the host has set it.
+// Attach asks for a virtual VF, with a policy within what the host allows. Fields left out stay as the host has set them.
 type Attach struct {
 	VF        VF       `json:"vf"`
 	Owner     string   `json:"owner"` // container ID and interface, "/" between
@@ -120,7 +119,7 @@ type Attach struct {
 	Weight    float64  `json:"weight,omitempty"`
 }
 
-// Attached is what holds for it now: the policy stands and the link is up.
+// Attached describes the VF once its policy is in force and its link is up.
 type Attached struct {
 	MAC  string `json:"mac"` // to give the interface
 	VLAN int    `json:"vlan,omitempty"`

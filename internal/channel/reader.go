@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Reader reads messages, and passes over whatever is none: it finds its way again at the next line's end. It never holds
-// more than one line of MaxLine bytes, however long the lines are that come.
+// Reader reads messages and skips anything else: it resynchronizes at the next newline. It never holds
+// more than one line of MaxLine bytes, however long the input's lines are.
 type Reader struct{ buf *bufio.Reader }
 
 // NewReader makes a Reader.
@@ -17,8 +17,8 @@ func newReader(r io.Reader, longest int) *Reader {
 	return &Reader{bufio.NewReaderSize(r, longest)}
 }
 
-// Next waits for the next message. The error is that of what is read, io.EOF at its end;
-// what came after the last line's end is lost then.
+// Next waits for the next message. The error is that of the underlying reader, io.EOF at its end;
+// text after the last newline is lost then.
 func (r *Reader) Next() (Message, error) {
 	for {
 		line, err := r.line()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Handler carries out one request and returns the answer's body; nil is none. An *Error goes to the
-// other side as it is. Of any other it learns no more than that it failed.
+// Handler carries out one request and returns the answer's body, or nil. An *Error is passed to the
+// other side unchanged; any other error only as the fact that it failed.
 //
 // Requests may come twice, and again after an answer was lost: a Handler is idempotent.
 type Handler interface {
@@ -16,8 +16,8 @@ type Handler interface {
 }
 
 // Requests is what the daemon does for a guest. Its methods are idempotent: Attach by the owner who has the VF changes
-// its policy and says the same, Detach of what is not attached is no error.
-// Which guest asks is known by the connection; nothing in a request says it.
+// its policy and answers the same, and Detach is not an error if nothing is attached.
+// The connection tells which guest asks; no request says so.
 type Requests interface {
 	Hello(ctx context.Context, h Hello) (Welcome, error)
 	Attach(ctx context.Context, a Attach) (Attached, error)
@@ -68,7 +68,8 @@ func (d dispatch) Handle(ctx context.Context, method Method, body json.RawMessag
 		d.Counters(ctx, c)
 		return nil, nil
 	}
-	return nil, &Error{Code: CodeInvalid, Text: fmt.Sprintf("no such request: %.40q", method), Remedy: "bring sluice-guest and the host's Sluice to the same release"}
+	return nil, &Error{Code: CodeInvalid, Text: fmt.Sprintf("no such request: %.40q", method),
+		Remedy: "bring sluice-guest and the host's Sluice to the same release"}
 }
 
 // list answers with one page.

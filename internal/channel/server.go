@@ -17,7 +17,7 @@ type Conn interface {
 	SetWriteDeadline(t time.Time) error
 }
 
-// Limits bound what the other side of a connection can cost. What is 0 is as given here.
+// Limits bound what the other side of a connection can cost. A field that is 0 has the default given here.
 type Limits struct {
 	Requests int           // carried out a second, and as many at once; 20
 	Bytes    int           // read a second, and as many at once; 64 KiB
@@ -43,12 +43,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// ErrFlood is why Serve ends a connection whose other side keeps sending as fast as it is let: what it has queued would
-// delay it for minutes, and is discarded with the connection.
+// ErrFlood is why Serve ends a connection whose other side keeps sending as fast as it is allowed to: its queue, which would
+// take minutes to work off, is discarded with the connection.
 var ErrFlood = errors.New("it sent more than anything honest does, for too long")
 
-// Serve answers the requests that come over a connection, one after the other, and closes it in the end. It returns nil when the other
-// side has closed it, the context's error when that has ended, and else what failed, a side that takes no answers and ErrFlood among it.
+// Serve answers the requests of a connection one after the other, and finally closes it. It returns nil if the other side has
+// closed it, the context's error if that has ended, and otherwise what failed, such as ErrFlood or a side that reads no answers.
 func Serve(ctx context.Context, conn Conn, h Handler, l Limits) error {
 	l = l.withDefaults()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -117,7 +117,8 @@ func (s *server) answer(ctx context.Context, m *Message) *Message {
 		a.Body, err = nil, &Error{Code: CodeFailed, Text: "the answer is too long", Remedy: "ask for less at a time"}
 	}
 	if err != nil && !errors.As(err, &a.Error) {
-		a.Error = &Error{Code: CodeFailed, Text: fmt.Sprintf("%s could not be carried out", m.Method), Remedy: "try again; the log of the side that was asked says why"}
+		a.Error = &Error{Code: CodeFailed, Text: fmt.Sprintf("%s could not be carried out", m.Method),
+			Remedy: "try again; the log of the side that was asked says why"}
 	}
 	return a
 }

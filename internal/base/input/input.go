@@ -1,7 +1,5 @@
-// Package input opens files that others wrote, and makes what is in them fit to be shown.
-// A pipe that nobody writes to would be
-// waited for without end, and a device may never end, so only regular files are taken,
-// and no more of them is read than a caller has room for.
+// Package input opens files that others wrote, and makes their text fit to be shown. Only regular files are accepted, since reading
+// a pipe may block for ever and a device may never end, and reading is bounded.
 package input
 
 import (
@@ -53,7 +51,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// Printable replaces what could play with a terminal, line breaks too, by question marks.
+// Printable replaces characters that could control a terminal, line breaks included, by question marks.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
@@ -63,8 +61,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Cell is text for a cell of CSV. Spreadsheets take one that begins like a formula for
-// one, so it gets an apostrophe, which they take for the mark of a text.
+// Cell is text for a cell of CSV. One that begins like a formula gets an apostrophe in front, which makes spreadsheets
+// treat it as text.
 func Cell(s string) string {
 	s = Printable(s)
 	if s != "" && strings.IndexByte("=+-@", s[0]) >= 0 {

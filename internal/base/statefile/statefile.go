@@ -1,5 +1,4 @@
-// Package statefile replaces and locks the small files that the daemon keeps, and says what
-// to do where that fails.
+// Package statefile replaces and locks the daemon's small files, and says what to do if that fails.
 package statefile
 
 import (
@@ -14,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Replace writes the file anew, on disk when it returns, or leaves it as it was. What it writes to first has always the same name,
-// .NAME.new, so that what a killed process left there is replaced too.
+// Replace writes the whole file, which is on disk when it returns, or leaves it unchanged. The temporary file always has the
+// same name, .NAME.new, so that one left by a killed process is reused.
 func Replace(path string, data []byte) error {
 	tmp, err := create(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new"))
 	if err != nil {
@@ -34,7 +33,7 @@ func Replace(path string, data []byte) error {
 	return errors.Join(tmp.Close(), SyncDir(filepath.Dir(path)))
 }
 
-// create makes an empty file, or empties the one that is there, and locks it: whoever writes the same one waits.
+// create opens an empty file and locks it, so that others who write the same file wait.
 func create(name string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
@@ -58,7 +57,7 @@ func create(name string) (*os.File, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		// Another has put it in its place meanwhile.
+		// Another writer has renamed it meanwhile.
 	}
 }
 
@@ -91,8 +90,8 @@ func Remedy(dir string, err error) string {
 // ErrLocked marks a lock that another process holds.
 var ErrLocked = errors.New("locked by another process")
 
-// Lock takes the lock that the file stands for, until the file is closed or the process
-// ends. Who holds it writes its process ID there, for the error of the next.
+// Lock takes the lock that the file stands for, until the file is closed or the process ends. The holder's process ID is
+// written there, for the error message of others.
 func Lock(path string) (*os.File, error) {
 	const room = 32                                                              // a process ID
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NONBLOCK, 0o600) // does not wait, whatever is there

@@ -78,7 +78,7 @@ func (c *Core) Tick(now time.Time, s *State, w *World) Result {
 	return c.out
 }
 
-// Finish says how an action ended.
+// Finish takes the result of an action.
 func (c *Core) Finish(now time.Time, a Action, err error) {
 	if c.busy[a.VM]--; c.busy[a.VM] <= 0 {
 		delete(c.busy, a.VM)
@@ -215,7 +215,8 @@ func (c *Core) leftovers() {
 			c.do(Action{Kind: DropPort, Tap: p.Tap, Why: "the tap has gone"})
 		default:
 			c.out.Problems = append(c.out.Problems, model.Problem{
-				Text: fmt.Sprintf("tap %s is held to the policy of a virtual VF, and belongs to none", p.Tap), Remedy: "it is cleared up when the tap goes: see whose it is with `ip -d link show " + p.Tap + "`",
+				Text:   fmt.Sprintf("tap %s is held to the policy of a virtual VF, and belongs to none", p.Tap),
+				Remedy: "it is cleared up when the tap goes: see whose it is with `ip -d link show " + p.Tap + "`",
 			})
 		}
 	}

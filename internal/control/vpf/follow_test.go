@@ -68,3 +68,26 @@ func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// An SLA says whether the guest had a part in it.
+func TestFollowNamesTheSource(t *testing.T) {
+	host := func(limit uint64) model.PortPolicy {
+		return model.PortPolicy{SLA: model.SLA{Limit: bits(limit), Source: "the host"}}
+	}
+	for _, c := range []struct {
+		ask  string
+		then uint64
+		want string
+	}{{"10Mbit", 20e6, byGuest}, {"10Mbit", 5e6, "the host"}, {"", 5e6, "the host"}} {
+		v := model.VirtualVF{MAC: model.MAC{2, 1}, Port: model.PortPolicy{SLA: model.SLA{Source: "before"}}}
+		policy := model.GuestPolicy{Attach: true}
+		grant, err := ask(&channel.Attach{Limit: c.ask}, &v, &policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Grant = &grant
+		if have := Follow(&v, host(c.then), &policy).SLA.Source; have != c.want {
+			t.Errorf("%+v: %q", c, have)
+		}
+	}
+}

@@ -60,7 +60,8 @@ func ParseRequest(a *channel.Attach) (r model.VFRequest, err error) {
 func Judge(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
 	grant := model.VFGrant{Port: v.Port, Asked: *r}
 	if !g.Attach {
-		return grant, Denied("host policy lets this VM's guest ask for no VF", "the host's administrator may allow it: virtual_pfs.guests in sluice.yaml")
+		return grant, Denied("host policy lets this VM's guest ask for no VF",
+			"the host's administrator may allow it: virtual_pfs.guests in sluice.yaml")
 	}
 	if v.Port.Link == model.LinkDown {
 		return grant, Denied("the host has set the link of this VF down", "ask the host's administrator, or take another VF")
@@ -87,7 +88,8 @@ func judgeMAC(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out 
 	}
 	allowed := slices.ContainsFunc(g.MACs, func(pattern string) bool { ok, _ := path.Match(pattern, r.MAC.String()); return ok })
 	if !allowed && !slices.Contains(v.Port.MACs, r.MAC) {
-		return Denied(fmt.Sprintf("MAC %s is none that this VF may have", r.MAC), "ask for none, or have the host allow it: macs in virtual_pfs.guests")
+		return Denied(fmt.Sprintf("MAC %s is none that this VF may have", r.MAC),
+			"ask for none, or have the host allow it: macs in virtual_pfs.guests")
 	}
 	out.MAC = r.MAC
 	return nil
@@ -103,7 +105,8 @@ func judgeVLAN(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out
 	}
 	within := append(slices.Clone(g.VLANs), v.Port.Trunk...).Joined()
 	if !within.Contains(asked.Joined()) {
-		return Denied(fmt.Sprintf("VLANs %s are not all among those that this VF may be in (%s)", asked.Joined(), orNone(within)), "ask for others, or have the host allow them: vlans in virtual_pfs.guests")
+		return Denied(fmt.Sprintf("VLANs %s are not all among those that this VF may be in (%s)", asked.Joined(), orNone(within)),
+			"ask for others, or have the host allow them: vlans in virtual_pfs.guests")
 	}
 	out.Port.VLAN, out.Port.Trunk = r.VLAN, r.Trunk
 	return nil
@@ -160,7 +163,8 @@ func judgeAddresses(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy
 	for _, addr := range r.Addresses {
 		host := len(v.Port.Addresses) == 0 || slices.Contains(v.Port.Addresses, addr)
 		if policy := len(g.Addresses) == 0 || slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) }); !host || !policy {
-			return Denied(fmt.Sprintf("address %s is none that this VF may have", addr), "ask for another, or have the host allow it: addresses in virtual_pfs.guests")
+			return Denied(fmt.Sprintf("address %s is none that this VF may have", addr),
+				"ask for another, or have the host allow it: addresses in virtual_pfs.guests")
 		}
 	}
 	if len(r.Addresses) > 0 {
@@ -177,7 +181,8 @@ func judgeGuarantee(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy
 		return nil
 	}
 	if own := v.Port.SLA.Guarantee; r.Guarantee.Bits > max(g.Guarantee.Bits, own.Bits) || r.Guarantee.Packets > max(g.Guarantee.Packets, own.Packets) {
-		return Denied(fmt.Sprintf("a guarantee of %s is more than a VF of this VM may have (%s)", r.Guarantee, rateOrNone(g.Guarantee)), "ask for less, or have the host allow it: guarantee in virtual_pfs.guests")
+		return Denied(fmt.Sprintf("a guarantee of %s is more than a VF of this VM may have (%s)", r.Guarantee, rateOrNone(g.Guarantee)),
+			"ask for less, or have the host allow it: guarantee in virtual_pfs.guests")
 	}
 	out.Port.SLA.Guarantee, out.Port.SLA.Source = r.Guarantee, byGuest
 	return nil

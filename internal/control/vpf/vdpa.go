@@ -43,7 +43,8 @@ func CheckBackend(p *model.VirtualPF, port *model.PortPolicy) error {
 	if len(cannot) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the frames of a vDPA device go past the host, so nothing there can enforce %s: leave that out, set it in the NIC's own switch, or define the virtual PF with backend tap", strings.Join(cannot, ", "))
+	return fmt.Errorf("the frames of a vDPA device go past the host, so nothing there can enforce %s: leave that out, set it in the "+
+		"NIC's own switch, or define the virtual PF with backend tap", strings.Join(cannot, ", "))
 }
 
 // errVDPAMAC refuses a MAC that the NIC would not let through.
@@ -88,7 +89,8 @@ func (c *Core) vdpa(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) 
 	f.Why = "its vDPA device is being made"
 	if e := c.failed(a.key()); e != nil {
 		f.Why = "it has no vDPA device"
-		f.Problems = append(f.Problems, model.Problem{Subject: p.VMName, Text: fmt.Sprintf("cannot %s: %v", a.String(), e), Remedy: "it is tried again; without it the VM does not start"})
+		f.Problems = append(f.Problems, model.Problem{Subject: p.VMName, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
+			Remedy: "it is tried again; without it the VM does not start"})
 	}
 	c.do(a)
 	return f, false
@@ -116,11 +118,13 @@ func (c *Core) unusedDevices() {
 		switch {
 		case !ours || wanted[d.Name]:
 		case c.world.FindVM(vm) != nil || d.InUse == model.Yes:
-			c.out.Problems = append(c.out.Problems, model.Problem{Subject: d.Name, Text: "this vDPA device belongs to no virtual PF that is defined, and may be in use", Remedy: "it is removed when its VM is off"})
+			c.out.Problems = append(c.out.Problems, model.Problem{Subject: d.Name, Text: "this vDPA device belongs to no virtual PF that is defined, and may be in use",
+				Remedy: "it is removed when its VM is off"})
 		default:
 			a := Action{Kind: DropDevice, VM: vm, Device: model.VDPAWant{Name: d.Name}, Why: "no virtual PF needs it"}
 			if e := c.failed(a.key()); e != nil {
-				c.out.Problems = append(c.out.Problems, model.Problem{Subject: d.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e), Remedy: "it is tried again; by hand: vdpa dev del " + d.Name})
+				c.out.Problems = append(c.out.Problems, model.Problem{Subject: d.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
+					Remedy: "it is tried again; by hand: vdpa dev del " + d.Name})
 			}
 			c.do(a)
 		}

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// World is what was seen of the host at one moment.
+// World is the host as seen at one moment.
 type World struct {
 	VMs   []VM                    // all that run
 	Ports []model.SwitchPortState // all that stand

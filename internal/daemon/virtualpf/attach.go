@@ -11,8 +11,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Attach implements channel.Requests. What is granted is kept before anything is applied; where it cannot be applied in time it is
-// taken back.
+// Attach implements channel.Requests. A grant is written before it is applied, and taken back if it cannot be applied in time.
 func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, error) {
 	if !g.m.Runner.Enforce() {
 		return channel.Attached{}, g.failed(errObserve)
@@ -72,7 +71,7 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 	return channel.Attached{MAC: macOf(v).String(), VLAN: v.Grant.Port.VLAN}, nil
 }
 
-// mayHave refuses a MAC that somebody has who is no virtual VF. libvirt is asked for that, so before the State is locked.
+// mayHave refuses a MAC that is used outside virtual PFs. It may ask libvirt, so it is called before the State is locked.
 func (g guest) mayHave(ctx context.Context, f vpf.Function, mac model.MAC) error {
 	v, err := g.m.Runner.Store.State().VF(f)
 	if err != nil || mac.IsZero() || mac == v.MAC {
@@ -92,13 +91,15 @@ func inUse(mac model.MAC) error {
 	return vpf.Denied(fmt.Sprintf("MAC %s is in use on this host", mac), "ask for another")
 }
 
-// grant judges a request by all that is known.
+// grant judges a request by policy, by what others hold and by the guarantees of the virtual PF.
 func (g guest) grant(s *vpf.State, run *vpf.VM, f vpf.Function, v *model.VirtualVF, owner string, asked *model.VFRequest) (model.VFGrant, error) {
 	if v.Grant != nil && v.Grant.Owner != owner {
-		return model.VFGrant{}, &channel.Error{Code: channel.CodeBusy, Text: fmt.Sprintf("VF %d is attached to %s", f.VF, v.Grant.Owner), Remedy: "detach it there first, or take another VF"}
+		return model.VFGrant{}, &channel.Error{Code: channel.CodeBusy, Text: fmt.Sprintf("VF %d is attached to %s", f.VF, v.Grant.Owner),
+			Remedy: "detach it there first, or take another VF"}
 	}
 	if s.Grants(g.vm) > 0 && s.Guests[g.vm].Run != run.Run {
-		return model.VFGrant{}, &channel.Error{Code: channel.CodeFailed, Text: "what this VM had before it was started anew is being taken back", Remedy: "try again"}
+		return model.VFGrant{}, &channel.Error{Code: channel.CodeFailed, Text: "what this VM had before it was started anew is being taken back",
+			Remedy: "try again"}
 	}
 	policy := g.m.policy(g.vm)
 	grant, err := vpf.Judge(asked, v, &policy)
@@ -125,7 +126,7 @@ func (g guest) grant(s *vpf.State, run *vpf.VM, f vpf.Function, v *model.Virtual
 	return grant, err
 }
 
-// carried says why a VF that was granted has no carrier: nothing may be left to be done that would give it one.
+// carried says why a VF that was granted has no carrier although nothing is left to be done.
 func (g guest) carried(f vpf.Function) error {
 	v, _ := g.m.Runner.View()
 	s := v.Find(f.VM, f.Name)
@@ -139,9 +140,9 @@ func (g guest) carried(f vpf.Function) error {
 	return errors.New(whyNot(v, s, f.VF))
 }
 
-// back undoes an Attach that did not come to stand: the VF has what it had before, and what the host has set since.
+// back undoes an Attach that could not be applied: the VF has its earlier grant again, with what the host has set since.
 func (g guest) back(f vpf.Function, owner string, before *model.VirtualVF) error {
-	g.m.allowance(g.vm).changes.Reserve() // it does not wait, and the guest's next change does
+	g.m.allowance(g.vm).changes.Reserve() // not waited for here: the guest's next change is
 	_, err := g.m.Runner.Store.UpdateSoon(func(s *vpf.State) error {
 		v, err := s.VF(f)
 		if err != nil || v.Grant == nil || v.Grant.Owner != owner {

@@ -57,7 +57,7 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 	return p, m.devicesStand(ctx, &p, state.Rev)
 }
 
-// seen waits until what is listed is by a State at least as new: what was defined can be set at once then.
+// seen waits until List reflects a State at least this new, so that a new virtual PF can be set at once.
 func (m *Manager) seen(ctx context.Context, rev uint64) {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
@@ -88,11 +88,12 @@ func (m *Manager) devicesStand(ctx context.Context, p *model.VirtualPF, rev uint
 }
 
 func hasAlready(p *model.VirtualPF) error {
-	return fmt.Errorf("VM %s has a virtual PF %s already: choose another --name, or take that one out with `sluice vpf undefine`", p.VMName, p.Name)
+	return fmt.Errorf("VM %s has a virtual PF %s already: choose another --name, or take that one out with `sluice vpf undefine`",
+		p.VMName, p.Name)
 }
 
-// free refuses MACs of a new virtual PF that somebody has. libvirt refuses those of its functions itself, but where they are
-// those that a definition which was cut short left in the VM's XML.
+// free refuses MACs of a new virtual PF that are in use. libvirt checks those of its functions itself, except where an interrupted
+// definition left them in the VM's XML.
 func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
 	list := []model.MAC{p.MAC}
 	for i := range p.VFs {
@@ -118,7 +119,7 @@ func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
 	return nil
 }
 
-// owner names who on the host has a MAC, but for one function; "" if nobody has.
+// owner names the owner of a MAC on the host, other than one function; "" if there is none.
 func (m *Manager) owner(mac model.MAC, except vpf.Function) string {
 	v, _ := m.Runner.View()
 	if all, err := vpf.AllMACs(m.Runner.Store.State(), &except); err == nil {
@@ -141,17 +142,18 @@ func (m *Manager) owner(mac model.MAC, except vpf.Function) string {
 	return ""
 }
 
-// Undefine takes a virtual PF out of its VM, which must not run with it. That there is none, in the file or in libvirt, is no error.
+// Undefine removes a virtual PF from its VM, which must not be running with it. It is not an error if none exists, in the file or in libvirt.
 func (m *Manager) Undefine(ctx context.Context, vm model.VMID, name string) error {
 	if !m.Runner.Enforce() {
 		return errObserve
 	}
 	v, _ := m.Runner.View()
 	if v.Err != nil {
-		return fmt.Errorf("it cannot be seen whether the VM runs: %w", v.Err)
+		return fmt.Errorf("cannot find out whether the VM runs: %w", v.Err)
 	}
 	if running := v.World.FindVM(vm); running != nil && slices.ContainsFunc(running.NICs, func(n model.NIC) bool { return n.VirtualPF == name }) {
-		return fmt.Errorf("VM %s runs with virtual PF %s, and QEMU cannot take it out: shut the VM off first (virsh shutdown %s)", running.Name, name, running.Name)
+		return fmt.Errorf("VM %s runs with virtual PF %s, and QEMU cannot take it out: shut the VM off first (virsh shutdown %s)",
+			running.Name, name, running.Name)
 	}
 	if err := m.Runner.Domains.UndefineVPF(ctx, vm, name); err != nil && !errors.Is(err, model.ErrGone) {
 		return err

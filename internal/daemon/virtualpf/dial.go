@@ -21,8 +21,8 @@ type line struct {
 	cancel context.CancelFunc
 }
 
-// Channels serves the channels of all VMs that run and have one, until ctx ends. Each has a goroutine of its own,
-// so what one guest sends, or does not take, delays no other.
+// Channels serves the channels of all running VMs that have one, until ctx ends. Each has its own goroutine,
+// so a guest that floods, or does not read answers, delays no other.
 func (m *Manager) Channels(ctx context.Context) error {
 	lines := map[model.VMID]line{}
 	var wg sync.WaitGroup
@@ -98,7 +98,7 @@ func (m *Manager) keep(ctx context.Context, vm model.VMID) {
 // silentFor is how long a guest with a channel may take to say hello: it has to boot. sluice-guest says it again every 11 s.
 const silentFor = 3 * time.Minute
 
-// heard knows when guests were heard of last.
+// heard records when guests were last heard from.
 type heard struct {
 	mu    sync.Mutex
 	lines map[model.VMID]*hearing
@@ -163,7 +163,7 @@ func (h *heard) problems(vm model.VMID, name string, now time.Time) []model.Prob
 	return []model.Problem{p}
 }
 
-// serve connects once. The socket's path is libvirt's, so it says which VM asks.
+// serve connects once. The socket's path comes from libvirt, so it identifies the VM.
 func (m *Manager) serve(ctx context.Context, vm model.VMID) error {
 	within, cancel := context.WithTimeout(ctx, dialWithin)
 	defer cancel()

@@ -9,13 +9,13 @@ import (
 	"sluice/internal/model"
 )
 
-// What others did to definitions in libvirt is looked up so often, one virtual PF after the other.
+// Definitions in libvirt are compared this often, one virtual PF after the other.
 const (
 	checkEvery  = time.Minute
 	checkWithin = 10 * time.Second
 )
 
-// checks keeps what was found, so that nobody waits for libvirt or QEMU who asks.
+// checks caches what was found, so that queries do not wait for libvirt or QEMU.
 type checks struct {
 	mu    sync.Mutex
 	found map[vpf.Function][]model.Problem
@@ -45,7 +45,7 @@ func (c *checks) wake() {
 	}
 }
 
-// Check looks for what is not as it was defined, until ctx ends.
+// Check compares definitions with libvirt, until ctx ends.
 func (m *Manager) Check(ctx context.Context) error {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()

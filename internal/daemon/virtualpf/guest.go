@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// guest answers the guest of one VM: channel.Requests. Which VM asks is known by its socket; what
-// it names is looked for among that VM's definitions alone.
+// guest answers the guest of one VM: channel.Requests. The socket tells which VM asks; what a request
+// names is looked up among that VM's definitions only.
 type guest struct {
 	m  *Manager
 	vm model.VMID
@@ -28,7 +28,7 @@ func (m *Manager) Guest(vm model.VMID) channel.Requests {
 // maxBoot bounds a boot_id, which is a UUID.
 const maxBoot = 64
 
-// Hello implements channel.Requests. A guest that booted anew has nothing attached any more.
+// Hello implements channel.Requests. After a reboot of the guest nothing is attached any more.
 func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, error) {
 	out := channel.Welcome{Program: g.m.Version, Counters: g.m.policy(g.vm).Counters}
 	if g.m.Count == nil {
@@ -104,7 +104,7 @@ func (m *Manager) policy(vm model.VMID) model.GuestPolicy {
 	return m.Policy(vm, name)
 }
 
-// find turns what the guest calls a VF into the VM's definition of it.
+// find looks up the function that the guest names.
 func (g guest) find(s *vpf.State, vf channel.VF) (vpf.Function, error) {
 	mac, err := model.ParseMAC(vf.PF)
 	if err != nil {
@@ -119,7 +119,8 @@ func (g guest) find(s *vpf.State, vf channel.VF) (vpf.Function, error) {
 		}
 		return vpf.Function{VM: g.vm, Name: p.Name, VF: vf.Index}, nil
 	}
-	return vpf.Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("this VM has no virtual PF with MAC %s", mac), Remedy: "see `sluice-guest doctor`, and on the host `sluice vpf list`"}
+	return vpf.Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("this VM has no virtual PF with MAC %s", mac),
+		Remedy: "see `sluice-guest doctor`, and on the host `sluice vpf list`"}
 }
 
 // Detach implements channel.Requests: it returns when the link is down.
@@ -136,7 +137,7 @@ func (g guest) Detach(ctx context.Context, d channel.Detach) error {
 	}
 	s := g.m.Runner.Store.State()
 	if v, err := s.VF(f); err != nil || v.Grant != nil && v.Grant.Owner != d.Owner {
-		return nil //nolint:nilerr // somebody else has it, or it has gone: there is nothing to give back
+		return nil //nolint:nilerr // it is attached elsewhere, or has gone: there is nothing to detach
 	} else if v.Grant != nil {
 		s, err = g.update(ctx, func(s *vpf.State) error {
 			if v, err := s.VF(f); err == nil && v.Grant != nil && v.Grant.Owner == d.Owner {
@@ -176,10 +177,11 @@ func (g guest) Counters(_ context.Context, c channel.Counters) {
 	}
 }
 
-// failed is what a guest learns of what is not its fault: no more than that it may try again. The host's log has the reason.
+// failed is the answer if the host is at fault. It tells the guest only that it may try again; the host's log has the reason.
 func (g guest) failed(err error) error {
 	g.m.allowance(g.vm).refusals.Do(func() {
 		g.m.Runner.Log.Warn("a guest's request could not be carried out", "vm", string(g.vm), "error", err)
 	})
-	return &channel.Error{Code: channel.CodeFailed, Text: "the host could not carry it out", Remedy: "try again; `sluice vpf list` and the log of sluiced on the host say why"}
+	return &channel.Error{Code: channel.CodeFailed, Text: "the host could not carry it out",
+		Remedy: "try again; `sluice vpf list` and the log of sluiced on the host say why"}
 }

@@ -9,10 +9,10 @@ import (
 	"sluice/internal/model"
 )
 
-// takenFor is how long it counts who was seen to have which MAC: a guest that asks for one after the other costs libvirt no more.
+// takenFor is how long a list of used MACs is reused, so that a guest that asks for one MAC after another costs libvirt no more.
 const takenFor = 10 * time.Second
 
-// taken keeps who has MACs that no virtual PF has: NICs of VMs, also of those that are off, and interfaces of the host.
+// taken caches the owners of MACs outside virtual PFs: NICs of VMs, running or not, and interfaces of the host.
 type taken struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -20,8 +20,8 @@ type taken struct {
 	err   error
 }
 
-// unused refuses MACs that somebody has who is no virtual VF, and all of them where that cannot be seen.
-// Those of virtual VFs are compared when a change is kept (State.check).
+// unused refuses MACs that are used outside virtual PFs, and all of them if that cannot be found out.
+// State.Check compares those of virtual VFs when a change is written.
 func (m *Manager) unused(ctx context.Context, list ...model.MAC) error {
 	if len(list) == 0 {
 		return nil
@@ -34,7 +34,7 @@ func (m *Manager) unused(ctx context.Context, list ...model.MAC) error {
 		t.at = now
 	}
 	if t.err != nil {
-		return fmt.Errorf("it cannot be seen who has which MAC: %w", t.err)
+		return fmt.Errorf("cannot find out which MACs are in use: %w", t.err)
 	}
 	for _, mac := range list {
 		if who := t.owner[mac]; who != "" {
@@ -46,7 +46,7 @@ func (m *Manager) unused(ctx context.Context, list ...model.MAC) error {
 
 // whose asks libvirt and the kernel.
 func (m *Manager) whose(ctx context.Context) (map[model.MAC]string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin) // what is kept is not one caller's
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin) // the result is cached for all callers
 	defer cancel()
 	all, err := m.HostMACs()
 	if err != nil {
@@ -65,7 +65,7 @@ func (m *Manager) whose(ctx context.Context) (map[model.MAC]string, error) {
 	return out, nil
 }
 
-// usedMAC says that somebody has a MAC.
+// usedMAC is the error for a MAC that is in use.
 type usedMAC struct {
 	mac model.MAC
 	who string

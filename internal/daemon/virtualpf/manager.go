@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Manager is what people, and guests, ask for virtual PFs.
+// Manager answers requests of people and guests about virtual PFs.
 type Manager struct {
 	Runner *Runner
 	// Policy is what the guest of a VM may ask for.
@@ -45,7 +45,7 @@ var errObserve = errors.New("sluiced runs in observe mode, in which it changes n
 func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
 	v, _ := m.Runner.View()
 	if v.Err != nil && len(v.Virtual) == 0 {
-		return nil, v.Err // that there is none would be a guess
+		return nil, v.Err // an empty list would be a guess
 	}
 	out := make([]model.VirtualPFStatus, len(v.Virtual))
 	for i := range v.Virtual {
@@ -64,7 +64,7 @@ func (m *Manager) about(s *vpf.Standing) []model.Problem {
 	return out
 }
 
-// Problems is all that is wrong, for doctor: what it looked up last, without a call.
+// Problems lists all that is wrong, for doctor, from what was looked up last.
 func (m *Manager) Problems() (out []model.Problem) {
 	v, _ := m.Runner.View()
 	out = slices.Clone(v.Problems)

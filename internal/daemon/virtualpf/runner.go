@@ -90,7 +90,7 @@ func (r *Runner) View() (*View, <-chan struct{}) {
 	return r.view, r.next
 }
 
-// Run works until ctx ends and what is under way has ended. What stands, stays.
+// Run works until ctx ends and the actions under way have ended. Ports and links stay as they are.
 func (r *Runner) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
@@ -129,10 +129,10 @@ func (r *Runner) tick(ctx context.Context, fresh bool) {
 	}
 }
 
-// look is Look, whoever's it is by now.
+// look calls Look, which may have been replaced since Init.
 func (r *Runner) look(ctx context.Context, fresh bool) (vpf.World, error) { return r.Look(ctx, fresh) }
 
-// world looks at the host. What others did may be seen late unless it is to be fresh.
+// world looks at the host. Unless fresh, switch ports may be a few seconds old.
 func (r *Runner) world(ctx context.Context, fresh bool) (vpf.World, error) {
 	if fresh {
 		return r.looks.fresh(ctx)
@@ -142,7 +142,7 @@ func (r *Runner) world(ctx context.Context, fresh bool) (vpf.World, error) {
 	return r.Look(ctx, false)
 }
 
-// blind is what can be said of virtual PFs while the host cannot be looked at.
+// blind lists the virtual PFs while the host cannot be looked at.
 func (r *Runner) blind(s *vpf.State, err error) (out []vpf.Standing) {
 	for k := range s.Virtual {
 		st := model.VirtualPFStatus{VirtualPF: s.Virtual[k], Why: "not known: " + err.Error()}

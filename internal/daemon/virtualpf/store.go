@@ -28,7 +28,7 @@ const maxFile = 64 << 20
 
 const fileVersion = 1
 
-// file is what stands in it. A bit that flipped in a policy would open what should be shut, so it has a checksum.
+// file is its content. It has a checksum, since a flipped bit in a policy could open a port.
 type file struct {
 	Version int             `json:"version"`
 	SHA256  string          `json:"sha256"` // of State, without white space
@@ -47,7 +47,7 @@ type Store struct {
 	pace    *rate.Limiter
 }
 
-// OpenStore reads the file; that there is none means that nothing is defined. It changes nothing.
+// OpenStore reads the file; without one, nothing is defined. It changes nothing.
 func OpenStore(path string) (*Store, error) {
 	s := &Store{path: path, waiting: make(chan []*update, 1), one: make(chan struct{}, 1), pace: rate.NewLimiter(writesPerSecond, writesAtOnce)}
 	s.waiting <- nil
@@ -74,7 +74,8 @@ func decode(text []byte) (*vpf.State, error) {
 		return nil, fmt.Errorf("it is damaged: %w", err)
 	}
 	if f.Version != fileVersion {
-		return nil, fmt.Errorf("it is of version %d, and this program reads %d: start the version of sluiced that wrote it", f.Version, fileVersion)
+		return nil, fmt.Errorf("it is of version %d, and this program reads %d: start the version of sluiced that wrote it",
+			f.Version, fileVersion)
 	}
 	sum, err := checksum(f.State)
 	if err == nil && sum != f.SHA256 {
@@ -129,15 +130,15 @@ func encode(s *vpf.State) ([]byte, error) {
 // State is what is kept; it is never changed.
 func (s *Store) State() *vpf.State { return s.now.Load() }
 
-// Update keeps what edit makes of a copy, on disk when it returns. If edit or writing fails, all is as it was.
+// Update applies edit to a copy of the State, which is on disk when it returns. If edit or writing fails, nothing changes.
 func (s *Store) Update(edit func(*vpf.State) error) (*vpf.State, error) {
 	e := &update{edit: edit}
 	s.write([]*update{e})
 	return e.state, e.err
 }
 
-// UpdateSoon is Update for what guests ask for. What several ask for while one waits is written together, so all of them together
-// cause no more than writesPerSecond for long.
+// UpdateSoon is Update for requests of guests. Edits that arrive while one waits are written together, so that all guests together
+// cause no more than writesPerSecond in the long run.
 func (s *Store) UpdateSoon(edit func(*vpf.State) error) (*vpf.State, error) {
 	e := &update{edit: edit, done: make(chan struct{})}
 	waiting := append(<-s.waiting, e)
@@ -157,7 +158,7 @@ func (s *Store) UpdateSoon(edit func(*vpf.State) error) (*vpf.State, error) {
 	return e.state, e.err
 }
 
-// update is an edit, and what became of it.
+// update is an edit and its result.
 type update struct {
 	edit  func(*vpf.State) error
 	done  chan struct{}
@@ -165,7 +166,7 @@ type update struct {
 	err   error
 }
 
-// write makes one file of the edits that are good.
+// write applies the edits that succeed and writes them at once.
 func (s *Store) write(batch []*update) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/base/rtnl"
+	"sluice/internal/base/sleep"
 	"sluice/internal/channel"
 	"sluice/internal/inside/vfsysfs"
 )
@@ -82,7 +83,7 @@ func (p *program) held(ctx context.Context) ([]channel.Held, error) {
 				return all, nil
 			}
 		}
-		if !sleep(ctx, firstPause) {
+		if sleep.For(ctx, firstPause) != nil {
 			return nil, err
 		}
 	}
@@ -125,7 +126,8 @@ func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 		return nil
 	}
 	if err := rebind(sysDrivers+m.driver, m.address); err != nil {
-		return fmt.Errorf("have VF %d of %s take its MAC: %w: by hand: write %s to %s/unbind and then to bind", m.Index, m.PF, err, m.address, sysDrivers+m.driver)
+		return fmt.Errorf("have VF %d of %s take its MAC: %w: by hand: write %s to %s/unbind and then to bind",
+			m.Index, m.PF, err, m.address, sysDrivers+m.driver)
 	}
 	return m.check(sys)
 }
@@ -134,7 +136,8 @@ func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 func (m *newMAC) check(sys fs.FS) error {
 	name, have := vfsysfs.Netdev(sys, m.address)
 	if have != m.MAC {
-		return fmt.Errorf("VF %d of %s has not taken its MAC %s: its interface %q has %q: its driver may have had no answer of the PF's: see dmesg, and try again", m.Index, m.PF, m.MAC, name, have)
+		return fmt.Errorf("VF %d of %s has not taken its MAC %s: its interface %q has %q: its driver may have had no answer of the PF's: see dmesg, and try again",
+			m.Index, m.PF, m.MAC, name, have)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/channel"
 )
 
@@ -44,7 +45,7 @@ func (u *uplink) run(ctx context.Context) {
 		}
 		if ctx.Err() == nil {
 			u.lost(err.Error())
-			sleep(ctx, p.next())
+			_ = sleep.For(ctx, p.next()) // the loop looks at ctx
 		}
 	}
 }
@@ -60,7 +61,7 @@ func (u *uplink) use(ctx context.Context, conn port) error {
 			return err
 		}
 		u.lost("Sluice on the host has closed the channel")
-		if !sleep(ctx, firstPause) {
+		if sleep.For(ctx, firstPause) != nil {
 			return ctx.Err()
 		}
 	}
@@ -73,7 +74,7 @@ func (u *uplink) await(ctx context.Context, conn port) error {
 			return err
 		}
 		u.lost("Sluice on the host does not have the channel open: see there whether it runs (systemctl status sluice)")
-		if !sleep(ctx, lookEvery) {
+		if sleep.For(ctx, lookEvery) != nil {
 			return ctx.Err()
 		}
 	}
@@ -166,16 +167,4 @@ func (u *uplink) daemon() (*channel.Client, channel.Welcome, error) {
 		return nil, channel.Welcome{}, &channel.Error{Code: channel.CodeNoDaemon, Text: fmt.Sprintf("no connection to Sluice on the host: %s", or(u.why, "it has not answered yet"))}
 	}
 	return u.client, u.welcome, nil
-}
-
-// sleep waits for d; it is false when ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -73,7 +73,8 @@ func Find(sys fs.FS, address string) (vf channel.VF, netdev, driver string, err 
 	}
 	pf := readPF(sys, parent)
 	if pf.MAC == "" {
-		return vf, "", "", fmt.Errorf("PF %s of VF %s has no network interface here, only one in the guest's first network namespace will do: bind its driver, or move the interface back", parent, address)
+		return vf, "", "", fmt.Errorf("PF %s of VF %s has no network interface here, only one in the guest's first network namespace will do: bind its driver, or move the interface back",
+			parent, address)
 	}
 	i := slices.IndexFunc(pf.VFs, func(v VF) bool { return v.Address == address })
 	if i < 0 {

@@ -1,0 +1,66 @@
+package virtualpf
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/control/vpf"
+	"sluice/internal/model"
+)
+
+// Lines about one VM leave room for those about others, all together are bounded too, and what was left out is counted.
+func TestLinesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l lines
+		logged := func(vm model.VMID, n int) (lines int) {
+			for range n {
+				if ok, _ := l.may(vm); ok {
+					lines++
+				}
+			}
+			return lines
+		}
+		if n := logged("a", 100); n != linesAtOnce {
+			t.Errorf("%d of 100 lines about a VM", n)
+		}
+		time.Sleep(lineEvery)
+		if ok, left := l.may("a"); !ok || left != 100-linesAtOnce {
+			t.Errorf("%v, %d left out", ok, left)
+		}
+		time.Sleep(lineEvery)
+		if ok, left := l.may("a"); !ok || left != 0 {
+			t.Errorf("%v, %d left out again", ok, left)
+		}
+		all := 0
+		for i := range 20 {
+			all += logged(model.VMID(fmt.Sprint(i)), 100)
+		}
+		if all < allLinesOnce-linesAtOnce || all > allLinesOnce {
+			t.Errorf("%d of 2000 lines about many VMs", all)
+		}
+		l.keep(func(vm model.VMID) bool { return vm == "a" })
+		if len(l.by) != 1 {
+			t.Errorf("%d VMs are remembered", len(l.by))
+		}
+	})
+}
+
+// A guest can take and give back all of its VFs at once. Its allowance goes with its last virtual PF.
+func TestAllowance(t *testing.T) {
+	var all allowances
+	s := testState(t, testPF("a", "one", 2), testPF("a", "two", 3))
+	a := all.of("a", s)
+	if n := a.changes.Burst(); n != 32+2*5 {
+		t.Errorf("%d changes at once", n)
+	}
+	if all.of("a", s) != a {
+		t.Error("it begins anew")
+	}
+	none := (&vpf.State{}).Clone()
+	all.of("b", none)
+	if all.by["a"] != nil {
+		t.Error("it is kept for ever")
+	}
+}
