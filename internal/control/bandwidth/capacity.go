@@ -5,24 +5,6 @@ import (
 	"time"
 )
 
-// The constants of the capacity. A link that carries 6 % less than it says was found within 0.28 s on
-// real TCP by its plateau; by drop counters the result was unsteady.
-const (
-	plateauTicks = 3      // of volume that hardly changes
-	plateauFlat  = 0.008  // relative: hardly; beyond what noise makes of it
-	plateauBelow = 0.985  // of what was handed out: with less than that something is wrong
-	plateauShort = 0.012  // of the capacity: what senders that were at their limits now lack
-	plateauSure  = 3      // deviations of the volume: the same, where that is more
-	plateauWhy   = 1. / 3 // of what was handed out and not used: what those lack that were at their limits
-	stopped      = 0.75   // of what it sent at its limit: who sends less has stopped of itself
-	probeFirst   = time.Second
-	probeLast    = 32 * time.Second // between probes that fail
-	probeStep    = 0.01             // of the capacity; doubles while probes succeed
-	probeGain    = 0.75             // of the step: what the volume has to rise by for a probe to succeed
-	probeSure    = 8                // deviations of the volume: so sure is that
-	probeTicks   = 50               // that a probe takes at most
-)
-
 // capacity is what a link is seen to carry. It never takes it for more than its speed, and begins there: a link that is not
 // full says nothing about where it ends. It falls at once to a volume that does not rise though senders
 // that were at their limits now lack some of them. It rises by probes, when the volume rises with them.
@@ -69,7 +51,9 @@ func (c *capacity) begin(speed float64) {
 }
 
 // lowered is a capacity after a change of the speed.
-func lowered(hat, change, speed float64) float64 { return max(speed/2, min(speed, hat+change)) }
+func lowered(hat, change, speed float64) float64 {
+	return max(leastCarried*speed, min(speed, hat+change))
+}
 
 // see learns from a period.
 func (c *capacity) see(now time.Time, v volume) {
@@ -87,7 +71,7 @@ func (c *capacity) see(now time.Time, v volume) {
 		return
 	}
 	low, mid, high := c.lastVolumes()
-	plateau := high-low <= max(plateauFlat*mid, 2*v.noise) && high < plateauBelow*handedOut*c.hat
+	plateau := high-low <= max(plateauFlat*mid, plateauNoise*v.noise) && high < plateauBelow*handedOut*c.hat
 	switch {
 	case plateau && c.short(handedOut*c.hat-mid):
 		c.fell(now, mid)
@@ -108,7 +92,7 @@ func (c *capacity) judge(now time.Time, noise float64) {
 	risen := c.sum/float64(max(1, c.pressed)) - c.carried
 	switch enough := c.enough(noise); {
 	case c.pressed >= enough && risen >= probeGain*handedOut*(c.hat-c.before):
-		c.probing, c.wait, c.step, c.next = false, probeFirst, min(2*c.step, 4*probeStep), now
+		c.probing, c.wait, c.step, c.next = false, probeFirst, min(2*c.step, probeSteps*probeStep), now
 	case c.pressed >= enough || c.n >= 2*enough:
 		c.fell(now, c.before)
 	}
@@ -150,7 +134,7 @@ func (c *capacity) short(unused float64) bool {
 			ticks++
 		}
 	}
-	return ticks >= 2 && sum > plateauSure*math.Sqrt(noise) && sum > plateauWhy*plateauTicks*unused
+	return ticks >= plateauMost && sum > plateauSure*math.Sqrt(noise) && sum > plateauWhy*plateauTicks*unused
 }
 
 // volume sums up a period. While there is some to spare, who sends less than before wants less.
@@ -169,7 +153,7 @@ func (r *resource) volume(seconds float64) (v volume) {
 		} else {
 			v.others += c.guarantee
 		}
-		if !c.known || r.spare > 0 || t.bound < 2 {
+		if !c.known || r.spare > 0 || t.bound < boundLeast {
 			continue
 		}
 		if could := min(t.settled(seconds), t.reached); c.sent >= stopped*could {

@@ -5,31 +5,6 @@ import (
 	"time"
 )
 
-// The constants of the estimate. Those with a figure from real TCP were measured there: single runs of several
-// scenarios on 100 Mbit/s with CUBIC.
-const (
-	hungryOn    = 0.95 // of its limit, or nearer if its noise is small: a sender that its limit binds reads 98-99.7 % of it
-	hungryNear  = 0.98
-	hungryOff   = 0.90 // of its limit, for hungryTime, or four times as long below hungryOn: one that has enough
-	hungryTime  = 0.12 // s: noise takes a bound sender below hungryOff now and then, but not for so long
-	idleNow     = 0.5  // of its limit: one that has enough at once
-	stirs       = 0.1  // of the least limit: who sends more may be about to
-	boundMost   = 5    // ticks for which it counts that a sender was at its limit
-	reachTime   = 1.0  // s: of the mean of what it then sends
-	noiseGain   = 0.1  // of the EWMA of noise: some ten readings
-	firstNoise  = 0.02
-	leastNoise  = 0.003 // relative: a sender bound by its limit has 0.3-2 % at 40 ms
-	mostNoise   = 0.08  // above this a reading says little of noise, and much of changes
-	growBits    = 0.005 // of the capacity: what a NIC may send beyond what was set aside for it before that counts as growth
-	growPromise = 0.00075
-	growSurely  = 0.05  // of what was set aside: by less a guaranteed sender has to exceed it twice, since a flow's pace has waves of 3 %
-	smoothTime  = 0.3   // s: of the mean of readings
-	fallTime    = 0.1   // s: the same of a guaranteed sender's that fall while the link is full: attack at once, release slowly
-	leastMargin = 0.005 // relative: what is set aside beyond a reading
-	noiseMargin = 1.5   // x noise: the same
-	climbing    = 1.10  // x reading: a guaranteed sender that rises below its guarantee is on its way up
-)
-
 // tracked is what is remembered of a sender's use of one resource.
 type tracked struct {
 	noise   float64              // relative deviation of readings at an unchanged limit
@@ -54,13 +29,6 @@ type tracked struct {
 
 // newTracked is a sender that nothing is known of.
 func newTracked() tracked { return tracked{noise: firstNoise, limit: math.Inf(1)} }
-
-// A limit takes effect some time after it is decided, in a guest most of all, so a higher one says nothing at first about
-// who does not reach it.
-const (
-	settleTime  = 0.1 // s
-	settleTicks = 3   // of the shortest usual period, 40 ms
-)
 
 // inForce notes a tick's limit, and settled is the lowest that may still be what counts.
 func (t *tracked) inForce(limit float64) {
@@ -90,7 +58,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	if c.guarantee > 0 || t.fell > 0 {
 		t.fall(k, c, m, in)
 	}
-	rising := m > t.mean*(1+3*t.noise)
+	rising := m > t.mean*(1+stepNoise*t.noise)
 	t.remember(k, c, m)
 	t.atLimit(k, in)
 	switch {
@@ -126,7 +94,7 @@ func (t *tracked) learnNoise(m, in float64) {
 // appetite says whether its limit holds it down.
 func (t *tracked) appetite(k *moment, m, in float64) {
 	switch {
-	case m >= hungryOn*in && m >= min(hungryNear, 1-2.5*t.noise)*in, t.atFloor && m >= stirs*in:
+	case m >= hungryOn*in && m >= min(hungryNear, 1-hungryNoise*t.noise)*in, t.atFloor && m >= stirs*in:
 		t.hungry, t.below = true, 0
 		return
 	case m < idleNow*in:
@@ -134,7 +102,7 @@ func (t *tracked) appetite(k *moment, m, in float64) {
 	case m < hungryOff*in:
 		t.below += k.seconds
 	default:
-		t.below += k.seconds / 4
+		t.below += k.seconds / hungrySlow
 	}
 	if t.below >= hungryTime {
 		t.hungry = false
@@ -147,7 +115,7 @@ func (t *tracked) grew(k *moment, c *usage, m float64) bool {
 	if c.guarantee > 0 {
 		least = growPromise
 	}
-	line := t.share*(1+2*t.noise) + least*k.capacity
+	line := t.share*(1+growNoise*t.noise) + least*k.capacity
 	again := t.grown > 0 && m > t.grown
 	t.grown = 0
 	switch {
@@ -163,7 +131,7 @@ func (t *tracked) grew(k *moment, c *usage, m float64) bool {
 // remember brings the mean up to date. A step begins it anew, but a fall on a full link may be others' doing.
 func (t *tracked) remember(k *moment, c *usage, m float64) {
 	part := k.smooth
-	if step := 3 * t.noise * t.mean; m > t.mean+step || m < t.mean-step && (c.guarantee == 0 || !k.full) {
+	if step := stepNoise * t.noise * t.mean; m > t.mean+step || m < t.mean-step && (c.guarantee == 0 || !k.full) {
 		t.mean = m
 		return
 	} else if m < t.mean-step {

@@ -2,15 +2,6 @@ package bandwidth
 
 import "time"
 
-// The constants of the hold.
-const (
-	holdTime   = time.Second // after a guaranteed sender wanted more than it had, while the link is full
-	holdActive = 0.05        // of the guarantee: who sends less has stopped
-	holdFall   = 0.88        // of the reading before: a fall on a full link that others may have caused
-	holdFirst  = 200 * time.Millisecond
-	holdLast   = 3200 * time.Millisecond
-)
-
 // hold keeps a guarantee set aside for a sender that has asked for it, although its readings now say less: a reading on
 // a full link is no demand. Without it a squeezed guarantee is taken for a modest one, its part
 // goes to those that squeeze it, and so on.

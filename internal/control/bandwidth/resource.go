@@ -5,18 +5,6 @@ import (
 	"time"
 )
 
-// The constants of limits.
-const (
-	handedOut  = 0.995  // of the capacity: more costs retransmits, less costs goodput
-	fullLink   = 0.92   // of the capacity: from here on senders may be held down by others
-	mostFloor  = 0.005  // of the capacity, what everyone may send if guarantees leave so much to each: a limit near zero takes TCP 160-260 ms to leave
-	leastFloor = 0.0001 // and what they may in any case
-	leastRoom  = 0.06   // relative, + moreRoom of the capacity: how far one that has enough may grow before that is noticed
-	mostRoom   = 0.12
-	noiseRoom  = 6 // x noise: the same, so that noise is not taken for growth
-	moreRoom   = 0.01
-)
-
 // moment is what holds for all senders in a tick.
 type moment struct {
 	now      time.Time
@@ -104,7 +92,7 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 func (r *resource) estimate(k *moment) {
 	for i := range r.tracked {
 		t := &r.tracked[i]
-		t.atFloor = r.force[i] <= r.floor*1.01
+		t.atFloor = r.force[i] <= r.floor*(1+atFloorWithin)
 		t.inForce(r.force[i])
 		t.estimate(k, &r.usages[i], r.force[i])
 	}

@@ -2,19 +2,6 @@ package bandwidth
 
 import "time"
 
-// The constants of a trial.
-const (
-	fullLately = time.Second            // before its fall: a link that was not did not carry less than before, but was asked for less
-	fallenFor  = 15 * time.Second       // after it: who has not come back by then wants no more
-	trialLeast = 0.25                   // of what was handed out: with less than that the link is next to idle
-	trialStep  = 0.05                   // of the volume: what the fallen are given more, at the others' cost
-	trialSure  = 4                      // deviations of the volume: the same, where that is more
-	trialGain  = 0.5                    // of the step: what they have to send more for the trial to succeed
-	trialTime  = 600 * time.Millisecond // for which it is waited for that, and trialTicks
-	trialTicks = plateauTicks + 1
-	trialLast  = 8 * time.Second // between trials that fail
-)
-
 // trial finds out why guaranteed senders send much less than before on a link that was full and is not any more: because it carries
 // less than it is taken for, or because they want no more. No reading tells: others may fill what such a link has left. So for
 // some periods the link is taken for what it carries, and of that the fallen are given a little more, which others lose that are promised
@@ -51,7 +38,7 @@ func (c *capacity) try(now time.Time, v volume, carries float64) {
 func (c *capacity) tried(now time.Time, v volume) {
 	t := &c.trial
 	t.ticks++
-	changed := v.blind || v.bits > c.hat*(1+plateauFlat)+2*v.noise || v.bits < handedOut*c.hat-trialGain*t.step
+	changed := v.blind || v.bits > c.hat*(1+plateauFlat)+plateauNoise*v.noise || v.bits < handedOut*c.hat-trialGain*t.step
 	gained, over := v.fallen >= t.sent+trialGain*t.step, now.Sub(t.began) >= trialTime && t.ticks >= trialTicks
 	switch {
 	case changed || over && !gained:

@@ -150,12 +150,6 @@ func (w *waterfill) follow(senders []Sender) {
 	w.packets.follow(from)
 }
 
-// A guarantee in bits/s counts for packets of promisedFrame bits and more; who sends smaller ones needs one in packets/s.
-const (
-	promisedFrame = 8 * 512
-	fullFrame     = 8 * (1514 + 24)
-)
-
 // frame is the bits in a sender's packet.
 func frame(s *Sender) float64 {
 	if s.Packets < 1 || s.Bits < 1 {
