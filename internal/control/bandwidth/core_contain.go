@@ -20,6 +20,15 @@ const (
 	hostMemory  = 0.1              // weight of a period in what the host itself sends
 )
 
+// conduct is how a NIC keeps its limit on a VF.
+type conduct struct {
+	overs       int        // periods in a row in which it sent more than its VF's limit
+	ceilings    [2]float64 // the highest limits on its VF in this while and in the one before
+	ceilingFrom time.Time  // when this while began
+	barred      time.Time  // until when it is to have no VF
+	offence     string     // why
+}
+
 // Contained is a NIC that is to have no VF, since its guest did not keep its limit there.
 type Contained struct {
 	NIC   model.NICID

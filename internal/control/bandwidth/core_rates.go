@@ -31,6 +31,17 @@ type pathCount struct {
 	followed bool // there was a reading not long ago
 }
 
+// counts is what a NIC sends and receives, as far as it is counted.
+type counts struct {
+	paths    [2]pathCount // by pathIndex
+	sent     model.RateReading
+	received model.RateReading
+	known    bool      // it was counted in the last period
+	seen     time.Time // when it was last counted
+	busy     float64   // packets/s, smoothed, for the division of the VM's
+	peak     float64   // the most bits/s that it sent lately
+}
+
 // take takes a reading. Counters that went back, and those of another device, begin anew; one that is
 // not newer than the last says nothing.
 func (p *pathCount) take(r *Reading) {

@@ -11,25 +11,33 @@ import (
 	"sluice/internal/model"
 )
 
-// nic is what the Core knows of a NIC.
+// nic is what the Core knows of a NIC, by job.
 type nic struct {
 	id     model.NICID
 	vmName string
 	age    int // in the order in which the NICs came
 	link   *uplink
+	gone   bool
 
+	promise
+	function
+	attachment
+	counts
+	grant
+	limits [4]limitState // by slot
+	conduct
+}
+
+// promise is what a NIC's SLA and the placement policy ask for, and what of that can be kept.
+type promise struct {
 	sla      model.SLA // as the rules say
 	own      model.SLA // the same, with what is promised of the guarantee and the NIC's part of the VM's packets/s
 	promised model.Rate
 	tier     uint64 // bits/s that the placement policy lets its VF send; 0: any
+}
 
-	inside      *virtualPF // it stands for all functions of this one together
-	whole       *virtualPF // that it is a function of
-	noCarrier   bool       // a function through which QEMU lets nothing
-	receive     Allowance  // of a function: what it may receive now
-	part        model.Rate // of a function: of its virtual PF's limit, while nobody divides that
-	receivePart model.Rate
-
+// attachment is which path a NIC has, and whether that is about to change.
+type attachment struct {
 	vf       model.VFID    // that it has, whoever attached it
 	ours     bool          // Sluice did
 	inGuest  model.Tri     // its guest uses it
@@ -40,28 +48,15 @@ type nic struct {
 	moved    time.Time     // when its path was last seen to change
 	expected time.Time     // when its plug was last said to be next; zero: not since its last VF
 	recent   bool          // that was not long ago
+}
 
-	paths    [2]pathCount // by pathIndex
-	sent     model.RateReading
-	received model.RateReading
-	known    bool      // it was counted in the last period
-	seen     time.Time // when it was last counted
-	busy     float64   // packets/s, smoothed, for the division of the VM's
-
+// grant is what a NIC may send, and what it lacks of what it is promised.
+type grant struct {
 	allow     Allowance // what it may send now
 	shared    bool      // it is one of the group of its link's tree
-	peak      float64   // the most bits/s that it sent lately
 	squeezed  bool      // it is short because of those whom nothing limits
 	short     float64   // bits/s
 	shortFrom time.Time
-	limits    [4]limitState // by slot
-	gone      bool
-
-	overs       int        // periods in a row in which it sent more than its VF's limit
-	ceilings    [2]float64 // the highest limits on its VF in this while and in the one before
-	ceilingFrom time.Time  // when this while began
-	barred      time.Time  // until when it is to have no VF
-	offence     string     // why
 }
 
 // vmGroup are the NICs of a VM that has packets/s to share among several.
@@ -206,7 +201,8 @@ func (c *Core) followVM(now time.Time, w *World, vm *model.VM, asked []Asked, pr
 		id := model.NICID{VM: vm.ID, NIC: in.Alias}
 		n := c.byID[id]
 		if n == nil {
-			n = &nic{id: id, age: c.born, allow: Unlimited, seen: now}
+			n = &nic{id: id, age: c.born}
+			n.allow, n.seen = Unlimited, now
 			c.born++
 			c.byID[id] = n
 			c.nics = append(c.nics, n)

@@ -8,6 +8,16 @@ import (
 	"sluice/internal/model"
 )
 
+// function is a NIC's part in a virtual PF.
+type function struct {
+	inside      *virtualPF // it stands for all functions of this one together
+	whole       *virtualPF // that it is a function of
+	noCarrier   bool       // a function through which QEMU lets nothing
+	receive     Allowance  // of a function: what it may receive now
+	part        model.Rate // of a function: of its virtual PF's limit, while nobody divides that
+	receivePart model.Rate
+}
+
 // virtualPF is a virtual PF. To its link it is one sender, with the SLA of the NIC of the PF itself; what it is allowed is to
 // its functions what a link is to NICs, and an Allocator of the same kind divides it by their SLAs inside.
 type virtualPF struct {
@@ -39,7 +49,7 @@ const (
 // newVirtualPF makes one that is promised nothing yet.
 func newVirtualPF(id model.NICID, name, allocator string) *virtualPF {
 	v := &virtualPF{name: name}
-	v.nic = nic{id: id, allow: Unlimited, inside: v}
+	v.id, v.allow, v.inside = id, Unlimited, v
 	v.setAllocator(allocator)
 	return v
 }
