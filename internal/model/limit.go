@@ -46,7 +46,7 @@ func (l *Limit) Lifts() bool {
 
 // Tightest is the lower of what is allowed now and the contract, part by part: for enforcers that have one setting for both.
 func (l *Limit) Tightest() Rate {
-	return Rate{Bits: lower(l.Bits, l.Contract.Bits), Packets: lower(l.Packets, l.Contract.Packets)}
+	return Rate{Bits: Lower(l.Bits, l.Contract.Bits), Packets: Lower(l.Packets, l.Contract.Packets)}
 }
 
 // InForce is what holds until the lease ends: what is allowed now where that is set, else the contract, part by part.
@@ -65,8 +65,8 @@ func (e *LimitError) Error() string { return e.Err.Error() }
 // Unwrap is the reason.
 func (e *LimitError) Unwrap() error { return e.Err }
 
-// lower is the lower of two limits, of which 0 is none.
-func lower(a, b uint64) uint64 {
+// Lower is the lower of two limits, of which 0 is none.
+func Lower(a, b uint64) uint64 {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

@@ -10,6 +10,9 @@ import (
 // 0.25 is "0.25", 0.004 is "0".
 func SI(x float64) string { return SIDigits(x, 3) }
 
+// Bits prints bits, or bits a second, for people: 1.5e9 is "1.5Gbit". Rate.String is exact.
+func Bits(x float64) string { return SI(x) + "bit" }
+
 // SIDigits is SI with so many significant digits, and one less behind the point at most.
 func SIDigits(x float64, digits int) string {
 	half := 0.5 / math.Pow10(digits-1) // of the last place, for figures from 1 to 10

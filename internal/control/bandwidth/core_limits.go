@@ -90,7 +90,7 @@ func (n *nic) want() {
 			if s.Want.Rate = n.rate(s.Want.Contract); n.plugging {
 				s.Want.Rate = n.lowered(n.onItsOwn(), s.Want.Contract)
 			}
-			s.Want.Bits = lower(s.Want.Bits, n.tier)
+			s.Want.Bits = model.Lower(s.Want.Bits, n.tier)
 			if n.link != nil && n.link.active && s.by == maxTxRate { // NICs that can share by minimum rates do
 				s.Want.Guarantee = n.promised.Bits
 			}
@@ -143,7 +143,7 @@ func (n *nic) vfContract() model.Rate {
 		if n.sent.Packets > 0 {
 			size = max(size, n.sent.Bits/n.sent.Packets)
 		}
-		c.Bits = lower(c.Bits, max(n.least(), uint64(size*float64(c.Packets))))
+		c.Bits = model.Lower(c.Bits, max(n.least(), uint64(size*float64(c.Packets))))
 	}
 	return c
 }
@@ -231,14 +231,6 @@ func inForce(l *model.Limit) uint64 {
 		return l.Tightest().Bits
 	}
 	return l.InForce().Bits
-}
-
-// lower is the lower of two limits, of which 0 is none.
-func lower(a, b uint64) uint64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // state finds a Limit's state, or nil.

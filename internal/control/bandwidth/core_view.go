@@ -84,7 +84,7 @@ func (n *nic) path() model.Path {
 func (n *nic) allowed() model.Rate {
 	l := model.Limit{Rate: n.rate(n.own.Limit), Contract: n.own.Limit}
 	if n.path() == model.PathVF {
-		l.Bits = lower(l.Bits, n.tier)
+		l.Bits = model.Lower(l.Bits, n.tier)
 	}
 	return l.Tightest()
 }

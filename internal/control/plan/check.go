@@ -55,14 +55,8 @@ func CutsOff(code string) bool {
 	return false
 }
 
-// Check finds what a crash or somebody else left behind. NICs that are busy, and their VFs,
-// are passed over. Findings about what others own have no Repair.
-func Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
-	var c Checker
-	return c.Check(snap, busy, to)
-}
-
-// Check is Check with memory that is kept for the next time.
+// Check finds what a crash or somebody else left behind. NICs that are busy, and their VFs, are passed over. Findings about
+// what others own have no Repair. The Checker remembers what earlier Snapshots showed.
 func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 	c.snap, c.busy, c.to, c.out = snap, busy, to, nil
 	if c.macs == nil {

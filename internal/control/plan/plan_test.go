@@ -324,7 +324,7 @@ func TestCheck(t *testing.T) {
 		s := world()
 		c.spoil(s)
 		var got []string
-		for _, f := range Check(s, nobody{}, DefaultTimeouts) {
+		for _, f := range new(Checker).Check(s, nobody{}, DefaultTimeouts) {
 			got = append(got, strings.TrimSpace(f.Code+" "+f.Subject+": "+kinds(f.Repair)))
 		}
 		if d := cmp.Diff(c.want, strings.Join(got, " | ")); d != "" {
@@ -346,7 +346,7 @@ func TestBondedPF(t *testing.T) {
 	} {
 		s := bonded()
 		spoil(s)
-		found := Check(s, nobody{}, DefaultTimeouts)
+		found := new(Checker).Check(s, nobody{}, DefaultTimeouts)
 		at := slices.IndexFunc(found, func(f model.Finding) bool { return f.Code == code })
 		if at < 0 {
 			t.Errorf("%s: found only %+v", code, found)
@@ -372,7 +372,7 @@ func TestStaleMirrorKeepsTheEntryOfItsVM(t *testing.T) {
 	for mac, want := range map[model.MAC]string{macB: "", {2, 9}: "pf0"} {
 		s := world()
 		s.DualPaths = []model.DualPath{{Tap: "tapz", MAC: mac, PF: "pf0", Detached: model.Yes}}
-		found := Check(s, nobody{}, DefaultTimeouts)
+		found := new(Checker).Check(s, nobody{}, DefaultTimeouts)
 		if len(found) != 1 || len(found[0].Repair) != 1 || found[0].Repair[0].Path.PF != want {
 			t.Errorf("MAC %s: %+v, want a step whose PF is %q", mac, found, want)
 		}
@@ -387,7 +387,7 @@ func TestCheckBesideANICUnderWay(t *testing.T) {
 	for nic, want := range map[string]int{"ua-0": 0, "ua-1": 1} {
 		s := world()
 		s.VMs[0].NICs[0].Route = "tapa"
-		got := Check(s, onlyNIC{model.NICID{VM: "a", NIC: nic}}, DefaultTimeouts)
+		got := new(Checker).Check(s, onlyNIC{model.NICID{VM: "a", NIC: nic}}, DefaultTimeouts)
 		if len(got) != want {
 			t.Errorf("%s is under way: findings %+v, want %d", nic, got, want)
 		}
@@ -514,7 +514,7 @@ func TestRepresentorsNeedNoFilters(t *testing.T) {
 	pf.SelfFDB = nil
 	pf.VFs[0].Port, pf.VFs[1].Port = "rep0", "rep1"
 	s.VMs[0].NICs[0].Route = "rep0"
-	if found := Check(s, nobody{}, DefaultTimeouts); len(found) > 0 {
+	if found := new(Checker).Check(s, nobody{}, DefaultTimeouts); len(found) > 0 {
 		t.Errorf("found wrong: %+v", found)
 	}
 	for _, m := range Diff(s, target(s, model.Assignment{VM: "b", NIC: "ua-0", VF: vf0}), nobody{}, DefaultTimeouts) {
@@ -535,7 +535,7 @@ func TestRepresentorsNeedNoFilters(t *testing.T) {
 		}
 	}
 	s.VMs[1].NICs[0].Route = "rep1" // b is on virtio
-	if found := Check(s, nobody{}, DefaultTimeouts); len(found) != 1 || found[0].Code != FindRouteAtPF {
+	if found := new(Checker).Check(s, nobody{}, DefaultTimeouts); len(found) != 1 || found[0].Code != FindRouteAtPF {
 		t.Errorf("frames at a representor: found %+v", found)
 	}
 }

@@ -158,7 +158,7 @@ func shareLines(n *api.NICShare) []string {
 		list = append(list, put("promised", orElse(rateText(n.Promised), "nothing")+" of it: more is promised than there is"))
 	}
 	if n.Receive != (api.Rate{}) {
-		list = append(list, put("receives", fmt.Sprintf("%s, at most %s", bps(n.Received.Bits), rateText(n.Receive))))
+		list = append(list, put("receives", fmt.Sprintf("%s, at most %s", model.Bits(n.Received.Bits), rateText(n.Receive))))
 	}
 	if n.Dropped != (api.Dropped{}) {
 		list = append(list, put("dropped", fmt.Sprintf("%d packets that it sent and %d for it, above a limit of its tap", n.Dropped.Tx, n.Dropped.Rx)))
@@ -194,9 +194,9 @@ func enforcedText(e api.EnforcedLimit) string {
 }
 
 func linkText(l api.Link) string {
-	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), bps(l.Sent), bps(l.Capacity), orElse(rateText(l.Guaranteed), "nothing"))
+	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), model.Bits(l.Sent), model.Bits(l.Capacity), orElse(rateText(l.Guaranteed), "nothing"))
 	if l.Speed > 0 && l.Capacity < 0.99*l.Speed {
-		s += fmt.Sprintf("; the link is %s, but is seen to carry no more", bps(l.Speed))
+		s += fmt.Sprintf("; the link is %s, but is seen to carry no more", model.Bits(l.Speed))
 	}
 	if l.Overcommitted {
 		s += "; more is promised than there is"
@@ -224,18 +224,18 @@ func sentText(n *api.NICShare) string {
 		return "?"
 	}
 	if n.Guarantee.Packets+n.Limit.Packets+n.Allowed.Packets > 0 {
-		return bps(n.Sent.Bits) + " " + model.SI(n.Sent.Packets) + "pps"
+		return model.Bits(n.Sent.Bits) + " " + model.SI(n.Sent.Packets) + "pps"
 	}
-	return bps(n.Sent.Bits)
+	return model.Bits(n.Sent.Bits)
 }
 
 func shortText(n *api.NICShare) string {
 	if n.Short == 0 {
 		return ""
 	}
-	text := bps(n.Short) + " for " + seconds(n.ShortFor)
+	text := model.Bits(n.Short) + " for " + seconds(n.ShortFor)
 	if n.WouldSend > 0 {
-		text += fmt.Sprintf(" (%s in enforce mode)", bps(max(0, n.Sent.Bits+n.Short-n.WouldSend)))
+		text += fmt.Sprintf(" (%s in enforce mode)", model.Bits(max(0, n.Sent.Bits+n.Short-n.WouldSend)))
 	}
 	return text
 }
@@ -244,16 +244,13 @@ func shortText(n *api.NICShare) string {
 func rateText(r api.Rate) string {
 	var list []string
 	if r.Bits > 0 {
-		list = append(list, bps(r.Bits))
+		list = append(list, model.Bits(r.Bits))
 	}
 	if r.Packets > 0 {
 		list = append(list, model.SI(r.Packets)+"pps")
 	}
 	return strings.Join(list, " ")
 }
-
-// bps prints bits a second.
-func bps(x float64) string { return model.SI(x) + "bit" }
 
 func orElse(s, other string) string {
 	if s == "" {

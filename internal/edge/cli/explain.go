@@ -106,7 +106,7 @@ func trafficText(t api.Traffic) string {
 		return "load not known" + note
 	}
 	return fmt.Sprintf("receives %s packets/s (%s/s), sends %s packets/s (%s/s); counted by %s (%s)%s",
-		model.SI(t.RxPPS), bits(t.RxBytes), model.SI(t.TxPPS), bits(t.TxBytes), orDash(t.Source), proofText(t.Proof), note)
+		model.SI(t.RxPPS), model.Bits(8*t.RxBytes), model.SI(t.TxPPS), model.Bits(8*t.TxBytes), orDash(t.Source), proofText(t.Proof), note)
 }
 
 // proofText says how far a figure may be relied upon.

@@ -132,9 +132,6 @@ func orDash(s string) string {
 	return s
 }
 
-// bits prints a rate of bytes a second in bits.
-func bits(bytes float64) string { return model.SI(bytes*8) + "bit" }
-
 // percent prints a share of 0..1.
 func percent(x float64) string { return fmt.Sprintf("%.0f %%", x*100) }
 

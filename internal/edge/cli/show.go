@@ -58,7 +58,7 @@ func printStatus(w io.Writer, s api.Status) {
 	if s.Overrides > 0 {
 		put("", "%s: pins, releases and SLAs set at run time (`sluice overrides`)", model.Plural(s.Overrides, "override"))
 	}
-	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), bits(s.Load.Bytes), percent(s.Load.VFShare))
+	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), model.Bits(8*s.Load.Bytes), percent(s.Load.VFShare))
 	if text := bandwidthText(s.Bandwidth); text != "" {
 		put("Bandwidth", "%s", text)
 	}
@@ -194,7 +194,7 @@ func printVMs(w io.Writer, list []api.VM) {
 	for _, vm := range list {
 		pps, rate := "?", "?"
 		if vm.Known {
-			pps, rate = model.SI(vm.PPS), bits(vm.Bytes)
+			pps, rate = model.SI(vm.PPS), model.Bits(8*vm.Bytes)
 		}
 		rows = append(rows, []string{
 			vm.Name, vm.State, pathOf(vm), pps, rate, from(vm.Sources, vm.Proof),

@@ -24,7 +24,7 @@ import (
 var bandwidthText string
 
 var bandwidthPage = template.Must(template.New("bandwidth").Funcs(template.FuncMap{
-	"percent": percent, "rate": rate, "span": model.Span, "bits": bits,
+	"percent": percent, "rate": rate, "span": model.Span, "bits": model.Bits,
 }).Parse(bandwidthText))
 
 // mostDrawn bounds the VMs whose rates are drawn.

@@ -27,7 +27,7 @@ func guarantees(p *writer, r *scenario.Result) {
 		k := &g.Allocators[i]
 		satisfied, short, recovery := "-", "-", "-"
 		if g.Promised {
-			satisfied, short, recovery = percent(k.Satisfied), model.SIDigits(k.Shortfall, 3)+"bit", model.Span(k.Recovery.Round(10*time.Millisecond))
+			satisfied, short, recovery = percent(k.Satisfied), model.Bits(k.Shortfall), model.Span(k.Recovery.Round(10*time.Millisecond))
 		}
 		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", input.Printable(k.Label), model.Span(k.Period), satisfied, short, percent(k.Utilisation), rate(k.Changes), recovery, k.Never)
 	}
@@ -45,9 +45,9 @@ func guarantees(p *writer, r *scenario.Result) {
 		if row.guarantee > 0 {
 			promised = model.Rate{Bits: row.guarantee}.String()
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s", input.Printable(row.name), promised, bits(row.ideal))
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s", input.Printable(row.name), promised, model.Bits(row.ideal))
 		for _, c := range row.cells {
-			s := bits(c.rate)
+			s := model.Bits(c.rate)
 			if row.guarantee > 0 {
 				s += fmt.Sprintf(" (%s)%s", percent(c.satisfied), lacking(c.short))
 			}
@@ -82,7 +82,7 @@ func lacking(short float64) string {
 	if short < 1e6 {
 		return ""
 	}
-	return ", " + bits(short) + " short"
+	return ", " + model.Bits(short) + " short"
 }
 
 // rowsBy lists VMs, or groups where they are many: rates are then the group's.
@@ -124,9 +124,6 @@ func rowsBy(g *scenario.Guaranteed, length time.Duration) []keptRow {
 	}
 	return rows
 }
-
-// bits is a rate for people.
-func bits(x float64) string { return model.SIDigits(x, 3) + "bit" }
 
 // keptCSV writes one row for each allocator and VM, and one for each allocator with an empty VM.
 func keptCSV(w io.Writer, r *scenario.Result) error {
