@@ -66,6 +66,7 @@ func checkMACs(list []model.MAC) error {
 	return nil
 }
 
+// CheckMAC refuses what is not the address of one interface.
 func CheckMAC(m model.MAC) error {
 	if m.IsZero() || m[0]&1 != 0 {
 		return fmt.Errorf("MAC %s is no address of one interface", m)

@@ -18,8 +18,10 @@ func (c *Core) virtual(p *model.VirtualPF) {
 		s.Why = "its VM does not run"
 	case vm.NIC(p.Name, -1) == nil:
 		s.Why = "its VM was started without it: restart it"
-		s.Problems = append(s.Problems, model.Problem{Subject: vm.Name, Text: fmt.Sprintf("it runs without virtual PF %s", p.Name),
-			Remedy: "restart it: virsh shutdown " + vm.Name + "; virsh start " + vm.Name})
+		s.Problems = append(s.Problems, model.Problem{
+			Subject: vm.Name, Text: fmt.Sprintf("it runs without virtual PF %s", p.Name),
+			Remedy: "restart it: virsh shutdown " + vm.Name + "; virsh start " + vm.Name,
+		})
 	default:
 		s.Running, s.Run = true, vm.Run
 		if c.void(vm) {
@@ -93,8 +95,10 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 	for _, k := range []Kind{LinkDown, SetPort, LinkUp} {
 		if e := c.failed(key{k, p.VM, f.Alias}); e != nil {
 			a := Action{Kind: k, VM: p.VM, Alias: f.Alias, Port: want, Why: f.Why}
-			f.Problems = append(f.Problems, model.Problem{Subject: vm.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
-				Remedy: "it is tried again; until then it has no carrier"})
+			f.Problems = append(f.Problems, model.Problem{
+				Subject: vm.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
+				Remedy: "it is tried again; until then it has no carrier",
+			})
 		}
 	}
 	switch {

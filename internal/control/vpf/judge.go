@@ -262,10 +262,12 @@ func Admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error
 	return nil
 }
 
+// Denied is the refusal of a request that host policy forbids.
 func Denied(text, remedy string) error {
 	return &channel.Error{Code: channel.CodeDenied, Text: text, Remedy: remedy}
 }
 
+// Invalid is the refusal of a request that makes no sense.
 func Invalid(format string, args ...any) error {
 	return &channel.Error{Code: channel.CodeInvalid, Text: fmt.Sprintf(format, args...)}
 }

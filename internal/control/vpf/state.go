@@ -55,11 +55,12 @@ func (s *State) Grants(vm model.VMID) (n int) {
 	return n
 }
 
+// Compare orders virtual PFs by VM, then name.
 func Compare(a, b model.VirtualPF) int {
 	return cmp.Or(cmp.Compare(a.VM, b.VM), cmp.Compare(a.Name, b.Name))
 }
 
-// put adds a virtual PF, or replaces it.
+// Put adds a virtual PF, or replaces it.
 func (s *State) Put(p model.VirtualPF) {
 	i, ok := slices.BinarySearchFunc(s.Virtual, p, Compare)
 	if ok {
@@ -69,6 +70,7 @@ func (s *State) Put(p model.VirtualPF) {
 	s.Virtual = slices.Insert(s.Virtual, i, p)
 }
 
+// Drop removes a virtual PF, and after the last one of a VM what is known of its guest.
 func (s *State) Drop(vm model.VMID, name string) {
 	s.Virtual = slices.DeleteFunc(s.Virtual, func(p model.VirtualPF) bool { return p.VM == vm && p.Name == name })
 	if len(s.Of(vm)) == 0 {

@@ -89,8 +89,10 @@ func (c *Core) vdpa(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) 
 	f.Why = "its vDPA device is being made"
 	if e := c.failed(a.key()); e != nil {
 		f.Why = "it has no vDPA device"
-		f.Problems = append(f.Problems, model.Problem{Subject: p.VMName, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
-			Remedy: "it is tried again; without it the VM does not start"})
+		f.Problems = append(f.Problems, model.Problem{
+			Subject: p.VMName, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
+			Remedy: "it is tried again; without it the VM does not start",
+		})
 	}
 	c.do(a)
 	return f, false
@@ -118,13 +120,17 @@ func (c *Core) unusedDevices() {
 		switch {
 		case !ours || wanted[d.Name]:
 		case c.world.FindVM(vm) != nil || d.InUse == model.Yes:
-			c.out.Problems = append(c.out.Problems, model.Problem{Subject: d.Name, Text: "this vDPA device belongs to no virtual PF that is defined, and may be in use",
-				Remedy: "it is removed when its VM is off"})
+			c.out.Problems = append(c.out.Problems, model.Problem{
+				Subject: d.Name, Text: "this vDPA device belongs to no virtual PF that is defined, and may be in use",
+				Remedy: "it is removed when its VM is off",
+			})
 		default:
 			a := Action{Kind: DropDevice, VM: vm, Device: model.VDPAWant{Name: d.Name}, Why: "no virtual PF needs it"}
 			if e := c.failed(a.key()); e != nil {
-				c.out.Problems = append(c.out.Problems, model.Problem{Subject: d.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
-					Remedy: "it is tried again; by hand: vdpa dev del " + d.Name})
+				c.out.Problems = append(c.out.Problems, model.Problem{
+					Subject: d.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
+					Remedy: "it is tried again; by hand: vdpa dev del " + d.Name,
+				})
 			}
 			c.do(a)
 		}

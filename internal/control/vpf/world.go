@@ -30,7 +30,7 @@ func (w *World) FindVM(id model.VMID) *VM {
 	return nil
 }
 
-// nic is that of a function (VF -1: the PF itself), or nil.
+// NIC is that of a function (VF -1: the PF itself), or nil.
 func (v *VM) NIC(name string, vf int) *model.NIC {
 	for i := range v.NICs {
 		if n := &v.NICs[i]; n.VirtualPF == name && n.Function == vf+1 {

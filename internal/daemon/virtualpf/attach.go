@@ -94,12 +94,16 @@ func inUse(mac model.MAC) error {
 // grant judges a request by policy, by what others hold and by the guarantees of the virtual PF.
 func (g guest) grant(s *vpf.State, run *vpf.VM, f vpf.Function, v *model.VirtualVF, owner string, asked *model.VFRequest) (model.VFGrant, error) {
 	if v.Grant != nil && v.Grant.Owner != owner {
-		return model.VFGrant{}, &channel.Error{Code: channel.CodeBusy, Text: fmt.Sprintf("VF %d is attached to %s", f.VF, v.Grant.Owner),
-			Remedy: "detach it there first, or take another VF"}
+		return model.VFGrant{}, &channel.Error{
+			Code: channel.CodeBusy, Text: fmt.Sprintf("VF %d is attached to %s", f.VF, v.Grant.Owner),
+			Remedy: "detach it there first, or take another VF",
+		}
 	}
 	if s.Grants(g.vm) > 0 && s.Guests[g.vm].Run != run.Run {
-		return model.VFGrant{}, &channel.Error{Code: channel.CodeFailed, Text: "what this VM had before it was started anew is being taken back",
-			Remedy: "try again"}
+		return model.VFGrant{}, &channel.Error{
+			Code: channel.CodeFailed, Text: "what this VM had before it was started anew is being taken back",
+			Remedy: "try again",
+		}
 	}
 	policy := g.m.policy(g.vm)
 	grant, err := vpf.Judge(asked, v, &policy)

@@ -119,8 +119,10 @@ func (g guest) find(s *vpf.State, vf channel.VF) (vpf.Function, error) {
 		}
 		return vpf.Function{VM: g.vm, Name: p.Name, VF: vf.Index}, nil
 	}
-	return vpf.Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("this VM has no virtual PF with MAC %s", mac),
-		Remedy: "see `sluice-guest doctor`, and on the host `sluice vpf list`"}
+	return vpf.Function{}, &channel.Error{
+		Code: channel.CodeUnknown, Text: fmt.Sprintf("this VM has no virtual PF with MAC %s", mac),
+		Remedy: "see `sluice-guest doctor`, and on the host `sluice vpf list`",
+	}
 }
 
 // Detach implements channel.Requests: it returns when the link is down.
@@ -182,6 +184,8 @@ func (g guest) failed(err error) error {
 	g.m.allowance(g.vm).refusals.Do(func() {
 		g.m.Runner.Log.Warn("a guest's request could not be carried out", "vm", string(g.vm), "error", err)
 	})
-	return &channel.Error{Code: channel.CodeFailed, Text: "the host could not carry it out",
-		Remedy: "try again; `sluice vpf list` and the log of sluiced on the host say why"}
+	return &channel.Error{
+		Code: channel.CodeFailed, Text: "the host could not carry it out",
+		Remedy: "try again; `sluice vpf list` and the log of sluiced on the host say why",
+	}
 }

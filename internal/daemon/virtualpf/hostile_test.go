@@ -198,10 +198,20 @@ func TestPausesAfterFloods(t *testing.T) {
 		open time.Duration
 		want time.Duration
 	}{
-		{nil, 0, time.Second}, {nil, 0, 2 * time.Second}, {nil, time.Minute, time.Second},
-		{flood, time.Minute, time.Minute}, {flood, time.Minute, 2 * time.Minute}, {nil, time.Minute, time.Second}, {flood, time.Minute, 4 * time.Minute},
-		{flood, 0, 8 * time.Minute}, {flood, 0, 16 * time.Minute}, {flood, 0, 32 * time.Minute}, {flood, 0, time.Hour}, {flood, 0, time.Hour},
-		{nil, 2 * time.Hour, time.Second}, {flood, time.Minute, time.Minute},
+		{nil, 0, time.Second},
+		{nil, 0, 2 * time.Second},
+		{nil, time.Minute, time.Second},
+		{flood, time.Minute, time.Minute},
+		{flood, time.Minute, 2 * time.Minute},
+		{nil, time.Minute, time.Second},
+		{flood, time.Minute, 4 * time.Minute},
+		{flood, 0, 8 * time.Minute},
+		{flood, 0, 16 * time.Minute},
+		{flood, 0, 32 * time.Minute},
+		{flood, 0, time.Hour},
+		{flood, 0, time.Hour},
+		{nil, 2 * time.Hour, time.Second},
+		{flood, time.Minute, time.Minute},
 	} {
 		if have := p.after(c.err, c.open); have != c.want {
 			t.Errorf("%d: %v, want %v", i, have, c.want)
