@@ -84,15 +84,15 @@ func (still) Do(context.Context, model.Step) error { return errors.New("there is
 // Allocator and period, and what is limited at all, change while the daemon runs.
 func TestReloadChangesBandwidth(t *testing.T) {
 	d, write := testDaemon(t, "policy: fair\n")
-	if v := d.limits.View(); v.Allocator != "waterfill" || v.Period != config.DefaultBandwidth().Period {
-		t.Errorf("begins with %s, %s", v.Allocator, v.Period)
+	if v := d.limits.View(); v.Allocator != "waterfill" || d.limits.Period != config.DefaultBandwidth().Period {
+		t.Errorf("begins with %s, %s", v.Allocator, d.limits.Period)
 	}
 	write("policy: fair\nbandwidth: {allocator: equal, period: 40ms, stop: lift}\n")
 	if _, err := d.backend.TryReload(); err != nil {
 		t.Fatal(err)
 	}
-	if v := d.limits.View(); v.Allocator != "equal" || v.Period != 40*time.Millisecond || !d.limits.LiftAll {
-		t.Errorf("after a reload %s, %s, lifts all: %v", v.Allocator, v.Period, d.limits.LiftAll)
+	if v := d.limits.View(); v.Allocator != "equal" || d.limits.Period != 40*time.Millisecond || !d.limits.LiftAll {
+		t.Errorf("after a reload %s, %s, lifts all: %v", v.Allocator, d.limits.Period, d.limits.LiftAll)
 	}
 }
 

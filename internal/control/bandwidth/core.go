@@ -91,6 +91,30 @@ func (c *Core) SetOptions(o Options) error {
 // Enforces says that limits are set, not only decided.
 func (c *Core) Enforces() bool { return c.opts.Mode != model.ModeObserve }
 
+// Quiet says that nothing is promised, limited or divided, and that no limit stands: whatever is read, no limit follows.
+// Follow and Applied may change it.
+func (c *Core) Quiet() bool {
+	if len(c.vpfs) > 0 {
+		return false
+	}
+	for _, l := range c.links {
+		if l.active || l.tree || !l.root.settled(c.at) {
+			return false
+		}
+	}
+	for _, n := range c.nics {
+		if n.promises() || !n.own.Limit.IsZero() || !n.own.Receive.IsZero() || n.tier > 0 {
+			return false
+		}
+		for i := range n.limits {
+			if !n.limits[i].settled(c.at) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Tick takes the readings of a period and returns what is to be applied now: what changed and
 // leases to renew, in observe mode nothing. The slice is valid until the next call.
 func (c *Core) Tick(now time.Time, readings []Reading) []model.Limit {

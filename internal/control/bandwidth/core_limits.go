@@ -22,6 +22,11 @@ type limitState struct {
 // stands says whether anything is limited, as far as is known.
 func (s *limitState) stands() bool { return s.Known && !s.Has.Lifts() }
 
+// settled says that nothing is limited, and that nothing is to be tried again.
+func (s *limitState) settled(now time.Time) bool {
+	return !s.stands() && !s.Pending(now) && !s.failed() && (s.Known || s.attempt == 0)
+}
+
 // failed says whether it could not be applied when that was last tried.
 func (s *limitState) failed() bool { return s.Failed.Count > 0 }
 

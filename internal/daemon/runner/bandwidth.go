@@ -57,6 +57,7 @@ type Bandwidth struct {
 	failed map[queueKey]*repeats
 	late   uint64
 	took   time.Duration
+	period time.Duration      // in effect
 	pace   chan time.Duration // new periods
 
 	buf   []bandwidth.Reading
@@ -85,7 +86,7 @@ type queue struct {
 // Init must be called before all else.
 func (r *Bandwidth) Init() *Bandwidth {
 	r.queues, r.failed, r.pace = map[queueKey]*queue{}, map[queueKey]*repeats{}, make(chan time.Duration, 1)
-	r.idle.L = &r.mu
+	r.idle.L, r.period = &r.mu, r.Period
 	if r.Log == nil {
 		r.Log = slog.New(slog.DiscardHandler)
 	}
@@ -102,6 +103,7 @@ func (r *Bandwidth) Follow(now time.Time, w bandwidth.World) {
 	r.snap = w.Snapshot
 	maps.DeleteFunc(r.failed, func(at queueKey, _ *repeats) bool { return at.vm != "" && w.Snapshot.FindVM(at.vm) == nil })
 	r.Core.Follow(now, w)
+	r.repace()
 	sweep := !r.swept && r.Core.Enforces()
 	r.swept = r.swept || sweep
 	if first || sweep {
@@ -212,7 +214,7 @@ func (r *Bandwidth) View() *model.Bandwidth {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v := r.Core.View()
-	v.Late, v.Took = r.late, r.took
+	v.Late, v.Took, v.Period = r.late, r.took, r.period
 	return v
 }
 
@@ -223,18 +225,36 @@ func (r *Bandwidth) SetOptions(o bandwidth.Options, liftAll bool) error {
 	if err := r.Core.SetOptions(o); err != nil {
 		return err
 	}
-	r.LiftAll = liftAll
+	r.LiftAll, r.Period = liftAll, o.Period
+	r.repace()
+	return nil
+}
+
+// quietPeriod is the time between two readings that are only shown.
+const quietPeriod = time.Second
+
+// repace tells Run of another period. mu is held.
+func (r *Bandwidth) repace() {
+	period := r.Period
+	if r.Core.Quiet() {
+		period = max(period, quietPeriod)
+	}
+	if period == r.period {
+		return
+	}
+	r.period = period
 	select {
 	case <-r.pace: // an older one that nobody took yet
 	default:
 	}
-	r.pace <- o.Period
-	return nil
+	r.pace <- period
 }
 
 // Run works until ctx ends, and then lifts what is to be lifted.
 func (r *Bandwidth) Run(ctx context.Context) error {
+	r.mu.Lock()
 	period := r.Period
+	r.mu.Unlock()
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	last := time.Now()

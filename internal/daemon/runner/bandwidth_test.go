@@ -101,6 +101,65 @@ func runLimited(t *testing.T, e *enforcer, mode model.Mode, more ...loop.Enforce
 	return text.String(), limits
 }
 
+// counted counts the readings.
+type counted struct {
+	still
+	reads atomic.Int64
+}
+
+func (c *counted) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
+	c.reads.Add(1)
+	return c.still.Read(ctx, buf)
+}
+
+// While nothing is promised or limited, counters are read once a second; a guarantee is kept from its first second on.
+func TestQuietHostIsReadOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counters := &counted{}
+		r := (&Bandwidth{Core: core, Counters: counters, Enforcers: []loop.Enforcer{&enforcer{}}, Period: 100 * time.Millisecond}).Init()
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error)
+		go func() { over <- r.Run(ctx) }()
+		w := bandwidth.World{Snapshot: &model.Snapshot{
+			PFs: []model.PF{{Name: "pf0", Network: "br0", Speed: 1e10, LinkUp: true, Managed: true, Uplink: model.Uplink{Switch: "br0"}}},
+			VMs: []model.VM{{ID: "a", Name: "a", State: model.VMRunning, NICs: []model.NIC{{Alias: "ua-0", Tap: "vnet0", Network: "br0"}}}},
+		}}
+		for _, c := range []struct {
+			guarantee   uint64
+			least, most int64
+			period      time.Duration
+		}{
+			{0, 9, 11, time.Second},
+			{1e9, 95, 101, 100 * time.Millisecond},
+			{0, 9, 25, time.Second}, // the limits that stand are lifted first
+		} {
+			w.Rules = model.Rules{}
+			if c.guarantee > 0 {
+				w.Rules.VMs = []model.VMRule{{Match: "a", SLA: model.SLA{Guarantee: model.Rate{Bits: c.guarantee}}}}
+			}
+			before := counters.reads.Load()
+			for range 10 {
+				r.Follow(time.Now(), w)
+				time.Sleep(time.Second)
+			}
+			if n := counters.reads.Load() - before; n < c.least || n > c.most {
+				t.Errorf("with %d bit/s guaranteed %d readings in 10 s, want %d to %d", c.guarantee, n, c.least, c.most)
+			}
+			if v := r.View(); v.Period != c.period || v.Late != 0 {
+				t.Errorf("with %d bit/s guaranteed the period is %s, %d late", c.guarantee, v.Period, v.Late)
+			}
+		}
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An enforcer is asked for one batch at a time, however long that takes, and in the end everything is lifted.
 func TestLimitsAreAppliedOneBatchAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

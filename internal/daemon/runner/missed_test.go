@@ -44,7 +44,10 @@ func TestLatePeriodsAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := (&Bandwidth{Core: core, Counters: &hangsOnce{}, Period: period}).Init()
-		r.Follow(time.Now(), bandwidth.World{Snapshot: &model.Snapshot{}})
+		r.Follow(time.Now(), bandwidth.World{ // one with a limit, else nothing is read so often
+			Snapshot: &model.Snapshot{VMs: []model.VM{{ID: "a", State: model.VMRunning, NICs: []model.NIC{{Alias: "ua-0"}}}}},
+			Rules:    model.Rules{VMs: []model.VMRule{{Match: "a", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}},
+		})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*period+period/2)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {
