@@ -15,6 +15,7 @@ func (c *Core) View() *model.Bandwidth {
 	for _, l := range c.links {
 		v.Links = append(v.Links, c.linkState(l, v))
 	}
+	v.NICs = slices.Grow(v.NICs, len(c.nics))
 	for _, n := range c.nics {
 		v.NICs = append(v.NICs, n.view(c))
 	}
