@@ -196,10 +196,10 @@ func codes(t *testing.T, constant string, files ...string) []string {
 
 // Whatever fsck can find raises one alert, and what cuts a VM off the one that says so. No alert waits for a code that there is not.
 func TestEveryFindingRaisesOneAlert(t *testing.T) {
-	findings := codes(t, "[Ff]ind", "../../control/plan/check.go", "../../daemon/left.go")
+	findings := codes(t, "[Ff]ind", "../../control/plan/check.go", "../../daemon/leftovers.go")
 	valid := map[string][]string{
 		"sluice_finding_info":       findings,
-		"sluice_vm_reason_info":     codes(t, "Code", "../../model/target.go"),
+		"sluice_vm_reason_info":     codes(t, "Code", "../../model/reasons.go"),
 		"sluice_nic_bandwidth_info": codes(t, "Bandwidth", "../../model/bandwidth.go"),
 	}
 	by := map[string]string{}
