@@ -200,7 +200,7 @@ func TestLoss(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			l := &lossTest{rig: newRig(t, onlyByHand, c.vm, "vm2"), vm: c.vm, peer: c.peer}
+			l := &lossTest{rig: aloneRig(t, onlyByHand, c.vm, "vm2"), vm: c.vm, peer: c.peer}
 			if c.peerVF != "" {
 				_, err := l.client.Do(l.ctx, api.VerbPin, api.Request{VM: c.peerVF})
 				l.must(err)
