@@ -14,22 +14,27 @@ import (
 	"sluice/lab"
 )
 
-const rtnl = "sluice/internal/base/rtnl"
+// onKernel are the packages that talk to the kernel.
+var onKernel = []string{
+	"sluice/internal/base/rtnl", "sluice/internal/host/kernel",
+	"sluice/internal/host/bridge", "sluice/internal/host/counters", "sluice/internal/host/htb", "sluice/internal/host/mirror",
+	"sluice/internal/host/netdev", "sluice/internal/host/tap", "sluice/internal/host/vdpa", "sluice/internal/host/vf",
+}
 
 const subject = "SLUICE_TEST_PF=pf0 SLUICE_TEST_VF=6 "
 
 func TestOnTheHost(t *testing.T) {
 	t.Parallel()
 	h := lab.ForTest(t, "vm1")
-	for _, pkg := range []string{".", rtnl, "./hwtest"} {
+	for _, pkg := range onKernel {
 		put(t, h, pkg)
+		run(t, h, "SLUICE_TEST_WHOLE_KERNEL=1 "+name(pkg)+" -test.v")
 	}
-	run(t, h, "SLUICE_TEST_WHOLE_KERNEL=1 "+name(".")+" -test.v")
-	run(t, h, name(rtnl)+" -test.v")
+	put(t, h, "./hwtest")
 	run(t, h, subject+name("./hwtest")+" -test.v -test.skip 'Guest|VDPA'")
 	t.Run("bench", func(t *testing.T) {
 		run(t, h, subject+name("./hwtest")+" -test.run ^$ -test.bench . -test.benchtime 200x")
-		run(t, h, name(".")+" -test.run ^$ -test.bench Links -test.benchtime 200x")
+		run(t, h, name("sluice/internal/host/netdev")+" -test.run ^$ -test.bench Links -test.benchtime 200x")
 	})
 	t.Run("guest", func(t *testing.T) { guestOpensVF(t, h) })
 }
