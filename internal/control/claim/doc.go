@@ -1,26 +1,23 @@
-// Package claim says how much of what guests claim of their VFs is believed, where the NIC
-// counts nothing for a VF and the guest agent is the only one to ask.
+// Package claim decides how much of a guest's reported VF traffic to believe when the NIC keeps no counters per VF and the guest
+// agent is the only source.
 //
-// The host has three witnesses of its own. What a VM moves on virtio is counted by the host's
-// kernel: that is the proof of what it can move, and being busy there earns it time. What
-// the PF's port carried for all VFs together bounds the sum of their claims. And a VF that
-// receives or sends interrupts the host, unless it is being polled.
+// The host has three independent sources, called witnesses here. The host kernel counts what a VM moves on virtio: this proves
+// what the VM can move, and being busy there earns it credit. What the PF's port carried for all VFs together bounds the sum of
+// their claims. And a VF that receives or sends raises interrupts on the host, unless the guest polls it.
 //
-// No witness proves a claim at one look. A VM can hide among the others' traffic, and it can raise
-// interrupts at will. So no claim is believed for ever: every second of it costs credit, the more the
-// less supports it, and only a second of being busy on virtio earns credit, Earn seconds of
-// it. Hence the bound that the tests hold the code to:
+// No witness proves a claim in a single sample: a VM can hide among the others' traffic, and it can raise interrupts at will. So
+// no claim is believed forever. Every second of it costs credit, the more the fewer witnesses support it, and only a second of
+// being busy on virtio earns credit (Earn seconds of it). Hence the bound that the tests verify:
 //
 //	time believed <= (Earn / cost of a second) * (time busy on virtio) + StartCredit / cost
 //
-// that is 1 (too few interrupts), 5 (no witness), 20 (one) or 100 times (both) what the host
-// itself has seen. Accomplices do not change it, as
-// everyone earns for itself, and they cannot claim together more than the port carried
-// without each paying the full price for the rest.
+// that is 1 (too few interrupts), 5 (no witness), 20 (one) or 100 times (both) what the host itself has seen. Colluding VMs do
+// not change the bound: each earns only for itself, and together they cannot claim more than the port carried without each paying
+// the full price for the excess.
 //
-// The port cannot be forged, and over many changes of hands it shows whose claims are true
-// (port.go). What it does not bear out of a NIC's claims costs as much as too few interrupts do.
+// The port cannot be forged, and as VFs change holders over time it shows whose claims are true (port.go). The part of a NIC's
+// claims that the port does not confirm costs as much as one with too few interrupts.
 //
-// When the credit is used up the VM counts as idle. If another one wants the VF it goes
-// there, and the next seconds on virtio show what was true; if nobody does, nothing happens.
+// A VM whose credit is used up counts as idle. If another VM wants the VF it goes there, and the next seconds on virtio show what
+// was true; if none does, nothing happens.
 package claim

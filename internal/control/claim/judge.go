@@ -6,22 +6,22 @@ import (
 	"sluice/internal/model"
 )
 
-// claim is one holder's, while it is judged. Its parts are packets/s.
+// claim is one holder's claim while it is judged. Rates are in packets/s.
 type claim struct {
 	h         *Holder
 	a         *account
 	dt        float64
-	said      model.Traffic // by the guest; of a silent one, what was last seen or believed
-	wants     float64       // all of it
-	shown     float64       // what its interrupts may stand for; without that witness all
-	raised    float64       // of that, what it may move by what it has proved, and by what the port made of its claims
-	supported float64       // what all witnesses that there are support
-	unknown   bool          // there is nothing to go by yet
+	said      model.Traffic // as the guest reports it; for a silent guest, what was last seen or believed
+	wants     float64       // the total of said
+	shown     float64       // the part its interrupts can account for; all of it if interrupts are not known
+	raised    float64       // the part of shown that its proof allows, and that the port confirms of its claims
+	supported float64       // what all available witnesses support
+	unknown   bool          // there is nothing to judge by yet
 }
 
 func newClaim(h *Holder, a *account, dt float64) claim {
 	c := claim{h: h, a: a, dt: dt, said: h.Claim}
-	started := a.proved <= 0 && !a.last.Known // it had its VF before anything was seen of it
+	started := a.proved <= 0 && !a.last.Known // it had its VF before any sample of it
 	switch {
 	case h.Claim.Known && started:
 		a.proved, a.credit, a.silent = packets(h.Claim), StartCredit, 0
@@ -32,8 +32,7 @@ func newClaim(h *Holder, a *account, dt float64) claim {
 		c.unknown = a.silent < silentFor
 	default:
 		a.silent += dt
-		// What is on virtio meanwhile is not on the VF: a guest that has just been given one
-		// has yet to take it up.
+		// Traffic on virtio is not on the VF: a guest that has just been given a VF may not use it yet.
 		c.said = scale(a.last, max(0, 1-h.Virtio/max(1, packets(a.last))))
 	}
 	c.wants = packets(c.said)
@@ -46,13 +45,13 @@ func newClaim(h *Holder, a *account, dt float64) claim {
 	return c
 }
 
-// doubt cuts the claim of a NIC whose claims the port does not bear out.
+// doubt reduces the claim of a NIC whose claims the port does not confirm.
 func (c *claim) doubt() {
 	c.raised *= min(1, c.a.share/shareTrue)
 	c.supported = c.raised
 }
 
-// judge makes the figure, and takes what it costs.
+// judge returns what is believed, and charges the account for it.
 func (c *claim) judge(port bool) model.Traffic {
 	if c.unknown {
 		return c.h.Claim
@@ -88,7 +87,7 @@ func (c *claim) judge(port bool) model.Traffic {
 	return out
 }
 
-// figure is what is believed as a Traffic, with its proof and what was cut.
+// figure returns what is believed as a Traffic, with its proof and what was cut.
 func (c *claim) figure(believed float64) model.Traffic {
 	t := scale(c.said, min(1, believed/max(1, c.wants)))
 	t.RxBytes, t.TxBytes = min(t.RxBytes, t.RxPPS*frameBytes), min(t.TxBytes, t.TxPPS*frameBytes)

@@ -10,23 +10,23 @@ import (
 	"sluice/internal/model"
 )
 
-// Journal remembers Moves under way across a crash. Begin is called before the first
-// Step of a Move, End when nothing of it remains to be done.
+// Journal remembers Moves under way across a crash. Begin is called before the first Step of a Move, End when nothing of it
+// remains to be done.
 type Journal interface {
 	Begin(m model.Move) error
 	End(m model.Move) error
 }
 
-// Options say how often a Step is tried.
+// Options set how often a Step is tried.
 type Options struct {
 	Retries int           // tries beyond the first
 	Delay   time.Duration // before the first retry; doubles up to a minute
 }
 
-// ErrCancelled marks the cause of a Run that was cancelled.
+// ErrCancelled is in the cause of a Run that was cancelled.
 var ErrCancelled = errors.New("cancelled")
 
-// Executor has the Moves under way. It is not safe for concurrent use.
+// Executor holds the Moves under way. It is not safe for concurrent use.
 type Executor struct {
 	opts    Options
 	journal Journal
@@ -34,7 +34,7 @@ type Executor struct {
 	order   []*Run          // the same, sorted by Subject
 	steps   map[uint64]*Run // by the Step under way
 	nextID  uint64
-	moves   uint64 // that began
+	moves   uint64 // number of Moves begun
 	retries uint64
 }
 
@@ -43,12 +43,11 @@ func New(o Options, j Journal) *Executor {
 	return &Executor{opts: o, journal: j, runs: map[string]*Run{}, steps: map[uint64]*Run{}}
 }
 
-// SetOptions counts from the next result on.
+// SetOptions applies from the next result on.
 func (e *Executor) SetOptions(o Options) { e.opts = o }
 
-// Begin writes a Move with Steps down and starts it: the result is its first Step. Its
-// Subject must be free. Where the journal refuses, nothing is begun: a crash would leave
-// behind what nobody knows of.
+// Begin journals a Move and starts it: the result is its first Step. The Move must have Steps and its Subject must be free. If
+// the journal refuses, nothing is begun: a crash would leave behind state that nobody knows of.
 func (e *Executor) Begin(now time.Time, m model.Move) (model.Step, error) {
 	if err := e.journal.Begin(m); err != nil {
 		return model.Step{}, err
@@ -58,14 +57,13 @@ func (e *Executor) Begin(now time.Time, m model.Move) (model.Step, error) {
 	return e.start(now, r), nil
 }
 
-// Do is Begin without the journal, for a Move that a crash may cut short: what it is
-// about shows again by itself.
+// Do is Begin without the journal, for a Move that a crash may cut short: the next Snapshot shows again why it was needed.
 func (e *Executor) Do(now time.Time, m model.Move) model.Step { return e.start(now, e.take(now, m)) }
 
-// Resume goes on with a Move that the journal has already; Due starts it.
+// Resume continues a Move that the journal has already; Due starts it.
 func (e *Executor) Resume(now time.Time, m model.Move) { e.take(now, m).journaled = true }
 
-// Forget takes a Move out of the journal that is not resumed.
+// Forget removes a Move that is not resumed from the journal.
 func (e *Executor) Forget(m model.Move) { _ = e.journal.End(m) }
 
 func (e *Executor) take(now time.Time, m model.Move) *Run {
@@ -76,13 +74,13 @@ func (e *Executor) take(now time.Time, m model.Move) *Run {
 	return r
 }
 
-// place is where a Subject stands, or would stand, in the order.
+// place returns the index of a Subject in order, or where to insert it.
 func (e *Executor) place(key string) int {
 	i, _ := slices.BinarySearchFunc(e.order, key, func(r *Run, key string) int { return strings.Compare(r.key, key) })
 	return i
 }
 
-// Key is that of the Subject of a Move with Steps.
+// Key returns the key of the Subject of a Move, which must have Steps.
 func Key(m model.Move) string { return m.Steps[0].Subject.Key() }
 
 func (e *Executor) start(now time.Time, r *Run) model.Step {
@@ -95,7 +93,7 @@ func (e *Executor) start(now time.Time, r *Run) model.Step {
 	return s
 }
 
-// Due returns the Steps that can start by now: those after one that worked, and retries.
+// Due returns the Steps that can start by now: those that follow a Step that succeeded, and retries.
 func (e *Executor) Due(now time.Time) []model.Step {
 	var out []model.Step
 	for _, r := range e.order {
@@ -106,7 +104,7 @@ func (e *Executor) Due(now time.Time) []model.Step {
 	return out
 }
 
-// Wake is the next time at which a Step is due; zero when none is.
+// Wake returns the next time at which a Step is due; zero if none is.
 func (e *Executor) Wake() time.Time {
 	var next time.Time
 	for _, r := range e.runs {
@@ -117,22 +115,21 @@ func (e *Executor) Wake() time.Time {
 	return next
 }
 
-// Runs lists what is under way in order of Subject. The list is the Executor's own and
-// good until the next call that begins, finishes or cancels something.
+// Runs lists what is under way in order of Subject. The list belongs to the Executor and is valid until the next call that
+// begins, finishes or cancels something.
 func (e *Executor) Runs() []*Run { return e.order }
 
-// Run is the one that works on a Subject, or nil.
+// Run returns the Run that works on a Subject, or nil.
 func (e *Executor) Run(key string) *Run { return e.runs[key] }
 
-// Len counts what is under way.
+// Len returns the number of Runs under way.
 func (e *Executor) Len() int { return len(e.runs) }
 
-// Retries counts tries beyond the first of each Step.
+// Retries returns the number of tries beyond the first of each Step.
 func (e *Executor) Retries() uint64 { return e.retries }
 
-// Cancel takes a Run back as soon as that is safe: at once, after the Step under way,
-// or not at all where its Steps say that it is better finished. Where the Step under
-// way only waits, its ID is returned: it may be given up.
+// Cancel undoes a Run as soon as that is safe: at once, after the Step under way, or not at all if its Steps say that finishing
+// is better. If the Step under way only waits, Cancel returns its ID: the caller may abort it.
 func (e *Executor) Cancel(now time.Time, r *Run, why error) (giveUp uint64) {
 	if r.Undoing || r.cancel != nil || !r.step().Flow.Turns {
 		return 0
@@ -147,9 +144,8 @@ func (e *Executor) Cancel(now time.Time, r *Run, why error) (giveUp uint64) {
 	return 0
 }
 
-// Finish takes the result of a Step and returns its Run, which may be over by that
-// (Over says so) or on its way back (Undoing). Results of Steps that it does not know
-// are ignored: nil.
+// Finish takes the result of a Step and returns its Run, which may have ended by that (see Over) or be undoing. It ignores
+// results of unknown Steps and returns nil.
 func (e *Executor) Finish(now time.Time, id uint64, err error) *Run {
 	r := e.steps[id]
 	if r == nil {
@@ -169,8 +165,7 @@ func (e *Executor) Finish(now time.Time, id uint64, err error) *Run {
 	case r.Undoing && errors.Is(err, model.ErrGone):
 		e.advance(now, r, 1)
 	case r.Undoing:
-		// What cannot be undone is passed over, with what needs it: the next look at the
-		// world shows it.
+		// A Step that cannot be undone is skipped, with those that depend on it: the next Snapshot shows what is left.
 		e.advance(now, r, 1+r.step().Flow.Skip)
 	default:
 		r.Failed = *r.step()
@@ -180,7 +175,7 @@ func (e *Executor) Finish(now time.Time, id uint64, err error) *Run {
 	return r
 }
 
-// advance goes on some Steps later, or ends the Run.
+// advance moves on by some Steps, or ends the Run.
 func (e *Executor) advance(now time.Time, r *Run, by int) {
 	r.leaves(now)
 	r.Step += by
@@ -196,7 +191,7 @@ func (e *Executor) retry(now time.Time, r *Run, err error) bool {
 	}
 	r.Error = err.Error()
 	if back := r.step().Flow.Retry; back > 0 {
-		// The Steps before it count their own tries, so this one's are counted apart.
+		// The Steps before this one count their own tries, so its tries are counted separately.
 		if r.back++; r.back > e.opts.Retries {
 			return false
 		}
@@ -216,7 +211,7 @@ func (e *Executor) again(now time.Time, r *Run) {
 	e.retries++
 }
 
-// undo turns a Run into the Steps that leave the world sound.
+// undo replaces the rest of a Run by the Steps that restore a consistent state.
 func (e *Executor) undo(now time.Time, r *Run, cause error) {
 	at := r.step()
 	r.cause, r.Undoing = cause, true
@@ -226,16 +221,16 @@ func (e *Executor) undo(now time.Time, r *Run, cause error) {
 	e.advance(now, r, 1)
 }
 
-// end closes the books on a Run.
+// end removes a finished Run and its journal entry.
 func (e *Executor) end(now time.Time, r *Run) {
 	delete(e.runs, r.key)
 	i := e.place(r.key)
 	e.order = slices.Delete(e.order, i, i+1)
 	if r.journaled {
-		_ = e.journal.End(r.Move) // one that stays in the journal is resumed, found done, and ended again
+		_ = e.journal.End(r.Move) // a Move that stays in the journal is resumed, found done, and ended again
 	}
 	r.Ended = now
 	if r.cause == nil {
-		r.Error = "" // of a try before the one that worked
+		r.Error = "" // of a try before the one that succeeded
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Core is the placement controller: it decides who gets which VF, plans the Moves that
-// lead there and the repairs that are due, and says which of them begin when. How a
-// Move is carried out is the executor's matter. It is not safe for concurrent use.
+// Core is the placement controller: it decides which VM gets which VF, plans the Moves that lead there and the repairs that are
+// due, and starts them in order. The executor carries the Moves out. Core is not safe for concurrent use.
 type Core struct {
 	opts    Options
 	decider *placement.Decider
@@ -22,27 +21,27 @@ type Core struct {
 
 	snap     *model.Snapshot
 	target   *model.Target
-	plugs    Plugs // what has to stand before a plug; nil: nothing
+	plugs    Plugs // what must be in place before a plug; nil: nothing
 	findings []model.Finding
 	checker  plan.Checker
 
 	exec    *executor.Executor
-	waiting []model.Move // planned, not begun: the VF is not free or enough is under way
-	resume  []model.Move // an earlier run began them
-	giveUp  []uint64     // Steps of cancelled Moves that only wait
+	waiting []model.Move // planned, not begun: the VF is not free, or the limit of parallel moves is reached
+	resume  []model.Move // Moves that an earlier run began
+	giveUp  []uint64     // IDs of Steps of cancelled Moves that only wait
 	journal reconcile.Object[struct{}]
 	repairs repairs
 	unseen  unseen
 
 	fails   fails
-	badVFs  map[model.VFID]time.Time  // not used until then
+	badVFs  map[model.VFID]time.Time  // not used until that time
 	idle    map[model.NICID]time.Time // since when a holder's guest has not used its VF
 	costs   ledger
 	filters ownFilters
 	record  record
 }
 
-// NewCore makes a Core. unfinished are Moves that an earlier run began.
+// NewCore makes a Core. unfinished are Moves that an earlier run began and did not end.
 func NewCore(rules model.Rules, opts Options, journal Journal, unfinished []model.Move) (*Core, error) {
 	d, err := placement.New(rules)
 	if err != nil {
@@ -58,8 +57,8 @@ func NewCore(rules model.Rules, opts Options, journal Journal, unfinished []mode
 	}, nil
 }
 
-// SetRules changes what placement is to do, or nothing at all. Moves under way go on,
-// but for plugs that are not wanted any more: see Tick.
+// SetRules changes the placement rules; on an error it changes nothing. Moves under way go on, except plugs that are no longer
+// wanted: see Tick.
 func (c *Core) SetRules(r model.Rules) error {
 	if err := c.decider.SetRules(r); err != nil {
 		return err
@@ -68,16 +67,16 @@ func (c *Core) SetRules(r model.Rules) error {
 	return nil
 }
 
-// SetOptions changes the knobs; moves under way keep their deadlines.
+// SetOptions changes the options; moves under way keep their deadlines.
 func (c *Core) SetOptions(o Options) {
 	c.opts = o
 	c.exec.SetOptions(o.executor())
 }
 
-// Repair asks to repair every finding that is Sluice's to repair, as soon as its VM is free.
+// Repair requests the repair of every finding that Sluice can repair, as soon as its VM is free.
 func (c *Core) Repair(now time.Time) { c.repairs.asked = now }
 
-// Forgive ends a VM's waiting time after failed moves: a person wants it tried now.
+// Forgive ends a VM's backoff after failed moves, at a user's request.
 func (c *Core) Forgive(vm model.VMID) {
 	for id := range c.fails.All() {
 		if id.VM == vm {
@@ -86,14 +85,14 @@ func (c *Core) Forgive(vm model.VMID) {
 	}
 }
 
-// Tick takes a new Snapshot, which the Core owns from now on, and returns Steps to start.
+// Tick takes a new Snapshot, which the Core owns from then on, and returns Steps to start.
 func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	if c.record.started.IsZero() {
 		c.record.started = now
 	}
 	c.record.totals.Ticks++
 	if c.snap != nil && snap.Time.Before(c.snap.Time) {
-		c.record.totals.LateSamples++ // an older picture than the one in hand: not worth deciding on
+		c.record.totals.LateSamples++ // older than the current Snapshot: not to be decided on
 		return c.advance(now)
 	}
 	c.snap = snap
@@ -115,7 +114,7 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	return c.advance(now)
 }
 
-// expectPlugs tells the Checker of PFs whose VFs are about to be used.
+// expectPlugs tells the Checker which PFs' VFs are about to be used.
 func (c *Core) expectPlugs() {
 	if c.opts.Mode != model.ModeEnforce {
 		return
@@ -132,8 +131,7 @@ func (c *Core) expectPlugs() {
 	}
 }
 
-// plugsFirst puts the plugs, which stand last in a plan, before the unplugs: a VF lying
-// free serves nobody.
+// plugsFirst moves the plugs, which are last in a plan, before the unplugs: a free VF serves nobody.
 func plugsFirst(moves []model.Move) []model.Move {
 	i := slices.IndexFunc(moves, func(m model.Move) bool { return m.Kind == model.MovePlug })
 	if i <= 0 {
@@ -142,15 +140,15 @@ func plugsFirst(moves []model.Move) []model.Move {
 	return slices.Concat(moves[i:], moves[:i])
 }
 
-// advance starts what can start now.
+// advance starts whatever can start now.
 func (c *Core) advance(now time.Time) []model.Step {
 	out := c.next(now)
 	c.noteFilters(now, out)
 	return out
 }
 
-// next starts Steps that are due and what waits and can start: repairs of VMs that
-// are cut off before all else, other repairs last.
+// next starts the Steps that are due and the waiting Moves that can start: repairs of VMs that are cut off come first, other
+// repairs last.
 func (c *Core) next(now time.Time) []model.Step {
 	out := c.exec.Due(now)
 	if c.opts.Mode != model.ModeEnforce {
@@ -190,10 +188,9 @@ func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
 	return s, err == nil
 }
 
-// ready says whether a Move can start: its VM has no other and, for a plug, its VF is
-// free. A repair waits only for Moves of its NIC; what is to be repaired was found before
-// any move of the NIC, or of the VF, that ended since, and the next Snapshot shows whether
-// it is still so.
+// ready reports whether a Move can start: its VM has no other Move and, for a plug, its VF is free. A repair waits only for Moves
+// of its NIC. Its finding is older than any Move of the NIC or VF that has ended since, in which case the next Snapshot shows
+// whether it still applies.
 func (c *Core) ready(m model.Move) bool {
 	switch {
 	case c.exec.Run(executor.Key(m)) != nil:
@@ -216,14 +213,13 @@ func (c *Core) ready(m model.Move) bool {
 	}
 	has := holds(c.snap, nicOf(m))
 	if has != model.NoVF && has != m.VF && !c.unseen.isFreed(has) {
-		return false // it gives up another VF first: a NIC has one at most
+		return false // it must give up another VF first: a NIC has one at most
 	}
 	vf := c.snap.FindVF(m.VF)
 	return c.unseen.isFreed(m.VF) || (vf != nil && (vf.Owner == model.OwnerFree || has == m.VF))
 }
 
-// Finish takes the result of a Step and returns Steps to start. Results of Steps it
-// does not know are ignored.
+// Finish takes the result of a Step and returns Steps to start. It ignores results of unknown Steps.
 func (c *Core) Finish(now time.Time, id uint64, err error) []model.Step {
 	r := c.exec.Finish(now, id, err)
 	if r == nil {
@@ -238,7 +234,7 @@ func (c *Core) Finish(now time.Time, id uint64, err error) []model.Step {
 	return c.advance(now)
 }
 
-// close takes a Run that is over into the books.
+// close records a Run that has ended.
 func (c *Core) close(now time.Time, r *executor.Run) {
 	c.record.add(r.MoveStatus)
 	if r.Move.Kind == model.MoveRepair {
@@ -263,7 +259,7 @@ func (c *Core) close(now time.Time, r *executor.Run) {
 	}
 }
 
-// worked says what a Move that worked left true.
+// worked records the state that a successful Move left.
 func (c *Core) worked(m model.Move, d *endedMove) {
 	switch m.Kind {
 	case model.MovePlug:
@@ -273,7 +269,7 @@ func (c *Core) worked(m model.Move, d *endedMove) {
 		d.known = true
 		c.unseen.freed[m.VF] = d.at
 		if c.fails.Find(nicOf(m)).Want {
-			c.fails.Object(nicOf(m)).Want = false // it rests without the VF that it did not use
+			c.fails.Object(nicOf(m)).Want = false // it backs off without the VF that it did not use
 		} else {
 			c.fails.Delete(nicOf(m))
 		}
@@ -285,9 +281,9 @@ var (
 	errInTheWay = errors.New("another NIC of the VM must leave a VF without link first")
 )
 
-// cancelPlugs takes plugs back whose VM is to have no VF by now (one that is stuck would
-// otherwise keep a VF for as long as its guest ignores it), and those that keep another
-// NIC of their VM on a VF whose PF has no link: that NIC is cut off until it is its turn.
+// cancelPlugs cancels plugs of VMs that are no longer to have a VF (a stuck plug would keep its VF for as long as the guest
+// ignores it). It also cancels those that keep another NIC of their VM on a VF whose PF has no link: that NIC is cut off until
+// its own Move can start.
 func (c *Core) cancelPlugs(now time.Time) {
 	for _, r := range slices.Clone(c.exec.Runs()) {
 		if r.Move.Kind != model.MovePlug {
@@ -308,7 +304,7 @@ func (c *Core) cancelPlugs(now time.Time) {
 	}
 }
 
-// otherWithoutLink says whether another NIC of the VM is on a VF of ours whose PF has no link.
+// otherWithoutLink reports whether another NIC of the VM is on a VF of ours whose PF has no link.
 func (c *Core) otherWithoutLink(id model.NICID) bool {
 	vm := c.snap.FindVM(id.VM)
 	return vm != nil && slices.ContainsFunc(vm.NICs, func(n model.NIC) bool {
@@ -317,7 +313,7 @@ func (c *Core) otherWithoutLink(id model.NICID) bool {
 	})
 }
 
-// GiveUp lists Steps under way whose results nobody waits for any more; they only wait.
+// GiveUp lists Steps under way that only wait and whose results are no longer needed.
 func (c *Core) GiveUp() []uint64 {
 	out := c.giveUp
 	c.giveUp = nil

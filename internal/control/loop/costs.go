@@ -7,13 +7,13 @@ import (
 	"sluice/internal/model"
 )
 
-// ledger has what moves have cost.
+// ledger holds the cost of past moves, per VM and in total.
 type ledger struct {
 	byVM map[model.VMID]*costs
 	all  costs
 }
 
-// of is what moves of the VM have cost, or of all VMs while it has had none.
+// of returns the mean cost of the VM's moves, or of all VMs' moves if the VM has had none.
 func (l *ledger) of(vm model.VMID) placement.Cost {
 	if own := l.byVM[vm]; own != nil {
 		return own.mean()
@@ -21,7 +21,7 @@ func (l *ledger) of(vm model.VMID) placement.Cost {
 	return l.all.mean()
 }
 
-// spent adds to what moves of the VM, and of all, have cost.
+// spent adds to the costs of the VM and to the total.
 func (l *ledger) spent(vm model.VMID, add func(*costs)) {
 	own := l.byVM[vm]
 	if own == nil {
@@ -32,7 +32,7 @@ func (l *ledger) spent(vm model.VMID, add func(*costs)) {
 	add(&l.all)
 }
 
-// costs sums what moves took.
+// costs sums the number and duration of moves.
 type costs struct {
 	Plugs, Unplugs, Failed int
 	Plug, Unplug           time.Duration
@@ -52,7 +52,7 @@ func (k *costs) mean() placement.Cost {
 	return out
 }
 
-// account takes a Move that worked into the books.
+// account records a successful Move in totals and costs.
 func (c *Core) account(m model.MoveStatus) {
 	took := m.Ended.Sub(m.Started)
 	switch m.Move.Kind {

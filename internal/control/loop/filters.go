@@ -7,21 +7,21 @@ import (
 	"sluice/internal/model"
 )
 
-// Filters remembers across restarts which PF filters Sluice added: nothing else tells
-// them from those of others once their VM has gone.
+// Filters remembers across restarts which PF filters Sluice added: once their VM is gone, nothing else distinguishes them from
+// those of others.
 type Filters interface {
 	All() []model.Filter
 	Added(model.Filter)
 	Gone(model.Filter)
 }
 
-// ownFilters is what a Core knows of the filters that it added.
+// ownFilters holds the filters that Sluice added.
 type ownFilters struct {
-	book  Filters                    // nil: they are forgotten with the process
-	added map[model.Filter]time.Time // and when
+	book  Filters                    // nil: they are not remembered across restarts
+	added map[model.Filter]time.Time // when each was added; zero time for those of earlier runs
 }
 
-// Remember takes up the filters that earlier runs added, and keeps book of new ones.
+// Remember takes over the filters that earlier runs added, and records new ones in book.
 func (c *Core) Remember(book Filters) {
 	c.filters.book = book
 	for _, f := range book.All() {
@@ -30,12 +30,11 @@ func (c *Core) Remember(book Filters) {
 	}
 }
 
-// noteFilters books the filters that Steps are about to add: before they are there, so
-// that none is lost in a crash. One that the Snapshot shows without Sluice having added
-// it is somebody else's.
+// noteFilters records the filters that Steps are about to add, before they exist, so that a crash loses none. A filter that the
+// Snapshot shows and that Sluice did not add is somebody else's.
 func (c *Core) noteFilters(now time.Time, steps []model.Step) {
 	for i := range steps {
-		if k := steps[i].Kind; k != model.StepAddSelf && k != model.StepFollowGuest { // which may
+		if k := steps[i].Kind; k != model.StepAddSelf && k != model.StepFollowGuest { // these two may add a filter
 			continue
 		}
 		f := model.Filter{PF: steps[i].Path.PF, MAC: steps[i].Path.MAC}
@@ -52,7 +51,7 @@ func (c *Core) noteFilters(now time.Time, steps []model.Step) {
 	}
 }
 
-// forgetFilters strikes out the filters that are no longer there.
+// forgetFilters drops the filters that no longer exist.
 func (c *Core) forgetFilters(snap *model.Snapshot) {
 	if len(c.filters.added) == 0 {
 		return
@@ -64,7 +63,7 @@ func (c *Core) forgetFilters(snap *model.Snapshot) {
 		}
 	}
 	for f, at := range c.filters.added {
-		if there[f] || !snap.Read.After(at.Add(c.opts.Timeouts.Kernel)) { // it may be on its way
+		if there[f] || !snap.Read.After(at.Add(c.opts.Timeouts.Kernel)) { // it may be about to appear
 			continue
 		}
 		delete(c.filters.added, f)

@@ -10,9 +10,9 @@ import (
 	"sluice/internal/model"
 )
 
-// Incoming chooses VFs for NICs of a VM that migrates in, and returns the Steps that ready
-// them. Whoever calls it does these Steps, and sees to it that Snapshots show the VFs as somebody else's from then on until
-// libvirt lists the VM. kept are those that wait so already, for this VM or others.
+// Incoming chooses VFs for NICs of a VM that migrates in, and returns the Steps that prepare them. The caller runs these Steps,
+// and makes Snapshots show the VFs as somebody else's until libvirt lists the VM. kept are VFs that are reserved already, for
+// this VM or others.
 func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]plan.Kept) ([]model.Step, error) {
 	switch {
 	case c.opts.Mode != model.ModeEnforce:
@@ -24,7 +24,7 @@ func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]
 	}
 	steps, err := plan.ForIncoming(c.snap, vm, nics, kept, c.expected, c.opts.Timeouts)
 	for i := range steps {
-		switch s := &steps[i]; s.Kind { // should the VM not come, all of it is cleared
+		switch s := &steps[i]; s.Kind { // if the VM does not arrive, all of it is cleared
 		case model.StepSetMAC:
 			c.checker.Used(s.VF.ID)
 		case model.StepAddSelf:
@@ -34,7 +34,7 @@ func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]
 	return steps, err
 }
 
-// expected says whether a VF is to be given to a VM, or is being moved.
+// expected reports whether a VF is assigned to a VM or being moved.
 func (c *Core) expected(id model.VFID) bool {
 	is := func(m model.Move) bool { return m.VF == id }
 	return slices.ContainsFunc(c.waiting, is) || slices.ContainsFunc(c.resume, is) ||

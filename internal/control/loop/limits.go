@@ -9,32 +9,31 @@ import (
 	"sluice/internal/model"
 )
 
-// Enforcer applies Limits. It is no executor of Steps: what it applies is idempotent,
-// takes no journal, and is compared with the next Snapshot. What it finds true already
-// it leaves alone.
+// Enforcer applies Limits. It does not run Steps: what it applies is idempotent, needs no journal, and is compared with the next
+// Snapshot. It leaves limits alone that are already in place.
 type Enforcer interface {
-	// Name is what people and metrics call it, such as "max_tx_rate" or "htb".
+	// Name is its name in messages and metrics, such as "max_tx_rate" or "htb".
 	Name() string
-	// Can says whether such a Limit can be had as the Snapshot shows the host: Unknown
-	// where only trying tells. It must not look at anything else.
+	// Can reports whether such a Limit is possible on the host as the Snapshot shows it: Unknown if only trying shows. It must
+	// not use any other source.
 	Can(snap *model.Snapshot, key model.LimitKey) model.Tri
-	// Apply makes a batch true (0 bits/s: lifts the limit) by ctx's deadline and returns
-	// those that are, rounded as they were applied; err joins a model.LimitError for each other one.
+	// Apply sets a batch of limits (0 bits/s: lifts the limit) by ctx's deadline and returns those that are in place, rounded as
+	// they were applied; err joins a model.LimitError for each other one.
 	Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error)
 }
 
-// Plugs says what has to stand before a NIC is given a VF.
+// Plugs decides what must be in place before a NIC is given a VF.
 type Plugs interface {
-	// Plug returns the rate in bits/s that the VF is set to before it carries a frame (0: none), and what
-	// the plug has to wait for; "": nothing. It changes nothing.
+	// Plug returns the rate in bits/s that the VF is set to before it carries a frame (0: none), and what the plug has to wait
+	// for ("": nothing). It changes nothing.
 	Plug(id model.NICID) (rate uint64, wait string)
-	// Expect says that the NIC's plug is next: it begins, or waits for its limit alone.
+	// Expect records that the NIC's plug is next: it begins, or waits for its limit alone.
 	Expect(id model.NICID)
 	// Contained lists NICs that are to have no VF for a while.
 	Contained() []bandwidth.Contained
 }
 
-// hintContained tells placement whose guests did not keep their limits on a VF.
+// hintContained tells placement which NICs' guests did not keep their limits on a VF.
 func (c *Core) hintContained(h *placement.Hints) {
 	if c.plugs == nil {
 		return
@@ -49,10 +48,10 @@ func (c *Core) hintContained(h *placement.Hints) {
 	}
 }
 
-// LimitPlugs has p asked before each plug; nil: nobody is.
+// LimitPlugs makes the Core ask p before each plug; nil: it asks nobody.
 func (c *Core) LimitPlugs(p Plugs) { c.plugs = p }
 
-// limitPlug sets the rate that the VF of a plug begins with, or says what the plug has to wait for.
+// limitPlug sets the rate that the VF of a plug begins with, or returns what the plug has to wait for.
 func (c *Core) limitPlug(m *model.Move) (wait string) {
 	if m.Kind != model.MovePlug || c.plugs == nil {
 		return ""
@@ -61,7 +60,7 @@ func (c *Core) limitPlug(m *model.Move) (wait string) {
 	if wait != "" || rate == 0 {
 		return wait
 	}
-	m.Steps = slices.Clone(m.Steps) // they may be in a View
+	m.Steps = slices.Clone(m.Steps) // a View may share them
 	for i := range m.Steps {
 		if vf := &m.Steps[i].VF; vf.ID != model.NoVF && (vf.MaxTxRate == 0 || rate < vf.MaxTxRate) {
 			vf.MaxTxRate = rate
@@ -70,7 +69,7 @@ func (c *Core) limitPlug(m *model.Move) (wait string) {
 	return ""
 }
 
-// tellWaits has the Reasons of plugs that wait for a limit say so. The Target is new: nobody has seen it yet.
+// tellWaits adds what plugs wait for to their Reasons. It may change the Target, which is new: no View has it yet.
 func (c *Core) tellWaits() {
 	for i := range c.waiting {
 		m := &c.waiting[i]

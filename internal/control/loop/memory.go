@@ -11,7 +11,7 @@ import (
 	"sluice/internal/model"
 )
 
-// busy shows plan which VMs have a move under way or one that the Snapshot may not show yet.
+// busy tells plan which VMs have a move under way, or one that the Snapshot may not show yet.
 type busy struct{ c *Core }
 
 // VM implements plan.Busy.
@@ -20,17 +20,17 @@ func (b busy) VM(id model.VMID) bool { return b.c.unseen.vm(id) || b.c.underWay(
 // NIC implements plan.Busy.
 func (b busy) NIC(id model.NICID) bool { return b.c.unseen.nic(id) || b.c.nicUnderWay(id) }
 
-// underWay says whether a Move of the VM is.
+// underWay reports whether a Move of the VM is under way.
 func (c *Core) underWay(vm model.VMID) bool {
 	return slices.ContainsFunc(c.exec.Runs(), func(r *executor.Run) bool { return r.Move.VM == vm })
 }
 
-// nicUnderWay says whether a Move of the NIC is.
+// nicUnderWay reports whether a Move of the NIC is under way.
 func (c *Core) nicUnderWay(id model.NICID) bool {
 	return slices.ContainsFunc(c.exec.Runs(), func(r *executor.Run) bool { return nicOf(r.Move) == id })
 }
 
-// forget drops what the new Snapshot shows by itself, and what time has healed.
+// forget drops state that the new Snapshot shows by itself, and state that has expired.
 func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 	c.unseen.drop(snap.Read, func(d endedMove) {
 		if d.used != model.NoVF {
@@ -54,13 +54,13 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 	}
 }
 
-// sweepEvery is how many ticks pass between two looks for memories of VMs that left.
+// sweepEvery is the number of ticks between two searches for state of VMs that are gone.
 const sweepEvery = 64
 
-// nicOf is the NIC that a Move is about.
+// nicOf returns the NIC that a Move is about.
 func nicOf(m model.Move) model.NICID { return model.NICID{VM: m.VM, NIC: m.NIC} }
 
-// hints tell placement what the Snapshot does not show.
+// hints returns what placement must know that the Snapshot does not show.
 func (c *Core) hints(now time.Time) *placement.Hints {
 	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.costs.of}
 	if n := c.exec.Len() + c.fails.Len() + len(c.unseen.moves); n > 0 {
@@ -89,7 +89,7 @@ func (c *Core) hints(now time.Time) *placement.Hints {
 	return h
 }
 
-// hintMoving holds all NICs of a VM still while one of them is moved.
+// hintMoving makes placement leave all NICs of a VM as they are while one of them is moved.
 func (c *Core) hintMoving(h *placement.Hints, r *executor.Run) {
 	vm := c.snap.FindVM(r.Move.VM)
 	if vm == nil {
@@ -100,9 +100,9 @@ func (c *Core) hintMoving(h *placement.Hints, r *executor.Run) {
 		has := vm.NICs[i].Ours()
 		switch known, ok := h.NICs[id]; {
 		case ok && known.Code == "":
-			has = known.VF // it ended after the Snapshot was taken
+			has = known.VF // the Move ended after the Snapshot was taken
 		case ok && known.Code == model.CodeMoving && r.Move.NIC != id.NIC:
-			continue // by a Move of its own, or it is held still already
+			continue // it has a Move of its own, or its hint is set already
 		}
 		if r.Move.Kind != model.MoveRepair && r.Move.NIC == id.NIC {
 			has = model.NoVF
@@ -114,8 +114,8 @@ func (c *Core) hintMoving(h *placement.Hints, r *executor.Run) {
 	}
 }
 
-// watchIdle takes the VF of a guest that has not used it for longer than a plug may
-// take (its driver is gone): it would do others more good.
+// watchIdle takes away the VF of a guest that has not used it for longer than a plug may take (its driver is gone), so that
+// others can have it.
 func (c *Core) watchIdle(now time.Time) {
 	for i := range c.snap.VMs {
 		vm := &c.snap.VMs[i]
@@ -142,7 +142,7 @@ func (c *Core) watchNIC(now time.Time, vm *model.VM, nic *model.NIC) {
 	}
 }
 
-// holds is the VF of ours that a NIC has, which may not be there.
+// holds returns the VF of ours that a NIC has, or NoVF. The NIC may not exist.
 func holds(snap *model.Snapshot, id model.NICID) model.VFID {
 	if vm := snap.FindVM(id.VM); vm != nil {
 		return vm.FindNIC(id.NIC).Ours()
@@ -150,7 +150,7 @@ func holds(snap *model.Snapshot, id model.NICID) model.VFID {
 	return model.NoVF
 }
 
-// takeUpLeft queues what an earlier run left unfinished, before anything is decided.
+// takeUpLeft resumes what an earlier run left unfinished, before anything is decided.
 func (c *Core) takeUpLeft(now time.Time) {
 	if c.opts.Mode != model.ModeEnforce {
 		return

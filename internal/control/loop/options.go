@@ -21,18 +21,18 @@ func (NoJournal) Begin(model.Move) error { return errors.New("there is no journa
 // End implements Journal.
 func (NoJournal) End(model.Move) error { return nil }
 
-// Options are the knobs of the loop.
+// Options configure the loop.
 type Options struct {
 	Mode       model.Mode
-	Parallel   int           // moves under way at once; at least 1
+	Parallel   int           // moves under way at once; at least 1 is allowed
 	Retries    int           // tries of a Step beyond the first
 	RetryDelay time.Duration // before the first retry; doubles
-	Backoff    time.Duration // a VM rests this long after a failed move; doubles up to BackoffMax
+	Backoff    time.Duration // after a failed move a NIC backs off this long; doubles up to BackoffMax
 	BackoffMax time.Duration
 	Timeouts   plan.Timeouts
 }
 
-// DefaultOptions are used where the config says nothing.
+// DefaultOptions apply where the config is silent.
 var DefaultOptions = Options{
 	Mode:       model.ModeObserve,
 	Parallel:   model.DefaultParallel,

@@ -11,14 +11,13 @@ import (
 	"sluice/internal/model"
 )
 
-// Memory is what a Core knows beside its rules and the last Snapshot: a recording begins
-// with it, so that its replay decides as the recorded Core did. It is written as JSON.
-// What is over within minutes is not in it, and may tell the first decisions of a replay
-// apart: moves under way and just done, VFs that could not be set up lately (one Backoff)
-// and since when guests leave their VF unused (two timeouts of a plug).
+// Memory is the state of a Core apart from its rules and the last Snapshot: a recording begins with it, so that its replay
+// decides as the recorded Core did. It is written as JSON. State that expires within minutes is left out, and may make the first
+// decisions of a replay differ: moves under way and just done, VFs that could not be set up lately (for one Backoff), and since
+// when guests have left their VF unused (two timeouts of a plug).
 type Memory struct {
-	Time      time.Time // of the last Snapshot decided on
-	Busy      int       // moves under way, which are not in it
+	Time      time.Time // time of the last Snapshot decided on
+	Busy      int       // number of moves under way, which are not included
 	Options   Options
 	Placement placement.Memory
 	Costs     map[model.VMID]*costs
@@ -26,15 +25,15 @@ type Memory struct {
 	Fails     map[model.NICID]*failure
 }
 
-// failure is the account of a NIC as it is written.
+// failure is the stored form of a NIC's failures.
 type failure struct {
 	Count int
 	Until time.Time
 	Text  string
-	Give  bool // it gives up the VF that it has
+	Give  bool // the NIC gives up the VF that it has
 }
 
-// Memory copies what the Core knows; the Core may go on while it is written out.
+// Memory copies the Core's state; the Core may go on while the copy is written out.
 func (c *Core) Memory() *Memory {
 	m := &Memory{
 		Busy: c.exec.Len(), Options: c.opts, Placement: c.decider.Memory(),
@@ -53,8 +52,8 @@ func (c *Core) Memory() *Memory {
 	return m
 }
 
-// Recall makes a new Core go on where another one with the same policy was. It refuses a
-// Memory that no Core wrote.
+// Recall makes a new Core continue where another Core with the same policy was. It refuses a Memory that no Core can have
+// written.
 func (c *Core) Recall(m *Memory) error {
 	if err := m.check(); err != nil {
 		return err

@@ -9,26 +9,26 @@ import (
 	"sluice/internal/model"
 )
 
-// repairEvery is how long the loop waits before it tries again to repair a finding that
-// a try did not end. One that came back may be repaired at once, but when it goes on
-// coming back, others undo the repairs, and the wait grows to the same.
+// repairEvery is how long the loop waits before it retries a repair that did not end its finding. A finding that was gone and
+// came back may be repaired at once. If it keeps coming back, somebody else undoes the repairs, and the wait grows up to
+// repairEvery.
 const repairEvery = 30 * time.Second
 
-// How many repairs are under way at once. After a start there may be one for every VM:
-// those must neither keep VFs from being given out nor VMs that are cut off waiting.
+// How many repairs are under way at once. After a start there may be one for every VM: these must neither delay giving out VFs
+// nor make VMs that are cut off wait.
 const (
 	cutOffAtOnce = 64
 	othersAtOnce = 8
 	queuedAtOnce = 256 // of the others, per tick
 )
 
-// repairs are the ones that wait and those that were tried.
+// repairs holds the repairs that wait and those that were tried.
 type repairs struct {
-	cutOff   []repair // that wait, of VMs that cannot be reached
+	cutOff   []repair // waiting repairs of VMs that cannot be reached
 	others   []repair
 	underWay int
 	tries    map[repairKey]repairTries
-	asked    time.Time // when a person asked for fsck --repair; zero: nobody did
+	asked    time.Time // when a user asked for fsck --repair; zero: not asked
 }
 
 // repair is a repair that waits for its turn.
@@ -37,7 +37,7 @@ type repair struct {
 	key  repairKey
 }
 
-// repairKey tells tries to repair one finding from those to repair another.
+// repairKey identifies a finding, to count its repairs.
 type repairKey struct {
 	code    string
 	subject model.Subject
@@ -46,15 +46,15 @@ type repairKey struct {
 	mac     model.MAC
 }
 
-// repairTries remembers tries to repair a finding. It is not a reconcile.Object: a repair that worked counts as well, since
-// somebody may undo it again and again, and whether it worked shows only at a later look.
+// repairTries counts the repairs of a finding. It is not a reconcile.Object: a repair that succeeded counts too, since somebody
+// may undo it again and again, and only a later Snapshot shows whether it succeeded.
 type repairTries struct {
 	last  time.Time
 	count int
-	ended bool // it was not found once since
+	ended bool // a Snapshot since did not show the finding
 }
 
-// due says whether a finding may be repaired again.
+// due reports whether a finding may be repaired again.
 func (t repairTries) due(now time.Time) bool {
 	wait := repairEvery
 	switch {
@@ -66,16 +66,16 @@ func (t repairTries) due(now time.Time) bool {
 	return now.Sub(t.last) >= wait
 }
 
-// queueRepairs queues repairs: of what cuts a VM off always, of the rest when a person
-// asked. The first are those without which a VM cannot be reached at all.
+// queueRepairs queues repairs: urgent ones always, the rest when a user asked. Those without which a VM cannot be reached at all
+// come first.
 func (c *Core) queueRepairs(now time.Time) {
 	if now.Sub(c.repairs.asked) > repairEvery {
-		c.repairs.asked = time.Time{} // what could not be tried by now has to be asked for again
+		c.repairs.asked = time.Time{} // repairs that could not be tried by now must be asked for again
 	}
 	c.repairs.cutOff, c.repairs.others = c.repairs.cutOff[:0], c.repairs.others[:0]
 	there := make(map[repairKey]bool, min(len(c.findings), 2*queuedAtOnce))
 	queued := map[string]bool{}
-	for _, cutOff := range []bool{true, false} { // of one VM, too, what cuts it off has the first turn
+	for _, cutOff := range []bool{true, false} { // for one VM, too, what cuts it off comes first
 		for i := range c.findings {
 			if f := &c.findings[i]; len(f.Repair) > 0 && plan.CutsOff(f.Code) == cutOff {
 				c.queueRepair(now, f, there, queued)
@@ -85,8 +85,7 @@ func (c *Core) queueRepairs(now time.Time) {
 	c.forgetRepairs(now, there)
 }
 
-// queueRepair queues the repair of a finding if it is due. There may be one for each
-// Subject; another has its turn at another tick.
+// queueRepair queues the repair of a finding if it is due. Each Subject can have one per tick; another waits for a later tick.
 func (c *Core) queueRepair(now time.Time, f *model.Finding, there map[repairKey]bool, queued map[string]bool) {
 	r, cutOff := repair{key: keyOf(f)}, plan.CutsOff(f.Code)
 	tries, tried := c.repairs.tries[r.key]
@@ -113,7 +112,7 @@ func (c *Core) queueRepair(now time.Time, f *model.Finding, there map[repairKey]
 	}
 }
 
-// forgetRepairs notes which findings are over and, a while later, that they ever were.
+// forgetRepairs notes which findings have ended and, a while later, forgets them.
 func (c *Core) forgetRepairs(now time.Time, there map[repairKey]bool) {
 	for key, t := range c.repairs.tries {
 		if there[key] {
@@ -140,9 +139,8 @@ func repairOf(f *model.Finding) model.Move {
 	}
 }
 
-// beginRepairs starts those that can start, up to a number under way at once. A repair
-// needs no journal: a finding shows again by itself, and a VM that is cut off must not
-// wait for a disk.
+// beginRepairs starts the repairs that can start, up to most under way at once. A repair needs no journal: a finding shows again
+// by itself, and a VM that is cut off must not wait for a disk.
 func (c *Core) beginRepairs(now time.Time, queue []repair, most int, out []model.Step) ([]repair, []model.Step) {
 	rest := queue[:0]
 	for i, r := range queue {
@@ -155,7 +153,7 @@ func (c *Core) beginRepairs(now time.Time, queue []repair, most int, out []model
 			continue
 		}
 		t := c.repairs.tries[r.key]
-		c.repairs.tries[r.key] = repairTries{last: now, count: t.count + 1} // not when it is queued: it may have to wait
+		c.repairs.tries[r.key] = repairTries{last: now, count: t.count + 1} // counted here, not when queued: it may have had to wait
 		c.repairs.underWay++
 		out = append(out, c.exec.Do(now, plan.WithUndo(r.move, c.opts.Timeouts)))
 	}

@@ -12,9 +12,9 @@ import (
 // keepRecent is how many ended moves a View shows.
 const keepRecent = 100
 
-// record is what people are told of what was done.
+// record is the history that is shown to users.
 type record struct {
-	started time.Time // the first Tick
+	started time.Time // time of the first Tick
 	tick    time.Duration
 	totals  model.Totals
 	recent  []model.MoveStatus
@@ -33,18 +33,18 @@ func (c *Core) Ended() []model.MoveStatus {
 	return out
 }
 
-// Wake is the next time at which a Step is due; zero when none is.
+// Wake returns the next time at which a Step is due; zero if none is.
 func (c *Core) Wake() time.Time { return c.exec.Wake() }
 
 // Timer starts what is due at now.
 func (c *Core) Timer(now time.Time) []model.Step { return c.advance(now) }
 
-// Idle says that nothing is under way and nothing waits.
+// Idle reports whether nothing is under way and nothing waits.
 func (c *Core) Idle() bool {
 	return c.exec.Len() == 0 && len(c.waiting)+len(c.repairs.cutOff)+len(c.repairs.others) == 0
 }
 
-// pending lists what has not begun: repairs first.
+// pending lists what has not begun, repairs first.
 func (c *Core) pending() []model.Move {
 	var out []model.Move
 	for _, queue := range [][]repair{c.repairs.cutOff, c.repairs.others} {
@@ -55,8 +55,7 @@ func (c *Core) pending() []model.Move {
 	return append(out, c.waiting...)
 }
 
-// View is a picture of everything for API, metrics and people. It shares the Snapshot
-// and Target, which are not changed afterwards.
+// View returns the whole state for API, metrics and users. It shares the Snapshot and Target, which are not changed afterwards.
 func (c *Core) View() *model.View {
 	v := &model.View{
 		Snapshot: c.snap, Target: c.target, Rules: c.rules, Rounds: placement.Rounds(c.rules.Policy), Mode: c.opts.Mode,
@@ -73,22 +72,22 @@ func (c *Core) active() []model.MoveStatus {
 	var out []model.MoveStatus
 	for _, r := range c.exec.Runs() {
 		m := r.MoveStatus
-		m.Times = slices.Clone(m.Times) // the executor goes on writing in its own
+		m.Times = slices.Clone(m.Times) // the executor keeps writing to its own
 		out = append(out, m)
 	}
 	return out
 }
 
-// Missed counts a sample that was due while the one before was still being taken.
+// Missed counts a sample that was due while the previous one was still being taken.
 func (c *Core) Missed() { c.record.totals.LateSamples++ }
 
-// Took notes how long a Tick took, for Views.
+// Took records how long a Tick took, for Views.
 func (c *Core) Took(d time.Duration) { c.record.tick = d }
 
-// Mode says how far it may go.
+// Mode returns how far the Core may go.
 func (c *Core) Mode() model.Mode { return c.opts.Mode }
 
-// World is what the bandwidth controller needs to know. Its Snapshot is nil before the first Tick.
+// World returns what the bandwidth controller needs to know. Its Snapshot is nil before the first Tick.
 func (c *Core) World() bandwidth.World {
 	w := bandwidth.World{Snapshot: c.snap, Rules: c.rules, Active: c.active()}
 	if c.target != nil {

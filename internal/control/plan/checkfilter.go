@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// pfOf is the PF whose VFs the switch sends the NIC's frames to, else one of its network.
+// pfOf returns the PF whose VFs the switch sends the NIC's frames to, else any managed PF of its network.
 func (c *Checker) pfOf(n *model.NIC) string {
 	if pf := c.snap.FindPort(n.Route); pf != nil {
 		return pf.Name
@@ -20,16 +20,16 @@ func (c *Checker) pfOf(n *model.NIC) string {
 	return ""
 }
 
-// selfs compares the PF's own filters, of a legacy NIC, with who needs one: a VM on virtio does (a frame
-// from a VF that matches no filter goes to the wire, not to the bridge), a holder must
-// not (it would get every frame of the wire twice).
+// selfs compares the own filters of a legacy NIC's PF with the VMs that need one. A VM on virtio needs one, as a frame from a VF
+// that matches no filter goes to the wire and not to the bridge. A VF holder must have none, as it would get every frame from the
+// wire twice.
 func (c *Checker) selfs(pf *model.PF) {
 	if !pf.Managed || pf.Network == "" || pf.NumVFs == 0 || pf.Uplink.Representors {
 		return
 	}
 	c.self = c.selfOf[pf.Name].unmarked(pf.SelfFDB)
 	c.selfOf[pf.Name] = c.self
-	room := 1 // when it is unknown how many it takes, another try tells
+	room := 1 // the number of filters it takes is unknown: only trying shows
 	if pf.SelfSlots > 0 {
 		room = pf.SelfSlots - len(pf.SelfFDB)
 	}
@@ -49,8 +49,7 @@ func (c *Checker) selfs(pf *model.PF) {
 	c.lost(pf)
 }
 
-// lost finds filters for VMs that have gone. Those it never saw a VM
-// for and that Sluice did not add are somebody else's.
+// lost finds filters for VMs that are gone. A filter that Sluice did not add and for which it never saw a VM is somebody else's.
 func (c *Checker) lost(pf *model.PF) {
 	for i, mac := range pf.SelfFDB {
 		if !c.self.is(i) && (c.added[model.Filter{PF: pf.Name, MAC: mac}] || slices.Contains(c.ours[pf.Name], mac)) {
@@ -81,7 +80,7 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 	}
 	switch {
 	case c.twice.other(vm, n) != "":
-	case onVF && have && n.VF.PF == pf.Name && n.DualPath: // it goes when the dual path ends
+	case onVF && have && n.VF.PF == pf.Name && n.DualPath: // removed when the dual path ends
 	case onVF && have && n.VF.PF == pf.Name:
 		c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s of %s, which has VF %s", n.MAC, vm.Name, n.VF), c.nicStep(vm, n, model.StepFollowGuest))
 	case n.VirtualPF != "" && n.Carrier == model.No: // nothing can reach it yet

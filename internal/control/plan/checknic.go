@@ -57,8 +57,7 @@ func (c *Checker) free(vf *model.VF) {
 	}
 }
 
-// foreign checks a VF that is somebody else's. There is no repair: whoever set it up may
-// mean it, or use it.
+// foreign checks a VF that is somebody else's. There is no repair: its owner may intend the setting, or use it.
 func (c *Checker) foreign(pf *model.PF, vf *model.VF) {
 	vm, n := c.owner(vf.MAC)
 	if vm == nil || vm.ID == vf.Holder || vm.State == model.VMStopped || c.isBusy(vm, n) {
@@ -73,7 +72,7 @@ func (c *Checker) foreign(pf *model.PF, vf *model.VF) {
 	}
 }
 
-// owner is the VM with a NIC of that MAC, and the NIC, or nil. It is hardly ever asked for.
+// owner returns the VM with a NIC of that MAC, and the NIC, or nil. A linear search will do: it is rarely called.
 func (c *Checker) owner(mac model.MAC) (*model.VM, *model.NIC) {
 	if mac.IsZero() {
 		return nil, nil
@@ -89,10 +88,10 @@ func (c *Checker) owner(mac model.MAC) (*model.VM, *model.NIC) {
 	return nil, nil
 }
 
-// nic checks that the switch and the VF agree with where the guest listens.
+// nic checks that the switch and the VF agree with the path on which the guest listens.
 func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	if other := c.twice.other(vm, n); other != "" {
-		// What is right for the one is wrong for the other: repairs would undo each other.
+		// What is right for one VM is wrong for the other: repairs would undo each other.
 		c.add(FindDuplicateMAC, "VM "+vm.Name, fmt.Sprintf("has MAC %s on %s, which %s has too: frames for it reach either, and neither is given a VF; give one of them another MAC and restart it", n.MAC, n.Network, other))
 		return
 	}
@@ -102,7 +101,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	step := func(k model.StepKind) model.Step { return c.nicStep(vm, n, k) }
 	vf := c.snap.FindVF(n.VF)
 	switch idle := vf != nil && vf.InGuest != model.Yes && n.VFOwner == model.OwnerSluice; {
-	case !n.DualPath || idle: // a guest may take up a VF that it does not use at any moment: both paths are right
+	case !n.DualPath || idle: // a guest may start to use its idle VF at any moment: both paths are right
 	case n.VFOwner == model.OwnerForeign:
 		c.add(FindOpenDualPath, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseDualPath))
 	default:
@@ -132,7 +131,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	}
 }
 
-// idle checks that a guest which does not use its VF is not reached through that alone.
+// idle checks that a guest that does not use its VF is not reached through the VF alone.
 func (c *Checker) idle(vm *model.VM, n *model.NIC, vf *model.VF) {
 	if vf.InGuest != model.No || n.Route == "" || c.snap.FindPF(n.VF.PF).PortOf(vf) != n.Route {
 		return
@@ -141,17 +140,17 @@ func (c *Checker) idle(vm *model.VM, n *model.NIC, vf *model.VF) {
 		c.nicStep(vm, n, model.StepFollowGuest), c.nicStep(vm, n, model.StepAnnounce))
 }
 
-// leaving checks a VM that migrates away, or is being saved: QEMU has its guest give the VF up before memory
-// moves, and until that is over, or cancelled, the guest listens on virtio here, while the VF's filter still takes its frames.
-// Host and switch alone are set right: what libvirt has of the VM is not touched. At the
-// target nothing is sent to the VF yet, so that nothing is found there.
+// leaving checks a VM that migrates away or is being saved. QEMU has its guest release the VF before it transfers memory. Until
+// the migration ends or is cancelled, the guest listens on virtio here, while the VF's filter still captures its frames. Repairs
+// change only host and switch, not the VM in libvirt. At the migration target nothing is sent to the VF yet, so nothing is found
+// there.
 func (c *Checker) leaving(vm *model.VM, n *model.NIC) {
 	if vf := c.snap.FindVF(n.VF); vf != nil && n.VFOwner == model.OwnerSluice {
 		c.idle(vm, n, vf)
 	}
 }
 
-// nicStep is a Step about a NIC and the VF behind it, or the PF it is wrongly sent to.
+// nicStep returns a Step about a NIC and the VF behind it, or the PF that its frames are wrongly sent to.
 func (c *Checker) nicStep(vm *model.VM, n *model.NIC, k model.StepKind) model.Step {
 	vf := c.snap.FindVF(n.VF)
 	if vf == nil {

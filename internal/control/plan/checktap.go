@@ -8,8 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// dualPath tells of a dual path of nobody's. Where the tap is there, a VM may be on its way that
-// is not listed yet.
+// dualPath reports a dual path that belongs to no VM. If its tap exists, a VM that is not listed yet may be starting.
 func (c *Checker) dualPath(m *model.DualPath) {
 	repair := model.Step{
 		Kind: model.StepCloseDualPath, Subject: model.Subject{PF: m.PF},
@@ -18,7 +17,7 @@ func (c *Checker) dualPath(m *model.DualPath) {
 	uplink(c.snap, &repair.Path, m.PF, nil)
 	repair.Path.Kind = m.Kind
 	if vm, _ := c.owner(m.MAC); vm != nil {
-		repair.Path.PF, repair.Path.Uplink = "", "" // has another tap now; where its frames are sent is its own matter
+		repair.Path.PF, repair.Path.Uplink = "", "" // it has another tap now; where its frames are sent is checked separately
 	}
 	if m.Detached == model.Yes {
 		c.add(FindStaleDualPath, "tap "+m.Tap, fmt.Sprintf("has gone, but the dual path of %s to %s is still listed", m.MAC, m.PF), repair)
@@ -27,8 +26,7 @@ func (c *Checker) dualPath(m *model.DualPath) {
 	c.add(FindLostDualPath, "tap "+m.Tap, fmt.Sprintf("gets the frames for %s, and so does %s, and no VM has that tap and MAC", m.MAC, m.PF), repair)
 }
 
-// limited tells of limits of nobody's. Where the tap is there, a VM may be on its way that
-// is not listed yet.
+// limited reports limits that belong to no VM. If their tap exists, a VM that is not listed yet may be starting.
 func (c *Checker) limited(l *model.TapLimit) {
 	repair := model.Step{Kind: model.StepClearTap, Subject: model.Subject{Tap: l.Tap}, Path: model.PathStep{Tap: l.Tap}}
 	if l.Detached == model.Yes {
@@ -38,7 +36,8 @@ func (c *Checker) limited(l *model.TapLimit) {
 	c.add(FindLostLimit, "tap "+l.Tap, "is limited by Sluice, and no VM has it", repair)
 }
 
-// port tells of ports of the embedded switch that are nobody's. One whose tap is there stays: who took its policy away would open it.
+// port reports ports of the embedded switch that belong to no virtual PF. A port whose tap exists stays: removing its policy
+// would open it.
 func (c *Checker) port(l *model.TapLimit) {
 	if l.Detached != model.Yes {
 		c.add(FindLostPort, "tap "+l.Tap, "is held to the policy of a virtual VF, and no virtual PF has it: it is cleared up when the tap goes")
@@ -48,14 +47,14 @@ func (c *Checker) port(l *model.TapLimit) {
 	c.add(FindStalePort, "tap "+l.Tap, "has gone, but the policy of a virtual VF on it is still listed", repair)
 }
 
-// address is what a switch looks up.
+// address is the key of a switch's lookup.
 type address struct {
 	network string
 	mac     model.MAC
 }
 
-// strays finds routes that send the frames of a VM that has gone to a VF still: when
-// it starts again it is on virtio. Those of VMs that were never seen may be somebody else's.
+// strays finds routes that still send the frames of a VM that is gone to a VF: when it starts again it is on virtio. Routes of
+// VMs that were never seen may be somebody else's.
 func (c *Checker) strays() {
 	for i := range c.snap.VMs {
 		for j := range c.snap.VMs[i].NICs {

@@ -6,14 +6,14 @@ import (
 	"sluice/internal/model"
 )
 
-// WithUndo completes a Move that is about to begin with what an executor must know to
-// retry it, to take it back, and to cancel it. The result shares no Steps with m.
+// WithUndo adds to a Move that is about to begin what the executor needs to retry, undo and cancel it. The result shares no Steps
+// with m.
 func WithUndo(m model.Move, to Timeouts) model.Move {
 	m.Steps = slices.Clone(m.Steps)
 	turns := m.Kind == model.MovePlug
 	for i := range m.Steps {
 		k := m.Steps[i].Kind
-		// Once the guest listens on the VF, finishing is the shorter way.
+		// Once the guest listens on the VF, finishing takes less time than turning back.
 		turns = turns && k != model.StepRouteToVF
 		m.Steps[i].Flow = model.Flow{
 			Retry:  retryFrom(k),
@@ -27,7 +27,7 @@ func WithUndo(m model.Move, to Timeouts) model.Move {
 	return m
 }
 
-// undoList numbers a list of Steps among the Move's, from 1; 0 for an empty one.
+// undoList stores steps among the Move's undo lists and returns its number, counted from 1; 0 for an empty list.
 func undoList(m *model.Move, steps []model.Step) int {
 	if len(steps) == 0 {
 		return 0
@@ -45,9 +45,9 @@ func undoList(m *model.Move, steps []model.Step) int {
 	return len(m.Undo)
 }
 
-// skipFrom is how many Steps of an undo make no sense when the i-th failed. A VF stays in
-// a guest that does not give it up, and in one that would be cut off if it did; it keeps
-// its settings, and the guest gets its frames where it listens.
+// skipFrom returns how many of the following Steps of an undo to skip when the i-th failed. A VF stays in a guest that does not
+// release it, and in one that would be cut off if it did; it then keeps its settings, and the guest gets its frames on the path
+// where it listens.
 func skipFrom(steps []model.Step, i int) int {
 	switch steps[i].Kind {
 	case model.StepAddSelf, model.StepOpenDualPath, model.StepDetach, model.StepWaitGone:
@@ -61,9 +61,8 @@ func skipFrom(steps []model.Step, i int) int {
 	return n
 }
 
-// retryFrom is how many Steps before one of that kind its retry begins: the request
-// that it waits for may be lost (an ACPI unplug before the guest listens), so that it
-// must be asked again.
+// retryFrom returns how many Steps before a Step of that kind a retry begins. The request that the Step waits for may be lost (an
+// ACPI unplug before the guest listens), so it must be sent again.
 func retryFrom(k model.StepKind) int {
 	if k == model.StepWaitGone {
 		return 1

@@ -8,17 +8,18 @@ import (
 	"sluice/internal/model"
 )
 
-// Kept is what a VF waits for that a VM which migrates in has been given. Snapshots show the VF as somebody else's.
+// Kept names the incoming VM that a VF is reserved for. Snapshots show the VF as somebody else's.
 type Kept struct {
 	VM   model.VMID
 	MAC  model.MAC // of the VM's NIC
-	Free bool      // but for that it would be free
+	Free bool      // the VF would be free without the reservation
 }
 
-// ForIncoming chooses a VF for each NIC that a VM which migrates in brings one for, and lists
-// the Steps that ready it. QEMU attaches it as soon as the guest goes on here, so all but the bridge's entry must
-// be set by then, and add-self and set-mac not much before: see [AtArrival]. A NIC gets the VF that is kept for it, if one is: so
-// one migration that is tried again takes one VF. taken says which VFs are not to be had otherwise. Of the NICs, alias, MAC, network and VLAN are used; a network "" is any, if there is but one.
+// ForIncoming chooses a VF for each of an incoming VM's NICs and lists the Steps that prepare it. QEMU attaches the VF as soon as
+// the guest resumes here, so everything but the bridge's entry must be set by then, and add-self and set-mac not much earlier:
+// see [AtArrival]. A NIC gets the VF that is kept for it, if there is one, so that a retried migration takes only one VF. taken
+// reports VFs that are not available for other reasons. Of nics, it uses alias, MAC, network and VLAN; an empty network means the
+// only one that managed PFs have.
 func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept map[model.VFID]Kept, taken func(model.VFID) bool, to Timeouts) ([]model.Step, error) {
 	used := map[model.VFID]bool{}
 	var out []model.Step
@@ -46,11 +47,11 @@ func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept 
 	return out, nil
 }
 
-// AtArrival says whether a Step for a VM that migrates in leads its frames to this host. Before the VM goes on here, that would
-// cut it off from the host's other VMs. From then until its driver has opened the VF, only the PF's filter leads to its virtio NIC.
+// AtArrival reports whether a Step for an incoming VM directs its frames to this host. Before the VM resumes here, that would cut
+// it off from the host's other VMs. From then until its driver has opened the VF, only the PF's filter leads to its virtio NIC.
 func AtArrival(k model.StepKind) bool { return k == model.StepAddSelf || k == model.StepSetMAC }
 
-// findVF is the first VF on that network of which ok is true, or nil.
+// findVF returns the first VF on that network for which ok is true, or nil.
 func findVF(snap *model.Snapshot, network string, ok func(*model.VF) bool) *model.VF {
 	for i := range snap.PFs {
 		pf := &snap.PFs[i]
@@ -64,7 +65,7 @@ func findVF(snap *model.Snapshot, network string, ok func(*model.VF) bool) *mode
 	return nil
 }
 
-// onlyNetwork is the network of all managed PFs, "" if they have several.
+// onlyNetwork returns the network of the managed PFs, "" if they have several.
 func onlyNetwork(snap *model.Snapshot) (only string) {
 	for i := range snap.PFs {
 		switch pf := &snap.PFs[i]; {

@@ -6,7 +6,7 @@ import (
 	"sluice/internal/model"
 )
 
-// rateOf is what the Target lets an Assignment's VF send, in bits/s; 0: no limit.
+// rateOf returns the rate limit of an Assignment's VF in the Target, in bits/s; 0: none.
 func rateOf(t *model.Target, a *model.Assignment) uint64 {
 	return bits(t.Limits, model.LimitKey{VM: a.VM, NIC: a.NIC, Path: model.PathVF, Dir: model.Tx})
 }

@@ -6,15 +6,15 @@ import (
 	"sluice/internal/model"
 )
 
-// marked is a list of MACs, each of which can be marked; equal ones are marked together.
+// marked is a list of MACs that can be marked; equal MACs are marked together.
 type marked struct {
 	macs  []model.MAC
-	at    map[model.MAC]int // where the mark of a MAC is
-	same  []int             // the same, by index in the list
+	at    map[model.MAC]int // index of the mark of a MAC
+	same  []int             // index of the mark, by index in the list
 	marks []bool
 }
 
-// unmarked is a list of those MACs without marks: m itself when it is of the same ones.
+// unmarked returns a list of these MACs without marks. It reuses m if m has the same MACs.
 func (m *marked) unmarked(macs []model.MAC) *marked {
 	if m != nil && slices.Equal(m.macs, macs) {
 		clear(m.marks)
@@ -30,10 +30,10 @@ func (m *marked) unmarked(macs []model.MAC) *marked {
 	return m
 }
 
-// is says whether the MAC at that index of the list is marked.
+// is reports whether the MAC at index i of the list is marked.
 func (m *marked) is(i int) bool { return m.marks[m.same[i]] }
 
-// mark marks a MAC and says whether it is in the list.
+// mark marks a MAC and reports whether it is in the list.
 func (m *marked) mark(mac model.MAC) bool {
 	i, have := m.at[mac]
 	if have {

@@ -7,17 +7,16 @@ import (
 	"sluice/internal/model"
 )
 
-// The orders of Steps. Make before break: while a VF comes or goes, both paths get
-// every inbound frame and the guest takes it from exactly one, because the inactive
-// member of a net_failover or an active-backup bond drops what it hears.
+// The orders of Steps. Make before break: while a VF comes or goes, both paths get every inbound frame and the guest takes it
+// from exactly one, because the inactive member of a net_failover or an active-backup bond drops what it receives.
 var (
 	plugOrder = []model.StepKind{
 		model.StepCheckVirtio,
 		model.StepBindVFIO,
 		model.StepSetVF,
-		model.StepAddSelf,      // the wire's side of the dual path, and
-		model.StepOpenDualPath, // the switch's side; before set-mac: from then on the NIC steers the MAC to a VF nobody listens on
-		model.StepSetMAC,       // before attach: a guest pairs by the MAC its driver finds
+		model.StepAddSelf,      // the wire's side of the dual path
+		model.StepOpenDualPath, // the switch's side; both before set-mac, which makes the NIC steer the MAC to a VF that is not in use yet
+		model.StepSetMAC,       // before attach: a guest pairs VF and virtio NIC by the MAC that its driver finds
 		model.StepAttach,
 		model.StepWaitGuest,
 		model.StepRouteToVF,
@@ -36,9 +35,8 @@ var (
 		model.StepCloseDualPath,
 		model.StepAnnounce,
 	}
-	// Taking a plug back is an unplug of what may be there. The guest may have taken up the
-	// VF, or do so any moment, so the dual path is opened first, and stays until it is known
-	// which path the guest listens on.
+	// Undoing a plug is an unplug of what may be there. The guest may use the VF already, or start to at any moment, so the dual
+	// path is opened first, and stays open until it is known on which path the guest listens.
 	backOut = []model.StepKind{
 		model.StepAddSelf,
 		model.StepOpenDualPath,
@@ -48,17 +46,16 @@ var (
 		model.StepFollowGuest,
 		model.StepAnnounce,
 	}
-	// Before the VF is in the VM, and once it is out, no guest needs to be asked.
+	// Before the VF is in the VM, and once it is out, the guest need not cooperate.
 	backOutHost = backOut[indexOf(backOut, model.StepClearVF):]
-	// A guest that keeps its VF may use it or not: one that does not is just whom the loop
-	// takes a VF from.
+	// A guest that keeps its VF may not use it: the loop takes VFs away from just such guests.
 	unplugUndo = backOut[indexOf(backOut, model.StepFollowGuest):]
-	// What remains to be done when the VM has gone.
+	// What remains to be done when the VM is gone.
 	cleanup = []model.StepKind{model.StepClearVF, model.StepDelSelf, model.StepCloseDualPath}
 )
 
-// Plug is the Move that gives the VF to the VM, with rate (bits/s, 0: none) as its
-// limit from the start; false when either is not there.
+// Plug returns the Move that gives the VF to the VM, with rate (bits/s, 0: none) as its limit from the start; false if NIC or VF
+// does not exist.
 func Plug(snap *model.Snapshot, vm *model.VM, a *model.Assignment, rate uint64, why *model.Reason, to Timeouts) (model.Move, bool) {
 	nic, vf := vm.FindNIC(a.NIC), snap.FindVF(a.VF)
 	if nic == nil || vf == nil {
@@ -67,10 +64,10 @@ func Plug(snap *model.Snapshot, vm *model.VM, a *model.Assignment, rate uint64, 
 	return build(snap, model.MovePlug, vm, nic, vf, rate, why, plugOrder, to), true
 }
 
-// Unplug is the Move that takes the NIC's VF away.
+// Unplug returns the Move that takes the NIC's VF away.
 func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why *model.Reason, to Timeouts) model.Move {
 	vf := snap.FindVF(nic.VF)
-	if vf == nil { // its PF vanished, the guest's device did not
+	if vf == nil { // its PF vanished, but the guest still has the device
 		vf = &model.VF{ID: nic.VF}
 	}
 	return build(snap, model.MoveUnplug, vm, nic, vf, 0, why, unplugOrder, to)
@@ -84,7 +81,7 @@ func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.N
 	return m
 }
 
-// payloads is a Step without kind that has all payloads, for steps to choose from.
+// payloads returns a Step without kind that has all payloads, for step to choose from.
 func payloads(snap *model.Snapshot, vm *model.VM, nic *model.NIC, vf *model.VF) model.Step {
 	onVirtio := nic.Route
 	if snap.FindPort(onVirtio) != nil {
@@ -100,7 +97,7 @@ func payloads(snap *model.Snapshot, vm *model.VM, nic *model.NIC, vf *model.VF) 
 	}
 }
 
-// uplink says in a Step's payload how a PF, and a VF of it where one is given, is reached.
+// uplink fills in how a PF, and a VF of it if vf is not nil, is reached.
 func uplink(snap *model.Snapshot, path *model.PathStep, name string, vf *model.VF) {
 	path.PF = name
 	pf := snap.FindPF(name)
@@ -117,7 +114,7 @@ func uplink(snap *model.Snapshot, path *model.PathStep, name string, vf *model.V
 	path.Kind, path.Representor = pf.Uplink.Kind, pf.Uplink.Representors
 }
 
-// all puts the payloads of a Move's Steps together again.
+// all collects the payloads of a Move's Steps in one Step.
 func all(m model.Move) model.Step {
 	var p model.Step
 	for _, s := range m.Steps {
@@ -135,7 +132,7 @@ func all(m model.Move) model.Step {
 	return p
 }
 
-// steps are those of the order; a PF whose VFs have representors needs no filters.
+// steps returns the Steps of an order. A PF whose VFs have representors needs no filters.
 func steps(p model.Step, order []model.StepKind, to Timeouts) []model.Step {
 	out := make([]model.Step, 0, len(order))
 	for _, k := range order {
@@ -146,7 +143,7 @@ func steps(p model.Step, order []model.StepKind, to Timeouts) []model.Step {
 	return out
 }
 
-// step is a Step of that kind with those of the payloads that it needs.
+// step returns a Step of that kind with the payloads that it needs.
 func step(k model.StepKind, p *model.Step, to Timeouts) model.Step {
 	s := model.Step{Kind: k, Subject: p.Subject, Timeout: to.of(k)}
 	switch k {
@@ -174,8 +171,8 @@ func (t Timeouts) of(k model.StepKind) time.Duration {
 	return t.Kernel
 }
 
-// Undo lists the Steps that leave the world sound after a Move failed at Step number
-// failed. gone says that the VM no longer exists.
+// Undo lists the Steps that restore a consistent state after a Move failed at Step number failed. gone means that the VM no
+// longer exists.
 func Undo(m model.Move, failed int, gone bool, to Timeouts) []model.Step {
 	if len(m.Steps) == 0 || m.Kind == model.MoveRepair {
 		return nil
@@ -195,7 +192,7 @@ func Undo(m model.Move, failed int, gone bool, to Timeouts) []model.Step {
 	return steps(base, backOutHost, to)
 }
 
-// before says whether the i-th Step comes before the first of that kind.
+// before reports whether the i-th Step comes before the first of kind k.
 func before(steps []model.Step, i int, k model.StepKind) bool {
 	for _, s := range steps[:i+1] {
 		if s.Kind == k {
@@ -214,9 +211,9 @@ func indexOf(order []model.StepKind, k model.StepKind) int {
 	return len(order)
 }
 
-// Resume rebuilds a Move that an earlier run left unfinished from what is there now:
-// an unplug is finished, a plug whose VF is in the VM is finished too, anything else is
-// taken back; libvirt may be about to attach the VF still, as it was told to. false when nothing is left to do it on.
+// Resume rebuilds a Move that an earlier run left unfinished from the current state: an unplug is finished, a plug whose VF is in
+// the VM is finished too, anything else is undone, as libvirt may still be about to attach the VF. The result is false if there
+// is nothing left to act on.
 func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) {
 	if len(m.Steps) == 0 {
 		return model.Move{}, false
@@ -229,9 +226,9 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	}
 	switch {
 	case vf != nil && (vf.Owner == model.OwnerForeign || (vf.Holder != "" && vf.Holder != m.VM) || behindAnother(vm, nic, m.VF)):
-		return model.Move{}, false // somebody else has it now; what it carries is theirs
+		return model.Move{}, false // somebody else has it now, and its settings are theirs
 	case m.Kind == model.MoveRepair:
-		return model.Move{}, false // the next Target or Check says what is still to be done
+		return model.Move{}, false // the next Target or Check shows what is still to be done
 	case nic != nil && nic.VF == m.VF && m.Kind == model.MovePlug:
 		return Plug(snap, vm, &model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, base.VF.MaxTxRate, &m.Reason, to)
 	case nic != nil && nic.VF == m.VF:
@@ -247,7 +244,7 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	return out, true
 }
 
-// behindAnother says whether another NIC of the VM has the VF.
+// behindAnother reports whether another NIC of the VM has the VF.
 func behindAnother(vm *model.VM, nic *model.NIC, id model.VFID) bool {
 	return vm != nil && slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.VF == id && (nic == nil || n.Alias != nic.Alias) })
 }

@@ -1,6 +1,6 @@
-// Package plan turns the difference between what is (a Snapshot) and what should be
-// (a Target) into Moves of ordered Steps, says how to undo one that failed half way,
-// and finds what was left behind. It is pure: it reads no world and no clock.
+// Package plan turns the difference between the actual state (a Snapshot) and the desired state (a Target) into Moves of ordered
+// Steps, lists how to undo a Move that failed half way, and finds stale state that was left behind. It is pure: it does no I/O
+// and has no clock.
 package plan
 
 import (
@@ -9,15 +9,15 @@ import (
 	"sluice/internal/model"
 )
 
-// Timeouts are the deadlines of Steps, each try anew, by what they wait for.
+// Timeouts are the deadlines of Steps, by what they wait for. Each retry gets the full timeout.
 type Timeouts struct {
 	Kernel time.Duration // a netlink or sysfs change
 	Attach time.Duration // libvirt's attach call
 	Guest  time.Duration // until the guest's driver has opened a new VF
-	Detach time.Duration // libvirt's detach call, and then until the device is gone
+	Detach time.Duration // libvirt's detach call, and then again until the device is gone
 }
 
-// DefaultTimeouts suit real hardware with room for a busy host.
+// DefaultTimeouts suit real hardware, with margin for a busy host.
 var DefaultTimeouts = Timeouts{
 	Kernel: 5 * time.Second,
 	Attach: model.DefaultPlugTimeout,
@@ -25,18 +25,16 @@ var DefaultTimeouts = Timeouts{
 	Detach: model.DefaultUnplugTimeout,
 }
 
-// Busy says which VMs have a move under way, which Diff leaves alone, and which NICs are
-// moved or repaired, which Check leaves alone.
+// Busy reports which VMs have a move under way (Diff skips them) and which NICs are being moved or repaired (Check skips them).
 type Busy interface {
 	VM(model.VMID) bool
 	NIC(model.NICID) bool
 }
 
-// Diff lists the Moves that make the Snapshot what the Target says: all unplugs, then
-// all plugs, each in order of VM and NIC. A plug may name a VF that another NIC's unplug
-// must free first. A VM with several NICs may get several Moves; they go one after the
-// other. Nothing to do gives nil. Limits are no Moves: they are
-// the bandwidth controller's, and a plug carries its rate from the start.
+// Diff lists the Moves that bring the Snapshot to the Target: all unplugs, then all plugs, each sorted by VM and NIC. A plug may
+// name a VF that another NIC's unplug must free first. A VM with several NICs may get several Moves, which run one after the
+// other. The result is nil if nothing is to be done. Limits are not Moves: the bandwidth controller sets them, and a plug carries
+// its rate from the start.
 func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []model.Move {
 	var unplugs, plugs []model.Move
 	wants := target.Assign
@@ -51,7 +49,7 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 			nic := &vm.NICs[j]
 			has, a := nic.Ours(), assignmentOf(want, nic.Alias)
 			if nic.VF != has || (a == nil && has == model.NoVF) || (a != nil && a.VF == has) {
-				continue // somebody else's, or nothing to do
+				continue // not ours, or nothing to do
 			}
 			why := target.NIC(i, nic.Alias)
 			if has != model.NoVF {
@@ -68,7 +66,7 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 	return append(unplugs, plugs...)
 }
 
-// assignmentsOf cuts a VM's assignments off the front of sorted ones.
+// assignmentsOf cuts a VM's assignments off the front of all, which is sorted by VM.
 func assignmentsOf(all []model.Assignment, id model.VMID) (own, rest []model.Assignment) {
 	for len(all) > 0 && all[0].VM < id {
 		all = all[1:]

@@ -2,21 +2,21 @@ package plan
 
 import "sluice/internal/model"
 
-// shared knows which NICs of running VMs have one MAC on one network. What the host does
-// for the one, it does to the other: there is no bridge entry and no filter that is right.
+// shared finds NICs of VMs that are not stopped which have one MAC on one network. Whatever the host does for one, it does to the
+// other: no bridge entry and no filter is right for both.
 type shared struct {
 	seen []seenNIC
-	with map[model.NICID]string // whose NIC it is too, for people
+	with map[model.NICID]string // name of another VM that has the NIC's MAC, for messages
 }
 
-// seenNIC is what it depends on.
+// seenNIC is the input of the search for one NIC.
 type seenNIC struct {
 	vm             model.VMID
 	alias, network string
 	mac            model.MAC
 }
 
-// look takes a Snapshot, which seldom differs from the last.
+// look takes a Snapshot. It searches again only if the NICs differ from the last one, which is rare.
 func (s *shared) look(snap *model.Snapshot) {
 	n, same := 0, true
 	each(snap, func(vm *model.VM, nic *model.NIC) {
@@ -61,7 +61,7 @@ func each(snap *model.Snapshot, f func(vm *model.VM, nic *model.NIC)) {
 	}
 }
 
-// other is the name of the VM that has the NIC's MAC too, "" for none.
+// other returns the name of another VM that has the NIC's MAC, "" for none.
 func (s *shared) other(vm *model.VM, n *model.NIC) string {
 	if len(s.with) == 0 {
 		return ""
