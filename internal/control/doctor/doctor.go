@@ -1,5 +1,4 @@
-// Package doctor says what a Snapshot shows that stands in the way of moving VMs, with what a
-// person can do about each.
+// Package doctor lists what a Snapshot shows that prevents Sluice from moving VMs, with a remedy for each.
 package doctor
 
 import (
@@ -15,8 +14,8 @@ func hasVirtualPF(vm model.VM) bool {
 	return slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.VirtualPF != "" })
 }
 
-// Examine says what stands in the way: what the Snapshot complains of, why each VM that is
-// not moved cannot be, and what each PF lacks, with a remedy for each.
+// Examine lists the Snapshot's own problems, why each VM that is not moved cannot be, and what each PF lacks, with a remedy for
+// each.
 func Examine(s *model.Snapshot) []model.Problem {
 	out := slices.Clone(s.Problems)
 	nets := Networks(s)
@@ -24,7 +23,7 @@ func Examine(s *model.Snapshot) []model.Problem {
 		out = append(out, model.Problem{
 			Text:   "Sluice has no PF to share out",
 			Remedy: "list one under pfs: in sluice.yaml",
-			Info:   slices.ContainsFunc(s.VMs, hasVirtualPF), // then that is what it is for
+			Info:   slices.ContainsFunc(s.VMs, hasVirtualPF), // virtual PFs need no PF
 		})
 	}
 	for i := range s.PFs {
@@ -74,7 +73,7 @@ func sameMACs(s *model.Snapshot) []model.Problem {
 	return out
 }
 
-// pfAdvice is about what a PF or its driver lacks.
+// pfAdvice lists what a PF or its driver lacks.
 func pfAdvice(pf *model.PF) []model.Problem {
 	say := func(text, remedy string) model.Problem {
 		return model.Problem{Subject: pf.Name, Text: text, Remedy: remedy}
@@ -106,7 +105,7 @@ func pfAdvice(pf *model.PF) []model.Problem {
 	return out
 }
 
-// notInPool counts the VFs that nobody has but that are outside the pool.
+// notInPool counts the VFs that have no holder but are outside the pool.
 func notInPool(pf *model.PF) (n int) {
 	for i := range pf.VFs {
 		if pf.VFs[i].OwnerWhy == model.NotInPool {
@@ -116,8 +115,7 @@ func notInPool(pf *model.PF) (n int) {
 	return n
 }
 
-// foreign lists a PF's VFs that are somebody else's though the pool has them or a VM
-// does, and what shows it.
+// foreign lists a PF's VFs that are somebody else's although they are in the pool or held by a VM, and what shows it.
 func foreign(pf *model.PF) string {
 	var out []string
 	for i := range pf.VFs {
@@ -128,7 +126,7 @@ func foreign(pf *model.PF) string {
 	return strings.Join(out, ", ")
 }
 
-// vmAdvice says why a VM cannot be given a VF.
+// vmAdvice lists why a VM cannot be given a VF.
 func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) []model.Problem {
 	say := func(text, remedy string) model.Problem {
 		return model.Problem{Subject: vm.Name, Text: text, Remedy: remedy}
@@ -162,8 +160,8 @@ func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) []model.Pro
 	return out
 }
 
-// Definition says what a VM's definition lacks for VFs behind those of its NICs that are in the given networks; none given: any.
-// It leaves out what its guest and its taps do now.
+// Definition lists what a VM's definition lacks for VFs behind those of its NICs that are in the given networks; no networks
+// means any. It ignores the current state of the guest and its taps.
 func Definition(vm model.VM, nets map[string]bool) []model.Problem {
 	vm.State, vm.NICs = model.VMRunning, slices.Clone(vm.NICs)
 	if vm.Ready == model.No {
@@ -180,7 +178,7 @@ func Definition(vm model.VM, nets map[string]bool) []model.Problem {
 	return vmAdvice(&model.Snapshot{}, &vm, nets)
 }
 
-// thenRestart is what follows a change of a VM's definition.
+// thenRestart must follow each change of a VM's definition.
 const thenRestart = ", then shut the VM down and start it (a reboot inside the guest is not enough)"
 
 // stateAdvice is about the VM as a whole.
@@ -198,7 +196,7 @@ func stateAdvice(vm *model.VM) (text, remedy string) {
 	return "", ""
 }
 
-// nicAdvice is about a NIC in the network of one of our PFs, as text and remedy.
+// nicAdvice returns pairs of text and remedy about a NIC in the network of one of our PFs.
 func nicAdvice(vm *model.VM, nic *model.NIC) [][2]string {
 	var out [][2]string
 	if nic.Failover == model.FailoverNone && nic.VirtualPF == "" {
@@ -228,7 +226,7 @@ func nicAdvice(vm *model.VM, nic *model.NIC) [][2]string {
 	return out
 }
 
-// holdsForeign says whether somebody else attached a VF to the VM.
+// holdsForeign reports whether the VM has a VF that somebody else attached.
 func holdsForeign(s *model.Snapshot, vm *model.VM) bool {
 	for i := range s.PFs {
 		for k := range s.PFs[i].VFs {
@@ -240,7 +238,7 @@ func holdsForeign(s *model.Snapshot, vm *model.VM) bool {
 	return false
 }
 
-// unique drops repetitions and keeps the order.
+// unique drops duplicates and keeps the order.
 func unique(in []model.Problem) []model.Problem {
 	seen := make(map[model.Problem]bool, len(in))
 	return slices.DeleteFunc(in, func(p model.Problem) bool {

@@ -6,8 +6,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Troubles lists what a Snapshot itself shows to be set up wrongly: what it says under Problems,
-// beside what could not be read.
+// Troubles lists the misconfigurations that a Snapshot itself shows. They are part of its Problems, beside what could not be
+// read.
 func Troubles(s *model.Snapshot) []model.Problem {
 	var out []model.Problem
 	for i := range s.PFs {
@@ -23,7 +23,7 @@ func Troubles(s *model.Snapshot) []model.Problem {
 	return out
 }
 
-// pfTroubles are those of a PF that its Snapshot shows and that cut machines off.
+// pfTroubles lists those of a PF that cut VMs off.
 func pfTroubles(pf *model.PF) []model.Problem {
 	if !pf.Managed {
 		return nil
@@ -67,7 +67,7 @@ func nicTroubles(out []model.Problem, vm *model.VM, nic *model.NIC, nets map[str
 	return out
 }
 
-// Networks are those that Sluice's PFs lead to.
+// Networks returns the networks that Sluice's PFs lead to.
 func Networks(snap *model.Snapshot) map[string]bool {
 	nets := map[string]bool{}
 	for i := range snap.PFs {
