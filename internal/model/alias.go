@@ -2,12 +2,12 @@ package model
 
 import "strings"
 
-// AliasPrefix begins the alias of every VF that Sluice attaches. It is how Sluice
-// knows its own after a restart: there is no other record.
+// AliasPrefix begins the alias of every VF that Sluice attaches. After a restart Sluice recognizes its VFs by it: there is no
+// other record.
 const AliasPrefix = "ua-sluice-"
 
-// VFAlias is the alias under which Sluice attaches a VF behind the NIC with that MAC.
+// VFAlias returns the alias under which Sluice attaches a VF behind the NIC with that MAC.
 func VFAlias(mac MAC) string { return AliasPrefix + mac.Hex() }
 
-// OwnAlias says whether a device with that alias was attached by Sluice.
+// OwnAlias reports whether a device with that alias was attached by Sluice.
 func OwnAlias(alias string) bool { return strings.HasPrefix(alias, AliasPrefix) }

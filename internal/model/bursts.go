@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Bursts is what a policy has learned of a load that is high and low in turn.
+// Bursts is what a policy has learned of a load that alternates between high and low.
 type Bursts struct {
-	High float64 `json:"high_s"` // s that it is high at a time, the mean of the last few
-	Low  float64 `json:"low_s"`  // s between, likewise
-	Seen int     `json:"seen"`   // bursts seen from start to end; 0: nothing is known
+	High float64 `json:"high_s"` // mean duration of the last few high phases, s
+	Low  float64 `json:"low_s"`  // mean duration of the low phases between them, s
+	Seen int     `json:"seen"`   // complete bursts seen; 0: nothing is known
 }
 
-// String says what bursts do: "last 48 s, 1m50s between them; 20 seen".
+// String describes the bursts: "last 48 s, 1m50s between them; 20 seen".
 func (b Bursts) String() string {
 	return fmt.Sprintf("last %s, %s between them; %d seen", Lasting(b.High), Lasting(b.Low), b.Seen)
 }
 
-// Lasting prints so many seconds as precisely as their mean is worth reading: "7.3 s", "48 s", "1m50s", "25m".
+// Lasting prints a mean duration in seconds with reasonable precision: "7.3 s", "48 s", "1m50s", "25m".
 func Lasting(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {
@@ -36,7 +36,7 @@ func Lasting(s float64) string {
 	return Span(d)
 }
 
-// Span prints a duration without needless parts: "1h", "7d", "10m".
+// Span prints a duration without zero parts: "1h", "7d", "10m".
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= 2*day {

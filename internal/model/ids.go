@@ -13,8 +13,7 @@ type VMID string
 // PCIAddress is a PCI function in sysfs form, for example "0000:01:10.3".
 type PCIAddress string
 
-// VFID names a virtual function by its PF's interface name and its index there,
-// the pair that `ip link set PF vf N` takes.
+// VFID identifies a virtual function by its PF's interface name and its index there, the pair that `ip link set PF vf N` takes.
 type VFID struct {
 	PF    string `json:"pf"`
 	Index int    `json:"index"`
@@ -39,7 +38,7 @@ func (v VFID) Less(w VFID) bool {
 	return v.Index < w.Index
 }
 
-// NICID names a virtio NIC by its VM and its alias there.
+// NICID identifies a virtio NIC by its VM and its alias there.
 type NICID struct {
 	VM  VMID   `json:"vm"`
 	NIC string `json:"nic"`
@@ -56,21 +55,20 @@ func (n NICID) Compare(o NICID) int {
 // String prints the NIC as "VM/alias".
 func (n NICID) String() string { return string(n.VM) + "/" + n.NIC }
 
-// MarshalText implements encoding.TextMarshaler, so that maps by NIC can be written.
+// MarshalText implements encoding.TextMarshaler, so that maps keyed by NIC can be encoded.
 func (n NICID) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. No VM's ID has a slash.
+// UnmarshalText implements encoding.TextUnmarshaler. VM IDs contain no slash.
 func (n *NICID) UnmarshalText(b []byte) error {
 	vm, nic, _ := strings.Cut(string(b), "/")
 	n.VM, n.NIC = VMID(vm), nic
 	return nil
 }
 
-// MAC is an Ethernet address. The zero MAC means none: it is what a released
-// VF's filter is set to.
+// MAC is an Ethernet address. The zero MAC means none: a released VF's filter is set to it.
 type MAC [6]byte
 
-// ParseMAC reads a MAC in any form net.ParseMAC takes; only 48-bit ones pass.
+// ParseMAC parses a MAC in any form that net.ParseMAC takes, but only of 48 bits.
 func ParseMAC(s string) (MAC, error) {
 	var m MAC
 	hw, err := net.ParseMAC(s)
@@ -84,7 +82,7 @@ func ParseMAC(s string) (MAC, error) {
 	return m, nil
 }
 
-// IsZero says whether no address is set.
+// IsZero reports whether no address is set.
 func (m MAC) IsZero() bool { return m == MAC{} }
 
 // String prints the address in colon form.
@@ -105,10 +103,10 @@ func (m *MAC) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Tri is a fact that may be unknown: "not supported" and "could not tell" differ.
+// Tri is a fact that may be unknown: "no" and "could not be determined" differ.
 type Tri int8
 
-// The values of Tri.
+// Values of Tri.
 const (
 	Unknown Tri = iota
 	No
@@ -117,7 +115,7 @@ const (
 
 var triNames = [...]string{"unknown", "no", "yes"}
 
-// TriOf turns a known fact into a Tri.
+// TriOf returns a known fact as a Tri.
 func TriOf(b bool) Tri {
 	if b {
 		return Yes

@@ -6,55 +6,54 @@ import (
 	"time"
 )
 
-// Limit bounds what a NIC of a VM moves over one path in one direction. It names a
-// desired state: applying it twice is harmless, and no Limit means that there is none.
+// Limit bounds what a NIC of a VM moves over one path in one direction. It is a desired state: applying it twice is harmless, and
+// without a Limit the NIC is not limited.
 //
-// A Limit has two parts. The contract is the SLA's limit: it holds until it is lifted, also while no
-// daemon runs. The rate is what the NIC is allowed at the moment so that others have what they are
-// promised; where the enforcer can do so it ends by itself LimitLease after it was last applied, so that
-// nobody is held down by a daemon that has died.
+// A Limit has two parts. The contract is the SLA's limit: it holds until it is lifted, even while no daemon runs. The rate is
+// what the NIC is currently allowed so that others get what they are promised. If the enforcer can do so, the rate expires
+// LimitLease after it was last applied, so that a daemon that has died restricts nobody.
 //
-// The rate is never above the contract, but for functions of a virtual PF that has a limit. Their contracts divide that
-// limit, for the time in which nobody does so by what they send; until the lease ends the rate counts in place of the
-// contract. Only enforcers with leases have Limits of such functions.
+// The rate is never above the contract, except for functions of a virtual PF that has a limit. Their contracts divide that limit
+// for times when no daemon divides it by current demand; until the lease ends the rate replaces the contract. Only enforcers with
+// leases have Limits of such functions.
 type Limit struct {
 	LimitKey
-	Rate          // what is allowed now; 0 bits/s or packets/s: as much as the contract allows
+	Rate          // currently allowed; 0 bits/s or packets/s: as much as the contract allows
 	Contract Rate `json:"contract,omitzero"`
-	// For enforcers that share a link by themselves; others ignore them.
-	Guarantee uint64  `json:"guarantee_bits_s,omitempty"` // bits/s that it is promised
-	Weight    float64 `json:"weight,omitempty"`           // its share of what is left over; 0: 1
+	// For enforcers that share a link by themselves; others ignore these.
+	Guarantee uint64  `json:"guarantee_bits_s,omitempty"` // guaranteed bits/s
+	Weight    float64 `json:"weight,omitempty"`           // share of the spare capacity; 0: 1
 }
 
-// LimitLease is how long what is allowed holds unless it is applied again.
+// LimitLease is how long a rate holds unless it is applied again.
 const LimitLease = 10 * time.Second
 
-// LimitKey names what a Limit is about. Without VM it is about all that the taps behind the
-// PF send on the virtio path together: the budget of an enforcer that shares it among them by itself.
+// LimitKey identifies the traffic that a Limit bounds. Without a VM this is all that the taps behind the PF send on the virtio
+// path together: the budget of an enforcer that shares it among them by itself.
 type LimitKey struct {
 	VM   VMID      `json:"vm,omitempty"`
 	NIC  string    `json:"nic,omitempty"` // alias of the virtio NIC
-	PF   string    `json:"pf,omitempty"`  // only where there is no VM
+	PF   string    `json:"pf,omitempty"`  // only if there is no VM
 	Path Path      `json:"path"`
 	Dir  Direction `json:"direction"`
 }
 
-// Lifts says whether the Limit asks for no limit at all.
+// Lifts reports whether the Limit asks for no limit at all.
 func (l *Limit) Lifts() bool {
 	return l.Bits == 0 && l.Packets == 0 && l.Contract.IsZero() && l.Guarantee == 0
 }
 
-// Tightest is the lower of what is allowed now and the contract, part by part: for enforcers that have one setting for both.
+// Tightest returns the lower of rate and contract, part by part, for enforcers that have one setting for both.
 func (l *Limit) Tightest() Rate {
 	return Rate{Bits: Lower(l.Bits, l.Contract.Bits), Packets: Lower(l.Packets, l.Contract.Packets)}
 }
 
-// InForce is what holds until the lease ends: what is allowed now where that is set, else the contract, part by part.
+// InForce returns what holds until the lease ends: the rate if set, else the contract, part by part.
 func (l *Limit) InForce() Rate {
 	return Rate{Bits: cmp.Or(l.Bits, l.Contract.Bits), Packets: cmp.Or(l.Packets, l.Contract.Packets)}
 }
 
-// LimitError says why one Limit of a batch could not be applied.
+// LimitError is why one Limit of a batch could not be applied.
 type LimitError struct {
 	Key LimitKey
 	Err error
@@ -62,10 +61,10 @@ type LimitError struct {
 
 func (e *LimitError) Error() string { return e.Err.Error() }
 
-// Unwrap is the reason.
+// Unwrap returns the underlying error.
 func (e *LimitError) Unwrap() error { return e.Err }
 
-// Lower is the lower of two limits, of which 0 is none.
+// Lower returns the lower of two limits; 0 means none.
 func Lower(a, b uint64) uint64 {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -73,31 +72,31 @@ func Lower(a, b uint64) uint64 {
 	return a
 }
 
-// Path is a way that a NIC's frames take.
+// Path is one of the two ways that a NIC's frames can take.
 type Path string
 
-// The paths.
+// Values of Path.
 const (
 	PathVF     Path = "vf"
 	PathVirtio Path = "virtio"
 )
 
-// Direction is the guest's view of a frame.
+// Direction is a direction as the guest sees it.
 type Direction string
 
-// The directions.
+// Values of Direction.
 const (
 	Tx Direction = "tx" // what the guest sends
 	Rx Direction = "rx" // what it receives
 )
 
-// CompareKeys orders Limits by VM, NIC, path and direction.
+// CompareKeys orders Limits by VM, NIC, PF, path and direction.
 func CompareKeys(a, b LimitKey) int {
 	return cmp.Or(cmp.Compare(a.VM, b.VM), strings.Compare(a.NIC, b.NIC), strings.Compare(a.PF, b.PF), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Dir, b.Dir))
 }
 
-// WholeMbit rounds a rate in bits/s as the kernel takes it for VFs, to whole Mbit/s, but
-// never a limit to 0, which means none, nor beyond the 32 bits that it has for it.
+// WholeMbit rounds a rate in bits/s to whole Mbit/s, as the kernel takes it for VFs. It never rounds a limit to 0, which means
+// none, nor beyond the kernel's 32 bits.
 func WholeMbit(bits uint64) uint64 {
 	const mbit = 1e6
 	if bits == 0 {

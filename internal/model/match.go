@@ -10,13 +10,12 @@ import (
 // uuid is the form in which libvirt prints UUIDs, in either case.
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// IsUUID says whether text has the form of a VM's UUID. Such text never means a VM by its
-// name: names are free, and one VM must not get the rules of another by being called like it.
+// IsUUID reports whether text has the form of a VM's UUID. Such text never refers to a VM by name: names are free, and a VM must
+// not get the rules of another by taking its UUID as its name.
 func IsUUID(text string) bool { return len(text) == 36 && uuid.MatchString(text) }
 
-// Matches says whether a rule's pattern means the VM: in the form of a UUID, the VM with
-// that UUID; anything else is a shell pattern on names. A malformed pattern matches
-// nothing; the config refuses those.
+// Matches reports whether a rule's pattern matches the VM. A pattern in the form of a UUID matches the VM with that UUID;
+// anything else is a shell pattern on names. A malformed pattern matches nothing; the config refuses those.
 func Matches(pattern string, id VMID, name string) bool {
 	if pattern == string(id) || IsUUID(pattern) {
 		return strings.EqualFold(pattern, string(id))
@@ -28,7 +27,7 @@ func Matches(pattern string, id VMID, name string) bool {
 	return err == nil && ok
 }
 
-// Names says whether a person who writes ref means the VM: its UUID, or its whole name.
+// Names reports whether ref, as written by a user, refers to the VM: its UUID, or its whole name.
 func (v *VM) Names(ref string) bool {
 	if ref == string(v.ID) || IsUUID(ref) {
 		return strings.EqualFold(ref, string(v.ID))
@@ -36,8 +35,7 @@ func (v *VM) Names(ref string) bool {
 	return v.Name == ref
 }
 
-// Named says whether a rule's pattern means the NIC: by its alias, its MAC or its network.
-// "" means any NIC.
+// Named reports whether a rule's pattern matches the NIC by its alias, MAC or network. "" matches any NIC.
 func (n *NIC) Named(pattern string) bool {
 	if pattern == "" || pattern == n.Alias || pattern == n.Network {
 		return true
@@ -51,9 +49,8 @@ func (n *NIC) Named(pattern string) bool {
 	return ok && err == nil
 }
 
-// For merges the rules that match a VM: field by field the first one that sets it counts,
-// and then what the VM's class says. Pin and Forbid are one field, and with it goes ByHand.
-// The weight is always positive, Match is empty.
+// For merges the rules that match a VM: for each field the first rule that sets it counts, then the VM's class. Pin and Forbid
+// count as one field, which includes ByHand. The weight is always positive, Match is empty.
 func (r *Rules) For(id VMID, name string) VMRule {
 	var out VMRule
 	for i := range r.VMs {
@@ -73,7 +70,7 @@ func (r *Rules) For(id VMID, name string) VMRule {
 	return out
 }
 
-// fill takes from a later rule what no earlier one has set.
+// fill takes over from a later rule the fields that no earlier one has set.
 func (r *VMRule) fill(later *VMRule) {
 	if !r.Pin && !r.Forbid {
 		r.Pin, r.Forbid, r.ByHand = later.Pin, later.Forbid, later.ByHand && (later.Pin || later.Forbid)

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Near lists up to most known words that are within a third of their length in edits of
-// a word that is none of them, nearest first.
+// Near lists up to most known words close to an unknown word, nearest first: at most a third of their length in edits away.
 func Near(word string, known []string, most int) []string {
 	if len(word) > maxWord {
 		return nil
@@ -25,11 +24,10 @@ func Near(word string, known []string, most int) []string {
 	return near[:min(most, len(near))]
 }
 
-// maxWord bounds the work of a comparison: a longer word is no typing error.
+// maxWord bounds the work of a comparison: a longer word is not a typing error.
 const maxWord = 64
 
-// distance counts the insertions, deletions, replacements and swaps of neighbours
-// that make b of a.
+// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b.
 func distance(a, b string) int {
 	var before []int
 	last := make([]int, len(b)+1)

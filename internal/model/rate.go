@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Rate is a rate a VM may send; zero parts are unset.
+// Rate is a rate at which a VM may send; zero parts are unset.
 type Rate struct {
 	Bits    uint64 `json:"bits_s,omitempty"`    // layer-2 bits per second
 	Packets uint64 `json:"packets_s,omitempty"` // packets per second
 }
 
-// IsZero says whether nothing is set.
+// IsZero reports whether nothing is set.
 func (r Rate) IsZero() bool { return r == Rate{} }
 
-// String prints the rate as ParseRate reads it, "" when unset.
+// String prints the rate as ParseRate reads it, "" if unset.
 func (r Rate) String() string {
 	var parts []string
 	if r.Bits > 0 {
@@ -30,8 +30,8 @@ func (r Rate) String() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseRate reads one or two rates with their units: bits per second ("10Gbit"),
-// packets per second ("200kpps"), or both with a space between.
+// ParseRate parses one or two rates with units: bits per second ("10Gbit"), packets per second ("200kpps"), or both separated by
+// a space.
 func ParseRate(s string) (Rate, error) {
 	var r Rate
 	for _, word := range strings.Fields(s) {
@@ -56,7 +56,7 @@ func ParseRate(s string) (Rate, error) {
 
 const rateForm = "write a number with its unit, such as 10Gbit, 500Mbit or 200kpps"
 
-// BadValue is a complaint about a value that carries its own remedy.
+// BadValue is an error about a value, with its remedy.
 type BadValue struct{ Text, Remedy string }
 
 func (e *BadValue) Error() string { return e.Text + "; " + e.Remedy }
@@ -65,7 +65,7 @@ func wrong(value, text, remedy string) error {
 	return &BadValue{fmt.Sprintf("%q %s", Shorten(value), text), remedy}
 }
 
-// Shorten keeps an error readable when the value is not.
+// Shorten truncates a value for use in an error message.
 func Shorten(s string) string {
 	const most = 60
 	if len(s) <= most {
@@ -74,16 +74,16 @@ func Shorten(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
-// rateWord is a number, exact enough for any rate, and what follows it.
+// rateWord is a number, exact enough for any rate, and its unit.
 var rateWord = regexp.MustCompile(`^([0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z/]*)$`)
 
-// scale is the factor of a lower-case prefix.
+// scale returns the factor of a lower-case SI prefix.
 func scale(prefix string) (uint64, bool) {
 	f, ok := map[string]uint64{"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[prefix]
 	return f, ok
 }
 
-// parseOneRate reads "10Gbit" into 1e10 and "bit", "200kpps" into 2e5 and "pps".
+// parseOneRate parses "10Gbit" into 1e10 and "bit", "200kpps" into 2e5 and "pps".
 func parseOneRate(word string) (uint64, string, error) {
 	m := rateWord.FindStringSubmatch(word)
 	switch {
@@ -114,7 +114,7 @@ func parseOneRate(word string) (uint64, string, error) {
 // MaxRate is far above any link and keeps sums within 64 bits.
 const MaxRate = 1e15
 
-// multiply computes the whole number text x factor, exactly.
+// multiply returns the product of text and factor, which must be a whole number, exactly.
 func multiply(text string, factor uint64) (uint64, error) {
 	r, ok := new(big.Rat).SetString(text)
 	if !ok {

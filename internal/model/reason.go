@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Reason says why a VM holds, gets, loses or does not get a VF. It is data; String
-// renders the one sentence that log, API, explain and dashboard all print.
+// Reason is why a VM holds, gets, loses or does not get a VF. It is data; String renders the one sentence that log, API, explain
+// and dashboard all print.
 type Reason struct {
 	VM      VMID      `json:"vm"`
-	NIC     string    `json:"nic,omitempty"` // alias of the NIC that it is about, where the VM has several
+	NIC     string    `json:"nic,omitempty"` // alias of the NIC that it is about, if the VM has several
 	Code    Code      `json:"code"`
-	Hold    bool      `json:"hold"`                   // the verdict: it should hold a VF
-	Policy  string    `json:"policy,omitempty"`       // the policy that said so; "" for the rules around it
+	Hold    bool      `json:"hold"`                   // the decision: it should hold a VF
+	Policy  string    `json:"policy,omitempty"`       // the policy that decided; "" for the rules around it
 	Score   float64   `json:"score,omitempty"`        // the policy's figure of merit, packets/s unless it says otherwise
-	Price   float64   `json:"price,omitempty"`        // the score at which a VF changes hands
+	Price   float64   `json:"price,omitempty"`        // the score at which a VF changes holders
 	Regret  float64   `json:"regret,omitempty"`       // packets lost so far by not moving
 	Rank    int       `json:"rank,omitempty"`         // 1 is first; 0: not ranked
 	Slots   int       `json:"slots,omitempty"`        // how many VFs the ranking shared out
-	Worth   float64   `json:"packet_worth,omitempty"` // what a packet of it counts in the score; 0: one
-	Bursts  Bursts    `json:"bursts,omitzero"`        // what the policy learned of its load
+	Worth   float64   `json:"packet_worth,omitempty"` // how much one of its packets counts in the score; 0: one
+	Bursts  Bursts    `json:"bursts,omitzero"`        // what the policy has learned of its load
 	Other   VMID      `json:"other,omitempty"`        // runner-up (for a holder) or the holder to beat (for an outsider)
 	OtherNm string    `json:"other_name,omitempty"`
 	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s: the tier that the policy gives its VF, which becomes a Limit; 0: none
 	Until   time.Time `json:"until,omitzero"`
-	Detail  string    `json:"detail,omitempty"` // what a veto, backoff or blind figure is about, with the remedy
+	Detail  string    `json:"detail,omitempty"` // details of a veto, backoff or unknown load, with the remedy
 }
 
-// unit is that of Score and Price.
+// unit returns the unit of Score and Price.
 func (r *Reason) unit() string {
 	if r.OfPackets() {
 		return " packets/s"
@@ -36,10 +36,10 @@ func (r *Reason) unit() string {
 	return " s with a VF"
 }
 
-// OfPackets says whether the score is about packets: fair goes by how long a VM was served, over its weight.
+// OfPackets reports whether the score counts packets: fair counts how long a VM was served, over its weight.
 func (r *Reason) OfPackets() bool { return r.Code != CodeTurn && r.Code != CodeWaiting }
 
-// String renders the Reason as one sentence without a final full stop: the verdict and what it is because of.
+// String renders the Reason as one sentence without a final full stop: decision and cause.
 func (r Reason) String() string {
 	verdict := "stays on virtio"
 	switch {
@@ -55,7 +55,7 @@ func (r Reason) String() string {
 	return verdict + ": " + r.Because()
 }
 
-// Because is String without the verdict.
+// Because is String without the decision.
 func (r *Reason) Because() string {
 	var b strings.Builder
 	b.WriteString(r.fill(r.words().sentence))
@@ -94,9 +94,8 @@ func (r *Reason) Because() string {
 	return b.String()
 }
 
-// ShortReason is the longest that Short returns, in columns.
+// ShortReason is the maximum width of what Short returns, in columns.
 const ShortReason = 28
 
-// Short renders the Reason without its figures in a few words, for a column of a table beside
-// the path that the VM uses.
+// Short renders the Reason in a few words without its figures, for a table column beside the path that the VM uses.
 func (r *Reason) Short() string { return r.fill(r.words().short) }

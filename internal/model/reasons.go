@@ -9,7 +9,7 @@ import (
 // Code is the stable name of a Reason, fit for metrics labels and tests.
 type Code string
 
-// The codes of a Reason, as reasons explains them. Each policy says in its file which it uses.
+// Codes of Reasons; the table reasons explains them. Each policy lists in its file which ones it uses.
 const (
 	CodeEnough    Code = "enough-vfs"
 	CodePinned    Code = "pinned"
@@ -33,19 +33,19 @@ const (
 	CodeRepair    Code = "repair"
 )
 
-// words are what people read for a Code. In sentence and short, {policy}, {rank}, {slots}, {vfs} (slots with their noun) and
-// {are} stand for what the Reason has.
+// words is the text for a Code. In sentence and short, {policy}, {rank}, {slots}, {vfs} (slots with their noun) and {are} are
+// replaced by the Reason's values.
 type words struct {
 	means    string // in the help of `sluice vms`
 	sentence string // after "holds a VF: " or "stays on virtio: "
-	short    string // at most ShortReason columns with the figures in place
+	short    string // at most ShortReason columns with the values filled in
 }
 
-// reasons is the one table of Reasons: log, API, explain, page, top and the help have their words from it.
+// reasons is the only table of Reasons: log, API, explain, page, top and the help take their text from it.
 var reasons = []struct {
 	code Code
 	words
-	not *words // where those without a VF have other words
+	not *words // if the text differs for VMs without a VF
 }{
 	{code: CodeRank, words: words{
 		"its score is among the first, so it should have a VF",
@@ -105,7 +105,7 @@ var reasons = []struct {
 	{code: CodeRepair, words: words{"something is wrong and being repaired", "repair", "being repaired"}},
 }
 
-// Codes are all codes, in the order in which help lists them.
+// Codes returns all codes, in the order in which help lists them.
 func Codes() []Code {
 	out := make([]Code, len(reasons))
 	for i := range reasons {
@@ -114,7 +114,7 @@ func Codes() []Code {
 	return out
 }
 
-// Means is what a Code says of a VM, in half a sentence; "" for one that there is not.
+// Means returns what a Code says about a VM, in half a sentence; "" for an unknown code.
 func (c Code) Means() string {
 	for i := range reasons {
 		if reasons[i].code == c {
@@ -124,7 +124,7 @@ func (c Code) Means() string {
 	return ""
 }
 
-// words are those of the Reason's code; of one that is not in the table, the code itself.
+// words returns the text for the Reason's code; for an unknown code, the code itself.
 func (r *Reason) words() words {
 	for i := range reasons {
 		switch {
@@ -138,7 +138,7 @@ func (r *Reason) words() words {
 	return words{sentence: string(r.Code), short: string(r.Code)}
 }
 
-// fill puts the Reason's figures in place.
+// fill replaces the placeholders by the Reason's values.
 func (r *Reason) fill(text string) string {
 	if !strings.Contains(text, "{") {
 		return text

@@ -2,35 +2,35 @@ package model
 
 import "time"
 
-// Rules are what the config and the commands at run time ask of placement.
+// Rules are what the config and run-time commands ask of placement.
 type Rules struct {
 	Policy   string        `json:"policy"`   // name of the policy
-	Interval time.Duration `json:"interval"` // time between rounds of policies that work in rounds
+	Interval time.Duration `json:"interval"` // time between rounds, for policies that work in rounds
 	VMs      []VMRule      `json:"vms"`      // first match wins, field by field
 	Classes  []Class       `json:"classes,omitempty"`
 	Drain    bool          `json:"drain"` // give up all VFs
 	Params   Params        `json:"params,omitzero"`
-	// KeepSLAs says that SLAs are kept, so that a NIC is given no VF that would break one.
+	// KeepSLAs means that SLAs are enforced, so that no NIC is given a VF that would break one.
 	KeepSLAs    bool   `json:"keep_slas,omitempty"`
-	HostPackets uint64 `json:"host_packets_s,omitempty"` // packets/s that the host carries on virtio; 0: not known
+	HostPackets uint64 `json:"host_packets_s,omitempty"` // packets/s that the host can carry on virtio; 0: unknown
 	Overcommit  bool   `json:"overcommit,omitempty"`     // more may be guaranteed at run time than there is
-	Worth       Worth  `json:"worth,omitzero"`           // what a packet counts where VFs are shared out
+	Worth       Worth  `json:"worth,omitzero"`           // how much a packet counts when VFs are shared out
 }
 
-// Class is what the VMs of a class get where no rule of theirs says otherwise.
+// Class holds what the VMs of a class get unless one of their rules says otherwise.
 type Class struct {
 	Name     string  `json:"name"`
-	Weight   float64 `json:"weight,omitempty"` // as VMRule's; 0: not set
+	Weight   float64 `json:"weight,omitempty"` // as in VMRule; 0: not set
 	Priority int     `json:"priority,omitempty"`
-	SLA      SLA     `json:"sla,omitzero"` // what its VMs' NICs get where nothing nearer to them says otherwise
+	SLA      SLA     `json:"sla,omitzero"` // what its VMs' NICs get unless something more specific says otherwise
 
 	Sensitivity Sensitivity `json:"latency_sensitivity,omitempty"`
 }
 
-// Params are policy parameters; one that is not there has the policy's default.
+// Params are policy parameters; a missing one has the policy's default.
 type Params map[string]float64
 
-// Param is a parameter that a policy takes.
+// Param describes a parameter of a policy.
 type Param struct {
 	Name     string
 	Unit     string // "" for a plain number
@@ -39,7 +39,7 @@ type Param struct {
 	Doc      string  // what it means and when to change it
 }
 
-// VMRule is what a person asks for the VMs whose name or UUID matches.
+// VMRule is what a user wants for the VMs whose name or UUID matches.
 type VMRule struct {
 	Match    string   `json:"match"` // a UUID, or a shell pattern on the name: see Matches
 	Pin      bool     `json:"pin,omitempty"`
@@ -47,49 +47,49 @@ type VMRule struct {
 	Weight   float64  `json:"weight,omitempty"` // multiplies the score; 0: 1
 	Priority int      `json:"priority,omitempty"`
 	Class    string   `json:"class,omitempty"`
-	NIC      string   `json:"nic,omitempty"`      // the NICs of the VM that may have a VF: shell pattern on alias, MAC or network; "": all that can
-	Failover Failover `json:"failover,omitempty"` // "bond" where the guest has one; libvirt shows teaming by itself
-	SLA      SLA      `json:"sla,omitzero"`       // of the NICs of the VM, or of those that SLANIC names
-	SLANIC   string   `json:"sla_nic,omitempty"`  // shell pattern on alias, MAC or network; "": each of them
+	NIC      string   `json:"nic,omitempty"`      // which NICs may have a VF: shell pattern on alias, MAC or network; "": all that can
+	Failover Failover `json:"failover,omitempty"` // "bond" if the guest has one; libvirt shows teaming by itself
+	SLA      SLA      `json:"sla,omitzero"`       // of the NICs of the VM, or of those that SLANIC matches
+	SLANIC   string   `json:"sla_nic,omitempty"`  // shell pattern on alias, MAC or network; "": each NIC
 	ByHand   bool     `json:"by_hand,omitempty"`  // set by `sluice pin`, `release` or `sla set`, not by the config
 
-	Sensitivity Sensitivity `json:"latency_sensitivity,omitempty"` // multiplies the score as Worth says, and no share of bandwidth
+	Sensitivity Sensitivity `json:"latency_sensitivity,omitempty"` // multiplies the score as Worth says; no effect on shares of bandwidth
 }
 
-// View is everything a person or program may ask the daemon: published after every
-// tick, never changed afterwards. Status, metrics, explain and dashboard read it.
+// View is everything that a user or program may ask the daemon. It is published after every tick and never changed afterwards.
+// Status, metrics, explain and dashboard read it.
 type View struct {
-	Revision  uint64        `json:"revision"` // every View has another one; a new daemon's are not those of the last
+	Revision  uint64        `json:"revision"` // differs for every View, also across restarts of the daemon
 	Snapshot  *Snapshot     `json:"snapshot"`
 	Target    *Target       `json:"target"`
 	Rules     Rules         `json:"rules"`
-	Rounds    bool          `json:"rounds"` // the policy decides once an interval, not at every sample
+	Rounds    bool          `json:"rounds"` // the policy decides once per interval, not at every sample
 	Mode      Mode          `json:"mode"`
 	Pending   []Move        `json:"pending"` // what observe mode would do, or what waits for its turn
 	Active    []MoveStatus  `json:"active"`  // moves under way
 	Recent    []MoveStatus  `json:"recent"`  // the last finished ones, newest first
 	Findings  []Finding     `json:"findings"`
-	Overrides []Override    `json:"overrides,omitempty"` // what people asked for at run time and has not ended
+	Overrides []Override    `json:"overrides,omitempty"` // run-time requests that have not ended
 	Totals    Totals        `json:"totals"`
 	Bandwidth *Bandwidth    `json:"bandwidth,omitempty"`
 	Started   time.Time     `json:"started"`
-	Tick      time.Duration `json:"tick"` // time the last decide and plan took
+	Tick      time.Duration `json:"tick"` // duration of the last decide and plan
 	Config    string        `json:"config"`
-	Errors    []string      `json:"errors,omitempty"` // why the last observation or reload failed; one can have several lines
+	Errors    []string      `json:"errors,omitempty"` // why the last observation or reload failed; one error can have several lines
 }
 
-// Mode says how far Sluice may go.
+// Mode is how far Sluice may go.
 type Mode string
 
-// The modes.
+// Values of Mode.
 const (
-	ModeObserve Mode = "observe" // changes nothing, says what it would do
+	ModeObserve Mode = "observe" // changes nothing, reports what it would do
 	ModeEnforce Mode = "enforce"
 )
 
 // MoveStatus is a Move under way or finished.
 type MoveStatus struct {
-	ID      uint64     `json:"id,omitempty"` // in order of beginning since the start of the daemon, from 1
+	ID      uint64     `json:"id,omitempty"` // counts the Moves since the start of the daemon, from 1
 	Move    Move       `json:"move"`
 	Step    int        `json:"step"` // index of the Step under way
 	Try     int        `json:"try"`
@@ -100,13 +100,13 @@ type MoveStatus struct {
 	Times   []StepTime `json:"times,omitempty"` // of the Steps that began, in that order
 }
 
-// StepTime is when a Step of a Move was carried out, from the begin of its first try.
+// StepTime is when a Step of a Move was carried out, from the start of its first try.
 type StepTime struct {
 	Kind  StepKind  `json:"kind"`
 	From  time.Time `json:"from"`
-	To    time.Time `json:"to,omitzero"` // zero: under way, or waiting to be tried again
+	To    time.Time `json:"to,omitzero"` // zero: under way, or waiting for a retry
 	Tries int       `json:"tries"`
-	Undo  bool      `json:"undo,omitempty"`  // it takes back what Steps before it did
+	Undo  bool      `json:"undo,omitempty"`  // it undoes earlier Steps
 	Error string    `json:"error,omitempty"` // of the last try that failed
 }
 

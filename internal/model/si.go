@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// SI prints a figure with three significant digits and a prefix: 1234567 is "1.23M",
-// 0.25 is "0.25", 0.004 is "0".
+// SI prints a number with three significant digits and a prefix: 1234567 is "1.23M", 0.25 is "0.25", 0.004 is "0".
 func SI(x float64) string { return SIDigits(x, 3) }
 
-// Bits prints bits, or bits a second, for people: 1.5e9 is "1.5Gbit". Rate.String is exact.
+// Bits prints bits, or bits per second, rounded for display: 1.5e9 is "1.5Gbit". Rate.String is exact.
 func Bits(x float64) string { return SI(x) + "bit" }
 
-// SIDigits is SI with so many significant digits, and one less behind the point at most.
+// SIDigits is SI with a given number of significant digits, at most digits-1 of them after the decimal point.
 func SIDigits(x float64, digits int) string {
-	half := 0.5 / math.Pow10(digits-1) // of the last place, for figures from 1 to 10
+	half := 0.5 / math.Pow10(digits-1) // half a unit of the last digit, for numbers from 1 to 10
 	unit := ""
 	for _, u := range []string{"k", "M", "G", "T"} {
 		if math.Abs(x) < 1000-100*half {

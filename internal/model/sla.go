@@ -2,27 +2,29 @@ package model
 
 import "cmp"
 
-// SLA is what a NIC of a VM may send and receive, and what it is promised. Its zero value
-// promises nothing and forbids nothing.
+// SLA is what a NIC of a VM may send and receive, and what it is guaranteed. Its zero value guarantees nothing and limits
+// nothing.
 //
-// Bits are each NIC's own. Packets are the VM's: its NICs share them by what they send.
+// Bits are per NIC. Packets are per VM: its NICs share them in proportion to what they send.
 type SLA struct {
-	Guarantee Rate    `json:"guarantee,omitzero"` // what it may always send, on whichever path
-	Limit     Rate    `json:"limit,omitzero"`     // what it never sends more than; 0: no limit
-	Receive   Rate    `json:"receive,omitzero"`   // what it never receives more than; 0: no limit
-	Weight    float64 `json:"weight,omitempty"`   // its share of what is left over; 0: 1
+	Guarantee Rate    `json:"guarantee,omitzero"` // what it may always send, on either path
+	Limit     Rate    `json:"limit,omitzero"`     // the most it may send; 0: no limit
+	Receive   Rate    `json:"receive,omitzero"`   // the most it may receive; 0: no limit
+	Weight    float64 `json:"weight,omitempty"`   // its share of the spare capacity; 0: 1
 	Class     string  `json:"class,omitempty"`
-	Priority  int     `json:"priority,omitempty"`       // of its class: where more is promised than there is, higher ones are kept first
-	ClassMin  uint64  `json:"class_min_bits,omitempty"` // bits/s: what dbavm leaves to each NIC of its class; 0: nothing
-	Source    string  `json:"source,omitempty"`         // who said so, for people: "sluice.yaml:12:5", "metadata", "sluice sla set by alice"; several with "; " between
+	Priority  int     `json:"priority,omitempty"`       // of its class: if more is guaranteed than there is, higher ones are kept first
+	ClassMin  uint64  `json:"class_min_bits,omitempty"` // bits/s that dbavm leaves to each NIC of its class; 0: nothing
+	// Source is where it was set, for display: "sluice.yaml:12:5", "metadata", "sluice sla set by alice"; several are separated by
+	// "; ".
+	Source string `json:"source,omitempty"`
 }
 
-// IsZero says whether nothing is asked for.
+// IsZero reports whether it sets no rate.
 func (s *SLA) IsZero() bool {
 	return s.Guarantee.IsZero() && s.Limit.IsZero() && s.Receive.IsZero()
 }
 
-// Share is the Weight, 1 where there is none.
+// Share returns the Weight, 1 if unset.
 func (s *SLA) Share() float64 {
 	if s.Weight == 0 {
 		return 1
@@ -36,8 +38,8 @@ type NICSLA struct {
 	SLA SLA    `json:"sla"`
 }
 
-// SLA is what a NIC of a VM is promised and allowed. For each field the nearest to the NIC counts: what
-// was set at run time, the domain's metadata, the first rule that matches, the class. Source names all that set something.
+// SLA returns what a NIC of a VM is guaranteed and allowed. For each field the most specific source counts: a run-time request,
+// the domain's metadata, the first rule that matches, the class. Source names all that set something.
 func (r *Rules) SLA(vm *VM, nic *NIC) SLA {
 	var out SLA
 	take := func(byHand bool) {
@@ -74,7 +76,7 @@ func (r *Rules) FindClass(name string) *Class {
 	return nil
 }
 
-// fill takes from a later source what no nearer one has set, and notes it where it did.
+// fill takes over the fields that no more specific source has set, and adds the source's name if it took any.
 func (s *SLA) fill(later *SLA) {
 	before := *s
 	s.Guarantee.fill(later.Guarantee)

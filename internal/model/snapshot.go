@@ -5,29 +5,32 @@ import (
 	"time"
 )
 
-// Snapshot is what was seen of the world at one moment.
+// Snapshot is the observed state at one moment.
 type Snapshot struct {
-	Time      time.Time  `json:"time"`
-	Read      time.Time  `json:"read"` // when what changes slowly (VF settings, filters) was read: later changes may not show
-	PFs       []PF       `json:"pfs"`
-	VMs       []VM       `json:"vms"`
-	Limited   []TapLimit `json:"limited,omitempty"`    // taps of no NIC of any VM that have limits of ours, and what is left of some
-	Ports     []TapLimit `json:"ports,omitempty"`      // taps of no virtual PF that are ports of the embedded switch, and what is left of some
+	Time time.Time `json:"time"`
+	Read time.Time `json:"read"` // when slowly changing state (VF settings, filters) was read: later changes may not show
+	PFs  []PF      `json:"pfs"`
+	VMs  []VM      `json:"vms"`
+	// Limited are taps with limits of ours that belong to no NIC of any VM, and leftover limits of taps that are gone.
+	Limited []TapLimit `json:"limited,omitempty"`
+	// Ports are taps that are ports of the embedded switch but belong to no virtual PF, and leftover ports of taps that are gone.
+	Ports     []TapLimit `json:"ports,omitempty"`
 	DualPaths []DualPath `json:"dual_paths,omitempty"` // those that belong to no NIC of any VM; the others show as NIC.DualPath
-	Routes    []Route    `json:"routes,omitempty"`     // to VFs of managed PFs, for MACs that no NIC of any VM has; the others show as NIC.Route
-	Problems  []Problem  `json:"problems,omitempty"`   // what could not be read, and what that means
+	// Routes are those to VFs of managed PFs, for MACs that no NIC of any VM has; the others show as NIC.Route.
+	Routes   []Route   `json:"routes,omitempty"`
+	Problems []Problem `json:"problems,omitempty"` // what could not be read, and its consequences
 }
 
-// Problem is something that could not be observed or is set up wrongly. Subject is
-// a VM name, a VF, a PF or "" for the host; Remedy says what a person can do.
+// Problem is something that could not be observed or is misconfigured. Subject is a VM name, a VF, a PF or "" for the host;
+// Remedy says what a user can do.
 type Problem struct {
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 	Remedy  string `json:"remedy,omitempty"`
-	Info    bool   `json:"info,omitempty"` // only worth knowing: it may be meant to be, or is in the nature of the hardware
+	Info    bool   `json:"info,omitempty"` // for information only: it may be intended, or due to the hardware
 }
 
-// Problems counts those of a list that are more than worth knowing.
+// Problems counts the Problems of a list that are not for information only.
 func Problems(list []Problem) (n int) {
 	for i := range list {
 		if !list[i].Info {
@@ -37,8 +40,7 @@ func Problems(list []Problem) (n int) {
 	return n
 }
 
-// Route says where a switch sends the frames for a MAC, because somebody told it to: a static
-// entry of a Linux bridge, say.
+// Route is where a switch is configured to send the frames for a MAC, for example by a static entry of a Linux bridge.
 type Route struct {
 	Network string `json:"network"` // the switch
 	MAC     MAC    `json:"mac"`
@@ -46,20 +48,20 @@ type Route struct {
 	VLAN    int    `json:"vlan,omitempty"`
 }
 
-// DualPath is both paths to a guest receiving what its switch has for it: its tap and the VFs of a PF.
+// DualPath means that both paths to a guest receive the frames that the switch has for it: its tap and the VFs of a PF.
 type DualPath struct {
 	Tap      string `json:"tap"`
 	MAC      MAC    `json:"mac"`
 	PF       string `json:"pf"`
 	VLAN     int    `json:"vlan,omitempty"`
 	Kind     string `json:"kind,omitempty"` // Uplink.Kind of what opened it
-	Detached Tri    `json:"detached"`       // the tap has gone: this is only what is left
+	Detached Tri    `json:"detached"`       // the tap is gone: this is a leftover
 }
 
-// TapLimit is a tap that stands limited, or is a port of the embedded switch.
+// TapLimit is a tap that is limited, or is a port of the embedded switch.
 type TapLimit struct {
 	Tap      string `json:"tap"`
-	Detached Tri    `json:"detached"` // the tap has gone: nothing is held any more
+	Detached Tri    `json:"detached"` // the tap is gone: nothing is limited any more
 }
 
 // PF is a physical function that has, or may have, VFs.
@@ -69,100 +71,100 @@ type PF struct {
 	Address   PCIAddress  `json:"pci_address"`
 	Driver    string      `json:"driver"`
 	MAC       MAC         `json:"mac"`
-	Network   string      `json:"network"` // the bridge it is behind, or the label the config gives it
+	Network   string      `json:"network"` // the bridge it is connected to, or the label that the config gives it
 	Uplink    Uplink      `json:"uplink,omitzero"`
 	NUMANode  int         `json:"numa_node"` // -1: unknown
 	LinkUp    bool        `json:"link_up"`
 	Speed     uint64      `json:"speed_bits"`             // bits/s, 0: unknown
-	Carries   uint64      `json:"carries_bits,omitempty"` // bits/s: what the config says that its link carries where that is less; 0: its speed
+	Carries   uint64      `json:"carries_bits,omitempty"` // bits/s: the link rate in the config, if below its speed; 0: its speed
 	NumVFs    int         `json:"num_vfs"`
 	TotalVFs  int         `json:"total_vfs"`
 	Caps      Caps        `json:"caps"`
-	Managed   bool        `json:"managed"` // the config lists it
+	Managed   bool        `json:"managed"` // listed in the config
 	VFs       []VF        `json:"vfs"`
 	Eswitch   EswitchMode `json:"eswitch,omitempty"`
-	SelfFDB   []MAC       `json:"self_fdb,omitempty"`   // unicast filters that someone gave the PF itself (`bridge fdb ... self`)
-	SelfSlots int         `json:"self_slots,omitempty"` // how many such filters the driver takes, 0: unknown
+	SelfFDB   []MAC       `json:"self_fdb,omitempty"`   // unicast filters that someone added to the PF itself (`bridge fdb ... self`)
+	SelfSlots int         `json:"self_slots,omitempty"` // how many such filters the driver supports, 0: unknown
 }
 
-// EswitchMode is the mode of the NIC's embedded switch, named as `devlink dev eswitch show` does.
+// EswitchMode is the mode of the NIC's embedded switch, named as in `devlink dev eswitch show`.
 type EswitchMode string
 
-// The modes of an embedded switch.
+// Values of EswitchMode.
 const (
-	EswitchUnknown   EswitchMode = ""          // the driver has no such modes, or does not tell
+	EswitchUnknown   EswitchMode = ""          // the driver has no such modes, or does not report them
 	EswitchLegacy    EswitchMode = "legacy"    // the NIC steers frames to VFs by their MAC and VLAN
-	EswitchSwitchdev EswitchMode = "switchdev" // the host steers them, through a representor of each VF: without one a VF is cut off
+	EswitchSwitchdev EswitchMode = "switchdev" // the host steers frames through a representor of each VF; a VF without one is cut off
 )
 
 // Uplink is how a PF is connected to the switch that the VMs' taps are in.
 type Uplink struct {
-	Kind   string `json:"kind,omitempty"`   // of switch and NIC, by what steers it: "linux-bridge"; "": nothing can
+	Kind   string `json:"kind,omitempty"`   // kind of switch and NIC: it decides how frames are steered: "linux-bridge"; "": unsupported
 	Switch string `json:"switch,omitempty"` // the bridge, "" for none
 	Port   string `json:"port,omitempty"`   // its port that leads to the PF: the PF, or the bond that the PF is in
-	// Representors says that each VF has a port of its own in the switch. Then all that a VF sends or gets passes the switch, and
-	// the PF needs no filters; with a legacy NIC it does, for frames of its VFs to reach the host.
+	// Representors means that each VF has its own port in the switch. Everything that a VF sends or receives then passes the
+	// switch, and the PF needs no filters. A legacy NIC's PF needs them for frames of its VFs to reach the host.
 	Representors bool   `json:"representors,omitempty"`
-	Why          string `json:"why,omitempty"`    // why no VM can use VFs of this PF, "" when nothing is in the way
-	Passes       bool   `json:"passes,omitempty"` // what Why says may pass by itself, as when a bond changes its active port
-	Remedy       string `json:"remedy,omitempty"` // what a person can do about that
+	Why          string `json:"why,omitempty"`    // why no VM can use VFs of this PF; "" if VMs can
+	Passes       bool   `json:"passes,omitempty"` // the reason in Why may pass by itself, as when a bond changes its active port
+	Remedy       string `json:"remedy,omitempty"` // what a user can do about Why
 }
 
-// Port is the port of its switch that leads to the PF.
+// Port returns the port of its switch that leads to the PF.
 func (p *PF) Port() string { return cmp.Or(p.Uplink.Port, p.Name) }
 
-// PortOf is the port of the PF's switch that frames for one of its VFs leave through.
+// PortOf returns the port of the PF's switch through which frames for one of its VFs leave.
 func (p *PF) PortOf(vf *VF) string { return cmp.Or(vf.Port, p.Port()) }
 
-// Caps are the abilities of a PF's driver for its VFs.
+// Caps are the capabilities of a PF's driver for its VFs.
 type Caps struct {
 	MaxTxRate  Tri `json:"max_tx_rate"`
 	MinTxRate  Tri `json:"min_tx_rate"`
-	VFCounters Tri `json:"vf_counters"` // Yes only where the driver really counts: zeros are emitted by all
+	VFCounters Tri `json:"vf_counters"` // Yes only if the driver really counts: all drivers report zeros
 	Trust      Tri `json:"trust"`
 }
 
-// Owner says whose a VF is.
+// Owner says who owns a VF.
 type Owner string
 
-// The owners of a VF.
+// Values of Owner.
 const (
 	OwnerFree    Owner = "free"    // in Sluice's pool, held by nobody
-	OwnerSluice  Owner = "sluice"  // attached to a VM by Sluice (its hostdev alias says so)
+	OwnerSluice  Owner = "sluice"  // attached to a VM by Sluice, as its hostdev alias shows
 	OwnerForeign Owner = "foreign" // somebody else's: outside the pool, attached by others, or in use by the host
 )
 
-// NotInPool is the OwnerWhy of a VF that `vfs:` leaves to others: that is meant to be.
+// NotInPool is the OwnerWhy of a VF that `vfs:` intentionally leaves to others.
 const NotInPool = "not in Sluice's pool"
 
-// SetAside is why a VF is foreign that `sluice qualify` has taken out of the pool.
+// SetAside is the OwnerWhy of a VF that `sluice qualify` has taken out of the pool.
 const SetAside = "set aside for `sluice qualify`; if none is at work, `sluice qualify --restore` gives it back"
 
-// PerhapsAside is why a VF is foreign of which it cannot be told whether that has taken it.
+// PerhapsAside is the OwnerWhy of a VF of which it is unknown whether `sluice qualify` has taken it out of the pool.
 const PerhapsAside = "perhaps set aside for `sluice qualify`, whose journal cannot be read; `sluice doctor` says what to do"
 
 // VF is one virtual function as the PF's driver, sysfs and libvirt show it.
 type VF struct {
 	ID         VFID       `json:"id"`
 	Address    PCIAddress `json:"pci_address"`
-	Port       string     `json:"port,omitempty"` // its own port of the PF's switch, where it has one: its representor
+	Port       string     `json:"port,omitempty"` // its own port of the PF's switch, if it has one: its representor
 	Driver     string     `json:"driver"`         // driver bound on the host: "vfio-pci", "igbvf", "" for none
-	MAC        MAC        `json:"mac"`            // the administrative MAC, zero when none is set
+	MAC        MAC        `json:"mac"`            // the administrative MAC, zero if none is set
 	VLAN       int        `json:"vlan"`
 	MaxTxRate  uint64     `json:"max_tx_rate_bits"` // bits/s, 0: no limit
 	MinTxRate  uint64     `json:"min_tx_rate_bits"`
 	SpoofCheck Tri        `json:"spoof_check"`
 	Trust      Tri        `json:"trust"`
 	Owner      Owner      `json:"owner"`
-	OwnerWhy   string     `json:"owner_why,omitempty"` // for foreign ones: what shows it
+	OwnerWhy   string     `json:"owner_why,omitempty"` // the evidence for a foreign owner
 	Holder     VMID       `json:"holder,omitempty"`
 	InGuest    Tri        `json:"in_guest"` // a guest driver has the VF open (its interrupts are routed)
 }
 
-// VMState is what matters of a domain's state.
+// VMState is a domain's state, as far as it matters here.
 type VMState string
 
-// The states of a VM.
+// Values of VMState.
 const (
 	VMRunning   VMState = "running"
 	VMPaused    VMState = "paused"
@@ -176,55 +178,55 @@ type VM struct {
 	Name     string    `json:"name"`
 	State    VMState   `json:"state"`
 	Started  time.Time `json:"started"` // when it was first seen running
-	Ready    Tri       `json:"ready"`   // the guest OS answers (agent channel connected); Unknown without agent
+	Ready    Tri       `json:"ready"`   // the guest OS responds (agent channel connected); Unknown without agent
 	NUMANode int       `json:"numa_node"`
 	VCPUs    int       `json:"vcpus"`
 	NICs     []NIC     `json:"nics"`
-	Ports    int       `json:"free_ports,omitempty"` // free hot-plug slots, one for each further VF; 0: none, or not counted (see the NICs' FreePort)
+	Ports    int       `json:"free_ports,omitempty"` // free hot-plug slots, one per further VF; 0: none, or not counted (see NIC.FreePort)
 	SLAs     []NICSLA  `json:"slas,omitempty"`       // what the domain's metadata asks for
-	InGuest  Tri       `json:"in_guest_limits"`      // limits can be set in the guest, through its agent; Unknown: not tried, or not asked for
-	CPU      float64   `json:"cpu"`                  // host CPUs in use, 0..vCPUs; NaN-free, 0 when unknown
+	InGuest  Tri       `json:"in_guest_limits"`      // limits can be set in the guest, by its agent; Unknown: not tried, or not configured
+	CPU      float64   `json:"cpu"`                  // host CPUs in use, 0..vCPUs; never NaN, 0 if unknown
 	CPUKnown bool      `json:"cpu_known"`
 }
 
-// Failover says how a guest falls back from a VF to virtio.
+// Failover is how a guest falls back from a VF to virtio.
 type Failover string
 
-// The kinds of failover.
+// Values of Failover.
 const (
 	FailoverNone    Failover = ""
 	FailoverTeaming Failover = "teaming" // libvirt <teaming>: the guest's net_failover
-	FailoverBond    Failover = "bond"    // active-backup bond set up in the guest
+	FailoverBond    Failover = "bond"    // active-backup bond configured in the guest
 )
 
-// NIC is a virtio interface of a VM, with the VF behind it if there is one: the pair.
+// NIC is a virtio interface of a VM, together with the VF behind it if there is one: the pair.
 type NIC struct {
 	Alias    string   `json:"alias"`
 	MAC      MAC      `json:"mac"`
 	Tap      string   `json:"tap"`
 	TapIndex int      `json:"tap_ifindex"`
-	Network  string   `json:"network"` // the bridge its tap is a port of
+	Network  string   `json:"network"` // the bridge that its tap is a port of
 	VLAN     int      `json:"vlan"`
 	Failover Failover `json:"failover"`
 	FreePort Tri      `json:"free_port"` // a free hot-plug slot exists
-	LinkUp   Tri      `json:"link_up"`   // the tap is up and in its bridge: the virtio path can carry
-	VF       VFID     `json:"vf"`        // NoVF when none
+	LinkUp   Tri      `json:"link_up"`   // the tap is up and in its bridge: the virtio path works
+	VF       VFID     `json:"vf"`        // NoVF if none
 	VFAlias  string   `json:"vf_alias,omitempty"`
 	VFOwner  Owner    `json:"vf_owner,omitempty"`
-	Route    string   `json:"route,omitempty"`     // the port of its switch that its frames are sent to; "" where nobody told the switch
-	DualPath bool     `json:"dual_path,omitempty"` // both paths receive its frames: a move is under way, or did not end well
-	// A function of a virtual PF is no pair: it never has a VF behind it.
-	VirtualPF string  `json:"virtual_pf,omitempty"` // whose function it is
+	Route    string   `json:"route,omitempty"`     // the port that its switch is configured to send its frames to; "" if not configured
+	DualPath bool     `json:"dual_path,omitempty"` // both paths receive its frames: a move is under way, or ended badly
+	// A function of a virtual PF is not a pair: it never has a VF behind it.
+	VirtualPF string  `json:"virtual_pf,omitempty"` // the virtual PF of which it is a function
 	Function  int     `json:"function,omitempty"`   // 0: the PF itself; n: its VF number n-1
-	Carrier   Tri     `json:"carrier,omitempty"`    // of a function: QEMU lets frames through; without it none passes, either way
-	Share     SLA     `json:"share,omitzero"`       // what it is promised and allowed inside what its virtual PF has
+	Carrier   Tri     `json:"carrier,omitempty"`    // of a function: QEMU passes frames, in both directions; No: none
+	Share     SLA     `json:"share,omitzero"`       // its guarantees and limits within those of its virtual PF
 	Moved     *Moved  `json:"moved,omitempty"`      // of a function that has a tap
 	Virtio    Traffic `json:"virtio"`
 	VFPath    Traffic `json:"vf_path"`
 }
 
-// Moved is what a tap has moved since it was made. rx is what the guest received; of what it sent, that which was
-// dropped at the tap is part.
+// Moved counts what a tap has moved since it was created. rx is what the guest received. tx is what it sent, including what was
+// dropped at the tap.
 type Moved struct {
 	RxPackets uint64 `json:"rx_packets"`
 	TxPackets uint64 `json:"tx_packets"`
@@ -232,7 +234,7 @@ type Moved struct {
 	TxBytes   uint64 `json:"tx_bytes"`
 }
 
-// Load is what the pair moved on both paths, in both directions.
+// Load returns what the pair moved on both paths, in both directions.
 func (n *NIC) Load() (pps, bytes float64, known bool) {
 	if !n.Virtio.Known || (n.VF != NoVF && !n.VFPath.Known) {
 		return 0, 0, false
@@ -246,48 +248,49 @@ func (n *NIC) Load() (pps, bytes float64, known bool) {
 	return pps, bytes, true
 }
 
-// Source says where a figure comes from.
+// Source is where a measurement comes from.
 type Source string
 
-// The sources of a figure.
+// Values of Source.
 const (
 	SourceNone  Source = ""
 	SourceTap   Source = "tap"   // the host's counters of the tap
 	SourcePF    Source = "pf"    // the PF's counters of the VF
-	SourceAgent Source = "agent" // the guest said so
+	SourceAgent Source = "agent" // reported by the guest
 	SourceSim   Source = "sim"
 )
 
-// Proof says how far a figure is proved, by who counted it.
+// Proof is how well a measurement is proved, by who counted it.
 type Proof string
 
-// The proofs of a figure, from none to the best.
+// Values of Proof, from none to the best.
 const (
 	ProofNone         Proof = ""
-	ProofGuest        Proof = "guest"        // the guest says so, and nothing supports it
-	ProofCorroborated Proof = "corroborated" // the guest says so, and what the host counts leaves room for it
-	ProofKernel       Proof = "kernel"       // the host's kernel counted it
-	ProofHardware     Proof = "hardware"     // the NIC counted it
+	ProofGuest        Proof = "guest"        // reported by the guest, and nothing supports it
+	ProofCorroborated Proof = "corroborated" // reported by the guest, and consistent with what the host counts
+	ProofKernel       Proof = "kernel"       // counted by the host's kernel
+	ProofHardware     Proof = "hardware"     // counted by the NIC
 )
 
 var proofs = map[Proof]int{ProofNone: 0, ProofGuest: 1, ProofCorroborated: 2, ProofKernel: 3, ProofHardware: 4}
 
-// Weaker says whether p proves less than q.
+// Weaker reports whether p proves less than q.
 func (p Proof) Weaker(q Proof) bool { return proofs[p] < proofs[q] }
 
-// Traffic is a rate on one path. rx and tx are the guest's: rx is what it receives.
+// Traffic is a rate on one path. Directions are the guest's: rx is what it receives.
 type Traffic struct {
 	RxPPS   float64   `json:"rx_pps"`
 	TxPPS   float64   `json:"tx_pps"`
 	RxBytes float64   `json:"rx_bytes_s"`
 	TxBytes float64   `json:"tx_bytes_s"`
 	Source  Source    `json:"source,omitempty"`
-	At      time.Time `json:"at,omitzero"` // when it was said, where it is older than the Snapshot
-	Known   bool      `json:"known"`       // false: no two usable samples
+	At      time.Time `json:"at,omitzero"` // time of the report, if it is older than the Snapshot
+	Known   bool      `json:"known"`       // false: there are no two usable samples
 	Proof   Proof     `json:"proof,omitempty"`
 	Note    string    `json:"note,omitempty"`
-	Denied  float64   `json:"denied_pps,omitempty"`    // packets/s that the guest speaks of and that are not believed; at least 1 where nothing that it says is
-	Waiting uint64    `json:"waiting_bytes,omitempty"` // in the guest's queue to be sent, by the guest's word: shown, and nothing is decided by it
+	// Denied are the packets/s that the guest claims and that are not believed; at least 1 if nothing that it claims is believed.
+	Denied  float64 `json:"denied_pps,omitempty"`
+	Waiting uint64  `json:"waiting_bytes,omitempty"` // bytes in the guest's send queue, as it reports; for display only
 }
 
 // FindVM returns the VM with that ID, or nil.
@@ -317,8 +320,8 @@ func (s *Snapshot) FindPF(name string) *PF {
 	return nil
 }
 
-// FindPort returns the PF whose VFs, or one of them, are behind that port of a switch, one that the
-// config lists if there is any, or nil.
+// FindPort returns the PF whose VFs, or one of whose VFs, are behind that port of a switch, or nil. It prefers PFs that the
+// config lists.
 func (s *Snapshot) FindPort(port string) *PF {
 	var found *PF
 	for i := range s.PFs {
@@ -329,7 +332,7 @@ func (s *Snapshot) FindPort(port string) *PF {
 	return found
 }
 
-// leadsTo says whether that port of the switch leads to VFs of the PF.
+// leadsTo reports whether that port of the switch leads to VFs of the PF.
 func (p *PF) leadsTo(port string) bool {
 	if !p.Uplink.Representors {
 		return p.Port() == port
@@ -342,9 +345,8 @@ func (p *PF) leadsTo(port string) bool {
 	return false
 }
 
-// VirtioPF returns the PF whose link carries what a NIC sends on its virtio path: one that leads out of the
-// NIC's network, in use before one that is not (as the passive port of a bond), and listed by the
-// config before others. nil if there is none.
+// VirtioPF returns the PF whose link carries what a NIC sends on its virtio path, or nil: a PF that connects the NIC's network,
+// preferably one in use (unlike the passive port of a bond), and then one that the config lists.
 func (s *Snapshot) VirtioPF(n *NIC) *PF {
 	var best *PF
 	rank := -1
@@ -373,7 +375,7 @@ func (s *Snapshot) FindVF(id VFID) *VF {
 		return nil
 	}
 	if i := id.Index; i >= 0 && i < len(pf.VFs) && pf.VFs[i].ID.Index == i {
-		return &pf.VFs[i] // all are there, so each is at its index
+		return &pf.VFs[i] // all VFs exist, so each is at its index
 	}
 	for i := range pf.VFs {
 		if pf.VFs[i].ID == id {
@@ -383,7 +385,7 @@ func (s *Snapshot) FindVF(id VFID) *VF {
 	return nil
 }
 
-// VFBehind finds the VF behind a NIC of a VM, and the NIC; nil where there is none.
+// VFBehind returns the VF behind a NIC of a VM, and the NIC; nil for what does not exist.
 func (s *Snapshot) VFBehind(id VMID, nic string) (*VF, *NIC) {
 	vm := s.FindVM(id)
 	if vm == nil {
@@ -406,16 +408,16 @@ func (v *VM) FindNIC(alias string) *NIC {
 	return nil
 }
 
-// Filter is a unicast address that a PF takes frames for.
+// Filter is a unicast address for which a PF accepts frames.
 type Filter struct {
 	PF  string `json:"pf"`
 	MAC MAC    `json:"mac"`
 }
 
-// Shared is what of the PF's link there is to share out, in bits/s; 0: unknown.
+// Shared returns the capacity of the PF's link that is shared out, in bits/s; 0: unknown.
 func (p *PF) Shared() uint64 { return cmp.Or(p.Carries, p.Speed) }
 
-// InUse says whether any VF of the PF is in a guest, ours or not.
+// InUse reports whether any VF of the PF is in a guest, ours or not.
 func (p *PF) InUse() bool {
 	for i := range p.VFs {
 		if p.VFs[i].Holder != "" {

@@ -7,40 +7,40 @@ import (
 	"time"
 )
 
-// StepKind names one change to the world, or one wait for it. Every Step is
-// idempotent: doing it when it is already true succeeds and changes nothing.
+// StepKind names one change, or one wait for a change. Every Step is idempotent: if its result is already in place, it succeeds
+// and changes nothing.
 type StepKind string
 
-// The kinds of Step, in the order in which a plug and an unplug use them.
+// Kinds of Step, in the order in which a plug and an unplug use them.
 const (
 	StepCheckVirtio   StepKind = "check-virtio"    // the tap is up, in its bridge, and the domain can fail over
 	StepBindVFIO      StepKind = "bind-vfio"       // bind the VF to vfio-pci
 	StepSetVF         StepKind = "set-vf"          // VLAN, spoof check on, trust off, rate: everything but the MAC
-	StepOpenDualPath  StepKind = "open-dual-path"  // both paths receive what the switch has for the guest; the rest is add-self's
+	StepOpenDualPath  StepKind = "open-dual-path"  // both paths receive what the switch has for the guest; add-self does the rest
 	StepSetMAC        StepKind = "set-mac"         // the VF's administrative MAC: from here on the NIC steers the MAC to the VF
 	StepAttach        StepKind = "attach"          // hot-plug the VF as the pair's second path
 	StepWaitGuest     StepKind = "wait-guest"      // until the guest's driver has opened the VF
 	StepRouteToVF     StepKind = "route-to-vf"     // the switch sends the guest's frames to the VF
-	StepCloseDualPath StepKind = "close-dual-path" // the dual path ends; the route stays
-	StepAnnounce      StepKind = "announce"        // tell switches (and the bridge) where the MAC is now
-	StepDetach        StepKind = "detach"          // ask the guest to give the VF up
+	StepCloseDualPath StepKind = "close-dual-path" // ends the dual path; the route stays
+	StepAnnounce      StepKind = "announce"        // tells switches (and the bridge) where the MAC is now
+	StepDetach        StepKind = "detach"          // asks the guest to release the VF
 	StepWaitGone      StepKind = "wait-gone"       // until libvirt reports the device removed
-	StepRouteToTap    StepKind = "route-to-tap"    // the switch sends them to the tap
-	StepClearVF       StepKind = "clear-vf"        // MAC, VLAN, rate, trust to zero: nothing of the last holder stays
-	StepAddSelf       StepKind = "add-self"        // PF filter for the MAC: frames from the wire and from VFs reach the bridge too
-	StepDelSelf       StepKind = "del-self"        // and back
-	// What undoes a Move, or repairs, often cannot know which path the guest listens on by then:
-	// route and PF filter to that path, then the dual path ends. While the guest has a VF
-	// that it does not use, and may at any moment, both paths go on receiving.
+	StepRouteToTap    StepKind = "route-to-tap"    // the switch sends the guest's frames to the tap
+	StepClearVF       StepKind = "clear-vf"        // MAC, VLAN, rate, trust to zero: nothing of the last holder remains
+	StepAddSelf       StepKind = "add-self"        // adds a PF filter for the MAC: frames from the wire and from VFs reach the bridge too
+	StepDelSelf       StepKind = "del-self"        // removes that filter
+	// StepFollowGuest directs route and PF filter to the path on which the guest listens, then ends the dual path. Undo and
+	// repair use it, as they often cannot know that path in advance. While the guest has a VF that it does not use but may start
+	// to use at any moment, both paths keep receiving.
 	StepFollowGuest StepKind = "follow-guest"
-	StepClearPort   StepKind = "clear-port" // what is left of a port of the embedded switch whose tap has gone
-	StepClearTap    StepKind = "clear-tap"  // no limits of ours on a tap, or what is left of them
+	StepClearPort   StepKind = "clear-port" // removes leftovers of a port of the embedded switch whose tap is gone
+	StepClearTap    StepKind = "clear-tap"  // removes our limits from a tap, or their leftovers
 )
 
-// Step is one change, complete in itself: an actuator needs nothing else to do it. Of
-// the payloads those are set that the Step's kind needs.
+// Step is one self-contained change: an actuator needs nothing else to carry it out. Only the payloads that its kind needs are
+// set.
 type Step struct {
-	ID      uint64        `json:"id,omitempty"` // given by the loop when it starts; completions name it
+	ID      uint64        `json:"id,omitempty"` // set by the loop when it starts the Step; completions refer to it
 	Kind    StepKind      `json:"kind"`
 	Subject Subject       `json:"subject"`
 	VF      VFStep        `json:"vf,omitzero"`
@@ -50,30 +50,29 @@ type Step struct {
 	Flow    Flow          `json:"-"` // set when its Move begins
 }
 
-// Flow says how a Move goes on from a Step that fails, or at which it is cancelled. Its
-// zero value: try again, then end the Move as it is. It is not kept: after a restart the
-// Move is planned anew from what is there then.
+// Flow is how a Move continues from a Step that fails, or at which it is cancelled. Its zero value: retry, then end the Move as
+// it is. It is not stored: after a restart the Move is planned again from the state at that time.
 type Flow struct {
-	Retry  int  // how many Steps before it a retry begins
-	Undo   int  // number of the list in Move.Undo that takes the Move back from here, from 1; 0: nothing to take back
-	Skip   int  // in an undo: how many Steps behind it to leave out too when it fails for good
-	Waits  bool // it changes nothing and may be given up half way
-	Turns  bool // a Move that is cancelled here is taken back; else it is finished
-	Blames bool // that it fails is the fault of the VF that it sets up
+	Retry  int  // how many Steps before this one a retry begins
+	Undo   int  // number of the list in Move.Undo that undoes the Move from here, from 1; 0: nothing to undo
+	Skip   int  // in an undo: how many of the following Steps to skip too if it fails for good
+	Waits  bool // it changes nothing and may be aborted
+	Turns  bool // a Move that is cancelled here is undone; else it is finished
+	Blames bool // its failure is the fault of the VF that it sets up
 }
 
-// Subject is what is changed: a VM, one NIC of it or, for what is left of one that has gone,
-// a VF, a PF or a tap. One Move at a time works on it.
+// Subject is what a Step changes: a VM, one of its NICs or, for leftovers of one that is gone, a VF, a PF or a tap. At most one
+// Move at a time works on it.
 type Subject struct {
 	VM     VMID   `json:"vm,omitempty"`
 	NIC    string `json:"nic,omitempty"`     // of repairs, which need not wait for other NICs of the VM
-	VMName string `json:"vm_name,omitempty"` // for people
+	VMName string `json:"vm_name,omitempty"` // for display
 	VF     VFID   `json:"vf,omitzero"`       // of Steps without VM
 	PF     string `json:"pf,omitempty"`      // of Steps without VM and VF
 	Tap    string `json:"tap,omitempty"`     // of Steps about a tap that no VM has
 }
 
-// Key tells Subjects apart.
+// Key identifies the Subject.
 func (s Subject) Key() string {
 	switch {
 	case s.NIC != "":
@@ -98,21 +97,23 @@ type VFStep struct {
 	MaxTxRate uint64     `json:"max_tx_rate_bits,omitempty"` // bits/s, 0: none
 }
 
-// PathStep is the payload of Steps that say where the host sends the frames for a MAC:
-// check-virtio, the dual path, the route, the PF's filter and announcements; of clear-tap and clear-port it has the tap.
+// PathStep is the payload of Steps about where the host sends the frames for a MAC: check-virtio, the dual path, the route, the
+// PF's filter and announcements. For clear-tap and clear-port it holds the tap.
 type PathStep struct {
 	MAC         MAC    `json:"mac"`
 	VLAN        int    `json:"vlan,omitempty"`
 	Tap         string `json:"tap,omitempty"`
 	Network     string `json:"network,omitempty"`
 	PF          string `json:"pf,omitempty"`
-	Uplink      string `json:"uplink,omitempty"`       // the switch's port that leads to the VF; "": the PF itself
-	Kind        string `json:"kind,omitempty"`         // Uplink.Kind of the PF
-	Representor bool   `json:"representor,omitempty"`  // Uplink.Representors of the PF: it needs no filter
-	VirtioRoute string `json:"virtio_route,omitempty"` // the port that the frames are sent to while the guest is on virtio, "" where the switch is told nothing: what follow-guest goes back to
+	Uplink      string `json:"uplink,omitempty"`      // the switch's port that leads to the VF; "": the PF itself
+	Kind        string `json:"kind,omitempty"`        // Uplink.Kind of the PF
+	Representor bool   `json:"representor,omitempty"` // Uplink.Representors of the PF: it needs no filter
+	// VirtioRoute is the port that frames are sent to while the guest is on virtio, to which follow-guest returns; "": no static
+	// entry.
+	VirtioRoute string `json:"virtio_route,omitempty"`
 }
 
-// Port is the port of the switch that frames for the VF leave through.
+// Port returns the port of the switch through which frames for the VF leave.
 func (p *PathStep) Port() string { return cmp.Or(p.Uplink, p.PF) }
 
 // DeviceStep is the payload of Steps that hot-plug: check-virtio, attach, wait-guest,
@@ -125,7 +126,7 @@ type DeviceStep struct {
 	Address  PCIAddress `json:"pci_address,omitempty"`
 }
 
-// VFID is the VF that the Step sets up or hot-plugs; NoVF where it does neither.
+// VFID returns the VF that the Step sets up or hot-plugs; NoVF if it does neither.
 func (s *Step) VFID() VFID {
 	if s.VF.ID != NoVF {
 		return s.VF.ID
@@ -163,18 +164,17 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// MoveKind says what a Move does.
+// MoveKind is what a Move does.
 type MoveKind string
 
-// The kinds of Move.
+// Kinds of Move.
 const (
 	MovePlug   MoveKind = "plug"
 	MoveUnplug MoveKind = "unplug"
 	MoveRepair MoveKind = "repair"
 )
 
-// Move is an ordered list of Steps for one VM and one VF. A plug whose VF is still
-// held by another waits for that VM's unplug.
+// Move is an ordered list of Steps for one VM and one VF. A plug whose VF is still held by another VM waits for that VM's unplug.
 type Move struct {
 	Kind   MoveKind `json:"kind"`
 	VM     VMID     `json:"vm,omitempty"`
@@ -183,11 +183,11 @@ type Move struct {
 	VF     VFID     `json:"vf"`
 	Reason Reason   `json:"reason"`
 	Steps  []Step   `json:"steps"`
-	Undo   [][]Step `json:"-"` // what leaves the world sound when a Step failed: see Flow
-	Gone   []Step   `json:"-"` // the same when the VM has gone
+	Undo   [][]Step `json:"-"` // restores a consistent state after a Step failed: see Flow
+	Gone   []Step   `json:"-"` // the same if the VM is gone
 }
 
-// UndoAt lists the Steps that take the Move back from the Step with that index.
+// UndoAt lists the Steps that undo the Move from the Step with that index.
 func (m *Move) UndoAt(step int, gone bool) []Step {
 	switch n := m.Steps[step].Flow.Undo; {
 	case gone:
@@ -208,15 +208,15 @@ func (m Move) String() string {
 	return b.String()
 }
 
-// Finding is something fsck found: a leaked or wrongly set VF, a stale filter.
-// Repair is empty where the thing is not Sluice's to repair, or repaired by what Remedy says.
+// Finding is something that fsck found: a leaked or wrongly configured VF, a stale filter. Repair is empty if Sluice must not
+// repair it, or if Remedy says how to.
 type Finding struct {
 	Code    string `json:"code"` // stable, for example "stale-mac"
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 	Repair  []Step `json:"repair,omitempty"`
-	Remedy  string `json:"remedy,omitempty"` // what repairs it, where no Step does
+	Remedy  string `json:"remedy,omitempty"` // how to repair it, if no Step does
 }
 
-// Name tells it from other findings. The Reason of the Move that repairs it has it as Detail.
+// Name identifies the finding. The Reason of the Move that repairs it has it as Detail.
 func (f *Finding) Name() string { return f.Subject + " " + f.Text }

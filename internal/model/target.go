@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Target is what should be: which VM holds which VF behind which NIC and how much it
-// may send, and why, for every VM. Applying a Target twice is harmless.
+// Target is the desired state: which VM holds which VF behind which NIC, how much it may send, and why, for every VM. Applying a
+// Target twice is harmless.
 type Target struct {
 	Time    time.Time    `json:"time"`
 	Assign  []Assignment `json:"assign"`           // sorted by VM, then NIC
 	Limits  []Limit      `json:"limits,omitempty"` // sorted by CompareKeys; what has none is not limited
 	Reasons []Reason     `json:"reasons"`          // one for every VM of the Snapshot, in its order
-	NICs    []Reason     `json:"nics,omitempty"`   // one for every NIC of the VMs that have several which may have a VF; in order of VM
+	NICs    []Reason     `json:"nics,omitempty"`   // one for every NIC of each VM with several NICs that may have a VF, in order of VM
 }
 
-// NIC is the Reason of one NIC of the VM at index i of the Snapshot: its own where the VM
-// has several that may have a VF, else the VM's.
+// NIC returns the Reason of one NIC of the VM at index i of the Snapshot: the NIC's own if the VM has several that may have a VF,
+// else the VM's.
 func (t *Target) NIC(i int, alias string) *Reason {
 	why := &t.Reasons[i]
 	at, _ := slices.BinarySearchFunc(t.NICs, why.VM, func(r Reason, vm VMID) int { return strings.Compare(string(r.VM), string(vm)) })

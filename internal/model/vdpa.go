@@ -2,21 +2,21 @@ package model
 
 import "strings"
 
-// VDPADir holds a link for each vDPA device of ours, by its name, to its character device: the kernel numbers those
-// anew at every start, and a domain's XML has to name one that stays.
+// VDPADir holds, for each vDPA device of ours, a link by its name to its character device. The kernel renumbers these devices at
+// every start, while a domain's XML needs a stable name.
 const VDPADir = "/run/sluice/vdpa"
 
-// VDPAPath is what a domain's XML has as the source of a virtual PF's function.
+// VDPAPath returns the source of a virtual PF's function in a domain's XML.
 func VDPAPath(name string) string { return VDPADir + "/" + name }
 
 const vdpaPrefix = "sluice-"
 
-// VDPAName names the vDPA device of a virtual PF (vf is -1) or of one of its VFs on the vDPA bus.
+// VDPAName returns the name on the vDPA bus of the device of a virtual PF (vf is -1) or of one of its VFs.
 func VDPAName(vm VMID, vpf string, vf int) string {
 	return vdpaPrefix + string(vm) + "-" + strings.TrimPrefix(VPFAlias(vpf, vf), vpfPrefix)
 }
 
-// VDPAOurs says whether VDPAName gives a vDPA device its name, and for which VM.
+// VDPAOurs reports whether VDPAName made this name, and for which VM.
 func VDPAOurs(name string) (vm VMID, ours bool) {
 	rest, ours := strings.CutPrefix(name, vdpaPrefix)
 	if !ours || len(rest) <= uuidLen || rest[uuidLen] != '-' || strings.ContainsRune(rest, '/') {
@@ -27,31 +27,31 @@ func VDPAOurs(name string) (vm VMID, ours bool) {
 
 const uuidLen = 36
 
-// VDPAManager is a management device: what makes vDPA devices, such as a VF of a NIC.
+// VDPAManager is a management device, which creates vDPA devices: a VF of a NIC, for example.
 type VDPAManager struct {
 	Name   string `json:"name"` // bus and device, "pci/0000:03:00.2"; without a bus the device alone, "vduse"
-	Net    bool   `json:"net"`  // makes network devices
+	Net    bool   `json:"net"`  // creates network devices
 	MaxVQs int    `json:"max_vqs,omitempty"`
 }
 
 // VDPADevice is a network device on the vDPA bus.
 type VDPADevice struct {
 	Name    string `json:"name"`
-	Manager string `json:"manager"` // the VDPAManager that made it
-	MAC     MAC    `json:"mac"`     // zero: the kernel does not say
+	Manager string `json:"manager"` // the VDPAManager that created it
+	MAC     MAC    `json:"mac"`     // zero: the kernel does not report it
 	MTU     int    `json:"mtu,omitempty"`
-	Pairs   int    `json:"pairs,omitempty"`  // of queues; 0: one, or the kernel does not say
+	Pairs   int    `json:"pairs,omitempty"`  // of queues; 0: one, or the kernel does not report them
 	Driver  string `json:"driver,omitempty"` // "vhost_vdpa" gives it to VMs, "virtio_vdpa" to the host
 	Node    string `json:"node,omitempty"`   // its character device, "/dev/vhost-vdpa-0"
-	Linked  bool   `json:"linked,omitempty"` // VDPAPath leads there
+	Linked  bool   `json:"linked,omitempty"` // VDPAPath links to Node
 	InUse   Tri    `json:"in_use"`           // a driver, in a guest or in the host, has set it up
 }
 
-// VDPAWant is a device that should be.
+// VDPAWant is a desired vDPA device.
 type VDPAWant struct {
 	Name    string
-	Manager string // a pattern for names of management devices, as of path.Match: "pci/0000:03:00.*"
+	Manager string // a pattern for names of management devices, as for path.Match: "pci/0000:03:00.*"
 	MAC     MAC
-	MTU     int // 0: what the device has by itself
-	Pairs   int // of queues; 0: likewise
+	MTU     int // 0: the device's default
+	Pairs   int // of queues; 0: the device's default
 }

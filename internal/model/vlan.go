@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// VLANRange is a run of VLAN IDs from First to Last, both included, 1-4094.
+// VLANRange is a range of VLAN IDs from First to Last, inclusive, within 1-4094.
 type VLANRange struct {
 	First int `json:"first"`
 	Last  int `json:"last"`
 }
 
-// VLANs is a set of VLAN IDs: ranges in order, that neither overlap nor touch.
+// VLANs is a set of VLAN IDs: sorted ranges that neither overlap nor touch.
 type VLANs []VLANRange
 
 // MaxVLAN is the highest VLAN ID (IEEE 802.1Q).
 const MaxVLAN = 4094
 
-// ParseVLANs reads a set such as "10-20,30".
+// ParseVLANs parses a set such as "10-20,30".
 func ParseVLANs(text string) (VLANs, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -41,7 +41,7 @@ func ParseVLANs(text string) (VLANs, error) {
 	return all.Joined(), nil
 }
 
-// Joined is the same set as ranges in order that neither overlap nor touch.
+// Joined returns the same set as sorted ranges that neither overlap nor touch.
 func (v VLANs) Joined() VLANs {
 	v = slices.Clone(v)
 	slices.SortFunc(v, func(a, b VLANRange) int { return cmp.Compare(a.First, b.First) })
@@ -56,7 +56,7 @@ func (v VLANs) Joined() VLANs {
 	return out
 }
 
-// String writes it as ParseVLANs reads it.
+// String prints the set as ParseVLANs reads it.
 func (v VLANs) String() string {
 	parts := make([]string, len(v))
 	for i, r := range v {
@@ -68,12 +68,12 @@ func (v VLANs) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Has says whether the ID is in the set.
+// Has reports whether the ID is in the set.
 func (v VLANs) Has(id int) bool {
 	return slices.ContainsFunc(v, func(r VLANRange) bool { return r.First <= id && id <= r.Last })
 }
 
-// Contains says whether all of w is in the set.
+// Contains reports whether all of w is in the set.
 func (v VLANs) Contains(w VLANs) bool {
 	for _, r := range w {
 		if !slices.ContainsFunc(v, func(mine VLANRange) bool { return mine.First <= r.First && r.Last <= mine.Last }) {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// VirtualPF is the definition of an SR-IOV physical function that QEMU emulates for a VM, with
-// its VFs (Virtual PF, section 3). It names what should be; the domain in libvirt has the devices.
+// VirtualPF is the definition of an SR-IOV physical function that QEMU emulates for a VM, with its VFs (Virtual PF, section 3).
+// It is the desired state; the domain in libvirt has the devices.
 type VirtualPF struct {
 	VM      VMID        `json:"vm"`
-	VMName  string      `json:"vm_name"` // as it was last seen
+	VMName  string      `json:"vm_name"` // as last seen
 	Name    string      `json:"name"`    // unique in the VM: "vpf0"
 	Model   VPFModel    `json:"model"`
 	Backend VPFBackend  `json:"backend"`
-	Network string      `json:"network"` // the bridge that its taps are ports of; of backend vdpa a VDPAWant.Manager
+	Network string      `json:"network"` // the bridge that its taps are ports of; with backend vdpa a VDPAWant.Manager
 	MAC     MAC         `json:"mac"`     // of the PF itself
 	ARI     bool        `json:"ari,omitempty"`
 	VFs     []VirtualVF `json:"vfs"` // VFs[i] is number i in the guest (virtfn<i>)
@@ -24,7 +24,7 @@ type VirtualPF struct {
 	By      string      `json:"by,omitempty"` // who defined it
 }
 
-// VirtualVF is one of its VFs: what the host has set for it, and what the guest asked for since.
+// VirtualVF is a VF of a virtual PF: what the host has configured for it, and what the guest has requested since.
 type VirtualVF struct {
 	MAC   MAC        `json:"mac"` // that QEMU gives it
 	Port  PortPolicy `json:"port"`
@@ -34,7 +34,7 @@ type VirtualVF struct {
 // VPFModel is the device that QEMU emulates.
 type VPFModel string
 
-// The models. Every virtual VF of virtio has a tap (or vDPA device) of its own; all of an igb share one.
+// Values of VPFModel. Every virtio virtual VF has its own tap (or vDPA device); those of an igb share one.
 const (
 	VPFVirtio VPFModel = "virtio"
 	VPFIGB    VPFModel = "igb"
@@ -43,7 +43,7 @@ const (
 // VPFBackend is what carries a virtual VF's frames on the host.
 type VPFBackend string
 
-// The backends.
+// Values of VPFBackend.
 const (
 	BackendTap  VPFBackend = "tap"
 	BackendVDPA VPFBackend = "vdpa"
@@ -51,7 +51,7 @@ const (
 
 // Bounds of a virtual PF.
 const (
-	MaxVirtualVFs    = 255 // that QEMU takes, with ARI
+	MaxVirtualVFs    = 255 // that QEMU supports, with ARI
 	MaxVirtualVFsIGB = 7   // that the emulated 82576 has
 	MaxFunctionVFs   = 7   // beside the PF in one slot, without ARI
 	MaxPortMACs      = 8
@@ -59,13 +59,13 @@ const (
 	MaxTrunkRanges   = 8
 )
 
-// PFAlias and VFAlias name its devices in the domain. libvirt wants "ua-" in front.
+// PFAlias returns the alias of the PF itself in the domain. libvirt requires the prefix "ua-".
 func (p *VirtualPF) PFAlias() string { return VPFAlias(p.Name, -1) }
 
-// VFAlias is that of VF number i.
+// VFAlias returns the alias of VF number i.
 func (p *VirtualPF) VFAlias(i int) string { return VPFAlias(p.Name, i) }
 
-// VPFAlias is the alias of a virtual PF (vf is -1) or of one of its VFs.
+// VPFAlias returns the alias of a virtual PF (vf is -1) or of one of its VFs.
 func VPFAlias(name string, vf int) string {
 	if vf < 0 {
 		return vpfPrefix + name + "-pf"
@@ -75,7 +75,7 @@ func VPFAlias(name string, vf int) string {
 
 const vpfPrefix = "ua-vpf-"
 
-// ParseVPFAlias reads such an alias; vf is -1 for the PF itself.
+// ParseVPFAlias parses such an alias; vf is -1 for the PF itself.
 func ParseVPFAlias(alias string) (name string, vf int, ok bool) {
 	rest, ok := strings.CutPrefix(alias, vpfPrefix)
 	i := strings.LastIndexByte(rest, '-')
@@ -91,40 +91,41 @@ func ParseVPFAlias(alias string) (name string, vf int, ok bool) {
 	return name, vf, VPFAlias(name, vf) == alias
 }
 
-// PortPolicy is what the embedded switch holds a virtual VF to. The zero value lets it
-// send untagged frames from its own MAC alone, as soon as somebody in the guest has it.
+// PortPolicy is the policy that the embedded switch enforces on a virtual VF. The zero value lets it send untagged frames from
+// its own MAC only, as soon as somebody in the guest has it.
 type PortPolicy struct {
-	MACs      []MAC        `json:"macs,omitempty"`      // that it may send from beside its own
+	MACs      []MAC        `json:"macs,omitempty"`      // that it may send from, beside its own
 	VLAN      int          `json:"vlan,omitempty"`      // access: 1-4094; 0: none
-	Trunk     VLANs        `json:"trunk,omitempty"`     // tags that it may send and receives itself; not with VLAN
+	Trunk     VLANs        `json:"trunk,omitempty"`     // tags that it may send and receive itself; not with VLAN
 	NoSpoof   bool         `json:"no_spoof,omitempty"`  // source MACs are not checked (spoof check off)
-	CheckARP  bool         `json:"check_arp,omitempty"` // ARP and ND speak for its MACs and Addresses alone
+	CheckARP  bool         `json:"check_arp,omitempty"` // its ARP and ND may announce only its MACs and Addresses
 	Addresses []netip.Addr `json:"addresses,omitempty"` // that it may send from; empty: any
 	Link      LinkMode     `json:"link,omitempty"`
 	Isolated  bool         `json:"isolated,omitempty"` // it reaches no other isolated port of the bridge
-	SLA       SLA          `json:"sla,omitzero"`       // inside what the VM's virtual PF has
+	SLA       SLA          `json:"sla,omitzero"`       // within what the VM's virtual PF has
 }
 
-// LinkMode is what a virtual VF's link does.
+// LinkMode is when a virtual VF's link is up.
 type LinkMode string
 
-// The modes.
+// Values of LinkMode.
 const (
-	LinkAuto LinkMode = ""     // up while somebody in the guest has it, or always where no channel is
-	LinkUp   LinkMode = "up"   // always, as soon as the policy stands
+	LinkAuto LinkMode = ""     // up while somebody in the guest has it, or always without a channel
+	LinkUp   LinkMode = "up"   // always, once the policy is in place
 	LinkDown LinkMode = "down" // never
 )
 
-// VFGrant is what somebody in the guest asked for and was given.
+// VFGrant is what somebody in the guest requested and was granted.
 type VFGrant struct {
-	Owner string     `json:"owner"`        // who holds it: a container and its interface, as the guest says
-	Port  PortPolicy `json:"port"`         // as asked for, within host policy: counts instead of the host's
-	MAC   MAC        `json:"mac,omitzero"` // that the pod's interface has, if not the VF's own
+	Owner string     `json:"owner"`        // who holds it: a container and its interface, as the guest reports
+	Port  PortPolicy `json:"port"`         // as requested, within host policy: replaces the host's
+	MAC   MAC        `json:"mac,omitzero"` // of the pod's interface, if not the VF's own
 	Asked VFRequest  `json:"asked,omitzero"`
 	Since time.Time  `json:"since"`
 }
 
-// VFRequest is what a guest asked for a virtual VF. The zero value, as a whole and of each field, asks for what the host has set.
+// VFRequest is what a guest requested for a virtual VF. The zero value, as a whole and of each field, requests what the host has
+// configured.
 type VFRequest struct {
 	MAC       MAC          `json:"mac,omitzero"`
 	VLAN      int          `json:"vlan,omitempty"`
@@ -135,12 +136,12 @@ type VFRequest struct {
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	Down      bool         `json:"down,omitempty"` // the link is to be down
 	Guarantee Rate         `json:"guarantee,omitzero"`
-	Limit     Rate         `json:"limit,omitzero"`   // of what it sends
-	Receive   Rate         `json:"receive,omitzero"` // the limit of what it receives
+	Limit     Rate         `json:"limit,omitzero"`   // on what it sends
+	Receive   Rate         `json:"receive,omitzero"` // on what it receives
 	Weight    float64      `json:"weight,omitempty"`
 }
 
-// Effective is what the switch holds the VF to now.
+// Effective returns the policy that the switch enforces on the VF now.
 func (v *VirtualVF) Effective() PortPolicy {
 	if v.Grant != nil {
 		return v.Grant.Port
@@ -148,13 +149,13 @@ func (v *VirtualVF) Effective() PortPolicy {
 	return v.Port
 }
 
-// SwitchPort is what stands, or should stand, on a tap. A frame from the guest belongs to the first Rule that has its source
-// MAC; one that belongs to none is dropped, unless a Rule checks no source.
+// SwitchPort is the actual or desired state of a tap's port. A frame from the guest belongs to the first Rule that has its source
+// MAC; a frame that belongs to none is dropped, unless a Rule does not check the source.
 type SwitchPort struct {
 	Tap      string       `json:"tap"`
 	Bridge   string       `json:"bridge,omitempty"`
 	Isolated bool         `json:"isolated,omitempty"`
-	Rules    []SwitchRule `json:"rules"` // one, but of an igb, whose VFs share the tap
+	Rules    []SwitchRule `json:"rules"` // one, except for an igb, whose VFs share the tap
 }
 
 // SwitchRule is what one virtual VF may send and receive at a tap.
@@ -162,24 +163,24 @@ type SwitchRule struct {
 	MACs      []MAC        `json:"macs"` // at least one
 	VLAN      int          `json:"vlan,omitempty"`
 	Trunk     VLANs        `json:"trunk,omitempty"`
-	Spoof     bool         `json:"spoof,omitempty"` // any source MAC will do
+	Spoof     bool         `json:"spoof,omitempty"` // any source MAC is allowed
 	CheckARP  bool         `json:"check_arp,omitempty"`
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	Limit     Rate         `json:"limit,omitzero"`   // of what it sends, beside what the bandwidth controller lets the tap send
-	Receive   Rate         `json:"receive,omitzero"` // of what it receives
+	Limit     Rate         `json:"limit,omitzero"`   // on what it sends, beside the bandwidth controller's limit on the tap
+	Receive   Rate         `json:"receive,omitzero"` // on what it receives
 }
 
-// SwitchPortState is a SwitchPort as it is found on the host.
+// SwitchPortState is a SwitchPort as found on the host.
 type SwitchPortState struct {
 	SwitchPort
 	Index    int          `json:"ifindex"`
-	Detached Tri          `json:"detached"` // the tap has gone, or somebody has removed the programs
+	Detached Tri          `json:"detached"` // the tap is gone, or somebody has removed the programs
 	Counts   []SwitchDrop `json:"counts"`   // by Rule; one more for frames that belong to none
 }
 
-// SwitchDrop counts frames of a Rule that were dropped, by reason, since the port was made.
+// SwitchDrop counts the dropped frames of a Rule, by reason, since the port was created.
 type SwitchDrop struct {
-	Spoof uint64 `json:"spoof"` // source MAC, ARP, ND or address that it may not use, or a group of bridges
-	VLAN  uint64 `json:"vlan"`  // a tag that it may not use, or is not for it
-	Rate  uint64 `json:"rate"`  // above Limit or Receive; what is above what the tap may carry is of its one rule, or of none
+	Spoof uint64 `json:"spoof"` // a source MAC, ARP, ND or address that it may not use, or a group of bridges
+	VLAN  uint64 `json:"vlan"`  // a tag that it may not use, or that is not for it
+	Rate  uint64 `json:"rate"`  // above Limit or Receive; frames above the tap's limit count for its only rule, or for none
 }

@@ -9,11 +9,11 @@ import (
 var (
 	// vpfName becomes part of aliases, which are IDs in QEMU, and of names of vDPA devices.
 	vpfName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}$`)
-	// bridgeName is that of an interface of Linux.
+	// bridgeName matches names of Linux interfaces.
 	bridgeName = regexp.MustCompile(`^[^\s/:]{1,15}$`)
 )
 
-// Check says what is wrong with the definition by itself, and what would be right. What its VFs may do is not looked at.
+// Check reports what is wrong with the definition by itself, and what would be right. It does not check the policies of its VFs.
 func (p *VirtualPF) Check() error {
 	n := len(p.VFs)
 	switch {
