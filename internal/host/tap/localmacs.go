@@ -11,21 +11,21 @@ import (
 	"sluice/internal/model"
 )
 
-// localMACs is the map of the addresses on this host, which the programs of all taps share.
+// localMACs is the map of MAC addresses on this host, shared by the programs of all taps.
 type localMACs struct {
 	table *ebpf.Map
 	known map[macKey]bool
 }
 
-// macKey is an address as it is at the beginning of a frame, and two zeroes.
+// macKey is an address in frame order, padded with two zero bytes.
 type macKey [8]byte
 
 const (
 	localPin  = "macs"
-	mostLocal = 1 << 16 // addresses; one that finds no room goes through its shaper
+	mostLocal = 1 << 16 // addresses; frames to one that does not fit go through the shaper
 )
 
-// localMACs opens the map that is pinned, or makes one.
+// localMACs opens the pinned map, or creates one.
 func (s *taps) localMACs() (*localMACs, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

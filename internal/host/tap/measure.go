@@ -7,8 +7,8 @@ import (
 	"sluice/internal/host/bpf"
 )
 
-// measure finds out how many frames the NIC will make of this one, and their bits. For what
-// comes from a guest the kernel has not counted the segments yet.
+// measure computes how many frames the NIC will make of this one, and their bits on the wire. The kernel has not yet counted the
+// segments of frames from a guest.
 func measure() asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Imm(asm.R1, 1),
@@ -23,7 +23,7 @@ func measure() asm.Instructions {
 		asm.Mov.Imm(asm.R4, headerBytes),
 		asm.FnSkbLoadBytes.Call(),
 		asm.JNE.Imm(asm.R0, 0, "measured"),
-		// R1: where the transport header begins, R2: its protocol.
+		// R1: offset of the transport header, R2: its protocol.
 		asm.LoadMem(asm.R3, asm.RFP, stackHeader+12, asm.Half),
 		asm.JEq.Imm(asm.R3, int32(bpf.NetworkOrder(unix.ETH_P_IPV6)), "IPv6"),
 		asm.LoadMem(asm.R1, asm.RFP, stackHeader+14, asm.Byte),
@@ -52,7 +52,7 @@ func measure() asm.Instructions {
 		asm.LSh.Imm(asm.R1, 2),
 		asm.LoadMem(asm.R5, asm.RFP, stackHeader+8, asm.DWord),
 		asm.Add.Reg(asm.R5, asm.R1),
-		// Segments: what the headers leave of the frame, divided and rounded up.
+		// Segments: the payload divided by the segment size, rounded up.
 		asm.JGE.Reg(asm.R5, regBits, "measured").WithSymbol("headers"),
 		asm.LoadMem(asm.R2, regFrame, skbGSOSize, asm.Word),
 		asm.Mov.Reg(asm.R1, regBits),
@@ -61,7 +61,7 @@ func measure() asm.Instructions {
 		asm.Sub.Imm(asm.R1, 1),
 		asm.Div.Reg(asm.R1, asm.R2),
 		asm.StoreMem(asm.RFP, stackSegments, asm.R1, asm.DWord),
-		// Each but the first gets a copy of the headers.
+		// Every segment but the first gets a copy of the headers.
 		asm.Sub.Imm(asm.R1, 1),
 		asm.Mul.Reg(asm.R1, asm.R5),
 		asm.Add.Reg(regBits, asm.R1),

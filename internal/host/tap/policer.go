@@ -9,20 +9,19 @@ import (
 	"sluice/internal/host/bpf"
 )
 
-// policer is the program for one direction of a tap: it drops what is above the limits, and
-// sends what the guest sends through a shaper if there is one. The limits are in the tap's
-// map, so a change of them needs no other program.
+// policer is the program for one direction of a tap: it drops what exceeds the limits, and redirects what the guest sends to a
+// shaper if there is one. The limits are in the tap's map, so changing them needs no new program.
 //
-// A meter is the virtual scheduling of ITU-T I.371 (a token bucket told by time): one number,
-// the time at which all that was let through would have been sent at the limit. A frame passes while that is not
-// more than the burst ahead of now. It needs no lock: the frame's cost is added atomically, so that
-// no CPU's frame goes uncounted; several CPUs that look at the same moment may each let a frame
-// through, and what they took too much is paid for by the frames that follow. That leaves no remainders to lose, either.
+// A meter is the virtual scheduling algorithm of ITU-T I.371, equivalent to a token bucket. Its only state is the time at which
+// everything let through so far would have been sent at the limit. A frame passes while that is at most the burst ahead of now. A
+// meter needs no lock: each frame's cost is added atomically, so every CPU's frames are counted. CPUs that check at the same
+// moment may each let a frame through, and the frames that follow pay for the excess. There are no rounding remainders to lose
+// either.
 type policer struct {
 	dir    int
 	policy *ebpf.Map   // the tap's
-	local  *ebpf.Map   // MACs that are no shaper's business
-	port   *switchPort // nil: the tap is none
+	local  *ebpf.Map   // MACs whose frames bypass the shaper
+	port   *switchPort // nil: the tap is no switch port
 }
 
 // Directions, as the guest sees them.
@@ -38,20 +37,19 @@ const (
 	skbGSOSize  = 176
 )
 
-// vlanTag is what a VLAN adds, which the kernel keeps beside the frame.
+// vlanTag is the size of a VLAN tag, which the kernel keeps outside the frame.
 const vlanTag = 4
 
-// Places in the program's stack.
+// Stack slots of the program.
 const (
 	stackSegments = -8
 	stackLeased   = -16
-	stackShaper   = -24 // the one that the frame goes to, 0: none
+	stackShaper   = -24 // the one to redirect the frame to, 0: none
 	stackHeader   = -80 // the frame's first bytes
 	headerBytes   = 54  // Ethernet and IPv6
 )
 
-// Registers that hold throughout: the frame, the tap's map, the time in ticks, and the
-// frame's bits on the wire.
+// Registers with a fixed use: the frame, the tap's map, the time in ticks, and the frame's bits on the wire.
 const (
 	regFrame = asm.R6
 	regMap   = asm.R7
@@ -111,8 +109,8 @@ func (p policer) program() asm.Instructions {
 	return insns
 }
 
-// forMeters makes what is to be done for each meter; those of what is allowed now are left out when the lease is
-// over, and until then each of them counts in place of the contract.
+// forMeters emits code for each meter. The leased meters (Now) are skipped when the lease is over; until then each of them
+// replaces its contract meter.
 func (p policer) forMeters(what string, each func(m meter, done string) asm.Instructions) (insns asm.Instructions) {
 	end := what + "ed"
 	for m := range meters {
@@ -123,7 +121,7 @@ func (p policer) forMeters(what string, each func(m meter, done string) asm.Inst
 			)
 		}
 		done := fmt.Sprint(what, " ", m)
-		if m == contractBits && p.dir == dirTx { // the shaper's class keeps to it, and TCP runs better there
+		if m == contractBits && p.dir == dirTx { // the shaper's class enforces the contract, and TCP runs better there
 			insns = append(insns,
 				asm.LoadMem(asm.R1, asm.RFP, stackShaper, asm.DWord),
 				asm.JNE.Imm(asm.R1, 0, done),
@@ -153,7 +151,8 @@ func (p policer) charge(m meter, done string) asm.Instructions {
 	return chargeMeter(regMap, m.word(p.dir), m, done)
 }
 
-// checkMeter jumps if the meter is more than its burst ahead. It begins at that word of what base points to.
+// checkMeter jumps to above if the meter is more than its burst ahead of now. The meter begins at that word of what base points
+// to.
 func checkMeter(base asm.Register, word int, done, above string) asm.Instructions {
 	at := int16(word * 8)
 	return asm.Instructions{
@@ -166,7 +165,7 @@ func checkMeter(base asm.Register, word int, done, above string) asm.Instruction
 	}
 }
 
-// chargeMeter adds what the frame costs to the meter, which is never behind the time.
+// chargeMeter adds the cost of the frame to the meter, after moving a meter that is behind up to the current time.
 func chargeMeter(base asm.Register, word int, m meter, done string) asm.Instructions {
 	at := int16(word * 8)
 	insns := asm.Instructions{
@@ -182,20 +181,20 @@ func chargeMeter(base asm.Register, word int, m meter, done string) asm.Instruct
 	return append(insns,
 		asm.LoadMem(asm.R0, base, at+meterTAT*8, asm.DWord),
 		asm.JGE.Reg(asm.R0, regNow, add),
-		compareAndSwap(base, regNow, at+meterTAT*8), // if not, another CPU did
+		compareAndSwap(base, regNow, at+meterTAT*8), // if it fails, another CPU has done it
 		asm.AddAtomic.Mem(base, asm.R3, asm.DWord, at+meterTAT*8).WithSymbol(add),
 	)
 }
 
-// compareAndSwap stores src in memory if that holds what R0 does. ebpf v0.22 writes every
-// atomic operation as an addition unless the constant says which it is.
+// compareAndSwap stores src in memory if the memory equals R0. ebpf v0.22 encodes every atomic operation as an addition unless
+// the constant gives the operation.
 func compareAndSwap(dst, src asm.Register, offset int16) asm.Instruction {
 	ins := asm.CmpXchg.Mem(dst, src, asm.DWord, offset)
 	ins.Constant = int64(asm.CmpXchg >> 8)
 	return ins
 }
 
-// aim finds out whether the frame goes through a shaper: not if it is for a tap of this host.
+// aim decides whether the frame goes through a shaper: not if its destination is a tap of this host.
 func (p policer) aim() asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Imm(asm.R1, 0),
@@ -222,8 +221,7 @@ func (p policer) aim() asm.Instructions {
 	}
 }
 
-// shape gives the frame its class and sends it out of the shaper, which gives it back behind
-// this program.
+// shape sets the frame's class and redirects it to the shaper, which reinjects it behind this program.
 func (p policer) shape() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R2, asm.RFP, stackShaper, asm.DWord),
@@ -237,7 +235,7 @@ func (p policer) shape() asm.Instructions {
 	}
 }
 
-// drop counts the frame as the tap's own counters do: a frame that is to be cut up is one.
+// drop counts the frame the way the tap's own counters do: one that is still to be segmented counts once.
 func (p policer) drop() asm.Instructions {
 	base := wordMeters + p.dir*dirWords
 	return asm.Instructions{

@@ -9,15 +9,15 @@ import (
 	"sluice/internal/model"
 )
 
-// policyMemory is the value of a tap's map, shared between this process and the programs on
-// the tap: 64-bit words, each written at once, so that no program ever sees half a number.
+// policyMemory is the value of a tap's map, shared between this process and the programs of the tap. It consists of 64-bit words,
+// each accessed atomically.
 type policyMemory struct{ *sharedWords }
 
-// What is where in it, in words. A change of this needs another policyLayout.
+// Layout of policyMemory, in words. A change needs a new policyLayout.
 const (
 	policyLayout = 1
 
-	wordDeadline = 1 // ns of CLOCK_MONOTONIC: until when what is allowed now holds
+	wordDeadline = 1 // ns of CLOCK_MONOTONIC: end of the lease
 	wordShaper   = 2 // ifindex, 0: none
 	wordClass    = 3
 	wordMeters   = 8 // of tx, then of rx
@@ -25,10 +25,10 @@ const (
 	dirWords     = 32
 
 	// Of a meter.
-	meterRate  = 0 // bits/s or packets/s, 0: none; for reading back
+	meterRate  = 0 // bits/s or packets/s, 0: none; only for reading back
 	meterCost  = 1 // see meter.cost
 	meterBurst = 2 // ticks
-	meterTAT   = 3 // ticks; the program's
+	meterTAT   = 3 // ticks, theoretical arrival time; written by the program
 
 	// Of a direction, after its meters.
 	wordDroppedPackets = 16
@@ -41,7 +41,7 @@ const (
 // meter is one limit of a direction.
 type meter int
 
-// The meters, in the order that the program asks them.
+// The meters, in the order in which the program checks them.
 const (
 	contractBits meter = iota
 	contractPackets
@@ -52,7 +52,7 @@ const (
 
 func (m meter) bits() bool { return m == contractBits || m == nowBits }
 
-// leased is the meter that counts in place of a contract's while there is a lease.
+// leased returns the meter that replaces a contract's meter during a lease.
 func (m meter) leased() (now meter, ok bool) {
 	switch m {
 	case contractBits:
@@ -65,30 +65,30 @@ func (m meter) leased() (now meter, ok bool) {
 
 func (m meter) word(dir int) int { return wordMeters + dir*dirWords + int(m)*meterWords }
 
-// Time is counted in ticks of 1/16 ns, so that the shortest frame at 100 Gbit/s still costs
-// 113 of them: what is lost by rounding stays below 1 %. 64 bits last for 36 years of uptime.
+// Time is counted in ticks of 1/16 ns: the shortest frame at 100 Gbit/s then costs 113 ticks, and rounding errors stay below 1 %.
+// 64 bits last for 36 years of uptime.
 const (
 	tickShift = 4
 	second    = 1e9 << tickShift // in ticks
-	costShift = 16               // of what a bit costs, since that is less than a tick
+	costShift = 16               // of the cost of a bit, which is less than a tick
 )
 
-// How much may come at once after a pause.
+// The permitted bursts after a pause.
 const (
-	// contractBurst is what TCP needs to reach most of a contract: with 20 ms one CUBIC flow
-	// had 43 % of it at a round trip of 0.1 ms, with 100 ms five flows had all.
+	// contractBurst is what TCP needs to use most of a contract: with 20 ms, one CUBIC flow reached 43 % of it at a round-trip
+	// time of 0.1 ms; with 100 ms, five flows reached all of it.
 	contractBurst = 100 * time.Millisecond
-	// nowBurst is short, since it is taken from others' guarantees.
+	// nowBurst is short because it is taken from the guarantees of others.
 	nowBurst = 20 * time.Millisecond
 	// minBurst, in packets of 1538 bytes on the wire, is TCP's initial window (RFC 6928).
 	minBurst     = 10
 	minBurstBits = minBurst * 1538 * 8
 )
 
-// minBits is the lowest limit in bits/s, and keeps what a packet costs within 64 bits.
+// minBits is the lowest limit in bits/s; it keeps the cost of a packet within 64 bits.
 const minBits = 8000
 
-// cost is what a bit costs at that rate, in ticks << costShift, or a packet, in ticks.
+// cost returns the cost of a bit at that rate, in ticks << costShift, or of a packet, in ticks.
 func (m meter) cost(rate uint64) uint64 {
 	one := uint64(second)
 	if m.bits() {
@@ -109,10 +109,9 @@ func (m meter) burst(rate uint64) uint64 {
 	return max(uint64(d)<<tickShift, least)
 }
 
-// newPolicyMap makes a tap's map.
 func newPolicyMap() (*ebpf.Map, error) { return newSharedMap("sluice_tap", policyWords) }
 
-// openPolicyMemory maps a tap's map into memory. It says errLayout if it is no such map.
+// openPolicyMemory maps a tap's map into memory. It returns errLayout if the map has another layout.
 func openPolicyMemory(m *ebpf.Map) (*policyMemory, error) {
 	words, err := openShared(m, policyWords, policyLayout)
 	if err != nil {
@@ -121,7 +120,7 @@ func openPolicyMemory(m *ebpf.Map) (*policyMemory, error) {
 	return &policyMemory{words}, nil
 }
 
-// read says what stands, except whether it is attached.
+// read returns the policy without Index and Detached.
 func (p *policyMemory) read(tap string, now uint64) TapPolicy {
 	rate := func(dir int, b, packets meter) model.Rate {
 		return model.Rate{Bits: p.word(b.word(dir) + meterRate), Packets: p.word(packets.word(dir) + meterRate)}
@@ -141,7 +140,7 @@ func (p *policyMemory) dropped(dir int) Dropped {
 	return Dropped{Packets: p.word(base + wordDroppedPackets), Bytes: p.word(base + wordDroppedBytes)}
 }
 
-// write makes a policy stand, with its lease.
+// write writes a policy and renews its lease.
 func (p *policyMemory) write(t TapPolicy, now uint64, lease time.Duration) {
 	for dir, rates := range map[int]PathRates{dirTx: t.Tx, dirRx: t.Rx} {
 		p.setMeter(contractBits, contractBits.word(dir), rates.Contract.Bits, now)
@@ -150,14 +149,14 @@ func (p *policyMemory) write(t TapPolicy, now uint64, lease time.Duration) {
 		p.setMeter(nowPackets, nowPackets.word(dir), rates.Now.Packets, now)
 	}
 	if uint64(t.Shaper) != p.word(wordShaper) {
-		p.set(wordShaper, 0) // no frame goes to the new shaper with the old one's class
+		p.set(wordShaper, 0) // no frame may go to the new shaper with the old one's class
 	}
 	p.set(wordClass, uint64(t.Class))
 	p.set(wordShaper, uint64(t.Shaper))
 	p.set(wordDeadline, now+uint64(lease))
 }
 
-// monotonic is the time as programs see it, in ns.
+// monotonic returns the time in ns on the clock that the programs use.
 func monotonic() uint64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

@@ -1,5 +1,5 @@
-// Package tap holds what guests send and receive through taps to limits, and to the rules of the embedded switch, by eBPF programs (TCX) that
-// outlive the process.
+// Package tap enforces limits and the rules of the embedded switch on what guests send and receive through taps. It uses eBPF
+// programs (TCX) that outlive the process.
 package tap
 
 import (
@@ -11,7 +11,7 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// Taps are those of a network namespace.
+// Taps manages the taps of a network namespace.
 type Taps struct {
 	k       *sysif.Kernel
 	links   *netdev.Devices
@@ -19,10 +19,10 @@ type Taps struct {
 	taps    *taps
 }
 
-// New pins programs and maps there. What a tap is allowed holds for so long after UpdateTap. Close closes what is open; what is pinned stays.
+// New returns the Taps that pin programs and maps in pins. lease is how long the leased rates of a policy apply after UpdateTap.
 func New(k *sysif.Kernel, links *netdev.Devices, bridges *bridge.Bridges, pins bpf.Pins, lease time.Duration) *Taps {
 	return &Taps{k: k, links: links, bridges: bridges, taps: newTaps(pins, lease, k.Log)}
 }
 
-// Close closes what is open.
+// Close closes what this process has open; pinned objects stay.
 func (h *Taps) Close() error { return h.taps.drop() }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedWords is the value of a map with one entry, shared between this process and programs: 64-bit words, each written
-// at once, so that nobody ever sees half a number. The first says how the others are laid out.
+// sharedWords is the value of a map with one entry, shared between this process and programs. It consists of 64-bit words, each
+// accessed atomically. The first word is the layout version of the others.
 type sharedWords struct {
 	raw   []byte
 	words []uint64
@@ -20,7 +20,7 @@ type sharedWords struct {
 
 const wordLayout = 0
 
-// newSharedMap makes such a map.
+// newSharedMap creates a map for sharedWords.
 func newSharedMap(name string, words int) (*ebpf.Map, error) {
 	m, err := ebpf.NewMap(&ebpf.MapSpec{
 		Name: name, Type: ebpf.Array, KeySize: 4, ValueSize: uint32(words * 8), MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE,
@@ -33,7 +33,7 @@ func newSharedMap(name string, words int) (*ebpf.Map, error) {
 
 var errLayout = errors.New("was made by another version")
 
-// openShared maps a map into memory. It says errLayout if it is no such map.
+// openShared maps a map into memory. It returns errLayout if the map has another layout.
 func openShared(m *ebpf.Map, words int, layout uint64) (*sharedWords, error) {
 	if m.Type() != ebpf.Array || m.ValueSize() != uint32(words*8) || m.Flags()&unix.BPF_F_MMAPABLE == 0 {
 		return nil, errLayout
@@ -58,8 +58,8 @@ func (p *sharedWords) word(i int) uint64 { return atomic.LoadUint64(&p.words[i])
 
 func (p *sharedWords) set(i int, v uint64) { atomic.StoreUint64(&p.words[i], v) }
 
-// setMeter changes the limit of a meter whose words begin at that one. What was sent too much by now stays the same number of bits or
-// packets, so that a limit that rises is felt at once, and one that changes often grants no burst each time.
+// setMeter changes the limit of the meter that begins at that word. The excess so far stays the same number of bits or packets: a
+// raised limit takes effect at once, and frequent changes do not grant a new burst each time.
 func (p *sharedWords) setMeter(m meter, at int, rate, now uint64) {
 	if rate != 0 && m.bits() {
 		rate = max(rate, minBits)
@@ -71,12 +71,12 @@ func (p *sharedWords) setMeter(m meter, at int, rate, now uint64) {
 		return
 	}
 	cost := m.cost(rate)
-	if p.word(at+meterRate) == rate && old == cost { // not if a process was killed in between
+	if p.word(at+meterRate) == rate && old == cost { // differs if a process was killed in between
 		return
 	}
 	p.set(at+meterBurst, m.burst(rate))
 	if old == 0 {
-		p.set(at+meterTAT, 0) // what an earlier limit was exceeded by, in its own ticks, is nothing to this one
+		p.set(at+meterTAT, 0) // the excess over an earlier limit, in its ticks, does not count against this one
 	} else {
 		rescale(&p.words[at+meterTAT], now<<tickShift, old, cost)
 	}
@@ -84,7 +84,7 @@ func (p *sharedWords) setMeter(m meter, at int, rate, now uint64) {
 	p.set(at+meterRate, rate)
 }
 
-// rescale changes how far a meter is ahead of or behind the time by cost/old.
+// rescale multiplies the time by which a meter is ahead of now by cost/old.
 func rescale(tat *uint64, now, old, cost uint64) {
 	for {
 		have := atomic.LoadUint64(tat)

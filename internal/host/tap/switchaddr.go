@@ -11,39 +11,40 @@ import (
 	"sluice/internal/model"
 )
 
-// speaking holds what a guest says of addresses to one rule: the sources of IP, and what ARP, RARP and neighbour discovery (ND,
-// RFC 4861) tell others of who has which address. Nor may it serve what a network has one of: routers, DHCP, queriers of groups.
+// speaking checks the addresses that a guest uses or claims against one rule: IP sources, and the bindings announced by ARP, RARP
+// and neighbour discovery (ND, RFC 4861). It also keeps the guest from acting as a router, DHCP server or multicast querier.
 //
-//   - Sources: one of Addresses; 0.0.0.0 to 255.255.255.255 (DHCP); :: to a group (duplicate address detection, MLD); the link-local
-//     address that is made of one of its MACs (EUI-64). A guest that makes its link-local address otherwise needs it in Addresses.
-//   - ARP: requests and replies for IPv4 over Ethernet, from one of its MACs and Addresses, or from 0.0.0.0 for one of them: such a
-//     probe (RFC 5227) makes others give up the address that it asks for.
-//   - RARP: that one of its MACs is here, as QEMU tells after a migration.
-//   - ND: link-layer options with one of its MACs; advertisements for its Addresses, and solicitations from :: too, which claim an address as
-//     probes do; no router advertisement and no redirect.
-//   - Nothing to the ports of DHCP's clients, and no query of IGMP or MLD, though it be in an IPv4 packet with options.
-//   - Of IPv6's extension headers there may be hop-by-hop options (MLD has them) and, but for ICMPv6, a fragment's: behind others any of
-//     this might hide. So a large ping over IPv6 does not pass, nor does AH. Of fragments the first has the ports, since a later one
-//     begins at least 8 bytes behind.
-//   - No checksum that the kernel is to fill in (VIRTIO_NET_HDR_F_NEEDS_CSUM) in what is looked at, nor behind ICMPv6, IGMP, options of
-//     IPv4 and the extension headers above: it does so when the frame has passed.
-//   - No IEEE 802.3 frames with a length: the header behind that (SNAP) might hide any of this.
+//   - Sources: one of Addresses; 0.0.0.0 to 255.255.255.255 (DHCP); :: to a multicast group (duplicate address detection, MLD);
+//     the link-local address formed from one of its MACs (EUI-64). A guest that forms its link-local address otherwise needs it
+//     in Addresses.
+//   - ARP: requests and replies for IPv4 over Ethernet, from one of its MACs and Addresses, or from 0.0.0.0 for one of its
+//     Addresses. Such a probe (RFC 5227) makes other hosts give up the probed address.
+//   - RARP: announcements of its own MACs, as QEMU sends after a migration.
+//   - ND: link-layer options with one of its MACs; advertisements for its Addresses, and likewise solicitations from ::, which
+//     claim an address as probes do; no router advertisements and no redirects.
+//   - Nothing to the ports of DHCP clients, and no IGMP or MLD queries, even in an IPv4 packet with options.
+//   - IPv6 extension headers: only hop-by-hop options (used by MLD) and, except with ICMPv6, a fragment header. Others could hide
+//     any of the above. Therefore fragmented pings over IPv6 and AH do not pass. Only the first fragment contains the ports,
+//     since a later one begins at least 8 bytes further.
+//   - No checksum left for the kernel to fill in (VIRTIO_NET_HDR_F_NEEDS_CSUM) inside the inspected bytes, nor behind ICMPv6,
+//     IGMP, IPv4 options and the extension headers above: the kernel writes it after the frame has passed.
+//   - No IEEE 802.3 frames with a length field: the following SNAP header could hide any of the above.
 type speaking struct {
 	n    int
 	rule *model.SwitchRule
 }
 
-// stackNext is where in the program's stack that is which is read of headers behind IP's.
+// stackNext is the stack slot for what is read of headers behind the IP header.
 const stackNext = -120
 
-// Registers: where in the frame the header is that is looked at, its type, and where the IPv6 packet ends.
+// Registers: the type and frame offset of the header under inspection, and the end of the IPv6 packet.
 const (
 	regType   = asm.R7
 	regOffset = asm.R8
 	regEnd    = asm.R9
 )
 
-// Ports of clients, and a type of IGMP message.
+// Client ports, and an IGMP message type.
 const (
 	portDHCP   = 68
 	portDHCPv6 = 546
@@ -54,7 +55,7 @@ func (s speaking) label(what string) string { return fmt.Sprint(what, " of rule 
 
 func (s speaking) passes() string { return s.label("passes") }
 
-// check is for what comes from the guest.
+// check checks a frame from the guest.
 func (s speaking) check() asm.Instructions {
 	r := s.rule
 	if !r.CheckARP && len(r.Addresses) == 0 {
@@ -83,7 +84,7 @@ func (s speaking) check() asm.Instructions {
 	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(s.passes()))
 }
 
-// arpHeader reads a packet of ARP or RARP for IPv4 over Ethernet; what it is not is dropped.
+// arpHeader reads an ARP or RARP packet for IPv4 over Ethernet and drops any other.
 func arpHeader() asm.Instructions {
 	return append(loadBytes(14, stackText, 28, labelSpoof),
 		asm.LoadMem(asm.R1, asm.RFP, stackText, asm.Word),
@@ -94,7 +95,8 @@ func arpHeader() asm.Instructions {
 	)
 }
 
-// arpSender drops a packet whose sender has another MAC, and puts the sender's IPv4 address into R1 and R2, two bytes each.
+// arpSender drops a packet whose sender MAC is not one of the rule's, and loads the sender's IPv4 address into R1 and R2, two
+// bytes each.
 func (s speaking) arpSender(what string) asm.Instructions {
 	known := s.label(what + " known")
 	insns := asm.Instructions{
@@ -136,7 +138,7 @@ func (s speaking) arp() asm.Instructions {
 	return append(s.matchV4(insns, s.passes()), asm.Ja.Label(labelSpoof))
 }
 
-// rarp passes what only announces where a MAC is: a request by the guest, for itself, that tells no IP address.
+// rarp passes only announcements of a MAC: a request by the guest for itself, with sender IP address 0.
 func (s speaking) rarp() asm.Instructions {
 	insns := append(arpHeader(), asm.JNE.Imm(asm.R1, int32(bpf.NetworkOrder(3)), labelSpoof))
 	insns = append(insns, s.arpSender("RARP")...)
@@ -190,7 +192,7 @@ func (s speaking) ipv4() asm.Instructions {
 	return append(insns, s.udp(datagram, 14+20, portDHCP)...)
 }
 
-// udp looks at a datagram at regOffset, which is at usual if there are no options. No client is to get it.
+// udp checks the datagram at regOffset, which equals usual if there are no IP options, and drops it if it is for the client port.
 func (s speaking) udp(name string, usual int32, client uint16) asm.Instructions {
 	ports := name + " ports"
 	insns := asm.Instructions{
@@ -208,7 +210,7 @@ func (s speaking) udp(name string, usual int32, client uint16) asm.Instructions 
 	)
 }
 
-// matchV4 jumps if the address in R1 is one of the rule's.
+// matchV4 jumps to found if the address in R1 is one of the rule's.
 func (s speaking) matchV4(insns asm.Instructions, found string) asm.Instructions {
 	for _, a := range s.v4() {
 		insns = append(insns, asm.JEq.Imm32(asm.R1, word(a[:]), found))
@@ -216,7 +218,7 @@ func (s speaking) matchV4(insns asm.Instructions, found string) asm.Instructions
 	return insns
 }
 
-// word is four bytes of a frame as the program reads them.
+// word returns four bytes of a frame as the program loads them.
 func word(b []byte) int32 { return int32(binary.NativeEndian.Uint32(b)) }
 
 func (s speaking) v4() (all [][4]byte) {

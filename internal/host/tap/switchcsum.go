@@ -5,15 +5,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stackPartial is where in the program's stack it says whether the kernel is to fill in a checksum.
+// stackPartial is the stack slot that records whether the kernel is to fill in a checksum.
 const stackPartial = -168
 
-// findPartial notes at stackPartial whether the kernel is to fill in a checksum (VIRTIO_NET_HDR_F_NEEDS_CSUM), and drops a frame if that
-// comes to be in the Ethernet header. The guest chooses where it is, and by the rest of the frame what it is; it is filled in after all
-// checks. Newer kernels let it begin behind the Ethernet header alone; this holds for all.
+// findPartial records at stackPartial whether the kernel is to fill in a checksum (VIRTIO_NET_HDR_F_NEEDS_CSUM), and drops the
+// frame if that checksum lies in the Ethernet header. The guest chooses its place, and by the rest of the frame its value, and
+// the kernel writes it after all checks. Newer kernels accept only places behind the Ethernet header; this check covers all
+// kernels.
 //
-// No program is told of it, but two helpers behave accordingly. bpf_l4_csum_replace changes a checksum by a difference, but leaves one
-// alone that is still to be made: here "the checksum" is two bytes of the Ethernet header, which are put back. For the other see untouched.
+// Programs cannot query this, but two helpers reveal it. bpf_l4_csum_replace adjusts a checksum by a difference, but leaves a
+// checksum alone that is still to be filled in. Here "the checksum" is two bytes of the Ethernet header, which are restored. For
+// the other helper see cut.
 func findPartial() asm.Instructions {
 	const whole = "no checksum to come"
 	insns := asm.Instructions{
@@ -49,7 +51,7 @@ func findPartial() asm.Instructions {
 	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(whole))
 }
 
-// untouched drops a frame if the kernel is to fill in a checksum in its first n bytes.
+// untouched drops a frame if the kernel is to fill in a checksum that begins in its first n bytes.
 func untouched(what string, n int32) asm.Instructions {
 	whole := what + " untouched"
 	insns := asm.Instructions{
@@ -60,9 +62,8 @@ func untouched(what string, n int32) asm.Instructions {
 	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(whole))
 }
 
-// cut tries to cut a frame with a checksum to come off in the middle of it, if that begins in the first n bytes.
-// bpf_skb_change_tail refuses (EINVAL, and nothing has changed) to cut such a frame off before the end of the checksum; one that it does
-// cut off is dropped.
+// cut drops a frame whose pending checksum does not lie behind its first n bytes. bpf_skb_change_tail refuses to cut such a frame
+// off before the end of the checksum: it returns EINVAL and changes nothing. A frame that it does truncate is dropped.
 func cut(n int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, regFrame),

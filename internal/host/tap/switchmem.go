@@ -13,17 +13,17 @@ import (
 	"sluice/internal/model"
 )
 
-// switchPort is what makes a tap a port of the embedded switch. Its rules are compiled into the programs, which are
-// replaced when they change: so every frame is judged by one set of rules, the old or the new. The programs hold the two
-// maps, so what is read back is what they do, and both live as long as the programs do.
+// switchPort is the state that makes a tap a port of the embedded switch. Its rules are compiled into the programs, which are
+// replaced when the rules change, so that every frame is judged by one complete set of rules, the old or the new. The programs
+// reference both maps. The rules read back are therefore those the programs enforce, and the maps live as long as the programs.
 type switchPort struct {
-	rules *ebpf.Map  // model.SwitchPort as JSON, frozen: what the programs that hold it were compiled from
+	rules *ebpf.Map  // model.SwitchPort as JSON, frozen: what the programs that reference it were compiled from
 	id    ebpf.MapID // of rules
 	spec  model.SwitchPort
-	table *ebpf.Map // meters and counters, which outlive a change of the rules
+	table *ebpf.Map // meters and counters, which survive a change of the rules
 	mem   *portMemory
 
-	foreign bool // made by another version, which may hold to rules that this one cannot read: its programs stay until it is set anew
+	foreign bool // made by another version and unreadable: its programs stay attached until the port is set again
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	portMap  = "sluice_port"
 )
 
-// newSwitchPort makes the maps for new rules; the meters and counters are those of old, unless that is nil.
+// newSwitchPort creates the maps for new rules. It keeps the meters and counters of old unless that is nil.
 func newSwitchPort(spec model.SwitchPort, old *switchPort) (*switchPort, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -66,7 +66,7 @@ func newRulesMap(text []byte) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// openSwitchPort takes over the maps, or closes them.
+// openSwitchPort takes ownership of the maps; it closes them on failure.
 func openSwitchPort(rules, table *ebpf.Map) (_ *switchPort, err error) {
 	p := &switchPort{rules: rules, table: table}
 	if err = p.read(); err == nil {
@@ -99,7 +99,7 @@ func (p *switchPort) read() error {
 	return nil
 }
 
-// portOfLink opens what the attached program was compiled from, nil if it holds no switch port.
+// portOfLink opens the port that the attached program was compiled from, nil if it is no switch port.
 func portOfLink(l link.Link) (*switchPort, error) {
 	info, err := l.Info()
 	if err != nil {
@@ -156,7 +156,7 @@ func closeMaps(maps ...*ebpf.Map) (err error) {
 	return err
 }
 
-// Close closes what is open; nil has nothing.
+// Close closes the maps; p may be nil.
 func (p *switchPort) Close() error {
 	if p == nil {
 		return nil
@@ -168,20 +168,20 @@ func (p *switchPort) Close() error {
 	return err
 }
 
-// portMemory is the meters and counters of a port, by rule.
+// portMemory holds the meters and counters of a port, by rule.
 type portMemory struct{ *sharedWords }
 
-// What is where in it, in words. A change of this needs another portLayout.
+// Layout of portMemory, in words. A change needs a new portLayout.
 const (
 	portLayout = 1
 
-	maxRules = 8        // of a port: the PF and the VFs of an igb
-	noRule   = maxRules // where frames are counted that belong to none
+	maxRules = 8        // per port: the PF and the VFs of an igb NIC
+	noRule   = maxRules // the slot that counts frames which match no rule
 
 	wordRules = 8
 	ruleWords = 32
 
-	// Of a rule, after its meters.
+	// Counters of a rule, after its meters.
 	wordSpoof = 16
 	wordVLAN  = 17
 	wordRate  = 18
@@ -189,7 +189,7 @@ const (
 	portWords = wordRules + (maxRules+1)*ruleWords
 )
 
-// ruleMeter is where a meter of a rule begins, in words from the rule's first. Only contract meters are used.
+// ruleMeter is the offset of a meter within its rule, in words. Rules use only the contract meters.
 func ruleMeter(m meter, dir int) int { return dir*2*meterWords + int(m)*meterWords }
 
 func ruleWord(rule int) int { return wordRules + rule*ruleWords }
@@ -202,7 +202,7 @@ func openPortMemory(m *ebpf.Map) (*portMemory, error) {
 	return &portMemory{words}, nil
 }
 
-// limit makes the rates of rules stand.
+// limit sets the rates of the rules.
 func (p *portMemory) limit(rules []model.SwitchRule, now uint64) {
 	for i := range maxRules {
 		var rates [2]model.Rate
@@ -216,7 +216,7 @@ func (p *portMemory) limit(rules []model.SwitchRule, now uint64) {
 	}
 }
 
-// counts are by rule, and one more for frames of none.
+// counts returns the counters of each rule, and last those of frames that match none.
 func (p *portMemory) counts(rules int) []model.SwitchDrop {
 	all := make([]model.SwitchDrop, 0, rules+1)
 	for i := range rules {

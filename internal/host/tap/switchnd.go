@@ -11,10 +11,10 @@ import (
 	"sluice/internal/model"
 )
 
-// Next headers (IANA) that the unix package does not name are written as numbers.
+// extensions are the next-header values of IPv6 extension headers (IANA), as numbers where package unix does not name them.
 var extensions = []int32{unix.IPPROTO_HOPOPTS, unix.IPPROTO_ROUTING, unix.IPPROTO_FRAGMENT, unix.IPPROTO_AH, unix.IPPROTO_DSTOPTS, unix.IPPROTO_MH, 139, 140}
 
-// Types of ND messages and options, and of MLD's query.
+// ND message and option types, and the MLD query.
 const (
 	listenerQuery         = 130
 	routerSolicitation    = 133
@@ -26,7 +26,7 @@ const (
 	sourceLinkLayer = 1
 	targetLinkLayer = 2
 
-	mostOption = 4 // options of an ND message; SEND (RFC 3971) needs more, and none of ours
+	mostOption = 4 // options per ND message; only SEND (RFC 3971), which is not supported, needs more
 )
 
 func (s speaking) ipv6() asm.Instructions {
@@ -45,7 +45,7 @@ func (s speaking) ipv6() asm.Instructions {
 	return append(insns, s.nd()...)
 }
 
-// unspecified lets :: be the source of what is for a group alone.
+// unspecified accepts the source :: only for multicast destinations.
 func (s speaking) unspecified() asm.Instructions {
 	specified := s.label("specified")
 	return asm.Instructions{
@@ -58,7 +58,8 @@ func (s speaking) unspecified() asm.Instructions {
 	}
 }
 
-// toUpperLayer goes past the extension headers that may be there, to ICMPv6 and UDP; the rest passes or does not.
+// toUpperLayer skips the permitted extension headers up to ICMPv6 or UDP. Other upper layers pass; other extension headers are
+// dropped.
 func (s speaking) toUpperLayer() asm.Instructions {
 	upper, unfragmented, later, datagram := s.label("upper layer"), s.label("unfragmented"), s.label("later fragment"), s.label("IPv6 UDP")
 	insns := asm.Instructions{
@@ -67,7 +68,7 @@ func (s speaking) toUpperLayer() asm.Instructions {
 		asm.LoadMem(regEnd, asm.RFP, stackText+4, asm.Half),
 		asm.HostTo(asm.BE, regEnd, asm.Half),
 		asm.JNE.Imm(regType, unix.IPPROTO_HOPOPTS, upper),
-		asm.JEq.Imm(regEnd, 0, labelSpoof), // a jumbogram, whose end is told elsewhere
+		asm.JEq.Imm(regEnd, 0, labelSpoof), // a jumbogram, whose length is elsewhere
 		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord),
 		asm.JNE.Imm(asm.R1, 0, labelSpoof),
 	}
@@ -103,7 +104,7 @@ func (s speaking) toUpperLayer() asm.Instructions {
 	return append(insns, s.udp(datagram, 14+40, portDHCPv6)...)
 }
 
-// nd looks at an ICMPv6 message at regOffset.
+// nd checks the ICMPv6 message at regOffset.
 func (s speaking) nd() asm.Instructions {
 	options, claim := s.label("options"), s.label("claim")
 	insns := asm.Instructions{
@@ -126,7 +127,7 @@ func (s speaking) nd() asm.Instructions {
 		asm.LoadMem(asm.R2, asm.RFP, stackText+16, asm.DWord),
 		asm.Or.Reg(asm.R1, asm.R2),
 		asm.JNE.Imm(asm.R1, 0, options),
-		asm.Mov.Imm(asm.R0, 0).WithSymbol(claim), // of the target: an advertisement, or duplicate address detection
+		asm.Mov.Imm(asm.R0, 0).WithSymbol(claim), // of the target address: an advertisement, or duplicate address detection
 	)
 	if len(s.rule.Addresses) > 0 {
 		insns = append(insns, asm.Mov.Reg(asm.R2, regOffset), asm.Sub.Imm(asm.R2, 16))
@@ -141,8 +142,8 @@ func (s speaking) nd() asm.Instructions {
 	return append(insns, asm.JNE.Reg(regOffset, regEnd, labelSpoof), asm.Ja.Label(s.passes()))
 }
 
-// option looks at the ND option at regOffset, and goes past it. Where the packet ends with the one before, all is well: one whose
-// length is none, or leads beyond the end, never comes to that.
+// option checks the ND option at regOffset and skips it. The message passes if the packet ends exactly where the previous option
+// ended, which an option whose length is zero or exceeds the packet never reaches.
 func (s speaking) option(name string) asm.Instructions {
 	link, known := name+" link layer", name+" known"
 	insns := asm.Instructions{
@@ -166,7 +167,7 @@ func (s speaking) option(name string) asm.Instructions {
 	)
 }
 
-// matchV6 jumps if the address at that place of the stack is one of these.
+// matchV6 jumps to found if the address at that stack slot is one of addresses.
 func (s speaking) matchV6(what string, at int16, addresses [][16]byte, found string) (insns asm.Instructions) {
 	for i, a := range addresses {
 		next := fmt.Sprint(s.label(what), " not ", i)
@@ -178,7 +179,7 @@ func (s speaking) matchV6(what string, at int16, addresses [][16]byte, found str
 	return insns
 }
 
-// v6 are the addresses that may be sent from, with those made of its MACs.
+// v6 returns the permitted source addresses, including the link-local ones formed from the rule's MACs.
 func (s speaking) v6() (all [][16]byte) {
 	for _, a := range s.rule.Addresses {
 		if a.Is6() {
@@ -191,7 +192,7 @@ func (s speaking) v6() (all [][16]byte) {
 	return all
 }
 
-// linkLocal is the address that a guest makes of a MAC (RFC 4291, appendix A).
+// linkLocal is the address that a guest forms from a MAC (RFC 4291, appendix A).
 func linkLocal(m model.MAC) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
 }

@@ -10,20 +10,21 @@ import (
 	"sluice/internal/model"
 )
 
-// SetSwitchPort makes the tap a port of the embedded switch that is held to these rules, or changes it in place, and
-// returns what is true then. It is idempotent, and all of it stays when the process ends. While it changes no frame passes that
-// neither the old nor the new rules let through; the rates of rules may take effect a moment earlier.
+// SetSwitchPort makes the tap a port of the embedded switch with these rules, or changes it in place, and returns the resulting
+// state. It is idempotent, and the port outlives the process. During a change no frame passes that both the old and the new rules
+// reject; the rates of rules may take effect slightly earlier.
 //
-// What a guest sends belongs to the first rule that has its source MAC, else to the first that checks none. What
-// a guest receives belongs to the first rule that has its destination, or for all that is in its VLAN; unicast to somebody else
-// is dropped without being counted. On a bridge that filters VLANs the tap becomes a tagged member of those of its rules alone. A tag in front of another, one of VLAN 0 and one of another type than 802.1Q never pass.
+// A frame from the guest belongs to the first rule with its source MAC, else to the first rule that does not check sources. A
+// frame to the guest belongs to the first rule with its destination MAC or, if multicast or broadcast, to the first in its VLAN;
+// unicast to another MAC is dropped without being counted. On a bridge that filters VLANs the tap becomes a tagged member of only
+// the VLANs of its rules. Double-tagged frames, priority-tagged frames (VLAN 0) and tags of types other than 802.1Q never pass.
 func (h *Taps) SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.SwitchPortState, error) {
 	if err := checkPort(&p); err != nil {
 		return model.SwitchPortState{}, sysif.Fail("make a switch port of", p.Tap, err)
 	}
-	var now model.SwitchPortState // not the result: if ctx ends, this is still being written
+	var now model.SwitchPortState // not the result: still being written if ctx ends
 	err := h.k.Busy.Exclusive(ctx, "tap "+p.Tap, func() (err error) {
-		if p.Isolated { // before its new rules let anything pass that the old ones did not
+		if p.Isolated { // before the new rules let through anything that the old ones did not
 			if err = h.bridges.IsolateFirst(ctx, p.Tap); err != nil {
 				return err
 			}
@@ -42,8 +43,8 @@ func (h *Taps) SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.Swi
 	return now, nil
 }
 
-// RemoveSwitchPort takes the rules off a tap, or what is left of them where the tap has gone, and ends its isolation. Limits
-// stay, and so do its VLANs where the bridge filters those. That there is no switch port is no error.
+// RemoveSwitchPort removes the rules from a tap, or their remains if the tap has gone, and ends its isolation. Limits stay, and
+// so does its VLAN membership if the bridge filters VLANs. It is no error if there is no switch port.
 func (h *Taps) RemoveSwitchPort(ctx context.Context, tap string) error {
 	err := h.k.Busy.Exclusive(ctx, "tap "+tap, func() error {
 		was, err := h.taps.portOf(tap)
@@ -55,7 +56,7 @@ func (h *Taps) RemoveSwitchPort(ctx context.Context, tap string) error {
 	return sysif.Fail("remove switch port", tap, err)
 }
 
-// SwitchPorts lists what stands, whichever process made it, sorted by tap.
+// SwitchPorts lists the switch ports, whichever process made them, sorted by tap.
 func (h *Taps) SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error) {
 	var all []model.SwitchPortState
 	taps, err := h.taps.ports()
@@ -80,10 +81,10 @@ func (h *Taps) SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 	return all, nil
 }
 
-// mostMACs is how many a rule has at most: the VF's own, its pod's, and those beside them.
+// mostMACs is the most a rule can have: the VF's own, its pod's, and the additional ones.
 const mostMACs = model.MaxPortMACs + 2
 
-// checkPort says what of a port cannot be.
+// checkPort returns what is invalid about a port.
 func checkPort(p *model.SwitchPort) error {
 	if p.Tap == "" {
 		return sysif.Permanent("a switch port needs a tap")

@@ -12,18 +12,17 @@ import (
 	"sluice/internal/model"
 )
 
-// switching is the part of a tap's program that holds frames to a switch port's rules. The rules are compiled in:
-// the code of each is straight, and a change is another program, which the kernel puts in the place of the other
-// between two frames.
+// switching is the part of a tap's program that enforces the rules of a switch port. The rules are compiled into straight-line
+// code. A rule change loads a new program, and the kernel swaps it in atomically between two frames.
 type switching struct {
 	dir  int
 	port *switchPort
 }
 
-// Further places in the program's stack.
+// More stack slots of the program; see policer.go for the others.
 const (
-	stackRule = -88 // the words of the rule that the frame belongs to
-	stackPush = -96 // the VLAN whose tag a frame from the guest gets, 0: none
+	stackRule = -88 // address of the counters and meters of the frame's rule
+	stackPush = -96 // VLAN tag to push onto a frame from the guest, 0: none
 	stackText = -160
 )
 
@@ -33,19 +32,19 @@ const (
 	skbVLANProto = 28
 )
 
-// Registers of this part, which is over before the others begin: the address that tells the rule, its first and
-// last bytes or the other way round, and the frame's VLAN.
+// Registers of this part, which ends before the parts that use them otherwise: the two parts of the MAC address that selects the
+// rule (see headFirst and headLast), and the frame's VLAN.
 const (
 	regWord = asm.R7
 	regHalf = asm.R8
 	regVLAN = asm.R9
 )
 
-// badTag stands for a tag that no port lets pass: two of them, a priority tag (VLAN 0), or one of another type than 802.1Q.
+// badTag marks a tag that no port accepts: a double tag, a priority tag (VLAN 0), or a tag type other than 802.1Q.
 const badTag = 0xffff
 
-// tagTypes are the EtherTypes of tags, IEEE's and the older ones of vendors. The kernel takes the outer tag off a frame:
-// what is found in the frame is a second one, or comes from this host's own programs.
+// tagTypes are the EtherTypes of VLAN tags: those of the IEEE and older vendor-specific ones. The kernel strips the outer tag, so
+// a tag found in the frame is a second one or comes from a program on this host.
 var tagTypes = []uint16{unix.ETH_P_8021Q, unix.ETH_P_8021AD, 0x9100, 0x9200, 0x9300}
 
 const (
@@ -56,14 +55,14 @@ const (
 	labelSwitched = "switched"
 )
 
-// rule leads to the code of a rule.
+// ruleLabel is the label of a rule's code.
 func ruleLabel(i int) string { return fmt.Sprint("rule ", i) }
 
-// judge finds the frame's rule and drops what that does not let through. It changes nothing of the frame but at the tap's egress,
-// where it takes off the tag that the guest is not to see.
+// judge finds the frame's rule and drops frames that violate it. It leaves the frame unchanged, except that at the tap's egress
+// it removes the tag that the guest must not see.
 func (s switching) judge() asm.Instructions {
 	insns := asm.Instructions{
-		asm.LoadMapPtr(asm.R1, s.port.rules.FD()), // so that whoever finds the program finds its rules
+		asm.LoadMapPtr(asm.R1, s.port.rules.FD()), // a reference to the rules map, so that portOfLink finds it by the program
 		asm.Mov.Imm(asm.R1, 0),
 		asm.StoreMem(asm.RFP, stackPush, asm.R1, asm.DWord),
 	}
@@ -82,12 +81,12 @@ func (s switching) judge() asm.Instructions {
 	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(labelSwitched))
 }
 
-// loadBytes copies n of the frame's bytes to the stack, or jumps where it has fewer.
+// loadBytes copies n bytes of the frame to the stack, or jumps to short if the frame has fewer.
 func loadBytes(offset, to, n int32, short string) asm.Instructions {
 	return append(asm.Instructions{asm.Mov.Imm(asm.R2, offset)}, loadBytesAt(to, n, short)...)
 }
 
-// loadBytesAt does so from the offset in R2.
+// loadBytesAt is loadBytes with the offset in R2.
 func loadBytesAt(to, n int32, short string) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, regFrame),
@@ -99,7 +98,7 @@ func loadBytesAt(to, n int32, short string) asm.Instructions {
 	}
 }
 
-// belongs notes the frame's rule.
+// belongs records the frame's rule in stackRule.
 func (s switching) belongs(rule int) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapValue(asm.R1, s.port.table.FD(), uint32(ruleWord(rule)*8)),
@@ -107,7 +106,7 @@ func (s switching) belongs(rule int) asm.Instructions {
 	}
 }
 
-// readTag puts the frame's VLAN into regVLAN: 0 is none.
+// readTag loads the frame's VLAN into regVLAN; 0 means untagged.
 func readTag() asm.Instructions {
 	insns := asm.Instructions{
 		asm.Mov.Imm(regVLAN, 0),
@@ -130,7 +129,7 @@ func readTag() asm.Instructions {
 	)
 }
 
-// bySource finds the rule of a frame from the guest.
+// bySource selects the rule of a frame from the guest.
 func (s switching) bySource() asm.Instructions {
 	insns := asm.Instructions{
 		asm.LoadMem(regHalf, asm.RFP, stackHeader+6, asm.Half),
@@ -142,7 +141,7 @@ func (s switching) bySource() asm.Instructions {
 	return append(insns, s.unlessOpen(labelSpoof))
 }
 
-// unlessOpen is what becomes of a frame whose address is no rule's: the first that checks no source has it.
+// unlessOpen handles a frame whose address matches no rule: the first rule without source check (Spoof) takes it.
 func (s switching) unlessOpen(otherwise string) asm.Instruction {
 	for i, r := range s.port.spec.Rules {
 		if r.Spoof {
@@ -152,8 +151,8 @@ func (s switching) unlessOpen(otherwise string) asm.Instruction {
 	return asm.Ja.Label(otherwise)
 }
 
-// byDestination finds the rule of a frame to the guest. What is for all belongs to the first that is in its VLAN. What is for
-// somebody else, which the bridge sends to all ports when it does not know to which, is not for the guest: that is not counted.
+// byDestination selects the rule of a frame to the guest. Multicast and broadcast belong to the first rule whose VLAN matches.
+// Unicast to another MAC, which the bridge floods while it does not know the port, is dropped without being counted.
 func (s switching) byDestination() asm.Instructions {
 	insns := asm.Instructions{
 		asm.LoadMem(regWord, asm.RFP, stackHeader, asm.Word),
@@ -174,11 +173,11 @@ func (s switching) byDestination() asm.Instructions {
 	return append(insns, asm.Ja.Label(labelVLAN))
 }
 
-// How an address is read, by where it begins: its first four bytes and then two, or two and then four.
+// The two ways to split an address into two loads: four bytes and then two, or two and then four, depending on alignment.
 func headFirst(m *model.MAC) (four, two []byte) { return m[:4], m[4:] }
 func headLast(m *model.MAC) (four, two []byte)  { return m[2:], m[:2] }
 
-// matchMACs jumps if the address in two registers is one of these.
+// matchMACs jumps to found if the address in registers four and two is one of macs.
 func matchMACs(name string, macs []model.MAC, found string, four, two asm.Register, split func(*model.MAC) (four, two []byte)) (insns asm.Instructions) {
 	for i := range macs {
 		next := fmt.Sprint(name, " not ", i)
@@ -192,7 +191,7 @@ func matchMACs(name string, macs []model.MAC, found string, four, two asm.Regist
 	return insns
 }
 
-// rule holds a frame to one rule.
+// rule checks a frame against rule i.
 func (s switching) rule(i int) asm.Instructions {
 	r := &s.port.spec.Rules[i]
 	insns := s.belongs(i)
@@ -214,17 +213,18 @@ func (s switching) rule(i int) asm.Instructions {
 	return append(insns, asm.Ja.Label(labelSwitched))
 }
 
-// groupsOfBridges are what bridges and switches tell each other by: spanning tree, pause, LACP, LLDP and registrations of VLANs (IEEE
-// 802.1D, 802.1Q), and Cisco's spanning tree, CDP and VTP. A switch may shut the host's port when such a frame comes out of it.
+// groupsOfBridges are the destinations of control protocols between switches: spanning tree, pause, LACP, LLDP and VLAN
+// registration (IEEE 802.1D, 802.1Q), and Cisco's spanning tree, CDP and VTP. A physical switch may shut down the host's port
+// when it receives such a frame.
 var groupsOfBridges = []struct {
 	head       [4]byte
-	first, end int32 // of the two bytes behind
+	first, end int32 // of the last two bytes
 }{
 	{[4]byte{0x01, 0x80, 0xc2, 0x00}, 0x0000, 0x0030},
 	{[4]byte{0x01, 0x00, 0x0c, 0xcc}, 0xcccc, 0xccce},
 }
 
-// asNoBridge drops what a guest sends to these groups: it could pose as a bridge.
+// asNoBridge drops frames from the guest to these groups, with which it could pose as a bridge.
 func asNoBridge(rule int) (insns asm.Instructions) {
 	for i, g := range groupsOfBridges {
 		next := fmt.Sprintf("rule %d, no group of bridges %d", rule, i)
@@ -241,7 +241,7 @@ func asNoBridge(rule int) (insns asm.Instructions) {
 	return insns
 }
 
-// checkVLAN jumps if the frame's tag is not one that the rule has there: a guest in a VLAN knows nothing of it.
+// checkVLAN jumps to otherwise if the rule does not allow the frame's tag. A guest on an access VLAN sends untagged frames.
 func (s switching) checkVLAN(i int, otherwise string) asm.Instructions {
 	r := &s.port.spec.Rules[i]
 	if len(r.Trunk) == 0 {
@@ -264,7 +264,7 @@ func (s switching) checkVLAN(i int, otherwise string) asm.Instructions {
 	return append(insns, asm.Ja.Label(otherwise), asm.Mov.Imm(asm.R0, 0).WithSymbol(passes))
 }
 
-// meters hold the frame to the rates of its rule, and charge it: the tap's own meters let it pass.
+// meters check the frame against the rates of its rule and charge it. They run after the tap's own meters have let it pass.
 func (s switching) meters() asm.Instructions {
 	if !slices.ContainsFunc(s.port.spec.Rules, func(r model.SwitchRule) bool {
 		return [2]model.Rate{dirTx: r.Limit, dirRx: r.Receive}[s.dir] != model.Rate{}
@@ -286,7 +286,7 @@ func (s switching) meters() asm.Instructions {
 	return insns
 }
 
-// push gives the frame the tag of the guest's VLAN. This is the last thing, so that meters count what the guest sent.
+// push adds the tag of the guest's VLAN. It comes last, so that the meters count what the guest sent.
 func (s switching) push() asm.Instructions {
 	if s.dir != dirTx {
 		return nil
@@ -302,7 +302,8 @@ func (s switching) push() asm.Instructions {
 	}
 }
 
-// drops count by reason. What no instruction leads to is left out, since the kernel refuses a program with such code.
+// drops counts dropped frames by reason. It omits reasons that no instruction jumps to, because the verifier rejects unreachable
+// code.
 func (s switching) drops(all asm.Instructions) (insns asm.Instructions) {
 	used := map[string]bool{}
 	for i := range all {

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// setPort makes a tap a switch port, or changes one. That the tap has a policy makes no difference.
+// setPort makes a tap a switch port, or changes one. The tap may have a policy as well.
 func (s *taps) setPort(spec model.SwitchPort, ask tapQuestions) (model.SwitchPortState, error) {
 	tap := spec.Tap
 	t, err := s.find(tap, ask)
@@ -40,14 +40,14 @@ func (s *taps) setPort(spec model.SwitchPort, ask tapQuestions) (model.SwitchPor
 	return t.portState(tap)
 }
 
-// sameRules compares ports as they are kept.
+// sameRules compares ports in the encoding in which they are stored.
 func sameRules(a, b model.SwitchPort) bool {
 	x, xerr := json.Marshal(a)
 	y, yerr := json.Marshal(b)
 	return xerr == nil && yerr == nil && slices.Equal(x, y)
 }
 
-// removePort leaves of a tap what its policy needs.
+// removePort removes the switch port of a tap and keeps what its policy needs.
 func (s *taps) removePort(tap string, ask tapQuestions) error {
 	t, err := s.find(tap, ask)
 	if errors.Is(err, model.ErrGone) {
@@ -66,7 +66,7 @@ func (s *taps) removePort(tap string, ask tapQuestions) error {
 	return errors.Join(s.keep(t, nil), s.replace(tap, t, wanted))
 }
 
-// removePolicy leaves of a tap what its switch port needs.
+// removePolicy removes the policy of a tap and keeps what its switch port needs.
 func (s *taps) removePolicy(tap string, ask tapQuestions) error {
 	isPort, err := s.isPort(tap)
 	if err != nil {
@@ -83,10 +83,10 @@ func (s *taps) removePolicy(tap string, ask tapQuestions) error {
 		return err
 	}
 	t.mem.write(TapPolicy{}, monotonic(), 0)
-	return s.attach(tap, t, [2]bool{true, true}) // where somebody has taken one off
+	return s.attach(tap, t, [2]bool{true, true}) // re-attaches a program that somebody detached
 }
 
-// isPort says whether the programs that stand on a tap, or on one of its name that has gone, hold a switch port.
+// isPort reports whether the programs of a tap, or of an earlier tap of the same name, implement a switch port.
 func (s *taps) isPort(tap string) (bool, error) {
 	if t := s.opened(tap); t != nil {
 		err := s.refresh(t)
@@ -102,14 +102,14 @@ func (s *taps) isPort(tap string) (bool, error) {
 	return t.port != nil, t.Close()
 }
 
-// wants says which directions the policy needs a program for.
+// wants returns the directions for which the policy needs a program.
 func (t *policedTap) wants(tap string) [2]bool {
 	p := t.mem.read(tap, monotonic())
 	return p.wants()
 }
 
-// refresh opens what the attached programs hold: another process may have changed it. What is not attached to the tap
-// any more still counts, and where nothing is left what is known stays.
+// refresh reopens the port that the attached programs use, since another process may have changed it. Programs that have lost
+// their tap still count. If none is left, t keeps what it knows.
 func (s *taps) refresh(t *policedTap) error {
 	if t.attached() == [2]bool{} {
 		return nil
@@ -121,7 +121,7 @@ func (s *taps) refresh(t *policedTap) error {
 	return s.keep(t, port)
 }
 
-// keep remembers the port that programs are made for: list may be looking.
+// keep records the port that programs are compiled for, under mu because list may be reading.
 func (s *taps) keep(t *policedTap, port *switchPort) error {
 	s.mu.Lock()
 	old := t.port
@@ -130,7 +130,7 @@ func (s *taps) keep(t *policedTap, port *switchPort) error {
 	return old.Close()
 }
 
-// readPort opens the port that the first of the programs holds which holds any.
+// readPort opens the port of the first program that has one.
 func (t *policedTap) readPort() (*switchPort, error) {
 	for _, l := range t.links {
 		if l == nil {
@@ -143,7 +143,7 @@ func (t *policedTap) readPort() (*switchPort, error) {
 	return nil, nil
 }
 
-// replace puts programs for what is known of the tap now in the place of those that are attached. Nothing passes in between.
+// replace swaps the attached programs for ones compiled from the current state of t. No frame passes unchecked in between.
 func (s *taps) replace(tap string, t *policedTap, wanted [2]bool) error {
 	for dir, l := range t.links {
 		if l == nil || !wanted[dir] {
@@ -160,8 +160,8 @@ func (s *taps) replace(tap string, t *policedTap, wanted [2]bool) error {
 	return s.attach(tap, t, wanted)
 }
 
-// portState says what the programs that are attached hold. Tap is "" if that is no switch port; Detached is unknown of one that
-// another version made.
+// portState returns what the attached programs enforce. Tap is "" if they are no switch port. Detached is unknown if another
+// version made the port.
 func (t *policedTap) portState(tap string) (now model.SwitchPortState, err error) {
 	p, err := t.readPort()
 	if p == nil || err != nil {
@@ -182,13 +182,14 @@ func (t *policedTap) portState(tap string) (now model.SwitchPortState, err error
 	counts := p.mem.counts(len(p.spec.Rules))
 	whose := 0
 	if len(p.spec.Rules) > 1 {
-		whose = len(counts) - 1 // the tap's own limits are no single rule's
+		whose = len(counts) - 1 // drops by the tap's own limits cannot be attributed to one of several rules
 	}
 	counts[whose].Rate += t.mem.dropped(dirTx).Packets + t.mem.dropped(dirRx).Packets
 	return model.SwitchPortState{SwitchPort: p.spec, Index: t.index, Detached: model.TriOf(!whole), Counts: counts}, nil
 }
 
-// holds says whether a program holds that port: one of the two may, where a process was killed between them.
+// holds reports whether a program was compiled from the port want. Only one of the two may be, if a process was killed while
+// replacing them.
 func holds(l link.Link, want *switchPort) (bool, error) {
 	if l == nil {
 		return false, nil
@@ -212,7 +213,7 @@ func (s *taps) ports() ([]string, error) {
 	return slices.Compact(taps), err
 }
 
-// portOf says what stands on a tap, Tap is "" if that is no switch port.
+// portOf returns the switch port on a tap; Tap is "" if there is none.
 func (s *taps) portOf(tap string) (now model.SwitchPortState, err error) {
 	if t := s.opened(tap); t != nil {
 		return t.portState(tap)

@@ -15,10 +15,9 @@ import (
 	"sluice/internal/model"
 )
 
-// taps are the policies of taps. The kernel keeps them: a map and a program for each
-// direction, pinned in the BPF file system. What this process has open of them is remembered, so that
-// a renewal takes no more than a few stores to shared memory; whether it is still
-// there is asked each time. Calls for one tap come one after the other (see locks).
+// taps manages the policies of taps. The kernel holds them: a map, and a program for each direction, pinned in the BPF file
+// system. This process keeps them open, so that renewing a lease takes only a few stores to shared memory, but checks on every
+// call that they are still attached. Calls for one tap are serialized (sysif.Kernel.Busy).
 type taps struct {
 	pins  bpf.Pins
 	lease time.Duration
@@ -27,23 +26,23 @@ type taps struct {
 
 	mu    sync.Mutex
 	open  map[string]*policedTap
-	local *localMACs // nil: not needed yet
+	local *localMACs // nil: not opened yet
 }
 
 func newTaps(p bpf.Pins, lease time.Duration, log *slog.Logger) *taps {
 	return &taps{pins: p, lease: lease, log: log, open: map[string]*policedTap{}}
 }
 
-// policedTap is what this process has open of a tap's policy.
+// policedTap is what this process has open for the policy of a tap.
 type policedTap struct {
 	index int // of the tap
 	table *ebpf.Map
 	mem   *policyMemory
 	links [2]link.Link // by direction; nil: none
-	port  *switchPort  // that the programs hold, nil: none; see taps.refresh
+	port  *switchPort  // that the programs were compiled from, nil: none; see taps.refresh
 }
 
-// attached says which directions have a program.
+// attached reports which directions have a program.
 func (t *policedTap) attached() (has [2]bool) {
 	for dir, l := range t.links {
 		has[dir] = l != nil
@@ -61,9 +60,9 @@ func (t *policedTap) Close() error {
 	return err
 }
 
-// intact says whether each program that was attached still is.
+// intact reports whether every program that was attached still is.
 func (t *policedTap) intact() bool {
-	if t.index == 0 { // not even when it was adopted
+	if t.index == 0 { // no program was attached even at adoption
 		return false
 	}
 	for _, l := range t.links {
@@ -102,7 +101,7 @@ func (s *taps) update(tap string, edit func(*TapPolicy), ask tapQuestions) (TapP
 			return TapPolicy{}, errors.Join(err, s.removeUnused(tap, t))
 		}
 	}
-	t.mem.write(policy, monotonic(), s.lease) // first: no frame passes a program that has no limit yet
+	t.mem.write(policy, monotonic(), s.lease) // before attaching: no frame may pass a program that has no limits yet
 	if err := s.attach(tap, t, wanted); err != nil {
 		return TapPolicy{}, errors.Join(err, s.removeUnused(tap, t))
 	}
@@ -111,7 +110,7 @@ func (s *taps) update(tap string, edit func(*TapPolicy), ask tapQuestions) (TapP
 	return now, nil
 }
 
-// wanted says which directions need a program: for the policy, or for the switch port on the tap.
+// wanted returns the directions that need a program, for the policy or for the switch port on the tap.
 func (s *taps) wanted(t *policedTap, policy TapPolicy) ([2]bool, error) {
 	if t == nil {
 		return policy.wants(), nil
@@ -119,7 +118,7 @@ func (s *taps) wanted(t *policedTap, policy TapPolicy) ([2]bool, error) {
 	if wanted := t.wantedFor(policy); wanted == t.attached() {
 		return wanted, nil
 	}
-	err := s.refresh(t) // another process may have made or removed a port
+	err := s.refresh(t) // another process may have created or removed a port
 	return t.wantedFor(policy), err
 }
 
@@ -130,7 +129,7 @@ func (t *policedTap) wantedFor(policy TapPolicy) [2]bool {
 	return policy.wants()
 }
 
-// removeUnused removes a policy that no program is attached for.
+// removeUnused removes a policy that has no program attached.
 func (s *taps) removeUnused(tap string, t *policedTap) error {
 	if t.links != [2]link.Link{} {
 		return nil
@@ -138,8 +137,7 @@ func (s *taps) removeUnused(tap string, t *policedTap) error {
 	return s.remove(tap)
 }
 
-// find returns what stands on the tap, nil if there is nothing. What is left of a tap of that
-// name that has gone is removed.
+// find returns the policy of the tap, nil if there is none. It removes the remains of an earlier tap of the same name.
 func (s *taps) find(tap string, ask tapQuestions) (*policedTap, error) {
 	t := s.opened(tap)
 	if t == nil {
@@ -153,10 +151,10 @@ func (s *taps) find(tap string, ask tapQuestions) (*policedTap, error) {
 	}
 	index, err := ask.index()
 	if err != nil || index != t.index || s.pins.Ready() == nil && !s.pins.Has(tapPin(tap, pinMap)) {
-		// The tap has gone, and another may have its name; or another process has removed all.
+		// The tap has gone and another may have its name, or another process has removed everything.
 		return nil, errors.Join(err, s.remove(tap))
 	}
-	// Somebody has taken a program off.
+	// Somebody has detached a program.
 	if err := s.refresh(t); err != nil {
 		return nil, err
 	}
@@ -201,7 +199,7 @@ func (s *taps) create(tap string, ask tapQuestions) (*policedTap, error) {
 	return t, nil
 }
 
-// pin keeps something beyond this process if that can be.
+// pin keeps an object beyond the end of this process, if it can be pinned.
 func (s *taps) pin(what interface{ Pin(path string) error }, name string) {
 	if err := s.pins.Add(what, name); err != nil {
 		s.warn.Do(func() {
@@ -210,7 +208,7 @@ func (s *taps) pin(what interface{ Pin(path string) error }, name string) {
 	}
 }
 
-// attach brings the programs to the tap that are wanted, and takes off those that are not.
+// attach attaches the wanted programs to the tap and detaches the others.
 func (s *taps) attach(tap string, t *policedTap, wanted [2]bool) error {
 	for dir, want := range wanted {
 		l := t.links[dir]
@@ -236,9 +234,9 @@ func (s *taps) takeOff(tap string, t *policedTap, dir int) error {
 	return errors.Join(detach(l), l.Close(), s.pins.Remove(tapPin(tap, dirNames[dir])))
 }
 
-// attachOne attaches the program of one direction. Behind all others at ingress: what goes
-// to a shaper is not seen by those behind; but before them on a switch port, see mayShape. Before mirrors at egress: what
-// is dropped is not copied.
+// attachOne attaches the program of one direction. At ingress it goes behind all others, because these do not see frames
+// redirected to a shaper; on a switch port it goes before them (see mayShape). At egress it goes before mirrors, so that dropped
+// frames are not mirrored.
 func (s *taps) attachOne(tap string, t *policedTap, dir int) error {
 	prog, err := s.program(t, dir)
 	if err != nil {
@@ -261,7 +259,7 @@ func (s *taps) attachOne(tap string, t *policedTap, dir int) error {
 	return nil
 }
 
-// link remembers what is attached: list may be looking.
+// link records what is attached, under mu because list may be reading.
 func (s *taps) link(t *policedTap, dir int, l link.Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,8 +277,8 @@ func (s *taps) program(t *policedTap, dir int) (*ebpf.Program, error) {
 	return policer{dir: dir, policy: t.table, local: local.table, port: t.port}.load()
 }
 
-// remove takes off what stands, the map last: as long as its pin is there, the next process
-// sees that there is something to remove.
+// remove removes everything of a tap, and the map last: as long as the map is pinned, the next process sees that there is
+// something to remove.
 func (s *taps) remove(tap string) (err error) {
 	s.mu.Lock()
 	t := s.open[tap]
@@ -303,7 +301,7 @@ func (s *taps) remove(tap string) (err error) {
 	return s.pins.Unpin(tapPin(tap, pinMap))
 }
 
-// detach takes a program off, though it is pinned or another process has it open.
+// detach detaches a program even if it is pinned or another process has it open.
 func detach(l link.Link) error {
 	if err := l.Detach(); err != nil && !errors.Is(err, unix.ENOLINK) {
 		return err

@@ -15,8 +15,8 @@ import (
 	"sluice/internal/model"
 )
 
-// adopt opens what an earlier process pinned, and puts this version's programs in the
-// place of those that are attached; nil if there is nothing, or nothing of use.
+// adopt opens what an earlier process pinned, and replaces the attached programs with this version's. It returns nil if there is
+// nothing usable.
 func (s *taps) adopt(tap string) (*policedTap, error) {
 	t, err := s.load(tap)
 	if errors.Is(err, errLayout) {
@@ -33,7 +33,7 @@ func (s *taps) adopt(tap string) (*policedTap, error) {
 		if err == nil {
 			err = errors.Join(l.Update(prog), prog.Close())
 		}
-		if err != nil && !errors.Is(err, unix.ENOLINK) { // the tap has gone: find sees that
+		if err != nil && !errors.Is(err, unix.ENOLINK) { // ENOLINK: the tap has gone, which find handles
 			return nil, errors.Join(err, t.Close())
 		}
 	}
@@ -41,7 +41,7 @@ func (s *taps) adopt(tap string) (*policedTap, error) {
 	return t, nil
 }
 
-// load opens what is pinned of a tap's policy, nil if there is nothing.
+// load opens the pinned policy of a tap, nil if there is none.
 func (s *taps) load(tap string) (*policedTap, error) {
 	if !s.pins.Has(tapPin(tap, pinMap)) {
 		return nil, nil
@@ -98,19 +98,19 @@ func (s *taps) list() ([]TapPolicy, error) {
 	return all, nil
 }
 
-// standing is a policy, or what comes with a switch port that is without one.
+// standing is the policy of a tap; port is set if the tap is only a switch port.
 type standing struct {
 	TapPolicy
 	port bool
 }
 
-// standing says what is pinned for a tap.
+// standing reads the pinned policy of a tap.
 func (s *taps) standing(tap string) standing {
 	t, err := s.load(tap)
 	switch {
 	case err != nil && !errors.Is(err, errLayout):
 		return standing{TapPolicy: TapPolicy{Tap: tap}} // Detached is Unknown
-	case t == nil: // programs without a map, or of another version: nothing that works
+	case t == nil: // programs without a map, or a map of another version: nothing that works
 		return standing{TapPolicy: TapPolicy{Tap: tap, Detached: model.Yes}}
 	}
 	defer t.Close()
@@ -124,7 +124,7 @@ func (t *policedTap) standing(tap string) standing {
 	return standing{p, t.port != nil && p.wants() == [2]bool{}}
 }
 
-// pinned lists the taps that something is pinned of.
+// pinned lists the taps for which something is pinned.
 func (s *taps) pinned() (taps []string, err error) {
 	names, err := s.pins.Names()
 	for _, name := range names {
@@ -135,7 +135,7 @@ func (s *taps) pinned() (taps []string, err error) {
 	return taps, err
 }
 
-// drop closes what is open; what is pinned stays.
+// drop closes what is open; pinned objects stay.
 func (s *taps) drop() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,14 +150,14 @@ func (s *taps) drop() (err error) {
 	return err
 }
 
-// Pins of a tap are TAP_tx, TAP_rx and TAP_map.
+// The pins of a tap are TAP_tx, TAP_rx and TAP_map.
 const pinMap = "map"
 
 var dirNames = [2]string{dirTx: "tx", dirRx: "rx"}
 
 func tapPin(tap, what string) string { return bpf.Escape(tap) + "_" + what }
 
-// parseTapPin reads such a name.
+// parseTapPin is the inverse of tapPin.
 func parseTapPin(name string) (tap, what string, ok bool) {
 	text, what, _ := strings.Cut(name, "_")
 	tap, ok = bpf.Unescape(text)

@@ -9,9 +9,9 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// mayShape says why frames may not go to a shaper, where there was none yet, and takes off a
-// program of ours that others have come behind, for attach to put it behind them. That of a switch port
-// stays before them: a program that ends its turn with TCX_PASS, as many do, would take what follows out of the way.
+// mayShape returns the reason why frames may not be redirected to a shaper; fresh means that there was no such shaper before. If
+// other programs have attached behind ours, it detaches ours for attach to put it behind them. The program of a switch port stays
+// in front, because many programs end with TCX_PASS, which skips all that follow.
 func (s *taps) mayShape(tap string, t *policedTap, fresh bool, ask tapQuestions) error {
 	if fresh {
 		if err := ask.noFilters(t.index); err != nil {
@@ -29,7 +29,7 @@ func (s *taps) mayShape(tap string, t *policedTap, fresh bool, ask tapQuestions)
 	return s.takeOff(tap, t, dirTx)
 }
 
-// place says which programs are at the tap's ingress, and at which place ours is, -1: nowhere.
+// place returns the programs at the tap's ingress and the index of ours among them, -1 if it is not there.
 func (t *policedTap) place() (ids []link.AttachedProgram, at int, err error) {
 	l := t.links[dirTx]
 	if l == nil {
@@ -47,7 +47,8 @@ func (t *policedTap) place() (ids []link.AttachedProgram, at int, err error) {
 	return all.Programs, at, nil
 }
 
-// comeFirst takes off a program that stands behind others on a tap that is no port yet: that of a port comes before them.
+// comeFirst detaches our program if it is behind others on a tap that is not a port yet, because the program of a port must come
+// first.
 func (s *taps) comeFirst(tap string, t *policedTap) error {
 	if t.port != nil {
 		return nil
