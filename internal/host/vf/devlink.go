@@ -10,8 +10,8 @@ import (
 	"sluice/internal/model"
 )
 
-// devlink reads the mode of a NIC's embedded switch, and sets VFs' rates where the driver has them as objects of devlink (mlx5 and ice with the NIC's switch in
-// mode switchdev): there the messages for VFs of a PF may be refused. Rates are bytes/s.
+// devlink reads the mode of a NIC's embedded switch. It also sets VF rates where the driver has devlink rate objects for them
+// (mlx5 and ice in switchdev mode): there the rtnetlink messages for VFs of a PF may be refused. Rates are bytes/s.
 type devlink struct{ conn *rtnl.Conn }
 
 // devlinkRate is the rate object of a VF.
@@ -21,7 +21,7 @@ type devlinkRate struct {
 	rates    VFRates
 }
 
-// devlinkRates lists the rate objects of a PF's VFs by VF, none where the driver has none or devlink cannot be asked.
+// devlinkRates returns the rate objects of a PF's VFs by VF index, none if the driver has none or devlink fails.
 func (h *Functions) devlinkRates(ctx context.Context, pf string) map[int]devlinkRate {
 	addr := sysif.PCIOf(h.k.Sys, "class/net/"+pf+"/device")
 	if addr == "" || h.devlink == nil {
@@ -34,7 +34,7 @@ func (h *Functions) devlinkRates(ctx context.Context, pf string) map[int]devlink
 	return found
 }
 
-// list joins the VFs' ports of a device with their rate objects.
+// list joins the VF ports of a device with their rate objects.
 func (d *devlink) list(ctx context.Context, dev string) (map[int]devlinkRate, error) {
 	family, err := sysif.GenericFamily(ctx, d.conn, "devlink")
 	if err != nil {
@@ -51,7 +51,7 @@ func (d *devlink) list(ctx context.Context, dev string) (map[int]devlinkRate, er
 	return joinDevlink(dev, ports, rates), nil
 }
 
-// joinDevlink finds the rate object of each VF of a device.
+// joinDevlink matches the VF ports of a device with rate objects.
 func joinDevlink(dev string, ports []devlinkPort, rates []devlinkRate) map[int]devlinkRate {
 	out := map[int]devlinkRate{}
 	for _, p := range ports {
@@ -72,7 +72,7 @@ func (d *devlink) set(ctx context.Context, leaf devlinkRate, want VFRates) error
 	return d.conn.Do(ctx, leaf.request(family, want))
 }
 
-// eswitch reads the mode of a device's embedded switch, model.EswitchUnknown where the driver has none or does not say.
+// eswitch reads the mode of a device's embedded switch, model.EswitchUnknown if the driver has none or does not report it.
 func (d *devlink) eswitch(ctx context.Context, dev model.PCIAddress) (model.EswitchMode, error) {
 	family, err := sysif.GenericFamily(ctx, d.conn, "devlink")
 	if err != nil {
@@ -84,13 +84,13 @@ func (d *devlink) eswitch(ctx context.Context, dev model.PCIAddress) (model.Eswi
 	return mode, sysif.Absent(err)
 }
 
-// eswitchModes are the modes by their number (enum devlink_eswitch_mode).
+// eswitchModes maps enum devlink_eswitch_mode.
 var eswitchModes = map[uint16]model.EswitchMode{
 	unix.DEVLINK_ESWITCH_MODE_LEGACY:    model.EswitchLegacy,
 	unix.DEVLINK_ESWITCH_MODE_SWITCHDEV: model.EswitchSwitchdev,
 }
 
-// decodeEswitch reads the answer to DEVLINK_CMD_ESWITCH_GET. The kernel leaves the mode out where the driver cannot tell it.
+// decodeEswitch decodes the answer to DEVLINK_CMD_ESWITCH_GET. The kernel omits the mode if the driver cannot report it.
 func decodeEswitch(m rtnl.Message) (model.EswitchMode, error) {
 	mode := rtnl.Attr(rtnl.Body(m.Data, unix.GENL_HDRLEN), unix.DEVLINK_ATTR_ESWITCH_MODE)
 	if len(mode) < 2 {
@@ -116,7 +116,7 @@ type devlinkPort struct {
 	vf       int
 }
 
-// decodeDevlinkPort takes the ports of VFs out of a dump.
+// decodeDevlinkPort selects the ports of VFs from a dump.
 func decodeDevlinkPort(m rtnl.Message) (p devlinkPort, ok bool) {
 	attrs := rtnl.Body(m.Data, unix.GENL_HDRLEN)
 	number := rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_PCI_VF_NUMBER)
@@ -125,7 +125,7 @@ func decodeDevlinkPort(m rtnl.Message) (p devlinkPort, ok bool) {
 	return p, len(number) >= 2 && rtnl.U16(rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_FLAVOUR)) == unix.DEVLINK_PORT_FLAVOUR_PCI_VF
 }
 
-// decodeDevlinkRate takes the rate objects of ports out of a dump; there are others, for groups.
+// decodeDevlinkRate selects the rate objects of ports from a dump, which also contains those of groups.
 func decodeDevlinkRate(m rtnl.Message) (r devlinkRate, ok bool) {
 	attrs := rtnl.Body(m.Data, unix.GENL_HDRLEN)
 	r.bus, r.dev, r.port = devlinkHandle(attrs)

@@ -13,11 +13,11 @@ import (
 	"sluice/internal/model"
 )
 
-// rereads bounds how often a PF whose number of VFs changes meanwhile is read again.
+// rereads bounds how often a PF is read again because its number of VFs changed meanwhile.
 const rereads = 3
 
-// discover finds PFs and their VFs in sysfs, sorted by name. Everything there can vanish
-// or hold nonsense at any time: what cannot be read is left out or zero.
+// discover finds PFs and their VFs in sysfs, sorted by name. Any file there can vanish or contain nonsense at any time: what
+// cannot be read is omitted or zero.
 func discover(sys sysif.Tree) []PFInfo {
 	var pfs []PFInfo
 	for addr, netdevs := range sriovNetdevs(sys) {
@@ -29,7 +29,7 @@ func discover(sys sysif.Tree) []PFInfo {
 	return pfs
 }
 
-// sriovNetdevs returns the netdevs of PCI functions that can have VFs, by PCI address.
+// sriovNetdevs returns the netdevs of SR-IOV capable PCI functions, by PCI address.
 func sriovNetdevs(sys sysif.Tree) map[model.PCIAddress][]string {
 	found := map[model.PCIAddress][]string{}
 	for _, name := range sys.List("class/net") {
@@ -41,9 +41,8 @@ func sriovNetdevs(sys sysif.Tree) map[model.PCIAddress][]string {
 	return found
 }
 
-// mainNetdev picks the PF's own netdev among those of its PCI function: representors of
-// VFs and subfunctions have port names such as pf0vf3, and further ports of one function
-// have higher numbers.
+// mainNetdev picks the PF's own netdev among those of its PCI function: representors of VFs and subfunctions have port names such
+// as pf0vf3, and further ports of one function have higher numbers.
 func mainNetdev(sys sysif.Tree, names []string) string {
 	slices.Sort(names)
 	names = slices.DeleteFunc(names, func(name string) bool {
@@ -75,12 +74,12 @@ func readPF(sys sysif.Tree, addr model.PCIAddress, name string) (pf PFInfo, ok b
 	}
 	pf.LinkUp = sys.Number(net+"/carrier", 0) == 1
 	pf.Speed = uint64(max(sys.Number(net+"/speed", 0), 0)) * netdev.Mbit
-	// Last, so that it tells whether the rest is of a netdev that still exists.
+	// Last: shows that the netdev still existed after everything else was read.
 	pf.Index = sys.Number(net+"/ifindex", 0)
 	return pf, pf.Index > 0 && pf.TotalVFs > 0
 }
 
-// readVFs fills in NumVFs and the VFs that exist, again if their number changes meanwhile.
+// readVFs fills in NumVFs and the VFs, and repeats if their number changes meanwhile.
 func readVFs(sys sysif.Tree, pf *PFInfo) {
 	dev := sysif.PCIDir(pf.Address)
 	for range rereads {
@@ -105,7 +104,7 @@ func listVFs(sys sysif.Tree, pf, dev string) (vfs []model.VF, uses []VFUse) {
 	return vfs, uses
 }
 
-// vfIndexes returns the sorted numbers of the virtfnN among the names of a directory.
+// vfIndexes returns the sorted indexes N of the virtfnN entries of a directory.
 func vfIndexes(names []string) (idx []int) {
 	for _, name := range names {
 		if n, isVF := strings.CutPrefix(name, "virtfn"); isVF {
@@ -118,14 +117,14 @@ func vfIndexes(names []string) (idx []int) {
 	return idx
 }
 
-// readVF reads who uses a VF. ok is false if it vanished meanwhile.
+// readVF reads the driver and host use of a VF. ok is false if the VF vanished meanwhile.
 func readVF(sys sysif.Tree, addr model.PCIAddress) (driver string, use VFUse, ok bool) {
 	dir := sysif.PCIDir(addr)
 	driver = sys.Target(dir + "/driver")
 	switch {
 	case driver == "":
 		return "", use, addr != "" && sys.Exists(dir)
-	case passesThrough(driver): // most VFs: no directory needs to be read
+	case passesThrough(driver): // most VFs; saves reading a directory
 		return driver, use, true
 	}
 	use.HostNetdev = netdevOf(sys, dir)
@@ -151,8 +150,8 @@ func netdevOf(sys sysif.Tree, dir string) string {
 	return slices.Min(devs)
 }
 
-// passesThrough says whether a driver makes no netdev because it hands the device to
-// something else: vfio-pci, its variants such as mlx5_vfio_pci, and pci-stub.
+// passesThrough reports whether a driver creates no netdev because it passes the device through: vfio-pci, its variants such as
+// mlx5_vfio_pci, and pci-stub.
 func passesThrough(driver string) bool {
 	return strings.Contains(driver, "vfio") || driver == "pci-stub"
 }

@@ -13,15 +13,14 @@ import (
 	"sluice/internal/model"
 )
 
-// pollDriver is how often WaitDriver looks. A look costs a few dozen microseconds.
+// pollDriver is the polling interval of WaitDriver. One check takes a few dozen microseconds.
 const pollDriver = 50 * time.Millisecond
 
-// settleDriver is how long a VF with nothing but its first interrupt must stay so to
-// count as open; see driverOpen.
+// settleDriver is how long a VF must have only its first interrupt requested to count as open; see driverOpen.
 const settleDriver = 2 * time.Second
 
-// DriverOpen says whether a guest driver has opened the VF: it has interrupts routed
-// through vfio. Unknown without an error means that only the first is routed.
+// DriverOpen reports whether a guest driver has opened the VF, which then has interrupts routed through vfio. Unknown without an
+// error means that only the first is routed.
 func (h *Functions) DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error) {
 	if err := ctx.Err(); err != nil {
 		return model.Unknown, sysif.Fail("look for the guest driver of", string(addr), err)
@@ -30,8 +29,8 @@ func (h *Functions) DriverOpen(ctx context.Context, addr model.PCIAddress) (mode
 	return open, sysif.Fail("look for the guest driver of", string(addr), err)
 }
 
-// WaitDriver waits until a guest driver has opened the VF, or has closed it, looking again
-// and again. When ctx ends first the error wraps model.ErrGuest and the context's error.
+// WaitDriver polls until a guest driver has opened or closed the VF. If ctx ends first, the error wraps model.ErrGuest and the
+// context's error.
 func (h *Functions) WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error {
 	w := driverWait{want: model.TriOf(open), settle: settleDriver}
 	look := func() (model.Tri, error) { return h.DriverOpen(ctx, addr) }
@@ -45,11 +44,11 @@ func (h *Functions) WaitDriver(ctx context.Context, addr model.PCIAddress, open 
 	return nil
 }
 
-// pollEnabled is how often WaitEnabled looks: a guest's driver may come a tenth of a second after QEMU.
+// pollEnabled is the polling interval of WaitEnabled: a guest's driver may open the VF a tenth of a second after QEMU.
 const pollEnabled = 20 * time.Millisecond
 
-// WaitEnabled waits until a VF on vfio-pci is enabled, which it is from when a process has it open:
-// QEMU does some time before the guest's driver does, which is what DriverOpen tells.
+// WaitEnabled waits until a VF on vfio-pci is enabled, that is, until a process has opened it. QEMU does so some time before the
+// guest's driver, which DriverOpen detects.
 func (h *Functions) WaitEnabled(ctx context.Context, addr model.PCIAddress) error {
 	tick := time.NewTicker(pollEnabled)
 	defer tick.Stop()
@@ -70,7 +69,7 @@ func (h *Functions) WaitEnabled(ctx context.Context, addr model.PCIAddress) erro
 type driverWait struct {
 	want   model.Tri
 	settle time.Duration
-	since  time.Time // when the run of Unknown began, zero: none
+	since  time.Time // start of the current run of Unknown results, zero: none
 }
 
 func (w *driverWait) wait(ctx context.Context, look func() (model.Tri, error)) error {
@@ -91,7 +90,7 @@ func (w *driverWait) wait(ctx context.Context, look func() (model.Tri, error)) e
 	}
 }
 
-// settled takes an Unknown that lasts as open.
+// settled treats a lasting Unknown as open.
 func (w *driverWait) settled(open model.Tri, now time.Time) model.Tri {
 	switch {
 	case open != model.Unknown:
@@ -104,11 +103,10 @@ func (w *driverWait) settled(open model.Tri, now time.Time) model.Tri {
 	return open
 }
 
-// driverOpen looks at the VF's interrupts. vfio requests one for each vector that the
-// guest unmasks: drivers do that when they are ready to be interrupted. But QEMU may
-// enable the first vector by itself when the guest merely switches MSI-X on, so the first
-// alone may mean that the driver is only about to open: Unknown. (With a single vCPU a
-// few drivers never use a second one.)
+// driverOpen checks the VF's interrupts. vfio requests one for each vector that the guest unmasks, which drivers do when they are
+// ready for interrupts. But QEMU may enable the first vector on its own when the guest merely enables MSI-X. If only the first is
+// requested, the driver may therefore be just about to open the VF: Unknown. (With a single vCPU a few drivers never use a second
+// vector.)
 func driverOpen(sys, proc sysif.Tree, addr model.PCIAddress) (model.Tri, error) {
 	dev := sysif.PCIDir(addr)
 	if !sys.Exists(dev) {
@@ -122,10 +120,10 @@ func driverOpen(sys, proc sysif.Tree, addr model.PCIAddress) (model.Tri, error) 
 		return fromInterrupts(proc, addr)
 	}
 	var v vectors
-	// The last vector is most likely one that only a guest's driver asks for: this is read
-	// for every VF at every sample, and one file is usually enough.
+	// Most likely only a guest's driver requests the last vector. Starting with it, one file is usually enough, which matters
+	// because this runs for every VF at every sample.
 	for _, irq := range slices.Backward(irqs) {
-		// An interrupt that was freed meanwhile has no file, and no action.
+		// An interrupt freed meanwhile has no file and thus no actions.
 		actions, _ := sys.Text(path.Join("kernel/irq", irq, "actions"))
 		if v.add(actions); v.open() == model.Yes {
 			break
@@ -134,7 +132,7 @@ func driverOpen(sys, proc sysif.Tree, addr model.PCIAddress) (model.Tri, error) 
 	return v.open(), nil
 }
 
-// fromInterrupts looks in /proc/interrupts, for kernels without /sys/kernel/irq.
+// fromInterrupts evaluates /proc/interrupts, for kernels without /sys/kernel/irq.
 func fromInterrupts(proc sysif.Tree, addr model.PCIAddress) (model.Tri, error) {
 	text, err := proc.Text("interrupts")
 	if err != nil {
@@ -149,12 +147,12 @@ func fromInterrupts(proc sysif.Tree, addr model.PCIAddress) (model.Tri, error) {
 	return v.open(), nil
 }
 
-// vectors counts the vectors that vfio has requested.
+// vectors records which vectors vfio has requested.
 type vectors struct {
 	first, others, plain bool
 }
 
-// add takes the actions of one interrupt, such as "vfio-msix[2](0000:01:10.0)".
+// add evaluates the actions of one interrupt, such as "vfio-msix[2](0000:01:10.0)".
 func (v *vectors) add(actions string) {
 	switch {
 	case strings.Contains(actions, "vfio-msix[0]"):
@@ -162,7 +160,7 @@ func (v *vectors) add(actions string) {
 	case strings.Contains(actions, "vfio-msix["):
 		v.others = true
 	case strings.Contains(actions, "vfio-msi["):
-		// Plain MSI is not enabled before the driver wants it.
+		// Plain MSI is enabled only on the driver's request.
 		v.plain = true
 	}
 }

@@ -1,5 +1,5 @@
-// Package vf finds PFs and their VFs, and changes VFs: address, VLAN and rates at the PF's driver, rate objects of devlink, and which driver
-// of the host has them.
+// Package vf finds PFs and their VFs, and changes VFs: MAC, VLAN and rates through the PF's driver, devlink rate objects, and the
+// host driver that a VF is bound to.
 package vf
 
 import (
@@ -7,14 +7,14 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// Functions are the PFs and VFs of the host.
+// Functions manages the PFs and VFs of the host.
 type Functions struct {
 	k       *sysif.Kernel
 	bridges *bridge.Bridges
 	devlink *devlink
 }
 
-// New needs no closing.
+// New returns the Functions of the host. They need no closing.
 func New(k *sysif.Kernel, bridges *bridge.Bridges) *Functions {
 	return &Functions{k: k, bridges: bridges, devlink: &devlink{k.Generic}}
 }

@@ -11,9 +11,9 @@ import (
 	"sluice/internal/model"
 )
 
-// Interrupts returns how many interrupts of the VF the host has taken for its guest since the
-// guest's driver opened the VF, over all vectors. They begin anew when it does so again.
-// Where the IOMMU posts interrupts to the guest directly, the host takes none.
+// Interrupts returns how many interrupts of the VF the host has handled for its guest since the guest's driver opened the VF,
+// over all vectors. The count restarts when the driver opens the VF again. It stays 0 where the IOMMU posts interrupts directly
+// to the guest.
 func (h *Functions) Interrupts(ctx context.Context, addr model.PCIAddress) (uint64, error) {
 	const op = "count the interrupts of"
 	if err := ctx.Err(); err != nil {
@@ -25,7 +25,7 @@ func (h *Functions) Interrupts(ctx context.Context, addr model.PCIAddress) (uint
 	}
 	var sum uint64
 	for _, irq := range h.k.Sys.List(dev + "/msi_irqs") {
-		// An interrupt that was freed meanwhile has no file.
+		// An interrupt freed meanwhile has no file.
 		text, _ := h.k.Sys.Text(path.Join("kernel/irq", irq, "per_cpu_count"))
 		n, err := perCPU(text)
 		if err != nil {
@@ -36,7 +36,7 @@ func (h *Functions) Interrupts(ctx context.Context, addr model.PCIAddress) (uint
 	return sum, nil
 }
 
-// perCPU adds up a list of counts, one for each CPU, with commas between them.
+// perCPU adds up a comma-separated list of counts, one per CPU.
 func perCPU(text string) (sum uint64, err error) {
 	if text == "" {
 		return 0, nil

@@ -13,7 +13,8 @@ import (
 	"sluice/internal/model"
 )
 
-// TryVFRates asks a PF's driver for exactly these rates of a VF, whatever is known of it, and returns what it shows then.
+// TryVFRates requests exactly these rates of a VF from the PF's driver, ignoring its known capabilities, and returns the rates it
+// then reports.
 func (h *Functions) TryVFRates(ctx context.Context, pf string, idx int, want VFRates) (VFRates, error) {
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
@@ -24,8 +25,8 @@ func (h *Functions) TryVFRates(ctx context.Context, pf string, idx int, want VFR
 	return VFRates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
 }
 
-// Unbind takes a VF from its driver, so that it has none; its interface goes, whatever namespace it is in. Callers
-// make sure that nobody uses it: the kernel waits until nobody has it open.
+// Unbind unbinds a VF from its driver. The VF's interface disappears, whatever namespace it is in. The caller must make sure that
+// the VF is not in use, because the kernel waits until nobody has it open.
 func (h *Functions) Unbind(ctx context.Context, addr model.PCIAddress) error {
 	err := h.k.Busy.Exclusive(ctx, string(addr), func() error {
 		if !h.k.Sys.Exists(sysif.PCIDir(addr)) {
@@ -36,15 +37,15 @@ func (h *Functions) Unbind(ctx context.Context, addr model.PCIAddress) error {
 	return sysif.Fail("unbind", string(addr), err)
 }
 
-// vfDrivers are the host's drivers for VFs, by that of their PF.
+// vfDrivers are the usual host drivers of VFs, by PF driver.
 var vfDrivers = map[string]string{
 	"igb": "igbvf", "ixgbe": "ixgbevf", "i40e": "iavf", "ice": "iavf", "mlx5_core": "mlx5_core", "mlx4_core": "mlx4_core",
 	"bnxt_en": "bnxt_en", "qede": "qede", "sfc": "sfc",
 }
 
-// BindHost gives a VF to a driver of the host that makes an interface of it: the named one, or for "" the one that the kernel
-// chooses by itself. Where it may choose none for VFs (sriov_drivers_autoprobe is 0), the usual one of the PF's driver.
-// Callers make sure that nobody uses the VF. It does nothing if the VF has a driver of the host already.
+// BindHost binds a VF to a host driver that creates a network interface: the named one, or for "" the kernel's default. If the
+// kernel must not bind VFs by itself (sriov_drivers_autoprobe is 0), "" means the usual VF driver for the PF's driver. The caller
+// must make sure that nobody uses the VF. BindHost does nothing if the VF already has a host driver.
 func (h *Functions) BindHost(ctx context.Context, addr model.PCIAddress, driver string) error {
 	err := h.k.Busy.Exclusive(ctx, string(addr), func() error { return bindHost(h.k.Sys, addr, driver) })
 	return sysif.Fail("give to the host's driver", string(addr), err)
@@ -69,7 +70,7 @@ func bindHost(sys sysif.Tree, addr model.PCIAddress, driver string) error {
 	return rebind(sys, addr, now, driver)
 }
 
-// DriverOverride is the driver that a device is reserved for, "" for none.
+// DriverOverride returns the driver_override of a device, "" if there is none.
 func (h *Functions) DriverOverride(addr model.PCIAddress) (string, error) {
 	text, err := h.k.Sys.Text(sysif.PCIDir(addr) + "/driver_override")
 	if text == "(null)" {
@@ -78,24 +79,24 @@ func (h *Functions) DriverOverride(addr model.PCIAddress) (string, error) {
 	return text, sysif.Fail("read driver_override of", string(addr), err)
 }
 
-// SetDriverOverride reserves a device for a driver, "" for none. It does not bind.
+// SetDriverOverride sets the driver_override of a device, "" for none. It does not rebind the device.
 func (h *Functions) SetDriverOverride(ctx context.Context, addr model.PCIAddress, driver string) error {
 	err := h.k.Busy.Exclusive(ctx, string(addr), func() error { return h.k.Sys.Write(sysif.PCIDir(addr)+"/driver_override", driver+"\n") })
 	return sysif.Fail("set driver_override of", string(addr), err)
 }
 
-// Hardware is what a PF is, as far as what is known of it depends on that.
+// Hardware identifies a PF by everything on which its measured properties depend.
 type Hardware struct {
 	Address  model.PCIAddress
 	Device   string // vendor:device (subsystem vendor:device), in hexadecimal digits
 	Driver   string
-	Version  string // of the driver: the kernel's where it has none of its own
+	Version  string // of the driver; the kernel's if the driver has none of its own
 	Firmware string
 	Kernel   string
-	Emulated bool // QEMU makes it
+	Emulated bool // by QEMU
 }
 
-// What QEMU gives to devices as their subsystem's vendor, unless told otherwise.
+// QEMU's default subsystem vendors.
 const (
 	vendorQumranet = "0x1af4"
 	vendorRedHat   = "0x1b36"
@@ -111,7 +112,7 @@ func (h *Functions) Hardware(ctx context.Context, pf string) (hw Hardware, err e
 		return err
 	})
 	if ctx.Err() != nil {
-		hw = Hardware{} // it may still be written
+		hw = Hardware{} // may still be written to
 	}
 	return hw, sysif.Fail("describe", "PF "+pf, err)
 }

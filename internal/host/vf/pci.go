@@ -14,17 +14,15 @@ import (
 
 const vfioPCI = "vfio-pci"
 
-// BindVFIO binds a VF to vfio-pci, taking it from another driver if needed. It does
-// nothing if it is bound already, to vfio-pci or a variant of it. Callers make sure that
-// the host does not use the VF. When it fails after the VF was taken from its driver, that
-// driver gets it back.
+// BindVFIO binds a VF to vfio-pci, unbinding it from another driver if needed. It does nothing if the VF is already bound to
+// vfio-pci or a variant of it. The caller must make sure that the host does not use the VF. If BindVFIO fails after unbinding, it
+// restores the driver.
 func (h *Functions) BindVFIO(ctx context.Context, addr model.PCIAddress) error {
 	err := h.k.Busy.Exclusive(ctx, string(addr), func() error { return bindVFIO(h.k.Sys, addr) })
 	return sysif.Fail("bind to vfio-pci", string(addr), err)
 }
 
-// RestoreDriver gives a VF back to the driver the kernel chooses by itself. The kernel
-// waits until nobody has the VF open, for as long as that takes.
+// RestoreDriver rebinds a VF to the kernel's default driver. The kernel waits, without limit, until nobody has the VF open.
 func (h *Functions) RestoreDriver(ctx context.Context, addr model.PCIAddress) error {
 	err := h.k.Busy.Exclusive(ctx, string(addr), func() error { return restoreDriver(h.k.Sys, addr) })
 	return sysif.Fail("restore driver of", string(addr), err)
@@ -48,7 +46,7 @@ func bindVFIO(sys sysif.Tree, addr model.PCIAddress) error {
 	return nil
 }
 
-// checkVFIO says what is missing before anything is touched.
+// checkVFIO checks the prerequisites before anything is changed.
 func checkVFIO(sys sysif.Tree, dev string) error {
 	if !sys.Exists("bus/pci/drivers/" + vfioPCI) {
 		return sysif.Permanent("the vfio-pci driver is not there: modprobe vfio-pci")
@@ -60,8 +58,8 @@ func checkVFIO(sys sysif.Tree, dev string) error {
 	return nil
 }
 
-// rebind moves a device from a driver ("": none) to another. driver_override is there
-// only during the move: left behind, it would bind the next device at this address too.
+// rebind moves a device from a driver ("": none) to another. It sets driver_override only during the move, because otherwise it
+// would also bind the next device at this address.
 func rebind(sys sysif.Tree, addr model.PCIAddress, driver, to string) (err error) {
 	override := sysif.PCIDir(addr) + "/driver_override"
 	if err := sys.Write(override, to); err != nil {
@@ -80,7 +78,7 @@ func rebind(sys sysif.Tree, addr model.PCIAddress, driver, to string) (err error
 	return nil
 }
 
-// unbind takes a device from a driver. That another was faster is no error.
+// unbind unbinds a device from a driver. It is no error if the device was unbound already.
 func unbind(sys sysif.Tree, addr model.PCIAddress, driver string) error {
 	if driver == "" {
 		return nil
@@ -92,7 +90,7 @@ func unbind(sys sysif.Tree, addr model.PCIAddress, driver string) error {
 	return err
 }
 
-// probe lets the kernel bind a device that has no driver.
+// probe makes the kernel bind a device that has no driver.
 func probe(sys sysif.Tree, addr model.PCIAddress) error {
 	return sys.Write("bus/pci/drivers_probe", string(addr))
 }

@@ -10,23 +10,22 @@ import (
 	"sluice/internal/model"
 )
 
-// PFInfo is a PF with its VFs, and who uses them on the host. Owner, Holder and
-// InGuest of the VFs, and Managed, Network and Uplink of the PF stay zero.
+// PFInfo is a PF with its VFs and their use by the host. Owner, Holder and InGuest of the VFs, and Managed, Network and Uplink of
+// the PF stay zero.
 type PFInfo struct {
 	model.PF
 	Uses []VFUse // Uses[i] is about VFs[i]
 }
 
-// VFUse says what the host itself does with a VF.
+// VFUse describes how the host itself uses a VF.
 type VFUse struct {
 	HostNetdev   string // the VF's netdev in this network namespace, "" for none
 	HostNetdevUp bool   // that netdev is administratively up
 	OtherNetns   bool   // a network driver is bound, but its netdev is not in this namespace
 }
 
-// PFs lists the PFs that have or may have VFs, sorted by name, with their VFs and the
-// unicast filters of their own. Devices that vanish while being read are left out. The
-// MAC of a VF that ClearVF had to park reads as zero.
+// PFs lists the SR-IOV capable PFs, sorted by name, with their VFs and the PFs' own unicast filters. Devices that vanish while
+// being read are omitted. The MAC of a VF that ClearVF had to park reads as zero.
 func (h *Functions) PFs(ctx context.Context) ([]PFInfo, error) {
 	found, err := h.discover(ctx)
 	if err != nil {
@@ -44,9 +43,9 @@ func (h *Functions) PFs(ctx context.Context) ([]PFInfo, error) {
 	return pfs, nil
 }
 
-// discover reads sysfs, where a link's speed can be as slow as its driver.
+// discover reads sysfs, where reading a link's speed can be as slow as its driver.
 func (h *Functions) discover(ctx context.Context) (found []PFInfo, err error) {
-	var pfs []PFInfo // not the result: if ctx ends, this is still being written
+	var pfs []PFInfo // not the result: still being written if ctx ends
 	err = h.k.Busy.Exclusive(ctx, "discover", func() error {
 		pfs = discover(h.k.Sys)
 		return nil
@@ -74,7 +73,7 @@ func (h *Functions) addNetlink(ctx context.Context, pf *PFInfo) error {
 	return err
 }
 
-// addStates fills in what the driver says of each VF that sysfs shows.
+// addStates fills in the driver's settings for the VFs found in sysfs.
 func addStates(pf *PFInfo, states []vfState) {
 	byIndex := map[int]vfState{}
 	for _, s := range states {
@@ -95,9 +94,8 @@ func addStates(pf *PFInfo, states []vfState) {
 	}
 }
 
-// VFCounters returns the counters of a PF's VFs by VF index; rx is what the VF
-// received. They mean something only if Caps.VFCounters is Yes: drivers without
-// them report zeros.
+// VFCounters returns the counters of a PF's VFs by VF index; rx is what the VF received. They are valid only if Caps.VFCounters
+// is Yes: drivers without counters report zeros.
 func (h *Functions) VFCounters(ctx context.Context, pf string) (map[int]netdev.Counters, error) {
 	states, err := h.vfStates(ctx, pf, netdev.ExtVF)
 	if err != nil {
@@ -112,7 +110,7 @@ func (h *Functions) VFCounters(ctx context.Context, pf string) (map[int]netdev.C
 
 func (h *Functions) vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error) {
 	states, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(pf, ext), decodeVFs)
-	if ext&netdev.ExtSkipStats != 0 { // settings are asked for
+	if ext&netdev.ExtSkipStats != 0 { // settings are requested, not counters
 		for idx, leaf := range h.devlinkRates(ctx, pf) {
 			for i := range states {
 				if states[i].Index == idx {

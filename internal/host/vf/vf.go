@@ -14,16 +14,16 @@ import (
 	"sluice/internal/model"
 )
 
-// VFSettings are what SetVF sets: everything but the MAC.
+// VFSettings are the settings that SetVF applies: all but the MAC.
 type VFSettings struct {
 	VLAN       int // 0: none
 	SpoofCheck bool
 	Trust      bool
-	MaxTxRate  uint64 // bits/s, 0: no limit; the kernel takes whole Mbit/s
+	MaxTxRate  uint64 // bits/s, 0: no limit; the kernel's resolution is 1 Mbit/s
 }
 
-// SetVF applies settings to VF idx of a PF, removes a minimum rate, and reads back. What the
-// driver does not support is skipped and told in note, "" if there is nothing to tell.
+// SetVF applies settings to VF idx of a PF, removes a minimum rate, and verifies by reading back. It skips settings that the
+// driver does not support and lists them in note.
 func (h *Functions) SetVF(ctx context.Context, pf string, idx int, s VFSettings) (note string, err error) {
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
@@ -32,15 +32,15 @@ func (h *Functions) SetVF(ctx context.Context, pf string, idx int, s VFSettings)
 	return e.apply(ctx, s.traits(e.caps))
 }
 
-// VFRates are what a VF is allowed and promised, in bits/s; the kernel has whole Mbit/s.
+// VFRates are the maximum and the guaranteed rate of a VF, in bits/s; the kernel's resolution is 1 Mbit/s.
 type VFRates struct {
 	Max uint64 // 0: no limit
-	Min uint64 // what the NIC gives it before others; 0: nothing
+	Min uint64 // guaranteed by the NIC; 0: nothing
 }
 
-// SetVFRates sets what VF idx of a PF may send and is promised, and returns what the driver shows then. A
-// promise that the driver cannot give, or not together with those of the other VFs, is left out. It is for
-// a VF in use: nothing else of it changes.
+// SetVFRates sets the rates of VF idx of a PF, and returns the rates that the driver then reports. It omits a guarantee that the
+// driver does not support, or refuses in combination with those of other VFs. No other setting of the VF changes, so it can be in
+// use.
 func (h *Functions) SetVFRates(ctx context.Context, pf string, idx int, want VFRates) (VFRates, error) {
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (e *vfEdit) setRates(ctx context.Context, want VFRates) (VFRates, error) {
 	return VFRates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
 }
 
-// SetVFMAC sets the administrative MAC of a VF and reads it back. From then on the
-// NIC steers that MAC to the VF.
+// SetVFMAC sets the administrative MAC of a VF and verifies it by reading back. From then on the NIC steers frames for that MAC
+// to the VF.
 func (h *Functions) SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error {
 	if err := sysif.WantUnicast(mac); err != nil {
 		return sysif.Fail("set VF MAC to", mac.String(), err)
@@ -83,12 +83,11 @@ func (h *Functions) SetVFMAC(ctx context.Context, pf string, idx int, mac model.
 	return err
 }
 
-// ClearVF removes MAC, VLAN, rates and trust from a VF, sets spoof checking on and
-// reads back. What the driver refuses and its Caps do not promise is told in note.
+// ClearVF removes MAC, VLAN, rates and trust from a VF, enables spoof checking and reads back. If the driver refuses something
+// that its Caps do not promise, note says so.
 //
-// Some drivers refuse the zero MAC. The last holder's address must not stay all the
-// same, as the NIC would go on steering that machine's frames into the void; so the VF
-// is parked on an address nobody uses, which note tells and PFs reads as zero.
+// Some drivers refuse the zero MAC. The old address must not stay, or the NIC would keep steering that VM's frames to an unused
+// VF. ClearVF then parks the VF on an address that nobody uses; note reports it, and PFs returns it as zero.
 func (h *Functions) ClearVF(ctx context.Context, pf string, idx int) (note string, err error) {
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
@@ -97,8 +96,7 @@ func (h *Functions) ClearVF(ctx context.Context, pf string, idx int) (note strin
 	return e.clear(ctx)
 }
 
-// vfIO is what editing VFs needs of the kernel. Tests put drivers that behave otherwise in
-// its place.
+// vfIO is what editing VFs needs of the kernel. Tests replace it to simulate other drivers.
 type vfIO interface {
 	vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error)
 	changeVF(ctx context.Context, pf string, idx int, c vfChange) error
@@ -162,16 +160,16 @@ func (e *vfEdit) change(ctx context.Context, c vfChange) error {
 	return sysif.Fail("set "+c.what+" of", e.subject(), err)
 }
 
-// vfTrait is one thing a VF should be: how to make it so, how to tell, and whether the
-// driver's table entry says that it can.
+// vfTrait is one desired setting of a VF: how to set it, how to check it, and whether the driver supports it according to
+// driverCaps.
 type vfTrait struct {
 	change vfChange
 	is     func(vfState) model.Tri
 	able   model.Tri
-	off    bool // asks for less than a driver without the ability gives anyway: no news
+	off    bool // what a driver without support does anyway, so its refusal needs no note
 }
 
-// traits lists what VFSettings ask for.
+// traits returns the settings as vfTraits.
 func (s VFSettings) traits(c model.Caps) []vfTrait {
 	same := func(have model.Tri, want bool) model.Tri {
 		if have == model.Unknown {
@@ -204,7 +202,7 @@ func rateTrait(want VFRates, c model.Caps) vfTrait {
 	}
 }
 
-// apply makes the traits true that are not, going on after a failure, and reads back.
+// apply sets the traits that do not hold yet, continues after failures, and verifies by reading back.
 func (e *vfEdit) apply(ctx context.Context, traits []vfTrait) (note string, err error) {
 	var errs []error
 	var done []vfTrait
@@ -226,7 +224,7 @@ func (e *vfEdit) apply(ctx context.Context, traits []vfTrait) (note string, err 
 	return strings.Join(e.notes, "; "), errors.Join(errs...)
 }
 
-// verify reads back what was set. What the driver does not show cannot be checked.
+// verify reads back what was set. Settings that the driver does not report cannot be checked.
 func (e *vfEdit) verify(ctx context.Context, traits []vfTrait) error {
 	if len(traits) == 0 {
 		return nil
@@ -244,13 +242,13 @@ func (e *vfEdit) verify(ctx context.Context, traits []vfTrait) error {
 	return errors.Join(errs...)
 }
 
-// unsupported tells a driver that cannot from one that will not now. Drivers that lack
-// an ability answer EOPNOTSUPP or, where they have half of it, EINVAL.
+// unsupported distinguishes a driver that lacks a feature from one that refuses it at the moment. Drivers without a feature
+// return EOPNOTSUPP, or EINVAL if they implement half of it.
 func unsupported(err error, able model.Tri) bool {
 	return errors.Is(err, unix.EOPNOTSUPP) || able != model.Yes && errors.Is(err, unix.EINVAL)
 }
 
-// clear takes everything off, the MAC first: it is what steers frames.
+// clear resets everything, the MAC first because it steers frames.
 func (e *vfEdit) clear(ctx context.Context) (note string, err error) {
 	macErr := e.clearMAC(ctx)
 	cleared := VFSettings{SpoofCheck: true}
@@ -258,7 +256,7 @@ func (e *vfEdit) clear(ctx context.Context) (note string, err error) {
 	return note, errors.Join(macErr, err)
 }
 
-// clearMAC takes the last holder's address off the VF.
+// clearMAC removes the old address from the VF.
 func (e *vfEdit) clearMAC(ctx context.Context) error {
 	parked := parkedMAC(e.pfMAC, e.idx)
 	if e.before.MAC.IsZero() || e.before.MAC == parked {
@@ -288,8 +286,8 @@ func (e *vfEdit) verifyCleared(ctx context.Context, parked model.MAC) error {
 	return nil
 }
 
-// parkedMAC is the address for a free VF of a driver that refuses zero: locally
-// administered, unicast, and different for every VF of the PF and from the PF's own.
+// parkedMAC is the address of an unused VF of a driver that refuses zero: locally administered, unicast, and different for every
+// VF of the PF and from the PF's own.
 func parkedMAC(pf model.MAC, idx int) model.MAC {
 	m := pf
 	m[0] = m[0]&^1 | 2

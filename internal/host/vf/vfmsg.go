@@ -9,8 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// vfState is what a PF's driver says of one VF. Spoof check and trust are Unknown where
-// the driver does not say.
+// vfState is what a PF's driver reports about one VF. SpoofCheck and Trust are Unknown if it does not report them.
 type vfState struct {
 	Index      int
 	MAC        model.MAC
@@ -22,7 +21,7 @@ type vfState struct {
 	Counters   netdev.Counters
 }
 
-// decodeVFs reads the VFs of a PF from an RTM_NEWLINK.
+// decodeVFs decodes the VFs of a PF from an RTM_NEWLINK.
 func decodeVFs(m rtnl.Message) ([]vfState, error) {
 	attrs := rtnl.Body(m.Data, unix.SizeofIfInfomsg)
 	if m.Type != unix.RTM_NEWLINK || attrs == nil {
@@ -37,7 +36,7 @@ func decodeVFs(m rtnl.Message) ([]vfState, error) {
 	return vfs, nil
 }
 
-// decodeVF reads an IFLA_VF_INFO. Each attribute repeats the VF's index first.
+// decodeVF decodes an IFLA_VF_INFO. Each attribute begins with the VF's index.
 func decodeVF(info []byte) (s vfState) {
 	for t, v := range rtnl.Attrs(info) {
 		value := rtnl.Body(v, 4)
@@ -61,7 +60,7 @@ func decodeVF(info []byte) (s vfState) {
 	return s
 }
 
-// AppendVFCounters reads the counters alone from an RTM_NEWLINK.
+// AppendVFCounters decodes only the counters from an RTM_NEWLINK.
 func AppendVFCounters(to []VFCounters, m rtnl.Message) []VFCounters {
 	attrs := rtnl.Body(m.Data, unix.SizeofIfInfomsg)
 	if m.Type != unix.RTM_NEWLINK || attrs == nil {
@@ -76,7 +75,7 @@ func AppendVFCounters(to []VFCounters, m rtnl.Message) []VFCounters {
 	return to
 }
 
-// setting reads a switch, which the kernel fills with -1 before it asks the driver.
+// setting decodes a flag, which the kernel presets to -1 before it asks the driver.
 func setting(b []byte) model.Tri {
 	if len(b) < 4 || rtnl.U32(b) == ^uint32(0) {
 		return model.Unknown
@@ -104,9 +103,9 @@ func decodeVFStats(b []byte) (c netdev.Counters) {
 	return c
 }
 
-// vfChange is one attribute to set on a VF: its number, and the value behind the index.
+// vfChange is one attribute to set on a VF: its type, and the value after the VF index.
 type vfChange struct {
-	what  string // for people, as `ip link set PF vf N` calls it
+	what  string // in messages; as in `ip link set PF vf N`
 	attr  uint16
 	value []byte
 }
@@ -128,12 +127,12 @@ func changeTrust(on bool) vfChange {
 	return vfChange{"trust", unix.IFLA_VF_TRUST, sysif.Words(sysif.Bit(on))}
 }
 
-// changeRates sets both rates: the kernel knows no message for one of them.
+// changeRates sets both rates because the kernel has no message for a single one.
 func changeRates(minBits, maxBits uint64) vfChange {
 	return vfChange{"rate", unix.IFLA_VF_RATE, sysif.Words(megabits(minBits), megabits(maxBits))}
 }
 
-// megabits is a rate in the kernel's unit.
+// megabits converts a rate to the kernel's unit.
 func megabits(bits uint64) uint32 { return uint32(model.WholeMbit(bits) / netdev.Mbit) }
 
 // request builds the RTM_SETLINK for VF idx of a PF.
@@ -145,7 +144,7 @@ func (c vfChange) request(pf string, idx int) *rtnl.Request {
 	})
 }
 
-// VFCounters are the counters of one VF as its PF counts them; rx is what the VF received.
+// VFCounters are the PF's counters for one VF; rx is what the VF received.
 type VFCounters struct {
 	VF int // its index at the PF
 	netdev.Counters
