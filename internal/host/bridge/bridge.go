@@ -1,5 +1,5 @@
-// Package bridge reads and changes what Linux bridges know of ports: static entries of the FDB, isolation, VLANs, and the filters
-// (`self`) that a NIC holds for addresses behind it.
+// Package bridge reads and changes the state of Linux bridge ports: static FDB entries, isolation, VLANs, and the unicast filters
+// (`self`) of NICs for addresses behind them.
 package bridge
 
 import (
@@ -7,14 +7,14 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// Bridges are those of a network namespace.
+// Bridges manages the bridges of a network namespace.
 type Bridges struct {
 	k      *sysif.Kernel
 	links  *netdev.Devices
 	sticky bool
 }
 
-// New needs no closing. Sticky makes entries that no frame can move; see PinFDB.
+// New returns the Bridges of the namespace. They need no closing. With sticky, no frame can move the entries of PinFDB.
 func New(k *sysif.Kernel, links *netdev.Devices, sticky bool) *Bridges {
 	return &Bridges{k: k, links: links, sticky: sticky}
 }

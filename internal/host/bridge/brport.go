@@ -14,14 +14,14 @@ import (
 	"sluice/internal/model"
 )
 
-// The bridge's part of a switch port: isolation, and membership in VLANs where the bridge filters them. Learning stays as it is,
-// and the port needs no lock: a frame from another source than the port's rules allow never comes to the bridge, so it cannot teach it
-// that somebody else's address is here.
+// The bridge's part of a switch port: isolation, and VLAN membership if the bridge filters VLANs. Learning stays unchanged and
+// the port needs no locking: the tap's program drops frames with sources that the rules do not allow, so the bridge cannot learn
+// a wrong address.
 
 // sideOfBridge is an interface as a port of a bridge.
 type sideOfBridge struct {
 	index    int
-	bridge   netdev.Link // zero: it is no port of a bridge
+	bridge   netdev.Link // zero: not a bridge port
 	isolated bool
 }
 
@@ -32,7 +32,7 @@ func (h *Bridges) sideOfBridge(ctx context.Context, dev string) (p sideOfBridge,
 	}
 	p.index = l.Index
 	if p.isolated, err = rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), decodeIsolated); err != nil {
-		if errors.Is(err, ErrNotPort) { // of a bond, or of Open vSwitch
+		if errors.Is(err, ErrNotPort) { // a port of a bond or of Open vSwitch
 			err = nil
 		}
 		return p, err
@@ -41,7 +41,7 @@ func (h *Bridges) sideOfBridge(ctx context.Context, dev string) (p sideOfBridge,
 	return p, err
 }
 
-// setBridgePort makes the bridge's part of a switch port stand.
+// SetPort configures the bridge's part of a switch port.
 func (h *Bridges) SetPort(ctx context.Context, want *model.SwitchPort) error {
 	p, err := h.sideOfBridge(ctx, want.Tap)
 	switch {
@@ -65,7 +65,7 @@ func (h *Bridges) SetPort(ctx context.Context, want *model.SwitchPort) error {
 	return nil
 }
 
-// IsolateFirst isolates a port of whichever bridge. That a tap is none, or has gone, is said by what comes after.
+// IsolateFirst isolates a port of any bridge. It ignores a tap that is no bridge port or has gone, because SetPort reports that.
 func (h *Bridges) IsolateFirst(ctx context.Context, tap string) error {
 	p, err := h.sideOfBridge(ctx, tap)
 	if err != nil || p.bridge.Name == "" || p.isolated {
@@ -74,7 +74,7 @@ func (h *Bridges) IsolateFirst(ctx context.Context, tap string) error {
 	return h.isolate(ctx, tap, p.index, true)
 }
 
-// readBridgePort fills in what the bridge has of a switch port. A tap that has just gone is in none.
+// ReadPort fills in the bridge's part of a switch port. A tap that has just gone is in no bridge.
 func (h *Bridges) ReadPort(ctx context.Context, now *model.SwitchPortState) error {
 	p, err := h.sideOfBridge(ctx, now.Tap)
 	if err != nil && !sysif.Gone(err) {
@@ -95,9 +95,9 @@ func (h *Bridges) isolate(ctx context.Context, dev string, index int, on bool) e
 	return err
 }
 
-// joinVLANs makes a port of a bridge that filters VLANs a tagged member of those that its rules have.
+// joinVLANs makes a port of a bridge that filters VLANs a tagged member of only the VLANs of its rules.
 func (h *Bridges) joinVLANs(ctx context.Context, index int, rules []model.SwitchRule) error {
-	for range 2 { // the second time to see that it is so
+	for range 2 { // the second pass verifies
 		have, err := rtnl.Dump(ctx, h.k.Read, bridgeVLANsRequest(), decodeBridgeVLANs(index))
 		if err != nil {
 			return fmt.Errorf("list its VLANs: %w", err)
@@ -121,8 +121,8 @@ func (h *Bridges) joinVLANs(ctx context.Context, index int, rules []model.Switch
 	return errors.New("the bridge took its VLANs, but has others")
 }
 
-// vlanChanges says what a port is to leave and join. A rule without VLAN sends and receives what has no tag: then
-// the VLAN that the bridge takes that for stays.
+// vlanChanges returns the VLANs that a port must leave and join. A rule without VLAN sends and receives untagged frames; the port
+// then keeps its untagged VLAN.
 func vlanChanges(have []portVLAN, rules []model.SwitchRule) (leave, join model.VLANs) {
 	var want, tagged, plain [model.MaxVLAN + 2]bool
 	keepsPlain := false

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// What linux/if_bridge.h and linux/rtnetlink.h have and the unix package does not.
+// Constants of linux/if_bridge.h and linux/rtnetlink.h that the unix package lacks.
 const (
 	bridgeVLANInfo = 2 // IFLA_BRIDGE_VLAN_INFO: struct bridge_vlan_info
 
@@ -21,28 +21,28 @@ const (
 	extBridgeVLANs = 1 << 2 // RTEXT_FILTER_BRVLAN_COMPRESSED
 )
 
-// portVLAN is a VLAN that a port of a bridge is in.
+// portVLAN is a VLAN of which a bridge port is a member.
 type portVLAN struct {
 	id    int
 	flags uint16
 }
 
-// decodeIsolated reads from an RTM_NEWLINK whether its bridge port is isolated.
+// decodeIsolated reads from an RTM_NEWLINK whether the bridge port is isolated.
 func decodeIsolated(m rtnl.Message) (bool, error) {
 	return decodePortFlag(m, unix.IFLA_BRPORT_ISOLATED)
 }
 
-// isolatedRequest sets whether a bridge port reaches no other isolated one.
+// isolatedRequest sets whether a bridge port is cut off from other isolated ports.
 func isolatedRequest(port int, on bool) *rtnl.Request {
 	return portFlagRequest(port, unix.IFLA_BRPORT_ISOLATED, on)
 }
 
-// bridgeVLANsRequest asks for all ports of bridges with their VLANs, those that are alike as ranges.
+// bridgeVLANsRequest requests all bridge ports with their VLANs, compressed into ranges.
 func bridgeVLANsRequest() *rtnl.Request {
 	return rtnl.NewRequest(unix.RTM_GETLINK, 0, rtnl.Link(unix.AF_BRIDGE, 0)).U32(unix.IFLA_EXT_MASK, extBridgeVLANs)
 }
 
-// decodeBridgeVLANs takes the VLANs of one port out of the answers.
+// decodeBridgeVLANs selects the VLANs of one port from the answers.
 func decodeBridgeVLANs(port int) func(rtnl.Message) ([]portVLAN, bool) {
 	return func(m rtnl.Message) (all []portVLAN, ok bool) {
 		attrs := rtnl.Body(m.Data, unix.SizeofIfInfomsg)
@@ -69,7 +69,7 @@ func decodeBridgeVLANs(port int) func(rtnl.Message) ([]portVLAN, bool) {
 	}
 }
 
-// bridgeVLANsChange makes a port a tagged member of VLANs (RTM_SETLINK), or none of them (RTM_DELLINK).
+// bridgeVLANsChange makes a port a tagged member of VLANs (RTM_SETLINK) or removes it from them (RTM_DELLINK).
 func bridgeVLANsChange(typ uint16, port int, vlans model.VLANs) *rtnl.Request {
 	req := rtnl.NewRequest(typ, 0, rtnl.Link(unix.AF_BRIDGE, port))
 	return req.Nest(unix.IFLA_AF_SPEC, func(r *rtnl.Request) {

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// FDBEntry is a static entry of a bridge.
+// FDBEntry is a static FDB entry of a bridge.
 type FDBEntry struct {
 	MAC    model.MAC
 	Port   string // bridge port
@@ -22,7 +22,7 @@ type FDBEntry struct {
 	VLAN   int // 0: the bridge does not filter VLANs
 }
 
-// FDBEntries returns the static bridge entries of all bridges, sorted by MAC, port and VLAN.
+// FDBEntries returns the static FDB entries of all bridges, sorted by MAC, port and VLAN.
 func (h *Bridges) FDBEntries(ctx context.Context) ([]FDBEntry, error) {
 	links, err := h.links.Links(ctx)
 	if err != nil {
@@ -49,8 +49,7 @@ func (h *Bridges) FDBEntries(ctx context.Context) ([]FDBEntry, error) {
 	return entries, nil
 }
 
-// named turns interface indexes into names, leaving out entries of ports that came or
-// went since the names were read.
+// named converts interface indexes to names and omits entries of ports that appeared or vanished since the names were read.
 func named(msgs []fdbMsg, names map[int]string) []FDBEntry {
 	var entries []FDBEntry
 	for _, m := range msgs {
@@ -62,29 +61,26 @@ func named(msgs []fdbMsg, names map[int]string) []FDBEntry {
 	return entries
 }
 
-// pins returns the static entries of one bridge that count.
+// pins returns the effective static entries of one bridge.
 func (h *Bridges) pins(ctx context.Context, bridge netdev.Link) ([]fdbMsg, error) {
 	msgs, err := rtnl.Dump(ctx, h.k.Read, fdbDump(bridge.Index, 0), pinnedOnly)
 	if err != nil {
 		return nil, sysif.Fail("list entries of", "bridge "+bridge.Name, err)
 	}
-	// Kernels without filters in dumps tell of all bridges.
+	// Kernels that cannot filter dumps return the entries of all bridges.
 	return slices.DeleteFunc(msgs, func(m fdbMsg) bool {
 		return m.bridge != bridge.Index || !m.counts(bridge.VLANs)
 	}), nil
 }
 
-// PinFDB makes a static bridge entry for mac on port, moving it there from wherever it
-// was in port's bridge. vlan counts only if the bridge filters VLANs; 0 means every
-// VLAN of the port.
+// PinFDB creates a static FDB entry for mac on port, moving it there from elsewhere in port's bridge. vlan is ignored unless the
+// bridge filters VLANs; 0 means every VLAN of the port.
 //
-// To the kernel, static means that the entry does not age. A frame with the source
-// address mac still moves it, if it comes in through a port that learns: hence
-// PreparePort for the PF. At the guest's own tap that is welcome: when a guest loses its
-// VF and sends through virtio, the bridge follows by itself, even while nobody is
-// watching. But another guest that forges the address can pull the entry too, and that of
-// a guest on a VF does not come back by itself. Where nothing else keeps guests from
-// forging (libvirt's no-mac-spoofing filter does), Options.StickyPins does.
+// To the kernel, static only means that the entry does not age. A frame with source address mac still moves it if it enters
+// through a learning port; hence PreparePort for the PF. At the guest's own tap this is useful: when a guest loses its VF and
+// sends through virtio, the bridge follows by itself, even while the daemon is not running. But another guest that forges the
+// address can move the entry too, and that of a guest on a VF does not move back by itself. Unless something else prevents
+// forging (as libvirt's no-mac-spoofing filter does), Options.StickyPins does.
 func (h *Bridges) PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
 	err := sysif.WantUnicast(mac)
 	if err == nil {
@@ -104,8 +100,8 @@ func (h *Bridges) pin(ctx context.Context, mac model.MAC, vlan int, port string)
 	return h.settlePins(ctx, mac, vlan, p)
 }
 
-// settlePins reads back a pin. Where VLANs are filtered, entries for the same MAC on
-// another port's VLANs stay behind a move; they are removed.
+// settlePins verifies a pin. If the bridge filters VLANs, moving an entry leaves entries for the same MAC in other VLANs of the
+// old port; settlePins removes them.
 func (h *Bridges) settlePins(ctx context.Context, mac model.MAC, vlan int, p bridgePort) error {
 	all, err := h.pins(ctx, p.bridge)
 	if err != nil {
@@ -129,7 +125,7 @@ func (h *Bridges) settlePins(ctx context.Context, mac model.MAC, vlan int, p bri
 	return nil
 }
 
-// UnpinFDB removes the static bridge entry for mac on port. That there is none is no error.
+// UnpinFDB removes the static FDB entry for mac on port. It is no error if there is none.
 func (h *Bridges) UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
 	op := "unpin " + mac.String() + " from"
 	p, err := h.port(ctx, port)
@@ -156,8 +152,7 @@ type bridgePort struct {
 	bridge netdev.Link
 }
 
-// entryVLAN is the VLAN to name in an entry: a bridge that does not filter VLANs looks
-// none up, so that an entry with one would never match.
+// entryVLAN is the VLAN for an entry. A bridge that does not filter VLANs looks up entries without VLAN only.
 func (p bridgePort) entryVLAN(vlan int) int {
 	if !p.bridge.VLANs {
 		return 0
@@ -165,7 +160,7 @@ func (p bridgePort) entryVLAN(vlan int) int {
 	return vlan
 }
 
-// port looks up a bridge port. It is an error if the link is no port of a bridge.
+// port looks up a bridge port. It returns ErrNotPort if the link is not a port of a bridge.
 func (h *Bridges) port(ctx context.Context, name string) (p bridgePort, err error) {
 	if p.Link, err = h.links.Link(ctx, name); err != nil {
 		return p, err
@@ -180,9 +175,8 @@ func (h *Bridges) port(ctx context.Context, name string) (p bridgePort, err erro
 	return p, err
 }
 
-// AddSelf adds a unicast filter for mac to the PF itself, so that frames for it from VFs
-// and the wire reach the host. Drivers with few filters refuse with unix.ENOMEM or unix.ENOSPC,
-// others with unix.EOPNOTSUPP.
+// AddSelf adds a unicast filter for mac to the PF itself, so that frames for it from VFs and the wire reach the host. Drivers out
+// of filters return unix.ENOMEM or unix.ENOSPC, those without filters unix.EOPNOTSUPP.
 func (h *Bridges) AddSelf(ctx context.Context, pf string, mac model.MAC) error {
 	err := sysif.WantUnicast(mac)
 	if err == nil {
@@ -194,13 +188,13 @@ func (h *Bridges) AddSelf(ctx context.Context, pf string, mac model.MAC) error {
 	return sysif.Fail("add filter for "+mac.String()+" to", pf, err)
 }
 
-// DelSelf removes such a filter. That there is none is no error.
+// DelSelf removes a filter added by AddSelf. It is no error if there is none.
 func (h *Bridges) DelSelf(ctx context.Context, pf string, mac model.MAC) error {
 	err := h.changeSelf(ctx, unix.RTM_DELNEIGH, 0, pf, mac)
 	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, model.ErrGone) {
 		return nil
 	}
-	// A driver that has no filters says so in many ways.
+	// Drivers without filters return various errors.
 	if macs, rerr := h.Selfs(ctx, pf); rerr == nil && !slices.Contains(macs, mac) {
 		return nil
 	}
@@ -231,8 +225,8 @@ func (h *Bridges) SelfsOf(ctx context.Context, pf string, index int) ([]model.MA
 	return slices.Compact(macs), sysif.Fail("list filters of", pf, err)
 }
 
-// PreparePort turns learning off on the PF's bridge port, so that frames that come back
-// from the wire do not teach the bridge that a guest lives there.
+// PreparePort disables learning on the PF's bridge port, so that frames returning from the wire do not make the bridge learn a
+// guest's address there.
 func (h *Bridges) PreparePort(ctx context.Context, pf string) error {
 	const op = "turn learning off on"
 	learning, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(pf, netdev.ExtSkipStats), decodeLearning)
@@ -253,7 +247,7 @@ func (h *Bridges) PreparePort(ctx context.Context, pf string) error {
 	return sysif.Fail(op, pf, err)
 }
 
-// PinIfNowhere pins the MAC to a port unless it is pinned to another one.
+// PinIfNowhere pins the MAC to a port unless it is pinned to another port.
 func (h *Bridges) PinIfNowhere(ctx context.Context, mac model.MAC, vlan int, port string) error {
 	const op = "see where the bridge sends"
 	p, err := h.port(ctx, port)

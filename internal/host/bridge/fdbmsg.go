@@ -13,7 +13,7 @@ import (
 // neighSticky is NTF_STICKY (linux/neighbour.h).
 const neighSticky = 1 << 6
 
-// fdbMsg is a bridge entry or a filter of an interface, as the kernel tells it.
+// fdbMsg is a bridge FDB entry or an interface's unicast filter.
 type fdbMsg struct {
 	mac    model.MAC
 	port   int // ifindex
@@ -23,21 +23,19 @@ type fdbMsg struct {
 	self   bool
 }
 
-// pinned says whether it is a static entry that somebody made: neither learned nor the
-// port's own address.
+// pinned reports whether f is a static entry that somebody created: neither learned nor the port's own address.
 func (f fdbMsg) pinned() bool {
 	return f.bridge != 0 && !f.self && f.state == unix.NUD_NOARP
 }
 
-// counts says whether the bridge looks at the entry at all. One that filters VLANs gives
-// every frame a VLAN, the other none; but entries of the other sort exist as well, since
-// the kernel makes each for VLAN 0 and for all VLANs of the port.
+// counts reports whether the bridge uses the entry. A bridge that filters VLANs assigns each frame a VLAN, others none. Entries
+// of the other kind exist as well, because the kernel creates each for VLAN 0 and for all VLANs of the port.
 func (f fdbMsg) counts(filtersVLANs bool) bool { return (f.vlan != 0) == filtersVLANs }
 
-// filter says whether it is a unicast filter of the interface itself.
+// filter reports whether f is a unicast filter of the interface itself.
 func (f fdbMsg) filter() bool { return f.self && f.bridge == 0 && f.mac[0]&1 == 0 }
 
-// decodeFDB reads an RTM_NEWNEIGH or RTM_DELNEIGH of the bridge family.
+// decodeFDB decodes an RTM_NEWNEIGH or RTM_DELNEIGH of the bridge family.
 func decodeFDB(m rtnl.Message) (f fdbMsg, ok bool) {
 	attrs := rtnl.Body(m.Data, unix.SizeofNdMsg)
 	if attrs == nil || m.Data[0] != unix.AF_BRIDGE {
@@ -61,14 +59,13 @@ func decodeFDB(m rtnl.Message) (f fdbMsg, ok bool) {
 	return f, hasMAC && f.port > 0
 }
 
-// pinnedOnly takes the static entries out of a dump.
+// pinnedOnly selects the static entries from a dump.
 func pinnedOnly(m rtnl.Message) (fdbMsg, bool) {
 	f, ok := decodeFDB(m)
 	return f, ok && f.pinned()
 }
 
-// filtersOf takes the filters of one interface out of a dump: older kernels ignore the
-// restriction to one interface.
+// filtersOf selects the filters of one interface from a dump, because older kernels ignore the restriction to one interface.
 func filtersOf(index int) func(rtnl.Message) (model.MAC, bool) {
 	return func(m rtnl.Message) (model.MAC, bool) {
 		f, ok := decodeFDB(m)
@@ -76,8 +73,7 @@ func filtersOf(index int) func(rtnl.Message) (model.MAC, bool) {
 	}
 }
 
-// fdbDump asks for bridge entries and filters: those of one bridge's ports, of one
-// interface, or with zeros of all.
+// fdbDump requests FDB entries and filters: those of one bridge's ports, of one interface, or with zeros of all.
 func fdbDump(bridge, port int) *rtnl.Request {
 	req := rtnl.NewRequest(unix.RTM_GETNEIGH, 0, rtnl.Neigh(unix.AF_BRIDGE, port, 0, 0))
 	if bridge != 0 {
@@ -86,7 +82,7 @@ func fdbDump(bridge, port int) *rtnl.Request {
 	return req
 }
 
-// pinRequest makes or moves a bridge entry.
+// pinRequest creates or moves an FDB entry.
 func pinRequest(mac model.MAC, vlan, port int, sticky bool) *rtnl.Request {
 	const flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
 	to := uint8(unix.NTF_MASTER)
@@ -102,8 +98,7 @@ func unpinRequest(mac model.MAC, vlan, port int) *rtnl.Request {
 	return withMAC(rtnl.NewRequest(unix.RTM_DELNEIGH, 0, msg), mac, vlan)
 }
 
-// selfRequest adds or removes (by typ) a filter of the interface itself. Drivers want
-// the permanent state.
+// selfRequest adds or removes (by typ) a filter of the interface itself. Drivers require the permanent state.
 func selfRequest(typ, flags uint16, mac model.MAC, port int) *rtnl.Request {
 	msg := rtnl.Neigh(unix.AF_BRIDGE, port, unix.NUD_PERMANENT, unix.NTF_SELF)
 	return withMAC(rtnl.NewRequest(typ, flags, msg), mac, 0)
@@ -133,7 +128,7 @@ func decodeLearning(m rtnl.Message) (bool, error) {
 	return decodePortFlag(m, unix.IFLA_BRPORT_LEARNING)
 }
 
-// decodePortFlag reads a flag of a bridge port from its RTM_NEWLINK.
+// decodePortFlag reads a flag of a bridge port from an RTM_NEWLINK.
 func decodePortFlag(m rtnl.Message, flag uint16) (bool, error) {
 	info := rtnl.Attr(rtnl.Body(m.Data, unix.SizeofIfInfomsg), unix.IFLA_LINKINFO)
 	if kind := rtnl.CString(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_KIND)); string(kind) != "bridge" {
@@ -142,5 +137,5 @@ func decodePortFlag(m rtnl.Message, flag uint16) (bool, error) {
 	return rtnl.U8(rtnl.Attr(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_DATA), flag)) != 0, nil
 }
 
-// ErrNotPort says that an interface is in no bridge.
+// ErrNotPort means that an interface is not a port of a bridge.
 var ErrNotPort = errors.New("it is not a port of a bridge (ip link set DEV master BRIDGE)")

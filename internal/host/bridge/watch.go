@@ -15,8 +15,8 @@ import (
 // resubscribeAfter is the pause between attempts to subscribe again.
 const resubscribeAfter = time.Second
 
-// Watch tells of changes to links and static bridge entries. Several changes make one
-// message; the reader looks for itself what changed. The channel is closed when ctx ends.
+// Watch notifies of changes to links, static FDB entries and unicast filters. Several changes may be one notification; the reader
+// must find out what changed. The channel is closed when ctx ends.
 func (h *Bridges) Watch(ctx context.Context) (<-chan struct{}, error) {
 	l, err := subscribe()
 	if err != nil {
@@ -32,7 +32,7 @@ func subscribe() (*rtnl.Listener, error) {
 }
 
 type watcher struct {
-	changed chan struct{} // holds one message at most
+	changed chan struct{} // holds at most one notification
 	log     *slog.Logger
 }
 
@@ -46,12 +46,12 @@ func (w watcher) run(ctx context.Context, l *rtnl.Listener) {
 		}
 		w.log.Warn("kernel notifications ended, subscribing again", "error", err)
 		l = w.again(ctx)
-		w.tell() // whatever happened meanwhile
+		w.tell() // changes may have been missed
 	}
 }
 
-// listen tells of changes until the socket fails, loses some or ctx ends. One that lost some
-// is of no use until it has been read empty: the kernel drops more meanwhile and does not say so.
+// listen notifies of changes until the socket fails, loses messages or ctx ends. A socket that lost some is replaced: until it
+// has been drained, the kernel drops more without reporting it.
 func (w watcher) listen(ctx context.Context, l *rtnl.Listener) error {
 	for {
 		msgs, err := l.Receive(ctx)
@@ -64,7 +64,7 @@ func (w watcher) listen(ctx context.Context, l *rtnl.Listener) error {
 	}
 }
 
-// again subscribes anew, nil when ctx ends first.
+// again subscribes anew; it returns nil if ctx ends first.
 func (w watcher) again(ctx context.Context) *rtnl.Listener {
 	for {
 		if l, err := subscribe(); err == nil {
@@ -81,12 +81,12 @@ func (w watcher) again(ctx context.Context) *rtnl.Listener {
 func (w watcher) tell() {
 	select {
 	case w.changed <- struct{}{}:
-	default: // one is waiting already
+	default: // one is pending already
 	}
 }
 
-// relevant says whether a notification is about a link or a static entry. What bridges
-// learn and what hosts resolve changes all the time, and nobody here looks at it.
+// relevant reports whether a notification concerns a link, a static entry or a filter. Learned and resolved addresses change all
+// the time, and nothing here depends on them.
 func relevant(m rtnl.Message) bool {
 	switch m.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
