@@ -4,13 +4,13 @@ import (
 	"fmt"
 )
 
-// Bond is what a bond's link shows of it.
+// Bond is the state of a bond.
 type Bond struct {
 	Mode   BondMode
 	Active int // ifindex of the active port of an active-backup bond, 0: none
 }
 
-// BondMode is one of linux/if_bonding.h.
+// BondMode is a bonding mode of linux/if_bonding.h.
 type BondMode uint8
 
 // ActiveBackup is the mode in which one port at a time sends and receives.

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// NoFilters says why no frame from a tap may go to a shaper: what somebody else has at the tap's
-// ingress qdisc (libvirt's <bandwidth> polices there) comes behind ours, and would not see it.
+// NoFilters returns an error if frames from a tap must not be redirected to a shaper: filters on the tap's ingress qdisc
+// (libvirt's <bandwidth> polices there) run behind our program and would not see them.
 func (h *Devices) NoFilters(ctx context.Context, tap string, index int) error {
 	kind, err := rtnl.Get(ctx, h.k.Read, ingressRequest(index), MustDecode(decodeQdisc))
 	switch {
@@ -25,8 +25,8 @@ func (h *Devices) NoFilters(ctx context.Context, tap string, index int) error {
 		"(tc filter show dev %s ingress): remove libvirt's <bandwidth> from the interface, or what made it (tc qdisc del dev %s %s)", tap, tap, kind))
 }
 
-// ingressRequest asks for the qdisc that filters at ingress hang on, by the handle that each of them has: where there
-// was one once, another stands in for it. The answer is a notification.
+// ingressRequest requests the qdisc for ingress filters by the handle that all of them have: where one was removed, a lookup by
+// parent returns a substitute. The answer is a notification.
 func ingressRequest(dev int) *rtnl.Request {
 	const (
 		parentIngress = 0xfffffff1 // TC_H_INGRESS
@@ -35,7 +35,7 @@ func ingressRequest(dev int) *rtnl.Request {
 	return rtnl.NewRequest(unix.RTM_GETQDISC, unix.NLM_F_ECHO, rtnl.Traffic(dev, handle, parentIngress))
 }
 
-// decodeQdisc reads what kind of qdisc an RTM_NEWQDISC tells of.
+// decodeQdisc reads the kind of qdisc from an RTM_NEWQDISC.
 func decodeQdisc(m rtnl.Message) (string, bool) {
 	attrs := rtnl.Body(m.Data, rtnl.SizeofTraffic)
 	return string(rtnl.CString(rtnl.Attr(attrs, unix.TCA_KIND))), m.Type == unix.RTM_NEWQDISC && attrs != nil

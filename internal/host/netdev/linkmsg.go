@@ -20,18 +20,18 @@ func linksRequest() *rtnl.Request {
 	return rtnl.NewRequest(unix.RTM_GETLINK, 0, rtnl.Link(unix.AF_UNSPEC, 0))
 }
 
-// LinkRequest asks for one interface by name, with bits of IFLA_EXT_MASK.
+// LinkRequest requests one interface by name, with bits of IFLA_EXT_MASK.
 func LinkRequest(name string, ext uint32) *rtnl.Request {
 	return linksRequest().String(unix.IFLA_IFNAME, name).U32(unix.IFLA_EXT_MASK, ext)
 }
 
-// LinkRequestIndex asks for one interface by index, without its counters.
+// LinkRequestIndex requests one interface by index, without its counters.
 func LinkRequestIndex(index int) *rtnl.Request {
 	msg := rtnl.Link(unix.AF_UNSPEC, index)
 	return rtnl.NewRequest(unix.RTM_GETLINK, 0, msg).U32(unix.IFLA_EXT_MASK, ExtSkipStats)
 }
 
-// StatsRequest asks for the counters of all interfaces, and nothing else.
+// StatsRequest requests only the counters of all interfaces.
 func StatsRequest() *rtnl.Request {
 	msg := make([]byte, sizeofStatsMsg)
 	msg[8] = 1 << (unix.IFLA_STATS_LINK_64 - 1)
@@ -49,8 +49,7 @@ func MustDecode[T any](decode func(rtnl.Message) (T, bool)) func(rtnl.Message) (
 	}
 }
 
-// DecodeLink reads an RTM_NEWLINK. Bridges also answer for their ports with messages of
-// their own family; those are not taken.
+// DecodeLink decodes an RTM_NEWLINK. It rejects the messages of the bridge family that bridges send for their ports.
 func DecodeLink(m rtnl.Message) (l Link, ok bool) {
 	attrs := rtnl.Body(m.Data, unix.SizeofIfInfomsg)
 	if m.Type != unix.RTM_NEWLINK || attrs == nil || m.Data[0] != unix.AF_UNSPEC {
@@ -78,13 +77,13 @@ func DecodeLink(m rtnl.Message) (l Link, ok bool) {
 	return l, l.Index > 0 && l.Name != ""
 }
 
-// LinkStats is the answer to statsRequest for one interface.
+// LinkStats is the answer to StatsRequest for one interface.
 type LinkStats struct {
 	Index int
 	Counters
 }
 
-// DecodeStats reads an answer to StatsRequest.
+// DecodeStats decodes an answer to StatsRequest.
 func DecodeStats(m rtnl.Message) (s LinkStats, ok bool) {
 	attrs := rtnl.Body(m.Data, sizeofStatsMsg)
 	if m.Type != unix.RTM_NEWSTATS || attrs == nil {
@@ -96,7 +95,7 @@ func DecodeStats(m rtnl.Message) (s LinkStats, ok bool) {
 	return s, v != nil
 }
 
-// decodeStats64 reads a struct rtnl_link_stats64, of which newer kernels know more fields.
+// decodeStats64 decodes a struct rtnl_link_stats64, which is longer on newer kernels.
 func decodeStats64(b []byte) Counters {
 	at := func(i int) uint64 { return rtnl.U64(rtnl.Body(b, 8*i)) }
 	return Counters{
@@ -106,7 +105,7 @@ func decodeStats64(b []byte) Counters {
 	}
 }
 
-// decodeKind reads from an IFLA_LINKINFO what only links of some kinds have.
+// decodeKind decodes the kind-specific part of an IFLA_LINKINFO.
 func decodeKind(kind string, info []byte) (vlans bool, b Bond) {
 	switch kind {
 	case "bridge":
@@ -120,5 +119,5 @@ func decodeKind(kind string, info []byte) (vlans bool, b Bond) {
 	return vlans, b
 }
 
-// Mbit is the kernel's unit of VF rates in bits/s.
+// Mbit is the kernel's unit of VF rates, in bits/s.
 const Mbit = 1_000_000

@@ -11,32 +11,30 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// Counters are the 64-bit packet and byte counters of a link or VF since it was made.
+// Counters are the 64-bit packet and byte counters of a link or VF since its creation.
 type Counters struct {
 	RxPackets, TxPackets uint64
 	RxBytes, TxBytes     uint64
 	RxDropped, TxDropped uint64
 }
 
-// Link is a network interface. Counters are the host's: a guest's transmit is its
-// tap's Rx.
+// Link is a network interface. Counters are from the host's point of view: a guest transmits to its tap's Rx.
 type Link struct {
 	Index    int
 	Name     string
 	Kind     string // "tun" (also for taps), "bridge", "veth", "vlan"; "" for hardware
 	Master   int    // ifindex of the bridge or bond it is a port of, 0: none
 	Up       bool   // administratively up
-	Carrier  bool   // a tap has carrier while something holds it open
-	VLANs    bool   // a bridge that filters VLANs
-	Bond     Bond   // of a bond
-	Alias    string // what `ip link set alias` says
+	Carrier  bool   // a tap has carrier while a process holds it open
+	VLANs    bool   // a bridge with VLAN filtering
+	Bond     Bond   // if it is a bond
+	Alias    string // as set by `ip link set alias`
 	Counters Counters
 }
 
-// Links lists all interfaces without VF information, in the kernel's order. It is one
-// dump: of all attributes if the kernel told of any change since the last call, else
-// of the counters alone, which costs a tenth. Carrier may lag by the second that the
-// kernel takes to tell; Link asks afresh.
+// Links lists all interfaces without VF information, in the kernel's order. It takes one dump: of all attributes if the kernel
+// notified of a change since the last call, else only of the counters, which costs a tenth. Carrier may lag by the second that
+// the notification takes; Link always asks the kernel.
 func (h *Devices) Links(ctx context.Context) ([]Link, error) {
 	links, gen, ok := h.table.known()
 	if ok {
@@ -56,21 +54,19 @@ func (h *Devices) Links(ctx context.Context) ([]Link, error) {
 	return links, nil
 }
 
-// Link asks for one interface. If there is none of that name the error wraps
-// model.ErrGone.
+// Link looks up one interface. If there is none of that name, the error wraps model.ErrGone.
 func (h *Devices) Link(ctx context.Context, name string) (Link, error) {
 	l, err := rtnl.Get(ctx, h.k.Read, LinkRequest(name, 0), MustDecode(DecodeLink))
 	return l, sysif.Fail("look up", "link "+name, err)
 }
 
-// linkTable remembers what Links saw last, and knows from the kernel's notifications
-// whether it still holds.
+// linkTable caches the result of Links and uses the kernel's notifications to tell whether it is still valid.
 type linkTable struct {
 	note *rtnl.Listener
 
 	mu    sync.Mutex
-	gen   uint64 // counts the calls that found a change
-	links []Link // nil: must be read afresh
+	gen   uint64 // incremented by each call that finds a change
+	links []Link // nil: must be read again
 }
 
 func newLinkTable() (*linkTable, error) {
@@ -81,8 +77,7 @@ func newLinkTable() (*linkTable, error) {
 	return &linkTable{note: l}, nil
 }
 
-// known returns a copy of the table if nothing changed, and the generation that a
-// fresh one belongs to.
+// known returns a copy of the table if nothing changed, and the generation for learn.
 func (t *linkTable) known() (links []Link, gen uint64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,8 +88,7 @@ func (t *linkTable) known() (links []Link, gen uint64, ok bool) {
 	return slices.Clone(t.links), t.gen, t.links != nil
 }
 
-// learn keeps a fresh table, unless a change was noticed after its reader looked: then
-// it may be older than that change.
+// learn stores a table, unless a later call noticed a change, which the table may not include.
 func (t *linkTable) learn(links []Link, gen uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,8 +97,7 @@ func (t *linkTable) learn(links []Link, gen uint64) {
 	}
 }
 
-// merge puts fresh counters into links. It says no if they are not about the very
-// same interfaces.
+// merge copies counters into links. It returns false if the two lists are not about the same interfaces.
 func merge(links []Link, stats []LinkStats) bool {
 	if len(links) != len(stats) {
 		return false
@@ -119,7 +112,7 @@ func merge(links []Link, stats []LinkStats) bool {
 	return true
 }
 
-// MoveLink gives an interface another name and network namespace, of which ns is a descriptor. It is down then.
+// MoveLink renames an interface and moves it to the network namespace with descriptor ns. The interface is down afterwards.
 func (h *Devices) MoveLink(ctx context.Context, name, as string, ns int) error {
 	l, err := h.Link(ctx, name)
 	if err == nil {

@@ -1,15 +1,15 @@
-// Package netdev reads network interfaces by rtnetlink: their kinds, masters, states and counters, and what filters at a tap's ingress.
+// Package netdev reads network interfaces by rtnetlink: kinds, masters, states and counters, and the filters at a tap's ingress.
 package netdev
 
 import "sluice/internal/host/sysif"
 
-// Devices are the interfaces of a network namespace.
+// Devices manages the interfaces of a network namespace.
 type Devices struct {
 	k     *sysif.Kernel
 	table *linkTable
 }
 
-// New subscribes to changes of interfaces. Close ends that.
+// New subscribes to changes of interfaces; Close ends the subscription.
 func New(k *sysif.Kernel) (*Devices, error) {
 	table, err := newLinkTable()
 	if err != nil {
