@@ -10,10 +10,10 @@ import (
 	"sluice/internal/base/rtnl"
 )
 
-// GenericHeader is the fixed header of generic netlink: command, version and two bytes for later.
+// GenericHeader is the fixed header of generic netlink: command, version and two reserved bytes.
 func GenericHeader(cmd uint8) []byte { return []byte{cmd, 1, 0, 0} }
 
-// GenericFamily asks for the number that this kernel gives a family of generic netlink. ENOENT: it has none of that name.
+// GenericFamily looks up the ID of a generic netlink family; ENOENT means that the kernel has none of that name.
 func GenericFamily(ctx context.Context, conn *rtnl.Conn, name string) (uint16, error) {
 	req := rtnl.NewRequest(unix.GENL_ID_CTRL, 0, GenericHeader(unix.CTRL_CMD_GETFAMILY)).String(unix.CTRL_ATTR_FAMILY_NAME, name)
 	return rtnl.Get(ctx, conn, req, func(m rtnl.Message) (uint16, error) {
@@ -25,7 +25,7 @@ func GenericFamily(ctx context.Context, conn *rtnl.Conn, name string) (uint16, e
 	})
 }
 
-// Absent makes no error of a kernel or driver that has nothing of the kind.
+// Absent turns errors of a kernel or driver that lacks the feature into nil.
 func Absent(err error) error {
 	for _, errno := range []unix.Errno{unix.ENOENT, unix.EOPNOTSUPP, unix.ENODEV} {
 		if errors.Is(err, errno) {
@@ -35,10 +35,10 @@ func Absent(err error) error {
 	return err
 }
 
-// ErrNoAnswer says that the kernel answered with something else than was asked for.
+// ErrNoAnswer means that the kernel answered with something other than requested.
 var ErrNoAnswer = errors.New("unintelligible answer")
 
-// Bit is a switch as netlink has it.
+// Bit encodes a flag for netlink.
 func Bit(on bool) uint32 {
 	if on {
 		return 1
@@ -46,7 +46,7 @@ func Bit(on bool) uint32 {
 	return 0
 }
 
-// Words is a struct of 32-bit numbers in host order.
+// Words encodes a struct of 32-bit numbers in host order.
 func Words(w ...uint32) (b []byte) {
 	for _, v := range w {
 		b = binary.NativeEndian.AppendUint32(b, v)

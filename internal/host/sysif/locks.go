@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// Locks keeps two calls from working on the same thing at once, by its name.
+// Locks serializes calls that work on the same thing, identified by name.
 type Locks struct {
 	mu   sync.Mutex
 	held map[string]chan struct{} // closed on release
 }
 
-// NewLocks has nothing locked.
+// NewLocks returns Locks with nothing locked.
 func NewLocks() *Locks { return &Locks{held: map[string]chan struct{}{}} }
 
-// Acquire waits for name until ctx ends.
+// Acquire locks name, or returns the context's error if ctx ends first.
 func (l *Locks) Acquire(ctx context.Context, name string) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -31,7 +31,7 @@ func (l *Locks) Acquire(ctx context.Context, name string) error {
 	}
 }
 
-// try takes name and returns nil, or returns what is closed when its holder is done.
+// try locks name and returns nil, or returns a channel that is closed when the holder releases it.
 func (l *Locks) try(name string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +42,7 @@ func (l *Locks) try(name string) <-chan struct{} {
 	return nil
 }
 
-// Release gives up a name.
+// Release unlocks name.
 func (l *Locks) Release(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +50,8 @@ func (l *Locks) Release(name string) {
 	delete(l.held, name)
 }
 
-// Exclusive runs fn for name alone, and returns by the end of ctx even if fn does not:
-// then fn goes on, holding name until it is done, and its result is lost.
+// Exclusive runs fn while holding name, and returns when ctx ends even if fn has not: fn then continues holding name until it
+// returns, and its result is lost.
 func (l *Locks) Exclusive(ctx context.Context, name string, fn func() error) error {
 	if err := l.Acquire(ctx, name); err != nil {
 		return err

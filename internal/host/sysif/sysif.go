@@ -1,5 +1,5 @@
-// Package sysif is how the packages of this floor ask the kernel: netlink connections, sysfs and procfs as trees of files, calls
-// that return by their deadline though the kernel does not, and errors that name operation and subject.
+// Package sysif contains what the kernel-facing packages share: netlink connections, sysfs and procfs as file trees, calls that
+// return by their deadline even if the kernel does not, and errors that name operation and subject.
 package sysif
 
 import (
@@ -12,9 +12,9 @@ import (
 	"sluice/internal/base/rtnl"
 )
 
-// Kernel is what all of them share. Names of interfaces are those of the network namespace that it was opened in.
+// Kernel holds the shared connections. Interface names are those of the network namespace in which it was opened.
 type Kernel struct {
-	Read    *rtnl.Conn // for questions, so that a slow change does not delay them
+	Read    *rtnl.Conn // for queries, so that a slow change does not delay them
 	Write   *rtnl.Conn
 	Generic *rtnl.Conn
 	Ioctl   int // a socket for ethtool ioctls
@@ -24,14 +24,14 @@ type Kernel struct {
 	Log     *slog.Logger
 }
 
-// How many requests of a sort go on at once. A driver may take seconds for a change.
+// Concurrent requests per connection. A driver may take seconds for a change.
 const (
 	Readers = 2
 	writers = 4
 )
 
-// Open opens the sockets. SysFS and procfs are where these file systems are mounted, "" for the usual places; a nil logger discards. Close
-// releases them.
+// Open opens the sockets; Close releases them. sysfs and procfs are the mount points, "" for the usual ones; a nil logger
+// discards.
 func Open(sysfs, procfs string, log *slog.Logger) (*Kernel, error) {
 	k := &Kernel{Ioctl: -1, Sys: NewTree(sysfs, "/sys"), Proc: NewTree(procfs, "/proc"), Busy: NewLocks(), Log: log}
 	if k.Log == nil {
@@ -70,7 +70,7 @@ func (k *Kernel) Close() (err error) {
 	return err
 }
 
-// NetworkNamespace is the number of the network namespace that this process is in.
+// NetworkNamespace returns the inode number of the network namespace of this process.
 func NetworkNamespace() (uint64, error) {
 	var st unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &st); err != nil {

@@ -16,7 +16,7 @@ type Tree struct {
 	FS   Files
 }
 
-// NewTree is the file system mounted at root, or if that is "" where it usually is.
+// NewTree returns the file system mounted at root, or at usual if root is "".
 func NewTree(root, usual string) Tree {
 	if root == "" {
 		root = usual
@@ -24,14 +24,14 @@ func NewTree(root, usual string) Tree {
 	return Tree{Root: root, FS: OSFiles{}}
 }
 
-// Text returns a file's content without white space around it.
+// Text returns a file's content without surrounding white space.
 func (t Tree) Text(name string) (string, error) {
 	b, err := t.FS.ReadFile(path.Join(t.Root, name))
 	return strings.TrimSpace(string(b)), err
 }
 
-// Number returns a file's content as a number, or otherwise if there is no such file or
-// it holds none. Base prefixes such as 0x are understood.
+// Number returns a file's content as a number, or otherwise if there is no such file or it contains none. It accepts base
+// prefixes such as 0x.
 func (t Tree) Number(name string, otherwise int) int {
 	s, err := t.Text(name)
 	if err != nil {
@@ -44,7 +44,7 @@ func (t Tree) Number(name string, otherwise int) int {
 	return int(n)
 }
 
-// Target returns the last element of what a link points to, "" if there is no such link.
+// Target returns the last element of a symbolic link's target, "" if there is no such link.
 func (t Tree) Target(name string) string {
 	to, err := t.FS.Readlink(path.Join(t.Root, name))
 	if err != nil {
@@ -62,9 +62,8 @@ func (t Tree) List(name string) []string {
 	return names
 }
 
-// Exists says whether there is anything of that name. What is not a link cannot be read
-// as one, but that answer differs from that of what does not exist; and no directory is
-// read for it.
+// Exists reports whether a file of that name exists. readlink(2) fails on anything that is not a link, but with a different error
+// than for a missing file, and needs no reading of directories.
 func (t Tree) Exists(name string) bool {
 	_, err := t.FS.Readlink(path.Join(t.Root, name))
 	return !errors.Is(err, os.ErrNotExist)
@@ -75,8 +74,8 @@ func (t Tree) Write(name, value string) error {
 	return t.FS.WriteFile(path.Join(t.Root, name), []byte(value))
 }
 
-// Files are the file operations that sysfs and procfs need. Tests put a kernel that
-// reacts to writes, or changes between reads, in their place.
+// Files are the file operations that sysfs and procfs need. Tests replace them to simulate a kernel that reacts to writes or
+// changes between reads.
 type Files interface {
 	ReadFile(path string) ([]byte, error)
 	WriteFile(path string, data []byte) error
@@ -84,7 +83,7 @@ type Files interface {
 	ReadDir(path string) ([]string, error)
 }
 
-// OSFiles are this host's own.
+// OSFiles are the host's own files.
 type OSFiles struct{}
 
 // ReadFile implements Files.
@@ -93,7 +92,7 @@ func (OSFiles) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) 
 // Readlink implements Files.
 func (OSFiles) Readlink(path string) (string, error) { return os.Readlink(path) }
 
-// WriteFile writes to an existing file in one system call, as sysfs wants it.
+// WriteFile writes to an existing file in one system call, as sysfs requires.
 func (OSFiles) WriteFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -113,11 +112,11 @@ func (OSFiles) ReadDir(path string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// PCIDir is where sysfs has a PCI function.
+// PCIDir is the sysfs directory of a PCI function.
 func PCIDir(addr model.PCIAddress) string { return "bus/pci/devices/" + string(addr) }
 
-// PCIOf follows a netdev's device link to its PCI function. A virtio netdev's device sits
-// on the virtio bus, below the function.
+// PCIOf resolves a netdev's device link to its PCI function. The device of a virtio netdev is on the virtio bus, below the
+// function.
 func PCIOf(sys Tree, link string) model.PCIAddress {
 	dev := sys.Target(link)
 	if strings.HasPrefix(dev, "virtio") {
