@@ -19,24 +19,23 @@ import (
 	"sluice/internal/model"
 )
 
-// Options say where the kernel is found. The zero value means the running one.
+// Options configure a Host. The zero value means the running kernel.
 type Options struct {
 	SysFS  string       // default "/sys"
 	ProcFS string       // default "/proc"
 	BPFFS  string       // where the BPF file system is mounted; default "/sys/fs/bpf"
-	Owner  string       // the directory there for what this program pins; default "sluice-" and the number of the network namespace
+	Owner  string       // the directory there for this program's pins; default "sluice-" and the inode number of the network namespace
 	VDPA   string       // the directory of links to vDPA devices; default model.VDPADir
 	Logger *slog.Logger // default: discards
 
-	// Lease is how long what a tap is allowed holds after UpdateTap; default model.LimitLease.
+	// Lease is how long the leased rates of a tap apply after UpdateTap; default model.LimitLease.
 	Lease time.Duration
 
-	// StickyPins makes bridge entries that no frame can move; see PinFDB.
+	// StickyPins creates FDB entries that no frame can move; see PinFDB.
 	StickyPins bool
 }
 
-// Host is the kernel of this machine, seen from the network namespace of the process.
-// Its methods may be called from several goroutines at once.
+// Host is the kernel of this machine, seen from the network namespace of the process. Its methods are safe for concurrent use.
 type Host struct {
 	kernel *sysif.Kernel
 	*netdev.Devices
@@ -74,8 +73,8 @@ func New(o Options) (*Host, error) {
 	return h, nil
 }
 
-// Close closes the sockets. Mirrors that are pinned and PF filters stay for the next start to find:
-// whoever stops ends its moves first.
+// Close closes the sockets. Pinned mirrors and PF filters stay and are found at the next start, so a caller must end its moves
+// first.
 func (h *Host) Close() error {
 	return errors.Join(h.Mirroring.Close(), h.Taps.Close(), h.kernel.Close(), h.Devices.Close())
 }

@@ -12,14 +12,14 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// TestHostStaysInTheNamespaceItWasMadeIn makes a Host in a thread with a network namespace
-// of its own and uses all of its sockets from others, after refusals too.
+// TestHostStaysInTheNamespaceItWasMadeIn creates a Host on a thread with its own network namespace and uses all of its sockets
+// from other threads, also after refused requests.
 func TestHostStaysInTheNamespaceItWasMadeIn(t *testing.T) {
 	kerneltest.NewPort(t, "tap0", "")
 	made := make(chan error)
 	var h *Host
 	go func() {
-		runtime.LockOSThread() // and never unlocks it: the thread ends
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
 			h, err = New(Options{})

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/host/vf"
 )
 
-// The nouns that callers of Host speak of, by the packages that have them.
+// The types of the sub-packages that callers of Host use.
 type (
 	Bond          = netdev.Bond
 	BondMode      = netdev.BondMode
@@ -35,14 +35,14 @@ type (
 	ShaperClass   = htb.ShaperClass
 )
 
-// Constants of theirs.
+// Their constants.
 const (
 	ActiveBackup = netdev.ActiveBackup
 	MostShaped   = htb.MostShaped
 )
 
-// ErrNoShapers says that this kernel cannot have Shapers at all.
+// ErrNoShapers means that this kernel does not support Shapers.
 var ErrNoShapers = htb.ErrNoShapers
 
-// NetworkNamespace is the number of the network namespace that this process is in.
+// NetworkNamespace returns the inode number of the network namespace of this process.
 func NetworkNamespace() (uint64, error) { return sysif.NetworkNamespace() }
