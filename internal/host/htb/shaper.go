@@ -16,51 +16,50 @@ import (
 	"sluice/internal/model"
 )
 
-// Shaper shares what the taps behind one PF send: an HTB tree on an ifb device of ours, which frames
-// pass on their way from tap to bridge (see TapPolicy). A class below its Rate goes first; what is
-// left of the Shaper's rate goes to the others up to their Ceil, by Quantum.
+// Shaper shares the link of one PF among the taps behind it: an HTB tree on an ifb device, which frames pass on their way from
+// tap to bridge (see TapPolicy). Classes below their Rate go first. What is left of the Shaper's rate goes to the others up to
+// their Ceil, in proportion to Quantum.
 //
-// The sum of the classes' rates must not exceed the Shaper's: HTB serves every class its rate, whatever
-// stands above it.
+// The sum of the classes' rates must not exceed the Shaper's rate, because HTB serves every class its rate regardless of its
+// parents.
 //
-// Rates are bits/s on the wire, preamble and gap included. Of a frame that the guest left to the NIC to
-// cut up (GSO) these count once, so that up to 1.6 % more may leave.
+// Rates are bits/s on the wire, including preamble and gap. A frame that the guest left to the NIC to segment (GSO) counts these
+// only once, so up to 1.6 % more may be sent.
 type Shaper struct {
-	PF      int           // ifindex of the PF whose link it shares
+	PF      int           // ifindex of the PF whose link is shared
 	Device  int           // ifindex of the ifb; ignored by SetShaper
 	Rate    uint64        // of all classes together
-	Queue   int           // bytes that may wait in each class; SetShaper gives it to new classes, Shapers does not tell it
+	Queue   int           // limit of each class's queue in bytes; SetShaper applies it to new classes, Shapers does not report it
 	Classes []ShaperClass // by ID
 }
 
-// ShaperClass is a tap's part of a Shaper.
+// ShaperClass is the share of one tap in a Shaper.
 type ShaperClass struct {
 	ID      uint16 // from 1 to MostShaped
-	Rate    uint64 // always had
-	Ceil    uint64 // never exceeded
-	Quantum uint32 // bytes each time that its turn comes; at least the longest frame, or weights do not hold
+	Rate    uint64 // guaranteed
+	Ceil    uint64 // maximum
+	Quantum uint32 // bytes per turn; must be at least the longest frame, or weights do not hold
 
-	// What SetShaper ignores.
-	Bytes, Packets uint64 // sent; layer 2, each packet of a GSO frame counted with its headers
+	// Ignored by SetShaper.
+	Bytes, Packets uint64 // sent; layer 2, counting each packet of a GSO frame with its headers
 	Waiting        uint32 // bytes in its queue
-	Drops          uint32 // frames that found the queue full
+	Drops          uint32 // frames dropped because the queue was full
 }
 
 // MostShaped is how many classes a Shaper can have.
 const MostShaped = 1<<(16-shaperShift) - 2
 
-// Handle is the classid: what TapPolicy.Class is to be. The frame keeps it as its priority when it comes back from
-// the ifb, and nothing can take that away there. So its lowest four bits, by which pfifo_fast, mqprio and NICs choose
-// a band, are zero as in any other frame, and its upper half is that of no qdisc but ours.
+// Handle is the classid, for TapPolicy.Class. A frame keeps it as its priority when it returns from the ifb, where nothing can
+// reset it. Its lowest four bits, by which pfifo_fast, mqprio and NICs choose a band, are therefore zero as in any other frame,
+// and its upper half is that of no other qdisc.
 func (c *ShaperClass) Handle() uint32 { return shaperHandle | uint32(c.ID)<<shaperShift }
 
-// same says whether the class is as it should be; the kernel keeps whole bytes/s.
+// same reports whether the class is configured as wanted, within the kernel's resolution of bytes/s.
 func (c *ShaperClass) same(want *ShaperClass) bool {
 	return c.Rate/8 == want.Rate/8 && c.Ceil/8 == want.Ceil/8 && c.Quantum == want.Quantum
 }
 
-// The names of our ifb devices: this and the PF's ifindex. A device of that name without our alias is
-// somebody else's.
+// Our ifb devices are named shaperPrefix and the PF's ifindex. A device of that name without our alias is not ours.
 const (
 	shaperPrefix = "slb"
 	shaperAlias  = "sluice: what VMs send on virtio through PF "
@@ -68,8 +67,8 @@ const (
 
 func shaperName(pf int) string { return shaperPrefix + strconv.Itoa(pf) }
 
-// SetShaper makes the Shaper of a PF so, changing only what differs and classes in place, and returns
-// what stands then, as the kernel shows it. If there is an error too, that is not all that was wanted.
+// SetShaper configures the Shaper of a PF. It changes only what differs, and classes in place, and returns the resulting state as
+// the kernel reports it, also together with an error if that state is not what was wanted.
 func (h *Trees) SetShaper(ctx context.Context, want Shaper) (now Shaper, err error) {
 	name := shaperName(want.PF)
 	err = h.k.Busy.Acquire(ctx, "shaper "+name)
@@ -90,7 +89,7 @@ func (h *Trees) setShaper(ctx context.Context, want *Shaper, name string) (now S
 		return now, err
 	}
 	if len(have) == 0 {
-		// Whatever stands at the root of a device of ours is what a start that was cut short left.
+		// Anything at the root of our device without classes is left from an interrupted start.
 		if err := h.k.Write.Do(ctx, htbRequest(l.Index)); err != nil && !errors.Is(err, unix.EEXIST) {
 			return now, lacking(err)
 		}
@@ -107,10 +106,10 @@ func (h *Trees) setShaper(ctx context.Context, want *Shaper, name string) (now S
 	return now, errors.Join(append(errs, missing(&now, want))...)
 }
 
-// ErrNoShapers says that this kernel cannot have Shapers at all.
+// ErrNoShapers means that this kernel does not support Shapers.
 var ErrNoShapers = fmt.Errorf("%w: the kernel needs the modules ifb and sch_htb (modprobe)", model.ErrPermanent)
 
-// lacking names what a kernel lacks that knows no such device or discipline.
+// lacking adds ErrNoShapers to the error of a kernel without ifb or HTB.
 func lacking(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("%w: %w", ErrNoShapers, err)
@@ -118,7 +117,7 @@ func lacking(err error) error {
 	return err
 }
 
-// shaperDevice finds the ifb or makes it.
+// shaperDevice finds or creates the ifb.
 func (h *Trees) shaperDevice(ctx context.Context, name string, pf int) (netdev.Link, error) {
 	l, err := h.links.Link(ctx, name)
 	if errors.Is(err, model.ErrGone) {
@@ -141,7 +140,7 @@ func (h *Trees) shaperDevice(ctx context.Context, name string, pf int) (netdev.L
 	return l, err
 }
 
-// nameShaper says in an ifb's alias what it is for.
+// nameShaper records the purpose of an ifb in its alias.
 func (h *Trees) nameShaper(ctx context.Context, dev, pf int) (alias string, err error) {
 	l, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequestIndex(pf), netdev.MustDecode(netdev.DecodeLink))
 	if err != nil {
@@ -151,7 +150,7 @@ func (h *Trees) nameShaper(ctx context.Context, dev, pf int) (alias string, err 
 	return alias, h.k.Write.Do(ctx, aliasRequest(dev, alias))
 }
 
-// ours says whether a link is the ifb of a Shaper.
+// ours reports whether a link is the ifb of a Shaper.
 func ours(l *netdev.Link) bool {
 	return l.Kind == "ifb" && strings.HasPrefix(l.Name, shaperPrefix) && strings.HasPrefix(l.Alias, shaperAlias)
 }
@@ -160,8 +159,8 @@ func (h *Trees) classes(ctx context.Context, dev int) ([]classMsg, error) {
 	return rtnl.Dump(ctx, h.k.Read, classesRequest(dev), decodeClass)
 }
 
-// shaperChanges lists what makes the classes those that are wanted. Those that are too many come last,
-// so that what waits in them has been sent if it can be.
+// shaperChanges lists the requests that turn the classes into the wanted ones. Classes to be removed come last, to give their
+// queues time to drain.
 func shaperChanges(dev int, have []classMsg, want *Shaper) (reqs []*rtnl.Request) {
 	left := map[uint32]*classMsg{}
 	for i := range have {
@@ -189,13 +188,13 @@ func shaperChanges(dev int, have []classMsg, want *Shaper) (reqs []*rtnl.Request
 	return reqs
 }
 
-// What the class of frames without a class has: in bits/s next to nothing, in bytes a turn like others.
+// Rate and quantum of the class for unclassified frames: almost no guaranteed rate, but a normal turn.
 const (
 	restRate    = 8000
 	restQuantum = 64 << 10
 )
 
-// fixed are the classes that every Shaper has: the root, and the one of frames without a class.
+// fixed returns the classes that every Shaper has: the root, and the one for unclassified frames.
 func (s *Shaper) fixed() (root, rest ShaperClass) {
 	return ShaperClass{Rate: s.Rate, Ceil: s.Rate, Quantum: restQuantum}, ShaperClass{Rate: min(restRate, s.Rate), Ceil: s.Rate, Quantum: restQuantum}
 }
@@ -215,7 +214,7 @@ func shaperOf(pf, dev int, classes []classMsg) Shaper {
 	return s
 }
 
-// missing says what of a Shaper does not stand as it is wanted.
+// missing returns how a Shaper differs from the wanted one.
 func missing(now, want *Shaper) error {
 	var errs []error
 	if now.Rate/8 != want.Rate/8 {
@@ -231,7 +230,7 @@ func missing(now, want *Shaper) error {
 	return errors.Join(errs...)
 }
 
-// Class finds the class with that ID, or nil.
+// Class returns the class with that ID, or nil.
 func (s *Shaper) Class(id uint16) *ShaperClass {
 	i, ok := slices.BinarySearchFunc(s.Classes, id, func(c ShaperClass, id uint16) int { return int(c.ID) - int(id) })
 	if !ok {
@@ -240,7 +239,7 @@ func (s *Shaper) Class(id uint16) *ShaperClass {
 	return &s.Classes[i]
 }
 
-// Shapers lists those that stand, with what each class has sent.
+// Shapers lists the existing Shapers with the counters of their classes.
 func (h *Trees) Shapers(ctx context.Context) ([]Shaper, error) {
 	links, err := h.links.Links(ctx)
 	if err != nil {
@@ -262,8 +261,8 @@ func (h *Trees) Shapers(ctx context.Context) ([]Shaper, error) {
 	return all, nil
 }
 
-// RemoveShaper removes a PF's Shaper, with what waits in it. Frames that a TapPolicy still leads to it
-// are lost: take it out of those first. That there is none is no error.
+// RemoveShaper removes a PF's Shaper and the frames queued in it. Frames that a TapPolicy still redirects to it are lost, so the
+// caller must change the policies first. It is no error if there is no Shaper.
 func (h *Trees) RemoveShaper(ctx context.Context, pf int) error {
 	name := shaperName(pf)
 	l, err := h.links.Link(ctx, name)
@@ -279,7 +278,8 @@ func (h *Trees) RemoveShaper(ctx context.Context, pf int) error {
 	return err
 }
 
-// Shapable says whether what comes in from a tap can be led through a Shaper: whether nobody filters it there.
+// Shapable reports whether frames from a tap can be redirected to a Shaper, that is, whether no filter at its ingress would miss
+// them.
 func (h *Trees) Shapable(ctx context.Context, tap string, index int) (bool, error) {
 	err := h.links.NoFilters(ctx, tap, index)
 	if errors.Is(err, model.ErrPermanent) {

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// From linux/pkt_sched.h, which the unix package does not have.
+// Constants of linux/pkt_sched.h that the unix package lacks.
 const (
 	tcRoot = 0xffffffff // TC_H_ROOT
 
@@ -24,27 +24,27 @@ const (
 	tcaStatsQueue = 3 // TCA_STATS_QUEUE: u32 packets waiting, bytes waiting, drops, ...
 
 	htbVersion    = 3
-	linkEthernet  = 1            // TC_LINKLAYER_ETHERNET: the kernel computes times by itself, without tables from us
+	linkEthernet  = 1            // TC_LINKLAYER_ETHERNET: the kernel computes times itself, without tables from user space
 	sizeofHTB     = 44           // struct tc_htb_opt
 	tickNS        = 64           // the kernel's unit of bursts, in ns
-	wireMin       = 84           // bytes that the shortest frame takes on the wire
-	shaperHandle  = 0x51ce << 16 // not the 1: that an uplink's own HTB has: frames keep their class as their priority
+	wireMin       = 84           // bytes of the shortest frame on the wire
+	shaperHandle  = 0x51ce << 16 // not 1:, which an uplink's own HTB uses: frames keep their class as their priority
 	shaperShift   = 4
-	shaperRoot    = shaperHandle | 1      // the class above all others
-	shaperRest    = shaperHandle | 0xffff // the class of frames without one of their own
-	shaperBurstNS = 2_000_000             // what a class may send at once after a pause; covers late timers
+	shaperRoot    = shaperHandle | 1      // the parent of all other classes
+	shaperRest    = shaperHandle | 0xffff // the class for unclassified frames
+	shaperBurstNS = 2_000_000             // burst of a class after a pause; covers late timers
 )
 
-// htbRequest makes the HTB qdisc that puts what has no class into shaperRest.
+// htbRequest creates the HTB qdisc, which puts unclassified frames into shaperRest.
 func htbRequest(dev int) *rtnl.Request {
-	const rate2quantum = 10 // unused, since each class has its quantum; 0 would be refused
+	const rate2quantum = 10 // unused, since each class has its own quantum; 0 would be refused
 	req := rtnl.NewRequest(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, rtnl.Traffic(dev, shaperHandle, tcRoot))
 	return req.String(unix.TCA_KIND, "htb").Nest(unix.TCA_OPTIONS, func(r *rtnl.Request) {
 		r.Bytes(tcaHTBInit, sysif.Words(htbVersion, rate2quantum, shaperRest&0xffff, 0, 0))
 	})
 }
 
-// classRequest makes a class or changes it in place: what waits in it stays.
+// classRequest creates a class or changes it in place, which keeps its queue.
 func classRequest(dev int, id uint32, c ShaperClass) *rtnl.Request {
 	parent := uint32(shaperRoot)
 	if id == shaperRoot {
@@ -59,8 +59,7 @@ func classRequest(dev int, id uint32, c ShaperClass) *rtnl.Request {
 	})
 }
 
-// ratespec is a struct tc_ratespec of so many bytes/s on the wire. A rate beyond its 32 bits has an
-// attribute of its own.
+// ratespec encodes a struct tc_ratespec for a rate in bytes/s on the wire. A rate beyond 32 bits goes into a separate attribute.
 func ratespec(bytes uint64) []byte {
 	b := []byte{0, linkEthernet}
 	b = binary.NativeEndian.AppendUint16(b, bpf.WireOverhead)
@@ -69,7 +68,7 @@ func ratespec(bytes uint64) []byte {
 	return binary.NativeEndian.AppendUint32(b, uint32(min(bytes, math.MaxUint32)))
 }
 
-// fifoRequest gives a class a queue of so many bytes.
+// fifoRequest gives a class a queue with a limit in bytes.
 func fifoRequest(dev int, class uint32, bytes int) *rtnl.Request {
 	req := rtnl.NewRequest(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, rtnl.Traffic(dev, 0, class))
 	return req.String(unix.TCA_KIND, "bfifo").Bytes(unix.TCA_OPTIONS, sysif.Words(uint32(bytes)))
@@ -83,14 +82,14 @@ func classesRequest(dev int) *rtnl.Request {
 	return rtnl.NewRequest(unix.RTM_GETTCLASS, 0, rtnl.Traffic(dev, 0, 0))
 }
 
-// classMsg is a class as the kernel tells it.
+// classMsg is a class as reported by the kernel.
 type classMsg struct {
 	id     uint32
-	queued bool // it has a queue that was given to it
+	queued bool // it has an explicitly attached queue
 	ShaperClass
 }
 
-// decodeClass reads an RTM_NEWTCLASS of an HTB.
+// decodeClass decodes an RTM_NEWTCLASS of an HTB class.
 func decodeClass(m rtnl.Message) (c classMsg, ok bool) {
 	attrs := rtnl.Body(m.Data, rtnl.SizeofTraffic)
 	if m.Type != unix.RTM_NEWTCLASS || attrs == nil || string(rtnl.CString(rtnl.Attr(attrs, unix.TCA_KIND))) != "htb" {
@@ -113,7 +112,7 @@ func decodeClass(m rtnl.Message) (c classMsg, ok bool) {
 	return c, true
 }
 
-// ifbRequest makes an ifb device.
+// ifbRequest creates an ifb device.
 func ifbRequest(name string) *rtnl.Request {
 	req := rtnl.NewRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, rtnl.Link(unix.AF_UNSPEC, 0))
 	return req.String(unix.IFLA_IFNAME, name).Nest(unix.IFLA_LINKINFO, func(r *rtnl.Request) {

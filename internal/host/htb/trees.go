@@ -1,4 +1,4 @@
-// Package htb shares a PF's link among taps by HTB trees, each on an ifb device of its own.
+// Package htb shares a PF's link among taps with HTB trees, each on its own ifb device.
 package htb
 
 import (
@@ -6,11 +6,11 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// Trees are those of a network namespace.
+// Trees manages the HTB trees of a network namespace.
 type Trees struct {
 	k     *sysif.Kernel
 	links *netdev.Devices
 }
 
-// New needs no closing.
+// New returns the Trees of the namespace. They need no closing.
 func New(k *sysif.Kernel, links *netdev.Devices) *Trees { return &Trees{k: k, links: links} }
