@@ -1,4 +1,4 @@
-// Package vdpa makes and removes vDPA devices of NICs, and gives them to vhost-vdpa.
+// Package vdpa creates and removes vDPA devices of NICs, and binds them to vhost-vdpa.
 package vdpa
 
 import (
@@ -11,8 +11,8 @@ import (
 // Bus is the vDPA bus.
 type Bus struct {
 	k   *sysif.Kernel
-	dir string // of links to devices
+	dir string // of symbolic links to devices
 }
 
-// New needs no closing. Links to devices are in dir, "" for model.VDPADir.
+// New returns the Bus, which needs no closing. Symbolic links to devices are in dir, "" for model.VDPADir.
 func New(k *sysif.Kernel, dir string) *Bus { return &Bus{k: k, dir: cmp.Or(dir, model.VDPADir)} }

@@ -16,14 +16,15 @@ import (
 	"sluice/internal/model"
 )
 
-// VDPAManagers lists what makes vDPA devices, sorted by name; none where the kernel has no vDPA.
+// VDPAManagers lists the vDPA management devices, sorted by name; none if the kernel does not support vDPA.
 func (h *Bus) VDPAManagers(ctx context.Context) ([]model.VDPAManager, error) {
 	found, err := vdpaDump(ctx, h, vdpaManagerGet, decodeVDPAManager)
 	slices.SortFunc(found, func(a, b model.VDPAManager) int { return strings.Compare(a.Name, b.Name) })
 	return found, sysif.Fail("list", "vDPA management devices", err)
 }
 
-// VDPADevices lists the network devices on the vDPA bus, whoever made them, sorted by name; none where the kernel has no vDPA.
+// VDPADevices lists the network devices on the vDPA bus, whoever created them, sorted by name; none if the kernel does not
+// support vDPA.
 func (h *Bus) VDPADevices(ctx context.Context) ([]model.VDPADevice, error) {
 	found, err := vdpaDump(ctx, h, vdpaDevGet, decodeVDPADevice)
 	for i := range found {
@@ -33,8 +34,8 @@ func (h *Bus) VDPADevices(ctx context.Context) ([]model.VDPADevice, error) {
 	return found, sysif.Fail("list", "vDPA devices", err)
 }
 
-// CreateVDPA makes a device, unless it is there, and gives it to vhost_vdpa. Then model.VDPAPath of its name leads to its
-// node. A device that is there with another MAC is made anew, unless it is in use.
+// CreateVDPA creates a device unless it exists, and binds it to vhost_vdpa. model.VDPAPath of its name then links to its device
+// node. An existing device with another MAC is recreated unless it is in use.
 func (h *Bus) CreateVDPA(ctx context.Context, want model.VDPAWant) (d model.VDPADevice, err error) {
 	err = h.vdpaAlone(ctx, want.Name, func() (err error) {
 		d, err = h.createVDPA(ctx, want)
@@ -43,14 +44,14 @@ func (h *Bus) CreateVDPA(ctx context.Context, want model.VDPAWant) (d model.VDPA
 	return d, sysif.Fail("make vDPA device", want.Name, err)
 }
 
-// DeleteVDPA removes a device that CreateVDPA made; that there is none is no error. One in use is left alone: the kernel
-// would wait for its user, and do nothing else on the bus meanwhile.
+// DeleteVDPA removes a device that CreateVDPA made; it is no error if there is none. It refuses a device in use, because the
+// kernel would wait for its user and block the bus meanwhile.
 func (h *Bus) DeleteVDPA(ctx context.Context, name string) error {
 	err := h.vdpaAlone(ctx, name, func() error { return h.deleteVDPA(ctx, name) })
 	return sysif.Fail("delete vDPA device", name, err)
 }
 
-// vdpaAlone runs fn while no other call of ours changes the bus.
+// vdpaAlone runs fn while no other call changes the bus.
 func (h *Bus) vdpaAlone(ctx context.Context, name string, fn func() error) error {
 	if _, ours := model.VDPAOurs(name); !ours {
 		return sysif.Permanent("it is not Sluice's")
@@ -92,7 +93,7 @@ func (h *Bus) createVDPA(ctx context.Context, want model.VDPAWant) (d model.VDPA
 	return h.findVDPA(ctx, want.Name)
 }
 
-// makeVDPA asks one management device after the other: one of a NIC's VF makes a single device.
+// makeVDPA tries one management device after the other, because that of a VF supports a single device.
 func (h *Bus) makeVDPA(ctx context.Context, want model.VDPAWant, managers []string) error {
 	if len(managers) == 0 {
 		return sysif.Permanent(fmt.Sprintf("no vDPA management device for network devices is called %q: `vdpa mgmtdev show` lists them; the driver of the NIC "+
@@ -109,7 +110,7 @@ func (h *Bus) makeVDPA(ctx context.Context, want model.VDPAWant, managers []stri
 	return fmt.Errorf("none of %d management devices makes it, the last is %w", len(managers), refused[len(refused)-1])
 }
 
-// makeVDPAOn makes it, and makes sure of its MAC: some management devices set none.
+// makeVDPAOn creates the device on one management device and ensures its MAC, which some management devices cannot set.
 func (h *Bus) makeVDPAOn(ctx context.Context, want model.VDPAWant, manager string) error {
 	family, err := sysif.GenericFamily(ctx, h.k.Generic, vdpaFamily)
 	if err != nil {
@@ -153,7 +154,7 @@ func (h *Bus) deleteVDPA(ctx context.Context, name string) error {
 	return unlinkVDPA(h.dir, name)
 }
 
-// findVDPA looks for one device; ENODEV if there is none.
+// findVDPA looks up one device; ENODEV if there is none.
 func (h *Bus) findVDPA(ctx context.Context, name string) (model.VDPADevice, error) {
 	all, err := h.VDPADevices(ctx)
 	for _, d := range all {
@@ -164,8 +165,8 @@ func (h *Bus) findVDPA(ctx context.Context, name string) (model.VDPADevice, erro
 	return model.VDPADevice{}, cmp.Or(err, error(unix.ENODEV))
 }
 
-// describeVDPA adds what is not in the list of devices. Before Linux 6.2 the kernel shows a configuration, the MAC too,
-// only of a device that a driver has set up, and answers EAGAIN else.
+// describeVDPA adds what the list of devices lacks. Before Linux 6.2 the kernel returns the configuration, including the MAC,
+// only for a device that a driver has set up, and EAGAIN otherwise.
 func (h *Bus) describeVDPA(ctx context.Context, d *model.VDPADevice) {
 	family, err := sysif.GenericFamily(ctx, h.k.Generic, vdpaFamily)
 	if err == nil {
@@ -180,8 +181,8 @@ func (h *Bus) describeVDPA(ctx context.Context, d *model.VDPADevice) {
 	d.Linked = d.Node != "" && vdpaLink(h.dir, d.Name) == d.Node
 }
 
-// vdpaDump lists what a command answers, nothing where the kernel has no vDPA. To ask for its family then would make the kernel look
-// for a module each time.
+// vdpaDump lists the answers to a command, none if the kernel does not support vDPA. It checks sysfs first, because looking up
+// the family would make the kernel try to load a module each time.
 func vdpaDump[T any](ctx context.Context, h *Bus, cmd uint8, decode func(rtnl.Message) (T, bool)) ([]T, error) {
 	if !h.k.Sys.Exists("bus/vdpa/devices") {
 		return nil, nil
@@ -193,7 +194,7 @@ func vdpaDump[T any](ctx context.Context, h *Bus, cmd uint8, decode func(rtnl.Me
 	return rtnl.Dump(ctx, h.k.Generic, vdpaRequest(family, cmd), decode)
 }
 
-// vdpaCandidates are the management devices that match, those with fewest devices first.
+// vdpaCandidates returns the matching management devices, those with the fewest devices first.
 func vdpaCandidates(pattern string, managers []model.VDPAManager, devices []model.VDPADevice) []string {
 	has := map[string]int{}
 	for _, d := range devices {
@@ -209,7 +210,7 @@ func vdpaCandidates(pattern string, managers []model.VDPAManager, devices []mode
 	return out
 }
 
-// cutManager takes the name of a management device apart.
+// cutManager splits the name of a management device.
 func cutManager(name string) (bus, dev string, hasBus bool) {
 	if bus, dev, hasBus = strings.Cut(name, "/"); !hasBus {
 		return "", name, false

@@ -20,7 +20,7 @@ const (
 
 func vdpaDev(name string) string { return "bus/vdpa/devices/" + name }
 
-// vdpaNode is the character device by which a VM has a vDPA device, "" if there is none.
+// vdpaNode is the character device through which a VM uses a vDPA device, "" if there is none.
 func vdpaNode(sys sysif.Tree, name string) string {
 	for _, entry := range sys.List(vdpaDev(name)) {
 		if strings.HasPrefix(entry, "vhost-vdpa-") {
@@ -30,8 +30,8 @@ func vdpaNode(sys sysif.Tree, name string) string {
 	return ""
 }
 
-// bindVHost gives a vDPA device of ours to vhost_vdpa, and returns its node. The kernel binds a new device to whichever
-// driver of the bus was loaded first, so virtio_vdpa may have made a network interface of the host of it.
+// bindVHost binds one of our vDPA devices to vhost_vdpa and returns its node. The kernel binds a new device to whichever bus
+// driver was loaded first, so virtio_vdpa may have turned it into a network interface of the host.
 func bindVHost(sys sysif.Tree, name string) (node string, err error) {
 	driver := sys.Target(vdpaDev(name) + "/driver")
 	if driver != vhostVDPA {
@@ -62,13 +62,13 @@ func unbindVDPA(sys sysif.Tree, name, driver string) error {
 	return err
 }
 
-// vdpaLink is the node that the name that stays leads to, or "".
+// vdpaLink returns the node that the device's symbolic link points to, or "".
 func vdpaLink(dir, name string) string {
 	to, _ := os.Readlink(filepath.Join(dir, name))
 	return to
 }
 
-// linkVDPA makes the name that stays lead to the node, in one step, since libvirt may open it at any time.
+// linkVDPA points the device's symbolic link to the node atomically, since libvirt may open it at any time.
 func linkVDPA(dir, name, node string) error {
 	if vdpaLink(dir, name) == node {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// The family "vdpa" of generic netlink (uapi linux/vdpa.h): commands and attributes.
+// Commands and attributes of the generic netlink family "vdpa" (uapi linux/vdpa.h).
 const (
 	vdpaFamily = "vdpa"
 
@@ -18,15 +18,15 @@ const (
 	vdpaDevGet     = 5
 	vdpaConfigGet  = 6
 
-	vdpaAttrBus        = 1 // of the management device; simulated ones are on none
+	vdpaAttrBus        = 1 // of the management device; simulated ones have none
 	vdpaAttrManager    = 2
-	vdpaAttrClasses    = 3 // 64 bits by virtio device type
+	vdpaAttrClasses    = 3 // 64-bit mask by virtio device type
 	vdpaAttrName       = 4
 	vdpaAttrType       = 5
 	vdpaAttrMAC        = 10
 	vdpaAttrPairs      = 12
 	vdpaAttrMTU        = 13
-	vdpaAttrFeatures   = 14 // that a driver has agreed to: there only once one has
+	vdpaAttrFeatures   = 14 // negotiated by a driver: present only after that
 	vdpaAttrManagerVQs = 15
 
 	virtioNet = 1 // the virtio device type
@@ -59,7 +59,7 @@ func vdpaDelete(family uint16, name string) *rtnl.Request {
 	return vdpaRequest(family, vdpaDevDel).String(vdpaAttrName, name)
 }
 
-// vdpaManagerName joins what cutManager takes apart.
+// vdpaManagerName joins the parts that cutManager splits.
 func vdpaManagerName(attrs []byte) string {
 	name := string(rtnl.CString(rtnl.Attr(attrs, vdpaAttrManager)))
 	if bus := rtnl.Attr(attrs, vdpaAttrBus); bus != nil {
@@ -77,7 +77,7 @@ func decodeVDPAManager(m rtnl.Message) (model.VDPAManager, bool) {
 	}, rtnl.Attr(attrs, vdpaAttrManager) != nil
 }
 
-// decodeVDPADevice takes network devices out of a dump of devices.
+// decodeVDPADevice selects network devices from a dump.
 func decodeVDPADevice(m rtnl.Message) (model.VDPADevice, bool) {
 	attrs := rtnl.Body(m.Data, unix.GENL_HDRLEN)
 	name := rtnl.Attr(attrs, vdpaAttrName)
@@ -85,7 +85,7 @@ func decodeVDPADevice(m rtnl.Message) (model.VDPADevice, bool) {
 		name != nil && rtnl.U32(rtnl.Attr(attrs, vdpaAttrType)) == virtioNet
 }
 
-// decodeVDPAConfig reads the configuration of one device.
+// decodeVDPAConfig decodes the configuration of one device.
 func decodeVDPAConfig(m rtnl.Message) (d model.VDPADevice, err error) {
 	attrs := rtnl.Body(m.Data, unix.GENL_HDRLEN)
 	copy(d.MAC[:], rtnl.Attr(attrs, vdpaAttrMAC))
