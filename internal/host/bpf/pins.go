@@ -17,21 +17,21 @@ import (
 	"sluice/internal/model"
 )
 
-// Pins are what is pinned in the BPF file system: in a directory of their owner's, each
-// under a name that says what it is about, see pinName and tapPin. There is no other record.
+// Pins are the pinned objects in a directory of the BPF file system that belongs to their owner. The name of each pin describes
+// its object; there is no other record.
 type Pins struct {
 	BPFFS string // where the file system is mounted
 	Dir   string // OWNER/mirrors or OWNER/taps in it
 }
 
-// NewPins is OWNER/WHAT in the BPF file system: bpffs is where that is mounted, "" for the usual place, and "" for owner is this program in
-// this network namespace.
+// NewPins returns the Pins in OWNER/WHAT of the BPF file system. bpffs is its mount point, "" for the usual one; an empty owner
+// means this program in this network namespace.
 func NewPins(bpffs, owner, what string) (Pins, error) {
 	if bpffs == "" {
 		bpffs = "/sys/fs/bpf"
 	}
 	if owner == "" {
-		// Taps of two network namespaces may have one name, and their processes one BPF file system.
+		// Taps of two network namespaces may have the same name, and their processes share one BPF file system.
 		ns, err := sysif.NetworkNamespace()
 		if err != nil {
 			return Pins{}, err
@@ -41,7 +41,7 @@ func NewPins(bpffs, owner, what string) (Pins, error) {
 	return Pins{BPFFS: bpffs, Dir: filepath.Join(bpffs, owner, what)}, nil
 }
 
-// Ready says why nothing can be pinned.
+// Ready returns the reason why nothing can be pinned.
 func (p Pins) Ready() error {
 	var at unix.Statfs_t
 	if err := unix.Statfs(p.BPFFS, &at); err != nil {
@@ -58,8 +58,8 @@ func (p Pins) Ready() error {
 
 var errForeign = errors.New("no directory of this user's alone")
 
-// trusted says why nothing in the directory is believed: where the file system lets
-// everybody write, as it does unless it is mounted with a mode, somebody else may have made it.
+// trusted returns the reason why the directory's content cannot be trusted: if everybody may write to the file system, as by
+// default unless it is mounted with a mode, somebody else may have created the directory.
 func (p Pins) trusted() error {
 	for _, dir := range []string{filepath.Dir(p.Dir), p.Dir} {
 		var st unix.Stat_t
@@ -83,16 +83,16 @@ func (p Pins) Add(what interface{ Pin(path string) error }, name string) error {
 			return err
 		}
 	}
-	if err := p.trusted(); err != nil { // somebody may have been quicker
+	if err := p.trusted(); err != nil { // somebody may have created one meanwhile
 		return err
 	}
 	return what.Pin(p.Path(name))
 }
 
-// Path is the file of a pin.
+// Path is the file name of a pin.
 func (p Pins) Path(name string) string { return filepath.Join(p.Dir, name) }
 
-// Names lists what is pinned; what somebody else may have put there is not.
+// Names lists the pins; it returns none if the directory is not trusted.
 func (p Pins) Names() ([]string, error) {
 	switch err := p.trusted(); {
 	case errors.Is(err, errForeign), errors.Is(err, fs.ErrNotExist):
@@ -107,7 +107,7 @@ func (p Pins) Names() ([]string, error) {
 	return names, err
 }
 
-// Has says whether something of that name is pinned, by us.
+// Has reports whether we pinned something under that name.
 func (p Pins) Has(name string) bool {
 	if p.trusted() != nil {
 		return false
@@ -115,8 +115,8 @@ func (p Pins) Has(name string) bool {
 	return unix.Access(p.Path(name), unix.F_OK) == nil
 }
 
-// Remove detaches a link, though another process may have it open, and then removes its
-// pin: if it ends in between, the pin tells the next that there is something to remove.
+// Remove detaches a link, even if another process has it open, and then removes its pin. If the process ends in between, the pin
+// tells the next that there is something to remove.
 func (p Pins) Remove(name string) error {
 	if !p.Has(name) {
 		return nil
@@ -135,7 +135,7 @@ func (p Pins) Remove(name string) error {
 	return l.Unpin()
 }
 
-// Unpin removes the pin of what is no link: the kernel keeps it as long as somebody else does.
+// Unpin removes the pin of an object other than a link, which the kernel frees with its last reference.
 func (p Pins) Unpin(name string) error {
 	if err := p.trusted(); err != nil {
 		if errors.Is(err, errForeign) || errors.Is(err, fs.ErrNotExist) {
@@ -149,7 +149,7 @@ func (p Pins) Unpin(name string) error {
 	return nil
 }
 
-// Escape writes a name such that it can be part of a pin's: what is neither letter nor digit nor hyphen as %XX.
+// Escape encodes a name for use in a pin's name: everything but letters, digits and hyphens as %XX.
 func Escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -163,13 +163,13 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// Unescape reads what Escape wrote.
+// Unescape is the inverse of Escape.
 func Unescape(s string) (text string, ok bool) {
 	text, err := url.PathUnescape(s)
 	return text, err == nil
 }
 
-// ParseHex reads an address of 12 hexadecimal digits.
+// ParseHex parses a MAC of 12 hexadecimal digits.
 func ParseHex(s string) (m model.MAC, err error) {
 	b, err := hex.DecodeString(s)
 	if err == nil && len(b) != len(m) {

@@ -26,8 +26,7 @@ func AttachTCX(o link.TCXOptions) (link.Link, error) {
 	return l, nil
 }
 
-// CheckTCX says why no program can be attached to any interface, by trying it on one that
-// does not exist.
+// CheckTCX returns the reason why no program can be attached to an interface, by trying one that does not exist.
 func CheckTCX() error {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.SchedCLS,
@@ -54,16 +53,15 @@ const (
 	SKBIngressIfindex = 36
 )
 
-// TCXNext is the verdict that lets other programs on the tap, then the tap, have their turn.
+// TCXNext is the verdict that continues with the next program on the tap, and after the last one passes the frame.
 const TCXNext = -1
 
-// NetworkOrder is how a 16-bit number of a frame reads in host order.
+// NetworkOrder converts a 16-bit number to the value that a host-order load from a frame returns.
 func NetworkOrder(n uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
 }
 
-// AttachedTo is the index of the interface that a link is attached to, 0 if it is none
-// any more, -1 if that cannot be told.
+// AttachedTo returns the index of the interface that a link is attached to, 0 if it has gone, -1 if unknown.
 func AttachedTo(l link.Link) int {
 	info, err := l.Info()
 	if err != nil {
@@ -75,7 +73,7 @@ func AttachedTo(l link.Link) int {
 	return -1
 }
 
-// Detached says whether a link is attached to no interface any more.
+// Detached reports whether a link is no longer attached to any interface.
 func Detached(l link.Link) model.Tri {
 	switch i := AttachedTo(l); {
 	case i < 0:
@@ -88,5 +86,5 @@ func Detached(l link.Link) model.Tri {
 // TCXDrop is the verdict that drops a frame.
 const TCXDrop = 2
 
-// WireOverhead is what Ethernet adds to each frame: preamble, checksum and gap.
+// WireOverhead is the bytes that Ethernet adds to each frame: preamble, checksum and gap.
 const WireOverhead = 24
