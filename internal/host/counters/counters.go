@@ -13,19 +13,17 @@ import (
 	"sluice/internal/host/vf"
 )
 
-// CounterReader reads counters and nothing else, many times a second: on sockets of its
-// own, without the locks and the pace of Links and PFs, and without allocating once its
-// buffers have grown. Its methods keep their deadline like all others; a call that the
-// kernel does not finish delays those behind it. They may be called from several
-// goroutines.
+// CounterReader reads only counters, many times a second. It has its own sockets, is independent of the locks and speed of Links
+// and PFs, and does not allocate once its buffers have grown. Its methods keep their deadline like all others; a call that the
+// kernel does not finish delays later ones. They are safe for concurrent use.
 type CounterReader struct {
-	turn   chan struct{} // who has it uses what follows
+	turn   chan struct{} // held by the call that may use the fields below
 	ask    chan counterAsk
 	done   chan error
 	closed chan struct{}
 	once   sync.Once
 
-	// The worker's while it reads.
+	// Used by the worker while it reads.
 	sys     sysif.Tree
 	netlink *rtnl.Reader
 	ioctl   int
@@ -35,34 +33,34 @@ type CounterReader struct {
 	vfs     []vf.VFCounters
 	port    netdev.Counters
 
-	onLink, onVFs func(rtnl.Message) // made once
+	onLink, onVFs func(rtnl.Message) // created once
 }
 
-// LinkCounters are the counters of one interface. A guest's transmit is its tap's Rx.
+// LinkCounters are the counters of one interface. A guest transmits to its tap's Rx.
 type LinkCounters struct {
 	Index int
 	netdev.Counters
 }
 
-// counterAsk is what the worker shall read.
+// counterAsk is a request to the worker.
 type counterAsk struct {
 	read func(*CounterReader, pfKey) error
 	pf   pfKey
 }
 
-// pfKey is a PF: another interface that gets the name is another one.
+// pfKey identifies a PF by name and index: a new interface of the same name is another PF.
 type pfKey struct {
 	name  string
 	index int
 }
 
-// pfCounters is what the questions about a PF need again and again.
+// pfCounters caches what reading the counters of a PF needs.
 type pfCounters struct {
 	vfs  *rtnl.Request
-	port *portReader // nil: not asked yet
+	port *portReader // nil: not opened yet
 }
 
-// maxPFs bounds what is kept about PFs, which may come and go.
+// maxPFs bounds the cache, since PFs may come and go.
 const maxPFs = 64
 
 // NewCounterReader opens the sockets. Close releases them.
@@ -90,14 +88,14 @@ func (h *Counting) NewCounterReader() (*CounterReader, error) {
 	return r, nil
 }
 
-// Close releases the sockets, after the call under way if there is one.
+// Close releases the sockets after the current call, if any.
 func (r *CounterReader) Close() error {
 	r.once.Do(func() { close(r.closed) })
 	return nil
 }
 
-// Links appends the counters of all interfaces to buf, which may be nil, in the kernel's
-// order. What comes or goes meanwhile may be missing.
+// Links appends the counters of all interfaces to buf, which may be nil, in the kernel's order. Interfaces that appear or vanish
+// meanwhile may be missing.
 func (r *CounterReader) Links(ctx context.Context, buf []LinkCounters) ([]LinkCounters, error) {
 	err := r.call(ctx, counterAsk{read: (*CounterReader).readLinks})
 	if err != nil {
@@ -107,8 +105,8 @@ func (r *CounterReader) Links(ctx context.Context, buf []LinkCounters) ([]LinkCo
 	return append(buf, r.links...), nil
 }
 
-// VFs appends the counters of a PF's VFs to buf, which may be nil. They mean something only
-// if Caps.VFCounters is Yes: drivers without them report zeros.
+// VFs appends the counters of a PF's VFs to buf, which may be nil. They are valid only if Caps.VFCounters is Yes: drivers without
+// counters report zeros.
 func (r *CounterReader) VFs(ctx context.Context, pf string, index int, buf []vf.VFCounters) ([]vf.VFCounters, error) {
 	err := r.call(ctx, counterAsk{(*CounterReader).readVFs, pfKey{pf, index}})
 	if err != nil {
@@ -118,7 +116,7 @@ func (r *CounterReader) VFs(ctx context.Context, pf string, index int, buf []vf.
 	return append(buf, r.vfs...), nil
 }
 
-// Port returns what Host.PortCounters does.
+// Port returns the same as Host.PortCounters.
 func (r *CounterReader) Port(ctx context.Context, pf string, index int) (netdev.Counters, error) {
 	err := r.call(ctx, counterAsk{(*CounterReader).readPort, pfKey{pf, index}})
 	if err != nil {
@@ -128,8 +126,7 @@ func (r *CounterReader) Port(ctx context.Context, pf string, index int) (netdev.
 	return r.port, nil
 }
 
-// call has the worker read something. If there is no error the caller has the turn, and
-// releases it when it has taken the answer.
+// call makes the worker read something. On success the caller holds the turn, and must release it after taking the answer.
 func (r *CounterReader) call(ctx context.Context, a counterAsk) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -153,7 +150,7 @@ func (r *CounterReader) call(ctx context.Context, a counterAsk) error {
 			r.release()
 		}
 		return err
-	case <-ctx.Done(): // the turn is over when the kernel is done
+	case <-ctx.Done(): // the turn ends when the kernel returns
 		go func() {
 			<-r.done //nolint:errcheck // nobody waits for it any more
 			r.release()
@@ -164,7 +161,7 @@ func (r *CounterReader) call(ctx context.Context, a counterAsk) error {
 
 func (r *CounterReader) release() { <-r.turn }
 
-// work reads what is asked for, in a goroutine that only a stuck kernel holds up.
+// work serves requests, in its own goroutine so that a stuck kernel blocks nothing else.
 func (r *CounterReader) work() {
 	defer unix.Close(r.ioctl)
 	defer r.netlink.Close()

@@ -1,10 +1,11 @@
-// Package counters reads what the kernel and NICs count: interfaces, VFs and ports many times a second, and the CPU time of a VM's virtio.
+// Package counters reads the counters of the kernel and NICs: interfaces, VFs and ports many times a second, and the CPU time of
+// a VM's virtio.
 package counters
 
 import "sluice/internal/host/sysif"
 
-// Counting opens readers, and reads what is seldom asked for.
+// Counting opens CounterReaders, and reads what is needed rarely.
 type Counting struct{ k *sysif.Kernel }
 
-// New needs no closing.
+// New returns a Counting, which needs no closing.
 func New(k *sysif.Kernel) *Counting { return &Counting{k} }

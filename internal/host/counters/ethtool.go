@@ -18,14 +18,13 @@ const (
 	ethStringLength = 32 // ETH_GSTRING_LEN
 )
 
-// ethtoolSlack is room for statistics that a driver adds between two calls, as it does
-// when somebody gives it more queues: older kernels write as many as there are.
+// ethtoolSlack is room for statistics that a driver adds between two calls, for example because somebody configures more queues:
+// older kernels ignore the requested number.
 const ethtoolSlack = 1024
 
 var errStatsChanged = errors.New("the driver's list of statistics changed meanwhile")
 
-// ethtoolCount asks how many statistics there are. A driver that has none at all is
-// unix.EOPNOTSUPP, as is one that reports none.
+// ethtoolCount returns the number of statistics; unix.EOPNOTSUPP if the driver has none or reports none.
 func ethtoolCount(fd int, dev string) (int, error) {
 	b := make([]byte, 20) // struct ethtool_sset_info
 	binary.NativeEndian.PutUint32(b, unix.ETHTOOL_GSSET_INFO)
@@ -61,7 +60,7 @@ func ethtoolNames(fd int, dev string, n int) ([]string, error) {
 	return names, nil
 }
 
-// ethtoolValues reads n statistics into a buffer, from which value takes them.
+// ethtoolValues reads n statistics into a buffer for ethtoolValue.
 func ethtoolValues(fd int, dev string, n int, buf []byte) ([]byte, error) {
 	size := valuesHeader + 8*(n+ethtoolSlack)
 	if cap(buf) < size {
@@ -85,8 +84,7 @@ func ethtoolValue(buf []byte, i int) uint64 {
 	return binary.NativeEndian.Uint64(buf[valuesHeader+8*i:])
 }
 
-// ethtoolCall does one ethtool command, whose structure is data. The ioctl waits for the
-// kernel's rtnl lock.
+// ethtoolCall executes an ethtool command, whose structure is data. The ioctl waits for the kernel's rtnl lock.
 func ethtoolCall(fd int, dev string, data []byte) error {
 	var req struct { // struct ifreq
 		name [unix.IFNAMSIZ]byte

@@ -11,15 +11,14 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// portNames are the ethtool statistics that count a whole port in hardware: everything
-// that crossed the wire, whichever function sent or received it. Names in one field are
-// summed.
+// portNames are the ethtool statistics that count a whole port in hardware: everything that crossed the wire, for any function.
+// The names in one field are summed.
 type portNames struct {
 	rxPackets, txPackets, rxBytes, txBytes []string
 }
 
-// portStats names them by driver, from drivers/net/ethernet in Linux 6.12. A driver whose
-// statistics of those names count the PF's own queues alone is not listed under them.
+// portStats maps drivers to their statistics, from drivers/net/ethernet in Linux 6.12. It omits drivers whose statistics of those
+// names count only the PF's own queues.
 var portStats = map[string]portNames{
 	"igb":       portNamed("rx_packets", "rx_bytes"), // GPRC, GPTC, GORC, GOTC
 	"ixgbe":     portNamed("rx_pkts_nic", "rx_bytes_nic"),
@@ -29,12 +28,12 @@ var portStats = map[string]portNames{
 	"sfc":       portNamed("port_rx_packets", "port_rx_bytes"),
 }
 
-// portNamed takes the names for receiving; those for sending say tx instead.
+// portNamed takes the names for receiving; those for sending contain tx instead.
 func portNamed(packets, bytes string) portNames {
 	return portNames{[]string{packets}, []string{sending(packets)}, []string{bytes}, []string{sending(bytes)}}
 }
 
-// portSummed is for drivers that count packets by kind only.
+// portSummed is for drivers that count packets only by kind.
 func portSummed(packets, bytes string) (p portNames) {
 	for _, kind := range []string{"unicast", "multicast", "broadcast"} {
 		name := fmt.Sprintf(packets, kind)
@@ -47,19 +46,17 @@ func portSummed(packets, bytes string) (p portNames) {
 
 func sending(name string) string { return strings.Replace(name, "rx_", "tx_", 1) }
 
-// noPortStats are drivers that certainly do not count a port: nothing behind them is one.
+// noPortStats are drivers of devices without a physical port.
 var noPortStats = []string{"virtio_net", "virtio-pci"}
 
-// PortCounters returns what the PF's port counted in hardware since the driver was
-// loaded: rx is what came in from the wire, for the PF and all of its VFs, tx what went
-// out. Frames between VFs of the PF are not among them, and bytes include each frame's
+// PortCounters returns what the PF's port has counted in hardware since the driver was loaded: rx is what came in from the wire
+// for the PF and all of its VFs, tx what went out. Frames between VFs of the PF are not included. Bytes include each frame's
 // checksum on most drivers. Drops are not filled in.
 //
-// Where the driver does not count that, the error is errors.ErrUnsupported. Any other
-// error says that it could not be told: for want of time, of the PF (model.ErrGone), or
-// since nobody has looked up what the driver calls its statistics.
+// If the driver does not count the port, the error is errors.ErrUnsupported. Any other error means that the counters are unknown:
+// the deadline passed, the PF is gone (model.ErrGone), or the driver's names for its statistics are not in portStats.
 func (h *Counting) PortCounters(ctx context.Context, pf string) (netdev.Counters, error) {
-	var got netdev.Counters // not the result: if ctx ends, this is still being written
+	var got netdev.Counters // not the result: still being written if ctx ends
 	err := h.k.Busy.Exclusive(ctx, "ethtool "+pf, func() error {
 		r, err := newPortReader(h.k.Sys, h.k.Ioctl, pf)
 		if err == nil {
@@ -73,16 +70,15 @@ func (h *Counting) PortCounters(ctx context.Context, pf string) (netdev.Counters
 	return got, nil
 }
 
-// portReader reads a PF's port counters again and again: it knows where they are among
-// the driver's statistics.
+// portReader reads a PF's port counters repeatedly; it caches their indexes among the driver's statistics.
 type portReader struct {
 	dev string
-	n   int    // how many statistics the driver has
+	n   int    // number of the driver's statistics
 	at  [4]ats // of rx packets, tx packets, rx bytes, tx bytes
 	buf []byte
 }
 
-// ats are the places of statistics to be summed.
+// ats are the indexes of statistics to be summed.
 type ats []int
 
 func newPortReader(sys sysif.Tree, fd int, dev string) (*portReader, error) {
@@ -115,7 +111,7 @@ func (a ats) sum(buf []byte) (sum uint64) {
 	return sum
 }
 
-// portPlaces finds a port's counters among the names of a driver's statistics.
+// portPlaces finds the port's counters among the names of a driver's statistics.
 func portPlaces(driver string, names []string) (at [4]ats, err error) {
 	p, known := portStats[driver]
 	switch {

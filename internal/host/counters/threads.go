@@ -35,7 +35,7 @@ func (h *Counting) TapProcess(ctx context.Context, tap string) (pid int, err err
 	return pid, nil
 }
 
-// opens says whether a process has a tap open. One that ends meanwhile has nothing open.
+// opens reports whether a process has a tap open. A process that ends meanwhile does not.
 func (h *Counting) opens(pid, tap string) bool {
 	for _, fd := range h.k.Proc.List(pid + "/fd") {
 		if h.k.Proc.Target(path.Join(pid, "fd", fd)) != "tun" {
@@ -51,10 +51,10 @@ func (h *Counting) opens(pid, tap string) bool {
 	return false
 }
 
-// Threads is the CPU time that threads have taken since they began, by their numbers.
+// Threads maps thread IDs to the CPU time used since their start.
 type Threads map[int]time.Duration
 
-// Since is what they have taken together since another look at them. What threads took that have ended is not known.
+// Since returns the CPU time used by all threads since before. It misses threads that have ended.
 func (t Threads) Since(before Threads) (sum time.Duration) {
 	for id, now := range t {
 		sum += max(0, now-before[id])
@@ -62,9 +62,9 @@ func (t Threads) Since(before Threads) (sum time.Duration) {
 	return sum
 }
 
-// VirtioThreads returns the threads that carry a VM's virtio on the host: those of its QEMU process but for its virtual CPUs,
-// and its vhost workers, which are threads of that process or of the kernel. Interrupts are not among them: the kernel counts
-// those to whatever thread they interrupt.
+// VirtioThreads returns the threads that process a VM's virtio on the host: those of its QEMU process except for virtual CPUs,
+// and its vhost workers, which are threads of that process or of the kernel. It misses interrupts, whose time the kernel adds to
+// the interrupted thread.
 func (h *Counting) VirtioThreads(ctx context.Context, pid int) (Threads, error) {
 	const op = "read the CPU time of process"
 	out := Threads{}
@@ -83,16 +83,16 @@ func (h *Counting) VirtioThreads(ctx context.Context, pid int) (Threads, error) 
 	return out, sysif.Fail(op, strconv.Itoa(pid), err)
 }
 
-// virtualCPU is how QEMU calls the threads of virtual CPUs, as "CPU 0/KVM", where libvirt starts it.
+// virtualCPU begins the name of virtual CPU threads, as in "CPU 0/KVM", if libvirt starts QEMU.
 const virtualCPU = "CPU "
 
-// threads adds those of a process.
+// threads adds the threads of a process.
 func (h *Counting) threads(pid string, out Threads) error {
 	for _, task := range h.k.Proc.List(pid + "/task") {
 		dir := path.Join(pid, "task", task)
 		comm, err := h.k.Proc.Text(dir + "/comm")
 		if err != nil || strings.HasPrefix(comm, virtualCPU) {
-			continue // it has ended, or carries nothing
+			continue // has ended, or processes no virtio
 		}
 		text, err := h.k.Proc.Text(dir + "/schedstat")
 		if err != nil {
@@ -101,7 +101,7 @@ func (h *Counting) threads(pid string, out Threads) error {
 			}
 			return fmt.Errorf("%w: %s: the kernel has no CONFIG_SCHED_INFO", err, dir)
 		}
-		// Its first field is the time on a CPU in ns.
+		// The first field is the time on a CPU in ns.
 		first, _, _ := strings.Cut(text, " ")
 		ns, err := strconv.ParseInt(first, 10, 64)
 		id, numErr := strconv.Atoi(task)
