@@ -13,18 +13,16 @@ import (
 	"sluice/internal/model"
 )
 
-// mirror sends a copy of what the bridge sends out of a tap to one MAC out of a PF too,
-// where the VF's filter takes it. What came in through the PF is left out: the NIC has
-// given that to the VF already, and it would go round. Broadcasts are left out as well,
-// since the bridge sends them out of both by itself.
+// mirror copies frames for one MAC that the bridge sends out of a tap to a PF, whose filter for the VF receives them. It omits
+// frames that came in through the PF, because the NIC has already delivered them to the VF and they would loop. It also omits
+// broadcasts, because the bridge floods them to both.
 type mirror struct {
 	tap, pf int // ifindexes
-	port    int // ifindex of the bridge's port that leads to the PF: of the PF, or of its bond
+	port    int // ifindex of the bridge port that leads to the PF: the PF, or its bond
 	mac     model.MAC
 	vlan    int // tag for the copy, 0: none
 }
 
-// load loads the program.
 func (m mirror) load() (*ebpf.Program, error) {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name:         "sluice_mirror",
@@ -37,8 +35,7 @@ func (m mirror) load() (*ebpf.Program, error) {
 	return prog, nil
 }
 
-// attach attaches the program to the tap's egress. Unless it is pinned, the kernel removes
-// it with the last reference to the link.
+// attach attaches the program to the tap's egress. Unless the link is pinned, the kernel removes it with its last reference.
 func (m mirror) attach(prog *ebpf.Program) (link.Link, error) {
 	return bpf.AttachTCX(link.TCXOptions{Interface: m.tap, Program: prog, Attach: ebpf.AttachTCXEgress})
 }
@@ -49,11 +46,11 @@ func (m mirror) program() asm.Instructions {
 	lo := int64(binary.BigEndian.Uint16(m.mac[4:]))
 	insns := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
-		// Came in through the PF? The kernel names the bond of a PF that is in one.
+		// Received through the PF? For a PF in a bond the kernel reports the bond.
 		asm.LoadMem(asm.R2, asm.R6, bpf.SKBIngressIfindex, asm.Word),
 		asm.JEq.Imm(asm.R2, int32(m.pf), "next"),
 		asm.JEq.Imm(asm.R2, int32(m.port), "next"),
-		// To somebody else? (Absolute loads are in host order, and take the context from R6.)
+		// For another MAC? (Absolute loads are in host order and use the context in R6.)
 		asm.LoadAbs(0, asm.Word),
 		asm.LoadImm(asm.R2, hi, asm.DWord),
 		asm.JNE.Reg(asm.R0, asm.R2, "next"),
@@ -71,7 +68,7 @@ func (m mirror) program() asm.Instructions {
 	)
 }
 
-// clone sends a copy out of the PF. If that fails the original is none the worse.
+// clone sends a copy out of the PF. A failure does not affect the original.
 func (m mirror) clone(label string) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, asm.R6).WithSymbol(label),
@@ -81,8 +78,7 @@ func (m mirror) clone(label string) asm.Instructions {
 	}
 }
 
-// tagAndClone gives the frame the VF's VLAN tag for as long as it is copied. One that has
-// a tag leaves as it is.
+// tagAndClone adds the VF's VLAN tag to the frame while it is copied. A frame that already has a tag is copied unchanged.
 func (m mirror) tagAndClone() asm.Instructions {
 	insns := asm.Instructions{
 		asm.LoadMem(asm.R7, asm.R6, bpf.SKBVLANPresent, asm.Word),

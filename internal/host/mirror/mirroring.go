@@ -1,4 +1,5 @@
-// Package mirror copies frames between a tap and a PF by eBPF programs while a VM changes its path, so that both paths hear what is for it.
+// Package mirror copies frames from a tap to a PF with eBPF programs while a VM changes its path, so that both paths receive its
+// frames.
 package mirror
 
 import (
@@ -8,7 +9,7 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// Mirroring is what stands of that on this host.
+// Mirroring manages the mirrors of this host.
 type Mirroring struct {
 	k       *sysif.Kernel
 	links   *netdev.Devices
@@ -16,7 +17,7 @@ type Mirroring struct {
 	mirrors *mirrors
 }
 
-// New pins mirrors there. Close forgets those that could not be pinned, and so removes them.
+// New returns a Mirroring that pins mirrors in pins. Close removes those that could not be pinned.
 func New(k *sysif.Kernel, links *netdev.Devices, bridges *bridge.Bridges, pins bpf.Pins) *Mirroring {
 	return &Mirroring{k: k, links: links, bridges: bridges, mirrors: newMirrors(pins, k.Log)}
 }

@@ -14,10 +14,9 @@ import (
 	"sluice/internal/model"
 )
 
-// mirrors are the mirrors of the open windows. The kernel keeps them: each is pinned in
-// the BPF file system under a name that says what it is, so nothing needs to be remembered
-// here. Only those that could not be pinned are held. Calls for one tap come one after
-// the other (see locks).
+// mirrors are the mirrors of the open dual paths. The kernel keeps them: each is pinned in the BPF file system under a name that
+// describes it, so this process remembers only those that could not be pinned. Calls for one tap are serialized
+// (sysif.Kernel.Busy).
 type mirrors struct {
 	pins   bpf.Pins
 	attach func(mirror, *ebpf.Program) (link.Link, error)
@@ -28,7 +27,7 @@ type mirrors struct {
 	held map[mirrorKey]heldMirror // could not be pinned
 }
 
-// mirrorKey tells mirrors apart: there is one per tap and MAC.
+// mirrorKey identifies a mirror: there is one per tap and MAC.
 type mirrorKey struct {
 	tap string
 	mac model.MAC
@@ -45,8 +44,8 @@ func newMirrors(p bpf.Pins, log *slog.Logger) *mirrors {
 	return &mirrors{pins: p, attach: mirror.attach, log: log, held: map[mirrorKey]heldMirror{}}
 }
 
-// open makes a mirror. One that stands for the same tap and MAC gets the new program in
-// its place, so that no frame is lost or sent twice in between.
+// open creates a mirror. If there is one for the same tap and MAC, it replaces the program in place, so that no frame is lost or
+// duplicated.
 func (s *mirrors) open(w Window, m mirror) error {
 	prog, err := m.load()
 	if err != nil {
@@ -70,9 +69,8 @@ func (s *mirrors) open(w Window, m mirror) error {
 	return l.Close() // the pin holds it
 }
 
-// adopt puts the program into the mirror that stands for the same tap and MAC. What is
-// left of mirrors to a tap of that name that has gone is removed, and so is a second
-// mirror, which could only be left by somebody who was killed while making one.
+// adopt puts the program into an existing mirror for the same tap and MAC. It removes mirrors of an earlier tap of the same name,
+// and a second mirror, which only a process killed while creating one can have left.
 func (s *mirrors) adopt(w Window, m mirror, prog *ebpf.Program) (adopted bool, err error) {
 	names, err := pinsOf(s.pins, w.key())
 	if err != nil {
@@ -139,7 +137,7 @@ func (s *mirrors) heldOf(key mirrorKey) (heldMirror, bool) {
 	return h, ok
 }
 
-// release ends a mirror that is held.
+// release closes a held mirror.
 func (s *mirrors) release(key mirrorKey) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +149,7 @@ func (s *mirrors) release(key mirrorKey) error {
 	return h.link.Close()
 }
 
-// drop ends the mirrors that are held; those that are pinned stay.
+// drop closes the held mirrors; pinned ones stay.
 func (s *mirrors) drop() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,8 +25,8 @@ func pinsOf(p bpf.Pins, key mirrorKey) (of []string, err error) {
 	return of, err
 }
 
-// adoptPin puts a program into a pinned link, and renames it to what it is then. It says no
-// if the link is not attached to the tap with that index: to one of the same name before.
+// adoptPin puts a program into a pinned link and renames the pin accordingly. It returns false if the link is not attached to the
+// tap with that index, but was to an earlier tap of the same name.
 func adoptPin(p bpf.Pins, name string, w Window, tap int, prog *ebpf.Program) (bool, error) {
 	l, err := link.LoadPinnedLink(p.Path(name), nil)
 	if err != nil {
@@ -37,7 +37,7 @@ func adoptPin(p bpf.Pins, name string, w Window, tap int, prog *ebpf.Program) (b
 		return false, nil
 	}
 	err = l.Update(prog)
-	if errors.Is(err, unix.ENOLINK) { // the tap went just now
+	if errors.Is(err, unix.ENOLINK) { // the tap has just gone
 		return false, nil
 	}
 	if err != nil {
@@ -70,13 +70,13 @@ func listPins(p bpf.Pins) ([]Mirror, error) {
 	return all, nil
 }
 
-// pinName is TAP_MAC_PF_VLAN: of the Window's fields, what tells whose it is. The file system takes no dots, and interface names may have
-// underscores: what is neither letter nor digit nor hyphen is written as %XX.
+// pinName is TAP_MAC_PF_VLAN, the fields of Window that identify a mirror. The file system allows no dots, and interface names
+// may contain underscores, so everything but letters, digits and hyphens is written as %XX.
 func pinName(w Window) string {
 	return strings.Join([]string{bpf.Escape(w.Tap), w.MAC.Hex(), bpf.Escape(w.PF), strconv.Itoa(w.VLAN)}, "_")
 }
 
-// parsePin reads such a name.
+// parsePin is the inverse of pinName.
 func parsePin(name string) (w Window, ok bool) {
 	part := strings.Split(name, "_")
 	if len(part) != 4 {

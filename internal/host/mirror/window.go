@@ -8,29 +8,26 @@ import (
 	"sluice/internal/model"
 )
 
-// Window is a time in which both paths to a guest receive its inbound frames. The guest's
-// failover or bond drops what comes on the inactive path.
+// Window describes a dual path, during which both paths to a guest receive its inbound frames. The guest's failover or bond drops
+// those on the inactive path.
 type Window struct {
 	MAC  model.MAC
 	Tap  string
 	PF   string
-	Port string // the bridge's port that leads to the PF, "": the PF itself
+	Port string // the bridge port that leads to the PF, "": the PF itself
 	VLAN int    // the VF's VLAN, 0: none
 }
 
-// OpenWindow makes both paths receive what comes from the bridge: a mirror from the tap to
-// the PF for frames that did not come from there, then the bridge entry to the tap. Those
-// from the wire and from VFs take AddSelf: a virtio guest needs that without a window too.
-// Opening an open window checks and repairs it, whoever opened it.
+// OpenWindow makes both paths receive frames from the bridge: it creates a mirror from the tap to the PF for frames that did not
+// come from the PF, then pins the FDB entry to the tap. Frames from the wire and from VFs need AddSelf, which a virtio guest
+// needs in any case. Opening an open dual path checks and repairs it, whoever opened it.
 //
-// The mirror comes first: with the entry at the tap and no mirror, a guest that listens on
-// its VF hears nothing from the bridge. If there can be no mirror, note says so, and the
-// entry moves only if it points nowhere yet: it is where the guest listens, and moving it
-// when the guest changes over (a Step of its own) loses less than moving it now.
+// The mirror comes first: with the entry at the tap and no mirror, a guest that uses its VF receives nothing from the bridge. If
+// the mirror fails, note says so, and the entry is pinned only if it is pinned nowhere yet. The existing entry is where the guest
+// receives; moving it when the guest switches (a separate Step) loses less than moving it now.
 //
-// The mirror stays until CloseWindow, also beyond Close and the end of the process, however
-// that comes: a move that is cut short leaves both paths open, and Mirrors shows it.
-// Where no BPF file system is mounted it ends with the Host, which is logged once.
+// The mirror stays until CloseWindow, also after Close and any end of the process: an interrupted move leaves both paths open,
+// and Mirrors lists it. Without a mounted BPF file system the mirror ends with the Host, which is logged once.
 func (h *Mirroring) OpenWindow(ctx context.Context, w Window) (note string, err error) {
 	tap, err := h.links.Link(ctx, w.Tap)
 	if err != nil {
@@ -55,26 +52,25 @@ func (h *Mirroring) OpenWindow(ctx context.Context, w Window) (note string, err 
 	return note, h.bridges.PinIfNowhere(ctx, w.MAC, w.VLAN, w.Tap)
 }
 
-// CloseWindow removes the mirror from the tap for the MAC, whichever process opened it and
-// to whichever PF. The bridge entry stays where it is. That there is none is no error.
+// CloseWindow removes the mirror from the tap for the MAC, whichever process created it and for whichever PF. The FDB entry stays
+// where it is. It is no error if there is no mirror.
 func (h *Mirroring) CloseWindow(ctx context.Context, w Window) error {
 	err := h.k.Busy.Exclusive(ctx, "tap "+w.Tap, func() error { return h.mirrors.close(w.Tap, w.MAC) })
 	return sysif.Fail("close mirror from", w.Tap, err)
 }
 
-// Mirror is a mirror that stands, or what is left of one.
+// Mirror is an existing mirror, or the remains of one.
 type Mirror struct {
 	Window
 
-	// Detached says whether the tap has gone, which took the mirror with it; CloseWindow
-	// removes what is left. Unknown is no reason to remove anything.
+	// Detached means that the tap has gone and the mirror with it; CloseWindow removes the remains. Unknown is no reason to
+	// remove anything.
 	Detached model.Tri
 }
 
-// Mirrors lists the mirrors of all windows that this or an earlier process opened and
-// nobody closed, sorted by tap and MAC.
+// Mirrors lists all mirrors that this or an earlier process opened and nobody closed, sorted by tap and MAC.
 func (h *Mirroring) Mirrors(ctx context.Context) ([]Mirror, error) {
-	var found []Mirror // not the result: if ctx ends, this is still being written
+	var found []Mirror // not the result: still being written if ctx ends
 	err := h.k.Busy.Exclusive(ctx, "list mirrors", func() (err error) {
 		found, err = h.mirrors.list()
 		return err
@@ -85,6 +81,6 @@ func (h *Mirroring) Mirrors(ctx context.Context) ([]Mirror, error) {
 	return found, nil
 }
 
-// CheckMirrors says why mirrors would end with this process, so that a kill during a move
-// could cut the VM off; nil if they would not.
+// CheckMirrors returns the reason why mirrors would end with this process, so that killing it during a move could cut the VM off;
+// nil if they would not.
 func (h *Mirroring) CheckMirrors() error { return h.mirrors.pins.Ready() }
