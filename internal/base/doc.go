@@ -1,3 +1,3 @@
-// Package base is the lowest floor: small libraries that know nothing of what Sluice does (files, text from outside, retries,
-// netlink messages, the version). They import nothing of ours but each other.
+// Package base contains small libraries that know nothing of Sluice's purpose (files, external text, retries, netlink messages,
+// the version). They import no packages of this module outside base.
 package base

@@ -1,4 +1,4 @@
-// Package calls runs functions inside the goroutine of somebody else's loop.
+// Package calls runs functions in the goroutine of another component's loop.
 package calls
 
 import (
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Queue has functions that wait for their turn. The loop receives from it and runs them with its time.
+// Queue holds functions to be run by a loop, which receives from it and calls them with its time.
 type Queue chan func(now time.Time)
 
-// Do has the loop run f, and waits until it has. It returns ctx's error if f was not run.
+// Do makes the loop run f and waits until f returns. It returns ctx's error if f was not run.
 func (q Queue) Do(ctx context.Context, f func(now time.Time)) error {
 	done := make(chan struct{})
 	select {

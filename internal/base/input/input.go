@@ -1,5 +1,5 @@
-// Package input opens files that others wrote, and makes their text fit to be shown. Only regular files are accepted, since reading
-// a pipe may block for ever and a device may never end, and reading is bounded.
+// Package input reads files that others wrote, and makes their text safe to print. It accepts only regular files, since reading a
+// pipe may block forever and a device may never end, and bounds their size.
 package input
 
 import (
@@ -13,13 +13,12 @@ import (
 	"syscall"
 )
 
-// ErrTooLarge is in the error of a file that holds more than its reader takes.
+// ErrTooLarge is wrapped by the error for a file larger than the limit.
 var ErrTooLarge = errors.New("too large")
 
-// Open opens a regular file, or a link to one, for reading. It never waits. Errors are
-// *fs.PathError.
+// Open opens a regular file, or a link to one, for reading. It never blocks. Errors are *fs.PathError.
 func Open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK a pipe is waited for
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK, opening a pipe blocks
 	if err != nil {
 		return nil, err
 	}
@@ -28,19 +27,19 @@ func Open(path string) (*os.File, error) {
 		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("is " + kind(info.Mode()) + ", not a regular file")}
 	}
 	if err != nil {
-		_ = f.Close() // only opened
+		_ = f.Close() // nothing was written
 		return nil, err
 	}
 	return f, nil
 }
 
-// Read returns all that is in a regular file of at most limit bytes.
+// Read returns the content of a regular file of at most limit bytes.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // only read
+	defer f.Close() // nothing was written
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)}
@@ -51,7 +50,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// Printable replaces characters that could control a terminal, line breaks included, by question marks.
+// Printable replaces characters that could control a terminal, including line breaks, with question marks.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
@@ -61,8 +60,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Cell is text for a cell of CSV. One that begins like a formula gets an apostrophe in front, which makes spreadsheets
-// treat it as text.
+// Cell returns text for a CSV cell. It prefixes text that looks like a formula with an apostrophe, so that spreadsheets treat it
+// as text.
 func Cell(s string) string {
 	s = Printable(s)
 	if s != "" && strings.IndexByte("=+-@", s[0]) >= 0 {

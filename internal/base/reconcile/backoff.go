@@ -2,11 +2,11 @@ package reconcile
 
 import "time"
 
-// Backoff is how long to wait after failures in a row: First after one, twice as long after each further one, and Most at
-// most. A Most below First counts as First.
+// Backoff is the wait after consecutive failures: First after the first one, doubled for each further one, at most Most. A Most
+// below First counts as First.
 type Backoff struct{ First, Most time.Duration }
 
-// After is the wait after so many failures; none: 0.
+// After returns the wait after that many failures, 0 after none.
 func (b Backoff) After(failures int) time.Duration {
 	if failures <= 0 || b.First <= 0 {
 		return 0

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Table is the account of objects by key. The zero Table is empty and ready for use.
+// Table holds the Objects by key. The zero Table is empty and ready for use.
 type Table[K comparable, S any] struct {
 	objects map[K]*Object[S]
 	looked  bool
 }
 
-// Object is the account of an object, which is added if there is none.
+// Object returns the Object for a key, and adds it if missing.
 func (t *Table[K, S]) Object(k K) *Object[S] {
 	o := t.objects[k]
 	if o == nil {
@@ -24,7 +24,7 @@ func (t *Table[K, S]) Object(k K) *Object[S] {
 	return o
 }
 
-// Find copies the account of an object, empty if there is none. It adds nothing: it is for questions.
+// Find returns a copy of the Object for a key, empty if missing. It is for queries and adds nothing.
 func (t *Table[K, S]) Find(k K) Object[S] {
 	if o := t.objects[k]; o != nil {
 		return *o
@@ -32,7 +32,7 @@ func (t *Table[K, S]) Find(k K) Object[S] {
 	return Object[S]{}
 }
 
-// All lists the objects in no particular order. Objects may be deleted meanwhile.
+// All iterates over the objects in no particular order. Objects may be deleted during the iteration.
 func (t *Table[K, S]) All() iter.Seq2[K, *Object[S]] {
 	return func(yield func(K, *Object[S]) bool) {
 		for k, o := range t.objects {
@@ -43,17 +43,17 @@ func (t *Table[K, S]) All() iter.Seq2[K, *Object[S]] {
 	}
 }
 
-// Len counts the objects.
+// Len returns the number of objects.
 func (t *Table[K, S]) Len() int { return len(t.objects) }
 
-// Delete forgets an object, even one with an attempt under way.
+// Delete removes an object, even one with a pending attempt.
 func (t *Table[K, S]) Delete(k K) { delete(t.objects, k) }
 
-// Looked says whether there has been a complete look at the world. Nothing may be removed as unwanted before.
+// Looked reports whether there has been a complete observation of the actual state. Nothing may be removed as unwanted before.
 func (t *Table[K, S]) Looked() bool { return t.looked }
 
-// Prune forgets the objects that a look at the world does not show. An incomplete look, where something could not be
-// read, prunes nothing, and an object with an attempt under way stays until that has ended.
+// Prune removes the objects that an observation does not show. An incomplete observation, in which something could not be read,
+// removes nothing. An object with a pending attempt stays until the attempt has ended.
 func (t *Table[K, S]) Prune(now time.Time, complete bool, there func(K) bool) {
 	if !complete {
 		return

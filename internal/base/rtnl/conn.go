@@ -13,34 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bufferSize holds the largest answer: one PF with its VFs, whose list is an attribute and
-// so at most 64 KiB. (Dumps come in pieces of 32 KiB at most.)
+// bufferSize holds the largest answer: one PF with its VFs, whose list is one attribute and therefore at most 64 KiB. (Dumps come
+// in pieces of at most 32 KiB.)
 const bufferSize = 128 << 10
 
-// dumpTries bounds how often a dump that the kernel marks as inconsistent is repeated;
-// the last is taken as it is.
+// dumpTries bounds how often a dump that the kernel marks as inconsistent is repeated; the last one is used as it is.
 const dumpTries = 4
 
-// lostAfter is when an answer counts as lost, so that it does not hold the turn for ever.
+// lostAfter is when an answer counts as lost, so that it does not block the socket forever.
 const lostAfter = 10 * time.Second
 
-// Conn is a number of sockets for requests, each for one at a time; others wait for their
-// turn or their context. The kernel works on a request inside the system call, which no
-// context can interrupt: such a call is left behind and keeps its socket until it ends.
-// Errors of the kernel are *netlink.OpError, and wrap the errno.
+// Conn is a pool of sockets for requests, each for one at a time; further requests wait for a socket or their context. The kernel
+// processes a request inside the system call, which no context can interrupt: such a call is abandoned and keeps its socket until
+// it returns. Errors from the kernel are *netlink.OpError and wrap the errno.
 type Conn struct {
 	idle   chan *socket
 	closed atomic.Bool
 }
 
-// socket is opened anew when it is needed after it was dropped.
+// socket is reopened on its next use after drop.
 type socket struct {
 	*netlink.Conn
 	family int // NETLINK_ROUTE or NETLINK_GENERIC
 }
 
-// Dial opens a Conn for so many requests at a time, in the network namespace of the calling
-// thread; after a failure it opens sockets anew in that of the process.
+// Dial opens a Conn for that many concurrent requests, in the network namespace of the calling thread. After a failure it reopens
+// sockets in the namespace of the process.
 func Dial(sockets int) (*Conn, error) { return dialFamily(sockets, unix.NETLINK_ROUTE) }
 
 // DialGeneric is Dial for generic netlink.
@@ -73,8 +71,8 @@ func (s *socket) open() (err error) {
 	return err
 }
 
-// drop closes the socket. An answer to what failed may still be on its way to it, which
-// must not be taken for that to the next request.
+// drop closes the socket, because an answer to a failed request may still arrive, and must not be taken for that to the next
+// request.
 func (s *socket) drop() {
 	if s.Conn != nil {
 		_ = s.Close()
@@ -82,7 +80,7 @@ func (s *socket) drop() {
 	}
 }
 
-// Close closes the sockets, each after the request under way if there is one.
+// Close closes the sockets, each after its current request, if any.
 func (c *Conn) Close() error {
 	c.closed.Store(true)
 	c.closeIdle()
@@ -131,8 +129,7 @@ func (c *Conn) Do(ctx context.Context, req *Request) error {
 	return err
 }
 
-// DoAll is Do for many requests, one after the other on one socket; one that fails does not keep the
-// others. It returns the error of each.
+// DoAll sends many requests one after the other on one socket, continues after failures, and returns the error of each.
 func (c *Conn) DoAll(ctx context.Context, reqs []*Request) []error {
 	errs, err := with(ctx, c, func(s *socket) ([]error, error) {
 		errs := make([]error, len(reqs))
@@ -149,7 +146,7 @@ func (c *Conn) DoAll(ctx context.Context, reqs []*Request) []error {
 	return errs
 }
 
-// Get sends a request that is answered by one message, and decodes that.
+// Get sends a request that has a single answer, and decodes it.
 func Get[T any](ctx context.Context, c *Conn, req *Request, decode func(Message) (T, error)) (T, error) {
 	return with(ctx, c, func(s *socket) (v T, err error) {
 		msgs, err := s.execute(req, 0)
@@ -162,9 +159,8 @@ func Get[T any](ctx context.Context, c *Conn, req *Request, decode func(Message)
 	})
 }
 
-// Dump sends a request that is answered by many messages, and collects those that
-// decode takes. decode runs in another goroutine and may outlive the call: it must not
-// write to anything of the caller's.
+// Dump sends a request that is answered by many messages, and collects those that decode accepts. decode runs in another
+// goroutine and may outlive the call, so it must not write to any variable of the caller.
 func Dump[T any](ctx context.Context, c *Conn, req *Request, decode func(Message) (T, bool)) ([]T, error) {
 	return with(ctx, c, func(s *socket) (out []T, err error) {
 		for range dumpTries {
@@ -208,13 +204,13 @@ func (s *socket) execute(req *Request, flags netlink.HeaderFlags) (msgs []netlin
 	return s.Execute(req.message(flags))
 }
 
-// refused says whether an error is the kernel's answer to a request.
+// refused reports whether an error is the kernel's answer to a request.
 func refused(err error) bool {
 	var e *netlink.OpError
 	return errors.As(err, &e) && e.Sequence != 0
 }
 
-// with runs fn with a socket in a goroutine of its own, so that the caller can leave.
+// with runs fn with a socket in its own goroutine, so that the caller can return when ctx ends.
 func with[T any](ctx context.Context, c *Conn, fn func(*socket) (T, error)) (T, error) {
 	type result struct {
 		v   T

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listener is a socket for the kernel's notifications. A Listener is for one reader.
+// Listener is a socket for the kernel's notifications. It supports a single reader.
 type Listener struct {
 	sock *netlink.Conn
 	raw  syscall.RawConn
 }
 
-// ErrLost says that notifications came faster than they were read and some are lost.
+// ErrLost means that notifications arrived faster than they were read, and some were lost.
 var ErrLost = errors.New("notifications lost")
 
 // Listen subscribes to groups (RTNLGRP_...) in the network namespace of the calling thread.
@@ -37,25 +37,24 @@ func Listen(groups ...uint32) (*Listener, error) {
 	return &Listener{sock: sock, raw: raw}, nil
 }
 
-// Close ends the subscription and a Receive under way.
+// Close ends the subscription and a pending Receive.
 func (l *Listener) Close() error { return l.sock.Close() }
 
-// SetBuffer sets how many bytes of notifications may wait; the kernel has a minimum.
+// SetBuffer sets the size of the receive buffer in bytes; the kernel has a minimum.
 func (l *Listener) SetBuffer(n int) error { return l.sock.SetReadBuffer(n) }
 
-// Drain throws away what has come in and says whether there was anything, lost
-// notifications included. It does not wait.
+// Drain discards all pending notifications and reports whether there were any, including lost ones. It does not block.
 func (l *Listener) Drain() bool {
 	some := false
 	err := l.raw.Control(func(fd uintptr) {
 		for {
-			var b [1]byte // the rest of a datagram goes too
+			var b [1]byte // the kernel discards the rest of the datagram
 			_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_DONTWAIT)
 			switch {
 			case errors.Is(err, unix.EAGAIN):
 				return
 			case err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENOBUFS):
-				some = true // of a broken socket nothing can be known
+				some = true // the state of a broken socket is unknown
 				return
 			}
 			some = true
@@ -64,8 +63,8 @@ func (l *Listener) Drain() bool {
 	return some || err != nil
 }
 
-// Receive waits for the next notifications. After ErrLost more may be lost unsaid, until all that waits has been read. It
-// ends with ctx.
+// Receive waits for the next notifications or the end of ctx. After ErrLost more may be lost without an error until the socket is
+// drained.
 func (l *Listener) Receive(ctx context.Context) ([]Message, error) {
 	for {
 		msgs, err := l.await(ctx)
@@ -75,7 +74,7 @@ func (l *Listener) Receive(ctx context.Context) ([]Message, error) {
 		case errors.Is(err, unix.ENOBUFS):
 			return nil, ErrLost
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// Woken by the context of an earlier call that ended as that returned.
+			// Woken by the context of an earlier call, which ended just as that call returned.
 		default:
 			return msgs, err
 		}

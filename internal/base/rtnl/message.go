@@ -1,6 +1,5 @@
-// Package rtnl speaks rtnetlink at the level of messages: it builds requests, and reads
-// answers and their attributes where they lie, without copying. Sockets, sequence numbers
-// and errors are the netlink library's.
+// Package rtnl encodes and decodes rtnetlink messages: it builds requests, and reads answers and their attributes in place,
+// without copying. Sockets, sequence numbers and errors come from the netlink library.
 package rtnl
 
 import (
@@ -10,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Message is one netlink message without its header. Data is valid only during the
-// call it is handed to.
+// Message is a netlink message without its header. Data is valid only during the call that receives it.
 type Message struct {
 	Type uint16
 	Data []byte
@@ -19,8 +17,7 @@ type Message struct {
 
 func align(n int) int { return (n + 3) &^ 3 }
 
-// Attrs yields type and value of the attributes in b, flags stripped from the type.
-// It ends at the first malformed one.
+// Attrs yields type and value of the attributes in b, with the flags removed from the type. It stops at the first malformed one.
 func Attrs(b []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) >= unix.SizeofRtAttr {

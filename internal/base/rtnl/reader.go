@@ -11,12 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reader is a socket for the same few questions again and again. Unlike Conn it allocates
-// nothing for a question, and hands out answers where they lie in its buffer. It is for
-// one goroutine, which waits as long as the kernel does, up to some seconds for an answer
-// that was lost.
+// Reader is a socket for repeating the same few requests. Unlike Conn it does not allocate, and passes answers on in place in its
+// buffer. It is for one goroutine, and blocks as long as the kernel does, or for lostAfter if an answer is lost.
 type Reader struct {
-	sock *netlink.Conn // nil: to be opened anew
+	sock *netlink.Conn // nil: must be reopened
 	raw  syscall.RawConn
 	seq  uint32
 	out  []byte
@@ -24,7 +22,7 @@ type Reader struct {
 	n    int
 	err  error
 
-	send, receive func(fd uintptr) bool // made once
+	send, receive func(fd uintptr) bool // created once
 }
 
 // NewReader opens a socket in the network namespace of the calling thread, like Dial.
@@ -59,16 +57,15 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// Get asks for one message, Dump for many; each is called with every answer.
+// Get requests one message, Dump many; both call each with every answer.
 func (r *Reader) Get(req *Request, each func(Message)) error { return r.ask(req, 0, each) }
 
-// Dump is Get for questions that are answered by many messages. What comes or goes
-// meanwhile may be missing.
+// Dump is Get for requests that are answered by many messages. Objects that appear or vanish meanwhile may be missing.
 func (r *Reader) Dump(req *Request, each func(Message)) error {
 	return r.ask(req, unix.NLM_F_DUMP, each)
 }
 
-// ask opens the socket anew after a failure, since an answer may still come.
+// ask closes the socket after a failure, since an answer may still arrive, and reopens it for the next request.
 func (r *Reader) ask(req *Request, flags uint16, each func(Message)) (err error) {
 	if r.sock == nil {
 		if err := r.open(); err != nil {
@@ -102,7 +99,7 @@ func (r *Reader) exchange(req *Request, flags uint16, each func(Message)) error 
 
 var errTruncated = errors.New("truncated answer")
 
-// take reads one datagram and says whether it was the last.
+// take processes one datagram and reports whether it was the last.
 func (r *Reader) take(b []byte, dump bool, each func(Message)) (done bool, err error) {
 	for len(b) > 0 {
 		h, data, rest, ok := next(b)
@@ -121,7 +118,7 @@ func (r *Reader) take(b []byte, dump bool, each func(Message)) (done bool, err e
 	return done, nil
 }
 
-// verdict reads the errno of an NLMSG_ERROR or NLMSG_DONE.
+// verdict returns the errno of an NLMSG_ERROR or NLMSG_DONE as an error.
 func verdict(seq uint32, data []byte) error {
 	errno := int32(U32(data))
 	if errno >= 0 {
@@ -130,13 +127,13 @@ func verdict(seq uint32, data []byte) error {
 	return &netlink.OpError{Op: "receive", Err: unix.Errno(-errno), Sequence: seq}
 }
 
-// header is the part of nlmsghdr that answers are sorted by.
+// header contains the fields of nlmsghdr that identify an answer.
 type header struct {
 	typ uint16
 	seq uint32
 }
 
-// next cuts the first message off b. ok is false when b holds no whole message.
+// next splits the first message off b. ok is false if b contains no complete message.
 func next(b []byte) (h header, data, rest []byte, ok bool) {
 	if len(b) < unix.NLMSG_HDRLEN {
 		return h, nil, nil, false

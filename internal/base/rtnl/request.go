@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Request is a message to the kernel: a type, flags, a fixed header and attributes.
+// Request is a message to the kernel: type, flags, fixed header and attributes.
 type Request struct {
 	typ, flags uint16
 	buf        []byte
@@ -50,7 +50,7 @@ func (r *Request) String(t uint16, v string) *Request {
 	return r.Bytes(t, append([]byte(v), 0))
 }
 
-// Nest appends an attribute that holds what fill appends.
+// Nest appends an attribute that contains what fill appends.
 func (r *Request) Nest(t uint16, fill func(*Request)) *Request {
 	at := len(r.buf)
 	r.Bytes(t|unix.NLA_F_NESTED, nil)
@@ -59,7 +59,7 @@ func (r *Request) Nest(t uint16, fill func(*Request)) *Request {
 	return r
 }
 
-// Message returns it as what it would be in an answer.
+// Message returns the request as the message that would be received.
 func (r *Request) Message() Message { return Message{Type: r.typ, Data: r.buf} }
 
 func (r *Request) message(flags netlink.HeaderFlags) netlink.Message {
@@ -67,7 +67,7 @@ func (r *Request) message(flags netlink.HeaderFlags) netlink.Message {
 	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(r.typ), Flags: flags}, Data: r.buf}
 }
 
-// seal appends the whole message to b.
+// seal appends the complete message to b.
 func (r *Request) seal(b []byte, seq uint32, flags uint16) []byte {
 	b = binary.NativeEndian.AppendUint32(b, uint32(unix.NLMSG_HDRLEN+len(r.buf)))
 	b = binary.NativeEndian.AppendUint16(b, r.typ)
@@ -83,8 +83,8 @@ func (r *Request) pad() {
 	}
 }
 
-// Link returns an ifinfomsg: the fixed header of link requests. Index 0 goes with an
-// IFLA_IFNAME attribute, or means all in a dump.
+// Link returns an ifinfomsg, the fixed header of link requests. Index 0 is for use with an IFLA_IFNAME attribute, or means all in
+// a dump.
 func Link(family uint8, index int) []byte {
 	b := make([]byte, unix.SizeofIfInfomsg)
 	b[0] = family
@@ -92,7 +92,7 @@ func Link(family uint8, index int) []byte {
 	return b
 }
 
-// Neigh returns an ndmsg: the fixed header of neighbour and bridge-entry requests.
+// Neigh returns an ndmsg, the fixed header of neighbour and FDB requests.
 func Neigh(family uint8, index int, state uint16, flags uint8) []byte {
 	b := make([]byte, unix.SizeofNdMsg)
 	b[0] = family
@@ -102,7 +102,7 @@ func Neigh(family uint8, index int, state uint16, flags uint8) []byte {
 	return b
 }
 
-// Traffic returns a tcmsg: the fixed header of requests about queueing disciplines and their classes.
+// Traffic returns a tcmsg, the fixed header of requests about queueing disciplines and their classes.
 func Traffic(index int, handle, parent uint32) []byte {
 	b := make([]byte, SizeofTraffic)
 	binary.NativeEndian.PutUint32(b[4:], uint32(index))

@@ -1,4 +1,4 @@
-// Package sleep waits for a time that can be cut short.
+// Package sleep waits for a time, interruptible by a context.
 package sleep
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For waits for d, or until ctx ends, whose error it then returns.
+// For waits for d, or until ctx ends, and then returns ctx's error.
 func For(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,4 +1,4 @@
-// Package socket makes unix sockets that are private from the first moment.
+// Package socket creates unix sockets with restricted permissions from the start.
 package socket
 
 import (
@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen makes a unix socket at a path. Its file has these permissions when it appears, or fewer, by the umask.
+// Listen creates a unix socket at path. Its file has the permissions mode, less the umask, from the moment it appears.
 func Listen(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	var failed error
 	conf := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		err := raw.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), uint32(mode.Perm())) }) // bind gives the file this mode
+		err := raw.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), uint32(mode.Perm())) }) // bind creates the file with this mode
 		return errors.Join(err, failed)
 	}}
 	return conf.Listen(ctx, "unix", path)

@@ -1,4 +1,4 @@
-// Package statefile replaces and locks the daemon's small files, and says what to do if that fails.
+// Package statefile replaces and locks the daemon's small files, and suggests remedies for their errors.
 package statefile
 
 import (
@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Replace writes the whole file, which is on disk when it returns, or leaves it unchanged. The temporary file always has the
-// same name, .NAME.new, so that one left by a killed process is reused.
+// Replace writes the whole file and syncs it to disk, or leaves it unchanged. The temporary file always has the same name,
+// .NAME.new, so that one left by a killed process is reused.
 func Replace(path string, data []byte) error {
 	tmp, err := create(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new"))
 	if err != nil {
@@ -33,7 +33,7 @@ func Replace(path string, data []byte) error {
 	return errors.Join(tmp.Close(), SyncDir(filepath.Dir(path)))
 }
 
-// create opens an empty file and locks it, so that others who write the same file wait.
+// create opens an empty file and locks it, so that other writers of the same file wait.
 func create(name string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
@@ -57,11 +57,11 @@ func create(name string) (*os.File, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		// Another writer has renamed it meanwhile.
+		// Another writer has renamed it meanwhile: try again.
 	}
 }
 
-// SyncDir makes what was renamed or created in a directory survive a crash.
+// SyncDir makes renames and creations in a directory survive a crash.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Remedy says what to do about an error in a directory of the daemon's.
+// Remedy says what to do about an error in a directory of the daemon.
 func Remedy(dir string, err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -90,11 +90,11 @@ func Remedy(dir string, err error) string {
 // ErrLocked marks a lock that another process holds.
 var ErrLocked = errors.New("locked by another process")
 
-// Lock takes the lock that the file stands for, until the file is closed or the process ends. The holder's process ID is
-// written there, for the error message of others.
+// Lock locks the file until it is closed or the process ends. It writes the holder's process ID there, for the error messages of
+// others.
 func Lock(path string) (*os.File, error) {
 	const room = 32                                                              // a process ID
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NONBLOCK, 0o600) // does not wait, whatever is there
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NONBLOCK, 0o600) // O_NONBLOCK: do not block, whatever is there
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func Lock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	// Only a help: the lock holds without it.
+	// Informational: the lock holds without it.
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte("pid "+strconv.Itoa(os.Getpid())+"\n"), 0)
 	}

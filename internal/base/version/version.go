@@ -1,9 +1,9 @@
-// Package version tells what a program was built from.
+// Package version reports what a program was built from.
 package version
 
 import "runtime/debug"
 
-// Or is what the linker was told, else the module's version, else the commit.
+// Or returns the version set by the linker, else the module's version, else the commit.
 func Or(linked string) string {
 	info, ok := debug.ReadBuildInfo()
 	if linked != "" || !ok {
