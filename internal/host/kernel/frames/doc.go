@@ -1,3 +1,3 @@
-// Package frames sends test frames out of network interfaces and counts those that arrive, in this network
-// namespace or in one of its own that ends with the process. It is how `sluice qualify` learns what a NIC does.
+// Package frames sends test frames out of network interfaces and counts those received, in this network namespace or in one that
+// ends with the process. `sluice qualify` uses it to find out what a NIC does.
 package frames

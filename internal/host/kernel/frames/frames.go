@@ -13,19 +13,19 @@ import (
 	"sluice/internal/model"
 )
 
-// EtherType is that of test frames: the first for experiments on a local network (IEEE 802). No host answers it.
+// EtherType of test frames: the first one for local experiments (IEEE 802). No host answers it.
 const EtherType = 0x88b5
 
-// Sizes of frames in bytes, without checksum.
+// Frame sizes in bytes, without checksum.
 const (
 	MinSize = 60
 	MaxSize = 1514
 )
 
-// Mark tells test frames of one purpose from all others.
+// Mark distinguishes the test frames of one purpose from all others.
 type Mark uint64
 
-// NewMark makes one that no other has.
+// NewMark returns a random Mark.
 func NewMark() Mark { return Mark(rand.Uint64()) } //nolint:gosec // it need not be secret
 
 // Frame is a test frame.
@@ -35,7 +35,7 @@ type Frame struct {
 	Size     int // bytes, from MinSize to MaxSize; 0: MinSize
 }
 
-// Where the mark stands.
+// markAt is the offset of the mark.
 const markAt = 14
 
 func (f *Frame) bytes() []byte {
@@ -47,16 +47,16 @@ func (f *Frame) bytes() []byte {
 	return b
 }
 
-// Sender sends out of one interface, as if the host had.
+// Sender sends out of one interface, as if the host did.
 type Sender struct {
 	fd   int
 	addr unix.SockaddrLinklayer
 }
 
-// sendWithin bounds a wait for room in the interface's queue.
+// sendWithin bounds the wait for space in the interface's queue.
 const sendWithin = 2 * time.Second
 
-// NewSender opens a socket in a Space, nil for the process's own namespace.
+// NewSender opens a socket in a Space; nil means the namespace of the process.
 func NewSender(s *Space, name string) (out *Sender, err error) {
 	out = &Sender{}
 	err = s.in(func() error {
@@ -76,10 +76,10 @@ func NewSender(s *Space, name string) (out *Sender, err error) {
 	return out, nil
 }
 
-// Close ends it.
+// Close closes the socket.
 func (s *Sender) Close() error { return unix.Close(s.fd) }
 
-// Send sends n frames, one after the other with a pause in between, and says how many the kernel took.
+// Send sends n frames with a pause after each, and returns how many the kernel accepted.
 func (s *Sender) Send(ctx context.Context, f Frame, n int, pause time.Duration) (sent int, err error) {
 	b := f.bytes()
 	for sent < n {
@@ -98,7 +98,7 @@ func (s *Sender) Send(ctx context.Context, f Frame, n int, pause time.Duration) 
 	return sent, ctx.Err()
 }
 
-// Flood sends frames as fast as the interface takes them for some time.
+// Flood sends frames for duration d, as fast as the interface accepts them.
 func (s *Sender) Flood(ctx context.Context, f Frame, d time.Duration) (sent int, took time.Duration, err error) {
 	b := f.bytes()
 	begin := time.Now()
@@ -114,7 +114,7 @@ func (s *Sender) Flood(ctx context.Context, f Frame, d time.Duration) (sent int,
 	return sent, took, ctx.Err()
 }
 
-// send waits while the queue is full: a driver without room drops, or says ENOBUFS.
+// send retries while the queue is full: a driver out of space drops frames or returns ENOBUFS.
 func (s *Sender) send(b []byte) error {
 	for until := time.Now().Add(sendWithin); ; time.Sleep(100 * time.Microsecond) {
 		err := unix.Sendto(s.fd, b, 0, &s.addr)
@@ -128,14 +128,14 @@ func (s *Sender) send(b []byte) error {
 	}
 }
 
-// Counter counts frames of one mark that come in from an interface, before a bridge that it is a port of takes them.
-// Those that the host itself sends out of it do not count. The kernel counts, so that none is missed.
+// Counter counts frames with one mark that an interface receives, before a bridge takes them if it is a bridge port. It ignores
+// frames that the host itself sends out of the interface. The kernel counts, so none is missed.
 type Counter struct {
 	fd  int
 	sum int
 }
 
-// NewCounter opens a socket in a Space, nil for the process's own namespace.
+// NewCounter opens a socket in a Space; nil means the namespace of the process.
 func NewCounter(s *Space, name string, m Mark) (*Counter, error) {
 	c := &Counter{fd: -1}
 	err := s.in(func() error {
@@ -157,7 +157,7 @@ func NewCounter(s *Space, name string, m Mark) (*Counter, error) {
 	return c, nil
 }
 
-// listen filters first, so that nothing else is counted in between.
+// listen attaches the filter before binding, so that nothing else is counted in between.
 func (c *Counter) listen(n int, m Mark) error {
 	filter := accept(m)
 	if err := unix.SetsockoptSockFprog(c.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}); err != nil {
@@ -170,7 +170,7 @@ func (c *Counter) listen(n int, m Mark) error {
 	return unix.Bind(c.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: n})
 }
 
-// accept is a filter for frames with the mark.
+// accept returns a filter for frames with the mark.
 func accept(m Mark) []unix.SockFilter {
 	load := func(size uint16, at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_ABS | size, K: at}
@@ -187,17 +187,17 @@ func accept(m Mark) []unix.SockFilter {
 	}
 }
 
-// Count is how many have come in since NewCounter.
+// Count returns the number of frames received since NewCounter.
 func (c *Counter) Count() (int, error) {
-	st, err := unix.GetsockoptTpacketStats(c.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS) // since the last time
+	st, err := unix.GetsockoptTpacketStats(c.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS) // since the last read
 	if err != nil {
 		return c.sum, fmt.Errorf("read how many frames came in: %w", err)
 	}
-	c.sum += int(st.Packets) // those that found no room are among them
+	c.sum += int(st.Packets) // includes those dropped for lack of space
 	return c.sum, nil
 }
 
-// Await waits until n have come in, or for some time, and says how many have.
+// Await waits at most that long for n frames, and returns how many have arrived.
 func (c *Counter) Await(ctx context.Context, n int, most time.Duration) (int, error) {
 	for until := time.Now().Add(most); ; {
 		have, err := c.Count()
@@ -212,5 +212,5 @@ func (c *Counter) Await(ctx context.Context, n int, most time.Duration) (int, er
 	}
 }
 
-// Close ends it.
+// Close closes the socket.
 func (c *Counter) Close() error { return unix.Close(c.fd) }

@@ -20,7 +20,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// pair is a wire from this namespace ("near") to a Space ("lent").
+// pair creates a wire from this namespace ("near") to a Space ("lent").
 func pair(t *testing.T) *Space {
 	t.Helper()
 	s, err := NewSpace()
@@ -47,7 +47,7 @@ func pair(t *testing.T) *Space {
 func TestFramesArriveAndAreCounted(t *testing.T) {
 	s := pair(t)
 	kerneltest.NewBridge(t, "br9")
-	kerneltest.IP(t, "link set near master br9") // which takes frames before most sockets see them
+	kerneltest.IP(t, "link set near master br9") // a bridge takes frames before most sockets see them
 	mark, other := NewMark(), NewMark()
 	count, err := NewCounter(nil, "near", mark)
 	must(t, err)
@@ -86,7 +86,7 @@ func TestFramesArriveAndAreCounted(t *testing.T) {
 	}
 }
 
-// A flood is counted whole, though nobody reads it.
+// TestFlood checks that a flood is counted completely without a reader.
 func TestFlood(t *testing.T) {
 	s := pair(t)
 	mark := NewMark()

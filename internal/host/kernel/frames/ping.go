@@ -21,10 +21,10 @@ type Pinger struct {
 	next atomic.Uint32
 
 	mu   sync.Mutex
-	wait map[uint16]chan<- time.Time // of echoes that were sent, by sequence number
+	wait map[uint16]chan<- time.Time // pending echoes by sequence number
 }
 
-// What stands before the data of an echo.
+// Header sizes and ICMP types of an echo.
 const (
 	ipHeader   = 20
 	icmpHeader = 8
@@ -32,7 +32,7 @@ const (
 	echoAnswer = 0
 )
 
-// NewPinger opens a socket. Close ends it.
+// NewPinger opens a socket; Close closes it.
 func NewPinger(to netip.Addr) (*Pinger, error) {
 	if !to.Is4() {
 		return nil, fmt.Errorf("round trips to %s: only IPv4 is measured", to)
@@ -46,10 +46,10 @@ func NewPinger(to netip.Addr) (*Pinger, error) {
 	return p, nil
 }
 
-// Close ends it.
+// Close closes the socket.
 func (p *Pinger) Close() error { return p.conn.Close() }
 
-// read hands answers to those who wait for them.
+// read passes answers to their waiters.
 func (p *Pinger) read() {
 	b := make([]byte, 1<<16)
 	for {
@@ -65,13 +65,13 @@ func (p *Pinger) read() {
 		p.mu.Lock()
 		if c := p.wait[seq]; c != nil {
 			delete(p.wait, seq)
-			c <- now // has room
+			c <- now // buffered
 		}
 		p.mu.Unlock()
 	}
 }
 
-// Trip sends an echo whose IP packet has size bytes and returns how long the answer took; ok is false if none came in time.
+// Trip sends an echo in an IP packet of size bytes and returns how long the answer took; ok is false if none came within most.
 func (p *Pinger) Trip(ctx context.Context, size int, most time.Duration) (took time.Duration, ok bool, err error) {
 	seq := uint16(p.next.Add(1)) //nolint:gosec // it wraps
 	came := make(chan time.Time, 1)
@@ -99,7 +99,8 @@ func (p *Pinger) Trip(ctx context.Context, size int, most time.Duration) (took t
 	}
 }
 
-// Stream begins a round trip every so often until stop is closed, and says how many were begun and how many had no answer in time.
+// Stream starts a round trip at each interval until stop is closed, and returns how many it started and how many had no answer
+// within most.
 func (p *Pinger) Stream(ctx context.Context, every, most time.Duration, stop <-chan struct{}) (sent, lost int) {
 	var wg sync.WaitGroup
 	var missed atomic.Int64
@@ -126,7 +127,7 @@ func (p *Pinger) Stream(ctx context.Context, every, most time.Duration, stop <-c
 // streamSize is the size of a Stream's packets.
 const streamSize = 84
 
-// Flood keeps some round trips under way for a time.
+// Flood keeps a number of concurrent round trips running for duration d.
 func (p *Pinger) Flood(ctx context.Context, size, together int, d, most time.Duration) (sent, done int, during time.Duration) {
 	var wg sync.WaitGroup
 	var begun, answered atomic.Int64

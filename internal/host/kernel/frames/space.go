@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Space is a network namespace without a name. It ends with Close, or with the process: then the kernel gives
-// hardware interfaces that are in it back to the host's first namespace.
+// Space is an unnamed network namespace. It ends with Close or with the process; the kernel then returns its hardware interfaces
+// to the host's initial namespace.
 type Space struct {
 	fd   int
 	work chan func()
 	done chan struct{}
 }
 
-// NewSpace makes one. It needs CAP_SYS_ADMIN.
+// NewSpace creates a Space. It needs CAP_SYS_ADMIN.
 func NewSpace() (*Space, error) {
 	s := &Space{work: make(chan func()), done: make(chan struct{})}
 	made := make(chan error)
@@ -30,7 +30,7 @@ func NewSpace() (*Space, error) {
 	return s, nil
 }
 
-// run is the thread in the namespace. It is never unlocked, so that the thread ends with it.
+// run is the thread in the namespace. It is never unlocked, so that the thread ends with the goroutine.
 func (s *Space) run(made chan<- error) {
 	runtime.LockOSThread()
 	defer close(s.done)
@@ -47,7 +47,7 @@ func (s *Space) run(made chan<- error) {
 	}
 }
 
-// FD is a descriptor of the namespace, valid until Close.
+// FD returns a descriptor of the namespace, valid until Close.
 func (s *Space) FD() int { return s.fd }
 
 // Close ends the namespace, unless sockets in it are still open.
@@ -57,7 +57,7 @@ func (s *Space) Close() error {
 	return unix.Close(s.fd)
 }
 
-// in runs f in the namespace; a nil Space is that of the process.
+// in runs f in the namespace; a nil Space means that of the process.
 func (s *Space) in(f func() error) (err error) {
 	if s == nil {
 		return f()
@@ -88,7 +88,7 @@ func (s *Space) Up(ctx context.Context, name string) error {
 	return nil
 }
 
-// Has says whether there is an interface of that name.
+// Has reports whether there is an interface of that name.
 func (s *Space) Has(name string) bool {
 	return s.in(func() error { _, err := index(name); return err }) == nil
 }
@@ -98,7 +98,7 @@ func (s *Space) carrier(name string) (is bool, err error) {
 	return is, err
 }
 
-// carrier asks the driver by ethtool: flags show it only after the kernel has told everybody.
+// carrier asks the driver by ethtool, because the interface flags are updated later.
 func carrier(name string) (bool, error) {
 	value := [2]uint32{unix.ETHTOOL_GLINK} // struct ethtool_value
 	var req struct {                       // struct ifreq
@@ -144,7 +144,7 @@ func withRequest(name string, use func(fd int, r *unix.Ifreq) error) error {
 	return errors.Join(use(fd, r), unix.Close(fd))
 }
 
-// index is that of an interface, in the namespace of the calling thread.
+// index returns the index of an interface in the namespace of the calling thread.
 func index(name string) (n int, err error) {
 	err = withRequest(name, func(fd int, r *unix.Ifreq) error {
 		if err := unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, r); err != nil {

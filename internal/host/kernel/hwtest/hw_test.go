@@ -20,7 +20,7 @@ import (
 	"sluice/internal/model"
 )
 
-// subject is the PF and VF that tests may change.
+// subject returns the PF and VF that the tests may change.
 func subject(t testing.TB) (h *kernel.Host, pf string, vf int) {
 	t.Helper()
 	pf = os.Getenv("SLUICE_TEST_PF")
@@ -56,7 +56,7 @@ func find(t testing.TB, h *kernel.Host, pf string, vf int) (kernel.PFInfo, model
 	panic("not reached")
 }
 
-// ipVF is what ip(8) says of a VF, as a second opinion.
+// ipVF is the output of ip(8) for a VF, as an independent check.
 type ipVF struct {
 	VF       int    `json:"vf"`
 	Address  string `json:"address"`
@@ -179,7 +179,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// TestSelfSlots fills the PF's filters until the driver refuses.
+// TestSelfSlots adds filters to the PF until the driver refuses.
 func TestSelfSlots(t *testing.T) {
 	h, name, idx := subject(t)
 	pf, _ := find(t, h, name, idx)
@@ -203,7 +203,7 @@ func TestSelfSlots(t *testing.T) {
 	}
 }
 
-// TestPortCounters sends a frame out of the PF and sees it counted at the port.
+// TestPortCounters sends a frame out of the PF and checks that the port counts it.
 func TestPortCounters(t *testing.T) {
 	h, pf, _ := subject(t)
 	before, err := h.PortCounters(t.Context(), pf)
@@ -261,8 +261,7 @@ func BenchmarkSetClear(b *testing.B) {
 	}
 }
 
-// TestGuestOpensVF needs someone who attaches the VF to a guest and takes it away again
-// meanwhile.
+// TestGuestOpensVF needs somebody to attach the VF to a guest and detach it again meanwhile.
 func TestGuestOpensVF(t *testing.T) {
 	h, pf, idx := subject(t)
 	_, vf := find(t, h, pf, idx)
@@ -271,6 +270,6 @@ func TestGuestOpensVF(t *testing.T) {
 	for _, open := range []bool{false, true, false} {
 		start := time.Now()
 		must(t, h.WaitDriver(ctx, vf.Address, open))
-		fmt.Printf("open %v after %s\n", open, time.Since(start)) // at once, for whoever waits
+		fmt.Printf("open %v after %s\n", open, time.Since(start)) // printed immediately, for the process that waits for it
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/model"
 )
 
-// These tests need no PF, but VDUSE in the kernel and, in SLUICE_TEST_VDUSE, the command of lab/vduse.
+// These tests need no PF, but VDUSE in the kernel and, in SLUICE_TEST_VDUSE, the path of the lab/vduse command.
 
 const vdpaVM = model.VMID("0a1b2c3d-0000-4000-8000-000000000001")
 
@@ -39,7 +39,8 @@ func shell(t *testing.T, script string) string {
 	return string(out)
 }
 
-// vduse runs a NIC in user space until the test ends. Its tap is in a network namespace, so that the other end can be in this one.
+// vduse runs a NIC in user space until the test ends. Its tap is in another network namespace, so that the other end can be in
+// this one.
 func vduse(t *testing.T, name, mac, tap, netns string) {
 	t.Helper()
 	cmd := exec.Command("ip", "netns", "exec", netns, os.Getenv("SLUICE_TEST_VDUSE"), name, mac, tap)
@@ -82,7 +83,7 @@ func findVDPA(t *testing.T, h *kernel.Host, name string) (model.VDPADevice, bool
 	return model.VDPADevice{}, false
 }
 
-// TestVDPA makes a device on the vDPA bus, finds it, gives it to one driver of the bus and the other, and removes it.
+// TestVDPA creates a device on the vDPA bus, finds it, binds it to both drivers of the bus in turn, and removes it.
 func TestVDPA(t *testing.T) {
 	h, dir := vdpaHost(t)
 	name := model.VDPAName(vdpaVM, "vpf0", 0)
@@ -98,7 +99,7 @@ func TestVDPA(t *testing.T) {
 	shell(t, "modprobe virtio_vdpa; modprobe vhost_vdpa; ip netns add vdpa0")
 	t.Cleanup(func() { shell(t, "ip netns del vdpa0") })
 	vduse(t, name, mac.String(), "vdpatap0", "vdpa0")
-	t.Cleanup(func() { must(t, h.DeleteVDPA(context.Background(), name)) }) // before vduse ends, which answers meanwhile
+	t.Cleanup(func() { must(t, h.DeleteVDPA(context.Background(), name)) }) // before vduse ends, which must answer during the deletion
 	managers, err := h.VDPAManagers(t.Context())
 	must(t, err)
 	if len(managers) != 1 || managers[0].Name != "vduse" || !managers[0].Net {
@@ -106,7 +107,7 @@ func TestVDPA(t *testing.T) {
 	}
 
 	other := want
-	other.MAC[5]++ // VDUSE sets no MAC: it has the one that the process gave it
+	other.MAC[5]++ // VDUSE sets no MAC: the device has the one that its process gave it
 	if _, err := h.CreateVDPA(t.Context(), other); !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), mac.String()) {
 		t.Errorf("with another MAC: %v", err)
 	}
@@ -125,7 +126,7 @@ func TestVDPA(t *testing.T) {
 	if made.Name != name || made.Manager != "vduse" || made.MAC != mac || made.Driver != "vhost_vdpa" || !made.Linked || made.InUse != model.No {
 		t.Errorf("made %+v", made)
 	}
-	node, err := os.Stat(filepath.Join(dir, name)) // through the link
+	node, err := os.Stat(filepath.Join(dir, name)) // follows the link
 	if err != nil || node.Mode()&os.ModeCharDevice == 0 {
 		t.Errorf("the link leads to %v, %v", node, err)
 	}
@@ -149,7 +150,7 @@ func TestVDPA(t *testing.T) {
 	}
 }
 
-// inHost gives the device to virtio_vdpa, which makes an interface of the host of it, and sends through it.
+// inHost binds the device to virtio_vdpa, which creates an interface of the host, and sends through it.
 func inHost(t *testing.T, h *kernel.Host, name string, mac model.MAC) {
 	t.Helper()
 	dev := "/sys/bus/vdpa/devices/" + name

@@ -18,10 +18,10 @@ import (
 	"sluice/internal/model"
 )
 
-// TestGuestOnVDPA boots a VM, SLUICE_TEST_VM, with a virtual PF whose functions have vDPA devices, and sends through a virtual VF.
+// TestGuestOnVDPA boots a VM, SLUICE_TEST_VM, with a virtual PF whose functions are vDPA devices, and sends through a virtual VF.
 func TestGuestOnVDPA(t *testing.T) {
 	vm := os.Getenv("SLUICE_TEST_VM")
-	h, err := kernel.New(kernel.Options{}) // libvirt looks in the usual place
+	h, err := kernel.New(kernel.Options{}) // libvirt expects the default directory
 	must(t, err)
 	t.Cleanup(func() { must(t, h.Close()) })
 	virt, err := libvirt.Open(t.Context(), libvirt.Options{})
@@ -31,7 +31,7 @@ func TestGuestOnVDPA(t *testing.T) {
 	shell(t, "modprobe -a vduse vhost_vdpa; ip netns add vdpa1")
 	t.Cleanup(func() { shell(t, "ip netns del vdpa1") })
 	shell(t, "virsh destroy "+vm+" || true")
-	// VDUSE reaches memory that is shared alone.
+	// VDUSE needs the guest's memory to be shared.
 	file := filepath.Join(t.TempDir(), "vm.xml")
 	shell(t, "virsh dumpxml --inactive "+vm+" | sed \"s,<os>,<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>&,\" >"+file+"; virsh define "+file)
 
@@ -97,7 +97,7 @@ func eventuallyWithin(t *testing.T, limit time.Duration, what string, ok func() 
 	}
 }
 
-// guestRun runs a script in the guest by its agent, and returns what it wrote; that it fails ends the test.
+// guestRun runs a script in the guest through its agent and returns its output; a failing script ends the test.
 func guestRun(t *testing.T, vm, script string) string {
 	t.Helper()
 	ask := func(command string, args, out any) {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BPFFS mounts a BPF file system of the test's own and returns where. What is pinned there
-// is gone after the test.
+// BPFFS mounts a private BPF file system for the test and returns its path. It is unmounted after the test, which removes all
+// pins.
 func BPFFS(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()

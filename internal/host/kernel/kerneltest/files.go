@@ -11,9 +11,8 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// Files are a pseudo-file system in memory: path to content, or to "-> target" for a
-// link. After, if set, runs after each operation, as a kernel that changes things
-// meanwhile; OnWrite, if set, is the kernel's reaction to a write.
+// Files is a pseudo-file system in memory: path to content, or to "-> target" for a link. After, if set, runs after each
+// operation, to simulate concurrent changes; OnWrite, if set, is the kernel's reaction to a write.
 type Files struct {
 	Content map[string]string
 	After   func(op, path string)
@@ -21,8 +20,7 @@ type Files struct {
 	Writes  []string
 }
 
-// ParseTree reads lines "path = content" and "path -> target"; a path that is a directory
-// without content ends with "/".
+// ParseTree parses lines "path = content" and "path -> target"; the path of an empty directory ends with "/".
 func ParseTree(text string) *Files {
 	m := &Files{Content: map[string]string{}}
 	for line := range strings.Lines(text) {
@@ -41,7 +39,7 @@ func ParseTree(text string) *Files {
 	return m
 }
 
-// Tree has them as its root.
+// Tree returns a tree rooted at the files.
 func (m *Files) Tree() sysif.Tree { return sysif.Tree{Root: "/", FS: m} }
 
 func (m *Files) done(op, path string) {
@@ -52,7 +50,7 @@ func (m *Files) done(op, path string) {
 
 func notExist(op, path string) error { return &fs.PathError{Op: op, Path: path, Err: unix.ENOENT} }
 
-// ReadFile implements files. "!EINVAL" as content is an error, as drivers give.
+// ReadFile implements sysif.Files. The content "!EINVAL" means that error, which drivers return.
 func (m *Files) ReadFile(path string) ([]byte, error) {
 	defer m.done("read", path)
 	v, ok := m.Content[path]
@@ -65,7 +63,7 @@ func (m *Files) ReadFile(path string) ([]byte, error) {
 	return []byte(v + "\n"), nil
 }
 
-// Readlink implements files.
+// Readlink implements sysif.Files.
 func (m *Files) Readlink(path string) (string, error) {
 	defer m.done("readlink", path)
 	if to, ok := strings.CutPrefix(m.Content[path], "-> "); ok {
@@ -77,7 +75,7 @@ func (m *Files) Readlink(path string) (string, error) {
 	return "", notExist("readlink", path)
 }
 
-// ReadDir implements files.
+// ReadDir implements sysif.Files.
 func (m *Files) ReadDir(path string) ([]string, error) {
 	defer m.done("readdir", path)
 	names, ok := m.names(path)
@@ -100,7 +98,7 @@ func (m *Files) names(dir string) (names []string, ok bool) {
 	return slices.Compact(names), ok
 }
 
-// WriteFile implements files.
+// WriteFile implements sysif.Files.
 func (m *Files) WriteFile(path string, data []byte) error {
 	defer m.done("write", path)
 	if _, ok := m.Content[path]; !ok {
@@ -113,7 +111,7 @@ func (m *Files) WriteFile(path string, data []byte) error {
 	return nil
 }
 
-// Remove removes a file, or a directory with all that is in it.
+// Remove removes a file, or a directory with its content.
 func (m *Files) Remove(dir string) {
 	for p := range m.Content {
 		if p == dir || strings.HasPrefix(p, dir+"/") {

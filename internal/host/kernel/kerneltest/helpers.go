@@ -13,8 +13,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Lacks notes what the running kernel cannot do. On the lab's, which is Debian's, nothing may
-// be lacking: there SLUICE_TEST_WHOLE_KERNEL=1 makes it a failure.
+// Lacks logs what the running kernel does not support. The lab's kernel, Debian's, must support everything: there
+// SLUICE_TEST_WHOLE_KERNEL=1 makes it a failure.
 func Lacks(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("SLUICE_TEST_WHOLE_KERNEL") == "1" {
@@ -28,14 +28,14 @@ func NoLeaks(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
 }
 
-// Soon is a context for what should take no time; only failing tests wait that long.
+// Soon returns a context for what should be immediate; only failing tests wait for its timeout.
 func Soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Must ends the test if there is an error.
+// Must fails the test immediately on an error.
 func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -43,7 +43,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// MAC reads an address that is known to be one.
+// MAC parses a valid address.
 func MAC(s string) model.MAC {
 	m, err := model.ParseMAC(s)
 	if err != nil {
@@ -60,7 +60,7 @@ var (
 	NoMAC     = model.MAC{}
 )
 
-// WaitFor waits for a condition that should come by itself.
+// WaitFor waits for a condition that becomes true without further action.
 func WaitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {

@@ -8,12 +8,12 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// LAN is a bridge with a PF-like port, the guest's tap and another machine's.
+// LAN is a bridge with a PF-like port, a guest's tap and another machine's tap.
 type LAN struct {
 	PF, Tap, Peer *Port
 }
 
-// NewLAN makes bridge br0 with its ports pf0, tap0 and tap1.
+// NewLAN creates bridge br0 with ports pf0, tap0 and tap1.
 func NewLAN(t testing.TB) LAN {
 	NewBridge(t, "br0")
 	return LAN{
@@ -23,7 +23,7 @@ func NewLAN(t testing.TB) LAN {
 	}
 }
 
-// FilterVLANs says no only if the kernel cannot.
+// FilterVLANs enables VLAN filtering; it returns false if the kernel does not support it.
 func FilterVLANs(t *testing.T, bridge string) bool {
 	err := sysif.OSFiles{}.WriteFile("/sys/class/net/"+bridge+"/bridge/vlan_filtering", []byte("1"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -34,8 +34,7 @@ func FilterVLANs(t *testing.T, bridge string) bool {
 	return true
 }
 
-// SentOnly shows that nothing but want left a port: the marker that is flooded next comes
-// right behind it.
+// SentOnly checks that only want left the ports: the marker flooded afterwards must be the next frame at each.
 func (l LAN) SentOnly(t *testing.T, from *Port, want map[*Port][]byte) {
 	t.Helper()
 	marker := Frame(Stray, Other, "marker")

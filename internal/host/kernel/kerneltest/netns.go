@@ -1,5 +1,5 @@
-// Package kerneltest gives tests a network of their own and ports to send and read
-// frames at. It needs root and a kernel with bridges, taps and veths.
+// Package kerneltest gives tests their own network, and ports to send and receive frames at. It needs root and a kernel with
+// bridges, taps and veths.
 package kerneltest
 
 import (
@@ -19,12 +19,11 @@ import (
 
 const childEnv = "SLUICE_TEST_IN_NETNS"
 
-// Main is a TestMain that runs all tests of the package in a new network and mount
-// namespace, so that all goroutines are in it and /sys shows it. The namespaces end
-// with the process.
+// Main is a TestMain that runs all tests of the package in a new network and mount namespace, so that all goroutines are in it
+// and /sys shows it. The namespaces end with the process.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run is Main for those that have something to do before or after. It returns the exit code.
+// Run is Main for callers that need to do something before or after the tests. It returns the exit code.
 func Run(m *testing.M) int {
 	if os.Getenv(childEnv) == "" && !fuzzing() {
 		return again()
@@ -38,15 +37,15 @@ func Run(m *testing.M) int {
 	return m.Run()
 }
 
-// fuzzing says whether this is a coordinator or worker of the fuzzer: those talk over
-// inherited descriptors, and fuzz decoders only.
+// fuzzing reports whether this is a coordinator or worker of the fuzzer. These communicate over inherited descriptors, and fuzz
+// only decoders.
 func fuzzing() bool {
 	return slices.ContainsFunc(os.Args, func(a string) bool {
 		return strings.HasPrefix(a, "-test.fuzz=") || strings.HasPrefix(a, "-test.fuzzworker")
 	})
 }
 
-// again runs this test binary in the namespaces and returns its exit code.
+// again runs this test binary in the new namespaces and returns its exit code.
 func again() int {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
@@ -68,7 +67,7 @@ func again() int {
 	return 1
 }
 
-// enter makes /sys show the new network namespace.
+// enter remounts /sys for the new network namespace.
 func enter() error {
 	if err := testkit.PrivateMounts(); err != nil {
 		return err

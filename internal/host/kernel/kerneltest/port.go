@@ -28,8 +28,8 @@ func run(t testing.TB, tool, line string) string {
 	return string(out)
 }
 
-// NewBridge makes a bridge without multicast snooping (its queries are noise) and with
-// no delay before ports forward. It is gone after the test.
+// NewBridge creates a bridge without multicast snooping (its queries are noise) and without forwarding delay. It is removed after
+// the test.
 func NewBridge(t testing.TB, name string) {
 	t.Helper()
 	IP(t, "link add "+name+" type bridge mcast_snooping 0 forward_delay 0")
@@ -38,7 +38,7 @@ func NewBridge(t testing.TB, name string) {
 	IP(t, "link set "+name+" up")
 }
 
-// Quiet keeps IPv6 from sending anything of its own out of an interface.
+// Quiet keeps IPv6 from sending frames of its own through an interface.
 func Quiet(t testing.TB, name string) {
 	t.Helper()
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0)
@@ -47,22 +47,21 @@ func Quiet(t testing.TB, name string) {
 	}
 }
 
-// Port is a tap held open: what the kernel sends out of it can be read, and what is
-// written to it arrives from it, as if a guest or a wire were behind it.
+// Port is a tap held open: frames that the kernel sends out of it can be read, and frames written to it arrive as from a guest or
+// a wire.
 type Port struct {
 	Name string
 	file *os.File
 }
 
-// NewPort makes a tap, sets it up and puts it into bridge, unless that is "". It is gone
-// after the test.
+// NewPort creates a tap, sets it up and adds it to bridge unless that is "". It is removed after the test.
 func NewPort(t testing.TB, name, bridge string) *Port {
 	t.Helper()
 	return newPort(t, name, bridge, 0)
 }
 
-// NewOffloadPort makes one behind which frames begin with a struct virtio_net_hdr, so that
-// they may be large ones that are still to be cut up.
+// NewOffloadPort is NewPort with a struct virtio_net_hdr in front of each frame, so that frames may be large and still to be
+// segmented.
 func NewOffloadPort(t testing.TB, name, bridge string) *Port {
 	t.Helper()
 	return newPort(t, name, bridge, unix.IFF_VNET_HDR)
@@ -86,8 +85,7 @@ func newPort(t testing.TB, name, bridge string, flags uint16) *Port {
 	return &Port{Name: name, file: f}
 }
 
-// WaitForwarding waits until a bridge port carries frames: the bridge hears of its
-// carrier a little later than the port is set up.
+// WaitForwarding waits until a bridge port forwards: the bridge learns of its carrier a little later than the port is set up.
 func WaitForwarding(t testing.TB, name string) {
 	t.Helper()
 	const forwarding = "3"
@@ -119,11 +117,10 @@ func openTap(name string, flags uint16) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "tap "+name), nil
 }
 
-// Close takes the port away, as when a guest stops.
+// Close removes the port, as when a guest stops.
 func (p *Port) Close() error { return p.file.Close() }
 
-// SetSendBuffer lets so many bytes be under way from the port at most: then Send waits. It is what
-// <tune><sndbuf> of libvirt sets.
+// SetSendBuffer limits the bytes in flight from the port, beyond which Send blocks, as <tune><sndbuf> of libvirt does.
 func (p *Port) SetSendBuffer(bytes int32) error {
 	raw, err := p.file.SyscallConn()
 	if err != nil {
@@ -133,8 +130,8 @@ func (p *Port) SetSendBuffer(bytes int32) error {
 	return errors.Join(cerr, err)
 }
 
-// Send lets a frame arrive from behind the port. It waits while the send buffer is full, by poll(2): only that
-// asks a tap to tell when there is room, which the edge-triggered epoll of Go's own Write does not.
+// Send makes a frame arrive from behind the port. While the send buffer is full it waits by poll(2): only that makes a tap signal
+// space, which the edge-triggered epoll of Go's own Write does not.
 func (p *Port) Send(t testing.TB, frame []byte) {
 	t.Helper()
 	raw, err := p.file.SyscallConn()
@@ -158,7 +155,7 @@ func (p *Port) Send(t testing.TB, frame []byte) {
 	}
 }
 
-// patience bounds waits for frames that should come; only failing tests wait that long.
+// patience bounds waits for frames that should arrive; only failing tests wait that long.
 const patience = 30 * time.Second
 
 // Next returns the next frame the kernel sent out of the port.
@@ -171,8 +168,8 @@ func (p *Port) Next(t testing.TB) []byte {
 	return frame
 }
 
-// Waiting returns the next frame that the kernel has sent out of the port by now, nil if there is none: what Send leads
-// to without a queue in between is there when it returns.
+// Waiting returns the next frame that the kernel has already sent out of the port, nil if there is none. Without a queue in
+// between, the result of a Send is there when Send returns.
 func (p *Port) Waiting(t testing.TB) []byte {
 	t.Helper()
 	raw, err := p.file.SyscallConn()
@@ -191,8 +188,8 @@ func (p *Port) Waiting(t testing.TB) []byte {
 	return buf[:n]
 }
 
-// Expect reads the next frame and compares it. That a frame does not come out is shown by
-// sending another one that does, and expecting that.
+// Expect reads the next frame and compares it. To check that a frame does not arrive, send another one that does, and expect
+// that.
 func (p *Port) Expect(t testing.TB, want []byte) {
 	t.Helper()
 	if got := p.Next(t); string(got) != string(want) {
@@ -209,7 +206,7 @@ func (p *Port) read(wait time.Duration) ([]byte, error) {
 	return buf[:n], err
 }
 
-// Frame builds an Ethernet frame of an experimental type with text as its payload.
+// Frame builds an Ethernet frame with an experimental EtherType and text as its payload.
 func Frame(dst, src [6]byte, text string) []byte {
 	f := append(dst[:], src[:]...)
 	f = append(f, 0x88, 0xb5)

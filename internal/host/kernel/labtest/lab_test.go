@@ -39,7 +39,7 @@ func TestOnTheHost(t *testing.T) {
 	t.Run("guest", func(t *testing.T) { guestOpensVF(t, h) })
 }
 
-// TestVDPA makes NICs in user space on the vDPA bus, for the host and for a virtual PF of a guest.
+// TestVDPA creates NICs in user space on the vDPA bus, for the host and for a virtual PF of a guest.
 func TestVDPA(t *testing.T) {
 	t.Parallel()
 	h := lab.ForTest(t, "vm1")
@@ -51,8 +51,7 @@ func TestVDPA(t *testing.T) {
 
 const vduse = "/tmp/vduse" // on the host
 
-// guestOpensVF attaches a VF and takes it away while a test on the host waits for the
-// guest's driver.
+// guestOpensVF attaches and detaches a VF while a test on the host waits for the guest's driver.
 func guestOpensVF(t *testing.T, h *lab.Host) {
 	p, err := h.Start(t.Context(), subject+name("./hwtest")+" -test.v -test.run TestGuestOpensVF")
 	if err != nil {
@@ -87,14 +86,14 @@ func name(pkg string) string {
 	return "/tmp/sluice-" + strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-") + ".test"
 }
 
-// put builds a package's tests without libc, whose version may differ there.
+// put builds a package's tests without libc, whose version may differ on the host, and copies them there.
 func put(t *testing.T, h *lab.Host, pkg string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "test")
 	build(t, h, name(pkg), "test", "-c", "-tags", "lab", "-o", file, pkg)
 }
 
-// build runs the go command, which writes the file before the last argument, and puts that on the host.
+// build runs the go command, which writes the file named by the argument before the last, and copies that to the host.
 func build(t *testing.T, h *lab.Host, place string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
