@@ -17,6 +17,7 @@ type limitState struct {
 	none    bool      // nothing is wanted, and nothing is to be lifted: the path is not there
 	attempt uint64    // the number of the last
 	asked   model.Limit
+	wrong   bool // something else was seen to stand than was applied, however little it differs
 }
 
 // stands says whether anything is limited, as far as is known.
@@ -179,7 +180,7 @@ func (c *Core) emit(now time.Time, s *limitState) {
 	case !s.stands() && s.Want.Lifts():
 		return
 	}
-	changed := !s.stands() || !sameLimit(&s.Want, &s.Has)
+	changed := !s.stands() || s.wrong || !sameLimit(&s.Want, &s.Has)
 	if !changed && now.Sub(s.At) < s.renew() {
 		return
 	}

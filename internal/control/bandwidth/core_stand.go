@@ -31,7 +31,9 @@ func (c *Core) Applied(now time.Time, batch, applied []model.Limit, err error) {
 				failed = fmt.Errorf("%s could not be set; it is tried again", s.by)
 			}
 		}
-		s.End(now, s.attempt, failed, limitRest)
+		if s.End(now, s.attempt, failed, limitRest) && failed == nil {
+			s.wrong = false
+		}
 	}
 }
 

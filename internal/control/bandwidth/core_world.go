@@ -269,11 +269,13 @@ func (n *nic) readBack(read time.Time, vf *model.VF) {
 	if s.by != maxTxRate || !n.ours {
 		return
 	}
-	seen := s.Has
+	seen, wrong := s.Has, false
 	if model.WholeMbit(seen.Tightest().Bits) != vf.MaxTxRate {
-		seen = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate}}
+		seen, wrong = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate}}, true
 	}
-	s.Saw(read, seen)
+	if s.Saw(read, seen) && wrong { // and stays wrong until it is applied: seen is what later Snapshots are compared with
+		s.wrong = true
+	}
 }
 
 // maxTxRate is the enforcer whose limits have no lease, and which Snapshots show.

@@ -133,6 +133,36 @@ func TestSnapshotWhileARateIsBeingSet(t *testing.T) {
 	}
 }
 
+// A rate that somebody else set on a VF is put right once, however near it is. Only what is wanted may change a little without being applied.
+func TestRateOfSomebodyElseIsPutRight(t *testing.T) {
+	r := newRig(t, 1)
+	r.world.Tiers = []model.Limit{{LimitKey: key(0, model.PathVF, model.Tx), Rate: gbit(1)}}
+	r.plug(0, 0)
+	r.follow()
+	r.tick()
+	vf := &r.world.Snapshot.PFs[0].VFs[0]
+	if vf.MaxTxRate != 1e9 {
+		t.Fatalf("the VF has %d bit/s, want its tier", vf.MaxTxRate)
+	}
+	r.now = r.now.Add(period)
+	r.follow()
+	if b := r.tick(); len(b) > 0 {
+		t.Errorf("what stands as it was applied is applied again: %+v", b)
+	}
+	for _, other := range []uint64{999e6, 999_600_000, 1001e6} {
+		vf.MaxTxRate = other
+		for range 2 { // the second Snapshot shows no change
+			r.now = r.now.Add(period)
+			r.follow()
+		}
+		b := slices.Concat(r.tick(), r.tick())
+		r.follow()
+		if b = slices.Concat(b, r.tick()); len(b) != 1 || vf.MaxTxRate != 1e9 {
+			t.Errorf("of %d bit/s that somebody else set %d remain, after %+v; want the rate applied once", other, vf.MaxTxRate, b)
+		}
+	}
+}
+
 // What an earlier run left counts only where this one has set nothing yet.
 func TestAdoptLeavesWhatWasSet(t *testing.T) {
 	r := newRig(t, 1)
