@@ -11,9 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Filters is loop.Filters in a file, a line for each change. It is not synced: a machine
-// that goes down takes the filters with it. A failed write is logged once; the
-// whole file is written anew as soon as that works again.
+// Filters implements loop.Filters in a file, with a line for each change. It is not synced: when the machine goes down, the
+// filters are gone too. A failed write is logged once; the whole file is rewritten as soon as writing works again.
 type Filters struct {
 	path   string
 	log    *slog.Logger
@@ -23,7 +22,7 @@ type Filters struct {
 	failed bool
 }
 
-// OpenFilters opens or makes the file. Damaged lines are skipped, and logged.
+// OpenFilters opens or creates the file. It skips damaged lines and logs them.
 func OpenFilters(path string, log *slog.Logger) (*Filters, error) {
 	b := &Filters{path: path, log: log, all: map[model.Filter]bool{}}
 	f, err := openRegular(path)
@@ -64,7 +63,7 @@ func (b *Filters) read(line string) bool {
 	return true
 }
 
-// rewrite puts a file in place that says what is so, and nothing of how it became so.
+// rewrite replaces the file by one with the current filters only.
 func (b *Filters) rewrite() error {
 	tmp, err := os.OpenFile(b.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
@@ -95,7 +94,7 @@ func (b *Filters) Close() error {
 	return b.file.Close()
 }
 
-// All implements loop.Filters; they are sorted.
+// All implements loop.Filters; the filters are sorted.
 func (b *Filters) All() []model.Filter {
 	out := make([]model.Filter, 0, len(b.all))
 	for f := range b.all {
@@ -125,7 +124,7 @@ func (b *Filters) Gone(f model.Filter) {
 func (b *Filters) append(what string, f model.Filter) {
 	var err error
 	if b.lines++; b.failed || b.lines > 2*len(b.all)+1000 {
-		err = b.rewrite() // it says so already
+		err = b.rewrite() // includes this change
 	} else {
 		_, err = fmt.Fprintf(b.file, "%s %s %s\n", what, f.PF, f.MAC)
 	}
@@ -136,7 +135,7 @@ func (b *Filters) append(what string, f model.Filter) {
 	}
 }
 
-// refused tells once that the file cannot be written; the next change tries again.
+// refused logs, once, that the file cannot be written; the next change tries again.
 func (b *Filters) refused(err error) {
 	if !b.failed {
 		b.log.Error("cannot write down which filters Sluice added; those of VMs that end while it is stopped will stay", "file", b.path, "error", err)

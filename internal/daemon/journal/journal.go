@@ -19,43 +19,40 @@ import (
 	"sluice/internal/model"
 )
 
-// File is an executor.Journal in a file: one line when a Move begins, synced to disk
-// before its first Step, and one when it ends. The file is emptied whenever nothing is
-// under way, and written anew when it has grown beyond what it must remember.
+// File is an executor.Journal in a file: one line when a Move begins, synced to disk before its first Step, and one when it ends.
+// The file is emptied whenever nothing is under way, and rewritten when it has grown beyond what it must remember.
 type File struct {
 	path    string
 	file    file
-	create  func(path string) (file, error) // makes an empty file, or empties one
+	create  func(path string) (file, error) // creates an empty file, or empties one
 	open    []model.Move
-	good    int64 // where the last whole line ends
-	torn    bool  // something else stands behind it: cut off before anything is appended
-	rewrite int64 // the file is written anew when it is longer than this
+	good    int64 // end of the last whole line
+	torn    bool  // there is something else after good: cut off before anything is appended
+	rewrite int64 // the file is rewritten when it is longer than this
 }
 
-// file is what the journal needs of an os.File that appends.
+// file is the part of an os.File, opened for appending, that the journal needs.
 type file interface {
 	io.ReadWriteCloser
 	Sync() error
 	Truncate(int64) error
 }
 
-// entry is a line of the journal: the CRC-32C of the JSON in eight hexadecimal digits,
-// a space, the JSON.
+// entry is a line of the journal: the CRC-32C of the JSON in eight hexadecimal digits, a space, the JSON.
 type entry struct {
 	Begin *model.Move `json:"begin,omitempty"`
 	End   *model.Move `json:"end,omitempty"`
 }
 
-// Bounds in bytes. A Move has about a dozen Steps of 300; thousands may be open.
+// Bounds in bytes. A Move has about a dozen Steps of 300 bytes; thousands may be open.
 const (
 	maxLine    = 1 << 20
 	maxJournal = 64 << 20
 	minRewrite = 1 << 20
 )
 
-// Open opens or makes the journal and returns the Moves an earlier run left. A
-// damaged last line, as a crash leaves one, is dropped and logged. Damage anywhere else
-// is an error, as is a journal that is no regular file or is too long to be one.
+// Open opens or creates the journal and returns the Moves that an earlier run left. A damaged last line, as a crash leaves one,
+// is dropped and logged. Damage anywhere else is an error, as is a journal that is not a regular file or is too long.
 func Open(path string, log *slog.Logger) (*File, []model.Move, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, nil, fmt.Errorf("journal: %w; choose another state_dir or make this one", err)
@@ -76,7 +73,7 @@ func Open(path string, log *slog.Logger) (*File, []model.Move, error) {
 	return j, slices.Clone(j.open), nil
 }
 
-// openRegular refuses what would block or never end: a FIFO, a device, a socket.
+// openRegular opens a regular file. It refuses what would block or never end: a FIFO, a device, a socket.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o640)
 	if err != nil {
@@ -97,7 +94,7 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// read takes in what the file says. dropped tells what was wrong with the last line.
+// read reads the file. dropped is what was wrong with the last line.
 func (j *File) read() (dropped, err error) {
 	sc := bufio.NewScanner(j.file)
 	sc.Buffer(nil, maxLine)
@@ -105,7 +102,7 @@ func (j *File) read() (dropped, err error) {
 	n := 1
 	for ; sc.Scan(); n++ {
 		if dropped != nil {
-			return nil, dropped // a damaged line with others behind it is not a crash's doing
+			return nil, dropped // a crash does not damage a line that others follow
 		}
 		e, err := decodeLine(sc.Bytes())
 		if err != nil {
@@ -154,7 +151,7 @@ func decodeLine(line []byte) (entry, error) {
 	return e, err
 }
 
-// wholeLines is bufio.ScanLines, but leaves the newline: it shows that a line is whole.
+// wholeLines is bufio.ScanLines, but keeps the newline, which shows that a line is complete.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil
@@ -186,11 +183,11 @@ func (j *File) End(m model.Move) error {
 	return j.write(entry{End: &model.Move{Kind: m.Kind, VM: m.VM, VF: m.VF}}, nil)
 }
 
-// Close closes the file; what is open in it stays.
+// Close closes the file; its open Moves stay in it.
 func (j *File) Close() error { return j.file.Close() }
 
-// write appends a line. The remains of a failed write are cut off before the next: a line
-// behind half a line would be lost with it, and the journal refused at the next start.
+// write appends a line. It first cuts off the remains of a failed write: a line after half a line would be lost with it, and the
+// journal refused at the next start.
 func (j *File) write(e entry, sync func() error) error {
 	b, err := encodeLine(e)
 	if err != nil {
@@ -213,8 +210,7 @@ func (j *File) write(e entry, sync func() error) error {
 	return nil
 }
 
-// writeAnew replaces the file by one with the open Moves alone. A crash in the middle
-// leaves the old one. Should it fail before the new one is in place, the old one serves on.
+// writeAnew replaces the file by one with only the open Moves. A crash or failure before the rename leaves the old file in use.
 func (j *File) writeAnew() error {
 	temp := j.path + ".new"
 	f, err := j.create(temp)
@@ -231,13 +227,13 @@ func (j *File) writeAnew() error {
 	if err == nil {
 		err = os.Rename(temp, j.path)
 	}
-	j.rewrite = max(minRewrite, 2*j.good) // after a failure, not again at every End
+	j.rewrite = max(minRewrite, 2*j.good) // after a failure, do not retry at every End
 	if err != nil {
 		_ = f.Close()
 		return fmt.Errorf("journal: %w", err)
 	}
 	old := j.file
-	defer old.Close() // gone with the rename, whatever follows
+	defer old.Close() // replaced by the rename, whatever follows
 	j.file, j.good, j.torn = f, fresh.good, false
 	j.rewrite = max(minRewrite, 2*j.good)
 	if err := statefile.SyncDir(filepath.Dir(j.path)); err != nil {
@@ -250,7 +246,7 @@ func create(path string) (file, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
 }
 
-// cut drops what stands behind a place.
+// cut truncates the file at a position.
 func (j *File) cut(at int64) error {
 	if err := j.file.Truncate(at); err != nil {
 		return fmt.Errorf("cut the journal at byte %d: %w", at, err)

@@ -8,17 +8,16 @@ import (
 	"sluice/internal/model"
 )
 
-// Late is an executor.Journal whose file may be unusable at first, such as on a full disk:
-// it is tried again whenever a Move wants to begin, and refuses it until then.
+// Late is an executor.Journal whose file may be unusable at first, for example on a full disk: each Begin tries again to open it,
+// and fails until that works.
 type Late struct {
 	path string
 	log  *slog.Logger
 	file *File
 }
 
-// OpenLate is Open, but where the state_dir cannot be used it returns a
-// journal all the same, with trouble saying why: a host can be looked at and repaired
-// without. Any other error, such as a damaged journal, is err.
+// OpenLate is Open, but if the state_dir cannot be used it returns a journal all the same, with the error as trouble: a host can
+// be observed and repaired without a journal. Any other error, such as a damaged journal, is err.
 func OpenLate(path string, log *slog.Logger) (j *Late, left []model.Move, trouble, err error) {
 	j = &Late{path: path, log: log}
 	j.file, left, err = Open(path, log)
@@ -28,8 +27,8 @@ func OpenLate(path string, log *slog.Logger) (j *Late, left []model.Move, troubl
 	return j, left, nil, err
 }
 
-// Unusable says whether an error is about the place of a file and not about the file: it
-// may be over without anybody touching that.
+// Unusable reports whether an error is about the location of a file and not about the file: it may go away without anybody
+// changing the file.
 func Unusable(err error) bool {
 	for _, e := range []syscall.Errno{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.ENOENT, syscall.ENOTDIR, syscall.EIO,
@@ -48,7 +47,7 @@ func (j *Late) Begin(m model.Move) error {
 		if err != nil {
 			return err
 		}
-		for _, old := range left { // too late to go on with: what they left shows as findings
+		for _, old := range left { // too late to resume: what they left shows as findings
 			if err := file.End(old); err != nil {
 				return errors.Join(err, file.Close())
 			}
@@ -66,7 +65,7 @@ func (j *Late) End(m model.Move) error {
 	return j.file.End(m)
 }
 
-// Close closes the file; what is open in it stays.
+// Close closes the file; its open Moves stay in it.
 func (j *Late) Close() error {
 	if j.file == nil {
 		return nil
