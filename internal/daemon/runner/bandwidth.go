@@ -15,45 +15,45 @@ import (
 	"sluice/internal/model"
 )
 
-// Counters reads what the NICs of VMs have moved so far, many times a second.
+// Counters reads the traffic counters of VMs' NICs, many times per second.
 type Counters interface {
-	// Follow takes from a Snapshot which devices are whose.
+	// Follow takes from a Snapshot which devices belong to which NICs.
 	Follow(*model.Snapshot)
-	// Read appends the readings of all NICs to buf. Readings that cannot be had are missing, and the error says why.
+	// Read appends the readings of all NICs to buf. Readings that are not available are missing, and the error says why.
 	Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error)
 }
 
-// Standing is a loop.Enforcer whose Limits outlive the daemon where no Snapshot shows them.
+// Standing is a loop.Enforcer whose Limits outlive the daemon without any Snapshot showing them.
 type Standing interface {
-	// Standing lists the Limits that stand, as they are read back.
+	// Standing lists the Limits that are in place, as read back.
 	Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error)
 }
 
-// Sweeper is a loop.Enforcer that may find what an earlier run left and no Limit is about: on taps that no VM has, or trees that
-// no tap is led to. Nothing of it is swept in observe mode.
+// Sweeper is a loop.Enforcer that can remove leftovers of an earlier run that no Limit is about: on taps that no VM has, or trees
+// to which no tap is directed. Nothing is removed in observe mode.
 type Sweeper interface {
 	Sweep(ctx context.Context, snap *model.Snapshot) error
 }
 
-// Slow is a loop.Enforcer whose Apply may take long, or hang, with one VM and not with another.
+// Slow is a loop.Enforcer whose Apply may take long, or hang, for one VM but not for another.
 type Slow interface{ Slow() }
 
-// Bandwidth drives a bandwidth.Core in real time: every period it reads counters, and has the
-// enforcers apply what follows. No enforcer holds up the readings, or another enforcer.
+// Bandwidth drives a bandwidth.Core in real time: every period it reads counters, and has the enforcers apply the result. No
+// enforcer delays the readings, or another enforcer.
 type Bandwidth struct {
 	Core      *bandwidth.Core
 	Counters  Counters
-	Enforcers []loop.Enforcer // in order of preference: the first one that can have a Limit is to have it
+	Enforcers []loop.Enforcer // in order of preference: each Limit goes to the first enforcer that supports it
 	Period    time.Duration
-	LiftAll   bool // at the end lift contracts too
+	LiftAll   bool // when stopping lift contracts too
 	Log       *slog.Logger
 
-	mu     sync.Mutex // guards Core, LiftAll and what follows
+	mu     sync.Mutex // guards Core, LiftAll and the fields below up to pace
 	snap   *model.Snapshot
-	swept  bool // what an earlier run left has been removed
+	swept  bool // leftovers of an earlier run have been removed
 	queues map[queueKey]*queue
-	sweeps int       // that Follow began and that have not ended
-	idle   sync.Cond // a queue has emptied, or a sweep has ended
+	sweeps int       // number of sweeps that Follow began and that have not ended
+	idle   sync.Cond // signals that a queue has emptied, or a sweep has ended
 	failed map[queueKey]*repeats
 	late   uint64
 	took   time.Duration
@@ -64,7 +64,7 @@ type Bandwidth struct {
 	blind repeats
 }
 
-// queueKey names what is applied one batch at a time: an enforcer, or a slow one's VM.
+// queueKey identifies a queue, which applies one batch at a time: of an enforcer or, if that is slow, of one of its VMs.
 type queueKey struct {
 	by string
 	vm model.VMID
@@ -77,13 +77,13 @@ func (k queueKey) String() string {
 	return k.by + " of VM " + string(k.vm)
 }
 
-// queue is what waits to be applied.
+// queue holds what waits to be applied.
 type queue struct {
 	enforcer loop.Enforcer
 	next     []model.Limit
 }
 
-// Init must be called before all else.
+// Init must be called before any other method.
 func (r *Bandwidth) Init() *Bandwidth {
 	r.queues, r.failed, r.pace = map[queueKey]*queue{}, map[queueKey]*repeats{}, make(chan time.Duration, 1)
 	r.idle.L, r.period = &r.mu, r.Period
@@ -93,7 +93,7 @@ func (r *Bandwidth) Init() *Bandwidth {
 	return r
 }
 
-// Follow tells the controller what the placement loop knows. The Snapshot is not changed afterwards.
+// Follow passes the placement loop's state to the controller. The Snapshot is not changed afterwards.
 func (r *Bandwidth) Follow(now time.Time, w bandwidth.World) {
 	r.Counters.Follow(w.Snapshot)
 	w.Enforcer = r.choices(w.Snapshot)
@@ -108,7 +108,7 @@ func (r *Bandwidth) Follow(now time.Time, w bandwidth.World) {
 	r.swept = r.swept || sweep
 	if first || sweep {
 		r.sweeps++
-		go func() { // both log what went wrong
+		go func() { // both log their errors
 			if first {
 				_ = r.adopt(w.Snapshot)
 			}
@@ -123,8 +123,8 @@ func (r *Bandwidth) Follow(now time.Time, w bandwidth.World) {
 	}
 }
 
-// Sweep removes what an earlier run left and no Limit is about. The enforcers go in reverse order: taps are led to trees, not
-// the other way round.
+// Sweep removes leftovers of an earlier run that no Limit is about. It goes through the enforcers in reverse order, as taps are
+// directed to trees and not vice versa.
 func (r *Bandwidth) Sweep(snap *model.Snapshot) (failed error) {
 	for _, e := range slices.Backward(r.Enforcers) {
 		s, ok := e.(Sweeper)
@@ -142,7 +142,7 @@ func (r *Bandwidth) Sweep(snap *model.Snapshot) (failed error) {
 	return failed
 }
 
-// adopt takes over what an earlier run left standing, so that it is lifted where nothing wants it.
+// adopt takes over the limits that an earlier run left, so that those that are not wanted are lifted.
 func (r *Bandwidth) adopt(snap *model.Snapshot) (failed error) {
 	for _, e := range r.Enforcers {
 		s, ok := e.(Standing)
@@ -163,13 +163,14 @@ func (r *Bandwidth) adopt(snap *model.Snapshot) (failed error) {
 	return failed
 }
 
-// choice is the first enforcer that can have a Limit.
+// choice is the first enforcer that supports a Limit.
 type choice struct {
 	by  string
 	can model.Tri
 }
 
-// choices asks the enforcers about every Limit that a Snapshot may call for, so that Core.Follow, under the lock, waits for none of them.
+// choices asks the enforcers about every Limit that a Snapshot may need, so that Core.Follow waits for none of them while it
+// holds the lock.
 func (r *Bandwidth) choices(snap *model.Snapshot) func(model.LimitKey) (string, model.Tri) {
 	made := make(map[model.LimitKey]choice, 4*len(snap.VMs)+len(snap.PFs))
 	for key := range bandwidth.Limits(snap) {
@@ -188,28 +189,28 @@ func (r *Bandwidth) choices(snap *model.Snapshot) func(model.LimitKey) (string, 
 	}
 }
 
-// Plug implements Plugs.
+// Plug implements loop.Plugs.
 func (r *Bandwidth) Plug(id model.NICID) (uint64, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Core.Plug(id)
 }
 
-// Expect implements Plugs.
+// Expect implements loop.Plugs.
 func (r *Bandwidth) Expect(id model.NICID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Core.Expect(id)
 }
 
-// Contained implements Plugs.
+// Contained implements loop.Plugs.
 func (r *Bandwidth) Contained() []bandwidth.Contained {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Core.Contained()
 }
 
-// View is a picture of what the controller knows and does.
+// View returns the controller's state.
 func (r *Bandwidth) View() *model.Bandwidth {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,7 +219,7 @@ func (r *Bandwidth) View() *model.Bandwidth {
 	return v
 }
 
-// SetOptions changes the knobs, the period among them.
+// SetOptions changes the options, including the period.
 func (r *Bandwidth) SetOptions(o bandwidth.Options, liftAll bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,10 +231,10 @@ func (r *Bandwidth) SetOptions(o bandwidth.Options, liftAll bool) error {
 	return nil
 }
 
-// quietPeriod is the time between two readings that are only shown.
+// quietPeriod is the time between two readings that are only for display.
 const quietPeriod = time.Second
 
-// repace tells Run of another period. mu is held.
+// repace tells Run about a changed period. mu is held.
 func (r *Bandwidth) repace() {
 	period := r.Period
 	if r.Core.Quiet() {
@@ -244,13 +245,13 @@ func (r *Bandwidth) repace() {
 	}
 	r.period = period
 	select {
-	case <-r.pace: // an older one that nobody took yet
+	case <-r.pace: // an older one that Run has not received yet
 	default:
 	}
 	r.pace <- period
 }
 
-// Run works until ctx ends, and then lifts what is to be lifted.
+// Run works until ctx ends, and then lifts what must be lifted.
 func (r *Bandwidth) Run(ctx context.Context) error {
 	r.mu.Lock()
 	period := r.Period
@@ -266,19 +267,19 @@ func (r *Bandwidth) Run(ctx context.Context) error {
 		case period = <-r.pace:
 			ticker.Reset(period)
 			last = time.Now()
-		case due := <-ticker.C: // when that was, however long the period before took
+		case due := <-ticker.C: // due is when it fired, however long the last period's work took
 			r.tick(ctx, time.Now(), period, missed(due.Sub(last), period))
 			last = due
 		}
 	}
 }
 
-// missed is how many periods went by without a tick between two that are so far apart.
+// missed returns how many periods passed without a tick between two ticks that far apart.
 func missed(apart, period time.Duration) uint64 {
 	return uint64(max(0, apart-period/2) / period) //nolint:gosec // not negative
 }
 
-// tick is one period.
+// tick runs one period.
 func (r *Bandwidth) tick(ctx context.Context, now time.Time, period time.Duration, missed uint64) {
 	read, cancel := context.WithTimeout(ctx, max(period, leastRead))
 	buf, err := r.Counters.Read(read, r.buf[:0])
@@ -306,7 +307,7 @@ func (r *Bandwidth) tick(ctx context.Context, now time.Time, period time.Duratio
 	r.took = time.Since(now)
 }
 
-// leastRead is the least time that a reading may take.
+// leastRead is the minimum timeout of a reading.
 const leastRead = 200 * time.Millisecond
 
 // dispatch hands a batch to its enforcers. mu is held.
@@ -328,7 +329,7 @@ func (r *Bandwidth) dispatch(batch []model.Limit) {
 			go r.enforce(at, q)
 		}
 		if k := slices.IndexFunc(q.next, func(o model.Limit) bool { return o.LimitKey == l.LimitKey }); k >= 0 {
-			q.next[k] = *l // it waited too long: the newer one counts
+			q.next[k] = *l // the newer one replaces the one that is waiting
 		} else {
 			q.next = append(q.next, *l)
 		}
@@ -344,14 +345,14 @@ func (r *Bandwidth) named(name string) loop.Enforcer {
 	return nil
 }
 
-// limitDeadline is for a whole batch of Limits: a few netlink messages for each. slowDeadline is for one of a Slow
-// enforcer: those of one VM, whose guest may be busy.
+// limitDeadline is the timeout of a whole batch of Limits: a few netlink messages for each. slowDeadline is that of a batch of a
+// Slow enforcer, which is for one VM, whose guest may be busy.
 const (
 	limitDeadline = 10 * time.Second
 	slowDeadline  = time.Minute
 )
 
-// enforce works a queue off.
+// enforce applies what is in a queue until it is empty.
 func (r *Bandwidth) enforce(at queueKey, q *queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -374,7 +375,7 @@ func (r *Bandwidth) enforce(at queueKey, q *queue) {
 	r.idle.Broadcast()
 }
 
-// report logs what cannot be limited, once.
+// report logs errors of an enforcer without repeating them too often.
 func (r *Bandwidth) report(at queueKey, failed int, err error) {
 	p := r.failed[at]
 	switch {
@@ -390,8 +391,8 @@ func (r *Bandwidth) report(at queueKey, failed int, err error) {
 	}
 }
 
-// Lift ends an earlier run in place of it: what is allowed is lifted, and contracts where LiftAll says so. What does
-// not stand is left alone. Run must not be called as well.
+// Lift cleans up after an earlier run: it lifts rates, and contracts too if LiftAll is set. It does not touch limits that are not
+// in place. It must not be used together with Run.
 func (r *Bandwidth) Lift(now time.Time, w bandwidth.World) error {
 	w.Enforcer = r.choices(w.Snapshot)
 	r.snap = w.Snapshot
@@ -410,11 +411,11 @@ func (r *Bandwidth) Lift(now time.Time, w bandwidth.World) error {
 	return err
 }
 
-// stopWait is how long the end waits for what enforcers are about, and then for the lifting.
+// stopWait is how long stopping waits for pending work of enforcers, and then again for the lifting.
 const stopWait = 5 * time.Second
 
-// stop lifts what is allowed and, where that is asked for, contracts. An enforcer that does not
-// answer is not waited for: what it holds ends by itself, or is lifted by the next start.
+// stop lifts rates and, if LiftAll is set, contracts. It does not wait for an enforcer that does not return: its rates expire, or
+// the next start lifts them.
 func (r *Bandwidth) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -426,7 +427,7 @@ func (r *Bandwidth) stop() {
 	}
 }
 
-// drain waits until the enforcers have done what they were told and what Follow began has ended, for a while.
+// drain waits, at most stopWait, until all queues are empty and all sweeps have ended.
 func (r *Bandwidth) drain() {
 	over := false
 	timer := time.AfterFunc(stopWait, func() {

@@ -1,3 +1,3 @@
-// Package runner drives the two control loops in real time: Placement a loop.Core, Bandwidth a bandwidth.Core. The goroutines and
-// the clock are here; what is decided is not.
+// Package runner drives the two control loops in real time: Placement drives a loop.Core, Bandwidth a bandwidth.Core. It has the
+// goroutines and the clock, and makes no decisions.
 package runner

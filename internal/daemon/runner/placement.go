@@ -13,35 +13,35 @@ import (
 	"sluice/internal/model"
 )
 
-// Source gives Snapshots of the world.
+// Source provides Snapshots.
 type Source interface {
 	Snapshot(ctx context.Context) (*model.Snapshot, error)
 }
 
-// Actuator does Steps. Do returns when the Step is true, or with the reason why it is not.
+// Actuator carries out Steps. Do returns nil when the Step's result is in place, else why it is not.
 type Actuator interface {
 	Do(ctx context.Context, s model.Step) error
 }
 
-// Placement drives a loop.Core in real time: it takes Snapshots, starts every Step in a
-// goroutine of its own under its deadline, and publishes a View after every change.
+// Placement drives a loop.Core in real time: it takes Snapshots, starts every Step in its own goroutine with its own deadline,
+// and publishes a View after every change.
 type Placement struct {
 	Core     *loop.Core
 	Source   Source
 	Actuator Actuator
 	Sample   time.Duration // time between Snapshots
-	Limits   *Bandwidth    // is told what is seen and decided; nil: nothing is limited
+	Limits   *Bandwidth    // receives each Snapshot and the decisions; nil: nothing is limited
 	Log      *slog.Logger
-	Publish  func(*model.View) // gets a View that nobody changes any more
-	Alive    func()            // called after every look at the host, good or bad: the watchdog
+	Publish  func(*model.View) // gets a View that is not changed afterwards
+	Alive    func()            // called after every observation, successful or not: for the watchdog
 
 	calls   calls.Queue
 	results chan result
 	seen    chan observation
 	steps   sync.WaitGroup                // Steps and the observation under way
-	lastErr string                        // why the host cannot be observed; "" when it can
-	blind   repeats                       // what was logged of it
-	trouble string                        // of the journal, as it was last logged
+	lastErr string                        // why the host cannot be observed; "" if it can
+	blind   repeats                       // rate limit of its log lines
+	trouble string                        // of the journal, as last logged
 	cancels map[uint64]context.CancelFunc // of Steps under way
 }
 
@@ -56,8 +56,8 @@ type observation struct {
 	err  error
 }
 
-// stopGrace is how long Run waits for Moves under way when it is told to stop. What is
-// not over by then is in the journal.
+// stopGrace is how long Run waits for Moves under way when it is told to stop. Those that are not over by then are in the
+// journal.
 const stopGrace = 10 * time.Second
 
 // Init must be called before Run and Call.
@@ -69,7 +69,7 @@ func (r *Placement) Init() *Placement {
 	return r
 }
 
-// Call runs f inside the loop, where it may use the Core, and waits for it.
+// Call runs f inside the loop, where f may use the Core, and waits for it.
 func (r *Placement) Call(ctx context.Context, f func(now time.Time)) error { return r.calls.Do(ctx, f) }
 
 // Run works until ctx ends.
@@ -86,7 +86,7 @@ func (r *Placement) Run(ctx context.Context) error {
 			return r.stop()
 		case <-ticker.C:
 			if watching {
-				r.Core.Missed() // the last one is not in yet: do not pile up
+				r.Core.Missed() // the last observation is still under way: do not start another
 				continue
 			}
 			watching = r.observe(ctx)
@@ -95,7 +95,7 @@ func (r *Placement) Run(ctx context.Context) error {
 			r.decide(time.Now(), o)
 		case res := <-r.results:
 			r.finish(res)
-			for more := true; more; { // a View is for all that are in
+			for more := true; more; { // one View for all results that are in
 				select {
 				case res = <-r.results:
 					r.finish(res)
@@ -119,7 +119,7 @@ func (r *Placement) finish(res result) {
 	r.launch(r.Core.Finish(time.Now(), res.step.ID, res.err))
 }
 
-// observe takes a Snapshot without holding up the loop.
+// observe takes a Snapshot without blocking the loop.
 func (r *Placement) observe(ctx context.Context) bool {
 	r.steps.Add(1)
 	go func() {
@@ -137,7 +137,7 @@ func (r *Placement) decide(now time.Time, o observation) {
 		r.Alive() // a long absence of libvirt must not get the daemon killed
 	}
 	if o.err != nil {
-		// The world is unknown: change nothing, keep what is under way going.
+		// The host's state is unknown: change nothing new, but continue what is under way.
 		if r.blind.due(now, o.err.Error()) {
 			r.Log.Error("cannot observe; nothing is changed until this is over", "error", o.err)
 		}
@@ -163,7 +163,7 @@ func (r *Placement) decide(now time.Time, o observation) {
 	r.publish()
 }
 
-// tellLimits tells the bandwidth controller what there is and what is decided.
+// tellLimits passes observations and decisions to the bandwidth controller.
 func (r *Placement) tellLimits(now time.Time) {
 	if r.Limits == nil {
 		return
@@ -173,8 +173,7 @@ func (r *Placement) tellLimits(now time.Time) {
 	}
 }
 
-// launch starts each Step under its own deadline. A Step outlives the loop's context:
-// half a Step is worse than a late one.
+// launch starts each Step with its own deadline. A Step outlives the loop's context: half a Step is worse than a late one.
 func (r *Placement) launch(steps []model.Step) {
 	for _, s := range steps {
 		r.steps.Add(1)
@@ -202,7 +201,7 @@ func (r *Placement) report(res result) {
 	}
 }
 
-// publish logs what has ended and hands out a new View.
+// publish logs what has ended and publishes a new View.
 func (r *Placement) publish() {
 	for _, m := range r.Core.Ended() {
 		l := r.Log.With("vm", m.Move.VMName, "vf", m.Move.VF.String(), "move", string(m.Move.Kind), "reason", m.Move.Reason.String(), "took", m.Ended.Sub(m.Started))
@@ -227,7 +226,7 @@ func (r *Placement) publish() {
 	}
 }
 
-// tellTrouble logs once when Moves cannot be written down, and when they can again.
+// tellTrouble logs once when Moves cannot be journaled, and when they can again.
 func (r *Placement) tellTrouble() {
 	text := ""
 	if err := r.Core.Trouble(); err != nil {
@@ -243,7 +242,7 @@ func (r *Placement) tellTrouble() {
 	r.trouble = text
 }
 
-// arm sets the timer to the next retry.
+// arm sets the timer to the next due Step.
 func (r *Placement) arm(t *time.Timer) {
 	next := r.Core.Wake()
 	if next.IsZero() {
@@ -253,8 +252,8 @@ func (r *Placement) arm(t *time.Timer) {
 	t.Reset(max(0, time.Until(next)))
 }
 
-// stop lets Moves under way end, or be undone, and begins nothing new. A Move that is not over
-// within the grace period leaves both paths of its VM open, and is left to the next run.
+// stop lets Moves under way end, or be undone, and begins no new ones. A Move that is not over within the grace period leaves
+// both paths of its VM open for the next run to finish.
 func (r *Placement) stop() error {
 	r.Core.Stop()
 	grace := time.NewTimer(stopGrace)
@@ -280,7 +279,7 @@ func (r *Placement) stop() error {
 	done := make(chan struct{})
 	go func() { r.steps.Wait(); close(done) }()
 	select {
-	case <-done: // the last look at the host has ended too
+	case <-done: // the last observation has ended too
 	case <-grace.C:
 		r.Log.Warn("stopping without the answer of the last look at the host")
 	}

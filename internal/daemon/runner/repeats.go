@@ -7,16 +7,15 @@ import (
 	"sluice/internal/base/reconcile"
 )
 
-// repeats says which reports of something that goes on failing are worth a line in the
-// log: the first, one when the reason has changed, and others at growing intervals. It counts lines and not attempts, so
-// it is not a reconcile.Object.
+// repeats decides which reports of a continuing failure are logged: the first, one when the reason has changed, and others at
+// growing intervals. It counts log lines and not attempts, so it is not a reconcile.Object.
 type repeats struct {
-	text  string    // without digits: a longer duration of the failure is not another reason
-	last  time.Time // when a line was due
-	lines int       // with this reason
+	text  string    // without digits: a longer duration of the failure is not a different reason
+	last  time.Time // when a line was last due
+	lines int       // lines logged with this reason
 }
 
-// anyRepeat is the least time between lines, even where two reasons take turns.
+// anyRepeat is the minimum time between lines, even if two reasons alternate.
 const anyRepeat = 10 * time.Second
 
 var sameReason = reconcile.Backoff{First: time.Minute, Most: time.Hour}
@@ -41,7 +40,7 @@ func (r *repeats) due(now time.Time, text string) bool {
 	return true
 }
 
-// over says that it works again, and whether it had failed.
+// over records that it works again, and reports whether it had failed.
 func (r *repeats) over() bool {
 	failed := r.text != ""
 	*r = repeats{}
