@@ -13,21 +13,20 @@ import (
 	"sluice/internal/model"
 )
 
-// The exit codes of sluiced: those of sluice with the same meaning.
+// Exit codes of sluiced; sluice uses the same values with the same meaning.
 const (
 	exitError = 1
 	exitUsage = 2
 )
 
-// gcPercent is how much garbage there may be, in percent of what is in use. The daemon makes
-// little of it, so half of what is usual costs no measurable time and saves 1.6 MB at 100 VMs.
+// gcPercent is the GOGC setting. The daemon produces little garbage, so half of the default costs no measurable time and saves
+// 1.6 MB at 100 VMs.
 const gcPercent = 50
 
-// DefaultConfig is where the configuration is unless told otherwise.
+// DefaultConfig is the default path of the configuration.
 const DefaultConfig = "/etc/sluice/sluice.yaml"
 
-// Main is sluiced: it runs one command line, without the program's name, until ctx ends,
-// and returns the exit code.
+// Main runs sluiced with the given arguments, without the program's name, until ctx ends, and returns the exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version string) int {
 	o := Options{Version: version}
 	f := flag.NewFlagSet("sluiced", flag.ContinueOnError)
@@ -87,7 +86,7 @@ func printOffline(ctx context.Context, w io.Writer, path string) error {
 	return json.NewEncoder(w).Encode(seen)
 }
 
-// fail says what went wrong, and is the code that the process ends with.
+// fail prints an error and returns the exit code of the process.
 func fail(w io.Writer, code int, err error) int {
 	if err == nil {
 		return 0

@@ -1,3 +1,2 @@
-// Package daemon puts the parts together that make sluiced: config, observe, loop, actuate
-// and server. It decides nothing.
+// Package daemon assembles sluiced from its parts: config, observe, loop, actuate and server. It makes no decisions itself.
 package daemon

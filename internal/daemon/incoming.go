@@ -13,13 +13,13 @@ import (
 	"sluice/internal/model"
 )
 
-// incoming keeps VFs for VMs that migrate in, from when libvirt's hook asks for them until libvirt
-// lists the VM, whose definition has them by then. Snapshots show them as somebody else's meanwhile.
-// It asks nothing of libvirt, which waits for the hook.
+// incoming keeps VFs for VMs that migrate in, from the time libvirt's hook asks for them until libvirt lists the VM, whose
+// definition then has them. Meanwhile Snapshots show them as somebody else's. It makes no libvirt calls, as libvirt waits for the
+// hook.
 //
-// A VF must have its MAC before the guest's driver looks for it. But from then on no other VM of this host reaches
-// the guest, which still runs elsewhere, for as long as its memory takes to move. So the MAC is set when QEMU
-// opens the VF, which it does at the very end.
+// A VF must have its MAC before the guest's driver looks for it. But from then on no other VM of this host reaches the guest,
+// which runs elsewhere until its memory has been transferred. So the MAC is set when QEMU opens the VF, which it does at the very
+// end.
 type incoming struct {
 	runner.Source
 	actuator runner.Actuator
@@ -31,7 +31,7 @@ type incoming struct {
 
 	mu    sync.Mutex
 	kept  map[model.VFID]keptVF
-	waits map[model.VFID]context.CancelFunc // for QEMU to open them
+	waits map[model.VFID]context.CancelFunc // waits for QEMU to open VFs
 }
 
 type keptVF struct {
@@ -67,7 +67,7 @@ func (k *incoming) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	}
 	for id, cancel := range k.waits {
 		_, kept := k.kept[id]
-		if vf := snap.FindVF(id); !kept && (vf == nil || vf.Holder == "") { // it did not come, or has gone again
+		if vf := snap.FindVF(id); !kept && (vf == nil || vf.Holder == "") { // the VM did not come, or has gone again
 			cancel()
 			delete(k.waits, id)
 		}
@@ -75,13 +75,13 @@ func (k *incoming) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	return snap, nil
 }
 
-// core is the part of loop.Core that chooses VFs.
+// incomingCore is the part of loop.Core that chooses VFs.
 type incomingCore interface {
 	Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]plan.Kept) ([]model.Step, error)
 }
 
-// ready chooses VFs for a VM's NICs and sets them up for QEMU to attach. If that fails for a VF, the loop
-// clears it when nobody waits for it any more.
+// ready chooses VFs for a VM's NICs and sets them up for QEMU to attach. If that fails for a VF, the loop clears the VF once it
+// is no longer kept.
 func (k *incoming) ready(ctx context.Context, call func(context.Context, func(time.Time)) error, core incomingCore, vm model.Subject, nics []model.NIC) ([]model.VFStep, error) {
 	var steps []model.Step
 	var refused error
@@ -110,7 +110,7 @@ func (k *incoming) ready(ctx context.Context, call func(context.Context, func(ti
 	return out, nil
 }
 
-// whenOpen does the rest for a VF when QEMU opens it.
+// whenOpen runs the remaining Steps for a VF when QEMU opens it.
 func (k *incoming) whenOpen(vf model.VFStep, rest []model.Step) {
 	ctx, cancel := context.WithCancel(k.ctx)
 	k.mu.Lock()
@@ -134,7 +134,7 @@ func (k *incoming) whenOpen(vf model.VFStep, rest []model.Step) {
 	})
 }
 
-// close ends the waits, once the daemon's context has ended.
+// close waits for the goroutines to end, once the daemon's context has ended.
 func (k *incoming) close() { k.wg.Wait() }
 
 func (k *incoming) do(ctx context.Context, s model.Step) error {
@@ -143,8 +143,8 @@ func (k *incoming) do(ctx context.Context, s model.Step) error {
 	return k.actuator.Do(ctx, s)
 }
 
-// choose runs in the loop, so that every decision after it goes by a Snapshot that shows the kept VFs. VFs already kept for
-// the VM, as when its migration is tried again, are kept anew from now on.
+// choose runs in the loop, so that every later decision uses a Snapshot that shows the kept VFs. For VFs already kept for the VM,
+// as when its migration is retried, the time starts again.
 func (k *incoming) choose(core incomingCore, vm model.Subject, nics []model.NIC) ([]model.Step, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -17,14 +17,14 @@ import (
 	"sluice/internal/model"
 )
 
-// The codes of findings about what a daemon that has died left.
+// Codes of findings about leftovers of a daemon that has died.
 const (
-	findLeftLimit = "left-limit" // a VM's NIC is limited otherwise than its SLA says
-	findStaleTree = "stale-tree" // an HTB tree that no tap is led to
-	findLeftVDPA  = "left-vdpa"  // a vDPA device of ours that no virtual PF has
+	findLeftLimit = "left-limit" // the limit of a VM's NIC differs from its SLA
+	findStaleTree = "stale-tree" // an HTB tree to which no tap is directed
+	findLeftVDPA  = "left-vdpa"  // a vDPA device of ours that belongs to no virtual PF
 )
 
-// leftFindings looks for limits and vDPA devices that a daemon which has died left. While one runs, all of them are its own.
+// leftFindings finds limits and vDPA devices left by a daemon that has died. While a daemon runs, all of them are its own.
 func leftFindings(ctx context.Context, h *host, c *config.Config, snap *model.Snapshot) []model.Finding {
 	if daemonRuns(c.StateDir) {
 		return nil
@@ -39,7 +39,7 @@ func leftFindings(ctx context.Context, h *host, c *config.Config, snap *model.Sn
 // leftWithin bounds a few netlink messages.
 const leftWithin = 5 * time.Second
 
-// addLeftovers adds them to the View of a daemon in observe mode, which limits nothing itself, unless another one does.
+// addLeftovers adds them to the View of a daemon in observe mode, which sets no limits itself, unless another daemon does.
 func (d *daemonState) addLeftovers(v *model.View) {
 	if v.Mode != model.ModeObserve || v.Snapshot == nil || d.locks.enforced() {
 		return
@@ -58,7 +58,7 @@ func leftovers(ctx context.Context, h *host, c *config.Config, rules *model.Rule
 		}
 		return askedOf(rules, vm, n)
 	}
-	policies, _ := h.kernel.TapPolicies(ctx) // doctor says why not
+	policies, _ := h.kernel.TapPolicies(ctx) // doctor reports the error
 	shapers, _ := h.kernel.Shapers(ctx)
 	out := slices.Concat(leftLimits(snap, slas, policies), leftTrees(snap, policies, shapers))
 	devices, _ := h.kernel.VDPADevices(ctx)
@@ -68,7 +68,7 @@ func leftovers(ctx context.Context, h *host, c *config.Config, rules *model.Rule
 	return out
 }
 
-// leftDevices finds vDPA devices of ours that no virtual PF has.
+// leftDevices finds vDPA devices of ours that belong to no virtual PF.
 func leftDevices(devices []model.VDPADevice, wanted map[string]bool) (out []model.Finding) {
 	for i := range devices {
 		name := devices[i].Name
@@ -82,12 +82,12 @@ func leftDevices(devices []model.VDPADevice, wanted map[string]bool) (out []mode
 	return out
 }
 
-// daemonRuns says whether somebody holds the lock of a state_dir.
+// daemonRuns reports whether a process holds the lock of a state_dir.
 func daemonRuns(dir string) bool {
 	return lockedBySomebody(filepath.Join(dir, "lock"))
 }
 
-// lockedBySomebody says whether a lock is held. One that was never taken is not made.
+// lockedBySomebody reports whether a lock is held. It does not create a lock file that does not exist.
 func lockedBySomebody(path string) bool {
 	if _, err := os.Stat(path); err != nil {
 		return false
@@ -99,7 +99,7 @@ func lockedBySomebody(path string) bool {
 	return errors.Is(err, statefile.ErrLocked)
 }
 
-// leftLimits finds NICs of VMs that are limited otherwise than by their SLAs.
+// leftLimits finds NICs of VMs whose limits differ from their SLAs.
 func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA, policies []kernel.TapPolicy) (out []model.Finding) {
 	const remedy = "the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits"
 	for i := range snap.VMs {
@@ -122,7 +122,7 @@ func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA
 					add("tap "+p.Tap, "left with "+ratesText(p.Rx, 0)+" for what it receives", sla.Receive)
 				}
 			}
-			// Packets/s are turned into bits/s on a VF, by what the NIC sent at the time.
+			// On a VF a limit in packets/s is converted to bits/s, by what the NIC sent at the time.
 			if vf := snap.FindVF(n.Ours()); vf != nil && vf.MaxTxRate != 0 && vf.MaxTxRate != model.WholeMbit(sla.Limit.Bits) && sla.Limit.Packets == 0 {
 				add("VF "+vf.ID.String(), "left with a limit of "+model.Rate{Bits: vf.MaxTxRate}.String(), sla.Limit)
 			}
@@ -131,8 +131,8 @@ func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA
 	return out
 }
 
-// askedOf is what a NIC's limits come from: of a function, the lower of what it may have inside its virtual PF and of
-// what that may have itself.
+// askedOf returns the SLA that determines a NIC's limits. For a function it is the lower of the function's own limits and those
+// of its virtual PF.
 func askedOf(rules *model.Rules, vm *model.VM, n *model.NIC) model.SLA {
 	if n.VirtualPF == "" {
 		return rules.SLA(vm, n)
@@ -146,8 +146,8 @@ func askedOf(rules *model.Rules, vm *model.VM, n *model.NIC) model.SLA {
 	return model.SLA{Limit: lower(n.Share.Limit, whole.Limit), Receive: lower(n.Share.Receive, whole.Receive)}
 }
 
-// stands says whether only the contract holds. A VM's packets/s are divided over its NICs, and what a virtual PF may
-// have over its functions.
+// stands reports whether the contract alone holds. A VM's packets/s are divided among its NICs, and a virtual PF's limits among
+// its functions, so these are not compared exactly.
 func stands(r kernel.PathRates, want model.Rate, n *model.NIC) bool {
 	if n.VirtualPF != "" {
 		return r.Now.IsZero() && (r.Contract.Bits > 0) == (want.Bits > 0) && r.Contract.Bits <= want.Bits && (r.Contract.Packets > 0) == (want.Packets > 0)
@@ -173,7 +173,7 @@ func limitText(r model.Rate) string {
 	return "a limit of " + r.String()
 }
 
-// leftTrees finds HTB trees that no tap is led to.
+// leftTrees finds HTB trees to which no tap is directed.
 func leftTrees(snap *model.Snapshot, policies []kernel.TapPolicy, shapers []kernel.Shaper) (out []model.Finding) {
 	for i := range shapers {
 		s := &shapers[i]

@@ -21,7 +21,7 @@ import (
 	"sluice/internal/model"
 )
 
-// limit makes the bandwidth controller, with what the host has to limit NICs.
+// limit creates the bandwidth controller with the host's enforcers.
 func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error) {
 	core, err := bandwidth.NewCore(d.bandwidthOptions(c))
 	if err != nil {
@@ -39,8 +39,8 @@ func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error)
 	return nil
 }
 
-// LiftLimits ends what a daemon that was killed left: what it allowed for the moment is lifted, and what SLAs
-// forbid stays, unless all is to go. It refuses while a daemon runs.
+// LiftLimits cleans up after a daemon that was killed: it lifts current rates, and keeps what SLAs forbid unless everything is to
+// be lifted. It refuses while a daemon runs.
 func LiftLimits(ctx context.Context, o Options) error {
 	c, err := load(o.Config)
 	if err != nil {
@@ -81,16 +81,16 @@ func LiftLimits(ctx context.Context, o Options) error {
 		return fmt.Errorf("see which limits there are: %w", err)
 	}
 	err = d.limits.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules})
-	return errors.Join(err, d.limits.Sweep(snap)) // now no tap is led to a tree any more
+	return errors.Join(err, d.limits.Sweep(snap)) // now no tap is directed to a tree any more
 }
 
-// closeLimits ends what limit began.
+// closeLimits releases what limit opened.
 func (d *daemonState) closeLimits() {
 	_ = d.reader.Close()
 }
 
-// enforcers are what the host has, in order of preference: what the NIC does by itself, else the guest; on
-// the virtio path the taps share a tree by themselves, else a program on each drops what is too much.
+// enforcers returns the host's enforcers in order of preference. For VFs: the NIC itself, else the guest. For the virtio path: a
+// tree that shares the link among the taps, else a program on each tap that drops the excess.
 func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
 	list := []loop.Enforcer{&refreshingLimits{act.Limits(), d.host.source}}
 	if d.host.shaper != nil {
@@ -103,16 +103,16 @@ func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
 	return append(list, tree, police)
 }
 
-// bandwidthOptions are the config's knobs in the bandwidth controller's terms.
+// bandwidthOptions returns the bandwidth controller's options from the config.
 func (d *daemonState) bandwidthOptions(c *config.Config) bandwidth.Options {
 	b := &c.Bandwidth
 	return bandwidth.Options{Mode: d.options(c).Mode, Allocator: b.Allocator, Period: b.Period, Packets: b.Packets.Packets, Off: !b.Enabled}
 }
 
-// liftAll says whether contracts are lifted at the stop too.
+// liftAll reports whether stopping lifts contracts too.
 func liftAll(c *config.Config) bool { return c.Bandwidth.Stop == "lift" }
 
-// counters are observe's in the controller's terms.
+// counters adapts observe's counters to the controller.
 type counters struct {
 	*observe.Counters
 	taps  tapDrops
@@ -121,7 +121,7 @@ type counters struct {
 	of    map[int]model.Dropped // by ifindex of the tap
 }
 
-// tapDrops are what policers dropped.
+// tapDrops reads what policers dropped.
 type tapDrops interface {
 	TapDrops(buf []kernel.TapDrops) []kernel.TapDrops
 }
@@ -148,14 +148,14 @@ func (c *counters) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwid
 			r.Dropped = c.of[n.Device]
 		} else {
 			r.Path, r.Proof = model.PathVF, model.ProofHardware
-			r.Device = n.Device<<16 + n.VF.Index // another VF of the PF counts anew
+			r.Device = n.Device<<16 + n.VF.Index // another VF of the PF starts at other counts
 		}
 		buf = append(buf, r)
 	}
 	return buf, err
 }
 
-// refreshingLimits makes the next Snapshot read afresh which limits there are.
+// refreshingLimits makes the next Snapshot read the limits again.
 type refreshingLimits struct {
 	loop.Enforcer
 	source *observe.Source

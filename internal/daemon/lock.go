@@ -11,16 +11,15 @@ import (
 	"sluice/internal/model"
 )
 
-// locks keep two daemons from each other's work: one holds a state_dir, one of all moves
-// the VFs of the host. Both end with the process, however it ends.
+// locks keep daemons from interfering with each other: only one holds a state_dir, and only one on the host moves its VFs. Both
+// locks end with the process, however it ends.
 type locks struct {
 	held    *os.File // of the state_dir
 	enforce *os.File // nil until the mode was enforce
 }
 
-// runDir is where every daemon of the host can find the other's lock, whatever its config.
-// The unit keeps it while the daemon is stopped. Only root can write there, so nobody else
-// can hold the lock. Tests have a directory of their own.
+// runDir is where every daemon of the host finds the others' locks, whatever its config. The unit keeps it while the daemon is
+// stopped. Only root can write there, so nobody else can hold the lock. Tests use a directory of their own.
 var runDir = "/run/sluice"
 
 // state takes the lock of a state_dir, which holds one daemon's journal and overrides.
@@ -39,11 +38,11 @@ func (l *locks) state(dir string) error {
 	return nil
 }
 
-// mode takes the host's lock when the mode is enforce. It is kept from then on: after a
-// reload that ends the mode, moves under way go on.
+// mode takes the host's lock when the mode is enforce. It keeps the lock from then on: after a reload that ends the mode, moves
+// under way go on.
 //
-// A host is a network namespace: in it are the PFs, the bridge and the taps, without which
-// nobody can move a VF of this host's VMs, whichever libvirt he asks.
+// A host is a network namespace here. The PFs, the bridge and the taps are in it, and nobody can move a VF of this host's VMs
+// without them, whichever libvirt it uses.
 func (l *locks) mode(m model.Mode) error {
 	if m != model.ModeEnforce || l.enforce != nil {
 		return nil
@@ -70,7 +69,7 @@ func hostLock(namespace uint64) string {
 	return filepath.Join(runDir, fmt.Sprintf("enforce-%d.lock", namespace))
 }
 
-// enforced says whether a daemon of this host moves VFs, this one or another.
+// enforced reports whether a daemon of this host moves VFs, this one or another.
 func (l *locks) enforced() bool {
 	if l.enforce != nil {
 		return true
@@ -85,7 +84,7 @@ func (l *locks) enforced() bool {
 func (l *locks) close() {
 	for _, f := range []*os.File{l.held, l.enforce} {
 		if f != nil {
-			_ = f.Close() // the lock ends with it
+			_ = f.Close() // releases the lock
 		}
 	}
 }

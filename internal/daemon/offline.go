@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Offline looks at the host without running as a daemon and without changing anything, and
-// says what a daemon would see and plan. Rates need two looks, so it takes a second.
+// Offline observes the host without running as a daemon and without changing anything, and returns what a daemon would see and
+// plan. Rates need two samples, so it takes one sampling period.
 func Offline(ctx context.Context, path string) (*answer.Offline, error) {
 	c, err := load(path)
 	if err != nil {

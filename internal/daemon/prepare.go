@@ -27,10 +27,10 @@ type preparer struct {
 		Bridges(ctx context.Context) (map[string]string, error)
 	}
 	rules func() model.Rules
-	look  func(ctx context.Context) (*model.Snapshot, error) // nil, nil: not yet
+	look  func(ctx context.Context) (*model.Snapshot, error) // nil, nil: no Snapshot yet
 }
 
-// preparing is one request with what is known of the host.
+// preparing is one request with the state of the host.
 type preparing struct {
 	*preparer
 	api.Prepare
@@ -75,7 +75,7 @@ func (p *preparer) Prepare(ctx context.Context, r api.Prepare) ([]api.Prepared, 
 		if err != nil && !r.All {
 			return nil, err
 		}
-		if err != nil { // the others can be looked at all the same
+		if err != nil { // the other VMs do not depend on it
 			one.Refused = &api.Error{Text: err.Error()}
 		}
 		out = append(out, one)
@@ -83,7 +83,7 @@ func (p *preparer) Prepare(ctx context.Context, r api.Prepare) ([]api.Prepared, 
 	return out, nil
 }
 
-// one looks at a VM, and changes its definition where that is wanted.
+// one checks a VM, and changes its definition unless the request is a dry run.
 func (q *preparing) one(ctx context.Context, d *libvirt.Definition) (api.Prepared, error) {
 	out := api.Prepared{VM: d.Name, ID: string(d.VM), Changes: []string{}, Notes: []string{}, Lacks: []api.Problem{}}
 	rule := q.rules.For(d.VM, d.Name)
@@ -128,7 +128,7 @@ func (q *preparing) one(ctx context.Context, d *libvirt.Definition) (api.Prepare
 	return out, err
 }
 
-// edit is the change to one definition.
+// edit applies the change to one definition.
 func (q *preparing) edit(doc string, rule model.VMRule) (prepare.Result, error) {
 	if q.Undo {
 		return prepare.Undo(doc)
@@ -143,7 +143,7 @@ func (q *preparing) edit(doc string, rule model.VMRule) (prepare.Result, error) 
 	return prepare.Prepare(doc, o)
 }
 
-// refuses says why a VM is left as it is whatever its XML says.
+// refuses returns why a VM must not be changed, whatever its XML says.
 func (q *preparing) refuses(d *libvirt.Definition, rule model.VMRule) error {
 	switch {
 	case d.Transient:
@@ -154,7 +154,7 @@ func (q *preparing) refuses(d *libvirt.Definition, rule model.VMRule) error {
 	return nil
 }
 
-// judge adds what doctor says of the definition, and when it takes effect.
+// judge adds doctor's findings about the definition, and when it takes effect.
 func (q *preparing) judge(out *api.Prepared, d *libvirt.Definition, doc string, rule model.VMRule) error {
 	if q.Undo {
 		if len(out.Changes) > 0 {
@@ -184,7 +184,7 @@ func (q *preparing) judge(out *api.Prepared, d *libvirt.Definition, doc string, 
 	return nil
 }
 
-// effect says when a new definition counts.
+// effect returns when a new definition takes effect.
 func effect(d *libvirt.Definition) string {
 	switch {
 	case d.Running:
@@ -195,7 +195,7 @@ func effect(d *libvirt.Definition) string {
 	return "at its next start"
 }
 
-// PrepareOffline does what a request to a daemon would, without one: it reads an api.Prepare and writes a list of api.Prepared.
+// PrepareOffline serves a request without a daemon: it reads an api.Prepare and writes a list of api.Prepared.
 func PrepareOffline(ctx context.Context, path string, r io.Reader, w io.Writer) error {
 	var asked api.Prepare
 	if err := json.NewDecoder(r).Decode(&asked); err != nil {
@@ -218,7 +218,7 @@ func PrepareOffline(ctx context.Context, path string, r io.Reader, w io.Writer) 
 	return json.NewEncoder(w).Encode(out)
 }
 
-// preparer is that of a running daemon.
+// preparer returns the preparer of a running daemon.
 func (d *daemonState) preparer() *preparer {
 	return &preparer{
 		virt: d.host.virt, rules: func() model.Rules { return d.over.Over(d.host.conf.Load().Rules()) },

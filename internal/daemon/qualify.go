@@ -22,7 +22,7 @@ import (
 	"sluice/internal/model"
 )
 
-// qualifyOptions are those of --qualify.
+// qualifyOptions are the options of --qualify.
 type qualifyOptions struct {
 	pf      string
 	vm      string
@@ -31,14 +31,14 @@ type qualifyOptions struct {
 	restore bool
 }
 
-// How long it waits.
+// Waiting times.
 const (
 	asideWithin    = 90 * time.Second // for the daemon: a move under way may have to end first
 	asideEvery     = 300 * time.Millisecond
 	countersWithin = 5 * time.Second
 )
 
-// printQualify tries out a PF and prints the report. It says what it is doing on progress.
+// printQualify tests a PF and prints the report. It reports its steps on progress.
 func printQualify(ctx context.Context, w, progress io.Writer, o Options, q qualifyOptions) error {
 	outliveReaders()
 	c, err := load(o.Config)
@@ -86,11 +86,11 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 	return json.NewEncoder(w).Encode(report)
 }
 
-// outliveReaders lets what is under way go on when nobody reads any more what it prints (`| head`): the signal would end the
-// process before it has put everything back.
+// outliveReaders ignores SIGPIPE, so that a run continues when its output is no longer read (`| head`): the signal would end the
+// process before it has restored everything.
 func outliveReaders() { signal.Ignore(syscall.SIGPIPE) }
 
-// free lists the VFs of a PF that are in the pool and that nobody uses, after a fresh look.
+// free lists the unused VFs of a PF that are in the pool, from a fresh Snapshot.
 func (h *host) free(ctx context.Context, pf string) (out []model.VF, err error) {
 	h.source.Invalidate()
 	snap, err := h.source.Snapshot(ctx)
@@ -109,10 +109,10 @@ func (h *host) free(ctx context.Context, pf string) (out []model.VF, err error) 
 	return out, nil
 }
 
-// setAside waits until the daemon of this host, if there is one, shows the VFs as set aside and moves none of them.
+// setAside waits until the host's daemon, if there is one, shows the VFs as set aside and moves none of them.
 func setAside(ctx context.Context, stateDir, socket string, ids []model.VFID) error {
 	if l := (&locks{}); !daemonRuns(stateDir) && !l.enforced() {
-		return nil // one that starts now reads the journal first
+		return nil // a daemon that starts now reads the journal first
 	}
 	ctx, cancel := context.WithTimeout(ctx, asideWithin)
 	defer cancel()
@@ -142,7 +142,7 @@ func asideSeen(ctx context.Context, client *client.Client, ids []model.VFID) err
 			return fmt.Errorf("it shows VF %s as %s %s", id, v.Owner, strings.TrimSpace(v.Holder+" "+v.OwnerWhy))
 		}
 	}
-	// Moves that begin from here on are planned by a daemon that has seen them set aside.
+	// The daemon plans later moves after it has seen the VFs set aside.
 	plan, err := client.Plan(ctx)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func asideSeen(ctx context.Context, client *client.Client, ids []model.VFID) err
 	return nil
 }
 
-// restoreQualify puts back what one that was killed has left.
+// restoreQualify restores what a killed run has left.
 func restoreQualify(ctx context.Context, w io.Writer, o Options) error {
 	outliveReaders()
 	c, err := load(o.Config)

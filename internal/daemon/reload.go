@@ -16,13 +16,13 @@ import (
 	"sluice/internal/model"
 )
 
-// reload reads the config again. Either all of it counts from now on, but for the keys
-// that the notes name, or none. The notes are what a person must know about what follows.
+// reload reads the config again. Either all of it applies from now on, except the keys that the notes name, or none. The notes
+// tell the user about the consequences.
 func (d *daemonState) reload() (notes []string, err error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReloading)
-	defer daemon.SdNotify(false, daemon.SdNotifyReady) //nolint:errcheck // nobody may be listening
+	defer daemon.SdNotify(false, daemon.SdNotifyReady) //nolint:errcheck // there may be no listener
 	c, err := load(d.o.Config)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (d *daemonState) reload() (notes []string, err error) {
 	return notes, nil
 }
 
-// leaving says what becomes of the VFs that VMs hold and that are Sluice's to hand out no more.
+// leaving describes what happens to VFs that VMs hold and that are no longer in the pool.
 func leaving(v *model.View, pool observe.Pool, mode model.Mode) (notes []string) {
 	for i := range v.Snapshot.PFs {
 		pf := &v.Snapshot.PFs[i]
@@ -88,7 +88,7 @@ func leaving(v *model.View, pool observe.Pool, mode model.Mode) (notes []string)
 	return notes
 }
 
-// onHangup reloads at SIGHUP until the returned function is called.
+// onHangup reloads on SIGHUP until the returned function is called.
 func (d *daemonState) onHangup(ctx context.Context) func() {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)

@@ -22,11 +22,11 @@ import (
 	"sluice/internal/model"
 )
 
-// maxReport bounds a report's file: one takes about 6 KB.
+// maxReport bounds the size of a report's file, in bytes; one takes about 6 KB.
 const maxReport = 1 << 20
 
-// reports are what `sluice qualify --save` has found out about the PFs of the config. Those that are about another
-// driver, firmware or kernel do not count.
+// reports are the results of `sluice qualify --save` for the PFs of the config. Results for another driver, firmware or kernel
+// are ignored.
 type reports struct {
 	facts    map[string]qualify.Facts // by PF
 	counting []api.Qualification
@@ -51,7 +51,7 @@ func saveReport(stateDir string, q *api.Qualification) error {
 	return nil
 }
 
-// readReport reads one; nil: there is none.
+// readReport reads a PF's report; nil if there is none.
 func readReport(stateDir, pf string) (*api.Qualification, error) {
 	text, err := input.Read(reportPath(stateDir, pf), maxReport)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,12 +70,12 @@ func readReport(stateDir, pf string) (*api.Qualification, error) {
 	return q, nil
 }
 
-// readReports reads those of the config's PFs. If one cannot be read, doctor says so: the daemon works without.
+// readReports reads the reports of the config's PFs. If one cannot be read, doctor says so: the daemon works without it.
 func (h *host) readReports(ctx context.Context, c *config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, leftWithin)
 	defer cancel()
 	r := &reports{facts: map[string]qualify.Facts{}}
-	pfs, _ := h.kernel.PFs(ctx) // what goes wrong here every look at the host tells
+	pfs, _ := h.kernel.PFs(ctx) // every Snapshot reports this error
 	for i := range pfs {
 		pf := &pfs[i].PF
 		if !slices.ContainsFunc(c.PFs, func(x config.PF) bool { return x.Name == pf.Name }) {
@@ -101,22 +101,22 @@ func (h *host) readReports(ctx context.Context, c *config.Config) {
 	h.reports.Store(r)
 }
 
-// measured puts what was measured in the place of what is assumed.
+// measured replaces assumptions about a PF by measured values.
 func (h *host) measured(pf *model.PF) {
 	if f, ok := h.reports.Load().facts[pf.Name]; ok {
 		f.Over(pf)
 	}
 }
 
-// examine is doctor's, with what there is to say of reports and of VFs that are set aside.
+// examine adds problems with reports and with VFs that are set aside to doctor's.
 func (h *host) examine(s *model.Snapshot) []model.Problem {
 	return slices.Concat(doctor.Examine(s), h.reports.Load().problems, h.reserved.problems())
 }
 
-// lostParam is the policies' parameter that reports have a figure for.
+// lostParam is the policy parameter for which reports have a value.
 const lostParam = "lost_s"
 
-// rules are the config's, with what was measured where it says nothing.
+// rules returns the config's rules, with measured values where the config has none.
 func (h *host) rules(c *config.Config) model.Rules {
 	rules := c.Rules()
 	r := h.reports.Load()
@@ -143,7 +143,8 @@ func measuredRules(rules model.Rules, list []api.Qualification, known []model.Pa
 	return rules
 }
 
-// worthProblems says that packets are to count by what they cost the host, and why all count the same nevertheless.
+// worthProblems explains why packets of all sizes have the same value although they are configured to count by their cost to the
+// host.
 func worthProblems(w *config.Worth, list []api.Qualification) []model.Problem {
 	cost, known := model.PacketCost{Packet: w.PacketCPU, Kilobyte: w.KilobyteCPU}, true
 	if cost == (model.PacketCost{}) {
@@ -163,7 +164,7 @@ func worthProblems(w *config.Worth, list []api.Qualification) []model.Problem {
 	return []model.Problem{p}
 }
 
-// holders says which domains have which PCI devices.
+// holders returns which domains have which PCI devices.
 func (h *host) holders(ctx context.Context) (map[model.PCIAddress]string, error) {
 	domains, err := h.virt.Domains(ctx)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"sluice/internal/model"
 )
 
-// reservedVFs knows which VFs `sluice qualify` has taken out of the pool.
+// reservedVFs tells which VFs `sluice qualify` has taken out of the pool.
 type reservedVFs struct {
-	path string // of its journal; "": not known
+	path string // of its journal; "": unknown
 	log  *slog.Logger
 	said string // the last error that was logged
 }
@@ -27,8 +27,8 @@ func newReserved(log *slog.Logger) reservedVFs {
 	return reservedVFs{path: measure.JournalPath(runDir, ns), log: log}
 }
 
-// look reads the journal afresh for each Snapshot: a missing file costs microseconds. If it cannot be read, any free VF
-// may be one of them.
+// look reads the journal again for each Snapshot, which costs microseconds if the file does not exist. If the journal cannot be
+// read, any free VF may be in it.
 func (r *reservedVFs) look() func(*model.VF) string {
 	j, err := measure.ReadJournal(r.path)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *reservedVFs) look() func(*model.VF) string {
 	}
 }
 
-// problems says what to do about a journal that cannot be read.
+// problems returns what to do about a journal that cannot be read.
 func (r *reservedVFs) problems() []model.Problem {
 	_, err := measure.ReadJournal(r.path)
 	if err == nil {
@@ -72,7 +72,7 @@ func (r *reservedVFs) problems() []model.Problem {
 	}}
 }
 
-// findLeftQualify is the code of a finding about VFs that are set aside by nobody who is at work.
+// findLeftQualify is the code of a finding about VFs that are still set aside though no qualification is running.
 const findLeftQualify = "left-qualify"
 
 func (r *reservedVFs) findings() []model.Finding {
@@ -84,7 +84,7 @@ func (r *reservedVFs) findings() []model.Finding {
 	return []model.Finding{{Code: findLeftQualify, Subject: "PF " + j.PF, Text: text, Remedy: "sluice qualify --restore"}}
 }
 
-// restoreReserved restores the VFs that a killed measurement left, at the start of a daemon that moves VFs.
+// restoreReserved restores the VFs that a killed measurement left, when a daemon in enforce mode starts.
 func (d *daemonState) restoreReserved(ctx context.Context, c *config.Config) {
 	if d.options(c).Mode != model.ModeEnforce || len(d.host.reserved.findings()) == 0 {
 		return

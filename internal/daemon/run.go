@@ -33,13 +33,13 @@ import (
 	"sluice/internal/model"
 )
 
-// host is the real host's adapters.
+// host holds the adapters of the real host.
 type host struct {
 	kernel  *kernel.Host
-	uplinks uplink.Set // what steers frames, of all kinds that there are
+	uplinks uplink.Set // all supported kinds of frame steering
 	virt    *libvirt.Conn
 	source  *observe.Source
-	guests  *guest.Collector // what guests say of themselves
+	guests  *guest.Collector // what guests report
 	shaper  *guest.Shaper    // nil: limits are not set in guests
 	conf    atomic.Pointer[config.Config]
 
@@ -51,8 +51,8 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	h := &host{}
 	h.conf.Store(c)
 	var err error
-	// A guest with a new VF sends through its virtio NIC until the VF has carrier, seconds
-	// after it listens on the VF: pins that its frames could move would send it deaf.
+	// A guest with a new VF sends through its virtio NIC until the VF has carrier, seconds after it listens on the VF. If these
+	// frames could move the pinned bridge entries, the guest's frames would go to the NIC on which it no longer listens.
 	if h.kernel, err = kernel.New(kernel.Options{Logger: log, StickyPins: true}); err != nil {
 		return nil, err
 	}
@@ -83,16 +83,16 @@ func (h *host) close() error {
 	return errors.Join(h.virt.Close(), h.kernel.Close())
 }
 
-// Options are those of sluiced's command line.
+// Options are the options of sluiced's command line.
 type Options struct {
 	Config  string     // path of sluice.yaml
-	Mode    model.Mode // overrides the config's, where it is set
-	Socket  string     // overrides api.socket, where it is set
+	Mode    model.Mode // overrides the config's if set
+	Socket  string     // overrides api.socket if set
 	Version string     // for logs, metrics and status
-	Lift    bool       // at the stop lift contracts too, whatever the config says
+	Lift    bool       // lift contracts too when stopping, whatever the config says
 }
 
-// Run is the daemon. It returns when ctx ends.
+// Run runs the daemon until ctx ends.
 func Run(ctx context.Context, o Options) error {
 	c, err := load(o.Config)
 	if err != nil {
@@ -113,7 +113,7 @@ func Run(ctx context.Context, o Options) error {
 	return d.run(ctx, c)
 }
 
-// checkWorld refuses a config with PFs that this host has not or whose VFs no VM could use.
+// checkWorld refuses a config with PFs that this host does not have or whose VFs no VM could use.
 func (h *host) checkWorld(ctx context.Context, c *config.Config) error {
 	pfs, err := h.kernel.PFs(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (h *host) checkWorld(ctx context.Context, c *config.Config) error {
 	return c.CheckWorld(host)
 }
 
-// daemonState is what a reload may change.
+// daemonState is the running daemon.
 type daemonState struct {
 	o        Options
 	host     *host
@@ -147,7 +147,7 @@ type daemonState struct {
 	vpf      *virtualpf.Manager
 	whatIf   *history.WhatIf
 	incoming *incoming
-	started  *config.Config // what counts of it counts until the end
+	started  *config.Config // the config at the start, for keys that need a restart
 
 	reloading sync.Mutex
 	locks     locks
@@ -155,7 +155,7 @@ type daemonState struct {
 
 func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	defer d.locks.close()
-	// A host can be repaired without a state_dir; the journal says what is wrong with it.
+	// A host can be repaired without a state_dir; the journal reports what is wrong with it.
 	if err := d.locks.state(c.StateDir); err != nil && !journal.Unusable(err) {
 		return err
 	}
@@ -230,7 +230,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	stop := d.onHangup(ctx)
 	defer stop()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	defer daemon.SdNotify(false, daemon.SdNotifyStopping) //nolint:errcheck // nobody may be listening
+	defer daemon.SdNotify(false, daemon.SdNotifyStopping) //nolint:errcheck // there may be no listener
 	if err := d.serve(ctx, server, dog); err != nil {
 		return err
 	}
@@ -246,14 +246,14 @@ func (d *daemonState) options(c *config.Config) loop.Options {
 	return o
 }
 
-// warn logs what the config asks for that does not do what one may expect.
+// warn logs settings of the config that may not have the expected effect.
 func warn(list []string, log *slog.Logger) {
 	for _, w := range list {
 		log.Warn(w)
 	}
 }
 
-// refreshing makes the next Snapshot read afresh what a Step has changed.
+// refreshing makes the next Snapshot read again what a Step has changed.
 type refreshing struct {
 	runner.Actuator
 	source *observe.Source
@@ -266,7 +266,7 @@ func (r *refreshing) Do(ctx context.Context, s model.Step) error {
 	return err
 }
 
-// serve runs the API beside the loops until either ends. Limits hold until the last move is over.
+// serve runs the API beside the loops until one of them ends. Limits are enforced until the last move is over.
 func (d *daemonState) serve(ctx context.Context, s *server.Server, dog *watchdog) error {
 	for _, a := range s.Addrs() {
 		d.log.Info("listening", "address", a.String())

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// poolOf is the config's list of VFs in observe's terms.
+// poolOf returns observe's pool from the config's list of VFs.
 func poolOf(c *config.Config) observe.Pool {
 	pool := observe.Pool{}
 	for _, pf := range c.PFs {
@@ -29,12 +29,12 @@ func poolOf(c *config.Config) observe.Pool {
 	return pool
 }
 
-// load reads the config, knowing which policies there are.
+// load reads the config and checks it against the existing policies.
 func load(path string) (*config.Config, error) {
 	return config.Load(path, config.Known{Policies: placement.Params(), Rounds: placement.Rounds, Packets: placement.Packets, Interval: placement.Interval, Allocators: bandwidth.Names()})
 }
 
-// loopOptions are the config's knobs in the loop's terms.
+// loopOptions returns the loop's options from the config.
 func loopOptions(c *config.Config) loop.Options {
 	o := loop.DefaultOptions
 	o.Mode = c.Mode
@@ -46,8 +46,7 @@ func loopOptions(c *config.Config) loop.Options {
 	return o
 }
 
-// observeOptions are the config's knobs in observe's terms. failover looks the rules up
-// afresh each time, so that a reload counts.
+// observeOptions returns observe's options from the config. failover looks the rules up each time, so that a reload takes effect.
 func observeOptions(c *config.Config, failover func(string, model.VMID) model.Failover) observe.Options {
 	o := observe.Options{Pool: poolOf(c), Failover: failover, Sample: c.Sample, AskEvery: c.GuestAgent.Every, AskFor: c.GuestAgent.Timeout}
 	if !c.GuestAgent.Enabled {
@@ -56,7 +55,7 @@ func observeOptions(c *config.Config, failover func(string, model.VMID) model.Fa
 	return o
 }
 
-// newLogger writes to w at the config's level, which can be changed later.
+// newLogger returns a logger that writes to w at a level that can be changed later.
 func newLogger(w io.Writer, format string, level *slog.LevelVar) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if format == "json" {
@@ -72,5 +71,5 @@ func setLevel(v *slog.LevelVar, text string) {
 	}
 }
 
-// staleAfter is the age at which the last look at the host makes the daemon unhealthy.
+// staleAfter is the age of the last Snapshot from which the daemon counts as unhealthy.
 func staleAfter(sample time.Duration) time.Duration { return max(30*time.Second, 10*sample) }

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/model"
 )
 
-// standing adds to Snapshots what stands on the host whichever process made it: dual paths, as of a move that was cut
-// short, limits of taps that no VM has, and ports of the embedded switch.
+// standing adds to Snapshots what exists on the host whichever process made it: dual paths, as left by a move that was cut short,
+// limits of taps that no VM has, and ports of the embedded switch.
 type standing struct {
 	runner.Source
 	uplinks dualPaths
@@ -20,7 +20,7 @@ type standing struct {
 	}
 }
 
-// dualPaths is the part of uplink.Set that reads them.
+// dualPaths is the part of uplink.Set that reads dual paths.
 type dualPaths interface {
 	DualPaths(ctx context.Context) ([]model.DualPath, error)
 	CheckDualPaths() error
@@ -57,7 +57,7 @@ func (s standing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	return snap, nil
 }
 
-// addDualPath shows a dual path at its NIC, or by itself if no NIC has its tap and MAC.
+// addDualPath adds a dual path to its NIC, or to the list of the Snapshot if no NIC has its tap and MAC.
 func addDualPath(snap *model.Snapshot, d *model.DualPath) {
 	for i := range snap.VMs {
 		for k := range snap.VMs[i].NICs {
@@ -70,7 +70,8 @@ func addDualPath(snap *model.Snapshot, d *model.DualPath) {
 	snap.DualPaths = append(snap.DualPaths, *d)
 }
 
-// addPorts shows the switch ports that no function of a virtual PF has; one whose programs others took off is set anew by itself.
+// addPorts adds the switch ports that belong to no function of a virtual PF. If others removed a function's programs, the virtual
+// PF controller attaches them again.
 func addPorts(snap *model.Snapshot, ports []model.SwitchPortState) {
 	if len(ports) == 0 {
 		return
@@ -89,7 +90,7 @@ func addPorts(snap *model.Snapshot, ports []model.SwitchPortState) {
 	}
 }
 
-// addLimited shows the limited taps that no NIC has; a NIC's own are what the bandwidth controller says of it.
+// addLimited adds the limited taps that belong to no NIC; for taps of NICs the bandwidth controller reports the limits.
 func addLimited(snap *model.Snapshot, taps []kernel.TapPolicy) {
 	if len(taps) == 0 {
 		return

@@ -22,7 +22,7 @@ import (
 	"sluice/internal/model"
 )
 
-// virtual makes the controller of virtual PFs.
+// virtual creates the controller of virtual PFs.
 func (d *daemonState) virtual(c *config.Config) error {
 	store, err := virtualpf.OpenStore(filepath.Join(c.StateDir, virtualpf.FileName))
 	if err != nil {
@@ -46,7 +46,7 @@ func (d *daemonState) virtual(c *config.Config) error {
 	return nil
 }
 
-// runVirtual drives it until ctx ends. Policies and links stay as they are.
+// runVirtual runs it until ctx ends. Policies and links stay as they are.
 func (d *daemonState) runVirtual(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.vpf.Runner.Run(ctx) })
@@ -55,7 +55,7 @@ func (d *daemonState) runVirtual(ctx context.Context) error {
 	return g.Wait()
 }
 
-// looker reads the world of virtual PFs.
+// looker reads the state of virtual PFs from the host.
 type looker struct {
 	domains interface {
 		Domains(ctx context.Context) ([]libvirt.Domain, error)
@@ -69,14 +69,14 @@ type looker struct {
 
 	mu    sync.Mutex
 	at    time.Time // when ports were read
-	seen  string    // of the functions then
+	seen  string    // the functions at that time
 	ports []model.SwitchPortState
 }
 
-// portsFor is how long switch ports may be those of the last look where nothing shows a change.
+// portsFor is how long the switch ports of the last read may be reused if no function has changed.
 const portsFor = 5 * time.Second
 
-// hostMACs says which interface of the host has each MAC.
+// hostMACs returns the host interface that has each MAC.
 func hostMACs() (map[model.MAC]string, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -91,9 +91,9 @@ func hostMACs() (map[model.MAC]string, error) {
 	return out, nil
 }
 
-// hostBoot tells this run of the host's kernel from others.
+// hostBoot returns an ID of this run of the host's kernel.
 func hostBoot() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it a VM's run is told by its taps alone
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it a VM's run is identified by its taps alone
 	return strings.TrimSpace(string(id))
 }
 
@@ -119,7 +119,8 @@ func (l *looker) World(ctx context.Context, fresh bool) (w vpf.World, err error)
 	return w, err
 }
 
-// runs names the run of each VM that has functions, and returns those as text, which is another one when anything about them has changed.
+// runs sets the run of each VM that has functions, and returns the functions as text, which differs whenever anything about them
+// has changed.
 func (l *looker) runs(ctx context.Context, vms []vpf.VM) (functions string, err error) {
 	has := func(n model.NIC) bool { return n.VirtualPF != "" }
 	if !slices.ContainsFunc(vms, func(vm vpf.VM) bool { return slices.ContainsFunc(vm.NICs, has) }) {
@@ -145,7 +146,7 @@ func (l *looker) runs(ctx context.Context, vms []vpf.VM) (functions string, err 
 	return functions, nil
 }
 
-// switchPorts reads the ports, or has them from the last time.
+// switchPorts reads the ports, or returns those of the last read.
 func (l *looker) switchPorts(ctx context.Context, functions string, fresh bool) ([]model.SwitchPortState, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,23 +161,23 @@ func (l *looker) switchPorts(ctx context.Context, functions string, fresh bool) 
 	return ports, err
 }
 
-// seenPorts has the switch ports that the controller of virtual PFs saw last, so that they are not read twice.
+// seenPorts returns the switch ports that the controller of virtual PFs read last, so that they are not read twice.
 type seenPorts struct {
 	*kernel.Host
 	runner *virtualpf.Runner
 }
 
-// SwitchPorts are those of the last look.
+// SwitchPorts returns the ports of the last read.
 func (s seenPorts) SwitchPorts(context.Context) ([]model.SwitchPortState, error) {
 	v, _ := s.runner.View()
 	if v.World == nil {
-		return nil, nil // why is said elsewhere
+		return nil, nil // the error is reported elsewhere
 	}
 	return v.World.Ports, nil
 }
 
-// run names the run of a VM's QEMU by the first of its taps, since the kernel gives no interface's number twice; "" where
-// none of them is known.
+// run identifies the run of a VM's QEMU by the lowest interface index of its taps, since the kernel never reuses one; "" if none
+// is known.
 func (l *looker) run(vm *model.VM, index map[string]int) string {
 	first := 0
 	for k := range vm.NICs {
@@ -190,7 +191,7 @@ func (l *looker) run(vm *model.VM, index map[string]int) string {
 	return fmt.Sprintf("%s/%d", l.boot, first)
 }
 
-// sharing adds to Snapshots what each function of a virtual PF has inside that, and what is wrong with virtual PFs.
+// sharing adds to Snapshots the SLA of each function within its virtual PF, and the problems of virtual PFs.
 type sharing struct {
 	runner.Source
 	vpf interface {
@@ -217,7 +218,7 @@ func (s sharing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	return snap, nil
 }
 
-// virtualProblems looks without a daemon at what of the virtual PFs is not as it was defined.
+// virtualProblems checks without a daemon which virtual PFs differ from their definitions.
 func virtualProblems(ctx context.Context, dir string, check func(context.Context, *model.VirtualPF) ([]model.Problem, error)) (out []model.Problem) {
 	store, err := virtualpf.OpenStore(filepath.Join(dir, virtualpf.FileName))
 	if err != nil {

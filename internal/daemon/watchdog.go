@@ -8,29 +8,30 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// watchdog tells systemd that the daemon is alive, at a pace that has nothing to do with how
-// often it looks at the host: as long as the loop takes calls, and looks at the host end.
+// watchdog tells systemd that the daemon is alive, as long as the loop accepts calls and observations of the host end. Its rate
+// is independent of the sampling period.
 type watchdog struct {
 	call func(ctx context.Context, f func(now time.Time)) error // runs f in the loop
 	ping func()
-	most time.Duration // that a look may take, with the wait before it
+	most time.Duration // maximum time for an observation, with the wait before it
 
-	looked atomic.Pointer[time.Time] // when the last look ended, good or bad; with the monotonic clock, since the other may be set
+	// looked is when the last observation ended, successful or not; with the monotonic clock, as the wall clock may be set.
+	looked atomic.Pointer[time.Time]
 }
 
-// looks returns how long it may take from the end of one look to that of the next, as
-// runner.Placement bounds it, with room for a busy machine.
+// looks returns the maximum time from the end of one observation to that of the next, as runner.Placement bounds it, with margin
+// for a busy machine.
 func looks(sample time.Duration) time.Duration {
 	return sample + max(10*sample, 10*time.Second) + 30*time.Second
 }
 
-// seen notes the end of a look. A long absence of libvirt must not get the daemon killed.
+// seen records the end of an observation, even a failed one: a long absence of libvirt must not get the daemon killed.
 func (w *watchdog) seen() {
 	now := time.Now()
 	w.looked.Store(&now)
 }
 
-// run pings three times in each period until ctx ends; 0 is no watchdog.
+// run pings three times in each period until ctx ends; period 0 means no watchdog.
 func (w *watchdog) run(ctx context.Context, period time.Duration) {
 	if period <= 0 {
 		return
@@ -48,18 +49,18 @@ func (w *watchdog) run(ctx context.Context, period time.Duration) {
 	}
 }
 
-// check pings if the loop takes a call within the time given and is not stuck in a look.
+// check pings if the loop accepts a call in time and is not stuck in an observation.
 func (w *watchdog) check(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	_ = w.call(ctx, func(now time.Time) { // an error leaves systemd without a ping, as it should
+	_ = w.call(ctx, func(now time.Time) { // on an error systemd gets no ping, as intended
 		if now.Sub(*w.looked.Load()) <= w.most {
 			w.ping()
 		}
 	})
 }
 
-// watchdogPeriod is what systemd allows between two pings, 0: it does not watch.
+// watchdogPeriod returns the maximum time that systemd allows between two pings, 0 if it does not watch.
 func watchdogPeriod() time.Duration {
 	d, _ := daemon.SdWatchdogEnabled(false)
 	return d

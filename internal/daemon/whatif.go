@@ -19,15 +19,14 @@ import (
 	"sluice/internal/edge/history"
 )
 
-// Bounds of the process that works out what other policies would have done: it gets what nobody else wants of one CPU.
+// Limits of the process that computes what other policies would have done: it gets only idle time of one CPU.
 const (
 	whatIfNice   = 19
 	whatIfMemory = "GOMEMLIMIT=200MiB"
 	whatIfCPUs   = "GOMAXPROCS=1"
 )
 
-// computeWhatIf has `sluice` work out what other policies would have done: what it takes to simulate a host is not part of
-// the daemon.
+// computeWhatIf runs `sluice` to compute what other policies would have done, as the simulator is not part of the daemon.
 func computeWhatIf(ctx context.Context, past *history.Past) ([]api.PolicyResult, error) {
 	path, err := findSluice()
 	if err != nil {
@@ -37,7 +36,7 @@ func computeWhatIf(ctx context.Context, past *history.Past) ([]api.PolicyResult,
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, path, "whatif", "--compute") //nolint:gosec // as found
+	cmd := exec.CommandContext(ctx, path, "whatif", "--compute") //nolint:gosec // path comes from findSluice
 	var out, text bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &text
 	cmd.Env = []string{whatIfMemory, whatIfCPUs}
@@ -55,7 +54,7 @@ func computeWhatIf(ctx context.Context, past *history.Past) ([]api.PolicyResult,
 	return list, nil
 }
 
-// findSluice is the path of sluice: beside this program, as both are installed, or in PATH.
+// findSluice returns the path of sluice: beside this program, as both are installed, or in PATH.
 func findSluice() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -74,16 +73,16 @@ func findSluice() (string, error) {
 	return path, nil
 }
 
-// runHumbly runs a command at the lowest priority and without the daemon's capabilities. Both are a thread's own, and a
-// child has those of the thread that started it. That thread ends with the goroutine, which never unlocks it; until then
-// it lives, since the child is killed when it ends.
+// runHumbly runs a command at the lowest priority and without the daemon's capabilities. Both are attributes of a thread, and a
+// child inherits those of the thread that starts it. The goroutine never unlocks that thread, so the thread ends with the
+// goroutine; it must live until then, since the child is killed when it ends.
 func runHumbly(cmd *exec.Cmd) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// The first thread does not end with its goroutine, and is what /proc shows of the daemon. While it
-			// is locked here, another goroutine has another thread.
+			// The main thread does not end with its goroutine, and /proc shows its attributes as the daemon's. While it is locked
+			// here, another goroutine runs on another thread.
 			done <- runHumbly(cmd)
 			runtime.UnlockOSThread()
 			return
