@@ -22,35 +22,35 @@ import (
 // How a scratch VM is measured.
 const (
 	scratchCycles  = 2                // plugs and unplugs
-	scratchFor     = 30 * time.Minute // after which its overrides end by themselves, whatever became of us
+	scratchFor     = 30 * time.Minute // after which its overrides expire, whatever happened to this process
 	scratchWithin  = 3 * time.Minute  // for a move
 	scratchTrips   = 100
 	scratchFlood   = time.Second
-	scratchUnder   = 16 // round trips under way in a flood
+	scratchUnder   = 16 // round trips in flight in a flood
 	streamEvery    = 20 * time.Millisecond
 	answerWithin   = 2 * time.Second
-	settle         = 3 * time.Second // after a move: guests go on looking for carrier
+	settle         = 3 * time.Second // after a move: guests keep looking for carrier
 	scratchReason  = "sluice qualify"
 	scratchHowLook = 200 * time.Millisecond
 )
 
-// scratchSizes are those of IP packets that FlexVF compares, or near.
+// scratchSizes are the IP packet sizes in bytes that FlexVF compares, or close to them.
 var scratchSizes = []int{64, 256, 512, 1024, 1472}
 
-// scratch has the daemon move a VM, which must run in enforce mode: so the moves are those that VMs see, with all that keeps
-// them safe. It is asked by overrides that end by themselves.
+// scratch has the daemon, which must run in enforce mode, move a VM, so that the moves are those that VMs get, with all their
+// safety measures. It requests them by overrides that expire.
 type scratch struct {
 	client *client.Client
 	vm     string
 	ping   *frames.Pinger
 	kernel *kernel.Host
-	qemu   int    // its process; 0: not known
-	noQEMU string // why
+	qemu   int    // PID; 0: unknown
+	noQEMU string // why qemu is unknown
 	say    func(string)
 	out    qualify.Scratch
 }
 
-// measureScratch measures with a VM. pf is the PF whose VFs are asked about.
+// measureScratch measures with a VM. pf is the PF whose VFs are tested.
 func measureScratch(ctx context.Context, client *client.Client, k *kernel.Host, pf, vm, address string, say func(string)) (*qualify.Scratch, error) {
 	s := &scratch{client: client, kernel: k, vm: vm, say: say, out: qualify.Scratch{VM: vm}}
 	at, err := s.check(ctx, pf, address)
@@ -68,7 +68,7 @@ func measureScratch(ctx context.Context, client *client.Client, k *kernel.Host, 
 	return &s.out, s.run(ctx, pf)
 }
 
-// check refuses what would disturb anybody else.
+// check refuses what would affect anybody else.
 func (s *scratch) check(ctx context.Context, pf, address string) (at netip.Addr, err error) {
 	st, err := s.client.Status(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *scratch) check(ctx context.Context, pf, address string) (at netip.Addr,
 	return at, fmt.Errorf("there is no VM %s", s.vm)
 }
 
-// room sees that no other VM would lose its VF for this.
+// room checks that no other VM would lose its VF.
 func (s *scratch) room(ctx context.Context, pf string, vm *api.VM) error {
 	vfs, err := s.client.VFs(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *scratch) room(ctx context.Context, pf string, vm *api.VM) error {
 	return fmt.Errorf("no VF of %s in network %s is free: a VM would have to give up its own", pf, vm.Network)
 }
 
-// addressOf is the VM's IPv4 address, by the host's ARP table where none is given.
+// addressOf returns the VM's IPv4 address, from the host's ARP table if none is given.
 func addressOf(given, mac string) (netip.Addr, error) {
 	if given != "" {
 		return netip.ParseAddr(given)
@@ -165,7 +165,7 @@ func (s *scratch) run(ctx context.Context, pf string) error {
 	return nil
 }
 
-// ask overrides what the daemon decides about the VM, for a time.
+// ask overrides the daemon's decisions about the VM, for a limited time.
 func (s *scratch) ask(ctx context.Context, verb api.Verb) error {
 	r := api.Request{VM: s.vm}
 	if verb.Overrides() {
@@ -175,7 +175,7 @@ func (s *scratch) ask(ctx context.Context, verb api.Verb) error {
 	return err
 }
 
-// letGo leaves the VM to the daemon again, whatever happened.
+// letGo returns the VM to the daemon's decisions, whatever happened.
 func (s *scratch) letGo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -184,7 +184,7 @@ func (s *scratch) letGo(ctx context.Context) {
 	}
 }
 
-// await waits until the VM is on the path and no move of it is under way.
+// await waits until the VM is on the given path and none of its moves is under way.
 func (s *scratch) await(ctx context.Context, vf bool, pf string) error {
 	ctx, cancel := context.WithTimeout(ctx, scratchWithin)
 	defer cancel()
@@ -203,7 +203,7 @@ func (s *scratch) await(ctx context.Context, vf bool, pf string) error {
 	}
 }
 
-// move has the VM moved while a stream of round trips goes on.
+// move has the VM moved during a stream of round trips.
 func (s *scratch) move(ctx context.Context, plug bool, pf string) error {
 	m := qualify.Move{Plug: plug, Rate: 1 / streamEvery.Seconds()}
 	verb, kind := api.VerbRelease, api.MoveUnplug
@@ -239,7 +239,7 @@ func (s *scratch) move(ctx context.Context, plug bool, pf string) error {
 	return nil
 }
 
-// took is how long a move and its steps took.
+// took returns the durations of a move and of its steps.
 func took(m *api.MoveReport) (time.Duration, map[string]time.Duration) {
 	steps := map[string]time.Duration{}
 	for i := range m.StepTimes {
@@ -253,7 +253,7 @@ func took(m *api.MoveReport) (time.Duration, map[string]time.Duration) {
 	return m.Ended.Sub(m.Started), steps
 }
 
-// carry measures the path that the VM is on, for each size.
+// carry measures the VM's current path with each packet size.
 func (s *scratch) carry(ctx context.Context, vf bool) {
 	for _, size := range scratchSizes {
 		s.say(fmt.Sprintf("round trips of %d bytes to %s, VF: %v", size, s.vm, vf))
@@ -275,7 +275,7 @@ func (s *scratch) carry(ctx context.Context, vf bool) {
 	}
 }
 
-// cost is the CPU time that the VM's threads on the host take while something is done, or why that is not known.
+// cost returns the CPU time that the VM's threads on the host use while do runs, or why it is unknown.
 func (s *scratch) cost(ctx context.Context, do func()) (cpu time.Duration, why string) {
 	if s.qemu == 0 {
 		do()
