@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// memory is a journal that can refuse.
+// memory is a journal that can be made to fail.
 type memory struct {
 	open []string
 	err  error
@@ -31,8 +31,8 @@ func (j *memory) End(m model.Move) error {
 	return nil
 }
 
-// move has a Step for each word; a word's marks are its Flow: "<" retries from the Step
-// before, "~" waits, "^" turns, a digit is the number of the undo list.
+// move returns a Move with a Step for each word. The marks after a word set its Flow: "<" retries from the previous Step, "~"
+// waits, "^" turns, "!" skips the next Step, and a digit is the number of the undo list.
 func move(vm, words string, undo ...string) model.Move {
 	m := model.Move{VM: model.VMID(vm), Steps: steps(vm, words), Gone: steps(vm, "sweep")}
 	for _, u := range undo {
@@ -63,8 +63,8 @@ func steps(vm, words string) (out []model.Step) {
 	return out
 }
 
-// play works a Move off. script says how tries end: "step:error" words, each used once,
-// where error is no, never, gone or guest; all others work.
+// play runs a Move to its end. script lists how tries end, as "step:error" words, each used once, where error is no, never, gone
+// or guest; all other tries succeed.
 func play(t *testing.T, e *Executor, m model.Move, script string) (did string, last *Run) {
 	t.Helper()
 	todo := strings.Fields(script)
@@ -124,7 +124,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// Retries come after one delay, two, four and so on; in between nothing is due.
+// Retries follow after one delay, two, four and so on; in between nothing is due.
 func TestDelayDoubles(t *testing.T) {
 	e := New(Options{Retries: 4, Delay: time.Second}, &memory{})
 	now := noon
@@ -155,9 +155,9 @@ func TestCancel(t *testing.T) {
 		name   string
 		steps  string
 		at     int   // cancelled while this Step is under way
-		result error // of that
+		result error // of that Step
 		giveUp bool
-		want   string // what is done after it
+		want   string // what is done after that
 	}{
 		{"after the Step under way", "a^1 b^1 c", 0, nil, false, "x"},
 		{"though it fails", "a^1 b^1 c", 0, no, false, "x"},
@@ -175,7 +175,7 @@ func TestCancel(t *testing.T) {
 		if id := e.Cancel(noon, r, why); (id == s.ID) != c.giveUp || (id != 0) != c.giveUp {
 			t.Errorf("%s: give up %d, Step %d is under way", c.name, id, s.ID)
 		}
-		e.Cancel(noon, r, why) // twice is once
+		e.Cancel(noon, r, why) // a second call has no effect
 		e.Finish(noon, s.ID, c.result)
 		did := ""
 		for due := e.Due(noon); len(due) > 0; due = e.Due(noon) {
@@ -191,7 +191,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A Move that is being taken back already is taken back from where it was.
+// Cancelling a Move that is being undone changes nothing.
 func TestCancelWhileUndoing(t *testing.T) {
 	e := New(Options{}, &memory{})
 	s, _ := e.Begin(noon, move("vm", "a^1", "x^1 y"))
@@ -218,7 +218,7 @@ func TestOptionsCountFromTheNextResultOn(t *testing.T) {
 	}
 }
 
-// Between two tries nothing is under way: the Move is taken back at once.
+// Between two tries nothing is under way, so the Move is undone at once.
 func TestCancelBetweenTries(t *testing.T) {
 	e := New(Options{Retries: 2, Delay: time.Hour}, &memory{})
 	s, _ := e.Begin(noon, move("vm", "a^1", "x"))
@@ -257,7 +257,7 @@ func TestJournal(t *testing.T) {
 	if e.Finish(noon, s.ID+99, nil) != nil {
 		t.Error("took the result of a Step it does not know")
 	}
-	j.open = append(j.open, "a", "b") // as an earlier run left it; b is not the journal's
+	j.open = append(j.open, "a", "b") // as an earlier run left it; b is not journaled
 	if e.Finish(noon, due[0].ID, nil) == nil || e.Finish(noon, s.ID, nil) == nil || !slices.Equal(j.open, []string{"c", "b"}) {
 		t.Errorf("both ended, the journal has %v", j.open)
 	}
@@ -266,7 +266,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// The Step that failed for good is named, and none where none did.
+// Failed is the Step that failed for good; it is zero if none did.
 func TestFailed(t *testing.T) {
 	for script, want := range map[string]model.StepKind{"": "", "b:no": "", "b:never": "b", "b:never c:never": "b", "c:no c:no c:no": "c"} {
 		e := New(Options{Retries: 2, Delay: time.Second}, &memory{})
@@ -315,7 +315,7 @@ func TestEveryMoveEnds(t *testing.T) {
 	}
 }
 
-// With many retries allowed a Move would wait for days, and its Subject with it.
+// Without the bound, a Move with many retries, and its Subject with it, would wait for days.
 func TestDelayIsBounded(t *testing.T) {
 	e := New(Options{Retries: 20, Delay: time.Second}, &memory{})
 	s, err := e.Begin(noon, move("a", "one"))

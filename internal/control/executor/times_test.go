@@ -10,15 +10,15 @@ import (
 	"sluice/internal/model"
 )
 
-// Times tell what was tried when: a retry is a try more, a retry that begins before the Step
-// that failed begins those Steps anew, and what is taken back follows.
+// Times record what was tried when: a retry counts as another try, a retry that begins before the failed Step begins those Steps
+// anew, and the undo follows.
 func TestTimes(t *testing.T) {
 	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 	no := errors.New("no")
 	for _, c := range []struct {
 		name    string
 		move    model.Move
-		results []error // one each second; what comes after that works
+		results []error // one each second; later ones succeed
 		want    []model.StepTime
 	}{
 		{"works", move("vm", "a b"), nil, []model.StepTime{
