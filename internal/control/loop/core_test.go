@@ -11,7 +11,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// memJournal is a Journal that can refuse.
+// memJournal is a Journal that can be made to fail.
 type memJournal struct {
 	begun int
 	asked int
@@ -27,7 +27,7 @@ func (j *memJournal) Begin(model.Move) error {
 }
 func (j *memJournal) End(model.Move) error { return nil }
 
-// hand drives a Core step by step on two VMs, a and b, with a VF each unless vfs says less.
+// hand drives a Core step by step on two VMs, a and b, with as many VFs as vfs says (2 by default).
 type hand struct {
 	*Core
 	book *memJournal
@@ -49,7 +49,7 @@ func newHand(t *testing.T, o Options) *hand {
 	return &hand{Core: c, book: j, t: t, now: noon, has: map[model.VMID]int{}, vfs: 2, edit: func(*model.Snapshot) {}}
 }
 
-// tick decides a second later on what is so then.
+// tick advances the time by a second and takes a Snapshot of the state.
 func (h *hand) tick() []model.Step {
 	h.now = h.now.Add(time.Second)
 	s := &model.Snapshot{Time: h.now, Read: h.now, PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, LinkUp: true, NumVFs: h.vfs}}}
@@ -73,7 +73,7 @@ func (h *hand) tick() []model.Step {
 	return h.Tick(h.now, s)
 }
 
-// do works Steps off; result says how each ends. It returns their kinds in order.
+// do runs Steps until none is left; result returns how each ends. It returns their kinds in order.
 func (h *hand) do(steps []model.Step, result func(model.Step) error) (did []string) {
 	for len(steps) > 0 {
 		s := steps[0]
@@ -117,7 +117,7 @@ func TestRepairWaitsForNobody(t *testing.T) {
 		t.Fatalf("first steps %v, want a's plug", steps)
 	}
 	h.edit = deaf
-	repair := h.tick() // a's plug of VF 0 goes on and takes the only hand
+	repair := h.tick() // a's plug of VF 0 continues and uses the only slot for moves
 	if len(repair) != 1 || repair[0].Kind != model.StepRouteToTap || repair[0].Subject.VM != "b" {
 		t.Errorf("b is cut off while a moves; steps begun: %v", repair)
 	}
@@ -177,7 +177,7 @@ func TestMoveThatWorkedAfterARetryIsNoFailure(t *testing.T) {
 	}
 }
 
-// A View that was handed out shows a move as it was then.
+// A published View keeps showing a move as it was at that time.
 func TestViewsKeepTheTimesOfSteps(t *testing.T) {
 	h := newHand(t, Options{Parallel: 1, Retries: 1})
 	h.vfs = 1
@@ -196,7 +196,7 @@ func TestVMGivesUpOneVFBeforeItGetsAnother(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.has = map[model.VMID]int{"a": 0, "b": 1}
 	h.vfs = 3
-	h.edit = func(s *model.Snapshot) { // a's VF is on a PF of its own, whose link is down
+	h.edit = func(s *model.Snapshot) { // a's VF is on another PF, whose link is down
 		dead := s.PFs[0]
 		dead.Name, dead.LinkUp, dead.SelfFDB = "pf1", false, nil
 		dead.VFs = []model.VF{s.PFs[0].VFs[0]}
@@ -255,7 +255,7 @@ func TestAskedRepairsAreNotForgotten(t *testing.T) {
 	}
 }
 
-// A VM that goes before any Snapshot shows it with its VF leaves that set up.
+// A VM that vanishes before any Snapshot shows it with its VF leaves that VF configured.
 func TestClearsTheVFOfAVMThatWentRightAfterItsPlug(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.do(h.tick(), works)
@@ -268,7 +268,7 @@ func TestClearsTheVFOfAVMThatWentRightAfterItsPlug(t *testing.T) {
 	}
 }
 
-// A guest that does not use its VF loses it, also when all workers were busy at first.
+// A guest that does not use its VF loses it, even if no move could start at first.
 func TestUnusedVFIsTakenLater(t *testing.T) {
 	h := newHand(t, Options{Parallel: 1, Backoff: time.Second, BackoffMax: time.Minute})
 	h.has = map[model.VMID]int{"a": 0}
@@ -316,7 +316,7 @@ func TestGuestThatDidNotUseItsVFRests(t *testing.T) {
 	}
 }
 
-// oneAtATime checks that a VM is not plugged twice at a time, and no NIC moved or repaired so.
+// oneAtATime checks that no VM has two moves at once, and no NIC two moves or repairs.
 func oneAtATime(t *testing.T, active []model.MoveStatus) {
 	t.Helper()
 	moves, nics := map[model.VMID]bool{}, map[model.NICID]bool{}
@@ -332,8 +332,8 @@ func oneAtATime(t *testing.T, active []model.MoveStatus) {
 	}
 }
 
-// A VM with several NICs has its moves one after the other, each NIC rests for itself after
-// a failure, and what one of them has stays while another moves.
+// The moves of a VM with several NICs run one after the other, each NIC backs off separately after a failure, and each keeps its
+// VF while another one moves.
 func TestSeveralNICsOfAVM(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4, Backoff: time.Hour, BackoffMax: time.Hour})
 	held := map[string]int{} // by NIC of a

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Whatever a recording says that a Core knew, the Core refuses it or works with it, and
-// what it writes down of what it then knows can be recalled.
+// Whatever Memory a recording contains, the Core either refuses it or works with it, and the Memory that it writes afterwards can
+// be recalled.
 func FuzzMemory(f *testing.F) {
 	policies := placement.Names()
 	for i, policy := range policies {
@@ -37,7 +37,7 @@ func FuzzMemory(f *testing.F) {
 		work(c)
 		text, err := json.Marshal(c.Memory())
 		if err != nil {
-			return // numbers beyond what JSON can say
+			return // numbers that JSON cannot express
 		}
 		var kept Memory
 		if err := json.Unmarshal(text, &kept); err != nil {
@@ -60,7 +60,7 @@ func newCore(t testing.TB, policy string) *Core {
 	return c
 }
 
-// work lets a Core decide on two VMs and a VF. Its moves all fail: there is no journal.
+// work lets a Core decide on two VMs and a VF. Its moves all fail, as there is no journal.
 func work(c *Core) {
 	h := &hand{Core: c, now: noon, has: map[model.VMID]int{}, vfs: 1, edit: func(s *model.Snapshot) {
 		for i := range s.VMs {

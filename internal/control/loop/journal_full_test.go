@@ -8,8 +8,8 @@ import (
 	"sluice/internal/model"
 )
 
-// A disk that is full keeps VFs from being moved, not a VM that is cut off from being
-// repaired; and no VM has to rest for it.
+// A full disk stops VFs from being moved, but not a VM that is cut off from being repaired; and no VM has to back off because of
+// it.
 func TestRepairsNeedNoJournal(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4, Backoff: time.Hour, BackoffMax: time.Hour})
 	h.vfs = 1

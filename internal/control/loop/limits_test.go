@@ -7,14 +7,14 @@ import (
 	"sluice/internal/model"
 )
 
-// expected is a Plugs that lets every plug begin, and notes which were said to be next.
+// expected is a Plugs that lets every plug begin, and counts the calls of Expect.
 type expected map[model.NICID]int
 
 func (e expected) Expect(id model.NICID)                 { e[id]++ }
 func (expected) Plug(model.NICID) (uint64, string)       { return 0, "" }
 func (expected) Contained() (none []bandwidth.Contained) { return none }
 
-// Only a NIC whose plug can begin is said to be next. Those that wait in the queue are asked about, no more.
+// Expect is called only for a NIC whose plug can begin, not for those that wait in the queue.
 func TestOnlyTheNextPlugIsExpected(t *testing.T) {
 	h, p := newHand(t, Options{Parallel: 1}), expected{}
 	h.LimitPlugs(p)

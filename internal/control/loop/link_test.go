@@ -8,8 +8,8 @@ import (
 	"sluice/internal/model"
 )
 
-// A VF whose PF has no link cuts its NIC off, so its unplug comes before a plug of another NIC of the VM, and a plug that is in
-// its way is taken back.
+// A VF whose PF has no link cuts its NIC off, so its unplug comes before a plug of another NIC of the VM, and a plug that delays
+// it is undone.
 func TestUnplugWithoutLinkComesFirst(t *testing.T) {
 	plug := model.Move{Kind: model.MovePlug, VM: "a", NIC: "ua-0", VF: model.VFID{PF: "pf0", Index: 0}, Steps: []model.Step{{
 		Kind: model.StepSetMAC, Subject: model.Subject{VM: "a"}, Flow: model.Flow{Turns: true},
@@ -53,7 +53,7 @@ func TestUnplugWithoutLinkComesFirst(t *testing.T) {
 		}
 	}
 
-	// The NIC that leaves such a VF for another is not in its own way.
+	// A NIC that leaves such a VF for another does not delay itself.
 	core := &Core{snap: &model.Snapshot{PFs: []model.PF{{Name: "pf1"}}, VMs: []model.VM{
 		{ID: "a", NICs: []model.NIC{{Alias: "ua-1", VF: model.VFID{PF: "pf1"}, VFOwner: model.OwnerSluice}}},
 	}}}

@@ -18,13 +18,13 @@ func vmsOf(steps []model.Step) (vms []string) {
 	return vms
 }
 
-// A Snapshot older than the one in hand changes nothing, whatever it shows.
+// A Snapshot older than the current one changes nothing, whatever it shows.
 func TestLateSnapshotIsPassedOver(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.do(h.tick(), works)
 	h.tick()
 	target := h.target
-	h.edit = func(s *model.Snapshot) { // before the moves: nobody had a VF
+	h.edit = func(s *model.Snapshot) { // before the moves: no VM had a VF
 		s.Time, s.Read = noon, noon
 		s.VMs = s.VMs[:1]
 	}
@@ -37,12 +37,12 @@ func TestLateSnapshotIsPassedOver(t *testing.T) {
 	}
 }
 
-// What a move has done counts until a Snapshot that was read after it, and no longer.
+// The result of a move counts until a Snapshot that was read after it, and no longer.
 func TestMovesCountUntilTheyAreSeen(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	before := h.now
 	h.do(h.tick(), works)
-	h.has = map[model.VMID]int{} // as it was before, and then as it is again
+	h.has = map[model.VMID]int{} // as it was before the moves, and later as it is again
 	h.edit = func(s *model.Snapshot) { s.Read = before.Add(time.Second) }
 	if did := h.do(h.tick(), works); did != nil {
 		t.Errorf("on a Snapshot read before the moves: %v", did)
@@ -53,8 +53,7 @@ func TestMovesCountUntilTheyAreSeen(t *testing.T) {
 	}
 }
 
-// A VF that an unplug freed is given away at once, a VF that shows free while the unplug
-// still clears it is not.
+// A VF that an unplug freed is given out at once, but not a VF that shows as free while the unplug still clears it.
 func TestVFIsNotGivenWhileItIsBeingCleared(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.vfs, h.has = 1, map[model.VMID]int{"a": 0}
@@ -89,7 +88,7 @@ func TestVFIsNotGivenWhileItIsBeingCleared(t *testing.T) {
 	}
 }
 
-// While a VM is being repaired it keeps what it has.
+// While a VM is being repaired it keeps its VF.
 func TestRepairedVMKeepsItsVF(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.has = map[model.VMID]int{"a": 0, "b": 1}
@@ -116,7 +115,7 @@ func TestMovesUnderWayCount(t *testing.T) {
 	}
 }
 
-// What an earlier run left is finished by one that may change things, and only then.
+// Moves that an earlier run left are finished, but only in enforce mode.
 func TestLeftMovesAreFinished(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.has = map[model.VMID]int{"a": 0, "b": 1}
@@ -137,8 +136,7 @@ func TestLeftMovesAreFinished(t *testing.T) {
 	}
 }
 
-// A VF that could not be set up is given to nobody for a while; that its guest did not
-// take it is not the VF's fault.
+// A VF that could not be set up is given to no VM for a while. It is not the VF's fault if a guest did not use it.
 func TestBadVFRests(t *testing.T) {
 	for _, c := range []struct {
 		fails model.StepKind
@@ -163,7 +161,7 @@ func TestBadVFRests(t *testing.T) {
 	}
 }
 
-// A VM rests after each failure in a row twice as long, up to a bound.
+// A VM backs off twice as long after each further failure, up to a bound.
 func TestRestDoubles(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4, Backoff: 4 * time.Second, BackoffMax: 20 * time.Second})
 	h.vfs = 1
@@ -186,7 +184,7 @@ func TestRestDoubles(t *testing.T) {
 	}
 }
 
-// What is known of VMs goes with them, and only with them.
+// State about VMs is dropped when they are gone, and only then.
 func TestMemoriesGoWithTheirVMs(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4, Backoff: 24 * time.Hour, BackoffMax: 24 * time.Hour})
 	h.do(h.tick(), func(s model.Step) error {
@@ -215,7 +213,7 @@ func TestMemoriesGoWithTheirVMs(t *testing.T) {
 	}
 }
 
-// Moves' costs are means over what they took; a VM that had none yet has those of all.
+// Costs are means of what a VM's moves took; a VM that has had no moves has the mean of all.
 func TestCosts(t *testing.T) {
 	h := newHand(t, Options{})
 	at := func(kind model.MoveKind, vm model.VMID, took time.Duration) {

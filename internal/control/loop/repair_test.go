@@ -7,8 +7,8 @@ import (
 	"sluice/internal/model"
 )
 
-// A fault that comes back after each repair is somebody else's doing, or another
-// repair's: two that undo each other must not go on at every sample.
+// A fault that comes back after each repair is caused by somebody else, or by another repair: two that undo each other must not
+// continue at every sample.
 func TestRepairsThatAreUndoneAreDamped(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.has = map[model.VMID]int{"a": 0}

@@ -20,8 +20,7 @@ func failing(k model.StepKind, err error) func(model.Step) error {
 	}
 }
 
-// A guest that does not let go of the VF of a failed plug may use it yet: the VF keeps
-// its settings, MAC and all.
+// A guest that does not release the VF of a failed plug may still use it: the VF keeps its settings, including the MAC.
 func TestUndoLeavesAVFAloneThatIsStillInTheGuest(t *testing.T) {
 	for _, k := range []model.StepKind{model.StepDetach, model.StepWaitGone} {
 		h := newHand(t, Options{Parallel: 1})
@@ -38,7 +37,7 @@ func TestUndoLeavesAVFAloneThatIsStillInTheGuest(t *testing.T) {
 	}
 }
 
-// A VF whose move is still being taken back is not given to the next, free as it looks.
+// A VF whose move is still being undone is not given to the next VM, even if it looks free.
 func TestVFOfAMoveThatIsUndoneIsNotGivenOut(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4, Backoff: time.Hour, BackoffMax: time.Hour})
 	h.vfs = 1
@@ -64,8 +63,7 @@ func TestVFOfAMoveThatIsUndoneIsNotGivenOut(t *testing.T) {
 	}
 }
 
-// A Snapshot whose slow part was read before a move ended shows the world before it:
-// nothing may be decided on that.
+// A Snapshot whose slow part was read before a move ended shows the state before it: no decision may be based on it.
 func TestStaleSnapshotDoesNotUndoAMove(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.has = map[model.VMID]int{"b": 1}
@@ -83,13 +81,13 @@ func TestStaleSnapshotDoesNotUndoAMove(t *testing.T) {
 			t.Errorf("%s %s", r.VM, r)
 		}
 	}
-	h.edit = func(*model.Snapshot) {} // and now it shows that a has none: it is true
+	h.edit = func(*model.Snapshot) {} // now it shows that a has none, which is true
 	if did := h.do(h.tick(), works); !slices.Contains(did, "attach a") {
 		t.Errorf("a lost its VF: did %v", did)
 	}
 }
 
-// A VF that cannot be set up is no VF for anybody for a while.
+// A VF that cannot be set up is given to nobody for a while.
 func TestVFThatCannotBeSetUpIsNotGivenOut(t *testing.T) {
 	for _, k := range []model.StepKind{model.StepBindVFIO, model.StepSetVF, model.StepSetMAC} {
 		h := newHand(t, Options{Parallel: 4, Backoff: time.Minute, BackoffMax: time.Hour})
@@ -109,7 +107,7 @@ func TestVFThatCannotBeSetUpIsNotGivenOut(t *testing.T) {
 			t.Errorf("remembered for good: %v", h.badVFs)
 		}
 	}
-	// Where it is the guest's fault, the VF is as good as any.
+	// If it is the guest's fault, the VF can be used.
 	h := newHand(t, Options{Parallel: 4, Backoff: time.Minute, BackoffMax: time.Hour})
 	h.vfs = 1
 	h.do(h.tick(), failing(model.StepAttach, model.ErrPermanent))
@@ -118,7 +116,7 @@ func TestVFThatCannotBeSetUpIsNotGivenOut(t *testing.T) {
 	}
 }
 
-// A Snapshot that arrives after a newer one is counted and passed over.
+// A Snapshot that arrives after a newer one is counted and ignored.
 func TestLateSnapshotDecidesNothing(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4})
 	h.do(h.tick(), works)
@@ -126,7 +124,7 @@ func TestLateSnapshotDecidesNothing(t *testing.T) {
 	newest := h.View().Snapshot
 	h.edit = func(s *model.Snapshot) {
 		s.Time = s.Time.Add(-time.Hour)
-		s.VMs[0].NICs[0].Route = s.VMs[0].NICs[0].Tap // would be a repair
+		s.VMs[0].NICs[0].Route = s.VMs[0].NICs[0].Tap // would cause a repair
 		s.VMs[1].State = model.VMStopped
 	}
 	if steps := h.tick(); len(steps) > 0 {
@@ -143,7 +141,7 @@ func TestLateSnapshotDecidesNothing(t *testing.T) {
 	}
 }
 
-// Memories of VMs that have gone go too.
+// State about VMs that are gone is dropped.
 func TestMemoriesAreBoundedByTheVMsThere(t *testing.T) {
 	h := newHand(t, Options{Parallel: 4, Backoff: time.Hour, BackoffMax: time.Hour, RetryDelay: time.Millisecond})
 	h.vfs = 1
