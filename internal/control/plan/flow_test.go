@@ -6,8 +6,8 @@ import (
 	"sluice/internal/model"
 )
 
-// What an executor is told of each Step: from where to retry, where a cancelled Move may
-// turn round, what only waits, and what is the VF's fault.
+// WithUndo tells an executor for each Step where a retry begins, whether a cancelled Move can be undone, whether the Step only
+// waits, and whether the VF is to blame.
 func TestWithUndo(t *testing.T) {
 	s := world()
 	moves := Diff(s, target(s, model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}), nobody{}, DefaultTimeouts)

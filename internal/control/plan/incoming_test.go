@@ -14,7 +14,7 @@ func TestForIncoming(t *testing.T) {
 		change  func(s *model.Snapshot)
 		network string
 		taken   model.VFID
-		want    string // VF and Steps, or what the error says
+		want    string // VF and Steps, or the error
 	}{
 		{name: "a free VF", network: "br0", want: "pf0/1 bind-vfio set-vf add-self set-mac"},
 		{name: "a network that the XML does not name", want: "pf0/1 bind-vfio set-vf add-self set-mac"},
@@ -73,7 +73,7 @@ func TestForIncomingTwo(t *testing.T) {
 	}
 }
 
-// A VF that is kept for a NIC of a VM is that NIC's when its migration is tried again, and nobody else's.
+// A VF that is kept for a NIC of a VM goes to that NIC when its migration is retried, and to nobody else.
 func TestForIncomingAgain(t *testing.T) {
 	mac, other := model.MAC{2, 8}, model.MAC{2, 9}
 	second := model.VFID{PF: "pf0", Index: 2}
@@ -87,7 +87,7 @@ func TestForIncomingAgain(t *testing.T) {
 		{"for another VM", Kept{VM: "w", MAC: mac, Free: true}, "pf0/1"},
 		{"somebody else has it meanwhile", Kept{VM: "v", MAC: mac}, "pf0/1"},
 	} {
-		for _, shown := range []model.Owner{model.OwnerForeign, model.OwnerFree} { // free: no Snapshot since it is kept
+		for _, shown := range []model.Owner{model.OwnerForeign, model.OwnerFree} { // free: there has been no Snapshot since it is kept
 			s := world()
 			vf := s.PFs[0].VFs[1]
 			vf.ID, vf.Address, vf.Owner = second, "0000:01:10.4", shown

@@ -10,7 +10,7 @@ func limit(vm model.VMID, bits uint64) model.Limit {
 	return model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: "ua-0", Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: bits}}
 }
 
-// A plug sets the limit before the VF's MAC, from when on it carries frames.
+// A plug sets the limit before the VF's MAC, because the VF carries frames once it has the MAC.
 func TestPlugCarriesItsLimit(t *testing.T) {
 	s := world()
 	to := target(s, model.Assignment{VM: "a", NIC: "ua-0", VF: vf0}, model.Assignment{VM: "b", NIC: "ua-0", VF: vf1})

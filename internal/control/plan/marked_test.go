@@ -8,7 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// A marked list is a map from MAC to bool, whatever lists follow each other.
+// A marked list behaves like a map from MAC to bool, for any sequence of lists.
 func TestMarkedIsAMap(t *testing.T) {
 	macs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) model.MAC { return model.MAC{5: byte(rapid.IntRange(0, 5).Draw(t, "mac"))} }), 0, 6)
 	rapid.Check(t, func(t *rapid.T) {

@@ -22,7 +22,7 @@ type only model.VMID
 func (o only) VM(id model.VMID) bool   { return id == model.VMID(o) }
 func (o only) NIC(id model.NICID) bool { return o.VM(id.VM) }
 
-// onlyNIC has one NIC under way.
+// onlyNIC is a Busy with one NIC under way.
 type onlyNIC struct{ nic model.NICID }
 
 func (o onlyNIC) VM(id model.VMID) bool   { return id == o.nic.VM }
@@ -35,7 +35,7 @@ var (
 	vf1  = model.VFID{PF: "pf0", Index: 1}
 )
 
-// world has VM a, which holds vf0, VM b on virtio, and a free vf1.
+// world returns a Snapshot with VM a, which holds vf0, VM b on virtio, and a free vf1.
 func world() *model.Snapshot {
 	s := &model.Snapshot{Time: time.Unix(0, 0)}
 	s.PFs = []model.PF{{Name: "pf0", Network: "br0", Managed: true, NumVFs: 2, SelfFDB: []model.MAC{macB}, VFs: []model.VF{
@@ -178,7 +178,7 @@ func TestResume(t *testing.T) {
 		name string
 		move model.Move
 		now  func(*model.Snapshot)
-		want string // kind and first step; "" for nothing left to do
+		want string // kind and first step; "" if nothing is left to do
 	}{
 		{"an unplug is finished", unplugA, func(*model.Snapshot) {}, "unplug check-virtio"},
 		{"a VF that is out is cleaned", unplugA, func(s *model.Snapshot) { s.VMs[0].NICs[0].VF, s.PFs[0].VFs[0].Holder = model.NoVF, "" }, "repair add-self"},
@@ -333,7 +333,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A PF in a bond is behind the bond's port: entries name that, and so do Steps.
+// A PF in a bond is behind the bond's port: bridge entries name that port, and so do Steps.
 func TestBondedPF(t *testing.T) {
 	bonded := func() *model.Snapshot {
 		s := world()
@@ -367,7 +367,7 @@ func TestBondedPF(t *testing.T) {
 	}
 }
 
-// The bridge entry of a MAC whose VM has another tap now is not the old window's to remove.
+// If the VM of a MAC has another tap now, removing the old dual path must not remove the MAC's bridge entry.
 func TestStaleMirrorKeepsTheEntryOfItsVM(t *testing.T) {
 	for mac, want := range map[model.MAC]string{macB: "", {2, 9}: "pf0"} {
 		s := world()
@@ -379,10 +379,7 @@ func TestStaleMirrorKeepsTheEntryOfItsVM(t *testing.T) {
 	}
 }
 
-// What a VM leaves behind that ends by itself is repaired at once; what was there before
-// Sluice is left alone until somebody asks.
-// What is wrong with a NIC is found while another of its VM is under way, and its repair
-// needs not wait for that.
+// Faults of a NIC are found while another NIC of its VM has a move under way, and their repair need not wait for that move.
 func TestCheckBesideANICUnderWay(t *testing.T) {
 	for nic, want := range map[string]int{"ua-0": 0, "ua-1": 1} {
 		s := world()
@@ -399,6 +396,7 @@ func TestCheckBesideANICUnderWay(t *testing.T) {
 	}
 }
 
+// Leftovers of a VM that ends by itself are repaired at once; what was there before Sluice is left alone unless a user asks.
 func TestCheckFindsWhatAVMLeavesBehind(t *testing.T) {
 	var c Checker
 	c.Check(world(), nobody{}, DefaultTimeouts)
@@ -424,8 +422,8 @@ func TestCheckFindsWhatAVMLeavesBehind(t *testing.T) {
 	}
 }
 
-// The bridge entry of a holder that ends is removed at once, also when what the Snapshots
-// show of the bridge is older than the VM's end; and it is not taken for Sluice's for ever.
+// The bridge entry of a holder that ends is removed at once, even if the bridge state in the Snapshots is older than the VM's
+// end; later entries for its MAC are not taken for Sluice's.
 func TestCheckFindsTheEntryOfAHolderThatEnds(t *testing.T) {
 	var c Checker
 	at := func(sec int, pinned, late bool) (found []string) {
@@ -462,7 +460,7 @@ func TestCheckFindsTheEntryOfAHolderThatEnds(t *testing.T) {
 	}
 }
 
-// Each NIC of a VM has its own Moves; what somebody else attached to one is left alone.
+// Each NIC of a VM has its own Moves; a VF that somebody else attached to one is left alone.
 func TestSeveralNICs(t *testing.T) {
 	s := world()
 	vm := &s.VMs[0]
@@ -487,8 +485,7 @@ func TestSeveralNICs(t *testing.T) {
 	}
 }
 
-// PFs and VFs come and go under new names; what is remembered of them is bounded by those
-// that are there.
+// PFs and VFs come and go under new names; the state about them is bounded by those that exist.
 func TestCheckerForgetsWhatIsNotThere(t *testing.T) {
 	var c Checker
 	for i := range 500 {
@@ -506,7 +503,7 @@ func TestCheckerForgetsWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// With representors each VF has a port of its own: nothing is done to the PF's filters, and frames are sent to that port.
+// With representors each VF has its own port: the PF's filters are not changed, and frames are sent to that port.
 func TestRepresentorsNeedNoFilters(t *testing.T) {
 	s := world()
 	pf := &s.PFs[0]

@@ -6,7 +6,7 @@ import (
 	"sluice/internal/model"
 )
 
-// A Checker that is kept sees VMs that come, go and change their MACs.
+// A Checker that is reused notices VMs that come, go and change their MACs.
 func TestSharedMACsOverTime(t *testing.T) {
 	var c Checker
 	count := func(s *model.Snapshot) (n int) {
