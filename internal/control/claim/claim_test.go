@@ -42,7 +42,7 @@ func (t *table) judge(port Figure, hs ...Holder) []model.Traffic {
 	return t.l.Judge(t.now, "pf0", port, hs)
 }
 
-// held counts the seconds in which a VM was believed to move at least so much.
+// held counts the seconds in which the first VM was believed to move at least that much.
 func (t *table) held(seconds int, least float64, port Figure, hs ...Holder) int {
 	n := 0
 	for range seconds {
@@ -59,7 +59,7 @@ func TestTimeThatAClaimIsBelieved(t *testing.T) {
 	for name, c := range map[string]struct {
 		port, irq Figure
 		claim     float64
-		want      float64 // seconds for each one on virtio
+		want      float64 // seconds per second on virtio
 	}{
 		"nothing supports it":                {nothing, nothing, 100e3, 5},
 		"room at the port, no interrupts":    {rate(100e3), rate(1), 100e3, 1},
@@ -81,7 +81,7 @@ func TestTimeThatAClaimIsBelieved(t *testing.T) {
 	}
 }
 
-// A claim never counts for more than its proof, and the rest of what the port carried.
+// A claim never counts for more than its proof and what the port carried beyond the other claims.
 func TestBoastIsCut(t *testing.T) {
 	tb := newTable()
 	for range 60 {
@@ -108,7 +108,7 @@ func TestHonestVMIsBelieved(t *testing.T) {
 	}
 }
 
-// Silence is worth less than a claim: what was last seen stands for half a minute, and soon fades.
+// Silence counts for less than a claim: what was last seen counts for half a minute, and soon fades.
 func TestSilence(t *testing.T) {
 	tb := newTable()
 	tb.virtio(1, 100e3, 30)
@@ -129,8 +129,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// What had its VF before the ledger began is unknown for a minute, or until it speaks, and
-// believed for a while.
+// A VM that had its VF before the ledger was started is unknown for a minute, or until it reports, and believed for a while.
 func TestStart(t *testing.T) {
 	tb := newTable()
 	silent := Holder{Key: key(1), Claim: model.Traffic{Note: "no answer"}}
@@ -149,9 +148,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// Whatever the guests say and whatever interrupts they raise, alone or together, each is believed
-// at most the stated number of seconds for one on virtio, and what the witnesses support is
-// at most what the port carried.
+// Whatever the guests report and whatever interrupts they raise, alone or together, each is believed for at most the documented
+// number of seconds per second on virtio, and what the witnesses support is at most what the port carried.
 func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tb := newTable()
@@ -197,7 +195,7 @@ func TestBound(t *testing.T) {
 						supported += pps
 					}
 				}
-				if room := 1.25*2e6 + 2000; hasPort && supported > room+1e-3 { // sums of floats
+				if room := 1.25*2e6 + 2000; hasPort && supported > room+1e-3 { // the slack is for sums of floats
 					t.Fatalf("%v packets/s corroborated of at most %v", supported, room)
 				}
 			}
@@ -217,7 +215,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// A port's room goes to small claims first, and is never overdrawn.
+// The port's room goes to small claims first, and is never exceeded.
 func TestLevel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOf(rapid.Float64Range(0, 100)).Draw(t, "claims")
@@ -237,7 +235,7 @@ func TestLevel(t *testing.T) {
 	})
 }
 
-// Credit that was earned while idle is worth nothing after a flood.
+// Credit that was earned while nearly idle is worth nothing after a flood.
 func TestIdlingEarnsNothing(t *testing.T) {
 	tb := newTable()
 	tb.virtio(1, 10, 3600)

@@ -8,12 +8,12 @@ import (
 	"sluice/internal/model"
 )
 
-// shift is a PF with three VFs, of which one is used in turn by a liar, who moves nothing on it, and by an honest VM.
+// shift is a PF with three VFs. A liar, which moves nothing on its VF, and an honest VM take turns on one of them.
 type shift struct {
 	*table
 	liar     Holder
-	honest   []Holder // of the same VM each time: two that stay, and the one that takes turns with the liar
-	believed int      // seconds for which the liar was believed to move at least half of what it says
+	honest   []Holder // the same VMs each time: two that stay, and the one that takes turns with the liar
+	believed int      // seconds for which the liar was believed to move at least half of what it claims
 }
 
 const said = 70e3
@@ -26,7 +26,7 @@ func newShift() *shift {
 	return s
 }
 
-// flood has everybody earn on virtio.
+// flood lets all VMs earn credit on virtio.
 func (s *shift) flood(seconds int) {
 	for range seconds {
 		s.virtio(0, said, 1)
@@ -36,7 +36,7 @@ func (s *shift) flood(seconds int) {
 	}
 }
 
-// play passes time with the liar on the third VF, or the honest VM.
+// play passes time with the liar, or else the honest VM, on the third VF.
 func (s *shift) play(liar bool, seconds int) {
 	holders := s.honest
 	if liar {
@@ -60,8 +60,8 @@ func (s *shift) play(liar bool, seconds int) {
 	}
 }
 
-// A liar that forges interrupts and earns its credit again and again is believed less and less, since the port carries
-// no more when it has a VF.
+// A liar that forges interrupts and keeps earning credit is believed less and less, since the port carries no more when the liar
+// has a VF.
 func TestThePortFindsALiar(t *testing.T) {
 	s := newShift()
 	s.flood(120)
@@ -73,7 +73,7 @@ func TestThePortFindsALiar(t *testing.T) {
 		turns[i] = s.believed - before
 	}
 	t.Log("believed for", turns, "s of 600")
-	if last := turns[len(turns)-1]; last > 120 { // 60 s of floods earn 300 s of credit, and a second that the port denies costs 5
+	if last := turns[len(turns)-1]; last > 120 { // 60 s of floods earn 300 s of credit, and a second that the port does not confirm costs 5
 		t.Errorf("after a dozen turns it is believed for %d s of 600, want at most 120", last)
 	}
 }
@@ -96,7 +96,7 @@ func TestALiarMayMendItsWays(t *testing.T) {
 	}
 }
 
-// Claims of bursty loads that come late, and noise, make nobody doubted.
+// Noise, and late claims of bursty loads, make no VM doubted.
 func TestLateClaimsAreNotDoubted(t *testing.T) {
 	for seed := range uint64(10) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -126,7 +126,7 @@ func TestLateClaimsAreNotDoubted(t *testing.T) {
 	}
 }
 
-// A gap between two looks counts for a minute at most: what nobody looked at earns no credit and costs none.
+// A gap between two samples counts for a minute at most: time without samples earns no credit and costs none.
 func TestLongGaps(t *testing.T) {
 	tb := newTable()
 	tb.virtio(1, 100e3, 20)
@@ -142,7 +142,7 @@ func TestLongGaps(t *testing.T) {
 	}
 }
 
-// An interrupt stands for 64 packets, and what goes beyond that is not supported.
+// An interrupt accounts for 64 packets; the excess is not supported.
 func TestPacketsOfAnInterrupt(t *testing.T) {
 	for irq, proof := range map[float64]model.Proof{1600: model.ProofCorroborated, 1500: model.ProofGuest} { // 102,400 and 96,000 packets/s
 		tb := newTable()
@@ -153,7 +153,7 @@ func TestPacketsOfAnInterrupt(t *testing.T) {
 	}
 }
 
-// No packet is longer than a frame can be, whatever bytes the guest claims.
+// No packet is longer than a frame can be, however many bytes the guest claims.
 func TestBytesAreBoundedByFrames(t *testing.T) {
 	tb := newTable()
 	tb.virtio(1, 100e3, 60)
@@ -165,10 +165,10 @@ func TestBytesAreBoundedByFrames(t *testing.T) {
 	}
 }
 
-// A claim that costs more than the credit that is left is not believed for that step, and uses up the credit.
+// A claim that costs more than the remaining credit is not believed for that sample, and uses up the credit.
 func TestPriceAboveCredit(t *testing.T) {
 	tb := newTable()
-	tb.virtio(1, 100e3, 10) // 50 s of credit, less what a rising rate made worth less
+	tb.virtio(1, 100e3, 10) // 50 s of credit, less what a rising rate devalued
 	a := tb.l.accounts[key(1)]
 	if a.credit <= 0 || a.credit >= 50 {
 		t.Fatalf("it has %v s of credit", a.credit)
