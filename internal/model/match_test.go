@@ -18,9 +18,9 @@ func TestMatches(t *testing.T) {
 		{"web-[", uuidA, "web-1", false},
 		{uuidA, uuidA, "web-1", true},
 		{"AAAAAAAA-BBBB-4CCC-8DDD-EEEEEEEEEEEE", uuidB, "x", true},
-		{uuidA, uuidB, uuidA, false}, // a VM that is called like another's UUID
+		{uuidA, uuidB, uuidA, false}, // a VM whose name is another's UUID
 		{"*", uuidB, uuidA, true},
-		{uuidA[:35] + "?", uuidA, "web-1", false}, // no UUID, so a pattern on names
+		{uuidA[:35] + "?", uuidA, "web-1", false}, // not a UUID, so a pattern on names
 	} {
 		if got := Matches(c.pattern, VMID(c.id), c.name); got != c.want {
 			t.Errorf("%q on %s %q: %v", c.pattern, c.id, c.name, got)

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Every code that there is has its words in the table, and the short ones fit a column whatever the figures are.
+// Every code has an entry in the table, and the short texts fit a column whatever the values are.
 func TestEveryCodeHasItsWords(t *testing.T) {
 	source, err := os.ReadFile("reasons.go")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestEveryCodeHasItsWords(t *testing.T) {
 	}
 }
 
-// Scores have a unit: packets/s, but where a policy goes by time.
+// Scores have a unit: packets/s, unless a policy counts time.
 func TestScoreHasItsUnit(t *testing.T) {
 	for code, want := range map[Code]string{
 		CodeRank:    "holds a VF: p ranks it 1 of the 2 that get one, score 1.5k packets/s, price 2k packets/s",

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Field by field: run time, metadata, the first rule that matches, the class. Source names
-// what set something, and nothing else.
+// For each field the order is: run-time request, metadata, the first rule that matches, the class. Source names exactly those
+// that set something.
 func TestSLAIsThatOfTheNearest(t *testing.T) {
 	nic := NIC{Alias: "ua-net0", Network: "br0"}
 	rules := Rules{

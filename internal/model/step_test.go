@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Journal, recordings and API keep Steps as JSON: what comes back is what was written,
-// and payloads that a Step does not have are not in it.
+// Journal, recordings and API store Steps as JSON: decoding returns what was encoded, and the JSON omits payloads that a Step
+// does not have.
 func TestStepAsJSON(t *testing.T) {
 	vf := VFID{PF: "pf0", Index: 3}
 	vm := Subject{VM: "id-1", VMName: "one"}

@@ -55,7 +55,7 @@ func TestWorthOfLoad(t *testing.T) {
 	}
 }
 
-// A sensitivity is no weight: what bandwidth control goes by stays as it is.
+// A sensitivity is not a weight: the input of bandwidth control is not affected.
 func TestSensitivityIsNoPartOfAnSLA(t *testing.T) {
 	vm := &VM{ID: "a", Name: "web-1", NICs: []NIC{{Alias: "ua-net0"}}}
 	rules := Rules{
