@@ -40,7 +40,7 @@ func TestFileFilters(t *testing.T) {
 			t.Errorf("opened again: %s", d)
 		}
 	}
-	for range 5000 { // it does not grow with what happens
+	for range 5000 { // the file does not grow with the number of changes
 		b.Added(filter("pf0", 50))
 		b.Gone(filter("pf0", 50))
 	}
@@ -64,7 +64,7 @@ func TestFileFilters(t *testing.T) {
 	}
 }
 
-// What cannot be written is told once, and written when it can.
+// A failure to write is logged once, and the filters are written once that works again.
 func TestFileFiltersOnAFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "filters")
 	must(t, os.Mkdir(filepath.Dir(path), 0o750))

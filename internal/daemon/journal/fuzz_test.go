@@ -30,8 +30,7 @@ func (r *ram) Truncate(n int64) error      { r.data = r.data[:n]; return nil }
 func (r *ram) Sync() error                 { return nil }
 func (r *ram) Close() error                { return nil }
 
-// A journal that can be read can be written on, and then says what it said before and
-// what was written.
+// A journal that can be read can be appended to, and then contains what it contained before and what was appended.
 func FuzzJournal(f *testing.F) {
 	m := model.Move{Kind: model.MovePlug, VM: "a", VF: model.VFID{PF: "p", Index: 1}}
 	begin, _ := encodeLine(entry{Begin: &m})

@@ -27,7 +27,7 @@ func open(t *testing.T, path string) (*File, []model.Move) {
 	return j, left
 }
 
-// openLogged returns too what was logged at opening.
+// openLogged also returns what was logged when opening.
 func openLogged(t *testing.T, path string) (*File, []model.Move, string) {
 	t.Helper()
 	var log strings.Builder
@@ -66,13 +66,13 @@ func TestJournalRemembersWhatWasNotEnded(t *testing.T) {
 	}
 }
 
-// Moves are told apart by VM and VF.
+// Moves are identified by VM and VF.
 func TestJournalTellsMovesApart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j, _ := open(t, path)
 	one, two, three := someMove("a"), someMove("a"), someMove("b")
 	two.VF.Index = 7
-	for _, m := range []model.Move{one, two, three} { // one and two have the VM, one and three the VF
+	for _, m := range []model.Move{one, two, three} { // one and two share the VM, one and three the VF
 		must(t, j.Begin(m))
 	}
 	must(t, j.End(two))
@@ -100,7 +100,7 @@ func TestJournalDropsATornLine(t *testing.T) {
 		if !strings.Contains(log, "line 2: it ends in the middle") {
 			t.Fatalf("cut at %d: log %q", cut, log)
 		}
-		must(t, j.Begin(someMove("ccc"))) // not behind half a line
+		must(t, j.Begin(someMove("ccc"))) // not after half a line
 		_, left = open(t, path)
 		if d := cmp.Diff([]model.Move{someMove("a"), someMove("ccc")}, left); d != "" {
 			t.Fatalf("cut at %d and written again: %s", cut, d)
@@ -108,7 +108,7 @@ func TestJournalDropsATornLine(t *testing.T) {
 	}
 }
 
-// fullDisk takes half of what is written, or all of it and then does not sync.
+// fullDisk writes half of the data and fails, or writes all of it and fails to sync.
 type fullDisk struct {
 	file
 	half, unsynced bool
@@ -167,7 +167,7 @@ func TestJournalRefusesDamage(t *testing.T) {
 	}
 }
 
-// line is the journal's line of the beginning of a move.
+// line returns the journal's line for the beginning of a move.
 func line(t *testing.T, m model.Move) string {
 	t.Helper()
 	b, err := encodeLine(entry{Begin: &m})
@@ -175,7 +175,7 @@ func line(t *testing.T, m model.Move) string {
 	return string(b)
 }
 
-// Whichever bit of a line turns, the line is not taken for another one.
+// Whichever bit of a line flips, the line is not taken for another one.
 func TestJournalSeesEveryFlippedBit(t *testing.T) {
 	good := line(t, someMove("a"))
 	for i := range 8 * len(good) {
@@ -189,7 +189,7 @@ func TestJournalSeesEveryFlippedBit(t *testing.T) {
 
 func TestJournalLogsADamagedLastLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	last := strings.Replace(line(t, someMove("bb")), "plug", "plvg", 1) // JSON as before, but not what was written
+	last := strings.Replace(line(t, someMove("bb")), "plug", "plvg", 1) // still JSON, but not what was written
 	must(t, os.WriteFile(path, []byte(line(t, someMove("a"))+last), 0o600))
 	_, left, log := openLogged(t, path)
 	if d := cmp.Diff([]model.Move{someMove("a")}, left); d != "" {
@@ -203,7 +203,7 @@ func TestJournalLogsADamagedLastLine(t *testing.T) {
 	}
 }
 
-// What is no regular file is refused at once, and what is too long is not read.
+// A file that is not regular is refused at once, and one that is too long is not read.
 func TestJournalRefusesOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	must(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
@@ -232,7 +232,7 @@ func TestJournalRefusesToWriteWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// While something is always under way the file is never emptied, and stays small all the same.
+// While something is always under way the file is never emptied, but still stays small.
 func TestJournalStaysSmall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j, _ := open(t, path)
@@ -283,8 +283,8 @@ func starve(t *testing.T, n int) (feed func()) {
 	}
 }
 
-// The new file is in place though the directory could not be synced: what follows must
-// stand in it, not in the old one, which is gone.
+// If the new file is in place but the directory could not be synced, later entries must go to the new file, as the old one is
+// gone.
 func TestJournalServesOnAfterHalfARewrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j, _ := open(t, path)
@@ -319,7 +319,7 @@ func (r *recorder) Sync() error {
 	return r.file.Sync()
 }
 
-// The new file is on disk before it takes the place of the old one.
+// The new file is on disk before it replaces the old one.
 func TestRewriteIsSynced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j, _ := open(t, path)

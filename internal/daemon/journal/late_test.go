@@ -7,12 +7,11 @@ import (
 	"testing"
 )
 
-// A state_dir that cannot be used at the start keeps nobody from looking and repairing,
-// and is used once it can be.
+// A state_dir that cannot be used at the start does not prevent observing and repairing, and is used once it can be.
 func TestLate(t *testing.T) {
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "file")
-	must(t, os.WriteFile(blocked, nil, 0o600)) // no directory
+	must(t, os.WriteFile(blocked, nil, 0o600)) // not a directory
 	path := filepath.Join(blocked, "state", "journal")
 	log := slog.New(slog.DiscardHandler)
 	j, left, trouble, err := OpenLate(path, log)
