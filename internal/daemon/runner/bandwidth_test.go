@@ -18,7 +18,7 @@ import (
 	"sluice/internal/model"
 )
 
-// enforcer is a loop.Enforcer that notes what it is asked for.
+// enforcer is a loop.Enforcer that records its batches.
 type enforcer struct {
 	mu    sync.Mutex
 	slow  time.Duration
@@ -72,7 +72,7 @@ func (s *still) Read(_ context.Context, buf []bandwidth.Reading) ([]bandwidth.Re
 	return buf, nil
 }
 
-// runLimited runs both loops for a while over two holders with limits of their own, and then stops them.
+// runLimited runs both loops for 20 s over two VF holders with limits, and then stops them.
 func runLimited(t *testing.T, e *enforcer, mode model.Mode, more ...loop.Enforcer) (log string, limits *Bandwidth) {
 	t.Helper()
 	w := &world{has: map[model.VMID]bool{"a": true, "b": true}}
@@ -112,7 +112,7 @@ func (c *counted) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidt
 	return c.still.Read(ctx, buf)
 }
 
-// While nothing is promised or limited, counters are read once a second; a guarantee is kept from its first second on.
+// While nothing is guaranteed or limited, counters are read once per second; a guarantee is kept from its first second on.
 func TestQuietHostIsReadOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: 100 * time.Millisecond})
@@ -135,7 +135,7 @@ func TestQuietHostIsReadOnceASecond(t *testing.T) {
 		}{
 			{0, 9, 11, time.Second},
 			{1e9, 95, 101, 100 * time.Millisecond},
-			{0, 9, 25, time.Second}, // the limits that stand are lifted first
+			{0, 9, 25, time.Second}, // limits that are in place are lifted first
 		} {
 			w.Rules = model.Rules{}
 			if c.guarantee > 0 {
@@ -160,7 +160,7 @@ func TestQuietHostIsReadOnceASecond(t *testing.T) {
 	})
 }
 
-// An enforcer is asked for one batch at a time, however long that takes, and in the end everything is lifted.
+// An enforcer gets one batch at a time, however long it takes, and in the end everything is lifted.
 func TestLimitsAreAppliedOneBatchAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &enforcer{slow: 2500 * time.Millisecond}
@@ -181,7 +181,7 @@ func TestLimitsAreAppliedOneBatchAtATime(t *testing.T) {
 	})
 }
 
-// What fails is logged once, and rests. Observe mode applies nothing.
+// A failure is logged once, and the limit is not retried at once. Observe mode applies nothing.
 func TestLimitsRestAfterTheyFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &enforcer{err: errors.New("driver says no")}
@@ -197,7 +197,7 @@ func TestLimitsRestAfterTheyFailed(t *testing.T) {
 	})
 }
 
-// slowEnforcer hangs with one VM, beyond any deadline.
+// slowEnforcer hangs for one VM, beyond any deadline.
 type slowEnforcer struct {
 	enforcer
 	hang model.VMID
@@ -218,8 +218,7 @@ func (e *slowEnforcer) Apply(ctx context.Context, s *model.Snapshot, batch []mod
 	return e.enforcer.Apply(ctx, s, batch)
 }
 
-// An enforcer that hangs with one VM delays neither another VM, nor another enforcer, nor the readings,
-// nor the end.
+// An enforcer that hangs for one VM delays neither another VM, nor another enforcer, nor the readings, nor the stop.
 func TestHungEnforcerDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowEnforcer{hang: "a", wait: time.Minute}
@@ -241,7 +240,7 @@ func TestHungEnforcerDelaysNobody(t *testing.T) {
 		if !strings.Contains(log, "without the answer of an enforcer") {
 			t.Errorf("log:\n%s", log)
 		}
-		time.Sleep(2 * time.Minute) // let it end
+		time.Sleep(2 * time.Minute) // let the Apply that hangs end
 	})
 }
 
@@ -268,7 +267,7 @@ func (l *locked) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit
 	return batch, nil
 }
 
-// renewals is an enforcer that finds the longest time between two Applies.
+// renewals is an enforcer that measures the longest time between two Applies.
 type renewals struct {
 	enforcer
 	last  time.Time
@@ -287,8 +286,8 @@ func (e *renewals) Apply(_ context.Context, _ *model.Snapshot, batch []model.Lim
 	return batch, nil
 }
 
-// While an enforcer is slow, and waits for itself when it is asked what it can do, readings are taken and the leases of others
-// are renewed in time. (A wait for it under the lock of the runner would stop the clock of the test, which then times out.)
+// While an enforcer is slow and its Can blocks, readings are taken and the leases of others are renewed in time. (If the runner
+// waited for it while holding its lock, the test's clock would stop and the test time out.)
 func TestSlowEnforcerHoldsUpNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{has: map[model.VMID]bool{"a": true, "b": true}}
@@ -306,7 +305,7 @@ func TestSlowEnforcerHoldsUpNoLease(t *testing.T) {
 		go func() { over <- r.Run(ctx) }()
 		rules := model.Rules{VMs: []model.VMRule{{Match: "*", SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}, Receive: model.Rate{Bits: 2e9}}}}}
 		for k := 0; ctx.Err() == nil; k++ {
-			rules.VMs[0].SLA.Receive.Bits++ // so that the slow one has always something to do
+			rules.VMs[0].SLA.Receive.Bits++ // so that the slow one always has something to do
 			s := *snap
 			s.Time = time.Now()
 			r.Follow(time.Now(), bandwidth.World{Snapshot: &s, Rules: rules})
@@ -329,7 +328,7 @@ func (l *left) Standing(context.Context, *model.Snapshot) ([]model.Limit, error)
 	return []model.Limit{{LimitKey: k, Contract: model.Rate{Bits: 5e9}}}, nil
 }
 
-// What an earlier run left and nobody wants any more is lifted.
+// A limit that an earlier run left and that is not wanted any more is lifted.
 func TestLimitsOfAnEarlierRunAreLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &left{}
@@ -346,7 +345,7 @@ func TestLimitsOfAnEarlierRunAreLifted(t *testing.T) {
 	})
 }
 
-// sweeper is an enforcer that notes when it is told to sweep.
+// sweeper is an enforcer that records when Sweep is called.
 type sweeper struct {
 	enforcer
 	name  string
@@ -363,8 +362,8 @@ func (s *sweeper) Sweep(_ context.Context, snap *model.Snapshot) error {
 	return nil
 }
 
-// What an earlier run left goes once, where limits are set: those of single taps before what they are led to. In observe
-// mode nothing does, until that ends.
+// In enforce mode leftovers of an earlier run are removed once: those of single taps before the trees they are directed to. In
+// observe mode nothing is removed until the mode changes.
 func TestObserveModeSweepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
@@ -392,11 +391,11 @@ func TestObserveModeSweepsNothing(t *testing.T) {
 	})
 }
 
-// After a kill, what was allowed for the moment is lifted without a daemon, and contracts where all is to go.
+// After a kill, rates are lifted without a daemon, and contracts too if all is to be lifted.
 func TestLiftInPlaceOfADeadDaemon(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
-		snap.PFs[0].VFs[0].MaxTxRate = 3e8 // less than a's limit: what it was allowed
+		snap.PFs[0].VFs[0].MaxTxRate = 3e8 // less than a's limit: its current rate
 		e := &vfRates{}
 		rules := model.Rules{VMs: []model.VMRule{{Match: "a", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
 		if err := lifter(t, all, e).Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules}); err != nil {
@@ -416,7 +415,7 @@ func TestLiftInPlaceOfADeadDaemon(t *testing.T) {
 	}
 }
 
-// Where nothing stands, lifting in place of a dead daemon sets nothing either: it may never have limited anything.
+// If no limits are in place, lifting in place of a dead daemon sets none either: it may never have limited anything.
 func TestLiftSetsNothing(t *testing.T) {
 	snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
 	rules := model.Rules{VMs: []model.VMRule{{Match: "*", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}}
@@ -428,7 +427,7 @@ func TestLiftSetsNothing(t *testing.T) {
 	}
 }
 
-// guests is a slow enforcer that holds limits of two VMs, and fails with the first.
+// guests is a slow enforcer with limits of two VMs that fails for the first.
 type guests struct {
 	enforcer
 	failed chan struct{}
@@ -452,7 +451,7 @@ func (g *guests) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit
 	return batch, nil
 }
 
-// That the limits of one VM could be lifted does not hide that those of another could not.
+// If the limits of one VM could not be lifted, Lift reports it even if those of another could.
 func TestLiftTellsOfEachVM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		snap, _ := (&world{has: map[model.VMID]bool{"a": true, "b": true}}).Snapshot(t.Context())
@@ -463,7 +462,7 @@ func TestLiftTellsOfEachVM(t *testing.T) {
 	})
 }
 
-// lifter lifts what stands by one enforcer.
+// lifter returns a Bandwidth that lifts the limits of one enforcer.
 func lifter(t *testing.T, all bool, e loop.Enforcer) *Bandwidth {
 	t.Helper()
 	ctrl, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: time.Second})
@@ -473,7 +472,7 @@ func lifter(t *testing.T, all bool, e loop.Enforcer) *Bandwidth {
 	return (&Bandwidth{Core: ctrl, Enforcers: []loop.Enforcer{e}, LiftAll: all}).Init()
 }
 
-// vfRates is an enforcer of what VFs send.
+// vfRates is an enforcer for what VFs send.
 type vfRates struct{ enforcer }
 
 func (*vfRates) Name() string { return "max_tx_rate" }
@@ -482,7 +481,7 @@ func (*vfRates) Can(_ *model.Snapshot, k model.LimitKey) model.Tri {
 	return model.TriOf(k.Path == model.PathVF && k.Dir == model.Tx)
 }
 
-// waits is a Plugs that lets a plug wait until it is ready.
+// waits is a Plugs that delays plugs until a given time.
 type waits struct {
 	mu    sync.Mutex
 	until time.Time
@@ -501,7 +500,7 @@ func (w *waits) Plug(model.NICID) (uint64, string) {
 
 func (w *waits) Contained() []bandwidth.Contained { return nil }
 
-// A plug waits until its limit stands, says so, and then the VF carries the limit from the start.
+// A plug waits until its limit is in place, says so, and then the VF has the limit from the start.
 func TestPlugWaitsForItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{has: map[model.VMID]bool{}}
@@ -536,7 +535,7 @@ func TestPlugWaitsForItsLimit(t *testing.T) {
 	})
 }
 
-// A release ends the wait for a guest that does not take up its VF, in real time too.
+// Releasing a VM ends the wait for a guest that does not start to use its VF, in the real-time runner too.
 func TestRunnerGivesUpAWaitForAReleasedVM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{has: map[model.VMID]bool{}}
@@ -567,7 +566,7 @@ func TestRunnerGivesUpAWaitForAReleasedVM(t *testing.T) {
 	})
 }
 
-// slowSweeper takes its time to sweep.
+// slowSweeper takes half of stopWait to sweep.
 type slowSweeper struct {
 	enforcer
 	swept atomic.Bool
@@ -579,7 +578,7 @@ func (s *slowSweeper) Sweep(context.Context, *model.Snapshot) error {
 	return nil
 }
 
-// Run ends when what Follow began has ended.
+// Run ends only when the sweep that Follow began has ended.
 func TestStopWaitsForTheSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &slowSweeper{}

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Two ticks that are two periods apart have one without readings between them.
+// Two ticks that are two periods apart have one period without readings between them.
 func TestMissedPeriods(t *testing.T) {
 	const period = 100 * time.Millisecond
 	for apart, want := range map[time.Duration]uint64{
@@ -35,7 +35,7 @@ func (h *hangsOnce) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwi
 	return h.still.Read(ctx, buf)
 }
 
-// Of the ticks due while a reading takes three periods one comes late, and two never do.
+// Of the ticks due while a reading takes three periods one comes late, and two never come.
 func TestLatePeriodsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const period = 200 * time.Millisecond
@@ -44,7 +44,7 @@ func TestLatePeriodsAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := (&Bandwidth{Core: core, Counters: &hangsOnce{}, Period: period}).Init()
-		r.Follow(time.Now(), bandwidth.World{ // one with a limit, else nothing is read so often
+		r.Follow(time.Now(), bandwidth.World{ // one with a limit, as otherwise counters are read less often
 			Snapshot: &model.Snapshot{VMs: []model.VM{{ID: "a", State: model.VMRunning, NICs: []model.NIC{{Alias: "ua-0"}}}}},
 			Rules:    model.Rules{VMs: []model.VMRule{{Match: "a", SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}}},
 		})

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/model"
 )
 
-// world is the least that a Placement can be run on: two VMs with their own VFs.
+// world is the minimal host for a Placement: two VMs and a VF for each.
 type world struct {
 	mu    sync.Mutex
 	delay time.Duration
@@ -74,7 +74,7 @@ func (w *world) holds(id model.VMID) bool {
 	return w.has[id]
 }
 
-// start runs a Placement on w inside the bubble of the test until it ends.
+// start runs a Placement on w inside the test's synctest bubble until the test ends.
 func start(t *testing.T, w *world, sample ...time.Duration) (*Placement, func() *model.View) {
 	t.Helper()
 	opts := loop.DefaultOptions
@@ -106,7 +106,7 @@ func start(t *testing.T, w *world, sample ...time.Duration) (*Placement, func() 
 	}
 }
 
-// journal is a loop.Journal that can refuse.
+// journal is a loop.Journal that can be made to fail.
 type journal struct {
 	asked int
 	err   error
@@ -144,7 +144,7 @@ func TestStuckStepDelaysNoOtherVM(t *testing.T) {
 		if !w.holds("b") {
 			t.Error("b waits for a, whose attach is stuck")
 		}
-		time.Sleep(time.Duration(loop.DefaultOptions.Retries+2) * loop.DefaultOptions.Timeouts.Attach) // all tries, and the pauses between them
+		time.Sleep(time.Duration(loop.DefaultOptions.Retries+2) * loop.DefaultOptions.Timeouts.Attach) // all tries and delays
 		v := view()
 		if r := v.Target.Reasons[0]; r.Code != model.CodeBackoff && r.Code != model.CodeMoving {
 			t.Errorf("a: %s", r)
@@ -235,7 +235,7 @@ func TestCallRunsInsideTheLoop(t *testing.T) {
 	})
 }
 
-// TestAliveWhileTheWorldIsUnknown: libvirtd may be away for longer than a watchdog waits.
+// TestAliveWhileTheWorldIsUnknown: libvirtd may be away for longer than the watchdog's period.
 func TestAliveWhileTheWorldIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{has: map[model.VMID]bool{}, err: errors.New("libvirtd is away")}
@@ -285,7 +285,7 @@ func TestStopBeginsNothing(t *testing.T) {
 	})
 }
 
-// A retry comes when it is due, not when the host is next looked at.
+// A retry starts when it is due, not at the next sample.
 func TestRetryIsNotLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

@@ -11,7 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// A Limit that waits while its enforcer is busy gives way to a newer one of the same NIC: the enforcer is never told what is out of date.
+// A Limit that waits while its enforcer is busy is replaced by a newer one of the same NIC: the enforcer never gets an outdated
+// one.
 func TestNewerLimitReplacesTheOneThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &enforcer{slow: time.Second}

@@ -14,10 +14,10 @@ import (
 	"sluice/internal/model"
 )
 
-// away is a host that cannot be observed, for a reason that says for how long.
+// away is a host that cannot be observed; the error contains the duration.
 type away struct {
 	since time.Time
-	why   string // "" is back
+	why   string // "": the host can be observed again
 }
 
 func (a *away) Snapshot(context.Context) (*model.Snapshot, error) {
@@ -27,7 +27,7 @@ func (a *away) Snapshot(context.Context) (*model.Snapshot, error) {
 	return nil, fmt.Errorf("not connected (for %s): %w", time.Since(a.since).Round(time.Second), errors.New(a.why))
 }
 
-// An hour without libvirt is a handful of lines in the log, not one a second.
+// An hour without libvirt makes a handful of log lines, not one per second.
 func TestFailuresAreLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, err := loop.NewCore(model.Rules{Policy: "none"}, loop.DefaultOptions, loop.NoJournal{}, nil)
@@ -40,7 +40,7 @@ func TestFailuresAreLoggedSeldom(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- r.Run(ctx) }()
-		// in lets time pass, at the end changes the reason, and returns how often the old one was logged.
+		// in lets d pass, then changes the reason, and returns how often the old one was logged.
 		in := func(d time.Duration, next string) (n int) {
 			time.Sleep(d)
 			synctest.Wait()
@@ -53,7 +53,7 @@ func TestFailuresAreLoggedSeldom(t *testing.T) {
 			}
 			return n
 		}
-		if n := in(time.Hour, "libvirtd stopped"); n < 4 || n > 8 { // the units of the time in it make a new reason too
+		if n := in(time.Hour, "libvirtd stopped"); n < 4 || n > 8 { // the units of the duration in the text make a new reason too
 			t.Errorf("%d lines in the first hour", n)
 		}
 		if n := in(24*time.Hour, "no such file"); n < 12 || n > 28 {
@@ -80,7 +80,7 @@ func TestFailuresAreLoggedSeldom(t *testing.T) {
 	})
 }
 
-// Two reasons that take turns are no news each time.
+// Two alternating reasons are not logged each time.
 func TestReasonsThatTakeTurns(t *testing.T) {
 	var r repeats
 	lines, noon := 0, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/model"
 )
 
-// cutOff follows the Steps done for a VM that began on virtio, and says at which it is not
-// reached from the wire or from the bridge; "" if always.
+// cutOff follows the Steps done for a VM that began on virtio, and returns after which Step it cannot be reached from the wire or
+// from the bridge; "" if it always can.
 func cutOff(done []model.StepKind) string {
 	var mac, self, mirror, toPF, open bool
 	for i, k := range done {
@@ -54,8 +54,8 @@ func cutOff(done []model.StepKind) string {
 	return ""
 }
 
-// A stop at any Step of a plug, or of one that is undone, ends that Move, with its window
-// closed, and begins no other. The VM is reached all the while.
+// A stop at any Step of a plug, or of one that is being undone, ends that Move with its dual path closed, and begins no other.
+// The VM can be reached all the time.
 func TestStopEndsTheMoveUnderWay(t *testing.T) {
 	for _, fails := range []model.StepKind{"", model.StepWaitGuest, model.StepDelSelf} {
 		for n := 1; n <= 14; n++ {
@@ -105,8 +105,7 @@ func stopAt(t *testing.T, n int, fails model.StepKind) {
 	}
 }
 
-// A stop does not wait for a guest that answers nothing: its VM keeps both paths, and the
-// journal its Move.
+// A stop does not wait for a guest that does not respond: its VM keeps both paths, and the journal keeps its Move.
 func TestStopDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{has: map[model.VMID]bool{}}
