@@ -21,9 +21,9 @@ import (
 	"sluice/internal/model"
 )
 
-// What the bandwidth controller costs for 100 VMs with real taps, counters, programs and trees, in % of a core. Traffic is
-// added to what was counted, so that what it costs to send is not in it: every second each VM asks for something else.
-// SLUICE_BENCH_BANDWIDTH=1 says that this process is in a network and a mount namespace of its own.
+// BenchmarkBandwidth measures what the bandwidth controller costs for 100 VMs with real taps, counters, programs and trees, in %
+// of a core. Traffic is added to the counters, so that the cost of sending is not included; the demand of each VM changes about
+// every second. SLUICE_BENCH_BANDWIDTH=1 means that this process is in its own network and mount namespaces.
 func BenchmarkBandwidth(b *testing.B) {
 	if os.Getenv("SLUICE_BENCH_BANDWIDTH") != "1" {
 		b.Skip("run it by `scripts/measure bwcost`")
@@ -95,7 +95,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// tappedHost is a host whose VMs have real taps behind an uplink of 25 Gbit/s.
+// tappedHost returns a host whose VMs have real taps behind an uplink of 25 Gbit/s.
 func tappedHost(b *testing.B) *model.Snapshot {
 	kerneltest.NewBridge(b, "br0")
 	kerneltest.IP(b, "link add pf0 type veth peer name wire0")
@@ -119,7 +119,7 @@ func indexOf(b *testing.B, name string) int {
 	return i.Index
 }
 
-// addedTraffic adds to what is counted what VMs would send, as far as they are let.
+// addedTraffic adds to the counters what VMs would send within their limits.
 type addedTraffic struct {
 	counters
 	mu   sync.Mutex
@@ -152,7 +152,7 @@ func (a *addedTraffic) Read(ctx context.Context, buf []bandwidth.Reading) ([]ban
 		if n.most > 0 {
 			sends = min(sends, n.most)
 		}
-		const wire = 1538.0 / 1514 // a frame on the wire, and as it is counted
+		const wire = 1538.0 / 1514 // size of a frame on the wire over its counted size
 		n.bytes += sends * r.At.Sub(n.read).Seconds() / 8 / wire
 		n.read = r.At
 		r.TxBytes += uint64(n.bytes)
@@ -161,7 +161,7 @@ func (a *addedTraffic) Read(ctx context.Context, buf []bandwidth.Reading) ([]ban
 	return buf, err
 }
 
-// noting tells the traffic what it is let.
+// noting tells the traffic which limits are applied.
 type noting struct {
 	loop.Enforcer
 	traffic *addedTraffic

@@ -33,7 +33,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// The command line in the unit must be one that sluiced understands.
+// The command line in the unit must be valid.
 func TestUnitStartsTheDaemon(t *testing.T) {
 	unit, err := os.ReadFile("../../packaging/sluice.service")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestUnitStartsTheDaemon(t *testing.T) {
 	}
 }
 
-// The manual has every flag.
+// The manual documents every flag.
 func TestManualHasEveryFlag(t *testing.T) {
 	page, err := os.ReadFile("../../packaging/man/sluiced.8")
 	if err != nil {
@@ -68,7 +68,7 @@ func TestManualHasEveryFlag(t *testing.T) {
 	}
 }
 
-// A qualify whose reader has gone goes on, and puts everything back: the first write does not end it.
+// A qualification whose output is no longer read continues and restores everything: the first write does not end it.
 func TestQualifyOutlivesItsReader(t *testing.T) {
 	for _, arg := range []string{"--qualify=pf0", "--qualify-restore"} {
 		r, w, err := os.Pipe()

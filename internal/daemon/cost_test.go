@@ -15,9 +15,8 @@ import (
 	"sluice/internal/host/libvirt/libvirttest"
 )
 
-// costScript runs the daemon, lets it settle, and prints its CPU time in clock ticks
-// before and after a minute, and its resident memory in KiB: at its peak, in all, its own,
-// and with its share of the pages that other processes have mapped too.
+// costScript runs the daemon, lets it settle, and prints its CPU time in clock ticks before and after a minute, and its memory in
+// KiB: peak resident, resident, anonymous, and proportional (with its share of the pages that other processes have mapped too).
 const costScript = `
 %s --config %s >%s 2>&1 & pid=$!
 sleep 15
@@ -27,9 +26,9 @@ awk '/^Pss:/{print $2}' /proc/$pid/smaps_rollup
 kill $pid; wait $pid
 `
 
-// BenchmarkDaemonAtRest measures the whole daemon watching many real, paused domains once
-// a second. SLUICE_BENCH_DOMAINS says how many (each takes about 40 MB), SLUICE_BENCH_BINARY
-// which binary, SLUICE_BENCH_PAGES how many pages follow it meanwhile (up to 16).
+// BenchmarkDaemonAtRest measures the whole daemon watching many real, paused domains once per second. SLUICE_BENCH_DOMAINS is
+// their number (each takes about 40 MB), SLUICE_BENCH_BINARY the binary, SLUICE_BENCH_PAGES the number of pages that follow it
+// meanwhile (up to 16).
 func BenchmarkDaemonAtRest(b *testing.B) {
 	n, _ := strconv.Atoi(os.Getenv("SLUICE_BENCH_DOMAINS"))
 	binary := os.Getenv("SLUICE_BENCH_BINARY")
@@ -60,7 +59,7 @@ func BenchmarkDaemonAtRest(b *testing.B) {
 			b.Fatalf("got %q\n%s", f, log)
 		}
 		num := func(i int) float64 { x, _ := strconv.ParseFloat(f[i], 64); return x }
-		b.ReportMetric((num(1)-num(0))/60, "%cpu") // 100 ticks a second
+		b.ReportMetric((num(1)-num(0))/60, "%cpu") // 100 ticks per second
 		b.ReportMetric(num(2)/1024, "MB-peak")
 		b.ReportMetric(num(3)/1024, "MB-resident")
 		b.ReportMetric(num(4)/1024, "MB-anonymous")
@@ -68,7 +67,7 @@ func BenchmarkDaemonAtRest(b *testing.B) {
 	}
 }
 
-// followPage asks as the daemon's page does: at every event for the VMs, and for what is new of the last hour.
+// followPage makes the requests of the daemon's page: at every event for the VMs, and for new history of the last hour.
 func followPage(ctx context.Context, c *client.Client) {
 	var q answer.HistoryQuery
 	for ctx.Err() == nil {
@@ -79,6 +78,6 @@ func followPage(ctx context.Context, c *client.Client) {
 			}
 			return nil
 		})
-		time.Sleep(time.Second) // the daemon is not there yet, or no more
+		time.Sleep(time.Second) // the daemon is not running yet, or no longer
 	}
 }

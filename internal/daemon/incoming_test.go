@@ -14,13 +14,13 @@ import (
 	"sluice/internal/model"
 )
 
-// incomingRig is a host with two VFs, of which the core chooses what it is told to.
+// incomingRig is a host with two VFs, where the core chooses the given ones.
 type incomingRig struct {
 	*incoming
 	snap   model.Snapshot
 	clock  time.Time
 	choose []int
-	asked  []model.VFID  // that the core was told are kept
+	asked  []model.VFID  // VFs that the core was told are kept
 	open   chan struct{} // closed when QEMU opens VFs
 	done   []string
 	fail   model.StepKind
@@ -90,7 +90,7 @@ func (r *incomingRig) come(t *testing.T) ([]model.VFStep, error) {
 	return r.ready(t.Context(), call, r, model.Subject{VM: "a", VMName: "db-1"}, []model.NIC{{Alias: "ua-net0"}})
 }
 
-// owners lists whose the VFs look.
+// owners lists the owners that the VFs show.
 func (r *incomingRig) owners(t *testing.T) (out []model.Owner) {
 	t.Helper()
 	s, err := r.incoming.Snapshot(t.Context())
@@ -138,7 +138,7 @@ func TestIncomingVFIsKeptUntilTheVMIsThere(t *testing.T) {
 }
 
 func TestIncomingVFIsFreeAgain(t *testing.T) {
-	for name, spoil := range map[string]func(*incomingRig) bool{ // whether asking succeeds
+	for name, spoil := range map[string]func(*incomingRig) bool{ // returns whether asking succeeds
 		"no VM within the time":   func(*incomingRig) bool { return true },
 		"the VF is not to be had": func(r *incomingRig) bool { r.fail = model.StepSetVF; return false },
 		"none is free":            func(r *incomingRig) bool { r.choose = nil; return false },
@@ -167,7 +167,7 @@ func (c planCore) Incoming(vm model.Subject, nics []model.NIC, kept map[model.VF
 	return plan.ForIncoming(c.snap, vm, nics, kept, func(model.VFID) bool { return false }, plan.DefaultTimeouts)
 }
 
-// A migration that is tried again gets the VF that is kept for it, for another minute; another VM never does.
+// A migration that is retried gets the VF that is kept for it, for another minute; another VM never gets it.
 func TestIncomingAgain(t *testing.T) {
 	r := newIncomingRig(t)
 	call := func(_ context.Context, f func(time.Time)) error { f(r.clock); return nil }
@@ -195,13 +195,13 @@ func TestIncomingAgain(t *testing.T) {
 	if got := come("c"); !strings.Contains(got, "no VF is free") {
 		t.Errorf("c: %s", got)
 	}
-	r.clock = r.clock.Add(2 * time.Second) // nobody waits for a's any more
+	r.clock = r.clock.Add(2 * time.Second) // a's VF is no longer kept
 	if got := come("c"); got != "pf0/0" {
 		t.Errorf("c later: %s", got)
 	}
 }
 
-// A VF that is kept and that somebody else uses meanwhile is not given to the VM that it is kept for.
+// A kept VF that somebody else uses meanwhile is not given to the VM that it is kept for.
 func TestIncomingAgainTaken(t *testing.T) {
 	r := newIncomingRig(t)
 	r.choose = []int{0}
@@ -217,7 +217,7 @@ func TestIncomingAgainTaken(t *testing.T) {
 	}
 }
 
-// ownedSource shows a VF as somebody's.
+// ownedSource shows a VF with the given owner.
 type ownedSource struct {
 	*incomingRig
 	owner model.Owner

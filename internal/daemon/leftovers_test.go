@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// What stands otherwise than the SLA says, or leads nowhere, was left; contracts were not.
+// Limits that differ from the SLA, and trees to which no tap is directed, are leftovers; contracts that match the SLA are not.
 func TestLeftLimits(t *testing.T) {
 	gbit := model.Rate{Bits: 1e9}
 	snap := &model.Snapshot{
@@ -57,7 +57,7 @@ func TestLeftLimits(t *testing.T) {
 	}
 }
 
-// A vDPA device was left where Sluice made it and no definition needs it.
+// A vDPA device is a leftover if Sluice created it and no definition needs it.
 func TestLeftDevices(t *testing.T) {
 	const vm = model.VMID("0a1b2c3d-0000-4000-8000-000000000001")
 	needed, left := model.VDPAName(vm, "vpf0", 0), model.VDPAName(vm, "vpf0", 1)

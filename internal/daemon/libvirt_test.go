@@ -11,8 +11,8 @@ import (
 	"sluice/internal/host/libvirt/libvirttest"
 )
 
-// daysWork runs a daemon beside a real libvirt, asks and commands it, and stops it. In %[1]s
-// are sluice and sluiced, in %[2]s is the config.
+// daysWork runs a daemon on a real libvirt, sends it queries and commands, and stops it. %[1]s is the directory of sluice and
+// sluiced, %[2]s that of the config.
 const daysWork = `
 set -eu
 export PATH=%[1]s:$PATH
@@ -33,8 +33,8 @@ kill $pid
 wait $pid && echo "ended well"
 `
 
-// The whole daemon on a real libvirt, as its process: it sees the VM, does as it is told,
-// and ends without an error in its log.
+// TestDaemonOnALibvirt runs the whole daemon as a process on a real libvirt: it sees the VM, executes commands, and ends without
+// an error in its log.
 func TestDaemonOnALibvirt(t *testing.T) {
 	d := libvirttest.Start(t)
 	d.Create(t, libvirttest.VM{Name: "v1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
@@ -42,7 +42,7 @@ func TestDaemonOnALibvirt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "sld") // short: the path of a socket is bounded
+	dir, err := os.MkdirTemp("", "sld") // short: the length of a socket's path is limited
 	if err != nil {
 		t.Fatal(err)
 	}

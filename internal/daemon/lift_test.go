@@ -16,8 +16,8 @@ import (
 	"sluice/internal/model"
 )
 
-// tapsMain prints what stands on taps. With the name of a tap it lets that send 3 Mbit/s first, as a daemon would for the
-// moment, but for an hour, and leads it to an HTB tree.
+// tapsMain prints the policies of taps. Given the name of a tap, it first sets a rate of 3 Mbit/s on it, as a daemon would but
+// with a lease of an hour, and directs it to an HTB tree.
 func tapsMain() {
 	k, err := kernel.New(kernel.Options{Lease: time.Hour})
 	if err == nil && len(os.Args) > 1 {
@@ -47,7 +47,7 @@ func tapsMain() {
 
 func show(r model.Rate) string { return cmp.Or(r.String(), "any") }
 
-// lifting kills a daemon and lifts what it left. In %[1]s are sluice and sluiced, in %[2]s is the config.
+// lifting kills a daemon and lifts what it left. %[1]s is the directory of sluice and sluiced, %[2]s that of the config.
 const lifting = `
 set -eu
 export PATH=%[1]s:$PATH TEST_RUN_DIR=%[2]s/run
@@ -75,8 +75,8 @@ echo "== fsck after it"; sluice fsck --offline --config sluice.yaml || true
 echo "== lifted altogether"; lift --lift; taps
 `
 
-// What a killed daemon allowed for the moment is lifted by the command that the unit runs after it, and what SLAs forbid
-// stays, also what was set at run time; and nothing is limited by that command.
+// The command that the unit runs after the daemon lifts the rates that a killed daemon left. Limits of SLAs stay, including those
+// set at run time, and the command limits nothing itself.
 func TestLiftLimits(t *testing.T) {
 	d := libvirttest.Start(t)
 	d.Create(t, libvirttest.VM{Name: "v1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
@@ -85,7 +85,7 @@ func TestLiftLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "sld") // short: the path of a socket is bounded
+	dir, err := os.MkdirTemp("", "sld") // short: the length of a socket's path is limited
 	if err != nil {
 		t.Fatal(err)
 	}

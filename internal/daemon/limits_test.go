@@ -9,14 +9,14 @@ import (
 	"sluice/internal/model"
 )
 
-// fixedCounters are two taps, of which a policer dropped packets of one.
+// fixedCounters are two taps; a policer dropped packets of one.
 type fixedCounters struct{ observe.CounterReader }
 
 func (fixedCounters) Links(_ context.Context, buf []kernel.LinkCounters) ([]kernel.LinkCounters, error) {
 	return append(buf, kernel.LinkCounters{Index: 7}, kernel.LinkCounters{Index: 8}), nil
 }
 
-// fixedDrops are as many of tap 7 as it says, none if it is 0.
+// fixedDrops is the number of packets that tap 7 dropped; 0: the tap is not listed.
 type fixedDrops uint64
 
 func (d fixedDrops) TapDrops(buf []kernel.TapDrops) []kernel.TapDrops {

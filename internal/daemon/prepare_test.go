@@ -18,12 +18,12 @@ import (
 	"sluice/internal/model"
 )
 
-// vfNIC is a NIC as an operator has it before anything is prepared.
+// vfNIC returns a NIC as an operator has it before anything is prepared.
 func vfNIC(n int) string {
 	return fmt.Sprintf("<interface type='bridge'><mac address='52:54:00:00:07:%02x'/><source bridge='%s'/><model type='virtio'/><rom enabled='no'/></interface>", n, libvirttest.Bridge)
 }
 
-// onRealLibvirt is a preparer on a libvirtd, with a PF that leads to its bridge.
+// onRealLibvirt returns a preparer on a libvirtd, with a PF that leads to its bridge.
 func onRealLibvirt(t *testing.T, rules model.Rules) (*preparer, *libvirttest.Daemon) {
 	t.Helper()
 	d := libvirttest.Start(t)
@@ -48,7 +48,8 @@ func onRealLibvirt(t *testing.T, rules model.Rules) (*preparer, *libvirttest.Dae
 	return p, d
 }
 
-// defineTwice returns the definition as it is after libvirt has stored what it showed: that alone can move a controller.
+// defineTwice defines a VM again from what libvirt shows, and returns the definition: storing it again alone can move a
+// controller.
 func defineTwice(t *testing.T, d *libvirttest.Daemon, v libvirttest.VM) string {
 	t.Helper()
 	d.Virsh(t, "define", d.File(t, v.XML()))
@@ -70,8 +71,8 @@ func (p *preparer) must(t *testing.T, r api.Prepare) api.Prepared {
 	return out[0]
 }
 
-// libvirt takes what is prepared, QEMU starts with it and then lacks nothing, and undoing it gives the definition that was there,
-// byte for byte.
+// libvirt accepts a prepared definition, QEMU starts with it and the VM then lacks nothing, and undo restores the original
+// definition byte for byte.
 func TestPrepareOnLibvirt(t *testing.T) {
 	p, d := onRealLibvirt(t, model.Rules{VMs: []model.VMRule{{Match: "bond*", Failover: model.FailoverBond}}})
 	for i, v := range []libvirttest.VM{
@@ -125,7 +126,7 @@ func TestPrepareOnLibvirt(t *testing.T) {
 	}
 }
 
-// What is said of VMs that are not plainly shut off, and of those that are refused.
+// TestPrepareSays checks the messages about VMs that are not simply shut off, and about those that are refused.
 func TestPrepareSays(t *testing.T) {
 	p, d := onRealLibvirt(t, model.Rules{VMs: []model.VMRule{{Match: "never", Forbid: true}, {Match: "two", NIC: "52:54:00:00:08:01"}}})
 	d.Create(t, libvirttest.VM{Name: "transi", NICs: []string{vfNIC(0x10)}})
@@ -163,12 +164,12 @@ func TestPrepareSays(t *testing.T) {
 	if diff := gocmp.Diff(want, said); diff != "" {
 		t.Error(diff)
 	}
-	// It runs as it was started: that is said although nothing is left to change.
+	// It still runs with the old definition: this is reported although nothing is left to change.
 	p.must(t, api.Prepare{VM: "on"})
 	if again := p.must(t, api.Prepare{VM: "on"}); len(again.Changes) > 0 || !strings.Contains(again.Effect, "full stop and start") {
 		t.Errorf("prepared, and still running without: %+v", again)
 	}
-	// What somebody else changed since it was shown is not overwritten.
+	// What somebody else has changed since the dry run is not overwritten.
 	shown := p.must(t, api.Prepare{VM: "two", DryRun: true})
 	d.Virsh(t, "desc", "two", "--config", "--new-desc", "mine")
 	var said2 *api.Error

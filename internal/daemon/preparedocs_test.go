@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// snippet is the block of that language in docs/prepare.md.
+// snippet returns the block of that language in docs/prepare.md.
 func snippet(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/prepare.md")
@@ -27,8 +27,8 @@ func snippet(t *testing.T, language string) string {
 	return string(m[1])
 }
 
-// What docs/prepare.md tells people to write by other tools needs no preparing. What virt-install makes of the command there was
-// recorded once, from virtinst 4.1.0 with --print-xml, without the graphics, which it chooses by what the QEMU there has.
+// Definitions that docs/prepare.md shows for other tools need no preparing. The output of the virt-install command there was
+// recorded from virtinst 4.1.0 with --print-xml, without the graphics, which it chooses by what the local QEMU supports.
 func TestSnippetsNeedNoPreparing(t *testing.T) {
 	p, d := onRealLibvirt(t, model.Rules{})
 	recorded, err := os.ReadFile("testdata/virt-install.xml")
@@ -36,7 +36,7 @@ func TestSnippetsNeedNoPreparing(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := strings.TrimSpace(snippet(t, "text"))
-	if !strings.Contains(string(recorded), "<!-- "+strings.ReplaceAll(command, "--", "")+" -->") { // XML has no -- in comments
+	if !strings.Contains(string(recorded), "<!-- "+strings.ReplaceAll(command, "--", "")+" -->") { // XML comments must not contain --
 		t.Errorf("testdata/virt-install.xml was made by another command than\n%s", command)
 	}
 	plain := "<domain type='qemu'><name>web-1</name><memory unit='MiB'>16</memory><os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/></features><devices>" +
@@ -50,7 +50,7 @@ func TestSnippetsNeedNoPreparing(t *testing.T) {
 	}
 }
 
-// Ansible's tasks are YAML, and take from the answer what it has.
+// The Ansible tasks are valid YAML, and use only keys that the answer has.
 func TestAnsibleSnippet(t *testing.T) {
 	var tasks []map[string]any
 	text := snippet(t, "yaml")

@@ -72,7 +72,7 @@ func testDaemon(t *testing.T, text string) (d *daemonState, write func(string)) 
 	return d, write
 }
 
-// still is a host on which nothing is and nothing happens.
+// still is an empty host on which nothing happens.
 type still struct{}
 
 func (still) Snapshot(context.Context) (*model.Snapshot, error) {
@@ -81,7 +81,7 @@ func (still) Snapshot(context.Context) (*model.Snapshot, error) {
 
 func (still) Do(context.Context, model.Step) error { return errors.New("there is nothing to do") }
 
-// Allocator and period, and what is limited at all, change while the daemon runs.
+// Allocator, period, and what the stop lifts can change while the daemon runs.
 func TestReloadChangesBandwidth(t *testing.T) {
 	d, write := testDaemon(t, "policy: fair\n")
 	if v := d.limits.View(); v.Allocator != "waterfill" || d.limits.Period != config.DefaultBandwidth().Period {
@@ -136,7 +136,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A reload says what becomes of VFs that VMs hold and that are not Sluice's any more.
+// A reload reports what happens to VFs that VMs hold and that are no longer in the pool.
 func TestReloadSaysWhichVFsLeave(t *testing.T) {
 	vf := func(pf string, n int, holder model.VMID) model.VF {
 		owner := model.OwnerSluice

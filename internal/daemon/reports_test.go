@@ -42,7 +42,7 @@ func TestReportIsKept(t *testing.T) {
 	}
 }
 
-// What was measured counts where sluice.yaml says nothing, and where the policy knows it.
+// Measured values are used if sluice.yaml has none and the policy has the parameter.
 func TestMeasuredRules(t *testing.T) {
 	reports := []api.Qualification{{Moves: &api.MoveCost{Moves: 4, LostMean: 0.2}}}
 	known := placement.Params()["adaptive"]
@@ -66,7 +66,7 @@ func TestMeasuredRules(t *testing.T) {
 	}
 }
 
-// What virtio costs was measured, and counts where sluice.yaml asks for it and says nothing else.
+// The measured cost of virtio is used if sluice.yaml enables it and sets no other.
 func TestMeasuredWorth(t *testing.T) {
 	reports := []api.Qualification{{HostCPU: &api.PacketCPU{Packet: 2e-6, Kilobyte: 3e-7}}}
 	measured, said := model.PacketCost{Packet: 2000, Kilobyte: 300}, model.PacketCost{Packet: 700, Kilobyte: 9}
@@ -101,7 +101,7 @@ func TestMeasuredWorth(t *testing.T) {
 	}
 }
 
-// What the VM's threads cost is told on the running kernel, where this process stands for QEMU.
+// The CPU cost of the VM's threads is measured on the running kernel; this process stands in for QEMU.
 func TestCostOfThreads(t *testing.T) {
 	k, err := kernel.New(kernel.Options{BPFFS: t.TempDir()})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestCostOfThreads(t *testing.T) {
 	}
 }
 
-// timeTaken is what this process has taken.
+// timeTaken returns the CPU time that this process has used.
 func timeTaken(t *testing.T) time.Duration {
 	t.Helper()
 	var now unix.Timespec
@@ -162,7 +162,7 @@ func TestAside(t *testing.T) {
 	}
 }
 
-// While the journal cannot be read, every free VF may be set aside, and doctor says so, until it can be read or is gone.
+// While the journal cannot be read, every free VF may be set aside, and doctor says so, until the journal can be read or is gone.
 func TestAsideUnreadable(t *testing.T) {
 	for name, text := range map[string]string{"no JSON": `{"version":1,"pf`, "a later version": `{"version":99}`, "empty": ""} {
 		var log strings.Builder
@@ -201,7 +201,7 @@ func TestAsideUnreadable(t *testing.T) {
 	}
 }
 
-// VFs count as set aside when the daemon shows it, holds none of them and moves none.
+// VFs count as set aside when the daemon shows them so, and neither holds nor moves any of them.
 func TestAsideSeen(t *testing.T) {
 	id := model.VFID{PF: "pf0", Index: 6}
 	vf := func(owner, why, holder string) string {
@@ -239,7 +239,7 @@ func TestAddressOf(t *testing.T) {
 	}
 }
 
-// serveUnix answers on a unix socket.
+// serveUnix serves on a unix socket.
 func serveUnix(t *testing.T, h http.Handler) *client.Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/edge/cli"
 )
 
-// TestMain makes programs of the test binary: the daemon and its client.
+// TestMain makes the test binary usable as the daemon, its client and a test helper.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"sluiced": func() {
@@ -34,8 +34,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// The daemon as a process: its locks, its files, its end. There is no libvirt, so it never
-// gets to look at the host.
+// TestScripts tests the daemon as a process: its locks, its files, its end. There is no libvirt, so it never takes a Snapshot.
 func TestScripts(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
 		t.Skip("SLUICE_TEST_NO_ROOT=1: the daemon needs root")
@@ -59,7 +58,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// await is `await COMMAND...`: until it succeeds.
+// await implements `await COMMAND...`: it repeats the command until it succeeds.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	var err error
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -70,13 +69,13 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("%v never succeeded: %v", args, err)
 }
 
-// fifo is `fifo PATH`: a FIFO in the place of a file.
+// fifo implements `fifo PATH`: it replaces a file by a FIFO.
 func fifo(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	ts.Check(errors.Join(os.RemoveAll(path), syscall.Mkfifo(path, 0o600)))
 }
 
-// size is `size PATH MIB`: a file of that size.
+// size implements `size PATH MIB`: it creates a file of that size.
 func size(ts *testscript.TestScript, _ bool, args []string) {
 	var mib int64
 	_, err := fmt.Sscan(args[1], &mib)
@@ -88,7 +87,7 @@ func size(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(errors.Join(f.Truncate(mib<<20), f.Close()))
 }
 
-// sendSignal is `signal NAME FILE`: to the process whose ID the lock file tells.
+// sendSignal implements `signal NAME FILE`: it signals the process whose ID is in the lock file.
 func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	var pid int
 	_, err := fmt.Sscanf(ts.ReadFile(args[1]), "pid %d", &pid)

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/host/libvirt/libvirttest"
 )
 
-// slas sets SLAs in every way while the daemon runs, and kills it in between. In %[1]s are sluice and
-// sluiced, in %[2]s is the config, %[3]s is libvirt's URI.
+// slas sets SLAs in every way while the daemon runs, and kills it in between. %[1]s is the directory of sluice and sluiced, %[2]s
+// that of the config, %[3]s libvirt's URI.
 const slas = `
 set -eu
 export PATH=%[1]s:$PATH
@@ -43,8 +43,8 @@ kill $pid
 wait $pid && echo "ended well"
 `
 
-// SLAs from rules, from the metadata of a real domain, and set at run time, in a daemon that is never told
-// to look again; and what is wrong is named while the rest goes on.
+// SLAs come from rules, from the metadata of a real domain, and from run-time requests, without a reload of the daemon. Errors
+// are reported while everything else keeps working.
 func TestSLAsOnALibvirt(t *testing.T) {
 	d := libvirttest.Start(t)
 	d.Create(t, libvirttest.VM{Name: "v1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
@@ -53,7 +53,7 @@ func TestSLAsOnALibvirt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "sld") // short: the path of a socket is bounded
+	dir, err := os.MkdirTemp("", "sld") // short: the length of a socket's path is limited
 	if err != nil {
 		t.Fatal(err)
 	}

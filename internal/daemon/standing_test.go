@@ -33,7 +33,7 @@ func (m fixedHost) CheckDualPaths() error { return m.check }
 
 func (m fixedHost) DualPaths(context.Context) ([]model.DualPath, error) { return m.all, m.err }
 
-// TestLimitedTapsOfNobodyShow: those of taps that have gone, and of taps that no VM has.
+// TestLimitedTapsOfNobodyShow covers limits of taps that are gone, and of taps that no VM has.
 func TestLimitedTapsOfNobodyShow(t *testing.T) {
 	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{{Tap: "vnet0"}, {Tap: "vnet1"}}}}}
 	got, err := standing{fixedSource{snap}, fixedHost{}, fixedHost{taps: []kernel.TapPolicy{
@@ -48,7 +48,7 @@ func TestLimitedTapsOfNobodyShow(t *testing.T) {
 	}
 }
 
-// TestSwitchPortsOfNobodyShow: those of taps that are no function's of a virtual PF.
+// TestSwitchPortsOfNobodyShow covers ports of taps that belong to no function of a virtual PF.
 func TestSwitchPortsOfNobodyShow(t *testing.T) {
 	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{{Tap: "vnet0", VirtualPF: "vpf0"}, {Tap: "vnet1"}}}}}
 	var ports []model.SwitchPortState
@@ -64,8 +64,8 @@ func TestSwitchPortsOfNobodyShow(t *testing.T) {
 	}
 }
 
-// TestDualPathsOfOtherProcessesShow tells those of a VM's NIC from those of nobody's. A NIC
-// whose tap came back under the same name has none yet.
+// TestDualPathsOfOtherProcessesShow distinguishes dual paths of a VM's NIC from those that belong to none. A NIC whose tap came
+// back under the same name has none yet.
 func TestDualPathsOfOtherProcessesShow(t *testing.T) {
 	a, b := model.MAC{2, 1}, model.MAC{2, 2}
 	at := func(tap string, mac model.MAC, detached model.Tri) model.DualPath {

@@ -39,7 +39,8 @@ func (h *vpfHost) SwitchPorts(context.Context) ([]model.SwitchPortState, error) 
 	return nil, nil
 }
 
-// Switch ports are read when that is asked for or a function has changed, and a VM's run is told by the first of its functions' taps.
+// Switch ports are read on request or when a function has changed, and a VM's run is identified by the first of its functions'
+// taps.
 func TestLooker(t *testing.T) {
 	nic := model.NIC{Alias: "ua-vpf-vpf0-pf", Tap: "vnet1", VirtualPF: "vpf0"}
 	h := &vpfHost{
@@ -61,18 +62,18 @@ func TestLooker(t *testing.T) {
 	look(false, "boot/7", 3)
 	h.domains[0].NICs[1].Tap = "vnet2"
 	look(false, "boot/9", 4)
-	h.links[2].Index = 11 // its VM was started anew, with a tap of the same name
+	h.links[2].Index = 11 // its VM was restarted, with a tap of the same name
 	look(false, "boot/11", 5)
 	h.domains[0].NICs[1].Tap = "gone"
 	look(false, "", 6)
 }
 
-// fixed is a Source of one Snapshot.
+// fixed is a Source of one empty Snapshot.
 type fixed struct{ runner.Source }
 
 func (fixed) Snapshot(context.Context) (*model.Snapshot, error) { return &model.Snapshot{}, nil }
 
-// broken says of each virtual PF in libvirt that somebody changed it.
+// broken reports for each virtual PF in libvirt that somebody changed it.
 type broken struct{ virtualpf.Domains }
 
 func (broken) DefineVPF(_ context.Context, p *model.VirtualPF) error {
@@ -84,7 +85,7 @@ func (broken) CheckVPF(_ context.Context, p *model.VirtualPF) ([]model.Problem, 
 	return []model.Problem{{Subject: p.VMName, Text: p.Name + " was changed", Remedy: "put it back"}}, nil
 }
 
-// What is found of virtual PFs in libvirt is in what doctor says, with a daemon and without one.
+// Doctor reports what differs of virtual PFs in libvirt, with a daemon and without one.
 func TestDoctorHasWhatOthersChanged(t *testing.T) {
 	dir := t.TempDir()
 	store, err := virtualpf.OpenStore(filepath.Join(dir, virtualpf.FileName))

@@ -8,15 +8,15 @@ import (
 	"unsafe"
 )
 
-// The longest sample that the config takes leaves systemd's minute in peace; a loop that is
-// stuck, or a look that never ends, does not.
+// With any sample period that the config allows, the daemon pings within systemd's minute. If the loop is stuck or an observation
+// never ends, it does not.
 func TestWatchdog(t *testing.T) {
 	const period = time.Minute
 	for _, c := range []struct {
 		name     string
 		sample   time.Duration
-		looks    bool // looks end
-		loop     bool // the loop takes calls
+		looks    bool // observations end
+		loop     bool // the loop accepts calls
 		killedIn time.Duration
 	}{
 		{"looks every second", time.Second, true, true, 0},
@@ -64,7 +64,7 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// Setting the clock kills no daemon that is well.
+// Setting the clock does not kill a healthy daemon.
 func TestWatchdogOutlivesTheClock(t *testing.T) {
 	for _, by := range []int64{-3600, 3600} {
 		pings := 0
@@ -84,8 +84,8 @@ func TestWatchdogOutlivesTheClock(t *testing.T) {
 	}
 }
 
-// set is a time as it is read after somebody has set the clock by so many seconds: its monotonic part does not change. It
-// goes by the layout of time.Time: of wall, bits 30 to 62 are seconds where there is a monotonic part.
+// set returns a time as read after the clock has been set by that many seconds: its monotonic part does not change. It relies on
+// the layout of time.Time: in wall, bits 30 to 62 are seconds if there is a monotonic part.
 func set(t time.Time, by int64) time.Time {
 	wall := (*uint64)(unsafe.Pointer(&t))
 	*wall += uint64(by << 30) //nolint:gosec // it may be less

@@ -18,7 +18,7 @@ import (
 // The process has the lowest priority and no capabilities, and the daemon keeps its own.
 func TestRunHumbly(t *testing.T) {
 	before := status(t)
-	for range 50 { // from whichever thread
+	for range 50 { // from any thread
 		var out bytes.Buffer
 		cmd := exec.Command("sh", "-c", `grep -E '^(CapPrm|CapEff|CapInh):' /proc/self/status; cut -d' ' -f19 /proc/self/stat`)
 		cmd.Stdout = &out
@@ -35,7 +35,7 @@ func TestRunHumbly(t *testing.T) {
 	}
 }
 
-// status is what the kernel says of this process's first thread.
+// status returns capabilities and no_new_privs of this process's main thread.
 func status(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/status")
@@ -51,7 +51,7 @@ func status(t *testing.T) string {
 	return strings.Join(lines, "\n")
 }
 
-// What other policies would have done is worked out by the real sluice.
+// The real sluice computes what other policies would have done.
 func TestComputeWhatIf(t *testing.T) {
 	dir := t.TempDir()
 	program := build(t)
