@@ -12,7 +12,8 @@ import (
 	"sluice/internal/model"
 )
 
-// TestIsolatedPorts reach others, and not each other; it is read back, changed in place and undone.
+// TestIsolatedPorts checks that isolated ports reach other ports but not each other, and that isolation is read back, changed and
+// undone.
 func TestIsolatedPorts(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
@@ -51,8 +52,8 @@ func TestIsolatedPorts(t *testing.T) {
 	reaches(true)
 }
 
-// TestIsolatedBeforeItsRules: new rules let nothing pass from a port that is to be isolated with them and is not yet. A change that
-// fails half-way shows the order.
+// TestIsolatedBeforeItsRules checks that a port is isolated before its new rules apply, so that they let nothing reach other
+// isolated ports. A change that fails half-way shows the order.
 func TestIsolatedBeforeItsRules(t *testing.T) {
 	h := newHost(t)
 	twoPorts(t)
@@ -65,7 +66,7 @@ func TestIsolatedBeforeItsRules(t *testing.T) {
 	}
 }
 
-// TestPortOfAnotherBridge is refused, and so is what only a bridge can do.
+// TestPortOfAnotherBridge checks that a port of another bridge is refused, and so is what only a bridge port supports.
 func TestPortOfAnotherBridge(t *testing.T) {
 	h := newHost(t)
 	twoPorts(t)
@@ -81,7 +82,7 @@ func TestPortOfAnotherBridge(t *testing.T) {
 	}
 }
 
-// TestVLANMembership: on a bridge that filters VLANs a port is a tagged member of those of its rules.
+// TestVLANMembership checks that on a bridge that filters VLANs a port is a tagged member of the VLANs of its rules.
 func TestVLANMembership(t *testing.T) {
 	h := newHost(t)
 	tap, out := twoPorts(t)

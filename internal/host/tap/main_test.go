@@ -37,7 +37,7 @@ type testHost struct {
 	k *sysif.Kernel
 }
 
-// options say where programs are pinned, and how long what is allowed holds.
+// options are the mount point for pins and the lease of rates.
 type options struct {
 	BPFFS  string
 	Lease  time.Duration
@@ -70,7 +70,7 @@ func (h *testHost) Close() error {
 	return errors.Join(h.Taps.Close(), h.Mirroring.Close(), h.Devices.Close(), h.k.Close())
 }
 
-// newHost opens the taps of the test's network namespace, with a BPF file system of its own.
+// newHost opens the taps of the test's network namespace with a private BPF file system.
 func newHost(t testing.TB) *testHost {
 	t.Helper()
 	return newHostWith(t, options{BPFFS: kerneltest.BPFFS(t)})

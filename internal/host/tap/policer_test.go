@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// loadPolicer loads the program of a direction with a map of its own, attached nowhere.
+// loadPolicer loads the program of a direction with its own map, without attaching it.
 func loadPolicer(t testing.TB, dir int) (*ebpf.Program, *policyMemory) {
 	t.Helper()
 	table, err := newPolicyMap()
@@ -32,7 +32,7 @@ func loadPolicer(t testing.TB, dir int) (*ebpf.Program, *policyMemory) {
 	return prog, mem
 }
 
-// run gives a frame to a program as often as is said, in the kernel.
+// run makes the kernel run a program that many times on a frame.
 func run(t testing.TB, prog *ebpf.Program, frame []byte, gso, times int) int32 {
 	t.Helper()
 	ctx := make([]byte, 192) // struct __sk_buff
@@ -42,7 +42,7 @@ func run(t testing.TB, prog *ebpf.Program, frame []byte, gso, times int) int32 {
 	return int32(verdict)
 }
 
-// onWire is what the program is to measure, by cutting the frame up.
+// onWire computes the expected result of measure by segmenting the frame.
 func onWire(frame []byte, gso int) (segments, bits uint64) {
 	headers := len(frame)
 	if gso > 0 && len(frame) >= headerBytes {
@@ -68,8 +68,7 @@ func onWire(frame []byte, gso int) (segments, bits uint64) {
 	return segments, bits
 }
 
-// TestMeasure compares what a frame costs with a plain count, for frames of guests that
-// may write anything into headers.
+// TestMeasure compares what the program measures with onWire, for frames with arbitrary headers, as guests may send them.
 func TestMeasure(t *testing.T) {
 	prog, mem := loadPolicer(t, dirTx)
 	mem.write(TapPolicy{Tx: PathRates{Contract: model.Rate{Bits: 1e9, Packets: 1e6}}}, monotonic(), 0)
@@ -93,7 +92,7 @@ func TestMeasure(t *testing.T) {
 			t.Fatalf("verdict %d", verdict)
 		}
 		if monotonic()<<tickShift > ahead {
-			continue // too slow: the meter has fallen behind, and says nothing
+			continue // too slow: the meter has fallen behind the clock and shows nothing
 		}
 		measured++
 		bits := (mem.word(contractBits.word(dirTx)+meterTAT) - ahead) / 16
@@ -104,7 +103,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// inParallel gives the same frame to a program from several CPUs at once.
+// inParallel runs a program on the same frame on several CPUs at once.
 func inParallel(t *testing.T, prog *ebpf.Program, senders, each, times int) {
 	frame := make([]byte, 60)
 	var all sync.WaitGroup
@@ -118,8 +117,7 @@ func inParallel(t *testing.T, prog *ebpf.Program, senders, each, times int) {
 	all.Wait()
 }
 
-// TestParallelFrames: CPUs that look at once let no more through than the limit, but for a
-// frame each.
+// TestParallelFrames checks that CPUs checking concurrently let through no more than the limit and one frame each.
 func TestParallelFrames(t *testing.T) {
 	const rate, senders, each, times = 100_000, 4, 40, 20_000 // packets/s
 	prog, mem := loadPolicer(t, dirTx)
@@ -137,12 +135,12 @@ func TestParallelFrames(t *testing.T) {
 	}
 }
 
-// TestNoFrameGoesUncounted: while no frame is dropped, the meter moves by all of them at least;
-// by more where it fell behind the time.
+// TestNoFrameGoesUncounted checks that without drops the meter advances by at least the cost of all frames; more where it fell
+// behind the clock.
 func TestNoFrameGoesUncounted(t *testing.T) {
 	const senders, each, times = 4, 20, 10_000
 	prog, mem := loadPolicer(t, dirTx)
-	mem.write(TapPolicy{Tx: PathRates{Contract: model.Rate{Packets: 1e7}}}, monotonic(), 0) // 80 ms of the burst of 100
+	mem.write(TapPolicy{Tx: PathRates{Contract: model.Rate{Packets: 1e7}}}, monotonic(), 0) // uses 80 ms of the 100 ms burst
 	began := monotonic() << tickShift
 	inParallel(t, prog, senders, each, times)
 	if d := mem.read("", 0).TxDropped.Packets; d != 0 {
@@ -154,8 +152,7 @@ func TestNoFrameGoesUncounted(t *testing.T) {
 	}
 }
 
-// TestChangeOfRate: what was sent too much stays the same, whatever the limit becomes, and
-// that a limit changes often grants nothing.
+// TestChangeOfRate checks that the excess stays the same when the limit changes, and that frequent changes grant no bursts.
 func TestChangeOfRate(t *testing.T) {
 	_, mem := loadPolicer(t, dirTx)
 	set := func(bits uint64, now uint64) {
@@ -164,7 +161,7 @@ func TestChangeOfRate(t *testing.T) {
 	tat := contractBits.word(dirTx) + meterTAT
 	const now = 1e9
 	set(1e6, now)
-	mem.set(tat, now<<tickShift+second) // 1 s of 1 Mbit/s
+	mem.set(tat, now<<tickShift+second) // an excess of 1 s at 1 Mbit/s
 	set(100e6, now)
 	if got, want := mem.word(tat), uint64(now<<tickShift+second/100); got != want {
 		t.Errorf("after a rise: %d, want %d", got, want)
@@ -176,7 +173,7 @@ func TestChangeOfRate(t *testing.T) {
 	if got, want := mem.word(tat), uint64(now<<tickShift+second/100); got > want+100 || got < want-100 {
 		t.Errorf("after many changes: %d, want %d", got, want)
 	}
-	mem.set(tat, 5) // long ago: nothing to keep
+	mem.set(tat, 5) // long ago: no excess to keep
 	set(2e6, now)
 	if got := mem.word(tat); got != 5 {
 		t.Errorf("an idle meter became %d", got)
@@ -187,7 +184,7 @@ func TestChangeOfRate(t *testing.T) {
 	if got := mem.word(tat); got > now<<tickShift {
 		t.Errorf("a limit that was lifted in between keeps the guest waiting for %d s", (got-now<<tickShift)/second)
 	}
-	mem.set(contractBits.word(dirTx)+meterCost, 7) // as a process leaves it that is killed in between
+	mem.set(contractBits.word(dirTx)+meterCost, 7) // as left by a process killed in between
 	set(1e9, now)
 	if got, want := mem.word(contractBits.word(dirTx)+meterCost), contractBits.cost(1e9); got != want {
 		t.Errorf("what was half set stays so: a bit costs %d, want %d", got, want)
@@ -199,7 +196,7 @@ func TestChangeOfRate(t *testing.T) {
 	}
 }
 
-// TestCosts: no limit that can be asked for overflows, or is further than 1 % from what it says.
+// TestCosts checks that no permitted limit overflows or deviates by more than 1 %.
 func TestCosts(t *testing.T) {
 	for rate := uint64(minBits); rate <= 100e9; rate += rate/7 + 1 {
 		wire := uint64(88 * 8) // the shortest frame
@@ -207,7 +204,7 @@ func TestCosts(t *testing.T) {
 		if want := float64(wire) / float64(rate); got < want*0.99 || got > want*1.01 {
 			t.Fatalf("%d bit/s: 64 bytes take %v s, want %v", rate, got, want)
 		}
-		const worst = 30e6 // bits: 64 KB in parts of one byte, each with headers
+		const worst = 30e6 // bits: 64 KB in segments of one byte, each with headers
 		if hi := float64(worst) * float64(contractBits.cost(rate)); hi > 1<<63 {
 			t.Fatalf("%d bit/s: overflows", rate)
 		}

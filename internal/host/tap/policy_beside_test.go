@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// counting is somebody else's program that counts what it sees and lets it pass.
+// counting loads somebody else's program, which counts the frames it sees and lets them pass.
 func counting(t *testing.T, kind ebpf.ProgramType, pass int32) (*ebpf.Program, func() uint64) {
 	t.Helper()
 	table, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
@@ -36,8 +36,8 @@ func counting(t *testing.T, kind ebpf.ProgramType, pass int32) (*ebpf.Program, f
 	}
 }
 
-// TestBesideOthers: whatever somebody else has on a tap sees what it saw, before ours come, while they
-// are there and when they have gone; and ours do what they should.
+// TestBesideOthers checks that programs and filters of others on a tap see the same frames before, during and after the use of
+// ours, and that ours work.
 func TestBesideOthers(t *testing.T) {
 	const xdpPass = 2
 	const filter = " u32 match u32 0 0 action mirred egress redirect dev sink0"
@@ -56,7 +56,7 @@ func TestBesideOthers(t *testing.T) {
 			t.Cleanup(func() { _ = l.Close() })
 			return seen
 		},
-		// What libvirt's <bandwidth> makes, but for the action: the kernel at hand may have none that drops.
+		// What libvirt's <bandwidth> creates, except for the action: this kernel may have none that drops.
 		"libvirt's bandwidth": func(t *testing.T, _ int) func() uint64 {
 			newSink(t)
 			kerneltest.TC(t, "qdisc add dev tap0 root handle 1: htb default 1")
@@ -104,7 +104,7 @@ func TestBesideOthers(t *testing.T) {
 			for range minBurst {
 				tap.Send(t, kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "spoofed"))
 			}
-			if got := seen() - seenBefore; got != 0 && name != "XDP" { // which comes before all others
+			if got := seen() - seenBefore; got != 0 && name != "XDP" { // which runs before all others
 				t.Errorf("theirs saw %d frames that the switch port dropped", got)
 			}
 			if c := switchPorts(t, h)[0].Counts; c[1].Spoof != minBurst {
@@ -119,7 +119,7 @@ func TestBesideOthers(t *testing.T) {
 	}
 }
 
-// newSink makes sink0, which swallows what is sent out of it.
+// newSink creates sink0, which discards what is sent out of it.
 func newSink(t *testing.T) {
 	kerneltest.IP(t, "link add sink0 type veth peer name sink1")
 	t.Cleanup(func() { kerneltest.IP(t, "link del sink0") })
@@ -129,7 +129,7 @@ func newSink(t *testing.T) {
 	}
 }
 
-// counterOf counts what was sent out of an interface.
+// counterOf returns a counter of frames sent out of an interface.
 func counterOf(t *testing.T, name string) func() uint64 {
 	h := newHost(t)
 	return func() uint64 {
@@ -140,8 +140,8 @@ func counterOf(t *testing.T, name string) func() uint64 {
 	}
 }
 
-// TestMirrorIsLimited: in an open window what the limit of what a guest receives drops is not copied
-// to its other path either, in whichever order the two came.
+// TestMirrorIsLimited checks that frames dropped by a receive limit are not mirrored during a dual path either, in whichever
+// order the two were set up.
 func TestMirrorIsLimited(t *testing.T) {
 	for _, first := range []string{"window", "limit"} {
 		t.Run(first, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestMirrorIsLimited(t *testing.T) {
 	}
 }
 
-// TestMirrorOfSwitchPort: in an open window what a switch port does not let through to the guest is not copied to its other path
-// either, in whichever order the two came.
+// TestMirrorOfSwitchPort checks that frames dropped by a switch port are not mirrored during a dual path either, in whichever
+// order the two were set up.
 func TestMirrorOfSwitchPort(t *testing.T) {
 	for _, first := range []string{"window", "port"} {
 		t.Run(first, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestMirrorOfSwitchPort(t *testing.T) {
 	}
 }
 
-// smallTree makes an ifb with an HTB of two classes that lose nothing.
+// smallTree creates an ifb with an HTB of two classes that lose nothing.
 func smallTree(t *testing.T, h *testHost) int {
 	t.Helper()
 	kerneltest.IP(t, "link add ifb9 type ifb")
@@ -226,8 +226,8 @@ func smallTree(t *testing.T, h *testHost) int {
 	return l.Index
 }
 
-// TestShaper: frames go through their class on the ifb and come out at the bridge once, but
-// those to addresses on this host, and those that come when the lease is over.
+// TestShaper checks that frames pass through their class on the ifb and reach the bridge once, except those to addresses on this
+// host and those after the end of the lease.
 func TestShaper(t *testing.T) {
 	h := newHostWith(t, options{BPFFS: kerneltest.BPFFS(t)})
 	l := kerneltest.NewLAN(t)
@@ -241,7 +241,7 @@ func TestShaper(t *testing.T) {
 	shaped := func() uint64 {
 		l, err := h.Link(kerneltest.Soon(t), "ifb9")
 		kerneltest.Must(t, err)
-		return l.Counters.RxPackets // what came into it
+		return l.Counters.RxPackets // what it received
 	}
 	out, local := kerneltest.Frame(kerneltest.Stray, kerneltest.Guest, "out"), kerneltest.Frame(kerneltest.Other, kerneltest.Guest, "local")
 	l.Tap.Send(t, out)
@@ -261,7 +261,7 @@ func TestShaper(t *testing.T) {
 	}
 	h.taps.opened("tap0").mem.set(wordDeadline, 0)
 	l.Tap.Send(t, out)
-	l.Peer.Expect(t, out) // and nothing before it: no frame came twice
+	l.Peer.Expect(t, out) // and nothing before it: no frame was duplicated
 	l.PF.Expect(t, out)
 	if n := shaped(); n != 1 {
 		t.Errorf("%d frames went through the shaper, want 1: the lease is over", n)
@@ -272,7 +272,7 @@ func TestShaper(t *testing.T) {
 	if s := kerneltest.TC(t, "-s class show dev ifb9 classid 1:6"); !strings.Contains(s, "Sent 60 bytes 1 pkt") {
 		t.Errorf("the other class has\n%s", s)
 	}
-	// The next process knows the addresses.
+	// The next process uses the same addresses.
 	kerneltest.Must(t, h.taps.drop())
 	update(t, h, "tap0", func(*TapPolicy) {})
 	l.Tap.Send(t, local)
@@ -282,8 +282,8 @@ func TestShaper(t *testing.T) {
 	}
 }
 
-// TestShaperHidesNothing: what goes to a shaper is seen by nothing behind ours, so there is none
-// where somebody else has something there.
+// TestShaperHidesNothing checks that a shaper is refused if somebody else has filters behind our program, which would not see the
+// frames.
 func TestShaperHidesNothing(t *testing.T) {
 	for _, qdisc := range []string{"ingress", "clsact"} {
 		t.Run(qdisc, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestShaperHidesNothing(t *testing.T) {
 	}
 }
 
-// TestShaperComesLast: somebody who attaches a program to the tap later still sees every frame.
+// TestShaperComesLast checks that a program that somebody attaches to the tap later still sees every frame.
 func TestShaperComesLast(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")

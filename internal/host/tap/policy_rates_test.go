@@ -10,10 +10,10 @@ import (
 	"sluice/internal/model"
 )
 
-// bucket is the plainest policer, for frames of one size.
+// bucket is a plain token bucket for frames of one size.
 type bucket struct {
 	rate, burst float64 // frames/s, frames
-	level       float64 // frames that were let through and are not paid for by time
+	level       float64 // frames let through whose tokens have not been refilled yet
 	last        time.Time
 }
 
@@ -27,15 +27,15 @@ func (b *bucket) passes(now time.Time) bool {
 	return true
 }
 
-// flood is what came of sending frames without pause for a while.
+// flood is the result of sending frames without pause for a while.
 type flood struct {
 	passed   float64
 	expected float64 // by a plain policer, however fast the machine could send
 	took     time.Duration
 }
 
-// floodFor sends at full speed, and counts from one drop to another: at both the burst is used up,
-// so that what passed in between is what the limit let through.
+// floodFor sends at full speed and counts from one drop to another: at both the burst is used up, so what passed in between is
+// what the limit allows.
 func floodFor(t *testing.T, d time.Duration, plain bucket, drops func() uint64, send func()) (f flood) {
 	t.Helper()
 	sent := 0
@@ -68,7 +68,7 @@ func floodFor(t *testing.T, d time.Duration, plain bucket, drops func() uint64, 
 	return f
 }
 
-// within lowers a limit to a third of what this machine can send just now, so that there is a flood.
+// within lowers a limit to a third of what this machine can send at the moment, so that the limit is exceeded.
 func within(limit model.Rate, size int, send func()) model.Rate {
 	const frames = 2000
 	began := time.Now()
@@ -82,13 +82,13 @@ func within(limit model.Rate, size int, send func()) model.Rate {
 	}
 }
 
-// TestRates floods limited taps with real frames, in both directions, and counts what passes.
+// TestRates floods limited taps with real frames in both directions and counts what passes.
 func TestRates(t *testing.T) {
 	for _, c := range []struct {
 		dir  int
 		size int // of frames, without checksum
 		rate model.Rate
-		now  bool // what is allowed now bounds, below a contract
+		now  bool // the leased rate limits, below the contract
 	}{
 		{dirTx, 1514, model.Rate{Bits: 10e6}, false},
 		{dirTx, 1514, model.Rate{Bits: 100e6}, true},

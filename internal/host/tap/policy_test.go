@@ -28,7 +28,7 @@ import (
 // few lets one burst through and then hardly anything.
 var few = model.Rate{Packets: 1}
 
-// update changes a tap's policy and returns what stands.
+// update changes a tap's policy and returns the result.
 func update(t testing.TB, h *testHost, tap string, edit func(*TapPolicy)) TapPolicy {
 	t.Helper()
 	p, err := h.UpdateTap(kerneltest.Soon(t), tap, edit)
@@ -36,7 +36,7 @@ func update(t testing.TB, h *testHost, tap string, edit func(*TapPolicy)) TapPol
 	return p
 }
 
-// policies lists what stands.
+// policies lists the policies.
 func policies(t testing.TB, h *testHost) []TapPolicy {
 	t.Helper()
 	all, err := h.TapPolicies(kerneltest.Soon(t))
@@ -44,7 +44,7 @@ func policies(t testing.TB, h *testHost) []TapPolicy {
 	return all
 }
 
-// send lets that many frames arrive from behind a port.
+// send makes that many frames arrive from behind a port.
 func send(t testing.TB, p *kerneltest.Port, n int) {
 	t.Helper()
 	for range n {
@@ -52,7 +52,7 @@ func send(t testing.TB, p *kerneltest.Port, n int) {
 	}
 }
 
-// noPolicies shows that nothing is left of any, but for the addresses that all share.
+// noPolicies checks that no policy is left, except for the shared map of addresses.
 func noPolicies(t testing.TB, h *testHost) {
 	t.Helper()
 	left, err := filepath.Glob(h.taps.pins.Dir + "/*_*")
@@ -62,8 +62,8 @@ func noPolicies(t testing.TB, h *testHost) {
 	}
 }
 
-// TestTapPolicy: beyond the burst frames are dropped and counted, the policy is listed, and
-// nothing is left of it when it is removed, by RemoveTap or by asking for nothing.
+// TestTapPolicy checks that frames beyond the burst are dropped and counted, that the policy is listed, and that nothing is left
+// after its removal by RemoveTap or by a policy without limits.
 func TestTapPolicy(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")
@@ -97,7 +97,7 @@ func TestTapPolicy(t *testing.T) {
 
 func errorOf(_ TapPolicy, err error) error { return err }
 
-// TestLease: what is allowed now ends by itself, the contract does not.
+// TestLease checks that the leased rates expire and the contract does not.
 func TestLease(t *testing.T) {
 	h := newHostWith(t, options{BPFFS: kerneltest.BPFFS(t), Lease: 200 * time.Millisecond})
 	tap := kerneltest.NewPort(t, "tap0", "")
@@ -124,7 +124,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestLeaseAboveContract: what is allowed now may be more than the contract, which holds again when the lease ends.
+// TestLeaseAboveContract checks that leased rates may exceed the contract, which applies again when the lease ends.
 func TestLeaseAboveContract(t *testing.T) {
 	h := newHostWith(t, options{BPFFS: kerneltest.BPFFS(t), Lease: 500 * time.Millisecond})
 	tap := kerneltest.NewPort(t, "tap0", "")
@@ -141,8 +141,8 @@ func TestLeaseAboveContract(t *testing.T) {
 	kerneltest.WaitFor(t, "the contract to hold", func() bool { return drops() && !policies(t, h)[0].Leased })
 }
 
-// limiterEnv makes this test binary a process that limits tap0 and waits to be killed. Its
-// value is where the BPF file system is.
+// limiterEnv makes this test binary a process that limits tap0 and waits to be killed. Its value is the mount point of the BPF
+// file system.
 const limiterEnv = "SLUICE_TEST_LIMIT_TAP"
 
 var killed = TapPolicy{Tx: PathRates{Contract: few}, Rx: PathRates{Now: model.Rate{Bits: 1e6}, Contract: model.Rate{Bits: 2e6}}}
@@ -160,8 +160,8 @@ func limitAndWait() {
 	select {}
 }
 
-// TestPolicySurvivesKill: what a killed process set still holds and counts, and the next
-// one finds it, changes it and removes it.
+// TestPolicySurvivesKill checks that the policy of a killed process still limits and counts, and that the next process finds,
+// changes and removes it.
 func TestPolicySurvivesKill(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")
@@ -199,10 +199,10 @@ func TestPolicySurvivesKill(t *testing.T) {
 	noPolicies(t, h)
 }
 
-// TestTapThatIsGone leaves what RemoveTap removes, and so does UpdateTap; a tap of that name that
-// comes later begins without a policy.
+// TestTapThatIsGone checks that RemoveTap and UpdateTap remove the remains of a tap that has gone, and that a later tap of the
+// same name starts without a policy.
 func TestTapThatIsGone(t *testing.T) {
-	for _, fresh := range []bool{false, true} { // a process that made the policy, and the next one
+	for _, fresh := range []bool{false, true} { // the process that made the policy, and the next one
 		h := newHost(t)
 		gone := func() {
 			t.Helper()
@@ -242,7 +242,7 @@ func TestTapThatIsGone(t *testing.T) {
 	noPolicies(t, h)
 }
 
-// TestProgramTakenOff: the next renewal puts it back, with the limit as it was.
+// TestProgramTakenOff checks that the next renewal re-attaches a program that somebody detached, with the same limit.
 func TestProgramTakenOff(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")
@@ -266,7 +266,7 @@ func TestProgramTakenOff(t *testing.T) {
 	noPolicies(t, h)
 }
 
-// TestRemovedByAnotherProcess, such as fsck: the next renewal makes a policy anew.
+// TestRemovedByAnotherProcess checks that the next renewal recreates a policy that another process, such as fsck, has removed.
 func TestRemovedByAnotherProcess(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewPort(t, "tap0", "")
@@ -282,7 +282,7 @@ func TestRemovedByAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestPolicyWithoutBPFFS holds as long as the process, which is said once.
+// TestPolicyWithoutBPFFS checks that a policy that cannot be pinned lasts as long as the process, and that this is logged once.
 func TestPolicyWithoutBPFFS(t *testing.T) {
 	var logged strings.Builder
 	h := newHostWith(t, options{BPFFS: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&logged, nil))})
@@ -306,7 +306,7 @@ func TestPolicyWithoutBPFFS(t *testing.T) {
 
 func TestCheckTaps(t *testing.T) { kerneltest.Must(t, newHost(t).CheckTaps()) }
 
-// TestUpdatesAtOnce: callers that each change their part of one tap's policy lose nothing.
+// TestUpdatesAtOnce checks that concurrent callers that change different parts of a tap's policy lose no updates.
 func TestUpdatesAtOnce(t *testing.T) {
 	kerneltest.NoLeaks(t)
 	h := newHost(t)
@@ -332,7 +332,7 @@ func TestUpdatesAtOnce(t *testing.T) {
 	}
 }
 
-// TestLargeFrames: what the tap is to cut up counts as the frames that come out.
+// TestLargeFrames checks that a frame to be segmented counts as the frames that are sent.
 func TestLargeFrames(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
@@ -353,7 +353,7 @@ func TestLargeFrames(t *testing.T) {
 			got += len(f) - 66
 		}
 		if monotonic()<<tickShift > ahead {
-			continue // too slow: the meters have fallen behind
+			continue // too slow: the meters have fallen behind the clock
 		}
 		countedBits := (mem.word(contractBits.word(dirTx)+meterTAT) - ahead) / 16
 		counted := (mem.word(contractPackets.word(dirTx)+meterTAT) - ahead) / 16000
@@ -363,8 +363,8 @@ func TestLargeFrames(t *testing.T) {
 	}
 }
 
-// TestTaggedFrames: a VLAN's tag, which the kernel takes off the frame, counts as it does on the wire and in the tap's
-// own counters, in both directions.
+// TestTaggedFrames checks that a VLAN tag, which the kernel strips from the frame, counts in both directions as it does on the
+// wire and in the tap's own counters.
 func TestTaggedFrames(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
@@ -400,7 +400,7 @@ func TestTaggedFrames(t *testing.T) {
 	}
 }
 
-// largeFrame is a TCP segment behind a struct virtio_net_hdr that says how to cut it up.
+// largeFrame is a TCP segment behind a struct virtio_net_hdr with its segmentation.
 func largeFrame(dst, src model.MAC, payload, size int) []byte {
 	const tcp = 32 // with 12 bytes of options
 	f := make([]byte, 10+14+20+tcp+payload)
@@ -427,7 +427,7 @@ func largeFrame(dst, src model.MAC, payload, size int) []byte {
 	return f
 }
 
-// FuzzTapPins: every name that reads as a pin of a tap is the one that we would give it, and none is a pin of something else.
+// FuzzTapPins checks that parseTapPin accepts exactly the names that tapPin creates.
 func FuzzTapPins(f *testing.F) {
 	for _, name := range []string{"tap0_tx", "tap0_rx", "%2E%2E_map", "macs", "_tx", "a_b_map", "tap0_tX", "%zz_tx", "%41_tx"} {
 		f.Add(name)

@@ -11,7 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// BenchmarkSwitch is what a frame costs in the program at a tap's ingress, as the kernel runs it again and again: BPF_PROG_TEST_RUN.
+// BenchmarkSwitch measures the cost of a frame in the program at a tap's ingress, run repeatedly by the kernel
+// (BPF_PROG_TEST_RUN).
 func BenchmarkSwitch(b *testing.B) {
 	const many = 1 << 50 // bits/s: nothing is dropped
 	limits := PathRates{Now: model.Rate{Bits: many, Packets: many}, Contract: model.Rate{Bits: many, Packets: many}}

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// ether puts a packet into a frame from the guest to everybody.
+// ether puts a packet into a broadcast frame from the guest.
 func ether(etherType uint16, packet []byte) []byte {
 	f := slices.Concat(kerneltest.Broadcast[:], kerneltest.Guest[:], []byte{byte(etherType >> 8), byte(etherType)}, packet)
 	return append(f, make([]byte, max(0, 60-len(f)))...)
@@ -46,32 +46,32 @@ func ndMessage(kind byte, target string, option byte, address model.MAC) []byte 
 
 func ipv4(src, dst string) []byte { return ipv4With(src, dst, unix.IPPROTO_UDP, nil, udp(1, 2)) }
 
-// ipv4With is a packet with those options, which fill whole words.
+// ipv4With is a packet with those options, whose length is a multiple of 4 bytes.
 func ipv4With(src, dst string, protocol byte, options, payload []byte) []byte {
 	s, d := netip.MustParseAddr(src), netip.MustParseAddr(dst)
 	header := []byte{byte(0x45 + len(options)/4), 0, 0, byte(20 + len(options) + len(payload)), 0, 0, 0, 0, 64, protocol, 0, 0}
 	return ether(unix.ETH_P_IP, slices.Concat(header, s.AsSlice(), d.AsSlice(), options, payload))
 }
 
-// udp is a datagram without text.
+// udp is a datagram without payload.
 func udp(from, to uint16) []byte {
 	b := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, from), to)
 	return append(b, 0, 8, 0, 0)
 }
 
-// jumbo says of a packet's length that it is told elsewhere.
+// jumbo sets the length of a packet to 0, as in a jumbogram.
 func jumbo(frame []byte) []byte {
 	frame[14+4], frame[14+5] = 0, 0
 	return frame
 }
 
-// TestSwitchAddresses: what a guest says of its addresses, in IP, ARP and ND, is held to its rule.
+// TestSwitchAddresses checks that the rules apply to the addresses that a guest uses or claims in IP, ARP and ND.
 func TestSwitchAddresses(t *testing.T) {
 	h := newHost(t)
-	tap, out := kerneltest.NewPort(t, "tap0", ""), kerneltest.NewPort(t, "out0", "") // a bridge drops what is no good IP
+	tap, out := kerneltest.NewPort(t, "tap0", ""), kerneltest.NewPort(t, "out0", "") // not over a bridge, which drops invalid IP
 	own := linkLocal(kerneltest.Guest).String()
 	solicited := ndMessage(neighborAdvertisement, "fd00::1", targetLinkLayer, kerneltest.Other)
-	alert := []byte{0x94, 4, 0, 0} // the option of those who talk to routers
+	alert := []byte{0x94, 4, 0, 0} // the router alert option
 	later := func(f []byte) []byte { f[14+7] = 1; return f }
 	hopByHop := func(next byte) []byte { return []byte{next, 0, 5, 2, 0, 0, 1, 0} }
 	setPort(t, h, ofGuest(func(r *model.SwitchRule) {

@@ -15,8 +15,8 @@ import (
 	"sluice/internal/model"
 )
 
-// withChecksum puts a struct virtio_net_hdr before a frame that has the kernel write the checksum of what is behind start to that place, and
-// makes the frame's last two bytes such that the checksum is value.
+// withChecksum prepends a struct virtio_net_hdr that makes the kernel write the checksum of the bytes from start on to that
+// place, and sets the frame's last two bytes so that the checksum is value.
 func withChecksum(frame []byte, start, place int, value uint16) []byte {
 	frame = slices.Clone(frame)
 	clear(frame[len(frame)-2:])
@@ -34,8 +34,8 @@ func withChecksum(frame []byte, start, place int, value uint16) []byte {
 	return append(header, frame...)
 }
 
-// TestSwitchChecksum: a guest may leave a checksum to the kernel, which makes it when the frame has passed the rules, but
-// has nothing written so that the rules have looked at.
+// TestSwitchChecksum checks that a guest may leave a checksum to the kernel, which writes it after the frame has passed the
+// rules, unless it would overwrite bytes that the rules have checked.
 func TestSwitchChecksum(t *testing.T) {
 	const ip6 = 14 + 40
 	h := newHost(t)
@@ -96,10 +96,10 @@ func TestSwitchChecksum(t *testing.T) {
 	}
 }
 
-// TestSwitchChecksumInEthernet: a checksum that is to be made where the Ethernet header is is not let through, whatever the rule. The kernel
-// of this machine may refuse it before: here an XDP program cuts off what makes that look like another place.
+// TestSwitchChecksumInEthernet checks that no rule lets through a frame with a pending checksum in the Ethernet header. This
+// machine's kernel may refuse such a frame earlier, so an XDP program removes bytes in front that make the place look legitimate.
 func TestSwitchChecksumInEthernet(t *testing.T) {
-	const before = 16 // bytes that are cut off
+	const before = 16 // bytes to be removed
 	h := newHost(t)
 	tap, out := kerneltest.NewOffloadPort(t, "tap0", ""), kerneltest.NewPort(t, "out0", "")
 	setPort(t, h, ofGuest(func(*model.SwitchRule) {}))
@@ -117,7 +117,7 @@ func TestSwitchChecksumInEthernet(t *testing.T) {
 			out.Expect(t, frame)
 		}
 	}
-	for place := 4; place < 14; place++ { // below, the kernel refuses it on any machine
+	for place := 4; place < 14; place++ { // lower places are refused by every kernel
 		send(4, place, 0x8100)
 		marker()
 	}
@@ -131,7 +131,7 @@ func TestSwitchChecksumInEthernet(t *testing.T) {
 	marker()
 }
 
-// shorten cuts the first bytes off all frames that an interface receives.
+// shorten removes the first n bytes of all frames that an interface receives.
 func shorten(t *testing.T, h *testHost, name string, n int32) {
 	t.Helper()
 	l, err := h.Link(kerneltest.Soon(t), name)

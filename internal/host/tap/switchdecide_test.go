@@ -10,14 +10,14 @@ import (
 	"sluice/internal/model"
 )
 
-// verdict is what becomes of a frame at a switch port.
+// verdict is the result for a frame at a switch port.
 type verdict struct {
 	out    []byte // as it leaves, nil: dropped
-	rule   int    // that it is counted for, noRule: none
-	reason string // "spoof", "vlan", "", which is not counted
+	rule   int    // that counts it, noRule: none
+	reason string // "spoof", "vlan", or "" if not counted
 }
 
-// decide is what the programs of a switch port are to do, in plain words: the oracle that they are compared with.
+// decide is a plain implementation of the rules of a switch port, the oracle for the programs.
 func decide(dir int, frame []byte, rules []model.SwitchRule) verdict {
 	var tags [][]byte
 	rest := frame[12:]
@@ -79,7 +79,7 @@ func isTag(b []byte, types ...uint16) bool {
 	return len(b) >= 2 && slices.Contains(types, binary.BigEndian.Uint16(b))
 }
 
-// ruleOf is the first that has the address, or else the first that checks none.
+// ruleOf returns the first rule with the address, or else the first that does not check sources.
 func ruleOf(m model.MAC, rules []model.SwitchRule) int {
 	if i := slices.IndexFunc(rules, func(r model.SwitchRule) bool { return slices.Contains(r.MACs, m) }); i >= 0 {
 		return i
@@ -90,12 +90,12 @@ func ruleOf(m model.MAC, rules []model.SwitchRule) int {
 	return noRule
 }
 
-// ofBridges says whether bridges and switches tell each other by the address.
+// ofBridges reports whether an address belongs to control protocols between switches.
 func ofBridges(m model.MAC) bool {
 	return slices.Equal(m[:5], []byte{1, 0x80, 0xc2, 0, 0}) && m[5] < 0x30 || slices.Equal(m[:5], []byte{1, 0, 0xc, 0xcc, 0xcc}) && (m[5] == 0xcc || m[5] == 0xcd)
 }
 
-// honest says whether a frame says nothing of addresses that it may not.
+// honest reports whether a frame uses and claims only permitted addresses.
 func honest(frame []byte, r *model.SwitchRule) bool {
 	if !r.CheckARP && len(r.Addresses) == 0 {
 		return true
@@ -124,13 +124,13 @@ func honestARP(p []byte, r *model.SwitchRule) bool {
 		return false
 	}
 	sender, target := netip.AddrFrom4([4]byte(p[14:18])), netip.AddrFrom4([4]byte(p[24:28]))
-	if sender.IsUnspecified() { // a probe: is the target taken?
+	if sender.IsUnspecified() { // a probe whether the target is taken
 		sender = target
 	}
 	return slices.Contains(r.MACs, model.MAC(p[8:14])) && (len(r.Addresses) == 0 || slices.Contains(r.Addresses, sender))
 }
 
-// announces says whether a packet of RARP only tells where the guest is now, as QEMU does after a migration.
+// announces reports whether a RARP packet only announces the guest's location, as QEMU does after a migration.
 func announces(p []byte, r *model.SwitchRule) bool {
 	return len(p) >= 28 && slices.Equal(p[:8], []byte{0, 1, 8, 0, 6, 4, 0, 3}) && slices.Equal(p[14:18], []byte{0, 0, 0, 0}) &&
 		slices.Contains(r.MACs, model.MAC(p[8:14])) && slices.Contains(r.MACs, model.MAC(p[18:24]))
@@ -152,7 +152,7 @@ func honestIPv4(p []byte, r *model.SwitchRule) bool {
 	case 2: // IGMP
 		return len(upper) >= 1 && upper[0] != 0x11 // a query
 	case 17: // UDP
-		return len(upper) >= 4 && binary.BigEndian.Uint16(upper[2:]) != 68 // to a client of DHCP
+		return len(upper) >= 4 && binary.BigEndian.Uint16(upper[2:]) != 68 // to a DHCP client
 	}
 	return true
 }
@@ -183,7 +183,7 @@ func honestND(p []byte, r *model.SwitchRule) bool {
 		rest = rest[min(len(rest), 8*(int(rest[1])+1)):]
 	}
 	later := false
-	if next == 44 { // a fragment
+	if next == 44 { // a fragment header
 		if len(rest) < 4 || rest[0] == 58 {
 			return false
 		}
@@ -194,12 +194,12 @@ func honestND(p []byte, r *model.SwitchRule) bool {
 		return false
 	}
 	if next == 17 && !later {
-		return len(rest) >= 4 && binary.BigEndian.Uint16(rest[2:]) != 546 // to a client of DHCPv6
+		return len(rest) >= 4 && binary.BigEndian.Uint16(rest[2:]) != 546 // to a DHCPv6 client
 	}
 	return next != 58 || honestICMPv6(rest, end-(len(p)-len(rest)), r, netip.AddrFrom16([16]byte(p[8:24])))
 }
 
-// honestICMPv6 is about a message of that length, of which m may have more or less.
+// honestICMPv6 checks a message of that length, of which m may contain more or less.
 func honestICMPv6(m []byte, length int, r *model.SwitchRule, src netip.Addr) bool {
 	if len(m) < 1 {
 		return false
@@ -232,8 +232,8 @@ func honestICMPv6(m []byte, length int, r *model.SwitchRule, src netip.Addr) boo
 	return true
 }
 
-// TestLargestSwitchPort: the kernel takes the programs of a port with as much as can be asked for, and they tell frames of its last
-// rule apart.
+// TestLargestSwitchPort checks that the kernel accepts the programs of a port of maximum size, and that they enforce its last
+// rule.
 func TestLargestSwitchPort(t *testing.T) {
 	h := newHost(t)
 	tap, out := kerneltest.NewPort(t, "tap0", ""), kerneltest.NewPort(t, "out0", "")

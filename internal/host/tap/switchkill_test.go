@@ -13,8 +13,8 @@ import (
 	"sluice/internal/model"
 )
 
-// switcherEnv makes this test binary a process that makes, changes and removes the switch port of tap0 until it is killed. Its
-// value is where the BPF file system is.
+// switcherEnv makes this test binary a process that creates, changes and removes the switch port of tap0 until it is killed. Its
+// value is the mount point of the BPF file system.
 const switcherEnv = "SLUICE_TEST_SWITCH_TAP"
 
 func switchForever() {
@@ -35,8 +35,8 @@ func switchForever() {
 	os.Exit(1)
 }
 
-// TestSwitchSurvivesKill: whenever a process is killed, the next one can tell what stands, makes it what it should be, and leaves
-// nothing behind.
+// TestSwitchSurvivesKill checks that, whenever a process is killed, the next one reads the current state, can set any other, and
+// leaves nothing behind.
 func TestSwitchSurvivesKill(t *testing.T) {
 	h := newHost(t)
 	tap, out := twoPorts(t)
@@ -48,7 +48,7 @@ func TestSwitchSurvivesKill(t *testing.T) {
 		kerneltest.Must(t, err)
 		kerneltest.Must(t, cmd.Start())
 		line, err := bufio.NewReader(said).ReadString('\n')
-		time.Sleep(time.Duration(i) * 3 * time.Millisecond) // to kill it somewhere else each time
+		time.Sleep(time.Duration(i) * 3 * time.Millisecond) // to kill it at a different point each time
 		kerneltest.Must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 		if line != "begun\n" {

@@ -14,7 +14,7 @@ import (
 
 var access = ofGuest(func(r *model.SwitchRule) { r.VLAN = 10 })
 
-// holdsTo10 shows that tap0 holds its guest to MAC and VLAN.
+// holdsTo10 checks that tap0 enforces MAC and VLAN of its guest.
 func holdsTo10(t *testing.T, tap, out *kerneltest.Port) {
 	t.Helper()
 	good := kerneltest.Frame(kerneltest.Stray, kerneltest.Guest, "good")
@@ -29,13 +29,13 @@ func holdsTo10(t *testing.T, tap, out *kerneltest.Port) {
 	tap.Expect(t, down)
 }
 
-// twoPorts are tap0 and out0 of a bridge.
+// twoPorts returns tap0 and out0 of a bridge.
 func twoPorts(t *testing.T) (tap, out *kerneltest.Port) {
 	kerneltest.NewBridge(t, "br0")
 	return kerneltest.NewPort(t, "tap0", "br0"), kerneltest.NewPort(t, "out0", "br0")
 }
 
-// TestSwitchPortBesideLimits: limits and rules of one tap come and go in any order, and each stays when the other goes.
+// TestSwitchPortBesideLimits adds and removes limits and rules of one tap in any order; each must stay when the other is removed.
 func TestSwitchPortBesideLimits(t *testing.T) {
 	plenty := PathRates{Contract: model.Rate{Bits: 1e9, Packets: 1e6}}
 	limits := map[string]func(*TapPolicy){
@@ -86,7 +86,7 @@ func TestSwitchPortBesideLimits(t *testing.T) {
 	}
 }
 
-// TestSwitchPortIsLimited: a limit of the tap drops what the rules let through, and rules what the limit does.
+// TestSwitchPortIsLimited checks that a frame must pass both the limits of the tap and the rules.
 func TestSwitchPortIsLimited(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")
@@ -102,7 +102,7 @@ func TestSwitchPortIsLimited(t *testing.T) {
 	if d := policies(t, h)[0].TxDropped; d.Packets < 80 || d.Bytes != 60*d.Packets {
 		t.Errorf("dropped %+v, want all of 100 frames but the burst, as the guest sent them", d)
 	}
-	limited := policies(t, h)[0].TxDropped.Packets // which is the rule's, as there is but one
+	limited := policies(t, h)[0].TxDropped.Packets // attributed to the rule, as there is only one
 	if c := switchPorts(t, h)[0].Counts; c[1].Spoof != 50 || c[0] != (model.SwitchDrop{Rate: limited}) {
 		t.Errorf("counts %+v", c)
 	}
@@ -113,8 +113,8 @@ func TestSwitchPortIsLimited(t *testing.T) {
 	}
 }
 
-// TestSwitchPortAdopted: the next process finds a port with its counts, changes it and removes it. Its programs take the
-// place of the earlier ones when it limits the tap, too.
+// TestSwitchPortAdopted checks that the next process finds a port with its counts, and changes and removes it. Its programs
+// replace the earlier ones also when it limits the tap.
 func TestSwitchPortAdopted(t *testing.T) {
 	for _, how := range []string{"changed", "limited", "removed"} {
 		t.Run(how, func(t *testing.T) {
@@ -155,7 +155,8 @@ func TestSwitchPortAdopted(t *testing.T) {
 	}
 }
 
-// TestSwitchPortOfTapThatIsGone is told, and removed; a tap of that name that comes later has none.
+// TestSwitchPortOfTapThatIsGone checks that the port of a tap that has gone is reported and removed; a later tap of the same name
+// has none.
 func TestSwitchPortOfTapThatIsGone(t *testing.T) {
 	for _, fresh := range []bool{false, true} { // the process that made the port, and the next one
 		h := newHost(t)
@@ -196,7 +197,7 @@ func TestSwitchPortOfTapThatIsGone(t *testing.T) {
 	}
 }
 
-// TestSwitchProgramTakenOff: it is told, and the next call puts it back; so does one that limits the tap.
+// TestSwitchProgramTakenOff checks that a detached program is reported, and re-attached by the next SetSwitchPort or UpdateTap.
 func TestSwitchProgramTakenOff(t *testing.T) {
 	for name, put := range map[string]func(h *testHost){
 		"set":   func(h *testHost) { setPort(t, h, access) },
@@ -228,7 +229,7 @@ func TestSwitchProgramTakenOff(t *testing.T) {
 	}
 }
 
-// TestSwitchPortOfAnotherVersion, whose rules this one cannot read, goes on holding the guest until it is set anew.
+// TestSwitchPortOfAnotherVersion checks that a port whose rules this version cannot read stays enforced until it is set again.
 func TestSwitchPortOfAnotherVersion(t *testing.T) {
 	h := newHost(t)
 	tap, out := twoPorts(t)

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// setPort makes a switch port and returns what stands.
+// setPort sets a switch port and returns the result.
 func setPort(t testing.TB, h *testHost, p model.SwitchPort) model.SwitchPortState {
 	t.Helper()
 	now, err := h.SetSwitchPort(kerneltest.Soon(t), p)
@@ -20,7 +20,7 @@ func setPort(t testing.TB, h *testHost, p model.SwitchPort) model.SwitchPortStat
 	return now
 }
 
-// switchPorts lists what stands.
+// switchPorts lists the switch ports.
 func switchPorts(t testing.TB, h *testHost) []model.SwitchPortState {
 	t.Helper()
 	all, err := h.SwitchPorts(kerneltest.Soon(t))
@@ -28,7 +28,7 @@ func switchPorts(t testing.TB, h *testHost) []model.SwitchPortState {
 	return all
 }
 
-// tagged puts a tag into a frame.
+// tagged inserts a tag into a frame.
 func tagged(frame []byte, etherType uint16, tci uint16) []byte {
 	tag := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, etherType), tci)
 	return slices.Concat(frame[:12], tag, frame[12:])
@@ -43,16 +43,16 @@ func ofGuest(edit func(*model.SwitchRule)) model.SwitchPort {
 	return model.SwitchPort{Tap: "tap0", Rules: []model.SwitchRule{r}}
 }
 
-// crossing is a frame that is to pass a switch port, as something else or not at all.
+// crossing is a frame and what a switch port must turn it into.
 type crossing struct {
 	name string
 	in   []byte
 	out  []byte // nil: dropped
 	want model.SwitchDrop
-	none bool // counted for no rule
+	none bool // counted by no rule
 }
 
-// crosses sends frames from one port and shows what comes out of the other, and what is counted.
+// crosses sends frames from one port and checks what leaves the other and what is counted.
 func crosses(t *testing.T, h *testHost, from, to *kerneltest.Port, marker, markerOut []byte, all []crossing) {
 	t.Helper()
 	for _, c := range all {
@@ -81,7 +81,7 @@ func crosses(t *testing.T, h *testHost, from, to *kerneltest.Port, marker, marke
 
 var oneVLAN, oneSpoof = model.SwitchDrop{VLAN: 1}, model.SwitchDrop{Spoof: 1}
 
-// TestSwitchPort: what a guest sends and receives is held to its MACs and VLANs, in both directions.
+// TestSwitchPort checks that a guest's MACs and VLANs are enforced in both directions.
 func TestSwitchPort(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
@@ -200,10 +200,11 @@ func TestSwitchPort(t *testing.T) {
 	}
 }
 
-// zeroed is an address whose last byte is n, and whose first half has the highest bits set.
+// zeroed is an address with the last byte n and the highest bits set elsewhere.
 func zeroed(n byte) model.MAC { return model.MAC{0xfe, 0xff, 0xff, 0xff, 0xff, n} }
 
-// TestSwitchPortState: what was asked for is read back, a second call changes nothing, and what cannot be is refused.
+// TestSwitchPortState checks that a port is read back as set, that setting it again changes nothing, and that invalid ports are
+// refused.
 func TestSwitchPortState(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/model"
 )
 
-// What random rules and frames are made of: little, so that they meet often.
+// The few values of random rules and frames, so that they often match.
 var (
 	someMACs      = []model.MAC{kerneltest.Guest, kerneltest.Other, kerneltest.Stray, zeroed(3), zeroed(4)}
 	someV4        = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("192.168.255.254")}
@@ -24,7 +24,7 @@ var (
 	someVLANs     = []int{1, 2, 9, 10, 11, 20, 4093, 4094}
 )
 
-// among draws one of them.
+// among draws one of the arguments.
 func among[T any](all ...T) *rapid.Generator[T] { return rapid.SampledFrom(all) }
 
 // often is true in most draws.
@@ -49,7 +49,7 @@ func drawRule(t *rapid.T) model.SwitchRule {
 	return r
 }
 
-// drawFrame draws one that most often is almost as one of the rules wants it.
+// drawFrame draws a frame that usually almost matches one of the rules.
 func drawFrame(t *rapid.T, dir int, rules []model.SwitchRule) []byte {
 	r := among(rules...).Draw(t, "rule")
 	groups := []model.MAC{kerneltest.Broadcast, {0x33, 0x33, 0, 0, 0, 1}, {1, 0, 0x5e, 0, 0, 1}, {1, 0x80, 0xc2, 0, 0, 0xe}}
@@ -111,7 +111,7 @@ func drawIPv4(t *rapid.T) []byte {
 	return slices.Concat(b, src.AsSlice(), dst.AsSlice(), make([]byte, options), payload, padding)
 }
 
-// drawUDP draws a datagram, which may be one of those ports'.
+// drawUDP draws a datagram, possibly with one of those ports.
 func drawUDP(t *rapid.T, ports ...uint16) []byte {
 	b := make([]byte, 0, 16)
 	for range 2 {
@@ -120,7 +120,7 @@ func drawUDP(t *rapid.T, ports ...uint16) []byte {
 	return append(b, make([]byte, 12)...)
 }
 
-// drawIPv6 draws a packet whose headers fit together.
+// drawIPv6 draws a packet with consistent headers.
 func drawIPv6(t *rapid.T) []byte {
 	next := among[byte](58, 58, 58, 58, 58, 6, 17, 17, 60, 51, 43, 59).Draw(t, "upper layer")
 	var payload []byte
@@ -169,7 +169,7 @@ func drawICMPv6(t *rapid.T) []byte {
 	return b
 }
 
-// TestSwitchDecides compares the programs with decide, for frames of guests that may write anything.
+// TestSwitchDecides compares the programs with decide for arbitrary frames.
 func TestSwitchDecides(t *testing.T) {
 	h := newHost(t)
 	ports := [2]*kerneltest.Port{kerneltest.NewPort(t, "tap0", ""), kerneltest.NewPort(t, "out0", "")}
@@ -209,7 +209,7 @@ func TestSwitchDecides(t *testing.T) {
 	kerneltest.Must(t, h.RemoveSwitchPort(kerneltest.Soon(t), "tap0"))
 }
 
-// all are the counts by rule, those of no rule last.
+// all returns the counts by rule, those of no rule last.
 func (p *portMemory) all() (all [maxRules + 1]model.SwitchDrop) {
 	copy(all[:], p.counts(maxRules))
 	return all
@@ -224,7 +224,8 @@ func count(d *model.SwitchDrop, reason string) {
 	}
 }
 
-// joinPorts sends what comes in at one port out of the other, behind every other program and past all that looks at frames.
+// joinPorts redirects what one port receives to the other, behind every other program and bypassing everything else that inspects
+// frames.
 func joinPorts(t *testing.T, h *testHost, from, to string) {
 	a, err := h.Link(kerneltest.Soon(t), from)
 	kerneltest.Must(t, err)

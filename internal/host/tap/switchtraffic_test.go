@@ -17,7 +17,7 @@ import (
 	"sluice/internal/model"
 )
 
-// TestSwitchRates: rules that share a tap are limited each by itself, in both directions.
+// TestSwitchRates checks that each of several rules of a tap is limited separately, in both directions.
 func TestSwitchRates(t *testing.T) {
 	slow := model.Rate{Bits: minBits} // its burst is ten large frames
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestSwitchRates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
 			tap, out := twoPorts(t)
-			kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Stray, 0, "out0")) // nothing is flooded
+			kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Stray, 0, "out0")) // no flooding
 			port := ofGuest(c.edit)
 			port.Rules = append(port.Rules, model.SwitchRule{MACs: []model.MAC{kerneltest.Other}, VLAN: 10})
 			setPort(t, h, port)
@@ -55,7 +55,7 @@ func TestSwitchRates(t *testing.T) {
 			if now[1] != (model.SwitchDrop{}) || now[2] != (model.SwitchDrop{}) {
 				t.Errorf("others: %+v", now[1:])
 			}
-			// A change of something else grants no new burst.
+			// Changing something else grants no new burst.
 			port.Rules[1].VLAN = 11
 			if after := setPort(t, h, port).Counts; after[0] != now[0] {
 				t.Errorf("after a change: %+v, want %+v", after, now)
@@ -74,8 +74,8 @@ func TestSwitchRates(t *testing.T) {
 	}
 }
 
-// TestSwitchChangesUnderTraffic: while rules are replaced and the tap's limits come and go, nothing passes that neither the old nor
-// the new let through.
+// TestSwitchChangesUnderTraffic replaces rules, and adds and removes limits of the tap, under traffic: nothing may pass that both
+// the old and the new rules reject.
 func TestSwitchChangesUnderTraffic(t *testing.T) {
 	h := newHost(t)
 	ports := [2]*kerneltest.Port{kerneltest.NewPort(t, "tap0", ""), kerneltest.NewPort(t, "out0", "")}
@@ -149,8 +149,8 @@ func TestSwitchChangesUnderTraffic(t *testing.T) {
 	t.Log("frames that passed:", seen)
 }
 
-// TestSwitchLargeFrames: what the tap is to cut up, behind a header of virtio, is held to the rules like the rest, and each part
-// has the tag.
+// TestSwitchLargeFrames checks that the rules apply to frames with a virtio header that are still to be segmented, and that each
+// segment is tagged.
 func TestSwitchLargeFrames(t *testing.T) {
 	checked := ofGuest(func(r *model.SwitchRule) {
 		r.VLAN, r.CheckARP, r.Addresses = 10, true, []netip.Addr{netip.MustParseAddr("10.0.0.1")}
@@ -186,8 +186,8 @@ func largeFrames(t *testing.T, port model.SwitchPort) {
 	}
 }
 
-// TestSwitchSeparates: over a bridge that knows nothing of VLANs, guests of one VLAN hear each other, and others nothing of
-// them; an uplink carries all of them with their tags.
+// TestSwitchSeparates checks that, over a bridge without VLAN filtering, guests of one VLAN reach only each other, and an uplink
+// carries all VLANs tagged.
 func TestSwitchSeparates(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
@@ -224,7 +224,7 @@ func TestSwitchSeparates(t *testing.T) {
 	}
 }
 
-// TestSwitchPortIsShaped: frames go to the shaper with their tag, and come out of it once.
+// TestSwitchPortIsShaped checks that frames pass through the shaper tagged, and leave it once.
 func TestSwitchPortIsShaped(t *testing.T) {
 	h := newHost(t)
 	tap, out := twoPorts(t)
@@ -241,8 +241,8 @@ func TestSwitchPortIsShaped(t *testing.T) {
 	noPolicies(t, h)
 }
 
-// TestSwitchPortComesFirst: a program that somebody else attaches, and that ends the turn of those behind it, takes no frame past the rules,
-// whichever of the two, and of the tap's limits, came first. It sees what passes, and no shaper may take that from it.
+// TestSwitchPortComesFirst checks that another program that ends processing with TCX_PASS lets no frame bypass the rules, in
+// whichever order it, the rules and the tap's limits were set up. It must see the frames that pass, so a shaper is refused.
 func TestSwitchPortComesFirst(t *testing.T) {
 	const tcxPass = 0
 	for _, first := range []string{"theirs", "limit, theirs", "theirs, limit", "port"} {
