@@ -12,8 +12,8 @@ import (
 	"sluice/internal/model"
 )
 
-// What a driver in mode switchdev answers: ports of the uplink, of two VFs and of another NIC's VF, and rate objects of
-// the VFs and of a group.
+// TestDevlinkRates decodes what a driver in switchdev mode answers: ports of the uplink, of two VFs and of another NIC's VF, and
+// rate objects of the VFs and of a group.
 func TestDevlinkRates(t *testing.T) {
 	port := func(dev string, index uint32, flavour uint16, vf int) rtnl.Message {
 		r := devlinkRequest(0x15, unix.DEVLINK_CMD_PORT_GET).String(unix.DEVLINK_ATTR_BUS_NAME, "pci").String(unix.DEVLINK_ATTR_DEV_NAME, dev)
@@ -52,13 +52,13 @@ func TestDevlinkRates(t *testing.T) {
 	if !ok || set != (devlinkRate{"pci", nic, 65541, VFRates{Max: 40e9, Min: 3e9}}) {
 		t.Errorf("sets %+v", set)
 	}
-	for n := range len(port(nic, 1, 4, 2).Data) { // cut off anywhere
+	for n := range len(port(nic, 1, 4, 2).Data) { // truncated anywhere
 		decodeDevlinkPort(rtnl.Message{Data: port(nic, 1, 4, 2).Data[:n]})
 		decodeDevlinkRate(rtnl.Message{Data: rate(nic, 1, 4, 2).Data[:min(n, 40)]})
 	}
 }
 
-// This kernel may know devlink or not, and has no rate objects: neither is an error.
+// TestDevlinkWithoutRates checks that a kernel without devlink or without rate objects is no error.
 func TestDevlinkWithoutRates(t *testing.T) {
 	h := newHost(t)
 	if got, err := h.devlink.list(kerneltest.Soon(t), "0000:03:00.0"); err != nil || len(got) != 0 {
@@ -72,7 +72,7 @@ func TestDevlinkWithoutRates(t *testing.T) {
 	}
 }
 
-// TestDecodeEswitch reads answers as devlink_nl_eswitch_fill makes them.
+// TestDecodeEswitch decodes answers in the form of devlink_nl_eswitch_fill.
 func TestDecodeEswitch(t *testing.T) {
 	answer := func(fill func(r *rtnl.Request)) rtnl.Message {
 		r := devlinkRequest(0x15, unix.DEVLINK_CMD_ESWITCH_GET).String(unix.DEVLINK_ATTR_BUS_NAME, "pci").String(unix.DEVLINK_ATTR_DEV_NAME, "0000:03:00.0")

@@ -25,7 +25,7 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// render prints PFs for people to compare.
+// render prints PFs for comparison.
 func render(pfs []PFInfo) string {
 	var b strings.Builder
 	for _, p := range pfs {
@@ -143,7 +143,7 @@ func TestAddStates(t *testing.T) {
 	}
 }
 
-// TestPFsOfThisMachine is content with whatever PFs there are, but they must be whole.
+// TestPFsOfThisMachine accepts whatever PFs this machine has, but they must be complete.
 func TestPFsOfThisMachine(t *testing.T) {
 	pfs, err := newHost(t).PFs(kerneltest.Soon(t))
 	kerneltest.Must(t, err)

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// BenchmarkInGuest looks at 100 VFs with three vectors each, in files laid out as sysfs has them.
+// BenchmarkInGuest checks 100 VFs with three vectors each, in files laid out as in sysfs.
 func BenchmarkInGuest(b *testing.B) {
 	root := b.TempDir()
 	put := func(name, text string) {

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// irqs is a VF with vectors, as sysfs shows it; "" is a vector that nobody requested.
+// irqs is a VF with vectors as in sysfs; "" is a vector that nobody requested.
 func irqs(actions ...string) *kerneltest.Files {
 	m := kerneltest.ParseTree("kernel/irq/1/actions = timer\nbus/pci/devices/0000:01:10.0/enable = 1\n")
 	for i, a := range actions {
@@ -97,7 +97,7 @@ func TestDriverOpenOfDeviceThatIsGone(t *testing.T) {
 	}
 }
 
-// looks answers one look after the other, and the last for ever.
+// looks returns the answers one after the other, and then repeats the last.
 func looks(answers ...model.Tri) func() (model.Tri, error) {
 	return func() (model.Tri, error) {
 		a := answers[0]
@@ -140,7 +140,7 @@ func TestWaitDriverEndsWithContext(t *testing.T) {
 	}
 }
 
-// TestSettled is about the rule for the first vector alone, with a clock of its own.
+// TestSettled tests the rule for the first vector alone, with a simulated clock.
 func TestSettled(t *testing.T) {
 	w := driverWait{settle: time.Second}
 	at := time.Unix(0, 0)
@@ -169,7 +169,7 @@ func TestWaitEnabled(t *testing.T) {
 		h := &Functions{k: &sysif.Kernel{Sys: m.Tree()}}
 		looks := 0
 		m.After = func(string, string) {
-			if looks++; looks == 100 { // QEMU opens it
+			if looks++; looks == 100 { // QEMU opens the VF
 				m.Content["/bus/pci/devices/0000:01:10.0/enable"] = "1"
 			}
 		}

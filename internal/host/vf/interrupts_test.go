@@ -29,7 +29,7 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
-// The running kernel's files are read as they are.
+// TestPerCPUOfThisKernel parses the files of the running kernel.
 func TestPerCPUOfThisKernel(t *testing.T) {
 	files, _ := filepath.Glob("/sys/kernel/irq/*/per_cpu_count")
 	if len(files) == 0 {
@@ -58,7 +58,7 @@ func FuzzPerCPU(f *testing.F) {
 		var want uint64
 		for field := range strings.SplitSeq(text, ",") {
 			var one uint64
-			_, _ = fmt.Sscanf(field, "%d", &one) // the empty text has none
+			_, _ = fmt.Sscanf(field, "%d", &one) // the empty text contains no number
 			want += one
 		}
 		if n != want {

@@ -15,7 +15,7 @@ import (
 
 const vfAddr model.PCIAddress = "0000:01:10.0"
 
-// pciKernel is a kernel with one VF bound to igbvf, as far as binding goes.
+// pciKernel simulates driver binding in a kernel with one VF bound to igbvf.
 func pciKernel() *kerneltest.Files {
 	m := kerneltest.ParseTree(`
 bus/pci/drivers_probe = write-only
@@ -34,7 +34,7 @@ const (
 	overrideFile = "/bus/pci/devices/0000:01:10.0/driver_override"
 )
 
-// react does what the kernel does with writes to the binding files.
+// react simulates the kernel's reaction to writes to the binding files.
 func react(m *kerneltest.Files, path, data string) error {
 	switch {
 	case strings.HasSuffix(path, "/unbind"):
@@ -110,7 +110,7 @@ func TestBindVFIOTouchesNothingWhenItCannotWork(t *testing.T) {
 	}
 }
 
-// TestBindVFIOThatFails must leave the VF with its driver and without an override.
+// TestBindVFIOThatFails checks that a failure leaves the VF with its driver and without an override.
 func TestBindVFIOThatFails(t *testing.T) {
 	for name, breakIt := range map[string]func(m *kerneltest.Files) error{
 		"vfio-pci does not take it": func(m *kerneltest.Files) error {

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// TestStuckUnbind is about a kernel that waits for a user of the VF: the caller leaves at
-// its deadline, a second call for the same VF waits its turn, another VF's does not.
+// TestStuckUnbind simulates a kernel that waits for a user of the VF: the caller must return at its deadline, a second call for
+// the same VF must wait, and a call for another VF must not.
 func TestStuckUnbind(t *testing.T) {
 	kerneltest.NoLeaks(t)
 	m := pciKernel()

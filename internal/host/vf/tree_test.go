@@ -14,8 +14,7 @@ import (
 //go:embed testdata
 var testdata embed.FS
 
-// golden compares with a file in testdata; with SLUICE_UPDATE=1 it writes that for the
-// next run.
+// golden compares got with a file in testdata; with SLUICE_UPDATE=1 it writes that file for the next run.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

@@ -15,14 +15,13 @@ import (
 	"sluice/internal/model"
 )
 
-// fakePF is a PF's driver: VFs, and what it refuses. It takes the same messages as the
-// kernel.
+// fakePF simulates a PF's driver: its VFs, and what it refuses. It accepts the same messages as the kernel.
 type fakePF struct {
 	vfs     []vfState
 	refuse  map[uint16]unix.Errno            // by attribute
 	zeroMAC error                            // refusal of the zero MAC
-	deaf    bool                             // takes everything, does nothing
-	zeroTo  model.MAC                        // what it makes of the zero MAC
+	deaf    bool                             // accepts everything and does nothing
+	zeroTo  model.MAC                        // what it turns the zero MAC into
 	rates   func(*fakePF, []byte) unix.Errno // refuses rates
 	changes []string
 }
@@ -68,7 +67,7 @@ func (f *fakePF) changeVF(_ context.Context, _ string, idx int, c vfChange) erro
 	return nil
 }
 
-// edit does what Host does before and after an edit.
+// edit prepares an edit as Functions.editVF does.
 func (f *fakePF) edit(t *testing.T, driver string, idx int) *vfEdit {
 	t.Helper()
 	e := &vfEdit{io: f, pf: "pf0", pfMAC: kerneltest.MAC("a0:36:9f:00:00:01"), idx: idx, driver: driver}
@@ -79,7 +78,7 @@ func (f *fakePF) edit(t *testing.T, driver string, idx int) *vfEdit {
 	return e
 }
 
-// used is VF 1 as its last holder left it.
+// used returns a driver whose VF 1 still has the settings of its last holder.
 func used() *fakePF {
 	return &fakePF{vfs: []vfState{
 		{Index: 0, MAC: kerneltest.Other, SpoofCheck: model.Yes, Trust: model.No},
@@ -104,7 +103,7 @@ func TestClearVF(t *testing.T) {
 	}
 }
 
-// TestClearVFOfDriverWithoutZeroMAC is how qede and others behave.
+// TestClearVFOfDriverWithoutZeroMAC tests the behaviour of qede and others.
 func TestClearVFOfDriverWithoutZeroMAC(t *testing.T) {
 	f := used()
 	f.zeroMAC = unix.EINVAL
@@ -204,7 +203,7 @@ func TestSetVFReadsBack(t *testing.T) {
 }
 
 func TestSetVFRates(t *testing.T) {
-	full := func(_ *fakePF, c []byte) unix.Errno { // all that is promised is more than the link
+	full := func(_ *fakePF, c []byte) unix.Errno { // the guarantees exceed the link speed
 		if rtnl.U32(c) > 1000 {
 			return unix.EINVAL
 		}
@@ -242,7 +241,7 @@ func TestSetVFRates(t *testing.T) {
 	}
 }
 
-// TestSetVFWithoutReadBack is about a driver that does not tell spoof check and trust.
+// TestSetVFWithoutReadBack tests a driver that does not report spoof check and trust.
 func TestSetVFWithoutReadBack(t *testing.T) {
 	f := &fakePF{vfs: []vfState{{}}, refuse: map[uint16]unix.Errno{unix.IFLA_VF_SPOOFCHK: unix.EOPNOTSUPP, unix.IFLA_VF_TRUST: unix.EOPNOTSUPP}}
 	e := f.edit(t, "brandnew", 0)

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// pfAnswer builds the answer of a driver for one PF, as rtnl_fill_vfinfo does.
+// pfAnswer builds a driver's answer for one PF in the form of rtnl_fill_vfinfo.
 func pfAnswer(vfs ...vfState) rtnl.Message {
 	r := rtnl.NewRequest(unix.RTM_NEWLINK, 0, rtnl.Link(unix.AF_UNSPEC, 4))
 	r.String(unix.IFLA_IFNAME, "pf0").U32(unix.IFLA_NUM_VF, uint32(len(vfs)))
@@ -76,7 +76,7 @@ func TestMegabits(t *testing.T) {
 	}
 }
 
-// TestChangeRequest takes a request apart as the kernel does.
+// TestChangeRequest decodes requests as the kernel does.
 func TestChangeRequest(t *testing.T) {
 	for _, c := range []struct {
 		change vfChange
@@ -101,7 +101,8 @@ func TestChangeRequest(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds the decoders of messages about VFs. The seeds are well-formed ones, and what was once taken out of nothing.
+// FuzzDecode fuzzes the decoders of messages about VFs. The seeds are well-formed messages, and truncated ones that were once
+// accepted.
 func FuzzDecode(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWLINK), pfAnswer(vfState{Index: 1, MAC: kerneltest.Guest, VLAN: 0xffff}).Data)
 	leaf := devlinkRate{bus: "pci", dev: "0000:03:00.0", port: 7}
