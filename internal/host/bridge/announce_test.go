@@ -11,7 +11,7 @@ import (
 func TestAnnounceTeachesTheNextSwitch(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewPort(t, "pf0", "")
-	// A second switch, reached through a cable whose near end plays the PF.
+	// A second switch, reached through a cable whose near end takes the role of the PF.
 	kerneltest.NewBridge(t, "switch0")
 	near := kerneltest.NewPort(t, "far0", "switch0")
 	asker := kerneltest.NewPort(t, "far1", "switch0")
@@ -24,7 +24,7 @@ func TestAnnounceTeachesTheNextSwitch(t *testing.T) {
 	kerneltest.IP(t, "link set cable0 up")
 	kerneltest.WaitForwarding(t, "cable1")
 
-	// The guest lived behind far0.
+	// The guest was behind far0.
 	hello := kerneltest.Frame(kerneltest.Broadcast, kerneltest.Guest, "I am here")
 	near.Send(t, hello)
 	asker.Expect(t, hello)
@@ -47,7 +47,7 @@ func TestAnnounceTeachesTheNextSwitch(t *testing.T) {
 	})
 }
 
-// TestAnnounceMovesNoPin sends through the bridge itself.
+// TestAnnounceMovesNoPin announces through the bridge itself.
 func TestAnnounceMovesNoPin(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, "pf0"))
@@ -93,7 +93,7 @@ func TestRARP(t *testing.T) {
 	}
 }
 
-// received is how many packets an interface has received.
+// received returns how many packets an interface has received.
 func received(t *testing.T, h *testHost, name string) uint64 {
 	t.Helper()
 	links, err := h.Links(kerneltest.Soon(t))

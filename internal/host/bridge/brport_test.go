@@ -11,10 +11,10 @@ import (
 	"sluice/internal/model"
 )
 
-// someVLANs are few, so that they meet often.
+// someVLANs are few, so that rules and ports often share them.
 var someVLANs = []int{1, 2, 9, 10, 11, 20, 4093, 4094}
 
-// drawVLANs draws a rule that is in no VLAN, in one or in some.
+// drawVLANs draws a rule with no VLAN, one or several.
 func drawVLANs(t *rapid.T) (r model.SwitchRule) {
 	switch rapid.IntRange(0, 2).Draw(t, "sort of port") {
 	case 1:
@@ -27,8 +27,8 @@ func drawVLANs(t *rapid.T) (r model.SwitchRule) {
 	return r
 }
 
-// TestVLANChanges: after what is to be left and joined, a port is in its rules' VLANs, with tags, and in the bridge's own for what has none
-// if a rule has none.
+// TestVLANChanges checks that after the changes a port is a tagged member of its rules' VLANs, and keeps its untagged VLAN if a
+// rule has none.
 func TestVLANChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rules := rapid.SliceOfN(rapid.Custom(drawVLANs), 1, 3).Draw(t, "rules")
@@ -69,7 +69,7 @@ func TestVLANChanges(t *testing.T) {
 	})
 }
 
-// TestBridgeVLANMessages: what is asked for is what is read.
+// TestBridgeVLANMessages checks that encoded VLANs are decoded unchanged.
 func TestBridgeVLANMessages(t *testing.T) {
 	vlans := model.VLANs{{First: 5, Last: 5}, {First: 10, Last: 12}, {First: 4094, Last: 4094}}
 	m := bridgeVLANsChange(unix.RTM_NEWLINK, 7, vlans).Message()
@@ -80,7 +80,7 @@ func TestBridgeVLANMessages(t *testing.T) {
 	if got, ok := decodeBridgeVLANs(8)(m); ok {
 		t.Errorf("another port has %v", got)
 	}
-	// As the kernel tells it: the untagged VLAN first, a range with its flags at both ends.
+	// In the kernel's form: the untagged VLAN first, a range with its flags at both ends.
 	answer := rtnl.NewRequest(unix.RTM_NEWLINK, 0, rtnl.Link(unix.AF_BRIDGE, 7)).Nest(unix.IFLA_AF_SPEC, func(r *rtnl.Request) {
 		for _, v := range [][]byte{{6, 0, 1, 0}, {8, 0, 20, 0}, {16, 0, 22, 0}, {8, 0, 30, 0}, {16 | 4, 0, 31}, {4, 0, 0xff, 0xff}} {
 			r.Bytes(bridgeVLANInfo, v)

@@ -15,9 +15,8 @@ import (
 	"sluice/internal/model"
 )
 
-// FDB returns the static bridge entries of all bridges: the port each MAC is pinned to.
-// A MAC that is pinned to different ports (on several VLANs or bridges) shows the
-// first by name; FDBEntries has them all.
+// FDB returns the static FDB entries of all bridges: the port to which each MAC is pinned. For a MAC pinned to different ports
+// (in several VLANs or bridges) it returns the first by name; FDBEntries returns all.
 func (h *testHost) FDB(ctx context.Context) (map[model.MAC]string, error) {
 	entries, err := h.FDBEntries(ctx)
 	if err != nil {
@@ -50,7 +49,7 @@ func TestPinMoves(t *testing.T) {
 		}
 		l.Peer.Send(t, toGuest)
 		c.get.Expect(t, toGuest)
-		// The other port sees the next flooded frame first.
+		// The other port receives the next flooded frame first.
 		flooded := kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "flooded")
 		l.Peer.Send(t, flooded)
 		c.get.Expect(t, flooded)
@@ -64,7 +63,7 @@ func TestPinMoves(t *testing.T) {
 	}
 }
 
-// TestPinAtTheTapStays: what comes back from the wire must not move it.
+// TestPinAtTheTapStays checks that frames returning from the wire do not move the entry.
 func TestPinAtTheTapStays(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	kerneltest.Must(t, h.PreparePort(kerneltest.Soon(t), "pf0"))
@@ -77,7 +76,7 @@ func TestPinAtTheTapStays(t *testing.T) {
 	l.Tap.Expect(t, toGuest)
 }
 
-// TestPinAtThePFFollowsTheGuest: a guest that loses its VF sends through its tap.
+// TestPinAtThePFFollowsTheGuest checks that the entry follows a guest that loses its VF and sends through its tap.
 func TestPinAtThePFFollowsTheGuest(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	kerneltest.Must(t, h.PreparePort(kerneltest.Soon(t), "pf0"))
@@ -86,7 +85,7 @@ func TestPinAtThePFFollowsTheGuest(t *testing.T) {
 	pinnedTo(t, h, "tap0")
 }
 
-// TestStickyPinStays: nobody can pull it, but PinFDB moves it.
+// TestStickyPinStays checks that no frame moves a sticky entry, but PinFDB does.
 func TestStickyPinStays(t *testing.T) {
 	h := newHostWith(t, true)
 	l := kerneltest.NewLAN(t)
@@ -175,7 +174,7 @@ func TestSelfFilters(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
 	kerneltest.NewPort(t, "pf0", "br0")
-	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Stray, 0, "pf0")) // of the bridge: not to be confused
+	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Stray, 0, "pf0")) // of the bridge, not a filter of the PF
 	for range 2 {
 		kerneltest.Must(t, h.AddSelf(kerneltest.Soon(t), "pf0", kerneltest.Other))
 		kerneltest.Must(t, h.AddSelf(kerneltest.Soon(t), "pf0", kerneltest.Guest))
@@ -214,11 +213,10 @@ func TestPreparePort(t *testing.T) {
 	l.Tap.Next(t)
 	flooded := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "hello")
 	l.Peer.Send(t, flooded)
-	l.Tap.Expect(t, flooded) // and not only to pf0
+	l.Tap.Expect(t, flooded) // flooded, not only sent to pf0
 }
 
-// TestPinWithVLANs runs where the bridge can filter VLANs; elsewhere it shows that the
-// kernel cannot.
+// TestPinWithVLANs tests VLANs if the bridge supports filtering them, and logs it otherwise.
 func TestPinWithVLANs(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewLAN(t)
@@ -240,7 +238,7 @@ func TestPinWithVLANs(t *testing.T) {
 	if diff := cmp.Diff(want, entriesOf(t, h, kerneltest.Guest)); diff != "" {
 		t.Error("pinned in one VLAN (-want +got):", diff)
 	}
-	// In all VLANs: the PF carries one that the tap does not.
+	// In all VLANs: the PF is in one that the tap is not in.
 	kerneltest.Bridge(t, "vlan add dev pf0 vid 30")
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, "pf0"))
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, "tap0"))
@@ -268,7 +266,7 @@ func entriesOf(t *testing.T, h *testHost, m model.MAC) (of []FDBEntry) {
 	return of
 }
 
-// FuzzDecodeFDB feeds the decoders of bridge entries and of what a port is set to.
+// FuzzDecodeFDB fuzzes the decoders of FDB entries and port settings.
 func FuzzDecodeFDB(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWNEIGH), pinRequest(kerneltest.Guest, 5, 7, true).Message().Data)
 	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
@@ -290,7 +288,7 @@ func TestPinWithAnEndedContext(t *testing.T) {
 	}
 }
 
-// BenchmarkFDB reads the entries of a bridge of 100 taps.
+// BenchmarkFDB reads the entries of a bridge with 100 taps.
 func BenchmarkFDB(b *testing.B) {
 	h := newHost(b)
 	kerneltest.NewBridge(b, "br0")

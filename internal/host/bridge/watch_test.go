@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// heard waits for Watch to tell of a change.
+// heard waits for a notification from Watch.
 func heard(t *testing.T, changed <-chan struct{}, what string) {
 	t.Helper()
 	select {
@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchCoalesces changes much while nobody reads.
+// TestWatchCoalesces makes many changes while nobody reads.
 func TestWatchCoalesces(t *testing.T) {
 	kerneltest.NoLeaks(t)
 	h := newHost(t)
@@ -71,8 +71,8 @@ func TestWatchCoalesces(t *testing.T) {
 	}
 }
 
-// TestWatchAfterLoss overflows the socket with what nobody cares for: as something else
-// may be among what is lost, that must be told, and later changes too.
+// TestWatchAfterLoss overflows the socket with irrelevant notifications: since relevant ones may be among those lost, the loss
+// must be reported, and later changes too.
 func TestWatchAfterLoss(t *testing.T) {
 	kerneltest.NoLeaks(t)
 	h := newHost(t)
@@ -80,7 +80,7 @@ func TestWatchAfterLoss(t *testing.T) {
 	l, err := subscribe()
 	kerneltest.Must(t, err)
 	kerneltest.Must(t, l.SetBuffer(1))
-	for i := range byte(50) { // the bridge learns them, while nobody reads
+	for i := range byte(50) { // the bridge learns them while nobody reads
 		lan.Peer.Send(t, kerneltest.Frame(kerneltest.Guest, model.MAC{2, 0, 0, 0, 0, i}, "learn me"))
 	}
 	w := watcher{changed: make(chan struct{}, 1), log: h.Bridges.k.Log}
@@ -102,7 +102,7 @@ func TestWatchAfterLoss(t *testing.T) {
 	<-ended
 }
 
-// TestWatchSubscribesAgain closes the socket under the watcher.
+// TestWatchSubscribesAgain closes the watcher's socket.
 func TestWatchSubscribesAgain(t *testing.T) {
 	kerneltest.NoLeaks(t)
 	h := newHost(t)
