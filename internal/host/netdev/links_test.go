@@ -60,8 +60,7 @@ func LinksByName(t testing.TB, h *testHost) map[string]Link {
 	return byName
 }
 
-// TestLinksAreNeverStale compares what Links remembers and counts with a dump of
-// everything, after all kinds of changes.
+// TestLinksAreNeverStale compares Links with a dump of everything after all kinds of changes.
 func TestLinksAreNeverStale(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
@@ -110,8 +109,8 @@ func (w *linkWorld) change(t *testing.T) string {
 	return name + " " + what
 }
 
-// TestLinksNeedsOneDump shows that the steady state reads counters only: a change that
-// the kernel did not tell of is not seen.
+// TestLinksNeedsOneDump checks that Links reads only counters if nothing changed: it does not see a change that the kernel did
+// not report.
 func TestLinksNeedsOneDump(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewPort(t, "tap0", "")
@@ -125,8 +124,8 @@ func TestLinksNeedsOneDump(t *testing.T) {
 	}
 }
 
-// TestLearnKeepsNothingOlderThanAChange is about two calls at once: the first reads, then
-// something changes and the second notices it, then the first wants to keep what it read.
+// TestLearnKeepsNothingOlderThanAChange tests two concurrent calls: the first reads, then something changes and the second
+// notices it, then the first tries to store what it read.
 func TestLearnKeepsNothingOlderThanAChange(t *testing.T) {
 	h := newHost(t)
 	_, first, _ := h.table.known()
@@ -170,8 +169,7 @@ func TestContextThatHasEnded(t *testing.T) {
 	}
 }
 
-// BenchmarkLinks reads 100 taps of a bridge: "steady" as a running daemon does, "changed" when
-// something changed since the last time.
+// BenchmarkLinks reads 100 taps of a bridge: "steady" like a running daemon, "changed" after a change.
 func BenchmarkLinks(b *testing.B) {
 	h := newHost(b)
 	kerneltest.NewBridge(b, "br0")
@@ -200,7 +198,7 @@ func benchLinks(b *testing.B, h *testHost) {
 	}
 }
 
-// FuzzDecodeLink feeds the decoders of links, their counters and qdiscs.
+// FuzzDecodeLink fuzzes the decoders of links, their counters and qdiscs.
 func FuzzDecodeLink(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWLINK), rtnl.NewRequest(0, 0, rtnl.Link(unix.AF_UNSPEC, 4)).String(unix.IFLA_IFNAME, "tap0").Message().Data)
 	f.Add(uint16(unix.RTM_NEWSTATS), append(make([]byte, sizeofStatsMsg), 12, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8))
