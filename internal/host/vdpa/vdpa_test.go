@@ -17,8 +17,8 @@ import (
 	"sluice/internal/model"
 )
 
-// The messages are written out from uapi linux/vdpa.h, for a machine of little endian: length and type, two bytes each,
-// and the value, filled up to four bytes.
+// Messages written out from uapi linux/vdpa.h for a little-endian machine: length and type, two bytes each, and the value, padded
+// to four bytes.
 const (
 	createOnPCI = "\x03\x01\x00\x00" +
 		"\x0d\x00\x04\x00sluice-a\x00\x00\x00\x00" + // VDPA_ATTR_DEV_NAME
@@ -82,7 +82,7 @@ func TestVDPAAnswers(t *testing.T) {
 			t.Errorf("%+v, %v, want %+v", d, err, want)
 		}
 	}
-	for n := range len(configuration) { // cut off anywhere
+	for n := range len(configuration) { // truncated anywhere
 		decodeVDPAManager(msg(manager[:min(n, len(manager))]))
 		decodeVDPADevice(msg(device[:min(n, len(device))]))
 		if _, err := decodeVDPAConfig(msg(configuration[:n])); err != nil {
@@ -112,7 +112,7 @@ func TestVDPACandidates(t *testing.T) {
 	}
 }
 
-// vdpaKernel is a kernel with one vDPA device and both drivers of the bus, as far as binding goes.
+// vdpaKernel simulates driver binding in a kernel with one vDPA device and both drivers of the bus.
 func vdpaKernel() *kerneltest.Files {
 	m := kerneltest.ParseTree(`
 bus/vdpa/drivers_probe = write-only
@@ -150,7 +150,7 @@ func TestBindVHost(t *testing.T) {
 		t.Errorf("wrote %q; binding again writes nothing", m.Writes)
 	}
 	m = vdpaKernel()
-	m.OnWrite = func(string, string) error { return nil } // a driver that refuses it
+	m.OnWrite = func(string, string) error { return nil } // a driver that refuses the device
 	if node, err := bindVHost(m.Tree(), "sluice-a"); err == nil || !strings.Contains(err.Error(), "virtio_vdpa") {
 		t.Errorf("node %q, %v: want an error that names the driver", node, err)
 	}
@@ -172,7 +172,7 @@ func TestVDPALink(t *testing.T) {
 	}
 }
 
-// Without vDPA in the kernel there is nothing to list or delete, and what is missing is named.
+// TestNoVDPA checks that without vDPA in the kernel there is nothing to list or delete, and that errors name what is missing.
 func TestNoVDPA(t *testing.T) {
 	h := newHost(t)
 	ours := model.VDPAName("0a1b2c3d-0000-4000-8000-000000000001", "vpf0", 0)
