@@ -23,8 +23,7 @@ func newReader(t testing.TB, h *testHost) *CounterReader {
 	return r
 }
 
-// TestCounterReaderAgreesWithLinks compares the fast way with the old one while taps carry
-// frames, come and go.
+// TestCounterReaderAgreesWithLinks compares CounterReader with Links while taps transfer frames, appear and vanish.
 func TestCounterReaderAgreesWithLinks(t *testing.T) {
 	kerneltest.NoLeaks(t)
 	h := newHost(t)
@@ -52,8 +51,8 @@ func TestCounterReaderAgreesWithLinks(t *testing.T) {
 	}
 }
 
-// TestCounterReaderOfAPF: one without VFs has no counters of them, and one that is gone is
-// an error after which all works as before.
+// TestCounterReaderOfAPF checks that a PF without VFs has no VF counters, and that a missing PF is an error that does not affect
+// later calls.
 func TestCounterReaderOfAPF(t *testing.T) {
 	h := newHost(t)
 	r := newReader(t, h)
@@ -77,8 +76,8 @@ func TestCounterReaderOfAPF(t *testing.T) {
 	}
 }
 
-// TestCounterReaderKeepsDeadlines is about a kernel that does not answer: callers leave in
-// time, and the answer that comes later is nobody else's.
+// TestCounterReaderKeepsDeadlines simulates a kernel that does not answer: callers must return in time, and later calls must not
+// get the late answer.
 func TestCounterReaderKeepsDeadlines(t *testing.T) {
 	kerneltest.NoLeaks(t)
 	h := newHost(t)
@@ -93,7 +92,7 @@ func TestCounterReaderKeepsDeadlines(t *testing.T) {
 		}
 		onLink(m)
 	}
-	for range 2 { // the one that is stuck, and one behind it
+	for range 2 { // the stuck call, and one behind it
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		if _, err := r.Links(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("stuck: %v, want DeadlineExceeded", err)
@@ -118,7 +117,7 @@ func TestCounterReaderClosed(t *testing.T) {
 	}
 }
 
-// TestCounterReaderAllocatesNothing once its buffers have grown.
+// TestCounterReaderAllocatesNothing checks that there are no allocations once the buffers have grown.
 func TestCounterReaderAllocatesNothing(t *testing.T) {
 	h := newHost(t)
 	for i := range 10 {
@@ -137,8 +136,7 @@ func TestCounterReaderAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCounters reads 100 taps' counters: "links" as the inventory does, "reader" as
-// what needs counters only.
+// BenchmarkCounters reads the counters of 100 taps: "links" like the inventory, "reader" like users of counters only.
 func BenchmarkCounters(b *testing.B) {
 	h := newHost(b)
 	kerneltest.NewBridge(b, "br0")

@@ -15,8 +15,7 @@ import (
 	"sluice/internal/model"
 )
 
-// TestEthtoolStats reads the statistics of a veth, one of which is a value that can be
-// known otherwise: its peer's index.
+// TestEthtoolStats reads the statistics of a veth, one of which has a value known from elsewhere: its peer's index.
 func TestEthtoolStats(t *testing.T) {
 	h := newHost(t)
 	kerneltest.IP(t, "link add veth0 type veth peer name veth1")
@@ -91,7 +90,7 @@ func TestPortCountersByDriver(t *testing.T) {
 	}
 }
 
-// countersIn reads a port's counters from statistics, laid out as the kernel does.
+// countersIn reads a port's counters from statistics in the kernel's layout.
 func countersIn(driver string, stats map[string]uint64) (c netdev.Counters, err error) {
 	names := slices.Sorted(maps.Keys(stats))
 	buf := make([]byte, valuesHeader)

@@ -18,7 +18,7 @@ import (
 	"sluice/internal/model"
 )
 
-// openTap makes a tap and keeps it open, as QEMU does.
+// openTap creates a tap and keeps it open, as QEMU does.
 func openTap(t *testing.T, name string) (close func()) {
 	t.Helper()
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -46,7 +46,7 @@ func TestTapProcess(t *testing.T) {
 	}
 }
 
-// thread has a thread of that name take so much CPU time. It stays until the test ends.
+// thread starts a thread of that name, which uses that much CPU time and then waits for the end of the test.
 func thread(t *testing.T, name string, takes time.Duration) {
 	t.Helper()
 	ended, taken := make(chan struct{}), make(chan error)
@@ -55,7 +55,7 @@ func thread(t *testing.T, name string, takes time.Duration) {
 		runtime.LockOSThread() // never unlocked: the thread ends with its goroutine
 		b, _ := unix.BytePtrFromString(name)
 		err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(b)), 0, 0, 0)
-		var begin, now unix.Timespec // the thread may have done other things before
+		var begin, now unix.Timespec // the thread may have done other work before
 		err = errors.Join(err, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &begin))
 		for now = begin; err == nil && now.Nano()-begin.Nano() < int64(takes); {
 			err = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
@@ -66,7 +66,8 @@ func thread(t *testing.T, name string, takes time.Duration) {
 	kerneltest.Must(t, <-taken)
 }
 
-// What virtual CPUs take is the VM's own; all other threads of QEMU carry its virtio, and vhost's of the kernel.
+// TestVirtioThreads checks that virtual CPU threads are excluded, and QEMU's other threads and the kernel's vhost workers are
+// included.
 func TestVirtioThreads(t *testing.T) {
 	h := newHost(t)
 	look := func() (Threads, time.Duration) {
@@ -82,7 +83,7 @@ func TestVirtioThreads(t *testing.T) {
 	thread(t, fmt.Sprintf("vhost-%d", os.Getpid()), carried)
 	thread(t, "CPU 0/KVM", own)
 	after, ended := look()
-	// Both clocks are the scheduler's, which brings them up to date at its ticks and switches.
+	// Both clocks are the scheduler's, which updates them at its ticks and switches.
 	const tick = 20 * time.Millisecond
 	if got := after.Since(before); got < carried-tick || got > ended-began-own+tick {
 		t.Errorf("%s, want %s at least, and no more than what the process took, %s, without the virtual CPU's %s", got, carried, ended-began, own)
@@ -91,7 +92,7 @@ func TestVirtioThreads(t *testing.T) {
 		t.Errorf("nothing took %s", got)
 	}
 
-	// A vhost worker may be a thread of the kernel. A program of that name stands for it here.
+	// A vhost worker may be a kernel thread, which a program of that name simulates.
 	cmd := exec.Command("sh", "-c", `printf vhost-$1 >/proc/$$/comm; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo; read -r _`, "sh", fmt.Sprint(os.Getpid()))
 	in, err := cmd.StdinPipe()
 	kerneltest.Must(t, err)
@@ -107,7 +108,7 @@ func TestVirtioThreads(t *testing.T) {
 	}
 }
 
-// ignoreExit is for a command that ends as its input does.
+// ignoreExit ignores the exit status of a command.
 func ignoreExit(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -121,14 +122,14 @@ func TestVirtioThreadsOfNobody(t *testing.T) {
 	if got, err := h.VirtioThreads(kerneltest.Soon(t), 1<<30); !errors.Is(err, model.ErrGone) || len(got) > 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	// A kernel that does not count is told from a thread that has ended.
+	// A kernel without CONFIG_SCHED_INFO must be distinguished from a thread that has ended.
 	h.k.Proc.FS = noSchedstat{h.k.Proc.FS}
 	if _, err := h.VirtioThreads(kerneltest.Soon(t), os.Getpid()); err == nil || !strings.Contains(err.Error(), "CONFIG_SCHED_INFO") {
 		t.Errorf("%v", err)
 	}
 }
 
-// noSchedstat is a kernel without CONFIG_SCHED_INFO.
+// noSchedstat simulates a kernel without CONFIG_SCHED_INFO.
 type noSchedstat struct{ sysif.Files }
 
 func (f noSchedstat) ReadFile(name string) ([]byte, error) {
