@@ -10,8 +10,8 @@ import (
 	"sluice/internal/host/netdev"
 )
 
-// bondedLAN is a LAN whose PF is the active port of a bond that is the bridge's port; nil
-// where the kernel has no bonds, which the log then says.
+// bondedLAN is a LAN whose PF is the active port of a bond that is a bridge port. It is nil, which is logged, if the kernel has
+// no bonds.
 func bondedLAN(t *testing.T) *kerneltest.LAN {
 	if out, err := exec.Command("ip", "link", "add", "bond0", "type", "bond", "mode", "active-backup", "miimon", "10").CombinedOutput(); err != nil {
 		kerneltest.Lacks(t, fmt.Sprintf("bonds (CONFIG_BONDING): %v %s", err, out))
@@ -35,7 +35,7 @@ func bondedLAN(t *testing.T) *kerneltest.LAN {
 	return l
 }
 
-// bondNow is what the list of links says of bond0.
+// bondNow returns the state of bond0 from the list of links.
 func bondNow(t *testing.T, h *testHost) netdev.Bond {
 	links, err := h.Links(kerneltest.Soon(t))
 	kerneltest.Must(t, err)
@@ -49,7 +49,7 @@ func index(t *testing.T, h *testHost, name string) int {
 	return l.Index
 }
 
-// TestBond steers frames to a PF in a bond, where the kernel has bonds: the lab's does.
+// TestBond steers frames to a PF in a bond, if the kernel supports bonds, as the lab's does.
 func TestBond(t *testing.T) {
 	h, l := newHost(t), bondedLAN(t)
 	if l == nil {
@@ -77,8 +77,8 @@ func TestBond(t *testing.T) {
 	kerneltest.WaitFor(t, "the change of the active port to show", func() bool { return bondNow(t, h).Active == index(t, h, "pf1") })
 }
 
-// TestWindowBehindAPort is about what came in through the bridge's port to the PF though
-// the PF is not that port: the kernel says that a bonded PF's frames came from the bond.
+// TestWindowBehindAPort tests frames received through the bridge port that leads to the PF when the PF is not that port: the
+// kernel reports the bond as the ingress interface of a bonded PF's frames.
 func TestWindowBehindAPort(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
@@ -93,5 +93,5 @@ func TestWindowBehindAPort(t *testing.T) {
 	fromPeer := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the bridge")
 	l.Peer.Send(t, fromPeer)
 	l.Tap.Expect(t, fromPeer)
-	l.PF.Expect(t, fromPeer) // and the other did not come first
+	l.PF.Expect(t, fromPeer) // and no copy of the other came first
 }

@@ -27,7 +27,7 @@ type testHost struct {
 	k *sysif.Kernel
 }
 
-// options say where mirrors are pinned.
+// options are the mount point and owner of pins.
 type options struct {
 	BPFFS, Owner string
 	Logger       *slog.Logger
@@ -54,7 +54,7 @@ func (h *testHost) Close() error {
 	return errors.Join(h.Mirroring.Close(), h.Devices.Close(), h.k.Close())
 }
 
-// newHost opens mirrors with a BPF file system of their own.
+// newHost opens mirrors with a private BPF file system.
 func newHost(t testing.TB) *testHost {
 	t.Helper()
 	return newHostWith(t, options{BPFFS: kerneltest.BPFFS(t)})
@@ -68,7 +68,7 @@ func newHostWith(t testing.TB, o options) *testHost {
 	return h
 }
 
-// pinnedTo fails the test unless the guest's address is pinned to that port, and none other.
+// pinnedTo checks that the guest's address is the only pinned one, and pinned to that port.
 func pinnedTo(t *testing.T, h *testHost, want string) {
 	t.Helper()
 	entries, err := h.FDBEntries(kerneltest.Soon(t))

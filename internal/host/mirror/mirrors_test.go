@@ -22,11 +22,11 @@ import (
 	"sluice/internal/model"
 )
 
-// openerEnv makes this test binary a process that opens two windows and waits to be
-// killed. Its value is where the BPF file system is.
+// openerEnv makes this test binary a process that opens two dual paths and waits to be killed. Its value is the mount point of
+// the BPF file system.
 const openerEnv = "SLUICE_TEST_OPEN_WINDOWS"
 
-// notPinned is a window that the opener opens without a BPF file system.
+// notPinned is a dual path that the opener opens without a BPF file system.
 var notPinned = Window{MAC: kerneltest.Other, Tap: "tap1", PF: "pf0"}
 
 func openAndWait() {
@@ -51,7 +51,7 @@ func openAndWait() {
 	select {}
 }
 
-// killOpener has another process open window and notPinned, and kills it.
+// killOpener starts a process that opens window and notPinned, and kills it.
 func killOpener(t *testing.T, bpffs string, before func()) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -69,8 +69,8 @@ func killOpener(t *testing.T, bpffs string, before func()) {
 	kerneltest.Must(t, cmd.Process.Signal(unix.SIGKILL))
 }
 
-// TestWindowSurvivesKill kills the process that opened a window. Its other window, which
-// could not be pinned, ends with it: when that shows, the kernel has cleaned up.
+// TestWindowSurvivesKill kills the process that opened a dual path. Its other one, which could not be pinned, ends with it; the
+// kernel has cleaned up once that happens.
 func TestWindowSurvivesKill(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	both := func() {
@@ -134,7 +134,7 @@ func TestHostCloseKeepsWindows(t *testing.T) {
 	nothingPinned(t, h)
 }
 
-// TestCloseEndsAMirrorThatAnotherHasOpen: removing the pin alone would not.
+// TestCloseEndsAMirrorThatAnotherHasOpen checks that CloseWindow detaches the mirror, since removing its pin would not suffice.
 func TestCloseEndsAMirrorThatAnotherHasOpen(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	openQuietly(t, h, window)
@@ -147,7 +147,7 @@ func TestCloseEndsAMirrorThatAnotherHasOpen(t *testing.T) {
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
 }
 
-// TestOwnersDoNotMix: another's mirror of the same tap is neither listed nor closed.
+// TestOwnersDoNotMix checks that another owner's mirror of the same tap is neither listed nor closed.
 func TestOwnersDoNotMix(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewLAN(t)
@@ -160,8 +160,8 @@ func TestOwnersDoNotMix(t *testing.T) {
 	}
 }
 
-// TestNamespacesDoNotMix: there may be a tap of the same name in another network namespace,
-// and a daemon there may pin in the same file system.
+// TestNamespacesDoNotMix checks that daemons in two network namespaces, which may have taps of the same name, pin in different
+// directories of the same file system.
 func TestNamespacesDoNotMix(t *testing.T) {
 	fs := kerneltest.BPFFS(t)
 	here := newHostWith(t, options{BPFFS: fs})
@@ -184,9 +184,8 @@ func TestNamespacesDoNotMix(t *testing.T) {
 	}
 }
 
-// TestDirectoryOfSomebodyElse: where everybody may write in the BPF file system, somebody
-// may have made our directory first, and could tell us what to remove. It is as if there
-// were none, and said so.
+// TestDirectoryOfSomebodyElse checks that an untrusted directory is ignored and reported: if everybody may write to the BPF file
+// system, somebody may have created our directory first and could make us remove things.
 func TestDirectoryOfSomebodyElse(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"owner":           func(dir string) error { return os.Chown(dir, 65534, 65534) },
@@ -222,7 +221,7 @@ func TestDirectoryOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// TestMirrorOfTapThatIsGone is left for CloseWindow to remove, and for OpenWindow.
+// TestMirrorOfTapThatIsGone checks that CloseWindow removes the remains of a mirror whose tap has gone.
 func TestMirrorOfTapThatIsGone(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	openQuietly(t, h, window)
@@ -236,7 +235,7 @@ func TestMirrorOfTapThatIsGone(t *testing.T) {
 	nothingPinned(t, h)
 }
 
-// TestForeignPinsStay: what is in our directory and not ours to name is not touched.
+// TestForeignPinsStay checks that other objects in our directory are left alone.
 func TestForeignPinsStay(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewLAN(t)
@@ -274,7 +273,8 @@ func TestPinNames(t *testing.T) {
 	}
 }
 
-// TestWithoutBPFFS opens a window all the same, says once what that means, and closes it.
+// TestWithoutBPFFS checks that a dual path opens without a BPF file system, that the consequence is logged once, and that it
+// closes.
 func TestWithoutBPFFS(t *testing.T) {
 	l := kerneltest.NewLAN(t)
 	var logged strings.Builder
@@ -306,8 +306,8 @@ func TestCheckMirrors(t *testing.T) {
 	kerneltest.Must(t, newHost(t).CheckMirrors())
 }
 
-// TestStuckMirror is about an attach that the kernel does not finish: the Step ends in
-// time with the entry where it was, and another tap's window opens meanwhile.
+// TestStuckMirror simulates a kernel that does not finish attaching: the Step must end in time with the FDB entry unchanged, and
+// another tap's dual path must open meanwhile.
 func TestStuckMirror(t *testing.T) {
 	kerneltest.NoLeaks(t)
 	h := newHost(t)
@@ -334,7 +334,7 @@ func TestStuckMirror(t *testing.T) {
 	nothingPinned(t, h)
 }
 
-// TestWindowWithoutMirror: where the guest listens now is the bridge entry left.
+// TestWindowWithoutMirror checks that without a mirror the FDB entry stays where the guest receives.
 func TestWindowWithoutMirror(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	h.mirrors.attach = func(mirror, *ebpf.Program) (link.Link, error) { return nil, ebpf.ErrNotSupported }
@@ -357,8 +357,7 @@ func TestWindowWithoutMirror(t *testing.T) {
 	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
 }
 
-// TestMirrorStandsBeforeTheEntryMoves: the guest listens on its VF, and at no time does a
-// frame reach the tap alone.
+// TestMirrorStandsBeforeTheEntryMoves checks that while a guest uses its VF, no frame ever reaches only the tap.
 func TestMirrorStandsBeforeTheEntryMoves(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, "pf0"))
@@ -385,7 +384,7 @@ func TestMirrorOfNoInterface(t *testing.T) {
 	}
 }
 
-// FuzzPinNames: what is pinned is read back, and whatever else is there does no harm.
+// FuzzPinNames checks that pin names are read back unchanged, and that arbitrary other names do no harm.
 func FuzzPinNames(f *testing.F) {
 	f.Add("tap0", "pf0", 0, pinName(window))
 	f.Add("eth0.5", "a_b", 4094, "eth0%2E5_525400000001_a%5Fb_4094")

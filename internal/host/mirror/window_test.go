@@ -52,7 +52,7 @@ func TestClosedWindowMirrorsNothing(t *testing.T) {
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
 	l.Peer.Send(t, f)
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
-	pinnedTo(t, h, "tap0") // closing must not touch it
+	pinnedTo(t, h, "tap0") // closing must not change the entry
 }
 
 func TestWindowLeavesSelfAlone(t *testing.T) {
@@ -69,8 +69,7 @@ func TestWindowLeavesSelfAlone(t *testing.T) {
 	}
 }
 
-// TestWindowOfTapThatCameBack is about a guest that was stopped and started under an open
-// window: opening it again attaches to the new tap.
+// TestWindowOfTapThatCameBack stops and starts a guest during a dual path: opening it again must attach to the new tap.
 func TestWindowOfTapThatCameBack(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	openQuietly(t, h, window)
@@ -101,8 +100,7 @@ func TestWindowMovesToAnotherPF(t *testing.T) {
 	}
 }
 
-// TestWindowTagsCopies is about a VF with a VLAN: its filter wants the tag that the tap's
-// frames do not have.
+// TestWindowTagsCopies tests a VF with a VLAN, whose filter requires the tag that the tap's frames lack.
 func TestWindowTagsCopies(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	w := window
@@ -114,7 +112,7 @@ func TestWindowTagsCopies(t *testing.T) {
 		l.Peer.Send(t, f)
 		l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: tagged})
 	}
-	// A frame that has a tag already is copied as it is.
+	// A frame that already has a tag is copied unchanged.
 	l.Peer.Send(t, tagged)
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: tagged, l.PF: tagged})
 }
@@ -128,8 +126,8 @@ func TestWindowNeedsTheBridge(t *testing.T) {
 	}
 }
 
-// TestWindowWhereVLANsAreFiltered runs where the bridge can filter VLANs, as the lab's can:
-// the guest's tap is an untagged port of its VLAN, the PF's port a tagged one.
+// TestWindowWhereVLANsAreFiltered tests a bridge that filters VLANs, if the kernel supports it, as the lab's does: the guest's
+// tap is an untagged port of its VLAN, the PF's port a tagged one.
 func TestWindowWhereVLANsAreFiltered(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	if !kerneltest.FilterVLANs(t, "br0") {
@@ -146,7 +144,7 @@ func TestWindowWhereVLANsAreFiltered(t *testing.T) {
 	l.Peer.Send(t, f)
 	l.Tap.Expect(t, f)
 	l.PF.Expect(t, tagged)
-	l.PF.Send(t, tagged) // from the wire: the NIC has given it to the VF already
+	l.PF.Send(t, tagged) // from the wire: the NIC has already delivered it to the VF
 	l.Tap.Expect(t, f)
 
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 10, "pf0"))
