@@ -19,7 +19,7 @@ import (
 	"sluice/internal/model"
 )
 
-// newPF makes a device that stands for a PF, and returns its index. Its Shaper is gone after the test.
+// newPF creates a device in the role of a PF and returns its index. Its Shaper is removed after the test.
 func newPF(t testing.TB, h *testHost) int {
 	t.Helper()
 	kerneltest.NewPort(t, "pf0", "")
@@ -33,7 +33,7 @@ func newPF(t testing.TB, h *testHost) int {
 	return l.Index
 }
 
-// class has a rate of so many Mbit/s, and any ceiling.
+// class returns a class with a rate in Mbit/s and a high ceiling.
 func class(id int, mbits uint64) ShaperClass {
 	return ShaperClass{ID: uint16(id), Rate: mbits * 1e6, Ceil: 100e9, Quantum: 64 << 10}
 }
@@ -90,12 +90,12 @@ func TestSetShaper(t *testing.T) {
 	}
 }
 
-// What stands already is left alone, and what somebody has changed is set right.
+// TestSetShaperAgain checks that an existing Shaper is left alone, and that changes by others are repaired.
 func TestSetShaperAgain(t *testing.T) {
 	h := newHost(t)
 	pf := newPF(t, h)
 	want := Shaper{PF: pf, Rate: 1e9, Queue: 1 << 17, Classes: []ShaperClass{class(2, 100), class(3, 7)}}
-	want.Classes[0].Rate += 3 // the kernel keeps whole bytes/s
+	want.Classes[0].Rate += 3 // the kernel stores whole bytes/s
 	now, err := h.SetShaper(kerneltest.Soon(t), want)
 	kerneltest.Must(t, err)
 	have, err := h.classes(kerneltest.Soon(t), now.Device)
@@ -147,7 +147,7 @@ func TestShaperLeavesForeignDevicesAlone(t *testing.T) {
 	}
 }
 
-// lead redirects what comes in from a tap to a class of a shaper, as a TapPolicy does.
+// lead redirects what a tap receives to a class of a shaper, as a TapPolicy does.
 func lead(t testing.TB, h *testHost, tap string, dev int, class uint32) {
 	t.Helper()
 	l, err := h.Link(kerneltest.Soon(t), tap)
@@ -166,8 +166,8 @@ func lead(t testing.TB, h *testHost, tap string, dev int, class uint32) {
 	t.Cleanup(func() { _ = tcx.Close() })
 }
 
-// Frames that wait in all classes leave as the classes say: a guarantee first, the rest by weight, and a
-// change of a class is felt at once by what waits in it.
+// TestShaperShares checks that queued frames leave as the classes require, guarantees first and the rest by weight, and that a
+// change of a class immediately affects what is queued in it.
 func TestShaperShares(t *testing.T) {
 	h := newHost(t)
 	pf := newPF(t, h)
@@ -232,8 +232,8 @@ func expectParts(t *testing.T, got []float64, want ...float64) {
 	}
 }
 
-// A tap with a finite send buffer makes its sender wait instead of losing frames: QEMU stops reading the
-// guest's queue then. One without loses what its class has no room for.
+// TestShaperHoldsBackSenders checks that a tap with a finite send buffer blocks its sender instead of losing frames, since QEMU
+// then stops reading the guest's queue. A tap without one loses the frames that its class cannot queue.
 func TestShaperHoldsBackSenders(t *testing.T) {
 	h := newHost(t)
 	pf := newPF(t, h)
@@ -252,7 +252,7 @@ func TestShaperHoldsBackSenders(t *testing.T) {
 		free.Send(t, frame)
 	}
 	for range frames {
-		held.Send(t, frame) // waits for room
+		held.Send(t, frame) // blocks until there is space
 	}
 	all, err := h.Shapers(kerneltest.Soon(t))
 	kerneltest.Must(t, err)
@@ -264,8 +264,8 @@ func TestShaperHoldsBackSenders(t *testing.T) {
 	}
 }
 
-// Frames come back from a tree with its class as their priority. To the qdisc of an uplink they are what they would
-// have been without it: in no other band, and in no class of its own that has the same number.
+// TestShaperLeavesUplinkAlone checks the qdisc of an uplink: frames return from a tree with its class as their priority, which
+// must neither change their band nor match a class of the uplink's with the same number.
 func TestShaperLeavesUplinkAlone(t *testing.T) {
 	h := newHost(t)
 	pf := newPF(t, h)
@@ -301,8 +301,8 @@ func TestShaperLeavesUplinkAlone(t *testing.T) {
 	}
 }
 
-// In a tree a contract in bits is the class's to keep: the policer would drop bursts that the class only holds up.
-// What does not go there, and contracts in packets, stay policed.
+// TestContractInShaper checks that in a tree the class enforces a contract in bits, since the policer would drop bursts that the
+// class only delays. Frames that bypass the tree, and contracts in packets, stay policed.
 func TestContractInShaper(t *testing.T) {
 	h := newHost(t)
 	pf := newPF(t, h)
@@ -341,7 +341,7 @@ func TestContractInShaper(t *testing.T) {
 	}
 }
 
-// What libvirt makes for <bandwidth><outbound> goes on seeing the tap's frames.
+// TestShapable checks that what libvirt creates for <bandwidth><outbound> still sees the tap's frames.
 func TestShapable(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewPort(t, "tap0", "")
@@ -395,7 +395,7 @@ func BenchmarkSetShaper(b *testing.B) {
 	}
 }
 
-// FuzzDecodeClass feeds the decoder of HTB classes.
+// FuzzDecodeClass fuzzes the decoder of HTB classes.
 func FuzzDecodeClass(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWTCLASS), classRequest(3, shaperHandle|32, ShaperClass{Rate: 1e9, Ceil: 400e9, Quantum: 1 << 16}).Message().Data)
 	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
