@@ -11,7 +11,7 @@ func TestExclusive(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	l := NewLocks()
 	var wg sync.WaitGroup
-	n := 0 // guarded by the lock under test; the race detector watches
+	n := 0 // guarded by the lock under test; for the race detector
 	for range 50 {
 		wg.Go(func() {
 			if err := l.Exclusive(t.Context(), "x", func() error { n++; return nil }); err != nil {
