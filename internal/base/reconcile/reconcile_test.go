@@ -16,7 +16,7 @@ var (
 	steps  = Backoff{First: time.Second, Most: 10 * time.Second}
 )
 
-// event is something that happened to an object. The model below answers every question by going over all of them anew.
+// event is something that happened to an object. The model below answers every query by going through all events again.
 type event struct {
 	kind     string // want, begin, worked, failed, fail, change, look
 	at       time.Time
@@ -28,7 +28,7 @@ type event struct {
 
 type history []event
 
-// last is the place of the last event that is one of the kinds, or -1.
+// last returns the index of the last event that satisfies is, or -1.
 func (h history) last(is func(event) bool) int {
 	for i := len(h) - 1; i >= 0; i-- {
 		if is(h[i]) {
@@ -42,7 +42,8 @@ func kinds(names ...string) func(event) bool {
 	return func(e event) bool { return slices.Contains(names, e.kind) }
 }
 
-// beganAt is where the attempt whose result is at i began, or -1 if a later one has begun or it had a result already.
+// beganAt returns the index at which the attempt with the result at i began, or -1 if a later one has begun or it already had a
+// result.
 func (h history) beganAt(i int) int {
 	b := h[:i].last(kinds("begin"))
 	earlier := func(e event) bool { return kinds("worked", "failed")(e) && e.attempt == h[i].attempt }
@@ -52,13 +53,13 @@ func (h history) beganAt(i int) int {
 	return b
 }
 
-// counts says whether the result at i does: nothing but wishes, looks and failures came since its attempt began.
+// counts reports whether the result at i counts: the object has not changed since its attempt began.
 func (h history) counts(i int) bool {
 	b := h.beganAt(i)
 	return b >= 0 && h[b:i].last(kinds("change")) < 0
 }
 
-// underWay is the place where the attempt began that has no result yet, or -1.
+// underWay returns the index at which the attempt without a result began, or -1.
 func (h history) underWay() int {
 	b := h.last(kinds("begin"))
 	if b < 0 {
@@ -72,7 +73,7 @@ func (h history) underWay() int {
 	return b
 }
 
-// failures are those in a row, the last one at the end.
+// failures returns the consecutive failures, the last one at the end.
 func (h history) failures() (out []event) {
 	for i, e := range h {
 		switch {
@@ -92,7 +93,7 @@ func (h history) want() int {
 	return 0
 }
 
-// has is the state that is known last.
+// has returns the last known state.
 func (h history) has() (state int, known bool) {
 	for i, e := range h {
 		switch e.kind {
@@ -109,7 +110,7 @@ func (h history) has() (state int, known bool) {
 	return state, known
 }
 
-// looks says whether what a look showed that began then counts after all of h.
+// looks reports whether an observation that began then counts after all of h.
 func (h history) looks(began time.Time) bool {
 	if h.underWay() >= 0 {
 		return false
@@ -146,7 +147,7 @@ func (h history) resting(now time.Time) bool {
 	return now.Before(failed[len(failed)-1].at.Add(wait))
 }
 
-// An Object answers as one does who remembers all that happened and goes over it anew each time.
+// TestObjectRemembersAllThatMatters compares Object with a model that remembers all events.
 func TestObjectRemembersAllThatMatters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var (
@@ -205,7 +206,7 @@ func TestObjectRemembersAllThatMatters(t *testing.T) {
 	})
 }
 
-// A Table forgets what a complete look does not show, and nothing else.
+// TestTablePrunes checks that a Table removes what a complete observation does not show, and nothing else.
 func TestTablePrunes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var table Table[int, int]
@@ -233,7 +234,7 @@ func TestTablePrunes(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				for k := range 6 {
-					_ = table.Find(k) // a question adds nothing
+					_ = table.Find(k) // a query adds nothing
 				}
 				got := map[int]bool{}
 				for k := range table.All() {
@@ -247,7 +248,7 @@ func TestTablePrunes(t *testing.T) {
 	})
 }
 
-// An object whose attempt never ends is forgotten after its deadline.
+// TestPruneWaitsNoLongerThanTheDeadline checks that an object whose attempt never ends is removed after its deadline.
 func TestPruneWaitsNoLongerThanTheDeadline(t *testing.T) {
 	var table Table[int, int]
 	table.Object(1).Begin(start.Add(time.Second))

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These tests are content with any network namespace: they change nothing.
+// These tests work in any network namespace because they change nothing.
 
 func dial(t testing.TB) *Conn {
 	t.Helper()
@@ -54,14 +54,14 @@ func TestErrorsKeepErrnoAndText(t *testing.T) {
 	if !errors.Is(err, unix.ENODEV) {
 		t.Errorf("no such link: %v, want ENODEV", err)
 	}
-	// A neighbour without an address: the kernel says so in words.
+	// A neighbour without an address: the kernel's answer contains a message.
 	bad := NewRequest(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE, Neigh(unix.AF_BRIDGE, 1, unix.NUD_PERMANENT, unix.NTF_SELF))
 	err = c.Do(t.Context(), bad)
 	var e *netlink.OpError
 	if !errors.As(err, &e) || !errors.Is(err, unix.EINVAL) || !strings.Contains(e.Message, "address") {
 		t.Errorf("entry without address: %v, want EINVAL with the kernel's text", err)
 	}
-	// The socket is as good as before.
+	// The socket is still usable.
 	if _, err := Get(t.Context(), c, getLink("lo"), nameOf); err != nil {
 		t.Error("after errors:", err)
 	}
@@ -88,9 +88,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestStuckCall is about a request that the kernel does not finish: its caller leaves at
-// its deadline, others wait no longer than they want, Close does not wait at all, and
-// the socket is closed once the call ends.
+// TestStuckCall simulates a request that the kernel does not finish: its caller must return at its deadline, others wait no
+// longer than their contexts, Close does not wait at all, and the socket is closed once the call ends.
 func TestStuckCall(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c, err := Dial(1)
@@ -129,14 +128,14 @@ func TestStuckCall(t *testing.T) {
 	}
 }
 
-// only is the one socket of an idle Conn.
+// only returns the single socket of an idle Conn.
 func (c *Conn) only() *socket {
 	s := <-c.idle
 	c.idle <- s
 	return s
 }
 
-// TestStuckCallDelaysNoOther: while there is another socket.
+// TestStuckCallDelaysNoOther checks that a stuck call does not delay others while there is another socket.
 func TestStuckCallDelaysNoOther(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c, err := Dial(2)
@@ -165,8 +164,7 @@ func TestStuckCallDelaysNoOther(t *testing.T) {
 
 func isOpen(s *netlink.Conn) bool { return s.SetReadDeadline(time.Time{}) == nil }
 
-// TestAnswerToAnEarlierRequest is about an answer that comes after its request was given up:
-// it must not be taken for the next one's.
+// TestAnswerToAnEarlierRequest checks that a late answer to an abandoned request is not taken for that to the next one.
 func TestAnswerToAnEarlierRequest(t *testing.T) {
 	c := dial(t)
 	if _, err := c.only().Send(getLink("lo").message(0)); err != nil {
@@ -225,7 +223,7 @@ func FuzzAttrs(f *testing.F) {
 	})
 }
 
-// TestRequestIsReadBack builds attributes and reads them back.
+// TestRequestIsReadBack encodes attributes and decodes them.
 func TestRequestIsReadBack(t *testing.T) {
 	r := NewRequest(1, 2, []byte{9, 9, 9, 9}).U8(1, 11).U16(2, 22).U32(3, 33).String(4, "four")
 	r.Nest(5, func(r *Request) { r.U32(6, 66).U8(7, 77) }).U8(8, 88)

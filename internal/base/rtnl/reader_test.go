@@ -20,7 +20,7 @@ func reader(t testing.TB) *Reader {
 	return r
 }
 
-// TestReaderAgreesWithConn asks the same of both, again and again on one socket.
+// TestReaderAgreesWithConn sends the same requests through both, repeatedly on one socket.
 func TestReaderAgreesWithConn(t *testing.T) {
 	c, r := dial(t), reader(t)
 	all := NewRequest(unix.RTM_GETLINK, 0, Link(unix.AF_UNSPEC, 0))
@@ -44,7 +44,7 @@ func TestReaderAgreesWithConn(t *testing.T) {
 	}
 }
 
-// answer is a message as it comes from the kernel.
+// answer builds a message as received from the kernel.
 func answer(typ uint16, seq uint32, data []byte) []byte {
 	return (&Request{typ: typ, buf: data}).seal(nil, seq, 0)
 }
@@ -63,7 +63,7 @@ func TestReaderSkipsOldAnswers(t *testing.T) {
 	}
 }
 
-// FuzzAnswers feeds datagrams to a Reader: no byte is handed out twice, and none that is not there.
+// FuzzAnswers feeds datagrams to a Reader, which must return no byte twice and none that was not received.
 func FuzzAnswers(f *testing.F) {
 	f.Add(answer(unix.NLMSG_ERROR, 7, []byte{0xea, 0xff, 0xff, 0xff, 16, 0, 0, 0}), true)
 	f.Add(slices.Concat(answer(16, 7, []byte("abcd")), answer(unix.NLMSG_DONE, 7, make([]byte, 4))), true)

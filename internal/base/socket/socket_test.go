@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Nobody else can connect to a private socket, not even before its owner has had time to change its file.
+// TestListen checks that a private socket has its final permissions from the start.
 func TestListen(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "s")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestMain is also the process that TestKilled kills: it replaces a file for ever.
+// TestMain is also the process that TestKilled kills, which replaces a file forever.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("SLUICE_TEST_REPLACE"); path != "" {
 		for {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Nothing is left beside a file whose writer was killed, once it is written again.
+// TestKilled checks that writing a file again leaves nothing of a writer that was killed.
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for range 5 {
@@ -46,7 +46,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Two who write one file at once, though they should not, leave what one of them wrote.
+// TestReplacedAtOnce checks that concurrent writers of one file, which should not exist, leave the content of one of them.
 func TestReplacedAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	done := make(chan error)

@@ -25,7 +25,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A full disk leaves the file as it was, and the remedy speaks of room, not of permissions.
+// TestFullDisk checks that a full disk leaves the file unchanged, and that the remedy is about space, not permissions.
 func TestFullDisk(t *testing.T) {
 	if os.Getuid() != 0 || os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
 		t.Skip("SLUICE_TEST_NO_ROOT=1: needs a file system of its own")
