@@ -15,8 +15,8 @@ import (
 )
 
 // The bridge's part of a switch port: isolation, and VLAN membership if the bridge filters VLANs. Learning stays unchanged and
-// the port needs no locking: the tap's program drops frames with sources that the rules do not allow, so the bridge cannot learn
-// a wrong address.
+// the port need not be locked (IFLA_BRPORT_LOCKED): the tap's program drops frames with sources that the rules do not allow, so
+// the bridge cannot learn a wrong address.
 
 // sideOfBridge is an interface as a port of a bridge.
 type sideOfBridge struct {

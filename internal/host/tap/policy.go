@@ -48,13 +48,13 @@ func (t *TapPolicy) wants() [2]bool {
 
 // UpdateTap changes the policy of a tap and renews its lease, also when edit changes nothing, and returns the resulting policy.
 // It calls edit once with the current policy, whoever made it; edit must not call the Host. A policy without limits and shaper
-// removes everything from the tap.
+// removes everything that UpdateTap put on the tap.
 //
 // Programs behind ours at the tap's ingress would not see frames redirected to a shaper. Ours is therefore the last TCX program
 // there, and UpdateTap refuses a shaper if filters are attached to an ingress qdisc.
 //
-// UpdateTap is meant to be called for every tap several times a second: if only rates change, it makes one system call per
-// direction, to check that the program is still attached.
+// UpdateTap is meant to be called for every tap several times a second: if only rates change, it asks the kernel just once per
+// direction, whether the program is still attached.
 func (h *Taps) UpdateTap(ctx context.Context, tap string, edit func(*TapPolicy)) (TapPolicy, error) {
 	var now TapPolicy // not the result: still being written if ctx ends
 	err := h.k.Busy.Exclusive(ctx, "tap "+tap, func() (err error) {

@@ -24,7 +24,7 @@ import (
 //     claim an address as probes do; no router advertisements and no redirects.
 //   - Nothing to the ports of DHCP clients, and no IGMP or MLD queries, even in an IPv4 packet with options.
 //   - IPv6 extension headers: only hop-by-hop options (used by MLD) and, except with ICMPv6, a fragment header. Others could hide
-//     any of the above. Therefore fragmented pings over IPv6 and AH do not pass. Only the first fragment contains the ports,
+//     any of the above. Therefore neither AH nor fragmented pings over IPv6 pass. Only the first fragment contains the ports,
 //     since a later one begins at least 8 bytes further.
 //   - No checksum left for the kernel to fill in (VIRTIO_NET_HDR_F_NEEDS_CSUM) inside the inspected bytes, nor behind ICMPv6,
 //     IGMP, IPv4 options and the extension headers above: the kernel writes it after the frame has passed.

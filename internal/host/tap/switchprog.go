@@ -173,7 +173,7 @@ func (s switching) byDestination() asm.Instructions {
 	return append(insns, asm.Ja.Label(labelVLAN))
 }
 
-// The two ways to split an address into two loads: four bytes and then two, or two and then four, depending on alignment.
+// headFirst and headLast split an address into two loads, four bytes and then two or two and then four, depending on alignment.
 func headFirst(m *model.MAC) (four, two []byte) { return m[:4], m[4:] }
 func headLast(m *model.MAC) (four, two []byte)  { return m[2:], m[:2] }
 
