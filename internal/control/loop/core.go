@@ -188,9 +188,9 @@ func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
 	return s, err == nil
 }
 
-// ready reports whether a Move can start: its VM has no other Move and, for a plug, its VF is free. A repair waits only for Moves
-// of its NIC. Its finding is older than any Move of the NIC or VF that has ended since, in which case the next Snapshot shows
-// whether it still applies.
+// ready reports whether a Move can start: its VM has no other Move and, for a plug, its VF is free. A repair need not wait for
+// Moves of the VM's other NICs. If a Move of its NIC or VF has ended since the finding, the repair waits for the next Snapshot,
+// which shows whether the finding still applies.
 func (c *Core) ready(m model.Move) bool {
 	switch {
 	case c.exec.Run(executor.Key(m)) != nil:

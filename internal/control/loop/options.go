@@ -24,7 +24,7 @@ func (NoJournal) End(model.Move) error { return nil }
 // Options configure the loop.
 type Options struct {
 	Mode       model.Mode
-	Parallel   int           // moves under way at once; at least 1 is allowed
+	Parallel   int           // moves under way at once; values below 1 count as 1
 	Retries    int           // tries of a Step beyond the first
 	RetryDelay time.Duration // before the first retry; doubles
 	Backoff    time.Duration // after a failed move a NIC backs off this long; doubles up to BackoffMax
