@@ -23,7 +23,7 @@ func Examine(s *model.Snapshot) []model.Problem {
 		out = append(out, model.Problem{
 			Text:   "Sluice has no PF to share out",
 			Remedy: "list one under pfs: in sluice.yaml",
-			Info:   slices.ContainsFunc(s.VMs, hasVirtualPF), // virtual PFs need no PF
+			Info:   slices.ContainsFunc(s.VMs, hasVirtualPF), // Sluice may serve virtual PFs only
 		})
 	}
 	for i := range s.PFs {

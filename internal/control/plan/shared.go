@@ -16,7 +16,7 @@ type seenNIC struct {
 	mac            model.MAC
 }
 
-// look takes a Snapshot. It searches again only if the NICs differ from the last one, which is rare.
+// look searches a Snapshot for shared MACs. It reuses the last result unless NICs have changed, which is rare.
 func (s *shared) look(snap *model.Snapshot) {
 	n, same := 0, true
 	each(snap, func(vm *model.VM, nic *model.NIC) {
