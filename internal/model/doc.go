@@ -5,5 +5,4 @@
 // Units: packet rates are packets per second, byte rates are bytes per second of layer-2 payload as the kernel counts them, line
 // rates are bits per second. Slices in a Snapshot are sorted (PFs by name, VFs by index, VMs by ID) so that equal states print
 // equally.
-// equal worlds print equally.
 package model

@@ -96,7 +96,7 @@ func ParseVPFAlias(alias string) (name string, vf int, ok bool) {
 type PortPolicy struct {
 	MACs      []MAC        `json:"macs,omitempty"`      // that it may send from, beside its own
 	VLAN      int          `json:"vlan,omitempty"`      // access: 1-4094; 0: none
-	Trunk     VLANs        `json:"trunk,omitempty"`     // tags that it may send and receive itself; not with VLAN
+	Trunk     VLANs        `json:"trunk,omitempty"`     // VLANs of tagged frames that it may send and receive; not with VLAN
 	NoSpoof   bool         `json:"no_spoof,omitempty"`  // source MACs are not checked (spoof check off)
 	CheckARP  bool         `json:"check_arp,omitempty"` // its ARP and ND may announce only its MACs and Addresses
 	Addresses []netip.Addr `json:"addresses,omitempty"` // that it may send from; empty: any
