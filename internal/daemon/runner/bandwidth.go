@@ -48,7 +48,7 @@ type Bandwidth struct {
 	LiftAll   bool // when stopping lift contracts too
 	Log       *slog.Logger
 
-	mu     sync.Mutex // guards Core, LiftAll and the fields below up to pace
+	mu     sync.Mutex // guards Core, Period, LiftAll and the fields down to pace
 	snap   *model.Snapshot
 	swept  bool // leftovers of an earlier run have been removed
 	queues map[queueKey]*queue
