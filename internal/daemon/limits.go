@@ -39,7 +39,7 @@ func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error)
 	return nil
 }
 
-// LiftLimits cleans up after a daemon that was killed: it lifts current rates, and keeps what SLAs forbid unless everything is to
+// LiftLimits cleans up after a daemon that was killed: it lifts current rates, and the contracts of SLAs only if everything is to
 // be lifted. It refuses while a daemon runs.
 func LiftLimits(ctx context.Context, o Options) error {
 	c, err := load(o.Config)
