@@ -44,8 +44,10 @@ func strict(body json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(orEmpty(body)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return &Error{Code: CodeInvalid, Text: "the request makes no sense: " + err.Error(),
-			Remedy: "bring sluice-guest, sluice-cni and the host's Sluice to the same release"}
+		return &Error{
+			Code: CodeInvalid, Text: "the request makes no sense: " + err.Error(),
+			Remedy: "bring sluice-guest, sluice-cni and the host's Sluice to the same release",
+		}
 	}
 	return nil
 }

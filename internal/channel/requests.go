@@ -68,8 +68,10 @@ func (d dispatch) Handle(ctx context.Context, method Method, body json.RawMessag
 		d.Counters(ctx, c)
 		return nil, nil
 	}
-	return nil, &Error{Code: CodeInvalid, Text: fmt.Sprintf("no such request: %.40q", method),
-		Remedy: "bring sluice-guest and the host's Sluice to the same release"}
+	return nil, &Error{
+		Code: CodeInvalid, Text: fmt.Sprintf("no such request: %.40q", method),
+		Remedy: "bring sluice-guest and the host's Sluice to the same release",
+	}
 }
 
 // list answers with one page.

@@ -117,8 +117,10 @@ func (s *server) answer(ctx context.Context, m *Message) *Message {
 		a.Body, err = nil, &Error{Code: CodeFailed, Text: "the answer is too long", Remedy: "ask for less at a time"}
 	}
 	if err != nil && !errors.As(err, &a.Error) {
-		a.Error = &Error{Code: CodeFailed, Text: fmt.Sprintf("%s could not be carried out", m.Method),
-			Remedy: "try again; the log of the side that was asked says why"}
+		a.Error = &Error{
+			Code: CodeFailed, Text: fmt.Sprintf("%s could not be carried out", m.Method),
+			Remedy: "try again; the log of the side that was asked says why",
+		}
 	}
 	return a
 }

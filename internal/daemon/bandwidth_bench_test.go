@@ -53,7 +53,7 @@ func costOf(b *testing.B, by string, period time.Duration) {
 	}
 	b.Cleanup(func() { _ = reader.Close() })
 	snap := tappedHost(b)
-	traffic := &addedTraffic{counters: counters{Counters: observe.NewCounters(reader)}, nics: map[model.NICID]*added{}}
+	traffic := &addedTraffic{readings: readings{Counters: observe.NewCounters(reader)}, nics: map[model.NICID]*added{}}
 	enforcers := []loop.Enforcer{&noting{actuate.NewPolice(k), traffic}}
 	if by == "htb" {
 		enforcers = append([]loop.Enforcer{&noting{actuate.NewHTB(k), traffic}}, enforcers...)
@@ -121,7 +121,7 @@ func indexOf(b *testing.B, name string) int {
 
 // addedTraffic adds to the counters what VMs would send within their limits.
 type addedTraffic struct {
-	counters
+	readings
 	mu   sync.Mutex
 	nics map[model.NICID]*added
 }
@@ -135,7 +135,7 @@ type added struct {
 }
 
 func (a *addedTraffic) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
-	buf, err := a.counters.Read(ctx, buf)
+	buf, err := a.readings.Read(ctx, buf)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range buf {

@@ -13,7 +13,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/daemon/virtualpf"
 	"sluice/internal/edge/backend"
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/htb"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
@@ -100,7 +101,7 @@ func lockedBySomebody(path string) bool {
 }
 
 // leftLimits finds NICs of VMs whose limits differ from their SLAs.
-func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA, policies []kernel.TapPolicy) (out []model.Finding) {
+func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA, policies []tap.Policy) (out []model.Finding) {
 	const remedy = "the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits"
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
@@ -148,14 +149,14 @@ func askedOf(rules *model.Rules, vm *model.VM, n *model.NIC) model.SLA {
 
 // stands reports whether the contract alone holds. A VM's packets/s are divided among its NICs, and a virtual PF's limits among
 // its functions, so these are not compared exactly.
-func stands(r kernel.PathRates, want model.Rate, n *model.NIC) bool {
+func stands(r tap.PathRates, want model.Rate, n *model.NIC) bool {
 	if n.VirtualPF != "" {
 		return r.Now.IsZero() && (r.Contract.Bits > 0) == (want.Bits > 0) && r.Contract.Bits <= want.Bits && (r.Contract.Packets > 0) == (want.Packets > 0)
 	}
 	return r.Now.IsZero() && r.Contract.Bits == want.Bits && (r.Contract.Packets > 0) == (want.Packets > 0)
 }
 
-func ratesText(r kernel.PathRates, shaper int) string {
+func ratesText(r tap.PathRates, shaper int) string {
 	text := limitText(r.Contract)
 	if !r.Now.IsZero() {
 		text = fmt.Sprintf("%s for %s at most, and then %s", r.Now, model.LimitLease.Round(time.Second), text)
@@ -174,10 +175,10 @@ func limitText(r model.Rate) string {
 }
 
 // leftTrees finds HTB trees to which no tap is directed.
-func leftTrees(snap *model.Snapshot, policies []kernel.TapPolicy, shapers []kernel.Shaper) (out []model.Finding) {
+func leftTrees(snap *model.Snapshot, policies []tap.Policy, shapers []htb.Shaper) (out []model.Finding) {
 	for i := range shapers {
 		s := &shapers[i]
-		if slices.ContainsFunc(policies, func(p kernel.TapPolicy) bool { return p.Shaper == s.Device && p.Leased && p.Detached == model.No }) {
+		if slices.ContainsFunc(policies, func(p tap.Policy) bool { return p.Shaper == s.Device && p.Leased && p.Detached == model.No }) {
 			continue
 		}
 		name := fmt.Sprintf("interface %d", s.PF)

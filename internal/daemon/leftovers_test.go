@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/htb"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
@@ -31,16 +32,16 @@ func TestLeftLimits(t *testing.T) {
 		}
 		return model.SLA{Limit: gbit}
 	}
-	policies := []kernel.TapPolicy{
-		{Tap: "tap0", Tx: kernel.PathRates{Contract: gbit}, Shaper: 0},
-		{Tap: "tap1", Tx: kernel.PathRates{Contract: gbit}, Rx: kernel.PathRates{Contract: model.Rate{Packets: 5000}}},
-		{Tap: "tap2", Tx: kernel.PathRates{Contract: gbit}},
-		{Tap: "tap3", Tx: kernel.PathRates{Contract: model.Rate{Bits: 6e8}}},
-		{Tap: "tap4", Tx: kernel.PathRates{Contract: model.Rate{Bits: 4e8}}},
-		{Tap: "tap5", Tx: kernel.PathRates{Contract: model.Rate{Bits: 4e8}, Now: gbit}},
+	policies := []tap.Policy{
+		{Tap: "tap0", Tx: tap.PathRates{Contract: gbit}, Shaper: 0},
+		{Tap: "tap1", Tx: tap.PathRates{Contract: gbit}, Rx: tap.PathRates{Contract: model.Rate{Packets: 5000}}},
+		{Tap: "tap2", Tx: tap.PathRates{Contract: gbit}},
+		{Tap: "tap3", Tx: tap.PathRates{Contract: model.Rate{Bits: 6e8}}},
+		{Tap: "tap4", Tx: tap.PathRates{Contract: model.Rate{Bits: 4e8}}},
+		{Tap: "tap5", Tx: tap.PathRates{Contract: model.Rate{Bits: 4e8}, Now: gbit}},
 	}
-	trees := []kernel.Shaper{{PF: 3, Device: 8}, {PF: 4, Device: 9}}
-	leads := []kernel.TapPolicy{{Tap: "tap8", Shaper: 8, Leased: true, Detached: model.No}, {Tap: "tap9", Shaper: 9, Detached: model.No}}
+	trees := []htb.Shaper{{PF: 3, Device: 8}, {PF: 4, Device: 9}}
+	leads := []tap.Policy{{Tap: "tap8", Shaper: 8, Leased: true, Detached: model.No}, {Tap: "tap9", Shaper: 9, Detached: model.No}}
 	var got []string
 	for _, f := range append(leftLimits(snap, slas, policies), leftTrees(snap, leads, trees)...) {
 		got = append(got, fmt.Sprintf("%s: %s: %s", f.Code, f.Subject, f.Text))

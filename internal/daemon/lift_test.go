@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/host/htb"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt/libvirttest"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
@@ -21,16 +23,16 @@ import (
 func tapsMain() {
 	k, err := kernel.New(kernel.Options{Lease: time.Hour})
 	if err == nil && len(os.Args) > 1 {
-		class := kernel.ShaperClass{ID: 2, Rate: 1e6, Ceil: 1e9, Quantum: 64 << 10}
-		var tree kernel.Shaper
-		tree, err = k.SetShaper(context.Background(), kernel.Shaper{PF: 1, Rate: 1e9, Queue: 1e6, Classes: []kernel.ShaperClass{class}})
+		class := htb.ShaperClass{ID: 2, Rate: 1e6, Ceil: 1e9, Quantum: 64 << 10}
+		var tree htb.Shaper
+		tree, err = k.SetShaper(context.Background(), htb.Shaper{PF: 1, Rate: 1e9, Queue: 1e6, Classes: []htb.ShaperClass{class}})
 		if err == nil {
-			_, err = k.UpdateTap(context.Background(), os.Args[1], func(p *kernel.TapPolicy) {
+			_, err = k.UpdateTap(context.Background(), os.Args[1], func(p *tap.Policy) {
 				p.Tx.Now, p.Shaper, p.Class = model.Rate{Bits: 3e6}, tree.Device, class.Handle()
 			})
 		}
 	}
-	var all []kernel.TapPolicy
+	var all []tap.Policy
 	if err == nil {
 		all, err = k.TapPolicies(context.Background())
 	}

@@ -16,8 +16,8 @@ import (
 	"sluice/internal/daemon/runner"
 	"sluice/internal/edge/backend"
 	"sluice/internal/host/actuate"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
@@ -31,7 +31,7 @@ func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error)
 		return err
 	}
 	d.limits = (&runner.Bandwidth{
-		Core: core, Counters: &counters{Counters: observe.NewCounters(d.reader), taps: d.host.kernel}, Period: c.Bandwidth.Period, Log: d.log, LiftAll: d.o.Lift || liftAll(c),
+		Core: core, Counters: &readings{Counters: observe.NewCounters(d.reader), taps: d.host.kernel}, Period: c.Bandwidth.Period, Log: d.log, LiftAll: d.o.Lift || liftAll(c),
 		Enforcers: d.enforcers(act),
 	}).Init()
 	d.runner.Limits = d.limits
@@ -112,22 +112,22 @@ func (d *daemonState) bandwidthOptions(c *config.Config) bandwidth.Options {
 // liftAll reports whether stopping lifts contracts too.
 func liftAll(c *config.Config) bool { return c.Bandwidth.Stop == "lift" }
 
-// counters adapts observe's counters to the controller.
-type counters struct {
+// readings adapts observe's counters to the controller.
+type readings struct {
 	*observe.Counters
 	taps  tapDrops
 	buf   []observe.Count
-	drops []kernel.TapDrops
+	drops []tap.Drops
 	of    map[int]model.Dropped // by ifindex of the tap
 }
 
 // tapDrops reads what policers dropped.
 type tapDrops interface {
-	TapDrops(buf []kernel.TapDrops) []kernel.TapDrops
+	TapDrops(buf []tap.Drops) []tap.Drops
 }
 
 // Read implements runner.Counters.
-func (c *counters) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
+func (c *readings) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error) {
 	counts, err := c.Counters.Read(ctx, c.buf[:0])
 	c.buf = counts
 	c.drops = c.taps.TapDrops(c.drops[:0])

@@ -4,30 +4,31 @@ import (
 	"context"
 	"testing"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/counters"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
 // fixedCounters are two taps; a policer dropped packets of one.
 type fixedCounters struct{ observe.CounterReader }
 
-func (fixedCounters) Links(_ context.Context, buf []kernel.LinkCounters) ([]kernel.LinkCounters, error) {
-	return append(buf, kernel.LinkCounters{Index: 7}, kernel.LinkCounters{Index: 8}), nil
+func (fixedCounters) Links(_ context.Context, buf []counters.LinkCounters) ([]counters.LinkCounters, error) {
+	return append(buf, counters.LinkCounters{Index: 7}, counters.LinkCounters{Index: 8}), nil
 }
 
 // fixedDrops is the number of packets that tap 7 dropped; 0: the tap is not listed.
 type fixedDrops uint64
 
-func (d fixedDrops) TapDrops(buf []kernel.TapDrops) []kernel.TapDrops {
+func (d fixedDrops) TapDrops(buf []tap.Drops) []tap.Drops {
 	if d == 0 {
 		return buf
 	}
-	return append(buf, kernel.TapDrops{Index: 7, Tx: uint64(d), Rx: 2})
+	return append(buf, tap.Drops{Index: 7, Tx: uint64(d), Rx: 2})
 }
 
 func TestReadingsTellWhatWasDropped(t *testing.T) {
-	c := counters{Counters: observe.NewCounters(fixedCounters{})}
+	c := readings{Counters: observe.NewCounters(fixedCounters{})}
 	nics := []model.NIC{{Alias: "net0", Tap: "vnet0", TapIndex: 7}, {Alias: "net1", Tap: "vnet1", TapIndex: 8}}
 	c.Follow(&model.Snapshot{VMs: []model.VM{{ID: "vm", State: model.VMRunning, NICs: nics}}})
 	for _, drops := range []fixedDrops{5, 6, 0} {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"sluice/internal/base/statefile"
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/sysif"
 	"sluice/internal/model"
 )
 
@@ -47,7 +47,7 @@ func (l *locks) mode(m model.Mode) error {
 	if m != model.ModeEnforce || l.enforce != nil {
 		return nil
 	}
-	host, err := kernel.NetworkNamespace()
+	host, err := sysif.NetworkNamespace()
 	if err == nil {
 		err = os.MkdirAll(runDir, 0o755) //nolint:gosec // the socket's directory too
 	}
@@ -74,7 +74,7 @@ func (l *locks) enforced() bool {
 	if l.enforce != nil {
 		return true
 	}
-	host, err := kernel.NetworkNamespace()
+	host, err := sysif.NetworkNamespace()
 	if err != nil {
 		return false
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/internal/config"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/qualify/measure"
+	"sluice/internal/host/sysif"
 	"sluice/internal/model"
 )
 
@@ -20,7 +20,7 @@ type reservedVFs struct {
 }
 
 func newReserved(log *slog.Logger) reservedVFs {
-	ns, err := kernel.NetworkNamespace()
+	ns, err := sysif.NetworkNamespace()
 	if err != nil {
 		return reservedVFs{log: log}
 	}

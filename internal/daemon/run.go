@@ -24,6 +24,7 @@ import (
 	"sluice/internal/edge/page"
 	"sluice/internal/edge/server"
 	"sluice/internal/host/actuate"
+	"sluice/internal/host/counters"
 	"sluice/internal/host/guest"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
@@ -141,7 +142,7 @@ type daemonState struct {
 	level    *slog.LevelVar
 	runner   *runner.Placement
 	limits   *runner.Bandwidth
-	reader   *kernel.CounterReader
+	reader   *counters.Reader
 	backend  *backend.Backend
 	over     *backend.Overrides
 	vpf      *virtualpf.Manager

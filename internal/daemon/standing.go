@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sluice/internal/daemon/runner"
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
@@ -15,7 +15,7 @@ type standing struct {
 	runner.Source
 	uplinks dualPaths
 	taps    interface {
-		TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
+		TapPolicies(ctx context.Context) ([]tap.Policy, error)
 		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 	}
 }
@@ -91,7 +91,7 @@ func addPorts(snap *model.Snapshot, ports []model.SwitchPortState) {
 }
 
 // addLimited adds the limited taps that belong to no NIC; for taps of NICs the bandwidth controller reports the limits.
-func addLimited(snap *model.Snapshot, taps []kernel.TapPolicy) {
+func addLimited(snap *model.Snapshot, taps []tap.Policy) {
 	if len(taps) == 0 {
 		return
 	}

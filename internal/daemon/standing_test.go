@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
@@ -18,12 +18,12 @@ func (s fixedSource) Snapshot(context.Context) (*model.Snapshot, error) { return
 
 type fixedHost struct {
 	all        []model.DualPath
-	taps       []kernel.TapPolicy
+	taps       []tap.Policy
 	ports      []model.SwitchPortState
 	err, check error
 }
 
-func (m fixedHost) TapPolicies(context.Context) ([]kernel.TapPolicy, error) { return m.taps, nil }
+func (m fixedHost) TapPolicies(context.Context) ([]tap.Policy, error) { return m.taps, nil }
 
 func (m fixedHost) SwitchPorts(context.Context) ([]model.SwitchPortState, error) {
 	return m.ports, nil
@@ -36,7 +36,7 @@ func (m fixedHost) DualPaths(context.Context) ([]model.DualPath, error) { return
 // TestLimitedTapsOfNobodyShow covers limits of taps that are gone, and of taps that no VM has.
 func TestLimitedTapsOfNobodyShow(t *testing.T) {
 	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{{Tap: "vnet0"}, {Tap: "vnet1"}}}}}
-	got, err := standing{fixedSource{snap}, fixedHost{}, fixedHost{taps: []kernel.TapPolicy{
+	got, err := standing{fixedSource{snap}, fixedHost{}, fixedHost{taps: []tap.Policy{
 		{Tap: "vnet0", Detached: model.No}, {Tap: "vnet1", Detached: model.Yes}, {Tap: "vnet2", Detached: model.Unknown}, {Tap: "vnet3", Detached: model.Yes},
 	}}}.Snapshot(t.Context())
 	if err != nil {

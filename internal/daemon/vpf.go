@@ -19,6 +19,7 @@ import (
 	"sluice/internal/daemon/virtualpf"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -62,7 +63,7 @@ type looker struct {
 	}
 	kernel interface {
 		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
-		Links(ctx context.Context) ([]kernel.Link, error)
+		Links(ctx context.Context) ([]netdev.Link, error)
 		VDPADevices(ctx context.Context) ([]model.VDPADevice, error)
 	}
 	boot string // of the host

@@ -16,21 +16,21 @@ import (
 	"sluice/internal/control/vpf"
 	"sluice/internal/daemon/runner"
 	"sluice/internal/daemon/virtualpf"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
 // vpfHost has one VM with a function, and counts how often its switch ports are read.
 type vpfHost struct {
 	domains []libvirt.Domain
-	links   []kernel.Link
+	links   []netdev.Link
 	reads   int
 }
 
 func (h *vpfHost) Domains(context.Context) ([]libvirt.Domain, error) { return h.domains, nil }
 
-func (h *vpfHost) Links(context.Context) ([]kernel.Link, error) { return h.links, nil }
+func (h *vpfHost) Links(context.Context) ([]netdev.Link, error) { return h.links, nil }
 
 func (h *vpfHost) VDPADevices(context.Context) ([]model.VDPADevice, error) { return nil, nil }
 
@@ -45,7 +45,7 @@ func TestLooker(t *testing.T) {
 	nic := model.NIC{Alias: "ua-vpf-vpf0-pf", Tap: "vnet1", VirtualPF: "vpf0"}
 	h := &vpfHost{
 		domains: []libvirt.Domain{{VM: model.VM{ID: "a", State: model.VMRunning, NICs: []model.NIC{{Alias: "net0", Tap: "vnet0"}, nic}}}, {VM: model.VM{ID: "b", State: model.VMStopped}}},
-		links:   []kernel.Link{{Name: "vnet0", Index: 3}, {Name: "vnet1", Index: 7}, {Name: "vnet2", Index: 9}},
+		links:   []netdev.Link{{Name: "vnet0", Index: 3}, {Name: "vnet1", Index: 7}, {Name: "vnet2", Index: 9}},
 	}
 	l := &looker{domains: h, kernel: h, boot: "boot"}
 	look := func(fresh bool, run string, reads int) {

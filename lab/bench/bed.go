@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"sluice/internal/host/counters"
 	"sluice/internal/host/kernel"
 )
 
@@ -26,9 +27,9 @@ const (
 type bed struct {
 	n      int
 	host   *kernel.Host
-	reader *kernel.CounterReader
+	reader *counters.Reader
 	index  map[int]int // of a guest's port in the bridge -> guest
-	links  []kernel.LinkCounters
+	links  []counters.LinkCounters
 }
 
 func guestNS(i int) string   { return fmt.Sprintf("g%d", i+1) }

@@ -12,7 +12,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/htb"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
@@ -45,7 +46,7 @@ func places() []place {
 			return link.AttachTCX(link.TCXOptions{Interface: tap, Program: p, Attach: ebpf.AttachTCXIngress})
 		}, ebpf.SchedCLS, tcxDrop),
 		{"TCX policer on the tap", func(b *tapBench) error {
-			_, err := b.host.UpdateTap(context.Background(), tapName(0), func(t *kernel.TapPolicy) { t.Tx.Contract = model.Rate{Bits: least} })
+			_, err := b.host.UpdateTap(context.Background(), tapName(0), func(t *tap.Policy) { t.Tx.Contract = model.Rate{Bits: least} })
 			return err
 		}, removePolicers},
 		{"HTB on an ifb before the bridge", func(b *tapBench) error {
@@ -53,14 +54,14 @@ func places() []place {
 			if err != nil {
 				return err
 			}
-			sh, err := b.host.SetShaper(context.Background(), kernel.Shaper{
+			sh, err := b.host.SetShaper(context.Background(), htb.Shaper{
 				PF: up.Index, Rate: tapLink, Queue: 4 * segmentWire,
-				Classes: []kernel.ShaperClass{{ID: 2, Rate: least, Ceil: least, Quantum: 2 * segmentWire}},
+				Classes: []htb.ShaperClass{{ID: 2, Rate: least, Ceil: least, Quantum: 2 * segmentWire}},
 			})
 			if err != nil {
 				return err
 			}
-			_, err = b.host.UpdateTap(context.Background(), tapName(0), func(t *kernel.TapPolicy) { t.Shaper, t.Class = sh.Device, sh.Classes[0].Handle() })
+			_, err = b.host.UpdateTap(context.Background(), tapName(0), func(t *tap.Policy) { t.Shaper, t.Class = sh.Device, sh.Classes[0].Handle() })
 			return err
 		}, func(b *tapBench) error {
 			up, err := net.InterfaceByName("up1")

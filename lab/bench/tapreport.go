@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/host/kernel"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
@@ -59,8 +60,8 @@ func tapClassID(i int) string { return fmt.Sprintf("1:1%d", i+1) }
 // policer is the project's own, on the taps.
 type policer struct{ host *kernel.Host }
 
-func (p policer) set(tap string, r model.Rate) error {
-	_, err := p.host.UpdateTap(context.Background(), tap, func(t *kernel.TapPolicy) { t.Tx.Now = r })
+func (p policer) set(name string, r model.Rate) error {
+	_, err := p.host.UpdateTap(context.Background(), name, func(t *tap.Policy) { t.Tx.Now = r })
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/control/bandwidth"
+	"sluice/internal/host/counters"
 	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
@@ -88,7 +89,7 @@ type tapPart struct {
 type tapBench struct {
 	bed    *tapBed
 	host   *kernel.Host
-	reader *kernel.CounterReader
+	reader *counters.Reader
 }
 
 // tapSettle is how long guests send before a run counts.

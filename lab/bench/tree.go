@@ -5,7 +5,8 @@ import (
 	"errors"
 	"net"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/htb"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
@@ -16,7 +17,7 @@ const treeName = "tree"
 // tree is that of all guests of a scenario.
 type tree struct {
 	bed    *bed
-	shaper kernel.Shaper
+	shaper htb.Shaper
 }
 
 // plantTree makes the tree and leads the guests' ports through it.
@@ -25,12 +26,12 @@ func plantTree(b *bed, sc *scenario) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{bed: b, shaper: kernel.Shaper{PF: up.Index, Queue: uplinkFIFO}}
+	t := &tree{bed: b, shaper: htb.Shaper{PF: up.Index, Queue: uplinkFIFO}}
 	rates := make([]float64, len(sc.guests))
 	sc.promised(treeShare*linkBits, rates)
 	var macs []model.MAC
 	for i, r := range rates {
-		t.shaper.Classes = append(t.shaper.Classes, kernel.ShaperClass{ID: uint16(i + 2), Rate: uint64(max(r, leastClass)), Ceil: linkBits, Quantum: 2 * segmentWire})
+		t.shaper.Classes = append(t.shaper.Classes, htb.ShaperClass{ID: uint16(i + 2), Rate: uint64(max(r, leastClass)), Ceil: linkBits, Quantum: 2 * segmentWire})
 		mac, err := model.ParseMAC(guestMAC(i))
 		if err != nil {
 			return nil, err
@@ -59,7 +60,7 @@ func (t *tree) set(_ int, bits float64) error {
 // renew keeps the ports' leases.
 func (t *tree) renew() (err error) {
 	for i := range t.shaper.Classes {
-		_, failed := t.bed.host.UpdateTap(context.Background(), guestPort(i), func(p *kernel.TapPolicy) {
+		_, failed := t.bed.host.UpdateTap(context.Background(), guestPort(i), func(p *tap.Policy) {
 			p.Shaper, p.Class = t.shaper.Device, t.shaper.Classes[i].Handle()
 		})
 		err = first(err, failed)

@@ -219,7 +219,7 @@ func TestTablePrunes(t *testing.T) {
 				k := key.Draw(t, "key")
 				pending[k], model[k] = table.Object(k).Begin(time.Time{}), true
 			},
-			"end": func(t *rapid.T) {
+			"end": func(*rapid.T) {
 				for k, attempt := range pending {
 					table.Object(k).End(start, attempt, nil, steps)
 				}

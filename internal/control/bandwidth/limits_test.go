@@ -110,7 +110,7 @@ func TestAnswerToAnEarlierQuestion(t *testing.T) {
 		t.Errorf("takes %+v to stand", l)
 	}
 	r.apply(again)
-	if l := r.c.View().NICs[0].Enforcer; len(l) != 1 || l[0].Limit.Contract != gbit(3) {
+	if l := r.c.View().NICs[0].Enforcer; len(l) != 1 || l[0].Contract != gbit(3) {
 		t.Errorf("takes %+v to stand, want 3 Gbit/s", l)
 	}
 }

@@ -137,7 +137,7 @@ func (c *Core) watchNIC(now time.Time, vm *model.VM, nic *model.NIC) {
 	since, seen := c.idle[id]
 	if !seen {
 		c.idle[id] = now
-	} else if f := c.fails.Find(id); now.Sub(since) > 2*c.opts.Timeouts.Guest && !(f.Want && f.Resting(now)) {
+	} else if f := c.fails.Find(id); now.Sub(since) > 2*c.opts.Timeouts.Guest && (!f.Want || !f.Resting(now)) {
 		c.rest(now, id, "its guest does not use the VF it has: no driver has it open", true)
 	}
 }

@@ -246,7 +246,6 @@ func TestHungEnforcerDelaysNobody(t *testing.T) {
 
 // locked is an enforcer of taps whose Apply takes 3 s, and whose Can waits for it.
 type locked struct {
-	enforcer
 	lock    chan struct{}
 	applied []time.Time
 }

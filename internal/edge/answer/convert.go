@@ -26,6 +26,7 @@ func trafficOf(t *model.Traffic) api.Traffic {
 	}
 }
 
+// Problems are what doctor found, as the API gives them.
 func Problems(list []model.Problem) []api.Problem {
 	out := make([]api.Problem, 0, len(list))
 	for _, p := range list {

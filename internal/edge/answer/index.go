@@ -8,7 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// index looks things of one View up by VM.
+// Index looks things of one View up by VM.
 type Index struct {
 	*model.View
 	reasons map[model.VMID]*model.Reason
@@ -46,7 +46,7 @@ func NewIndex(v *model.View) *Index {
 // Looked says whether the host has been looked at.
 func Looked(v *model.View) bool { return v != nil && v.Snapshot != nil && !v.Snapshot.Time.IsZero() }
 
-// reason is why a VM holds a VF or not; zero before the first decision.
+// Reason is why a VM holds a VF or not; zero before the first decision.
 func (x *Index) Reason(id model.VMID) model.Reason {
 	if r := x.reasons[id]; r != nil {
 		return *r

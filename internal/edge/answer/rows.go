@@ -19,6 +19,7 @@ func VMs(v *model.View) []api.VM {
 	return rows
 }
 
+// VM is a row of GET /v1/vms.
 func (x *Index) VM(vm *model.VM) api.VM {
 	r := x.Reason(vm.ID)
 	row := api.VM{

@@ -41,6 +41,7 @@ func Summary(v *model.View, version string, problems int) api.Status {
 	return s
 }
 
+// PFStatus is what the API says of a PF.
 func PFStatus(pf *model.PF) api.PFStatus {
 	s := api.PFStatus{
 		Name: pf.Name, Address: string(pf.Address), Driver: pf.Driver, Network: pf.Network, Uplink: pf.Uplink.Kind,

@@ -213,7 +213,7 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := c.Do(events) //nolint:bodyclose // below
+	resp, err := c.Do(events)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -40,7 +40,7 @@ func step(k model.StepKind, n, i int) model.Step {
 	return model.Step{
 		Kind: k, Subject: model.Subject{VM: id(n), VMName: fmt.Sprintf("vm%d", n)},
 		VF:     model.VFStep{ID: model.VFID{PF: "pf0", Index: i}, Address: addr(i), MAC: mac(n), VLAN: 7, MaxTxRate: 1e9},
-		Path:   model.PathStep{MAC: mac(n), VLAN: 7, Tap: tap(n), Network: "br0", PF: "pf0"},
+		Path:   model.PathStep{MAC: mac(n), VLAN: 7, Tap: tapName(n), Network: "br0", PF: "pf0"},
 		Device: model.DeviceStep{NIC: "ua-net0", MAC: mac(n), Failover: model.FailoverTeaming, VF: model.VFID{PF: "pf0", Index: i}, Address: addr(i)},
 	}
 }
@@ -307,7 +307,7 @@ func TestCloseWindowOfVanishedVM(t *testing.T) {
 func TestBondedPF(t *testing.T) {
 	f := newFakeHost(1)
 	f.link("pf0").Master = 4
-	f.links = append(f.links, kernel.Link{Index: 4, Name: "bond0", Kind: "bond", Master: 1, Up: true})
+	f.links = append(f.links, netdev.Link{Index: 4, Name: "bond0", Kind: "bond", Master: 1, Up: true})
 	a := New(f, f.uplinks(), f, nil)
 	do := func(kinds ...model.StepKind) {
 		t.Helper()

@@ -11,10 +11,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/host/kernel"
+	fdb "sluice/internal/host/bridge"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/mirror"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/bridge"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -24,7 +27,7 @@ type fakeHost struct {
 	cleared  []string // taps
 	mu       sync.Mutex
 	vfs      []fakeVF
-	links    []kernel.Link
+	links    []netdev.Link
 	fdb      map[model.MAC]string
 	selfs    map[model.MAC]bool
 	mirrors  map[string]bool
@@ -39,7 +42,7 @@ type fakeVF struct {
 	addr    model.PCIAddress
 	driver  string
 	mac     model.MAC
-	set     kernel.VFSettings
+	set     vf.Settings
 	min     uint64
 	open    bool
 	changed chan struct{} // closed when open changes
@@ -49,7 +52,7 @@ func newFakeHost(vms int) *fakeHost {
 	f := &fakeHost{
 		fdb: map[model.MAC]string{}, selfs: map[model.MAC]bool{}, mirrors: map[string]bool{}, learning: true,
 		fail: map[string]error{},
-		links: []kernel.Link{
+		links: []netdev.Link{
 			{Index: 1, Name: "br0", Kind: "bridge", Up: true, Carrier: true},
 			{Index: 2, Name: "pf0", Master: 1, Up: true, Carrier: true},
 			{Index: 3, Name: "br7", Kind: "bridge", Up: true, Carrier: true},
@@ -59,10 +62,10 @@ func newFakeHost(vms int) *fakeHost {
 		f.vfs = append(f.vfs, fakeVF{addr: addr(i), driver: "igbvf", changed: make(chan struct{})})
 	}
 	for n := 1; n <= vms; n++ {
-		f.links = append(f.links, kernel.Link{Index: 10 + n, Name: tap(n), Kind: "tun", Master: 1, Up: true, Carrier: true})
+		f.links = append(f.links, netdev.Link{Index: 10 + n, Name: tapName(n), Kind: "tun", Master: 1, Up: true, Carrier: true})
 		f.vms = append(f.vms, libvirt.Domain{VM: model.VM{
 			ID: id(n), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning,
-			NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(n), Tap: tap(n), Failover: model.FailoverTeaming}},
+			NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(n), Tap: tapName(n), Failover: model.FailoverTeaming}},
 		}})
 	}
 	f.gone = func(vm model.VMID, alias string) { f.release(vm, alias) }
@@ -70,7 +73,7 @@ func newFakeHost(vms int) *fakeHost {
 }
 
 func mac(n int) model.MAC         { return model.MAC{0x52, 0x54, 0, 0, 0, byte(n)} }
-func tap(n int) string            { return fmt.Sprintf("tap%d", n) }
+func tapName(n int) string        { return fmt.Sprintf("tap%d", n) }
 func id(n int) model.VMID         { return model.VMID(fmt.Sprintf("id-%d", n)) }
 func addr(i int) model.PCIAddress { return model.PCIAddress(fmt.Sprintf("0000:01:10.%d", i)) }
 
@@ -99,7 +102,7 @@ func (f *fakeHost) vm(vm model.VMID) *libvirt.Domain {
 	return nil
 }
 
-func (f *fakeHost) link(name string) *kernel.Link {
+func (f *fakeHost) link(name string) *netdev.Link {
 	for i := range f.links {
 		if f.links[i].Name == name {
 			return &f.links[i]
@@ -132,9 +135,9 @@ func (f *fakeHost) vanish(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.vms = slices.DeleteFunc(f.vms, func(d libvirt.Domain) bool { return d.ID == id(n) })
-	f.links = slices.DeleteFunc(f.links, func(l kernel.Link) bool { return l.Name == tap(n) })
-	maps.DeleteFunc(f.fdb, func(_ model.MAC, port string) bool { return port == tap(n) })
-	maps.DeleteFunc(f.mirrors, func(m string, _ bool) bool { return strings.HasPrefix(m, tap(n)+">") })
+	f.links = slices.DeleteFunc(f.links, func(l netdev.Link) bool { return l.Name == tapName(n) })
+	maps.DeleteFunc(f.fdb, func(_ model.MAC, port string) bool { return port == tapName(n) })
+	maps.DeleteFunc(f.mirrors, func(m string, _ bool) bool { return strings.HasPrefix(m, tapName(n)+">") })
 }
 
 func (f *fakeHost) BindVFIO(_ context.Context, addr model.PCIAddress) error {
@@ -151,7 +154,7 @@ func (f *fakeHost) BindVFIO(_ context.Context, addr model.PCIAddress) error {
 	return nil
 }
 
-func (f *fakeHost) SetVF(_ context.Context, _ string, i int, s kernel.VFSettings) (string, error) {
+func (f *fakeHost) SetVF(_ context.Context, _ string, i int, s vf.Settings) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.fail["SetVF"]; err != nil {
@@ -164,7 +167,7 @@ func (f *fakeHost) SetVF(_ context.Context, _ string, i int, s kernel.VFSettings
 	return "rate not enforced", err
 }
 
-func (f *fakeHost) SetVFRates(_ context.Context, _ string, i int, want kernel.VFRates) (kernel.VFRates, error) {
+func (f *fakeHost) SetVFRates(_ context.Context, _ string, i int, want vf.Rates) (vf.Rates, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v, err := f.vf(i)
@@ -173,9 +176,9 @@ func (f *fakeHost) SetVFRates(_ context.Context, _ string, i int, want kernel.VF
 		if f.noMin {
 			v.min = 0
 		}
-		return kernel.VFRates{Max: v.set.MaxTxRate, Min: v.min}, nil
+		return vf.Rates{Max: v.set.MaxTxRate, Min: v.min}, nil
 	}
-	return kernel.VFRates{}, err
+	return vf.Rates{}, err
 }
 
 func (f *fakeHost) SetVFMAC(_ context.Context, _ string, i int, m model.MAC) error {
@@ -199,7 +202,7 @@ func (f *fakeHost) ClearVF(_ context.Context, _ string, i int) (string, error) {
 	}
 	v, err := f.vf(i)
 	if err == nil {
-		v.mac, v.set = model.MAC{}, kernel.VFSettings{SpoofCheck: true}
+		v.mac, v.set = model.MAC{}, vf.Settings{SpoofCheck: true}
 	}
 	return "", err
 }
@@ -222,7 +225,7 @@ func (f *fakeHost) port(name string) error {
 	switch l := f.link(name); {
 	case l == nil:
 		return fmt.Errorf("port %s: %w", name, model.ErrGone)
-	case !slices.ContainsFunc(f.links, func(br kernel.Link) bool { return br.Index == l.Master && br.Kind == "bridge" }):
+	case !slices.ContainsFunc(f.links, func(br netdev.Link) bool { return br.Index == l.Master && br.Kind == "bridge" }):
 		return fmt.Errorf("%s is in no bridge", name)
 	}
 	return nil
@@ -256,13 +259,13 @@ func (f *fakeHost) Announce(_ context.Context, _ model.MAC, _ int, _ string) err
 // uplinks are the one kind that there is.
 func (f *fakeHost) uplinks() uplink.Set { return uplink.Set{bridge.New(f)} }
 
-func (f *fakeHost) FDBEntries(context.Context) ([]kernel.FDBEntry, error) { panic("not asked") }
+func (f *fakeHost) FDBEntries(context.Context) ([]fdb.FDBEntry, error) { panic("not asked") }
 
-func (f *fakeHost) Mirrors(context.Context) ([]kernel.Mirror, error) { panic("not asked") }
+func (f *fakeHost) Mirrors(context.Context) ([]mirror.Mirror, error) { panic("not asked") }
 
 func (f *fakeHost) CheckMirrors() error { return nil }
 
-func (f *fakeHost) OpenWindow(_ context.Context, w kernel.Window) (string, error) {
+func (f *fakeHost) OpenWindow(_ context.Context, w mirror.Window) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.fail["OpenWindow"]; err != nil {
@@ -275,7 +278,7 @@ func (f *fakeHost) OpenWindow(_ context.Context, w kernel.Window) (string, error
 	return "", nil
 }
 
-func (f *fakeHost) CloseWindow(_ context.Context, w kernel.Window) error {
+func (f *fakeHost) CloseWindow(_ context.Context, w mirror.Window) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.mirrors, w.Tap+">"+w.PF)
@@ -299,16 +302,16 @@ func (f *fakeHost) DelSelf(_ context.Context, _ string, m model.MAC) error {
 	return f.fail["DelSelf"]
 }
 
-func (f *fakeHost) Link(_ context.Context, name string) (kernel.Link, error) {
+func (f *fakeHost) Link(_ context.Context, name string) (netdev.Link, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.link(name); l != nil {
 		return *l, f.fail["Link"]
 	}
-	return kernel.Link{}, fmt.Errorf("link %s: %w", name, model.ErrGone)
+	return netdev.Link{}, fmt.Errorf("link %s: %w", name, model.ErrGone)
 }
 
-func (f *fakeHost) Links(context.Context) ([]kernel.Link, error) {
+func (f *fakeHost) Links(context.Context) ([]netdev.Link, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.links), f.fail["Links"]
@@ -418,7 +421,7 @@ func (f *fakeHost) String() string {
 		if !v.mac.IsZero() {
 			fmt.Fprintf(&b, " mac %s", v.mac)
 		}
-		if v.set != (kernel.VFSettings{}) {
+		if v.set != (vf.Settings{}) {
 			fmt.Fprintf(&b, " %+v", v.set)
 		}
 		if v.open {

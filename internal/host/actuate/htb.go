@@ -9,19 +9,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/host/htb"
 	"sluice/internal/host/kernel"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
 // Shapers are HTB trees, and how taps are led to them.
 type Shapers interface {
 	Taps
-	TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
+	TapPolicies(ctx context.Context) ([]tap.Policy, error)
 	Shapable(ctx context.Context, tap string, index int) (bool, error)
 	SetLocalMACs(ctx context.Context, macs []model.MAC) error
-	SetShaper(ctx context.Context, want kernel.Shaper) (kernel.Shaper, error)
+	SetShaper(ctx context.Context, want htb.Shaper) (htb.Shaper, error)
 	RemoveShaper(ctx context.Context, pf int) error
-	Shapers(ctx context.Context) ([]kernel.Shaper, error)
+	Shapers(ctx context.Context) ([]htb.Shaper, error)
 }
 
 var _ Shapers = (*kernel.Host)(nil)
@@ -218,8 +220,8 @@ func (h *HTB) police(ctx context.Context, snap *model.Snapshot, asked map[model.
 
 // lead leads a member's frames to its class of a shaper, or polices them where that is 0, and renews the lease.
 func (h *HTB) lead(ctx context.Context, m *member, device int, bits uint64) (model.Limit, error) {
-	stands, err := updateTap(ctx, h.kernel, m.nic, m.key.VM, func(p *kernel.TapPolicy) {
-		p.Tx = kernel.PathRates{Now: model.Rate{Bits: bits, Packets: m.limit.Packets}, Contract: m.limit.Contract}
+	stands, err := updateTap(ctx, h.kernel, m.nic, m.key.VM, func(p *tap.Policy) {
+		p.Tx = tap.PathRates{Now: model.Rate{Bits: bits, Packets: m.limit.Packets}, Contract: m.limit.Contract}
 		p.Shaper, p.Class = device, 0
 		if device != 0 {
 			p.Class = m.class.Handle()
@@ -241,7 +243,7 @@ func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t
 	}
 	want := t.shaper(pf, taps)
 	stands, err := h.kernel.SetShaper(ctx, want)
-	if errors.Is(err, kernel.ErrNoShapers) {
+	if errors.Is(err, htb.ErrNoShapers) {
 		h.unable.Store(&err) // from now on Can says so, and others are asked
 	}
 	if all {
@@ -273,7 +275,7 @@ func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t
 }
 
 // join leads a member to its class if that stands, and polices it otherwise.
-func (h *HTB) join(ctx context.Context, t *tree, m *member, stands *kernel.Shaper) (model.Limit, error) {
+func (h *HTB) join(ctx context.Context, t *tree, m *member, stands *htb.Shaper) (model.Limit, error) {
 	class := stands.Class(m.class.ID)
 	if t.polices(m) || class == nil {
 		return h.lead(ctx, m, 0, m.alone)
@@ -297,9 +299,9 @@ func (t *tree) findUnshapable(ctx context.Context, k Shapers, taps []member) {
 }
 
 // shaper is the tree as the kernel is to have it.
-func (t *tree) shaper(pf *model.PF, taps []member) kernel.Shaper {
+func (t *tree) shaper(pf *model.PF, taps []member) htb.Shaper {
 	all := budget(pf, &t.root)
-	s := kernel.Shaper{PF: pf.Index, Rate: max(leastRate, all-min(all, t.outside(taps))), Queue: queueOf(max(all, pf.Shared()))}
+	s := htb.Shaper{PF: pf.Index, Rate: max(leastRate, all-min(all, t.outside(taps))), Queue: queueOf(max(all, pf.Shared()))}
 	for i := range taps {
 		if !t.polices(&taps[i]) {
 			s.Classes = append(s.Classes, taps[i].class)
@@ -335,8 +337,8 @@ func (h *HTB) release(ctx context.Context, t *tree, taps []member) error {
 }
 
 // bypass leads a tap past any tree. It is not an error if the tap has gone.
-func (h *HTB) bypass(ctx context.Context, tap string) error {
-	_, err := h.kernel.UpdateTap(ctx, tap, func(p *kernel.TapPolicy) { p.Shaper, p.Class = 0, 0 })
+func (h *HTB) bypass(ctx context.Context, name string) error {
+	_, err := h.kernel.UpdateTap(ctx, name, func(p *tap.Policy) { p.Shaper, p.Class = 0, 0 })
 	if errors.Is(err, model.ErrGone) {
 		return nil
 	}
@@ -413,7 +415,7 @@ func (h *HTB) sweep(ctx context.Context) error {
 	}
 	var errs []error
 	for _, s := range stand {
-		leads := func(p kernel.TapPolicy) bool { return p.Shaper == s.Device && p.Leased && p.Detached == model.No }
+		leads := func(p tap.Policy) bool { return p.Shaper == s.Device && p.Leased && p.Detached == model.No }
 		if !used[s.PF] && !slices.ContainsFunc(policies, leads) {
 			errs = append(errs, h.kernel.RemoveShaper(ctx, s.PF))
 		}

@@ -10,7 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/htb"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 	"sluice/internal/tests/testkit"
 )
@@ -18,7 +19,7 @@ import (
 // fakeShapers are taps and trees.
 type fakeShapers struct {
 	fakeTaps
-	trees  map[int]kernel.Shaper // by PF
+	trees  map[int]htb.Shaper // by PF
 	barred map[int]bool
 	local  []model.MAC
 	fail   error
@@ -26,8 +27,8 @@ type fakeShapers struct {
 	entered, hold chan struct{} // if set, SetShaper closes the first, and waits until the second is closed
 }
 
-func (f *fakeShapers) TapPolicies(context.Context) ([]kernel.TapPolicy, error) {
-	var all []kernel.TapPolicy
+func (f *fakeShapers) TapPolicies(context.Context) ([]tap.Policy, error) {
+	var all []tap.Policy
 	for _, p := range f.stands {
 		p.Leased, p.Detached = true, model.No
 		all = append(all, p)
@@ -44,17 +45,17 @@ func (f *fakeShapers) SetLocalMACs(_ context.Context, macs []model.MAC) error {
 	return nil
 }
 
-func (f *fakeShapers) SetShaper(_ context.Context, want kernel.Shaper) (kernel.Shaper, error) {
+func (f *fakeShapers) SetShaper(_ context.Context, want htb.Shaper) (htb.Shaper, error) {
 	if f.hold != nil {
 		close(f.entered)
 		<-f.hold
 	}
 	if f.fail != nil {
-		return kernel.Shaper{}, f.fail
+		return htb.Shaper{}, f.fail
 	}
 	want.Device = 1000 + want.PF
 	want.Classes = slices.Clone(want.Classes)
-	slices.SortFunc(want.Classes, func(a, b kernel.ShaperClass) int { return int(a.ID) - int(b.ID) })
+	slices.SortFunc(want.Classes, func(a, b htb.ShaperClass) int { return int(a.ID) - int(b.ID) })
 	f.trees[want.PF] = want
 	return want, nil
 }
@@ -69,7 +70,7 @@ func (f *fakeShapers) RemoveShaper(_ context.Context, pf int) error {
 	return nil
 }
 
-func (f *fakeShapers) Shapers(context.Context) (all []kernel.Shaper, err error) {
+func (f *fakeShapers) Shapers(context.Context) (all []htb.Shaper, err error) {
 	for _, s := range f.trees {
 		all = append(all, s)
 	}
@@ -78,7 +79,7 @@ func (f *fakeShapers) Shapers(context.Context) (all []kernel.Shaper, err error) 
 
 // treeHost is a host with three VMs behind pf0 (ifindex 2), and one behind pf1 (3).
 func treeHost() (*fakeShapers, *model.Snapshot) {
-	f := &fakeShapers{fakeTaps: fakeTaps{index: map[string]int{}, stands: map[string]kernel.TapPolicy{}}, trees: map[int]kernel.Shaper{}, barred: map[int]bool{}}
+	f := &fakeShapers{fakeTaps: fakeTaps{index: map[string]int{}, stands: map[string]tap.Policy{}}, trees: map[int]htb.Shaper{}, barred: map[int]bool{}}
 	snap := &model.Snapshot{PFs: []model.PF{
 		{Name: "pf0", Index: 2, Network: "br0", Managed: true, Speed: 10e9},
 		{Name: "pf1", Index: 3, Network: "br1", Managed: true, Speed: 10e9},
@@ -88,7 +89,7 @@ func treeHost() (*fakeShapers, *model.Snapshot) {
 		if n == 4 {
 			network = "br1"
 		}
-		nic := model.NIC{Alias: "ua-net0", MAC: mac(n), Tap: tap(n), TapIndex: 10 + n, Network: network}
+		nic := model.NIC{Alias: "ua-net0", MAC: mac(n), Tap: tapName(n), TapIndex: 10 + n, Network: network}
 		f.index[nic.Tap] = nic.TapIndex
 		snap.VMs = append(snap.VMs, model.VM{ID: id(n), NICs: []model.NIC{nic}})
 	}
@@ -107,7 +108,7 @@ func guaranteed(n int, bits uint64) model.Limit {
 }
 
 // classOf finds the class that frames of that priority go to, or nil.
-func classOf(s *kernel.Shaper, handle uint32) *kernel.ShaperClass {
+func classOf(s *htb.Shaper, handle uint32) *htb.ShaperClass {
 	for i := range s.Classes {
 		if s.Classes[i].Handle() == handle {
 			return &s.Classes[i]
@@ -129,7 +130,7 @@ func TestHTB(t *testing.T) {
 		t.Fatalf("trees %+v", f.trees)
 	}
 	for n := 1; n <= 3; n++ {
-		p := f.stands[tap(n)]
+		p := f.stands[tapName(n)]
 		c := classOf(&s, p.Class)
 		if p.Shaper != s.Device || c == nil || p.Tx.Now.Bits != 0 {
 			t.Fatalf("tap%d is led to %d:%x: %+v", n, p.Shaper, p.Class, p)
@@ -141,8 +142,8 @@ func TestHTB(t *testing.T) {
 			t.Errorf("one without a guarantee has %+v", c)
 		}
 	}
-	if f.stands[tap(4)].Shaper != 0 || len(f.local) != 3 {
-		t.Errorf("tap4 %+v, local %v", f.stands[tap(4)], f.local)
+	if f.stands[tapName(4)].Shaper != 0 || len(f.local) != 3 {
+		t.Errorf("tap4 %+v, local %v", f.stands[tapName(4)], f.local)
 	}
 
 	// A change of one class; what the others have stands.
@@ -150,14 +151,14 @@ func TestHTB(t *testing.T) {
 		t.Errorf("applied %+v, %v", now, err)
 	}
 	s = f.trees[2]
-	if classOf(&s, f.stands[tap(2)].Class).Rate != 1e9 || classOf(&s, f.stands[tap(1)].Class).Rate != 2e9 {
+	if classOf(&s, f.stands[tapName(2)].Class).Rate != 1e9 || classOf(&s, f.stands[tapName(1)].Class).Rate != 2e9 {
 		t.Errorf("tree %+v", s)
 	}
 
 	// A tap that goes to another bridge leaves the tree, and one that comes finds its place.
 	snap.VMs[1].NICs[0].Network = "br1"
-	if _, err = h.Apply(t.Context(), snap, batch[:1]); err != nil || len(f.trees[2].Classes) != 2 || f.stands[tap(2)].Shaper != 0 {
-		t.Errorf("after a tap left: %+v, %+v, %v", f.trees[2], f.stands[tap(2)], err)
+	if _, err = h.Apply(t.Context(), snap, batch[:1]); err != nil || len(f.trees[2].Classes) != 2 || f.stands[tapName(2)].Shaper != 0 {
+		t.Errorf("after a tap left: %+v, %+v, %v", f.trees[2], f.stands[tapName(2)], err)
 	}
 
 	// Without its root there is no tree, and contracts are policed. The fake would lose frames of taps led there still.
@@ -165,7 +166,7 @@ func TestHTB(t *testing.T) {
 	if now, err = h.Apply(t.Context(), snap, stop); err != nil || len(now) != 2 || len(f.trees) != 0 {
 		t.Errorf("lifted: %+v, %v, trees %+v", now, err, f.trees)
 	}
-	if p := f.stands[tap(1)]; p.Shaper != 0 || p.Tx != (kernel.PathRates{Contract: model.Rate{Bits: 8e9}}) {
+	if p := f.stands[tapName(1)]; p.Shaper != 0 || p.Tx != (tap.PathRates{Contract: model.Rate{Bits: 8e9}}) {
 		t.Errorf("what is left on tap1: %+v", p)
 	}
 }
@@ -178,7 +179,7 @@ func TestHTBBesideForeignFilters(t *testing.T) {
 	if _, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 6e9), guaranteed(1, 3e9)}); err != nil {
 		t.Fatal(err)
 	}
-	p, s := f.stands[tap(2)], f.trees[2]
+	p, s := f.stands[tapName(2)], f.trees[2]
 	if p.Shaper != 0 || p.Tx.Now.Bits < 9e8 || p.Tx.Now.Bits > 11e8 || s.Rate+p.Tx.Now.Bits != 6e9 || len(s.Classes) != 2 {
 		t.Errorf("tap2 %+v, tree %+v; want it policed at its part of the 3 Gbit/s that nobody is promised, outside of the tree", p, s)
 	}
@@ -186,7 +187,7 @@ func TestHTBBesideForeignFilters(t *testing.T) {
 
 func TestHTBWhereThereCanBeNone(t *testing.T) {
 	f, snap := treeHost()
-	f.fail = fmt.Errorf("set shaper: %w", kernel.ErrNoShapers)
+	f.fail = fmt.Errorf("set shaper: %w", htb.ErrNoShapers)
 	h := NewHTB(f)
 	root, one := rootLimit("pf0", 6e9), guaranteed(1, 3e9)
 	if h.Can(snap, one.LimitKey) != model.Yes || h.Can(snap, root.LimitKey) != model.Yes {
@@ -219,8 +220,8 @@ func TestCanHTB(t *testing.T) {
 // A tree that an earlier run left goes when no tap is led to it any more.
 func TestSweep(t *testing.T) {
 	f, snap := treeHost()
-	f.trees[2], f.trees[3], f.trees[9] = kernel.Shaper{PF: 2, Device: 1002}, kernel.Shaper{PF: 3, Device: 1003}, kernel.Shaper{PF: 9, Device: 1009}
-	f.stands[tap(4)] = kernel.TapPolicy{Tap: tap(4), Shaper: 1003}
+	f.trees[2], f.trees[3], f.trees[9] = htb.Shaper{PF: 2, Device: 1002}, htb.Shaper{PF: 3, Device: 1003}, htb.Shaper{PF: 9, Device: 1009}
+	f.stands[tapName(4)] = tap.Policy{Tap: tapName(4), Shaper: 1003}
 	h := NewHTB(f)
 	if _, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 5e9)}); err != nil {
 		t.Fatal(err)
@@ -252,7 +253,7 @@ func TestShareProperties(t *testing.T) {
 		var rates, alone uint64
 		for i := range all {
 			m := &all[i]
-			if seen[m.class.ID] || m.class.ID < 1 || m.class.ID > kernel.MostShaped {
+			if seen[m.class.ID] || m.class.ID < 1 || m.class.ID > htb.MostShaped {
 				t.Fatalf("class %d is used twice, or not free", m.class.ID)
 			}
 			seen[m.class.ID] = true
@@ -285,18 +286,18 @@ func TestHTBLeavesFunctionsOut(t *testing.T) {
 	if _, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 5e9), guaranteed(1, 2e9)}); err != nil {
 		t.Fatal(err)
 	}
-	if p, led := f.stands[tap(2)]; led || len(f.trees[2].Classes) != 2 {
+	if p, led := f.stands[tapName(2)]; led || len(f.trees[2].Classes) != 2 {
 		t.Errorf("tree %+v, the function's tap %+v", f.trees[2], p)
 	}
 }
 
 // TestHTBWithMoreTapsThanClasses: those that no class is left for are policed, at what the tree leaves to them.
 func TestHTBWithMoreTapsThanClasses(t *testing.T) {
-	const taps = kernel.MostShaped + 3
+	const taps = htb.MostShaped + 3
 	f, snap := treeHost()
 	snap.VMs = nil
 	for n := 1; n <= taps; n++ {
-		nic := model.NIC{Alias: "ua-net0", Tap: tap(n), TapIndex: 10 + n, Network: "br0"}
+		nic := model.NIC{Alias: "ua-net0", Tap: tapName(n), TapIndex: 10 + n, Network: "br0"}
 		f.index[nic.Tap] = nic.TapIndex
 		snap.VMs = append(snap.VMs, model.VM{ID: id(n), NICs: []model.NIC{nic}})
 	}
@@ -306,8 +307,8 @@ func TestHTBWithMoreTapsThanClasses(t *testing.T) {
 	s := f.trees[2]
 	var policed uint64
 	for n := 1; n <= taps; n++ {
-		p := f.stands[tap(n)]
-		switch last := n > kernel.MostShaped; {
+		p := f.stands[tapName(n)]
+		switch last := n > htb.MostShaped; {
 		case last && (p.Shaper != 0 || p.Tx.Now.Bits == 0):
 			t.Errorf("tap%d, which no class is left for, has %+v", n, p)
 		case !last && p.Shaper != s.Device:
@@ -315,7 +316,7 @@ func TestHTBWithMoreTapsThanClasses(t *testing.T) {
 		}
 		policed += p.Tx.Now.Bits
 	}
-	if len(s.Classes) != kernel.MostShaped || s.Rate+policed > 5e9 {
+	if len(s.Classes) != htb.MostShaped || s.Rate+policed > 5e9 {
 		t.Errorf("%d classes of %d bits/s, and %d policed beside them", len(s.Classes), s.Rate, policed)
 	}
 }

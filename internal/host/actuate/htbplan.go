@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/htb"
 	"sluice/internal/model"
 )
 
@@ -13,7 +13,7 @@ type member struct {
 	key   model.LimitKey
 	nic   *model.NIC
 	limit model.Limit // zero but for the key: none
-	class kernel.ShaperClass
+	class htb.ShaperClass
 	alone uint64 // bits/s that it may be let send outside of the tree without taking what others are promised
 }
 
@@ -62,7 +62,7 @@ func budget(pf *model.PF, root *model.Limit) uint64 {
 // number gives each tap a class by its ifindex, so that it keeps that whoever comes and goes; in the rare case that
 // two would have the same one, the younger takes the next. Taps beyond the number of classes get none (ID 0): they are policed.
 func number(all []member) {
-	const first, last = 1, kernel.MostShaped
+	const first, last = 1, htb.MostShaped
 	taken := map[uint16]bool{}
 	for i := range all[:min(len(all), last)] {
 		id := first + all[i].nic.TapIndex%(last-first+1)

@@ -6,14 +6,15 @@ import (
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/uplink"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
 // VFs changes virtual functions.
 type VFs interface {
 	BindVFIO(ctx context.Context, addr model.PCIAddress) error
-	SetVF(ctx context.Context, pf string, idx int, s kernel.VFSettings) (note string, err error)
-	SetVFRates(ctx context.Context, pf string, idx int, want kernel.VFRates) (kernel.VFRates, error)
+	SetVF(ctx context.Context, pf string, idx int, s vf.Settings) (note string, err error)
+	SetVFRates(ctx context.Context, pf string, idx int, want vf.Rates) (vf.Rates, error)
 	SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error
 	ClearVF(ctx context.Context, pf string, idx int) (note string, err error)
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -55,7 +55,7 @@ func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.
 	var errs []error
 	for _, limit := range batch {
 		failed := err
-		var rates kernel.VFRates
+		var rates vf.Rates
 		if failed == nil {
 			rates, failed = l.apply(ctx, snap, all, limit)
 		}
@@ -68,17 +68,17 @@ func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.
 	return now, errors.Join(errs...)
 }
 
-func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.Domain, limit model.Limit) (none kernel.VFRates, err error) {
-	vf, nic := snap.VFBehind(limit.VM, limit.NIC)
-	if vf == nil {
+func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.Domain, limit model.Limit) (none vf.Rates, err error) {
+	held, nic := snap.VFBehind(limit.VM, limit.NIC)
+	if held == nil {
 		return none, fmt.Errorf("limit NIC %s of VM %s: it has no VF", limit.NIC, limit.VM)
 	}
-	if d, h := holderOf(all, vf.Address); h == nil || d.ID != limit.VM || h.Alias != model.VFAlias(nic.MAC) {
-		return none, fmt.Errorf("limit VF %s: VM %s does not have it any more", vf.ID, limit.VM)
+	if d, h := holderOf(all, held.Address); h == nil || d.ID != limit.VM || h.Alias != model.VFAlias(nic.MAC) {
+		return none, fmt.Errorf("limit VF %s: VM %s does not have it any more", held.ID, limit.VM)
 	}
-	want := kernel.VFRates{Max: limit.Tightest().Bits}
-	if snap.FindPF(vf.ID.PF).Caps.MinTxRate == model.Yes {
+	want := vf.Rates{Max: limit.Tightest().Bits}
+	if snap.FindPF(held.ID.PF).Caps.MinTxRate == model.Yes {
 		want.Min = limit.Guarantee
 	}
-	return l.a.kernel.SetVFRates(ctx, vf.ID.PF, vf.ID.Index, want)
+	return l.a.kernel.SetVFRates(ctx, held.ID.PF, held.ID.Index, want)
 }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"sluice/internal/host/kernel"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
 // Taps limits what goes through taps.
 type Taps interface {
-	UpdateTap(ctx context.Context, tap string, edit func(*kernel.TapPolicy)) (kernel.TapPolicy, error)
-	TapPolicies(ctx context.Context) ([]kernel.TapPolicy, error)
+	UpdateTap(ctx context.Context, tap string, edit func(*tap.Policy)) (tap.Policy, error)
+	TapPolicies(ctx context.Context) ([]tap.Policy, error)
 	RemoveTap(ctx context.Context, tap string) error
 	CheckTaps() error
 }
@@ -87,40 +88,40 @@ func (p *Police) Apply(ctx context.Context, snap *model.Snapshot, batch []model.
 	return now, errors.Join(errs...)
 }
 
-func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) (kernel.PathRates, error) {
+func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) (tap.PathRates, error) {
 	switch {
 	case p.unable != nil:
-		return kernel.PathRates{}, p.unable
+		return tap.PathRates{}, p.unable
 	case limit.Path != model.PathVirtio || limit.VM == "":
-		return kernel.PathRates{}, fmt.Errorf("limit the %s path of %q: only what goes through the tap of a VM can be dropped there", limit.Path, limit.VM)
+		return tap.PathRates{}, fmt.Errorf("limit the %s path of %q: only what goes through the tap of a VM can be dropped there", limit.Path, limit.VM)
 	case nic == nil && lifts(limit):
-		return kernel.PathRates{}, nil // went with its tap
+		return tap.PathRates{}, nil // went with its tap
 	case nic == nil:
-		return kernel.PathRates{}, fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", limit.NIC, limit.VM, model.ErrGone)
+		return tap.PathRates{}, fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", limit.NIC, limit.VM, model.ErrGone)
 	}
-	rates := func(t *kernel.TapPolicy) *kernel.PathRates {
+	rates := func(t *tap.Policy) *tap.PathRates {
 		if limit.Dir == model.Rx {
 			return &t.Rx
 		}
 		return &t.Tx
 	}
-	stands, err := updateTap(ctx, p.taps, nic, limit.VM, func(t *kernel.TapPolicy) {
-		*rates(t) = kernel.PathRates{Now: limit.Rate, Contract: limit.Contract}
+	stands, err := updateTap(ctx, p.taps, nic, limit.VM, func(t *tap.Policy) {
+		*rates(t) = tap.PathRates{Now: limit.Rate, Contract: limit.Contract}
 		if limit.Dir == model.Tx { // what is policed goes through no tree
 			t.Shaper, t.Class = 0, 0
 		}
 	})
 	switch {
 	case errors.Is(err, model.ErrGone) && lifts(limit):
-		return kernel.PathRates{}, nil
+		return tap.PathRates{}, nil
 	case err != nil:
-		return kernel.PathRates{}, err
+		return tap.PathRates{}, err
 	}
 	return *rates(&stands), nil
 }
 
 // updateTap changes what stands on the tap of a VM, and nothing on that of another.
-func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, edit func(*kernel.TapPolicy)) (kernel.TapPolicy, error) {
+func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, edit func(*tap.Policy)) (tap.Policy, error) {
 	stands, err := taps.UpdateTap(ctx, nic.Tap, edit)
 	if err == nil && stands.Index != 0 && nic.TapIndex != 0 && stands.Index != nic.TapIndex {
 		// Since the Snapshot the VM has stopped, and another has a tap of that name.
@@ -150,7 +151,7 @@ func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []mo
 		if !there {
 			continue
 		}
-		for dir, rates := range map[model.Direction]kernel.PathRates{model.Tx: t.Tx, model.Rx: t.Rx} {
+		for dir, rates := range map[model.Direction]tap.PathRates{model.Tx: t.Tx, model.Rx: t.Rx} {
 			l := model.Limit{LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVirtio, Dir: dir}, Rate: rates.Now, Contract: rates.Contract}
 			if dir == model.Tx && t.Shaper != 0 {
 				l.Guarantee = 1 // it was promised something, or others in its tree were

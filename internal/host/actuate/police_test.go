@@ -6,31 +6,31 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
 // fakeTaps are taps by name.
 type fakeTaps struct {
 	index  map[string]int
-	stands map[string]kernel.TapPolicy
+	stands map[string]tap.Policy
 	check  error
 }
 
 func (f *fakeTaps) CheckTaps() error { return f.check }
 
-func (f *fakeTaps) UpdateTap(_ context.Context, tap string, edit func(*kernel.TapPolicy)) (kernel.TapPolicy, error) {
-	if f.index[tap] == 0 {
-		return kernel.TapPolicy{}, fmt.Errorf("limit tap %s: %w", tap, model.ErrGone)
+func (f *fakeTaps) UpdateTap(_ context.Context, name string, edit func(*tap.Policy)) (tap.Policy, error) {
+	if f.index[name] == 0 {
+		return tap.Policy{}, fmt.Errorf("limit tap %s: %w", name, model.ErrGone)
 	}
-	p := f.stands[tap]
-	p.Tap, p.Index = tap, f.index[tap]
+	p := f.stands[name]
+	p.Tap, p.Index = name, f.index[name]
 	edit(&p)
-	f.stands[tap] = p
+	f.stands[name] = p
 	return p, nil
 }
 
-func (f *fakeTaps) TapPolicies(context.Context) (list []kernel.TapPolicy, err error) {
+func (f *fakeTaps) TapPolicies(context.Context) (list []tap.Policy, err error) {
 	for _, t := range f.stands {
 		list = append(list, t)
 	}
@@ -44,7 +44,7 @@ func (f *fakeTaps) RemoveTap(_ context.Context, tap string) error {
 
 // policed is a host with the taps of two NICs; the snapshot shows a third that has gone.
 func policed() (*fakeTaps, *model.Snapshot) {
-	f := &fakeTaps{index: map[string]int{"tap1": 11, "tap2": 12}, stands: map[string]kernel.TapPolicy{}}
+	f := &fakeTaps{index: map[string]int{"tap1": 11, "tap2": 12}, stands: map[string]tap.Policy{}}
 	snap := &model.Snapshot{}
 	for n := 1; n <= 3; n++ {
 		snap.VMs = append(snap.VMs, model.VM{ID: id(n), NICs: []model.NIC{{Alias: "ua-net0", Tap: fmt.Sprint("tap", n), TapIndex: 10 + n}}})
@@ -70,7 +70,7 @@ func TestPolice(t *testing.T) {
 	if len(applied) != 2 || applied[0] != good[0] || applied[1] != good[1] {
 		t.Errorf("applied %+v, want %+v", applied, good)
 	}
-	if s := f.stands["tap1"]; s.Tx != (kernel.PathRates{Now: now, Contract: contract}) || s.Rx != (kernel.PathRates{Contract: contract}) {
+	if s := f.stands["tap1"]; s.Tx != (tap.PathRates{Now: now, Contract: contract}) || s.Rx != (tap.PathRates{Contract: contract}) {
 		t.Errorf("stands %+v", s)
 	}
 }
@@ -126,8 +126,8 @@ func TestCanPolice(t *testing.T) {
 func TestPoliceSeesWhatStands(t *testing.T) {
 	f, snap := policed()
 	contract := model.Rate{Bits: 1e9}
-	f.stands["tap1"] = kernel.TapPolicy{Tap: "tap1", Tx: kernel.PathRates{Contract: contract}}
-	f.stands["tap9"] = kernel.TapPolicy{Tap: "tap9", Rx: kernel.PathRates{Contract: contract}}
+	f.stands["tap1"] = tap.Policy{Tap: "tap1", Tx: tap.PathRates{Contract: contract}}
+	f.stands["tap9"] = tap.Policy{Tap: "tap9", Rx: tap.PathRates{Contract: contract}}
 	p := NewPolice(f)
 	stand, err := p.Standing(t.Context(), snap)
 	if err != nil || len(stand) != 1 || stand[0] != policeLimit(1, model.Tx, model.Rate{}, contract) {
@@ -145,7 +145,7 @@ func TestPoliceSeesWhatStands(t *testing.T) {
 // where its network has no PF any more, nobody else would.
 func TestPoliceLeadsPastTrees(t *testing.T) {
 	f, snap := policed()
-	f.stands["tap1"] = kernel.TapPolicy{Tap: "tap1", Shaper: 7, Class: 1<<16 | 3}
+	f.stands["tap1"] = tap.Policy{Tap: "tap1", Shaper: 7, Class: 1<<16 | 3}
 	p := NewPolice(f)
 	stand, err := p.Standing(t.Context(), snap)
 	if err != nil || len(stand) != 1 || stand[0].VM != id(1) || stand[0].Dir != model.Tx || stand[0].Lifts() {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -22,7 +22,7 @@ func (a *Actuator) setVF(ctx context.Context, s model.Step) error {
 	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
 		return err
 	}
-	note, err := a.kernel.SetVF(ctx, s.VF.ID.PF, s.VF.ID.Index, kernel.VFSettings{
+	note, err := a.kernel.SetVF(ctx, s.VF.ID.PF, s.VF.ID.Index, vf.Settings{
 		VLAN: s.VF.VLAN, SpoofCheck: true, Trust: false, MaxTxRate: s.VF.MaxTxRate,
 	})
 	a.note(s, note)

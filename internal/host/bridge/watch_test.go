@@ -83,7 +83,7 @@ func TestWatchAfterLoss(t *testing.T) {
 	for i := range byte(50) { // the bridge learns them while nobody reads
 		lan.Peer.Send(t, kerneltest.Frame(kerneltest.Guest, model.MAC{2, 0, 0, 0, 0, i}, "learn me"))
 	}
-	w := watcher{changed: make(chan struct{}, 1), log: h.Bridges.k.Log}
+	w := watcher{changed: make(chan struct{}, 1), log: h.k.Log}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.run(ctx, l) }()
@@ -109,7 +109,7 @@ func TestWatchSubscribesAgain(t *testing.T) {
 	kerneltest.NewLAN(t)
 	l, err := subscribe()
 	kerneltest.Must(t, err)
-	w := watcher{changed: make(chan struct{}, 1), log: h.Bridges.k.Log}
+	w := watcher{changed: make(chan struct{}, 1), log: h.k.Log}
 	ctx, cancel := context.WithCancel(t.Context())
 	go w.run(ctx, l)
 	kerneltest.Must(t, l.Close())

@@ -13,10 +13,10 @@ import (
 	"sluice/internal/host/vf"
 )
 
-// CounterReader reads only counters, many times a second. It has its own sockets, is independent of the locks and speed of Links
+// Reader reads only counters, many times a second. It has its own sockets, is independent of the locks and speed of Links
 // and PFs, and does not allocate once its buffers have grown. Its methods keep their deadline like all others; a call that the
 // kernel does not finish delays later ones. They are safe for concurrent use.
-type CounterReader struct {
+type Reader struct {
 	turn   chan struct{} // held by the call that may use the fields below
 	ask    chan counterAsk
 	done   chan error
@@ -30,7 +30,7 @@ type CounterReader struct {
 	stats   *rtnl.Request
 	pfs     map[pfKey]*pfCounters
 	links   []LinkCounters
-	vfs     []vf.VFCounters
+	vfs     []vf.Counters
 	port    netdev.Counters
 
 	onLink, onVFs func(rtnl.Message) // created once
@@ -44,7 +44,7 @@ type LinkCounters struct {
 
 // counterAsk is a request to the worker.
 type counterAsk struct {
-	read func(*CounterReader, pfKey) error
+	read func(*Reader, pfKey) error
 	pf   pfKey
 }
 
@@ -64,7 +64,7 @@ type pfCounters struct {
 const maxPFs = 64
 
 // NewCounterReader opens the sockets. Close releases them.
-func (h *Counting) NewCounterReader() (*CounterReader, error) {
+func (h *Counting) NewCounterReader() (*Reader, error) {
 	nl, err := rtnl.NewReader()
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (h *Counting) NewCounterReader() (*CounterReader, error) {
 		_ = nl.Close()
 		return nil, err
 	}
-	r := &CounterReader{
+	r := &Reader{
 		turn: make(chan struct{}, 1), ask: make(chan counterAsk), done: make(chan error, 1), closed: make(chan struct{}),
 		sys: h.k.Sys, netlink: nl, ioctl: fd, stats: netdev.StatsRequest(), pfs: map[pfKey]*pfCounters{},
 	}
@@ -89,15 +89,15 @@ func (h *Counting) NewCounterReader() (*CounterReader, error) {
 }
 
 // Close releases the sockets after the current call, if any.
-func (r *CounterReader) Close() error {
+func (r *Reader) Close() error {
 	r.once.Do(func() { close(r.closed) })
 	return nil
 }
 
 // Links appends the counters of all interfaces to buf, which may be nil, in the kernel's order. Interfaces that appear or vanish
 // meanwhile may be missing.
-func (r *CounterReader) Links(ctx context.Context, buf []LinkCounters) ([]LinkCounters, error) {
-	err := r.call(ctx, counterAsk{read: (*CounterReader).readLinks})
+func (r *Reader) Links(ctx context.Context, buf []LinkCounters) ([]LinkCounters, error) {
+	err := r.call(ctx, counterAsk{read: (*Reader).readLinks})
 	if err != nil {
 		return buf, sysif.Fail("read counters of", "all links", err)
 	}
@@ -107,8 +107,8 @@ func (r *CounterReader) Links(ctx context.Context, buf []LinkCounters) ([]LinkCo
 
 // VFs appends the counters of a PF's VFs to buf, which may be nil. They are valid only if Caps.VFCounters is Yes: drivers without
 // counters report zeros.
-func (r *CounterReader) VFs(ctx context.Context, pf string, index int, buf []vf.VFCounters) ([]vf.VFCounters, error) {
-	err := r.call(ctx, counterAsk{(*CounterReader).readVFs, pfKey{pf, index}})
+func (r *Reader) VFs(ctx context.Context, pf string, index int, buf []vf.Counters) ([]vf.Counters, error) {
+	err := r.call(ctx, counterAsk{(*Reader).readVFs, pfKey{pf, index}})
 	if err != nil {
 		return buf, sysif.Fail("read VF counters of", "PF "+pf, err)
 	}
@@ -117,8 +117,8 @@ func (r *CounterReader) VFs(ctx context.Context, pf string, index int, buf []vf.
 }
 
 // Port returns the same as Host.PortCounters.
-func (r *CounterReader) Port(ctx context.Context, pf string, index int) (netdev.Counters, error) {
-	err := r.call(ctx, counterAsk{(*CounterReader).readPort, pfKey{pf, index}})
+func (r *Reader) Port(ctx context.Context, pf string, index int) (netdev.Counters, error) {
+	err := r.call(ctx, counterAsk{(*Reader).readPort, pfKey{pf, index}})
 	if err != nil {
 		return netdev.Counters{}, sysif.Fail("read port counters of", "PF "+pf, err)
 	}
@@ -127,7 +127,7 @@ func (r *CounterReader) Port(ctx context.Context, pf string, index int) (netdev.
 }
 
 // call makes the worker read something. On success the caller holds the turn, and must release it after taking the answer.
-func (r *CounterReader) call(ctx context.Context, a counterAsk) error {
+func (r *Reader) call(ctx context.Context, a counterAsk) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -159,10 +159,10 @@ func (r *CounterReader) call(ctx context.Context, a counterAsk) error {
 	}
 }
 
-func (r *CounterReader) release() { <-r.turn }
+func (r *Reader) release() { <-r.turn }
 
 // work serves requests, in its own goroutine so that a stuck kernel blocks nothing else.
-func (r *CounterReader) work() {
+func (r *Reader) work() {
 	defer unix.Close(r.ioctl)
 	defer r.netlink.Close()
 	for {
@@ -175,17 +175,17 @@ func (r *CounterReader) work() {
 	}
 }
 
-func (r *CounterReader) readLinks(pfKey) error {
+func (r *Reader) readLinks(pfKey) error {
 	r.links = r.links[:0]
 	return r.netlink.Dump(r.stats, r.onLink)
 }
 
-func (r *CounterReader) readVFs(pf pfKey) error {
+func (r *Reader) readVFs(pf pfKey) error {
 	r.vfs = r.vfs[:0]
 	return r.netlink.Get(r.about(pf).vfs, r.onVFs)
 }
 
-func (r *CounterReader) readPort(pf pfKey) (err error) {
+func (r *Reader) readPort(pf pfKey) (err error) {
 	about := r.about(pf)
 	if about.port == nil {
 		if about.port, err = newPortReader(r.sys, r.ioctl, pf.name); err != nil {
@@ -198,7 +198,7 @@ func (r *CounterReader) readPort(pf pfKey) (err error) {
 	return err
 }
 
-func (r *CounterReader) about(pf pfKey) *pfCounters {
+func (r *Reader) about(pf pfKey) *pfCounters {
 	about := r.pfs[pf]
 	if about == nil {
 		if len(r.pfs) >= maxPFs {

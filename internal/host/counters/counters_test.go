@@ -15,7 +15,7 @@ import (
 	"sluice/internal/model"
 )
 
-func newReader(t testing.TB, h *testHost) *CounterReader {
+func newReader(t testing.TB, h *testHost) *Reader {
 	t.Helper()
 	r, err := h.NewCounterReader()
 	kerneltest.Must(t, err)
@@ -23,7 +23,7 @@ func newReader(t testing.TB, h *testHost) *CounterReader {
 	return r
 }
 
-// TestCounterReaderAgreesWithLinks compares CounterReader with Links while taps transfer frames, appear and vanish.
+// TestCounterReaderAgreesWithLinks compares Reader with Links while taps transfer frames, appear and vanish.
 func TestCounterReaderAgreesWithLinks(t *testing.T) {
 	kerneltest.NoLeaks(t)
 	h := newHost(t)

@@ -324,7 +324,7 @@ func TestContractInShaper(t *testing.T) {
 		{"packets, to the wire", model.Rate{Packets: 10}, kerneltest.Stray, true},
 	} {
 		kerneltest.Must(t, h.RemoveTap(kerneltest.Soon(t), "tap0"))
-		edit := func(p *tap.TapPolicy) {
+		edit := func(p *tap.Policy) {
 			p.Tx.Contract, p.Shaper, p.Class = c.contract, s.Device, s.Classes[0].Handle()
 		}
 		_, err := h.UpdateTap(kerneltest.Soon(t), "tap0", edit)

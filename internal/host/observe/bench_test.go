@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/host/kernel"
+	fdb "sluice/internal/host/bridge"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -18,12 +19,12 @@ func crowd(n int) *fakeWorld {
 	f.addPF("pf1", "br0", 32, counting)
 	for i := range n {
 		f.addVM(i, "br0")
-		f.fdb = append(f.fdb, kernel.FDBEntry{MAC: mac(i), Bridge: "br0", Port: fmt.Sprintf("vnet%d", i)})
+		f.fdb = append(f.fdb, fdb.FDBEntry{MAC: mac(i), Bridge: "br0", Port: fmt.Sprintf("vnet%d", i)})
 	}
 	for i := range min(n, 64) {
 		vf := &f.pfs[i/32].VFs[i%32]
 		f.attach(i, vf.Address)
-		f.counters[vf.ID] = kernel.Counters{}
+		f.counters[vf.ID] = netdev.Counters{}
 	}
 	return f
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -14,7 +14,7 @@ import (
 func flooded(t *testing.T, f *fakeWorld, s *Source, port bool) {
 	t.Helper()
 	if port {
-		f.set(func() { f.ports["pf0"] = kernel.Counters{} })
+		f.set(func() { f.ports["pf0"] = netdev.Counters{} })
 	}
 	for range 13 {
 		f.tapMoves(1, 50_000, 50_000)
@@ -75,12 +75,12 @@ func TestClaimIsHeldAgainstPortAndInterrupts(t *testing.T) {
 // What went through the PF itself leaves no room for claims.
 func TestPortRoomIsWithoutThePFsOwn(t *testing.T) {
 	f, _ := guestWorld()
-	f.ports["pf0"] = kernel.Counters{}
+	f.ports["pf0"] = netdev.Counters{}
 	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
 		var snap *model.Snapshot
 		for range 3 {
 			f.set(func() {
-				f.ports["pf0"] = kernel.Counters{RxPackets: f.ports["pf0"].RxPackets + 9000}
+				f.ports["pf0"] = netdev.Counters{RxPackets: f.ports["pf0"].RxPackets + 9000}
 				f.link("pf0").Counters.RxPackets += 7000
 			})
 			time.Sleep(time.Second)

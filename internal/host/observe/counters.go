@@ -8,18 +8,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/counters"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
 // CounterReader reads counters and nothing else, into buffers of the caller.
 type CounterReader interface {
-	Links(ctx context.Context, buf []kernel.LinkCounters) ([]kernel.LinkCounters, error)
-	VFs(ctx context.Context, pf string, index int, buf []kernel.VFCounters) ([]kernel.VFCounters, error)
-	Port(ctx context.Context, pf string, index int) (kernel.Counters, error)
+	Links(ctx context.Context, buf []counters.LinkCounters) ([]counters.LinkCounters, error)
+	VFs(ctx context.Context, pf string, index int, buf []vf.Counters) ([]vf.Counters, error)
+	Port(ctx context.Context, pf string, index int) (netdev.Counters, error)
 }
 
-var _ CounterReader = (*kernel.CounterReader)(nil)
+var _ CounterReader = (*counters.Reader)(nil)
 
 // Count is what one path of a NIC has moved so far, as the guest sees it: rx is what it
 // receives. A count of another Device than the one before begins anew. One without VM is of the port of
@@ -43,8 +45,8 @@ type Counters struct {
 	whose  atomic.Pointer[whose]
 
 	mu    sync.Mutex // guards the buffers
-	links []kernel.LinkCounters
-	vfs   []kernel.VFCounters
+	links []counters.LinkCounters
+	vfs   []vf.Counters
 	mute  map[int]time.Time // ports, by ifindex of the PF, that could not be read, and when
 }
 

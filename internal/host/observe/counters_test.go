@@ -9,45 +9,47 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/counters"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
-// fakeReader answers as kernel.CounterReader does.
+// fakeReader answers as counters.Reader does.
 type fakeReader struct {
-	links []kernel.LinkCounters
-	vfs   map[string][]kernel.VFCounters
+	links []counters.LinkCounters
+	vfs   map[string][]vf.Counters
 	asked int // ports
 	fail  map[string]error
 }
 
-func (f *fakeReader) Links(_ context.Context, buf []kernel.LinkCounters) ([]kernel.LinkCounters, error) {
+func (f *fakeReader) Links(_ context.Context, buf []counters.LinkCounters) ([]counters.LinkCounters, error) {
 	return append(buf, f.links...), f.fail["links"]
 }
 
-func (f *fakeReader) VFs(_ context.Context, pf string, _ int, buf []kernel.VFCounters) ([]kernel.VFCounters, error) {
+func (f *fakeReader) VFs(_ context.Context, pf string, _ int, buf []vf.Counters) ([]vf.Counters, error) {
 	if err := f.fail[pf]; err != nil {
 		return buf, err
 	}
 	return append(buf, f.vfs[pf]...), nil
 }
 
-func (f *fakeReader) Port(_ context.Context, pf string, _ int) (kernel.Counters, error) {
+func (f *fakeReader) Port(_ context.Context, pf string, _ int) (netdev.Counters, error) {
 	f.asked++
-	return kernel.Counters{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}, f.fail["port of "+pf]
+	return netdev.Counters{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}, f.fail["port of "+pf]
 }
 
 // readerOf makes counters for the links and VFs of a fake world.
 func readerOf(f *fakeWorld) *fakeReader {
-	r := &fakeReader{vfs: map[string][]kernel.VFCounters{}, fail: map[string]error{}}
+	r := &fakeReader{vfs: map[string][]vf.Counters{}, fail: map[string]error{}}
 	for i, l := range f.links {
 		n := uint64(1000 * i)
-		r.links = append(r.links, kernel.LinkCounters{Index: l.Index, Counters: kernel.Counters{RxPackets: n + 1, TxPackets: n + 2, RxBytes: n + 3, TxBytes: n + 4}})
+		r.links = append(r.links, counters.LinkCounters{Index: l.Index, Counters: netdev.Counters{RxPackets: n + 1, TxPackets: n + 2, RxBytes: n + 3, TxBytes: n + 4}})
 	}
 	for i, pf := range f.pfs {
 		for k := range pf.VFs {
 			n := uint64(1e6*(i+1) + 1000*k)
-			r.vfs[pf.Name] = append(r.vfs[pf.Name], kernel.VFCounters{VF: k, Counters: kernel.Counters{RxPackets: n + 1, TxPackets: n + 2, RxBytes: n + 3, TxBytes: n + 4}})
+			r.vfs[pf.Name] = append(r.vfs[pf.Name], vf.Counters{VF: k, Counters: netdev.Counters{RxPackets: n + 1, TxPackets: n + 2, RxBytes: n + 3, TxBytes: n + 4}})
 		}
 	}
 	return r

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/control/doctor"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -162,7 +162,7 @@ func TestMovedByAFunction(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 2, counting)
 	f.addVM(1, "br0").NICs[0].VirtualPF = "vpf0"
-	f.link("vnet1").Counters = kernel.Counters{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}
+	f.link("vnet1").Counters = netdev.Counters{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}
 	f.addVM(2, "br0")
 	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll})
 	defer s.Close()

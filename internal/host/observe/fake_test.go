@@ -10,11 +10,13 @@ import (
 	"strings"
 	"sync"
 
+	fdb "sluice/internal/host/bridge"
 	"sluice/internal/host/guest"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/bridge"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -22,12 +24,12 @@ import (
 // counts what it is asked.
 type fakeWorld struct {
 	mu         sync.Mutex
-	links      []kernel.Link
-	pfs        []kernel.PFInfo
-	fdb        []kernel.FDBEntry
+	links      []netdev.Link
+	pfs        []vf.PFInfo
+	fdb        []fdb.FDBEntry
 	open       map[model.PCIAddress]model.Tri
-	counters   map[model.VFID]kernel.Counters
-	ports      map[string]kernel.Counters // PFs that count
+	counters   map[model.VFID]netdev.Counters
+	ports      map[string]netdev.Counters // PFs that count
 	interrupts map[model.PCIAddress]uint64
 	domains    []libvirt.Domain
 	stats      map[model.VMID]libvirt.Stat
@@ -42,7 +44,7 @@ type fakeWorld struct {
 func newFakeWorld() *fakeWorld {
 	return &fakeWorld{
 		open:     map[model.PCIAddress]model.Tri{},
-		counters: map[model.VFID]kernel.Counters{}, ports: map[string]kernel.Counters{}, interrupts: map[model.PCIAddress]uint64{}, stats: map[model.VMID]libvirt.Stat{},
+		counters: map[model.VFID]netdev.Counters{}, ports: map[string]netdev.Counters{}, interrupts: map[model.PCIAddress]uint64{}, stats: map[model.VMID]libvirt.Stat{},
 		fail: map[string]error{}, asked: map[string]int{}, watch: make(chan struct{}, 1),
 		inside: map[model.VMID]func(context.Context) ([]guest.Counters, error){},
 	}
@@ -63,7 +65,7 @@ func mixed[T any](f *fakeWorld, in []T) []T {
 	return out
 }
 
-func (f *fakeWorld) Links(context.Context) ([]kernel.Link, error) {
+func (f *fakeWorld) Links(context.Context) ([]netdev.Link, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return mixed(f, f.links), f.ask("links")
@@ -75,16 +77,16 @@ func (f *fakeWorld) Watch(context.Context) (<-chan struct{}, error) {
 	return f.watch, f.ask("watch")
 }
 
-func (f *fakeWorld) PFs(context.Context) ([]kernel.PFInfo, error) {
+func (f *fakeWorld) PFs(context.Context) ([]vf.PFInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return mixed(f, f.pfs), f.ask("pfs")
 }
 
-func (f *fakeWorld) VFCounters(_ context.Context, pf string) (map[int]kernel.Counters, error) {
+func (f *fakeWorld) VFCounters(_ context.Context, pf string) (map[int]netdev.Counters, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := map[int]kernel.Counters{}
+	out := map[int]netdev.Counters{}
 	for id, c := range f.counters {
 		if id.PF == pf {
 			out[id.Index] = c
@@ -99,7 +101,7 @@ func (f *fakeWorld) DriverOpen(_ context.Context, addr model.PCIAddress) (model.
 	return f.open[addr], f.ask("open " + string(addr))
 }
 
-func (f *fakeWorld) PortCounters(_ context.Context, pf string) (kernel.Counters, error) {
+func (f *fakeWorld) PortCounters(_ context.Context, pf string) (netdev.Counters, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c, ok := f.ports[pf]
@@ -124,11 +126,11 @@ type bridgeKernel struct {
 	world *fakeWorld
 }
 
-func (k bridgeKernel) FDBEntries(ctx context.Context) ([]kernel.FDBEntry, error) {
+func (k bridgeKernel) FDBEntries(ctx context.Context) ([]fdb.FDBEntry, error) {
 	return k.world.FDBEntries(ctx)
 }
 
-func (f *fakeWorld) FDBEntries(context.Context) ([]kernel.FDBEntry, error) {
+func (f *fakeWorld) FDBEntries(context.Context) ([]fdb.FDBEntry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return mixed(f, f.fdb), f.ask("fdb")
@@ -171,8 +173,8 @@ func addr(n int) model.PCIAddress {
 }
 
 // addPF adds a PF with VFs in a bridge, and the bridge if it is new.
-func (f *fakeWorld) addPF(name, bridge string, vfs int, caps model.Caps) *kernel.PFInfo {
-	pf := kernel.PFInfo{PF: model.PF{
+func (f *fakeWorld) addPF(name, bridge string, vfs int, caps model.Caps) *vf.PFInfo {
+	pf := vf.PFInfo{PF: model.PF{
 		Name: name, Index: 100 + len(f.pfs), Driver: "ixgbe", NumVFs: vfs, TotalVFs: 8, Speed: 10e9, NUMANode: -1, Caps: caps,
 	}}
 	for i := range vfs {
@@ -180,9 +182,9 @@ func (f *fakeWorld) addPF(name, bridge string, vfs int, caps model.Caps) *kernel
 			ID: model.VFID{PF: name, Index: i}, Address: addr(len(f.pfs)*64 + i), Driver: "vfio-pci",
 		})
 	}
-	pf.Uses = make([]kernel.VFUse, vfs)
+	pf.Uses = make([]vf.Use, vfs)
 	f.pfs = append(f.pfs, pf)
-	f.links = append(f.links, kernel.Link{Index: pf.Index, Name: name, Master: f.bridge(bridge), Up: true, Carrier: true})
+	f.links = append(f.links, netdev.Link{Index: pf.Index, Name: name, Master: f.bridge(bridge), Up: true, Carrier: true})
 	return &f.pfs[len(f.pfs)-1]
 }
 
@@ -194,12 +196,12 @@ func (f *fakeWorld) bridge(name string) int {
 	if l := f.link(name); l != nil {
 		return l.Index
 	}
-	l := kernel.Link{Index: 10 + len(f.links), Name: name, Kind: "bridge", Up: true, Carrier: true}
+	l := netdev.Link{Index: 10 + len(f.links), Name: name, Kind: "bridge", Up: true, Carrier: true}
 	f.links = append(f.links, l)
 	return l.Index
 }
 
-func (f *fakeWorld) link(name string) *kernel.Link {
+func (f *fakeWorld) link(name string) *netdev.Link {
 	for i := range f.links {
 		if f.links[i].Name == name {
 			return &f.links[i]
@@ -219,7 +221,7 @@ func (f *fakeWorld) addVM(n int, bridge string) *libvirt.Domain {
 			Alias: "ua-net0", MAC: mac(n), Tap: tap, Network: "xml-" + bridge, Failover: model.FailoverTeaming, FreePort: model.Yes,
 		}},
 	}})
-	f.links = append(f.links, kernel.Link{Index: 1000 + n, Name: tap, Kind: "tun", Master: f.bridge(bridge), Up: true, Carrier: true})
+	f.links = append(f.links, netdev.Link{Index: 1000 + n, Name: tap, Kind: "tun", Master: f.bridge(bridge), Up: true, Carrier: true})
 	f.stats[id] = libvirt.Stat{CPUKnown: true, State: model.VMRunning}
 	return f.dom(n)
 }

@@ -6,23 +6,25 @@ import (
 	"sluice/internal/host/guest"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
 // Links reads the host's interfaces and tells when they change.
 type Links interface {
-	Links(ctx context.Context) ([]kernel.Link, error)
+	Links(ctx context.Context) ([]netdev.Link, error)
 	Watch(ctx context.Context) (<-chan struct{}, error)
 }
 
 // VFs reads PFs and what is known of their VFs.
 type VFs interface {
-	PFs(ctx context.Context) ([]kernel.PFInfo, error)
-	VFCounters(ctx context.Context, pf string) (map[int]kernel.Counters, error)
+	PFs(ctx context.Context) ([]vf.PFInfo, error)
+	VFCounters(ctx context.Context, pf string) (map[int]netdev.Counters, error)
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
 	// PortCounters are those of all that crossed the PF's port, for itself and its VFs.
-	PortCounters(ctx context.Context, pf string) (kernel.Counters, error)
+	PortCounters(ctx context.Context, pf string) (netdev.Counters, error)
 	// Interrupts are those that the VF has raised on the host.
 	Interrupts(ctx context.Context, addr model.PCIAddress) (uint64, error)
 }
@@ -30,7 +32,7 @@ type VFs interface {
 // Uplinks says how taps, PFs and VFs are connected and where frames go.
 type Uplinks interface {
 	Find(links *uplink.Links, pf *model.PF)
-	Tap(links *uplink.Links, tap *kernel.Link) (uplink.Port, bool)
+	Tap(links *uplink.Links, tap *netdev.Link) (uplink.Port, bool)
 	Routes(ctx context.Context) ([]model.Route, error)
 	Watch(ctx context.Context) ([]<-chan struct{}, error)
 }

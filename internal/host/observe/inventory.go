@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -16,7 +16,7 @@ import (
 // and never changed.
 type inventory struct {
 	at       time.Time
-	pfs      []kernel.PFInfo
+	pfs      []vf.PFInfo
 	vfs      map[model.PCIAddress]model.VFID // every VF there is
 	routes   map[address][]model.Route
 	held     map[model.PCIAddress]bool      // VFs that domains held

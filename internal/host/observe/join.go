@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -42,7 +43,7 @@ func newJoiner(up Uplinks) *joiner {
 }
 
 // index fills the tables.
-func (j *joiner) index(links []kernel.Link, domains []libvirt.Domain) {
+func (j *joiner) index(links []netdev.Link, domains []libvirt.Domain) {
 	j.links.Index(links)
 	clear(j.holders)
 	for i := range domains {
@@ -129,7 +130,7 @@ func (j *joiner) tap(nic *model.NIC) {
 }
 
 // pf adds to a PF what links, pool and domains know, and pairs its VFs with NICs.
-func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) {
+func (j *joiner) pf(pf *model.PF, uses []vf.Use, vms []model.VM, w world) {
 	pf.VFs = slices.Clone(pf.VFs)
 	if l := j.links.ByName[pf.Name]; l != nil {
 		pf.LinkUp = l.Up && l.Carrier
@@ -150,7 +151,7 @@ func (j *joiner) pf(pf *model.PF, uses []kernel.VFUse, vms []model.VM, w world) 
 		label(pf, own.Network)
 	}
 	for i := range pf.VFs {
-		use := kernel.VFUse{}
+		use := vf.Use{}
 		if i < len(uses) {
 			use = uses[i]
 		}
@@ -169,7 +170,7 @@ func label(pf *model.PF, network string) {
 }
 
 // vf finds a VF's owner, holder and NIC.
-func (j *joiner) vf(vf *model.VF, use kernel.VFUse, vms []model.VM, w world) {
+func (j *joiner) vf(vf *model.VF, use vf.Use, vms []model.VM, w world) {
 	h, held := j.holders[vf.Address]
 	if !held {
 		vf.Owner, vf.OwnerWhy = owner(vf, use, nil, "", w.pool, w.inv.openFor(vf.Address, w.now))

@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"sluice/internal/control/claim"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
 // vfCounts are the VF counters of one PF, or why there are none.
 type vfCounts struct {
-	byVF map[int]kernel.Counters
+	byVF map[int]netdev.Counters
 	at   time.Time
 	why  string
 }
@@ -139,12 +139,12 @@ func (s *Source) countVFs(ctx context.Context, snap *model.Snapshot) (map[string
 }
 
 // reallyCounts says whether VF counters mean something. Every driver shows zeros.
-func (s *Source) reallyCounts(pf *model.PF, byVF map[int]kernel.Counters) bool {
+func (s *Source) reallyCounts(pf *model.PF, byVF map[int]netdev.Counters) bool {
 	if pf.Caps.VFCounters == model.Yes || s.counts[pf.Name] {
 		return true
 	}
 	for _, c := range byVF {
-		if c != (kernel.Counters{}) {
+		if c != (netdev.Counters{}) {
 			s.counts[pf.Name] = true
 			return true
 		}

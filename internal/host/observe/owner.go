@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -22,7 +22,7 @@ const foreignAfter = 5 * time.Second
 // owner says whose a VF is and, for foreign ones, what shows it. held is nil and
 // name "" when no domain has it; open is how long a process that is no domain has
 // had it open.
-func owner(vf *model.VF, use kernel.VFUse, held *libvirt.Hostdev, name string, pool Pool, open time.Duration) (model.Owner, string) {
+func owner(vf *model.VF, use vf.Use, held *libvirt.Hostdev, name string, pool Pool, open time.Duration) (model.Owner, string) {
 	switch {
 	case held != nil && model.OwnAlias(held.Alias):
 		return model.OwnerSluice, ""

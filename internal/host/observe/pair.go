@@ -3,7 +3,7 @@ package observe
 import (
 	"time"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -33,12 +33,12 @@ const pfSlack = 2
 const guestSlack = 1.25
 
 // hostCounts converts a VF's counters: the PF counts them as the guest does.
-func hostCounts(c kernel.Counters) counts {
+func hostCounts(c netdev.Counters) counts {
 	return counts{c.RxPackets, c.TxPackets, c.RxBytes, c.TxBytes}
 }
 
 // virtio makes the figures of the virtio path from the tap's counters.
-func (p *pair) virtio(nic *model.NIC, l *kernel.Link, now time.Time, g gaps) (model.Traffic, sample) {
+func (p *pair) virtio(nic *model.NIC, l *netdev.Link, now time.Time, g gaps) (model.Traffic, sample) {
 	if l == nil {
 		p.tap = meter{}
 		why := "no tap"
@@ -65,7 +65,7 @@ func (p *pair) behind(id model.VFID, now time.Time) {
 }
 
 // counted makes the figures of the VF path from the PF's counters.
-func (p *pair) counted(c kernel.Counters, pf *model.PF, now time.Time, g gaps) model.Traffic {
+func (p *pair) counted(c netdev.Counters, pf *model.PF, now time.Time, g gaps) model.Traffic {
 	s := sample{now, uint64(pf.Index), hostCounts(c)}
 	t := p.count.add(s, g, limitOf(pf.Speed, pfSlack))
 	t.Source = model.SourcePF

@@ -183,7 +183,8 @@ func (s *Source) beginWatch() {
 		s.endWatch()
 		return
 	}
-	s.watches = append(rest, first)
+	rest = append(rest, first)
+	s.watches = rest
 }
 
 // due says whether the inventory must be read. It takes up a request to read it anew.

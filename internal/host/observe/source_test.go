@@ -13,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"sluice/internal/host/kernel"
+	fdb "sluice/internal/host/bridge"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -48,14 +50,14 @@ func busyWorld() *fakeWorld {
 	pf.VFs[3].MAC = mac(3)
 	f.dom(3).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(3)}, {Alias: "hostdev1", Address: "0000:99:00.0"}}
 	f.dom(4).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(4)}}
-	pf.Uses[5] = kernel.VFUse{HostNetdev: "pf0v5", HostNetdevUp: true}
-	pf.Uses[6] = kernel.VFUse{OtherNetns: true}
+	pf.Uses[5] = vf.Use{HostNetdev: "pf0v5", HostNetdevUp: true}
+	pf.Uses[6] = vf.Use{OtherNetns: true}
 	f.dom(5).NICs[0].Failover = model.FailoverNone
 	f.link("vnet5").Up = false
 	f.dom(6).NICs[0].Tap = "elsewhere0"
 	f.dom(6).NICs[0].Failover = model.FailoverNone
 	f.pfs[0].SelfFDB = []model.MAC{mac(9)}
-	f.fdb = []kernel.FDBEntry{
+	f.fdb = []fdb.FDBEntry{
 		{MAC: mac(1), Bridge: "br0", Port: "pf0"},
 		{MAC: mac(2), Bridge: "br7", Port: "other"},
 		{MAC: mac(3), Bridge: "br0", Port: "vnet3"},
@@ -123,7 +125,7 @@ func TestSnapshot(t *testing.T) {
 	for seed := range uint64(20) {
 		f := busyWorld()
 		for i := range 8 {
-			f.counters[model.VFID{PF: "pf0", Index: i}] = kernel.Counters{}
+			f.counters[model.VFID{PF: "pf0", Index: i}] = netdev.Counters{}
 		}
 		f.shuffle = rand.New(rand.NewPCG(seed, 0))
 		s := New(f, f.uplinks(), f, nil, busyOptions())
@@ -258,13 +260,13 @@ func TestRates(t *testing.T) {
 	f.addVM(1, "br0")
 	f.attach(1, addr(0))
 	vf := model.VFID{PF: "pf0", Index: 0}
-	f.counters[vf] = kernel.Counters{RxPackets: 1000}
+	f.counters[vf] = netdev.Counters{RxPackets: 1000}
 	f.stats["id-001"] = libvirt.Stat{CPUKnown: true, CPUTime: time.Minute, State: model.VMPaused}
 	run(t, f, Options{Pool: poolAll, CPUEvery: -1}, func(t *testing.T, s *Source) {
 		snapshot(t, s)
 		time.Sleep(2 * time.Second)
 		f.tapMoves(1, 20, 40)
-		f.counters[vf] = kernel.Counters{RxPackets: 3000, TxPackets: 10}
+		f.counters[vf] = netdev.Counters{RxPackets: 3000, TxPackets: 10}
 		f.stats["id-001"] = libvirt.Stat{CPUKnown: true, CPUTime: time.Minute + 3*time.Second, State: model.VMPaused}
 		want := `vm vm1 paused cpu=1.50
   nic ua-net0 net=br0 failover=teaming link=yes vf=pf0/0 as ua-sluice-525400000001 (sluice)
@@ -320,13 +322,13 @@ func TestRatesOfAnotherHolder(t *testing.T) {
 	vf := model.VFID{PF: "pf0", Index: 0}
 	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
 		for range 3 {
-			f.counters[vf] = kernel.Counters{RxPackets: f.counters[vf].RxPackets + 500}
+			f.counters[vf] = netdev.Counters{RxPackets: f.counters[vf].RxPackets + 500}
 			snapshot(t, s)
 			time.Sleep(time.Second)
 		}
 		f.dom(1).Hostdevs = nil
 		f.attach(2, addr(0))
-		f.counters[vf] = kernel.Counters{RxPackets: 9000}
+		f.counters[vf] = netdev.Counters{RxPackets: 9000}
 		snap := snapshot(t, s)
 		if got := snap.VMs[1].NICs[0].VFPath; got.Known {
 			t.Errorf("the new holder's first figure: %+v", got)
@@ -335,7 +337,7 @@ func TestRatesOfAnotherHolder(t *testing.T) {
 			t.Errorf("the old holder's: %+v", got)
 		}
 		time.Sleep(time.Second)
-		f.counters[vf] = kernel.Counters{RxPackets: 9100}
+		f.counters[vf] = netdev.Counters{RxPackets: 9100}
 		if got := snapshot(t, s).VMs[1].NICs[0].VFPath; got.RxPPS != 100 {
 			t.Errorf("the new holder's second figure: %+v", got)
 		}
@@ -350,7 +352,7 @@ func TestUnknownDriver(t *testing.T) {
 	f.addVM(1, "br0").Ready = model.No
 	f.attach(1, addr(0))
 	vf := model.VFID{PF: "pf0", Index: 0}
-	f.counters[vf] = kernel.Counters{}
+	f.counters[vf] = netdev.Counters{}
 	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
 		look := func() model.Traffic {
 			time.Sleep(time.Second)
@@ -361,7 +363,7 @@ func TestUnknownDriver(t *testing.T) {
 		if got := look(); got.Known || got.Note != want {
 			t.Errorf("zeros: %+v", got)
 		}
-		f.counters[vf] = kernel.Counters{TxPackets: 1}
+		f.counters[vf] = netdev.Counters{TxPackets: 1}
 		look()
 		if got := look(); got.Proof != model.ProofHardware {
 			t.Errorf("after it counted: %+v", got)
@@ -536,8 +538,8 @@ func TestRatesOfAnotherVF(t *testing.T) {
 	f.addPF("pf0", "br0", 2, counting)
 	f.addVM(1, "br0")
 	f.attach(1, addr(0))
-	f.counters[model.VFID{PF: "pf0", Index: 0}] = kernel.Counters{RxPackets: 100}
-	f.counters[model.VFID{PF: "pf0", Index: 1}] = kernel.Counters{RxPackets: 900}
+	f.counters[model.VFID{PF: "pf0", Index: 0}] = netdev.Counters{RxPackets: 100}
+	f.counters[model.VFID{PF: "pf0", Index: 1}] = netdev.Counters{RxPackets: 900}
 	run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
 		snapshot(t, s)
 		time.Sleep(time.Second)

@@ -71,7 +71,7 @@ func onWire(frame []byte, gso int) (segments, bits uint64) {
 // TestMeasure compares what the program measures with onWire, for frames with arbitrary headers, as guests may send them.
 func TestMeasure(t *testing.T) {
 	prog, mem := loadPolicer(t, dirTx)
-	mem.write(TapPolicy{Tx: PathRates{Contract: model.Rate{Bits: 1e9, Packets: 1e6}}}, monotonic(), 0)
+	mem.write(Policy{Tx: PathRates{Contract: model.Rate{Bits: 1e9, Packets: 1e6}}}, monotonic(), 0)
 	r := rand.New(rand.NewPCG(1, 2))
 	measured := 0
 	for measured < 5000 {
@@ -122,7 +122,7 @@ func TestParallelFrames(t *testing.T) {
 	const rate, senders, each, times = 100_000, 4, 40, 20_000 // packets/s
 	prog, mem := loadPolicer(t, dirTx)
 	began := monotonic()
-	mem.write(TapPolicy{Tx: PathRates{Contract: model.Rate{Packets: rate, Bits: 1e12}}}, began, 0)
+	mem.write(Policy{Tx: PathRates{Contract: model.Rate{Packets: rate, Bits: 1e12}}}, began, 0)
 	inParallel(t, prog, senders, each, times)
 	took := float64(monotonic()-began) / 1e9
 	passed := float64(senders*each*times - mem.read("", 0).TxDropped.Packets)
@@ -140,7 +140,7 @@ func TestParallelFrames(t *testing.T) {
 func TestNoFrameGoesUncounted(t *testing.T) {
 	const senders, each, times = 4, 20, 10_000
 	prog, mem := loadPolicer(t, dirTx)
-	mem.write(TapPolicy{Tx: PathRates{Contract: model.Rate{Packets: 1e7}}}, monotonic(), 0) // uses 80 ms of the 100 ms burst
+	mem.write(Policy{Tx: PathRates{Contract: model.Rate{Packets: 1e7}}}, monotonic(), 0) // uses 80 ms of the 100 ms burst
 	began := monotonic() << tickShift
 	inParallel(t, prog, senders, each, times)
 	if d := mem.read("", 0).TxDropped.Packets; d != 0 {
@@ -156,7 +156,7 @@ func TestNoFrameGoesUncounted(t *testing.T) {
 func TestChangeOfRate(t *testing.T) {
 	_, mem := loadPolicer(t, dirTx)
 	set := func(bits uint64, now uint64) {
-		mem.write(TapPolicy{Tx: PathRates{Contract: model.Rate{Bits: bits}}}, now, 0)
+		mem.write(Policy{Tx: PathRates{Contract: model.Rate{Bits: bits}}}, now, 0)
 	}
 	tat := contractBits.word(dirTx) + meterTAT
 	const now = 1e9

@@ -9,12 +9,12 @@ import (
 	"sluice/internal/model"
 )
 
-// TapPolicy is the policy of a tap: limits on what its guest may send (Tx) and receive (Rx), above which frames are dropped, and
+// Policy is the policy of a tap: limits on what its guest may send (Tx) and receive (Rx), above which frames are dropped, and
 // the shaper that what it sends passes through.
 //
 // Bits are bits on the wire, 8 x (bytes + 24 x packets), counting all segments of a frame that the NIC will segment. The lowest
 // limit in bits/s is 8 kbit/s.
-type TapPolicy struct {
+type Policy struct {
 	Tap    string
 	Tx, Rx PathRates
 	Shaper int    // ifindex of an ifb, 0: none
@@ -42,7 +42,7 @@ func (r PathRates) IsZero() bool { return r == PathRates{} }
 type Dropped struct{ Packets, Bytes uint64 }
 
 // wants returns the directions that need a program.
-func (t *TapPolicy) wants() [2]bool {
+func (t *Policy) wants() [2]bool {
 	return [2]bool{dirTx: !t.Tx.IsZero() || t.Shaper != 0, dirRx: !t.Rx.IsZero()}
 }
 
@@ -55,14 +55,14 @@ func (t *TapPolicy) wants() [2]bool {
 //
 // UpdateTap is meant to be called for every tap several times a second: if only rates change, it asks the kernel just once per
 // direction, whether the program is still attached.
-func (h *Taps) UpdateTap(ctx context.Context, tap string, edit func(*TapPolicy)) (TapPolicy, error) {
-	var now TapPolicy // not the result: still being written if ctx ends
+func (h *Taps) UpdateTap(ctx context.Context, tap string, edit func(*Policy)) (Policy, error) {
+	var now Policy // not the result: still being written if ctx ends
 	err := h.k.Busy.Exclusive(ctx, "tap "+tap, func() (err error) {
 		now, err = h.taps.update(tap, edit, tapQuestions{ctx, h, tap})
 		return err
 	})
 	if err != nil {
-		return TapPolicy{}, sysif.Fail("limit tap", tap, err)
+		return Policy{}, sysif.Fail("limit tap", tap, err)
 	}
 	return now, nil
 }
@@ -83,8 +83,8 @@ func (q tapQuestions) index() (int, error) {
 func (q tapQuestions) noFilters(index int) error { return q.h.links.NoFilters(q.ctx, q.tap, index) }
 
 // TapPolicies lists the policies of taps, whichever process made them, sorted by tap. It omits taps that are only switch ports.
-func (h *Taps) TapPolicies(ctx context.Context) ([]TapPolicy, error) {
-	var found []TapPolicy
+func (h *Taps) TapPolicies(ctx context.Context) ([]Policy, error) {
+	var found []Policy
 	err := h.k.Busy.Exclusive(ctx, "list taps", func() (err error) {
 		found, err = h.taps.list()
 		return err
@@ -95,20 +95,20 @@ func (h *Taps) TapPolicies(ctx context.Context) ([]TapPolicy, error) {
 	return found, nil
 }
 
-// TapDrops counts the frames of a tap above a limit since its policy was created.
-type TapDrops struct {
+// Drops counts the frames of a tap above a limit since its policy was created.
+type Drops struct {
 	Index  int
 	Tx, Rx uint64
 }
 
-// TapDrops appends the counts of the taps that this process limits. It makes no system calls and does not wait for calls that do,
+// Drops appends the counts of the taps that this process limits. It makes no system calls and does not wait for calls that do,
 // so it can be called many times a second.
-func (h *Taps) TapDrops(buf []TapDrops) []TapDrops {
+func (h *Taps) TapDrops(buf []Drops) []Drops {
 	s := h.taps
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.open {
-		buf = append(buf, TapDrops{t.index, t.mem.dropped(dirTx).Packets, t.mem.dropped(dirRx).Packets})
+		buf = append(buf, Drops{t.index, t.mem.dropped(dirTx).Packets, t.mem.dropped(dirRx).Packets})
 	}
 	return buf
 }

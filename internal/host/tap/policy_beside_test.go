@@ -91,7 +91,7 @@ func TestBesideOthers(t *testing.T) {
 			}
 			before := qdiscs()
 			sees("before")
-			update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract, p.Rx.Contract = few, few })
+			update(t, h, "tap0", func(p *Policy) { p.Tx.Contract, p.Rx.Contract = few, few })
 			sees("with ours")
 			send(t, tap, 100)
 			if d := policies(t, h)[0].TxDropped.Packets; d < 99 {
@@ -146,7 +146,7 @@ func TestMirrorIsLimited(t *testing.T) {
 	for _, first := range []string{"window", "limit"} {
 		t.Run(first, func(t *testing.T) {
 			h, l := newHost(t), kerneltest.NewLAN(t)
-			limit := func() { update(t, h, "tap0", func(p *TapPolicy) { p.Rx.Contract = few }) }
+			limit := func() { update(t, h, "tap0", func(p *Policy) { p.Rx.Contract = few }) }
 			if first == "limit" {
 				limit()
 			}
@@ -234,7 +234,7 @@ func TestShaper(t *testing.T) {
 	ifb := smallTree(t, h)
 	kerneltest.Must(t, h.SetLocalMACs(kerneltest.Soon(t), []model.MAC{kerneltest.Other, kerneltest.Guest}))
 	kerneltest.Must(t, h.SetLocalMACs(kerneltest.Soon(t), []model.MAC{kerneltest.Other}))
-	got := update(t, h, "tap0", func(p *TapPolicy) { p.Shaper, p.Class = ifb, 1<<16|5 })
+	got := update(t, h, "tap0", func(p *Policy) { p.Shaper, p.Class = ifb, 1<<16|5 })
 	if got.Shaper != ifb || got.Class != 1<<16|5 {
 		t.Errorf("stands %+v", got)
 	}
@@ -266,7 +266,7 @@ func TestShaper(t *testing.T) {
 	if n := shaped(); n != 1 {
 		t.Errorf("%d frames went through the shaper, want 1: the lease is over", n)
 	}
-	update(t, h, "tap0", func(p *TapPolicy) { p.Class = 1<<16 | 6 })
+	update(t, h, "tap0", func(p *Policy) { p.Class = 1<<16 | 6 })
 	l.Tap.Send(t, out)
 	l.Peer.Expect(t, out)
 	if s := kerneltest.TC(t, "-s class show dev ifb9 classid 1:6"); !strings.Contains(s, "Sent 60 bytes 1 pkt") {
@@ -274,7 +274,7 @@ func TestShaper(t *testing.T) {
 	}
 	// The next process uses the same addresses.
 	kerneltest.Must(t, h.taps.drop())
-	update(t, h, "tap0", func(*TapPolicy) {})
+	update(t, h, "tap0", func(*Policy) {})
 	l.Tap.Send(t, local)
 	l.Peer.Expect(t, local)
 	if n := shaped(); n != 2 {
@@ -291,12 +291,12 @@ func TestShaperHidesNothing(t *testing.T) {
 			kerneltest.NewPort(t, "tap0", "")
 			ifb := smallTree(t, h)
 			kerneltest.TC(t, "qdisc add dev tap0 "+qdisc)
-			_, err := h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *TapPolicy) { p.Shaper, p.Class = ifb, 1<<16|5 })
+			_, err := h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *Policy) { p.Shaper, p.Class = ifb, 1<<16|5 })
 			if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), qdisc) {
 				t.Errorf("error %v, want one that names the qdisc", err)
 			}
 			noPolicies(t, h)
-			if got := update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract = few }); got.Tx.Contract != few {
+			if got := update(t, h, "tap0", func(p *Policy) { p.Tx.Contract = few }); got.Tx.Contract != few {
 				t.Errorf("without a shaper: %+v", got)
 			}
 		})
@@ -308,7 +308,7 @@ func TestShaperComesLast(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")
 	ifb := smallTree(t, h)
-	policy := func(p *TapPolicy) { p.Shaper, p.Class, p.Tx.Contract = ifb, 1<<16|5, model.Rate{Bits: 1e9} }
+	policy := func(p *Policy) { p.Shaper, p.Class, p.Tx.Contract = ifb, 1<<16|5, model.Rate{Bits: 1e9} }
 	index := update(t, h, "tap0", policy).Index
 	prog, seen := counting(t, ebpf.SchedCLS, bpf.TCXNext)
 	l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: prog, Attach: ebpf.AttachTCXIngress})

@@ -115,7 +115,7 @@ func TestRates(t *testing.T) {
 			if c.now {
 				path = PathRates{Now: limit, Contract: model.Rate{Bits: 100e9}}
 			}
-			_, err := h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *TapPolicy) {
+			_, err := h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *Policy) {
 				*[2]*PathRates{dirTx: &p.Tx, dirRx: &p.Rx}[c.dir] = path
 			})
 			kerneltest.Must(t, err)

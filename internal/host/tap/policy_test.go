@@ -29,7 +29,7 @@ import (
 var few = model.Rate{Packets: 1}
 
 // update changes a tap's policy and returns the result.
-func update(t testing.TB, h *testHost, tap string, edit func(*TapPolicy)) TapPolicy {
+func update(t testing.TB, h *testHost, tap string, edit func(*Policy)) Policy {
 	t.Helper()
 	p, err := h.UpdateTap(kerneltest.Soon(t), tap, edit)
 	kerneltest.Must(t, err)
@@ -37,7 +37,7 @@ func update(t testing.TB, h *testHost, tap string, edit func(*TapPolicy)) TapPol
 }
 
 // policies lists the policies.
-func policies(t testing.TB, h *testHost) []TapPolicy {
+func policies(t testing.TB, h *testHost) []Policy {
 	t.Helper()
 	all, err := h.TapPolicies(kerneltest.Soon(t))
 	kerneltest.Must(t, err)
@@ -70,11 +70,11 @@ func TestTapPolicy(t *testing.T) {
 	for name, remove := range map[string]func() error{
 		"removed": func() error { return h.RemoveTap(kerneltest.Soon(t), "tap0") },
 		"asks none": func() error {
-			return errorOf(h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *TapPolicy) { p.Tx = PathRates{} }))
+			return errorOf(h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *Policy) { p.Tx = PathRates{} }))
 		},
 	} {
 		want := PathRates{Contract: few}
-		got := update(t, h, "tap0", func(p *TapPolicy) { p.Tx = want })
+		got := update(t, h, "tap0", func(p *Policy) { p.Tx = want })
 		if got.Tx != want || !got.Leased || got.Detached != model.No || got.Index == 0 {
 			t.Errorf("stands: %+v", got)
 		}
@@ -83,7 +83,7 @@ func TestTapPolicy(t *testing.T) {
 		if len(all) != 1 || all[0].Tx != want || all[0].TxDropped.Packets < 90*minBurst || all[0].TxDropped.Bytes != 60*all[0].TxDropped.Packets {
 			t.Errorf("listed: %+v", all)
 		}
-		if d := h.TapDrops(nil); len(d) != 1 || d[0] != (TapDrops{all[0].Index, all[0].TxDropped.Packets, 0}) {
+		if d := h.TapDrops(nil); len(d) != 1 || d[0] != (Drops{all[0].Index, all[0].TxDropped.Packets, 0}) {
 			t.Errorf("drops: %+v", d)
 		}
 		for range 2 {
@@ -95,7 +95,7 @@ func TestTapPolicy(t *testing.T) {
 	}
 }
 
-func errorOf(_ TapPolicy, err error) error { return err }
+func errorOf(_ Policy, err error) error { return err }
 
 // TestLease checks that the leased rates expire and the contract does not.
 func TestLease(t *testing.T) {
@@ -109,7 +109,7 @@ func TestLease(t *testing.T) {
 	}
 	for range 2 {
 		kerneltest.WaitFor(t, "the lease to hold", func() bool {
-			update(t, h, "tap0", func(p *TapPolicy) { p.Tx = rates })
+			update(t, h, "tap0", func(p *Policy) { p.Tx = rates })
 			return drops()
 		})
 		kerneltest.WaitFor(t, "the lease to end", func() bool { return !drops() && !policies(t, h)[0].Leased })
@@ -117,7 +117,7 @@ func TestLease(t *testing.T) {
 	if got := policies(t, h)[0]; got.Tx != rates || got.Detached != model.No {
 		t.Errorf("afterwards stands %+v", got)
 	}
-	update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract = few })
+	update(t, h, "tap0", func(p *Policy) { p.Tx.Contract = few })
 	kerneltest.WaitFor(t, "the lease to end", func() bool { return !policies(t, h)[0].Leased })
 	if !drops() {
 		t.Error("nothing keeps the guest to its contract")
@@ -135,7 +135,7 @@ func TestLeaseAboveContract(t *testing.T) {
 	}
 	rates := PathRates{Now: model.Rate{Bits: 50e9, Packets: 50e6}, Contract: few}
 	kerneltest.WaitFor(t, "frames to pass above the contract", func() bool {
-		update(t, h, "tap0", func(p *TapPolicy) { p.Tx = rates })
+		update(t, h, "tap0", func(p *Policy) { p.Tx = rates })
 		return !drops() && policies(t, h)[0].Leased
 	})
 	kerneltest.WaitFor(t, "the contract to hold", func() bool { return drops() && !policies(t, h)[0].Leased })
@@ -145,12 +145,12 @@ func TestLeaseAboveContract(t *testing.T) {
 // file system.
 const limiterEnv = "SLUICE_TEST_LIMIT_TAP"
 
-var killed = TapPolicy{Tx: PathRates{Contract: few}, Rx: PathRates{Now: model.Rate{Bits: 1e6}, Contract: model.Rate{Bits: 2e6}}}
+var killed = Policy{Tx: PathRates{Contract: few}, Rx: PathRates{Now: model.Rate{Bits: 1e6}, Contract: model.Rate{Bits: 2e6}}}
 
 func limitAndWait() {
 	h, err := openHost(options{BPFFS: os.Getenv(limiterEnv)})
 	if err == nil {
-		_, err = h.UpdateTap(context.Background(), "tap0", func(p *TapPolicy) { p.Tx, p.Rx = killed.Tx, killed.Rx })
+		_, err = h.UpdateTap(context.Background(), "tap0", func(p *Policy) { p.Tx, p.Rx = killed.Tx, killed.Rx })
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -182,7 +182,7 @@ func TestPolicySurvivesKill(t *testing.T) {
 	if len(all) != 1 || all[0].Tx != killed.Tx || all[0].Rx != killed.Rx || all[0].TxDropped.Packets < 80 || all[0].Detached != model.No {
 		t.Fatalf("found %+v", all)
 	}
-	got := update(t, h, "tap0", func(p *TapPolicy) {
+	got := update(t, h, "tap0", func(p *Policy) {
 		if p.Tx != killed.Tx {
 			t.Errorf("to be changed: %+v", p)
 		}
@@ -207,7 +207,7 @@ func TestTapThatIsGone(t *testing.T) {
 		gone := func() {
 			t.Helper()
 			tap := kerneltest.NewPort(t, "tap0", "")
-			update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract, p.Rx.Contract = few, few })
+			update(t, h, "tap0", func(p *Policy) { p.Tx.Contract, p.Rx.Contract = few, few })
 			kerneltest.Must(t, tap.Close())
 			kerneltest.WaitFor(t, "the tap to go", func() bool {
 				all := policies(t, h)
@@ -221,21 +221,21 @@ func TestTapThatIsGone(t *testing.T) {
 		kerneltest.Must(t, h.RemoveTap(kerneltest.Soon(t), "tap0"))
 		noPolicies(t, h)
 		gone()
-		if _, err := h.UpdateTap(kerneltest.Soon(t), "tap0", func(*TapPolicy) {}); !errors.Is(err, model.ErrGone) {
+		if _, err := h.UpdateTap(kerneltest.Soon(t), "tap0", func(*Policy) {}); !errors.Is(err, model.ErrGone) {
 			t.Errorf("update: %v, want model.ErrGone", err)
 		}
 		noPolicies(t, h)
 		gone()
 		tap := kerneltest.NewPort(t, "tap0", "")
-		got := update(t, h, "tap0", func(p *TapPolicy) { p.Rx.Now = few })
-		if want := (TapPolicy{Tap: "tap0", Rx: PathRates{Now: few}, Index: got.Index, Detached: model.No, Leased: true}); got != want {
+		got := update(t, h, "tap0", func(p *Policy) { p.Rx.Now = few })
+		if want := (Policy{Tap: "tap0", Rx: PathRates{Now: few}, Index: got.Index, Detached: model.No, Leased: true}); got != want {
 			t.Error("policy of the new tap (-want +got):", cmp.Diff(want, got))
 		}
 		kerneltest.Must(t, tap.Close())
 		kerneltest.Must(t, h.RemoveTap(kerneltest.Soon(t), "tap0"))
 	}
 	h := newHost(t)
-	if _, err := h.UpdateTap(kerneltest.Soon(t), "tap9", func(p *TapPolicy) { p.Tx.Now = few }); !errors.Is(err, model.ErrGone) {
+	if _, err := h.UpdateTap(kerneltest.Soon(t), "tap9", func(p *Policy) { p.Tx.Now = few }); !errors.Is(err, model.ErrGone) {
 		t.Errorf("a tap that never was: %v, want model.ErrGone", err)
 	}
 	kerneltest.Must(t, h.RemoveTap(kerneltest.Soon(t), "tap9"))
@@ -246,7 +246,7 @@ func TestTapThatIsGone(t *testing.T) {
 func TestProgramTakenOff(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")
-	update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract, p.Rx.Contract = few, few })
+	update(t, h, "tap0", func(p *Policy) { p.Tx.Contract, p.Rx.Contract = few, few })
 	theirs, err := link.LoadPinnedLink(h.taps.pins.Path("tap0_tx"), nil)
 	kerneltest.Must(t, err)
 	kerneltest.Must(t, theirs.Detach())
@@ -254,7 +254,7 @@ func TestProgramTakenOff(t *testing.T) {
 	if all := policies(t, h); len(all) != 1 || all[0].Detached != model.Yes {
 		t.Errorf("listed %+v, want detached", all)
 	}
-	got := update(t, h, "tap0", func(*TapPolicy) {})
+	got := update(t, h, "tap0", func(*Policy) {})
 	if got.Tx.Contract != few || got.Rx.Contract != few {
 		t.Errorf("stands %+v", got)
 	}
@@ -270,11 +270,11 @@ func TestProgramTakenOff(t *testing.T) {
 func TestRemovedByAnotherProcess(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewPort(t, "tap0", "")
-	update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract = few })
+	update(t, h, "tap0", func(p *Policy) { p.Tx.Contract = few })
 	another := newHostWith(t, options{BPFFS: h.taps.pins.BPFFS})
 	kerneltest.Must(t, another.RemoveTap(kerneltest.Soon(t), "tap0"))
 	noPolicies(t, another)
-	if got := update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract = few }); got.Tx.Contract != few {
+	if got := update(t, h, "tap0", func(p *Policy) { p.Tx.Contract = few }); got.Tx.Contract != few {
 		t.Errorf("stands %+v", got)
 	}
 	if all := policies(t, another); len(all) != 1 || all[0].Detached != model.No {
@@ -291,7 +291,7 @@ func TestPolicyWithoutBPFFS(t *testing.T) {
 	}
 	tap := kerneltest.NewPort(t, "tap0", "")
 	for range 2 {
-		update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract, p.Rx.Now = few, few })
+		update(t, h, "tap0", func(p *Policy) { p.Tx.Contract, p.Rx.Now = few, few })
 	}
 	send(t, tap, 100)
 	if all := policies(t, h); len(all) != 1 || all[0].TxDropped.Packets < 80 || all[0].Detached != model.No {
@@ -312,9 +312,9 @@ func TestUpdatesAtOnce(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewPort(t, "tap0", "")
 	var all sync.WaitGroup
-	for _, edit := range []func(*TapPolicy){
-		func(p *TapPolicy) { p.Tx.Now.Bits++ }, func(p *TapPolicy) { p.Tx.Contract.Packets++ },
-		func(p *TapPolicy) { p.Rx.Now.Packets++ }, func(p *TapPolicy) { p.Rx.Contract.Packets++ },
+	for _, edit := range []func(*Policy){
+		func(p *Policy) { p.Tx.Now.Bits++ }, func(p *Policy) { p.Tx.Contract.Packets++ },
+		func(p *Policy) { p.Rx.Now.Packets++ }, func(p *Policy) { p.Rx.Contract.Packets++ },
 	} {
 		all.Go(func() {
 			for range 100 {
@@ -339,7 +339,7 @@ func TestLargeFrames(t *testing.T) {
 	tap := kerneltest.NewOffloadPort(t, "tap0", "br0")
 	out := kerneltest.NewPort(t, "out0", "br0")
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Other, 0, "out0"))
-	update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract = model.Rate{Bits: 1e9, Packets: 1e6} })
+	update(t, h, "tap0", func(p *Policy) { p.Tx.Contract = model.Rate{Bits: 1e9, Packets: 1e6} })
 	mem := h.taps.opened("tap0").mem
 	for _, payload := range []int{100, 1448, 1449, 14480, 60000} {
 		ahead := (monotonic() + uint64(contractBurst) - uint64(time.Millisecond)) << tickShift
@@ -376,7 +376,7 @@ func TestTaggedFrames(t *testing.T) {
 		dir int
 	}{{"tap0", dirTx}, {"tap1", dirRx}} {
 		for _, f := range [][]byte{frame, tagged} {
-			update(t, h, c.tap, func(p *TapPolicy) {
+			update(t, h, c.tap, func(p *Policy) {
 				*[2]*PathRates{&p.Tx, &p.Rx}[c.dir] = PathRates{Contract: model.Rate{Bits: minBits}}
 			})
 			tat := contractBits.word(c.dir) + meterTAT
@@ -455,12 +455,12 @@ func BenchmarkRenew(b *testing.B) {
 	for i := range taps {
 		name := fmt.Sprint("tap", i)
 		kerneltest.NewPort(b, name, "")
-		update(b, h, name, func(p *TapPolicy) { p.Tx = PathRates{Now: model.Rate{Bits: 1e9}, Contract: model.Rate{Bits: 2e9}} })
+		update(b, h, name, func(p *Policy) { p.Tx = PathRates{Now: model.Rate{Bits: 1e9}, Contract: model.Rate{Bits: 2e9}} })
 	}
 	ctx := kerneltest.Soon(b)
 	for b.Loop() {
 		for i := range taps {
-			if _, err := h.UpdateTap(ctx, "tap"+fmt.Sprint(i), func(p *TapPolicy) { p.Tx.Now.Bits ^= 1024 }); err != nil {
+			if _, err := h.UpdateTap(ctx, "tap"+fmt.Sprint(i), func(p *Policy) { p.Tx.Now.Bits ^= 1024 }); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -121,14 +121,14 @@ func openPolicyMemory(m *ebpf.Map) (*policyMemory, error) {
 }
 
 // read returns the policy without Index and Detached.
-func (p *policyMemory) read(tap string, now uint64) TapPolicy {
+func (p *policyMemory) read(tap string, now uint64) Policy {
 	rate := func(dir int, b, packets meter) model.Rate {
 		return model.Rate{Bits: p.word(b.word(dir) + meterRate), Packets: p.word(packets.word(dir) + meterRate)}
 	}
 	path := func(dir int) PathRates {
 		return PathRates{Now: rate(dir, nowBits, nowPackets), Contract: rate(dir, contractBits, contractPackets)}
 	}
-	return TapPolicy{
+	return Policy{
 		Tap: tap, Tx: path(dirTx), Rx: path(dirRx),
 		Shaper: int(p.word(wordShaper)), Class: uint32(p.word(wordClass)),
 		Leased: p.word(wordDeadline) >= now, TxDropped: p.dropped(dirTx), RxDropped: p.dropped(dirRx),
@@ -141,7 +141,7 @@ func (p *policyMemory) dropped(dir int) Dropped {
 }
 
 // write writes a policy and renews its lease.
-func (p *policyMemory) write(t TapPolicy, now uint64, lease time.Duration) {
+func (p *policyMemory) write(t Policy, now uint64, lease time.Duration) {
 	for dir, rates := range map[int]PathRates{dirTx: t.Tx, dirRx: t.Rx} {
 		p.setMeter(contractBits, contractBits.word(dir), rates.Contract.Bits, now)
 		p.setMeter(contractPackets, contractPackets.word(dir), rates.Contract.Packets, now)

@@ -39,7 +39,7 @@ func BenchmarkSwitch(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			update(b, h, "tap0", func(p *TapPolicy) { p.Tx = limits })
+			update(b, h, "tap0", func(p *Policy) { p.Tx = limits })
 			prog, err := h.taps.program(h.taps.opened("tap0"), dirTx)
 			if err != nil {
 				b.Fatal(err)

@@ -25,7 +25,7 @@ func switchForever() {
 			err = h.RemoveSwitchPort(ctx, "tap0")
 		}
 		if err == nil && i%3 == 0 {
-			_, err = h.UpdateTap(ctx, "tap0", func(p *TapPolicy) { p.Tx.Contract.Bits = 1e9 * uint64(i%2) })
+			_, err = h.UpdateTap(ctx, "tap0", func(p *Policy) { p.Tx.Contract.Bits = 1e9 * uint64(i%2) })
 		}
 		if i == 0 {
 			fmt.Println("begun")

@@ -38,9 +38,9 @@ func twoPorts(t *testing.T) (tap, out *kerneltest.Port) {
 // TestSwitchPortBesideLimits adds and removes limits and rules of one tap in any order; each must stay when the other is removed.
 func TestSwitchPortBesideLimits(t *testing.T) {
 	plenty := PathRates{Contract: model.Rate{Bits: 1e9, Packets: 1e6}}
-	limits := map[string]func(*TapPolicy){
-		"both ways": func(p *TapPolicy) { p.Tx, p.Rx = plenty, plenty },
-		"one way":   func(p *TapPolicy) { p.Rx = plenty },
+	limits := map[string]func(*Policy){
+		"both ways": func(p *Policy) { p.Tx, p.Rx = plenty, plenty },
+		"one way":   func(p *Policy) { p.Rx = plenty },
 	}
 	for name, limit := range limits {
 		for _, first := range []string{"limit", "port"} {
@@ -60,7 +60,7 @@ func TestSwitchPortBesideLimits(t *testing.T) {
 					if first == "limit" {
 						kerneltest.Must(t, h.RemoveTap(kerneltest.Soon(t), "tap0"))
 					} else {
-						update(t, h, "tap0", func(p *TapPolicy) { p.Tx, p.Rx = PathRates{}, PathRates{} })
+						update(t, h, "tap0", func(p *Policy) { p.Tx, p.Rx = PathRates{}, PathRates{} })
 					}
 				}
 				lift()
@@ -91,7 +91,7 @@ func TestSwitchPortIsLimited(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")
 	setPort(t, h, access)
-	update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract = few })
+	update(t, h, "tap0", func(p *Policy) { p.Tx.Contract = few })
 	for range 50 {
 		tap.Send(t, kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "spoofed"))
 	}
@@ -141,7 +141,7 @@ func TestSwitchPortAdopted(t *testing.T) {
 				tap.Send(t, good)
 				out.Expect(t, good)
 			case "limited":
-				update(t, next, "tap0", func(p *TapPolicy) { p.Tx.Contract = model.Rate{Packets: 1e6} })
+				update(t, next, "tap0", func(p *Policy) { p.Tx.Contract = model.Rate{Packets: 1e6} })
 				holdsTo10(t, tap, out)
 				kerneltest.Must(t, next.RemoveTap(kerneltest.Soon(t), "tap0"))
 				holdsTo10(t, tap, out)
@@ -181,7 +181,7 @@ func TestSwitchPortOfTapThatIsGone(t *testing.T) {
 		noPolicies(t, h)
 		gone()
 		tap := kerneltest.NewPort(t, "tap0", "")
-		update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract = few })
+		update(t, h, "tap0", func(p *Policy) { p.Tx.Contract = few })
 		if all := switchPorts(t, h); len(all) != 0 {
 			t.Errorf("the new tap has the old one's port: %+v", all)
 		}
@@ -201,7 +201,7 @@ func TestSwitchPortOfTapThatIsGone(t *testing.T) {
 func TestSwitchProgramTakenOff(t *testing.T) {
 	for name, put := range map[string]func(h *testHost){
 		"set":   func(h *testHost) { setPort(t, h, access) },
-		"limit": func(h *testHost) { update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract = model.Rate{Bits: 1e9} }) },
+		"limit": func(h *testHost) { update(t, h, "tap0", func(p *Policy) { p.Tx.Contract = model.Rate{Bits: 1e9} }) },
 	} {
 		for _, which := range [][]string{{"tap0_tx"}, {"tap0_rx"}, {"tap0_tx", "tap0_rx"}} {
 			t.Run(name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestSwitchPortOfAnotherVersion(t *testing.T) {
 		holdsTo10(t, tap, out)
 	}
 	unknown()
-	update(t, next, "tap0", func(p *TapPolicy) { p.Tx.Contract.Bits = 1e9 })
+	update(t, next, "tap0", func(p *Policy) { p.Tx.Contract.Bits = 1e9 })
 	unknown()
 	kerneltest.Must(t, next.RemoveTap(kerneltest.Soon(t), "tap0"))
 	unknown()

@@ -88,7 +88,7 @@ func drawOther(t *rapid.T) []byte {
 
 func drawARP(t *rapid.T) []byte {
 	kind := among([]byte{8, 6}, []byte{8, 6}, []byte{0x80, 0x35}).Draw(t, "ARP or RARP")
-	b := append(kind, 0, 1, 8, 0, 6, 4, 0, among[byte](1, 1, 2, 2, 3, 3, 4, 8).Draw(t, "operation"))
+	b := append(slices.Clone(kind), 0, 1, 8, 0, 6, 4, 0, among[byte](1, 1, 2, 2, 3, 3, 4, 8).Draw(t, "operation"))
 	for range 2 {
 		m, a := among(append(someMACs, kerneltest.NoMAC)...).Draw(t, "MAC"), among(append(someV4, netip.IPv4Unspecified())...).Draw(t, "address")
 		b = slices.Concat(b, m[:], a.AsSlice())

@@ -82,7 +82,7 @@ func (s *taps) removePolicy(tap string, ask tapQuestions) error {
 	if t == nil || err != nil {
 		return err
 	}
-	t.mem.write(TapPolicy{}, monotonic(), 0)
+	t.mem.write(Policy{}, monotonic(), 0)
 	return s.attach(tap, t, [2]bool{true, true}) // re-attaches a program that somebody detached
 }
 

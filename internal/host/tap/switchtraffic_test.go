@@ -110,7 +110,7 @@ func TestSwitchChangesUnderTraffic(t *testing.T) {
 			var err error
 			switch i % 3 {
 			case 0:
-				_, err = h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *TapPolicy) { p.Tx.Contract = model.Rate{Bits: 100e9} })
+				_, err = h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *Policy) { p.Tx.Contract = model.Rate{Bits: 100e9} })
 			case 1:
 				err = h.RemoveTap(kerneltest.Soon(t), "tap0")
 			}
@@ -230,7 +230,7 @@ func TestSwitchPortIsShaped(t *testing.T) {
 	tap, out := twoPorts(t)
 	ifb := smallTree(t, h)
 	setPort(t, h, access)
-	update(t, h, "tap0", func(p *TapPolicy) { p.Shaper, p.Class = ifb, 1<<16|5 })
+	update(t, h, "tap0", func(p *Policy) { p.Shaper, p.Class = ifb, 1<<16|5 })
 	holdsTo10(t, tap, out)
 	if s := kerneltest.TC(t, "-s class show dev ifb9 classid 1:5"); !strings.Contains(s, " 1 pkt") {
 		t.Errorf("the class has\n%s", s)
@@ -258,7 +258,7 @@ func TestSwitchPortComesFirst(t *testing.T) {
 				kerneltest.Must(t, err)
 				t.Cleanup(func() { _ = l.Close() })
 			}
-			limit := func() { update(t, h, "tap0", func(p *TapPolicy) { p.Tx.Contract.Bits = 1e9 }) }
+			limit := func() { update(t, h, "tap0", func(p *Policy) { p.Tx.Contract.Bits = 1e9 }) }
 			order := strings.Split(first, ", ")
 			for _, what := range order {
 				switch what {
@@ -278,7 +278,7 @@ func TestSwitchPortComesFirst(t *testing.T) {
 			if n := seen(); n != 2 {
 				t.Errorf("theirs saw %d frames, want the 2 that passed", n)
 			}
-			_, err = h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *TapPolicy) { p.Shaper, p.Class = ifb, 1<<16|5 })
+			_, err = h.UpdateTap(kerneltest.Soon(t), "tap0", func(p *Policy) { p.Shaper, p.Class = ifb, 1<<16|5 })
 			if !errors.Is(err, model.ErrPermanent) {
 				t.Errorf("a shaper: %v, want model.ErrPermanent", err)
 			}

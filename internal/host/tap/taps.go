@@ -73,12 +73,12 @@ func (t *policedTap) intact() bool {
 	return true
 }
 
-func (s *taps) update(tap string, edit func(*TapPolicy), ask tapQuestions) (TapPolicy, error) {
+func (s *taps) update(tap string, edit func(*Policy), ask tapQuestions) (Policy, error) {
 	t, err := s.find(tap, ask)
 	if err != nil {
-		return TapPolicy{}, err
+		return Policy{}, err
 	}
-	policy := TapPolicy{Tap: tap}
+	policy := Policy{Tap: tap}
 	if t != nil {
 		policy = t.mem.read(tap, monotonic())
 	}
@@ -86,24 +86,24 @@ func (s *taps) update(tap string, edit func(*TapPolicy), ask tapQuestions) (TapP
 	edit(&policy)
 	wanted, err := s.wanted(t, policy)
 	if err != nil {
-		return TapPolicy{}, err
+		return Policy{}, err
 	}
 	if wanted == [2]bool{} {
-		return TapPolicy{Tap: tap}, s.remove(tap)
+		return Policy{Tap: tap}, s.remove(tap)
 	}
 	if t == nil {
 		if t, err = s.create(tap, ask); err != nil {
-			return TapPolicy{}, err
+			return Policy{}, err
 		}
 	}
 	if policy.Shaper != 0 {
 		if err := s.mayShape(tap, t, policy.Shaper != shaper, ask); err != nil {
-			return TapPolicy{}, errors.Join(err, s.removeUnused(tap, t))
+			return Policy{}, errors.Join(err, s.removeUnused(tap, t))
 		}
 	}
 	t.mem.write(policy, monotonic(), s.lease) // before attaching: no frame may pass a program that has no limits yet
 	if err := s.attach(tap, t, wanted); err != nil {
-		return TapPolicy{}, errors.Join(err, s.removeUnused(tap, t))
+		return Policy{}, errors.Join(err, s.removeUnused(tap, t))
 	}
 	now := t.mem.read(tap, monotonic())
 	now.Index, now.Detached = t.index, model.No
@@ -111,7 +111,7 @@ func (s *taps) update(tap string, edit func(*TapPolicy), ask tapQuestions) (TapP
 }
 
 // wanted returns the directions that need a program, for the policy or for the switch port on the tap.
-func (s *taps) wanted(t *policedTap, policy TapPolicy) ([2]bool, error) {
+func (s *taps) wanted(t *policedTap, policy Policy) ([2]bool, error) {
 	if t == nil {
 		return policy.wants(), nil
 	}
@@ -122,7 +122,7 @@ func (s *taps) wanted(t *policedTap, policy TapPolicy) ([2]bool, error) {
 	return t.wantedFor(policy), err
 }
 
-func (t *policedTap) wantedFor(policy TapPolicy) [2]bool {
+func (t *policedTap) wantedFor(policy Policy) [2]bool {
 	if t.port != nil {
 		return [2]bool{true, true}
 	}

@@ -72,7 +72,7 @@ func (s *taps) load(tap string) (*policedTap, error) {
 	return t, nil
 }
 
-func (s *taps) list() ([]TapPolicy, error) {
+func (s *taps) list() ([]Policy, error) {
 	found := map[string]standing{}
 	s.mu.Lock()
 	for tap, t := range s.open {
@@ -88,19 +88,19 @@ func (s *taps) list() ([]TapPolicy, error) {
 			found[tap] = s.standing(tap)
 		}
 	}
-	all := make([]TapPolicy, 0, len(found))
+	all := make([]Policy, 0, len(found))
 	for _, t := range found {
 		if !t.port {
-			all = append(all, t.TapPolicy)
+			all = append(all, t.Policy)
 		}
 	}
-	slices.SortFunc(all, func(a, b TapPolicy) int { return cmp.Compare(a.Tap, b.Tap) })
+	slices.SortFunc(all, func(a, b Policy) int { return cmp.Compare(a.Tap, b.Tap) })
 	return all, nil
 }
 
 // standing is the policy of a tap; port is set if the tap is only a switch port.
 type standing struct {
-	TapPolicy
+	Policy
 	port bool
 }
 
@@ -109,9 +109,9 @@ func (s *taps) standing(tap string) standing {
 	t, err := s.load(tap)
 	switch {
 	case err != nil && !errors.Is(err, errLayout):
-		return standing{TapPolicy: TapPolicy{Tap: tap}} // Detached is Unknown
+		return standing{Policy: Policy{Tap: tap}} // Detached is Unknown
 	case t == nil: // programs without a map, or a map of another version: nothing that works
-		return standing{TapPolicy: TapPolicy{Tap: tap, Detached: model.Yes}}
+		return standing{Policy: Policy{Tap: tap, Detached: model.Yes}}
 	}
 	defer t.Close()
 	return t.standing(tap)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -62,7 +62,7 @@ func refuse(links *Links, pf *model.PF) model.Uplink {
 }
 
 // Tap says which port of which switch a tap is; false: none that is known.
-func (s Set) Tap(links *Links, tap *kernel.Link) (Port, bool) {
+func (s Set) Tap(links *Links, tap *netdev.Link) (Port, bool) {
 	for _, u := range s {
 		if p, ok := u.Tap(links, tap); ok {
 			return p, true

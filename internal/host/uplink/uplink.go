@@ -7,7 +7,7 @@ package uplink
 import (
 	"context"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -26,7 +26,7 @@ type Reader interface {
 	// nobody.
 	PF(links *Links, pf *model.PF) (model.Uplink, bool)
 	// Tap says which port of which switch a tap is; false: none of this kind.
-	Tap(links *Links, tap *kernel.Link) (Port, bool)
+	Tap(links *Links, tap *netdev.Link) (Port, bool)
 	// Routes lists where switches were told to send the frames for a MAC.
 	Routes(ctx context.Context) ([]model.Route, error)
 	// DualPaths lists those that stand, or what is left of some, whichever process opened them.
@@ -72,14 +72,14 @@ type Writer interface {
 
 // Links are the host's interfaces at one moment.
 type Links struct {
-	ByName  map[string]*kernel.Link
-	ByIndex map[int]*kernel.Link
+	ByName  map[string]*netdev.Link
+	ByIndex map[int]*netdev.Link
 }
 
 // Index makes Links of a list. It keeps pointers into the list, and uses the memory of an earlier call again.
-func (l *Links) Index(list []kernel.Link) {
+func (l *Links) Index(list []netdev.Link) {
 	if l.ByName == nil {
-		l.ByName, l.ByIndex = make(map[string]*kernel.Link, len(list)), make(map[int]*kernel.Link, len(list))
+		l.ByName, l.ByIndex = make(map[string]*netdev.Link, len(list)), make(map[int]*netdev.Link, len(list))
 	}
 	clear(l.ByName)
 	clear(l.ByIndex)
@@ -89,4 +89,4 @@ func (l *Links) Index(list []kernel.Link) {
 }
 
 // Master is the interface that another is a port of, or nil.
-func (l *Links) Master(of *kernel.Link) *kernel.Link { return l.ByIndex[of.Master] }
+func (l *Links) Master(of *netdev.Link) *netdev.Link { return l.ByIndex[of.Master] }

@@ -18,7 +18,7 @@ type devlink struct{ conn *rtnl.Conn }
 type devlinkRate struct {
 	bus, dev string // of the PF, such as "pci" and "0000:03:00.0"
 	port     uint32
-	rates    VFRates
+	rates    Rates
 }
 
 // devlinkRates returns the rate objects of a PF's VFs by VF index, none if the driver has none or devlink fails.
@@ -64,7 +64,7 @@ func joinDevlink(dev string, ports []devlinkPort, rates []devlinkRate) map[int]d
 	return out
 }
 
-func (d *devlink) set(ctx context.Context, leaf devlinkRate, want VFRates) error {
+func (d *devlink) set(ctx context.Context, leaf devlinkRate, want Rates) error {
 	family, err := sysif.GenericFamily(ctx, d.conn, "devlink")
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func devlinkRequest(family uint16, cmd uint8) *rtnl.Request {
 	return rtnl.NewRequest(family, 0, sysif.GenericHeader(cmd))
 }
 
-func (r *devlinkRate) request(family uint16, want VFRates) *rtnl.Request {
+func (r *devlinkRate) request(family uint16, want Rates) *rtnl.Request {
 	req := devlinkRequest(family, unix.DEVLINK_CMD_RATE_SET)
 	req.String(unix.DEVLINK_ATTR_BUS_NAME, r.bus).String(unix.DEVLINK_ATTR_DEV_NAME, r.dev).U32(unix.DEVLINK_ATTR_PORT_INDEX, r.port)
 	return req.U64(unix.DEVLINK_ATTR_RATE_TX_SHARE, want.Min/8).U64(unix.DEVLINK_ATTR_RATE_TX_MAX, want.Max/8)

@@ -44,12 +44,12 @@ func TestDevlinkRates(t *testing.T) {
 		}
 	}
 	got := joinDevlink(nic, ports, rates)
-	if len(got) != 2 || got[0].rates != (VFRates{}) || got[7].rates != (VFRates{Max: 10e9, Min: 1e9}) {
+	if len(got) != 2 || got[0].rates != (Rates{}) || got[7].rates != (Rates{Max: 10e9, Min: 1e9}) {
 		t.Fatalf("rates by VF: %+v", got)
 	}
 	leaf := got[7]
-	set, ok := decodeDevlinkRate(leaf.request(0x15, VFRates{Max: 40e9, Min: 3e9}).Message())
-	if !ok || set != (devlinkRate{"pci", nic, 65541, VFRates{Max: 40e9, Min: 3e9}}) {
+	set, ok := decodeDevlinkRate(leaf.request(0x15, Rates{Max: 40e9, Min: 3e9}).Message())
+	if !ok || set != (devlinkRate{"pci", nic, 65541, Rates{Max: 40e9, Min: 3e9}}) {
 		t.Errorf("sets %+v", set)
 	}
 	for n := range len(port(nic, 1, 4, 2).Data) { // truncated anywhere

@@ -91,7 +91,7 @@ func readVFs(sys sysif.Tree, pf *PFInfo) {
 	}
 }
 
-func listVFs(sys sysif.Tree, pf, dev string) (vfs []model.VF, uses []VFUse) {
+func listVFs(sys sysif.Tree, pf, dev string) (vfs []model.VF, uses []Use) {
 	for _, i := range vfIndexes(sys.List(dev)) {
 		addr := model.PCIAddress(sys.Target(dev + "/virtfn" + strconv.Itoa(i)))
 		driver, use, ok := readVF(sys, addr)
@@ -118,7 +118,7 @@ func vfIndexes(names []string) (idx []int) {
 }
 
 // readVF reads the driver and host use of a VF. ok is false if the VF vanished meanwhile.
-func readVF(sys sysif.Tree, addr model.PCIAddress) (driver string, use VFUse, ok bool) {
+func readVF(sys sysif.Tree, addr model.PCIAddress) (driver string, use Use, ok bool) {
 	dir := sysif.PCIDir(addr)
 	driver = sys.Target(dir + "/driver")
 	switch {

@@ -15,14 +15,14 @@ import (
 
 // TryVFRates requests exactly these rates of a VF from the PF's driver, ignoring its known capabilities, and returns the rates it
 // then reports.
-func (h *Functions) TryVFRates(ctx context.Context, pf string, idx int, want VFRates) (VFRates, error) {
+func (h *Functions) TryVFRates(ctx context.Context, pf string, idx int, want Rates) (Rates, error) {
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
-		return VFRates{}, err
+		return Rates{}, err
 	}
 	err = e.change(ctx, changeRates(want.Min, want.Max))
 	now, rerr := e.state(ctx)
-	return VFRates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
+	return Rates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
 }
 
 // Unbind unbinds a VF from its driver. The VF's interface disappears, whatever namespace it is in. The caller must make sure that

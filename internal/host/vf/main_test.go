@@ -12,8 +12,6 @@ import (
 
 func TestMain(m *testing.M) { kerneltest.Main(m) }
 
-type testHost = Functions
-
 func newHost(t testing.TB) *Functions {
 	t.Helper()
 	k, err := sysif.Open("", "", nil)

@@ -14,11 +14,11 @@ import (
 // the PF stay zero.
 type PFInfo struct {
 	model.PF
-	Uses []VFUse // Uses[i] is about VFs[i]
+	Uses []Use // Uses[i] is about VFs[i]
 }
 
-// VFUse describes how the host itself uses a VF.
-type VFUse struct {
+// Use describes how the host itself uses a VF.
+type Use struct {
 	HostNetdev   string // the VF's netdev in this network namespace, "" for none
 	HostNetdevUp bool   // that netdev is administratively up
 	OtherNetns   bool   // a network driver is bound, but its netdev is not in this namespace

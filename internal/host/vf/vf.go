@@ -14,8 +14,8 @@ import (
 	"sluice/internal/model"
 )
 
-// VFSettings are the settings that SetVF applies: all but the MAC.
-type VFSettings struct {
+// Settings are the settings that SetVF applies: all but the MAC.
+type Settings struct {
 	VLAN       int // 0: none
 	SpoofCheck bool
 	Trust      bool
@@ -24,7 +24,7 @@ type VFSettings struct {
 
 // SetVF applies settings to VF idx of a PF, removes a minimum rate, and verifies by reading back. It skips settings that the
 // driver does not support and lists them in note.
-func (h *Functions) SetVF(ctx context.Context, pf string, idx int, s VFSettings) (note string, err error) {
+func (h *Functions) SetVF(ctx context.Context, pf string, idx int, s Settings) (note string, err error) {
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
 		return "", err
@@ -32,8 +32,8 @@ func (h *Functions) SetVF(ctx context.Context, pf string, idx int, s VFSettings)
 	return e.apply(ctx, s.traits(e.caps))
 }
 
-// VFRates are the maximum and the guaranteed rate of a VF, in bits/s; the kernel's resolution is 1 Mbit/s.
-type VFRates struct {
+// Rates are the maximum and the guaranteed rate of a VF, in bits/s; the kernel's resolution is 1 Mbit/s.
+type Rates struct {
 	Max uint64 // 0: no limit
 	Min uint64 // guaranteed by the NIC; 0: nothing
 }
@@ -41,15 +41,15 @@ type VFRates struct {
 // SetVFRates sets the rates of VF idx of a PF, and returns the rates that the driver then reports. It omits a guarantee that the
 // driver does not support, or refuses in combination with those of other VFs. No other setting of the VF changes, so it can be in
 // use.
-func (h *Functions) SetVFRates(ctx context.Context, pf string, idx int, want VFRates) (VFRates, error) {
+func (h *Functions) SetVFRates(ctx context.Context, pf string, idx int, want Rates) (Rates, error) {
 	e, err := h.editVF(ctx, pf, idx)
 	if err != nil {
-		return VFRates{}, err
+		return Rates{}, err
 	}
 	return e.setRates(ctx, want)
 }
 
-func (e *vfEdit) setRates(ctx context.Context, want VFRates) (VFRates, error) {
+func (e *vfEdit) setRates(ctx context.Context, want Rates) (Rates, error) {
 	if e.caps.MinTxRate != model.Yes {
 		want.Min = 0
 	}
@@ -65,7 +65,7 @@ func (e *vfEdit) setRates(ctx context.Context, want VFRates) (VFRates, error) {
 		err = errors.New(note)
 	}
 	now, rerr := e.state(ctx)
-	return VFRates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
+	return Rates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
 }
 
 // SetVFMAC sets the administrative MAC of a VF and verifies it by reading back. From then on the NIC steers frames for that MAC
@@ -105,7 +105,7 @@ type vfIO interface {
 func (h *Functions) changeVF(ctx context.Context, pf string, idx int, c vfChange) error {
 	if c.attr == unix.IFLA_VF_RATE {
 		if leaf, ok := h.devlinkRates(ctx, pf)[idx]; ok {
-			return h.devlink.set(ctx, leaf, VFRates{Min: uint64(rtnl.U32(c.value)) * netdev.Mbit, Max: uint64(rtnl.U32(c.value[4:])) * netdev.Mbit})
+			return h.devlink.set(ctx, leaf, Rates{Min: uint64(rtnl.U32(c.value)) * netdev.Mbit, Max: uint64(rtnl.U32(c.value[4:])) * netdev.Mbit})
 		}
 	}
 	return h.k.Write.Do(ctx, c.request(pf, idx))
@@ -170,7 +170,7 @@ type vfTrait struct {
 }
 
 // traits returns the settings as vfTraits.
-func (s VFSettings) traits(c model.Caps) []vfTrait {
+func (s Settings) traits(c model.Caps) []vfTrait {
 	same := func(have model.Tri, want bool) model.Tri {
 		if have == model.Unknown {
 			return model.Unknown
@@ -190,11 +190,11 @@ func (s VFSettings) traits(c model.Caps) []vfTrait {
 			change: changeTrust(s.Trust), able: c.Trust, off: !s.Trust,
 			is: func(v vfState) model.Tri { return same(v.Trust, s.Trust) },
 		},
-		rateTrait(VFRates{Max: s.MaxTxRate}, c),
+		rateTrait(Rates{Max: s.MaxTxRate}, c),
 	}
 }
 
-func rateTrait(want VFRates, c model.Caps) vfTrait {
+func rateTrait(want Rates, c model.Caps) vfTrait {
 	most, least := model.WholeMbit(want.Max), model.WholeMbit(want.Min)
 	return vfTrait{
 		change: changeRates(least, most), able: c.MaxTxRate,
@@ -251,7 +251,7 @@ func unsupported(err error, able model.Tri) bool {
 // clear resets everything, the MAC first because it steers frames.
 func (e *vfEdit) clear(ctx context.Context) (note string, err error) {
 	macErr := e.clearMAC(ctx)
-	cleared := VFSettings{SpoofCheck: true}
+	cleared := Settings{SpoofCheck: true}
 	note, err = e.apply(ctx, cleared.traits(e.caps))
 	return note, errors.Join(macErr, err)
 }

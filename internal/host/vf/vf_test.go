@@ -151,30 +151,30 @@ func TestSetVF(t *testing.T) {
 	for name, c := range map[string]struct {
 		driver string
 		refuse map[uint16]unix.Errno
-		set    VFSettings
+		set    Settings
 		note   string // part of it
 		err    error
 	}{
-		"all": {driver: "ice", set: VFSettings{VLAN: 5, SpoofCheck: true, MaxTxRate: 3e9}},
+		"all": {driver: "ice", set: Settings{VLAN: 5, SpoofCheck: true, MaxTxRate: 3e9}},
 		"no rates, none wanted": {
 			driver: "sfc", refuse: map[uint16]unix.Errno{unix.IFLA_VF_TRUST: unix.EOPNOTSUPP, unix.IFLA_VF_RATE: unix.EOPNOTSUPP},
-			set: VFSettings{SpoofCheck: true}, note: "does not support",
+			set: Settings{SpoofCheck: true}, note: "does not support",
 		},
 		"rate where the table says no": {
 			driver: "sfc", refuse: map[uint16]unix.Errno{unix.IFLA_VF_RATE: unix.EINVAL},
-			set: VFSettings{MaxTxRate: 1e9}, note: "driver sfc does not support rate",
+			set: Settings{MaxTxRate: 1e9}, note: "driver sfc does not support rate",
 		},
 		"unknown driver refuses a rate": {
 			driver: "brandnew", refuse: map[uint16]unix.Errno{unix.IFLA_VF_RATE: unix.EINVAL},
-			set: VFSettings{MaxTxRate: 2e9}, note: "does not support rate",
+			set: Settings{MaxTxRate: 2e9}, note: "does not support rate",
 		},
 		"igb with the link down": {
 			driver: "igb", refuse: map[uint16]unix.Errno{unix.IFLA_VF_RATE: unix.EINVAL},
-			set: VFSettings{MaxTxRate: 2e9}, err: unix.EINVAL,
+			set: Settings{MaxTxRate: 2e9}, err: unix.EINVAL,
 		},
 		"VLAN refused": {
 			driver: "ice", refuse: map[uint16]unix.Errno{unix.IFLA_VF_VLAN: unix.EPERM},
-			set: VFSettings{VLAN: 5}, err: unix.EPERM,
+			set: Settings{VLAN: 5}, err: unix.EPERM,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestSetVFReadsBack(t *testing.T) {
 	f := used()
 	f.deaf = true
 	e := f.edit(t, "ice", 1)
-	_, err := e.apply(t.Context(), VFSettings{VLAN: 5}.traits(e.caps))
+	_, err := e.apply(t.Context(), Settings{VLAN: 5}.traits(e.caps))
 	if err == nil || !strings.Contains(err.Error(), "took it, but does not show") {
 		t.Errorf("error %v, want one that says that the driver did nothing", err)
 	}
@@ -218,16 +218,16 @@ func TestSetVFRates(t *testing.T) {
 	for _, c := range []struct {
 		name, driver string
 		refuse       func(*fakePF, []byte) unix.Errno
-		want, now    VFRates
+		want, now    Rates
 		fails        bool
 	}{
-		{"both", "ice", backwards, VFRates{2_000_400_000, 5e8}, VFRates{2e9, 5e8}, false},
-		{"promised more than allowed", "ice", backwards, VFRates{1_000_400_000, 2e9}, VFRates{1e9, 1e9}, false},
-		{"promised and not limited", "ice", backwards, VFRates{0, 2e9}, VFRates{0, 2e9}, false},
-		{"more promised than there is", "ice", full, VFRates{3e9, 2e9}, VFRates{3e9, 0}, false},
-		{"driver without minimum", "igb", backwards, VFRates{3e9, 2e9}, VFRates{3e9, 0}, false},
-		{"lifted", "ice", backwards, VFRates{}, VFRates{}, false},
-		{"refused", "ice", func(*fakePF, []byte) unix.Errno { return unix.EBUSY }, VFRates{3e9, 2e9}, VFRates{1e9, 1e8}, true},
+		{"both", "ice", backwards, Rates{2_000_400_000, 5e8}, Rates{2e9, 5e8}, false},
+		{"promised more than allowed", "ice", backwards, Rates{1_000_400_000, 2e9}, Rates{1e9, 1e9}, false},
+		{"promised and not limited", "ice", backwards, Rates{0, 2e9}, Rates{0, 2e9}, false},
+		{"more promised than there is", "ice", full, Rates{3e9, 2e9}, Rates{3e9, 0}, false},
+		{"driver without minimum", "igb", backwards, Rates{3e9, 2e9}, Rates{3e9, 0}, false},
+		{"lifted", "ice", backwards, Rates{}, Rates{}, false},
+		{"refused", "ice", func(*fakePF, []byte) unix.Errno { return unix.EBUSY }, Rates{3e9, 2e9}, Rates{1e9, 1e8}, true},
 	} {
 		f := used()
 		f.rates = c.refuse
@@ -245,7 +245,7 @@ func TestSetVFRates(t *testing.T) {
 func TestSetVFWithoutReadBack(t *testing.T) {
 	f := &fakePF{vfs: []vfState{{}}, refuse: map[uint16]unix.Errno{unix.IFLA_VF_SPOOFCHK: unix.EOPNOTSUPP, unix.IFLA_VF_TRUST: unix.EOPNOTSUPP}}
 	e := f.edit(t, "brandnew", 0)
-	note, err := e.apply(t.Context(), VFSettings{SpoofCheck: true}.traits(e.caps))
+	note, err := e.apply(t.Context(), Settings{SpoofCheck: true}.traits(e.caps))
 	if err != nil || !strings.Contains(note, "spoofchk") || strings.Contains(note, "trust") {
 		t.Errorf("note %q, error %v; want told that spoof check is not on, but not that trust is not off", note, err)
 	}

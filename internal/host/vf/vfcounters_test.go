@@ -16,9 +16,9 @@ func TestAppendVFCounters(t *testing.T) {
 	)
 	states, err := decodeVFs(m)
 	kerneltest.Must(t, err)
-	var want []VFCounters
+	var want []Counters
 	for _, s := range states {
-		want = append(want, VFCounters{s.Index, s.Counters})
+		want = append(want, Counters{s.Index, s.Counters})
 	}
 	got := AppendVFCounters(nil, m)
 	if diff := cmp.Diff(want, got); diff != "" || len(got) != 2 || got[1].VF != 5 || got[1].RxDropped != 7 {

@@ -61,7 +61,7 @@ func decodeVF(info []byte) (s vfState) {
 }
 
 // AppendVFCounters decodes only the counters from an RTM_NEWLINK.
-func AppendVFCounters(to []VFCounters, m rtnl.Message) []VFCounters {
+func AppendVFCounters(to []Counters, m rtnl.Message) []Counters {
 	attrs := rtnl.Body(m.Data, unix.SizeofIfInfomsg)
 	if m.Type != unix.RTM_NEWLINK || attrs == nil {
 		return to
@@ -69,7 +69,7 @@ func AppendVFCounters(to []VFCounters, m rtnl.Message) []VFCounters {
 	for t, info := range rtnl.Attrs(rtnl.Attr(attrs, unix.IFLA_VFINFO_LIST)) {
 		if t == unix.IFLA_VF_INFO {
 			index := rtnl.U32(rtnl.Attr(info, unix.IFLA_VF_MAC))
-			to = append(to, VFCounters{int(int32(index)), decodeVFStats(rtnl.Attr(info, unix.IFLA_VF_STATS))})
+			to = append(to, Counters{int(int32(index)), decodeVFStats(rtnl.Attr(info, unix.IFLA_VF_STATS))})
 		}
 	}
 	return to
@@ -144,8 +144,8 @@ func (c vfChange) request(pf string, idx int) *rtnl.Request {
 	})
 }
 
-// VFCounters are the PF's counters for one VF; rx is what the VF received.
-type VFCounters struct {
+// Counters are the PF's counters for one VF; rx is what the VF received.
+type Counters struct {
 	VF int // its index at the PF
 	netdev.Counters
 }

@@ -70,8 +70,10 @@ func inspect(root fs.FS) []finding {
 		return []finding{said("PFs", "", err, "mount sysfs at /sys")}
 	}
 	if len(pfs) == 0 {
-		return []finding{{Check: "PFs", Text: "no PCI device here can have VFs",
-			Remedy: "on the host: sluice vpf define, then sluice doctor; QEMU 10.1 or later is needed"}}
+		return []finding{{
+			Check: "PFs", Text: "no PCI device here can have VFs",
+			Remedy: "on the host: sluice vpf define, then sluice doctor; QEMU 10.1 or later is needed",
+		}}
 	}
 	var out []finding
 	for i := range pfs {
@@ -86,8 +88,10 @@ func inspectPF(sys fs.FS, pf *vfsysfs.PF) []finding {
 	case pf.Driver == "":
 		return []finding{{Check: check, Text: "has no driver", Remedy: "modprobe virtio_net, or igb: by lspci -nnk -s " + pf.Address}}
 	case pf.MAC == "":
-		return []finding{{Check: check, Text: "has no network interface here, so its VFs cannot be named to the host",
-			Remedy: "move its interface back to the first network namespace, or bind its driver again"}}
+		return []finding{{
+			Check: check, Text: "has no network interface here, so its VFs cannot be named to the host",
+			Remedy: "move its interface back to the first network namespace, or bind its driver again",
+		}}
 	case pf.NumVFs == 0:
 		return []finding{{
 			Check: check, Text: fmt.Sprintf("%s (%s) has none of its %d VFs", pf.Netdev, pf.MAC, pf.TotalVFs),
@@ -115,8 +119,10 @@ func inspectVF(sys fs.FS, pf *vfsysfs.PF, vf *vfsysfs.VF) finding {
 		return finding{Check: check, Text: err.Error(), Remedy: "write 0 to sriov_numvfs of the PF, then the number"}
 	}
 	if vf.Driver == "" {
-		return finding{Check: check, Text: fmt.Sprintf("number %d of %s has no driver", vf.Index, pf.Netdev),
-			Remedy: "modprobe " + or(drivers[pf.Driver], "the VF's driver")}
+		return finding{
+			Check: check, Text: fmt.Sprintf("number %d of %s has no driver", vf.Index, pf.Netdev),
+			Remedy: "modprobe " + or(drivers[pf.Driver], "the VF's driver"),
+		}
 	}
 	return finding{OK: true, Check: check, Text: fmt.Sprintf("number %d of %s, driver %s, interface %s", vf.Index, pf.Netdev, vf.Driver, or(vf.Netdev, "in a container"))}
 }

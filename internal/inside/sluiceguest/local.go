@@ -128,6 +128,8 @@ func (f forwarder) Handle(ctx context.Context, method channel.Method, body json.
 	case errors.As(err, &refused):
 		return nil, err
 	}
-	return nil, &channel.Error{Code: channel.CodeFailed, Text: fmt.Sprintf("Sluice on the host did not answer to %s: %v", method, err),
-		Remedy: "ask again: what was done already is not done twice"}
+	return nil, &channel.Error{
+		Code: channel.CodeFailed, Text: fmt.Sprintf("Sluice on the host did not answer to %s: %v", method, err),
+		Remedy: "ask again: what was done already is not done twice",
+	}
 }

@@ -14,9 +14,11 @@ import (
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/observe"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/bridge"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -30,12 +32,12 @@ const vfAddr model.PCIAddress = "0000:01:10.0"
 // host is the real kernel with one pretended VF.
 type host struct {
 	*kernel.Host
-	pfs []kernel.PFInfo
+	pfs []vf.PFInfo
 }
 
-func (h *host) PFs(context.Context) ([]kernel.PFInfo, error) { return h.pfs, nil }
+func (h *host) PFs(context.Context) ([]vf.PFInfo, error) { return h.pfs, nil }
 
-func (h *host) VFCounters(context.Context, string) (map[int]kernel.Counters, error) { return nil, nil }
+func (h *host) VFCounters(context.Context, string) (map[int]netdev.Counters, error) { return nil, nil }
 
 func (h *host) DriverOpen(context.Context, model.PCIAddress) (model.Tri, error) {
 	return model.Yes, nil
@@ -43,7 +45,7 @@ func (h *host) DriverOpen(context.Context, model.PCIAddress) (model.Tri, error) 
 
 func (h *host) BindVFIO(context.Context, model.PCIAddress) error { return nil }
 
-func (h *host) SetVF(context.Context, string, int, kernel.VFSettings) (string, error) { return "", nil }
+func (h *host) SetVF(context.Context, string, int, vf.Settings) (string, error) { return "", nil }
 
 func (h *host) SetVFMAC(context.Context, string, int, model.MAC) error { return nil }
 
@@ -116,7 +118,7 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 	})
-	h := &host{Host: k, pfs: []kernel.PFInfo{{PF: model.PF{
+	h := &host{Host: k, pfs: []vf.PFInfo{{PF: model.PF{
 		Name: "pf0", NumVFs: 1, VFs: []model.VF{{ID: model.VFID{PF: "pf0"}, Address: vfAddr, Driver: "vfio-pci"}},
 	}}}}
 	d := &domains{all: []libvirt.Domain{{VM: model.VM{

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/host/kernel"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -41,7 +42,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func find(t testing.TB, h *kernel.Host, pf string, vf int) (kernel.PFInfo, model.VF) {
+func find(t testing.TB, h *kernel.Host, pf string, vf int) (vf.PFInfo, model.VF) {
 	t.Helper()
 	pfs, err := h.PFs(t.Context())
 	must(t, err)
@@ -100,37 +101,37 @@ func TestPF(t *testing.T) {
 }
 
 func TestSetAndClear(t *testing.T) {
-	h, pf, vf := subject(t)
+	h, pf, idx := subject(t)
 	guest := model.MAC{0x52, 0x54, 0, 0xee, 0, 1}
-	want := kernel.VFSettings{VLAN: 77, SpoofCheck: false, Trust: true, MaxTxRate: 400e6}
+	want := vf.Settings{VLAN: 77, SpoofCheck: false, Trust: true, MaxTxRate: 400e6}
 	for range 2 {
-		note, err := h.SetVF(t.Context(), pf, vf, want)
+		note, err := h.SetVF(t.Context(), pf, idx, want)
 		must(t, err)
 		if note != "" {
 			t.Log("note:", note)
 		}
-		must(t, h.SetVFMAC(t.Context(), pf, vf, guest))
+		must(t, h.SetVFMAC(t.Context(), pf, idx, guest))
 	}
-	_, got := find(t, h, pf, vf)
+	_, got := find(t, h, pf, idx)
 	if got.MAC != guest || got.VLAN != 77 || got.Trust != model.Yes || got.SpoofCheck != model.No || got.MaxTxRate != 400e6 {
 		t.Errorf("after setting: %+v", got)
 	}
-	seen := ip(t, pf, vf)
+	seen := ip(t, pf, idx)
 	if seen.Address != guest.String() || seen.VLANList[0].VLAN != 77 || !seen.Trust || seen.SpoofCheck || seen.Rate.Max != 400 {
 		t.Errorf("ip shows %+v", seen)
 	}
 	for range 2 {
-		note, err := h.ClearVF(t.Context(), pf, vf)
+		note, err := h.ClearVF(t.Context(), pf, idx)
 		must(t, err)
 		if note != "" {
 			t.Log("note:", note)
 		}
 	}
-	_, got = find(t, h, pf, vf)
+	_, got = find(t, h, pf, idx)
 	if !got.MAC.IsZero() || got.VLAN != 0 || got.Trust != model.No || got.SpoofCheck != model.Yes || got.MaxTxRate != 0 {
 		t.Errorf("after clearing: %+v", got)
 	}
-	if seen := ip(t, pf, vf); seen.Address != (model.MAC{}).String() && !strings.HasPrefix(seen.Address, "02") {
+	if seen := ip(t, pf, idx); seen.Address != (model.MAC{}).String() && !strings.HasPrefix(seen.Address, "02") {
 		t.Errorf("ip shows %+v", seen)
 	}
 }
@@ -141,7 +142,7 @@ func TestRateAboveTheLink(t *testing.T) {
 	if pf.Caps.MaxTxRate != model.Yes || pf.Speed == 0 {
 		t.Fatalf("%s has no rates or no link: %+v", name, pf.PF)
 	}
-	_, err := h.SetVF(t.Context(), name, idx, kernel.VFSettings{SpoofCheck: true, MaxTxRate: 2 * pf.Speed})
+	_, err := h.SetVF(t.Context(), name, idx, vf.Settings{SpoofCheck: true, MaxTxRate: 2 * pf.Speed})
 	if !errors.Is(err, unix.EINVAL) {
 		t.Errorf("a rate above the link's: %v, want EINVAL", err)
 	}

@@ -52,6 +52,7 @@ func MAC(s string) model.MAC {
 	return m
 }
 
+// Addresses of tests.
 var (
 	Guest     = MAC("52:54:00:00:00:01")
 	Other     = MAC("52:54:00:00:00:02")

@@ -9,8 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/frames"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -20,7 +21,7 @@ var errKilled = errors.New("killed")
 // fake is a host whose NIC behaves as an emulated igb does: it takes max_tx_rate and does not keep it, refuses
 // min_tx_rate, counts nothing and has few filters.
 type fake struct {
-	pf    kernel.PFInfo
+	pf    vf.PFInfo
 	over  []string // driver_override of each VF
 	in    []string // its interface: "" none, "host", "up", "away" in a container, or the name in the Space
 	open  []bool   // a process has it open
@@ -44,7 +45,7 @@ func newFake() *fake {
 		vf := model.VF{ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(fmt.Sprintf("0000:01:10.%d", i)), Driver: "vfio-pci", SpoofCheck: model.Yes, Trust: model.No}
 		f.pf.VFs = append(f.pf.VFs, vf)
 	}
-	f.pf.Uses = make([]kernel.VFUse, 7)
+	f.pf.Uses = make([]vf.Use, 7)
 	f.over, f.in, f.open = make([]string, 7), make([]string, 7), make([]bool, 7)
 	f.over[6] = "vfio-pci"
 	f.pf.VFs[5].Driver, f.in[5] = "igbvf", "host"
@@ -100,27 +101,27 @@ func (f *fake) inUse(vf int) bool {
 
 // Looker
 
-func (f *fake) PFs(context.Context) ([]kernel.PFInfo, error) {
+func (f *fake) PFs(context.Context) ([]vf.PFInfo, error) {
 	out := f.pf
-	out.VFs, out.Uses = append([]model.VF(nil), f.pf.VFs...), make([]kernel.VFUse, len(f.pf.VFs))
+	out.VFs, out.Uses = append([]model.VF(nil), f.pf.VFs...), make([]vf.Use, len(f.pf.VFs))
 	for i := range out.Uses {
 		switch {
 		case passedThrough(out.VFs[i].Driver) || out.VFs[i].Driver == "":
 		case f.in[i] == "host" || f.in[i] == "up":
-			out.Uses[i] = kernel.VFUse{HostNetdev: fmt.Sprintf("eth%d", i), HostNetdevUp: f.in[i] == "up"}
+			out.Uses[i] = vf.Use{HostNetdev: fmt.Sprintf("eth%d", i), HostNetdevUp: f.in[i] == "up"}
 		default:
 			out.Uses[i].OtherNetns = true
 		}
 	}
-	return []kernel.PFInfo{out}, nil
+	return []vf.PFInfo{out}, nil
 }
 
-func (f *fake) Hardware(context.Context, string) (kernel.Hardware, error) {
-	return kernel.Hardware{Driver: "igb", Device: "8086:10c9", Kernel: "6.12", Emulated: true}, nil
+func (f *fake) Hardware(context.Context, string) (vf.Hardware, error) {
+	return vf.Hardware{Driver: "igb", Device: "8086:10c9", Kernel: "6.12", Emulated: true}, nil
 }
 
-func (f *fake) VFCounters(context.Context, string) (map[int]kernel.Counters, error) {
-	return map[int]kernel.Counters{5: {}, 6: {}}, nil
+func (f *fake) VFCounters(context.Context, string) (map[int]netdev.Counters, error) {
+	return map[int]netdev.Counters{5: {}, 6: {}}, nil
 }
 
 func (f *fake) DriverOpen(_ context.Context, addr model.PCIAddress) (model.Tri, error) {
@@ -212,7 +213,7 @@ func (f *fake) set(ctx context.Context, idx int, what string, edit func(*model.V
 	return nil
 }
 
-func (f *fake) SetVF(ctx context.Context, _ string, idx int, s kernel.VFSettings) (string, error) {
+func (f *fake) SetVF(ctx context.Context, _ string, idx int, s vf.Settings) (string, error) {
 	return "", f.set(ctx, idx, "settings", func(v *model.VF) {
 		v.VLAN, v.SpoofCheck, v.Trust, v.MaxTxRate, v.MinTxRate = s.VLAN, model.TriOf(s.SpoofCheck), model.TriOf(s.Trust), s.MaxTxRate, 0
 	})
@@ -228,12 +229,12 @@ func (f *fake) ClearVF(ctx context.Context, _ string, idx int) (string, error) {
 	})
 }
 
-func (f *fake) TryVFRates(ctx context.Context, _ string, idx int, want kernel.VFRates) (kernel.VFRates, error) {
+func (f *fake) TryVFRates(ctx context.Context, _ string, idx int, want vf.Rates) (vf.Rates, error) {
 	if want.Min > 0 {
-		return kernel.VFRates{Max: f.pf.VFs[idx].MaxTxRate}, fmt.Errorf("set rate: %w", unix.EINVAL)
+		return vf.Rates{Max: f.pf.VFs[idx].MaxTxRate}, fmt.Errorf("set rate: %w", unix.EINVAL)
 	}
 	err := f.set(ctx, idx, "rates", func(v *model.VF) { v.MaxTxRate = want.Max })
-	return kernel.VFRates{Max: f.pf.VFs[idx].MaxTxRate}, err
+	return vf.Rates{Max: f.pf.VFs[idx].MaxTxRate}, err
 }
 
 // Filters

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/base/sleep"
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/vf"
 )
 
 // cycles is how often binding is timed.
@@ -112,7 +112,7 @@ func (r *run) refresh(ctx context.Context, l *lent) error {
 }
 
 // plain is what a VF is measured with.
-var plain = kernel.VFSettings{SpoofCheck: true}
+var plain = vf.Settings{SpoofCheck: true}
 
 // prepare gives the VFs addresses, before any driver asks for one.
 func (r *run) prepare(ctx context.Context) error {

@@ -8,9 +8,10 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/base/sleep"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/frames"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/qualify"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -82,12 +83,12 @@ func (r *run) minRate(ctx context.Context) error {
 	l, m := r.vfs[0], &r.m.MinRate
 	return r.step(ctx, "asking for a min_tx_rate", func() error {
 		m.Asked = rateLeast
-		now, err := r.Kernel.TryVFRates(ctx, l.was.ID.PF, l.was.ID.Index, kernel.VFRates{Min: m.Asked})
+		now, err := r.Kernel.TryVFRates(ctx, l.was.ID.PF, l.was.ID.Index, vf.Rates{Min: m.Asked})
 		if err != nil {
 			m.Refused = reason(err)
 		}
 		m.Shown = now.Min
-		_, err = r.Kernel.TryVFRates(ctx, l.was.ID.PF, l.was.ID.Index, kernel.VFRates{})
+		_, err = r.Kernel.TryVFRates(ctx, l.was.ID.PF, l.was.ID.Index, vf.Rates{})
 		if m.Refused != "" {
 			return nil // what was refused needs no taking back; restoring checks it
 		}
@@ -178,7 +179,7 @@ func (r *run) counters(ctx context.Context) error {
 	})
 }
 
-func (r *run) awaitCounters(ctx context.Context, before kernel.Counters, vf int) error {
+func (r *run) awaitCounters(ctx context.Context, before netdev.Counters, vf int) error {
 	c := &r.m.Counters
 	for until := time.Now().Add(r.Counters); ; {
 		all, err := r.Kernel.VFCounters(ctx, r.PF)
@@ -207,7 +208,7 @@ func (r *run) spoof(ctx context.Context) error {
 	forged := frames.Frame{To: r.pf.MAC, From: r.address(addrForeign)}
 	return r.step(ctx, "sending from a foreign address", func() error {
 		s.On = r.pass(ctx, a.name, r.PF, forged)
-		_, err := r.Kernel.SetVF(ctx, id.PF, id.Index, kernel.VFSettings{})
+		_, err := r.Kernel.SetVF(ctx, id.PF, id.Index, vf.Settings{})
 		if err == nil {
 			s.Off = r.pass(ctx, a.name, r.PF, forged)
 			_, err = r.Kernel.SetVF(ctx, id.PF, id.Index, plain)
@@ -244,7 +245,7 @@ func (r *run) maxRate(ctx context.Context) error {
 		if r.pf.Speed > 0 {
 			limit = min(limit, r.pf.Speed)
 		}
-		if _, err := r.Kernel.TryVFRates(ctx, id.PF, id.Index, kernel.VFRates{Max: limit}); err != nil {
+		if _, err := r.Kernel.TryVFRates(ctx, id.PF, id.Index, vf.Rates{Max: limit}); err != nil {
 			m.Refused = reason(err)
 			return nil
 		}
@@ -253,7 +254,7 @@ func (r *run) maxRate(ctx context.Context) error {
 		if m.Limited, err = flood(); err != nil {
 			m.Error = err.Error()
 		}
-		_, back := r.Kernel.TryVFRates(ctx, id.PF, id.Index, kernel.VFRates{})
+		_, back := r.Kernel.TryVFRates(ctx, id.PF, id.Index, vf.Rates{})
 		if back != nil {
 			back = fmt.Errorf("take the limit back: %w", back)
 		}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/frames"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -20,9 +21,9 @@ type Kernel interface {
 
 // Looker shows PFs and VFs.
 type Looker interface {
-	PFs(ctx context.Context) ([]kernel.PFInfo, error)
-	Hardware(ctx context.Context, pf string) (kernel.Hardware, error)
-	VFCounters(ctx context.Context, pf string) (map[int]kernel.Counters, error)
+	PFs(ctx context.Context) ([]vf.PFInfo, error)
+	Hardware(ctx context.Context, pf string) (vf.Hardware, error)
+	VFCounters(ctx context.Context, pf string) (map[int]netdev.Counters, error)
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
 }
 
@@ -42,10 +43,10 @@ type Mover interface {
 
 // Settings changes what the PF's driver holds of a VF.
 type Settings interface {
-	SetVF(ctx context.Context, pf string, idx int, s kernel.VFSettings) (string, error)
+	SetVF(ctx context.Context, pf string, idx int, s vf.Settings) (string, error)
 	SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error
 	ClearVF(ctx context.Context, pf string, idx int) (string, error)
-	TryVFRates(ctx context.Context, pf string, idx int, want kernel.VFRates) (kernel.VFRates, error)
+	TryVFRates(ctx context.Context, pf string, idx int, want vf.Rates) (vf.Rates, error)
 }
 
 // Filters are the PF's own.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -136,12 +136,12 @@ func (r *restorer) settings(ctx context.Context, was *model.VF) error {
 	if err != nil {
 		return err
 	}
-	s := kernel.VFSettings{VLAN: was.VLAN, SpoofCheck: was.SpoofCheck != model.No, Trust: was.Trust == model.Yes, MaxTxRate: was.MaxTxRate}
+	s := vf.Settings{VLAN: was.VLAN, SpoofCheck: was.SpoofCheck != model.No, Trust: was.Trust == model.Yes, MaxTxRate: was.MaxTxRate}
 	if _, err := r.k.SetVF(ctx, pf, i, s); err != nil {
 		return err
 	}
 	if was.MinTxRate > 0 {
-		_, err = r.k.TryVFRates(ctx, pf, i, kernel.VFRates{Max: was.MaxTxRate, Min: was.MinTxRate})
+		_, err = r.k.TryVFRates(ctx, pf, i, vf.Rates{Max: was.MaxTxRate, Min: was.MinTxRate})
 	}
 	return err
 }
@@ -176,10 +176,10 @@ func (r *restorer) verify(ctx context.Context, was *model.VF) error {
 }
 
 // find looks a VF up. A VF that is not there is model.ErrGone.
-func find(ctx context.Context, k Looker, id model.VFID) (*model.VF, kernel.VFUse, error) {
+func find(ctx context.Context, k Looker, id model.VFID) (*model.VF, vf.Use, error) {
 	pfs, err := k.PFs(ctx)
 	if err != nil {
-		return nil, kernel.VFUse{}, fmt.Errorf("look at VF %s: %w", id, err)
+		return nil, vf.Use{}, fmt.Errorf("look at VF %s: %w", id, err)
 	}
 	for i := range pfs {
 		for j := range pfs[i].VFs {
@@ -188,11 +188,11 @@ func find(ctx context.Context, k Looker, id model.VFID) (*model.VF, kernel.VFUse
 			}
 		}
 	}
-	return nil, kernel.VFUse{}, fmt.Errorf("VF %s: %w", id, model.ErrGone)
+	return nil, vf.Use{}, fmt.Errorf("VF %s: %w", id, model.ErrGone)
 }
 
 // taken says who uses a VF, "" for nobody. A VF about which that cannot be told counts as used.
-func taken(ctx context.Context, k Looker, vf *model.VF, use kernel.VFUse, held map[model.PCIAddress]string) string {
+func taken(ctx context.Context, k Looker, vf *model.VF, use vf.Use, held map[model.PCIAddress]string) string {
 	if vm, is := held[vf.Address]; is {
 		return "VM " + vm + " has it"
 	}
@@ -213,7 +213,7 @@ func taken(ctx context.Context, k Looker, vf *model.VF, use kernel.VFUse, held m
 
 // movedAway says that somebody took the interface that a VF had for a network namespace of theirs, as containers do; "": nobody did.
 // space is ours, or nil. One that had none when it was found cannot be judged so: not every driver makes one.
-func movedAway(was *model.VF, use kernel.VFUse, space Space) string {
+func movedAway(was *model.VF, use vf.Use, space Space) string {
 	found := was.Driver != "" && !passedThrough(was.Driver)
 	if !found || !use.OtherNetns || space != nil && space.Has(inSpace(was.ID)) {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/api/v1"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/qualify"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -143,7 +143,7 @@ func (r *run) choose(ctx context.Context) error {
 }
 
 // Describe is the hardware in a report's terms.
-func Describe(hw *kernel.Hardware, pf *model.PF) api.QualifiedHardware {
+func Describe(hw *vf.Hardware, pf *model.PF) api.QualifiedHardware {
 	return api.QualifiedHardware{
 		Address: string(hw.Address), Device: hw.Device, Driver: hw.Driver, Version: hw.Version, Firmware: hw.Firmware,
 		Kernel: hw.Kernel, Speed: pf.Speed, NumVFs: pf.NumVFs, Emulated: hw.Emulated,

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/internal/host/bridge"
 	"sluice/internal/host/kernel"
+	"sluice/internal/host/mirror"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
@@ -18,15 +21,15 @@ const Kind = "linux-bridge"
 
 // Kernel is what it needs of the kernel.
 type Kernel interface {
-	Link(ctx context.Context, name string) (kernel.Link, error)
-	Links(ctx context.Context) ([]kernel.Link, error)
-	FDBEntries(ctx context.Context) ([]kernel.FDBEntry, error)
+	Link(ctx context.Context, name string) (netdev.Link, error)
+	Links(ctx context.Context) ([]netdev.Link, error)
+	FDBEntries(ctx context.Context) ([]bridge.FDBEntry, error)
 	PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
 	UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
 	PreparePort(ctx context.Context, port string) error
-	OpenWindow(ctx context.Context, w kernel.Window) (note string, err error)
-	CloseWindow(ctx context.Context, w kernel.Window) error
-	Mirrors(ctx context.Context) ([]kernel.Mirror, error)
+	OpenWindow(ctx context.Context, w mirror.Window) (note string, err error)
+	CloseWindow(ctx context.Context, w mirror.Window) error
+	Mirrors(ctx context.Context) ([]mirror.Mirror, error)
 	CheckMirrors() error
 	AddSelf(ctx context.Context, pf string, mac model.MAC) error
 	DelSelf(ctx context.Context, pf string, mac model.MAC) error
@@ -78,9 +81,9 @@ func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 }
 
 // bonded says why VFs of a PF in a bond cannot be used; active may be nil.
-func bonded(up *model.Uplink, pf, bond, active *kernel.Link) {
+func bonded(up *model.Uplink, pf, bond, active *netdev.Link) {
 	switch {
-	case bond.Bond.Mode != kernel.ActiveBackup:
+	case bond.Bond.Mode != netdev.ActiveBackup:
 		up.Why = fmt.Sprintf("%s is in bond %s of mode %s, whose frames take any of its ports and not the PF of the VF they are for", pf.Name, bond.Name, bond.Bond.Mode)
 		up.Remedy = "use mode active-backup, or take the PF out of the bond"
 	case active == nil:
@@ -95,7 +98,7 @@ func bonded(up *model.Uplink, pf, bond, active *kernel.Link) {
 }
 
 // Tap implements uplink.Reader.
-func (b *Bridge) Tap(links *uplink.Links, tap *kernel.Link) (p uplink.Port, ok bool) {
+func (b *Bridge) Tap(links *uplink.Links, tap *netdev.Link) (p uplink.Port, ok bool) {
 	br := links.Master(tap)
 	if br == nil || br.Kind != "bridge" {
 		return p, false

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
@@ -17,7 +17,7 @@ func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		pf, bond       int // masters
-		mode           kernel.BondMode
+		mode           netdev.BondMode
 		active         int
 		eswitch        model.EswitchMode
 		want           model.Uplink
@@ -30,35 +30,35 @@ func TestFind(t *testing.T) {
 			why: "in mode switchdev", remedyHas: "devlink dev eswitch set pci/0000:01:00.0 mode legacy",
 		},
 		{
-			name: "in mode switchdev and in a bond", pf: bond, bond: bridge, mode: kernel.ActiveBackup, active: pf, eswitch: model.EswitchSwitchdev,
+			name: "in mode switchdev and in a bond", pf: bond, bond: bridge, mode: netdev.ActiveBackup, active: pf, eswitch: model.EswitchSwitchdev,
 			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"}, why: "in mode switchdev", remedyHas: "mode legacy",
 		},
 		{name: "in mode switchdev and in Open vSwitch", pf: ovs, eswitch: model.EswitchSwitchdev, why: "Open vSwitch", remedyHas: "Linux bridge"},
 		{name: "in nothing", why: "pf0 is in no bridge", remedyHas: "ip link set pf0 master"},
 		{name: "in Open vSwitch", pf: ovs, why: "Open vSwitch", remedyHas: "Linux bridge"},
 		{name: "in a team", pf: team, why: "pf0 is in team0 (team)", remedyHas: "active-backup"},
-		{name: "in a bond in a bridge", pf: bond, bond: bridge, mode: kernel.ActiveBackup, active: pf, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"}},
-		{name: "in a bond alone", pf: bond, mode: kernel.ActiveBackup, active: pf, why: "bond0, which is in no bridge", remedyHas: "ip link set bond0 master"},
-		{name: "in a bond in Open vSwitch", pf: bond, bond: ovs, mode: kernel.ActiveBackup, active: pf, why: "bond0 is a port of Open vSwitch", remedyHas: "Linux bridge"},
+		{name: "in a bond in a bridge", pf: bond, bond: bridge, mode: netdev.ActiveBackup, active: pf, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"}},
+		{name: "in a bond alone", pf: bond, mode: netdev.ActiveBackup, active: pf, why: "bond0, which is in no bridge", remedyHas: "ip link set bond0 master"},
+		{name: "in a bond in Open vSwitch", pf: bond, bond: ovs, mode: netdev.ActiveBackup, active: pf, why: "bond0 is a port of Open vSwitch", remedyHas: "Linux bridge"},
 		{
 			name: "in a bond of another mode", pf: bond, bond: bridge, mode: 4, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"},
 			why: "mode 802.3ad", remedyHas: "active-backup",
 		},
 		{
-			name: "a backup", pf: bond, bond: bridge, mode: kernel.ActiveBackup, active: second, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
+			name: "a backup", pf: bond, bond: bridge, mode: netdev.ActiveBackup, active: second, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
 			why: "receives through pf1", remedyHas: "active_slave pf0",
 		},
 		{
-			name: "a bond without link", pf: bond, bond: bridge, mode: kernel.ActiveBackup, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
+			name: "a bond without link", pf: bond, bond: bridge, mode: netdev.ActiveBackup, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
 			why: "no active port", remedyHas: "cables",
 		},
 		{name: "in what is not listed", pf: 99, why: "no bridge", remedyHas: "master"},
 	} {
 		var links uplink.Links
-		links.Index([]kernel.Link{
+		links.Index([]netdev.Link{
 			{Index: pf, Name: "pf0", Master: c.pf},
 			{Index: second, Name: "pf1", Master: c.pf},
-			{Index: bond, Name: "bond0", Kind: "bond", Master: c.bond, Bond: kernel.Bond{Mode: c.mode, Active: c.active}},
+			{Index: bond, Name: "bond0", Kind: "bond", Master: c.bond, Bond: netdev.Bond{Mode: c.mode, Active: c.active}},
 			{Index: bridge, Name: "br0", Kind: "bridge"},
 			{Index: ovs, Name: "ovs-system", Kind: "openvswitch"},
 			{Index: team, Name: "team0", Kind: "team"},

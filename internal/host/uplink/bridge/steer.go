@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/mirror"
 	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
@@ -44,8 +44,8 @@ func (b *Bridge) Check(ctx context.Context, p *model.PathStep) error {
 	return nil
 }
 
-func dualPath(p *model.PathStep) kernel.Window {
-	return kernel.Window{MAC: p.MAC, Tap: p.Tap, PF: p.PF, Port: p.Uplink, VLAN: p.VLAN}
+func dualPath(p *model.PathStep) mirror.Window {
+	return mirror.Window{MAC: p.MAC, Tap: p.Tap, PF: p.PF, Port: p.Uplink, VLAN: p.VLAN}
 }
 
 // ToBoth implements uplink.Writer. The bridge must not learn from the PF's port, or the copies

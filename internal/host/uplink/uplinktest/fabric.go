@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"sluice/internal/host/kernel"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
@@ -82,7 +82,7 @@ func (f *Fabric) PF(_ *uplink.Links, pf *model.PF) (model.Uplink, bool) {
 }
 
 // Tap implements uplink.Reader.
-func (f *Fabric) Tap(_ *uplink.Links, tap *kernel.Link) (uplink.Port, bool) {
+func (f *Fabric) Tap(_ *uplink.Links, tap *netdev.Link) (uplink.Port, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	vlan, ok := f.taps[tap.Name]

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"sluice/internal/host/actuate"
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -88,29 +89,29 @@ func (h *host) do(method string, change func()) error {
 	return nil
 }
 
-func (h *host) Links(context.Context) ([]kernel.Link, error) {
-	links := []kernel.Link{{Index: 1, Name: "pf0", Up: true, Carrier: true}}
+func (h *host) Links(context.Context) ([]netdev.Link, error) {
+	links := []netdev.Link{{Index: 1, Name: "pf0", Up: true, Carrier: true}}
 	for i := range h.domains {
-		links = append(links, kernel.Link{Index: 10 + i, Name: h.domains[i].NICs[0].Tap, Kind: "tun", Up: true, Carrier: true})
+		links = append(links, netdev.Link{Index: 10 + i, Name: h.domains[i].NICs[0].Tap, Kind: "tun", Up: true, Carrier: true})
 	}
 	return links, nil
 }
 
 func (h *host) Watch(context.Context) (<-chan struct{}, error) { return make(chan struct{}), nil }
 
-func (h *host) PFs(context.Context) ([]kernel.PFInfo, error) {
+func (h *host) PFs(context.Context) ([]vf.PFInfo, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return []kernel.PFInfo{{PF: model.PF{
+	return []vf.PFInfo{{PF: model.PF{
 		Name: "pf0", Index: 1, Driver: "mlx5_core", Eswitch: model.EswitchSwitchdev, NUMANode: -1, NumVFs: len(h.vfs), TotalVFs: 8, LinkUp: true, VFs: slices.Clone(h.vfs),
 		Caps: model.Caps{VFCounters: model.Yes},
 	}}}, nil
 }
 
-func (h *host) VFCounters(context.Context, string) (map[int]kernel.Counters, error) { return nil, nil }
+func (h *host) VFCounters(context.Context, string) (map[int]netdev.Counters, error) { return nil, nil }
 
-func (h *host) PortCounters(context.Context, string) (kernel.Counters, error) {
-	return kernel.Counters{}, nil
+func (h *host) PortCounters(context.Context, string) (netdev.Counters, error) {
+	return netdev.Counters{}, nil
 }
 
 func (h *host) Interrupts(context.Context, model.PCIAddress) (uint64, error) { return 0, nil }
@@ -132,12 +133,12 @@ func (h *host) BindVFIO(context.Context, model.PCIAddress) error {
 	return h.do("BindVFIO", func() {})
 }
 
-func (h *host) SetVF(_ context.Context, _ string, i int, s kernel.VFSettings) (string, error) {
+func (h *host) SetVF(_ context.Context, _ string, i int, s vf.Settings) (string, error) {
 	return "", h.do("SetVF", func() { h.vfs[i].VLAN = s.VLAN })
 }
 
-func (h *host) SetVFRates(context.Context, string, int, kernel.VFRates) (kernel.VFRates, error) {
-	return kernel.VFRates{}, nil
+func (h *host) SetVFRates(context.Context, string, int, vf.Rates) (vf.Rates, error) {
+	return vf.Rates{}, nil
 }
 
 func (h *host) SetVFMAC(_ context.Context, _ string, i int, mac model.MAC) error {
