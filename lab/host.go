@@ -34,6 +34,8 @@ type Options struct {
 	// Systemd is for a host whose process 1 is systemd, as on Debian. It has vm1 and vm2 alone
 	// booted, and boots itself more slowly.
 	Systemd bool
+	// Alone waits until no other lab runs on this machine, and keeps others from starting.
+	Alone bool
 	// Detached leaves the host running when this process ends; see [Attach].
 	Detached bool
 }
@@ -66,11 +68,11 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	room, err := cache.Slot(ctx, o.Progress)
+	room, err := roomFor(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	defer room.Close() // QEMU has it too
+	defer cache.Close(room) // QEMU has them too
 	// Resuming emulated virtualization fails now and then. Retrying the
 	// set-up is fair: no assertion has been made yet.
 	for try := range 3 {
@@ -86,7 +88,16 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	return nil, err
 }
 
-func open(ctx context.Context, img image, o Options, room *os.File) (_ *Host, err error) {
+// roomFor waits until the lab may start.
+func roomFor(ctx context.Context, o Options) ([]*os.File, error) {
+	if o.Alone {
+		return cache.AllSlots(ctx, o.Progress)
+	}
+	room, err := cache.Slot(ctx, o.Progress)
+	return []*os.File{room}, err
+}
+
+func open(ctx context.Context, img image, o Options, room []*os.File) (_ *Host, err error) {
 	start := time.Now()
 	dir, err := runDir()
 	if err != nil {
@@ -107,7 +118,7 @@ func open(ctx context.Context, img image, o Options, room *os.File) (_ *Host, er
 	if err := newDisk(ctx, img.tree, img.dir+"/disk.qcow2", "qcow2", h.machine.disk); err != nil {
 		return nil, err
 	}
-	if err := h.machine.start(ctx, img.dir+"/state", o.Detached, room); err != nil {
+	if err := h.machine.start(ctx, img.dir+"/state", o.Detached, room...); err != nil {
 		return nil, err
 	}
 	if err := h.resume(ctx); err != nil {

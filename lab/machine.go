@@ -84,16 +84,16 @@ func (m *machine) args(state string) []string {
 }
 
 // start runs QEMU. A detached machine outlives this process; any other dies
-// with it, however it ends. QEMU keeps slot open, so that the lock on it lasts
+// with it, however it ends. QEMU keeps the slots open, so that the locks on them last
 // as long as the machine.
-func (m *machine) start(ctx context.Context, state string, detached bool, slot *os.File) error {
+func (m *machine) start(ctx context.Context, state string, detached bool, slots ...*os.File) error {
 	var err error
 	// The port is free now, but another may take it before QEMU does.
 	for range 5 {
 		if m.port, err = freePort(); err != nil {
 			return err
 		}
-		if err = m.launch(ctx, state, detached, slot); err == nil {
+		if err = m.launch(ctx, state, detached, slots); err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -103,7 +103,7 @@ func (m *machine) start(ctx context.Context, state string, detached bool, slot *
 	return err
 }
 
-func (m *machine) launch(ctx context.Context, state string, detached bool, slot *os.File) error {
+func (m *machine) launch(ctx context.Context, state string, detached bool, slots []*os.File) error {
 	os.Remove(m.dir + "/qmp")
 	cmd := qemu(m.tree, "qemu-system-x86_64", m.args(state)...)
 	log, err := os.Create(m.dir + "/qemu.log")
@@ -112,9 +112,7 @@ func (m *machine) launch(ctx context.Context, state string, detached bool, slot 
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	if slot != nil {
-		cmd.ExtraFiles = []*os.File{slot}
-	}
+	cmd.ExtraFiles = slots
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if !detached {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL

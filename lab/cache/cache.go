@@ -131,36 +131,80 @@ func retry(ctx context.Context, what string, try func() (bool, error)) error {
 // Slot waits until this machine has room for one more lab. The lock lasts until
 // every descriptor of the file is closed, QEMU's too.
 func Slot(ctx context.Context, progress io.Writer) (*os.File, error) {
+	got, err := slots(ctx, progress, 1)
+	if err != nil {
+		return nil, err
+	}
+	return got[0], nil
+}
+
+// AllSlots waits until no other lab runs on this machine, and keeps others from starting.
+func AllSlots(ctx context.Context, progress io.Writer) ([]*os.File, error) {
+	return slots(ctx, progress, room())
+}
+
+// room is how many labs may run at once.
+func room() int {
+	n, err := strconv.Atoi(os.Getenv("SLUICE_LAB_SLOTS"))
+	if err != nil || n < 1 {
+		n = max(1, runtime.NumCPU()/2) // a lab keeps one CPU busy, and its test needs some of another
+	}
+	return n
+}
+
+// slots waits for n slots. One caller at a time collects them: otherwise single ones would always
+// be taken before somebody has all, and two who want all would each wait for the other's.
+func slots(ctx context.Context, progress io.Writer, n int) (got []*os.File, err error) {
 	cache, err := Dir()
 	if err != nil {
 		return nil, err
 	}
-	// A lab keeps one CPU busy, and its test needs some of another.
-	room, err := strconv.Atoi(os.Getenv("SLUICE_LAB_SLOTS"))
-	if err != nil || room < 1 {
-		room = max(1, runtime.NumCPU()/2)
-	}
-	var got *os.File
 	told := false
-	err = retry(ctx, "room for another lab", func() (bool, error) {
-		for i := range room {
-			f, err := os.OpenFile(filepath.Join(cache, fmt.Sprintf("slot-%d", i)), os.O_CREATE|os.O_RDWR, 0o644)
-			if err != nil {
-				return false, err
+	// lock takes the first of these locks that is free, and waits while none is.
+	lock := func(names ...string) (f *os.File, err error) {
+		err = retry(ctx, "room for another lab", func() (bool, error) {
+			for _, name := range names {
+				if f, err = os.OpenFile(filepath.Join(cache, name), os.O_CREATE|os.O_RDWR, 0o644); err != nil {
+					return false, err
+				}
+				if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+					return true, nil
+				}
+				f.Close()
 			}
-			if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-				got = f
-				return true, nil
+			if !told {
+				told = true
+				Say(progress, "waiting for other labs on this machine to end (SLUICE_LAB_SLOTS=%d)", room())
 			}
-			f.Close()
+			return false, nil
+		})
+		return f, err
+	}
+	all := make([]string, room())
+	for i := range all {
+		all[i] = fmt.Sprintf("slot-%d", i)
+	}
+	collecting, err := lock("slots")
+	if err != nil {
+		return nil, err
+	}
+	defer collecting.Close()
+	for range n {
+		f, err := lock(all...)
+		if err != nil {
+			Close(got)
+			return nil, err
 		}
-		if !told {
-			told = true
-			Say(progress, "waiting for another lab on this machine to end (SLUICE_LAB_SLOTS=%d)", room)
-		}
-		return false, nil
-	})
-	return got, err
+		got = append(got, f)
+	}
+	return got, nil
+}
+
+// Close closes files.
+func Close(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // Prune drops all but the newest versions in dir: of rootfs-*, and of what has a disk.img.

@@ -35,17 +35,23 @@ type rig struct {
 	loads  map[string]*lab.Flow
 }
 
-// newRig opens a lab as aloneRig does. The test runs beside others, as far as there is room for labs (SLUICE_LAB_SLOTS).
+// newRig opens a lab with these guests and starts the daemon on the config. The test runs beside others, as far as there is room for labs (SLUICE_LAB_SLOTS).
 func newRig(t *testing.T, config string, guests ...string) *rig {
 	t.Helper()
 	t.Parallel()
-	return aloneRig(t, config, guests...)
+	return openRig(t, config, lab.Options{Guests: guests})
 }
 
-// aloneRig opens a lab with these guests and starts the daemon on the config. It is for tests that count lost packets.
+// aloneRig opens a lab with these guests, beside which no other lab runs, and starts the daemon on the config. It is for
+// tests that count lost packets.
 func aloneRig(t *testing.T, config string, guests ...string) *rig {
 	t.Helper()
-	r := &rig{Host: lab.ForTest(t, guests...), t: t, ctx: t.Context(), loads: map[string]*lab.Flow{}}
+	return openRig(t, config, lab.Options{Guests: guests, Alone: true})
+}
+
+func openRig(t *testing.T, config string, o lab.Options) *rig {
+	t.Helper()
+	r := &rig{Host: lab.OpenForTest(t, o), t: t, ctx: t.Context(), loads: map[string]*lab.Flow{}}
 	for _, name := range []string{"sluice", "sluiced"} {
 		r.must(r.Put(r.ctx, binaries+name, "/usr/local/bin/"+name))
 	}
