@@ -4,7 +4,7 @@ import "time"
 
 // The tuned constants of waterfill, all of them. Those with a figure from real TCP were measured there: single runs of several
 // scenarios on 100 Mbit/s with CUBIC. The others were chosen in the scenarios of research/fluid. A change of any of them needs a
-// run of both: `make bandwidth-test`.
+// run of both: `make long`.
 
 // What is handed out.
 const (
