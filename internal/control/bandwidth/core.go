@@ -57,8 +57,9 @@ type Core struct {
 
 	at      time.Time // of the last Tick
 	period  time.Duration
-	lowered []model.Limit // the batch: what takes something away goes first
-	raised  []model.Limit
+	lowered []Order // the batch: what takes something away goes first
+	raised  []Order
+	orders  uint64 // so far
 	changes uint64
 
 	problems []model.Problem // of SLAs and what is promised of them
@@ -117,7 +118,7 @@ func (c *Core) Quiet() bool {
 
 // Tick takes the readings of a period and returns what is to be applied now: what changed and
 // leases to renew, in observe mode nothing. The slice is valid until the next call.
-func (c *Core) Tick(now time.Time, readings []Reading) []model.Limit {
+func (c *Core) Tick(now time.Time, readings []Reading) []Order {
 	c.decide(now, readings)
 	c.lowered, c.raised = c.lowered[:0], c.raised[:0]
 	if !c.Enforces() {

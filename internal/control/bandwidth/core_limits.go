@@ -16,8 +16,8 @@ type limitState struct {
 	can     model.Tri // whether that one can hold it
 	none    bool      // nothing is wanted, and nothing is to be lifted: the path is not there
 	attempt uint64    // the number of the last
-	asked   model.Limit
-	wrong   bool // something else was seen to stand than was applied, however little it differs
+	order   uint64    // and that of its Order
+	wrong   bool      // something else was seen to stand than was applied, however little it differs
 }
 
 // stands says whether anything is limited, as far as is known.
@@ -184,14 +184,16 @@ func (c *Core) emit(now time.Time, s *limitState) {
 	if !changed && now.Sub(s.At) < s.renew() {
 		return
 	}
-	s.attempt, s.asked = s.Begin(now.Add(s.patience())), s.Want
+	c.orders++
+	s.attempt, s.order = s.Begin(now.Add(s.patience())), c.orders
+	o := Order{s.Want, s.order}
 	if changed {
 		c.changes++
 	}
 	if s.stands() && !lowers(&s.Want, &s.Has) {
-		c.raised = append(c.raised, s.Want)
+		c.raised = append(c.raised, o)
 	} else {
-		c.lowered = append(c.lowered, s.Want)
+		c.lowered = append(c.lowered, o)
 	}
 }
 

@@ -8,9 +8,24 @@ import (
 	"sluice/internal/model"
 )
 
+// Order is a Limit that its enforcer is to apply. What came of it counts only until the same Limit is ordered again.
+type Order struct {
+	model.Limit
+	number uint64 // of all that this Core ordered; 0: what comes of it does not count
+}
+
+// LimitsOf are the Limits of Orders.
+func LimitsOf(batch []Order) []model.Limit {
+	out := make([]model.Limit, len(batch))
+	for i := range batch {
+		out[i] = batch[i].Limit
+	}
+	return out
+}
+
 // Applied takes what became of a batch, or of a part of it: what is not among applied rests,
-// and its NIC counts as one that nothing limits. What was asked for before something else was does not count.
-func (c *Core) Applied(now time.Time, batch, applied []model.Limit, err error) {
+// and its NIC counts as one that nothing limits. What was ordered before another Order for the same was does not count.
+func (c *Core) Applied(now time.Time, batch []Order, applied []model.Limit, err error) {
 	reasons := map[model.LimitKey]error{}
 	if err != nil {
 		explain(err, reasons)
@@ -22,7 +37,7 @@ func (c *Core) Applied(now time.Time, batch, applied []model.Limit, err error) {
 	for i := range batch {
 		key := batch[i].LimitKey
 		s := c.state(key)
-		if s == nil || batch[i] != s.asked {
+		if s == nil || batch[i].number == 0 || batch[i].number != s.order {
 			continue
 		}
 		var failed error
@@ -59,11 +74,11 @@ func (c *Core) Adopt(now time.Time, stand []model.Limit) {
 }
 
 // Lift lists the Limits that end an orderly run: what is allowed is lifted and contracts stay, or all is lifted.
-func (c *Core) Lift(all bool) []model.Limit {
+func (c *Core) Lift(all bool) []Order {
 	if c.opts.Mode == model.ModeObserve {
 		return nil
 	}
-	var out []model.Limit
+	var out []Order
 	add := func(s *limitState, there bool) { // what may be under way counts as well
 		if !s.stands() && !s.Pending(c.at) && !there || s.by == "" {
 			return
@@ -72,7 +87,7 @@ func (c *Core) Lift(all bool) []model.Limit {
 		if !all {
 			l.Contract = s.Want.Contract
 		}
-		out = append(out, l)
+		out = append(out, Order{Limit: l})
 	}
 	for _, l := range c.links {
 		add(&l.root, false)
@@ -87,7 +102,7 @@ func (c *Core) Lift(all bool) []model.Limit {
 
 // LiftLeft is Lift for what an earlier run left, in place of that: of what Follow and Adopt have shown to stand, and
 // nothing else. No Tick is to come before it.
-func (c *Core) LiftLeft(now time.Time, all bool) []model.Limit {
+func (c *Core) LiftLeft(now time.Time, all bool) []Order {
 	c.decide(now, nil)
 	return c.Lift(all)
 }

@@ -27,7 +27,7 @@ type rig struct {
 	named map[string]string             // enforcer by "path dir"; "": none
 	stand map[model.LimitKey]model.Limit
 	fail  func(model.Limit) error
-	batch []model.Limit // the last one
+	batch []Order // the last one
 
 	port   float64 // bits/s that leave pf0
 	portAt Reading // the port's
@@ -112,13 +112,13 @@ func (r *rig) follow() {
 }
 
 // tick lets a period pass, and applies what the Core wants.
-func (r *rig) tick() []model.Limit {
+func (r *rig) tick() []Order {
 	r.apply(r.decide())
 	return r.batch
 }
 
 // decide lets a period pass.
-func (r *rig) decide() []model.Limit {
+func (r *rig) decide() []Order {
 	r.now = r.now.Add(period)
 	var read []Reading
 	for i := range r.world.Snapshot.VMs {
@@ -144,14 +144,14 @@ func (r *rig) decide() []model.Limit {
 		r.portAt.TxBytes += uint64(r.port / 8 * period.Seconds())
 		read = append(read, r.portAt)
 	}
-	r.batch = append([]model.Limit(nil), r.c.Tick(r.now, read)...)
+	r.batch = append([]Order(nil), r.c.Tick(r.now, read)...)
 	return r.batch
 }
 
-func (r *rig) apply(batch []model.Limit) {
+func (r *rig) apply(batch []Order) {
 	var errs []error
 	var ok []model.Limit
-	for _, l := range batch {
+	for _, l := range LimitsOf(batch) {
 		if r.fail != nil {
 			if err := r.fail(l); err != nil {
 				errs = append(errs, &model.LimitError{Key: l.LimitKey, Err: err})

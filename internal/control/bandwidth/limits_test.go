@@ -11,7 +11,7 @@ import (
 )
 
 // silent keeps the answers of enforcers back, as where they take long.
-func (r *rig) silent(ticks int) (batches [][]model.Limit) {
+func (r *rig) silent(ticks int) (batches [][]Order) {
 	for range ticks {
 		batches = append(batches, r.decide())
 	}
@@ -19,9 +19,9 @@ func (r *rig) silent(ticks int) (batches [][]model.Limit) {
 }
 
 // asked counts in how many batches a Limit is.
-func asked(batches [][]model.Limit, key model.LimitKey) (n int) {
+func asked(batches [][]Order, key model.LimitKey) (n int) {
 	for _, b := range batches {
-		if slices.ContainsFunc(b, func(l model.Limit) bool { return l.LimitKey == key }) {
+		if slices.ContainsFunc(b, func(o Order) bool { return o.LimitKey == key }) {
 			n++
 		}
 	}
@@ -105,13 +105,64 @@ func TestAnswerToAnEarlierQuestion(t *testing.T) {
 	if len(again) != 1 || again[0].Contract != gbit(3) {
 		t.Fatalf("without an answer it is asked for %+v", again)
 	}
-	r.c.Applied(r.now, late, late, nil)
+	r.c.Applied(r.now, late, LimitsOf(late), nil)
 	if l := r.c.View().NICs[0].Enforcer; len(l) > 0 {
 		t.Errorf("takes %+v to stand", l)
 	}
 	r.apply(again)
 	if l := r.c.View().NICs[0].Enforcer; len(l) != 1 || l[0].Contract != gbit(3) {
 		t.Errorf("takes %+v to stand, want 3 Gbit/s", l)
+	}
+}
+
+// Nor does it if the same was asked for again, whoever was asked: what comes of that is yet to be said.
+func TestAnswerToTheSameQuestionAskedBefore(t *testing.T) {
+	for name, again := range map[string]func(*rig) [][]Order{
+		"of the same enforcer": func(r *rig) [][]Order { return r.silent(int(pendingMost/period) + 1) },
+		"of another enforcer": func(r *rig) [][]Order {
+			r.silent(int(pendingMost/period) - 2)
+			r.named["vf tx"] = "another"
+			r.follow()
+			return r.silent(4)
+		},
+		"for another VF": func(r *rig) [][]Order {
+			r.plug(0, 1)
+			r.follow()
+			return r.silent(1)
+		},
+		"for a VM that came back": func(r *rig) [][]Order {
+			vms := r.world.Snapshot.VMs
+			r.world.Snapshot.VMs = nil
+			r.follow()
+			r.world.Snapshot.VMs = vms
+			r.follow()
+			return r.silent(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1)
+			r.rule(0, model.SLA{Limit: gbit(2)})
+			r.plug(0, 0)
+			r.follow()
+			ofVF := func(batches [][]Order) []Order {
+				return slices.DeleteFunc(slices.Concat(batches...), func(o Order) bool { return o.Path != model.PathVF })
+			}
+			late := ofVF(r.silent(1))
+			then := ofVF(again(r))
+			if len(late) != 1 || len(then) != 1 || then[0].Limit != late[0].Limit {
+				t.Fatalf("asked for %+v, then for %+v", late, then)
+			}
+			s := &r.nic(0).limits[slot(model.PathVF, model.Tx)]
+			r.c.Applied(r.now, late, nil, errors.New("too late"))
+			r.c.Applied(r.now, late, LimitsOf(late), nil)
+			if s.stands() || s.failed() || !s.Pending(r.now) {
+				t.Errorf("the earlier answer counts: %+v", s)
+			}
+			r.c.Applied(r.now, then, nil, errors.New("no such device"))
+			if s.stands() || !s.failed() {
+				t.Errorf("the later answer does not count: %+v", s)
+			}
+		})
 	}
 }
 

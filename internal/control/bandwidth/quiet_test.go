@@ -52,13 +52,13 @@ func TestQuietDecidesNothing(t *testing.T) {
 				if quiet && len(batch) > 0 {
 					t.Fatalf("round %d: quiet, and then %+v", round, batch)
 				}
-				c.Applied(now, batch, batch, nil)
+				c.Applied(now, batch, LimitsOf(batch), nil)
 			}
 			if !asked && round > 0 && !c.Quiet() {
 				for range 400 { // what stands is lifted, and then nothing does
 					now = now.Add(100 * time.Millisecond)
 					batch := c.Tick(now, nil)
-					c.Applied(now, batch, batch, nil)
+					c.Applied(now, batch, LimitsOf(batch), nil)
 				}
 				if c.Follow(now, w); !c.Quiet() {
 					t.Fatal("not quiet long after the last limit")

@@ -80,7 +80,7 @@ func (k queueKey) String() string {
 // queue holds what waits to be applied.
 type queue struct {
 	enforcer loop.Enforcer
-	next     []model.Limit
+	next     []bandwidth.Order
 }
 
 // Init must be called before any other method.
@@ -311,7 +311,7 @@ func (r *Bandwidth) tick(ctx context.Context, now time.Time, period time.Duratio
 const leastRead = 200 * time.Millisecond
 
 // dispatch hands a batch to its enforcers. mu is held.
-func (r *Bandwidth) dispatch(batch []model.Limit) {
+func (r *Bandwidth) dispatch(batch []bandwidth.Order) {
 	for i := range batch {
 		l := &batch[i]
 		e := r.named(r.Core.By(l.LimitKey))
@@ -328,7 +328,7 @@ func (r *Bandwidth) dispatch(batch []model.Limit) {
 			r.queues[at] = q
 			go r.enforce(at, q)
 		}
-		if k := slices.IndexFunc(q.next, func(o model.Limit) bool { return o.LimitKey == l.LimitKey }); k >= 0 {
+		if k := slices.IndexFunc(q.next, func(o bandwidth.Order) bool { return o.LimitKey == l.LimitKey }); k >= 0 {
 			q.next[k] = *l // the newer one replaces the one that is waiting
 		} else {
 			q.next = append(q.next, *l)
@@ -365,7 +365,7 @@ func (r *Bandwidth) enforce(at queueKey, q *queue) {
 			deadline = slowDeadline
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
-		applied, err := q.enforcer.Apply(ctx, snap, batch)
+		applied, err := q.enforcer.Apply(ctx, snap, bandwidth.LimitsOf(batch))
 		cancel()
 		r.mu.Lock()
 		r.Core.Applied(time.Now(), batch, applied, err)

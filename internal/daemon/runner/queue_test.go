@@ -29,7 +29,10 @@ func TestNewerLimitReplacesTheOneThatWaits(t *testing.T) {
 		limit := func(vm model.VMID, bits uint64) model.Limit {
 			return model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: "ua-0"}, Contract: model.Rate{Bits: bits}}
 		}
-		batches := [][]model.Limit{{limit("a", 1)}, {limit("a", 2), limit("b", 3)}, {limit("a", 4)}}
+		order := func(vm model.VMID, bits uint64) bandwidth.Order {
+			return bandwidth.Order{Limit: limit(vm, bits)}
+		}
+		batches := [][]bandwidth.Order{{order("a", 1)}, {order("a", 2), order("b", 3)}, {order("a", 4)}}
 		for _, batch := range batches {
 			r.mu.Lock()
 			r.dispatch(batch)

@@ -19,7 +19,7 @@ const applyTime = 2 * time.Second
 
 // StartControl lets e.Bandwidth work from now on: every period, and with what each Snapshot shows.
 func (e *Engine) StartControl(period time.Duration) {
-	e.busy, e.queue = map[string]bool{}, map[string][]model.Limit{}
+	e.busy, e.queue = map[string]bool{}, map[string][]bandwidth.Order{}
 	var tick func()
 	tick = func() {
 		e.At(e.World.Now.Add(period), tick)
@@ -62,12 +62,12 @@ func (e *Engine) enforcer(snap *model.Snapshot, key model.LimitKey) (string, mod
 }
 
 // apply gives each Limit to its enforcer. Those for one that is busy still wait for it.
-func (e *Engine) apply(limits []model.Limit) {
+func (e *Engine) apply(limits []bandwidth.Order) {
 	if len(limits) == 0 {
 		return
 	}
 	snap := e.seen
-	batches := map[string][]model.Limit{}
+	batches := map[string][]bandwidth.Order{}
 	for _, l := range limits {
 		by, _ := e.enforcer(snap, l.LimitKey)
 		batches[by] = append(batches[by], l)
@@ -84,22 +84,22 @@ func (e *Engine) apply(limits []model.Limit) {
 }
 
 // newest adds a batch to one that waits: of a Limit the newer one counts.
-func newest(waiting, batch []model.Limit) []model.Limit {
+func newest(waiting, batch []bandwidth.Order) []bandwidth.Order {
 	for _, l := range batch {
-		waiting = slices.DeleteFunc(waiting, func(o model.Limit) bool { return o.LimitKey == l.LimitKey })
+		waiting = slices.DeleteFunc(waiting, func(o bandwidth.Order) bool { return o.LimitKey == l.LimitKey })
 	}
 	return append(waiting, batch...)
 }
 
 // enact applies a batch after the time that takes. What was begun takes effect, whoever lives to hear of it.
-func (e *Engine) enact(f loop.Enforcer, snap *model.Snapshot, batch []model.Limit) {
+func (e *Engine) enact(f loop.Enforcer, snap *model.Snapshot, batch []bandwidth.Order) {
 	core, w := e.Bandwidth, e.World
 	takes := w.traffic.Delay
 	if w.traffic.Hang != nil {
 		takes += w.traffic.Hang(f.Name())
 	}
 	if e.OnLimits != nil {
-		e.OnLimits(f.Name(), batch)
+		e.OnLimits(f.Name(), bandwidth.LimitsOf(batch))
 	}
 	tell := func(applied []model.Limit, err error) {
 		if core == e.Bandwidth && core != nil {
@@ -111,7 +111,7 @@ func (e *Engine) enact(f loop.Enforcer, snap *model.Snapshot, batch []model.Limi
 		e.At(w.Now.Add(applyTime), func() { tell(nil, errHung) })
 	}
 	e.At(w.Now.Add(takes), func() {
-		applied, err := f.Apply(context.Background(), snap, batch)
+		applied, err := f.Apply(context.Background(), snap, bandwidth.LimitsOf(batch))
 		if takes <= applyTime {
 			tell(applied, err)
 		}
@@ -130,7 +130,7 @@ func (e *Engine) Lift(all bool) {
 	if e.Bandwidth == nil {
 		return
 	}
-	e.busy, e.queue = map[string]bool{}, map[string][]model.Limit{}
+	e.busy, e.queue = map[string]bool{}, map[string][]bandwidth.Order{}
 	e.apply(e.Bandwidth.Lift(all))
 	e.Bandwidth, e.followed = nil, false
 }

@@ -26,14 +26,14 @@ type Engine struct {
 	OnLimits  func(by string, batch []model.Limit) // when an enforcer is given Limits
 	OnControl func()                               // after every period of Bandwidth
 
-	stopping *loop.Core               // takes no more Snapshots
-	wake     time.Time                // the earliest timer scheduled
-	followed bool                     // Bandwidth knows the host
-	seen     *model.Snapshot          // that it followed last
-	busy     map[string]bool          // enforcers that have not answered yet
-	queue    map[string][]model.Limit // what waits for them
-	tiers    *bandwidth.Core          // in place of Bandwidth where that is nil
-	tiered   *loop.Core               // beside which tiers works
+	stopping *loop.Core                   // takes no more Snapshots
+	wake     time.Time                    // the earliest timer scheduled
+	followed bool                         // Bandwidth knows the host
+	seen     *model.Snapshot              // that it followed last
+	busy     map[string]bool              // enforcers that have not answered yet
+	queue    map[string][]bandwidth.Order // what waits for them
+	tiers    *bandwidth.Core              // in place of Bandwidth where that is nil
+	tiered   *loop.Core                   // beside which tiers works
 }
 
 // Verdict is what a test wants to happen to a Step.
@@ -135,7 +135,7 @@ func (e *Engine) enforce(snap *model.Snapshot) {
 		return
 	}
 	e.At(e.World.Now.Add(e.World.Timing.Kernel), func() {
-		applied, err := limiter.Apply(context.Background(), snap, batch)
+		applied, err := limiter.Apply(context.Background(), snap, bandwidth.LimitsOf(batch))
 		if core == e.Core {
 			tiers.Applied(e.World.Now, batch, applied, err)
 		}
@@ -184,7 +184,7 @@ func (e *Engine) schedule() {
 // a mirror, but no other part of a Step takes effect any more.
 func (e *Engine) Kill() {
 	e.Core = nil
-	e.Bandwidth, e.followed, e.busy, e.queue = nil, false, map[string]bool{}, map[string][]model.Limit{}
+	e.Bandwidth, e.followed, e.busy, e.queue = nil, false, map[string]bool{}, map[string][]bandwidth.Order{}
 	e.World.Reread()
 }
 
