@@ -31,29 +31,33 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 	if err := g.mayHave(ctx, f, asked.MAC); err != nil {
 		return channel.Attached{}, err
 	}
-	var before model.VirtualVF
-	edit := func(s *vpf.State) error {
+	judge := func(s *vpf.State) (*model.VirtualVF, model.VFGrant, error) {
 		v, err := s.VF(f)
 		if err != nil {
-			return g.failed(err)
+			return nil, model.VFGrant{}, g.failed(err)
 		}
 		grant, err := g.grant(s, run, f, v, a.Owner, &asked)
-		if err != nil {
-			return err
-		}
-		if s.Guests[g.vm].Run != run.Run {
-			s.Guests[g.vm] = vpf.Guest{Run: run.Run}
-		}
-		before, v.Grant = *v, &grant
-		return nil
+		return v, grant, err
 	}
 	next := g.m.Runner.Store.State()
-	trial := next.Clone()
-	if err := edit(trial); err != nil { // what is refused costs no write
+	had, grant, err := judge(next)
+	if err != nil { // what is refused costs no write
 		return channel.Attached{}, err
 	}
-	if !reflect.DeepEqual(trial, next) { // else it was asked again
-		if next, err = g.update(ctx, edit); err != nil {
+	before := *had
+	if had.Grant == nil || !reflect.DeepEqual(*had.Grant, grant) || next.Guests[g.vm].Run != run.Run { // else it was asked again
+		next, err = g.update(ctx, func(s *vpf.State) error {
+			v, grant, err := judge(s)
+			if err != nil {
+				return err
+			}
+			if s.Guests[g.vm].Run != run.Run {
+				s.Guests[g.vm] = vpf.Guest{Run: run.Run}
+			}
+			before, v.Grant = *v, &grant
+			return nil
+		})
+		if err != nil {
 			return channel.Attached{}, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -168,6 +169,45 @@ func TestAskedAgainIsNotWritten(t *testing.T) {
 	ask.Isolated = nil
 	if _, err := g.Attach(t.Context(), ask); err != nil || r.Runner.Store.State().Find("a", "vpf0").VFs[0].Grant.Port.Isolated {
 		t.Errorf("changed: %v", err)
+	}
+}
+
+// What a guest asks again, or may not have, costs no more where there are many other VMs.
+func TestAskingCostsNothingForOtherVMs(t *testing.T) {
+	const others = 500
+	r := newRig(t)
+	p, g := r.run("a", 1)
+	attach := func(vlan int) float64 {
+		least := math.Inf(1)
+		for range 10 { // the Runner looks at all VMs meanwhile, now and then
+			least = min(least, testing.AllocsPerRun(1, func() {
+				if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod", VLAN: vlan}); (err != nil) != (vlan != 0) {
+					t.Fatal(err)
+				}
+			}))
+		}
+		return least
+	}
+	again, refused := attach(0), attach(7)
+	_, err := r.Runner.Store.Update(func(s *vpf.State) error {
+		for i := range others {
+			o := model.VirtualPF{VM: model.VMID(fmt.Sprint("other-", i)), Name: "vpf0", Model: p.Model, Backend: p.Backend, Network: p.Network}
+			o.MAC, o.VFs = model.MAC{2, 1, byte(i >> 8), byte(i)}, make([]model.VirtualVF, 2)
+			for k := range o.VFs {
+				o.VFs[k].MAC = model.MAC{2, 2, byte(i >> 8), byte(i), byte(k)}
+			}
+			s.Put(o)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := attach(0); now > again+others/10 {
+		t.Errorf("asked again: %.0f allocations instead of %.0f", now, again)
+	}
+	if now := attach(7); now > refused+others/10 {
+		t.Errorf("refused: %.0f allocations instead of %.0f", now, refused)
 	}
 }
 
