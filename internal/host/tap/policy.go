@@ -101,7 +101,7 @@ type Drops struct {
 	Tx, Rx uint64
 }
 
-// Drops appends the counts of the taps that this process limits. It makes no system calls and does not wait for calls that do,
+// TapDrops appends the counts of the taps that this process limits. It makes no system calls and does not wait for calls that do,
 // so it can be called many times a second.
 func (h *Taps) TapDrops(buf []Drops) []Drops {
 	s := h.taps
