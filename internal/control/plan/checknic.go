@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"sluice/internal/model"
 )
@@ -33,28 +34,49 @@ func (c *Checker) free(vf *model.VF) {
 		return
 	}
 	who := "VF " + vf.ID.String()
-	clear := model.Step{Kind: model.StepClearVF, Subject: model.Subject{VF: vf.ID}, VF: model.VFStep{ID: vf.ID, Address: vf.Address, MAC: vf.MAC}}
+	reset := model.Step{Kind: model.StepClearVF, Subject: model.Subject{VF: vf.ID}, VF: model.VFStep{ID: vf.ID, Address: vf.Address, MAC: vf.MAC}}
 	if vm, n := c.owner(vf.MAC); vm != nil {
 		if c.isBusy(vm, n) {
 			return
 		}
 		if vm.State != model.VMStopped {
-			c.add(FindStolenMAC, who, fmt.Sprintf("is free but filters for %s, MAC %s: the NIC sends that VM's frames to a VF nobody listens on", vm.Name, vf.MAC), clear)
+			c.add(FindStolenMAC, who, fmt.Sprintf("is free but filters for %s, MAC %s: the NIC sends that VM's frames to a VF nobody listens on", vm.Name, vf.MAC), reset)
 			return
 		}
 	}
 	switch {
 	case c.held[vf.ID]:
-		c.add(FindLeftBehind, who, "is free but set up still for the VM that held it, MAC "+vf.MAC.String(), clear)
+		c.add(FindLeftBehind, who, "is free but still has "+settings(vf)+" of the VM that held it", reset)
 	case !vf.MAC.IsZero():
-		c.add(FindStaleMAC, who, "is free but carries MAC "+vf.MAC.String(), clear)
+		c.add(FindStaleMAC, who, "is free but carries MAC "+vf.MAC.String(), reset)
 	case vf.VLAN != 0:
-		c.add(FindStaleVLAN, who, fmt.Sprintf("is free but carries VLAN %d", vf.VLAN), clear)
+		c.add(FindStaleVLAN, who, fmt.Sprintf("is free but carries VLAN %d", vf.VLAN), reset)
 	case vf.MaxTxRate != 0 || vf.MinTxRate != 0:
-		c.add(FindStaleRate, who, fmt.Sprintf("is free but limited to %d bit/s", vf.MaxTxRate), clear)
+		c.add(FindStaleRate, who, "is free but has "+settings(vf), reset)
 	case vf.Trust == model.Yes:
-		c.add(FindStaleTrust, who, "is free but trusted", clear)
+		c.add(FindStaleTrust, who, "is free but trusted", reset)
 	}
+}
+
+// settings names what is configured for a VF.
+func settings(vf *model.VF) string {
+	var all []string
+	if !vf.MAC.IsZero() {
+		all = append(all, "MAC "+vf.MAC.String())
+	}
+	if vf.VLAN != 0 {
+		all = append(all, fmt.Sprintf("VLAN %d", vf.VLAN))
+	}
+	if vf.MaxTxRate != 0 {
+		all = append(all, "a limit of "+model.Bits(float64(vf.MaxTxRate))+"/s")
+	}
+	if vf.MinTxRate != 0 {
+		all = append(all, "a guarantee of "+model.Bits(float64(vf.MinTxRate))+"/s")
+	}
+	if vf.Trust == model.Yes {
+		all = append(all, "trust")
+	}
+	return strings.Join(all, ", ")
 }
 
 // foreign checks a VF that is somebody else's. There is no repair: its owner may intend the setting, or use it.
