@@ -60,6 +60,7 @@ func (d *daemonState) runVirtual(ctx context.Context) error {
 type looker struct {
 	domains interface {
 		Domains(ctx context.Context) ([]libvirt.Domain, error)
+		Unread() []model.VMID
 	}
 	kernel interface {
 		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
@@ -100,6 +101,7 @@ func hostBoot() string {
 
 // World implements virtualpf.Look.
 func (l *looker) World(ctx context.Context, fresh bool) (w vpf.World, err error) {
+	w.Unread = l.domains.Unread() // before the others: what could be read meanwhile is among them
 	domains, err := l.domains.Domains(ctx)
 	if err != nil {
 		return w, fmt.Errorf("read the domains from libvirt: %w", err)

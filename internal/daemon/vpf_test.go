@@ -24,11 +24,14 @@ import (
 // vpfHost has one VM with a function, and counts how often its switch ports are read.
 type vpfHost struct {
 	domains []libvirt.Domain
+	unread  []model.VMID
 	links   []netdev.Link
 	reads   int
 }
 
 func (h *vpfHost) Domains(context.Context) ([]libvirt.Domain, error) { return h.domains, nil }
+
+func (h *vpfHost) Unread() []model.VMID { return h.unread }
 
 func (h *vpfHost) Links(context.Context) ([]netdev.Link, error) { return h.links, nil }
 
@@ -66,6 +69,15 @@ func TestLooker(t *testing.T) {
 	look(false, "boot/11", 5)
 	h.domains[0].NICs[1].Tap = "gone"
 	look(false, "", 6)
+}
+
+// A domain that libvirt cannot describe at present is named, so that it does not count as gone.
+func TestLookerNamesUnreadDomains(t *testing.T) {
+	h := &vpfHost{unread: []model.VMID{"a"}}
+	w, err := (&looker{domains: h, kernel: h, boot: "boot"}).World(t.Context(), true)
+	if err != nil || len(w.VMs) != 0 || w.Gone("a") || !w.Gone("b") {
+		t.Errorf("%+v, %v", w, err)
+	}
 }
 
 // fixed is a Source of one empty Snapshot.

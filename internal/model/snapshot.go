@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -11,6 +12,8 @@ type Snapshot struct {
 	Read time.Time `json:"read"` // when slowly changing state (VF settings, filters) was read: later changes may not show
 	PFs  []PF      `json:"pfs"`
 	VMs  []VM      `json:"vms"`
+	// Unread are running VMs that could not be read. They are not in VMs, and what is theirs seems to be nobody's.
+	Unread []VMID `json:"unread,omitempty"`
 	// Limited are taps with limits of ours that belong to no NIC of any VM, and leftover limits of taps that are gone.
 	Limited []TapLimit `json:"limited,omitempty"`
 	// Ports are taps that are ports of the embedded switch but belong to no virtual PF, and leftover ports of taps that are gone.
@@ -292,6 +295,9 @@ type Traffic struct {
 	Denied  float64 `json:"denied_pps,omitempty"`
 	Waiting uint64  `json:"waiting_bytes,omitempty"` // bytes in the guest's send queue, as it reports; for display only
 }
+
+// Gone reports whether no VM with that ID runs.
+func (s *Snapshot) Gone(id VMID) bool { return s.FindVM(id) == nil && !slices.Contains(s.Unread, id) }
 
 // FindVM returns the VM with that ID, or nil.
 func (s *Snapshot) FindVM(id VMID) *VM {

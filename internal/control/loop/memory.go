@@ -38,9 +38,9 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 			c.checker.Routed(d.network, d.mac, snap.Time)
 		}
 	})
-	if c.record.totals.Ticks%sweepEvery == 0 {
+	if complete := len(snap.Unread) == 0; complete && c.record.totals.Ticks%sweepEvery == 0 {
 		gone := func(vm model.VMID) bool { return snap.FindVM(vm) == nil }
-		c.fails.Prune(now, true, func(id model.NICID) bool { return !gone(id.VM) })
+		c.fails.Prune(now, complete, func(id model.NICID) bool { return !gone(id.VM) })
 		maps.DeleteFunc(c.idle, func(id model.NICID, _ time.Time) bool { return gone(id.VM) })
 		maps.DeleteFunc(c.costs.byVM, func(id model.VMID, _ *costs) bool { return gone(id) })
 	}
@@ -150,12 +150,20 @@ func holds(snap *model.Snapshot, id model.NICID) model.VFID {
 	return model.NoVF
 }
 
-// takeUpLeft resumes what an earlier run left unfinished, before anything is decided.
+// takeUpLeft resumes what an earlier run left unfinished, before anything is decided. A Move of a VM that could not be read waits.
 func (c *Core) takeUpLeft(now time.Time) {
 	if c.opts.Mode != model.ModeEnforce {
 		return
 	}
+	waits := c.resume[:0]
 	for _, m := range c.resume {
+		if slices.Contains(c.snap.Unread, m.VM) {
+			waits = append(waits, m)
+			if at := now.Add(1); c.badVFs[m.VF].Before(at) {
+				c.badVFs[m.VF] = at // nobody else gets it in this Tick
+			}
+			continue
+		}
 		again, ok := plan.Resume(c.snap, m, c.opts.Timeouts)
 		if !ok || c.exec.Run(executor.Key(again)) != nil {
 			c.exec.Forget(m)
@@ -166,7 +174,7 @@ func (c *Core) takeUpLeft(now time.Time) {
 			c.repairs.underWay++
 		}
 	}
-	c.resume = nil
+	c.resume = waits
 }
 
 var _ plan.Busy = busy{}

@@ -136,6 +136,29 @@ func TestLeftMovesAreFinished(t *testing.T) {
 	}
 }
 
+// A Move that an earlier run left waits while its VM runs and cannot be read, and its VF is given to nobody meanwhile.
+func TestLeftMoveWaitsForUnreadVM(t *testing.T) {
+	h := newHand(t, Options{Parallel: 4})
+	h.vfs = 1
+	left := model.Move{Kind: model.MoveUnplug, VM: "a", VMName: "a", NIC: "ua-0", VF: model.VFID{PF: "pf0", Index: 0}}
+	left.Steps = []model.Step{{Kind: model.StepDetach, Subject: model.Subject{VM: "a"}, Device: model.DeviceStep{NIC: "ua-0", VF: left.VF}}}
+	h.resume = []model.Move{left}
+	h.edit = func(s *model.Snapshot) { s.VMs, s.Unread = s.VMs[1:], []model.VMID{"a"} }
+	h.costs.byVM["a"] = &costs{}
+	for range 2 * sweepEvery {
+		if steps := h.tick(); len(steps) > 0 {
+			t.Fatalf("begun: %v", steps)
+		}
+	}
+	if len(h.resume) != 1 || h.costs.byVM["a"] == nil {
+		t.Errorf("%d moves left, costs %v", len(h.resume), h.costs.byVM)
+	}
+	h.has["a"], h.edit = 0, func(*model.Snapshot) {}
+	if steps := h.tick(); !slices.Contains(vmsOf(steps), "a") || len(h.resume) != 0 {
+		t.Errorf("when it can be read: steps %v, %d moves left", steps, len(h.resume))
+	}
+}
+
 // A VF that could not be set up is given to no VM for a while. It is not the VF's fault if a guest did not use it.
 func TestBadVFRests(t *testing.T) {
 	for _, c := range []struct {

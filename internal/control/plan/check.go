@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"sluice/internal/model"
@@ -98,8 +99,22 @@ func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Fi
 		c.port(&snap.Ports[i])
 	}
 	c.strays()
+	if len(snap.Unread) > 0 {
+		spare(c.out)
+	}
 	clear(c.expect)
 	return c.out
+}
+
+// spare takes away the repairs that concern no VM: what they would clear up may belong to one that could not be read. Those without
+// which another VM cannot be reached stay.
+func spare(found []model.Finding) {
+	for i := range found {
+		f := &found[i]
+		if !CutsOff(f.Code) && !slices.ContainsFunc(f.Repair, func(s model.Step) bool { return s.Subject.VM != "" }) {
+			f.Repair = nil
+		}
+	}
 }
 
 func (c *Checker) isBusy(vm *model.VM, n *model.NIC) bool {

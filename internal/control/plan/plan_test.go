@@ -503,6 +503,30 @@ func TestCheckerForgetsWhatIsNotThere(t *testing.T) {
 	}
 }
 
+// While a VM that runs could not be read, nothing is cleared up that seems to be nobody's, and who is cut off is helped all the same.
+func TestCheckSparesUnreadVMs(t *testing.T) {
+	mirror := model.DualPath{Tap: "tapz", MAC: model.MAC{2, 0, 0, 0, 0, 9}, PF: "pf0"}
+	for _, unread := range [][]model.VMID{nil, {"z"}} {
+		s := world()
+		s.Unread, s.DualPaths = unread, []model.DualPath{mirror}
+		s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, mirror.MAC)
+		s.VMs[1].NICs[0].Route = "pf0" // it is on virtio
+		var c Checker
+		c.Added(model.Filter{PF: "pf0", MAC: mirror.MAC})
+		var repaired []string
+		for _, f := range c.Check(s, nobody{}, DefaultTimeouts) {
+			if len(f.Repair) > 0 {
+				repaired = append(repaired, f.Code)
+			}
+		}
+		for code, want := range map[string]bool{FindRouteAtPF: true, FindLostDualPath: unread == nil, FindStaleSelf: unread == nil} {
+			if slices.Contains(repaired, code) != want {
+				t.Errorf("unread %v: repaired %v, %s: want %v", unread, repaired, code, want)
+			}
+		}
+	}
+}
+
 // With representors each VF has its own port: the PF's filters are not changed, and frames are sent to that port.
 func TestRepresentorsNeedNoFilters(t *testing.T) {
 	s := world()

@@ -69,7 +69,7 @@ func (c *Core) Tick(now time.Time, s *State, w *World) Result {
 	c.unknown()
 	c.leftovers()
 	c.unusedDevices()
-	c.tried.Prune(now, true, c.stillThere)
+	c.tried.Prune(now, len(w.Unread) == 0, c.stillThere)
 	for i := range c.out.Actions {
 		a := &c.out.Actions[i]
 		c.busy[a.VM]++
@@ -137,7 +137,7 @@ func (c *Core) ended() {
 	var last model.VMID
 	for k := range c.state.Virtual {
 		vm := c.state.Virtual[k].VM
-		if vm != last && c.world.FindVM(vm) == nil && c.state.Grants(vm) > 0 {
+		if vm != last && c.world.Gone(vm) && c.state.Grants(vm) > 0 {
 			c.do(Action{Kind: Forget, VM: vm, Run: c.state.Guests[vm].Run, Why: "it runs no more"})
 		}
 		last = vm

@@ -99,3 +99,29 @@ func TestPause(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// A VM that runs and could not be read keeps what its guest was granted, its vDPA devices, and what is known of failed actions.
+func TestUnreadVMIsNotGone(t *testing.T) {
+	p := testPF("a", "vpf0", 1)
+	p.VFs[0].Grant = &model.VFGrant{Owner: "pod"}
+	now := time.Unix(1000, 0)
+	w := World{Unread: []model.VMID{"a"}, VDPA: []model.VDPADevice{{Name: model.VDPAName("a", "old", 0), InUse: model.No}}}
+	core := NewCore()
+	failed := key{SetPort, "a", p.VFAlias(0)}
+	core.tried.Object(failed).Fail(now, errors.New("no"), rests(SetPort))
+	out := core.Tick(now, testState(t, p), &w)
+	if len(out.Actions) != 0 || core.failed(failed) == nil {
+		t.Errorf("actions %v, failure %v", out.Actions, core.failed(failed))
+	}
+	if why := out.Virtual[0].Why; strings.Contains(why, "does not run") {
+		t.Errorf("its virtual PF: %s", why)
+	}
+	w.Unread = nil
+	var kinds []string
+	for _, a := range core.Tick(now, testState(t, p), &w).Actions {
+		kinds = append(kinds, string(a.Kind))
+	}
+	if len(kinds) == 0 || kinds[0] != string(Forget) || core.failed(failed) != nil {
+		t.Errorf("when it has ended: actions %v, failure %v", kinds, core.failed(failed))
+	}
+}

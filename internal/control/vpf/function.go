@@ -14,6 +14,8 @@ func (c *Core) virtual(p *model.VirtualPF) {
 		s.VMName = vm.Name // it may have been renamed
 	}
 	switch {
+	case vm == nil && !c.world.Gone(p.VM):
+		s.Why = "its VM runs, but libvirt cannot say how: see `sluice doctor`"
 	case vm == nil:
 		s.Why = "its VM does not run"
 	case vm.NIC(p.Name, -1) == nil:

@@ -119,7 +119,7 @@ func (c *Core) unusedDevices() {
 		vm, ours := model.VDPAOurs(d.Name)
 		switch {
 		case !ours || wanted[d.Name]:
-		case c.world.FindVM(vm) != nil || d.InUse == model.Yes:
+		case !c.world.Gone(vm) || d.InUse == model.Yes:
 			c.out.Problems = append(c.out.Problems, model.Problem{
 				Subject: d.Name, Text: "this vDPA device belongs to no virtual PF that is defined, and may be in use",
 				Remedy: "it is removed when its VM is off",

@@ -9,15 +9,21 @@ import (
 
 // World is the host as seen at one moment.
 type World struct {
-	VMs   []VM                    // all that run
-	Ports []model.SwitchPortState // all that stand
-	VDPA  []model.VDPADevice      // all on the bus, whoever made them
+	VMs    []VM                    // all that run and could be read
+	Unread []model.VMID            // those that run and could not
+	Ports  []model.SwitchPortState // all that stand
+	VDPA   []model.VDPADevice      // all on the bus, whoever made them
 }
 
 // VM is a running domain.
 type VM struct {
 	model.VM        // of its NICs Alias, MAC, Tap, Network, VirtualPF, Function and Carrier count
 	Run      string // tells this run of its QEMU from others, whichever daemon looks; "": not known
+}
+
+// Gone says whether no VM with that ID runs.
+func (w *World) Gone(id model.VMID) bool {
+	return w.FindVM(id) == nil && !slices.Contains(w.Unread, id)
 }
 
 // FindVM returns the VM with that ID, or nil.

@@ -180,6 +180,20 @@ func (v *inventory) unreadable(vm model.VMID, err error) {
 	v.bad[vm] = plain(err)
 }
 
+// unread lists the domains that run and of which there is not even an older entry, sorted.
+func (v *inventory) unread() []model.VMID {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []model.VMID
+	for vm := range v.bad {
+		if v.all[vm] == nil {
+			out = append(out, vm)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 func (v *inventory) drop(vm model.VMID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -261,7 +275,11 @@ func (v *inventory) subject(vm model.VMID) string {
 	return fmt.Sprintf("domain %s", vm)
 }
 
-// Domains returns all active domains, sorted by ID, from the cache that events keep
+// Unread returns the active domains that Domains lacks because they could not be read yet, sorted. Call it before Domains: a
+// domain that can be read in between is then in both results, and not in neither.
+func (c *Conn) Unread() []model.VMID { return c.inv.unread() }
+
+// Domains returns all active domains that could be read, sorted by ID, from the cache that events keep
 // true: it makes no call. The result is the caller's.
 func (c *Conn) Domains(ctx context.Context) ([]Domain, error) {
 	if err := ctx.Err(); err != nil {

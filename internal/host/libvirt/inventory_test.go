@@ -1,6 +1,8 @@
 package libvirt
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -78,4 +80,24 @@ func TestInventoryUnreadable(t *testing.T) {
 	if p := v.problems(); len(p) != 0 || v.len() != 0 {
 		t.Errorf("left after both were dropped: %v", p)
 	}
+}
+
+// A domain that could not be read is unread unless an older entry stands, and until it is read or ends.
+func TestInventoryUnread(t *testing.T) {
+	var v inventory
+	want := func(when string, vms ...model.VMID) {
+		t.Helper()
+		if got := v.unread(); !slices.Equal(got, vms) {
+			t.Errorf("%s: %v", when, got)
+		}
+	}
+	v.unreadable("b", errors.New("no"))
+	v.unreadable("a", errors.New("no"))
+	want("none was read yet", "a", "b")
+	v.put(seen(1, lv.DomainRunning), false, time.Now())
+	want("a was read", "b")
+	v.unreadable("a", errors.New("no"))
+	want("an older entry stands", "b")
+	v.drop("b")
+	want("b ended")
 }

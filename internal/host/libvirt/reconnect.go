@@ -70,6 +70,9 @@ func (c *Conn) follow(s *session) error {
 			for _, vm := range c.inv.withFunctions() {
 				s.pending.add(vm, cause{}) // libvirt tells nobody of a link that somebody set
 			}
+			for _, vm := range c.inv.unread() {
+				s.pending.add(vm, cause{job: true}) // nor that a QEMU answers again
+			}
 			n++
 		}
 		if err != nil {

@@ -33,6 +33,7 @@ type fakeWorld struct {
 	interrupts map[model.PCIAddress]uint64
 	domains    []libvirt.Domain
 	stats      map[model.VMID]libvirt.Stat
+	unread     []model.VMID
 	problems   []model.Problem
 	fail       map[string]error // by what is asked
 	asked      map[string]int
@@ -152,6 +153,8 @@ func (f *fakeWorld) Stats(context.Context) (map[model.VMID]libvirt.Stat, error) 
 	defer f.mu.Unlock()
 	return maps.Clone(f.stats), f.ask("stats")
 }
+
+func (f *fakeWorld) Unread() []model.VMID { return f.unread }
 
 func (f *fakeWorld) Problems() []model.Problem { return f.problems }
 

@@ -47,6 +47,7 @@ type Kernel interface {
 // for every Snapshot, Problems only with a new inventory.
 type Domains interface {
 	Domains(ctx context.Context) ([]libvirt.Domain, error)
+	Unread() []model.VMID // those that run and that Domains lacks
 	Stats(ctx context.Context) (map[model.VMID]libvirt.Stat, error)
 	Problems() []model.Problem
 }

@@ -84,6 +84,7 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the domains' statistics from libvirt: %w", err)
 	}
+	unread := s.domains.Unread() // before the others: what could be read meanwhile is among them
 	domains, err := s.domains.Domains(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the domains from libvirt: %w", err)
@@ -105,6 +106,7 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 		w.aside = s.opt.SetAside()
 	}
 	snap := s.join.join(w)
+	snap.Unread = unread
 	if snap.Read = s.inv.at; begin.Before(snap.Read) {
 		snap.Read = begin
 	}

@@ -136,6 +136,18 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// A domain that runs and could not be read is named in the Snapshot.
+func TestSnapshotNamesUnreadDomains(t *testing.T) {
+	f := busyWorld()
+	f.unread = []model.VMID{"z"}
+	s := New(f, f.uplinks(), f, nil, busyOptions())
+	defer s.Close()
+	snap := snapshot(t, s)
+	if snap.Gone("z") || snap.Gone(snap.VMs[0].ID) || !snap.Gone("y") {
+		t.Errorf("unread: %v", snap.Unread)
+	}
+}
+
 // A second VF of ours behind a NIC comes before somebody else's: it must be seen to be
 // taken back.
 func TestOwnVFIsShownFirst(t *testing.T) {

@@ -71,6 +71,8 @@ func (d *domains) Domains(context.Context) ([]libvirt.Domain, error) {
 
 func (d *domains) Stats(context.Context) (map[model.VMID]libvirt.Stat, error) { return nil, nil }
 
+func (d *domains) Unread() []model.VMID { return nil }
+
 func (d *domains) Problems() []model.Problem { return nil }
 
 func (d *domains) Attach(_ context.Context, _ model.VMID, s libvirt.HostdevSpec) error {

@@ -165,6 +165,8 @@ func (h *host) Domains(context.Context) ([]libvirt.Domain, error) {
 
 func (h *host) Stats(context.Context) (map[model.VMID]libvirt.Stat, error) { return nil, nil }
 
+func (h *host) Unread() []model.VMID { return nil }
+
 func (h *host) Problems() []model.Problem { return nil }
 
 func (h *host) vm(id model.VMID) *libvirt.Domain {
