@@ -17,15 +17,14 @@ type Abilities interface {
 var _ Abilities = (*guest.Shaper)(nil)
 
 const (
-	abilityEvery  = 10 * time.Minute // a guest is asked again after this, and when its agent comes back
-	abilityRetry  = time.Minute      // and where it did not answer
-	abilityAtMost = 4                // guests are asked at a time
+	abilityEvery  = 10 * time.Minute // how often a guest is asked again; it is also asked when its agent comes back
+	abilityRetry  = time.Minute      // the interval after a question without an answer
+	abilityAtMost = 4                // guests asked at the same time
 )
 
-// abilities remembers what guests said of limits inside them. Guests are asked in the
-// background, so that none delays a Snapshot.
+// abilities caches whether limits can be set inside each guest. Guests are asked in the background so that none delays a Snapshot.
 type abilities struct {
-	ask   Abilities // nil: nobody is asked
+	ask   Abilities // nil: no guest is asked
 	limit time.Duration
 	ctx   context.Context // ends with the Source
 	wg    sync.WaitGroup
@@ -38,7 +37,7 @@ type abilities struct {
 type ability struct {
 	guest.Ability
 	started time.Time // the VM's, when it was asked
-	at      time.Time // when it answered; zero: not yet
+	at      time.Time // time of the answer; zero: none yet
 	asking  bool
 }
 
@@ -46,8 +45,8 @@ func newAbilities(ctx context.Context, ask Abilities, limit time.Duration) *abil
 	return &abilities{ask: ask, limit: limit, ctx: ctx, slots: make(chan struct{}, abilityAtMost), byVM: map[model.VMID]*ability{}}
 }
 
-// fill sets InGuest of the Snapshot's VMs by what is known, has those asked of which nothing is, and
-// returns why some cannot be limited.
+// fill sets InGuest of the Snapshot's VMs from the cached answers, starts a question for each VM without a recent one, and returns why
+// some guests cannot be limited.
 func (as *abilities) fill(snap *model.Snapshot) []model.Problem {
 	if as.ask == nil {
 		return nil
@@ -76,7 +75,7 @@ func (as *abilities) fill(snap *model.Snapshot) []model.Problem {
 	return out
 }
 
-// fallsBack says whether a NIC of the VM can have a VF.
+// fallsBack reports whether a NIC of the VM can have a VF.
 func fallsBack(vm *model.VM) bool {
 	for i := range vm.NICs {
 		if vm.NICs[i].Failover != model.FailoverNone {
@@ -86,7 +85,7 @@ func fallsBack(vm *model.VM) bool {
 	return false
 }
 
-// of is what is known of a VM. If that is old, or nothing, the guest is asked.
+// of returns what is known of a VM, and asks the guest in the background if that is missing or too old.
 func (as *abilities) of(vm *model.VM, now time.Time) *ability {
 	a := as.byVM[vm.ID]
 	if a == nil || !a.started.Equal(vm.Started) {

@@ -11,8 +11,7 @@ import (
 	"sluice/internal/model"
 )
 
-// asker asks one guest for its counters, again and again, in a goroutine of its own. It
-// makes nothing of the answers: the next Snapshot does.
+// asker polls one guest for its counters in a goroutine of its own. It does not evaluate the answers: the next Snapshot does.
 type asker struct {
 	vm     model.VMID
 	cancel context.CancelFunc // nil: not started
@@ -20,14 +19,14 @@ type asker struct {
 	wanted bool // by the last Snapshot
 
 	mu    sync.Mutex
-	taps  map[model.MAC]sample // the host's last counters of the VM's taps
-	got   *answer              // the last one
-	asked map[model.MAC]sample // the taps when got was asked for
-	fails int                  // answers in a row that were missing or not believed
+	taps  map[model.MAC]sample // the host's latest counters of the VM's taps
+	got   *answer              // the latest
+	asked map[model.MAC]sample // the tap counters when the question behind got was asked
+	fails int                  // consecutive answers that were missing or not believed
 }
 
-// run asks until ctx ends. By the time the usual pause is over a Snapshot has judged the
-// answer, and the rest of a longer pause follows.
+// run polls until ctx ends. It pauses in two parts: during the first, AskEvery, a Snapshot judges the answer, which decides whether
+// the pause must be longer.
 func (a *asker) run(ctx context.Context, g Guests, o Options) {
 	for ctx.Err() == nil {
 		a.ask(ctx, g, o.within(a.vm))
@@ -36,7 +35,7 @@ func (a *asker) run(ctx context.Context, g Guests, o Options) {
 	}
 }
 
-// ask asks once.
+// ask polls once.
 func (a *asker) ask(ctx context.Context, g Guests, within time.Duration) {
 	a.mu.Lock()
 	before := maps.Clone(a.taps)
@@ -53,15 +52,14 @@ func (a *asker) ask(ctx context.Context, g Guests, within time.Duration) {
 	}
 }
 
-// pause is the time from one question to the next. It doubles with every failure.
+// pause returns the time from one question to the next. It doubles with every failure.
 func (a *asker) pause(o Options) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return reconcile.Backoff{First: o.AskEvery, Most: o.AskPause}.After(1 + a.fails)
 }
 
-// since hands out the answer if it came after that time; tap is of which the answer
-// carries the counters from when it was asked for.
+// since returns the answer if it came after t, with the host's counters of tap from when the question was asked.
 func (a *asker) since(t time.Time, tap model.MAC) (answer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,8 +71,7 @@ func (a *asker) since(t time.Time, tap model.MAC) (answer, bool) {
 	return got, true
 }
 
-// verdict counts an answer that is not believed as a failure, and forgives after a
-// good one.
+// verdict counts an answer that is not believed as a failure; a good one resets the count.
 func (a *asker) verdict(ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,14 +82,14 @@ func (a *asker) verdict(ok bool) {
 	}
 }
 
-// tap notes the host's counters of a tap.
+// tap records the host's counters of a tap.
 func (a *asker) tap(mac model.MAC, s sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.taps[mac] = s
 }
 
-// askers are the guests being asked.
+// askers holds the guests being polled.
 type askers struct {
 	guests Guests
 	opt    Options
@@ -101,7 +98,7 @@ type askers struct {
 	byVM   map[model.VMID]*asker
 }
 
-// of returns the asker of a VM, which start starts if it is new.
+// of returns the asker of a VM and marks it as wanted. settle starts it if it is new.
 func (as *askers) of(vm model.VMID) *asker {
 	a := as.byVM[vm]
 	if a == nil {
@@ -112,8 +109,7 @@ func (as *askers) of(vm model.VMID) *asker {
 	return a
 }
 
-// settle starts the askers that are new and stops those that nobody called for since
-// the last time. A question under way ends by itself.
+// settle starts new askers and stops those that were not requested since the last call. A question in flight ends by itself.
 func (as *askers) settle() {
 	for vm, a := range as.byVM {
 		switch {

@@ -10,22 +10,21 @@ import (
 	"sluice/internal/model"
 )
 
-// claims gathers what guests say of VFs that nothing else counts, with what the host can
-// hold against it, and has it judged.
+// claims collects what guests report of VFs that have no other counters, together with the host's own evidence, and has it judged by
+// package claim.
 //
-// Assumed of the NIC: its port counts what crosses the wire for PF and VFs alike, and the
-// counters of the PF's own link are those of its own queues, so that the difference is
-// the VFs'. What VFs send each other or the PF stays inside the NIC and shows at no port:
-// such a claim is not supported, and lives on what its VM proves on virtio.
+// It assumes that a NIC's port counts what crosses the wire for PF and VFs alike, and that the counters of the PF's own link are those
+// of its own queues, so that the difference is the VFs'. Traffic among VFs or between a VF and the PF stays inside the NIC and shows at
+// no port: such a claim has no support, and the VM is judged by its proven traffic on virtio.
 type claims struct {
 	ledger *claim.Ledger
-	byPF   map[string][]claimed // of the Snapshot in the making
+	byPF   map[string][]claimed // of the Snapshot being built
 	ports  map[string]*port
-	turn   int  // whose interrupts are read next
-	raised bool // the host was seen to take a VF's interrupts: its IOMMU does not post them to the guests
+	turn   int  // index of the VF whose interrupts were read last
+	raised bool // the host has handled a VF's interrupts: its IOMMU does not post them directly to the guests
 }
 
-// claimed is one NIC whose VF nothing counts.
+// claimed is a NIC whose VF has no counters on the host.
 type claimed struct {
 	nic    *model.NIC
 	pair   *pair
@@ -33,12 +32,12 @@ type claimed struct {
 	addr   model.PCIAddress
 }
 
-// port measures what a PF's port carried in all, and what for the PF itself.
+// port measures the traffic of a PF's port: in total, and of the PF itself.
 type port struct {
 	all, own meter
 }
 
-// interrupts measures the interrupts of one VF.
+// interrupts measures the interrupt rate of one VF.
 type interrupts struct {
 	at    time.Time
 	count uint64
@@ -46,9 +45,9 @@ type interrupts struct {
 }
 
 const (
-	// irqBudget is the number of VFs whose interrupts are read for one Snapshot.
+	// irqBudget is the number of VFs whose interrupt counts are read per Snapshot.
 	irqBudget = 8
-	// irqRaised is the rate at which a VF's interrupts are certainly its guest's, 1/s.
+	// irqRaised is the rate above which a VF's interrupts are certainly its guest's, 1/s.
 	irqRaised = 100
 )
 
@@ -56,7 +55,7 @@ func newClaims() claims {
 	return claims{ledger: claim.New(), byPF: map[string][]claimed{}, ports: map[string]*port{}}
 }
 
-// add notes what the guest said of the VF behind a NIC.
+// add records what the guest reports of the VF behind a NIC.
 func (c *claims) add(pf *model.PF, key claim.Key, nic *model.NIC, p *pair, said model.Traffic) {
 	one := claimed{nic: nic, pair: p, holder: claim.Holder{Key: key, Claim: said, Virtio: nic.Virtio.RxPPS + nic.Virtio.TxPPS}}
 	for i := range pf.VFs {
@@ -67,7 +66,7 @@ func (c *claims) add(pf *model.PF, key claim.Key, nic *model.NIC, p *pair, said 
 	c.byPF[pf.Name] = append(c.byPF[pf.Name], one)
 }
 
-// judge puts what is believed of the claims into the Snapshot.
+// judge sets VFPath in the Snapshot to the part of the claims that is believed.
 func (s *Source) judge(ctx context.Context, snap *model.Snapshot) {
 	s.readInterrupts(ctx)
 	for name, list := range s.claims.byPF {
@@ -79,14 +78,14 @@ func (s *Source) judge(ctx context.Context, snap *model.Snapshot) {
 			}
 		}
 		for i, t := range s.claims.ledger.Judge(snap.Time, name, s.portRate(ctx, snap.FindPF(name)), holders) {
-			t.Waiting = list[i].holder.Claim.Waiting // now, not when it was last believed
+			t.Waiting = list[i].holder.Claim.Waiting // the current value, not that of the last believed figure
 			list[i].nic.VFPath = t
 		}
 	}
 	clear(s.claims.byPF)
 }
 
-// portRate is what the PF's port carried for VFs, packets/s.
+// portRate returns what the PF's port carried for its VFs, packets/s.
 func (s *Source) portRate(ctx context.Context, pf *model.PF) claim.Figure {
 	all, err := s.kernel.PortCounters(ctx, pf.Name)
 	own := s.join.links.ByName[pf.Name]
@@ -105,7 +104,7 @@ func (s *Source) portRate(ctx context.Context, pf *model.PF) claim.Figure {
 	return claim.Figure{Rate: max(0, a.RxPPS+a.TxPPS-o.RxPPS-o.TxPPS), Known: a.Known && o.Known}
 }
 
-// readInterrupts reads those of a few VFs, each in its turn.
+// readInterrupts reads the interrupt counts of up to irqBudget VFs, round robin.
 func (s *Source) readInterrupts(ctx context.Context) {
 	var all []*claimed
 	for _, name := range slices.Sorted(maps.Keys(s.claims.byPF)) {
@@ -127,7 +126,7 @@ func (s *Source) readInterrupts(ctx context.Context) {
 	}
 }
 
-// add takes a count and keeps the rate since the last one.
+// add takes a count and computes the rate since the previous one.
 func (i *interrupts) add(now time.Time, n uint64) {
 	dt := now.Sub(i.at)
 	if dt < minGap && dt >= 0 && !i.at.IsZero() {
@@ -140,7 +139,7 @@ func (i *interrupts) add(now time.Time, n uint64) {
 	*i = interrupts{at: now, count: n, rate: rate}
 }
 
-// forget drops what is remembered of NICs and PFs that are gone.
+// forget drops the state of NICs and PFs that are gone.
 func (c *claims) forget(pairs map[claim.Key]*pair, snap *model.Snapshot) {
 	there := func(pf string) bool { return snap.FindPF(pf) != nil }
 	c.ledger.Forget(func(k claim.Key) bool { return pairs[k] != nil }, there)

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// CounterReader reads counters and nothing else, into buffers of the caller.
+// CounterReader reads counters only, into buffers of the caller.
 type CounterReader interface {
 	Links(ctx context.Context, buf []counters.LinkCounters) ([]counters.LinkCounters, error)
 	VFs(ctx context.Context, pf string, index int, buf []vf.Counters) ([]vf.Counters, error)
@@ -23,12 +23,11 @@ type CounterReader interface {
 
 var _ CounterReader = (*counters.Reader)(nil)
 
-// Count is what one path of a NIC has moved so far, as the guest sees it: rx is what it
-// receives. A count of another Device than the one before begins anew. One without VM is of the port of
-// the PF that NIC.NIC names: tx is what left the host there.
+// Count holds the counters of one path of a NIC, as the guest sees it: rx is what it receives. When Device differs from that of the
+// previous Count, counting restarts. A Count without VM is of the port of the PF that NIC.NIC names: tx is what left the host there.
 type Count struct {
 	NIC       model.NICID
-	VF        model.VFID // NoVF: of the virtio path
+	VF        model.VFID // NoVF: the virtio path
 	Device    int        // ifindex of the tap, or of the VF's PF
 	At        time.Time  // when it was read
 	RxPackets uint64
@@ -37,9 +36,8 @@ type Count struct {
 	TxBytes   uint64
 }
 
-// Counters reads the counters of VMs' NICs many times a second, for controllers that are
-// faster than Snapshots. It takes no inventory and waits for none: which taps and VFs
-// belong to whom is up to Follow. Its methods may be called from several goroutines.
+// Counters reads the counters of VMs' NICs many times a second, for controllers that run more often than Snapshots are taken. It reads no
+// inventory and waits for none: Follow tells it which taps and VFs belong to which NICs. Its methods are safe for concurrent use.
 type Counters struct {
 	reader CounterReader
 	whose  atomic.Pointer[whose]
@@ -47,35 +45,35 @@ type Counters struct {
 	mu    sync.Mutex // guards the buffers
 	links []counters.LinkCounters
 	vfs   []vf.Counters
-	mute  map[int]time.Time // ports, by ifindex of the PF, that could not be read, and when
+	mute  map[int]time.Time // by ifindex of the PF: when its port last could not be read
 }
 
-// muteFor is how long a port that cannot be read is left alone: most drivers that do not tell never will.
+// muteFor is how long a port is skipped after it could not be read: most drivers that lack these counters never provide them.
 const muteFor = time.Minute
 
-// whose says which device belongs to which NIC. It is replaced as a whole.
+// whose maps devices to NICs. It is replaced as a whole.
 type whose struct {
 	taps  map[int]model.NICID // by ifindex
 	pfs   []whosePF
-	ports []whosePF // PFs with VFs in guests that nobody counts: only their ports tell of those
+	ports []whosePF // PFs with VFs in guests that have no counters of their own: only the port counts their traffic
 }
 
-// whosePF is a PF that counts per VF; NICs are by the VF's index, with no VM where there is none.
+// whosePF is a PF that counts per VF. nics is indexed by VF; an entry without VM is a VF behind no NIC.
 type whosePF struct {
 	name  string
 	index int
 	nics  []model.NICID
 }
 
-// NewCounters makes Counters that follow nothing yet.
+// NewCounters returns Counters that follow no device yet.
 func NewCounters(r CounterReader) *Counters {
 	c := &Counters{reader: r, mute: map[int]time.Time{}}
 	c.whose.Store(&whose{})
 	return c
 }
 
-// Follow takes from a Snapshot which devices belong to which NICs. Call it with each new
-// one; it waits for no Read. VFs of drivers that do not count are left out.
+// Follow takes the mapping of devices to NICs from a Snapshot. Call it with each new one; it does not wait for a Read. VFs of drivers that
+// do not count per VF are left out.
 func (c *Counters) Follow(s *model.Snapshot) {
 	w := &whose{taps: make(map[int]model.NICID, len(s.VMs))}
 	place := map[string]int{}
@@ -99,12 +97,12 @@ func (c *Counters) Follow(s *model.Snapshot) {
 	c.whose.Store(w)
 }
 
-// countsVFs says whether a NIC's VF is counted: its driver is known to, or was seen to.
+// countsVFs reports whether a NIC's VF has counters: its driver is known to count, or has been seen to.
 func countsVFs(pf *model.PF, n *model.NIC) bool {
 	return n.VF.Index < pf.NumVFs && (pf.Caps.VFCounters == model.Yes || n.VFPath.Source == model.SourcePF)
 }
 
-// pf returns the entry of a PF; place says where there is one.
+// pf returns the entry of a PF and creates it if needed; place maps PF names to indices in w.pfs.
 func (w *whose) pf(place map[string]int, pf *model.PF) *whosePF {
 	i, ok := place[pf.Name]
 	if !ok {
@@ -115,8 +113,8 @@ func (w *whose) pf(place map[string]int, pf *model.PF) *whosePF {
 	return &w.pfs[i]
 }
 
-// Read appends the counts of all NICs to buf, which may be nil: those of the virtio paths, then
-// those of the VFs. Counts that cannot be read are missing, and the error says why.
+// Read appends the counts of all NICs to buf, which may be nil: first the virtio paths, then the VFs, then the ports. Counts that cannot
+// be read are missing, and the error says why.
 func (c *Counters) Read(ctx context.Context, buf []Count) ([]Count, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +146,7 @@ func (c *Counters) Read(ctx context.Context, buf []Count) ([]Count, error) {
 	return buf, err
 }
 
-// port appends what a PF's port has carried. One that cannot be read is no failure: it was only to show who lies.
+// port appends the counts of a PF's port. A read failure is not an error: port counts only serve to detect false claims.
 func (c *Counters) port(ctx context.Context, p *whosePF, buf []Count) []Count {
 	now := time.Now()
 	if failed, ok := c.mute[p.index]; ok && now.Sub(failed) < muteFor {

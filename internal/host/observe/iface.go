@@ -12,24 +12,24 @@ import (
 	"sluice/internal/model"
 )
 
-// Links reads the host's interfaces and tells when they change.
+// Links reads the host's interfaces and reports changes to them.
 type Links interface {
 	Links(ctx context.Context) ([]netdev.Link, error)
 	Watch(ctx context.Context) (<-chan struct{}, error)
 }
 
-// VFs reads PFs and what is known of their VFs.
+// VFs reads PFs and the state of their VFs.
 type VFs interface {
 	PFs(ctx context.Context) ([]vf.PFInfo, error)
 	VFCounters(ctx context.Context, pf string) (map[int]netdev.Counters, error)
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
-	// PortCounters are those of all that crossed the PF's port, for itself and its VFs.
+	// PortCounters returns the counters of everything that crossed the PF's port, for the PF itself and its VFs.
 	PortCounters(ctx context.Context, pf string) (netdev.Counters, error)
-	// Interrupts are those that the VF has raised on the host.
+	// Interrupts returns the number of interrupts that the VF has raised on the host.
 	Interrupts(ctx context.Context, addr model.PCIAddress) (uint64, error)
 }
 
-// Uplinks says how taps, PFs and VFs are connected and where frames go.
+// Uplinks tells how taps, PFs and VFs are connected and where frames go.
 type Uplinks interface {
 	Find(links *uplink.Links, pf *model.PF)
 	Tap(links *uplink.Links, tap *netdev.Link) (uplink.Port, bool)
@@ -37,14 +37,14 @@ type Uplinks interface {
 	Watch(ctx context.Context) ([]<-chan struct{}, error)
 }
 
-// Kernel is all that a Source reads from the kernel.
+// Kernel is everything that a Source reads from the kernel.
 type Kernel interface {
 	Links
 	VFs
 }
 
-// Domains reads the virtual machines. Domains must cost next to nothing: it is called
-// for every Snapshot, Problems only with a new inventory.
+// Domains reads the virtual machines. Its method Domains must be very cheap because every Snapshot calls it; Problems is called only with
+// a new inventory.
 type Domains interface {
 	Domains(ctx context.Context) ([]libvirt.Domain, error)
 	Unread() []model.VMID // those that run and that Domains lacks
@@ -52,7 +52,7 @@ type Domains interface {
 	Problems() []model.Problem
 }
 
-// Guests asks guests for their own counters. Whatever it returns is untrusted.
+// Guests asks guests for their own counters. The answers are untrusted.
 type Guests interface {
 	Interfaces(ctx context.Context, vm model.VMID) ([]guest.Counters, error)
 }

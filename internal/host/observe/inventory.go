@@ -12,26 +12,25 @@ import (
 	"sluice/internal/model"
 )
 
-// inventory is what changes seldom and costs more to read. It is replaced as a whole
-// and never changed.
+// inventory holds what changes rarely and costs more to read. It is immutable and replaced as a whole.
 type inventory struct {
 	at       time.Time
 	pfs      []vf.PFInfo
-	vfs      map[model.PCIAddress]model.VFID // every VF there is
+	vfs      map[model.PCIAddress]model.VFID // every VF that exists
 	routes   map[address][]model.Route
 	held     map[model.PCIAddress]bool      // VFs that domains held
-	foreign  map[model.PCIAddress]time.Time // pool VFs that are open though no domain holds them: since when
-	seen     map[model.PCIAddress]bool      // VFs held, or in the pool and told once whether they are open
+	foreign  map[model.PCIAddress]time.Time // pool VFs that are open although no domain holds them, and since when
+	seen     map[model.PCIAddress]bool      // VFs that are held, or are in the pool and whose open state has been read at least once
 	problems []model.Problem
 }
 
-// address is what a switch looks up.
+// address is the key of a switch's forwarding table.
 type address struct {
 	mac     model.MAC
 	network string
 }
 
-// read makes a new inventory; old tells since when somebody else has had which VF open.
+// read makes a new inventory; old tells since when VFs have been open outside of any domain.
 func read(ctx context.Context, k Kernel, up Uplinks, held map[model.PCIAddress]holder, pool Pool, old *inventory) (*inventory, error) {
 	inv := &inventory{at: time.Now()}
 	var err error
@@ -57,8 +56,8 @@ func read(ctx context.Context, k Kernel, up Uplinks, held map[model.PCIAddress]h
 	return inv, ctx.Err()
 }
 
-// readOpen asks which VFs of the pool are open though no domain holds them. If that cannot be
-// told it stays unknown. Those that are held are asked about at every Snapshot; see inGuest.
+// readOpen finds the VFs of the pool that are open although no domain holds them. If that cannot be read it stays unknown. VFs that are
+// held are checked at every Snapshot; see inGuest.
 func (inv *inventory) readOpen(ctx context.Context, k VFs, held map[model.PCIAddress]holder, pool Pool, old *inventory) {
 	inv.held = make(map[model.PCIAddress]bool, len(held))
 	inv.foreign, inv.seen = map[model.PCIAddress]time.Time{}, map[model.PCIAddress]bool{}
@@ -75,7 +74,7 @@ func (inv *inventory) readOpen(ctx context.Context, k VFs, held map[model.PCIAdd
 			before := old != nil && old.seen[vf.Address]
 			inv.seen[vf.Address] = true
 			if !strings.Contains(vf.Driver, "vfio") {
-				continue // nobody but the host can use it
+				continue // only the host can use it
 			}
 			open, err := k.DriverOpen(ctx, vf.Address)
 			inv.seen[vf.Address] = before || err == nil && open != model.Unknown
@@ -93,8 +92,8 @@ func cannotTell(vf model.VFID, err error) model.Problem {
 	return model.Problem{Subject: vf.String(), Text: "cannot tell whether a guest uses it: " + err.Error()}
 }
 
-// inGuest asks which of the VFs that domains hold are open in their guests. That shows
-// within microseconds, and a guest that lets go of its VF is deaf until the host knows.
+// inGuest finds which of the VFs held by domains are open in their guests. The state changes within microseconds of the guest's action, and
+// a guest that releases its VF receives no frames until the host knows.
 func (inv *inventory) inGuest(ctx context.Context, k VFs, held map[model.PCIAddress]holder) (map[model.PCIAddress]model.Tri, []model.Problem) {
 	open := make(map[model.PCIAddress]model.Tri, len(held))
 	var trouble []model.Problem
@@ -115,8 +114,8 @@ func (inv *inventory) inGuest(ctx context.Context, k VFs, held map[model.PCIAddr
 	return open, trouble
 }
 
-// since is when somebody else opened a VF that is open now. One that was so at the very
-// first look belongs to no domain that libvirt is about to show.
+// since returns when a VF that is open outside of any domain was opened. One that was already open at the first reading is not about to
+// appear in a domain, so it counts as open for foreignAfter.
 func since(now time.Time, before bool, old *inventory, vf model.PCIAddress) time.Time {
 	if !before {
 		return now.Add(-foreignAfter)
@@ -127,13 +126,13 @@ func since(now time.Time, before bool, old *inventory, vf model.PCIAddress) time
 	return now
 }
 
-// isVF says whether a PCI device is a VF of one of the PFs.
+// isVF reports whether a PCI device is a VF of one of the PFs.
 func (inv *inventory) isVF(addr model.PCIAddress) bool {
 	_, ok := inv.vfs[addr]
 	return ok
 }
 
-// openFor is how long a VF has been open without a domain.
+// openFor returns how long a VF has been open without a domain.
 func (inv *inventory) openFor(addr model.PCIAddress, now time.Time) time.Duration {
 	since, ok := inv.foreign[addr]
 	if !ok {
@@ -142,8 +141,8 @@ func (inv *inventory) openFor(addr model.PCIAddress, now time.Time) time.Duratio
 	return now.Sub(since)
 }
 
-// route returns the port that a switch was told to send a MAC's frames to, "" for none. With several
-// routes the one of the NIC's VLAN counts, then the one without.
+// route returns the port to which a switch sends a MAC's frames, "" if it has no entry. Of several entries, the one of the NIC's VLAN takes
+// precedence, then the one without VLAN.
 func (inv *inventory) route(mac model.MAC, network string, vlan int) string {
 	routes := inv.routes[address{mac, network}]
 	if len(routes) == 0 {

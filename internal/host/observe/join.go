@@ -14,11 +14,11 @@ import (
 	"sluice/internal/model"
 )
 
-// world is all that was read, before anything is made of it.
+// world is everything that was read, before it is combined.
 type world struct {
 	now      time.Time
 	inv      *inventory
-	open     map[model.PCIAddress]model.Tri // of the VFs that domains hold: whether the guest uses it
+	open     map[model.PCIAddress]model.Tri // for each VF that a domain holds: whether the guest uses it
 	domains  []libvirt.Domain
 	pool     Pool
 	failover func(name string, id model.VMID) model.Failover
@@ -26,7 +26,7 @@ type world struct {
 	measured func(*model.PF)
 }
 
-// joiner holds the lookup tables of one join. They are kept for the next one.
+// joiner holds the lookup tables of a join. They are reused by the next one.
 type joiner struct {
 	uplinks Uplinks
 	links   uplink.Links
@@ -42,7 +42,7 @@ func newJoiner(up Uplinks) *joiner {
 	}
 }
 
-// index fills the tables.
+// index fills the lookup tables.
 func (j *joiner) index(links []netdev.Link, domains []libvirt.Domain) {
 	j.links.Index(links)
 	clear(j.holders)
@@ -54,7 +54,7 @@ func (j *joiner) index(links []netdev.Link, domains []libvirt.Domain) {
 	}
 }
 
-// join makes a Snapshot without rates. It takes over the domains' slices.
+// join makes a Snapshot without rates. It takes ownership of the domains' slices.
 func (j *joiner) join(w world) *model.Snapshot {
 	s := &model.Snapshot{Time: w.now, VMs: make([]model.VM, len(w.domains))}
 	for i := range w.domains {
@@ -72,12 +72,12 @@ func (j *joiner) join(w world) *model.Snapshot {
 	return s
 }
 
-// strays adds the routes to VFs of managed PFs for MACs that no NIC has.
+// strays adds the routes to VFs of managed PFs whose MAC belongs to no NIC.
 func (j *joiner) strays(s *model.Snapshot, inv *inventory) {
 	clear(j.nics)
 	for i := range s.VMs {
 		for k := range s.VMs[i].NICs {
-			j.nics[s.VMs[i].NICs[k].MAC] = true // wherever: whose network is not known yet may be on this one
+			j.nics[s.VMs[i].NICs[k].MAC] = true // in any network: a NIC whose network is not known yet may be in this one
 		}
 	}
 	for at, routes := range inv.routes {
@@ -111,8 +111,8 @@ func (j *joiner) vm(vm *model.VM, w world) {
 	}
 }
 
-// tap adds what the tap's link shows. A tap that the kernel does not list here is no
-// tap, or not in this network namespace: then nothing is known.
+// tap adds the state of the tap's link. If the kernel does not list the name, the NIC has no tap or it is in another network namespace, and
+// its state stays unknown.
 func (j *joiner) tap(nic *model.NIC) {
 	l := j.links.ByName[nic.Tap]
 	if l == nil {
@@ -129,7 +129,7 @@ func (j *joiner) tap(nic *model.NIC) {
 	nic.LinkUp = model.TriOf(l.Up && l.Carrier && port.Up)
 }
 
-// pf adds to a PF what links, pool and domains know, and pairs its VFs with NICs.
+// pf adds to a PF what links, pool and domains know, and assigns its VFs to NICs.
 func (j *joiner) pf(pf *model.PF, uses []vf.Use, vms []model.VM, w world) {
 	pf.VFs = slices.Clone(pf.VFs)
 	if l := j.links.ByName[pf.Name]; l != nil {
@@ -159,8 +159,7 @@ func (j *joiner) pf(pf *model.PF, uses []vf.Use, vms []model.VM, w world) {
 	}
 }
 
-// label gives a PF the network that the config says it leads to. Only the bridge that it is a
-// port of sends its VFs anything.
+// label sets the network of a PF that the config assigns. Frames for its VFs still come only from the bridge that the PF is a port of.
 func label(pf *model.PF, network string) {
 	pf.Network = network
 	if up := &pf.Uplink; up.Why == "" && up.Switch != "" && up.Switch != network {
@@ -191,8 +190,8 @@ func (j *joiner) vf(vf *model.VF, use vf.Use, vms []model.VM, w world) {
 	}
 }
 
-// better says whether a VF is the one to show behind a NIC that may have one
-// already: ours come first, so that they can be taken back.
+// better reports whether a VF should replace the one shown behind a NIC, if any: Sluice's own take precedence, so that they can be
+// taken back.
 func better(nic *model.NIC, vf *model.VF) bool {
 	return nic.VF == model.NoVF || nic.VFOwner != model.OwnerSluice && vf.Owner == model.OwnerSluice
 }

@@ -10,14 +10,14 @@ import (
 	"sluice/internal/model"
 )
 
-// vfCounts are the VF counters of one PF, or why there are none.
+// vfCounts holds the VF counters of one PF, or why they are missing.
 type vfCounts struct {
 	byVF map[int]netdev.Counters
 	at   time.Time
 	why  string
 }
 
-// measure adds the rates, and returns what could not be read.
+// measure adds the rates to the Snapshot and returns what could not be read.
 func (s *Source) measure(ctx context.Context, snap *model.Snapshot, stats map[model.VMID]libvirt.Stat) []model.Problem {
 	s.tick++
 	counts, trouble := s.countVFs(ctx, snap)
@@ -34,11 +34,11 @@ func (s *Source) measure(ctx context.Context, snap *model.Snapshot, stats map[mo
 	return trouble
 }
 
-// cpu adds the CPUs in use, and the state if libvirt knows a newer one.
+// cpu adds the number of CPUs in use, and the state if libvirt has a newer one.
 func (s *Source) cpu(vm *model.VM, stats map[model.VMID]libvirt.Stat, now time.Time) {
 	st, ok := stats[vm.ID]
 	if !ok {
-		if m := s.cpus[vm.ID]; m != nil && stats == nil { // not asked this time
+		if m := s.cpus[vm.ID]; m != nil && stats == nil { // not read this time
 			m.tick = s.tick
 			vm.CPU, vm.CPUKnown = m.share, m.known
 		}
@@ -93,12 +93,12 @@ func (s *Source) nic(vm *model.VM, nic *model.NIC, snap *model.Snapshot, counts 
 	}
 }
 
-// mayAsk says whether there is a guest agent to ask, or a guest that reports without one.
+// mayAsk reports whether the VM has a guest agent to ask, or a guest that reports without one.
 func (s *Source) mayAsk(vm *model.VM) bool {
 	return s.askers.guests != nil && s.opt.AskEvery > 0 && (vm.Ready == model.Yes || s.opt.reports(vm.ID)) && vm.State == model.VMRunning
 }
 
-// ask gives the last figure that the guest's answers make, and has it asked on.
+// ask returns the latest figure from the guest's answers and keeps the guest being polled.
 func (s *Source) ask(vm *model.VM, nic *model.NIC, p *pair, tap sample, pf *model.PF, now time.Time) model.Traffic {
 	a := s.askers.of(vm.ID)
 	a.tap(nic.MAC, tap)
@@ -112,8 +112,8 @@ func (s *Source) ask(vm *model.VM, nic *model.NIC, p *pair, tap sample, pf *mode
 	return p.path.figure(now, s.opt.askFresh())
 }
 
-// countVFs reads the VF counters of PFs whose VFs stand behind NICs. A driver that is
-// not known to count is believed once it shows anything but zero.
+// countVFs reads the VF counters of PFs that have VFs behind NICs. A driver that is not known to count is believed once it shows a nonzero
+// counter.
 func (s *Source) countVFs(ctx context.Context, snap *model.Snapshot) (map[string]vfCounts, []model.Problem) {
 	var trouble []model.Problem
 	out := map[string]vfCounts{}
@@ -138,7 +138,7 @@ func (s *Source) countVFs(ctx context.Context, snap *model.Snapshot) (map[string
 	return out, trouble
 }
 
-// reallyCounts says whether VF counters mean something. Every driver shows zeros.
+// reallyCounts reports whether VF counters are meaningful. A driver that does not count shows zeros.
 func (s *Source) reallyCounts(pf *model.PF, byVF map[int]netdev.Counters) bool {
 	if pf.Caps.VFCounters == model.Yes || s.counts[pf.Name] {
 		return true
@@ -152,7 +152,7 @@ func (s *Source) reallyCounts(pf *model.PF, byVF map[int]netdev.Counters) bool {
 	return false
 }
 
-// forget drops what is remembered of NICs and VMs that are gone.
+// forget drops the state of NICs and VMs that are gone.
 func (s *Source) forget(snap *model.Snapshot) {
 	for k, p := range s.pairs {
 		if p.tick != s.tick {

@@ -9,19 +9,18 @@ import (
 	"sluice/internal/model"
 )
 
-// holder is the hostdev through which a domain has a PCI device.
+// holder is the hostdev that gives a domain a PCI device.
 type holder struct {
 	vm      int // index of the domain
 	hostdev *libvirt.Hostdev
 }
 
-// foreignAfter is how long a VF that was not open before must be so without a domain until
-// it counts as someone else's: libvirt shows a device a moment after QEMU has it.
+// foreignAfter is how long a VF that was not open before must be open without a domain before it counts as foreign: libvirt shows a device
+// slightly later than QEMU opens it.
 const foreignAfter = 5 * time.Second
 
-// owner says whose a VF is and, for foreign ones, what shows it. held is nil and
-// name "" when no domain has it; open is how long a process that is no domain has
-// had it open.
+// owner returns who owns a VF and, for foreign ones, the evidence. held is nil and name "" if no domain has it; open is how long a process
+// outside of any domain has had it open.
 func owner(vf *model.VF, use vf.Use, held *libvirt.Hostdev, name string, pool Pool, open time.Duration) (model.Owner, string) {
 	switch {
 	case held != nil && model.OwnAlias(held.Alias):
@@ -40,8 +39,7 @@ func owner(vf *model.VF, use vf.Use, held *libvirt.Hostdev, name string, pool Po
 	return model.OwnerFree, ""
 }
 
-// pairOf returns the index of the NIC that the VF stands behind, or -1. What the
-// domain's definition says comes before what MACs suggest.
+// pairOf returns the index of the NIC that the VF belongs to, or -1. The domain's definition takes precedence over matching MACs.
 func pairOf(nics []model.NIC, h *libvirt.Hostdev, vf model.MAC) int {
 	for _, same := range []func(*model.NIC) bool{
 		func(n *model.NIC) bool { return h.TeamingPersistent != "" && h.TeamingPersistent == n.Alias },

@@ -7,37 +7,37 @@ import (
 	"sluice/internal/model"
 )
 
-// pair is what is remembered of a NIC and the VF behind it, to make rates.
+// pair is the state kept between Snapshots to compute the rates of a NIC and its VF.
 type pair struct {
 	tap   meter
-	vf    model.VFID // what those below are about
+	vf    model.VFID // that count, path and irqs are about
 	count meter      // from the PF's counters
 	path  vfPath     // from the guest's
 	irqs  interrupts // that the VF raised on the host
-	tick  uint64     // the last Snapshot that saw the NIC
+	tick  uint64     // the last Snapshot with this NIC
 }
 
-// vmCPU is what is remembered of a VM.
+// vmCPU is the state kept between Snapshots of a VM's CPU use.
 type vmCPU struct {
 	cpuMeter
 	tick  uint64  // the last Snapshot that measured it
-	share float64 // what it measured last
+	share float64 // the last result
 	known bool
 }
 
-// Drivers refresh a VF's counters in the background, so that one second may show the
-// frames of two; and VFs of one PF talk to each other without using the link.
+// pfSlack allows for drivers that refresh a VF's counters in the background, so that one second may show the frames of two, and for VFs of
+// one PF that exchange frames without using the link.
 const pfSlack = 2
 
 // guestSlack allows for the time that a guest takes to answer.
 const guestSlack = 1.25
 
-// hostCounts converts a VF's counters: the PF counts them as the guest does.
+// hostCounts converts a VF's counters: the PF counts in the same direction as the guest.
 func hostCounts(c netdev.Counters) counts {
 	return counts{c.RxPackets, c.TxPackets, c.RxBytes, c.TxBytes}
 }
 
-// virtio makes the figures of the virtio path from the tap's counters.
+// virtio computes the rates of the virtio path from the tap's counters.
 func (p *pair) virtio(nic *model.NIC, l *netdev.Link, now time.Time, g gaps) (model.Traffic, sample) {
 	if l == nil {
 		p.tap = meter{}
@@ -56,15 +56,14 @@ func (p *pair) virtio(nic *model.NIC, l *netdev.Link, now time.Time, g gaps) (mo
 	return t, s
 }
 
-// behind notes which VF stands behind the NIC now. Counts of another one
-// are forgotten.
+// behind records which VF is behind the NIC now, and drops the state of another one.
 func (p *pair) behind(id model.VFID, now time.Time) {
 	if p.vf != id {
 		p.vf, p.count, p.path, p.irqs = id, meter{}, vfPath{seen: now}, interrupts{}
 	}
 }
 
-// counted makes the figures of the VF path from the PF's counters.
+// counted computes the rates of the VF path from the PF's counters.
 func (p *pair) counted(c netdev.Counters, pf *model.PF, now time.Time, g gaps) model.Traffic {
 	s := sample{now, uint64(pf.Index), hostCounts(c)}
 	t := p.count.add(s, g, limitOf(pf.Speed, pfSlack))

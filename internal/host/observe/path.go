@@ -11,36 +11,34 @@ import (
 	"sluice/internal/model"
 )
 
-// answer is one answer of a guest, with the host's own counters of the tap around it.
+// answer is one answer of a guest, with the host's counters of the tap before and after it.
 type answer struct {
-	before sample // the tap when the guest was asked; zero when it had not been read
-	after  sample // the tap at the first Snapshot that saw the answer
+	before sample // the tap when the guest was asked; zero if it had not been read
+	after  sample // the tap at the first Snapshot after the answer
 	at     time.Time
 	devs   []guest.Counters
 	err    error
 }
 
-// vfPath makes the figures of a VF from what the guest says of its own interfaces. A
-// guest names no roles: of the interfaces with the pair's MAC, one is the virtio
-// NIC, one is the VF, and one may be the failover or bond over both.
+// vfPath computes the rates of a VF from the guest's counters of its own interfaces. A guest does not name their roles: of the interfaces
+// with the pair's MAC, one is the virtio NIC, one is the VF, and one may be the failover or bond over both.
 type vfPath struct {
 	meters map[string]*meter
-	seen   time.Time // of the last answer, or when the VF came; older answers are of something else
+	seen   time.Time // time of the last answer, or when the VF was attached; older answers are not about this VF
 	last   answer
 	has    bool
-	good   time.Time // when the last believed figure was made
+	good   time.Time // time of the last believed figure
 	out    model.Traffic
 }
 
-// The guest's interfaces count frames as they leave the ring, the host as they enter it,
-// so the two differ by a ring's worth and by what was dropped in between.
+// The guest counts frames as they leave the ring and the host as they enter it, so the two differ by up to the length of the ring and by
+// the frames dropped in between.
 const (
 	tapSlack   = 0.1
 	tapPackets = 2048
 )
 
-// take makes a figure of a new answer; bound is what the VF's link carries. It reports
-// false when the guest does not deserve to be asked again soon.
+// take evaluates a new answer; bound is what the VF's link carries. It returns false if the guest should not be asked again soon.
 func (p *vfPath) take(a answer, mac model.MAC, g gaps, bound limit) bool {
 	p.seen = a.at
 	if a.err != nil {
@@ -48,7 +46,7 @@ func (p *vfPath) take(a answer, mac model.MAC, g gaps, bound limit) bool {
 		return false
 	}
 	if gap := a.at.Sub(p.last.at); p.has && gap >= 0 && gap < g.min {
-		return true // too soon after the last one to tell anything
+		return true // too soon after the previous answer to compute a rate
 	}
 	p.out = model.Traffic{Source: model.SourceAgent}
 	devs := p.measure(a, mac, g)
@@ -62,8 +60,8 @@ func (p *vfPath) take(a answer, mac model.MAC, g gaps, bound limit) bool {
 	return p.judge(vf.rate, virtio.moved, prev, a, bound)
 }
 
-// fail notes that there is no answer, or none that can be read. The last figure
-// stands until it is too old, unless the guest talks nonsense now.
+// fail records that there is no answer, or none that can be parsed. The last figure stays valid until it is too old, unless the guest sent
+// an invalid answer.
 func (p *vfPath) fail(err error) {
 	if errors.Is(err, guest.ErrAnswer) {
 		p.out, p.good = model.Traffic{Source: model.SourceAgent}, time.Time{}
@@ -71,7 +69,7 @@ func (p *vfPath) fail(err error) {
 	p.out.Note = "the guest agent does not answer: " + err.Error()
 }
 
-// notReady says why interfaces make no figure yet, "" when they do.
+// notReady returns why the interfaces give no figure yet, "" if they do.
 func notReady(devs []device, had bool) string {
 	switch {
 	case len(devs) < 2:
@@ -87,9 +85,8 @@ func notReady(devs []device, had bool) string {
 	return ""
 }
 
-// judge checks what the guest says against what the host knows of it alone: what the VF's link
-// carries, and the tap's counters for what the guest says of its virtio NIC. That proves
-// nothing about the VF: package claim goes on from here.
+// judge checks the guest's figures against what the host itself knows: the capacity of the VF's link, and the tap's counters for the guest's
+// virtio NIC. That proves nothing about the VF, which package claim judges further.
 func (p *vfPath) judge(vf model.Traffic, virtio counts, prev, a answer, bound limit) bool {
 	lo, hi, checked := between(prev, a)
 	p.good = time.Time{}
@@ -110,7 +107,7 @@ func (p *vfPath) judge(vf model.Traffic, virtio counts, prev, a answer, bound li
 	return true
 }
 
-// figure is the last figure, if it is not too old.
+// figure returns the last figure if it is not too old.
 func (p *vfPath) figure(now time.Time, fresh time.Duration) model.Traffic {
 	if p.out == (model.Traffic{}) {
 		return model.Traffic{Source: model.SourceAgent, Note: "no answer of the guest yet"}
@@ -128,7 +125,7 @@ type device struct {
 	rate  model.Traffic
 }
 
-// measure feeds the meters and returns the interfaces that have the MAC, by name.
+// measure feeds the meters and returns the interfaces with the MAC, sorted by name.
 func (p *vfPath) measure(a answer, mac model.MAC, g gaps) []device {
 	meters := make(map[string]*meter, 3)
 	devs := make([]device, 0, 3)
@@ -147,16 +144,14 @@ func (p *vfPath) measure(a answer, mac model.MAC, g gaps) []device {
 		rate.Waiting = c.TxWaiting
 		devs = append(devs, device{c.Name, moved, rate})
 	}
-	p.meters = meters // an interface that was away begins anew
+	p.meters = meters // an interface that was absent starts over
 	slices.SortFunc(devs, func(a, b device) int { return cmp.Compare(a.name, b.name) })
 	return devs
 }
 
-// roles says which interface is the virtio NIC and which the VF, of two or more. Of
-// more than two the busiest is the failover or bond over both, virtio is what moved
-// most nearly what the tap did, and the VF makes up for what virtio lacks to the
-// busiest: VLANs and bridges in the guest may add more interfaces still. If two are
-// equally close they moved the same, and either will do.
+// roles returns which of two or more interfaces is the virtio NIC and which the VF. Of more than two, the busiest is the failover or bond
+// over both, virtio is the one whose count is closest to the tap's, and the VF is the one closest to the difference between the busiest and
+// virtio: VLANs and bridges in the guest may add further interfaces. If two are equally close they moved the same amount, and either will do.
 func roles(devs []device, prev, a answer) (virtio, vf device) {
 	rest := slices.Clone(devs)
 	top := device{}
@@ -169,7 +164,7 @@ func roles(devs []device, prev, a answer) (virtio, vf device) {
 	return virtio, vf
 }
 
-// pull takes the device with the lowest cost out of the slice.
+// pull removes the device with the lowest cost from the slice.
 func pull(devs []device, cost func(device) float64) (device, []device) {
 	best := 0
 	for i := range devs {
@@ -181,11 +176,10 @@ func pull(devs []device, cost func(device) float64) (device, []device) {
 	return got, slices.Delete(devs, best, best+1)
 }
 
-// tapDistance measures how far, in packets, a device moved from what the tap did on
-// average between two answers.
+// tapDistance measures the distance, in packets, between what a device moved and what the tap moved on average between two answers.
 func tapDistance(prev, a answer) func(device) float64 {
 	_, hi, _ := between(prev, a)
-	share := 1.0 // the tap was watched for longer than the answers are apart
+	share := 1.0 // the tap was watched for longer than the time between the answers
 	if span := a.after.at.Sub(prev.before.at); span > 0 {
 		share = min(1, float64(a.at.Sub(prev.at))/float64(span))
 	}
@@ -197,9 +191,8 @@ func tapDistance(prev, a answer) func(device) float64 {
 
 func (c counts) packets() float64 { return float64(c.rxPackets) + float64(c.txPackets) }
 
-// between returns the least and the most that the tap can have moved between two answers,
-// and false when the host does not know. A guest read its counters some time between
-// question and answer, so the bounds are those of the nearest samples around that.
+// between returns the least and the most that the tap can have moved between two answers, and false if the host does not know. The guest
+// read its counters at some time between question and answer, so the bounds come from the nearest samples around that time.
 func between(a, b answer) (lo, hi counts, ok bool) {
 	if a.before.at.IsZero() || b.before.at.IsZero() || a.before.boot != b.after.boot {
 		return lo, hi, false
@@ -211,7 +204,7 @@ func between(a, b answer) (lo, hi counts, ok bool) {
 	return lo, hi, ok
 }
 
-// within says whether a guest's figures fit between the host's.
+// within reports whether a guest's counts lie between the host's bounds.
 func within(c, lo, hi counts) bool {
 	fits := func(x, lo, hi uint64, slack float64) bool {
 		return float64(x) >= float64(lo)*(1-tapSlack)-slack && float64(x) <= float64(hi)*(1+tapSlack)+slack

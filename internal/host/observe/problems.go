@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// problems lists what could not be read and what is set up wrongly.
+// problems lists what could not be read and what is misconfigured.
 func (s *Source) problems(snap *model.Snapshot, pool Pool, trouble []model.Problem) []model.Problem {
 	out := slices.Concat(s.inv.problems, trouble)
 	out = append(out, poolProblems(snap, pool)...)

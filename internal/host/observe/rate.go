@@ -11,15 +11,13 @@ type counts struct {
 	rxPackets, txPackets, rxBytes, txBytes uint64
 }
 
-// swapped turns the host's view of a tap into the guest's: what the host receives
-// from a tap is what the guest sent.
+// swapped converts the host's view of a tap to the guest's: what the host receives from a tap is what the guest sent.
 func (c counts) swapped() counts {
 	return counts{c.txPackets, c.rxPackets, c.txBytes, c.rxBytes}
 }
 
-// since returns how far each counter went from p to c, and false when one of them
-// went back: the device was reset, or it is one of the odd ones whose counters have
-// 32 bits. Which of the two cannot be told apart, so neither makes a figure.
+// since returns how far each counter advanced from p to c, and false if one of them went back: the device was reset, or its counters have
+// 32 bits and wrapped around. These two cannot be told apart, so neither gives a figure.
 func (c counts) since(p counts) (counts, bool) {
 	ok := c.rxPackets >= p.rxPackets && c.txPackets >= p.txPackets &&
 		c.rxBytes >= p.rxBytes && c.txBytes >= p.txBytes
@@ -29,22 +27,20 @@ func (c counts) since(p counts) (counts, bool) {
 	}, ok
 }
 
-// limit is the most a path can carry in one direction; more is an error of the
-// counters and not a load.
+// limit is the most a path can carry in one direction; a higher figure is an error of the counters.
 type limit struct {
 	pps, bytes float64
 }
 
 const (
-	// maxSpeed stands in for an unknown link speed and bounds taps, bits/s.
+	// maxSpeed replaces an unknown link speed and bounds taps, bits/s.
 	maxSpeed = 200_000_000_000
 	// minFrame is the shortest Ethernet frame with preamble and gap, in bits.
 	minFrame = (64 + 20) * 8
 )
 
-// limitOf returns what a link of that speed (bits/s, 0: unknown) can carry, times
-// slack. Bytes are bounded by the speed itself: the gap between frames is not
-// worth the arithmetic.
+// limitOf returns what a link of that speed (bits/s, 0: unknown) can carry, times slack. Bytes are bounded by the speed itself, without
+// the gap between frames.
 func limitOf(speed uint64, slack float64) limit {
 	if speed == 0 || speed > maxSpeed {
 		speed = maxSpeed
@@ -52,7 +48,7 @@ func limitOf(speed uint64, slack float64) limit {
 	return limit{pps: slack * float64(speed) / minFrame, bytes: slack * float64(speed) / 8}
 }
 
-// exceeded says whether a figure is more than the path can carry.
+// exceeded reports whether a figure is more than the path can carry.
 func (l limit) exceeded(t model.Traffic) bool {
 	return t.RxPPS > l.pps || t.TxPPS > l.pps || t.RxBytes > l.bytes || t.TxBytes > l.bytes
 }
@@ -60,25 +56,24 @@ func (l limit) exceeded(t model.Traffic) bool {
 // sample is one reading of a device's counters.
 type sample struct {
 	at    time.Time
-	boot  uint64 // changes when the device is another one: its ifindex, or the guest's boot
+	boot  uint64 // identifies the device, by its ifindex or the guest's boot: a change means another device
 	count counts
 }
 
 // gaps bound the time between two samples that make a rate.
 type gaps struct {
-	min time.Duration // closer together: the older figure stands
+	min time.Duration // closer together: the older figure is kept
 	max time.Duration // further apart: an average over that long says nothing about now
 }
 
-// meter makes rates from samples. The zero meter has seen nothing. A figure that
-// would need a guess is not made: Known is false until the next good pair.
+// meter computes rates from samples. The zero meter has no sample. It never estimates: Known is false until the next valid pair of samples.
 type meter struct {
 	last sample
 	rate model.Traffic
 	seen bool
 }
 
-// add takes a sample and returns the rate since the one before.
+// add takes a sample and returns the rate since the previous one.
 func (m *meter) add(s sample, g gaps, l limit) model.Traffic {
 	dt := s.at.Sub(m.last.at)
 	switch {
@@ -98,7 +93,7 @@ func (m *meter) add(s sample, g gaps, l limit) model.Traffic {
 	return m.rate
 }
 
-// restart begins anew at s.
+// restart discards the history and starts over at s.
 func (m *meter) restart(s sample, why string) {
 	*m = meter{last: s, seen: true, rate: model.Traffic{Note: why}}
 }
@@ -110,7 +105,7 @@ func (m *meter) early(s sample) {
 	}
 }
 
-// step makes the figure from the last sample to s.
+// step computes the rate from the last sample to s.
 func (m *meter) step(s sample, dt time.Duration, l limit) {
 	d, ok := s.count.since(m.last.count)
 	if !ok {
@@ -125,7 +120,7 @@ func (m *meter) step(s sample, dt time.Duration, l limit) {
 	m.last, m.rate = s, t
 }
 
-// perSecond divides counts by a positive time.
+// perSecond divides counts by a positive duration.
 func perSecond(d counts, dt time.Duration) model.Traffic {
 	sec := dt.Seconds()
 	return model.Traffic{
@@ -135,7 +130,7 @@ func perSecond(d counts, dt time.Duration) model.Traffic {
 	}
 }
 
-// cpuMeter makes the number of CPUs in use from the CPU time used.
+// cpuMeter computes the number of CPUs in use from the CPU time used.
 type cpuMeter struct {
 	at    time.Time
 	used  time.Duration
@@ -144,9 +139,8 @@ type cpuMeter struct {
 	known bool
 }
 
-// add takes the CPU time used so far. QEMU's own threads count too, so that the sum
-// may pass the vCPUs by a little: it is cut there. Twice as much and more is an
-// error of the counter.
+// add takes the CPU time used so far. It includes QEMU's own threads, so the result may slightly exceed the number of vCPUs and is capped
+// there. More than about twice that number is an error of the counter.
 func (m *cpuMeter) add(at time.Time, used time.Duration, vcpus int, g gaps) (cpus float64, known bool) {
 	dt, work := at.Sub(m.at), used-m.used
 	if m.seen && dt >= 0 && work >= 0 && (dt < g.min || dt == 0) {

@@ -13,8 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Source makes Snapshots. Its methods may be called from any goroutine; Snapshots are
-// made one at a time.
+// Source makes Snapshots. Its methods are safe for concurrent use; Snapshots are made one at a time.
 type Source struct {
 	kernel  Kernel
 	uplinks Uplinks
@@ -25,12 +24,12 @@ type Source struct {
 	cancel  context.CancelFunc
 	ctx     context.Context // ends with Close
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	askers   askers
 	limits   *abilities
 	watches  []<-chan struct{} // nil: not watching
 	endWatch func()
-	event    bool // something changed, as the kernel or a switch said
+	event    bool // the kernel or a switch reported a change
 	inv      *inventory
 	join     *joiner
 	pairs    map[claim.Key]*pair
@@ -38,8 +37,8 @@ type Source struct {
 	cpus     map[model.VMID]*vmCPU
 	statsAt  time.Time       // when CPU times were last read
 	counts   map[string]bool // PFs of unknown drivers that were seen to count
-	numVFs   map[string]int  // as found when the pool was new
-	numFor   *Pool           // the pool that numVFs belong to
+	numVFs   map[string]int  // as found when the pool was set
+	numFor   *Pool           // the pool that numVFs belongs to
 	tick     uint64
 }
 
@@ -56,26 +55,24 @@ func New(k Kernel, up Uplinks, d Domains, guests Guests, o Options) *Source {
 	return s
 }
 
-// SetPool replaces the pool. The next Snapshot goes by it, and takes the numbers of
-// VFs that it finds for those that are meant to be.
+// SetPool replaces the pool. The next Snapshot uses it, and takes the numbers of VFs that it finds as the intended ones.
 func (s *Source) SetPool(p Pool) {
 	s.pool.Store(&p)
 	s.stale.Store(true)
 }
 
-// Invalidate makes the next Snapshot read everything anew. Call it after each Step: what
-// the Step changed must not be hidden by what was read before.
+// Invalidate makes the next Snapshot read everything again. Call it after each Step, so that cached state does not hide what the Step changed.
 func (s *Source) Invalidate() { s.stale.Store(true) }
 
-// Close stops asking guests and waits for the questions under way to end.
+// Close stops asking guests and waits for questions in flight to end.
 func (s *Source) Close() {
 	s.cancel()
 	s.askers.wg.Wait()
 	s.limits.wg.Wait()
 }
 
-// Snapshot looks at the world. It fails when libvirt or the kernel cannot be asked: what
-// is not known then must not be taken for what is. No guest can delay it.
+// Snapshot reads the state of the host. It fails if libvirt or the kernel cannot be queried, so that missing information is never taken for
+// a change of state. No guest can delay it.
 func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +90,7 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the host's interfaces: %w", err)
 	}
-	now := time.Now() // the counters' time
+	now := time.Now() // the time of the counters
 	s.join.index(links, domains)
 	pool := s.pool.Load()
 	if err := s.refresh(ctx, now, *pool); err != nil {
@@ -116,8 +113,8 @@ func (s *Source) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	return snap, nil
 }
 
-// stats reads CPU times and states when it is time to: libvirt must be asked for each
-// domain by itself, which is most of the cost of a Snapshot. Events tell of states meanwhile.
+// stats reads CPU times and states when they are due: libvirt needs one query per domain, which is most of the cost of a Snapshot. In
+// between, events report state changes.
 func (s *Source) stats(ctx context.Context, now time.Time) (map[model.VMID]libvirt.Stat, error) {
 	if age := now.Sub(s.statsAt); age >= 0 && age < s.opt.CPUEvery {
 		return nil, nil
@@ -129,7 +126,7 @@ func (s *Source) stats(ctx context.Context, now time.Time) (map[model.VMID]libvi
 	return stats, err
 }
 
-// refresh reads the inventory if it is time to.
+// refresh reads the inventory if it is due.
 func (s *Source) refresh(ctx context.Context, now time.Time, pool Pool) error {
 	s.listen()
 	if !s.due(now) {
@@ -145,7 +142,7 @@ func (s *Source) refresh(ctx context.Context, now time.Time, pool Pool) error {
 	return nil
 }
 
-// noteNumVFs remembers how many VFs each PF has when a pool is new.
+// noteNumVFs records how many VFs each PF has when a pool is new.
 func (s *Source) noteNumVFs(pool *Pool) {
 	if s.numFor == pool {
 		return
@@ -156,8 +153,8 @@ func (s *Source) noteNumVFs(pool *Pool) {
 	}
 }
 
-// listen takes the messages of kernel and switches, and watches anew after a watch broke. Without
-// one the inventory is as old as Recheck says, no worse.
+// listen takes pending notifications of the kernel and the switches, and watches again after a watch broke. Without a watch, the inventory
+// is at most as old as Recheck allows.
 func (s *Source) listen() {
 	if s.watches == nil {
 		s.beginWatch()
@@ -189,7 +186,7 @@ func (s *Source) beginWatch() {
 	s.watches = rest
 }
 
-// due says whether the inventory must be read. It takes up a request to read it anew.
+// due reports whether the inventory must be read, and clears a request to read it again.
 func (s *Source) due(now time.Time) bool {
 	stale := s.stale.Swap(false)
 	if s.inv == nil || stale || !s.sameHolders() {
@@ -199,8 +196,7 @@ func (s *Source) due(now time.Time) bool {
 	return age < 0 || age >= s.opt.Recheck || s.event && age >= s.opt.Spacing
 }
 
-// sameHolders says whether domains hold the VFs that they held when the inventory
-// was read.
+// sameHolders reports whether domains hold the same VFs as when the inventory was read.
 func (s *Source) sameHolders() bool {
 	n := 0
 	for addr := range s.join.holders {
