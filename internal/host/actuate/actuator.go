@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Actuator does Steps. It keeps nothing between them, and may do several at once.
+// Actuator executes Steps. It keeps no state between them and is safe for concurrent use.
 type Actuator struct {
 	kernel  Kernel
 	uplinks Uplinks
@@ -29,9 +29,8 @@ func New(k Kernel, up Uplinks, d Domains, log *slog.Logger) *Actuator {
 	return &Actuator{kernel: k, uplinks: up, domains: d, log: log}
 }
 
-// Do makes a Step true, or says why it cannot by ctx's deadline. Errors wrap
-// model.ErrPermanent, model.ErrGone (the VM is) or model.ErrGuest where they apply; after
-// any other, trying again may help. Failures that can be tolerated are logged.
+// Do establishes the state that a Step names, or returns an error by ctx's deadline. Errors wrap model.ErrPermanent, model.ErrGone (the VM
+// is gone) or model.ErrGuest if they apply; after any other, a retry may help. Tolerable failures are only logged.
 func (a *Actuator) Do(ctx context.Context, s model.Step) error {
 	err := a.untilConnected(ctx, s)
 	if errors.Is(err, model.ErrGone) && s.Subject.VM != "" {
@@ -40,11 +39,11 @@ func (a *Actuator) Do(ctx context.Context, s model.Step) error {
 	return err
 }
 
-// goneOrNot says whether it is the VM that has gone. Only libvirt's word that it has
-// counts: a VM given up for gone would lose what it still uses.
+// goneOrNot distinguishes a VM that is gone from one of its devices. Only libvirt's confirmation counts: a VM wrongly taken as gone would
+// lose what it still uses.
 func (a *Actuator) goneOrNot(ctx context.Context, vm model.VMID, err error) error {
 	switch _, looked := a.domain(ctx, vm); {
-	case looked == nil: // a device of it has, which is another matter
+	case looked == nil: // only one of its devices is gone
 		return fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is
 	case errors.Is(looked, model.ErrGone):
 		return err
@@ -53,12 +52,11 @@ func (a *Actuator) goneOrNot(ctx context.Context, vm model.VMID, err error) erro
 	}
 }
 
-// reconnect is how often a Step is tried again while libvirtd is away.
+// reconnect is the retry interval of a Step while libvirtd cannot be reached.
 const reconnect = 500 * time.Millisecond
 
-// untilConnected does the Step, again and again while libvirtd cannot be reached: it is
-// being restarted, say, which takes less than most deadlines, and giving a move up half way
-// is worse than a wait.
+// untilConnected executes the Step and retries while libvirtd cannot be reached. A restart of libvirtd takes less than most deadlines, and
+// waiting is better than abandoning a move half way.
 func (a *Actuator) untilConnected(ctx context.Context, s model.Step) error {
 	tick := time.NewTicker(reconnect)
 	defer tick.Stop()
@@ -101,7 +99,7 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 	return a.steer(ctx, s)
 }
 
-// steer does Steps that ask or change where frames go.
+// steer executes Steps that query or change where frames go.
 func (a *Actuator) steer(ctx context.Context, s model.Step) error {
 	up, err := a.uplinks.Writer(&s.Path)
 	if err != nil {
@@ -137,15 +135,14 @@ func (a *Actuator) toBoth(ctx context.Context, up uplink.Writer, s model.Step) e
 	return err
 }
 
-// fromNIC makes the NIC hand on frames for the MAC.
+// fromNIC makes the NIC forward frames for the MAC.
 func (a *Actuator) fromNIC(ctx context.Context, up uplink.Writer, s model.Step) error {
 	note, err := up.FromNIC(ctx, &s.Path)
 	a.note(s, note)
 	return err
 }
 
-// announce tells switches where the MAC is. They find out by themselves with the guest's
-// next frame, so failing is no reason to take a move back.
+// announce tells switches where the MAC is. They learn it anyway from the guest's next frame, so a failure is no reason to undo a move.
 func (a *Actuator) announce(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if err := up.Announce(ctx, &s.Path); err != nil {
 		a.note(s, "switches were not told: "+err.Error())
@@ -153,7 +150,7 @@ func (a *Actuator) announce(ctx context.Context, up uplink.Writer, s model.Step)
 	return nil
 }
 
-// note logs what could not be had and can be done without.
+// note logs a tolerable failure.
 func (a *Actuator) note(s model.Step, text string) {
 	if text != "" {
 		a.log.Warn(text, "step", string(s.Kind), "vm", s.Subject.VMName, "vf", s.VFID().String(), "pf", s.Path.PF, "mac", cmp.Or(s.Path.MAC, s.VF.MAC).String())

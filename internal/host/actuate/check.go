@@ -10,8 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// checkVirtio fails unless the VM can live on its virtio NIC alone. It comes before
-// anything that takes the other path away.
+// checkVirtio fails unless the VM can work with its virtio NIC alone. It runs before any Step that removes the other path.
 func (a *Actuator) checkVirtio(ctx context.Context, up uplink.Writer, s model.Step) error {
 	d, err := a.domain(ctx, s.Subject.VM)
 	if err != nil {
@@ -21,14 +20,14 @@ func (a *Actuator) checkVirtio(ctx context.Context, up uplink.Writer, s model.St
 		return err
 	}
 	if !slices.ContainsFunc(d.Hostdevs, func(h libvirt.Hostdev) bool { return h.Address == s.Device.Address }) {
-		if err := a.unshared(ctx, s); err != nil { // it is to get the VF
+		if err := a.unshared(ctx, s); err != nil { // the VM is about to get the VF
 			return err
 		}
 	}
 	return up.Check(ctx, &s.Path)
 }
 
-// domain finds an active domain. If there is none the error wraps model.ErrGone.
+// domain finds an active domain. If there is none, the error wraps model.ErrGone.
 func (a *Actuator) domain(ctx context.Context, vm model.VMID) (*libvirt.Domain, error) {
 	all, err := a.domains.Domains(ctx)
 	if err != nil {
@@ -42,7 +41,7 @@ func (a *Actuator) domain(ctx context.Context, vm model.VMID) (*libvirt.Domain, 
 	return nil, fmt.Errorf("domain %s: %w", vm, model.ErrGone)
 }
 
-// checkDomain fails unless the domain runs and still has the NIC as it was planned.
+// checkDomain fails unless the domain is running and still has the NIC as planned.
 func checkDomain(d *libvirt.Domain, s model.Step) error {
 	if d.State != model.VMRunning {
 		return fmt.Errorf("the domain is %s", d.State)

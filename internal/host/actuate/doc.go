@@ -1,8 +1,6 @@
-// Package actuate does Steps: each is one call, or a few, to the kernel or libvirt. A
-// Step names the state that should be, so doing it again is harmless, and doing it
-// where there is nothing left to do succeeds.
+// Package actuate executes Steps: each is one or a few calls to the kernel or libvirt. A Step names a desired state, so it is idempotent,
+// and succeeds if there is nothing left to do.
 //
-// Before a VF's settings are touched the Actuator looks once more who holds it: what was
-// planned a moment ago may have become another's. A failure that can be tolerated, such as a
-// filter the driver has no room for, is logged and not an error.
+// Before it changes a VF's settings, the Actuator checks again who holds the VF: since planning, another domain may have taken it. A
+// tolerable failure, such as a filter for which the driver has no room, is logged and is not an error.
 package actuate

@@ -9,20 +9,19 @@ import (
 	"sluice/internal/model"
 )
 
-// side is the path that a guest listens on.
+// side is the path on which a guest listens.
 type side int
 
 const (
-	onTap   side = iota // it has not the VF
+	onTap   side = iota // it does not have the VF
 	onVF                // its driver has the VF open
-	perhaps             // it has the VF, and may listen on it from any moment on
+	perhaps             // it has the VF, and may start to listen on it at any time
 )
 
 var errChangedSides = errors.New("the guest changed to its other path meanwhile")
 
-// followGuest leads a guest's frames to the path that it listens on now, and only then ends
-// the dual path: up to then both paths have been receiving, and if anything fails they go on
-// to. So they do while the guest has a VF that it does not use.
+// followGuest directs a guest's frames to the path on which it listens now, and only then ends the dual path: until then, and after any
+// failure, both paths receive. They also keep receiving while the guest has a VF that it does not use.
 func (a *Actuator) followGuest(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if _, err := a.domain(ctx, s.Subject.VM); errors.Is(err, model.ErrGone) {
 		return up.ToOne(ctx, &s.Path)
@@ -54,7 +53,7 @@ func (a *Actuator) followGuest(ctx context.Context, up uplink.Writer, s model.St
 	return up.ToOne(ctx, &s.Path)
 }
 
-// listens looks where the guest listens. The VF of another VM says nothing about it.
+// listens finds the path on which the guest listens. A VF held by another VM says nothing about it.
 func (a *Actuator) listens(ctx context.Context, s model.Step) (side, error) {
 	if s.Device.VF == model.NoVF {
 		return onTap, nil
@@ -66,15 +65,14 @@ func (a *Actuator) listens(ctx context.Context, s model.Step) (side, error) {
 	if h == nil || d.ID != s.Subject.VM || h.Alias != model.VFAlias(s.Device.MAC) {
 		return onTap, nil
 	}
-	// If it cannot be seen, it may be either.
+	// If the open state cannot be read, the guest may be on either path.
 	if open, err := a.kernel.DriverOpen(ctx, s.Device.Address); err == nil && open == model.Yes {
 		return onVF, nil
 	}
 	return perhaps, nil
 }
 
-// feedBoth makes both paths receive. If there can be no dual path, the tap receives: no driver
-// has the VF open.
+// feedBoth makes both paths receive. If a dual path is impossible, the tap receives, since no driver has the VF open.
 func (a *Actuator) feedBoth(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if err := a.fromNIC(ctx, up, s); err != nil {
 		return err
@@ -85,7 +83,7 @@ func (a *Actuator) feedBoth(ctx context.Context, up uplink.Writer, s model.Step)
 	return up.ToTap(ctx, &s.Path)
 }
 
-// backToTap makes the host's side as it was while the guest was on virtio.
+// backToTap restores the host's side to its state while the guest was on virtio.
 func (a *Actuator) backToTap(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if s.Path.PF != "" {
 		if err := a.fromNIC(ctx, up, s); err != nil {
@@ -95,8 +93,7 @@ func (a *Actuator) backToTap(ctx context.Context, up uplink.Writer, s model.Step
 	return up.Back(ctx, &s.Path)
 }
 
-// unshared fails if another VM has a NIC with the MAC in the same network: a VF with that
-// MAC, or a bridge entry, would cut it off.
+// unshared fails if another NIC has the MAC in the same network: a VF with that MAC, or a bridge entry, would cut that NIC off.
 func (a *Actuator) unshared(ctx context.Context, s model.Step) error {
 	all, err := a.domains.Domains(ctx)
 	if err != nil {

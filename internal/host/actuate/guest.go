@@ -21,8 +21,7 @@ func (a *Actuator) attach(ctx context.Context, s model.Step) error {
 	return a.domains.Attach(ctx, s.Subject.VM, spec)
 }
 
-// waitGuest waits until the guest's driver has opened the VF. It gives up when the VM
-// goes away.
+// waitGuest waits until the guest's driver has opened the VF. It gives up if the VM goes away.
 func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
 	wait, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
@@ -40,11 +39,11 @@ func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
 	return err
 }
 
-// lookEvery is how often a wait looks whether its VM is still there.
+// lookEvery is the interval at which a wait checks that its VM still exists.
 const lookEvery = 250 * time.Millisecond
 
-// whileThere cancels with model.ErrGone when the VM goes away, and returns when ctx
-// ends. If libvirt does not answer, that says nothing about the VM.
+// whileThere cancels with model.ErrGone when the VM goes away, and returns when ctx ends. A missing answer from libvirt says nothing about
+// the VM.
 func (a *Actuator) whileThere(ctx context.Context, vm model.VMID, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -60,8 +59,8 @@ func (a *Actuator) whileThere(ctx context.Context, vm model.VMID, cancel context
 	}
 }
 
-// waitGone waits until the device is out of the VM. Nothing needs to be switched at the
-// moment the guest lets go: the window is open, so the tap has been getting its frames.
+// waitGone waits until the device is removed from the VM. Nothing has to be switched when the guest releases it: with the dual path open,
+// the tap is already receiving the guest's frames.
 func (a *Actuator) waitGone(ctx context.Context, s model.Step) error {
 	return a.domains.WaitGone(ctx, s.Subject.VM, model.VFAlias(s.Device.MAC))
 }

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Shaper limits what guests send, inside them. Whatever a guest answers is untrusted.
+// Shaper limits what guests send, inside them. A guest's answers are untrusted.
 type Shaper interface {
 	Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, contract model.Rate) error
 	Lift(ctx context.Context, vm model.VMID, mac model.MAC) error
@@ -24,30 +24,29 @@ type Shaper interface {
 
 var _ Shaper = (*guest.Shaper)(nil)
 
-// GuestHTB is the enforcer of what a guest sends on the path of its VF where the PF's driver cannot: the
-// guest's agent limits the device above virtio NIC and VF, so that the limit stands on both. It is Slow: how long
-// a batch takes is up to its guests.
+// GuestHTB enforces limits on what a guest sends through its VF when the PF's driver cannot: the guest's agent limits the device above
+// virtio NIC and VF, so the limit applies to both. It is Slow: the duration of a batch depends on its guests.
 type GuestHTB struct {
 	guests Shaper
 
 	mu  sync.Mutex
-	set map[model.LimitKey]bool // what was set here, or may have been
+	set map[model.LimitKey]bool // limits that were set in this run, or may have been
 }
 
-// guestLimit is how long a guest may be asked for one NIC: a busy guest takes long to begin the processes that the
-// first limit needs. Nobody but its own plug waits for it.
+// guestLimit bounds the time to set one NIC's limit: in a busy guest, starting the processes for the first limit takes long. Only the VF of
+// that NIC waits for it.
 const guestLimit = 30 * time.Second
 
 // NewGuestHTB makes the enforcer.
 func NewGuestHTB(s Shaper) *GuestHTB { return &GuestHTB{guests: s, set: map[model.LimitKey]bool{}} }
 
-// Slow implements runner.Slow: each VM's Limits are applied by themselves.
+// Slow implements runner.Slow: each VM's Limits are applied separately.
 func (g *GuestHTB) Slow() {}
 
-// Name is what people and metrics call it.
+// Name returns the name shown to users and in metrics.
 func (g *GuestHTB) Name() string { return "guest-htb" }
 
-// Can says whether the guest of the NIC can limit it, as the Snapshot shows it.
+// Can reports whether the guest of the NIC can limit it, according to the Snapshot.
 func (g *GuestHTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	if key.Path != model.PathVF || key.Dir != model.Tx || key.VM == "" {
 		return model.No
@@ -62,8 +61,8 @@ func (g *GuestHTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	return vm.InGuest
 }
 
-// Apply makes the Limits true in their guests and renews their leases, one after the other. One that fails does
-// not keep the others; the errors are joined.
+// Apply sets the Limits in their guests and renews their leases, one after the other. A failure does not stop the rest; the errors are
+// joined.
 func (g *GuestHTB) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	g.forget(snap)
 	var errs []error
@@ -81,11 +80,11 @@ func (g *GuestHTB) Apply(ctx context.Context, snap *model.Snapshot, batch []mode
 	return now, errors.Join(errs...)
 }
 
-// standingAtMost is how many guests Standing asks at a time.
+// standingAtMost is how many guests Standing asks concurrently.
 const standingAtMost = 4
 
-// Standing implements runner.Standing: contracts that an earlier run left in guests. A guest that cannot be asked
-// is passed over: most have nothing of ours, and may not even allow the question.
+// Standing implements runner.Standing: it returns the contracts that an earlier run left in guests. A guest that cannot be asked is
+// skipped: most have no limit of Sluice's, and some do not even allow the query.
 func (g *GuestHTB) Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error) {
 	var mu sync.Mutex
 	var out []model.Limit
@@ -115,7 +114,7 @@ func (g *GuestHTB) Standing(ctx context.Context, snap *model.Snapshot) ([]model.
 	return out, nil
 }
 
-// one makes one Limit true.
+// one sets one Limit.
 func (g *GuestHTB) one(ctx context.Context, snap *model.Snapshot, l *model.Limit) error {
 	vm := snap.FindVM(l.VM)
 	if vm == nil {
@@ -125,13 +124,13 @@ func (g *GuestHTB) one(ctx context.Context, snap *model.Snapshot, l *model.Limit
 	if nic == nil {
 		return g.gone(l)
 	}
-	if !g.note(l) { // nothing of ours in this run: an earlier one may have left a contract
+	if !g.note(l) { // no limit set in this run, but an earlier run may have left a contract
 		return g.guests.Lift(ctx, l.VM, nic.MAC)
 	}
 	return g.guests.Limit(ctx, l.VM, nic.MAC, l.Tightest(), l.Contract)
 }
 
-// gone is what becomes of a Limit whose NIC is not there any more: it went with it.
+// gone returns the result for a Limit whose NIC no longer exists: lifting it succeeds, because the limit went with the NIC.
 func (g *GuestHTB) gone(l *model.Limit) error {
 	if lifts(l) {
 		return nil
@@ -139,7 +138,7 @@ func (g *GuestHTB) gone(l *model.Limit) error {
 	return fmt.Errorf("limit NIC %s of VM %s in its guest: %w", l.NIC, l.VM, model.ErrGone)
 }
 
-// note remembers that a limit is set, and says whether one is, or was in this run.
+// note records that a limit is being set, and reports whether one is, or was in this run.
 func (g *GuestHTB) note(l *model.Limit) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -147,7 +146,7 @@ func (g *GuestHTB) note(l *model.Limit) bool {
 	return g.set[l.LimitKey]
 }
 
-// forget drops what is known of VMs that are not there any more.
+// forget drops the state of VMs that no longer exist.
 func (g *GuestHTB) forget(snap *model.Snapshot) {
 	there := func(id model.VMID) bool { return snap.FindVM(id) != nil }
 	g.guests.Forget(there)

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Shapers are HTB trees, and how taps are led to them.
+// Shapers manages HTB trees and directs taps to them.
 type Shapers interface {
 	Taps
 	TapPolicies(ctx context.Context) ([]tap.Policy, error)
@@ -28,41 +28,39 @@ type Shapers interface {
 
 var _ Shapers = (*kernel.Host)(nil)
 
-// HTB is the enforcer of what VMs send on the virtio path that needs no feedback: the taps behind one PF share
-// an HTB tree, in which each has what it is promised at once and takes what others leave. A PF has
-// a tree while a Limit without VM stands for it, and then all of its taps are in it; what
-// a tap may send while there is none is policed.
+// HTB enforces limits on what VMs send on the virtio path without feedback: the taps behind one PF share an HTB tree, in which each gets
+// its guarantee immediately and may use what others leave. A PF has a tree while a Limit without VM is set for it, and the tree then
+// includes all of its taps; without a tree, each tap is policed.
 //
-// Functions of virtual PFs are in no tree: what all of them have together is divided by the controller, and each is
-// policed at its part.
+// Functions of virtual PFs are in no tree: the controller divides their common limit, and each is policed at its share.
 //
-// A tap that cannot be led through the tree, since somebody filters what comes in from it, is policed at what
-// it can have without taking anything that others are promised.
+// A tap that cannot be directed through the tree, because another program filters its ingress, is policed at the rate that takes nothing
+// from the guarantees of others.
 //
-// What the tree allows ends with the taps' leases, which a Limit without VM renews for all of them. A tree that nobody
-// is led to harms nobody; Sweep removes it.
+// The tree's limits end with the taps' leases, which a Limit without VM renews for all of them. A tree without taps is harmless; Sweep
+// removes it.
 type HTB struct {
 	kernel Shapers
 	made   time.Time
 
-	unable atomic.Pointer[error] // why there can be no trees; nil: there can. Read without mu, since Can must not wait for Apply
+	unable atomic.Pointer[error] // why trees are impossible, nil if they are possible. Read without mu, since Can must not wait for Apply
 
 	mu     sync.Mutex
 	trees  map[string]*tree               // by PF
-	limits map[model.LimitKey]model.Limit // of taps, as they were asked for
-	local  []model.MAC                    // as they were told
+	limits map[model.LimitKey]model.Limit // of taps, as requested
+	local  []model.MAC                    // local MACs as last set in the kernel
 	swept  bool
 }
 
-// tree is what stands for a PF.
+// tree is the state of a PF's tree.
 type tree struct {
 	root       model.Limit
 	pf         int             // its ifindex
-	taps       []string        // that were led to it
-	unshapable map[string]bool // that cannot be
+	taps       []string        // taps directed to it
+	unshapable map[string]bool // taps that cannot be
 }
 
-// NewHTB asks once whether the kernel can lead taps to trees.
+// NewHTB checks once whether the kernel can direct taps to trees.
 func NewHTB(k Shapers) *HTB {
 	h := &HTB{kernel: k, made: time.Now(), trees: map[string]*tree{}, limits: map[model.LimitKey]model.Limit{}}
 	if err := k.CheckTaps(); errors.Is(err, model.ErrPermanent) {
@@ -71,7 +69,7 @@ func NewHTB(k Shapers) *HTB {
 	return h
 }
 
-// Unable says why there can be no trees on this host, nil if there can.
+// Unable returns why trees are impossible on this host, nil if they are possible.
 func (h *HTB) Unable() error {
 	if err := h.unable.Load(); err != nil {
 		return *err
@@ -79,10 +77,10 @@ func (h *HTB) Unable() error {
 	return nil
 }
 
-// Name is what the kernel's tools call it.
+// Name returns the name that the kernel's tools use.
 func (h *HTB) Name() string { return "htb" }
 
-// Can says whether the Limit can be had as the Snapshot shows the host.
+// Can reports whether the Limit can be enforced, according to the Snapshot.
 func (h *HTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	switch {
 	case key.Path != model.PathVirtio || key.Dir != model.Tx || h.Unable() != nil:
@@ -98,7 +96,7 @@ func (h *HTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	return model.TriOf(nic.VirtualPF == "" && snap.VirtioPF(nic) != nil)
 }
 
-// Apply makes the Limits true and returns what stands then. One that fails does not keep the others.
+// Apply sets the Limits and returns what is then in force. A failure does not stop the rest.
 func (h *HTB) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +125,7 @@ func (h *HTB) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Lim
 	return now, errors.Join(errs...)
 }
 
-// pfOf names the PF whose tree a Limit is about, "" if there is none.
+// pfOf returns the name of the PF whose tree a Limit concerns, "" if there is none.
 func pfOf(snap *model.Snapshot, key model.LimitKey) string {
 	if key.VM == "" {
 		return key.PF
@@ -140,7 +138,7 @@ func pfOf(snap *model.Snapshot, key model.LimitKey) string {
 	return ""
 }
 
-// note keeps what is asked for and forgets what has gone. It lists the PFs whose trees are concerned.
+// note records the requested Limits, drops those of NICs that are gone, and returns the PFs whose trees are concerned.
 func (h *HTB) note(snap *model.Snapshot, batch []model.Limit) (pfs []string) {
 	for key := range h.limits {
 		if tapOf(snap, key) == nil {
@@ -164,7 +162,7 @@ func (h *HTB) note(snap *model.Snapshot, batch []model.Limit) (pfs []string) {
 	return slices.Compact(pfs)
 }
 
-// applyTo makes true what is asked for of one PF.
+// applyTo sets the requested Limits of one PF.
 func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, asked map[model.LimitKey]model.Limit) (now []model.Limit, errs []error) {
 	key := model.LimitKey{PF: name, Path: model.PathVirtio, Dir: model.Tx}
 	root, whole := asked[key]
@@ -218,7 +216,7 @@ func (h *HTB) police(ctx context.Context, snap *model.Snapshot, asked map[model.
 	return now, errs
 }
 
-// lead leads a member's frames to its class of a shaper, or polices them where that is 0, and renews the lease.
+// lead directs a member's frames to its class in the tree of device, or polices them if device is 0, and renews the lease.
 func (h *HTB) lead(ctx context.Context, m *member, device int, bits uint64) (model.Limit, error) {
 	stands, err := updateTap(ctx, h.kernel, m.nic, m.key.VM, func(p *tap.Policy) {
 		p.Tx = tap.PathRates{Now: model.Rate{Bits: bits, Packets: m.limit.Packets}, Contract: m.limit.Contract}
@@ -235,7 +233,7 @@ func (h *HTB) lead(ctx context.Context, m *member, device int, bits uint64) (mod
 	return now, err
 }
 
-// setTree makes a PF's tree as it is to be, and leads to it those of its taps that are asked about, or all.
+// setTree updates a PF's tree and directs the requested taps to it, or all of them.
 func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t *tree, asked map[model.LimitKey]model.Limit, all bool) (now []model.Limit, errs []error) {
 	taps := members(snap, pf, &t.root, h.limits)
 	if all {
@@ -244,7 +242,7 @@ func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t
 	want := t.shaper(pf, taps)
 	stands, err := h.kernel.SetShaper(ctx, want)
 	if errors.Is(err, htb.ErrNoShapers) {
-		h.unable.Store(&err) // from now on Can says so, and others are asked
+		h.unable.Store(&err) // from now on Can returns No, and other enforcers are asked
 	}
 	if all {
 		err = errors.Join(err, h.tellLocal(ctx, snap), h.release(ctx, t, taps))
@@ -274,7 +272,7 @@ func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t
 	return now, errs
 }
 
-// join leads a member to its class if that stands, and polices it otherwise.
+// join directs a member to its class if that exists, and polices it otherwise.
 func (h *HTB) join(ctx context.Context, t *tree, m *member, stands *htb.Shaper) (model.Limit, error) {
 	class := stands.Class(m.class.ID)
 	if t.polices(m) || class == nil {
@@ -285,10 +283,10 @@ func (h *HTB) join(ctx context.Context, t *tree, m *member, stands *htb.Shaper) 
 	return l, err
 }
 
-// polices says whether a member is outside of the tree: it cannot be led there, or there is no class left for it.
+// polices reports whether a member is outside of the tree: it cannot be directed there, or no class was left for it.
 func (t *tree) polices(m *member) bool { return t.unshapable[m.nic.Tap] || m.class.ID == 0 }
 
-// findUnshapable notes which taps cannot be led to the tree.
+// findUnshapable records which taps cannot be directed to the tree.
 func (t *tree) findUnshapable(ctx context.Context, k Shapers, taps []member) {
 	t.unshapable = map[string]bool{}
 	for i := range taps {
@@ -298,7 +296,7 @@ func (t *tree) findUnshapable(ctx context.Context, k Shapers, taps []member) {
 	}
 }
 
-// shaper is the tree as the kernel is to have it.
+// shaper returns the desired tree.
 func (t *tree) shaper(pf *model.PF, taps []member) htb.Shaper {
 	all := budget(pf, &t.root)
 	s := htb.Shaper{PF: pf.Index, Rate: max(leastRate, all-min(all, t.outside(taps))), Queue: queueOf(max(all, pf.Shared()))}
@@ -310,7 +308,7 @@ func (t *tree) shaper(pf *model.PF, taps []member) htb.Shaper {
 	return s
 }
 
-// outside is what those taps may send that are not in the tree, in bits/s.
+// outside returns how much the taps outside of the tree may send in total, in bits/s.
 func (t *tree) outside(taps []member) (sum uint64) {
 	for i := range taps {
 		if t.polices(&taps[i]) {
@@ -320,7 +318,7 @@ func (t *tree) outside(taps []member) (sum uint64) {
 	return sum
 }
 
-// release leads those taps past the tree that do not belong to it any more, and notes who does.
+// release directs taps that no longer belong to the tree past it, and records the current ones.
 func (h *HTB) release(ctx context.Context, t *tree, taps []member) error {
 	var errs []error
 	now := make([]string, 0, len(taps))
@@ -336,7 +334,7 @@ func (h *HTB) release(ctx context.Context, t *tree, taps []member) error {
 	return errors.Join(errs...)
 }
 
-// bypass leads a tap past any tree. It is not an error if the tap has gone.
+// bypass directs a tap past any tree. It is not an error if the tap is gone.
 func (h *HTB) bypass(ctx context.Context, name string) error {
 	_, err := h.kernel.UpdateTap(ctx, name, func(p *tap.Policy) { p.Shaper, p.Class = 0, 0 })
 	if errors.Is(err, model.ErrGone) {
@@ -345,7 +343,7 @@ func (h *HTB) bypass(ctx context.Context, name string) error {
 	return err
 }
 
-// removeTree removes a PF's tree, after its taps have been led past it.
+// removeTree removes a PF's tree after directing its taps past it.
 func (h *HTB) removeTree(ctx context.Context, name string, t *tree, pf *model.PF) error {
 	var errs []error
 	index := 0
@@ -365,8 +363,8 @@ func (h *HTB) removeTree(ctx context.Context, name string, t *tree, pf *model.PF
 	return h.kernel.RemoveShaper(ctx, index)
 }
 
-// tellLocal tells which frames no tree is for: those to VMs on virtio in the same bridge. Which bridge a frame is
-// in cannot be told there; so where several have trees, all frames go through them.
+// tellLocal sets the MACs whose frames bypass the trees: those of VMs on virtio in the same bridge. The filter cannot tell which bridge a
+// frame is in, so if several bridges have trees, all frames go through them.
 func (h *HTB) tellLocal(ctx context.Context, snap *model.Snapshot) error {
 	var macs []model.MAC
 	networks := map[string]bool{}
@@ -393,7 +391,7 @@ func (h *HTB) tellLocal(ctx context.Context, snap *model.Snapshot) error {
 	return err
 }
 
-// Sweep removes trees that an earlier run left and that no tap is led to any more.
+// Sweep removes trees that an earlier run left and to which no tap is directed any more.
 func (h *HTB) Sweep(ctx context.Context, _ *model.Snapshot) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,26 +12,26 @@ import (
 type member struct {
 	key   model.LimitKey
 	nic   *model.NIC
-	limit model.Limit // zero but for the key: none
+	limit model.Limit // zero except for the key: no limit
 	class htb.ShaperClass
-	alone uint64 // bits/s that it may be let send outside of the tree without taking what others are promised
+	alone uint64 // bits/s that it may send outside of the tree without taking from the guarantees of others
 }
 
-// Members of a tree have at least a share of this part of the link between them, so that
-// the guaranteed ones cannot starve others altogether; and each has no less than leastRate bits/s.
+// All members of a tree together have at least floorShare of the link, so that guaranteed members cannot starve the others completely. No
+// member has less than leastRate bits/s.
 const (
 	floorShare = 0.01
 	leastRate  = 8000
 )
 
-// Bytes that a member with the least weight sends when its turn comes: the longest frame there is, since
-// HTB lets a frame pass at each turn however long it is; and by how much other weights may differ.
+// turn is the quantum in bytes of the member with the least weight: the longest frame, because HTB lets one frame pass per turn however
+// long it is. mostWeight bounds the ratio of other weights to that one.
 const (
 	turn       = 64 << 10
 	mostWeight = 64
 )
 
-// members lists the taps whose way to the wire is the PF, by ifindex, with the class of each.
+// members returns the taps that reach the wire through the PF, sorted by ifindex, with the class of each.
 func members(snap *model.Snapshot, pf *model.PF, root *model.Limit, limits map[model.LimitKey]model.Limit) []member {
 	var all []member
 	for i := range snap.VMs {
@@ -53,14 +53,14 @@ func members(snap *model.Snapshot, pf *model.PF, root *model.Limit, limits map[m
 	return all
 }
 
-// budget is what all taps of a PF may send together.
+// budget returns what all taps of a PF together may send, bits/s.
 func budget(pf *model.PF, root *model.Limit) uint64 {
 	const unknown = 100e9
 	return cmp.Or(root.Tightest().Bits, pf.Shared(), unknown)
 }
 
-// number gives each tap a class by its ifindex, so that it keeps that whoever comes and goes; in the rare case that
-// two would have the same one, the younger takes the next. Taps beyond the number of classes get none (ID 0): they are policed.
+// number assigns each tap a class by its ifindex, so that it keeps the class when other taps come and go; in the rare case of a collision,
+// the tap with the higher ifindex takes the next free one. Taps beyond the number of classes get none (ID 0) and are policed.
 func number(all []member) {
 	const first, last = 1, htb.MostShaped
 	taken := map[uint16]bool{}
@@ -76,8 +76,8 @@ func number(all []member) {
 	}
 }
 
-// share sets the members' rates: what each is promised, or its part of the floor; never more in all than there
-// is, since HTB would let it pass. Ceilings do not hang on the budget, which changes all the time.
+// share sets the members' rates to their guarantees, or to their part of the floor if that is more. The sum never exceeds the budget, since
+// HTB would let it pass. Ceilings do not depend on the budget, which changes constantly.
 func share(all []member, budget, speed uint64) {
 	weights, least := 0.0, 0.0
 	for i := range all {
@@ -87,7 +87,7 @@ func share(all []member, budget, speed uint64) {
 			least = w
 		}
 	}
-	sum := uint64(leastRate) // for what has no class
+	sum := uint64(leastRate) // for traffic without a class
 	for i := range all {
 		m := &all[i]
 		w := weight(&m.limit)
@@ -111,7 +111,7 @@ func floor(speed uint64, part float64) uint64 {
 	return max(leastRate, uint64(floorShare*part*float64(speed)))
 }
 
-// fit lowers rates whose sum is above the budget: first what nobody is promised, then all alike.
+// fit lowers rates whose sum exceeds the budget: first the parts above the guarantees, then all in proportion.
 func fit(all []member, sum, budget uint64) {
 	for i := range all {
 		m := &all[i]
@@ -136,14 +136,14 @@ func weight(l *model.Limit) float64 {
 	return 1
 }
 
-// Bounds of the queue of a member, in bytes: two of the longest frames, and what TCP over the longest ways needs.
+// Bounds of a member's queue, in bytes: two of the longest frames, and what TCP needs on the longest paths.
 const (
 	leastQueue = 128 << 10
 	mostQueue  = 2 << 20
 )
 
-// queueOf is how many bytes of a member may wait: what the link carries in a millisecond. So a member that has
-// the link to itself waits that long at most, and one that has a tenth of it ten times as long.
+// queueOf returns how many bytes of a member may queue: what the link carries in a millisecond. A member with the whole link thus waits at
+// most 1 ms, and one with a tenth of it ten times as long.
 func queueOf(speed uint64) int {
 	return int(min(max(speed/8/1000, leastQueue), mostQueue))
 }

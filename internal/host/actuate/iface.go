@@ -19,32 +19,31 @@ type VFs interface {
 	ClearVF(ctx context.Context, pf string, idx int) (note string, err error)
 }
 
-// Cleaner ends what holds taps to limits and policies.
+// Cleaner removes what Sluice set on taps: limits, policies and switch ports.
 type Cleaner interface {
 	RemoveTap(ctx context.Context, tap string) error
 	RemoveSwitchPort(ctx context.Context, tap string) error
 }
 
-// Observer sees what matters before and during a change.
+// Observer reads the state that matters before and during a change.
 type Observer interface {
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
 	WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error
 }
 
-// Kernel is all that an Actuator uses of the kernel.
+// Kernel is everything that an Actuator uses of the kernel.
 type Kernel interface {
 	VFs
 	Cleaner
 	Observer
 }
 
-// Uplinks find what changes where frames go.
+// Uplinks finds the Writer that changes where frames go.
 type Uplinks interface {
 	Writer(p *model.PathStep) (uplink.Writer, error)
 }
 
-// Domains changes virtual machines. Domains must be cheap: it is called for most Steps,
-// and again and again while waiting.
+// Domains changes virtual machines. Its method Domains must be cheap: it is called for most Steps, and repeatedly while waiting.
 type Domains interface {
 	Domains(ctx context.Context) ([]libvirt.Domain, error)
 	Attach(ctx context.Context, vm model.VMID, spec libvirt.HostdevSpec) error

@@ -10,19 +10,19 @@ import (
 	"sluice/internal/model"
 )
 
-// Limits is the enforcer of what VMs send through their VFs: the PF's rates for each VF. A limit is max_tx_rate, in whole
-// Mbit/s; what is promised becomes min_tx_rate where the PF has that, and its NIC then shares the link by itself. Other paths and directions
-// it cannot limit. Its limits have no lease: they stand until they are changed or the VF is given up.
+// Limits enforces limits on what VMs send through their VFs, with the PF's rates for each VF: a limit is max_tx_rate, in whole Mbit/s; a
+// guarantee becomes min_tx_rate if the PF supports it, and the NIC's hardware then divides the link. It cannot limit other paths and
+// directions. Its limits have no lease: they stay until they are changed or the VF is released.
 type Limits struct{ a *Actuator }
 
-// Limits is the enforcer beside the Actuator.
+// Limits returns the enforcer that uses the Actuator's interfaces.
 func (a *Actuator) Limits() *Limits { return &Limits{a} }
 
-// Name is the attribute of `ip link set PF vf N` that it sets.
+// Name returns the attribute of `ip link set PF vf N` that it sets.
 func (l *Limits) Name() string { return "max_tx_rate" }
 
-// Can says whether the Limit can be had for the NIC as the Snapshot shows it. For one without VF that is
-// said of the PFs that could give it one.
+// Can reports whether the Limit can be enforced for the NIC, according to the Snapshot. For a NIC without VF, the answer is about the PFs
+// that could give it one.
 func (l *Limits) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	vm := snap.FindVM(key.VM)
 	if key.Path != model.PathVF || key.Dir != model.Tx || vm == nil {
@@ -38,15 +38,15 @@ func (l *Limits) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	can := model.No
 	for i := range snap.PFs {
 		if pf := &snap.PFs[i]; pf.Managed && pf.Network == nic.Network && pf.Caps.MaxTxRate != model.No {
-			can = model.Unknown // it depends on which one
+			can = model.Unknown // it depends on the PF
 		}
 	}
 	return can
 }
 
-// Apply makes the Limits true, or lifts those that ask for none, and returns what the driver shows then: a Guarantee that
-// is not among that, the NIC does not give. One failure does not stop the others; the errors are joined.
-// It looks once more who has the VFs: since the Snapshot they may have gone to others.
+// Apply sets the Limits, or lifts those that ask for no limit, and returns what the driver then shows: the NIC does not provide a Guarantee
+// that is missing there. A failure does not stop the rest; the errors are joined. Apply checks again who holds the VFs: since the Snapshot
+// others may have taken them.
 func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	all, err := l.a.domains.Domains(ctx)
 	if err != nil {

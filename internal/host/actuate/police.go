@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Taps limits what goes through taps.
+// Taps limits the traffic of taps.
 type Taps interface {
 	UpdateTap(ctx context.Context, tap string, edit func(*tap.Policy)) (tap.Policy, error)
 	TapPolicies(ctx context.Context) ([]tap.Policy, error)
@@ -20,15 +20,14 @@ type Taps interface {
 
 var _ Taps = (*kernel.Host)(nil)
 
-// Police is the enforcer of limits on the virtio path in both directions, in bits and
-// packets: a program on the tap drops the excess. A rate ends with its lease;
-// the contract stays whatever becomes of this process.
+// Police enforces limits on the virtio path in both directions, in bits and packets: a program on the tap drops the excess. A rate ends
+// with its lease; the contract stays even if this process ends.
 type Police struct {
 	taps   Taps
 	unable error
 }
 
-// NewPolice asks once whether the kernel can limit taps.
+// NewPolice checks once whether the kernel can limit taps.
 func NewPolice(taps Taps) *Police {
 	p := &Police{taps: taps}
 	if err := taps.CheckTaps(); errors.Is(err, model.ErrPermanent) {
@@ -37,13 +36,13 @@ func NewPolice(taps Taps) *Police {
 	return p
 }
 
-// Unable says why no tap of this host can be limited, nil if they can.
+// Unable returns why no tap of this host can be limited, nil if they can.
 func (p *Police) Unable() error { return p.unable }
 
-// Name is what the kernel's tools call it.
+// Name returns the name that the kernel's tools use.
 func (p *Police) Name() string { return "police" }
 
-// Can says whether the Limit can be had for the NIC as the Snapshot shows it.
+// Can reports whether the Limit can be enforced for the NIC, according to the Snapshot.
 func (p *Police) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	if key.Path != model.PathVirtio || key.VM == "" || p.unable != nil {
 		return model.No
@@ -59,7 +58,7 @@ func (p *Police) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	return model.Unknown
 }
 
-// tapOf is the NIC that a Limit is about, nil if it is not there or has no tap.
+// tapOf returns the NIC of a Limit, nil if it does not exist or has no tap.
 func tapOf(snap *model.Snapshot, key model.LimitKey) *model.NIC {
 	vm := snap.FindVM(key.VM)
 	if vm == nil {
@@ -72,8 +71,8 @@ func tapOf(snap *model.Snapshot, key model.LimitKey) *model.NIC {
 	return nic
 }
 
-// Apply makes the Limits true and renews the leases of their taps. It returns what
-// the kernel has then. One failure does not stop the others; the errors are joined.
+// Apply sets the Limits and renews the leases of their taps. It returns what the kernel then has. A failure does not stop the rest; the
+// errors are joined.
 func (p *Police) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	var errs []error
 	for _, limit := range batch {
@@ -95,7 +94,7 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 	case limit.Path != model.PathVirtio || limit.VM == "":
 		return tap.PathRates{}, fmt.Errorf("limit the %s path of %q: only what goes through the tap of a VM can be dropped there", limit.Path, limit.VM)
 	case nic == nil && lifts(limit):
-		return tap.PathRates{}, nil // went with its tap
+		return tap.PathRates{}, nil // the limit went with its tap
 	case nic == nil:
 		return tap.PathRates{}, fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", limit.NIC, limit.VM, model.ErrGone)
 	}
@@ -107,7 +106,7 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 	}
 	stands, err := updateTap(ctx, p.taps, nic, limit.VM, func(t *tap.Policy) {
 		*rates(t) = tap.PathRates{Now: limit.Rate, Contract: limit.Contract}
-		if limit.Dir == model.Tx { // what is policed goes through no tree
+		if limit.Dir == model.Tx { // policed traffic goes through no tree
 			t.Shaper, t.Class = 0, 0
 		}
 	})
@@ -120,22 +119,22 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 	return *rates(&stands), nil
 }
 
-// updateTap changes what stands on the tap of a VM, and nothing on that of another.
+// updateTap changes the policy of a VM's tap, and none if the tap is another VM's by now.
 func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, edit func(*tap.Policy)) (tap.Policy, error) {
 	stands, err := taps.UpdateTap(ctx, nic.Tap, edit)
 	if err == nil && stands.Index != 0 && nic.TapIndex != 0 && stands.Index != nic.TapIndex {
-		// Since the Snapshot the VM has stopped, and another has a tap of that name.
+		// Since the Snapshot the VM has stopped, and another one's tap has that name.
 		err = fmt.Errorf("limit tap %s: VM %s does not have it any more: %w", nic.Tap, vm, model.ErrGone)
 		return stands, errors.Join(err, taps.RemoveTap(ctx, nic.Tap))
 	}
 	return stands, err
 }
 
-// lifts says whether nothing is limited: a guarantee is nothing to a policer.
+// lifts reports whether nothing is limited: a policer ignores guarantees.
 func lifts(l *model.Limit) bool { return l.IsZero() && l.Contract.IsZero() }
 
-// Standing lists what stands on the taps of the Snapshot, whichever process made it, those that are led to a tree
-// among them. It changes nothing.
+// Standing returns the limits in force on the taps of the Snapshot, whichever process set them, including taps directed to a tree. It
+// changes nothing.
 func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []model.Limit, err error) {
 	if p.unable != nil {
 		return nil, nil
@@ -154,7 +153,7 @@ func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []mo
 		for dir, rates := range map[model.Direction]tap.PathRates{model.Tx: t.Tx, model.Rx: t.Rx} {
 			l := model.Limit{LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVirtio, Dir: dir}, Rate: rates.Now, Contract: rates.Contract}
 			if dir == model.Tx && t.Shaper != 0 {
-				l.Guarantee = 1 // it was promised something, or others in its tree were
+				l.Guarantee = 1 // it has a guarantee, or others in its tree have
 			}
 			if !l.Lifts() {
 				stand = append(stand, l)
@@ -164,7 +163,7 @@ func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []mo
 	return stand, nil
 }
 
-// owners are the NICs of the Snapshot by tap.
+// owners maps taps to the NICs of the Snapshot.
 func owners(snap *model.Snapshot) map[string]model.NICID {
 	whose := map[string]model.NICID{}
 	for i := range snap.VMs {
@@ -175,7 +174,7 @@ func owners(snap *model.Snapshot) map[string]model.NICID {
 	return whose
 }
 
-// Sweep takes what is left on taps that no VM of the Snapshot has off them.
+// Sweep removes policies from taps that belong to no VM of the Snapshot.
 func (p *Police) Sweep(ctx context.Context, snap *model.Snapshot) error {
 	if p.unable != nil {
 		return nil

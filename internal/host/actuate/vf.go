@@ -36,8 +36,8 @@ func (a *Actuator) setMAC(ctx context.Context, s model.Step) error {
 	return a.kernel.SetVFMAC(ctx, s.VF.ID.PF, s.VF.ID.Index, s.VF.MAC)
 }
 
-// clearVF takes everything off a VF. Nobody may have it then: a guest that still has it
-// would be deaf, its failover none the wiser. A VF that is gone needs no clearing.
+// clearVF resets a VF. No domain may have it: a guest that still has it would receive nothing, and its failover would not notice. It is not
+// an error if the VF is gone.
 func (a *Actuator) clearVF(ctx context.Context, s model.Step) error {
 	if err := a.released(ctx, s.VF.Address); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (a *Actuator) clearVF(ctx context.Context, s model.Step) error {
 	return err
 }
 
-// unclaimed fails if anybody but Sluice for this very VM and MAC has the VF.
+// unclaimed fails if the VF is held by anything but Sluice's attachment of it for this VM and MAC.
 func (a *Actuator) unclaimed(ctx context.Context, vm model.VMID, addr model.PCIAddress, mac model.MAC) error {
 	d, h, err := a.holder(ctx, addr)
 	if err != nil || h == nil || d.ID == vm && h.Alias == model.VFAlias(mac) {
@@ -59,14 +59,13 @@ func (a *Actuator) unclaimed(ctx context.Context, vm model.VMID, addr model.PCIA
 	return fmt.Errorf("%w: %s has the VF as %s", model.ErrPermanent, d.Name, h.Alias)
 }
 
-// settle is how long libvirt's inventory may lag behind a removal, and how often to look.
+// settle is how long libvirt's inventory may lag behind a removal; settleStep is the interval between checks.
 const (
 	settle     = 2 * time.Second
 	settleStep = 100 * time.Millisecond
 )
 
-// released fails if any domain has the VF. Libvirt tells of a removal a moment before its
-// inventory shows it, so the first look need not be the last.
+// released fails if any domain has the VF. Libvirt reports a removal slightly before its inventory shows it, so released checks repeatedly.
 func (a *Actuator) released(ctx context.Context, addr model.PCIAddress) error {
 	wait, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
@@ -85,7 +84,7 @@ func (a *Actuator) released(ctx context.Context, addr model.PCIAddress) error {
 	}
 }
 
-// holder finds the domain that has the PCI device, and as what; nil when none has.
+// holder finds the domain that has the PCI device, and the hostdev; nil if none has it.
 func (a *Actuator) holder(ctx context.Context, addr model.PCIAddress) (*libvirt.Domain, *libvirt.Hostdev, error) {
 	all, err := a.domains.Domains(ctx)
 	if err != nil {

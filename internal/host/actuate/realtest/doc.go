@@ -1,4 +1,3 @@
-// Package realtest runs observe and actuate together on a real kernel, in network
-// namespaces of its own, and on a real libvirtd. VFs there are none on most machines: a
-// tap stands for the PF and its wire, and the test says what VFs do.
+// Package realtest runs observe and actuate together on a real kernel, in its own network namespaces, and with a real libvirtd. Most
+// machines have no VFs, so a tap replaces the PF and its wire, and the test supplies the VFs' behaviour.
 package realtest
