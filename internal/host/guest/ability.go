@@ -10,22 +10,22 @@ import (
 	"sluice/internal/model"
 )
 
-// remedyExec says how a guest's agent is allowed to run commands.
+// remedyExec says how to allow a guest's agent to run commands.
 const remedyExec = "let the guest's agent run guest-exec and guest-exec-status: take them out of block-rpcs in /etc/qemu/qemu-ga.conf (Debian, Ubuntu), " +
 	"or out of BLACKLIST_RPC, or into --allow-rpcs of FILTER_RPC_ARGS, in /etc/sysconfig/qemu-ga (RHEL and its kin), and restart qemu-guest-agent"
 
-// Ability says whether limits can be set inside a guest.
+// Ability tells whether limits can be set inside a guest.
 type Ability struct {
 	Limits model.Tri
-	Why    string // why not, or why that is not known
+	Why    string // why not, or why that is unknown
 	Remedy string // what to do about it
 }
 
-// maxCommands bounds how many commands an agent may list. QEMU's has some 60.
+// maxCommands bounds how many commands an agent may list. QEMU's agent has about 60.
 const maxCommands = 1024
 
-// Ability asks the VM's agent whether it may run what limits need, and the guest whether it has it.
-// Whether its kernel has HTB shows only when a limit is set.
+// Ability asks the VM's agent whether it may run the commands that limits need, and the guest whether it has the programs. Whether the
+// guest's kernel has HTB is known only when a limit is set.
 func (s *Shaper) Ability(ctx context.Context, vm model.VMID) Ability {
 	lacks, err := s.c.blocked(ctx, vm, "guest-exec", "guest-exec-status")
 	switch {
@@ -44,7 +44,7 @@ func (s *Shaper) Ability(ctx context.Context, vm model.VMID) Ability {
 	return Ability{Limits: model.No, Why: err.Error(), Remedy: "a Linux guest with iproute2 and coreutils can be limited"}
 }
 
-// blocked lists those of the commands that the agent lacks or may not run.
+// blocked returns those of the commands that the agent lacks or may not run.
 func (c *Client) blocked(ctx context.Context, vm model.VMID, commands ...string) ([]string, error) {
 	var info struct {
 		Commands []struct {

@@ -11,12 +11,12 @@ import (
 	"sluice/internal/model"
 )
 
-// ReportsFor is how long after its last report a guest counts as one that reports. It is more than twice the longest
-// time between two reports that the configuration allows.
+// ReportsFor is how long after its last report a guest counts as reporting. It is more than twice the longest interval between reports that
+// the configuration allows.
 const ReportsFor = 12 * time.Second
 
-// Collector has the counters of guests whose sluice-guest reports them over the channel, and asks the agents of the others. Both are
-// untrusted in the same way: the same bounds hold here, and the same judges wait for them.
+// Collector returns the counters of guests from the reports that their sluice-guest sends over the channel, and asks the agents of the
+// others. Both sources are equally untrusted and pass the same checks.
 type Collector struct {
 	agents interface {
 		Interfaces(ctx context.Context, vm model.VMID) ([]Counters, error)
@@ -26,20 +26,20 @@ type Collector struct {
 	reports map[model.VMID]*report
 }
 
-// report is the last of a guest.
+// report is the last report of a guest.
 type report struct {
-	at    time.Time     // when it came
-	next  chan struct{} // closed when another has come
+	at    time.Time     // when it arrived
+	next  chan struct{} // closed when the next one has arrived
 	found []Counters
-	err   error // why it is not usable
+	err   error // why it cannot be used
 }
 
-// NewCollector makes a Collector that has no report yet.
+// NewCollector returns a Collector without reports.
 func NewCollector(agents *Client) *Collector {
 	return &Collector{agents: agents, reports: map[model.VMID]*report{}}
 }
 
-// Report takes a report of a guest that may send some.
+// Report records a report of a guest.
 func (c *Collector) Report(vm model.VMID, said protocol.Counters) {
 	r := &report{at: time.Now(), next: make(chan struct{})}
 	r.found, r.err = reported(said)
@@ -52,11 +52,11 @@ func (c *Collector) Report(vm model.VMID, said protocol.Counters) {
 	maps.DeleteFunc(c.reports, func(_ model.VMID, r *report) bool { return !r.fresh() })
 }
 
-// Reports says whether the guest has reported lately.
+// Reports reports whether the guest has sent a report recently.
 func (c *Collector) Reports(vm model.VMID) bool { return c.last(vm) != nil }
 
-// Interfaces waits for the guest's next report, since what is old would be taken for what is now. A guest that does not report
-// is asked by its agent.
+// Interfaces waits for the guest's next report, because the counters of an older one would be taken for current ones. If the guest does not
+// report, Interfaces asks its agent.
 func (c *Collector) Interfaces(ctx context.Context, vm model.VMID) ([]Counters, error) {
 	before := c.last(vm)
 	if before == nil {
@@ -76,7 +76,7 @@ func (c *Collector) Interfaces(ctx context.Context, vm model.VMID) ([]Counters, 
 	return r.found, r.err
 }
 
-// last is the guest's last report, nil where it is too old.
+// last returns the guest's last report, nil if it is too old.
 func (c *Collector) last(vm model.VMID) *report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (c *Collector) last(vm model.VMID) *report {
 
 func (r *report) fresh() bool { return time.Since(r.at) < ReportsFor }
 
-// reported holds a report to the bounds of an agent's answer.
+// reported applies the bounds of an agent's answer to a report.
 func reported(said protocol.Counters) ([]Counters, error) {
 	all := make(list, 0, len(said.Interfaces))
 	waiting := make(map[string]uint64, len(said.Interfaces))

@@ -12,22 +12,22 @@ import (
 	"sluice/internal/model"
 )
 
-// Bounds of what a guest may say.
+// Bounds of a guest's answers.
 const (
 	maxAnswer     = 1 << 20 // bytes of one answer
-	maxDepth      = 16      // of JSON nesting: the deepest answer we ask for has 5
+	maxDepth      = 16      // of JSON nesting: the deepest valid answer has 5
 	maxInterfaces = 256
 	maxName       = 64 // bytes: Linux allows 15, Windows more
 	maxProc       = 128 << 10
 	maxCount      = math.MaxInt64
 )
 
-// bad makes an error about an answer. It quotes the guest's words, cut short.
+// bad makes an error about an answer. Callers shorten what they quote of the guest's text with cut.
 func bad(format string, args ...any) error {
 	return fmt.Errorf("%w: %w: %s", model.ErrGuest, ErrAnswer, fmt.Sprintf(format, args...))
 }
 
-// decode reads an agent's answer, which holds either what was asked for or an error.
+// decode parses an agent's answer, which holds either a result or an error.
 func decode(answer []byte, out any) error {
 	if err := shallow(answer); err != nil {
 		return err
@@ -54,7 +54,7 @@ func decode(answer []byte, out any) error {
 	return nil
 }
 
-// cut bounds a text for an error message.
+// cut shortens a text for an error message.
 func cut(s string) string {
 	const limit = 120
 	if len(s) <= limit {
@@ -63,7 +63,7 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
-// shallow bounds size and nesting before the decoder sees the answer.
+// shallow bounds size and nesting before the JSON decoder sees the answer.
 func shallow(b []byte) error {
 	if len(b) > maxAnswer {
 		return bad("more than %d bytes", maxAnswer)
@@ -88,8 +88,8 @@ func shallow(b []byte) error {
 	return nil
 }
 
-// count is a counter of the guest's. JSON knows no NaN; the decoder refuses
-// fractions and negative numbers; the bound leaves sums and differences room.
+// count is a counter reported by the guest. JSON has no NaN, and the decoder rejects fractions and negative numbers; the bound keeps sums
+// and differences from overflowing.
 type count uint64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -107,7 +107,7 @@ func parseCount(s string) (uint64, error) {
 	return v, nil
 }
 
-// stats are an interface's counters.
+// stats are the counters of an interface.
 type stats struct {
 	RxBytes   count `json:"rx-bytes"`
 	RxPackets count `json:"rx-packets"`
@@ -117,7 +117,7 @@ type stats struct {
 	TxDropped count `json:"tx-dropped"`
 }
 
-// iface is one interface as the agent describes it.
+// iface is an interface as the agent describes it.
 type iface struct {
 	Name  string `json:"name"`
 	MAC   string `json:"hardware-address"`
@@ -126,10 +126,10 @@ type iface struct {
 	mac model.MAC
 }
 
-// list is what the agent says of all interfaces.
+// list is the agent's list of all interfaces.
 type list []iface
 
-// check applies the bounds, and drops what is not Ethernet.
+// check applies the bounds and drops interfaces that are not Ethernet.
 func (l list) check() (list, error) {
 	if len(l) > maxInterfaces {
 		return nil, bad("%d interfaces, more than %d", len(l), maxInterfaces)
@@ -161,7 +161,7 @@ func validName(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// complete says whether every interface has counters.
+// complete reports whether every interface has counters.
 func (l list) complete() bool {
 	for _, f := range l {
 		if f.Stats == nil {
@@ -185,7 +185,7 @@ func (l list) counters() []Counters {
 	return out
 }
 
-// fill takes counters for the interfaces that lack them.
+// fill adds counters to the interfaces that lack them.
 func (l list) fill(by map[string]stats) {
 	for i := range l {
 		if s, ok := by[l[i].Name]; ok && l[i].Stats == nil {
@@ -194,10 +194,10 @@ func (l list) fill(by map[string]stats) {
 	}
 }
 
-// columns of /proc/net/dev after the name: eight for receiving, eight for sending.
+// columns is the number of fields of a line of /proc/net/dev after the name: eight for receiving, eight for sending.
 const columns = 16
 
-// parseProc reads /proc/net/dev: two lines of headings, then "name: numbers".
+// parseProc parses /proc/net/dev: two header lines, then "name: numbers".
 func parseProc(text string) (map[string]stats, error) {
 	if len(text) > maxProc {
 		return nil, bad("/proc/net/dev has more than %d bytes", maxProc)

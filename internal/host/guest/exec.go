@@ -9,15 +9,15 @@ import (
 	"sluice/internal/model"
 )
 
-// Whether a command has ended is asked after execFirst, then at intervals that double up to
-// execPoll, execPolls times in all: 10 s, unless the context ends before.
+// The exit of a command is polled first after execFirst, then at intervals that double up to execPoll, execPolls times in all: 10 s, unless
+// the context ends earlier.
 const (
 	execFirst = 2 * time.Millisecond
 	execPoll  = 64 * time.Millisecond
 	execPolls = 160
 )
 
-// run runs a command in the guest and returns what it wrote to its standard output.
+// run runs a command in the guest and returns its standard output.
 func (c *Client) run(ctx context.Context, vm model.VMID, path string, args ...string) (string, error) {
 	var started struct {
 		PID int64 `json:"pid"`

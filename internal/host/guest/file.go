@@ -11,11 +11,10 @@ import (
 // procNetDev holds the counters of all interfaces of a Linux guest.
 const procNetDev = "/proc/net/dev"
 
-// chunk is how much of a file is asked for at a time, in bytes; base64 makes a third
-// more of it, well under an answer's bound.
+// chunk is the number of bytes read from a file at a time. Base64 adds a third, well below the bound of an answer.
 const chunk = 48 << 10
 
-// interfaces asks the agent for its list.
+// interfaces asks the agent for its list of interfaces.
 func (c *Client) interfaces(ctx context.Context, vm model.VMID) (list, error) {
 	var l list
 	if err := c.do(ctx, vm, "guest-network-get-interfaces", nil, &l); err != nil {
@@ -24,7 +23,7 @@ func (c *Client) interfaces(ctx context.Context, vm model.VMID) (list, error) {
 	return l.check()
 }
 
-// complete reads the counters that the agent's list lacks.
+// complete adds the counters that the agent's list lacks.
 func (c *Client) complete(ctx context.Context, vm model.VMID, l list) error {
 	text, err := c.readFile(ctx, vm, procNetDev)
 	if err != nil && c.Exec && ctx.Err() == nil && !errors.Is(err, model.ErrGuest) {
@@ -48,7 +47,7 @@ func (c *Client) readFile(ctx context.Context, vm model.VMID, path string) (stri
 		return "", err
 	}
 	text, err := c.readAll(ctx, vm, handle)
-	// Closed even if the reading failed for want of time: the agent keeps handles for ever.
+	// Close even if reading timed out: the agent keeps handles forever.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
 	var nothing struct{}
@@ -58,7 +57,7 @@ func (c *Client) readFile(ctx context.Context, vm model.VMID, path string) (stri
 	return text, err
 }
 
-// closeLimit bounds the closing of a file when the caller's own time is up.
+// closeLimit bounds the time to close a file after the caller's own time is up.
 const closeLimit = 500 * time.Millisecond
 
 func (c *Client) readAll(ctx context.Context, vm model.VMID, handle int64) (string, error) {
@@ -86,5 +85,5 @@ func (c *Client) readAll(ctx context.Context, vm model.VMID, handle int64) (stri
 	return "", bad("no end of file after %d reads", maxReads)
 }
 
-// maxReads bounds the answers of a guest that gives a file away byte by byte.
+// maxReads bounds the number of answers from a guest that returns a file in very small pieces.
 const maxReads = 16

@@ -1,8 +1,7 @@
-// Package guest asks the QEMU guest agent what the guest's interfaces counted, or takes it from sluice-guest's reports.
+// Package guest asks the QEMU guest agent for the counters of the guest's interfaces, or takes them from sluice-guest's reports.
 //
-// Whatever a guest answers is untrusted: size, depth, count, names and numbers are
-// bounded before anything is made of them, and time is bounded by the context. Numbers
-// that pass here are well-formed, not true: compare them with what the host sees.
+// Whatever a guest answers is untrusted: size, depth, count, names and numbers are checked before use, and the context bounds the time.
+// Numbers that pass are well-formed, not true: compare them with what the host sees.
 package guest
 
 import (
@@ -14,21 +13,18 @@ import (
 	"sluice/internal/model"
 )
 
-// Transport carries one agent command, a JSON object, to a VM's agent and
-// returns the whole answer. It obeys ctx.
+// Transport carries one agent command, a JSON object, to a VM's agent and returns the whole answer. It obeys ctx.
 type Transport interface {
 	Agent(ctx context.Context, vm model.VMID, cmd []byte) ([]byte, error)
 }
 
-// ErrAnswer marks that the guest answered with something malformed or out of bounds.
-// It comes with model.ErrGuest.
+// ErrAnswer means that the guest's answer was malformed or out of bounds. It comes with model.ErrGuest.
 var ErrAnswer = errors.New("the guest agent's answer is not usable")
 
-// ErrRefused marks that the agent does not know a command or is told not to run it.
+// ErrRefused means that the agent does not know a command or may not run it.
 var ErrRefused = errors.New("the guest agent refused")
 
-// Counters are a guest interface's counters since the guest booted, or since its
-// driver was bound.
+// Counters are a guest interface's counters since the guest booted, or since its driver was bound.
 type Counters struct {
 	Name      string    // the guest's own name: printable, at most 64 bytes
 	MAC       model.MAC // never zero
@@ -38,13 +34,12 @@ type Counters struct {
 	TxBytes   uint64
 	TxPackets uint64
 	TxDropped uint64
-	TxWaiting uint64 // bytes that wait in its queue; only sluice-guest says it
+	TxWaiting uint64 // bytes waiting in its queue; only sluice-guest reports them
 }
 
-// Client asks guests over a Transport. It holds no state of a VM; limiting how
-// often and how many at a time one VM is asked is the caller's job.
+// Client asks guests over a Transport. It holds no state of a VM; the caller limits how often and how many times at once a VM is asked.
 type Client struct {
-	// Exec allows guest-exec where the agent refuses to read files. Set it before use.
+	// Exec allows guest-exec if the agent refuses to read files. Set it before use.
 	Exec bool
 	t    Transport
 }
@@ -52,12 +47,11 @@ type Client struct {
 // New makes a Client.
 func New(t Transport) *Client { return &Client{t: t} }
 
-// Interfaces returns the counters of the guest's Ethernet interfaces, the lower
-// devices of a failover or bond included, in the guest's order.
+// Interfaces returns the counters of the guest's Ethernet interfaces, in the guest's order. They include the lower devices of a failover or
+// bond.
 //
-// The agent gives no counters for an interface without an IP address; these come
-// from the guest's /proc/net/dev. If the agent refuses that too, such
-// interfaces are left out.
+// The agent gives no counters for an interface without an IP address; these come from the guest's /proc/net/dev. If the agent refuses that
+// too, such interfaces are left out.
 func (c *Client) Interfaces(ctx context.Context, vm model.VMID) ([]Counters, error) {
 	found, err := c.interfaces(ctx, vm)
 	if err != nil {
@@ -78,7 +72,7 @@ type request struct {
 	Arguments any    `json:"arguments,omitempty"`
 }
 
-// do sends a command and decodes what it returns into out.
+// do sends a command and decodes its result into out.
 func (c *Client) do(ctx context.Context, vm model.VMID, name string, args, out any) error {
 	cmd, err := json.Marshal(request{name, args})
 	if err != nil {

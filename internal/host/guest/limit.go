@@ -15,26 +15,26 @@ import (
 	"sluice/internal/model"
 )
 
-// limitScript is what a guest runs. All that varies comes as its arguments.
+// limitScript runs in the guest. Everything variable is passed as an argument.
 //
 //go:embed limit.sh
 var limitScript string
 
-// ErrLifted marks that the guest did not have the limit that was set: somebody in it lifted or
-// changed the limit. If the error says so, it has been set again.
+// ErrLifted means that the guest did not have the limit that was set: something in the guest removed or changed it. The error says so if
+// the limit has been set again.
 var ErrLifted = errors.New("the guest did not keep its limit")
 
-// Shaper limits what guests send, inside them: HTB on the device above a virtio NIC and its VF, so that
-// the limit stands on both, through every move. One process in the guest for each NIC takes changes
-// from a pipe; when it hears nothing for the lease it leaves the contract, or nothing, and ends.
+// Shaper limits what guests send, inside them: HTB on the device above a virtio NIC and its VF, so that the limit applies to both through
+// every move. One process per NIC in the guest takes changes from a pipe; if it receives none for the lease, it leaves only the contract,
+// or no limit if there is none, and exits.
 //
-// A change takes two agent commands where the agent may write files, else guest-exec. A guest can lift
-// its limit whenever it likes: that it stands is true only as far as what the host sees agrees.
-// Different VMs may be limited at the same time, the NICs of one VM one after the other.
+// A change takes two agent commands if the agent may write files, otherwise it uses guest-exec. A guest can remove its limit at any time:
+// trust that it is in force only as far as the host's own measurements agree. Limits of different VMs may be set concurrently, those of one
+// VM's NICs only in sequence.
 type Shaper struct {
 	c     *Client
 	lease time.Duration
-	check time.Duration // what stands is read back when it was not for this long
+	check time.Duration // how long after the last check the limit is read back again
 	sys   string        // where the guest lists its network devices
 
 	mu       sync.Mutex
@@ -46,19 +46,19 @@ type channelKey struct {
 	mac model.MAC
 }
 
-// channel is the process of one NIC in its guest.
+// channel is the process in the guest that limits one NIC.
 type channel struct {
-	id     string // of the process, so that one that was left behind is not taken for it
+	id     string // of the process, to tell it from one that was left behind
 	handle int64  // of its pipe
-	file   bool   // the pipe is open: else guest-exec writes to it
-	boot   string // names the run of the guest
+	file   bool   // the pipe is open; otherwise guest-exec writes to it
+	boot   string // identifies the guest's boot
 	seq    uint64 // of the last record
 
 	now, contract model.Rate
 	sent, checked time.Time
 }
 
-// NewShaper makes a Shaper of what guests send over a Transport.
+// NewShaper returns a Shaper of what guests send; t carries its agent commands.
 func NewShaper(t Transport) *Shaper {
 	return &Shaper{
 		c: New(t), lease: model.LimitLease, check: model.LimitLease / 4, sys: "/sys/class/net",
@@ -66,8 +66,8 @@ func NewShaper(t Transport) *Shaper {
 	}
 }
 
-// Limit lets the VM's NIC send no more than now, and no more than contract when it has not been called
-// for the lease; zero parts are unlimited. Without either nothing is left in the guest after the lease.
+// Limit limits the VM's NIC to now, and to contract once it has not been called for the lease; zero parts are unlimited. If both are zero,
+// nothing remains in the guest after the lease.
 func (s *Shaper) Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, contract model.Rate) error {
 	if err := s.limit(ctx, channelKey{vm, mac}, now, contract); err != nil {
 		return fmt.Errorf("limit NIC %s inside VM %s: %w", mac, vm, err)
@@ -81,19 +81,19 @@ func (s *Shaper) limit(ctx context.Context, key channelKey, now, contract model.
 		return s.start(ctx, key, now, contract, nil)
 	}
 	err := errGone
-	if time.Since(ch.sent) < s.lease*3/4 { // else it has ended, or is about to
+	if time.Since(ch.sent) < s.lease*3/4 { // otherwise the process has exited, or is about to
 		err = s.change(ctx, key, ch, now, contract)
 	}
 	if err != nil && !errors.Is(err, errAgain) {
 		s.drop(ctx, key, ch)
 	}
-	if errors.Is(err, ErrRefused) || errors.Is(err, errGone) { // the agent, the process or the guest began anew
+	if errors.Is(err, ErrRefused) || errors.Is(err, errGone) { // the agent, the process or the guest restarted
 		return s.start(ctx, key, now, contract, ch)
 	}
 	return err
 }
 
-// change has the process set the limit, and reads back what stands when it is time to.
+// change makes the process set the limit, and reads back what is in force if a check is due.
 func (s *Shaper) change(ctx context.Context, key channelKey, ch *channel, now, contract model.Rate) error {
 	ch.seq++
 	err := s.send(ctx, key, ch, record(ch.seq, now, contract))
@@ -110,7 +110,7 @@ func (s *Shaper) change(ctx context.Context, key channelKey, ch *channel, now, c
 	return err
 }
 
-// Lift takes the limit, the process and its files away at once, also those of an earlier Shaper.
+// Lift removes the limit, the process and its files at once, including those of an earlier Shaper.
 func (s *Shaper) Lift(ctx context.Context, vm model.VMID, mac model.MAC) error {
 	key := channelKey{vm, mac}
 	if ch := s.of(key); ch != nil {
@@ -123,8 +123,8 @@ func (s *Shaper) Lift(ctx context.Context, vm model.VMID, mac model.MAC) error {
 	return nil
 }
 
-// Stands reads back what the VM's NIC is limited to, also by an earlier Shaper; zero parts are unlimited. As
-// everything that a guest says it may be a lie.
+// Stands reads back the limit of the VM's NIC, including one of an earlier Shaper; zero parts are unlimited. The guest's answer is
+// untrusted.
 func (s *Shaper) Stands(ctx context.Context, vm model.VMID, mac model.MAC) (model.Rate, error) {
 	text, err := s.script(ctx, channelKey{vm, mac}, "show", "", "")
 	if errors.Is(err, errNoMaster) {
@@ -137,7 +137,7 @@ func (s *Shaper) Stands(ctx context.Context, vm model.VMID, mac model.MAC) (mode
 	return st.rate(), err
 }
 
-// Forget drops what is known of VMs that are not there any more.
+// Forget drops the state of VMs that no longer exist.
 func (s *Shaper) Forget(there func(model.VMID) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,8 +154,8 @@ func (s *Shaper) of(key channelKey) *channel {
 	return s.channels[key]
 }
 
-// start runs the process in the guest, which sets the limit before it answers, and opens its pipe. What the
-// last one, if there was one, was to leave when it ended is to be found.
+// start runs the process in the guest, which sets the limit before it answers, and opens its pipe. If there was a process before (last),
+// start checks that the guest still has the limit or the contract which that process must have left.
 func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.Rate, last *channel) error {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
@@ -175,7 +175,7 @@ func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.
 		return bad("record %d where %d was set", st.seq, ch.seq)
 	}
 	ch.checked, ch.boot = time.Now(), st.boot
-	// r+ does not wait for a reader, and makes no file where there is none.
+	// r+ does not wait for a reader, and creates no file if none exists.
 	open := map[string]any{"path": ch.path(key, "in"), "mode": "r+"}
 	err = s.c.do(ctx, key.vm, "guest-file-open", open, &ch.handle)
 	if err != nil && !errors.Is(err, ErrRefused) {
@@ -191,7 +191,7 @@ func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.
 	return again(st.stands(last.contract))
 }
 
-// drop forgets a channel and closes its pipe, as far as the agent lets us.
+// drop forgets a channel and closes its pipe if the agent allows it.
 func (s *Shaper) drop(ctx context.Context, key channelKey, ch *channel) {
 	s.mu.Lock()
 	delete(s.channels, key)
@@ -224,11 +224,10 @@ func (s *Shaper) send(ctx context.Context, key channelKey, ch *channel, rec stri
 	return s.c.do(ctx, key.vm, "guest-file-flush", map[string]any{"handle": ch.handle}, &nothing)
 }
 
-// recordSize is that of every record: one write and one read each, which the kernel does not
-// split (PIPE_BUF is more).
+// recordSize is the length of every record in bytes. It is below PIPE_BUF, so each record is one atomic write and one read.
 const recordSize = 128
 
-// record is a line: its number, what is allowed now, the contract, the sum of these, and an end.
+// record formats a line: its number, the current limit, the contract, the sum of these, and an end mark.
 func record(seq uint64, now, contract model.Rate) string {
 	n := []uint64{seq, bounded(now.Bits, model.MaxRate), bounded(now.Packets, maxPackets), bounded(contract.Bits, model.MaxRate), bounded(contract.Packets, maxPackets)}
 	var sum uint64
@@ -241,10 +240,10 @@ func record(seq uint64, now, contract model.Rate) string {
 	return fmt.Sprintf("%-*s\n", recordSize-1, line)
 }
 
-// maxPackets is above any NIC, and small enough for the shell's arithmetic.
+// maxPackets is above any NIC's rate, and small enough for the shell's arithmetic.
 const maxPackets = 1e9
 
-// bounded is a limit, or 0 where it is so high that it is none.
+// bounded returns a limit, or 0 if it is too high to have an effect.
 func bounded(v, most uint64) uint64 {
 	if v >= most {
 		return 0
@@ -252,14 +251,14 @@ func bounded(v, most uint64) uint64 {
 	return v
 }
 
-// dirOf is where the processes of a NIC keep their files, each in a directory of its own. Only the guest's root can write to /run.
+// dirOf returns the directory of a NIC's processes, each of which has a subdirectory. Only the guest's root can write to /run.
 func dirOf(key channelKey) string { return "/run/sluice-" + key.mac.Hex() }
 
 func (ch *channel) path(key channelKey, name string) string {
 	return dirOf(key) + "/" + ch.id + "/" + name
 }
 
-// script runs an operation of the script in the guest and returns what it answers.
+// script runs an operation of limitScript in the guest and returns its output.
 func (s *Shaper) script(ctx context.Context, key channelKey, op, id, rec string) (string, error) {
 	lease := strconv.FormatFloat(s.lease.Seconds(), 'f', -1, 64)
 	text, err := s.c.run(ctx, key.vm, "sh", "-c", limitScript, "sluice", op, key.mac.Hex(), key.mac.String(), id, lease, s.sys, rec)

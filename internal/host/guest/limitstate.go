@@ -20,10 +20,10 @@ var (
 	errAgain    = errors.New("it has been set again")
 )
 
-// maxState bounds what the script answers, in bytes. It is a few hundred.
+// maxState bounds the script's output, in bytes. It is normally a few hundred.
 const maxState = 4 << 10
 
-// answered makes an error of a script's answer that ends in one.
+// answered returns the error, if any, that the last line of the script's output reports.
 func answered(text string) error {
 	if len(text) > maxState {
 		return bad("more than %d bytes from the script", maxState)
@@ -59,17 +59,17 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// state is what the process in the guest found before it obeyed a record.
+// state is what the process in the guest found before it applied a record.
 type state struct {
 	seq  uint64 // of that record
 	root string // kind and handle of the device's qdisc
-	ceil uint64 // bits/s that the class had, 0: there was no class
-	pps  uint64 // the parent's bits/s, likewise
-	full uint64 // what the guest takes for a full packet, bytes on the wire
-	boot string // names the run of the guest
+	ceil uint64 // bits/s of the class, 0: there was no class
+	pps  uint64 // bits/s of the parent class, likewise
+	full uint64 // the guest's size of a full packet, bytes on the wire
+	boot string // identifies the guest's boot
 }
 
-// parseState reads the script's answer to a record: the number, then what tc printed.
+// parseState parses the script's answer to a record: its number, then tc's output.
 func parseState(text string) (state, error) {
 	var st state
 	for line := range strings.Lines(text) {
@@ -98,7 +98,7 @@ func parseState(text string) (state, error) {
 	return st, nil
 }
 
-// ceilOf is the rate after the word "ceil", 0 if there is none.
+// ceilOf returns the rate after the word "ceil", 0 if there is none.
 func ceilOf(words []string) uint64 {
 	for i := range len(words) - 1 {
 		if words[i] == "ceil" {
@@ -108,7 +108,7 @@ func ceilOf(words []string) uint64 {
 	return 0
 }
 
-// tcRate reads a rate as tc prints it, such as 100123Kbit, in bits/s.
+// tcRate parses a rate as tc prints it, such as 100123Kbit, into bits/s.
 func tcRate(s string) uint64 {
 	s, ok := strings.CutSuffix(s, "bit")
 	digits := strings.TrimRight(s, "KMGT")
@@ -120,10 +120,10 @@ func tcRate(s string) uint64 {
 	return uint64(n * factor)
 }
 
-// unlimited is what a class without limit has, as the script sets it, in bits/s.
+// unlimited is the rate that the script gives a class without limit, in bits/s.
 const unlimited = 1e12
 
-// stands says whether the guest's classes were as they had been set.
+// stands returns an error unless the guest's classes were as they had been set.
 func (st *state) stands(set model.Rate) error {
 	if st.root != "htb 51ce:" {
 		return fmt.Errorf("%w: its qdisc was %q", ErrLifted, cut(st.root))
@@ -137,7 +137,7 @@ func (st *state) stands(set model.Rate) error {
 	return nil
 }
 
-// rate is what the classes allow, without what is no limit.
+// rate returns what the classes allow; unlimited parts are zero.
 func (st *state) rate() model.Rate {
 	var r model.Rate
 	if st.root == "htb 51ce:" && st.ceil < unlimited {
@@ -149,7 +149,7 @@ func (st *state) rate() model.Rate {
 	return r
 }
 
-// classRate is what the script gives a class for a limit in bits/s, 0 for none.
+// classRate returns the rate that the script gives a class for a limit in bits/s, 0 for none.
 func classRate(bits uint64) uint64 {
 	if bits == 0 || bits > unlimited {
 		return unlimited
@@ -157,16 +157,16 @@ func classRate(bits uint64) uint64 {
 	return bits
 }
 
-// near allows for tc, which prints the first digits of a rate, and for whole bytes.
+// approx allows for rounding: tc prints only the first digits of a rate, and rates are in whole bytes.
 func approx(got, want uint64) bool {
 	return math.Abs(float64(got)-float64(want)) <= float64(want)/500+8
 }
 
-// Whether the process has obeyed a record is looked at after execFirst, then at intervals that double
-// up to execPoll, statePolls times in all: 4 s, unless the context ends before.
+// Whether the process has applied a record is polled first after execFirst, then at intervals that double up to execPoll, statePolls times
+// in all: 4 s, unless the context ends earlier.
 const statePolls = 64
 
-// again adds to an error about what stood that the limit has been set anew.
+// again adds to an error about the previous limit that it has been set again.
 func again(err error) error {
 	if err != nil {
 		err = fmt.Errorf("%w; %w", err, errAgain)
@@ -174,7 +174,7 @@ func again(err error) error {
 	return err
 }
 
-// verify reads back what the process made of the last record, and what stood before.
+// verify reads back whether the process applied the last record, and what was in force before.
 func (s *Shaper) verify(ctx context.Context, key channelKey, ch *channel) error {
 	wait := execFirst
 	for range statePolls {
@@ -198,7 +198,7 @@ func (s *Shaper) verify(ctx context.Context, key channelKey, ch *channel) error 
 	return errGone
 }
 
-// state reads what the process wrote last; it may be half of it.
+// state reads the process's latest output, which may be incomplete.
 func (s *Shaper) state(ctx context.Context, key channelKey, ch *channel) (string, error) {
 	if !ch.file {
 		text, err := s.script(ctx, key, "read", ch.id, "")
