@@ -1,3 +1,3 @@
-// Package migrate reads and edits the domain XML that libvirt's hook gets when a VM migrates
-// in: its VFs of Sluice's bear the PCI addresses that they had on the host it comes from. It is pure: XML in, XML out.
+// Package migrate reads and edits the domain XML that libvirt passes to its hook when a VM migrates in: the VFs assigned by Sluice still
+// have the PCI addresses of the source host. It is pure: XML in, XML out.
 package migrate

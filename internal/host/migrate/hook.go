@@ -12,19 +12,19 @@ import (
 	"sluice/internal/model"
 )
 
-// Domain is what its XML says of a VM that migrates in: NICs are those behind which it has VFs of Sluice's, with
-// alias, MAC, bridge ("" where the XML does not name it) and VLAN.
+// Domain describes a VM that migrates in. NICs lists the NICs that have a VF assigned by Sluice, with alias, MAC, bridge ("" if the XML
+// does not name it) and VLAN.
 type Domain struct {
 	ID   model.VMID
 	Name string
 	NICs []model.NIC
 
 	doc      *etree.Document
-	hostdevs []*etree.Element // one for each of NICs
+	hostdevs []*etree.Element // parallel to NICs
 }
 
-// Parse reads domain XML. A VF of Sluice's for which no NIC is found is an error: without the NIC's MAC
-// the guest would not take it for its NIC's.
+// Parse reads domain XML. It is an error if a VF assigned by Sluice has no NIC: without the NIC's MAC the guest would not pair it with its
+// NIC.
 func Parse(xml []byte) (*Domain, error) {
 	d := &Domain{doc: etree.NewDocument()}
 	if err := d.doc.ReadFromBytes(xml); err != nil {
@@ -57,7 +57,7 @@ func Parse(xml []byte) (*Domain, error) {
 	return d, nil
 }
 
-// interfaces lists the NICs that a VF can stand behind.
+// interfaces lists the NICs that can have a VF.
 func interfaces(devices *etree.Element) ([]model.NIC, error) {
 	var out []model.NIC
 	for _, x := range devices.SelectElements("interface") {
@@ -78,7 +78,7 @@ func interfaces(devices *etree.Element) ([]model.NIC, error) {
 	return out, nil
 }
 
-// behind is the NIC of a VF: the one its definition names, else the one its alias does.
+// behind returns the NIC of a VF: the one its definition names, otherwise the one with its alias, nil if there is none.
 func behind(nics []model.NIC, alias, persistent string) *model.NIC {
 	for _, same := range []func(*model.NIC) bool{
 		func(n *model.NIC) bool { return persistent != "" && n.Alias == persistent },
@@ -93,8 +93,8 @@ func behind(nics []model.NIC, alias, persistent string) *model.NIC {
 	return nil
 }
 
-// With is the XML with these VFs in the place of those that it names, one for each of NICs.
-// All else stays: libvirt takes no other number of devices, and none at another place in the guest.
+// With returns the XML with its VFs replaced by vfs, one for each of NICs. Everything else is unchanged: libvirt accepts no other number of
+// devices and no other guest address.
 func (d *Domain) With(vfs []model.PCIAddress) ([]byte, error) {
 	if len(vfs) != len(d.hostdevs) {
 		return nil, fmt.Errorf("%d VFs for %d NICs of %s", len(vfs), len(d.hostdevs), d.Name)
