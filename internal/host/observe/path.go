@@ -85,8 +85,8 @@ func notReady(devs []device, had bool) string {
 	return ""
 }
 
-// judge checks the guest's figures against what the host itself knows: the capacity of the VF's link, and the tap's counters for the guest's
-// virtio NIC. That proves nothing about the VF, which package claim judges further.
+// judge checks the guest's figures against what the host itself knows: the capacity of the VF's link, and the tap's counters for the
+// guest's virtio NIC. That proves nothing about the VF, which package claim judges further.
 func (p *vfPath) judge(vf model.Traffic, virtio counts, prev, a answer, bound limit) bool {
 	lo, hi, checked := between(prev, a)
 	p.good = time.Time{}
@@ -151,7 +151,8 @@ func (p *vfPath) measure(a answer, mac model.MAC, g gaps) []device {
 
 // roles returns which of two or more interfaces is the virtio NIC and which the VF. Of more than two, the busiest is the failover or bond
 // over both, virtio is the one whose count is closest to the tap's, and the VF is the one closest to the difference between the busiest and
-// virtio: VLANs and bridges in the guest may add further interfaces. If two are equally close they moved the same amount, and either will do.
+// virtio: VLANs and bridges in the guest may add further interfaces. If two are equally close they moved the same amount, so either
+// will do.
 func roles(devs []device, prev, a answer) (virtio, vf device) {
 	rest := slices.Clone(devs)
 	top := device{}

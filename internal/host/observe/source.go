@@ -61,7 +61,7 @@ func (s *Source) SetPool(p Pool) {
 	s.stale.Store(true)
 }
 
-// Invalidate makes the next Snapshot read everything again. Call it after each Step, so that cached state does not hide what the Step changed.
+// Invalidate makes the next Snapshot read everything again. Call it after each Step, so that the cache does not hide what it changed.
 func (s *Source) Invalidate() { s.stale.Store(true) }
 
 // Close stops asking guests and waits for questions in flight to end.
