@@ -66,7 +66,7 @@ func (c *Conn) definition(ctx context.Context, s *session, name string) (Definit
 		return Definition{}, err
 	}
 	public, err := onDomain(ctx, s.queries, def.vm, "read definition", func(c *client, d lv.Domain) (string, error) {
-		return c.xml(d, lv.DomainXMLInactive)
+		return c.xml(ctx, d, lv.DomainXMLInactive)
 	})
 	return Definition{VM: def.vm, Name: def.name, XML: def.xml, Public: public, Transient: !def.stored, Running: def.active, Saved: def.saved}, err
 }

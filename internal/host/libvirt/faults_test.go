@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/host/libvirt/libvirttest"
@@ -208,33 +209,99 @@ func TestStuckDomainDelaysNoOther(t *testing.T) {
 	libvirttest.Eventually(t, patience, "the problem is gone", func() bool { return len(c.Problems()) == 0 })
 }
 
-// A domain that somebody else's call is stuck on is left alone: no call of ours joins it.
-func TestDomainStuckByOthers(t *testing.T) {
-	d := libvirttest.Start(t)
-	c := open(t, d.URI())
-	v := libvirttest.VM{Name: "v", Ports: 1, Extra: libvirttest.RNG("ua-dev")}
+// e1000 is a NIC that no VF can stand in for.
+const e1000 = "<interface type='bridge'><mac address='52:54:00:00:00:07'/><source bridge='" + libvirttest.Bridge + "'/><model type='e1000'/></interface>"
+
+// xmlWaits makes every libvirt count as one whose XML waits for a QEMU that is stuck.
+func xmlWaits(t *testing.T) {
+	was := xmlWaitsFrom
+	t.Cleanup(func() { xmlWaitsFrom = was })
+	xmlWaitsFrom = 0
+}
+
+// stuckByOthers makes a domain that somebody else's call is stuck on, and waits until a Conn has noticed.
+func stuckByOthers(t *testing.T, d *libvirttest.Daemon, c *Conn) libvirttest.VM {
+	v := libvirttest.VM{Name: "v", Ports: 1, Extra: libvirttest.RNG("ua-dev"), NICs: []string{e1000}}
 	d.Create(t, v)
 	hasState(t, c, v, model.VMPaused)
 	d.FreezeVM(t, v.Name)
-	defer d.ThawVM(t, v.Name)
+	t.Cleanup(func() { d.ThawVM(t, v.Name) })
 	d.Run(t, "bash", "-c", "virsh detach-device-alias "+v.Name+" ua-dev >/dev/null 2>&1 &")
 	libvirttest.Eventually(t, patience, "the silence is noticed", func() bool {
 		p := c.Problems()
 		return len(p) == 1 && p[0].Subject == v.Name && strings.Contains(p[0].Text, "has not answered libvirt")
 	})
+	return v
+}
+
+// A domain that somebody else's call is stuck on is left alone: no call of ours joins it, and its MACs are those it had before.
+func TestDomainStuckByOthers(t *testing.T) {
+	xmlWaits(t)
+	d := libvirttest.Start(t)
+	c := open(t, d.URI())
+	v := stuckByOthers(t, d, c)
 	if err := c.Detach(within(t, patience), id(v), "ua-dev"); !errors.Is(err, ErrStuck) {
 		t.Errorf("Detach: %v", err)
+	}
+	macs, err := c.MACs(within(t, patience))
+	if who := macs[model.MAC{0x52, 0x54, 0, 0, 0, 7}]; err != nil || !strings.HasSuffix(who, " of "+v.Name) {
+		t.Errorf("MACs: %v, %v", macs, err)
 	}
 	s, err := c.session()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := onConn(within(t, patience), s.queries, "", "read MACs", allMACs); !errors.Is(err, ErrStuck) {
-		t.Errorf("MACs: %v", err)
-	}
 	if left := append(s.hotplug.calls.stuck(), s.queries.calls.stuck()...); len(left) != 0 {
 		t.Errorf("calls left behind: %v", left)
 	}
+
+	late := open(t, d.URI()) // it has never seen the domain
+	if got := late.Unread(); len(got) != 1 || got[0] != id(v) || find(t, late, v.UUID()) != nil {
+		t.Errorf("unread: %v", got)
+	}
+	if macs, err := late.MACs(within(t, patience)); !errors.Is(err, ErrStuck) {
+		t.Errorf("MACs of a domain that was never read: %v, %v", macs, err)
+	}
+	d.ThawVM(t, v.Name)
+	hasState(t, late, v, model.VMPaused)
+	if got := late.Unread(); len(got) != 0 {
+		t.Errorf("unread at last: %v", got)
+	}
+}
+
+// Where libvirt tells the XML of a stuck domain at once, it is asked for it.
+func TestStuckDomainIsReadWhereThatDoesNotWait(t *testing.T) {
+	d := libvirttest.Start(t)
+	c := open(t, d.URI())
+	s, err := c.session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := onConn(within(t, patience), s.queries, "", "read version", func(c *client) (uint64, error) { return c.ConnectGetLibVersion() }); err != nil || now >= xmlWaitsFrom {
+		t.Skipf("libvirt %d: %v", now, err)
+	}
+	v := stuckByOthers(t, d, c)
+	late := open(t, d.URI())
+	if got := late.Unread(); len(got) != 0 || find(t, late, v.UUID()) == nil {
+		t.Errorf("unread: %v", got)
+	}
+}
+
+// A QEMU that is always at work on a new command delays nobody for longer than busyLimit, nor than they want to wait.
+func TestNeverAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := func() (time.Duration, error) { return time.Millisecond, nil }
+		begin := time.Now()
+		err := untilAtRest(t.Context(), work)
+		if took := time.Since(begin); !errors.Is(err, ErrStuck) || took != busyLimit {
+			t.Errorf("after %s: %v", took, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := untilAtRest(ctx, work); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrStuck) {
+			t.Errorf("a caller in a hurry: %v", err)
+		}
+	})
 }
 
 // meanwhile fails if fn does not return while something is stuck. What it is stuck on is

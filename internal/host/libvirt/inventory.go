@@ -64,7 +64,7 @@ func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, er
 		if a.state = lv.DomainState(state); err != nil || !a.active() {
 			return a, err
 		}
-		a.xml, err = c.xml(d, 0)
+		a.xml, err = c.xml(ctx, d, 0)
 		return a, err
 	})
 	if err != nil || !a.active() {
@@ -178,6 +178,16 @@ func (v *inventory) unreadable(vm model.VMID, err error) {
 		v.bad = map[model.VMID]error{}
 	}
 	v.bad[vm] = plain(err)
+}
+
+// macs says whose each MAC is in a domain's last entry.
+func (v *inventory) macs(vm model.VMID) (map[model.MAC]string, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.all[vm]; e != nil {
+		return e.dom.macs, true
+	}
+	return nil, false
 }
 
 // unread lists the domains that run and of which there is not even an older entry, sorted.

@@ -154,14 +154,41 @@ func untilFree(ctx context.Context, look func() (time.Duration, error)) error {
 // freePause is the time between looks at a domain whose QEMU is at work.
 const freePause = 20 * time.Millisecond
 
-// xml reads a domain's XML. Libvirt 9 answers that at once, libvirt 11 when nothing occupies the domain any more.
-func (c *client) xml(d lv.Domain, flags lv.DomainXMLFlags) (string, error) {
-	err := untilFree(context.Background(), func() (time.Duration, error) {
+// busyLimit is how long a domain's XML waits for a QEMU that works on one command after another.
+const busyLimit = 5 * time.Second
+
+// xmlWaitsFrom is the first version of libvirt whose answer may wait until nothing occupies the domain: 9.0 answers at once, 11 waits.
+// Tests change it.
+var xmlWaitsFrom uint64 = 10_000_000
+
+// xml reads a domain's XML. Where libvirt would wait for a QEMU that is stuck it does not ask.
+func (c *client) xml(ctx context.Context, d lv.Domain, flags lv.DomainXMLFlags) (string, error) {
+	err := untilAtRest(ctx, func() (time.Duration, error) {
 		taken, _ := control(c, d) // a monitor that is lost keeps nobody waiting
+		if taken > 0 && c.answersAtOnce() {
+			return 0, nil
+		}
 		return taken, nil
 	})
 	if err != nil {
 		return "", err
 	}
 	return c.DomainGetXMLDesc(d, flags)
+}
+
+// untilAtRest is untilFree with an end of its own.
+func untilAtRest(ctx context.Context, look func() (time.Duration, error)) error {
+	within, cancel := context.WithTimeout(ctx, busyLimit)
+	defer cancel()
+	err := untilFree(within, look)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: its QEMU has been at work on one command after another for %s (%s)", ErrStuck, busyLimit, stuckRemedy)
+	}
+	return err
+}
+
+// answersAtOnce says whether this libvirt tells the XML of a domain whatever occupies it.
+func (c *client) answersAtOnce() bool {
+	v, err := c.ConnectGetLibVersion()
+	return err == nil && v < xmlWaitsFrom
 }

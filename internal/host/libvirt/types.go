@@ -31,8 +31,9 @@ type Domain struct {
 	model.VM
 	Hostdevs []Hostdev
 
-	aliases  []string // of all devices
-	metadata error    // why its metadata could not be read
+	aliases  []string             // of all devices
+	macs     map[model.MAC]string // of all interfaces, with their aliases
+	metadata error                // why its metadata could not be read
 }
 
 // Hostdev is a PCI device of the host given to a domain, as plain <hostdev> or as

@@ -135,11 +135,11 @@ func (c *Conn) stored(ctx context.Context, s *session, vm model.VMID, name strin
 		if err != nil {
 			return out, err
 		}
-		return readStored(c, d)
+		return readStored(ctx, c, d)
 	})
 }
 
-func readStored(c *client, d lv.Domain) (persistent, error) {
+func readStored(ctx context.Context, c *client, d lv.Domain) (persistent, error) {
 	out := persistent{vm: vmID(d), name: d.Name}
 	is, err := c.DomainIsPersistent(d)
 	if err != nil {
@@ -155,7 +155,7 @@ func readStored(c *client, d lv.Domain) (persistent, error) {
 	}
 	out.saved = is == 1
 	// Without the flag for what is secret, passwords would be lost from what is stored again.
-	out.xml, err = c.xml(d, lv.DomainXMLInactive|lv.DomainXMLSecure)
+	out.xml, err = c.xml(ctx, d, lv.DomainXMLInactive|lv.DomainXMLSecure)
 	return out, err
 }
 

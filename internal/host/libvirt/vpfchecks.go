@@ -3,7 +3,9 @@ package libvirt
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -122,7 +124,7 @@ func machineVersion(path, machine string) (version, error) {
 
 // giveMACs refuses those that somebody on this host has, and fills in those that are zero.
 func (c *Conn) giveMACs(ctx context.Context, s *session, p *model.VirtualPF) error {
-	taken, err := onConn(ctx, s.queries, p.VM, "read MACs of all domains", allMACs)
+	taken, err := onConn(ctx, s.queries, p.VM, "read MACs of all domains", c.allMACs(ctx))
 	if err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func (c *Conn) MACs(ctx context.Context) (map[model.MAC]string, error) {
 	s, err := c.session()
 	if err == nil {
 		var all map[model.MAC]string
-		if all, err = onConn(ctx, s.queries, "", "read MACs of all domains", allMACs); err == nil {
+		if all, err = onConn(ctx, s.queries, "", "read MACs of all domains", c.allMACs(ctx)); err == nil {
 			return all, nil
 		}
 	}
@@ -173,29 +175,46 @@ func (c *Conn) MACs(ctx context.Context) (map[model.MAC]string, error) {
 }
 
 // allMACs says who has each MAC, in definitions and in running domains.
-func allMACs(c *client) (map[model.MAC]string, error) {
-	doms, _, err := c.ConnectListAllDomains(1, 0)
-	if err != nil {
-		return nil, err
-	}
-	out := map[model.MAC]string{}
-	for _, d := range doms {
-		for _, flags := range []lv.DomainXMLFlags{0, lv.DomainXMLInactive} {
-			doc, err := c.xml(d, flags)
-			if isGone(err) {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", d.Name, err)
-			}
-			macs, err := vpfxml.MACs(doc)
-			if err != nil {
+func (c *Conn) allMACs(ctx context.Context) func(*client) (map[model.MAC]string, error) {
+	return func(conn *client) (map[model.MAC]string, error) {
+		doms, _, err := conn.ConnectListAllDomains(1, 0)
+		if err != nil {
+			return nil, err
+		}
+		out := map[model.MAC]string{}
+		for _, d := range doms {
+			macs, err := c.macsOf(ctx, conn, d)
+			if err != nil && !isGone(err) {
 				return nil, fmt.Errorf("%s: %w", d.Name, err)
 			}
 			for m, who := range macs {
 				out[m] = who + " of " + d.Name
 			}
 		}
+		return out, nil
+	}
+}
+
+// macsOf says which interface of a domain has each MAC, in its definition and while it runs. Of a domain that is stuck those count
+// that it had when it was read last.
+func (c *Conn) macsOf(ctx context.Context, conn *client, d lv.Domain) (map[model.MAC]string, error) {
+	out := map[model.MAC]string{}
+	for _, flags := range []lv.DomainXMLFlags{0, lv.DomainXMLInactive} {
+		doc, err := conn.xml(ctx, d, flags)
+		if errors.Is(err, ErrStuck) {
+			if macs, known := c.inv.macs(vmID(d)); known {
+				maps.Copy(out, macs)
+				return out, nil
+			}
+		}
+		if err != nil {
+			return out, err
+		}
+		macs, err := vpfxml.MACs(doc)
+		if err != nil {
+			return out, err
+		}
+		maps.Copy(out, macs)
 	}
 	return out, nil
 }

@@ -78,6 +78,6 @@ func liveXML(ctx context.Context, s *session, vm model.VMID) (string, error) {
 		if active == 0 {
 			return "", errNotRunning
 		}
-		return c.xml(d, 0)
+		return c.xml(ctx, d, 0)
 	})
 }

@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,11 +34,27 @@ func parseDomain(doc string) (Domain, error) {
 		if err := d.addInterface(&x.Devices.Interfaces[i]); err != nil {
 			return Domain{}, err
 		}
+		d.noteMAC(&x.Devices.Interfaces[i])
 	}
 	for i := range x.Devices.Hostdevs {
 		d.addHostdev(&x.Devices.Hostdevs[i])
 	}
 	return d, nil
+}
+
+// noteMAC takes down the MAC of an interface of whatever kind.
+func (d *Domain) noteMAC(x *libvirtxml.DomainInterface) {
+	if x.MAC == nil {
+		return
+	}
+	mac, err := model.ParseMAC(x.MAC.Address)
+	if err != nil {
+		return
+	}
+	if d.macs == nil {
+		d.macs = map[model.MAC]string{}
+	}
+	d.macs[mac] = cmp.Or(aliasName(x.Alias), "an interface")
 }
 
 const unresolved = "net:"
