@@ -6,37 +6,37 @@ import (
 	"sluice/internal/model"
 )
 
-// Kind is what an Action does.
+// Kind is the type of an Action.
 type Kind string
 
-// The kinds.
+// The kinds of Action.
 const (
-	Forget   Kind = "forget"      // take back what a guest was granted whose VM ended or restarted
-	LinkDown Kind = "link-down"   // take a function's carrier away
-	SetPort  Kind = "set-port"    // make a tap the port that it should be
+	Forget   Kind = "forget"      // revoke the grants of a guest whose VM ended or restarted
+	LinkDown Kind = "link-down"   // take away a function's carrier
+	SetPort  Kind = "set-port"    // configure a tap as the wanted port
 	LinkUp   Kind = "link-up"     // give a function a carrier
-	DropPort Kind = "remove-port" // clear up after a tap that has gone
+	DropPort Kind = "remove-port" // clean up after a tap that is gone
 
-	MakeDevice Kind = "make-device"   // make a vDPA device
-	DropDevice Kind = "remove-device" // remove one
+	MakeDevice Kind = "make-device"   // create a vDPA device
+	DropDevice Kind = "remove-device" // remove a vDPA device
 )
 
-// Action is one thing to do. Each is idempotent; those of a VM are done one after the other.
+// Action is one thing to do. Actions are idempotent, and those of one VM are carried out in sequence.
 type Action struct {
 	Kind   Kind
 	VM     model.VMID       // "" for DropPort
 	Alias  string           // of the function, for LinkDown, SetPort and LinkUp
 	Tap    string           // for DropPort
-	Port   model.SwitchPort // for SetPort, and for LinkUp: what must stand
-	Run    string           // of the VM: for LinkUp the one that is to have it, for Forget the one whose grants end
-	Device model.VDPAWant   // for MakeDevice; for DropDevice its name
+	Port   model.SwitchPort // for SetPort, and for LinkUp: the port that must be in force
+	Run    string           // run of the VM: for LinkUp the one that gets the carrier, for Forget the one whose grants end
+	Device model.VDPAWant   // for MakeDevice; for DropDevice only its name
 	Why    string
 
-	attempt uint64 // of the Core's account
+	attempt uint64 // number in the Core's records
 }
 
-// Allows says whether a World still lets a function have its carrier: between a Tick and its actions the VM may have been
-// started anew, or somebody may have taken the policy away.
+// Allows reports whether, by this World, a function may still get its carrier. Between a Tick and its actions the VM may have
+// restarted, or somebody may have removed the policy.
 func (a *Action) Allows(w *World) error {
 	vm := w.FindVM(a.VM)
 	if vm == nil || vm.Run != a.Run {
@@ -72,7 +72,7 @@ func (a *Action) String() string {
 	return fmt.Sprintf("clear up the port of tap %s: %s", a.Tap, a.Why)
 }
 
-// Useless says whether a World shows that a port that is to be cleared up is in use again.
+// Useless reports whether a port that is about to be removed is in use again.
 func (a *Action) Useless(w *World) bool {
 	for i := range w.VMs {
 		for k := range w.VMs[i].NICs {
@@ -84,11 +84,11 @@ func (a *Action) Useless(w *World) bool {
 	return false
 }
 
-// key tells what failures of actions are about.
+// key identifies the object of an action, so that failures can be recorded.
 type key struct {
 	kind  Kind
 	vm    model.VMID
-	about string // alias, tap, or name of a device
+	about string // alias, tap, or device name
 }
 
 func (a *Action) key() key {

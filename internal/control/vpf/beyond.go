@@ -9,8 +9,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Beyond says in what a grant that stands goes beyond what host policy would grant now, "" for nothing. The VF has one. A grant is never cut short
-// because the policy was: whoever has the VF would lose it in the middle of its work.
+// Beyond describes how an existing grant exceeds what host policy would grant now, "" if it does not. The VF must have a grant. A
+// narrower policy never reduces existing grants, since the pod that has the VF would lose it while in use.
 func Beyond(v *model.VirtualVF, g *model.GuestPolicy) string {
 	has := beside(v)
 	now, err := Judge(&has, v, g)
@@ -35,7 +35,7 @@ func orUnlimited(r model.Rate) string {
 	return r.String()
 }
 
-// beside is what a VF was granted beside what the host has set for it, as a request.
+// beside returns, as a request, what a VF was granted beyond what the host has set for it.
 func beside(v *model.VirtualVF) (r model.VFRequest) {
 	grant, host := &v.Grant.Port, &v.Port
 	r.MAC = v.Grant.MAC

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// CheckDefinition says what is wrong with a definition, and what would be right.
+// CheckDefinition rejects an invalid definition with an error that says what would be valid.
 func CheckDefinition(p *model.VirtualPF) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("virtual PF %q: %w", model.Shorten(p.Name), fmt.Errorf(format, args...))
@@ -29,7 +29,7 @@ func CheckDefinition(p *model.VirtualPF) error {
 	return nil
 }
 
-// CheckPort says what is wrong with a policy.
+// CheckPort rejects an invalid policy.
 func CheckPort(p *model.PortPolicy) error {
 	if err := checkMACs(p.MACs); err != nil {
 		return err
@@ -66,7 +66,7 @@ func checkMACs(list []model.MAC) error {
 	return nil
 }
 
-// CheckMAC refuses what is not the address of one interface.
+// CheckMAC rejects a MAC that is not a unicast address.
 func CheckMAC(m model.MAC) error {
 	if m.IsZero() || m[0]&1 != 0 {
 		return fmt.Errorf("MAC %s is no address of one interface", m)
@@ -101,10 +101,10 @@ func checkSLA(s *model.SLA) error {
 	return nil
 }
 
-// As in sluice.yaml: shares are divided by weights.
+// The same bounds as in sluice.yaml, because shares are divided by weights.
 const minWeight, maxWeight = 0.001, 1000
 
-// above says in what a exceeds a limit, of which 0 is none; "" if in nothing.
+// above describes how a exceeds a limit, where 0 means unlimited; "" if it does not.
 func above(a, limit model.Rate) string {
 	switch {
 	case limit.Bits != 0 && a.Bits > limit.Bits:

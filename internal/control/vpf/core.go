@@ -9,51 +9,51 @@ import (
 	"sluice/internal/model"
 )
 
-// Core decides what to do so that the host becomes what State says. It has no clock, goroutine or randomness.
+// Core decides what to do so that the host matches State. It uses no clock, goroutines or randomness.
 //
-// No function gets a carrier before its policy was read back as wanted, one that loses its policy loses
-// its carrier first, and a function that no definition knows has none. What is wanted and what is seen
-// decide, not what was done before: a Core that begins anew goes on where another was killed.
+// No function gets a carrier before its policy has been read back as wanted. A function that loses its policy loses its carrier first,
+// and a function that no definition knows gets none. Decisions depend only on the desired and the observed state, not on earlier
+// actions, so a new Core continues where a killed one stopped.
 type Core struct {
-	tried reconcile.Table[key, struct{}] // actions under way, and those that failed
-	busy  map[model.VMID]int             // how many of a VM's are under way
+	tried reconcile.Table[key, struct{}] // actions in progress, and actions that failed
+	busy  map[model.VMID]int             // number of actions in progress, by VM
 
-	// of the Tick at hand
+	// State of the current Tick.
 	now    time.Time
 	state  *State
 	world  *World
 	ports  map[string]*model.SwitchPortState
-	owners map[model.MAC][]mine // who has a MAC on the host: running VMs' NICs
+	owners map[model.MAC][]mine // NICs of running VMs, by MAC
 	out    Result
 }
 
-// mine is a NIC that has a MAC.
+// mine is a NIC that has a given MAC.
 type mine struct {
 	vm  *VM
 	nic *model.NIC
 }
 
-// Result is what a Tick found.
+// Result is the outcome of a Tick.
 type Result struct {
 	Actions  []Action
-	Virtual  []Standing // as in the State
+	Virtual  []Standing // in the order of the State
 	Problems []model.Problem
 }
 
-// Standing is a virtual PF as it stands.
+// Standing is the current status of a virtual PF.
 type Standing struct {
 	model.VirtualPFStatus
 	Run     string // of its VM
-	Settled []bool // by function: nothing is left to be done
+	Settled []bool // by function: nothing is left to do
 }
 
-// NewCore makes a Core that knows of nothing yet.
+// NewCore returns a Core without any history.
 func NewCore() *Core {
 	return &Core{busy: map[model.VMID]int{}}
 }
 
-// Tick says what to do now. The World was read after the last Finish. No VM has actions that are returned again
-// before each of them was finished; those that are not begun must be finished too.
+// Tick decides what to do now. The World must have been read after the last Finish. Tick returns no further actions for a VM until all
+// its earlier ones are finished; the caller must also finish actions that it never started.
 func (c *Core) Tick(now time.Time, s *State, w *World) Result {
 	c.now, c.state, c.world, c.out = now, s, w, Result{}
 	c.index()
@@ -78,20 +78,20 @@ func (c *Core) Tick(now time.Time, s *State, w *World) Result {
 	return c.out
 }
 
-// Finish takes the result of an action.
+// Finish records the result of an action.
 func (c *Core) Finish(now time.Time, a Action, err error) {
 	if c.busy[a.VM]--; c.busy[a.VM] <= 0 {
 		delete(c.busy, a.VM)
 	}
 	k := a.key()
 	if err == nil || errors.Is(err, model.ErrGone) {
-		c.tried.Delete(k) // what has gone shows in the next World
+		c.tried.Delete(k) // if the object is gone, the next World shows it
 		return
 	}
 	c.tried.Object(k).End(now, a.attempt, err, rests(a.Kind))
 }
 
-// rests is how long an action rests after failures: never long while a carrier should be away.
+// rests returns the backoff after failures. It stays short while a carrier still has to be taken away.
 func rests(k Kind) reconcile.Backoff {
 	if k == LinkDown {
 		return reconcile.Backoff{First: time.Second, Most: 4 * time.Second}
@@ -99,10 +99,10 @@ func rests(k Kind) reconcile.Backoff {
 	return reconcile.Backoff{First: time.Second, Most: time.Minute}
 }
 
-// failed is why an action failed when it was tried last, nil if it did not.
+// failed returns why the last attempt of an action failed, or nil if it did not.
 func (c *Core) failed(k key) error { return c.tried.Find(k).Failed.Err }
 
-// index prepares what is looked up often.
+// index builds the lookup tables of a Tick.
 func (c *Core) index() {
 	c.ports, c.owners = map[string]*model.SwitchPortState{}, map[model.MAC][]mine{}
 	for i := range c.world.Ports {
@@ -117,7 +117,7 @@ func (c *Core) index() {
 	}
 }
 
-// do adds an action, unless its VM has some under way or it is too early to try again.
+// do adds an action, unless the VM has actions in progress or it is too early to retry.
 func (c *Core) do(a Action) {
 	if o := c.tried.Find(a.key()); c.busy[a.VM] > 0 || o.Resting(c.now) {
 		return
@@ -125,14 +125,14 @@ func (c *Core) do(a Action) {
 	c.out.Actions = append(c.out.Actions, a)
 }
 
-// run takes back what was granted to an earlier run of a VM.
+// run revokes what was granted to an earlier run of a VM.
 func (c *Core) run(vm *VM) {
 	if g := c.state.Guests[vm.ID]; vm.Run != "" && g.Run != "" && vm.Run != g.Run {
 		c.do(Action{Kind: Forget, VM: vm.ID, Run: g.Run, Why: "it was started anew"})
 	}
 }
 
-// ended takes back what was granted to VMs that run no more.
+// ended revokes what was granted to VMs that no longer run.
 func (c *Core) ended() {
 	var last model.VMID
 	for k := range c.state.Virtual {
@@ -144,13 +144,13 @@ func (c *Core) ended() {
 	}
 }
 
-// void says whether what a guest was granted does not count any more: it is about to be taken back.
+// void reports whether the grants of a guest are no longer valid because they are about to be revoked.
 func (c *Core) void(vm *VM) bool {
 	g := c.state.Guests[vm.ID]
 	return vm.Run != "" && g.Run != "" && vm.Run != g.Run
 }
 
-// unknown takes the carrier from functions that no definition knows: nobody says what they may send.
+// unknown takes the carrier away from functions that no definition knows, since no policy says what they may send.
 func (c *Core) unknown() {
 	for i := range c.world.VMs {
 		vm := &c.world.VMs[i]
@@ -171,7 +171,8 @@ func (c *Core) unknown() {
 	}
 }
 
-// unknownPF tells of a virtual PF with such functions. One that is defined anew just as it is in libvirt is taken over.
+// unknownPF reports a virtual PF that has unknown functions. If it is not defined at all, defining it exactly as it is in libvirt takes
+// it over.
 func (c *Core) unknownPF(vm *VM, n *model.NIC) model.Problem {
 	if c.state.Find(vm.ID, n.VirtualPF) != nil {
 		return model.Problem{
@@ -192,14 +193,14 @@ func (c *Core) unknownPF(vm *VM, n *model.NIC) model.Problem {
 	}
 }
 
-// defined says whether a function is one that the State has.
+// defined reports whether the State has this function.
 func (c *Core) defined(vm model.VMID, n *model.NIC) bool {
 	p := c.state.Find(vm, n.VirtualPF)
 	return p != nil && n.Function >= 0 && n.Function <= len(p.VFs) && (p.Model != model.VPFIGB || n.Function == 0)
 }
 
-// leftovers clears up after taps that have gone. A tap that is there, and of which nobody knows
-// whose it is, keeps its policy: who takes it away opens it.
+// leftovers cleans up after taps that are gone. A tap that still exists but has no known owner keeps its policy, since removing the
+// policy would let all its frames pass.
 func (c *Core) leftovers() {
 	functions := map[string]bool{}
 	for i := range c.world.VMs {
@@ -222,7 +223,7 @@ func (c *Core) leftovers() {
 	}
 }
 
-// stillThere says whether what an action was about is still of interest.
+// stillThere reports whether the object of an action is still relevant.
 func (c *Core) stillThere(k key) bool {
 	switch k.kind {
 	case DropPort:

@@ -6,7 +6,7 @@ import (
 	"sluice/internal/model"
 )
 
-// virtual decides about a virtual PF.
+// virtual decides what to do about a virtual PF.
 func (c *Core) virtual(p *model.VirtualPF) {
 	s := Standing{VirtualPFStatus: model.VirtualPFStatus{VirtualPF: *p}}
 	vm := c.world.FindVM(p.VM)
@@ -43,7 +43,7 @@ func (c *Core) virtual(p *model.VirtualPF) {
 	c.out.Virtual = append(c.out.Virtual, s)
 }
 
-// function decides about one function.
+// function decides what to do about one function.
 func (c *Core) function(p *model.VirtualPF, vm *VM, vf int) (f model.FunctionStatus, settled bool) {
 	f = model.FunctionStatus{VF: vf, Alias: model.VPFAlias(p.Name, vf), MAC: p.MAC}
 	if vf >= 0 {
@@ -72,14 +72,14 @@ func (c *Core) function(p *model.VirtualPF, vm *VM, vf int) (f model.FunctionSta
 	f.Tap, f.Carrier = nic.Tap, nic.Carrier
 	up, why := WantsLink(p, vf)
 	if twin := c.twin(p, vf, vm, nic); up && twin != "" {
-		up, why = nic.Carrier == model.Yes, twin // what runs is not cut off by what another VM did since
+		up, why = nic.Carrier == model.Yes, twin // a running function is not cut off because of what another VM did later
 		f.Problems = append(f.Problems, model.Problem{Subject: vm.Name, Text: f.Alias + ": " + twin, Remedy: "give one of the two another MAC"})
 	}
 	f.Why = why
 	return f, c.carry(p, vm, vf, nic, up, &f)
 }
 
-// carry takes the next step of a function whose link should be up, or down, and says whether none is left.
+// carry takes the next step towards the wanted link state of a function, and reports whether none is left.
 func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool, f *model.FunctionStatus) bool {
 	have := c.ports[nic.Tap]
 	if nic.Tap == "" {
@@ -88,7 +88,7 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 	want := Wanted(p, vf, nic.Tap)
 	f.Stands = Holds(&want, have)
 	if have != nil && len(have.Counts) > 1 {
-		none := have.Counts[len(have.Counts)-1] // what belongs to no rule came from here too
+		none := have.Counts[len(have.Counts)-1] // frames that match no rule came from here too
 		f.Drops = have.Counts[0]
 		f.Drops.Spoof, f.Drops.VLAN, f.Drops.Rate = f.Drops.Spoof+none.Spoof, f.Drops.VLAN+none.VLAN, f.Drops.Rate+none.Rate
 	}
@@ -108,7 +108,7 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 		f.Why = down
 		c.do(Action{Kind: LinkDown, VM: p.VM, Alias: f.Alias, Why: down})
 		if nic.Tap != "" && (have == nil || have.Detached != model.No) {
-			c.do(set) // the link of a VM that migrates stays up until it has come: it is held to the policy at least
+			c.do(set) // while a VM migrates its link stays up until it has arrived: enforce the policy at least
 		}
 	case nic.Tap == "":
 		f.Why = "its tap is not known yet"
@@ -126,13 +126,13 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 	return false
 }
 
-// clearing says whether what was left at a tap of that name is being removed.
+// clearing reports whether leftovers on a tap of that name are being removed.
 func (c *Core) clearing(tap string) bool {
 	o := c.tried.Find(key{kind: DropPort, about: tap})
 	return o.Pending(c.now)
 }
 
-// mustDown says why a function may have no carrier now, "" if it may.
+// mustDown returns why a function must not have a carrier now, "" if it may have one.
 func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed, stands bool) string {
 	switch {
 	case !up:
@@ -147,7 +147,7 @@ func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed, stands boo
 	return ""
 }
 
-// igb is what is known of the VF of an igb: it has a rule at the tap of its PF.
+// igb returns the status of the VF of an igb, which has a rule on the tap of its PF.
 func (c *Core) igb(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) (model.FunctionStatus, bool) {
 	var up bool
 	up, f.Why = WantsLink(p, vf)
@@ -170,7 +170,7 @@ func (c *Core) igb(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) (
 	return f, f.Stands && (!up || nic.Carrier == model.Yes)
 }
 
-// twin names somebody who has a MAC of the function on its bridge too, "" if nobody has.
+// twin describes another NIC on the same bridge that has one of the function's MACs, "" if there is none.
 func (c *Core) twin(p *model.VirtualPF, vf int, vm *VM, nic *model.NIC) string {
 	for _, m := range functionMACs(p, vf) {
 		for _, o := range c.owners[m] {

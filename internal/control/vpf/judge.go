@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// ParseRequest reads a request. It says what makes no sense, whatever host policy is.
+// ParseRequest parses a request. It rejects what is invalid under any host policy.
 func ParseRequest(a *channel.Attach) (r model.VFRequest, err error) {
 	r = model.VFRequest{VLAN: a.VLAN, SpoofChk: a.SpoofChk, CheckARP: a.CheckARP, Isolated: a.Isolated, Weight: a.Weight}
 	if a.MAC != "" {
@@ -35,7 +35,7 @@ func ParseRequest(a *channel.Attach) (r model.VFRequest, err error) {
 		r.Addresses = append(r.Addresses, addr)
 	}
 	switch a.Link {
-	case "", "auto", string(model.LinkUp): // up while it is attached is all that a guest may ask for
+	case "", "auto", string(model.LinkUp): // a guest cannot ask for more than a link that is up while the VF is attached
 	case string(model.LinkDown):
 		r.Down = true
 	default:
@@ -55,8 +55,8 @@ func ParseRequest(a *channel.Attach) (r model.VFRequest, err error) {
 	return r, nil
 }
 
-// Judge makes of what a guest asks for a VF the grant that it may have: by what the host has set for the VF, and by host policy. It
-// may always narrow what the VF may do.
+// Judge turns a guest's request for a VF into the grant that it may have, given the host's settings for the VF and the host policy. A
+// guest may always restrict what the VF may do.
 func Judge(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
 	grant := model.VFGrant{Port: v.Port, Asked: *r}
 	if !g.Attach {
@@ -77,7 +77,7 @@ func Judge(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy) (model.
 	return grant, nil
 }
 
-// parts judge a request, each a part of it. A part that is refused stays as the host has set it.
+// parts each judge one part of a request. A part that is denied stays as the host has set it.
 var parts = []func(*model.VFRequest, *model.VirtualVF, *model.GuestPolicy, *model.VFGrant) error{
 	judgeMAC, judgeVLAN, judgeSpoof, judgeARP, judgeIsolated, judgeLink, judgeAddresses, judgeGuarantee, judgeLimit, judgeReceive, judgeWeight,
 }
@@ -173,7 +173,7 @@ func judgeAddresses(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy
 	return nil
 }
 
-// byGuest is the source of an SLA that is not the host's alone.
+// byGuest is the source of an SLA that the guest has changed.
 const byGuest = "asked for by the guest"
 
 func judgeGuarantee(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
@@ -228,14 +228,14 @@ func rateOrNone(r model.Rate) string {
 	return r.String()
 }
 
-// tighter is the lower of two limits, of which 0 is none.
+// tighter returns the lower of two limits, where 0 means unlimited.
 func tighter(a, b model.Rate) model.Rate {
 	l := model.Limit{Rate: a, Contract: b}
 	return l.Tightest()
 }
 
-// Admit refuses a guarantee that, with those of the other VFs, is more than the virtual PF is promised. One that is no more than
-// the host has set for the VF is the host's affair.
+// Admit denies a guarantee that, together with those of the other VFs, exceeds what the virtual PF is guaranteed. It always admits a
+// guarantee up to the one that the host has set for the VF: overcommitment by the host is the administrator's decision.
 func Admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error {
 	if own := p.VFs[vf].Port.SLA.Guarantee; asked.Bits <= own.Bits && asked.Packets <= own.Packets {
 		return nil
@@ -253,7 +253,7 @@ func Admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error
 	} {
 		if part.asked.Bits+part.others.Bits > part.whole.Bits || part.asked.Packets+part.others.Packets > part.whole.Packets {
 			if part.asked.IsZero() {
-				continue // the others have too much, not this one
+				continue // the other VFs exceed the guarantee, not this one
 			}
 			return Denied(fmt.Sprintf("asked %s + %s that other VFs have, virtual PF %s is guaranteed %s", part.asked, rateOrNone(part.others), p.Name, rateOrNone(part.whole)),
 				"ask for less, give another VF back, or have the host guarantee the VM more")
@@ -262,12 +262,12 @@ func Admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error
 	return nil
 }
 
-// Denied is the refusal of a request that host policy forbids.
+// Denied returns the refusal of a request that host policy forbids.
 func Denied(text, remedy string) error {
 	return &channel.Error{Code: channel.CodeDenied, Text: text, Remedy: remedy}
 }
 
-// Invalid is the refusal of a request that makes no sense.
+// Invalid returns the refusal of a malformed request.
 func Invalid(format string, args ...any) error {
 	return &channel.Error{Code: channel.CodeInvalid, Text: fmt.Sprintf(format, args...)}
 }

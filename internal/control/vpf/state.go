@@ -9,19 +9,19 @@ import (
 	"sluice/internal/model"
 )
 
-// State is what should be: the definitions with their policies, and what guests were granted. It is kept in
-// a file; one that was handed out is never changed.
+// State is the desired state: the definitions with their policies, and the grants to guests. It is kept in a file. A State is never
+// changed after it was handed out.
 type State struct {
 	Virtual []model.VirtualPF    `json:"virtual_pfs"` // by VM, then name
 	Guests  map[model.VMID]Guest `json:"guests,omitempty"`
 
-	Rev uint64 `json:"-"` // of the Store: each change has another one
+	Rev uint64 `json:"-"` // set by the Store: each change increases it
 }
 
-// Guest says which run of a VM, and of its guest's kernel, its grants were made to.
+// Guest identifies the run of a VM, and of its guest's kernel, that holds the grants.
 type Guest struct {
 	Run  string `json:"run,omitempty"`  // of QEMU, as VM.Run
-	Boot string `json:"boot,omitempty"` // the guest kernel's boot_id, as it said
+	Boot string `json:"boot,omitempty"` // the guest kernel's boot_id, as reported by the guest
 }
 
 // Find returns the virtual PF of that VM and name, or nil.
@@ -33,7 +33,7 @@ func (s *State) Find(vm model.VMID, name string) *model.VirtualPF {
 	return &s.Virtual[i]
 }
 
-// Of are those of a VM.
+// Of returns the virtual PFs of a VM.
 func (s *State) Of(vm model.VMID) []model.VirtualPF {
 	lo, _ := slices.BinarySearchFunc(s.Virtual, model.VirtualPF{VM: vm}, Compare)
 	hi := lo
@@ -43,7 +43,7 @@ func (s *State) Of(vm model.VMID) []model.VirtualPF {
 	return s.Virtual[lo:hi]
 }
 
-// Grants counts what a VM's guest holds.
+// Grants counts the VFs granted to a VM's guest.
 func (s *State) Grants(vm model.VMID) (n int) {
 	for _, p := range s.Of(vm) {
 		for i := range p.VFs {
@@ -70,7 +70,7 @@ func (s *State) Put(p model.VirtualPF) {
 	s.Virtual = slices.Insert(s.Virtual, i, p)
 }
 
-// Drop removes a virtual PF, and after the last one of a VM what is known of its guest.
+// Drop removes a virtual PF and, with the last one of a VM, what is known of its guest.
 func (s *State) Drop(vm model.VMID, name string) {
 	s.Virtual = slices.DeleteFunc(s.Virtual, func(p model.VirtualPF) bool { return p.VM == vm && p.Name == name })
 	if len(s.Of(vm)) == 0 {
@@ -78,7 +78,7 @@ func (s *State) Drop(vm model.VMID, name string) {
 	}
 }
 
-// Forget takes back all that a VM's guest was granted.
+// Forget revokes all grants of a VM's guest.
 func (s *State) Forget(vm model.VMID) {
 	delete(s.Guests, vm)
 	of := s.Of(vm)
@@ -89,7 +89,7 @@ func (s *State) Forget(vm model.VMID) {
 	}
 }
 
-// VF finds a VF that is to be changed.
+// VF returns the VF to be changed.
 func (s *State) VF(f Function) (*model.VirtualVF, error) {
 	p := s.Find(f.VM, f.Name)
 	switch {
@@ -101,7 +101,7 @@ func (s *State) VF(f Function) (*model.VirtualVF, error) {
 	return &p.VFs[f.VF], nil
 }
 
-// FreeName is the first of vpf0, vpf1, ... that the VM has not.
+// FreeName returns the first of vpf0, vpf1, ... that the VM does not use.
 func (s *State) FreeName(p *model.VirtualPF) string {
 	for i := 0; ; i++ {
 		name := fmt.Sprint("vpf", i)
@@ -111,7 +111,7 @@ func (s *State) FreeName(p *model.VirtualPF) string {
 	}
 }
 
-// Clone is a copy to be changed. Policies are replaced as a whole, so their lists are shared.
+// Clone returns a copy that may be changed. Policies are always replaced as a whole, so the copies share their lists.
 func (s *State) Clone() *State {
 	out := &State{Virtual: slices.Clone(s.Virtual), Guests: maps.Clone(s.Guests), Rev: s.Rev}
 	if out.Guests == nil {
@@ -129,7 +129,7 @@ func (s *State) Clone() *State {
 	return out
 }
 
-// Check refuses what no program of ours can have made.
+// Check rejects a State that Sluice cannot have written.
 func (s *State) Check() error {
 	for k := range s.Virtual {
 		p := &s.Virtual[k]
@@ -155,7 +155,7 @@ func (s *State) Check() error {
 	return err
 }
 
-// AllMACs are all MACs that functions may send from, and whose each is. except is a function whose own do not count.
+// AllMACs maps each MAC that any function may send from to that function. It leaves out the MACs of except.
 func AllMACs(s *State, except *Function) (map[model.MAC]Function, error) {
 	all := map[model.MAC]Function{}
 	for k := range s.Virtual {
@@ -176,7 +176,7 @@ func AllMACs(s *State, except *Function) (map[model.MAC]Function, error) {
 	return all, nil
 }
 
-// functionMACs are those that a function (VF -1: the PF) may send from, each once, in order.
+// functionMACs returns the MACs that a function (VF -1: the PF) may send from, sorted and without duplicates.
 func functionMACs(p *model.VirtualPF, vf int) []model.MAC {
 	if vf < 0 {
 		return []model.MAC{p.MAC}
@@ -192,7 +192,7 @@ func functionMACs(p *model.VirtualPF, vf int) []model.MAC {
 
 func compareMACs(a, b model.MAC) int { return slices.Compare(a[:], b[:]) }
 
-// Function names a function of a virtual PF.
+// Function identifies a function of a virtual PF.
 type Function struct {
 	VM   model.VMID
 	Name string
@@ -206,5 +206,5 @@ func (f Function) String() string {
 	return fmt.Sprintf("VF %d of virtual PF %s of VM %s", f.VF, f.Name, f.VM)
 }
 
-// Alias is the function's in the domain.
+// Alias returns the function's alias in the domain XML.
 func (f Function) Alias() string { return model.VPFAlias(f.Name, f.VF) }

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/model"
 )
 
-// VDPADefaults fills in what was not said of VFs on vDPA devices. Their frames go from the guest to the NIC, past the host: all
-// that Sluice sets is the device's MAC. libvirt cannot change the link.
+// VDPADefaults fills in the defaults of VFs on vDPA devices. Their frames bypass the host on the way from the guest to the NIC, so all
+// that Sluice can set is the device's MAC. libvirt cannot change their link.
 func VDPADefaults(p *model.VirtualPF) {
 	for i := range p.VFs {
 		port := &p.VFs[i].Port
@@ -21,7 +21,7 @@ func VDPADefaults(p *model.VirtualPF) {
 	}
 }
 
-// CheckBackend refuses what nothing would enforce.
+// CheckBackend rejects settings that the backend cannot enforce.
 func CheckBackend(p *model.VirtualPF, port *model.PortPolicy) error {
 	if p.Backend != model.BackendVDPA {
 		return nil
@@ -47,10 +47,10 @@ func CheckBackend(p *model.VirtualPF, port *model.PortPolicy) error {
 		"NIC's own switch, or define the virtual PF with backend tap", strings.Join(cannot, ", "))
 }
 
-// errVDPAMAC refuses a MAC that the NIC would not let through.
+// errVDPAMAC rejects a MAC that the NIC would not let through.
 var errVDPAMAC = errors.New("a vDPA device has the one MAC that it was made with: ask for none")
 
-// CheckGrant is checkBackend for what a guest is to be granted.
+// CheckGrant is CheckBackend for what a guest is about to be granted.
 func CheckGrant(p *model.VirtualPF, g *model.VFGrant) error {
 	if p.Backend == model.BackendVDPA && !g.MAC.IsZero() {
 		return errVDPAMAC
@@ -58,7 +58,7 @@ func CheckGrant(p *model.VirtualPF, g *model.VFGrant) error {
 	return CheckBackend(p, &g.Port)
 }
 
-// device is the vDPA device that a function needs.
+// device returns the vDPA device that a function needs.
 func device(p *model.VirtualPF, vf int) model.VDPAWant {
 	want := model.VDPAWant{Name: model.VDPAName(p.VM, p.Name, vf), Manager: p.Network, MAC: p.MAC}
 	if vf >= 0 {
@@ -67,13 +67,13 @@ func device(p *model.VirtualPF, vf int) model.VDPAWant {
 	return want
 }
 
-// deviceStands says whether a VM that is started finds the device it needs. Old kernels do not tell a MAC.
+// deviceStands reports whether a VM finds the device that it needs when it starts. Old kernels do not report the MAC.
 func deviceStands(want *model.VDPAWant, have *model.VDPADevice) bool {
 	return have.Name == want.Name && (have.MAC == want.MAC || have.MAC.IsZero()) && have.Driver == "vhost_vdpa" && have.Linked
 }
 
-// vdpa decides about a function that has a vDPA device. It is there from the definition's making to its end, whether the VM
-// runs or not: libvirt opens it when it starts the VM. The host forgets it when it is switched off.
+// vdpa decides about a function that has a vDPA device. The device exists as long as the definition, whether the VM runs or not,
+// because libvirt opens it when it starts the VM. A reboot of the host removes it.
 func (c *Core) vdpa(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) (model.FunctionStatus, bool) {
 	want := device(p, vf)
 	f.Stands = slices.ContainsFunc(c.world.VDPA, func(d model.VDPADevice) bool { return deviceStands(&want, &d) })
@@ -98,7 +98,7 @@ func (c *Core) vdpa(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) 
 	return f, false
 }
 
-// Devices are the names of the vDPA devices that definitions need.
+// Devices returns the names of the vDPA devices that the definitions need.
 func (s *State) Devices() map[string]bool {
 	out := map[string]bool{}
 	for k := range s.Virtual {
@@ -110,8 +110,8 @@ func (s *State) Devices() map[string]bool {
 	return out
 }
 
-// unusedDevices removes vDPA devices of ours that no definition wants any more. While its VM runs, QEMU may have it open
-// even if nobody in the guest uses it, and the kernel would wait for that.
+// unusedDevices removes Sluice's vDPA devices that no definition needs any more. It waits until the VM is off: QEMU may have the device
+// open even if nobody in the guest uses it, and removing it would then block in the kernel.
 func (c *Core) unusedDevices() {
 	wanted := c.state.Devices()
 	for i := range c.world.VDPA {
@@ -137,7 +137,7 @@ func (c *Core) unusedDevices() {
 	}
 }
 
-// deviceGone says whether a failed action about a device is no longer of interest.
+// deviceGone reports whether a failed action on a device is no longer relevant.
 func (c *Core) deviceGone(k key) bool {
 	if k.kind == DropDevice {
 		return !slices.ContainsFunc(c.world.VDPA, func(d model.VDPADevice) bool { return d.Name == k.about })

@@ -9,19 +9,19 @@ import (
 
 // World is the host as seen at one moment.
 type World struct {
-	VMs    []VM                    // all that run and could be read
-	Unread []model.VMID            // those that run and could not
-	Ports  []model.SwitchPortState // all that stand
-	VDPA   []model.VDPADevice      // all on the bus, whoever made them
+	VMs    []VM                    // running VMs that could be read
+	Unread []model.VMID            // running VMs that could not be read
+	Ports  []model.SwitchPortState // all existing switch ports
+	VDPA   []model.VDPADevice      // all devices on the vDPA bus, whoever created them
 }
 
 // VM is a running domain.
 type VM struct {
-	model.VM        // of its NICs Alias, MAC, Tap, Network, VirtualPF, Function and Carrier count
-	Run      string // tells this run of its QEMU from others, whichever daemon looks; "": not known
+	model.VM        // of its NICs, only Alias, MAC, Tap, Network, VirtualPF, Function and Carrier are used
+	Run      string // identifies this run of QEMU, the same for every daemon that looks; "": unknown
 }
 
-// Gone says whether no VM with that ID runs.
+// Gone reports whether no VM with that ID runs.
 func (w *World) Gone(id model.VMID) bool {
 	return w.FindVM(id) == nil && !slices.Contains(w.Unread, id)
 }
@@ -36,7 +36,7 @@ func (w *World) FindVM(id model.VMID) *VM {
 	return nil
 }
 
-// NIC is that of a function (VF -1: the PF itself), or nil.
+// NIC returns the NIC of a function (VF -1: the PF itself), or nil.
 func (v *VM) NIC(name string, vf int) *model.NIC {
 	for i := range v.NICs {
 		if n := &v.NICs[i]; n.VirtualPF == name && n.Function == vf+1 {
@@ -46,8 +46,8 @@ func (v *VM) NIC(name string, vf int) *model.NIC {
 	return nil
 }
 
-// Wanted is the port that a virtual PF's tap should be. An igb has one for all of its functions: its VFs have no NIC in
-// the domain, so one whose link is down has no rule.
+// Wanted returns the desired port for a virtual PF's tap. An igb has one port for all its functions: its VFs have no NIC in the domain,
+// so a VF whose link is down gets no rule instead.
 func Wanted(p *model.VirtualPF, vf int, tap string) model.SwitchPort {
 	port := model.SwitchPort{Tap: tap, Bridge: p.Network, Rules: []model.SwitchRule{rule(p, vf)}}
 	if vf >= 0 {
@@ -65,26 +65,26 @@ func Wanted(p *model.VirtualPF, vf int, tap string) model.SwitchPort {
 	return port
 }
 
-// rule is what a function may send and receive.
+// rule returns what a function may send and receive.
 func rule(p *model.VirtualPF, vf int) model.SwitchRule {
 	r := model.SwitchRule{MACs: functionMACs(p, vf)}
 	if vf < 0 {
-		return r // the PF itself is held to its own MAC
+		return r // the PF itself may only use its own MAC
 	}
 	e := p.VFs[vf].Effective()
 	r.VLAN, r.Trunk, r.Spoof, r.CheckARP, r.Addresses = e.VLAN, e.Trunk, e.NoSpoof, e.CheckARP, e.Addresses
-	r.Limit, r.Receive = e.SLA.Limit, e.SLA.Receive // so that they stand before the link is up, whatever divides the rest
+	r.Limit, r.Receive = e.SLA.Limit, e.SLA.Receive // in force before the link comes up, whatever divides the remaining bandwidth
 	return r
 }
 
-// WantsLink says whether a function should have a carrier once its policy stands, and why not.
+// WantsLink reports whether a function should have a carrier once its policy is in force and, if not, why.
 func WantsLink(p *model.VirtualPF, vf int) (up bool, why string) {
 	if vf < 0 {
 		return true, ""
 	}
 	v := &p.VFs[vf]
 	switch link := v.Effective().Link; {
-	case v.Port.Link == model.LinkDown: // a guest cannot change that
+	case v.Port.Link == model.LinkDown: // a guest cannot override this
 		return false, "its link is set down"
 	case link == model.LinkDown:
 		return false, "the guest asked for it with its link down"
@@ -94,7 +94,7 @@ func WantsLink(p *model.VirtualPF, vf int) (up bool, why string) {
 	return true, ""
 }
 
-// Holds says whether a port stands as it should.
+// Holds reports whether a port is as wanted.
 func Holds(want *model.SwitchPort, have *model.SwitchPortState) bool {
 	if have == nil || have.Detached != model.No || have.Tap != want.Tap || have.Bridge != want.Bridge || have.Isolated != want.Isolated {
 		return false
