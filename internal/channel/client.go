@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// ErrClosed is why a call fails whose connection ended before the answer came. The request may have been carried out.
+// ErrClosed is the error of a call whose connection ended before the answer came. The request may have been carried out.
 var ErrClosed = errors.New("the connection has ended")
 
-// Client asks over a connection. Its methods may be called from several goroutines.
+// Client sends requests over a connection. Its methods may be called concurrently.
 type Client struct {
 	out  writer
 	conn Conn
-	done chan struct{} // closed when nothing more is read
+	done chan struct{} // closed when reading has ended
 
 	mu      sync.Mutex
-	last    uint64 // ID
+	last    uint64 // last ID used
 	waiting map[uint64]chan<- Message
-	err     error // why nothing more is read
+	err     error // why reading has ended
 }
 
-// Dial connects to a unix socket, as a rule Socket.
+// Dial connects to a unix socket, usually Socket.
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -33,11 +33,11 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 	return NewClient(conn), nil
 }
 
-// NewClient makes a Client, which reads from conn until that ends, and then closes Done. Whoever makes it closes it.
+// NewClient returns a Client that reads from conn until the connection ends and then closes Done. The caller must close it.
 func NewClient(conn Conn) *Client {
 	c := &Client{
 		out: writer{conn: conn, within: writeFor}, conn: conn, done: make(chan struct{}),
-		last:    rand.Uint64() >> 12, // of an integer that every JSON reader takes exactly
+		last:    rand.Uint64() >> 12, // leaves an integer that every JSON decoder reads exactly
 		waiting: map[uint64]chan<- Message{},
 	}
 	go c.read()
@@ -47,21 +47,21 @@ func NewClient(conn Conn) *Client {
 // Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err says why the connection has ended, io.EOF where the other side closed it; nil before Done.
+// Err returns why the connection has ended, io.EOF if the other side closed it; nil before Done.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Close closes the connection and waits for the end of reading.
+// Close closes the connection and waits until reading has ended.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	<-c.done
 	return err
 }
 
-// read hands each answer to the call that waits for it, and skips others.
+// read passes each answer to the call that waits for it, and drops any other.
 func (c *Client) read() {
 	in := NewReader(c.conn)
 	for {
@@ -85,7 +85,7 @@ func (c *Client) read() {
 	}
 }
 
-// Call asks and decodes the answer, which may be nil where none is wanted. A refusal is an *Error.
+// Call sends a request and decodes the answer; answer may be nil. A refusal is an *Error.
 func (c *Client) Call(ctx context.Context, method Method, body, answer any) error {
 	m, err := c.ask(ctx, method, body)
 	switch {
@@ -104,7 +104,7 @@ func (c *Client) Call(ctx context.Context, method Method, body, answer any) erro
 	return nil
 }
 
-// List asks for what the VM has attached, page by page.
+// List returns the VM's VFs, which it fetches page by page.
 func (c *Client) List(ctx context.Context) ([]Held, error) {
 	var all []Held
 	for from := 0; ; {
@@ -113,7 +113,7 @@ func (c *Client) List(ctx context.Context) ([]Held, error) {
 			return nil, err
 		}
 		all = append(all, page.VFs...)
-		if page.Next <= from || len(all) > maxList { // the last, or nonsense
+		if page.Next <= from || len(all) > maxList { // the last page, or an invalid answer
 			return all, nil
 		}
 		from = page.Next
@@ -149,7 +149,7 @@ func (c *Client) ask(ctx context.Context, method Method, body any) (Message, err
 		return Message{}, ctx.Err()
 	case <-c.done:
 	}
-	select { // it may have come just before the end
+	select { // the answer may have come just before the end
 	case m := <-answer:
 		return m, nil
 	default:
@@ -157,7 +157,7 @@ func (c *Client) ask(ctx context.Context, method Method, body any) (Message, err
 	}
 }
 
-// wait makes a new ID, and where its answer will come.
+// wait allocates an ID and returns it with the channel for its answer.
 func (c *Client) wait() (uint64, <-chan Message) {
 	answer := make(chan Message, 1)
 	c.mu.Lock()

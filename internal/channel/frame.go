@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// frame is a message as it is sent: a line's end comes first, so that what was left unfinished before it, by whichever
-// process, is not taken for its beginning.
+// frame encodes a message for sending. It puts a newline first, so that the message is not taken for the rest of an unfinished line
+// that any process left before it.
 func frame(m *Message) ([]byte, error) {
 	line, err := marshal(m)
 	if err != nil {
@@ -19,7 +19,7 @@ func frame(m *Message) ([]byte, error) {
 	return append([]byte("\n"), line...), nil
 }
 
-// marshal is json.Marshal without what only web pages need, and with a line's end.
+// marshal is json.Marshal without HTML escaping, and with a newline at the end.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -28,8 +28,8 @@ func marshal(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// parse reads a line; ok is false where it is no message. Fields that it does not know are passed
-// over here, so that a side can say that it speaks another version.
+// parse decodes a line; ok is false if it is not a message. It ignores unknown fields, so that a side can still answer that it speaks
+// another version.
 func parse(line []byte) (m Message, ok bool) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &m) != nil {
@@ -38,8 +38,7 @@ func parse(line []byte) (m Message, ok bool) {
 	return m, m.V > 0
 }
 
-// strict decodes the body of a request that asks for something: a field that is not known is
-// refused, since what it asks for would not be done.
+// strict decodes the body of a request that asks for something. It rejects unknown fields, since what they ask for would not be done.
 func strict(body json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(orEmpty(body)))
 	d.DisallowUnknownFields()
@@ -52,7 +51,7 @@ func strict(body json.RawMessage, into any) error {
 	return nil
 }
 
-// loose decodes a body that only tells something: what is not known of it does no harm.
+// loose decodes a body that only informs: unknown fields do no harm.
 func loose(body json.RawMessage, into any) error {
 	if err := json.Unmarshal(orEmpty(body), into); err != nil {
 		return &Error{Code: CodeInvalid, Text: "the message makes no sense: " + err.Error()}
@@ -67,7 +66,7 @@ func orEmpty(body json.RawMessage) json.RawMessage {
 	return body
 }
 
-// otherVersion is the answer to a request of another version.
+// otherVersion returns the answer to a message of another protocol version.
 func otherVersion(v int) *Error {
 	return &Error{
 		Code: CodeVersion, Text: fmt.Sprintf("the other side speaks version %d of the protocol, this one version %d", v, Version),

@@ -6,19 +6,19 @@ import (
 	"io"
 )
 
-// Reader reads messages and skips anything else: it resynchronizes at the next newline. It never holds
-// more than one line of MaxLine bytes, however long the input's lines are.
+// Reader reads messages and skips anything else: it resynchronizes at the next newline. It never holds more than one line of MaxLine
+// bytes, however long the lines of its input are.
 type Reader struct{ buf *bufio.Reader }
 
-// NewReader makes a Reader.
+// NewReader returns a Reader.
 func NewReader(r io.Reader) *Reader { return newReader(r, MaxLine) }
 
 func newReader(r io.Reader, longest int) *Reader {
 	return &Reader{bufio.NewReaderSize(r, longest)}
 }
 
-// Next waits for the next message. The error is that of the underlying reader, io.EOF at its end;
-// text after the last newline is lost then.
+// Next waits for the next message. The error is that of the underlying reader, io.EOF at its end; text after the last newline is then
+// lost.
 func (r *Reader) Next() (Message, error) {
 	for {
 		line, err := r.line()
@@ -31,7 +31,7 @@ func (r *Reader) Next() (Message, error) {
 	}
 }
 
-// line is the next one that is not too long, with its end. It is valid until the next call.
+// line returns the next line that is not too long, with its newline. It is valid until the next call.
 func (r *Reader) line() ([]byte, error) {
 	tooLong := false
 	for {
@@ -42,7 +42,7 @@ func (r *Reader) line() ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case tooLong:
-			tooLong = false // that was its end
+			tooLong = false // the end of the overlong line
 		default:
 			return b, nil
 		}

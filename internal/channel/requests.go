@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// Handler carries out one request and returns the answer's body, or nil. An *Error is passed to the
-// other side unchanged; any other error only as the fact that it failed.
+// Handler carries out one request and returns the answer's body, or nil. The other side receives an *Error unchanged; of any other
+// error it only learns that the request failed.
 //
-// Requests may come twice, and again after an answer was lost: a Handler is idempotent.
+// A Handler must be idempotent: requests may come twice, and again after an answer was lost.
 type Handler interface {
 	Handle(ctx context.Context, method Method, body json.RawMessage) (any, error)
 }
 
-// Requests is what the daemon does for a guest. Its methods are idempotent: Attach by the owner who has the VF changes
-// its policy and answers the same, and Detach is not an error if nothing is attached.
-// The connection tells which guest asks; no request says so.
+// Requests is what the daemon does for a guest. Its methods are idempotent: an Attach by the owner that has the VF changes its policy
+// and gives the same answer, and Detach is not an error if nothing is attached. The connection identifies the guest; requests do not.
 type Requests interface {
 	Hello(ctx context.Context, h Hello) (Welcome, error)
 	Attach(ctx context.Context, a Attach) (Attached, error)
@@ -26,7 +25,7 @@ type Requests interface {
 	Counters(ctx context.Context, c Counters)
 }
 
-// Dispatch makes a Handler of r.
+// Dispatch returns a Handler that calls r.
 func Dispatch(r Requests) Handler { return dispatch{r} }
 
 type dispatch struct{ Requests }
@@ -74,7 +73,7 @@ func (d dispatch) Handle(ctx context.Context, method Method, body json.RawMessag
 	}
 }
 
-// list answers with one page.
+// list returns one page.
 func (d dispatch) list(ctx context.Context, body json.RawMessage) (any, error) {
 	var from ListFrom
 	if err := strict(body, &from); err != nil {
@@ -92,7 +91,7 @@ func (d dispatch) list(ctx context.Context, body json.RawMessage) (any, error) {
 	return page, nil
 }
 
-// checkOwner bounds what is kept and listed, and may be shown on a terminal.
+// checkOwner restricts the owner, which is stored, listed, and may be shown on a terminal.
 func checkOwner(owner string) error {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	if owner == "" || len(owner) > MaxOwner || strings.ContainsFunc(owner, odd) {

@@ -17,12 +17,12 @@ type Conn interface {
 	SetWriteDeadline(t time.Time) error
 }
 
-// Limits bound what the other side of a connection can cost. A field that is 0 has the default given here.
+// Limits bounds the load that the other side of a connection can cause. A field that is 0 has the default given here.
 type Limits struct {
-	Requests int           // carried out a second, and as many at once; 20
-	Bytes    int           // read a second, and as many at once; 64 KiB
+	Requests int           // handled per second, and burst; 20
+	Bytes    int           // read per second, and burst; 64 KiB
 	Handle   time.Duration // for one request; 30 s
-	Write    time.Duration // to take an answer; 5 s
+	Write    time.Duration // for the other side to take an answer; 5 s
 }
 
 const writeFor = 5 * time.Second
@@ -43,12 +43,13 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// ErrFlood is why Serve ends a connection whose other side keeps sending as fast as it is allowed to: its queue, which would
-// take minutes to work off, is discarded with the connection.
+// ErrFlood is why Serve ends a connection whose other side keeps sending at its maximum rate. Closing the connection also discards the
+// sender's queue, which would take minutes to work off.
 var ErrFlood = errors.New("it sent more than anything honest does, for too long")
 
-// Serve answers the requests of a connection one after the other, and finally closes it. It returns nil if the other side has
-// closed it, the context's error if that has ended, and otherwise what failed, such as ErrFlood or a side that reads no answers.
+// Serve answers the requests of a connection one after the other, and closes the connection at the end. It returns nil if the other
+// side closed it, the context's error if the context ended, and otherwise the failure, such as ErrFlood or an other side that reads no
+// answers.
 func Serve(ctx context.Context, conn Conn, h Handler, l Limits) error {
 	l = l.withDefaults()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -85,7 +86,7 @@ func (s *server) run(ctx context.Context) error {
 			return err
 		}
 		if m.Method == "" {
-			continue // an answer to nothing that was asked
+			continue // a stray answer: the server sends no requests
 		}
 		if err := s.requests.take(ctx, 1); err != nil {
 			return err
@@ -125,10 +126,10 @@ func (s *server) answer(ctx context.Context, m *Message) *Message {
 	return a
 }
 
-// flow is what may come a second, and how long it may come as fast as that.
+// flow limits a rate, and how long it may be sustained.
 type flow struct{ second, sustained *rate.Limiter }
 
-// newFlow lets so many a second through; twice so many seconds at that rate are too long.
+// newFlow lets perSecond through each second. A sender that keeps up that rate for twice the given seconds fails with ErrFlood.
 func newFlow(perSecond, seconds int) flow {
 	return flow{rate.NewLimiter(rate.Limit(perSecond), perSecond), rate.NewLimiter(rate.Limit(perSecond)/2, seconds*perSecond)}
 }
@@ -141,7 +142,7 @@ func (f flow) take(ctx context.Context, n int) error {
 	return f.second.WaitN(ctx, n)
 }
 
-// slowReader reads no faster than it may, so that a flood costs its sender's time alone.
+// slowReader limits the read rate, so that a flood costs only its sender's time.
 type slowReader struct {
 	ctx  context.Context
 	r    io.Reader
@@ -156,7 +157,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// writer sends messages whole, from any goroutine. After an error part of one may have been sent.
+// writer sends whole messages, from any goroutine. After an error, part of a message may have been sent.
 type writer struct {
 	mu     sync.Mutex
 	conn   Conn
