@@ -13,34 +13,34 @@ import (
 	"sluice/internal/model"
 )
 
-// Bounds of what guests make the host do, whatever they send: docs/virtual-pf.md states them.
+// Bounds on the work that guests can cause on the host, whatever they send. docs/virtual-pf.md lists them.
 const (
-	// Of one guest: changes of what it holds, each a write, a few looks at the host and calls of libvirt. A pod that comes and
-	// goes is two; all of the VFs can be taken and given back at once.
+	// Per guest: changes of what it holds. Each costs a write, a few observations of the host and libvirt calls. A pod that comes and
+	// goes causes two; the burst lets all VFs be attached and detached at once.
 	changeEvery    = 2 * time.Second
 	changesAtOnce  = 32
 	changesByVF    = 2
-	lineEvery      = 10 * time.Second // lines of the log about one VM
+	lineEvery      = 10 * time.Second // log lines about one VM
 	linesAtOnce    = 60
-	refusalEvery   = 10 * time.Second // lines of the log about requests that could not be carried out
+	refusalEvery   = 10 * time.Second // log lines about requests that failed
 	refusalsAtOnce = 5
-	// Of all guests together.
+	// All guests together.
 	writesPerSecond, writesAtOnce = 1, 30 // of vpf.json
-	looksPerSecond, looksAtOnce   = 4, 40 // at libvirt's domains, taps and ports
+	looksPerSecond, looksAtOnce   = 4, 40 // observations of libvirt's domains, taps and ports
 	linesPerSecond, allLinesOnce  = 2, 500
 )
 
-// Pauses between tries to reach a VM's channel, longer each time. A guest cannot make them shorter by anything that it sends.
-// One that floods loses its channel for longer each time; that is forgotten once it was open for floods.Most without a flood.
+// Backoff between attempts to reach a VM's channel. Nothing that a guest sends can shorten it. A guest that floods loses its channel
+// for longer each time, until the channel has stayed open for floods.Most without a flood.
 var (
 	dials  = reconcile.Backoff{First: time.Second, Most: 30 * time.Second}
 	floods = reconcile.Backoff{First: time.Minute, Most: time.Hour}
 )
 
-// pauses are those of one VM's channel.
+// pauses counts the failures of one VM's channel.
 type pauses struct{ tries, floods int }
 
-// after is how long to wait after a connection that ended with err and had been open for a while.
+// after returns how long to wait after a connection that was open for that long and ended with err.
 func (p *pauses) after(err error, open time.Duration) time.Duration {
 	if errors.Is(err, channel.ErrFlood) {
 		p.floods++
@@ -56,29 +56,29 @@ func (p *pauses) after(err error, open time.Duration) time.Duration {
 	return dials.After(p.tries)
 }
 
-// allowance is what is left to the guest of one VM. It outlasts its connections and the VM's runs.
+// allowance is the remaining allowance of one VM's guest. It outlives connections and runs of the VM.
 type allowance struct {
 	changes  *rate.Limiter
-	refusals rate.Sometimes // that are logged
+	refusals rate.Sometimes // to log
 
 	mu     sync.Mutex
 	pauses pauses
 }
 
-// pause is how long to wait before the channel is opened again.
+// pause returns how long to wait before opening the channel again.
 func (a *allowance) pause(err error, open time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.pauses.after(err, open)
 }
 
-// allowances are those of all VMs that have been heard of.
+// allowances holds the allowance of each known VM.
 type allowances struct {
 	mu sync.Mutex
 	by map[model.VMID]*allowance
 }
 
-// of is the allowance of a VM.
+// of returns the allowance of a VM.
 func (l *allowances) of(vm model.VMID, s *vpf.State) *allowance {
 	vfs := 0
 	for _, p := range s.Of(vm) {
@@ -106,7 +106,7 @@ func (l *allowances) of(vm model.VMID, s *vpf.State) *allowance {
 	return a
 }
 
-// lines bounds what is logged about actions, which guests can cause.
+// lines limits the rate of log lines about actions, which guests can cause.
 type lines struct {
 	mu  sync.Mutex
 	by  map[model.VMID]*aboutVM
@@ -115,10 +115,10 @@ type lines struct {
 
 type aboutVM struct {
 	limit *rate.Limiter
-	left  int // lines out since the last one
+	left  int // lines omitted since the last logged one
 }
 
-// may says whether a line about a VM may be logged now, and how many were left out before it.
+// may reports whether a line about a VM may be logged now, and how many were omitted before it.
 func (l *lines) may(vm model.VMID) (ok bool, left int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +138,7 @@ func (l *lines) may(vm model.VMID) (ok bool, left int) {
 	return true, left
 }
 
-// keep forgets VMs that are not wanted any more.
+// keep drops the records of VMs that are no longer wanted.
 func (l *lines) keep(wanted func(model.VMID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Define makes a virtual PF. Its VM must be shut off, since QEMU takes none while it runs.
+// Define creates a virtual PF. Its VM must be shut off, since QEMU cannot add one to a running VM.
 func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualPF, error) {
 	store := m.Runner.Store
 	if !m.Runner.Enforce() {
@@ -46,7 +46,7 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		s.Put(p)
 		return nil
 	})
-	if known { // in libvirt it is the same as this one, so it was left as it is
+	if known { // libvirt's devices belong to the existing, identical definition: keep them
 		return p, err
 	}
 	if err != nil {
@@ -57,7 +57,7 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 	return p, m.devicesStand(ctx, &p, state.Rev)
 }
 
-// seen waits until List reflects a State at least this new, so that a new virtual PF can be set at once.
+// seen waits until List reflects a State that is at least this new, so that the caller can configure a new virtual PF at once.
 func (m *Manager) seen(ctx context.Context, rev uint64) {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
@@ -74,7 +74,7 @@ func (m *Manager) seen(ctx context.Context, rev uint64) {
 	}
 }
 
-// devicesStand waits until a VM can be started with a new virtual PF.
+// devicesStand waits until the VM can be started with its new virtual PF.
 func (m *Manager) devicesStand(ctx context.Context, p *model.VirtualPF, rev uint64) error {
 	if p.Backend != model.BackendVDPA {
 		return nil
@@ -92,8 +92,8 @@ func hasAlready(p *model.VirtualPF) error {
 		p.VMName, p.Name)
 }
 
-// free refuses MACs of a new virtual PF that are in use. libvirt checks those of its functions itself, except where an interrupted
-// definition left them in the VM's XML.
+// free rejects MACs of a new virtual PF that are in use. libvirt itself checks the MACs of the functions; the VM's own XML may contain
+// them after an interrupted definition.
 func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
 	list := []model.MAC{p.MAC}
 	for i := range p.VFs {
@@ -104,7 +104,7 @@ func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
 	}
 	for i, mac := range list {
 		if mac.IsZero() {
-			continue // it gets one
+			continue // libvirt will be given a generated one
 		}
 		if err := vpf.CheckMAC(mac); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
 	return nil
 }
 
-// owner names the owner of a MAC on the host, other than one function; "" if there is none.
+// owner describes who uses a MAC on the host, other than the function except; "" if nobody does.
 func (m *Manager) owner(mac model.MAC, except vpf.Function) string {
 	v, _ := m.Runner.View()
 	if all, err := vpf.AllMACs(m.Runner.Store.State(), &except); err == nil {
@@ -142,7 +142,8 @@ func (m *Manager) owner(mac model.MAC, except vpf.Function) string {
 	return ""
 }
 
-// Undefine removes a virtual PF from its VM, which must not be running with it. It is not an error if none exists, in the file or in libvirt.
+// Undefine removes a virtual PF from its VM, which must not be running with it. It is not an error if the virtual PF is missing from
+// the file or from libvirt.
 func (m *Manager) Undefine(ctx context.Context, vm model.VMID, name string) error {
 	if !m.Runner.Enforce() {
 		return errObserve

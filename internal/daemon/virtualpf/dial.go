@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// dialWithin is how long connecting to a VM's channel may take.
+// dialWithin bounds connecting to a VM's channel.
 const dialWithin = 5 * time.Second
 
 // line serves the channel of one run of a VM.
@@ -21,8 +21,8 @@ type line struct {
 	cancel context.CancelFunc
 }
 
-// Channels serves the channels of all running VMs that have one, until ctx ends. Each has its own goroutine,
-// so a guest that floods, or does not read answers, delays no other.
+// Channels serves the channels of all running VMs that have one, until ctx ends. Each channel has its own goroutine, so a guest that
+// floods the host or reads no answers delays no other guest.
 func (m *Manager) Channels(ctx context.Context) error {
 	lines := map[model.VMID]line{}
 	var wg sync.WaitGroup
@@ -40,7 +40,7 @@ func (m *Manager) Channels(ctx context.Context) error {
 	}
 }
 
-// channels are the runs of the VMs that have one.
+// channels returns the current run of each VM that has a channel.
 func channels(v *View) map[model.VMID]string {
 	out := map[model.VMID]string{}
 	for i := range v.Virtual {
@@ -51,7 +51,7 @@ func channels(v *View) map[model.VMID]string {
 	return out
 }
 
-// dial begins and ends lines.
+// dial starts and stops serving channels.
 func (m *Manager) dial(ctx context.Context, wg *sync.WaitGroup, lines map[model.VMID]line, want map[model.VMID]string) {
 	for vm, l := range lines {
 		if run, ok := want[vm]; !ok || run != l.run {
@@ -74,7 +74,7 @@ func (m *Manager) dial(ctx context.Context, wg *sync.WaitGroup, lines map[model.
 	}
 }
 
-// keep serves a VM's channel, again and again.
+// keep serves a VM's channel and reconnects when the connection ends.
 func (m *Manager) keep(ctx context.Context, vm model.VMID) {
 	said := ""
 	for ctx.Err() == nil {
@@ -95,19 +95,19 @@ func (m *Manager) keep(ctx context.Context, vm model.VMID) {
 	}
 }
 
-// silentFor is how long a guest with a channel may take to say hello: it has to boot. sluice-guest says it again every 11 s.
+// silentFor is how long a guest with a channel may stay silent: it has to boot first. sluice-guest repeats its hello every 11 s.
 const silentFor = 3 * time.Minute
 
-// heard records when guests were last heard from.
+// heard records when each guest was last heard from.
 type heard struct {
 	mu    sync.Mutex
 	lines map[model.VMID]*hearing
 }
 
-// hearing is about one line.
+// hearing is the record of one line.
 type hearing struct {
-	last time.Time // that the guest said hello; at first that the line began
-	err  error     // why the channel was not open when it was tried last
+	last time.Time // time of the last hello; before the first, of the start of the line
+	err  error     // why the last attempt to open the channel failed
 }
 
 func (h *heard) open(vm model.VMID, now time.Time) *hearing {
@@ -120,7 +120,7 @@ func (h *heard) open(vm model.VMID, now time.Time) *hearing {
 	return h.lines[vm]
 }
 
-// end forgets a line, unless the VM has another one by now.
+// end forgets a line, unless the VM has a new one already.
 func (h *heard) end(vm model.VMID, own *hearing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,7 +145,7 @@ func (h *heard) failed(vm model.VMID, err error) {
 	}
 }
 
-// problems says that a VM's guest, which has a channel, has not been heard of for too long.
+// problems reports a guest that has a channel and has been silent for too long.
 func (h *heard) problems(vm model.VMID, name string, now time.Time) []model.Problem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,7 +163,7 @@ func (h *heard) problems(vm model.VMID, name string, now time.Time) []model.Prob
 	return []model.Problem{p}
 }
 
-// serve connects once. The socket's path comes from libvirt, so it identifies the VM.
+// serve connects once. The path of the socket comes from libvirt, so it identifies the VM.
 func (m *Manager) serve(ctx context.Context, vm model.VMID) error {
 	within, cancel := context.WithTimeout(ctx, dialWithin)
 	defer cancel()

@@ -9,13 +9,13 @@ import (
 	"sluice/internal/model"
 )
 
-// Definitions in libvirt are compared this often, one virtual PF after the other.
+// Definitions are compared with libvirt at this interval, one virtual PF after the other.
 const (
 	checkEvery  = time.Minute
 	checkWithin = 10 * time.Second
 )
 
-// checks caches what was found, so that queries do not wait for libvirt or QEMU.
+// checks caches the results, so that queries do not wait for libvirt or QEMU.
 type checks struct {
 	mu    sync.Mutex
 	found map[vpf.Function][]model.Problem
@@ -28,7 +28,7 @@ func (c *checks) of(vm model.VMID, name string) []model.Problem {
 	return c.found[vpf.Function{VM: vm, Name: name, VF: -1}]
 }
 
-// waker is what wake signals.
+// waker returns the channel that wake signals.
 func (c *checks) waker() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (m *Manager) Check(ctx context.Context) error {
 	}
 }
 
-// restarted says whether a VM was started since it was asked last.
+// restarted reports whether a VM was started since the last call.
 func (m *Manager) restarted(running map[vpf.Function]string) (yes bool) {
 	v, _ := m.Runner.View()
 	for i := range v.Virtual {

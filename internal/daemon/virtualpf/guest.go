@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// guest answers the guest of one VM: channel.Requests. The socket tells which VM asks; what a request
-// names is looked up among that VM's definitions only.
+// guest serves the guest of one VM and implements channel.Requests. The socket identifies the VM, and requests can name only that VM's
+// virtual PFs.
 type guest struct {
 	m  *Manager
 	vm model.VMID
@@ -20,7 +20,7 @@ type guest struct {
 
 var _ channel.Requests = guest{}
 
-// Guest answers the guest of a VM.
+// Guest returns the request handler for the guest of a VM.
 func (m *Manager) Guest(vm model.VMID) channel.Requests {
 	return guest{m, vm}
 }
@@ -28,7 +28,7 @@ func (m *Manager) Guest(vm model.VMID) channel.Requests {
 // maxBoot bounds a boot_id, which is a UUID.
 const maxBoot = 64
 
-// Hello implements channel.Requests. After a reboot of the guest nothing is attached any more.
+// Hello implements channel.Requests. After a reboot of the guest nothing is attached any more, so all its grants are revoked.
 func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, error) {
 	out := channel.Welcome{Program: g.m.Version, Counters: g.m.policy(g.vm).Counters}
 	if g.m.Count == nil {
@@ -57,7 +57,7 @@ func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, err
 	return out, g.allSettled(ctx, next)
 }
 
-// update keeps a change that the guest causes, as soon as it may cause one.
+// update saves a change that the guest causes, after waiting until the guest's allowance permits one.
 func (g guest) update(ctx context.Context, edit func(*vpf.State) error) (*vpf.State, error) {
 	if err := g.m.allowance(g.vm).changes.Wait(ctx); err != nil {
 		return nil, &channel.Error{Code: channel.CodeBusy, Text: "this VM changes what it holds too often", Remedy: "try again in a minute"}
@@ -71,7 +71,7 @@ func (g guest) update(ctx context.Context, edit func(*vpf.State) error) (*vpf.St
 	return next, err
 }
 
-// running is the VM as it was last seen.
+// running returns the VM as last observed.
 func (g guest) running() (*vpf.VM, error) {
 	v, _ := g.m.Runner.View()
 	if v.World != nil {
@@ -93,7 +93,7 @@ func (g guest) allSettled(ctx context.Context, s *vpf.State) error {
 	return nil
 }
 
-// policy is what the guest of a VM may ask for, by the name that the VM has now.
+// policy returns what the guest of a VM may ask for, by the VM's current name.
 func (m *Manager) policy(vm model.VMID) model.GuestPolicy {
 	name := ""
 	if v, _ := m.Runner.View(); v.World != nil && v.World.FindVM(vm) != nil {
@@ -125,7 +125,7 @@ func (g guest) find(s *vpf.State, vf channel.VF) (vpf.Function, error) {
 	}
 }
 
-// Detach implements channel.Requests: it returns when the link is down.
+// Detach implements channel.Requests. It returns when the link is down.
 func (g guest) Detach(ctx context.Context, d channel.Detach) error {
 	if !g.m.Runner.Enforce() {
 		return g.failed(errObserve)
@@ -179,7 +179,8 @@ func (g guest) Counters(_ context.Context, c channel.Counters) {
 	}
 }
 
-// failed is the answer if the host is at fault. It tells the guest only that it may try again; the host's log has the reason.
+// failed returns the answer to a request that fails because of the host. The guest only learns that it may try again; the host's log
+// has the reason.
 func (g guest) failed(err error) error {
 	g.m.allowance(g.vm).refusals.Do(func() {
 		g.m.Runner.Log.Warn("a guest's request could not be carried out", "vm", string(g.vm), "error", err)

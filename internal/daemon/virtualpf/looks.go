@@ -9,16 +9,16 @@ import (
 	"sluice/internal/control/vpf"
 )
 
-// looks lets all who wait for a look at the host share the next one that begins, so that looks follow each other, no more
-// often than looksPerSecond for long.
+// looks lets all goroutines that need a fresh observation of the host share the next one to start. Observations run one at a time, and
+// no more often than looksPerSecond in the long run.
 type looks struct {
 	look  Look
-	one   chan struct{} // has what looks
+	one   chan struct{} // held while observing
 	pace  *rate.Limiter
-	queue chan *turn // has the turn that has not begun, or nil
+	queue chan *turn // holds the turn that has not started, or nil
 }
 
-// turn is one look.
+// turn is one observation.
 type turn struct {
 	done  chan struct{}
 	world vpf.World
@@ -31,7 +31,7 @@ func newLooks(look Look) *looks {
 	return l
 }
 
-// fresh returns what a look showed that began after the call.
+// fresh returns an observation that started after the call.
 func (l *looks) fresh(ctx context.Context) (vpf.World, error) {
 	t := <-l.queue
 	leads := t == nil
@@ -40,7 +40,7 @@ func (l *looks) fresh(ctx context.Context) (vpf.World, error) {
 	}
 	l.queue <- t
 	if leads {
-		l.run(context.WithoutCancel(ctx), t) // it is not this caller's alone
+		l.run(context.WithoutCancel(ctx), t) // others may share it, so it must not end with this caller
 	}
 	select {
 	case <-t.done:
@@ -53,14 +53,14 @@ func (l *looks) fresh(ctx context.Context) (vpf.World, error) {
 func (l *looks) run(ctx context.Context, t *turn) {
 	l.one <- struct{}{}
 	defer func() { <-l.one }()
-	_ = l.pace.Wait(ctx) // it does not end
+	_ = l.pace.Wait(ctx) // ctx never ends
 	<-l.queue
-	l.queue <- nil // who asks from now on gets the next one
+	l.queue <- nil // later callers get the next turn
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	t.world, t.err = l.look(ctx, true)
 	close(t.done)
 }
 
-// lookWithin is how long a look may take.
+// lookWithin bounds the duration of one observation.
 const lookWithin = 5 * time.Second

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// takenFor is how long a list of used MACs is reused, so that a guest that asks for one MAC after another costs libvirt no more.
+// takenFor is how long a list of used MACs is reused, so that a guest that asks for one MAC after another does not load libvirt.
 const takenFor = 10 * time.Second
 
 // taken caches the owners of MACs outside virtual PFs: NICs of VMs, running or not, and interfaces of the host.
@@ -20,8 +20,8 @@ type taken struct {
 	err   error
 }
 
-// unused refuses MACs that are used outside virtual PFs, and all of them if that cannot be found out.
-// State.Check compares those of virtual VFs when a change is written.
+// unused rejects MACs that are in use outside virtual PFs, and any MAC if the ones in use cannot be determined. State.Check compares
+// the MACs of virtual VFs when a change is written.
 func (m *Manager) unused(ctx context.Context, list ...model.MAC) error {
 	if len(list) == 0 {
 		return nil
@@ -44,7 +44,7 @@ func (m *Manager) unused(ctx context.Context, list ...model.MAC) error {
 	return nil
 }
 
-// whose asks libvirt and the kernel.
+// whose asks libvirt and the kernel for the owners of MACs.
 func (m *Manager) whose(ctx context.Context) (map[model.MAC]string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin) // the result is cached for all callers
 	defer cancel()

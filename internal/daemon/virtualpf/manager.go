@@ -13,18 +13,18 @@ import (
 	"sluice/internal/model"
 )
 
-// Manager answers requests of people and guests about virtual PFs.
+// Manager answers the requests of administrators and guests about virtual PFs.
 type Manager struct {
 	Runner *Runner
-	// Policy is what the guest of a VM may ask for.
+	// Policy returns what the guest of a VM may ask for.
 	Policy func(vm model.VMID, name string) model.GuestPolicy
-	// SLA is that of a NIC by the rules: of the PF itself it covers the whole virtual PF.
+	// SLA returns a NIC's SLA according to the rules. The SLA of the PF itself covers the whole virtual PF.
 	SLA func(vm *model.VM, nic *model.NIC) model.SLA
-	// HostMACs says which interface of the host has each MAC.
+	// HostMACs maps each MAC of the host's interfaces to the interface.
 	HostMACs func() (map[model.MAC]string, error)
 	Now      func() time.Time
-	Version  string // for guests
-	// Count takes what a guest says of its NICs' counters, as untrusted as all that it says; nil: nobody wants it.
+	Version  string // reported to guests
+	// Count receives the NIC counters that a guest reports, untrusted like all guest input; nil: nobody needs them.
 	Count func(vm model.VMID, c channel.Counters)
 
 	checks checks
@@ -33,19 +33,19 @@ type Manager struct {
 	guests allowances
 }
 
-// allowance is what is left to the guest of a VM.
+// allowance returns the remaining allowance of a VM's guest.
 func (m *Manager) allowance(vm model.VMID) *allowance { return m.guests.of(vm, m.Runner.Store.State()) }
 
-// applyWithin is how long an answer waits for the switch and QEMU.
+// applyWithin bounds how long an answer waits for the switch and QEMU.
 const applyWithin = 10 * time.Second
 
 var errObserve = errors.New("sluiced runs in observe mode, in which it changes nothing; write mode: enforce in sluice.yaml, then: sluice reload")
 
-// List is every virtual PF as it stands, by VM and name.
+// List returns the status of every virtual PF, by VM and name.
 func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
 	v, _ := m.Runner.View()
 	if v.Err != nil && len(v.Virtual) == 0 {
-		return nil, v.Err // an empty list would be a guess
+		return nil, v.Err // an empty list would be misleading
 	}
 	out := make([]model.VirtualPFStatus, len(v.Virtual))
 	for i := range v.Virtual {
@@ -55,7 +55,7 @@ func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
 	return out, nil
 }
 
-// about are the problems of a virtual PF as a whole.
+// about returns the problems of a virtual PF as a whole.
 func (m *Manager) about(s *vpf.Standing) []model.Problem {
 	out := slices.Concat(s.Problems, m.checks.of(s.VM, s.Name), m.overstanding(s))
 	if s.Channel {
@@ -64,7 +64,7 @@ func (m *Manager) about(s *vpf.Standing) []model.Problem {
 	return out
 }
 
-// Problems lists all that is wrong, for doctor, from what was looked up last.
+// Problems returns all problems for doctor, as of the last observation.
 func (m *Manager) Problems() (out []model.Problem) {
 	v, _ := m.Runner.View()
 	out = slices.Clone(v.Problems)
@@ -78,8 +78,8 @@ func (m *Manager) Problems() (out []model.Problem) {
 	return out
 }
 
-// SetPorts changes what the host lets virtual VFs do: all of them, or none. It counts at once, for whoever has them too: see follow.
-// It returns when all stand; an error after they were kept says so.
+// SetPorts changes what the host lets virtual VFs do: all of the given VFs or none. The change also applies at once to VFs that are in
+// use: see follow. It returns when all changes are in force; an error after they were saved says that they were.
 func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, change func(*model.PortPolicy) error) error {
 	if !m.Runner.Enforce() {
 		return errObserve
@@ -121,7 +121,7 @@ func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs 
 	return nil
 }
 
-// mayHave refuses MACs that somebody else has. libvirt may be asked for that, so before the State is locked.
+// mayHave rejects MACs that are in use elsewhere. It may ask libvirt, so it runs before the State is locked.
 func (m *Manager) mayHave(ctx context.Context, f vpf.Function, list []model.MAC) error {
 	for _, mac := range list {
 		if has := m.owner(mac, f); has != "" {
@@ -131,13 +131,14 @@ func (m *Manager) mayHave(ctx context.Context, f vpf.Function, list []model.MAC)
 	return m.unused(ctx, list...)
 }
 
-// changed makes the Runner look, and doctor, which asks libvirt for every definition: not for what guests ask.
+// changed wakes the Runner and the check for doctor. That check asks libvirt about every definition, so requests of guests must not
+// trigger it.
 func (m *Manager) changed() {
 	m.Runner.Wake()
 	m.checks.wake()
 }
 
-// settled waits until nothing is left to do for a function, by a State at least as new.
+// settled waits until nothing is left to do for a function, as of a State that is at least as new as rev.
 func (m *Manager) settled(ctx context.Context, f vpf.Function, rev uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
@@ -155,7 +156,7 @@ func (m *Manager) settled(ctx context.Context, f vpf.Function, rev uint64) error
 	}
 }
 
-// whyNot says what is in the way.
+// whyNot describes why a function is not settled.
 func whyNot(v *View, s *vpf.Standing, vf int) string {
 	switch {
 	case v.Err != nil:
@@ -170,7 +171,7 @@ func whyNot(v *View, s *vpf.Standing, vf int) string {
 	return strings.Join(slices.DeleteFunc(list, func(t string) bool { return t == "" }), "; ")
 }
 
-// Share is what a function is promised and allowed inside what its virtual PF has.
+// Share returns a function's guarantee and limit within those of its virtual PF.
 func (m *Manager) Share(vm model.VMID, nic *model.NIC) model.SLA {
 	p := m.Runner.Store.State().Find(vm, nic.VirtualPF)
 	if p == nil || nic.Function < 1 || nic.Function > len(p.VFs) {
@@ -179,7 +180,7 @@ func (m *Manager) Share(vm model.VMID, nic *model.NIC) model.SLA {
 	return p.VFs[nic.Function-1].Effective().SLA
 }
 
-// overstanding are the grants of a virtual PF that go beyond the policy of its VM.
+// overstanding returns the grants of a virtual PF that exceed the policy of its VM.
 func (m *Manager) overstanding(s *vpf.Standing) (out []model.Problem) {
 	for i := range s.VFs {
 		if s.VFs[i].Grant == nil {

@@ -12,14 +12,14 @@ import (
 	"sluice/internal/model"
 )
 
-// Deadline of a call. An action is one call, so a VM whose QEMU hangs holds up its own functions alone.
+// actWithin is the deadline of an action. An action is one call, so a VM with a hung QEMU delays only its own functions.
 const actWithin = 10 * time.Second
 
-// tickEvery is how often the host is looked at when nothing says that it changed.
+// tickEvery is how often the Runner observes the host while nothing signals a change.
 const tickEvery = time.Second
 
-// Look reads the World. To read the switch ports takes 0.3 ms of CPU each: unless they are to be fresh, they may be those of the last
-// look where nothing else shows a change, for up to a few seconds.
+// Look reads the World. Reading a switch port takes 0.3 ms of CPU time, so unless fresh is set, ports may be reused from the last
+// observation for up to a few seconds where nothing else shows a change.
 type Look func(ctx context.Context, fresh bool) (vpf.World, error)
 
 // Runner drives a Core in real time.
@@ -30,19 +30,19 @@ type Runner struct {
 	Domains Domains
 	VDPA    VDPA
 	Log     *slog.Logger
-	Enforce func() bool // else nothing is changed
+	Enforce func() bool // if false, nothing is changed
 
 	core  *vpf.Core
 	looks *looks
 	lines lines
 	wake  chan struct{}
 	wg    sync.WaitGroup
-	said  map[string]bool // what was said of what it would do
+	said  map[string]bool // actions already logged in observe mode
 
 	mu    sync.Mutex
 	ended []finished
 	view  *View
-	next  chan struct{} // closed with the next View
+	next  chan struct{} // closed when the next View is published
 }
 
 type finished struct {
@@ -50,15 +50,15 @@ type finished struct {
 	err    error
 }
 
-// View is what the last Tick found. It is never changed.
+// View is the result of the last Tick. It is never changed.
 type View struct {
 	vpf.Result
 	Rev   uint64     // of the State
-	World *vpf.World // nil: it could not be looked at
-	Err   error      // why not
+	World *vpf.World // nil if the host could not be observed
+	Err   error      // why World is nil
 }
 
-// Find returns how a virtual PF stands, or nil.
+// Find returns the status of a virtual PF, or nil.
 func (v *View) Find(vm model.VMID, name string) *vpf.Standing {
 	for i := range v.Virtual {
 		if s := &v.Virtual[i]; s.VM == vm && s.Name == name {
@@ -75,7 +75,7 @@ func (r *Runner) Init() *Runner {
 	return r
 }
 
-// Wake makes the Runner look at once.
+// Wake makes the Runner observe the host at once.
 func (r *Runner) Wake() {
 	select {
 	case r.wake <- struct{}{}:
@@ -83,14 +83,14 @@ func (r *Runner) Wake() {
 	}
 }
 
-// View is the last one, and what is closed when there is another.
+// View returns the latest View and a channel that is closed when the next one is published.
 func (r *Runner) View() (*View, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.view, r.next
 }
 
-// Run works until ctx ends and the actions under way have ended. Ports and links stay as they are.
+// Run works until ctx ends and the actions in progress have finished. Ports and links stay as they are.
 func (r *Runner) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
@@ -108,9 +108,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// tick looks, decides, and begins what is to be done.
+// tick observes the host, decides, and starts the resulting actions.
 func (r *Runner) tick(ctx context.Context, fresh bool) {
-	fresh = r.finish() || fresh // before looking: the World must be newer than what was done
+	fresh = r.finish() || fresh // before observing: the World must be newer than the finished actions
 	state := r.Store.State()
 	world, err := r.world(ctx, fresh)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *Runner) tick(ctx context.Context, fresh bool) {
 // look calls Look, which may have been replaced since Init.
 func (r *Runner) look(ctx context.Context, fresh bool) (vpf.World, error) { return r.Look(ctx, fresh) }
 
-// world looks at the host. Unless fresh, switch ports may be a few seconds old.
+// world observes the host. Unless fresh is set, switch ports may be a few seconds old.
 func (r *Runner) world(ctx context.Context, fresh bool) (vpf.World, error) {
 	if fresh {
 		return r.looks.fresh(ctx)
@@ -142,7 +142,7 @@ func (r *Runner) world(ctx context.Context, fresh bool) (vpf.World, error) {
 	return r.Look(ctx, false)
 }
 
-// blind lists the virtual PFs while the host cannot be looked at.
+// blind lists the virtual PFs while the host cannot be observed.
 func (r *Runner) blind(s *vpf.State, err error) (out []vpf.Standing) {
 	for k := range s.Virtual {
 		st := model.VirtualPFStatus{VirtualPF: s.Virtual[k], Why: "not known: " + err.Error()}
@@ -151,7 +151,7 @@ func (r *Runner) blind(s *vpf.State, err error) (out []vpf.Standing) {
 	return out
 }
 
-// finish tells Core what has ended, and says whether anything has.
+// finish reports finished actions to the Core, and returns whether there were any.
 func (r *Runner) finish() bool {
 	r.mu.Lock()
 	ended := r.ended
@@ -171,7 +171,7 @@ func (r *Runner) publish(v *View) {
 	r.next = make(chan struct{})
 }
 
-// observe says once of each action that it would be done.
+// observe logs each action that enforce mode would carry out, once.
 func (r *Runner) observe(out *vpf.Result) {
 	said := map[string]bool{}
 	for i := range out.Actions {
@@ -190,7 +190,7 @@ func (r *Runner) observe(out *vpf.Result) {
 	}
 }
 
-// begin carries actions out: those of a VM one after the other, those of several at once.
+// begin starts actions: those of one VM in sequence, those of different VMs in parallel.
 func (r *Runner) begin(ctx context.Context, actions []vpf.Action) {
 	by := map[model.VMID][]vpf.Action{}
 	for _, a := range actions {
@@ -216,7 +216,7 @@ func (r *Runner) do(ctx context.Context, a *vpf.Action) (err error) {
 	switch a.Kind {
 	case vpf.Forget:
 		_, err = r.Store.Update(func(s *vpf.State) error {
-			if s.Guests[a.VM].Run == a.Run { // the guest of the next run may have been quicker
+			if s.Guests[a.VM].Run == a.Run { // the guest of the next run may already have been granted something
 				s.Forget(a.VM)
 			}
 			return nil
@@ -241,7 +241,7 @@ func (r *Runner) do(ctx context.Context, a *vpf.Action) (err error) {
 	return err
 }
 
-// say logs what was done, within bounds: guests cause most of it.
+// say logs an action. It limits the rate because guests cause most actions.
 func (r *Runner) say(a *vpf.Action, err error) {
 	ok, left := r.lines.may(a.VM)
 	if !ok {
@@ -257,8 +257,8 @@ func (r *Runner) say(a *vpf.Action, err error) {
 	r.Log.Log(context.Background(), level, text, args...)
 }
 
-// linkUp gives a function a carrier where its policy stands, and looks again: what was started anew in between has none
-// of it, and its link is taken down before its guest has booted.
+// linkUp gives a function a carrier if its policy is in force, and then checks again. If the VM restarted in between, it takes the link
+// down again before the new guest has booted.
 func (r *Runner) linkUp(ctx context.Context, a *vpf.Action) error {
 	allowed := func() error {
 		w, err := r.looks.fresh(ctx)

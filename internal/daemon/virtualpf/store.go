@@ -20,34 +20,34 @@ import (
 	"sluice/internal/control/vpf"
 )
 
-// FileName is the file's in the daemon's state_dir.
+// FileName is the name of the state file in the daemon's state_dir.
 const FileName = "vpf.json"
 
-// maxFile bounds the file: a virtual VF takes about 300 bytes, one with all it may have 2 kB.
+// maxFile bounds the size of the file. A virtual VF takes about 300 bytes, or 2 kB with every setting used.
 const maxFile = 64 << 20
 
 const fileVersion = 1
 
-// file is its content. It has a checksum, since a flipped bit in a policy could open a port.
+// file is the content of the file. The checksum is there because a flipped bit in a policy could open a port.
 type file struct {
 	Version int             `json:"version"`
 	SHA256  string          `json:"sha256"` // of State, without white space
 	State   json.RawMessage `json:"state"`
 }
 
-// Store keeps the State in a file. It has one writer, the daemon that holds the state_dir's lock.
+// Store keeps the State in a file. Its only writer is the daemon that holds the lock on state_dir.
 type Store struct {
 	path string
 
-	changing sync.Mutex // one change at a time, to the disk
+	changing sync.Mutex // serializes changes up to the write to disk
 	now      atomic.Pointer[vpf.State]
 
-	waiting chan []*update // has what guests ask for until it is written
-	one     chan struct{}  // has who writes that
+	waiting chan []*update // holds the guests' edits that are not written yet
+	one     chan struct{}  // held by the goroutine that writes them
 	pace    *rate.Limiter
 }
 
-// OpenStore reads the file; without one, nothing is defined. It changes nothing.
+// OpenStore reads the file. If there is none, nothing is defined. It writes nothing.
 func OpenStore(path string) (*Store, error) {
 	s := &Store{path: path, waiting: make(chan []*update, 1), one: make(chan struct{}, 1), pace: rate.NewLimiter(writesPerSecond, writesAtOnce)}
 	s.waiting <- nil
@@ -94,7 +94,7 @@ func decode(text []byte) (*vpf.State, error) {
 	return s.Clone(), nil
 }
 
-// strictly decodes one JSON value, and refuses fields that it does not know and whatever follows.
+// strictly decodes a single JSON value. It rejects unknown fields and trailing data.
 func strictly(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -127,25 +127,25 @@ func encode(s *vpf.State) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// State is what is kept; it is never changed.
+// State returns the current State, which must not be changed.
 func (s *Store) State() *vpf.State { return s.now.Load() }
 
-// Update applies edit to a copy of the State, which is on disk when it returns. If edit or writing fails, nothing changes.
+// Update applies edit to a copy of the State, which is on disk when Update returns. If edit or the write fails, nothing changes.
 func (s *Store) Update(edit func(*vpf.State) error) (*vpf.State, error) {
 	e := &update{edit: edit}
 	s.write([]*update{e})
 	return e.state, e.err
 }
 
-// UpdateSoon is Update for requests of guests. Edits that arrive while one waits are written together, so that all guests together
-// cause no more than writesPerSecond in the long run.
+// UpdateSoon is Update for the requests of guests. It writes edits that arrive while another one waits in one batch, so that all guests
+// together cause no more than writesPerSecond in the long run.
 func (s *Store) UpdateSoon(edit func(*vpf.State) error) (*vpf.State, error) {
 	e := &update{edit: edit, done: make(chan struct{})}
 	waiting := append(<-s.waiting, e)
 	s.waiting <- waiting
 	if len(waiting) == 1 { // the first writes for all
 		s.one <- struct{}{}
-		_ = s.pace.Wait(context.Background()) // it does not end
+		_ = s.pace.Wait(context.Background()) // the background context never ends
 		batch := <-s.waiting
 		s.waiting <- nil
 		s.write(batch)
@@ -166,7 +166,7 @@ type update struct {
 	err   error
 }
 
-// write applies the edits that succeed and writes them at once.
+// write applies the edits that succeed, and saves them in a single write.
 func (s *Store) write(batch []*update) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -193,7 +193,7 @@ func (s *Store) write(batch []*update) {
 	}
 }
 
-// keep makes a State the one that is kept.
+// keep saves a State and makes it the current one.
 func (s *Store) keep(next *vpf.State) error {
 	text, err := encode(next)
 	if err != nil {
