@@ -14,9 +14,8 @@ import (
 	"sluice/internal/channel"
 )
 
-// counters reads the guest's own NICs, those with a PCI device behind them, in the network namespace of this process, as a rule the
-// guest's first. Interfaces of containers, bridges and the VFs of virtual PFs are left out: the host counts
-// those at their taps.
+// counters reads the guest's own NICs: those with a PCI device, in the network namespace of this process, which is usually the guest's
+// initial one. It skips interfaces of containers, bridges, and the VFs of virtual PFs, which the host counts at their taps.
 type counters struct {
 	conn *rtnl.Conn
 	sys  fs.FS
@@ -30,7 +29,7 @@ func newCounters(sys fs.FS) (*counters, error) {
 	return &counters{conn, sys}, nil
 }
 
-// read takes what fits into a message.
+// read returns as many interfaces as fit into a message.
 func (c *counters) read(ctx context.Context) (out channel.Counters, err error) {
 	links, err := rtnl.Dump(ctx, c.conn, rtnl.NewRequest(unix.RTM_GETLINK, 0, rtnl.Link(unix.AF_UNSPEC, 0)), decodeLink)
 	if err != nil {
@@ -55,14 +54,14 @@ func (c *counters) read(ctx context.Context) (out channel.Counters, err error) {
 
 func (c *counters) Close() error { return c.conn.Close() }
 
-// ownNIC says whether an interface has a device that is no VF of a PF that the guest has too.
+// ownNIC reports whether an interface has a device that is not a VF of a PF in the guest.
 func ownNIC(sys fs.FS, name string) bool {
 	to, err := fs.ReadLink(sys, "class/net/"+name)
 	if err != nil || strings.Contains(to, "/virtual/") {
 		return false
 	}
 	device := path.Dir(path.Dir(path.Join("class/net", to)))
-	for _, d := range []string{device, path.Dir(device)} { // that of virtio is below the PCI device
+	for _, d := range []string{device, path.Dir(device)} { // a virtio device is below the PCI device
 		if _, err := fs.ReadLink(sys, d+"/physfn"); err == nil {
 			return false
 		}
@@ -101,7 +100,7 @@ const (
 	tcaStatsQueue = 3          // TCA_STATS_QUEUE: u32 packets waiting, bytes waiting, drops, ...
 )
 
-// decodeQueue reads an RTM_NEWQDISC at the root, which counts what waits in those below it too.
+// decodeQueue decodes the RTM_NEWQDISC of a root qdisc, whose backlog includes that of its children.
 func decodeQueue(m rtnl.Message) (q queue, ok bool) {
 	attrs := rtnl.Body(m.Data, rtnl.SizeofTraffic)
 	if m.Type != unix.RTM_NEWQDISC || attrs == nil || rtnl.U32(m.Data[12:]) != tcRoot {

@@ -19,7 +19,7 @@ type finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// doctor looks at what virtual VFs need in the guest. root has dev and sys in it.
+// doctor checks what virtual VFs need in the guest. root contains dev and sys.
 func doctor(ctx context.Context, root fs.FS, port, socket string) []finding {
 	var out []finding
 	if port == "" {
@@ -30,7 +30,7 @@ func doctor(ctx context.Context, root fs.FS, port, socket string) []finding {
 	return append(out, inspect(root)...)
 }
 
-// said makes a finding of an error that has its remedy in its text, or of none.
+// said turns an error, whose text may already contain a remedy, or success into a finding.
 func said(check, text string, err error, remedy string) finding {
 	if err != nil {
 		return finding{Check: check, Text: err.Error(), Remedy: remedy}
@@ -38,7 +38,7 @@ func said(check, text string, err error, remedy string) finding {
 	return finding{OK: true, Check: check, Text: text}
 }
 
-// asked asks the service, and through it the daemon.
+// asked checks the service and, through it, the daemon.
 func asked(ctx context.Context, socket string) []finding {
 	ctx, cancel := context.WithTimeout(ctx, answerFor)
 	defer cancel()
@@ -59,7 +59,7 @@ func asked(ctx context.Context, socket string) []finding {
 
 const answerFor = 10 * time.Second
 
-// inspect looks at the PFs and their VFs.
+// inspect checks the PFs and their VFs.
 func inspect(root fs.FS) []finding {
 	sys, err := fs.Sub(root, "sys")
 	if err != nil {
@@ -110,7 +110,7 @@ func inspectPF(sys fs.FS, pf *vfsysfs.PF) []finding {
 	return out
 }
 
-// drivers are those of a PF's VFs, where they have another.
+// drivers maps a PF's driver to that of its VFs, where they differ.
 var drivers = map[string]string{"virtio-pci": "virtio_net", "igb": "igbvf"}
 
 func inspectVF(sys fs.FS, pf *vfsysfs.PF, vf *vfsysfs.VF) finding {
@@ -134,7 +134,7 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// printFindings writes them for people; it is false when one is bad.
+// printFindings prints findings as text. It returns false if any of them failed.
 func printFindings(w io.Writer, all []finding) bool {
 	good := true
 	for _, f := range all {

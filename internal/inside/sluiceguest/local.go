@@ -18,13 +18,13 @@ import (
 	"sluice/internal/channel"
 )
 
-// atMost local clients are served at a time; others wait until one has gone.
+// atMost is how many local clients are served at a time; others wait.
 const atMost = 64
 
-// localLimits are wide: only root can ask here, and the daemon has limits of its own for all of the guest. Handle is longer than the daemon's.
+// localLimits are generous: only root can send requests here, and the daemon limits each guest as a whole. Handle exceeds the daemon's.
 var localLimits = channel.Limits{Requests: 1000, Bytes: 8 << 20, Handle: 45 * time.Second}
 
-// listen makes the socket, for root alone from the first moment. One that a dead process left is replaced.
+// listen creates the socket, accessible only to root from the start. It replaces a socket left by a dead process.
 func listen(ctx context.Context, path string) (net.Listener, error) {
 	if c, err := net.Dial("unix", path); err == nil {
 		_ = c.Close()
@@ -79,7 +79,7 @@ func serveLocal(ctx context.Context, l net.Listener, h channel.Handler, log *slo
 	}
 }
 
-// peer is the user at the other end, by the kernel's word.
+// peer returns the user ID of the other end, as reported by the kernel.
 func peer(conn net.Conn) (uint32, error) {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -100,11 +100,11 @@ func peer(conn net.Conn) (uint32, error) {
 	return cred.Uid, nil
 }
 
-// admitted says who may ask: root, or who runs this.
+// admitted reports whether a user may send requests: root, or the user that runs this process.
 func admitted(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
-// forwarder passes requests on to the daemon, with IDs of its own. A hello it answers itself, by what the daemon
-// said to it: so a client learns whether there is one.
+// forwarder passes requests on to the daemon under IDs of its own. It answers hello itself with the daemon's last answer, so that a
+// client learns whether there is a daemon.
 type forwarder struct{ up *uplink }
 
 func (f forwarder) Handle(ctx context.Context, method channel.Method, body json.RawMessage) (any, error) {

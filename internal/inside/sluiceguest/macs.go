@@ -18,21 +18,21 @@ import (
 	"sluice/internal/inside/vfsysfs"
 )
 
-// soon is how long set-macs waits for a host that does not answer yet: as a rule it is called while the guest boots.
+// soon is how long set-macs waits for a host that does not answer yet, since it usually runs while the guest boots.
 const soon = time.Minute
 
-// newMAC is what set-macs gives a VF.
+// newMAC is the MAC that set-macs gives a VF.
 type newMAC struct {
-	PF     string `json:"pf"` // its interface
+	PF     string `json:"pf"` // interface of the PF
 	Index  int    `json:"index"`
-	Netdev string `json:"netdev,omitempty"` // the VF's interface, "" where it has none here
+	Netdev string `json:"netdev,omitempty"` // interface of the VF, "" if it has none in this network namespace
 	MAC    string `json:"mac"`
 
 	address, driver string // of the VF
 }
 
-// setMACs gives each VF of an igb the MAC that the host holds it to: its card makes up others whenever sriov_numvfs is
-// written. Those of virtio have theirs from the host.
+// setMACs gives each VF of an igb the MAC that the host allows it: the igb driver makes up new ones whenever sriov_numvfs is written.
+// VFs of virtio get their MACs from the host.
 func (p *program) setMACs(ctx context.Context) (bool, error) {
 	sys, err := fs.Sub(p.root, "sys")
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *program) setMACs(ctx context.Context) (bool, error) {
 	return len(failed) == 0, errors.Join(failed...)
 }
 
-// held asks the host for the VM's VFs, again and again until it answers.
+// held asks the host for the VM's VFs, and retries until it answers.
 func (p *program) held(ctx context.Context) ([]channel.Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
@@ -89,7 +89,7 @@ func (p *program) held(ctx context.Context) ([]channel.Held, error) {
 	}
 }
 
-// macsFor is what the VFs of igbs are to have.
+// macsFor returns the MACs that the VFs of igb PFs must have.
 func macsFor(pfs []vfsysfs.PF, held []channel.Held) (out []newMAC) {
 	for i := range pfs {
 		pf := &pfs[i]
@@ -104,7 +104,7 @@ func macsFor(pfs []vfsysfs.PF, held []channel.Held) (out []newMAC) {
 	return out
 }
 
-// set gives the VF its MAC by its PF, which it sets up, and has its driver begin anew where its interface has another.
+// set brings the PF up, sets the VF's MAC through it, and rebinds the VF's driver if its interface has another MAC.
 func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 	mac, err := net.ParseMAC(m.MAC)
 	if err == nil && len(mac) != 6 {
@@ -119,7 +119,7 @@ func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 	if err := conn.Do(ctx, vfMAC(m.PF, m.Index, mac)); err != nil {
 		return fmt.Errorf("set the MAC of VF %d of %s to %s: %w: by hand: ip link set %[2]s vf %[1]d mac %[3]s", m.Index, m.PF, m.MAC, err)
 	}
-	if m.Netdev == "" { // a container has it, or no driver: it gets the MAC when its driver begins
+	if m.Netdev == "" { // a container has it, or it has no driver: it gets the MAC when its driver is bound
 		return nil
 	}
 	if have, err := net.InterfaceByName(m.Netdev); err == nil && have.HardwareAddr.String() == mac.String() {
@@ -132,7 +132,7 @@ func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 	return m.check(sys)
 }
 
-// check says whether the VF has its MAC after its driver began anew. Its interface may have another name now.
+// check reports whether the VF has its MAC after its driver was rebound. Its interface may have a new name by then.
 func (m *newMAC) check(sys fs.FS) error {
 	name, have := vfsysfs.Netdev(sys, m.address)
 	if have != m.MAC {
@@ -142,7 +142,8 @@ func (m *newMAC) check(sys fs.FS) error {
 	return nil
 }
 
-// up asks for an interface to be set up: the driver of an igb's VF asks the PF's for the MAC, which answers only then.
+// up requests that an interface be brought up: the driver of an igb's VF asks the PF's driver for the MAC, which answers only while the
+// PF is up.
 func up(netdev string) *rtnl.Request {
 	link := rtnl.Link(unix.AF_UNSPEC, 0)
 	binary.NativeEndian.PutUint32(link[8:], unix.IFF_UP)
@@ -152,8 +153,8 @@ func up(netdev string) *rtnl.Request {
 
 const sysDrivers = "/sys/bus/pci/drivers/"
 
-// rebind takes the device from its driver and gives it back. An igb's VF has its MAC from the PF when its driver begins, and takes no other before
-// (EADDRNOTAVAIL).
+// rebind unbinds the device from its driver and binds it again. The VF of an igb takes its MAC from the PF when its driver is bound,
+// and refuses any other before that (EADDRNOTAVAIL).
 func rebind(driver, address string) error {
 	for _, file := range []string{"unbind", "bind"} {
 		if err := os.WriteFile(driver+"/"+file, []byte(address), 0); err != nil {
@@ -163,7 +164,7 @@ func rebind(driver, address string) error {
 	return nil
 }
 
-// vfMAC asks a PF to give one of its VFs a MAC: a struct ifla_vf_mac.
+// vfMAC requests that a PF give one of its VFs a MAC, as a struct ifla_vf_mac.
 func vfMAC(pf string, vf int, mac net.HardwareAddr) *rtnl.Request {
 	value := binary.NativeEndian.AppendUint32(nil, uint32(vf))
 	value = append(append(value, mac...), make([]byte, 32-len(mac))...)

@@ -1,5 +1,5 @@
-// Package sluiceguest is the part of Sluice inside a guest: it passes requests about virtual VFs from the guest's root to
-// the daemon on the host over a virtio-serial port, and tells it, if it wants to know, what the guest's NICs count.
+// Package sluiceguest is the part of Sluice inside a guest. It passes requests about virtual VFs from the guest's root user to the
+// daemon on the host over a virtio-serial port, and reports the counters of the guest's NICs if the daemon asks for them.
 package sluiceguest
 
 import (
@@ -50,10 +50,10 @@ const (
 	exitUsage
 )
 
-// program is one call of it.
+// program is one invocation.
 type program struct {
 	out, err     io.Writer
-	root         fs.FS // with dev, proc and sys in it
+	root         fs.FS // contains dev, proc and sys
 	version      string
 	port, socket string
 	counters     bool
@@ -151,7 +151,7 @@ func (p *program) run(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// open opens the port, wherever it is now.
+// open opens the port, whose path may have changed.
 func (p *program) open() (port, error) {
 	path := p.port
 	if path == "" {
@@ -163,7 +163,7 @@ func (p *program) open() (port, error) {
 	return openPort(path)
 }
 
-// status shows what the daemon says.
+// status shows what the daemon reports.
 func (p *program) status(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerFor)
 	defer cancel()
@@ -206,10 +206,10 @@ func (p *program) doctor(ctx context.Context) (bool, error) {
 	return !bad, p.encode(all)
 }
 
-// shownVF is a line of vfs.
+// shownVF is one line of the output of vfs.
 type shownVF struct {
 	Address  string `json:"address"`
-	PF       string `json:"pf"` // its address
+	PF       string `json:"pf"` // PCI address of the PF
 	PFMAC    string `json:"pf_mac"`
 	PFNetdev string `json:"pf_netdev"`
 	Index    int    `json:"index"`

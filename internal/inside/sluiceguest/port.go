@@ -13,18 +13,17 @@ import (
 	"sluice/internal/channel"
 )
 
-// port is the guest's end of the channel. Reading yields io.EOF while no host is connected, and goes on when
-// one is again.
+// port is the guest's end of the channel. Read returns io.EOF while no host is connected, and works again once one is.
 type port interface {
 	channel.Conn
-	// connected says whether a host has the other end open. The error says that the port has gone.
+	// connected reports whether the host has opened the other end. An error means that the port is gone.
 	connected() (bool, error)
 }
 
-// filePort is a port that the kernel has.
+// filePort is a real virtio-serial port.
 type filePort struct{ *os.File }
 
-// openPort opens the port at a path. The kernel lets one process have it: EBUSY.
+// openPort opens the port at a path. The kernel allows one process to have it open, and returns EBUSY to others.
 func openPort(path string) (port, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -58,8 +57,8 @@ func (p filePort) connected() (bool, error) {
 	return false, nil
 }
 
-// findPort is the path of the port with the channel's name below /dev. udev makes a link of that name; without
-// udev sysfs says which port it is.
+// findPort returns the path below /dev of the port with the channel's name. udev creates a link of that name; without udev, sysfs tells
+// which port has the name.
 func findPort(root fs.FS) (string, error) {
 	link := "dev/virtio-ports/" + channel.Port
 	if _, err := fs.Stat(root, link); err == nil {
@@ -77,7 +76,7 @@ func findPort(root fs.FS) (string, error) {
 		channel.Port)
 }
 
-// pauses double from the first to the last.
+// pauses double from firstPause up to lastPause.
 type pauses struct{ now time.Duration }
 
 const (

@@ -13,27 +13,27 @@ import (
 	"sluice/internal/channel"
 )
 
-// uplink keeps the connection to the daemon.
+// uplink maintains the connection to the daemon.
 type uplink struct {
 	open     func() (port, error)
 	hello    channel.Hello
-	counters func(ctx context.Context) (channel.Counters, error) // nil: none are sent, whatever the daemon asks
-	again    time.Duration                                       // between hellos
+	counters func(ctx context.Context) (channel.Counters, error) // nil: never send any
+	again    time.Duration                                       // interval between hellos
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	client  *channel.Client // nil: no daemon has said welcome
+	client  *channel.Client // nil: no daemon has answered
 	welcome channel.Welcome
-	why     string // then
+	why     string // why client is nil
 }
 
 const (
-	lookEvery = 500 * time.Millisecond // for a host that connects: the kernel's poll does not wait for that
-	helloFor  = 2 * time.Second        // for the first: it may have been lost on the way
-	againIn   = 11 * time.Second       // no multiple of what counters may be sent by
+	lookEvery = 500 * time.Millisecond // to poll for a connected host: poll(2) does not report that one connects
+	helloFor  = 2 * time.Second        // for the first hello, which may have been lost
+	againIn   = 11 * time.Second       // not a multiple of likely counter intervals
 )
 
-// run opens the port, again and again, until ctx ends.
+// run opens the port, and reopens it after failures, until ctx ends.
 func (u *uplink) run(ctx context.Context) {
 	var p pauses
 	for ctx.Err() == nil {
@@ -50,8 +50,8 @@ func (u *uplink) run(ctx context.Context) {
 	}
 }
 
-// use holds one session after the other over an open port, until it fails. The port stays open between
-// them: each opening is an event for libvirt.
+// use runs one session after the other over an open port, until the port fails. The port stays open between sessions, since each
+// opening is an event for libvirt.
 func (u *uplink) use(ctx context.Context, conn port) error {
 	for {
 		if err := u.await(ctx, conn); err != nil {
@@ -67,7 +67,7 @@ func (u *uplink) use(ctx context.Context, conn port) error {
 	}
 }
 
-// await waits for a host at the other end.
+// await waits until the host has opened the other end.
 func (u *uplink) await(ctx context.Context, conn port) error {
 	for {
 		if there, err := conn.connected(); there || err != nil {
@@ -80,8 +80,8 @@ func (u *uplink) await(ctx context.Context, conn port) error {
 	}
 }
 
-// session says hello, and again now and then, since a daemon may be replaced unnoticed or want something else. In between it
-// sends counters, until the connection ends.
+// session says hello and repeats it at intervals, since the daemon may have been replaced unnoticed or may want other counters. In
+// between it sends counters, until the connection ends.
 func (u *uplink) session(ctx context.Context, conn port) error {
 	c := channel.NewClient(conn)
 	defer u.set(nil, channel.Welcome{})
@@ -90,7 +90,7 @@ func (u *uplink) session(ctx context.Context, conn port) error {
 		pause := u.again
 		if err == nil {
 			u.set(c, w)
-			limit = localLimits.Handle // it may be busy with a request of ours
+			limit = localLimits.Handle // the daemon may be busy with another request of this guest
 		} else {
 			u.set(nil, channel.Welcome{})
 			u.lost("Sluice on the host does not answer: " + err.Error())
@@ -109,7 +109,7 @@ func (u *uplink) greet(ctx context.Context, c *channel.Client, limit time.Durati
 	return w, err
 }
 
-// report sends counters every so many seconds, for a while; 0: none. The error says that the session has ended.
+// report sends counters at an interval in seconds (0: none) for a while. An error means that the session has ended.
 func (u *uplink) report(ctx context.Context, c *channel.Client, seconds int, while time.Duration) error {
 	var tick <-chan time.Time
 	if seconds > 0 && u.counters != nil {
@@ -137,7 +137,7 @@ func (u *uplink) report(ctx context.Context, c *channel.Client, seconds int, whi
 	}
 }
 
-// set notes whether there is a daemon, and what it said.
+// set records the connection to the daemon, nil for none, and its answer.
 func (u *uplink) set(c *channel.Client, w channel.Welcome) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -148,7 +148,7 @@ func (u *uplink) set(c *channel.Client, w channel.Welcome) {
 	u.client, u.welcome = c, w
 }
 
-// lost notes why there is no daemon, and logs what is new of it.
+// lost records why there is no daemon, and logs the reason when it changes.
 func (u *uplink) lost(why string) {
 	u.mu.Lock()
 	news := u.why != why
@@ -159,7 +159,7 @@ func (u *uplink) lost(why string) {
 	}
 }
 
-// daemon is the connection to the daemon and what it said at its begin, or an *Error that says why there is none.
+// daemon returns the connection to the daemon and its latest answer to hello, or an *Error that says why there is none.
 func (u *uplink) daemon() (*channel.Client, channel.Welcome, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
