@@ -1,3 +1,3 @@
-// Package inside is the floor of what runs inside virtual machines: the service sluice-guest and the CNI plugin sluice-cni.
-// They stay small: they may import channel and base, and nothing of the host.
+// Package inside is the directory of what runs inside virtual machines: the service sluice-guest and the CNI plugin sluice-cni. Both
+// stay small: they may import channel and base, but nothing of the host.
 package inside

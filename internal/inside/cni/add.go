@@ -32,7 +32,7 @@ func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 		return types.NewError(types.ErrInvalidEnvironmentVariables,
 			fmt.Sprintf("container %s has interface %s already, or an ADD for it was not finished: call DEL first", args.ContainerID, args.IfName), "")
 	}
-	// A host that cannot be asked is found out before there is anything to undo.
+	// Ask the host first, so that an unreachable host fails the ADD before there is anything to undo.
 	attached, err := p.Host.List(ctx)
 	if err != nil {
 		return fmt.Errorf("ask the host what is attached: %w", err)
@@ -57,7 +57,7 @@ func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 	return types.PrintResult(result, conf.CNIVersion)
 }
 
-// choose locks the device that was passed, or the first of the list that is free.
+// choose locks the device that was passed, or the first free one of the list.
 func (p *Plugin) choose(ctx context.Context, conf *Conf, attached []channel.Held) (device string, unlock func(), err error) {
 	candidates, err := conf.candidates()
 	if err != nil {
@@ -83,7 +83,8 @@ func (p *Plugin) choose(ctx context.Context, conf *Conf, attached []channel.Held
 	return "", nil, types.NewError(types.ErrTryAgainLater, fmt.Sprintf("none of the %d devices of network %s is free", len(candidates), conf.Name), "")
 }
 
-// free says that the VF's interface is here, and nobody has it attached but those on record, whom clear detaches.
+// free reports whether the VF's interface is in this namespace and nobody has the VF attached, except owners on record, which clear
+// detaches.
 func (p *Plugin) free(device string, attached []channel.Held) bool {
 	vf, netdev, _, err := vfsysfs.Find(p.Sys, device)
 	if err != nil || netdev == "" {
@@ -95,7 +96,7 @@ func (p *Plugin) free(device string, attached []channel.Held) bool {
 	})
 }
 
-// prepare looks at the VF, clears away what somebody left on it, and records what is about to be done.
+// prepare checks the VF, cleans up what an earlier user left on it, and records what is about to be done.
 func (p *Plugin) prepare(ctx context.Context, args *skel.CmdArgs, conf *Conf, device string) (*record, error) {
 	vf, netdev, driver, err := vfsysfs.Find(p.Sys, device)
 	if err != nil {
@@ -120,8 +121,8 @@ func (p *Plugin) prepare(ctx context.Context, args *skel.CmdArgs, conf *Conf, de
 	return r, p.save(r)
 }
 
-// clear gives back what is on record for the device. Nobody can be using it: we have its lock, and its interface is
-// here. Its ADD or DEL never ended, or the guest was started anew; IPAM is left to its own DEL or GC.
+// clear releases what is on record for the device. Nobody can be using it, since this process holds its lock and its interface is in
+// this namespace: an ADD or DEL was interrupted, or the guest has rebooted. IPAM is left to the DEL or GC of that container.
 func (p *Plugin) clear(ctx context.Context, args *skel.CmdArgs, device string) error {
 	all, err := p.records()
 	for _, r := range all {
@@ -132,7 +133,7 @@ func (p *Plugin) clear(ctx context.Context, args *skel.CmdArgs, device string) e
 	return err
 }
 
-// carryOut has the policy stand first, and the link up; only then the interface goes to the container.
+// carryOut has the host put the policy in force and bring the link up before it moves the interface into the container.
 func (p *Plugin) carryOut(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record, request channel.Attach) (*current.Result, error) {
 	attached, err := p.Host.Attach(ctx, request)
 	if err != nil {
@@ -148,7 +149,7 @@ func (p *Plugin) carryOut(ctx context.Context, args *skel.CmdArgs, conf *Conf, r
 		return nil, err
 	}
 	if conf.CheckAddresses {
-		// Until here the policy knew none of the addresses. No process of the pod runs before ADD has returned.
+		// So far the policy allowed none of these addresses. No process of the pod runs before ADD has returned.
 		for _, ip := range result.IPs {
 			request.Addresses = append(request.Addresses, ip.Address.IP.String())
 		}
@@ -162,7 +163,7 @@ func (p *Plugin) carryOut(ctx context.Context, args *skel.CmdArgs, conf *Conf, r
 	return after(conf, result)
 }
 
-// after adds the result to that of plugins before us in the list.
+// after appends the result to that of the earlier plugins in the chain.
 func after(conf *Conf, result *current.Result) (*current.Result, error) {
 	if conf.RawPrevResult == nil {
 		return result, nil
@@ -185,7 +186,7 @@ func after(conf *Conf, result *current.Result) (*current.Result, error) {
 	return prev, nil
 }
 
-// undo leaves everything as it was before ADD, and returns why. What cannot be undone now stays on record, and DEL does it.
+// undo restores the state before ADD, and returns the reason. What cannot be undone now stays on record for DEL.
 func (p *Plugin) undo(args *skel.CmdArgs, conf *Conf, r *record, why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTime)
 	defer cancel()

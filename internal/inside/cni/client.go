@@ -9,9 +9,9 @@ import (
 	"sluice/internal/channel"
 )
 
-// Client asks the host, through sluice-guest, on a connection for each question.
+// Client sends requests to the host through sluice-guest, on a new connection for each request.
 type Client struct {
-	Path string // of sluice-guest's socket
+	Path string // path of sluice-guest's socket
 }
 
 // Attach implements Host.
@@ -34,7 +34,7 @@ func (c *Client) List(ctx context.Context) (out []channel.Held, err error) {
 	return out, err
 }
 
-// with asks on a new connection. Whatever is no refusal may go better another time.
+// with calls ask on a new connection. Any failure other than a refusal by the host may be temporary.
 func (c *Client) with(ctx context.Context, ask func(*channel.Client) error) error {
 	conn, err := channel.Dial(ctx, c.Path)
 	if err == nil {

@@ -13,38 +13,38 @@ import (
 	"sluice/internal/channel"
 )
 
-// Conf is the network's configuration. Keys that it does not have are for others, and are passed on.
+// Conf is the network configuration. Keys unknown to Conf are meant for other plugins and are passed on.
 type Conf struct {
 	types.PluginConf
 
-	// The VF, by its PCI address: one that whoever allocated it passes, or the first that is free of a list.
+	// The VF by its PCI address: either the one that the allocator passes, or the first free one of a list.
 	DeviceID string   `json:"deviceID"`
 	PCIBusID string   `json:"pciBusID"`
 	Devices  []string `json:"devices"`
 
-	// What the host is asked for. Left out, it is as the host has set it.
+	// Settings requested from the host. Omitted ones stay as the host has set them.
 	MAC            string   `json:"mac"`
 	VLAN           int      `json:"vlan"`
 	Trunk          string   `json:"trunk"` // "10-20,30"
 	SpoofChk       *onOff   `json:"spoofchk"`
 	CheckARP       *onOff   `json:"check_arp"`
-	Addresses      []string `json:"addresses"`       // that it may send from
-	CheckAddresses bool     `json:"check_addresses"` // those that IPAM gives, too
+	Addresses      []string `json:"addresses"`       // that the VF may send from
+	CheckAddresses bool     `json:"check_addresses"` // also allow the addresses that IPAM assigns
 	Isolated       *onOff   `json:"isolated"`
 	Link           string   `json:"link"` // "auto", "up", "down"
 	SLA
 
-	// What runtimes pass by capabilities.
+	// Values that runtimes pass for capabilities.
 	RuntimeConfig struct {
 		DeviceID    string            `json:"deviceID"`
 		MAC         string            `json:"mac"`
 		Annotations map[string]string `json:"io.kubernetes.cri.pod-annotations"`
-		Bandwidth   struct {          // bits a second
+		Bandwidth   struct {          // bit/s
 			EgressRate  uint64 `json:"egressRate"`
 			IngressRate uint64 `json:"ingressRate"`
 		} `json:"bandwidth"`
 	} `json:"runtimeConfig"`
-	// What a pod's network annotation says (cni-args of Multus).
+	// Values of a pod's network annotation (cni-args of Multus).
 	Args struct {
 		CNI struct {
 			MAC string `json:"mac"`
@@ -55,15 +55,15 @@ type Conf struct {
 	raw map[string]json.RawMessage
 }
 
-// SLA is what a pod may ask for itself, where the network's configuration leaves it out.
+// SLA is what a pod may request itself where the network configuration leaves it out.
 type SLA struct {
 	Guarantee string  `json:"guarantee"` // "1Gbit 10kpps"
-	Limit     string  `json:"limit"`     // of what it sends
-	Receive   string  `json:"receive"`   // the limit of what it receives
+	Limit     string  `json:"limit"`     // of what the pod sends
+	Receive   string  `json:"receive"`   // limit of what the pod receives
 	Weight    float64 `json:"weight"`
 }
 
-// onOff is a switch: true and false, or on and off as in configurations of sriov-cni.
+// onOff is a boolean that also accepts "on" and "off", as in configurations of sriov-cni.
 type onOff bool
 
 func (o *onOff) UnmarshalJSON(b []byte) error {
@@ -78,7 +78,7 @@ func (o *onOff) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// annotations that a runtime passes begin with this.
+// annotations is the prefix of the annotations meant for this plugin.
 const annotations = "sluice/"
 
 func invalid(format string, args ...any) error {
@@ -96,7 +96,7 @@ func parse(stdin []byte) (*Conf, error) {
 	return &c, nil
 }
 
-// candidates are the PCI addresses of the VFs of which the container gets one.
+// candidates returns the PCI addresses of the VFs to choose from.
 func (c *Conf) candidates() ([]string, error) {
 	for _, id := range []string{c.RuntimeConfig.DeviceID, c.DeviceID, c.PCIBusID} {
 		if id != "" {
@@ -114,7 +114,7 @@ func (c *Conf) candidates() ([]string, error) {
 	return out, nil
 }
 
-// request is what the host is asked for. Only VF is left open.
+// request returns the request to the host, without its VF.
 func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 	asked := c.Args.CNI
 	if err := asked.annotated(c.RuntimeConfig.Annotations); err != nil {
@@ -136,7 +136,7 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 	}, nil
 }
 
-// annotated adds what the pod's own annotations ask for.
+// annotated adds what the pod's own annotations request.
 func (s *SLA) annotated(have map[string]string) error {
 	s.Guarantee = first(s.Guarantee, have[annotations+"guarantee"])
 	s.Limit = first(s.Limit, have[annotations+"limit"])
@@ -150,7 +150,7 @@ func (s *SLA) annotated(have map[string]string) error {
 	return nil
 }
 
-// with adds what a pod asks for. What the network says is not the pod's to change: a limit would be none.
+// with adds what a pod requests. A pod must not override what the network sets: a limit would have no effect.
 func (s SLA) with(pod SLA) (SLA, error) {
 	for what, clash := range map[string]bool{
 		"guarantee": s.Guarantee != "" && pod.Guarantee != "", "limit": s.Limit != "" && pod.Limit != "",
@@ -163,7 +163,7 @@ func (s SLA) with(pod SLA) (SLA, error) {
 	return SLA{first(s.Guarantee, pod.Guarantee), first(s.Limit, pod.Limit), first(s.Receive, pod.Receive), max(s.Weight, pod.Weight)}, nil
 }
 
-// bits is a rate as the host reads it, "" for none.
+// bits formats a rate for the host, "" for none.
 func bits(rate uint64) string {
 	if rate == 0 {
 		return ""
@@ -171,7 +171,7 @@ func bits(rate uint64) string {
 	return fmt.Sprintf("%dbit", rate)
 }
 
-// parseArgs reads CNI_ARGS. Runtimes put there what is for others, too.
+// parseArgs parses CNI_ARGS, which may contain arguments for other plugins.
 func parseArgs(s string) map[string]string {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(s, ";") {
@@ -193,7 +193,7 @@ func first(values ...string) string {
 
 func owner(container, ifname string) string { return container + "/" + ifname }
 
-// forHostDevice is the configuration that host-device is called with: the interface by its name, which all of its versions take.
+// forHostDevice returns the configuration for host-device. It names the interface, which every version of host-device accepts.
 func (c *Conf) forHostDevice(netdev string) delegated {
 	raw := map[string]json.RawMessage{}
 	maps.Copy(raw, c.raw)
@@ -209,19 +209,19 @@ func (c *Conf) forHostDevice(netdev string) delegated {
 	return delegated{hostDevice, raw}
 }
 
-// withoutIPAM has host-device move the interface, and nothing else.
+// withoutIPAM returns a configuration with which host-device only moves the interface.
 func (d delegated) withoutIPAM() delegated {
 	raw := maps.Clone(d.raw)
 	delete(raw, "ipam")
 	return delegated{d.plugin, raw}
 }
 
-// forIPAM is the configuration that IPAM is called with, ok says whether there is any.
+// forIPAM returns the configuration for the IPAM plugin; ok reports whether there is one.
 func (c *Conf) forIPAM() (d delegated, ok bool) {
 	return delegated{c.IPAM.Type, c.raw}, c.IPAM.Type != ""
 }
 
 func marshal(v any) json.RawMessage {
-	b, _ := json.Marshal(v) // strings, and what was JSON before
+	b, _ := json.Marshal(v) // only strings and valid JSON, so it cannot fail
 	return b
 }

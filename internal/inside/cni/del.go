@@ -15,8 +15,8 @@ import (
 	"sluice/internal/inside/vfsysfs"
 )
 
-// Del takes the VF from the container and gives it back. What has been done of that already is no error; that the host
-// cannot be told is one: else the VF would stay the container's, and nobody would try again.
+// Del takes the VF from the container and gives it back. It ignores steps that are already done. An unreachable host is an error, since
+// otherwise the VF would stay assigned to the container and nobody would retry.
 func (p *Plugin) Del(ctx context.Context, args *skel.CmdArgs) error {
 	conf, err := parse(args.StdinData)
 	if err != nil {
@@ -26,7 +26,7 @@ func (p *Plugin) Del(ctx context.Context, args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	if r == nil { // ADD never got so far that anything is to be undone but what IPAM did
+	if r == nil { // ADD did nothing, apart from what IPAM may have done
 		return releaseAddresses(ctx, args, conf)
 	}
 	unlock, err := p.lock(ctx, r.Device)
@@ -37,9 +37,9 @@ func (p *Plugin) Del(ctx context.Context, args *skel.CmdArgs) error {
 	return p.release(ctx, args, conf, r)
 }
 
-// release undoes what is on record, whatever of it has been done or undone already. The device's lock is held. An interface that
-// has not come back yet stays on record: it does when the kernel is done with the container's network namespace, and the
-// next ADD for the VF, or GC, gives it its name and MAC.
+// release undoes what is on record, however much of it was done or undone already. The caller holds the device's lock. The record stays
+// while the interface has not come back: the kernel returns it once it has destroyed the container's network namespace, and the next
+// ADD for the VF, or GC, restores its name and MAC.
 func (p *Plugin) release(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record) error {
 	err := errors.Join(p.takeBack(ctx, args, conf, r), p.detach(ctx, r.VF, r.owner()), p.restore(ctx, r), releaseAddresses(ctx, args, conf))
 	if err != nil || !p.isBack(r) {
@@ -48,14 +48,15 @@ func (p *Plugin) release(ctx context.Context, args *skel.CmdArgs, conf *Conf, r 
 	return p.remove(r)
 }
 
-// isBack says that the container no longer has the interface: it is here, or gone with its VF or with the kernel that made it.
+// isBack reports whether the container no longer has the interface: it is in this namespace, its VF is gone, or the kernel has
+// rebooted.
 func (p *Plugin) isBack(r *record) bool {
 	name, _ := p.netdev(r.Device)
 	_, err := fs.Stat(p.Sys, "bus/pci/devices/"+r.Device)
 	return name != "" || err != nil || r.BootID != p.BootID
 }
 
-// takeBack has host-device bring the interface back. Where the container's network namespace has gone, the kernel does so.
+// takeBack has host-device move the interface back. If the container's network namespace is gone, the kernel does so.
 func (p *Plugin) takeBack(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record) error {
 	call := *args
 	call.Netns = first(args.Netns, r.Netns)
@@ -69,12 +70,12 @@ func (p *Plugin) takeBack(ctx context.Context, args *skel.CmdArgs, conf *Conf, r
 	err := delegate(ctx, &call, "DEL", conf.forHostDevice(r.Netdev).withoutIPAM())
 	if err != nil && slices.ContainsFunc([]string{fmt.Sprintf("failed to find %q", r.IfName), "failed to find original ifname"},
 		func(text string) bool { return strings.Contains(err.Error(), text) }) {
-		return nil // who is root in the container has renamed it. It has no link now, and comes back with the end of the namespace
+		return nil // root in the container renamed it; it has no link now, and returns when the namespace ends
 	}
 	return err
 }
 
-// awaitBack gives the kernel time to clear up a network namespace that has gone, which it does after the fact.
+// awaitBack gives the kernel time to destroy a network namespace, which happens asynchronously.
 func (p *Plugin) awaitBack(ctx context.Context, r *record) {
 	ctx, cancel := context.WithTimeout(ctx, backTime)
 	defer cancel()
@@ -83,7 +84,7 @@ func (p *Plugin) awaitBack(ctx context.Context, r *record) {
 	}
 }
 
-// detach tells the host that nobody has the VF. That it knows neither VF nor owner is just as well.
+// detach tells the host that the VF is free. It is not an error if the host does not know the VF or the owner.
 func (p *Plugin) detach(ctx context.Context, vf channel.VF, owner string) error {
 	err := p.Host.Detach(ctx, channel.Detach{VF: vf, Owner: owner})
 	var refused *channel.Error
@@ -96,7 +97,7 @@ func (p *Plugin) detach(ctx context.Context, vf channel.VF, owner string) error 
 	return nil
 }
 
-// restore gives the interface the name and the MAC that it had.
+// restore gives the interface its original name and MAC.
 func (p *Plugin) restore(ctx context.Context, r *record) error {
 	name, mac := p.netdev(r.Device)
 	if name == "" || r.BootID != p.BootID || name == r.Netdev && mac == r.MAC {
@@ -112,7 +113,7 @@ func releaseAddresses(ctx context.Context, args *skel.CmdArgs, conf *Conf) error
 	return nil
 }
 
-// GC gives back what containers have that no longer are: those on record, and those that only the host remembers.
+// GC releases the VFs of containers that no longer exist: those on record, and those that only the host knows of.
 func (p *Plugin) GC(ctx context.Context, args *skel.CmdArgs) error {
 	conf, err := parse(args.StdinData)
 	if err != nil {
@@ -122,7 +123,7 @@ func (p *Plugin) GC(ctx context.Context, args *skel.CmdArgs) error {
 	for _, a := range conf.ValidAttachments {
 		valid[owner(a.ContainerID, a.IfName)] = true
 	}
-	attached, err := p.Host.List(ctx) // before the records: what is attached later may have one that we did not see
+	attached, err := p.Host.List(ctx) // before the records: a later attachment might have a record that was not read
 	if err != nil {
 		err = fmt.Errorf("ask the host what is attached: %w", err)
 	}
@@ -142,21 +143,21 @@ func (p *Plugin) GC(ctx context.Context, args *skel.CmdArgs) error {
 	return err
 }
 
-// collect is a DEL that nobody called.
+// collect does the DEL of a container that is gone.
 func (p *Plugin) collect(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record) error {
 	unlock, err := p.lock(ctx, r.Device)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if r, err = p.load(r.Container, r.IfName); err != nil || r == nil { // done by somebody else meanwhile
+	if r, err = p.load(r.Container, r.IfName); err != nil || r == nil { // another call has released it
 		return err
 	}
 	return p.release(ctx, &skel.CmdArgs{ContainerID: r.Container, IfName: r.IfName, Netns: r.Netns, Path: args.Path}, conf, r)
 }
 
-// collectUnknown detaches owners of which there is no record, unless a container has the VF: it may be of
-// another network, whose containers we are not told.
+// collectUnknown detaches owners without a record, unless a container has the VF: it may belong to another network, whose containers
+// are not listed here.
 func (p *Plugin) collectUnknown(ctx context.Context, attached []channel.Held, known, valid map[string]bool) error {
 	pfs, err := vfsysfs.PFs(p.Sys)
 	if err != nil {
@@ -171,7 +172,7 @@ func (p *Plugin) collectUnknown(ctx context.Context, attached []channel.Held, kn
 	return err
 }
 
-// idle says that no container can have the VF: its interface is here, or there is no such VF.
+// idle reports whether no container can have the VF: its interface is in this namespace, or the VF does not exist.
 func idle(pfs []vfsysfs.PF, vf channel.VF) bool {
 	for _, pf := range pfs {
 		for _, v := range pf.VFs {

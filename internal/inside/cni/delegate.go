@@ -16,7 +16,7 @@ import (
 
 const hostDevice = "host-device"
 
-// delegated is a call of another plugin.
+// delegated is the configuration for a call of another plugin.
 type delegated struct {
 	plugin string
 	raw    map[string]json.RawMessage
@@ -64,7 +64,7 @@ func (d delegated) failed(command string, err error) error {
 	return errors.New(text)
 }
 
-// environment lets the plugin pass over what was meant for us: some take no argument that they do not know.
+// environment sets IgnoreUnknown, so that the called plugin ignores arguments meant for this one: some reject unknown arguments.
 func environment(args *skel.CmdArgs, command string) *invoke.Args {
 	return &invoke.Args{
 		Command: command, ContainerID: args.ContainerID, NetNS: args.Netns, IfName: args.IfName, Path: args.Path,

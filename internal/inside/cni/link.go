@@ -12,8 +12,8 @@ import (
 	"sluice/internal/base/rtnl"
 )
 
-// setLink sets an interface of this network namespace down and gives it a MAC and, unless that is "", a name. That
-// somebody else has the name is no error: then it keeps the one it has.
+// setLink sets an interface of this network namespace down and sets its MAC and, unless name is "", its name. If the name is taken, the
+// interface keeps its current one, without an error.
 func setLink(ctx context.Context, netdev, name, mac string) error {
 	address, err := net.ParseMAC(mac)
 	if err != nil {
@@ -40,7 +40,7 @@ func setLink(ctx context.Context, netdev, name, mac string) error {
 	if name == "" || name == netdev {
 		return nil
 	}
-	err = conn.Do(ctx, set().String(unix.IFLA_IFNAME, name).Bytes(unix.IFLA_IFALIAS, nil)) // host-device kept the name as alias
+	err = conn.Do(ctx, set().String(unix.IFLA_IFNAME, name).Bytes(unix.IFLA_IFALIAS, nil)) // host-device stored the name as alias
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("rename interface %s to %s: %w", netdev, name, err)
 	}

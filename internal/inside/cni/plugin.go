@@ -1,8 +1,9 @@
-// Package cni is the CNI plugin sluice-cni: it gives a container a virtual VF. The host's policy comes first, over
-// the channel of sluice-guest; then the stock plugin host-device moves the VF's interface into the container, and runs IPAM.
+// Package cni implements the CNI plugin sluice-cni, which gives a container a virtual VF. It first asks the host, over the channel of
+// sluice-guest, to put the policy in force; then the stock plugin host-device moves the VF's interface into the container and runs
+// IPAM.
 //
-// What ADD does is on record before it is done, so whatever ends it, DEL, GC or the next ADD for the same VF puts
-// the interface back as it was and gives the VF back to the host.
+// ADD records each step before it takes it. Whatever interrupts it, DEL, GC or the next ADD for the same VF restores the interface and
+// gives the VF back to the host.
 package cni
 
 import (
@@ -20,38 +21,38 @@ import (
 	"sluice/internal/inside/vfsysfs"
 )
 
-// StateDir is where records are.
+// StateDir is the directory of the records.
 const StateDir = "/var/lib/cni/sluice"
 
-// Deadlines. A runtime waits for minutes; the host's part of an ADD takes well below a second.
+// Deadlines. A runtime waits for minutes; the host's part of an ADD takes well under a second.
 const (
 	callTime    = 2 * time.Minute
 	cleanUpTime = time.Minute
 	backTime    = 2 * time.Second
 )
 
-// Plugin has what the commands need of the world.
+// Plugin holds the environment of the commands.
 type Plugin struct {
-	Sys    fs.FS  // os.DirFS("/sys"), which shows the interfaces of the network namespace that VFs come from
+	Sys    fs.FS  // os.DirFS("/sys") of the network namespace that the VFs' interfaces come from
 	Host   Host   // over the channel
 	Dir    string // StateDir
-	BootID string // of the running kernel: what is on record of another has no interfaces any more
+	BootID string // of the running kernel: interfaces recorded under another boot ID no longer exist
 }
 
-// Host sets policy: *Client.
+// Host sets policy; *Client implements it.
 type Host interface {
 	Attach(context.Context, channel.Attach) (channel.Attached, error)
 	Detach(context.Context, channel.Detach) error
 	List(context.Context) ([]channel.Held, error)
 }
 
-// New is the plugin as it runs in a guest.
+// New returns the plugin as it runs in a guest.
 func New() *Plugin {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // every Linux has it
 	return &Plugin{Sys: os.DirFS("/sys"), Host: &Client{Path: channel.Socket}, Dir: StateDir, BootID: string(boot)}
 }
 
-// Funcs are the commands, with errors that have codes of the CNI specification.
+// Funcs returns the commands. Their errors have codes of the CNI specification.
 func (p *Plugin) Funcs() skel.CNIFuncs {
 	return skel.CNIFuncs{
 		Add: command(p.Add), Del: command(p.Del), Check: command(p.Check), Status: command(p.Status), GC: command(p.GC),
@@ -69,10 +70,10 @@ func command(f func(context.Context, *skel.CmdArgs) error) func(*skel.CmdArgs) e
 	}
 }
 
-// codeNotAvailable is the specification's: no ADD can be served.
+// codeNotAvailable is the specification's code for a plugin that cannot serve ADD.
 const codeNotAvailable uint = 50
 
-// Codes of our own (the specification leaves those from 100 on to plugins).
+// Error codes of this plugin (the specification leaves those from 100 on to plugins).
 const (
 	CodeDenied  = 100 // host policy forbids it
 	CodeUnknown = 101 // the host knows no such VF, or the VF is not the container's
@@ -101,7 +102,7 @@ func coded(err error) *types.Error {
 	return types.NewError(code, err.Error(), "")
 }
 
-// Check says whether everything is as ADD left it.
+// Check reports whether everything is as ADD left it.
 func (p *Plugin) Check(ctx context.Context, args *skel.CmdArgs) error {
 	conf, err := parse(args.StdinData)
 	if err != nil {
@@ -133,7 +134,7 @@ func holds(all []channel.Held, r *record) bool {
 	return false
 }
 
-// Status says whether ADD could be served.
+// Status reports whether ADD could be served.
 func (p *Plugin) Status(ctx context.Context, args *skel.CmdArgs) error {
 	conf, err := parse(args.StdinData)
 	if err != nil {
@@ -148,5 +149,5 @@ func (p *Plugin) Status(ctx context.Context, args *skel.CmdArgs) error {
 	return nil
 }
 
-// netdev is the VF's interface in this network namespace, "" where there is none.
+// netdev returns the VF's interface in this network namespace, "" if there is none.
 func (p *Plugin) netdev(device string) (name, mac string) { return vfsysfs.Netdev(p.Sys, device) }

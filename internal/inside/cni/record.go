@@ -19,28 +19,28 @@ import (
 	"sluice/internal/channel"
 )
 
-// record is what has to be undone of an ADD.
+// record describes what must be undone of an ADD.
 type record struct {
 	Network   string     `json:"network"`
 	Container string     `json:"container"`
 	IfName    string     `json:"ifname"`
 	Netns     string     `json:"netns"`
-	NetnsID   string     `json:"netns_id"` // tells it from another that is at that path by now
+	NetnsID   string     `json:"netns_id"` // distinguishes it from a later namespace at the same path
 	BootID    string     `json:"boot_id"`
 	Device    string     `json:"device"` // the VF's PCI address
 	VF        channel.VF `json:"vf"`
-	Netdev    string     `json:"netdev"` // what the interface was called
-	MAC       string     `json:"mac"`    // what the interface had
+	Netdev    string     `json:"netdev"` // original name of the interface
+	MAC       string     `json:"mac"`    // original MAC of the interface
 }
 
 func (r *record) owner() string { return owner(r.Container, r.IfName) }
 
-// path has a colon because neither part can.
+// path separates the two parts by a colon, since neither can contain one.
 func (p *Plugin) path(container, ifname string) string {
 	return filepath.Join(p.Dir, container+":"+ifname+".json")
 }
 
-// load is the record, nil if there is none.
+// load returns the record, nil if there is none.
 func (p *Plugin) load(container, ifname string) (*record, error) {
 	return read(p.path(container, ifname))
 }
@@ -60,7 +60,7 @@ func read(path string) (*record, error) {
 	return &r, nil
 }
 
-// records are all that can be read.
+// records returns all records that can be read.
 func (p *Plugin) records() (out []*record, err error) {
 	paths, _ := filepath.Glob(filepath.Join(p.Dir, "*.json"))
 	for _, path := range paths {
@@ -94,8 +94,8 @@ func (p *Plugin) remove(r *record) error {
 
 var errLocked = types.NewError(types.ErrTryAgainLater, "another call of this plugin is at work on the device", "")
 
-// lock keeps other calls from the device. The plugins that we call inherit it, so that it holds for as long as one is
-// at work that was left alone because we were killed.
+// lock keeps other calls of this plugin from the device. Plugins that it calls inherit the lock, so that one that is still running
+// after this process was killed keeps holding it.
 func (p *Plugin) lock(ctx context.Context, device string) (unlock func(), err error) {
 	for {
 		unlock, err := p.tryLock(device)
@@ -114,7 +114,8 @@ func (p *Plugin) tryLock(device string) (unlock func(), err error) {
 	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
 		return nil, types.NewError(types.ErrIOFailure, err.Error(), "")
 	}
-	fd, err := unix.Open(filepath.Join(p.Dir, strings.ReplaceAll(device, "/", "_")+".lock"), unix.O_CREAT|unix.O_RDWR, 0o600) // without O_CLOEXEC
+	// Without O_CLOEXEC, so that called plugins inherit the lock.
+	fd, err := unix.Open(filepath.Join(p.Dir, strings.ReplaceAll(device, "/", "_")+".lock"), unix.O_CREAT|unix.O_RDWR, 0o600)
 	if err == nil {
 		if err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == nil {
 			return func() { _ = unix.Close(fd) }, nil
@@ -127,7 +128,7 @@ func (p *Plugin) tryLock(device string) (unlock func(), err error) {
 	return nil, types.NewError(types.ErrIOFailure, fmt.Sprintf("lock VF %s: %v", device, err), "")
 }
 
-// netnsID tells network namespaces apart, "" where there is none at the path.
+// netnsID identifies a network namespace; "" if there is none at the path.
 func netnsID(path string) string {
 	var st unix.Stat_t
 	if path == "" || unix.Stat(path, &st) != nil {

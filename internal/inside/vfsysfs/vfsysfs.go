@@ -1,5 +1,5 @@
-// Package vfsysfs reads from sysfs in a guest which SR-IOV PFs there are, and which VF a PCI address is.
-// It only reads, from the fs.FS that it is given: os.DirFS("/sys").
+// Package vfsysfs reads from sysfs in a guest which SR-IOV PFs there are, and which VF has a given PCI address. It only reads from the
+// fs.FS that it is given, usually os.DirFS("/sys").
 package vfsysfs
 
 import (
@@ -17,9 +17,9 @@ import (
 
 // PF is a PCI device that can have VFs.
 type PF struct {
-	Address  string // on the PCI bus: "0000:01:00.0"
-	Driver   string // "" where no driver has it
-	Netdev   string // "" where it has none in the network namespace whose sysfs this is
+	Address  string // PCI address: "0000:01:00.0"
+	Driver   string // "" if no driver is bound
+	Netdev   string // "" if there is none in this sysfs's network namespace
 	MAC      string // of Netdev, in lower case
 	TotalVFs int
 	NumVFs   int
@@ -29,16 +29,16 @@ type PF struct {
 // VF is one of a PF's VFs.
 type VF struct {
 	Address string
-	Index   int    // of the PF's virtfn<n>
-	Driver  string // "" where no driver has it
-	Netdev  string // "" where it has none, or a container has it
+	Index   int    // n of the PF's link virtfn<n>
+	Driver  string // "" if no driver is bound
+	Netdev  string // "" if there is none, or a container has it
 }
 
 const devices = "bus/pci/devices"
 
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// PFs lists those that can have VFs, sorted by address. That there is no PCI bus is no error.
+// PFs lists the devices that can have VFs, sorted by address. A system without a PCI bus has none.
 func PFs(sys fs.FS) ([]PF, error) {
 	entries, err := fs.ReadDir(sys, devices)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,9 +57,9 @@ func PFs(sys fs.FS) ([]PF, error) {
 	return out, nil
 }
 
-// Find says which VF of which PF the PCI address is, in the words of the channel, and the VF's network interface
-// and driver. The interface is "" where it has none in the network namespace whose sysfs this is:
-// a container has it, or no driver. The PF's MAC is the one that its interface has now.
+// Find returns the VF that has a PCI address, as the channel identifies it, and its network interface and driver. The interface is ""
+// if there is none in this sysfs's network namespace: a container has it, or no driver is bound. The PF's MAC is the current one of its
+// interface.
 func Find(sys fs.FS, address string) (vf channel.VF, netdev, driver string, err error) {
 	if !pciAddress.MatchString(address) {
 		return vf, "", "", fmt.Errorf("%q is no PCI address: give one like 0000:01:00.1", address)
@@ -90,7 +90,7 @@ func readPF(sys fs.FS, address string) PF {
 		TotalVFs: number(sys, d+"/sriov_totalvfs"), NumVFs: number(sys, d+"/sriov_numvfs"),
 	}
 	pf.Netdev, pf.MAC = Netdev(sys, address)
-	entries, _ := fs.ReadDir(sys, d) // what has gone meanwhile has no VFs
+	entries, _ := fs.ReadDir(sys, d) // a device that is gone by now has no VFs
 	for _, e := range entries {
 		n, isVF := strings.CutPrefix(e.Name(), "virtfn")
 		i, err := strconv.Atoi(n)
@@ -105,8 +105,8 @@ func readPF(sys fs.FS, address string) PF {
 	return pf
 }
 
-// Netdev is the device's network interface, and the MAC that it has now; "" where it has none in the network
-// namespace whose sysfs this is. That of virtio is below a device on a bus of its own.
+// Netdev returns the device's network interface and its current MAC, both "" if there is none in this sysfs's network namespace. The
+// interface of a virtio device is below a child device on the virtio bus.
 func Netdev(sys fs.FS, address string) (name, mac string) {
 	d := dir(address)
 	places := []string{d}
@@ -129,7 +129,7 @@ func Netdev(sys fs.FS, address string) (name, mac string) {
 
 func dir(address string) string { return devices + "/" + address }
 
-// target is the last part of where a link leads, "" where there is none.
+// target returns the last element of a link's target, "" if there is no link.
 func target(sys fs.FS, link string) string {
 	to, err := fs.ReadLink(sys, link)
 	if err != nil {
@@ -143,7 +143,7 @@ func text(sys fs.FS, file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// number is what a file says, 0 where it says nothing.
+// number returns the number in a file, 0 if there is none.
 func number(sys fs.FS, file string) int {
 	n, _ := strconv.Atoi(text(sys, file))
 	return n

@@ -1,5 +1,5 @@
-// Command testplugin is sluice-cni in a made-up guest, for the tests of package cni. It is not the test binary itself because
-// that would start slowly under the race detector.
+// Command testplugin is sluice-cni in a simulated guest, for the tests of package cni. It is not the test binary itself because that
+// would start slowly under the race detector.
 package main
 
 import (
@@ -27,8 +27,8 @@ func main() {
 
 const pfMAC = "52:54:00:ab:00:00"
 
-// sysfs is that of a guest with a PF, two VFs unless they are said to have been taken away, and a third without a driver. What it says of the VFs' interfaces is what is found in this network
-// namespace: an interface whose queue is 9000 + n long stands for VF n.
+// sysfs simulates the sysfs of a guest with a PF, two VFs (unless SLUICE_TEST_CNI_NO_VFS is set), and a third VF without a driver. The
+// VFs' interfaces come from this network namespace: an interface whose queue length is 9000 + n belongs to the VF with PCI function n.
 type sysfs struct{ fstest.MapFS }
 
 func guest() fs.FS {
