@@ -1,2 +1,2 @@
-// Package tests is the floor of what only tests use, and of tests that look at the tree as a whole: imports, documents, alerts.
+// Package tests is the directory of what only tests use, and of the tests of the tree as a whole: imports, documents, alerts.
 package tests

@@ -1,11 +1,10 @@
-// Mutate says how much the tests would notice: it makes small changes to a package, one
-// at a time, and runs tests on each. A change that no test notices survives; the score is
-// the share of those that did not. The working tree is left alone.
+// Mutate measures how much the tests would notice: it makes small changes to a package, one at a time, and runs tests on each. A change
+// that no test notices survives; the score is the share that did not survive. It does not touch the working tree.
 //
 //	go run ./internal/tests/mutate -n 100 ./internal/control/plan ./internal/control/plan ./internal/research/sim
 //
-// The first package is changed, the tests of all that follow are run in their order until
-// one fails; of the first alone if none follows.
+// It mutates the first package, and runs the tests of all packages that follow, in order, until one fails. Without further packages it
+// runs the tests of the first.
 package main
 
 import (
@@ -53,11 +52,11 @@ type runner struct {
 	seed  uint64
 	tags  string
 	match string
-	dir   string // where go is run; "" is here
+	dir   string // where go runs; "": the current directory
 	out   interface{ Write([]byte) (int, error) }
 }
 
-// score counts what became of the mutants.
+// score counts the mutants by outcome.
 type score struct {
 	all, killed, slow, invalid int
 	survived                   []mutant
@@ -137,7 +136,7 @@ func (r *runner) find(ctx context.Context, pkg string) ([]mutant, error) {
 	return all, nil
 }
 
-// baseline runs the tests on what is there, and says how long a mutant may take.
+// baseline runs the tests on the unchanged code, and returns how long a mutant may take.
 func (r *runner) baseline(ctx context.Context, tests []string) (time.Duration, error) {
 	for _, t := range tests {
 		if out, err := r.test(ctx, t, time.Hour, ""); err != nil {
@@ -153,7 +152,7 @@ func (r *runner) baseline(ctx context.Context, tests []string) (time.Duration, e
 	return 20*time.Second + 5*time.Since(start), nil
 }
 
-// try says what the tests make of a mutant: killed, slow, invalid, survived.
+// try returns the outcome for a mutant: killed, slow, invalid or survived.
 func (r *runner) try(ctx context.Context, m mutant, tests []string, limit time.Duration) (string, error) {
 	src, err := os.ReadFile(m.File)
 	if err != nil {

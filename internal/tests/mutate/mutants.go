@@ -12,8 +12,8 @@ import (
 type mutant struct {
 	File       string // as given to mutants
 	Line       int
-	What       string // for people
-	start, end int    // bytes to be replaced
+	What       string // description
+	start, end int    // byte range to replace
 	text       string
 }
 
@@ -22,7 +22,7 @@ func (m mutant) apply(src []byte) []byte {
 	return append(append(append([]byte(nil), src[:m.start]...), m.text...), src[m.end:]...)
 }
 
-// swaps are the operators that are put in place of others.
+// swaps maps each operator to its replacement.
 var swaps = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
@@ -40,8 +40,8 @@ type finder struct {
 	out  []mutant
 }
 
-// mutants lists the changes that are made to functions of a file: another operator, a
-// condition turned round, a statement left out, a number one higher, true for false.
+// mutants lists the possible changes to the functions of a file: replace an operator, negate a condition, remove a statement, increment
+// an integer, swap true and false.
 func mutants(file string, src []byte) ([]mutant, error) {
 	f := &finder{file: file, src: src, fset: token.NewFileSet()}
 	tree, err := parser.ParseFile(f.fset, file, src, parser.SkipObjectResolution)
@@ -110,7 +110,7 @@ func (f *finder) swap(at token.Pos, op token.Token, in string) {
 
 func (f *finder) drop(n ast.Node) { f.add(n.Pos(), n.End(), "", "%s: left out", f.text(n)) }
 
-// assign leaves an assignment out, and uses what it read so that the file compiles.
+// assign removes an assignment, and assigns what it read to blanks so that the file still compiles.
 func (f *finder) assign(n *ast.AssignStmt) {
 	switch n.Tok {
 	case token.DEFINE:

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// PrivateMounts returns an error that says what to do where no mount namespace can have mounts of its own: in a plain chroot, where /
-// is no mount point, the kernel refuses to make them private.
+// PrivateMounts returns an error with a remedy if no mount namespace can have mounts of its own: in a plain chroot, where / is not a
+// mount point, the kernel refuses to make the mounts private.
 func PrivateMounts() error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package testkit holds what tests of several packages need. Its deadlines follow the speed
-// that the machine has at the moment, so that a test does not fail for being slow, and
-// a test that hangs ends all the same. Only tests import it.
+// Package testkit has helpers for the tests of several packages. Its deadlines scale with the current speed of the machine, so that a
+// test does not fail because the machine is slow, but a hanging test still ends. Only tests import it.
 package testkit
 
 import (
@@ -10,14 +9,13 @@ import (
 	"time"
 )
 
-// The fixed piece of work, and the wall-clock time that it takes on a machine of 2020 which
-// has nothing else to do. It is longer than a time slice of the scheduler: shorter work would
-// not feel that others want the processor too.
+// The calibration workload, and the wall-clock time that it takes on an idle machine of 2020. It takes longer than a time slice of the
+// scheduler, since shorter work would not notice competing load.
 const (
 	work    = 20_000_000 // rounds of xorshift
 	quiet   = 30 * time.Millisecond
-	most    = 10.0             // the slowest machine that is waited for
-	goodFor = 10 * time.Second // then the load may be another
+	most    = 10.0             // the highest slowness that is allowed for
+	goodFor = 10 * time.Second // how long a measurement is valid
 )
 
 var speed struct {
@@ -26,8 +24,7 @@ var speed struct {
 	measured time.Time
 }
 
-// Slowness is how many times as long as on a quiet machine things take here and now, from
-// 1 to 10.
+// Slowness returns how many times longer things take now than on an idle machine, from 1 to 10.
 func Slowness() float64 {
 	speed.Lock()
 	defer speed.Unlock()
@@ -38,11 +35,10 @@ func Slowness() float64 {
 	return speed.slow
 }
 
-// sink keeps the compiler from leaving the work out.
+// sink keeps the compiler from eliminating the workload.
 var sink atomic.Uint64
 
-// measure does the work: registers only, so that neither caches nor special instructions of
-// the processor count.
+// measure runs the workload. It uses only registers, so that neither caches nor special CPU instructions affect it.
 func measure() time.Duration {
 	begin := time.Now()
 	x := uint64(begin.UnixNano()) | 1
@@ -59,20 +55,19 @@ func slowness(took time.Duration) float64 {
 	return min(most, max(1, took.Seconds()/quiet.Seconds()))
 }
 
-// Time is what takes d on a quiet machine, with as much to spare: a deadline for what is
-// expected, and a timeout for what is tested in the real world.
+// Time returns a deadline for what takes d on an idle machine, with a margin of 100 %. It suits both expected results and timeouts of
+// code tested in real time.
 func Time(d time.Duration) time.Duration {
 	return time.Duration(2 * Slowness() * float64(d))
 }
 
-// Eventually waits until ok, and fails the test if that takes more than Time(d). What
-// says for what it waits.
+// Eventually waits until ok returns true, and fails the test if that takes longer than Time(d). what describes what it waits for.
 func Eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
 	t.Helper()
 	begin := time.Now()
 	for limit := Time(d); !ok(); time.Sleep(5 * time.Millisecond) {
 		if took := time.Since(begin); took > limit {
-			if later := Time(d); later > limit { // the load has come since
+			if later := Time(d); later > limit { // the load may have risen since
 				limit = later
 				continue
 			}
