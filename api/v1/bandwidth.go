@@ -4,79 +4,79 @@ import "time"
 
 // Bandwidth is what `sluice bw` shows: GET /v1/bandwidth.
 type Bandwidth struct {
-	Mode      string     `json:"mode"`     // ModeObserve: nothing is limited, "allowed" is what would be
+	Mode      string     `json:"mode"`     // with ModeObserve nothing is limited, and "allowed" is what the limit would be
 	Observed  time.Time  `json:"observed"` // when the counters were last read; zero: not yet
 	Period    float64    `json:"period_seconds"`
 	Allocator string     `json:"allocator"`
 	Links     []Link     `json:"links"`
-	NICs      []NICShare `json:"nics"` // of the running VMs, by VM and NIC
-	// VirtualPFs has each virtual PF of the running VMs with what all of its functions have together, under the alias of the
-	// NIC of the PF itself. Among NICs its functions have what they have inside.
+	NICs      []NICShare `json:"nics"` // of the running VMs, sorted by VM and NIC
+	// VirtualPFs has one entry per virtual PF of the running VMs, the total over all of its functions, under the alias of
+	// the PF's own NIC. The individual functions are among NICs, with their rates inside the virtual PF.
 	VirtualPFs []NICShare `json:"virtual_pfs,omitempty"`
 	Problems   []Problem  `json:"problems"`
-	Changes    uint64     `json:"limit_changes"` // since the start
-	Late       uint64     `json:"late_periods"`  // since the start
-	Took       float64    `json:"took_seconds"`  // what the last period cost
+	Changes    uint64     `json:"limit_changes"` // since the daemon started
+	Late       uint64     `json:"late_periods"`  // since the daemon started
+	Took       float64    `json:"took_seconds"`  // how long the last period's work took
 }
 
-// Rate is a rate in bits and in packets a second; 0 of either: none.
+// Rate is a rate in bits/s and in packets/s; 0 means none.
 type Rate struct {
 	Bits    float64 `json:"bits_per_second,omitempty"`
 	Packets float64 `json:"packets_per_second,omitempty"`
 }
 
-// Link is the link of a PF, which the NICs behind its VFs and behind its bridge share.
+// Link is the link of a PF, shared by the NICs behind its VFs and behind its bridge.
 type Link struct {
 	PF            string  `json:"pf"`
 	Speed         float64 `json:"speed_bits_per_second"`
-	Capacity      float64 `json:"capacity_bits_per_second"`     // what it is seen to carry, and what is shared out
-	Packets       float64 `json:"packets_per_second,omitempty"` // what the host carries over virtio; 0: not known
+	Capacity      float64 `json:"capacity_bits_per_second"`     // observed capacity, which is what is shared out
+	Packets       float64 `json:"packets_per_second,omitempty"` // what the host carries over virtio; 0: unknown
 	Sent          float64 `json:"sent_bits_per_second"`
-	Guaranteed    Rate    `json:"guaranteed"` // the sum of what is promised
+	Guaranteed    Rate    `json:"guaranteed"` // the sum of the promised rates
 	Overcommitted bool    `json:"overcommitted"`
 }
 
-// NICShare is what a NIC is promised, allowed and sends. Bits are those on the wire, with
-// preamble, gap and checksum.
+// NICShare is what a NIC is promised, is allowed and sends. Bits are counted on the wire, including preamble, inter-frame
+// gap and checksum.
 type NICShare struct {
 	VM        string          `json:"domain"`
 	ID        string          `json:"uuid"`
 	NIC       string          `json:"nic"`
-	VirtualPF string          `json:"virtual_pf,omitempty"` // whose function it is, or which it is
-	PF        string          `json:"pf,omitempty"`         // whose link it shares; "": none that is known
+	VirtualPF string          `json:"virtual_pf,omitempty"` // the virtual PF that the function belongs to, or is
+	PF        string          `json:"pf,omitempty"`         // whose link it shares; "": unknown
 	Path      string          `json:"path"`                 // vf or virtio
 	Class     string          `json:"class,omitempty"`
 	Source    string          `json:"sla_source,omitempty"` // who set its SLA
 	Guarantee Rate            `json:"guarantee"`
-	Promised  Rate            `json:"promised"` // of the guarantee: less where more is promised than there is
+	Promised  Rate            `json:"promised"` // the part of the guarantee that can be kept: less where the link is overcommitted
 	Limit     Rate            `json:"limit"`
 	Receive   Rate            `json:"receive_limit"`
 	Weight    float64         `json:"weight"`
 	Allowed   Rate            `json:"allowed"` // at the moment; 0: not limited
 	Sent      Rate            `json:"sent"`
-	SentProof string          `json:"sent_proof,omitempty"` // as Traffic's; "": not known
+	SentProof string          `json:"sent_proof,omitempty"` // as Traffic.Proof; "": unknown
 	Received  Rate            `json:"received"`
-	Dropped   Dropped         `json:"dropped_packets"`                 // at its tap, since it has been limited there
-	Short     float64         `json:"short_bits_per_second,omitempty"` // what it lacks of what it is promised, while it asks for it
+	Dropped   Dropped         `json:"dropped_packets"`                 // at its tap, since it was first limited there
+	Short     float64         `json:"short_bits_per_second,omitempty"` // how far it is below what it is promised, while it has demand
 	ShortFor  float64         `json:"short_for_seconds,omitempty"`
-	WouldSend float64         `json:"would_send_bits_per_second,omitempty"` // in observe mode, where it is short: about what it would send in enforce mode
+	WouldSend float64         `json:"would_send_bits_per_second,omitempty"` // in observe mode, when short: what it would send in enforce mode
 	Enforced  []EnforcedLimit `json:"enforced"`
 	Code      string          `json:"code"`
 	Why       string          `json:"why"`
 }
 
-// Dropped are packets above a limit, by direction as the guest sees it.
+// Dropped counts packets above a limit, by direction as seen by the guest.
 type Dropped struct {
 	Tx uint64 `json:"tx"`
 	Rx uint64 `json:"rx"`
 }
 
-// EnforcedLimit is a limit as something holds it.
+// EnforcedLimit is a limit as one mechanism enforces it.
 type EnforcedLimit struct {
 	By        string `json:"by"` // max_tx_rate, guest-htb, htb or police
 	Path      string `json:"path"`
 	Direction string `json:"direction"` // tx or rx
 	Rate      Rate   `json:"rate"`
-	Contract  Rate   `json:"contract"` // the part that holds without the daemon
+	Contract  Rate   `json:"contract"` // the part that still holds when the daemon is not running
 	Error     string `json:"error,omitempty"`
 }

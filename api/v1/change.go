@@ -2,24 +2,24 @@ package api
 
 import "time"
 
-// Verb names a change: POST /v1/PATH with its Path. The body is a Request, the answer a Result.
+// Verb names a change: POST /v1/PATH with its Path, a Request as the body and a Result as the answer.
 type Verb string
 
-// The verbs. Pin, Release, Unpin, SetSLA and ClearSLA need a VM.
+// The verbs. Those for which NeedsVM is true apply to one VM.
 const (
-	VerbPin     Verb = "pin"     // always a VF for this VM, until unpin
-	VerbRelease Verb = "release" // no VF for this VM, until unpin
-	VerbUnpin   Verb = "unpin"   // the policy decides again, after pin or release
+	VerbPin     Verb = "pin"     // always give this VM a VF, until unpin
+	VerbRelease Verb = "release" // give this VM no VF, until unpin
+	VerbUnpin   Verb = "unpin"   // let the policy decide again after pin or release
 	VerbDrain   Verb = "drain"   // give up all VFs
 	VerbUndrain Verb = "undrain" // hand out VFs again
 	VerbRepair  Verb = "repair"  // repair what fsck found
 	VerbReload  Verb = "reload"  // read the configuration again
 
 	VerbSetSLA   Verb = "sla"       // set what this VM's NICs are guaranteed and allowed
-	VerbClearSLA Verb = "clear-sla" // what was set at run time counts no more
+	VerbClearSLA Verb = "clear-sla" // drop what was set at run time
 )
 
-// Path is the verb's below /v1/.
+// Path is the path of the verb below /v1/.
 func (v Verb) Path() string {
 	switch v {
 	case VerbRepair:
@@ -32,49 +32,48 @@ func (v Verb) Path() string {
 	return string(v)
 }
 
-// NeedsVM says whether the verb is about one VM.
+// NeedsVM reports whether the verb applies to one VM.
 func (v Verb) NeedsVM() bool {
 	return v == VerbPin || v == VerbRelease || v == VerbUnpin || v == VerbSetSLA || v == VerbClearSLA
 }
 
-// Overrides says whether the verb begins an override, which takes a reason and an end.
+// Overrides reports whether the verb starts an override, which takes a reason and an end.
 func (v Verb) Overrides() bool {
 	return v == VerbPin || v == VerbRelease || v == VerbDrain || v == VerbSetSLA
 }
 
-// Request is the body of a change. Reason and an end go with verbs that begin an override; of
-// For and Until at most one is given, and without either the override has no end.
+// Request is the body of a change. Reason, For and Until apply to verbs that start an override. At most one of For and
+// Until may be given; without either the override has no end.
 type Request struct {
 	VM     string    `json:"vm,omitempty"`          // name or UUID
-	NIC    string    `json:"nic,omitempty"`         // of SetSLA and ClearSLA: shell pattern on alias, MAC or network; "": each NIC
-	SLA    *SLA      `json:"sla,omitempty"`         // of SetSLA, which needs it: replaces what was set before for the same NIC pattern
-	Reason string    `json:"reason,omitempty"`      // why, in a person's words; at most MaxReason bytes on one line
-	For    float64   `json:"for_seconds,omitempty"` // it ends by itself after this time
-	Until  time.Time `json:"until,omitzero"`        // it ends by itself at this time
+	NIC    string    `json:"nic,omitempty"`         // for SetSLA and ClearSLA: shell pattern on alias, MAC or network; "": every NIC
+	SLA    *SLA      `json:"sla,omitempty"`         // required by SetSLA: replaces what was set before for the same NIC pattern
+	Reason string    `json:"reason,omitempty"`      // free text; at most MaxReason bytes on one line
+	For    float64   `json:"for_seconds,omitempty"` // the override ends after this time
+	Until  time.Time `json:"until,omitzero"`        // the override ends at this time
 }
 
-// MaxReason is how many bytes a reason may have.
+// MaxReason is the maximum length of a reason in bytes.
 const MaxReason = 256
 
-// Result says what the daemon made of a change. It comes when the change is accepted, not
-// when VFs have moved.
+// Result is the daemon's answer to a change. It is sent when the change is accepted, not when VFs have moved.
 type Result struct {
 	Text     string   `json:"text"`              // one sentence
-	Details  []string `json:"details,omitempty"` // what follows from it
-	Revision uint64   `json:"revision"`          // of the last picture before the change
+	Details  []string `json:"details,omitempty"` // its consequences
+	Revision uint64   `json:"revision"`          // of the last published state before the change
 }
 
-// Override is what a person asked for at run time. It goes before sluice.yaml, outlasts
-// a restart of the daemon, and holds until it is taken back or its end: GET /v1/overrides.
+// Override is what a user requested at run time: GET /v1/overrides. It takes precedence over sluice.yaml, survives a
+// restart of the daemon, and holds until it is withdrawn or expires.
 type Override struct {
 	Kind   Verb      `json:"kind"` // VerbPin, VerbRelease, VerbDrain or VerbSetSLA
 	ID     string    `json:"uuid,omitempty"`
 	Name   string    `json:"domain,omitempty"`
 	By     string    `json:"by"`  // the user's name
-	UID    int       `json:"uid"` // -1: not known
+	UID    int       `json:"uid"` // -1: unknown
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason,omitempty"`
 	Until  time.Time `json:"until,omitzero"` // zero: no end
-	NIC    string    `json:"nic,omitempty"`  // of VerbSetSLA: which of its NICs it is about; "": each
+	NIC    string    `json:"nic,omitempty"`  // of VerbSetSLA: the NICs it applies to; "": all
 	SLA    *SLA      `json:"sla,omitempty"`  // of VerbSetSLA
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Figures is a series of figures, of which NaN is one that is not known: null in JSON.
-// There they have one decimal below 100, and none above.
+// Figures is a series of values. NaN is an unknown value, null in JSON. JSON values have one decimal below 100 and none
+// above.
 type Figures []float32
 
 // MarshalJSON implements json.Marshaler.

@@ -15,9 +15,9 @@ type MoveReport struct {
 	Undoing bool      `json:"undoing,omitempty"`
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
-	Took    float64   `json:"took_seconds,omitempty"` // of one that ended
+	Took    float64   `json:"took_seconds,omitempty"` // of a move that ended
 	Error   string    `json:"error,omitempty"`
-	// StepTimes are of the steps that began, in that order.
+	// StepTimes are the steps that began, in order of start.
 	StepTimes []StepTime `json:"step_times,omitempty"`
 }
 
@@ -35,9 +35,9 @@ type Finding struct {
 	Code    string   `json:"code"`
 	Subject string   `json:"subject"`
 	Text    string   `json:"text"`
-	Repair  []string `json:"repair,omitempty"` // the steps that repair it; none where it is not Sluice's to repair
-	Remedy  string   `json:"remedy,omitempty"` // what repairs it, where no step does
-	// Repairing says that its repair waits or is under way, LastError why the last one failed.
+	Repair  []string `json:"repair,omitempty"` // the steps that repair it; empty if Sluice cannot repair it
+	Remedy  string   `json:"remedy,omitempty"` // what the user can do, if no step repairs it
+	// Repairing means that its repair is pending or under way; LastError is why the last one failed.
 	Repairing bool   `json:"repairing,omitempty"`
 	LastError string `json:"last_error,omitempty"`
 }
@@ -56,23 +56,23 @@ const (
 	Waiting  = "still waiting"
 )
 
-// RepairReport is what `sluice fsck --repair -o json` prints: what became of each finding.
+// RepairReport is what `sluice fsck --repair -o json` prints: the outcome of each finding.
 type RepairReport struct {
 	Findings []RepairResult `json:"findings"`
 }
 
-// RepairResult is what became of one finding.
+// RepairResult is the outcome of one finding.
 type RepairResult struct {
 	Finding
 	Result string `json:"result"` // Repaired, Failed, Left or Waiting
 }
 
-// Problem is something that stands in the way.
+// Problem is something that prevents Sluice from working as intended.
 type Problem struct {
 	Subject string `json:"subject"` // a VM's name, a VF, a PF, or "" for the host
 	Text    string `json:"text"`
 	Remedy  string `json:"remedy,omitempty"`
-	Info    bool   `json:"info,omitempty"` // only worth knowing: it may be meant to be, or is in the nature of the hardware
+	Info    bool   `json:"info,omitempty"` // information only: possibly intended, or inherent in the hardware
 }
 
 // Doctor is what `sluice doctor` shows: GET /v1/doctor.

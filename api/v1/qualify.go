@@ -2,27 +2,27 @@ package api
 
 import "time"
 
-// Qualification is what `sluice qualify PF` found out about a PF, its driver and this host. With --save it
-// is kept in state_dir/qualify/PF.json, where the daemon reads it.
+// Qualification is what `sluice qualify PF` found out about a PF, its driver and this host. With --save it is stored in
+// state_dir/qualify/PF.json, where the daemon reads it.
 type Qualification struct {
 	PF       string            `json:"pf"`
 	At       time.Time         `json:"at"`
 	Took     float64           `json:"took_seconds"`
 	Version  string            `json:"version"` // of Sluice
 	Hardware QualifiedHardware `json:"hardware"`
-	VFs      []string          `json:"vfs"` // that were used, for example "pf0/6"
+	VFs      []string          `json:"vfs"` // the VFs that were used, for example "pf0/6"
 	Claims   []Claim           `json:"claims"`
 	Times    []Timing          `json:"times,omitempty"`
 	Moves    *MoveCost         `json:"moves,omitempty"`    // only with a scratch VM
-	Paths    []PathBySize      `json:"paths,omitempty"`    // only with a scratch VM; by size
+	Paths    []PathBySize      `json:"paths,omitempty"`    // only with a scratch VM; sorted by size
 	HostCPU  *PacketCPU        `json:"host_cpu,omitempty"` // likewise
-	Notes    []string          `json:"notes,omitempty"`    // what a reader must know to judge the figures
+	Notes    []string          `json:"notes,omitempty"`    // what a reader must know to judge the results
 	Failed   []string          `json:"failed,omitempty"`   // what could not be measured, and why
-	Left     []string          `json:"left,omitempty"`     // what could not be put back as it was; `sluice qualify --restore` tries again
+	Left     []string          `json:"left,omitempty"`     // what could not be restored; `sluice qualify --restore` tries again
 	Scratch  string            `json:"scratch,omitempty"`  // the VM
 }
 
-// QualifiedHardware is what a report is about: on anything else its claims prove nothing.
+// QualifiedHardware identifies what was tested: the claims prove nothing about any other hardware or software.
 type QualifiedHardware struct {
 	Address  string `json:"pci_address"`
 	Device   string `json:"device"` // vendor:device and subsystem, as lspci -nn prints them
@@ -33,43 +33,43 @@ type QualifiedHardware struct {
 	Kernel   string `json:"kernel"`
 	Speed    uint64 `json:"speed_bits,omitempty"` // of the link, bits/s; 0: unknown
 	NumVFs   int    `json:"num_vfs"`
-	Emulated bool   `json:"emulated,omitempty"` // figures prove function, not speed
+	Emulated bool   `json:"emulated,omitempty"` // results prove function, not speed
 }
 
 // The codes of claims.
 const (
 	ClaimMaxTxRate  = "max_tx_rate" // a VF's max_tx_rate is enforced
-	ClaimMinTxRate  = "min_tx_rate" // a VF's min_tx_rate is taken and shown
+	ClaimMinTxRate  = "min_tx_rate" // a VF's min_tx_rate is accepted and shown
 	ClaimVFCounters = "vf_counters" // the PF counts what its VFs move
-	ClaimPFFilters  = "pf_filters"  // the PF takes filters for other MACs: how many is Claim.Number
-	ClaimSelfFDB    = "self_fdb"    // with such a filter, frames of a VF for that MAC reach the host
+	ClaimPFFilters  = "pf_filters"  // the PF accepts filters for other MACs: Claim.Number is how many
+	ClaimSelfFDB    = "self_fdb"    // with such a filter, frames from a VF to that MAC reach the host
 	ClaimNeedsSelf  = "needs_self"  // without one, they do not
-	ClaimVFToPF     = "vf_to_pf"    // frames of a VF for the PF's MAC reach the host
-	ClaimPFToVF     = "pf_to_vf"    // frames that the host sends out of the PF for a VF's MAC reach the VF
-	ClaimVFToVF     = "vf_to_vf"    // frames of a VF for the MAC of another reach that one
-	ClaimLoopsToVF  = "loops_to_vf" // a VF hears its own broadcasts
-	ClaimLoopsToPF  = "loops_to_pf" // the PF hears its own broadcasts
-	ClaimSpoofCheck = "spoof_check" // with spoof checking on, frames with a foreign source do not leave the VF
+	ClaimVFToPF     = "vf_to_pf"    // frames from a VF to the PF's MAC reach the host
+	ClaimPFToVF     = "pf_to_vf"    // frames that the host sends through the PF to a VF's MAC reach the VF
+	ClaimVFToVF     = "vf_to_vf"    // frames from one VF to another VF's MAC reach the latter
+	ClaimLoopsToVF  = "loops_to_vf" // a VF receives its own broadcasts
+	ClaimLoopsToPF  = "loops_to_pf" // the PF receives its own broadcasts
+	ClaimSpoofCheck = "spoof_check" // with spoof checking on, frames with another source MAC do not leave the VF
 )
 
-// Claim is something that a driver or NIC is said to do, and whether it does.
+// Claim is a property that a driver or NIC is said to have, and whether it has it.
 type Claim struct {
 	Code     string `json:"code"`
 	Text     string `json:"text"`               // the claim as a sentence
-	Expected string `json:"expected,omitempty"` // yes or no: what Sluice assumes of this driver; "": nothing
+	Expected string `json:"expected,omitempty"` // yes or no: what Sluice assumes about this driver; "": nothing
 	Measured string `json:"measured"`           // yes, no or unknown
-	Evidence string `json:"evidence"`           // the figures behind it, or why it could not be told
+	Evidence string `json:"evidence"`           // the figures behind it, or why it could not be measured
 	Number   int    `json:"number,omitempty"`   // of ClaimPFFilters
 }
 
 // The names of timings.
 const (
 	TimeUnbind = "unbind" // a VF from its host driver to vfio-pci
-	TimeBind   = "bind"   // from vfio-pci to its host driver, which has made an interface
-	TimeLink   = "link"   // from the interface being set up to its carrier
+	TimeBind   = "bind"   // from vfio-pci to its host driver, until the interface exists
+	TimeLink   = "link"   // from setting the interface up to its carrier
 	TimeAttach = "attach" // the hot-plug into the VM
 	TimeGuest  = "guest"  // until the guest's driver has opened the VF
-	TimeDetach = "detach" // the hot-unplug, until the VM has given the VF up
+	TimeDetach = "detach" // the hot-unplug, until the VM has released the VF
 	TimePlug   = "plug"   // the whole move to a VF
 	TimeUnplug = "unplug" // the whole move back to virtio
 )
@@ -87,35 +87,34 @@ type MoveCost struct {
 	Rate     float64 `json:"round_trips_per_second"` // sent while the VM moved
 	Moves    int     `json:"moves"`
 	Lost     int     `json:"lost"`         // round trips, over all moves
-	LostMean float64 `json:"lost_seconds"` // of traffic, in the mean move: what placement knows as lost_s
+	LostMean float64 `json:"lost_seconds"` // of traffic, in an average move: lost_s of placement
 	LostMost float64 `json:"lost_seconds_worst"`
 }
 
-// PathBySize is what virtio and the VF carry between host and scratch VM with packets of one size. A round
-// trip is an ICMP echo and its answer, so it is two packets on the path.
+// PathBySize is what virtio and the VF carry between host and scratch VM with packets of one size. A round trip is an ICMP
+// echo and its reply, so it is two packets on the path.
 type PathBySize struct {
 	Size   int        `json:"size"` // of the IP packet, bytes
 	Virtio PathFigure `json:"virtio"`
 	VF     PathFigure `json:"vf"`
-	// Boost is by how much the VF's median round trip is below virtio's, in percent of virtio's: FlexVF's
-	// measure. Below 0 the VF is slower.
+	// Boost is how far the VF's median round-trip time is below virtio's, in percent of virtio's: FlexVF's metric. A
+	// negative value means that the VF is slower.
 	Boost float64 `json:"boost_percent"`
 }
 
-// PathFigure is one path's.
+// PathFigure is the measurement of one path.
 type PathFigure struct {
 	Median  float64 `json:"median_seconds"` // of a round trip, one at a time
 	P99     float64 `json:"p99_seconds"`
-	Packets float64 `json:"packets_per_second"` // both directions together, with many under way
-	Lost    float64 `json:"lost_share"`         // of those
-	// HostCPU is the CPU time that the VM's threads on the host took for each of these packets: those of its QEMU and
-	// vhost, but for its virtual CPUs. nil: not measured.
+	Packets float64 `json:"packets_per_second"` // both directions together, with many packets in flight
+	Lost    float64 `json:"lost_share"`         // of those packets
+	// HostCPU is the CPU time per packet of the VM's host threads: QEMU and vhost without the vCPUs. nil: not measured.
 	HostCPU *float64 `json:"host_cpu_seconds_per_packet,omitempty"`
 }
 
-// PacketCPU is the CPU time that virtio costs the host, more than a VF does, for a packet: what placement knows as
-// worth.packet_cpu and worth.kilobyte_cpu.
+// PacketCPU is the additional CPU time per packet that virtio costs the host compared with a VF: worth.packet_cpu and
+// worth.kilobyte_cpu of placement.
 type PacketCPU struct {
-	Packet   float64 `json:"seconds_per_packet"`   // of any size
-	Kilobyte float64 `json:"seconds_per_kilobyte"` // and for every 1,000 bytes of it
+	Packet   float64 `json:"seconds_per_packet"`   // per packet of any size
+	Kilobyte float64 `json:"seconds_per_kilobyte"` // and per 1,000 bytes of it
 }

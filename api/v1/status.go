@@ -4,22 +4,22 @@ import "time"
 
 // Status is what `sluice status` shows: GET /v1/status.
 type Status struct {
-	Revision uint64    `json:"revision"` // of the picture that this and all other answers show
+	Revision uint64    `json:"revision"` // of the published state that this and all other answers show
 	Version  string    `json:"version,omitempty"`
 	Mode     string    `json:"mode"` // ModeObserve or ModeEnforce
 	Policy   string    `json:"policy"`
 	Interval float64   `json:"interval_seconds"` // between two rounds of a policy that works in rounds
-	Rounds   bool      `json:"rounds"`           // the policy decides once an interval, not at every sample
+	Rounds   bool      `json:"rounds"`           // the policy decides once per interval, not at every sample
 	Drain    bool      `json:"drain"`            // all VFs are being given up
 	Drained  *Override `json:"drained,omitempty"`
-	// Overrides counts what people asked for at run time: GET /v1/overrides lists it.
+	// Overrides counts what users requested at run time: GET /v1/overrides lists them.
 	Overrides int          `json:"overrides"`
 	Config    string       `json:"config,omitempty"` // path of sluice.yaml
-	Started   time.Time    `json:"started"`          // the daemon
-	Uptime    float64      `json:"uptime_seconds"`   // measured by a clock that nobody sets
-	Observed  time.Time    `json:"observed"`         // when the host was last looked at; zero: not yet
+	Started   time.Time    `json:"started"`          // when the daemon started
+	Uptime    float64      `json:"uptime_seconds"`   // by the monotonic clock
+	Observed  time.Time    `json:"observed"`         // when the host was last observed; zero: not yet
 	Age       float64      `json:"observed_age_seconds"`
-	Error     string       `json:"error,omitempty"` // why the last look at the host or the last reload failed
+	Error     string       `json:"error,omitempty"` // why the last observation of the host or the last reload failed
 	PFs       []PFStatus   `json:"pfs"`
 	VFs       VFCounts     `json:"vfs"`
 	VMs       VMCounts     `json:"vms"`
@@ -37,50 +37,50 @@ type PFStatus struct {
 	Address string   `json:"pci_address"`
 	Driver  string   `json:"driver"`
 	Network string   `json:"network"`          // the bridge it is a port of, or its label in sluice.yaml
-	Uplink  string   `json:"uplink,omitempty"` // how frames are steered to its VFs: "linux-bridge"; absent: they cannot be, see GET /v1/doctor
+	Uplink  string   `json:"uplink,omitempty"` // how frames are steered to its VFs: "linux-bridge"; absent: they are not, see GET /v1/doctor
 	LinkUp  bool     `json:"link_up"`
 	Managed bool     `json:"managed"` // sluice.yaml lists it
 	VFs     VFCounts `json:"vfs"`
 }
 
-// VFCounts count VFs by owner.
+// VFCounts counts VFs by owner.
 type VFCounts struct {
 	Total   int `json:"total"`
 	Held    int `json:"held"` // by VMs, through Sluice
 	Free    int `json:"free"`
-	Foreign int `json:"foreign"` // somebody else's
+	Foreign int `json:"foreign"` // held by others
 }
 
-// VMCounts count VMs.
+// VMCounts counts VMs.
 type VMCounts struct {
 	Total   int `json:"total"`
 	Running int `json:"running"`
 	Holding int `json:"holding"`      // have a VF
-	Foreign int `json:"foreign"`      // of those: one that somebody else gave them
+	Foreign int `json:"foreign"`      // of those: with a VF that was not assigned by Sluice
 	Wanting int `json:"should_hold"`  // the policy says they should have one
-	Vetoed  int `json:"vetoed"`       // cannot be given or robbed of one
-	Unknown int `json:"load_unknown"` // run, and their load is not known
+	Vetoed  int `json:"vetoed"`       // must not be given a VF or lose one
+	Unknown int `json:"load_unknown"` // running with unknown load
 }
 
 // LoadSum adds up the known loads.
 type LoadSum struct {
 	PPS     float64 `json:"packets_per_second"`
 	Bytes   float64 `json:"bytes_per_second"`
-	VFShare float64 `json:"vf_share"` // of the packets, what VMs with a VF move; 0..1
+	VFShare float64 `json:"vf_share"` // share of the packets that VMs with a VF move; 0..1
 }
 
-// ShareCounts count NICs by what they are promised: GET /v1/bandwidth has them all.
+// ShareCounts counts NICs by what they are promised: GET /v1/bandwidth lists them.
 type ShareCounts struct {
 	Guaranteed int `json:"guaranteed"`    // have a guarantee
-	Short      int `json:"short"`         // have less than they are promised, and ask for it
+	Short      int `json:"short"`         // get less than they are promised although they have demand
 	Limited    int `json:"limited"`       // are limited at the moment
-	Links      int `json:"overcommitted"` // links of which more is promised than there is
+	Links      int `json:"overcommitted"` // links that are overcommitted
 }
 
-// MoveCounts count moves, since the start where not said otherwise.
+// MoveCounts counts moves, since the daemon started unless stated otherwise.
 type MoveCounts struct {
 	Active      int     `json:"active"`  // now
-	Pending     int     `json:"pending"` // now; in observe mode what would be done
+	Pending     int     `json:"pending"` // now; in observe mode: what would be done
 	Plugs       uint64  `json:"plugs"`
 	Unplugs     uint64  `json:"unplugs"`
 	Failed      uint64  `json:"failed"`
@@ -88,5 +88,5 @@ type MoveCounts struct {
 	Repairs     uint64  `json:"repairs"`
 	PlugMean    float64 `json:"plug_mean_seconds"`
 	UnplugMean  float64 `json:"unplug_mean_seconds"`
-	LateSamples uint64  `json:"late_samples"` // looks at the host that came too late to be used
+	LateSamples uint64  `json:"late_samples"` // observations of the host that came too late to be used
 }

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// VirtualPF is an SR-IOV physical function that QEMU emulates for a VM: GET /v1/vpf, by VM and name.
+// VirtualPF is an SR-IOV physical function that QEMU emulates for a VM: GET /v1/vpf, sorted by VM and name.
 type VirtualPF struct {
 	VM        string            `json:"domain"`
 	ID        string            `json:"uuid"`
@@ -11,11 +11,11 @@ type VirtualPF struct {
 	Backend   string            `json:"backend"` // "tap" or "vdpa"
 	Network   string            `json:"network"` // the bridge
 	MAC       string            `json:"mac"`
-	Channel   bool              `json:"channel"` // its guest can ask for virtual VFs
+	Channel   bool              `json:"channel"` // its guest can request virtual VFs
 	Defined   time.Time         `json:"defined"`
 	By        string            `json:"by,omitempty"`  // who defined it
 	Running   bool              `json:"running"`       // its VM runs, with all of its functions
-	Why       string            `json:"why,omitempty"` // why not
+	Why       string            `json:"why,omitempty"` // why it is not running
 	Functions []VirtualFunction `json:"functions"`     // the PF itself, then VF 0, 1, ...
 	Problems  []Problem         `json:"problems"`
 }
@@ -26,37 +26,37 @@ type VirtualFunction struct {
 	Alias    string     `json:"alias"`
 	MAC      string     `json:"mac"`
 	Tap      string     `json:"tap,omitempty"`
-	Link     string     `json:"link"`            // that its guest sees: "up", "down", "unknown"
-	Stands   bool       `json:"stands"`          // the policy was read back from the kernel as it should be
-	Owner    string     `json:"owner,omitempty"` // who in the guest has it
-	Policy   PortPolicy `json:"policy"`          // that counts: what the guest was granted, else what the host has set
+	Link     string     `json:"link"`            // as the guest sees it: "up", "down", "unknown"
+	Stands   bool       `json:"stands"`          // the policy, read back from the kernel, is as configured
+	Owner    string     `json:"owner,omitempty"` // who in the guest holds it
+	Policy   PortPolicy `json:"policy"`          // the one in force: what the guest was granted, else what the host has set
 	Drops    PortDrops  `json:"dropped_packets"`
 	Problems []Problem  `json:"problems"`
 	Why      string     `json:"why,omitempty"` // why its link is down
 }
 
-// LinkAuto is the link of a virtual VF that is up while somebody in the guest has it.
+// LinkAuto is the link setting that is up while somebody in the guest holds the virtual VF.
 const LinkAuto = "auto"
 
-// PortPolicy is what the embedded switch holds a virtual VF to. Rates are written with their units.
+// PortPolicy is what the embedded switch enforces on a virtual VF. Rates are written with their units.
 type PortPolicy struct {
-	MACs       []string `json:"macs,omitempty"`      // that it may send from beside its own
+	MACs       []string `json:"macs,omitempty"`      // that it may send from besides its own
 	VLAN       int      `json:"vlan,omitempty"`      // access; 0: none
-	Trunk      string   `json:"trunk,omitempty"`     // VLANs that it tags itself: "10-20,30"
-	SpoofCheck bool     `json:"spoof_check"`         // it sends from its MACs alone
-	CheckARP   bool     `json:"check_arp"`           // ARP and ND speak for its MACs and addresses alone
-	Addresses  []string `json:"addresses,omitempty"` // IP addresses that it may send from; none: any
+	Trunk      string   `json:"trunk,omitempty"`     // VLANs that the guest tags itself: "10-20,30"
+	SpoofCheck bool     `json:"spoof_check"`         // it may send only from its MACs
+	CheckARP   bool     `json:"check_arp"`           // ARP and ND packets may carry only its MACs and addresses
+	Addresses  []string `json:"addresses,omitempty"` // IP addresses that it may send from; empty: any
 	Link       string   `json:"link"`                // LinkAuto, "up" or "down"
-	Isolated   bool     `json:"isolated"`            // it reaches no other isolated port of its bridge
-	Guarantee  string   `json:"guarantee,omitempty"` // of what its virtual PF has
+	Isolated   bool     `json:"isolated"`            // it cannot reach other isolated ports of its bridge
+	Guarantee  string   `json:"guarantee,omitempty"` // out of the guarantee of its virtual PF
 	Limit      string   `json:"limit,omitempty"`
 	Receive    string   `json:"receive,omitempty"`
 	Weight     float64  `json:"weight,omitempty"`
 }
 
-// PortDrops counts frames that the switch dropped, by reason, since the port was made.
+// PortDrops counts frames that the switch dropped, by reason, since the port was created.
 type PortDrops struct {
-	Spoof uint64 `json:"spoof"` // sender's MAC, ARP, ND or address that it may not use
+	Spoof uint64 `json:"spoof"` // source MAC, ARP, ND or address that it may not use
 	VLAN  uint64 `json:"vlan"`
 	Rate  uint64 `json:"rate"`
 }
@@ -69,8 +69,8 @@ type DefineVPF struct {
 	Model     string `json:"model,omitempty"`   // "": virtio
 	Backend   string `json:"backend,omitempty"` // "": tap
 	Network   string `json:"network"`
-	ARI       bool   `json:"ari,omitempty"`        // more VFs than functions of one slot
-	NoChannel bool   `json:"no_channel,omitempty"` // its guest can ask for nothing, and the VFs' links are always up
+	ARI       bool   `json:"ari,omitempty"`        // more VFs than one slot has functions
+	NoChannel bool   `json:"no_channel,omitempty"` // its guest cannot make requests, and the VFs' links are always up
 }
 
 // UndefineVPF is the body of POST /v1/vpf/undefine. The VM must be shut off.
@@ -79,15 +79,15 @@ type UndefineVPF struct {
 	Name string `json:"name,omitempty"` // "": the VM's only one
 }
 
-// SetVPF is the body of POST /v1/vpf/set. What is left out stays as it is.
+// SetVPF is the body of POST /v1/vpf/set. Omitted fields stay unchanged.
 type SetVPF struct {
 	VM   string     `json:"vm"`
 	Name string     `json:"name,omitempty"` // "": the VM's only one
-	VFs  []int      `json:"vfs,omitempty"`  // none: each VF
+	VFs  []int      `json:"vfs,omitempty"`  // empty: every VF
 	Set  PortChange `json:"set"`
 }
 
-// PortChange changes parts of a PortPolicy; an empty text or list takes away, null leaves as it is.
+// PortChange changes parts of a PortPolicy: an empty string or list clears a part, null leaves it unchanged.
 type PortChange struct {
 	MACs       *[]string `json:"macs,omitempty"`
 	VLAN       *int      `json:"vlan,omitempty"`
