@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Bandwidth says how SLAs are kept.
+// Bandwidth configures how SLAs are kept.
 type Bandwidth struct {
 	Enabled    bool          `yaml:"enabled" doc:"keep them at all; 'false': nobody is limited, whatever rules say"`
 	Allocator  string        `yaml:"allocator" doc:"how a link is shared: the name of an allocator"`
@@ -19,12 +19,12 @@ type Bandwidth struct {
 	Stop       string        `yaml:"stop" enum:"keep|lift" doc:"what becomes of limits that rules set when the daemon stops: 'keep' leaves them, 'lift' takes them away"`
 }
 
-// DefaultBandwidth is that of an empty section.
+// DefaultBandwidth returns the defaults of the section.
 func DefaultBandwidth() Bandwidth {
 	return Bandwidth{Enabled: true, Allocator: "waterfill", Period: 100 * time.Millisecond, Overcommit: "refuse", Metadata: true, Stop: "keep"}
 }
 
-// Rules are the part of the configuration that placement and bandwidth control read.
+// Rules returns the part of the configuration that placement and bandwidth control read.
 func (c *Config) Rules() model.Rules {
 	r := model.Rules{
 		Policy: c.Policy, Interval: c.Interval, Params: c.Params,
@@ -44,7 +44,7 @@ func (c *Config) Rules() model.Rules {
 	return r
 }
 
-// rule is what is written at pos as a rule.
+// rule converts the entry at pos to a model.VMRule.
 func (v *VM) rule(pos Pos) model.VMRule {
 	r := model.VMRule{
 		Match: v.Match, Pin: v.Pin, Forbid: v.Forbid, Weight: v.Weight,
@@ -52,7 +52,7 @@ func (v *VM) rule(pos Pos) model.VMRule {
 		SLA: model.SLA{Guarantee: v.Guarantee, Limit: v.Limit, Receive: v.Receive, Weight: v.Weight},
 	}
 	if v.SLANIC != "" {
-		r.Weight = 0 // of one NIC's share, not of the VM's score
+		r.Weight = 0 // it applies to one NIC's share, not to the VM's score
 	}
 	if r.SLA != (model.SLA{}) {
 		r.SLA.Source = pos.String()

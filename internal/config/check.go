@@ -15,13 +15,13 @@ import (
 	"sluice/internal/model"
 )
 
-// checker looks at values that each are well formed for what does not fit together.
+// checker checks that values that are each well-formed are consistent with each other.
 type checker struct {
 	*Config
 	d *decoder
 }
 
-// check fills in what depends on other keys and complains about what contradicts.
+// check fills in defaults that depend on other keys and reports contradictions.
 func check(c *Config, known Known, d *decoder) {
 	k := checker{Config: c, d: d}
 	k.policy(known)
@@ -37,14 +37,14 @@ func check(c *Config, known Known, d *decoder) {
 	k.listen()
 }
 
-// at complains at a key's own place, once.
+// at reports an error at a key's position, at most once per key.
 func (k checker) at(key, text, remedy string) {
 	if !k.d.bad[key] {
 		k.d.complain(k.pos[key], key, text, remedy)
 	}
 }
 
-// good says whether a key was set and its value could be read.
+// good reports whether a key was set and its value could be read.
 func (k checker) good(key string) bool {
 	_, set := k.pos[key]
 	return set && !k.d.bad[key]
@@ -75,8 +75,8 @@ func (k checker) policy(known Known) {
 	}
 }
 
-// CheckParam says what is wrong with a parameter of a policy and what to write instead;
-// "" when nothing is. known are the parameters that the policy takes.
+// CheckParam returns what is wrong with a parameter of a policy and what to write instead; both are "" if it is valid.
+// known are the parameters that the policy takes.
 func CheckParam(policy string, known []model.Param, name string, x float64) (text, remedy string) {
 	i := slices.IndexFunc(known, func(p model.Param) bool { return p.Name == name })
 	if i < 0 {
@@ -97,8 +97,7 @@ func CheckParam(policy string, known []model.Param, name string, x float64) (tex
 	return "", ""
 }
 
-// times compares those that only make sense in one order. A key that was left at its
-// default is never the one to blame.
+// times checks durations that must be in a certain order. It never blames a key that was left at its default.
 func (k checker) times() {
 	k.order("interval", int64(k.Interval), "sample", int64(k.Sample))
 	k.order("moves.backoff_max", int64(k.Moves.BackoffMax), "moves.backoff", int64(k.Moves.Backoff))
@@ -116,7 +115,7 @@ func (k checker) order(large string, l int64, small string, s int64) {
 	k.at(small, "is longer than "+large, "lower it or set "+large)
 }
 
-// ifName is what Linux takes as an interface name, less what no one uses.
+// ifName matches what Linux accepts as an interface name, without characters that nobody uses.
 var ifName = regexp.MustCompile(`^[A-Za-z0-9_.@:-]{1,15}$`)
 
 func (k checker) pfs() {
@@ -137,7 +136,7 @@ func (k checker) pfs() {
 	}
 }
 
-// unique complains when an earlier entry has the same name.
+// unique reports an error if an earlier entry has the same name.
 func (k checker) unique(seen map[string]string, name, key, what string) {
 	first, twice := seen[name]
 	if twice {
@@ -189,7 +188,7 @@ func (k checker) match(vm *VM, key string, seen map[string]string) {
 	k.unique(seen, pattern, key, "a rule for VM")
 }
 
-// pattern complains about what cannot match a VM.
+// pattern reports an error for a pattern that cannot match any VM.
 func (k checker) pattern(pattern, key string) bool {
 	_, err := path.Match(pattern, "")
 	bad := err != nil || pattern == ""
@@ -208,7 +207,7 @@ func (k checker) vm(vm *VM, key string) {
 	}
 }
 
-// maxSocket is the longest path that fits a unix socket's address.
+// maxSocket is the longest path that fits into a unix socket address.
 const maxSocket = 107
 
 func (k checker) paths() {
@@ -225,7 +224,7 @@ func (k checker) absolute(key, p string) {
 	}
 }
 
-// libvirt refuses other hosts: the VFs that Sluice moves are this one's.
+// libvirt rejects other hosts: Sluice moves only the VFs of its own host.
 func (k checker) libvirt() {
 	u, err := url.Parse(k.Libvirt.URI)
 	switch {

@@ -8,9 +8,9 @@ import (
 
 // Config is sluice.yaml with the defaults filled in. It is not changed after Load.
 //
-// The tags are the single source of what the loader accepts and of the table in
-// docs/config.md: yaml is the key, min and max the accepted range, enum the accepted
-// words, doc the meaning, default what an entry of a list gets that lacks the key; reload is "no" where a value counts from start to end.
+// The tags are the single source of what the loader accepts and of the table in docs/config.md: yaml is the key, min and
+// max the accepted range, enum the accepted words, doc the meaning, default the value that an entry of a list gets if the
+// key is absent. reload is "no" if a change of the value takes effect only after a restart.
 type Config struct {
 	Mode       model.Mode    `yaml:"mode" enum:"observe|enforce" doc:"'observe' changes nothing and says what it would do; 'enforce' moves VFs"`
 	Sample     time.Duration `yaml:"sample" min:"100ms" max:"1m" reload:"no" doc:"time between two looks at the host"`
@@ -33,10 +33,10 @@ type Config struct {
 	files  []string
 	pos    map[string]Pos
 	always bool // the policy decides at every sample
-	noCPU  bool // the policy does not go by packets/s
+	noCPU  bool // the policy does not score by packets/s
 }
 
-// PF names one physical function and the VFs of it that are Sluice's to hand out.
+// PF names one physical function and which of its VFs Sluice may hand out.
 type PF struct {
 	Name    string `yaml:"name" need:"yes" doc:"network interface of the PF"`
 	VFs     VFSet  `yaml:"vfs" default:"all" doc:"indices such as '0-3,6', or 'all'"`
@@ -75,10 +75,10 @@ type Class struct {
 	Minimum Rate        `yaml:"minimum" doc:"bits that the allocator 'dbavm' leaves each NIC of the class when a higher class needs more; unset: none"`
 }
 
-// Sensitivity is to latency, as model has it.
+// Sensitivity is the sensitivity to latency.
 type Sensitivity = model.Sensitivity
 
-// Worth says what a packet counts.
+// Worth configures the value of a packet.
 type Worth struct {
 	Latency     float64       `yaml:"latency" min:"1" max:"1000" doc:"what a packet of a VM with high latency sensitivity counts; one with low counts as many times less"`
 	CPU         bool          `yaml:"cpu" doc:"a packet counts by the CPU time that virtio costs the host for one of its size; one of 512 bytes counts 1"`
@@ -86,12 +86,12 @@ type Worth struct {
 	KilobyteCPU time.Duration `yaml:"kilobyte_cpu" min:"1ns" max:"1ms" doc:"and for every 1,000 bytes of it"`
 }
 
-// model is the same in placement's terms.
+// model converts w for placement.
 func (w *Worth) model() model.Worth {
 	return model.Worth{Latency: w.Latency, CPU: w.CPU, Cost: model.PacketCost{Packet: w.PacketCPU, Kilobyte: w.KilobyteCPU}}
 }
 
-// Moves bounds how VFs are moved.
+// Moves limits how VFs are moved.
 type Moves struct {
 	Parallel      int           `yaml:"parallel" min:"1" max:"64" doc:"VMs that may have a move under way at a time"`
 	Retries       int           `yaml:"retries" min:"0" max:"20" doc:"further tries of a failed step before the move is given up"`
@@ -101,19 +101,19 @@ type Moves struct {
 	BackoffMax    time.Duration `yaml:"backoff_max" min:"1s" max:"24h" doc:"longest pause"`
 }
 
-// Libvirt says which hypervisor.
+// Libvirt selects the hypervisor.
 type Libvirt struct {
 	URI string `yaml:"uri" reload:"no" doc:"libvirt of this host: qemu:///system, qemu:///session or test:///default, each also with +unix after the scheme and with ?socket=PATH"`
 }
 
-// GuestAgent bounds the use of the QEMU guest agent.
+// GuestAgent limits the use of the QEMU guest agent.
 type GuestAgent struct {
 	Enabled bool          `yaml:"enabled" reload:"no" doc:"ask it at all; without it, VFs of drivers that do not count show no load"`
 	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"30s" reload:"no" doc:"longest wait for one answer"`
 	Every   time.Duration `yaml:"every" min:"1s" max:"10m" reload:"no" doc:"time between two questions to one guest"`
 }
 
-// API says how to reach the daemon.
+// API configures how clients reach the daemon.
 type API struct {
 	Socket  string `yaml:"socket" reload:"no" doc:"unix socket; root may do everything through it"`
 	Group   string `yaml:"group" reload:"no" doc:"group that may connect to the socket, and read; empty: root only"`
@@ -123,13 +123,13 @@ type API struct {
 	Hosts   string `yaml:"hosts" reload:"no" doc:"names, with commas between, by which 'listen' may be asked; localhost and addresses always pass"`
 }
 
-// Log says what to log and how.
+// Log configures what is logged and how.
 type Log struct {
 	Level  string `yaml:"level" enum:"debug|info|warn|error" doc:"least severe level that is logged"`
 	Format string `yaml:"format" enum:"text|json" reload:"no" doc:"'text' for people, 'json' for programs"`
 }
 
-// Default is the configuration of an empty sluice.yaml. Its result is the caller's.
+// Default returns the configuration of an empty sluice.yaml. The caller owns the result.
 func Default() *Config {
 	return &Config{
 		Mode:     model.ModeObserve,
@@ -152,5 +152,5 @@ func Default() *Config {
 	}
 }
 
-// Files are the files it was read from, in the order in which they were read.
+// Files returns the files that the configuration was read from, in order.
 func (c *Config) Files() []string { return c.files }

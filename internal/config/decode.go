@@ -14,14 +14,13 @@ import (
 	"sluice/internal/model"
 )
 
-// decoder fills a Config from the syntax trees of several files. It goes on after a
-// complaint, so that all of them come at once, and remembers where each key stood:
-// that is how duplicates across files are found and how later checks point at a line.
-// A key's path is its name with its parents', for example "vms[2].weight".
+// decoder fills a Config from the syntax trees of several files. It continues after an error, so that all errors are
+// reported at once, and records the position of each key to find duplicates across files and to give later checks a line to
+// point at. A key's path is its name with its parents', for example "vms[2].weight".
 type decoder struct {
 	file string
 	pos  map[string]Pos
-	bad  map[string]bool // keys with a complaint: their values are not to be judged again
+	bad  map[string]bool // keys with an error: their values are not checked again
 	errs []*Error
 }
 
@@ -30,7 +29,7 @@ func (d *decoder) complain(pos Pos, key, text, remedy string) {
 	d.errs = append(d.errs, &Error{Pos: pos, Key: key, Text: text, Remedy: remedy})
 }
 
-// document adds one file.
+// document decodes one file.
 func (d *decoder) document(doc Document, c *Config) {
 	d.file = doc.Name
 	root, bad := syntax(doc)
@@ -66,7 +65,7 @@ func (d *decoder) mapping(path string, n ast.Node, v reflect.Value) {
 	}
 }
 
-// key reads a key and checks that this mapping has it once.
+// key reads a key and checks that this mapping has it only once.
 func (d *decoder) key(path string, n ast.MapKeyNode, here map[string]Pos) (string, Pos, bool) {
 	pos := place(d.file, n.GetToken())
 	s, ok := n.(*ast.StringNode)
@@ -82,7 +81,7 @@ func (d *decoder) key(path string, n ast.MapKeyNode, here map[string]Pos) (strin
 	return s.Value, pos, true
 }
 
-// value decodes one key's value by the type of its field.
+// value decodes one key's value according to the type of its field.
 func (d *decoder) value(path string, pos Pos, n ast.Node, v reflect.Value, tag reflect.StructTag) {
 	switch {
 	case isList(v.Type()):
@@ -103,7 +102,7 @@ func (d *decoder) value(path string, pos Pos, n ast.Node, v reflect.Value, tag r
 	}
 }
 
-// once notes where a key stands and refuses it when an earlier file has it.
+// once records the position of a key and rejects the key if an earlier file has it.
 func (d *decoder) once(path string, pos Pos) bool {
 	if first, twice := d.pos[path]; twice {
 		d.complain(pos, path, "set twice, first at "+first.String(), "keep one of them: later files do not override earlier ones")
@@ -140,7 +139,7 @@ func (d *decoder) list(path string, n ast.Node, v reflect.Value) {
 	}
 }
 
-// needed complains about the keys an entry must have and has not.
+// needed reports the required keys that an entry lacks.
 func (d *decoder) needed(path string, pos Pos, t reflect.Type) {
 	for i := range t.NumField() {
 		key := t.Field(i).Tag.Get("yaml")
@@ -150,7 +149,7 @@ func (d *decoder) needed(path string, pos Pos, t reflect.Type) {
 	}
 }
 
-// params decodes the policy's parameters, any names, a number each.
+// params decodes the policy's parameters: arbitrary names with numeric values.
 func (d *decoder) params(path string, n ast.Node, v reflect.Value) {
 	m, ok := n.(ast.MapNode)
 	if !ok {
@@ -193,7 +192,7 @@ func (d *decoder) scalar(path string, n ast.Node, v reflect.Value, tag reflect.S
 	d.complain(placeOf(d.file, n), path, err.Error(), "")
 }
 
-// text is a scalar as it is written, and whether it can only be text.
+// text returns a scalar as it is written, and whether it can only be text.
 func (d *decoder) text(path string, n ast.Node) (text string, isText, ok bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -211,7 +210,7 @@ func (d *decoder) text(path string, n ast.Node) (text string, isText, ok bool) {
 	return "", false, false
 }
 
-// kind complains that a value has the wrong shape.
+// kind reports that a value has the wrong shape.
 func (d *decoder) kind(path string, n ast.Node, want, remedy string) {
 	have := map[bool]string{true: "there are keys and values"}[isMap(n)]
 	switch n.(type) {
@@ -290,7 +289,7 @@ func parseFloat(s string) (float64, error) {
 	return f, nil
 }
 
-// within checks a value against the range or the words its field's tag allows.
+// within checks a value against the range or the words that its field's tag allows.
 func within(v reflect.Value, text string, tag reflect.StructTag) error {
 	if words := tag.Get("enum"); words != "" {
 		return oneOf(text, strings.Split(words, "|"))
@@ -319,7 +318,7 @@ func oneOf(text string, words []string) error {
 	return wrong(text, "is none of "+strings.Join(words, ", "), remedy)
 }
 
-// magnitude is a number or duration as a float, for comparison only.
+// magnitude returns a number or duration as a float, for comparison only.
 func magnitude(v reflect.Value) float64 {
 	if v.CanInt() {
 		return float64(v.Int())
@@ -327,7 +326,7 @@ func magnitude(v reflect.Value) float64 {
 	return v.Float()
 }
 
-// bound reads a limit of a tag in the form of the field it bounds.
+// bound parses a limit in a tag as a value of the type it bounds.
 func bound(like reflect.Value, text string) float64 {
 	v := reflect.New(like.Type()).Elem()
 	if err := set(v, text, false); err != nil {

@@ -10,15 +10,14 @@ import (
 	"sluice/internal/model"
 )
 
-// Pos is a place in a file; line and column count from 1.
+// Pos is a position in a file; line and column count from 1.
 type Pos struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Col  int    `json:"column"`
 }
 
-// String prints the place in the form compilers use, or the file alone where no
-// line is known.
+// String formats the position as compilers do, or returns only the file if the line is unknown.
 func (p Pos) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -26,7 +25,7 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// Error is one complaint about one place of the configuration.
+// Error is one error at one position of the configuration.
 type Error struct {
 	Pos    Pos    `json:"pos"`
 	Key    string `json:"key,omitempty"` // the key's path, for example "vms[2].weight"
@@ -35,7 +34,7 @@ type Error struct {
 	cause  error
 }
 
-// Error prints place, complaint and remedy on one line.
+// Error formats position, text and remedy on one line.
 func (e *Error) Error() string {
 	s := e.Pos.String() + ": "
 	if e.Key != "" {
@@ -48,10 +47,10 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns what the operating system said, where it did.
+// Unwrap returns the operating system's error, if any.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Errors returns every complaint inside an error of this package, in order of place.
+// Errors returns every *Error inside an error of this package, sorted by position.
 func Errors(err error) []*Error {
 	var one *Error
 	if err == nil {
@@ -70,7 +69,7 @@ func Errors(err error) []*Error {
 	return nil
 }
 
-// join sorts the complaints by place, files in the order given, and makes one error of them.
+// join sorts the errors by position, files in the order given, and joins them.
 func join(errs []*Error, files []string) error {
 	slices.SortStableFunc(errs, func(a, b *Error) int {
 		return cmp.Or(
@@ -86,8 +85,7 @@ func join(errs []*Error, files []string) error {
 	return errors.Join(list...)
 }
 
-// suggest is the remedy for a word that is none of the known ones: the closest, or
-// all of them where none is close.
+// suggest returns the remedy for an unknown word: the closest known word, or all known words if none is close.
 func suggest(word string, known []string) string {
 	if best := closest(word, known); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
@@ -99,7 +97,7 @@ func suggest(word string, known []string) string {
 	return "known here: " + strings.Join(sorted, ", ")
 }
 
-// closest is the known word that is nearest to a misspelt one, or "".
+// closest returns the known word nearest to a misspelt one, or "".
 func closest(word string, known []string) string {
 	for _, best := range model.Near(word, known, 1) {
 		return best

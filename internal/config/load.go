@@ -12,37 +12,36 @@ import (
 	"sluice/internal/model"
 )
 
-// Document is one file of the configuration, already in memory.
+// Document is one file of the configuration in memory.
 type Document struct {
-	Name string // what errors call it
+	Name string // the name used in errors
 	Data []byte
 }
 
-// Known names what other packages define and the configuration may mention.
+// Known lists what other packages define and the configuration may refer to.
 type Known struct {
-	// Policies maps every placement policy to its parameters. nil: any policy and any
-	// parameter pass.
+	// Policies maps every placement policy to its parameters. nil: any policy and any parameter are accepted.
 	Policies map[string][]model.Param
-	// Rounds says which policies heed interval. nil: all.
+	// Rounds reports whether a policy uses interval. nil: all do.
 	Rounds func(policy string) bool
-	// Interval is the time between a policy's rounds where the configuration does not say. nil: one for all.
+	// Interval returns a policy's default interval. nil: the same default for all.
 	Interval func(policy string) time.Duration
-	// Packets says which policies go by packets/s, so that worth.cpu counts. nil: all.
+	// Packets reports whether a policy scores by packets/s, so that worth.cpu has an effect. nil: all do.
 	Packets func(policy string) bool
-	// Allocators are the bandwidth allocators by name. nil: any name passes.
+	// Allocators are the bandwidth allocators by name. nil: any name is accepted.
 	Allocators []string
 }
 
-// Load reads the file and, in name order, the fragments conf.d/*.yaml beside it. The
-// error joins all complaints; Errors takes them apart. On an error there is no Config:
-// a running daemon keeps the one it has.
+// Load reads the file and, in name order, the fragments conf.d/*.yaml beside it. The error joins everything that is wrong;
+// Errors splits it. On an error no Config is returned: a running daemon keeps the one it has.
 func Load(path string, known Known) (*Config, error) {
 	docs, errs := documents(path)
 	return parse(docs, known, errs)
 }
 
-// Socket is api.socket of the file and its fragments, for who only looks for the daemon. That runs on whatever became
-// of its files since it read them: nothing else of them is judged, and where none tells the socket it is the default.
+// Socket returns api.socket of the file and its fragments, for clients that only need to find the daemon. A running daemon
+// is unaffected by later changes to its files, so nothing else in them is validated, and if they do not give a usable
+// socket path, the result is the default.
 func Socket(path string) string {
 	docs, _ := documents(path)
 	c, _ := decode(docs, nil)
@@ -81,7 +80,7 @@ func parse(docs []Document, known Known, errs []*Error) (*Config, error) {
 	return c, nil
 }
 
-// decode fills a Config with what the documents say; the decoder has the complaints.
+// decode fills a Config from the documents; the decoder holds the errors.
 func decode(docs []Document, errs []*Error) (*Config, *decoder) {
 	c := Default()
 	d := &decoder{pos: c.pos, bad: map[string]bool{}, errs: errs}
@@ -92,8 +91,8 @@ func decode(docs []Document, errs []*Error) (*Config, *decoder) {
 	return c, d
 }
 
-// fileNames lists the main file and its fragments. A fragment with the other common
-// ending would be passed over in silence: that is an error.
+// fileNames lists the main file and its fragments. A fragment ending in .yml is an error, since it would otherwise be
+// ignored silently.
 func fileNames(path string) ([]string, []*Error) {
 	dir := filepath.Join(filepath.Dir(path), "conf.d")
 	entries, err := os.ReadDir(dir)
@@ -115,8 +114,8 @@ func fileNames(path string) ([]string, []*Error) {
 	return names, errs
 }
 
-// maxFile and maxLines bound a file; a hand-written one has a few kilobytes. The YAML
-// parser takes time in the square of the lines in places.
+// maxFile and maxLines bound a file; a hand-written one has a few kilobytes. The YAML parser is quadratic in the number of
+// lines in places.
 const (
 	maxFile  = 256 << 10
 	maxLines = 10000
@@ -133,7 +132,7 @@ func readFile(name string) ([]byte, *Error) {
 	return data, nil
 }
 
-// tooLarge complains about a file past the bounds.
+// tooLarge returns the error for a file beyond the bounds.
 func tooLarge(name string) *Error {
 	text := fmt.Sprintf("larger than %d KiB or %d lines", maxFile>>10, maxLines)
 	return &Error{Pos: Pos{File: name}, Text: text, Remedy: "use patterns instead of one rule a VM, or split it into conf.d"}

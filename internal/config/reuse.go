@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Other files that people write by hand follow the same rules as sluice.yaml: strict
-// keys, every complaint at once, each with its place and a remedy.
+// Other hand-written files follow the same rules as sluice.yaml: strict keys, and all errors at once, each with a position
+// and a remedy.
 
-// Decode fills v, a pointer to a struct with the tags of this package, from one
-// document, and returns where each key stood. help is the page that lists the keys.
+// Decode fills v, a pointer to a struct with the tags of this package, from one document, and returns the position of each
+// key. help is the page that lists the keys.
 func Decode(doc Document, v any, help string) (map[string]Pos, []*Error) {
 	d := &decoder{file: doc.Name, pos: map[string]Pos{}, bad: map[string]bool{}}
 	root, bad := syntax(doc)
@@ -25,7 +25,7 @@ func Decode(doc Document, v any, help string) (map[string]Pos, []*Error) {
 	return d.pos, d.errs
 }
 
-// ReadFile reads a file within the bounds of a hand-written one.
+// ReadFile reads a file within the size limits of a hand-written one.
 func ReadFile(name string) (Document, *Error) {
 	data, err := readFile(name)
 	if err != nil {
@@ -35,7 +35,7 @@ func ReadFile(name string) (Document, *Error) {
 	return Document{Name: name, Data: data}, nil
 }
 
-// Join makes one error of complaints about one file, in order of place; nil of none.
+// Join joins errors about one file, sorted by position; it returns nil if there are none.
 func Join(errs []*Error) error {
 	if len(errs) == 0 {
 		return nil
@@ -43,5 +43,5 @@ func Join(errs []*Error) error {
 	return join(errs, nil)
 }
 
-// Suggest is the remedy for a word that is none of the known ones.
+// Suggest returns the remedy for an unknown word.
 func Suggest(word string, known []string) string { return suggest(word, known) }

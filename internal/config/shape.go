@@ -30,12 +30,12 @@ func names(t reflect.Type) []string {
 	return list
 }
 
-// isList says whether a field is a list of entries with keys of their own.
+// isList reports whether a field is a list of entries with keys of their own.
 func isList(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t != reflect.TypeFor[model.VLANs]()
 }
 
-// isSection says whether a field is a mapping with known keys.
+// isSection reports whether a field is a mapping with known keys.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fieldsOf(t)) > 0 }
 
 func isMap(n ast.Node) bool {
@@ -48,7 +48,7 @@ func isNull(n ast.Node) bool {
 	return n == nil || null
 }
 
-// placeOf is where a value begins: a mapping's own token is its first colon.
+// placeOf returns where a value begins: a mapping's own token is its first colon.
 func placeOf(file string, n ast.Node) Pos {
 	switch n := n.(type) {
 	case nil:

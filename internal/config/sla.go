@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// slas checks what VMs and classes are promised and allowed.
+// slas checks what VMs and classes are guaranteed and allowed.
 func (k checker) slas() {
 	for i := range k.VMs {
 		v, key := &k.VMs[i], fmt.Sprintf("vms[%d]", i)
@@ -26,10 +26,10 @@ func (k checker) slas() {
 	}
 }
 
-// above says whether x passes a bound that is set.
+// above reports whether x exceeds a bound that is set.
 func above(x, bound uint64) bool { return bound > 0 && x > bound }
 
-// rates compares a guarantee with its limit and with what there is, as far as the files say it.
+// rates compares a guarantee with its limit and with the link speeds, as far as the files give them.
 func (k checker) rates(key string, guarantee, limit Rate) {
 	g := key + ".guarantee"
 	switch speed := k.fastest(); {
@@ -40,7 +40,7 @@ func (k checker) rates(key string, guarantee, limit Rate) {
 	}
 }
 
-// fastest is the speed of the fastest link, 0 where the files do not say it for all.
+// fastest returns the speed of the fastest link, 0 unless the files give it for all links.
 func (k checker) fastest() (speed uint64) {
 	for i := range k.PFs {
 		if k.PFs[i].Speed.Bits == 0 {
@@ -51,7 +51,7 @@ func (k checker) fastest() (speed uint64) {
 	return speed
 }
 
-// only refuses a rate with the other of its two parts.
+// only rejects a rate that contains the other of its two parts.
 func (k checker) only(key string, r Rate, part string) {
 	switch {
 	case !k.good(key):
@@ -62,7 +62,7 @@ func (k checker) only(key string, r Rate, part string) {
 	}
 }
 
-// slaNIC checks a rule that is about some NICs' SLA and nothing else.
+// slaNIC checks a rule with sla_nic, which may set only the SLA of the matching NICs.
 func (k checker) slaNIC(key string, v *VM) {
 	if !k.good(key + ".sla_nic") {
 		return
@@ -92,7 +92,7 @@ func (k checker) bandwidth(known Known) {
 	}
 }
 
-// needVFs warns of guarantees in packets/s that hold on VFs alone.
+// needVFs warns about guarantees in packets/s that can be kept only on VFs.
 func (c *Config) needVFs() (list []string) {
 	host := c.Bandwidth.Packets
 	warn := func(key string, g Rate) {
@@ -109,7 +109,7 @@ func (c *Config) needVFs() (list []string) {
 	return list
 }
 
-// shadowed warns of rates that never count, since an earlier rule that means the same VM sets another.
+// shadowed warns about rates that have no effect because an earlier rule for the same VM sets another value.
 func (c *Config) shadowed() (list []string) {
 	for j := range c.VMs {
 		for i := range c.VMs[:j] {
@@ -121,7 +121,7 @@ func (c *Config) shadowed() (list []string) {
 	return list
 }
 
-// covers says whether all that a later rule is about is what this one is about already.
+// covers reports whether v applies to everything that a later rule applies to.
 func (v *VM) covers(later *VM) bool {
 	if v.SLANIC != "" && v.SLANIC != later.SLANIC || v.Guarantee.IsZero() && v.Limit.IsZero() && v.Receive.IsZero() {
 		return false
@@ -143,5 +143,5 @@ func (c *Config) clashes(first, later int) (list []string) {
 	return list
 }
 
-// differ says whether two values are set and are not the same.
+// differ reports whether two values are both set and differ.
 func differ(a, b uint64) bool { return a > 0 && b > 0 && a != b }

@@ -13,13 +13,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxDepth bounds nesting. The reference has four levels; the parser calls itself once per level.
+// maxDepth bounds nesting: the parser recurses once per level. The documented keys have four levels.
 const maxDepth = 16
 
-// syntax parses one file into its mapping, nil when it holds only comments.
+// syntax parses one file into its mapping; root is nil if the file holds only comments.
 func syntax(doc Document) (root ast.Node, bad *Error) {
 	defer func() {
-		// The parser is foreign code. A reload must not take the daemon down with it.
+		// The parser is third-party code. A panic in it must not crash the daemon on a reload.
 		if p := recover(); p != nil {
 			bad = &Error{Pos: Pos{File: doc.Name}, Text: fmt.Sprintf("the YAML parser failed: %v", p), Remedy: "simplify the file"}
 		}
@@ -32,7 +32,7 @@ func syntax(doc Document) (root ast.Node, bad *Error) {
 	if tk := tooDeep(tokens); tk != nil {
 		return nil, &Error{Pos: place(doc.Name, tk), Text: fmt.Sprintf("nested more than %d levels deep", maxDepth), Remedy: "see docs/config.md for the keys"}
 	}
-	// Duplicates are found by the decoder, which reports all of them with both places.
+	// The decoder finds duplicates: it reports all of them with both positions.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, syntaxError(doc.Name, err)
@@ -40,7 +40,7 @@ func syntax(doc Document) (root ast.Node, bad *Error) {
 	return onlyDocument(doc.Name, file)
 }
 
-// decoded is a file's text, without the mark that some editors put before UTF-8.
+// decoded returns a file's text without the byte order mark that some editors put before UTF-8.
 func decoded(doc Document) (string, *Error) {
 	data := bytes.TrimPrefix(doc.Data, []byte("\ufeff"))
 	switch {
@@ -52,7 +52,7 @@ func decoded(doc Document) (string, *Error) {
 	return string(data), nil
 }
 
-// onlyDocument is the body of the file's single document.
+// onlyDocument returns the body of the file's single document.
 func onlyDocument(name string, file *ast.File) (ast.Node, *Error) {
 	var root ast.Node
 	for _, d := range file.Docs {
@@ -72,7 +72,7 @@ func isComment(n ast.Node) bool {
 	return ok
 }
 
-// syntaxError keeps the parser's place and first sentence, without its picture of the source.
+// syntaxError keeps the parser's position and first sentence, without its excerpt of the source.
 func syntaxError(name string, err error) *Error {
 	e := &Error{Pos: Pos{File: name}, Text: err.Error(), Remedy: "check indentation, colons and quotes around here"}
 	var y yaml.Error
@@ -87,7 +87,7 @@ func syntaxError(name string, err error) *Error {
 	return e
 }
 
-// place is where a token stands.
+// place returns the position of a token.
 func place(name string, tk *token.Token) Pos {
 	if tk == nil || tk.Position == nil {
 		return Pos{File: name}
@@ -119,7 +119,7 @@ func tooDeep(tokens token.Tokens) *token.Token {
 	return nil
 }
 
-// nested keeps the columns at which the enclosing lines begin.
+// nested maintains the columns at which the enclosing lines begin.
 func nested(indents []int, col int) []int {
 	for len(indents) > 0 && indents[len(indents)-1] >= col {
 		indents = indents[:len(indents)-1]

@@ -9,10 +9,10 @@ import (
 	"sluice/internal/model"
 )
 
-// Rate is a rate as model has it.
+// Rate is a rate in bits/s and packets/s.
 type Rate = model.Rate
 
-// ParseRate reads a rate as model does.
+// ParseRate calls model.ParseRate.
 func ParseRate(s string) (Rate, error) { return model.ParseRate(s) }
 
 func wrong(value, text, remedy string) error {
@@ -21,7 +21,7 @@ func wrong(value, text, remedy string) error {
 
 func shorten(s string) string { return model.Shorten(s) }
 
-// parseDuration reads a positive duration with its unit.
+// parseDuration parses a positive duration with its unit.
 func parseDuration(s string) (time.Duration, error) {
 	if _, err := strconv.ParseFloat(s, 64); err == nil {
 		return 0, wrong(s, "has no unit", fmt.Sprintf("write %ss for seconds, %sm for minutes or %sms for milliseconds", s, s, s))
@@ -39,10 +39,10 @@ type VFSet struct {
 	Ranges []VFRange // sorted, not overlapping; nil when All
 }
 
-// VFRange is a run of VF indices, both ends included.
+// VFRange is a range of VF indices, both ends included.
 type VFRange struct{ First, Last int }
 
-// String prints the set as ParseVFSet reads it.
+// String formats the set as ParseVFSet reads it.
 func (s VFSet) String() string {
 	if s.All {
 		return "all"
@@ -57,13 +57,13 @@ func (s VFSet) String() string {
 	return strings.Join(parts, ",")
 }
 
-// MarshalText prints the set as it is written in sluice.yaml.
+// MarshalText formats the set as it is written in sluice.yaml.
 func (s VFSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// maxVF is the largest VF index PCI Express can name.
+// maxVF is the largest VF index that PCI Express allows.
 const maxVF = 65534
 
-// ParseVFSet reads "all" or indices such as "0-3,6", in rising order.
+// ParseVFSet parses "all" or indices such as "0-3,6", in ascending order.
 func ParseVFSet(s string) (VFSet, error) {
 	const form = "write indices that rise, such as 0-3,6, or all"
 	if s == "all" {
@@ -85,7 +85,7 @@ func ParseVFSet(s string) (VFSet, error) {
 	return set, nil
 }
 
-// parseRange reads "6" or "0-3".
+// parseRange parses "6" or "0-3".
 func parseRange(s string) (VFRange, bool) {
 	first, last, two := strings.Cut(s, "-")
 	a, ok := parseIndex(first)

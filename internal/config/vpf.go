@@ -10,12 +10,12 @@ import (
 	"sluice/internal/model"
 )
 
-// VirtualPFs says what guests may ask of the host for their virtual VFs.
+// VirtualPFs configures what guests may request from the host for their virtual VFs.
 type VirtualPFs struct {
 	Guests []Guest `yaml:"guests" doc:"rules for single VMs; the first that matches counts; fragments add to the list. Without one a guest may take and give back its virtual VFs as the host has set them, and narrow what they may do"`
 }
 
-// Guest is what the guests of the VMs may ask for whose name or UUID matches.
+// Guest is what the guests of matching VMs may request.
 type Guest struct {
 	Match     string        `yaml:"match" need:"yes" doc:"shell pattern on the name of the VM, or a UUID"`
 	Refuse    bool          `yaml:"refuse" doc:"it may ask for nothing, and have no virtual VF but those whose link is always up"`
@@ -29,11 +29,11 @@ type Guest struct {
 	Counters  time.Duration `yaml:"counters" min:"1s" max:"5s" doc:"how often sluice-guest reports the counters of its NICs, which then count in place of what its guest agent says, and are as untrusted; unset: never"`
 }
 
-// GuestPolicy is what the guest of a VM may ask for.
+// GuestPolicy returns what the guest of a VM may request.
 func (c *Config) GuestPolicy(id model.VMID, name string) model.GuestPolicy {
 	for i := range c.VirtualPFs.Guests {
 		if g := &c.VirtualPFs.Guests[i]; model.Matches(g.Match, id, name) {
-			addresses, _ := prefixes(g.Addresses) // checked when it was loaded
+			addresses, _ := prefixes(g.Addresses) // Load has checked them
 			return model.GuestPolicy{
 				Attach: !g.Refuse, MACs: list(strings.ToLower(g.MACs)), VLANs: g.VLANs, NoSpoof: g.NoSpoof, Addresses: addresses,
 				Guarantee: g.Guarantee, Limit: g.Limit, Weight: g.Weight, Counters: int(g.Counters / time.Second),
@@ -43,7 +43,7 @@ func (c *Config) GuestPolicy(id model.VMID, name string) model.GuestPolicy {
 	return model.GuestPolicy{Attach: true}
 }
 
-// list splits text with commas.
+// list splits text at commas.
 func list(text string) (out []string) {
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part != "" {
@@ -64,7 +64,7 @@ func prefixes(text string) (out []netip.Prefix, err error) {
 	return out, nil
 }
 
-// guests checks the rules of what guests may ask for.
+// guests checks the rules about what guests may request.
 func (k checker) guests() {
 	seen := map[string]string{}
 	for i := range k.VirtualPFs.Guests {

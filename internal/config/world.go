@@ -11,9 +11,9 @@ import (
 	"sluice/internal/model"
 )
 
-// CheckWorld compares the config with the PFs this host has and joins one error for
-// every entry that names none of them, or one whose VFs no VM could use: each plug would
-// fail, and be tried again for ever. What may pass by itself is no error.
+// CheckWorld compares the configuration with the PFs of this host. It returns one error for every entry that names an
+// unknown PF, or a PF whose VFs no VM could use: every plug would fail and be retried forever. Conditions that may resolve
+// by themselves are not errors.
 func (c *Config) CheckWorld(host []model.PF) error {
 	var errs []*Error
 	var names []string
@@ -50,8 +50,8 @@ func pfRemedy(name string, have []string) string {
 	return "this host has " + strings.Join(slices.Sorted(slices.Values(have)), ", ")
 }
 
-// Warnings say what is accepted but does not do what a reader may expect, with the
-// place first, as errors have it. The daemon logs them at start and after a reload.
+// Warnings lists what is accepted but may not do what the user expects, each starting with its position, as errors do. The
+// daemon logs them at startup and after a reload.
 func (c *Config) Warnings() []string {
 	var list []string
 	for i, pf := range c.PFs {
@@ -80,7 +80,7 @@ func (c *Config) Warnings() []string {
 	return list
 }
 
-// pointless warns of keys of worth that say nothing beside others.
+// pointless warns about keys of worth that have no effect given the others.
 func (c *Config) pointless() (list []string) {
 	warn := func(key, text string) {
 		if pos, set := c.pos[key]; set {
@@ -98,8 +98,7 @@ func (c *Config) pointless() (list []string) {
 	return list
 }
 
-// AfterRestart lists the keys that differ from the running configuration and that a reload
-// cannot take over.
+// AfterRestart lists the keys that differ from the running configuration and that a reload cannot apply.
 func (c *Config) AfterRestart(running *Config) []string {
 	return fixed(reflect.ValueOf(*running), reflect.ValueOf(*c), "")
 }
@@ -118,7 +117,7 @@ func fixed(a, b reflect.Value, path string) []string {
 	return list
 }
 
-// name is the main file, or a word for it.
+// name returns the name of the main file, or a default.
 func (c *Config) name() string {
 	if len(c.files) == 0 {
 		return "sluice.yaml"
