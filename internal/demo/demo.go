@@ -22,14 +22,14 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// frameTime is how often the demo catches up with its clock.
+// frameTime is how often the demo advances its clock.
 const frameTime = 50 * time.Millisecond
 
-// How links are shared: as the daemon does unless sluice.yaml says otherwise.
+// How links are shared: with the daemon's default allocator.
 const (
 	allocator  = "waterfill"
 	period     = 200 * time.Millisecond
-	limitDelay = 20 * time.Millisecond // until a limit is in force
+	limitDelay = 20 * time.Millisecond // until a limit takes effect
 )
 
 // demo is the daemon's loop over a simulated host, faster than real time.
@@ -40,7 +40,7 @@ type demo struct {
 	back   *backend.Backend
 }
 
-// Run runs the loop until ctx ends or the virtual time is over.
+// Run runs the loop until ctx ends or the virtual time is up.
 func Run(ctx context.Context, o cli.DemoOptions) error {
 	host := newHost(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed, o.Troubles)
 	world := host.World
@@ -59,7 +59,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	d := &demo{o: o, engine: &sim.Engine{World: world, Core: core, Bandwidth: limits, Sample: time.Second}, calls: make(calls.Queue)}
 	d.back = backend.New(core, d.calls.Do, &backend.Overrides{}, func() model.Rules { return rules })
 	d.back.Config = "a simulated host"
-	d.back.Now = func() time.Time { // virtual: the loop's
+	d.back.Now = func() time.Time { // virtual: the loop's clock
 		if v, _ := d.back.View(); answer.Looked(v) {
 			return v.Snapshot.Time
 		}

@@ -11,9 +11,9 @@ import (
 	"sluice/internal/research/workload"
 )
 
-// host is the simulated one: FlexVF's multi-VM experiment (section 6.4) set in motion. VMs in four groups send
-// 1472-byte packets at 20, 40, 80 and 100 thousand a second, VFs are on two PFs of 40 Gbit/s of one network,
-// and the groups change places every ten minutes. Beside them are the VMs and PFs that troubles need.
+// host is the simulated host: FlexVF's multi-VM experiment (section 6.4) with changing loads. VMs in four groups send
+// 1472-byte packets at 20, 40, 80 and 100 thousand packets/s, the VFs are on two PFs of 40 Gbit/s on one network, and the
+// groups swap rates every ten minutes. Further VMs and PFs exist for the troubles.
 type host struct {
 	*sim.World
 	start time.Time
@@ -23,7 +23,7 @@ type host struct {
 	virtual virtualPFs
 }
 
-// What troubles need of a host, at least.
+// The minimum size of a host with troubles.
 const (
 	troubledVMs = 24
 	troubledVFs = 12
@@ -52,13 +52,13 @@ func newHost(start time.Time, vms, vfs int, seed uint64, troubles bool) *host {
 	return h
 }
 
-// The network edge: a link of 10 Gbit/s of which more is guaranteed than there is. Somebody else gave one of
-// its VMs a VF, which nothing limits, so that at times a guarantee is short.
+// The network edge: an overcommitted link of 10 Gbit/s. One of its VMs has a VF that Sluice did not assign and cannot
+// limit, so that a guarantee is not met at times.
 const (
 	edgeVFs   = 3
 	edgeSpeed = 10e9
 	promised  = 6e9   // bits/s, to each of the first two
-	flood     = 600e3 // packets/s, in the bursts of the last one
+	flood     = 600e3 // packets/s, in the bursts of the last VM
 )
 
 var edgeLoads = [4]float64{520e3, 480e3, 120e3, 60e3} // packets/s
@@ -82,7 +82,7 @@ func (h *host) edge(first int) {
 	v.Load = bursts{h.start, steady(edgeLoads[len(edgeLoads)-1], packet), steady(flood, packet)}
 }
 
-// bursts is a load that changes between two every so often.
+// bursts is a load that alternates between two loads.
 type bursts struct {
 	start     time.Time
 	low, high sim.Load
@@ -102,12 +102,11 @@ func steady(pps, bytes float64) sim.Constant {
 	return sim.Constant{PPS: pps, Bytes: pps * bytes, CPU: pps / 200e3}
 }
 
-// The network lab: its NIC counts nothing per VF, so that only the guests say what they move there,
-// and one of them lies.
+// The network lab: its NIC has no per-VF counters, so that only the guests report their traffic, and one of them lies.
 const (
 	labVFs   = 2
 	labSpeed = 1e9
-	lie      = 400e3 // packets/s, whatever it moves
+	lie      = 400e3 // packets/s it reports, whatever it moves
 )
 
 var labNames = [4]string{"lab-00", "lab-01", "lab-02", "lab-liar"}
@@ -119,7 +118,7 @@ func (h *host) lab(first int) {
 		pps := 10e3 + 4e3*float64(i)
 		v := h.AddVM(first+i, name, "br2", steady(pps, 200))
 		v.Group = "lab"
-		if i == len(labNames)-1 { // it floods virtio until it gets a VF, and then moves next to nothing
+		if i == len(labNames)-1 { // it floods virtio until it gets a VF, and then moves almost nothing
 			v.Load = &small{workload.Flood{VM: v, PPS: 24e3, From: h.start.Add(20 * time.Second), For: time.Minute, Rest: 10 * time.Minute, Idle: 10}}
 		}
 	}
@@ -132,7 +131,7 @@ func (h *host) lab(first int) {
 	h.Patch = claims.Patch
 }
 
-// small makes a flood's packets small.
+// small is a flood of small packets.
 type small struct{ workload.Flood }
 
 // At implements sim.Load.
@@ -141,7 +140,7 @@ func (s *small) At(t time.Time) (pps, bytes, cpus float64) {
 	return pps, pps * 100, cpus
 }
 
-// misfits are VMs that are set up wrongly, all the time.
+// misfits misconfigures some VMs permanently.
 func (h *host) misfits() {
 	h.vms[4].NoTeaming = true // web-01
 	h.vms[6].NoPort = true    // cache-01
@@ -150,7 +149,7 @@ func (h *host) misfits() {
 
 var errPlug = errors.New("internal error: unable to execute QEMU command 'device_add': vfio 0000:42:10.3: failed to open /dev/vfio/87: Device or resource busy")
 
-// repeat makes the troubles that come and go.
+// repeat sets up the recurring troubles.
 func (h *host) repeat() {
 	busy := false
 	h.Fail = func(s model.Step) error {
@@ -159,11 +158,11 @@ func (h *host) repeat() {
 		}
 		return nil
 	}
-	h.between(0, 2*time.Minute, shift, func(on bool) { busy = on }) // while the groups change places
+	h.between(0, 2*time.Minute, shift, func(on bool) { busy = on }) // while the groups swap rates
 	h.between(4*time.Minute, 5*time.Minute, 2*shift, func(on bool) { h.PFs()[1].LinkUp = !on })
 }
 
-// between calls f with true after a time and with false when that has lasted long enough, and so again and again.
+// between calls f(true) at after, f(false) long later, and repeats both with period every.
 func (h *host) between(after, long, every time.Duration, f func(on bool)) {
 	at := h.start.Add(after)
 	var begin func()

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Groups of VMs, and what each VM of one sends to begin with, packets/s.
+// Groups of VMs, and the initial packets/s of each VM of a group.
 var (
 	groups = [4]string{"web", "db", "cache", "batch"}
 	rates  = [4]float64{20e3, 40e3, 80e3, 100e3}
 )
 
 const (
-	shift  = 10 * time.Minute // after which the groups change places
+	shift  = 10 * time.Minute // after which the groups swap rates
 	packet = 1472             // bytes
 )
 
-// load is one VM's: its group's rate now, times a slow swing of its own.
+// load is one VM's load: its group's current rate times a slow oscillation of its own.
 type load struct {
 	start time.Time
 	group int
-	own   float64 // 0..1, what sets the VM apart from its group
+	own   float64 // 0..1, distinguishes the VM within its group
 }
 
-// ownShare spreads the VMs of a group; the seed changes how.
+// ownShare varies the VMs of a group, depending on the seed.
 func ownShare(seed uint64, vm int) float64 {
 	h := fnv.New32a()
 	fmt.Fprint(h, seed, vm)

@@ -10,15 +10,15 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// preparer puts right what simulated VMs lack for a VF. They have no definitions: what is shown is what would be added
-// to one, and it counts at once.
+// preparer gives simulated VMs what they lack for a VF. They have no definitions: it shows what would be added to one, and
+// the change takes effect at once.
 type preparer struct {
 	world *sim.World
-	do    func(ctx context.Context, f func(now time.Time)) error // runs f while the world stands still
+	do    func(ctx context.Context, f func(now time.Time)) error // runs f while the world is paused
 	added map[model.VMID]lacks
 }
 
-// lacks is what a VM's definition has not got, or was given.
+// lacks is what a VM's definition lacks, or was given.
 type lacks struct{ teaming, port bool }
 
 // Prepare implements server.Preparer.

@@ -10,11 +10,11 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// virtualPFs are those of the host, as they are from its start on.
+// virtualPFs are the virtual PFs of the host. They never change.
 type virtualPFs []model.VirtualPFStatus
 
-// node gives a VM a virtual PF, as a Kubernetes node has: two VFs that pods have, with what each may send, and
-// one that nobody has.
+// node gives a VM a virtual PF like that of a Kubernetes node: two VFs held by pods, each with its SLA, and one that nobody
+// holds.
 func (h *host) node(v *sim.VM, network string, now time.Time) {
 	const name = "vpf0"
 	pods := []struct {
