@@ -1,4 +1,4 @@
-// Command sluice-cni is a CNI plugin that gives containers virtual VFs, under policy that the host enforces.
+// Command sluice-cni is a CNI plugin that gives containers virtual VFs under a policy that the host enforces.
 package main
 
 import (

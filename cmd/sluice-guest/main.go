@@ -19,6 +19,6 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	context.AfterFunc(ctx, stop) // a second signal kills the process
 	return sluiceguest.Main(ctx, os.Args[1:], os.Stdout, os.Stderr, version.Or(linked))
 }

@@ -1,5 +1,5 @@
-// Command sluice asks and commands Sluice's daemon, and tries policies on simulated hosts.
-// This file only wires; see internal/edge/cli for the commands.
+// Command sluice queries and controls Sluice's daemon, and tries policies on simulated hosts. This file only wires
+// dependencies; see internal/edge/cli for the commands.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	context.AfterFunc(ctx, stop) // a second signal kills the process
 	return cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, cli.Deps{
 		Version: version.Or(linked),
 		Demo:    demo.Run,

@@ -1,5 +1,4 @@
-// Command sluiced is Sluice's daemon. The program sluice talks to it, and starts it with
-// `sluice run`.
+// Command sluiced is Sluice's daemon. The program sluice is its client, and starts it with `sluice run`.
 package main
 
 import (
@@ -20,6 +19,6 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	context.AfterFunc(ctx, stop) // a second signal kills the process
 	return daemon.Main(ctx, os.Args[1:], os.Stdout, os.Stderr, version.Or(linked))
 }
