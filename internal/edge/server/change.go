@@ -18,7 +18,7 @@ import (
 	"sluice/internal/model"
 )
 
-// needs is the least role for each verb.
+// needs returns the minimum role for a verb.
 func needs(v api.Verb) Role {
 	if v == api.VerbReload {
 		return RoleOwn
@@ -26,7 +26,7 @@ func needs(v api.Verb) Role {
 	return RoleOperate
 }
 
-// change passes a command on, if the peer may and the body is right.
+// change passes a command to the backend if the peer is authorized and the body is valid.
 func (h *handler) change(verb api.Verb) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := peerOf(r.Context())
@@ -49,11 +49,11 @@ func (h *handler) change(verb api.Verb) http.HandlerFunc {
 	}
 }
 
-// refusalsEvery is how often a refusal is logged: who may only read must not fill the log,
-// or have systemd drop what else is said.
+// refusalsEvery limits how often refusals are logged: a client with read access must not be able to fill the log or make
+// systemd's rate limiting drop other messages.
 const refusalsEvery = 10 * time.Second
 
-// refusals counts those that were not logged.
+// refusals counts refusals that were not logged.
 type refusals struct {
 	mu     sync.Mutex
 	logged time.Time
@@ -99,7 +99,7 @@ func (h *handler) do(ctx context.Context, w http.ResponseWriter, c Command, who 
 	writeJSON(w, http.StatusOK, res)
 }
 
-// command reads the body and finds the VM.
+// command parses the body and looks the VM up.
 func (h *handler) command(verb api.Verb, r *http.Request) (Command, error) {
 	needsVM := verb.NeedsVM()
 	var body api.Request
@@ -133,15 +133,15 @@ func (h *handler) command(verb api.Verb, r *http.Request) (Command, error) {
 	return c, nil
 }
 
-// maxOverride bounds for_seconds; who means longer means without an end.
+// maxOverride bounds for_seconds; an override without an end does not need it.
 const maxOverride = 10 * 365 * 24 * time.Hour
 
-// seconds is a time given as a number; what is out of range is found by checkOverride.
+// seconds converts for_seconds to a duration, capped at maxOverride; checkOverride reports values out of range.
 func seconds(s float64) time.Duration {
 	return time.Duration(math.Min(s, maxOverride.Seconds()) * float64(time.Second))
 }
 
-// checkOverride judges reason and end of an override.
+// checkOverride validates reason and end of an override.
 func (h *handler) checkOverride(verb api.Verb, b *api.Request) error {
 	if b.Reason == "" && b.For == 0 && b.Until.IsZero() {
 		return nil
@@ -163,7 +163,7 @@ func (h *handler) checkOverride(verb api.Verb, b *api.Request) error {
 	return nil
 }
 
-// target fills in the VM. What was asked for one that is not here can still be taken back.
+// target fills in the VM. An override of a VM that is not on the host can still be withdrawn.
 func (h *handler) target(c Command, ref string) (Command, error) {
 	v := h.view()
 	if c.Verb == api.VerbUnpin || c.Verb == api.VerbClearSLA {
@@ -182,7 +182,7 @@ func (h *handler) target(c Command, ref string) (Command, error) {
 	return c, err
 }
 
-// overrideNamed is an override of exactly this VM (name or UUID) that the verb takes back, or nil.
+// overrideNamed returns an override of exactly this VM (name or UUID) that the verb withdraws, or nil.
 func overrideNamed(v *model.View, verb api.Verb, ref string) *model.Override {
 	for i := range v.Overrides {
 		o := &v.Overrides[i]
@@ -193,7 +193,7 @@ func overrideNamed(v *model.View, verb api.Verb, ref string) *model.Override {
 	return nil
 }
 
-// statusOf is the status for an error: what a person can put right is a conflict, not a fault.
+// statusOf maps an error to a status: an error that the user can fix is a conflict, not an internal error.
 func statusOf(err error, other int) int {
 	var r *api.Error
 	var tooBig *http.MaxBytesError

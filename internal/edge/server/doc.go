@@ -1,3 +1,3 @@
-// Package server answers over HTTP: JSON over a unix socket (and, only if asked, read-only over TCP), metrics and a health
-// check. The socket's credentials say what a caller may do; the Backend carries it out.
+// Package server answers over HTTP: JSON over a unix socket (and read-only over TCP if configured), metrics and a health
+// check. A caller's role follows from the peer credentials of the socket; the Backend executes the commands.
 package server

@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// Times of the stream of events, each of one connection.
+// Timing of the event stream, per connection.
 const (
-	eventPause   = 500 * time.Millisecond // at least between two events
-	heartbeat    = 15 * time.Second       // without events, after which a comment tells that the connection stands
-	eventTimeout = 10 * time.Second       // for which a reader may leave unread what is sent
-	eventRetry   = 2 * time.Second        // after which a browser connects anew
+	eventPause   = 500 * time.Millisecond // minimum time between two events
+	heartbeat    = 15 * time.Second       // without events, after which a comment shows that the connection is alive
+	eventTimeout = 10 * time.Second       // how long a client may leave sent data unread
+	eventRetry   = 2 * time.Second        // after which a browser reconnects
 )
 
-// events tells of every new revision, but at most twice a second: those in between are left out. The loop waits for no
-// reader: each takes the latest revision when it comes to that. It lasts until the reader goes or the server ends.
+// events sends every new revision, at most two per second; intermediate ones are skipped. The loop never waits for a
+// client: each client fetches the latest revision when it gets to it. The stream lasts until the client disconnects or the
+// server shuts down.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Connection", "close") // so that no request comes over a connection that has the place of a stream
+	w.Header().Set("Connection", "close") // no further request may use a connection that occupies a stream slot
 	if c := connOf(r.Context()); c != nil && !c.stream() {
 		writeError(w, http.StatusServiceUnavailable, tooMany("streams of events", c.share))
 		return
@@ -25,7 +26,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	send := func(text string) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(eventTimeout)) // in place of the answer's
+		_ = control.SetWriteDeadline(time.Now().Add(eventTimeout)) // replaces the server's write timeout
 		_, err := fmt.Fprint(w, text)
 		return err == nil && control.Flush() == nil
 	}
@@ -44,7 +45,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wait ends with news, or after that time; there is false when the reader has gone or the server ends.
+// wait returns on a new View or after most; there is false if the client has disconnected or the server is shutting down.
 func (h *handler) wait(r *http.Request, newer <-chan struct{}, most time.Duration) (news, there bool) {
 	over := time.NewTimer(most)
 	defer over.Stop()

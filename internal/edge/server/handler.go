@@ -21,11 +21,11 @@ type handler struct {
 	memory   memoryCache
 	past     histories
 	refusals refusals
-	closing  chan struct{} // closed when the server ends: nobody waits on
+	closing  chan struct{} // closed when the server shuts down, to end all waits
 }
 
-// NewHandler serves the API, the metrics and the health check. What a request may do
-// depends on its connection: see withPeer.
+// NewHandler serves the API, the metrics and the health check. The role of a request follows from its connection: see
+// withPeer.
 func NewHandler(o Options) http.Handler { return newHandler(o).routes() }
 
 func newHandler(o Options) *handler {
@@ -75,7 +75,7 @@ func (h *handler) routes() http.Handler {
 	return h.bounded(all)
 }
 
-// timed limits how long a request may take.
+// timed limits the duration of a request.
 func timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
@@ -84,11 +84,10 @@ func timed(next http.Handler) http.Handler {
 	})
 }
 
-// maxBody bounds a request: a VM's name, a reason and an SLA.
+// maxBody bounds a request body: a VM's name, a reason and an SLA.
 const maxBody = 4 << 10
 
-// bounded limits what any request may send, and refuses those that a foreign page made a
-// browser send.
+// bounded limits the size of requests, and rejects those that another site's page made a browser send.
 func (h *handler) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -102,7 +101,7 @@ func (h *handler) bounded(next http.Handler) http.Handler {
 	})
 }
 
-// view is the latest View, never nil.
+// view returns the latest View, never nil.
 func (h *handler) view() *model.View {
 	v, _ := h.opts.Backend.View()
 	return orEmpty(v)
@@ -115,8 +114,7 @@ func orEmpty(v *model.View) *model.View {
 	return v
 }
 
-// read answers with what a pure function makes of the latest View, or of the next one if
-// the request asks to wait for that.
+// read replies with a pure function of the latest View, or of the next one if the request asks to wait for it.
 func (h *handler) read(reply func(*model.View) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if v := h.await(w, r); v != nil {
@@ -125,10 +123,10 @@ func (h *handler) read(reply func(*model.View) any) http.HandlerFunc {
 	}
 }
 
-// errNotLooked is the answer while nothing is known, which differs from nothing being there.
+// errNotLooked is the answer before the first observation of the host, which is not the same as an empty host.
 var errNotLooked = &api.Error{Text: "the host has not been looked at yet", Remedy: "wait a moment; if it stays, `sluice doctor` says why"}
 
-// looked is read for what means nothing before the first look at the host.
+// looked is read for answers that are meaningless before the first observation of the host.
 func (h *handler) looked(reply func(*model.View) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch v := h.await(w, r); {
@@ -146,8 +144,8 @@ func notLooked(w http.ResponseWriter) {
 	writeError(w, http.StatusServiceUnavailable, errNotLooked)
 }
 
-// await is the latest View, once it is another than ?after= names, and tells its revision
-// in the header. It is nil if the request has its answer: it was wrong, or the time is over.
+// await returns the latest View as soon as its revision differs from ?after=, and sets the revision header. It returns nil
+// if it has already answered the request: the request was invalid, or the wait expired.
 func (h *handler) await(w http.ResponseWriter, r *http.Request) *model.View {
 	after, wait, err := waitFor(r)
 	if err != nil {
@@ -175,7 +173,7 @@ func (h *handler) await(w http.ResponseWriter, r *http.Request) *model.View {
 	}
 }
 
-// waitFor reads ?after= and ?wait=; after is nil where the request does not wait.
+// waitFor parses ?after= and ?wait=; after is nil if the request does not wait.
 func waitFor(r *http.Request) (after *uint64, wait time.Duration, err error) {
 	q := r.URL.Query()
 	if text := q.Get("wait"); text != "" {
@@ -190,7 +188,7 @@ func waitFor(r *http.Request) (after *uint64, wait time.Duration, err error) {
 		}
 		after = &n
 	}
-	return after, min(wait, api.MaxWait-time.Second), nil // the answer must be there before the request ends
+	return after, min(wait, api.MaxWait-time.Second), nil // answer before the request's own timeout
 }
 
 func (h *handler) status(v *model.View) any {
@@ -226,7 +224,7 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, e)
 }
 
-// health is 200 while the daemon looks at the host.
+// health answers 200 while observations of the host are recent.
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 	v := h.view()
 	if !answer.Looked(v) {
@@ -255,7 +253,7 @@ func writeError(w http.ResponseWriter, status int, err error) {
 // writeJSON answers with one JSON value.
 func writeJSON(w http.ResponseWriter, status int, value any) { writeText(w, status, encode(value)) }
 
-// encode is a value as JSON in a line; nil if it cannot be encoded (a figure that is no number).
+// encode returns a value as one line of JSON, nil if it cannot be encoded (NaN or infinity).
 func encode(value any) []byte {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -264,13 +262,12 @@ func encode(value any) []byte {
 	return append(data, '\n')
 }
 
-// writeText answers with what encode made. That there is nothing is an error of ours: it must not look
-// like an empty answer.
+// writeText answers with the result of encode. nil is an internal error, and must not look like an empty answer.
 func writeText(w http.ResponseWriter, status int, text []byte) {
 	if text == nil {
 		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","remedy":"report this as a bug"}`+"\n")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // the reader may be gone: nothing to be done about it
+	_, _ = w.Write(text) // the client may have disconnected
 }

@@ -11,37 +11,37 @@ import (
 	"sluice/internal/model"
 )
 
-// History is what the daemon remembers of the time before now. Asking it must not hold up the loop.
+// History is the daemon's recording of the last hour. Querying it must not block the loop.
 type History interface {
 	History(q answer.HistoryQuery) api.History
 }
 
-// WhatIf says what other policies would have done with the last hour, as far as that is worked out. It must not wait.
+// WhatIf returns what other policies would have achieved in the last hour, as far as computed. It must not block.
 type WhatIf interface {
 	WhatIf(v *model.View) api.WhatIf
 }
 
-// recentSteps bounds which answers about the whole host are kept for a revision: that with all there is and those from a
-// step on that is no further from the end, as readers who follow ask. Made-up times take no place.
+// recentSteps limits which answers about the whole host are cached per revision: the complete one, and those from a step at
+// most this far from the end, as clients that follow the history ask for. Arbitrary times are not cached.
 const recentSteps = 4
 
-// histories serves one copy of each answer about the whole host a revision.
+// histories caches each answer about the whole host for one revision.
 type histories struct {
 	mu       sync.Mutex
 	revision uint64
 	to       time.Time // the end of the last answer
 	made     map[int64]*madeHistory
 
-	odd sync.Mutex // held while an answer is made that is not kept: one at a time
+	odd sync.Mutex // held while an answer that is not cached is built: one at a time
 }
 
-// madeHistory is made by who comes first; the others wait for that.
+// madeHistory is built by the first request; others wait for it.
 type madeHistory struct {
 	once sync.Once
 	text []byte
 }
 
-// history answers with the last hour, or what of it is asked for.
+// history answers with the last hour, or the requested part of it.
 func (h *handler) history(w http.ResponseWriter, r *http.Request) {
 	q, err := historyQuery(r)
 	if err != nil {
@@ -82,7 +82,8 @@ func historyQuery(r *http.Request) (q answer.HistoryQuery, err error) {
 	return q, nil
 }
 
-// answer is nil if the history cannot be written. Who asks for the same while it is made waits for it, and nobody else.
+// answer returns an encoded history, nil if it cannot be encoded. Requests for the same history wait while it is built;
+// others do not.
 func (c *histories) answer(revision uint64, q answer.HistoryQuery, from History) []byte {
 	m := c.place(revision, q.From)
 	if m == nil {
@@ -100,7 +101,7 @@ func (c *histories) answer(revision uint64, q answer.HistoryQuery, from History)
 	return m.text
 }
 
-// place is nil for an answer that is not kept.
+// place returns the cache entry of an answer, nil if the answer is not cached.
 func (c *histories) place(revision uint64, from time.Time) *madeHistory {
 	c.mu.Lock()
 	defer c.mu.Unlock()

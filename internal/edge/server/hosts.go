@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// hosts are the names by which the TCP listener may be asked. A page that a browser got
-// from elsewhere can point a name of its own at this host (DNS rebinding) and read the
-// answers, but it cannot choose the Host that the browser sends. It has no use for an
-// address there, so addresses pass.
+// hosts are the names accepted in the Host header over TCP. A page from another site can resolve its own name to this host
+// (DNS rebinding) and read the answers, but it cannot choose the Host that the browser sends. The attack needs a name, so
+// literal addresses are accepted.
 type hosts []string
 
 func newHosts(listen, more string) hosts {

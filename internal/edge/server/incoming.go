@@ -9,10 +9,10 @@ import (
 	"sluice/internal/model"
 )
 
-// Incoming readies VFs for a VM that migrates in.
+// Incoming prepares VFs for a VM that migrates in.
 type Incoming func(ctx context.Context, vm model.Subject, nics []model.NIC) ([]model.VFStep, error)
 
-// incoming answers libvirt's hook at the target of a migration.
+// incoming answers libvirt's hook on the destination host of a migration.
 func (h *handler) incoming(w http.ResponseWriter, r *http.Request) {
 	who := peerOf(r.Context())
 	if !h.roles.may(who, RoleOwn) {

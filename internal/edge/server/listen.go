@@ -17,13 +17,12 @@ import (
 	"sluice/internal/base/statefile"
 )
 
-// socketDirMode lets the group's members reach the socket inside.
+// socketDirMode lets members of the group reach the socket inside.
 const socketDirMode = 0o755
 
-// listenUnix makes the daemon's socket: 0660, of root and the group. A socket that a
-// dead daemon left is replaced; one that answers is an error. The lock beside it keeps
-// two daemons that start at once apart; it is released when the listener closes or the
-// process ends. A group that does not exist is reported in warn, and only root may connect.
+// listenUnix creates the daemon's socket, mode 0660, owned by root and the group. It replaces a stale socket; one that
+// answers is an error. The lock file beside it prevents a race between two daemons that start at once; it is released when
+// the listener closes or the process ends. If the group does not exist, warn is called and only root may connect.
 func listenUnix(path, group string, warn func(string)) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), socketDirMode); err != nil {
 		return nil, fmt.Errorf("make the socket's directory: %w", err)
@@ -56,10 +55,10 @@ func bind(path, group string, warn func(string)) (net.Listener, error) {
 	return l, nil
 }
 
-// errLive is the refusal to replace a daemon that answers.
+// errLive means that the socket belongs to a running daemon.
 var errLive = errors.New("another daemon is serving it; stop that one first: systemctl stop sluice")
 
-// removeDead removes a socket nobody answers on. Anything else at that path stays.
+// removeDead removes a socket that nobody listens on. Any other file at that path is kept.
 func removeDead(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +82,7 @@ func removeDead(path string) error {
 	return os.Remove(path)
 }
 
-// share gives the socket to the group.
+// share gives the group access to the socket.
 func share(path, group string, warn func(string)) error {
 	if group == "" {
 		return os.Chmod(path, 0o600)
@@ -96,7 +95,7 @@ func share(path, group string, warn func(string)) error {
 	if err := os.Chown(path, -1, gid); err != nil {
 		return err
 	}
-	return os.Chmod(path, 0o660) // the group may read through it
+	return os.Chmod(path, 0o660) // the group has read access to the API
 }
 
 func groupID(name string) (int, error) {
@@ -107,11 +106,11 @@ func groupID(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-// lockedListener gives up the lock with the socket.
+// lockedListener releases the lock when the socket closes.
 type lockedListener struct {
 	net.Listener
 	lock *os.File
 }
 
-// Close closes the listener, which removes the socket, then the lock.
+// Close closes the listener, which removes the socket, and then the lock.
 func (l *lockedListener) Close() error { return errors.Join(l.Listener.Close(), l.lock.Close()) }

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/edge/answer"
 )
 
-// memoryCache keeps the answer for one revision, so that asking often costs the loop nothing.
+// memoryCache caches the answer for one revision, so that frequent requests do not load the loop.
 type memoryCache struct {
 	mu       sync.Mutex
 	known    bool
@@ -17,8 +17,7 @@ type memoryCache struct {
 	memory   answer.Memory
 }
 
-// remembered answers with what the loop knows. Only who is on this host may ask: to copy
-// it takes some of the loop's time.
+// remembered answers with the state of the loop. Only local callers may ask: copying the state takes time of the loop.
 func (h *handler) remembered(w http.ResponseWriter, r *http.Request) {
 	if !peerOf(r.Context()).local {
 		writeError(w, http.StatusForbidden, &api.Error{Text: "the loop's memory is not shown over TCP", Remedy: "use the unix socket on the host itself"})

@@ -15,6 +15,6 @@ func metricsHandler(o Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", metrics.ContentType)
 		v, _ := o.Backend.View()
-		_, _ = w.Write(text.of(orEmpty(v))) // it is no error if the reader has gone
+		_, _ = w.Write(text.of(orEmpty(v))) // the client may have disconnected
 	})
 }

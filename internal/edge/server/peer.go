@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is who is at the other end of a connection.
+// peer is the other end of a connection.
 type peer struct {
-	local  bool // over the unix socket, so what follows is true
+	local  bool // over the unix socket, so that uid, pid and groups are valid
 	tcp    bool
 	uid    uint32
 	pid    int32
 	groups []uint32
 }
 
-// name is the user's name, where the host knows one.
+// name returns the user's name if the host knows one.
 func (p peer) name() string {
 	if !p.local {
 		return "TCP"
@@ -31,7 +31,7 @@ func (p peer) name() string {
 	return fmt.Sprintf("uid %d", p.uid)
 }
 
-// String names the peer in the log.
+// String formats the peer for the log.
 func (p peer) String() string {
 	if !p.local {
 		return "TCP"
@@ -44,8 +44,7 @@ type (
 	connKey struct{}
 )
 
-// withPeer is an http.Server's ConnContext. A peer whose credentials cannot be read is
-// treated as one that may only read.
+// withPeer is an http.Server's ConnContext. A peer whose credentials cannot be read has read access only.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	var p peer
 	if s, ok := c.(*sharedConn); ok {
@@ -55,7 +54,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, p)
 }
 
-// connOf is a request's connection; nil where connections have no shares.
+// connOf returns a request's connection, nil if the listener does not limit connections.
 func connOf(ctx context.Context) *sharedConn {
 	c, _ := ctx.Value(connKey{}).(*sharedConn)
 	return c
@@ -66,7 +65,7 @@ func peerOf(ctx context.Context) peer {
 	return p
 }
 
-// identify says who connected. Of the unix socket the kernel says it.
+// identify returns who connected: for the unix socket, the kernel's peer credentials.
 func identify(c net.Conn) peer {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
@@ -86,7 +85,7 @@ func identify(c net.Conn) peer {
 	return p
 }
 
-// groupsOf are the groups that the peer had when it connected.
+// groupsOf returns the groups that the peer had when it connected.
 func groupsOf(fd uintptr) []uint32 {
 	list := make([]uint32, 32)
 	for range 2 {

@@ -8,8 +8,8 @@ import (
 	"sluice/api/v1"
 )
 
-// Preparer changes definitions of VMs so that they can have VFs. Errors that a person can do something about are
-// *api.Error or say it themselves.
+// Preparer changes definitions of VMs so that they can have VFs. Errors that the user can fix are *api.Error or contain the
+// remedy.
 type Preparer interface {
 	Prepare(ctx context.Context, r api.Prepare) ([]api.Prepared, error)
 }

@@ -9,14 +9,14 @@ import (
 	"sluice/internal/model"
 )
 
-// renderedFor is how long a copy of the metrics serves while there is no new View: figures of the process
-// and the age of the last look at the host go on.
+// renderedFor is how long rendered metrics are reused while there is no new View: process metrics and the age of the last
+// observation change in between.
 const renderedFor = time.Second
 
-// rendered serves one copy a revision, however many ask for it.
+// rendered caches one rendered text per revision, for all requests.
 type rendered struct {
 	render func(*model.View) []byte
-	good   time.Duration // at most for so long; 0: as long as there is no new View
+	good   time.Duration // maximum age of the text; 0: until there is a new View
 
 	mu       sync.Mutex
 	text     []byte // nil: none yet
@@ -24,7 +24,7 @@ type rendered struct {
 	at       time.Time
 }
 
-// of is the text for a View, the latest. Who comes while it is made waits for it.
+// of returns the text for the latest View. Concurrent requests wait while it is rendered.
 func (c *rendered) of(v *model.View) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +34,7 @@ func (c *rendered) of(v *model.View) []byte {
 	return c.text
 }
 
-// shared is looked for answers that are the same for everybody: they are made once a revision.
+// shared is looked for answers that are the same for everybody: they are rendered once per revision.
 func (h *handler) shared(reply func(*model.View) any) http.HandlerFunc {
 	c := &rendered{render: func(v *model.View) []byte { return encode(reply(v)) }}
 	return func(w http.ResponseWriter, r *http.Request) {

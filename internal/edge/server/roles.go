@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Role is what somebody may do. Each includes those before it.
+// Role is what a caller may do. Each role includes the previous ones.
 type Role int
 
 // The roles.
 const (
-	RoleRead    Role = iota // ask
+	RoleRead    Role = iota // query
 	RoleOperate             // pin, release, drain, repair
-	RoleOwn                 // all, also reload
+	RoleOwn                 // everything, including reload
 )
 
-// roles say who has which. Root owns; who reached a socket may read.
+// roles maps callers to roles. Root has RoleOwn; everybody who can connect may read.
 type roles struct{ operate, own people }
 
-// people are users and groups.
+// people is a set of users and groups.
 type people struct{ uids, gids []uint32 }
 
 func newRoles(o Options) roles {
@@ -47,8 +47,7 @@ func (l people) have(p peer) bool {
 	return slices.Contains(l.uids, p.uid) || slices.ContainsFunc(p.groups, func(g uint32) bool { return slices.Contains(l.gids, g) })
 }
 
-// findPeople reads a list such as "alice, @admins, 1000, @27". Whom this host does not
-// know is reported and has no role.
+// findPeople parses a list such as "alice, @admins, 1000, @27". Unknown names are reported and get no role.
 func findPeople(key, list string, warn func(string)) (out people) {
 	for word := range strings.SplitSeq(list, ",") {
 		word = strings.TrimSpace(word)

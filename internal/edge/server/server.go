@@ -14,37 +14,37 @@ import (
 	"sluice/internal/edge/answer"
 )
 
-// Options say what to serve and where.
+// Options configure what to serve and where.
 type Options struct {
 	Backend    Backend
 	Logger     *slog.Logger
 	Version    string
 	Socket     string           // path of the unix socket; "": none
 	Group      string           // group that may use the socket; "": root only
-	Operate    string           // users and @groups with that role, with commas between
-	Own        string           // the same; root has it always
+	Operate    string           // comma-separated users and @groups with that role
+	Own        string           // likewise; root always has it
 	Listen     string           // TCP address for read-only use; "": none
-	Hosts      string           // names, with commas between, by which Listen may be asked beside its address and localhost
-	Examine    answer.Examine   // finds problems in a Snapshot; nil: only those it carries
-	Stale      time.Duration    // a look at the host older than this is unhealthy; 0: never
+	Hosts      string           // comma-separated names by which Listen may be addressed, besides its address and localhost
+	Examine    answer.Examine   // finds problems in a Snapshot; nil: only those the Snapshot contains
+	Stale      time.Duration    // age above which the last observation of the host is unhealthy; 0: never
 	Now        func() time.Time // the clock that Snapshots are stamped with; nil: time.Now
-	VirtualPFs VirtualPFs       // nil: there are none here
-	History    History          // nil: nothing is remembered
-	Page       http.Handler     // GET /, /vm/UUID and /assets/: the page; nil: there is none
-	Preparer   Preparer         // nil: there are no definitions of VMs here
-	WhatIf     WhatIf           // nil: not known here
-	Incoming   Incoming         // nil: nothing migrates here
+	VirtualPFs VirtualPFs       // nil: not available
+	History    History          // nil: no history
+	Page       http.Handler     // GET /, /vm/UUID and /assets/: the page; nil: no page
+	Preparer   Preparer         // nil: there are no VM definitions
+	WhatIf     WhatIf           // nil: not available
+	Incoming   Incoming         // nil: no migrations
 	Process    bool             // also serve metrics of the process and of the Go runtime
 }
 
-// Server answers requests until its Run ends.
+// Server answers requests until Run returns.
 type Server struct {
 	opts      Options
 	listeners []net.Listener
 	http      *http.Server
 }
 
-// Bounds of a request. Writing an answer may take as long as a command plus a slow reader.
+// Limits of a request. Writing an answer may take as long as a command plus a slow client.
 const (
 	headerTimeout  = 3 * time.Second
 	readTimeout    = 5 * time.Second // the whole request
@@ -55,8 +55,8 @@ const (
 	drainTimeout   = 5 * time.Second
 )
 
-// New opens the sockets, so that a wrong path or a daemon that is running already is
-// known before anything else starts. Run must follow, or Close.
+// New opens the sockets, so that a wrong path or a daemon that is already running is detected before anything else starts.
+// Run or Close must follow.
 func New(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -96,7 +96,7 @@ func (s *Server) open() error {
 	return nil
 }
 
-// Addrs are the addresses it listens on, the unix socket first.
+// Addrs returns the addresses that the server listens on, the unix socket first.
 func (s *Server) Addrs() []net.Addr {
 	var list []net.Addr
 	for _, l := range s.listeners {
@@ -105,8 +105,8 @@ func (s *Server) Addrs() []net.Addr {
 	return list
 }
 
-// Run serves until ctx is done, then lets requests under way finish for a few seconds.
-// It returns nil after an orderly end.
+// Run serves until ctx is done, then gives requests under way a few seconds to finish. It returns nil after an orderly
+// shutdown.
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, l := range s.listeners {

@@ -12,31 +12,30 @@ import (
 	"sluice/api/v1"
 )
 
-// Bounds of the connections of one listener. Whoever may read must be able to use up
-// neither the daemon's file descriptors nor the places of others.
+// Limits on the connections of one listener. A caller with read access must not be able to exhaust the daemon's file
+// descriptors or the slots of others.
 const (
 	perPeer = 16 // of one user
-	perAll  = 64 // of all but root, who has perPeer of their own
+	perAll  = 64 // of all users except root, who has perPeer in addition
 
-	perAddress = 64 // of one address over TCP, behind which there may be many
+	perAddress = 64 // of one TCP address, which many clients may share
 	perNetwork = 256
 )
 
-// Bounds of streams of events, which last for hours and cost little. They have places apart, so that
-// pages that are open leave room for requests. When all are taken, whoever has the most gives one up to whoever has fewer.
+// Limits on event streams, which last for hours and cost little. They have slots of their own, so that open pages leave
+// room for requests. When all are taken, the user with the most streams loses one to a user with fewer.
 const (
 	streamsPerPeer = 64 // of one user, or of one address
 	streamsPerAll  = 128
 )
 
-// shared gives every peer a share of the connections. What is beyond the share is refused
-// at once: to let it wait, as a listener with a plain limit does, would be to let everybody
-// wait behind it.
+// shared limits each peer to its share of the connections. Connections beyond the share are refused at once: letting them
+// wait, as a listener with a plain limit does, would block everybody queued behind them.
 type shared struct {
 	net.Listener
 	requests, streams *places
 
-	refusals chan struct{} // a place for each that is being refused
+	refusals chan struct{} // one slot per refusal in progress
 }
 
 func inShares(l net.Listener, most, mostAll int) *shared {
@@ -46,24 +45,24 @@ func inShares(l net.Listener, most, mostAll int) *shared {
 	}
 }
 
-// places holds connections by the name of their share.
+// places holds connections, grouped by share.
 type places struct {
-	most, mostAll int  // of one peer, of all but root
-	yield         bool // when all are taken, the share with the most loses its oldest one
+	most, mostAll int  // of one peer, of all except root
+	yield         bool // when all slots are taken, the share with the most loses its oldest connection
 
 	mu   sync.Mutex
 	held map[string][]*sharedConn // oldest first
-	all  int                      // but root's
+	all  int                      // except root's
 }
 
 func newPlaces(most, mostAll int, yield bool) *places {
 	return &places{most: most, mostAll: mostAll, yield: yield, held: map[string][]*sharedConn{}}
 }
 
-// rootShare is the name of the share that does not count against the sum.
+// rootShare is the name of the share that does not count against the total.
 const rootShare = "uid 0"
 
-// shareOf names the share of a connection: a user, an address, or the network of an address that has many of its own.
+// shareOf names the share of a connection: a user, an address, or the /64 network of an IPv6 address.
 func shareOf(c net.Conn, p peer) string {
 	if p.local {
 		return fmt.Sprintf("uid %d", p.uid)
@@ -76,7 +75,7 @@ func shareOf(c net.Conn, p peer) string {
 	case ip.IsLoopback():
 		return "this host"
 	case ip.Is6():
-		const subnet = 64 // which one host may have to itself
+		const subnet = 64 // one host may own a whole /64
 		return netip.PrefixFrom(ip, subnet).Masked().String()
 	}
 	return ip.String()
@@ -98,7 +97,7 @@ func (l *shared) Accept() (net.Conn, error) {
 	}
 }
 
-// take gives a connection a place if there is one. Another that lost its place for it is to be closed.
+// take gives a connection a slot if one is available. The caller must close lost, the connection that lost its slot for it.
 func (p *places) take(c *sharedConn) (ok bool, lost *sharedConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +118,7 @@ func (p *places) take(c *sharedConn) (ok bool, lost *sharedConn) {
 	return true, lost
 }
 
-// oldestOfMost is the oldest connection of the share that has the most, nil where none has more than n or none has to yield.
+// oldestOfMost returns the oldest connection of the share with the most, or nil if none has more than n or yielding is off.
 func (p *places) oldestOfMost(n int) (oldest *sharedConn) {
 	if !p.yield {
 		return nil
@@ -138,7 +137,7 @@ func (p *places) give(c *sharedConn) {
 	p.remove(c)
 }
 
-// remove takes the place of a connection away, if it has one.
+// remove frees the slot of a connection, if it has one.
 func (p *places) remove(c *sharedConn) {
 	list := p.held[c.share]
 	i := slices.Index(list, c)
@@ -153,14 +152,14 @@ func (p *places) remove(c *sharedConn) {
 	}
 }
 
-// patience is how long somebody who is refused may take to send the request that is
-// answered with the refusal; only so many are waited for at a time.
+// patience is how long a refused client may take to send the request that is answered with the refusal; patients is the
+// maximum number of refused clients served at a time.
 const (
 	patience = 200 * time.Millisecond
 	patients = 32
 )
 
-// refuse closes a connection and says why, if that is not asked too often.
+// refuse closes a connection and sends the reason, unless too many refusals are in progress.
 func (l *shared) refuse(c net.Conn, name string) {
 	select {
 	case l.refusals <- struct{}{}:
@@ -183,7 +182,7 @@ func tooMany(what, name string) *api.Error {
 	return &api.Error{Text: "too many " + what + " of " + name + ", or of all", Remedy: "close some and try again"}
 }
 
-// sharedConn gives its place back when it closes.
+// sharedConn frees its slot when it closes.
 type sharedConn struct {
 	net.Conn
 	peer    peer
@@ -191,15 +190,15 @@ type sharedConn struct {
 	streams *places
 
 	mu sync.Mutex
-	in *places // where it has its place; nil: it is closed
+	in *places // where it holds its slot; nil: closed
 }
 
-// stream moves a connection to the places of streams, for the rest of its life. It is false where there is none, and the
+// stream moves a connection to the stream slots for the rest of its life. If no slot is free it returns false, and the
 // connection stays where it is.
 func (c *sharedConn) stream() bool {
 	ok, lost := c.toStream()
 	if lost != nil {
-		_ = lost.Close() // its reader connects again, and may be refused then
+		_ = lost.Close() // its client reconnects, and may then be refused
 	}
 	return ok
 }
@@ -220,7 +219,7 @@ func (c *sharedConn) toStream() (ok bool, lost *sharedConn) {
 	return ok, lost
 }
 
-// Close gives the place back once.
+// Close closes the connection and frees its slot once.
 func (c *sharedConn) Close() error {
 	err := c.Conn.Close()
 	c.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// readSLA takes what a request says of an SLA.
+// readSLA parses the SLA of a request.
 func readSLA(verb api.Verb, b *api.Request, c *Command) error {
 	about := verb == api.VerbSetSLA || verb == api.VerbClearSLA
 	if _, err := path.Match(b.NIC, ""); b.NIC != "" && (!about || err != nil || !shortText(b.NIC)) {
@@ -56,12 +56,12 @@ func parseSLA(in *api.SLA, out *model.SLA) error {
 	return nil
 }
 
-// shortText says whether text is a word that can be shown.
+// shortText reports whether text is a short printable word.
 func shortText(text string) bool {
 	return len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// doing is a verb in a sentence.
+// doing returns a verb as used in a sentence.
 func doing(v api.Verb) string {
 	switch v {
 	case api.VerbSetSLA:

@@ -11,16 +11,16 @@ import (
 	"sluice/internal/model"
 )
 
-// task is what is asked of a part of the daemon that not every one has.
+// task describes a request to a part of the daemon that is not always present.
 type task struct {
 	there   bool
-	missing api.Error // the answer where it is not
-	path    string    // below /v1/; "" where nothing is changed
-	doing   string    // in words
+	missing api.Error // the answer if the part is absent
+	path    string    // below /v1/; "" if nothing is changed
+	doing   string    // as used in a sentence
 	needs   Role
 }
 
-// answer checks that the part is there and that the peer may, and writes what answer returns.
+// answer checks that the part exists and that the peer is authorized, and writes what reply returns.
 func (h *handler) answer(t task, reply func(context.Context, *json.Decoder, peer) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := peerOf(r.Context())
@@ -48,7 +48,7 @@ func (h *handler) answer(t task, reply func(context.Context, *json.Decoder, peer
 	}
 }
 
-// forPerson makes an *api.Error of what a person can put right: such errors say how themselves.
+// forPerson converts errors that the user can fix to *api.Error; their text contains the remedy.
 func forPerson(err error) error {
 	switch {
 	case errors.Is(err, model.ErrPermanent):
@@ -59,7 +59,7 @@ func forPerson(err error) error {
 	return err
 }
 
-// decode reads the body of a request.
+// decode parses the body of a request.
 func decode(d *json.Decoder, into any) error {
 	err := d.Decode(into)
 	if err == nil && d.More() {

@@ -14,18 +14,18 @@ import (
 	"sluice/internal/model"
 )
 
-// VirtualPFs is the controller of virtual PFs as this package sees it. Errors that a person can do something
-// about are *api.Error or say it themselves.
+// VirtualPFs is the controller of virtual PFs as seen by this package. Errors that the user can fix are *api.Error or
+// contain the remedy.
 type VirtualPFs interface {
 	List(ctx context.Context) ([]model.VirtualPFStatus, error)
-	// Define makes one of a VM that VM or VMName names, and returns it with all that was left open filled in.
+	// Define creates a virtual PF for the VM that VM or VMName identifies, and returns it with all defaults filled in.
 	Define(ctx context.Context, p model.VirtualPF) (model.VirtualPF, error)
 	Undefine(ctx context.Context, vm model.VMID, name string) error
-	// SetPorts changes the policies of VFs: of all, or of none.
+	// SetPorts changes the policies of all given VFs, or of none.
 	SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, change func(*model.PortPolicy) error) error
 }
 
-// The paths of changes, and the least role for each: definitions change domains in libvirt.
+// vpfRoles maps the paths of changes to the minimum role: define and undefine change domains in libvirt.
 var vpfRoles = map[string]Role{"vpf/define": RoleOwn, "vpf/undefine": RoleOwn, "vpf/set": RoleOperate}
 
 func (h *handler) vpfRoutes(mux *http.ServeMux) {
@@ -35,7 +35,7 @@ func (h *handler) vpfRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/vpf/set", h.answerVPF("vpf/set", h.setVPF))
 }
 
-// answerVPF answers requests about virtual PFs; path is "" where nothing is changed.
+// answerVPF answers requests about virtual PFs; path is "" if nothing is changed.
 func (h *handler) answerVPF(path string, reply func(context.Context, *json.Decoder, peer) (any, error)) http.HandlerFunc {
 	return h.answer(task{
 		there: h.opts.VirtualPFs != nil || path == "", missing: api.Error{Text: "there are no virtual PFs here", Remedy: "they need sluiced on a host with libvirt"},
@@ -44,7 +44,7 @@ func (h *handler) answerVPF(path string, reply func(context.Context, *json.Decod
 }
 
 func (h *handler) virtualPFs(ctx context.Context) ([]api.VirtualPF, error) {
-	if h.opts.VirtualPFs == nil { // there are none here, which is no error to who only looks
+	if h.opts.VirtualPFs == nil { // a host without virtual PFs is not an error for a query
 		return []api.VirtualPF{}, nil
 	}
 	list, err := h.opts.VirtualPFs.List(ctx)
@@ -79,7 +79,7 @@ func (h *handler) defineVPF(ctx context.Context, d *json.Decoder, who peer) (any
 	switch {
 	case b.VM == "":
 		return nil, &api.Error{Text: "no VM given", Remedy: `send {"vm": "its name or UUID"}`}
-	case b.VFs < 0 || b.VFs > model.MaxVirtualVFs: // before room is made for them
+	case b.VFs < 0 || b.VFs > model.MaxVirtualVFs: // before allocating them
 		return nil, &api.Error{Text: fmt.Sprintf("a virtual PF cannot have %d VFs", b.VFs), Remedy: fmt.Sprintf("choose from 1 to %d, or to %d without ARI", model.MaxVirtualVFs, model.MaxFunctionVFs)}
 	}
 	p.VFs = make([]model.VirtualVF, b.VFs)
@@ -93,7 +93,7 @@ func (h *handler) defineVPF(ctx context.Context, d *json.Decoder, who peer) (any
 	return answer.VirtualPF(&model.VirtualPFStatus{VirtualPF: made, Why: "its VM was not started since"}), nil
 }
 
-// findVPF finds a virtual PF by its VM's name or UUID and, where the VM has several, its name.
+// findVPF finds a virtual PF by its VM's name or UUID and, if the VM has several, by its name.
 func (h *handler) findVPF(ctx context.Context, vm, name string) (*model.VirtualPFStatus, error) {
 	list, err := h.opts.VirtualPFs.List(ctx)
 	if err != nil {

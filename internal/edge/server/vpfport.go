@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// changePort changes what the request names.
+// changePort applies the fields that the request sets.
 func changePort(p *model.PortPolicy, c *api.PortChange) error {
 	if err := changeAddresses(p, c); err != nil {
 		return err
@@ -111,7 +111,7 @@ func changeSLA(s *model.SLA, c *api.PortChange) error {
 	return nil
 }
 
-// badValue tells a person of text that could not be read.
+// badValue converts an error about unparsable text to an *api.Error.
 func badValue(name string, err error) error {
 	var bad *model.BadValue
 	if errors.As(err, &bad) {
