@@ -8,7 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Bandwidth shows who is promised, allowed and sends what.
+// Bandwidth answers what each link and NIC is promised, allowed and sends.
 func Bandwidth(v *model.View) api.Bandwidth {
 	b := BandwidthOf(v)
 	out := api.Bandwidth{
@@ -30,7 +30,7 @@ func Bandwidth(v *model.View) api.Bandwidth {
 	return out
 }
 
-// BandwidthOf is the controller's part of a View, empty where there is none yet.
+// BandwidthOf returns the bandwidth part of a View, empty if there is none yet.
 func BandwidthOf(v *model.View) *model.Bandwidth {
 	if v == nil || v.Bandwidth == nil {
 		return &model.Bandwidth{}
@@ -68,7 +68,7 @@ func nicShare(n *model.NICBandwidth) api.NICShare {
 	return s
 }
 
-// shares lists the shares of a VM's NICs, or those of its virtual PFs.
+// shares lists the shares of a VM's NICs or virtual PFs.
 func shares(all []model.NICBandwidth, id model.VMID) (list []api.NICShare) {
 	for i := range all {
 		if all[i].VM == id {

@@ -7,10 +7,10 @@ import (
 	"sluice/internal/model"
 )
 
-// What follows turns the model's nouns into those of the API, which programs elsewhere
-// read: fields of the model may change, those of the API may not.
+// The functions below convert types of the model to types of the API. Other programs depend on the API's types, which must
+// stay stable; the model's may change.
 
-// ReasonOf is a Reason as the API shows it.
+// ReasonOf converts a Reason to its API type.
 func ReasonOf(r *model.Reason) api.Reason {
 	return api.Reason{
 		VM: string(r.VM), Code: string(r.Code), Hold: r.Hold, Policy: r.Policy, Score: r.Score, Price: r.Price, Regret: r.Regret,
@@ -26,7 +26,7 @@ func trafficOf(t *model.Traffic) api.Traffic {
 	}
 }
 
-// Problems are what doctor found, as the API gives them.
+// Problems converts what doctor found to API types.
 func Problems(list []model.Problem) []api.Problem {
 	out := make([]api.Problem, 0, len(list))
 	for _, p := range list {
@@ -42,7 +42,7 @@ func overrideOf(o *model.Override) api.Override {
 	}
 }
 
-// Overrides lists what people asked for at run time, oldest first.
+// Overrides lists what users requested at run time, oldest first.
 func Overrides(v *model.View) []api.Override {
 	list := []api.Override{}
 	for i := range NewIndex(v).Overrides {
@@ -51,7 +51,7 @@ func Overrides(v *model.View) []api.Override {
 	return list
 }
 
-// report is all there is to say of a move.
+// report returns a move with its steps.
 func report(s *model.MoveStatus) api.MoveReport {
 	r := MoveOf(s)
 	for _, step := range s.Move.Steps {
@@ -61,7 +61,7 @@ func report(s *model.MoveStatus) api.MoveReport {
 	return r
 }
 
-// MoveOf is a move without its steps.
+// MoveOf returns a move without its steps.
 func MoveOf(s *model.MoveStatus) api.MoveReport {
 	m := &s.Move
 	r := api.MoveReport{
@@ -77,7 +77,7 @@ func MoveOf(s *model.MoveStatus) api.MoveReport {
 	return r
 }
 
-// StepTimes are those of a move.
+// StepTimes returns the step times of a move.
 func StepTimes(s *model.MoveStatus) []api.StepTime {
 	var out []api.StepTime
 	for _, t := range s.Times {

@@ -8,12 +8,11 @@ import (
 	"sluice/internal/model"
 )
 
-// Examine is what looks a Snapshot over for problems; the wiring supplies it.
+// Examine looks for problems in a Snapshot; the caller supplies it.
 type Examine func(*model.Snapshot) []model.Problem
 
-// Diagnose lists what stands in the way: what the daemon itself suffers from, then what
-// examine finds in the Snapshot (nil: what the Snapshot says of itself). A look at the
-// host older than stale counts as a problem; 0 is never.
+// Diagnose lists the daemon's own problems, then those that examine finds in the Snapshot (nil: those recorded in the
+// Snapshot). An observation of the host older than stale is a problem; 0 means never.
 func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration) []model.Problem {
 	list := []model.Problem{}
 	if !Looked(v) {
@@ -40,7 +39,7 @@ func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration
 	return append(list, examine(v.Snapshot)...)
 }
 
-// failedMoves lists the VMs that are left alone for a while since a move of theirs failed.
+// failedMoves lists the VMs that are in backoff after a failed move.
 func failedMoves(v *model.View) (list []model.Problem) {
 	if v.Target == nil {
 		return nil

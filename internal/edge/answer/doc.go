@@ -1,3 +1,3 @@
-// Package answer turns a View, the daemon's latest picture of host and decisions, into the types of the API. It holds no state:
-// every answer is a pure function of a View, so that API, metrics and command line cannot disagree.
+// Package answer converts a View, the daemon's latest state of the host and its decisions, to the types of the API. It is
+// stateless: every answer is a pure function of a View, so that API, metrics and command line agree.
 package answer

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Explain says why a VM (name or UUID) holds a VF or not, in one sentence and in all
-// detail. The error is an *api.Error when there is no such VM.
+// Explain says why a VM (name or UUID) holds a VF or not, in one sentence and in detail. If there is no such VM, the error
+// is an *api.Error.
 func Explain(v *model.View, ref string) (api.Explanation, error) {
 	vm, err := Find(v, ref)
 	if err != nil {
@@ -44,8 +44,7 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 	return e, nil
 }
 
-// Sentence says in words why a VM holds a VF or not, as Explain does, for a Reason that may be another than that of now;
-// "" where there is no such VM.
+// Sentence is Explain's sentence for a Reason that need not be the current one; "" if there is no such VM.
 func Sentence(v *model.View, id model.VMID, r model.Reason) string {
 	x := NewIndex(v)
 	if vm := x.Snapshot.FindVM(id); vm != nil {
@@ -54,8 +53,7 @@ func Sentence(v *model.View, id model.VMID, r model.Reason) string {
 	return ""
 }
 
-// sentence joins what is with what should be, which differ while a move is pending and
-// in observe mode.
+// sentence combines what the VM has with what it should have, which differ while a move is pending and in observe mode.
 func (x *Index) sentence(vm *model.VM, r model.Reason) string {
 	has := x.pair(vm)
 	if has != nil && has.VF == model.NoVF {
@@ -76,7 +74,7 @@ func (x *Index) sentence(vm *model.VM, r model.Reason) string {
 	return vm.Name + " " + r.String()
 }
 
-// will picks the word for what is done or, in observe mode, would be.
+// will picks the wording for what is done or, in observe mode, would be done.
 func (x *Index) will(does, would string) string {
 	if x.Mode == model.ModeObserve {
 		return would
@@ -100,7 +98,7 @@ func (x *Index) paths(vm *model.VM) []api.Path {
 	return list
 }
 
-// ofNIC is the reason of one NIC of a VM that has several which may have a VF; else nil.
+// ofNIC returns the reason of one NIC if its VM has several that may have a VF; otherwise nil.
 func (x *Index) ofNIC(vm model.VMID, alias string) *model.Reason {
 	if x.Target == nil {
 		return nil
@@ -113,7 +111,7 @@ func (x *Index) ofNIC(vm model.VMID, alias string) *model.Reason {
 	return nil
 }
 
-// learned says what the policy learned of the bursts of whatever has that name; "" for nothing.
+// learned says what the policy learned about the bursts of the VM or NIC called name; "" if nothing.
 func learned(name string, r *model.Reason) string {
 	if r.Bursts.Seen == 0 {
 		return ""
@@ -121,7 +119,7 @@ func learned(name string, r *model.Reason) string {
 	return "bursts of " + name + " " + r.Bursts.String()
 }
 
-// changes lists what would turn the verdict round.
+// changes lists what would reverse the verdict.
 func (x *Index) changes(vm *model.VM, r model.Reason) []string {
 	list := reasonChanges(vm.Name, r, x.Rounds)
 	if o := x.override(vm); o != nil && r.Code != model.CodeReleased {
@@ -136,8 +134,7 @@ func (x *Index) changes(vm *model.VM, r model.Reason) []string {
 	return list
 }
 
-// reasonChanges is the part of changes that follows from the Reason's code, and from
-// whether the policy works in rounds.
+// reasonChanges returns the changes that follow from the Reason's code and from whether the policy works in rounds.
 func reasonChanges(name string, r model.Reason, rounds bool) []string {
 	pin := fmt.Sprintf("`sluice pin %s`", name)
 	switch r.Code {
@@ -161,7 +158,7 @@ func reasonChanges(name string, r model.Reason, rounds bool) []string {
 	return otherChanges(name, r, rounds)
 }
 
-// next is when a place counts: of policies that decide at every sample, always.
+// next says when a rank takes effect: at the next round, or at once for policies that decide at every sample.
 func next(rounds bool) string {
 	if rounds {
 		return " at the next round"
@@ -202,7 +199,7 @@ func slots(r model.Reason) string {
 	return fmt.Sprintf("the first %d", r.Slots)
 }
 
-// rival names whom it has to beat, or who has to beat it.
+// rival names the VM that it has to beat, or that has to beat it.
 func rival(r model.Reason) string {
 	if r.Other == "" {
 		return ""

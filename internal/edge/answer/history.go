@@ -2,13 +2,13 @@ package answer
 
 import "time"
 
-// HistoryQuery says of what and from when on.
+// HistoryQuery selects a VM and a start time.
 type HistoryQuery struct {
-	VM   string    // name or UUID; "": all there is
-	From time.Time // no step that begins before; zero: from the first on. The API rounds it down to the step
+	VM   string    // name or UUID; "": the whole host
+	From time.Time // steps that begin at or after it; zero: all. The API rounds it down to a step
 
-	Bytes bool // of all VMs; of one they are always there
+	Bytes bool // include bytes for all VMs; for a single VM they are always included
 }
 
-// HistoryStep is the time of one figure in a history.
+// HistoryStep is the duration that one value in a history covers.
 const HistoryStep = 10 * time.Second

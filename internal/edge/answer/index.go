@@ -8,15 +8,15 @@ import (
 	"sluice/internal/model"
 )
 
-// Index looks things of one View up by VM.
+// Index looks up parts of one View by VM.
 type Index struct {
 	*model.View
 	reasons map[model.VMID]*model.Reason
 	active  map[model.VMID]*model.MoveStatus
-	nets    map[string]bool // networks that a managed PF leads to
+	nets    map[string]bool // networks of the managed PFs
 }
 
-// NewIndex copes with a View of a daemon that has not looked or decided yet.
+// NewIndex accepts nil, and a View from before the first observation or decision.
 func NewIndex(v *model.View) *Index {
 	x := &Index{View: v, reasons: map[model.VMID]*model.Reason{}, active: map[model.VMID]*model.MoveStatus{}, nets: map[string]bool{}}
 	if v == nil {
@@ -43,10 +43,10 @@ func NewIndex(v *model.View) *Index {
 	return x
 }
 
-// Looked says whether the host has been looked at.
+// Looked reports whether the host has been observed.
 func Looked(v *model.View) bool { return v != nil && v.Snapshot != nil && !v.Snapshot.Time.IsZero() }
 
-// Reason is why a VM holds a VF or not; zero before the first decision.
+// Reason returns why a VM holds a VF or not; zero before the first decision.
 func (x *Index) Reason(id model.VMID) model.Reason {
 	if r := x.reasons[id]; r != nil {
 		return *r
@@ -54,8 +54,8 @@ func (x *Index) Reason(id model.VMID) model.Reason {
 	return model.Reason{VM: id}
 }
 
-// pair is the NIC that matters: the one that its reason is about, one with a VF, or else
-// the first that could have one.
+// pair returns the relevant NIC: the one that the VM's reason is about, else one with a VF, else the first that could have
+// one.
 func (x *Index) pair(vm *model.VM) *model.NIC {
 	if r := x.reasons[vm.ID]; r != nil && r.NIC != "" {
 		if nic := vm.FindNIC(r.NIC); nic != nil {
@@ -76,7 +76,7 @@ func (x *Index) pair(vm *model.VM) *model.NIC {
 	return nil
 }
 
-// class is that of the first rule that matches and has one.
+// class returns the class of the first matching rule that sets one.
 func (x *Index) class(vm *model.VM) string {
 	for _, r := range x.Rules.VMs {
 		if r.Class != "" && model.Matches(r.Match, vm.ID, vm.Name) {
@@ -86,7 +86,7 @@ func (x *Index) class(vm *model.VM) string {
 	return ""
 }
 
-// overridden is what a person asked for the VM at run time: "pin", "release" or "".
+// overridden returns what a user requested for the VM at run time: "pin", "release" or "".
 func (x *Index) overridden(vm *model.VM) string {
 	if o := x.override(vm); o != nil {
 		return string(o.Kind)
@@ -103,7 +103,7 @@ func (x *Index) override(vm *model.VM) *model.Override {
 	return nil
 }
 
-// nameOf prints a VM by its name where it is known.
+// nameOf returns a VM's name if known, else its UUID.
 func (x *Index) nameOf(id model.VMID) string {
 	if vm := x.Snapshot.FindVM(id); vm != nil {
 		return vm.Name
@@ -111,7 +111,7 @@ func (x *Index) nameOf(id model.VMID) string {
 	return string(id)
 }
 
-// Find returns the VM with that name or UUID, or an api.Error that names close ones.
+// Find returns the VM with that name or UUID, or an *api.Error that suggests similar names.
 func Find(v *model.View, ref string) (*model.VM, error) {
 	x := NewIndex(v)
 	for i := range x.Snapshot.VMs {
@@ -122,7 +122,7 @@ func Find(v *model.View, ref string) (*model.VM, error) {
 	return nil, &api.Error{Text: "no VM " + strconv.Quote(model.Shorten(ref)) + " is known here", Remedy: x.near(ref) + "`sluice vms` lists them"}
 }
 
-// near suggests names like one that no VM has.
+// near suggests existing names similar to an unknown one.
 func (x *Index) near(ref string) string {
 	var names []string
 	for i := range x.Snapshot.VMs {

@@ -7,14 +7,14 @@ import (
 	"sluice/internal/model"
 )
 
-// Offline is what `sluiced --offline` prints: the answers of the daemon that it would be.
+// Offline is what `sluiced --offline` prints: the answers that a daemon would give.
 type Offline struct {
 	Plan   api.Plan   `json:"plan"`
 	Doctor api.Doctor `json:"doctor"`
 	Fsck   api.Fsck   `json:"fsck"`
 }
 
-// LookedOffline answers from a View that no daemon made.
+// LookedOffline builds the answers from a View that was made without a daemon.
 func LookedOffline(v *model.View, examine Examine) *Offline {
 	return &Offline{Plan: Planned(v), Doctor: api.Doctor{Problems: Problems(Diagnose(v, examine, time.Time{}, 0))}, Fsck: Checked(v)}
 }

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// VMs lists the VMs by name.
+// VMs lists the VMs, sorted by name.
 func VMs(v *model.View) []api.VM {
 	x := NewIndex(v)
 	rows := make([]api.VM, 0, len(x.Snapshot.VMs))
@@ -19,7 +19,7 @@ func VMs(v *model.View) []api.VM {
 	return rows
 }
 
-// VM is a row of GET /v1/vms.
+// VM returns a row of GET /v1/vms.
 func (x *Index) VM(vm *model.VM) api.VM {
 	r := x.Reason(vm.ID)
 	row := api.VM{
@@ -40,7 +40,7 @@ func (x *Index) VM(vm *model.VM) api.VM {
 	return row
 }
 
-// sources says where a load comes from and how well the weakest part of it is proved.
+// sources returns the sources of a load and the proof of its weakest part.
 func sources(nic *model.NIC) ([]string, string) {
 	var list []string
 	weakest := model.ProofNone
@@ -58,7 +58,7 @@ func sources(nic *model.NIC) ([]string, string) {
 	return list, string(weakest)
 }
 
-// vfName is "pf0/3", or "" for none.
+// vfName returns a name such as "pf0/3", or "" for no VF.
 func vfName(id model.VFID) string {
 	if id == model.NoVF {
 		return ""
@@ -94,7 +94,7 @@ func (x *Index) vf(pf *model.PF, vf *model.VF) api.VF {
 	return row
 }
 
-// Planned shows moves under way and moves to come.
+// Planned returns the moves under way and pending.
 func Planned(v *model.View) api.Plan {
 	x := NewIndex(v)
 	p := api.Plan{Mode: string(x.Mode), Policy: x.Rules.Policy, Observed: x.Snapshot.Time, Active: []api.MoveReport{}, Pending: []api.MoveReport{}}
@@ -107,7 +107,7 @@ func Planned(v *model.View) api.Plan {
 	return p
 }
 
-// Checked shows what fsck found.
+// Checked returns what fsck found.
 func Checked(v *model.View) api.Fsck {
 	x := NewIndex(v)
 	f := api.Fsck{Observed: x.Snapshot.Time, Findings: []api.Finding{}}
@@ -123,8 +123,7 @@ func Checked(v *model.View) api.Fsck {
 	return f
 }
 
-// repairs says whether a repair of the finding waits or is under way, and why the last
-// one failed.
+// repairs reports whether a repair of the finding is pending or under way, and why the last one failed.
 func (x *Index) repairs(f *model.Finding) (now bool, lastError string) {
 	is := func(m *model.Move) bool { return m.Kind == model.MoveRepair && m.Reason.Detail == f.Name() }
 	now = slices.ContainsFunc(x.Active, func(m model.MoveStatus) bool { return is(&m.Move) }) ||
@@ -135,7 +134,7 @@ func (x *Index) repairs(f *model.Finding) (now bool, lastError string) {
 	return now, lastError
 }
 
-// Natural orders names as people do: web-2 before web-10.
+// Natural compares names with numbers by value: web-2 comes before web-10.
 func Natural(a, b string) int {
 	for a != "" && b != "" {
 		da, db := digits(a), digits(b)
@@ -154,7 +153,7 @@ func Natural(a, b string) int {
 	return len(a) - len(b)
 }
 
-// digits counts the digits a name begins with.
+// digits counts the leading digits of a name.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
@@ -163,7 +162,7 @@ func digits(s string) int {
 	return n
 }
 
-// compareNumbers compares by value, and "07" with "7" by length.
+// compareNumbers compares by value, and equal values such as "07" and "7" by length.
 func compareNumbers(a, b string) int {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)

@@ -7,13 +7,13 @@ import (
 	"sluice/internal/model"
 )
 
-// SLAs lists the SLA that is in force for each NIC, by VM and NIC.
+// SLAs lists the SLA in force for each NIC, sorted by VM and NIC.
 func SLAs(v *model.View) []api.NICSLA {
 	out := []api.NICSLA{}
 	x := NewIndex(v)
 	promised := map[model.NICID]model.Rate{}
 	b := BandwidthOf(v)
-	for _, n := range slices.Concat(b.NICs, b.VirtualPFs) { // the PF's own NIC stands for its virtual PF as a whole
+	for _, n := range slices.Concat(b.NICs, b.VirtualPFs) { // the PF's own NIC represents its whole virtual PF
 		promised[n.NICID] = n.Promised
 	}
 	for i := range x.Snapshot.VMs {
@@ -28,7 +28,7 @@ func SLAs(v *model.View) []api.NICSLA {
 
 func (x *Index) nicSLA(vm *model.VM, nic *model.NIC, promised map[model.NICID]model.Rate) api.NICSLA {
 	s := x.Rules.SLA(vm, nic)
-	if nic.Function > 0 { // the SLA is that of the virtual PF as a whole
+	if nic.Function > 0 { // Rules.SLA is that of the whole virtual PF
 		s = nic.Share
 	}
 	kept, known := promised[model.NICID{VM: vm.ID, NIC: nic.Alias}]
@@ -49,7 +49,7 @@ func (x *Index) nicSLA(vm *model.VM, nic *model.NIC, promised map[model.NICID]mo
 	return out
 }
 
-// slaText is an SLA as a request has it; nil for none.
+// slaText converts an SLA to the form of a request; nil if it is empty.
 func slaText(s *model.SLA) *api.SLA {
 	if *s == (model.SLA{}) {
 		return nil

@@ -7,16 +7,16 @@ import (
 	"sluice/internal/model"
 )
 
-// Recent is what a recording needs of the daemon: what it saw last, what it was asked
-// to do, and the moves that have ended, without their steps.
+// Recent is what a recording needs from the daemon: the last Snapshot, the rules, and the moves that have ended, without
+// their steps.
 type Recent struct {
 	Snapshot *model.Snapshot    `json:"snapshot"`
 	Rules    model.Rules        `json:"rules"`
-	Decided  time.Time          `json:"decided"` // when it decided on the Snapshot
+	Decided  time.Time          `json:"decided"` // when the daemon decided on the Snapshot
 	Ended    []model.MoveStatus `json:"ended"`   // newest first
 }
 
-// LastSeen picks it from a View.
+// LastSeen extracts Recent from a View.
 func LastSeen(v *model.View) Recent {
 	r := Recent{Snapshot: v.Snapshot, Rules: v.Rules, Ended: append([]model.MoveStatus{}, v.Recent...)}
 	if v.Target != nil {
@@ -28,10 +28,9 @@ func LastSeen(v *model.View) Recent {
 	return r
 }
 
-// Memory is what the daemon's loop knows beside its rules and Snapshot, for the replay of
-// a recording to begin with.
+// Memory is the loop's state besides its rules and Snapshot, from which the replay of a recording starts.
 type Memory struct {
 	Time  time.Time       `json:"time"` // of the last Snapshot decided on
-	Busy  int             `json:"busy"` // moves under way, which are not in it
+	Busy  int             `json:"busy"` // moves under way, which State does not include
 	State json.RawMessage `json:"state"`
 }

@@ -8,11 +8,10 @@ import (
 	"sluice/internal/model"
 )
 
-// maxRecent bounds the finished moves that a api.Status carries.
+// maxRecent bounds the finished moves that an api.Status carries.
 const maxRecent = 5
 
-// Summary condenses a View into what a person wants to know first. problems is how
-// many Diagnose finds.
+// Summary condenses a View to an overview. problems is the number that Diagnose finds.
 func Summary(v *model.View, version string, problems int) api.Status {
 	x := NewIndex(v)
 	s := api.Status{
@@ -41,7 +40,7 @@ func Summary(v *model.View, version string, problems int) api.Status {
 	return s
 }
 
-// PFStatus is what the API says of a PF.
+// PFStatus converts a PF to its API type.
 func PFStatus(pf *model.PF) api.PFStatus {
 	s := api.PFStatus{
 		Name: pf.Name, Address: string(pf.Address), Driver: pf.Driver, Network: pf.Network, Uplink: pf.Uplink.Kind,
@@ -70,7 +69,7 @@ func add(c *api.VFCounts, d api.VFCounts) {
 func (x *Index) vmCounts() (api.VMCounts, api.LoadSum) {
 	c := api.VMCounts{Total: len(x.Snapshot.VMs)}
 	var sum api.LoadSum
-	foreign := map[model.VMID]bool{} // have a VF of others
+	foreign := map[model.VMID]bool{} // have a VF that Sluice did not assign
 	for i := range x.Snapshot.PFs {
 		for k := range x.Snapshot.PFs[i].VFs {
 			if vf := &x.Snapshot.PFs[i].VFs[k]; vf.Owner == model.OwnerForeign && vf.Holder != "" {

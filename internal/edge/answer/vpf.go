@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// VirtualPF is what the API says of a virtual PF.
+// VirtualPF converts a virtual PF to its API type.
 func VirtualPF(s *model.VirtualPFStatus) api.VirtualPF {
 	out := api.VirtualPF{
 		VM: s.VMName, ID: string(s.VM), Name: s.Name, Model: string(s.Model), Backend: string(s.Backend), Network: s.Network, MAC: s.MAC.String(),

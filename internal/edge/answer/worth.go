@@ -6,7 +6,7 @@ import (
 	"sluice/internal/model"
 )
 
-// worth says what a packet of a VM counts in its score, and by what; "" where it counts as one.
+// worth says the value of one of a VM's packets in its score and where it comes from; "" if it is one.
 func (x *Index) worth(vm *model.VM, r *model.Reason) string {
 	if r.Worth == 0 {
 		return ""
@@ -23,7 +23,7 @@ func (x *Index) worth(vm *model.VM, r *model.Reason) string {
 	if !r.OfPackets() {
 		return "its share of the time with a VF counts " + model.SI(rule.Weight*latency) + bracket(strings.Join(by, ", "))
 	}
-	// What is left of the factors is that of its load at the time; 1 but for noise in the last digits where CPU does not count.
+	// The remaining factor is the CPU cost at the current load; without CPU weighting it is 1 up to rounding errors.
 	if cpu := model.SI(r.Worth / rule.Weight / latency); cpu != "1" {
 		by = append(by, "host CPU on virtio: "+cpu+" of a packet of 512 bytes")
 	}
