@@ -8,7 +8,7 @@ import (
 	"sluice/internal/edge/answer"
 )
 
-// copied is what a reader works on: lists of its own, of records that do not change.
+// copied is a reader's copy of the Memory: lists of its own, of records that do not change.
 type copied struct {
 	revision uint64
 	at       time.Time
@@ -56,9 +56,9 @@ func (m *Memory) History(q answer.HistoryQuery) api.History {
 	return out
 }
 
-// vms turns the columns into lists for each VM. Of VMs that were renamed the last name counts.
+// vms converts the columns to one list per VM. For a renamed VM the latest name is used.
 func (c *copied) vms(out *api.History, q answer.HistoryQuery, n int) {
-	at := map[string]int{} // by id; -1: not asked for
+	at := map[string]int{} // by id; -1: not selected by the query
 	place := func(k *key, gone bool) int {
 		i, known := at[k.id]
 		switch {
@@ -121,7 +121,7 @@ func (c *copied) links(out *api.History, n int) {
 	slices.SortFunc(out.Links, func(a, b api.LinkHistory) int { return answer.Natural(a.PF, b.PF) })
 }
 
-// events picks the holdings and moves that a query is about.
+// events selects the holdings and moves that match the query.
 func (c *copied) events(out *api.History, q answer.HistoryQuery) {
 	about := func(id string, end time.Time) bool {
 		return (q.VM == "" || slices.ContainsFunc(out.VMs, func(v api.VMHistory) bool { return v.ID == id })) && (end.IsZero() || end.After(q.From))

@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// key names what has figures.
+// key identifies a VM or PF.
 type key struct{ id, name string }
 
-// column has what is known of one step. It is not changed once it is made.
+// column holds the values of one step. It is immutable.
 type column struct {
-	step     int64 // its begin, in steps since 1970
+	step     int64 // its start, in steps since 1970
 	vms, pfs block
 }
 
-// block has the figures of a step: as many for each key as its gatherer takes.
+// block holds the values of a step: gatherer.width values per key.
 type block struct {
-	keys    []*key // by id; columns share the list while it stays the same
+	keys    []*key // sorted by id; columns share the list while it stays the same
 	figures []float32
 }
 
-// gatherer makes means of the figures in one step.
+// gatherer computes the means over one step.
 type gatherer struct {
-	width int // figures of a key
-	most  int // keys
+	width int // values per key
+	most  int // maximum number of keys
 	rows  []row
-	next  int // where the next key is likely to be: they come in order
+	next  int // expected index of the next key: they come in order
 }
 
 type row struct {
@@ -36,7 +36,7 @@ type row struct {
 	n    [3]int
 }
 
-// add takes figures of a key: NaN is one that is not known. The last name counts.
+// add adds values for a key; NaN means unknown. The latest name is kept.
 func (g *gatherer) add(id, name string, figures ...float64) {
 	r := g.find(id, name)
 	if r == nil {
@@ -54,7 +54,7 @@ func (g *gatherer) add(id, name string, figures ...float64) {
 	}
 }
 
-// find returns the row of an id, or nil where there are too many.
+// find returns the row of an id, or nil if there are too many rows.
 func (g *gatherer) find(id, name string) *row {
 	if g.next >= len(g.rows) || g.rows[g.next].key.id != id {
 		at, found := slices.BinarySearchFunc(g.rows, id, func(r row, id string) int { return strings.Compare(r.key.id, id) })
@@ -70,7 +70,7 @@ func (g *gatherer) find(id, name string) *row {
 	return &g.rows[g.next-1]
 }
 
-// close ends a step. last is the block of the one before, whose list of keys serves again if it is the same.
+// close ends a step. last is the key list of the previous step, which is reused if it is the same.
 func (g *gatherer) close(last []*key) block {
 	g.rows = slices.DeleteFunc(g.rows, func(r row) bool { return !r.seen })
 	b := block{keys: g.keys(last), figures: make([]float32, 0, len(g.rows)*g.width)}

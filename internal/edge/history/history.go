@@ -11,36 +11,36 @@ import (
 	"sluice/internal/model"
 )
 
-// Bounds of what is kept.
+// Limits on what is kept.
 const (
 	Step        = answer.HistoryStep
 	Hour        = 360  // steps
-	MaxVMs      = 2000 // in a step; those that come later have no figures
-	maxPFs      = 256  // the same
-	maxMoves    = 1000 // some 2 kB each
-	maxHoldings = 2000 // that are over
+	MaxVMs      = 2000 // per step; later ones have no values
+	maxPFs      = 256  // per step
+	maxMoves    = 1000 // about 2 kB each
+	maxHoldings = 2000 // that have ended
 	figuresOfVM = 3    // packets/s on virtio and on VFs, bytes/s
 )
 
-// Memory is the last hour. It is safe for concurrent use; make one with New.
+// Memory holds the last hour. It is safe for concurrent use; create it with New.
 type Memory struct {
-	mu sync.Mutex // held for as long as it takes to add a View or to copy some pointers
+	mu sync.Mutex // held only to add a View or to copy some pointers
 
 	revision uint64
 	at       time.Time // of the last Snapshot; zero: none yet
-	columns  []*column // of the steps that are over and had Snapshots, oldest first
-	vms, pfs gatherer  // the step that is not over
-	now      []*key    // the VMs of the last Snapshot, by id
+	columns  []*column // of complete steps with Snapshots, oldest first
+	vms, pfs gatherer  // the current step
+	now      []*key    // the VMs of the last Snapshot, sorted by id
 	capacity map[string]uint64
 
 	held     map[model.VFID]*api.Holding
-	holdings []*api.Holding    // over, by end
-	moves    []*api.MoveRecord // by ID
+	holdings []*api.Holding    // ended, sorted by end
+	moves    []*api.MoveRecord // sorted by ID
 	ended    uint64            // ID of the move that ended last
 	dropped  int
 }
 
-// New remembers nothing yet.
+// New returns an empty Memory.
 func New() *Memory {
 	return &Memory{
 		vms: gatherer{width: figuresOfVM, most: MaxVMs}, pfs: gatherer{width: 1, most: maxPFs},
@@ -48,14 +48,14 @@ func New() *Memory {
 	}
 }
 
-// Add takes a View, newer than those before it.
+// Add adds a View, which must be newer than those before it.
 func (m *Memory) Add(v *model.View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.revision = v.Revision
 	if s := v.Snapshot; s != nil && m.newer(s.Time.Round(0)) {
 		m.turn(s.Time)
-		m.at = s.Time.Round(0) // by the wall clock, as the steps are
+		m.at = s.Time.Round(0) // wall-clock time, like the steps
 		m.load(s)
 		m.links(v.Bandwidth)
 		m.hold(s)
@@ -65,14 +65,15 @@ func (m *Memory) Add(v *model.View) {
 	}
 }
 
-// newer says whether a Snapshot of that time is to be taken: also one of long before the last, since then the clock was set back.
+// newer reports whether to accept a Snapshot taken at t: if it is later than the last, or so much earlier that the clock
+// must have been set back.
 func (m *Memory) newer(t time.Time) bool { return t.After(m.at) || m.at.Sub(t) > Step }
 
 func stepOf(t time.Time) int64      { return t.Unix() / int64(Step/time.Second) }
 func beginOf(step int64) time.Time  { return time.Unix(step*int64(Step/time.Second), 0).UTC() }
 func (m *Memory) oldest() time.Time { return beginOf(stepOf(m.at) - Hour) }
 
-// turn closes the step under way if a Snapshot of that time is of a later one.
+// turn closes the current step if t is in a later one.
 func (m *Memory) turn(t time.Time) {
 	if m.at.IsZero() || stepOf(t) == stepOf(m.at) {
 		return
@@ -82,11 +83,11 @@ func (m *Memory) turn(t time.Time) {
 		last = *m.columns[n-1]
 	}
 	m.columns = append(m.columns, &column{step: stepOf(m.at), vms: m.vms.close(last.vms.keys), pfs: m.pfs.close(last.pfs.keys)})
-	// What is of times to come since the clock was set back would stand in no order.
+	// Columns at or after t are from before the clock was set back, and would be out of order.
 	m.columns = slices.DeleteFunc(m.columns, func(c *column) bool { return c.step >= stepOf(t) })
 }
 
-// load takes what the VMs move.
+// load records what the VMs move.
 func (m *Memory) load(s *model.Snapshot) {
 	nets := map[string]bool{}
 	for i := range s.PFs {
@@ -108,7 +109,7 @@ func (m *Memory) load(s *model.Snapshot) {
 	}
 }
 
-// loadOf is what a VM moves on the NICs that may have a VF, or on all where none may: NaN where that is not known.
+// loadOf returns what a VM moves on the NICs that may have a VF, or on all if none may: NaN if unknown.
 func loadOf(vm *model.VM, nets map[string]bool) (virtio, vf, bytes float64) {
 	may := func(n *model.NIC) bool { return n.VF != model.NoVF || n.VirtualPF == "" && nets[n.Network] }
 	all := !slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return may(&n) })
@@ -134,7 +135,7 @@ func onPath(t *model.Traffic) (pps, bytes float64) {
 	return t.RxPPS + t.TxPPS, t.RxBytes + t.TxBytes
 }
 
-// links takes what the links carry.
+// links records what the links carry.
 func (m *Memory) links(b *model.Bandwidth) {
 	if b == nil {
 		return
@@ -147,7 +148,7 @@ func (m *Memory) links(b *model.Bandwidth) {
 	}
 }
 
-// hold takes who holds which VF.
+// hold records who holds which VF.
 func (m *Memory) hold(s *model.Snapshot) {
 	seen := 0
 	for i := range s.PFs {
@@ -179,7 +180,7 @@ func (m *Memory) hold(s *model.Snapshot) {
 	}
 }
 
-// release ends the time during which a VF was held. Readers may have the record: it is not changed.
+// release ends a holding. Readers may have the record, so it is replaced, not changed.
 func (m *Memory) release(id model.VFID, now time.Time) {
 	if old := m.held[id]; old != nil {
 		over := *old
@@ -189,7 +190,7 @@ func (m *Memory) release(id model.VFID, now time.Time) {
 	}
 }
 
-// forget drops what is older than an hour, and the oldest of what is too much. Readers have copies of the lists.
+// forget drops what is older than an hour, and the oldest entries beyond the limits. Readers have copies of the lists.
 func (m *Memory) forget() {
 	old := m.oldest()
 	m.columns = slices.DeleteFunc(m.columns, func(c *column) bool { return c.step < stepOf(old) })

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// noteMoves takes what a View says of moves.
+// noteMoves records the moves of a View.
 func (m *Memory) noteMoves(v *model.View) {
 	for i := range v.Active {
 		m.note(v, &v.Active[i])
@@ -25,7 +25,7 @@ func (m *Memory) noteMoves(v *model.View) {
 	}
 }
 
-// note makes or replaces the record of a move. Readers may have the one there was.
+// note creates or replaces the record of a move. Readers may have the previous record, so it is not changed.
 func (m *Memory) note(v *model.View, s *model.MoveStatus) {
 	r := &api.MoveRecord{ID: s.ID, Move: answer.MoveOf(s), Steps: answer.StepTimes(s)}
 	at, found := slices.BinarySearchFunc(m.moves, s.ID, func(r *api.MoveRecord, id uint64) int { return cmp.Compare(r.ID, id) })
@@ -37,7 +37,7 @@ func (m *Memory) note(v *model.View, s *model.MoveStatus) {
 	if s.Move.Reason.Code != "" {
 		reason := answer.ReasonOf(&s.Move.Reason)
 		r.Reason = &reason
-		if s.Move.Kind != model.MoveRepair { // the reason of a repair is about no verdict
+		if s.Move.Kind != model.MoveRepair { // the reason of a repair is not a verdict
 			r.Sentence = answer.Sentence(v, s.Move.VM, s.Move.Reason)
 		}
 	}

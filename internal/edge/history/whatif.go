@@ -11,15 +11,15 @@ import (
 	"sluice/internal/model"
 )
 
-// Past is what is needed to play the last hour again.
+// Past is the input for replaying the last hour.
 type Past struct {
 	Rules    model.Rules     `json:"rules"`
 	Snapshot *model.Snapshot `json:"snapshot"` // the last one
 	Load     api.History     `json:"load"`     // with bytes
 }
 
-// WhatIf has somebody work out what other policies would have done with the last hour: only when asked, one at a time
-// and at most once in a while. Run does the work.
+// WhatIf has compute determine what other policies would have achieved in the last hour: only on request, one computation
+// at a time, and at most one per interval. Run does the work.
 type WhatIf struct {
 	memory  *Memory
 	compute func(context.Context, *Past) ([]api.PolicyResult, error)
@@ -32,32 +32,32 @@ type WhatIf struct {
 	asked  time.Time // when the last computation began
 }
 
-// Bounds of a computation.
+// Limits of a computation.
 const (
 	WhatIfEvery   = 5 * time.Minute
 	whatIfTimeout = 4 * time.Minute
 	leastSteps    = 6 // of history
 )
 
-// NewWhatIf computes at most once in every, by the clock now.
+// NewWhatIf returns a WhatIf that computes at most once per every, measured by the clock now.
 func NewWhatIf(m *Memory, every time.Duration, now func() time.Time, compute func(context.Context, *Past) ([]api.PolicyResult, error)) *WhatIf {
 	return &WhatIf{memory: m, compute: compute, every: every, now: now, todo: make(chan *model.View, 1)}
 }
 
-// WhatIf implements server.WhatIf: it answers at once with what is known, and has it computed anew where that is due.
+// WhatIf implements server.WhatIf: it returns the last result at once, and starts a new computation if one is due.
 func (w *WhatIf) WhatIf(v *model.View) api.WhatIf {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.answer.Running && (w.asked.IsZero() || w.now().Sub(w.asked) >= w.every) {
 		w.asked, w.answer.Running = w.now(), true
-		w.todo <- v // has room: nothing is under way
+		w.todo <- v // never blocks: no computation is under way
 	}
 	answer := w.answer
 	answer.Current = v.Rules.Policy
 	return answer
 }
 
-// Run works until ctx ends.
+// Run runs the computations until ctx ends.
 func (w *WhatIf) Run(ctx context.Context) error {
 	for {
 		select {
