@@ -18,11 +18,10 @@ import (
 	"sluice/internal/edge/answer"
 )
 
-// ErrUnreachable marks that no daemon answered. Everything else the Client returns is
-// what a daemon said.
+// ErrUnreachable means that no daemon answered. All other errors of the Client are the daemon's answers.
 var ErrUnreachable = errors.New("no daemon answers")
 
-// Client asks a daemon over its unix socket. It is safe for use by several goroutines.
+// Client talks to a daemon over its unix socket. It is safe for concurrent use.
 type Client struct {
 	socket string
 	http   *http.Client
@@ -31,10 +30,10 @@ type Client struct {
 // maxAnswer bounds an answer: 10,000 VMs take about 5 MB.
 const maxAnswer = 64 << 20
 
-// timeout is the longest wait for an answer: longer than the daemon takes for any.
+// timeout is the longest wait for an answer, longer than the daemon's own limits.
 const timeout = 40 * time.Second
 
-// New makes a client for the daemon behind that socket. It does not connect yet.
+// New returns a client for the daemon at that socket. It does not connect yet.
 func New(socket string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", socket)
@@ -45,26 +44,26 @@ func New(socket string) *Client {
 	}}
 }
 
-// Status asks for the summary.
+// Status returns the summary.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return get[api.Status](ctx, c, "status")
 }
 
-// VMs asks for the VMs, in order of name.
+// VMs returns the VMs, sorted by name.
 func (c *Client) VMs(ctx context.Context) ([]api.VM, error) { return get[[]api.VM](ctx, c, "vms") }
 
-// VFs asks for the VFs, in order of PF and index.
+// VFs returns the VFs, sorted by PF and index.
 func (c *Client) VFs(ctx context.Context) ([]api.VF, error) { return get[[]api.VF](ctx, c, "vfs") }
 
-// Plan asks what is under way and what comes next.
+// Plan returns the moves under way and pending.
 func (c *Client) Plan(ctx context.Context) (api.Plan, error) { return get[api.Plan](ctx, c, "plan") }
 
-// Bandwidth says who is promised, allowed and sends what.
+// Bandwidth returns what each link and NIC is promised, allowed and sends.
 func (c *Client) Bandwidth(ctx context.Context) (api.Bandwidth, error) {
 	return get[api.Bandwidth](ctx, c, "bandwidth")
 }
 
-// SLAs asks what is in force for each NIC.
+// SLAs returns the SLA in force for each NIC.
 func (c *Client) SLAs(ctx context.Context) ([]api.NICSLA, error) {
 	return get[[]api.NICSLA](ctx, c, "sla")
 }
@@ -79,40 +78,40 @@ func (c *Client) DefineVPF(ctx context.Context, b api.DefineVPF) (api.VirtualPF,
 	return post[api.VirtualPF](ctx, c, "vpf/define", b)
 }
 
-// UndefineVPF takes it away again.
+// UndefineVPF removes a virtual PF.
 func (c *Client) UndefineVPF(ctx context.Context, b api.UndefineVPF) (api.Result, error) {
 	return post[api.Result](ctx, c, "vpf/undefine", b)
 }
 
-// SetVPF changes what its embedded switch holds virtual VFs to.
+// SetVPF changes the policies that the embedded switch enforces on virtual VFs.
 func (c *Client) SetVPF(ctx context.Context, b api.SetVPF) (api.Result, error) {
 	return post[api.Result](ctx, c, "vpf/set", b)
 }
 
-// Prepare changes the definition of a VM so that it can have a VF, or only says what it would change, of one or of all.
+// Prepare changes the definition of a VM so that it can have a VF, or only reports the changes, for one VM or all.
 func (c *Client) Prepare(ctx context.Context, b api.Prepare) ([]api.Prepared, error) {
 	return post[[]api.Prepared](ctx, c, "prepare", b)
 }
 
-// Incoming asks for VFs for a VM that migrates in.
+// Incoming requests VFs for a VM that migrates in.
 func (c *Client) Incoming(ctx context.Context, b api.Incoming) ([]api.IncomingVF, error) {
 	return post[[]api.IncomingVF](ctx, c, "incoming", b)
 }
 
-// Fsck asks what is leaked or wrongly set.
+// Fsck returns what is leaked or misconfigured.
 func (c *Client) Fsck(ctx context.Context) (api.Fsck, error) { return get[api.Fsck](ctx, c, "fsck") }
 
-// Doctor asks what stands in the way.
+// Doctor returns the problems found.
 func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
 	return get[api.Doctor](ctx, c, "doctor")
 }
 
-// Explain asks about one VM, by name or UUID.
+// Explain returns the explanation for one VM, by name or UUID.
 func (c *Client) Explain(ctx context.Context, vm string) (api.Explanation, error) {
 	return get[api.Explanation](ctx, c, "explain/"+url.PathEscape(vm))
 }
 
-// History asks for the last hour of the host, or of one VM.
+// History returns the last hour of the host, or of one VM.
 func (c *Client) History(ctx context.Context, q answer.HistoryQuery) (api.History, error) {
 	v := url.Values{}
 	if q.VM != "" {
@@ -124,28 +123,28 @@ func (c *Client) History(ctx context.Context, q answer.HistoryQuery) (api.Histor
 	return get[api.History](ctx, c, "history?"+v.Encode())
 }
 
-// WhatIf asks what other policies would have done with the last hour. While that is worked out, it says Running.
+// WhatIf returns what other policies would have achieved in the last hour. Running is set while that is being computed.
 func (c *Client) WhatIf(ctx context.Context) (api.WhatIf, error) {
 	return get[api.WhatIf](ctx, c, "whatif")
 }
 
-// LastSeen asks for what the daemon saw last.
+// LastSeen returns the daemon's last Snapshot with its rules and ended moves.
 func (c *Client) LastSeen(ctx context.Context) (answer.Recent, error) {
 	return get[answer.Recent](ctx, c, "snapshot")
 }
 
-// Memory asks for what the daemon's loop knows.
+// Memory returns the state of the daemon's loop.
 func (c *Client) Memory(ctx context.Context) (answer.Memory, error) {
 	return get[answer.Memory](ctx, c, "memory")
 }
 
-// Overrides asks what people asked for at run time.
+// Overrides returns what users requested at run time.
 func (c *Client) Overrides(ctx context.Context) ([]api.Override, error) {
 	return get[[]api.Override](ctx, c, "overrides")
 }
 
-// After waits until the daemon has another revision than that, but not much longer than
-// half a minute. It returns the revision there is then, which may be the same.
+// After waits until the daemon's revision differs from that one, for little more than half a minute at most. It returns the
+// current revision, which may be the same.
 func (c *Client) After(ctx context.Context, revision uint64) (uint64, error) {
 	s, err := get[api.Status](ctx, c, fmt.Sprintf("status?after=%d&wait=%s", revision, api.MaxWait))
 	if errors.Is(err, errSame) {
@@ -154,10 +153,10 @@ func (c *Client) After(ctx context.Context, revision uint64) (uint64, error) {
 	return s.Revision, err
 }
 
-// errSame is the answer to a request that waited in vain.
+// errSame means that the wait expired without a new revision.
 var errSame = errors.New("nothing new")
 
-// Do asks for a change.
+// Do requests a change.
 func (c *Client) Do(ctx context.Context, verb api.Verb, r api.Request) (api.Result, error) {
 	return post[api.Result](ctx, c, verb.Path(), r)
 }
@@ -175,11 +174,10 @@ func get[T any](ctx context.Context, c *Client, path string) (T, error) {
 	return fetch[T](ctx, c, http.MethodGet, path, nil)
 }
 
-// firstLook is how long the Client waits for a daemon that has only just started and not
-// looked at the host yet.
+// firstLook is how long the Client waits for a daemon that has just started and has not observed the host yet.
 const firstLook = 3 * time.Second
 
-// fetch asks until there is an answer or the daemon's first look at the host takes too long.
+// fetch retries until there is an answer, or the daemon's first observation of the host takes too long.
 func fetch[T any](ctx context.Context, c *Client, method, path string, body []byte) (T, error) {
 	for begun := time.Now(); ; {
 		answer, err := fetchOnce[T](ctx, c, method, path, body)
@@ -194,7 +192,7 @@ func fetch[T any](ctx context.Context, c *Client, method, path string, body []by
 	}
 }
 
-// errEarly marks the refusal of a daemon that has not looked at the host yet.
+// errEarly marks the answer of a daemon that has not observed the host yet.
 var errEarly = errors.New("too early")
 
 func fetchOnce[T any](ctx context.Context, c *Client, method, path string, body []byte) (T, error) {
@@ -207,7 +205,7 @@ func fetchOnce[T any](ctx context.Context, c *Client, method, path string, body 
 	if err != nil {
 		return answer, c.unreachable(err)
 	}
-	defer resp.Body.Close() // nothing is lost
+	defer resp.Body.Close() // the answer is read completely or discarded
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return answer, c.unreachable(err)
@@ -226,12 +224,12 @@ func fetchOnce[T any](ctx context.Context, c *Client, method, path string, body 
 	return answer, nil
 }
 
-// early is a refusal that time may end.
+// early is a refusal that may be temporary.
 type early struct{ error }
 
 func (e early) Unwrap() []error { return []error{e.error, errEarly} }
 
-// refusal is what the daemon said was wrong.
+// refusal returns the daemon's error.
 func refusal(status int, data []byte) error {
 	var r api.Error
 	if json.Unmarshal(data, &r) != nil || r.Text == "" {

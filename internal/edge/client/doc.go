@@ -1,2 +1,2 @@
-// Package client asks a daemon over its unix socket.
+// Package client is the client of a daemon's API over its unix socket.
 package client

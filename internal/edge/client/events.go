@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// errEnded is the end of a stream that the daemon ended.
+// errEnded means that the daemon ended the stream.
 var errEnded = errors.New("it has ended")
 
-// Events calls tell with every revision that the daemon tells of, the one there is first, until that fails, ctx ends or
-// the daemon does. It returns the reason.
+// Events calls tell with every revision that the daemon sends, starting with the current one, until tell fails, ctx ends or
+// the stream does. It returns the reason.
 func (c *Client) Events(ctx context.Context, tell func(revision uint64) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://sluice/v1/events", nil)
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *Client) Events(ctx context.Context, tell func(revision uint64) error) e
 	if err != nil {
 		return c.unreachable(err)
 	}
-	defer resp.Body.Close() // nothing is lost
+	defer resp.Body.Close() // closing ends the stream
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("the daemon answered with status %d", resp.StatusCode)
 	}
