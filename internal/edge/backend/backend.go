@@ -13,48 +13,48 @@ import (
 	"sluice/internal/model"
 )
 
-// Backend answers the API: questions from the last View, commands inside the loop.
+// Backend answers the API: queries from the last View, commands inside the loop.
 type Backend struct {
 	core      *loop.Core
-	call      func(ctx context.Context, f func(now time.Time)) error // runs f where the Core may be used
+	call      func(ctx context.Context, f func(now time.Time)) error // runs f in the loop, where core may be used
 	overrides *Overrides
-	rules     func() model.Rules     // what the config says
-	stale     atomic.Pointer[string] // why the last reload failed; nil: it did not
+	rules     func() model.Rules     // the rules of the configuration
+	stale     atomic.Pointer[string] // why the last reload failed; nil: it succeeded
 	started   time.Time
 
 	mu    sync.Mutex
 	view  *model.View
 	newer chan struct{} // closed when view is replaced
 
-	// Reload reads the configuration again and returns what a person must know about what
-	// follows; nil: there is none.
+	// Reload reads the configuration again and returns notes for the user about the consequences; nil: there is no
+	// configuration.
 	Reload func() ([]string, error)
-	// Config names the configuration in Views.
+	// Config is the name of the configuration in Views.
 	Config string
-	// Seen, if set, gets each View before anybody who asks does, in the loop.
+	// Seen, if set, is called in the loop with each View before the View is published.
 	Seen func(*model.View)
-	// Now is the clock by which overrides end; that of the loop.
+	// Now is the loop's clock, by which overrides expire.
 	Now func() time.Time
 }
 
-// New answers from a loop: call runs a function where core may be used, rules are those of
-// the config. Until Publish is called, the View shows nothing.
+// New returns a Backend for a loop: call runs a function in the loop, where core may be used; rules returns the rules of
+// the configuration. Until Publish is called, the View is empty.
 func New(core *loop.Core, call func(context.Context, func(time.Time)) error, w *Overrides, rules func() model.Rules) *Backend {
 	b := &Backend{core: core, call: call, overrides: w, rules: rules, Now: time.Now, newer: make(chan struct{})}
 	b.started = time.Now()
 	first := core.View()
 	first.Snapshot, first.Target = &model.Snapshot{}, &model.Target{}
-	// A new daemon's revisions must not be those of the last: who waits for another one
-	// than it has would wait too long. In milliseconds they stay exact as JSON numbers.
+	// A restarted daemon must not reuse revisions: a client waiting for a revision other than its own would wait too long.
+	// Milliseconds are exact as JSON numbers.
 	first.Revision = uint64(b.started.UnixMilli()) //nolint:gosec // long after 1970
 	b.view = first
 	return b
 }
 
-// Publish takes a new View from the loop, in the loop.
+// Publish publishes a new View. It must be called in the loop.
 func (b *Backend) Publish(v *model.View) {
 	if b.overrides.Expire(b.Now()) {
-		// The next tick decides by these rules. They are the config's, which were good.
+		// The next tick uses these rules. They are those of the configuration, which were accepted before.
 		if err := b.core.SetRules(b.overrides.Over(b.rules())); err != nil {
 			v.Errors = append(v.Errors, "an override has ended, but: "+err.Error())
 		}
@@ -63,7 +63,7 @@ func (b *Backend) Publish(v *model.View) {
 		v.Errors = append(v.Errors, *why)
 	}
 	last, _ := b.View()
-	if v.Snapshot == nil || v.Target == nil { // nothing seen yet: keep the empty picture, but say why
+	if v.Snapshot == nil || v.Target == nil { // nothing observed yet: keep the empty state, but report the errors
 		v.Snapshot, v.Target = last.Snapshot, last.Target
 	}
 	v.Config, v.Overrides, v.Started, v.Revision = b.Config, b.overrides.List(), b.started, last.Revision+1
@@ -84,7 +84,7 @@ func (b *Backend) View() (*model.View, <-chan struct{}) {
 	return b.view, b.newer
 }
 
-// TryReload reloads, and has the next Views show it if that failed.
+// TryReload reloads; a failure is shown in subsequent Views.
 func (b *Backend) TryReload() ([]string, error) {
 	notes, err := b.Reload()
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *Backend) TryReload() ([]string, error) {
 	return notes, nil
 }
 
-// Memory implements server.Backend. It is copied in the loop and written out here.
+// Memory implements server.Backend. The state is copied in the loop and encoded outside it.
 func (b *Backend) Memory(ctx context.Context) (answer.Memory, error) {
 	var m *loop.Memory
 	if err := b.call(ctx, func(time.Time) { m = b.core.Memory() }); err != nil {

@@ -41,7 +41,7 @@ func (b *Backend) Do(ctx context.Context, c server.Command) (api.Result, error) 
 	return api.Result{}, &api.Error{Text: fmt.Sprintf("unknown command %q", c.Verb)}
 }
 
-// override is what a command asks for. Time is that of the backend's clock.
+// override returns the override that a command requests. Times are those of the backend's clock.
 func (b *Backend) override(c server.Command) model.Override {
 	o := model.Override{
 		Kind: model.OverrideKind(c.Verb), VM: c.VM, VMName: c.VMName, By: c.User, UID: c.UID, NIC: c.NIC, SLA: c.SLA,
@@ -63,7 +63,7 @@ func announce(o *model.Override) string {
 	return "all VFs are being given up, and none is handed out until " + ending(o, "`sluice drain --undo`")
 }
 
-// takeBack ends an override.
+// takeBack withdraws an override.
 func (b *Backend) takeBack(ctx context.Context, c server.Command) (api.Result, error) {
 	there := slices.ContainsFunc(b.overrides.List(), func(o model.Override) bool { return concerns(&o, c) })
 	text := "VFs are handed out again"
@@ -78,13 +78,13 @@ func (b *Backend) takeBack(ctx context.Context, c server.Command) (api.Result, e
 	return b.after(api.Result{Text: text}), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
 }
 
-// without is a copy less what concerns the command.
+// without returns a copy without the overrides that the command replaces or withdraws.
 func without(list []model.Override, c server.Command) []model.Override {
 	return slices.DeleteFunc(slices.Clone(list), func(o model.Override) bool { return concerns(&o, c) })
 }
 
-// concerns says whether an override is about what a command is about: the whole host, or
-// whether the VM has a VF, or its SLA. An SLA is replaced by one for the same NICs, and without a NIC all are cleared.
+// concerns reports whether an override has the same subject as a command: the whole host, the VF of a VM, or the VM's SLA.
+// An SLA is replaced by one for the same NIC pattern; clearing without a NIC clears all.
 func concerns(o *model.Override, c server.Command) bool {
 	switch c.Verb {
 	case api.VerbDrain, api.VerbUndrain:
@@ -104,7 +104,7 @@ func concerns(o *model.Override, c server.Command) bool {
 	return o.VMName == c.VMName
 }
 
-// change keeps an override on disk and tells placement.
+// change stores the changed overrides on disk and applies them to placement.
 func (b *Backend) change(ctx context.Context, c server.Command, edit func([]model.Override) ([]model.Override, error)) error {
 	return b.overrides.change(edit, func() error {
 		var failed error
@@ -123,7 +123,7 @@ func (b *Backend) change(ctx context.Context, c server.Command, edit func([]mode
 	})
 }
 
-// after adds what a person must know about the result.
+// after adds notes for the user to the result.
 func (b *Backend) after(r api.Result) api.Result {
 	if v, _ := b.View(); v.Mode == model.ModeObserve {
 		r.Details = append(r.Details, "observe mode: nothing is changed; `sluice plan` shows what would be")

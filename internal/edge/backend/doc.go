@@ -1,4 +1,3 @@
-// Package backend answers the API from a loop: from the last View what is asked, and inside
-// the loop what is commanded. It keeps the overrides (pin, release, drain). Daemon and demo
-// share it.
+// Package backend connects the API to a loop: it answers queries from the last View and executes commands inside the loop.
+// It stores the overrides (pin, release, drain, SLAs). Daemon and demo share it.
 package backend

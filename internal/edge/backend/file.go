@@ -14,13 +14,13 @@ import (
 	"sluice/internal/model"
 )
 
-// Bounds of the file: one override takes about 300 bytes.
+// Limits of the file: one override takes about 300 bytes.
 const (
 	maxOverrides = 10_000
 	maxFile      = 8 << 20
 )
 
-// file is what stands in it.
+// file is the format of the file.
 type file struct {
 	Version   int              `json:"version"`
 	Overrides []model.Override `json:"overrides"`
@@ -28,7 +28,7 @@ type file struct {
 
 const fileVersion = 1
 
-// decode reads a file's text and refuses what cannot have been written by encode.
+// decode parses the file and rejects what encode cannot have written.
 func decode(text []byte) ([]model.Override, error) {
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil {
@@ -63,8 +63,7 @@ func encode(list []model.Override) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// readFile reads the overrides of an earlier run; a missing file means none. Where an
-// older version left its file, that is taken over.
+// readFile reads the overrides of an earlier run; a missing file means none. It migrates the file of an older version.
 func readFile(path string) ([]model.Override, error) {
 	text, err := input.Read(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,16 +79,16 @@ func readFile(path string) ([]model.Override, error) {
 	return list, nil
 }
 
-// oldName is the file of versions that knew neither who nor when.
+// oldName is the file of versions that recorded neither user nor time.
 const oldName = "wishes.json"
 
-// old is what stands in it.
+// old is the format of that file.
 type old struct {
 	VMs   []model.VMRule `json:"vms"`
 	Drain bool           `json:"drain"`
 }
 
-// takeOver turns the file of an older version into ours, once.
+// takeOver migrates the file of an older version, once.
 func takeOver(path string) ([]model.Override, error) {
 	from := filepath.Join(filepath.Dir(path), oldName)
 	text, err := input.Read(from, maxFile)
@@ -106,9 +105,9 @@ func takeOver(path string) ([]model.Override, error) {
 	}
 	if err == nil {
 		list := o.overrides(info.ModTime())
-		// They count in any case; where they cannot be written, the next start tries again.
+		// The overrides apply in any case; if they cannot be written, the next start tries again.
 		if text, err := encode(list); err == nil && statefile.Replace(path, text) == nil {
-			_ = os.Remove(from) // ours is read first
+			_ = os.Remove(from) // the new file takes precedence anyway
 		}
 		return list, nil
 	}

@@ -12,17 +12,16 @@ import (
 	"sluice/internal/model"
 )
 
-// Overrides are what people asked for at run time, kept in a file. The zero value keeps
-// them in memory only.
+// Overrides are what users requested at run time, stored in a file. The zero value keeps them in memory only.
 type Overrides struct {
-	changing sync.Mutex // one change at a time, from the file to the loop; never taken in the loop
+	changing sync.Mutex // serializes changes, from the file to the loop; never locked in the loop
 
 	mu   sync.Mutex
 	path string // "": memory only
 	now  []model.Override
 }
 
-// OpenOverrides reads the file; a missing one means that there are none.
+// OpenOverrides reads the file; a missing file means that there are no overrides.
 func OpenOverrides(path string) (*Overrides, error) {
 	list, err := readFile(path)
 	if err != nil {
@@ -33,15 +32,15 @@ func OpenOverrides(path string) (*Overrides, error) {
 	return w, nil
 }
 
-// List are those in force.
+// List returns the overrides in force.
 func (w *Overrides) List() []model.Override {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.now)
 }
 
-// Expire forgets those whose end has come and says whether there were any. The file is
-// not touched: it is called in the loop, and whoever reads the file looks at the time too.
+// Expire removes expired overrides and reports whether there were any. It does not touch the file, since it runs in the
+// loop; whoever reads the file checks the expiry too.
 func (w *Overrides) Expire(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,10 +51,10 @@ func (w *Overrides) Expire(now time.Time) bool {
 	return len(w.now) < before
 }
 
-// Over puts them in front of the config's rules, so that they win.
+// Over prepends the overrides to the configuration's rules, so that they take precedence.
 func (w *Overrides) Over(r model.Rules) model.Rules { return over(w.List(), r) }
 
-// over puts overrides in front of rules. Of SLAs those of single NICs count first, then what was set last.
+// over prepends overrides to rules. Of SLAs, those for single NICs come first, then the most recent.
 func over(list []model.Override, r model.Rules) model.Rules {
 	var places, nics, all []model.VMRule
 	for i := range list {
@@ -74,8 +73,8 @@ func over(list []model.Override, r model.Rules) model.Rules {
 	return r
 }
 
-// change keeps what edit makes of them and has apply tell the loop. If either fails, they
-// are as they were, on disk too.
+// change stores the result of edit and calls apply to update the loop. If either fails, the overrides are restored, on disk
+// too.
 func (w *Overrides) change(edit func([]model.Override) ([]model.Override, error), apply func() error) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
@@ -97,7 +96,7 @@ func (w *Overrides) change(edit func([]model.Override) ([]model.Override, error)
 	return err
 }
 
-// keep makes them count: on disk first.
+// keep puts the overrides in force, storing them on disk first.
 func (w *Overrides) keep(list []model.Override) error {
 	if w.path != "" {
 		text, err := encode(list)

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// setSLA sets what a VM's NICs are guaranteed and allowed, if there is that much.
+// setSLA sets what a VM's NICs are guaranteed and allowed, if admission control accepts it.
 func (b *Backend) setSLA(ctx context.Context, c server.Command) (api.Result, error) {
 	o := b.override(c)
 	res := api.Result{Text: fmt.Sprintf("%s: %s, until %s", slaSubject(&o), slaWords(&o.SLA), ending(&o, "`sluice sla clear`"))}
@@ -26,7 +26,7 @@ func (b *Backend) setSLA(ctx context.Context, c server.Command) (api.Result, err
 	return b.afterSLA(res), err
 }
 
-// clearSLA takes back what was set for a VM, or for those of its NICs that a pattern names.
+// clearSLA withdraws what was set for a VM, or for those of its NICs that match a pattern.
 func (b *Backend) clearSLA(ctx context.Context, c server.Command) (api.Result, error) {
 	subject := slaSubject(&model.Override{VMName: c.VMName, NIC: c.NIC})
 	if !slices.ContainsFunc(b.overrides.List(), func(o model.Override) bool { return concerns(&o, c) }) {
@@ -36,7 +36,7 @@ func (b *Backend) clearSLA(ctx context.Context, c server.Command) (api.Result, e
 	return b.afterSLA(api.Result{Text: subject + ": its SLA is that of metadata, rules and class again"}), err
 }
 
-// admit refuses an SLA that cannot be kept, or returns what a person should know about it.
+// admit rejects an SLA that cannot be kept, or returns notes for the user.
 func (b *Backend) admit(o *model.Override, before, after []model.Override) (notes []string, err error) {
 	v, _ := b.View()
 	rules := b.rules()
@@ -78,7 +78,7 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 	return append(notes, withoutVF(&o.SLA, vm)...), nil
 }
 
-// withoutVF says what of an SLA can be kept on virtio alone: the VM then has no VF.
+// withoutVF says which parts of an SLA can be kept only on virtio: the VM then gets no VF.
 func withoutVF(s *model.SLA, vm *model.VM) (notes []string) {
 	const kept = ", so no VF is given to it, or left to it, while this is set"
 	if !s.Receive.IsZero() {
@@ -95,7 +95,7 @@ func admission(snap *model.Snapshot, rules model.Rules, list []model.Override) b
 	return bandwidth.Admit(bandwidth.AskedOf(snap, &rules), rules.HostPackets)
 }
 
-// afterSLA adds what a person must know about the result.
+// afterSLA adds notes for the user to the result.
 func (b *Backend) afterSLA(r api.Result) api.Result {
 	if v, _ := b.View(); v.Mode == model.ModeObserve {
 		r.Details = append(r.Details, "observe mode: nothing is limited; `sluice bw` shows what would be")
@@ -103,7 +103,7 @@ func (b *Backend) afterSLA(r api.Result) api.Result {
 	return r
 }
 
-// slaSubject names what an SLA is about.
+// slaSubject names the VM or NIC that an SLA applies to.
 func slaSubject(o *model.Override) string {
 	if o.NIC != "" {
 		return o.VMName + " " + o.NIC
@@ -111,7 +111,7 @@ func slaSubject(o *model.Override) string {
 	return o.VMName
 }
 
-// slaWords says what an SLA sets.
+// slaWords formats an SLA.
 func slaWords(s *model.SLA) string {
 	var list []string
 	for _, r := range []struct {
@@ -131,7 +131,7 @@ func slaWords(s *model.SLA) string {
 	return strings.Join(list, ", ")
 }
 
-// ending says when an override ends, or what ends it.
+// ending says when an override ends, or which command ends it.
 func ending(o *model.Override, undo string) string {
 	if o.Until.IsZero() {
 		return undo
