@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// maxConnections bounds those of a Server. A browser opens six, and one for each page that is followed.
+// maxConnections bounds the connections of a Server. A browser opens six, and one per open page for events.
 const maxConnections = 64
 
-// writeTimeout is how long a reader may leave unread what is sent.
+// writeTimeout is how long a client may leave sent data unread.
 const writeTimeout = 30 * time.Second
 
-// bounded holds at most maxConnections. Any user of the host can connect: when one more comes, the oldest on which nobody
-// was let in is closed for it.
+// bounded limits the connections to maxConnections. Any user of the host can connect, so a new connection replaces the
+// oldest unauthenticated one.
 type bounded struct {
 	net.Listener
 
@@ -24,11 +24,11 @@ type bounded struct {
 	open []*conn // oldest first
 }
 
-// conn is a connection in a bounded listener.
+// conn is a connection of a bounded listener.
 type conn struct {
 	net.Conn
 	from  *bounded
-	known atomic.Bool // its browser was let in
+	known atomic.Bool // its browser is authenticated
 }
 
 // Accept implements net.Listener.
@@ -50,7 +50,8 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// add returns the connection that is to be closed for it, itself where all others are known; nil for none.
+// add adds a connection and returns the one to be closed for it: c itself if all others are authenticated, nil if there is
+// room.
 func (b *bounded) add(c *conn) (gone *conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +67,7 @@ func (b *bounded) add(c *conn) (gone *conn) {
 	return gone
 }
 
-// Write fails when nobody reads for too long.
+// Write fails if the client does not read for too long.
 func (c *conn) Write(p []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
@@ -74,7 +75,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Close gives its place back.
+// Close closes the connection and frees its slot.
 func (c *conn) Close() error {
 	c.from.mu.Lock()
 	if i := slices.Index(c.from.open, c); i >= 0 {
@@ -91,7 +92,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// keep marks a request's connection as one of a browser that was let in.
+// keep marks a request's connection as authenticated.
 func keep(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
 		c.known.Store(true)

@@ -1,5 +1,5 @@
-// Package dashboard shows the daemon's page to the browser of one user: on a port of this host's loopback
-// address, which only who has the link can ask, through the unix socket with the user's own rights.
+// Package dashboard serves the daemon's page to the browser of one user: on a port of the loopback address, accessible only
+// with the printed link, and with the user's own rights on the unix socket.
 package dashboard
 
 import (
@@ -21,21 +21,21 @@ import (
 	"time"
 )
 
-// Server passes what a browser asks for on to a daemon's socket.
+// Server is a reverse proxy from a browser to a daemon's socket.
 type Server struct {
 	listener net.Listener
 	gate     *gate
 	http     *http.Server
 }
 
-// Bounds of a request, of which none has a body.
+// Limits of a request. Requests have no body.
 const (
 	readTimeout = 3 * time.Second
 	idleTimeout = 30 * time.Second
 	maxHeader   = 16 << 10
 )
 
-// New listens on the port of 127.0.0.1, 0 for any that is free. Run must follow, or Close.
+// New listens on the port of 127.0.0.1; 0 selects a free port. Run or Close must follow.
 func New(socket string, port int) (*Server, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -52,15 +52,15 @@ func New(socket string, port int) (*Server, error) {
 	}}, nil
 }
 
-// URL is the link that opens the page, once.
+// URL returns the link that opens the page. It works once.
 func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String() + s.gate.root + "?token=" + url.QueryEscape(s.gate.token)
 }
 
-// Close frees the port of a Server that is not run.
+// Close frees the port of a Server that was not run.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// Run serves until ctx is done. Pages that are open end with it.
+// Run serves until ctx is done. Open pages are disconnected then.
 func (s *Server) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })
 	defer stop()
@@ -70,7 +70,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// proxy passes requests on to the unix socket, without what the browser knows of this server.
+// proxy forwards requests to the unix socket, without cookies and headers that refer to this server.
 func proxy(socket string) http.Handler {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -82,7 +82,7 @@ func proxy(socket string) http.Handler {
 				r.Out.Header.Del(h)
 			}
 		},
-		// A user has 16 connections at the daemon: those that idle are to be few.
+		// The daemon allows a user 16 connections: keep few of them idle.
 		Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 2, IdleConnTimeout: 10 * time.Second},
 		ErrorLog:  log.New(io.Discard, "", 0),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -91,21 +91,21 @@ func proxy(socket string) http.Handler {
 	}
 }
 
-// gate lets in whoever brings the token, which counts once, and from then on that browser by a cookie.
+// gate authenticates a browser by the token, which works once, and afterwards by a cookie.
 //
-// A browser sends a host's cookies to all of its ports, where other users may listen. So the page has a path that nobody
-// can guess, and the cookie is for that path alone.
+// A browser sends a host's cookies to all ports of the host, where other users may listen. The page therefore has an
+// unguessable path, and the cookie is limited to that path.
 type gate struct {
 	port           string
 	token, session string
-	root           string // path of the page, with a slash at both ends
+	root           string // path of the page, with leading and trailing slash
 	next           http.Handler
 
 	mu   sync.Mutex
 	used bool
 }
 
-// cookie is the name of the one that a browser gets.
+// cookie returns the name of the session cookie.
 func (g *gate) cookie() string { return "sluice-" + g.port }
 
 // ServeHTTP implements http.Handler.
@@ -115,7 +115,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	switch {
-	case r.Host != "127.0.0.1:"+g.port: // another name, pointed here by whoever owns it
+	case r.Host != "127.0.0.1:"+g.port: // DNS rebinding: another name that resolves to this address
 		refuse(w, http.StatusMisdirectedRequest, "this is not "+strconv.Quote(r.Host), "use the link that sluice dashboard printed")
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
@@ -135,7 +135,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter exchanges the token for a cookie, and takes it out of the address.
+// enter exchanges the token for a cookie and redirects to the address without the token.
 func (g *gate) enter(w http.ResponseWriter, r *http.Request) {
 	if !g.known(r) {
 		if !g.take(r.URL.Query().Get("token")) {
@@ -146,10 +146,10 @@ func (g *gate) enter(w http.ResponseWriter, r *http.Request) {
 			Name: g.cookie(), Value: g.session, Path: g.root, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		})
 	}
-	if foreign(r) { // as from the file of Open: a browser would redirect in that one's name, without the cookie
+	if foreign(r) { // as from the file of Open: a redirect would count as cross-site, and the browser would not send the cookie
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		_ = leads.Execute(w, g.root) // the reader may be gone: nothing to be done about it
+		_ = leads.Execute(w, g.root) // the client may have disconnected
 		return
 	}
 	http.Redirect(w, r, g.root, http.StatusSeeOther)
@@ -166,14 +166,14 @@ func (g *gate) take(token string) bool {
 }
 
 func (g *gate) known(r *http.Request) bool {
-	// Whoever listens on another port can have the browser send more cookies of that name.
+	// Other users' servers on other ports can make the browser send further cookies of that name.
 	return slices.ContainsFunc(r.CookiesNamed(g.cookie()), func(c *http.Cookie) bool { return same(c.Value, g.session) })
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// foreign says that a page of another site, or of another port of this one, made the browser ask. Who
-// opens an address by hand comes from none.
+// foreign reports whether a page of another site, or of another port of this host, caused the request. An address that the
+// user opens directly has site "none".
 func foreign(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site != "" && site != "same-origin" && site != "none"
@@ -182,5 +182,5 @@ func foreign(r *http.Request) bool {
 func refuse(w http.ResponseWriter, status int, text, remedy string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "%s\n%s\n", text, remedy) // the reader may be gone: nothing to be done about it
+	_, _ = fmt.Fprintf(w, "%s\n%s\n", text, remedy) // the client may have disconnected
 }

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// openFor is how long a browser that starts has to read the file with the link, after xdg-open has ended.
+// openFor is how long a starting browser has to read the file with the link after xdg-open has exited.
 const openFor = 30 * time.Second
 
-// Open shows a link in the user's browser, by the desktop's own means. Every user of the host can read command lines, so
-// the link is on none: the browser is given a file that only this user can read and that leads to the link. The file is
-// removed when ctx ends, which is no error, or half a minute after the browser was called; then Open returns.
+// Open opens a link in the user's browser with xdg-open. Every user of the host can read command lines, so the link is not
+// passed as an argument: the browser gets a file that only this user can read and that redirects to the link. Open removes
+// the file and returns when ctx ends, which is not an error, or half a minute after calling the browser.
 func Open(ctx context.Context, link string) (err error) {
 	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
 		return errors.New("there is no desktop here to open a browser on")
@@ -51,10 +51,10 @@ var leads = template.Must(template.New("").Parse(`<!DOCTYPE html>
 <body><a href="{{.}}">The page of Sluice</a></body></html>
 `))
 
-// linkFile makes a file that leads to a link, 0600, in a directory of its own, 0700, which remove removes.
+// linkFile creates a file that redirects to a link, mode 0600, in a directory of its own, mode 0700. remove removes both.
 func linkFile(link string) (file string, remove func() error, err error) {
 	dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "sluice-dashboard-")
-	if err != nil { // that directory is another user's after su, or has gone
+	if err != nil { // the directory belongs to another user after su, or no longer exists
 		if dir, err = os.MkdirTemp("", "sluice-dashboard-"); err != nil {
 			return "", nil, err
 		}
