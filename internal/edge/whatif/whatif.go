@@ -1,5 +1,5 @@
-// Package whatif says what each policy would have done with the last hour. It is pure; the daemon has it worked out by
-// another process, `sluice whatif --compute`.
+// Package whatif computes what each policy would have achieved in the last hour. It is pure; the daemon runs it in another
+// process, `sluice whatif --compute`.
 package whatif
 
 import (
@@ -20,18 +20,18 @@ import (
 	"sluice/internal/research/trace"
 )
 
-// idle are the policies that nobody would choose: others are compared with them elsewhere.
+// idle are the policies that are only baselines for comparison.
 var idle = []string{"none", "random"}
 
-// Compute plays the past with each policy on a simulated host that has the PFs, free and held VFs, VMs and rules of the
-// last Snapshot. Every policy begins with all VMs on virtio. VMs that have gone are taken as being in the network of the
-// first PF. The list is by net share, best first.
+// Compute replays the past with each policy on a simulated host with the PFs, available VFs, VMs and rules of the last
+// Snapshot. Every policy starts with all VMs on virtio. VMs that are gone are assumed to be in the network of the first PF.
+// The result is sorted by net share, best first.
 func Compute(ctx context.Context, past *history.Past) ([]api.PolicyResult, error) {
 	s, err := scenarioOf(past)
 	if err != nil {
 		return nil, err
 	}
-	// One simulation at a time: this runs beside a daemon and its guests.
+	// One simulation at a time: this runs on the host of the daemon and its guests.
 	r, err := s.Run(ctx, scenario.RunOptions{Workers: 1, NoOptimum: true})
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Compute(ctx context.Context, past *history.Past) ([]api.PolicyResult, error
 	return out, nil
 }
 
-// result makes shares of packets.
+// result converts packets to shares of all packets.
 func result(o *scenario.Outcome, risk float64) api.PolicyResult {
 	all := 0.0
 	for i := range o.VMs {
@@ -94,13 +94,13 @@ func scenarioOf(past *history.Past) (*scenario.Scenario, error) {
 	return s, nil
 }
 
-// With more VMs than this the simulated daemon looks at them less often.
+// With more than manyVMs VMs, the simulated daemon samples them less often.
 const (
 	manyVMs = 300
 	coarse  = 5 * time.Second
 )
 
-// ours counts the VFs that Sluice hands out.
+// ours counts the VFs that are free or held through Sluice.
 func ours(pf *model.PF) (n int) {
 	for i := range pf.VFs {
 		if o := pf.VFs[i].Owner; o == model.OwnerFree || o == model.OwnerSluice {
@@ -110,7 +110,7 @@ func ours(pf *model.PF) (n int) {
 	return n
 }
 
-// prefix makes names of UUIDs: names of VMs need not be unique over an hour, and a UUID is no name.
+// prefix makes a UUID a valid name: names of VMs need not be unique over an hour, and a UUID is not a valid name.
 const prefix = "vm-"
 
 // csv writes the loads as a trace.
@@ -127,7 +127,7 @@ func csv(w *bytes.Buffer, h *api.History) {
 	}
 }
 
-// describe makes a VM of the scenario one that it is, or was.
+// describe gives a VM of the scenario the properties of the real VM.
 func describe(g *scenario.Group, past *history.Past, network string) {
 	g.Network = network
 	vm := past.Snapshot.FindVM(model.VMID(strings.TrimPrefix(g.Name, prefix)))
@@ -144,7 +144,7 @@ func describe(g *scenario.Group, past *history.Past, network string) {
 	}
 }
 
-// pair is the NIC that has a VF, or the first that may have one.
+// pair returns the NIC that has a VF, or the first that may have one.
 func pair(vm *model.VM, s *model.Snapshot) *model.NIC {
 	if nic := vm.Held(); nic != nil {
 		return nic
