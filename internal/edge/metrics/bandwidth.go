@@ -27,7 +27,7 @@ func newBandwidthMetrics(s *metricSet) {
 	s.limitFailed = s.gauge("nic_limit_failed", "1 for a limit of the NIC that could not be applied.", "domain", "uuid", "target_device", "path", "direction", "enforcer")
 }
 
-// bandwidth sends what the bandwidth controller knows, if there is one.
+// bandwidth emits the state of the bandwidth controller, if there is one.
 func (e *emitter) bandwidth(x *answer.Index) {
 	b := x.Bandwidth
 	if b == nil {
@@ -49,13 +49,13 @@ func (e *emitter) bandwidth(x *answer.Index) {
 		n := &b.NICs[i]
 		vm := x.Snapshot.FindVM(n.VM)
 		if vm == nil {
-			continue // it has gone since
+			continue // gone since the last period
 		}
 		e.share(n, n.VMName, string(n.VM), deviceOf(vm, n.NIC))
 	}
 }
 
-// deviceOf is the tap of a NIC, or its alias.
+// deviceOf returns the tap of a NIC, or its alias.
 func deviceOf(vm *model.VM, nic string) string {
 	if n := vm.FindNIC(nic); n != nil {
 		return device(n)
@@ -63,7 +63,7 @@ func deviceOf(vm *model.VM, nic string) string {
 	return nic
 }
 
-// share leaves out what the NIC has not.
+// share emits a NIC's bandwidth metrics, omitting those that are not set.
 func (e *emitter) share(n *model.NICBandwidth, nic ...string) {
 	some := func(m *metric, v, unit uint64) {
 		if v > 0 {

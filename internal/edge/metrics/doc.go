@@ -1,2 +1,2 @@
-// Package metrics writes a View in Prometheus' text format.
+// Package metrics exports a View in Prometheus' text format.
 package metrics

@@ -21,7 +21,7 @@ const (
 	summary kind = "summary" // without quantiles: a sum of seconds and a count
 )
 
-// metric is one metric's description, for Prometheus and for docs/metrics.md.
+// metric describes one metric, for Prometheus and for docs/metrics.md.
 type metric struct {
 	kind   kind
 	name   string
@@ -29,13 +29,13 @@ type metric struct {
 	labels []string
 }
 
-// emitter gathers the samples of one scrape, as lines of the text format.
+// emitter collects the samples of one scrape, as lines of the text format.
 type emitter struct {
 	m     *metricSet
 	lines map[*metric][]string
 }
 
-// send drops what is no number: a series that is absent says more than NaN.
+// send drops NaN and infinity: an absent series is clearer than NaN.
 func (e *emitter) send(m *metric, value float64, labels ...string) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
@@ -55,7 +55,7 @@ func (e *emitter) bool(m *metric, value bool, labels ...string) {
 	e.send(m, n, labels...)
 }
 
-// tri leaves out what is not known.
+// tri omits unknown values.
 func (e *emitter) tri(m *metric, value model.Tri, labels ...string) {
 	if value != model.Unknown {
 		e.bool(m, value == model.Yes, labels...)
@@ -67,7 +67,7 @@ func (e *emitter) sum(m *metric, n uint64, total time.Duration) {
 	e.line(m, m.name+"_count", float64(n))
 }
 
-// text is all samples in the order of their metrics' names, and of the series' within a metric.
+// text returns all samples, sorted by metric name and then by series.
 func (e *emitter) text() []byte {
 	var b bytes.Buffer
 	all := slices.Clone(e.m.all)
@@ -86,17 +86,18 @@ func (e *emitter) text() []byte {
 	return b.Bytes()
 }
 
-// sameSeries tells lines that would spoil the scrape: a series may come but once. Names and labels of two things may be equal.
+// sameSeries detects duplicate series, which would make Prometheus reject the scrape: two objects may have the same name
+// and labels.
 func sameSeries(a, b string) bool {
 	return a[:strings.LastIndexByte(a, ' ')] == b[:strings.LastIndexByte(b, ' ')]
 }
 
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// labelText prints labels in the order of their names; values come from outside.
+// labelText formats labels sorted by name; values are escaped because they come from outside.
 func labelText(names, values []string) string {
 	if len(names) != len(values) {
-		panic(fmt.Sprintf("labels %v with values %q", names, values)) // a mistake of ours
+		panic(fmt.Sprintf("labels %v with values %q", names, values)) // a programming error
 	}
 	pairs := make([]string, len(names))
 	for i, name := range names {

@@ -10,14 +10,14 @@ import (
 	"sluice/internal/model"
 )
 
-// Options are what metrics are made of beside a View.
+// Options are the inputs besides a View.
 type Options struct {
 	Version    string
-	Examine    answer.Examine   // finds problems in a Snapshot; nil: only those it carries
-	Stale      time.Duration    // a look at the host older than this is a problem; 0: never
+	Examine    answer.Examine   // finds problems in a Snapshot; nil: only those the Snapshot contains
+	Stale      time.Duration    // age above which the last observation of the host is a problem; 0: never
 	Now        func() time.Time // the clock that Snapshots are stamped with
-	VirtualPFs VirtualPFs       // nil: there are none here
-	Process    bool             // also metrics of the process and of the Go runtime
+	VirtualPFs VirtualPFs       // nil: not available
+	Process    bool             // also export metrics of the process and the Go runtime
 }
 
 // VirtualPFs lists the virtual PFs of all VMs.
@@ -25,22 +25,22 @@ type VirtualPFs interface {
 	List(ctx context.Context) ([]model.VirtualPFStatus, error)
 }
 
-// Exporter writes Views in Prometheus' text format. It remembers nothing, so a VM that is gone leaves no series behind.
+// Exporter writes Views in Prometheus' text format. It is stateless, so a VM that is gone leaves no series behind.
 //
-// Labels follow the exporters people have beside it: domain, uuid and target_device as
-// in the libvirt exporters, pf and vf as in the SR-IOV network metrics exporter.
+// Labels follow common exporters: domain, uuid and target_device as in the libvirt exporters, pf and vf as in the SR-IOV
+// network metrics exporter.
 type Exporter struct {
 	opts Options
 	set  metricSet
 }
 
-// New makes an Exporter.
+// New returns an Exporter.
 func New(o Options) *Exporter { return &Exporter{opts: o, set: newMetricSet()} }
 
 // ContentType is the media type of Text.
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// Text is the metrics of a View.
+// Text returns the metrics of a View.
 func (x *Exporter) Text(v *model.View) []byte {
 	o := &x.opts
 	e := &emitter{m: &x.set, lines: map[*metric][]string{}}
@@ -51,7 +51,7 @@ func (x *Exporter) Text(v *model.View) []byte {
 	return e.text()
 }
 
-// view sends all there is to say of a View.
+// view emits all metrics of a View.
 func (e *emitter) view(v *model.View, virtual VirtualPFs, version string, problems int) {
 	x := answer.NewIndex(v)
 	e.daemon(x, version, problems)
@@ -67,7 +67,7 @@ func (e *emitter) view(v *model.View, virtual VirtualPFs, version string, proble
 	e.virtualPFs(x, virtual)
 }
 
-// metricSet holds every metric there is.
+// metricSet holds all metrics.
 type metricSet struct {
 	all []*metric
 
@@ -103,7 +103,7 @@ func (s *metricSet) counter(name, help string, labels ...string) *metric {
 	return s.metric(counter, "sluice_"+name, help, labels...)
 }
 
-// times is a summary without quantiles: a sum of seconds and a count.
+// times adds a summary without quantiles: a sum of seconds and a count.
 func (s *metricSet) times(name, help string) *metric {
 	return s.metric(summary, "sluice_"+name, help)
 }
@@ -161,7 +161,7 @@ func newVMMetrics(s *metricSet) {
 	s.txBytes = s.gauge("nic_transmit_bytes_per_second", "What the guest sends on a path of its NIC.", path...)
 }
 
-// Table is the table of docs/metrics.md.
+// Table returns the table of docs/metrics.md.
 func Table() string {
 	var b strings.Builder
 	b.WriteString("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")

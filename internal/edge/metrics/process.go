@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// newProcessMetrics adds what Prometheus' own libraries say of every process.
+// newProcessMetrics adds the standard metrics of Prometheus' client libraries.
 func newProcessMetrics(s *metricSet) {
 	s.processCPU = s.metric(counter, "process_cpu_seconds_total", "Processor time that the daemon has used.")
 	s.processMemory = s.metric(gauge, "process_resident_memory_bytes", "Memory of the daemon that is resident.")
@@ -17,7 +17,7 @@ func newProcessMetrics(s *metricSet) {
 	s.heap = s.metric(gauge, "go_memstats_heap_inuse_bytes", "Memory in use by the daemon's Go heap.")
 }
 
-// process sends what can be read of this process.
+// process emits the metrics of this process.
 func (e *emitter) process() {
 	var use syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &use) == nil {
@@ -31,7 +31,7 @@ func (e *emitter) process() {
 		}
 	}
 	if files, err := os.ReadDir("/proc/self/fd"); err == nil {
-		e.send(e.m.processFiles, float64(len(files)-1)) // one of them is the directory
+		e.send(e.m.processFiles, float64(len(files)-1)) // one of them is the directory itself
 	}
 	e.send(e.m.goroutines, float64(runtime.NumGoroutine()))
 	var mem runtime.MemStats

@@ -23,7 +23,7 @@ func (e *emitter) daemon(x *answer.Index, version string, problems int) {
 	e.send(e.m.problems, float64(problems))
 }
 
-// moment leaves a time out that is not known.
+// moment omits a zero time.
 func (e *emitter) moment(m *metric, t time.Time, labels ...string) {
 	if !t.IsZero() {
 		e.send(m, float64(t.UnixMilli())/1e3, labels...)
@@ -57,7 +57,7 @@ func (e *emitter) moves(x *answer.Index) {
 	e.findings(x)
 }
 
-// vfIndex is empty where a move is about no VF.
+// vfIndex is empty if a move has no VF.
 func vfIndex(id model.VFID) string {
 	if id.PF == "" {
 		return ""
@@ -89,7 +89,7 @@ func (e *emitter) pf(pf *model.PF) {
 	}
 }
 
-// node prints a NUMA node as the SR-IOV exporter does: empty when unknown.
+// node formats a NUMA node as the SR-IOV exporter does: empty when unknown.
 func node(n int) string {
 	if n < 0 {
 		return ""
@@ -97,7 +97,7 @@ func node(n int) string {
 	return strconv.Itoa(n)
 }
 
-// holders names the VM behind every VF in use, also where somebody else attached it.
+// holders emits the VM behind every VF in use, including VFs that Sluice did not attach.
 func (e *emitter) holders(x *answer.Index) {
 	for i := range x.Snapshot.VMs {
 		vm := &x.Snapshot.VMs[i]
@@ -123,7 +123,7 @@ func (e *emitter) vm(x *answer.Index, vm *model.VM) {
 		e.bool(e.m.should, row.Hold, name, id)
 		e.send(e.m.reason, 1, name, id, row.Code)
 	}
-	if x.Reason(vm.ID).Policy != "" { // else nobody gave it a score
+	if x.Reason(vm.ID).Policy != "" { // otherwise no policy scored it
 		e.send(e.m.score, row.Score, name, id)
 	}
 	if vm.CPUKnown && vm.VCPUs > 0 {
@@ -143,10 +143,10 @@ func (e *emitter) vm(x *answer.Index, vm *model.VM) {
 	}
 }
 
-// device is the tap, or the NIC's alias where there is none.
+// device returns the tap, or the NIC's alias if it has none.
 func device(nic *model.NIC) string { return cmp.Or(nic.Tap, nic.Alias) }
 
-// traffic leaves a path out whose rate is not known.
+// traffic omits a path with unknown rates.
 func (e *emitter) traffic(t *model.Traffic, name, id, dev, path string) {
 	if !t.Known {
 		return

@@ -30,10 +30,10 @@ func newVPFMetrics(s *metricSet) {
 	s.vvfDropped = s.counter("virtual_vf_dropped_packets_total", "Packets of the virtual VF that the host dropped at its tap: spoof, of a source that it may not use; vlan, with a tag that it may not use; rate, above its limit.", "domain", "uuid", "virtual_pf", "vf", "reason")
 }
 
-// listWithin bounds a look at what the controller of virtual PFs has in memory.
+// listWithin is the timeout for querying the controller of virtual PFs, which answers from memory.
 const listWithin = time.Second
 
-// virtualPFs sends what the controller of virtual PFs knows, if there is one.
+// virtualPFs emits the state of the controller of virtual PFs, if there is one.
 func (e *emitter) virtualPFs(x *answer.Index, of VirtualPFs) {
 	if of == nil {
 		return
@@ -42,7 +42,7 @@ func (e *emitter) virtualPFs(x *answer.Index, of VirtualPFs) {
 	defer cancel()
 	list, err := of.List(ctx)
 	if err != nil {
-		return // they are absent then, as all that is not known
+		return // omitted, like everything unknown
 	}
 	for i := range list {
 		e.virtualPF(x, &list[i])
@@ -64,7 +64,7 @@ func (e *emitter) virtualPF(x *answer.Index, p *model.VirtualPFStatus) {
 	}
 }
 
-// shareOfVirtualPF leaves out what it has not.
+// shareOfVirtualPF emits a virtual PF's bandwidth metrics, omitting those that are not set.
 func (e *emitter) shareOfVirtualPF(n *model.NICBandwidth, pf []string) {
 	for _, one := range []struct {
 		m    *metric
@@ -82,7 +82,7 @@ func (e *emitter) shareOfVirtualPF(n *model.NICBandwidth, pf []string) {
 	}
 }
 
-// function leaves out what is not known while its VM does not run.
+// function emits the metrics of a function, omitting those that are unknown while its VM is not running.
 func (e *emitter) function(x *answer.Index, p *model.VirtualPFStatus, f *model.FunctionStatus) {
 	name := "pf"
 	if f.VF >= 0 {
