@@ -9,7 +9,7 @@ import (
 	"sluice/internal/base/input"
 )
 
-// The looks of text. Nothing is told by colour alone.
+// The styles of text. Colour is never the only indication.
 var (
 	plain  = tcell.StyleDefault
 	bold   = plain.Bold(true)
@@ -19,13 +19,13 @@ var (
 	red    = plain.Foreground(tcell.ColorMaroon).Bold(true)
 )
 
-// canvas is what is to be on the screen. What does not fit on it is left out.
+// canvas is the content of the screen. Text that does not fit is cut off.
 type canvas struct {
 	columns, rows int
 	cells         []cell // by row
 }
 
-// cell is a place for a character; its text is "" where the one to the left is two columns wide.
+// cell is one column of a line; its text is "" if the character to its left is two columns wide.
 type cell struct {
 	text string
 	look tcell.Style
@@ -39,7 +39,7 @@ func newCanvas(columns, rows int) *canvas {
 	return c
 }
 
-// show puts on the screen what was not there before; nil for all of it.
+// show writes the cells that differ from before to the screen; all cells if before is nil.
 func (c *canvas) show(screen tcell.Screen, before *canvas) {
 	same := before != nil && before.columns == c.columns && before.rows == c.rows
 	for i, now := range c.cells {
@@ -50,8 +50,8 @@ func (c *canvas) show(screen tcell.Screen, before *canvas) {
 	screen.Show()
 }
 
-// put writes a text at a place, at most n columns of it, and returns how many it took. Text from outside
-// must not play with the terminal.
+// put writes at most n columns of a text and returns how many it used. Text from outside is sanitized, so that it cannot
+// control the terminal.
 func (c *canvas) put(x, y, n int, look tcell.Style, text string) int {
 	n = min(n, c.columns-x)
 	if y < 0 || y >= c.rows || x < 0 || n <= 0 {
@@ -72,19 +72,19 @@ func (c *canvas) put(x, y, n int, look tcell.Style, text string) int {
 	return at - x
 }
 
-// right is put with the text at the right end of the n columns.
+// right is like put, with the text right-aligned in the n columns.
 func (c *canvas) right(x, y, n int, look tcell.Style, text string) {
 	c.put(x+max(0, n-uniseg.StringWidth(text)), y, n, look, text)
 }
 
-// fill empties a line and gives it a look.
+// fill clears a line and sets its style.
 func (c *canvas) fill(y int, look tcell.Style) {
 	for x := 0; x < c.columns && y < c.rows; x++ {
 		c.cells[y*c.columns+x] = cell{" ", look}
 	}
 }
 
-// fit cuts a text to n columns; a tilde stands for what is left out.
+// fit cuts a text to n columns; a tilde marks the cut.
 func fit(text string, n int) string {
 	if uniseg.StringWidth(text) <= n {
 		return text
@@ -100,12 +100,12 @@ func fit(text string, n int) string {
 	return b.String()
 }
 
-// wrap breaks a line at spaces so that no part is wider than n columns; what follows is indented
-// like the line, and somewhat more.
+// wrap breaks a line at spaces so that no part is wider than n columns. Continuation lines have the indentation of the line
+// or of its second column.
 func wrap(line string, n int) []string {
 	const least = 20
 	indent := len(line) - len(strings.TrimLeft(line, " "))
-	if i := strings.Index(line[indent:], "  "); i > 0 { // a name, then what is said of it
+	if i := strings.Index(line[indent:], "  "); i > 0 { // a name, then its description
 		indent += i + len(line[indent+i:]) - len(strings.TrimLeft(line[indent+i:], " "))
 	}
 	if n-indent < least {
@@ -123,7 +123,7 @@ func wrap(line string, n int) []string {
 			}
 		}
 		if cut == 0 {
-			break // a word that is wider than the screen
+			break // a word wider than the screen
 		}
 		out = append(out, line[:cut])
 		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[cut:], " ")

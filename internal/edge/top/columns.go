@@ -9,17 +9,17 @@ import (
 	"sluice/internal/model"
 )
 
-// column is one of the table of VMs. Sorted by it, what matters most comes first.
+// column is a column of the table of VMs. compare sorts the most important VMs first.
 type column struct {
 	head    string
-	width   int // 0: what is left
-	least   int // columns of the screen from which on it is shown
+	width   int // 0: the remaining width
+	least   int // minimum screen width at which it is shown
 	right   bool
 	text    func(s *state, vm *api.VM) string
 	compare func(s *state, a, b *api.VM) int
 }
 
-// The index of the column by which the table is sorted at first.
+// orderLoad is the index of the column by which the table is sorted initially.
 const orderLoad = 2
 
 var columns = []column{
@@ -34,7 +34,7 @@ var columns = []column{
 	{head: "WHY", text: func(_ *state, vm *api.VM) string { return vm.Short }, compare: func(_ *state, a, b *api.VM) int { return strings.Compare(a.Short, b.Short) }},
 }
 
-// path is the VF of a VM or virtio, or what is being done about it.
+// path returns the VF of a VM, "virtio", its state if it does not run, or the move under way.
 func path(vm *api.VM) string {
 	switch {
 	case vm.UnderWay != "":
@@ -47,7 +47,7 @@ func path(vm *api.VM) string {
 	return "virtio"
 }
 
-// comparePaths puts first what is under way, then those with a VF, by its name.
+// comparePaths puts VMs with a move under way first, then those with a VF, sorted by its name.
 func comparePaths(a, b *api.VM) int {
 	rank := func(vm *api.VM) int {
 		switch {
@@ -68,7 +68,8 @@ func known(vm *api.VM, text string) string {
 	return text
 }
 
-// score has its unit: packets/s, but of fair, which goes by the time for which a VM was served.
+// score formats the score with its unit: packets/s, or seconds for the policy fair, which scores by the time for which a VM
+// was served.
 func score(s *state, vm *api.VM) string {
 	switch {
 	case vm.Score == 0:

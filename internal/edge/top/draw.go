@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// draw draws all that is to be seen.
+// draw draws the whole screen.
 func (s *state) draw(c *canvas) {
 	y := s.head(c)
 	switch body := c.rows - 1; s.page {
@@ -39,7 +39,7 @@ func (s *state) troubles() []string {
 	return s.data.Troubles
 }
 
-// head draws the host at a glance and returns the line below it.
+// head draws the overview of the host and returns the line below it.
 func (s *state) head(c *canvas) int {
 	columns := c.columns
 	d := &s.data.Status
@@ -73,7 +73,7 @@ func (s *state) head(c *canvas) int {
 	return y
 }
 
-// parts joins as many of the first texts as there is room for.
+// parts joins as many of the texts as fit, in order.
 func parts(columns int, list ...string) string {
 	text := list[0]
 	for _, more := range list[1:] {
@@ -100,7 +100,7 @@ func meanText(n uint64, what string, mean float64) string {
 	return text
 }
 
-// subjects names whom problems are about, as many as there is room for.
+// subjects lists the subjects of problems, as many as fit.
 func subjects(d *api.Status, names []string, columns int) string {
 	text := model.Plural(d.Problems, "problem")
 	if d.Findings > 0 {
@@ -118,7 +118,7 @@ func subjects(d *api.Status, names []string, columns int) string {
 	return text + end
 }
 
-// links draws each PF with what its VFs and its link are used for, as many as there is room for.
+// links draws the use of each PF's VFs and link, as many as fit.
 func (s *state) links(c *canvas, y int) {
 	columns := c.columns
 	sent := map[string]*api.Link{}
@@ -126,7 +126,7 @@ func (s *state) links(c *canvas, y int) {
 		sent[s.data.Bandwidth.Links[i].PF] = &s.data.Bandwidth.Links[i]
 	}
 	pfs := slices.Clone(s.data.Status.PFs)
-	slices.SortStableFunc(pfs, func(a, b api.PFStatus) int { // what is wrong is to be seen on every screen
+	slices.SortStableFunc(pfs, func(a, b api.PFStatus) int { // problems must be visible on every screen
 		wrong := func(pf *api.PFStatus) bool { l := sent[pf.Name]; return !pf.LinkUp || l != nil && l.Overcommitted }
 		switch {
 		case wrong(&a) == wrong(&b):
@@ -158,7 +158,7 @@ func (s *state) links(c *canvas, y int) {
 	}
 }
 
-// table draws the VMs.
+// table draws the table of VMs.
 func (s *state) table(c *canvas, y, end int) {
 	columns := c.columns
 	shown, widths := layout(columns)
@@ -178,13 +178,13 @@ func (s *state) table(c *canvas, y, end int) {
 	}
 }
 
-// The width of names grows with the screen.
+// The width of the name column grows with the screen.
 const (
 	widestName = 36
 	gap        = 2
 )
 
-// layout says which columns there is room for, and how wide they are.
+// layout returns the columns that fit, and their widths.
 func layout(width int) (shown []int, widths []int) {
 	left := width
 	for i := range columns {
@@ -246,8 +246,8 @@ func (s *state) row(c *canvas, y int, vm *api.VM, chosen bool, shown, widths []i
 	}
 }
 
-// why is the longest of what there is to say of a reason that fits as a whole: its sentence, less and less of
-// what that says at its end, or the few words.
+// why returns the longest form of a reason that fits completely: its sentence, shortened clause by clause from the end, or
+// the few words.
 func why(vm *api.VM, n int) string {
 	_, text, found := strings.Cut(vm.Why, ": ")
 	if !found {
@@ -266,7 +266,7 @@ func why(vm *api.VM, n int) string {
 	return text
 }
 
-// name is that of a VM, or its UUID once it has gone.
+// name returns the name of a VM, or its UUID if the VM is gone.
 func (s *state) name(vm string) string {
 	for i := range s.data.VMs {
 		if s.data.VMs[i].ID == vm {
@@ -276,7 +276,7 @@ func (s *state) name(vm string) string {
 	return vm
 }
 
-// text draws a page of lines, and says in its title which it is.
+// text draws a page of lines below its title.
 func (s *state) text(c *canvas, y, end int, lines []string) {
 	columns := c.columns
 	c.fill(y, plain.Reverse(true))

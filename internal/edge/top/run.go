@@ -9,31 +9,31 @@ import (
 	"sluice/api/v1"
 )
 
-// Source answers what is shown. Its calls may take long, and end with their context.
+// Source provides what is shown. Its calls may block, and return when their context ends.
 type Source interface {
-	// Look waits until there is another revision than that and returns what is so then. After half a
-	// minute without one it may return the same.
+	// Look waits for a revision other than after and returns the state then. After half a minute without one it may return
+	// the same state.
 	Look(ctx context.Context, after uint64) (*Data, error)
-	// Explain says all about a VM, by UUID, in lines of text.
+	// Explain returns the details of a VM, given by UUID, as lines of text.
 	Explain(ctx context.Context, vm string) ([]string, error)
 }
 
-// Data is one picture of the host.
+// Data is the state of the host at one time.
 type Data struct {
 	Status    api.Status
 	VMs       []api.VM
 	Bandwidth api.Bandwidth
-	Subjects  []string // whom the troubles are about, the gravest first
-	Troubles  []string // lines of text: what stands in the way, and what to do
+	Subjects  []string // the subjects of the troubles, the most severe first
+	Troubles  []string // lines of text: problems and remedies
 }
 
 const (
-	leastGap = 500 * time.Millisecond // between two looks
-	retry    = time.Second            // after a look that failed
+	leastGap = 500 * time.Millisecond // minimum time between two calls of Look
+	retry    = time.Second            // after a failed Look
 )
 
-// Run shows what src says on the screen until a person quits or ctx ends. It makes the first look before it
-// touches the screen: the error is that of this look.
+// Run shows what src provides on the screen until the user quits or ctx ends. It calls Look once before it touches the
+// screen, and returns the error of that call.
 func Run(ctx context.Context, src Source, open func() (tcell.Screen, error), title string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -58,7 +58,7 @@ func Run(ctx context.Context, src Source, open func() (tcell.Screen, error), tit
 	return nil
 }
 
-// look is what Source.Look returned, said what Explain did.
+// look is a result of Source.Look, said one of Explain.
 type look struct {
 	data *Data
 	err  error
@@ -76,10 +76,10 @@ type runner struct {
 	screen tcell.Screen
 	looks  chan look
 	said   chan said
-	asking string // the VM whose answer is awaited
+	asking string // the VM whose explanation is pending
 }
 
-// loop draws after everything that happens, until a person quits.
+// loop redraws after every event, until the user quits.
 func (r *runner) loop(ctx context.Context, events <-chan tcell.Event) {
 	var shown *canvas
 	for !r.state.quit {
@@ -120,7 +120,7 @@ func (r *runner) handle(ev tcell.Event) {
 	}
 }
 
-// ask has the VM in detail explained anew, one at a time.
+// ask requests a new explanation of the VM in detail, one at a time.
 func (r *runner) ask(ctx context.Context) {
 	vm := r.state.vm
 	if r.state.page != pageVM || r.asking != "" {
@@ -136,7 +136,7 @@ func (r *runner) ask(ctx context.Context) {
 	}()
 }
 
-// watch looks whenever there is news, but not more often than a person can follow.
+// watch calls Look whenever there is a new revision, but no faster than a user can follow.
 func (r *runner) watch(ctx context.Context, revision uint64) {
 	for {
 		pause := leastGap

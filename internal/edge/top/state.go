@@ -10,7 +10,7 @@ import (
 	"sluice/api/v1"
 )
 
-// page is what is shown.
+// page is one of the pages.
 type page int
 
 const (
@@ -20,15 +20,15 @@ const (
 	pageHelp
 )
 
-// state is all that what is shown hangs on, but for the size of the screen. It has no clock.
+// state is everything that determines the screen except its size. It has no clock.
 type state struct {
 	title string
 	data  *Data
-	err   error // why there is nothing new
+	err   error // why there is no new data
 
 	page   page
-	scroll int // lines of a page of text that are above the screen
-	last   int // the last line to which a page of text can be scrolled
+	scroll int // lines of a text page above the screen
+	last   int // maximum of scroll
 
 	order   int // index of columns
 	reverse bool
@@ -40,24 +40,24 @@ type state struct {
 	rows    []*api.VM
 	shares  map[string]*share
 
-	vm    string // UUID of the one in detail
+	vm    string // UUID of the VM in detail
 	lines []string
 	quit  bool
 }
 
-// share is what a VM's NICs have of the bandwidth, bits/s.
+// share is the sum over a VM's NICs, in bits/s.
 type share struct{ guarantee, short float64 }
 
 func newState(title string) *state { return &state{title: title, order: orderLoad, data: &Data{}} }
 
-// look takes a new picture.
+// look takes new data.
 func (s *state) look(d *Data) {
 	s.data = d
 	s.shares = map[string]*share{}
 	for i := range d.Bandwidth.NICs {
 		n := &d.Bandwidth.NICs[i]
 		if n.VirtualPF != "" {
-			continue // part of what its virtual PF has
+			continue // included in its virtual PF
 		}
 		s.take(n)
 	}
@@ -77,10 +77,10 @@ func (s *state) take(n *api.NICShare) {
 	sum.short += n.Short
 }
 
-// failed notes why there was no new picture, nil when there was one.
+// failed records why the last Look failed, nil if it succeeded.
 func (s *state) failed(err error) { s.err = err }
 
-// explained takes the text about a VM, if it is still the one in detail.
+// explained takes the explanation of a VM, if it is still the one in detail.
 func (s *state) explained(vm string, lines []string, err error) {
 	if s.page != pageVM || vm != s.vm {
 		return
@@ -90,7 +90,7 @@ func (s *state) explained(vm string, lines []string, err error) {
 	}
 }
 
-// arrange filters and sorts.
+// arrange filters and sorts the rows.
 func (s *state) arrange() {
 	s.rows = s.rows[:0]
 	for i := range s.data.VMs {
@@ -108,7 +108,7 @@ func (s *state) arrange() {
 	s.keepInSight()
 }
 
-// matches says whether all words of the filter are in what is shown of the VM.
+// matches reports whether all words of the filter occur in what is shown of the VM.
 func (s *state) matches(vm *api.VM) bool {
 	text := strings.ToLower(strings.Join([]string{vm.Name, path(vm), vm.State, vm.Class, vm.Network, vm.Code, vm.Short}, "\n"))
 	for _, word := range strings.Fields(strings.ToLower(s.filter)) {
@@ -119,7 +119,7 @@ func (s *state) matches(vm *api.VM) bool {
 	return true
 }
 
-// at is the row that is chosen: the first if none is, or if the one that was has gone.
+// at returns the selected row: the first if none is selected or the selected VM is gone.
 func (s *state) at() int {
 	return max(0, slices.IndexFunc(s.rows, func(vm *api.VM) bool { return vm.ID == s.chosen }))
 }
@@ -132,7 +132,7 @@ func (s *state) keepInSight() {
 	}
 }
 
-// move chooses another row, or scrolls text.
+// move selects another row, or scrolls text.
 func (s *state) move(by int) {
 	if s.page != pageList {
 		s.scroll = max(0, min(s.last, s.scroll+by))
@@ -143,12 +143,12 @@ func (s *state) move(by int) {
 	}
 	at := max(0, min(len(s.rows)-1, s.at()+by))
 	if s.chosen = s.rows[at].ID; at == 0 {
-		s.chosen = "" // the first, whoever that is
+		s.chosen = "" // the first row, whichever VM that is
 	}
 	s.keepInSight()
 }
 
-// key does what a person asks for.
+// key handles a key.
 func (s *state) key(ev *tcell.EventKey) {
 	if ev.Key() == tcell.KeyCtrlC {
 		s.quit = true
@@ -213,7 +213,7 @@ func (s *state) letter(r rune) {
 	}
 }
 
-// typed is a key while the filter is typed: the list follows at once.
+// typed handles a key while the filter is being typed: the list is updated at once.
 func (s *state) typed(ev *tcell.EventKey) {
 	switch ev.Key() {
 	case tcell.KeyEnter:
@@ -241,7 +241,7 @@ func (s *state) toggle(p page) {
 	s.show(p)
 }
 
-// back leaves a page or, in the list, takes the filter away.
+// back leaves a page or, in the list, clears the filter.
 func (s *state) back() {
 	if s.page == pageList {
 		s.filter = ""
@@ -255,11 +255,11 @@ func (s *state) detail() {
 		return
 	}
 	s.vm, s.lines = s.rows[s.at()].ID, nil
-	s.chosen = s.vm // so that it is chosen still when the person comes back
+	s.chosen = s.vm // keep it selected for when the user comes back
 	s.show(pageVM)
 }
 
-// sort goes to the next column, or the one before.
+// sort selects the next or previous column to sort by.
 func (s *state) sort(by int) {
 	if s.page != pageList {
 		return
