@@ -11,20 +11,20 @@ import (
 	"sluice/internal/model"
 )
 
-// Backend serves one View and remembers the commands it was given.
+// Backend serves one View and records the commands it receives.
 type Backend struct {
 	mu    sync.Mutex
 	view  *model.View
 	newer chan struct{}
 	got   []server.Command
 	fail  error
-	asked int // for memories
+	asked int // number of Memory calls
 
-	// After makes the View that follows a command; nil: it stays.
+	// After returns the View that follows a command; nil: the View stays the same.
 	After func(c server.Command, v *model.View) *model.View
 }
 
-// NewBackend serves that View, which may be nil: a daemon that has not looked yet.
+// NewBackend serves that View; nil stands for a daemon that has not observed the host yet.
 func NewBackend(v *model.View) *Backend { return &Backend{view: v, newer: make(chan struct{})} }
 
 // View implements server.Backend.
@@ -54,14 +54,14 @@ func (b *Backend) Fail(err error) {
 	b.fail = err
 }
 
-// Got lists the commands so far.
+// Got returns the commands so far.
 func (b *Backend) Got() []server.Command {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]server.Command(nil), b.got...)
 }
 
-// Memories is how often Memory was called.
+// Memories returns the number of calls of Memory.
 func (b *Backend) Memories() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

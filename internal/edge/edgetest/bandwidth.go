@@ -6,8 +6,8 @@ import (
 	"sluice/internal/model"
 )
 
-// bandwidth is a link on which one NIC is short, one at its limit, one held down for the others,
-// one free and one that cannot be limited.
+// bandwidth returns two links, with one NIC that is short, one at its limit, one held down for the others, and one that
+// cannot be limited.
 func bandwidth() *model.Bandwidth {
 	return &model.Bandwidth{
 		At: Now, Period: 200 * time.Millisecond, Allocator: "waterfill", Changes: 340, Late: 1, Took: 900 * time.Microsecond,

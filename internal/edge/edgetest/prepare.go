@@ -8,7 +8,7 @@ import (
 	"sluice/api/v1"
 )
 
-// Preparer is a server.Preparer of two VMs: web-1, which lacks something, and old, which is refused.
+// Preparer is a server.Preparer with two VMs: web-1, which lacks something, and old, which is refused.
 type Preparer struct {
 	mu       sync.Mutex
 	prepared bool

@@ -1,5 +1,5 @@
-// Package edgetest has a made-up View with one of everything, and a Backend that serves
-// it, for the tests of packages that show Views to people. Nothing else imports it.
+// Package edgetest provides a View with one of everything and a Backend that serves it, for tests of packages that present
+// Views. Only tests import it.
 package edgetest
 
 import (
@@ -8,11 +8,11 @@ import (
 	"sluice/internal/model"
 )
 
-// Now is the moment the made-up View shows.
+// Now is the time of the View.
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// View makes a host with two PFs and eight VMs: holders, outsiders, a pin, a veto, a
-// release by hand, a backoff, moves under way, pending and finished, and findings.
+// View returns a host with two PFs and eight VMs: holders, non-holders, a pin, a veto, a manual release, a backoff, moves
+// under way, pending and finished, and findings.
 func View() *model.View {
 	s := &model.Snapshot{Time: Now, PFs: pfs(), VMs: vms(), Problems: []model.Problem{
 		{Subject: "pf1", Text: "its link is down: no VF of it carries anything", Remedy: "check the cable and the switch"},
@@ -37,7 +37,7 @@ func View() *model.View {
 	return v
 }
 
-// ID is the UUID of VM number n, from 1.
+// ID returns the UUID of VM number n, counted from 1.
 func ID(n byte) model.VMID {
 	return model.VMID("00000000-0000-4000-8000-00000000000" + string('0'+n))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // VirtualPFs keeps definitions in memory, as the controller does: of VMs that are off, whose functions have no tap yet.
-// The VM "runs" cannot be defined anew; VF 0 of each definition after the first is in use.
+// Define fails for the VM "runs"; VF 0 of each definition after the first is in use.
 type VirtualPFs struct {
 	mu  sync.Mutex
 	all []model.VirtualPFStatus
