@@ -1,5 +1,5 @@
-// Package page serves the page on which people watch a host in a browser. It is static: a frame of HTML, and
-// scripts that ask the API beside it. It can change nothing, and loads nothing from elsewhere.
+// Package page serves the page for watching a host in a browser. It is static: an HTML frame, and scripts that query the
+// API on the same server. It cannot change anything and loads nothing from other sites.
 package page
 
 import (
@@ -14,15 +14,15 @@ import (
 	"strings"
 )
 
-// policy allows what comes with the page, and nothing that stands in the HTML itself: what a VM is
-// called can become neither script nor style.
+// policy allows only the page's own files and nothing inline in the HTML, so that the name of a VM can become neither
+// script nor style.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 //go:embed assets
 var embedded embed.FS
 
-// types are those of the files in assets, whatever the host's tables say.
+// types are the media types of the files in assets, independent of the host's tables.
 var types = map[string]string{
 	".css": "text/css; charset=utf-8",
 	".js":  "text/javascript; charset=utf-8",
@@ -30,22 +30,22 @@ var types = map[string]string{
 	".txt": "text/plain; charset=utf-8",
 }
 
-// file is one answer.
+// file is one response.
 type file struct {
 	data []byte
 	kind string
 	tag  string // ETag
 }
 
-// pages serves what never changes while the program runs.
+// pages holds the files, which never change while the program runs.
 type pages struct {
 	assets map[string]*file
 	host   *file // the page of the host
-	vm     *file // the page of a VM, which is a folder deeper
+	vm     *file // the page of a VM, one directory deeper
 }
 
-// Handler serves GET /, /vm/UUID and /assets/... of a daemon of that version. The scripts ask
-// the API under /v1 of the same server. All links are relative, so that it can be passed on under another path.
+// Handler serves GET /, /vm/UUID and /assets/... of a daemon of that version. The scripts query the API under /v1 of the
+// same server. All links are relative, so that a proxy can serve the page under another path.
 func Handler(version string) http.Handler {
 	p := &pages{assets: map[string]*file{}}
 	must(fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error {
@@ -67,15 +67,15 @@ func Handler(version string) http.Handler {
 	return mux
 }
 
-// must is for what is fixed when the program is built.
+// must panics on errors that can only be caused at build time.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// frame fills in the version and the way to the root. A template engine would make the daemon a fifth larger: for what it
-// finds by reflection the linker keeps every method of every type.
+// frame fills in the version and the relative path to the root. A template engine would make the daemon a fifth larger: it
+// uses reflection, so the linker keeps every method of every type.
 func frame(version, root string) *file {
 	data, err := embedded.ReadFile("assets/index.html")
 	must(err)
@@ -108,8 +108,8 @@ func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
 	serve(w, r, f)
 }
 
-// serve answers with a file, or with nothing where the browser has it: it asks each time, so that
-// the page of a newer daemon is never made of older parts.
+// serve answers with a file, or with 304 if the browser has the current version. The browser revalidates each time, so that
+// the page of a newer daemon is never mixed with older files.
 func serve(w http.ResponseWriter, r *http.Request, f *file) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -124,5 +124,5 @@ func serve(w http.ResponseWriter, r *http.Request, f *file) {
 		return
 	}
 	h.Set("Content-Type", f.kind)
-	_, _ = w.Write(f.data) // the reader may be gone: nothing to be done about it
+	_, _ = w.Write(f.data) // the client may have disconnected
 }
