@@ -1,6 +1,6 @@
-// Command manual writes man pages into a directory: one for each command of sluice, and that of
-// sluice.yaml. Those of the other programs are in packaging/man. `make man` runs it.
-// docs/sluice.8.md, which its test writes, holds the commands on one page.
+// Command manual writes man pages into a directory: one for each command of sluice, and one for sluice.yaml. Those of the
+// other programs are in packaging/man. `make man` runs it. docs/sluice.8.md, which its test writes, has all commands on one
+// page.
 package main
 
 import (
@@ -28,14 +28,14 @@ func main() {
 	}
 }
 
-// root is the tree of commands as the manual has it.
+// root returns the command tree for the manual.
 func root() *cobra.Command {
 	c := cli.Root(cli.Streams{Out: io.Discard, Err: io.Discard}, cli.Deps{})
-	c.DisableAutoGenTag = true // a date would make every build another
+	c.DisableAutoGenTag = true // a date would make builds irreproducible
 	return c
 }
 
-// pages writes the man pages anew: those of the commands, and that of sluice.yaml out of its reference.
+// pages rewrites the man pages: those of the commands, and that of sluice.yaml from its reference.
 func pages(dir, reference string) error {
 	if strings.HasPrefix(dir, "-") {
 		return fmt.Errorf("%s is no directory to write to, and there are no flags: usage: manual DIRECTORY CONFIG.MD (./%s, if it is meant)", dir, dir)
@@ -80,7 +80,7 @@ func write(dir, name, text string) error {
 	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644) //nolint:gosec // to be read by all
 }
 
-// markdown is the manual on one page.
+// markdown returns the manual on one page.
 func markdown() (string, error) {
 	var b bytes.Buffer
 	link := func(name string) string { return "#" + strings.ReplaceAll(strings.TrimSuffix(name, ".md"), "_", "-") }

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// roff is a man page as it is written, in the macros of man(7).
+// roff is a man page in the macros of man(7).
 type roff struct{ strings.Builder }
 
-// newPage begins a page. Its date is that of the source, so that every build makes the same.
+// newPage starts a page. Its date is SOURCE_DATE_EPOCH, so that builds are reproducible.
 func newPage(name, section string) (*roff, error) {
 	at := ""
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
@@ -30,7 +30,7 @@ func newPage(name, section string) (*roff, error) {
 	return r, nil
 }
 
-// plain is text as roff shows it: nothing in it is a macro or an escape.
+// plain escapes text so that roff shows it literally.
 func plain(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(text)
 	if strings.HasPrefix(text, ".") {
@@ -41,7 +41,7 @@ func plain(text string) string {
 
 func (r *roff) section(title string) { fmt.Fprintf(r, ".SH %q\n", strings.ToUpper(title)) }
 
-// prose writes paragraphs, and what is indented by four as it is.
+// prose writes paragraphs; lines indented by four spaces are written verbatim.
 func (r *roff) prose(text string) {
 	verbatim := false
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
@@ -65,7 +65,7 @@ func (r *roff) prose(text string) {
 	}
 }
 
-// example writes lines as they are.
+// example writes lines verbatim.
 func (r *roff) example(text string) {
 	r.WriteString(".EX\n")
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
@@ -74,7 +74,7 @@ func (r *roff) example(text string) {
 	r.WriteString(".EE\n")
 }
 
-// item writes a term and what it means.
+// item writes a term and its description.
 func (r *roff) item(term, text string) {
 	fmt.Fprintf(r, ".TP\n%s\n%s\n", term, plain(text))
 }
@@ -104,7 +104,7 @@ func (r *roff) flags(title string, set *pflag.FlagSet) {
 	})
 }
 
-// commandPage is the page of a command.
+// commandPage returns the page of a command.
 func commandPage(c *cobra.Command) (string, error) {
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
 	r, err := newPage(name, "8")
@@ -170,12 +170,12 @@ var (
 	stress = regexp.MustCompile("(`[^`]*`)|\\*+")
 )
 
-// unmarked is a line of Markdown as plain text; what is code keeps its asterisks.
+// unmarked converts a line of Markdown to plain text; asterisks in code are kept.
 func unmarked(text string) string {
 	return strings.ReplaceAll(stress.ReplaceAllString(link.ReplaceAllString(text, "$1"), "$1"), "`", "")
 }
 
-// filePage is sluice.yaml(5), out of docs/config.md: its prose, and its table of keys as a list.
+// filePage returns sluice.yaml(5), generated from docs/config.md: its prose, and its table of keys as a list.
 func filePage(reference string) (string, error) {
 	r, err := newPage("sluice.yaml", "5")
 	if err != nil {
@@ -213,8 +213,8 @@ func filePage(reference string) (string, error) {
 	return strings.ReplaceAll(r.String(), ".PP\n.PP\n", ".PP\n"), nil
 }
 
-// row writes a row of a table: of keys (key, default, value, meaning) or of parameters, with
-// policy and unit too.
+// row writes a row of a table: of keys (key, default, value, meaning), or of parameters, which have a policy and a unit
+// too.
 func (r *roff) row(cells []string) {
 	for i := range cells {
 		cells[i] = strings.TrimSpace(unmarked(cells[i]))
