@@ -51,7 +51,7 @@ be lacking in enforce mode.`,
 	return c
 }
 
-// atMostOneVM takes one VM or none.
+// atMostOneVM accepts one VM or none.
 func atMostOneVM(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -66,13 +66,13 @@ func bandwidthPrinter(args []string) func(io.Writer, api.Bandwidth) {
 	return printBandwidth
 }
 
-// bandwidth asks for the whole picture or, of it, the NICs of one VM.
+// bandwidth returns the whole answer or only the NICs of one VM.
 func (a *app) bandwidth(ctx context.Context, args []string) (api.Bandwidth, error) {
 	b, err := a.client().Bandwidth(ctx)
 	if err != nil || len(args) == 0 {
 		return b, err
 	}
-	e, err := a.client().Explain(ctx, args[0]) // knows names, UUIDs and what is close to them
+	e, err := a.client().Explain(ctx, args[0]) // resolves names and UUIDs, and suggests similar names
 	if err != nil {
 		return b, err
 	}
@@ -82,7 +82,7 @@ func (a *app) bandwidth(ctx context.Context, args []string) (api.Bandwidth, erro
 	return b, nil
 }
 
-// watchBandwidth prints one picture after the other, redrawn in place on a terminal.
+// watchBandwidth prints the answer after every change, redrawn in place on a terminal.
 func (a *app) watchBandwidth(ctx context.Context, o *output, args []string) error {
 	inPlace := !o.json && IsTerminal(a.std.Out)
 	revision := uint64(0)
@@ -103,7 +103,7 @@ func (a *app) watchBandwidth(ctx context.Context, o *output, args []string) erro
 	}
 }
 
-// ended is no error where a person has interrupted.
+// ended returns nil if the user has interrupted the command.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -131,7 +131,7 @@ func printBandwidth(w io.Writer, b api.Bandwidth) {
 	printProblems(w, b.Problems)
 }
 
-// printShares says all of the NICs of one VM.
+// printShares prints all details about the NICs of one VM.
 func printShares(w io.Writer, b api.Bandwidth) {
 	for _, n := range grouped(b.NICs, b.VirtualPFs) {
 		_, _ = fmt.Fprintf(w, "%s %s on %s: %s.\n", printable(n.VM), printable(n.title()), n.Path, printable(n.Why))
@@ -146,7 +146,7 @@ func printShares(w io.Writer, b api.Bandwidth) {
 	}
 }
 
-// shareLines are the figures of a NIC, each with its name.
+// shareLines returns the values of a NIC, each with its name.
 func shareLines(n *api.NICShare) []string {
 	put := func(name, text string) string { return fmt.Sprintf("%-11s %s", name, text) }
 	list := []string{put("guarantee", orElse(rateText(n.Guarantee), "none")), put("limit", orElse(rateText(n.Limit), "none"))}
@@ -172,7 +172,7 @@ func shareLines(n *api.NICShare) []string {
 	return list
 }
 
-// directionText says which way a limit is about, as the guest sees it.
+// directionText returns the direction of a limit in words, as seen by the guest.
 func directionText(d string) string {
 	return map[string]string{"tx": "sending", "rx": "receiving"}[d]
 }
@@ -204,7 +204,7 @@ func linkText(l api.Link) string {
 	return s
 }
 
-// holders names what holds the NIC's limits, with a mark behind what does not hold.
+// holders lists what enforces the NIC's limits; ! marks limits that failed.
 func holders(n *api.NICShare) string {
 	var list []string
 	for _, e := range n.Enforced {
@@ -240,7 +240,7 @@ func shortText(n *api.NICShare) string {
 	return text
 }
 
-// rateText is a rate as sluice.yaml has it, but rounded; "" for none.
+// rateText formats a rate as in sluice.yaml, but rounded; "" for none.
 func rateText(r api.Rate) string {
 	var list []string
 	if r.Bits > 0 {
@@ -259,7 +259,7 @@ func orElse(s, other string) string {
 	return s
 }
 
-// bandwidthText is the line of `sluice status`, "" where there is nothing to say.
+// bandwidthText returns the bandwidth line of `sluice status`, "" if there is nothing to report.
 func bandwidthText(c api.ShareCounts) string {
 	if c == (api.ShareCounts{}) {
 		return ""

@@ -7,13 +7,13 @@ import (
 	"sluice/internal/model"
 )
 
-// shared is a line of `sluice bw`: of a NIC, or of a virtual PF as a whole.
+// shared is a line of `sluice bw`: a NIC, or a whole virtual PF.
 type shared struct {
 	*api.NICShare
 	whole bool
 }
 
-// grouped lists NICs in their order, with each virtual PF in front of the first of its functions.
+// grouped lists the NICs in order, with each virtual PF before the first of its functions.
 func grouped(nics, virtual []api.NICShare) []shared {
 	var out []shared
 	done := map[[2]string]bool{}
@@ -32,7 +32,7 @@ func grouped(nics, virtual []api.NICShare) []shared {
 	return out
 }
 
-// name is what a table calls it.
+// name returns the name in a table.
 func (s shared) name() string {
 	_, vf, ok := model.ParseVPFAlias(s.NIC)
 	switch {
@@ -46,7 +46,7 @@ func (s shared) name() string {
 	return fmt.Sprintf("%s/vf%d", s.VirtualPF, vf)
 }
 
-// title is what a sentence about it begins with.
+// title returns the name in a sentence.
 func (s shared) title() string {
 	if s.whole {
 		return fmt.Sprintf("virtual PF %s, all functions", s.VirtualPF)

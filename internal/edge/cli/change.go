@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// do asks for a change and prints what the daemon made of it.
+// do requests a change and prints the result.
 func (a *app) do(ctx context.Context, o *output, verb api.Verb, r api.Request) error {
 	res, err := a.client().Do(ctx, verb, r)
 	if err != nil {
@@ -29,7 +29,7 @@ func printResult(w io.Writer, r api.Result) {
 	}
 }
 
-// overrideFlags are those of commands that begin an override.
+// overrideFlags are the flags of commands that start an override.
 type overrideFlags struct {
 	reason, until string
 	span          time.Duration
@@ -43,7 +43,7 @@ func newOverrideFlags(c *cobra.Command) *overrideFlags {
 	return f
 }
 
-// fill puts them into a request.
+// fill copies the flags to a request.
 func (f *overrideFlags) fill(c *cobra.Command, r *api.Request, now time.Time) error {
 	r.Reason, r.For = f.reason, f.span.Seconds()
 	switch {
@@ -62,8 +62,7 @@ func (f *overrideFlags) fill(c *cobra.Command, r *api.Request, now time.Time) er
 	return nil
 }
 
-// parseMoment reads a time to come: a time of day (the next such), a date and time of this
-// host, or RFC 3339.
+// parseMoment parses a future time: a time of day (its next occurrence), a local date and time, or RFC 3339.
 func parseMoment(text string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil
@@ -85,7 +84,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, errors.New("want a time such as 17:30, 2026-03-01 17:30 or 2026-03-01T17:30:00+01:00")
 }
 
-// vmCommand fills in what commands on one VM have in common.
+// vmCommand sets up what commands on one VM have in common.
 func (a *app) vmCommand(verb api.Verb, c *cobra.Command) *cobra.Command {
 	c.Args, c.ValidArgsFunction = oneVM, a.completeVM
 	o := outputFlag(c)
@@ -192,7 +191,7 @@ a card or its driver, or before removing Sluice.`,
 	return c
 }
 
-// notDrained says what Sluice still holds, "" for nothing.
+// notDrained says what Sluice still holds, "" if nothing.
 func (a *app) notDrained(ctx context.Context) (string, error) {
 	s, err := a.client().Status(ctx)
 	if err != nil || !s.Observed.IsZero() && s.VFs.Held == 0 && s.Moves.Active == 0 {
@@ -201,7 +200,7 @@ func (a *app) notDrained(ctx context.Context) (string, error) {
 	return model.Plural(s.VFs.Held, "VF") + " still held; `sluice plan` shows what is under way, `sluice vms` who holds them", nil
 }
 
-// stillHeld says what a VM still holds of Sluice's, "" for nothing.
+// stillHeld says what a VM still holds through Sluice, "" if nothing.
 func (a *app) stillHeld(ctx context.Context, vm string) (string, error) {
 	e, err := a.client().Explain(ctx, vm)
 	if err != nil {
@@ -223,7 +222,7 @@ func (a *app) stillHeld(ctx context.Context, vm string) (string, error) {
 	return "", nil
 }
 
-// waitUntil asks at every news what is left, until that is nothing, and then says so.
+// waitUntil calls left at every change until nothing is left, and then prints done.
 func (a *app) waitUntil(ctx context.Context, o *output, atMost time.Duration, done string, left func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()

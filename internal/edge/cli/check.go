@@ -22,7 +22,7 @@ func (a *app) configCommand() *cobra.Command {
 	return c
 }
 
-// checked is what `config check -o json` prints.
+// checked is the output of `config check -o json`.
 type checked struct {
 	OK       bool            `json:"ok"`
 	Files    []string        `json:"files,omitempty"`
@@ -83,7 +83,7 @@ func printChecked(w io.Writer, r checked) {
 	_, _ = fmt.Fprintf(w, "%s; the daemon would not take this\n", model.Plural(len(r.Errors), "error"))
 }
 
-// version is what `sluice version -o json` prints.
+// version is the output of `sluice version -o json`.
 type version struct {
 	Version string `json:"version"`
 	Go      string `json:"go"`

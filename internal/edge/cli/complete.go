@@ -12,8 +12,8 @@ import (
 	"sluice/api/v1"
 )
 
-// completeList completes the last word of a flag that takes several with commas between them, by those that
-// complete offers and that are not among the words before it.
+// completeList completes the last word of a comma-separated flag with the words from complete that are not already in the
+// list.
 func completeList(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 		at := strings.LastIndexByte(text, ',') + 1
@@ -30,15 +30,15 @@ func completeList(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// listOf offers fixed words for a flag that takes several.
+// listOf completes a comma-separated flag with fixed words.
 func listOf(words []string) cobra.CompletionFunc {
 	return completeList(cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// nothingToOffer keeps the shell from offering files where none is meant.
+// nothingToOffer prevents the shell from completing file names.
 var nothingToOffer = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)
 
-// completeNIC offers the NICs of the VM that is named, or of all VMs.
+// completeNIC completes the NICs of the given VM, or of all VMs.
 func (a *app) completeNIC(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.completeSLA(c, func(s *api.NICSLA) string {
 		if len(args) > 0 && args[0] != s.VM && args[0] != s.ID {
@@ -48,7 +48,7 @@ func (a *app) completeNIC(c *cobra.Command, args []string, _ string) ([]string, 
 	})
 }
 
-// completePF offers the PFs of this host that have VFs.
+// completePF completes the PFs of this host that have VFs.
 func (a *app) completePF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -68,7 +68,7 @@ func (a *app) completePF(c *cobra.Command, args []string, _ string) ([]string, c
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeVF offers the numbers of the virtual VFs of the VM that is named.
+// completeVF completes the numbers of the virtual VFs of the given VM.
 func (a *app) completeVF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 	defer cancel()

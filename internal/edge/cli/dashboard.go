@@ -44,7 +44,7 @@ sluice dashboard --print --port 8642`,
 	return c
 }
 
-// dashboard serves until it is interrupted, which is its normal end.
+// dashboard serves the page until the user interrupts it, which is not an error.
 func (a *app) dashboard(ctx context.Context, port int, open, print bool) error {
 	s, err := dashboard.New(a.socket, port)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *app) dashboard(ctx context.Context, port int, open, print bool) error {
 	return a.serve(ctx, s, open, print)
 }
 
-// serve tells where the page is, opens it if so, and serves it until ctx ends.
+// serve prints the link, opens the page if requested, and serves it until ctx ends.
 func (a *app) serve(ctx context.Context, s *dashboard.Server, open, print bool) error {
 	head, tail := "The page is at ", "\nThe link works once. To end this, press Ctrl-C.\n"
 	if print {
@@ -64,7 +64,7 @@ func (a *app) serve(ctx context.Context, s *dashboard.Server, open, print bool) 
 		var opening sync.WaitGroup
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
-		defer opening.Wait() // it removes its file
+		defer opening.Wait() // wait until it has removed its file
 		defer cancel()
 		opening.Go(func() {
 			if err := dashboard.Open(ctx, s.URL()); err != nil {

@@ -17,16 +17,16 @@ import (
 	"sluice/internal/model"
 )
 
-// demo is a run of `sluice demo`, with those who look at it.
+// demo is a run of `sluice demo` and its presentation.
 type demo struct {
 	*app
 	o      DemoOptions
-	open   bool // the page in a browser
+	open   bool // live view in the terminal
 	screen bool // the live view of a terminal
 	lines  bool
 }
 
-// run lets the demo run until it is over or a person has seen enough, which both are its normal ends.
+// run runs the demo until it is over or the user quits; neither is an error.
 func (d *demo) run(ctx context.Context) error {
 	if d.deps.Demo == nil {
 		return errNotWired
@@ -74,7 +74,7 @@ func (d *demo) run(ctx context.Context) error {
 	return err
 }
 
-// print tells in lines what happens, or at least what is shown elsewhere.
+// print prints events as lines, or only a heading if they are shown elsewhere.
 func (d *demo) print(views <-chan *model.View) {
 	switch {
 	case d.lines:
@@ -88,7 +88,7 @@ func (d *demo) print(views <-chan *model.View) {
 	}
 }
 
-// look shows what is served to the person, until that person has seen enough or ctx ends.
+// look shows the demo to the user until the user quits or ctx ends.
 func (d *demo) look(ctx context.Context, at []net.Addr) error {
 	if d.o.Listen != "" {
 		_, _ = fmt.Fprintf(d.std.Out, "The page is at http://%s/\n", at[len(at)-1])

@@ -11,34 +11,33 @@ import (
 	"sluice/internal/model"
 )
 
-// Deps are the parts of Sluice that the wiring passes in. A nil function makes its
-// command fail with an error that says so.
+// Deps are the dependencies that main passes in. A command whose function is nil fails with an error that says so.
 type Deps struct {
 	// Version is what `sluice version` prints.
 	Version string
-	// Demo runs the daemon over a simulated host until ctx ends or o.For is over.
+	// Demo runs the daemon over a simulated host until ctx ends or o.For has passed.
 	Demo func(ctx context.Context, o DemoOptions) error
 	// Known are the policies and their parameters, for `config check`.
 	Known config.Known
 }
 
-// DemoOptions are those of `sluice demo`. Durations are in virtual time.
+// DemoOptions are the options of `sluice demo`. Durations are in virtual time.
 type DemoOptions struct {
 	VMs      int
 	VFs      int
 	Policy   string
 	Interval time.Duration
-	Speed    float64       // virtual seconds a second
+	Speed    float64       // virtual seconds per second
 	For      time.Duration // 0: until interrupted
 	Seed     uint64
-	Troubles bool   // let things go wrong on the host
-	Socket   string // also serve the API there; "": do not
-	Listen   string // and, for reading only, with the page, at this TCP address; "": do not
+	Troubles bool   // simulate failures and misconfigurations on the host
+	Socket   string // also serve the API on this unix socket; "": no
+	Listen   string // also serve the page and the API, read-only, at this TCP address; "": no
 	Version  string
-	// Ready, unless nil, is told what is listened on, that of Socket first, as soon as that answers.
+	// Ready, unless nil, is called with the listening addresses, that of Socket first, as soon as they accept requests.
 	Ready func([]net.Addr)
-	// Show draws a View; call it after every tick. It may block for as long as drawing
-	// takes, and returns at once when the context of Demo has ended.
+	// Show draws a View; Demo calls it after every tick. It may block while drawing, and returns at once when the context
+	// of Demo has ended.
 	Show func(*model.View)
 }
 

@@ -1,5 +1,3 @@
-// Package cli is the command line of sluice: it parses arguments, asks the daemon over
-// its socket, and prints tables for people and JSON for programs. What the daemon and
-// the demo do is passed in as functions, so that this package needs neither libvirt
-// nor a simulator.
+// Package cli is the command line of sluice: it parses arguments, queries the daemon over its socket, and prints tables for
+// users and JSON for programs. The demo is passed in as a function, so that this package does not need the simulated host.
 package cli

@@ -35,7 +35,7 @@ only for information does not count.`,
 	return c
 }
 
-// faults counts the problems that are more than worth knowing.
+// faults counts the problems that are not just information.
 func faults(d api.Doctor) (n int) {
 	for _, p := range d.Problems {
 		if !p.Info {
@@ -52,7 +52,7 @@ func printDoctor(w io.Writer, d api.Doctor) {
 	printProblems(w, d.Problems)
 }
 
-// infoLast puts what is only worth knowing behind the rest.
+// infoLast sorts problems that are just information after the others.
 func infoLast(list []api.Problem) []api.Problem {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b api.Problem) int {

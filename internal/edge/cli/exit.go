@@ -10,19 +10,19 @@ import (
 	"sluice/internal/edge/client"
 )
 
-// The exit codes, as every help text lists them.
+// The exit codes, as listed in every help text.
 const (
-	ExitOK          = 0 // done; nothing found
-	ExitError       = 1 // it did not work; the message says what to do
+	ExitOK          = 0 // success; nothing found
+	ExitError       = 1 // failure; the message says what to do
 	ExitUsage       = 2 // the command line is wrong
 	ExitFindings    = 3 // doctor or fsck found something
 	ExitUnreachable = 4 // no daemon answers
 )
 
-// usageError marks a mistake on the command line.
+// usageError is an error in the command line.
 type usageError struct {
 	err  error
-	help string // the command whose help to read
+	help string // the command that prints the relevant help
 }
 
 func (e *usageError) Error() string {
@@ -31,13 +31,13 @@ func (e *usageError) Error() string {
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// errFindings ends a command that printed what it found.
+// errFindings ends a command that printed its findings.
 var errFindings = errors.New("findings")
 
-// errPrinted ends a command that has said itself what is wrong.
+// errPrinted ends a command that has already printed its error.
 var errPrinted = errors.New("errors printed")
 
-// exitCode chooses the code for what a command returned.
+// exitCode maps a command's error to the exit code.
 func exitCode(err error) int {
 	var usage *usageError
 	switch {
@@ -53,7 +53,7 @@ func exitCode(err error) int {
 	return ExitError
 }
 
-// complain prints an error, unless the command has spoken for itself.
+// complain prints an error, unless the command has already printed it.
 func complain(w io.Writer, err error) {
 	switch {
 	case err == nil, errors.Is(err, errFindings), errors.Is(err, errPrinted):
@@ -65,7 +65,7 @@ func complain(w io.Writer, err error) {
 			if i > 0 {
 				prefix = ""
 			}
-			_, _ = fmt.Fprintln(w, prefix+printable(line)) // it may quote what others wrote
+			_, _ = fmt.Fprintln(w, prefix+printable(line)) // it may quote text from outside
 		}
 	}
 }

@@ -93,7 +93,7 @@ func nicText(p api.Path) string {
 	return fmt.Sprintf("%s, %s, tap %s in %s, %s", p.NIC, p.MAC, orDash(p.Tap), orDash(p.Network), fallback)
 }
 
-// trafficText is a path's load with its source.
+// trafficText formats a path's load with its source.
 func trafficText(t api.Traffic) string {
 	note := ""
 	if t.Note != "" {
@@ -109,7 +109,7 @@ func trafficText(t api.Traffic) string {
 		model.SI(t.RxPPS), model.Bits(8*t.RxBytes), model.SI(t.TxPPS), model.Bits(8*t.TxBytes), orDash(t.Source), proofText(t.Proof), note)
 }
 
-// proofText says how far a figure may be relied upon.
+// proofText says how reliable a load is.
 func proofText(p string) string {
 	switch p {
 	case string(model.ProofHardware):

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagError says plainly what is wrong with a flag.
+// flagError rewrites pflag's errors in plain words.
 func flagError(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
@@ -24,7 +24,7 @@ func flagError(c *cobra.Command, err error) error {
 	return usage(c, err)
 }
 
-// wanted describes the values of a type of flags.
+// wanted describes the values of a flag type.
 func wanted(kind string) string {
 	switch kind {
 	case "int":
@@ -43,7 +43,7 @@ func wanted(kind string) string {
 	return ""
 }
 
-// shown makes a value visible.
+// shown makes an empty value visible.
 func shown(value string) string {
 	if value == "" {
 		return `""`
@@ -51,24 +51,24 @@ func shown(value string) string {
 	return value
 }
 
-// bound is the range of a flag's values.
+// bound is the allowed range of a flag.
 type bound struct {
 	flag string
 	ok   bool
 	want string
 }
 
-// within is the bound of a number.
+// within returns the bound of a number.
 func within[T int | float64](flag string, x, least, most T) bound {
 	return bound{flag, x >= least && x <= most, fmt.Sprintf("%v to %v", least, most)}
 }
 
-// lasting is the bound of a time.
+// lasting returns the bound of a duration.
 func lasting(flag string, x, least, most time.Duration) bound {
 	return bound{flag, x >= least && x <= most, brief(least) + " to " + brief(most)}
 }
 
-// brief prints a time of one unit.
+// brief formats a duration in one unit.
 func brief(d time.Duration) string {
 	switch {
 	case d%time.Hour == 0:
@@ -79,7 +79,7 @@ func brief(d time.Duration) string {
 	return d.String()
 }
 
-// checkBounds complains about the first flag given that is out of its bounds.
+// checkBounds reports the first given flag that is out of range.
 func checkBounds(c *cobra.Command, bounds ...bound) error {
 	for _, b := range bounds {
 		if f := c.Flags().Lookup(b.flag); f.Changed && !b.ok {

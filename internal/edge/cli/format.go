@@ -48,7 +48,7 @@ func outputFlag(c *cobra.Command) *output {
 	return o
 }
 
-// show prints a value as JSON or as the table that text makes of it.
+// show prints a value as JSON, or as text does.
 func show[T any](w io.Writer, o *output, value T, text func(io.Writer, T)) error {
 	if o.json {
 		data, err := json.MarshalIndent(value, "", "  ")
@@ -63,7 +63,7 @@ func show[T any](w io.Writer, o *output, value T, text func(io.Writer, T)) error
 	return p.err
 }
 
-// escaped is JSON with every character that could play with a terminal as \uXXXX, which programs read as the same.
+// escaped escapes every character of JSON that could control a terminal as \uXXXX, which is equivalent for programs.
 func escaped(data []byte) []byte {
 	out := make([]byte, 0, len(data))
 	for len(data) > 0 {
@@ -80,7 +80,7 @@ func escaped(data []byte) []byte {
 	return out
 }
 
-// printer remembers the first error of many writes.
+// printer keeps the first error of many writes.
 type printer struct {
 	w   io.Writer
 	err error
@@ -96,14 +96,14 @@ func (p *printer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// table prints rows under a heading, in columns. The last column is not padded.
+// table prints rows in columns under a heading. The last column is not padded.
 func table(w io.Writer, head string, rows [][]string) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	line(t, strings.Fields(head))
 	for _, r := range rows {
 		line(t, r)
 	}
-	_ = t.Flush() // the printer below keeps the error
+	_ = t.Flush() // the underlying printer keeps the error
 }
 
 func line(t *tabwriter.Writer, cells []string) {
@@ -113,7 +113,7 @@ func line(t *tabwriter.Writer, cells []string) {
 	_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
 }
 
-// printable keeps names that come from outside from playing with the terminal.
+// printable prevents names from outside from controlling the terminal.
 func printable(s string) string { return input.Printable(s) }
 
 // lines keeps the lines of a text apart, all but the first indented by that many columns.
@@ -132,10 +132,10 @@ func orDash(s string) string {
 	return s
 }
 
-// percent prints a share of 0..1.
+// percent formats a share from 0 to 1.
 func percent(x float64) string { return fmt.Sprintf("%.0f %%", x*100) }
 
-// seconds prints a short time: "640ms", "2.5s".
+// seconds formats a short duration: "640ms", "2.5s".
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {
@@ -147,7 +147,7 @@ func seconds(s float64) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// clock prints the time of day, "-" for none.
+// clock formats the time of day, "-" for the zero time.
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -155,8 +155,8 @@ func clock(t time.Time) string {
 	return t.Format(time.TimeOnly)
 }
 
-// from lists the sources of a load, with a question mark where the guest alone says so, and
-// a tilde where the host's counters leave room for what it says.
+// from lists the sources of a load, with a question mark if only the guest reports it, and a tilde if the host's counters
+// are consistent with the guest's report.
 func from(sources []string, proof string) string {
 	s := strings.Join(sources, "+")
 	switch proof {

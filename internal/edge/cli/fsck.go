@@ -72,7 +72,7 @@ func printFinding(w io.Writer, f *api.Finding) {
 	_, _ = fmt.Fprintf(w, "%s: %s [%s]\n", printable(f.Subject), printable(f.Text), f.Code)
 }
 
-// repair asks for repairs and waits for what becomes of them.
+// repair requests repairs and waits for their outcome.
 func (a *app) repair(ctx context.Context, o *output, atMost time.Duration) error {
 	client := a.client()
 	before, err := client.Fsck(ctx)
@@ -98,7 +98,7 @@ func (a *app) repair(ctx context.Context, o *output, atMost time.Duration) error
 	return verdict(results)
 }
 
-// verdict chooses the exit code.
+// verdict maps the results to an error for the exit code.
 func verdict(results []api.RepairResult) error {
 	var left error
 	for i := range results {
@@ -112,7 +112,7 @@ func verdict(results []api.RepairResult) error {
 	return left
 }
 
-// awaitRepairs follows the findings until nothing of them is under way or the time is over.
+// awaitRepairs follows the findings until no repair is under way or the time is up.
 func awaitRepairs(ctx context.Context, client *client.Client, findings []api.Finding, revision uint64, atMost time.Duration) ([]api.RepairResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
@@ -144,11 +144,11 @@ func awaitRepairs(ctx context.Context, client *client.Client, findings []api.Fin
 	}
 }
 
-// patience is how many looks a finding may stand without anybody repairing it: the loop
-// takes the request up at its next tick, and the look after a repair shows its effect.
+// patience is how many observations an unrepaired finding may persist: the loop starts repairs at its next tick, and the
+// observation after a repair shows its effect.
 const patience = 4
 
-// judge fills in what is known by now and says whether that is all.
+// judge updates the results and reports whether all are final.
 func judge(results []api.RepairResult, now *api.Fsck, mode string, late bool) bool {
 	done := true
 	for i := range results {
@@ -170,7 +170,7 @@ func judge(results []api.RepairResult, now *api.Fsck, mode string, late bool) bo
 	return done
 }
 
-// find is the same finding in a later answer, or nil.
+// find returns the same finding in a later answer, or nil.
 func find(now *api.Fsck, f *api.Finding) *api.Finding {
 	for i := range now.Findings {
 		if n := &now.Findings[i]; n.Code == f.Code && n.Subject == f.Subject && n.Text == f.Text {

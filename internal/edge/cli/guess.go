@@ -11,7 +11,7 @@ import (
 	"sluice/internal/research/trace"
 )
 
-// head is how a file begins; nothing when it cannot be read.
+// head returns the beginning of a file, nil if it cannot be read.
 func head(path string) []byte {
 	f, err := input.Open(path)
 	if err != nil {
@@ -23,7 +23,7 @@ func head(path string) []byte {
 	return bytes.TrimPrefix(b[:n], []byte("\ufeff"))
 }
 
-// firstLine is the first that says something to YAML.
+// firstLine returns the first line that is not a YAML comment, document marker or blank.
 func firstLine(text []byte) string {
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -34,7 +34,7 @@ func firstLine(text []byte) string {
 	return ""
 }
 
-// looksLikeTrace says whether a file that was named as a scenario is a trace or recording.
+// looksLikeTrace reports whether a file named as a scenario is a trace or recording.
 func looksLikeTrace(path string) bool {
 	if trace.IsRecording(path) {
 		return true
@@ -52,7 +52,7 @@ func looksLikeTrace(path string) bool {
 
 var yamlKey = regexp.MustCompile(`^[a-z_]+:(\s|$)`)
 
-// looksLikeScenario says whether a file that was named as a trace is a scenario.
+// looksLikeScenario reports whether a file named as a trace is a scenario.
 func looksLikeScenario(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.Mode().IsRegular() && yamlKey.MatchString(firstLine(head(path)))

@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// about are the parts of the manual that concern all commands; indented for both man and
-// Markdown.
+// about is the part of the manual that concerns all commands; the indentation suits both man and Markdown.
 const about = `Exit codes:
 
     0  done, and nothing found
@@ -23,7 +22,7 @@ Files:
     /run/sluice/sluice.sock   the daemon's API
     /var/lib/sluice           the daemon's journal`
 
-// helpCommand is cobra's, but a command that does not exist is an error.
+// helpCommand is like cobra's, but an unknown command is an error.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "the manual of sluice or of one command",
@@ -43,7 +42,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// commandNames lists the commands below the one that args lead to.
+// commandNames lists the subcommands of the command that args select.
 func commandNames(root *cobra.Command, args []string) []string {
 	c, rest, err := root.Find(args)
 	if err != nil || len(rest) > 0 {

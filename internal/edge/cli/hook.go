@@ -16,13 +16,13 @@ import (
 	"sluice/internal/model"
 )
 
-// maxDomainXML bounds what libvirt may send, in bytes.
+// maxDomainXML bounds the XML that libvirt may send, in bytes.
 const maxDomainXML = 4 << 20
 
 // hookLimit bounds the wait for the daemon: libvirt waits for its hook, and the guest for the migration.
 const hookLimit = 20 * time.Second
 
-// hookCommand is called by libvirt through packaging/libvirt/qemu-hook, not by people.
+// hookCommand is called by libvirt through packaging/libvirt/qemu-hook, not by users.
 func (a *app) hookCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "libvirt-hook DOMAIN OPERATION SUB-OPERATION EXTRA", Short: "what libvirt's hook for QEMU calls", Hidden: true,
@@ -39,7 +39,7 @@ host has no VF for the VM, so that it stays where it is. It asks libvirt for not
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), hookLimit)
 		defer cancel()
-		if !c.Flags().Changed("socket") { // nobody types this command's: libvirt calls it
+		if !c.Flags().Changed("socket") { // libvirt calls the hook, without --socket
 			a.socket = config.Socket(*path)
 		}
 		return a.migrateIn(ctx)
@@ -53,7 +53,7 @@ func (a *app) migrateIn(ctx context.Context) error {
 		err = errors.New("the domain's XML is too long")
 	}
 	if err != nil || !bytes.Contains(xml, []byte(model.AliasPrefix)) {
-		return err // without a VF of Sluice's it is none of its business, however odd the XML
+		return err // without a VF managed by Sluice, leave any XML alone, even if it is invalid
 	}
 	d, err := migrate.Parse(xml)
 	if err != nil || len(d.NICs) == 0 {

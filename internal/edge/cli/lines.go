@@ -9,18 +9,18 @@ import (
 	"sluice/internal/model"
 )
 
-// summaryEvery is the time, in the Views' own clock, between two summary lines.
+// summaryEvery is the time between two summary lines, by the Views' own clock.
 const summaryEvery = time.Minute
 
-// liveLines turns Views into lines: one for every change of a verdict, one for every
-// move that ends, and a summary now and then.
+// liveLines converts Views to lines: one for every change of a verdict, one for every move that ends, and periodic
+// summaries.
 type liveLines struct {
 	hold    map[model.VMID]bool // the last verdicts
-	done    map[moveKey]bool    // finished moves already told, of those the last View had
-	summary time.Time           // of the last summary
+	done    map[moveKey]bool    // ended moves of the last View that were already printed
+	summary time.Time           // time of the last summary
 }
 
-// moveKey tells moves apart.
+// moveKey identifies a move.
 type moveKey struct {
 	vm      model.VMID
 	vf      model.VFID
@@ -28,7 +28,7 @@ type moveKey struct {
 	started time.Time
 }
 
-// next returns the lines that v adds to what was shown before.
+// next returns the new lines for v.
 func (l *liveLines) next(v *model.View) []string {
 	if !answer.Looked(v) {
 		return nil
@@ -42,8 +42,7 @@ func (l *liveLines) next(v *model.View) []string {
 	return lines
 }
 
-// verdicts tells whose verdict has changed. VMs that stay on virtio from the start are
-// no news.
+// verdicts reports changed verdicts. VMs that stay on virtio from the start are not reported.
 func (l *liveLines) verdicts(v *model.View) []string {
 	var lines []string
 	if v.Target == nil {
@@ -68,12 +67,12 @@ func name(v *model.View, id model.VMID) string {
 	return string(id)
 }
 
-// moves tells which moves have ended, oldest first. Of like repairs that ended together,
-// as when a bridge gets all its filters, it tells the first, and how many there were.
+// moves reports the moves that have ended, oldest first. Of similar repairs that ended together, as when a bridge gets all
+// its filters, it reports the first and the number of others.
 func (l *liveLines) moves(v *model.View) []string {
 	var lines []string
-	like := make(map[string]int) // the index in lines of the first repair of a kind
-	more := make(map[int]int)    // how many more there were, by that index
+	like := make(map[string]int) // index in lines of the first repair of a kind
+	more := make(map[int]int)    // number of further ones, by that index
 	now := make(map[moveKey]bool, len(v.Recent))
 	for i := range slices.Backward(v.Recent) {
 		m := &v.Recent[i]
@@ -99,7 +98,7 @@ func (l *liveLines) moves(v *model.View) []string {
 	return lines
 }
 
-// finished is one line about a move that ended.
+// finished formats a move that ended.
 func finished(m *model.MoveStatus) string {
 	vf := ""
 	if m.Move.VF != model.NoVF {
@@ -112,7 +111,7 @@ func finished(m *model.MoveStatus) string {
 	return s + " done in " + seconds(m.Ended.Sub(m.Started).Seconds())
 }
 
-// firstStep names the first step of a move, "" if it has none.
+// firstStep returns the name of the first step of a move, "" if it has none.
 func firstStep(m *model.MoveStatus) string {
 	if len(m.Move.Steps) == 0 {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Live prints Views as lines that can be logged, below the line head, until the channel is closed.
+// Live prints Views as log lines, below the line head, until the channel is closed.
 func Live(w io.Writer, head string, views <-chan *model.View) {
 	_, _ = fmt.Fprintln(w, head)
 	var l liveLines

@@ -54,7 +54,7 @@ func printOverrides(w io.Writer, list []api.Override) {
 	table(w, "OVERRIDE VM BY AT ENDS REASON", rows)
 }
 
-// overrideText says who asked for an override, when and why, and when it ends.
+// overrideText says who requested an override, when and why, and when it ends.
 func overrideText(o *api.Override) string {
 	if o == nil {
 		return ""

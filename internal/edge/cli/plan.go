@@ -12,7 +12,7 @@ import (
 	"sluice/internal/edge/answer"
 )
 
-// moveLine is a finished move on one line.
+// moveLine formats a finished move on one line.
 func moveLine(m api.MoveReport) string {
 	first := ""
 	if len(m.Steps) > 0 {
@@ -25,7 +25,7 @@ func moveLine(m api.MoveReport) string {
 	return s + " in " + seconds(m.Took)
 }
 
-// moveName says what was moved or, of a repair, what it did first. vf is "" for none.
+// moveName names what was moved or, for a repair, its first step. vf is "" for none.
 func moveName(ended time.Time, kind, vm, vf, first string) string {
 	what := orDash(vf)
 	if kind == api.MoveRepair && first != "" {

@@ -22,7 +22,7 @@ type preparing struct {
 	*app
 	o        *output
 	off      *offline
-	asked    api.Prepare // of each VM
+	asked    api.Prepare // for each VM
 	all, yes bool
 }
 
@@ -70,7 +70,7 @@ those with several NICs that could have a VF, unless --nic names one.`,
 	return c
 }
 
-// run shows what would change, asks, and changes it.
+// run shows what would change, asks for confirmation, and applies it.
 func (p *preparing) run(ctx context.Context, vms []string) error {
 	list, err := p.look(ctx, vms)
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *preparing) run(ctx context.Context, vms []string) error {
 	return err
 }
 
-// look asks what would change.
+// look returns what would change.
 func (p *preparing) look(ctx context.Context, vms []string) (list []api.Prepared, err error) {
 	r := p.asked
 	r.DryRun = true
@@ -122,7 +122,7 @@ func (p *preparing) look(ctx context.Context, vms []string) (list []api.Prepared
 	return list, nil
 }
 
-// ask has the daemon answer, or sluiced without one.
+// ask sends a request to the daemon or, with --offline, to a sluiced process.
 func (p *preparing) ask(ctx context.Context, r api.Prepare) ([]api.Prepared, error) {
 	if !p.off.on {
 		list, err := p.client().Prepare(ctx, r)
@@ -137,7 +137,7 @@ func (p *preparing) ask(ctx context.Context, r api.Prepare) ([]api.Prepared, err
 	return list, err
 }
 
-// define changes what was shown, one VM after the other. One that fails is refused.
+// define applies what was shown, one VM after the other. A VM that fails is marked as refused.
 func (p *preparing) define(ctx context.Context, list []api.Prepared) {
 	for i := range list {
 		if len(list[i].Changes) == 0 {
@@ -165,10 +165,10 @@ func (p *preparing) define(ctx context.Context, list []api.Prepared) {
 	}
 }
 
-// agreed asks the person.
+// agreed asks the user for confirmation.
 func (p *preparing) agreed(changes int) bool {
 	_, _ = fmt.Fprintf(p.std.Out, "Change %s in libvirt? [y/N] ", model.Plural(changes, "definition"))
-	answer, _ := bufio.NewReader(p.std.In).ReadString('\n') // no answer is a no
+	answer, _ := bufio.NewReader(p.std.In).ReadString('\n') // no answer means no
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return true
@@ -223,7 +223,7 @@ func printRefused(w io.Writer, one *api.Prepared) {
 	}
 }
 
-// printDiff prints a unified diff, with the colours that diffs have where there are colours.
+// printDiff prints a unified diff, with the usual colours if colour is set.
 func printDiff(w io.Writer, text string, colour bool) {
 	colours := map[byte]string{'-': "31", '+': "32", '@': "36"}
 	for line := range strings.Lines(text) {

@@ -87,7 +87,7 @@ then goes by what was measured. docs/qualify.md explains each claim.`,
 	return c
 }
 
-// changed is how many flags of that name there are on the command line.
+// changed returns 1 if the flag is on the command line, else 0.
 func changed(c *cobra.Command, name string) int {
 	if c.Flags().Changed(name) {
 		return 1
@@ -95,8 +95,8 @@ func changed(c *cobra.Command, name string) int {
 	return 0
 }
 
-// runSluiced runs sluiced and returns what it prints; what it says meanwhile comes at once. An interrupt is passed on:
-// it ends by itself, having put everything back.
+// runSluiced runs sluiced and returns its output; its messages are printed at once. An interrupt is forwarded: sluiced
+// restores everything and exits.
 func (a *app) runSluiced(ctx context.Context, args []string) ([]byte, error) {
 	path, err := findDaemon()
 	if err != nil {
@@ -105,7 +105,8 @@ func (a *app) runSluiced(ctx context.Context, args []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // as found
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = restoreWithin
-	// The terminal sends Ctrl-C to us alone, and we send one signal: sluiced ends at once at the second.
+	// Only sluice gets the terminal's Ctrl-C, and forwards one signal: a second one would kill sluiced before it has
+	// restored everything.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out bytes.Buffer
 	said := &inOurName{to: a.std.Err}
@@ -122,10 +123,10 @@ func (a *app) runSluiced(ctx context.Context, args []string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// inOurName passes lines on as soon as they end, errors of sluiced as those of the command that was typed.
+// inOurName forwards complete lines at once, with sluiced's prefix replaced by that of this command.
 type inOurName struct {
 	to   io.Writer
-	line []byte // that has not ended yet
+	line []byte // the incomplete line
 }
 
 // Write implements io.Writer.
@@ -138,7 +139,7 @@ func (w *inOurName) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush passes on what has not ended.
+// flush forwards an incomplete last line.
 func (w *inOurName) flush() { w.pass(w.line) }
 
 func (w *inOurName) pass(line []byte) {
@@ -149,7 +150,7 @@ func (w *inOurName) pass(line []byte) {
 	_, _ = w.to.Write(line)
 }
 
-// restoreWithin is longer than sluiced takes to put everything back.
+// restoreWithin is longer than sluiced needs to restore everything.
 const restoreWithin = 3 * time.Minute
 
 func printQualification(w io.Writer, q api.Qualification) {
@@ -182,7 +183,7 @@ func printQualification(w io.Writer, q api.Qualification) {
 	}
 }
 
-// timingText explains the names of timings.
+// timingText describes the timings.
 var timingText = map[string]string{
 	api.TimeUnbind: "VF from the host's driver to vfio-pci", api.TimeBind: "VF to the host's driver, until it has an interface",
 	api.TimeLink: "interface up, until it has carrier", api.TimeAttach: "hot-plug into the VM", api.TimeGuest: "until the guest's driver has opened the VF",
@@ -206,7 +207,7 @@ func printTimes(w io.Writer, times []api.Timing) {
 	_, _ = fmt.Fprintln(w)
 }
 
-// printMoves shows what was measured with a VM.
+// printMoves prints what was measured with a VM.
 func printMoves(w io.Writer, q *api.Qualification) {
 	if m := q.Moves; m != nil {
 		_, _ = fmt.Fprintf(w, "%d moves of %s lost %d round trips of %.0f a second: %s of its traffic in the mean move, %s in the worst (lost_s)\n\n",
@@ -238,7 +239,7 @@ func cpuText(seconds *float64) string {
 	return exactly(*seconds)
 }
 
-// exactly prints a time with three digits or so: what `seconds` leaves out counts here.
+// exactly formats a time with about three digits: the precision that `seconds` omits matters here.
 func exactly(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {

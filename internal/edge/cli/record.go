@@ -69,28 +69,27 @@ func (a *app) record(ctx context.Context, dir string, o *recordOptions) error {
 	return err
 }
 
-// quiet is how long the daemon may be away (a restart, an upgrade) before recording ends.
+// quiet is how long the daemon may be unreachable (a restart, an upgrade) before recording ends.
 const quiet = time.Minute
 
-// settle is how long a recording waits for a moment without moves under way to begin in:
-// its replay could not know how they began.
+// settle is how long a recording waits to start at a time without moves under way: a replay could not know how those began.
 const settle = 30 * time.Second
 
 // follower records what a daemon sees.
 type follower struct {
 	client *client.Client
 	rec    *trace.Recorder
-	begun  time.Time // when it first asked
-	last   time.Time // Snapshot written last, or known to the memory written last
+	begun  time.Time // time of the first query
+	last   time.Time // time of the last Snapshot written, or of the last memory written
 	count  int       // samples written
-	knows  bool      // rec has the memory for the file that the next sample begins
+	knows  bool      // rec has the memory for the file that the next sample starts
 }
 
-// follow records until the time is over or ctx ends, which is no error.
+// follow records until the time is up or ctx ends, which is not an error.
 func follow(ctx context.Context, client *client.Client, rec *trace.Recorder, o *recordOptions) (samples int, err error) {
 	f := &follower{client: client, rec: rec, begun: time.Now()}
 	if err := f.ask(ctx); err != nil {
-		return 0, err // there is no daemon
+		return 0, err // no daemon
 	}
 	tick := time.NewTicker(o.every)
 	defer tick.Stop()
@@ -123,8 +122,8 @@ func follow(ctx context.Context, client *client.Client, rec *trace.Recorder, o *
 
 var errWrite = errors.New("recording ends")
 
-// ask writes what the daemon has seen since it was asked last. A file begins with what
-// the daemon knew before its first sample.
+// ask writes what the daemon has observed since the last query. A file starts with the daemon's memory before the first
+// sample.
 func (f *follower) ask(ctx context.Context) error {
 	if f.rec.Fresh() && !f.knows {
 		m, err := f.client.Memory(ctx)

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/edge/client"
 )
 
-// DefaultSocket and DefaultConfig are where the daemon's are unless told otherwise.
+// DefaultSocket and DefaultConfig are the daemon's default paths.
 const (
 	DefaultSocket = "/run/sluice/sluice.sock"
 	DefaultConfig = "/etc/sluice/sluice.yaml"
@@ -35,7 +35,7 @@ func Main(ctx context.Context, args []string, std Streams, d Deps) int {
 	return exitCode(err)
 }
 
-// Root builds the tree of commands, also for the manual.
+// Root builds the command tree. The manual uses it too.
 func Root(std Streams, d Deps) *cobra.Command {
 	a := &app{deps: d, std: std}
 	root := &cobra.Command{
@@ -76,7 +76,7 @@ sluice drain --wait 2m      # give all VFs back before maintenance`,
 	return root
 }
 
-// describeCompletion gives the command that cobra makes our kind of text.
+// describeCompletion replaces the texts of cobra's completion command.
 func describeCompletion(root *cobra.Command) {
 	c, _, err := root.Find([]string{"completion"})
 	if err != nil {
@@ -90,19 +90,19 @@ sluice completion zsh > "${fpath[1]}/_sluice"
 sluice completion fish > ~/.config/fish/completions/sluice.fish`
 	c.Args, c.RunE = cobra.ArbitraryArgs, subcommandWanted
 	for _, sub := range c.Commands() {
-		if sub.Name() == "powershell" { // not of this platform
+		if sub.Name() == "powershell" { // not for this platform
 			c.RemoveCommand(sub)
 		}
 		sub.Short = "print the script for " + sub.Name()
 	}
 }
 
-// called is how a person calls a command, without the program's name.
+// called returns how a user calls a command, without the program's name.
 func called(c *cobra.Command) string {
 	return strings.TrimPrefix(c.CommandPath(), "sluice ")
 }
 
-// usage marks a mistake on the command line of c.
+// usage wraps an error in the command line of c.
 func usage(c *cobra.Command, err error) error {
 	help := "sluice help"
 	if name := strings.TrimPrefix(c.CommandPath(), "sluice"); name != "" {
@@ -111,7 +111,7 @@ func usage(c *cobra.Command, err error) error {
 	return &usageError{err: err, help: help}
 }
 
-// subcommandWanted is what a command that only groups others runs.
+// subcommandWanted runs for a command that only groups others.
 func subcommandWanted(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return c.Help()
@@ -127,7 +127,7 @@ func subcommandWanted(c *cobra.Command, args []string) error {
 	return usage(c, errors.New(text))
 }
 
-// noArgs refuses arguments.
+// noArgs rejects arguments.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage(c, fmt.Errorf("%s takes no argument, and there is %q", called(c), args[0]))
@@ -135,7 +135,7 @@ func noArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneVM wants exactly one VM.
+// oneVM requires exactly one VM.
 func oneVM(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
@@ -146,10 +146,10 @@ func oneVM(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// client talks to the daemon.
+// client returns a client for the daemon.
 func (a *app) client() *client.Client { return client.New(a.socket) }
 
-// completeVM offers the names of the VMs, if a daemon answers at once.
+// completeVM completes the names of the VMs, if a daemon answers in time.
 func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -167,8 +167,8 @@ func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, c
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeOverridden offers the names of the VMs that are pinned or released, or have an SLA that was
-// set at run time.
+// completeOverridden completes the names of the VMs that are pinned or released or, if sla is set, have an SLA that was set
+// at run time.
 func (a *app) completeOverridden(sla bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return a.completeOverrides(c, args, func(o *api.Override) bool { return (o.Kind == api.VerbSetSLA) == sla })
@@ -191,7 +191,7 @@ func (a *app) completeOverrides(c *cobra.Command, args []string, wanted func(*ap
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// pathOf is the VF of a VM, or "virtio".
+// pathOf returns the VF of a VM, or "virtio".
 func pathOf(vm api.VM) string {
 	if vm.VF == "" {
 		return "virtio"

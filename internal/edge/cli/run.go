@@ -60,7 +60,7 @@ way and leaves every VF where it is: the next start carries on.`,
 	return c
 }
 
-// findDaemon is the path of sluiced: beside this program, as both are installed, or in PATH.
+// findDaemon returns the path of sluiced: beside this program, where both are installed, or in PATH.
 func findDaemon() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -76,14 +76,14 @@ func findDaemon() (string, error) {
 	return path, nil
 }
 
-// lookOffline has sluiced look at this host once, without changing anything.
+// lookOffline runs sluiced to observe this host once, without changing anything.
 func lookOffline(ctx context.Context, config string) (*answer.Offline, error) {
 	var seen *answer.Offline
 	err := runDaemon(ctx, nil, func(r io.Reader) (err error) { seen, err = readOffline(r); return err }, "--offline", "--config", config)
 	return seen, err
 }
 
-// runDaemon has sluiced do one thing, and reads what it prints.
+// runDaemon runs sluiced for a single task and reads its output.
 func runDaemon(ctx context.Context, in io.Reader, read func(io.Reader) error, args ...string) error {
 	path, err := findDaemon()
 	if err != nil {
@@ -108,8 +108,8 @@ func runDaemon(ctx context.Context, in io.Reader, read func(io.Reader) error, ar
 	return nil
 }
 
-// readOffline is strict: what a sluiced of another version says under other names would
-// look as if there were nothing to say.
+// readOffline is strict: if a sluiced of another version used other field names, a lenient decoder would report nothing at
+// all.
 func readOffline(r io.Reader) (*answer.Offline, error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()

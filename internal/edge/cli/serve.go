@@ -67,11 +67,11 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	return c
 }
 
-// untilNobodyLooks is the virtual time that a demo takes whose output is no terminal: long
-// enough for loads to change so far that VFs change hands.
+// untilNobodyLooks is the virtual duration of a demo whose output is not a terminal: long enough for loads to change so
+// much that VFs move.
 const untilNobodyLooks = 20 * time.Minute
 
-// demoHead says what is shown, and how it ends.
+// demoHead says what is shown and how it ends.
 func demoHead(o DemoOptions) string {
 	end := "until Ctrl-C"
 	if o.For > 0 {
@@ -80,7 +80,7 @@ func demoHead(o DemoOptions) string {
 	return fmt.Sprintf("Simulated host of %s and %s, %g times as fast as real time, %s", model.Plural(o.VMs, "VM"), model.Plural(o.VFs, "VF"), o.Speed, end)
 }
 
-// sensible refuses options no demo can run with.
+// sensible rejects options that no demo can run with.
 func sensible(o DemoOptions) error {
 	const most = 10000
 	switch {

@@ -74,7 +74,7 @@ func printStatus(w io.Writer, s api.Status) {
 	}
 }
 
-// mean is the mean time of n moves, where there were any.
+// mean formats the mean time of n moves, "" if n is 0.
 func mean(n uint64, s float64) string {
 	if n == 0 {
 		return ""
@@ -82,7 +82,7 @@ func mean(n uint64, s float64) string {
 	return " (mean " + seconds(s) + ")"
 }
 
-// repairs counts them where there were any.
+// repairs formats a count of repairs, "" if it is 0.
 func repairs(n uint64) string {
 	if n == 0 {
 		return ""
@@ -90,7 +90,7 @@ func repairs(n uint64) string {
 	return ", " + model.Plural(int(n), "repair") + " of filters and settings" //nolint:gosec // a count of repairs
 }
 
-// ofOthers says how many of the VMs with a VF have one that Sluice did not give them.
+// ofOthers says how many of the VMs with a VF have one that Sluice did not assign.
 func ofOthers(n int) string {
 	if n == 0 {
 		return ""
@@ -98,7 +98,7 @@ func ofOthers(n int) string {
 	return fmt.Sprintf(" (%d of others)", n)
 }
 
-// pace is how often the policy decides.
+// pace says how often the policy decides.
 func pace(s api.Status) string {
 	if !s.Rounds {
 		return "decides at every sample"
@@ -106,7 +106,7 @@ func pace(s api.Status) string {
 	return "a round every " + time.Duration(s.Interval*float64(time.Second)).String()
 }
 
-// upText is the daemon's age, as the daemon measured it.
+// upText formats the daemon's uptime, as measured by the daemon.
 func upText(s api.Status) string {
 	text := "up " + (time.Duration(s.Uptime) * time.Second).String()
 	if s.Observed.IsZero() {
@@ -179,7 +179,7 @@ sluice explain VM has the sentence behind the word, and what would change it.`,
 	return c
 }
 
-// reasonHelp lists the codes of reasons with what each means.
+// reasonHelp lists the reason codes and their meanings.
 func reasonHelp() string {
 	var b strings.Builder
 	b.WriteString("    REASON            means that\n")
@@ -211,7 +211,7 @@ func printVMs(w io.Writer, list []api.VM) {
 	table(w, head, rows)
 }
 
-// reasonWord is the code, with what is not to be seen from it.
+// reasonWord returns the code, with details that the code does not show.
 func reasonWord(vm api.VM) string {
 	s := vm.Code
 	if vm.Override == string(api.VerbPin) && vm.Code == string(model.CodePinned) {
@@ -257,7 +257,7 @@ func printVFs(w io.Writer, list []api.VF) {
 	table(w, "VF PCI-ADDRESS NETWORK OWNER VM MAC VLAN DRIVER IN-GUEST NOTE", rows)
 }
 
-// offline are the flags of commands that can also look at the host themselves.
+// offline has the flags of commands that can also observe the host without a daemon.
 type offline struct {
 	on     bool
 	config string
@@ -270,7 +270,7 @@ func offlineFlags(c *cobra.Command) *offline {
 	return o
 }
 
-// ask gets an answer from the daemon, or makes it from a look at the host.
+// ask gets an answer from the daemon or, with --offline, from an observation of the host.
 func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T, error), pick func(*answer.Offline) T) (T, error) {
 	if !o.on {
 		v, err := online(ctx)
@@ -284,7 +284,7 @@ func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T
 	return pick(seen), nil
 }
 
-// orOffline adds to the error of a daemon that is not there what else can be done.
+// orOffline adds --offline to the remedy of ErrUnreachable.
 func orOffline(err error) error {
 	if errors.Is(err, client.ErrUnreachable) && !errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w, or add --offline", err)

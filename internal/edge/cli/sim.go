@@ -106,8 +106,8 @@ func (a *app) sim(c *cobra.Command, args []string, o *simOptions) error {
 	return o.write(a.std.Out, r)
 }
 
-// interruptible ends when ctx does, whatever f is at: reading a long file, or searching.
-// What f has begun ends with the process.
+// interruptible returns when ctx ends, whatever f is doing: reading a long file, or searching. What f has started ends with
+// the process.
 func interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -127,7 +127,7 @@ func interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// result runs what the command line asks for.
+// result runs the simulation that the command line describes.
 func (o *simOptions) result(ctx context.Context, c *cobra.Command, args []string, m *progress, notes io.Writer) (*scenario.Result, error) {
 	run := scenario.RunOptions{Progress: m.show, NoOptimum: o.quick}
 	s, err := o.scenario(c, args, m, notes)
@@ -138,8 +138,8 @@ func (o *simOptions) result(ctx context.Context, c *cobra.Command, args []string
 	return s.Run(ctx, run)
 }
 
-// gcPercent makes collections rare: nearly everything that a run allocates dies young.
-// Beside a large trace the garbage must not grow in proportion to it.
+// gcPercent makes garbage collections rare, since nearly everything that a run allocates dies young. With a large trace in
+// memory, garbage must not grow in proportion to it.
 func gcPercent() int {
 	const garbage = 512 << 20 // bytes
 	var m runtime.MemStats
@@ -178,7 +178,7 @@ func (o *simOptions) check(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// bounds are those of the same keys of a scenario, where it has them.
+// bounds checks flags against the bounds of the corresponding keys of a scenario, if any.
 func (o *simOptions) bounds(c *cobra.Command) error {
 	return checkBounds(c,
 		within("vfs", o.vfs, 0, 4096), within("seed", o.seed, 0, 2_000_000_000), within("parallel", o.parallel, 1, 1000),
@@ -186,7 +186,7 @@ func (o *simOptions) bounds(c *cobra.Command) error {
 		lasting("sample", o.sample, 100*time.Millisecond, time.Hour), lasting("interval", cmp.Or(o.interval, time.Second), 100*time.Millisecond, 24*time.Hour))
 }
 
-// scenario is the file's, or one that plays the trace, changed as the flags want.
+// scenario returns the scenario of the file, or one that plays the trace, modified by the flags.
 func (o *simOptions) scenario(c *cobra.Command, args []string, m *progress, notes io.Writer) (*scenario.Scenario, error) {
 	s, err := o.base(args, m, notes)
 	if err != nil {
@@ -247,7 +247,7 @@ func (o *simOptions) base(args []string, m *progress, notes io.Writer) (*scenari
 	return scenario.FromTrace(o.trace, set, o.vfs), nil
 }
 
-// replay is the scenario that a recording makes.
+// replay returns the scenario for a recording.
 func (o *simOptions) replay(notes io.Writer) (*scenario.Scenario, error) {
 	s, r, err := scenario.FromRecording(o.trace)
 	if err != nil {
@@ -259,7 +259,7 @@ func (o *simOptions) replay(notes io.Writer) (*scenario.Scenario, error) {
 	return s, nil
 }
 
-// write prints the result and the files that were asked for.
+// write prints the result and writes the requested files.
 func (o *simOptions) write(w io.Writer, r *scenario.Result) error {
 	if err := toFile(o.decisions, r, report.Decisions); err != nil {
 		return err
@@ -276,7 +276,7 @@ func (o *simOptions) write(w io.Writer, r *scenario.Result) error {
 	return report.Table(w, r)
 }
 
-// canWrite tries, before a long run, whether a file can be written, and leaves it as it is.
+// canWrite checks before a long run that a file can be written, without changing it.
 func canWrite(c *cobra.Command, flag, path string) error {
 	switch {
 	case !c.Flags().Changed(flag):
@@ -302,7 +302,7 @@ func canWrite(c *cobra.Command, flag, path string) error {
 	return f.Close()
 }
 
-// toFile writes a report to a file; an unfinished one is removed.
+// toFile writes a report to a file and removes it if writing fails.
 func toFile(name string, r *scenario.Result, write func(io.Writer, *scenario.Result) error) error {
 	if name == "" {
 		return nil
@@ -321,7 +321,7 @@ func toFile(name string, r *scenario.Result, write func(io.Writer, *scenario.Res
 	return err
 }
 
-// progress is one line on a terminal that says how far a long run is.
+// progress is a line on a terminal that shows the progress of a long run.
 type progress struct {
 	mu    sync.Mutex
 	w     io.Writer // nil: silent
@@ -338,7 +338,7 @@ func newProgress(w io.Writer, always bool) *progress {
 	return p
 }
 
-// show is for scenario.RunOptions.
+// show implements scenario.RunOptions.Progress.
 func (p *progress) show(done float64, what string) {
 	left := ""
 	if took := time.Since(p.begun); done > 0.02 && done < 1 {
@@ -350,7 +350,7 @@ func (p *progress) show(done float64, what string) {
 	p.text(fmt.Sprintf("%3.0f %% (%s%s)", 100*min(done, 1), what, left))
 }
 
-// text draws the line, a few times a second at most.
+// text draws the line, at most a few times per second.
 func (p *progress) text(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -362,7 +362,7 @@ func (p *progress) text(s string) {
 	_, _ = fmt.Fprintf(p.w, "\r%s%s", s, strings.Repeat(" ", max(0, 60-len(s))))
 }
 
-// end wipes the line.
+// end erases the line.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

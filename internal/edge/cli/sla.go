@@ -53,7 +53,7 @@ func (a *app) showSLAs(ctx context.Context, o *output, args []string) error {
 		return err
 	}
 	if len(args) > 0 {
-		e, err := a.client().Explain(ctx, args[0]) // knows names, UUIDs and what is close to them
+		e, err := a.client().Explain(ctx, args[0]) // resolves names and UUIDs, and suggests similar names
 		if err != nil {
 			return err
 		}
@@ -168,12 +168,12 @@ func (a *app) nicFlag(c *cobra.Command, r *api.Request) {
 	_ = c.RegisterFlagCompletionFunc("nic", a.completeNIC)
 }
 
-// completeClass offers the classes that any NIC has.
+// completeClass completes the classes in use.
 func (a *app) completeClass(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.completeSLA(c, func(s *api.NICSLA) string { return s.Class })
 }
 
-// completeSLA offers a word of each SLA, if a daemon answers at once.
+// completeSLA completes one word of each SLA, if a daemon answers in time.
 func (a *app) completeSLA(c *cobra.Command, word func(*api.NICSLA) string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 	defer cancel()

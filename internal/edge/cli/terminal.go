@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// redraw goes to the upper left corner of an empty terminal.
+// redraw clears the terminal and moves the cursor to the upper left corner.
 const redraw = "\x1b[H\x1b[2J"
 
-// IsTerminal says whether w is a terminal a person sits at.
+// IsTerminal reports whether w is an interactive terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -34,7 +34,7 @@ explain print once.`,
 	}
 }
 
-// clientSource asks a daemon for what top shows.
+// clientSource gets top's data from a daemon.
 type clientSource struct{ *client.Client }
 
 // Look implements top.Source.
@@ -69,7 +69,7 @@ func (s clientSource) Explain(ctx context.Context, vm string) ([]string, error) 
 	return textLines(&b), nil
 }
 
-// troublesText is what doctor prints, and whom it is about but for what is only for information.
+// troublesText returns doctor's output, and the subjects of all problems that are not just information.
 func troublesText(d api.Doctor) (subjects, text []string) {
 	seen := map[string]bool{}
 	for _, p := range d.Problems {

@@ -115,7 +115,7 @@ and the problems found, with what to do.`,
 	return c
 }
 
-// findVPFs are those of a VM, by name or UUID, or the one of them with that name.
+// findVPFs returns the virtual PFs of a VM (name or UUID), or the one with the given name.
 func (a *app) findVPFs(ctx context.Context, args []string) ([]api.VirtualPF, error) {
 	list, err := a.client().VirtualPFs(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func functionRow(f *api.VirtualFunction) []string {
 	return []string{functionName(f), f.MAC, f.Tap, f.Link, stands, f.Owner, strings.Join(drops, ", "), policyText(&f.Policy)}
 }
 
-// policyText names what differs from what a virtual VF has at first.
+// policyText lists what differs from the defaults of a virtual VF.
 func policyText(p *api.PortPolicy) string {
 	var list []string
 	add := func(yes bool, format string, args ...any) {
@@ -284,7 +284,7 @@ func (a *app) vpfUndefineCommand() *cobra.Command {
 	return c
 }
 
-// vmAndName takes a VM and, if wanted, the name of one of its virtual PFs.
+// vmAndName accepts a VM and optionally the name of one of its virtual PFs.
 func vmAndName(c *cobra.Command, args []string) error {
 	if len(args) <= 1 {
 		return oneVM(c, args)
@@ -295,7 +295,7 @@ func vmAndName(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// completeVPF offers VMs that have a virtual PF, and then their names, if a daemon answers at once.
+// completeVPF completes VMs that have a virtual PF, and then the names of their virtual PFs, if a daemon answers in time.
 func (a *app) completeVPF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 	defer cancel()

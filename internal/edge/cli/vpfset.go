@@ -73,7 +73,7 @@ func newPortFlags(flags *pflag.FlagSet) *portFlags {
 	return f
 }
 
-// change has the flags that were given.
+// change returns the settings whose flags were given.
 func (f *portFlags) change(flags *pflag.FlagSet) (c api.PortChange) {
 	given(flags, "mac", &c.MACs, &f.macs)
 	given(flags, "vlan", &c.VLAN, &f.vlan)

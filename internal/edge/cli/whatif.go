@@ -58,7 +58,7 @@ func (a *app) computeWhatIf(c *cobra.Command) error {
 	return json.NewEncoder(a.std.Out).Encode(list)
 }
 
-// askWhatIf waits until it is worked out.
+// askWhatIf waits until the result is computed.
 func (a *app) askWhatIf(c *cobra.Command) (api.WhatIf, error) {
 	slow := time.After(time.Second)
 	for {
