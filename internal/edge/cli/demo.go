@@ -21,8 +21,8 @@ import (
 type demo struct {
 	*app
 	o      DemoOptions
-	open   bool // live view in the terminal
-	screen bool // the live view of a terminal
+	open   bool // open the page in a browser
+	screen bool // live view in the terminal
 	lines  bool
 }
 

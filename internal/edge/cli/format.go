@@ -116,7 +116,7 @@ func line(t *tabwriter.Writer, cells []string) {
 // printable prevents names from outside from controlling the terminal.
 func printable(s string) string { return input.Printable(s) }
 
-// lines keeps the lines of a text apart, all but the first indented by that many columns.
+// lines sanitizes a text line by line and indents all lines but the first by indent columns.
 func lines(s string, indent int) string {
 	list := strings.Split(s, "\n")
 	for i := range list {
