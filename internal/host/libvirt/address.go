@@ -12,17 +12,16 @@ import (
 	"sluice/internal/model"
 )
 
-// address is what a libvirt URI says: where the daemon listens and what to ask it for.
+// address is a parsed libvirt URI: where the daemon listens and which driver to open.
 type address struct {
-	sockets []string // the first one that exists is the daemon's
-	name    string   // the URI without transport and parameters, as the daemon wants it
+	sockets []string // the daemon's is the first one that exists
+	name    string   // the URI without transport and parameters, as the daemon expects it
 }
 
 const uriRemedy = "supported are qemu:///system, qemu:///session and test:///default, " +
 	"each also with +unix after the scheme and with ?socket=PATH"
 
-// parseURI reads libvirt.uri. Other drivers and transports are refused: Sluice moves
-// the VFs of this host between QEMU's domains.
+// parseURI parses libvirt.uri. It rejects other drivers and transports because Sluice moves the VFs of this host between QEMU domains.
 func parseURI(uri string) (address, error) {
 	a, err := readURI(uri)
 	if err != nil {
@@ -58,8 +57,7 @@ func readURI(uri string) (address, error) {
 	return a, nil
 }
 
-// usualSockets lists where libvirt's daemons listen, in libvirt's own order: the one for
-// QEMU alone, then the one for everything.
+// usualSockets returns the sockets on which libvirt's daemons listen, in libvirt's own order: virtqemud's, then the monolithic daemon's.
 func usualSockets(name string) []string {
 	switch name {
 	case "qemu:///system":
@@ -71,7 +69,7 @@ func usualSockets(name string) []string {
 	return []string{"/run/libvirt/libvirt-sock"}
 }
 
-// runtimeDir is where libvirt's session daemons keep their sockets.
+// runtimeDir returns the directory of the session daemons' sockets.
 func runtimeDir() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return dir
@@ -82,7 +80,7 @@ func runtimeDir() string {
 	return fmt.Sprintf("/run/user/%d", os.Getuid())
 }
 
-// socket is the first of the sockets that exists, or the last one.
+// socket returns the first of the sockets that exists, or the last one.
 func (a address) socket() string {
 	for _, s := range a.sockets {
 		if _, err := os.Stat(s); err == nil {

@@ -15,8 +15,8 @@ import (
 // agentLimit bounds an agent call whose ctx has no deadline.
 const agentLimit = 5 * time.Second
 
-// Agent sends one command to the guest agent and returns its answer. The
-// caller bounds it by ctx and limits how many it has under way per domain.
+// Agent sends one command to the guest agent and returns its answer. The caller bounds it by ctx and limits the concurrent calls per
+// domain.
 func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte, error) {
 	ctx, cancel := withDefault(ctx, agentLimit)
 	defer cancel()
@@ -28,7 +28,7 @@ func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte
 		return c.QEMUDomainAgentCommand(d, string(command), agentTimeout(ctx), 0)
 	})
 	if isCode(err, lv.ErrOperationInvalid) {
-		// libvirt says "not running" of a paused domain too.
+		// libvirt also reports "not running" for a paused domain.
 		if _, gone := c.fresh(ctx, s, vm); isGone(gone) {
 			err = gone
 		}
@@ -36,7 +36,7 @@ func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte
 	if err != nil {
 		return nil, fail("ask the guest agent of", c.inv.subject(vm), err)
 	}
-	return []byte(strings.Join(out, "")), nil // none or one
+	return []byte(strings.Join(out, "")), nil // zero or one string
 }
 
 func withDefault(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
@@ -46,8 +46,8 @@ func withDefault(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeout(ctx, d)
 }
 
-// agentTimeout is what is left of ctx in whole seconds, so that libvirt gives up
-// soon after we do and the domain's agent is not blocked for longer.
+// agentTimeout returns the time left of ctx in whole seconds, so that libvirt gives up soon after the caller and does not block the
+// domain's agent for longer.
 func agentTimeout(ctx context.Context) int32 {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -57,13 +57,13 @@ func agentTimeout(ctx context.Context) int32 {
 	return int32(min(max(1, seconds), math.MaxInt32))
 }
 
-// Agents asks guest agents, as Conn does.
+// Agents sends commands to guest agents, as Conn does.
 type Agents interface {
 	Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte, error)
 }
 
-// Patient asks guest agents, but waits for its turn where an earlier command, whose caller
-// has given up, is still under way: until ctx ends. It is for callers whose commands are worth that.
+// Patient sends commands to guest agents, but if an abandoned earlier command is still running, it retries until ctx ends instead of
+// failing. It is for callers for whom the wait is acceptable.
 type Patient struct{ Agents }
 
 // Agent implements Agents.
@@ -83,5 +83,5 @@ func (p Patient) Agent(ctx context.Context, vm model.VMID, command []byte) ([]by
 	}
 }
 
-// agentTurn is how often it is looked whether it is one's turn.
+// agentTurn is the interval of these retries.
 const agentTurn = 50 * time.Millisecond

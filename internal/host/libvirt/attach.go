@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Attach hot-plugs a VF into a running domain (not into its stored definition). If
-// the alias is there already with the same address, it succeeds.
+// Attach hot-plugs a VF into a running domain (not into its stored definition). It succeeds if the alias is already attached with the same
+// address.
 func (c *Conn) Attach(ctx context.Context, vm model.VMID, spec HostdevSpec) error {
 	op := fmt.Sprintf("attach VF %s to", spec.Address)
 	doc, err := spec.xml()
@@ -26,8 +26,7 @@ func (c *Conn) Attach(ctx context.Context, vm model.VMID, spec HostdevSpec) erro
 	if err := c.attach(ctx, s, vm, spec, doc); err != nil {
 		return fail(op, c.inv.subject(vm), err)
 	}
-	// The inventory must not be behind what Attach has promised: a VF that looks free
-	// while a guest has it would be cleaned up.
+	// The inventory must not lag behind a successful Attach: a VF that looks free while a guest has it would be cleaned up.
 	if _, err := c.fresh(ctx, s, vm); err != nil {
 		s.pending.add(vm, cause{})
 	}
@@ -54,14 +53,14 @@ func (c *Conn) attach(ctx context.Context, s *session, vm model.VMID, spec Hostd
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	// Another attempt of ours may have won: one that was given up on, say.
+	// An earlier attempt may have succeeded, for example one that was abandoned.
 	if there, again := c.attached(ctx, s, vm, spec); there && again == nil {
 		return nil
 	}
 	return err
 }
 
-// attached says whether the domain has the device now.
+// attached reports whether the domain has the device now.
 func (c *Conn) attached(ctx context.Context, s *session, vm model.VMID, spec HostdevSpec) (bool, error) {
 	d, err := c.fresh(ctx, s, vm)
 	if err != nil {
@@ -70,8 +69,8 @@ func (c *Conn) attached(ctx context.Context, s *session, vm model.VMID, spec Hos
 	return d.holds(spec)
 }
 
-// holds says whether the domain has the device. Its alias on something else is an
-// error that needs a person, or fsck.
+// holds reports whether the domain has the device. If its alias is used by anything else, that is an error which the administrator or fsck
+// must resolve.
 func (d *Domain) holds(spec HostdevSpec) (bool, error) {
 	h := d.hostdev(spec.Alias)
 	switch {
@@ -85,7 +84,7 @@ func (d *Domain) holds(spec HostdevSpec) (bool, error) {
 	return true, nil
 }
 
-// fresh reads a domain past the cache, and into it; one that is not active is gone.
+// fresh reads a domain from libvirt and updates the cache. A domain that is not active counts as gone.
 func (c *Conn) fresh(ctx context.Context, s *session, vm model.VMID) (*Domain, error) {
 	r, err := c.read(ctx, s, vm)
 	if err != nil {

@@ -18,15 +18,13 @@ import (
 	"sluice/internal/model"
 )
 
-// client is a connection to libvirt's daemon. Calls that are under way when it is
-// closed fail.
+// client is a connection to libvirt's daemon. Calls in flight fail when it is closed.
 type client struct {
 	*lv.Libvirt
 	conn *watched
 }
 
-// dial connects and opens the driver. It waits as long as the daemon does not answer,
-// unless ctx ends.
+// dial connects and opens the driver. It waits until the daemon answers or ctx ends.
 func dial(ctx context.Context, a address) (*client, error) {
 	path := a.socket()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
@@ -45,11 +43,11 @@ func dial(ctx context.Context, a address) (*client, error) {
 	return c, nil
 }
 
-// leaveLimit is how long libvirtd may take over a farewell.
+// leaveLimit bounds libvirtd's answer to ConnectClose.
 const leaveLimit = time.Second
 
-// closeAfter closes the connection when ctx ends. libvirtd logs an error for each
-// connection that ends without a farewell.
+// closeAfter closes the connection when ctx ends. It calls ConnectClose because libvirtd logs an error for each connection that ends
+// without it.
 func (c *client) closeAfter(ctx context.Context) {
 	select {
 	case <-c.conn.gone:
@@ -61,7 +59,7 @@ func (c *client) closeAfter(ctx context.Context) {
 	_ = c.ConnectClose()
 }
 
-// unreachable makes a failure to connect one of libvirt's own errors, for rules to find.
+// unreachable converts a failure to connect to a libvirt error, so that rules can match it.
 func unreachable(err error) error {
 	code := lv.ErrSystemError
 	if errors.Is(err, fs.ErrPermission) {
@@ -79,8 +77,7 @@ func (c *client) alive() bool {
 	}
 }
 
-// explain makes an error of a connection that has ended one of libvirt's own. Those of
-// calls that were answered pass unchanged.
+// explain converts an error caused by the end of the connection to a libvirt error. Errors of calls that were answered pass unchanged.
 func (c *client) explain(err error) error {
 	var e lv.Error
 	switch {
@@ -92,9 +89,8 @@ func (c *client) explain(err error) error {
 	return lv.Error{Code: uint32(lv.ErrRPC), Message: "the connection was lost: " + err.Error()}
 }
 
-// watched is a connection that tells when it has ended. go-libvirt tells too, but it
-// mixes things up when a connection ends just as it has been opened: it learns of that
-// only when it is ready.
+// watched is a connection that signals its end. go-libvirt signals it too, but is not safe against a connection that ends just after it was
+// opened: go-libvirt may learn of the end only once it is ready.
 type watched struct {
 	net.Conn
 	asked atomic.Bool // go-libvirt waits for an answer
@@ -115,7 +111,7 @@ func (w *watched) end() {
 
 func (w *watched) release() { w.free.Do(func() { close(w.ready) }) }
 
-// Close is what go-libvirt calls when it fails to connect.
+// Close is called by go-libvirt when it fails to connect.
 func (w *watched) Close() error {
 	w.release()
 	w.end()
@@ -132,7 +128,7 @@ func (w *watched) Read(b []byte) (int, error) {
 	if !w.asked.Load() {
 		select {
 		case <-w.ready:
-		case <-time.After(leaveLimit): // half an answer
+		case <-time.After(leaveLimit): // the daemon sent only part of an answer
 		}
 	}
 	return n, err
@@ -147,8 +143,7 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// handle is a domain as libvirt's calls take it. The daemon finds it by its UUID alone;
-// the name is only for libvirt's messages.
+// handle returns a domain handle for libvirt's calls. The daemon finds the domain by its UUID alone; the name only appears in its messages.
 func handle(vm model.VMID) (lv.Domain, error) {
 	d := lv.Domain{Name: string(vm), ID: -1}
 	id, err := hex.DecodeString(strings.ReplaceAll(string(vm), "-", ""))
@@ -159,7 +154,7 @@ func handle(vm model.VMID) (lv.Domain, error) {
 	return d, nil
 }
 
-// vmID is a domain's UUID in its usual form.
+// vmID returns a domain's UUID in its usual form.
 func vmID(d lv.Domain) model.VMID {
 	u := d.UUID
 	return model.VMID(fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16]))

@@ -11,16 +11,14 @@ import (
 	"sluice/internal/model"
 )
 
-// ErrDisconnected marks that libvirtd cannot be reached at present. Conn keeps
-// trying by itself.
+// ErrDisconnected means that libvirtd cannot be reached at present. Conn keeps trying to reconnect.
 var ErrDisconnected = errors.New("not connected to libvirt")
 
-// ErrStuck marks that an earlier call on the same domain has not come back, or that
-// its QEMU does not answer libvirt, so that no call is made on it.
+// ErrStuck means that an earlier call on the same domain has not returned, or that its QEMU does not answer libvirt, so no call is made on
+// it.
 var ErrStuck = errors.New("the domain is stuck")
 
-// Conn is a connection to libvirt that keeps itself up. All methods may be called
-// from any goroutine.
+// Conn is a connection to libvirt that reconnects automatically. All methods are safe for concurrent use.
 type Conn struct {
 	o       Options
 	at      address
@@ -34,13 +32,12 @@ type Conn struct {
 
 	mu    sync.Mutex
 	sess  *session  // nil while not connected
-	why   error     // why it is not
-	since time.Time // since when
+	why   error     // why it is not connected
+	since time.Time // since when it is not connected
 }
 
-// Open connects and reads all domains. It fails only if trying again cannot help
-// (a URI that is not supported, no permission) or ctx ends; a libvirtd that is merely
-// down leaves a Conn that keeps trying and whose methods return ErrDisconnected.
+// Open connects and reads all domains. It fails only if a retry cannot help (unsupported URI, no permission) or if ctx ends; if libvirtd is
+// down, it returns a Conn that keeps trying and whose methods return ErrDisconnected.
 func Open(ctx context.Context, o Options) (*Conn, error) {
 	o = o.filled()
 	at, err := parseURI(o.URI)
@@ -90,7 +87,7 @@ func (o Options) filled() Options {
 // closeLimit is how long Close waits for libvirt.
 const closeLimit = 2 * time.Second
 
-// Close ends the connection. Calls under way fail.
+// Close ends the connection. Calls in flight fail.
 func (c *Conn) Close() error {
 	c.stop()
 	select {
@@ -101,7 +98,7 @@ func (c *Conn) Close() error {
 	}
 }
 
-// session returns the current one, or says why there is none.
+// session returns the current session, or an error that says why there is none.
 func (c *Conn) session() (*session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +119,7 @@ func (c *Conn) up(s *session) {
 	c.o.Logger.Info("connected to libvirt", "uri", c.o.URI, "domains", c.inv.len())
 }
 
-// down notes that there is no session, and says so in the log unless Close wanted it.
+// down records that there is no session, and logs the loss unless Close caused it.
 func (c *Conn) down(why error, closing bool) {
 	c.mu.Lock()
 	was := c.sess != nil

@@ -15,15 +15,15 @@ import (
 type Definition struct {
 	VM        model.VMID
 	Name      string
-	XML       string // with what is secret in it
-	Public    string // without
-	Transient bool   // libvirt keeps none: XML is that of the running domain
+	XML       string // including secrets
+	Public    string // without secrets
+	Transient bool   // libvirt stores no definition: XML is that of the running domain
 	Running   bool
-	Saved     bool // virsh managedsave
+	Saved     bool // it has a managed save image (virsh managedsave)
 }
 
-// Definitions reads those of the domains with these names or UUIDs; none given: of all. The error of one that is not there
-// matches model.ErrGone.
+// Definitions reads the definitions of the domains with these names or UUIDs, or of all if none is given. If a named domain does not exist,
+// the error matches model.ErrGone.
 func (c *Conn) Definitions(ctx context.Context, names []string) ([]Definition, error) {
 	s, err := c.session()
 	if err != nil {
@@ -71,11 +71,11 @@ func (c *Conn) definition(ctx context.Context, s *session, name string) (Definit
 	return Definition{VM: def.vm, Name: def.name, XML: def.xml, Public: public, Transient: !def.stored, Running: def.active, Saved: def.saved}, err
 }
 
-// ErrChanged marks that a definition is no longer what a change was made of.
+// ErrChanged means that a definition has changed since it was read.
 var ErrChanged = errors.New("its definition was changed meanwhile")
 
-// Redefine puts changed in place of a definition as Definitions returned it, whether the domain runs or not. kept looks at what libvirt made
-// of it; with an error from that all is as it was.
+// Redefine replaces a definition returned by Definitions, whether or not the domain runs. kept checks what libvirt stored; if it returns an
+// error, the old definition is restored.
 func (c *Conn) Redefine(ctx context.Context, old *Definition, changed string, kept func(doc string) error) error {
 	if err := c.redefine(ctx, old, changed, kept); err != nil {
 		return fail("define", old.Name, err)
@@ -109,7 +109,7 @@ func (c *Conn) redefine(ctx context.Context, old *Definition, changed string, ke
 	return nil
 }
 
-// Bridges are the bridges of libvirt's networks, by the networks' names. Those without one are left out.
+// Bridges maps the names of libvirt's networks to their bridges. Networks without a bridge are left out.
 func (c *Conn) Bridges(ctx context.Context) (map[string]string, error) {
 	s, err := c.session()
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Conn) Bridges(ctx context.Context) (map[string]string, error) {
 		return out, err
 	})
 	if isCode(err, lv.ErrNoSupport) {
-		return nil, nil // this libvirt has no networks
+		return nil, nil // this driver has no networks
 	}
 	if err != nil {
 		return nil, fail("read the networks of", c.o.URI, err)
@@ -134,7 +134,7 @@ func (c *Conn) Bridges(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// ReadVM is what a domain's XML says of it, with the bridges of libvirt's networks by their names.
+// ReadVM parses a domain's XML. bridges maps the names of libvirt's networks to their bridges.
 func ReadVM(doc string, bridges map[string]string) (model.VM, error) {
 	d, err := parseDomain(doc)
 	if err != nil {

@@ -19,7 +19,7 @@ type device struct {
 	alias string
 }
 
-// outcome of asking the guest for a device.
+// outcome is the result so far of a detach request.
 type outcome int
 
 const (
@@ -28,8 +28,7 @@ const (
 	refused         // DEVICE_REMOVAL_FAILED
 )
 
-// unplugs remembers what events said of devices that were asked for, because an
-// event may come before anybody waits for it.
+// unplugs records the events about devices whose detach was requested, because an event may arrive before anybody waits for it.
 type unplugs struct {
 	mu  sync.Mutex
 	all map[device]*unplug
@@ -40,7 +39,7 @@ type unplug struct {
 	wake chan struct{} // closed when out changes, then replaced
 }
 
-// begin notes a new request: an earlier refusal no longer counts.
+// begin records a new request: an earlier refusal no longer counts.
 func (u *unplugs) begin(d device) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -63,7 +62,7 @@ func (p *unplug) set(o outcome) {
 	p.wake = make(chan struct{})
 }
 
-// tell notes an event. One about a device nobody asked for through us is dropped.
+// tell records an event. Events about devices that were not requested through this Conn are dropped.
 func (u *unplugs) tell(d device, o outcome) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -77,7 +76,7 @@ func (u *unplugs) tell(d device, o outcome) {
 	}
 }
 
-// state returns the outcome so far and a channel that closes when it changes.
+// state returns the outcome so far and a channel that is closed when it changes.
 func (u *unplugs) state(d device) (outcome, <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,14 +84,14 @@ func (u *unplugs) state(d device) (outcome, <-chan struct{}) {
 	return p.out, p.wake
 }
 
-// end forgets a device that is gone.
+// end drops the state of a device that is gone.
 func (u *unplugs) end(d device) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.all, d)
 }
 
-// drop wakes those who wait for devices of a domain that has stopped, and forgets them.
+// drop wakes all waiters for devices of a domain that has stopped, and drops their state.
 func (u *unplugs) drop(vm model.VMID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -104,9 +103,8 @@ func (u *unplugs) drop(vm model.VMID) {
 	}
 }
 
-// Detach asks the guest to give up the device with that alias and returns without
-// waiting for it. Repeating it is harmless and re-sends a request that was lost.
-// A device that is not there is a success.
+// Detach asks the guest to release the device with that alias and returns without waiting for it. It is idempotent, and re-sends a request
+// that was lost. It succeeds if the device does not exist.
 func (c *Conn) Detach(ctx context.Context, vm model.VMID, alias string) error {
 	s, err := c.session()
 	if err == nil {
@@ -123,8 +121,8 @@ func (c *Conn) detach(ctx context.Context, s *session, dev device) error {
 	if err != nil {
 		return err
 	}
-	// One that is not there may be on its way in: a process that was killed may have asked
-	// for it. Libvirt does this after that, so it is asked all the same.
+	// If the device is absent, an attach may still be in flight, for example from a process that was killed. Libvirt executes the detach
+	// after it, so the request is sent in any case.
 	if there {
 		if err := c.fit(ctx, s, dev.vm); err != nil {
 			return err
@@ -156,12 +154,11 @@ func (c *Conn) present(ctx context.Context, s *session, dev device) (bool, error
 
 func (d *Domain) has(alias string) bool { return slices.Contains(d.aliases, alias) }
 
-// recheck is how often WaitGone looks for itself, in case an event was lost.
+// recheck is how often WaitGone checks the domain itself, in case an event was lost.
 const recheck = time.Second
 
-// WaitGone waits until the device with that alias is gone from the domain. It
-// fails with model.ErrGuest when the guest refused, or did nothing before ctx ended,
-// and with model.ErrGone when the domain stopped.
+// WaitGone waits until the device with that alias is gone from the domain. It fails with model.ErrGuest if the guest refused or did nothing
+// before ctx ended, and with model.ErrGone if the domain stopped.
 func (c *Conn) WaitGone(ctx context.Context, vm model.VMID, alias string) error {
 	dev := device{vm, alias}
 	err := c.waitGone(ctx, dev)
@@ -201,8 +198,8 @@ func ignored(ctx context.Context) error {
 	return fmt.Errorf("%w: it has not given the device up: %w", model.ErrGuest, ctx.Err())
 }
 
-// stillThere looks at the live XML. While libvirt is away, or did not answer, the
-// device counts as there: the wait goes on until ctx ends.
+// stillThere checks the live XML. While libvirt is unreachable or does not answer, the device counts as present, so the wait continues
+// until ctx ends.
 func (c *Conn) stillThere(ctx context.Context, dev device) (bool, error) {
 	s, err := c.session()
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"sluice/internal/model"
 )
 
-// plain turns the binding's error into libvirt's own words, without the code and
-// domain numbers, and with what Sluice's callers and users make of it: the class that
-// errors.Is finds, and a remedy. Other errors pass unchanged.
+// plain converts the binding's error to libvirt's message, without the code and domain numbers, and adds the error class for errors.Is and
+// a remedy for the user. Other errors pass unchanged.
 func plain(err error) error {
 	var e lv.Error
 	if !errors.As(err, &e) {
@@ -26,10 +25,10 @@ func plain(err error) error {
 	return &callError{err: e}
 }
 
-// callError is a libvirt error with what it means for us.
+// callError is a libvirt error with its class and remedy.
 type callError struct {
 	err    lv.Error
-	class  error // one of model's, ErrDisconnected, or nil
+	class  error // an error of package model, ErrDisconnected, errPending or nil
 	remedy string
 }
 
@@ -51,8 +50,7 @@ func (e *callError) Unwrap() []error {
 	return []error{e.err, e.class}
 }
 
-// rule classifies errors by code and, where libvirt uses one code for many things,
-// by a part of the message.
+// rule classifies errors by code and, if libvirt uses one code for several causes, by a part of the message.
 type rule struct {
 	code   lv.ErrorNumber // ERR_OK: any
 	text   string         // "": any
@@ -64,7 +62,7 @@ func (r rule) matches(e lv.Error) bool {
 	return (r.code == lv.ErrOk || uint32(r.code) == e.Code) && strings.Contains(e.Message, r.text)
 }
 
-// rules are searched in order; the first that matches counts.
+// rules are searched in order; the first match applies.
 var rules = []rule{
 	{lv.ErrNoDomain, "", model.ErrGone, ""},
 	{lv.ErrDeviceMissing, "", model.ErrGone, ""},
@@ -74,7 +72,7 @@ var rules = []rule{
 	{lv.ErrOk, "is in use by", nil, "another domain or driver has the device"},
 	{lv.ErrOk, "cannot limit locked memory", model.ErrPermanent, "the domain's memory cannot be locked for VFIO: raise the memlock limit of libvirtd"},
 	{lv.ErrOk, "doesn't support VFIO PCI passthrough", model.ErrPermanent, "switch the IOMMU on in firmware and kernel (intel_iommu=on) and load vfio-pci"},
-	// QEMU remembers the name of a pair's first primary for as long as the domain runs.
+	// QEMU remembers the name of a pair's first primary device for as long as the domain runs.
 	{lv.ErrOk, "more than one primary device", model.ErrPermanent, "somebody attached another VF to this pair since the domain started: restart the domain"},
 	{lv.ErrOk, "already in the process of unplug", errPending, ""},
 	{lv.ErrOk, "power indicator blinking", errPending, ""},
@@ -103,18 +101,18 @@ var rules = []rule{
 
 const authRemedy = "run as root, or as a member of the group libvirt"
 
-// errAgentCommandTimeout is VIR_ERR_AGENT_COMMAND_TIMEOUT, which go-libvirt does not name.
+// errAgentCommandTimeout is VIR_ERR_AGENT_COMMAND_TIMEOUT, for which go-libvirt has no constant.
 const errAgentCommandTimeout lv.ErrorNumber = 112
 
-// errPending marks that the guest was asked for the device already.
+// errPending means that the guest has already been asked to release the device.
 var errPending = errors.New("an unplug is under way")
 
-// fail names operation and subject and translates the cause.
+// fail adds operation and subject and converts the cause.
 func fail(op, subject string, err error) error {
 	return fmt.Errorf("%s %s: %w", op, subject, plain(err))
 }
 
-// isCode says whether libvirt failed with that code.
+// isCode reports whether libvirt failed with that code.
 func isCode(err error, code lv.ErrorNumber) bool {
 	var e lv.Error
 	return errors.As(err, &e) && e.Code == uint32(code)

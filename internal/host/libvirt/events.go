@@ -9,18 +9,18 @@ import (
 	"sluice/internal/model"
 )
 
-// pending collects what events say until the reconnect loop reads it: which domains to look at
-// again. It holds one entry per domain, however many events come.
+// pending collects the domains that events are about until the reconnect loop reads them. It holds one entry per domain, however many
+// events arrive.
 type pending struct {
 	mu    sync.Mutex
 	dirty map[model.VMID]cause
 	wake  chan struct{}
 }
 
-// why a domain is to be looked at again.
+// cause is why a domain must be read again.
 type cause struct {
 	booted bool // it rebooted
-	job    bool // a job began, went on or ended
+	job    bool // a job began, progressed or ended
 }
 
 func newPending() *pending {
@@ -43,7 +43,7 @@ func (n *pending) take() map[model.VMID]cause {
 	return out
 }
 
-// notify signals on a channel of one place, without waiting.
+// notify signals on a channel of capacity 1 without blocking.
 func notify(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -51,15 +51,14 @@ func notify(ch chan struct{}) {
 	}
 }
 
-// registration is one kind of event. Without one that is a must there is no inventory.
+// registration is one kind of event. Without a mandatory one (must) the inventory cannot be maintained.
 type registration struct {
 	name string
 	must bool
 	id   lv.DomainEventID
 }
 
-// registrations are the events that go-libvirt can read. It cannot read job-completed: what
-// follows jobs finds their end (follow).
+// registrations lists the events that go-libvirt can decode. job-completed is not among them: follow polls jobs to detect their end.
 var registrations = []registration{
 	{"lifecycle", true, lv.DomainEventIDLifecycle},
 	{"reboot", false, lv.DomainEventIDReboot},
@@ -72,11 +71,11 @@ var registrations = []registration{
 	{"metadata-change", false, lv.DomainEventIDMetadataChange},
 }
 
-// register asks for all events that can change the inventory. An older libvirt may
-// not know some of them; the periodic re-read then does their work.
+// register subscribes to all events that can change the inventory. An older libvirt may lack some of them; the periodic re-read then
+// replaces them.
 //
-// A subscription lives as long as its connection. go-libvirt can end one by its context,
-// but a last event at that moment blocks all that comes after it.
+// A subscription lasts as long as its connection. go-libvirt can end one by its context, but an event at that moment would block all later
+// ones.
 func (c *Conn) register(s *session, conn *client) error {
 	for _, reg := range registrations {
 		events, err := conn.SubscribeEvents(context.Background(), reg.id, nil)
@@ -96,8 +95,7 @@ func (c *Conn) register(s *session, conn *client) error {
 	return nil
 }
 
-// note only takes notes of an event: go-libvirt keeps those that are not taken yet in
-// memory without bound.
+// note only records an event and returns quickly: go-libvirt buffers pending events in memory without bound.
 func (c *Conn) note(s *session, event any) {
 	look := func(d lv.Domain, w cause) { s.pending.add(vmID(d), w) }
 	switch e := event.(type) {

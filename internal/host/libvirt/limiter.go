@@ -10,25 +10,24 @@ import (
 	"sluice/internal/model"
 )
 
-// maxPerVM bounds the calls under way on one domain through one limiter.
+// maxPerVM bounds the concurrent calls on one domain through one limiter.
 const maxPerVM = 4
 
-// limiter makes calls that are abandoned when their context ends. A domain with an
-// abandoned call gets no further ones until that call returns. Calls that concern no
-// single domain have the empty VMID.
+// limiter makes calls that are abandoned when their context ends. A domain with an abandoned call gets no further ones until that call
+// returns. Calls that do not concern a single domain use the empty VMID.
 type limiter struct {
 	mu  sync.Mutex
 	vms map[model.VMID]*inFlight
 }
 
-// inFlight counts a domain's calls, and how many of them nobody waits for any more.
+// inFlight counts a domain's calls, and how many of them have been abandoned.
 type inFlight struct {
 	calls, abandoned int
-	op               string    // the first one that was abandoned
+	op               string    // the first call that was abandoned
 	since            time.Time // when it was
 }
 
-// stuck is a domain with an abandoned call.
+// stuck describes a domain with an abandoned call.
 type stuck struct {
 	vm    model.VMID
 	op    string
@@ -76,14 +75,14 @@ func (l *limiter) abandon(vm model.VMID, op string) {
 	}
 }
 
-// busy says whether any call on the domain is under way.
+// busy reports whether any call on the domain is in flight.
 func (l *limiter) busy(vm model.VMID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.vms[vm] != nil
 }
 
-// stuck lists the domains that have an abandoned call.
+// stuck returns the domains that have an abandoned call.
 func (l *limiter) stuck() []stuck {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +96,7 @@ func (l *limiter) stuck() []stuck {
 	return out
 }
 
-// attempt is one call: its result, and whether its caller gave up on it.
+// attempt is one call: its result, and whether its caller abandoned it.
 type attempt[T any] struct {
 	mu        sync.Mutex
 	abandoned bool
@@ -106,9 +105,8 @@ type attempt[T any] struct {
 	err       error
 }
 
-// call runs fn, which has entered the limiter, on its own goroutine and waits for it
-// until ctx ends. fn must free what it allocates itself: its result may find
-// no taker.
+// call runs fn, for which the limiter has been entered, on its own goroutine and waits for it until ctx ends. fn must free what it
+// allocates itself, because its result may be dropped.
 func call[T any](ctx context.Context, l *limiter, vm model.VMID, op string, fn func() (T, error)) (T, error) {
 	f := &attempt[T]{done: make(chan struct{})}
 	go f.run(l, vm, fn)
@@ -133,7 +131,7 @@ func (f *attempt[T]) run(l *limiter, vm model.VMID, fn func() (T, error)) {
 	close(f.done)
 }
 
-// abandon gives up waiting, unless the call has returned in the meantime.
+// abandon gives up waiting. It returns false if the call has returned in the meantime.
 func (f *attempt[T]) abandon(l *limiter, vm model.VMID, op string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

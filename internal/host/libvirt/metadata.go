@@ -14,17 +14,17 @@ import (
 	"sluice/internal/model"
 )
 
-// Namespace is that of the element in a domain's <metadata> that says its SLA:
+// Namespace is the XML namespace of the element in a domain's <metadata> that specifies its SLA:
 //
 //	<sluice:sla xmlns:sluice="urn:sluice:sla:1" guarantee="2Gbit 50kpps" limit="5Gbit" receive="5Gbit" weight="2" class="gold">
 //	  <sluice:sla nic="ua-net1" guarantee="500Mbit"/>
 //	</sluice:sla>
 const Namespace = namespaces + "sla:1"
 
-// namespaces begins those that are ours to read, or to complain about.
+// namespaces is the prefix of the namespaces that Sluice reads or reports problems about.
 const namespaces = "urn:sluice:"
 
-// Bounds of what a domain's metadata may say.
+// Bounds of a domain's metadata.
 const (
 	maxMetadata = 8 << 10 // bytes
 	maxNICSLAs  = 32
@@ -38,8 +38,8 @@ type element struct {
 	Text     string     `xml:",chardata"`
 }
 
-// readMetadata returns what the metadata of a domain asks for, those of single NICs first.
-// It ignores what is not ours. The error says what is wrong.
+// readMetadata returns the SLAs in a domain's metadata, those of single NICs first. It ignores elements outside of Sluice's namespaces. The
+// error says what is wrong.
 func readMetadata(doc string) ([]model.NICSLA, error) {
 	if !strings.Contains(doc, namespaces) {
 		return nil, nil
@@ -77,7 +77,7 @@ func readMetadata(doc string) ([]model.NICSLA, error) {
 	return out, nil
 }
 
-// size is how much text the element has, in bytes.
+// size returns the length of the element's text, names and attributes, in bytes.
 func (e *element) size() int {
 	n := len(e.XMLName.Local) + len(e.Text)
 	for _, a := range e.Attrs {
@@ -89,7 +89,7 @@ func (e *element) size() int {
 	return n
 }
 
-// slas reads the element and those inside it.
+// slas parses the element and those inside it.
 func (e *element) slas() ([]model.NICSLA, error) {
 	own, err := e.sla()
 	if err != nil {
@@ -118,10 +118,10 @@ func (e *element) slas() ([]model.NICSLA, error) {
 	return out, nil
 }
 
-// source is what people are told of where such an SLA comes from.
+// source is the origin of such an SLA as shown to users.
 const source = "metadata"
 
-// sla reads the attributes of one element.
+// sla parses the attributes of one element.
 func (e *element) sla() (model.NICSLA, error) {
 	out := model.NICSLA{SLA: model.SLA{Source: source}}
 	if strings.TrimSpace(e.Text) != "" {
@@ -142,7 +142,7 @@ func (e *element) sla() (model.NICSLA, error) {
 	return out, nil
 }
 
-// set reads one attribute.
+// set parses one attribute.
 func set(n *model.NICSLA, name, value string) (err error) {
 	switch name {
 	case "guarantee":
@@ -172,12 +172,12 @@ func set(n *model.NICSLA, name, value string) (err error) {
 	return err
 }
 
-// plainText says whether text is a short word that can be shown.
+// plainText reports whether text is short and printable.
 func plainText(text string) bool {
 	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// metadataProblem says that a domain's metadata counts for nothing, and what to do.
+// metadataProblem reports that a domain's metadata is ignored, and what to do.
 func metadataProblem(vm, why string) model.Problem {
 	return model.Problem{
 		Subject: vm,

@@ -10,13 +10,11 @@ import (
 	"sluice/internal/model"
 )
 
-// pool holds connections for calls of one sort, so that those that may take
-// long (hot-plug, guest agents) do not hold up those that must not (inventory,
-// statistics). It opens connections as they are needed, up to a limit, and does not
-// close them: they end with their session.
+// pool holds connections for calls of one kind, so that slow ones (hot-plug, guest agents) do not delay those that must be fast (inventory,
+// statistics). It opens connections as needed, up to a limit, and does not close them: they end with their session.
 //
-// A connection carries one call at a time: libvirtd serves only a few calls of one
-// connection at once, so a stuck call would hold up those behind it.
+// A connection carries one call at a time: libvirtd serves only a few concurrent calls of one connection, so a stuck call would delay those
+// behind it.
 type pool struct {
 	calls limiter
 	open  func() (*client, error)
@@ -30,7 +28,7 @@ func newPool(limit int, open func() (*client, error)) *pool {
 	return &pool{open: open, slots: make(chan struct{}, limit)}
 }
 
-// take finds or opens a connection. Its user gives it back.
+// take returns an idle connection or opens one. The caller returns it with give.
 func (p *pool) take() (*client, error) {
 	if c := p.reuse(); c != nil {
 		return c, nil
@@ -42,7 +40,7 @@ func (p *pool) take() (*client, error) {
 	return c, nil
 }
 
-// reuse takes an idle connection, if there is one that is alive.
+// reuse returns an idle connection that is alive, or nil.
 func (p *pool) reuse() *client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +76,7 @@ func (p *pool) enter(ctx context.Context, vm model.VMID) error {
 	}
 }
 
-// onConn makes a call with one of the pool's connections, on behalf of vm.
+// onConn makes a call on behalf of vm on one of the pool's connections.
 func onConn[T any](ctx context.Context, p *pool, vm model.VMID, op string, fn func(*client) (T, error)) (T, error) {
 	var zero T
 	if err := ctx.Err(); err != nil {

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Problems returns what is wrong with the domains or could not be read: MACs used
-// twice, domains that are stuck, XML or metadata that could not be read. It makes no call.
+// Problems returns what is wrong with the domains or could not be read: MACs used twice, domains that are stuck, unreadable XML or
+// metadata. It makes no call to libvirt.
 func (c *Conn) Problems() []model.Problem {
 	s, err := c.session()
 	if err != nil {
@@ -23,8 +23,7 @@ func (c *Conn) Problems() []model.Problem {
 	return append(out, duplicates(c.inv.domains())...)
 }
 
-// leftBehind names domains with a call that has not returned, unless they are named
-// already.
+// leftBehind returns the domains with a call that has not returned, except those already in named.
 func (c *Conn) leftBehind(l *pool, named []model.Problem) []model.Problem {
 	var out []model.Problem
 	for _, k := range l.calls.stuck() {
@@ -66,8 +65,7 @@ func (v *inventory) problems() []model.Problem {
 	return out
 }
 
-// duplicates finds MACs that two virtio NICs share. A VF with the MAC of its pair is
-// no duplicate.
+// duplicates finds MACs that two virtio NICs share. A VF that has the MAC of its pair is not a duplicate.
 func duplicates(doms []Domain) []model.Problem {
 	type user struct{ vm, alias string }
 	first := map[model.MAC]user{}

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// reconnect holds a session up until ctx ends. The outcome of the first attempt goes to first.
+// reconnect maintains a session until ctx ends. It sends the result of the first attempt to first.
 func (c *Conn) reconnect(ctx context.Context, first chan<- error) {
 	defer close(c.done)
 	report := func(err error) {
@@ -36,7 +36,7 @@ func (c *Conn) reconnect(ctx context.Context, first chan<- error) {
 	}
 }
 
-// runSession is one session: connect, read everything, then follow events until it is lost.
+// runSession runs one session: connect, read everything, then follow events until the session is lost.
 func (c *Conn) runSession(ctx context.Context, up func(error)) error {
 	s, err := c.connect(ctx)
 	if err != nil {
@@ -68,10 +68,10 @@ func (c *Conn) follow(s *session) error {
 		case <-watch.C:
 			c.checkJobs(s, n%5 == 0)
 			for _, vm := range c.inv.withFunctions() {
-				s.pending.add(vm, cause{}) // libvirt tells nobody of a link that somebody set
+				s.pending.add(vm, cause{}) // libvirt sends no event for a changed link
 			}
 			for _, vm := range c.inv.unread() {
-				s.pending.add(vm, cause{job: true}) // nor that a QEMU answers again
+				s.pending.add(vm, cause{job: true}) // nor when a QEMU answers again
 			}
 			n++
 		}
@@ -81,7 +81,7 @@ func (c *Conn) follow(s *session) error {
 	}
 }
 
-// resync reads all active domains and forgets the others.
+// resync reads all active domains and drops the others.
 func (c *Conn) resync(s *session) error {
 	ctx, cancel := context.WithTimeout(s.ctx, c.o.CallLimit)
 	defer cancel()
@@ -111,7 +111,7 @@ func listActive(c *client) ([]model.VMID, error) {
 	return ids, nil
 }
 
-// lookAgain reads the named domains anew, several at a time.
+// lookAgain reads the given domains, several at a time.
 func (c *Conn) lookAgain(s *session, vms map[model.VMID]cause) error {
 	var g errgroup.Group
 	g.SetLimit(queryConns - 1) // leaves one for statistics
@@ -121,7 +121,7 @@ func (c *Conn) lookAgain(s *session, vms map[model.VMID]cause) error {
 	return g.Wait()
 }
 
-// look reads one domain into the inventory. It fails only when the session is lost.
+// look reads one domain into the inventory. It fails only if the session is lost.
 func (c *Conn) look(s *session, vm model.VMID, w cause) error {
 	ctx, cancel := context.WithTimeout(s.ctx, c.o.CallLimit)
 	defer cancel()
@@ -142,7 +142,7 @@ func (c *Conn) look(s *session, vm model.VMID, w cause) error {
 	return nil
 }
 
-// forget drops a domain that is not active any more.
+// forget drops a domain that is no longer active.
 func (c *Conn) forget(vm model.VMID) {
 	c.unplugs.drop(vm)
 	c.inv.drop(vm)

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// session is one life of the connection, from connecting to losing it.
+// session is one lifetime of the connection, from connecting to losing it.
 type session struct {
-	events  *pool // the one connection that events come through; also carries pings
+	events  *pool // the connection that delivers events; it also carries pings
 	queries *pool // inventory and statistics: calls that do not wait for a QEMU
-	hotplug *pool // hot-plug and job queries: calls that may
+	hotplug *pool // hot-plug and job queries: calls that may wait for one
 	agents  *pool // guest agents
 
 	ctx     context.Context // ends with the session
@@ -21,20 +21,18 @@ type session struct {
 	wg      sync.WaitGroup // goroutines of the session, all bounded by ctx
 
 	mu     sync.Mutex // held while a connection is opened
-	closed bool       // no connection is opened any more
+	closed bool       // no more connections are opened
 }
 
-// The pools' connections. Calls that may get stuck must leave most of libvirtd's 20
-// workers free.
+// The pools' connections. Calls that may get stuck must leave most of libvirtd's 20 workers free.
 const (
 	queryConns   = 4
 	hotplugConns = 6
 	agentConns   = 6
 )
 
-// connect opens the session and registers for events, so that nothing is missed
-// between the first reading of the domains and the events that follow. While
-// libvirtd accepts but does not answer, the one attempt waits.
+// connect opens the session and registers for events, so that no change is missed between the first reading of the domains and the events
+// that follow. If libvirtd accepts the connection but does not answer, connect waits.
 func (c *Conn) connect(ctx context.Context) (*session, error) {
 	s := &session{pending: newPending()}
 	s.ctx, s.end = context.WithCancelCause(ctx)
@@ -60,7 +58,7 @@ func (c *Conn) connect(ctx context.Context) (*session, error) {
 
 func (s *session) pools() []*pool { return []*pool{s.events, s.queries, s.hotplug, s.agents} }
 
-// errClosed is why a session ended that was not lost.
+// errClosed is the reason of a session that was closed rather than lost.
 var errClosed = errors.New("the connection to libvirt was closed")
 
 // open opens a connection that is closed when the session ends.
@@ -77,7 +75,7 @@ func (s *session) open(at address) (*client, error) {
 	return c, err
 }
 
-// close ends a session and its connections. Calls under way fail.
+// close ends a session and its connections. Calls in flight fail.
 func (s *session) close() {
 	s.end(errClosed)
 	s.mu.Lock()
@@ -86,9 +84,8 @@ func (s *session) close() {
 	s.wg.Wait()
 }
 
-// ping asks libvirtd for a sign of life until the session ends, and ends it when
-// none comes. libvirt's own keepalive is not spoken: libvirtd uses it only with clients
-// that ask for it.
+// ping calls libvirtd periodically until the session ends, and ends the session if there is no answer. It does not use libvirt's keepalive
+// protocol: libvirtd uses that only with clients that request it.
 func (c *Conn) ping(s *session) {
 	t := time.NewTicker(c.o.Keepalive)
 	defer t.Stop()
@@ -115,7 +112,7 @@ func (s *session) gone() error {
 	return context.Cause(s.ctx)
 }
 
-// lost says whether an error is the session's end rather than the call's own.
+// lost reports whether an error is due to the end of the session rather than to the call itself.
 func (s *session) lost(err error) bool {
 	return errors.Is(plain(err), ErrDisconnected) || s.gone() != nil
 }

@@ -20,15 +20,13 @@ func eofIsNil(err error) error {
 // pciUse counts the functions on each slot of each bus of the guest.
 type pciUse map[uint]map[uint]int
 
-// scan is what is read of a domain's devices without knowing their kinds, so that a
-// kind that is new to us counts too.
+// scan holds what is read of a domain's devices without knowing their kinds, so that unknown kinds count too.
 type scan struct {
 	use     pciUse
 	aliases []string
 }
 
-// scanDevices walks the whole document. An <address> within <source> is a host
-// address, not a guest's.
+// scanDevices walks the whole document. An <address> within <source> is a host address, not one of the guest.
 func scanDevices(doc string) (scan, error) {
 	out := scan{use: pciUse{}}
 	dec := xml.NewDecoder(strings.NewReader(doc))
@@ -71,7 +69,7 @@ func attr(attrs []xml.Attr, name string) string {
 	return ""
 }
 
-// add counts one <address>, if it is a PCI one on PCI domain 0.
+// add counts an <address> if it is a PCI address.
 func (u pciUse) add(attrs []xml.Attr) {
 	if attr(attrs, "type") != "pci" {
 		return
@@ -87,9 +85,8 @@ func (u pciUse) add(attrs []xml.Attr) {
 	u[uint(bus)][uint(slot)]++
 }
 
-// freeSlots counts the places where a VF can be hot-plugged: on PCI Express machines
-// (q35, virt) the root and downstream ports with nothing behind them, on i440fx
-// the free slots of its one bus.
+// freeSlots counts the places where a VF can be hot-plugged: on PCI Express machines (q35, virt) the root and downstream ports with nothing
+// behind them, on i440fx the free slots of its only bus.
 func freeSlots(use pciUse, x *libvirtxml.Domain) int {
 	if x.Devices == nil {
 		return 0
@@ -116,8 +113,8 @@ func hotplugOff(c *libvirtxml.DomainController) bool {
 	return c.PCI != nil && c.PCI.Target != nil && c.PCI.Target.Hotplug == "off"
 }
 
-// freeOnConventional: slot 0 is the host bridge, 1 the PIIX3 with IDE, USB and ACPI,
-// and without ACPI a guest does not notice a hot-plug.
+// freeOnConventional counts the free slots of an i440fx: slot 0 is the host bridge, 1 the PIIX3 with IDE, USB and ACPI. Without ACPI, a
+// guest does not notice a hot-plug.
 func freeOnConventional(used map[uint]int, f *libvirtxml.DomainFeatureList) int {
 	if f == nil || f.ACPI == nil {
 		return 0

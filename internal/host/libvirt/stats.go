@@ -14,12 +14,10 @@ import (
 	"sluice/internal/model"
 )
 
-// Stats returns CPU time and state of all active domains. One that libvirt does not
-// answer for in time is left out.
+// Stats returns CPU time and state of all active domains. A domain for which libvirt does not answer in time is left out.
 //
-// It asks for each domain by itself rather than with libvirt's bulk call: that one
-// asks every QEMU for its halt-polling times as soon as CPU time is wanted, so a single
-// stuck QEMU would hold up the figures of all, even with NOWAIT.
+// It queries each domain separately instead of using libvirt's bulk call: if CPU time is requested, the bulk call asks every QEMU for its
+// halt-polling times, so a single stuck QEMU would delay the results of all, even with NOWAIT.
 func (c *Conn) Stats(ctx context.Context) (map[model.VMID]Stat, error) {
 	s, err := c.session()
 	if err != nil {

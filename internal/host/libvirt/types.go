@@ -7,26 +7,25 @@ import (
 	"sluice/internal/model"
 )
 
-// Options says where libvirt is and how patient to be. The zero value is usable.
+// Options configures how to reach libvirt, and timeouts. The zero value is usable.
 type Options struct {
 	URI    string       // "" means qemu:///system
 	Logger *slog.Logger // nil discards
 
-	Keepalive  time.Duration // a silent libvirtd is given up after about three times this; 0: 5 s
-	Resync     time.Duration // a full re-read of all domains at least this often; 0: 1 min
-	Watch      time.Duration // how often jobs (migrations) are looked for, besides before every change; links of virtual PFs' functions five times as often; 0: 20 s
+	Keepalive  time.Duration // interval of pings; a silent libvirtd is given up after about three times this; 0: 5 s
+	Resync     time.Duration // at least this often all domains are read again; 0: 1 min
+	Watch      time.Duration // polling interval of jobs (migrations), which are also checked before every change; virtual PFs' links: a fifth of it; 0: 20 s
 	MinBackoff time.Duration // first pause before reconnecting; 0: 200 ms
 	MaxBackoff time.Duration // longest pause before reconnecting; 0: 10 s
-	CallLimit  time.Duration // longest wait for a call Conn makes on its own account; 0: 10 s
+	CallLimit  time.Duration // timeout of calls that Conn makes on its own; 0: 10 s
 
-	NoMetadata bool // SLAs in the domains' metadata do not count
+	NoMetadata bool // ignore SLAs in the domains' metadata
 }
 
-// Domain is an active domain as its live XML and events show it. Of model.VM it
-// fills ID, Name, State, Started, Ready, NUMANode, VCPUs, free ports, SLAs and the virtio NICs; of a
-// NIC Alias, MAC, Tap, Network, VLAN, Failover (teaming only) and FreePort; of a function of a virtual PF
-// VirtualPF, Function and Carrier too (one of backend vdpa has no Tap and no Network). What the
-// kernel knows (ifindex, link state, FDB, traffic) and who owns a VF is left out.
+// Domain is an active domain according to its live XML and events. Of model.VM it sets ID, Name, State, Started, Ready, NUMANode, VCPUs,
+// free ports, SLAs and the virtio NICs; of a NIC Alias, MAC, Tap, Network, VLAN, Failover (teaming only) and FreePort; of a function of a
+// virtual PF also VirtualPF, Function and Carrier (one of backend vdpa has no Tap and no Network). It does not set what the kernel knows
+// (ifindex, link state, FDB, traffic) and who owns a VF.
 type Domain struct {
 	model.VM
 	Hostdevs []Hostdev
@@ -36,28 +35,26 @@ type Domain struct {
 	metadata error                // why its metadata could not be read
 }
 
-// Hostdev is a PCI device of the host given to a domain, as plain <hostdev> or as
-// <interface type='hostdev'>.
+// Hostdev is a PCI device of the host assigned to a domain, as plain <hostdev> or as <interface type='hostdev'>.
 type Hostdev struct {
 	Alias             string
 	Address           model.PCIAddress
 	Managed           bool      // libvirt binds and unbinds the driver itself
 	Interface         bool      // it is an <interface type='hostdev'>
-	MAC               model.MAC // only of an Interface
-	TeamingPersistent string    // alias of the virtio NIC it stands in for, "" for none
+	MAC               model.MAC // only for an Interface
+	TeamingPersistent string    // alias of the virtio NIC it is teamed with, "" for none
 }
 
-// HostdevSpec is a VF to be attached as plain hostdev, managed='no': its driver,
-// MAC and VLAN are the caller's business.
+// HostdevSpec is a VF to be attached as plain hostdev, managed='no': the caller sets its driver, MAC and VLAN.
 type HostdevSpec struct {
-	Alias             string // starts with "ua-"; libvirt refuses others
+	Alias             string // must start with "ua-", which libvirt requires
 	Address           model.PCIAddress
 	TeamingPersistent string // alias of the virtio NIC, "" for no teaming (a bond in the guest)
 }
 
-// Stat is what Stats says of a domain.
+// Stat is what Stats returns for a domain.
 type Stat struct {
 	CPUTime  time.Duration // host CPU time used since the domain started, guest and QEMU together
 	CPUKnown bool
-	State    model.VMState // without migration: Domains knows of that
+	State    model.VMState // never VMMigrating: only Domains reports that
 }

@@ -12,19 +12,19 @@ import (
 	"sluice/internal/model"
 )
 
-// persistent is a domain's stored definition, and what forbids changing it.
+// persistent is a domain's stored definition, with the states that prevent changing it.
 type persistent struct {
 	vm     model.VMID
 	name   string
 	xml    string
 	stored bool // it is not transient
 	active bool
-	saved  bool // virsh managedsave
+	saved  bool // it has a managed save image (virsh managedsave)
 }
 
-// DefineVPF adds a virtual PF to a VM that is shut off: to its persistent XML, of which the rest stays as it was.
-// The VM is p.VM or, where that is empty, the one named p.VMName; both are filled in, and so are MACs that are zero.
-// One that is there already just as it is wanted is a success, and gives p its MACs.
+// DefineVPF adds a virtual PF to the persistent XML of a VM that is shut off and leaves the rest of the XML unchanged. The VM is p.VM or,
+// if that is empty, the one named p.VMName; both are set on return, and so are MACs that were zero. If the virtual PF already exists
+// exactly as requested, DefineVPF succeeds and sets p's MACs.
 func (c *Conn) DefineVPF(ctx context.Context, p *model.VirtualPF) error {
 	err := p.Check()
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Conn) defineVPF(ctx context.Context, p *model.VirtualPF) error {
 	if err != nil {
 		return err
 	}
-	c.defining.Lock() // two at a time could choose the same MAC, or undo each other's change
+	c.defining.Lock() // concurrent calls could choose the same MAC, or undo each other's change
 	defer c.defining.Unlock()
 	def, err := c.stored(ctx, s, p.VM, p.VMName)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Conn) defineVPF(ctx context.Context, p *model.VirtualPF) error {
 	return c.store(ctx, s, def, changed, p)
 }
 
-// store defines the domain anew, and looks whether libvirt kept what it was given. If not, all is as it was.
+// store defines the domain and checks that libvirt kept everything. If not, it restores the previous definition.
 func (c *Conn) store(ctx context.Context, s *session, def persistent, changed string, p *model.VirtualPF) error {
 	if err := define(ctx, s, def.vm, changed); err != nil {
 		return err
@@ -93,7 +93,8 @@ func (c *Conn) store(ctx context.Context, s *session, def persistent, changed st
 		defineAgain(ctx, s, def.vm, def.xml))
 }
 
-// UndefineVPF takes a virtual PF out of the persistent XML of a VM that is shut off. It is not an error if there is none, or no such VM.
+// UndefineVPF removes a virtual PF from the persistent XML of a VM that is shut off. It is not an error if it does not exist, or the VM
+// does not.
 func (c *Conn) UndefineVPF(ctx context.Context, vm model.VMID, name string) error {
 	err := c.undefineVPF(ctx, vm, name)
 	if err != nil && !isGone(err) {
@@ -123,7 +124,7 @@ func (c *Conn) undefineVPF(ctx context.Context, vm model.VMID, name string) erro
 	return define(ctx, s, vm, changed)
 }
 
-// stored reads a domain's persistent definition, found by ID or, where that is empty, by name.
+// stored reads a domain's persistent definition, found by ID or, if that is empty, by name.
 func (c *Conn) stored(ctx context.Context, s *session, vm model.VMID, name string) (persistent, error) {
 	return onConn(ctx, s.queries, vm, "read definition", func(c *client) (out persistent, err error) {
 		var d lv.Domain
@@ -154,12 +155,12 @@ func readStored(ctx context.Context, c *client, d lv.Domain) (persistent, error)
 		return out, err
 	}
 	out.saved = is == 1
-	// Without the flag for what is secret, passwords would be lost from what is stored again.
+	// Without the secure flag, defining the domain again would lose its passwords.
 	out.xml, err = c.xml(ctx, d, lv.DomainXMLInactive|lv.DomainXMLSecure)
 	return out, err
 }
 
-// changeable says why the definition cannot be changed now.
+// changeable returns an error if the definition cannot be changed now.
 func (d *persistent) changeable() error {
 	switch {
 	case !d.stored:
@@ -172,10 +173,10 @@ func (d *persistent) changeable() error {
 	return nil
 }
 
-// againWithin bounds how long a definition takes to be put back.
+// againWithin bounds the time to restore a definition.
 const againWithin = 10 * time.Second
 
-// defineAgain puts a definition back, also when whoever asked for another has gone.
+// defineAgain restores a definition, even if the caller's ctx has ended.
 func defineAgain(ctx context.Context, s *session, vm model.VMID, doc string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), againWithin)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"sluice/internal/model"
 )
 
-// CheckVPF says what of a virtual PF is not in the VM's persistent XML as it was defined and, where the VM runs, what QEMU did
-// not make of it. QEMU is asked by its monitor, which libvirt notes as a taint (custom-monitor).
+// CheckVPF returns how the VM's persistent XML differs from the virtual PF as it was defined and, if the VM runs, how QEMU's devices
+// differ. It queries QEMU through its monitor, which libvirt records as a taint (custom-monitor).
 func (c *Conn) CheckVPF(ctx context.Context, p *model.VirtualPF) ([]model.Problem, error) {
 	out, err := c.checkVPF(ctx, p)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *Conn) checkVPF(ctx context.Context, p *model.VirtualPF) ([]model.Proble
 	return append(out, running...), err
 }
 
-// checkRunning looks at the running VM. Differences already known from its persistent XML are not repeated.
+// checkRunning checks the running VM. It does not repeat differences already known from the persistent XML.
 func (c *Conn) checkRunning(ctx context.Context, s *session, p *model.VirtualPF, known []string) ([]model.Problem, error) {
 	doc, err := liveXML(ctx, s, p.VM)
 	if isGone(err) {

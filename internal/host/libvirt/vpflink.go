@@ -10,8 +10,8 @@ import (
 	"sluice/internal/model"
 )
 
-// SetLink gives a function of a virtual PF a carrier or takes it away, in the running VM alone. It is idempotent. While QEMU
-// has a link down it lets no frame pass, either way.
+// SetLink sets the carrier of a function of a virtual PF on or off, only in the running VM. It is idempotent. While a link is down, QEMU
+// passes no frames in either direction.
 func (c *Conn) SetLink(ctx context.Context, vm model.VMID, alias string, up bool) error {
 	if err := c.setLink(ctx, vm, alias, up); err != nil {
 		op := "take the link down of "
@@ -42,14 +42,14 @@ func (c *Conn) setLink(ctx context.Context, vm model.VMID, alias string, up bool
 	_, err = onDomain(ctx, s.hotplug, vm, "set link", func(c *client, d lv.Domain) (struct{}, error) {
 		return struct{}{}, c.DomainUpdateDeviceFlags(d, dev, lv.DomainDeviceModifyLive)
 	})
-	// libvirt tells nobody of such a change, so the inventory would not learn of it.
+	// libvirt sends no event for such a change, so the inventory would not learn of it.
 	if _, stale := c.fresh(ctx, s, vm); err == nil && stale != nil {
 		s.pending.add(vm, cause{})
 	}
 	return err
 }
 
-// ChannelSocket is the host's end of the VM's channel to sluice-guest, "" where it has none that is running.
+// ChannelSocket returns the host's end of the VM's channel to sluice-guest, "" if the VM does not run or has no channel.
 func (c *Conn) ChannelSocket(ctx context.Context, vm model.VMID) (string, error) {
 	s, err := c.session()
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Conn) ChannelSocket(ctx context.Context, vm model.VMID) (string, error)
 	return "", fail("find the channel of", c.inv.subject(vm), err)
 }
 
-// liveXML is that of a domain that is active; of another it is gone.
+// liveXML returns the XML of an active domain. If the domain is not active, the error matches model.ErrGone.
 func liveXML(ctx context.Context, s *session, vm model.VMID) (string, error) {
 	return onDomain(ctx, s.queries, vm, "read live XML", func(c *client, d lv.Domain) (string, error) {
 		active, err := c.DomainIsActive(d)

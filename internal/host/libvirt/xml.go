@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// parseDomain reads a domain's live XML. State and Started are not in it. A source
-// network that the XML does not resolve to a bridge stays in NIC.Network as "net:NAME".
+// parseDomain parses a domain's live XML, which does not contain State and Started. A source network that the XML does not resolve to a
+// bridge stays in NIC.Network as "net:NAME".
 func parseDomain(doc string) (Domain, error) {
 	var x libvirtxml.Domain
 	if err := x.Unmarshal(doc); err != nil {
@@ -134,8 +134,7 @@ func transientOf(t *libvirtxml.DomainInterfaceTeaming) string {
 	return t.Persistent
 }
 
-// sourceNetwork names the bridge. The live XML of an interface of type network carries
-// it in most cases.
+// sourceNetwork returns the name of the bridge. The live XML of an interface of type network usually contains it.
 func sourceNetwork(s *libvirtxml.DomainInterfaceSource) string {
 	switch {
 	case s == nil:
@@ -150,7 +149,7 @@ func sourceNetwork(s *libvirtxml.DomainInterfaceSource) string {
 	return ""
 }
 
-// vlanTag returns the one tag of an access port; a trunk has no one tag.
+// vlanTag returns the tag of an access port, 0 for a trunk.
 func vlanTag(v *libvirtxml.DomainInterfaceVLan) int {
 	if v == nil || len(v.Tags) != 1 || v.Trunk == "yes" {
 		return 0
@@ -173,7 +172,7 @@ func num(p *uint) uint {
 	return *p
 }
 
-// agentState reads whether the guest has the agent's channel open.
+// agentState reports whether the guest has opened the agent's channel.
 func agentState(channels []libvirtxml.DomainChannel) model.Tri {
 	for _, c := range channels {
 		if c.Target == nil || c.Target.VirtIO == nil || c.Target.VirtIO.Name != "org.qemu.guest_agent.0" {
@@ -184,7 +183,7 @@ func agentState(channels []libvirtxml.DomainChannel) model.Tri {
 	return model.Unknown
 }
 
-// numaNode is the one node to which the domain's memory is bound, or -1.
+// numaNode returns the single node to which the domain's memory is bound, or -1.
 func numaNode(n *libvirtxml.DomainNUMATune) int {
 	if n == nil || n.Memory == nil {
 		return -1
@@ -209,7 +208,7 @@ func vcpus(v *libvirtxml.DomainVCPU) int {
 	return int(v.Value)
 }
 
-// deviceXML is the hot-plug document of a VF.
+// deviceXML returns the hot-plug document of a VF.
 func deviceXML(s HostdevSpec) (string, error) {
 	addr, err := parseAddress(s.Address)
 	if err != nil {

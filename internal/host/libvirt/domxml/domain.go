@@ -1,4 +1,4 @@
-// Package domxml edits the XML of domains as a tree in which what is not known here stays as it is. It makes no call.
+// Package domxml edits domain XML as a tree and leaves elements that it does not know unchanged. It makes no calls to libvirt.
 package domxml
 
 import (
@@ -16,7 +16,7 @@ type Domain struct {
 	Devices *etree.Element // <devices>
 }
 
-// Parse reads a domain's XML.
+// Parse parses a domain's XML.
 func Parse(doc string) (*Domain, error) {
 	d := &Domain{Doc: etree.NewDocument()}
 	d.Doc.ReadSettings.PreserveCData = true
@@ -32,13 +32,13 @@ func Parse(doc string) (*Domain, error) {
 	return d, nil
 }
 
-// String is the document as text.
+// String returns the document as text.
 func (d *Domain) String() (string, error) { return Text(d.Doc) }
 
-// AliasOf is the alias of a device, or "".
+// AliasOf returns the alias of a device, or "".
 func AliasOf(dev *etree.Element) string { return ChildAttr(dev, "alias", "name") }
 
-// ChildAttr is an attribute of an element's child, or "".
+// ChildAttr returns an attribute of an element's child, or "".
 func ChildAttr(e *etree.Element, child, key string) string {
 	if c := e.SelectElement(child); c != nil {
 		return c.SelectAttrValue(key, "")
@@ -46,7 +46,7 @@ func ChildAttr(e *etree.Element, child, key string) string {
 	return ""
 }
 
-// ByAlias is the device of that kind and alias, or nil.
+// ByAlias returns the device of that kind and alias, or nil.
 func (d *Domain) ByAlias(tag, alias string) *etree.Element {
 	for _, e := range d.Devices.SelectElements(tag) {
 		if AliasOf(e) == alias {
@@ -56,13 +56,13 @@ func (d *Domain) ByAlias(tag, alias string) *etree.Element {
 	return nil
 }
 
-// Number reads an attribute that libvirt writes in decimal or, with 0x, in hexadecimal.
+// Number parses an attribute that libvirt writes in decimal or, with 0x, in hexadecimal.
 func Number(e *etree.Element, key string) (int, bool) {
 	n, err := strconv.ParseUint(e.SelectAttrValue(key, ""), 0, 31)
 	return int(n), err == nil
 }
 
-// Insert puts a device behind the last one of its kind, or at the end.
+// Insert adds a device after the last one of its kind, or at the end.
 func (d *Domain) Insert(dev *etree.Element) {
 	same := d.Devices.SelectElements(dev.Tag)
 	if len(same) == 0 {
@@ -72,7 +72,7 @@ func (d *Domain) Insert(dev *etree.Element) {
 	d.Devices.InsertChildAt(same[len(same)-1].Index()+1, dev)
 }
 
-// NewDevice is an element with an alias.
+// NewDevice returns an element with a type and an alias.
 func NewDevice(tag, kind, alias string) *etree.Element {
 	e := etree.NewElement(tag)
 	e.CreateAttr("type", kind)
@@ -80,7 +80,7 @@ func NewDevice(tag, kind, alias string) *etree.Element {
 	return e
 }
 
-// Child adds a child with attributes, in pairs of name and value.
+// Child adds a child element; attrs are pairs of name and value.
 func Child(e *etree.Element, tag string, attrs ...string) *etree.Element {
 	c := e.CreateElement(tag)
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -89,5 +89,5 @@ func Child(e *etree.Element, tag string, attrs ...string) *etree.Element {
 	return c
 }
 
-// Prepared is the namespace of what `sluice prepare` writes down in a domain's <metadata>.
+// Prepared is the XML namespace of the record of `sluice prepare` in a domain's <metadata>.
 const Prepared = "urn:sluice:prepared:1"

@@ -7,7 +7,7 @@ import (
 	"github.com/beevik/etree"
 )
 
-// AddAfter puts an element behind its sibling-to-be, on a line of its own where that has one. Remove takes it away without a trace.
+// AddAfter inserts an element after sibling, on its own line if sibling is on one. Remove reverts it exactly.
 func AddAfter(sibling, e *etree.Element) {
 	space := spaceBefore(sibling)
 	at := sibling.Index() + 1
@@ -19,16 +19,16 @@ func AddAfter(sibling, e *etree.Element) {
 	sibling.Parent().InsertChildAt(at, e)
 }
 
-// Append puts an element behind the last one in parent.
+// Append inserts an element after the last child element of parent.
 func Append(parent, e *etree.Element) {
 	if all := parent.ChildElements(); len(all) > 0 {
 		AddAfter(all[len(all)-1], e)
 		return
 	}
-	parent.InsertChildAt(0, e) // before all space, which is not its own
+	parent.InsertChildAt(0, e) // before all white space, which Remove must leave
 }
 
-// Remove takes an element away with the space before it.
+// Remove removes an element together with the white space before it.
 func Remove(e *etree.Element) {
 	parent := e.Parent()
 	if spaceBefore(e) != "" {
@@ -37,7 +37,7 @@ func Remove(e *etree.Element) {
 	parent.RemoveChild(e)
 }
 
-// spaceBefore is the white space in front of an element, "" where there is something else.
+// spaceBefore returns the white space before an element, "" if something else precedes it.
 func spaceBefore(e *etree.Element) string {
 	i := e.Index()
 	if i == 0 {
@@ -50,7 +50,7 @@ func spaceBefore(e *etree.Element) string {
 	return text.Data
 }
 
-// indent puts each element inside e on a line of its own.
+// indent puts each element inside e on its own line.
 func indent(e *etree.Element, space string) {
 	all := e.ChildElements()
 	if len(all) == 0 || !strings.Contains(space, "\n") {

@@ -6,15 +6,15 @@ import (
 	"github.com/beevik/etree"
 )
 
-// White space that a parser makes something else of where it is not written as its number, as the library does not: in attributes all
-// of it, in text the carriage return. Characters that no text has stand for it until the rest is written.
+// A parser normalizes white space that is not written as a character reference: all of it in attributes, the carriage return in text. The
+// library does not write such references, so noncharacters stand in for this white space until the document has been serialized.
 var (
 	inAttribute = strings.NewReplacer("\t", "\uFDD0", "\n", "\uFDD1", "\r", "\uFDD2")
 	inText      = strings.NewReplacer("\r", "\uFDD2")
 	byNumber    = strings.NewReplacer("\uFDD0", "&#9;", "\uFDD1", "&#10;", "\uFDD2", "&#13;")
 )
 
-// Text is a document as text that means the same when it is read again.
+// Text serializes a document so that parsing the text yields the same document.
 func Text(doc *etree.Document) (string, error) {
 	doc = doc.Copy()
 	mark(&doc.Element)

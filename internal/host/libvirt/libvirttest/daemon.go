@@ -1,6 +1,5 @@
-// Package libvirttest runs a real libvirtd for tests, walled off from the machine: its
-// own mount, network and PID namespaces, its files in a temporary directory. Every
-// process in it dies with the test. It needs root.
+// Package libvirttest runs a real libvirtd for tests, isolated from the machine: it has its own mount, network and PID namespaces, and its
+// files are in a temporary directory. All of its processes die with the test. It needs root.
 package libvirttest
 
 import (
@@ -25,28 +24,27 @@ import (
 // NoLibvirtd is the environment variable that, set to 1, skips the tests that need libvirtd.
 const NoLibvirtd = "SLUICE_TEST_NO_LIBVIRTD"
 
-// Packages are what Debian calls the things these tests need.
+// Packages are the Debian packages that these tests need.
 const Packages = "libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu libvirt-daemon-system qemu-system-x86"
 
-// Bridge is a bridge in the daemon's network namespace that domains can use.
+// Bridge is a bridge in the daemon's network namespace for use by domains.
 const Bridge = "br0"
 
 // Daemon is a private libvirtd.
 type Daemon struct {
 	dir  string
 	init *exec.Cmd
-	done chan struct{} // closed when init has ended
+	done chan struct{} // closed when init has exited
 }
 
-// Start runs a libvirtd until the test ends. Where one cannot run the test fails,
-// unless the environment says to skip.
+// Start runs a libvirtd until the test ends. If it cannot run, the test fails, unless the environment variable NoLibvirtd says to skip.
 func Start(t testing.TB) *Daemon {
 	t.Helper()
 	if os.Getenv(NoLibvirtd) == "1" {
 		t.Skip(NoLibvirtd + "=1")
 	}
 	need(t)
-	dir, err := os.MkdirTemp("", "lv") // short: the paths of Unix sockets are bounded
+	dir, err := os.MkdirTemp("", "lv") // short: the length of Unix socket paths is limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +71,7 @@ func need(t testing.TB) {
 	}
 }
 
-// libvirtd's fixed places and what stands for them in the temporary directory.
+// places maps subdirectories of the temporary directory to libvirtd's fixed directories.
 var places = map[string]string{
 	"etc": "/etc/libvirt", "run": "/run/libvirt", "lib": "/var/lib/libvirt", "cache": "/var/cache/libvirt", "log": "/var/log/libvirt",
 }
@@ -109,8 +107,7 @@ func (d *Daemon) layOut(t testing.TB) {
 	}
 }
 
-// initScript sets the namespaces up and then reaps the orphans there: libvirt waits a
-// long time for a process that has ended but is not reaped.
+// initScript sets up the namespaces and then reaps orphans: libvirt waits a long time for a process that has exited but is not reaped.
 func (d *Daemon) initScript() string {
 	var b strings.Builder
 	b.WriteString("set -e\nmount --make-rprivate /\nmount -t proc proc /proc\nmount -t sysfs sysfs /sys\n")
@@ -142,7 +139,7 @@ func (d *Daemon) startInit(t testing.TB) {
 		err := d.init.Start()
 		started <- err
 		if err == nil {
-			_ = d.init.Wait() // also for the last of what it says
+			_ = d.init.Wait() // also collects the rest of its stderr
 		}
 	}()
 	if err := <-started; err != nil {
@@ -155,7 +152,7 @@ func (d *Daemon) startInit(t testing.TB) {
 	}
 }
 
-// inside is a command in the daemon's namespaces.
+// inside returns a command that runs in the daemon's namespaces.
 func (d *Daemon) inside(args ...string) *exec.Cmd {
 	pre := []string{"-t", strconv.Itoa(d.init.Process.Pid), "-m", "-n", "-p", "--"}
 	return exec.Command("nsenter", append(pre, args...)...)
@@ -171,14 +168,14 @@ func (d *Daemon) Run(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// Start starts libvirtd, after Kill, and waits until it answers.
+// Start starts libvirtd, also after Kill, and waits until it answers.
 func (d *Daemon) Start(t testing.TB) {
 	t.Helper()
 	d.Run(t, "libvirtd", "-d", "-f", "/etc/libvirt/libvirtd.conf", "-p", "/run/libvirt/libvirtd.pid")
 	d.Virsh(t, "list")
 }
 
-// Kill kills libvirtd with SIGKILL; its domains run on.
+// Kill kills libvirtd with SIGKILL; its domains keep running.
 func (d *Daemon) Kill(t testing.TB) {
 	t.Helper()
 	d.signal(t, "libvirtd.pid", "-KILL")
@@ -187,13 +184,13 @@ func (d *Daemon) Kill(t testing.TB) {
 	})
 }
 
-// Freeze stops libvirtd with SIGSTOP; Thaw lets it go on.
+// Freeze stops libvirtd with SIGSTOP; Thaw resumes it.
 func (d *Daemon) Freeze(t testing.TB) { d.signal(t, "libvirtd.pid", "-STOP") }
 
 // Thaw undoes Freeze.
 func (d *Daemon) Thaw(t testing.TB) { d.signal(t, "libvirtd.pid", "-CONT") }
 
-// FreezeVM stops a domain's QEMU with SIGSTOP: calls that need it do not come back.
+// FreezeVM stops a domain's QEMU with SIGSTOP: calls that need it do not return.
 func (d *Daemon) FreezeVM(t testing.TB, name string) { d.signal(t, "qemu/"+name+".pid", "-STOP") }
 
 // ThawVM undoes FreezeVM.
@@ -216,7 +213,7 @@ func (d *Daemon) pid(t testing.TB, pidFile string) string {
 func (d *Daemon) socket() string  { return filepath.Join(d.dir, "run", "libvirt-sock") }
 func (d *Daemon) logFile() string { return filepath.Join(d.dir, "log", "libvirtd.log") }
 
-// CPU is the processor time libvirtd has used since it started.
+// CPU returns the processor time that libvirtd has used since it started.
 func (d *Daemon) CPU(t testing.TB) time.Duration {
 	t.Helper()
 	stat := d.Run(t, "cat", "/proc/"+d.pid(t, "libvirtd.pid")+"/stat")
@@ -232,10 +229,10 @@ func (d *Daemon) CPU(t testing.TB) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// URI is where to reach the daemon.
+// URI returns the daemon's URI.
 func (d *Daemon) URI() string { return "qemu:///system?socket=" + d.socket() }
 
-// TestDriverURI is where to reach the daemon's test driver: one domain, and no QEMU behind it.
+// TestDriverURI returns the URI of the daemon's test driver, which has one domain and no QEMU.
 func (d *Daemon) TestDriverURI() string { return "test:///default?socket=" + d.socket() }
 
 // Virsh runs virsh on the daemon.
@@ -248,8 +245,7 @@ func (d *Daemon) Virsh(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// Destroy stops a domain. A libvirtd that is just coming back looks after its domains at
-// the same time: then it may itself be the one that finds the domain gone.
+// Destroy stops a domain. A libvirtd that is restarting checks its domains at the same time, and may then itself find the domain gone.
 func (d *Daemon) Destroy(t testing.TB, name string) {
 	t.Helper()
 	out, err := exec.Command("virsh", "-c", d.URI(), "destroy", name).CombinedOutput()
@@ -258,7 +254,7 @@ func (d *Daemon) Destroy(t testing.TB, name string) {
 	}
 }
 
-// File writes text to a file that virsh can be given.
+// File writes text to a file that can be passed to virsh.
 func (d *Daemon) File(t testing.TB, text string) string {
 	t.Helper()
 	f, err := os.CreateTemp(d.dir, "*.xml")
@@ -272,7 +268,7 @@ func (d *Daemon) File(t testing.TB, text string) string {
 	return f.Name()
 }
 
-// end kills everything: with the first process of a PID namespace all others go.
+// end kills everything: all processes of a PID namespace die with its first one.
 func (d *Daemon) end(t testing.TB) {
 	if t.Failed() {
 		if log, err := os.ReadFile(d.logFile()); err == nil {
@@ -288,7 +284,7 @@ func (d *Daemon) end(t testing.TB) {
 	}
 }
 
-// Eventually waits for a condition and fails the test if it does not come true.
+// Eventually waits for a condition and fails the test if it is not met within limit.
 func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	end := time.Now().Add(limit)

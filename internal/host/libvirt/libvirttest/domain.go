@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// VM describes a tiny domain without an operating system: its firmware finds nothing
-// to boot and idles, and it ignores a request to give up a device.
+// VM describes a tiny domain without an operating system: its firmware finds nothing to boot and idles, and it ignores requests to release
+// a device.
 type VM struct {
 	Name    string
 	Machine string // "" is q35
-	Ports   int    // pcie-root-ports on q35 beyond those its NICs take
+	Ports   int    // pcie-root-ports on q35 in addition to those of its NICs
 	NICs    []string
 	Extra   string // more devices, as XML
 	QEMU    string // arguments for QEMU itself
-	USB     bool   // a USB controller: what is plugged there goes without asking the guest
+	USB     bool   // a USB controller: USB devices are unplugged without asking the guest
 }
 
 // UUID derives the domain's UUID from its name's last bytes.
@@ -23,7 +23,7 @@ func (v VM) UUID() string {
 	return fmt.Sprintf("00000000-0000-4000-8000-%012x", v.Name[max(0, len(v.Name)-6):])
 }
 
-// NIC is the XML of a virtio NIC on Bridge; teaming makes it half a pair.
+// NIC returns the XML of a virtio NIC on Bridge; with teaming it is the persistent half of a pair.
 func NIC(mac, alias string, teaming bool) string {
 	team := ""
 	if teaming {
@@ -33,12 +33,12 @@ func NIC(mac, alias string, teaming bool) string {
 		mac, Bridge, team, alias)
 }
 
-// RNG is the XML of a device that can be hot-plugged harmlessly.
+// RNG returns the XML of a device that can be hot-plugged safely.
 func RNG(alias string) string {
 	return fmt.Sprintf("<rng model='virtio'><backend model='random'>/dev/urandom</backend><alias name='%s'/></rng>", alias)
 }
 
-// XML is the domain's definition.
+// XML returns the domain's definition.
 func (v VM) XML() string {
 	machine, ports := v.Machine, ""
 	if machine == "" {
@@ -61,12 +61,12 @@ func (v VM) usb() string {
 	return "none"
 }
 
-// Tablet is the XML of a USB device, which can be unplugged from any guest.
+// Tablet returns the XML of a USB device, which can be unplugged from any guest.
 func Tablet(alias string) string {
 	return fmt.Sprintf("<input type='tablet' bus='usb'><alias name='%s'/></input>", alias)
 }
 
-// Create starts the domain, paused, and does not define it.
+// Create starts the domain, paused, as a transient one.
 func (d *Daemon) Create(t testing.TB, v VM) {
 	t.Helper()
 	d.Virsh(t, "create", d.File(t, v.XML()), "--paused")

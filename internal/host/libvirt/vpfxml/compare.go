@@ -11,11 +11,11 @@ import (
 	"sluice/internal/model"
 )
 
-// Compare says in what a domain's persistent XML differs from what Define makes of the virtual PF, one sentence each.
+// Compare returns the differences between a domain's persistent XML and what Define makes of the virtual PF, one sentence each.
 func Compare(doc string, p *model.VirtualPF) ([]string, error) { return compare(doc, p, false) }
 
-// CompareLive does so for the XML of a running domain, where links come and go. If it has none of the devices, has is false, and
-// that is not among the differences.
+// CompareLive does the same for the XML of a running domain, in which links may be up or down. If the domain has none of the devices, has
+// is false.
 func CompareLive(doc string, p *model.VirtualPF) (diffs []string, has bool, err error) {
 	diffs, err = compare(doc, p, true)
 	return diffs, len(diffs) != 1 || diffs[0] != none, err
@@ -41,13 +41,13 @@ func compare(doc string, p *model.VirtualPF, live bool) ([]string, error) {
 	return diffs.out, nil
 }
 
-// differences between a domain's XML and a definition.
+// differences collects the differences between a domain's XML and a definition.
 type differences struct {
 	d     *domain
 	p     *model.VirtualPF
 	live  bool
-	order []*etree.Element // its functions as they stand
-	seen  []string         // aliases that belong there
+	order []*etree.Element // its functions in the order of the XML
+	seen  []string         // aliases of the definition's functions
 	out   []string
 }
 
@@ -55,7 +55,7 @@ func (c *differences) add(format string, args ...any) {
 	c.out = append(c.out, fmt.Sprintf(format, args...))
 }
 
-// want notes a value that is not as it was defined.
+// want records a value that differs from the definition.
 func (c *differences) want(what, have, want string) {
 	switch {
 	case have == want:
@@ -68,7 +68,7 @@ func (c *differences) want(what, have, want string) {
 	}
 }
 
-// port finds the bus of the virtual PF, which must be its own, and that of its parked VFs.
+// port returns the bus of the virtual PF, which must have no other devices, and the bus of its parked VFs.
 func (c *differences) port(found []*etree.Element) (bus, park int) {
 	at := c.bus(portAlias(c.p.Name))
 	if at < 0 {
@@ -91,7 +91,7 @@ func (c *differences) port(found []*etree.Element) (bus, park int) {
 	return at, park
 }
 
-// bus is the index of the PCI controller with that alias, or -1.
+// bus returns the index of the PCI controller with that alias, or -1.
 func (c *differences) bus(alias string) int {
 	for i, e := range c.d.Bridges() {
 		if domxml.AliasOf(e) == alias {
@@ -101,7 +101,7 @@ func (c *differences) bus(alias string) int {
 	return -1
 }
 
-// function compares one of them.
+// function compares one function.
 func (c *differences) function(f function) {
 	c.seen = append(c.seen, f.alias)
 	e := c.d.ByAlias("interface", f.alias)
@@ -134,7 +134,7 @@ func (c *differences) function(f function) {
 	}
 }
 
-// property compares one of those that <qemu:override> gives.
+// property compares a property set by <qemu:override>.
 func (c *differences) property(alias string, want property) {
 	e := c.d.property(alias, want.name)
 	if e == nil {
@@ -144,7 +144,7 @@ func (c *differences) property(alias string, want property) {
 	c.want(fmt.Sprintf("%s of %s in <qemu:override>", want.name, alias), e.SelectAttrValue("value", ""), want.value)
 }
 
-// property finds what <qemu:override> says of a device's property. The last one counts.
+// property finds a property of a device in <qemu:override>. The last one applies.
 func (d *domain) property(alias, name string) (found *etree.Element) {
 	over := d.overrides()
 	if over == nil {
@@ -164,7 +164,7 @@ func (d *domain) property(alias, name string) (found *etree.Element) {
 	return found
 }
 
-// rest compares what is not about one function.
+// rest compares what does not concern a single function.
 func (c *differences) rest() {
 	var have []string
 	for _, e := range c.order {
@@ -181,8 +181,8 @@ func (c *differences) rest() {
 	}
 }
 
-// Adopt takes the MACs that p lacks from the domain's XML, if the virtual PF is there otherwise just as p wants it.
-// Those of the VFs of an igb are not in the XML.
+// Adopt sets the MACs that p lacks from the domain's XML if the virtual PF otherwise exists there exactly as p specifies. The MACs of an
+// igb's VFs are not in the XML.
 func Adopt(doc string, p *model.VirtualPF) bool {
 	d, err := parse(doc)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package vpfxml edits and compares the XML of domains that have virtual PFs. It makes no call.
+// Package vpfxml edits and compares the XML of domains that have virtual PFs. It makes no calls to libvirt.
 //
-// A virtual PF of a virtio model is one <interface> per VF and one for the PF, which comes last, all on one
-// pcie-root-port of their own: the VFs in functions 1, 2, ..., the PF in function 0. <qemu:override> gives each VF QEMU's property
-// sriov-pf. An igb makes its VFs itself, and is one <interface>. Whatever is added is recognized by its alias.
+// A virtual PF of a virtio model is one <interface> per VF and one for the PF, which comes last, all on their own pcie-root-port: the VFs
+// are functions 1, 2, ..., the PF is function 0. <qemu:override> sets QEMU's property sriov-pf on each VF. An igb creates its VFs itself,
+// and is one <interface>. All added devices are recognized by their aliases.
 package vpfxml
 
 import (
@@ -17,7 +17,7 @@ import (
 // qemuSpace is the XML namespace of <qemu:override>.
 const qemuSpace = "http://libvirt.org/schemas/domain/qemu/1.0"
 
-// domain is a domain's XML with what is known of virtual PFs in it.
+// domain is a domain's XML with methods for the virtual PFs in it.
 type domain struct{ *domxml.Domain }
 
 func parse(doc string) (*domain, error) {
@@ -25,7 +25,7 @@ func parse(doc string) (*domain, error) {
 	return &domain{d}, err
 }
 
-// functions are the interfaces of virtual PFs, of one or (name is "") of all.
+// functions returns the interfaces of the named virtual PF, or of all if name is "".
 func (d *domain) functions(name string) []*etree.Element {
 	var out []*etree.Element
 	for _, e := range d.Devices.SelectElements("interface") {
@@ -36,7 +36,7 @@ func (d *domain) functions(name string) []*etree.Element {
 	return out
 }
 
-// MACs lists the MACs of all interfaces, each with the alias of who has it ("an interface" where it has none).
+// MACs returns the MACs of all interfaces, with the alias of each interface ("an interface" if it has none).
 func MACs(doc string) (map[model.MAC]string, error) {
 	d, err := parse(doc)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"sluice/internal/model"
 )
 
-// channelName is what the guest finds its end of the channel by.
+// channelName is the name by which the guest finds its end of the channel.
 const channelName = channel.Port
 
-// Define adds the virtual PF to a domain's persistent XML. All MACs of p are set.
+// Define adds the virtual PF to a domain's persistent XML. All MACs of p must be set.
 func Define(doc string, p *model.VirtualPF) (string, error) {
 	d, err := parse(doc)
 	if err != nil {
@@ -37,7 +37,7 @@ func Define(doc string, p *model.VirtualPF) (string, error) {
 	return d.String()
 }
 
-// Undefine takes the virtual PF out, and with the last one what all share. It says whether there was anything.
+// Undefine removes the virtual PF and, with the last one, the shared devices. It reports whether the virtual PF existed.
 func Undefine(doc, name string) (string, bool, error) {
 	d, err := parse(doc)
 	if err != nil {
@@ -59,8 +59,8 @@ func Undefine(doc, name string) (string, bool, error) {
 	return out, true, err
 }
 
-// element is its <interface>. One with a tap starts without a carrier; libvirt cannot change the link of one on vDPA, of which no
-// policy but its MAC is set.
+// element returns the function's <interface>. A tap starts without a carrier; libvirt cannot change the link of a vDPA device, whose only
+// policy is its MAC.
 func (f *function) element(p *model.VirtualPF) *etree.Element {
 	kind := "bridge"
 	if p.Backend == model.BackendVDPA {
@@ -85,7 +85,7 @@ func (f *function) element(p *model.VirtualPF) *etree.Element {
 	return e
 }
 
-// override adds the function's properties that libvirt does not know.
+// override sets the function's properties that libvirt does not support.
 func (d *domain) override(f function) {
 	if len(f.props) == 0 {
 		return
@@ -101,7 +101,7 @@ func (d *domain) override(f function) {
 	}
 }
 
-// qemuPrefix is the prefix of QEMU's namespace with its colon, declared where it is not.
+// qemuPrefix returns the prefix of QEMU's namespace with its colon, and declares the namespace if needed.
 func (d *domain) qemuPrefix() string {
 	for _, a := range d.Root.Attr {
 		if a.Space == "xmlns" && a.Value == qemuSpace {
@@ -112,10 +112,10 @@ func (d *domain) qemuPrefix() string {
 	return "qemu:"
 }
 
-// overrides is <qemu:override>, or nil.
+// overrides returns <qemu:override>, or nil.
 func (d *domain) overrides() *etree.Element { return inQEMU(d.Root, "override") }
 
-// inQEMU is the first child of that name in QEMU's namespace, or nil.
+// inQEMU returns the first child of that name in QEMU's namespace, or nil.
 func inQEMU(e *etree.Element, tag string) *etree.Element {
 	for _, c := range e.ChildElements() {
 		if c.Tag == tag && c.NamespaceURI() == qemuSpace {
@@ -125,7 +125,7 @@ func inQEMU(e *etree.Element, tag string) *etree.Element {
 	return nil
 }
 
-// dropOverride removes what overrides say of a device, and the whole element when nothing is left in it.
+// dropOverride removes the overrides of a device, and the whole element if it is then empty.
 func (d *domain) dropOverride(alias string) {
 	over := d.overrides()
 	if over == nil {
@@ -141,8 +141,8 @@ func (d *domain) dropOverride(alias string) {
 	}
 }
 
-// addChannel gives the guest a way to talk to the host, if it has none. If there is no controller for it,
-// it gets one with a port of its own, lest it takes one that was meant for hot-plug.
+// addChannel adds a channel between guest and host, if there is none. If its controller is missing too, it adds one on its own port,
+// because libvirt would otherwise put it on a port meant for hot-plug.
 func (d *domain) addChannel() {
 	if d.channel() != nil {
 		return
@@ -160,7 +160,7 @@ func (d *domain) addChannel() {
 	d.Insert(e)
 }
 
-// channel is the one to sluice-guest, or nil.
+// channel returns the channel to sluice-guest, or nil.
 func (d *domain) channel() *etree.Element {
 	for _, e := range d.Devices.SelectElements("channel") {
 		if domxml.ChildAttr(e, "target", "name") == channelName {
@@ -170,7 +170,7 @@ func (d *domain) channel() *etree.Element {
 	return nil
 }
 
-// dropChannel removes the channel and its controller where they were added here; the controller only if nothing else is on it.
+// dropChannel removes the channel and its controller if addChannel added them; the controller only if nothing else uses it.
 func (d *domain) dropChannel() {
 	if e := d.ByAlias("channel", chanAlias); e != nil {
 		d.Devices.RemoveChild(e)
@@ -187,7 +187,7 @@ func (d *domain) dropChannel() {
 	d.Devices.RemoveChild(e)
 }
 
-// fits says what stands in the way of a virtual PF in this domain.
+// fits returns an error if the domain cannot have the virtual PF.
 func (d *domain) fits(p *model.VirtualPF) error {
 	switch {
 	case len(d.functions(p.Name)) > 0:

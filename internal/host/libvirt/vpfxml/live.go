@@ -7,8 +7,8 @@ import (
 	"sluice/internal/model"
 )
 
-// WithLink is the <interface> of that alias with its link up or down, as libvirt's update wants it, or "" where it is so already.
-// The error says that there is no such interface.
+// WithLink returns the <interface> of that alias with its link up or down, for libvirt's device update, or "" if the link is already in
+// that state. It returns an error if there is no such interface.
 func WithLink(doc, alias string, up bool) (string, error) {
 	d, err := parse(doc)
 	if err != nil {
@@ -34,7 +34,7 @@ func WithLink(doc, alias string, up bool) (string, error) {
 	return d.String()
 }
 
-// ChannelPath is the host's end of the channel in live XML, or "".
+// ChannelPath returns the path of the host's end of the channel in live XML, or "".
 func ChannelPath(doc string) (string, error) {
 	d, err := parse(doc)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"sluice/internal/host/libvirt/domxml"
 )
 
-// The aliases of what is added beside functions. None can be that of a function.
+// Aliases of the devices added besides the functions. None can equal a function's alias.
 const (
 	portPrefix  = "ua-vpf-"
 	portSuffix  = "-port"
-	parkSuffix  = "-park" // the bridge that libvirt believes VFs to be on that ARI places elsewhere
+	parkSuffix  = "-park" // the bridge on which libvirt places the VFs that ARI places elsewhere
 	stemSuffix  = "-stem" // the root port of that bridge
 	serialPort  = "ua-vpf-serialport"
 	serialAlias = "ua-vpf-serial"
@@ -24,8 +24,8 @@ func portAlias(name string) string { return portPrefix + name + portSuffix }
 func parkAlias(name string) string { return portPrefix + name + parkSuffix }
 func stemAlias(name string) string { return portPrefix + name + stemSuffix }
 
-// bridge is the index of a PCI controller with that alias, which is the number of the bus behind it. One that an
-// earlier virtual PF left behind is used again. A new one gets the next index: libvirt fills a free one below with a port of its own.
+// bridge returns the PCI controller with that alias and its index, which is the number of the bus behind it. It reuses a port left by an
+// earlier virtual PF. A new controller gets an index above all others: libvirt fills unused lower ones with ports of its own.
 func (d *domain) bridge(kind, alias string) (e *etree.Element, index int) {
 	all, used := d.Bridges(), d.Buses()
 	for i := range all {
@@ -47,12 +47,11 @@ func (d *domain) bridge(kind, alias string) (e *etree.Element, index int) {
 	return e, index
 }
 
-// park is the bus of a bridge with room for all VFs that libvirt has no function for, behind a port of its own. In the
-// guest it is empty.
+// park returns the bus of a bridge, on its own port, with room for the VFs for which libvirt has no function. The guest sees it empty.
 func (d *domain) park(name string) int {
 	stem, bus := d.bridge(domxml.RootPort, stemAlias(name))
 	if stem.SelectElement("target") == nil {
-		domxml.Child(stem, "target", "hotplug", "off") // the firmware reserves nothing for it
+		domxml.Child(stem, "target", "hotplug", "off") // so that the firmware reserves no resources for it
 	}
 	e, index := d.bridge("pcie-to-pci-bridge", parkAlias(name))
 	if e.SelectElement("address") == nil {
@@ -65,7 +64,7 @@ func isPort(alias string) bool {
 	return strings.HasPrefix(alias, portPrefix) && strings.HasSuffix(alias, portSuffix)
 }
 
-// ours says whether a PCI controller was added for virtual PFs.
+// ours reports whether a PCI controller was added for virtual PFs.
 func ours(alias string) bool {
 	for _, suffix := range []string{portSuffix, parkSuffix, stemSuffix} {
 		if strings.HasPrefix(alias, portPrefix) && strings.HasSuffix(alias, suffix) {
@@ -75,8 +74,8 @@ func ours(alias string) bool {
 	return alias == serialPort
 }
 
-// trimBridges takes away the controllers that were added and have nothing behind them any more. One that has
-// others above it stays for the next virtual PF: libvirt would fill its index with a port of its own.
+// trimBridges removes the added controllers that are empty. One with a higher-numbered controller stays for the next virtual PF: libvirt
+// would fill its index with a port of its own.
 func (d *domain) trimBridges() {
 	for {
 		all := d.Bridges()

@@ -8,11 +8,11 @@ import (
 	"sluice/internal/model"
 )
 
-// qemuTypes are the devices that QEMU makes of the models.
+// qemuTypes are the QEMU device types of the models.
 var qemuTypes = map[model.VPFModel]string{model.VPFVirtio: "virtio-net-pci", model.VPFIGB: "igb"}
 
-// Composed says what QEMU did not make of a virtual PF. A VF whose property names no device, or another, is
-// left alone by QEMU without a word: then there is neither VF nor PF in the guest. ask sends a QMP command and returns the answer.
+// Composed returns how QEMU's devices differ from the virtual PF. QEMU silently ignores a VF whose property names no device, or the wrong
+// one: the guest then has neither VF nor PF. ask sends a QMP command and returns the answer.
 func Composed(p *model.VirtualPF, ask func(command string) (string, error)) ([]string, error) {
 	q := qom{p: p, ask: ask}
 	for _, f := range layout(p, 0, 0) {
@@ -28,8 +28,8 @@ type qom struct {
 	p   *model.VirtualPF
 	ask func(string) (string, error)
 	out []string
-	err error // of asking: no more is asked then
-	old bool  // this QEMU knows nothing of it
+	err error // of ask: nothing more is asked after it
+	old bool  // this QEMU does not support virtual PFs
 }
 
 func (q *qom) add(format string, args ...any) { q.out = append(q.out, fmt.Sprintf(format, args...)) }
@@ -63,7 +63,7 @@ func (q *qom) function(f function) {
 	}
 }
 
-// get reads a property of a device, and says whether there is such a device and property.
+// get reads a property of a device, and reports whether the device and the property exist.
 func (q *qom) get(alias, property string) (value string, ok bool) {
 	command, err := json.Marshal(map[string]any{"execute": "qom-get", "arguments": map[string]string{"path": "/machine/peripheral/" + alias, "property": property}})
 	if err != nil {
