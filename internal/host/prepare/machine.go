@@ -8,18 +8,18 @@ import (
 	"sluice/internal/host/libvirt/domxml"
 )
 
-// The aliases of devices that are added.
+// Aliases of the added devices.
 const (
-	portPrefix  = "ua-vfport" // of free root ports; a number follows
+	portPrefix  = "ua-vfport" // of free root ports; followed by a number
 	agentAlias  = "ua-vfagent"
 	serialAlias = "ua-vfserial"
 	serialPort  = "ua-vfserialport"
 )
 
-// agentName is that of the channel to qemu-guest-agent.
+// agentName is the name of the channel to qemu-guest-agent.
 const agentName = "org.qemu.guest_agent.0"
 
-// machine refuses those to which QEMU plugs no VF as half of a pair.
+// machine rejects machines on which QEMU cannot plug a VF as half of a pair.
 func (e *editor) machine() error {
 	if e.Express() || e.o.Bond {
 		return nil
@@ -28,7 +28,7 @@ func (e *editor) machine() error {
 		"its machine %q has no PCI Express, without which QEMU pairs no VF with a virtio NIC", e.Machine())
 }
 
-// acpi adds what guests of PCs need to notice a hot-plug. Elsewhere it takes firmware that the domain may not have.
+// acpi adds the ACPI that guests of PCs need to notice a hot-plug. Other architectures need firmware for it that the domain may not have.
 func (e *editor) acpi() {
 	os := e.Root.SelectElement("os")
 	if os == nil {
@@ -53,7 +53,8 @@ func (e *editor) acpi() {
 	e.changed("ACPI, by which the guest notices that a VF is plugged")
 }
 
-// agent adds a channel to qemu-guest-agent, with a controller on a port of its own, lest libvirt puts one on a port for VFs.
+// agent adds a channel to qemu-guest-agent. If it also adds a controller, that gets its own port, because libvirt would otherwise put it on
+// a port for VFs.
 func (e *editor) agent() error {
 	var serial bool
 	for _, c := range e.Devices.SelectElements("channel") {
@@ -86,10 +87,10 @@ func (e *editor) agent() error {
 	return nil
 }
 
-// ports adds what is missing until each NIC has a free one for its VF.
+// ports adds root ports until each NIC has a free one for its VF.
 func (e *editor) ports(nics []*nic) error {
 	if !e.Express() {
-		return nil // its one bus has slots
+		return nil // its only bus has slots
 	}
 	for range len(nics) - e.freePorts() {
 		alias := e.freeAlias(portPrefix)
@@ -135,8 +136,8 @@ func (e *editor) port(alias string) (bus int, err error) {
 	return bus, nil
 }
 
-// place is where a port is added: beside ports that were added before, or in a slot that is free. libvirt would take one with other
-// devices in it, and mark those as parts of a device with several functions.
+// place returns the address for a new port: next to ports that were added before, or in a free slot. libvirt itself would choose a slot
+// with other devices in it, and turn those into functions of a multifunction device.
 func (e *editor) place() (at domxml.Address, multi bool, err error) {
 	var functions [32]int
 	var others [32]bool
@@ -146,7 +147,7 @@ func (e *editor) place() (at domxml.Address, multi bool, err error) {
 			others[a.Slot] = others[a.Slot] || !ours(domxml.AliasOf(dev))
 		}
 	}
-	const first, last = 2, 0x19 // outside there are the host bridge, graphics and what a q35 has built in
+	const first, last = 2, 0x19 // the other slots hold the host bridge, graphics and the built-in devices of a q35
 	for slot := first; slot <= last; slot++ {
 		if n := functions[slot]; n > 0 && n < 8 && !others[slot] {
 			return domxml.Address{Slot: slot, Function: n}, false, nil
@@ -160,7 +161,7 @@ func (e *editor) place() (at domxml.Address, multi bool, err error) {
 	return at, false, refuse("take devices away: virsh edit", "it has no free slot on its first PCI bus for another root port")
 }
 
-// add puts a device behind the last one of its kind.
+// add inserts a device after the last one of its kind.
 func (e *editor) add(dev *etree.Element) {
 	if same := e.Devices.SelectElements(dev.Tag); len(same) > 0 {
 		domxml.AddAfter(same[len(same)-1], dev)

@@ -17,7 +17,7 @@ type nic struct {
 	e         *etree.Element
 }
 
-// name is what people call it.
+// name returns the name shown to users.
 func (n *nic) name() string {
 	if n.Alias != "" {
 		return n.Alias + " (" + n.MAC.String() + ")"
@@ -27,7 +27,7 @@ func (n *nic) name() string {
 
 func teaming(e *etree.Element) string { return domxml.ChildAttr(e, "teaming", "type") }
 
-// nics are the interfaces but those that are VFs, and functions of virtual PFs.
+// nics returns the interfaces except VFs and functions of virtual PFs.
 func (e *editor) nics() ([]*nic, error) {
 	var out []*nic
 	for _, dev := range e.Devices.SelectElements("interface") {
@@ -54,7 +54,7 @@ func (e *editor) nics() ([]*nic, error) {
 	return out, nil
 }
 
-// unfit says why a NIC cannot have a VF behind it, nil if it can.
+// unfit returns why a NIC cannot have a VF, nil if it can.
 func (e *editor) unfit(n *nic) error {
 	kind, hardware := n.e.SelectAttrValue("type", ""), domxml.ChildAttr(n.e, "model", "type")
 	switch {
@@ -75,7 +75,7 @@ func (e *editor) unfit(n *nic) error {
 	return nil
 }
 
-// choose finds the NICs that are to have VFs: those named, with those chosen before.
+// choose returns the NICs that are to have VFs: those named in the options and those chosen earlier.
 func (e *editor) choose() ([]*nic, error) {
 	all, err := e.nics()
 	if err != nil {
@@ -115,7 +115,7 @@ func (e *editor) choose() ([]*nic, error) {
 	return fit, nil
 }
 
-// named are the fit NICs that a pattern means.
+// named returns the fit NICs that match a pattern.
 func (e *editor) named(all, fit []*nic, pattern string) ([]*nic, error) {
 	match := func(list []*nic) (out []*nic) {
 		for _, n := range list {
@@ -171,7 +171,7 @@ func (e *editor) pair(n *nic) {
 	}
 }
 
-// freeAlias is the first with that prefix that no device has.
+// freeAlias returns the first alias with that prefix that no device has.
 func (e *editor) freeAlias(prefix string) string {
 	taken := map[string]bool{}
 	for _, dev := range e.Devices.ChildElements() {
@@ -184,7 +184,7 @@ func (e *editor) freeAlias(prefix string) string {
 	}
 }
 
-// foreignVF refuses domains that have a VF by their definition: doctor says that Sluice leaves them alone.
+// foreignVF rejects domains that have a VF in their definition: doctor reports that Sluice leaves such VMs alone.
 func (e *editor) foreignVF() error {
 	const remedy = "take it out of the definition if Sluice should decide: virsh edit"
 	for _, dev := range e.Devices.SelectElements("interface") {

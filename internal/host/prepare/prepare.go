@@ -1,7 +1,7 @@
-// Package prepare adds to a domain's XML what a VM needs so that a VF can be plugged beside its virtio NIC, and takes exactly
-// that out again. It makes no call: XML goes in, and changed XML and a list of the changes come out.
+// Package prepare adds to a domain's XML what a VM needs so that a VF can be plugged beside its virtio NIC, and can undo exactly these
+// additions. It is pure: it takes XML, and returns changed XML and a list of the changes.
 //
-// A record of what was added is kept in the domain's <metadata>, which outlasts what others change in the definition.
+// It records the additions in the domain's <metadata>, which survives other changes to the definition.
 package prepare
 
 import (
@@ -15,22 +15,22 @@ import (
 
 // Options say what a VM is prepared for.
 type Options struct {
-	NICs     []string                    // those that are to have VFs: patterns on alias, MAC or network; none: the one that can
-	Bond     bool                        // its guest has an active-backup bond, and needs no teaming
-	Agent    bool                        // it gets a channel for qemu-guest-agent too
+	NICs     []string                    // patterns on alias, MAC or network of the NICs that are to have VFs; none: the only NIC that can
+	Bond     bool                        // the guest has an active-backup bond and needs no teaming
+	Agent    bool                        // also add a channel for qemu-guest-agent
 	Networks map[string]bool             // bridges that Sluice's PFs lead to; empty: any
-	Bridges  map[string]string           // those of libvirt's networks, by name
+	Bridges  map[string]string           // bridges of libvirt's networks, by network name
 	IsVF     func(model.PCIAddress) bool // nil: no PCI device is known to be a VF
 }
 
-// Result is the XML as it is to be, and what is new in it. Without Changes the XML is what was given.
+// Result is the resulting XML and what changed in it. Without Changes, the XML is the input.
 type Result struct {
 	XML     string
 	Changes []string // one sentence each
-	Notes   []string // what a person must know beside
+	Notes   []string // what the user must know in addition
 }
 
-// Refusal says why a domain is left as it is, and what to do about it.
+// Refusal says why a domain is left unchanged, and what to do about it.
 type Refusal struct{ Text, Remedy string }
 
 func (r *Refusal) Error() string { return r.Text + ": " + r.Remedy }
@@ -52,7 +52,7 @@ func edit(doc string, o Options) (*editor, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.Doc.WriteSettings.AttrSingleQuote = true // as libvirt writes
+	d.Doc.WriteSettings.AttrSingleQuote = true // as libvirt does
 	r, err := readRecord(d)
 	return &editor{Domain: d, o: o, record: r, out: Result{XML: doc}}, err
 }
@@ -65,7 +65,7 @@ func (e *editor) note(format string, args ...any) {
 	e.out.Notes = append(e.out.Notes, fmt.Sprintf(format, args...))
 }
 
-// result is the outcome, with the XML written anew where it was changed.
+// result returns the outcome, with the XML serialized again if it was changed.
 func (e *editor) result() (Result, error) {
 	if len(e.out.Changes) == 0 {
 		return e.out, nil
@@ -75,7 +75,7 @@ func (e *editor) result() (Result, error) {
 	return e.out, err
 }
 
-// Prepare adds to a domain's persistent XML what is missing. The error is a *Refusal where it is not to be prepared.
+// Prepare adds what is missing to a domain's persistent XML. The error is a *Refusal if the domain cannot be prepared.
 func Prepare(doc string, o Options) (Result, error) {
 	e, err := edit(doc, o)
 	if err != nil {
@@ -109,13 +109,13 @@ func Prepare(doc string, o Options) (Result, error) {
 	return e.result()
 }
 
-// Diff is what changes from one XML to the other, as a unified diff; "" is nothing.
+// Diff returns a unified diff between two versions of a domain's XML, "" if they are equal.
 func Diff(name, before, after string) (string, error) {
 	d, err := domxml.Parse(before)
 	if err != nil {
 		return "", err
 	}
-	d.Doc.WriteSettings.AttrSingleQuote = true // where libvirt quotes otherwise, in metadata, is no change
+	d.Doc.WriteSettings.AttrSingleQuote = true // libvirt's different quoting in metadata is not a change
 	if before, err = d.String(); err != nil {
 		return "", err
 	}

@@ -9,28 +9,28 @@ import (
 	"sluice/internal/model"
 )
 
-// record is what was added to a domain. In its metadata:
+// record lists what was added to a domain. In its metadata:
 //
 //	<sluice:prepared xmlns:sluice="urn:sluice:prepared:1" acpi="added" agent="added">
 //	  <sluice:nic mac="52:54:00:00:00:01" teaming="added" alias="ua-net0"/>
 //	  <sluice:port alias="ua-vfport0"/>
 //	</sluice:prepared>
 //
-// NICs are known by their MACs, ports and channels by the aliases that they were given.
+// NICs are identified by their MACs, ports and channels by the aliases that were added.
 type record struct {
-	e        *etree.Element // where it stands; nil: nowhere yet
+	e        *etree.Element // its element in the XML; nil: not there yet
 	metadata bool           // <metadata> itself was added
-	features bool           // <features> was
+	features bool           // <features> itself was added
 	acpi     bool
 	agent    bool
-	nics     []*nicRecord // those chosen, whether something was added or not
+	nics     []*nicRecord // the chosen NICs, whether or not something was added to them
 	ports    []string     // aliases
 }
 
 type nicRecord struct {
 	mac     model.MAC
 	teaming bool
-	alias   string // that was added
+	alias   string // the alias that was added
 }
 
 const added = "added"
@@ -64,7 +64,7 @@ func readRecord(d *domxml.Domain) (*record, error) {
 	return r, nil
 }
 
-// find is what is recorded of a NIC, or nil.
+// find returns the record of a NIC, or nil.
 func (r *record) find(mac model.MAC) *nicRecord {
 	for _, n := range r.nics {
 		if n.mac == mac {
@@ -74,7 +74,7 @@ func (r *record) find(mac model.MAC) *nicRecord {
 	return nil
 }
 
-// of is what is recorded of a NIC, which is chosen from now on.
+// of returns the record of a NIC and creates it if needed, which marks the NIC as chosen.
 func (r *record) of(mac model.MAC) *nicRecord {
 	n := r.find(mac)
 	if n == nil {
@@ -84,7 +84,7 @@ func (r *record) of(mac model.MAC) *nicRecord {
 	return n
 }
 
-// write puts the record into the domain in place of what stands there.
+// write adds the record to the domain, or replaces the one there.
 func (r *record) write(d *domxml.Domain) {
 	if r.e != nil {
 		domxml.AddAfter(r.e, r.element())

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Undo takes out of a domain's persistent XML what Prepare added to it, unless somebody has come to need it. If there is no
-// record it changes nothing.
+// Undo removes from a domain's persistent XML what Prepare added, except what other devices have come to depend on. Without a record it
+// changes nothing.
 func Undo(doc string) (Result, error) {
 	e, err := edit(doc, Options{})
 	if err != nil {
@@ -37,7 +37,7 @@ func Undo(doc string) (Result, error) {
 	return e.result()
 }
 
-// part takes from a NIC what made it half of a pair.
+// part removes from a NIC what made it half of a pair.
 func (e *editor) part(r *nicRecord) {
 	var dev *etree.Element
 	for _, i := range e.Devices.SelectElements("interface") {
@@ -63,7 +63,7 @@ func (e *editor) part(r *nicRecord) {
 	}
 }
 
-// pairedWith is the kind of device that names the alias as its other half, or "".
+// pairedWith returns the kind of device that is teamed with the alias, or "".
 func (e *editor) pairedWith(alias string) string {
 	for _, dev := range e.Devices.ChildElements() {
 		if alias != "" && domxml.ChildAttr(dev, "teaming", "persistent") == alias {
@@ -94,7 +94,8 @@ func (e *editor) dropAgent() {
 	domxml.Remove(c)
 }
 
-// dropPorts removes the ports that nothing is behind, the last first. libvirt would fill an index below another with a port of its own.
+// dropPorts removes the added ports that are empty, the last first. One with a higher-numbered controller stays, because libvirt would fill
+// its index with a port of its own.
 func (e *editor) dropPorts() {
 	var indexes []int
 	all := e.Bridges()
@@ -121,12 +122,12 @@ func (e *editor) dropPorts() {
 	}
 }
 
-// ours says whether a port was added here.
+// ours reports whether Prepare added the port.
 func ours(alias string) bool {
 	return alias == serialPort || strings.HasPrefix(alias, portPrefix)
 }
 
-// keep leaves a device that others have come to need, without the mark of having been added.
+// keep leaves a device that others depend on, but removes the alias that marks it as added.
 func (e *editor) keep(dev *etree.Element, format string, args ...any) {
 	domxml.Remove(dev.SelectElement("alias"))
 	e.note(format, args...)
