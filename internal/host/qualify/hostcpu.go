@@ -7,8 +7,8 @@ import (
 	"sluice/internal/model"
 )
 
-// hostCPU fits a line to what virtio costs the host, more than the VF, with packets of these sizes. nil: fewer than two sizes
-// were measured, or virtio costs no more.
+// hostCPU fits a line to the additional CPU time that virtio costs the host compared with the VF, over the packet size. It returns nil if
+// fewer than two sizes were measured, or if virtio costs no more.
 func hostCPU(rows []api.PathBySize) *api.PacketCPU {
 	var n, x, y, xx, xy float64
 	for i := range rows {
@@ -34,7 +34,7 @@ func hostCPU(rows []api.PathBySize) *api.PacketCPU {
 	}
 }
 
-// PacketCost is what virtio costs the host for a packet by the newest of these reports that says so. ok is false where none does.
+// PacketCost returns virtio's cost to the host per packet, from the newest of the reports that contains it. ok is false if none does.
 func PacketCost(reports []api.Qualification) (cost model.PacketCost, ok bool) {
 	var at time.Time
 	for i := range reports {
@@ -48,7 +48,7 @@ func PacketCost(reports []api.Qualification) (cost model.PacketCost, ok bool) {
 	return cost, ok && cost != (model.PacketCost{})
 }
 
-// nanoseconds rounds; what no measurement shows, since the file was written by hand or damaged, is none.
+// nanoseconds rounds. It returns 0 for values that no measurement gives, because the file was edited by hand or is damaged.
 func nanoseconds(seconds float64) time.Duration {
 	if !(seconds >= 0 && seconds < 1) {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Judge makes a report of what was measured.
+// Judge makes a report of the measurements.
 func Judge(m *Measured) api.Qualification {
 	q := api.Qualification{
 		PF: m.PF, At: m.At, Took: m.Took.Seconds(), Version: m.Version, Hardware: m.Hardware,
@@ -49,10 +49,10 @@ func claims(m *Measured) []api.Claim {
 	return append(list, spoof(&m.Spoof))
 }
 
-// passing is a claim about frames that do or do not arrive.
+// passing is a claim about whether frames arrive.
 type passing struct {
 	code, text, expected string
-	inverse              bool // the claim is that none arrives
+	inverse              bool // the claim is that no frame arrives
 }
 
 var passes = []passing{
@@ -73,7 +73,7 @@ func pass(p passing, c Count) api.Claim {
 	return api.Claim{Code: p.code, Text: p.text, Expected: p.expected, Measured: got.String(), Evidence: evidence}
 }
 
-// arrived says whether frames pass: a few that arrive of many, or most, prove neither.
+// arrived reports whether frames pass: if only a minority arrives, that proves neither.
 func arrived(c Count) (model.Tri, string) {
 	text := fmt.Sprintf("%d of %d arrived", c.Got, c.Sent)
 	switch {
@@ -89,9 +89,9 @@ func arrived(c Count) (model.Tri, string) {
 	return model.Unknown, text
 }
 
-// By how much a limit may be exceeded and still count as kept, and what proves that it is not: those of a measurement that
-// lasts about a second. Two such measurements on a busy host differ by a factor of 1.8 without any limit: what is sent
-// without one must be further than that above what counts as kept, for the limit to be the reason.
+// Thresholds for measurements that last about a second: a limit counts as kept up to keptWithin times its value, and as not kept from
+// brokenFrom times. On a busy host, two such measurements differ by a factor of up to 1.8 without any limit, so the unlimited rate must
+// exceed keptWithin by more than that factor (freeFrom) to attribute the difference to the limit.
 const (
 	keptWithin = 1.25
 	brokenFrom = 1.5
@@ -109,7 +109,7 @@ func maxRate(r *Rate, table model.Tri) api.Claim {
 		return settle(c, model.Unknown, r.Error)
 	case r.Limit == 0:
 		return settle(c, model.Unknown, "not tried")
-	case r.Limited >= brokenFrom*limit: // which proves it, however little was sent without
+	case r.Limited >= brokenFrom*limit: // this proves it, however low the unlimited rate was
 		return settle(c, model.No, "the driver takes it and it is not kept: "+evidence)
 	case r.Free < freeFrom*limit:
 		return settle(c, model.Unknown, evidence+": too little without it for the limit to show")
@@ -154,7 +154,7 @@ func counters(r *Counted, table model.Tri) api.Claim {
 	return settle(c, model.Unknown, evidence)
 }
 
-// enough says whether most of what passed was counted; others' broadcasts may be counted too.
+// enough reports whether most of the frames were counted; other broadcasts may be counted too.
 func enough(passed, counted int) bool { return counted*10 >= passed*9 }
 
 func filters(r *Filters, slots int) api.Claim {
@@ -212,7 +212,7 @@ func bits(b float64) string {
 		return "0 bit/s"
 	}
 	if b >= 1e6 {
-		b = float64(model.WholeMbit(uint64(b))) // measured figures are no more exact
+		b = float64(model.WholeMbit(uint64(b))) // the measurement is no more precise
 	}
 	return model.Rate{Bits: uint64(b)}.String()
 }

@@ -1,5 +1,5 @@
-// Package qualify judges what was measured on a PF: which of its driver's claims are true. It is pure; package
-// qualify/measure does the measuring.
+// Package qualify judges from measurements of a PF which of its driver's claims are true. It is pure; package qualify/measure takes the
+// measurements.
 package qualify
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Measured is what was measured. A part that could not be measured says why in its Error.
+// Measured holds the measurements. A part that could not be measured says why in its Error.
 type Measured struct {
 	PF       string
 	At       time.Time
@@ -17,8 +17,8 @@ type Measured struct {
 	Version  string
 	Hardware api.QualifiedHardware
 	VFs      []model.VFID
-	Caps     model.Caps // what the driver is thought to be able to
-	Slots    int        // how many filters it is thought to take; 0: not known
+	Caps     model.Caps // the driver's assumed capabilities
+	Slots    int        // assumed number of filters; 0: unknown
 
 	Unbind, Bind, Link []time.Duration
 	Passes             map[string]Count // by the code of the claim
@@ -32,10 +32,10 @@ type Measured struct {
 	Scratch *Scratch // nil: without a scratch VM
 }
 
-// Count is how many test frames were sent, and how many of them arrived.
+// Count holds the numbers of test frames sent and received.
 type Count struct {
 	Sent, Got int
-	Error     string // why it could not be told
+	Error     string // why they could not be determined
 }
 
 // Rate is what a VF sent without a limit and with one, in bits/s of frames without preamble, gap and checksum.
@@ -43,51 +43,51 @@ type Rate struct {
 	Free    float64
 	Limit   uint64
 	Limited float64
-	Refused string // what the driver said to the limit
+	Refused string // the driver's error when the limit was set
 	Error   string
 }
 
-// MinRate is what became of a min_tx_rate.
+// MinRate is the result of setting a min_tx_rate.
 type MinRate struct {
 	Asked, Shown uint64 // bits/s
 	Refused      string
 	Error        string
 }
 
-// Counted is what the PF counted of a VF while it sent and received frames.
+// Counted holds the PF's counters of a VF and the frames that the VF sent and received meanwhile.
 type Counted struct {
 	Sent, TxCounted     int
 	Received, RxCounted int
 	Error               string
 }
 
-// Filters is how many unicast filters the PF took.
+// Filters holds how many unicast filters the PF accepted.
 type Filters struct {
-	Had     int    // that it had before
-	Added   int    // until it refused
-	Refused string // what it said then; "": it took as many as were tried
+	Had     int    // before the measurement
+	Added   int    // added before it refused
+	Refused string // its error then; "": it accepted as many as were tried
 	Error   string
 }
 
-// Spoof is what arrived of frames with somebody else's source address.
+// Spoof holds how many frames with a foreign source address arrived, with spoof checking on and off.
 type Spoof struct {
 	On, Off Count
 	Error   string
 }
 
-// Scratch is what was measured with a VM.
+// Scratch holds the measurements with a VM.
 type Scratch struct {
 	VM    string
 	Moves []Move
 	Paths []Path
 }
 
-// Move is one move of the scratch VM, with a stream of round trips meanwhile.
+// Move is one move of the scratch VM during a stream of round trips.
 type Move struct {
 	Plug  bool
 	Took  time.Duration
 	Steps map[string]time.Duration // by the name of the timing
-	Rate  float64                  // round trips/s that were begun
+	Rate  float64                  // round trips started per second
 	Sent  int
 	Lost  int
 }
@@ -96,11 +96,11 @@ type Move struct {
 type Path struct {
 	VF     bool
 	Size   int             // of the IP packet, bytes
-	Trips  []time.Duration // one after the other
-	Sent   int             // round trips, many under way
+	Trips  []time.Duration // one at a time
+	Sent   int             // round trips, many in flight
 	Done   int
 	During time.Duration
-	CPU    time.Duration // that the VM's threads on the host took for these
-	NoCPU  string        // why it is not known; "": it is
+	CPU    time.Duration // CPU time of the VM's threads on the host for these
+	NoCPU  string        // why CPU is unknown; "": it is known
 	Error  string
 }

@@ -8,10 +8,10 @@ import (
 	"sluice/api/v1"
 )
 
-// scratchTimes are those of a VM's moves, in the order in which they are shown.
+// scratchTimes are the timings of a VM's moves, in display order.
 var scratchTimes = []string{api.TimePlug, api.TimeAttach, api.TimeGuest, api.TimeUnplug, api.TimeDetach}
 
-// judgeScratch adds what was measured with a VM.
+// judgeScratch adds the measurements with a VM to the report.
 func judgeScratch(q *api.Qualification, s *Scratch) {
 	q.Scratch = s.VM
 	times := map[string][]time.Duration{}
@@ -52,7 +52,7 @@ func pathName(vf bool) string {
 	return "virtio"
 }
 
-// moveCost sums up what moves lost; nil: nothing was measured.
+// moveCost summarizes the losses of moves; nil: nothing was measured.
 func moveCost(moves []Move) *api.MoveCost {
 	var c api.MoveCost
 	var lost float64
@@ -76,7 +76,7 @@ func moveCost(moves []Move) *api.MoveCost {
 	return &c
 }
 
-// paths puts both paths with packets of one size into a row. A size that one of them has no figure for has none.
+// paths combines the figures of both paths by packet size. Sizes without a figure for both are left out.
 func paths(list []Path) (out []api.PathBySize) {
 	figures := map[bool]map[int]api.PathFigure{false: {}, true: {}}
 	for i := range list {

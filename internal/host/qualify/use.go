@@ -8,15 +8,15 @@ import (
 	"sluice/internal/model"
 )
 
-// Facts are what the daemon goes by in place of what it knows of drivers in general. Unknown and 0 say nothing.
+// Facts replace the daemon's general assumptions about drivers. Unknown and 0 replace nothing.
 type Facts struct {
 	MaxTxRate  model.Tri
 	MinTxRate  model.Tri
 	VFCounters model.Tri
-	SelfSlots  int // how many filters the PF takes
+	SelfSlots  int // number of filters that the PF accepts
 }
 
-// FactsOf takes them out of a report.
+// FactsOf extracts the facts from a report.
 func FactsOf(q *api.Qualification) Facts {
 	f := Facts{}
 	for i := range q.Claims {
@@ -26,7 +26,7 @@ func FactsOf(q *api.Qualification) Facts {
 			f.MaxTxRate = tri(c.Measured)
 		case api.ClaimMinTxRate:
 			if f.MinTxRate = tri(c.Measured); f.MinTxRate == model.Yes {
-				f.MinTxRate = model.Unknown // that it is shown does not prove that it is kept
+				f.MinTxRate = model.Unknown // that the driver shows it does not prove that it is enforced
 			}
 		case api.ClaimVFCounters:
 			f.VFCounters = tri(c.Measured)
@@ -37,7 +37,7 @@ func FactsOf(q *api.Qualification) Facts {
 	return f
 }
 
-// Over puts facts in the place of what is assumed of a PF.
+// Over replaces the assumptions about a PF by the facts.
 func (f *Facts) Over(pf *model.PF) {
 	for _, x := range []struct {
 		to   *model.Tri
@@ -52,8 +52,8 @@ func (f *Facts) Over(pf *model.PF) {
 	}
 }
 
-// Lost is what a VM loses in a move by these reports, in seconds of its traffic: the most of them. ok is false where none has
-// measured it.
+// Lost returns what a VM loses in a move according to these reports, in seconds of its traffic: the highest of their means. ok is false if
+// no report has measured it.
 func Lost(reports []api.Qualification) (seconds float64, ok bool) {
 	for i := range reports {
 		if m := reports[i].Moves; m != nil && m.Moves > 0 {
@@ -63,8 +63,8 @@ func Lost(reports []api.Qualification) (seconds float64, ok bool) {
 	return seconds, ok
 }
 
-// resolution is the least mean loss that moves can show, seconds: that of one round trip in all of them. Moves without a
-// loss prove only that theirs is below this, not that it is 0, and placement would move VMs as if that cost nothing.
+// resolution returns the least mean loss that the moves can show, in seconds: one round trip lost in all of them. Moves without loss prove
+// only that the loss is below this, not that it is 0; with 0, placement would treat moves as free.
 func resolution(m *api.MoveCost) float64 {
 	if m.Rate <= 0 {
 		return 0
@@ -72,7 +72,7 @@ func resolution(m *api.MoveCost) float64 {
 	return 1 / (m.Rate * float64(m.Moves))
 }
 
-// Stale says what a report is about that the hardware at hand is not; "": it is about this.
+// Stale returns how the current hardware differs from that of a report; "": it is the same.
 func Stale(q *api.Qualification, now *api.QualifiedHardware) string {
 	var out []string
 	for _, x := range []struct{ what, was, is string }{
@@ -90,7 +90,7 @@ func Stale(q *api.Qualification, now *api.QualifiedHardware) string {
 	return strings.Join(out, ", ")
 }
 
-// Problems is what doctor says about a PF's report; nil is that there is none.
+// Problems returns what doctor reports about a PF's report; q is nil if there is none.
 func Problems(pf string, q *api.Qualification, now *api.QualifiedHardware) []model.Problem {
 	say := func(text, remedy string) []model.Problem {
 		return []model.Problem{{Subject: pf, Text: text, Remedy: remedy, Info: true}}
@@ -123,6 +123,6 @@ func Problems(pf string, q *api.Qualification, now *api.QualifiedHardware) []mod
 }
 
 func tri(s string) (t model.Tri) {
-	_ = t.UnmarshalText([]byte(s)) // what is no word of ours is not known
+	_ = t.UnmarshalText([]byte(s)) // an unknown word leaves it Unknown
 	return t
 }

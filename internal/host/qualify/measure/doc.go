@@ -1,4 +1,4 @@
-// Package measure tries out what a PF and its VFs do, for `sluice qualify`. It takes VFs that nobody uses, looks
-// before every step whether that is still so, and puts back what it changed, whatever happens: what was there before
-// is in a file (Journal) before anything is changed, and as long as that file is there, no daemon hands those VFs out.
+// Package measure measures what a PF and its VFs do, for `sluice qualify`. It uses VFs that nobody else uses, checks this again before
+// every step, and always restores what it changed: the previous state is written to a file (Journal) before any change, and while that file
+// exists, no daemon assigns those VFs.
 package measure

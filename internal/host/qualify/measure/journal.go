@@ -13,17 +13,17 @@ import (
 	"sluice/internal/model"
 )
 
-// Journal is what a measurement has set aside, and as what it found it. It is written before anything is changed and
-// removed when all is as it was; in between, kill -9 included, the VFs are nobody else's.
+// Journal records the VFs that a measurement has set aside, and their previous state. It is written before any change and removed once
+// everything is restored; until then, even after kill -9, the VFs stay set aside.
 type Journal struct {
 	Version int       `json:"version"`
 	PID     int       `json:"pid"`
 	PF      string    `json:"pf"`
 	VFs     []Found   `json:"vfs"`
-	Filters model.MAC `json:"filters"` // the first bytes of all addresses that are made up here
+	Filters model.MAC `json:"filters"` // prefix of all MACs that the measurement makes up
 }
 
-// Found is a VF as it was found.
+// Found is a VF in its previous state.
 type Found struct {
 	model.VF
 	Override string `json:"driver_override,omitempty"`
@@ -35,18 +35,18 @@ const (
 	prefixBytes    = 4 // of Filters
 )
 
-// made says whether an address was made up for this measurement.
+// made reports whether a MAC was made up for this measurement.
 func (j *Journal) made(mac model.MAC) bool {
 	return [prefixBytes]byte(mac[:]) == [prefixBytes]byte(j.Filters[:])
 }
 
-// JournalPath is where the journal of a host is, a host being a network namespace: every daemon of it looks there, and a
-// reboot, which makes all VFs anew, removes it.
+// JournalPath returns the path of a host's journal, a host being a network namespace: all of its daemons look there. A reboot, which
+// creates all VFs anew, removes it.
 func JournalPath(runDir string, namespace uint64) string {
 	return filepath.Join(runDir, fmt.Sprintf("qualify-%d.json", namespace))
 }
 
-// ReadJournal reads it; nil: there is none.
+// ReadJournal reads the journal. It returns nil if there is none.
 func ReadJournal(path string) (*Journal, error) {
 	text, err := input.Read(path, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ func (j *Journal) write(path string) error {
 	return nil
 }
 
-// Running says whether the measurement that a journal is of goes on.
+// Running reports whether the measurement of a journal is still running.
 func Running(path string) bool {
 	if _, err := os.Stat(lockPath(path)); err != nil {
 		return false
@@ -90,7 +90,7 @@ func Running(path string) bool {
 
 func lockPath(path string) string { return path + ".lock" }
 
-// lock is held while one measures or restores.
+// lock is held during a measurement or restoration.
 func lock(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // the socket's directory too
 		return nil, err

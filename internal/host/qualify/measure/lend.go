@@ -13,7 +13,7 @@ import (
 // cycles is how often binding is timed.
 const cycles = 3
 
-// Bounds of what drivers take.
+// Timeouts of drivers.
 const (
 	netdevWithin = 15 * time.Second
 	linkWithin   = 30 * time.Second
@@ -21,7 +21,7 @@ const (
 
 var errNoDriver = errors.New("the host has no driver for its VFs: load it (modprobe igbvf, iavf, ixgbevf, mlx5_core ...), or measure with a scratch VM")
 
-// times measures how long drivers take to let go of a VF and to take it.
+// times measures how long drivers take to release a VF and to bind to it.
 func (r *run) times(ctx context.Context) error {
 	l := r.vfs[0]
 	for range cycles {
@@ -29,7 +29,7 @@ func (r *run) times(ctx context.Context) error {
 			return err
 		}
 		if l.driver == "" || !passedThrough(l.driver) {
-			return nil // it failed, and again it would
+			return nil // it failed, and would fail again
 		}
 		if err := r.step(ctx, "giving VF "+l.was.ID.String()+" to the host's driver", func() error { return r.toHost(ctx, l) }); err != nil {
 			return err
@@ -41,7 +41,7 @@ func (r *run) times(ctx context.Context) error {
 	return nil
 }
 
-// toVFIO gives the VF to vfio-pci, and takes the time if it came from another driver.
+// toVFIO binds the VF to vfio-pci. It records the duration if another driver had the VF.
 func (r *run) toVFIO(ctx context.Context, l *lent) error {
 	from := l.driver
 	begin := time.Now()
@@ -57,8 +57,8 @@ func (r *run) toVFIO(ctx context.Context, l *lent) error {
 	return nil
 }
 
-// toHost gives the VF to the host's own driver and takes its interface out of the host's sight at once, before
-// anything there configures it.
+// toHost binds the VF to the host's own driver and immediately moves its interface into the Space, before anything on the host configures
+// it.
 func (r *run) toHost(ctx context.Context, l *lent) error {
 	begin := time.Now()
 	err := r.Kernel.BindHost(ctx, l.was.Address, "")
@@ -72,7 +72,7 @@ func (r *run) toHost(ctx context.Context, l *lent) error {
 	return r.takeIn(ctx, l, begin)
 }
 
-// takeIn moves the interface of a VF, which its driver is about to make, into the Space.
+// takeIn waits for the interface that a VF's driver creates, and moves it into the Space.
 func (r *run) takeIn(ctx context.Context, l *lent, begin time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, netdevWithin)
 	defer cancel()
@@ -89,7 +89,7 @@ func (r *run) takeIn(ctx context.Context, l *lent, begin time.Time) error {
 			return fmt.Errorf("VF %s: %w: its interface %s was set up as soon as it was there (by NetworkManager or the like?)", l.was.ID, errTaken, use.HostNetdev)
 		case use.HostNetdev != "":
 			took := time.Since(begin)
-			// udev may rename it meanwhile: then the name is asked for again.
+			// udev may have renamed it meanwhile: then the next iteration finds the new name.
 			if last = r.Kernel.MoveLink(ctx, use.HostNetdev, name, r.space.FD()); last == nil {
 				l.name = name
 				r.m.Bind = append(r.m.Bind, took)
@@ -102,7 +102,7 @@ func (r *run) takeIn(ctx context.Context, l *lent, begin time.Time) error {
 	}
 }
 
-// refresh notes what the VF is after a change of ours.
+// refresh records the state of the VF after a change by this measurement.
 func (r *run) refresh(ctx context.Context, l *lent) error {
 	now, _, err := find(ctx, r.Kernel, l.was.ID)
 	if err == nil {
@@ -111,10 +111,10 @@ func (r *run) refresh(ctx context.Context, l *lent) error {
 	return err
 }
 
-// plain is what a VF is measured with.
+// plain holds the settings with which a VF is measured.
 var plain = vf.Settings{SpoofCheck: true}
 
-// prepare gives the VFs addresses, before any driver asks for one.
+// prepare assigns MACs to the VFs before any driver requests one.
 func (r *run) prepare(ctx context.Context) error {
 	for i, l := range r.vfs {
 		id := l.was.ID
@@ -129,7 +129,7 @@ func (r *run) prepare(ctx context.Context) error {
 	return nil
 }
 
-// lendAll gives all VFs to the host's driver and sets them up. Without a driver what needs frames is not measured.
+// lendAll binds all VFs to the host's driver and sets them up. Without a driver, measurements that need frames are skipped.
 func (r *run) lendAll(ctx context.Context) error {
 	for _, l := range r.vfs {
 		err := r.step(ctx, fmt.Sprintf("setting VF %s up", l.was.ID), func() error {
@@ -155,7 +155,7 @@ func (r *run) lendAll(ctx context.Context) error {
 	return nil
 }
 
-// sender is the first of the VFs that can send; nil: there is none, which goes to why.
+// sender returns the first VF that can send; if there is none, it returns nil and sets why.
 func (r *run) sender(why *string) *lent {
 	if ready := r.usable(); len(ready) > 0 {
 		return ready[0]
@@ -164,7 +164,7 @@ func (r *run) sender(why *string) *lent {
 	return nil
 }
 
-// usable lists the VFs whose interface is ours to send from.
+// usable returns the VFs whose interface is in the Space and can send.
 func (r *run) usable() (out []*lent) {
 	for _, l := range r.vfs {
 		if l.name != "" && l.up {

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/model"
 )
 
-// How much is sent.
+// Amounts of test traffic.
 const (
 	passFrames  = 50
 	countFrames = 200
@@ -23,21 +23,21 @@ const (
 	filtersMost = 512
 )
 
-// The numbers of addresses that are made up: those of VFs come first.
+// Numbers of the made-up MACs: those of VFs come first.
 const (
 	addrBehindBridge = lendMost + iota
 	addrForeign
 	addrFilters
 )
 
-// rateLeast is a limit that every driver takes, bits/s: ixgbe refuses 10 Mbit/s.
+// rateLeast is a limit that every driver accepts, bits/s: ixgbe rejects 10 Mbit/s.
 const rateLeast = 15_000_000
 
 const noInterface = "no VF could be set up on the host"
 
 var broadcast = model.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// filters counts how many unicast filters the PF takes, and removes them again.
+// filters counts how many unicast filters the PF accepts, and removes them again.
 func (r *run) filters(ctx context.Context) error {
 	f := &r.m.Filters
 	return r.step(ctx, "counting the filters of "+r.PF, func() error {
@@ -62,7 +62,7 @@ func (r *run) filters(ctx context.Context) error {
 	})
 }
 
-// reason is the innermost of an error: what the driver said.
+// reason returns the text of the innermost error: the driver's own.
 func reason(err error) string {
 	for {
 		switch next := errors.Unwrap(err); {
@@ -78,7 +78,7 @@ func reason(err error) string {
 	}
 }
 
-// minRate asks the driver for a minimum.
+// minRate requests a min_tx_rate from the driver.
 func (r *run) minRate(ctx context.Context) error {
 	l, m := r.vfs[0], &r.m.MinRate
 	return r.step(ctx, "asking for a min_tx_rate", func() error {
@@ -90,13 +90,13 @@ func (r *run) minRate(ctx context.Context) error {
 		m.Shown = now.Min
 		_, err = r.Kernel.TryVFRates(ctx, l.was.ID.PF, l.was.ID.Index, vf.Rates{})
 		if m.Refused != "" {
-			return nil // what was refused needs no taking back; restoring checks it
+			return nil // there is nothing to revert after a rejection; the restoration verifies that
 		}
 		return err
 	})
 }
 
-// passes sees which frames get where.
+// passes determines which frames arrive where.
 func (r *run) passes(ctx context.Context) error {
 	ready := r.usable()
 	if len(ready) == 0 {
@@ -154,7 +154,7 @@ func (r *run) pass(ctx context.Context, from, to string, f frames.Frame) qualify
 	return c
 }
 
-// counters compares what the PF counts of a VF with what it sent and received.
+// counters compares the PF's counters of a VF with what the VF sent and received.
 func (r *run) counters(ctx context.Context) error {
 	c := &r.m.Counters
 	a := r.sender(&c.Error)
@@ -197,7 +197,7 @@ func (r *run) awaitCounters(ctx context.Context, before netdev.Counters, vf int)
 	}
 }
 
-// spoof sends from somebody else's address, with the check and without.
+// spoof sends from a foreign source address, with and without spoof checking.
 func (r *run) spoof(ctx context.Context) error {
 	s := &r.m.Spoof
 	a := r.sender(&s.Error)
@@ -220,7 +220,7 @@ func (r *run) spoof(ctx context.Context) error {
 	})
 }
 
-// maxRate sends as fast as it can, without a limit and with one.
+// maxRate sends as fast as possible, without a limit and with one.
 func (r *run) maxRate(ctx context.Context) error {
 	m := &r.m.MaxRate
 	a := r.sender(&m.Error)

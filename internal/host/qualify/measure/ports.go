@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Kernel is what is asked and changed of the host; kernel.Host has it.
+// Kernel is what a measurement reads and changes on the host; kernel.Host implements it.
 type Kernel interface {
 	Looker
 	Drivers
@@ -19,7 +19,7 @@ type Kernel interface {
 	Filters
 }
 
-// Looker shows PFs and VFs.
+// Looker reads the state of PFs and VFs.
 type Looker interface {
 	PFs(ctx context.Context) ([]vf.PFInfo, error)
 	Hardware(ctx context.Context, pf string) (vf.Hardware, error)
@@ -27,7 +27,7 @@ type Looker interface {
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
 }
 
-// Drivers changes who drives a VF.
+// Drivers changes the driver of a VF.
 type Drivers interface {
 	BindVFIO(ctx context.Context, addr model.PCIAddress) error
 	BindHost(ctx context.Context, addr model.PCIAddress, driver string) error
@@ -41,7 +41,7 @@ type Mover interface {
 	MoveLink(ctx context.Context, name, as string, ns int) error
 }
 
-// Settings changes what the PF's driver holds of a VF.
+// Settings changes the settings that the PF's driver keeps for a VF.
 type Settings interface {
 	SetVF(ctx context.Context, pf string, idx int, s vf.Settings) (string, error)
 	SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error
@@ -49,25 +49,24 @@ type Settings interface {
 	TryVFRates(ctx context.Context, pf string, idx int, want vf.Rates) (vf.Rates, error)
 }
 
-// Filters are the PF's own.
+// Filters changes the PF's own unicast filters.
 type Filters interface {
 	Selfs(ctx context.Context, pf string) ([]model.MAC, error)
 	AddSelf(ctx context.Context, pf string, mac model.MAC) error
 	DelSelf(ctx context.Context, pf string, mac model.MAC) error
 }
 
-// Domains says which PCI devices domains have, with the domain's name.
+// Domains returns the PCI devices that domains have, with the domains' names.
 type Domains func(ctx context.Context) (map[model.PCIAddress]string, error)
 
-// Space is the network namespace that VFs' interfaces are in meanwhile. An interface that the Space does not have is the
-// host's.
+// Space is the network namespace that holds the VFs' interfaces during a measurement. Interfaces that are not in the Space are the host's.
 type Space interface {
 	FD() int
 	Has(name string) bool
 	Up(ctx context.Context, name string) error
-	// Pass sends n frames out of one interface and says how many of them came in at another.
+	// Pass sends n frames out of one interface and returns how many of them arrive at another.
 	Pass(ctx context.Context, from, to string, f frames.Frame, n int) (got int, err error)
-	// Flood sends for some time as fast as it can, and says what came in a second.
+	// Flood sends as fast as possible for d, and returns the frames received per second.
 	Flood(ctx context.Context, from, to string, f frames.Frame, d time.Duration) (perSecond float64, err error)
 	Close() error
 }

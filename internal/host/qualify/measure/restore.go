@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Restore puts back what a measurement that was killed has left. It returns what it could not put back as it was; then
-// the VFs stay set aside. It is not an error if there is nothing to restore.
+// Restore restores what a killed measurement has left. It returns what it could not restore; in that case the VFs stay set aside. It is not
+// an error if there is nothing to restore.
 func Restore(ctx context.Context, k Kernel, domains Domains, path string) (failed []string, err error) {
 	held, err := lock(path)
 	if err != nil {
@@ -22,7 +22,7 @@ func Restore(ctx context.Context, k Kernel, domains Domains, path string) (faile
 	return restore(ctx, k, domains, path, nil)
 }
 
-// restore also gives back what is in the Space, if there is one.
+// restore also takes back what is in the Space, if there is one.
 func restore(ctx context.Context, k Kernel, domains Domains, path string, space Space) (failed []string, err error) {
 	j, err := ReadJournal(path)
 	if j == nil || err != nil {
@@ -51,7 +51,7 @@ type restorer struct {
 	held  map[model.PCIAddress]string
 }
 
-// filters removes those of ours from the PF.
+// filters removes the filters of this measurement from the PF.
 func (r *restorer) filters(ctx context.Context) (failed []string) {
 	macs, err := r.k.Selfs(ctx, r.j.PF)
 	if errors.Is(err, model.ErrGone) {
@@ -71,16 +71,16 @@ func (r *restorer) filters(ctx context.Context) (failed []string) {
 	return failed
 }
 
-// vf makes a VF what it was, unless somebody else uses it by now.
+// vf restores the previous state of a VF, unless somebody else now uses it.
 func (r *restorer) vf(ctx context.Context, was *Found) error {
 	now, use, err := find(ctx, r.k, was.ID)
 	switch {
 	case errors.Is(err, model.ErrGone):
-		return nil // with its PF, and all that was set
+		return nil // gone with its PF, and all settings with it
 	case err != nil:
 		return err
 	case now.Address != was.Address:
-		return nil // another one
+		return nil // another device
 	}
 	why := taken(ctx, r.k, now, use, r.held)
 	if why == "" {
@@ -89,8 +89,8 @@ func (r *restorer) vf(ctx context.Context, was *Found) error {
 	if why != "" {
 		return fmt.Errorf("VF %s is left as it is: %s; `sluice qualify --restore` when that has ended", was.ID, why)
 	}
-	// One that the host drives is always taken from its driver: its interface may be in a namespace that nobody has any
-	// more, and a driver asks for addresses of its own.
+	// A VF bound to a host driver is always unbound first: its interface may be in a namespace that nobody holds any more, and a driver
+	// requests MACs of its own.
 	if now.Driver != "" && !passedThrough(now.Driver) || was.Driver == "" {
 		if err := r.k.Unbind(ctx, was.Address); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (r *restorer) vf(ctx context.Context, was *Found) error {
 	return r.verify(ctx, &was.VF)
 }
 
-// driver gives the VF back to the driver that it had.
+// driver binds the VF to its previous driver.
 func (r *restorer) driver(ctx context.Context, was *Found) error {
 	var err error
 	switch {
@@ -146,7 +146,7 @@ func (r *restorer) settings(ctx context.Context, was *model.VF) error {
 	return err
 }
 
-// verify reads back.
+// verify compares the VF with its previous state.
 func (r *restorer) verify(ctx context.Context, was *model.VF) error {
 	now, _, err := find(ctx, r.k, was.ID)
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *restorer) verify(ctx context.Context, was *model.VF) error {
 	return nil
 }
 
-// find looks a VF up. A VF that is not there is model.ErrGone.
+// find returns a VF and its use. If it does not exist, the error wraps model.ErrGone.
 func find(ctx context.Context, k Looker, id model.VFID) (*model.VF, vf.Use, error) {
 	pfs, err := k.PFs(ctx)
 	if err != nil {
@@ -191,7 +191,7 @@ func find(ctx context.Context, k Looker, id model.VFID) (*model.VF, vf.Use, erro
 	return nil, vf.Use{}, fmt.Errorf("VF %s: %w", id, model.ErrGone)
 }
 
-// taken says who uses a VF, "" for nobody. A VF about which that cannot be told counts as used.
+// taken returns who uses a VF, "" for nobody. A VF whose state cannot be read counts as used.
 func taken(ctx context.Context, k Looker, vf *model.VF, use vf.Use, held map[model.PCIAddress]string) string {
 	if vm, is := held[vf.Address]; is {
 		return "VM " + vm + " has it"
@@ -211,8 +211,9 @@ func taken(ctx context.Context, k Looker, vf *model.VF, use vf.Use, held map[mod
 	return ""
 }
 
-// movedAway says that somebody took the interface that a VF had for a network namespace of theirs, as containers do; "": nobody did.
-// space is ours, or nil. One that had none when it was found cannot be judged so: not every driver makes one.
+// movedAway returns a reason if somebody moved the VF's interface to another network namespace, as containers do, otherwise "". space is
+// the measurement's own, or nil. The check is impossible for a VF that had no host driver before, because not every driver creates an
+// interface.
 func movedAway(was *model.VF, use vf.Use, space Space) string {
 	found := was.Driver != "" && !passedThrough(was.Driver)
 	if !found || !use.OtherNetns || space != nil && space.Has(inSpace(was.ID)) {
@@ -221,10 +222,10 @@ func movedAway(was *model.VF, use vf.Use, space Space) string {
 	return "its interface is in another network namespace"
 }
 
-// inSpace is how the interface of a VF is called in the Space.
+// inSpace returns the name of a VF's interface in the Space.
 func inSpace(id model.VFID) string { return fmt.Sprintf("sluicevf%d", id.Index) }
 
-// passedThrough says whether a driver hands the device to something else, as kernel has it.
+// passedThrough reports whether a driver passes the device through, by the same rule as package kernel.
 func passedThrough(driver string) bool {
 	return strings.Contains(driver, "vfio") || driver == "pci-stub"
 }

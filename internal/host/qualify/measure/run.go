@@ -16,34 +16,34 @@ import (
 	"sluice/internal/model"
 )
 
-// Options say what to measure, and by what.
+// Options say what to measure, and with what.
 type Options struct {
 	PF      string
 	Version string
 	Kernel  Kernel
 	Domains Domains
-	// Free lists the VFs of the PF that nobody uses and that are Sluice's to give, after a fresh look at the host.
+	// Free returns the VFs of the PF that are in Sluice's pool and unused, read afresh from the host.
 	Free func(ctx context.Context) ([]model.VF, error)
-	// SetAside waits until no daemon of this host gives out these VFs, nor has a move under way with one. By then the
-	// journal names them.
+	// SetAside waits until no daemon of this host assigns these VFs or has a move in progress with one. The journal already lists them when
+	// it is called.
 	SetAside func(ctx context.Context, vfs []model.VFID) error
 	Space    func() (Space, error)
-	Journal  string            // its path
-	Say      func(text string) // what is being done
+	Journal  string            // path of the journal
+	Say      func(text string) // reports progress
 	Counters time.Duration     // how long drivers may take to read VFs' counters from the NIC
 }
 
-// lendMost is how many VFs are used, where so many are free.
+// lendMost is the number of VFs used, if that many are free.
 const lendMost = 2
 
-// restoreWithin bounds how long putting everything back takes.
+// restoreWithin bounds the time to restore everything.
 const restoreWithin = 2 * time.Minute
 
-// errTaken marks that somebody else uses a VF by now, or has changed it.
+// errTaken means that somebody else now uses a VF, or has changed it.
 var errTaken = errors.New("somebody else uses it")
 
-// Run measures. When it returns, all is as it was, or Measured.Left says what is not. An error without Measured means
-// that nothing was changed.
+// Run measures. When it returns, everything is restored, or Measured.Left says what is not. An error without Measured means that nothing
+// was changed.
 func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
 	held, err := lock(o.Journal)
 	if err != nil {
@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
 	defer cancel()
 	r.Say("putting everything back")
 	failed, err := restore(after, o.Kernel, o.Domains, o.Journal, r.space)
-	if err := errors.Join(err, r.space.Close()); err != nil { // interfaces must not come back to the host before their drivers are gone
+	if err := errors.Join(err, r.space.Close()); err != nil { // the interfaces must not return to the host before their drivers are unbound
 		failed = append(failed, err.Error())
 	}
 	r.m.Left, r.m.Took = failed, time.Since(r.m.At)
@@ -90,13 +90,13 @@ type run struct {
 	space   Space
 }
 
-// lent is a VF that is ours for now.
+// lent is a VF in use by the measurement.
 type lent struct {
 	was    model.VF
-	driver string // that we left it with
+	driver string // the driver that the measurement last bound
 	mac    model.MAC
 	name   string // of its interface in the Space; "": it is not there
-	up     bool   // and it has carrier
+	up     bool   // its interface is up and has carrier
 }
 
 func (r *run) ids() (ids []model.VFID) {
@@ -106,7 +106,7 @@ func (r *run) ids() (ids []model.VFID) {
 	return ids
 }
 
-// choose takes free VFs, and looks at the hardware.
+// choose selects free VFs and reads the hardware's description.
 func (r *run) choose(ctx context.Context) error {
 	hw, err := r.Kernel.Hardware(ctx, r.PF)
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *run) choose(ctx context.Context) error {
 			Remedy: "list one more under vfs: in sluice.yaml, or have a VM give up its VF for a while (`sluice release VM`)",
 		}
 	}
-	slices.Reverse(free) // placement begins with the first
+	slices.Reverse(free) // placement assigns the first ones first
 	slices.SortStableFunc(free, func(a, b model.VF) int { return carries(&a) - carries(&b) })
 	free = free[:min(lendMost, len(free))]
 	r.journal = Journal{Version: journalVersion, PID: os.Getpid(), PF: r.PF, Filters: madeUp()}
@@ -142,7 +142,7 @@ func (r *run) choose(ctx context.Context) error {
 	return nil
 }
 
-// Describe is the hardware in a report's terms.
+// Describe converts the hardware's description to a report's terms.
 func Describe(hw *vf.Hardware, pf *model.PF) api.QualifiedHardware {
 	return api.QualifiedHardware{
 		Address: string(hw.Address), Device: hw.Device, Driver: hw.Driver, Version: hw.Version, Firmware: hw.Firmware,
@@ -150,7 +150,7 @@ func Describe(hw *vf.Hardware, pf *model.PF) api.QualifiedHardware {
 	}
 }
 
-// carries says whether a free VF has anything left on it: such ones last.
+// carries returns 1 if a free VF still has settings, otherwise 0: VFs with settings are used last.
 func carries(vf *model.VF) int {
 	if vf.MAC.IsZero() && vf.VLAN == 0 && vf.MaxTxRate == 0 {
 		return 0
@@ -158,21 +158,21 @@ func carries(vf *model.VF) int {
 	return 1
 }
 
-// madeUp begins the addresses of this measurement: locally administered, unicast, and nobody else's.
+// madeUp returns the prefix of this measurement's MACs: locally administered, unicast, and random.
 func madeUp() model.MAC {
 	m := model.MAC{0x02, 0x51}
 	_, _ = rand.Read(m[2:prefixBytes])
 	return m
 }
 
-// address n of this measurement.
+// address returns MAC number n of this measurement.
 func (r *run) address(n int) model.MAC {
 	m := r.journal.Filters
 	m[4], m[5] = byte(n>>8), byte(n)
 	return m
 }
 
-// look finds the PF.
+// look reads the PF.
 func (r *run) look(ctx context.Context) (model.PF, error) {
 	pfs, err := r.Kernel.PFs(ctx)
 	if err != nil {
@@ -186,8 +186,8 @@ func (r *run) look(ctx context.Context) (model.PF, error) {
 	return model.PF{}, fmt.Errorf("PF %s: %w", r.PF, model.ErrGone)
 }
 
-// step does one thing, if the VFs are still nobody else's. Only that somebody has taken one ends the measurement:
-// everything else is told and the next thing tried.
+// step runs one step if the VFs are still unused by others. Only a VF taken by somebody else ends the measurement: other errors are
+// reported and the next step is tried.
 func (r *run) step(ctx context.Context, what string, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (r *run) fail(what string, err error) {
 	r.m.Failed = append(r.m.Failed, what+": "+err.Error())
 }
 
-// ours checks that a VF is as we left it and in nobody's hands.
+// ours checks that a VF is as the measurement left it and that nobody else uses it.
 func (r *run) ours(ctx context.Context, l *lent) error {
 	held, err := r.Domains(ctx)
 	if err != nil {
@@ -240,7 +240,7 @@ func (r *run) ours(ctx context.Context, l *lent) error {
 	return nil
 }
 
-// measure does everything, in an order in which nothing needs what comes later.
+// measure runs all parts, ordered so that none depends on a later one.
 func (r *run) measure(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{r.prepare, r.filters, r.times, r.lendAll, r.minRate, r.passes, r.counters, r.spoof, r.maxRate} {
 		if err := part(ctx); err != nil {

@@ -8,14 +8,14 @@ import (
 	"sluice/internal/host/kernel/frames"
 )
 
-// Times of test frames.
+// Timing of test frames.
 const (
-	passPause = time.Millisecond // between two of them: nobody else is to be crowded out
+	passPause = time.Millisecond // between two frames, so as not to displace other traffic
 	passWait  = 1500 * time.Millisecond
-	floodWait = 200 * time.Millisecond // for what is still on its way
+	floodWait = 200 * time.Millisecond // for frames still in flight
 )
 
-// NewSpace makes a real Space.
+// NewSpace makes a Space with a real network namespace.
 func NewSpace() (Space, error) {
 	s, err := frames.NewSpace()
 	if err != nil {
@@ -27,7 +27,7 @@ func NewSpace() (Space, error) {
 // wire sends real frames.
 type wire struct{ *frames.Space }
 
-// at is the namespace that an interface is in.
+// at returns the namespace of an interface; nil: the host's.
 func (w wire) at(name string) *frames.Space {
 	if w.Has(name) {
 		return w.Space
@@ -35,7 +35,7 @@ func (w wire) at(name string) *frames.Space {
 	return nil
 }
 
-// between opens both ends and has use send and count.
+// between opens both ends and calls use, which sends and counts.
 func (w wire) between(from, to string, f *frames.Frame, use func(*frames.Sender, *frames.Counter) error) error {
 	f.Mark = frames.NewMark()
 	in, err := frames.NewCounter(w.at(to), to, f.Mark)
@@ -70,7 +70,7 @@ func (w wire) Flood(ctx context.Context, from, to string, f frames.Frame, d time
 		}
 		got, err := in.Count()
 		perSecond = float64(got) / time.Since(begin).Seconds()
-		time.Sleep(floodWait) // what is still queued must not be taken for what comes next
+		time.Sleep(floodWait) // frames still queued must not count for the next measurement
 		return err
 	})
 	return perSecond, err
