@@ -9,10 +9,10 @@ import (
 	"sluice/internal/model"
 )
 
-// Set are the Uplinks that there are, the first of which is asked first. It reads them all, and finds who writes.
+// Set is the list of Uplinks in order of priority. It reads them all, and finds the Writer for a Step.
 type Set []Uplink
 
-// Find puts into a PF how it is connected. A PF that none of the Uplinks serves is refused, with the remedy.
+// Find sets how a PF is connected. If no Uplink serves the PF, it sets the reason and the remedy.
 func (s Set) Find(links *Links, pf *model.PF) {
 	pf.Uplink = s.find(links, pf)
 	pf.Network = pf.Uplink.Switch
@@ -28,7 +28,7 @@ func (s Set) find(links *Links, pf *model.PF) model.Uplink {
 	return refuse(links, pf)
 }
 
-// refuse says what a PF lacks that no Uplink serves.
+// refuse returns why no Uplink serves a PF, and the remedy.
 func refuse(links *Links, pf *model.PF) model.Uplink {
 	link := links.ByName[pf.Name]
 	if link == nil {
@@ -61,7 +61,7 @@ func refuse(links *Links, pf *model.PF) model.Uplink {
 	}
 }
 
-// Tap says which port of which switch a tap is; false: none that is known.
+// Tap returns the port and switch of a tap; false: no known switch has it.
 func (s Set) Tap(links *Links, tap *netdev.Link) (Port, bool) {
 	for _, u := range s {
 		if p, ok := u.Tap(links, tap); ok {
@@ -71,12 +71,12 @@ func (s Set) Tap(links *Links, tap *netdev.Link) (Port, bool) {
 	return Port{}, false
 }
 
-// Routes lists those of all switches, those of one Uplink after those of the other.
+// Routes returns the routes of all switches, in the order of the Uplinks.
 func (s Set) Routes(ctx context.Context) ([]model.Route, error) {
 	return gather(s, func(u Uplink) ([]model.Route, error) { return u.Routes(ctx) })
 }
 
-// DualPaths lists those of all switches.
+// DualPaths returns the dual paths of all switches.
 func (s Set) DualPaths(ctx context.Context) ([]model.DualPath, error) {
 	return gather(s, func(u Uplink) ([]model.DualPath, error) {
 		list, err := u.DualPaths(ctx)
@@ -95,7 +95,7 @@ func gather[T any](s Set, read func(Uplink) ([]T, error)) (all []T, err error) {
 	return all, err
 }
 
-// CheckDualPaths is the first reason why dual paths would end with this process.
+// CheckDualPaths returns the first reason why dual paths would end with this process.
 func (s Set) CheckDualPaths() error {
 	for _, u := range s {
 		if err := u.CheckDualPaths(); err != nil {
@@ -105,7 +105,7 @@ func (s Set) CheckDualPaths() error {
 	return nil
 }
 
-// Watch tells of changes that kernel.Host.Watch does not tell of. The channels are closed when ctx ends.
+// Watch reports changes that kernel.Host.Watch does not report. The channels are closed when ctx ends.
 func (s Set) Watch(ctx context.Context) (all []<-chan struct{}, err error) {
 	for _, u := range s {
 		ch, failed := u.Watch(ctx)
@@ -116,7 +116,7 @@ func (s Set) Watch(ctx context.Context) (all []<-chan struct{}, err error) {
 	return all, err
 }
 
-// Writer is what changes where the frames go that a Step is about. A Step that names no kind is one for the first.
+// Writer returns the Writer for a Step's frames. A Step without a kind uses the first Uplink.
 func (s Set) Writer(p *model.PathStep) (Writer, error) {
 	for _, u := range s {
 		if p.Kind == u.Kind() || p.Kind == "" {

@@ -1,7 +1,7 @@
-// Package uplink is the seam between Sluice and what connects VMs' taps, a PF and its VFs: a Linux bridge in front of a
-// legacy NIC, say. An Uplink reads where frames go and changes it. Nothing else knows how its switch does that.
+// Package uplink is the interface between Sluice and what connects VMs' taps, a PF and its VFs, for example a Linux bridge in front of a
+// legacy NIC. An Uplink reads and changes where frames go. Only the Uplink knows how its switch does that.
 //
-// Which Uplink serves a PF is found by looking; see Set.
+// The Uplink that serves a PF is detected; see Set.
 package uplink
 
 import (
@@ -11,72 +11,72 @@ import (
 	"sluice/internal/model"
 )
 
-// Uplink steers one kind of switch, with one kind of NIC.
+// Uplink steers frames on one kind of switch, with one kind of NIC.
 type Uplink interface {
-	// Kind names it, as in model.Uplink.
+	// Kind returns its name, as in model.Uplink.
 	Kind() string
 	Reader
 	Writer
 }
 
-// Reader says how things are.
+// Reader reads the current state.
 type Reader interface {
-	// PF says how a PF is connected, and if its VFs cannot be used as it is, why, and what to do. It also names the VFs' ports, where
-	// they have their own (model.VF.Port). false: by nothing of this kind. PF and Tap are called for each Snapshot: they wait for
-	// nobody.
+	// PF returns how a PF is connected and, if its VFs cannot be used in this state, why, and the remedy. It also sets the VFs' ports if
+	// they have their own (model.VF.Port). false: the PF is not connected by this kind of switch. PF and Tap are called for each Snapshot
+	// and must not block.
 	PF(links *Links, pf *model.PF) (model.Uplink, bool)
-	// Tap says which port of which switch a tap is; false: none of this kind.
+	// Tap returns the port and switch of a tap; false: no switch of this kind has it.
 	Tap(links *Links, tap *netdev.Link) (Port, bool)
-	// Routes lists where switches were told to send the frames for a MAC.
+	// Routes returns the configured ports for the frames of MACs.
 	Routes(ctx context.Context) ([]model.Route, error)
-	// DualPaths lists those that stand, or what is left of some, whichever process opened them.
+	// DualPaths returns the dual paths that exist, or partly remain, whichever process opened them.
 	DualPaths(ctx context.Context) ([]model.DualPath, error)
-	// CheckDualPaths says why dual paths would end with this process, so that a kill during a move could cut the VM off; nil
-	// if they would not. The error has the form "why; remedy".
+	// CheckDualPaths returns why dual paths would end with this process, so that killing it during a move could cut the VM off; nil if they
+	// would not. The error has the form "why; remedy".
 	CheckDualPaths() error
-	// Watch tells of changes to what Reader says that kernel.Host.Watch does not tell of; nil where there are none. The channel is
+	// Watch reports changes to the state returned by Reader that kernel.Host.Watch does not report; nil if there are none. The channel is
 	// closed when ctx ends.
 	Watch(ctx context.Context) (<-chan struct{}, error)
 }
 
-// Port is where a switch has a tap.
+// Port is a tap's port on a switch.
 type Port struct {
 	Switch string
-	VLAN   int  // that the switch keeps the tap in; 0: none, or as libvirt says
+	VLAN   int  // in which the switch keeps the tap; 0: none, or as libvirt says
 	Up     bool // the switch passes frames
 }
 
-// Writer says where the frames for one MAC go. Each method names a state, which it reads back: it may find its work done
-// already. Whatever went away meanwhile is no reason to fail for ToTap and ToOne, which come last in every undo.
+// Writer changes where the frames for one MAC go. Each method names a state and reads it back, so it succeeds if the state already holds.
+// ToTap and ToOne, which end every undo, do not fail because something has gone away meanwhile.
 //
 // A caller makes before it breaks: ToBoth, then ToTap or ToVF when the guest has changed over, then ToOne.
 type Writer interface {
-	// Check fails unless the tap is up, held open by QEMU, and a port of the switch that the Step names. An error that says that
-	// the tap is missing does not wrap model.ErrGone: the VM is there.
+	// Check fails unless the tap is up, held open by QEMU, and a port of the switch that the Step names. The error for a missing tap does
+	// not wrap model.ErrGone, because the VM still exists.
 	Check(ctx context.Context, p *model.PathStep) error
-	// ToBoth makes tap and VF receive what the switch has for the guest. note says what is missing of that and can be done without.
+	// ToBoth makes tap and VF receive the guest's frames from the switch. note describes what is missing but tolerable.
 	ToBoth(ctx context.Context, p *model.PathStep) (note string, err error)
-	// ToOne ends that; frames go where the last of the other methods sent them.
+	// ToOne ends the dual path; frames go where the last of the other methods sent them.
 	ToOne(ctx context.Context, p *model.PathStep) error
 	ToTap(ctx context.Context, p *model.PathStep) error
 	ToVF(ctx context.Context, p *model.PathStep) error
-	// Back sends them where they went while the guest was on virtio, which need not be its tap alone.
+	// Back sends the frames where they went while the guest was on virtio, which may be more than its tap.
 	Back(ctx context.Context, p *model.PathStep) error
-	// FromNIC makes the NIC hand frames for the MAC, of VFs and of the wire, to the switch as well: only a legacy NIC has to be told, and
-	// note says so where it cannot. NotFromNIC ends that.
+	// FromNIC makes the NIC pass frames for the MAC, from VFs and from the wire, to the switch as well. Only a legacy NIC needs this; note
+	// says so if the NIC cannot. NotFromNIC ends it.
 	FromNIC(ctx context.Context, p *model.PathStep) (note string, err error)
 	NotFromNIC(ctx context.Context, p *model.PathStep) error
-	// Announce tells switches beyond this one where the MAC is.
+	// Announce informs switches beyond this one where the MAC is.
 	Announce(ctx context.Context, p *model.PathStep) error
 }
 
-// Links are the host's interfaces at one moment.
+// Links is a snapshot of the host's interfaces.
 type Links struct {
 	ByName  map[string]*netdev.Link
 	ByIndex map[int]*netdev.Link
 }
 
-// Index makes Links of a list. It keeps pointers into the list, and uses the memory of an earlier call again.
+// Index fills l from a list. It keeps pointers into the list, and reuses the memory of an earlier call.
 func (l *Links) Index(list []netdev.Link) {
 	if l.ByName == nil {
 		l.ByName, l.ByIndex = make(map[string]*netdev.Link, len(list)), make(map[int]*netdev.Link, len(list))
@@ -88,5 +88,5 @@ func (l *Links) Index(list []netdev.Link) {
 	}
 }
 
-// Master is the interface that another is a port of, or nil.
+// Master returns the interface that another is a port of, or nil.
 func (l *Links) Master(of *netdev.Link) *netdev.Link { return l.ByIndex[of.Master] }

@@ -1,6 +1,6 @@
-// Package bridge is the Uplink that is a Linux bridge with a legacy NIC, which steers frames to its VFs by their MACs. The PF,
-// or a bond that it is the active port of, is a port of the bridge. A static entry of the bridge says where the frames for a MAC
-// go; for both paths the entry leads to the tap, from which a program copies them to the PF.
+// Package bridge is the Uplink for a Linux bridge with a legacy NIC, which forwards frames to its VFs by MAC. The PF, or a bond whose
+// active port it is, is a port of the bridge. A static bridge entry determines where the frames for a MAC go; for a dual path, the entry
+// points to the tap, and a program there copies the frames to the PF.
 package bridge
 
 import (
@@ -16,10 +16,10 @@ import (
 	"sluice/internal/model"
 )
 
-// Kind is the Uplink's.
+// Kind is the kind of this Uplink.
 const Kind = "linux-bridge"
 
-// Kernel is what it needs of the kernel.
+// Kernel is what a Bridge uses of the kernel.
 type Kernel interface {
 	Link(ctx context.Context, name string) (netdev.Link, error)
 	Links(ctx context.Context) ([]netdev.Link, error)
@@ -41,10 +41,10 @@ var (
 	_ uplink.Uplink = (*Bridge)(nil)
 )
 
-// Bridge is the Uplink. It keeps nothing between calls.
+// Bridge is the Uplink. It keeps no state between calls.
 type Bridge struct{ kernel Kernel }
 
-// New makes a Bridge of the host's kernel.
+// New makes a Bridge that uses the host's kernel.
 func New(k Kernel) *Bridge { return &Bridge{k} }
 
 // Kind implements uplink.Uplink.
@@ -52,10 +52,9 @@ func (b *Bridge) Kind() string { return Kind }
 
 // PF implements uplink.Reader.
 //
-// A bond counts as the port of the PF that is active in it: the host then sends to and
-// hears from that PF alone, as if it were the port. In other modes frames for a VF may come
-// in through a port that is not its PF, whose NIC knows nothing of the VF; and
-// what the host sends to the VF may leave through it, to a switch that never sends it back.
+// A bond counts as the port of its active PF: the host then sends and receives only through that PF, as if the PF were the port itself. In
+// other modes, frames for a VF may arrive through a port other than its PF, whose NIC does not know the VF, and frames from the host to the
+// VF may leave through that port, to a switch that never returns them.
 func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool) {
 	link := links.ByName[pf.Name]
 	if link == nil {
@@ -80,7 +79,7 @@ func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	return up, true
 }
 
-// bonded says why VFs of a PF in a bond cannot be used; active may be nil.
+// bonded sets why VFs of a PF in a bond cannot be used, if so; active may be nil.
 func bonded(up *model.Uplink, pf, bond, active *netdev.Link) {
 	switch {
 	case bond.Bond.Mode != netdev.ActiveBackup:
@@ -106,7 +105,7 @@ func (b *Bridge) Tap(links *uplink.Links, tap *netdev.Link) (p uplink.Port, ok b
 	return uplink.Port{Switch: br.Name, Up: br.Up}, true
 }
 
-// Routes implements uplink.Reader: they are the static entries of all bridges.
+// Routes implements uplink.Reader. It returns the static entries of all bridges.
 func (b *Bridge) Routes(ctx context.Context) ([]model.Route, error) {
 	entries, err := b.kernel.FDBEntries(ctx)
 	out := make([]model.Route, len(entries))
@@ -129,10 +128,10 @@ func (b *Bridge) DualPaths(ctx context.Context) ([]model.DualPath, error) {
 // CheckDualPaths implements uplink.Reader.
 func (b *Bridge) CheckDualPaths() error { return b.kernel.CheckMirrors() }
 
-// Watch implements uplink.Reader: the kernel tells of links and bridge entries.
+// Watch implements uplink.Reader. It is not needed: the kernel reports changes of links and bridge entries.
 func (b *Bridge) Watch(context.Context) (<-chan struct{}, error) { return nil, nil }
 
-// gone says whether there certainly is no such interface.
+// gone reports whether the interface certainly does not exist.
 func (b *Bridge) gone(ctx context.Context, name string) bool {
 	if name == "" {
 		return true

@@ -38,7 +38,7 @@ func (b *Bridge) Check(ctx context.Context, p *model.PathStep) error {
 		return fmt.Errorf("tap %s is a port of link %d, which is not there", p.Tap, tap.Master)
 	case !br.Up:
 		return fmt.Errorf("%s, which tap %s is a port of, is down", br.Name, p.Tap)
-	case br.Kind == "bridge" && br.Name != p.Network: // of other kinds of switch the link does not say which one a port belongs to
+	case br.Kind == "bridge" && br.Name != p.Network: // other kinds of switch do not show on the link which one a port belongs to
 		return fmt.Errorf("tap %s is in bridge %s, not %s", p.Tap, br.Name, p.Network)
 	}
 	return nil
@@ -48,8 +48,8 @@ func dualPath(p *model.PathStep) mirror.Window {
 	return mirror.Window{MAC: p.MAC, Tap: p.Tap, PF: p.PF, Port: p.Uplink, VLAN: p.VLAN}
 }
 
-// ToBoth implements uplink.Writer. The bridge must not learn from the PF's port, or the copies
-// that come back through it teach it the wrong side.
+// ToBoth implements uplink.Writer. The bridge must not learn from the PF's port, since copies that return through it would make it learn
+// the wrong port.
 func (b *Bridge) ToBoth(ctx context.Context, p *model.PathStep) (note string, err error) {
 	if err := b.kernel.PreparePort(ctx, p.Port()); err != nil {
 		return "", err
@@ -57,8 +57,7 @@ func (b *Bridge) ToBoth(ctx context.Context, p *model.PathStep) (note string, er
 	return b.kernel.OpenWindow(ctx, dualPath(p))
 }
 
-// ToOne implements uplink.Writer. After a VM that is gone it also removes the entry that may still
-// send the VM's frames to the PF.
+// ToOne implements uplink.Writer. If the VM is gone, it also removes the entry that may still send the VM's frames to the PF.
 func (b *Bridge) ToOne(ctx context.Context, p *model.PathStep) error {
 	err := b.kernel.CloseWindow(ctx, dualPath(p))
 	if err != nil && !errors.Is(err, model.ErrGone) {
@@ -70,8 +69,7 @@ func (b *Bridge) ToOne(ctx context.Context, p *model.PathStep) error {
 	return nil
 }
 
-// ToTap implements uplink.Writer. Where the tap is gone it only sees to it that the frames no
-// longer go to the PF.
+// ToTap implements uplink.Writer. If the tap is gone, it only ensures that the frames no longer go to the PF.
 func (b *Bridge) ToTap(ctx context.Context, p *model.PathStep) error {
 	err := b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.Tap)
 	if err != nil && b.gone(ctx, p.Tap) {
@@ -80,12 +78,12 @@ func (b *Bridge) ToTap(ctx context.Context, p *model.PathStep) error {
 	return err
 }
 
-// ToVF implements uplink.Writer: the VF's filter takes them from the PF's port.
+// ToVF implements uplink.Writer. From the PF's port, the NIC's filter for the MAC passes the frames to the VF.
 func (b *Bridge) ToVF(ctx context.Context, p *model.PathStep) error {
 	return b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.Port())
 }
 
-// Back implements uplink.Writer: the entry goes to the port it had, or away if there was none.
+// Back implements uplink.Writer. It restores the entry to its former port, or removes it if there was none.
 func (b *Bridge) Back(ctx context.Context, p *model.PathStep) error {
 	switch p.VirtioRoute {
 	case p.Tap:
@@ -98,14 +96,14 @@ func (b *Bridge) Back(ctx context.Context, p *model.PathStep) error {
 		return err
 	}
 	err := b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.VirtioRoute)
-	if errors.Is(err, model.ErrGone) { // the port is
+	if errors.Is(err, model.ErrGone) { // the port is gone
 		return b.ToTap(ctx, p)
 	}
 	return err
 }
 
-// FromNIC implements uplink.Writer by a filter of the PF. It is not an error if the driver has no
-// filters, or no free one: the VM does without.
+// FromNIC implements uplink.Writer with a filter of the PF. It is not an error if the driver supports no filters or has none free: the VM
+// works without it, except that VFs cannot reach its virtio NIC.
 func (b *Bridge) FromNIC(ctx context.Context, p *model.PathStep) (note string, err error) {
 	err = b.kernel.AddSelf(ctx, p.PF, p.MAC)
 	for _, refusal := range []error{unix.ENOMEM, unix.ENOSPC, unix.EOPNOTSUPP} {

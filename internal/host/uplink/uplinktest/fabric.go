@@ -1,5 +1,5 @@
-// Package uplinktest has an Uplink for tests that shares nothing with a Linux bridge: a switch that no interface of the host
-// shows, of which each VF is a port by its representor. What works on it assumes no bridge.
+// Package uplinktest provides an Uplink for tests that has nothing in common with a Linux bridge: a switch that is not an interface of the
+// host, and whose port for each VF is its representor. Code that works with it does not depend on a bridge.
 package uplinktest
 
 import (
@@ -13,22 +13,22 @@ import (
 	"sluice/internal/model"
 )
 
-// Kind and Switch name it.
+// Kind and Switch are its names.
 const (
 	Kind   = "test-fabric"
 	Switch = "fabric0"
 )
 
-// Fabric is the switch. Its taps are those that Plug names; its PFs are all that there are.
+// Fabric is the switch. Its taps are those given to Plug; it serves all PFs.
 type Fabric struct {
-	// Before is asked before each change, by the name of the method; an error fails it. After is called when it is done.
+	// Before, if set, is called before each change with the name of the method; an error makes the change fail. After is called after it.
 	Before func(method string) error
 	After  func(method string)
 
 	mu     sync.Mutex
 	taps   map[string]int // their VLANs
 	routes map[model.MAC]string
-	both   map[dualPath]string // where the VF is
+	both   map[dualPath]string // the VF's port
 	events chan struct{}
 }
 
@@ -44,17 +44,17 @@ func New() *Fabric {
 	return &Fabric{taps: map[string]int{}, routes: map[model.MAC]string{}, both: map[dualPath]string{}, events: make(chan struct{}, 1)}
 }
 
-// Plug makes a tap a port, in a VLAN.
+// Plug makes a tap a port in a VLAN.
 func (f *Fabric) Plug(tap string, vlan int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taps[tap] = vlan
 }
 
-// Representor is the port of a VF.
+// Representor returns the port of a VF.
 func Representor(vf model.VFID) string { return fmt.Sprintf("%srep%d", vf.PF, vf.Index) }
 
-// Reach lists the ports that frames for a MAC go to; where nothing was said they are the tap's, whose guest was heard there.
+// Reach returns the ports that frames for a MAC go to; without a route that is the tap, on which the switch has learned the guest's MAC.
 func (f *Fabric) Reach(mac model.MAC, tap string) (ports []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +116,7 @@ func (f *Fabric) CheckDualPaths() error { return nil }
 // Watch implements uplink.Reader.
 func (f *Fabric) Watch(context.Context) (<-chan struct{}, error) { return f.events, nil }
 
-// change makes one change, and tells of it.
+// change applies one change and signals it.
 func (f *Fabric) change(method string, do func() error) error {
 	if f.Before != nil {
 		if err := f.Before(method); err != nil {
@@ -154,7 +154,7 @@ func (f *Fabric) ToBoth(_ context.Context, p *model.PathStep) (string, error) {
 	})
 }
 
-// ToOne implements uplink.Writer. After a tap that is gone no route stays.
+// ToOne implements uplink.Writer. If the tap is gone, no route remains.
 func (f *Fabric) ToOne(_ context.Context, p *model.PathStep) error {
 	return f.change("ToOne", func() error {
 		delete(f.both, dualPath{p.Tap, p.MAC})
@@ -197,7 +197,7 @@ func (f *Fabric) Back(_ context.Context, p *model.PathStep) error {
 	})
 }
 
-// FromNIC implements uplink.Writer: with representors the NIC hands all frames to the switch.
+// FromNIC implements uplink.Writer. With representors the NIC passes all frames to the switch, so it does nothing.
 func (f *Fabric) FromNIC(context.Context, *model.PathStep) (string, error) { return "", nil }
 
 // NotFromNIC implements uplink.Writer.
