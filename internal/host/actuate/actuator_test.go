@@ -35,7 +35,7 @@ var unplug = []model.StepKind{
 	model.StepRouteToTap, model.StepClearVF, model.StepCloseDualPath, model.StepAnnounce,
 }
 
-// step is a Step of machine n and VF i.
+// step returns a Step of VM n and VF i.
 func step(k model.StepKind, n, i int) model.Step {
 	return model.Step{
 		Kind: k, Subject: model.Subject{VM: id(n), VMName: fmt.Sprintf("vm%d", n)},
@@ -45,7 +45,7 @@ func step(k model.StepKind, n, i int) model.Step {
 	}
 }
 
-// doAll does the Steps, each as often as asked, and returns the first error.
+// doAll executes the Steps, each as often as requested, and returns the first error.
 func doAll(f *fakeHost, kinds []model.StepKind, n, i, times int) error {
 	a := New(f, f.uplinks(), f, nil)
 	for _, k := range kinds {
@@ -73,7 +73,7 @@ fdb 52:54:00:00:00:01 tap1
 self 52:54:00:00:00:01
 `
 
-// A plug and an unplug leave what they should, also when every Step is done twice.
+// A plug and an unplug leave the intended state, even if every Step is executed twice.
 func TestPlugAndUnplug(t *testing.T) {
 	for times := 1; times <= 2; times++ {
 		f := newFakeHost(2)
@@ -105,8 +105,8 @@ func TestAttachForBond(t *testing.T) {
 	}
 }
 
-// Whatever Steps of two machines come in whatever order, and whichever of them fail, no VF
-// gets a second holder, and none loses its holder's MAC.
+// In whatever order the Steps of two VMs are executed, and whichever of them fail, no VF gets a second holder, and none loses its holder's
+// MAC.
 func TestAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(150) {
@@ -134,10 +134,10 @@ func TestAnyOrder(t *testing.T) {
 	})
 }
 
-// held is what a held VF carries, and what its holder's NIC does.
+// held is the state of a held VF and of its holder's NIC.
 type held struct{ mac, nic model.MAC }
 
-// holders returns who has what, and fails when two have the same.
+// holders returns the holder of each VF, and fails if a VF has two.
 func holders(t *testing.T, f *fakeHost) map[model.PCIAddress]held {
 	t.Helper()
 	has := map[model.PCIAddress]held{}
@@ -193,7 +193,7 @@ func TestCheckVirtio(t *testing.T) {
 	}
 }
 
-// The Steps that change a VF's settings leave one alone that somebody else has.
+// The Steps that change a VF's settings do not touch one that somebody else has.
 func TestClaimedVF(t *testing.T) {
 	for _, k := range []model.StepKind{model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepAttach, model.StepClearVF} {
 		for name, h := range map[string]struct {
@@ -219,7 +219,7 @@ func TestClaimedVF(t *testing.T) {
 	}
 }
 
-// A guest that did not give the VF up keeps its MAC.
+// A guest that did not release the VF keeps its MAC.
 func TestClearOfAHeldVF(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeHost(1)
@@ -236,7 +236,7 @@ func TestClearOfAHeldVF(t *testing.T) {
 	})
 }
 
-// libvirt's inventory shows a removal a moment late.
+// libvirt's inventory shows a removal with a delay.
 func TestClearWaitsForTheInventory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeHost(1)
@@ -254,7 +254,7 @@ func TestClearWaitsForTheInventory(t *testing.T) {
 	})
 }
 
-// After its VM and tap are gone, cleaning up finds nothing to fail on and leaves nothing.
+// After its VM and tap are gone, cleaning up does not fail and leaves nothing behind.
 func TestVanishedVM(t *testing.T) {
 	f := newFakeHost(1)
 	if err := doAll(f, plug, 1, 0, 1); err != nil {
@@ -279,8 +279,7 @@ vf 1 igbvf
 	}
 }
 
-// That libvirt does not answer says nothing about the VM: the Step is tried again, and
-// the VM is not cleaned up after as if it had gone.
+// A missing answer from libvirt says nothing about the VM: the Step is retried, and the VM is not cleaned up as if it were gone.
 func TestNoAnswerIsNotGone(t *testing.T) {
 	f := newFakeHost(1)
 	f.fail["AddSelf"], f.fail["Domains"] = model.ErrGone, errors.New("no libvirt")
@@ -290,7 +289,7 @@ func TestNoAnswerIsNotGone(t *testing.T) {
 	}
 }
 
-// close-dual-path alone also takes the entry that sends a vanished VM's frames to the PF.
+// close-dual-path also removes the entry that sends a vanished VM's frames to the PF.
 func TestCloseWindowOfVanishedVM(t *testing.T) {
 	f := newFakeHost(1)
 	f.fdb[mac(1)] = "pf0"
@@ -303,7 +302,7 @@ func TestCloseWindowOfVanishedVM(t *testing.T) {
 	}
 }
 
-// The bridge's port to a PF in a bond is the bond.
+// The bridge port of a PF in a bond is the bond.
 func TestBondedPF(t *testing.T) {
 	f := newFakeHost(1)
 	f.link("pf0").Master = 4
@@ -330,8 +329,7 @@ func TestBondedPF(t *testing.T) {
 	}
 }
 
-// A VF that is gone needs no clearing. The other Steps on it cannot be done, and do not
-// take the VM for gone.
+// It is not an error to clear a VF that is gone. The other Steps on it fail, but do not report the VM as gone.
 func TestVanishedVF(t *testing.T) {
 	f := newFakeHost(1)
 	a := New(f, f.uplinks(), f, nil)
@@ -374,7 +372,7 @@ func TestWaitGuest(t *testing.T) {
 	})
 }
 
-// While libvirt is away a VM is not taken for gone.
+// While libvirt is unreachable, a VM does not count as gone.
 func TestWaitGuestWithoutLibvirt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeHost(1)
@@ -390,7 +388,7 @@ func TestWaitGuestWithoutLibvirt(t *testing.T) {
 	})
 }
 
-// A guest that ignores the request keeps its frames on the VF.
+// A guest that ignores the request keeps receiving its frames on the VF.
 func TestWaitGoneIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeHost(1)
@@ -408,7 +406,7 @@ func TestWaitGoneIgnored(t *testing.T) {
 	})
 }
 
-// What can be done without is logged, with VM and VF.
+// Tolerable failures are logged, with VM and VF.
 func TestNotes(t *testing.T) {
 	for _, c := range []struct {
 		kind model.StepKind
@@ -436,7 +434,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// Every other failure of a call is the Step's failure, with its cause.
+// Every other failed call fails the Step, and its error has the cause.
 func TestFailures(t *testing.T) {
 	for call, k := range map[string]model.StepKind{
 		"BindVFIO": model.StepBindVFIO, "SetVF": model.StepSetVF, "SetVFMAC": model.StepSetMAC, "ClearVF": model.StepClearVF,
@@ -467,7 +465,7 @@ func TestUnknownStep(t *testing.T) {
 	}
 }
 
-// A restart of libvirtd in the middle of a move costs time, not the move.
+// A restart of libvirtd in the middle of a move delays the move but does not fail it.
 func TestStepsWaitForLibvirtd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeHost(1)

@@ -21,8 +21,7 @@ import (
 	"sluice/internal/model"
 )
 
-// fakeHost is a host with one bridge br0, a PF pf0 in it with two VFs, and VMs. String
-// prints all of it that Steps change.
+// fakeHost is a host with a bridge br0, a PF pf0 in it with two VFs, and VMs. String prints all of its state that Steps change.
 type fakeHost struct {
 	cleared  []string // taps
 	mu       sync.Mutex
@@ -35,7 +34,7 @@ type fakeHost struct {
 	noMin    bool // the driver has no minimum rates
 	vms      []libvirt.Domain
 	fail     map[string]error                  // by method
-	gone     func(vm model.VMID, alias string) // what the guest does when asked for a device
+	gone     func(vm model.VMID, alias string) // how the guest reacts to a detach request
 }
 
 type fakeVF struct {
@@ -111,7 +110,7 @@ func (f *fakeHost) link(name string) *netdev.Link {
 	return nil
 }
 
-// setOpen is the guest's driver opening or closing a VF.
+// setOpen makes the guest's driver open or close a VF.
 func (f *fakeHost) setOpen(addr model.PCIAddress, open bool) {
 	v := f.vfAt(addr)
 	v.open = open
@@ -119,7 +118,7 @@ func (f *fakeHost) setOpen(addr model.PCIAddress, open bool) {
 	v.changed = make(chan struct{})
 }
 
-// release is a guest giving up a device.
+// release makes a guest release a device.
 func (f *fakeHost) release(vm model.VMID, alias string) {
 	d := f.vm(vm)
 	for _, h := range d.Hostdevs {
@@ -130,7 +129,7 @@ func (f *fakeHost) release(vm model.VMID, alias string) {
 	d.Hostdevs = slices.DeleteFunc(d.Hostdevs, func(h libvirt.Hostdev) bool { return h.Alias == alias })
 }
 
-// vanish is a VM and its tap going away.
+// vanish removes a VM and its tap.
 func (f *fakeHost) vanish(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,7 +219,7 @@ func (f *fakeHost) PinFDB(_ context.Context, m model.MAC, _ int, port string) er
 	return nil
 }
 
-// port fails unless a link is there and in a bridge.
+// port fails unless the link exists and is in a bridge.
 func (f *fakeHost) port(name string) error {
 	switch l := f.link(name); {
 	case l == nil:
@@ -256,7 +255,7 @@ func (f *fakeHost) Announce(_ context.Context, _ model.MAC, _ int, _ string) err
 	return f.fail["Announce"]
 }
 
-// uplinks are the one kind that there is.
+// uplinks are those of the only kind.
 func (f *fakeHost) uplinks() uplink.Set { return uplink.Set{bridge.New(f)} }
 
 func (f *fakeHost) FDBEntries(context.Context) ([]fdb.FDBEntry, error) { panic("not asked") }
@@ -411,7 +410,7 @@ func (f *fakeHost) WaitGone(ctx context.Context, vm model.VMID, alias string) er
 	}
 }
 
-// String prints what Steps change, one thing a line.
+// String prints the state that Steps change, one item per line.
 func (f *fakeHost) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

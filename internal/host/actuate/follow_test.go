@@ -20,8 +20,7 @@ func paths(f *fakeHost) string {
 	return strings.TrimSpace(fmt.Sprintf("fdb=%s self=%v mirror=%v", f.fdb[mac(1)], f.selfs[mac(1)], f.mirrors["tap1>pf0"]))
 }
 
-// Wherever the guest listens by then, that is where its frames go, and the mirror ends
-// only if there is no doubt.
+// The frames go to the path on which the guest listens, and the mirror ends only if that path is certain.
 func TestFollowGuest(t *testing.T) {
 	const both = "fdb=tap1 self=true mirror=true"
 	has := func(f *fakeHost, open bool) {
@@ -63,7 +62,7 @@ func TestFollowGuest(t *testing.T) {
 	}
 }
 
-// A guest that changes over while its frames are led elsewhere keeps both paths.
+// A guest that changes over while its frames are being redirected keeps both paths.
 func TestFollowGuestThatChangesOver(t *testing.T) {
 	f := newFakeHost(1)
 	f.fdb[mac(1)], f.selfs[mac(1)], f.mirrors["tap1>pf0"] = "tap1", true, true
@@ -97,7 +96,7 @@ func (c turncoat) PinFDB(ctx context.Context, m model.MAC, vlan int, port string
 	return err
 }
 
-// A VM that has gone leaves no mirror, no bridge entry and no new filter.
+// A VM that is gone leaves no mirror, no bridge entry and no new filter.
 func TestFollowGuestThatIsGone(t *testing.T) {
 	f := newFakeHost(1)
 	f.fdb[mac(1)], f.mirrors["tap1>pf0"] = "pf0", true
@@ -110,7 +109,7 @@ func TestFollowGuestThatIsGone(t *testing.T) {
 	}
 }
 
-// A VM whose MAC another one has in the same network is given no VF, and may give up one.
+// A VM whose MAC another NIC has in the same network gets no VF, but may release one.
 func TestSharedMAC(t *testing.T) {
 	f := newFakeHost(2)
 	f.vms[1].NICs[0].MAC, f.vms[1].NICs[0].Network = mac(1), "br0"

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// fakeGuests are guests whose limits are what was last set. Those in hung never answer.
+// fakeGuests keep the limits that were last set. Those in hung never answer.
 type fakeGuests struct {
 	now    map[model.VMID]string
 	hung   map[model.VMID]bool
@@ -99,7 +99,7 @@ func TestGuestHTB(t *testing.T) {
 	if !errors.As(err, &one) || !strings.Contains(err.Error(), "somebody else's") || !errors.Is(err, model.ErrGone) {
 		t.Errorf("error %v, want one about VM 2 and one about VM 9", err)
 	}
-	if len(now) != 2 { // VM 1, and VM 8, which has gone with its limit
+	if len(now) != 2 { // VM 1, and VM 8, which is gone together with its limit
 		t.Errorf("applied %+v", now)
 	}
 	if _, err := apply(with(1, model.Rate{}, model.Rate{})); err != nil || f.now[id(1)] != mac(1).String()+" /" || f.lifted != 0 {
@@ -110,7 +110,7 @@ func TestGuestHTB(t *testing.T) {
 	}
 }
 
-// A guest that hangs costs its batch five seconds and itself its limit; the runner gives each VM batches of its own.
+// A guest that hangs delays its batch by five seconds and gets no limit; the runner gives each VM its own batches.
 func TestGuestHTBHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeGuests()
@@ -124,7 +124,7 @@ func TestGuestHTBHangs(t *testing.T) {
 	})
 }
 
-// Contracts that an earlier run left are found, whoever does not answer.
+// Contracts that an earlier run left are found, even if some guests do not answer.
 func TestGuestHTBStanding(t *testing.T) {
 	f := newFakeGuests()
 	f.left = map[model.VMID]model.Rate{id(1): {Bits: 5e6}, id(2): {Bits: 1}, id(3): {}}

@@ -107,7 +107,7 @@ func guaranteed(n int, bits uint64) model.Limit {
 	return l
 }
 
-// classOf finds the class that frames of that priority go to, or nil.
+// classOf returns the class for frames of that priority, or nil.
 func classOf(s *htb.Shaper, handle uint32) *htb.ShaperClass {
 	for i := range s.Classes {
 		if s.Classes[i].Handle() == handle {
@@ -146,7 +146,7 @@ func TestHTB(t *testing.T) {
 		t.Errorf("tap4 %+v, local %v", f.stands[tapName(4)], f.local)
 	}
 
-	// A change of one class; what the others have stands.
+	// One class changes; the others keep their limits.
 	if now, err = h.Apply(t.Context(), snap, []model.Limit{guaranteed(2, 1e9)}); err != nil || len(now) != 1 || now[0].Guarantee != 1e9 {
 		t.Errorf("applied %+v, %v", now, err)
 	}
@@ -155,13 +155,13 @@ func TestHTB(t *testing.T) {
 		t.Errorf("tree %+v", s)
 	}
 
-	// A tap that goes to another bridge leaves the tree, and one that comes finds its place.
+	// A tap that moves to another bridge leaves the tree, and a new one gets a class.
 	snap.VMs[1].NICs[0].Network = "br1"
 	if _, err = h.Apply(t.Context(), snap, batch[:1]); err != nil || len(f.trees[2].Classes) != 2 || f.stands[tapName(2)].Shaper != 0 {
 		t.Errorf("after a tap left: %+v, %+v, %v", f.trees[2], f.stands[tapName(2)], err)
 	}
 
-	// Without its root there is no tree, and contracts are policed. The fake would lose frames of taps led there still.
+	// Without its root there is no tree, and contracts are policed. The fake would lose frames of taps that were still directed there.
 	stop := []model.Limit{rootLimit("pf0", 0), policeLimit(1, model.Tx, model.Rate{}, model.Rate{Bits: 8e9})}
 	if now, err = h.Apply(t.Context(), snap, stop); err != nil || len(now) != 2 || len(f.trees) != 0 {
 		t.Errorf("lifted: %+v, %v, trees %+v", now, err, f.trees)
@@ -171,7 +171,7 @@ func TestHTB(t *testing.T) {
 	}
 }
 
-// Somebody filters what comes in from tap2: it stays out of the tree, and leaves the others what they are promised.
+// Another program filters the ingress of tap2: it stays out of the tree, and leaves the others their guarantees.
 func TestHTBBesideForeignFilters(t *testing.T) {
 	f, snap := treeHost()
 	f.barred[12] = true
@@ -217,7 +217,7 @@ func TestCanHTB(t *testing.T) {
 	}
 }
 
-// A tree that an earlier run left goes when no tap is led to it any more.
+// A tree that an earlier run left is removed once no tap is directed to it.
 func TestSweep(t *testing.T) {
 	f, snap := treeHost()
 	f.trees[2], f.trees[3], f.trees[9] = htb.Shaper{PF: 2, Device: 1002}, htb.Shaper{PF: 3, Device: 1003}, htb.Shaper{PF: 9, Device: 1009}
@@ -231,7 +231,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// What members have never exceeds the budget, and all have what they are promised when that is feasible.
+// The members' sum never exceeds the budget, and all get their guarantees if that is feasible.
 func TestShareProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 200).Draw(t, "taps")
@@ -274,7 +274,7 @@ func TestShareProperties(t *testing.T) {
 	})
 }
 
-// The functions of a virtual PF are divided as one by the controller: none is in a tree, where each would be a sender by itself.
+// The controller divides the limit of a virtual PF's functions: none is in a tree, where each would be a separate sender.
 func TestHTBLeavesFunctionsOut(t *testing.T) {
 	f, snap := treeHost()
 	h := NewHTB(f)
@@ -291,7 +291,7 @@ func TestHTBLeavesFunctionsOut(t *testing.T) {
 	}
 }
 
-// TestHTBWithMoreTapsThanClasses: those that no class is left for are policed, at what the tree leaves to them.
+// TestHTBWithMoreTapsThanClasses: taps without a class are policed at what the tree leaves for them.
 func TestHTBWithMoreTapsThanClasses(t *testing.T) {
 	const taps = htb.MostShaped + 3
 	f, snap := treeHost()
@@ -321,7 +321,7 @@ func TestHTBWithMoreTapsThanClasses(t *testing.T) {
 	}
 }
 
-// A kernel that takes its time keeps nobody from asking what can be limited: the placement loop asks at each Snapshot.
+// A slow kernel call does not block Can: the placement loop calls it at each Snapshot.
 func TestCanDoesNotWaitForApply(t *testing.T) {
 	f, snap := treeHost()
 	f.entered, f.hold = make(chan struct{}), make(chan struct{})

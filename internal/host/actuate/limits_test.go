@@ -8,7 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// limited is a host whose vm1 has VF 0, and the Snapshot that shows it so.
+// limited is a host whose vm1 has VF 0, with the Snapshot of it.
 func limitedHost() (*fakeHost, *model.Snapshot) {
 	f := newFakeHost(2)
 	f.vms[0].Hostdevs = []libvirt.Hostdev{{Alias: model.VFAlias(mac(1)), Address: addr(0)}}
@@ -41,7 +41,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A guarantee is the NIC's to keep where it can, and nowhere said to be kept where it cannot.
+// The NIC provides a guarantee if it can; otherwise the result does not claim it.
 func TestLimitsGuarantee(t *testing.T) {
 	for _, c := range []struct {
 		caps  model.Tri
@@ -60,7 +60,7 @@ func TestLimitsGuarantee(t *testing.T) {
 	}
 }
 
-// What the Snapshot shows may be over: the VF is another's by now, or nobody's.
+// The Snapshot may be out of date: another VM has the VF by now, or none.
 func TestLimitsLeaveOthersVFsAlone(t *testing.T) {
 	for name, spoil := range map[string]func(*fakeHost){
 		"released":              func(f *fakeHost) { f.vms[0].Hostdevs = nil },
@@ -90,7 +90,7 @@ func TestCanLimit(t *testing.T) {
 		{limitOf(1, 0).LimitKey, model.No, model.No},
 		{limitOf(1, 0).LimitKey, model.Unknown, model.Unknown},
 		{limitOf(2, 0).LimitKey, model.Yes, model.Unknown},
-		{limitOf(2, 0).LimitKey, model.No, model.No}, // no VF that it could get can be limited
+		{limitOf(2, 0).LimitKey, model.No, model.No}, // no VF that it could get supports limits
 		{limitOf(3, 0).LimitKey, model.Yes, model.No},
 		{virtio, model.Yes, model.No},
 		{rx, model.Yes, model.No},

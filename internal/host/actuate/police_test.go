@@ -42,7 +42,7 @@ func (f *fakeTaps) RemoveTap(_ context.Context, tap string) error {
 	return nil
 }
 
-// policed is a host with the taps of two NICs; the snapshot shows a third that has gone.
+// policed is a host with the taps of two NICs; the snapshot shows a third one that is gone.
 func policed() (*fakeTaps, *model.Snapshot) {
 	f := &fakeTaps{index: map[string]int{"tap1": 11, "tap2": 12}, stands: map[string]tap.Policy{}}
 	snap := &model.Snapshot{}
@@ -75,18 +75,18 @@ func TestPolice(t *testing.T) {
 	}
 }
 
-// What has gone needs no lifting.
+// Lifting the limit of a NIC that is gone succeeds.
 func TestPoliceLiftsWhatHasGone(t *testing.T) {
 	f, snap := policed()
 	lift := policeLimit(3, model.Tx, model.Rate{}, model.Rate{})
-	lift.Guarantee = 1e6 // says nothing to a policer
+	lift.Guarantee = 1e6 // a policer ignores it
 	of4 := policeLimit(4, model.Tx, model.Rate{}, model.Rate{})
 	if now, err := NewPolice(f).Apply(context.Background(), snap, []model.Limit{lift, of4}); err != nil || len(now) != 2 {
 		t.Errorf("applied %v, error %v", now, err)
 	}
 }
 
-// A tap of that name is another VM's by now: nothing stays on it.
+// The tap of that name belongs to another VM by now: no policy remains on it.
 func TestPoliceLeavesOthersTapsAlone(t *testing.T) {
 	f, snap := policed()
 	f.index["tap1"] = 99
@@ -121,8 +121,8 @@ func TestCanPolice(t *testing.T) {
 	}
 }
 
-// A new daemon sees what the one before it left on taps. What no VM has any more goes when it is told to sweep, and not
-// before: in observe mode nothing changes.
+// A new daemon sees the policies that its predecessor left on taps. It removes those that belong to no VM only when told to sweep: in
+// observe mode nothing changes.
 func TestPoliceSeesWhatStands(t *testing.T) {
 	f, snap := policed()
 	contract := model.Rate{Bits: 1e9}
@@ -141,8 +141,8 @@ func TestPoliceSeesWhatStands(t *testing.T) {
 	}
 }
 
-// A tap that an earlier run led to a tree is seen though nothing polices it, and led past the tree when that is lifted:
-// where its network has no PF any more, nobody else would.
+// A tap that an earlier run directed to a tree is listed although it is not policed, and is directed past the tree when the limit is
+// lifted: if its network has no PF any more, nothing else would do that.
 func TestPoliceLeadsPastTrees(t *testing.T) {
 	f, snap := policed()
 	f.stands["tap1"] = tap.Policy{Tap: "tap1", Shaper: 7, Class: 1<<16 | 3}
@@ -157,7 +157,7 @@ func TestPoliceLeadsPastTrees(t *testing.T) {
 	}
 }
 
-// What is left of limits, and of a switch port, goes by a Step of a repair.
+// A Step of a repair removes what is left of limits and of a switch port.
 func TestClearTap(t *testing.T) {
 	for kind, want := range map[model.StepKind]string{model.StepClearTap: "vnet7", model.StepClearPort: "port vnet7"} {
 		f := newFakeHost(1)
@@ -167,7 +167,7 @@ func TestClearTap(t *testing.T) {
 	}
 }
 
-// A function of a virtual PF that has no tap is on a vDPA device: nothing is dropped there, and nobody tries.
+// A function of a virtual PF without a tap is on a vDPA device: its frames cannot be dropped, and Police does not try.
 func TestPoliceLeavesVDPAAlone(t *testing.T) {
 	f, snap := treeHost()
 	nic, key := &snap.VMs[0].NICs[0], guaranteed(1, 0).LimitKey

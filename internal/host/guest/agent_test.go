@@ -17,8 +17,7 @@ import (
 // noAgent is the environment variable that, set to 1, skips the tests with a real qemu-ga.
 const noAgent = "SLUICE_TEST_NO_QEMU_GA"
 
-// setUp makes the agent's interfaces: v0 has an IP address, v1 has none, as the lower
-// devices of a failover.
+// setUp makes the agent's interfaces: v0 has an IP address, v1 has none, as the lower devices of a failover.
 const setUp = `set -e
 ip link set lo up
 ip link add v0 address 52:54:00:00:00:01 type veth peer v1 address 52:54:00:00:00:02
@@ -28,7 +27,7 @@ ip link set v0 up
 ip link set v1 up
 `
 
-// needAgent skips or fails where there is no qemu-ga.
+// needAgent skips or fails the test if there is no qemu-ga.
 func needAgent(t testing.TB) {
 	t.Helper()
 	if os.Getenv(noAgent) == "1" {
@@ -44,11 +43,11 @@ func needAgent(t testing.TB) {
 	}
 }
 
-// realAgent starts qemu-ga in a network namespace of its own and returns a Client of it.
+// realAgent starts qemu-ga in a network namespace of its own and returns a Client for it.
 func realAgent(t testing.TB, args ...string) *Client {
 	t.Helper()
 	needAgent(t)
-	dir, err := os.MkdirTemp("", "ga") // short: the paths of Unix sockets are bounded
+	dir, err := os.MkdirTemp("", "ga") // short: the length of Unix socket paths is limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +83,7 @@ func names(cs []Counters) []string {
 	return out
 }
 
-// blocked keeps qemu-ga from running these commands, as some distributions do.
+// blocked forbids qemu-ga to run these commands, as some distributions do.
 func blocked(cmds ...string) []string { return []string{"-b", strings.Join(cmds, ",")} }
 
 func TestRealAgent(t *testing.T) {
@@ -115,7 +114,7 @@ func TestRealAgent(t *testing.T) {
 	}
 }
 
-// Both ways of counting agree: what v0 sends, v1 receives.
+// Both sources of counters agree: v1 receives what v0 sends.
 func TestRealAgentCounts(t *testing.T) {
 	c := realAgent(t)
 	end := time.Now().Add(patience)
@@ -127,7 +126,7 @@ func TestRealAgentCounts(t *testing.T) {
 		slices.SortFunc(got, func(a, b Counters) int { return strings.Compare(a.Name, b.Name) })
 		v0, v1 := got[0], got[1]
 		if v0.TxPackets > 0 && v0.TxPackets == v1.RxPackets && v0.TxBytes == v1.RxBytes {
-			return // v0's first words of IPv6 have all been said
+			return // v0's initial IPv6 traffic has ended
 		}
 		if time.Now().After(end) {
 			t.Fatalf("v0 %+v\nv1 %+v", v0, v1)
@@ -143,7 +142,7 @@ func TestRealAgentWithoutNetworkCommand(t *testing.T) {
 	}
 }
 
-// A handle left open in the guest stays open for ever: there must be none.
+// A handle left open in the guest stays open forever, so none may remain.
 func TestRealAgentHandles(t *testing.T) {
 	c := realAgent(t)
 	var first, last int64

@@ -18,7 +18,7 @@ func of(packets uint64) protocol.Counters {
 	return protocol.Counters{Interfaces: []protocol.Interface{{Name: "eth0", MAC: "52:54:00:00:00:01", RxPackets: packets, Backlog: 9}}}
 }
 
-// agentSays is what an agent says of the same interface.
+// agentSays is an agent's answer for the same interface.
 var agentSays = New(says(nics(`"rx-packets":1,"rx-bytes":0,"rx-dropped":0,"tx-packets":0,"tx-bytes":0,"tx-dropped":0`)))
 
 func TestCollectorWaitsForTheNextReport(t *testing.T) {
@@ -65,7 +65,7 @@ func TestCollectorWaitsForTheNextReport(t *testing.T) {
 	})
 }
 
-// A report that lies is found out as an agent's answer is.
+// A false report is detected in the same way as an agent's answer.
 func TestReportsThatLie(t *testing.T) {
 	many := protocol.Counters{}
 	for range maxInterfaces + 1 {
@@ -98,7 +98,7 @@ func TestReportsThatLie(t *testing.T) {
 	}
 }
 
-// FuzzReported checks that whatever a guest reports is refused or within the bounds.
+// FuzzReported checks that any report is rejected or within the bounds.
 func FuzzReported(f *testing.F) {
 	f.Add([]byte(`{"interfaces":[{"name":"eth0","mac":"52:54:00:00:00:01","rx_packets":1,"backlog_bytes":2}]}`))
 	f.Add([]byte(`{"interfaces":[{"name":"\u0000","mac":"x"},{}]}`))

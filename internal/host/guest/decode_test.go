@@ -56,7 +56,7 @@ func (s script) Agent(_ context.Context, _ model.VMID, cmd []byte) ([]byte, erro
 	return []byte(s[r.Execute]), nil
 }
 
-// failover is what an agent says of a failover: no statistics for the lower devices.
+// failover is an agent's answer for a failover: without statistics for the lower devices.
 const failover = `{"return":[{"name":"eth0","hardware-address":"52:54:00:00:00:01","statistics":{"rx-bytes":5}},` +
 	`{"name":"eth0nsby","hardware-address":"52:54:00:00:00:01"},{"name":"enp2s0","hardware-address":"52:54:00:00:00:01"}]}`
 
@@ -76,7 +76,7 @@ func TestFilesThatLie(t *testing.T) {
 	}
 }
 
-// good fails the test unless the counters keep what the package promises.
+// good fails the test unless the counters satisfy the package's guarantees.
 func good(t *testing.T, cs []Counters) {
 	t.Helper()
 	seen := map[string]bool{}

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// says is a Transport that gives the same answer to everything.
+// says is a Transport that gives the same answer to every command.
 type says string
 
 func (s says) Agent(context.Context, model.VMID, []byte) ([]byte, error) { return []byte(s), nil }
@@ -18,7 +18,7 @@ func nics(stats string) string {
 	return `{"return":[{"name":"eth0","hardware-address":"52:54:00:00:00:01","statistics":{` + stats + `}}]}` + "\n"
 }
 
-// Each of these answers is found out: an error of the guest's, without a panic.
+// Each of these answers is detected: it gives an error of the guest, without a panic.
 func TestLiars(t *testing.T) {
 	long := strings.Repeat("x", maxName+1)
 	for name, answer := range map[string]string{
@@ -52,7 +52,7 @@ func TestLiars(t *testing.T) {
 	}
 }
 
-// An answer with an odd MAC is no lie: the interface is just none of ours.
+// An answer with an unusual MAC is not a lie: the interface is simply not Ethernet.
 func TestOddInterfaces(t *testing.T) {
 	got, err := New(says(`{"return":[{"name":"lo","hardware-address":"00:00:00:00:00:00"},{"name":"tun0"},`+
 		`{"name":"ib0","hardware-address":"80:00:00:00:fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:01"},`+

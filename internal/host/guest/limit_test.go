@@ -25,7 +25,7 @@ func (g *realGuest) limit(i int, now, contract model.Rate) {
 	}
 }
 
-// both are the ways of changing a limit: by files, and where the agent may not write any.
+// both are the ways of changing a limit: through files, and without them if the agent may not write any.
 func both(t *testing.T, fn func(t *testing.T, args []string)) {
 	t.Run("files", func(t *testing.T) { fn(t, nil) })
 	t.Run("exec", func(t *testing.T) { fn(t, blocked("guest-file-open")) })
@@ -34,7 +34,7 @@ func both(t *testing.T, fn func(t *testing.T, args []string)) {
 func TestLimit(t *testing.T) {
 	both(t, func(t *testing.T, args []string) {
 		g := newRealGuest(t, 2, args...)
-		g.shaper.check = 0 // read back each
+		g.shaper.check = 0 // read back every time
 		for i, mb := range []uint64{100, 7, 2500, 123} {
 			g.limit(0, bits(mb*mbit), model.Rate{})
 			if got := g.ceil(0); got != strconv.FormatUint(mb, 10)+"Mbit" {
@@ -60,7 +60,7 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// A busy fq_codel lists each of its flows as a class: that is not what is read back.
+// A busy fq_codel lists each of its flows as a class: these must not be read back as limits.
 func TestLimitOverManyFlows(t *testing.T) {
 	g := newRealGuest(t, 1)
 	g.shaper.check = 0
@@ -75,7 +75,7 @@ func TestLimitOverManyFlows(t *testing.T) {
 	}
 }
 
-// Nobody sets it again: what is above the contract goes, and all of it where there is none.
+// Without renewal, the limit falls back to the contract, or is removed if there is none.
 func TestLimitEndsWithItsLease(t *testing.T) {
 	both(t, func(t *testing.T, args []string) {
 		g := newRealGuest(t, 2, args...)
@@ -86,20 +86,20 @@ func TestLimitEndsWithItsLease(t *testing.T) {
 		g.limit(1, bits(11*mbit), bits(21*mbit))
 		g.eventually("the limit ends", func() bool { return g.qdisc(0) == "noqueue 0:" && g.ceil(1) == "21Mbit" })
 		g.eventually("nothing is left", func() bool { return len(g.leftovers()) == 0 && len(g.processes("sluice")) == 0 })
-		g.limit(1, bits(12*mbit), bits(21*mbit)) // and it begins anew, with what stands
+		g.limit(1, bits(12*mbit), bits(21*mbit)) // and it starts again from the limits in force
 		if g.ceil(1) != "12Mbit" {
 			t.Errorf("anew: %s", g.ceil(1))
 		}
 	})
 }
 
-// A process ends, by its lease say, just as the next one starts: what the next one sets stands.
+// If a process ends, for example by its lease, just as the next one starts, the next one's limit stays in force.
 func TestLimitStartsAsTheLastEnds(t *testing.T) {
 	g := newRealGuest(t, 1)
 	contract := bits(90 * mbit)
 	for i := range 80 {
 		last := g.processes("dd\x00bs=")
-		ends := time.AfterFunc(time.Duration(i)*time.Millisecond/2, func() { // sooner or later than the next one starts
+		ends := time.AfterFunc(time.Duration(i)*time.Millisecond/2, func() { // before or after the next one starts
 			for _, pid := range last {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
@@ -118,7 +118,7 @@ func TestLimitStartsAsTheLastEnds(t *testing.T) {
 	}
 }
 
-// The agent dies, with the process in the guest or without, and comes back.
+// The agent dies, with or without the process in the guest, and comes back.
 func TestLimitWhenTheAgentDies(t *testing.T) {
 	for name, kill := range map[string]func(*realGuest){
 		"alone":            func(g *realGuest) { g.kill("qemu-ga", syscall.SIGKILL) },
@@ -141,7 +141,7 @@ func TestLimitWhenTheAgentDies(t *testing.T) {
 	}
 }
 
-// Somebody in the guest takes the limit away, or raises it. That is found out, and it is set again.
+// Somebody in the guest removes or raises the limit. That is detected, and the limit is set again.
 func TestLimitLiftedByTheGuest(t *testing.T) {
 	for name, lift := range map[string]string{
 		"raised":          "class change dev m0 parent 51ce:1 classid 51ce:2 htb rate 8kbit ceil 5gbit",
@@ -178,7 +178,7 @@ func TestLimitLiftedByTheGuest(t *testing.T) {
 	}
 }
 
-// A contract that nobody had to renew is looked at when it is set the next time.
+// A contract that did not need renewal is checked when it is set the next time.
 func TestContractLiftedByTheGuest(t *testing.T) {
 	for name, lift := range map[string]string{"raised": "class change dev m0 parent 51ce:1 classid 51ce:2 htb rate 8kbit ceil 5gbit", "qdisc gone": "qdisc del dev m0 root", "kept": "qdisc show"} {
 		g := newRealGuest(t, 1)
@@ -194,7 +194,7 @@ func TestContractLiftedByTheGuest(t *testing.T) {
 	}
 }
 
-// What others have set in the guest stays.
+// Settings of others in the guest stay.
 func TestLimitLeavesForeignQdiscs(t *testing.T) {
 	g := newRealGuest(t, 1)
 	for _, qdisc := range []string{"handle 7: tbf rate 5gbit burst 1m latency 1s", "handle 1: htb", "handle 51cf: htb"} {
@@ -210,7 +210,7 @@ func TestLimitLeavesForeignQdiscs(t *testing.T) {
 	}
 }
 
-// What an earlier Shaper left is read back.
+// The limit of an earlier Shaper is read back.
 func TestLimitStands(t *testing.T) {
 	g := newRealGuest(t, 1)
 	g.shaper.lease = time.Second
@@ -231,8 +231,7 @@ func TestLimitStands(t *testing.T) {
 	stands(nicMAC(0), model.Rate{})
 }
 
-// A second Shaper, as after a crash of ours, takes over what the first one left, and the first one's
-// process does not disturb it.
+// A second Shaper, as after a crash of the daemon, takes over what the first one left, and the first one's process does not interfere.
 func TestLimitIsTakenOver(t *testing.T) {
 	g := newRealGuest(t, 1)
 	g.shaper.lease = time.Second
@@ -251,7 +250,7 @@ func TestLimitIsTakenOver(t *testing.T) {
 	}
 }
 
-// Half a record, an old one and nonsense change nothing.
+// A partial record, an old one and invalid text change nothing.
 func TestLimitIgnoresWhatIsNotWhole(t *testing.T) {
 	g := newRealGuest(t, 1)
 	g.shaper.check = 0
@@ -298,7 +297,7 @@ func TestLimitAbility(t *testing.T) {
 	}
 }
 
-// A guest without a device above the pair, or with two, is told so.
+// A guest without a device above the pair, or with two, gives an error that says so.
 func TestLimitWithoutMaster(t *testing.T) {
 	g := newRealGuest(t, 1)
 	err := g.shaper.Limit(within(t, patience), vm, nicMAC(7), bits(mbit), model.Rate{})
@@ -323,7 +322,7 @@ func BenchmarkLimit(b *testing.B) {
 				n++
 				g.limit(0, bits((10+n%2)*mbit), model.Rate{})
 				b.StopTimer()
-				time.Sleep(10 * time.Millisecond) // the guest obeys
+				time.Sleep(10 * time.Millisecond) // the guest applies it
 				b.StartTimer()
 			}
 			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &is)
@@ -336,7 +335,7 @@ func BenchmarkLimit(b *testing.B) {
 	}
 }
 
-// cpu is the time that the guest's processes of that name and their children took, in ns.
+// cpu returns the CPU time of the guest's processes of that name and their children, in ns.
 func (g *realGuest) cpu(word string) float64 {
 	sum := 0.0
 	for _, pid := range g.processes(word) {

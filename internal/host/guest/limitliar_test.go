@@ -12,15 +12,15 @@ import (
 	"sluice/internal/model"
 )
 
-// ran is the status of a command that wrote this.
+// ran is the status of a command with this output.
 func ran(out string) string {
 	return `{"return":{"exited":true,"exitcode":0,"out-data":"` + base64.StdEncoding.EncodeToString([]byte(out)) + `"}}`
 }
 
-// stood is what an honest guest answers to its first record.
+// stood is an honest guest's answer to its first record.
 const stood = "seq 1\nqdisc htb 51ce: root refcnt 2\nclass htb 51ce:2 parent 51ce:1 prio 0 rate 8Kbit ceil 1Mbit\nok eth0 1538 b\n"
 
-// A guest that answers nonsense is found out, without a panic, and nothing is taken for set.
+// A guest that answers nonsense is detected, without a panic, and no limit counts as set.
 func TestLimitOfLiars(t *testing.T) {
 	for name, s := range map[string]script{
 		"nothing":          {"guest-exec": ""},
@@ -41,7 +41,7 @@ func TestLimitOfLiars(t *testing.T) {
 	}
 }
 
-// What it says of a change is bounded too.
+// The answer to a change is bounded too.
 func TestLimitOfLiarsLater(t *testing.T) {
 	s := script{"guest-exec": `{"return":{"pid":1}}`, "guest-exec-status": ran(stood), "guest-file-open": `{"return":7}`, "guest-file-close": `{"return":{}}`}
 	for name, change := range map[string][2]string{
@@ -80,7 +80,7 @@ func TestLimitWhereTheAgentHangs(t *testing.T) {
 	}
 }
 
-// notes keeps the commands it is given.
+// notes records the commands it receives.
 type notes struct {
 	script
 	cmds []request
@@ -95,7 +95,7 @@ func (n *notes) Agent(ctx context.Context, vm model.VMID, cmd []byte) ([]byte, e
 	return n.script.Agent(ctx, vm, cmd)
 }
 
-// The script that runs is the same whatever is asked for, and a change takes two commands.
+// The script is the same for every operation, and a change takes two commands.
 func TestLimitCommands(t *testing.T) {
 	n := &notes{script: script{
 		"guest-exec": `{"return":{"pid":1}}`, "guest-exec-status": ran(stood), "guest-file-open": `{"return":7}`,

@@ -12,8 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// TCP that runs when the limit changes keeps its queue: nothing is dropped, the counters go on, and
-// it follows the limit.
+// A TCP stream that is running when the limit changes keeps its queue: nothing is dropped, the counters continue, and it follows the limit.
 func TestLimitUnderTCP(t *testing.T) {
 	g := newRealGuest(t, 1)
 	l := g.listen()
@@ -67,7 +66,7 @@ type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
-// htbSent is what the root qdisc of NIC 0 has sent, in bytes.
+// htbSent returns what the root qdisc of NIC 0 has sent, in bytes.
 func (g *realGuest) htbSent() uint64 {
 	g.t.Helper()
 	_, rest, _ := strings.Cut(g.tc("-s qdisc show dev m0"), "Sent ")
@@ -76,7 +75,7 @@ func (g *realGuest) htbSent() uint64 {
 	return n
 }
 
-// A limit in packets/s counts small packets and full ones alike, and a limit in bits holds beside it.
+// A limit in packets/s counts small and full packets alike, and a limit in bits/s applies in addition.
 func TestLimitInPackets(t *testing.T) {
 	g := newRealGuest(t, 1)
 	sink := in(t, g.wire, func() (net.PacketConn, error) { return net.ListenPacket("udp", "192.0.0.2:0") })
@@ -100,8 +99,8 @@ func TestLimitInPackets(t *testing.T) {
 	}
 }
 
-// flood sends packets as fast as NIC 0 takes them, and returns how many a second the guest's device sent, at
-// least and at most: when the counters were read is only known to lie within two times.
+// flood sends packets as fast as NIC 0 accepts them, and returns bounds of the packets/s that the guest's device sent: the time at which
+// the counters were read is only known to lie between two times.
 func (g *realGuest) flood(to string, size int) (least, most float64) {
 	c := g.dial("udp", to)
 	defer c.Close()
@@ -115,7 +114,7 @@ func (g *realGuest) flood(to string, size int) (least, most float64) {
 			}
 		}
 	}
-	send(300 * time.Millisecond) // the burst, and what the last one left
+	send(300 * time.Millisecond) // the burst, and what the previous flood left
 	first := time.Now()
 	before := g.sentPackets()
 	start := time.Now()
@@ -125,7 +124,7 @@ func (g *realGuest) flood(to string, size int) (least, most float64) {
 	return sent / time.Since(first).Seconds(), sent / end.Sub(start).Seconds()
 }
 
-// sentPackets is what NIC 0's wire got.
+// sentPackets returns what NIC 0's wire received.
 func (g *realGuest) sentPackets() uint64 {
 	g.t.Helper()
 	for line := range strings.Lines(g.host("cat", "/proc/net/dev")) {

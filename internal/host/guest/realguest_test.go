@@ -18,8 +18,8 @@ import (
 	"sluice/internal/model"
 )
 
-// realGuest is a qemu-ga in network, mount and process namespaces of its own, which is started again
-// when it ends, as a guest's init does. It has NICs whose wire leads to the namespace of the test's second child.
+// realGuest is a qemu-ga in network, mount and process namespaces of its own, which is restarted when it ends, as by a guest's init. Its
+// NICs are connected to the namespace of the test's second child.
 type realGuest struct {
 	t      testing.TB
 	init   int // its first process, as the host sees it
@@ -27,13 +27,13 @@ type realGuest struct {
 	shaper *Shaper
 }
 
-// nicMAC is that of NIC i of a realGuest, m0, m1 and so on.
+// nicMAC returns the MAC of NIC i of a realGuest, m0, m1 and so on.
 func nicMAC(i int) model.MAC { return model.MAC{0x52, 0x54, 0, 0, 0, byte(i + 1)} }
 
 var vm = model.VMID("vm")
 
-// newRealGuest starts a guest with so many NICs. The device above a pair is a macvlan, since the kernel of a
-// test need not have bonds: a description of /sys/class/net made up here says that it is one of those we look for.
+// newRealGuest starts a guest with n NICs. The device above a pair is a macvlan, since the kernel of a test may lack bonds: a simulated
+// /sys/class/net describes it as one of the supported kinds.
 func newRealGuest(t testing.TB, nics int, args ...string) *realGuest {
 	t.Helper()
 	needAgent(t)
@@ -100,7 +100,7 @@ func (g *realGuest) waitAgent() {
 	})
 }
 
-// eventually waits until what is said holds.
+// eventually waits until the condition holds.
 func (g *realGuest) eventually(what string, holds func() bool) {
 	g.t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -134,7 +134,7 @@ func (g *realGuest) tc(line string) string {
 	return g.host(append([]string{"tc"}, strings.Fields(line)...)...)
 }
 
-// ceil is what NIC i's class allows, such as "100Mbit"; "" where there is none.
+// ceil returns the rate that NIC i's class allows, such as "100Mbit"; "" if there is none.
 func (g *realGuest) ceil(i int) string { return g.class(i, "51ce:2") }
 
 func (g *realGuest) class(i int, id string) string {
@@ -150,14 +150,14 @@ func (g *realGuest) class(i int, id string) string {
 	return ""
 }
 
-// qdisc is kind and handle of NIC i's root qdisc.
+// qdisc returns kind and handle of NIC i's root qdisc.
 func (g *realGuest) qdisc(i int) string {
 	g.t.Helper()
 	f := strings.Fields(g.tc("qdisc show dev m" + strconv.Itoa(i)))
 	return f[1] + " " + f[2]
 }
 
-// leftovers are the files in the guest's /run.
+// leftovers returns the files in the guest's /run.
 func (g *realGuest) leftovers() []string {
 	g.t.Helper()
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root/run", g.init))
@@ -169,7 +169,7 @@ func (g *realGuest) leftovers() []string {
 	return out
 }
 
-// processes are those in the guest whose command line contains the word, as the host numbers them.
+// processes returns the PIDs on the host of those in the guest whose command line contains the word.
 func (g *realGuest) processes(word string) []int {
 	g.t.Helper()
 	ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", g.init))
@@ -186,7 +186,7 @@ func (g *realGuest) processes(word string) []int {
 	return out
 }
 
-// kill ends the guest's processes with that word and waits until they have gone.
+// kill kills the guest's processes with that word and waits until they are gone.
 func (g *realGuest) kill(word string, sig syscall.Signal) {
 	g.t.Helper()
 	pids := g.processes(word)
@@ -235,7 +235,7 @@ func openNS(t testing.TB, path string) int {
 	return fd
 }
 
-// unread is how many bytes wait in the pipe of NIC 0.
+// unread returns how many bytes wait in the pipe of NIC 0.
 func (g *realGuest) unread() int {
 	g.t.Helper()
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d/root%s", g.init, g.shaper.of(channelKey{vm, nicMAC(0)}).path(channelKey{vm, nicMAC(0)}, "in")), unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/model"
 )
 
-// socket is a Transport straight to an agent that listens on a Unix socket, where libvirt
-// is not between: a connection for each command, so that there is nothing to get in step with.
+// socket is a Transport to an agent that listens on a Unix socket, without libvirt in between: it uses a connection per command, so no
+// synchronization is needed.
 type socket string
 
 func (s socket) Agent(ctx context.Context, _ model.VMID, cmd []byte) ([]byte, error) {

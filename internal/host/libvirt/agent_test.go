@@ -11,7 +11,7 @@ import (
 	"sluice/internal/model"
 )
 
-// agentsBehind answers once an earlier command, which takes that long, is over.
+// agentsBehind answers once an earlier command, which takes that long, has returned.
 type agentsBehind struct {
 	until time.Time
 	asked int

@@ -14,9 +14,8 @@ import (
 	"sluice/internal/host/libvirt/libvirttest"
 )
 
-// BenchmarkObserve compares ways to observe many real, paused domains. The
-// environment variable SLUICE_BENCH_DOMAINS says how many; each takes about 40 MB and,
-// to create, a second.
+// BenchmarkObserve compares ways to observe many real, paused domains. The environment variable SLUICE_BENCH_DOMAINS sets their number;
+// each takes about 40 MB, and a second to create.
 func BenchmarkObserve(b *testing.B) {
 	n, _ := strconv.Atoi(os.Getenv("SLUICE_BENCH_DOMAINS"))
 	if n == 0 {
@@ -60,8 +59,8 @@ func BenchmarkObserve(b *testing.B) {
 	}))
 }
 
-// loop reports, beside the time, the CPU time of ourselves with our children and of
-// libvirtd: unlike the time it hardly depends on what else the machine does.
+// loop reports, besides the time, the CPU time of this process with its children and of libvirtd: unlike the time, it hardly depends on the
+// machine's other load.
 func loop(d *libvirttest.Daemon, fn func() error) func(*testing.B) {
 	return func(b *testing.B) {
 		own, theirs := ownCPU(b), d.CPU(b)
@@ -88,7 +87,7 @@ func ownCPU(b *testing.B) time.Duration {
 	return sum
 }
 
-// bulk is libvirt's own bulk call, which Stats does without.
+// bulk is libvirt's own bulk call, which Stats avoids.
 func bulk(b *testing.B, s *session, n int) error {
 	got, err := onConn(b.Context(), s.queries, "", "bulk", func(c *client) (int, error) {
 		all, err := c.ConnectGetAllDomainStats(nil, uint32(lv.DomainStatsState|lv.DomainStatsCPUTotal),

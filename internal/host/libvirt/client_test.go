@@ -52,8 +52,7 @@ func TestParseURI(t *testing.T) {
 	}
 }
 
-// The socket of the daemon for QEMU alone is preferred; with neither there, the error names
-// the one that libvirtd would have.
+// The socket of virtqemud is preferred; if neither exists, the error names libvirtd's.
 func TestSocketThatExists(t *testing.T) {
 	dir := t.TempDir()
 	a := address{sockets: []string{filepath.Join(dir, "virtqemud-sock"), filepath.Join(dir, "libvirt-sock")}}
@@ -94,7 +93,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// A call that libvirt does not know counts as one that its driver cannot do.
+// A call that libvirtd does not know counts as one that its driver does not support.
 func TestUnknownCall(t *testing.T) {
 	c := &client{conn: &watched{gone: make(chan struct{})}}
 	if err := c.explain(lv.ErrUnsupported); !isCode(err, lv.ErrNoSupport) {
@@ -102,7 +101,7 @@ func TestUnknownCall(t *testing.T) {
 	}
 }
 
-// A libvirtd that accepts and says nothing does not hold Open up once its context ends.
+// A libvirtd that accepts connections but does not answer does not block Open beyond the end of its context.
 func TestSilentDaemon(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "sock")
 	l, err := net.Listen("unix", socket)
@@ -119,7 +118,7 @@ func TestSilentDaemon(t *testing.T) {
 	}
 }
 
-// A libvirtd that hangs up in the middle of anything is lost, not a failure for good.
+// A libvirtd that closes the connection at any point counts as lost, not as a permanent failure.
 func TestDaemonHangsUp(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "sock")
 	l, err := net.Listen("unix", socket)
@@ -143,7 +142,7 @@ func TestDaemonHangsUp(t *testing.T) {
 	}
 }
 
-// Close ends a call that is stuck in libvirt, and is not held up by it.
+// Close ends a call that is stuck in libvirt, and is not delayed by it.
 func TestCloseEndsStuckCalls(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -169,7 +168,7 @@ func TestCloseEndsStuckCalls(t *testing.T) {
 	})
 }
 
-// libvirtd logs an error for each connection that is just dropped: ours take their leave.
+// libvirtd logs an error for each connection that is closed without ConnectClose: Conn's connections are closed properly.
 func TestCloseLeavesNoErrorsInTheLog(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -185,8 +184,7 @@ func TestCloseLeavesNoErrorsInTheLog(t *testing.T) {
 	}
 }
 
-// Without a socket in the URI the daemon is found where it usually listens: in libvirtd's own
-// namespaces, where the test runs itself again.
+// Without a socket in the URI the daemon is found at its usual place: in libvirtd's own namespaces, where the test runs itself again.
 func TestUsualSocket(t *testing.T) {
 	const inside = "SLUICE_TEST_INSIDE"
 	if os.Getenv(inside) == "1" {

@@ -11,11 +11,11 @@ import (
 	"sluice/internal/model"
 )
 
-// patience bounds waits for what should come; only failing tests wait that long. It is less
-// than the 30 s for which libvirt itself lets a call wait behind a stuck one.
+// patience bounds waits for expected events; only failing tests wait that long. It is less than the 30 s for which libvirt itself lets a
+// call wait behind a stuck one.
 const patience = 25 * time.Second
 
-// logTo writes a Conn's log into the test's.
+// logTo writes a Conn's log to the test's.
 type logTo struct{ t testing.TB }
 
 func (l logTo) Write(b []byte) (int, error) { l.t.Logf("%s", b); return len(b), nil }
@@ -25,7 +25,7 @@ func open(t testing.TB, uri string, more ...func(*Options)) *Conn {
 	o := Options{
 		URI: uri, Logger: slog.New(slog.NewTextHandler(logTo{t}, nil)),
 		MinBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
-		Watch: 500 * time.Millisecond, Resync: time.Hour, // so that the tests see events at work, not the net beneath
+		Watch: 500 * time.Millisecond, Resync: time.Hour, // so that the tests depend on events and not on the periodic re-read
 	}
 	for _, m := range more {
 		m(&o)
@@ -71,7 +71,7 @@ func hasState(t testing.TB, c *Conn, v libvirttest.VM, want model.VMState) {
 	})
 }
 
-// live has device alias as libvirt shows it now, past the cache.
+// live reports whether libvirt shows the device now, bypassing the cache.
 func live(t testing.TB, c *Conn, v libvirttest.VM, alias string) bool {
 	t.Helper()
 	s, err := c.session()
@@ -138,8 +138,8 @@ func hotplugChangesPorts(t *testing.T, d *libvirttest.Daemon, c *Conn, v libvirt
 	libvirttest.Eventually(t, patience, "one port less", func() bool { return find(t, c, v.UUID()).Ports == before-1 })
 }
 
-// Firmware without an operating system ignores an unplug: the request can be repeated,
-// the wait for it ends with its context and blames the guest.
+// Firmware without an operating system ignores an unplug: the request can be repeated, and the wait for it ends with its context and an
+// error of the guest.
 func TestGuestIgnoresUnplug(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -191,7 +191,7 @@ func TestWaitGoneEndsWithDomain(t *testing.T) {
 	}
 }
 
-// What is remembered of an unplug goes with its domain, waited for or not.
+// The state of an unplug is dropped with its domain, whether or not anybody waited for it.
 func TestUnplugsAreForgotten(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/host/libvirt/libvirttest"
 )
 
-// A definition that is not what it should have become is put back, also when whoever asked for it has gone meanwhile.
+// A definition that libvirt did not store as requested is restored, even if the caller's context has ended.
 func TestRedefinePutsBack(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())

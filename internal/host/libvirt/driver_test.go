@@ -85,15 +85,14 @@ func TestOpenAndCloseOften(t *testing.T) {
 	}
 }
 
-// A libvirtd that does not answer pings is given up, whether or not libvirt's own
-// keepalive notices.
+// A libvirtd that does not answer pings is given up, whether or not libvirt's own keepalive notices.
 func TestUnansweredPingEndsSession(t *testing.T) {
 	c := open(t, testDriver(t), func(o *Options) { o.Keepalive = 20 * time.Millisecond })
 	old, err := c.session()
 	if err != nil {
 		t.Fatal(err)
 	}
-	old.events.slots <- struct{}{} // a ping that does not come back
+	old.events.slots <- struct{}{} // a ping that does not return
 	libvirttest.Eventually(t, patience, "there is a new session", func() bool {
 		s, err := c.session()
 		return err == nil && s != old

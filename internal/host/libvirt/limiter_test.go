@@ -72,15 +72,14 @@ func TestLimiterBoundsCallsPerVM(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for range 2 * maxPerVM { // calls for no one domain are not bounded here
+	for range 2 * maxPerVM { // calls that concern no single domain are not bounded here
 		if err := l.enter(""); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// Results that come at the same moment as the deadline are either taken or left, and
-// the books balance.
+// Results that arrive at the same moment as the deadline are either taken or dropped, and the counts stay consistent.
 func TestLimiterRace(t *testing.T) {
 	var l limiter
 	for i := range 500 {

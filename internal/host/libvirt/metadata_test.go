@@ -53,8 +53,7 @@ func TestReadMetadata(t *testing.T) {
 	}
 }
 
-// Metadata that is set, spoilt and removed while the domain runs is seen by libvirt's event:
-// nothing else makes the connection look again.
+// Metadata that is set, broken and removed while the domain runs is noticed through libvirt's event: nothing else triggers a read.
 func TestMetadataIsFollowed(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -96,7 +95,7 @@ func TestMetadataIsFollowed(t *testing.T) {
 	}
 }
 
-// Whatever stands there, what is read is within bounds or refused as a whole.
+// Whatever the metadata contains, the result is within bounds or rejected as a whole.
 func FuzzReadMetadata(f *testing.F) {
 	f.Add(`<s:sla xmlns:s="urn:sluice:sla:1" guarantee="2Gbit 50kpps" limit="5Gbit" weight="2" class="gold"><s:sla nic="a*" receive="1Gbit"/></s:sla>`)
 	f.Add(`<s:sla xmlns:s="urn:sluice:sla:2"/>`)

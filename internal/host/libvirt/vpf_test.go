@@ -25,7 +25,7 @@ func virtualPF(vm model.VMID, name string, vfs int) *model.VirtualPF {
 	return &model.VirtualPF{VM: vm, Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: libvirttest.Bridge, VFs: make([]model.VirtualVF, vfs), Channel: true}
 }
 
-// The devices that domains may have beside a virtual PF, which have to be as they were when it has come and gone.
+// Devices that a domain may have beside a virtual PF, and which must be unchanged after it was defined and undefined.
 var beside = []libvirttest.VM{
 	{Name: "plain"},
 	{Name: "ports", Ports: 3, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}},
@@ -39,7 +39,7 @@ lines</description><metadata><s:sla xmlns:s="urn:sluice:sla:1" guarantee="2Gbit"
 	{Name: "many", Ports: 2, Extra: libvirttest.RNG("ua-rng") + "<controller type='pci' model='pcie-to-pci-bridge'/><watchdog model='i6300esb' action='reset'/><serial type='pty'/><console type='pty'/><sound model='ich6'/>"},
 }
 
-// defineVM returns the definition as it is after libvirt has stored what it showed: that alone can move a controller.
+// defineVM returns the definition after libvirt has stored its own output again: that alone can move a controller.
 func defineVM(t testing.TB, d *libvirttest.Daemon, v libvirttest.VM) string {
 	t.Helper()
 	d.Virsh(t, "define", d.File(t, v.XML()))
@@ -52,7 +52,7 @@ func inactive(t testing.TB, d *libvirttest.Daemon, v libvirttest.VM) string {
 	return d.Virsh(t, "dumpxml", v.Name, "--inactive", "--security-info")
 }
 
-// A virtual PF, or several, that were defined and undefined in any order leave the definition as it was, and each other alone.
+// Defining and undefining virtual PFs in any order leaves the rest of the definition and the other virtual PFs unchanged.
 func TestDefineAndUndefineVPF(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -101,7 +101,7 @@ func TestDefineAndUndefineVPF(t *testing.T) {
 	}
 }
 
-// What stands in the way is said before anything is changed, with what to do about it.
+// Obstacles are reported before anything is changed, with a remedy.
 func TestDefineVPFRefuses(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -173,7 +173,7 @@ func TestDefineVPFRefuses(t *testing.T) {
 	}
 }
 
-// One that is there already is neither made twice nor taken for another.
+// A virtual PF that exists already is neither created twice nor mistaken for another.
 func TestDefineVPFAgain(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -185,7 +185,7 @@ func TestDefineVPFAgain(t *testing.T) {
 	if err := c.DefineVPF(ctx, first); err != nil {
 		t.Fatal(err)
 	}
-	// A process that was killed before it noted what it had defined asks once more.
+	// A process that was killed before it recorded what it had defined asks again.
 	again := virtualPF(id(v), "vpf0", 2)
 	if err := c.DefineVPF(ctx, again); err != nil || !cmp.Equal(first, again) {
 		t.Errorf("again: %v, %s", err, cmp.Diff(first, again))
@@ -216,7 +216,7 @@ func TestDefineVPFAgain(t *testing.T) {
 	}
 }
 
-// Links of functions are down from the start, go up and down again, and the inventory says so.
+// Links of functions are down initially, can be set up and down, and the inventory shows that.
 func TestSetLinkOfFunction(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -296,7 +296,7 @@ func TestSetLinkOfFunction(t *testing.T) {
 	}
 }
 
-// withoutSRIOV takes the property away that this machine's QEMU is too old for: it starts then, with nothing but NICs.
+// withoutSRIOV removes the property that this machine's QEMU is too old for, so that the VM starts with ordinary NICs.
 func withoutSRIOV(t testing.TB, d *libvirttest.Daemon, v libvirttest.VM) {
 	t.Helper()
 	var keep []string
@@ -308,7 +308,7 @@ func withoutSRIOV(t testing.TB, d *libvirttest.Daemon, v libvirttest.VM) {
 	d.Virsh(t, "define", d.File(t, strings.Join(keep, "")))
 }
 
-// Functions on vDPA devices have no tap and a link that is up; the VM does not start while a device is missing.
+// Functions on vDPA devices have no tap, and their link is up; the VM does not start while a device is missing.
 func TestDefineVPFOnVDPA(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -346,7 +346,7 @@ func TestDefineVPFOnVDPA(t *testing.T) {
 	}
 }
 
-// What others did to the definition, and what of it the running VM lacks, is told with what to do about it.
+// Changes by others to the definition, and differences of the running VM from it, are reported with a remedy.
 func TestCheckVPF(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -415,7 +415,7 @@ func TestCheckVPF(t *testing.T) {
 	}
 }
 
-// A VM whose QEMU does not answer holds nobody up for longer than he is willing to wait, and it may be tried again.
+// A VM whose QEMU does not answer delays a caller no longer than its context allows, and a retry is possible.
 func TestSetLinkOfStuckVM(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -452,7 +452,7 @@ func emulatorOf(t testing.TB, c *Conn, v libvirttest.VM, doc string) version {
 	return have
 }
 
-// The version of QEMU is libvirt's word for its own emulator, and another's newest machine type.
+// The version of QEMU is libvirt's for its own emulator, and for another one that of its newest machine type.
 func TestEmulatorVersion(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())

@@ -39,7 +39,7 @@ func TestParseDomain(t *testing.T) {
 	want := Domain{
 		VM: model.VM{
 			ID: "11111111-2222-3333-4444-555555555555", Name: "web1", Ready: model.Yes, NUMANode: 1, VCPUs: 2,
-			Ports: 1, // of seven, five are taken and one is fixed; the VF's own address on the host, bus 7, takes none
+			Ports: 1, // of seven, five are used and one is fixed; the VF's host address, bus 7, uses none
 			NICs: []model.NIC{
 				{Alias: "ua-net0", MAC: mac(t, "52:54:00:00:01:0a"), Tap: "vnet3", Network: "br0", VLAN: 42, Failover: model.FailoverTeaming, FreePort: model.Yes},
 				{Alias: "net1", MAC: mac(t, "52:54:00:00:01:0b"), Tap: "vnet4", Network: "net:lan", FreePort: model.Yes},
@@ -97,8 +97,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a domain's XML says, what is made of it can be used: addresses that can be
-// written back, ports that agree with the NICs' own verdict.
+// Whatever a domain's XML contains, the result is usable: addresses can be written back, and free ports agree with the NICs' FreePort.
 func FuzzParseDomain(f *testing.F) {
 	f.Add(sample(f, "q35.xml"))
 	f.Add(sample(f, "i440fx.xml"))
@@ -124,7 +123,7 @@ func FuzzParseDomain(f *testing.F) {
 	})
 }
 
-// writtenBack checks that a device to be attached at the address is read as one there.
+// writtenBack checks that the XML for attaching a device is parsed back to the same address.
 func writtenBack(t *testing.T, addr model.PCIAddress) {
 	t.Helper()
 	doc, err := HostdevSpec{Alias: "ua-x", Address: addr, TeamingPersistent: "ua-net0"}.xml()
@@ -190,7 +189,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// Functions of virtual PFs are known by their aliases, whatever their model and backend.
+// Functions of virtual PFs are recognized by their aliases, whatever their model and backend.
 func TestParseFunctions(t *testing.T) {
 	nic := func(kind, alias, model, source, more string) string {
 		return "<interface type='" + kind + "'><mac address='52:54:00:00:00:01'/>" + source + "<model type='" + model + "'/><alias name='" + alias + "'/>" + more + "</interface>"

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// doc is as libvirt gives it to its hook, abridged: two VFs of Sluice's, one of somebody else's.
+// doc is domain XML as libvirt passes it to its hook, abridged: two VFs assigned by Sluice, one of somebody else.
 const doc = `<domain type='kvm'>
   <name>db &amp; 1</name>
   <uuid>00000000-0000-4000-8000-000000000001</uuid>
@@ -72,7 +72,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// All that is changed are the addresses on the host of Sluice's own VFs.
+// Only the host addresses of the VFs assigned by Sluice are changed.
 func TestWith(t *testing.T) {
 	d, err := Parse([]byte(doc))
 	if err != nil {

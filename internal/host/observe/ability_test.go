@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// askedAbility is an Abilities that answers by VM, and counts.
+// askedAbility is an Abilities that answers by VM and counts the questions.
 type askedAbility struct {
 	n  map[model.VMID]*atomic.Int32
 	of func(ctx context.Context, vm model.VMID) guest.Ability
@@ -68,12 +68,12 @@ func TestLimitsInGuests(t *testing.T) {
 		if one, silent := a.n["id-001"].Load(), a.n[hung].Load(); one != 1 || silent < 4 || silent > 6 {
 			t.Errorf("in five minutes asked the one that answers %d times, the one that does not %d times; want 1, about 5", one, silent)
 		}
-		// The VM starts anew: what was known counts no more.
+		// The VM restarts: the cached answer no longer applies.
 		f.set(func() { f.dom(1).Started = epoch.Add(time.Hour) })
 		look(unknown)
 		synctest.Wait()
 		look(model.Yes)
-		// The agent goes and comes back, perhaps with other settings.
+		// The agent disconnects and comes back, perhaps with other settings.
 		f.set(func() { f.dom(2).Ready = model.No })
 		look(model.Yes, unknown)
 		f.set(func() { f.dom(2).Ready = model.Yes })

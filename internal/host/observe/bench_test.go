@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// crowd is a host with n machines on two PFs with 32 VFs each, all held.
+// crowd is a host with n VMs on two PFs with 32 VFs each, all held.
 func crowd(n int) *fakeWorld {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 32, counting)
@@ -29,7 +29,7 @@ func crowd(n int) *fakeWorld {
 	return f
 }
 
-// A Snapshot costs what joining and measuring cost; the fakes' own work is in it too.
+// The cost of a Snapshot is that of joining and measuring; it includes the fakes' own work.
 func BenchmarkSnapshot(b *testing.B) {
 	pool := Pool{"pf0": {All: true}, "pf1": {All: true}}
 	for _, n := range []int{100, 1000} {
@@ -52,7 +52,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// What the fakes cost without a Source.
+// The cost of the fakes without a Source.
 func BenchmarkFakes(b *testing.B) {
 	f := crowd(1000)
 	ctx := context.Background()
@@ -68,7 +68,7 @@ func BenchmarkFakes(b *testing.B) {
 
 var sink *model.Snapshot
 
-// The pure part alone.
+// The cost of the pure part alone.
 func BenchmarkJoin(b *testing.B) {
 	f := crowd(1000)
 	ctx := context.Background()

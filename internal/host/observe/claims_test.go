@@ -9,8 +9,8 @@ import (
 	"sluice/internal/model"
 )
 
-// flooded is a host on which a VM was busy on virtio for 13 s and then got a VF of a NIC
-// that counts nothing per VF; port says that its port counts.
+// flooded is a host on which a VM was busy on virtio for 13 s and then got a VF of a NIC without counters per VF; port says whether its
+// port has counters.
 func flooded(t *testing.T, f *fakeWorld, s *Source, port bool) {
 	t.Helper()
 	if port {
@@ -24,8 +24,8 @@ func flooded(t *testing.T, f *fakeWorld, s *Source, port bool) {
 	f.set(func() { f.attach(1, addr(0)) })
 }
 
-// A guest that claims what neither port nor interrupts show is believed for as long as its
-// virtio NIC has earned, and one whose claim they show for far longer, and is told apart.
+// A claim that neither port nor interrupts support is believed only for the time that the VM's traffic on virtio has earned; a supported
+// one is believed far longer, and is marked as corroborated.
 func TestClaimIsHeldAgainstPortAndInterrupts(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -41,7 +41,7 @@ func TestClaimIsHeldAgainstPortAndInterrupts(t *testing.T) {
 			f.dom(1).Hostdevs = nil
 			run(t, f, Options{Pool: poolAll}, func(t *testing.T, s *Source) {
 				flooded(t, f, s, true)
-				// Another VF shows that this host takes interrupts.
+				// Another VF shows that the host handles VF interrupts itself.
 				f.addVM(2, "br0")
 				f.set(func() { f.attach(2, addr(1)) })
 				believed, proof := 0, model.ProofNone
@@ -72,7 +72,7 @@ func TestClaimIsHeldAgainstPortAndInterrupts(t *testing.T) {
 	}
 }
 
-// What went through the PF itself leaves no room for claims.
+// The PF's own traffic leaves no room for claims.
 func TestPortRoomIsWithoutThePFsOwn(t *testing.T) {
 	f, _ := guestWorld()
 	f.ports["pf0"] = netdev.Counters{}
@@ -92,7 +92,7 @@ func TestPortRoomIsWithoutThePFsOwn(t *testing.T) {
 	})
 }
 
-// Interrupts are read of a few VFs at a time, and of each in its turn.
+// The interrupts of a few VFs are read at a time, round robin.
 func TestInterruptsAreReadInTurn(t *testing.T) {
 	f := crowd(40)
 	f.pfs[0].Caps, f.pfs[1].Caps = mute, mute

@@ -39,7 +39,7 @@ func (f *fakeReader) Port(_ context.Context, pf string, _ int) (netdev.Counters,
 	return netdev.Counters{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}, f.fail["port of "+pf]
 }
 
-// readerOf makes counters for the links and VFs of a fake world.
+// readerOf returns counters for the links and VFs of a fake world.
 func readerOf(f *fakeWorld) *fakeReader {
 	r := &fakeReader{vfs: map[string][]vf.Counters{}, fail: map[string]error{}}
 	for i, l := range f.links {
@@ -63,7 +63,7 @@ func TestCounters(t *testing.T) {
 		f.addVM(i, "br0")
 	}
 	f.attach(1, addr(2))
-	f.attach(2, addr(64)) // of the PF that does not count
+	f.attach(2, addr(64)) // of the PF without counters
 	s := New(f, f.uplinks(), f, nil, Options{Pool: poolAll})
 	defer s.Close()
 	snap := snapshot(t, s)
@@ -92,7 +92,7 @@ func TestCounters(t *testing.T) {
 		want = append(want, Count{NIC: nic(i), Device: 1000 + i, RxPackets: n + 2, TxPackets: n + 1, RxBytes: n + 4, TxBytes: n + 3})
 	}
 	want = append(want, Count{NIC: nic(1), VF: model.VFID{PF: "pf0", Index: 2}, Device: 100, RxPackets: 1002001, TxPackets: 1002002, RxBytes: 1002003, TxBytes: 1002004})
-	want = append(want, Count{NIC: model.NICID{NIC: "pf1"}, Device: 101, RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}) // its VF is in a guest and not counted
+	want = append(want, Count{NIC: model.NICID{NIC: "pf1"}, Device: 101, RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}) // its VF is in a guest and has no counters
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Count{}, "At")); d != "" {
 		t.Error(d)
 	}
@@ -112,7 +112,7 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// A port whose driver does not tell is no failure, and is not asked many times a second.
+// A port whose driver provides no counters is not an error, and is not read many times a second.
 func TestPortsThatDoNotTell(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 4, mute)
@@ -134,14 +134,14 @@ func TestPortsThatDoNotTell(t *testing.T) {
 	}
 }
 
-// A read neither allocates nor waits for a Snapshot, however long that takes.
+// A read does not allocate and does not wait for a Snapshot, however long that takes.
 func TestCountersDoNotWaitForTheInventory(t *testing.T) {
 	f := crowd(100)
 	s := New(f, f.uplinks(), f, nil, Options{Pool: Pool{"pf0": {All: true}, "pf1": {All: true}}})
 	defer s.Close()
 	c := NewCounters(readerOf(f))
 	c.Follow(snapshot(t, s))
-	s.mu.Lock() // a Snapshot that takes for ever
+	s.mu.Lock() // a Snapshot that never ends
 	defer s.mu.Unlock()
 	buf, err := c.Read(t.Context(), nil)
 	if err != nil || len(buf) != 164 {
@@ -152,7 +152,7 @@ func TestCountersDoNotWaitForTheInventory(t *testing.T) {
 	}
 }
 
-// BenchmarkCounters is what reading costs beside the kernel's part.
+// BenchmarkCounters measures the cost of a read without the kernel's part.
 func BenchmarkCounters(b *testing.B) {
 	for _, n := range []int{100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -85,7 +85,7 @@ func TestDoctorWithoutPool(t *testing.T) {
 	}
 }
 
-// A host of virtual PFs alone needs no PF.
+// A host with only virtual PFs needs no PF.
 func TestDoctorOfVirtualPFsAlone(t *testing.T) {
 	s := &model.Snapshot{VMs: []model.VM{{Name: "node", NICs: []model.NIC{{VirtualPF: "vpf0"}}}}}
 	for _, p := range doctor.Examine(s) {
@@ -95,7 +95,7 @@ func TestDoctorOfVirtualPFsAlone(t *testing.T) {
 	}
 }
 
-// What `vfs:` leaves to others, or the hardware cannot, is no problem.
+// It is not a problem if `vfs:` excludes VFs or the hardware lacks a feature.
 func TestDoctorToleratesWhatIsMeant(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 4, mute)
@@ -109,7 +109,7 @@ func TestDoctorToleratesWhatIsMeant(t *testing.T) {
 	}
 }
 
-// Two VMs with one MAC cannot have a VF, and the remedy is not Sluice's.
+// Two VMs with the same MAC cannot have a VF, and the remedy is not Sluice's to apply.
 func TestDoctorFindsDuplicateMACs(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 2, counting)
@@ -128,8 +128,8 @@ problem vm2: its NIC ua-net0 has MAC 52:54:00:00:00:01, which NIC ua-net0 of vm1
 	}
 }
 
-// Functions of a virtual PF are no pairs: nothing is wrong with them for want of failover, port or tap, and the config's
-// bond is that of the VM's ordinary NICs.
+// Functions of a virtual PF are not pairs: missing failover, port or tap is no problem for them, and the config's bond applies to the VM's
+// ordinary NICs.
 func TestDoctorLeavesFunctionsAlone(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 2, counting)
@@ -157,7 +157,7 @@ func TestDoctorLeavesFunctionsAlone(t *testing.T) {
 	}
 }
 
-// What the tap of a function has moved so far is told as the guest sees it.
+// The counts of a function's tap are reported from the guest's point of view.
 func TestMovedByAFunction(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 2, counting)
@@ -175,7 +175,7 @@ func TestMovedByAFunction(t *testing.T) {
 	}
 }
 
-// A PF in mode switchdev is refused, with the remedy: its VFs would cut VMs off.
+// A PF in mode switchdev is rejected with a remedy: its VFs would cut VMs off.
 func TestDoctorRefusesSwitchdev(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 2, counting).Eswitch = model.EswitchSwitchdev

@@ -20,8 +20,7 @@ import (
 	"sluice/internal/model"
 )
 
-// fakeWorld is a host whose kernel, libvirt and guests say what the test sets. It
-// counts what it is asked.
+// fakeWorld is a host whose kernel, libvirt and guests answer as the test specifies. It counts the queries.
 type fakeWorld struct {
 	mu         sync.Mutex
 	links      []netdev.Link
@@ -29,13 +28,13 @@ type fakeWorld struct {
 	fdb        []fdb.FDBEntry
 	open       map[model.PCIAddress]model.Tri
 	counters   map[model.VFID]netdev.Counters
-	ports      map[string]netdev.Counters // PFs that count
+	ports      map[string]netdev.Counters // PFs with port counters
 	interrupts map[model.PCIAddress]uint64
 	domains    []libvirt.Domain
 	stats      map[model.VMID]libvirt.Stat
 	unread     []model.VMID
 	problems   []model.Problem
-	fail       map[string]error // by what is asked
+	fail       map[string]error // by query
 	asked      map[string]int
 	watch      chan struct{}
 	inside     map[model.VMID]func(context.Context) ([]guest.Counters, error)
@@ -51,13 +50,13 @@ func newFakeWorld() *fakeWorld {
 	}
 }
 
-// ask counts a question and says whether it fails. The caller holds the lock.
+// ask counts a query and returns its error. The caller holds the lock.
 func (f *fakeWorld) ask(what string) error {
 	f.asked[what]++
 	return f.fail[what]
 }
 
-// mixed returns a copy, in any order if the world shuffles.
+// mixed returns a copy, in random order if the world shuffles.
 func mixed[T any](f *fakeWorld, in []T) []T {
 	out := slices.Clone(in)
 	if f.shuffle != nil {
@@ -118,10 +117,10 @@ func (f *fakeWorld) Interrupts(_ context.Context, addr model.PCIAddress) (uint64
 	return f.interrupts[addr], f.ask("interrupts " + string(addr))
 }
 
-// uplinks are the one kind that there is: Linux bridges.
+// uplinks are those of the only kind: Linux bridges.
 func (f *fakeWorld) uplinks() uplink.Set { return uplink.Set{bridge.New(bridgeKernel{nil, f})} }
 
-// bridgeKernel is a kernel that is asked where bridges send frames, and nothing else.
+// bridgeKernel is a kernel that only answers where bridges send frames.
 type bridgeKernel struct {
 	bridge.Kernel
 	world *fakeWorld
@@ -175,7 +174,7 @@ func addr(n int) model.PCIAddress {
 	return model.PCIAddress(fmt.Sprintf("0000:01:%02x.%d", 16+n/8, n%8))
 }
 
-// addPF adds a PF with VFs in a bridge, and the bridge if it is new.
+// addPF adds a PF with VFs to a bridge, and the bridge if it is new.
 func (f *fakeWorld) addPF(name, bridge string, vfs int, caps model.Caps) *vf.PFInfo {
 	pf := vf.PFInfo{PF: model.PF{
 		Name: name, Index: 100 + len(f.pfs), Driver: "ixgbe", NumVFs: vfs, TotalVFs: 8, Speed: 10e9, NUMANode: -1, Caps: caps,
@@ -239,7 +238,7 @@ func (f *fakeWorld) dom(n int) *libvirt.Domain {
 	return nil
 }
 
-// attach gives a VF to a machine the way Sluice does.
+// attach gives a VF to a VM the way Sluice does.
 func (f *fakeWorld) attach(n int, vf model.PCIAddress) {
 	d := f.dom(n)
 	d.Hostdevs = append(d.Hostdevs, libvirt.Hostdev{
@@ -269,7 +268,7 @@ func (f *fakeWorld) set(change func()) {
 	change()
 }
 
-// text prints a Snapshot: what matters of it, one line each.
+// text prints the relevant parts of a Snapshot, one line each.
 func text(s *model.Snapshot) string {
 	var b strings.Builder
 	for _, pf := range s.PFs {

@@ -16,11 +16,11 @@ import (
 	"sluice/internal/model"
 )
 
-// fakeGuest is a guest with a failover over a virtio NIC and a VF.
+// fakeGuest is a guest with a failover device over a virtio NIC and a VF.
 type fakeGuest struct {
 	virtio, vf counts
-	bond       bool // no interface over both
-	plain      bool // the VF is not there
+	bond       bool // no device over both
+	plain      bool // the VF is absent
 	lie        uint64
 	extra      []guest.Counters
 }
@@ -35,7 +35,7 @@ func sum(a, b counts) counts {
 	return counts{a.rxPackets + b.rxPackets, a.txPackets + b.txPackets, a.rxBytes + b.rxBytes, a.txBytes + b.txBytes}
 }
 
-// devs is what the guest says. A liar adds to its virtio counters.
+// devs returns the guest's answer. A liar adds to its virtio counters.
 func (g *fakeGuest) devs() []guest.Counters {
 	v := g.virtio
 	v.rxPackets += g.lie
@@ -52,8 +52,8 @@ func (g *fakeGuest) devs() []guest.Counters {
 // moves adds packets of 100 bytes, received and sent in equal numbers.
 func (c *counts) moves(n uint64) { *c = sum(*c, counts{n, n, 100 * n, 100 * n}) }
 
-// The VF's figure comes out right whatever the guest calls its interfaces, however the load
-// is shared between the two paths, and whenever the host happens to look.
+// The VF's figure is correct whatever the guest calls its interfaces, however the load is divided between the two paths, and whenever the
+// host reads its counters.
 func TestPathFindsTheVF(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := fakeGuest{bond: rapid.Bool().Draw(t, "bond")}
@@ -111,7 +111,7 @@ func TestPath(t *testing.T) {
 		guest fakeGuest
 		then  func(*fakeGuest)
 		err   error
-		want  string // of the answer after that
+		want  string // of the next answer
 		ok    bool
 	}{
 		{name: "honest", then: steady, want: "1000 by guest: ", ok: true},
@@ -195,7 +195,7 @@ func describe(t model.Traffic) string {
 	return fmt.Sprintf("%.0f by %s: %s", t.RxPPS, t.Proof, t.Note)
 }
 
-// Whatever a guest says, its figure is finite, not negative and within its link.
+// Whatever a guest answers, its figure is finite, not negative and within its link's capacity.
 func TestPathNeverAbsurd(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -228,7 +228,7 @@ func TestPathNeverAbsurd(t *testing.T) {
 	})
 }
 
-// guestWorld is a holder on a driver that does not count.
+// guestWorld is a holder of a VF whose driver does not count.
 func guestWorld() (*fakeWorld, *fakeGuest) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 4, mute).Driver = "igb"
@@ -247,7 +247,7 @@ func seconds(t *testing.T, s *Source, n int, each func()) model.Traffic {
 	t.Helper()
 	var out model.Traffic
 	for range n {
-		time.Sleep(time.Second / 2) // traffic between the looks, not at the same instant
+		time.Sleep(time.Second / 2) // traffic between the readings, not at the same instant
 		each()
 		time.Sleep(time.Second / 2)
 		synctest.Wait()
@@ -291,7 +291,7 @@ func TestGuestIsAsked(t *testing.T) {
 	})
 }
 
-// A guest that hangs costs itself its figure, and nobody any time.
+// A guest that hangs loses its own figure and delays nobody.
 func TestGuestHangs(t *testing.T) {
 	f, g := guestWorld()
 	f.addVM(2, "br0")
@@ -328,7 +328,7 @@ func TestGuestHangs(t *testing.T) {
 			t.Errorf("the guest that answers: %+v", other)
 		}
 		f.set(func() { f.inside["id-001"] = well })
-		// The last pause is two minutes; two answers make a figure.
+		// The last pause is two minutes; two answers give a figure.
 		if got := seconds(t, s, 130, traffic); !got.Known {
 			t.Errorf("after it answers again: %+v", got)
 		}

@@ -17,7 +17,7 @@ var (
 	testGaps = gaps{min: 50 * time.Millisecond, max: 30 * time.Second}
 )
 
-// at is a sample so many seconds after the epoch.
+// at is a sample at so many seconds after the epoch.
 func at(sec float64, boot uint64, c counts) sample {
 	return sample{at: epoch.Add(time.Duration(sec * float64(time.Second))), boot: boot, count: c}
 }
@@ -55,7 +55,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// After anything that spoils one figure, the next good pair makes one again.
+// After anything that invalidates one figure, the next valid pair of samples gives one again.
 func TestMeterRecovers(t *testing.T) {
 	var m meter
 	m.add(at(0, 1, counts{rxPackets: 500}), testGaps, tenGig)
@@ -65,8 +65,7 @@ func TestMeterRecovers(t *testing.T) {
 	}
 }
 
-// A figure survives a second look within the minimum gap, and the next one spans
-// the whole time since the older sample.
+// A figure survives a second reading within the minimum gap, and the next one spans the whole time since the older sample.
 func TestMeterKeepsFigureWhenAskedTwice(t *testing.T) {
 	var m meter
 	m.add(at(0, 1, counts{}), testGaps, tenGig)
@@ -79,7 +78,7 @@ func TestMeterKeepsFigureWhenAskedTwice(t *testing.T) {
 	}
 }
 
-// anySamples draws a history with everything that goes wrong in practice.
+// anySamples draws a history with every error that occurs in practice.
 func anySamples(t *rapid.T) []sample {
 	var (
 		out []sample
@@ -134,8 +133,7 @@ func TestMeterNeverAbsurd(t *testing.T) {
 	})
 }
 
-// simpleRate says what the meter must say after the whole history, from the
-// history alone: it looks for the sample that the last one is to be compared with.
+// simpleRate computes the expected result from the whole history: it finds the sample with which the last one must be compared.
 func simpleRate(h []sample, g gaps, l limit) (model.Traffic, bool) {
 	last := len(h) - 1
 	base := simpleBase(h, last, g)
@@ -163,7 +161,7 @@ func simpleRate(h []sample, g gaps, l limit) (model.Traffic, bool) {
 	return r, true
 }
 
-// simpleBase is the latest earlier sample that was not itself too early to count.
+// simpleBase returns the latest earlier sample that was not itself too early to count.
 func simpleBase(h []sample, i int, g gaps) int {
 	for j := i - 1; j >= 0; j-- {
 		b := simpleBase(h, j, g)
@@ -177,7 +175,7 @@ func simpleBase(h []sample, i int, g gaps) int {
 	return -1
 }
 
-// went says whether all counters went forward from a to b.
+// went reports whether no counter went back from a to b.
 func went(a, b sample) bool {
 	return b.count.rxPackets >= a.count.rxPackets && b.count.txPackets >= a.count.txPackets &&
 		b.count.rxBytes >= a.count.rxBytes && b.count.txBytes >= a.count.txBytes
@@ -206,8 +204,7 @@ func TestMeterExactOnConstantRate(t *testing.T) {
 		size := rapid.Uint64Range(64, 1500).Draw(t, "size")
 		now := time.Duration(0)
 		for i := range rapid.IntRange(2, 20).Draw(t, "samples") {
-			// Whole milliseconds, and a rate in whole packets per millisecond, so that
-			// the counters are exact at every instant.
+			// Whole milliseconds, and a rate in whole packets per millisecond, keep the counters exact at every instant.
 			now += time.Duration(rapid.IntRange(50, 29_000).Draw(t, "jitter")) * time.Millisecond
 			n := pps * uint64(now.Milliseconds())
 			got := m.add(sample{epoch.Add(now), 1, counts{n, n / 2 * 2, n * size, 0}}, testGaps, limit{1e12, 1e15})
@@ -264,7 +261,7 @@ func TestCPUMeterNeverAbsurd(t *testing.T) {
 	})
 }
 
-// The longest time between two Snapshots that the config takes makes rates all the same.
+// The longest interval between Snapshots that the config allows still gives rates.
 func TestSlowSamplesMakeRates(t *testing.T) {
 	for _, sample := range []time.Duration{time.Second, 20 * time.Second, 31 * time.Second, time.Minute} {
 		f := newFakeWorld()

@@ -22,7 +22,7 @@ func (g *fakeGuest) said() (out channel.Counters) {
 	return out
 }
 
-// A guest without an agent whose sluice-guest reports is seen, and judged as any other.
+// A guest without an agent whose sluice-guest reports is judged like any other.
 func TestGuestThatReports(t *testing.T) {
 	for _, every := range []int{1, 5} {
 		f, g := guestWorld()

@@ -37,7 +37,7 @@ func snapshot(t *testing.T, s *Source) *model.Snapshot {
 	return snap
 }
 
-// busyWorld has one of everything.
+// busyWorld contains one of everything.
 func busyWorld() *fakeWorld {
 	f := newFakeWorld()
 	pf := f.addPF("pf0", "br0", 8, counting)
@@ -63,7 +63,7 @@ func busyWorld() *fakeWorld {
 		{MAC: mac(3), Bridge: "br0", Port: "vnet3"},
 		{MAC: mac(4), Bridge: "br0", Port: "vnet4", VLAN: 4},
 		{MAC: mac(4), Bridge: "br0", Port: "pf0", VLAN: 7},
-		{MAC: mac(8), Bridge: "br0", Port: "pf0", VLAN: 7}, // nobody's
+		{MAC: mac(8), Bridge: "br0", Port: "pf0", VLAN: 7}, // no NIC has this MAC
 		{MAC: mac(8), Bridge: "br0", Port: "vnet3"},
 		{MAC: mac(9), Bridge: "br7", Port: "pf1"}, // not managed
 	}
@@ -136,7 +136,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A domain that runs and could not be read is named in the Snapshot.
+// A running domain that could not be read is named in the Snapshot.
 func TestSnapshotNamesUnreadDomains(t *testing.T) {
 	f := busyWorld()
 	f.unread = []model.VMID{"z"}
@@ -148,8 +148,7 @@ func TestSnapshotNamesUnreadDomains(t *testing.T) {
 	}
 }
 
-// A second VF of ours behind a NIC comes before somebody else's: it must be seen to be
-// taken back.
+// A VF of Sluice's behind a NIC takes precedence over a foreign one: it must be visible to be taken back.
 func TestOwnVFIsShownFirst(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 3, counting)
@@ -185,7 +184,7 @@ func TestSetPool(t *testing.T) {
 	}
 }
 
-// The config's speed counts where the kernel knows none.
+// The config's speed applies if the kernel does not know it.
 func TestSpeedOfTheLink(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 1, counting)
@@ -199,8 +198,8 @@ func TestSpeedOfTheLink(t *testing.T) {
 	}
 }
 
-// A link that carries less than its speed is shared out as what it carries; a NIC that takes VF
-// rates and does not heed them counts as one without.
+// The shares of a link that carries less than its speed are computed from what it carries; a NIC that accepts VF rates but does not enforce
+// them counts as one without.
 func TestWhatTheConfigKnowsOfAPF(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 1, counting)
@@ -219,7 +218,7 @@ func TestWhatTheConfigKnowsOfAPF(t *testing.T) {
 	}
 }
 
-// What cannot be asked is an error and never an emptier Snapshot.
+// A failed query is an error and never yields an incomplete Snapshot.
 func TestSnapshotFails(t *testing.T) {
 	for _, what := range []string{"links", "domains", "stats", "pfs", "fdb"} {
 		t.Run(what, func(t *testing.T) {
@@ -236,7 +235,7 @@ func TestSnapshotFails(t *testing.T) {
 	}
 }
 
-// What only makes figures is a Problem.
+// A failed query that only affects figures is a Problem.
 func TestSnapshotBearsWithLess(t *testing.T) {
 	f := busyWorld()
 	f.fail["counters pf0"] = errors.New("no answer")
@@ -291,7 +290,7 @@ func TestRates(t *testing.T) {
 	})
 }
 
-// A tap that comes back under its old name is another tap; so is one after an absence.
+// A tap that reappears under its old name is another tap; so is one after an absence.
 func TestRatesOfAnotherTap(t *testing.T) {
 	f := newFakeWorld()
 	f.addVM(1, "br0")
@@ -323,8 +322,7 @@ func TestRatesOfAnotherTap(t *testing.T) {
 	})
 }
 
-// A VF's counters go on from holder to holder: the first figure of a new one must not
-// contain the last one's packets.
+// A VF's counters continue from holder to holder: the first figure of a new holder must not include its predecessor's packets.
 func TestRatesOfAnotherHolder(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 2, counting)
@@ -356,8 +354,7 @@ func TestRatesOfAnotherHolder(t *testing.T) {
 	})
 }
 
-// Every driver shows counters; one that is not known to count is believed only once
-// it shows more than zeros.
+// Every driver shows counters; one that is not known to count is believed only once a counter is not zero.
 func TestUnknownDriver(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 2, model.Caps{}).Driver = "newnic"
@@ -383,7 +380,7 @@ func TestUnknownDriver(t *testing.T) {
 	})
 }
 
-// The inventory is read when something says so, and seldom otherwise.
+// The inventory is read when an event asks for it, and rarely otherwise.
 func TestInventoryIsReadSeldom(t *testing.T) {
 	f := busyWorld()
 	run(t, f, busyOptions(), func(t *testing.T, s *Source) {
@@ -430,8 +427,7 @@ func TestInventoryIsReadSeldom(t *testing.T) {
 	})
 }
 
-// A guest that takes up its VF, or lets go of it, shows in the next Snapshot; nothing else is
-// read anew for it.
+// The next Snapshot shows that a guest starts or stops using its VF, without reading anything else again.
 func TestInGuestIsReadEveryTime(t *testing.T) {
 	f := busyWorld()
 	run(t, f, busyOptions(), func(t *testing.T, s *Source) {
@@ -450,8 +446,7 @@ func TestInGuestIsReadEveryTime(t *testing.T) {
 	})
 }
 
-// A VF that is open without a domain is somebody's, but only after a moment: QEMU has a
-// device before libvirt shows it.
+// A VF that is open without a domain counts as foreign only after a delay: QEMU opens a device before libvirt shows it.
 func TestForeignProcess(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 5, counting)
@@ -544,7 +539,7 @@ problem vm2: it has no free PCIe root port, so no VF can be plugged
 	}
 }
 
-// A NIC that changes from one VF to another has no figure of the two.
+// A NIC that changes from one VF to another gets no figure that mixes the two.
 func TestRatesOfAnotherVF(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 2, counting)
@@ -563,7 +558,7 @@ func TestRatesOfAnotherVF(t *testing.T) {
 	})
 }
 
-// The virtio path can carry only if tap and bridge are both up and the tap is held open.
+// The virtio path works only if tap and bridge are both up and the tap is held open.
 func TestLinkUp(t *testing.T) {
 	for name, spoil := range map[string]func(f *fakeWorld){
 		"tap down":    func(f *fakeWorld) { f.link("vnet1").Up = false },
@@ -587,7 +582,7 @@ func TestLinkUp(t *testing.T) {
 	}
 }
 
-// A request to read everything anew outlives a read that failed.
+// A request to read everything again survives a failed read.
 func TestInvalidateSurvivesFailure(t *testing.T) {
 	f := busyWorld()
 	s := New(f, f.uplinks(), f, nil, Options{Recheck: time.Hour})
@@ -606,7 +601,7 @@ func TestInvalidateSurvivesFailure(t *testing.T) {
 	}
 }
 
-// CPU times are read seldom; in between, what was measured last stands.
+// CPU times are read rarely; in between, the last result is kept.
 func TestCPUTimesAreReadSeldom(t *testing.T) {
 	f := newFakeWorld()
 	f.addVM(1, "br0")
@@ -616,7 +611,7 @@ func TestCPUTimesAreReadSeldom(t *testing.T) {
 			if vm := snapshot(t, s).VMs[0]; i >= 5 && vm.CPU != 0.5 {
 				t.Errorf("after %d s: CPU use %v, known %v, want 0.5", i, vm.CPU, vm.CPUKnown)
 			}
-			time.Sleep(time.Second) // virtual
+			time.Sleep(time.Second) // virtual time
 		}
 	})
 	if n := f.asked["stats"]; n != 4 {
@@ -624,7 +619,7 @@ func TestCPUTimesAreReadSeldom(t *testing.T) {
 	}
 }
 
-// What is set aside is given to nobody from the next look on, and what was measured counts in place of what is assumed.
+// A VF that is set aside is unavailable from the next Snapshot on, and measured properties replace assumed ones.
 func TestSetAsideAndMeasured(t *testing.T) {
 	f := newFakeWorld()
 	f.addPF("pf0", "br0", 3, counting)

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/model"
 )
 
-// domain is one as libvirt writes it.
+// domain is a domain as libvirt writes it.
 func domain(devices ...string) string {
 	return `<domain type='kvm'>
   <name>web-1</name>
@@ -57,7 +57,7 @@ func prepared(t testing.TB, doc string, o Options) Result {
 	return r
 }
 
-// What is added is what is missing, each on a line of its own.
+// Only what is missing is added, each element on its own line.
 func TestPrepare(t *testing.T) {
 	doc := strings.Replace(domain(card(0, "virtio", "")), "\n    <acpi/>\n  ", "\n    <pae/>\n  ", 1)
 	r := prepared(t, doc, Options{Agent: true})
@@ -121,7 +121,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// What is not understood is refused with what to do, and left as it is.
+// Unsupported domains are rejected with a remedy and left unchanged.
 func TestPrepareRefuses(t *testing.T) {
 	const hostdev = `    <hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x41' slot='0x10' function='0x2'/></source></hostdev>`
 	nic := card(0, "virtio", "")
@@ -161,7 +161,7 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-// A choice that was made once is kept, and another one adds to it.
+// An earlier choice is kept, and another one is added to it.
 func TestChoiceIsKept(t *testing.T) {
 	doc := domain(card(0, "virtio", ""), card(1, "virtio", ""), card(2, "virtio", ""), free)
 	one := prepared(t, doc, Options{NICs: []string{"br1"}})
@@ -172,7 +172,7 @@ func TestChoiceIsKept(t *testing.T) {
 	if n := strings.Count(two.XML, "<teaming"); n != 2 {
 		t.Errorf("%d NICs have teaming, want 2:\n%s", n, two.XML)
 	}
-	if n := strings.Count(two.XML, "ua-vfport"); n != 2 { // one with its record, since one was free
+	if n := strings.Count(two.XML, "ua-vfport"); n != 2 { // one added port with its record, since one was free
 		t.Errorf("%d mentions of ports that were added, want 2:\n%s", n, two.XML)
 	}
 	both := prepared(t, doc, Options{NICs: []string{"br[12]"}})
@@ -193,7 +193,7 @@ func TestBond(t *testing.T) {
 	}
 }
 
-// What others came to need of what was added stays, without our mark; the rest goes.
+// Added devices that others depend on stay, without Sluice's mark; the rest is removed.
 func TestUndoAfterOthers(t *testing.T) {
 	doc := domain(card(0, "virtio", ""))
 	xml := prepared(t, doc, Options{Agent: true}).XML
@@ -243,7 +243,7 @@ func TestUndoAfterOthers(t *testing.T) {
 	}
 }
 
-// anyDomain draws a domain of an operator: with what prepare wants to add there or not, formatted or not.
+// anyDomain draws an operator's domain: with or without what prepare adds, formatted or not.
 func anyDomain(t *rapid.T) string {
 	maybe := func(name string, some ...string) string {
 		return rapid.SampledFrom(append([]string{""}, some...)).Draw(t, name)
@@ -288,8 +288,8 @@ func anyOptions(t *rapid.T) Options {
 	return o
 }
 
-// Whatever an operator's domain is: what is prepared lacks nothing in doctor's eyes, preparing it again changes nothing, and undoing
-// it gives the XML that was there, byte for byte.
+// For any operator's domain: the prepared one has no problems according to doctor, preparing it again changes nothing, and undoing it
+// restores the original XML byte for byte.
 func TestPrepareProperty(t *testing.T) {
 	done := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -318,7 +318,7 @@ func TestPrepareProperty(t *testing.T) {
 			t.Fatalf("doctor says %v of\n%s", problems, r.XML)
 		}
 		last := r.XML
-		if more, err := Prepare(r.XML, anyOptions(t)); err == nil { // somebody wants more later
+		if more, err := Prepare(r.XML, anyOptions(t)); err == nil { // a later request for more
 			last = more.XML
 		}
 		back, err := Undo(last)
@@ -334,7 +334,7 @@ func TestPrepareProperty(t *testing.T) {
 	}
 }
 
-// judge is what doctor says of the VM's chosen NICs. It does not know which were chosen where a VM has several.
+// judge returns doctor's problems with the VM's chosen NICs. Doctor does not know which were chosen if a VM has several.
 func judge(t *rapid.T, doc string, o Options) []model.Problem {
 	vm, err := libvirt.ReadVM(doc, o.Bridges)
 	if err != nil {
@@ -356,7 +356,7 @@ func judge(t *rapid.T, doc string, o Options) []model.Problem {
 	}
 	for i := range vm.NICs {
 		if o.Bond && vm.NICs[i].Failover == model.FailoverNone {
-			vm.NICs[i].Failover = model.FailoverBond // as sluice.yaml says
+			vm.NICs[i].Failover = model.FailoverBond // as in sluice.yaml
 		}
 	}
 	if !o.Agent {

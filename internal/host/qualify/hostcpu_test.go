@@ -11,7 +11,7 @@ import (
 	"sluice/internal/model"
 )
 
-// sizes with what virtio and the VF cost for each, in ns; below 0: not measured.
+// sizes are the costs of virtio and the VF by packet size, in ns; below 0: not measured.
 func cpuRows(sizes []int, virtio, vf []float64) (rows []api.PathBySize) {
 	seconds := func(ns float64) *float64 {
 		if ns < 0 {
@@ -52,7 +52,7 @@ func TestHostCPU(t *testing.T) {
 	}
 }
 
-// Whatever was measured, no part is negative, and together they cost what was measured in the mean where neither part is bounded.
+// For any measurement, no part is negative, and if neither part is bounded, together they match the mean of the measured cost.
 func TestHostCPUIsACost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := []int{64, 256, 512, 1024, 1472}
@@ -96,7 +96,7 @@ func TestPacketCost(t *testing.T) {
 	}
 }
 
-// The cost of a packet is that of the flood, over all packets of the round trips that came back.
+// The cost of a packet is that of the flood, divided by all packets of the completed round trips.
 func TestCostOfAPacket(t *testing.T) {
 	trips := []time.Duration{time.Millisecond}
 	q := Judge(&Measured{PF: "pf0", Scratch: &Scratch{VM: "spare", Paths: []Path{

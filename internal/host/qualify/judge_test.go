@@ -93,7 +93,7 @@ func TestScratch(t *testing.T) {
 		Moves: []Move{
 			{Plug: true, Took: 2 * time.Second, Steps: map[string]time.Duration{api.TimeAttach: 700 * ms}, Rate: 100, Sent: 200, Lost: 10},
 			{Took: time.Second, Steps: map[string]time.Duration{api.TimeDetach: 400 * ms}, Rate: 100, Sent: 100},
-			{Took: time.Second}, // nobody sent
+			{Took: time.Second}, // nothing was sent
 		},
 		Paths: []Path{
 			{Size: 64, Trips: []time.Duration{10 * ms, 8 * ms, 9 * ms}, Sent: 100, Done: 90, During: time.Second},
@@ -127,7 +127,7 @@ func TestScratch(t *testing.T) {
 	}
 }
 
-// What the daemon takes from a report, and what it does not.
+// Which facts the daemon takes from a report, and which it does not.
 func TestFacts(t *testing.T) {
 	m := &Measured{
 		MaxRate: Rate{Free: 60e6, Limit: 15e6, Limited: 60e6}, MinRate: MinRate{Asked: 1e6, Shown: 1e6},
@@ -148,7 +148,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// Moves without a loss show only that the loss is below what one lost round trip would have been.
+// Moves without a loss only show that the loss is below that of one lost round trip.
 func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		moves []*api.MoveCost

@@ -15,8 +15,8 @@ import (
 	"sluice/internal/model"
 )
 
-// What a Snapshot of a hundred machines costs with the real kernel: every second, and when the
-// inventory is read again. Libvirt's share is not in it.
+// The cost of a Snapshot of a hundred VMs with the real kernel: each second, and when the inventory is read again. It does not include
+// libvirt's share.
 func BenchmarkSnapshot(b *testing.B) {
 	const machines = 100
 	k, err := kernel.New(kernel.Options{})

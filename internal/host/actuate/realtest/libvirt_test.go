@@ -22,8 +22,7 @@ import (
 	"sluice/internal/model"
 )
 
-// kernelOf opens the kernel as the daemon's network namespace shows it. What needs /sys
-// or sockets opened later still sees the test's own.
+// kernelOf opens the kernel in the daemon's network namespace. Functions that use /sys or open sockets later still see the test's own.
 func kernelOf(t *testing.T, d *libvirttest.Daemon) *kernel.Host {
 	t.Helper()
 	ns, err := os.Open(namespace(t, strings.TrimSpace(d.Run(t, "readlink", "/proc/self/ns/net"))))
@@ -72,7 +71,7 @@ func namespace(t *testing.T, name string) string {
 	return ""
 }
 
-// A real machine on a real libvirtd and a real tap, from start to end.
+// A real VM on a real libvirtd and a real tap, from start to end.
 func TestLibvirt(t *testing.T) {
 	d := libvirttest.Start(t)
 	vm := libvirttest.VM{Name: "vm1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:00:01", "ua-net0", true)}}

@@ -29,7 +29,7 @@ var (
 
 const vfAddr model.PCIAddress = "0000:01:10.0"
 
-// host is the real kernel with one pretended VF.
+// host is the real kernel with one simulated VF.
 type host struct {
 	*kernel.Host
 	pfs []vf.PFInfo
@@ -53,7 +53,7 @@ func (h *host) ClearVF(context.Context, string, int) (string, error) { return ""
 
 func (h *host) WaitDriver(context.Context, model.PCIAddress, bool) error { return nil }
 
-// domains is one machine that does as it is told at once.
+// domains is one VM that executes every request immediately.
 type domains struct {
 	mu  sync.Mutex
 	all []libvirt.Domain
@@ -93,8 +93,7 @@ func (d *domains) set(h []libvirt.Hostdev) {
 	d.all[0].Hostdevs = h
 }
 
-// rig is a bridge with a PF, a guest's tap and another machine, seen and changed by
-// the real thing.
+// rig is a bridge with a PF, a guest's tap and another VM, used with the real observe and actuate.
 type rig struct {
 	t              *testing.T
 	wire, tap, lan *kerneltest.Port
@@ -136,7 +135,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// do does Steps and reads the world anew after them.
+// do executes Steps and then reads the state again.
 func (r *rig) do(kinds ...model.StepKind) {
 	r.t.Helper()
 	for _, k := range kinds {
@@ -169,8 +168,8 @@ func (r *rig) look() *model.Snapshot {
 
 func (r *rig) nic() model.NIC { return r.look().VMs[0].NICs[0] }
 
-// heard sends a frame for the guest from another port of the bridge and checks who
-// gets it. One that must not get it is shown another frame that it must.
+// heard sends a frame for the guest from another port of the bridge and checks who receives it. A port that must not receive it is checked
+// with another frame that it must receive.
 func (r *rig) heard(wire, tap bool) {
 	r.t.Helper()
 	r.frames++
@@ -196,8 +195,7 @@ func (r *rig) pinned(port string) {
 	}
 }
 
-// Every frame finds the path the guest listens on at every moment of a plug and an unplug,
-// and the Snapshot shows what was done.
+// At every moment of a plug and an unplug, every frame takes the path on which the guest listens, and the Snapshot shows what was done.
 func TestPlugAndUnplug(t *testing.T) {
 	r := newRig(t)
 	r.do(model.StepCheckVirtio)
@@ -226,8 +224,7 @@ func TestPlugAndUnplug(t *testing.T) {
 	}
 }
 
-// A tap that vanished with its machine leaves nothing that cleaning up would fail on, and
-// no entry that sends its frames to the PF.
+// When a tap vanished with its VM, cleaning up does not fail and leaves no entry that sends its frames to the PF.
 func TestVanishedTap(t *testing.T) {
 	r := newRig(t)
 	r.do(model.StepOpenDualPath, model.StepRouteToVF)
@@ -245,7 +242,7 @@ func TestVanishedTap(t *testing.T) {
 	}
 }
 
-// A virtio path that someone broke is seen by the next Snapshot and by check-virtio.
+// The next Snapshot and check-virtio detect a broken virtio path.
 func TestBrokenVirtio(t *testing.T) {
 	r := newRig(t)
 	kerneltest.NewBridge(t, "br7")
@@ -275,7 +272,7 @@ func TestBrokenVirtio(t *testing.T) {
 // The rates are those of the frames that went through the tap, as the guest counts them.
 func TestRates(t *testing.T) {
 	r := newRig(t)
-	// When exactly the kernel was asked is not known, only between which two moments.
+	// The exact time of the kernel's reading is unknown, only that it lies between two times.
 	asked := func() (s *model.Snapshot, from, to time.Time) {
 		from = time.Now()
 		s = r.look()

@@ -2,7 +2,7 @@ package domxml
 
 import "testing"
 
-// What others wrote into a domain means the same after it was written again: a bare line end in an attribute is read as a space.
+// Text of others in a domain keeps its meaning when it is written again: a bare line break in an attribute would be read as a space.
 func TestTextMeansTheSame(t *testing.T) {
 	const doc = "<domain type='kvm'><metadata><o:x xmlns:o='urn:other' a='1&#10;2&#9;3&#13;4 &lt;&amp;&gt;'>5&#13;\n6\t<![CDATA[7 < 8]]></o:x></metadata><devices/></domain>"
 	for _, single := range []bool{true, false} {

@@ -59,7 +59,7 @@ func compared(t testing.TB, doc string, p *model.VirtualPF) []string {
 	return diffs
 }
 
-// What others do to a definition is found, each in words that say what and where.
+// Every change by others to a definition is detected, and its description says what and where.
 func TestCompare(t *testing.T) {
 	small, large, igb := pfWith("a", 2), pfWith("a", 9), pfWith("a", 4)
 	igb.Model = model.VPFIGB
@@ -119,7 +119,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Of a running domain links do not count, and that it has nothing of a virtual PF is another thing than a change.
+// For a running domain link states are ignored, and having none of the virtual PF's devices is distinguished from a difference.
 func TestCompareLive(t *testing.T) {
 	p := pfWith("a", 2)
 	doc := defined(t, empty, p)
@@ -147,7 +147,7 @@ func TestComposed(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		p     *model.VirtualPF
-		other map[string]string // instead of what QEMU says when all is well, by alias and property
+		other map[string]string // replaces the normal answers, by alias and property
 		want  []string
 		err   string
 	}{
@@ -194,8 +194,8 @@ func TestComposed(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes in whatever order: what is there is as it was defined, and what was there before is
-// as it was, once all are gone, but for whitespace. After every step the buses have no gap, which libvirt would fill.
+// Whatever is defined and undefined in whatever order: the remaining virtual PFs are as defined, and after all are gone the original XML
+// remains, except for white space. After every step the bus numbers have no gap, which libvirt would fill.
 func TestDefineUndefineProperty(t *testing.T) {
 	inDevices := []string{
 		"<controller type='virtio-serial' index='0'/>",
@@ -265,7 +265,7 @@ func undefined(t *rapid.T, doc, name string) string {
 	return out
 }
 
-// check looks at what is there with means of its own.
+// check verifies the XML with code of its own.
 func check(t *rapid.T, doc string, there map[string]*model.VirtualPF) {
 	functions := 0
 	for name, p := range there {
@@ -307,7 +307,7 @@ func check(t *rapid.T, doc string, there map[string]*model.VirtualPF) {
 	}
 }
 
-// canonical is a document without what does not matter: whitespace, and declarations of QEMU's namespace.
+// canonical returns a document without irrelevant parts: white space, and declarations of QEMU's namespace.
 func canonical(t *rapid.T, doc string) string {
 	tree := etree.NewDocument()
 	if err := tree.ReadFromString(doc); err != nil {
@@ -322,7 +322,7 @@ func canonical(t *rapid.T, doc string) string {
 	return out
 }
 
-// What is not known here stays: comments, other namespaces, CDATA, entities.
+// Unknown content is preserved: comments, other namespaces, CDATA, entities.
 func TestDefineKeepsTheRest(t *testing.T) {
 	doc := defined(t, empty, pfWith("a", 1))
 	for _, part := range []string{"<!-- kept -->", `<![CDATA[<z>]]>`, `file="/a &amp; b"`, `<x:unknown xmlns:x="urn:x" y="&quot;">`} {
@@ -332,7 +332,7 @@ func TestDefineKeepsTheRest(t *testing.T) {
 	}
 }
 
-// A device that somebody else put on a port or controller that was added stays, and so does what it is on.
+// A device that somebody else put on an added port or controller stays, and so does that port or controller.
 func TestUndefineLeavesWhatOthersUse(t *testing.T) {
 	p := pfWith("a", 1)
 	doc := defined(t, empty, p)

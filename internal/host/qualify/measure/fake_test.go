@@ -15,11 +15,11 @@ import (
 	"sluice/internal/model"
 )
 
-// errKilled is what a fake panics with in place of kill -9.
+// errKilled is the value with which a fake panics in place of kill -9.
 var errKilled = errors.New("killed")
 
-// fake is a host whose NIC behaves as an emulated igb does: it takes max_tx_rate and does not keep it, refuses
-// min_tx_rate, counts nothing and has few filters.
+// fake is a host whose NIC behaves like an emulated igb: it accepts max_tx_rate without enforcing it, rejects min_tx_rate, has no VF
+// counters and few filters.
 type fake struct {
 	pf    vf.PFInfo
 	over  []string // driver_override of each VF
@@ -53,7 +53,7 @@ func newFake() *fake {
 	return f
 }
 
-// String is all that must be as it was.
+// String returns the state that must be restored.
 func (f *fake) String() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "filters", f.pf.SelfFDB)
@@ -87,7 +87,7 @@ func (f *fake) change(ctx context.Context, what string) error {
 	return nil
 }
 
-// touch notes a change of a VF that somebody else uses. A step that looked before cannot know.
+// touch records a change of a VF that somebody else uses. A step that checked earlier cannot know that.
 func (f *fake) touch(vf int, what string) {
 	if f.inUse(vf) && !f.late {
 		f.wrong = append(f.wrong, fmt.Sprintf("%s of VF %d", what, vf))
@@ -136,7 +136,7 @@ func (f *fake) drive(ctx context.Context, addr model.PCIAddress, driver, in stri
 		return err
 	}
 	if f.open[i] {
-		return unix.EBUSY // really it waits, until the call's deadline
+		return unix.EBUSY // the kernel would wait until the call's deadline
 	}
 	f.touch(i, "driver")
 	f.pf.VFs[i].Driver, f.in[i] = driver, in
@@ -291,7 +291,7 @@ func (s *fakeSpace) Has(name string) bool {
 
 func (s *fakeSpace) Up(context.Context, string) error { return nil }
 
-// Close gives interfaces back to the host, as the kernel does when the process dies.
+// Close returns interfaces to the host, as the kernel does when the process dies.
 func (s *fakeSpace) Close() error {
 	if s.closed {
 		return nil
@@ -305,7 +305,7 @@ func (s *fakeSpace) Close() error {
 	return nil
 }
 
-// Pass is a NIC that hands frames between VFs and PF, by filters and addresses.
+// Pass simulates a NIC that forwards frames between VFs and PF by filters and addresses.
 func (s *fakeSpace) Pass(ctx context.Context, from, to string, fr frames.Frame, n int) (int, error) {
 	if err := s.f.change(ctx, "frames"); err != nil {
 		return 0, err

@@ -24,7 +24,7 @@ func options(t *testing.T, f *fake) Options {
 	}
 }
 
-// memory is a directory that is written to hundreds of times, in memory where that can be had.
+// memory returns a directory for hundreds of writes, in memory if possible.
 func memory(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "qualify")
 	if err != nil {
@@ -34,7 +34,7 @@ func memory(t *testing.T) string {
 	return dir
 }
 
-// What an emulated igb claims and does is found out, and everything is put back.
+// The properties of an emulated igb are found, and everything is restored.
 func TestRun(t *testing.T) {
 	f := newFake()
 	o := options(t, f)
@@ -82,7 +82,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// changes is how many a whole run makes.
+// changes returns the number of changes of a complete run.
 func changes(t *testing.T) int {
 	t.Helper()
 	f := newFake()
@@ -153,7 +153,7 @@ func TestInterruptedOrFailingAtEachChange(t *testing.T) {
 			if m == nil {
 				t.Fatalf("change %d: no report", n)
 			}
-			if len(m.Left) > 0 { // the change that failed was to put something back
+			if len(m.Left) > 0 { // the change that failed was part of the restoration
 				left, err := Restore(t.Context(), f, o.Domains, o.Journal)
 				if err != nil || len(left) > 0 {
 					t.Fatalf("change %d: then %v, %q", n, err, left)
@@ -166,7 +166,7 @@ func TestInterruptedOrFailingAtEachChange(t *testing.T) {
 	}
 }
 
-// Whoever takes a VF at any moment keeps it: nothing of it is changed from the next step on, and it stays set aside.
+// Whoever takes a VF at any moment keeps it: from the next step on nothing of it is changed, and it stays set aside.
 func TestTakenAtEachChange(t *testing.T) {
 	takes := map[string]func(*fake, int){
 		"a VM":        func(f *fake, vf int) { f.held[f.pf.VFs[vf].Address] = "web" },
@@ -181,14 +181,14 @@ func TestTakenAtEachChange(t *testing.T) {
 			o := options(t, f)
 			before := f.String()
 			vf := 6
-			if name == "a container" { // it takes interfaces that the host has
+			if name == "a container" { // a container takes interfaces that the host has
 				vf = 5
 				o.Free = func(context.Context) ([]model.VF, error) { return append([]model.VF(nil), f.pf.VFs[5:]...), nil }
 			}
-			last := "" // the step that it was taken in
+			last := "" // the step during which it was taken
 			step := ""
 			o.Say = func(text string) { step, f.late = text, false }
-			moved := false // away from who came at the last moment
+			moved := false // it was moved away from a user who came at the last moment
 			f.at = func(call int, what string) error {
 				if call == n {
 					take(f, vf)

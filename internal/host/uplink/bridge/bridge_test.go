@@ -11,7 +11,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Which PFs a Linux bridge with a legacy NIC serves, and what others are told.
+// Which PFs a Linux bridge with a legacy NIC serves, and the reasons for the others.
 func TestFind(t *testing.T) {
 	const pf, second, bond, bridge, ovs, team = 1, 2, 3, 4, 5, 6
 	for _, c := range []struct {

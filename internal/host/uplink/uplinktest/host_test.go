@@ -15,8 +15,8 @@ import (
 	"sluice/internal/model"
 )
 
-// host is a kernel without any bridge, whose only PF has two VFs, and a libvirt with VMs on the Fabric. After each change it
-// looks whether each guest still hears what is sent to it.
+// host is a kernel without any bridge, whose only PF has two VFs, and a libvirt with VMs on the Fabric. After each change it checks that
+// each guest still receives what is sent to it.
 type host struct {
 	t      *testing.T
 	fabric *Fabric
@@ -53,7 +53,7 @@ func (h *host) before(method string) error {
 	return nil
 }
 
-// after notes a change and checks that nobody is cut off: a guest listens on its VF if it has that open, else on its tap.
+// after records a change and checks that nobody is cut off: a guest listens on its VF if it has that open, otherwise on its tap.
 func (h *host) after(method string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +77,7 @@ func (h *host) after(method string) {
 	}
 }
 
-// do makes one change.
+// do applies one change.
 func (h *host) do(method string, change func()) error {
 	if err := h.before(method); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (h *host) Detach(_ context.Context, id model.VMID, alias string) error {
 
 func (h *host) WaitGone(context.Context, model.VMID, string) error { return h.before("WaitGone") }
 
-// holder is the VM that has a VF, "" for none.
+// holder returns the VM that has a VF, "" for none.
 func (h *host) holder(vf int) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -22,7 +22,7 @@ type rig struct {
 	act    *actuate.Actuator
 	core   *loop.Core
 	now    time.Time
-	kinds  []model.StepKind // of the Steps that were done
+	kinds  []model.StepKind // of the Steps that were executed
 }
 
 func newRig(t *testing.T, vms int) *rig {
@@ -43,7 +43,7 @@ func newRig(t *testing.T, vms int) *rig {
 	return r
 }
 
-// forgetful is a journal that nobody reads.
+// forgetful is a journal that keeps nothing.
 type forgetful struct{ loop.NoJournal }
 
 func (forgetful) Begin(model.Move) error { return nil }
@@ -78,14 +78,14 @@ func (r *rig) look() *model.Snapshot {
 	return snap
 }
 
-// run decides on what is seen and does all Steps, several times over.
+// run decides on the Snapshot and executes all Steps, several times.
 func (r *rig) run(rules model.Rules) *model.Snapshot {
 	r.t.Helper()
 	if err := r.core.SetRules(rules); err != nil {
 		r.t.Fatal(err)
 	}
 	for range 6 {
-		r.now = r.now.Add(time.Minute) // longer than a NIC rests after a move
+		r.now = r.now.Add(time.Minute) // longer than the cooldown of a NIC after a move
 		steps := r.core.Tick(r.now, r.look())
 		for len(steps) > 0 {
 			s := steps[0]
@@ -107,8 +107,8 @@ func (r *rig) run(rules model.Rules) *model.Snapshot {
 	return r.look()
 }
 
-// TestMovesOnAnotherUplink moves VFs over a switch that is no bridge, from looking to steering. Nobody is cut off at any change,
-// and nothing is asked of the PF's filters.
+// TestMovesOnAnotherUplink moves VFs over a switch that is not a bridge, from observing to steering. Nobody is cut off at any change, and
+// the PF's filters are not used.
 func TestMovesOnAnotherUplink(t *testing.T) {
 	r := newRig(t, 3)
 	for _, want := range [][2]string{{"vm0", "vm1"}, {"vm1", "vm2"}, {"", ""}, {"vm2", ""}} {
@@ -148,8 +148,8 @@ func TestMovesOnAnotherUplink(t *testing.T) {
 	}
 }
 
-// TestFailuresOnAnotherUplink fails each change in turn, as often as a Step is tried: moves are taken back, later ones work, and
-// nobody is cut off.
+// TestFailuresOnAnotherUplink fails each change in turn, as often as a Step is tried: moves are undone, later ones succeed, and nobody is
+// cut off.
 func TestFailuresOnAnotherUplink(t *testing.T) {
 	whole := newRig(t, 2)
 	whole.run(rules("vm0"))
@@ -171,7 +171,7 @@ func TestFailuresOnAnotherUplink(t *testing.T) {
 			}
 			r.run(rules("vm0"))
 			r.run(rules("vm1"))
-			for range 30 { // a NIC rests longer each time
+			for range 30 { // the cooldown grows with each failure
 				r.run(rules("vm1"))
 			}
 			if failures == 0 {
@@ -190,7 +190,7 @@ func TestFailuresOnAnotherUplink(t *testing.T) {
 	}
 }
 
-// TestNoUplink: a PF that nothing serves is refused, with the remedy, and a Step of an unknown kind fails for good.
+// TestNoUplink: a PF that no Uplink serves is rejected with a remedy, and a Step of an unknown kind fails permanently.
 func TestNoUplink(t *testing.T) {
 	h := newHost(t, 1)
 	source := observe.New(h, uplink.Set{}, h, nil, observe.Options{Pool: observe.Pool{"pf0": {All: true}}})
