@@ -19,16 +19,16 @@ import (
 	"sluice/internal/model"
 )
 
-// agents limits guests as the daemon does: through a real qemu-ga in each, by the project's own in-guest limit.
+// agents limits guests as the daemon does: through a real qemu-ga in each guest, by Sluice's own in-guest limit.
 type agents struct {
 	shaper *inguest.Shaper
-	boxes  []chan float64 // the newest limit of each guest that is not applied yet
+	boxes  []chan float64 // the newest limit of each guest that is not yet applied
 
 	mu     sync.Mutex
 	failed error
 }
 
-// agentSocket is a Transport to agents that listen on Unix sockets in a directory, by VM.
+// agentSocket is a Transport to agents that listen on Unix sockets in a directory, one per VM.
 type agentSocket string
 
 func (dir agentSocket) Agent(ctx context.Context, vm model.VMID, cmd []byte) ([]byte, error) {
@@ -64,8 +64,8 @@ func newAgents(ctx context.Context, n int) (*agents, error) {
 	return a, nil
 }
 
-// startAgent starts qemu-ga in guest i. Kernels without bonds and net_failover pairs have a macvlan there
-// instead; what the guest is shown as /sys/class/net says that it is the device above a pair.
+// startAgent starts qemu-ga in guest i. If the kernel has neither bonds nor net_failover, the guest has a macvlan instead; the
+// /sys/class/net shown to the guest presents it as the device above a pair.
 func startAgent(dir string, i int) error {
 	above := "/sys/class/net/" + guestDev
 	script := strings.Join([]string{
@@ -93,7 +93,7 @@ func startAgent(dir string, i int) error {
 	}
 }
 
-// set has the limit applied as soon as the one before it is.
+// set queues a limit, to be applied once the one in progress is.
 func (a *agents) set(i int, bits float64) error {
 	for {
 		select {
@@ -101,12 +101,12 @@ func (a *agents) set(i int, bits float64) error {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			return a.failed
-		case <-a.boxes[i]: // an older one that nobody has seen
+		case <-a.boxes[i]: // drop an older limit that was not read
 		}
 	}
 }
 
-// serve applies a guest's limits, and again before they end by themselves.
+// serve applies a guest's limits, and renews them before they expire.
 func (a *agents) serve(ctx context.Context, i int, box <-chan float64) {
 	mac, _ := model.ParseMAC(guestMAC(i))
 	bits := math.Inf(1)
@@ -120,7 +120,7 @@ func (a *agents) serve(ctx context.Context, i int, box <-chan float64) {
 		case <-renew.C:
 		}
 		if math.IsInf(bits, 1) {
-			bits = noLimit // a class that stays is changed faster than one that comes and goes
+			bits = noLimit // changing an existing class is faster than adding and deleting it
 		}
 		limit := model.Rate{Bits: uint64(bits)}
 		call, cancel := context.WithTimeout(ctx, 5*time.Second)

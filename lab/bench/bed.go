@@ -10,7 +10,7 @@ import (
 	"sluice/internal/host/kernel"
 )
 
-// What the bed is made of. Rates are on the wire: with preamble, gap and checksum.
+// Parameters of the test bed. Rates are on the wire: with preamble, interframe gap and checksum.
 const (
 	linkBits   = 100e6 // of the uplink
 	uplinkFIFO = 128 << 10
@@ -20,15 +20,15 @@ const (
 	sinkMAC    = "02:00:00:00:ff:fe"
 	sinkListen = sinkAddr + ":5000"
 	delayDev   = "delay0"
-	guestDev   = "net0" // in each guest, above its NIC, where a bond or net_failover's device would be
+	guestDev   = "net0" // in each guest, above its NIC, in the place of a bond or net_failover device
 )
 
-// bed is the network: guests g1.. behind the bridge, the uplink, the sink behind it.
+// bed is the network: guests g1.. behind the bridge, the uplink, and the sink behind it.
 type bed struct {
 	n      int
 	host   *kernel.Host
 	reader *counters.Reader
-	index  map[int]int // of a guest's port in the bridge -> guest
+	index  map[int]int // guest by its port in the bridge
 	links  []counters.LinkCounters
 }
 
@@ -37,10 +37,10 @@ func guestPort(i int) string { return fmt.Sprintf("tap%d", i+1) }
 func guestIP(i int) net.IP   { return net.IPv4(10, 9, byte((i+1)>>8), byte(i+1)).To4() }
 func guestMAC(i int) string  { return fmt.Sprintf("02:00:00:00:%02x:%02x", (i+1)>>8, (i+1)&255) }
 
-// guestOf is the guest that has that address.
+// guestOf returns the guest that has the address.
 func guestOf(ip net.IP) int { b := ip.To4(); return int(b[2])<<8 + int(b[3]) - 1 }
 
-// newBed makes the network with n guests. rtt is what the way back is delayed by; below 1 ms nothing is.
+// newBed creates the network with n guests. rtt delays the return path; below 1 ms there is no delay.
 func newBed(n int, rtt time.Duration) (*bed, error) {
 	b := &bed{n: n, index: map[int]int{}}
 	if err := quiet(); err != nil {
@@ -83,7 +83,7 @@ func newBed(n int, rtt time.Duration) (*bed, error) {
 	return b, b.openCounters()
 }
 
-// quiet keeps the kernel from sending anything of its own, and from remembering earlier connections.
+// quiet keeps the kernel from sending packets of its own, and from caching metrics of earlier connections.
 func quiet() error {
 	for _, name := range []string{"net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.default.disable_ipv6", "net.ipv4.tcp_no_metrics_save"} {
 		if err := sysctl(name, "1"); err != nil {
@@ -93,7 +93,7 @@ func quiet() error {
 	return nil
 }
 
-// setLink makes the uplink carry that many bits/s.
+// setLink sets the rate of the uplink in bit/s.
 func (b *bed) setLink(bits float64, verb string) error {
 	class := fmt.Sprintf("class %s dev %s parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst 8k cburst 8k quantum 60000 overhead 24", verb, uplinkDev, bits, bits)
 	if verb != "add" {
@@ -116,7 +116,7 @@ func (b *bed) addGuest(i int) error {
 		if err := quiet(); err != nil {
 			return err
 		}
-		// One packet at a time: 64 KB at once would be 5 ms of this link.
+		// One packet at a time: a 64 KB burst would take 5 ms on this link.
 		return batch("ip",
 			"link set eth0 gso_max_segs 1 up",
 			"link add "+guestDev+" link eth0 type macvlan mode passthru",
@@ -143,10 +143,10 @@ func (b *bed) openCounters() (err error) {
 	return nil
 }
 
-// sent is what one guest has sent so far, as the host sees it.
+// sent is what a guest has sent so far, as counted by the host.
 type sent struct{ bytes, packets uint64 }
 
-// counters fills what each guest has sent.
+// counters fills in what each guest has sent.
 func (b *bed) counters(out []sent) error {
 	var err error
 	if b.links, err = b.reader.Links(context.Background(), b.links[:0]); err != nil {

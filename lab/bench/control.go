@@ -14,41 +14,41 @@ import (
 	"sluice/internal/model"
 )
 
-// enforcer sets what guests may send.
+// enforcer limits what guests may send.
 type enforcer interface {
-	// set makes guest i send no more than bits/s on the wire; +Inf: all it can.
+	// set limits guest i to bits/s on the wire; +Inf: no limit.
 	set(i int, bits float64) error
 }
 
-// controller is the loop under test: counters, the project's allocator, an enforcer.
+// controller is the control loop under test: counters, Sluice's allocator, an enforcer.
 type controller struct {
 	bed     *bed
 	alloc   bandwidth.Allocator
 	by      enforcer
-	tree    *tree // shares by itself: all senders are one to the allocator; nil: none
+	tree    *tree // divides the link itself: the allocator sees all senders as one; nil: no tree
 	period  time.Duration
 	senders []bandwidth.Sender
 	out     []bandwidth.Allowance
 	inForce []float64
 	last    []sent
 	now     []sent
-	read    time.Time // when last was
+	read    time.Time // time of the last reading
 
 	changes  int
 	late     int
-	took     time.Duration // all ticks together
+	took     time.Duration // total duration of all ticks
 	ticks    int
 	capacity []found
 	trace    io.Writer // nil: none
 }
 
-// found is what the allocator took the link to carry at a tick.
+// found is the allocator's estimate of the link's capacity at a tick.
 type found struct {
 	at   time.Time
 	bits float64
 }
 
-// static is the allocator that sets nothing: best-effort guests have a limit that leaves the guarantees free.
+// static is the allocator that changes nothing: best-effort guests have a fixed limit that leaves room for the guarantees.
 const static = "static"
 
 func newController(b *bed, sc *scenario, by enforcer, allocator string, period time.Duration) (*controller, error) {
@@ -74,8 +74,7 @@ func newController(b *bed, sc *scenario, by enforcer, allocator string, period t
 	return c, nil
 }
 
-// slaOf is what a guest is promised. Under static max rates a best-effort guest has its part of what the
-// guarantees leave as a limit.
+// slaOf returns the SLA of a guest. Under static, a best-effort guest is limited to its share of what the guarantees leave.
 func slaOf(sc *scenario, i int, allocator string) (out model.SLA) {
 	g := &sc.guests[i]
 	if len(sc.priorities()) > 1 {
@@ -95,7 +94,7 @@ func slaOf(sc *scenario, i int, allocator string) (out model.SLA) {
 	return out
 }
 
-// run ticks until then.
+// run ticks until the given time.
 func (c *controller) run(until time.Time) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -129,7 +128,7 @@ func (c *controller) run(until time.Time) error {
 	return nil
 }
 
-// together are all senders as one.
+// together merges all senders into one.
 func together(senders []bandwidth.Sender) []bandwidth.Sender {
 	group := bandwidth.Sender{ID: model.NICID{NIC: uplinkDev}, Known: true}
 	for i := range senders {
@@ -141,7 +140,7 @@ func together(senders []bandwidth.Sender) []bandwidth.Sender {
 	return []bandwidth.Sender{group}
 }
 
-// end takes the tree away, if there is one.
+// end removes the tree, if there is one.
 func (c *controller) end() {
 	if c.tree != nil {
 		if err := c.tree.fell(); err != nil {
@@ -150,7 +149,7 @@ func (c *controller) end() {
 	}
 }
 
-// note writes what the tick saw and decided: capacity, and each guest's rate and limit in Mbit/s.
+// note logs the input and the decisions of the tick: capacity, and each guest's rate and limit in Mbit/s.
 func (c *controller) note(now time.Time) {
 	if c.trace == nil {
 		return
@@ -167,7 +166,7 @@ func (c *controller) tick(now time.Time) error {
 		return err
 	}
 	read := time.Now()
-	if read.Sub(now) > c.period/10 { // nobody knows when in this time it was
+	if read.Sub(now) > c.period/10 { // the reading took too long to know its time
 		c.late++
 		return nil
 	}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// delay makes what the sink answers take another way into the bridge, on which it waits. This machine may
-// have no netem, and answers are small, so user space can do it.
+// delay routes the sink's answers back to the bridge on another path, which delays them. The machine may have no netem, and answers are
+// small enough for user space.
 func (b *bed) delay(rtt time.Duration) error {
 	in, err := openTap(delayDev)
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *bed) delay(rtt time.Duration) error {
 	return nil
 }
 
-// waiting is a frame and when it is due.
+// waiting is a frame and the time to send it.
 type waiting struct {
 	due   time.Time
 	frame []byte
@@ -63,11 +63,11 @@ func take(from *os.File, rtt time.Duration, queue chan<- waiting) {
 func give(to *os.File, queue <-chan waiting) {
 	for w := range queue {
 		time.Sleep(time.Until(w.due))
-		_, _ = to.Write(w.frame) // a full queue drops, as a wire does
+		_, _ = to.Write(w.frame) // a full queue drops the frame, as a wire would
 	}
 }
 
-// openTap makes a tap in the namespace of this thread.
+// openTap creates a tap in the network namespace of the current thread.
 func openTap(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// tcBatch sets an HTB class in each guest by a `tc -batch` that stays, as a channel into the guest would.
+// tcBatch sets an HTB class in each guest through a long-running `tc -batch`, as a channel into the guest would.
 type tcBatch struct {
 	in []io.WriteCloser
 }
@@ -42,10 +42,10 @@ func (t *tcBatch) set(i int, bits float64) error {
 	return nil
 }
 
-// noLimit is far above the link.
+// noLimit is far above the capacity of the link.
 const noLimit = 10e9
 
-// classLine is what tc is told: bursts of 2 ms, but no less than two segments.
+// classLine returns the tc command for a class with a burst of 2 ms, but at least two segments.
 func classLine(verb string, bits float64) string {
 	bits = min(max(bits, 8000), noLimit)
 	burst := max(2*segmentWire, bits/8*.002)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// options are what is asked for on the command line.
+// options are the command-line options.
 type options struct {
 	scenarios  []string
 	allocators []string
@@ -67,7 +67,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.enforcer, "enforcer", "tc", "what sets limits: tc in each guest, or guest-htb, which is the daemon's way through qemu-ga")
 	f.StringVar(&o.json, "json", "", "file to add each run's figures to, one object a line")
 	f.StringVar(&o.trace, "trace", "", "file for what each tick of the controller saw and decided")
-	// Flags may stand before and behind the scenarios.
+	// Flags may come before and after the scenarios.
 	for len(args) > 0 {
 		if err := f.Parse(args); err != nil {
 			return o, err
@@ -88,7 +88,7 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// names lists all scenarios.
+// names returns the names of all scenarios.
 func names() []string {
 	out := []string{"tap-period", "tap-drops"}
 	for _, sc := range scenarios() {
@@ -100,7 +100,7 @@ func names() []string {
 	return out
 }
 
-// measure runs what is asked for, without scenarios all, and prints tables.
+// measure runs the requested scenarios, by default all, and prints tables.
 func measure(ctx context.Context, o options) error {
 	onTaps := func(name string) bool { return strings.HasPrefix(name, "tap-") }
 	taps := slices.DeleteFunc(slices.Clone(o.scenarios), func(name string) bool { return !onTaps(name) })
@@ -140,7 +140,7 @@ func measureTCP(ctx context.Context, o options) error {
 	return nil
 }
 
-// setUp makes the network, the sink and the enforcer for n guests.
+// setUp creates the network, the sink and the enforcer for n guests.
 func setUp(ctx context.Context, n int, o options) (*bench, error) {
 	b := &bench{period: o.period, cc: o.cc}
 	var err error

@@ -15,14 +15,14 @@ import (
 
 const childEnv = "SLUICE_BENCH_IN_NETNS"
 
-// nsDir is where ip(8) keeps its named namespaces; here a file system of this process's own.
+// nsDir is where ip(8) keeps its named namespaces; here it is a file system private to this process.
 const nsDir = "/run/netns"
 
-// isolated says whether this process is the one that isolate started.
+// isolated reports whether this process was started by isolate.
 func isolated() bool { return os.Getenv(childEnv) != "" }
 
-// isolate runs this program again in network and mount namespaces of its own, under SCHED_RR
-// where the machine lets it, and returns its exit code. Whatever ends the program ends them.
+// isolate runs this program again in network and mount namespaces of its own, under SCHED_RR if permitted, and returns its exit code.
+// The namespaces end with the program, however it ends.
 func isolate() int {
 	runtime.LockOSThread() // the child inherits this thread's scheduling
 	env := []string{childEnv + "=1"}
@@ -46,7 +46,7 @@ func isolate() int {
 	return 1
 }
 
-// enter makes /sys show the new network namespace, and ip(8) keep its names here.
+// enter makes /sys show the new network namespace, and mounts a private nsDir for ip(8).
 func enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private (in a plain chroot, where / is not a mount point, that cannot be: use pivot_root): %w", err)
@@ -66,7 +66,7 @@ func enter() error {
 	return nil
 }
 
-// inNS runs f on a thread in the named namespace: sockets and processes that f makes are there.
+// inNS runs f on a thread in the named namespace. Sockets and processes that f creates belong to that namespace.
 func inNS(name string, f func() error) error {
 	there, err := os.Open(filepath.Join(nsDir, name))
 	if err != nil {
@@ -86,18 +86,18 @@ func inNS(name string, f func() error) error {
 	}
 	err = f()
 	if back := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); back != nil {
-		return errors.Join(err, back) // the thread stays locked, and ends with its goroutine
+		return errors.Join(err, back) // the thread stays locked, so it ends with its goroutine
 	}
 	runtime.UnlockOSThread()
 	return err
 }
 
-// sysctl sets a variable of the network namespace that the thread is in.
+// sysctl sets a variable in the network namespace of the current thread.
 func sysctl(name, value string) error {
 	return os.WriteFile("/proc/sys/"+strings.ReplaceAll(name, ".", "/"), []byte(value), 0)
 }
 
-// batch feeds lines to `ip -batch` or `tc -batch`, in the namespace that the thread is in.
+// batch feeds lines to `ip -batch` or `tc -batch` in the namespace of the current thread.
 func batch(tool string, lines ...string) error {
 	cmd := exec.Command(tool, "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")

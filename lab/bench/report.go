@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	mostLate  = 5 // late ticks of a run that counts
-	mostTries = 3 // for each repeat, until a run counts
+	mostLate  = 5 // late ticks in a valid run
+	mostTries = 3 // tries per repeat to get a valid run
 )
 
-// report prints a line for each scenario and allocator, and keeps every run.
+// report prints a line per scenario and allocator, and stores every run.
 type report struct {
 	o      options
 	headed bool
@@ -24,7 +24,7 @@ type report struct {
 
 func newReport(o options) *report { return &report{o: o} }
 
-// entry is what goes into the file: a run and what it was.
+// entry is what is written to the file: the result and parameters of a run.
 type entry struct {
 	Time      time.Time `json:"time"`
 	Scenario  string    `json:"scenario"`
@@ -33,12 +33,12 @@ type entry struct {
 	RTT       string    `json:"rtt"`
 	CC        string    `json:"cc"`
 	Enforcer  string    `json:"enforcer"`
-	Load      string    `json:"loadavg"` // of the machine, one minute
+	Load      string    `json:"loadavg"` // of the machine, over one minute
 	Discarded bool      `json:"discarded,omitempty"`
 	result
 }
 
-// repeat runs a scenario as often as asked for, prints the medians and how many runs were discarded.
+// repeat runs a scenario the requested number of times, and prints the medians and the number of discarded runs.
 func (r *report) repeat(ctx context.Context, b *bench, sc *scenario, allocator string) error {
 	if allocator == "daqs" && sc.daqs > 0 {
 		longer := *sc
@@ -72,9 +72,9 @@ func (r *report) keep(sc *scenario, allocator string, run result, discarded bool
 	return r.o.keep(entry{time.Now().UTC(), sc.name, allocator, r.o.period.String(), r.o.rtt.String(), r.o.cc, r.o.enforcer, load(), discarded, run})
 }
 
-// load is how busy the machine was in the last minute.
+// load returns the machine's one-minute load average.
 func load() string {
-	data, _ := os.ReadFile("/proc/loadavg") // "" where there is none
+	data, _ := os.ReadFile("/proc/loadavg") // "" if the file is missing
 	one, _, _ := strings.Cut(string(data), " ")
 	return one
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// warmUp is how long flows run before a run counts.
+// warmUp is how long flows run before the measurement starts.
 const warmUp = time.Second
 
-// bench is what runs share.
+// bench is the state that all runs share.
 type bench struct {
 	bed    *bed
 	sink   *sink
@@ -23,7 +23,7 @@ type bench struct {
 	trace  io.Writer
 }
 
-// run runs a scenario under an allocator.
+// run measures a scenario under an allocator.
 func (b *bench) run(ctx context.Context, sc *scenario, allocator string) (result, error) {
 	if err := b.sink.idle(ctx); err != nil {
 		return result{}, err
@@ -66,7 +66,7 @@ func (b *bench) run(ctx context.Context, sc *scenario, allocator string) (result
 	return r, nil
 }
 
-// control makes the controller, with the enforcer that goes with the allocator.
+// control returns the controller with the enforcer of the allocator.
 func (b *bench) control(sc *scenario, allocator string) (*controller, error) {
 	for i := range sc.guests {
 		if err := b.by.set(i, math.Inf(1)); err != nil {
@@ -89,7 +89,7 @@ func (b *bench) control(sc *scenario, allocator string) (*controller, error) {
 	return c, nil
 }
 
-// drive lets everything run until the end.
+// drive runs the sources and the controller until the end.
 func (b *bench) drive(ctx context.Context, sc *scenario, ctl *controller, sources []*source, tr *trace, end time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()

@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-// unlimited is the demand of who sends all it can.
+// unlimited is the demand of a guest that sends as fast as it can.
 const unlimited = -1
 
-// phase is what a guest wants to send from then on, in bits/s on the wire: 0 nothing, -1 all it can.
+// phase is a guest's demand from some time on, in bit/s on the wire: 0 nothing, -1 unlimited.
 type phase struct {
 	from time.Duration
 	bits float64
 }
 
-// guest is a guest of a scenario. Rates are parts of the link.
+// guest is a guest of a scenario. Rates are fractions of the link's.
 type guest struct {
 	guarantee float64
-	priority  int // of its class: higher ones are kept first where more is promised than there is
+	priority  int // of its class: higher classes keep their guarantees first if the link is overcommitted
 	flows     int
 	demand    []phase
-	to        int // the guest that it sends to, from 1 on; 0: to the sink, over the uplink
+	to        int // the receiving guest, counted from 1; 0: the sink, over the uplink
 }
 
-// scenario is who wants what, and when.
+// scenario defines the demand of each guest over time.
 type scenario struct {
 	name   string
 	about  string
 	guests []guest
 	length time.Duration
-	fall   time.Duration // when the link begins to carry less; 0: never
-	falls  float64       // by how much, as a part of it
-	daqs   time.Duration // how long it takes under DAQS, which needs longer to get anywhere; 0: the same
+	fall   time.Duration // when the link's capacity drops; 0: never
+	falls  float64       // by which fraction it drops
+	daqs   time.Duration // duration under DAQS, which converges more slowly; 0: the same
 }
 
 const always = 0
 
-// want is one demand from the beginning on.
+// want is a constant demand from the start.
 func want(bits float64) []phase { return []phase{{always, bits}} }
 
-// onOff wants all it can in the first of every two periods.
+// onOff is unlimited demand in the first of every two periods.
 func onOff(every, length time.Duration) (out []phase) {
 	for t, on := time.Duration(0), true; t < length; t, on = t+every, !on {
 		p := phase{t, 0}
@@ -53,17 +53,17 @@ func onOff(every, length time.Duration) (out []phase) {
 	return out
 }
 
-// between wants all it can from one instant to the other.
+// between is unlimited demand from one time to another.
 func between(from, to time.Duration) []phase {
 	return []phase{{always, 0}, {from, unlimited}, {to, 0}}
 }
 
-// oneThread is what the sender of DAQS's experiments reaches alone: 18.5 of 40 Gbit/s.
+// oneThread is what a single sender reaches in the experiments of DAQS: 18.5 of 40 Gbit/s.
 const oneThread = .4625 * linkBits
 
 const s = time.Second
 
-// scenarios are all there are, in the order in which they run.
+// scenarios returns all scenarios, in the order in which they run.
 func scenarios() []scenario {
 	list := []scenario{
 		oneAgainstFive("a25", .25), oneAgainstFive("a37.5", .375), oneAgainstFive("a50", .5), oneAgainstFive("a75", .75),
@@ -140,8 +140,7 @@ func sevenBestEffort() scenario {
 	return sc
 }
 
-// churn has guests that come and go: every fourth has a guarantee, in all 64 % of the link, against
-// far more flows of the others.
+// churn has guests that come and go. Every fourth has a guarantee, in total 64 % of the link, against far more flows of the others.
 func churn(n int, length time.Duration) scenario {
 	sc := scenario{name: "churn", about: "30 guests that come and go, eight of them with a guarantee of 8 %", length: length}
 	r := rand.New(rand.NewPCG(30, 1))
@@ -166,7 +165,7 @@ func churn(n int, length time.Duration) scenario {
 	return sc
 }
 
-// at is what a guest wants then, in bits/s.
+// at returns a guest's demand at a time, in bit/s.
 func (g *guest) at(t time.Duration) float64 {
 	bits := g.demand[0].bits
 	for _, p := range g.demand {
@@ -180,7 +179,7 @@ func (g *guest) at(t time.Duration) float64 {
 	return bits
 }
 
-// capacity is what the link carries then.
+// capacity returns the link's capacity at a time.
 func (sc *scenario) capacity(t time.Duration) float64 {
 	if sc.fall > 0 && t >= sc.fall {
 		return linkBits * (1 - sc.falls)
@@ -188,7 +187,7 @@ func (sc *scenario) capacity(t time.Duration) float64 {
 	return linkBits
 }
 
-// ideal is what all guests together can send then.
+// ideal returns what all guests together could send at a time.
 func (sc *scenario) ideal(t time.Duration) float64 {
 	sum := 0.0
 	for i := range sc.guests {
@@ -199,8 +198,8 @@ func (sc *scenario) ideal(t time.Duration) float64 {
 	return min(sum, sc.capacity(t))
 }
 
-// entitled fills in what each guest must get then of what it is promised: what it wants of it, and
-// where that is more than the link carries, by class, and within a class in proportion.
+// entitled fills in what each guest must get of its guarantee at a time: its demand up to the guarantee and, if the total exceeds the
+// link's capacity, by class and in proportion within a class.
 func (sc *scenario) entitled(t time.Duration, out []float64) {
 	sc.entitledOf(sc.capacity(t), t, out)
 }
@@ -225,7 +224,7 @@ func (sc *scenario) entitledOf(left float64, t time.Duration, out []float64) {
 	}
 }
 
-// priorities lists those of the guests' classes, the highest first.
+// priorities returns the priorities of the guests' classes, highest first.
 func (sc *scenario) priorities() (out []int) {
 	for i := range sc.guests {
 		out = append(out, sc.guests[i].priority)

@@ -8,40 +8,40 @@ import (
 
 const (
 	window    = 200 * time.Millisecond
-	satisfies = .95 // of what it is entitled to is what a guest must get in a window
+	satisfies = .95 // fraction of its entitlement that a guest must get in a window
 )
 
-// result is how a run went.
+// result is the result of a run.
 type result struct {
 	Satisfied   float64 `json:"satisfied_percent"`  // of the windows in which guests were entitled to something
-	Short       float64 `json:"short_mbit"`         // what they lacked in all
-	Used        float64 `json:"used_percent"`       // of what an ideal division would have carried
+	Short       float64 `json:"short_mbit"`         // total shortfall
+	Used        float64 `json:"used_percent"`       // of what an ideal allocation would have carried
 	Changes     float64 `json:"changes_s_vm"`       // limits changed per second and guest
-	Recovery    float64 `json:"recovery_s"`         // the worst, after a wake: until a window that satisfies begins, or it slept again; -1: nobody woke
-	Found       float64 `json:"capacity_found_s"`   // until a new capacity was known within 1 %; -1: never, or none came
-	Again       uint64  `json:"retransmits"`        // segments sent again
+	Recovery    float64 `json:"recovery_s"`         // the longest, from a wake to the start of a satisfied window or the next sleep; -1: no guest woke
+	Found       float64 `json:"capacity_found_s"`   // time until a new capacity was known within 1 %; -1: never, or the capacity did not change
+	Again       uint64  `json:"retransmits"`        // TCP retransmissions
 	Late        int     `json:"late_ticks"`         // of the controller
-	Tick        float64 `json:"tick_us"`            // what a tick took
-	GoodSamples int     `json:"windows"`            // windows that count
+	Tick        float64 `json:"tick_us"`            // duration of a tick
+	GoodSamples int     `json:"windows"`            // windows that were scored
 	Wire        float64 `json:"carried_mbit"`       // on the wire
 	Local       float64 `json:"vm_to_vm_mbit_s"`    // between guests
 	ByGuest     []part  `json:"by_guest,omitempty"` // those with a guarantee
 }
 
-// part is what became of one guest's guarantee.
+// part is the result for one guest's guarantee.
 type part struct {
 	Guest     int     `json:"guest"`
 	Satisfied float64 `json:"satisfied_percent"`
 	Mbit      float64 `json:"mbit_s"`
 }
 
-// trace is what the sink saw, seen from the beginning of the run.
+// trace is what the sink received, with times relative to the start of the run.
 type trace struct {
 	begin   time.Time
 	samples []sample
 }
 
-// received is what has arrived of a guest up to then, between two samples in proportion.
+// received returns how much of a guest's data had arrived by a time, interpolated between samples.
 func (tr *trace) received(guest int, t time.Duration) float64 {
 	at := tr.begin.Add(t)
 	i := sort.Search(len(tr.samples), func(i int) bool { return !tr.samples[i].at.Before(at) })
@@ -56,12 +56,12 @@ func (tr *trace) received(guest int, t time.Duration) float64 {
 	return a.bits[guest] + part*(b.bits[guest]-a.bits[guest])
 }
 
-// rate is what arrived of a guest between two instants, in bits/s.
+// rate returns the rate at which a guest's data arrived between two times, in bit/s.
 func (tr *trace) rate(guest int, from, to time.Duration) float64 {
 	return (tr.received(guest, to) - tr.received(guest, from)) / (to - from).Seconds()
 }
 
-// score judges a run.
+// score evaluates a run.
 func score(sc *scenario, tr *trace) result {
 	r := result{Recovery: worstRecovery(sc, tr), Found: -1}
 	entitled := make([]float64, len(sc.guests))
@@ -108,8 +108,8 @@ func percent(a, b int) float64 {
 	return 100 * float64(a) / float64(b)
 }
 
-// worstRecovery is the longest time from the instant at which a guest with a guarantee began to want
-// something until the beginning of a window in which it got it.
+// worstRecovery returns the longest time from when a guest with a guarantee starts to demand something to the start of a window in
+// which it gets it.
 func worstRecovery(sc *scenario, tr *trace) float64 {
 	const step = 20 * time.Millisecond
 	worst := -1.0
@@ -125,7 +125,7 @@ func worstRecovery(sc *scenario, tr *trace) float64 {
 			if g.demand[k-1].bits != 0 || g.demand[k].bits == 0 || end-wake < window || wake >= sc.length {
 				continue
 			}
-			took := end - wake // or longer: never
+			took := end - wake // or longer, if it never recovers
 			for t := wake; t+window <= end; t += step {
 				sc.entitled(t, entitled)
 				if tr.rate(i, t, t+window) >= satisfies*entitled[i] {
@@ -139,7 +139,7 @@ func worstRecovery(sc *scenario, tr *trace) float64 {
 	return worst
 }
 
-// timeToFind is how long after the link's fall the controller took it to carry what it does, within 1 %; -1: never.
+// timeToFind returns how long after the drop of the link's capacity the controller estimated it within 1 %; -1: never.
 func timeToFind(sc *scenario, begin time.Time, seen []found) float64 {
 	if sc.fall == 0 {
 		return -1

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// sinkStep is how often the sink looks at its counters.
+// sinkStep is the sampling interval of the sink.
 const sinkStep = 10 * time.Millisecond
 
-// sink receives what all guests send. It counts segments: bytes that arrived in order stand still while one is
-// missing, and would look as if the guest had sent nothing.
+// sink receives what all guests send. It counts segments: the count of in-order bytes stalls while one is missing, which would look as
+// if the guest had sent nothing.
 type sink struct {
 	mu    sync.Mutex
 	n     int
-	conns map[*net.TCPConn]int // -> guest
+	conns map[*net.TCPConn]int // guest by connection
 	ended []float64            // bits on the wire of closed connections, by guest
-	local []bool               // guests that listen, too, for what does not leave the host
+	local []bool               // guests that also receive traffic that does not leave the host
 }
 
-// sample is what has arrived of each guest up to then, in bits on the wire.
+// sample is how much of each guest's data had arrived by a time, in bits on the wire.
 type sample struct {
 	at   time.Time
 	bits []float64
 }
 
-// inGuest has guest i receive, too, and returns the address.
+// inGuest makes guest i receive too, and returns its address.
 func (s *sink) inGuest(i int) (string, error) {
 	at := guestIP(i).String() + ":5000"
 	if s.local[i] {
@@ -42,7 +42,7 @@ func newSink(n int) (*sink, error) {
 	return s, s.listen(sinkNS, sinkListen)
 }
 
-// listen takes connections in a namespace.
+// listen accepts connections in a namespace.
 func (s *sink) listen(ns, at string) error {
 	var l net.Listener
 	err := inNS(ns, func() (err error) {
@@ -84,7 +84,7 @@ func (s *sink) drain(c *net.TCPConn) {
 	c.Close()
 }
 
-// arrived is what one connection has received, in bits on the wire.
+// arrived returns how much one connection has received, in bits on the wire.
 func arrived(c *net.TCPConn) float64 {
 	info, err := tcpInfo(c)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a full segment is: of 1538 bytes on the wire 1448 are the application's.
+// A full segment: 1448 of 1538 bytes on the wire are payload.
 const (
 	segmentWire    = 1538
 	segmentPayload = 1448
 )
 
-// sendBuffer is little, so that a guest that has nothing more to send falls silent at once.
+// sendBuffer is small, so that a guest with nothing more to send falls silent at once.
 const sendBuffer = 192 << 10
 
-// source is what one guest sends: flows that share its demand evenly.
+// source is what one guest sends: flows that share its demand equally.
 type source struct {
 	conns []*net.TCPConn
 }
@@ -56,7 +56,7 @@ func first(errs ...error) error {
 	return nil
 }
 
-// run sends what the demand asks for between begin and end; what it asks for before begin is what it asks for there.
+// run sends according to the demand between begin and end. Before begin, it sends according to the demand at begin.
 func (s *source) run(demand []phase, begin, end time.Time) {
 	var all sync.WaitGroup
 	for _, c := range s.conns {
@@ -76,7 +76,7 @@ func (s *source) run(demand []phase, begin, end time.Time) {
 	all.Wait()
 }
 
-// close ends the flows at once, with what they still hold, and returns how many segments they sent again.
+// close aborts the flows with whatever they have buffered, and returns the number of retransmitted segments.
 func (s *source) close() (again uint64) {
 	for _, c := range s.conns {
 		if info, err := tcpInfo(c); err == nil {
@@ -93,10 +93,10 @@ type flow struct {
 	share float64
 }
 
-// zeros is what is sent: whole segments.
+// zeros is the data that is sent: whole segments.
 var zeros [22 * segmentPayload]byte
 
-// send sends the flow's share of bits/s on the wire, or all it can, until then.
+// send sends the flow's share of bits/s on the wire, or as fast as it can, until the given time.
 func (f *flow) send(bits float64, until time.Time) {
 	_ = f.conn.SetWriteDeadline(until)
 	switch bits {
@@ -104,14 +104,14 @@ func (f *flow) send(bits float64, until time.Time) {
 		time.Sleep(time.Until(until))
 	case unlimited:
 		for time.Now().Before(until) {
-			_, _ = f.conn.Write(zeros[:]) // ends at the deadline
+			_, _ = f.conn.Write(zeros[:]) // fails at the deadline
 		}
 	default:
 		f.pace(bits/8*f.share*segmentPayload/segmentWire, until)
 	}
 }
 
-// pace sends bytes/s as an application does that has that much to say: what it could not say within 20 ms it forgets.
+// pace sends bytes/s like an application that produces data at that rate and drops what it could not send within 20 ms.
 func (f *flow) pace(bytes float64, until time.Time) {
 	size := min(max(1, int(bytes*.01/segmentPayload)), 11) * segmentPayload
 	credit, last := 0.0, time.Now()

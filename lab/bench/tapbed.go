@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The bed of DBA-VM's experiments: guests write frames to taps, as QEMU does for them, behind a bridge
-// with an uplink of 1 Gbit/s.
+// The test bed of DBA-VM's experiments: guests write frames to taps, as QEMU does for them, behind a bridge with an uplink of 1 Gbit/s.
 const (
 	tapLink   = 1e9
 	tapFIFO   = 256 << 10
@@ -61,7 +60,7 @@ func newTapBed(n int) (*tapBed, error) {
 	return b, inNS(tapSinkNS, b.openSink)
 }
 
-// tapClass is the line for tc that adds a class of HTB with that rate to the uplink, tapQueue the one for its queue.
+// tapClass returns the tc command that adds an HTB class with that rate to the uplink, tapQueue the one for its queue.
 func tapClass(parent, id string, bits float64) string {
 	return fmt.Sprintf("class add dev up1 parent %s classid %s htb rate %.0fbit ceil %.0fbit burst 64k cburst 64k quantum 60000 overhead 24", parent, id, bits, bits)
 }
@@ -86,13 +85,13 @@ func (b *tapBed) openSink() (err error) {
 		unix.Bind(b.sink, &unix.SockaddrInet4{Port: tapPort}))
 }
 
-// Headers of a frame, and what its payload begins with: who sent it, which of its frames it is, and when.
+// Layout of a frame: headers, and at the start of the payload the sender, the sequence number and the time.
 const (
 	frameHeaders = 14 + 20 + 8
 	frameStamp   = 1 + 7 + 8
 )
 
-// makeFrame is a UDP datagram of guest i in size bytes of Ethernet, without the checksum behind it.
+// makeFrame returns a UDP datagram of guest i in an Ethernet frame of size bytes, without the frame check sequence.
 func makeFrame(i, size int) []byte {
 	f := make([]byte, size)
 	hw, _ := net.ParseMAC(sinkMAC)
@@ -112,7 +111,7 @@ func makeFrame(i, size int) []byte {
 	return f
 }
 
-// headerSum is the Internet checksum of a header whose own is 0.
+// headerSum returns the Internet checksum of a header whose checksum field is 0.
 func headerSum(b []byte) uint16 {
 	sum := uint32(0)
 	for ; len(b) > 1; b = b[2:] {
@@ -130,10 +129,10 @@ func monotonic() int64 {
 	return t.Nano()
 }
 
-// burstEvery is how often a guest's sender wakes to write what is due.
+// burstEvery is how often a guest's sender wakes to write the frames that are due.
 const burstEvery = 250 * time.Microsecond
 
-// blast writes packets/s of a guest's frames to its tap until stop, and counts them.
+// blast writes packets/s of a guest's frames to its tap until stop is set, and counts them.
 func (b *tapBed) blast(i, size int, packets float64, stop *atomic.Bool, offered *atomic.Int64) error {
 	raw, err := b.taps[i].SyscallConn()
 	if err != nil {
@@ -153,7 +152,7 @@ func (b *tapBed) blast(i, size int, packets float64, stop *atomic.Bool, offered 
 					failed = fmt.Errorf("write to %s: %w", tapName(i), err)
 					return
 				}
-				if n&15 == 15 && monotonic()-now > int64(5*time.Millisecond) { // it cannot keep up: it does not catch up either
+				if n&15 == 15 && monotonic()-now > int64(5*time.Millisecond) { // too slow to keep up: skip the backlog
 					begin = monotonic() - int64(float64(n)/packets*1e9)
 					break
 				}
@@ -166,16 +165,16 @@ func (b *tapBed) blast(i, size int, packets float64, stop *atomic.Bool, offered 
 	return first(failed, err)
 }
 
-// arrivals are what the sink saw of one guest.
+// arrivals are what the sink received from one guest.
 type arrivals struct {
 	packets int64
-	delay   float64 // ns, of all together
-	jitter  float64 // ns, differences between neighbours
+	delay   float64 // ns, sum over all frames
+	jitter  float64 // ns, sum of the differences between consecutive frames
 	last    float64
-	late    [1000]int64 // delays in steps of 100 us
+	late    [1000]int64 // histogram of delays in steps of 100 us
 }
 
-// collect counts what arrives from then until stop.
+// collect counts what arrives from a time on until stop is set.
 func (b *tapBed) collect(from int64, stop *atomic.Bool, out []arrivals) {
 	buf := make([]byte, 2048)
 	for !stop.Load() {

@@ -17,23 +17,23 @@ import (
 	"sluice/internal/model"
 )
 
-// place is where a frame that will not be carried is dropped, or, to compare, is not.
+// place is a point at which a frame over the limit is dropped or, for comparison, is not.
 type place struct {
 	name   string
 	before func(*tapBench) error
 	after  func(*tapBench) error
 }
 
-// dropFrames are written for one figure, of the shortest frames.
+// dropFrames is how many frames are written per measurement, of the minimum size.
 const (
 	dropFrames  = 200_000
 	dropRepeats = 5
 )
 
-// least is as good as nothing.
+// least is a rate close to nothing.
 const least = 8000
 
-// places lists them, the earliest first.
+// places returns the places, earliest in the path first.
 func places() []place {
 	return []place{
 		bare("XDP, in the tap's driver", func(tap int, p *ebpf.Program) (link.Link, error) {
@@ -81,7 +81,7 @@ const (
 	tcxDrop = 2
 )
 
-// bare is a place with a program that does nothing but drop: what any policer there costs at least.
+// bare is a place whose program only drops: the minimum cost of any policer there.
 func bare(name string, attach func(tap int, p *ebpf.Program) (link.Link, error), kind ebpf.ProgramType, verdict int32) place {
 	var there link.Link
 	return place{name + ", a program that only drops", func(*tapBench) error {
@@ -93,13 +93,13 @@ func bare(name string, attach func(tap int, p *ebpf.Program) (link.Link, error),
 		if err != nil {
 			return err
 		}
-		defer prog.Close() // the link holds it
+		defer prog.Close() // the link keeps the program
 		there, err = attach(tap.Index, prog)
 		return err
 	}, func(*tapBench) error { return there.Close() }}
 }
 
-// drops measures what a dropped frame costs by place, side by side.
+// drops measures the cost of a dropped frame at each place, interleaved.
 func (b *tapBench) drops(o options) error {
 	list := places()
 	runs := make([][]float64, len(list))
@@ -126,8 +126,8 @@ func (b *tapBench) drops(o options) error {
 	return nil
 }
 
-// costOfWrite is the CPU time of a write of one frame to the first tap, ns: all of its way through the kernel
-// is in it. The first thousand only fill queues.
+// costOfWrite returns the CPU time of writing one frame to the first tap, in ns, which includes its whole way through the kernel. The
+// first thousand frames only fill queues and are not counted.
 func (b *tapBench) costOfWrite() (ns float64, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

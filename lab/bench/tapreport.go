@@ -16,16 +16,16 @@ import (
 	"sluice/internal/model"
 )
 
-// tapWay is a way to keep the promises: an allocator, with what enforces it.
+// tapWay is a way to keep the guarantees: an allocator and what enforces its limits.
 type tapWay struct {
 	name      string
 	allocator string
 	by        func(*tapBench) tapRates
-	before    func(*tapBench, []tapGuest) error // and what undoes it
+	before    func(*tapBench, []tapGuest) error // after undoes it
 	after     func(*tapBench) error
 }
 
-// tapWays are native, native with tc, and the allocators with the policer.
+// tapWays returns native, native with tc, and the allocators with the policer.
 func tapWays(allocators []string) []tapWay {
 	out := []tapWay{{name: "native"}, {name: "native + tc", before: shapeByTC, after: unshapeByTC}}
 	for _, a := range allocators {
@@ -36,7 +36,7 @@ func tapWays(allocators []string) []tapWay {
 	return out
 }
 
-// shapeByTC gives each guest a class of HTB at the uplink. It knows nothing of packets.
+// shapeByTC gives each guest an HTB class at the uplink, which cannot limit packet rates.
 func shapeByTC(_ *tapBench, guests []tapGuest) error {
 	var lines []string
 	for i := range guests {
@@ -57,7 +57,7 @@ func unshapeByTC(b *tapBench) error {
 
 func tapClassID(i int) string { return fmt.Sprintf("1:1%d", i+1) }
 
-// policer is the project's own, on the taps.
+// policer is Sluice's own, on the taps.
 type policer struct{ host *kernel.Host }
 
 func (p policer) set(name string, r model.Rate) error {
@@ -159,7 +159,7 @@ func (b *tapBench) repeat(ctx context.Context, o options, sc *tapScenario, way *
 	return nil
 }
 
-// periods measures what the controller costs against its period.
+// periods measures the controller's cost as a function of its period.
 func (b *tapBench) periods(o options) error {
 	sc := tapScenarios()[0]
 	fmt.Println("\n| tap-1500 | period | controller, % of a core | all with senders and kernel | resident MB | worst deviation from what is promised % |\n| --- | --- | --- | --- | --- | --- |")
@@ -186,7 +186,7 @@ func (b *tapBench) periods(o options) error {
 	return nil
 }
 
-// deviation is by how many percent the guest that is farthest from it misses what it is promised.
+// deviation returns the largest deviation of a guest's rate from its guarantee, in percent.
 func deviation(sc *tapScenario, r *tapResult) (worst float64) {
 	for i, g := range sc.guests {
 		due := min(float64(g.sla.Bits)/1e6, float64(g.sla.Packets)*wireBits(g.size)/1e6)
@@ -195,7 +195,7 @@ func deviation(sc *tapScenario, r *tapResult) (worst float64) {
 	return worst
 }
 
-// tapEntry is what goes into the file: a run and what it was.
+// tapEntry is what is written to the file: the result and parameters of a run.
 type tapEntry struct {
 	Time     time.Time `json:"time"`
 	Scenario string    `json:"scenario"`
@@ -205,7 +205,7 @@ type tapEntry struct {
 	tapResult
 }
 
-// keep adds an entry to the file of figures, if there is one.
+// keep appends an entry to the results file, if there is one.
 func (o *options) keep(entry any) error {
 	if o.json == "" {
 		return nil
@@ -227,9 +227,9 @@ func medianOf[T any](list []T, of func(T) float64) float64 {
 	return values[len(values)/2]
 }
 
-// statusLine is the value of a line of /proc/self/status.
+// statusLine returns the value of a line of /proc/self/status.
 func statusLine(key string) string {
-	data, _ := os.ReadFile("/proc/self/status") // "" where there is none
+	data, _ := os.ReadFile("/proc/self/status") // "" if the file is missing
 	_, rest, _ := strings.Cut(string(data), key)
 	line, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(line)

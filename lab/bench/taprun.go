@@ -19,10 +19,10 @@ import (
 	"sluice/internal/model"
 )
 
-// tapGuest is a guest of DBA-VM's experiments: what it is promised, which it may not exceed either, and what it sends.
+// tapGuest is a guest of DBA-VM's experiments: its guarantee, which is also its limit, and what it sends.
 type tapGuest struct {
 	sla     model.Rate
-	size    int // of its frames, without the checksum
+	size    int // of its frames, without the frame check sequence
 	offered float64
 }
 
@@ -31,12 +31,12 @@ const (
 	small = 60
 )
 
-// offer is a guest that sends bits/s on the wire of frames of that size.
+// offer returns a guest that sends bits/s on the wire, in frames of that size.
 func offer(sla model.Rate, size int, bits float64) tapGuest {
 	return tapGuest{sla, size, bits / wireBits(size)}
 }
 
-// wireBits is what a frame takes of a wire.
+// wireBits returns the bits that a frame occupies on the wire.
 func wireBits(size int) float64 { return float64(8 * (size + 24)) }
 
 type tapScenario struct {
@@ -60,21 +60,21 @@ func tapScenarios() []tapScenario {
 	}
 }
 
-// tapRates sets what each guest's tap lets in.
+// tapRates limits what each guest's tap lets in.
 type tapRates interface {
 	set(tap string, r model.Rate) error
 }
 
-// tapResult is how a run on taps went.
+// tapResult is the result of a run on taps.
 type tapResult struct {
 	Guests  []tapPart `json:"guests"`
-	CPU     float64   `json:"cpu_percent"`            // of a core: this process with what the kernel does for it
+	CPU     float64   `json:"cpu_percent"`            // of one core: this process and the kernel's work for it
 	Control float64   `json:"controller_cpu_percent"` // of a core
 	Memory  int64     `json:"resident_kb"`
 	Late    int       `json:"late_ticks"`
 }
 
-// tapPart is what became of one guest.
+// tapPart is the result for one guest.
 type tapPart struct {
 	Mbit    float64 `json:"mbit_s"` // on the wire
 	Kpps    float64 `json:"kpps"`
@@ -92,10 +92,10 @@ type tapBench struct {
 	reader *counters.Reader
 }
 
-// tapSettle is how long guests send before a run counts.
+// tapSettle is how long guests send before the measurement starts.
 const tapSettle = 2 * time.Second
 
-// run runs a scenario for some time, with an allocator and what enforces it; "": with neither.
+// run runs a scenario for some time under an allocator and its enforcer; allocator "": without either.
 func (b *tapBench) run(sc *tapScenario, allocator string, by tapRates, period, length time.Duration) (tapResult, error) {
 	var stop, stopSink atomic.Bool
 	var all, sink sync.WaitGroup
@@ -128,7 +128,7 @@ func (b *tapBench) run(sc *tapScenario, allocator string, by tapRates, period, l
 	}
 	stop.Store(true)
 	all.Wait()
-	time.Sleep(100 * time.Millisecond) // what is under way arrives
+	time.Sleep(100 * time.Millisecond) // let frames in flight arrive
 	stopSink.Store(true)
 	sink.Wait()
 	for i := range out {
@@ -155,7 +155,7 @@ func (a *arrivals) part(g *tapGuest, offered int64, took time.Duration) tapPart 
 	return p
 }
 
-// tapControl is the controller: the taps' counters, the project's allocator, what enforces.
+// tapControl is the controller: the taps' counters, Sluice's allocator, and the enforcer.
 type tapControl struct {
 	bench  *tapBench
 	by     tapRates
@@ -206,7 +206,7 @@ func (c *tapControl) run(sc *tapScenario, allocator string, stop *atomic.Bool) e
 		last, before = seen, now
 		alloc.Allocate(now, bandwidth.Link{Speed: tapLink, Packets: 190e3, Period: since}, senders, out)
 		for i := range out {
-			// Each time, also when nothing changes: it renews the lease.
+			// Set it even if nothing changes, to renew the lease.
 			if err := c.by.set(tapName(i), model.Rate{Bits: whole(out[i].Bits), Packets: whole(out[i].Packets)}); err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ func (c *tapControl) run(sc *tapScenario, allocator string, stop *atomic.Bool) e
 	return nil
 }
 
-// whole is an allowance as a Limit has it: 0 is none.
+// whole converts an allowance to a Limit's value, where 0 means unlimited.
 func whole(v float64) uint64 {
 	if math.IsInf(v, 1) {
 		return 0
@@ -243,7 +243,7 @@ func usage(who int) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// resident is the process's memory in KB.
+// resident returns the process's resident memory in KB.
 func resident() (kb int64) {
 	_, _ = fmt.Sscanf(statusLine("VmRSS:"), "%d", &kb)
 	return kb

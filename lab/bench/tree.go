@@ -10,17 +10,17 @@ import (
 	"sluice/internal/model"
 )
 
-// treeName is the allocator that is none: an HTB tree on an ifb before the bridge shares the link by itself.
-// What the whole tree may send is waterfill's to say, which has it as its only sender.
+// treeName is the pseudo-allocator with which an HTB tree on an ifb before the bridge divides the link. Only the tree's total rate
+// comes from waterfill, which sees the tree as its only sender.
 const treeName = "tree"
 
-// tree is that of all guests of a scenario.
+// tree is the HTB tree of all guests of a scenario.
 type tree struct {
 	bed    *bed
 	shaper htb.Shaper
 }
 
-// plantTree makes the tree and leads the guests' ports through it.
+// plantTree creates the tree and redirects the guests' ports through it.
 func plantTree(b *bed, sc *scenario) (*tree, error) {
 	up, err := net.InterfaceByName(uplinkDev)
 	if err != nil {
@@ -45,11 +45,11 @@ func plantTree(b *bed, sc *scenario) (*tree, error) {
 }
 
 const (
-	treeShare  = .99 // of the link is promised at most: the rest keeps who is promised nothing alive
+	treeShare  = .99 // guaranteed at most: the rest keeps guests without a guarantee alive
 	leastClass = 8000
 )
 
-// set makes the whole tree send no more than bits/s.
+// set limits the whole tree to bits/s.
 func (t *tree) set(_ int, bits float64) error {
 	t.shaper.Rate = uint64(min(bits, .995*linkBits))
 	now, err := t.bed.host.SetShaper(context.Background(), t.shaper)
@@ -57,7 +57,7 @@ func (t *tree) set(_ int, bits float64) error {
 	return err
 }
 
-// renew keeps the ports' leases.
+// renew renews the leases of the ports.
 func (t *tree) renew() (err error) {
 	for i := range t.shaper.Classes {
 		_, failed := t.bed.host.UpdateTap(context.Background(), guestPort(i), func(p *tap.Policy) {
@@ -68,7 +68,7 @@ func (t *tree) renew() (err error) {
 	return err
 }
 
-// fell takes it away.
+// fell removes the tree.
 func (t *tree) fell() (err error) {
 	for i := range t.shaper.Classes {
 		err = first(err, t.bed.host.RemoveTap(context.Background(), guestPort(i)))
@@ -76,7 +76,7 @@ func (t *tree) fell() (err error) {
 	return first(err, t.bed.host.RemoveShaper(context.Background(), t.shaper.PF))
 }
 
-// promised fills in what is kept of guarantees if all are asked for at once: higher classes first.
+// promised fills in what is kept of the guarantees if all are demanded at once: higher classes first.
 func (sc *scenario) promised(capacity float64, out []float64) {
 	all := *sc
 	all.guests = append([]guest(nil), sc.guests...)
