@@ -1,5 +1,5 @@
-// Package cache keeps what the labs are built from, under the hash of its recipe: built once, in a
-// temporary directory, under a lock, and shared by everything on this machine.
+// Package cache keeps what the labs are built from, under the hash of its recipe. Each artefact is built once, in a temporary directory
+// and under a lock, and is shared by all labs on this machine.
 package cache
 
 import (
@@ -22,11 +22,10 @@ import (
 	"time"
 )
 
-// keep is how many versions of each artefact stay in the cache, so that two
-// checkouts do not undo each other's work.
+// keep is how many versions of each artefact stay in the cache, so that two checkouts do not evict each other's.
 const keep = 3
 
-// Dir is where the cache is.
+// Dir returns the cache's directory.
 func Dir() (string, error) {
 	if dir := os.Getenv("SLUICE_LAB_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -35,7 +34,7 @@ func Dir() (string, error) {
 	return filepath.Join(dir, "sluice-lab"), err
 }
 
-// Hash is over the names and the contents of the sources under roots, and over extra.
+// Hash covers the names and contents of the sources under roots, and extra.
 func Hash(sources fs.FS, extra string, roots ...string) (string, error) {
 	h := sha256.New()
 	h.Write([]byte(extra))
@@ -56,7 +55,7 @@ func Hash(sources fs.FS, extra string, roots ...string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:12], nil
 }
 
-// Once makes dir by way of a temporary one, so that it is there whole or not.
+// Once creates dir through a temporary directory, so that it exists completely or not at all.
 func Once(dir string, make func(tmp string) error) error {
 	if Exists(dir) {
 		return nil
@@ -69,12 +68,12 @@ func Once(dir string, make func(tmp string) error) error {
 		return err
 	}
 	if err := make(tmp); err != nil {
-		return err // tmp stays, for whoever looks for the cause
+		return err // keep tmp for diagnosis
 	}
 	return os.Rename(tmp, dir)
 }
 
-// Recipe runs a script of recipe/ in the sources, unpacked in dir.
+// Recipe runs a script of recipe/ in the sources, which it unpacks in dir.
 func Recipe(ctx context.Context, sources fs.FS, dir, script string, args ...string) error {
 	unpacked := filepath.Join(dir, "sources")
 	if err := os.RemoveAll(unpacked); err != nil {
@@ -90,7 +89,7 @@ func Recipe(ctx context.Context, sources fs.FS, dir, script string, args ...stri
 	return nil
 }
 
-// Lock holds path against other processes until the returned function is called.
+// Lock locks path against other processes until the returned function is called.
 func Lock(ctx context.Context, path string, progress io.Writer) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -112,7 +111,7 @@ func Lock(ctx context.Context, path string, progress io.Writer) (func(), error) 
 	return func() { f.Close() }, nil
 }
 
-// retry calls try until it is done or fails, for an hour at most.
+// retry calls try until it succeeds or fails, for at most an hour.
 func retry(ctx context.Context, what string, try func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -128,8 +127,8 @@ func retry(ctx context.Context, what string, try func() (bool, error)) error {
 	}
 }
 
-// Slot waits until this machine has room for one more lab. The lock lasts until
-// every descriptor of the file is closed, QEMU's too.
+// Slot waits until this machine has room for one more lab. The lock lasts until every descriptor of the file is closed, including
+// QEMU's.
 func Slot(ctx context.Context, progress io.Writer) (*os.File, error) {
 	got, err := slots(ctx, progress, 1)
 	if err != nil {
@@ -143,24 +142,24 @@ func AllSlots(ctx context.Context, progress io.Writer) ([]*os.File, error) {
 	return slots(ctx, progress, room())
 }
 
-// room is how many labs may run at once.
+// room returns how many labs may run at once.
 func room() int {
 	n, err := strconv.Atoi(os.Getenv("SLUICE_LAB_SLOTS"))
 	if err != nil || n < 1 {
-		n = max(1, runtime.NumCPU()/2) // a lab keeps one CPU busy, and its test needs some of another
+		n = max(1, runtime.NumCPU()/2) // a lab keeps one CPU busy, and its test uses part of another
 	}
 	return n
 }
 
-// slots waits for n slots. One caller at a time collects them: otherwise single ones would always
-// be taken before somebody has all, and two who want all would each wait for the other's.
+// slots waits for n slots. Only one caller at a time collects them: otherwise, single slots would always be taken before somebody has
+// all, and two callers that want all would deadlock.
 func slots(ctx context.Context, progress io.Writer, n int) (got []*os.File, err error) {
 	cache, err := Dir()
 	if err != nil {
 		return nil, err
 	}
 	told := false
-	// lock takes the first of these locks that is free, and waits while none is.
+	// lock takes the first free lock of these, and waits while there is none.
 	lock := func(names ...string) (f *os.File, err error) {
 		err = retry(ctx, "room for another lab", func() (bool, error) {
 			for _, name := range names {
@@ -207,7 +206,7 @@ func Close(files []*os.File) {
 	}
 }
 
-// Prune drops all but the newest versions in dir: of rootfs-*, and of what has a disk.img.
+// Prune removes all but the newest versions in dir: of rootfs-*, and of directories with a disk.img.
 func Prune(cache string) {
 	var rootfs, images []string
 	entries, _ := os.ReadDir(cache)
@@ -236,21 +235,21 @@ func modified(path string) int64 {
 	return info.ModTime().UnixNano()
 }
 
-// Touch says that these are in use.
+// Touch marks these paths as in use.
 func Touch(paths ...string) {
 	now := time.Now()
 	for _, path := range paths {
-		_ = os.Chtimes(path, now, now) // only tells Prune what is in use
+		_ = os.Chtimes(path, now, now) // only Prune uses the times
 	}
 }
 
-// Exists tells whether there is something at path.
+// Exists reports whether path exists.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Say tells progress, if there is one, what goes on.
+// Say writes a line to progress, unless that is nil.
 func Say(progress io.Writer, format string, args ...any) {
 	if progress != nil {
 		fmt.Fprintf(progress, "lab: "+format+"\n", args...)

@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// What uapi linux/vduse.h has, and of linux/virtio_*.h what a NIC needs.
+// From uapi linux/vduse.h, and what a NIC needs from linux/virtio_*.h.
 
 const (
 	setAPIVersion = 1<<30 | 8<<16 | 0x8101
-	createDev     = 1<<30 | 336<<16 | 0x8102 // the size without the configuration
+	createDev     = 1<<30 | 336<<16 | 0x8102 // the size excludes the configuration
 	destroyDev    = 1<<30 | 256<<16 | 0x8103
 	iotlbGetFD    = 3<<30 | 32<<16 | 0x8110
 	vqSetup       = 1<<30 | 32<<16 | 0x8114
@@ -20,7 +20,7 @@ const (
 	vqInjectIRQ   = 1<<30 | 4<<16 | 0x8117
 )
 
-// Requests that the kernel makes.
+// Requests of the kernel.
 const (
 	getVQState = iota
 	setStatus
@@ -75,21 +75,21 @@ type vqKick struct {
 type request struct {
 	Type, ID uint32
 	_        [4]uint32
-	Body     [128]uint8 // of getVQState the index, of setStatus the status, of updateIOTLB a range
+	Body     [128]uint8 // getVQState: the index; setStatus: the status; updateIOTLB: a range
 }
 
 type response struct {
 	ID, Result uint32
 	_          [4]uint32
-	Index      uint32 // of getVQState, as is what follows
+	Index      uint32 // for getVQState, as are the following fields
 	AvailIndex uint16
 	_          [122]uint8
 }
 
-// bytesOf is a structure as the kernel reads or writes it.
+// bytesOf returns the memory of a structure, for exchange with the kernel.
 func bytesOf[T any](v *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)) }
 
-// ioctl leaves the file in the state that Go's poller wants, as Fd would not.
+// ioctl leaves the file in non-blocking mode, as Go's poller requires. Fd would not.
 func ioctl[T any](f *os.File, number uintptr, arg *T) (result int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

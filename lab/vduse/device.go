@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	queues    = 2 // it receives by number 0 and sends by number 1
+	queues    = 2 // queue 0 receives, queue 1 sends
 	queueSize = 256
 )
 
-// device is a VDUSE device that this process serves.
+// device is a VDUSE device served by this process.
 type device struct {
 	file *os.File
 	tap  *os.File
 
-	mu     sync.RWMutex // held for writing while the guest's memory or the queues change
+	mu     sync.RWMutex // write-locked while the guest's memory or the queues change
 	mem    memory
-	rings  [queues]*ring // nil: the driver has not set the device up
+	rings  [queues]*ring // nil until the driver has set the device up
 	kick   *os.File
 	sender sync.WaitGroup
 }
 
-// createDevice makes the device /dev/vduse/NAME, with its link up.
+// createDevice creates the device /dev/vduse/NAME with its link up.
 func createDevice(name string, mac net.HardwareAddr) error {
 	c := devConfig{Device: deviceNet, Features: features, VQs: queues, VQAlign: 4096}
 	if len(name) >= len(c.Name) {
@@ -121,7 +121,7 @@ func (d *device) answer(req *request, resp *response) error {
 	return nil
 }
 
-// start begins to carry frames, with queues as the driver has set them up.
+// start begins to carry frames over the queues that the driver has set up.
 func (d *device) start() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,7 +152,7 @@ func (d *device) start() error {
 	return nil
 }
 
-// stop leaves the queues alone: the driver has reset the device.
+// stop stops using the queues, since the driver has reset the device.
 func (d *device) stop() {
 	d.mu.Lock()
 	d.rings = [queues]*ring{}
@@ -160,12 +160,12 @@ func (d *device) stop() {
 		_ = d.kick.Close()
 		d.kick = nil
 	}
-	d.mem.forget() // the kernel does not say that a driver of the host has freed its queues
+	d.mem.forget() // the kernel does not report that a driver of the host has freed its queues
 	d.mu.Unlock()
 	d.sender.Wait()
 }
 
-// send carries frames from the driver to the tap, each time the driver says that there are some.
+// send carries frames from the driver to the tap, each time the driver signals that there are some.
 func (d *device) send(kick *os.File) {
 	defer d.sender.Done()
 	var count [8]byte
@@ -201,7 +201,7 @@ func (d *device) drain() {
 	}
 }
 
-// receive carries frames from the tap to the driver until the tap is closed. Those that find no buffer are dropped.
+// receive carries frames from the tap to the driver until the tap is closed. It drops frames for which there is no buffer.
 func (d *device) receive() error {
 	frame := make([]byte, 1<<16)
 	for {
@@ -237,7 +237,8 @@ func (d *device) deliver(frame []byte) bool {
 	return true
 }
 
-// interrupt tells the driver. The kernel refuses before it has set the status that it asks this process about, which is soon.
+// interrupt signals the driver. The kernel rejects it until it has set the status that it has just asked this process for, which takes
+// only a moment.
 func (d *device) interrupt(queue uint32) {
 	for range 1000 {
 		if _, err := ioctl(d.file, vqInjectIRQ, &queue); !errors.Is(err, unix.EINVAL) {

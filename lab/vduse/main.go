@@ -1,10 +1,10 @@
-// Command vduse is a NIC on the vDPA bus made in user space, for kernels that have neither such hardware nor the simulator:
+// Command vduse is a user-space NIC on the vDPA bus, for kernels that have neither such hardware nor the simulator:
 //
 //	vduse NAME MAC TAP
 //
-// It makes a VDUSE device and a tap, and carries frames between the device's two queues and the tap. `vdpa dev add name NAME
-// mgmtdev vduse` puts the device on the bus. On SIGTERM it goes, if it was taken off the bus before.
-// Linux from 6.10 takes network devices; needs the modules vduse and vhost_vdpa or virtio_vdpa.
+// It creates a VDUSE device and a tap, and carries frames between the device's two queues and the tap. `vdpa dev add name NAME mgmtdev
+// vduse` puts the device on the bus. SIGTERM removes it, if it was taken off the bus before. It needs Linux 6.10 or later, which
+// accepts network devices, and the modules vduse and vhost_vdpa or virtio_vdpa.
 package main
 
 import (

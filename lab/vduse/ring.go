@@ -13,14 +13,14 @@ import (
 
 const headerSize = 12 // struct virtio_net_hdr, from version 1 on
 
-// ring is a split virtqueue, by the addresses that the driver knows. One goroutine uses it.
+// ring is a split virtqueue in the driver's address space. Only one goroutine uses it.
 type ring struct {
 	size              uint16
 	desc, avail, used uint64
-	next, done        uint16 // how many were taken, and given back
+	next, done        uint16 // number of chains taken, and given back
 }
 
-// chain is what the driver made available at once.
+// chain is a descriptor chain that the driver made available.
 type chain struct {
 	head     uint16
 	segments [][]byte
@@ -55,7 +55,7 @@ func (r *ring) pop(m *memory) (*chain, error) {
 	return c, nil
 }
 
-// push gives a chain back, with so many bytes written to it.
+// push gives a chain back, with n bytes written to it.
 func (r *ring) push(m *memory, head uint16, n uint32) error {
 	used, err := m.at(r.used, 4+8*int(r.size))
 	if err != nil {
@@ -65,17 +65,17 @@ func (r *ring) push(m *memory, head uint16, n uint32) error {
 	binary.LittleEndian.PutUint32(entry, uint32(head))
 	binary.LittleEndian.PutUint32(entry[4:], n)
 	r.done++
-	atomic.StoreUint32(word(used), uint32(r.done)<<16) // and no flags
+	atomic.StoreUint32(word(used), uint32(r.done)<<16) // flags 0
 	return nil
 }
 
-// word is the flags and the index at the beginning of a ring, which is aligned to four bytes.
+// word returns the flags and index at the beginning of a ring, which is aligned to four bytes.
 func word(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(&b[0])) }
 
-// memory is the driver's, as far as it was looked at.
+// memory is the part of the driver's memory that is mapped so far.
 type memory struct {
 	file    *os.File
-	mu      sync.Mutex // two queues look at once
+	mu      sync.Mutex // both queues map concurrently
 	regions []region
 }
 
@@ -84,7 +84,7 @@ type region struct {
 	bytes       []byte
 }
 
-// at is n bytes from an address of the driver's on.
+// at returns n bytes at an address of the driver's.
 func (m *memory) at(addr uint64, n int) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,7 +117,7 @@ func (m *memory) at(addr uint64, n int) ([]byte, error) {
 	return b[addr-e.Start:][:n:n], nil
 }
 
-// forget drops what was looked at, since it has changed.
+// forget drops the mappings, since the driver's memory has changed.
 func (m *memory) forget() {
 	for _, r := range m.regions {
 		report(unix.Munmap(r.bytes))

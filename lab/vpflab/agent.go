@@ -15,12 +15,12 @@ import (
 	"sluice/lab"
 )
 
-// agent talks to the lab's own qemu-ga in a guest, over a virtio-serial port of its own: it works whatever
-// the state of the guest's network and of the agent that the software under test talks to.
+// agent talks to the lab's own qemu-ga in a guest over a separate virtio-serial port. It works whatever the state of the guest's
+// network and of the agent that the software under test uses.
 type agent struct {
 	vm, socket string
 
-	mu   sync.Mutex // one question at a time
+	mu   sync.Mutex // one request at a time
 	conn net.Conn
 	in   *bufio.Reader
 }
@@ -31,7 +31,7 @@ func (a *agent) connect(ctx context.Context) error {
 		return err
 	}
 	a.conn, a.in = conn, bufio.NewReaderSize(conn, 1<<16)
-	// Until the answer to this very id, everything is for someone before us.
+	// Everything before the answer to this ID was meant for an earlier client.
 	id := time.Now().UnixNano() / 1000 % 1e12
 	if err := a.send(ctx, "guest-sync", map[string]any{"id": id}); err != nil {
 		return err
@@ -77,7 +77,7 @@ type agentError struct{ text string }
 
 func (e *agentError) Error() string { return e.text }
 
-// do executes one command. A connection that failed is not used again.
+// do executes one command. It does not reuse a connection that has failed.
 func (a *agent) do(ctx context.Context, command string, args, out any) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

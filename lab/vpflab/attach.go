@@ -36,7 +36,7 @@ func (h *Host) Publish() error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// Attach connects to the lab that another process has published. It is that process's to close: call Release.
+// Attach connects to the lab that another process has published. That process closes it; the caller calls Release.
 func Attach() (*Host, error) {
 	path, err := recordPath()
 	if err != nil {

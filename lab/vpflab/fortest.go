@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// ForTest opens a lab for one test; it ends with the test. If the test fails, t says where logs are.
-// $SLUICE_LAB_ARTIFACTS and $SLUICE_LAB_KEEP mean what they mean to package lab.
+// ForTest opens a lab for one test; it ends with the test. If the test fails, t logs where the logs are. $SLUICE_LAB_ARTIFACTS and
+// $SLUICE_LAB_KEEP have the same meaning as in package lab.
 func ForTest(t testing.TB) *Host {
 	t.Helper()
 	base := os.Getenv("SLUICE_LAB_ARTIFACTS")
@@ -37,7 +37,7 @@ func ForTest(t testing.TB) *Host {
 	return h
 }
 
-// testLog gives progress to a test's log, line by line.
+// testLog writes progress to a test's log, line by line.
 type testLog struct{ t testing.TB }
 
 func (l testLog) Write(p []byte) (int, error) {

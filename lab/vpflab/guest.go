@@ -11,17 +11,17 @@ import (
 	"sluice/lab/cache"
 )
 
-// Guest is a VM to be defined.
+// Guest describes a VM to define.
 type Guest struct {
 	Name    string
 	Memory  int    // MiB; 0: 768
-	Address string // of its own NIC on br0, with its length: "10.9.0.11/24"
+	Address string // of its own NIC on br0, with the prefix length: "10.9.0.11/24"
 	MAC     string // of that NIC, whose alias is ua-net0 and whose tap is tap-NAME
-	Devices string // more devices, in libvirt's XML
-	Tail    string // what follows the devices, in libvirt's XML
+	Devices string // further devices, in libvirt's XML
+	Tail    string // XML after the devices
 }
 
-// Node and Peer are the guests that most tests want: one for virtual PFs, and another VM for it to talk to.
+// Node and Peer are the guests that most tests use: one with virtual PFs, and another VM to communicate with.
 var (
 	Node = Guest{Name: "node", Address: "10.9.0.11/24", MAC: "52:54:00:00:01:01"}
 	Peer = Guest{Name: "peer", Address: "10.9.0.12/24", MAC: "52:54:00:00:01:02", Memory: 256}
@@ -71,7 +71,7 @@ var domain = template.Must(template.New("domain").Parse(`<domain type='qemu' xml
 </domain>
 `))
 
-// Define defines a guest in libvirt, with a fresh disk, and does not start it.
+// Define defines a guest in libvirt with a fresh disk, without starting it.
 func (h *Host) Define(ctx context.Context, g Guest) error {
 	if g.Memory == 0 {
 		g.Memory = 768
@@ -87,7 +87,7 @@ func (h *Host) Define(ctx context.Context, g Guest) error {
 	return err
 }
 
-// Boot starts a guest that is defined, and waits until it answers.
+// Boot starts a defined guest and waits until it answers.
 func (h *Host) Boot(ctx context.Context, vm string) error {
 	start := time.Now()
 	if _, err := h.Run(ctx, "virsh -q start "+vm); err != nil {
@@ -100,13 +100,13 @@ func (h *Host) Boot(ctx context.Context, vm string) error {
 	return nil
 }
 
-// BootID is the guest kernel's: it is another after each boot.
+// BootID returns the boot_id of the guest's kernel, which changes with each boot.
 func (h *Host) BootID(ctx context.Context, vm string) (string, error) {
 	out, err := h.GuestExec(ctx, vm, "cat /proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(out), err
 }
 
-// AwaitBoot waits until a guest answers and its boot is not the one named.
+// AwaitBoot waits until a guest answers and has a boot ID other than before.
 func (h *Host) AwaitBoot(ctx context.Context, vm, before string) error {
 	return lab.Eventually(ctx, 5*time.Minute, vm+": boot", func() (bool, error) {
 		state, err := h.Run(ctx, "virsh -q domstate "+vm)
@@ -132,8 +132,8 @@ func (h *Host) GuestExec(ctx context.Context, vm, script string) (string, error)
 	return a.exec(ctx, script)
 }
 
-// GuestStart starts a program in a guest that runs on after this call; what it prints goes to /run/NAME.log there,
-// and its process number to /run/NAME.pid.
+// GuestStart starts a program in a guest that keeps running after this call. Its output goes to /run/NAME.log in the guest, and its PID
+// to /run/NAME.pid.
 func (h *Host) GuestStart(ctx context.Context, vm, name, command string) error {
 	// The agent waits for the end of the pipes, so they must not be inherited.
 	_, err := h.GuestExec(ctx, vm, fmt.Sprintf("setsid bash -c %s >/run/%s.log 2>&1 </dev/null &",

@@ -20,27 +20,27 @@ import (
 	"sluice/lab/cache"
 )
 
-// Share is the directory that the host and all its guests have in common.
+// Share is the directory that the host and all its guests share.
 const Share = "/share"
 
-// Options say how to open a lab.
+// Options configures a lab.
 type Options struct {
 	// ArtifactDir receives logs. Empty: a new temporary directory.
 	ArtifactDir string
-	// Progress, if not nil, is told what goes on.
+	// Progress, if not nil, receives progress messages.
 	Progress io.Writer
 }
 
 // Host is the host under test. Its methods may be called concurrently.
 type Host struct {
-	// ArtifactDir is where logs of this lab are.
+	// ArtifactDir is the directory of this lab's logs.
 	ArtifactDir string
 
 	dir      string // run directory
 	image    image
 	progress io.Writer
-	pid      int           // of the host's process 1
-	done     chan struct{} // closed when that has ended; nil if it is not our child
+	pid      int           // of the host's PID 1, as seen from outside
+	done     chan struct{} // closed when that process has ended; nil if it is not a child of this process
 	room     *os.File
 	serial   atomic.Int64 // numbers programs
 
@@ -82,9 +82,9 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	return h, nil
 }
 
-// runDir makes a run directory, and removes those of labs whose process was killed.
+// runDir creates a run directory, and removes those of labs whose process was killed.
 func runDir() (string, error) {
-	const base = "/tmp" // short: the paths of Unix sockets are bounded
+	const base = "/tmp" // short: the length of Unix socket paths is limited
 	pids, _ := filepath.Glob(base + "/vpflab-*/pid")
 	for _, file := range pids {
 		text, err := os.ReadFile(file)
@@ -96,7 +96,7 @@ func runDir() (string, error) {
 	return os.MkdirTemp(base, "vpflab-")
 }
 
-// start runs the host's process 1 and waits until libvirt answers.
+// start starts the host's PID 1 and waits until libvirt answers.
 func (h *Host) start(ctx context.Context) error {
 	log, err := os.Create(filepath.Join(h.ArtifactDir, "host.log"))
 	if err != nil {
@@ -118,7 +118,7 @@ func (h *Host) start(ctx context.Context) error {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended shows in host.log
+			_ = cmd.Wait() // host.log shows how it ended
 		}
 	}()
 	if err := <-started; err != nil {
@@ -139,10 +139,10 @@ func (h *Host) start(ctx context.Context) error {
 	})
 }
 
-// Path is where a file of the host under /run or /share is to be found from outside, sockets too.
+// Path returns where a file under /run or /share of the host, such as a socket, is outside the host.
 func (h *Host) Path(path string) string { return h.dir + path }
 
-// Put copies a local file into the shared directory, from where host and guests can run it: NAME is /share/NAME.
+// Put copies a local file to /share/NAME, where the host and its guests can run it.
 func (h *Host) Put(local, name string) error {
 	data, err := os.ReadFile(local)
 	if err != nil {
@@ -151,12 +151,12 @@ func (h *Host) Put(local, name string) error {
 	return h.write(Share+"/"+name, data, 0o755)
 }
 
-// WriteFile makes a file in the shared directory.
+// WriteFile writes a file in the shared directory.
 func (h *Host) WriteFile(name, content string) error {
 	return h.write(Share+"/"+name, []byte(content), 0o644)
 }
 
-// write replaces by rename: a program that runs cannot be written over.
+// write replaces a file by rename, since a running program cannot be overwritten.
 func (h *Host) write(path string, data []byte, mode os.FileMode) error {
 	to := h.Path(path)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -168,18 +168,18 @@ func (h *Host) write(path string, data []byte, mode os.FileMode) error {
 	return os.Rename(to+".new", to)
 }
 
-// Command is a shell command in the host's namespaces, not started yet; it ends with ctx.
+// Command returns a shell command in the host's namespaces, not started yet; it ends with ctx.
 func (h *Host) Command(ctx context.Context, script string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "nsenter", "-t", strconv.Itoa(h.pid), "-m", "-n", "-p", "-u", "-i", "-r", "-w",
 		"/usr/bin/env", "-i", "PATH="+Share+":/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "bash", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // nsenter has a child
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // kill nsenter and its child
 	cmd.WaitDelay = 2 * time.Second
 	return cmd
 }
 
-// Run runs a shell command on the host and returns what it printed. An exit code other than 0 is an
-// error, which holds what the command complained of.
+// Run runs a shell command on the host and returns its output. A nonzero exit code is an error that contains the command's error
+// output.
 func (h *Host) Run(ctx context.Context, script string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -195,12 +195,12 @@ func (h *Host) Run(ctx context.Context, script string) (string, error) {
 	return stdout.String(), nil
 }
 
-// Outside runs a shell command on the machine outside.
+// Outside runs a shell command on the outside machine.
 func (h *Host) Outside(ctx context.Context, script string) (string, error) {
 	return h.Run(ctx, "ip netns exec ext bash -c "+quote(script))
 }
 
-// Release lets go of the connections to the guests' agents, of which each serves one at a time.
+// Release closes the connections to the guests' agents, each of which serves one connection at a time.
 func (h *Host) Release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,11 +209,11 @@ func (h *Host) Release() {
 	}
 }
 
-// Close ends the host and all that runs on it. Logs stay in ArtifactDir.
+// Close ends the host and everything that runs on it. Logs stay in ArtifactDir.
 func (h *Host) Close() error {
 	h.Release()
 	if h.pid != 0 {
-		_ = syscall.Kill(h.pid, syscall.SIGKILL) // the rest of its PID namespace goes with it
+		_ = syscall.Kill(h.pid, syscall.SIGKILL) // ends the rest of its PID namespace too
 		<-h.done
 	}
 	if h.room != nil {
@@ -226,7 +226,7 @@ func (h *Host) Close() error {
 	return os.RemoveAll(h.dir)
 }
 
-// saveLogs keeps what libvirt, QEMU and the guests' consoles said.
+// saveLogs keeps the logs of libvirt and QEMU, and the guests' consoles.
 func (h *Host) saveLogs() {
 	for _, pattern := range []string{"/upper/var/log/lab/*", "/upper/var/log/libvirt/*.log", "/upper/var/log/libvirt/qemu/*.log"} {
 		files, _ := filepath.Glob(h.dir + pattern)
@@ -238,7 +238,7 @@ func (h *Host) saveLogs() {
 	}
 }
 
-// quote makes one word of s for a shell.
+// quote quotes s as one word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func abbreviate(s string) string {

@@ -11,7 +11,7 @@ import (
 	"sluice/lab/cache"
 )
 
-// sources is all that the guest is made of; its hash names it in the cache.
+// sources is everything that the guest is built from; its hash names the guest in the cache.
 //
 //go:embed recipe
 var sources embed.FS
@@ -20,10 +20,10 @@ var sources embed.FS
 type image struct {
 	tree  string // root file system of the host
 	guest string // directory with vmlinuz, initrd, disk.img
-	init  string // script that is the host's process 1
+	init  string // script that is PID 1 on the host
 }
 
-// Build makes what the lab needs unless the cache has it: minutes the first time.
+// Build builds what the lab needs unless it is in the cache. It takes minutes the first time.
 func Build(ctx context.Context, progress io.Writer) error {
 	_, err := build(ctx, progress)
 	return err

@@ -14,8 +14,8 @@ import (
 	"sluice/lab"
 )
 
-// PutPrograms builds what is tested (all of cmd) and the lab's own tools (frames, cri, cnitool and CNI plugins of today's
-// version, in cni/) and puts them in the shared directory.
+// PutPrograms builds the programs under test (all of cmd) and the lab's own tools (frames, cri, cnitool and CNI plugins at their
+// current version, in cni/), and puts them in the shared directory.
 func (h *Host) PutPrograms(ctx context.Context) error {
 	top, err := goTool(ctx, ".", "list", "-m", "-f", "{{.Dir}}", "sluice")
 	if err != nil {
@@ -60,22 +60,22 @@ func goTool(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Frames is what came in somewhere with one mark and one VLAN tag.
+// Frames counts the frames received somewhere with one mark and one VLAN tag.
 type Frames struct {
 	Mark    string
 	VLAN    int
-	Src     string // of the latest
+	Src     string // of the latest frame
 	Frames  int
 	Bytes   int
-	FirstNs int64 `json:"first_ns"` // by the clock of where they came in
+	FirstNs int64 `json:"first_ns"` // by the receiver's clock
 	LastNs  int64 `json:"last_ns"`
 }
 
-// Listener counts frames that come in at a device.
+// Listener counts frames received on a device.
 type Listener struct{ file string }
 
-// Listen counts the frames of the tool "frames" that come in at a device. Place is a guest, "ext" or "host", and may have
-// a network namespace of it behind a slash: "node/pod".
+// Listen counts the frames of the tool "frames" that a device receives. Place is a guest, "ext" or "host", optionally with one of its
+// network namespaces after a slash: "node/pod".
 func (h *Host) Listen(ctx context.Context, place, dev string) (*Listener, error) {
 	name := fmt.Sprintf("frames-%d", h.serial.Add(1))
 	l := &Listener{h.Path(Share + "/" + name)}
@@ -102,7 +102,7 @@ func (h *Host) Listen(ctx context.Context, place, dev string) (*Listener, error)
 	})
 }
 
-// All is what has come in so far.
+// All returns what has been received so far.
 func (l *Listener) All() ([]Frames, error) {
 	data, err := os.ReadFile(l.file)
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *Listener) All() ([]Frames, error) {
 	return all, json.Unmarshal(data[strings.LastIndexByte(string(data[:end]), '\n')+1:end], &all)
 }
 
-// Count is how many frames have come in with a mark, whatever their tag.
+// Count returns how many frames with a mark have been received, whatever their tag.
 func (l *Listener) Count(mark string) (int, error) {
 	all, err := l.All()
 	n := 0

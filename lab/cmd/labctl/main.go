@@ -1,4 +1,4 @@
-// Labctl builds the lab and runs one for people: `labctl up`, `labctl shell`; `labctl vpf up` for virtual PFs.
+// Labctl builds the lab and runs one interactively: `labctl up`, `labctl shell`; `labctl vpf up` for virtual PFs.
 package main
 
 import (
@@ -161,7 +161,7 @@ func withHost(do func(*cobra.Command, *lab.Host, []string) error) func(*cobra.Co
 	}
 }
 
-// ssh connects this terminal to a command on the host, or to a shell there.
+// ssh connects this terminal to a command or a shell on the host.
 func ssh(ctx context.Context, h *lab.Host, script string) error {
 	args := h.SSHArgs()
 	if script != "" {

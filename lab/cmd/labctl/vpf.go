@@ -108,7 +108,7 @@ func inVPFHost(ctx context.Context, script string, terminal bool) error {
 	cmd := h.Command(ctx, script)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if terminal {
-		cmd.SysProcAttr.Setpgid = false // a group of its own could not read from the terminal
+		cmd.SysProcAttr.Setpgid = false // a process group of its own could not read from the terminal
 		cmd.Cancel = nil
 	}
 	return cmd.Run()

@@ -1,7 +1,7 @@
-// Frames sends and counts Ethernet frames as root of a machine can, past everything that its own kernel would check:
-// what a switch must and must not let through is tried with it.
+// Frames sends and counts Ethernet frames as root on a machine can, bypassing all checks of its own kernel. It tests what a switch must
+// and must not let through.
 //
-//	frames send DEV [flags]   frames that carry a mark
+//	frames send DEV [flags]   sends frames that carry a mark
 //	frames recv DEV           counts frames with marks, by mark and VLAN, until it is ended
 package main
 
@@ -40,7 +40,7 @@ func run(args []string) error {
 	return fmt.Errorf("unknown command %s", args[0])
 }
 
-// frame says what to send.
+// frame describes what to send.
 type frame struct {
 	src, dst net.HardwareAddr
 	sha      net.HardwareAddr // in ARP; nil: src
@@ -50,7 +50,7 @@ type frame struct {
 	arp      bool
 	mark     string
 	count    int
-	pps      float64 // 0: as fast as it goes
+	pps      float64 // 0: as fast as possible
 	size     int
 }
 

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// count is what came with one mark and one VLAN tag.
+// count counts the frames received with one mark and one VLAN tag.
 type count struct {
 	Mark    string `json:"mark"`
 	VLAN    int    `json:"vlan,omitempty"`
-	Src     string `json:"src"` // of the latest
+	Src     string `json:"src"` // of the latest frame
 	Frames  int    `json:"frames"`
 	Bytes   int    `json:"bytes"`
 	FirstNs int64  `json:"first_ns"`
 	LastNs  int64  `json:"last_ns"`
 }
 
-// receive prints all counts as one line of JSON, at the start and whenever they have changed, ten times a second at most.
+// receive prints all counts as one line of JSON, at the start and whenever they have changed, at most ten times a second.
 func receive(dev *net.Interface) error {
 	fd, err := open(dev)
 	if err != nil {
@@ -57,7 +57,7 @@ func receive(dev *net.Interface) error {
 	}
 }
 
-// open makes a socket that hears every frame that comes in at the device, and not what goes out.
+// open returns a socket that receives all incoming frames of the device, and no outgoing ones.
 func open(dev *net.Interface) (int, error) {
 	const all = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
@@ -66,7 +66,7 @@ func open(dev *net.Interface) (int, error) {
 	}
 	mreq := unix.PacketMreq{Ifindex: int32(dev.Index), Type: unix.PACKET_MR_PROMISC}
 	for _, err := range []error{
-		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1), // where the kernel puts a tag that it takes off
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1), // where the kernel reports a tag that it has stripped
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20),
 		unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &mreq),
@@ -81,7 +81,7 @@ func open(dev *net.Interface) (int, error) {
 	return fd, nil
 }
 
-// tag is the VLAN tag that the kernel took off the frame.
+// tag returns the VLAN tag that the kernel stripped from the frame.
 func tag(oob []byte) int {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// magic stands before a mark, and ends after it with ";".
+// magic precedes a mark, which ends with ";".
 const magic = "sluice-lab:"
 
-// bytes is the frame as it goes out.
+// bytes returns the frame as sent on the wire.
 func (f frame) bytes() []byte {
 	var b bytes.Buffer
-	put := func(v any) { _ = binary.Write(&b, binary.BigEndian, v) } // to memory
+	put := func(v any) { _ = binary.Write(&b, binary.BigEndian, v) } // writes to memory do not fail
 	b.Write(f.dst)
 	b.Write(f.src)
 	for _, tag := range []int{f.vlan, f.inner} {
@@ -49,7 +49,7 @@ func (f frame) bytes() []byte {
 	return b.Bytes()
 }
 
-// udp is an IPv4 packet of size bytes.
+// udp returns an IPv4 packet of size bytes.
 func (f frame) udp(size int, mark []byte) []byte {
 	p := make([]byte, size)
 	p[0], p[8], p[9] = 0x45, 64, unix.IPPROTO_UDP
@@ -84,7 +84,7 @@ func send(dev *net.Interface, f frame) error {
 			time.Sleep(time.Until(due))
 		}
 		err := unix.Sendto(fd, data, 0, to)
-		for err == unix.ENOBUFS { // the queue is full: a flood goes on all the same
+		for err == unix.ENOBUFS { // the queue is full: keep flooding
 			time.Sleep(time.Millisecond)
 			err = unix.Sendto(fd, data, 0, to)
 		}

@@ -1,9 +1,10 @@
-// Cri asks a container runtime for pods as kubelet does, for tests: crictl is in no place that all machines reach.
+// Cri asks a container runtime for pods as kubelet does, for tests. It replaces crictl, which is not available from the package sources
+// of every machine.
 //
-//	cri run NAME [ANNOTATION=VALUE...]   a pod with one container that sleeps; prints the sandbox's ID
-//	cri exec NAME COMMAND...             a command in it
-//	cri ip NAME                          the addresses that CNI gave it
-//	cri stop NAME                        the pod's end
+//	cri run NAME [ANNOTATION=VALUE...]   starts a pod with one container that sleeps; prints the sandbox's ID
+//	cri exec NAME COMMAND...             runs a command in it
+//	cri ip NAME                          prints the addresses that CNI gave it
+//	cri stop NAME                        removes the pod
 package main
 
 import (
