@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// agent talks to a guest's second qemu-ga, which is the lab's own. It listens
-// on vsock, so it needs neither the guest's network nor the agent channel that
-// the software under test uses: a test may break both and still look inside.
+// agent talks to the lab's own second qemu-ga in a guest over vsock. It needs neither the guest's network nor the agent channel that
+// the software under test uses: a test may break both and still inspect the guest.
 type agent struct {
 	vm   string
 	ssh  *remote
@@ -54,7 +53,7 @@ func (a *agent) connect(ctx context.Context) error {
 			lines <- line
 		}
 	}(a.out)
-	// Until the answer to this very id, everything is for someone before us.
+	// Everything before the answer to this ID was meant for an earlier client.
 	a.next++
 	id := time.Now().UnixNano()/1000%1e12 + int64(a.next)
 	if err := a.send("guest-sync", map[string]any{"id": id}); err != nil {
@@ -97,13 +96,13 @@ func (a *agent) drop() {
 		return
 	}
 	_ = a.cmd.Process.Kill()
-	for range a.out { // the reader must not hang on a full channel
+	for range a.out { // the reader must not block on a full channel
 	}
 	_ = a.cmd.Wait()
 	a.cmd = nil
 }
 
-// do executes one command. A connection that failed is not used again.
+// do executes one command. It does not reuse a connection that has failed.
 func (a *agent) do(ctx context.Context, command string, args, out any) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

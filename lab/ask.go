@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Request is one request to an echo service, and its answer.
+// Request is one request to an echo service and its answer.
 type Request struct {
-	At   time.Time     // when it was sent, by the clock of the machine that asks; see [Gap]
-	Took time.Duration // until its answer came; 0: there was none
+	At   time.Time     // when it was sent, by the clock of the sending machine; see [Gap]
+	Took time.Duration // until the answer came; 0: no answer
 }
 
-// Requests are what became of a series of them.
+// Requests are the results of a series of requests.
 type Requests struct {
 	List        []Request // in the order in which they were sent
-	Broken      bool      // the connection ended before its time
-	Retransmits int       // segments that the asking TCP sent again
+	Broken      bool      // the connection ended early
+	Retransmits int       // segments that the sending TCP retransmitted
 }
 
 // Unanswered counts requests without an answer.
@@ -29,11 +29,11 @@ func (r Requests) Unanswered() (n int) {
 	return n
 }
 
-// Asking is a series of requests under way.
+// Asking is a series of requests in progress.
 type Asking struct{ probe *probe }
 
-// StartRequests sends t.PPS requests of t.Size bytes a second from t.From to the echo service of t.To, over one connection
-// of "tcp" or over "udp". They are sent on time, whether those before them were answered or not.
+// StartRequests sends t.PPS requests of t.Size bytes per second from t.From to the echo service of t.To, over one connection of "tcp"
+// or over "udp". It sends them on time, whether earlier ones were answered or not.
 func (h *Host) StartRequests(ctx context.Context, t Traffic, protocol string) (*Asking, error) {
 	p, err := h.startProbe(ctx, t.From, 0, fmt.Sprintf("ask %s %s 7 %g %d", protocol, t.target(), t.PPS, t.Size))
 	return &Asking{p}, err

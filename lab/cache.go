@@ -12,20 +12,19 @@ import (
 	"sluice/packaging/guest"
 )
 
-// sources is all that images are made of; its hash names them in the cache.
+// sources is everything that images are built from; its hash names them in the cache.
 //
 //go:embed recipe probe
 var sources embed.FS
 
-// image is where everything a lab boots from lies.
+// image is the directory of everything that a lab boots from.
 type image struct {
 	dir    string   // vmlinuz, initrd, disk.img, disk.qcow2, state, key
 	tree   string   // root file system, home of QEMU
 	guests []string // booted in the snapshot
 }
 
-// Build makes the image and its snapshot unless the cache has them, and tells
-// how it goes on progress. It takes minutes the first time.
+// Build builds the image and its snapshot unless the cache has them, and reports to progress. It takes minutes the first time.
 func Build(ctx context.Context, progress io.Writer) error {
 	_, err := build(ctx, progress)
 	return err
@@ -40,7 +39,7 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 	if err != nil {
 		return image{}, err
 	}
-	// The machine's own arguments shape the snapshot as much as the recipe.
+	// The machine's command line affects the snapshot as much as the recipe does.
 	shape := strings.Join((&machine{}).args(""), " ")
 	rootfsHash := strings.TrimPrefix(filepath.Base(rootfs), "rootfs-")
 	files, err := cache.Hash(guest.Files, "", "bond") // the guests have neither udev nor systemd
@@ -91,7 +90,7 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 	return img, nil
 }
 
-// rootfs is where the cache has the root file system, or will have it.
+// rootfs returns the path of the root file system in the cache, whether it exists yet or not.
 func rootfs() (string, error) {
 	dir, err := cache.Dir()
 	if err != nil {
@@ -108,8 +107,8 @@ func makeRootfs(ctx context.Context, rootfs string, progress io.Writer) error {
 	})
 }
 
-// Rootfs is the directory of the host's root file system, made unless the cache has it:
-// tree, and sources.list, which says where its packages are from.
+// Rootfs returns the directory of the host's root file system, which it builds unless the cache has it: tree, and sources.list, which
+// names the sources of its packages.
 func Rootfs(ctx context.Context, progress io.Writer) (string, error) {
 	dir, err := rootfs()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// syncClock sets the host's clock, which stood still in the snapshot, to this
-// machine's, within some milliseconds: a test may compare times of both.
+// syncClock sets the host's clock, which stood still in the snapshot, to this machine's within a few milliseconds, so that a test may
+// compare times of both.
 func (h *Host) syncClock(ctx context.Context) error {
-	for range 2 { // the first correction is of days, the second exact
+	for range 2 { // the first correction is by days, the second is precise
 		ahead, err := h.clockOffset(ctx)
 		if err != nil {
 			return err
@@ -24,8 +24,7 @@ func (h *Host) syncClock(ctx context.Context) error {
 	return nil
 }
 
-// clockOffset is how far the host's clock is ahead of this machine's, taken
-// from the quickest of several questions over one connection.
+// clockOffset returns how far the host's clock is ahead of this machine's, by the fastest of several exchanges over one connection.
 func (h *Host) clockOffset(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -79,7 +78,7 @@ func (h *Host) syncGuestClock(ctx context.Context, vm string) error {
 	return err
 }
 
-// quickest asks n times and returns the offset of the answer least delayed.
+// quickest measures n times and returns the offset of the fastest exchange.
 func quickest(n int, ask func() (time.Time, error)) (offset time.Duration, err error) {
 	best := time.Hour
 	for range n {
@@ -96,7 +95,7 @@ func quickest(n int, ask func() (time.Time, error)) (offset time.Duration, err e
 	return offset, nil
 }
 
-// Now is the host's time.
+// Now returns the host's time.
 func (h *Host) Now(ctx context.Context) (time.Time, error) {
 	offset, err := h.clockOffset(ctx)
 	return time.Now().Add(offset), err

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// state is what to ask the host when a test has failed.
+// state is what to query on the host after a test has failed.
 const state = `
 for c in "virsh list --all" "ip -d -s link" "bridge -s fdb" "bridge link" "ip netns exec ext ip -s link" \
 	"ip -s neigh" "ip netns exec ext ip -s neigh" \
@@ -24,8 +24,7 @@ for vf in /sys/class/net/pf?/device/virtfn*; do
 	echo "$vf $(basename $(readlink $vf)) enable=$(cat $vf/enable) irqs: $(ls $vf/msi_irqs 2>/dev/null | tr '\n' ' ')"
 done`
 
-// Collect copies the logs of the host and its guests, and what state they are
-// in, to ArtifactDir. It takes what it can get: the host may be dead.
+// Collect copies the logs and the state of the host and its guests to ArtifactDir. It continues after errors: the host may be dead.
 func (h *Host) Collect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -35,7 +34,7 @@ func (h *Host) Collect(ctx context.Context) error {
 	return errors.Join(err, werr, h.collectGuests(ctx), h.fetchLogs(ctx))
 }
 
-// collectGuests asks the guests that run what they see of their network.
+// collectGuests queries the network state of the running guests.
 func (h *Host) collectGuests(ctx context.Context) error {
 	names, err := h.Run(ctx, "virsh list --name --state-running")
 	if err != nil {
@@ -68,7 +67,7 @@ func (h *Host) fetchLogs(ctx context.Context) error {
 	return untar.Run()
 }
 
-// saveConsole keeps the console and QEMU's own log, which need no live host.
+// saveConsole keeps the console and QEMU's own log, which do not need a live host.
 func (h *Host) saveConsole() {
 	for _, name := range []string{"console.log", "qemu.log"} {
 		text, err := os.ReadFile(filepath.Join(h.dir, name))

@@ -19,6 +19,5 @@
 // ever builds image and snapshot, which takes minutes; `labctl build` does that
 // ahead of time.
 //
-// Times are those of an emulator. The lab proves function, order and loss; it
-// never measures speed.
+// Times are those of an emulator. The lab checks function, order and loss, and never measures speed.
 package lab

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Traffic describes packets from one place to another. Places are "vm1" and so
-// on, "ext" and "ext1" (the outside hosts), and "host" (the host itself, br0).
+// Traffic describes packets from one place to another. Places are "vm1" and so on, "ext" and "ext1" (the outside hosts), and "host"
+// (the host itself, br0).
 type Traffic struct {
 	From, To string
 	PPS      float64
 	Size     int           // bytes of UDP payload; at least 32
-	Gap      time.Duration // silences longer than this are listed; 0: 100 ms
+	Gap      time.Duration // longer silences are listed; 0: 100 ms
 }
 
-// Gap is a time in which packets did not come, or some were missing.
+// Gap is a time in which packets did not arrive, or some were lost.
 type Gap struct {
 	// Start and End are when the packets before and after came, by the clock
 	// of the machine that received them. The lab sets all clocks to this
@@ -29,7 +29,7 @@ type Gap struct {
 	Missing, MissingOut, MissingBack uint64
 }
 
-// Length is the time without packets.
+// Length returns the time without packets.
 func (g Gap) Length() time.Duration { return g.EndMono - g.StartMono }
 
 func (g Gap) String() string {
@@ -37,15 +37,15 @@ func (g Gap) String() string {
 		g.Length().Round(time.Millisecond), g.Missing)
 }
 
-// Report says what became of a flow's packets.
+// Report is the result of a flow.
 type Report struct {
-	Sent       uint64 // by the sender, or due and refused by its kernel
-	SendErrors uint64 // of these, refused by its kernel
+	Sent       uint64 // by the sender, or due but rejected by its kernel
+	SendErrors uint64 // of these, rejected by its kernel
 	Received   uint64 // without duplicates
 	Lost       uint64 // Sent - Received
 	Duplicates uint64
 	Reordered  uint64
-	LongestGap time.Duration // also when too short for Gaps
+	LongestGap time.Duration // even if too short for Gaps
 	Gaps       []Gap
 
 	// Of round trips only: loss on each way, and times.
@@ -53,7 +53,7 @@ type Report struct {
 	RTTMin, RTTAvg, RTTMax time.Duration
 }
 
-// During is what gaps that touch the time from..to lost, and the longest.
+// During returns the losses of the gaps that overlap from..to, and the longest of them.
 func (r Report) During(from, to time.Time) (missing uint64, longest time.Duration) {
 	for _, g := range r.Gaps {
 		if g.End.Before(from) || g.Start.After(to) {
@@ -74,7 +74,7 @@ func (r Report) String() string {
 	return s
 }
 
-// Flow is traffic under way.
+// Flow is traffic in progress.
 type Flow struct {
 	sender, receiver *probe // receiver is nil for round trips
 }
@@ -110,7 +110,7 @@ func (t Traffic) gapMS() int64 {
 	return t.Gap.Milliseconds()
 }
 
-// target is the address to send to: the host has one on each bridge.
+// target returns the address to send to: the host has one on each bridge.
 func (t Traffic) target() string {
 	if t.To == "host" && (t.From == "vm7" || t.From == "ext1") {
 		return "10.9.1.1"
@@ -124,13 +124,13 @@ func (f *Flow) SetRate(ctx context.Context, pps float64, size int) error {
 	return err
 }
 
-// Sent asks the sender how many packets it has sent so far.
+// Sent returns how many packets the sender has sent so far.
 func (f *Flow) Sent(ctx context.Context) (uint64, error) {
 	r, err := f.sender.ctl(ctx, "stats")
 	return r.Sent, err
 }
 
-// Received asks how many packets have come, or come back, so far.
+// Received returns how many packets have arrived, or returned, so far.
 func (f *Flow) Received(ctx context.Context) (uint64, error) {
 	last := f.receiver
 	if last == nil {
@@ -140,7 +140,7 @@ func (f *Flow) Received(ctx context.Context) (uint64, error) {
 	return r.Unique, err
 }
 
-// Stop ends the flow, waits until no more packets come, and reports.
+// Stop ends the flow, waits until no more packets arrive, and reports.
 func (f *Flow) Stop(ctx context.Context) (Report, error) {
 	last, err := f.sender.ctl(ctx, "rate 0")
 	if err != nil {
@@ -158,8 +158,7 @@ func (f *Flow) Stop(ctx context.Context) (Report, error) {
 	return r.report(), errors.Join(err, rerr)
 }
 
-// drain waits until all of sent packets are in, or none has come for a while:
-// under emulation a queue may hold packets for seconds.
+// drain waits until all sent packets have arrived, or none has for a while: under emulation a queue may hold packets for seconds.
 func (f *Flow) drain(ctx context.Context, sent uint64) error {
 	const quiet, limit = 3 * time.Second, 30 * time.Second
 	start := time.Now()

@@ -46,7 +46,7 @@ func OpenForTest(t testing.TB, o Options) *Host {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			// t's own context is over by now.
+			// t's own context has ended by now.
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 			defer cancel()
 			if err := h.Collect(ctx); err != nil {
@@ -66,7 +66,7 @@ func OpenForTest(t testing.TB, o Options) *Host {
 	return h
 }
 
-// testLog gives progress to a test's log, line by line.
+// testLog writes progress to a test's log, line by line.
 type testLog struct{ t testing.TB }
 
 func (l testLog) Write(p []byte) (int, error) {

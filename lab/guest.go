@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Address is the IPv4 address of a guest, or of ext, ext1, or host (br0).
+// Address returns the IPv4 address of a guest, or of ext, ext1, or host (br0).
 func Address(name string) string {
 	switch name {
 	case "host":
@@ -23,13 +23,13 @@ func Address(name string) string {
 	return "10.9.0.1" + strings.TrimPrefix(name, "vm")
 }
 
-// MAC is the MAC address of a guest's pair.
+// MAC returns the MAC address of a guest's pair.
 func MAC(vm string) string { return "52:54:00:00:01:0" + strings.TrimPrefix(vm, "vm") }
 
-// Tap is the host's device behind a guest's virtio NIC.
+// Tap returns the host's device behind a guest's virtio NIC.
 func Tap(vm string) string { return "tap" + strings.TrimPrefix(vm, "vm") }
 
-// Resume lets a suspended guest run, sets its clock and waits until it answers.
+// Resume resumes a suspended guest, sets its clock and waits until it answers.
 func (h *Host) Resume(ctx context.Context, vm string) error {
 	if !slices.Contains(AllGuests, vm) {
 		return fmt.Errorf("no guest %q in the lab", vm)
@@ -45,14 +45,13 @@ func (h *Host) Resume(ctx context.Context, vm string) error {
 	return h.syncGuestClock(ctx, vm)
 }
 
-// Suspend stops a guest's CPU. To the host it stays 'paused': it answers
-// neither its agent nor an unplug.
+// Suspend stops a guest's CPU. The host sees it as 'paused'; it answers neither its agent nor an unplug request.
 func (h *Host) Suspend(ctx context.Context, vm string) error {
 	_, err := h.Run(ctx, "virsh -q suspend "+vm)
 	return err
 }
 
-// awaitAgents waits for both of a guest's agents: a domain that runs may be dead.
+// awaitAgents waits for both of a guest's agents: a running domain may have a dead guest.
 func (h *Host) awaitAgents(ctx context.Context, vm string) error {
 	err := wait(ctx, time.Minute, vm+": the lab's agent", func() (bool, error) {
 		try, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -99,16 +98,15 @@ func (h *Host) GuestExec(ctx context.Context, vm, command string) (string, error
 	return h.agent(vm).exec(ctx, command)
 }
 
-// SetRate sets how much a guest sends to the outside host on its wire, until
-// set again: packets of size bytes of UDP payload. It sends nothing at first.
+// SetRate sets how much a guest sends to the outside host on its wire from now on, in packets with size bytes of UDP payload. Initially
+// it sends nothing.
 func (h *Host) SetRate(ctx context.Context, vm string, pps float64, size int) error {
 	_, err := h.GuestExec(ctx, vm, fmt.Sprintf("labprobe ctl 127.0.0.1 7000 rate %g %d", pps, size))
 	return err
 }
 
-// IgnoreHotplug makes a guest deaf to ACPI hot-plug: it masks the event, so a
-// request to plug or unplug stays pending, as in a guest that is too busy or
-// broken. Undo it with false: the guest then serves what is pending.
+// IgnoreHotplug makes a guest ignore ACPI hot-plug by masking the event, so that a request to plug or unplug stays pending, as in a
+// guest that is overloaded or broken. With false the guest handles what is pending.
 func (h *Host) IgnoreHotplug(ctx context.Context, vm string, ignore bool) error {
 	word := "unmask"
 	if ignore {
@@ -118,8 +116,7 @@ func (h *Host) IgnoreHotplug(ctx context.Context, vm string, ignore bool) error 
 	return err
 }
 
-// Reboot resets a guest as its reset button does, and waits until it answers. Traffic that
-// it sent is over.
+// Reboot resets a guest as its reset button does, and waits until it answers. It ends the traffic that the guest was sending.
 func (h *Host) Reboot(ctx context.Context, vm string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -145,10 +142,8 @@ func (h *Host) Reboot(ctx context.Context, vm string) error {
 	return h.syncGuestClock(ctx, vm)
 }
 
-// ReplaceGuestAgent puts a shell script in the place of the guest agent that the software
-// under test talks to: its descriptor 3 is the agent's channel. It runs again and again,
-// since the channel is at its end whenever the host is not connected. "" brings the agent
-// back.
+// ReplaceGuestAgent replaces the guest agent that the software under test uses by a shell script with the agent's channel as descriptor
+// 3. The script is restarted whenever it ends, since the channel is at EOF while the host is not connected. "" restores the agent.
 func (h *Host) ReplaceGuestAgent(ctx context.Context, vm, script string) error {
 	const channel = "/dev/virtio-ports/org.qemu.guest_agent.0"
 	command := "p=$(cat /run/liar.pid); kill $p; while kill -0 $p 2>/dev/null; do usleep 50000; done; qemu-ga -d -m virtio-serial -p " + channel + " -f /run/agent.pid -l /var/log/agent.log -t /run"
@@ -162,8 +157,7 @@ func (h *Host) ReplaceGuestAgent(ctx context.Context, vm, script string) error {
 	return err
 }
 
-// StopGuestAgent stops, or with false continues, the guest agent that the
-// software under test talks to. The guest itself goes on.
+// StopGuestAgent stops or, with false, continues the guest agent that the software under test uses. The guest itself keeps running.
 func (h *Host) StopGuestAgent(ctx context.Context, vm string, stop bool) error {
 	signal := "CONT"
 	if stop {

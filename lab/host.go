@@ -18,21 +18,21 @@ import (
 	"sluice/lab/cache"
 )
 
-// AllGuests are the guests defined on the host. All may run at once as long as
-// they are idle; keep to two where times or losses count, for traffic is dear.
+// AllGuests are the guests defined on the host. All may run at once while they are idle. Use at most two where times or losses matter,
+// since traffic is expensive under emulation.
 var AllGuests = []string{"vm1", "vm2", "vm3", "vm4", "vm5", "vm6", "vm7"}
 
-// Options say how to open a lab.
+// Options configures a lab.
 type Options struct {
 	// Guests are resumed and answer when Open returns; the others stay
 	// suspended. See [Host.Resume] for later ones.
 	Guests []string
 	// ArtifactDir receives logs. Empty: a new temporary directory.
 	ArtifactDir string
-	// Progress, if not nil, is told what goes on.
+	// Progress, if not nil, receives progress messages.
 	Progress io.Writer
-	// Systemd is for a host whose process 1 is systemd, as on Debian. It has vm1 and vm2 alone
-	// booted, and boots itself more slowly.
+	// Systemd is for a host whose PID 1 is systemd, as on Debian. Only vm1 and vm2 are booted there, and the host itself boots more
+	// slowly.
 	Systemd bool
 	// Alone waits until no other lab runs on this machine, and keeps others from starting.
 	Alone bool
@@ -40,10 +40,10 @@ type Options struct {
 	Detached bool
 }
 
-// Host is the host under test. Its methods may be called concurrently. Every
-// call ends with its context; those without a deadline of their own get one.
+// Host is the host under test. Its methods may be called concurrently. Every call ends with its context; a context without a deadline
+// gets one.
 type Host struct {
-	// ArtifactDir is where logs of this lab are.
+	// ArtifactDir is the directory of this lab's logs.
 	ArtifactDir string
 
 	dir     string // run directory
@@ -61,8 +61,7 @@ type record struct {
 	Port, Pid                     int
 }
 
-// Open resumes the host from its snapshot on a disk of its own, building both
-// first if need be, and readies the guests asked for.
+// Open resumes the host from its snapshot on a disk of its own, after building both if necessary, and prepares the requested guests.
 func Open(ctx context.Context, o Options) (*Host, error) {
 	img, err := buildFor(ctx, o)
 	if err != nil {
@@ -72,7 +71,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer cache.Close(room) // QEMU has them too
+	defer cache.Close(room) // QEMU has its own descriptors
 	// Resuming emulated virtualization fails now and then. Retrying the
 	// set-up is fair: no assertion has been made yet.
 	for try := range 3 {
@@ -144,7 +143,7 @@ func open(ctx context.Context, img image, o Options, room []*os.File) (_ *Host, 
 	return h, nil
 }
 
-// runDir makes a run directory. Sockets go there, and their paths are bounded.
+// runDir creates a run directory. It holds sockets, and the length of their paths is limited.
 func runDir() (string, error) {
 	base := os.TempDir()
 	if len(base) > 60 {
@@ -176,7 +175,7 @@ func newHost(m *machine, artifacts string) *Host {
 	}
 }
 
-// resume lets the machine run once its state is loaded.
+// resume starts the machine once its state is loaded.
 func (h *Host) resume(ctx context.Context) error {
 	mon, err := dialQMP(ctx, h.dir+"/qmp")
 	if err != nil {
@@ -262,26 +261,25 @@ func recordPath() (string, error) {
 	return filepath.Join(dir, "up.json"), err
 }
 
-// SSHArgs is the argument list of an ssh command to the host, for a shell.
+// SSHArgs returns the arguments of an ssh command to the host, for a shell.
 func (h *Host) SSHArgs() []string { return h.ssh.options() }
 
-// Run runs a shell command on the host and returns what it printed. An exit
-// code other than 0 is an error, which holds what the command complained of.
+// Run runs a shell command on the host and returns its output. A nonzero exit code is an error that contains the command's error
+// output.
 func (h *Host) Run(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	return h.ssh.run(ctx, command, nil)
 }
 
-// Put copies a local file to the host, with its permissions, replacing what is
-// there even if it is a program that runs.
+// Put copies a local file to the host with its permissions. It replaces an existing file, even a running program.
 func (h *Host) Put(ctx context.Context, local, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	return h.ssh.put(ctx, local, path)
 }
 
-// WriteFile makes a file on the host.
+// WriteFile writes a file on the host.
 func (h *Host) WriteFile(ctx context.Context, path, content string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -290,7 +288,7 @@ func (h *Host) WriteFile(ctx context.Context, path, content string) error {
 	return err
 }
 
-// Detach leaves the host running and lets go of it.
+// Detach disconnects from the host and leaves it running.
 func (h *Host) Detach() {
 	h.closeAgents()
 	if h.ssh.close != nil {
@@ -298,7 +296,7 @@ func (h *Host) Detach() {
 	}
 }
 
-// Close ends the host. What it left in ArtifactDir stays.
+// Close ends the host. Its files in ArtifactDir stay.
 func (h *Host) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -29,11 +29,11 @@ type machine struct {
 	disk  string // qcow2 file
 	port  int    // of ssh, on the loopback device
 	pid   int
-	done  chan struct{} // closed when QEMU has ended; nil if it is not our child
+	done  chan struct{} // closed when QEMU has ended; nil if it is not a child of this process
 }
 
-// qemu prepares a program of the root file system, run by that system's own
-// loader: the machine needs no QEMU, and its version is always the lab's.
+// qemu prepares to run a program of the root file system with that system's own dynamic loader: the machine needs no QEMU of its own,
+// and the version is always the lab's.
 func qemu(tree, program string, args ...string) *exec.Cmd {
 	lib := filepath.Join(tree, "usr/lib/x86_64-linux-gnu")
 	loader := []string{"--library-path", lib + ":" + lib + "/pulseaudio", filepath.Join(tree, "usr/bin", program)}
@@ -62,13 +62,13 @@ func (m *machine) args(state string) []string {
 		"-kernel", m.image + "/vmlinuz", "-initrd", m.image + "/initrd", "-append", kernelFlags,
 		"-chardev", "file,id=console,append=on,path=" + m.dir + "/console.log", "-serial", "chardev:console",
 		"-qmp", "unix:" + m.dir + "/qmp,server=on,wait=off",
-		// Nothing on a lab's disk outlives it.
+		// Nothing on a lab's disk needs to survive a crash.
 		"-drive", "if=none,id=disk,format=qcow2,cache=unsafe,discard=unmap,file=" + m.disk,
 		"-device", "virtio-blk-pci,drive=disk", "-device", "virtio-rng-pci",
 		"-netdev", fmt.Sprintf("user,id=mgmt,hostfwd=tcp:127.0.0.1:%d-:22", m.port),
 		"-device", "virtio-net-pci,netdev=mgmt,mac=52:54:00:ff:00:01,romfile=",
 	}
-	// Each PF shares a hub, its wire, with the NIC of an outside host.
+	// Each PF shares a hub, which is its wire, with the NIC of an outside host.
 	for i := 1; i <= 2; i++ {
 		args = append(args,
 			"-netdev", fmt.Sprintf("hubport,hubid=%d,id=wire%d", i, i),
@@ -83,9 +83,8 @@ func (m *machine) args(state string) []string {
 	return args
 }
 
-// start runs QEMU. A detached machine outlives this process; any other dies
-// with it, however it ends. QEMU keeps the slots open, so that the locks on them last
-// as long as the machine.
+// start runs QEMU. A detached machine outlives this process; any other ends with it, however it ends. QEMU inherits the slots, so that
+// their locks last as long as the machine.
 func (m *machine) start(ctx context.Context, state string, detached bool, slots ...*os.File) error {
 	var err error
 	// The port is free now, but another may take it before QEMU does.
@@ -129,7 +128,7 @@ func (m *machine) launch(ctx context.Context, state string, detached bool, slots
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended shows in qemu.log
+			_ = cmd.Wait() // qemu.log shows how it ended
 		}
 	}()
 	if err := <-started; err != nil {
@@ -152,7 +151,7 @@ func (m *machine) launch(ctx context.Context, state string, detached bool, slots
 	})
 }
 
-// stop ends QEMU without shutting anything down: the disk is thrown away.
+// stop kills QEMU without a shutdown: the disk is discarded.
 func (m *machine) stop(ctx context.Context) error {
 	mon, err := dialQMP(ctx, m.dir+"/qmp")
 	if err == nil {
@@ -171,7 +170,7 @@ func (m *machine) stop(ctx context.Context) error {
 	return errors.Join(errors.New("qemu did not quit and was killed"), err)
 }
 
-// ended tells whether QEMU is gone.
+// ended reports whether QEMU has ended.
 func (m *machine) ended() bool {
 	if m.done == nil { // another process's child
 		return syscall.Kill(m.pid, 0) != nil

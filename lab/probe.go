@@ -29,7 +29,7 @@ type wireReport struct {
 		MissingBack uint64 `json:"missing_back"`
 	}
 
-	// Of ask only: when each request was sent and how long its answer took, in nanoseconds.
+	// Only for ask: when each request was sent and how long its answer took, in nanoseconds.
 	Requests    [][2]int64
 	Broken      bool
 	Retransmits int
@@ -53,7 +53,7 @@ func (w wireReport) report() Report {
 	return r
 }
 
-// probe is a labprobe that runs at a place.
+// probe is a labprobe running at a place.
 type probe struct {
 	host    *Host
 	place   string

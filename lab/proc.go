@@ -14,13 +14,13 @@ import (
 
 // Shell runs shell commands on a host.
 type Shell interface {
-	// Command is one that its caller starts; it ends with ctx.
+	// Command prepares a command that its caller starts; it ends with ctx.
 	Command(ctx context.Context, script string) *exec.Cmd
-	// Run returns what a command printed.
+	// Run returns a command's output.
 	Run(ctx context.Context, script string) (string, error)
 }
 
-// Proc is a program that runs on a host. What it prints goes to the file Log.
+// Proc is a program that runs on a host. Its output goes to the file Log.
 type Proc struct {
 	Log string
 
@@ -58,7 +58,7 @@ func StartProc(ctx context.Context, on Shell, logFile, pid, command string) (*Pr
 		return nil, err
 	}
 	defer log.Close()
-	// A session of its own, so that a signal reaches all that it starts.
+	// A session of its own, so that a signal reaches all its descendants.
 	script := fmt.Sprintf("exec setsid -w bash -c %s", quote(fmt.Sprintf("echo $$ >%s; %s", quote(p.pid), command)))
 	p.cmd = on.Command(context.WithoutCancel(ctx), script)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
@@ -72,7 +72,7 @@ func StartProc(ctx context.Context, on Shell, logFile, pid, command string) (*Pr
 	return p, ctx.Err()
 }
 
-// Output is what the program has printed so far.
+// Output returns what the program has printed so far.
 func (p *Proc) Output() (string, error) {
 	data, err := os.ReadFile(p.Log)
 	return string(data), err
@@ -81,7 +81,7 @@ func (p *Proc) Output() (string, error) {
 // AwaitOutput waits until the program has printed text.
 func (p *Proc) AwaitOutput(ctx context.Context, limit time.Duration, text string) error {
 	return wait(ctx, limit, fmt.Sprintf("%q in %s", text, p.Log), func() (bool, error) {
-		running := p.Running() // first: what it prints last counts, too
+		running := p.Running() // first, so that the last output counts too
 		out, err := p.Output()
 		if err == nil && strings.Contains(out, text) {
 			return true, nil
@@ -93,7 +93,7 @@ func (p *Proc) AwaitOutput(ctx context.Context, limit time.Duration, text string
 	})
 }
 
-// Running tells whether the program has not ended yet.
+// Running reports whether the program is still running.
 func (p *Proc) Running() bool {
 	select {
 	case <-p.done:
@@ -103,8 +103,7 @@ func (p *Proc) Running() bool {
 	}
 }
 
-// Wait waits for the program's end and returns how it ended: nil for exit code
-// 0, else an *exec.ExitError.
+// Wait waits until the program ends and returns how it ended: nil for exit code 0, else an *exec.ExitError.
 func (p *Proc) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -117,7 +116,7 @@ func (p *Proc) Wait(ctx context.Context) error {
 // Signal sends a signal, such as TERM, HUP or KILL, to the program and all its
 // children.
 func (p *Proc) Signal(ctx context.Context, signal string) error {
-	// A program just started may not have left its number yet.
+	// A program that was just started may not have written its PID yet.
 	_, err := p.host.Run(ctx, fmt.Sprintf("f=%s; for ((i = 0; i < 100; i++)); do [ -s $f ] && break; sleep 0.1; done; "+
 		"kill -%s -- -$(cat $f)", quote(p.pid), signal))
 	return err
@@ -135,8 +134,8 @@ func (p *Proc) Kill(ctx context.Context) error {
 	return nil
 }
 
-// Stop asks the program to end, and after ten seconds makes it. It returns how
-// the program ended; being ended by the signal itself is no error.
+// Stop asks the program to end, and kills it after ten seconds. It returns how the program ended; ending by the signal itself is not an
+// error.
 func (p *Proc) Stop(ctx context.Context) error {
 	if !p.Running() {
 		return p.err

@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-const bootTries = 4 // of a guest: under emulation one dies at boot now and then
+const bootTries = 4 // for each guest: under emulation one occasionally dies at boot
 
-// snapshot boots the host and every guest once, suspends the guests and saves
-// the machine, to disk.qcow2 and state in the image's directory. Tests resume
-// from there: a boot takes minutes, a resume seconds.
+// snapshot boots the host and every guest once, suspends the guests and saves the machine to disk.qcow2 and state in the image's
+// directory. Tests resume from there: a boot takes minutes, a resume seconds.
 func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
 	start := time.Now()
 	dir, err := runDir()
@@ -90,7 +89,7 @@ func (h *Host) bootGuest(ctx context.Context, vm string, progress io.Writer) err
 	for try := range bootTries {
 		if try > 0 {
 			say(progress, "%s did not boot, once more: %v", vm, err)
-			_, _ = h.Run(ctx, "virsh -q destroy "+vm) // it may be dead already
+			_, _ = h.Run(ctx, "virsh -q destroy "+vm) // it may already be dead
 		}
 		if err = h.tryBoot(ctx, vm); err == nil {
 			return h.settle(ctx, vm)
@@ -102,8 +101,8 @@ func (h *Host) bootGuest(ctx context.Context, vm string, progress io.Writer) err
 	return err
 }
 
-// settle suspends a guest as tests want to find it: its agent serves one
-// connection at a time, so ours has to be gone when the snapshot is taken.
+// settle suspends a guest in the state that tests expect: its agent serves one connection at a time, so the lab's own must be closed
+// when the snapshot is taken.
 func (h *Host) settle(ctx context.Context, vm string) error {
 	h.closeAgents()
 	_, err := h.Run(ctx, "while pgrep -x socat >/dev/null; do sleep 0.1; done; virsh -q suspend "+vm)
@@ -114,8 +113,7 @@ func (h *Host) tryBoot(ctx context.Context, vm string) error {
 	if _, err := h.Run(ctx, fmt.Sprintf("rm -f /var/log/lab/%s.console; virsh -q start %s", vm, vm)); err != nil {
 		return err
 	}
-	// The loop is on the host, and starts next to nothing: each process there
-	// takes CPU from the guest that boots.
+	// The loop runs on the host and starts few processes, since each takes CPU time from the booting guest.
 	_, err := h.Run(ctx, fmt.Sprintf(`for ((i = 0; i < 360; i++)); do
 		grep -qs 'GUEST UP' /var/log/lab/%[1]s.console && exit 0
 		[ -e /run/libvirt/qemu/%[1]s.pid ] || { echo '%[1]s died while booting' >&2; exit 1; }

@@ -70,7 +70,7 @@ func (r *remote) command(ctx context.Context, script string) *exec.Cmd {
 	return cmd
 }
 
-// run returns what the command printed; its error holds what it complained of.
+// run returns the command's output; its error contains the command's error output.
 func (r *remote) run(ctx context.Context, script string, stdin io.Reader) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := r.command(ctx, script)
@@ -94,7 +94,7 @@ func (r *remote) put(ctx context.Context, local, path string) error {
 	if err != nil {
 		return err
 	}
-	// By rename: a program that runs cannot be written over.
+	// By rename: a running program cannot be overwritten.
 	q := quote(path)
 	script := fmt.Sprintf("mkdir -p \"$(dirname %s)\" && cat >%s.new && chmod %o %s.new && mv %s.new %s",
 		q, q, info.Mode().Perm(), q, q, q)
@@ -102,7 +102,7 @@ func (r *remote) put(ctx context.Context, local, path string) error {
 	return err
 }
 
-// quote makes one word of s for a shell.
+// quote quotes s as one word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func abbreviate(s string) string {

@@ -13,7 +13,7 @@ import (
 	"sluice/lab/cache"
 )
 
-// systemdSources are what an image is changed with so that systemd is process 1.
+// systemdSources are the changes to an image that make systemd PID 1.
 //
 //go:embed systemd
 var systemdSources embed.FS
@@ -26,8 +26,8 @@ func buildFor(ctx context.Context, o Options) (image, error) {
 	return buildSystemd(ctx, img, o.Progress)
 }
 
-// buildSystemd makes an image whose process 1 is systemd out of another: the same disk, of which it keeps
-// a link of its own, another initrd, and a snapshot of its own.
+// buildSystemd derives an image with systemd as PID 1 from another: the same disk, to which it keeps a link of its own, with another
+// initrd and a separate snapshot.
 func buildSystemd(ctx context.Context, base image, progress io.Writer) (image, error) {
 	sources, err := fs.Sub(systemdSources, "systemd")
 	if err != nil {
@@ -67,13 +67,13 @@ func buildSystemd(ctx context.Context, base image, progress io.Writer) (image, e
 	return img, err
 }
 
-// Restart reboots a host whose process 1 is systemd, in order, and waits until its libvirt answers. The
-// guests are shut off then. The disk is the same.
+// Restart cleanly reboots a host whose PID 1 is systemd, and waits until its libvirt answers. The guests are shut off then. The disk
+// stays the same.
 func (h *Host) Restart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	_, _ = h.Run(ctx, "systemctl reboot") // the connection may break before the answer
-	// QEMU ends where the machine would start anew.
+	// QEMU exits where the machine would reboot.
 	err := wait(ctx, 5*time.Minute, "the host's shutdown", func() (bool, error) { return h.machine.ended(), nil })
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (h *Host) Restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer room.Close() // QEMU has it too
+	defer room.Close() // QEMU has its own descriptor
 	if err := h.machine.start(ctx, "", false, room); err != nil {
 		return err
 	}

@@ -18,9 +18,8 @@ func (h *Host) VFAddress(ctx context.Context, pf string, n int) (string, error) 
 	return path.Base(strings.TrimSpace(out)), err
 }
 
-// HostdevXML is the device to attach for the VF at a PCI address. With a pair
-// (the alias of a guest's virtio NIC, ua-net0) it is the transient half of it;
-// with "" it is a VF alone, as the bond of vm5 and the team of vm6 want it.
+// HostdevXML returns the device XML for the VF at a PCI address. With a pair (the alias of a guest's virtio NIC, ua-net0) the device is
+// the transient half of that pair; with "" it is a VF alone, for the bond of vm5 and the team of vm6.
 func HostdevXML(pciAddress, alias, pair string) (string, error) {
 	var domain, bus, slot, function string
 	_, err := fmt.Sscanf(strings.NewReplacer(":", " ", ".", " ").Replace(pciAddress), "%s %s %s %s", &domain, &bus, &slot, &function)
@@ -36,7 +35,7 @@ func HostdevXML(pciAddress, alias, pair string) (string, error) {
 		domain, bus, slot, function, teaming, alias), nil
 }
 
-// AttachVF gives VF n of a PF to a guest by hand, with virsh, as alias ua-vf0.
+// AttachVF manually gives VF n of a PF to a guest with virsh, as alias ua-vf0.
 func (h *Host) AttachVF(ctx context.Context, vm, pf string, n int) error {
 	address, err := h.VFAddress(ctx, pf, n)
 	if err != nil {
@@ -58,21 +57,19 @@ func (h *Host) AttachVF(ctx context.Context, vm, pf string, n int) error {
 	return err
 }
 
-// DetachVF asks a guest to give up the VF that AttachVF gave it. When it
-// returns the guest may not have done so yet; see HasVF.
+// DetachVF asks a guest to release the VF that AttachVF gave it. The guest may not have done so yet when it returns; see HasVF.
 func (h *Host) DetachVF(ctx context.Context, vm string) error {
 	_, err := h.Run(ctx, "virsh -q detach-device-alias "+vm+" ua-vf0 --live")
 	return err
 }
 
-// HasVF tells whether libvirt has a PCI device on a guest's list.
+// HasVF reports whether libvirt lists a PCI device for a guest.
 func (h *Host) HasVF(ctx context.Context, vm string) (bool, error) {
 	out, err := h.Run(ctx, "virsh dumpxml "+vm)
 	return strings.Contains(out, "<hostdev ") || strings.Contains(out, "<interface type='hostdev'"), err
 }
 
-// GuestVF is the name and the carrier of the VF's device inside a guest; the
-// name is "" while there is none.
+// GuestVF returns the name and the carrier of the VF's device inside a guest; the name is "" while there is none.
 func (h *Host) GuestVF(ctx context.Context, vm string) (name string, carrier bool, err error) {
 	out, err := h.GuestExec(ctx, vm, `for d in /sys/class/net/*; do
 		[ "$(basename "$(readlink "$d/device/driver")")" = igbvf ] && echo "${d##*/} $(cat "$d/carrier" 2>/dev/null || echo 0)"
@@ -84,7 +81,7 @@ func (h *Host) GuestVF(ctx context.Context, vm string) (name string, carrier boo
 	return fields[0], len(fields) > 1 && fields[1] == "1", nil
 }
 
-// VFCount is what one VF carried, by the PF's own registers.
+// VFCount is the traffic of one VF, by the PF's own registers.
 type VFCount struct {
 	RxPackets uint64 `json:"rx_packets"`
 	TxPackets uint64 `json:"tx_packets"`
@@ -92,9 +89,8 @@ type VFCount struct {
 	TxBytes   uint64 `json:"tx_bytes"`
 }
 
-// VFCounters reads the counters of all VFs of a PF from its registers. They are
-// a witness for tests: no software on a host with igb can see them, since the
-// driver does not offer them. They wrap at 32 bits.
+// VFCounters reads the counters of all VFs of a PF from its registers. They are independent evidence for tests: no software on a host
+// with igb can see them, since the driver does not expose them. They wrap at 32 bits.
 func (h *Host) VFCounters(ctx context.Context, pf string) ([]VFCount, error) {
 	out, err := h.Run(ctx, "labprobe vfcounters /sys/class/net/"+pf+"/device/resource0")
 	if err != nil {
@@ -105,7 +101,7 @@ func (h *Host) VFCounters(ctx context.Context, pf string) ([]VFCount, error) {
 	return counts, err
 }
 
-// Counter reads a counter of a network device of the host, as rx_packets.
+// Counter reads a counter of a network device of the host, such as rx_packets.
 func (h *Host) Counter(ctx context.Context, dev, name string) (uint64, error) {
 	out, err := h.Run(ctx, fmt.Sprintf("cat /sys/class/net/%s/statistics/%s", dev, name))
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// fatalError ends a wait at once: no use in trying again.
+// fatalError ends a wait at once, because retrying cannot succeed.
 type fatalError struct{ error }
 
 func (e fatalError) Unwrap() error { return e.error }
 
 func fatal(err error) error { return fatalError{err} }
 
-// wait calls cond until it is true, returns a fatal error, or limit is over.
-// Other errors are taken for "not yet", and told if the time runs out.
+// wait calls cond until it returns true or a fatal error, or limit expires. It treats other errors as "not yet", and reports them if
+// the time runs out.
 func wait(ctx context.Context, limit time.Duration, what string, cond func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -43,11 +43,11 @@ func wait(ctx context.Context, limit time.Duration, what string, cond func() (bo
 	}
 }
 
-// Eventually waits until cond holds, for at most limit. An error of cond counts
-// as "not yet" and is part of what is returned when the time runs out.
+// Eventually waits until cond holds, for at most limit. It treats an error of cond as "not yet", and includes it in its own error if
+// the time runs out.
 func Eventually(ctx context.Context, limit time.Duration, what string, cond func() (bool, error)) error {
 	return wait(ctx, limit, what, cond)
 }
 
-// Fatal makes an error that ends [Eventually] at once.
+// Fatal returns an error that ends [Eventually] at once.
 func Fatal(err error) error { return fatal(err) }

@@ -17,8 +17,8 @@ type result struct {
 	Short       float64 `json:"short_mbit"`         // total shortfall
 	Used        float64 `json:"used_percent"`       // of what an ideal allocation would have carried
 	Changes     float64 `json:"changes_s_vm"`       // limits changed per second and guest
-	Recovery    float64 `json:"recovery_s"`         // the longest, from a wake to the start of a satisfied window or the next sleep; -1: no guest woke
-	Found       float64 `json:"capacity_found_s"`   // time until a new capacity was known within 1 %; -1: never, or the capacity did not change
+	Recovery    float64 `json:"recovery_s"`         // longest, from a wake until a satisfied window begins or it sleeps; -1: no guest woke
+	Found       float64 `json:"capacity_found_s"`   // until a new capacity was known within 1 %; -1: never, or no change
 	Again       uint64  `json:"retransmits"`        // TCP retransmissions
 	Late        int     `json:"late_ticks"`         // of the controller
 	Tick        float64 `json:"tick_us"`            // duration of a tick
