@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// answerWith answers the next request with what say makes of its ID.
+// answerWith answers the next request with what say returns for its ID.
 func answerWith(conn net.Conn, say func(id uint64) []byte) {
 	m, err := NewReader(conn).Next()
 	if err != nil {
@@ -117,7 +117,7 @@ func TestMessageTooLongIsNotSent(t *testing.T) {
 	}
 }
 
-// A server whose list has no end does not fill the client's memory.
+// A server whose list never ends does not exhaust the client's memory.
 func TestListWithoutEnd(t *testing.T) {
 	socket, _ := serve(t, handlerFunc(func(_ context.Context, _ Method, body json.RawMessage) (any, error) {
 		var from ListFrom
@@ -136,7 +136,7 @@ func TestDialNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// FuzzClient lets a hostile daemon say anything before the answer and after it.
+// FuzzClient lets a hostile daemon send anything before and after the answer.
 func FuzzClient(f *testing.F) {
 	f.Add([]byte("x"), []byte(`{"v":1,"id":1,"body":{}}`))
 	f.Add([]byte("{\"v\":1,\"id\":\n\x00"), []byte("{\"v\":1,\"id\":7,\"error\":{}}\n"))

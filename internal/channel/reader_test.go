@@ -54,13 +54,13 @@ func TestReaderFindsItsWayAgain(t *testing.T) {
 	}
 }
 
-// line is a message of so many bytes, its end included, or a few more.
+// line returns a message of size bytes or slightly more, with its newline.
 func line(size int, id int) string {
 	text := string(rune('0'+id)) + `}` + "\n"
 	return `{"v":1,` + strings.Repeat(" ", max(0, size-len(`{"v":1,"id":`)-len(text))) + `"id":` + text
 }
 
-// flood is an endless line, as far as it goes.
+// flood is an almost endless line.
 type flood struct{ left int }
 
 func (f *flood) Read(p []byte) (int, error) {
@@ -87,7 +87,7 @@ func TestFloodWithoutLineEndTakesNoMemory(t *testing.T) {
 	}
 }
 
-// FuzzReader compares with a reader that holds all.
+// FuzzReader compares Reader with one that buffers everything.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("{\"v\":1,\"id\":1}\n{\"v\":1,\"id\":2}\n"), uint8(3))
 	f.Add([]byte("x\n\n{\"v\":1,\"id\":1,\"body\":{\"a\":[1,2,3,4,5,6,7,8,9,10,11,12]}}\n{\"v\":2}\n{\"v\""), uint8(0))
@@ -106,7 +106,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// chunks hands out a few bytes at a time.
+// chunks returns a few bytes at a time.
 type chunks struct {
 	left []byte
 	size int

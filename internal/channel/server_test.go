@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// desk stands for a daemon: it remembers owners.
+// desk simulates a daemon: it remembers owners.
 type desk struct {
 	mu     sync.Mutex
 	owners map[int]string
-	held   []Held // what List answers beside
+	held   []Held // what List returns in addition
 	calls  int
 	delay  func(ctx context.Context)
 	failed error
@@ -74,7 +74,7 @@ func (d *desk) List(ctx context.Context) ([]Held, error) {
 
 func (d *desk) Counters(ctx context.Context, _ Counters) { defer d.enter(ctx)() }
 
-// serve serves a unix socket until the test ends, and returns its path and where Serve's results come.
+// serve serves a unix socket until the test ends. It returns the path and a channel of Serve's results.
 func serve(t *testing.T, h Handler, l Limits) (socket string, ends <-chan error) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
@@ -112,7 +112,7 @@ func dial(t *testing.T, socket string) *Client {
 	return c
 }
 
-// raw is a connection without a Client.
+// raw returns a connection without a Client.
 func raw(t *testing.T, socket string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", socket)
@@ -171,7 +171,7 @@ func TestListComesInPages(t *testing.T) {
 	}
 }
 
-// The raw lines that a server answers, and what it does not answer.
+// Raw lines that a server answers, and those that it does not answer.
 func TestAnswers(t *testing.T) {
 	long := strings.Repeat("x", MaxOwner+1)
 	for name, c := range map[string]struct{ in, code, text string }{
@@ -214,7 +214,7 @@ func TestAnswerTooLong(t *testing.T) {
 	h := handlerFunc(func(context.Context, Method, json.RawMessage) (any, error) { return strings.Repeat("x", MaxLine), nil })
 	socket, _ := serve(t, h, Limits{})
 	c := dial(t, socket)
-	for range 2 { // the connection lives on
+	for range 2 { // the connection survives
 		var refused *Error
 		if err := c.Call(within(t, patience), MethodHello, nil, nil); !errors.As(err, &refused) || refused.Code != CodeFailed {
 			t.Errorf("%v", err)
@@ -228,7 +228,7 @@ func (f handlerFunc) Handle(ctx context.Context, m Method, b json.RawMessage) (a
 	return f(ctx, m, b)
 }
 
-// A guest that asks without reading the answers is cut off when its socket is full.
+// A guest that sends requests without reading the answers is disconnected when its socket is full.
 func TestGuestThatNeverReads(t *testing.T) {
 	socket, ends := serve(t, Dispatch(&desk{}), Limits{Requests: 1 << 20, Bytes: 1 << 30, Write: 50 * time.Millisecond})
 	conn := raw(t, socket)
@@ -250,7 +250,7 @@ func TestGuestThatNeverReads(t *testing.T) {
 	}
 }
 
-// A flood of requests is carried out no faster than the limit says.
+// A flood of requests is handled no faster than the limit.
 func TestRequestsAreLimited(t *testing.T) {
 	d := &desk{}
 	socket, _ := serve(t, Dispatch(d), Limits{Requests: 10})
@@ -269,7 +269,7 @@ func TestRequestsAreLimited(t *testing.T) {
 	}
 }
 
-// counted counts what is read of it.
+// counted counts the bytes read from it.
 type counted struct {
 	Conn
 	mu sync.Mutex
@@ -290,7 +290,7 @@ func (c *counted) read() int {
 	return c.n
 }
 
-// Nor is a flood of garbage read any faster.
+// A flood of garbage is read no faster than the limit.
 func TestBytesAreLimited(t *testing.T) {
 	host, guest := net.Pipe()
 	c := &counted{Conn: host}
@@ -318,7 +318,7 @@ func TestBytesAreLimited(t *testing.T) {
 	_ = guest.Close()
 }
 
-// Who floods for long, with garbage or with requests, is cut off; who stays within the limit is not.
+// A sender that floods for long, with garbage or with requests, is disconnected; one that stays within the limit is not.
 func TestFloodIsCutOff(t *testing.T) {
 	ask := []byte(`{"v":1,"method":"hello"}` + "\n")
 	for name, c := range map[string]struct {
@@ -352,7 +352,7 @@ func TestFloodIsCutOff(t *testing.T) {
 	}
 }
 
-// One request is carried out at a time, and within its time.
+// Requests are handled one at a time, and within the time limit.
 func TestOneRequestAtATime(t *testing.T) {
 	var mu sync.Mutex
 	now, most := 0, 0
@@ -361,7 +361,7 @@ func TestOneRequestAtATime(t *testing.T) {
 		now++
 		most = max(most, now)
 		mu.Unlock()
-		<-ctx.Done() // the time for a request
+		<-ctx.Done() // the time limit of a request
 		mu.Lock()
 		now--
 		mu.Unlock()
@@ -382,17 +382,17 @@ func TestOneRequestAtATime(t *testing.T) {
 	}
 }
 
-// memory is a connection whose other side has said all that it will ever say.
+// memory is a connection whose other side has sent all its data.
 type memory struct {
 	io.Reader
-	bytes.Buffer // what was answered
+	bytes.Buffer // the answers
 }
 
 func (m *memory) Read(p []byte) (int, error)       { return m.Reader.Read(p) }
 func (m *memory) Close() error                     { return nil }
 func (m *memory) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzServer lets a hostile guest say anything: each answer is to a request, in order, and whole.
+// FuzzServer lets a hostile guest send anything: each answer belongs to a request, in order, and is complete.
 func FuzzServer(f *testing.F) {
 	for _, s := range []string{
 		`{"v":1,"id":1,"method":"hello","body":{"program":"x","boot":"y"}}`, `{"v":1,"id":18446744073709551615,"method":"list","body":{"from":-3}}`,

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// The order of actions at one function, whatever is found there.
+// The order of actions on one function, from any initial state.
 func TestOrder(t *testing.T) {
 	p := testPF("a", "vpf0", 1)
 	p.VFs[0].Grant = &model.VFGrant{Owner: "pod"}
@@ -25,7 +25,7 @@ func TestOrder(t *testing.T) {
 		ports   []model.SwitchPortState
 		carrier model.Tri
 		grant   bool
-		failed  error // of the last try to set the policy
+		failed  error // of the last attempt to set the policy
 		want    string
 	}{
 		"new":                          {nil, model.No, true, nil, "set-port"},
@@ -67,7 +67,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A function whose MAC another VM has as well is not brought up, and one that is up stays.
+// A function whose MAC another VM has too is not brought up; one that is already up stays up.
 func TestSharedMAC(t *testing.T) {
 	p := testPF("a", "vpf0", 1)
 	p.VFs[0].Grant = &model.VFGrant{Owner: "pod", MAC: model.MAC{2, 0, 0, 0, 0, 1}}
@@ -89,7 +89,7 @@ func TestSharedMAC(t *testing.T) {
 	}
 }
 
-// What fails is tried again, later each time, but a carrier that should be away soon.
+// Failed actions are retried with backoff, except that taking a carrier away is retried soon.
 func TestPause(t *testing.T) {
 	var got []string
 	for _, n := range []int{1, 2, 3, 7, 100} {
@@ -100,7 +100,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// A VM that runs and could not be read keeps what its guest was granted, its vDPA devices, and what is known of failed actions.
+// A running VM that could not be read keeps its guest's grants, its vDPA devices, and the record of failed actions.
 func TestUnreadVMIsNotGone(t *testing.T) {
 	p := testPF("a", "vpf0", 1)
 	p.VFs[0].Grant = &model.VFGrant{Owner: "pod"}

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/model"
 )
 
-// What the host sets of a VF that is in use never gives its guest more than it asked for, nor more than host policy's limit.
+// A change of the host's settings of a VF in use never gives the guest more than it asked for, nor more than host policy's limit.
 func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
 	vlans := func(text string) model.VLANs {
 		v, err := model.ParseVLANs(text)
@@ -69,7 +69,7 @@ func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// An SLA says whether the guest had a part in it.
+// The source of an SLA says whether the guest has changed it.
 func TestFollowNamesTheSource(t *testing.T) {
 	host := func(limit uint64) model.PortPolicy {
 		return model.PortPolicy{SLA: model.SLA{Limit: bits(limit), Source: "the host"}}

@@ -8,12 +8,12 @@ import (
 	"sluice/internal/model"
 )
 
-// testMAC is one of a function's own.
+// testMAC returns the MAC of a function.
 func testMAC(vm model.VMID, name string, vf int) model.MAC {
 	return model.MAC{0x52, 0x54, 0, vm[len(vm)-1], name[len(name)-1], byte(vf + 1)}
 }
 
-// testPF is a virtual PF with VFs.
+// testPF returns a virtual PF with VFs.
 func testPF(vm model.VMID, name string, vfs int) model.VirtualPF {
 	p := model.VirtualPF{VM: vm, VMName: "vm-" + string(vm), Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: testMAC(vm, name, -1), Channel: true}
 	for i := range vfs {

@@ -15,7 +15,7 @@ import (
 
 func bits(bits uint64) model.Rate { return model.Rate{Bits: bits} }
 
-// ask reads and judges a request.
+// ask parses and judges a request.
 func ask(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
 	r, err := ParseRequest(a)
 	if err != nil {
@@ -24,7 +24,7 @@ func ask(a *channel.Attach, v *model.VirtualVF, g *model.GuestPolicy) (model.VFG
 	return Judge(&r, v, g)
 }
 
-// What a guest may ask for: what it gets for it, or why not.
+// What a guest gets for each request, or why it is denied.
 func TestJudge(t *testing.T) {
 	own, more := model.MAC{0x52, 0x54, 0, 0, 0, 1}, model.MAC{0x52, 0x54, 0, 0, 0, 2}
 	vlans := func(text string) model.VLANs {
@@ -46,7 +46,7 @@ func TestJudge(t *testing.T) {
 		Guarantee: model.Rate{Bits: 1e9}, Limit: model.Rate{Bits: 2e9}, Weight: 4,
 	}
 	plain := model.GuestPolicy{Attach: true}
-	limited := model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 2e9}}} // what wide gives who asks for nothing
+	limited := model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 2e9}}} // the result of an empty request under wide
 	for _, c := range []struct {
 		name   string
 		policy model.GuestPolicy
@@ -146,7 +146,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Guarantees inside a virtual PF are promised as far as its own goes, and the message does the sum.
+// Guarantees inside a virtual PF are limited by its own guarantee, and the error shows the sum.
 func TestAdmit(t *testing.T) {
 	p := testPF("a", "vpf0", 3)
 	p.VFs[0].Port.SLA.Guarantee = bits(3e9)
@@ -171,7 +171,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// What a VF receives may be limited further by its guest, and never less than by the host.
+// A guest may limit what its VF receives further than the host does, but never less.
 func TestJudgeReceive(t *testing.T) {
 	for _, c := range []struct{ host, asked, want, code string }{
 		{"", "", "", ""},

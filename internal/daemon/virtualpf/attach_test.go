@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// A failed attach takes back what it changed, and nothing that the host set meanwhile.
+// A failed attach reverts what it changed, and nothing that the host set in the meantime.
 func TestFailedAttachKeepsWhatTheHostSet(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		r := newRig(t)
@@ -39,7 +39,7 @@ func TestFailedAttachKeepsWhatTheHostSet(t *testing.T) {
 			grant := r.Runner.Store.State().Find("a", "vpf0").VFs[0].Grant
 			return grant != nil && grant.Port.Isolated
 		})
-		short, done := context.WithTimeout(t.Context(), 50*time.Millisecond) // it is accepted, and does not stand
+		short, done := context.WithTimeout(t.Context(), 50*time.Millisecond) // saved, but not in force
 		_ = r.set(short, "a", "vpf0", 0, model.PortPolicy{VLAN: 7, SLA: model.SLA{Limit: bits(10e6)}})
 		done()
 		cancel()
@@ -55,7 +55,7 @@ func TestFailedAttachKeepsWhatTheHostSet(t *testing.T) {
 	}
 }
 
-// Guarantees that guests ask for are together no more than their virtual PF is guaranteed. What the host set itself stands.
+// The guarantees that guests ask for never exceed their virtual PF's guarantee in total. Those that the host set remain.
 func TestAdmitOfGuests(t *testing.T) {
 	r := newRig(t)
 	r.policy.Guarantee = model.Rate{Bits: 9e9, Packets: 9e9}

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Lines about one VM leave room for those about others, all together are bounded too, and what was left out is counted.
+// Log lines about one VM leave room for those about others, their total is bounded too, and omitted lines are counted.
 func TestLinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lines
@@ -47,7 +47,7 @@ func TestLinesAreBounded(t *testing.T) {
 	})
 }
 
-// A guest can take and give back all of its VFs at once. Its allowance goes with its last virtual PF.
+// A guest can attach and detach all its VFs at once. Its allowance is dropped with its last virtual PF.
 func TestAllowance(t *testing.T) {
 	var all allowances
 	s := testState(t, testPF("a", "one", 2), testPF("a", "two", 3))

@@ -14,12 +14,12 @@ import (
 	"sluice/internal/model"
 )
 
-// machine is a Core, the State that it reads, and a host on which everything may happen in between.
+// machine is a Core, the State that it reads, and a host on which anything may happen in between.
 type machine struct {
 	host  *fakeHost
 	core  *vpf.Core
 	state *vpf.State
-	past  map[model.VMID][]*vpf.State // what was asked of a VM since it was started
+	past  map[model.VMID][]*vpf.State // states of a VM's definitions since it was started
 	spoil map[string]bool             // taps that others changed and Core has not seen yet
 	now   time.Time
 	todo  []vpf.Action
@@ -31,8 +31,8 @@ func newMachine() *machine {
 	return m
 }
 
-// sane says where a guest can send or receive what no policy lets it: a link is up, and the tap is not held to what was asked
-// for it, now or at some time since the VM was started.
+// sane describes a violation: a link is up while its tap does not have the policy that was wanted now or at any time since the VM was
+// started.
 func (m *machine) sane(h *fakeHost) string {
 	for _, vm := range h.vms {
 		for i := range vm.NICs {
@@ -52,7 +52,7 @@ func (m *machine) sane(h *fakeHost) string {
 	return ""
 }
 
-// asked says whether a State wanted a function to be up with what stands.
+// asked reports whether a State wanted a function to be up with the existing port.
 func (m *machine) asked(s *vpf.State, vm *vpf.VM, n *model.NIC, have *model.SwitchPortState) bool {
 	p := s.Find(vm.ID, n.VirtualPF)
 	if p == nil {
@@ -63,12 +63,12 @@ func (m *machine) asked(s *vpf.State, vm *vpf.VM, n *model.NIC, have *model.Swit
 	return up && vpf.Holds(&want, have)
 }
 
-// update is what Manager and Runner do with the Store.
+// update changes the Store as Manager and Runner do.
 func (m *machine) update(edit func(*vpf.State)) {
 	next := m.state.Clone()
 	edit(next)
 	if next.Check() != nil {
-		return // refused
+		return // rejected
 	}
 	m.state = next
 	for vm := range m.past {
@@ -78,10 +78,10 @@ func (m *machine) update(edit func(*vpf.State)) {
 	}
 }
 
-// tick asks Core for what to do.
+// tick asks Core what to do.
 func (m *machine) tick() {
 	if len(m.todo) > 0 {
-		return // a Runner looks again when they have ended
+		return // a Runner observes the host again when these have ended
 	}
 	w, _ := m.host.look(context.Background())
 	m.todo = m.core.Tick(m.now, m.state, &w).Actions
@@ -128,13 +128,13 @@ func (m *machine) tap(a vpf.Action) string {
 	return ""
 }
 
-// clean ends the time in which nothing is expected of a tap that others changed.
+// clean ends the period in which a tap that others changed is exempt from checks.
 func (m *machine) clean(a vpf.Action) { delete(m.spoil, m.tap(a)) }
 
-// crash ends the program; what it had begun is not gone on with.
+// crash kills the program; its pending actions are lost.
 func (m *machine) crash() { m.core, m.todo = vpf.NewCore(), nil }
 
-// settle lets Core finish its work, and says what it did not.
+// settle lets Core finish its work, and describes what it left undone.
 func (m *machine) settle() string {
 	m.host.fail = func(string) error { return nil }
 	var w vpf.World
@@ -152,7 +152,7 @@ func (m *machine) settle() string {
 	return fmt.Sprintf("it never ends: %v", m.todo)
 }
 
-// left is what should not be any more when nothing is left to do.
+// left describes what should no longer exist when nothing is left to do.
 func (m *machine) left(w *vpf.World, out *vpf.Result) string {
 	owned := map[string]bool{}
 	for i := range w.VMs {
@@ -258,7 +258,7 @@ func (m *machine) step(t *rapid.T) {
 	}
 }
 
-// spoilAll says that nothing is expected of what a VM has until Core saw it.
+// spoilAll exempts a VM's taps from checks until Core has seen them.
 func (m *machine) spoilAll(vm model.VMID) {
 	if v := m.host.vms[vm]; v != nil {
 		for _, n := range v.NICs {
@@ -269,7 +269,7 @@ func (m *machine) spoilAll(vm model.VMID) {
 	}
 }
 
-// change is what the guest or the host asks for.
+// change makes a change that the guest or the host asks for.
 func (m *machine) change(t *rapid.T, vm model.VMID, name string, vf int) {
 	var port model.PortPolicy
 	port.VLAN = rapid.SampledFrom([]int{0, 0, 10, 20}).Draw(t, "vlan")
@@ -300,7 +300,7 @@ func (m *machine) change(t *rapid.T, vm model.VMID, name string, vf int) {
 	})
 }
 
-// tamper is what somebody else does to a tap or a link.
+// tamper changes a tap or a link as another program might.
 func (m *machine) tamper(t *rapid.T, vm model.VMID) {
 	v := m.host.vms[vm]
 	if v == nil || len(v.NICs) == 0 {
@@ -321,8 +321,8 @@ func (m *machine) tamper(t *rapid.T, vm model.VMID) {
 	}
 }
 
-// Whatever happens in whatever order, and wherever the program is killed: no link is up without the policy that was asked
-// for, and in the end all is as it should be and nothing is left of VMs that ended.
+// Whatever happens in any order, and wherever the program is killed, no link is up without its policy, and in the end everything is as
+// wanted and nothing is left of VMs that ended.
 func TestCoreInEveryOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine()

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Each VM is served over its own socket: one that sends garbage, takes no answers or says nothing delays no other, one whose
-// connection breaks is connected again, and each sees what is its own.
+// Each VM is served over its own socket. One that sends garbage, reads no answers or stays silent delays no other; one whose connection
+// breaks is reconnected; and each sees only its own VFs.
 func TestChannels(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func TestChannels(t *testing.T) {
 	go func() { defer close(done); _ = r.Channels(ctx) }()
 	defer func() { cancel(); <-done }()
 
-	silent, err := guests["b"].Accept() // and never says or takes anything
+	silent, err := guests["b"].Accept() // never sends or reads anything
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// A guest that does not say hello on its channel, or whose channel cannot be opened, is a problem that says what to do.
+// A guest that never says hello on its channel, or whose channel cannot be opened, is reported as a problem with a remedy.
 func TestSilentGuest(t *testing.T) {
 	r := newRig(t)
 	var later atomic.Int64

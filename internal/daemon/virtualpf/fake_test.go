@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// fakeHost is a host with domains and a switch. Whatever changes, its invariant is checked.
+// fakeHost is a host with domains and a switch. It checks its invariant after every change.
 type fakeHost struct {
 	mu      sync.Mutex
 	vms     map[model.VMID]*vpf.VM
@@ -24,9 +24,9 @@ type fakeHost struct {
 	defined map[string]bool          // VM/name in the persistent XML
 	sockets map[model.VMID]string    // of channels
 	macs    map[model.MAC]string     // of NICs in libvirt
-	sane    func(h *fakeHost) string // says what is wrong
+	sane    func(h *fakeHost) string // describes a violation of the invariant
 	wrong   string
-	fail    func(what string) error // of each call
+	fail    func(what string) error // returns the error of each call
 	calls   int
 }
 
@@ -66,7 +66,7 @@ func (h *fakeHost) start(id model.VMID, defs []model.VirtualPF) {
 				}
 				h.next++
 				carrier := model.No
-				tap := fmt.Sprint("vnet", h.next%7+100*len(vm.NICs)) // names come again
+				tap := fmt.Sprint("vnet", h.next%7+100*len(vm.NICs)) // names are reused
 				if p.Backend == model.BackendVDPA {
 					tap, carrier = "", model.Yes
 				}
@@ -80,7 +80,7 @@ func (h *fakeHost) start(id model.VMID, defs []model.VirtualPF) {
 	})
 }
 
-// stop destroys a VM: its taps go, and what stood there is a leftover.
+// stop destroys a VM: its taps disappear, and their ports become leftovers.
 func (h *fakeHost) stop(id model.VMID) {
 	_ = h.alter("stop", func() error {
 		if vm := h.vms[id]; vm != nil {
@@ -217,12 +217,12 @@ func (h *fakeHost) ChannelSocket(_ context.Context, vm model.VMID) (string, erro
 
 var testTime = time.Unix(1e9, 0)
 
-// testMAC is one of a function's own.
+// testMAC returns the MAC of a function.
 func testMAC(vm model.VMID, name string, vf int) model.MAC {
 	return model.MAC{0x52, 0x54, 0, vm[len(vm)-1], name[len(name)-1], byte(vf + 1)}
 }
 
-// testPF is a virtual PF with VFs.
+// testPF returns a virtual PF with VFs.
 func testPF(vm model.VMID, name string, vfs int) model.VirtualPF {
 	p := model.VirtualPF{VM: vm, VMName: "vm-" + string(vm), Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: testMAC(vm, name, -1), Channel: true}
 	for i := range vfs {

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// A guest gets no MAC that anybody has: a NIC of another VM, of whatever model and though that VM is off, or the host.
+// A guest gets no MAC that is in use: by a NIC of another VM, of any model and even if that VM is off, or by the host.
 func TestGuestTakesNobodysMAC(t *testing.T) {
 	r := newRig(t)
 	r.policy.MACs = []string{"*"}
@@ -45,7 +45,7 @@ func TestGuestTakesNobodysMAC(t *testing.T) {
 	}
 }
 
-// Where it cannot be seen who has a MAC, nobody gets it.
+// If the owners of MACs cannot be determined, nobody gets a new MAC.
 func TestUnknownMACIsRefused(t *testing.T) {
 	r := newRig(t)
 	r.policy.MACs = []string{"*"}
@@ -63,7 +63,7 @@ func TestUnknownMACIsRefused(t *testing.T) {
 	}
 }
 
-// What a guest is told it has, it has: without a carrier Attach fails.
+// Attach succeeds only if the function has what the answer says: without a carrier it fails.
 func TestAttachWithoutCarrierFails(t *testing.T) {
 	for name, spoil := range map[string]func(r *rig, p model.VirtualPF){
 		"a twin": func(r *rig, p model.VirtualPF) {
@@ -100,7 +100,7 @@ func TestAttachWithLinkDown(t *testing.T) {
 	}
 }
 
-// stopped is a rig's Runner that does only what it is told.
+// stopped returns a rig's Runner that only acts when called.
 func stopped(r *rig) *Runner {
 	r.stop()
 	r.stop = func() {}
@@ -108,7 +108,7 @@ func stopped(r *rig) *Runner {
 	return r.Runner
 }
 
-// What a guest was granted since the VM was started anew is not taken back with what it had before.
+// What a guest was granted since its VM restarted is not revoked with the grants of the earlier run.
 func TestForgetOnlyTheRunBefore(t *testing.T) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
@@ -128,7 +128,7 @@ func TestForgetOnlyTheRunBefore(t *testing.T) {
 	if forget == nil {
 		t.Fatal("nothing is taken back")
 	}
-	if _, err := runner.Store.Update(func(s *vpf.State) error { // the guest of the new run was quicker
+	if _, err := runner.Store.Update(func(s *vpf.State) error { // the guest of the new run was granted something first
 		s.Forget("a")
 		s.Guests["a"] = vpf.Guest{Run: w.VMs[0].Run, Boot: "boot-2"}
 		v, err := s.VF(vpf.Function{VM: "a", Name: "vpf0", VF: 0})
@@ -145,7 +145,7 @@ func TestForgetOnlyTheRunBefore(t *testing.T) {
 	}
 }
 
-// A VM that was started anew at the very moment in which its function got a carrier does not keep it.
+// A VM that restarted at the moment at which its function got a carrier does not keep the carrier.
 func TestLinkUpOfAnotherRun(t *testing.T) {
 	r := newRig(t)
 	p := r.define("a", 1)
@@ -175,7 +175,7 @@ func TestLinkUpOfAnotherRun(t *testing.T) {
 	}
 }
 
-// A link that is up without a policy, and cannot be taken down while its VM migrates, gets the policy at least.
+// A link that is up without a policy, and cannot be taken down while its VM migrates, at least gets the policy.
 func TestPolicyWhereTheLinkStaysUp(t *testing.T) {
 	h, p := newFakeHost(), testPF("a", "vpf0", 1)
 	h.start("a", []model.VirtualPF{p})
@@ -192,7 +192,7 @@ func TestPolicyWhereTheLinkStaysUp(t *testing.T) {
 	}
 }
 
-// The rules of a VM are those of the name that it has now.
+// The policy of a VM is the one for its current name.
 func TestPolicyByTheNameOfNow(t *testing.T) {
 	r := newRig(t)
 	var asked string
@@ -212,7 +212,7 @@ func TestPolicyByTheNameOfNow(t *testing.T) {
 	}
 }
 
-// What the host changes of a VF that somebody has is changed, and nothing else: host policy's limit stays with what was granted.
+// A change by the host of a VF in use changes only what it names: host policy's limit still applies to the grant.
 func TestHostChangesNoMoreThanItSays(t *testing.T) {
 	r := newRig(t)
 	r.policy.Limit, r.policy.Weight = model.Rate{Bits: 1e9}, 4
@@ -237,7 +237,7 @@ func TestHostChangesNoMoreThanItSays(t *testing.T) {
 	}
 }
 
-// A virtual PF that the file does not know can be taken over, and so taken out.
+// A virtual PF that the file does not know can be taken over, and thereby removed.
 func TestUnknownFunctionSaysHowToTakeItOver(t *testing.T) {
 	h, p := newFakeHost(), testPF("a", "vpf0", 2)
 	h.start("a", []model.VirtualPF{p})
@@ -253,7 +253,7 @@ func TestUnknownFunctionSaysHowToTakeItOver(t *testing.T) {
 	}
 }
 
-// What a guest asks for in vain fills no log.
+// A guest's refused requests do not fill the log.
 func TestRefusalsFillNoLog(t *testing.T) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
@@ -278,7 +278,7 @@ func (c *countedLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What a guest was granted stands when host policy is narrowed, and doctor says so until it is given back.
+// A grant remains when host policy is narrowed, and doctor reports it until it is given back.
 func TestNarrowedPolicyIsReported(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()

@@ -26,8 +26,8 @@ func (c *countedLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Guests that change something as often as the channel lets them cause few writes, looks and log lines, each guest and all
-// together, and an honest guest beside them is still served in time.
+// Guests that change something as often as the channel allows cause few writes, observations and log lines, each and in total, and an
+// honest guest is still served in time.
 func TestHostileGuestsAreBounded(t *testing.T) {
 	const hostile, during = 3, 100 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestHostileGuestsAreBounded(t *testing.T) {
 			wg.Go(func() {
 				g := r.Guest(vm)
 				for n := 0; ctx.Err() == nil; n++ {
-					within, done := context.WithTimeout(ctx, 30*time.Second) // as the channel
+					within, done := context.WithTimeout(ctx, 30*time.Second) // like the channel
 					switch vf := at(pfs[vm], 0); {
 					case i == 0:
 						_, _ = g.Hello(within, channel.Hello{Boot: fmt.Sprint(n)})
@@ -106,7 +106,7 @@ func TestHostileGuestsAreBounded(t *testing.T) {
 	})
 }
 
-// One guest alone cannot use up what there is for all, also where what it asks for fails and is undone.
+// A single guest cannot use up the allowance of all guests, even if its requests fail and are undone.
 func TestOneGuestIsBounded(t *testing.T) {
 	for name, fail := range map[string]error{"granted": nil, "undone": errors.New("no room")} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func oneGuest(t *testing.T, fail error) {
 		if fail == nil {
 			_, _ = g.Hello(within, channel.Hello{Boot: fmt.Sprint(n)})
 		} else {
-			time.AfterFunc(time.Second/18, done) // it does not wait for what fails
+			time.AfterFunc(time.Second/18, done) // it does not wait for requests that fail
 		}
 		_, _ = g.Attach(within, channel.Attach{VF: at(p, n%2), Owner: "pod", Isolated: &yes})
 		done()
@@ -148,7 +148,7 @@ func oneGuest(t *testing.T, fail error) {
 	}
 }
 
-// What is asked again changes nothing, and is not written again.
+// A repeated request changes nothing, and is not written again.
 func TestAskedAgainIsNotWritten(t *testing.T) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
@@ -172,14 +172,14 @@ func TestAskedAgainIsNotWritten(t *testing.T) {
 	}
 }
 
-// What a guest asks again, or may not have, costs no more where there are many other VMs.
+// The cost of a repeated or denied request does not grow with the number of other VMs.
 func TestAskingCostsNothingForOtherVMs(t *testing.T) {
 	const others = 500
 	r := newRig(t)
 	p, g := r.run("a", 1)
 	attach := func(vlan int) float64 {
 		least := math.Inf(1)
-		for range 10 { // the Runner looks at all VMs meanwhile, now and then
+		for range 10 { // the Runner occasionally observes all VMs in the meantime
 			least = min(least, testing.AllocsPerRun(1, func() {
 				if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod", VLAN: vlan}); (err != nil) != (vlan != 0) {
 					t.Fatal(err)
@@ -211,7 +211,7 @@ func TestAskingCostsNothingForOtherVMs(t *testing.T) {
 	}
 }
 
-// Lookups of whether definitions are as they were are not driven by guests: each asks libvirt for every virtual PF.
+// Guests cannot trigger checks of the definitions, each of which asks libvirt about every virtual PF.
 func TestGuestsDriveNoChecks(t *testing.T) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
@@ -229,7 +229,7 @@ func TestGuestsDriveNoChecks(t *testing.T) {
 	}
 }
 
-// Whoever floods is connected again later each time, and is forgiven only after a long time without.
+// A guest that floods is reconnected later each time, and is forgiven only after a long time without a flood.
 func TestPausesAfterFloods(t *testing.T) {
 	var p pauses
 	flood := fmt.Errorf("read: %w", channel.ErrFlood)

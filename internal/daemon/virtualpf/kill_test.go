@@ -12,8 +12,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Killed at each call to switch and QEMU in ADD and DEL: the next daemon ends what was begun, whichever way, no VF is up without
-// its policy at any instant, and what the runtime does then (DEL, or ADD again) works.
+// The daemon is killed at each call of the switch and QEMU in ADD and DEL. The next daemon completes or reverts what was begun, no VF
+// is ever up without its policy, and what the runtime does next (DEL, or ADD again) works.
 func TestKilledAtEachStep(t *testing.T) {
 	for step := range 12 {
 		for _, then := range []string{"add", "del"} {
@@ -26,7 +26,7 @@ func killedAt(t *testing.T, step int, then string) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
 	sane := newMachine()
-	open := func(s *vpf.State) *vpf.State { // what a grant asks for, and what is without one
+	open := func(s *vpf.State) *vpf.State { // the State with the grant, and without it
 		with := s.Clone()
 		with.Virtual[0].VFs[0].Grant = &model.VFGrant{Owner: "pod", Port: model.PortPolicy{Isolated: true}}
 		return with
@@ -79,7 +79,7 @@ func killedAt(t *testing.T, step int, then string) {
 	}
 }
 
-// Observe mode changes nothing, and says so to who asks.
+// Observe mode changes nothing, and tells so in its answers.
 func TestObserveModeChangesNothing(t *testing.T) {
 	r := newRig(t)
 	p := r.define("a", 1)
@@ -105,7 +105,7 @@ func TestObserveModeChangesNothing(t *testing.T) {
 	}
 	r.host.mu.Lock()
 	defer r.host.mu.Unlock()
-	if r.host.calls != calls+1 { // that which started it
+	if r.host.calls != calls+1 { // the one that started it
 		t.Errorf("%d calls", r.host.calls-calls)
 	}
 }

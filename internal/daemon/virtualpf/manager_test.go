@@ -15,7 +15,7 @@ import (
 	"sluice/internal/model"
 )
 
-// rig is a Manager over a host that is not real, working.
+// rig is a working Manager over a fake host.
 type rig struct {
 	*Manager
 	t      testing.TB
@@ -52,7 +52,7 @@ func (r *rig) begin() {
 	r.work()
 }
 
-// work has the Runner run until stop.
+// work runs the Runner until stop.
 func (r *rig) work() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan struct{})
@@ -60,7 +60,7 @@ func (r *rig) work() {
 	r.stop = func() { cancel(); <-done }
 }
 
-// until waits for what is to become of it.
+// until waits until ok returns true.
 func (r *rig) until(what string, ok func() bool) {
 	r.t.Helper()
 	deadline := time.After(time.Minute)
@@ -102,7 +102,7 @@ func (r *rig) define(vm model.VMID, vfs int) model.VirtualPF {
 	return p
 }
 
-// run defines a virtual PF, starts its VM and greets.
+// run defines a virtual PF, starts its VM and says hello.
 func (r *rig) run(vm model.VMID, vfs int) (model.VirtualPF, channel.Requests) {
 	r.t.Helper()
 	p := r.define(vm, vfs)
@@ -116,7 +116,7 @@ func (r *rig) run(vm model.VMID, vfs int) (model.VirtualPF, channel.Requests) {
 	return p, g
 }
 
-// set has one VF's policy replaced.
+// set replaces one VF's policy.
 func (r *rig) set(ctx context.Context, vm model.VMID, name string, vf int, port model.PortPolicy) error {
 	return r.SetPorts(ctx, vm, name, []int{vf}, func(p *model.PortPolicy) error { *p = port; return nil })
 }
@@ -179,7 +179,7 @@ func TestFromDefineToLinkUp(t *testing.T) {
 	}
 }
 
-// A guest that booted anew, and a VM that was started anew, have nothing of before.
+// After a reboot of the guest, or a restart of the VM, nothing is granted any more.
 func TestRestartsEndGrants(t *testing.T) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
@@ -211,7 +211,7 @@ func TestRestartsEndGrants(t *testing.T) {
 	attach()
 }
 
-// Where the policy cannot be set, the guest is told so and has nothing.
+// If the policy cannot be set, the guest gets an error and no carrier.
 func TestAttachFailsClosed(t *testing.T) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
@@ -239,7 +239,7 @@ func TestAttachFailsClosed(t *testing.T) {
 	}
 }
 
-// What the host sets counts at once, for who has the VF too.
+// Settings by the host apply at once, even to a VF in use.
 func TestHostChangesWhatIsGranted(t *testing.T) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
@@ -272,7 +272,7 @@ func TestHostChangesWhatIsGranted(t *testing.T) {
 	}
 }
 
-// A change of many VFs is written once, and is made of all of them or of none.
+// A change of many VFs is written once, and applies to all of them or to none.
 func TestSetMany(t *testing.T) {
 	r := newRig(t)
 	r.run("a", 4)
@@ -333,7 +333,7 @@ func TestDefineRefuses(t *testing.T) {
 	}
 }
 
-// What was defined is listed when Define returns, so that it can be set at once.
+// A new virtual PF is listed when Define returns, so that it can be configured at once.
 func TestDefineIsListed(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"one", "two"} {
@@ -348,7 +348,7 @@ func TestDefineIsListed(t *testing.T) {
 	}
 }
 
-// A VM that is off is known by its name alone until libvirt has found it: a second definition of a name takes nothing from the first.
+// Until libvirt has found it, a VM that is off is known only by name: a second definition with the same name does not affect the first.
 func TestDefineTwice(t *testing.T) {
 	r := newRig(t)
 	r.define("a", 1)

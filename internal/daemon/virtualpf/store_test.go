@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// What was kept is there again; what is damaged or newer is refused with the file's name and a remedy, and stays as it is.
+// A saved State is read back. A damaged or newer file is rejected with its name and a remedy, and left unchanged.
 func TestStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), FileName)
 	s, err := OpenStore(path)
@@ -74,7 +74,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// Nobody gets a MAC that another function has, and a refused change leaves all as it was.
+// No two functions get the same MAC, and a rejected change leaves everything as it was.
 func TestStoreRefuses(t *testing.T) {
 	s, err := OpenStore(filepath.Join(t.TempDir(), FileName))
 	if err != nil {

@@ -42,7 +42,7 @@ func vdpaPF(name string, vfs int) model.VirtualPF {
 	return p
 }
 
-// What passes the host by cannot be held to a policy there, and is refused in words.
+// Policies that the host cannot enforce on frames that bypass it are rejected with an explanation.
 func TestPolicyOnVDPA(t *testing.T) {
 	good := vdpaPF("vpf0", 1)
 	if err := vpf.CheckDefinition(&good); err != nil {
@@ -79,7 +79,7 @@ func TestPolicyOnVDPA(t *testing.T) {
 	}
 }
 
-// vdpaBench drives a Core with a fakeHost, one second a tick.
+// vdpaBench drives a Core with a fakeHost, one second per tick.
 type vdpaBench struct {
 	t     *testing.T
 	host  *fakeHost
@@ -111,7 +111,7 @@ func (b *vdpaBench) want(did []string, want ...string) {
 	}
 }
 
-// Devices are there from a definition's making to its end, and when they are lost they are made again.
+// Devices exist as long as their definition, and are recreated when they are lost.
 func TestDevicesOfDefinitions(t *testing.T) {
 	b := &vdpaBench{t: t, host: newFakeHost(), core: vpf.NewCore(), state: testState(t, vdpaPF("vpf0", 1)), now: time.Unix(1e9, 0)}
 	foreign := model.VDPADevice{Name: "vdpa0", Driver: "vhost_vdpa"}
@@ -155,7 +155,7 @@ func TestDevicesOfDefinitions(t *testing.T) {
 	old := b.state
 	b.state = testState(t)
 	out, did = b.tick()
-	b.want(did) // QEMU has them
+	b.want(did) // QEMU has them open
 	if len(out.Problems) != 3 {
 		t.Errorf("two devices and a virtual PF that no definition knows: %+v", out.Problems)
 	}
@@ -183,10 +183,10 @@ func TestDevicesOfDefinitions(t *testing.T) {
 		t.Errorf("problems %+v", problems)
 	}
 	_, did = b.tick()
-	b.want(did) // it waits longer each time
+	b.want(did) // the backoff grows
 }
 
-// From the definition to a VF on a vDPA device that a pod has, and what cannot be had.
+// From the definition to a VF on a vDPA device that a pod has, and what is not available with vDPA.
 func TestManagerOnVDPA(t *testing.T) {
 	r := newRig(t)
 	r.policy.VLANs = model.VLANs{{First: 1, Last: 100}}

@@ -19,8 +19,8 @@ func (n *node) cnitool(command, netns string) (string, error) {
 	return string(out), err
 }
 
-// A list with IPAM, tuning and portmap after us works in all of its commands, and so do older versions of the specification. The
-// bandwidth plugin behind us lets containers pass that ask it for nothing; its CHECK fails for all that have no veth.
+// A chain with IPAM, tuning and portmap after sluice-cni supports all commands, and older versions of the specification. The bandwidth
+// plugin after sluice-cni accepts containers that ask it for nothing; its CHECK fails for every container without a veth.
 func TestChain(t *testing.T) {
 	for _, version := range []string{"0.4.0", "1.0.0", "1.1.0"} {
 		t.Run(version, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// After another plugin its result stays, and ours comes behind.
+// The result of an earlier plugin is kept, and sluice-cni appends its own.
 func TestAfterAnotherPlugin(t *testing.T) {
 	n := newNode(t)
 	netns := n.container("a")

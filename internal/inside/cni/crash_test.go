@@ -15,14 +15,15 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// The places where a call can wait for somebody, in their order. Between two of them is at most one thing that
-// the plugin does itself, and it is done again, or found done, by what comes after.
+// The points at which a call can wait for another process, in order. Between two of them the plugin itself takes at most one step,
+// which the next call repeats or finds done.
 var (
 	placesOfADD = []string{"attach", "host-device before", "host-local before", "host-local after", "host-device after", "attach again"}
 	placesOfDEL = []string{"host-device before", "host-device after", "detach", "host-local before", "host-local after"}
 )
 
-// stopAt has the next call of the command wait at the place. It returns when to expect it there, and how to let it go on.
+// stopAt makes the next call of the command wait at the place. It returns a function that reports whether the call is there, and one
+// that lets it continue.
 func (n *node) stopAt(command, place string) (reached func() bool, goOn func()) {
 	n.Helper()
 	plugin, when, isPlugin := strings.Cut(place, " ")
@@ -69,7 +70,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// start runs a call without waiting for its end.
+// start starts a call without waiting for it to finish.
 func (n *node) start(c call) *exec.Cmd {
 	n.Helper()
 	cmd := n.command(c)
@@ -85,8 +86,8 @@ func (n *node) await(what string, ok func() bool) {
 	testkit.Eventually(n.T, time.Minute, what, ok)
 }
 
-// Killed with all that it has called, at each step, ADD and DEL are cleaned up by DEL, by GC, and by an
-// ADD of another container for the same VF.
+// After ADD or DEL was killed at any step, with all plugins that it had called, DEL, GC, or an ADD of another container for the same VF
+// cleans up.
 func TestKilled(t *testing.T) {
 	for command, places := range map[string][]string{"ADD": placesOfADD, "DEL": placesOfDEL} {
 		for _, place := range places {
@@ -119,7 +120,7 @@ func killed(n *node, command, place, by string) {
 		b := n.container("b")
 		conf := n.conf(device0)
 		_, err := n.do(call{"ADD", "b", b, conf, ""})
-		if inside := !exists("/sys/class/net/vf0") && err != nil; inside { // it is still in the other container
+		if inside := !exists("/sys/class/net/vf0") && err != nil; inside { // the interface is still in the other container
 			if err.Code != 11 {
 				n.Errorf("ADD of a VF that a container has: %+v", err)
 			}
@@ -128,7 +129,7 @@ func killed(n *node, command, place, by string) {
 		} else if err != nil {
 			n.Fatalf("ADD of a VF that a killed call left: %+v", err)
 		}
-		n.must(call{"DEL", "a", a, conf, ""}) // late, and of what another has by now
+		n.must(call{"DEL", "a", a, conf, ""}) // late, for a VF that another container has by now
 		if have := n.host.attached(); len(have) != 1 || have[0] != "b/net1" {
 			n.Errorf("attached: %v", have)
 		}
@@ -140,7 +141,7 @@ func killed(n *node, command, place, by string) {
 	n.clean()
 }
 
-// Killed alone, it leaves behind a plugin that is still at work: DEL waits for that one.
+// If only the plugin is killed, a called plugin keeps running: DEL waits for it.
 func TestDelWaitsForWhatAKilledAddLeft(t *testing.T) {
 	for _, place := range []string{"host-device before", "host-local before"} {
 		t.Run(strings.ReplaceAll(place, " ", "-"), func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestDelWaitsForWhatAKilledAddLeft(t *testing.T) {
 			select {
 			case <-ended:
 				t.Error("DEL did not wait")
-			case <-time.After(200 * time.Millisecond): // one that waits never ends here
+			case <-time.After(200 * time.Millisecond): // a call that waits never ends here
 			}
 			goOn()
 			<-ended
@@ -175,7 +176,7 @@ func TestDelWaitsForWhatAKilledAddLeft(t *testing.T) {
 	}
 }
 
-// After a start of the guest nothing is where it was, and nothing has the name or the MAC that it had.
+// After a reboot of the guest every interface is back, under a new name and with a new MAC.
 func TestAfterReboot(t *testing.T) {
 	n := newNode(t)
 	a, b := n.container("a"), n.container("b")

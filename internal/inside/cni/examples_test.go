@@ -14,8 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// The examples are configurations that we take, without a key that we do not know; and none would
-// offer the VM's own NIC to pods.
+// The plugin accepts the examples, which have no unknown keys, and none of them offers the VM's own NIC to pods.
 func TestExamples(t *testing.T) {
 	ours, offers := 0, 0
 	err := filepath.WalkDir("../../../docs/examples", func(path string, d fs.DirEntry, err error) error {
@@ -69,7 +68,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// example returns how many configurations of ours it is.
+// example returns how many configurations of this plugin a file has.
 func example(t *testing.T, path string, conf []byte) int {
 	t.Helper()
 	var raw map[string]json.RawMessage
@@ -79,7 +78,7 @@ func example(t *testing.T, path string, conf []byte) int {
 	if string(raw["type"]) != `"sluice-cni"` {
 		return 0
 	}
-	delete(raw, "ipam") // its own plugin's
+	delete(raw, "ipam") // belongs to the IPAM plugin
 	d := json.NewDecoder(bytes.NewReader(marshal(raw)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(new(Conf)); err != nil {

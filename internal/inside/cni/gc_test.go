@@ -17,7 +17,7 @@ func withValid(conf string, containers ...string) string {
 	return strings.TrimSuffix(strings.TrimSpace(conf), "}") + `,"cni.dev/valid-attachments":[` + strings.Join(list, ",") + "]}"
 }
 
-// GC takes from containers of its network that are no longer, and from nobody else.
+// GC releases the VFs of its network's containers that no longer exist, and no others.
 func TestGC(t *testing.T) {
 	n := newNode(t)
 	a, b := n.container("a"), n.container("b")
@@ -37,7 +37,7 @@ func TestGC(t *testing.T) {
 	n.must(call{"GC", "", "", withValid(confB), ""})
 	n.clean()
 
-	// One of another network whose ADD is not done yet.
+	// A container of another network whose ADD is still in progress.
 	reached, goOn := n.stopAt("ADD", "host-device before")
 	add := n.start(call{"ADD", "b", b, confB, ""})
 	n.await("ADD is at host-device", reached)
@@ -53,7 +53,7 @@ func TestGC(t *testing.T) {
 	n.clean()
 }
 
-// What only the host knows of goes, too, unless a container may have it.
+// VFs that only the host knows of are released too, unless a container may have them.
 func TestGCOfWhatIsNotOnRecord(t *testing.T) {
 	n := newNode(t)
 	a := n.container("a")
@@ -82,7 +82,7 @@ func TestGCOfWhatIsNotOnRecord(t *testing.T) {
 	n.clean()
 }
 
-// One that cannot be given back keeps GC from no other.
+// A VF that cannot be released does not keep GC from releasing others.
 func TestGCGoesOn(t *testing.T) {
 	n := newNode(t)
 	a, b := n.container("a"), n.container("b")

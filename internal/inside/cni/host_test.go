@@ -21,7 +21,7 @@ type fakeHost struct {
 	held   map[channel.VF]channel.Attach
 	log    []string
 	refuse func(method channel.Method, body string) error
-	block  map[channel.Method]*stop // before the answer
+	block  map[channel.Method]*stop // where to wait before the answer
 }
 
 func serve(t *testing.T, path string) *fakeHost {
@@ -50,10 +50,10 @@ func (h *fakeHost) start(t *testing.T) {
 	}()
 }
 
-// stop is a guest without sluice-guest.
+// stop simulates a guest without sluice-guest.
 func (h *fakeHost) stop() { h.listener.Close() }
 
-// Handle refuses, or carries out; then it waits where the test wants it to.
+// Handle refuses or carries out a request, and then waits where the test requires.
 func (h *fakeHost) Handle(ctx context.Context, method channel.Method, body json.RawMessage) (any, error) {
 	h.mu.Lock()
 	refuse, wait := h.refuse, h.block[method]
@@ -109,9 +109,9 @@ func (h *fakeHost) List(context.Context) (all []channel.Held, _ error) {
 	return all, nil
 }
 
-// stop is a place where something waits.
+// stop is a point at which a request waits.
 type stop struct {
-	skip          int // so often nothing waits
+	skip          int // how many requests do not wait
 	reached, goOn chan struct{}
 }
 
@@ -127,7 +127,7 @@ func (s *stop) at() {
 	<-s.goOn
 }
 
-// attached are those who have something.
+// attached returns the owners of attached VFs.
 func (h *fakeHost) attached() (owners []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *fakeHost) attached() (owners []string) {
 	return owners
 }
 
-// request is what was asked for a VF last.
+// request returns the last request for a VF.
 func (h *fakeHost) request(vf int) channel.Attach {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -24,12 +24,12 @@ const (
 	pluginsEnv = "SLUICE_TEST_CNI_PLUGINS"
 )
 
-// TestMain builds the plugins while the network of the machine is still there, and runs the tests in one of their own.
+// TestMain builds the plugins while the machine's network is still available, and runs the tests in a network namespace of their own.
 func TestMain(m *testing.M) {
 	os.Exit(withPlugins(func() int { return kerneltest.Run(m) }))
 }
 
-// withPlugins has the plugins built, once for the test binary and its copy in the namespaces.
+// withPlugins builds the plugins once for the test binary and its copy in the namespaces.
 func withPlugins(run func() int) int {
 	if os.Getenv(pluginsEnv) != "" {
 		return run()
@@ -59,10 +59,10 @@ const pfMAC = "52:54:00:ab:00:00"
 // node is a guest that runs containers.
 type node struct {
 	*testing.T
-	dir  string // the plugin's
+	dir  string // state directory of the plugin
 	bin  string // CNI_PATH
 	boot string
-	gone string // not "": its VFs are
+	gone string // if not "", its VFs are gone
 	host *fakeHost
 }
 
@@ -75,7 +75,7 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{T: t, dir: t.TempDir(), bin: t.TempDir(), boot: "boot 1"}
 	n.host = serve(t, filepath.Join(n.dir, "socket"))
-	for _, source := range []string{"testplugin/main.go", "testdata/plugins/go.mod"} { // so that Go's test cache knows what the result hangs on
+	for _, source := range []string{"testplugin/main.go", "testdata/plugins/go.mod"} { // for Go's test cache
 		if _, err := os.Stat(source); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func (n *node) link(from, name string) {
 	}
 }
 
-// container makes a network namespace.
+// container creates a network namespace.
 func (n *node) container(name string) (netns string) {
 	n.Helper()
 	name = fmt.Sprintf("sluice-%d-%s", os.Getpid(), name)
@@ -114,13 +114,13 @@ func (n *node) container(name string) (netns string) {
 	return "/run/netns/" + name
 }
 
-// in is ip(8) in a container.
+// in runs ip(8) in a container.
 func (n *node) in(netns, line string) string {
 	n.Helper()
 	return kerneltest.IP(n.T, "-n "+filepath.Base(netns)+" "+line)
 }
 
-// call is one of a command for interface net1 of a container.
+// call is a call of one command for interface net1 of a container.
 type call struct {
 	command, container, netns, conf, args string
 }
@@ -134,7 +134,7 @@ func (n *node) command(c call) *exec.Cmd {
 	return cmd
 }
 
-// do runs the plugin; a nil error is success.
+// do runs the plugin; the error is nil on success.
 func (n *node) do(c call) ([]byte, *types.Error) {
 	n.Helper()
 	out, err := n.command(c).Output()
@@ -148,7 +148,7 @@ func (n *node) do(c call) ([]byte, *types.Error) {
 	return nil, &e
 }
 
-// must is do that succeeds.
+// must runs the plugin, which must succeed.
 func (n *node) must(c call) []byte {
 	n.Helper()
 	out, err := n.do(c)
@@ -163,7 +163,7 @@ func (n *node) add(container, netns, conf string) *current.Result {
 	return decode(n.T, n.must(call{"ADD", container, netns, conf, ""}))
 }
 
-// fails runs the plugin, which is to refuse with this code and a text that has this in it.
+// fails runs the plugin, which must fail with this code and a message that contains this text.
 func (n *node) fails(c call, code uint, text string) {
 	n.Helper()
 	_, err := n.do(c)
@@ -195,7 +195,7 @@ func (n *node) clean() {
 	}
 }
 
-// conf is a network with IPAM, and more keys.
+// conf returns a network configuration with IPAM and more keys.
 func (n *node) conf(more string) string {
 	return fmt.Sprintf(`{"cniVersion":"1.1.0","name":"net-a","type":"sluice-cni",%s
 		"ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"10.9.0.0/24"}]]},"somebody":{"elses":"key"}}`, more, n.dir+"/ipam")
@@ -206,7 +206,7 @@ const device0, device1 = `"deviceID":"` + vf0 + `",`, `"deviceID":"` + vf1 + `",
 // self names the node's own network namespace to ip(8).
 var self = strconv.Itoa(os.Getpid())
 
-// del takes a container's network namespace away.
+// del deletes a container's network namespace.
 func (n *node) del(netns string) {
 	n.Helper()
 	kerneltest.IP(n.T, "netns del "+filepath.Base(netns))
@@ -221,7 +221,7 @@ func decode(t *testing.T, out []byte) *current.Result {
 	return &r
 }
 
-// withResult is a configuration with the result of what came before.
+// withResult adds the result of the previous plugin to a configuration.
 func withResult(conf string, result []byte) string {
 	return strings.TrimSuffix(strings.TrimSpace(conf), "}") + `,"prevResult":` + string(result) + "}"
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The manual has every key of a network's configuration.
+// The manual documents every key of the network configuration.
 func TestManualHasEveryKey(t *testing.T) {
 	page, err := os.ReadFile("../../../packaging/man/sluice-cni.8")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/channel"
 )
 
-// A container gets a VF with the policy asked for, and everything is as before when it is deleted, twice.
+// A container gets a VF with the requested policy, and deleting it, even twice, restores the previous state.
 func TestAddCheckDel(t *testing.T) {
 	n := newNode(t)
 	netns := n.container("a")
@@ -64,7 +64,7 @@ func TestTwoContainers(t *testing.T) {
 	n.clean()
 }
 
-// What the host refuses happens nowhere.
+// A request that the host refuses has no effect.
 func TestRefused(t *testing.T) {
 	n := newNode(t)
 	netns := n.container("a")
@@ -87,7 +87,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What fails after the policy stands has it taken back, and says why it failed.
+// A failure after the policy is in force revokes the policy, and is reported.
 func TestDelegateFails(t *testing.T) {
 	n := newNode(t)
 	netns := n.container("a")
@@ -116,7 +116,7 @@ func TestDelegateFails(t *testing.T) {
 func TestConfErrors(t *testing.T) {
 	n := newNode(t)
 	netns := n.container("a")
-	n.link("/bin/false", "host-device") // none may get so far
+	n.link("/bin/false", "host-device") // the plugin must not get this far
 	for name, c := range map[string]struct {
 		conf, args string
 		code       uint
@@ -145,7 +145,7 @@ func TestConfErrors(t *testing.T) {
 	n.clean()
 }
 
-// The container's namespace has gone, and the kernel has brought the interface back, under the container's name for it.
+// The container's namespace is gone, and the kernel has returned the interface under its name in the container.
 func TestDelWithoutNamespace(t *testing.T) {
 	n := newNode(t)
 	for _, told := range []bool{false, true} {
@@ -161,8 +161,8 @@ func TestDelWithoutNamespace(t *testing.T) {
 	}
 }
 
-// The container's namespace has gone, or the interface has another name there, and the kernel has not brought it back yet: DEL is done, and
-// who has the VF next finds the interface as it was.
+// The container's namespace is gone, or the interface was renamed in it, and the kernel has not returned it yet: DEL succeeds, and the
+// next user of the VF finds the interface in its original state.
 func TestDelBeforeTheInterfaceIsBack(t *testing.T) {
 	n := newNode(t)
 	limbo := n.container("limbo")
@@ -174,7 +174,7 @@ func TestDelBeforeTheInterfaceIsBack(t *testing.T) {
 			n.in(a, "link set other netns "+filepath.Base(limbo))
 			n.del(a)
 		} else {
-			n.in(a, "link add net1 type veth peer name net2") // its own
+			n.in(a, "link add net1 type veth peer name net2") // the container's own interface
 		}
 		n.must(call{"DEL", "a", a, n.conf(device0), ""})
 		if have := n.host.attached(); len(have) > 0 {
@@ -193,7 +193,7 @@ func TestDelBeforeTheInterfaceIsBack(t *testing.T) {
 	}
 }
 
-// The number of VFs was set to 0 while a container had one: nothing is left to bring back.
+// The number of VFs was set to 0 while a container had one: there is nothing to return.
 func TestDelWithoutVF(t *testing.T) {
 	n := newNode(t)
 	a := n.container("a")
@@ -205,7 +205,7 @@ func TestDelWithoutVF(t *testing.T) {
 	}
 }
 
-// Without an ADD there is nothing to do, daemon or not.
+// Without an ADD there is nothing to do, with or without a daemon.
 func TestDelWithoutAdd(t *testing.T) {
 	n := newNode(t)
 	netns := n.container("a")
@@ -215,14 +215,14 @@ func TestDelWithoutAdd(t *testing.T) {
 	n.clean()
 }
 
-// With nobody to ask, ADD changes nothing; DEL takes the VF from the container, and is an error until the host knows.
+// If the host cannot be reached, ADD changes nothing. DEL takes the VF from the container, and fails until the host knows.
 func TestNoDaemon(t *testing.T) {
 	n := newNode(t)
 	a, b := n.container("a"), n.container("b")
 	n.add("a", a, n.conf(device0))
 	n.host.stop()
 	n.fails(call{"ADD", "b", b, n.conf(device1), ""}, 11, "systemctl status sluice-guest")
-	n.must(call{"DEL", "b", b, n.conf(device1), ""}) // of which nothing is to be undone
+	n.must(call{"DEL", "b", b, n.conf(device1), ""}) // there is nothing to undo for it
 	n.fails(call{"STATUS", "", "", n.conf(""), ""}, 50, "systemctl status sluice-guest")
 	n.fails(call{"DEL", "a", a, n.conf(device0), ""}, 11, "systemctl status sluice-guest")
 	if have := n.in(a, "link show"); strings.Contains(have, "net1") {
@@ -245,7 +245,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What IPAM gave is what the policy is told, too.
+// The addresses that IPAM assigns are added to the policy.
 func TestCheckAddresses(t *testing.T) {
 	n := newNode(t)
 	netns := n.container("a")
@@ -267,7 +267,7 @@ func TestCheckAddresses(t *testing.T) {
 	n.clean()
 }
 
-// IPAM that fails keeps the VF from nobody.
+// A failing IPAM plugin does not keep the VF from being returned.
 func TestDelWithoutIPAM(t *testing.T) {
 	n := newNode(t)
 	a := n.container("a")
@@ -282,7 +282,7 @@ func TestDelWithoutIPAM(t *testing.T) {
 	n.clean()
 }
 
-// Of a list of devices each container gets one that is free.
+// Each container gets a free device from a list.
 func TestDevices(t *testing.T) {
 	n := newNode(t)
 	conf := n.conf(`"devices":["` + vf0 + `","` + vf1 + `"],`)
@@ -305,7 +305,7 @@ func TestDevices(t *testing.T) {
 	n.must(call{"DEL", "a", a, conf, ""})
 }
 
-// A pod asks by annotation for what its network leaves open.
+// A pod requests by annotation what its network leaves open.
 func TestPodAsks(t *testing.T) {
 	n := newNode(t)
 	netns := n.container("a")

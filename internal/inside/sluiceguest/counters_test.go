@@ -12,7 +12,7 @@ import (
 	"sluice/internal/host/kernel/kerneltest"
 )
 
-// place makes interfaces look in sysfs as if they had such devices; "" is none.
+// place makes interfaces appear in sysfs with such devices; "" is no device.
 func place(devices map[string]string, physfns ...string) fstest.MapFS {
 	sys := fstest.MapFS{}
 	for name, device := range devices {
@@ -59,7 +59,7 @@ func TestCountersOfOwnNICs(t *testing.T) {
 	}
 }
 
-// only reads the counters, which must be of these interfaces alone.
+// only reads the counters, which must be of exactly these interfaces.
 func only(t *testing.T, c *counters, names ...string) map[string]channel.Interface {
 	t.Helper()
 	all, err := c.read(within(t, patience))
@@ -96,7 +96,7 @@ func send(t *testing.T, n int, to string) {
 	}
 }
 
-// What a slow queue holds is told.
+// The backlog of a slow queue is reported.
 func TestBacklog(t *testing.T) {
 	noLeaks(t)
 	kerneltest.IP(t, "link add slow0 type veth peer name pslow0")

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/channel"
 )
 
-// machine is a guest's / in which doctor finds nothing wrong; lines are left out where they contain drop, and added.
+// machine is a guest's root directory in which doctor finds no problem; it leaves out lines that contain drop, and appends add.
 func machine(drop, add string) fstest.MapFS {
 	const whole = `
 dev/virtio-ports/org.sluice.0 = x
@@ -41,7 +41,7 @@ sys/bus/pci/devices/0000:01:00.1/virtio6/net/eth2/address = 52:54:00:ab:00:02
 	return out
 }
 
-// running is a service with a daemon.
+// running starts a service with a daemon.
 func running(t *testing.T) (socket string) {
 	c := &cable{}
 	socket = service(t, c.open, nil)
@@ -119,7 +119,7 @@ func TestStatusAndVFs(t *testing.T) {
 	}
 }
 
-// A PF without VFs is named, with the command that makes them.
+// A PF without VFs is listed, with the command that creates them.
 func TestVFsNamesAPFWithoutAny(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{out: &out, err: &out, root: machine("virtfn0", "")}

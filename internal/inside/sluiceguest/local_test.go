@@ -40,7 +40,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// Who is not root is refused, even where the file's mode would let them in.
+// Users other than root are refused, even if the mode of the socket lets them connect.
 func TestOnlyRootIsServed(t *testing.T) {
 	noLeaks(t)
 	socket := service(t, (&cable{}).open, nil)
@@ -51,7 +51,7 @@ func TestOnlyRootIsServed(t *testing.T) {
 	}
 	read := make(chan error)
 	go func() {
-		runtime.LockOSThread() // it ends with the goroutine: its user is another for good
+		runtime.LockOSThread() // the thread ends with the goroutine: its user is changed for good
 		const nobody = 65534
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 			read <- errno
@@ -68,7 +68,7 @@ func TestOnlyRootIsServed(t *testing.T) {
 	}
 }
 
-// askRaw asks in this thread, without what Go does elsewhere.
+// askRaw sends a request from the current thread, without Go's network poller.
 func askRaw(socket string) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

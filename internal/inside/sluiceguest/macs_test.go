@@ -22,7 +22,7 @@ import (
 	"sluice/internal/inside/vfsysfs"
 )
 
-// The VFs of igbs get the MACs that the host has for them, by PF and number; those of virtio, and those that the host does not know, none.
+// VFs of igb PFs get the MACs that the host has for them, by PF and index; VFs of virtio and VFs unknown to the host get none.
 func TestMACsFor(t *testing.T) {
 	pfs := []vfsysfs.PF{
 		{Driver: "igb", Netdev: "pf0", MAC: "52:54:00:00:00:01", VFs: []vfsysfs.VF{{Index: 0, Netdev: "vf0", Address: "0000:02:10.0", Driver: "igbvf"}, {Index: 1}, {Index: 2}}},
@@ -43,7 +43,7 @@ func TestMACsFor(t *testing.T) {
 	}
 }
 
-// The request is what the kernel wants: a NIC without VFs says that it has none, and not that the request makes no sense.
+// The kernel understands the request: a NIC without VFs answers that it has none, not that the request is invalid.
 func TestMACOfVF(t *testing.T) {
 	noLeaks(t)
 	kerneltest.IP(t, "link add mac0 type veth peer name mac1")
@@ -71,7 +71,7 @@ func TestMACOfVF(t *testing.T) {
 	}
 }
 
-// A VF whose driver has begun without the PF's answer made up another MAC, which is said.
+// A VF whose driver started without the PF's answer has a random MAC, which is reported.
 func TestMACNotTaken(t *testing.T) {
 	address := "sys/bus/pci/devices/0000:02:10.0/net/vf7/address"
 	for have, want := range map[string]string{"52:54:00:00:01:01": "", "7a:00:00:00:00:01": `"vf7" has "7a:00:00:00:00:01"`} {
@@ -86,7 +86,7 @@ func TestMACNotTaken(t *testing.T) {
 	}
 }
 
-// The driver gives the device up before it takes it again.
+// The driver releases the device before it takes it again.
 func TestRebind(t *testing.T) {
 	driver := t.TempDir()
 	if err := rebind(driver, "0000:02:10.0"); err != nil {
@@ -102,7 +102,7 @@ func TestRebind(t *testing.T) {
 	}
 }
 
-// set-macs waits for the service and the host, and says what it did.
+// set-macs waits for the service and the host, and reports what it did.
 func TestSetMACsWaitsForTheHost(t *testing.T) {
 	noLeaks(t)
 	socket := filepath.Join(t.TempDir(), "s")
@@ -127,7 +127,7 @@ func TestSetMACsWaitsForTheHost(t *testing.T) {
 	}
 }
 
-// slowHost does not answer at first.
+// slowHost refuses the first requests.
 type slowHost struct{ refusals int }
 
 func (h *slowHost) Handle(context.Context, channel.Method, json.RawMessage) (any, error) {

@@ -23,7 +23,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// eventually waits until it is so.
+// eventually waits until so returns true.
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {

@@ -12,8 +12,7 @@ import (
 	"sluice/internal/channel"
 )
 
-// systemd must find nothing to complain about. The program itself is not installed where
-// tests run, so another one stands in for it.
+// systemd accepts the unit without complaints. The program is not installed where tests run, so another one replaces it.
 func TestUnitVerifies(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_SYSTEMD") == "1" {
 		t.Skip("SLUICE_TEST_NO_SYSTEMD=1")
@@ -36,7 +35,7 @@ func TestUnitVerifies(t *testing.T) {
 	}
 }
 
-// The manual has every command and every flag.
+// The manual documents every command and every flag.
 func TestManual(t *testing.T) {
 	text, err := os.ReadFile("../../../packaging/man/sluice-guest.8")
 	if err != nil {

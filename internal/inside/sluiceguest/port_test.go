@@ -17,8 +17,8 @@ import (
 	"sluice/internal/channel"
 )
 
-// terminal opens a pseudoterminal that passes bytes as they are: a character device of the kernel that hangs up when
-// its other end closes. It returns that end and the path.
+// terminal opens a pseudoterminal in raw mode: a character device of the kernel that hangs up when its other end closes. It returns
+// that end and the path.
 func terminal(t testing.TB) (master *os.File, path string) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
@@ -75,7 +75,7 @@ func TestPortThatIsADevice(t *testing.T) {
 	}
 }
 
-// A port whose other end never takes anything does not hold the writer for ever; closing it ends the reader.
+// A port whose other end never reads does not block the writer forever; closing it ends the reader.
 func TestPortThatNobodyReads(t *testing.T) {
 	noLeaks(t)
 	_, path := terminal(t)
@@ -98,7 +98,7 @@ func TestPortThatNobodyReads(t *testing.T) {
 	}
 }
 
-// The port goes, is busy, and comes back under another name: the service finds it again.
+// The port disappears, is busy, and returns under another name: the service finds it again.
 func TestPortIsOpenedAgain(t *testing.T) {
 	noLeaks(t)
 	var mu sync.Mutex

@@ -19,8 +19,8 @@ import (
 	"sluice/internal/channel"
 )
 
-// cable is a virtio-serial port as the kernel shows it: without a host, reading is at its end; with the next
-// one it goes on. Below are sockets of the kernel.
+// cable simulates a virtio-serial port as the kernel presents it: without a host, reads return EOF; with the next host they work again.
+// It is based on sockets.
 type cable struct {
 	mu     sync.Mutex
 	guest  net.Conn // nil: no host
@@ -34,7 +34,7 @@ func (c *cable) open() (port, error) {
 	return c, nil
 }
 
-// plug connects a host, and returns its end.
+// plug connects a host, and returns the host's end.
 func (c *cable) plug(t testing.TB) net.Conn {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -100,7 +100,7 @@ func (c *cable) Close() error {
 	return nil
 }
 
-// daemon stands for the one on the host.
+// daemon simulates the daemon on the host.
 type daemon struct {
 	welcome channel.Welcome
 	mu      sync.Mutex
@@ -150,7 +150,7 @@ func (d *daemon) seen(what func() bool) func() bool {
 	}
 }
 
-// host serves the daemon at the cable's other end until it is called.
+// host serves the daemon at the cable's other end until leave is called.
 func host(t testing.TB, c *cable, d *daemon) (leave func()) {
 	t.Helper()
 	conn := c.plug(t)
@@ -165,7 +165,7 @@ func host(t testing.TB, c *cable, d *daemon) (leave func()) {
 	return leave
 }
 
-// service runs uplink and socket until the test ends.
+// service runs the uplink and the socket until the test ends.
 func service(t testing.TB, open func() (port, error), change func(*uplink)) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "guest.sock")
@@ -210,7 +210,7 @@ func dial(t testing.TB, socket string) *channel.Client {
 	return c
 }
 
-// code is that of the refusal, "" where there was none.
+// code returns the code of a refusal, "" if there was none.
 func code(err error) string {
 	var refused *channel.Error
 	if errors.As(err, &refused) {
@@ -267,7 +267,7 @@ func TestRequestsGoToTheDaemonAndBack(t *testing.T) {
 	}
 }
 
-// A daemon that goes while a request is under way: the client learns it at once, and may ask again.
+// The daemon goes away during a request: the client learns it at once, and may retry.
 func TestDaemonThatGoesMeanwhile(t *testing.T) {
 	noLeaks(t)
 	c := &cable{}
@@ -292,7 +292,7 @@ func TestDaemonThatGoesMeanwhile(t *testing.T) {
 	}
 }
 
-// What an earlier process of either side left on the line does no harm.
+// Data that an earlier process of either side left in the channel does no harm.
 func TestRemainsOnTheLine(t *testing.T) {
 	noLeaks(t)
 	c := &cable{}
@@ -347,7 +347,7 @@ func TestCountersAreSentWhereTheDaemonAsks(t *testing.T) {
 	}
 }
 
-// A daemon that was replaced or configured anew, without the connection showing it, is heard of by the next hello.
+// If the daemon was replaced or reconfigured without the connection showing it, the next hello tells.
 func TestHelloIsSaidAgain(t *testing.T) {
 	noLeaks(t)
 	c, d := &cable{}, &daemon{}

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/channel"
 )
 
-// sysfs makes a tree of lines "path = contents" and "path -> target".
+// sysfs builds a tree from lines "path = contents" and "path -> target".
 func sysfs(t *testing.T, lines string) fstest.MapFS {
 	t.Helper()
 	out := fstest.MapFS{}
@@ -30,8 +30,8 @@ func sysfs(t *testing.T, lines string) fstest.MapFS {
 	return out
 }
 
-// A guest with a virtio PF of two VFs, the second of which is in a container, an igb PF of one
-// whose driver is missing, and a NIC that can have none. The shape is that of a real guest.
+// A guest with a virtio PF that has two VFs, the second of them in a container, an igb PF with one VF whose driver is missing, and a
+// NIC that cannot have VFs. The layout is that of a real guest.
 const guest = `
 bus/pci/devices/0000:01:00.0 -> ../../../devices/pci0000:00/0000:00:02.0/0000:01:00.0
 bus/pci/devices/0000:01:00.1 -> ../../../devices/pci0000:00/0000:00:02.0/0000:01:00.1
@@ -116,7 +116,7 @@ func TestFindRefuses(t *testing.T) {
 	}
 }
 
-// The tree of a real file system is read in the same way.
+// The tree of a real file system gives the same result.
 func TestFindInDirectory(t *testing.T) {
 	root := t.TempDir()
 	for p, f := range sysfs(t, guest) {

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// BenchmarkLook is what the controller reads every second of the switch ports of a host.
+// BenchmarkLook measures reading a host's switch ports, which the controller does every second.
 func BenchmarkLook(b *testing.B) {
 	k, err := kernel.New(kernel.Options{BPFFS: kerneltest.BPFFS(b)})
 	if err != nil {

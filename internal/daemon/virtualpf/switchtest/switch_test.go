@@ -1,4 +1,4 @@
-// Package switchtest tries the controller of virtual PFs on the kernel's switch.
+// Package switchtest tests the controller of virtual PFs on the kernel's switch.
 package switchtest
 
 import (
@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { kerneltest.Main(m) }
 
-// domains are in memory; of QEMU's link a test looks only at the state.
+// domains are in memory; tests only look at the link state.
 type domains struct {
 	virtualpf.Domains
 	mu sync.Mutex
@@ -93,8 +93,8 @@ var (
 	outMAC       = model.MAC{0x52, 0x54, 0, 0, 0, 9}
 )
 
-// What the controller sets, the kernel says back in the same words, whatever is asked for; a killed controller's work is left
-// as it is by the next; and it ends with the VM.
+// The kernel reports every policy exactly as the controller set it; a controller leaves the work of a killed one unchanged; and the
+// policy ends with the VM.
 func TestPoliciesStandInTheKernel(t *testing.T) {
 	k, err := kernel.New(kernel.Options{BPFFS: kerneltest.BPFFS(t)})
 	if err != nil {
@@ -135,14 +135,14 @@ func TestPoliciesStandInTheKernel(t *testing.T) {
 	if _, err := guest.Attach(t.Context(), channel.Attach{VF: channel.VF{PF: pfMAC.String()}, Owner: "pod", VLAN: 10}); err != nil {
 		t.Fatal(err)
 	}
-	stop() // and the next begins
+	stop() // and start the next
 	m, stop = begin(t, k, d, path)
 	defer func() { stop() }()
 	until(t, m, "all stands", func() bool {
 		list, _ := m.List(t.Context())
 		return len(list) == 1 && list[0].Running && list[0].Functions[0].Stands && list[0].Functions[1].Stands
 	})
-	// VLAN 10 for the VF, none for the PF; each with its own MAC alone.
+	// VLAN 10 for the VF, none for the PF, each with only its own MAC.
 	for _, text := range []string{"again", "and again"} {
 		vf.Send(t, kerneltest.Frame(outMAC, pfMAC, "spoofed"))
 		vf.Send(t, kerneltest.Frame(outMAC, vfMAC, text))
