@@ -13,8 +13,7 @@ import (
 	"sluice/lab"
 )
 
-// A guest with a bond or a team of its own takes a VF in by itself, with the files that the package sluice-guest brings,
-// and lets it go.
+// A guest with its own bond or team adopts a VF by itself, with the files of the package sluice-guest, and releases it.
 func TestBondAndTeam(t *testing.T) {
 	guests := map[string]string{
 		"vm5": "cat /sys/class/net/bond0/bonding/active_slave",
@@ -58,7 +57,7 @@ func takesVF(ctx context.Context, t *testing.T, h *lab.Host, vm, command string)
 		has, err := h.HasVF(ctx, vm)
 		return !has && active() == "virtio0", err
 	}))
-	// As long as the VF's filter stays, the PF would not see the guest's frames.
+	// While the VF's filter remains, the PF would not receive the guest's frames.
 	_, err = h.Run(ctx, "ip link set pf0 vf 5 mac 00:00:00:00:00:00")
 	must(t, err)
 	ping(ctx, t, h, vm)
@@ -79,7 +78,7 @@ func ping(ctx context.Context, t *testing.T, h *lab.Host, vm string) {
 	must(t, err)
 }
 
-// A guest that ignores hot-plug keeps its VF until it listens again.
+// A guest that ignores hot-plug keeps its VF until it handles events again.
 func TestIgnoreHotplug(t *testing.T) {
 	t.Parallel()
 	h := lab.ForTest(t, "vm2")
@@ -91,7 +90,7 @@ func TestIgnoreHotplug(t *testing.T) {
 		return vf != "", err
 	}))
 	must(t, h.IgnoreHotplug(ctx, "vm2", true))
-	_ = h.DetachVF(ctx, "vm2") // may say yes, may say timeout: neither means a thing
+	_ = h.DetachVF(ctx, "vm2") // success or timeout: neither is conclusive
 	for range 4 {
 		has, err := h.HasVF(ctx, "vm2")
 		must(t, err)
@@ -107,7 +106,7 @@ func TestIgnoreHotplug(t *testing.T) {
 	}))
 }
 
-// A stopped guest agent is no obstacle to the lab's own.
+// A stopped guest agent does not affect the lab's own.
 func TestStopGuestAgent(t *testing.T) {
 	t.Parallel()
 	h := lab.ForTest(t, "vm1")

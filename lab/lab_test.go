@@ -11,8 +11,7 @@ import (
 	"sluice/lab"
 )
 
-// A VF comes and goes by hand; the guest sees it, and no agent is needed to
-// see its traffic.
+// A VF is attached and detached manually; the guest sees it, and its traffic is visible without an agent.
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	h := lab.ForTest(t, "vm1", "vm2")
@@ -29,14 +28,14 @@ func TestSmoke(t *testing.T) {
 		return carrier, err
 	}))
 	t.Logf("carrier: %v", time.Since(began))
-	// The kernel has paired it: nothing is to put it into a bond.
+	// The kernel has paired it, so nothing may put it into a bond.
 	out, err := h.GuestExec(ctx, "vm1", "/usr/lib/sluice-guest/bond find "+vf+" || echo none")
 	must(t, err)
 	if got := strings.TrimSpace(out); got != "none" {
 		t.Errorf("the VF of a guest with net_failover stands in for %q, too", got)
 	}
 
-	// The pair's frames now leave by the VF: its counter moves, the tap's does not.
+	// The pair's frames now leave through the VF: its counter increases, the tap's does not.
 	before := counts(ctx, t, h, "vm1")
 	must(t, h.SetRate(ctx, "vm1", 50, 200))
 	must(t, lab.Eventually(ctx, 30*time.Second, "100 packets on the VF", func() (bool, error) {
@@ -101,7 +100,7 @@ func counts(ctx context.Context, t *testing.T, h *lab.Host, vm string) count {
 	t.Helper()
 	vfs, err := h.VFCounters(ctx, "pf0")
 	must(t, err)
-	// What a guest sends, the host's end of its tap receives.
+	// The host's end of the tap receives what a guest sends.
 	tap, err := h.Counter(ctx, lab.Tap(vm), "rx_packets")
 	must(t, err)
 	return count{vf: vfs[1].TxPackets, tap: tap}

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestGuaranteeOnRealTCP keeps the controller honest on real queues: without it a guarantee of half the link is
-// lost to five flows of somebody else, with it the guarantee holds.
+// TestGuaranteeOnRealTCP checks the controller on real queues: without it, five flows of another guest displace a guarantee of half the
+// link; with it, the guarantee holds.
 func TestGuaranteeOnRealTCP(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 30 s; make long runs it")

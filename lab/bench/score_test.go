@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// steady is a trace in which each guest receives at the rate that f gives, in bits/s.
+// steady is a trace in which each guest receives at the rate f, in bit/s.
 func steady(sc *scenario, f func(guest int, t time.Duration) float64) *trace {
 	tr := &trace{begin: time.Unix(1e9, 0)}
 	bits := make([]float64, len(sc.guests))
@@ -44,7 +44,7 @@ func TestScoreOfLateRecovery(t *testing.T) {
 		}
 		return 0
 	}))
-	// A window may begin while 5 % of it are still lost.
+	// A window may start while 5 % of it are still missing.
 	if r.Recovery < .28 || r.Recovery > .31 {
 		t.Errorf("recovered after %v s, want .3", r.Recovery)
 	}
@@ -70,7 +70,7 @@ func TestEntitledByClass(t *testing.T) {
 	}
 }
 
-// TestScenariosAreFit holds the scenarios to what the score takes for granted.
+// TestScenariosAreFit checks the assumptions that score makes about scenarios.
 func TestScenariosAreFit(t *testing.T) {
 	for _, sc := range scenarios() {
 		promised, classes := 0.0, len(sc.priorities())

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A test that wants all slots gets them although others keep asking for one, and nobody has one meanwhile.
+// A test that wants all slots gets them although others keep asking for single slots, and nobody else holds one at that time.
 func TestAllSlots(t *testing.T) {
 	t.Setenv("SLUICE_LAB_CACHE", t.TempDir())
 	t.Setenv("SLUICE_LAB_SLOTS", "2")

@@ -33,8 +33,8 @@ vms:
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
 `
 
-// narrow makes the wire what a slow link is: what comes to the outside host beyond its rate waits
-// in a short queue, and is dropped when that is full, whoever sent it.
+// narrow makes the wire a slow link: packets to the outside host above its rate wait in a short queue, and are dropped when it is full,
+// whoever sent them.
 func (r *rig) narrow() {
 	r.t.Helper()
 	r.run(`modprobe ifb numifbs=0; ip netns exec ext sh -ec '
@@ -47,7 +47,7 @@ func (r *rig) narrow() {
 		tc filter add dev wire0 parent ffff: protocol ip matchall action mirred egress redirect dev slow'`, bwLink)
 }
 
-// crowd has the guests send to the outside host.
+// crowd makes the guests send to the outside host.
 func (r *rig) crowd(vms ...string) map[string]*lab.Flow {
 	r.t.Helper()
 	flows := map[string]*lab.Flow{}
@@ -59,7 +59,7 @@ func (r *rig) crowd(vms ...string) map[string]*lab.Flow {
 	return flows
 }
 
-// shares measures for some time what arrives from each guest, and what each sent, in bits/s on the wire.
+// shares measures for some time what arrives from each guest, and what each sent, in bit/s on the wire.
 func (r *rig) shares(flows map[string]*lab.Flow, window time.Duration) (arrived, sent map[string]float64) {
 	r.t.Helper()
 	count := func() map[string][2]uint64 {
@@ -74,7 +74,7 @@ func (r *rig) shares(flows map[string]*lab.Flow, window time.Duration) (arrived,
 		return out
 	}
 	begin, before := time.Now(), count()
-	time.Sleep(window) // what is measured is what arrives in a time
+	time.Sleep(window) // measures arrivals over a fixed time
 	took, after := time.Since(begin).Seconds(), count()
 	arrived, sent = map[string]float64{}, map[string]float64{}
 	for vm := range flows {
@@ -91,12 +91,11 @@ func total(of map[string]float64) (sum float64) {
 	return sum
 }
 
-// kept checks that vm1 has what it is guaranteed, or all that it sends, and that the others
-// have most of what is left.
+// kept checks that vm1 gets its guarantee, or all that it sends, and that the others get most of the rest.
 func (r *rig) kept(where string, flows map[string]*lab.Flow, window time.Duration, least, used float64) {
 	r.t.Helper()
 	var arrived, sent map[string]float64
-	for try := 0; ; try++ { // under emulation a guest may take long to send as fast as it is told to
+	for try := 0; ; try++ { // under emulation a guest may take long to reach the requested rate
 		if arrived, sent = r.shares(flows, window); sent["vm1"] >= 0.75*bwGuarantee {
 			break
 		}
@@ -116,7 +115,7 @@ func (r *rig) kept(where string, flows map[string]*lab.Flow, window time.Duratio
 	}
 }
 
-// heldBy waits until a limit of each of these VMs is held by that enforcer on that path.
+// heldBy waits until that enforcer holds a limit of each of these VMs on that path.
 func (r *rig) heldBy(by, path string, vms ...string) {
 	r.t.Helper()
 	r.eventually(60*time.Second, fmt.Sprintf("%s limits %v on %s", by, vms, path), func() error {
@@ -143,8 +142,8 @@ func (r *rig) heldBy(by, path string, vms ...string) {
 
 var guaranteeAll = flag.Bool("guarantee-all", false, "try guarantees on VFs and through moves, too: 10 minutes more")
 
-// A guest with a guarantee keeps it against three that have none, on a link that all of them fill: on virtio and, in
-// the long form, on VFs and through a plug and an unplug.
+// A guest keeps its guarantee against three guests without one, on a link that all of them saturate: on virtio and, in the long form,
+// on VFs and during a plug and an unplug.
 func TestGuarantee(t *testing.T) {
 	vms := []string{"vm1", "vm2", "vm3", "vm4"}
 	r := newRig(t, strings.Replace(guarantee, "bandwidth: {", "bandwidth: {enabled: false, ", 1), vms...)
@@ -176,7 +175,7 @@ func TestGuarantee(t *testing.T) {
 	r.holding(240*time.Second, vms...)
 	r.idle(60 * time.Second)
 	r.heldBy("guest-htb", "vf", "vm2", "vm3", "vm4")
-	r.kept("on VFs", flows, window, 0.95, 0.6) // what they send is known from the guests, every other second
+	r.kept("on VFs", flows, window, 0.95, 0.6) // the guests report what they send, every other second
 	for _, one := range []struct{ verb, where string }{{"release", "through an unplug"}, {"pin", "through a plug"}} {
 		r.run("sluice %s vm1", one.verb)
 		r.kept(one.where, flows, window, 0.9, 0.6)
@@ -184,7 +183,7 @@ func TestGuarantee(t *testing.T) {
 	}
 	t.Log(r.run("sluice bw"))
 
-	// Believing the driver, its VF rates are set instead, and read back from the kernel.
+	// Trusting the driver, the daemon sets its VF rates instead, and reads them back from the kernel.
 	r.configure(strings.Replace(guarantee, ", vf_rates: none", "", 1))
 	r.run("sluice reload")
 	r.heldBy("max_tx_rate", "vf", "vm2", "vm3", "vm4")
@@ -195,13 +194,13 @@ func TestGuarantee(t *testing.T) {
 		return nil
 	})
 
-	// Whoever ends the daemon leaves nobody held down.
+	// However the daemon ends, no guest stays limited.
 	r.must(r.proc.Signal(r.ctx, "TERM"))
 	r.must(r.proc.Wait(r.ctx))
 	if left := r.run("ip link show pf0 | grep max_tx_rate || true"); left != "" {
 		t.Errorf("VF rates that the daemon left: %s", left)
 	}
-	for _, vm := range vms { // what a busy guest was not asked in time ends with its lease
+	for _, vm := range vms { // a limit in a busy guest that did not answer in time ends with its lease
 		r.eventually(60*time.Second, vm+" is limited by nobody", func() error {
 			out, err := r.GuestExec(r.ctx, vm, "tc qdisc show")
 			if err == nil && strings.Contains(out, "htb") {

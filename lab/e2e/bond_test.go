@@ -13,8 +13,8 @@ import (
 	"sluice/lab"
 )
 
-// bondRig is the lab's host in the place of a guest: its NIC wire1 is virtio, and VF 6 of pf1, which has that NIC's MAC,
-// is plugged by binding it to its driver. Guests of the lab have neither systemd nor udev.
+// bondRig uses the lab's host as a guest: its NIC wire1 is virtio, and VF 6 of pf1, which has that NIC's MAC, is plugged by binding it
+// to its driver. The lab's guests have neither systemd nor udev.
 type bondRig struct {
 	*rig
 	vf string // PCI address
@@ -25,8 +25,8 @@ const (
 	examples = "/usr/share/doc/sluice-guest/examples/bond/"
 )
 
-// manager makes the bond by the example of the package, changed only in what the host is not like a guest: it has another
-// virtio NIC, and no DHCP. state is what it says of an interface, unmanaged where it leaves it alone.
+// manager creates the bond from the package's example, adapted only where the host differs from a guest: another virtio NIC, and no
+// DHCP. state is the state that it reports of an interface, unmanaged if it leaves it alone.
 type manager struct{ name, start, state, stop string }
 
 var managers = []manager{
@@ -57,8 +57,8 @@ var managers = []manager{
 	},
 }
 
-// TestBondUnderSystemd has the package's rule and service put a VF into the bond that each network manager made, whether
-// the VF comes before the bond, as at boot, or after it. No manager touches the VF, and the guest is never cut off.
+// TestBondUnderSystemd checks that the package's rule and service put a VF into the bond of each network manager, whether the VF
+// appears before the bond, as at boot, or after it. No manager touches the VF, and the guest is never cut off.
 func TestBondUnderSystemd(t *testing.T) {
 	t.Parallel()
 	b := bondRig{rig: &rig{Host: lab.OpenForTest(t, lab.Options{Systemd: true}), t: t, ctx: t.Context()}}
@@ -101,7 +101,7 @@ func TestBondUnderSystemd(t *testing.T) {
 			if out := b.run(m.state, name); out != "unmanaged" {
 				t.Errorf("%s says of the VF that it is %q", m.name, out)
 			}
-			// As long as the VF has the MAC, the NIC steers the guest's frames to it: Sluice clears it, too.
+			// While the VF has the MAC, the NIC steers the guest's frames to it. Sluice clears the MAC too.
 			b.run("echo %s >/sys/bus/pci/drivers/igbvf/unbind; ip link set pf1 vf 6 mac 00:00:00:00:00:00", b.vf)
 			b.active("wire1")
 			b.run("%s", m.stop)
@@ -114,7 +114,7 @@ func (b bondRig) plug() {
 	b.run("ip link set pf1 vf 6 mac %s; echo %s >/sys/bus/pci/drivers/igbvf/bind", wireMAC, b.vf)
 }
 
-// name is that of the VF's interface, once systemd has named it.
+// name returns the name of the VF's interface, once systemd has named it.
 func (b bondRig) name() (name string) {
 	b.t.Helper()
 	b.eventually(30*time.Second, "the VF's interface has its name", func() error {
@@ -127,7 +127,7 @@ func (b bondRig) name() (name string) {
 	return name
 }
 
-// active waits until the bond uses a NIC and the guest is reached by it: with its address and its MAC.
+// active waits until the bond uses a NIC and the guest is reachable through it: with its address and its MAC.
 func (b bondRig) active(nic string) {
 	b.t.Helper()
 	b.eventually(time.Minute, "the bond uses "+nic, func() error {

@@ -17,7 +17,7 @@ import (
 	"sluice/lab"
 )
 
-// binaries are what is tested; `make build` makes them.
+// binaries is the directory of the programs under test, which `make build` builds.
 const binaries = "../../bin/"
 
 const (
@@ -35,15 +35,16 @@ type rig struct {
 	loads  map[string]*lab.Flow
 }
 
-// newRig opens a lab with these guests and starts the daemon on the config. The test runs beside others, as far as there is room for labs (SLUICE_LAB_SLOTS).
+// newRig opens a lab with these guests and starts the daemon on the config. The test runs in parallel with others, as far as there is
+// room for labs (SLUICE_LAB_SLOTS).
 func newRig(t *testing.T, config string, guests ...string) *rig {
 	t.Helper()
 	t.Parallel()
 	return openRig(t, config, lab.Options{Guests: guests})
 }
 
-// aloneRig opens a lab with these guests, beside which no other lab runs, and starts the daemon on the config. It is for
-// tests that count lost packets.
+// aloneRig opens a lab with these guests while no other lab runs, and starts the daemon on the config. It is for tests that count lost
+// packets.
 func aloneRig(t *testing.T, config string, guests ...string) *rig {
 	t.Helper()
 	return openRig(t, config, lab.Options{Guests: guests, Alone: true})
@@ -69,7 +70,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// run runs a command on the host and returns what it printed.
+// run runs a command on the host and returns its output.
 func (r *rig) run(format string, args ...any) string {
 	r.t.Helper()
 	out, err := r.Run(r.ctx, fmt.Sprintf(format, args...))
@@ -129,7 +130,7 @@ func (r *rig) eventually(limit time.Duration, what string, check func() error) {
 	r.t.Fatalf("not within %s: %s: %v\n%s", limit, what, last, r.state())
 }
 
-// state is what a person would look at when a test fails.
+// state returns what helps to analyse a failed test.
 func (r *rig) state() string {
 	out, _ := r.Run(context.WithoutCancel(r.ctx), "sluice vms; sluice bw; sluice vfs; sluice fsck; sluice status; ip link show pf0; bridge fdb show br br0 | grep 52:54:00:00:01")
 	return out
@@ -151,7 +152,7 @@ func (r *rig) holders() ([]string, error) {
 	return names, nil
 }
 
-// holding waits until exactly these VMs hold VFs and no move is under way.
+// holding waits until exactly these VMs hold VFs and no move is in progress.
 func (r *rig) holding(limit time.Duration, want ...string) time.Duration {
 	r.t.Helper()
 	begin := time.Now()
@@ -165,7 +166,7 @@ func (r *rig) holding(limit time.Duration, want ...string) time.Duration {
 	return time.Since(begin)
 }
 
-// idle waits until no move is under way.
+// idle waits until no move is in progress.
 func (r *rig) idle(limit time.Duration) {
 	r.t.Helper()
 	r.eventually(limit, "no move under way", func() error {
@@ -177,7 +178,7 @@ func (r *rig) idle(limit time.Duration) {
 	})
 }
 
-// reach checks that the guest answers on its network, from the host and from outside.
+// reach checks that the guest answers on its network, to the host and to the outside.
 func (r *rig) reach(vm string) {
 	r.t.Helper()
 	r.eventually(20*time.Second, vm+" answers", func() error {
@@ -201,8 +202,8 @@ func (r *rig) clean() {
 	})
 }
 
-// rate has the VM send so many packets a second to the host, which takes them silently:
-// another guest would be loaded too, by the packets and by its own complaints about them.
+// rate makes the VM send that many packets per second to the host, which discards them silently: another guest would be loaded too, by
+// the packets and by its ICMP errors for them.
 func (r *rig) rate(vm string, pps float64) {
 	r.t.Helper()
 	if f := r.loads[vm]; f != nil {

@@ -13,7 +13,7 @@ import (
 	"sluice/lab"
 )
 
-// oneVF lets two guests want the one VF there is; short deadlines keep the test short.
+// oneVF makes two guests compete for the only VF; short deadlines keep the test short.
 const oneVF = `mode: enforce
 policy: activity
 interval: 3s
@@ -22,10 +22,10 @@ pfs:
 moves: {retries: 1, plug_timeout: 15s, unplug_timeout: 10s, backoff: 5s, backoff_max: 10s}
 `
 
-// faultRig has vm1 and vm2 compete for one VF.
+// faultRig makes vm1 and vm2 compete for one VF.
 type faultRig struct{ *rig }
 
-// favour makes the VM the busiest, so that the VF goes there.
+// favour makes the VM the busiest, so that it gets the VF.
 func (r faultRig) favour(vm string) {
 	r.t.Helper()
 	other := map[string]string{"vm1": "vm2", "vm2": "vm1"}[vm]
@@ -41,7 +41,7 @@ func (r faultRig) settle(vm string) {
 	r.idle(60 * time.Second)
 }
 
-// sound checks what must be true after every fault: both guests are reached, nothing leaked.
+// sound checks what must be true after every fault: both guests are reachable, nothing leaked.
 func (r faultRig) sound() {
 	r.t.Helper()
 	r.reach("vm1")
@@ -49,8 +49,7 @@ func (r faultRig) sound() {
 	r.clean()
 }
 
-// underWay waits until a plug or an unplug is under way. It looks often: a move may take
-// less than a second.
+// underWay waits until a plug or an unplug is in progress. It polls often: a move may take less than a second.
 func (r faultRig) underWay() {
 	r.t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
@@ -66,7 +65,7 @@ func (r faultRig) underWay() {
 	r.t.Fatalf("no move under way within a minute\n%s", r.state())
 }
 
-// liar answers what libvirt needs to believe in an agent, and lies about everything else.
+// liar gives the answers that libvirt needs to accept an agent, and false answers to everything else.
 const liar = `while read -r l <&3; do
 	id=$(echo "$l" | sed -n 's/.*"id": *\([0-9]*\).*/\1/p')
 	case $l in
@@ -75,10 +74,10 @@ const liar = `while read -r l <&3; do
 	esac >&3
 done`
 
-// flood never stops talking, and never says what it was asked.
+// flood keeps sending, and never answers what it was asked.
 const flood = `while echo '{"return":[{"name":"eth0","hardware-address":"52:54:00:00:01:02"}]}'; do :; done >&3`
 
-// suspects waits until the daemon says that it does not trust what a VM's agent says.
+// suspects waits until the daemon reports that it does not trust a VM's agent.
 func (r faultRig) suspects(vm string) error {
 	vms, err := r.client.VMs(r.ctx)
 	if err != nil {
@@ -117,7 +116,7 @@ func (r faultRig) says(vm, text string) {
 	r.t.Logf("explain %s: %s", vm, r.explain(vm))
 }
 
-// strange has somebody else attach VF 0 to vm2, or detach it: a plain device, no pair.
+// strange attaches VF 0 to vm2 as another program would, or detaches it: as a plain device, not as a pair.
 func (r faultRig) strange(command, what string) {
 	r.t.Helper()
 	address, err := r.VFAddress(r.ctx, "pf0", 0)
@@ -140,11 +139,11 @@ func TestFaults(t *testing.T) {
 
 	for i := range 4 {
 		step("kill -9 while the VF moves", func() {
-			vm := []string{"vm2", "vm1"}[i%2] // the one that does not hold it
+			vm := []string{"vm2", "vm1"}[i%2] // the one that does not hold the VF
 			r.settle(map[string]string{"vm1": "vm2", "vm2": "vm1"}[vm])
 			r.favour(vm)
 			r.underWay()
-			time.Sleep(time.Duration(i) * 400 * time.Millisecond) // another Step each time; none is safer than another
+			time.Sleep(time.Duration(i) * 400 * time.Millisecond) // another step each time; no step is safer than another
 			r.kill()
 			r.settle(vm)
 		})
@@ -157,13 +156,13 @@ func TestFaults(t *testing.T) {
 	})
 	step("the agent hangs", func() {
 		r.must(r.StopGuestAgent(r.ctx, "vm2", true))
-		r.settle("vm1") // vm2 has the VF and nobody counts for it: what it was worth fades
+		r.settle("vm1") // vm2 has the VF and nobody measures its traffic: its value decays
 		r.must(r.StopGuestAgent(r.ctx, "vm2", false))
 		r.settle("vm2")
 	})
 	step("the agent lies", func() {
 		r.must(r.ReplaceGuestAgent(r.ctx, "vm2", liar))
-		r.settle("vm1") // whatever it says of its load while it has no VF, the host counts
+		r.settle("vm1") // while it has no VF, the host measures its load, whatever the agent reports
 		r.rate("vm2", 40)
 		r.rate("vm1", 2)
 		r.holding(90*time.Second, "vm2")
@@ -193,7 +192,7 @@ func TestFaults(t *testing.T) {
 		r.must(r.IgnoreHotplug(r.ctx, "vm2", true))
 		r.favour("vm1")
 		r.says("vm2", "unplug")
-		r.reach("vm2") // on the VF still
+		r.reach("vm2") // still on the VF
 		r.must(r.IgnoreHotplug(r.ctx, "vm2", false))
 		r.settle("vm1")
 	})
@@ -217,7 +216,7 @@ func TestFaults(t *testing.T) {
 	step("the guest reboots while it holds the VF", func() {
 		r.settle("vm2")
 		r.must(r.Reboot(r.ctx, "vm2"))
-		delete(r.loads, "vm2") // its sender died with the guest
+		delete(r.loads, "vm2") // its sender ended with the guest
 		r.reach("vm2")
 		r.settle("vm1")
 		r.settle("vm2")
@@ -226,7 +225,7 @@ func TestFaults(t *testing.T) {
 	step("the PF loses its link", func() {
 		r.run("ip link set pf0 down")
 		r.says("vm1", "down")
-		r.holding(60 * time.Second) // nobody: a VF without carrier would leave its guest deaf
+		r.holding(60 * time.Second) // nobody: a guest whose VF has no carrier would receive nothing
 		r.idle(60 * time.Second)
 		r.run("ip link set pf0 up")
 		r.settle("vm1")

@@ -11,12 +11,11 @@ import (
 	"sluice/lab"
 )
 
-// deadFor is how long nobody looks after the host once the daemon has been killed: ten
-// times what a guest may lose at a move.
+// deadFor is how long nothing manages the host after the daemon was killed: ten times what a guest may lose at a move.
 const deadFor = 5 * time.Second
 
-// A guest is reached from outside and from the bridge while its VF comes or goes, though
-// the daemon is killed in the middle and stays dead.
+// A guest stays reachable from outside and from the bridge while its VF comes or goes, even if the daemon is killed in the middle and
+// stays dead.
 func TestKillDuringMoves(t *testing.T) {
 	r := faultRig{newRig(t, onlyByHand, "vm1", "vm2")}
 	const pps = 50
@@ -33,7 +32,7 @@ func TestKillDuringMoves(t *testing.T) {
 	var phases []phase
 	for i := range 3 {
 		for _, verb := range []api.Verb{api.VerbPin, api.VerbRelease} {
-			after := time.Duration(i) * 500 * time.Millisecond // another Step each time
+			after := time.Duration(i) * 500 * time.Millisecond // another step each time
 			p := phase{name: fmt.Sprintf("killed %s after a move began to %s", after, verb), from: time.Now()}
 			_, err := r.client.Do(r.ctx, verb, api.Request{VM: "vm1"})
 			r.must(err)

@@ -22,7 +22,7 @@ var (
 	lossOut = flag.String("loss-out", "", "file to append the loss tests' figures to, as JSON lines")
 )
 
-// onlyByHand gives VFs only to whom a test pins: so a test decides when a move happens.
+// onlyByHand gives VFs only to VMs that a test pins, so that the test decides when a move happens.
 const onlyByHand = `mode: enforce
 policy: activity
 interval: 24h
@@ -42,7 +42,7 @@ type moved struct {
 	Took     time.Duration
 }
 
-// lossTest moves a VF in and out of vm while packets go between it and peer, both ways.
+// lossTest moves a VF in and out of vm while packets pass between it and peer in both directions.
 type lossTest struct {
 	*rig
 	vm, peer string
@@ -64,7 +64,7 @@ func (l *lossTest) startFlows() {
 	}
 }
 
-// move has the daemon plug or unplug and waits until it is done and has settled.
+// move makes the daemon plug or unplug, and waits until the move is done and has settled.
 func (l *lossTest) move(verb api.Verb, kind string) {
 	l.t.Helper()
 	from := time.Now()
@@ -84,14 +84,14 @@ func (l *lossTest) move(verb api.Verb, kind string) {
 	})
 	l.idle(30 * time.Second)
 	m := moved{Kind: kind, From: from, Took: l.took(kind)}
-	// A guest's VF reports carrier up to two seconds after it can receive, and only then
-	// does the guest send by it: let that be over before the next move.
+	// A guest's VF reports carrier up to two seconds after it can receive, and only then does the guest send through it: wait for that
+	// before the next move.
 	time.Sleep(2500 * time.Millisecond)
 	m.To = time.Now()
 	l.moves = append(l.moves, m)
 }
 
-// took is how long the daemon says the last move lasted.
+// took returns the duration of the last move as reported by the daemon.
 func (l *lossTest) took(kind string) time.Duration {
 	l.t.Helper()
 	e, err := l.client.Explain(l.ctx, l.vm)
@@ -102,7 +102,7 @@ func (l *lossTest) took(kind string) time.Duration {
 	return e.LastMove.Ended.Sub(e.LastMove.Started)
 }
 
-// figure is what a loss test found out, per direction and kind of move.
+// figure is the result of a loss test for a direction and a kind of move.
 type figure struct {
 	VM, Peer, Direction, Kind string
 	Moves                     int
@@ -118,7 +118,7 @@ func (f figure) String() string {
 		f.VM, f.Peer, f.Direction, f.Kind, f.Moves, f.LostTotal, f.LostMedian, f.LostWorst, f.GapWorstMS, f.GapMedianMS, f.TookMedianMS, f.TookWorstMS, f.Duplicates)
 }
 
-// stop ends the flows and works out the figures.
+// stop ends the flows and computes the figures.
 func (l *lossTest) stop() []figure {
 	l.t.Helper()
 	var out []figure
@@ -183,8 +183,7 @@ func (l *lossTest) save(figures []figure) {
 	l.must(err)
 }
 
-// lossLimit is what any move may lose at 100 packets/s: half of what each lost before both
-// paths received during a move.
+// lossLimit is what any move may lose at 100 packets/s: half of what moves lost before both paths received during a move.
 const lossLimit = 50
 
 func TestLoss(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"sluice/lab"
 )
 
-// twoHosts is the lab's host, called a, and a second one, b, made of its other PF: see
-// testdata/second-host. vm1 moves between them. The client of the rig asks a's daemon.
+// twoHosts is the lab's host, called a, and a second host b that consists of its other PF: see testdata/second-host. vm1 migrates
+// between them. The rig's client queries a's daemon.
 type twoHosts struct {
 	*rig
 	vm string
@@ -50,7 +50,7 @@ func newTwoHosts(t *testing.T) *twoHosts {
 	return r
 }
 
-// on is a prefix of commands that run on a host.
+// on returns a prefix for commands that run on a host.
 func on(host string) string {
 	if host == "b" {
 		return "on-b "
@@ -58,8 +58,8 @@ func on(host string) string {
 	return ""
 }
 
-// holds waits until the VM uses a VF on a host, or is there without one, and no move is under way; then
-// nothing may be left over on either host.
+// holds waits until the VM uses a VF on a host, or runs there without one, and no move is in progress; then there may be no leftovers
+// on either host.
 func (r *twoHosts) holds(host string, vf bool) {
 	r.t.Helper()
 	r.eventually(2*time.Minute, fmt.Sprintf("%s is on %s, VF %t", r.vm, host, vf), func() error {
@@ -80,7 +80,7 @@ func (r *twoHosts) holds(host string, vf bool) {
 	})
 }
 
-// sound waits until both hosts have nothing left over, and the VM is reached from both and from outside.
+// sound waits until neither host has leftovers, and the VM is reachable from both and from outside.
 func (r *twoHosts) sound() {
 	r.t.Helper()
 	for _, host := range []string{"a", "b"} {
@@ -99,7 +99,8 @@ func (r *twoHosts) sound() {
 	r.reach(r.vm)
 }
 
-// migrate is the command that moves the VM to a host. Both share one kernel, where two guests with one CID cannot be.
+// migrate returns the command that migrates the VM to a host. The hosts share one kernel, which does not allow two guests with the same
+// CID.
 func (r *twoHosts) migrate(to, flags string) string {
 	from, address, cid := "qemu:///system", "10.99.0.2", "s/address='101'/address='111'/"
 	uri := "$(cat /run/b/uri)"
@@ -112,7 +113,7 @@ func (r *twoHosts) migrate(to, flags string) string {
 		from, r.vm, cid, uri, address, flags)
 }
 
-// measured does something while the outside host asks the VM for answers, 20 times a second, and logs what was lost.
+// measured calls do while the outside host sends the VM 20 requests per second, and logs what was lost.
 func (r *twoHosts) measured(what string, do func()) lab.Report {
 	r.t.Helper()
 	flow, err := r.StartPing(r.ctx, lab.Traffic{From: "ext", To: r.vm, PPS: 20, Size: 64, Gap: 200 * time.Millisecond})
@@ -126,7 +127,7 @@ func (r *twoHosts) measured(what string, do func()) lab.Report {
 	return report
 }
 
-// refused does not come about, for a reason that libvirt passes on.
+// refused checks that a command fails, for a reason that libvirt passes on.
 func (r *twoHosts) refused(command, want string) {
 	r.t.Helper()
 	if out, err := r.Run(r.ctx, command); err == nil || !strings.Contains(err.Error(), want) {
@@ -134,8 +135,7 @@ func (r *twoHosts) refused(command, want string) {
 	}
 }
 
-// A VM with a VF migrates by libvirt: QEMU has the guest give the VF up, its memory moves, and at the
-// target it has a VF again.
+// libvirt migrates a VM with a VF: QEMU has the guest release the VF, its memory moves, and it gets a VF again on the target.
 func TestMigrate(t *testing.T) {
 	r := newTwoHosts(t)
 	r.holds("a", true)
@@ -149,7 +149,7 @@ func TestMigrate(t *testing.T) {
 			}
 			return err
 		})
-		for _, host := range []string{"a", "b"} { // also where a VF is kept for it
+		for _, host := range []string{"a", "b"} { // also where a VF is reserved for it
 			r.eventually(30*time.Second, host+" reaches the guest while its memory moves", func() error {
 				_, err := r.Run(r.ctx, on(host)+"ping -c 1 -W 2 "+lab.Address(r.vm))
 				return err
@@ -183,7 +183,7 @@ func TestMigrate(t *testing.T) {
 	r.holds("b", true)
 	r.sound()
 
-	// Without a VF any host takes it, also one without Sluice and its hook.
+	// Without a VF, any host accepts it, even one without Sluice and its hook.
 	r.run("rm /etc/libvirt/hooks/qemu.d/sluice")
 	r.must(r.proc.Stop(r.ctx))
 	r.measured("released, b to a without Sluice", func() {
@@ -197,8 +197,8 @@ func TestMigrate(t *testing.T) {
 	r.sound()
 }
 
-// A guest without a VF can be saved, and gets one again. libvirt 11.3 hands the saved file to QEMU itself, which QEMU 11.1 refuses;
-// without the page cache it hands it a pipe.
+// A guest without a VF can be saved, and gets one again. libvirt 11.3 passes the saved file itself to QEMU, which QEMU 11.1 rejects;
+// when bypassing the page cache, it passes a pipe.
 func TestSave(t *testing.T) {
 	r := &twoHosts{rig: newRig(t, fmt.Sprintf(migrating, "pf0"), "vm1"), vm: "vm1"}
 	r.holds("a", true)
@@ -218,8 +218,8 @@ func TestSave(t *testing.T) {
 	r.clean()
 }
 
-// One that is saved with its VF stands still: libvirt has paused it, and QEMU waits for it to give the VF up. It goes
-// on, with its VF, when the save is cancelled.
+// A guest that is saved with its VF hangs: libvirt has paused it, and QEMU waits for it to release the VF. It continues, with its VF,
+// when the save is cancelled.
 func TestSaveWithVF(t *testing.T) {
 	r := &twoHosts{rig: newRig(t, fmt.Sprintf(migrating, "pf0"), "vm1"), vm: "vm1"}
 	r.holds("a", true)

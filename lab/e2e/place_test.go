@@ -46,9 +46,8 @@ func (r *rig) verdict(limit time.Duration, want ...string) time.Duration {
 	return time.Since(begin)
 }
 
-// TestTheBusiestHoldTheVFs swaps the loads of four guests: two intervals later at the
-// most the verdict has followed, and the VFs as fast as this host can move them (four
-// guests leave its one emulated CPU no idle time).
+// TestTheBusiestHoldTheVFs swaps the loads of four guests. At most two intervals later the verdict has followed, and the VFs follow as
+// fast as this host can move them (four guests leave its one emulated CPU no idle time).
 func TestTheBusiestHoldTheVFs(t *testing.T) {
 	r := newRig(t, activity, "vm1", "vm2", "vm3", "vm4")
 	const interval = 5 * time.Second
@@ -80,7 +79,7 @@ pfs:
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
 `
 
-// TestFairTime checks that in six rounds every VM has a VF for the same time, within one interval.
+// TestFairTime checks that over six rounds every VM has a VF for the same time, within one interval.
 func TestFairTime(t *testing.T) {
 	r := newRig(t, fair, "vm1", "vm2", "vm3", "vm4")
 	const interval = 20 * time.Second
@@ -134,8 +133,8 @@ func TestOwnNetworkOnly(t *testing.T) {
 	t.Log(r.explain("vm1"))
 }
 
-// TestPolicies runs the other policies on real VFs: the busy guest gets the VF, and says by
-// which policy; vnraf also gives the VF its tier.
+// TestPolicies runs the other policies on real VFs: the busy guest gets the VF and the daemon names the policy; vnraf also gives the VF
+// its tier.
 func TestPolicies(t *testing.T) {
 	const config = "mode: enforce\npolicy: %s\ninterval: 5s\n%spfs:\n  - {name: pf0, vfs: 0}\nmoves: {plug_timeout: 60s, unplug_timeout: 60s}\n"
 	r := newRig(t, fmt.Sprintf(config, "adaptive", ""), "vm1", "vm2")

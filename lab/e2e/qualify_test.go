@@ -21,13 +21,13 @@ pfs:
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
 `
 
-// worldOfPF is all that qualify may change, as the host's tools show it. The VF that a VM holds is among it.
+// worldOfPF shows everything that qualify may change, as the host's tools report it, including the VF that a VM holds.
 const worldOfPF = `ip link show pf0 | sed 's/link-state.*//'
 bridge fdb show dev pf0 | sort
 for vf in /sys/class/net/pf0/device/virtfn*; do echo $(basename $vf) $(basename $(readlink $vf/driver)) $(cat $vf/driver_override); done`
 
-// TestQualify has a daemon at work, which has given a VF to a guest. qualify finds out what the emulated NIC
-// does and does not do; it leaves the guest's VF alone and all else as it was, killed halfway too.
+// TestQualify runs qualify beside a working daemon that has given a VF to a guest. qualify determines the capabilities of the emulated
+// NIC; it leaves the guest's VF alone and everything else as it was, even if it is killed halfway.
 func TestQualify(t *testing.T) {
 	r := newRig(t, qualifyConfig, "vm1", "vm2")
 	r.run("modprobe igbvf")
@@ -57,7 +57,7 @@ func TestQualify(t *testing.T) {
 	r.clean()
 }
 
-// judge checks what is known of QEMU's igb.
+// judge checks the result against what is known of QEMU's igb.
 func (r *rig) judge(q *api.Qualification) {
 	r.t.Helper()
 	got := map[string]api.Claim{}
@@ -87,7 +87,7 @@ func (r *rig) judge(q *api.Qualification) {
 	}
 }
 
-// text shows the report for people, with vm2 moved: it is what docs/qualify.md has.
+// text shows the report as text, with vm2 moved; docs/qualify.md contains it.
 func (r *rig) text() {
 	r.t.Helper()
 	r.run("ping -c 1 -W 5 %s", lab.Address("vm2"))
@@ -107,7 +107,7 @@ func (r *rig) text() {
 		r.t.Errorf("%d sizes, moves %+v", len(saved.Paths), saved.Moves)
 	}
 	for _, p := range saved.Paths {
-		// QEMU or vhost handles each packet on virtio; what that takes is no second, nor nothing.
+		// QEMU or vhost handles each packet on virtio, which takes more than nothing and less than a second.
 		if cpu := p.Virtio.HostCPU; cpu == nil || *cpu < 100e-9 || *cpu > 0.1 || p.VF.HostCPU == nil {
 			r.t.Errorf("%d bytes: the host's CPU on virtio %v, on the VF %v", p.Size, show(cpu), show(p.VF.HostCPU))
 		}
@@ -122,7 +122,7 @@ func show(x *float64) string {
 	return fmt.Sprint(*x)
 }
 
-// same waits until the host is as it was.
+// same waits until the host is in the same state as before.
 func (r *rig) same(before string) {
 	r.t.Helper()
 	r.eventually(20*time.Second, "everything is as it was", func() error {
@@ -133,7 +133,7 @@ func (r *rig) same(before string) {
 	})
 }
 
-// killHalfway kills it while VFs are at the host's driver. They stay set aside until they are restored.
+// killHalfway kills qualify while VFs are bound to the host's driver. They stay reserved until they are restored.
 func (r *rig) killHalfway(before string) {
 	r.t.Helper()
 	p, err := r.Start(r.ctx, "exec sluiced --qualify pf0")

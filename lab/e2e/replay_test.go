@@ -19,16 +19,16 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// decided is a plug or unplug as both a daemon and a replay tell of it.
+// decided is a plug or unplug as reported by both a daemon and a replay.
 type decided struct {
 	at   time.Duration // since the recording began
 	text string        // kind, VM and VF
 }
 
-// TestReplayDecidesAlike records a daemon that is at work already, and replays it.
+// TestReplayDecidesAlike records a daemon that is already working, and replays the recording.
 func TestReplayDecidesAlike(t *testing.T) {
-	// An agent that does not answer in time leaves a load unknown, and the VM where it is: a slow
-	// machine gets more time, and rounds that are longer to match.
+	// An agent that does not answer in time leaves a load unknown, and the VM where it is: a slow machine gets more time, and
+	// correspondingly longer rounds.
 	agent := min(3*time.Second, testkit.Time(500*time.Millisecond)).Round(time.Millisecond)
 	config := fmt.Sprintf("interval: %s\nguest_agent: {every: %s, timeout: %[2]s}\n", 5*agent, agent) + "mode: enforce\npolicy: %s\npfs:\n  - {name: pf0, vfs: 0}\nmoves: {plug_timeout: 60s, unplug_timeout: 60s}\n"
 	r := newRig(t, fmt.Sprintf(config, "activity"), "vm1", "vm2", "vm3")
@@ -51,7 +51,7 @@ func TestReplayDecidesAlike(t *testing.T) {
 				r.holding(90*time.Second, vm)
 			}
 			r.idle(60 * time.Second)
-			// A replay ends with its last sample: it has the last move, too, if a later sample is recorded.
+			// A replay ends with its last sample, so it includes the last move only if a later sample is recorded.
 			var live answer.Recent
 			r.eventually(60*time.Second, "samples after the last move", func() (err error) {
 				live, err = r.client.LastSeen(r.ctx)
@@ -93,8 +93,7 @@ func (r *rig) fetch(dir string) string {
 	return local
 }
 
-// compareReplay checks that the replay moves the same VFs, in the same order and at the same
-// moments as the daemon did.
+// compareReplay checks that the replay moves the same VFs, in the same order and at the same times as the daemon did.
 func (r *rig) compareReplay(dir string, ended []model.MoveStatus) {
 	r.t.Helper()
 	rec, err := trace.OpenRecording(dir)
@@ -118,7 +117,7 @@ func (r *rig) compareReplay(dir string, ended []model.MoveStatus) {
 		if d.Plug {
 			kind = model.MovePlug
 		}
-		if d.At > 0 { // else it was so when the recording began
+		if d.At > 0 { // otherwise it was so when the recording started
 			got = append(got, decided{d.Asked, fmt.Sprintf("%s %s %s", kind, d.VM, d.VF)})
 		}
 	}

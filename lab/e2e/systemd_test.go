@@ -18,10 +18,10 @@ import (
 	"sluice/lab"
 )
 
-// withReboot has the step too that takes longest.
+// withReboot enables the step that takes longest.
 var withReboot = flag.Bool("systemd-reboot", false, "take the package under systemd also through a reboot of the host")
 
-// byPackage is sluice.yaml of the host with the package: what is moved is moved by hand.
+// byPackage is the sluice.yaml of the host with the package: moves are only made on request.
 const byPackage = `mode: enforce
 policy: none
 guest_agent: {every: 1s, timeout: 1s}
@@ -30,14 +30,14 @@ pfs:
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
 `
 
-// systemdRig is a host whose process 1 is systemd, with the package installed.
+// systemdRig is a host whose PID 1 is systemd, with the package installed.
 type systemdRig struct {
 	*rig
 	deb string // on this machine
 }
 
-// TestPackageUnderSystemd takes the .deb through its life on a Debian host: installed by apt, started by
-// systemd with all its restrictions, put to work, reloaded, restarted in the middle of a move, upgraded, hung, removed.
+// TestPackageUnderSystemd takes the .deb through its life cycle on a Debian host: installed by apt, started by systemd with all its
+// restrictions, put to work, reloaded, restarted during a move, upgraded, hung, removed.
 func TestPackageUnderSystemd(t *testing.T) {
 	t.Parallel()
 	r := systemdRig{&rig{Host: lab.OpenForTest(t, lab.Options{Systemd: true, Guests: []string{"vm1"}}), t: t, ctx: t.Context(), loads: map[string]*lab.Flow{}}, newest(t, "sluice")}
@@ -61,7 +61,7 @@ func TestPackageUnderSystemd(t *testing.T) {
 	step("removal", r.remove)
 }
 
-// newest is the file of a package that `make package` built last.
+// newest returns the file of a package that `make package` built last.
 func newest(t *testing.T, name string) string {
 	t.Helper()
 	debs, err := filepath.Glob("../../dist/" + name + "_*.deb")
@@ -85,7 +85,7 @@ func (r systemdRig) install() {
 	if !strings.Contains(said, "systemctl enable --now sluice") {
 		r.t.Errorf("apt does not say what to do next: %s", said)
 	}
-	// Nothing runs that nobody has asked for.
+	// Nothing runs before it is requested.
 	if state := r.run("systemctl is-active sluice; systemctl is-enabled sluice; true"); state != "inactive\ndisabled" {
 		r.t.Errorf("after the installation the service is %q", state)
 	}
@@ -99,7 +99,7 @@ func (r systemdRig) startUnit() {
 	r.ready()
 }
 
-// ready waits until the daemon has looked at the host.
+// ready waits until the daemon has observed the host.
 func (r systemdRig) ready() {
 	r.t.Helper()
 	r.eventually(2*time.Minute, "the daemon has looked at the host", func() error {
@@ -116,7 +116,7 @@ func (r systemdRig) property(name string) string {
 	return r.run("systemctl show -p %s --value sluice", name)
 }
 
-// asShown is what systemd shows for a directive where that differs from what the unit says.
+// asShown is what systemd shows for a directive where that differs from the unit's text.
 var asShown = map[string]string{
 	"LimitMEMLOCK":            "infinity",
 	"CapabilityBoundingSet":   "cap_chown cap_dac_override cap_net_admin cap_net_raw cap_sys_admin cap_perfmon cap_bpf",
@@ -126,8 +126,7 @@ var asShown = map[string]string{
 	"SystemCallErrorNumber":   "1",
 }
 
-// restricted checks every restriction of the unit: systemd has taken it, and the kernel holds the
-// daemon to it.
+// restricted checks every restriction of the unit: systemd has accepted it, and the kernel enforces it on the daemon.
 func (r systemdRig) restricted() {
 	unit, err := os.ReadFile("../../packaging/sluice.service")
 	r.must(err)
@@ -162,7 +161,7 @@ func (r systemdRig) restricted() {
 			r.t.Errorf("/proc/%s/status lacks %q:\n%s", pid, want, status)
 		}
 	}
-	// What the daemon sees of the file system, as the daemon would see it.
+	// The file system as the daemon sees it.
 	for _, path := range []string{"/usr", "/etc/sluice", "/var/lib", "/home"} {
 		if out, err := r.Run(r.ctx, fmt.Sprintf("nsenter -t %s -m touch %s/touched", pid, path)); err == nil {
 			r.t.Errorf("%s is not read-only: %s", path, out)
@@ -173,8 +172,8 @@ func (r systemdRig) restricted() {
 	r.t.Log(exposure)
 }
 
-// plugAndUnplug is the daemon's work: a VF to a guest and back, by way of the window in which both
-// paths get every frame, and what the guest's agent says.
+// plugAndUnplug tests the daemon's work: a VF to a guest and back, through the dual path in which both paths receive every frame, and
+// the answers of the guest's agent.
 func (r systemdRig) plugAndUnplug() {
 	watch, err := r.Start(r.ctx, "while :; do ls /sys/fs/bpf/*/mirrors 2>/dev/null; sleep 0.1; done")
 	r.must(err)
@@ -208,7 +207,7 @@ func (r systemdRig) do(verb api.Verb) {
 	r.must(err)
 }
 
-// whatIf has the daemon start its child, which its restrictions hold too.
+// whatIf makes the daemon start its child process, to which its restrictions apply too.
 func (r systemdRig) whatIf() {
 	r.eventually(3*time.Minute, "what other policies would have done", func() error {
 		w, err := r.client.WhatIf(r.ctx)
@@ -222,7 +221,7 @@ func (r systemdRig) whatIf() {
 	})
 }
 
-// reload takes over a change, and refuses a wrong one without harm.
+// reload applies a change, and rejects an invalid one without harm.
 func (r systemdRig) reload() {
 	pid := r.property("MainPID")
 	r.configure(byPackage + "vms: [{match: vm1, limit: 50Mbit}]\n")
@@ -257,7 +256,7 @@ func (r systemdRig) reload() {
 	}
 }
 
-// restartDuringMoves restarts the service while a VF comes, and while it goes.
+// restartDuringMoves restarts the service while a VF is plugged, and while it is unplugged.
 func (r systemdRig) restartDuringMoves() {
 	for _, verb := range []api.Verb{api.VerbPin, api.VerbRelease} {
 		r.do(verb)
@@ -275,7 +274,7 @@ func (r systemdRig) restartDuringMoves() {
 	}
 }
 
-// held is the VF in vm1 as the guest knows it: a device plugged anew has another number.
+// held identifies the VF in vm1 as the guest sees it: a device that is plugged again has another number.
 func (r systemdRig) held() string {
 	r.t.Helper()
 	name, _, err := r.GuestVF(r.ctx, "vm1")
@@ -288,7 +287,7 @@ func (r systemdRig) held() string {
 	return name + " " + strings.TrimSpace(out)
 }
 
-// upgrade installs a later version over this one: another daemon, the same VF.
+// upgrade installs a later version over this one: a new daemon, the same VF.
 func (r systemdRig) upgrade() {
 	r.do(api.VerbPin)
 	r.holding(2*time.Minute, "vm1")
@@ -309,7 +308,7 @@ func (r systemdRig) upgrade() {
 	r.holding(time.Minute, "vm1")
 	r.reach("vm1")
 	r.clean()
-	// A configuration that the new version does not take: the old daemon runs on.
+	// A configuration that the new version rejects: the old daemon keeps running.
 	pid = r.property("MainPID")
 	r.configure(byPackage + "nonsense: 1\n")
 	if said := r.run(apt + "install --reinstall /root/later.deb 2>&1"); !strings.Contains(said, "nonsense") || !strings.Contains(said, "the old daemon runs on") {
@@ -321,7 +320,7 @@ func (r systemdRig) upgrade() {
 	r.configure(byPackage)
 }
 
-// later makes a later version of a package.
+// later builds a later version of a package.
 func later(t *testing.T, deb string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -332,7 +331,7 @@ func later(t *testing.T, deb string) string {
 	return dir + "/later.deb"
 }
 
-// hang stops the daemon's process for good: systemd ends it and starts another.
+// hang stops the daemon's process permanently: systemd kills it and starts another.
 func (r systemdRig) hang() {
 	before, pid := r.held(), r.property("MainPID")
 	r.run("kill -STOP %s", pid)
@@ -354,8 +353,8 @@ func (r systemdRig) hang() {
 	}
 }
 
-// reboot reboots the host while a VM holds a VF: the service is up again by itself, nothing is left over,
-// and the VM gets its VF when it runs again.
+// reboot reboots the host while a VM holds a VF: the service starts again by itself, there are no leftovers, and the VM gets its VF
+// when it runs again.
 func (r systemdRig) reboot() {
 	r.must(r.Restart(r.ctx))
 	r.forward()

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// The sizes that the kernel's ioctl numbers and messages have.
+// The sizes in the kernel's ioctl numbers and messages.
 func TestSizes(t *testing.T) {
 	for what, sizes := range map[string][2]uintptr{
 		"vduse_dev_config":   {unsafe.Offsetof(devConfig{}.Config), 336},

@@ -1,4 +1,4 @@
-// Package arch checks the import arrows that ARCHITECTURE.md draws.
+// Package arch checks the import rules of ARCHITECTURE.md.
 package arch
 
 import (
@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// floors lists, for each floor of the house, which others its packages may import. Arrows within a floor are free: Go
-// refuses cycles. What is on no floor does not belong in the tree. Test files are not looked at, and test helpers may import tests.
+// floors lists, for each directory, which others its packages may import. Imports within a directory are unrestricted: Go rejects
+// cycles. A package in no listed directory does not belong in the tree. Test files are not checked, and test helpers may import tests.
 var floors = map[string][]string{
 	"base":     {},
 	"model":    {},
@@ -40,7 +40,7 @@ var floors = map[string][]string{
 	"/packaging":        {},
 }
 
-// apart lists packages that must not know of each other although their floor would let them.
+// apart lists packages that must not import each other although their directory would allow it.
 var apart = map[string][]string{
 	"control/placement": {"control/bandwidth", "control/plan", "control/executor", "control/vpf", "control/loop"},
 	"control/bandwidth": {"control/placement", "control/plan", "control/executor", "control/vpf", "control/loop"},
@@ -102,7 +102,7 @@ func TestImportArrows(t *testing.T) {
 	}
 }
 
-// floorOf is the floor that a package is on, or nothing.
+// floorOf returns the directory that a package belongs to, or "".
 func floorOf(name string) string {
 	for f := range floors {
 		if under(name, f) {
@@ -112,10 +112,10 @@ func floorOf(name string) string {
 	return ""
 }
 
-// under says whether a package is the one named, or lies in its folder.
+// under reports whether a package is the named one, or in its directory.
 func under(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
 
-// TestDaemonStaysSmall keeps what only research and people need out of the root process.
+// TestDaemonStaysSmall keeps code that only research and interactive use need out of the root process.
 func TestDaemonStaysSmall(t *testing.T) {
 	unwanted := regexp.MustCompile(`^text/template|gonum|tcell|uniseg|font|latex|freetype|x/image|cobra|pflag|internal/(research/|demo|edge/(cli|whatif|top|dashboard)(/|$))`)
 	out, err := exec.Command("go", "list", "-deps", "sluice/cmd/sluiced").Output()
@@ -129,7 +129,7 @@ func TestDaemonStaysSmall(t *testing.T) {
 	}
 }
 
-// TestGuestStaysSmall keeps out of guests what only hosts need.
+// TestGuestStaysSmall keeps code that only hosts need out of guests.
 func TestGuestStaysSmall(t *testing.T) {
 	unwanted := regexp.MustCompile(`libvirt|ebpf|yaml|cobra|pflag|^net/http$|internal/(model|control|host)`)
 	for _, program := range []string{"sluice-guest", "sluice-cni"} {
@@ -145,7 +145,7 @@ func TestGuestStaysSmall(t *testing.T) {
 	}
 }
 
-// short is the name used above: relative to internal/, or from the root with a slash.
+// short returns the name used above: relative to internal/, or relative to the root with a leading slash.
 func short(path string) string {
 	if rest, ok := strings.CutPrefix(path, "sluice/internal/"); ok {
 		return rest
@@ -153,7 +153,7 @@ func short(path string) string {
 	return strings.TrimPrefix(path, "sluice")
 }
 
-// list is every package of the module; imports of test files do not count.
+// list returns every package of the module. It ignores the imports of test files.
 func list(t *testing.T) []pkg {
 	t.Helper()
 	touch(t)
@@ -174,7 +174,7 @@ func list(t *testing.T) []pkg {
 	}
 }
 
-// touch looks at every source file, so that Go's test cache knows what the result hangs on.
+// touch reads every source file, so that Go's test cache knows what the result depends on.
 func touch(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {

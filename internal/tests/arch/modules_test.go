@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every direct dependency has its reason in ARCHITECTURE.md, and nothing else does.
+// ARCHITECTURE.md gives the reason for every direct dependency, and for nothing else.
 func TestDependenciesAreExplained(t *testing.T) {
 	read := func(path string) string {
 		b, err := os.ReadFile(path)
@@ -30,7 +30,7 @@ func TestDependenciesAreExplained(t *testing.T) {
 	for line := range strings.Lines(read("../../../go.mod")) {
 		f := strings.Fields(line)
 		if len(f) != 2 || !strings.Contains(f[0], "/") {
-			continue // not a direct one
+			continue // an indirect dependency
 		}
 		name := major.ReplaceAllString(strings.TrimPrefix(f[0], "github.com/"), "")
 		if !named[name] {

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// pure packages decide; they must not reach for the world, the clock's now or randomness.
-// Of each, the files named here are its edge to the world and are not looked at.
+// pure packages make decisions. They must not access the outside world, the current time or randomness. The files named here are the
+// exceptions of each package, which are not checked.
 var pure = map[string][]string{
 	"base/reconcile":    nil,
 	"model":             nil,
@@ -31,8 +31,8 @@ var pure = map[string][]string{
 	"control/loop":      nil,
 }
 
-// harmless lists what pure code may import of the standard library and, where not all of a
-// package is harmless, what it may use of it (+) or may not (-).
+// harmless lists what pure code may import of the standard library and, if not all of a package is harmless, what it may use of it (+)
+// or may not (-).
 var harmless = map[string]string{
 	"bytes": "", "cmp": "", "container/heap": "", "encoding": "", "encoding/hex": "", "encoding/json": "", "errors": "", "hash/fnv": "", "iter": "",
 	"maps": "", "math": "", "net/netip": "", "math/big": "", "math/bits": "", "path": "", "regexp": "", "slices": "", "sort": "", "strconv": "", "strings": "", "unicode": "", "unicode/utf8": "",
@@ -72,7 +72,7 @@ func TestPurePackagesStayPure(t *testing.T) {
 	}
 }
 
-// The test above has to find each of these.
+// TestPurePackagesStayPure must find each of these.
 func TestImpuritiesAreFound(t *testing.T) {
 	for want, source := range map[string]string{
 		"":                         `import ("time"; "context"); type T interface{ M(context.Context) }; var table = []int{1}; func f(t time.Time) time.Time { table := table[:]; table = nil; _ = table; return t.Add(time.Second) }`,
@@ -107,8 +107,8 @@ func TestImpuritiesAreFound(t *testing.T) {
 	}
 }
 
-// impurities lists what in a package's files, other than its edges, is not pure. What is
-// imported is not looked into; names are resolved, so that shadowing misleads nobody.
+// impurities lists what is not pure in a package's files, other than its exceptions. It does not inspect imported packages. It resolves
+// names, so that shadowing does not mislead it.
 func impurities(t *testing.T, sources map[string]string, edges []string) []string {
 	t.Helper()
 	p := &purity{fset: token.NewFileSet(), edges: edges, info: types.Info{Uses: map[*ast.Ident]types.Object{}}}
@@ -120,7 +120,7 @@ func impurities(t *testing.T, sources map[string]string, edges []string) []strin
 		}
 		files = append(files, f)
 	}
-	conf := types.Config{Importer: hollow{}, Error: func(error) {}} // errors: what is imported looks empty
+	conf := types.Config{Importer: hollow{}, Error: func(error) {}} // errors are expected, since imported packages appear empty
 	p.pkg, _ = conf.Check("p", p.fset, files, &p.info)
 	for _, f := range files {
 		if !slices.Contains(edges, p.fset.Position(f.Pos()).Filename) {
@@ -131,7 +131,7 @@ func impurities(t *testing.T, sources map[string]string, edges []string) []strin
 	return p.faults
 }
 
-// hollow imports packages without what is in them.
+// hollow imports packages without their contents.
 type hollow struct{}
 
 func (hollow) Import(p string) (*types.Package, error) {
@@ -143,7 +143,7 @@ func (hollow) Import(p string) (*types.Package, error) {
 	return pkg, nil
 }
 
-// purity collects what is wrong with a package.
+// purity collects the violations of a package.
 type purity struct {
 	fset   *token.FileSet
 	pkg    *types.Package
@@ -219,7 +219,7 @@ func (p *purity) selector(n *ast.SelectorExpr) {
 	}
 }
 
-// foreign checks that no function of an edge is used.
+// foreign checks that no function of an excepted file is used.
 func (p *purity) foreign(n *ast.Ident) {
 	f, ok := p.info.Uses[n].(*types.Func)
 	if !ok || f.Pkg() != p.pkg {
@@ -230,7 +230,7 @@ func (p *purity) foreign(n *ast.Ident) {
 	}
 }
 
-// change checks that what is written to is no variable of the package.
+// change checks that code does not write to a variable of the package.
 func (p *purity) change(x ast.Expr) {
 	for {
 		switch e := x.(type) {

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Every block of commands is run against the demo, or held against the program that it calls, or calls a program that is
-// named with the reason why it is not judged (elsewhere). What is neither commands nor known to be something else fails, so
-// that nothing is passed over in silence.
+// Every block of commands runs against the demo, is checked against the program that it calls, or calls a program that is listed with
+// the reason why it is not checked (elsewhere). A block of an unknown kind fails the test, so that nothing is skipped silently.
 func TestCommands(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
 		t.Skip("SLUICE_TEST_NO_ROOT=1: commands that change things need root")
@@ -38,7 +37,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What is wrong is found.
+// The checks find wrong commands.
 func TestWrongCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"sluice statsu":                                 `no command "statsu"`,
@@ -104,10 +103,10 @@ func try(t *testing.T, s *snippet, script string) {
 	}
 }
 
-// option is a flag that is named without its value.
+// option matches the error for a flag without its value.
 var option = regexp.MustCompile(`needs an argument`)
 
-// Commands named in a sentence exist, and so do their flags; arguments may be left out there.
+// Commands named in a sentence exist, and so do their flags; arguments may be omitted there.
 func TestCommandsInSentences(t *testing.T) {
 	n := 0
 	for _, page := range pages(t) {
@@ -151,7 +150,7 @@ func checkNamed(t *testing.T, where, line string) {
 	}
 }
 
-// What an alert tells people to type exists.
+// The commands in alerts exist.
 func TestCommandsInAlerts(t *testing.T) {
 	data, err := os.ReadFile(root + "/packaging/prometheus/sluice.rules.yaml")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package docs checks the commands that README.md and docs/*.md tell people to type: those of sluice that can be are run
-// against a demo, others are held against the command tree or the program, and the rest is named with a reason. It has tests only.
+// Package docs checks the commands in README.md and docs/*.md. It runs commands of sluice against a demo where possible, checks others
+// against the command tree or the program, and lists the rest with a reason. It has tests only.
 package docs_test
 
 import (
@@ -18,18 +18,18 @@ import (
 
 const root = "../../.."
 
-// snippet is a block of code of a page, or a piece of code within a line.
+// snippet is a code block of a page, or inline code.
 type snippet struct {
 	page   string
 	line   int
-	lang   string // of a fence
+	lang   string // language of a fenced block
 	text   string
 	inline bool
 }
 
 func (s *snippet) where() string { return fmt.Sprintf("%s:%d", s.page, s.line) }
 
-// pages are those for people, from the root of the repository.
+// pages returns the pages for users, relative to the repository's root.
 func pages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"README.md"}
@@ -49,7 +49,7 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// snippets are all pieces of code of a page.
+// snippets returns all code of a page.
 func snippets(t *testing.T, page string) []snippet {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, page)) //nolint:gosec // a file of the repository
@@ -97,13 +97,13 @@ func spanText(n *ast.CodeSpan, data []byte) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// prompt is what stands before a command where its answer is shown too. What node# stands for is typed in a guest.
+// prompt precedes a command whose output is also shown. Commands after node# are typed in a guest.
 var prompt = regexp.MustCompile(`(?m)^(?:\$|host#|node#) `)
 
-// shellLangs are those of fences that hold commands.
+// shellLangs are the languages of blocks with commands.
 var shellLangs = map[string]bool{"sh": true, "bash": true, "shell": true, "console": true}
 
-// otherThanShell are the other kinds of blocks, by how they begin.
+// otherThanShell lists the other kinds of blocks, by how they begin.
 var otherThanShell = map[string]*regexp.Regexp{
 	"XML":           regexp.MustCompile(`^<`),
 	"JSON":          regexp.MustCompile(`^\{`),
@@ -118,7 +118,7 @@ var otherThanShell = map[string]*regexp.Regexp{
 	"other's words": regexp.MustCompile(`^type: '|^real  `),
 }
 
-// hidden is a command in a block of something else, "" if there is none.
+// hidden returns a command in a block of another kind, "" if there is none.
 func (s *snippet) hidden() string {
 	for line := range strings.Lines(s.text) {
 		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(line, f[0]+" ") && isProgram(f[0]) && !otherThanShell["usage"].MatchString(line) {
@@ -128,8 +128,8 @@ func (s *snippet) hidden() string {
 	return ""
 }
 
-// commands are those of a snippet as a script; ok is false where it holds none. The second result says what it is
-// instead, "" if nobody knows.
+// commands returns the commands of a snippet as a script; ok is false if it has none. kind then names the kind of the block, "" if it
+// is unknown.
 func (s *snippet) commands() (script, kind string, ok bool) {
 	if s.lang != "" && !shellLangs[s.lang] {
 		return "", s.lang, false

@@ -18,7 +18,7 @@ import (
 	"sluice/internal/inside/sluiceguest"
 )
 
-// checks are of programs whose command lines can be judged here without a real host.
+// checks are of programs whose command lines can be checked without a real host.
 var checks = map[string]func(t *testing.T, args []string) error{
 	"sluice":       checkSluice,
 	"sluiced":      checkDaemon,
@@ -32,7 +32,7 @@ var checks = map[string]func(t *testing.T, args []string) error{
 	"ssh":          checkSSH,
 }
 
-// elsewhere are programs whose commands are not run, nor judged but for the files that they name, and why.
+// elsewhere lists programs whose commands are neither run nor checked, except for the files that they name, with the reason.
 var elsewhere = map[string]string{
 	"install":          "writes to the system's directories",
 	"tee":              "writes to the system's directories",
@@ -57,7 +57,7 @@ func isProgram(word string) bool {
 	return word == "sudo" || word == "for" || strings.HasPrefix(word, "scripts/") || strings.HasPrefix(word, "bin/") || checks[word] != nil || elsewhere[word] != ""
 }
 
-// checkProgram says what is wrong with a command line.
+// checkProgram returns what is wrong with a command line.
 func checkProgram(t *testing.T, args []string) error {
 	t.Helper()
 	if err := checkPaths(t, args); err != nil {
@@ -79,10 +79,10 @@ var (
 	contents   = regexp.MustCompile(`(?m)^ *- \{(?:src: \S+, )?dst: ([^,}]+)`)
 )
 
-// made are files that commands or people make, beside what packages install.
+// made lists files that commands or users create, in addition to what packages install.
 var made = []string{"/etc/bash_completion.d/sluice", "/etc/sluice/conf.d/", "/etc/systemd/system/sluice"}
 
-// checkPaths wants files of the repository, and those that packages install, to be there.
+// checkPaths requires files of the repository, and those that packages install, to exist.
 func checkPaths(t *testing.T, args []string) error {
 	t.Helper()
 	for _, arg := range args {
@@ -103,7 +103,7 @@ func checkPaths(t *testing.T, args []string) error {
 	return nil
 }
 
-// packaged is what the packages install.
+// packaged returns what the packages install.
 func packaged(t *testing.T) []string {
 	t.Helper()
 	all := slices.Clone(made)
@@ -122,7 +122,7 @@ func packaged(t *testing.T) []string {
 	return all
 }
 
-// checkDaemon has sluiced parse its flags; it then only prints its version.
+// checkDaemon makes sluiced parse its flags; sluiced then only prints its version.
 func checkDaemon(t *testing.T, args []string) error {
 	t.Helper()
 	var out bytes.Buffer
@@ -132,7 +132,7 @@ func checkDaemon(t *testing.T, args []string) error {
 	return nil
 }
 
-// checkGuest has sluice-guest parse its flags, and looks its command up in what it says of itself.
+// checkGuest makes sluice-guest parse its flags, and looks up the command in its usage text.
 func checkGuest(t *testing.T, args []string) error {
 	t.Helper()
 	var help, out bytes.Buffer
@@ -163,7 +163,7 @@ func checkMake(t *testing.T, args []string) error {
 	return nil
 }
 
-// checkGo wants the package of `go test` to be there, with a test that -run names.
+// checkGo requires the package of `go test` to exist, with a test that -run matches.
 func checkGo(t *testing.T, args []string) error {
 	t.Helper()
 	if args[0] != "test" {
@@ -187,7 +187,7 @@ func checkGo(t *testing.T, args []string) error {
 	return fmt.Errorf("%s has no test %s", dir, args[i+1])
 }
 
-// checkPromtool runs it on the file of the repository that the package installs.
+// checkPromtool runs promtool on the repository's copy of the file that the package installs.
 func checkPromtool(t *testing.T, args []string) error {
 	t.Helper()
 	if os.Getenv("SLUICE_TEST_NO_PROMTOOL") == "1" {
@@ -215,7 +215,7 @@ func checkVirsh(t *testing.T, args []string) error {
 	return nil
 }
 
-// checkSystemctl knows the units that there are on a host or in a guest.
+// checkSystemctl knows the units on a host or in a guest.
 func checkSystemctl(_ *testing.T, args []string) error {
 	verbs := []string{"status", "start", "stop", "restart", "reload", "enable", "disable", "daemon-reload", "edit", "show", "is-active"}
 	units := []string{"sluice", "sluice.service", "sluice-guest", "sluice-bond@*", "virtual-vfs", "libvirtd", "virtqemud", "qemu-guest-agent", "grafana-server", "prometheus"}
@@ -230,7 +230,7 @@ func checkSystemctl(_ *testing.T, args []string) error {
 	return nil
 }
 
-// checkCurl has the demo answer what is asked of the daemon's socket.
+// checkCurl sends the request for the daemon's socket to the demo.
 func checkCurl(t *testing.T, args []string) error {
 	t.Helper()
 	url := args[len(args)-1]
@@ -242,7 +242,7 @@ func checkCurl(t *testing.T, args []string) error {
 	return err
 }
 
-// checkSSH checks what is to be run on the other host.
+// checkSSH checks the command for the other host.
 func checkSSH(t *testing.T, args []string) error {
 	t.Helper()
 	i := slices.Index(args, "sluice")

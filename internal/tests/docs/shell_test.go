@@ -10,10 +10,10 @@ import (
 // call is one simple command of a script.
 type call struct {
 	args    []string
-	comment string // that stands behind it
+	comment string // that follows it
 }
 
-// calls parses a script and takes it apart.
+// calls parses a script and splits it into calls.
 func calls(script string) ([]call, error) {
 	file, err := syntax.NewParser(syntax.KeepComments(true), syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil {
@@ -37,13 +37,13 @@ func calls(script string) ([]call, error) {
 	return all, nil
 }
 
-// words are the arguments as a program gets them; of variables there is only a stand-in.
+// words returns the arguments as a program gets them, with placeholders for variables.
 func words(list []*syntax.Word) []string {
 	env := &expand.Config{Env: expand.FuncEnviron(func(string) string { return "x" })}
 	var out []string
 	for _, w := range list {
 		s, err := expand.Literal(env, w)
-		if err != nil { // what other commands print
+		if err != nil { // the output of other commands
 			s = "x"
 		}
 		out = append(out, s)

@@ -29,7 +29,7 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// notRun are commands that are held against the tree of commands, with their flags and arguments, and are not run.
+// notRun lists commands that are checked against the command tree, with their flags and arguments, but are not run.
 var notRun = map[string]string{
 	"run":              "becomes the daemon of this machine",
 	"demo":             "runs until somebody ends it; the demo that the other commands ask stands for it",
@@ -52,7 +52,7 @@ var notRun = map[string]string{
 	"vpf undefine":     "the demo has no libvirt",
 }
 
-// tree is the command tree of the real program.
+// tree returns the command tree of the real program.
 func tree() *cobra.Command {
 	return cli.Root(cli.Streams{Out: io.Discard, Err: io.Discard}, deps())
 }
@@ -64,8 +64,8 @@ func deps() cli.Deps {
 	}
 }
 
-// find looks a command line up in the tree: the command must exist, have these flags, and take these arguments. It
-// returns the command's name without the program's, and its flags that were set.
+// find looks a command line up in the tree: the command must exist, have these flags, and accept these arguments. It returns the
+// command's name without the program's, and the flags that were set.
 func find(args []string) (path string, set []string, err error) {
 	c, rest, err := tree().Find(args)
 	if err != nil {
@@ -83,7 +83,7 @@ func find(args []string) (path string, set []string, err error) {
 	return path, set, c.ValidateArgs(left)
 }
 
-// why says why a command is not run, "" if it is.
+// why returns why a command is not run, "" if it is.
 func why(path string, set []string) string {
 	for _, flag := range set {
 		if reason := notRun[path+" --"+flag]; reason != "" {
@@ -93,7 +93,7 @@ func why(path string, set []string) string {
 	return notRun[path]
 }
 
-// checkSluice checks a command line, and runs it where it can be run.
+// checkSluice checks a command line, and runs it if possible.
 func checkSluice(t *testing.T, args []string) error {
 	t.Helper()
 	path, set, err := find(args)
@@ -103,16 +103,16 @@ func checkSluice(t *testing.T, args []string) error {
 	return simulated(t).run(t.Context(), path, args)
 }
 
-// host is a demo that commands ask.
+// host is a demo that commands query.
 type host struct {
 	socket string
 	vms    map[string]bool
 }
 
-// hosts are those of tests, one each.
+// hosts has one host per test.
 var hosts sync.Map
 
-// simulated is the demo of a test: the page's own, so that what one page changes does not show on another.
+// simulated returns the demo of a test, which belongs to one page, so that changes by one page do not affect another.
 func simulated(t *testing.T) *host {
 	t.Helper()
 	if h, ok := hosts.Load(t.Name()); ok {
@@ -155,7 +155,7 @@ func simulated(t *testing.T) *host {
 	return h
 }
 
-// run runs a command against the demo. doctor and fsck end with 3 where there is something to find.
+// run runs a command against the demo. doctor and fsck exit with status 3 if they find something.
 func (h *host) run(ctx context.Context, path string, args []string) error {
 	args = h.named(args)
 	if path == "config check" && len(args) == 2 {
@@ -183,7 +183,7 @@ func (h *host) run(ctx context.Context, path string, args []string) error {
 // ran counts the commands that were run.
 var ran atomic.Int64
 
-// failed is a command that did not end well.
+// failed is the error of a command that failed.
 type failed struct {
 	code int
 	text string
@@ -191,7 +191,7 @@ type failed struct {
 
 func (f *failed) Error() string { return fmt.Sprintf("exit %d: %s", f.code, f.text) }
 
-// standIns are names and UUIDs of pages that stand for any VM, and nicNames those of NICs.
+// standIns are names and UUIDs that stand for any VM in the pages, and nicNames those that stand for any NIC.
 var (
 	standIns = []string{"VM", "node", "6ba7b810-9dad-11d1-80b4-00c04fd430c8"}
 	nicNames = regexp.MustCompile(`^ua-[\w-]+$`)
@@ -199,7 +199,7 @@ var (
 
 var numbered = regexp.MustCompile(`^([a-z]+)-?(\d*)$`)
 
-// named puts VMs that the demo has in place of those that pages name: db-1 is db-01, and any other a web-NN.
+// named replaces VMs that pages name by VMs of the demo: db-1 by db-01, and any other by a web-NN.
 func (h *host) named(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {
@@ -222,7 +222,7 @@ func (h *host) named(args []string) []string {
 	return out
 }
 
-// get asks a daemon over its socket.
+// get sends a request to a daemon over its socket.
 func get(ctx context.Context, socket, path string) (string, error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)

@@ -69,15 +69,15 @@ func loadDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// query replaces Grafana's own variables by what Prometheus can parse.
+// query replaces Grafana's own variables by something that Prometheus can parse.
 func query(expr string) string {
 	return strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*", "$domain", ".*").Replace(expr)
 }
 
-// The dashboard reads only metrics and labels that the daemon has, of the hosts that are chosen.
+// The dashboard reads only metrics and labels that the daemon exports, for the selected hosts.
 func TestDashboardMatchesTheDaemon(t *testing.T) {
 	known := metricsTable(t)
-	known["ALERTS"] = []string{"alertname", "alertstate", "severity"} // Prometheus' own
+	known["ALERTS"] = []string{"alertname", "alertstate", "severity"} // from Prometheus itself
 	d := loadDashboard(t)
 	check := func(where, expr string) {
 		for _, wrong := range known.check(t, query(expr)) {
@@ -111,7 +111,7 @@ func TestDashboardMatchesTheDaemon(t *testing.T) {
 	}
 }
 
-// Variables are what the queries use, and take their values from metrics and labels that there are.
+// The queries use exactly the defined variables, which take their values from existing metrics and labels.
 func TestDashboardVariables(t *testing.T) {
 	known := metricsTable(t)
 	d := loadDashboard(t)
@@ -147,7 +147,7 @@ func TestDashboardVariables(t *testing.T) {
 	}
 }
 
-// Grafana can load it as it is: no plugin, no data source of somebody's, no panel over another.
+// Grafana can load the dashboard as it is: no plugins, no fixed data source, no overlapping panels.
 func TestDashboardCanBeLoaded(t *testing.T) {
 	d := loadDashboard(t)
 	core := []string{"row", "stat", "timeseries", "state-timeline", "table"}
@@ -193,7 +193,7 @@ func TestDashboardCanBeLoaded(t *testing.T) {
 	}
 }
 
-// result are the labels of what an expression yields.
+// result returns the labels of an expression's result.
 func result(t *testing.T, known labelsOf, expr string) []string {
 	t.Helper()
 	e, err := parser.ParseExpr(expr)

@@ -1,4 +1,5 @@
-// Package monitoring checks what is installed for Prometheus and Grafana against the metrics that the daemon has. It has tests only.
+// Package monitoring checks the files installed for Prometheus and Grafana against the metrics that the daemon exports. It has tests
+// only.
 package monitoring_test
 
 import (
@@ -13,14 +14,14 @@ import (
 	"sluice/internal/edge/metrics"
 )
 
-// labelsOf are the labels of every metric, by its name as it is scraped.
+// labelsOf maps the name of every scraped metric to its labels.
 type labelsOf map[string][]string
 
-// metricsTable reads the table that docs/metrics.md is made of.
+// metricsTable parses the table from which docs/metrics.md is generated.
 func metricsTable(t *testing.T) labelsOf {
 	t.Helper()
 	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| ([a-z_, ]*) \\|")
-	all := labelsOf{"up": nil} // Prometheus' own, of every target
+	all := labelsOf{"up": nil} // added by Prometheus for every target
 	for _, m := range row.FindAllStringSubmatch(metrics.Table(), -1) {
 		var labels []string
 		if m[3] != "" {
@@ -38,12 +39,12 @@ func metricsTable(t *testing.T) labelsOf {
 	return all
 }
 
-// has says whether series of a metric have a label; Prometheus gives each its target's.
+// has reports whether the series of a metric have a label; Prometheus adds its target's labels to every metric.
 func (l labelsOf) has(metric, label string) bool {
 	return label == "instance" || label == "job" || slices.Contains(l[metric], label)
 }
 
-// check says what is wrong with an expression: metrics and labels that the daemon does not have.
+// check returns the metrics and labels of an expression that the daemon does not export.
 func (l labelsOf) check(t *testing.T, expr string) (wrong []string) {
 	t.Helper()
 	all := selectors(t, expr)
@@ -71,7 +72,7 @@ func (l labelsOf) check(t *testing.T, expr string) (wrong []string) {
 	return wrong
 }
 
-// grouped are the labels that the parts of an expression are grouped or matched by.
+// grouped returns the labels by which the parts of an expression are grouped or matched.
 func grouped(t *testing.T, expr string) map[string][]string {
 	t.Helper()
 	e, err := parser.ParseExpr(expr)
@@ -95,7 +96,7 @@ func grouped(t *testing.T, expr string) map[string][]string {
 	return by
 }
 
-// The check itself finds what is wrong.
+// The check itself finds errors.
 func TestCheck(t *testing.T) {
 	known := metricsTable(t)
 	for expr, want := range map[string]string{

@@ -73,7 +73,7 @@ func promtool(t *testing.T, dir string, args ...string) (string, error) {
 	if os.Getenv("SLUICE_TEST_NO_PROMTOOL") == "1" {
 		t.Skip("SLUICE_TEST_NO_PROMTOOL=1")
 	}
-	cmd := exec.CommandContext(t.Context(), "promtool", args...) // package prometheus
+	cmd := exec.CommandContext(t.Context(), "promtool", args...) // from the package prometheus
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -108,7 +108,7 @@ type unit struct {
 	} `yaml:"alert_rule_test"`
 }
 
-// Each alert is shown firing, and silent although there is all that it looks at.
+// The promtool tests show each alert firing, and silent although all its metrics exist.
 func TestEveryAlertFiresAndStaysSilent(t *testing.T) {
 	var file struct {
 		Rules []string `yaml:"rule_files"`
@@ -134,7 +134,7 @@ func TestEveryAlertFiresAndStaysSilent(t *testing.T) {
 	}
 }
 
-// showsAll says whether a test has a series of each metric that the alert looks at.
+// showsAll reports whether a test has a series of each metric that the alert reads.
 func showsAll(t *testing.T, u *unit, alert string) bool {
 	t.Helper()
 	all := alerts(t)
@@ -157,7 +157,7 @@ func showsAll(t *testing.T, u *unit, alert string) bool {
 	return true
 }
 
-// An alert looks only at metrics and labels that the daemon has, and tells with how severe it is, what to do, and where more is.
+// An alert reads only metrics and labels that the daemon exports, and states its severity, what to do, and where to find more.
 func TestAlertsMatchTheDaemon(t *testing.T) {
 	known := metricsTable(t)
 	seen := map[string]bool{}
@@ -178,7 +178,7 @@ func TestAlertsMatchTheDaemon(t *testing.T) {
 	}
 }
 
-// codes are those that a constant of these files names.
+// codes returns the codes that a constant of these files names.
 func codes(t *testing.T, constant string, files ...string) []string {
 	t.Helper()
 	of := regexp.MustCompile(`(?m)^\s*` + constant + `\w+(?: +\w+)? += "([a-z-]+)"`)
@@ -194,7 +194,8 @@ func codes(t *testing.T, constant string, files ...string) []string {
 	return all
 }
 
-// Whatever fsck can find raises one alert, and what cuts a VM off the one that says so. No alert waits for a code that there is not.
+// Everything that fsck can find raises one alert, and what cuts a VM off raises the one that says so. No alert waits for a code that
+// does not exist.
 func TestEveryFindingRaisesOneAlert(t *testing.T) {
 	findings := codes(t, "[Ff]ind", "../../control/plan/check.go", "../../daemon/leftovers.go")
 	valid := map[string][]string{
@@ -259,7 +260,7 @@ func TestRunbook(t *testing.T) {
 	}
 }
 
-// selectors are the series that an expression reads.
+// selectors returns the series that an expression reads.
 func selectors(t *testing.T, expr string) []*parser.VectorSelector {
 	t.Helper()
 	e, err := parser.ParseExpr(expr)

@@ -53,7 +53,7 @@ func f(a, b int) (c int, ok bool) {
 	}
 }
 
-// The tests of this package notice all but one change.
+// The tests of this package notice all changes but one.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

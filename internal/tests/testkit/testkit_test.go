@@ -17,7 +17,7 @@ func TestSlowness(t *testing.T) {
 	}
 }
 
-// A machine that has other things to do is measured as slower, or the deadlines do not follow.
+// A machine under load is measured as slower; otherwise deadlines would not adapt.
 func TestLoadShows(t *testing.T) {
 	best := func() time.Duration {
 		least := measure()
@@ -32,7 +32,7 @@ func TestLoadShows(t *testing.T) {
 	for range 8 * runtime.GOMAXPROCS(0) {
 		go func() {
 			for !stop.Load() {
-				continue // to keep a processor busy is all
+				continue // only keeps a CPU busy
 			}
 		}()
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// network writes a CNI network of the guest that gives the VFs with these numbers to containers; more are keys of sluice-cni's.
+// network writes a CNI network of the guest that gives the VFs with these indexes to containers; more has further keys for sluice-cni.
 func (r *rig) network(name string, more map[string]any, numbers ...int) {
 	r.t.Helper()
 	var devices []string
@@ -29,13 +29,13 @@ func (r *rig) network(name string, more map[string]any, numbers ...int) {
 
 const cnitool = "CNI_PATH=/opt/cni/bin NETCONFPATH=/etc/cni/net.d cnitool "
 
-// add makes a network namespace and gives it a VF, as a runtime does for a pod.
+// add creates a network namespace and gives it a VF, as a runtime does for a pod.
 func (r *rig) add(network, pod string) (string, error) {
 	r.t.Helper()
 	return r.GuestExec(r.ctx, "node", fmt.Sprintf("export PATH=/opt/cni/bin:$PATH; [ -e /run/netns/%[2]s ] || ip netns add %[2]s; ip -n %[2]s link set lo up; %[3]s add %[1]s /run/netns/%[2]s", network, pod, cnitool))
 }
 
-// mustAdd is add that succeeds; it returns the container's address.
+// mustAdd is add, which must succeed; it returns the container's address.
 func (r *rig) mustAdd(network, pod string) string {
 	r.t.Helper()
 	out, err := r.add(network, pod)
@@ -45,7 +45,7 @@ func (r *rig) mustAdd(network, pod string) string {
 	return r.node("ip -n %s -4 -o addr show eth0 | awk '{print $4}' | cut -d/ -f1", pod)
 }
 
-// del takes the VF back and ends the namespace.
+// del returns the VF and deletes the namespace.
 func (r *rig) del(network, pod string) error {
 	r.t.Helper()
 	out, err := r.GuestExec(r.ctx, "node", fmt.Sprintf("export PATH=/opt/cni/bin:$PATH; %[3]s del %[1]s /run/netns/%[2]s && ip netns del %[2]s", network, pod, cnitool))

@@ -9,7 +9,7 @@ import (
 	"sluice/lab/vpflab"
 )
 
-// send sends frames from a network namespace of the guest ("" is its own), as root there can, and returns their mark.
+// send sends frames from a network namespace of the guest ("": the initial one), as root there can, and returns their mark.
 func (r *rig) send(ns, dev, flags string) string {
 	r.t.Helper()
 	*r.serial++
@@ -30,8 +30,8 @@ func (r *rig) passes(what string, l *vpflab.Listener, ns, dev, flags string) str
 	return mark
 }
 
-// blocked sends frames of which none may arrive. Frames that may, from the guest's own NIC, are sent after them, and by the
-// time those have arrived the others would have.
+// blocked sends frames none of which may arrive. After them it sends permitted frames from the guest's own NIC; once those have
+// arrived, the others would have too.
 func (r *rig) blocked(what string, l *vpflab.Listener, ns, dev, flags string) {
 	r.t.Helper()
 	mark := r.send(ns, dev, "--count 3 "+flags)

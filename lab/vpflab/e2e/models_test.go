@@ -85,7 +85,7 @@ func (r *rig) give(ns, dev, address string) {
 	r.node("ip netns add %[1]s && ip link set %[2]s netns %[1]s name nic0 && ip -n %[1]s link set nic0 up && ip -n %[1]s addr add %[3]s/24 dev nic0", ns, dev, address)
 }
 
-// complete says which of these virtual PFs does not run, or has a function without a carrier.
+// complete returns which of these virtual PFs does not run, or has a function without a carrier.
 func (r *rig) complete(names ...string) error {
 	list, err := r.client.VirtualPFs(r.ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *rig) complete(names ...string) error {
 	return nil
 }
 
-// function is what the daemon says of a VF of one of node's virtual PFs.
+// function returns the daemon's status of a VF of one of node's virtual PFs.
 func (r *rig) function(name string, vf int) (f api.VirtualFunction) {
 	r.t.Helper()
 	list, err := r.client.VirtualPFs(r.ctx)
@@ -127,7 +127,7 @@ func (r *rig) function(name string, vf int) (f api.VirtualFunction) {
 	return f
 }
 
-// pfNamed is the PCI address in the guest of one of node's virtual PFs, found by its MAC.
+// pfNamed returns the PCI address in the guest of one of node's virtual PFs, found by its MAC.
 func (r *rig) pfNamed(name string) string {
 	r.t.Helper()
 	list, err := r.client.VirtualPFs(r.ctx)

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// A real container runtime: two pods by the CRI, each with a virtual VF that sluice-cni gives it.
+// With a real container runtime: two pods created through the CRI, each with a virtual VF that sluice-cni gives it.
 func TestPods(t *testing.T) {
 	r := newRig(t, "")
-	r.cniVersion = "1.0.0" // the latest that containerd 1.7 takes
+	r.cniVersion = "1.0.0" // the latest that containerd 1.7 accepts
 	r.network("10-sluice", nil, 0, 1)
 	r.node("/lab/containerd-start")
 	address := map[string]string{}
@@ -28,7 +28,7 @@ func TestPods(t *testing.T) {
 	if len(owners) != 2 {
 		t.Errorf("owners of two VFs: %v", owners)
 	}
-	// Pods reach each other and the machine outside over their VFs, and have no other way.
+	// Pods reach each other and the outside machine over their VFs, and have no other path.
 	for pod, to := range map[string]string{"a": address["b"], "b": "10.9.0.100"} {
 		if out := r.node("cri exec %s ip -o link", pod); strings.Count(out, "\n") != 1 {
 			t.Errorf("pod %s has other interfaces than lo and its VF's: %s", pod, out)

@@ -36,13 +36,13 @@ type rig struct {
 	client *client.Client
 	daemon *vpflab.Proc
 	pf     string   // PCI address of the PF in node
-	vfs    []string // those of its VFs
-	serial *int     // of the last frames that were sent, for all subtests
+	vfs    []string // of the PF's VFs
+	serial *int     // number of the last frames sent, shared by all subtests
 
 	cniVersion string // of networks
 }
 
-// newRig starts the daemon and the guest, which has all its VFs when this returns. Options are those of sluice vpf define.
+// newRig starts the daemon and the guest, which has all its VFs when newRig returns. Options are those of sluice vpf define.
 func newRig(t *testing.T, options string) *rig {
 	t.Helper()
 	t.Parallel()
@@ -71,7 +71,7 @@ func newRig(t *testing.T, options string) *rig {
 	return r
 }
 
-// prepare makes the VFs in the guest, and starts sluice-guest there: what is to be done after each boot.
+// prepare creates the VFs in the guest and starts sluice-guest there, as is necessary after each boot.
 func (r *rig) prepare() {
 	r.t.Helper()
 	r.pf = r.node("basename $(dirname $(ls /sys/bus/pci/devices/*/sriov_totalvfs))")
@@ -92,7 +92,7 @@ func (r *rig) prepare() {
 	r.connected()
 }
 
-// connected waits until sluice-guest has the daemon at the other end of the channel.
+// connected waits until sluice-guest is connected to the daemon.
 func (r *rig) connected() {
 	r.t.Helper()
 	r.eventually(time.Minute, "sluice-guest reaches the daemon", func() error {
@@ -101,7 +101,7 @@ func (r *rig) connected() {
 	})
 }
 
-// start starts the daemon and waits until it has looked at the host.
+// start starts the daemon and waits until it has observed the host.
 func (r *rig) start() {
 	r.t.Helper()
 	p, err := r.Start(r.ctx, "sluiced", "sluice run")
@@ -158,7 +158,7 @@ func (r *rig) eventually(limit time.Duration, what string, check func() error) {
 	}))
 }
 
-// vpf is what the daemon says of node's virtual PF, once it has looked at it.
+// vpf returns the daemon's status of node's virtual PF, once it has observed it.
 func (r *rig) vpf() (found api.VirtualPF) {
 	r.t.Helper()
 	r.eventually(time.Minute, "the virtual PF of node", func() error {
@@ -177,7 +177,7 @@ func (r *rig) vpf() (found api.VirtualPF) {
 	return found
 }
 
-// vf is what it says of a VF.
+// vf returns the daemon's status of a VF.
 func (r *rig) vf(i int) api.VirtualFunction {
 	r.t.Helper()
 	for _, f := range r.vpf().Functions {
@@ -189,14 +189,14 @@ func (r *rig) vf(i int) api.VirtualFunction {
 	return api.VirtualFunction{}
 }
 
-// set changes the policy of VFs on the host, and waits until it stands.
+// set changes the policy of VFs on the host, and waits until it is in force.
 func (r *rig) set(format string, args ...any) {
 	r.t.Helper()
 	r.host("sluice vpf set node "+format, args...)
 	r.stands()
 }
 
-// stands waits until every policy stands.
+// stands waits until every policy is in force.
 func (r *rig) stands() {
 	r.t.Helper()
 	r.eventually(time.Minute, "the policies stand", func() error {
@@ -209,7 +209,7 @@ func (r *rig) stands() {
 	})
 }
 
-// state is what a person would look at when a test fails.
+// state returns what helps to analyse a failed test.
 func (r *rig) state() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -231,7 +231,7 @@ func (r *rig) state() string {
 	return b.String()
 }
 
-// jsonText is v as JSON.
+// jsonText returns v as JSON.
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

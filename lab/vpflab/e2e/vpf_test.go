@@ -11,7 +11,7 @@ import (
 	"sluice/lab/vpflab"
 )
 
-// What Virtual PF's checklist asks for, and what a switch must hold root in the guest to.
+// The features of a virtual PF, and what a switch must prevent root in the guest from doing.
 func TestVirtualPF(t *testing.T) {
 	r := newRig(t, "")
 	r.must(r.Boot(r.ctx, "peer"))
@@ -57,7 +57,7 @@ func TestVirtualPF(t *testing.T) {
 	t.Run("end", func(t *testing.T) { r.end(t) })
 }
 
-// as lets r speak for a subtest.
+// as returns r for a subtest.
 func (r *rig) as(t *testing.T) *rig {
 	c := *r
 	c.t = t
@@ -101,7 +101,7 @@ func (r *rig) spoof(t *testing.T, outside *vpflab.Listener) {
 	r.blocked("a forged MAC again", outside, "a", "eth0", "--src "+forged)
 }
 
-// vlan: access, trunk, and tags that are not the guest's to send.
+// vlan: access, trunk, and tags that the guest may not send.
 func (r *rig) vlan(t *testing.T, outside *vpflab.Listener, a, b string) {
 	r = r.as(t)
 	r.blocked("a tag, where there is no VLAN", outside, "a", "eth0", "--vlan 10")
@@ -129,7 +129,7 @@ func (r *rig) vlan(t *testing.T, outside *vpflab.Listener, a, b string) {
 	r.reaches("a", b)
 }
 
-// unreachable pings in vain, three times.
+// unreachable checks that three pings get no answer.
 func (r *rig) unreachable(pod, address string) {
 	r.t.Helper()
 	r.node("ip -n %s neigh flush all", pod)
@@ -138,7 +138,7 @@ func (r *rig) unreachable(pod, address string) {
 	}
 }
 
-// rate: limits of what is sent, in packets and in bits.
+// rate: limits of sent packets and bits.
 func (r *rig) rate(t *testing.T, outside *vpflab.Listener) {
 	r = r.as(t)
 	for _, limit := range []struct {
@@ -162,7 +162,7 @@ func (r *rig) rate(t *testing.T, outside *vpflab.Listener) {
 				continue
 			}
 			seconds := time.Duration(f.LastNs - f.FirstNs).Seconds()
-			// What a meter lets through at once is a fraction of a second's worth.
+			// A meter lets a burst of a fraction of a second through.
 			allowed := limit.most*(seconds*1.1+0.5) + 50
 			t.Logf("limit %s: %d of %d frames in %.1f s", limit.text, f.Frames, count, seconds)
 			if float64(f.Frames) > allowed {
@@ -180,7 +180,7 @@ func (r *rig) rate(t *testing.T, outside *vpflab.Listener) {
 	})
 }
 
-// limited waits until the host drops what VF 0 sends above its limit: the bandwidth controller sets it.
+// limited waits until the host drops what VF 0 sends above its limit, which the bandwidth controller sets.
 func (r *rig) limited() {
 	r.t.Helper()
 	before := r.vf(0).Drops.Rate
@@ -205,7 +205,7 @@ func (r *rig) isolation(t *testing.T) {
 	r.reaches("a", b)
 }
 
-// policy: what a guest asks for is held to what the host allows.
+// policy: requests of a guest are limited to what the host allows.
 func (r *rig) policy(t *testing.T) {
 	r = r.as(t)
 	for name, more := range map[string]map[string]any{
@@ -246,8 +246,8 @@ func (r *rig) gone(when string) {
 	})
 }
 
-// flood: root in the guest takes sluice-guest's place and sends garbage and requests as fast as the port takes them. The daemon answers others meanwhile,
-// does not grow, gives nothing away, and hears sluice-guest again afterwards.
+// flood: root in the guest replaces sluice-guest and sends garbage and requests as fast as the port accepts them. Meanwhile the daemon
+// answers others, does not grow and grants nothing, and afterwards it serves sluice-guest again.
 func (r *rig) flood(t *testing.T) {
 	r = r.as(t)
 	const most = 64 << 10 // KiB of memory
@@ -282,7 +282,7 @@ func (r *rig) flood(t *testing.T) {
 	r.mustDel("net", "f")
 }
 
-// killed: SIGKILL to the daemon at many moments of ADD and DEL. Whatever they then say, DEL cleans up.
+// killed: SIGKILL to the daemon at many points of ADD and DEL. Whatever those return, DEL cleans up.
 func (r *rig) killed(t *testing.T) {
 	r = r.as(t)
 	for i := range 6 {
@@ -316,7 +316,7 @@ func (r *rig) killed(t *testing.T) {
 	r.connected()
 }
 
-// reboot: what containers had before is nobody's after.
+// reboot: grants to containers do not survive a reboot of the guest.
 func (r *rig) reboot(t *testing.T) {
 	sub := r.as(t)
 	sub.mustAdd("net", "a")
@@ -363,7 +363,7 @@ func (r *rig) end(t *testing.T) {
 	}
 }
 
-// nothing fails while the host has a tap of a VM that is off, or a pin of one.
+// nothing fails if the host has a tap or a pin of a VM that is off.
 func (r *rig) nothing(tap string) error {
 	out, err := r.Run(r.ctx, "ip -br link; find /sys/fs/bpf -mindepth 1")
 	if err != nil {
