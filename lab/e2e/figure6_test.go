@@ -27,9 +27,9 @@ type span struct {
 	from, to time.Time
 }
 
-// TestFlexVFFigure6 is figure 6 of the FlexVF paper: the latency of requests to a VM, second by second, while it is moved
-// from virtio to a VF. There it falls from 7-10 ms to 2 ms, which is the hardware's, and does not rise while the VM is
-// moved, which is what is tested here, and on the way back, too.
+// TestFlexVFFigure6 reproduces figure 6 of the FlexVF paper: the latency of requests to a VM, second by second, while it is moved from
+// virtio to a VF. In the paper it falls from 7-10 ms to 2 ms, due to the hardware, and does not rise during the move, which is what
+// this test checks, also for the move back.
 func TestFlexVFFigure6(t *testing.T) {
 	vm := *figure6VM
 	l := &lossTest{rig: newRig(t, onlyByHand, vm), vm: vm, peer: "ext"}
@@ -86,7 +86,7 @@ func TestFlexVFFigure6(t *testing.T) {
 	l.clean()
 }
 
-// part are the requests of a span.
+// part returns the requests of a span.
 func part(r lab.Requests, s span) (list []lab.Request) {
 	for _, q := range r.List {
 		if !q.At.Before(s.from) && q.At.Before(s.to) {
@@ -96,7 +96,7 @@ func part(r lab.Requests, s span) (list []lab.Request) {
 	return list
 }
 
-// times are how long the answers took that came, shortest first, and how many did not come.
+// times returns how long the answers took, shortest first, and how many requests had none.
 func times(list []lab.Request) (took []time.Duration, lost int) {
 	for _, q := range list {
 		if q.Took == 0 {
@@ -109,7 +109,7 @@ func times(list []lab.Request) (took []time.Duration, lost int) {
 	return took, lost
 }
 
-// figure6 is the table of the spans, and the timeline.
+// figure6 returns the table of the spans, and the timeline.
 func figure6(spans []span, got map[string]lab.Requests, protocols []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-5s %-13s %9s %9s %9s %9s %10s\n", "", "", "requests", "median", "95 %", "slowest", "unanswered")
@@ -130,7 +130,7 @@ func figure6(spans []span, got map[string]lab.Requests, protocols []string) stri
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// timeline has a line for each second: o is the median of its requests, * the slowest, a column is 4 ms.
+// timeline has a line for each second: o is the median of its requests, * the slowest; a column is 4 ms.
 func timeline(spans []span, r lab.Requests) string {
 	const every, column, columns = time.Second, 4 * time.Millisecond, 75
 	var b strings.Builder
@@ -149,9 +149,8 @@ func timeline(spans []span, r lab.Requests) string {
 	return b.String()
 }
 
-// judge checks that moves do not show but for a moment, which a host that switched the paths at one moment would make
-// longer: 1 to 1.3 s then go by without an answer, and TCP asks again after 0.2, 0.6 and 1.4 s. What an emulator's pauses
-// make of it shows where nothing is moved, too.
+// judge checks that moves show only briefly. On a host that switches the paths at a single instant they would show longer: 1 to 1.3 s
+// without an answer, and TCP retransmits after 0.2, 0.6 and 1.4 s. The emulator's own pauses also show where nothing is moved.
 func judge(t *testing.T, protocol string, spans []span, r lab.Requests) {
 	t.Helper()
 	var pause time.Duration

@@ -22,15 +22,15 @@ import (
 	"sluice/lab/vpflab"
 )
 
-// way is how a pod in a VM can have a network. Its scripts know the guest's devices by MAC (see prelude).
+// way is a way to give a pod in a VM a network. Its scripts identify the guest's devices by MAC (see prelude).
 type way struct {
 	name    string
-	setup   string // in the guest: makes the network namespace "pod"
-	outside string // on the machine outside, before
-	undo    string // in the guest, beside deleting the namespace
-	tidy    string // on the machine outside, after
-	far     string // address of the machine outside, as the pod sees it
-	pod     string // the pod's, as the machine outside sees it
+	setup   string // in the guest: creates the network namespace "pod"
+	outside string // on the outside machine, before
+	undo    string // in the guest, in addition to deleting the namespace
+	tidy    string // on the outside machine, after
+	far     string // address of the outside machine, as the pod sees it
+	pod     string // address of the pod, as the outside machine sees it
 	forge   string // what guest root sends forged frames through, as a device of the guest; "" or one that is not there: the pod's
 	port    *model.SwitchPort
 	plug    bool // the pod's NIC is hot-plugged for it
@@ -48,7 +48,7 @@ give() { ip netns add pod; ip link set $1 netns pod name pod0; ip -n pod link se
 pair() { ip link add host0 type veth peer name pod1; ip link set host0 up; give pod1 $1; }
 `
 
-// ways are compared in this order; the last is what the others are compared with.
+// ways returns the ways in the order of comparison; the last is the reference.
 func ways() []way {
 	const far = "10.9.0.100"
 	return []way{
@@ -63,7 +63,7 @@ pair 10.50.0.2/24; ip link set host0 master cni0; ip -n pod link set pod0 mtu 14
 		{
 			name: "routed veth, iptables", far: far, pod: "10.51.0.2", forge: "eth0",
 			outside: "ip route add 10.51.0.0/24 via 10.9.0.11", tidy: "ip route del 10.51.0.0/24",
-			// Chains and matches as a network policy makes them: state first, then a chain for the pod.
+			// Chains and matches as a network policy creates them: state first, then a chain for the pod.
 			setup: `pair 10.51.0.2/24; ip addr add 10.51.0.1/24 dev host0; ip -n pod route add default via 10.51.0.1; sysctl -qw net.ipv4.ip_forward=1
 iptables -N POD; for i in 1 2 3 4 5 6 7 8; do iptables -A POD -s 10.52.$i.0/24 -p tcp --dport 80 -j DROP; done; iptables -A POD -j ACCEPT
 iptables -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; iptables -A FORWARD -o host0 -j POD; iptables -A FORWARD -i host0 -j POD; iptables -P FORWARD DROP`,
@@ -77,7 +77,7 @@ iptables -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; iptabl
 			name: "VLAN sub-interface", far: "10.60.0.100", pod: "10.60.0.2",
 			outside: "ip addr add 10.60.0.100/24 dev wire0", tidy: "ip addr del 10.60.0.100/24 dev wire0",
 			setup: "ip link add link eth0 name eth0.10 type vlan id 10; give eth0.10 10.60.0.2/24",
-			// This kernel has no VLAN devices: its switch takes the tag off on the wire to the machine outside.
+			// This kernel has no VLAN devices: its switch strips the tag on the wire to the outside machine.
 			port: &model.SwitchPort{Tap: "ext0", Bridge: "br0", Rules: []model.SwitchRule{{MACs: []model.MAC{{2}}, Spoof: true, VLAN: 10}}},
 		},
 		{
@@ -94,7 +94,7 @@ iptables -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; iptabl
 	}
 }
 
-// portEnv makes this test binary set a port of the switch in the host's namespaces, and end.
+// portEnv makes this test binary set a port of the switch in the host's namespaces, and exit.
 const portEnv = "VPFLAB_SWITCH_PORT"
 
 func TestMain(m *testing.M) {
@@ -116,7 +116,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// setPort makes the port, or takes it away if it has no rules.
+// setPort configures the port, or removes it if it has no rules.
 func setPort(p model.SwitchPort) error {
 	k, err := kernel.New(kernel.Options{})
 	if err != nil {
@@ -130,7 +130,7 @@ func setPort(p model.SwitchPort) error {
 	return err
 }
 
-// figures are what is measured of a way, once.
+// figures are the results of one measurement of a way.
 type figures struct {
 	send, receive      float64 // Mbit/s of UDP payload, one flow
 	rtt, rtt99         float64 // ms
@@ -139,9 +139,9 @@ type figures struct {
 	forgedMAC, forgedA bool    // whether what guest root forges arrives outside: frames from a neighbour's MAC, ARP that speaks for it
 }
 
-// BenchmarkWays compares what a pod in a VM can have for a network: one UDP flow, round trips, CPU for each packet, time to the first packet,
-// and what guest root can do to others. Everything is emulated: only the ratios mean anything, and they favour nothing that hardware
-// would do. It runs some minutes a round: -benchtime 3x for three rounds, of which the medians are shown.
+// BenchmarkWays compares the ways to give a pod in a VM a network: one UDP flow, round trips, CPU time per packet, time to the first
+// packet, and what guest root can do to others. Everything is emulated: only the ratios are meaningful, and they do not include what
+// hardware would accelerate. A round takes some minutes; -benchtime 3x runs three rounds and shows the medians.
 func BenchmarkWays(b *testing.B) {
 	h := vpflab.ForTest(b)
 	ctx := b.Context()
@@ -151,7 +151,8 @@ func BenchmarkWays(b *testing.B) {
 	must(b, h.Put(exe, "udp"))
 	node := vpflab.Node
 	node.Devices, node.Tail = handmade(2)
-	node.Devices += strings.Repeat("<controller type='pci' model='pcie-root-port'/>", 9) // libvirt takes them for other devices as well; one is left for the NIC that is plugged
+	// libvirt also uses these ports for other devices; one is left for the hot-plugged NIC.
+	node.Devices += strings.Repeat("<controller type='pci' model='pcie-root-port'/>", 9)
 	must(b, h.Define(ctx, node))
 	must(b, h.Boot(ctx, "node"))
 	pf := pfOf(ctx, b, h, "node")
@@ -189,7 +190,7 @@ func measure(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (f figur
 		_, err = h.Run(ctx, portEnv+"='"+string(text)+"' /share/switchport")
 		must(b, err)
 	}
-	if w.port != nil && w.port.Tap != vfTap { // it makes up for this kernel, and is no part of the way
+	if w.port != nil && w.port.Tap != vfTap { // it compensates for this kernel, and is not part of the way
 		port(*w.port)
 	}
 	begun := time.Now()
@@ -209,7 +210,7 @@ func measure(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (f figur
 	f.ready = time.Since(begun).Seconds()
 
 	f.send = flow(ctx, b, h, w, true, 0)
-	for rate := 2000.0; ; rate *= 1.4 { // as the paper does: raised until the guest cannot take more
+	for rate := 2000.0; ; rate *= 1.4 { // as in the paper: raised until the guest cannot receive more
 		got := flow(ctx, b, h, w, false, rate)
 		f.receive = max(f.receive, got)
 		if got < 0.8*rate*udpPayload*8/1e6 {
@@ -220,7 +221,7 @@ func measure(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (f figur
 	f.guest, f.host = cpu(ctx, b, h, w)
 	f.forgedMAC, f.forgedA = forge(ctx, b, h, w)
 
-	// Its own device comes back to the guest when the namespace ends, a little later.
+	// The guest gets its own device back shortly after the namespace is deleted.
 	guest(ctx, b, h, "node", prelude+"ip netns del pod; "+w.undo)
 	if back := w.forge; back != "" && back != "eth0" {
 		guest(ctx, b, h, "node", prelude+"until [ -n \""+back+"\" ]; do sleep 0.1; done")
@@ -242,8 +243,8 @@ func measure(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (f figur
 	return f
 }
 
-// flow sends from the pod to the machine outside, or the other way, at a rate in packets/s (0: as fast as it goes), and returns what
-// arrived, in Mbit/s of payload.
+// flow sends from the pod to the outside machine, or in the other direction, at a rate in packets/s (0: as fast as possible), and
+// returns what arrived, in Mbit/s of payload.
 func flow(ctx context.Context, b *testing.B, h *vpflab.Host, w *way, out bool, rate float64) float64 {
 	b.Helper()
 	const port, seconds = ":5001", "6"
@@ -276,7 +277,7 @@ func flow(ctx context.Context, b *testing.B, h *vpflab.Host, w *way, out bool, r
 
 var pingTime = regexp.MustCompile(`time=([0-9.]+) ms`)
 
-// roundTrips returns the median and the 99th percentile of what ping printed.
+// roundTrips returns the median and the 99th percentile from the output of ping.
 func roundTrips(b *testing.B, text string) (median, p99 float64) {
 	b.Helper()
 	var all []float64
@@ -292,7 +293,8 @@ func roundTrips(b *testing.B, text string) (median, p99 float64) {
 	return all[len(all)/2], all[len(all)*99/100]
 }
 
-// cpu is what a packet costs at a low rate, above what rest costs: the guest's CPU time as it counts it, and that of its QEMU.
+// cpu returns the cost of a packet at a low rate, in excess of the idle load: the guest's CPU time by its own count, and that of its
+// QEMU.
 func cpu(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (inGuest, onHost float64) {
 	b.Helper()
 	const seconds, packets = 10, 500 * 10
@@ -321,8 +323,8 @@ func cpu(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (inGuest, on
 	return (loadG - restG) * tick / packets, (loadQ - restQ) * tick / packets
 }
 
-// forge has guest root send frames from a neighbour's MAC, and ARP that says that a neighbour's address is at that MAC, or at its own; it says
-// which arrive outside.
+// forge has guest root send frames from a neighbour's MAC, and ARP that claims a neighbour's address for that MAC or for its own. It
+// returns which of them arrive outside.
 func forge(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (mac, arp bool) {
 	b.Helper()
 	seen, err := h.Start(ctx, "forged", "ip netns exec ext tcpdump -lnei wire0 ether src 02:de:ad:00:00:01 or ether proto 0x88b6 or arp")
@@ -340,14 +342,14 @@ s.send(all + own + b'\x88\xb6' + bytes(50))
 END
 $where python3 /tmp/forge.py $d`
 	guest(ctx, b, h, "node", script)
-	must(b, seen.AwaitOutput(ctx, time.Minute, "0x88b6")) // the last frame, which is honest
+	must(b, seen.AwaitOutput(ctx, time.Minute, "0x88b6")) // the last frame, which is legitimate
 	text, err := seen.Output()
 	must(b, err)
 	must(b, seen.Stop(ctx))
 	return strings.Contains(text, "02:de:ad:00:00:01 > ff"), strings.Contains(text, "Reply 10.9.0.99 is-at")
 }
 
-// compared is a table of medians, with how they compare with those of the last way.
+// compared returns a table of medians, relative to those of the last way.
 func compared(all []way, got [][]figures) string {
 	var t strings.Builder
 	t.WriteString("| a pod's network | UDP sent, Mbit/s | received | round trip, ms | 99th percentile | guest CPU, µs a packet | QEMU's | ready after, s | forged MAC arrives | forged ARP |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// udpPayload is the UDP payload of a packet, in bytes: one that fits an overlay's MTU as well.
+// udpPayload is the UDP payload of a packet, in bytes; it also fits an overlay's MTU.
 const udpPayload = 1400
 
 // udpMain is this test binary as a program that sends or counts UDP, on the host or in a guest:
@@ -53,7 +53,7 @@ func udpSend(to string, span time.Duration, rate float64) error {
 			}
 		}
 		if _, err := c.Write(packet); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			time.Sleep(time.Millisecond) // the other side listens no more, or the queue is full
+			time.Sleep(time.Millisecond) // the other side no longer listens, or the queue is full
 			continue
 		}
 		sent++

@@ -13,8 +13,8 @@ import (
 	"sluice/lab/vpflab"
 )
 
-// A virtual PF written by hand: its VFs appear in the guest with a driver when the guest asks for them, and
-// frames pass between a VF, another VM and the machine outside.
+// With a handwritten virtual PF, VFs appear in the guest with a driver when the guest enables them, and frames pass between a VF,
+// another VM and the outside machine.
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	h := vpflab.ForTest(t)
@@ -48,7 +48,7 @@ func TestSmoke(t *testing.T) {
 	}))
 }
 
-// handmade is a virtual PF in libvirt's XML.
+// handmade returns a virtual PF in libvirt's XML.
 func handmade(vfs int) (devices, tail string) {
 	nic := func(n, function int, alias, more string) {
 		devices += fmt.Sprintf(`<interface type='bridge'><mac address='52:54:00:77:00:%02d'/><source bridge='br0'/><target dev='vpf%d'/>
@@ -64,7 +64,7 @@ func handmade(vfs int) (devices, tail string) {
 	return devices, "<qemu:override>" + tail + "</qemu:override>"
 }
 
-// pfOf is the PCI address of the guest's only virtual PF.
+// pfOf returns the PCI address of the guest's only virtual PF.
 func pfOf(ctx context.Context, t testing.TB, h *vpflab.Host, vm string) string {
 	t.Helper()
 	return guest(ctx, t, h, vm, "basename $(dirname $(ls /sys/bus/pci/devices/*/sriov_totalvfs))")

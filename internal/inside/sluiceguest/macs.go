@@ -31,7 +31,7 @@ type newMAC struct {
 	address, driver string // of the VF
 }
 
-// setMACs gives each VF of an igb the MAC that the host allows it: the igb driver makes up new ones whenever sriov_numvfs is written.
+// setMACs gives each VF of an igb the MAC that the host allows it: an igb makes up new ones whenever sriov_numvfs is written.
 // VFs of virtio get their MACs from the host.
 func (p *program) setMACs(ctx context.Context) (bool, error) {
 	sys, err := fs.Sub(p.root, "sys")

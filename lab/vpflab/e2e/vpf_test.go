@@ -11,7 +11,7 @@ import (
 	"sluice/lab/vpflab"
 )
 
-// The features of a virtual PF, and what a switch must prevent root in the guest from doing.
+// The checklist of Virtual PF, and what a switch must prevent root in the guest from doing.
 func TestVirtualPF(t *testing.T) {
 	r := newRig(t, "")
 	r.must(r.Boot(r.ctx, "peer"))
