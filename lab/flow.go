@@ -18,14 +18,12 @@ type Traffic struct {
 
 // Gap is a time in which packets did not arrive, or some were lost.
 type Gap struct {
-	// Start and End are when the packets before and after came, by the clock
-	// of the machine that received them. The lab sets all clocks to this
-	// machine's at resume, within some ten milliseconds.
+	// Start and End are when the packets before and after came, by the clock of the machine that received them. The lab sets all clocks
+	// to this machine's at resume, within some ten milliseconds.
 	Start, End time.Time
 	// StartMono and EndMono are the same on the receiver's monotonic clock.
 	StartMono, EndMono time.Duration
-	// Missing counts packets that never came. For round trips, out and back
-	// tell which way they were lost.
+	// Missing counts packets that never came. For round trips, out and back tell which way they were lost.
 	Missing, MissingOut, MissingBack uint64
 }
 

@@ -91,9 +91,8 @@ func (h *Host) closeAgents() {
 	}
 }
 
-// GuestExec runs a shell command inside a guest and returns what it printed. It
-// goes over vsock to an agent of the lab's own: it works whatever the state of
-// the guest's network and of the agent that the software under test talks to.
+// GuestExec runs a shell command inside a guest and returns what it printed. It goes over vsock to an agent of the lab's own: it works
+// whatever the state of the guest's network and of the agent that the software under test talks to.
 func (h *Host) GuestExec(ctx context.Context, vm, command string) (string, error) {
 	return h.agent(vm).exec(ctx, command)
 }

@@ -24,8 +24,7 @@ var AllGuests = []string{"vm1", "vm2", "vm3", "vm4", "vm5", "vm6", "vm7"}
 
 // Options configures a lab.
 type Options struct {
-	// Guests are resumed and answer when Open returns; the others stay
-	// suspended. See [Host.Resume] for later ones.
+	// Guests are resumed and answer when Open returns; the others stay suspended. See [Host.Resume] for later ones.
 	Guests []string
 	// ArtifactDir receives logs. Empty: a new temporary directory.
 	ArtifactDir string
@@ -72,8 +71,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		return nil, err
 	}
 	defer cache.Close(room) // QEMU has its own descriptors
-	// Resuming emulated virtualization fails now and then. Retrying the
-	// set-up is fair: no assertion has been made yet.
+	// Resuming emulated virtualization fails now and then. Retrying the set-up is fair: no assertion has been made yet.
 	for try := range 3 {
 		var h *Host
 		if h, err = open(ctx, img, o, room); err == nil {
@@ -196,8 +194,7 @@ func (h *Host) resume(ctx context.Context) error {
 	return mon.do(ctx, "cont", nil, nil)
 }
 
-// Attach connects to the host that an earlier process opened with
-// [Options.Detached].
+// Attach connects to the host that an earlier process opened with [Options.Detached].
 func Attach(ctx context.Context) (*Host, error) {
 	h, err := recall()
 	if err != nil {

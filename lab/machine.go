@@ -119,9 +119,8 @@ func (m *machine) launch(ctx context.Context, state string, detached bool, slots
 	started := make(chan error, 1)
 	m.done = make(chan struct{})
 	go func() {
-		// The death signal is sent when the thread that forked ends, so this
-		// thread has to last as long as QEMU. Then it goes too, because of
-		// the priority that QEMU is to inherit: a starved lab times out.
+		// The death signal is sent when the thread that forked ends, so this thread has to last as long as QEMU. Then it goes too,
+		// because of the priority that QEMU is to inherit: a starved lab times out.
 		runtime.LockOSThread()
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, -10) // only root may
 		defer close(m.done)

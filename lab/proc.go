@@ -113,8 +113,7 @@ func (p *Proc) Wait(ctx context.Context) error {
 	}
 }
 
-// Signal sends a signal, such as TERM, HUP or KILL, to the program and all its
-// children.
+// Signal sends a signal, such as TERM, HUP or KILL, to the program and all its children.
 func (p *Proc) Signal(ctx context.Context, signal string) error {
 	// A program that was just started may not have written its PID yet.
 	_, err := p.host.Run(ctx, fmt.Sprintf("f=%s; for ((i = 0; i < 100; i++)); do [ -s $f ] && break; sleep 0.1; done; "+

@@ -19,8 +19,7 @@ type remote struct {
 	close       func() // nil while not connected
 }
 
-// connect waits until sshd answers. The master connection ends with the
-// machine, so nothing of it outlives a test that is killed.
+// connect waits until sshd answers. The master connection ends with the machine, so nothing of it outlives a test that is killed.
 func (r *remote) connect(ctx context.Context) error {
 	return wait(ctx, 90*time.Second, "ssh", func() (bool, error) {
 		var stderr bytes.Buffer
