@@ -16,7 +16,7 @@ func TestReferenceListsEveryKey(t *testing.T) {
 	golden.Section(t, "../../docs/config.md", "keys", want)
 }
 
-// table has one row for every key below a struct.
+// table returns one row per key of a struct.
 func table(v reflect.Value, path string) string {
 	var b strings.Builder
 	for i := range v.NumField() {
@@ -40,7 +40,7 @@ func table(v reflect.Value, path string) string {
 	return strings.ReplaceAll(b.String(), "'", "`")
 }
 
-// shown is a default as one would write it.
+// shown returns a default as users would write it.
 func shown(v reflect.Value, f reflect.StructField, key string) string {
 	if d := f.Tag.Get("default"); d != "" {
 		return "`" + d + "`"
@@ -60,7 +60,7 @@ func shown(v reflect.Value, f reflect.StructField, key string) string {
 	return "`\"\"`"
 }
 
-// suffix gives back the s that trimming took from a duration of seconds.
+// suffix restores the s that trimming removed from a duration in seconds.
 func suffix(d time.Duration) string {
 	if strings.HasSuffix(d.String(), "m0s") {
 		return ""
@@ -75,7 +75,7 @@ func meaning(f reflect.StructField) string {
 	return f.Tag.Get("doc")
 }
 
-// values says what may be written.
+// values describes the accepted values.
 func values(f reflect.StructField) string {
 	switch {
 	case f.Tag.Get("enum") != "":

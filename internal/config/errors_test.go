@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Every complaint a person can provoke, as they read it.
+// Every error that a user can provoke, as printed.
 func TestComplaints(t *testing.T) {
 	known := Known{Policies: map[string][]model.Param{
 		"activity": nil, "adaptive": {{Name: "hold", Unit: "s", Min: 1, Max: 60}, {Name: "tau", Max: 0.5}}, "fair": nil,

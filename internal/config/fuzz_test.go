@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Whatever the file holds, loading ends, and every complaint names a file and says something.
+// For any file content, loading terminates, and every error names a file and has a text.
 func FuzzLoad(f *testing.F) {
 	if data, err := os.ReadFile("../../packaging/sluice.yaml"); err == nil {
 		f.Add(string(data), "")
@@ -19,7 +19,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, one, two string) {
 		if len(one)+len(two) > 1<<14 {
-			return // the parser is quadratic in places; Load bounds files and people write small ones
+			return // the parser is quadratic in places; Load bounds files, and real ones are small
 		}
 		c, err := Parse([]Document{{"one", []byte(one)}, {"two", []byte(two)}}, Known{})
 		if (c == nil) == (err == nil) {

@@ -140,7 +140,7 @@ log: {level: debug, format: json}
 	}
 }
 
-// write makes a configuration directory and returns the main file's path.
+// write creates a configuration directory and returns the path of the main file.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -251,7 +251,7 @@ func TestCheckWorld(t *testing.T) {
 	}
 }
 
-// A PF whose VFs no VM could use is refused, unless that may pass by itself.
+// A PF whose VFs no VM could use is rejected, unless the condition may resolve by itself.
 func TestCheckWorldRefusesWhatCannotWork(t *testing.T) {
 	ovs := model.Uplink{Why: "pf0 is a port of Open vSwitch, which Sluice cannot steer yet", Remedy: "connect the PF and the VMs' taps by a Linux bridge"}
 	backup := model.Uplink{Switch: "br0", Port: "bond0", Why: "pf0 is a backup of bond bond0", Remedy: "wait", Passes: true}
@@ -316,7 +316,7 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	}
 }
 
-// TestIntervalIsThePolicys: where nobody sets it, but never below the sample.
+// TestIntervalIsThePolicys checks the policy's default interval, which is never below the sample.
 func TestIntervalIsThePolicys(t *testing.T) {
 	known := Known{Policies: map[string][]model.Param{"adaptive": nil, "vnraf": nil}, Interval: func(p string) time.Duration {
 		if p == "vnraf" {
@@ -348,7 +348,7 @@ func TestGuaranteesForVFsOnly(t *testing.T) {
 	}
 }
 
-// Rates that never count since an earlier rule means the same VM; what is the same in both says nothing.
+// Warnings about rates that have no effect because an earlier rule matches the same VM; equal values are not reported.
 func TestRulesThatClash(t *testing.T) {
 	for _, tc := range []struct{ vms, want string }{
 		{
@@ -405,14 +405,14 @@ func TestPackagedExamplesLoad(t *testing.T) {
 	}
 }
 
-// Some editors put a mark before UTF-8 text; it is no part of the first key.
+// Some editors put a byte order mark before UTF-8 text; it is not part of the first key.
 func TestByteOrderMarkIsNoKey(t *testing.T) {
 	if c := parseText(t, "\ufeffmode: enforce\n"); c.Mode != model.ModeEnforce {
 		t.Errorf("mode %q", c.Mode)
 	}
 }
 
-// A pipe that nobody writes to would be waited for without end.
+// Reading a pipe without a writer would block forever.
 func TestPipeIsNoConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sluice.yaml")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -433,11 +433,11 @@ func TestPipeIsNoConfig(t *testing.T) {
 	}
 }
 
-// Who only looks for the daemon finds its socket, whatever else the files say.
+// A client that only needs the socket finds it, whatever else the files contain.
 func TestSocket(t *testing.T) {
 	usual := Default().API.Socket
 	for name, c := range map[string]struct {
-		file, fragment, want string // "": there is no such file
+		file, fragment, want string // "": no such file
 	}{
 		"no file":                {want: usual},
 		"it says nothing":        {file: "mode: enforce\n", want: usual},
