@@ -16,7 +16,7 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// The demo shares its links as the daemon does: what sluice bw shows is there.
+// The demo shares its links as the daemon does: sluice bw has data.
 func TestBandwidthIsControlled(t *testing.T) {
 	var last *model.View
 	o := cli.DemoOptions{VMs: 4, VFs: 2, Policy: "adaptive", Interval: time.Minute, Speed: 1000, For: 10 * time.Second, Seed: 1, Show: func(v *model.View) { last = v }}
@@ -36,7 +36,7 @@ func TestBandwidthIsControlled(t *testing.T) {
 	}
 }
 
-// What the demo repairs is what a host lacks that Sluice has not run on before: a filter for each VM on each PF of its network, once.
+// The demo repairs what a host lacks before the first run of Sluice: a filter for each VM on each PF of its network, once.
 func TestRepairsNothingTwice(t *testing.T) {
 	var last *model.View
 	o := cli.DemoOptions{VMs: 40, VFs: 20, Policy: "adaptive", Interval: time.Minute, Speed: 1200, For: 15 * time.Minute, Seed: 1, Show: func(v *model.View) { last = v }}
@@ -48,7 +48,7 @@ func TestRepairsNothingTwice(t *testing.T) {
 	}
 }
 
-// The demo remembers, tells of news and tries other policies as the daemon does.
+// The demo has a history, events and comparisons of policies, like the daemon.
 func TestHistoryIsServed(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s.sock")
 	ctx, stop := context.WithCancel(t.Context())

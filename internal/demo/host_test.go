@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// troubled runs a demo and says at which virtual times something was seen of each trouble.
+// troubled runs a demo and returns the virtual times at which each trouble was visible.
 func troubled(t *testing.T, o cli.DemoOptions) map[string][]time.Duration {
 	t.Helper()
 	seen := map[string][]time.Duration{}
@@ -53,7 +53,7 @@ func troubled(t *testing.T, o cli.DemoOptions) map[string][]time.Duration {
 	return seen
 }
 
-// A newcomer sees every trouble in the first minute of a demo at its usual speed, and again later.
+// Every trouble is visible in the first minute of a demo at its default speed, and again later.
 func TestTroubles(t *testing.T) {
 	const minute, later = 10 * time.Minute, 20 * time.Minute // of virtual time: 10 s and 20 s
 	seen := troubled(t, cli.DemoOptions{VMs: 40, VFs: 24, For: 30 * time.Minute, Troubles: true})
@@ -91,7 +91,7 @@ func TestNoTroubles(t *testing.T) {
 	}
 }
 
-// The liar of a demo does not look like the winner: few of all moves are its own.
+// The lying VM of a demo does not dominate: few of all moves are its own.
 func TestLiarMovesSeldom(t *testing.T) {
 	type move struct {
 		vm string

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/edge/cli"
 )
 
-// The page of a demo can be seen in a browser, and the demo ends well when it is interrupted.
+// The page of a demo works in a browser, and the demo exits cleanly when interrupted.
 func TestPage(t *testing.T) {
 	t.Setenv("DISPLAY", "")
 	t.Setenv("WAYLAND_DISPLAY", "")
@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 			if page := get(t, client, link); !strings.Contains(page, "<html") {
 				t.Errorf("%s is no page: %.200s", link, page)
 			}
-			base, _, _ := strings.Cut(link, "?") // that of sluice dashboard has a path of its own
+			base, _, _ := strings.Cut(link, "?") // the link of sluice dashboard has a path of its own
 			if status := get(t, client, strings.TrimRight(base, "/")+"/v1/vms"); !strings.Contains(status, "lab-liar") {
 				t.Errorf("the API says %.200s", status)
 			}
@@ -55,7 +55,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// get asks until the daemon has looked at its host.
+// get retries until the daemon has observed its host.
 func get(t *testing.T, client *http.Client, link string) string {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {

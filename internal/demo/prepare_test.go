@@ -14,7 +14,7 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// What doctor says of VMs that are set up wrongly can be done in the demo, and taken back.
+// In the demo, doctor's remedies for misconfigured VMs can be applied and undone.
 func TestPrepare(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s.sock")
 	ctx, stop := context.WithCancel(t.Context())
