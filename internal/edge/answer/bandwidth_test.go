@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Of the API's picture of bandwidth, functions name their virtual PF, which stands by itself.
+// In the API, functions name their virtual PF, which has an entry of its own.
 func TestBandwidthOfVirtualPFs(t *testing.T) {
 	v := edgetest.View()
 	id := edgetest.ID(7)

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// A VM's sentence is about the NIC that its Reason names; each NIC that may have a VF says why.
+// A VM's sentence is about the NIC that its Reason names; each NIC that may have a VF has its own reason.
 func TestExplainSeveralNICs(t *testing.T) {
 	nic := func(alias string, vf model.VFID) model.NIC {
 		return model.NIC{Alias: alias, Network: "br0", Failover: model.FailoverTeaming, VF: vf}
@@ -88,7 +88,7 @@ func TestExplainNamesNoRoundWithoutRounds(t *testing.T) {
 	}
 }
 
-// Every code must tell what would change it.
+// Every code has a text about what would change it.
 func TestEveryReasonSaysWhatWouldChangeIt(t *testing.T) {
 	v := edgetest.View()
 	for _, code := range []model.Code{

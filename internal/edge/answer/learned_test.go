@@ -9,7 +9,8 @@ import (
 	"sluice/internal/model"
 )
 
-// What was learned of bursts is said of the VM, or of each of its NICs where several may have a VF; of nothing, nothing.
+// What was learned about bursts is reported for the VM, or for each of its NICs if several may have a VF; nothing if there
+// is nothing.
 func TestLearned(t *testing.T) {
 	explain := func(one model.Reason, nics ...model.Reason) api.Explanation {
 		v := edgetest.View()

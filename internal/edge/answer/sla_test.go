@@ -6,7 +6,7 @@ import (
 	"sluice/internal/model"
 )
 
-// A VM's SLA is shown once for a virtual PF, and its VFs have their part of it.
+// A VM's SLA is shown once for a virtual PF; its VFs have their parts of it.
 func TestSLAsOfAVirtualPF(t *testing.T) {
 	rules := model.Rules{VMs: []model.VMRule{{Match: "node", SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}}}}}
 	v := &model.View{Rules: rules, Snapshot: &model.Snapshot{VMs: []model.VM{{ID: "1", Name: "node", NICs: []model.NIC{
@@ -23,7 +23,7 @@ func TestSLAsOfAVirtualPF(t *testing.T) {
 	}
 }
 
-// Of a virtual PF's guarantee is shown what is kept of it as a whole, not what its PF has inside.
+// The promised rate of a virtual PF is that of the whole, not that of its PF inside.
 func TestKeptOfAVirtualPF(t *testing.T) {
 	id := model.NICID{VM: "1", NIC: "ua-vpf-vpf0-pf"}
 	v := &model.View{

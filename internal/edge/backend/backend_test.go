@@ -17,7 +17,7 @@ import (
 	"sluice/internal/model"
 )
 
-// still is a host with one VM and one VF on which nothing happens.
+// still is a host with one VM and one VF on which nothing changes.
 type still struct{}
 
 func (still) Snapshot(context.Context) (*model.Snapshot, error) {
@@ -152,7 +152,7 @@ func TestViewShowsBothErrors(t *testing.T) {
 	}
 }
 
-// Who waits for news gets the latest picture, and finds out about every later one.
+// A waiting client gets the latest View, and learns of every later one.
 func TestViewsHaveRevisions(t *testing.T) {
 	b := quiet(t, "", noon)
 	first, newer := b.View()

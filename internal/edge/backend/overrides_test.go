@@ -19,7 +19,7 @@ import (
 	"sluice/internal/model"
 )
 
-// quiet is a Backend over a loop that runs whatever it is told at once.
+// quiet is a Backend whose loop executes every call at once.
 func quiet(t testing.TB, path string, now time.Time) *Backend {
 	t.Helper()
 	rules := model.Rules{Policy: "activity", Interval: time.Minute}
@@ -67,7 +67,7 @@ func TestOverridesOutliveTheDaemon(t *testing.T) {
 		if c.id != "" {
 			cmd.VMName = "name of " + string(c.id)
 		}
-		if _, err := quiet(t, path, noon).Do(t.Context(), cmd); err != nil { // a Backend of its own each time, as after a restart
+		if _, err := quiet(t, path, noon).Do(t.Context(), cmd); err != nil { // a new Backend each time, as after a restart
 			t.Fatal(err)
 		}
 		w, err := OpenOverrides(path)
@@ -127,7 +127,7 @@ func TestOverridesEndByThemselves(t *testing.T) {
 	}
 }
 
-// What the loop refuses must not come back at the next start.
+// A change that the loop rejects must not come back at the next start.
 func TestRefusedOverrideIsUndone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "overrides.json")
 	b := quiet(t, path, noon)
@@ -199,7 +199,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 	}
 }
 
-// Versions before this one wrote another file. It is read once.
+// Earlier versions wrote another file. It is migrated once.
 func TestOldFileIsTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
@@ -227,7 +227,7 @@ func TestOldFileIsTakenOver(t *testing.T) {
 	}
 }
 
-// A disk that is full keeps the daemon from neither starting nor heeding the old file.
+// With a full disk, the daemon starts and honours the old file.
 func TestOldFileCountsOnAFullDisk(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
 		t.Skip("SLUICE_TEST_NO_ROOT=1: needs a file system of its own")
@@ -243,7 +243,7 @@ func TestOldFileCountsOnAFullDisk(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "much"), make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
-	for _, drop := range []string{"much", "none"} { // the second time there is room
+	for _, drop := range []string{"much", "none"} { // the second time there is space
 		w, err := OpenOverrides(filepath.Join(dir, "overrides.json"))
 		if err != nil || len(w.List()) != 1 {
 			t.Fatalf("before %s goes: %v", drop, err)
@@ -263,7 +263,7 @@ func TestTooManyOverridesAreRefused(t *testing.T) {
 	}
 }
 
-// Whatever is in the file is refused or read; what is read can be written and read again.
+// Any file content is either rejected or read; what is read can be written and read again.
 func FuzzOverrides(f *testing.F) {
 	text, err := encode([]model.Override{{Kind: model.OverridePin, VM: "id", VMName: "n", By: "root", At: noon, Until: noon}, {Kind: model.OverrideDrain}})
 	if err != nil {

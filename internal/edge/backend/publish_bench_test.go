@@ -12,8 +12,8 @@ import (
 	"sluice/internal/edge/server"
 )
 
-// BenchmarkPublish is what the loop does for those who look at it: a View of eight VMs is remembered and published, with
-// so many streams of events open over TCP, on a thousand Views a second.
+// BenchmarkPublish measures what publishing costs the loop: a View of eight VMs is recorded and published, with that many
+// event streams open over TCP, at a thousand Views per second.
 func BenchmarkPublish(b *testing.B) {
 	for _, listeners := range []int{0, 50} {
 		b.Run(fmt.Sprintf("listeners=%d", listeners), func(b *testing.B) {

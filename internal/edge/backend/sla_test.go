@@ -13,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// host is a Backend that has seen two VMs behind a link of 10 Gbit/s.
+// host is a Backend that has observed two VMs behind a link of 10 Gbit/s.
 func host(t *testing.T, path string, edit ...func(*model.Rules)) *Backend {
 	t.Helper()
 	now := time.Now().Truncate(time.Second)
@@ -44,7 +44,7 @@ func set(bits uint64, nic string) server.Command {
 	return server.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "alice", NIC: nic, SLA: model.SLA{Guarantee: model.Rate{Bits: bits}}}
 }
 
-// slaOf is what the rules in force give a NIC of db.
+// slaOf returns what the rules in force give a NIC of db.
 func slaOf(b *Backend, nic int) model.SLA {
 	rules := b.core.View().Rules
 	v, _ := b.View()
@@ -52,7 +52,7 @@ func slaOf(b *Backend, nic int) model.SLA {
 	return rules.SLA(vm, &vm.NICs[nic])
 }
 
-// What is set counts at once and after a restart, until it is cleared or its end, and leaves pins alone.
+// An SLA takes effect at once and survives a restart, until it is cleared or expires, and does not affect pins.
 func TestSLAIsSetAndCleared(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "overrides.json")
 	b := host(t, path)
@@ -98,7 +98,7 @@ func TestSLAIsSetAndCleared(t *testing.T) {
 	}
 }
 
-// Whoever sets what cannot be kept on a VF is told that it costs the VM its VF.
+// Setting an SLA that cannot be kept on a VF warns that the VM loses its VF.
 func TestWhatKeepsAVMFromVFsIsSaid(t *testing.T) {
 	details := func(s model.SLA, edit ...func(*model.Rules)) string {
 		t.Helper()
@@ -122,7 +122,7 @@ func TestWhatKeepsAVMFromVFsIsSaid(t *testing.T) {
 	}
 }
 
-// What cannot be kept is refused with the arithmetic, and changes nothing.
+// An SLA that cannot be kept is rejected with the calculation, and changes nothing.
 func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
 	class := set(1e9, "")
 	class.SLA.Class = "gld"
@@ -147,7 +147,7 @@ func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
 				r.VMs = append(r.VMs, model.VMRule{Match: "db", SLA: model.SLA{Limit: model.Rate{Bits: 2e9}, Source: "sluice.yaml:9:5"}})
 			}
 		})
-		for _, nic := range []string{"", "ua-net0"} { // a good one before, which must stay
+		for _, nic := range []string{"", "ua-net0"} { // a valid one first, which must be kept
 			if _, err := b.Do(t.Context(), set(1e8, nic)); err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestOvercommitmentIsAllowedWhereItIs(t *testing.T) {
 	if err != nil || len(res.Details) != 1 || !strings.Contains(res.Details[0], "asked 9 + 4 Gbit/s, link 10 Gbit/s") {
 		t.Errorf("%+v, %v", res, err)
 	}
-	// What was too much before does not stand in the way of less.
+	// An SLA that was already too large can still be reduced.
 	b.rules = func(r model.Rules) func() model.Rules { r.Overcommit = false; return func() model.Rules { return r } }(b.rules())
 	if _, err := b.Do(t.Context(), set(8e9, "ua-net0")); err != nil {
 		t.Errorf("less than before: %v", err)

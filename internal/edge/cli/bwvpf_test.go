@@ -8,7 +8,7 @@ import (
 	"sluice/api/v1"
 )
 
-// Functions stand below what their virtual PF has as a whole.
+// Functions are listed below the totals of their virtual PF.
 func TestBandwidthShowsFunctionsUnderTheirVirtualPF(t *testing.T) {
 	share := func(nic, virtual, why string) api.NICShare {
 		return api.NICShare{VM: "node", ID: "u", NIC: nic, VirtualPF: virtual, Path: "virtio", PF: "pf0", Code: why, Why: why}

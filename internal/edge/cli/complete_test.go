@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Every flag that takes a list completes after a comma, or says that there is nothing to offer.
+// Every flag that takes a list completes after a comma, or offers nothing explicitly.
 func TestListsAreCompleted(t *testing.T) {
 	lists := 0
 	var walk func(c *cobra.Command)

@@ -9,18 +9,18 @@ import (
 	"testing"
 )
 
-// machine is a made-up one to run scripts/deps on: what it has, and who runs it.
+// machine is a made-up machine to run scripts/deps on: what is installed, and the user.
 type machine struct {
-	goVersion string // of its go; "": it has none
+	goVersion string // version of its go; "": not installed
 	aptGo     string // version of golang-go that apt offers
-	backports string // golang-1.N-go that apt offers too
-	packages  string // installed, with spaces between
+	backports string // golang-1.N-go that apt also offers
+	packages  string // installed, separated by spaces
 	user      string // id
 	sudo      bool   // without a password
 	noAPT     bool
 }
 
-// run returns what scripts/deps prints, and what it has apt-get do.
+// run returns the output of scripts/deps, and its calls of apt-get.
 func (m machine) run(t *testing.T, purpose string) (out, apt string, ok bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func (m machine) run(t *testing.T, purpose string) (out, apt string, ok bool) {
 	return string(b), string(did), err == nil
 }
 
-// Both commands bring what they need, or say at once what to do: before anything is built.
+// Both commands install what they need, or say what to do before anything is built.
 func TestDeps(t *testing.T) {
 	const basics = "make ca-certificates"
 	const tools = basics + " git libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-guest-agent" +
@@ -72,7 +72,7 @@ func TestDeps(t *testing.T) {
 	for _, c := range []struct {
 		name, purpose string
 		m             machine
-		apt           string // what apt-get must have been asked for; "": nothing
+		apt           string // expected arguments of apt-get; "": not called
 		says          string
 		fails         bool
 	}{

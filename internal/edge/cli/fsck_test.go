@@ -43,7 +43,7 @@ func TestParseMoment(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 30, 0, 0, zone)
 	for text, want := range map[string]time.Time{
 		"12:31":                     time.Date(2026, 3, 1, 12, 31, 0, 0, zone),
-		"12:30":                     time.Date(2026, 3, 2, 12, 30, 0, 0, zone), // the next such
+		"12:30":                     time.Date(2026, 3, 2, 12, 30, 0, 0, zone), // its next occurrence
 		"06:00:05":                  time.Date(2026, 3, 2, 6, 0, 5, 0, zone),
 		"2026-04-01 06:00":          time.Date(2026, 4, 1, 6, 0, 0, 0, zone),
 		"2026-04-01 06:00:07":       time.Date(2026, 4, 1, 6, 0, 7, 0, zone),
@@ -60,8 +60,7 @@ func TestParseMoment(t *testing.T) {
 	}
 }
 
-// A step of the clock between the start and the last look does not make the daemon older
-// or younger than it is.
+// A clock step between the start and the last observation does not change the daemon's uptime.
 func TestUptimeIsTheDaemons(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := api.Status{Started: start, Observed: start.Add(-58 * time.Minute), Uptime: 121.7}

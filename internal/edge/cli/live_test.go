@@ -23,7 +23,7 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// What comes from outside must not play with the terminal.
+// Text from outside must not control the terminal.
 func TestCellsAreMadePrintable(t *testing.T) {
 	var b bytes.Buffer
 	table(&b, "A B", [][]string{{"x\x1by", "\t"}})
@@ -88,7 +88,7 @@ func TestNoTerminal(t *testing.T) {
 	}
 }
 
-// What would be done is not done in observe mode; where that is nothing there is no more to say.
+// In observe mode the pending moves are not made; without any, nothing more is printed.
 func TestPlanWithNothingToDo(t *testing.T) {
 	for _, mode := range []string{api.ModeObserve, "enforce"} {
 		var b bytes.Buffer
@@ -99,7 +99,7 @@ func TestPlanWithNothingToDo(t *testing.T) {
 	}
 }
 
-// Repairs of one kind that ended together take one line; one that failed has its own.
+// Similar repairs that ended together take one line; a failed repair has its own.
 func TestLikeRepairsShareALine(t *testing.T) {
 	v := edgetest.View()
 	v.Recent = nil
@@ -121,7 +121,7 @@ func TestLikeRepairsShareALine(t *testing.T) {
 	}
 }
 
-// A repair says what it does: that it repairs explains nothing.
+// The line of a repair names its step: the word repair alone explains nothing.
 func TestRepairsSayWhatTheyDo(t *testing.T) {
 	m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: edgetest.ID(1), VMName: "web-1", VF: model.NoVF, Steps: []model.Step{{Kind: model.StepAddSelf}}}, Started: edgetest.Now, Ended: edgetest.Now}
 	if have, want := finished(&m), clock(edgetest.Now)+" repair web-1 add-self done in 0s"; have != want {

@@ -20,8 +20,7 @@ func unitText(t *testing.T) string {
 	return string(data)
 }
 
-// systemd must find nothing to complain about. The program itself is not installed where
-// tests run, so another one stands in for it.
+// systemd reports no problems with the unit. The program is not installed where tests run, so another one is substituted.
 func TestUnitVerifies(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_SYSTEMD") == "1" {
 		t.Skip("SLUICE_TEST_NO_SYSTEMD=1")
@@ -43,7 +42,7 @@ func TestUnitVerifies(t *testing.T) {
 	}
 }
 
-// What the daemon needs, hardening must leave.
+// Hardening must not remove what the daemon needs.
 func TestUnitLeavesWhatTheDaemonNeeds(t *testing.T) {
 	text := unitText(t)
 	for _, want := range []string{

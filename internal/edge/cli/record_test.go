@@ -19,12 +19,13 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// looking is a daemon that is asked twice for each of its looks at the host, which are 100 ms apart, however long that takes here.
+// looking is a daemon that is queried twice for each of its observations, which are 100 ms apart, however slow this machine
+// is.
 type looking struct {
 	*edgetest.Backend
 	first  time.Time
 	asked  atomic.Int64
-	enough func() // called when it has been asked twice for each of looks
+	enough func() // called when each observation has been queried twice
 }
 
 const looks = 12
@@ -46,13 +47,13 @@ func (l *looking) View() (*model.View, <-chan struct{}) {
 	return &v, newer
 }
 
-// Memory knows the first look. Requests count from here.
+// Memory includes the first observation. Requests are counted from here.
 func (l *looking) Memory(context.Context) (answer.Memory, error) {
 	l.asked.Store(0)
 	return answer.Memory{Time: l.look(0), State: []byte(`{"known":1}`)}, nil
 }
 
-// followed serves l until follow has recorded it to its end, and returns the directory with the recording.
+// followed serves l until follow has finished recording, and returns the directory of the recording.
 func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples int) {
 	t.Helper()
 	dir = t.TempDir()
@@ -87,7 +88,7 @@ func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples i
 	return filepath.Join(dir, "rec"), n
 }
 
-// What the daemon knew comes first, and then every look that is newer, once.
+// The daemon's memory comes first, then every newer observation exactly once.
 func TestFollowTakesEveryLook(t *testing.T) {
 	l := &looking{}
 	dir, n := followed(t, l, &recordOptions{every: 20 * time.Millisecond})
@@ -113,12 +114,12 @@ func TestFollowTakesEveryLook(t *testing.T) {
 	}
 }
 
-// It asks no more often than it is to, and ends when its time is over.
+// It queries no more often than requested, and ends when its time is up.
 func TestFollowEnds(t *testing.T) {
 	const span = 200 * time.Millisecond
 	l := &looking{}
 	begun := time.Now()
-	if _, n := followed(t, l, &recordOptions{every: time.Hour, span: span}); n != 0 { // the daemon's memory knows its first look
+	if _, n := followed(t, l, &recordOptions{every: time.Hour, span: span}); n != 0 { // the daemon's memory includes its first observation
 		t.Errorf("%d samples, want none", n)
 	}
 	if took := time.Since(begun); took < span {

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// fakeDaemon says how it was started, and answers a look offline.
+// fakeDaemon prints how it was started, and answers --offline.
 func fakeDaemon(args []string) int {
 	switch {
 	case slices.Contains(args, "broken.yaml"):
@@ -72,14 +72,14 @@ func fakeDaemon(args []string) int {
 	return cli.ExitOK
 }
 
-// qualified is a report, with one size for which the CPU of the VF was not measured.
+// qualified is a report with one size for which the CPU time of the VF was not measured.
 const qualified = `{"pf": "pf7", "scratch": "spare", "hardware": {"device": "8086:10c9", "driver": "igb"},
  "paths": [{"size": 64, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.0000154}, "vf": {"median_seconds": 0.0005, "host_cpu_seconds_per_packet": 0.00000004}, "boost_percent": 50},
   {"size": 512, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.000016}, "vf": {"median_seconds": 0.0005}, "boost_percent": 50}],
  "host_cpu": {"seconds_per_packet": 0.00000153, "seconds_per_kilobyte": 0.00000025}}
 `
 
-// fakeDeps stand in for what the wiring passes in.
+// fakeDeps replaces the dependencies that main passes in.
 func fakeDeps() cli.Deps {
 	return cli.Deps{
 		Version: "1.2.3",
@@ -97,7 +97,7 @@ func fakeDeps() cli.Deps {
 	}
 }
 
-// The command line from end to end: real process, real socket, made-up daemon.
+// The command line end to end: real process, real socket, made-up daemon.
 func TestScripts(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
 		t.Skip("SLUICE_TEST_NO_ROOT=1: commands that change things need root")
@@ -115,7 +115,7 @@ func TestScripts(t *testing.T) {
 			"commands": showCommands,
 			"exit":     wantExit,
 		},
-		Deadline: time.Now().Add(10 * time.Minute), // of all scripts together, on a busy machine
+		Deadline: time.Now().Add(10 * time.Minute), // for all scripts together, on a busy machine
 	})
 }
 
@@ -133,7 +133,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	case "healthy":
 		v.Findings, v.Snapshot.Problems, v.Overrides, v.Bandwidth = nil, nil, nil, nil
 		v.Target.Reasons[1].Code = model.CodeOutranked // nobody rests after a failed move
-	case "worth": // as the policy would have made it
+	case "worth": // as the policy would have set it
 		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{Match: "web-10", Sensitivity: model.SensitivityHigh})
 		v.Target.Reasons[6].Worth = 2
 		v.Target.Reasons[7].Worth, v.Target.Reasons[7].Score = 7.5, 600000
@@ -192,7 +192,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	backends.Store(ts.Getenv("WORK"), b)
 }
 
-// tried is what other policies would have done, which is known when asked for the second time.
+// tried is a WhatIf whose result is known at the second request.
 type tried struct {
 	ready bool
 	slow  bool
@@ -214,7 +214,7 @@ func (w *tried) WhatIf(*model.View) api.WhatIf {
 	}
 }
 
-// arrive gives each NIC of a VM that migrates in a VF, but there are two only.
+// arrive gives each NIC of a VM that migrates in a VF; only two are available.
 func arrive(_ context.Context, vm model.Subject, nics []model.NIC) (out []model.VFStep, _ error) {
 	if len(nics) > 2 || vm.VM == "" {
 		return nil, fmt.Errorf("no VF is free here for %s", vm.VMName)
@@ -225,7 +225,7 @@ func arrive(_ context.Context, vm model.Subject, nics []model.NIC) (out []model.
 	return out, nil
 }
 
-// vpfs are the virtual PFs of `daemon vpf`; other daemons have no controller of any.
+// vpfs are the virtual PFs of `daemon vpf`; other daemons have no controller of virtual PFs.
 func vpfs(kind string) server.VirtualPFs {
 	if kind != "vpf" {
 		return nil
@@ -233,11 +233,10 @@ func vpfs(kind string) server.VirtualPFs {
 	return &edgetest.VirtualPFs{}
 }
 
-// backends finds the daemon of a script, a *edgetest.Backend, by its directory; scripts run
-// side by side.
+// backends maps a script's directory to its daemon, a *edgetest.Backend; scripts run in parallel.
 var backends sync.Map
 
-// repaired is the View after a repair: one finding is gone, of one the repair failed.
+// repaired returns the View after a repair: one finding is gone, the repair of another failed.
 func repaired(_ server.Command, v *model.View) *model.View {
 	next := *v
 	next.Revision += 10
@@ -258,7 +257,7 @@ func drained() *model.View {
 	return v
 }
 
-// showCommands prints what the daemon was asked, without who asked: the pid differs.
+// showCommands prints the commands that the daemon received, without the user: the pid differs.
 func showCommands(ts *testscript.TestScript, _ bool, _ []string) {
 	b, _ := backends.Load(ts.Getenv("WORK"))
 	for _, c := range b.(*edgetest.Backend).Got() {

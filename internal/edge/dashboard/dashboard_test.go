@@ -23,7 +23,7 @@ import (
 
 const patience = time.Minute
 
-// daemon answers on a socket with what it was asked, and has a stream.
+// daemon answers on a socket with the request it received, and has a stream.
 func daemon(t *testing.T) string {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s.sock")
@@ -151,8 +151,8 @@ func TestCookieIsKeptFromScriptsAndOtherSites(t *testing.T) {
 	}
 }
 
-// Cookies of a host go to all of its ports, where other users of the host may listen: whatever path a page there has the
-// browser ask for, it sends no secret along. What could be guessed at are the paths that the page uses.
+// A browser sends a host's cookies to all of its ports, where other users may listen: whatever path a page there requests,
+// no secret is sent along. The paths that an attacker can guess are those that the page uses.
 func TestNothingGoesToOtherPorts(t *testing.T) {
 	s := start(t, daemon(t))
 	var seen []string
@@ -172,7 +172,7 @@ func TestNothingGoesToOtherPorts(t *testing.T) {
 	}
 }
 
-// The cookie without the path, or the path without the cookie, lets nobody in.
+// The cookie without the path, or the path without the cookie, is rejected.
 func TestPathAndCookieAreBothNeeded(t *testing.T) {
 	s := start(t, daemon(t))
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -196,7 +196,7 @@ func TestPathAndCookieAreBothNeeded(t *testing.T) {
 		{"http://" + u.Host + "/", with, http.StatusForbidden},
 		{base(s), with, http.StatusForbidden},
 		{"http://" + u.Host + "/x" + strings.TrimPrefix(base(s), "http://"+u.Host+"/") + "/v1/status", with, http.StatusForbidden},
-		// Whoever listens on another port can have the browser send a cookie of that name too.
+		// A server of another user on another port can make the browser send a further cookie of that name.
 		{base(s) + "/v1/status", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie.Name, Value: "x"}); with(r) }, http.StatusOK},
 	} {
 		if code, body := ask(t, &http.Client{Timeout: patience}, http.MethodGet, q.link, q.change); code != q.want {
@@ -205,7 +205,7 @@ func TestPathAndCookieAreBothNeeded(t *testing.T) {
 	}
 }
 
-// Connections that say nothing, of whoever, neither stay nor keep the browser out.
+// Silent connections of any user do not persist and do not keep the browser out.
 func TestSilentConnectionsAreBounded(t *testing.T) {
 	s := start(t, daemon(t), func(s *dashboard.Server) { dashboard.SetTimeouts(s, time.Hour, time.Hour) }) // silence alone ends none
 	u, _ := url.Parse(s.URL())
@@ -254,7 +254,7 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// A browser that is idle gives its connections back.
+// An idle browser releases its connections.
 func TestIdleConnectionsEnd(t *testing.T) {
 	var usual time.Duration
 	s := start(t, daemon(t), func(s *dashboard.Server) {
@@ -312,7 +312,7 @@ func mustPort(t *testing.T, s *dashboard.Server) string {
 	return u.Port()
 }
 
-// News come when there are some, and not when a buffer is full.
+// Events are delivered at once, not when a buffer is full.
 func TestEventsPassAtOnce(t *testing.T) {
 	s := start(t, daemon(t))
 	c := browser(t)

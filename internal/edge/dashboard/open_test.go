@@ -16,7 +16,7 @@ import (
 	"sluice/internal/edge/dashboard"
 )
 
-// desktop has an xdg-open that writes down what it is called with, and what is in that file. seen gets its directory.
+// desktop provides an xdg-open that records its arguments and the file they name. seen gets its directory.
 func desktop(t *testing.T) (seen string) {
 	t.Helper()
 	seen = t.TempDir()
@@ -52,7 +52,7 @@ func await(t *testing.T, path string) {
 	}
 }
 
-// Any user can read the command lines of all: the token is in a file of the user's own, for as long as it takes.
+// Every user can read all command lines: the token is in a file that only its owner can read, and only as long as needed.
 func TestOpenKeepsTheTokenFromOtherUsers(t *testing.T) {
 	for name, runtime := range map[string]string{"a directory of the user's": t.TempDir(), "none": "", "one that has gone": "/nonexistent"} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestOpenKeepsTheTokenFromOtherUsers(t *testing.T) {
 	}
 }
 
-// A browser that a file led here takes no cookie along on a redirect, and says that the redirect is another site's: it is
-// let in by a page of this server.
+// A browser that follows the redirect of a local file sends no cookie and marks the request as cross-site: a page of this
+// server lets it in.
 func TestLinkFromAFile(t *testing.T) {
 	s := start(t, daemon(t))
 	c := browser(t)

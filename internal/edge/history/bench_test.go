@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// host is one with that many VMs, 64 VFs and two PFs.
+// host returns a host with that many VMs, 64 VFs and two PFs.
 func host(vms int, at time.Time) *model.View {
 	s := &model.Snapshot{Time: at, PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true}, {Name: "pf1", Network: "br0", Managed: true}}}
 	for i := range 64 {
@@ -38,7 +38,7 @@ func move(id uint64, at time.Time) model.MoveStatus {
 	return m
 }
 
-// BenchmarkAdd adds a Snapshot of each second, and says what an hour with a move every ten seconds takes of memory.
+// BenchmarkAdd adds a Snapshot per second, and reports the memory for an hour with a move every ten seconds.
 func BenchmarkAdd(b *testing.B) {
 	for _, vms := range []int{100, 1000} {
 		b.Run(fmt.Sprintf("vms=%d", vms), func(b *testing.B) {
@@ -68,7 +68,7 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// BenchmarkHistory answers with a whole hour: off the loop, once a revision.
+// BenchmarkHistory answers with a whole hour: outside the loop, once per revision.
 func BenchmarkHistory(b *testing.B) {
 	for _, vms := range []int{100, 1000} {
 		m, v := New(), host(vms, noon)
@@ -89,7 +89,7 @@ func BenchmarkHistory(b *testing.B) {
 	}
 }
 
-// Whatever comes, no more is kept than is stated, and what is left out is the oldest.
+// Memory never keeps more than its documented bounds, and drops the oldest entries first.
 func TestBounds(t *testing.T) {
 	m := New()
 	v := host(MaxVMs+100, noon)

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 3, 0, time.UTC)
 
-// world makes Views, one after the other.
+// world generates a sequence of Views.
 type world struct {
 	now    time.Time
 	moves  uint64
@@ -26,7 +26,7 @@ type world struct {
 
 func flip(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
 
-// next is what the world shows some time later; sometimes it is not looked at.
+// next returns the state of the world some time later; sometimes there is no new Snapshot.
 func (w *world) next(t *rapid.T) *model.View {
 	wait := rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, 10 * time.Second, 45 * time.Second, 7 * time.Second, 7 * time.Minute, 40 * time.Minute, time.Hour, 2 * time.Hour, -time.Second}).Draw(t, "wait")
 	w.now = w.now.Add(wait)
@@ -71,7 +71,7 @@ func (w *world) snapshot(t *rapid.T) *model.Snapshot {
 		if vf, has := holder[id]; has {
 			vm.NICs[0].VF = vf
 		}
-		if flip(t, "another NIC") { // that can have none
+		if flip(t, "another NIC") { // another NIC, which cannot have a VF
 			vm.NICs = append(vm.NICs, model.NIC{Network: "br9", VF: model.NoVF, Virtio: traffic(t)})
 		}
 		s.VMs = append(s.VMs, vm)
@@ -84,7 +84,7 @@ func traffic(t *rapid.T) model.Traffic {
 	return model.Traffic{Known: flip(t, "known"), RxPPS: f.Draw(t, "rx"), TxPPS: f.Draw(t, "tx"), RxBytes: f.Draw(t, "rx bytes"), TxBytes: f.Draw(t, "tx bytes")}
 }
 
-// carryOn lets moves begin, go on and end.
+// carryOn lets moves begin, proceed and end.
 func (w *world) carryOn(t *rapid.T) {
 	for range rapid.IntRange(0, 2).Draw(t, "new moves") {
 		w.moves++
@@ -103,7 +103,7 @@ func (w *world) carryOn(t *rapid.T) {
 	}
 }
 
-// What is kept within bounds answers as if everything were remembered.
+// The bounded history answers as if everything were kept.
 func TestAnswersLikeOneThatRemembersEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, w := New(), &world{now: noon}
@@ -124,7 +124,8 @@ func TestAnswersLikeOneThatRemembersEverything(t *testing.T) {
 	})
 }
 
-// A clock that is set back leaves no steps in disorder, nor waits for the time that it showed before.
+// Setting the clock back leaves no steps out of order, and does not stop recording until the previous time is reached
+// again.
 func TestClockSetBack(t *testing.T) {
 	m, revision := New(), uint64(0)
 	minute := func(from time.Time) {

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// naive remembers every View, and looks at all of them for each answer.
+// naive keeps every View, and scans all of them for each answer.
 type naive []*model.View
 
 func (n naive) History(q answer.HistoryQuery) api.History {
@@ -49,7 +49,7 @@ func (n naive) History(q answer.HistoryQuery) api.History {
 	return out
 }
 
-// snapshots are the Views with a Snapshot newer than all before.
+// snapshots returns the Views with a Snapshot newer than all before.
 func (n naive) snapshots() (out []*model.View) {
 	for _, v := range n {
 		if v.Snapshot != nil && (len(out) == 0 || v.Snapshot.Time.After(out[len(out)-1].Snapshot.Time)) {

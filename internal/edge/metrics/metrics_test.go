@@ -34,7 +34,7 @@ func TestPromtoolAccepts(t *testing.T) {
 	promtool(t, string(metrics.New(o).Text(edgetest.View())))
 }
 
-// promtool reads the text as Prometheus would, and lints it.
+// promtool parses the text as Prometheus would, and lints it.
 func promtool(t *testing.T, text string) {
 	t.Helper()
 	if os.Getenv("SLUICE_TEST_NO_PROMTOOL") == "1" {
@@ -64,7 +64,8 @@ func TestVMsThatLeaveTakeTheirSeries(t *testing.T) {
 	}
 }
 
-// What an alert rests on: a guest that boasts or leaves its VF alone, a tap without bridge, a finding, a move.
+// What alerts are based on: a guest that exaggerates its load or does not use its VF, a tap without a bridge, a finding, a
+// move.
 func TestMetricsOfTroubles(t *testing.T) {
 	v := edgetest.View()
 	web2 := v.Snapshot.FindVM(edgetest.ID(7))
@@ -96,7 +97,7 @@ func TestMetricsOfTroubles(t *testing.T) {
 	promtool(t, s)
 }
 
-// Whatever the View holds, a scrape works and shows numbers only.
+// For any View, the metrics can be scraped and all values are numbers.
 func TestOddFiguresDoNotSpoilTheScrape(t *testing.T) {
 	v := edgetest.View()
 	v.Snapshot.VMs[0].NICs[0].Virtio.RxPPS = math.NaN()
@@ -124,7 +125,7 @@ func TestOddFiguresDoNotSpoilTheScrape(t *testing.T) {
 	promtool(t, s)
 }
 
-// Every metric is documented, and nothing else is.
+// Every metric is documented, and the documentation has no others.
 func TestMetricsAreDocumented(t *testing.T) {
 	golden.Section(t, "../../../docs/metrics.md", "metrics", metrics.Table())
 }

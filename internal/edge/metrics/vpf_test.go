@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// standing is a controller of virtual PFs that has these.
+// standing is a controller of virtual PFs with a fixed list.
 type standing struct {
 	metrics.VirtualPFs
 	all []model.VirtualPFStatus
@@ -18,7 +18,7 @@ type standing struct {
 
 func (s standing) List(context.Context) ([]model.VirtualPFStatus, error) { return s.all, nil }
 
-// A virtual VF shows with what its tap counted, what of it was dropped and why, its link and whose it is.
+// The metrics of a virtual VF show its tap's counters, the drops by reason, its link and its owner.
 func TestMetricsOfVirtualVFs(t *testing.T) {
 	v := edgetest.View()
 	vm := v.Snapshot.FindVM(edgetest.ID(7))

@@ -66,7 +66,7 @@ func TestWhatTheBrowserHasIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// The HTML has no script, style or handler in it, and nothing in the page is from elsewhere.
+// The HTML has no inline script, style or handler, and the page loads nothing from other sites.
 func TestNothingInlineAndNothingFromElsewhere(t *testing.T) {
 	html := ask(t, http.MethodGet, "/", nil).Body.String()
 	if bad := regexp.MustCompile(`(?i)<script>|<style|\sstyle=|\son[a-z]+=|javascript:`).FindString(html); bad != "" {
@@ -91,7 +91,7 @@ func TestNothingInlineAndNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-// Every file that the page names is there, and every file is named.
+// Every file that the page references exists, and every file is referenced.
 func TestAssetsAreAllNamed(t *testing.T) {
 	seen := map[string]bool{"uplot/LICENSE": true}
 	refs := regexp.MustCompile(`(?:from '\./|/assets/)([\w./-]+)`)

@@ -18,7 +18,7 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// listen reads a stream for some time and returns what it said.
+// listen reads a stream for some time and returns what it sent.
 func listen(h http.Handler, d time.Duration) string {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -34,7 +34,7 @@ func TestEvents(t *testing.T) {
 	const beat = ": nothing new\n\n"
 	for _, c := range []struct {
 		name  string
-		news  []time.Duration // when revisions 8, 9 ... come
+		news  []time.Duration // when revisions 8, 9 ... appear
 		until time.Duration
 		want  string
 	}{
@@ -53,7 +53,7 @@ func TestEvents(t *testing.T) {
 			if got := listen(server.NewHandler(options(b)), c.until); got != c.want {
 				t.Errorf("%s: have %q, want %q", c.name, got, c.want)
 			}
-			time.Sleep(time.Minute) // what is left of the news
+			time.Sleep(time.Minute) // the remaining revisions
 		})
 	}
 }
@@ -79,7 +79,7 @@ func TestNoMoreThanTwoEventsASecond(t *testing.T) {
 	})
 }
 
-// A stream outlasts the time that an answer may take.
+// A stream may last longer than the write timeout of answers.
 func TestEventsOutlastTheWriteTimeout(t *testing.T) {
 	b := edgetest.NewBackend(withRevision(7))
 	s := httptest.NewUnstartedServer(server.NewHandler(options(b)))
@@ -100,7 +100,7 @@ func TestEventsOutlastTheWriteTimeout(t *testing.T) {
 	t.Error("the stream ended before the news")
 }
 
-// Over a real socket a stream outlasts the time that a request may take to arrive, and ends with the server at once.
+// Over a real socket a stream may last longer than the read timeout of requests, and ends at once when the server does.
 func TestEventsOverARealSocket(t *testing.T) {
 	b := edgetest.NewBackend(withRevision(7))
 	o := options(b)
@@ -120,7 +120,7 @@ func TestEventsOverARealSocket(t *testing.T) {
 	if n := <-heard; n != 7 {
 		t.Errorf("begins with %d", n)
 	}
-	time.Sleep(6 * time.Second) // longer than a request may take to arrive
+	time.Sleep(6 * time.Second) // longer than the read timeout
 	b.Show(withRevision(8))
 	if n := <-heard; n != 8 {
 		t.Errorf("news is %d", n)

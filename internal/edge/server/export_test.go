@@ -6,17 +6,17 @@ import (
 	"net/http"
 )
 
-// AsUser is a request as it comes from a user over the unix socket.
+// AsUser marks a request as coming from a user over the unix socket.
 func AsUser(r *http.Request, uid uint32, groups ...uint32) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), peerKey{}, peer{local: true, uid: uid, groups: groups}))
 }
 
-// OverTCP is a request as it comes over TCP.
+// OverTCP marks a request as coming over TCP.
 func OverTCP(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), peerKey{}, peer{tcp: true}))
 }
 
-// Bounds that tests go up to.
+// Limits that tests exhaust.
 const (
 	PerPeer        = perPeer
 	PerAll         = perAll
@@ -24,10 +24,10 @@ const (
 	StreamsPerAll  = streamsPerAll
 )
 
-// ShareOf names the share of a TCP connection from that address and port.
+// ShareOf returns the share of a TCP connection from that address and port.
 func ShareOf(remote string) string { return shareOf(from{remote: remote}, peer{tcp: true}) }
 
-// from is a connection of which only that is known.
+// from is a connection with only a remote address.
 type from struct {
 	net.Conn
 	remote string

@@ -22,7 +22,7 @@ func options(b server.Backend) server.Options {
 	return server.Options{Backend: b, Version: "1.2.3", Now: func() time.Time { return edgetest.Now.Add(time.Second) }, Stale: 10 * time.Second, Logger: discard()}
 }
 
-// ask sends one request to a handler, as a peer that may only read.
+// ask sends one request to a handler, as a peer with read access.
 func ask(t *testing.T, o server.Options, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -57,8 +57,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Before the first look at the host nobody is told that there is nothing: what depends on
-// the look says so. The rest answers, and nothing is null that should be a list.
+// Before the first observation of the host, answers that depend on it say so instead of being empty. All others work, and
+// lists are never null.
 func TestAnswersOfADaemonThatKnowsNothing(t *testing.T) {
 	for _, v := range []*model.View{nil, {}, {Snapshot: &model.Snapshot{}, Target: &model.Target{}}} {
 		o := options(edgetest.NewBackend(v))

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// past is a history that counts how often it is asked.
+// past is a history that counts its queries.
 type past struct {
 	mu    sync.Mutex
 	asked []answer.HistoryQuery
@@ -52,7 +52,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("a new revision is not asked for: %v", p.asked)
 	}
 	for path, want := range map[string]int{
-		"/v1/history?vm=db":      http.StatusOK, // there, and nothing is known yet
+		"/v1/history?vm=db":      http.StatusOK, // exists, but nothing is known yet
 		"/v1/history?vm=gone":    http.StatusOK,
 		"/v1/history?vm=nobody":  http.StatusNotFound,
 		"/v1/history?from=today": http.StatusBadRequest,
@@ -64,7 +64,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Times that nobody who follows asks from take no place: what many ask for is made once all the same.
+// Arbitrary times are not cached, and do not cause common answers to be built more than once.
 func TestMadeUpTimesTakeNoPlaceOfOthers(t *testing.T) {
 	p := &past{}
 	o := options(edgetest.NewBackend(withRevision(7)))
@@ -92,7 +92,7 @@ func TestMadeUpTimesTakeNoPlaceOfOthers(t *testing.T) {
 	}
 }
 
-// waiting is a history that takes as long as the test wants, where it is not asked for all there is.
+// waiting is a history that blocks as long as the test wants, except for complete queries.
 type waiting struct {
 	past
 	begun, end chan struct{}

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Many scrapers cost no more than one: there is one copy a revision.
+// Many scrapers cost no more than one: the metrics are rendered once per revision.
 func TestScrapersShareOneCopy(t *testing.T) {
 	b := edgetest.NewBackend(withRevision(7))
 	o := options(b)
@@ -49,7 +49,7 @@ func TestScrapersShareOneCopy(t *testing.T) {
 	}
 }
 
-// What one scraper asks for is not what the others get.
+// One scraper's request does not affect what others get.
 func TestScrapersDoNotChooseForOthers(t *testing.T) {
 	h := server.NewHandler(options(edgetest.NewBackend(withRevision(7))))
 	for _, path := range []string{"/metrics?name[]=sluice_build_info", "/metrics"} {
@@ -63,7 +63,7 @@ func BenchmarkScrape(b *testing.B) {
 	o := options(edgetest.NewBackend(edgetest.View()))
 	b.ReportAllocs()
 	for b.Loop() {
-		h := server.NewHandler(o) // afresh: an answer is kept for as long as the View is
+		h := server.NewHandler(o) // a new handler: an answer is cached as long as the View
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	}

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/edge/edgetest"
 )
 
-// The page answers at its own paths and nowhere else, and only where there is one.
+// The page answers only at its own paths, and only if it is configured.
 func TestPageIsMounted(t *testing.T) {
 	o := options(edgetest.NewBackend(edgetest.View()))
 	if w := ask(t, o, http.MethodGet, "/", ""); w.Code != http.StatusNotFound {

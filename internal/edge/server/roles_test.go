@@ -113,7 +113,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// Roles follow the user and groups that the kernel knows of a connection: real users ask over a real socket.
+// Roles follow the user and groups of the connection's peer credentials: real users connect over a real socket.
 func TestRolesOfRealUsers(t *testing.T) {
 	needRoot(t)
 	const games = 60 // the group that may use the socket
@@ -157,7 +157,7 @@ func TestRolesOfRealUsers(t *testing.T) {
 	}
 }
 
-// lockedBuilder takes what several goroutines log.
+// lockedBuilder collects the logs of several goroutines.
 type lockedBuilder struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -175,8 +175,7 @@ func (l *lockedBuilder) String() string {
 	return l.b.String()
 }
 
-// Whoever may read can ask for what he may not do as often as he likes; the log stays short
-// and says how often it was.
+// However often a user repeats a forbidden request, the log stays short and says how often it was.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options(edgetest.NewBackend(edgetest.View()))
@@ -197,7 +196,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	})
 }
 
-// An override carries who, why and its end to the backend.
+// The backend gets the user, reason and end of an override.
 func TestOverridesCarryWhoWhyAndWhen(t *testing.T) {
 	b := edgetest.NewBackend(edgetest.View())
 	h := server.NewHandler(options(b))
@@ -245,7 +244,7 @@ func TestOverridesCarryWhoWhyAndWhen(t *testing.T) {
 	}
 }
 
-// Before the first look nobody knows which VMs there are.
+// Before the first observation, VMs are unknown.
 func TestNoVMIsCalledUnknownBeforeTheFirstLook(t *testing.T) {
 	h := server.NewHandler(options(edgetest.NewBackend(nil)))
 	w := record(h, server.AsUser(post("/v1/pin", `{"vm":"db"}`), 0))
@@ -254,7 +253,7 @@ func TestNoVMIsCalledUnknownBeforeTheFirstLook(t *testing.T) {
 	}
 }
 
-// last keeps only what the last request led to.
+// last keeps only the command of the last request.
 type last struct {
 	*edgetest.Backend
 	got []server.Command
@@ -265,8 +264,8 @@ func (l *last) Do(_ context.Context, c server.Command) (api.Result, error) {
 	return api.Result{}, nil
 }
 
-// FuzzCommands: whatever the body, the answer is JSON, and a command that gets through is
-// about a VM that is there, with a reason and an end within bounds.
+// FuzzCommands checks that the answer to any body is JSON, and that an accepted command names an existing VM and has a
+// reason and an end within bounds.
 func FuzzCommands(f *testing.F) {
 	for _, body := range []string{``, `{"vm":"db"}`, `{"vm":"db","reason":"x","for_seconds":60}`, `{"vm":"nobody"}`, `{"vm":"db","until":"2100-01-01T00:00:00Z"}`, `[`, `{"vm":"db","nic":"a*","sla":{"guarantee":"2Gbit 5kpps","weight":2,"class":"x"}}`} {
 		for verb := range uint8(9) {

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// needRoot fails where a test needs root, unless told to pass over such tests.
+// needRoot fails if a test needs root, unless such tests are to be skipped.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
@@ -45,7 +45,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// socketDir is a short directory that anyone may enter: a socket's path is limited.
+// socketDir returns a short directory that everybody may enter: the length of a socket's path is limited.
 func socketDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "slw")
@@ -53,7 +53,7 @@ func socketDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // others must reach the socket
+	if err := os.Chmod(dir, 0o755); err != nil { // other users must reach the socket
 		t.Fatal(err)
 	}
 	return dir
@@ -78,8 +78,8 @@ func serve(t *testing.T, o server.Options) *server.Server {
 	return s
 }
 
-// What a client gets over the socket is what people reviewed in testdata, with every field that the server writes. The files
-// are the server's own answers (TestAnswers), so a few facts are compared with the View itself.
+// Clients receive over the socket exactly the reviewed answers in testdata, which have every field. The files are the
+// server's own output (TestAnswers), so a few facts are also compared with the View itself.
 func TestClientGetsWhatTheViewSays(t *testing.T) {
 	needRoot(t)
 	v := edgetest.View()
@@ -100,7 +100,7 @@ func TestClientGetsWhatTheViewSays(t *testing.T) {
 	if len(vms) != len(v.Snapshot.VMs) {
 		t.Fatalf("%d VMs, want %d", len(vms), len(v.Snapshot.VMs))
 	}
-	for i := range v.Snapshot.VMs { // which are in order of name there
+	for i := range v.Snapshot.VMs { // sorted by name in the View
 		vm, got := &v.Snapshot.VMs[i], vms[i]
 		nic := &vm.NICs[0]
 		want := []any{vm.Name, string(vm.ID), vm.CPU, nic.Tap, nic.MAC.String(), nic.Virtio.RxPPS + nic.Virtio.TxPPS + nic.VFPath.RxPPS + nic.VFPath.TxPPS}
@@ -120,7 +120,7 @@ func TestClientGetsWhatTheViewSays(t *testing.T) {
 	}
 }
 
-// reviewed compares what a client got with a file in testdata, and returns it.
+// reviewed compares a client's answer with a file in testdata, and returns it.
 func reviewed[T any](t *testing.T, name string, ask func(context.Context) (T, error)) T {
 	t.Helper()
 	have, err := ask(t.Context())
@@ -224,8 +224,8 @@ func TestRefusalsReachTheClient(t *testing.T) {
 	}
 }
 
-// as does something as another user, with the kernel's own idea of who that is: its groups are gid and the supplementary
-// ones. The thread whose identity was changed dies with its goroutine.
+// as runs a function as another user, with the identity that the kernel sees: the group gid and the supplementary groups.
+// The thread with the changed identity ends with its goroutine.
 func as(uid, gid int, do func() error, supplementary ...uint32) error {
 	ch := make(chan error)
 	go func() {
@@ -394,7 +394,7 @@ func TestLiveDaemonKeepsItsSocket(t *testing.T) {
 		if _, err := server.New(o); err == nil || !strings.Contains(err.Error(), "another daemon") {
 			t.Errorf("%s: have %v", name, err)
 		}
-		// Even a daemon that holds no lock keeps a socket it answers on.
+		// Even a daemon that does not hold the lock keeps a socket that it answers on.
 		if err := os.Remove(o.Socket + ".lock"); err != nil && name == "with its lock" {
 			t.Fatal(err)
 		}

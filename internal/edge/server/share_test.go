@@ -19,7 +19,7 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// silent opens connections as a user and says nothing; those that were refused are closed.
+// silent opens connections as a user and sends nothing; refused ones are closed.
 func silent(t *testing.T, network, address string, uid, n int) {
 	t.Helper()
 	var conns []net.Conn
@@ -43,7 +43,7 @@ func silent(t *testing.T, network, address string, uid, n int) {
 	}
 }
 
-// statusWithin asks for the status as a user until there is an answer.
+// statusWithin requests the status as a user until there is an answer.
 func statusWithin(t *testing.T, socket string, uid int, limit time.Duration) {
 	t.Helper()
 	begun := time.Now()
@@ -53,8 +53,8 @@ func statusWithin(t *testing.T, socket string, uid int, limit time.Duration) {
 	}
 }
 
-// refused wants a user to be told that it has too many connections. While many are being
-// refused at once, some are not told.
+// refused checks that a user is told about too many connections. While many connections are refused at once, some get no
+// message.
 func refused(t *testing.T, socket string, uid int) {
 	t.Helper()
 	var code int
@@ -69,7 +69,7 @@ func refused(t *testing.T, socket string, uid int) {
 	}
 }
 
-// Whoever may read shuts nobody else out: silent connections count against their user.
+// A user with read access cannot lock out others: silent connections count against their user.
 func TestOneUserShutsNobodyOut(t *testing.T) {
 	needRoot(t)
 	o := options(edgetest.NewBackend(edgetest.View()))
@@ -81,7 +81,7 @@ func TestOneUserShutsNobodyOut(t *testing.T) {
 	refused(t, o.Socket, 65534)
 }
 
-// However many users there are, root has a share.
+// Root has a share, however many users there are.
 func TestManyUsersDoNotShutRootOut(t *testing.T) {
 	needRoot(t)
 	o := options(edgetest.NewBackend(edgetest.View()))
@@ -94,7 +94,7 @@ func TestManyUsersDoNotShutRootOut(t *testing.T) {
 	statusWithin(t, o.Socket, 0, 2*time.Second)
 }
 
-// Silence and half a request end soon, and give the place back.
+// Silent connections and incomplete requests end soon and free their slot.
 func TestHalfARequestEndsSoon(t *testing.T) {
 	needRoot(t)
 	o := options(edgetest.NewBackend(edgetest.View()))
@@ -129,14 +129,14 @@ func TestPlacesComeBack(t *testing.T) {
 	o.Socket = filepath.Join(socketDir(t), "s.sock")
 	serve(t, o)
 	c := client.New(o.Socket)
-	for range 5 * server.PerPeer { // a place is free again before its connection's user is told
+	for range 5 * server.PerPeer { // a slot may be free before its user's client sees the connection end
 		if _, err := c.Status(t.Context()); err != nil && !strings.Contains(err.Error(), "too many") {
 			t.Fatal(err)
 		}
 	}
 }
 
-// Pages that are open hold a stream each, and leave a user's other places to requests.
+// Each open page holds a stream, and leaves the user's other slots to requests.
 func TestStreamsLeaveRoomForRequests(t *testing.T) {
 	o := options(edgetest.NewBackend(edgetest.View()))
 	o.Socket = filepath.Join(socketDir(t), "s.sock")
@@ -192,14 +192,14 @@ func TestStreamsLeaveRoomForRequests(t *testing.T) {
 	}
 }
 
-// However many streams others have, a user gets one: who has most of them gives up the oldest.
+// However many streams others have, every user gets one: the user with the most loses the oldest.
 func TestStreamsAreSharedAmongUsers(t *testing.T) {
 	needRoot(t)
 	o := options(edgetest.NewBackend(edgetest.View()))
 	o.Socket, o.Group = filepath.Join(socketDir(t), "s.sock"), "games"
 	serve(t, o)
 	var hogs []net.Conn
-	for uid := range server.StreamsPerAll / server.StreamsPerPeer { // they take all places
+	for uid := range server.StreamsPerAll / server.StreamsPerPeer { // they take all slots
 		for range server.StreamsPerPeer {
 			hogs = append(hogs, stream(t, o.Socket, 60000+uid))
 		}
@@ -234,7 +234,7 @@ func TestStreamsAreSharedAmongUsers(t *testing.T) {
 	wg.Wait()
 }
 
-// stream opens a stream of events as a user, nil if it is refused.
+// stream opens an event stream as a user, nil if it is refused.
 func stream(t *testing.T, socket string, uid int) net.Conn {
 	t.Helper()
 	var c net.Conn
@@ -259,7 +259,7 @@ func stream(t *testing.T, socket string, uid int) net.Conn {
 	return c
 }
 
-// Whoever has many addresses has one share: 127.0.0.0/8 of this host, and a network of IPv6.
+// Many addresses of one host have one share: 127.0.0.0/8 of this host, and a network of IPv6.
 func TestManyAddressesOfOneHostAreOneShare(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -280,7 +280,7 @@ func TestManyAddressesOfOneHostAreOneShare(t *testing.T) {
 	}
 }
 
-// A page elsewhere can have a browser ask this host by a name of its own, and is refused.
+// A page from another site can make a browser address this host by a name of that site, and is refused.
 func TestHostIsChecked(t *testing.T) {
 	o := options(edgetest.NewBackend(edgetest.View()))
 	o.Listen, o.Hosts = "hv1.example:9178", "metrics.example, Hv1"
@@ -306,7 +306,7 @@ func TestHostIsChecked(t *testing.T) {
 	}
 }
 
-// The loop's memory costs the loop's time: it is not for the network, and copied once a revision.
+// Copying the loop's memory takes the loop's time: it is not available over TCP, and is copied once per revision.
 func TestMemoryIsForThisHost(t *testing.T) {
 	b := edgetest.NewBackend(withRevision(7))
 	h := server.NewHandler(options(b))
@@ -328,7 +328,7 @@ func TestMemoryIsForThisHost(t *testing.T) {
 	}
 }
 
-// Many scrapers at one address, which keep their connections, leave room for one more.
+// Many scrapers at one address with keep-alive connections leave room for one more.
 func TestManyScrapersOverTCP(t *testing.T) {
 	o := options(edgetest.NewBackend(edgetest.View()))
 	o.Listen = "127.0.0.1:0"

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// What a person can put right is told as that, and not as a fault of the daemon's.
+// An error that the user can fix is reported as such, not as an internal error.
 func TestForPerson(t *testing.T) {
 	for _, c := range []struct {
 		err    error

@@ -22,7 +22,7 @@ func withRevision(n uint64) *model.View {
 	return v
 }
 
-// get sends a request that waits, and returns the answer when it is there.
+// get sends a request that waits, and returns its answer.
 func get(h http.Handler, path string) <-chan *httptest.ResponseRecorder {
 	done := make(chan *httptest.ResponseRecorder, 1)
 	go func() {
@@ -70,7 +70,7 @@ func TestWaitEnds(t *testing.T) {
 			"/v1/vms?after=7":                {http.StatusNotModified, 0},
 			"/v1/vms?after=7&wait=5s":        {http.StatusNotModified, 5 * time.Second},
 			"/v1/vms?after=6&wait=5s":        {http.StatusOK, 0},
-			"/v1/vms?after=8000&wait=5s":     {http.StatusOK, 0}, // of a daemon that was there before
+			"/v1/vms?after=8000&wait=5s":     {http.StatusOK, 0}, // a revision of an earlier daemon
 			"/v1/vms?after=7&wait=100h":      {http.StatusNotModified, 29 * time.Second},
 			"/v1/vms?after=-7&wait=5s":       {http.StatusBadRequest, 0},
 			"/v1/vms?after=7&wait=long":      {http.StatusBadRequest, 0},
@@ -89,7 +89,7 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-// Waiting outlasts the time that a request may take to arrive, and ends with the server.
+// Waiting may take longer than the read timeout of requests, and ends with the server.
 func TestWaitOverARealSocket(t *testing.T) {
 	b := edgetest.NewBackend(withRevision(7))
 	o := options(b)
@@ -118,7 +118,7 @@ func TestWaitOverARealSocket(t *testing.T) {
 	select {
 	case a := <-first:
 		t.Fatalf("answered without news: %+v", a)
-	case <-time.After(6 * time.Second): // longer than a request may take to arrive
+	case <-time.After(6 * time.Second): // longer than the read timeout
 	}
 	b.Show(withRevision(8))
 	if a := <-first; a.revision != 8 || a.err != nil {
@@ -126,10 +126,10 @@ func TestWaitOverARealSocket(t *testing.T) {
 	}
 	b.Show(withRevision(7))
 	second := ask()
-	time.Sleep(100 * time.Millisecond) // lets it begin to wait; the test holds without
+	time.Sleep(100 * time.Millisecond) // let it start to wait; the test does not depend on it
 	stop()
 	begun := time.Now()
-	<-second // whatever it is: an unchanged revision, or nobody there any more
+	<-second // either an unchanged revision, or the server is gone
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}

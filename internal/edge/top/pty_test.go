@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the end of a pseudo terminal at which the person sits.
+// terminal is the user's end of a pseudo terminal.
 type terminal struct {
 	*os.File
 	t    *testing.T
@@ -23,7 +23,7 @@ type terminal struct {
 	seen bytes.Buffer
 }
 
-// newTerminal returns one, and the name of the device for the program.
+// newTerminal returns a terminal and the device name for the program.
 func newTerminal(t *testing.T, columns, rows int) (*terminal, string) {
 	t.Helper()
 	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -63,7 +63,7 @@ func (m *terminal) resize(columns, rows int) {
 	}
 }
 
-// sees waits for a text, and forgets what came up to it.
+// sees waits for a text and discards the output up to its end.
 func (m *terminal) sees(text string) {
 	m.t.Helper()
 	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(10 * time.Millisecond) {
@@ -88,7 +88,7 @@ func (m *terminal) types(keys string) {
 	}
 }
 
-// told is a Source that a test tells what to answer.
+// told is a Source whose answers a test sets.
 type told struct{ next chan look }
 
 func (s *told) Look(ctx context.Context, _ uint64) (*Data, error) {
@@ -122,11 +122,11 @@ func TestOnATerminal(t *testing.T) {
 	m.sees("PACKETS/S*")
 	m.types("?")
 	m.sees("Keys")
-	m.types("q\x1b[B\r") // back, one down, that one in detail
+	m.types("q\x1b[B\r") // back, one row down, details of that VM
 	m.sees("explained:")
 	m.sees("0008")
 	m.types("q")
-	m.resize(120, 40) // a wider one has more columns
+	m.resize(120, 40) // a wider terminal has more columns
 	if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
 		t.Fatal(err)
 	}
@@ -138,13 +138,13 @@ func TestOnATerminal(t *testing.T) {
 	src.next <- look{data: d}
 	m.sees("ZYXWVUTS")
 	m.types("q")
-	m.sees("\x1b[?1049l") // what was on the terminal before is there again
+	m.sees("\x1b[?1049l") // the previous contents of the terminal are restored
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Where there is no daemon the terminal is not touched.
+// Without a daemon the terminal is not touched.
 func TestFirstLookFails(t *testing.T) {
 	src := &told{make(chan look, 1)}
 	want := errors.New("no daemon")

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/model"
 )
 
-// viewed is a state on a terminal of a size.
+// viewed is a state on a terminal of a given size.
 type viewed struct {
 	*state
 	t      *testing.T
@@ -35,7 +35,7 @@ func newViewed(t *testing.T, d *Data, columns, rows int) *viewed {
 	return v
 }
 
-// lines is what is to be seen, without the spaces at the ends.
+// lines returns the lines on the screen without trailing spaces.
 func (v *viewed) lines() []string {
 	v.t.Helper()
 	c := newCanvas(v.screen.Size())
@@ -49,7 +49,7 @@ func (v *viewed) lines() []string {
 		for x := 0; x < columns; x++ {
 			b.WriteString(string(cells[y*columns+x].Runes))
 			if c.cells[y*columns+x].text != "" && x+1 < columns && c.cells[y*columns+x+1].text == "" {
-				x++ // the right half of what is two columns wide
+				x++ // the right half of a character two columns wide
 			}
 		}
 		out[y] = strings.TrimRight(b.String(), " ")
@@ -57,7 +57,7 @@ func (v *viewed) lines() []string {
 	return out
 }
 
-// press types keys: names of special ones in angle brackets.
+// press types keys: names of special keys in angle brackets.
 func (v *viewed) press(keys ...string) {
 	names := map[string]tcell.Key{
 		"<up>": tcell.KeyUp, "<down>": tcell.KeyDown, "<end>": tcell.KeyEnd, "<home>": tcell.KeyHome, "<pgdn>": tcell.KeyPgDn, "<pgup>": tcell.KeyPgUp,
@@ -74,7 +74,7 @@ func (v *viewed) press(keys ...string) {
 	}
 }
 
-// names are the VMs of the table, as far as it is to be seen.
+// names returns the visible VMs of the table.
 func (v *viewed) names() (out []string) {
 	lines := v.lines()
 	i := 0
@@ -100,7 +100,7 @@ func sample() *Data {
 	return d
 }
 
-// crowd is a host of many VMs.
+// crowd returns a host with many VMs.
 func crowd(n int) *Data {
 	d := sample()
 	d.VMs = nil
@@ -139,7 +139,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// Whatever the size is, nothing is drawn outside of the screen, nothing panics, and every key works.
+// At any size nothing is drawn outside the screen, nothing panics, and every key works.
 func TestEverySize(t *testing.T) {
 	keys := []string{"<down>", "<end>", "<pgdn>", "<up>", "/", "vm", "<enter>", "<esc>", "<enter>", "<end>", "<home>", "q", "p", "?", "<esc>", "<right>", "<right>", "<left>", "r", "<home>"}
 	for _, d := range []*Data{{}, sample(), crowd(1000)} {
@@ -158,7 +158,7 @@ func TestEverySize(t *testing.T) {
 	}
 }
 
-// What a VM is called must not play with the terminal, nor push what stands beside it out of its column.
+// A VM's name must not control the terminal or shift other columns.
 func TestHostileNames(t *testing.T) {
 	d := crowd(1)
 	at := -1
@@ -199,7 +199,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// Reasons are never cut off in the middle: what is shown is the whole, or a part that stands by itself.
+// Reasons are never cut off in the middle: the text shown is complete, or a part that makes sense by itself.
 func TestWhyIsNeverCutOff(t *testing.T) {
 	reasons := []model.Reason{
 		{Code: model.CodeRank, Hold: true, Policy: "adaptive", Rank: 3, Slots: 58, Score: 43700, Price: 38100, Other: "x", OtherNm: "db-05"},
@@ -259,7 +259,7 @@ func TestSortAndFilter(t *testing.T) {
 	}
 }
 
-// A VM that was chosen stays so when the loads change, and in sight; the first row is whoever is first.
+// A selected VM stays selected and visible when the loads change; the first row is always the VM that sorts first.
 func TestChosenStays(t *testing.T) {
 	v := newViewed(t, crowd(1000), 100, 20)
 	v.lines()
@@ -286,7 +286,7 @@ func TestChosenStays(t *testing.T) {
 	}
 }
 
-// A daemon that does not answer any more is told, and what was seen last stays.
+// If the daemon stops answering, this is reported, and the last state stays on the screen.
 func TestNoNews(t *testing.T) {
 	v := newViewed(t, sample(), 100, 24)
 	v.failed(fmt.Errorf("no daemon answers"))

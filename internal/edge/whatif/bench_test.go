@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// BenchmarkCompute is an hour of many VMs with loads that swing, and 64 VFs.
+// BenchmarkCompute computes an hour of many VMs with oscillating loads, and 64 VFs.
 func BenchmarkCompute(b *testing.B) {
 	for _, vms := range []int{100, 1000} {
 		b.Run(fmt.Sprintf("vms=%d", vms), func(b *testing.B) {

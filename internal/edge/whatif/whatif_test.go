@@ -15,7 +15,7 @@ const (
 	idB = "00000000-0000-4000-8000-00000000000b"
 )
 
-// hour is one of two VMs: a is busy in its first half, b in the second, and one VF.
+// hour is the history of two VMs and one VF: a is busy in the first half, b in the second.
 func hour() *history.Past {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	p := &history.Past{
@@ -63,7 +63,7 @@ func compute(t *testing.T, p *history.Past) map[string]api.PolicyResult {
 	return out
 }
 
-// Of an hour in which the load changes over once, a policy that follows it has nearly all with a move, or two.
+// If the load changes over once in the hour, a policy that follows it carries nearly everything with one or two moves.
 func TestFollowsTheLoad(t *testing.T) {
 	got := compute(t, hour())
 	if r := got["adaptive"]; r.Gross < 0.9 || r.Net < 0.85 || r.Moves < 1 || r.Moves > 2 {
@@ -76,7 +76,7 @@ func TestFollowsTheLoad(t *testing.T) {
 	}
 }
 
-// What people ask of placement counts: with a pinned, VFs carry what it moves, half of all.
+// Pins apply: with a pinned, VFs carry what it moves, half of everything.
 func TestRulesCount(t *testing.T) {
 	p := hour()
 	p.Rules.VMs = []model.VMRule{{Match: "a", Pin: true}}
@@ -93,7 +93,7 @@ func TestRulesCount(t *testing.T) {
 	}
 }
 
-// Where packets count differently, they do so in what is compared too.
+// If packets have different values, the comparison uses them too.
 func TestWorthCounts(t *testing.T) {
 	p := hour()
 	p.Rules.VMs = []model.VMRule{{Match: "a", Sensitivity: model.SensitivityHigh}}
@@ -106,14 +106,14 @@ func TestWorthCounts(t *testing.T) {
 	p.Rules.VMs = nil
 	p.Rules.Worth = model.Worth{CPU: true, Cost: model.PacketCost{Kilobyte: time.Microsecond}}
 	for k := range p.Load.VMs[0].Bytes {
-		p.Load.VMs[0].Bytes[k] *= 200 // 64 kB a packet are what counts: b never costs as much
+		p.Load.VMs[0].Bytes[k] *= 200 // 64 kB per packet dominate the value: b never costs as much
 	}
 	if r := compute(t, p)["adaptive"]; r.Gross < 0.98 {
 		t.Errorf("by what virtio costs the host, a is worth the VF also when b is busy: %+v", r)
 	}
 }
 
-// VFs of others, and PFs that are not listed, are not shared out; and VMs that have gone had their load all the same.
+// VFs held by others and PFs that are not listed are not shared out; the load of VMs that are gone still counts.
 func TestTheHostCounts(t *testing.T) {
 	p := hour()
 	p.Snapshot.VMs = p.Snapshot.VMs[:1]
@@ -130,7 +130,7 @@ func TestTheHostCounts(t *testing.T) {
 	}
 }
 
-// Where a load was not known nothing is made up.
+// An unknown load is left out, not invented.
 func TestUnknownLoads(t *testing.T) {
 	p := hour()
 	for i := range p.Load.VMs {

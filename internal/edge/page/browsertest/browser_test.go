@@ -21,10 +21,10 @@ import (
 // patience is how long a condition may take to become true on a busy machine.
 const patience = 90 * time.Second
 
-// chromium is a browser that runs.
+// chromium is a running browser.
 type chromium struct{ ctx context.Context }
 
-// browser starts one for a test and what it calls.
+// browser starts a browser for a test and its subtests.
 func browser(t testing.TB) chromium {
 	t.Helper()
 	if os.Getenv("SLUICE_TEST_NO_BROWSER") == "1" {
@@ -53,7 +53,7 @@ func browser(t testing.TB) chromium {
 	return chromium{ctx}
 }
 
-// look is how a page is looked at.
+// look is a combination of display settings.
 type look struct {
 	width, height int64
 	dark          bool
@@ -68,21 +68,21 @@ func (l look) String() string {
 
 var looks = []look{{width: 1400, height: 900}, {width: 1400, height: 900, dark: true}, {width: 390, height: 844}, {width: 390, height: 844, dark: true}}
 
-// tab is a page that a test looks at. Whatever the browser complains of fails the test.
+// tab is a page under test. Any error that the browser reports fails the test.
 type tab struct {
 	t    testing.TB
 	ctx  context.Context
 	look look
 
-	// close ends the tab: a browser has six connections to a server at a time, of which each page in sight keeps one.
+	// close closes the tab: a browser has six connections to a server at a time, and each visible page keeps one.
 	close func()
 
 	mu       sync.Mutex
 	faults   []string
-	expected func(string) bool // complaints that the test provokes; nil: none
+	expected func(string) bool // errors that the test provokes; nil: none
 }
 
-// open loads a page, in a tab of its own.
+// open loads a page in a new tab.
 func open(t testing.TB, in chromium, url string, l look) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(in.ctx)
@@ -103,7 +103,7 @@ func open(t testing.TB, in chromium, url string, l look) *tab {
 	return p
 }
 
-// command is a command of the protocol as an action.
+// command wraps a command of the protocol as an action.
 func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, c, params)
@@ -118,8 +118,7 @@ func (p *tab) size(width, height int64) {
 	p.do(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < phone}))
 }
 
-// hear keeps what the browser complains of: errors of scripts, of the console, of the network and of the content
-// security policy.
+// hear records the errors that the browser reports: of scripts, the console, the network and the content security policy.
 func (p *tab) hear(event any) {
 	text := ""
 	switch e := event.(type) {
@@ -182,7 +181,7 @@ func get[T any](p *tab, a chromedp.Action[T]) T {
 	return v
 }
 
-// eval is the value of an expression of JavaScript.
+// eval returns the value of a JavaScript expression.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
 	return get(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -203,7 +202,7 @@ func (p *tab) until(expression string) {
 	}
 }
 
-// whole makes the window as high as the page, since only what is in sight is fetched.
+// whole makes the window as high as the page, since only visible parts fetch data.
 func (p *tab) whole() {
 	p.t.Helper()
 	for range 3 {
@@ -212,7 +211,7 @@ func (p *tab) whole() {
 	}
 }
 
-// shoot keeps a picture of the whole page, where SLUICE_SCREENSHOTS names a directory.
+// shoot saves a screenshot of the whole page if SLUICE_SCREENSHOTS names a directory.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	dir := os.Getenv("SLUICE_SCREENSHOTS")

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// cpu is what this process, which is the daemon here, and all of the browser have used, in seconds.
+// cpu returns the CPU seconds used by this process, which is the daemon here, and by the whole browser.
 func (p *tab) cpu() (daemon, browser float64) {
 	p.t.Helper()
 	var u syscall.Rusage
@@ -28,9 +28,9 @@ func (p *tab) cpu() (daemon, browser float64) {
 	return daemon, browser
 }
 
-// BenchmarkPage is the page of a host with 1,000 VMs, of which there are news every second: when something is painted, when the
-// figures of the host and the first row of the list are there, and what a second of looking costs daemon and browser, with the top
-// and with the list in sight.
+// BenchmarkPage measures the page of a host with 1,000 VMs and an update every second: the times of the first paint, the
+// host's figures and the first row of the list, and the CPU cost per second for daemon and browser with the top and with
+// the list in view.
 func BenchmarkPage(b *testing.B) {
 	h := newHost(b, 1000, "127.0.0.1:0")
 	p := open(b, browser(b), h.url, looks[0])

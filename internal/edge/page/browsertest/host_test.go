@@ -29,13 +29,13 @@ var hostile = []string{
 	"{{.}} ${alert(1)} %s %d \\",
 }
 
-// host is a daemon on made-up Views, with the last hour in its memory.
+// host is a daemon with made-up Views and a history of the last hour.
 type host struct {
 	back *edgetest.Backend
 	past *history.Memory
 	url  string
 	n    int
-	at   atomic.Int64 // ns since 1970; the server reads it while tests let time pass
+	at   atomic.Int64 // ns since 1970; the server reads it while tests advance it
 	stop func()
 }
 
@@ -43,7 +43,8 @@ func (h *host) now() time.Time { return time.Unix(0, h.at.Load()).UTC() }
 
 func (h *host) pass(d time.Duration) { h.at.Add(int64(d)) }
 
-// newHost has n VMs, the first of them with hostile names, and serves the page on a port of its own, or on address.
+// newHost returns a host with n VMs, the first of them with hostile names, and serves the page on a free port or on
+// address.
 func newHost(t testing.TB, n int, address string) *host {
 	t.Helper()
 	h := &host{back: edgetest.NewBackend(nil), past: history.New(), n: n}
@@ -91,7 +92,7 @@ func (asked) WhatIf(*model.View) api.WhatIf {
 	}}
 }
 
-// next publishes what the host shows a second later.
+// next publishes the state of the host a second later.
 func (h *host) next() {
 	h.pass(time.Second)
 	v := h.view()
@@ -110,7 +111,7 @@ func idOf(i int) model.VMID { return model.VMID(fmt.Sprintf("10000000-0000-4000-
 
 const vfs = 64
 
-// view has VMs of which some hold VFs in turn; it begins with edgetest's, which has one of everything.
+// view returns VMs some of which hold VFs in turn. It starts with edgetest's View, which has one of everything.
 func (h *host) view() *model.View {
 	v := edgetest.View()
 	s := v.Snapshot
@@ -157,7 +158,7 @@ func traffic(pps float64) model.Traffic {
 	return model.Traffic{RxPPS: pps * 0.6, TxPPS: pps * 0.4, RxBytes: pps * 300, TxBytes: pps * 200, Source: model.SourceTap, Known: true, Proof: model.ProofKernel}
 }
 
-// moves gives the moves that end numbers and the times of their Steps.
+// moves gives ended moves IDs and the times of their Steps.
 func (h *host) moves(v *model.View) {
 	for i := range v.Recent {
 		m := &v.Recent[i]

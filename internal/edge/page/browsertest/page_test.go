@@ -15,19 +15,19 @@ import (
 //go:embed testdata/axe/axe.min.js
 var axe string
 
-// sight brings a part of the page into sight: what is not is not fetched.
+// sight scrolls a part of the page into view: parts out of view do not fetch data.
 func (p *tab) sight(id, expression string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`(scrollBy(0, document.getElementById(%q)?.getBoundingClientRect().top ?? 0), %s)`, id, expression))
 }
 
-// rows waits until the list of VMs has some.
+// rows waits until the list of VMs is not empty.
 func (p *tab) rows() {
 	p.t.Helper()
 	p.sight("vms", `document.querySelector('.vm-list tbody tr')`)
 }
 
-// sound checks what holds for every page in every look.
+// sound checks what must hold for every page in every look.
 func (p *tab) sound() {
 	p.t.Helper()
 	if wide := eval[string](p, `[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, .command, .uplot, .sr, caption, svg, .under-way, thead, .time-track') && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + '.' + e.className).slice(0, 5).join(' ')`); wide != "" {
@@ -42,8 +42,8 @@ func (p *tab) sound() {
 	p.axe()
 }
 
-// axe runs the rules of axe-core, those of contrast among them. Marks of moves may be small: each has an equal, large enough,
-// among the Moves.
+// axe runs the rules of axe-core, including contrast. Marks of moves may be small: each has an equivalent of sufficient
+// size among the Moves.
 func (p *tab) axe() {
 	p.t.Helper()
 	eval[bool](p, axe+"\n;true")
@@ -54,7 +54,7 @@ func (p *tab) axe() {
 	}
 }
 
-// named checks in Chromium's own tree that whatever can be used has a name, and that the page has its landmarks.
+// named checks in Chromium's accessibility tree that every control has a name and that the page has its landmarks.
 func (p *tab) named() {
 	p.t.Helper()
 	tree := get(p, func(ctx context.Context, t *chromedp.Target) (accessibility.GetFullAXTreeResult, error) {
@@ -97,12 +97,12 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// shown is a name as the page shows it.
+// shown returns a name as the page shows it.
 func shown(name string) string {
 	return strings.NewReplacer("\u202e", `\u202e`, "\u202d", `\u202d`, "\u0007", `\u0007`).Replace(name)
 }
 
-// What a VM is called is text wherever it stands, and never a command.
+// A VM's name is always rendered as text, never interpreted.
 func TestHostileNames(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
@@ -143,7 +143,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// learned checks what the page of a VM says of its bursts, of which so many were seen.
+// learned checks what the page of a VM says about its bursts, of which so many were seen.
 func (p *tab) learned(name string, seen int) {
 	p.t.Helper()
 	head, figures := eval[string](p, `document.getElementById('verdict').textContent`), eval[string](p, `document.getElementById('reason').textContent`)

@@ -14,14 +14,14 @@ import (
 	"sluice/internal/model"
 )
 
-// point moves the pointer to the middle of what the selector finds, which is brought into sight.
+// point scrolls the element that the selector finds into view and moves the pointer to its centre.
 func (p *tab) point(selector string) {
 	p.t.Helper()
 	at := eval[[]float64](p, fmt.Sprintf(`(e => { e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })(document.querySelector(%q))`, selector))
 	p.do(command(input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: at[0], Y: at[1]}))
 }
 
-// later lets an hour and a half pass, so that every move seen so far is forgotten.
+// later advances the clock by an hour and a half, so that every move seen so far is dropped.
 func (h *host) later() {
 	for range 90 {
 		h.pass(time.Minute)
@@ -32,7 +32,8 @@ func (h *host) later() {
 	}
 }
 
-// Whoever closes the window of a move that has left the list meanwhile is at the heading of that list, not at the page's beginning.
+// If a move leaves the list while its dialog is open, closing the dialog puts the focus on the heading of that list, not at
+// the top of the page.
 func TestFocusWhereTheRowHasGone(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
@@ -46,7 +47,7 @@ func TestFocusWhereTheRowHasGone(t *testing.T) {
 	p.until(`!document.querySelector('dialog[open]') && document.activeElement.id === 'moves-title'`)
 }
 
-// A mark stays where it is while the pointer is on it, and what came meanwhile is shown when it leaves.
+// A mark does not move while the pointer is on it; pending updates are shown when the pointer leaves.
 func TestMarksStayUnderThePointer(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
@@ -66,7 +67,7 @@ func TestMarksStayUnderThePointer(t *testing.T) {
 	p.until(`!window.aimed.isConnected && document.querySelector('#timeline .held').hidden`)
 }
 
-// The parts that change often are as high as what they hold, some seconds after they have held more.
+// Parts that change often shrink to their content some seconds after they have been larger.
 func TestCardsShrinkAgain(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	v := h.view()
@@ -89,7 +90,7 @@ func TestCardsShrinkAgain(t *testing.T) {
 	p.until(`(t => t.getBoundingClientRect().bottom - [...t.querySelectorAll('p, li, button')].filter(e => e.offsetHeight).at(-1).getBoundingClientRect().bottom < 60)(document.getElementById('troubles'))`)
 }
 
-// In a narrow window tables are stacked, none of what they say is cut, and no mark covers another.
+// In a narrow window tables are stacked, no text is cut off, and no mark covers another.
 func TestNarrow(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	v := h.view()
@@ -133,13 +134,13 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// The last time below a chart has room, packets are counted in the commands' words, and the words of a reason are explained.
+// The last time label below a chart fits, packets are counted in the wording of the commands, and reasons are explained.
 func TestWords(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.rows()
 	p.until(`document.querySelector('.chart .u-over')`)
-	const half = 16 // pixels of a label such as 10:30
+	const half = 16 // half the width in pixels of a label such as 10:30
 	if n := eval[float64](p, `(c => c.getBoundingClientRect().right - c.querySelector('.u-over').getBoundingClientRect().right)(document.querySelector('.chart .uplot'))`); n < half {
 		t.Errorf("the last label has %g pixels", n)
 	}

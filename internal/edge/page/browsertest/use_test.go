@@ -14,13 +14,13 @@ import (
 	"sluice/internal/edge/server"
 )
 
-// press sends keys to whatever has the focus.
+// press sends keys to the focused element.
 func (p *tab) press(keys string) {
 	p.t.Helper()
 	p.do(chromedp.KeyEvent(keys))
 }
 
-// tabTo presses the tab key until the expression holds of the element e that has the focus.
+// tabTo presses the tab key until the expression is true for the focused element e.
 func (p *tab) tabTo(expression string) {
 	p.t.Helper()
 	const most = 400
@@ -36,7 +36,7 @@ func (p *tab) tabTo(expression string) {
 	p.t.Fatalf("the tab key never leads to: %s", expression)
 }
 
-// Everything can be reached and used without a pointer, and the focus is where one expects it afterwards.
+// Everything can be reached and used without a pointer, and the focus is where users expect it afterwards.
 func TestKeyboard(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
@@ -61,7 +61,7 @@ func TestKeyboard(t *testing.T) {
 	p.shoot("move")
 	p.press(kb.Escape)
 	p.until(`!document.querySelector('dialog[open]') && document.activeElement.matches('#timeline button.mark')`)
-	h.next() // news do not take the focus away
+	h.next() // updates do not move the focus
 	p.until(`document.querySelector('#live .at').textContent.endsWith(':01') && document.activeElement.matches('#timeline button.mark')`)
 	p.press("/")
 	p.until(`document.activeElement.matches('#vms input[type=search]')`)
@@ -72,7 +72,7 @@ func TestKeyboard(t *testing.T) {
 	p.until(`location.pathname.startsWith('/vm/') && document.querySelector('h1 bdi')?.textContent === 'web-9'`)
 }
 
-// Whoever looks sees news without loading anything anew, that the daemon has gone, and that it is back.
+// The page shows updates, the loss of the daemon and its return without being reloaded.
 func TestNews(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
@@ -89,7 +89,7 @@ func TestNews(t *testing.T) {
 	p.until(`document.querySelector('#live').dataset.state === 'live' && document.querySelector('#live .at').textContent.endsWith(':02') && window.same`)
 }
 
-// The switch of colours holds, also when the page is loaded again.
+// The colour scheme setting persists when the page is reloaded.
 func TestColours(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
@@ -108,7 +108,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// sluice dashboard's link works in a browser, whose scripts cannot see what lets it in.
+// The link of sluice dashboard works in a browser, and scripts cannot read the session cookie.
 func TestDashboard(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	socket := filepath.Join(t.TempDir(), "s.sock")
@@ -140,14 +140,14 @@ func TestDashboard(t *testing.T) {
 	p.until(`document.querySelector('#live').dataset.state === 'live'`)
 	h.next()
 	p.until(`document.querySelector('#live .at').textContent.endsWith(':01')`)
-	p.do(chromedp.Click(`#vms tbody a`)) // a page deeper in the path
+	p.do(chromedp.Click(`#vms tbody a`)) // a page one level deeper in the path
 	p.until(`/\/vm\/[^/]+$/.test(location.pathname) && document.querySelector('h1 bdi')`)
 	p.until(`document.querySelector('#live').dataset.state === 'live'`)
 	p.do(chromedp.Click(`a.brand`))
 	p.rows()
 }
 
-// A link with words that are no filter, though every object of JavaScript has them, shows the list all the same.
+// A link with a word that is not a filter, even a property of every JavaScript object, still shows the list.
 func TestOddLink(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url+"/?show=constructor&sort=toString", looks[0])
