@@ -18,7 +18,7 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// programs is where the built ones are.
+// programs is the directory of the built programs.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -43,8 +43,7 @@ func withPrograms(m *testing.M) int {
 	return m.Run()
 }
 
-// The programs as they are installed, on hosts of libvirt's test driver, in a network
-// namespace of their own.
+// The installed programs, on hosts of libvirt's test driver, in a network namespace of their own.
 func TestScripts(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
 		t.Skip("SLUICE_TEST_NO_ROOT=1: the daemon needs root")
@@ -53,14 +52,14 @@ func TestScripts(t *testing.T) {
 	runScripts(t, "testdata/script", d, d.TestDriverURI())
 }
 
-// The same on a libvirtd of its own, which goes away and comes back.
+// The same on a separate libvirtd, which stops and comes back.
 func TestOnLibvirtd(t *testing.T) {
 	d := libvirttest.Start(t)
 	d.Create(t, libvirttest.VM{Name: "vm1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
 	runScripts(t, "testdata/libvirtd", d, d.URI())
 }
 
-// The definitions of VMs on one, as they are prepared for VFs.
+// Preparing the definitions of VMs for VFs on a separate libvirtd.
 func TestPrepare(t *testing.T) {
 	d := libvirttest.Start(t)
 	d.Create(t, libvirttest.VM{Name: "vm1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
@@ -94,22 +93,21 @@ func runScripts(t *testing.T, dir string, d *libvirttest.Daemon, uri string) {
 	})
 }
 
-// writeConfig is `config [LINE...]`: sluice.yaml, with these lines too.
+// writeConfig is `config [LINE...]`: it writes sluice.yaml with these additional lines.
 func writeConfig(ts *testscript.TestScript, _ bool, lines []string) {
 	dir := ts.Getenv("WORK")
 	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s\napi: {socket: %s/s.sock, group: \"\"}\n%s\n", ts.Getenv("URI"), dir, dir, strings.Join(lines, "\n"))
 	ts.Check(os.WriteFile(ts.MkAbs("sluice.yaml"), []byte(text), 0o600))
 }
 
-// sendSignal is `signal NAME`: the program started in the background last gets it.
+// sendSignal is `signal NAME`: it sends a signal to the program started last in the background.
 func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	sig := map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
 	all := ts.BackgroundCmds()
 	ts.Check(all[len(all)-1].Process.Signal(sig))
 }
 
-// atWork waits until the program started in the background last has computed for longer
-// than any takes to begin.
+// atWork waits until the program started last in the background has used more CPU time than any start takes.
 func atWork(ts *testscript.TestScript, _ bool, _ []string) {
 	const enough = 30 // ticks of 10 ms
 	all := ts.BackgroundCmds()
@@ -127,13 +125,13 @@ func atWork(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Fatalf("it does nothing: %s", path)
 }
 
-// eventually is `eventually TEXT PROGRAM ARGS...`: what the program prints comes to contain
-// the text, or with ! no longer does.
+// eventually is `eventually TEXT PROGRAM ARGS...`: it waits until the program's output contains the text, or with ! no
+// longer does.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	for end := time.Now().Add(testkit.Time(3 * time.Second)); ; time.Sleep(50 * time.Millisecond) {
 		cmd := exec.Command(filepath.Join(programs, args[1]), args[2:]...) //nolint:gosec // one of ours
 		cmd.Dir = ts.Getenv("WORK")
-		out, _ := cmd.CombinedOutput() // what it says counts
+		out, _ := cmd.CombinedOutput() // only its output matters
 		if strings.Contains(string(out), args[0]) != neg {
 			return
 		}
