@@ -72,6 +72,6 @@ func (virtualPFs) Define(_ context.Context, p model.VirtualPF) (model.VirtualPF,
 func (virtualPFs) Undefine(context.Context, model.VMID, string) error { return errFixed }
 
 // SetPorts implements server.VirtualPFs.
-func (virtualPFs) SetPorts(context.Context, model.VMID, string, []int, func(*model.PortPolicy) error) error {
+func (virtualPFs) SetPorts(context.Context, model.VMID, string, []int, model.PortFields, func(*model.PortPolicy) error) error {
 	return errFixed
 }

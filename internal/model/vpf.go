@@ -105,6 +105,23 @@ type PortPolicy struct {
 	SLA       SLA          `json:"sla,omitzero"`       // within what the VM's virtual PF has
 }
 
+// PortFields are settings of a PortPolicy, as far as a guest's grant has them too.
+type PortFields uint
+
+// The settings. An access VLAN and a trunk are one.
+const (
+	PortMACs PortFields = 1 << iota
+	PortVLANs
+	PortSpoof
+	PortARP
+	PortAddresses
+	PortIsolated
+	PortGuarantee
+	PortLimit
+	PortReceive
+	PortWeight
+)
+
 // LinkMode is when a virtual VF's link is up.
 type LinkMode string
 

@@ -60,7 +60,7 @@ func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			v.Grant = &grant
-			have := Follow(&v, c.then, &c.policy)
+			have := Follow(&v, c.then, 0, &c.policy)
 			have.SLA.Source = ""
 			if diff := cmp.Diff(c.want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 				t.Error(diff)
@@ -86,8 +86,74 @@ func TestFollowNamesTheSource(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Grant = &grant
-		if have := Follow(&v, host(c.then), &policy).SLA.Source; have != c.want {
+		if have := Follow(&v, host(c.then), 0, &policy).SLA.Source; have != c.want {
 			t.Errorf("%+v: %q", c, have)
 		}
+	}
+}
+
+// What the host names counts for a guest too, where the host has it so already and host policy let the guest have more.
+func TestHostSettingNamed(t *testing.T) {
+	off := false
+	policy := model.GuestPolicy{Attach: true, NoSpoof: true, VLANs: model.VLANs{{First: 10, Last: 20}}, Weight: 4, Guarantee: bits(1e9)}
+	host := model.PortPolicy{SLA: model.SLA{Guarantee: bits(3e6), Limit: bits(2e9)}}
+	v := model.VirtualVF{MAC: model.MAC{2, 1}, Port: host}
+	wider := channel.Attach{VLAN: 11, SpoofChk: &off, Weight: 3, Guarantee: "1Gbit", Limit: "1500Mbit"}
+	grant, err := ask(&wider, &v, &policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for named, change := range map[model.PortFields]func(*model.PortPolicy){
+		0:                   func(*model.PortPolicy) {},
+		model.PortVLANs:     func(p *model.PortPolicy) { p.VLAN = 0 },
+		model.PortSpoof:     func(p *model.PortPolicy) { p.NoSpoof = false },
+		model.PortWeight:    func(p *model.PortPolicy) { p.SLA.Weight = 0 },
+		model.PortGuarantee: func(p *model.PortPolicy) { p.SLA.Guarantee = bits(3e6) },
+		model.PortLimit:     func(*model.PortPolicy) {}, // it asked for less
+	} {
+		p := testPF("a", "vpf0", 1)
+		p.VFs[0].Port, p.VFs[0].Grant = host, &grant
+		s := testState(t, p).Clone()
+		same := func(*model.PortPolicy) error { return nil }
+		if err := s.Set(Function{"a", "vpf0", 0}, named, same, &policy); err != nil {
+			t.Fatal(err)
+		}
+		want, have := grant.Port, s.Find("a", "vpf0").VFs[0].Grant.Port
+		change(&want)
+		want.SLA.Source, have.SLA.Source = "", ""
+		if diff := cmp.Diff(want, have, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("named %b: %s", named, diff)
+		}
+	}
+}
+
+// A grant that an earlier version made does not say what was asked for: what it holds beside the host's settings was.
+func TestHostSettingDoesNotWidenOldGrants(t *testing.T) {
+	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	host := model.PortPolicy{
+		Trunk: model.VLANs{{First: 10, Last: 20}}, NoSpoof: true, Addresses: []netip.Addr{one, two},
+		SLA: model.SLA{Guarantee: bits(8e6), Limit: bits(50e6), Receive: bits(50e6), Weight: 4},
+	}
+	held := model.PortPolicy{
+		VLAN: 11, CheckARP: true, Isolated: true, Addresses: []netip.Addr{one},
+		SLA: model.SLA{Guarantee: bits(1e6), Limit: bits(10e6), Receive: bits(5e6), Weight: 2},
+	}
+	more := host
+	more.Trunk, more.SLA = model.VLANs{{First: 10, Last: 30}}, model.SLA{Guarantee: bits(9e6), Limit: bits(80e6), Receive: bits(80e6), Weight: 5}
+	every := ^model.PortFields(0)
+	equal := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+	for name, then := range map[string]model.PortPolicy{"the same": host, "more": more} {
+		v := model.VirtualVF{MAC: model.MAC{2, 1}, Port: host, Grant: &model.VFGrant{Owner: "pod", Port: held}}
+		have := Follow(&v, then, every, &model.GuestPolicy{})
+		have.SLA.Source = ""
+		if diff := cmp.Diff(held, have, cmpopts.EquateEmpty(), equal); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	wide := model.VirtualVF{MAC: model.MAC{2, 1}, Port: held, Grant: &model.VFGrant{Owner: "pod", Port: host}}
+	have := Follow(&wide, held, every, &model.GuestPolicy{})
+	have.SLA.Source = ""
+	if diff := cmp.Diff(held, have, cmpopts.EquateEmpty(), equal); diff != "" {
+		t.Errorf("less: %s", diff)
 	}
 }

@@ -47,14 +47,14 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 	before := *had
 	if had.Grant == nil || !reflect.DeepEqual(*had.Grant, grant) || next.Guests[g.vm].Run != run.Run { // else it was asked again
 		next, err = g.update(ctx, func(s *vpf.State) error {
-			v, grant, err := judge(s)
+			v, now, err := judge(s)
 			if err != nil {
 				return err
 			}
 			if s.Guests[g.vm].Run != run.Run {
 				s.Guests[g.vm] = vpf.Guest{Run: run.Run}
 			}
-			before, v.Grant = *v, &grant
+			before, grant, v.Grant = *v, now, &now
 			return nil
 		})
 		if err != nil {
@@ -66,7 +66,7 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 		err = g.carried(f)
 	}
 	if err != nil {
-		return channel.Attached{}, errors.Join(g.failed(err), g.back(f, a.Owner, &before))
+		return channel.Attached{}, errors.Join(g.failed(err), g.back(f, &before, &grant))
 	}
 	v, err := next.VF(f)
 	if err != nil {
@@ -149,17 +149,18 @@ func (g guest) carried(f vpf.Function) error {
 }
 
 // back undoes an Attach that could not be applied: the VF has its earlier grant again, with what the host has set since.
-func (g guest) back(f vpf.Function, owner string, before *model.VirtualVF) error {
+func (g guest) back(f vpf.Function, before *model.VirtualVF, granted *model.VFGrant) error {
 	g.m.allowance(g.vm).changes.Reserve() // not waited for here: the guest's next change is
 	_, err := g.m.Runner.Store.UpdateSoon(func(s *vpf.State) error {
 		v, err := s.VF(f)
-		if err != nil || v.Grant == nil || v.Grant.Owner != owner {
+		if err != nil || v.Grant == nil || v.Grant.Owner != granted.Owner {
 			return nil //nolint:nilerr // there is nothing to undo
 		}
+		set := vpf.Differ(&granted.Port, &v.Grant.Port) // by the host, since
 		v.Grant = nil
 		if before.Grant != nil {
 			policy, grant := g.m.policy(g.vm), *before.Grant
-			grant.Port = vpf.Follow(before, v.Port, &policy)
+			grant.Port = vpf.Follow(before, v.Port, set, &policy)
 			v.Grant = &grant
 		}
 		return nil

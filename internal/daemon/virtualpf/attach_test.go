@@ -80,3 +80,39 @@ func TestAdmitOfGuests(t *testing.T) {
 }
 
 func bits(bits uint64) model.Rate { return model.Rate{Bits: bits} }
+
+// Nor does it give back what the host has taken away meanwhile by naming what it had set already.
+func TestFailedAttachKeepsWhatTheHostNamed(t *testing.T) {
+	r := newRig(t)
+	r.policy.VLANs = model.VLANs{{First: 10, Last: 20}}
+	p, g := r.run("a", 1)
+	if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, 0), Owner: "pod", VLAN: 11}); err != nil {
+		t.Fatal(err)
+	}
+	r.host.mu.Lock()
+	r.host.fail = func(what string) error {
+		if what == "set-port" {
+			return errors.New("no room")
+		}
+		return nil
+	}
+	r.host.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := g.Attach(ctx, channel.Attach{VF: at(p, 0), Owner: "pod", VLAN: 11, Limit: "80Mbit"})
+		ended <- err
+	}()
+	granted := func() model.PortPolicy { return r.Runner.Store.State().Find("a", "vpf0").VFs[0].Grant.Port }
+	r.until("it is granted", func() bool { return granted().SLA.Limit == bits(80e6) })
+	short, done := context.WithTimeout(t.Context(), 50*time.Millisecond) // it is accepted, and does not stand
+	_ = r.SetPorts(short, "a", "vpf0", []int{0}, model.PortVLANs, func(*model.PortPolicy) error { return nil })
+	done()
+	cancel()
+	if err := <-ended; code(err) != channel.CodeFailed {
+		t.Errorf("have %v", err)
+	}
+	if have := granted(); have.VLAN != 0 || !have.SLA.Limit.IsZero() {
+		t.Errorf("has %+v", have)
+	}
+}

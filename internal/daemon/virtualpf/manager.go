@@ -80,14 +80,14 @@ func (m *Manager) Problems() (out []model.Problem) {
 
 // SetPorts changes what the host lets virtual VFs do: all of the given VFs or none. The change also applies at once to VFs that are in
 // use: see follow. It returns when all changes are in force; an error after they were saved says that they were.
-func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, change func(*model.PortPolicy) error) error {
+func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, named model.PortFields, change func(*model.PortPolicy) error) error {
 	if !m.Runner.Enforce() {
 		return errObserve
 	}
 	policy := m.policy(vm)
 	edit := func(s *vpf.State) error {
 		for _, vf := range vfs {
-			if err := s.Set(vpf.Function{VM: vm, Name: name, VF: vf}, change, &policy); err != nil {
+			if err := s.Set(vpf.Function{VM: vm, Name: name, VF: vf}, named, change, &policy); err != nil {
 				return err
 			}
 		}

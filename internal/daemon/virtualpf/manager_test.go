@@ -118,7 +118,7 @@ func (r *rig) run(vm model.VMID, vfs int) (model.VirtualPF, channel.Requests) {
 
 // set replaces one VF's policy.
 func (r *rig) set(ctx context.Context, vm model.VMID, name string, vf int, port model.PortPolicy) error {
-	return r.SetPorts(ctx, vm, name, []int{vf}, func(p *model.PortPolicy) error { *p = port; return nil })
+	return r.SetPorts(ctx, vm, name, []int{vf}, 0, func(p *model.PortPolicy) error { *p = port; return nil })
 }
 
 func at(p model.VirtualPF, vf int) channel.VF { return channel.VF{PF: p.MAC.String(), Index: vf} }
@@ -279,7 +279,7 @@ func TestSetMany(t *testing.T) {
 	store := r.Runner.Store
 	before := store.State()
 	limit := func(p *model.PortPolicy) error { p.SLA.Limit = bits(1e6); return nil }
-	if err := r.SetPorts(t.Context(), "a", "vpf0", []int{0, 1, 2, 3}, limit); err != nil {
+	if err := r.SetPorts(t.Context(), "a", "vpf0", []int{0, 1, 2, 3}, 0, limit); err != nil {
 		t.Fatal(err)
 	}
 	set := store.State()
@@ -302,7 +302,7 @@ func TestSetMany(t *testing.T) {
 		"it cannot be": func(*model.PortPolicy) error { return errors.New("it cannot be") },
 		"which VF 0":   func(p *model.PortPolicy) error { p.MACs = []model.MAC{{2, 7}}; return nil },
 	} {
-		if err := r.SetPorts(t.Context(), "a", "vpf0", []int{0, 1, 2, 3}, change); err == nil || !strings.Contains(err.Error(), name) || store.State() != set {
+		if err := r.SetPorts(t.Context(), "a", "vpf0", []int{0, 1, 2, 3}, 0, change); err == nil || !strings.Contains(err.Error(), name) || store.State() != set {
 			t.Errorf("%s: %v, changed: %v", name, err, store.State() != set)
 		}
 	}

@@ -63,7 +63,7 @@ func (v *VirtualPFs) Undefine(_ context.Context, vm model.VMID, name string) err
 }
 
 // SetPorts implements server.VirtualPFs.
-func (v *VirtualPFs) SetPorts(_ context.Context, vm model.VMID, name string, vfs []int, change func(*model.PortPolicy) error) error {
+func (v *VirtualPFs) SetPorts(_ context.Context, vm model.VMID, name string, vfs []int, _ model.PortFields, change func(*model.PortPolicy) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i := range v.all {

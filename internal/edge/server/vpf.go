@@ -22,7 +22,7 @@ type VirtualPFs interface {
 	Define(ctx context.Context, p model.VirtualPF) (model.VirtualPF, error)
 	Undefine(ctx context.Context, vm model.VMID, name string) error
 	// SetPorts changes the policies of all given VFs, or of none.
-	SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, change func(*model.PortPolicy) error) error
+	SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, named model.PortFields, change func(*model.PortPolicy) error) error
 }
 
 // vpfRoles maps the paths of changes to the minimum role: define and undefine change domains in libvirt.
@@ -156,13 +156,13 @@ func (h *handler) setVPF(ctx context.Context, d *json.Decoder, _ peer) (any, err
 		}
 	}
 	change := func(p *model.PortPolicy) error { return changePort(p, &b.Set) }
-	if err := h.opts.VirtualPFs.SetPorts(ctx, p.VM, p.Name, vfs, change); err != nil {
+	if err := h.opts.VirtualPFs.SetPorts(ctx, p.VM, p.Name, vfs, namedFields(&b.Set), change); err != nil {
 		return nil, err
 	}
 	r := api.Result{Text: fmt.Sprintf("%d virtual VFs of %s of %s are set", len(vfs), p.Name, p.VMName)}
 	for _, i := range vfs {
 		if g := p.VFs[i].Grant; g != nil {
-			r.Details = append(r.Details, fmt.Sprintf("VF %d is in use by %s: what was changed counts at once, and what its guest asked for stays where that is narrower", i, g.Owner))
+			r.Details = append(r.Details, fmt.Sprintf("VF %d is in use by %s: what was set counts at once, and what its guest asked for stays where that is narrower", i, g.Owner))
 		}
 	}
 	return r, nil

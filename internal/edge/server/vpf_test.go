@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"testing"
 
 	"sluice/api/v1"
@@ -26,5 +27,23 @@ func TestForPerson(t *testing.T) {
 		if got.Error() != c.want || statusOf(got, http.StatusInternalServerError) != c.status {
 			t.Errorf("%q, status %d; want %q, %d", got, statusOf(got, http.StatusInternalServerError), c.want, c.status)
 		}
+	}
+}
+
+// Each setting that a request can change is named, but for the link: what the host sets of that reaches no grant.
+func TestNamedFields(t *testing.T) {
+	typ, seen := reflect.TypeFor[api.PortChange](), model.PortFields(0)
+	for i := range typ.NumField() {
+		var c api.PortChange
+		f := reflect.ValueOf(&c).Elem().Field(i)
+		f.Set(reflect.New(f.Type().Elem())) // even what takes the setting away
+		named, name := namedFields(&c), typ.Field(i).Name
+		if (named == 0) != (name == "Link") || named&seen != 0 && name != "Trunk" {
+			t.Errorf("%s: %b", name, named)
+		}
+		seen |= named
+	}
+	if seen != model.PortWeight<<1-1 {
+		t.Errorf("all: %b", seen)
 	}
 }

@@ -51,6 +51,30 @@ func changePort(p *model.PortPolicy, c *api.PortChange) error {
 	return changeSLA(&p.SLA, c)
 }
 
+// namedFields are the settings that the request names.
+func namedFields(c *api.PortChange) (named model.PortFields) {
+	for _, f := range []struct {
+		named bool
+		field model.PortFields
+	}{
+		{c.MACs != nil, model.PortMACs},
+		{c.VLAN != nil || c.Trunk != nil, model.PortVLANs},
+		{c.SpoofCheck != nil, model.PortSpoof},
+		{c.CheckARP != nil, model.PortARP},
+		{c.Addresses != nil, model.PortAddresses},
+		{c.Isolated != nil, model.PortIsolated},
+		{c.Guarantee != nil, model.PortGuarantee},
+		{c.Limit != nil, model.PortLimit},
+		{c.Receive != nil, model.PortReceive},
+		{c.Weight != nil, model.PortWeight},
+	} {
+		if f.named {
+			named |= f.field
+		}
+	}
+	return named
+}
+
 func changeAddresses(p *model.PortPolicy, c *api.PortChange) error {
 	if c.MACs != nil {
 		p.MACs = nil
