@@ -6,9 +6,8 @@ import (
 	"sluice/internal/model"
 )
 
-// activity is FlexVF's activity-based strategy (section 4.3): at every round the N
-// VMs with the highest packet rate, averaged since the last round, hold the VFs.
-// Between rounds the verdict stands; a VF that falls free goes to the next in rank.
+// activity is FlexVF's activity-based strategy (section 4.3): in every round the N VMs with the highest packet rate, averaged
+// since the last round, get the VFs. Between rounds the decision holds; a VF that becomes free goes to the next in rank.
 type activity struct {
 	every time.Duration
 	Next  time.Time
@@ -18,19 +17,19 @@ type activity struct {
 }
 
 type activityMem struct {
-	Packets float64   // seen since the last round
+	Packets float64   // counted since the last round
 	Seconds float64   // of known load since the last round
-	Score   float64   // verdict of the last round: mean packets/s times weight
-	Chosen  bool      // it held a VF after the last round, or filled a gap since
-	Ranked  bool      // it has been through a round
+	Score   float64   // result of the last round: mean packets/s times weight
+	Chosen  bool      // it held a VF after the last round, or has filled a gap since
+	Ranked  bool      // it has taken part in a round
 	Told    time.Time // when its load was last known
 	Seen    bool      // its load was known at least once
 	Since   time.Time
 }
 
-// unseenGrace is how long a holder whose load is not known keeps its VF, or its rank. After
-// a start of the daemon and after each plug the load of a VF is unknown until the guest has
-// been asked twice: ranking it as nothing would take the VFs from those who use them most.
+// unseenGrace is how long a holder whose load is unknown keeps its VF, or its rank. After a start of the daemon and after each
+// plug the load of a VF is unknown until the guest has been polled twice: ranking it as zero would take the VFs from those who
+// use them most.
 const unseenGrace = time.Minute
 
 func (a *activity) copy() Policy {
@@ -54,7 +53,7 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 		i := a.order[k].i
 		m := mem[i]
 		m.update(now, &cands[i], round)
-		// Between rounds the chosen ones come first: a free VF goes to the best of the rest.
+		// Between rounds the chosen VMs come first: a free VF goes to the best of the rest.
 		a.order[k] = ranked{
 			i: i, key: m.Score,
 			front: (!round && m.Chosen) || (cands[i].Holds && m.unseen(now)), priority: cands[i].Priority, holds: cands[i].Holds,
@@ -73,7 +72,7 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 	}
 }
 
-// unseen says whether the load was never known and may still become so.
+// unseen reports whether the load has never been known but is still within the grace period.
 func (m *activityMem) unseen(now time.Time) bool { return !m.Seen && now.Sub(m.Since) < unseenGrace }
 
 // sample adds the time since the last call to the means.
@@ -92,9 +91,8 @@ func (a *activity) sample(now time.Time, cands []Candidate, mem []*activityMem) 
 	}
 }
 
-// update turns the sums into a score at a round; a newcomer is scored at once. A VM that
-// has been silent for long is worth half as much with each round: if its agent is dead it
-// must not keep a VF for ever.
+// update turns the sums into a score in a round; a newcomer is scored at once. The score of a VM whose load has been unknown
+// for long halves with each round: a VM whose agent is dead must not keep a VF for ever.
 func (m *activityMem) update(now time.Time, c *Candidate, round bool) {
 	switch {
 	case (round || !m.Ranked) && m.Seconds > 0:

@@ -10,19 +10,16 @@ import (
 	"sluice/internal/model"
 )
 
-// adaptive is the default policy: rent-or-buy that learns how patient to be, and how long
-// bursts last (learned.go).
+// adaptive is the default policy: rent-or-buy that learns how patient to be, and how long bursts last (learned.go).
 //
-// Rent-or-buy: a VF has a price, half way between the last score that gets one and the
-// first that does not. An outsider whose load exceeds the price regrets the packets it
-// could have had; a holder whose load falls short regrets those it keeps from others.
-// When the best outsider and the worst holder together regret what a swap costs, they
-// swap. So no load can make it lose much more by moving than by staying.
+// Rent-or-buy: the price of a VF is the midpoint between the lowest score that gets one and the highest that does not. An
+// outsider whose load exceeds the price regrets the packets it could have had; a holder whose load falls short regrets those it
+// keeps from others. When the joint regret of the best outsider and the worst holder reaches the cost of a swap, they swap. So
+// no load can make it lose much more by moving than by staying.
 //
-// How long to look back and how much to regret depends on the load: bursts of seconds
-// are best ignored, those of minutes best followed at once. Nobody can know that
-// beforehand, but afterwards it is plain: every style of patience plays the same load
-// with imaginary VFs, and the real ones follow the style whose account stands best.
+// The best averaging time and regret threshold depend on the load: bursts of seconds are best ignored, those of minutes best
+// followed at once. That cannot be known beforehand, but it can be measured: every style of patience runs on the same load with
+// imaginary VFs, and the real ones follow the style with the best account.
 //
 // Codes: rank, outranked, kept (outranked, but a swap does not pay yet), budget, blind.
 type adaptive struct {
@@ -34,10 +31,10 @@ type adaptive struct {
 	Mem        memory[vmMem]
 	Styles     []*style
 	Leader     int
-	Fixed      int     // the best of the styles that do not learn
+	Fixed      int     // index of the best style that does not learn
 	Tokens     float64 // moves left in the budget
-	Typical    float64 // median of the rates that are not zero, over a while
-	TypicalAge float64 // s in it
+	Typical    float64 // median of the nonzero rates, averaged
+	TypicalAge float64 // s covered by Typical
 	cands      []Candidate
 	vms        []*vmMem
 	order      ranking
@@ -62,38 +59,38 @@ type vmMem struct {
 	Since time.Time // when it got it
 	Blind float64   // seconds since its load was last known
 	Rate  float64   // last known
-	Long  float64   // mean over the last longMemory seconds, or all there are
-	Age   float64   // seconds in long
-	Lift  float64   // puts priorities above all rates
-	cost  float64   // packets: what plugging a VF into it costs
+	Long  float64   // mean over the last longMemory seconds, or over as many as there are
+	Age   float64   // seconds covered by Long
+	Lift  float64   // offset that puts priorities above all rates
+	cost  float64   // packets: cost of plugging a VF into it
 	Bids  [stylesMax + 1]bid
 	c     *Candidate
-	Runs  runs // last, since most loops do not read it
+	Runs  runs // last, because most loops do not read it
 }
 
 const (
 	stylesMax      = 3
 	learned        = stylesMax - 1
 	real           = stylesMax  // the bid for a real VF
-	longMemory     = 300.0      // s; FlexVF's period: long enough to tell VMs apart, short enough to follow a day
-	forget         = 10 * 60    // s after which a VM that comes back, or stays blind, is new to us
-	accountMean    = 600.0      // s that styles' accounts reach back: several of the slow style's moves,
+	longMemory     = 300.0      // s; FlexVF's period: long enough to tell VMs apart, short enough to follow the daily cycle
+	forget         = 10 * 60    // s after which a VM that returns, or whose load stays unknown, is treated as new
+	accountMean    = 600.0      // s; time constant of the styles' accounts: covers several of the slow style's moves,
 	accountSamples = 120        // and at least so many samples
-	inertia        = 3.0        // moves' risk by which a style must lead: noise must not change styles
+	inertia        = 3.0        // lead in moves' risk that a style needs: noise must not change styles
 	priorityGap    = 1e10       // packets/s: more than any VM has
-	plugTime       = 640 * 1e-3 // s, FlexVF's Table 2, until moves were measured here
+	plugTime       = 640 * 1e-3 // s, FlexVF's Table 2; used until moves have been measured here
 	unplugTime     = 56 * 1e-3
 )
 
 var adaptiveParams = params{
-	// A little more than the oracle's 10, for calm.
+	// Slightly more than the oracle's 10, for fewer moves.
 	{Name: "risk_s", Unit: "s", Default: 12, Max: 3600, Doc: "what a move is thought to risk, in seconds of the median rate that is not zero: a VM whose bursts are known must gain more by it, and styles are compared with it. Raise it if moves disturb your guests, lower it if they do not"},
 	// The median of docs/measurements.md.
 	{Name: "lost_s", Unit: "s", Default: 0.05, Max: 60, Doc: "how much of its traffic a VM loses in a move. `scripts/measure loss` measures it; the default is the lab's. Raise it where yours is more"},
 	// Twice the noise of +-3 % loads, smoothed.
 	{Name: "margin", Unit: "share", Default: 0.05, Max: 10, Doc: "by how much the score of a VM without a VF must exceed a holder's. Raise it if the rates shake by more than a few percent and VMs of like load change places"},
 	{Name: "hold_s", Unit: "s", Default: 5, Max: 3600, Doc: "how long a VM keeps its VF at least. Raise it if guests take long to come to rest after a move"},
-	// Loads that turn every two minutes need 20 to 25; more is left to nobody.
+	// Loads that change every two minutes need 20 to 25; a larger budget helped none.
 	{Name: "moves_per_hour", Unit: "swaps per VM and hour", Default: 30, Min: 0.1, Max: 3600, Doc: "the budget, for all VMs together; up to a quarter of the VMs at once. Lower it to bound the moves whatever the load does"},
 }
 
@@ -105,15 +102,15 @@ func newAdaptive(r model.Rules) Policy {
 		hold: adaptiveParams.of(r, "hold_s"), perHour: adaptiveParams.of(r, "moves_per_hour"),
 	}
 	p.Styles = []*style{
-		{Tau: 3, Risk: 5},               // loads that stay for minutes: move at once
-		{Tau: 10, Habit: 0.7, Risk: 30}, // bursts: go by the long mean
+		{Tau: 3, Risk: 5},               // loads that last for minutes: move at once
+		{Tau: 10, Habit: 0.7, Risk: 30}, // bursts: follow the long mean
 		{},                              // bursts whose lengths are known
 	}
 	p.Tokens = math.MaxFloat64 // until the number of VMs is known
 	return p
 }
 
-// check refuses what was read of a recording and no adaptive wrote.
+// check rejects state read from a recording that adaptive cannot have written.
 func (p *adaptive) check() error {
 	for id, m := range p.Mem.all {
 		if !m.Runs.sound() {
@@ -133,7 +130,7 @@ func (p *adaptive) check() error {
 func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
 	dt := 1.0
 	if !p.Last.IsZero() {
-		dt = min(60, max(0, now.Sub(p.Last).Seconds())) // a longer gap says nothing of what was in it
+		dt = min(60, max(0, now.Sub(p.Last).Seconds())) // a longer gap carries no information about its load
 	}
 	p.Last = now
 	p.cands, p.vms = cands, p.Mem.sync(cands, func(*vmMem) {})
@@ -161,7 +158,7 @@ func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []mod
 	p.write(slots, broke, out)
 }
 
-// sample takes in what is seen now.
+// sample takes in the current loads.
 func (p *adaptive) sample(now time.Time, dt float64) {
 	p.scratch = p.scratch[:0]
 	for i, m := range p.vms {
@@ -171,7 +168,7 @@ func (p *adaptive) sample(now time.Time, dt float64) {
 		}
 		m.c, m.Lift, m.Blind = c, priorityGap*float64(c.Priority), m.Blind+dt
 		if c.Known {
-			away := 0.0 // under way, and no candidate
+			away := 0.0 // time under way, when it is not a candidate
 			if !m.Seen.IsZero() {
 				away = max(0, now.Sub(m.Seen).Seconds()-dt)
 			}
@@ -191,7 +188,7 @@ func (p *adaptive) sample(now time.Time, dt float64) {
 	p.typically(kth(p.scratch, len(p.scratch)/2), dt)
 }
 
-// trade swaps real VFs while it pays and the budget lasts; it says whether that ran out.
+// trade swaps real VFs while that pays and the budget lasts; it reports whether the budget ran out.
 func (p *adaptive) trade(now time.Time, s *style) (broke bool) {
 	ripe := func(m *vmMem) bool { return now.Sub(m.Since).Seconds() >= p.hold }
 	for range p.vms {
@@ -208,7 +205,7 @@ func (p *adaptive) trade(now time.Time, s *style) (broke bool) {
 	return false
 }
 
-// write ranks by real holding and by what the leading style goes by, and says why.
+// write ranks by real holding and by the leading style's order, and fills in the Reasons.
 func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 	if len(p.order) != len(p.vms) {
 		p.order = p.order[:0]
@@ -216,7 +213,7 @@ func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 			p.order = append(p.order, ranked{i: i})
 		}
 	}
-	for n := range p.order { // keeps the last order: nearly sorted is sorted fast
+	for n := range p.order { // starts from the last order: a nearly sorted list sorts fast
 		e := &p.order[n]
 		b := &p.vms[e.i].Bids[real]
 		e.key, e.front, e.priority, e.holds = b.order, b.Held, p.cands[e.i].Priority, p.cands[e.i].Holds
@@ -232,7 +229,7 @@ func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 			price = s.Rent + m.Lift
 		}
 		wants := b.Score+m.Lift > price
-		if p.Leader == learned && m.Runs.known() { // it goes by what is to come, and the rate now is what is known of that
+		if p.Leader == learned && m.Runs.known() { // it decides by the expected load, of which the current rate is the known part
 			why.Score, why.Regret, why.Detail = m.Rate, 0, m.expects()
 			wants = b.Benefit >= m.cost || b.Held && b.Benefit > 0
 		}

@@ -7,14 +7,14 @@ import (
 	"sluice/internal/model"
 )
 
-// assign gives each winner a VF: holders keep theirs; others get one on the VM's NUMA
-// node if there is one, and one that is free already rather than one still held.
+// assign gives each winner a VF: holders keep theirs; others get one on the VM's NUMA node if possible, and preferably one that
+// is already free rather than still held.
 func (w *workspace) assign(snap *model.Snapshot, t *model.Target) []model.Assignment {
 	out := t.Assign
 	out = append(out, w.stays...)
 	for i := range w.pools {
 		p := &w.pools[i]
-		p.winners = slices.DeleteFunc(p.winners, func(e entry) bool { return e.out >= 0 && !e.reason(t).Hold }) // its VM has no port left
+		p.winners = slices.DeleteFunc(p.winners, func(e entry) bool { return e.out >= 0 && !e.reason(t).Hold }) // the VM has no port left
 		for _, e := range p.winners {
 			if s := p.find(e.has); s != nil {
 				s.taken = true
@@ -40,7 +40,7 @@ func (w *workspace) assign(snap *model.Snapshot, t *model.Target) []model.Assign
 	return out
 }
 
-// best is the slot that suits a VM of that NUMA node: first the node, then free ones.
+// best is the slot that suits a VM on that NUMA node best: the node counts first, then whether the slot is free.
 func (p *pool) best(numa int) *slot {
 	var best *slot
 	rank := -1

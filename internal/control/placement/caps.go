@@ -7,28 +7,28 @@ import (
 	"sluice/internal/model"
 )
 
-// capper is a policy that bounds what VFs may send.
+// capper is a policy that limits the rates of VFs.
 type capper interface {
 	Policy
-	// caps fills in the rates of all who hold VFs of the PFs of one network.
+	// caps fills in the rates of all holders of VFs of one network's PFs.
 	caps(now time.Time, links []link)
 }
 
-// link is a PF's, with those who hold its VFs or are about to.
+// link is a PF's link, with the NICs that hold its VFs or are about to.
 type link struct {
-	speed   float64 // bits/s, 0: not known
-	vfs     int     // of the PF that are not somebody else's
+	speed   float64 // bits/s; 0: unknown
+	vfs     int     // VFs of the PF except foreign ones
 	holders []holder
 }
 
-// holder is a NIC that holds a VF, whoever decided that.
+// holder is a NIC that holds a VF, whoever assigned it.
 type holder struct {
 	id   model.NICID
-	load float64 // bits/s that it moves now
-	rate uint64  // bits/s that its VF may send, 0: no bound; the policy's answer
+	load float64 // bits/s that it currently transfers
+	rate uint64  // bits/s that its VF may send, 0: unlimited; filled in by the policy
 }
 
-// caps asks the policy of each network what the VFs of its PFs may send.
+// caps asks the policy of each network for the rate limits of its PFs' VFs.
 func (d *Decider) caps(now time.Time, snap *model.Snapshot, t *model.Target) []model.Limit {
 	var out []model.Limit
 	for i := range d.work.pools {
@@ -51,7 +51,7 @@ func (d *Decider) caps(now time.Time, snap *model.Snapshot, t *model.Target) []m
 	return out
 }
 
-// linksOf gathers who holds VFs of a network's PFs.
+// linksOf collects the holders of VFs of a network's PFs.
 func linksOf(snap *model.Snapshot, network string, assign []model.Assignment) []link {
 	var links []link
 	for i := range snap.PFs {
@@ -75,7 +75,7 @@ func linksOf(snap *model.Snapshot, network string, assign []model.Assignment) []
 	return links
 }
 
-// loadOf is what a NIC moves now, in bits/s; 0 where that is not known.
+// loadOf is what a NIC currently transfers, in bits/s; 0 if unknown.
 func loadOf(snap *model.Snapshot, a model.Assignment) float64 {
 	vm := snap.FindVM(a.VM)
 	if vm == nil {
@@ -92,7 +92,7 @@ func loadOf(snap *model.Snapshot, a model.Assignment) float64 {
 	return 8 * bytes
 }
 
-// tellRates writes the Limits into the Reasons of their NICs. Both are in the order of VMs.
+// tellRates copies the Limits into the Reasons of their NICs. Both are ordered by VM.
 func tellRates(snap *model.Snapshot, t *model.Target) {
 	i := 0
 	for _, l := range t.Limits {

@@ -7,41 +7,41 @@ import (
 	"sluice/internal/model"
 )
 
-// Hints are what the loop knows and the Snapshot does not show yet: moves under way
-// or just done, and NICs and VFs that must be left alone for a while.
+// Hints are what the control loop knows and the Snapshot does not show yet: moves under way or just completed, and NICs and VFs
+// that must be left alone for a while.
 type Hints struct {
 	NICs map[model.NICID]Hint
-	// BadVFs failed lately and are not given out until the time has passed.
+	// BadVFs maps VFs that failed recently to the time until which they are not assigned.
 	BadVFs map[model.VFID]time.Time
-	// Cost says what moves of a VM have cost so far; nil: not known.
+	// Cost returns the measured cost of a VM's moves; nil: unknown.
 	Cost func(model.VMID) Cost
 }
 
 // Hint overrides what the Snapshot says about one NIC.
 type Hint struct {
-	VF     model.VFID // the VF it has, or will have when its move is done
-	Code   model.Code // why it is left as it is: moving or backoff; "" when only VF counts
+	VF     model.VFID // the VF it has, or will have when its move is complete
+	Code   model.Code // why it is left unchanged: moving or backoff; "" if only VF counts
 	Until  time.Time
 	Detail string
 }
 
-// Decider turns Snapshots into Targets. It holds the policies' memory, one policy per
-// network, and is deterministic: equal sequences of calls give equal Targets.
+// Decider turns Snapshots into Targets. It holds the state of the policies, one policy per network, and is deterministic: equal
+// sequences of calls give equal Targets.
 type Decider struct {
 	rules      model.Rules
 	policies   map[string]Policy
 	links      map[string]time.Time // when a PF's link was first seen up again after being down
-	known      []knownVM            // the VMs that ruledBy and duplicates are of
+	known      []knownVM            // the VMs for which ruledBy and duplicates were computed
 	ruledBy    []model.VMRule
-	duplicates map[model.NICID]string // NICs that share their MAC on their network, and with whom
+	duplicates map[model.NICID]string // NICs with a duplicate MAC on their network, and the NIC each conflicts with
 	promises   *promises
 	work       workspace
 }
 
-// linkSettle is how long a link must have been up again before VFs of its PF are given out.
+// linkSettle is how long a link must have been up again before VFs of its PF are assigned.
 const linkSettle = 5 * time.Second
 
-// New makes a Decider. It fails when the policy does not exist.
+// New returns a Decider. It fails if the policy does not exist.
 func New(rules model.Rules) (*Decider, error) {
 	if _, err := NewPolicy(rules); err != nil {
 		return nil, err
@@ -49,8 +49,7 @@ func New(rules model.Rules) (*Decider, error) {
 	return &Decider{rules: rules, policies: map[string]Policy{}, links: map[string]time.Time{}}, nil
 }
 
-// SetRules changes the rules. The policies keep their memory unless the policy, its
-// interval or its parameters change.
+// SetRules changes the rules. The policies keep their state unless the policy, its interval or its parameters change.
 func (d *Decider) SetRules(rules model.Rules) error {
 	if _, err := NewPolicy(rules); err != nil {
 		return err
@@ -63,7 +62,7 @@ func (d *Decider) SetRules(rules model.Rules) error {
 	return nil
 }
 
-// Decide says who should hold which VF now, and why. The Target is new and may be kept.
+// Decide determines which NIC should hold which VF now, and why. The Target is new, so the caller may keep it.
 func (d *Decider) Decide(now time.Time, snap *model.Snapshot, hints *Hints) *model.Target {
 	w := &d.work
 	t := &model.Target{
@@ -110,10 +109,9 @@ func (d *Decider) gatherVFs(now time.Time, snap *model.Snapshot, hints *Hints) {
 	}
 }
 
-// usable says whether the PF's VFs can carry traffic: its link is up, and it is connected to
-// the bridge in a way that lets frames for a VF through. A guest whose VF has no carrier
-// hears nothing on its standby either, so a link that goes down counts at once, and
-// one that comes back only after it has been up for a while.
+// usable reports whether the PF's VFs can carry traffic: its link is up, and it is connected to the bridge in a way that passes
+// frames for a VF. A guest whose VF has no carrier receives nothing on its standby either, so link loss counts at once, and a
+// link that comes back counts only after it has been up for linkSettle.
 func (d *Decider) usable(now time.Time, pf *model.PF) bool {
 	since, seen := d.links[pf.Name]
 	if !pf.LinkUp || pf.Uplink.Why != "" {
@@ -131,8 +129,8 @@ func (d *Decider) usable(now time.Time, pf *model.PF) bool {
 	return now.Sub(since) >= linkSettle
 }
 
-// bound forgets networks and PFs that are not there any more once they outnumber those
-// that are: names come and go for as long as the daemon runs.
+// bound drops state of networks and PFs that no longer exist once they outnumber the existing ones, because names come and go
+// for as long as the daemon runs.
 func (d *Decider) bound(snap *model.Snapshot) {
 	const spare = 8
 	if len(d.policies) > 2*len(d.work.pools)+spare {

@@ -6,9 +6,8 @@ import (
 	"sluice/internal/model"
 )
 
-// fair is FlexVF's fair strategy (section 4.3): round robin, so that every VM has a
-// VF for the same time (times its weight). At every round the VFs go to the VMs that
-// have had the least; between rounds the verdict stands.
+// fair is FlexVF's fair strategy (section 4.3): round robin, so that every VM has a VF for the same time (times its weight). In
+// every round the VFs go to the VMs that have had the least; between rounds the decision holds.
 type fair struct {
 	every time.Duration
 	Next  time.Time
@@ -30,9 +29,9 @@ func (f *fair) copy() Policy {
 
 func newFair(r model.Rules) Policy { return &fair{every: r.Interval} }
 
-// Select implements Policy. The priority of a VM has no meaning here.
+// Select implements Policy. It ignores the priority of a VM.
 func (f *fair) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
-	// A newcomer starts level with the least served: it must not catch up on a past it was not there for.
+	// A newcomer starts level with the least served: it must not catch up on time before its arrival.
 	base := f.least()
 	mem := f.Mem.sync(cands, func(m *fairMem) { m.Served = base })
 	dt := 0.0
@@ -57,8 +56,8 @@ func (f *fair) Select(now time.Time, cands []Candidate, slots int, out []model.R
 	}
 }
 
-// rank orders by least served. Between rounds those chosen stay in front. What a plug
-// takes makes equal turns differ by seconds, so turns are compared in tenths of a round.
+// rank orders by least served. Between rounds the chosen VMs stay in front. The duration of plugs makes equal turns differ by
+// seconds, so turns are compared in tenths of a round.
 func (f *fair) rank(cands []Candidate, mem []*fairMem, round bool) {
 	grain := f.every.Seconds() / 10
 	f.order = f.order.again(len(cands))

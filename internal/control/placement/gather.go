@@ -6,8 +6,7 @@ import (
 	"sluice/internal/model"
 )
 
-// gatherVMs finds the NICs of each VM that may have a VF and the pools in which they
-// compete, or why they do not.
+// gatherVMs finds each VM's NICs that may have a VF and the pools in which they compete, or the reason why they do not.
 func (d *Decider) gatherVMs(snap *model.Snapshot, hints *Hints, t *model.Target) {
 	w := &d.work
 	rules := d.rulesFor(snap)
@@ -42,9 +41,8 @@ func (d *Decider) gatherVMs(snap *model.Snapshot, hints *Hints, t *model.Target)
 	}
 }
 
-// eligible appends the NICs of a VM that may have a VF: those that can fall back to
-// virtio, are on a network whose PF has VFs for us, and are not left out by a rule. One
-// that has a VF is always among them, whoever gave it that.
+// eligible appends the NICs of a VM that may have a VF: those that can fall back to virtio, are on a network whose PF has VFs
+// for us, and are not excluded by a rule. A NIC that has a VF is always included, whoever assigned it.
 func (w *workspace) eligible(vm *model.VM, r *model.VMRule, out []*model.NIC) []*model.NIC {
 	for i := range vm.NICs {
 		n := &vm.NICs[i]
@@ -56,8 +54,8 @@ func (w *workspace) eligible(vm *model.VM, r *model.VMRule, out []*model.NIC) []
 	return out
 }
 
-// stand is the NIC that explains why a VM has none that may have a VF; nil when none of
-// them can fall back to virtio or a rule names none of them.
+// stand is the NIC whose Reason explains why a VM has no eligible NIC; nil if none of its NICs can fall back to virtio or a
+// rule names none of them.
 func stand(vm *model.VM, r *model.VMRule) *model.NIC {
 	for i := range vm.NICs {
 		if n := &vm.NICs[i]; canFail(n, r) && n.Named(r.NIC) {
@@ -67,7 +65,7 @@ func stand(vm *model.VM, r *model.VMRule) *model.NIC {
 	return nil
 }
 
-// canFail says whether the guest can fall back from a VF to the NIC. A function of a virtual PF never has one behind it.
+// canFail reports whether the guest can fall back from a VF to the NIC. A function of a virtual PF never has a VF behind it.
 func canFail(n *model.NIC, r *model.VMRule) bool {
 	if n.VirtualPF != "" {
 		return false
@@ -75,7 +73,7 @@ func canFail(n *model.NIC, r *model.VMRule) bool {
 	return n.Failover != model.FailoverNone || r.Failover == model.FailoverBond
 }
 
-// judge writes why a NIC takes no part in the ranking; no Code means it does.
+// judge writes why a NIC is excluded from the ranking; an empty Code means that it takes part.
 func (d *Decider) judge(snap *model.Snapshot, vm *model.VM, e *entry, hint *Hint, why *model.Reason) {
 	holds := e.has != model.NoVF
 	switch {
@@ -109,8 +107,8 @@ func (d *Decider) judge(snap *model.Snapshot, vm *model.VM, e *entry, hint *Hint
 	}
 }
 
-// veto says why a NIC must not be given a VF (or, when it has one, robbed of it): its VM
-// could not fall back to virtio, or its frames could go astray. "" when it may be moved.
+// veto explains why a NIC must not get a VF (or must not lose the one it has): its VM could not fall back to virtio, or its
+// frames could be misdelivered. "" if it may be moved.
 func (d *Decider) veto(vm *model.VM, e *entry, holds bool) string {
 	nic := e.nic
 	switch {
@@ -137,7 +135,7 @@ func (d *Decider) veto(vm *model.VM, e *entry, holds bool) string {
 	return ""
 }
 
-// whyNone says why no NIC of a VM may have a VF.
+// whyNone explains why no NIC of a VM may have a VF.
 func whyNone(vm *model.VM, r *model.VMRule) string {
 	switch {
 	case len(vm.NICs) == 0:

@@ -2,28 +2,26 @@ package placement
 
 import "math"
 
-// The learned style knows how long bursts last. A VF has a price in packets/s, found such
-// that as many want one as there are (the multiplier of a restless bandit's relaxed
-// constraint: Whittle, J. Appl. Prob. 25A, 1988, section 3). What a VF is worth to a VM at
-// that price follows from the lengths of its bursts, and VFs change hands where the
-// difference exceeds the cost of a move. With a VM whose bursts are not known it does as
-// the best of the other styles, and it leads only while its account is ahead of theirs, or
-// hardly behind. So right predictions are followed at once, and wrong ones cost what it
-// takes to find out: the consistency and robustness of Purohit, Svitkina and Kumar,
-// Improving online algorithms via ML predictions, NeurIPS 2018, section 2.
+// The learned style knows how long bursts last. A VF has a price in packets/s at which demand equals the number of VFs (the
+// multiplier of a restless bandit's relaxed constraint: Whittle, J. Appl. Prob. 25A, 1988, section 3). The value of a VF to a
+// VM at that price follows from the lengths of its bursts, and VFs change hands where the difference exceeds the cost of a
+// move. A VM whose bursts are unknown is treated as the best of the other styles treats it, and the learned style leads only
+// while its account is ahead of theirs, or hardly behind. So correct predictions are followed at once, and the cost of wrong
+// ones is bounded by what it takes to detect them: the consistency and robustness of Purohit, Svitkina and Kumar, Improving
+// online algorithms via ML predictions, NeurIPS 2018, section 2.
 const (
-	priceGain  = 0.06 // by how much of itself the price grows in a second in which twice as many want a VF as there are
-	priceTau   = 20.0 // s; follows the median bid while few bursts are known
-	horizon    = 30.0 // s that a VM whose bursts are not known is thought to stay as it is
-	lagSamples = 1.5  // by how many samples it acts too late who waits for the load to change
-	knownShare = 0.25 // of the VMs whose bursts must be known before the style can lead
-	ahead      = 5e-3 // by how much of itself its account must be ahead,
-	trust      = 3.0  // but for so many moves' risk
-	freeTime   = 5.0  // s within which another VF comes free for that price: no VF brings more than until then
+	priceGain  = 0.06 // relative growth of the price per second while twice as many VMs want a VF as there are VFs
+	priceTau   = 20.0 // s; time constant with which the price tracks the median bid while few bursts are known
+	horizon    = 30.0 // s that a VM whose bursts are unknown is assumed to stay as it is
+	lagSamples = 1.5  // delay in samples of a decision that waits for the load to change
+	knownShare = 0.25 // share of the VMs whose bursts must be known before the style can lead
+	ahead      = 5e-3 // relative lead that its account must have,
+	trust      = 3.0  // less the risk of so many moves
+	freeTime   = 5.0  // s within which another VF becomes free at that price: no VF is worth more than its gain until then
 )
 
-// aware says whether the bursts of enough VMs are known for the style to play; when they
-// come to be, it goes on from where the best of the others is.
+// aware reports whether the bursts of enough VMs are known for the style to play. When that first becomes true, the style
+// starts from the state of the best of the others.
 func (s *style) aware(p *adaptive, dt float64) bool {
 	f, known, was := p.Styles[p.Fixed], 0, s.Known >= knownShare
 	for _, m := range p.vms {
@@ -34,7 +32,7 @@ func (s *style) aware(p *adaptive, dt float64) bool {
 	s.Known = float64(known) / float64(max(1, len(p.vms)))
 	s.Habit, s.Risk, s.Price = f.Habit, f.Risk, f.Price
 	if s.Known < knownShare {
-		median := math.Remainder(s.Price, priorityGap/2) // without the priority, or what is half way between two
+		median := math.Remainder(s.Price, priorityGap/2) // without the priority, or the midpoint between two priorities
 		s.Rent = max(0, s.Rent+min(1, dt/priceTau)*(median-s.Rent))
 		return false
 	}
@@ -47,7 +45,7 @@ func (s *style) aware(p *adaptive, dt float64) bool {
 	return true
 }
 
-// learn works out what a VF is worth to each VM, and the price.
+// learn computes the value of a VF to each VM, and the price.
 func (s *style) learn(p *adaptive, slots int, dt float64) {
 	wants := 0
 	for _, m := range p.vms {
@@ -66,16 +64,16 @@ func (s *style) learn(p *adaptive, slots int, dt float64) {
 	s.Rent = max(0, s.Rent+min(1, priceGain*dt)*excess*(s.Rent+0.1*p.Typical))
 }
 
-// value sets what a VF is worth by a bid, in packets.
+// value sets a bid's value of a VF, in packets.
 func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
 	gain := b.Score - price
 	switch {
 	case m.Runs.known():
 		b.Benefit = m.Runs.benefit(m.Rate, price, m.cost, lagSamples*dt, dt)
 		b.Benefit = min(b.Benefit, m.cost+max(0, m.Rate-price)*max(freeTime, dt))
-	case !m.Runs.Two && gain > 0: // it will last as long again
+	case !m.Runs.Two && gain > 0: // assume it lasts as long again
 		b.Benefit = min(gain*max(horizon, m.Runs.Age), m.cost+gain*max(freeTime, dt))
-	case !m.Runs.Two: // it can be given up whenever somebody else wants it
+	case !m.Runs.Two: // it can be given up as soon as another VM wants it
 		b.Benefit = gain * max(freeTime, dt)
 	case b.Held == (gain > 0):
 		b.Benefit = gain * horizon
@@ -84,23 +82,23 @@ func (p *adaptive) value(m *vmMem, b *bid, price, dt float64) {
 	default:
 		b.Benefit = b.Regret
 	}
-	b.Benefit = min(max(b.Benefit, -priorityGap/4), priorityGap/4) // no time makes up for a priority
+	b.Benefit = min(max(b.Benefit, -priorityGap/4), priorityGap/4) // no benefit outweighs a priority
 	b.order = b.Benefit + m.Lift
 }
 
-// cost is what it costs in packets to plug a VF into a VM while it is busy, that another gives up.
+// cost is the cost in packets of moving a VF from out to in while in is busy.
 func (p *adaptive) cost(in, out *vmMem) float64 {
 	return (swapTime(in.c, out.c)+p.lost)*max(in.Rate, in.Runs.High) + p.risk*p.Typical
 }
 
-// gainful says whether a swap pays by what VFs are worth to the two.
+// gainful reports whether a swap pays by the value of a VF to the two VMs.
 func (p *adaptive) gainful(in, out *vmMem, k int) bool {
 	gain := in.Bids[k].Benefit + in.Lift - out.Bids[k].Benefit - out.Lift
 	return gain >= p.cost(in, out)/(1-min(0.9, in.c.Cost.Fail))
 }
 
-// lead makes the style lead whose account stands best: the learned one, as long as it is
-// not behind, and it has learned enough.
+// lead selects the style with the best account: the learned one, as long as its account is not behind and it knows enough
+// bursts.
 func (p *adaptive) lead() {
 	move := p.risk * p.Typical
 	for k, s := range p.Styles[:learned] {
@@ -114,14 +112,14 @@ func (p *adaptive) lead() {
 	}
 }
 
-// typically brings the typical rate up to date: the median of the rates that are not zero,
-// over the last longMemory seconds, since bursts make it jump.
+// typically updates the typical rate: the median of the nonzero rates, averaged over the last longMemory seconds because bursts
+// make it jump.
 func (p *adaptive) typically(now, dt float64) {
 	p.TypicalAge = min(p.TypicalAge+max(dt, 1e-3), longMemory)
 	p.Typical += (now - p.Typical) * min(1, max(dt, 1e-3)/p.TypicalAge)
 }
 
-// expects says in words what to expect of the load of a VM whose bursts are known.
+// expects describes the expected load of a VM whose bursts are known.
 func (m *vmMem) expects() string {
 	b := &m.Bids[real]
 	switch {

@@ -5,24 +5,22 @@ import (
 	"slices"
 )
 
-// lengths are the last stretches of time that a load stayed high, or low. They stand for
-// what the next may be: each is smeared into three, by as much as they differ, and a
-// longer one than all of them is always possible.
+// lengths are the durations of the last stretches in which a load stayed high, or low. They estimate the next one: each is
+// spread into three masses, by as much as they differ, and a stretch longer than all of them always remains possible.
 type lengths struct {
-	Last [lengthsKept]float32 // s; the newest is number Seen-1, modulo
+	Last [lengthsKept]float32 // s; the newest is at index (Seen-1) modulo lengthsKept
 	Seen int
 
-	masses [3 * lengthsKept]float32 // s, equally likely, ascending; from Last
-	n      int                      // how many of them
+	masses [3 * lengthsKept]float32 // s, equally likely, ascending; derived from Last
+	n      int                      // number of masses
 }
 
 const (
 	lengthsKept = 8
-	// What is taken for granted before there are many: variance of their logarithms (a
-	// fifth up or down), worth so many of them.
+	// The prior: a variance of the logarithms (a fifth up or down), and its weight in observations.
 	priorSpread, priorCount = 0.05, 1.5
-	// The chance that a stretch ends otherwise than all before it, in masses: it then
-	// lasts as long again as it has, as rent-or-buy supposes of every stretch.
+	// The chance that a stretch ends unlike all before it, in masses: it then lasts as long again as it has so far, as
+	// rent-or-buy assumes of every stretch.
 	unlike = 0.75
 )
 
@@ -34,7 +32,7 @@ func (l *lengths) add(s float64) {
 
 func (l *lengths) kept() []float32 { return l.Last[:min(l.Seen, lengthsKept)] }
 
-// mean is that of those kept, in seconds.
+// mean is the mean of the lengths kept, in seconds.
 func (l *lengths) mean() float64 {
 	sum := 0.0
 	for _, x := range l.kept() {
@@ -43,7 +41,7 @@ func (l *lengths) mean() float64 {
 	return sum / float64(max(1, len(l.kept())))
 }
 
-// smear makes the masses: a kernel estimate of the distribution of logarithms.
+// smear computes the masses: a kernel estimate of the distribution of the logarithms.
 func (l *lengths) smear() {
 	kept := l.kept()
 	n := float64(len(kept))
@@ -56,7 +54,7 @@ func (l *lengths) smear() {
 		squares += d * d
 	}
 	sigma := math.Sqrt((priorCount*priorSpread + squares) / (priorCount + n - 1))
-	away := float32(math.Exp(1.13 * sigma * math.Pow(n, -0.2))) // Scott's rule, three points for the kernel
+	away := float32(math.Exp(1.13 * sigma * math.Pow(n, -0.2))) // bandwidth by Scott's rule; the kernel is three points
 	for i, x := range kept {
 		l.masses[3*i], l.masses[3*i+1], l.masses[3*i+2] = x/away, x, x*away
 	}
@@ -64,19 +62,18 @@ func (l *lengths) smear() {
 	slices.Sort(l.masses[:l.n])
 }
 
-// benefit is the difference, in packets, that holding a VF makes from that age of a stretch
-// on, with the best decisions later: it brings gain packets/s while the stretch lasts,
-// then is worth after; getting a VF costs cost. So between two masses whoever has none
-// can get one for the cost, and who has one can give it up for nothing.
+// benefit is the difference in packets between holding a VF and not from this age of a stretch on, with optimal decisions
+// afterwards: a VF gains gain packets/s while the stretch lasts, then is worth after; getting one costs cost. So between two
+// masses a VM without a VF can get one for cost, and a holder can give its VF up for nothing.
 func (l *lengths) benefit(age, gain, after, cost float64) float64 {
 	if l.n == 0 && l.Seen > 0 {
-		l.smear() // it was read of a recording
+		l.smear() // it was read from a recording
 	}
 	end := age
 	if l.n > 0 {
 		end = max(end, float64(l.masses[l.n-1]))
 	}
-	w := gain*end + after // past all masses: as long again
+	w := gain*end + after // past all masses the stretch lasts as long again
 	for i := l.n - 1; i >= 0; i-- {
 		x := float64(l.masses[i])
 		if x <= age {
@@ -100,7 +97,7 @@ func (l *lengths) benefit(age, gain, after, cost float64) float64 {
 	return w
 }
 
-// ends is the chance that a stretch ends at a mass, where so many come after it.
+// ends is the chance that a stretch ends at a mass, indexed by the number of masses after it.
 var ends = func() (c [3 * lengthsKept]float64) {
 	for i := range c {
 		c[i] = 1 / (unlike + 1 + float64(i))

@@ -10,22 +10,22 @@ import (
 	"sluice/internal/model"
 )
 
-// memory keeps one T per NIC between calls. A NIC under way is no candidate meanwhile, so
-// those that are not here are kept for a while, until they are too many.
+// memory keeps one T per NIC between calls. A NIC with a move under way is temporarily not a candidate, so the entries of
+// absent NICs are kept until there are too many of them.
 type memory[T any] struct {
 	ids []model.NICID
 	ptr []*T
 	all map[model.NICID]*T
 }
 
-// sync returns the memories of cands in their order; fresh fills those of new NICs.
+// sync returns the entries of cands in their order; fresh initializes those of new NICs.
 func (m *memory[T]) sync(cands []Candidate, fresh func(*T)) []*T {
 	if m.same(cands) {
 		return m.ptr
 	}
 	old := m.all
 	m.all = make(map[model.NICID]*T, len(cands))
-	if len(old) <= 2*len(cands)+64 { // else forget all that are not here now
+	if len(old) <= 2*len(cands)+64 { // otherwise drop all NICs that are absent now
 		maps.Copy(m.all, old)
 	}
 	m.ids, m.ptr = m.ids[:0], m.ptr[:0]
@@ -54,7 +54,7 @@ func (m *memory[T]) same(cands []Candidate) bool {
 	return true
 }
 
-// copy is the same memory, of which nobody changes anything. It is to be written only.
+// copy is a snapshot of the memory that nobody modifies. It is only for writing to a file.
 func (m *memory[T]) copy() memory[T] {
 	values := make([]T, 0, len(m.all)) // one allocation for all
 	out := memory[T]{ids: slices.Clone(m.ids), all: make(map[model.NICID]*T, len(m.all))}
@@ -65,7 +65,7 @@ func (m *memory[T]) copy() memory[T] {
 	return out
 }
 
-// written is a memory in a file: all NICs, and the candidates of the last call.
+// written is the file format of a memory: all NICs, and the candidates of the last call.
 type written[T any] struct {
 	All  map[model.NICID]*T
 	Last []model.NICID
@@ -96,8 +96,7 @@ func (m *memory[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Memory is all that a Decider knows beside its rules: with it, another one goes on as
-// this one would.
+// Memory is all state of a Decider beside its rules: a new Decider that recalls it continues exactly as this one would.
 type Memory struct {
 	Policies map[string]PolicyMemory // by network
 	Links    map[string]time.Time
@@ -105,7 +104,7 @@ type Memory struct {
 
 // PolicyMemory is what one policy remembers: its exported fields, as JSON.
 type PolicyMemory struct {
-	policy Policy // a copy; nil where it was read
+	policy Policy // a copy; nil if the memory was read from a file
 	text   json.RawMessage
 }
 
@@ -123,14 +122,14 @@ func (m *PolicyMemory) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// remembers is a policy that can be copied, to be written while the policy goes on. The
-// others remember nothing.
+// remembers is a policy with state that can be copied, so that it can be written while the policy runs on. The other policies
+// have no state.
 type remembers interface {
 	Policy
 	copy() Policy
 }
 
-// Memory copies what the Decider remembers. It is quick: what takes time is to write it.
+// Memory copies the state of the Decider. The copy is quick; marshaling it takes the time.
 func (d *Decider) Memory() Memory {
 	m := Memory{Policies: make(map[string]PolicyMemory, len(d.policies)), Links: maps.Clone(d.links)}
 	for network, p := range d.policies {
@@ -142,7 +141,7 @@ func (d *Decider) Memory() Memory {
 	return m
 }
 
-// Recall makes a Decider go on where the one of the same policy was whose memory it gets.
+// Recall restores the state of another Decider that ran the same policy.
 func (d *Decider) Recall(m Memory) error {
 	for network, known := range m.Policies {
 		p, err := NewPolicy(d.rules)

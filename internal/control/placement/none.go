@@ -6,7 +6,7 @@ import (
 	"sluice/internal/model"
 )
 
-// none gives nobody a VF: the paravirtual baseline that others are measured against.
+// none gives nobody a VF: the paravirtual baseline that other policies are compared with.
 type none struct{}
 
 func newNone(model.Rules) Policy { return &none{} }

@@ -1,6 +1,6 @@
-// Package placement decides who holds a VF. A Policy ranks the VMs of one network;
-// the Decider around it applies what no policy may overrule: pins, vetoes, owners,
-// networks and NUMA nodes. Both are deterministic: time and the world are arguments.
+// Package placement decides which NIC holds a VF. A Policy ranks the VMs of one network; the Decider around it applies what no
+// policy may override: pins, vetoes, owners, networks and NUMA nodes. Both are deterministic: the time and all other inputs are
+// arguments.
 package placement
 
 import (
@@ -14,21 +14,21 @@ import (
 	"sluice/internal/model"
 )
 
-// Candidate is one NIC of a VM as a policy sees it: it can be given a VF and robbed of it.
+// Candidate is one NIC of a VM as a policy sees it: it can be given a VF, and its VF can be taken away.
 type Candidate struct {
 	VM       model.VMID
-	NIC      string  // alias; tells NICs of one VM apart
+	NIC      string  // alias; distinguishes NICs of one VM
 	Name     string  // of the VM
 	Holds    bool    // it has a VF, or a plug is under way
-	PPS      float64 // packets/s on both paths and in both directions; with Worth.CPU, packets/s of model.WorthSize that cost as much
+	PPS      float64 // packets/s on both paths and in both directions; with Worth.CPU, packets/s of model.WorthSize of the same CPU cost
 	Bytes    float64 // bytes/s, likewise
 	CPU      float64 // host CPUs in use
 	CPUShare float64 // CPU over its vCPUs, 0..1
 	Known    bool    // PPS and Bytes are usable; false during a blackout of telemetry
-	Weight   float64 // > 0; with what its latency sensitivity makes of it
-	Worth    float64 // what a packet of it counts: Weight, and what PPS was multiplied by
-	Priority int     // higher ones come first whatever their load
-	Cost     Cost    // what a move of this VM costs here
+	Weight   float64 // > 0; includes the factor for its latency sensitivity
+	Worth    float64 // value of a packet: Weight times the factor applied to PPS
+	Priority int     // higher values come first whatever the load
+	Cost     Cost    // measured cost of a move of this VM on this host
 }
 
 func (c *Candidate) id() model.NICID { return model.NICID{VM: c.VM, NIC: c.NIC} }
@@ -36,35 +36,33 @@ func (c *Candidate) id() model.NICID { return model.NICID{VM: c.VM, NIC: c.NIC} 
 // before orders candidates by VM, then NIC.
 func (c *Candidate) before(o *Candidate) int { return c.id().Compare(o.id()) }
 
-// Cost is what moves have cost so far on this host, for this VM where it is known.
+// Cost is the measured cost of moves on this host, of this VM where known.
 type Cost struct {
 	Plug   time.Duration // mean time of a plug, during which the benefit is lost
 	Unplug time.Duration // mean time of an unplug
 	Fail   float64       // share of moves that failed, 0..1
 }
 
-// Policy chooses which candidates hold the slots of one network. Select is called at
-// every sample; a policy that works in rounds keeps its verdict between them. It
-// fills in one Reason per candidate in out (same length and order, empty but for names),
-// at most slots of them with Hold set. It may keep state between calls, but uses no clock and no
-// randomness of its own. What it must know at the next call are its exported fields, which
-// json can write and read back.
+// Policy chooses which candidates hold the slots of one network. Select is called at every sample; a policy that works in
+// rounds keeps its decision between them. It fills in one Reason per candidate in out (same length and order, empty but for
+// names), at most slots of them with Hold set. It may keep state between calls, but uses no clock and no randomness of its own.
+// State that the next call needs is in exported fields, which encoding/json can write and read back.
 type Policy interface {
 	Select(now time.Time, cands []Candidate, slots int, out []model.Reason)
 }
 
-// maker makes a policy and names the parameters it takes.
+// maker constructs a policy and lists its parameters.
 type maker struct {
 	make   func(model.Rules) Policy
 	params params
-	rounds bool // it decides once an interval; the others at every sample
-	// interval is what its paper decides in, where it works in rounds; 0: FlexVF's.
+	rounds bool // it decides once per interval; the others at every sample
+	// interval is the round length of the policy's paper, if it works in rounds; 0: FlexVF's.
 	interval time.Duration
-	spares   bool // it may leave VFs free that somebody could have
-	packets  bool // it goes by packets/s, so that packets may count by what they cost
+	spares   bool // it may leave VFs unused although a VM could have them
+	packets  bool // it ranks by packets/s, so packets may be weighted by their cost
 }
 
-// makers holds every policy by name; a new policy is a file of its own and a line here.
+// makers holds every policy by name; a new policy needs a file of its own and a line here.
 var makers = map[string]maker{
 	"fair":     {make: newFair, rounds: true},
 	"activity": {make: newActivity, rounds: true, packets: true},
@@ -78,10 +76,10 @@ var makers = map[string]maker{
 // Names lists the policies in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(makers)) }
 
-// params are the parameters of a policy: the one home of their names, defaults and ranges.
+// params are the parameters of a policy: the single definition of their names, defaults and ranges.
 type params []model.Param
 
-// of reads a parameter from the rules. It panics when the policy has none of that name.
+// of reads a parameter from the rules. It panics if the policy has no parameter of that name.
 func (p params) of(r model.Rules, name string) float64 {
 	i := slices.IndexFunc(p, func(q model.Param) bool { return q.Name == name })
 	if x, set := r.Params[name]; set {
@@ -90,7 +88,7 @@ func (p params) of(r model.Rules, name string) float64 {
 	return p[i].Default
 }
 
-// Params lists the parameters of every policy, for the config to check.
+// Params lists the parameters of every policy, against which the config is checked.
 func Params() map[string][]model.Param {
 	out := map[string][]model.Param{}
 	for name, m := range makers {
@@ -99,17 +97,16 @@ func Params() map[string][]model.Param {
 	return out
 }
 
-// Rounds says whether a policy works in rounds, one an interval; the others decide at
-// every sample.
+// Rounds reports whether a policy works in rounds, one per interval; the others decide at every sample.
 func Rounds(name string) bool { return makers[name].rounds }
 
-// Packets says whether a policy goes by packets/s: only then Worth.CPU counts.
+// Packets reports whether a policy ranks by packets/s: only then does Worth.CPU apply.
 func Packets(name string) bool { return makers[name].packets }
 
-// Interval is the time between two rounds of a policy where nobody says otherwise.
+// Interval is the default time between two rounds of a policy.
 func Interval(name string) time.Duration { return cmp.Or(makers[name].interval, model.DefaultInterval) }
 
-// NewPolicy makes the policy that the rules name.
+// NewPolicy constructs the policy named in the rules.
 func NewPolicy(r model.Rules) (Policy, error) {
 	m, ok := makers[r.Policy]
 	if !ok {

@@ -8,17 +8,17 @@ import (
 	"sluice/internal/model"
 )
 
-// entry is a NIC's place in a pool.
+// entry is one NIC in a pool.
 type entry struct {
 	vm    int // index into the Snapshot
 	out   int // index into the Target's NICs; -1: its Reason is the VM's
 	nic   *model.NIC
 	rule  *model.VMRule
-	has   model.VFID // the VF it has or is about to have
-	needs string     // why its SLA asks for a VF; "": it does not
+	has   model.VFID // the VF it has or is about to get
+	needs string     // why its SLA requires a VF; "": it does not
 }
 
-// nicName is what a Reason calls the NIC: nothing where the VM has no other.
+// nicName is how a Reason names the NIC: "" if the VM has no other.
 func (e *entry) nicName(vm *model.VM) string {
 	if e.nic == nil || len(vm.NICs) < 2 {
 		return ""
@@ -26,7 +26,7 @@ func (e *entry) nicName(vm *model.VM) string {
 	return e.nic.Alias
 }
 
-// reason is where the verdict on the entry is written.
+// reason is where the decision on the entry is written.
 func (e *entry) reason(t *model.Target) *model.Reason {
 	if e.out < 0 {
 		return &t.Reasons[e.vm]
@@ -38,18 +38,18 @@ func (e *entry) reason(t *model.Target) *model.Reason {
 type slot struct {
 	vf    model.VFID
 	numa  int
-	taken bool // somebody keeps or was given it
-	held  bool // somebody has it now, even if that VM is about to lose it
+	taken bool // kept by its holder or already assigned
+	held  bool // in use now, even if the VM is about to lose it
 }
 
-// pool is what one network has to share and who competes for it.
+// pool holds the VFs of one network and the NICs that compete for them.
 type pool struct {
 	network string
 	vfs     []slot
-	serves  bool    // a PF of it has VFs, if not for us
-	why     string  // why the VFs of a PF of it cannot be used now
-	fixed   int     // VFs with VMs that must be left as they are
-	pinned  []entry // and those whose SLA asks for a VF
+	serves  bool    // a PF of the network has VFs, even if none is available to us
+	why     string  // why the VFs of one of its PFs cannot be used now
+	fixed   int     // VFs of VMs that must be left unchanged
+	pinned  []entry // pinned NICs and those whose SLA requires a VF
 	open    []entry
 	winners []entry
 }
@@ -61,7 +61,7 @@ func (p *pool) whyEmpty() string {
 	return whyNoPF(p.network)
 }
 
-// whyDown says why no VF of a PF can be used, with the remedy.
+// whyDown explains why no VF of a PF can be used, with the remedy.
 func whyDown(pf *model.PF) string {
 	switch {
 	case !pf.LinkUp:
@@ -86,19 +86,19 @@ func (p *pool) whyFull() string {
 // workspace is scratch memory, reused from tick to tick.
 type workspace struct {
 	pools      []pool
-	stays      []model.Assignment // by VMs that are left as they are
+	stays      []model.Assignment // of VMs that are left unchanged
 	cands      []Candidate
 	reasons    []model.Reason
-	nics       []*model.NIC // of the VM at hand
-	multi      []span       // the VMs with several NICs that may have a VF
-	has        []bool       // beside the Target's NICs: the NIC has a VF
+	nics       []*model.NIC // of the current VM
+	multi      []span       // the VMs with several eligible NICs
+	has        []bool       // parallel to the Target's NICs: the NIC has a VF
 	lastAssign []model.Assignment
 }
 
-// span is where the NICs of a VM stand in the Target.
+// span is the range of a VM's NICs in the Target.
 type span struct{ vm, first, n int }
 
-// reset empties the workspace. What is reused must not keep an old Snapshot alive.
+// reset empties the workspace. Reused memory must not keep an old Snapshot alive.
 func (w *workspace) reset() {
 	for i := range w.pools {
 		p := &w.pools[i]
@@ -109,8 +109,7 @@ func (w *workspace) reset() {
 	w.pools, w.stays, w.multi, w.has = w.pools[:0], w.stays[:0], w.multi[:0], w.has[:0]
 }
 
-// pool finds the pool of a network; nil when no PF of ours leads there. There are few,
-// so a scan will do.
+// pool finds the pool of a network; nil if none of our PFs is on it. There are few pools, so a linear scan is fast enough.
 func (w *workspace) pool(network string) *pool {
 	for i := range w.pools {
 		if w.pools[i].network == network {
@@ -120,7 +119,7 @@ func (w *workspace) pool(network string) *pool {
 	return nil
 }
 
-// addPool finds or makes the pool of a network, in the memory of an earlier one.
+// addPool finds the pool of a network or creates it, reusing the memory of an earlier one.
 func (w *workspace) addPool(network string) *pool {
 	if p := w.pool(network); p != nil {
 		return p
@@ -135,7 +134,7 @@ func (w *workspace) addPool(network string) *pool {
 	return p
 }
 
-// place puts a judged NIC into its pool.
+// place puts a NIC that judge has examined into its pool.
 func (w *workspace) place(e *entry, vm *model.VM, t *model.Target) {
 	p, s := w.slotOf(e.has)
 	if s != nil {
@@ -167,7 +166,7 @@ func (w *workspace) place(e *entry, vm *model.VM, t *model.Target) {
 	}
 }
 
-// slotOf finds the pool and slot of a VF; nil when it is in none.
+// slotOf finds the pool and slot of a VF; nil if it is in no pool.
 func (w *workspace) slotOf(id model.VFID) (*pool, *slot) {
 	if id == model.NoVF {
 		return nil, nil
@@ -191,11 +190,11 @@ func (p *pool) find(id model.VFID) *slot {
 	if id == model.NoVF {
 		return nil
 	}
-	// With one PF and no VF missing, each is at its index.
+	// With one PF and all its VFs usable, each slot is at its VF's index.
 	if i := id.Index; i >= 0 && i < len(p.vfs) && p.vfs[i].vf == id {
 		return &p.vfs[i]
 	}
-	// The Snapshot's order makes the slots sorted.
+	// The slots are sorted because the Snapshot is.
 	i, ok := slices.BinarySearchFunc(p.vfs, id, func(s slot, id model.VFID) int {
 		return cmp.Or(strings.Compare(s.vf.PF, id.PF), cmp.Compare(s.vf.Index, id.Index))
 	})

@@ -7,10 +7,9 @@ import (
 	"sluice/internal/model"
 )
 
-// random gives the VFs to VMs drawn by lot, whatever their load, and leaves them there:
-// the second of the baselines that FlexVF is compared with (section 6.4). The lots
-// follow from the parameter "seed" and the VM's UUID, so that they do not depend on
-// the order in which VMs arrive.
+// random gives the VFs to VMs drawn at random, whatever their load, and leaves them there: the second of the baselines that
+// FlexVF is compared with (section 6.4). The draw depends only on the parameter "seed" and the VM's UUID, so it does not depend
+// on the order in which VMs arrive.
 type random struct {
 	seed  uint64
 	order ranking
@@ -30,7 +29,7 @@ func (r *random) Select(_ time.Time, cands []Candidate, slots int, out []model.R
 	r.order.verdicts(cands, slots, "random", model.CodeRank, model.CodeOutranked, out)
 }
 
-// lot is a number in [0, 1) that looks random and is always the same.
+// lot is a pseudorandom number in [0, 1) that depends only on its arguments.
 func lot(seed uint64, vm model.VMID) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(vm))

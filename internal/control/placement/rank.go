@@ -7,25 +7,25 @@ import (
 	"sluice/internal/model"
 )
 
-// ranked is a candidate's place in a ranking: key decides, larger first.
+// ranked is a candidate's place in a ranking, ordered by key, larger first.
 type ranked struct {
 	i        int // index into the candidates
 	key      float64
 	second   float64 // decides between equal keys, larger first
 	back     bool    // after all others
-	front    bool    // before all others: between rounds, those the last round chose
+	front    bool    // before all others: between rounds, those that the last round chose
 	priority int
 	holds    bool
 }
 
-// ranking sorts and shares out; it is kept between calls to save allocations.
+// ranking sorts candidates and writes the decisions; it is kept between calls to save allocations.
 type ranking []ranked
 
-// sort orders by back, front, priority, keys, holders before outsiders (a tie is no reason to
-// move), then by VM so that the order of the input does not matter.
+// sort orders by back, front, priority, keys, holders before outsiders (a tie does not justify a move), then by VM so that the
+// order of the input does not matter.
 func (r ranking) sort(cands []Candidate) {
 	compare := func(a, b ranked) int {
-		// Not cmp.Or: it would compare the names every time, which is most of the cost.
+		// Not cmp.Or: it would compare the names every time, which dominated the cost.
 		switch {
 		case a.back != b.back:
 			return trueFirst(b.back, a.back)
@@ -42,7 +42,7 @@ func (r ranking) sort(cands []Candidate) {
 		}
 		return cands[a.i].before(&cands[b.i])
 	}
-	// The last order is nearly the next one's, and nothing sorts that faster than insertion.
+	// The new order is nearly the last one, for which insertion sort is fastest.
 	shifts := 0
 	for n := range r {
 		e, at := r[n], n
@@ -58,8 +58,7 @@ func (r ranking) sort(cands []Candidate) {
 	}
 }
 
-// again returns a ranking of n candidates in the order of the last one, which is nearly
-// the next one's: sorting what is sorted already is cheap.
+// again returns a ranking of n candidates in the order of the last one, because sorting a nearly sorted list is cheap.
 func (r ranking) again(n int) ranking {
 	if len(r) == n {
 		return r
@@ -81,12 +80,12 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// verdicts gives the first slots of the ranking to their VMs and writes the Reasons:
-// in holders the runner-up, in outsiders the one to beat.
+// verdicts gives the slots to the first in the ranking and writes the Reasons: those of holders name the runner-up, those of
+// outsiders the one to beat.
 func (r ranking) verdicts(cands []Candidate, slots int, policy string, in, notIn model.Code, out []model.Reason) {
 	slots = max(0, min(slots, len(r)))
 	for n, e := range r {
-		why := &out[e.i] // filled in place: copying Reasons was much of a tick
+		why := &out[e.i] // filled in place: copying Reasons took a large part of a tick
 		why.VM, why.Code, why.Hold, why.Policy = cands[e.i].VM, notIn, n < slots, policy
 		why.Score, why.Rank, why.Slots = e.key, n+1, slots
 		if why.Hold {

@@ -8,11 +8,10 @@ import (
 	"sluice/internal/model"
 )
 
-// rentBuy is the published baseline for adaptive: plain rent-or-buy. A VM's score is
-// the exponential mean of its packet rate. The price of a VF is half way between the
-// last score that gets one and the first that does not. Outsiders add up by how much
-// they exceed the price, holders by how much they fall short; two that lost together
-// what a swap costs, swap. It weighs nothing else: no priorities, no costs measured here.
+// rentBuy is the published baseline for adaptive: plain rent-or-buy. A VM's score is the exponential mean of its packet rate.
+// The price of a VF is the midpoint between the lowest score that gets one and the highest that does not. Outsiders accumulate
+// by how much they exceed the price, holders by how much they fall short; two whose joint loss reaches the cost of a swap are
+// swapped. Priorities and measured costs are ignored.
 type rentBuy struct {
 	Last   time.Time
 	Tokens float64
@@ -31,9 +30,9 @@ type rentMem struct {
 // The published parameters of rent-or-buy.
 const (
 	rentTau    = 10.0  // seconds
-	rentMargin = 1.05  // an outsider must be better by this factor
+	rentMargin = 1.05  // factor by which an outsider must be better
 	rentSwap   = 0.696 // seconds of the receiver's benefit that a swap loses
-	rentRisk   = 30.0  // seconds of the median rate that a plug risks
+	rentRisk   = 30.0  // seconds of the median rate that a plug puts at risk
 	rentFill   = 0.5   // plugs/s
 	rentBurst  = 4.0   // plugs
 )
@@ -89,7 +88,7 @@ func (p *rentBuy) Select(now time.Time, cands []Candidate, slots int, out []mode
 	}
 }
 
-// price is the mean of the N-th and N+1-th largest score.
+// price is the mean of the N-th and (N+1)-th largest score.
 func (p *rentBuy) price(mem []*rentMem, slots int) float64 {
 	p.sorted = p.sorted[:0]
 	for _, m := range mem {
@@ -98,8 +97,8 @@ func (p *rentBuy) price(mem []*rentMem, slots int) float64 {
 	return between(p.sorted, slots)
 }
 
-// swap trades the worst holder for the best outsider while it pays. The order has
-// holders in front and each part by score.
+// swap exchanges the worst holder for the best outsider while that pays. The order has the holders in front, and each part is
+// ordered by score.
 func (p *rentBuy) swap(mem []*rentMem, slots int) {
 	risk := rentRisk * median(p.rates)
 	for in, a := slots-1, slots; in >= 0 && a < len(p.order) && p.Tokens >= 1; in, a = in-1, a+1 {

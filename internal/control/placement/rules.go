@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// knownVM is what rules and duplicates depend on of a VM.
+// knownVM is the part of a VM on which its rules and duplicate MACs depend.
 type knownVM struct {
 	id   model.VMID
 	name string
@@ -21,8 +21,7 @@ type knownNIC struct {
 	mac            model.MAC
 }
 
-// rulesFor resolves the rules of every VM, and looks for MACs that are there twice; both
-// are kept while the VMs and their NICs are the same.
+// rulesFor resolves the rules of every VM and finds duplicate MACs; both are cached until the VMs or their NICs change.
 func (d *Decider) rulesFor(snap *model.Snapshot) []model.VMRule {
 	if d.unchanged(snap) {
 		return d.ruledBy
@@ -64,8 +63,8 @@ func (d *Decider) unchanged(snap *model.Snapshot) bool {
 	return true
 }
 
-// duplicates finds NICs of running VMs that have one MAC on one network, and says of each
-// whose NIC it shares it with. Frames for it go to whichever sent last.
+// duplicates finds NICs of running VMs that have the same MAC on the same network, and names the NIC that each conflicts with.
+// Frames for the MAC go to whichever sent last.
 func duplicates(vms []knownVM) map[model.NICID]string {
 	type address struct {
 		network string

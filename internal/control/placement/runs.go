@@ -7,30 +7,29 @@ import (
 	"sluice/internal/model"
 )
 
-// runs is what is known of a load that is high and low in turn: the two levels, and how
-// long it stays at each.
+// runs is what is known of a load that alternates between high and low: the two levels, and how long it stays at each.
 type runs struct {
-	High, Low float64 // packets/s times weight; the same while only one level was seen
+	High, Low float64 // packets/s times weight; equal while only one level has been seen
 	Is        int8    // low or high
 	Two       bool    // there are two levels
-	Whole     bool    // the stretch at hand was seen from its start
-	Age       float64 // s that it has lasted
+	Whole     bool    // the current stretch was observed from its start
+	Age       float64 // s that the current stretch has lasted
 	Len       [2]lengths
-	Benefit   [2]float64 // packets: what a VF is worth where a stretch begins
+	Benefit   [2]float64 // packets: value of a VF at the start of a stretch
 }
 
 const (
 	lowState, highState = 0, 1
-	apart               = 0.7 // levels are two if the lower is less than this share of the higher
-	levelMean           = 5.0 // s over which the mean of a level is taken
-	crestMean           = 1.5 // s, where it goes further than ever
-	refresh             = 8   // s after which the benefit of the stretch to come is worked out again: the price changes slowly
-	unseenMax           = 30  // s: moves take less
+	apart               = 0.7 // there are two levels if the lower is less than this share of the higher
+	levelMean           = 5.0 // s; time constant of the mean of a level
+	crestMean           = 1.5 // s; time constant while the rate exceeds the level outwards
+	refresh             = 8   // s after which the benefit of the coming stretch is recomputed: the price changes slowly
+	unseenMax           = 30  // s; a move takes less
 	seenMost            = 1e9 // more bursts than there are seconds in the life of a host
 )
 
-// see takes in a rate that holds for dt seconds, after unseen seconds in which the rate
-// was not known: if they were few, it is taken to have stayed as it was.
+// see records a rate that holds for dt seconds, after unseen seconds in which the rate was unknown: a short gap is assumed to
+// have continued the last rate.
 func (r *runs) see(rate, dt, unseen float64) {
 	switch {
 	case r.Age == 0:
@@ -43,7 +42,7 @@ func (r *runs) see(rate, dt, unseen float64) {
 	is := r.Is
 	switch {
 	case r.Two && r.Low > apart*r.High:
-		r.Two = false // they have drifted together
+		r.Two = false // the levels have converged
 	case r.Two && rate > (r.High+r.Low)/2:
 		is = highState
 	case r.Two:
@@ -63,7 +62,7 @@ func (r *runs) see(rate, dt, unseen float64) {
 	r.level(rate, dt)
 }
 
-// level brings the mean of the present level up to date.
+// level updates the mean of the current level.
 func (r *runs) level(rate, dt float64) {
 	tau := levelMean
 	switch {
@@ -83,7 +82,7 @@ func (r *runs) level(rate, dt float64) {
 	}
 }
 
-// sound says whether a recording may say this of a load.
+// sound reports whether values read from a recording are valid.
 func (r *runs) sound() bool {
 	for i := range r.Len {
 		if n := r.Len[i].Seen; n < 0 || n > seenMost || slices.ContainsFunc(r.Len[i].kept(), func(s float32) bool { return !(s > 0) }) {
@@ -93,10 +92,10 @@ func (r *runs) sound() bool {
 	return r.Is == lowState || r.Is == highState
 }
 
-// known says that a whole stretch of either kind was seen.
+// known reports whether a whole stretch of either kind was observed.
 func (r *runs) known() bool { return r.Two && r.Len[lowState].Seen > 0 && r.Len[highState].Seen > 0 }
 
-// learned is what an operator wants to know of it.
+// learned is the summary for the operator.
 func (r *runs) learned() model.Bursts {
 	if !r.known() {
 		return model.Bursts{}
@@ -104,12 +103,11 @@ func (r *runs) learned() model.Bursts {
 	return model.Bursts{High: r.Len[highState].mean(), Low: r.Len[lowState].mean(), Seen: r.Len[highState].Seen}
 }
 
-// benefit is the difference, in packets, that a VF makes from now on to a load that now has
-// that rate, where a VF has that price (packets/s) and getting one costs cost: between
-// having one and not, with the best decisions later. lag is by how many seconds whoever
-// waits for the load to change acts too late; dt are the seconds since the last call.
+// benefit is the difference in packets between having a VF and not, from now on and with optimal decisions afterwards, for a
+// load that currently has this rate, where a VF has that price (packets/s) and getting one costs cost. lag is the delay in
+// seconds of a decision that waits for the load to change; dt are the seconds since the last call.
 func (r *runs) benefit(rate, price, cost, lag, dt float64) float64 {
-	after := [2]float64{ // a low stretch, and a high one
+	after := [2]float64{ // after a low stretch, and after a high one
 		lowState:  min(max(r.Benefit[highState], 0), cost+max(0, r.High-price)*lag),
 		highState: max(min(r.Benefit[lowState], cost), min(0, r.Low-price)*lag),
 	}

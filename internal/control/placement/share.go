@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// share lets the pinned and then the policy's choice have the pool's slots.
+// share assigns the pool's slots to the pinned NICs first, then to the policy's choice.
 func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hints, t *model.Target) {
 	slots := len(p.vfs) - p.fixed
 	slots = p.sharePinned(snap, slots, t)
@@ -54,7 +54,8 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 	}
 }
 
-// sharePinned gives slots to the pinned NICs, then to those whose SLA asks for a VF, holders first, and returns what is left.
+// sharePinned assigns slots to the pinned NICs, then to those whose SLA requires a VF, holders first, and returns how many are
+// left.
 func (p *pool) sharePinned(snap *model.Snapshot, slots int, t *model.Target) int {
 	slices.SortFunc(p.pinned, func(a, b entry) int {
 		return cmp.Or(
@@ -85,8 +86,7 @@ func (p *pool) sharePinned(snap *model.Snapshot, slots int, t *model.Target) int
 	return slots
 }
 
-// several keeps VMs with several NICs within their free ports and gives each the Reason
-// of its foremost NIC.
+// several keeps VMs with several NICs within their free ports and gives each VM the Reason of its foremost NIC.
 func (w *workspace) several(snap *model.Snapshot, t *model.Target) {
 	for _, s := range w.multi {
 		nics, has := t.NICs[s.first:s.first+s.n], w.has[s.first:s.first+s.n]
@@ -101,10 +101,10 @@ func (w *workspace) several(snap *model.Snapshot, t *model.Target) {
 	}
 }
 
-// withinPorts takes back what a VM was to get beyond its free ports, from the last NICs
-// first. has says which NICs have a VF already.
+// withinPorts withdraws VFs that a VM was to get beyond its free ports, from the last NICs first. has tells which NICs already
+// have a VF.
 func withinPorts(vm *model.VM, nics []model.Reason, has []bool) {
-	for vm.Ports > 0 { // else they are not counted: that none is free is known of each NIC
+	for vm.Ports > 0 { // otherwise ports are not counted: each NIC itself tells whether none is free
 		plugs := 0
 		var last *model.Reason
 		for i := range nics {
@@ -123,8 +123,7 @@ func withinPorts(vm *model.VM, nics []model.Reason, has []bool) {
 	}
 }
 
-// foremost orders the Reasons of a VM's NICs: those with a VF first, then those that
-// compete for one, then by score.
+// foremost orders the Reasons of a VM's NICs: those with a VF first, then those that compete for one, then by score.
 func foremost(a, b *model.Reason) int {
 	competes := func(r *model.Reason) bool { return r.Policy != "" || r.Code == model.CodePinned }
 	switch {
@@ -145,7 +144,7 @@ func (d *Decider) policy(network string) Policy {
 	return p
 }
 
-// candidate is a NIC as policies see it. What a packet of it is worth comes in here, and nowhere else.
+// candidate is a NIC as policies see it. The value of its packets is applied here and nowhere else.
 func candidate(worth *model.Worth, vm *model.VM, e *entry, hints *Hints) Candidate {
 	c := Candidate{
 		VM: vm.ID, NIC: e.nic.Alias, Name: vm.Name, Holds: e.has != model.NoVF,
@@ -158,7 +157,7 @@ func candidate(worth *model.Worth, vm *model.VM, e *entry, hints *Hints) Candida
 	if vm.CPUKnown {
 		c.CPU, c.CPUShare = vm.CPU, min(1, vm.CPU/float64(max(1, vm.VCPUs)))
 	}
-	// A figure that is no figure would poison a policy's means for ever.
+	// An invalid number would corrupt a policy's means permanently.
 	if !finite(c.PPS) || !finite(c.Bytes) {
 		c.PPS, c.Bytes, c.Known = 0, 0, false
 	}

@@ -8,14 +8,14 @@ import (
 	"sluice/internal/model"
 )
 
-// Placement and bandwidth control meet here, in data: an SLA can ask for a VF, and it can forbid
-// one where nothing could hold its limits.
+// Placement and bandwidth control interact only through these data: an SLA can require a VF, and it can forbid one where
+// nothing could enforce its limits.
 
-// promises is what placement has to know of the SLAs. It is nil where there are none.
+// promises is the part of the SLAs that placement needs. It is nil if there are none.
 type promises struct {
 	of     map[model.NICID]model.SLA // of the NICs that have one
 	needs  map[model.VMID]string     // VMs whose packets the virtio path cannot carry, and why
-	linked map[string][]model.NICID  // by network: whose guarantees are at stake there
+	linked map[string][]model.NICID  // by network: the NICs with guarantees there
 }
 
 // promisesOf resolves the SLAs of a Snapshot's VMs.
@@ -27,7 +27,7 @@ func promisesOf(rules *model.Rules, snap *model.Snapshot) *promises {
 		most := uint64(0)
 		for k := range vm.NICs {
 			nic := &vm.NICs[k]
-			if nic.Function > 0 { // its virtual PF has the SLA
+			if nic.Function > 0 { // the SLA is that of its virtual PF
 				continue
 			}
 			sla := rules.SLA(vm, nic)
@@ -58,8 +58,8 @@ type packetSLA struct {
 	packets uint64
 }
 
-// overflow finds the VMs whose packets do not fit into what the host carries on virtio. The smallest
-// guarantees stay there, since a VF takes most off it where the guarantee is largest.
+// overflow finds the VMs whose packets exceed the host's virtio capacity. The smallest guarantees stay on virtio, because a VF
+// relieves it most where the guarantee is largest.
 func (p *promises) overflow(list []packetSLA, host uint64) {
 	if host == 0 {
 		return
@@ -81,8 +81,8 @@ func (p *promises) overflow(list []packetSLA, host uint64) {
 	}
 }
 
-// against says why a NIC must not have a VF as long as SLAs are what they are: its own limits, or
-// what others are guaranteed on the link, could not be held there. "" where it may have one.
+// against explains why a NIC must not have a VF under the current SLAs: its own limits, or the guarantees of others on the
+// link, could not be enforced there. "" if it may have one.
 func (p *promises) against(snap *model.Snapshot, vm *model.VM, nic *model.NIC) string {
 	if p == nil {
 		return ""
@@ -113,8 +113,8 @@ func (p *promises) against(snap *model.Snapshot, vm *model.VM, nic *model.NIC) s
 
 const inGuest = "set bandwidth.in_guest: true in sluice.yaml and let its guest agent run programs (guest-exec)"
 
-// unlimited returns a PF of the network whose VFs nothing on the host can limit, or nil. One of
-// which only trying tells is not among them: a plug sets the limit first, and fails if it cannot.
+// unlimited returns a PF of the network whose VFs the host cannot limit, or nil. A PF for which only an attempt can tell is not
+// included: a plug sets the limit first, and fails if that is impossible.
 func unlimited(snap *model.Snapshot, network string) *model.PF {
 	for i := range snap.PFs {
 		if pf := &snap.PFs[i]; pf.Managed && pf.Network == network && pf.Caps.MaxTxRate == model.No {
@@ -124,7 +124,7 @@ func unlimited(snap *model.Snapshot, network string) *model.PF {
 	return nil
 }
 
-// needs says why a VM's SLA asks for a VF, "" if it does not.
+// need explains why a VM's SLA requires a VF; "" if it does not.
 func (p *promises) need(vm model.VMID) string {
 	if p == nil {
 		return ""

@@ -2,27 +2,27 @@ package placement
 
 import "math"
 
-// style is one way of being patient. It plays rent-or-buy with imaginary VFs.
+// style is one degree of patience. It runs rent-or-buy on imaginary VFs.
 type style struct {
-	Tau     float64 `json:"-"` // s of the mean that is the score
-	Habit   float64 `json:"-"` // share of the long mean in it, 0..1
-	Risk    float64 `json:"-"` // s of the typical rate to regret before a move, beyond the swap's loss
-	Account float64 // packets that imaginary VFs carried, minus what its moves cost
-	Price   float64 // of a VF by its scores
-	Rent    float64 // of a VF by what it is worth, packets/s (the learned style)
-	Known   float64 // share of the VMs whose bursts are known (likewise)
+	Tau     float64 `json:"-"` // s; time constant of the mean that is the score
+	Habit   float64 `json:"-"` // weight of the long mean in the score, 0..1
+	Risk    float64 `json:"-"` // s of the typical rate that must be regretted before a move, beyond what the swap loses
+	Account float64 // packets that the imaginary VFs carried, minus the cost of its moves
+	Price   float64 // of a VF, on the scale of the scores
+	Rent    float64 // of a VF, on the scale of its value in packets/s (learned style only)
+	Known   float64 // share of the VMs whose bursts are known (learned style only)
 }
 
-// bid is a VM's standing in one style's play, or for the real VFs.
+// bid is a VM's position in one style's simulation, or for the real VFs.
 type bid struct {
 	Short, Score float64 // packets/s times weight
 	Regret       float64 // packets
-	Benefit      float64 // packets that a VF brings from now on (the learned style)
+	Benefit      float64 // packets that a VF gains from now on (learned style only)
 	Held         bool
-	order        float64 // by which VMs are ordered in this sample: priority, and score or benefit
+	order        float64 // sort key in this sample: priority plus score or benefit
 }
 
-// score brings the VMs' scores up to date.
+// score updates the VMs' scores.
 func (s *style) score(vms []*vmMem, k int, dt float64) {
 	gain := 1 - math.Exp(-dt/s.Tau)
 	for _, m := range vms {
@@ -39,7 +39,7 @@ func (s *style) score(vms []*vmMem, k int, dt float64) {
 	}
 }
 
-// play lets the imaginary VFs carry and change hands.
+// play updates the account for what the imaginary VFs carried and swaps them where that pays.
 func (s *style) play(p *adaptive, k, slots int, dt float64) {
 	s.Account *= math.Exp(-dt / max(accountMean, accountSamples*dt))
 	if k != learned {
@@ -67,7 +67,7 @@ func (s *style) play(p *adaptive, k, slots int, dt float64) {
 	}
 }
 
-// regret adds up what a VM has, or costs others, by being where it is.
+// regret accumulates what a VM loses by having no VF, or costs others by holding one.
 func (m *vmMem) regret(k int, s *style, dt float64) {
 	if m.Blind > 0 {
 		return
@@ -80,7 +80,7 @@ func (m *vmMem) regret(k int, s *style, dt float64) {
 	b.Regret = max(0, b.Regret+gap)
 }
 
-// price is half way between the last score that gets a VF and the first that does not.
+// price is the midpoint between the lowest score that gets a VF and the highest that does not.
 func (p *adaptive) price(k, slots int) float64 {
 	if slots <= 0 || slots >= len(p.vms) {
 		return 0
@@ -97,9 +97,8 @@ func (p *adaptive) price(k, slots int) float64 {
 	return (last + next) / 2
 }
 
-// pair finds the best outsider and the worst holder that may give up its VF. A VM whose
-// load is unknown takes no part, unless that goes on for too long. Ties go to the VM
-// whose ID comes first, so that the order of the candidates does not matter.
+// pair finds the best outsider and the worst holder that may give up its VF. A VM whose load is unknown takes no part until it
+// has been unknown for forget seconds. Ties go to the VM whose ID comes first, so the order of the candidates does not matter.
 func (p *adaptive) pair(k int, ripe func(*vmMem) bool) (in, out *vmMem) {
 	most, least := math.Inf(-1), math.Inf(1)
 	for _, m := range p.vms {
@@ -116,18 +115,18 @@ func (p *adaptive) pair(k int, ripe func(*vmMem) bool) (in, out *vmMem) {
 	return in, out
 }
 
-// above orders by priority and score, or what a VF is worth, then by ID.
+// above orders by priority and score (or the value of a VF), then by ID.
 func (m *vmMem) above(o *vmMem, k int) bool {
 	a, b := m.Bids[k].order, o.Bids[k].order
 	return a > b || (a == b && m.c.before(o.c) < 0)
 }
 
-// byBenefit says whether bids go by what a VF is worth.
+// byBenefit reports whether bids are ordered by the value of a VF.
 func (p *adaptive) byBenefit(k int) bool { return k == learned || k == real && p.Leader == learned }
 
-// pays says whether a swap pays: the outsider is better by more than the margin, and
-// both together have lost what the move costs here: the benefit while nobody uses the
-// VF, the packets it loses, the risk, and more the more often moves of the VM fail.
+// pays reports whether a swap pays: the outsider exceeds the holder by more than the margin, and their joint regret covers the
+// cost of the move here. That cost is the benefit lost while nobody uses the VF, the packets lost and the risk, scaled up by
+// the share of this VM's moves that fail.
 func (p *adaptive) pays(in, out *vmMem, k int, risk float64) bool {
 	if in == nil || out == nil {
 		return false
@@ -161,8 +160,7 @@ func swap(in, out *vmMem, k int) {
 	a.Regret, b.Regret = 0, 0
 }
 
-// fill gives VFs that nobody has to the best outsiders, and takes those that are not
-// there any more from the worst holders.
+// fill gives unassigned VFs to the best outsiders, and takes VFs that no longer exist from the worst holders.
 func (p *adaptive) fill(k, slots int) {
 	n := 0
 	for _, m := range p.vms {
@@ -188,8 +186,8 @@ func (p *adaptive) fill(k, slots int) {
 	}
 }
 
-// kth is the k-th largest of xs, counted from 0. It reorders xs: larger ones go before
-// it. Hoare's selection; 0 for none.
+// kth is the k-th largest of xs, counted from 0, by Hoare's selection; 0 if xs is empty. It reorders xs: larger elements go
+// before the result.
 func kth(xs []float64, k int) float64 {
 	lo, hi := 0, len(xs)-1
 	for lo < hi {

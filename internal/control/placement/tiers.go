@@ -9,18 +9,18 @@ import (
 	"sluice/internal/model"
 )
 
-// tiers are VNRAF's bandwidth tiers of VFs, equation 7: VF_n = VF_0 + (n-1) delta, with a
-// sum over all VFs of a PF that must not exceed its link. In bits/s; without a first one there are none.
+// tiers are VNRAF's bandwidth tiers of VFs, equation 7: VF_n = VF_0 + (n-1) delta, whose sum over all VFs of a PF must not
+// exceed its link. All are in bits/s; with first 0 there are no tiers.
 type tiers struct {
 	first, step float64
-	link        float64 // 0: each PF's own
+	link        float64 // 0: each PF's own link speed
 	period      time.Duration
 
-	Next time.Time                // when needs are looked at again
-	Held map[model.NICID]heldTier // of those who hold a VF
+	Next time.Time                // when needs are next updated
+	Held map[model.NICID]heldTier // of the holders of a VF
 }
 
-// heldTier is what a holder needs, in bits/s, and was given for it.
+// heldTier is what a holder needs, in bits/s, and the tier it was given for that.
 type heldTier struct {
 	Need float64
 	Tier uint64
@@ -32,8 +32,8 @@ func (t *tiers) copy() *tiers {
 	return &c
 }
 
-// caps gives every holder a tier, on each PF in the order of their needs. need is what
-// the policy knows of a NIC, in bits/s; the others' is what they move now.
+// caps gives every holder a tier, on each PF in the order of their needs. need is what the policy knows of a NIC, in bits/s;
+// the need of other NICs is what they currently transfer.
 func (t *tiers) caps(now time.Time, links []link, need func(model.NICID) (float64, bool)) {
 	if t.first <= 0 {
 		return
@@ -66,16 +66,15 @@ func (t *tiers) caps(now time.Time, links []link, need func(model.NICID) (float6
 	}
 }
 
-// tierMargin is by how much a holder's need must exceed another's to take its larger
-// tier: noise must not make rates change places at every round.
+// tierMargin is the factor by which a holder's need must exceed another's to take its larger tier, so that noise does not
+// exchange rates in every round.
 const tierMargin = 1.1
 
-// share gives the holders of one PF their tiers. There is one per VF, so they choose in the
-// order of their need: nobody has a larger tier than a NIC that needs more. When there
-// are fewer holders than VFs the smallest tiers are left over.
+// share gives the holders of one PF their tiers. There is one tier per VF, chosen in the order of need: nobody has a larger
+// tier than a NIC that needs more. With fewer holders than VFs the smallest tiers remain unused.
 func (t *tiers) share(l *link, held []heldTier, order []int) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(held[b].Tier, held[a].Tier) })
-	for end := len(order) - 1; end > 0; end-- { // a bubble sort: it moves nobody past an equal
+	for end := len(order) - 1; end > 0; end-- { // a bubble sort: it swaps nobody past an equal
 		for i := range end {
 			if a, b := held[order[i]], held[order[i+1]]; b.Need > tierMargin*a.Need || (b.Tier == 0 && b.Need > a.Need) {
 				order[i], order[i+1] = order[i+1], order[i]
@@ -90,7 +89,7 @@ func (t *tiers) share(l *link, held []heldTier, order []int) {
 	}
 }
 
-// fit shrinks first the step and then the first tier until those of n VFs fit the link.
+// fit reduces first the step and then the first tier until the tiers of n VFs fit the link.
 func (t *tiers) fit(n, link float64) (first, step float64) {
 	sum := n*t.first + t.step*n*(n-1)/2
 	switch {

@@ -6,21 +6,19 @@ import (
 	"sluice/internal/model"
 )
 
-// vnraf is Ye et al.'s VF scheduler. At every sample (the loop's interval, section 4.4)
-// it adds up each VM's bytes and CPU time; at every scheduling period (section 4.6) it
-// computes, over the samples since the last,
+// vnraf is Ye et al.'s VF scheduler. At every sample (the loop's interval, section 4.4) it adds up each VM's bytes and CPU
+// time; at every scheduling period (section 4.6) it computes, over the samples since the last,
 //
 //	io_degree  = 100 (1 - CPU time / (time x cores))       equations 1 to 3
 //	net_degree = eps data_avg + (1 - eps) traffic_freq     equations 4 to 6
 //
-// and sorts the VMs into two queues: PQ, whose VMs hold VFs, and GQ, all others. A VM
-// with io_degree below the threshold is CPU-bound, one without traffic is not network-bound:
-// both stay in GQ, VFs lying free or not. PQ is ordered by net_degree; a VM of GQ that overtakes the last of a full PQ
-// takes its place. Between periods the queues stand; only a place that falls free is
-// filled. Every VF carries one of the tiers of section 4.5, whoever holds it.
+// and sorts the VMs into two queues: PQ, whose VMs hold VFs, and GQ, all others. A VM with io_degree below the threshold is
+// CPU-bound, one without traffic is not network-bound: both stay in GQ even if VFs are free. PQ is ordered by net_degree; a VM
+// of GQ that overtakes the last of a full PQ takes its place. Between periods the queues do not change, except that a place
+// that becomes free is filled. Every VF has one of the bandwidth tiers of section 4.5, whoever holds it.
 //
-// The paper divides CPU time by the host's cores, but its Table 2 (half of one CPU
-// gives io_degree 55) only comes out of the VM's own: that is the default here.
+// The paper divides CPU time by the host's cores, but its Table 2 (half of one CPU gives io_degree 55) follows only with the
+// VM's own cores, which are the default here.
 type vnraf struct {
 	params vnrafParams
 	Next   time.Time
@@ -30,7 +28,7 @@ type vnraf struct {
 	Tiers  *tiers
 }
 
-// vnrafParams are the paper's, where it gives a value.
+// vnrafParams are the paper's parameters, with its values where it gives any.
 type vnrafParams struct {
 	period    time.Duration // "every 10 s"
 	eps       float64       // "0.7"
@@ -39,13 +37,13 @@ type vnrafParams struct {
 }
 
 type vnrafMem struct {
-	Samples, Busy int     // in this period, and those that moved anything
+	Samples, Busy int     // in this period, and those of them with any traffic
 	Bytes         float64 // sum of the samples' bytes
-	Seconds       float64 // that they cover
+	Seconds       float64 // time covered by the samples
 	CPU           float64 // sum of the samples' CPU shares
 	Net, IO       float64 // degrees at the last scheduling
 	Rate          float64 // bits/s at the last scheduling
-	Known         bool    // it has been scheduled
+	Known         bool    // it has been scheduled at least once
 	PQ            bool
 }
 
@@ -115,7 +113,7 @@ func (m *vnrafMem) sample(c *Candidate, dt, cores float64) {
 	m.CPU += min(1, share)
 }
 
-// schedule turns the period's samples into degrees. Without any the last ones stand.
+// schedule turns the period's samples into degrees. Without samples the last degrees remain.
 func (m *vnrafMem) schedule(eps float64, round bool) {
 	if m.Samples > 0 {
 		n := float64(m.Samples)
@@ -129,9 +127,8 @@ func (m *vnrafMem) schedule(eps float64, round bool) {
 	}
 }
 
-// queue orders the VMs: between rounds PQ stays in front. CPU-bound ones come last.
-// Of two with the same net_degree the one with less CPU goes first: the paper prefers
-// purely network-bound VMs to mixed ones.
+// queue orders the VMs: between rounds PQ stays in front. CPU-bound VMs come last. Of two with the same net_degree the one with
+// less CPU use goes first: the paper prefers purely network-bound VMs to mixed ones.
 func (v *vnraf) queue(cands []Candidate, mem []*vnrafMem, slots int, round bool) {
 	v.order = v.order[:0]
 	for i, m := range mem {
@@ -148,7 +145,7 @@ func (v *vnraf) queue(cands []Candidate, mem []*vnrafMem, slots int, round bool)
 
 func (v *vnraf) cpuBound(m *vnrafMem) bool { return m.IO < v.params.threshold }
 
-// general says that a VM belongs into GQ whatever is free.
+// general reports whether a VM belongs in GQ even if VFs are free.
 func (v *vnraf) general(m *vnrafMem) bool { return v.cpuBound(m) || m.Net <= 0 }
 
 // caps implements capper.
