@@ -16,34 +16,34 @@ import (
 type Asked struct {
 	ID     model.NICID
 	VMName string
-	PF     string // whose link it shares; "": none that is known
-	Speed  uint64 // of that link, bits/s; 0: not known
-	OnVF   bool   // its guest sends through a VF: the host carries none of its packets
+	PF     string // whose link it shares; "": unknown
+	Speed  uint64 // of that link, bits/s; 0: unknown
+	OnVF   bool   // its guest sends through a VF: its packets do not load the host
 	SLA    model.SLA
-	// A virtual PF asks for all of its functions, in an Asked of its own behind those of its VM's NICs, whose ID is that of the NIC of the PF itself.
-	// Its functions, that one among them, ask inside it.
+	// A virtual PF asks for all of its functions in an Asked of its own, which follows those of its VM's NICs and has the ID of
+	// the PF's own NIC (Whole is set). Its functions, that NIC included, ask inside it.
 	VirtualPF string
 	Whole     bool
-	Wrong     []model.Problem // with the rules that the SLA comes from
+	Wrong     []model.Problem // of the rules from which the SLA comes
 }
 
-// Over is a link, or the host, of which more is asked than there is.
+// Over is a link, or the host, on which more is asked for than it has.
 type Over struct {
-	PF    string // "": the packets/s that the host carries on virtio; of a virtual PF "VM/name"
+	PF    string // "": the packets/s that the host carries on virtio; "VM/name": a virtual PF
 	Asked uint64 // bits/s, or packets/s
 	Have  uint64
 	Text  string // the sum, and who gets less
 }
 
-// Admission is what of all guarantees can be promised.
+// Admission is the result of admission control: what can be promised of all guarantees.
 type Admission struct {
 	Promised []model.Rate // of each Asked; packets/s are those of its VM. Of a function: inside what its virtual PF is promised
 	Over     []Over       // by PF, then the host, then virtual PFs
 	Problems []model.Problem
 }
 
-// AskedOf lists what NICs of a Snapshot ask for, in its order, and behind a VM's those of its virtual PFs. All VMs count that are not stopped: one that is
-// paused or migrates may go on at any moment.
+// AskedOf lists what the NICs of a Snapshot ask for, in its order; those of a VM's virtual PFs follow the VM's NICs. All VMs
+// count that are not stopped: a paused or migrating VM may continue at any moment.
 func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
 	var out []Asked
 	for i := range snap.VMs {
@@ -73,14 +73,14 @@ func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
 	return out
 }
 
-// Admit adds up what is asked for on each link, and in packets/s on the host, and says what is promised:
-// all of it where there is enough. Else the guarantees of lower classes shrink first, within a class in proportion.
-// A guarantee counts as far as its NIC's limit and link allow it. A link whose speed is not known,
-// and packets where hostPackets is 0, count as endless.
+// Admit adds up what is asked for on each link, and in packets/s on the host, and decides what is promised: all of it if there
+// is enough, otherwise guarantees of lower classes are reduced first, within a class in proportion. A guarantee counts only as
+// far as its NIC's limit and link allow it. A link of unknown speed is treated as unlimited, as are packets if hostPackets is
+// 0.
 func Admit(asked []Asked, hostPackets uint64) Admission {
 	out := Admission{Promised: make([]model.Rate, len(asked))}
 	links := map[string][]claim{}
-	vms := map[model.VMID]int{} // place among packets
+	vms := map[model.VMID]int{} // index into packets
 	var packets []claim
 	for i := range asked {
 		a := &asked[i]
@@ -116,7 +116,7 @@ func Admit(asked []Asked, hostPackets uint64) Admission {
 	return out
 }
 
-// capped is x, or a bound that is set and lower.
+// capped is x, or bound if that is set and lower.
 func capped(x, bound uint64) uint64 {
 	if bound > 0 {
 		return min(x, bound)
@@ -128,17 +128,17 @@ func capped(x, bound uint64) uint64 {
 type claim struct {
 	asked *Asked
 	place int
-	most  uint64 // what it asks for, as far as it can have it at all
+	most  uint64 // what it asks for, capped by what it could have at all
 }
 
-// supply is what claims are made on.
+// supply is a resource on which claims are made.
 type supply struct {
 	name  string // "": the host's packets
-	have  uint64 // bits/s or packets/s; 0: endless
-	where string // more is guaranteed: "on pf0 "
-	here  string // the same for those who see of what: "", or "inside it "
-	less  string // than what more is guaranteed
-	what  string // that has it
+	have  uint64 // bits/s or packets/s; 0: unlimited
+	where string // follows "more is guaranteed": "on pf0 "
+	here  string // the same if the subject is already named: "", or "inside it "
+	less  string // what the guarantees exceed
+	what  string // what has it
 	unit  string
 	scale float64 // of the unit
 	who   func(*Asked) string
@@ -157,7 +157,7 @@ func hostSupply(packets uint64) supply {
 
 func vmOf(a *Asked) string { return a.VMName }
 
-// divide says what each claim gets of what there is.
+// divide returns what each claim gets.
 func (out *Admission) divide(from supply, list []claim) []uint64 {
 	have := from.have
 	kept, order := make([]uint64, len(list)), make([]int, len(list))
@@ -201,10 +201,10 @@ func portion(x, part, whole uint64) uint64 {
 	return q
 }
 
-// named bounds how many NICs or VMs a Problem names.
+// named is the maximum number of NICs or VMs that a Problem names.
 const named = 5
 
-// over says with all figures than what more is guaranteed and what becomes of it, and what to do.
+// over describes with all figures what the guarantees exceed and the consequence, and the remedy.
 func (s *supply) over(list []claim, kept []uint64) (what, remedy string) {
 	number := func(x uint64) string { return strconv.FormatFloat(float64(x)/s.scale, 'f', -1, 64) }
 	var terms, less, places []string
@@ -220,7 +220,7 @@ func (s *supply) over(list []claim, kept []uint64) (what, remedy string) {
 		"lower a guarantee where it comes from: " + few(places, "; ") + s.howTo(list)
 }
 
-// howTo says how to change what comes from where the name alone does not tell it.
+// howTo describes how to change the SLA sources that their name alone does not explain.
 func (s *supply) howTo(list []claim) string {
 	from := func(part string) bool {
 		return slices.ContainsFunc(list, func(c claim) bool { return strings.Contains(c.asked.SLA.Source, part) })
@@ -244,7 +244,7 @@ func (s *supply) howTo(list []claim) string {
 	return " (" + strings.Join(ways, "; ") + ")"
 }
 
-// few joins the first of a list and says how many more there are.
+// few joins the first elements of a list and adds how many more there are.
 func few(list []string, between string) string {
 	if len(list) <= named {
 		return strings.Join(list, between)
@@ -252,7 +252,7 @@ func few(list []string, between string) string {
 	return strings.Join(list[:named], between) + fmt.Sprintf("%s%d more", between, len(list)-named)
 }
 
-// scaleOf is the unit in which people speak of such a link.
+// scaleOf is the customary unit for a link of that speed.
 func scaleOf(have uint64) (string, float64) {
 	if have >= 1e9 {
 		return "Gbit/s", 1e9
@@ -260,7 +260,7 @@ func scaleOf(have uint64) (string, float64) {
 	return "Mbit/s", 1e6
 }
 
-// problems says what is wrong with one NIC's SLA by itself.
+// problems lists what is wrong with one NIC's SLA by itself.
 func (a *Asked) problems() (list []model.Problem) {
 	g, l := a.SLA.Guarantee, a.SLA.Limit
 	complain := func(text, remedy string) {
@@ -280,7 +280,7 @@ func (a *Asked) problems() (list []model.Problem) {
 	return list
 }
 
-// Worse says in what way more is asked than there is and than was asked before; "" if it is not.
+// Worse describes what is newly oversubscribed, or more than before; "" if nothing is.
 func (out *Admission) Worse(before *Admission) string {
 	for _, o := range out.Over {
 		if !slices.ContainsFunc(before.Over, func(b Over) bool { return b.PF == o.PF && b.Asked >= o.Asked }) {

@@ -11,45 +11,46 @@ import (
 	"sluice/internal/model"
 )
 
-// Sender is a NIC that shares a link, or all those of a group that shares its part by
-// itself (an HTB tree of taps), with what it sent in the last period.
+// Sender is a NIC that shares a link, or all NICs of a group that divides its part itself (an HTB tree of taps), with what it
+// sent in the last period.
 type Sender struct {
 	ID      model.NICID // of a group: no VM, and the PF as NIC
 	SLA     model.SLA   // with the NIC's part of its VM's packets/s
-	Age     int         // place in the order in which the NICs came: the oldest is 0
+	Age     int         // rank by arrival: the oldest NIC has 0
 	Bits    float64     // bits/s on the wire, on all paths together
 	Packets float64     // packets/s
-	Wants   float64     // bits/s that it is known to want, whatever it sends; 0: nothing is known of it
-	Known   bool        // false: no reading of this period
+	Wants   float64     // bits/s that it is known to demand, whatever it sends; 0: unknown
+	Known   bool        // false: there is no reading of this period
 }
 
-// Allowance is what a sender may send, per second. Unlimited is +Inf.
+// Allowance is what a sender may send, per second. +Inf means unlimited.
 type Allowance struct{ Bits, Packets float64 }
 
-// Unlimited lets a sender take all there is.
+// Unlimited is the Allowance without any limit.
 var Unlimited = Allowance{math.Inf(1), math.Inf(1)}
 
-// Link is what the senders share.
+// Link is the resource that the senders share.
 type Link struct {
-	Speed   float64       // bits/s, as the kernel or the config says
-	Packets float64       // packets/s that the host carries; +Inf: not known
+	Speed   float64       // bits/s, according to the kernel or the config
+	Packets float64       // packets/s that the host carries; +Inf: unknown
 	Period  time.Duration // since the last readings
-	Bound   bool          // nothing but what is allowed keeps the senders to Speed and Packets: both are to be shared even if nobody is promised any
-	Invaded bool          // others than the senders take a part of it, which nobody can hold down
-	Moving  bool          // what is in force may not be what was decided, or what is sent not what is read: nothing is to be learnt about the link
+	Bound   bool          // only the allowances keep the senders within Speed and Packets: divide both even without guarantees
+	Invaded bool          // senders that cannot be limited take a part of the link
+	Moving  bool          // limits in force may differ from those decided, or traffic from the readings: do not learn from this period
 }
 
-// Allocator shares a link. It may remember what it saw of each sender.
+// Allocator divides a link. It may keep state about each sender.
 type Allocator interface {
-	// Allocate says what each sender may send from now on. out has an entry for each of senders, which are
-	// in order of ID: on entry what is in force, on return what is to be. It neither allocates memory,
-	// while the senders stay the same, nor keeps the slices. now rises from call to call.
+	// Allocate sets what each sender may send from now on. out has an entry for each of senders, which are ordered by ID: on
+	// entry the allowance in force, on return the new one. While the senders stay the same it allocates no memory, and it does
+	// not keep the slices. now increases from call to call.
 	Allocate(now time.Time, link Link, senders []Sender, out []Allowance)
-	// Capacity is what it takes the link to carry, in bits/s: link.Speed unless it measures. 0 before the first call.
+	// Capacity is the estimated capacity of the link in bits/s: link.Speed unless the Allocator measures it. 0 before the first
+	// call.
 	Capacity() float64
 }
 
-// makers has the allocators by name.
+// makers holds the allocators by name.
 var makers = map[string]func() Allocator{
 	"none":      func() Allocator { return &none{} },
 	"equal":     func() Allocator { return &equal{} },
@@ -69,7 +70,7 @@ func Names() []string {
 	return list
 }
 
-// NewAllocator makes the one with that name.
+// NewAllocator returns the allocator of that name.
 func NewAllocator(name string) (Allocator, error) {
 	if m := makers[name]; m != nil {
 		return m(), nil
@@ -77,7 +78,7 @@ func NewAllocator(name string) (Allocator, error) {
 	return nil, fmt.Errorf("there is no allocator %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
-// none limits nobody but by their own limits: what there is without a controller.
+// none applies nothing but the SLAs' own limits: the baseline without a controller.
 type none struct{ speed float64 }
 
 func (n *none) Capacity() float64 { return n.speed }

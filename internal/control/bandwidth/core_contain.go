@@ -8,35 +8,35 @@ import (
 	"sluice/internal/model"
 )
 
-// A guest can lift a limit that is set inside it, and say what it likes of what it sends. Neither is believed: what the
-// host counts on a VF is held against the limit there, and what leaves the PF's port against all that is counted.
+// A guest can remove a limit that is set inside it, and report any value for what it sends. Neither is trusted: the host's
+// counters of a VF are compared with the VF's limit, and what leaves the PF's port with the sum of everything counted.
 const (
-	overPeriods = 5                // so many periods in a row must show it
-	overShare   = 0.15             // what a NIC may send beyond its limit: bursts, and readings that are not exact
-	portPeriod  = 3 * time.Second  // for so long the port must show it: what guests say of their VFs comes late
-	uncounted   = 0.05             // the part of a link that may leave it without being counted, beside what the host itself sends
-	ceilingKept = time.Second      // a limit that was lowered less than this ago is not held against anybody
+	overPeriods = 5                // consecutive periods that must show it
+	overShare   = 0.15             // tolerated excess over a NIC's limit: bursts and inexact readings
+	portPeriod  = 3 * time.Second  // how long the port must show it: what guests report of their VFs arrives late
+	uncounted   = 0.05             // part of a link that may leave it uncounted, beside what the host itself sends
+	ceilingKept = time.Second      // a limit lowered less than this ago is not enforced yet
 	containFor  = 10 * time.Minute // how long a NIC is kept off VFs
-	hostMemory  = 0.1              // weight of a period in what the host itself sends
+	hostMemory  = 0.1              // weight of a period in the mean of what the host itself sends
 )
 
-// conduct is how a NIC keeps its limit on a VF.
+// conduct is how a NIC complies with its limit on a VF.
 type conduct struct {
-	overs       int        // periods in a row in which it sent more than its VF's limit
-	ceilings    [2]float64 // the highest limits on its VF in this while and in the one before
-	ceilingFrom time.Time  // when this while began
-	barred      time.Time  // until when it is to have no VF
-	offence     string     // why
+	overs       int        // consecutive periods above its VF's limit
+	ceilings    [2]float64 // the highest limits on its VF in the current interval and in the previous one
+	ceilingFrom time.Time  // start of the current interval
+	barred      time.Time  // until when it may have no VF
+	offence     string     // the reason
 }
 
-// Contained is a NIC that is to have no VF, since its guest did not keep its limit there.
+// Contained is a NIC that may have no VF because its guest exceeded its limit there.
 type Contained struct {
 	NIC   model.NICID
 	Until time.Time
 	Why   string
 }
 
-// Contained lists the NICs that are to be kept off VFs at the time of the last Tick.
+// Contained lists the NICs that must be kept off VFs, as of the last Tick.
 func (c *Core) Contained() []Contained {
 	var out []Contained
 	for _, n := range c.nics {
@@ -49,7 +49,7 @@ func (c *Core) Contained() []Contained {
 
 func (n *nic) contained(now time.Time) bool { return now.Before(n.barred) }
 
-// judge finds out who does not keep its limit on a VF.
+// judge detects NICs that exceed their limit on a VF.
 func (c *Core) judge(now time.Time) {
 	for _, n := range c.nics {
 		ceiling := n.ceilingAt(now)
@@ -70,7 +70,7 @@ func (n *nic) contain(now time.Time, why string) {
 	n.barred, n.offence, n.overs = now.Add(containFor), why, 0
 }
 
-// ceilingAt is the highest limit that stood on the NIC's VF lately; +Inf: none did.
+// ceilingAt is the highest limit recently in force on the NIC's VF; +Inf: none was.
 func (n *nic) ceilingAt(now time.Time) float64 {
 	limit := math.Inf(1)
 	if s := &n.limits[slot(model.PathVF, model.Tx)]; s.stands() && !s.failed() {
@@ -85,8 +85,8 @@ func (n *nic) ceilingAt(now time.Time) float64 {
 	return max(n.ceilings[0], n.ceilings[1])
 }
 
-// judge compares what leaves the port with what is counted. Where more leaves it, and somebody lacks what it is
-// promised, it is one of those whose VFs the host cannot count: the one that may send most.
+// judge compares what leaves the port with what is counted. If more leaves it while a NIC lacks what it is promised, the cause
+// is a VF that the host cannot count: judge contains the one with the largest allowance.
 func (l *uplink) judge(now time.Time) {
 	var suspect *nic
 	short := false

@@ -6,21 +6,21 @@ import (
 	"sluice/internal/model"
 )
 
-// Expect says that the NIC's plug is next: it begins now, or waits for its limit alone. A limit that is set in its guest
-// is set from now on, before the VF is there.
+// Expect records that the NIC's plug is next: it begins now, or waits only for its limit. A limit inside the guest is set from
+// now on, before the VF is there.
 func (c *Core) Expect(id model.NICID) {
 	if n := c.find(id); n != nil {
 		n.expected, n.plugging = c.at, true
 	}
 }
 
-// plugLimit is what the NIC's VF must stand at before it carries a frame.
+// plugLimit is the limit that the NIC's VF must have before it carries a frame.
 func (c *Core) plugLimit(n *nic) model.Limit {
 	contract := n.vfContract()
 	return model.Limit{LimitKey: n.limits[slot(model.PathVF, model.Tx)].key, Contract: contract, Rate: n.lowered(n.onItsOwn(), contract)}
 }
 
-// onItsOwn is what the NIC may send outside of its link's tree, which shares bits/s among the NICs in it by itself.
+// onItsOwn is what the NIC may send outside its link's tree, which divides bits/s among its NICs itself.
 func (n *nic) onItsOwn() Allowance {
 	a := n.allow
 	if n.shared {
@@ -29,7 +29,7 @@ func (n *nic) onItsOwn() Allowance {
 	return a
 }
 
-// By names the enforcer that a Limit is for; "": none.
+// By names the enforcer for a Limit; "": none.
 func (c *Core) By(k model.LimitKey) string {
 	if s := c.state(k); s != nil {
 		return s.by
@@ -37,9 +37,9 @@ func (c *Core) By(k model.LimitKey) string {
 	return ""
 }
 
-// Plug is what the placement loop must know before a NIC gets a VF: the rate in bits/s that the VF itself
-// is set to (0: none), and what the plug has to wait for ("": nothing). Where the guest is limited instead of the VF,
-// that limit must stand before the VF is there. Plug changes nothing: see Expect.
+// Plug is what the placement loop must know before a NIC gets a VF: the rate in bits/s to which the VF itself is set (0: none),
+// and what the plug must wait for ("": nothing). If the guest is limited instead of the VF, that limit must be in force before
+// the VF is there. Plug changes nothing: see Expect.
 func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
 	n := c.find(id)
 	switch {
@@ -53,7 +53,7 @@ func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
 	l, s := c.plugLimit(n), &n.limits[slot(model.PathVF, model.Tx)]
 	switch {
 	case s.by == "":
-		return 0, "" // that it cannot be limited is for placement to judge
+		return 0, "" // placement decides whether it may have a VF although it cannot be limited
 	case s.by == maxTxRate:
 		return l.Tightest().Bits, ""
 	case l.Lifts(), s.stands() && !s.failed() && s.Has.Contract == l.Contract && (l.Bits == 0 || s.Has.Bits > 0):

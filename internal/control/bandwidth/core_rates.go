@@ -7,43 +7,43 @@ import (
 	"sluice/internal/model"
 )
 
-// What a frame needs on the wire beside its layer-2 bytes: preamble, start, checksum and gap.
+// Bytes of a frame on the wire beyond its layer-2 bytes: preamble, start delimiter, checksum and gap.
 const wireBytes = 24
 
-// What TCP makes of a large send: frames of fullSize, of which headerBytes are Ethernet, IP and TCP with its timestamps.
+// TCP segments a large send into frames of fullSize, of which headerBytes are Ethernet, IP and TCP with timestamps.
 const (
 	fullSize    = 1514
 	headerBytes = 66
 )
 
-// blindAfter is how many periods without a reading make a NIC unknown: one may be lost.
+// blindAfter is the number of periods without a reading after which a NIC is unknown: a single one may be lost.
 const blindAfter = 3
 
-// wireBits are the bits on the wire of so many bytes in so many packets.
+// wireBits are the bits on the wire of that many bytes in that many packets.
 func wireBits(bytes, packets float64) float64 { return 8 * (bytes + wireBytes*packets) }
 
-// pathCount makes rates of the counters of a path.
+// pathCount derives rates from the counters of a path.
 type pathCount struct {
 	last     Reading
 	tx, rx   model.RateReading
-	read     bool // in this period
-	fresh    bool // there is nothing to compare this period's reading with
-	followed bool // there was a reading not long ago
+	read     bool // there was a reading in this period
+	fresh    bool // this period's reading has no predecessor to compare with
+	followed bool // there was a recent reading
 }
 
-// counts is what a NIC sends and receives, as far as it is counted.
+// counts is the measured traffic of a NIC.
 type counts struct {
 	paths    [2]pathCount // by pathIndex
 	sent     model.RateReading
 	received model.RateReading
 	known    bool      // it was counted in the last period
 	seen     time.Time // when it was last counted
-	busy     float64   // packets/s, smoothed, for the division of the VM's
-	peak     float64   // the most bits/s that it sent lately
+	busy     float64   // packets/s, smoothed, for dividing those of the VM
+	peak     float64   // the recent maximum of bits/s sent
 }
 
-// take takes a reading. Counters that went back, and those of another device, begin anew; one that is
-// not newer than the last says nothing.
+// take processes a reading. Counters that went back, or belong to another device, start afresh; a reading not newer than the
+// last is ignored.
 func (p *pathCount) take(r *Reading) {
 	d := r.At.Sub(p.last.At)
 	switch {
@@ -64,13 +64,13 @@ func (p *pathCount) take(r *Reading) {
 	p.last, p.followed = *r, true
 }
 
-// rateReading makes a rate of bytes and packets per second. A NIC counts frames as they leave. A tap counts what the guest
-// leaves to others to cut into frames as one packet with one header, and a policer there counts
-// frames as well: without them a sender of bulk TCP reads 5 % less than its limit and never looks held down. Their
-// number is the least that there can be; frames of 9000 bytes are taken for some of 1500, 5 % more than they are.
+// rateReading makes a rate of bytes and packets per second. A NIC counts frames as they leave. A tap counts a send that the
+// guest leaves to segmentation offload as one packet with one header, while a policer there counts frames: without correction a
+// sender of bulk TCP reads 5 % below its limit and never appears to be held down. The number of frames is estimated by its
+// minimum; frames of 9000 bytes are counted as several of 1500, 5 % too much.
 //
-// What a policer dropped is counted too, and Reading.Dropped, which knows it, is read at another
-// instant. A sender that is dropped wants more anyway.
+// What a policer dropped is included, and Reading.Dropped, which has its count, is read at another instant. A sender with drops
+// demands more anyway.
 func rateReading(bytes, packets float64, proof model.Proof) model.RateReading {
 	if more := (bytes - packets*fullSize) / (fullSize - headerBytes); proof == model.ProofKernel && more > 0 {
 		bytes, packets = bytes+more*headerBytes, packets+more
@@ -78,7 +78,7 @@ func rateReading(bytes, packets float64, proof model.Proof) model.RateReading {
 	return model.RateReading{Bits: wireBits(bytes, packets), Packets: packets, Proof: proof}
 }
 
-// measure makes rates of a period's readings.
+// measure computes the rates of a period's readings.
 func (c *Core) measure(now time.Time, readings []Reading) {
 	for _, n := range c.nics {
 		n.paths[0].read, n.paths[1].read = false, false
@@ -102,12 +102,12 @@ func (c *Core) measure(now time.Time, readings []Reading) {
 	}
 }
 
-// measure adds up the NIC's paths. A path without a reading in this period adds what it did before,
-// for a while; one that begins anew may not make the NIC look idle.
+// measure adds up the NIC's paths. A path without a reading in this period keeps its last rate for a while; one whose counters
+// start afresh must not make the NIC look idle.
 func (n *nic) measure(now time.Time, blind time.Duration, decay float64) {
 	sum, in := model.RateReading{Proof: model.ProofHardware}, model.RateReading{Proof: model.ProofHardware}
 	read, fresh := false, false
-	var stale model.RateReading // of a path that was not read: the guest may have left it for the other
+	var stale model.RateReading // of a path without a reading: the guest may have switched to the other
 	for i := range n.paths {
 		p := &n.paths[i]
 		if p.followed && !p.read && now.Sub(p.last.At) > blind {
@@ -123,7 +123,7 @@ func (n *nic) measure(now time.Time, blind time.Duration, decay float64) {
 		}
 	}
 	ok := true
-	if n.vf != model.NoVF && !n.paths[1].followed { // nobody reads counters of the VF
+	if n.vf != model.NoVF && !n.paths[1].followed { // there are no counters of the VF
 		ok = n.claimed.Known
 		if c := rateReading(n.claimed.TxBytes, n.claimed.TxPPS, n.claimed.Proof); c.Bits > stale.Bits {
 			stale = c
@@ -144,19 +144,19 @@ func (n *nic) measure(now time.Time, blind time.Duration, decay float64) {
 	n.remember(now, decay)
 }
 
-// remember keeps what the new rates say for later.
+// remember updates the smoothed values.
 func (n *nic) remember(now time.Time, decay float64) {
 	if n.known {
 		n.seen = now
 	}
 	n.busy += (n.sent.Packets - n.busy) * packetMemory
-	if !n.squeezed { // what it asks for does not show
+	if !n.squeezed { // its demand is not visible
 		n.peak *= decay
 	}
 	n.peak = max(n.sent.Bits, n.peak)
 }
 
-// plus adds two rates, of which the worse proof counts.
+// plus adds two rates; the weaker proof applies.
 func plus(a, b model.RateReading) model.RateReading {
 	if b.Proof.Weaker(a.Proof) {
 		a.Proof = b.Proof
@@ -166,12 +166,12 @@ func plus(a, b model.RateReading) model.RateReading {
 }
 
 const (
-	packetMemory = 0.2              // weight of a period in a NIC's part of its VM's packets/s
-	peakMemory   = 10 * time.Second // how fast what a NIC once sent is forgotten: a third is left of it then
+	packetMemory = 0.2              // weight of a period in the mean that determines a NIC's part of its VM's packets/s
+	peakMemory   = 10 * time.Second // time constant of the decay of a NIC's peak
 )
 
-// dividePackets divides each VM's packets/s over its NICs by what they send; all of them idle:
-// equally. One that begins to send needs something to begin with.
+// dividePackets divides each VM's packets/s over its NICs by what they send, equally if all are idle. An idle NIC keeps a part
+// so that it can start sending.
 func (c *Core) dividePackets() {
 	for i := range c.vms {
 		nics := c.vms[i].nics
@@ -196,5 +196,5 @@ func (c *Core) dividePackets() {
 	}
 }
 
-// leastShare is what an idle NIC counts for in the division, of what all of them send.
+// leastShare is the weight of an idle NIC in that division, relative to what all of them send.
 const leastShare = 0.05

@@ -7,8 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// share has the link's Allocator divide it. Where nobody is promised anything all may send what
-// their own limits let them.
+// share runs the link's Allocator. On a link without guarantees only the NICs' own limits apply.
 func (c *Core) share(now time.Time, l *uplink) {
 	l.carried = 0
 	for _, n := range l.nics {
@@ -40,7 +39,7 @@ func (c *Core) share(now time.Time, l *uplink) {
 	}
 }
 
-// gather lists who sends. What those do whom nothing limits is not the Allocator's to share out.
+// gather lists the senders. Traffic that cannot be limited is not the Allocator's to distribute.
 func (c *Core) gather(now time.Time, l *uplink) {
 	l.senders, l.out, l.who = l.senders[:0], l.out[:0], l.who[:0]
 	taken := 0.0
@@ -55,8 +54,8 @@ func (c *Core) gather(now time.Time, l *uplink) {
 			n.allow.Bits = math.Inf(1)
 		case n.unlimited() && n.promised.IsZero():
 			taken += n.sent.Bits
-			n.allow = Allowance{max(float64(n.promised.Bits), l.fairShare(n)), limitOf(&n.own).Packets} // for the next try, and its other path
-		default: // also one that cannot be limited, where it is promised something: the others can
+			n.allow = Allowance{max(float64(n.promised.Bits), l.fairShare(n)), limitOf(&n.own).Packets} // for the next attempt, and for its other path
+		default: // includes a NIC with a guarantee that cannot be limited: the others can be
 			l.senders, l.out, l.who = append(l.senders, c.sender(now, n, l)), append(l.out, c.force(n.allow)), append(l.who, n)
 		}
 	}
@@ -66,7 +65,7 @@ func (c *Core) gather(now time.Time, l *uplink) {
 	}
 }
 
-// force is what is in force of an allowance: nothing in observe mode.
+// force is the part of an allowance that is in force: none in observe mode.
 func (c *Core) force(a Allowance) Allowance {
 	if c.opts.Mode == model.ModeObserve {
 		return Unlimited
@@ -74,11 +73,11 @@ func (c *Core) force(a Allowance) Allowance {
 	return a
 }
 
-// sender is the NIC as its link's Allocator sees it. One that has not been counted for a while is taken to
-// send all that it may: so it gets what it is promised or its fair share, and never all there is.
+// sender is the NIC as its link's Allocator sees it. A NIC without recent readings is assumed to send its full allowance, so it
+// gets its guarantee or its fair share, and never the whole link.
 func (c *Core) sender(now time.Time, n *nic, l *uplink) Sender {
 	s := Sender{ID: n.id, SLA: n.own, Age: n.age, Bits: n.sent.Bits, Packets: n.sent.Packets, Known: n.known}
-	s.SLA.Guarantee.Bits = n.sla.Guarantee.Bits // all of it: where more is guaranteed than there is, what some do not ask for is others'
+	s.SLA.Guarantee.Bits = n.sla.Guarantee.Bits // the whole of it: on an oversubscribed link, what some do not use goes to others
 	if n.tier > 0 && n.vf != model.NoVF && (s.SLA.Limit.Bits == 0 || n.tier < s.SLA.Limit.Bits) {
 		s.SLA.Limit.Bits = n.tier
 	}
@@ -88,13 +87,13 @@ func (c *Core) sender(now time.Time, n *nic, l *uplink) Sender {
 	if n.inside != nil {
 		s.Wants = n.inside.wants()
 	}
-	if n.onVF() { // the host carries none of its packets
+	if n.onVF() { // its packets do not load the host
 		s.Packets, s.SLA.Guarantee.Packets, s.SLA.Limit.Packets = 0, 0, 0
 	}
 	return s
 }
 
-// join adds a NIC to a group that shares its part by itself.
+// join adds a NIC to a group that divides its part itself.
 func (s *Sender) join(n *nic) {
 	first := s.SLA.Weight == 0
 	s.SLA.Guarantee.Bits += n.own.Guarantee.Bits
@@ -113,7 +112,7 @@ func (s *Sender) join(n *nic) {
 	s.Known = s.Known && n.known
 }
 
-// unboundedGroup says whether any of the group may send what it can.
+// unboundedGroup reports whether a NIC of the group has no limit.
 func unboundedGroup(l *uplink) bool {
 	for _, n := range l.nics {
 		if n.shared && n.own.Limit.Bits == 0 {
@@ -123,13 +122,13 @@ func unboundedGroup(l *uplink) bool {
 	return false
 }
 
-// linkNow is the link as it is to be shared: without what those take whom nothing limits, and with what the
-// host carries on virtio beside the other links.
+// linkNow is the link as the Allocator is to divide it: without the traffic that cannot be limited, and with the virtio
+// packets/s that the other links leave of the host's.
 func (c *Core) linkNow(l *uplink) Link {
 	out := Link{Speed: float64(l.speed), Packets: math.Inf(1), Period: c.period, Moving: l.moving(c.at)}
 	if out.Invaded = l.taken > float64(l.speed)*leastTaken; out.Invaded {
-		// Nobody promised anything is held below that for somebody who cannot be held down, nor is what the
-		// link was already seen to carry less counted twice.
+		// No NIC is held below its guarantee in favour of one that cannot be limited, and capacity already measured as missing
+		// is not subtracted twice.
 		kept := max(0, l.told-l.alloc.Capacity())
 		for _, n := range l.nics {
 			kept += float64(n.promised.Bits) / handedOut
@@ -155,14 +154,14 @@ func (c *Core) linkNow(l *uplink) Link {
 	return out
 }
 
-// leastTaken is the part of a link below which what others take is not worth a change of the link's speed,
-// and what is shared out at least.
+// leastTaken is the part of a link below which unlimited traffic is not worth changing the link's speed for, and the least that
+// is divided.
 const leastTaken = 0.02
 
-// onVF says whether the guest sends through its VF.
+// onVF reports whether the guest sends through its VF.
 func (n *nic) onVF() bool { return n.vf != model.NoVF && n.inGuest != model.No && !n.left }
 
-// unlimited says that nothing can limit the NIC on the path it is on.
+// unlimited reports that nothing can limit the NIC on its current path.
 func (n *nic) unlimited() bool {
 	if n.inside != nil {
 		return n.inside.unlimited()
@@ -175,15 +174,15 @@ func (n *nic) unlimited() bool {
 	return p == model.PathVF && n.seen.Before(n.barred) || s.by == "" || s.can == model.No || s.failed() || p == model.PathVF && !n.ours && s.by == maxTxRate
 }
 
-// full is the part of a link's capacity from which on a NIC that sends less than before is taken to be kept from
-// sending, and short what it must lack of what it asks for.
+// full is the part of a link's capacity above which a NIC that sends less than before is assumed to be held down; shortShare is
+// the part of what it asks for that it must lack to be short.
 const (
 	full       = 0.92
 	shortShare = 0.05
 )
 
-// fallShort measures what a NIC lacks of what it is promised: it asks for what it lately sent, as far as that was
-// promised, while others are in its way; or it sends all that it may and that is less than promised.
+// fallShort measures what a NIC lacks of its guarantee. A NIC asks for its recent peak, up to its guarantee, while the link is
+// crowded; or it uses its whole allowance and that is below its guarantee.
 func (n *nic) fallShort(now time.Time, crowded bool) {
 	g := float64(n.promised.Bits)
 	asks := min(g, n.peak)
@@ -200,11 +199,11 @@ func (n *nic) fallShort(now time.Time, crowded bool) {
 	}
 }
 
-// crowded says whether the link is full.
+// crowded reports whether the link is full.
 func (l *uplink) crowded() bool { return max(l.carried, l.port.tx.Bits) >= full*l.alloc.Capacity() }
 
-// invaded says whether those whom nothing limits leave less of the link than is promised on it. A NIC that is short then is so
-// because of them, for however long they go on.
+// invaded reports whether traffic that cannot be limited leaves less of the link than is promised on it. It is then the cause
+// of every shortage, however long it lasts.
 func (l *uplink) invaded() bool {
 	promised := 0.0
 	for _, n := range l.nics {
@@ -213,15 +212,15 @@ func (l *uplink) invaded() bool {
 	return l.taken > leastTaken*float64(l.speed) && l.taken+promised > l.alloc.Capacity()
 }
 
-// hungry is the part of its allowance from which on a NIC is taken to be held down by it.
+// hungry is the part of its allowance above which a NIC is assumed to be held down by it.
 const hungry = 0.95
 
-// movingFor is how long a NIC's path counts as changing after that was last seen: until a Snapshot
-// shows where it is now, and its limit there has been decided anew.
+// movingFor is how long a NIC's path counts as changing after the last observed change: until a Snapshot shows its new path and
+// its limit there has been decided again.
 const movingFor = 2500 * time.Millisecond
 
-// moving says whether the path of any of the link's NICs is changing, or only its guest says what it sends, now
-// and then: either way the volume is not that of the limits in force.
+// moving reports whether the path of any of the link's NICs is changing, or a NIC's traffic is only known from its guest's
+// occasional reports: either way the volume does not correspond to the limits in force.
 func (l *uplink) moving(now time.Time) bool {
 	for _, n := range l.nics {
 		if n.plugging || n.onVF() && !n.paths[1].followed || !n.moved.IsZero() && now.Sub(n.moved) < movingFor {

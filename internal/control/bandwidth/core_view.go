@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// View is a picture of all that the Core knows and does.
+// View describes all that the Core knows and does.
 func (c *Core) View() *model.Bandwidth {
 	v := &model.Bandwidth{At: c.at, Period: c.opts.Period, Allocator: c.opts.Allocator, Changes: c.changes, Problems: slices.Clone(c.problems)}
 	for _, l := range c.links {
@@ -60,7 +60,7 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	v.WouldSend = uint64(c.wouldSend(n))
 	for i := range n.limits {
 		s := &n.limits[i]
-		if n.shared && !s.stands() && !s.failed() && s.by == n.link.root.by && n.link.root.stands() { // one of the tree, without a limit of its own
+		if n.shared && !s.stands() && !s.failed() && s.by == n.link.root.by && n.link.root.stands() { // member of the tree without a limit of its own
 			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.Want, By: s.by})
 		}
 		if s.stands() {
@@ -73,7 +73,7 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	return v
 }
 
-// path is the one that the guest sends through.
+// path is the path that the guest sends through.
 func (n *nic) path() model.Path {
 	if n.onVF() {
 		return model.PathVF
@@ -81,7 +81,7 @@ func (n *nic) path() model.Path {
 	return model.PathVirtio
 }
 
-// allowed is what the NIC may send on its path, with its contract; 0: not limited.
+// allowed is what the NIC may send on its path, including its contract; 0: unlimited.
 func (n *nic) allowed() model.Rate {
 	l := model.Limit{Rate: n.rate(n.own.Limit), Contract: n.own.Limit}
 	if n.path() == model.PathVF {
@@ -90,7 +90,7 @@ func (n *nic) allowed() model.Rate {
 	return l.Tightest()
 }
 
-// reason says why the NIC is allowed what it is, as code and sentence.
+// reason explains the NIC's allowance, as code and sentence.
 func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 	if n.whole != nil {
 		return n.reasonInside(c)
@@ -144,7 +144,7 @@ func (n *nic) whyNot(s *limitState) string {
 	return "this kernel has neither TCX nor HTB for its tap"
 }
 
-// bits prints a rate for people.
+// bits formats a rate.
 func bits(b float64) string {
 	switch {
 	case b >= 1e9:

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// parts is the link of DAQS's testbed in its own unit: 40 of 1 Gbit/s. On a link of another
-// speed a unit is a 40th of it, so that the published constants keep their proportions.
+// parts is the speed of DAQS's testbed link in its own unit: 40 units of 1 Gbit/s. On a link of another speed a unit is a 40th
+// of that, so that the published constants keep their proportions.
 const parts = 40
 
-// equal is the equal sharing of DAQS's published program: each VM gets floor(40/n) units,
-// whatever it sends and whatever it is promised. A single VM is not limited.
+// equal is the equal sharing of DAQS's published program: each VM gets floor(40/n) units, whatever it sends and whatever it is
+// promised. A single VM is not limited.
 //
-// What it allows hangs on nothing but the set of VMs, so that it acts when that changes only.
+// The allowances depend only on the set of VMs, so they change only with it.
 type equal struct{ fixed }
 
 func (e *equal) Allocate(_ time.Time, link Link, senders []Sender, out []Allowance) {
@@ -24,8 +24,8 @@ func (e *equal) Allocate(_ time.Time, link Link, senders []Sender, out []Allowan
 	})
 }
 
-// weighted is the sharing by payments of DAQS's published program: each VM gets its weight's
-// part of the link. Its NICs on the link share it equally. A single VM is not limited.
+// weighted is the sharing by payments of DAQS's published program: each VM gets its weight's part of the link. Its NICs on the
+// link share that equally. A single VM is not limited.
 type weighted struct{ fixed }
 
 func (w *weighted) Allocate(_ time.Time, link Link, senders []Sender, out []Allowance) {
@@ -36,16 +36,15 @@ func (w *weighted) Allocate(_ time.Time, link Link, senders []Sender, out []Allo
 	})
 }
 
-// least is the smallest part of a link that published laws leave to a NIC: to the kernel a
-// limit of 0 means none.
+// least is the smallest part of a link that the published algorithms leave to a NIC: to the kernel a limit of 0 means none.
 const least = 0.001
 
-// fixed is what the sharings that look at no readings have in common.
+// fixed is the common part of the allocators that use no readings.
 type fixed struct{ speed float64 }
 
 func (f *fixed) Capacity() float64 { return f.speed }
 
-// give lets the senders from first to end, which are one VM's, share bits equally.
+// give divides bits equally among the senders from first to end, which are one VM's.
 func (f *fixed) give(senders []Sender, out []Allowance, first, end, vms int, bits float64) {
 	for i := first; i < end; i++ {
 		out[i] = limitOf(&senders[i].SLA)
@@ -64,7 +63,7 @@ func countVMs(senders []Sender) (n int, weights float64) {
 	return n, weights
 }
 
-// eachVM calls f with the bounds of each VM's senders, which are neighbours.
+// eachVM calls f with the bounds of each VM's senders, which are contiguous.
 func eachVM(senders []Sender, f func(first, end int)) {
 	for first := 0; first < len(senders); {
 		end := first + 1

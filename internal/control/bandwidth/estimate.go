@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// tracked is what is remembered of a sender's use of one resource.
+// tracked is the state kept of a sender's use of one resource.
 type tracked struct {
 	noise   float64              // relative deviation of readings at an unchanged limit
-	last    float64              // reading
-	limit   float64              // in force when last was read
-	mean    float64              // of readings
-	share   float64              // set aside for it
-	demand  float64              // what it is taken to want; +Inf: unknown, more than it has
+	last    float64              // the last reading
+	limit   float64              // the limit in force at the last reading
+	mean    float64              // mean of the readings
+	share   float64              // share assigned to it
+	demand  float64              // estimated demand; +Inf: unknown, more than its share
 	kept    float64              // s since its limit last changed
-	fell    float64              // what it sent of its guarantee before it fell; 0: it did not
-	lately  [settleTicks]float64 // limits of the last ticks, the oldest overwritten first
+	fell    float64              // what it sent of its guarantee before it fell; 0: it has not fallen
+	lately  [settleTicks]float64 // limits of the last ticks, a ring buffer
 	ticks   int
-	atFloor bool    // its limit is the least there is
+	atFloor bool    // its limit is the floor
 	hungry  bool    // its limit holds it down
-	bound   int     // of the last ticks, in how many it was at its limit
-	reached float64 // what it sent then, in the mean
-	grown   float64 // what it has to exceed again to have grown; 0: it did not the last time
-	below   float64 // s below hungryOff
+	bound   int     // ticks at its limit, recently
+	reached float64 // mean of what it sent at its limit
+	grown   float64 // what it must exceed again to have grown; 0: it did not exceed its share in the last tick
+	below   float64 // s spent below hungryOff
 	hold    hold
 	fellAt  time.Time
 }
 
-// newTracked is a sender that nothing is known of.
+// newTracked is the state of a new sender.
 func newTracked() tracked { return tracked{noise: firstNoise, limit: math.Inf(1)} }
 
-// inForce notes a tick's limit, and settled is the lowest that may still be what counts.
+// inForce records a tick's limit, and settled is the lowest limit that may still be in effect.
 func (t *tracked) inForce(limit float64) {
 	t.lately[t.ticks%settleTicks] = limit
 	t.ticks++
@@ -45,10 +45,10 @@ func (t *tracked) settled(seconds float64) float64 {
 	return low
 }
 
-// estimate makes of a reading what the sender demands. in: the limit in force.
+// estimate derives the sender's demand from a reading. in is the limit in force.
 func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	if !c.known {
-		t.demand = max(t.demand, c.guarantee) // whatever it does, what it is promised is kept for it
+		t.demand = max(t.demand, c.guarantee) // without a reading its guarantee remains reserved
 		return
 	}
 	m := c.sent
@@ -82,7 +82,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	t.last, t.limit = m, in
 }
 
-// learnNoise takes the deviation from the reading before, where nothing but noise can have made it.
+// learnNoise updates the noise from the deviation from the previous reading, if only noise can have caused it.
 func (t *tracked) learnNoise(m, in float64) {
 	if in != t.limit || m <= 0 || t.last <= 0 {
 		return
@@ -91,7 +91,7 @@ func (t *tracked) learnNoise(m, in float64) {
 	t.noise = min(mostNoise, max(leastNoise, t.noise+noiseGain*(d-t.noise)))
 }
 
-// appetite says whether its limit holds it down.
+// appetite updates whether the limit holds the sender down.
 func (t *tracked) appetite(k *moment, m, in float64) {
 	switch {
 	case m >= hungryOn*in && m >= min(hungryNear, 1-hungryNoise*t.noise)*in, t.atFloor && m >= stirs*in:
@@ -109,7 +109,7 @@ func (t *tracked) appetite(k *moment, m, in float64) {
 	}
 }
 
-// grew says whether it sends more than was set aside for it, so that nobody knows how much it wants.
+// grew reports whether the sender exceeds its share, so that its demand is unknown.
 func (t *tracked) grew(k *moment, c *usage, m float64) bool {
 	least := growBits
 	if c.guarantee > 0 {
@@ -128,7 +128,8 @@ func (t *tracked) grew(k *moment, c *usage, m float64) bool {
 	return false
 }
 
-// remember brings the mean up to date. A step begins it anew, but a fall on a full link may be others' doing.
+// remember updates the mean. A step restarts it, except a fall of a guaranteed sender on a full link, which other senders may
+// have caused.
 func (t *tracked) remember(k *moment, c *usage, m float64) {
 	part := k.smooth
 	if step := stepNoise * t.noise * t.mean; m > t.mean+step || m < t.mean-step && (c.guarantee == 0 || !k.full) {
@@ -140,8 +141,8 @@ func (t *tracked) remember(k *moment, c *usage, m float64) {
 	t.mean += part * (m - t.mean)
 }
 
-// atLimit counts for how long its limit has bound it. That is forgotten a few ticks after it last did, so that
-// those who are held down by something else then show.
+// atLimit counts the ticks in which its limit has bound the sender. The count decays within a few ticks once the limit no
+// longer binds, so that another cause holding the sender down becomes visible.
 func (t *tracked) atLimit(k *moment, in float64) {
 	if t.mean < hungryOn*in {
 		t.bound = max(0, t.bound-1)

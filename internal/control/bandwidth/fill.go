@@ -6,31 +6,31 @@ import (
 	"slices"
 )
 
-// usage is what a sender brings to the sharing of one resource, bits/s or packets/s.
+// usage is a sender's input to the division of one resource, in bits/s or packets/s.
 type usage struct {
 	sent      float64 // in the last period
-	known     bool    // whether that was read
-	wants     float64 // at least, whatever is sent
+	known     bool    // whether there is a reading
+	wants     float64 // minimum demand, whatever is sent
 	guarantee float64
 	limit     float64 // +Inf: none
-	weight    float64 // of what is left over guarantees
+	weight    float64 // for the division of what guarantees leave
 	priority  int
 }
 
-// filler shares an amount max-min fairly, as water fills vessels. It keeps its memory from call to call.
+// filler divides an amount max-min fairly by water-filling. It reuses its memory between calls.
 type filler struct {
 	needs   []need
 	classes []int
 }
 
-// need is a vessel: who wants level x weight.
+// need is a participant (a vessel) that demands level x weight.
 type need struct {
 	level, weight float64
 	i             int
 }
 
-// guarantees gives each the part of its guarantee that it demands, at most amount in all: the highest class
-// first, and in proportion to guarantees what a class cannot have whole. It says what is left.
+// guarantees gives each sender the part of its guarantee that it demands, at most amount in all: the highest class first, and
+// in proportion to guarantees within a class that cannot be met in full. It returns what is left.
 func (f *filler) guarantees(amount float64, usages []usage, demand, share []float64) float64 {
 	sum := 0.0
 	for i := range usages {
@@ -57,7 +57,7 @@ func (f *filler) guarantees(amount float64, usages []usage, demand, share []floa
 	return amount
 }
 
-// rank puts all that have something to share in the order of their classes, the highest first.
+// rank orders the senders with a nonzero share by class, the highest first.
 func (f *filler) rank(usages []usage, share []float64) {
 	f.classes = f.classes[:0]
 	for i := range usages {
@@ -70,7 +70,7 @@ func (f *filler) rank(usages []usage, share []float64) {
 	})
 }
 
-// rest adds what is left to the shares by weight, up to what each demands, and says what is left then.
+// rest distributes what is left by weight, up to what each demands, and returns the remainder.
 func (f *filler) rest(amount float64, usages []usage, demand, share []float64) float64 {
 	f.needs = f.needs[:0]
 	for i := range usages {
@@ -81,7 +81,7 @@ func (f *filler) rest(amount float64, usages []usage, demand, share []float64) f
 	return f.pour(amount, share)
 }
 
-// pour raises the level until the amount is used up or every vessel is full, and says what is left.
+// pour raises the level until the amount is used up or all needs are met, and returns the remainder.
 func (f *filler) pour(amount float64, share []float64) float64 {
 	level, left := f.surface(amount)
 	for _, n := range f.needs {
@@ -90,15 +90,15 @@ func (f *filler) pour(amount float64, share []float64) float64 {
 	return left
 }
 
-// surface finds how high the amount stands in the vessels, and what is left where it fills them all. It looks at them as quickselect
-// does, at half of the rest each time: sorting a thousand would be most of what a decision costs.
+// surface finds the level that the amount reaches, and what is left if it meets all needs. It uses quickselect, which halves
+// the list each time: sorting a thousand needs would dominate the cost of a decision.
 func (f *filler) surface(amount float64) (level, left float64) {
-	rest, open := f.needs, 0.0 // open: the weight of vessels that are known not to be filled
+	rest, open := f.needs, 0.0 // open: the weight of needs known not to be met
 	left = amount
 	for len(rest) > 0 {
 		at := pivot(rest)
 		below, above := 0, len(rest)
-		under, wide := 0.0, open // what those below the pivot need; the weight of all others
+		under, wide := 0.0, open // under: the needs below the pivot; wide: the weight of all others
 		for i := 0; i < above; {
 			switch n := rest[i]; {
 			case n.level < at:

@@ -2,14 +2,14 @@ package bandwidth
 
 import "time"
 
-// hold keeps a guarantee set aside for a sender that has asked for it, although its readings now say less: a reading on
-// a full link is no demand. Without it a squeezed guarantee is taken for a modest one, its part
-// goes to those that squeeze it, and so on.
+// hold keeps a guarantee reserved for a sender that has asked for it although its readings now say less: on a full link a
+// reading does not show the demand. Without it a squeezed sender would be taken for one of low demand, its part would go to
+// those that squeeze it, and so on.
 type hold struct {
 	until   time.Time
-	blocked time.Time     // no hold for a fall before
-	backoff time.Duration // after the next one that is of no use
-	fell    float64       // the reading before the fall that it is held for
+	blocked time.Time     // no hold for a fall before this time
+	backoff time.Duration // after the next hold that proves useless
+	fell    float64       // the reading before the fall that caused the hold
 }
 
 // keep raises the demand of a guaranteed sender to its guarantee while that is held.
@@ -24,7 +24,7 @@ func (h *hold) keep(k *moment, c *usage, t *tracked, m float64, grew bool) float
 	case h.fell > 0 && m >= holdFall*h.fell:
 		h.fell, h.backoff = 0, 0
 	}
-	if h.fell > 0 && !k.now.Before(h.until) { // it fell by itself
+	if h.fell > 0 && !k.now.Before(h.until) { // the fall was its own choice
 		h.fell = 0
 		h.backoff = min(holdLast, max(holdFirst, 2*h.backoff))
 		h.blocked = k.now.Add(h.backoff)

@@ -1,8 +1,8 @@
 package bandwidth
 
-// keep returns the limit in force instead of one that differs little from it, as long as guarantees and the sum hold. room is what
-// the limits that stay may still exceed the shares by. What a probe hands out more is little more, and all of it has to be there for
-// the probe to tell anything.
+// keep returns the limit in force instead of a new one that differs little from it, as long as the guarantees and the sum are
+// kept. room is by how much the retained limits may still exceed the shares. While a probe or trial runs, raises are always
+// applied: they are small, and the result is meaningful only if all of the increase is in effect.
 func (r *resource) keep(k *moment, i int, limit float64, enough bool, room *float64) float64 {
 	t, in, over := &r.tracked[i], r.force[i], 0.0
 	t.kept += k.seconds
@@ -19,7 +19,7 @@ func (r *resource) keep(k *moment, i int, limit float64, enough bool, room *floa
 	return limit
 }
 
-// staysNear says whether the limit in force is near enough to a new one, for as long as it has stood.
+// staysNear reports whether the limit in force is close enough to the new one, given how long it has been in force.
 func (r *resource) staysNear(i int, limit float64, enough bool) bool {
 	was, kept := r.force[i], r.tracked[i].kept
 	change := limit/was - 1

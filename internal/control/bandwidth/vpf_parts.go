@@ -6,11 +6,11 @@ import (
 	"sluice/internal/model"
 )
 
-// A virtual PF's limit is to hold while nobody divides it by what is sent, too: then each function has the part of it that
-// falls to it by guarantee and weight, as its contract. Those of all functions that have a carrier add up to the limit at most. While
-// the daemon runs a function is allowed what the Allocator says, in place of that part.
+// A virtual PF's limit must also hold while nobody divides it by current load. Each function then has as its contract the part
+// that it gets by guarantee and weight; the parts of all functions with a carrier add up to at most the limit. While the daemon
+// runs, what the Allocator allows a function replaces that part.
 
-// setParts divides the limits of the virtual PF for the time in which nobody does.
+// setParts divides the limits of the virtual PF for the time in which no daemon does.
 func (v *virtualPF) setParts() {
 	guarantee := func(n *nic) model.Rate { return n.own.Guarantee }
 	none := func(*nic) model.Rate { return model.Rate{} }
@@ -18,7 +18,8 @@ func (v *virtualPF) setParts() {
 	v.divideLimit(v.own.Receive, none, func(n *nic) (own, part *model.Rate) { return &n.own.Receive, &n.receivePart })
 }
 
-// divideLimit sets the part of each function of a limit, of which zero parts are none: then it is the function's own limit.
+// divideLimit sets each function's part of a limit. Where the limit is 0 there is nothing to divide: a part is then the
+// function's own limit.
 func (v *virtualPF) divideLimit(limit model.Rate, guarantee func(*nic) model.Rate, of func(*nic) (own, part *model.Rate)) {
 	for _, n := range v.functions {
 		own, part := of(n)
@@ -38,7 +39,7 @@ func (v *virtualPF) divideLimit(limit model.Rate, guarantee func(*nic) model.Rat
 	}
 }
 
-// split divides an amount over the functions that have a carrier; the others have the least there is.
+// split divides an amount over the functions that have a carrier; the others get the minimum.
 func (v *virtualPF) split(amount uint64, of func(*nic) (g, own uint64, part *uint64, least uint64)) {
 	v.parts.reset()
 	for _, n := range v.functions {
@@ -62,7 +63,7 @@ func (v *virtualPF) split(amount uint64, of func(*nic) (g, own uint64, part *uin
 	}
 }
 
-// splitter divides an amount once and for all: guarantees first, by class, then the rest by weight.
+// splitter divides an amount statically: guarantees first, by class, then the rest by weight.
 type splitter struct {
 	usages        []usage
 	demand, share []float64
@@ -71,21 +72,21 @@ type splitter struct {
 
 func (s *splitter) reset() { s.usages, s.demand, s.share = s.usages[:0], s.demand[:0], s.share[:0] }
 
-// add adds one that can have so much at most.
+// add adds a participant with its maximum.
 func (s *splitter) add(guarantee, most float64, sla *model.SLA) {
 	s.usages = append(s.usages, usage{guarantee: guarantee, limit: most, weight: sla.Share(), priority: sla.Priority})
 	s.demand, s.share = append(s.demand, math.Inf(1)), append(s.share, 0)
 }
 
-// split says what each gets; never more than amount in all. The slice is valid until the next reset.
+// split returns each participant's share; together at most amount. The slice is valid until the next reset.
 func (s *splitter) split(amount float64) []float64 {
 	left := s.fill.guarantees(amount, s.usages, s.demand, s.share)
 	s.fill.rest(max(0, left), s.usages, s.demand, s.share)
 	return s.share
 }
 
-// wantInside decides what is to stand for a function: the part of its virtual PF's limit that falls to it as contract,
-// and what it is allowed in place of that.
+// wantInside decides a function's limits: its part of its virtual PF's limit as contract, and the current allowance that
+// replaces it.
 func (n *nic) wantInside(s *limitState) {
 	limit, own, part, allow := n.whole.own.Limit, n.own.Limit, n.part, n.allow
 	if s.key.Dir == model.Rx {
