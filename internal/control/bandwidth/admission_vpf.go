@@ -8,10 +8,10 @@ import (
 	"sluice/internal/model"
 )
 
-// inside says that it asks for a part of what its virtual PF has.
+// inside reports that it asks for a part of its virtual PF's bandwidth.
 func (a *Asked) inside() bool { return a.VirtualPF != "" && !a.Whole }
 
-// insideSLA is what a function asks for inside its virtual PF. Rules speak of the virtual PF as a whole, by the NIC of the PF itself.
+// insideSLA is what a function asks for inside its virtual PF. Rules apply to the virtual PF as a whole, by the PF's own NIC.
 func insideSLA(rules *model.Rules, vm *model.VM, nic *model.NIC) (s model.SLA, wrong []model.Problem) {
 	s = nic.Share
 	if c := rules.FindClass(s.Class); c != nil {
@@ -43,7 +43,7 @@ func insideSLA(rules *model.Rules, vm *model.VM, nic *model.NIC) (s model.SLA, w
 	return s, wrong
 }
 
-// askedTogether appends what the virtual PFs of a VM ask for, whose NICs' Asked begin at first.
+// askedTogether appends what the virtual PFs of a VM ask for; the Asked of the VM's NICs begin at first.
 func askedTogether(out []Asked, first int, rules *model.Rules, vm *model.VM) []Asked {
 	for k := range vm.NICs {
 		name := vm.NICs[k].VirtualPF
@@ -65,7 +65,7 @@ func askedTogether(out []Asked, first int, rules *model.Rules, vm *model.VM) []A
 	return out
 }
 
-// admitInside says what of the guarantees inside each virtual PF it can keep out of what it is promised itself.
+// admitInside decides which of the guarantees inside each virtual PF fit into what that is promised itself.
 func (out *Admission) admitInside(asked []Asked) {
 	for w, first := 0, 0; w < len(asked); w++ {
 		if asked[w].ID.VM != asked[first].ID.VM {
@@ -79,8 +79,8 @@ func (out *Admission) admitInside(asked []Asked) {
 	}
 }
 
-// keepInside sets what functions among the NICs of a VM are promised in bits or in packets. Where their virtual PF is
-// promised nothing, what is guaranteed inside is a part of what it happens to have.
+// keepInside sets what functions among the NICs of a VM are promised in bits or in packets. If their virtual PF has no
+// guarantee, a guarantee inside it only applies to whatever it gets.
 func (out *Admission) keepInside(nics []Asked, whole *Asked, packets bool, promised []model.Rate, have *model.Rate) {
 	of := func(r *model.Rate) *uint64 {
 		if packets {
@@ -122,7 +122,7 @@ func insideSupply(whole *Asked, have uint64, packets bool) supply {
 	return supply{whole.VMName + "/" + whole.VirtualPF, have, "inside virtual PF " + name + " ", "inside it ", "than it is guaranteed itself", "virtual PF", unit, scale, (*Asked).function, true}
 }
 
-// function names a function for people: "vf2", or "the PF itself".
+// function is the display name of a function: "vf2", or "the PF itself".
 func (a *Asked) function() string {
 	if _, vf, ok := model.ParseVPFAlias(a.ID.NIC); ok && vf >= 0 {
 		return fmt.Sprintf("vf%d", vf)

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// capacity is what a link is seen to carry. It never takes it for more than its speed, and begins there: a link that is not
-// full says nothing about where it ends. It falls at once to a volume that does not rise though senders
-// that were at their limits now lack some of them. It rises by probes, when the volume rises with them.
+// capacity is the measured capacity of a link. It never exceeds the link's speed, and starts there: a link that is not full
+// does not show its capacity. It falls at once to a volume that does not rise although senders that were at their limits now
+// lack part of them. It rises by probes if the volume rises with them.
 type capacity struct {
 	speed   float64
 	hat     float64
 	volumes [plateauTicks]volume
-	n       int     // of them since hat changed
+	n       int     // number of volumes since hat changed
 	sum     float64 // of volumes while senders were at their limits, since hat changed,
-	pressed int     // and how many those are
+	pressed int     // and the number of those
 
 	probing bool
 	before  float64 // hat before the probe or trial
@@ -29,18 +29,18 @@ type capacity struct {
 // volume is what a link carried in a period, bits/s.
 type volume struct {
 	bits    float64
-	noise   float64 // deviation, from its senders'
+	noise   float64 // some senders have no reading: they are assumed to send on
 	blind   bool    // some senders were not read: they are taken to send on
 	pressed bool    // some senders are at their limits
 	short   float64 // what senders that were at their limits now lack of them
 	fallen  float64 // bits/s of guaranteed senders that suddenly send much less than before,
-	lack    float64 // what they lack of that, and
-	theirs  float64 // what they are promised,
-	others  float64 // and all others
+	lack    float64 // what they lack of that,
+	theirs  float64 // their guarantees,
+	others  float64 // and the guarantees of all others
 }
 
-// begin takes over a link's speed. Where that changes, because others who cannot be limited take part of it, as
-// much is lacking of what it carries.
+// begin adopts a link's speed. If it changes because senders that cannot be limited take a part of the link, the capacity
+// changes by the same amount.
 func (c *capacity) begin(speed float64) {
 	if speed == c.speed {
 		return
@@ -55,7 +55,7 @@ func lowered(hat, change, speed float64) float64 {
 	return max(leastCarried*speed, min(speed, hat+change))
 }
 
-// see learns from a period.
+// see updates the capacity with a period's volume.
 func (c *capacity) see(now time.Time, v volume) {
 	c.volumes[c.n%plateauTicks] = v
 	c.n++
@@ -82,12 +82,12 @@ func (c *capacity) see(now time.Time, v volume) {
 	case c.probing:
 		c.judge(now, v.noise)
 	case c.hat < c.speed && !now.Before(c.next) && c.pressed >= c.enough(v.noise):
-		c.probing, c.before, c.carried = true, c.hat, min(handedOut*c.hat, c.sum/float64(c.pressed)) // limits that stay are a little above it
+		c.probing, c.before, c.carried = true, c.hat, min(handedOut*c.hat, c.sum/float64(c.pressed)) // retained limits exceed it slightly
 		c.set(min(c.speed, c.hat*(1+c.step)))
 	}
 }
 
-// judge ends a probe once it is known whether the volume has risen with it.
+// judge ends a probe once it is clear whether the volume has risen with it.
 func (c *capacity) judge(now time.Time, noise float64) {
 	risen := c.sum/float64(max(1, c.pressed)) - c.carried
 	switch enough := c.enough(noise); {
@@ -98,13 +98,13 @@ func (c *capacity) judge(now time.Time, noise float64) {
 	}
 }
 
-// enough is how many volumes it takes to see a step through the noise.
+// enough is the number of volumes needed to detect a step despite the noise.
 func (c *capacity) enough(noise float64) int {
 	z := probeSure * noise / (max(c.step, probeStep) * c.hat)
 	return min(probeTicks, max(plateauTicks, int(z*z)))
 }
 
-// fell takes the link for carrying no more than hat, until a probe says otherwise.
+// fell lowers the capacity to hat, until a probe raises it.
 func (c *capacity) fell(now time.Time, hat float64) {
 	if c.probing {
 		c.wait = min(probeLast, 2*c.wait)
@@ -123,8 +123,8 @@ func (c *capacity) lastVolumes() (low, mid, high float64) {
 	return low, a + b + d - low - high, high
 }
 
-// short says whether in most periods, and in the mean, too much was lacking, beyond noise, and enough to be why so many
-// bits/s of what was handed out were not used: where most of them were not asked for, so were the others.
+// short reports whether in most periods, and on average, too much was lacking, beyond noise, and enough of it to explain why so
+// many bits/s of what was handed out were unused: if most of those were not asked for, the rest were not either.
 func (c *capacity) short(unused float64) bool {
 	ticks, sum, noise := 0, 0.0, 0.0
 	for _, v := range c.volumes {
@@ -137,7 +137,7 @@ func (c *capacity) short(unused float64) bool {
 	return ticks >= plateauMost && sum > plateauSure*math.Sqrt(noise) && sum > plateauWhy*plateauTicks*unused
 }
 
-// volume sums up a period. While there is some to spare, who sends less than before wants less.
+// volume sums up a period. While there is spare capacity, a sender that sends less than before wants less.
 func (r *resource) volume(seconds float64) (v volume) {
 	for i := range r.tracked {
 		t, c := &r.tracked[i], &r.usages[i]

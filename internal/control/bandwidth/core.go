@@ -7,44 +7,43 @@ import (
 	"sluice/internal/model"
 )
 
-// Options are the knobs of the controller.
+// Options configure the controller.
 type Options struct {
 	Mode      model.Mode
 	Allocator string
 	Period    time.Duration // between two readings
-	Packets   uint64        // packets/s that the host carries on virtio; 0: not known
-	Off       bool          // SLAs are not kept: what stands is lifted, and only World.Tiers are
+	Packets   uint64        // packets/s that the host carries on virtio; 0: unknown
+	Off       bool          // SLAs are not enforced: their limits are lifted, and only World.Tiers apply
 }
 
-// Reading is what one path of a NIC has moved so far, as the guest sees it. One without VM is of
-// a PF's port, whose name NIC.NIC is: its tx is all that left the host there.
+// Reading is the total that one path of a NIC has transferred, as seen from the guest. A Reading without VM is of the port of
+// the PF named NIC.NIC: its tx is all that left the host there.
 type Reading struct {
 	NIC       model.NICID
 	Path      model.Path
-	Device    int       // a Reading of another Device than the one before begins anew
+	Device    int       // counters of another Device start afresh
 	At        time.Time // when it was read
 	TxPackets uint64
 	RxPackets uint64
 	TxBytes   uint64 // layer 2, without preamble, gap and checksum
 	RxBytes   uint64
 	Proof     model.Proof
-	Dropped   model.Dropped // of these packets, what the policer of the tap dropped
+	Dropped   model.Dropped // of these packets, those dropped by the policer of the tap
 }
 
-// World is what the controller needs to know of the host beside counters: it changes with
-// inventory, rules and moves. The Core keeps nothing of the Snapshot.
+// World is what the controller needs to know of the host beside counters: it changes with inventory, rules and moves. The Core
+// keeps no reference to the Snapshot.
 type World struct {
 	Snapshot *model.Snapshot
 	Rules    model.Rules
-	Tiers    []model.Limit      // what the placement policy lets VFs send, sorted by CompareKeys: caps like SLAs' limits
+	Tiers    []model.Limit      // VF limits of the placement policy, sorted by CompareKeys: caps like SLAs' limits
 	Active   []model.MoveStatus // moves under way: the path of their NICs is about to change
-	// Enforcer names the enforcer that a Limit would have, and whether one can hold it; nil: none can. It answers at once.
+	// Enforcer names the enforcer for a Limit, and whether it can apply it; nil: none can. It must not block.
 	Enforcer func(model.LimitKey) (name string, can model.Tri)
 }
 
-// Core is the bandwidth controller: a state machine that makes rates of readings, has an
-// Allocator share each link, and says which Limits to apply. It has no clock, no
-// goroutine and no randomness, and is not safe for concurrent use.
+// Core is the bandwidth controller: a state machine that derives rates from readings, runs an Allocator for each link, and
+// returns the Limits to apply. It has no clock, no goroutine and no randomness, and is not safe for concurrent use.
 type Core struct {
 	opts  Options
 	nics  []*nic // by ID
@@ -53,33 +52,32 @@ type Core struct {
 	vpfs  []*virtualPF // by ID
 	byPF  map[model.NICID]*virtualPF
 	links []*uplink // by PF
-	born  int       // NICs seen so far
+	born  int       // number of NICs seen so far
 
 	at      time.Time // of the last Tick
 	period  time.Duration
-	lowered []Order // the batch: what takes something away goes first
+	lowered []Order // the batch: reductions go first
 	raised  []Order
 	orders  uint64 // so far
 	changes uint64
 
-	problems []model.Problem // of SLAs and what is promised of them
+	problems []model.Problem // of SLAs and admission control
 }
 
-// NewCore makes a Core that follows nothing yet.
+// NewCore returns a Core without any NICs.
 func NewCore(o Options) (*Core, error) {
 	c := &Core{byID: map[model.NICID]*nic{}, byPF: map[model.NICID]*virtualPF{}}
 	return c, c.SetOptions(o)
 }
 
-// SetOptions changes the knobs. Another Allocator begins anew; limits that stand stay until
-// it has decided.
+// SetOptions changes the options. Another Allocator starts without state; limits in force stay until it has decided.
 func (c *Core) SetOptions(o Options) error {
 	if _, err := NewAllocator(o.Allocator); err != nil {
 		return err
 	}
 	if o.Allocator != c.opts.Allocator {
 		for _, l := range c.links {
-			l.alloc, _ = NewAllocator(o.Allocator) // it was made just now
+			l.alloc, _ = NewAllocator(o.Allocator) // NewAllocator has accepted the name above
 		}
 		for _, v := range c.vpfs {
 			v.setAllocator(o.Allocator)
@@ -89,11 +87,11 @@ func (c *Core) SetOptions(o Options) error {
 	return nil
 }
 
-// Enforces says that limits are set, not only decided.
+// Enforces reports whether limits are applied, not only computed.
 func (c *Core) Enforces() bool { return c.opts.Mode != model.ModeObserve }
 
-// Quiet says that nothing is promised, limited or divided, and that no limit stands: whatever is read, no limit follows.
-// Follow and Applied may change it.
+// Quiet reports that nothing is promised, limited or divided, and that no limit is in force: no reading can lead to a limit.
+// Follow and Applied may change that.
 func (c *Core) Quiet() bool {
 	if len(c.vpfs) > 0 {
 		return false
@@ -116,8 +114,8 @@ func (c *Core) Quiet() bool {
 	return true
 }
 
-// Tick takes the readings of a period and returns what is to be applied now: what changed and
-// leases to renew, in observe mode nothing. The slice is valid until the next call.
+// Tick processes the readings of a period and returns what to apply now: changes and leases to renew; nothing in observe mode.
+// The slice is valid until the next call.
 func (c *Core) Tick(now time.Time, readings []Reading) []Order {
 	c.decide(now, readings)
 	c.lowered, c.raised = c.lowered[:0], c.raised[:0]
@@ -136,7 +134,7 @@ func (c *Core) Tick(now time.Time, readings []Reading) []Order {
 	return c.lowered
 }
 
-// decide finds out what is to stand.
+// decide computes the desired limits.
 func (c *Core) decide(now time.Time, readings []Reading) {
 	c.period = c.opts.Period
 	if !c.at.IsZero() && now.After(c.at) {
@@ -173,7 +171,7 @@ func (c *Core) link(pf string) *uplink {
 	return nil
 }
 
-// sortNICs puts the NICs in order of ID.
+// sortNICs sorts the NICs by ID.
 func (c *Core) sortNICs() {
 	slices.SortFunc(c.nics, func(a, b *nic) int { return a.id.Compare(b.id) })
 }

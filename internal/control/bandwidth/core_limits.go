@@ -8,30 +8,30 @@ import (
 	"sluice/internal/model"
 )
 
-// limitState is a Limit that may stand, and what is wanted of it.
+// limitState is a Limit that may be in force, and its desired state.
 type limitState struct {
 	reconcile.Object[model.Limit]
 	key     model.LimitKey
-	by      string    // the enforcer it would have; "": none
-	can     model.Tri // whether that one can hold it
-	none    bool      // nothing is wanted, and nothing is to be lifted: the path is not there
-	attempt uint64    // the number of the last
-	order   uint64    // and that of its Order
-	wrong   bool      // something else was seen to stand than was applied, however little it differs
+	by      string    // the enforcer for it; "": none
+	can     model.Tri // whether that enforcer can apply it
+	none    bool      // nothing is desired and nothing needs to be lifted: the path does not exist
+	attempt uint64    // number of the last attempt
+	order   uint64    // number of its Order
+	wrong   bool      // the observed state differs from what was applied, however little
 }
 
-// stands says whether anything is limited, as far as is known.
+// stands reports whether anything is limited, as far as is known.
 func (s *limitState) stands() bool { return s.Known && !s.Has.Lifts() }
 
-// settled says that nothing is limited, and that nothing is to be tried again.
+// settled reports that nothing is limited and no retry is due.
 func (s *limitState) settled(now time.Time) bool {
 	return !s.stands() && !s.Pending(now) && !s.failed() && (s.Known || s.attempt == 0)
 }
 
-// failed says whether it could not be applied when that was last tried.
+// failed reports whether the last attempt to apply it failed.
 func (s *limitState) failed() bool { return s.Failed.Count > 0 }
 
-// why is what the enforcer said of the failure; "": there was none.
+// why is the enforcer's error text for the failure; "": there was none.
 func (s *limitState) why() string {
 	if !s.failed() {
 		return ""
@@ -39,28 +39,28 @@ func (s *limitState) why() string {
 	return s.Failed.Err.Error()
 }
 
-// forget is for a Limit that stood on a VF that the NIC has no more.
+// forget resets a Limit that was on a VF which the NIC no longer has.
 func (s *limitState) forget() { *s = limitState{key: s.key} }
 
 const (
-	pendingMost = 20 * time.Second     // after that no answer is expected any more,
-	guestMost   = 70 * time.Second     // and of a guest
-	renewEvery  = model.LimitLease / 3 // leases are renewed so often
-	verifyEvery = 30 * time.Second     // contracts are applied again so often, in case somebody took them off
-	sameRate    = 0.002                // what a rate may differ by without being applied anew
-	plugMemory  = 2 * time.Second      // how long a NIC whose plug is next counts as one that is about to get a VF, until its move shows
-	guestMemory = 30 * time.Second     // for so long after its plug was next, a limit in its guest is not lifted for want of a VF
-	leastBits   = 1_000_000            // no rate is below it, since TCP must be able to begin,
-	leastPart   = 0.005                // unless that is more of the link than this
-	leastSlow   = 64_000               // nor below this on any link
+	pendingMost = 20 * time.Second     // after this no answer is expected any more,
+	guestMost   = 70 * time.Second     // the same for a guest
+	renewEvery  = model.LimitLease / 3 // interval for renewing leases
+	verifyEvery = 30 * time.Second     // interval for reapplying contracts, in case somebody removed them
+	sameRate    = 0.002                // relative difference of a rate that is not worth applying
+	plugMemory  = 2 * time.Second      // how long a NIC whose plug is next counts as about to get a VF, until its move shows
+	guestMemory = 30 * time.Second     // how long after its plug was next a limit in its guest is not lifted although there is no VF
+	leastBits   = 1_000_000            // minimum of any rate, so that TCP can start,
+	leastPart   = 0.005                // unless that is more than this part of the link
+	leastSlow   = 64_000               // absolute minimum on any link
 	smallest    = 8 * (60 + wireBytes) // bits on the wire of the smallest frame
-	growth      = 1.1                  // what a NIC that comes to a VF may send beyond what it sends
+	growth      = 1.1                  // factor above its current rate that a NIC moving to a VF may send
 )
 
-// limitRest is how long a Limit that could not be applied waits until it is tried again.
+// limitRest is the delay before a failed Limit is retried.
 var limitRest = reconcile.Backoff{First: 30 * time.Second, Most: 30 * time.Second}
 
-// follow finds out who would hold the Limit. One that another enforcer is to hold now is applied anew.
+// follow determines the enforcer of the Limit. A Limit whose enforcer has changed is applied again.
 func (s *limitState) follow(w *World) {
 	by, can := "", model.No
 	if w.Enforcer != nil {
@@ -73,7 +73,7 @@ func (s *limitState) follow(w *World) {
 	s.by, s.can = by, can
 }
 
-// want decides what is to stand for each path of the NIC.
+// want decides the limit on each path of the NIC.
 func (n *nic) want() {
 	contract := n.own.Limit
 	for i := range n.limits {
@@ -97,13 +97,13 @@ func (n *nic) want() {
 				s.Want.Rate = n.lowered(n.onItsOwn(), s.Want.Contract)
 			}
 			s.Want.Bits = model.Lower(s.Want.Bits, n.tier)
-			if n.link != nil && n.link.active && s.by == maxTxRate { // NICs that can share by minimum rates do
+			if n.link != nil && n.link.active && s.by == maxTxRate { // NICs that can share by minimum rates do so
 				s.Want.Guarantee = n.promised.Bits
 			}
 		}
 		if slots[i].path == model.PathVF && !n.ours && (!n.plugging || s.by == maxTxRate) {
 			s.none = true
-			if s.stands() && s.by != maxTxRate { // a guest's limit stands without the VF, and holds on virtio too
+			if s.stands() && s.by != maxTxRate { // a guest's limit stands without the VF, and applies on virtio too
 				s.none = n.recent && !lowers(&s.Has, &s.Want)
 				if !n.recent {
 					s.Want = model.Limit{LimitKey: s.key}
@@ -113,10 +113,10 @@ func (n *nic) want() {
 	}
 }
 
-// rate is what the NIC is allowed, as far as that is less than its contract and its link.
+// rate is the NIC's allowance where that is below its contract and its link.
 func (n *nic) rate(contract model.Rate) model.Rate { return n.lowered(n.allow, contract) }
 
-// lowered is an allowance as far as that is less than a contract and the NIC's link.
+// lowered is the part of an allowance that is below a contract and the NIC's link.
 func (n *nic) lowered(allow Allowance, contract model.Rate) model.Rate {
 	var r model.Rate
 	most := math.Inf(1)
@@ -132,7 +132,7 @@ func (n *nic) lowered(allow Allowance, contract model.Rate) model.Rate {
 	return r
 }
 
-// least is the lowest rate in bits/s that the NIC is set to.
+// least is the lowest rate in bits/s to which the NIC may be limited.
 func (n *nic) least() uint64 {
 	if n.link == nil || n.link.speed == 0 {
 		return leastBits
@@ -140,8 +140,8 @@ func (n *nic) least() uint64 {
 	return min(leastBits, max(leastSlow, uint64(leastPart*float64(n.link.speed))))
 }
 
-// vfContract is the contract of what the NIC sends on a VF. The VF's rate knows only bits/s, so packets/s become
-// bits/s too; a guest knows both.
+// vfContract is the NIC's contract for sending on a VF. The VF's rate knows only bits/s, so packets/s are converted to bits/s;
+// a guest limits both.
 func (n *nic) vfContract() model.Rate {
 	c := n.own.Limit
 	if n.limits[slot(model.PathVF, model.Tx)].by == maxTxRate && c.Packets > 0 {
@@ -154,7 +154,7 @@ func (n *nic) vfContract() model.Rate {
 	return c
 }
 
-// wantRoot decides what all taps of the link may send together.
+// wantRoot decides the limit for all taps of the link together.
 func (l *uplink) wantRoot() {
 	l.root.Want = model.Limit{LimitKey: l.root.key}
 	l.root.none = !l.tree && !l.root.stands()
@@ -170,7 +170,7 @@ func (l *uplink) wantRoot() {
 	l.root.Want.Bits = uint64(min(sum, float64(l.speed)))
 }
 
-// emit puts a Limit into the batch if it is to be applied now.
+// emit adds a Limit to the batch if it must be applied now.
 func (c *Core) emit(now time.Time, s *limitState) {
 	switch {
 	case s.none || s.by == "" || s.can == model.No:
@@ -197,7 +197,7 @@ func (c *Core) emit(now time.Time, s *limitState) {
 	}
 }
 
-// patience is how long an answer of the Limit's enforcer is waited for.
+// patience is how long to wait for an answer of the Limit's enforcer.
 func (s *limitState) patience() time.Duration {
 	if s.key.Path == model.PathVF && s.by != maxTxRate {
 		return guestMost
@@ -205,7 +205,7 @@ func (s *limitState) patience() time.Duration {
 	return pendingMost
 }
 
-// renew is how long the Limit may stand as it is.
+// renew is how long the Limit may stay in force before it is applied again.
 func (s *limitState) renew() time.Duration {
 	switch {
 	case s.by == maxTxRate:
@@ -227,15 +227,15 @@ func near(a, b uint64) bool {
 	return math.Abs(float64(a)-float64(b)) <= sameRate*float64(b)
 }
 
-// lowers says whether a takes away what b leaves.
+// lowers reports whether a restricts what b allows.
 func lowers(a, b *model.Limit) bool {
 	x, y := inForce(a), inForce(b)
 	return x > 0 && (y == 0 || x < y)
 }
 
-// inForce is what the Limit lets through now, in bits/s; 0: all.
+// inForce is what the Limit lets through now, in bits/s; 0: unlimited.
 func inForce(l *model.Limit) uint64 {
-	if l.Path == model.PathVF { // that has no lease
+	if l.Path == model.PathVF { // max_tx_rate has no lease
 		return l.Tightest().Bits
 	}
 	return l.InForce().Bits

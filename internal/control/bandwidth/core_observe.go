@@ -2,8 +2,9 @@ package bandwidth
 
 import "sluice/internal/model"
 
-// wouldSend estimates what a NIC that is short in observe mode would send if limits stood, in bits/s: what the others
-// on its link send beyond what they would be allowed goes to those that are short, in proportion. 0: it is not short, or a function of a virtual PF, which shares with its siblings first.
+// wouldSend estimates what a NIC that is short in observe mode would send if limits were enforced, in bits/s: what the others
+// on its link send above their allowances goes to the NICs that are short, in proportion. 0: it is not short, or it is a
+// function of a virtual PF, which shares with its siblings first.
 func (c *Core) wouldSend(n *nic) float64 {
 	if c.opts.Mode != model.ModeObserve || n.short == 0 || n.link == nil || n.whole != nil {
 		return 0
@@ -17,8 +18,7 @@ func (c *Core) wouldSend(n *nic) float64 {
 	return n.sent.Bits + n.short*min(1, beyond/short)
 }
 
-// wouldBeAllowed is what the NIC may send while others lack what they are promised. In a tree that is what it is promised
-// itself.
+// wouldBeAllowed is what the NIC may send while others lack part of their guarantees. In a tree that is its own guarantee.
 func (n *nic) wouldBeAllowed() float64 {
 	if n.shared {
 		return float64(n.promised.Bits)

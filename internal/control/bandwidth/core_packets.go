@@ -2,8 +2,8 @@ package bandwidth
 
 import "time"
 
-// tapPackets shares out the packets/s of a tree's taps. The tree shares bits alone, so a tap that floods it with small
-// packets would take those that others are promised.
+// tapPackets divides the packets/s of a tree's taps. The tree shares only bits, so a tap that floods it with small packets
+// would take packets/s that others are guaranteed.
 type tapPackets struct {
 	fill    waterfill
 	senders []Sender
@@ -12,8 +12,8 @@ type tapPackets struct {
 	short   bool
 }
 
-// Packets/s are short from tightOn of what the taps may send together, until less than tightOff. While there are enough
-// no tap is limited, which saves a change of each one's limit whenever any of them sends more.
+// Packets/s are short from tightOn of what the taps may send together, until they fall below tightOff. Without a shortage no
+// tap is limited, which saves changing every tap's limit whenever one of them sends more.
 const (
 	tightOn  = 0.8
 	tightOff = 0.6

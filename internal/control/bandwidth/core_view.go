@@ -60,7 +60,7 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	v.WouldSend = uint64(c.wouldSend(n))
 	for i := range n.limits {
 		s := &n.limits[i]
-		if n.shared && !s.stands() && !s.failed() && s.by == n.link.root.by && n.link.root.stands() { // member of the tree without a limit of its own
+		if n.shared && !s.stands() && !s.failed() && s.by == n.link.root.by && n.link.root.stands() { // in the tree, no own limit
 			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.Want, By: s.by})
 		}
 		if s.stands() {

@@ -11,11 +11,11 @@ import (
 	"sluice/internal/model"
 )
 
-// nic is what the Core knows of a NIC, by job.
+// nic is the state of a NIC, grouped by purpose.
 type nic struct {
 	id     model.NICID
 	vmName string
-	age    int // in the order in which the NICs came
+	age    int // rank by arrival
 	link   *uplink
 	gone   bool
 
@@ -28,64 +28,64 @@ type nic struct {
 	conduct
 }
 
-// promise is what a NIC's SLA and the placement policy ask for, and what of that can be kept.
+// promise is what a NIC's SLA and the placement policy ask for, and what of that is admitted.
 type promise struct {
-	sla      model.SLA // as the rules say
-	own      model.SLA // the same, with what is promised of the guarantee and the NIC's part of the VM's packets/s
+	sla      model.SLA // according to the rules
+	own      model.SLA // the same, with the admitted guarantee and the NIC's part of the VM's packets/s
 	promised model.Rate
-	tier     uint64 // bits/s that the placement policy lets its VF send; 0: any
+	tier     uint64 // bits/s to which the placement policy limits its VF; 0: unlimited
 }
 
 // attachment is which path a NIC has, and whether that is about to change.
 type attachment struct {
-	vf       model.VFID    // that it has, whoever attached it
-	ours     bool          // Sluice did
+	vf       model.VFID    // its VF, whoever attached it
+	ours     bool          // attached by Sluice
 	inGuest  model.Tri     // its guest uses it
-	claimed  model.Traffic // what is known of the VF path where nobody reads counters
-	left     bool          // it sends on virtio, and its VF is counted no more: the next Snapshot will not show it
+	claimed  model.Traffic // what is known of the VF path if there are no counters
+	left     bool          // it sends on virtio and its VF is no longer counted: the next Snapshot will not show the VF
 	plugging bool          // a plug is under way, or next
 	leaving  bool          // a plug is under way
-	moved    time.Time     // when its path was last seen to change
-	expected time.Time     // when its plug was last said to be next; zero: not since its last VF
-	recent   bool          // that was not long ago
+	moved    time.Time     // last observed change of its path
+	expected time.Time     // when its plug was last announced as next; zero: not since its last VF
+	recent   bool          // expected was recently
 }
 
-// grant is what a NIC may send, and what it lacks of what it is promised.
+// grant is what a NIC may send, and what it lacks of its guarantee.
 type grant struct {
-	allow     Allowance // what it may send now
-	shared    bool      // it is one of the group of its link's tree
-	squeezed  bool      // it is short because of those whom nothing limits
+	allow     Allowance // what it may currently send
+	shared    bool      // it belongs to the group of its link's tree
+	squeezed  bool      // it is short because of senders that cannot be limited
 	short     float64   // bits/s
 	shortFrom time.Time
 }
 
-// vmGroup are the NICs of a VM that has packets/s to share among several.
+// vmGroup holds the NICs of a VM that has packets/s to divide among several.
 type vmGroup struct{ nics []*nic }
 
-// uplink is a PF's link and all who send through it.
+// uplink is a PF's link and everything that sends through it.
 type uplink struct {
 	pf       string
-	speed    uint64 // bits/s; 0: not known
+	speed    uint64 // bits/s; 0: unknown
 	alloc    Allocator
 	nics     []*nic // by ID
-	active   bool   // somebody is promised something here
+	active   bool   // a NIC here has a guarantee
 	tree     bool   // the taps share by themselves
 	senders  []Sender
 	out      []Allowance
 	who      []*nic // of each sender; nil: the group
 	group    Allowance
 	taps     tapPackets
-	told     float64 // bits/s: the speed that the allocator was last told
-	taken    float64 // bits/s of those whom nothing limits
+	told     float64 // bits/s: the speed last passed to the allocator
+	taken    float64 // bits/s of NICs that cannot be limited
 	carried  float64 // bits/s of all
 	root     limitState
 	port     pathCount
 	host     float64   // bits/s that the host itself sends there
-	overFrom time.Time // since when more leaves the port than is counted, while somebody is short
+	overFrom time.Time // since when more leaves the port than is counted while a NIC is short
 	gone     bool
 }
 
-// pathIndex is the place of a path in arrays.
+// pathIndex is the array index of a path.
 func pathIndex(p model.Path) int {
 	if p == model.PathVF {
 		return 1
@@ -93,7 +93,7 @@ func pathIndex(p model.Path) int {
 	return 0
 }
 
-// slot is the place of a limit in arrays.
+// slot is the array index of a limit.
 func slot(p model.Path, d model.Direction) int {
 	i := 2 * pathIndex(p)
 	if d == model.Rx {
@@ -102,13 +102,13 @@ func slot(p model.Path, d model.Direction) int {
 	return i
 }
 
-// slots has the paths and directions in order of slot.
+// slots lists the paths and directions by slot.
 var slots = [4]struct {
 	path model.Path
 	dir  model.Direction
 }{{model.PathVirtio, model.Tx}, {model.PathVirtio, model.Rx}, {model.PathVF, model.Tx}, {model.PathVF, model.Rx}}
 
-// Limits yields the keys of all Limits that the Core may have for what a Snapshot shows.
+// Limits yields the keys of all Limits that the Core may use for a Snapshot.
 func Limits(snap *model.Snapshot) iter.Seq[model.LimitKey] {
 	return func(yield func(model.LimitKey) bool) {
 		for i := range snap.PFs {
@@ -128,12 +128,12 @@ func Limits(snap *model.Snapshot) iter.Seq[model.LimitKey] {
 	}
 }
 
-// rootKey is the key of what all taps behind a PF may send together.
+// rootKey is the key of the limit of all taps behind a PF together.
 func rootKey(pf string) model.LimitKey {
 	return model.LimitKey{PF: pf, Path: model.PathVirtio, Dir: model.Tx}
 }
 
-// Follow takes what changes slowly. Call it with each new Snapshot, and when rules or moves change.
+// Follow updates what changes slowly. Call it with each new Snapshot, and when rules or moves change.
 func (c *Core) Follow(now time.Time, w World) {
 	for _, n := range c.nics {
 		n.gone = true
@@ -150,7 +150,7 @@ func (c *Core) Follow(now time.Time, w World) {
 		w.Rules = model.Rules{}
 	}
 	asked := AskedOf(w.Snapshot, &w.Rules)
-	if c.opts.Off { // metadata asks too
+	if c.opts.Off { // metadata contains SLAs too
 		for i := range asked {
 			asked[i].SLA = model.SLA{}
 		}
@@ -188,7 +188,7 @@ func (c *Core) Follow(now time.Time, w World) {
 	}
 }
 
-// followVM takes what a Snapshot shows of a VM, whose NICs ask for so much and are promised so much.
+// followVM updates the NICs of a VM from a Snapshot, with what they ask for and are promised.
 func (c *Core) followVM(now time.Time, w *World, vm *model.VM, asked []Asked, promised []model.Rate) {
 	var packets []*nic
 	for i := len(vm.NICs); i < len(asked); i++ {
@@ -229,11 +229,11 @@ func (c *Core) followVM(now time.Time, w *World, vm *model.VM, asked []Asked, pr
 	}
 }
 
-// follow takes what a Snapshot shows of the NIC.
+// follow updates the NIC from a Snapshot.
 func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 	if n.vf != in.VF {
 		for _, d := range []model.Direction{model.Tx, model.Rx} {
-			if s := &n.limits[slot(model.PathVF, d)]; s.by == maxTxRate { // it was of another VF
+			if s := &n.limits[slot(model.PathVF, d)]; s.by == maxTxRate { // it belonged to another VF
 				s.forget()
 			} else {
 				s.Failed = reconcile.Failure{}
@@ -273,12 +273,12 @@ func (n *nic) readBack(read time.Time, vf *model.VF) {
 	if model.WholeMbit(seen.Tightest().Bits) != vf.MaxTxRate {
 		seen, wrong = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate}}, true
 	}
-	if s.Saw(read, seen) && wrong { // and stays wrong until it is applied: seen is what later Snapshots are compared with
+	if s.Saw(read, seen) && wrong { // it stays wrong until applied again: later Snapshots are compared with seen
 		s.wrong = true
 	}
 }
 
-// maxTxRate is the enforcer whose limits have no lease, and which Snapshots show.
+// maxTxRate is the enforcer whose limits have no lease and are visible in Snapshots.
 const maxTxRate = "max_tx_rate"
 
 func tierOf(tiers []model.Limit, id model.NICID) uint64 {

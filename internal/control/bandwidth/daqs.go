@@ -2,29 +2,29 @@ package bandwidth
 
 import "time"
 
-// The constants of the program that the authors of DAQS published, in units of which a link has 40 (1 Gbit/s on theirs).
+// The constants of the program that the authors of DAQS published, in units of 1/40 of the link (1 Gbit/s on theirs).
 const (
-	daqsStep   = 0.3    // by which the limit moves in a tick
-	daqsActive = 1.0    // what a sender must send more than to count
-	daqsFull   = 0.8378 // of the link: above this it limits more
-	daqsUnder  = 0.9041 // of the link: below this it limits less
-	daqsOver   = 1.45   // times the guarantees, plus daqsMore: a guarantee VM that exceeds its guarantee
+	daqsStep   = 0.3    // change of the limit per tick
+	daqsActive = 1.0    // a sender of more counts as active
+	daqsFull   = 0.8378 // of the link: above this the limit falls
+	daqsUnder  = 0.9041 // of the link: below this it rises
+	daqsOver   = 1.45   // times the guarantees, plus daqsMore: above this the guaranteed VMs exceed their guarantees
 	daqsMore   = 1.15
 	daqsGibi   = 1.073741824 // it reads Gibit/s, and compares them with a link in Gbit/s
 	daqsMebi   = 1.024       // it sets r x 1024 Mbit/s
-	daqsNone   = -1.0        // r where there is no limit
+	daqsNone   = -1.0        // r if there is no limit
 )
 
-// daqs is the law of "DAQS: Dynamic Adaptive QoS for SR-IOV", section III, with the constants of
-// the authors' program. The NICs with a guarantee are never limited; the aggregate r of all others
-// moves by a step in each tick, whatever the period is, and is shared equally by those that send.
+// daqs is the law of "DAQS: Dynamic Adaptive QoS for SR-IOV", section III, with the constants of the authors' program. NICs
+// with a guarantee are never limited; the aggregate r of all others moves by one step per tick, whatever the period, and is
+// shared equally by those that send.
 //
-// Known to be so, and kept: guarantees are pooled; r begins at the whole link whenever those with a
-// guarantee go idle; a NIC that slows down keeps the limit that it had; and r = -1, which stands for no
-// limit, is raised like any other, so that it ends up just above 0 where a guarantee is exceeded at once.
+// Known flaws that are reproduced: guarantees are pooled; r starts at the whole link whenever those with a guarantee become
+// idle; a NIC that slows down keeps its limit; and r = -1, which stands for no limit, is raised like any other value, so that
+// it ends up just above 0 if a guarantee is exceeded at once.
 type daqs struct {
 	speed float64
-	limit float64 // r: of all without guarantee together, in units; none unless above 0
+	limit float64 // r: of all NICs without guarantee together, in units; none unless above 0
 }
 
 func (d *daqs) Capacity() float64 { return d.speed }
@@ -58,13 +58,13 @@ func (d *daqs) Allocate(_ time.Time, link Link, senders []Sender, out []Allowanc
 			if d.limit > 0 {
 				out[i].Bits = min(most.Bits, d.limit/float64(active)*daqsMebi*unit)
 			}
-		default: // left as it is
+		default: // unchanged
 			out[i] = Allowance{min(out[i].Bits, most.Bits), most.Packets}
 		}
 	}
 }
 
-// step moves r, the limit of all that have no guarantee together.
+// step moves r, the joint limit of all that have no guarantee.
 func (d *daqs) step(promised, guaranteed, all float64) {
 	more := min(parts, d.limit+daqsStep)
 	switch {

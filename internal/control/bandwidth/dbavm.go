@@ -7,12 +7,12 @@ import (
 )
 
 // dbavm is the algorithm of "DBA-VM: Dynamic Bandwidth Allocator for Virtual Machines", section IV, in its two steps. The
-// guarantee is an interface's minimum, the limit its maximum, and the link where it has none. It has no test of
-// demand: an idle interface counts as one below its minimum.
+// guarantee is an interface's minimum; the limit is its maximum, or the link if it has none. It does not test for demand: an
+// idle interface counts as one below its minimum.
 //
-// The text has slips (B_max < B_i < B_min, (B_i - B_min) < B_ex, B_min readjusted to B_i), which are taken as what they must
-// mean. What it leaves open is settled so: the pool is what nobody sends of the link; what is left
-// of it at the end raises limits to the maximum, interface by interface in the same order.
+// The text has errors (B_max < B_i < B_min, (B_i - B_min) < B_ex, B_min readjusted to B_i), which are read as what they must
+// mean. What it leaves open is decided as follows: the pool is the unused part of the link; what is left of it at the end
+// raises limits to the maximum, interface by interface in the same order.
 type dbavm struct {
 	speed float64
 	pool  float64 // B_ex
@@ -58,8 +58,8 @@ func (d *dbavm) readjust(senders []Sender, out []Allowance, i int) {
 	}
 }
 
-// cut makes room for an interface whose deficit the pool does not hold: the lower classes go to their class's minimum. In
-// the lowest class all others of the class go to their own.
+// cut makes room for an interface whose deficit exceeds the pool: the lower classes are reduced to their class's minimum. In
+// the lowest class all others of the class are reduced to their own.
 func (d *dbavm) cut(senders []Sender, out []Allowance, i int) {
 	class := senders[i].SLA.Priority
 	lowest := senders[d.order[len(d.order)-1]].SLA.Priority
@@ -74,8 +74,8 @@ func (d *dbavm) cut(senders []Sender, out []Allowance, i int) {
 	}
 }
 
-// splitPackets is step 2: the packets/s of a VM are split over its interfaces by what they send, and
-// equally while none sends, which the paper leaves undefined.
+// splitPackets is step 2: the packets/s of a VM are split over its interfaces by what they send, and equally while none sends,
+// a case that the paper leaves undefined.
 func splitPackets(senders []Sender, out []Allowance) {
 	var packets, bits float64
 	for i := range senders {
@@ -97,7 +97,7 @@ func splitPackets(senders []Sender, out []Allowance) {
 // most is an interface's maximum.
 func (d *dbavm) most(s *Sender) float64 { return min(d.speed, limitOf(&s.SLA).Bits) }
 
-// sort puts the highest class first, and in it the oldest interface.
+// sort orders by class, the highest first, then by age, the oldest interface first.
 func (d *dbavm) sort(senders []Sender) {
 	d.order = d.order[:0]
 	for i := range senders {

@@ -65,7 +65,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	case t.hungry || grew:
 		t.demand = math.Inf(1)
 	case c.guarantee == 0:
-		t.demand = t.mean // the noise of all of them together is what matters: see margin
+		t.demand = t.mean // the combined noise of all of them is what matters: see margin
 	default:
 		t.demand = t.mean * (1 + max(leastMargin, noiseMargin*t.noise*k.meanNoise))
 		if rising && m < c.guarantee {

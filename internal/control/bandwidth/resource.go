@@ -5,41 +5,41 @@ import (
 	"time"
 )
 
-// moment is what holds for all senders in a tick.
+// moment is the state of a tick that is common to all senders.
 type moment struct {
 	now      time.Time
-	seconds  float64 // since the tick before
+	seconds  float64 // since the previous tick
 	capacity float64
-	promise  float64 // the capacity that guarantees go by: nothing is taken from them for a trial
-	full     bool    // others may hold a sender down
+	promise  float64 // the capacity used for guarantees: a trial takes nothing from them
+	full     bool    // senders may be held down by others
 	lastFull time.Time
 	probing  bool
 	trial    bool
-	more     float64 // in a trial: the part of what they lack that the fallen are given
+	more     float64 // in a trial: the part of their deficit that the fallen are given
 
-	smooth, fall, reach float64 // what the means of smoothTime, fallTime and reachTime take of a reading
-	meanNoise           float64 // what a mean of smoothTime has of the noise of one reading. What single readings exceed it by, queues take
+	smooth, fall, reach float64 // weight of a reading in the means of smoothTime, fallTime and reachTime
+	meanNoise           float64 // noise of a mean of smoothTime relative to that of one reading. Queues absorb what single readings exceed it by
 }
 
-// gain is what an exponential mean takes of a reading after so long, s.
+// gain is the weight of a reading in an exponential mean after so many seconds.
 func gain(seconds, tau float64) float64 { return 1 - math.Exp(-seconds/tau) }
 
-// resource shares bits/s or packets/s. Its lists have an entry for each sender.
+// resource divides bits/s or packets/s. Its lists have an entry for each sender.
 type resource struct {
 	usages   []usage
 	tracked  []tracked
 	force    []float64 // limits in force
 	demand   []float64
 	share    []float64
-	promised []float64 // what is kept of guarantees, asked for or not
-	limits   []float64 // what is to be
-	floor    float64   // the least that each is allowed
+	promised []float64 // the part of each guarantee that can be kept, asked for or not
+	limits   []float64 // the new limits
+	floor    float64   // the minimum limit of each
 	spare    float64   // what nobody demanded
 	lastFull time.Time
 	fill     filler
 }
 
-// follow takes over what is known of the senders, which were at these places; -1: nowhere.
+// follow carries over the state of the senders; from has their old indexes, -1: new.
 func (r *resource) follow(from []int) {
 	n := len(from)
 	old := r.tracked
@@ -55,10 +55,11 @@ func (r *resource) follow(from []int) {
 	}
 }
 
-// set takes the limit in force of a sender whose usage is new. One without a reading is taken to send on.
+// set stores the limit in force of a sender whose usage was just updated. Without a reading the last one is assumed to
+// continue.
 func (r *resource) set(i int, force float64) {
 	c := &r.usages[i]
-	c.known = c.known && c.sent >= 0 // it may not even be a number
+	c.known = c.known && c.sent >= 0 // it may be NaN
 	if r.force[i] = force; !c.known {
 		c.sent = r.tracked[i].last
 	}
@@ -88,7 +89,7 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	return k
 }
 
-// estimate finds what each demands.
+// estimate determines the demand of each sender.
 func (r *resource) estimate(k *moment) {
 	for i := range r.tracked {
 		t := &r.tracked[i]
@@ -98,7 +99,7 @@ func (r *resource) estimate(k *moment) {
 	}
 }
 
-// divide shares the capacity by demands, and makes limits of the shares.
+// divide divides the capacity by demands, and derives limits from the shares.
 func (r *resource) divide(k *moment) {
 	budget := handedOut * k.capacity
 	weights := 0.0
@@ -118,7 +119,7 @@ func (r *resource) divide(k *moment) {
 	for i := range r.usages {
 		c, t := &r.usages[i], &r.tracked[i]
 		l := max(r.share[i]+left*c.weight/weights, r.promised[i], r.floor)
-		enough := r.share[i] >= t.demand*(1-rounding) // its limit is above its share, for growth
+		enough := r.share[i] >= t.demand*(1-rounding) // its limit is above its share, to allow growth
 		if enough {
 			l = max(l, t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise)))+moreRoom*k.capacity)
 		}
@@ -127,7 +128,7 @@ func (r *resource) divide(k *moment) {
 	}
 }
 
-// margin is kept for the noise of all that are promised nothing and have enough, together.
+// margin is the reserve for the joint noise of all satisfied senders without a guarantee.
 func (r *resource) margin() float64 {
 	sum := 0.0
 	for i := range r.usages {

@@ -2,24 +2,24 @@ package bandwidth
 
 import "time"
 
-// trial finds out why guaranteed senders send much less than before on a link that was full and is not any more: because it carries
-// less than it is taken for, or because they want no more. No reading tells: others may fill what such a link has left. So for
-// some periods the link is taken for what it carries, and of that the fallen are given a little more, which others lose that are promised
-// nothing. If they take it, they are given all that they had. As long as the volume stays what it was, whoever sends it, the
-// link is full; otherwise all is as before.
+// trial determines why guaranteed senders send much less than before on a link that was full and no longer is: because it
+// carries less than assumed, or because they want less. No reading tells, because others may fill what such a link has left. So
+// for some periods the capacity is assumed to be the present volume, and the fallen are given a little more of it at the cost
+// of senders without a guarantee. If they use it, they are given all that they had. As long as the volume then stays constant,
+// whoever sends it, the link is full; otherwise the previous state is restored.
 type trial struct {
 	on    bool
-	all   bool // they took the little, and are given all that they had
-	took  bool // and took that
+	all   bool // they used the increase, and are given all that they had
+	took  bool // and used that
 	began time.Time
 	ticks int
-	sent  float64 // by the fallen, when it began
-	step  float64 // bits/s: the little
+	sent  float64 // by the fallen at the start
+	step  float64 // bits/s: the increase
 	next  time.Time
 	wait  time.Duration
 }
 
-// suspect says whether a volume that stays where it is gives reason for a trial. None may end with less for others than they are promised.
+// suspect reports whether a constant volume justifies a trial. No trial may push others below their guarantees.
 func (c *capacity) suspect(now time.Time, v volume, low float64) bool {
 	if v.blind || v.others > 0 && v.others+v.theirs > handedOut*low {
 		return false
@@ -27,14 +27,14 @@ func (c *capacity) suspect(now time.Time, v volume, low float64) bool {
 	return !c.probing && v.lack > plateauShort*c.hat && low >= trialLeast*c.hat && !now.Before(c.trial.next)
 }
 
-// try begins a trial on a link that carries so much.
+// try starts a trial on a link assumed to carry so much.
 func (c *capacity) try(now time.Time, v volume, carries float64) {
 	c.trial = trial{on: true, began: now, sent: v.fallen, step: max(trialStep*carries, trialSure*v.noise), wait: c.trial.wait}
 	c.before = c.hat
 	c.set(min(c.hat, carries))
 }
 
-// tried goes on with a trial, or ends it once it is known how it ends.
+// tried continues a trial, or ends it once its result is clear.
 func (c *capacity) tried(now time.Time, v volume) {
 	t := &c.trial
 	t.ticks++
@@ -53,7 +53,7 @@ func (c *capacity) tried(now time.Time, v volume) {
 	}
 }
 
-// rest forgets what was seen, and ends a trial, while nothing can be learnt.
+// rest discards the observations, and ends a trial, while nothing can be learned.
 func (c *capacity) rest() {
 	if c.trial.on {
 		c.trial.on, c.hat = false, c.before
@@ -61,7 +61,7 @@ func (c *capacity) rest() {
 	c.set(c.hat)
 }
 
-// taken is what the link is taken for: no trial is over before it ends.
+// taken is the capacity assumed so far: a trial has no effect on it before it ends.
 func (c *capacity) taken() float64 {
 	if c.trial.on {
 		return c.before
@@ -69,7 +69,7 @@ func (c *capacity) taken() float64 {
 	return c.hat
 }
 
-// more is the part of what they lack that the fallen are given in a trial.
+// more is the part of their deficit that the fallen are given in a trial.
 func (c *capacity) more(lack float64) float64 {
 	switch {
 	case lack <= 0:
@@ -80,7 +80,7 @@ func (c *capacity) more(lack float64) float64 {
 	return min(1, c.trial.step/lack)
 }
 
-// lacks sums up what the fallen lack of what they sent before.
+// lacks is the total that the fallen lack of what they sent before.
 func (r *resource) lacks() (lack float64) {
 	for i := range r.tracked {
 		if t := &r.tracked[i]; t.fell > 0 {
@@ -90,7 +90,7 @@ func (r *resource) lacks() (lack float64) {
 	return lack
 }
 
-// hold sets aside what the fallen are promised, once it is known that the link keeps them from it.
+// hold reserves the guarantees of the fallen once the link is known to hold them down.
 func (r *resource) hold(k *moment) {
 	for i := range r.tracked {
 		if t, c := &r.tracked[i], &r.usages[i]; t.fell > 0 {
@@ -100,8 +100,8 @@ func (r *resource) hold(k *moment) {
 	}
 }
 
-// fall notes that a guaranteed sender on a full link suddenly sends much less of what it is promised, until it comes back, stops or is held down by
-// its own limit. During a trial the fallen stay the same.
+// fall records that a guaranteed sender on a full link suddenly sends much less of its guarantee, until it recovers, stops or
+// is held down by its own limit. During a trial the set of the fallen does not grow.
 func (t *tracked) fall(k *moment, c *usage, m, in float64) {
 	switch had := min(t.last, c.guarantee); {
 	case k.trial:

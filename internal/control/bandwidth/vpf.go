@@ -8,28 +8,28 @@ import (
 	"sluice/internal/model"
 )
 
-// function is a NIC's part in a virtual PF.
+// function is the part of a nic that belongs to a virtual PF.
 type function struct {
-	inside      *virtualPF // it stands for all functions of this one together
-	whole       *virtualPF // that it is a function of
-	noCarrier   bool       // a function through which QEMU lets nothing
-	receive     Allowance  // of a function: what it may receive now
-	part        model.Rate // of a function: of its virtual PF's limit, while nobody divides that
+	inside      *virtualPF // it represents all functions of this virtual PF together
+	whole       *virtualPF // the virtual PF that it is a function of
+	noCarrier   bool       // a function whose traffic QEMU blocks
+	receive     Allowance  // of a function: what it may currently receive
+	part        model.Rate // of a function: its part of its virtual PF's limit, while nobody divides that by load
 	receivePart model.Rate
 }
 
-// virtualPF is a virtual PF. To its link it is one sender, with the SLA of the NIC of the PF itself; what it is allowed is to
-// its functions what a link is to NICs, and an Allocator of the same kind divides it by their SLAs inside.
+// virtualPF is a virtual PF. To its link it is one sender, with the SLA of the PF's own NIC. Its allowance is to its functions
+// what a link is to NICs: an Allocator of the same kind divides it inside by their SLAs.
 type virtualPF struct {
 	nic       // all functions together
 	name      string
 	functions []*nic // by ID
-	inner     bool   // some function is promised something inside, or has a weight
+	inner     bool   // some function has a guarantee or a weight inside
 	tx, rx    division
 	parts     splitter
 }
 
-// division is one direction of a virtual PF, with those of its functions that are dealt with by it.
+// division is one direction of a virtual PF, with the functions among which it is divided.
 type division struct {
 	alloc   Allocator
 	senders []Sender
@@ -39,14 +39,14 @@ type division struct {
 }
 
 const (
-	// boundless stands for a link's speed where that is not known, in bits/s.
+	// boundless replaces an unknown link speed, in bits/s.
 	boundless = 1e12
-	// fewPackets is what a function without a carrier may send per second, for the moment in which it gets one: then
-	// its counters show it.
+	// fewPackets is what a function without a carrier may send per second, for the moment in which it gets one: its counters
+	// then show that.
 	fewPackets = 100
 )
 
-// newVirtualPF makes one that is promised nothing yet.
+// newVirtualPF returns one without guarantees.
 func newVirtualPF(id model.NICID, name, allocator string) *virtualPF {
 	v := &virtualPF{name: name}
 	v.id, v.allow, v.inside = id, Unlimited, v
@@ -55,11 +55,11 @@ func newVirtualPF(id model.NICID, name, allocator string) *virtualPF {
 }
 
 func (v *virtualPF) setAllocator(name string) {
-	v.tx.alloc, _ = NewAllocator(name) // SetOptions refuses such a name
+	v.tx.alloc, _ = NewAllocator(name) // SetOptions rejects an unknown name
 	v.rx.alloc, _ = NewAllocator(name)
 }
 
-// followVirtual takes what a virtual PF asks for as a whole, and is promised.
+// followVirtual updates a virtual PF with what it asks for as a whole, and is promised.
 func (c *Core) followVirtual(asked *Asked, promised model.Rate) *virtualPF {
 	v := c.byPF[asked.ID]
 	if v == nil {
@@ -74,7 +74,7 @@ func (c *Core) followVirtual(asked *Asked, promised model.Rate) *virtualPF {
 	return v
 }
 
-// join adds a function of a VM that was just followed. All have the link of the first.
+// join adds a function of a VM that was just followed. All functions use the link of the first.
 func (v *virtualPF) join(n *nic, link *uplink) {
 	if len(v.functions) == 0 {
 		v.vmName, v.age, v.link, v.inner = n.vmName, n.age, link, false
@@ -93,7 +93,7 @@ func (v *virtualPF) join(n *nic, link *uplink) {
 	v.functions = slices.Insert(v.functions, at, n)
 }
 
-// idle says that the function has no carrier, so that it sends nothing. Counters know it sooner than a Snapshot.
+// idle reports that the function has no carrier and sends nothing. Counters show a new carrier sooner than a Snapshot.
 func (n *nic) idle() bool { return n.noCarrier && n.sent.Bits == 0 && n.received.Bits == 0 }
 
 // measure adds up the functions.
@@ -107,7 +107,7 @@ func (v *virtualPF) measure(now time.Time, decay float64) {
 	v.remember(now, decay)
 }
 
-// unlimited says that nothing can limit any function that may send.
+// unlimited reports that nothing can limit any of the functions that may send.
 func (v *virtualPF) unlimited() bool {
 	some := false
 	for _, n := range v.functions {
@@ -121,8 +121,8 @@ func (v *virtualPF) unlimited() bool {
 	return some
 }
 
-// wants is what the functions would send if nothing but their own limits held them, bits/s, while some are held down by their
-// siblings, which may have stopped just now; else 0.
+// wants is the demand of the functions within their own limits, in bits/s, while some are held down by their siblings, which
+// may have stopped just now; otherwise 0.
 func (v *virtualPF) wants() (sum float64) {
 	held := false
 	for _, n := range v.functions {
@@ -139,7 +139,7 @@ func (v *virtualPF) wants() (sum float64) {
 	return sum
 }
 
-// divide divides what the virtual PF may send and receive over its functions.
+// divide divides what the virtual PF may send and receive among its functions.
 func (c *Core) divide(now time.Time, v *virtualPF) {
 	c.divideSent(now, v)
 	c.divideReceived(now, v)
@@ -160,7 +160,7 @@ func (c *Core) divideSent(now time.Time, v *virtualPF) {
 		link.Speed = float64(v.link.speed)
 	}
 	link.Speed = min(link.Speed, most.Bits)
-	if a := v.allow.Bits / handedOut; a < link.Speed { // all of it is handed out, or its link would never see it held down
+	if a := v.allow.Bits / handedOut; a < link.Speed { // the whole allowance is handed out, otherwise the link would never see it held down
 		link.Speed, link.Bound = a, true
 	}
 	d := v.tx.reset()
@@ -187,16 +187,16 @@ func (c *Core) divideSent(now time.Time, v *virtualPF) {
 
 // senderInside is a function as the Allocator of its virtual PF sees it.
 func (c *Core) senderInside(now time.Time, n *nic, speed float64) Sender {
-	// To the Allocator each is a VM of its own: those that share by VM share among the functions.
+	// The Allocator sees each function as a VM of its own, so that sharing by VM is sharing by function.
 	s := Sender{ID: model.NICID{VM: model.VMID(n.id.NIC), NIC: n.id.NIC}, SLA: n.own, Age: n.age, Bits: n.sent.Bits, Packets: n.sent.Packets, Known: n.known}
-	s.SLA.Guarantee = n.sla.Guarantee // all of it, as on a link: what some do not ask for is others'
+	s.SLA.Guarantee = n.sla.Guarantee // the whole of it, as on a link: what some do not use goes to others
 	if !n.known && now.Sub(n.seen) > blindAfter*c.opts.Period {
 		s.Bits, s.Known = min(n.allow.Bits, speed), true
 	}
 	return s
 }
 
-// divideReceived divides what the virtual PF may receive, where its SLA limits that.
+// divideReceived divides what the virtual PF may receive, if its SLA limits that.
 func (c *Core) divideReceived(now time.Time, v *virtualPF) {
 	receive := v.own.Receive
 	most := limitOf(&model.SLA{Limit: receive})
@@ -230,8 +230,8 @@ func (d *division) add(n *nic, s Sender, force Allowance) {
 	d.senders, d.out, d.who = append(d.senders, s), append(d.out, force), append(d.who, n)
 }
 
-// allocate has the Allocator divide the link. The published ones know no bound but the link itself, so what they allow
-// is cut to it here.
+// allocate runs the Allocator on the link. The published ones do not respect a bound below the link, so their allowances are
+// cut to it here.
 func (d *division) allocate(now time.Time, link Link) {
 	if len(d.senders) == 0 {
 		return

@@ -6,7 +6,7 @@ import (
 	"sluice/internal/model"
 )
 
-// view is what all functions of the virtual PF have together.
+// view is the combined state of all functions of the virtual PF.
 func (v *virtualPF) view(c *Core) model.NICBandwidth {
 	out := v.nic.view(c)
 	out.VirtualPF = v.name

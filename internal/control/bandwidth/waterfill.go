@@ -7,17 +7,17 @@ import (
 	"sluice/internal/model"
 )
 
-// waterfill is the default: guarantees first, by class, then the rest of the link max-min fairly by weight, as
-// water fills vessels. The steps of a tick:
+// waterfill is the default Allocator: guarantees first, by class, then the rest of the link max-min fairly by weight
+// (water-filling). The steps of a tick:
 //
-//	estimate  what each sender demands, of its reading and the limit that it stood at
+//	estimate  the demand of each sender, from its reading and the limit in force then
 //	hold      a guarantee that was asked for, although a reading on a full link says less
-//	capacity  what the link is seen to carry
+//	capacity  what the link is measured to carry
 //	fill      99.5 % of that, by demands
-//	resource  limits of the shares: never below a guarantee, with room to grow, and as they were where little would change
+//	resource  limits from the shares: never below a guarantee, with room to grow, and unchanged where little would change
 //
-// Where the packets/s that the host carries are known they are shared in the same way, before the bits. While
-// nobody on the link is promised anything and no weights are set, nobody is limited but by the SLA, unless the Link is Bound.
+// Where the host's packets/s are known they are divided in the same way, before the bits. Without guarantees and weights on the
+// link only the SLAs' own limits apply, unless the Link is Bound.
 type waterfill struct {
 	ids      []model.NICID
 	capacity capacity
@@ -43,7 +43,7 @@ func (w *waterfill) Allocate(now time.Time, link Link, senders []Sender, out []A
 	}
 }
 
-// allocatePackets is Allocate for packets/s alone, and says whether there is anything to share.
+// allocatePackets is Allocate for packets/s alone, and reports whether there is anything to divide.
 func (w *waterfill) allocatePackets(now time.Time, link Link, senders []Sender, out []Allowance) bool {
 	w.follow(senders)
 	w.take(link, senders, out)
@@ -56,7 +56,7 @@ func (w *waterfill) allocatePackets(now time.Time, link Link, senders []Sender, 
 	return true
 }
 
-// take tells both resources of the senders, packets/s only where it is known how many there are.
+// take passes the senders to both resources; to packets/s only if the host's capacity is known.
 func (w *waterfill) take(link Link, senders []Sender, out []Allowance) {
 	bitsAlone := math.IsInf(link.Packets, 1)
 	for i := range senders {
@@ -77,7 +77,7 @@ func (w *waterfill) take(link Link, senders []Sender, out []Allowance) {
 	}
 }
 
-// sharePackets shares the host's packets/s if it is known how many those are and somebody is promised some of them.
+// sharePackets divides the host's packets/s if their number is known and some are guaranteed.
 func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) bool {
 	if math.IsInf(link.Packets, 1) || !link.Bound && !w.packets.promises() {
 		return false
@@ -85,7 +85,7 @@ func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) boo
 	k := w.packets.moment(now, link.Period, link.Packets)
 	w.packets.estimate(&k)
 	w.packets.divide(&k)
-	for i := range senders { // who is held down in packets cannot use more bits than those have
+	for i := range senders { // a sender held down in packets/s cannot use more bits than those carry
 		if most := w.packets.limits[i]; senders[i].Packets >= hungryOn*most {
 			w.bits.usages[i].limit = min(w.bits.usages[i].limit, most*frame(&senders[i]))
 		}
@@ -93,7 +93,7 @@ func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) boo
 	return true
 }
 
-// shareBits shares the link if somebody is promised a part of it, or a larger share than others.
+// shareBits divides the link if a part of it is guaranteed, or weights differ.
 func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 	w.capacity.begin(link.Speed)
 	k := w.bits.moment(now, link.Period, w.capacity.hat)
@@ -105,7 +105,7 @@ func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 		w.capacity.rest()
 	} else {
 		v := w.bits.volume(k.seconds)
-		if link.Invaded { // it is known what keeps the fallen down
+		if link.Invaded { // what holds the fallen down is known
 			v.lack = 0
 		}
 		w.capacity.see(now, v)
@@ -122,7 +122,7 @@ func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 	return true
 }
 
-// follow keeps what is known of senders that stay.
+// follow keeps the state of senders that remain.
 func (w *waterfill) follow(senders []Sender) {
 	same := len(w.ids) == len(senders)
 	for i := 0; same && i < len(senders); i++ {
@@ -131,7 +131,7 @@ func (w *waterfill) follow(senders []Sender) {
 	if same {
 		return
 	}
-	from := make([]int, len(senders)) // where it was; -1: nowhere
+	from := make([]int, len(senders)) // index in the old list; -1: new
 	old := 0
 	for i := range senders {
 		for old < len(w.ids) && w.ids[old].Compare(senders[i].ID) < 0 {
@@ -150,7 +150,7 @@ func (w *waterfill) follow(senders []Sender) {
 	w.packets.follow(from)
 }
 
-// frame is the bits in a sender's packet.
+// frame is the size of a sender's packets in bits.
 func frame(s *Sender) float64 {
 	if s.Packets < 1 || s.Bits < 1 {
 		return fullFrame
@@ -158,7 +158,7 @@ func frame(s *Sender) float64 {
 	return s.Bits / s.Packets
 }
 
-// hasWeights says whether a VM was given a weight. That of a group only says how many it is.
+// hasWeights reports whether a VM has a weight other than 1. A group's weight is only the number of its members.
 func hasWeights(senders []Sender) bool {
 	for i := range senders {
 		if senders[i].ID.VM != "" && senders[i].SLA.Share() != 1 {

@@ -6,8 +6,8 @@ import (
 	"sluice/internal/model"
 )
 
-// wrongRules says what is wrong with the rules that make a NIC's SLA: a class that is not there, and two rules that
-// name this very VM, by name and by UUID, and disagree.
+// wrongRules lists errors in the rules that determine a NIC's SLA: a class that does not exist, and two rules that match this
+// very VM, by name and by UUID, and disagree.
 func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) (list []model.Problem) {
 	complain := func(text, remedy string) {
 		list = append(list, model.Problem{Subject: vm.Name, Text: "NIC " + nic.Alias + " of " + vm.Name + ": " + text, Remedy: remedy})
@@ -30,7 +30,7 @@ func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) 
 	return list
 }
 
-// disagree says whether both set a rate, and not the same.
+// disagree reports whether both set a rate to different values.
 func disagree(a, b *model.SLA) bool {
 	for _, r := range [][2]model.Rate{{a.Guarantee, b.Guarantee}, {a.Limit, b.Limit}, {a.Receive, b.Receive}} {
 		x, y := r[0], r[1]
