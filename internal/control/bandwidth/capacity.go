@@ -29,8 +29,8 @@ type capacity struct {
 // volume is what a link carried in a period, bits/s.
 type volume struct {
 	bits    float64
-	noise   float64 // some senders have no reading: they are assumed to send on
-	blind   bool    // some senders were not read: they are taken to send on
+	noise   float64 // standard deviation, from those of its senders
+	blind   bool    // some senders have no reading: they are assumed to send on
 	pressed bool    // some senders are at their limits
 	short   float64 // what senders that were at their limits now lack of them
 	fallen  float64 // bits/s of guaranteed senders that suddenly send much less than before,

@@ -54,7 +54,7 @@ func (c *Core) gather(now time.Time, l *uplink) {
 			n.allow.Bits = math.Inf(1)
 		case n.unlimited() && n.promised.IsZero():
 			taken += n.sent.Bits
-			n.allow = Allowance{max(float64(n.promised.Bits), l.fairShare(n)), limitOf(&n.own).Packets} // for the next try and the other path
+			n.allow = Allowance{max(float64(n.promised.Bits), l.fairShare(n)), limitOf(&n.own).Packets} // for the next try and other path
 		default: // includes a NIC with a guarantee that cannot be limited: the others can be
 			l.senders, l.out, l.who = append(l.senders, c.sender(now, n, l)), append(l.out, c.force(n.allow)), append(l.who, n)
 		}

@@ -244,7 +244,7 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 		n.moved = now
 	}
 	if n.ours && in.VF == model.NoVF {
-		n.expected = time.Time{} // that plug is over
+		n.expected = time.Time{} // that plug is complete
 	}
 	n.vf, n.ours = in.VF, in.Ours() != model.NoVF
 	n.whole, n.noCarrier = nil, in.Carrier == model.No

@@ -18,7 +18,7 @@ type moment struct {
 	more     float64 // in a trial: the part of their deficit that the fallen are given
 
 	smooth, fall, reach float64 // weight of a reading in the means of smoothTime, fallTime and reachTime
-	meanNoise           float64 // noise of a mean of smoothTime relative to that of one reading. Queues absorb what single readings exceed it by
+	meanNoise           float64 // noise of a mean of smoothTime, relative to one reading's. Queues absorb the excess of single readings
 }
 
 // gain is the weight of a reading in an exponential mean after so many seconds.

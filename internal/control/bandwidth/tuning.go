@@ -10,14 +10,14 @@ import "time"
 const (
 	handedOut     = 0.995                  // of the capacity: more costs retransmits, less costs goodput
 	fullLink      = 0.92                   // of the capacity: above this, other senders may hold a sender down
-	mostFloor     = 0.005                  // of the capacity: floor for everyone, if guarantees leave that; TCP takes 160-260 ms to leave a limit near zero
+	mostFloor     = 0.005                  // of the capacity: floor for all if guarantees leave that: TCP takes 160-260 ms to leave a limit near zero
 	leastFloor    = 0.0001                 // of the capacity: floor for everyone in any case
 	atFloorWithin = 0.01                   // relative: a limit within this of the floor is at the floor
 	leastRoom     = 0.06                   // relative, + moreRoom: how far a satisfied sender may grow before that is noticed
 	mostRoom      = 0.12                   // relative: maximum of the same, however noisy the sender is
 	noiseRoom     = 6.0                    // x noise: the same, so that noise is not taken for growth
 	moreRoom      = 0.01                   // of the capacity: the same for a sender of little or nothing
-	promisedFrame = 8 * 512                // bits: smallest packets for which a guarantee in bits/s holds; smaller ones need one in packets/s
+	promisedFrame = 8 * 512                // bits: smallest packets to which a guarantee in bits/s applies; smaller ones need one in packets/s
 	fullFrame     = 8 * (1514 + wireBytes) // bits: assumed frame of a sender whose frames are unknown
 )
 
@@ -49,9 +49,9 @@ const (
 	growBits    = 0.005   // of the capacity: how far a NIC may exceed its share before that counts as growth
 	growPromise = 0.00075 // of the capacity: the same for a guaranteed sender
 	growNoise   = 2.0     // x noise, beyond the share: the same
-	growSurely  = 0.05    // of the share: an excess below this must occur twice for a guaranteed sender, since a flow's pace has waves of 3 %
+	growSurely  = 0.05    // of the share: a smaller excess must occur twice for a guaranteed sender: a flow's pace has waves of 3 %
 
-	settleTime  = 0.1 // s until a limit takes effect, longest in a guest: before that a higher limit says nothing about who does not reach it
+	settleTime  = 0.1 // s until a limit takes effect, longest in a guest: until then a higher limit tells nothing of who stays below
 	settleTicks = 3   // the same in ticks of the shortest usual period, 40 ms
 )
 
