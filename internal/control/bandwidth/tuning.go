@@ -10,14 +10,14 @@ import "time"
 const (
 	handedOut     = 0.995                  // of the capacity: more costs retransmits, less costs goodput
 	fullLink      = 0.92                   // of the capacity: above this, other senders may hold a sender down
-	mostFloor     = 0.005                  // of the capacity: floor for all if guarantees leave that: TCP takes 160-260 ms to leave a limit near zero
+	mostFloor     = 0.005                  // of the capacity: floor for all if guarantees leave it: TCP takes 160-260 ms to leave a near-zero limit
 	leastFloor    = 0.0001                 // of the capacity: floor for everyone in any case
 	atFloorWithin = 0.01                   // relative: a limit within this of the floor is at the floor
 	leastRoom     = 0.06                   // relative, + moreRoom: how far a satisfied sender may grow before that is noticed
 	mostRoom      = 0.12                   // relative: maximum of the same, however noisy the sender is
 	noiseRoom     = 6.0                    // x noise: the same, so that noise is not taken for growth
 	moreRoom      = 0.01                   // of the capacity: the same for a sender of little or nothing
-	promisedFrame = 8 * 512                // bits: smallest packets to which a guarantee in bits/s applies; smaller ones need one in packets/s
+	promisedFrame = 8 * 512                // bits: least packet for which a guarantee in bits/s holds; smaller ones need one in packets/s
 	fullFrame     = 8 * (1514 + wireBytes) // bits: assumed frame of a sender whose frames are unknown
 )
 
@@ -66,9 +66,9 @@ const (
 
 // Hysteresis: changing a limit costs a call to the kernel, a driver or a guest.
 const (
-	raiseSoon   = 0.10  // relative: raised by so much after rest, since what guarantees leave fluctuates;
-	raiseLater  = 0.02  // by so much after soon;
-	raiseLast   = 0.005 // by so much after later; by less never
+	raiseSoon   = 0.10  // relative: raised by so much once in force for rest, since what guarantees leave fluctuates;
+	raiseLater  = 0.02  // by so much once in force for soon;
+	raiseLast   = 0.005 // by so much once in force for later; by less never
 	rest        = 0.19  // s
 	soon        = 0.25  // s
 	later       = 1.0   // s
