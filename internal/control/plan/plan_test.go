@@ -565,7 +565,7 @@ func TestRepresentorsNeedNoFilters(t *testing.T) {
 func TestFindingsNameWhatIsLeft(t *testing.T) {
 	for want, vf := range map[string]model.VF{
 		"MAC 02:00:00:00:00:09, VLAN 7, a limit of 2Gbit/s, trust": {MAC: model.MAC{2, 0, 0, 0, 0, 9}, VLAN: 7, MaxTxRate: 2e9, Trust: model.Yes},
-		"a guarantee of 1Gbit/s": {MinTxRate: 1e9},
+		"a guarantee of 1Gbit/s":                                   {MinTxRate: 1e9},
 	} {
 		if got := settings(&vf); got != want {
 			t.Errorf("%q, want %q", got, want)
