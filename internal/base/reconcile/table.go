@@ -8,7 +8,6 @@ import (
 // Table holds the Objects by key. The zero Table is empty and ready for use.
 type Table[K comparable, S any] struct {
 	objects map[K]*Object[S]
-	looked  bool
 }
 
 // Object returns the Object for a key, and adds it if missing.
@@ -49,16 +48,12 @@ func (t *Table[K, S]) Len() int { return len(t.objects) }
 // Delete removes an object, even one with a pending attempt.
 func (t *Table[K, S]) Delete(k K) { delete(t.objects, k) }
 
-// Looked reports whether there has been a complete observation of the actual state. Nothing may be removed as unwanted before.
-func (t *Table[K, S]) Looked() bool { return t.looked }
-
 // Prune removes the objects that an observation does not show. An incomplete observation, in which something could not be read,
 // removes nothing. An object with a pending attempt stays until the attempt has ended.
 func (t *Table[K, S]) Prune(now time.Time, complete bool, there func(K) bool) {
 	if !complete {
 		return
 	}
-	t.looked = true
 	for k, o := range t.objects {
 		if !o.Pending(now) && !there(k) {
 			delete(t.objects, k)
