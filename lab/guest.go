@@ -145,12 +145,14 @@ func (h *Host) Reboot(ctx context.Context, vm string) error {
 // 3. The script is restarted whenever it ends, since the channel is at EOF while the host is not connected. "" restores the agent.
 func (h *Host) ReplaceGuestAgent(ctx context.Context, vm, script string) error {
 	const channel = "/dev/virtio-ports/org.qemu.guest_agent.0"
-	command := "p=$(cat /run/liar.pid); kill $p; while kill -0 $p 2>/dev/null; do usleep 50000; done; qemu-ga -d -m virtio-serial -p " + channel + " -f /run/agent.pid -l /var/log/agent.log -t /run"
+	command := "p=$(cat /run/liar.pid); kill $p; while kill -0 $p 2>/dev/null; do usleep 50000; done; qemu-ga -d -m virtio-serial -p " +
+		channel + " -f /run/agent.pid -l /var/log/agent.log -t /run"
 	if script != "" {
 		if _, err := h.GuestExec(ctx, vm, "cat >/run/liar <<'END'\nwhile :; do\n"+script+"\nusleep 100000\ndone\nEND\n"); err != nil {
 			return err
 		}
-		command = "p=$(cat /run/agent.pid); kill $p; while kill -0 $p 2>/dev/null; do usleep 50000; done; setsid sh /run/liar 3<>" + channel + " >/dev/null 2>&1 & echo $! >/run/liar.pid"
+		command = "p=$(cat /run/agent.pid); kill $p; while kill -0 $p 2>/dev/null; do usleep 50000; done; setsid sh /run/liar 3<>" + channel +
+			" >/dev/null 2>&1 & echo $! >/run/liar.pid"
 	}
 	_, err := h.GuestExec(ctx, vm, command)
 	return err

@@ -130,9 +130,12 @@ var must = map[string][]string{
 		"-rw-r--r-- /etc/sluice/sluice.yaml", "drwxr-xr-x /etc/sluice/conf.d",
 		"-rw-r--r-- /usr/share/bash-completion/completions/sluice", "-rw-r--r-- /usr/share/fish/vendor_completions.d/sluice.fish",
 		"-rw-r--r-- /usr/share/man/man8/sluice.8.gz", "-rw-r--r-- /usr/share/man/man8/sluiced.8.gz",
-		"-rw-r--r-- /usr/share/man/man8/sluice-explain.8.gz", "-rw-r--r-- /usr/share/man/man5/sluice.yaml.5.gz", "-rw-r--r-- /usr/share/man/man8/sluice-vpf-define.8.gz",
-		"-rw-r--r-- /usr/share/doc/sluice/copyright", "-rw-r--r-- /usr/share/doc/sluice/sluice.yaml", "-rw-r--r-- /usr/share/doc/sluice/sbom.cdx.json", "-rw-r--r-- /usr/share/doc/sluice/docs/config.md",
-		"-rw-r--r-- /usr/share/doc/sluice/ARCHITECTURE.md", "-rw-r--r-- /usr/share/doc/sluice/docs/examples/multus/pod.yaml", // linked from other pages
+		"-rw-r--r-- /usr/share/man/man8/sluice-explain.8.gz", "-rw-r--r-- /usr/share/man/man5/sluice.yaml.5.gz",
+		"-rw-r--r-- /usr/share/man/man8/sluice-vpf-define.8.gz",
+		"-rw-r--r-- /usr/share/doc/sluice/copyright", "-rw-r--r-- /usr/share/doc/sluice/sluice.yaml",
+		"-rw-r--r-- /usr/share/doc/sluice/sbom.cdx.json", "-rw-r--r-- /usr/share/doc/sluice/docs/config.md",
+		"-rw-r--r-- /usr/share/doc/sluice/ARCHITECTURE.md",
+		"-rw-r--r-- /usr/share/doc/sluice/docs/examples/multus/pod.yaml", // linked from other pages
 		"-rw-r--r-- /usr/share/doc/sluice/scenarios/three-guarantees.yaml",
 		"-rw-r--r-- /usr/share/doc/sluice/docs/runbook.md", // where the alerts say that it is
 		"-rw-r--r-- /usr/share/sluice/prometheus/sluice.rules.yaml", "-rw-r--r-- /usr/share/sluice/grafana/sluice.json",
@@ -226,11 +229,13 @@ func compare(t *testing.T, file string, have, want []string) {
 // What an administrator has changed in sluice.yaml stays at an upgrade.
 func TestConfigurationIsTheAdministrators(t *testing.T) {
 	dir := packages(t)
-	if got := output(t, "dpkg-deb", "-I", filepath.Join(dir, "sluice_1.2.3-1_"+arch(t)+".deb"), "conffiles"); got != "/etc/libvirt/hooks/qemu.d/sluice\n/etc/sluice/sluice.yaml\n" {
+	if got := output(t, "dpkg-deb", "-I", filepath.Join(dir, "sluice_1.2.3-1_"+arch(t)+".deb"),
+		"conffiles"); got != "/etc/libvirt/hooks/qemu.d/sluice\n/etc/sluice/sluice.yaml\n" {
 		t.Errorf("conffiles: %q", got)
 	}
 	rpms, _ := filepath.Glob(dir + "/sluice-1.2.3*.rpm")
-	if got := output(t, "rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEFLAGS:fflags}\n]", rpms[0]); !strings.Contains(got, "/etc/sluice/sluice.yaml cn\n") {
+	if got := output(t, "rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEFLAGS:fflags}\n]", rpms[0]); !strings.Contains(got,
+		"/etc/sluice/sluice.yaml cn\n") {
 		t.Errorf("sluice.yaml is no configuration file to rpm (config, noreplace): %s", got)
 	}
 }
@@ -376,7 +381,8 @@ func TestExposure(t *testing.T) {
 		t.Skip("SLUICE_TEST_NO_SYSTEMD=1")
 	}
 	for unit, most := range map[string]string{"sluice.service": "33", "sluice-guest.service": "20"} { // tenths
-		out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold="+most, unit).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold="+most,
+			unit).CombinedOutput()
 		if err != nil {
 			t.Errorf("systemd-analyze security %s: %v\n%s", unit, err, out)
 		}

@@ -84,7 +84,8 @@ func TestRemovalRestoresQualify(t *testing.T) {
 			}
 			said = r.run(t, "sluice-postrm", "purge")
 			if r.has("run/sluice/qualify-7.json") == c.back || r.has("run/sluice") == c.back || r.has("var/lib/sluice") {
-				t.Errorf("%s, %s: journal %v, /run/sluice %v, /var/lib/sluice %v after the purge", name, word, r.has("run/sluice/qualify-7.json"), r.has("run/sluice"), r.has("var/lib/sluice"))
+				t.Errorf("%s, %s: journal %v, /run/sluice %v, /var/lib/sluice %v after the purge", name, word, r.has("run/sluice/qualify-7.json"),
+					r.has("run/sluice"), r.has("var/lib/sluice"))
 			}
 			if strings.Contains(said, r.journal) == c.back {
 				t.Errorf("%s, %s: the purge says %q", name, word, said)

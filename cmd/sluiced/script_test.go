@@ -96,7 +96,8 @@ func runScripts(t *testing.T, dir string, d *libvirttest.Daemon, uri string) {
 // writeConfig is `config [LINE...]`: it writes sluice.yaml with these additional lines.
 func writeConfig(ts *testscript.TestScript, _ bool, lines []string) {
 	dir := ts.Getenv("WORK")
-	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s\napi: {socket: %s/s.sock, group: \"\"}\n%s\n", ts.Getenv("URI"), dir, dir, strings.Join(lines, "\n"))
+	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s\napi: {socket: %s/s.sock, group: \"\"}\n%s\n", ts.Getenv("URI"), dir, dir,
+		strings.Join(lines, "\n"))
 	ts.Check(os.WriteFile(ts.MkAbs("sluice.yaml"), []byte(text), 0o600))
 }
 

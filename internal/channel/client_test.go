@@ -34,7 +34,8 @@ func pipe(t testing.TB) (*Client, net.Conn) {
 func TestClientPassesOverWhatIsNotItsAnswer(t *testing.T) {
 	c, daemon := pipe(t)
 	go answerWith(daemon, func(id uint64) []byte {
-		stale := fmt.Sprintf("ody\":1}\n{\"v\":1,\"id\":%d,\"error\":{\"code\":\"denied\"}}\n{\"v\":1,\"id\":%d,\"method\":\"hello\"}\n", id-1, id)
+		stale := fmt.Sprintf("ody\":1}\n{\"v\":1,\"id\":%d,\"error\":{\"code\":\"denied\"}}\n{\"v\":1,\"id\":%d,\"method\":\"hello\"}\n", id-1,
+			id)
 		return fmt.Appendf([]byte(stale), "{\"v\":1,\"id\":%d,\"body\":{\"program\":\"this\",\"more\":1}}\n", id)
 	})
 	var w Welcome

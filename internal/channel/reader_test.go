@@ -45,7 +45,8 @@ func TestReaderFindsItsWayAgain(t *testing.T) {
 		"carriage return":     {"{\"v\":1,\"id\":1}\r\n", []uint64{1}},
 	} {
 		for how, r := range map[string]io.Reader{
-			"whole": strings.NewReader(c.in), "bytewise": iotest.OneByteReader(strings.NewReader(c.in)), "halves": iotest.HalfReader(strings.NewReader(c.in)),
+			"whole": strings.NewReader(c.in), "bytewise": iotest.OneByteReader(strings.NewReader(c.in)),
+			"halves": iotest.HalfReader(strings.NewReader(c.in)),
 		} {
 			if diff := cmp.Diff(c.want, all(t, NewReader(r))); diff != "" {
 				t.Errorf("%s, %s: %s", name, how, diff)

@@ -395,9 +395,11 @@ func (m *memory) SetWriteDeadline(time.Time) error { return nil }
 // FuzzServer lets a hostile guest send anything: each answer belongs to a request, in order, and is complete.
 func FuzzServer(f *testing.F) {
 	for _, s := range []string{
-		`{"v":1,"id":1,"method":"hello","body":{"program":"x","boot":"y"}}`, `{"v":1,"id":18446744073709551615,"method":"list","body":{"from":-3}}`,
+		`{"v":1,"id":1,"method":"hello","body":{"program":"x","boot":"y"}}`,
+		`{"v":1,"id":18446744073709551615,"method":"list","body":{"from":-3}}`,
 		`{"v":1,"id":3,"method":"attach","body":{"vf":{"pf":"52:54:00:00:00:00","index":1},"owner":"a/b","weight":1e308}}`,
-		`{"v":3,"id":4,"method":"detach","body":{"vf":{},"owner":"a/b"}}`, `{"v":1,"method":"counters","body":{"interfaces":[{"name":"a","rx_packets":1}]}}`,
+		`{"v":3,"id":4,"method":"detach","body":{"vf":{},"owner":"a/b"}}`,
+		`{"v":1,"method":"counters","body":{"interfaces":[{"name":"a","rx_packets":1}]}}`,
 		`{"v":1,"id":5,"method":"attach","body":null}` + "\n" + `{"v":1,"id":5,"method":"attach","body":{"owner":"\u0000"}}`,
 	} {
 		f.Add([]byte("x\n" + s + "\n"))

@@ -193,14 +193,16 @@ func (k checker) pattern(pattern, key string) bool {
 	_, err := path.Match(pattern, "")
 	bad := err != nil || pattern == ""
 	if bad {
-		k.at(key, fmt.Sprintf("%q is no pattern", shorten(pattern)), "write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice")
+		k.at(key, fmt.Sprintf("%q is no pattern", shorten(pattern)),
+			"write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice")
 	}
 	return !bad
 }
 
 func (k checker) vm(vm *VM, key string) {
 	if _, err := path.Match(vm.NIC, ""); k.good(key+".nic") && (err != nil || vm.NIC == "") {
-		k.at(key+".nic", fmt.Sprintf("%q is no pattern", shorten(vm.NIC)), "write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF")
+		k.at(key+".nic", fmt.Sprintf("%q is no pattern", shorten(vm.NIC)),
+			"write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF")
 	}
 	if vm.Pin && vm.Forbid {
 		k.at(key+".forbid", "contradicts pin", "keep one of the two")
@@ -242,7 +244,8 @@ func (k checker) listen() {
 	host, port, err := net.SplitHostPort(k.API.Listen)
 	n, perr := strconv.ParseUint(port, 10, 16)
 	if err != nil || perr != nil || n == 0 || !hostOK(host) {
-		k.at("api.listen", fmt.Sprintf("%q is no address to listen on", shorten(k.API.Listen)), "write an IP address and port, such as 127.0.0.1:9178")
+		k.at("api.listen", fmt.Sprintf("%q is no address to listen on", shorten(k.API.Listen)),
+			"write an IP address and port, such as 127.0.0.1:9178")
 	}
 }
 

@@ -32,7 +32,10 @@ func TestComplaints(t *testing.T) {
 		{"no number", "moves: {parallel: 4s}", `s:1:19: moves.parallel: "4s" is no whole number; write digits only, without a unit`},
 		{"weight zero", "vms: [{match: a, weight: 0}]", `s:1:26: vms[0].weight: "0" is out of range; write a value from 0.001 to 1000`},
 		{"param below its range", "params:\n  hold: -15", `s:2:3: params.hold: "-15" is out of range; write a value from 1 to 60 (s)`},
-		{"param above its range", "params: {tau: 1e20}", `s:1:10: params.tau: "100000000000000000000" is out of range; write a value from 0 to 0.5`},
+		{
+			"param above its range", "params: {tau: 1e20}",
+			`s:1:10: params.tau: "100000000000000000000" is out of range; write a value from 0 to 0.5`,
+		},
 		{"UTF-16", "\xff\xfem\x00o\x00", "s: is not UTF-8 text, but UTF-16 or no text at all; save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`"},
 		{"UTF-16 without mark", "m\x00o\x00", "s: is not UTF-8 text, but UTF-16 or no text at all; save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`"},
 		{"nan", "params: {tau: .nan}", `s:1:15: params.tau: ".nan" is no number; write a number such as 2 or 0.5, without a unit`},
@@ -42,59 +45,170 @@ func TestComplaints(t *testing.T) {
 		{"no value", "policy:", `s:1:1: policy: has no value; give it one or remove the key`},
 		{"control characters", `policy: "a\nb"`, `s:1:9: policy: "a\nb" has line breaks or control characters; write it on one line`},
 		{"rate without unit", "vms: [{match: a, limit: 10}]", `s:1:25: vms[0].limit: "10" has no unit; write 10Mbit, 10Gbit or 10kpps`},
-		{"rate in bytes", "vms: [{match: a, limit: 10GB}]", `s:1:25: vms[0].limit: "10GB" has an unknown unit; rates are in bit, kbit, Mbit, Gbit or Tbit a second, packets in pps, kpps or Mpps`},
-		{"rate in Gbps", "vms: [{match: a, limit: 10Gbps}]", `s:1:25: vms[0].limit: "10Gbps" has an unknown unit; rates are in bit, kbit, Mbit, Gbit or Tbit a second, packets in pps, kpps or Mpps`},
-		{"guarantee without number", "vms: [{match: a, guarantee: Gbit}]", `s:1:29: vms[0].guarantee: "Gbit" is no rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`},
+		{
+			"rate in bytes", "vms: [{match: a, limit: 10GB}]",
+			`s:1:25: vms[0].limit: "10GB" has an unknown unit; rates are in bit, kbit, Mbit, Gbit or Tbit a second, packets in pps, kpps or Mpps`,
+		},
+		{
+			"rate in Gbps", "vms: [{match: a, limit: 10Gbps}]",
+			`s:1:25: vms[0].limit: "10Gbps" has an unknown unit; rates are in bit, kbit, Mbit, Gbit or Tbit a second, packets in pps, kpps or Mpps`,
+		},
+		{
+			"guarantee without number", "vms: [{match: a, guarantee: Gbit}]",
+			`s:1:29: vms[0].guarantee: "Gbit" is no rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`,
+		},
 		{"guarantee without value", "vms:\n- match: a\n  guarantee:\n", `s:3:3: vms[0].guarantee: has no value; give it one or remove the key`},
-		{"guarantee of nothing", "vms: [{match: a, guarantee: ''}]", `s:1:29: vms[0].guarantee: "" is no rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`},
+		{
+			"guarantee of nothing", "vms: [{match: a, guarantee: ''}]",
+			`s:1:29: vms[0].guarantee: "" is no rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`,
+		},
 		{"guarantee zero", "vms: [{match: a, guarantee: 0Gbit}]", `s:1:29: vms[0].guarantee: "0Gbit" is zero; leave it out for none`},
 		{"guarantee zero without unit", "vms: [{match: a, guarantee: 0}]", `s:1:29: vms[0].guarantee: "0" is zero; leave it out for none`},
-		{"rate twice", "vms: [{match: a, limit: 1Gbit 2Gbit}]", `s:1:25: vms[0].limit: "1Gbit 2Gbit" gives the same kind of rate twice; keep one number for bits and one for packets, such as 10Gbit 200kpps`},
-		{"part of a bit", "vms: [{match: a, limit: 1.5bit}]", `s:1:25: vms[0].limit: "1.5bit" is not a whole number of bits or packets a second; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`},
-		{"guarantee above limit", "vms: [{match: a, guarantee: 2Gbit, limit: 1Gbit}]", `s:1:18: vms[0].guarantee: 2Gbit is above the limit of 1Gbit; raise the limit or lower the guarantee`},
-		{"packets guaranteed above limit", "vms: [{match: a, guarantee: 2Mpps, limit: 1Gbit 1Mpps}]", `s:1:18: vms[0].guarantee: 2Mpps is above the limit of 1Gbit 1Mpps; raise the limit or lower the guarantee`},
-		{"class's guarantee above limit", "classes: [{name: a, guarantee: 2Gbit, limit: 1Gbit}]", `s:1:21: classes[0].guarantee: 2Gbit is above the limit of 1Gbit; raise the limit or lower the guarantee`},
-		{"class's minimum above limit", "classes: [{name: a, minimum: 2Gbit, limit: 1Gbit}]", `s:1:21: classes[0].minimum: 2Gbit is above the limit of 1Gbit; raise the limit or lower the minimum`},
-		{"minimum in packets", "classes: [{name: a, minimum: 2kpps}]", `s:1:21: classes[0].minimum: counts bits, not packets; write it in Mbit or Gbit alone`},
-		{"guarantee above every link", "pfs: [{name: a, speed: 1Gbit}, {name: b, speed: 2Gbit}]\nvms: [{match: a, guarantee: 3Gbit}]", `s:2:18: vms[0].guarantee: 3Gbit is more than any link carries: the fastest of pfs has a speed of 2Gbit; lower it, or correct the speed`},
-		{"packets without unit", "bandwidth: {packets: 800000}", `s:1:22: bandwidth.packets: "800000" has no unit; write 800000Mbit, 800000Gbit or 800000kpps`},
-		{"packets in bits", "bandwidth: {packets: 1Gbit}", `s:1:13: bandwidth.packets: counts packets, not bits; write it in pps, kpps or Mpps alone`},
-		{"speed in packets", "pfs: [{name: a, speed: 1Gbit 1kpps}]", `s:1:17: pfs[0].speed: counts bits, not packets; write it in Mbit or Gbit alone`},
-		{"VLANs beyond", "virtual_pfs: {guests: [{match: a, vlans: 10-5000}]}", `s:1:42: virtual_pfs.guests[0].vlans: "10-5000" is no set of VLANs; write IDs from 1 to 4094 and ranges of them, such as 10-20,30`},
-		{"guest rule twice", "virtual_pfs:\n  guests: [{match: a}, {match: a}]", `s:2:25: virtual_pfs.guests[1].match: a rule for VM "a" has an entry already, at s:2:13; merge the two`},
-		{"guest rule that contradicts itself", "virtual_pfs: {guests: [{match: a, refuse: true, vlans: 7}]}", `s:1:49: virtual_pfs.guests[0].vlans: contradicts refuse; keep one of the two`},
-		{"guest rule with a bad MAC", "virtual_pfs: {guests: [{match: a, macs: 'x:*'}]}", `s:1:35: virtual_pfs.guests[0].macs: "x:*" is no pattern of a MAC; write one such as 02:*, or 52:54:00:12:34:56`},
-		{"guest rule with a bad prefix", "virtual_pfs: {guests: [{match: a, addresses: '10.0.0.0/33'}]}", `s:1:35: virtual_pfs.guests[0].addresses: "10.0.0.0/33" is no list of prefixes; write one such as 10.244.0.0/16,fd00::/64`},
-		{"guest rule that guarantees too much", "virtual_pfs: {guests: [{match: a, guarantee: 2Gbit, limit: 1Gbit}]}", `s:1:35: virtual_pfs.guests[0].guarantee: 2Gbit is above the limit of 1Gbit; raise the limit or lower the guarantee`},
-		{"guest rule without pattern", "virtual_pfs: {guests: [{match: '[', refuse: true}]}", `s:1:25: virtual_pfs.guests[0].match: "[" is no pattern; write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice`},
-		{"unknown allocator", "bandwidth: {allocator: waterfil}", `s:1:13: bandwidth.allocator: unknown allocator "waterfil"; did you mean "waterfill"?`},
-		{"two rules for a NIC", "vms: [{match: a, sla_nic: n, limit: 1Gbit}, {match: a, sla_nic: n, limit: 2Gbit}]", `s:1:46: vms[1].match: a rule for VM "a, sla_nic n" has an entry already, at s:1:8; merge the two`},
-		{"pin beside sla_nic", "vms: [{match: a, sla_nic: n, limit: 1Gbit, pin: true}]", `s:1:44: vms[0].pin: is about the VM, and sla_nic makes the rule one about a NIC's rates; write another rule for the VM, without sla_nic`},
-		{"sensitivity beside sla_nic", "vms: [{match: a, sla_nic: n, limit: 1Gbit, latency_sensitivity: high}]", `s:1:44: vms[0].latency_sensitivity: is about the VM, and sla_nic makes the rule one about a NIC's rates; write another rule for the VM, without sla_nic`},
-		{"unknown sensitivity", "classes: [{name: a, latency_sensitivity: hig}]", `s:1:42: classes[0].latency_sensitivity: "hig" is none of low, normal, high; did you mean "high"?`},
+		{
+			"rate twice", "vms: [{match: a, limit: 1Gbit 2Gbit}]",
+			`s:1:25: vms[0].limit: "1Gbit 2Gbit" gives the same kind of rate twice; keep one number for bits and one for packets, such as 10Gbit 200kpps`,
+		},
+		{
+			"part of a bit", "vms: [{match: a, limit: 1.5bit}]",
+			`s:1:25: vms[0].limit: "1.5bit" is not a whole number of bits or packets a second; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`,
+		},
+		{
+			"guarantee above limit", "vms: [{match: a, guarantee: 2Gbit, limit: 1Gbit}]",
+			`s:1:18: vms[0].guarantee: 2Gbit is above the limit of 1Gbit; raise the limit or lower the guarantee`,
+		},
+		{
+			"packets guaranteed above limit", "vms: [{match: a, guarantee: 2Mpps, limit: 1Gbit 1Mpps}]",
+			`s:1:18: vms[0].guarantee: 2Mpps is above the limit of 1Gbit 1Mpps; raise the limit or lower the guarantee`,
+		},
+		{
+			"class's guarantee above limit", "classes: [{name: a, guarantee: 2Gbit, limit: 1Gbit}]",
+			`s:1:21: classes[0].guarantee: 2Gbit is above the limit of 1Gbit; raise the limit or lower the guarantee`,
+		},
+		{
+			"class's minimum above limit", "classes: [{name: a, minimum: 2Gbit, limit: 1Gbit}]",
+			`s:1:21: classes[0].minimum: 2Gbit is above the limit of 1Gbit; raise the limit or lower the minimum`,
+		},
+		{
+			"minimum in packets", "classes: [{name: a, minimum: 2kpps}]",
+			`s:1:21: classes[0].minimum: counts bits, not packets; write it in Mbit or Gbit alone`,
+		},
+		{
+			"guarantee above every link", "pfs: [{name: a, speed: 1Gbit}, {name: b, speed: 2Gbit}]\nvms: [{match: a, guarantee: 3Gbit}]",
+			`s:2:18: vms[0].guarantee: 3Gbit is more than any link carries: the fastest of pfs has a speed of 2Gbit; lower it, or correct the speed`,
+		},
+		{
+			"packets without unit", "bandwidth: {packets: 800000}",
+			`s:1:22: bandwidth.packets: "800000" has no unit; write 800000Mbit, 800000Gbit or 800000kpps`,
+		},
+		{
+			"packets in bits", "bandwidth: {packets: 1Gbit}",
+			`s:1:13: bandwidth.packets: counts packets, not bits; write it in pps, kpps or Mpps alone`,
+		},
+		{
+			"speed in packets", "pfs: [{name: a, speed: 1Gbit 1kpps}]",
+			`s:1:17: pfs[0].speed: counts bits, not packets; write it in Mbit or Gbit alone`,
+		},
+		{
+			"VLANs beyond", "virtual_pfs: {guests: [{match: a, vlans: 10-5000}]}",
+			`s:1:42: virtual_pfs.guests[0].vlans: "10-5000" is no set of VLANs; write IDs from 1 to 4094 and ranges of them, such as 10-20,30`,
+		},
+		{
+			"guest rule twice", "virtual_pfs:\n  guests: [{match: a}, {match: a}]",
+			`s:2:25: virtual_pfs.guests[1].match: a rule for VM "a" has an entry already, at s:2:13; merge the two`,
+		},
+		{
+			"guest rule that contradicts itself", "virtual_pfs: {guests: [{match: a, refuse: true, vlans: 7}]}",
+			`s:1:49: virtual_pfs.guests[0].vlans: contradicts refuse; keep one of the two`,
+		},
+		{
+			"guest rule with a bad MAC", "virtual_pfs: {guests: [{match: a, macs: 'x:*'}]}",
+			`s:1:35: virtual_pfs.guests[0].macs: "x:*" is no pattern of a MAC; write one such as 02:*, or 52:54:00:12:34:56`,
+		},
+		{
+			"guest rule with a bad prefix", "virtual_pfs: {guests: [{match: a, addresses: '10.0.0.0/33'}]}",
+			`s:1:35: virtual_pfs.guests[0].addresses: "10.0.0.0/33" is no list of prefixes; write one such as 10.244.0.0/16,fd00::/64`,
+		},
+		{
+			"guest rule that guarantees too much", "virtual_pfs: {guests: [{match: a, guarantee: 2Gbit, limit: 1Gbit}]}",
+			`s:1:35: virtual_pfs.guests[0].guarantee: 2Gbit is above the limit of 1Gbit; raise the limit or lower the guarantee`,
+		},
+		{
+			"guest rule without pattern", "virtual_pfs: {guests: [{match: '[', refuse: true}]}",
+			`s:1:25: virtual_pfs.guests[0].match: "[" is no pattern; write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice`,
+		},
+		{
+			"unknown allocator", "bandwidth: {allocator: waterfil}",
+			`s:1:13: bandwidth.allocator: unknown allocator "waterfil"; did you mean "waterfill"?`,
+		},
+		{
+			"two rules for a NIC", "vms: [{match: a, sla_nic: n, limit: 1Gbit}, {match: a, sla_nic: n, limit: 2Gbit}]",
+			`s:1:46: vms[1].match: a rule for VM "a, sla_nic n" has an entry already, at s:1:8; merge the two`,
+		},
+		{
+			"pin beside sla_nic", "vms: [{match: a, sla_nic: n, limit: 1Gbit, pin: true}]",
+			`s:1:44: vms[0].pin: is about the VM, and sla_nic makes the rule one about a NIC's rates; write another rule for the VM, without sla_nic`,
+		},
+		{
+			"sensitivity beside sla_nic", "vms: [{match: a, sla_nic: n, limit: 1Gbit, latency_sensitivity: high}]",
+			`s:1:44: vms[0].latency_sensitivity: is about the VM, and sla_nic makes the rule one about a NIC's rates; write another rule for the VM, without sla_nic`,
+		},
+		{
+			"unknown sensitivity", "classes: [{name: a, latency_sensitivity: hig}]",
+			`s:1:42: classes[0].latency_sensitivity: "hig" is none of low, normal, high; did you mean "high"?`,
+		},
 		{"worth below one", "worth: {latency: 0.5}", `s:1:18: worth.latency: "0.5" is out of range; write a value from 1 to 1000`},
-		{"CPU without a unit", "worth: {cpu: true, packet_cpu: 2}", `s:1:32: worth.packet_cpu: "2" has no unit; write 2s for seconds, 2m for minutes or 2ms for milliseconds`},
-		{"CPU of a second", "worth: {cpu: true, packet_cpu: 1s}", `s:1:32: worth.packet_cpu: "1s" is out of range; write a value from 1ns to 1ms`},
-		{"sla_nic without rates", "vms: [{match: a, sla_nic: n}]", `s:1:18: vms[0].sla_nic: names a NIC, and the rule says nothing about it; add guarantee, limit, receive or weight`},
-		{"sla_nic without pattern", "vms: [{match: a, sla_nic: 'n[', limit: 1Gbit}]", `s:1:18: vms[0].sla_nic: "n[" is no pattern; write a NIC's alias, MAC or network, or leave it out for each NIC`},
+		{
+			"CPU without a unit", "worth: {cpu: true, packet_cpu: 2}",
+			`s:1:32: worth.packet_cpu: "2" has no unit; write 2s for seconds, 2m for minutes or 2ms for milliseconds`,
+		},
+		{
+			"CPU of a second", "worth: {cpu: true, packet_cpu: 1s}",
+			`s:1:32: worth.packet_cpu: "1s" is out of range; write a value from 1ns to 1ms`,
+		},
+		{
+			"sla_nic without rates", "vms: [{match: a, sla_nic: n}]",
+			`s:1:18: vms[0].sla_nic: names a NIC, and the rule says nothing about it; add guarantee, limit, receive or weight`,
+		},
+		{
+			"sla_nic without pattern", "vms: [{match: a, sla_nic: 'n[', limit: 1Gbit}]",
+			`s:1:18: vms[0].sla_nic: "n[" is no pattern; write a NIC's alias, MAC or network, or leave it out for each NIC`,
+		},
 		{"pin and forbid", "vms:\n  - match: a\n    pin: true\n    forbid: true", `s:4:5: vms[0].forbid: contradicts pin; keep one of the two`},
 		{"rule without match", "vms:\n  - pin: true", `s:2:5: vms[0]: has no "match"; add it: shell pattern on the name of the VM, or a UUID`},
 		{"bad pattern", "vms: [{match: 'a['}]", `s:1:8: vms[0].match: "a[" is no pattern; write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice`},
-		{"bad pattern for NICs", "vms: [{match: a, nic: 'b['}]", `s:1:18: vms[0].nic: "b[" is no pattern; write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF`},
-		{"duplicate rule", "vms: [{match: a}, {match: b}, {match: a}]", `s:1:32: vms[2].match: a rule for VM "a" has an entry already, at s:1:8; merge the two`},
+		{
+			"bad pattern for NICs", "vms: [{match: a, nic: 'b['}]",
+			`s:1:18: vms[0].nic: "b[" is no pattern; write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF`,
+		},
+		{
+			"duplicate rule", "vms: [{match: a}, {match: b}, {match: a}]",
+			`s:1:32: vms[2].match: a rule for VM "a" has an entry already, at s:1:8; merge the two`,
+		},
 		{
 			"duplicate rule by UUID", "vms: [{match: 6ba7b810-9dad-11d1-80b4-00c04fd430c8}, {match: 6BA7B810-9DAD-11D1-80B4-00C04FD430C8}]",
 			`s:1:55: vms[1].match: a rule for VM "6ba7b810-9dad-11d1-80b4-00c04fd430c8" has an entry already, at s:1:8; merge the two`,
 		},
-		{"duplicate class", "classes: [{name: a}, {name: a}]", `s:1:23: classes[1].name: class "a" has an entry already, at s:1:12; merge the two`},
-		{"unknown class", "classes: [{name: gold}]\nvms: [{match: a, class: glod}]", `s:2:18: vms[0].class: unknown class "glod"; did you mean "gold"?`},
+		{
+			"duplicate class", "classes: [{name: a}, {name: a}]",
+			`s:1:23: classes[1].name: class "a" has an entry already, at s:1:12; merge the two`,
+		},
+		{
+			"unknown class", "classes: [{name: gold}]\nvms: [{match: a, class: glod}]",
+			`s:2:18: vms[0].class: unknown class "glod"; did you mean "gold"?`,
+		},
 		{"duplicate PF", "pfs:\n  - name: a\n  - name: a", `s:3:5: pfs[1].name: PF "a" has an entry already, at s:2:5; merge the two`},
 		{"PF without name", "pfs: [{vfs: all}]", `s:1:7: pfs[0]: has no "name"; add it: network interface of the PF`},
 		{"bad interface", "pfs: [{name: a/b}]", "s:1:8: pfs[0].name: \"a/b\" is no interface name; take one from `ip link`"},
 		{"bad VF range", "pfs: [{name: a, vfs: 3-0}]", `s:1:22: pfs[0].vfs: "3-0" names VFs twice or not in rising order at "3-0"; write indices that rise, such as 0-3,6, or all`},
 		{"VF twice", "pfs: [{name: a, vfs: '0-3,2'}]", `s:1:22: pfs[0].vfs: "0-3,2" names VFs twice or not in rising order at "2"; write indices that rise, such as 0-3,6, or all`},
-		{"VF range of words", "pfs: [{name: a, vfs: some}]", `s:1:22: pfs[0].vfs: "some" is no list of VF indices; write indices that rise, such as 0-3,6, or all`},
-		{"VF range huge", "pfs: [{name: a, vfs: 0-99999}]", `s:1:22: pfs[0].vfs: "0-99999" is no list of VF indices; write indices that rise, such as 0-3,6, or all`},
+		{
+			"VF range of words", "pfs: [{name: a, vfs: some}]",
+			`s:1:22: pfs[0].vfs: "some" is no list of VF indices; write indices that rise, such as 0-3,6, or all`,
+		},
+		{
+			"VF range huge", "pfs: [{name: a, vfs: 0-99999}]",
+			`s:1:22: pfs[0].vfs: "0-99999" is no list of VF indices; write indices that rise, such as 0-3,6, or all`,
+		},
 		{"VF list", "pfs: [{name: a, vfs: [0, 1]}]", `s:1:22: pfs[0].vfs needs a single value, there is a list; see docs/config.md`},
 		{"list wanted", "pfs: pf0", `s:1:6: pfs needs a list, there is a single value; begin every entry with '- '`},
 		{"list of words", "pfs: [pf0]", `s:1:7: pfs[0] needs keys and values, there is a single value; write one 'key: value' a line|s:1:7: pfs[0]: has no "name"; add it: network interface of the PF`},
@@ -106,15 +220,30 @@ func TestComplaints(t *testing.T) {
 		{"second document", "mode: observe\n---\nmode: enforce", `s:3:5: a second document begins here; remove the '---' before it`},
 		{"too deep", strings.Repeat("[", 99), `s:1:17: nested more than 16 levels deep; see docs/config.md for the keys`},
 		{"times in order", "sample: 30s\ninterval: 20s", `s:2:1: interval: is shorter than sample; raise it or lower sample`},
-		{"times against default", "moves: {backoff: 2h}", `s:1:9: moves.backoff: is longer than moves.backoff_max; lower it or set moves.backoff_max`},
+		{
+			"times against default", "moves: {backoff: 2h}",
+			`s:1:9: moves.backoff: is longer than moves.backoff_max; lower it or set moves.backoff_max`,
+		},
 		{"unknown policy", "policy: activty", `s:1:1: policy: unknown policy "activty"; did you mean "activity"?`},
 		{"unknown parameter", "params: {tua: 1}", `s:1:10: params.tua: policy adaptive has no such parameter; did you mean "tau"?`},
 		{"relative path", "state_dir: var/lib", `s:1:1: state_dir: "var/lib" is not a full path; write it from / on, without '..', '//' or a final '/'`},
-		{"long socket", "api: {socket: /" + strings.Repeat("a", 107) + "}", `s:1:7: api.socket: is longer than the 107 bytes a socket's path may have; choose a shorter path`},
-		{"other host", "libvirt: {uri: 'qemu+ssh://other/system'}", `s:1:11: libvirt.uri: names another host, "other"; run Sluice on that host and write qemu:///system`},
+		{
+			"long socket", "api: {socket: /" + strings.Repeat("a", 107) + "}",
+			`s:1:7: api.socket: is longer than the 107 bytes a socket's path may have; choose a shorter path`,
+		},
+		{
+			"other host", "libvirt: {uri: 'qemu+ssh://other/system'}",
+			`s:1:11: libvirt.uri: names another host, "other"; run Sluice on that host and write qemu:///system`,
+		},
 		{"no URI", "libvirt: {uri: system}", `s:1:11: libvirt.uri: "system" is no libvirt URI; write qemu:///system`},
-		{"listen without port", "api: {listen: 127.0.0.1}", `s:1:7: api.listen: "127.0.0.1" is no address to listen on; write an IP address and port, such as 127.0.0.1:9178`},
-		{"listen to a name", "api: {listen: 'example.org:80'}", `s:1:7: api.listen: "example.org:80" is no address to listen on; write an IP address and port, such as 127.0.0.1:9178`},
+		{
+			"listen without port", "api: {listen: 127.0.0.1}",
+			`s:1:7: api.listen: "127.0.0.1" is no address to listen on; write an IP address and port, such as 127.0.0.1:9178`,
+		},
+		{
+			"listen to a name", "api: {listen: 'example.org:80'}",
+			`s:1:7: api.listen: "example.org:80" is no address to listen on; write an IP address and port, such as 127.0.0.1:9178`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := Parse([]Document{{Name: "s", Data: []byte(tc.text)}}, known)
@@ -129,7 +258,10 @@ func TestComplaints(t *testing.T) {
 }
 
 func TestSyntaxErrorsHaveAPlace(t *testing.T) {
-	for _, text := range []string{"a: b: c", "mode: [observe", "mode: 'observe", "\tmode: observe", "pfs:\n - name: a\n  vfs: 1", "mode observe\npolicy: x"} {
+	for _, text := range []string{
+		"a: b: c", "mode: [observe", "mode: 'observe", "\tmode: observe", "pfs:\n - name: a\n  vfs: 1",
+		"mode observe\npolicy: x",
+	} {
 		_, err := Parse([]Document{{Name: "s", Data: []byte(text)}}, Known{})
 		list := Errors(err)
 		if len(list) == 0 || list[0].Pos.Line == 0 || list[0].Pos.Col == 0 || strings.Contains(list[0].Text, "\n") {

@@ -92,10 +92,14 @@ log: {level: debug, format: json}
 		},
 		Classes: []Class{{
 			Name: "web", Weight: 2, Priority: 5,
-			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Minimum: Rate{Bits: 1e8}, Latency: model.SensitivityHigh,
+			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Minimum: Rate{Bits: 1e8},
+			Latency: model.SensitivityHigh,
 		}},
-		Worth:     Worth{Latency: 4, CPU: true, PacketCPU: 1500, KilobyteCPU: 400},
-		Bandwidth: Bandwidth{Allocator: "daqs", Period: 40 * time.Millisecond, Overcommit: "allow", Packets: Rate{Packets: 8e5}, InGuest: true, Stop: "lift"},
+		Worth: Worth{Latency: 4, CPU: true, PacketCPU: 1500, KilobyteCPU: 400},
+		Bandwidth: Bandwidth{
+			Allocator: "daqs", Period: 40 * time.Millisecond, Overcommit: "allow", Packets: Rate{Packets: 8e5}, InGuest: true,
+			Stop: "lift",
+		},
 		VirtualPFs: VirtualPFs{Guests: []Guest{
 			{
 				Match: "node-*", MACs: "02:*", VLANs: model.VLANs{{First: 10, Last: 20}, {First: 30, Last: 30}}, NoSpoof: true, Addresses: "10.1.2.3/8",
@@ -132,7 +136,8 @@ log: {level: debug, format: json}
 			{Match: "batch", SLANIC: "ua-net1", SLA: model.SLA{Guarantee: Rate{Bits: 1e9}, Weight: 3, Source: "sluice.yaml:24:5"}},
 		},
 		Classes: []model.Class{{Name: "web", Weight: 2, Priority: 5, Sensitivity: model.SensitivityHigh, SLA: model.SLA{
-			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Weight: 2, ClassMin: 1e8, Source: "class web, sluice.yaml:25:11",
+			Guarantee: Rate{Bits: 1e9, Packets: 1e4}, Limit: Rate{Bits: 4e9}, Receive: Rate{Bits: 5e9}, Weight: 2, ClassMin: 1e8,
+			Source: "class web, sluice.yaml:25:11",
 		}}},
 	}
 	if diff := cmp.Diff(wantRules, c.Rules()); diff != "" {
@@ -210,7 +215,8 @@ func TestFragmentErrorsNameTheirFile(t *testing.T) {
 
 func TestMissingFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), Known{})
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "--config") || !strings.Contains(err.Error(), "installs: /usr/share/doc/sluice/sluice.yaml") {
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "--config") ||
+		!strings.Contains(err.Error(), "installs: /usr/share/doc/sluice/sluice.yaml") {
 		t.Errorf("want not-exist with a remedy, have: %v", err)
 	}
 }
@@ -253,7 +259,10 @@ func TestCheckWorld(t *testing.T) {
 
 // A PF whose VFs no VM could use is rejected, unless the condition may resolve by itself.
 func TestCheckWorldRefusesWhatCannotWork(t *testing.T) {
-	ovs := model.Uplink{Why: "pf0 is a port of Open vSwitch, which Sluice cannot steer yet", Remedy: "connect the PF and the VMs' taps by a Linux bridge"}
+	ovs := model.Uplink{
+		Why:    "pf0 is a port of Open vSwitch, which Sluice cannot steer yet",
+		Remedy: "connect the PF and the VMs' taps by a Linux bridge",
+	}
 	backup := model.Uplink{Switch: "br0", Port: "bond0", Why: "pf0 is a backup of bond bond0", Remedy: "wait", Passes: true}
 	for _, tc := range []struct {
 		text string
@@ -261,8 +270,16 @@ func TestCheckWorldRefusesWhatCannotWork(t *testing.T) {
 		want string
 	}{
 		{"pfs: [{name: pf0}]", ovs, "sluice.yaml:1:8: pfs[0].name: no VM could use VFs of pf0: pf0 is a port of Open vSwitch, which Sluice cannot steer yet; connect the PF and the VMs' taps by a Linux bridge"},
-		{"pfs: [{name: pf0, network: label}]", model.Uplink{Why: "pf0 is in no bridge", Remedy: "put it into one"}, "sluice.yaml:1:8: pfs[0].name: no VM could use VFs of pf0: pf0 is in no bridge; put it into one"},
-		{"pfs: [{name: pf0, network: br1}]", model.Uplink{Switch: "br0", Port: "pf0"}, `sluice.yaml:1:19: pfs[0].network: pf0 leads to bridge br0, not to "br1": VMs of another bridge cannot be reached through its VFs; write br0 or leave network out`},
+		{
+			"pfs: [{name: pf0, network: label}]",
+			model.Uplink{Why: "pf0 is in no bridge", Remedy: "put it into one"},
+			"sluice.yaml:1:8: pfs[0].name: no VM could use VFs of pf0: pf0 is in no bridge; put it into one",
+		},
+		{
+			"pfs: [{name: pf0, network: br1}]",
+			model.Uplink{Switch: "br0", Port: "pf0"},
+			`sluice.yaml:1:19: pfs[0].network: pf0 leads to bridge br0, not to "br1": VMs of another bridge cannot be reached through its VFs; write br0 or leave network out`,
+		},
 		{"pfs: [{name: pf0, network: br0}]", model.Uplink{Switch: "br0", Port: "bond0"}, ""},
 		{"pfs: [{name: pf0}]", backup, ""},
 	} {
@@ -289,7 +306,10 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	if want := []string{"sluice.yaml:2:5: pfs[0]: no vfs: Sluice takes all VFs of eth0; write vfs: all, or a list"}; !slices.Equal(all, want) {
 		t.Errorf("PF without vfs: %q", all)
 	}
-	known := Known{Policies: map[string][]model.Param{"adaptive": nil, "fair": nil}, Rounds: func(p string) bool { return p == "fair" }, Packets: func(p string) bool { return p != "fair" }}
+	known := Known{
+		Policies: map[string][]model.Param{"adaptive": nil, "fair": nil}, Rounds: func(p string) bool { return p == "fair" },
+		Packets: func(p string) bool { return p != "fair" },
+	}
 	for text, want := range map[string]string{
 		"interval: 1m":                 "s:2:1: interval says nothing to adaptive, which decides at every sample; leave it out",
 		"interval: 5m":                 "", // the default, as in packaging/sluice.yaml
@@ -395,9 +415,11 @@ func TestPackagedExamplesLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("pfs: []", "pfs:", "vms: []", "vms:", "classes: []", "classes:", "guests: []", "guests:", "\n#  ", "\n  ").Replace(string(data))
+	text := strings.NewReplacer("pfs: []", "pfs:", "vms: []", "vms:", "classes: []", "classes:", "guests: []", "guests:", "\n#  ",
+		"\n  ").Replace(string(data))
 	c := parseText(t, text)
-	if len(c.PFs) != 1 || len(c.VMs) != 5 || len(c.Classes) != 1 || c.VMs[3].Limit.Packets != 2e5 || c.VMs[4].SLANIC == "" || c.Classes[0].Limit.Bits != 5e9 {
+	if len(c.PFs) != 1 || len(c.VMs) != 5 || len(c.Classes) != 1 || c.VMs[3].Limit.Packets != 2e5 || c.VMs[4].SLANIC == "" ||
+		c.Classes[0].Limit.Bits != 5e9 {
 		t.Errorf("examples not read: %+v", c)
 	}
 	if g := c.VirtualPFs.Guests; len(g) != 2 || !g[1].Refuse {

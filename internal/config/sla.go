@@ -21,7 +21,8 @@ func (k checker) slas() {
 		k.rates(key, c.Guarantee, c.Limit)
 		k.only(key+".minimum", c.Minimum, "bits")
 		if above(c.Minimum.Bits, c.Limit.Bits) {
-			k.at(key+".minimum", fmt.Sprintf("%s is above the limit of %s", c.Minimum, Rate{Bits: c.Limit.Bits}), "raise the limit or lower the minimum")
+			k.at(key+".minimum", fmt.Sprintf("%s is above the limit of %s", c.Minimum, Rate{Bits: c.Limit.Bits}),
+				"raise the limit or lower the minimum")
 		}
 	}
 }
@@ -36,7 +37,8 @@ func (k checker) rates(key string, guarantee, limit Rate) {
 	case above(guarantee.Bits, limit.Bits) || above(guarantee.Packets, limit.Packets):
 		k.at(g, fmt.Sprintf("%s is above the limit of %s", guarantee, limit), "raise the limit or lower the guarantee")
 	case above(guarantee.Bits, speed):
-		k.at(g, fmt.Sprintf("%s is more than any link carries: the fastest of pfs has a speed of %s", Rate{Bits: guarantee.Bits}, Rate{Bits: speed}), "lower it, or correct the speed")
+		k.at(g, fmt.Sprintf("%s is more than any link carries: the fastest of pfs has a speed of %s", Rate{Bits: guarantee.Bits},
+			Rate{Bits: speed}), "lower it, or correct the speed")
 	}
 }
 
@@ -68,12 +70,14 @@ func (k checker) slaNIC(key string, v *VM) {
 		return
 	}
 	if _, err := path.Match(v.SLANIC, ""); err != nil || v.SLANIC == "" {
-		k.at(key+".sla_nic", fmt.Sprintf("%q is no pattern", shorten(v.SLANIC)), "write a NIC's alias, MAC or network, or leave it out for each NIC")
+		k.at(key+".sla_nic", fmt.Sprintf("%q is no pattern", shorten(v.SLANIC)),
+			"write a NIC's alias, MAC or network, or leave it out for each NIC")
 		return
 	}
 	for _, other := range []string{"pin", "forbid", "priority", "class", "nic", "failover", "latency_sensitivity"} {
 		if _, set := k.pos[key+"."+other]; set {
-			k.at(key+"."+other, "is about the VM, and sla_nic makes the rule one about a NIC's rates", "write another rule for the VM, without sla_nic")
+			k.at(key+"."+other, "is about the VM, and sla_nic makes the rule one about a NIC's rates",
+				"write another rule for the VM, without sla_nic")
 		}
 	}
 	if v.rule(Pos{}).SLA == (model.SLA{}) {
@@ -97,7 +101,8 @@ func (c *Config) needVFs() (list []string) {
 	host := c.Bandwidth.Packets
 	warn := func(key string, g Rate) {
 		if above(g.Packets, host.Packets) {
-			list = append(list, fmt.Sprintf("%s: %s: virtio does not carry %s here (bandwidth.packets is %s): it holds on a VF only", c.pos[key], key, Rate{Packets: g.Packets}, host))
+			list = append(list, fmt.Sprintf("%s: %s: virtio does not carry %s here (bandwidth.packets is %s): it holds on a VF only", c.pos[key],
+				key, Rate{Packets: g.Packets}, host))
 		}
 	}
 	for i := range c.VMs {

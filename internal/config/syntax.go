@@ -30,7 +30,10 @@ func syntax(doc Document) (root ast.Node, bad *Error) {
 	}
 	tokens := lexer.Tokenize(text)
 	if tk := tooDeep(tokens); tk != nil {
-		return nil, &Error{Pos: place(doc.Name, tk), Text: fmt.Sprintf("nested more than %d levels deep", maxDepth), Remedy: "see docs/config.md for the keys"}
+		return nil, &Error{
+			Pos: place(doc.Name, tk), Text: fmt.Sprintf("nested more than %d levels deep", maxDepth),
+			Remedy: "see docs/config.md for the keys",
+		}
 	}
 	// The decoder finds duplicates: it reports all of them with both positions.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -47,7 +50,10 @@ func decoded(doc Document) (string, *Error) {
 	case len(data) > maxFile || bytes.Count(data, []byte("\n")) > maxLines:
 		return "", tooLarge(doc.Name)
 	case bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff}), bytes.IndexByte(data, 0) >= 0:
-		return "", &Error{Pos: Pos{File: doc.Name}, Text: "is not UTF-8 text, but UTF-16 or no text at all", Remedy: "save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`"}
+		return "", &Error{
+			Pos: Pos{File: doc.Name}, Text: "is not UTF-8 text, but UTF-16 or no text at all",
+			Remedy: "save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`",
+		}
 	}
 	return string(data), nil
 }

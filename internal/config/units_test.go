@@ -23,7 +23,10 @@ func TestParseRate(t *testing.T) {
 			t.Errorf("%q: have %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", " ", "10", "Gbit", "-1Gbit", "1e3Gbit", "10 Gbit", "1Gbit/s", "1GiB", "0.1bit", "99999999Tbit", "1Xbit", "1Gbit 1Gbit", "1,5Gbit"} {
+	for _, text := range []string{
+		"", " ", "10", "Gbit", "-1Gbit", "1e3Gbit", "10 Gbit", "1Gbit/s", "1GiB", "0.1bit", "99999999Tbit", "1Xbit",
+		"1Gbit 1Gbit", "1,5Gbit",
+	} {
 		if r, err := ParseRate(text); err == nil {
 			t.Errorf("%q passes as %+v", text, r)
 		}

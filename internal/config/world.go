@@ -57,7 +57,8 @@ func (c *Config) Warnings() []string {
 	for i, pf := range c.PFs {
 		key := fmt.Sprintf("pfs[%d]", i)
 		if _, set := c.pos[key+".vfs"]; !set {
-			list = append(list, fmt.Sprintf("%s: %s: no vfs: Sluice takes all VFs of %s; write vfs: all, or a list", c.pos[key+".name"], key, pf.Name))
+			list = append(list, fmt.Sprintf("%s: %s: no vfs: Sluice takes all VFs of %s; write vfs: all, or a list", c.pos[key+".name"], key,
+				pf.Name))
 		}
 	}
 	list = append(append(list, c.shadowed()...), c.needVFs()...)

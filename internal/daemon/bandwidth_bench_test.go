@@ -101,12 +101,18 @@ func tappedHost(b *testing.B) *model.Snapshot {
 	kerneltest.IP(b, "link add pf0 type veth peer name wire0")
 	b.Cleanup(func() { kerneltest.IP(b, "link del pf0") })
 	kerneltest.IP(b, "link set pf0 master br0 up")
-	snap := &model.Snapshot{PFs: []model.PF{{Name: "pf0", Index: indexOf(b, "pf0"), Network: "br0", Speed: 25e9, LinkUp: true, Managed: true, Uplink: model.Uplink{Switch: "br0"}}}}
+	snap := &model.Snapshot{PFs: []model.PF{{
+		Name: "pf0", Index: indexOf(b, "pf0"), Network: "br0", Speed: 25e9, LinkUp: true, Managed: true,
+		Uplink: model.Uplink{Switch: "br0"},
+	}}}
 	for i := range costVMs {
 		tap := fmt.Sprint("tap", i)
 		kerneltest.NewPort(b, tap, "br0")
 		nic := model.NIC{Alias: "ua-net0", Network: "br0", Tap: tap, TapIndex: indexOf(b, tap), MAC: model.MAC{0x52, 0x54, 0, 0, 1, byte(i)}}
-		snap.VMs = append(snap.VMs, model.VM{ID: model.VMID(fmt.Sprintf("id-%03d", i)), Name: fmt.Sprintf("v%03d", i), State: model.VMRunning, NICs: []model.NIC{nic}})
+		snap.VMs = append(snap.VMs, model.VM{
+			ID: model.VMID(fmt.Sprintf("id-%03d", i)), Name: fmt.Sprintf("v%03d", i), State: model.VMRunning,
+			NICs: []model.NIC{nic},
+		})
 	}
 	return snap
 }

@@ -40,7 +40,9 @@ type keptVF struct {
 	until time.Time
 }
 
-func newIncoming(ctx context.Context, s runner.Source, a runner.Actuator, opened func(context.Context, model.PCIAddress) error, log *slog.Logger) *incoming {
+func newIncoming(ctx context.Context, s runner.Source, a runner.Actuator, opened func(context.Context, model.PCIAddress) error,
+	log *slog.Logger,
+) *incoming {
 	return &incoming{
 		Source: s, actuator: a, opened: opened, now: time.Now, log: log, ctx: ctx,
 		kept: map[model.VFID]keptVF{}, waits: map[model.VFID]context.CancelFunc{},
@@ -82,7 +84,9 @@ type incomingCore interface {
 
 // ready chooses VFs for a VM's NICs and sets them up for QEMU to attach. If that fails for a VF, the loop clears the VF once it
 // is no longer kept.
-func (k *incoming) ready(ctx context.Context, call func(context.Context, func(time.Time)) error, core incomingCore, vm model.Subject, nics []model.NIC) ([]model.VFStep, error) {
+func (k *incoming) ready(ctx context.Context, call func(context.Context, func(time.Time)) error, core incomingCore, vm model.Subject,
+	nics []model.NIC,
+) ([]model.VFStep, error) {
 	var steps []model.Step
 	var refused error
 	if err := call(ctx, func(time.Time) { steps, refused = k.choose(core, vm, nics) }); err != nil {
@@ -128,7 +132,8 @@ func (k *incoming) whenOpen(vf model.VFStep, rest []model.Step) {
 		}
 		for _, s := range rest {
 			if err := k.do(ctx, s); err != nil {
-				k.log.Warn("cannot set up a VF for a VM that migrates in; it is tried again once the VM runs", "vf", vf.ID.String(), "step", string(s.Kind), "vm", s.Subject.VMName, "error", err)
+				k.log.Warn("cannot set up a VF for a VM that migrates in; it is tried again once the VM runs", "vf", vf.ID.String(), "step",
+					string(s.Kind), "vm", s.Subject.VMName, "error", err)
 			}
 		}
 	})

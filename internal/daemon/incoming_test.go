@@ -76,7 +76,8 @@ func (r *incomingRig) Incoming(_ model.Subject, _ []model.NIC, kept map[model.VF
 	}
 	for _, i := range r.choose {
 		vf := model.VFStep{ID: model.VFID{PF: "pf0", Index: i}, Address: "0000:01:10.0", MAC: model.MAC{2}}
-		out = append(out, model.Step{Kind: model.StepSetVF, VF: vf, Timeout: time.Second}, model.Step{Kind: model.StepSetMAC, VF: vf, Timeout: time.Second})
+		out = append(out, model.Step{Kind: model.StepSetVF, VF: vf, Timeout: time.Second},
+			model.Step{Kind: model.StepSetMAC, VF: vf, Timeout: time.Second})
 	}
 	if len(out) == 0 {
 		err = errors.New("no VF is free")

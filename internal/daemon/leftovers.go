@@ -124,7 +124,8 @@ func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA
 				}
 			}
 			// On a VF a limit in packets/s is converted to bits/s, by what the NIC sent at the time.
-			if vf := snap.FindVF(n.Ours()); vf != nil && vf.MaxTxRate != 0 && vf.MaxTxRate != model.WholeMbit(sla.Limit.Bits) && sla.Limit.Packets == 0 {
+			if vf := snap.FindVF(n.Ours()); vf != nil && vf.MaxTxRate != 0 && vf.MaxTxRate != model.WholeMbit(sla.Limit.Bits) &&
+				sla.Limit.Packets == 0 {
 				add("VF "+vf.ID.String(), "left with a limit of "+model.Rate{Bits: vf.MaxTxRate}.String(), sla.Limit)
 			}
 		}
@@ -151,7 +152,8 @@ func askedOf(rules *model.Rules, vm *model.VM, n *model.NIC) model.SLA {
 // its functions, so these are not compared exactly.
 func stands(r tap.PathRates, want model.Rate, n *model.NIC) bool {
 	if n.VirtualPF != "" {
-		return r.Now.IsZero() && (r.Contract.Bits > 0) == (want.Bits > 0) && r.Contract.Bits <= want.Bits && (r.Contract.Packets > 0) == (want.Packets > 0)
+		return r.Now.IsZero() && (r.Contract.Bits > 0) == (want.Bits > 0) && r.Contract.Bits <= want.Bits &&
+			(r.Contract.Packets > 0) == (want.Packets > 0)
 	}
 	return r.Now.IsZero() && r.Contract.Bits == want.Bits && (r.Contract.Packets > 0) == (want.Packets > 0)
 }

@@ -116,11 +116,15 @@ func (q *preparing) one(ctx context.Context, d *libvirt.Definition) (api.Prepare
 		return out, err
 	}
 	if q.Digest != "" && q.Digest != out.Digest {
-		return out, &api.Error{Text: fmt.Sprintf("the definition of %s is not what was shown any more", d.Name), Remedy: "look at it again, then say yes"}
+		return out, &api.Error{
+			Text:   fmt.Sprintf("the definition of %s is not what was shown any more", d.Name),
+			Remedy: "look at it again, then say yes",
+		}
 	}
 	err = q.virt.Redefine(ctx, d, r.XML, func(doc string) error {
 		if again, err := edit(doc); err != nil || len(again.Changes) > 0 {
-			return errors.Join(fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent, again.Changes), err)
+			return errors.Join(fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent,
+				again.Changes), err)
 		}
 		return nil
 	})
@@ -147,9 +151,15 @@ func (q *preparing) edit(doc string, rule model.VMRule) (prepare.Result, error) 
 func (q *preparing) refuses(d *libvirt.Definition, rule model.VMRule) error {
 	switch {
 	case d.Transient:
-		return &prepare.Refusal{Text: "it is transient: libvirt keeps no definition of it", Remedy: "define it (virsh define), then start it from that"}
+		return &prepare.Refusal{
+			Text:   "it is transient: libvirt keeps no definition of it",
+			Remedy: "define it (virsh define), then start it from that",
+		}
 	case rule.Forbid && q.All && !q.Undo:
-		return &prepare.Refusal{Text: "it is never to have a VF, by sluice.yaml or sluice release", Remedy: "name it if it is to be prepared all the same"}
+		return &prepare.Refusal{
+			Text:   "it is never to have a VF, by sluice.yaml or sluice release",
+			Remedy: "name it if it is to be prepared all the same",
+		}
 	}
 	return nil
 }

@@ -80,9 +80,13 @@ func TestPrepareOnLibvirt(t *testing.T) {
 		{Name: "ports", NICs: []string{vfNIC(1)}, Ports: 2},
 		{Name: "agent", NICs: []string{vfNIC(2)}, Extra: "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>"},
 		{Name: "bond1", NICs: []string{vfNIC(3)}},
-		{Name: "many", NICs: []string{vfNIC(4)}, Ports: 1, Extra: libvirttest.RNG("ua-rng") + "<controller type='pci' model='pcie-to-pci-bridge'/><serial type='pty'/><sound model='ich6'/>"},
+		{Name: "many", NICs: []string{vfNIC(4)}, Ports: 1, Extra: libvirttest.RNG("ua-rng") +
+			"<controller type='pci' model='pcie-to-pci-bridge'/><serial type='pty'/><sound model='ich6'/>"},
 		{Name: "meta", NICs: []string{vfNIC(5)}, QEMU: `<title>A &amp; B</title><metadata><s:sla xmlns:s="urn:sluice:sla:1" guarantee="2Gbit"/><o:x xmlns:o="urn:other" a='"1"'>text <o:y>deep</o:y> tail<!-- why --></o:x></metadata>`},
-		{Name: "secret", NICs: []string{vfNIC(6)}, USB: true, Extra: `<graphics type='vnc' port='-1' passwd='s3cret'/><video><model type='vga'/></video>`},
+		{
+			Name: "secret", NICs: []string{vfNIC(6)}, USB: true,
+			Extra: `<graphics type='vnc' port='-1' passwd='s3cret'/><video><model type='vga'/></video>`,
+		},
 		{Name: "args", NICs: []string{vfNIC(7)}, QEMU: `<qemu:commandline><qemu:arg value='-global'/><qemu:arg value='ICH9-LPC.disable_s3=1'/></qemu:commandline>`},
 	} {
 		t.Run(v.Name, func(t *testing.T) {
@@ -99,7 +103,8 @@ func TestPrepareOnLibvirt(t *testing.T) {
 			}
 			asked.Digest = shown.Digest
 			done := p.must(t, asked)
-			if diff := gocmp.Diff(shown, done, gocmp.FilterPath(func(p gocmp.Path) bool { return p.Last().String() == ".Defined" }, gocmp.Ignore())); diff != "" || !done.Defined || done.Effect != "at its next start" {
+			if diff := gocmp.Diff(shown, done, gocmp.FilterPath(func(p gocmp.Path) bool { return p.Last().String() == ".Defined" },
+				gocmp.Ignore())); diff != "" || !done.Defined || done.Effect != "at its next start" {
 				t.Errorf("%s; %+v", diff, done)
 			}
 			if len(done.Lacks) > 0 && (asked.Agent || len(done.Lacks) > 1) {
@@ -173,7 +178,8 @@ func TestPrepareSays(t *testing.T) {
 	shown := p.must(t, api.Prepare{VM: "two", DryRun: true})
 	d.Virsh(t, "desc", "two", "--config", "--new-desc", "mine")
 	var said2 *api.Error
-	if _, err := p.Prepare(t.Context(), api.Prepare{VM: "two", Digest: shown.Digest}); !errors.As(err, &said2) || !strings.Contains(inactive(t, d, "two"), "mine") {
+	if _, err := p.Prepare(t.Context(), api.Prepare{VM: "two", Digest: shown.Digest}); !errors.As(err, &said2) ||
+		!strings.Contains(inactive(t, d, "two"), "mine") {
 		t.Errorf("changed meanwhile: %v", err)
 	}
 	if _, err := p.Prepare(t.Context(), api.Prepare{VM: "nobody"}); !errors.Is(err, model.ErrGone) {

@@ -80,7 +80,8 @@ func leaving(v *model.View, pool observe.Pool, mode model.Mode) (notes []string)
 		case listed:
 			notes = append(notes, fmt.Sprintf("%s: VFs that `vfs:` lists no more stay with their VMs until those give them up: %s", pf.Name, list))
 		case mode == model.ModeEnforce:
-			notes = append(notes, fmt.Sprintf("%s is listed no more: its VFs are given up, and these VMs go to virtio or a VF of another PF: %s", pf.Name, list))
+			notes = append(notes, fmt.Sprintf("%s is listed no more: its VFs are given up, and these VMs go to virtio or a VF of another PF: %s",
+				pf.Name, list))
 		default:
 			notes = append(notes, fmt.Sprintf("%s is listed no more: in enforce mode these VMs would give up its VFs: %s", pf.Name, list))
 		}

@@ -87,7 +87,10 @@ func (h *host) readReports(ctx context.Context, c *config.Config) {
 			q, err = readReport(c.StateDir, pf.Name)
 		}
 		if err != nil {
-			r.problems = append(r.problems, model.Problem{Subject: pf.Name, Text: err.Error(), Remedy: "sluice qualify " + pf.Name + " --save", Info: true})
+			r.problems = append(r.problems, model.Problem{
+				Subject: pf.Name, Text: err.Error(), Remedy: "sluice qualify " + pf.Name + " --save",
+				Info: true,
+			})
 			continue
 		}
 		now := measure.Describe(&hw, pf)

@@ -86,7 +86,10 @@ func TestMeasuredWorth(t *testing.T) {
 			name: "no dearer when large", worth: config.Worth{CPU: true}, reports: []api.Qualification{{HostCPU: &api.PacketCPU{Packet: 2e-6}}},
 			want: model.PacketCost{Packet: 2000}, problem: "no more than small ones, 2µs each",
 		},
-		{name: "no dearer, it is said", worth: config.Worth{CPU: true, PacketCPU: 700}, reports: reports, want: model.PacketCost{Packet: 700}, problem: "700ns each"},
+		{
+			name: "no dearer, it is said", worth: config.Worth{CPU: true, PacketCPU: 700}, reports: reports, want: model.PacketCost{Packet: 700},
+			problem: "700ns each",
+		},
 	} {
 		conf := config.Default()
 		conf.Worth = c.worth

@@ -189,7 +189,8 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err := d.virtual(c); err != nil {
 		return err
 	}
-	d.incoming = newIncoming(ctx, sharing{standing{d.host.source, d.host.uplinks, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, act, d.host.kernel.WaitEnabled, d.log)
+	d.incoming = newIncoming(ctx, sharing{standing{d.host.source, d.host.uplinks, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, act,
+		d.host.kernel.WaitEnabled, d.log)
 	defer d.incoming.close()
 	d.runner = (&runner.Placement{
 		Core: core, Source: d.incoming, Sample: c.Sample, Log: d.log, Alive: dog.seen,
@@ -218,7 +219,8 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	server, err := server.New(server.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
 		Listen: c.API.Listen, Hosts: c.API.Hosts,
-		Examine: d.host.examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, WhatIf: d.whatIf, Page: page.Handler(d.o.Version), Preparer: d.preparer(),
+		Examine: d.host.examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, WhatIf: d.whatIf,
+		Page: page.Handler(d.o.Version), Preparer: d.preparer(),
 		Incoming: func(ctx context.Context, vm model.Subject, nics []model.NIC) ([]model.VFStep, error) {
 			return d.incoming.ready(ctx, d.runner.Call, core, vm, nics)
 		},
@@ -226,7 +228,8 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	d.log.Info("started", "version", d.o.Version, "mode", string(d.options(c).Mode), "policy", c.Policy, "interval", c.Interval, "unfinished_moves", len(left))
+	d.log.Info("started", "version", d.o.Version, "mode", string(d.options(c).Mode), "policy", c.Policy, "interval", c.Interval,
+		"unfinished_moves", len(left))
 	warn(c.Warnings(), d.log)
 	stop := d.onHangup(ctx)
 	defer stop()

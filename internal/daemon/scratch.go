@@ -51,7 +51,9 @@ type scratch struct {
 }
 
 // measureScratch measures with a VM. pf is the PF whose VFs are tested.
-func measureScratch(ctx context.Context, client *client.Client, k *kernel.Host, pf, vm, address string, say func(string)) (*qualify.Scratch, error) {
+func measureScratch(ctx context.Context, client *client.Client, k *kernel.Host, pf, vm, address string, say func(string)) (*qualify.Scratch,
+	error,
+) {
 	s := &scratch{client: client, kernel: k, vm: vm, say: say, out: qualify.Scratch{VM: vm}}
 	at, err := s.check(ctx, pf, address)
 	if err != nil {
@@ -75,7 +77,10 @@ func (s *scratch) check(ctx context.Context, pf, address string) (at netip.Addr,
 		return at, err
 	}
 	if st.Mode != api.ModeEnforce {
-		return at, &api.Error{Text: "the daemon is in observe mode and moves no VF", Remedy: "say mode: enforce and policy: none in a sluice.yaml that lists this PF, and reload: then it moves only what is pinned"}
+		return at, &api.Error{
+			Text:   "the daemon is in observe mode and moves no VF",
+			Remedy: "say mode: enforce and policy: none in a sluice.yaml that lists this PF, and reload: then it moves only what is pinned",
+		}
 	}
 	over, err := s.client.Overrides(ctx)
 	if err != nil {
@@ -83,7 +88,10 @@ func (s *scratch) check(ctx context.Context, pf, address string) (at netip.Addr,
 	}
 	for i := range over {
 		if over[i].Name == s.vm || over[i].Kind == api.VerbDrain {
-			return at, &api.Error{Text: fmt.Sprintf("there is an override of %s (%s)", s.vm, over[i].Kind), Remedy: "take it back first: sluice unpin " + s.vm + ", or sluice drain --undo"}
+			return at, &api.Error{
+				Text:   fmt.Sprintf("there is an override of %s (%s)", s.vm, over[i].Kind),
+				Remedy: "take it back first: sluice unpin " + s.vm + ", or sluice drain --undo",
+			}
 		}
 	}
 	vms, err := s.client.VMs(ctx)
@@ -138,7 +146,10 @@ func addressOf(given, mac string) (netip.Addr, error) {
 			return netip.ParseAddr(word[0])
 		}
 	}
-	return netip.Addr{}, &api.Error{Text: "the host does not know an IPv4 address of the VM with MAC " + mac, Remedy: "give it with --address, or ping the VM from the host once; the host needs an address in the VM's network"}
+	return netip.Addr{}, &api.Error{
+		Text:   "the host does not know an IPv4 address of the VM with MAC " + mac,
+		Remedy: "give it with --address, or ping the VM from the host once; the host needs an address in the VM's network",
+	}
 }
 
 func (s *scratch) run(ctx context.Context, pf string) error {
@@ -245,7 +256,10 @@ func took(m *api.MoveReport) (time.Duration, map[string]time.Duration) {
 	for i := range m.StepTimes {
 		x := &m.StepTimes[i]
 		name, _, _ := strings.Cut(x.Step, " ")
-		name = map[string]string{"attach": api.TimeAttach, "wait-guest": api.TimeGuest, "detach": api.TimeDetach, "wait-gone": api.TimeDetach}[name]
+		name = map[string]string{
+			"attach": api.TimeAttach, "wait-guest": api.TimeGuest, "detach": api.TimeDetach,
+			"wait-gone": api.TimeDetach,
+		}[name]
 		if name != "" && !x.To.IsZero() {
 			steps[name] += x.To.Sub(x.From)
 		}

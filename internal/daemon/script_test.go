@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 			os.Exit(Main(ctx, os.Args[1:], os.Stdout, os.Stderr, "1.2.3"))
 		},
 		"sluice": func() {
-			os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, cli.Deps{Version: "1.2.3"}))
+			os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr},
+				cli.Deps{Version: "1.2.3"}))
 		},
 		"taps": tapsMain,
 	})

@@ -31,7 +31,10 @@ func poolOf(c *config.Config) observe.Pool {
 
 // load reads the config and checks it against the existing policies.
 func load(path string) (*config.Config, error) {
-	return config.Load(path, config.Known{Policies: placement.Params(), Rounds: placement.Rounds, Packets: placement.Packets, Interval: placement.Interval, Allocators: bandwidth.Names()})
+	return config.Load(path, config.Known{
+		Policies: placement.Params(), Rounds: placement.Rounds, Packets: placement.Packets,
+		Interval: placement.Interval, Allocators: bandwidth.Names(),
+	})
 }
 
 // loopOptions returns the loop's options from the config.

@@ -37,7 +37,10 @@ func (m fixedHost) DualPaths(context.Context) ([]model.DualPath, error) { return
 func TestLimitedTapsOfNobodyShow(t *testing.T) {
 	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{{Tap: "vnet0"}, {Tap: "vnet1"}}}}}
 	got, err := standing{fixedSource{snap}, fixedHost{}, fixedHost{taps: []tap.Policy{
-		{Tap: "vnet0", Detached: model.No}, {Tap: "vnet1", Detached: model.Yes}, {Tap: "vnet2", Detached: model.Unknown}, {Tap: "vnet3", Detached: model.Yes},
+		{Tap: "vnet0", Detached: model.No},
+		{Tap: "vnet1", Detached: model.Yes},
+		{Tap: "vnet2", Detached: model.Unknown},
+		{Tap: "vnet3", Detached: model.Yes},
 	}}}.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +112,11 @@ func TestDualPathsThatCannotBeListedOrKept(t *testing.T) {
 }
 
 func TestDualPathsThatCannotBeKeptHaveARemedy(t *testing.T) {
-	got, err := standing{fixedSource{&model.Snapshot{}}, fixedHost{check: errors.New("none is mounted; mount -t bpf")}, fixedHost{}}.Snapshot(t.Context())
+	got, err := standing{
+		fixedSource{&model.Snapshot{}},
+		fixedHost{check: errors.New("none is mounted; mount -t bpf")},
+		fixedHost{},
+	}.Snapshot(t.Context())
 	if err != nil || len(got.Problems) != 1 {
 		t.Fatalf("%+v, %v; want one problem", got, err)
 	}

@@ -222,7 +222,9 @@ func (s sharing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 }
 
 // virtualProblems checks without a daemon which virtual PFs differ from their definitions.
-func virtualProblems(ctx context.Context, dir string, check func(context.Context, *model.VirtualPF) ([]model.Problem, error)) (out []model.Problem) {
+func virtualProblems(ctx context.Context, dir string,
+	check func(context.Context, *model.VirtualPF) ([]model.Problem, error),
+) (out []model.Problem) {
 	store, err := virtualpf.OpenStore(filepath.Join(dir, virtualpf.FileName))
 	if err != nil {
 		return []model.Problem{{Text: err.Error()}}

@@ -47,8 +47,11 @@ func (h *vpfHost) SwitchPorts(context.Context) ([]model.SwitchPortState, error) 
 func TestLooker(t *testing.T) {
 	nic := model.NIC{Alias: "ua-vpf-vpf0-pf", Tap: "vnet1", VirtualPF: "vpf0"}
 	h := &vpfHost{
-		domains: []libvirt.Domain{{VM: model.VM{ID: "a", State: model.VMRunning, NICs: []model.NIC{{Alias: "net0", Tap: "vnet0"}, nic}}}, {VM: model.VM{ID: "b", State: model.VMStopped}}},
-		links:   []netdev.Link{{Name: "vnet0", Index: 3}, {Name: "vnet1", Index: 7}, {Name: "vnet2", Index: 9}},
+		domains: []libvirt.Domain{
+			{VM: model.VM{ID: "a", State: model.VMRunning, NICs: []model.NIC{{Alias: "net0", Tap: "vnet0"}, nic}}},
+			{VM: model.VM{ID: "b", State: model.VMStopped}},
+		},
+		links: []netdev.Link{{Name: "vnet0", Index: 3}, {Name: "vnet1", Index: 7}, {Name: "vnet2", Index: 9}},
 	}
 	l := &looker{domains: h, kernel: h, boot: "boot"}
 	look := func(fresh bool, run string, reads int) {
@@ -121,7 +124,10 @@ func TestDoctorHasWhatOthersChanged(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	p := model.VirtualPF{VMName: "node", Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: model.MAC{2}, VFs: []model.VirtualVF{{MAC: model.MAC{2, 1}}}}
+	p := model.VirtualPF{
+		VMName: "node", Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: model.MAC{2},
+		VFs: []model.VirtualVF{{MAC: model.MAC{2, 1}}},
+	}
 	if _, err := m.Define(ctx, p); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,10 @@ import (
 // The demo shares its links as the daemon does: sluice bw has data.
 func TestBandwidthIsControlled(t *testing.T) {
 	var last *model.View
-	o := cli.DemoOptions{VMs: 4, VFs: 2, Policy: "adaptive", Interval: time.Minute, Speed: 1000, For: 10 * time.Second, Seed: 1, Show: func(v *model.View) { last = v }}
+	o := cli.DemoOptions{
+		VMs: 4, VFs: 2, Policy: "adaptive", Interval: time.Minute, Speed: 1000, For: 10 * time.Second, Seed: 1,
+		Show: func(v *model.View) { last = v },
+	}
 	if err := demo.Run(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +42,10 @@ func TestBandwidthIsControlled(t *testing.T) {
 // The demo repairs what a host lacks before the first run of Sluice: a filter for each VM on each PF of its network, once.
 func TestRepairsNothingTwice(t *testing.T) {
 	var last *model.View
-	o := cli.DemoOptions{VMs: 40, VFs: 20, Policy: "adaptive", Interval: time.Minute, Speed: 1200, For: 15 * time.Minute, Seed: 1, Show: func(v *model.View) { last = v }}
+	o := cli.DemoOptions{
+		VMs: 40, VFs: 20, Policy: "adaptive", Interval: time.Minute, Speed: 1200, For: 15 * time.Minute, Seed: 1,
+		Show: func(v *model.View) { last = v },
+	}
 	if err := demo.Run(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,10 @@ func (h *host) lab(first int) {
 		v := h.AddVM(first+i, name, "br2", steady(pps, 200))
 		v.Group = "lab"
 		if i == len(labNames)-1 { // it floods virtio until it gets a VF, and then moves almost nothing
-			v.Load = &small{workload.Flood{VM: v, PPS: 24e3, From: h.start.Add(20 * time.Second), For: time.Minute, Rest: 10 * time.Minute, Idle: 10}}
+			v.Load = &small{workload.Flood{
+				VM: v, PPS: 24e3, From: h.start.Add(20 * time.Second), For: time.Minute, Rest: 10 * time.Minute,
+				Idle: 10,
+			}}
 		}
 	}
 	claims := &workload.Claims{Port: true, Say: func(vm *model.VM, _ time.Time, pps float64) (float64, bool) {

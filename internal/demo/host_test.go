@@ -98,7 +98,10 @@ func TestLiarMovesSeldom(t *testing.T) {
 		at time.Time
 	}
 	moves, own := map[move]bool{}, 0
-	o := cli.DemoOptions{VMs: 40, VFs: 24, For: time.Hour, Troubles: true, Policy: model.DefaultPolicy, Interval: 5 * time.Minute, Speed: 1200, Seed: 1}
+	o := cli.DemoOptions{
+		VMs: 40, VFs: 24, For: time.Hour, Troubles: true, Policy: model.DefaultPolicy, Interval: 5 * time.Minute, Speed: 1200,
+		Seed: 1,
+	}
 	o.Show = func(v *model.View) {
 		for i := range v.Recent {
 			m := &v.Recent[i]

@@ -26,7 +26,8 @@ func TestPage(t *testing.T) {
 			r, w := io.Pipe()
 			code := make(chan int, 1)
 			go func() {
-				code <- cli.Main(ctx, append([]string{"demo", "--vms", "24", "--vfs", "12"}, args...), cli.Streams{Out: w, Err: io.Discard}, cli.Deps{Demo: demo.Run})
+				code <- cli.Main(ctx, append([]string{"demo", "--vms", "24", "--vfs", "12"}, args...), cli.Streams{Out: w, Err: io.Discard},
+					cli.Deps{Demo: demo.Run})
 				_ = w.Close()
 			}()
 			out := bufio.NewScanner(r)

@@ -37,7 +37,8 @@ func TestPrepare(t *testing.T) {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(d.Problems, func(p api.Problem) bool {
-			return p.Subject == vm && (p.Text == "it has no free PCIe root port, so no VF can be plugged" || p.Text == "NIC ua-net0 has no failover: the guest would not take a VF as its second path")
+			return p.Subject == vm && (p.Text == "it has no free PCIe root port, so no VF can be plugged" ||
+				p.Text == "NIC ua-net0 has no failover: the guest would not take a VF as its second path")
 		})
 	}
 	wait := func(vm string, want bool) {

@@ -32,7 +32,10 @@ func (h *host) node(v *sim.VM, network string, now time.Time) {
 	}
 	nics := h.AddVirtualPF(v, name, network, loads...)
 	pf := v.NICs[len(v.NICs)-len(nics)-1]
-	v.SLAs = append(v.SLAs, model.NICSLA{NIC: pf.Alias, SLA: model.SLA{Guarantee: model.Rate{Bits: 300e6}, Limit: model.Rate{Bits: 400e6}, Source: "metadata of " + v.Name}})
+	v.SLAs = append(v.SLAs, model.NICSLA{
+		NIC: pf.Alias,
+		SLA: model.SLA{Guarantee: model.Rate{Bits: 300e6}, Limit: model.Rate{Bits: 400e6}, Source: "metadata of " + v.Name},
+	})
 	s := model.VirtualPFStatus{
 		VirtualPF: model.VirtualPF{
 			VM: v.ID, VMName: v.Name, Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: network, MAC: pf.MAC,
@@ -45,7 +48,10 @@ func (h *host) node(v *sim.VM, network string, now time.Time) {
 		p := &pods[i]
 		n.Function.Inside, n.Function.NoCarrier = p.sla, p.owner == ""
 		vf := model.VirtualVF{MAC: n.MAC, Port: model.PortPolicy{SLA: p.sla}}
-		f := model.FunctionStatus{VF: i, Alias: n.Alias, MAC: n.MAC, Tap: n.Tap(), Carrier: model.TriOf(p.owner != ""), Stands: p.owner != "", Owner: p.owner}
+		f := model.FunctionStatus{
+			VF: i, Alias: n.Alias, MAC: n.MAC, Tap: n.Tap(), Carrier: model.TriOf(p.owner != ""), Stands: p.owner != "",
+			Owner: p.owner,
+		}
 		if p.owner == "" {
 			f.Why = "nobody in the guest has it"
 		} else {
@@ -61,7 +67,10 @@ func (l virtualPFs) List(context.Context) ([]model.VirtualPFStatus, error) {
 	return slices.Clone(l), nil
 }
 
-var errFixed = &api.Error{Text: "the virtual PFs of the simulated host stay as they are", Remedy: "use a daemon on a real host: docs/virtual-pf.md"}
+var errFixed = &api.Error{
+	Text:   "the virtual PFs of the simulated host stay as they are",
+	Remedy: "use a daemon on a real host: docs/virtual-pf.md",
+}
 
 // Define implements server.VirtualPFs.
 func (virtualPFs) Define(_ context.Context, p model.VirtualPF) (model.VirtualPF, error) {

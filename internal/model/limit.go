@@ -92,7 +92,8 @@ const (
 
 // CompareKeys orders Limits by VM, NIC, PF, path and direction.
 func CompareKeys(a, b LimitKey) int {
-	return cmp.Or(cmp.Compare(a.VM, b.VM), strings.Compare(a.NIC, b.NIC), strings.Compare(a.PF, b.PF), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Dir, b.Dir))
+	return cmp.Or(cmp.Compare(a.VM, b.VM), strings.Compare(a.NIC, b.NIC), strings.Compare(a.PF, b.PF), cmp.Compare(a.Path, b.Path),
+		cmp.Compare(a.Dir, b.Dir))
 }
 
 // WholeMbit rounds a rate in bits/s to whole Mbit/s, as the kernel takes it for VFs. It never rounds a limit to 0, which means

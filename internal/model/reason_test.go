@@ -65,7 +65,8 @@ func TestScoreHasItsUnit(t *testing.T) {
 
 func TestReasonIsOneSentence(t *testing.T) {
 	r := Reason{VM: "a", Code: CodeOutranked, Policy: "activity", Score: 40330, Rank: 64, Slots: 63, Other: "b", OtherNm: "db-1"}
-	if got := (Reason{Code: CodeOutranked, Policy: "fair", Rank: 2, Slots: 1}).String(); !strings.HasPrefix(got, "stays on virtio: fair ranks it 2 and there is 1 VF to share out,") {
+	if got := (Reason{Code: CodeOutranked, Policy: "fair", Rank: 2, Slots: 1}).String(); !strings.HasPrefix(got,
+		"stays on virtio: fair ranks it 2 and there is 1 VF to share out,") {
 		t.Errorf("one VF: %q", got)
 	}
 	if got, want := r.String(), "stays on virtio: activity ranks it 64 and there are 63 VFs to share out, score 40.3k packets/s, to beat db-1"; got != want {

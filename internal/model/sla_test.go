@@ -32,10 +32,14 @@ func TestSLAIsThatOfTheNearest(t *testing.T) {
 			Guarantee: Rate{1, 30}, Limit: Rate{40, 500}, Receive: Rate{Bits: 8}, Weight: 4, Class: "gold", Priority: 7, ClassMin: 5,
 			Source: "hand; rule 1; rule 2; gold",
 		}},
-		{"metadata before rules and after what was set by hand", []NICSLA{{SLA: SLA{Guarantee: Rate{2, 20}, Limit: Rate{Bits: 30}, Source: "metadata"}}}, SLA{
-			Guarantee: Rate{1, 20}, Limit: Rate{30, 500}, Receive: Rate{Bits: 8}, Weight: 4, Class: "gold", Priority: 7, ClassMin: 5,
-			Source: "hand; metadata; rule 2; gold",
-		}},
+		{
+			"metadata before rules and after what was set by hand",
+			[]NICSLA{{SLA: SLA{Guarantee: Rate{2, 20}, Limit: Rate{Bits: 30}, Source: "metadata"}}},
+			SLA{
+				Guarantee: Rate{1, 20}, Limit: Rate{30, 500}, Receive: Rate{Bits: 8}, Weight: 4, Class: "gold", Priority: 7, ClassMin: 5,
+				Source: "hand; metadata; rule 2; gold",
+			},
+		},
 		{"metadata of another NIC", []NICSLA{{NIC: "ua-net1", SLA: SLA{Limit: Rate{Bits: 30}, Source: "metadata"}}}, SLA{
 			Guarantee: Rate{1, 30}, Limit: Rate{40, 500}, Receive: Rate{Bits: 8}, Weight: 4, Class: "gold", Priority: 7, ClassMin: 5,
 			Source: "hand; rule 1; rule 2; gold",

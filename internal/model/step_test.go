@@ -15,9 +15,18 @@ func TestStepAsJSON(t *testing.T) {
 		step    Step
 		without []string
 	}{
-		{Step{ID: 7, Kind: StepSetVF, Subject: vm, Timeout: 5, VF: VFStep{ID: vf, Address: "0000:01:10.3", VLAN: 7, MaxTxRate: 1e9}}, []string{"path", "device"}},
-		{Step{Kind: StepRouteToVF, Subject: vm, Path: PathStep{MAC: MAC{2, 1}, VLAN: 7, Tap: "tap0", Network: "br0", PF: "pf0"}}, []string{"device", "mac\":\"00"}},
-		{Step{Kind: StepAttach, Subject: vm, Device: DeviceStep{NIC: "ua-0", MAC: MAC{2}, Failover: FailoverTeaming, VF: vf, Address: "0000:01:10.3"}}, []string{"path"}},
+		{
+			Step{ID: 7, Kind: StepSetVF, Subject: vm, Timeout: 5, VF: VFStep{ID: vf, Address: "0000:01:10.3", VLAN: 7, MaxTxRate: 1e9}},
+			[]string{"path", "device"},
+		},
+		{
+			Step{Kind: StepRouteToVF, Subject: vm, Path: PathStep{MAC: MAC{2, 1}, VLAN: 7, Tap: "tap0", Network: "br0", PF: "pf0"}},
+			[]string{"device", "mac\":\"00"},
+		},
+		{Step{Kind: StepAttach, Subject: vm, Device: DeviceStep{
+			NIC: "ua-0", MAC: MAC{2}, Failover: FailoverTeaming, VF: vf,
+			Address: "0000:01:10.3",
+		}}, []string{"path"}},
 		{Step{Kind: StepClearVF, Subject: Subject{VF: vf}, VF: VFStep{ID: vf}}, []string{"vm", "path", "device"}},
 		{Step{Kind: StepDelSelf, Subject: Subject{PF: "pf0"}, Path: PathStep{PF: "pf0"}}, []string{"\"vf\"", "device"}},
 	} {
@@ -40,7 +49,14 @@ func TestStepAsJSON(t *testing.T) {
 func TestSubjectKeysDiffer(t *testing.T) {
 	seen := map[string]Subject{}
 	for _, s := range []Subject{
-		{VM: "a"}, {VM: "b"}, {VM: "a", NIC: "ua-0"}, {VM: "a", NIC: "ua-1"}, {VF: VFID{PF: "pf0"}}, {VF: VFID{PF: "pf0", Index: 1}}, {PF: "pf0"}, {PF: "pf1"},
+		{VM: "a"},
+		{VM: "b"},
+		{VM: "a", NIC: "ua-0"},
+		{VM: "a", NIC: "ua-1"},
+		{VF: VFID{PF: "pf0"}},
+		{VF: VFID{PF: "pf0", Index: 1}},
+		{PF: "pf0"},
+		{PF: "pf1"},
 	} {
 		if o, dup := seen[s.Key()]; dup {
 			t.Errorf("%+v and %+v have the key %q", s, o, s.Key())

@@ -10,7 +10,10 @@ func TestVPFAlias(t *testing.T) {
 			}
 		}
 	}
-	for _, alias := range []string{"", "ua-vpf-", "ua-vpf--pf", "ua-vpf-a", "ua-vpf-a-vf", "ua-vpf-a-vf-1", "ua-vpf-a-vf01", "ua-vpf-a-vf1x", "ua-net0"} {
+	for _, alias := range []string{
+		"", "ua-vpf-", "ua-vpf--pf", "ua-vpf-a", "ua-vpf-a-vf", "ua-vpf-a-vf-1", "ua-vpf-a-vf01", "ua-vpf-a-vf1x",
+		"ua-net0",
+	} {
 		if n, v, ok := ParseVPFAlias(alias); ok {
 			t.Errorf("%q is read as %q, %d", alias, n, v)
 		}

@@ -95,7 +95,8 @@ func quiet() error {
 
 // setLink sets the rate of the uplink in bit/s.
 func (b *bed) setLink(bits float64, verb string) error {
-	class := fmt.Sprintf("class %s dev %s parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst 8k cburst 8k quantum 60000 overhead 24", verb, uplinkDev, bits, bits)
+	class := fmt.Sprintf("class %s dev %s parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst 8k cburst 8k quantum 60000 overhead 24",
+		verb, uplinkDev, bits, bits)
 	if verb != "add" {
 		return batch("tc", class)
 	}

@@ -69,7 +69,10 @@ func (r *report) repeat(ctx context.Context, b *bench, sc *scenario, allocator s
 }
 
 func (r *report) keep(sc *scenario, allocator string, run result, discarded bool) error {
-	return r.o.keep(entry{time.Now().UTC(), sc.name, allocator, r.o.period.String(), r.o.rtt.String(), r.o.cc, r.o.enforcer, load(), discarded, run})
+	return r.o.keep(entry{
+		time.Now().UTC(), sc.name, allocator, r.o.period.String(), r.o.rtt.String(), r.o.cc, r.o.enforcer, load(), discarded,
+		run,
+	})
 }
 
 // load returns the machine's one-minute load average.
@@ -81,13 +84,15 @@ func load() string {
 
 func (r *report) line(sc *scenario, allocator string, kept []result, discarded int) {
 	if !r.headed {
-		fmt.Printf("period %v, RTT %v, %s, limits by %s, median of %d; load %s at the beginning\n\n", r.o.period, r.o.rtt, r.o.cc, r.o.enforcer, r.o.repeats, load())
+		fmt.Printf("period %v, RTT %v, %s, limits by %s, median of %d; load %s at the beginning\n\n", r.o.period, r.o.rtt, r.o.cc, r.o.enforcer,
+			r.o.repeats, load())
 		fmt.Println("| scenario | allocator | satisfied % | worst | short Mbit | used % | changes/s VM | recovery s | found s | sent again | late | discarded | VM to VM Mbit/s |")
 		fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 		r.headed = true
 	}
 	if len(kept) == 0 {
-		fmt.Printf("| %s | %s | all %d runs had more than %d late ticks | | | | | | | | | %d | |\n", sc.name, allocator, discarded, mostLate, discarded)
+		fmt.Printf("| %s | %s | all %d runs had more than %d late ticks | | | | | | | | | %d | |\n", sc.name, allocator, discarded, mostLate,
+			discarded)
 		return
 	}
 	m := func(of func(result) float64) float64 { return medianOf(kept, of) }
@@ -97,7 +102,8 @@ func (r *report) line(sc *scenario, allocator string, kept []result, discarded i
 		m(satisfied), worst.Satisfied, m(func(x result) float64 { return x.Short }), m(func(x result) float64 { return x.Used }),
 		m(func(x result) float64 { return x.Changes }),
 		seconds(m(func(x result) float64 { return x.Recovery })), seconds(m(func(x result) float64 { return x.Found })),
-		m(func(x result) float64 { return float64(x.Again) }), m(func(x result) float64 { return float64(x.Late) }), discarded, m(func(x result) float64 { return x.Local }))
+		m(func(x result) float64 { return float64(x.Again) }), m(func(x result) float64 { return float64(x.Late) }), discarded,
+		m(func(x result) float64 { return x.Local }))
 }
 
 func seconds(s float64) string {

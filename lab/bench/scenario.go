@@ -113,7 +113,12 @@ func scenarios() []scenario {
 		},
 		{
 			name: "vm-to-vm", about: "guarantee of 50 % for one flow, against five; a third guest sends 60 Mbit/s to a fourth", length: 8 * s,
-			guests: []guest{{guarantee: .5, flows: 1, demand: want(unlimited)}, bestEffort(5), {flows: 2, demand: want(.6 * linkBits), to: 4}, {flows: 1, demand: want(0)}},
+			guests: []guest{
+				{guarantee: .5, flows: 1, demand: want(unlimited)},
+				bestEffort(5),
+				{flows: 2, demand: want(.6 * linkBits), to: 4},
+				{flows: 1, demand: want(0)},
+			},
 		},
 		churn(30, 20*s),
 	}

@@ -62,7 +62,8 @@ func newTapBed(n int) (*tapBed, error) {
 
 // tapClass returns the tc command that adds an HTB class with that rate to the uplink, tapQueue the one for its queue.
 func tapClass(parent, id string, bits float64) string {
-	return fmt.Sprintf("class add dev up1 parent %s classid %s htb rate %.0fbit ceil %.0fbit burst 64k cburst 64k quantum 60000 overhead 24", parent, id, bits, bits)
+	return fmt.Sprintf("class add dev up1 parent %s classid %s htb rate %.0fbit ceil %.0fbit burst 64k cburst 64k quantum 60000 overhead 24",
+		parent, id, bits, bits)
 }
 
 func tapQueue(class string) string {

@@ -61,7 +61,8 @@ func places() []place {
 			if err != nil {
 				return err
 			}
-			_, err = b.host.UpdateTap(context.Background(), tapName(0), func(t *tap.Policy) { t.Shaper, t.Class = sh.Device, sh.Classes[0].Handle() })
+			_, err = b.host.UpdateTap(context.Background(), tapName(0),
+				func(t *tap.Policy) { t.Shaper, t.Class = sh.Device, sh.Classes[0].Handle() })
 			return err
 		}, func(b *tapBench) error {
 			up, err := net.InterfaceByName("up1")
@@ -89,7 +90,10 @@ func bare(name string, attach func(tap int, p *ebpf.Program) (link.Link, error),
 		if err != nil {
 			return err
 		}
-		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: kind, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, verdict), asm.Return()}})
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Type: kind, License: "GPL",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, verdict), asm.Return()},
+		})
 		if err != nil {
 			return err
 		}
@@ -115,7 +119,8 @@ func (b *tapBench) drops(o options) error {
 			runs[i] = append(runs[i], ns)
 		}
 	}
-	fmt.Printf("\n| where a 64-byte packet of a tap is dropped | CPU ns per packet, median of %d; load %s |\n| --- | --- |\n", dropRepeats, load())
+	fmt.Printf("\n| where a 64-byte packet of a tap is dropped | CPU ns per packet, median of %d; load %s |\n| --- | --- |\n", dropRepeats,
+		load())
 	for i, p := range list {
 		ns := medianOf(runs[i], func(v float64) float64 { return v })
 		fmt.Printf("| %s | %.0f |\n", p.name, ns)

@@ -87,7 +87,8 @@ func measureTaps(ctx context.Context, o options, names []string) error {
 	if b.reader, err = b.host.NewCounterReader(); err != nil {
 		return err
 	}
-	heading := fmt.Sprintf("\nuplink of %.0f Mbit/s, period %v, %v, median of %d; load %s at the beginning\n\n", tapLink/1e6, o.period, tapLength, o.repeats, load()) +
+	heading := fmt.Sprintf("\nuplink of %.0f Mbit/s, period %v, %v, median of %d; load %s at the beginning\n\n", tapLink/1e6, o.period,
+		tapLength, o.repeats, load()) +
 		"| scenario | way | guest | promised | Mbit/s | kpps | offered kpps | lost % | delay us | 99 % | jitter us |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 	for _, sc := range tapScenarios() {
 		for _, way := range tapWays(o.allocators) {
@@ -152,7 +153,8 @@ func (b *tapBench) repeat(ctx context.Context, o options, sc *tapScenario, way *
 			return medianOf(runs, func(r tapResult) float64 { return of(r.Guests[g]) })
 		}
 		fmt.Printf("| %s | %s | %d | %s | %.1f | %.1f | %.0f | %.1f | %.0f | %.0f | %.0f |\n", sc.name, way.name, g+1, sc.guests[g].sla,
-			m(func(p tapPart) float64 { return p.Mbit }), m(func(p tapPart) float64 { return p.Kpps }), m(func(p tapPart) float64 { return p.Offered }),
+			m(func(p tapPart) float64 { return p.Mbit }), m(func(p tapPart) float64 { return p.Kpps }),
+			m(func(p tapPart) float64 { return p.Offered }),
 			m(func(p tapPart) float64 { return p.Loss }), m(func(p tapPart) float64 { return p.Delay }),
 			m(func(p tapPart) float64 { return p.Delay99 }), m(func(p tapPart) float64 { return p.Jitter }))
 	}

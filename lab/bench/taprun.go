@@ -55,7 +55,10 @@ func tapScenarios() []tapScenario {
 	}
 	return []tapScenario{
 		{"tap-1500", "1500-byte packets, 750 Mbit/s of each guest", each([3]int{large, large, large}, [3]float64{750e6, 750e6, 750e6})},
-		{"tap-mixed", "the first and the third send 64-byte packets, 90,000 a second", each([3]int{small, large, small}, [3]float64{60e6, 750e6, 60e6})},
+		{
+			"tap-mixed", "the first and the third send 64-byte packets, 90,000 a second",
+			each([3]int{small, large, small}, [3]float64{60e6, 750e6, 60e6}),
+		},
 		{"tap-flood", "the third floods: 64-byte packets, 200,000 a second", each([3]int{large, large, small}, [3]float64{145e6, 750e6, 134e6})},
 	}
 }
@@ -180,7 +183,10 @@ func (c *tapControl) run(sc *tapScenario, allocator string, stop *atomic.Bool) e
 			return err
 		}
 		index[dev.Index] = i
-		senders[i] = bandwidth.Sender{ID: model.NICID{VM: model.VMID(tapName(i))}, Age: i, SLA: model.SLA{Guarantee: sc.guests[i].sla, Limit: sc.guests[i].sla}}
+		senders[i] = bandwidth.Sender{
+			ID: model.NICID{VM: model.VMID(tapName(i))}, Age: i,
+			SLA: model.SLA{Guarantee: sc.guests[i].sla, Limit: sc.guests[i].sla},
+		}
 		out[i] = bandwidth.Unlimited
 	}
 	last := make([]sent, len(senders))

@@ -31,7 +31,10 @@ func plantTree(b *bed, sc *scenario) (*tree, error) {
 	sc.promised(treeShare*linkBits, rates)
 	var macs []model.MAC
 	for i, r := range rates {
-		t.shaper.Classes = append(t.shaper.Classes, htb.ShaperClass{ID: uint16(i + 2), Rate: uint64(max(r, leastClass)), Ceil: linkBits, Quantum: 2 * segmentWire})
+		t.shaper.Classes = append(t.shaper.Classes, htb.ShaperClass{
+			ID: uint16(i + 2), Rate: uint64(max(r, leastClass)), Ceil: linkBits,
+			Quantum: 2 * segmentWire,
+		})
 		mac, err := model.ParseMAC(guestMAC(i))
 		if err != nil {
 			return nil, err

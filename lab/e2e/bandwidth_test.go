@@ -101,11 +101,13 @@ func (r *rig) kept(where string, flows map[string]*lab.Flow, window time.Duratio
 		}
 		r.t.Logf("%s: vm1 sends %.0f kbit/s only", where, sent["vm1"]/1e3)
 		if try == 9 {
-			r.t.Fatalf("%s: its guest, or a limit of ours, keeps vm1 from sending what it is guaranteed\n%s", where, r.run("sluice bw; sluice bw vm1"))
+			r.t.Fatalf("%s: its guest, or a limit of ours, keeps vm1 from sending what it is guaranteed\n%s", where,
+				r.run("sluice bw; sluice bw vm1"))
 		}
 	}
 	sum, offered := total(arrived), total(sent)
-	text := fmt.Sprintf("%s: of vm1 arrive %.0f kbit/s of %.0f sent and %d guaranteed, of all %.0f kbit/s of a link of %d", where, arrived["vm1"]/1e3, sent["vm1"]/1e3, bwGuarantee/1000, sum/1e3, bwLink/1000)
+	text := fmt.Sprintf("%s: of vm1 arrive %.0f kbit/s of %.0f sent and %d guaranteed, of all %.0f kbit/s of a link of %d", where,
+		arrived["vm1"]/1e3, sent["vm1"]/1e3, bwGuarantee/1000, sum/1e3, bwLink/1000)
 	r.t.Log(text)
 	if want := least * min(sent["vm1"], bwGuarantee); arrived["vm1"] < want {
 		r.t.Errorf("%s: less than %.0f\n%s", text, want/1e3, r.run("sluice bw; sluice bw vm1; sluice bw vm2"))
@@ -155,7 +157,8 @@ func TestGuarantee(t *testing.T) {
 		t.Logf("the guests send %.0f kbit/s only", total(offered)/1e3)
 		arrived, offered = r.shares(flows, window)
 	}
-	t.Logf("without limits: %.0f kbit/s of vm1 arrive of %.0f sent, and %.0f in all of %.0f", arrived["vm1"]/1e3, offered["vm1"]/1e3, total(arrived)/1e3, total(offered)/1e3)
+	t.Logf("without limits: %.0f kbit/s of vm1 arrive of %.0f sent, and %.0f in all of %.0f", arrived["vm1"]/1e3, offered["vm1"]/1e3,
+		total(arrived)/1e3, total(offered)/1e3)
 	if arrived["vm1"] > 0.8*bwGuarantee {
 		t.Fatalf("the link is not full: vm1 has %.0f kbit/s without a guarantee, so this shows nothing", arrived["vm1"]/1e3)
 	}

@@ -42,7 +42,8 @@ var managers = []manager{
 	{
 		"NetworkManager",
 		"cp " + examples + `NetworkManager/* /etc/NetworkManager/system-connections/ && cd /etc/NetworkManager/system-connections && chmod 600 * &&
-		sed -i 's,^method=auto,method=manual\naddress1=10.9.1.100/24,;/ipv6/,$d;s/^cloned-mac.*/cloned-mac-address=` + wireMAC + `/' bond0.nmconnection &&
+		sed -i 's,^method=auto,method=manual\naddress1=10.9.1.100/24,;/ipv6/,$d;s/^cloned-mac.*/cloned-mac-address=` + wireMAC +
+			`/' bond0.nmconnection &&
 		printf '[keyfile]\nunmanaged-devices=*,except:interface-name:wire1,except:interface-name:bond0,except:driver:igbvf\n' >/etc/NetworkManager/conf.d/lab.conf &&
 		systemctl unmask NetworkManager && systemctl start NetworkManager`,
 		"nmcli -g GENERAL.STATE device show %s | tr -cd a-z",
@@ -81,7 +82,8 @@ func TestBondUnderSystemd(t *testing.T) {
 			b := bondRig{rig: &rig{Host: b.Host, t: t, ctx: t.Context()}, vf: b.vf}
 			t.Cleanup(func() {
 				if t.Failed() {
-					out, _ := b.Run(context.WithoutCancel(b.ctx), "cat /proc/net/bonding/bond0; ip addr; udevadm info /sys/bus/pci/devices/"+b.vf+"/net/*; systemctl status --no-pager 'sluice-bond@*' systemd-networkd NetworkManager; journalctl -b --no-pager | tail -40")
+					out, _ := b.Run(context.WithoutCancel(b.ctx), "cat /proc/net/bonding/bond0; ip addr; udevadm info /sys/bus/pci/devices/"+b.vf+
+						"/net/*; systemctl status --no-pager 'sluice-bond@*' systemd-networkd NetworkManager; journalctl -b --no-pager | tail -40")
 					t.Log(out)
 				}
 			})
@@ -95,7 +97,8 @@ func TestBondUnderSystemd(t *testing.T) {
 			}
 			name := b.name()
 			b.active(name)
-			if out := b.run("cat /sys/class/net/bond0/bonding/primary; systemctl is-active sluice-bond@%s; ip -4 -o addr show dev %[1]s", name); out != name+"\nactive" {
+			if out := b.run("cat /sys/class/net/bond0/bonding/primary; systemctl is-active sluice-bond@%s; ip -4 -o addr show dev %[1]s",
+				name); out != name+"\nactive" {
 				t.Errorf("the bond's primary, the service, addresses of the VF: %q", out)
 			}
 			if out := b.run(m.state, name); out != "unmanaged" {

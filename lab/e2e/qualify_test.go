@@ -93,7 +93,10 @@ func (r *rig) text() {
 	r.run("ping -c 1 -W 5 %s", lab.Address("vm2"))
 	text := r.run("sluice qualify pf0 --vm vm2 --save 2>/dev/null")
 	r.t.Log("\n" + text)
-	for _, want := range []string{"emulated by QEMU", "4 moves of vm2 lost", "BOOST", "the whole move to a VF", "hot-plug into the VM", "All is as it was"} {
+	for _, want := range []string{
+		"emulated by QEMU", "4 moves of vm2 lost", "BOOST", "the whole move to a VF", "hot-plug into the VM",
+		"All is as it was",
+	} {
 		if !strings.Contains(text, want) {
 			r.t.Errorf("the report lacks %q", want)
 		}

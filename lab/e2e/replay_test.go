@@ -30,7 +30,8 @@ func TestReplayDecidesAlike(t *testing.T) {
 	// An agent that does not answer in time leaves a load unknown, and the VM where it is: a slow machine gets more time, and
 	// correspondingly longer rounds.
 	agent := min(3*time.Second, testkit.Time(500*time.Millisecond)).Round(time.Millisecond)
-	config := fmt.Sprintf("interval: %s\nguest_agent: {every: %s, timeout: %[2]s}\n", 5*agent, agent) + "mode: enforce\npolicy: %s\npfs:\n  - {name: pf0, vfs: 0}\nmoves: {plug_timeout: 60s, unplug_timeout: 60s}\n"
+	config := fmt.Sprintf("interval: %s\nguest_agent: {every: %s, timeout: %[2]s}\n", 5*agent, agent) +
+		"mode: enforce\npolicy: %s\npfs:\n  - {name: pf0, vfs: 0}\nmoves: {plug_timeout: 60s, unplug_timeout: 60s}\n"
 	r := newRig(t, fmt.Sprintf(config, "activity"), "vm1", "vm2", "vm3")
 	for _, policy := range []string{"activity", "adaptive"} {
 		t.Run(policy, func(t *testing.T) {

@@ -40,7 +40,10 @@ type systemdRig struct {
 // restrictions, put to work, reloaded, restarted during a move, upgraded, hung, removed.
 func TestPackageUnderSystemd(t *testing.T) {
 	t.Parallel()
-	r := systemdRig{&rig{Host: lab.OpenForTest(t, lab.Options{Systemd: true, Guests: []string{"vm1"}}), t: t, ctx: t.Context(), loads: map[string]*lab.Flow{}}, newest(t, "sluice")}
+	r := systemdRig{&rig{
+		Host: lab.OpenForTest(t, lab.Options{Systemd: true, Guests: []string{"vm1"}}), t: t, ctx: t.Context(),
+		loads: map[string]*lab.Flow{},
+	}, newest(t, "sluice")}
 	step := func(name string, f func()) {
 		begin := time.Now()
 		f()
@@ -142,7 +145,8 @@ func (r systemdRig) restricted() {
 		}
 		got := r.property(name)
 		if name == "SystemCallFilter" {
-			if !strings.Contains(" "+got+" ", " bpf ") || strings.Contains(" "+got+" ", " init_module ") || strings.Contains(" "+got+" ", " ptrace ") {
+			if !strings.Contains(" "+got+" ", " bpf ") || strings.Contains(" "+got+" ", " init_module ") ||
+				strings.Contains(" "+got+" ", " ptrace ") {
 				r.t.Errorf("SystemCallFilter lets %s pass", got)
 			}
 			continue
@@ -154,7 +158,8 @@ func (r systemdRig) restricted() {
 	pid := r.property("MainPID")
 	status := r.run("cat /proc/%s/status", pid)
 	for _, want := range []string{
-		"CapInh:\t0000000000000000", "CapPrm:\t000000c000203003", "CapEff:\t000000c000203003", "CapBnd:\t000000c000203003", "CapAmb:\t0000000000000000",
+		"CapInh:\t0000000000000000", "CapPrm:\t000000c000203003", "CapEff:\t000000c000203003", "CapBnd:\t000000c000203003",
+		"CapAmb:\t0000000000000000",
 		"NoNewPrivs:\t1", "Seccomp:\t2",
 	} {
 		if !strings.Contains(status, want+"\n") {
@@ -299,7 +304,8 @@ func (r systemdRig) upgrade() {
 	if now := r.property("MainPID"); now == pid {
 		r.t.Error("the upgrade did not restart the daemon")
 	}
-	if out := r.run("dpkg-query -W -f '${Version} ${Status}' sluice; cat " + configPath); !strings.Contains(out, "~later") && !strings.Contains(out, "+later") || !strings.HasSuffix(out, strings.TrimSpace(byPackage)) {
+	if out := r.run("dpkg-query -W -f '${Version} ${Status}' sluice; cat " + configPath); !strings.Contains(out, "~later") &&
+		!strings.Contains(out, "+later") || !strings.HasSuffix(out, strings.TrimSpace(byPackage)) {
 		r.t.Errorf("after the upgrade: %s", out)
 	}
 	if after := r.held(); after != before {
@@ -311,7 +317,8 @@ func (r systemdRig) upgrade() {
 	// A configuration that the new version rejects: the old daemon keeps running.
 	pid = r.property("MainPID")
 	r.configure(byPackage + "nonsense: 1\n")
-	if said := r.run(apt + "install --reinstall /root/later.deb 2>&1"); !strings.Contains(said, "nonsense") || !strings.Contains(said, "the old daemon runs on") {
+	if said := r.run(apt + "install --reinstall /root/later.deb 2>&1"); !strings.Contains(said, "nonsense") ||
+		!strings.Contains(said, "the old daemon runs on") {
 		r.t.Errorf("the package does not tell of the error in sluice.yaml: %s", said)
 	}
 	if now := r.property("MainPID"); now != pid {

@@ -137,7 +137,10 @@ func (d *device) start() error {
 		if info.Num == 0 {
 			return fmt.Errorf("queue %d has no entries", i)
 		}
-		d.rings[i] = &ring{size: uint16(info.Num), desc: info.Desc, avail: info.Avail, used: info.Used, next: info.AvailIndex, done: info.AvailIndex}
+		d.rings[i] = &ring{
+			size: uint16(info.Num), desc: info.Desc, avail: info.Avail, used: info.Used, next: info.AvailIndex,
+			done: info.AvailIndex,
+		}
 	}
 	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {

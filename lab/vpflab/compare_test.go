@@ -300,7 +300,8 @@ func cpu(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (inGuest, on
 	const seconds, packets = 10, 500 * 10
 	used := func(run string) float64 {
 		b.Helper()
-		text := guest(ctx, b, h, "node", `busy() { read -r _ u n s i o h q _ </proc/stat; echo $((u + n + s + h + q)); }; a=$(busy); `+run+` >/dev/null; echo $(($(busy) - a))`)
+		text := guest(ctx, b, h, "node", `busy() { read -r _ u n s i o h q _ </proc/stat; echo $((u + n + s + h + q)); }; a=$(busy); `+run+
+			` >/dev/null; echo $(($(busy) - a))`)
 		g, err := strconv.ParseFloat(text, 64)
 		must(b, err)
 		return g

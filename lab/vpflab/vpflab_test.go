@@ -37,7 +37,8 @@ func TestSmoke(t *testing.T) {
 		return strings.Count(out, "\n") == 2, err
 	}))
 	vf := guest(ctx, t, h, "node", "ls /sys/bus/pci/devices/"+pf+"/virtfn0/virtio*/net")
-	guest(ctx, t, h, "node", "ip netns add pod && ip link set "+vf+" netns pod && ip -n pod link set "+vf+" up && ip -n pod addr add 10.9.0.51/24 dev "+vf)
+	guest(ctx, t, h, "node", "ip netns add pod && ip link set "+vf+" netns pod && ip -n pod link set "+vf+
+		" up && ip -n pod addr add 10.9.0.51/24 dev "+vf)
 	for _, to := range []string{"10.9.0.12", "10.9.0.100", "10.9.0.1"} {
 		guest(ctx, t, h, "node", "ip netns exec pod ping -c 3 -W 10 "+to)
 	}
@@ -52,7 +53,8 @@ func TestSmoke(t *testing.T) {
 func handmade(vfs int) (devices, tail string) {
 	nic := func(n, function int, alias, more string) {
 		devices += fmt.Sprintf(`<interface type='bridge'><mac address='52:54:00:77:00:%02d'/><source bridge='br0'/><target dev='vpf%d'/>
-<model type='virtio'/><alias name='%s'/><rom enabled='no'/><address type='pci' bus='1' slot='0' function='%d' %s/></interface>`, n, n, alias, function, more)
+<model type='virtio'/><alias name='%s'/><rom enabled='no'/><address type='pci' bus='1' slot='0' function='%d' %s/></interface>`, n, n,
+			alias, function, more)
 	}
 	devices = "<controller type='pci' index='1' model='pcie-root-port'/>"
 	for i := range vfs {

@@ -198,7 +198,8 @@ func TestObjectRemembersAllThatMatters(t *testing.T) {
 				if o.Pending(now) != h.pending(now) || o.Resting(now) != h.resting(now) || o.Ready(now) == (h.pending(now) || h.resting(now)) {
 					t.Fatalf("%+v: want pending %v, resting %v after %v", o, h.pending(now), h.resting(now), h)
 				}
-				if o.Failed.Count != len(failed) || (o.Failed.Err != nil) != (len(failed) > 0) || o.Known != known || o.Has != has || o.Want != h.want() {
+				if o.Failed.Count != len(failed) || (o.Failed.Err != nil) != (len(failed) > 0) || o.Known != known || o.Has != has ||
+					o.Want != h.want() {
 					t.Fatalf("%+v: want %d failures, has %d (%v) after %v", o, len(failed), has, known, h)
 				}
 			},

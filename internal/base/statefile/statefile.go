@@ -76,7 +76,8 @@ func Remedy(dir string, err error) string {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "make room in " + dir + " (df " + dir + ")"
 	case errors.Is(err, syscall.EROFS):
-		return "mount the file system of " + dir + " for writing; if it is, systemd keeps the daemon from it: add ReadWritePaths=" + dir + " to the unit (systemctl edit sluice)"
+		return "mount the file system of " + dir + " for writing; if it is, systemd keeps the daemon from it: add ReadWritePaths=" + dir +
+			" to the unit (systemctl edit sluice)"
 	case errors.Is(err, fs.ErrNotExist):
 		return "make the directory again: mkdir -p " + dir
 	case errors.Is(err, fs.ErrPermission):

@@ -212,7 +212,8 @@ func (s *supply) over(list []claim, kept []uint64) (what, remedy string) {
 		a := list[i].asked
 		terms = append(terms, number(list[i].most))
 		if kept[i] < list[i].most {
-			less = append(less, fmt.Sprintf("%s keeps %s of %s %s", s.who(a), strconv.FormatFloat(float64(kept[i])/s.scale, 'f', 3, 64), number(list[i].most), s.unit))
+			less = append(less, fmt.Sprintf("%s keeps %s of %s %s", s.who(a), strconv.FormatFloat(float64(kept[i])/s.scale, 'f', 3, 64),
+				number(list[i].most), s.unit))
 		}
 		places = append(places, fmt.Sprintf("%s: %s", s.who(a), cmp.Or(a.SLA.Source, "not known")))
 	}
@@ -264,7 +265,8 @@ func scaleOf(have uint64) (string, float64) {
 func (a *Asked) problems() (list []model.Problem) {
 	g, l := a.SLA.Guarantee, a.SLA.Limit
 	complain := func(text, remedy string) {
-		list = append(list, model.Problem{Subject: a.VMName, Text: "NIC " + a.ID.NIC + " of " + a.VMName + ": " + text + " (" + cmp.Or(a.SLA.Source, "not known") + ")", Remedy: remedy})
+		list = append(list, model.Problem{Subject: a.VMName, Text: "NIC " + a.ID.NIC + " of " + a.VMName + ": " + text + " (" +
+			cmp.Or(a.SLA.Source, "not known") + ")", Remedy: remedy})
 	}
 	if l.Bits > 0 && g.Bits > l.Bits || l.Packets > 0 && g.Packets > l.Packets {
 		complain(fmt.Sprintf("its guarantee of %s is above its limit of %s, which counts", g, l), "lower the guarantee or raise the limit")
@@ -272,10 +274,12 @@ func (a *Asked) problems() (list []model.Problem) {
 	switch {
 	case g.Bits == 0 || a.inside():
 	case a.PF == "":
-		complain(fmt.Sprintf("it is guaranteed %s, and no PF leads out of its network: nothing keeps others from taking that", g), "put a PF, or the bond of one, into its bridge")
+		complain(fmt.Sprintf("it is guaranteed %s, and no PF leads out of its network: nothing keeps others from taking that", g),
+			"put a PF, or the bond of one, into its bridge")
 		list[len(list)-1].Info = true
 	case a.Speed > 0 && g.Bits > a.Speed:
-		complain(fmt.Sprintf("it is guaranteed %s, and the link of %s carries %s", model.Rate{Bits: g.Bits}, a.PF, model.Rate{Bits: a.Speed}), "lower the guarantee")
+		complain(fmt.Sprintf("it is guaranteed %s, and the link of %s carries %s", model.Rate{Bits: g.Bits}, a.PF, model.Rate{Bits: a.Speed}),
+			"lower the guarantee")
 	}
 	return list
 }

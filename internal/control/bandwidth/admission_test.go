@@ -15,7 +15,10 @@ const giga = 1_000_000_000
 
 // ask is a NIC of a VM on pf0, whose link carries 10 Gbit/s.
 func ask(vm string, guarantee model.Rate, more ...func(*Asked)) Asked {
-	a := Asked{ID: model.NICID{VM: model.VMID(vm), NIC: "n0"}, VMName: vm, PF: "pf0", Speed: 10 * giga, SLA: model.SLA{Guarantee: guarantee, Source: vm + ".yaml:1:1"}}
+	a := Asked{
+		ID: model.NICID{VM: model.VMID(vm), NIC: "n0"}, VMName: vm, PF: "pf0", Speed: 10 * giga,
+		SLA: model.SLA{Guarantee: guarantee, Source: vm + ".yaml:1:1"},
+	}
 	for _, m := range more {
 		m(&a)
 	}
@@ -136,7 +139,8 @@ func TestAdmitAgainstPouring(t *testing.T) {
 		var asked []Asked
 		speed := uint64(1 + r.IntN(20))
 		for i := range r.IntN(8) {
-			asked = append(asked, ask(fmt.Sprint(i), model.Rate{Bits: uint64(r.IntN(12)) * giga}, class(r.IntN(3)), func(a *Asked) { a.Speed = speed * giga }))
+			asked = append(asked, ask(fmt.Sprint(i), model.Rate{Bits: uint64(r.IntN(12)) * giga}, class(r.IntN(3)),
+				func(a *Asked) { a.Speed = speed * giga }))
 		}
 		have := Admit(asked, 0)
 		want := pour(asked, float64(speed*giga))
@@ -195,10 +199,16 @@ func TestWhoIsAdmitted(t *testing.T) {
 	snap := &model.Snapshot{
 		PFs: []model.PF{
 			{Name: "pf0", Network: "br0", Uplink: model.Uplink{Switch: "br0"}, LinkUp: true, Managed: true, Speed: 10 * giga},
-			{Name: "pf1", Network: "br1", Uplink: model.Uplink{Switch: "br1"}, LinkUp: true, Managed: true, Speed: 25 * giga, VFs: []model.VF{{ID: model.VFID{PF: "pf1"}, InGuest: model.No}}},
+			{
+				Name: "pf1", Network: "br1", Uplink: model.Uplink{Switch: "br1"}, LinkUp: true, Managed: true, Speed: 25 * giga,
+				VFs: []model.VF{{ID: model.VFID{PF: "pf1"}, InGuest: model.No}},
+			},
 		},
 		VMs: []model.VM{
-			{ID: "a", Name: "a", State: model.VMRunning, NICs: []model.NIC{{Alias: "n0", Network: "br0"}, {Alias: "n1", Network: "br1", VF: model.VFID{PF: "pf1"}}}},
+			{ID: "a", Name: "a", State: model.VMRunning, NICs: []model.NIC{
+				{Alias: "n0", Network: "br0"},
+				{Alias: "n1", Network: "br1", VF: model.VFID{PF: "pf1"}},
+			}},
 			{ID: "b", Name: "b", State: model.VMPaused, NICs: []model.NIC{{Alias: "n0", Network: "elsewhere"}}},
 			{ID: "c", Name: "c", State: model.VMStopped, NICs: []model.NIC{{Alias: "n0", Network: "br0"}}},
 			{ID: "d", Name: "d", State: model.VMMigrating, NICs: []model.NIC{{Alias: "n0", Network: "br0", VF: model.VFID{PF: "pf1"}}}},
@@ -235,12 +245,20 @@ func TestRulesThatAreWrong(t *testing.T) {
 		rules model.Rules
 		want  []string
 	}{
-		{"by name and by UUID", model.Rules{VMs: []model.VMRule{byName, byID}}, []string{"db: NIC n0 of db: " + clash, "db: NIC n1 of db: " + clash}},
+		{
+			"by name and by UUID",
+			model.Rules{VMs: []model.VMRule{byName, byID}},
+			[]string{"db: NIC n0 of db: " + clash, "db: NIC n1 of db: " + clash},
+		},
 		{"of one NIC", model.Rules{VMs: []model.VMRule{byName, single}}, []string{"db: NIC n1 of db: " + clash}},
 		{"alike", model.Rules{VMs: []model.VMRule{byName, same}}, nil},
 		{"a pattern before", model.Rules{VMs: []model.VMRule{{Match: "d*", SLA: gb(9, "x")}, byID}}, nil},
 		{"set at run time", model.Rules{VMs: []model.VMRule{hand, byName}}, nil},
-		{"a class of nobody", model.Rules{VMs: []model.VMRule{{Match: "db", Class: "gld"}}, Classes: []model.Class{{Name: "gold"}}}, []string{"db: NIC n0 of db: " + stray, "db: NIC n1 of db: " + stray}},
+		{
+			"a class of nobody",
+			model.Rules{VMs: []model.VMRule{{Match: "db", Class: "gld"}}, Classes: []model.Class{{Name: "gold"}}},
+			[]string{"db: NIC n0 of db: " + stray, "db: NIC n1 of db: " + stray},
+		},
 		{"any class where there are none", model.Rules{VMs: []model.VMRule{{Match: "db", Class: "gld"}}}, nil},
 	} {
 		var have []string
@@ -270,7 +288,8 @@ func TestCorePromisesWhatIsAdmitted(t *testing.T) {
 	if a, b := v.NICs[0], v.NICs[1]; a.Promised.Bits != 9*giga || b.Promised.Bits != giga || b.SLA.Guarantee.Bits != 4*giga {
 		t.Errorf("promised %v of %v and %v of %v", a.Promised, a.SLA.Guarantee, b.Promised, b.SLA.Guarantee)
 	}
-	if !v.Links[0].Over || v.Links[0].Guaranteed.Bits != 13*giga || len(v.Problems) != 1 || !strings.Contains(v.Problems[0].Text, "asked 9 + 4 Gbit/s, link 10 Gbit/s") {
+	if !v.Links[0].Over || v.Links[0].Guaranteed.Bits != 13*giga || len(v.Problems) != 1 ||
+		!strings.Contains(v.Problems[0].Text, "asked 9 + 4 Gbit/s, link 10 Gbit/s") {
 		t.Errorf("link %+v, problems %v", v.Links[0], v.Problems)
 	}
 	for i, want := range []uint64{9 * giga, 4 * giga} {

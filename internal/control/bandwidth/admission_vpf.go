@@ -23,8 +23,10 @@ func insideSLA(rules *model.Rules, vm *model.VM, nic *model.NIC) (s model.SLA, w
 	complain := func(source string) {
 		wrong = append(wrong, model.Problem{
 			Subject: vm.Name,
-			Text:    fmt.Sprintf("an SLA names %s of %s alone, which has a part of what virtual PF %s has: it does not count (%s)", nic.Alias, vm.Name, nic.VirtualPF, source),
-			Remedy:  fmt.Sprintf("set what it has inside with `sluice vpf set`, and the SLA of all functions for %s", model.VPFAlias(nic.VirtualPF, -1)),
+			Text: fmt.Sprintf("an SLA names %s of %s alone, which has a part of what virtual PF %s has: it does not count (%s)", nic.Alias,
+				vm.Name, nic.VirtualPF, source),
+			Remedy: fmt.Sprintf("set what it has inside with `sluice vpf set`, and the SLA of all functions for %s",
+				model.VPFAlias(nic.VirtualPF, -1)),
 		})
 	}
 	alone := func(pattern string) bool {
@@ -119,7 +121,10 @@ func insideSupply(whole *Asked, have uint64, packets bool) supply {
 		unit, scale = "kpps", 1e3
 	}
 	name := whole.VirtualPF + " of " + whole.VMName
-	return supply{whole.VMName + "/" + whole.VirtualPF, have, "inside virtual PF " + name + " ", "inside it ", "than it is guaranteed itself", "virtual PF", unit, scale, (*Asked).function, true}
+	return supply{
+		whole.VMName + "/" + whole.VirtualPF, have, "inside virtual PF " + name + " ", "inside it ", "than it is guaranteed itself",
+		"virtual PF", unit, scale, (*Asked).function, true,
+	}
 }
 
 // function is the display name of a function: "vf2", or "the PF itself".

@@ -92,7 +92,8 @@ func (l *uplink) judge(now time.Time) {
 	short := false
 	for _, n := range l.nics {
 		short = short || n.short > 0
-		if n.onVF() && n.ours && !n.paths[1].followed && !n.contained(now) && n.short == 0 && n.allow.Bits > float64(n.promised.Bits) && (suspect == nil || n.allow.Bits > suspect.allow.Bits) {
+		if n.onVF() && n.ours && !n.paths[1].followed && !n.contained(now) && n.short == 0 && n.allow.Bits > float64(n.promised.Bits) &&
+			(suspect == nil || n.allow.Bits > suspect.allow.Bits) {
 			suspect = n
 		}
 	}

@@ -171,7 +171,8 @@ func (n *nic) unlimited() bool {
 		p = model.PathVF
 	}
 	s := &n.limits[slot(p, model.Tx)]
-	return p == model.PathVF && n.seen.Before(n.barred) || s.by == "" || s.can == model.No || s.failed() || p == model.PathVF && !n.ours && s.by == maxTxRate
+	return p == model.PathVF && n.seen.Before(n.barred) || s.by == "" || s.can == model.No || s.failed() || p == model.PathVF && !n.ours &&
+		s.by == maxTxRate
 }
 
 // full is the part of a link's capacity above which a NIC that sends less than before is assumed to be held down; shortShare is

@@ -58,15 +58,22 @@ func newRig(t testing.TB, vms int) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{
-		t: t, c: c, now: t0, count: map[model.NICID]*[2]Reading{}, rates: map[model.NICID][2]model.Rate{}, dead: map[model.NICID]bool{}, left: map[model.NICID]bool{},
+		t: t, c: c, now: t0, count: map[model.NICID]*[2]Reading{}, rates: map[model.NICID][2]model.Rate{}, dead: map[model.NICID]bool{},
+		left:  map[model.NICID]bool{},
 		named: map[string]string{"virtio tx": "police", "virtio rx": "police", "vf tx": "max_tx_rate"}, stand: map[model.LimitKey]model.Limit{},
 	}
-	snap := &model.Snapshot{PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, LinkUp: true, Speed: 10e9, Uplink: model.Uplink{Switch: "br0"}, Caps: model.Caps{MaxTxRate: model.Yes}}}}
+	snap := &model.Snapshot{PFs: []model.PF{{
+		Name: "pf0", Network: "br0", Managed: true, LinkUp: true, Speed: 10e9,
+		Uplink: model.Uplink{Switch: "br0"}, Caps: model.Caps{MaxTxRate: model.Yes},
+	}}}
 	for i := range 4 {
 		snap.PFs[0].VFs = append(snap.PFs[0].VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}})
 	}
 	for i := range vms {
-		snap.VMs = append(snap.VMs, model.VM{ID: vm(i), Name: fmt.Sprintf("vm%d", i), State: model.VMRunning, NICs: []model.NIC{{Alias: "n0", Network: "br0"}}})
+		snap.VMs = append(snap.VMs, model.VM{
+			ID: vm(i), Name: fmt.Sprintf("vm%d", i), State: model.VMRunning,
+			NICs: []model.NIC{{Alias: "n0", Network: "br0"}},
+		})
 	}
 	r.world = World{Snapshot: snap, Enforcer: func(k model.LimitKey) (string, model.Tri) {
 		name := r.named[string(k.Path)+" "+string(k.Dir)]
@@ -126,7 +133,10 @@ func (r *rig) decide() []Order {
 			in := &r.vm(i).NICs[k]
 			id := model.NICID{VM: vm(i), NIC: in.Alias}
 			if r.count[id] == nil {
-				r.count[id] = &[2]Reading{{NIC: id, Path: model.PathVirtio, Device: 1, Proof: model.ProofKernel}, {NIC: id, Path: model.PathVF, Device: 2, Proof: model.ProofHardware}}
+				r.count[id] = &[2]Reading{
+					{NIC: id, Path: model.PathVirtio, Device: 1, Proof: model.ProofKernel},
+					{NIC: id, Path: model.PathVF, Device: 2, Proof: model.ProofHardware},
+				}
 			}
 			for p := range r.count[id] {
 				x, rate := &r.count[id][p], r.rates[id][p]
@@ -195,7 +205,8 @@ func TestNothingAskedForIsNothingDone(t *testing.T) {
 		}
 	}
 	v := r.c.View()
-	if n := v.NICs[0]; n.Code != model.BandwidthFree || n.Allowed != (model.Rate{}) || n.PF != "pf0" || n.Sent.Bits < 8.9e9 || n.Sent.Bits > 9.1e9 {
+	if n := v.NICs[0]; n.Code != model.BandwidthFree || n.Allowed != (model.Rate{}) || n.PF != "pf0" || n.Sent.Bits < 8.9e9 ||
+		n.Sent.Bits > 9.1e9 {
 		t.Errorf("%+v", n)
 	}
 }
@@ -208,7 +219,10 @@ func TestLimitsAloneAreContracts(t *testing.T) {
 	r.plug(1, 0)
 	r.follow()
 	r.run(2 * time.Second)
-	want := map[model.LimitKey]uint64{key(0, model.PathVirtio, model.Tx): 2e9, key(0, model.PathVirtio, model.Rx): 1e9, key(1, model.PathVirtio, model.Tx): 3e9, key(1, model.PathVF, model.Tx): 3e9}
+	want := map[model.LimitKey]uint64{
+		key(0, model.PathVirtio, model.Tx): 2e9, key(0, model.PathVirtio, model.Rx): 1e9,
+		key(1, model.PathVirtio, model.Tx): 3e9, key(1, model.PathVF, model.Tx): 3e9,
+	}
 	if len(r.stand) != len(want) {
 		t.Errorf("%d limits stand: %+v", len(r.stand), r.stand)
 	}
@@ -304,7 +318,10 @@ func TestDroppedIsShown(t *testing.T) {
 	r := newRig(t, 1)
 	r.follow()
 	want := model.Dropped{Tx: 7, Rx: 3}
-	for _, readings := range [][]Reading{{{NIC: nicOf(0), Path: model.PathVirtio, Device: 1, At: r.now.Add(time.Second), Dropped: want}}, nil} {
+	for _, readings := range [][]Reading{
+		{{NIC: nicOf(0), Path: model.PathVirtio, Device: 1, At: r.now.Add(time.Second), Dropped: want}},
+		nil,
+	} {
 		r.c.Tick(r.now.Add(time.Second), readings)
 		if got := r.c.View().NICs[0].Dropped; got != want {
 			t.Errorf("shows %+v, want %+v", got, want)
@@ -434,7 +451,8 @@ func TestPacketsAreDividedByWhatIsSent(t *testing.T) {
 	}
 	r.send(b.id, model.PathVirtio, 1e9)
 	r.run(10 * time.Second)
-	if a.own.Limit.Packets > 10_000 || b.own.Limit.Packets < 90_000 || a.own.Limit.Packets+b.own.Limit.Packets > 100_000 || b.own.Guarantee.Packets < 9000 {
+	if a.own.Limit.Packets > 10_000 || b.own.Limit.Packets < 90_000 || a.own.Limit.Packets+b.own.Limit.Packets > 100_000 ||
+		b.own.Guarantee.Packets < 9000 {
 		t.Errorf("one sends: %+v and %+v", a.own, b.own)
 	}
 }
@@ -452,7 +470,8 @@ func TestTapsOfATreeAreOneSender(t *testing.T) {
 	}
 	r.run(2 * time.Second)
 	f := r.c.links[0].alloc.(*tenth)
-	if len(f.senders) != 2 || f.senders[0].ID != (model.NICID{NIC: "pf0"}) || f.senders[0].SLA.Guarantee != gbit(3) || f.senders[0].SLA.Weight != 3 || f.senders[0].SLA.Limit.Bits != 0 {
+	if len(f.senders) != 2 || f.senders[0].ID != (model.NICID{NIC: "pf0"}) || f.senders[0].SLA.Guarantee != gbit(3) ||
+		f.senders[0].SLA.Weight != 3 || f.senders[0].SLA.Limit.Bits != 0 {
 		t.Fatalf("senders %+v", f.senders)
 	}
 	if b := f.senders[0].Bits; b < 2.9e9 || b > 3.1e9 {
@@ -767,7 +786,8 @@ func TestLift(t *testing.T) {
 	r.follow()
 	r.run(time.Second)
 	r.apply(r.c.Lift(false))
-	if len(r.stand) != 1 || r.stand[key(0, model.PathVirtio, model.Tx)].Contract != gbit(6) || !r.stand[key(0, model.PathVirtio, model.Tx)].IsZero() {
+	if len(r.stand) != 1 || r.stand[key(0, model.PathVirtio, model.Tx)].Contract != gbit(6) ||
+		!r.stand[key(0, model.PathVirtio, model.Tx)].IsZero() {
 		t.Errorf("after a stop stand %+v, want vm0's contract only", r.stand)
 	}
 	r.apply(r.c.Lift(true))
@@ -817,7 +837,8 @@ func TestObserveModeSaysWhatItWouldGive(t *testing.T) {
 		r.tick()
 		r.tick()
 		n := r.c.View().NICs[0]
-		if math.Abs(float64(n.WouldSend)-test.would) > 0.05*test.would || !strings.Contains(n.Why, "; in enforce mode it would send about "+bits(float64(n.WouldSend))) {
+		if math.Abs(float64(n.WouldSend)-test.would) > 0.05*test.would ||
+			!strings.Contains(n.Why, "; in enforce mode it would send about "+bits(float64(n.WouldSend))) {
 			t.Errorf("beside %.1f Gbit/s: would send %d, want %.0f; %s", test.other/1e9, n.WouldSend, test.would, n.Why)
 		}
 	}

@@ -38,7 +38,10 @@ func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
 	}
 	s.Over = l.speed > 0 && s.Guaranteed.Bits > l.speed
 	if promises && l.speed == 0 {
-		v.Problems = append(v.Problems, model.Problem{Subject: l.pf, Text: "its link speed is not known, so that no guarantee can be kept on it", Remedy: "bring the link up, or see what `ethtool " + l.pf + "` says of its speed"})
+		v.Problems = append(v.Problems, model.Problem{
+			Subject: l.pf, Text: "its link speed is not known, so that no guarantee can be kept on it",
+			Remedy: "bring the link up, or see what `ethtool " + l.pf + "` says of its speed",
+		})
 	}
 	return s
 }
@@ -107,7 +110,8 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 	case needs && !n.known && c.at.Sub(n.seen) > blindAfter*c.opts.Period:
 		return model.BandwidthUnknown, "what it sends cannot be counted, so it may send what it is promised, or a fair share"
 	case n.promised.Bits < capped(n.sla.Guarantee.Bits, n.sla.Limit.Bits) && atLimit:
-		return model.BandwidthOver, fmt.Sprintf("more is promised on %s than there is, and of its %s %s are kept", n.link.pf, bits(float64(n.sla.Guarantee.Bits)), bits(g))
+		return model.BandwidthOver, fmt.Sprintf("more is promised on %s than there is, and of its %s %s are kept", n.link.pf,
+			bits(float64(n.sla.Guarantee.Bits)), bits(g))
 	case n.short > 0:
 		why := fmt.Sprintf("sends %s of the %s it is promised", bits(sent), bits(g))
 		if would := c.wouldSend(n); would > 0 {

@@ -327,7 +327,8 @@ func (l *uplink) follow(w *World) {
 	}
 	l.root.follow(w)
 	for _, n := range l.nics {
-		n.shared = l.active && l.root.by != "" && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by && n.vf == model.NoVF && !n.leaving
+		n.shared = l.active && l.root.by != "" && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by &&
+			n.vf == model.NoVF && !n.leaving
 		l.tree = l.tree || n.shared
 	}
 }

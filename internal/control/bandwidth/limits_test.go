@@ -272,7 +272,8 @@ func TestEachLinkHasItsPartOfTheHostsPackets(t *testing.T) {
 		r.rates[nicOf(1)] = [2]model.Rate{{Bits: uint64(test.others * 1000), Packets: uint64(test.others)}}
 		r.run(time.Second)
 		if got := r.c.link("pf0").alloc.(*tenth).link.Packets; math.Abs(got-test.want) > 1000 {
-			t.Errorf("of 100,000 packets/s, of which those behind pf1 send %.0f, %.0f are for those behind pf0, want %.0f", test.others, got, test.want)
+			t.Errorf("of 100,000 packets/s, of which those behind pf1 send %.0f, %.0f are for those behind pf0, want %.0f", test.others, got,
+				test.want)
 		}
 	}
 }

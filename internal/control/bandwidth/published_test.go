@@ -139,7 +139,10 @@ func TestDBAVM(t *testing.T) {
 	same(t, "lowest class: peers go to their own minimum",
 		run(t, d, []Sender{sender(0, 10, 5), sender(1, 8, 20), sender(2, 0, 15)}, 5, 20, 15), 10, 8, least)
 	same(t, "lower classes go to their class's minimum, peers stay",
-		run(t, d, []Sender{class(sender(0, 10, 5), 2, 0, 0), class(sender(1, 8, 10), 2, 0, 0), class(sender(2, 3, 10), 1, 2, 0), class(sender(3, 0, 15), 0, 1, 0)}, 5, 10, 10, 15), 10, 10, 2, 1)
+		run(t, d, []Sender{
+			class(sender(0, 10, 5), 2, 0, 0), class(sender(1, 8, 10), 2, 0, 0), class(sender(2, 3, 10), 1, 2, 0),
+			class(sender(3, 0, 15), 0, 1, 0),
+		}, 5, 10, 10, 15), 10, 10, 2, 1)
 	same(t, "an idle interface counts as below its minimum",
 		run(t, d, []Sender{sender(0, 10, 0), sender(1, 0, 39)}, 40, 40), 40, least+1)
 }

@@ -20,10 +20,16 @@ func TestQuietDecidesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		snap := &model.Snapshot{PFs: []model.PF{{Name: "pf0", Network: "br0", Speed: 1e9, LinkUp: true, Managed: true, Uplink: model.Uplink{Switch: "br0"}}}}
+		snap := &model.Snapshot{PFs: []model.PF{{
+			Name: "pf0", Network: "br0", Speed: 1e9, LinkUp: true, Managed: true,
+			Uplink: model.Uplink{Switch: "br0"},
+		}}}
 		for i := range 3 {
 			id := model.VMID(fmt.Sprint("vm", i))
-			snap.VMs = append(snap.VMs, model.VM{ID: id, Name: string(id), State: model.VMRunning, NICs: []model.NIC{{Alias: "ua-0", Tap: "vnet", Network: "br0"}}})
+			snap.VMs = append(snap.VMs, model.VM{
+				ID: id, Name: string(id), State: model.VMRunning,
+				NICs: []model.NIC{{Alias: "ua-0", Tap: "vnet", Network: "br0"}},
+			})
 		}
 		w := World{Snapshot: snap, Enforcer: func(model.LimitKey) (string, model.Tri) { return "police", model.Yes }}
 		now, sent := time.Unix(1000, 0), map[model.VMID]uint64{}
@@ -46,7 +52,10 @@ func TestQuietDecidesNothing(t *testing.T) {
 				for i := range snap.VMs {
 					id := snap.VMs[i].ID
 					sent[id] += uint64(rapid.IntRange(0, 1e8).Draw(t, "bytes"))
-					readings = append(readings, Reading{NIC: model.NICID{VM: id, NIC: "ua-0"}, Path: model.PathVirtio, At: now, TxBytes: sent[id], TxPackets: sent[id] / 1000})
+					readings = append(readings, Reading{
+						NIC: model.NICID{VM: id, NIC: "ua-0"}, Path: model.PathVirtio, At: now, TxBytes: sent[id],
+						TxPackets: sent[id] / 1000,
+					})
 				}
 				batch := c.Tick(now, readings)
 				if quiet && len(batch) > 0 {

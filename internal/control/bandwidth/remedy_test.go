@@ -16,9 +16,11 @@ func TestRemedyNamesCommands(t *testing.T) {
 		"":                      "b: not known",
 	} {
 		got := Admit([]Asked{{
-			ID: model.NICID{VM: "b", NIC: "n0"}, VMName: "b", PF: "pf0", Speed: 10e9, SLA: model.SLA{Guarantee: model.Rate{Bits: 8e9}, Source: source},
+			ID: model.NICID{VM: "b", NIC: "n0"}, VMName: "b", PF: "pf0", Speed: 10e9,
+			SLA: model.SLA{Guarantee: model.Rate{Bits: 8e9}, Source: source},
 		}, {
-			ID: model.NICID{VM: "c", NIC: "n0"}, VMName: "c", PF: "pf0", Speed: 10e9, SLA: model.SLA{Guarantee: model.Rate{Bits: 8e9}, Source: source},
+			ID: model.NICID{VM: "c", NIC: "n0"}, VMName: "c", PF: "pf0", Speed: 10e9,
+			SLA: model.SLA{Guarantee: model.Rate{Bits: 8e9}, Source: source},
 		}}, 0)
 		if len(got.Problems) != 1 || !strings.Contains(got.Problems[0].Remedy, want) {
 			t.Errorf("%q: %+v, want %q", source, got.Problems, want)

@@ -188,7 +188,10 @@ func (c *Core) divideSent(now time.Time, v *virtualPF) {
 // senderInside is a function as the Allocator of its virtual PF sees it.
 func (c *Core) senderInside(now time.Time, n *nic, speed float64) Sender {
 	// The Allocator sees each function as a VM of its own, so that sharing by VM is sharing by function.
-	s := Sender{ID: model.NICID{VM: model.VMID(n.id.NIC), NIC: n.id.NIC}, SLA: n.own, Age: n.age, Bits: n.sent.Bits, Packets: n.sent.Packets, Known: n.known}
+	s := Sender{
+		ID: model.NICID{VM: model.VMID(n.id.NIC), NIC: n.id.NIC}, SLA: n.own, Age: n.age, Bits: n.sent.Bits, Packets: n.sent.Packets,
+		Known: n.known,
+	}
 	s.SLA.Guarantee = n.sla.Guarantee // the whole of it, as on a link: what some do not use goes to others
 	if !n.known && now.Sub(n.seen) > blindAfter*c.opts.Period {
 		s.Bits, s.Known = min(n.allow.Bits, speed), true

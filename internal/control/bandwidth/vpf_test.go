@@ -32,7 +32,10 @@ func newVPFRig(t testing.TB, vms, vfs int) *vpfRig {
 	}
 	v := r.vm(vms)
 	for vf := -1; vf < vfs; vf++ {
-		v.NICs = append(v.NICs, model.NIC{Alias: model.VPFAlias("vpf0", vf), Network: "br0", VirtualPF: "vpf0", Function: vf + 1, Carrier: model.Yes})
+		v.NICs = append(v.NICs, model.NIC{
+			Alias: model.VPFAlias("vpf0", vf), Network: "br0", VirtualPF: "vpf0", Function: vf + 1,
+			Carrier: model.Yes,
+		})
 	}
 	return r
 }
@@ -48,7 +51,10 @@ func (r *vpfRig) node() int { return len(r.world.Snapshot.VMs) - 1 }
 
 // whole gives the virtual PF an SLA.
 func (r *vpfRig) whole(s model.SLA) {
-	r.world.Rules.VMs = append(r.world.Rules.VMs, model.VMRule{Match: fmt.Sprintf("vm%d", r.node()), SLANIC: model.VPFAlias("vpf0", -1), SLA: s})
+	r.world.Rules.VMs = append(r.world.Rules.VMs, model.VMRule{
+		Match: fmt.Sprintf("vm%d", r.node()), SLANIC: model.VPFAlias("vpf0", -1),
+		SLA: s,
+	})
 }
 
 // may is what a NIC may send by what stands.
@@ -173,7 +179,10 @@ func TestLimitOfAVirtualPF(t *testing.T) {
 		if sum > 2e9 {
 			t.Errorf("%s, contracts of %d bits/s together", when, sum)
 		}
-		if l := r.stand[model.LimitKey{VM: vm(n), NIC: model.VPFAlias("vpf0", 3), Path: model.PathVirtio, Dir: model.Tx}]; l.Contract.Bits != leastBits {
+		if l := r.stand[model.LimitKey{
+			VM: vm(n), NIC: model.VPFAlias("vpf0", 3), Path: model.PathVirtio,
+			Dir: model.Tx,
+		}]; l.Contract.Bits != leastBits {
 			t.Errorf("%s, a VF without a carrier has a contract of %v", when, l.Contract)
 		}
 	}
@@ -433,11 +442,15 @@ func TestVirtualPFShows(t *testing.T) {
 		t.Fatalf("virtual PFs: %+v", v.VirtualPFs)
 	}
 	whole := v.VirtualPFs[0]
-	if whole.NICID != functionOf(n, -1) || whole.VirtualPF != "vpf0" || whole.PF != "pf0" || whole.Promised != gbit(2) || whole.Code != model.BandwidthLimit {
+	if whole.NICID != functionOf(n, -1) || whole.VirtualPF != "vpf0" || whole.PF != "pf0" || whole.Promised != gbit(2) ||
+		whole.Code != model.BandwidthLimit {
 		t.Errorf("as a whole: %+v", whole)
 	}
 	about(t, "shown as sent", whole.Sent.Bits, r.together())
-	want := map[string]model.BandwidthCode{"ua-vpf-vpf0-vf0": model.BandwidthShare, "ua-vpf-vpf0-vf1": model.BandwidthLimit, "ua-vpf-vpf0-vf2": model.BandwidthNoCarrier, "ua-vpf-vpf0-pf": model.BandwidthSpare, "n0": model.BandwidthSpare}
+	want := map[string]model.BandwidthCode{
+		"ua-vpf-vpf0-vf0": model.BandwidthShare, "ua-vpf-vpf0-vf1": model.BandwidthLimit,
+		"ua-vpf-vpf0-vf2": model.BandwidthNoCarrier, "ua-vpf-vpf0-pf": model.BandwidthSpare, "n0": model.BandwidthSpare,
+	}
 	for _, in := range v.NICs {
 		if in.VM != vm(n) {
 			continue
@@ -489,12 +502,14 @@ func TestAdmitInside(t *testing.T) {
 	}
 	want := "more is guaranteed inside it than it is guaranteed itself: asked 2 + 3 + 1 Gbit/s, virtual PF 4 Gbit/s; vf1 keeps 1.500 of 3 Gbit/s, vf2 keeps 0.500 of 1 Gbit/s"
 	if len(got.Problems) != 1 || got.Problems[0].Text != want || len(got.Over) != 1 || got.Over[0].PF != "vm1/vpf0" ||
-		got.Over[0].Text != strings.Replace(want, "inside it", "inside virtual PF vpf0 of vm1", 1) || !strings.HasSuffix(got.Problems[0].Remedy, "(a function's: `sluice vpf set`)") {
+		got.Over[0].Text != strings.Replace(want, "inside it", "inside virtual PF vpf0 of vm1", 1) ||
+		!strings.HasSuffix(got.Problems[0].Remedy, "(a function's: `sluice vpf set`)") {
 		t.Errorf("problems %+v, over %+v", got.Problems, got.Over)
 	}
 	r.world.Rules.VMs = nil
 	got = Admit(AskedOf(r.world.Snapshot, &r.world.Rules), 0)
-	if len(got.Problems) != 1 || !got.Problems[0].Info || !strings.Contains(got.Problems[0].Text, "virtual PF vpf0 of vm1 is guaranteed nothing") || got.Promised[3].Bits != 0 {
+	if len(got.Problems) != 1 || !got.Problems[0].Info ||
+		!strings.Contains(got.Problems[0].Text, "virtual PF vpf0 of vm1 is guaranteed nothing") || got.Promised[3].Bits != 0 {
 		t.Errorf("without a guarantee of its own: %+v", got)
 	}
 }
@@ -503,7 +518,10 @@ func TestAdmitInside(t *testing.T) {
 func TestRuleForAFunction(t *testing.T) {
 	r := newVPFRig(t, 0, 1)
 	r.rule(0, model.SLA{Guarantee: gbit(1)}) // the VM's, so the virtual PF's as well
-	r.world.Rules.VMs = append(r.world.Rules.VMs, model.VMRule{Match: "vm0", SLANIC: model.VPFAlias("vpf0", 0), SLA: model.SLA{Limit: gbit(1), Source: "sluice.yaml:3:1"}})
+	r.world.Rules.VMs = append(r.world.Rules.VMs, model.VMRule{
+		Match: "vm0", SLANIC: model.VPFAlias("vpf0", 0),
+		SLA: model.SLA{Limit: gbit(1), Source: "sluice.yaml:3:1"},
+	})
 	r.vm(0).SLAs = []model.NICSLA{{NIC: model.VPFAlias("vpf0", -1), SLA: model.SLA{Weight: 3}}}
 	asked := AskedOf(r.world.Snapshot, &r.world.Rules)
 	if got := asked[3].SLA; !asked[3].Whole || got.Guarantee != gbit(1) || got.Weight != 3 {

@@ -29,7 +29,8 @@ func (n *nic) reasonInside(c *Core) (model.BandwidthCode, string) {
 	case !a.IsZero() && !n.known && c.at.Sub(n.seen) > blindAfter*c.opts.Period:
 		return model.BandwidthUnknown, "what it sends cannot be counted, so it may send what it is promised inside " + of + ", or a fair share"
 	case n.promised.Bits < n.sla.Guarantee.Bits && atLimit:
-		return model.BandwidthOver, fmt.Sprintf("more is promised inside %s than that is promised itself, and of its %s %s are kept", of, bits(float64(n.sla.Guarantee.Bits)), bits(g))
+		return model.BandwidthOver, fmt.Sprintf("more is promised inside %s than that is promised itself, and of its %s %s are kept", of,
+			bits(float64(n.sla.Guarantee.Bits)), bits(g))
 	case n.short > 0:
 		return model.BandwidthShort, fmt.Sprintf("sends %s of the %s it is promised inside %s", bits(sent), bits(g), of)
 	case n.own.Limit.Bits > 0 && sent >= hungry*float64(n.own.Limit.Bits):

@@ -62,7 +62,10 @@ func (w *waterfill) take(link Link, senders []Sender, out []Allowance) {
 	for i := range senders {
 		s := &senders[i]
 		limit := limitOf(&s.SLA)
-		w.bits.usages[i] = usage{known: s.Known, sent: s.Bits, wants: s.Wants, guarantee: float64(s.SLA.Guarantee.Bits), limit: limit.Bits, weight: s.SLA.Share(), priority: s.SLA.Priority}
+		w.bits.usages[i] = usage{
+			known: s.Known, sent: s.Bits, wants: s.Wants, guarantee: float64(s.SLA.Guarantee.Bits), limit: limit.Bits,
+			weight: s.SLA.Share(), priority: s.SLA.Priority,
+		}
 		if w.bits.set(i, out[i].Bits); bitsAlone {
 			continue
 		}

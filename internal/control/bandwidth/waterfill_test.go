@@ -102,13 +102,14 @@ func anyHost(t *rapid.T) *host {
 	h := newHost(40 * unit)
 	for range rapid.IntRange(1, 12).Draw(t, "senders") {
 		g := rapid.SampledFrom([]float64{0, 0, 1, 5, 12}).Draw(t, "guarantee")
-		h.add(g, rapid.SampledFrom([]float64{0, 0.1, 2, 6, 15, 100}).Draw(t, "demand"), rapid.SampledFrom([]float64{1, 2, 8}).Draw(t, "flows"), func(s *model.SLA) {
-			s.Priority = rapid.IntRange(0, 2).Draw(t, "priority")
-			s.Weight = rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "weight")
-			if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
-				s.Limit.Bits = uint64(max(g, rapid.SampledFrom([]float64{3, 20}).Draw(t, "limit")) * unit)
-			}
-		})
+		h.add(g, rapid.SampledFrom([]float64{0, 0.1, 2, 6, 15, 100}).Draw(t, "demand"), rapid.SampledFrom([]float64{1, 2, 8}).Draw(t, "flows"),
+			func(s *model.SLA) {
+				s.Priority = rapid.IntRange(0, 2).Draw(t, "priority")
+				s.Weight = rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "weight")
+				if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
+					s.Limit.Bits = uint64(max(g, rapid.SampledFrom([]float64{3, 20}).Draw(t, "limit")) * unit)
+				}
+			})
 	}
 	return h
 }
@@ -252,7 +253,8 @@ func TestSettles(t *testing.T) {
 		want := h.ideal()
 		for i := range want {
 			if got := h.senders[i].Bits; got < want[i]*0.95-0.01*h.link.Speed {
-				t.Fatalf("sender %d gets %.2f of the %.2f that are its max-min share of what is taken for %.2f: demands %v, shares %v, limits %v", i, got/unit, want[i]/unit, h.w.Capacity()/unit, h.demand, h.w.bits.share, h.out)
+				t.Fatalf("sender %d gets %.2f of the %.2f that are its max-min share of what is taken for %.2f: demands %v, shares %v, limits %v", i,
+					got/unit, want[i]/unit, h.w.Capacity()/unit, h.demand, h.w.bits.share, h.out)
 			}
 		}
 	})

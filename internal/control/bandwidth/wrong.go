@@ -13,7 +13,8 @@ func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) 
 		list = append(list, model.Problem{Subject: vm.Name, Text: "NIC " + nic.Alias + " of " + vm.Name + ": " + text, Remedy: remedy})
 	}
 	if class != "" && len(rules.Classes) > 0 && rules.FindClass(class) == nil {
-		complain(fmt.Sprintf("there is no class %q, which its SLA names", model.Shorten(class)), "add it to classes in sluice.yaml, or correct the name")
+		complain(fmt.Sprintf("there is no class %q, which its SLA names", model.Shorten(class)),
+			"add it to classes in sluice.yaml, or correct the name")
 	}
 	var first *model.VMRule
 	for i := range rules.VMs {
@@ -24,7 +25,8 @@ func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) 
 		case first == nil:
 			first = r
 		case r.Match != first.Match && disagree(&first.SLA, &r.SLA):
-			complain(fmt.Sprintf("two rules disagree about its SLA, at %s and %s: the first counts", first.SLA.Source, r.SLA.Source), "merge the two rules in sluice.yaml")
+			complain(fmt.Sprintf("two rules disagree about its SLA, at %s and %s: the first counts", first.SLA.Source, r.SLA.Source),
+				"merge the two rules in sluice.yaml")
 		}
 	}
 	return list

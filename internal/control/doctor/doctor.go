@@ -64,8 +64,9 @@ func sameMACs(s *model.Snapshot) []model.Problem {
 			o := same[(i+1)%len(same)]
 			out = append(out, model.Problem{
 				Subject: p.vm.Name,
-				Text:    fmt.Sprintf("its NIC %s has MAC %s, which NIC %s of %s has too: neither can have a VF", p.nic.Alias, p.nic.MAC, o.nic.Alias, o.vm.Name),
-				Remedy:  "give one of them another MAC: virsh edit " + p.vm.Name,
+				Text: fmt.Sprintf("its NIC %s has MAC %s, which NIC %s of %s has too: neither can have a VF", p.nic.Alias, p.nic.MAC, o.nic.Alias,
+					o.vm.Name),
+				Remedy: "give one of them another MAC: virsh edit " + p.vm.Name,
 			})
 		}
 	}
@@ -191,7 +192,8 @@ func stateAdvice(vm *model.VM) (text, remedy string) {
 	case vm.Ready == model.No:
 		return "its guest OS is not up: the guest agent's channel is not connected", "start qemu-guest-agent in the guest"
 	case vm.Ready == model.Unknown:
-		return "it has no guest agent channel, so Sluice cannot tell when its OS is up", "if the guest runs qemu-guest-agent: `sluice prepare " + vm.Name + " --agent`" + thenRestart
+		return "it has no guest agent channel, so Sluice cannot tell when its OS is up", "if the guest runs qemu-guest-agent: `sluice prepare " +
+			vm.Name + " --agent`" + thenRestart
 	}
 	return "", ""
 }

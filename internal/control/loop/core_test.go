@@ -54,10 +54,16 @@ func (h *hand) tick() []model.Step {
 	h.now = h.now.Add(time.Second)
 	s := &model.Snapshot{Time: h.now, Read: h.now, PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, LinkUp: true, NumVFs: h.vfs}}}
 	for i := range h.vfs {
-		s.PFs[0].VFs = append(s.PFs[0].VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(rune('0' + i)), Owner: model.OwnerFree})
+		s.PFs[0].VFs = append(s.PFs[0].VFs, model.VF{
+			ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(rune('0' + i)),
+			Owner: model.OwnerFree,
+		})
 	}
 	for i, id := range []model.VMID{"a", "b"} {
-		n := model.NIC{Alias: "ua-0", MAC: model.MAC{byte(i + 1)}, Network: "br0", Tap: "tap" + string(id), Failover: model.FailoverTeaming, Route: "tap" + string(id)}
+		n := model.NIC{
+			Alias: "ua-0", MAC: model.MAC{byte(i + 1)}, Network: "br0", Tap: "tap" + string(id), Failover: model.FailoverTeaming,
+			Route: "tap" + string(id),
+		}
 		n.Virtio = model.Traffic{Known: true}
 		if k, ok := h.has[id]; ok {
 			vf := &s.PFs[0].VFs[k]
@@ -383,7 +389,8 @@ func TestSeveralNICsOfAVM(t *testing.T) {
 	if len(held) != 2 || held["ua-0"] == held["ua-2"] {
 		t.Errorf("the NICs have VFs %v, want one each but for ua-1", held)
 	}
-	if v := h.View(); v.Totals.Unplugs != 0 || v.Target.NIC(0, "ua-1").Code != model.CodeBackoff || v.Target.NIC(0, "ua-0").Code == model.CodeBackoff {
+	if v := h.View(); v.Totals.Unplugs != 0 || v.Target.NIC(0, "ua-1").Code != model.CodeBackoff ||
+		v.Target.NIC(0, "ua-0").Code == model.CodeBackoff {
 		t.Errorf("%+v: %v", v.Totals, v.Target.NICs)
 	}
 	h.Forgive("a")

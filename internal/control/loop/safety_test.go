@@ -161,8 +161,9 @@ func TestMemoriesAreBoundedByTheVMsThere(t *testing.T) {
 		h.tick()
 	}
 	for what, n := range map[string]int{
-		"failures": h.fails.Len(), "idle guests": len(h.idle), "costs": len(h.costs.byVM), "ended moves": len(h.unseen.moves), "freed VFs": len(h.unseen.freed),
-		"bad VFs": len(h.badVFs), "repairs": len(h.repairs.tries), "filters": len(h.filters.added),
+		"failures": h.fails.Len(), "idle guests": len(h.idle), "costs": len(h.costs.byVM), "ended moves": len(h.unseen.moves),
+		"freed VFs": len(h.unseen.freed),
+		"bad VFs":   len(h.badVFs), "repairs": len(h.repairs.tries), "filters": len(h.filters.added),
 	} {
 		if n > 2 {
 			t.Errorf("%s: %d are remembered, and no VM is there", what, n)

@@ -84,14 +84,29 @@ const (
 
 var adaptiveParams = params{
 	// Slightly more than the oracle's 10, for fewer moves.
-	{Name: "risk_s", Unit: "s", Default: 12, Max: 3600, Doc: "what a move is thought to risk, in seconds of the median rate that is not zero: a VM whose bursts are known must gain more by it, and styles are compared with it. Raise it if moves disturb your guests, lower it if they do not"},
+	{
+		Name: "risk_s", Unit: "s", Default: 12, Max: 3600,
+		Doc: "what a move is thought to risk, in seconds of the median rate that is not zero: a VM whose bursts are known must gain more by it, and styles are compared with it. Raise it if moves disturb your guests, lower it if they do not",
+	},
 	// The median of docs/measurements.md.
-	{Name: "lost_s", Unit: "s", Default: 0.05, Max: 60, Doc: "how much of its traffic a VM loses in a move. `scripts/measure loss` measures it; the default is the lab's. Raise it where yours is more"},
+	{
+		Name: "lost_s", Unit: "s", Default: 0.05, Max: 60,
+		Doc: "how much of its traffic a VM loses in a move. `scripts/measure loss` measures it; the default is the lab's. Raise it where yours is more",
+	},
 	// Twice the noise of +-3 % loads, smoothed.
-	{Name: "margin", Unit: "share", Default: 0.05, Max: 10, Doc: "by how much the score of a VM without a VF must exceed a holder's. Raise it if the rates shake by more than a few percent and VMs of like load change places"},
-	{Name: "hold_s", Unit: "s", Default: 5, Max: 3600, Doc: "how long a VM keeps its VF at least. Raise it if guests take long to come to rest after a move"},
+	{
+		Name: "margin", Unit: "share", Default: 0.05, Max: 10,
+		Doc: "by how much the score of a VM without a VF must exceed a holder's. Raise it if the rates shake by more than a few percent and VMs of like load change places",
+	},
+	{
+		Name: "hold_s", Unit: "s", Default: 5, Max: 3600,
+		Doc: "how long a VM keeps its VF at least. Raise it if guests take long to come to rest after a move",
+	},
 	// Loads that change every two minutes need 20 to 25; a larger budget helped none.
-	{Name: "moves_per_hour", Unit: "swaps per VM and hour", Default: 30, Min: 0.1, Max: 3600, Doc: "the budget, for all VMs together; up to a quarter of the VMs at once. Lower it to bound the moves whatever the load does"},
+	{
+		Name: "moves_per_hour", Unit: "swaps per VM and hour", Default: 30, Min: 0.1, Max: 3600,
+		Doc: "the budget, for all VMs together; up to a quarter of the VMs at once. Lower it to bound the moves whatever the load does",
+	},
 }
 
 var styleNames = [stylesMax]string{"quick", "patient", "learned"}

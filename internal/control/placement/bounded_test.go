@@ -157,7 +157,8 @@ func (y *year) step() {
 		y.next++
 		name := fmt.Sprintf("vm%09d", y.next)
 		y.VMs = append(y.VMs, model.VM{ID: model.VMID(name), Name: name, State: model.VMRunning, Ready: model.Yes, NICs: []model.NIC{{
-			Alias: "ua-net0", Failover: model.FailoverTeaming, LinkUp: model.Yes, MAC: model.MAC{2, 1, byte(y.next >> 24), byte(y.next >> 16), byte(y.next >> 8), byte(y.next)},
+			Alias: "ua-net0", Failover: model.FailoverTeaming, LinkUp: model.Yes,
+			MAC: model.MAC{2, 1, byte(y.next >> 24), byte(y.next >> 16), byte(y.next >> 8), byte(y.next)},
 		}}})
 	}
 	for i := range y.VMs {

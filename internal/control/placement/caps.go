@@ -42,7 +42,10 @@ func (d *Decider) caps(now time.Time, snap *model.Snapshot, t *model.Target) []m
 		for _, l := range links {
 			for _, h := range l.holders {
 				if h.rate > 0 {
-					out = append(out, model.Limit{LimitKey: model.LimitKey{VM: h.id.VM, NIC: h.id.NIC, Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: h.rate}})
+					out = append(out, model.Limit{
+						LimitKey: model.LimitKey{VM: h.id.VM, NIC: h.id.NIC, Path: model.PathVF, Dir: model.Tx},
+						Rate:     model.Rate{Bits: h.rate},
+					})
 				}
 			}
 		}

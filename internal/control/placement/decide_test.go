@@ -30,9 +30,11 @@ func (s *scene) pf(name, network string, vfs, numa int) *scene {
 func (s *scene) vm(network string, pps float64) *model.VM {
 	n := len(s.VMs)
 	s.VMs = append(s.VMs, model.VM{
-		ID: model.VMID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning, NUMANode: -1, Ready: model.Yes,
+		ID: model.VMID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning, NUMANode: -1,
+		Ready: model.Yes,
 		NICs: []model.NIC{{
-			Alias: "ua-net0", Tap: fmt.Sprintf("tap%d", n), Network: network, Failover: model.FailoverTeaming, FreePort: model.Yes, LinkUp: model.Yes,
+			Alias: "ua-net0", Tap: fmt.Sprintf("tap%d", n), Network: network, Failover: model.FailoverTeaming, FreePort: model.Yes,
+			LinkUp: model.Yes,
 			Virtio: model.Traffic{RxPPS: pps, Known: true, Proof: model.ProofKernel},
 		}},
 	})
@@ -136,7 +138,10 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name: "by hand wins over the config", want: "vm0:pf0/0",
-			rules: model.Rules{VMs: []model.VMRule{{Match: "00000000-0000-4000-8000-000000000000", Pin: true, ByHand: true}, {Match: "vm0", Forbid: true}}},
+			rules: model.Rules{VMs: []model.VMRule{
+				{Match: "00000000-0000-4000-8000-000000000000", Pin: true, ByHand: true},
+				{Match: "vm0", Forbid: true},
+			}},
 			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 1); s.vm("br0", 9) },
 		},
 		{
@@ -162,7 +167,8 @@ func TestDecide(t *testing.T) {
 			why: map[int]model.Code{0: model.CodeVeto}, text: map[int]string{0: "<teaming type='persistent'/>"},
 		},
 		{
-			name: "a bond by rule is a pair", want: "vm0:pf0/0", rules: model.Rules{VMs: []model.VMRule{{Match: "vm0", Failover: model.FailoverBond}}},
+			name: "a bond by rule is a pair", want: "vm0:pf0/0",
+			rules: model.Rules{VMs: []model.VMRule{{Match: "vm0", Failover: model.FailoverBond}}},
 			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 9).NICs[0].Failover = model.FailoverNone },
 		},
 		{
@@ -223,7 +229,10 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name: "a move under way is not reversed", want: "vm0:pf0/0",
-			hints: Hints{NICs: map[model.NICID]Hint{{VM: "00000000-0000-4000-8000-000000000000", NIC: "ua-net0"}: {VF: pf0(0), Code: model.CodeMoving}}},
+			hints: Hints{NICs: map[model.NICID]Hint{{VM: "00000000-0000-4000-8000-000000000000", NIC: "ua-net0"}: {
+				VF:   pf0(0),
+				Code: model.CodeMoving,
+			}}},
 			world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 1); s.vm("br0", 9) },
 			why:   map[int]model.Code{0: model.CodeMoving, 1: model.CodeOutranked},
 		},

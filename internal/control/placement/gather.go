@@ -121,7 +121,8 @@ func (d *Decider) veto(vm *model.VM, e *entry, holds bool) string {
 	}
 	if len(d.duplicates) > 0 {
 		if other := d.duplicates[model.NICID{VM: vm.ID, NIC: nic.Alias}]; other != "" {
-			return "its MAC " + nic.MAC.String() + " is also that of " + other + " on network " + nic.Network + ", so frames could go to either; give one of them another MAC and restart it"
+			return "its MAC " + nic.MAC.String() + " is also that of " + other + " on network " + nic.Network +
+				", so frames could go to either; give one of them another MAC and restart it"
 		}
 	}
 	switch {
@@ -141,11 +142,13 @@ func whyNone(vm *model.VM, r *model.VMRule) string {
 	case len(vm.NICs) == 0:
 		return "it has no virtio NIC"
 	case !slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.VirtualPF == "" }):
-		return "its NICs are functions of virtual PF " + vm.NICs[0].VirtualPF + ", which have no VFs of the host behind them; that is as it should be"
+		return "its NICs are functions of virtual PF " + vm.NICs[0].VirtualPF +
+			", which have no VFs of the host behind them; that is as it should be"
 	case r.NIC != "" && stand(vm, &model.VMRule{Failover: r.Failover}) != nil:
 		return "no virtio NIC of it that can fail over is named by `nic: " + r.NIC + "`; write the alias, MAC or network of one, or leave nic out"
 	}
-	return "no virtio NIC of it can fail over: its <interface> has no <teaming type='persistent'/>; run `sluice prepare " + vm.Name + "`, then stop and start it, or set failover: bond for it in sluice.yaml if the guest has an active-backup bond"
+	return "no virtio NIC of it can fail over: its <interface> has no <teaming type='persistent'/>; run `sluice prepare " + vm.Name +
+		"`, then stop and start it, or set failover: bond for it in sluice.yaml if the guest has an active-backup bond"
 }
 
 func noPort(vm *model.VM) string {

@@ -133,7 +133,8 @@ func TestConsistentAndRobust(t *testing.T) {
 		{"noisy, a fifth", func(s uint64) load { return rhythm(n, s, about(50, 0.2), about(70, 0.2)) }, 1.1},
 		{"noisy, two thirds", func(s uint64) load { return rhythm(n, s, about(50, 0.67), about(70, 0.67)) }, 1.08},
 		{"memoryless", func(s uint64) load {
-			return rhythm(n, s, func(r *rand.Rand, _ int) float64 { return 50 * r.ExpFloat64() }, func(r *rand.Rand, _ int) float64 { return 70 * r.ExpFloat64() })
+			return rhythm(n, s, func(r *rand.Rand, _ int) float64 { return 50 * r.ExpFloat64() },
+				func(r *rand.Rand, _ int) float64 { return 70 * r.ExpFloat64() })
 		}, 0.99},
 		{"changing", func(s uint64) load { return rhythm(n, s, changing(15, 100), changing(20, 140)) }, 1.1},
 		{"adversarial", func(s uint64) load { return against(n, s, learnt) }, 1},
@@ -151,7 +152,8 @@ func TestConsistentAndRobust(t *testing.T) {
 						learns++
 					}
 				}
-				t.Logf("seed %d: net %.1f M packets and %d moves, without learning %.1f M and %d; it led %d s", seed, one.net()/1e6, one.moves, fixed.net()/1e6, fixed.moves, learns)
+				t.Logf("seed %d: net %.1f M packets and %d moves, without learning %.1f M and %d; it led %d s", seed, one.net()/1e6, one.moves,
+					fixed.net()/1e6, fixed.moves, learns)
 				sum[0], sum[1] = sum[0]+one.net(), sum[1]+fixed.net()
 			}
 			if got := sum[0] / sum[1]; got < c.least {
@@ -204,7 +206,8 @@ func TestLongBurstsAtOnceShortOnesNever(t *testing.T) {
 		t.Errorf("VMs with bursts of 7 s got a VF %d times, want never", short)
 	}
 	if served < 60 || float64(waited)/float64(max(1, served)) > 1 {
-		t.Errorf("VMs with bursts of 50 s got a VF %d times after a mean of %.1f s, want 60 at least, within 1 s", served, float64(waited)/float64(max(1, served)))
+		t.Errorf("VMs with bursts of 50 s got a VF %d times after a mean of %.1f s, want 60 at least, within 1 s", served,
+			float64(waited)/float64(max(1, served)))
 	}
 	if r := y.out[3]; r.Bursts.Seen < 20 || r.Bursts.High < 49 || r.Bursts.High > 51 {
 		t.Errorf("it says %+v of bursts of 50 s", r.Bursts)

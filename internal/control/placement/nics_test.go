@@ -65,7 +65,10 @@ func TestNICsOfAVM(t *testing.T) {
 			name: "two NICs of a VM compete on one network", want: "vm0/net1:pf0/0",
 			world: func(s *scene) { nic(s.pf("pf0", "br0", 1, 0).vm("br0", 5), "br0", 7); s.vm("br0", 6) },
 			why:   "holds a VF behind ua-net1: activity ranks it 1 of the 1",
-			nics:  map[string]string{"ua-net0": "stays on virtio with ua-net0: activity ranks it 3 and there is 1 VF to share out", "ua-net1": "holds a VF"},
+			nics: map[string]string{
+				"ua-net0": "stays on virtio with ua-net0: activity ranks it 3 and there is 1 VF to share out",
+				"ua-net1": "holds a VF",
+			},
 		},
 		{
 			name: "a rule names the NIC by alias", want: "vm0/net0:pf0/0", rules: rule(model.VMRule{NIC: "ua-net0"}),
@@ -182,7 +185,8 @@ func TestDuplicateMACs(t *testing.T) {
 func TestSeveralNICsSound(t *testing.T) {
 	networks := rapid.SampledFrom([]string{"br0", "br1", "br2"})
 	eachPolicy(t, func(t *rapid.T, rules model.Rules) {
-		s := newScene().pf("pf0", "br0", rapid.IntRange(0, 4).Draw(t, "vfs"), 0).pf("pf1", "br1", rapid.IntRange(0, 4).Draw(t, "vfs"), 0).pf("pf2", "br0", 1, 1)
+		s := newScene().pf("pf0", "br0", rapid.IntRange(0, 4).Draw(t, "vfs"), 0).pf("pf1", "br1", rapid.IntRange(0, 4).Draw(t, "vfs"),
+			0).pf("pf2", "br0", 1, 1)
 		for range rapid.IntRange(1, 6).Draw(t, "vms") {
 			vm := s.vm(networks.Draw(t, "network"), 1)
 			for range rapid.IntRange(0, 3).Draw(t, "nics") {
@@ -191,7 +195,11 @@ func TestSeveralNICsSound(t *testing.T) {
 			vm.Ports = rapid.IntRange(0, 3).Draw(t, "ports")
 			vm.State = rapid.SampledFrom([]model.VMState{model.VMRunning, model.VMRunning, model.VMPaused}).Draw(t, "state")
 		}
-		rules.VMs = []model.VMRule{{Match: "vm0", Pin: true}, {Match: "vm1", NIC: "ua-net0"}, {Match: "vm2", NIC: "br1", Forbid: rapid.Bool().Draw(t, "forbid")}}
+		rules.VMs = []model.VMRule{
+			{Match: "vm0", Pin: true},
+			{Match: "vm1", NIC: "ua-net0"},
+			{Match: "vm2", NIC: "br1", Forbid: rapid.Bool().Draw(t, "forbid")},
+		}
 		d, err := New(rules)
 		if err != nil {
 			t.Fatal(err)

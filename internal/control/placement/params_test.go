@@ -16,7 +16,8 @@ func TestReferenceListsEveryParameter(t *testing.T) {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	for _, policy := range Names() {
 		for _, p := range Params()[policy] {
-			fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s to %s | %s |\n", policy, p.Name, p.Unit, number(p.Default), number(p.Min), number(p.Max), p.Doc)
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s to %s | %s |\n", policy, p.Name, p.Unit, number(p.Default), number(p.Min), number(p.Max),
+				p.Doc)
 		}
 	}
 	golden.Section(t, "../../../docs/config.md", "parameters", b.String())

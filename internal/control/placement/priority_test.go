@@ -63,7 +63,8 @@ func TestLearnsBesidePriority(t *testing.T) {
 			return 1e3
 		})
 		if taken > 0 || learns < 3000 {
-			t.Errorf("%d with priority for 4 VFs: others took one %d times, want never; the learned style led %d s of 5000, want 3000", first, taken, learns)
+			t.Errorf("%d with priority for 4 VFs: others took one %d times, want never; the learned style led %d s of 5000, want 3000", first, taken,
+				learns)
 		}
 	}
 }

@@ -51,7 +51,8 @@ func (d *Decider) unchanged(snap *model.Snapshot) bool {
 	}
 	for i := range snap.VMs {
 		k, vm := &d.known[i], &snap.VMs[i]
-		if k.id != vm.ID || k.name != vm.Name || k.off != (vm.State == model.VMStopped) || len(k.nics) != len(vm.NICs) || !slices.Equal(k.slas, vm.SLAs) {
+		if k.id != vm.ID || k.name != vm.Name || k.off != (vm.State == model.VMStopped) || len(k.nics) != len(vm.NICs) ||
+			!slices.Equal(k.slas, vm.SLAs) {
 			return false
 		}
 		for j := range vm.NICs {

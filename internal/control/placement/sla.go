@@ -73,7 +73,8 @@ func (p *promises) overflow(list []packetSLA, host uint64) {
 		if sum <= host {
 			continue
 		}
-		why := fmt.Sprintf("with the smaller guarantees beside it, its %s packets/s are more than the %s packets/s that virtio carries here", model.SI(float64(one.packets)), model.SI(float64(host)))
+		why := fmt.Sprintf("with the smaller guarantees beside it, its %s packets/s are more than the %s packets/s that virtio carries here",
+			model.SI(float64(one.packets)), model.SI(float64(host)))
 		if one.packets > host {
 			why = fmt.Sprintf("virtio carries %s packets/s here, and it is guaranteed %s", model.SI(float64(host)), model.SI(float64(one.packets)))
 		}

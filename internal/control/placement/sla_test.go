@@ -31,11 +31,21 @@ func TestSLAs(t *testing.T) {
 		},
 		{name: "what is guaranteed fits together", rules: kept(sla("vm1", pps(200e3)), sla("vm2", pps(300e3))), want: "vm0/net0:pf0/0"},
 		{
-			name: "what is guaranteed does not fit together: the largest", rules: kept(sla("vm1", pps(200e3)), sla("vm2", pps(301e3))), want: "vm2/net0:pf0/0",
-			why: map[int]string{1: "stays on virtio: activity ranks it", 2: "with the smaller guarantees beside it, its 301k packets/s are more than the 500k"},
+			name: "what is guaranteed does not fit together: the largest", rules: kept(sla("vm1", pps(200e3)), sla("vm2", pps(301e3))),
+			want: "vm2/net0:pf0/0",
+			why: map[int]string{
+				1: "stays on virtio: activity ranks it",
+				2: "with the smaller guarantees beside it, its 301k packets/s are more than the 500k",
+			},
 		},
-		{name: "what the host carries is not known", rules: model.Rules{KeepSLAs: true, VMs: []model.VMRule{sla("vm2", pps(600e3))}}, want: "vm0/net0:pf0/0"},
-		{name: "a stopped VM asks for nothing", rules: kept(sla("vm1", pps(400e3)), sla("vm2", pps(450e3))), world: func(s *scene) { s.VMs[1].State = model.VMStopped }, want: "vm0/net0:pf0/0"},
+		{
+			name: "what the host carries is not known", rules: model.Rules{KeepSLAs: true, VMs: []model.VMRule{sla("vm2", pps(600e3))}},
+			want: "vm0/net0:pf0/0",
+		},
+		{
+			name: "a stopped VM asks for nothing", rules: kept(sla("vm1", pps(400e3)), sla("vm2", pps(450e3))),
+			world: func(s *scene) { s.VMs[1].State = model.VMStopped }, want: "vm0/net0:pf0/0",
+		},
 		{
 			name: "a pin goes first", rules: kept(sla("vm2", pps(600e3)), model.VMRule{Match: "vm1", Pin: true}), want: "vm1/net0:pf0/0",
 			why: map[int]string{2: "its SLA asks for one (virtio carries 500k packets/s here, and it is guaranteed 600k), but every VF of network br0 is taken"},
@@ -50,7 +60,8 @@ func TestSLAs(t *testing.T) {
 			world: func(s *scene) { s.PFs[0].Caps.MaxTxRate = model.Unknown },
 		},
 		{
-			name: "a limit that the guest holds", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Bits: 1e9, Packets: 1e5}})), want: "vm0/net0:pf0/0",
+			name: "a limit that the guest holds", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Bits: 1e9, Packets: 1e5}})),
+			want:  "vm0/net0:pf0/0",
 			world: func(s *scene) { s.PFs[0].Caps.MaxTxRate, s.VMs[0].InGuest = model.No, model.Yes },
 		},
 		{
@@ -67,7 +78,8 @@ func TestSLAs(t *testing.T) {
 			why:   map[int]string{0: "others are guaranteed bandwidth on that link"},
 		},
 		{
-			name: "a pin does not break an SLA", rules: kept(sla("vm0", model.SLA{Receive: model.Rate{Bits: 1e9}}), model.VMRule{Match: "vm0", Pin: true}), want: "vm1/net0:pf0/0",
+			name: "a pin does not break an SLA", rules: kept(sla("vm0", model.SLA{Receive: model.Rate{Bits: 1e9}}),
+				model.VMRule{Match: "vm0", Pin: true}), want: "vm1/net0:pf0/0",
 			why: map[int]string{0: "its SLA could not be kept on a VF"},
 		},
 		{

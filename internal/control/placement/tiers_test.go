@@ -48,7 +48,10 @@ func (w *tierWorld) decide() map[model.VFID]uint64 {
 // its link, are of different size where the step is left, and stand while moves are under way.
 func TestTiersFitEachLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		params := model.Params{"vf0_mbit": float64(rapid.IntRange(1, 4000).Draw(t, "vf0")), "delta_mbit": float64(rapid.IntRange(0, 4000).Draw(t, "delta"))}
+		params := model.Params{
+			"vf0_mbit":   float64(rapid.IntRange(1, 4000).Draw(t, "vf0")),
+			"delta_mbit": float64(rapid.IntRange(0, 4000).Draw(t, "delta")),
+		}
 		rules := model.Rules{Policy: "vnraf", Interval: 3 * time.Second, Params: params}
 		w := &tierWorld{scene: newScene(), hints: Hints{NICs: map[model.NICID]Hint{}}}
 		speeds := map[string]uint64{"pf0": 10e9, "pf1": 25e9, "pf2": 1e9}
@@ -58,7 +61,8 @@ func TestTiersFitEachLink(t *testing.T) {
 			w.PFs[i].Speed = speeds[name]
 		}
 		// No two loads are alike: which of those has a VF may hang on the last digit of a mean.
-		for _, n := range rapid.Permutation([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}).Draw(t, "loads")[:rapid.IntRange(1, 12).Draw(t, "vms")] {
+		for _, n := range rapid.Permutation([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}).Draw(t,
+			"loads")[:rapid.IntRange(1, 12).Draw(t, "vms")] {
 			vm := w.vm("br0", 1000)
 			vm.NICs[0].Virtio.TxBytes = 1e4 * math.Pow(1.15, n)
 			if rapid.IntRange(0, 4).Draw(t, "pin") == 0 {

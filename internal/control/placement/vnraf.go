@@ -48,8 +48,14 @@ type vnrafMem struct {
 }
 
 var vnrafParameters = params{
-	{Name: "eps", Unit: "share", Default: 0.7, Max: 1, Doc: "weight of the amount of traffic against its frequency. Lower it to favour VMs that send often over those that send much"},
-	{Name: "io_threshold", Unit: "percent", Default: 65, Max: 100, Doc: "a VM whose io_degree (100 less its CPU use) is below gets no VF. Lower it if busy network VMs count as CPU-bound"},
+	{
+		Name: "eps", Unit: "share", Default: 0.7, Max: 1,
+		Doc: "weight of the amount of traffic against its frequency. Lower it to favour VMs that send often over those that send much",
+	},
+	{
+		Name: "io_threshold", Unit: "percent", Default: 65, Max: 100,
+		Doc: "a VM whose io_degree (100 less its CPU use) is below gets no VF. Lower it if busy network VMs count as CPU-bound",
+	},
 	{Name: "host_cores", Unit: "CPUs", Max: 4096, Doc: "what CPU use is a share of; 0: the VM's own. Set it to the host's cores for the paper's equation to the letter"},
 	{Name: "vf0_mbit", Unit: "Mbit/s", Max: 1e6, Doc: "the smallest tier of bandwidth; setting it limits what VFs may send; 0: no tiers. Set it where VMs must not take the whole link"},
 	{Name: "delta_mbit", Unit: "Mbit/s", Max: 1e6, Doc: "step from one tier to the next; the VM that needs most gets the largest. Raise it if needs differ much"},
@@ -69,7 +75,10 @@ func newVNRAF(r model.Rules) Policy {
 		p.period = 10 * time.Second
 	}
 	const mbit = 1e6
-	return &vnraf{params: p, Tiers: &tiers{first: get("vf0_mbit") * mbit, step: get("delta_mbit") * mbit, link: get("link_mbit") * mbit, period: p.period}}
+	return &vnraf{params: p, Tiers: &tiers{
+		first: get("vf0_mbit") * mbit, step: get("delta_mbit") * mbit, link: get("link_mbit") * mbit,
+		period: p.period,
+	}}
 }
 
 // Select implements Policy.

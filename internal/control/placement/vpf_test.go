@@ -46,7 +46,8 @@ func TestVMOfFunctionsAlone(t *testing.T) {
 	vm.NICs = nil
 	functions(vm, "br0", 1e6)
 	got := decider(t, model.Rules{VMs: []model.VMRule{{Match: "*", Failover: model.FailoverBond}}}).Decide(start, &s.Snapshot, &Hints{})
-	if why := got.Reasons[0]; len(got.Assign) > 0 || !strings.Contains(why.Detail, "functions of virtual PF vpf0") || strings.Contains(why.Detail, "teaming") {
+	if why := got.Reasons[0]; len(got.Assign) > 0 || !strings.Contains(why.Detail, "functions of virtual PF vpf0") ||
+		strings.Contains(why.Detail, "teaming") {
 		t.Errorf("assigned %v, since %s", got.Assign, why)
 	}
 }
@@ -55,7 +56,8 @@ func TestVMOfFunctionsAlone(t *testing.T) {
 func TestPromiseOfAVirtualPF(t *testing.T) {
 	s := newScene().pf("pf0", "br0", 1, 0)
 	functions(s.vm("br0", 5), "br0", 1)
-	p := promisesOf(&model.Rules{VMs: []model.VMRule{{Match: "*", SLANIC: "ua-vpf-*", SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}}}}}, &s.Snapshot)
+	p := promisesOf(&model.Rules{VMs: []model.VMRule{{Match: "*", SLANIC: "ua-vpf-*", SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}}}}},
+		&s.Snapshot)
 	if of := p.linked["br0"]; len(of) != 1 || of[0].NIC != "ua-vpf-vpf0-pf" {
 		t.Errorf("promised on br0: %v", of)
 	}

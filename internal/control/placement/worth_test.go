@@ -37,12 +37,16 @@ func TestWorth(t *testing.T) {
 			name: "nothing said: packets count", world: busyOrDear, policy: []string{"adaptive", "activity", "rentbuy"}, want: "vm1",
 		},
 		{
-			name: "high sensitivity", rules: model.Rules{VMs: high}, world: busyOrDear, policy: []string{"adaptive", "activity", "rentbuy"}, want: "vm0",
+			name: "high sensitivity", rules: model.Rules{VMs: high}, world: busyOrDear, policy: []string{"adaptive", "activity", "rentbuy"},
+			want: "vm0",
 			says: "score 2.1k packets/s, a packet worth 3",
 		},
 		{
 			name: "low sensitivity of the other's class", policy: []string{"adaptive", "activity", "rentbuy"}, want: "vm0", world: busyOrDear,
-			rules: model.Rules{VMs: []model.VMRule{{Match: "vm1", Class: "batch"}}, Classes: []model.Class{{Name: "batch", Sensitivity: model.SensitivityLow}}},
+			rules: model.Rules{
+				VMs:     []model.VMRule{{Match: "vm1", Class: "batch"}},
+				Classes: []model.Class{{Name: "batch", Sensitivity: model.SensitivityLow}},
+			},
 		},
 		{
 			name: "high sensitivity for which little is said", rules: model.Rules{VMs: high, Worth: model.Worth{Latency: 1.1}}, world: busyOrDear,
@@ -69,7 +73,8 @@ func TestWorth(t *testing.T) {
 			},
 		},
 		{
-			name: "the host's CPU is nothing to a policy that goes by bytes", rules: model.Rules{Worth: model.Worth{CPU: true, Cost: cost}}, policy: []string{"vnraf"}, want: "vm1", never: "worth",
+			name: "the host's CPU is nothing to a policy that goes by bytes", rules: model.Rules{Worth: model.Worth{CPU: true, Cost: cost}},
+			policy: []string{"vnraf"}, want: "vm1", never: "worth",
 			world: func(s *scene) {
 				s.pf("pf0", "br0", 1, 0)
 				load(s, 900, 1000)
@@ -165,9 +170,13 @@ func TestNothingSaidNothingChanges(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) { // and a policy sees the rule's weight and the NIC's load, to the bit
 		rule := model.VMRule{Weight: rapid.Float64Range(0.001, 1000).Draw(t, "weight")}
-		nic := &model.NIC{Virtio: model.Traffic{Known: true, RxPPS: rapid.Float64Range(0, 1e7).Draw(t, "rx"), TxPPS: rapid.Float64Range(0, 1e7).Draw(t, "tx"), RxBytes: 1e6}}
+		nic := &model.NIC{Virtio: model.Traffic{
+			Known: true, RxPPS: rapid.Float64Range(0, 1e7).Draw(t, "rx"),
+			TxPPS: rapid.Float64Range(0, 1e7).Draw(t, "tx"), RxBytes: 1e6,
+		}}
 		c := candidate(&model.Worth{}, &model.VM{}, &entry{nic: nic, rule: &rule}, &Hints{})
-		if pps, bytes, known := nic.Load(); c.PPS != pps || c.Bytes != bytes || c.Known != known || c.Weight != rule.Weight || c.Worth != rule.Weight {
+		if pps, bytes, known := nic.Load(); c.PPS != pps || c.Bytes != bytes || c.Known != known || c.Weight != rule.Weight ||
+			c.Worth != rule.Weight {
 			t.Fatalf("%+v of %+v", c, nic)
 		}
 	})
@@ -179,7 +188,8 @@ func TestSensitivityIsAWeight(t *testing.T) {
 		a, b := rules, rules
 		a.Worth.Latency = rapid.SampledFrom([]float64{1, 2, 3, 10}).Draw(t, "latency")
 		for i := range 4 {
-			s := rapid.SampledFrom([]model.Sensitivity{"", model.SensitivityLow, model.SensitivityNormal, model.SensitivityHigh}).Draw(t, "sensitivity")
+			s := rapid.SampledFrom([]model.Sensitivity{"", model.SensitivityLow, model.SensitivityNormal, model.SensitivityHigh}).Draw(t,
+				"sensitivity")
 			match := fmt.Sprintf("vm%d", i)
 			a.VMs = append(a.VMs, model.VMRule{Match: match, Sensitivity: s})
 			b.VMs = append(b.VMs, model.VMRule{Match: match, Weight: a.Worth.OfSensitivity(s)})

@@ -39,7 +39,8 @@ const (
 // behind cuts its VM off as soon as that starts elsewhere; a filter left behind does so when the PF has no filters to spare.
 func Urgent(code string) bool {
 	switch code {
-	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindRouteUnset, FindOpenDualPath, FindStaleDualPath, FindStaleLimit, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
+	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindRouteUnset, FindOpenDualPath, FindStaleDualPath, FindStaleLimit,
+		FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
 		return true
 	}
 	return false

@@ -34,13 +34,17 @@ func (c *Checker) free(vf *model.VF) {
 		return
 	}
 	who := "VF " + vf.ID.String()
-	reset := model.Step{Kind: model.StepClearVF, Subject: model.Subject{VF: vf.ID}, VF: model.VFStep{ID: vf.ID, Address: vf.Address, MAC: vf.MAC}}
+	reset := model.Step{
+		Kind: model.StepClearVF, Subject: model.Subject{VF: vf.ID},
+		VF: model.VFStep{ID: vf.ID, Address: vf.Address, MAC: vf.MAC},
+	}
 	if vm, n := c.owner(vf.MAC); vm != nil {
 		if c.isBusy(vm, n) {
 			return
 		}
 		if vm.State != model.VMStopped {
-			c.add(FindStolenMAC, who, fmt.Sprintf("is free but filters for %s, MAC %s: the NIC sends that VM's frames to a VF nobody listens on", vm.Name, vf.MAC), reset)
+			c.add(FindStolenMAC, who, fmt.Sprintf("is free but filters for %s, MAC %s: the NIC sends that VM's frames to a VF nobody listens on",
+				vm.Name, vf.MAC), reset)
 			return
 		}
 	}
@@ -127,7 +131,8 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	case n.VFOwner == model.OwnerForeign:
 		c.add(FindOpenDualPath, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepCloseDualPath))
 	default:
-		c.add(FindOpenDualPath, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepFollowGuest), step(model.StepAnnounce))
+		c.add(FindOpenDualPath, "VM "+vm.Name, "gets its frames on both paths though no move is under way", step(model.StepFollowGuest),
+			step(model.StepAnnounce))
 	}
 	if n.VF == model.NoVF {
 		if pf := c.snap.FindPort(n.Route); pf != nil && pf.Managed {
@@ -140,7 +145,8 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 		return
 	}
 	if vf.MAC != n.MAC {
-		c.add(FindWrongMAC, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries MAC %s instead of %s", n.VF, vf.MAC, n.MAC), step(model.StepSetMAC))
+		c.add(FindWrongMAC, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries MAC %s instead of %s", n.VF, vf.MAC, n.MAC),
+			step(model.StepSetMAC))
 	}
 	c.idle(vm, n, vf)
 	if n.Route == "" && vf.InGuest == model.Yes && !n.DualPath && c.snap.FindPF(n.VF.PF).Uplink.Switch == n.Network && n.Network != "" {
@@ -148,7 +154,8 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 	if n.Route == n.Tap && n.Tap != "" && vf.InGuest == model.Yes && !n.DualPath {
-		c.add(FindRouteAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF, n.Network, n.MAC),
+		c.add(FindRouteAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF,
+			n.Network, n.MAC),
 			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 }
@@ -158,7 +165,8 @@ func (c *Checker) idle(vm *model.VM, n *model.NIC, vf *model.VF) {
 	if vf.InGuest != model.No || n.Route == "" || c.snap.FindPF(n.VF.PF).PortOf(vf) != n.Route {
 		return
 	}
-	c.add(FindRouteAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but switch %s sends %s there", n.VF, n.Network, n.MAC),
+	c.add(FindRouteAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but switch %s sends %s there", n.VF,
+		n.Network, n.MAC),
 		c.nicStep(vm, n, model.StepFollowGuest), c.nicStep(vm, n, model.StepAnnounce))
 }
 

@@ -23,7 +23,8 @@ func (c *Checker) dualPath(m *model.DualPath) {
 		c.add(FindStaleDualPath, "tap "+m.Tap, fmt.Sprintf("has gone, but the dual path of %s to %s is still listed", m.MAC, m.PF), repair)
 		return
 	}
-	c.add(FindLostDualPath, "tap "+m.Tap, fmt.Sprintf("gets the frames for %s, and so does %s, and no VM has that tap and MAC", m.MAC, m.PF), repair)
+	c.add(FindLostDualPath, "tap "+m.Tap, fmt.Sprintf("gets the frames for %s, and so does %s, and no VM has that tap and MAC", m.MAC, m.PF),
+		repair)
 }
 
 // limited reports limits that belong to no VM. If their tap exists, a VM that is not listed yet may be starting.

@@ -20,7 +20,9 @@ type Kept struct {
 // see [AtArrival]. A NIC gets the VF that is kept for it, if there is one, so that a retried migration takes only one VF. taken
 // reports VFs that are not available for other reasons. Of nics, it uses alias, MAC, network and VLAN; an empty network means the
 // only one that managed PFs have.
-func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept map[model.VFID]Kept, taken func(model.VFID) bool, to Timeouts) ([]model.Step, error) {
+func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept map[model.VFID]Kept, taken func(model.VFID) bool,
+	to Timeouts,
+) ([]model.Step, error) {
 	used := map[model.VFID]bool{}
 	var out []model.Step
 	for i := range nics {

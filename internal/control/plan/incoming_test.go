@@ -20,9 +20,18 @@ func TestForIncoming(t *testing.T) {
 		{name: "a network that the XML does not name", want: "pf0/1 bind-vfio set-vf add-self set-mac"},
 		{name: "another network", network: "br7", want: "no VF is free here"},
 		{name: "a VF that others wait for", network: "br0", taken: model.VFID{PF: "pf0", Index: 1}, want: "no VF is free here"},
-		{name: "somebody else's", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].VFs[1].Owner = model.OwnerForeign }, want: "no VF is free here"},
-		{name: "a PF that is not managed", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].Managed = false }, want: "no VF is free here"},
-		{name: "a PF without a way out", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].Uplink.Why = "in no bridge" }, want: "no VF is free here"},
+		{
+			name: "somebody else's", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].VFs[1].Owner = model.OwnerForeign },
+			want: "no VF is free here",
+		},
+		{
+			name: "a PF that is not managed", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].Managed = false },
+			want: "no VF is free here",
+		},
+		{
+			name: "a PF without a way out", network: "br0", change: func(s *model.Snapshot) { s.PFs[0].Uplink.Why = "in no bridge" },
+			want: "no VF is free here",
+		},
 		{name: "networks to choose from and none named", change: func(s *model.Snapshot) {
 			s.PFs = append(s.PFs, model.PF{Name: "pf1", Managed: true, Network: "br1"})
 		}, want: "no VF is free here"},
@@ -32,7 +41,8 @@ func TestForIncoming(t *testing.T) {
 			c.change(s)
 		}
 		nics := []model.NIC{{Alias: "ua-net0", MAC: mac, Network: c.network, VLAN: 7}}
-		steps, err := ForIncoming(s, model.Subject{VM: "v", VMName: "v"}, nics, nil, func(id model.VFID) bool { return id == c.taken }, DefaultTimeouts)
+		steps, err := ForIncoming(s, model.Subject{VM: "v", VMName: "v"}, nics, nil, func(id model.VFID) bool { return id == c.taken },
+			DefaultTimeouts)
 		got := kinds(steps)
 		if err != nil {
 			got = err.Error()
@@ -99,7 +109,8 @@ func TestForIncomingAgain(t *testing.T) {
 				t.Errorf("kept %s, shown as %s: %v, %v, want %s", c.name, shown, steps, err, c.want)
 			}
 			all := func(id model.VFID) bool { return id == second || id.Index == 1 }
-			if steps, err := ForIncoming(s, model.Subject{VM: "v"}, []model.NIC{{MAC: mac, Network: "br0"}}, kept, all, DefaultTimeouts); err == nil {
+			if steps, err := ForIncoming(s, model.Subject{VM: "v"}, []model.NIC{{MAC: mac, Network: "br0"}}, kept, all,
+				DefaultTimeouts); err == nil {
 				t.Errorf("kept %s: %v of VFs that are not to be had", c.name, steps)
 			}
 		}

@@ -73,7 +73,9 @@ func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why *model.Reaso
 	return build(snap, model.MoveUnplug, vm, nic, vf, 0, why, unplugOrder, to)
 }
 
-func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, rate uint64, why *model.Reason, order []model.StepKind, to Timeouts) model.Move {
+func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, rate uint64, why *model.Reason,
+	order []model.StepKind, to Timeouts,
+) model.Move {
 	m := model.Move{Kind: kind, VM: vm.ID, VMName: vm.Name, NIC: nic.Alias, VF: vf.ID, Reason: *why}
 	p := payloads(snap, vm, nic, vf)
 	p.VF.MaxTxRate = rate

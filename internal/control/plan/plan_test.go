@@ -181,12 +181,20 @@ func TestResume(t *testing.T) {
 		want string // kind and first step; "" if nothing is left to do
 	}{
 		{"an unplug is finished", unplugA, func(*model.Snapshot) {}, "unplug check-virtio"},
-		{"a VF that is out is cleaned", unplugA, func(s *model.Snapshot) { s.VMs[0].NICs[0].VF, s.PFs[0].VFs[0].Holder = model.NoVF, "" }, "repair add-self"},
+		{
+			"a VF that is out is cleaned", unplugA, func(s *model.Snapshot) { s.VMs[0].NICs[0].VF, s.PFs[0].VFs[0].Holder = model.NoVF, "" },
+			"repair add-self",
+		},
 		{"a plug that got in is finished", plugB, func(s *model.Snapshot) {
 			s.VMs[1].NICs[0].VF, s.VMs[1].NICs[0].VFOwner, s.PFs[0].VFs[1].Holder = vf1, model.OwnerSluice, "b"
 		}, "plug check-virtio"},
 		{"a plug that did not is cleaned", plugB, func(*model.Snapshot) {}, "repair add-self"},
-		{"a repair comes again by itself", model.Move{Kind: model.MoveRepair, VM: "a", VF: vf0, Steps: unplugA.Steps}, func(*model.Snapshot) {}, ""},
+		{
+			"a repair comes again by itself",
+			model.Move{Kind: model.MoveRepair, VM: "a", VF: vf0, Steps: unplugA.Steps},
+			func(*model.Snapshot) {},
+			"",
+		},
 		{"the VM has gone", plugB, func(s *model.Snapshot) { s.VMs = s.VMs[:1] }, "repair clear-vf"},
 		{"somebody else has the VF", plugB, func(s *model.Snapshot) { s.PFs[0].VFs[1].Holder = "c" }, ""},
 		{"another NIC of the VM has the VF", plugB, func(s *model.Snapshot) {
@@ -261,7 +269,10 @@ func TestCheck(t *testing.T) {
 		{"what is left of a dual path", func(s *model.Snapshot) {
 			s.DualPaths = []model.DualPath{{Tap: "tapz", MAC: macB, PF: "pf0", Detached: model.Yes}}
 		}, "stale-dual-path tap tapz: close-dual-path"},
-		{"a dual path of nobody's", func(s *model.Snapshot) { s.DualPaths = []model.DualPath{{Tap: "tapz", MAC: macB, PF: "pf0"}} }, "lost-dual-path tap tapz: close-dual-path"},
+		{
+			"a dual path of nobody's", func(s *model.Snapshot) { s.DualPaths = []model.DualPath{{Tap: "tapz", MAC: macB, PF: "pf0"}} },
+			"lost-dual-path tap tapz: close-dual-path",
+		},
 		{"what is left of limits", func(s *model.Snapshot) {
 			s.Limited = []model.TapLimit{{Tap: "tapz", Detached: model.Yes}}
 		}, "stale-limit tap tapz: clear-tap"},
@@ -269,13 +280,19 @@ func TestCheck(t *testing.T) {
 		{"what is left of a switch port", func(s *model.Snapshot) {
 			s.Ports = []model.TapLimit{{Tap: "tapz", Detached: model.Yes}}
 		}, "stale-port tap tapz: clear-port"},
-		{"a switch port of nobody's, which would be open without", func(s *model.Snapshot) { s.Ports = []model.TapLimit{{Tap: "tapz"}} }, "lost-port tap tapz:"},
+		{
+			"a switch port of nobody's, which would be open without", func(s *model.Snapshot) { s.Ports = []model.TapLimit{{Tap: "tapz"}} },
+			"lost-port tap tapz:",
+		},
 		{"a bridge entry of nobody's", func(s *model.Snapshot) {
 			s.Routes = []model.Route{{Network: "br0", MAC: model.MAC{2, 9}, Port: "pf0"}}
 		}, "stale-route switch br0: close-dual-path"},
 		{"no filter for a virtio VM", func(s *model.Snapshot) { s.PFs[0].SelfFDB = nil }, "no-self VM b: add-self"},
 		{"no filter for a VM that runs elsewhere still", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.VMs[1].State = nil, model.VMPaused }, ""},
-		{"no filter and none to spare", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.PFs[0].SelfSlots = []model.MAC{{2, 9}}, 1 }, "no-self VM b:"},
+		{
+			"no filter and none to spare", func(s *model.Snapshot) { s.PFs[0].SelfFDB, s.PFs[0].SelfSlots = []model.MAC{{2, 9}}, 1 },
+			"no-self VM b:",
+		},
 		{"no filter for a function without a carrier", func(s *model.Snapshot) {
 			s.PFs[0].SelfFDB, s.VMs[1].NICs[0].VirtualPF, s.VMs[1].NICs[0].Carrier = nil, "vpf0", model.No
 		}, ""},
@@ -453,7 +470,14 @@ func TestCheckFindsTheEntryOfAHolderThatEnds(t *testing.T) {
 	for i, step := range []struct {
 		pinned, late bool
 		want         string
-	}{{false, false, "[]"}, {false, true, "[]"}, {true, true, "[left-behind]"}, {true, false, "[left-behind]"}, {false, false, "[]"}, {true, false, "[stale-route]"}} {
+	}{
+		{false, false, "[]"},
+		{false, true, "[]"},
+		{true, true, "[left-behind]"},
+		{true, false, "[left-behind]"},
+		{false, false, "[]"},
+		{true, false, "[stale-route]"},
+	} {
 		if got := fmt.Sprint(at(i, step.pinned, step.late)); got != step.want {
 			t.Errorf("look %d: %s, want %s", i, got, step.want)
 		}
@@ -480,7 +504,8 @@ func TestSeveralNICs(t *testing.T) {
 	if want := []string{"unplug ua-0 pf0/0 outranked", "plug ua-1 pf0/1 rank"}; !slices.Equal(got, want) {
 		t.Errorf("planned %q, want %q", got, want)
 	}
-	if moves := Diff(s, target(s, model.Assignment{VM: "a", NIC: "ua-0", VF: vf0}, model.Assignment{VM: "a", NIC: "ua-1", VF: vf1}), nobody{}, DefaultTimeouts); len(moves) != 1 || moves[0].NIC != "ua-1" {
+	if moves := Diff(s, target(s, model.Assignment{VM: "a", NIC: "ua-0", VF: vf0}, model.Assignment{VM: "a", NIC: "ua-1", VF: vf1}), nobody{},
+		DefaultTimeouts); len(moves) != 1 || moves[0].NIC != "ua-1" {
 		t.Errorf("planned %s", text(moves))
 	}
 }

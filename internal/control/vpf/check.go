@@ -41,7 +41,8 @@ func CheckPort(p *model.PortPolicy) error {
 		return fmt.Errorf("%d addresses are more than %d", len(p.Addresses), model.MaxPortAddresses)
 	}
 	for _, a := range p.Addresses {
-		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || a.Is4In6() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || a.Is4In6() ||
+			a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
 			return fmt.Errorf("%s is no address that a host sends from", a)
 		}
 	}

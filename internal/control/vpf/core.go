@@ -176,7 +176,8 @@ func (c *Core) unknown() {
 func (c *Core) unknownPF(vm *VM, n *model.NIC) model.Problem {
 	if c.state.Find(vm.ID, n.VirtualPF) != nil {
 		return model.Problem{
-			Subject: vm.Name, Text: fmt.Sprintf("its NIC %s is no function of virtual PF %s as that is defined: it gets no carrier", n.Alias, n.VirtualPF),
+			Subject: vm.Name, Text: fmt.Sprintf("its NIC %s is no function of virtual PF %s as that is defined: it gets no carrier", n.Alias,
+				n.VirtualPF),
 			Remedy: fmt.Sprintf("shut the VM off, sluice vpf undefine %s %s, and define it again", vm.Name, n.VirtualPF),
 		}
 	}

@@ -83,7 +83,8 @@ func TestSharedMAC(t *testing.T) {
 			w.Ports = append(w.Ports, model.SwitchPortState{SwitchPort: Wanted(&p, i-1, tap), Detached: model.No})
 		}
 		out := NewCore().Tick(time.Unix(1000, 0), testState(t, p), &w)
-		if f := out.Virtual[0].Functions[1]; len(out.Actions) != want || len(f.Problems) != 1 || !strings.Contains(f.Problems[0].Text, "net0 of VM b") {
+		if f := out.Virtual[0].Functions[1]; len(out.Actions) != want || len(f.Problems) != 1 ||
+			!strings.Contains(f.Problems[0].Text, "net0 of VM b") {
 			t.Errorf("carrier %s: %v, %+v", carrier, out.Actions, f)
 		}
 	}

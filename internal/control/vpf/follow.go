@@ -56,7 +56,8 @@ func Follow(v *model.VirtualVF, port model.PortPolicy, named model.PortFields, g
 
 // nothing says whether no request is recorded.
 func nothing(r *model.VFRequest) bool {
-	return r.MAC.IsZero() && r.VLAN == 0 && len(r.Trunk) == 0 && r.SpoofChk == nil && r.CheckARP == nil && r.Isolated == nil && len(r.Addresses) == 0 &&
+	return r.MAC.IsZero() && r.VLAN == 0 && len(r.Trunk) == 0 && r.SpoofChk == nil && r.CheckARP == nil && r.Isolated == nil &&
+		len(r.Addresses) == 0 &&
 		!r.Down && r.Guarantee.IsZero() && r.Limit.IsZero() && r.Receive.IsZero() && r.Weight == 0
 }
 

@@ -29,28 +29,85 @@ func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
 		ask        channel.Attach
 		want       model.PortPolicy
 	}{
-		"a lower limit stays when the host lifts its own":     {host: limit(50e6), ask: channel.Attach{Limit: "10Mbit"}, want: limit(10e6)},
-		"a lower limit stays when the host raises its own":    {host: limit(50e6), then: limit(80e6), ask: channel.Attach{Limit: "10Mbit"}, want: limit(10e6)},
-		"a limit goes down with that of the host":             {host: limit(50e6), then: limit(5e6), ask: channel.Attach{Limit: "10Mbit"}, want: limit(5e6)},
-		"the limit of host policy stays":                      {policy: model.GuestPolicy{Limit: bits(1e9)}, host: limit(50e6), want: limit(1e9)},
-		"what nobody asked for follows the host":              {host: limit(50e6), then: limit(80e6), want: limit(80e6)},
-		"a limit of what is received":                         {host: model.PortPolicy{SLA: model.SLA{Receive: bits(9e6)}}, ask: channel.Attach{Receive: "1Mbit"}, want: model.PortPolicy{SLA: model.SLA{Receive: bits(1e6)}}},
-		"a guarantee is no more than the limit":               {policy: model.GuestPolicy{Guarantee: bits(1e9)}, ask: channel.Attach{Guarantee: "1Gbit"}, then: limit(5e6), want: model.PortPolicy{SLA: model.SLA{Guarantee: bits(5e6), Limit: bits(5e6)}}},
-		"a lower guarantee":                                   {host: model.PortPolicy{SLA: model.SLA{Guarantee: bits(9e6)}}, then: model.PortPolicy{SLA: model.SLA{Guarantee: bits(8e6)}}, ask: channel.Attach{Guarantee: "1Mbit"}, want: model.PortPolicy{SLA: model.SLA{Guarantee: bits(1e6)}}},
-		"a part of a trunk":                                   {host: model.PortPolicy{Trunk: vlans("10-20")}, then: model.PortPolicy{Trunk: vlans("10-30")}, ask: channel.Attach{Trunk: "11-12"}, want: model.PortPolicy{Trunk: vlans("11-12")}},
-		"one VLAN of a trunk":                                 {host: model.PortPolicy{Trunk: vlans("10-20")}, then: model.PortPolicy{Trunk: vlans("10-30")}, ask: channel.Attach{VLAN: 11}, want: model.PortPolicy{VLAN: 11}},
-		"the host puts it into another VLAN":                  {policy: model.GuestPolicy{VLANs: vlans("10-20")}, then: model.PortPolicy{VLAN: 7}, ask: channel.Attach{VLAN: 11}, want: model.PortPolicy{VLAN: 7}},
-		"one of the host's addresses":                         {host: model.PortPolicy{Addresses: []netip.Addr{one, two}}, ask: channel.Attach{Addresses: []string{"10.0.0.1"}}, want: model.PortPolicy{Addresses: []netip.Addr{one}}},
-		"another address than the host sets":                  {then: model.PortPolicy{Addresses: []netip.Addr{two}}, ask: channel.Attach{Addresses: []string{"10.0.0.1"}}, want: model.PortPolicy{Addresses: []netip.Addr{two}}},
-		"the spoof check that it asked for":                   {host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &yes}, then: model.PortPolicy{NoSpoof: true, CheckARP: true}, want: model.PortPolicy{CheckARP: true}},
-		"the host switches its spoof check on":                {policy: model.GuestPolicy{NoSpoof: true}, host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &no}},
-		"the check of ARP that it asked for":                  {host: model.PortPolicy{CheckARP: true}, ask: channel.Attach{CheckARP: &yes}, want: model.PortPolicy{CheckARP: true}},
-		"the host checks ARP":                                 {then: model.PortPolicy{CheckARP: true}, ask: channel.Attach{CheckARP: &no}, want: model.PortPolicy{CheckARP: true}},
-		"the host checks ARP of who asked for nothing":        {then: model.PortPolicy{CheckARP: true}, want: model.PortPolicy{CheckARP: true}},
-		"the isolation that it asked for":                     {host: model.PortPolicy{Isolated: true}, ask: channel.Attach{Isolated: &yes}, want: model.PortPolicy{Isolated: true}},
-		"the host isolates it":                                {then: model.PortPolicy{Isolated: true}, ask: channel.Attach{Isolated: &no}, want: model.PortPolicy{Isolated: true}},
-		"what the host does not change stays as granted":      {policy: model.GuestPolicy{VLANs: vlans("10-20"), Weight: 4}, ask: channel.Attach{VLAN: 11, Weight: 3}, then: model.PortPolicy{Isolated: true}, want: model.PortPolicy{VLAN: 11, Isolated: true, SLA: model.SLA{Weight: 3}}},
-		"the weight that it asked for, if the host's is more": {policy: model.GuestPolicy{Weight: 4}, ask: channel.Attach{Weight: 2}, then: model.PortPolicy{SLA: model.SLA{Weight: 3}}, want: model.PortPolicy{SLA: model.SLA{Weight: 2}}},
+		"a lower limit stays when the host lifts its own": {host: limit(50e6), ask: channel.Attach{Limit: "10Mbit"}, want: limit(10e6)},
+		"a lower limit stays when the host raises its own": {
+			host: limit(50e6), then: limit(80e6), ask: channel.Attach{Limit: "10Mbit"},
+			want: limit(10e6),
+		},
+		"a limit goes down with that of the host": {
+			host: limit(50e6), then: limit(5e6), ask: channel.Attach{Limit: "10Mbit"},
+			want: limit(5e6),
+		},
+		"the limit of host policy stays":         {policy: model.GuestPolicy{Limit: bits(1e9)}, host: limit(50e6), want: limit(1e9)},
+		"what nobody asked for follows the host": {host: limit(50e6), then: limit(80e6), want: limit(80e6)},
+		"a limit of what is received": {
+			host: model.PortPolicy{SLA: model.SLA{Receive: bits(9e6)}},
+			ask:  channel.Attach{Receive: "1Mbit"}, want: model.PortPolicy{SLA: model.SLA{Receive: bits(1e6)}},
+		},
+		"a guarantee is no more than the limit": {
+			policy: model.GuestPolicy{Guarantee: bits(1e9)},
+			ask:    channel.Attach{Guarantee: "1Gbit"}, then: limit(5e6),
+			want: model.PortPolicy{SLA: model.SLA{Guarantee: bits(5e6), Limit: bits(5e6)}},
+		},
+		"a lower guarantee": {
+			host: model.PortPolicy{SLA: model.SLA{Guarantee: bits(9e6)}},
+			then: model.PortPolicy{SLA: model.SLA{Guarantee: bits(8e6)}}, ask: channel.Attach{Guarantee: "1Mbit"},
+			want: model.PortPolicy{SLA: model.SLA{Guarantee: bits(1e6)}},
+		},
+		"a part of a trunk": {
+			host: model.PortPolicy{Trunk: vlans("10-20")},
+			then: model.PortPolicy{Trunk: vlans("10-30")}, ask: channel.Attach{Trunk: "11-12"}, want: model.PortPolicy{Trunk: vlans("11-12")},
+		},
+		"one VLAN of a trunk": {
+			host: model.PortPolicy{Trunk: vlans("10-20")},
+			then: model.PortPolicy{Trunk: vlans("10-30")}, ask: channel.Attach{VLAN: 11}, want: model.PortPolicy{VLAN: 11},
+		},
+		"the host puts it into another VLAN": {
+			policy: model.GuestPolicy{VLANs: vlans("10-20")}, then: model.PortPolicy{VLAN: 7},
+			ask: channel.Attach{VLAN: 11}, want: model.PortPolicy{VLAN: 7},
+		},
+		"one of the host's addresses": {
+			host: model.PortPolicy{Addresses: []netip.Addr{one, two}},
+			ask:  channel.Attach{Addresses: []string{"10.0.0.1"}}, want: model.PortPolicy{Addresses: []netip.Addr{one}},
+		},
+		"another address than the host sets": {
+			then: model.PortPolicy{Addresses: []netip.Addr{two}},
+			ask:  channel.Attach{Addresses: []string{"10.0.0.1"}}, want: model.PortPolicy{Addresses: []netip.Addr{two}},
+		},
+		"the spoof check that it asked for": {
+			host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &yes},
+			then: model.PortPolicy{NoSpoof: true, CheckARP: true}, want: model.PortPolicy{CheckARP: true},
+		},
+		"the host switches its spoof check on": {
+			policy: model.GuestPolicy{NoSpoof: true}, host: model.PortPolicy{NoSpoof: true},
+			ask: channel.Attach{SpoofChk: &no},
+		},
+		"the check of ARP that it asked for": {
+			host: model.PortPolicy{CheckARP: true}, ask: channel.Attach{CheckARP: &yes},
+			want: model.PortPolicy{CheckARP: true},
+		},
+		"the host checks ARP": {
+			then: model.PortPolicy{CheckARP: true}, ask: channel.Attach{CheckARP: &no},
+			want: model.PortPolicy{CheckARP: true},
+		},
+		"the host checks ARP of who asked for nothing": {then: model.PortPolicy{CheckARP: true}, want: model.PortPolicy{CheckARP: true}},
+		"the isolation that it asked for": {
+			host: model.PortPolicy{Isolated: true}, ask: channel.Attach{Isolated: &yes},
+			want: model.PortPolicy{Isolated: true},
+		},
+		"the host isolates it": {
+			then: model.PortPolicy{Isolated: true}, ask: channel.Attach{Isolated: &no},
+			want: model.PortPolicy{Isolated: true},
+		},
+		"what the host does not change stays as granted": {
+			policy: model.GuestPolicy{VLANs: vlans("10-20"), Weight: 4},
+			ask:    channel.Attach{VLAN: 11, Weight: 3}, then: model.PortPolicy{Isolated: true},
+			want: model.PortPolicy{VLAN: 11, Isolated: true, SLA: model.SLA{Weight: 3}},
+		},
+		"the weight that it asked for, if the host's is more": {
+			policy: model.GuestPolicy{Weight: 4}, ask: channel.Attach{Weight: 2},
+			then: model.PortPolicy{SLA: model.SLA{Weight: 3}}, want: model.PortPolicy{SLA: model.SLA{Weight: 2}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.policy.Attach = true
@@ -139,7 +196,8 @@ func TestHostSettingDoesNotWidenOldGrants(t *testing.T) {
 		SLA: model.SLA{Guarantee: bits(1e6), Limit: bits(10e6), Receive: bits(5e6), Weight: 2},
 	}
 	more := host
-	more.Trunk, more.SLA = model.VLANs{{First: 10, Last: 30}}, model.SLA{Guarantee: bits(9e6), Limit: bits(80e6), Receive: bits(80e6), Weight: 5}
+	more.Trunk, more.SLA = model.VLANs{{First: 10, Last: 30}},
+		model.SLA{Guarantee: bits(9e6), Limit: bits(80e6), Receive: bits(80e6), Weight: 5}
 	every := ^model.PortFields(0)
 	equal := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 	for name, then := range map[string]model.PortPolicy{"the same": host, "more": more} {

@@ -15,7 +15,10 @@ func testMAC(vm model.VMID, name string, vf int) model.MAC {
 
 // testPF returns a virtual PF with VFs.
 func testPF(vm model.VMID, name string, vfs int) model.VirtualPF {
-	p := model.VirtualPF{VM: vm, VMName: "vm-" + string(vm), Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: testMAC(vm, name, -1), Channel: true}
+	p := model.VirtualPF{
+		VM: vm, VMName: "vm-" + string(vm), Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0",
+		MAC: testMAC(vm, name, -1), Channel: true,
+	}
 	for i := range vfs {
 		p.VFs = append(p.VFs, model.VirtualVF{MAC: testMAC(vm, name, i)})
 	}

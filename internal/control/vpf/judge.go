@@ -162,7 +162,8 @@ func judgeLink(r *model.VFRequest, _ *model.VirtualVF, _ *model.GuestPolicy, out
 func judgeAddresses(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
 	for _, addr := range r.Addresses {
 		host := len(v.Port.Addresses) == 0 || slices.Contains(v.Port.Addresses, addr)
-		if policy := len(g.Addresses) == 0 || slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) }); !host || !policy {
+		if policy := len(g.Addresses) == 0 || slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) }); !host ||
+			!policy {
 			return Denied(fmt.Sprintf("address %s is none that this VF may have", addr),
 				"ask for another, or have the host allow it: addresses in virtual_pfs.guests")
 		}
@@ -180,7 +181,8 @@ func judgeGuarantee(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy
 	if r.Guarantee.IsZero() {
 		return nil
 	}
-	if own := v.Port.SLA.Guarantee; r.Guarantee.Bits > max(g.Guarantee.Bits, own.Bits) || r.Guarantee.Packets > max(g.Guarantee.Packets, own.Packets) {
+	if own := v.Port.SLA.Guarantee; r.Guarantee.Bits > max(g.Guarantee.Bits, own.Bits) ||
+		r.Guarantee.Packets > max(g.Guarantee.Packets, own.Packets) {
 		return Denied(fmt.Sprintf("a guarantee of %s is more than a VF of this VM may have (%s)", r.Guarantee, rateOrNone(g.Guarantee)),
 			"ask for less, or have the host allow it: guarantee in virtual_pfs.guests")
 	}
@@ -255,7 +257,8 @@ func Admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error
 			if part.asked.IsZero() {
 				continue // the other VFs exceed the guarantee, not this one
 			}
-			return Denied(fmt.Sprintf("asked %s + %s that other VFs have, virtual PF %s is guaranteed %s", part.asked, rateOrNone(part.others), p.Name, rateOrNone(part.whole)),
+			return Denied(fmt.Sprintf("asked %s + %s that other VFs have, virtual PF %s is guaranteed %s", part.asked, rateOrNone(part.others),
+				p.Name, rateOrNone(part.whole)),
 				"ask for less, give another VF back, or have the host guarantee the VM more")
 		}
 	}

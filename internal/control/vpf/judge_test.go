@@ -42,7 +42,8 @@ func TestJudge(t *testing.T) {
 	}
 	yes, no := true, false
 	wide := model.GuestPolicy{
-		Attach: true, MACs: []string{"02:*"}, VLANs: vlans("10-20"), NoSpoof: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		Attach: true, MACs: []string{"02:*"}, VLANs: vlans("10-20"), NoSpoof: true,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 		Guarantee: model.Rate{Bits: 1e9}, Limit: model.Rate{Bits: 2e9}, Weight: 4,
 	}
 	plain := model.GuestPolicy{Attach: true}
@@ -64,66 +65,138 @@ func TestJudge(t *testing.T) {
 		{name: "link sideways", policy: plain, ask: channel.Attach{Link: "sideways"}, code: channel.CodeInvalid},
 
 		{name: "own MAC", policy: plain, ask: channel.Attach{MAC: own.String()}},
-		{name: "MAC that the host set", policy: plain, host: model.PortPolicy{MACs: []model.MAC{more}}, ask: channel.Attach{MAC: more.String()}, mac: more, want: model.PortPolicy{MACs: []model.MAC{more}}},
-		{name: "MAC of the pattern", policy: wide, ask: channel.Attach{MAC: "02:00:00:00:00:01"}, mac: model.MAC{2, 0, 0, 0, 0, 1}, want: limited},
+		{
+			name: "MAC that the host set", policy: plain, host: model.PortPolicy{MACs: []model.MAC{more}}, ask: channel.Attach{MAC: more.String()},
+			mac: more, want: model.PortPolicy{MACs: []model.MAC{more}},
+		},
+		{
+			name: "MAC of the pattern", policy: wide, ask: channel.Attach{MAC: "02:00:00:00:00:01"}, mac: model.MAC{2, 0, 0, 0, 0, 1},
+			want: limited,
+		},
 		{name: "MAC beyond the pattern", policy: wide, ask: channel.Attach{MAC: "06:00:00:00:00:01"}, code: channel.CodeDenied},
 		{name: "MAC without a pattern", policy: plain, ask: channel.Attach{MAC: "02:00:00:00:00:01"}, code: channel.CodeDenied},
-		{name: "multicast MAC", policy: model.GuestPolicy{Attach: true, MACs: []string{"*"}}, ask: channel.Attach{MAC: "03:00:00:00:00:01"}, code: channel.CodeInvalid},
-		{name: "no MAC", policy: model.GuestPolicy{Attach: true, MACs: []string{"*"}}, ask: channel.Attach{MAC: "00:00:00:00:00:00"}, code: channel.CodeInvalid},
+		{
+			name: "multicast MAC", policy: model.GuestPolicy{Attach: true, MACs: []string{"*"}}, ask: channel.Attach{MAC: "03:00:00:00:00:01"},
+			code: channel.CodeInvalid,
+		},
+		{
+			name: "no MAC", policy: model.GuestPolicy{Attach: true, MACs: []string{"*"}}, ask: channel.Attach{MAC: "00:00:00:00:00:00"},
+			code: channel.CodeInvalid,
+		},
 		{name: "text for a MAC", policy: wide, ask: channel.Attach{MAC: "02"}, code: channel.CodeInvalid},
 
 		{name: "VLAN", policy: wide, ask: channel.Attach{VLAN: 15}, want: model.PortPolicy{VLAN: 15, SLA: limited.SLA}},
 		{name: "VLAN beyond", policy: wide, ask: channel.Attach{VLAN: 21}, code: channel.CodeDenied},
 		{name: "VLAN below", policy: wide, ask: channel.Attach{VLAN: -1}, code: channel.CodeDenied},
-		{name: "VLAN that is none", policy: model.GuestPolicy{Attach: true, VLANs: vlans("1-4094")}, ask: channel.Attach{VLAN: 4095}, code: channel.CodeDenied},
+		{
+			name: "VLAN that is none", policy: model.GuestPolicy{Attach: true, VLANs: vlans("1-4094")}, ask: channel.Attach{VLAN: 4095},
+			code: channel.CodeDenied,
+		},
 		{name: "VLAN without policy", policy: plain, ask: channel.Attach{VLAN: 15}, code: channel.CodeDenied},
 		{name: "VLAN of the host stays", policy: plain, host: model.PortPolicy{VLAN: 7}, want: model.PortPolicy{VLAN: 7}},
 		{name: "VLAN of the host", policy: plain, host: model.PortPolicy{VLAN: 7}, ask: channel.Attach{VLAN: 7}, want: model.PortPolicy{VLAN: 7}},
-		{name: "VLAN of the host as a trunk", policy: plain, host: model.PortPolicy{VLAN: 7}, ask: channel.Attach{Trunk: "7"}, code: channel.CodeDenied},
-		{name: "part of the host's trunk", policy: plain, host: model.PortPolicy{Trunk: vlans("30-40")}, ask: channel.Attach{Trunk: "31,35-36"}, want: model.PortPolicy{Trunk: vlans("31,35-36")}},
-		{name: "one of the host's trunk", policy: plain, host: model.PortPolicy{Trunk: vlans("30-40")}, ask: channel.Attach{VLAN: 31}, want: model.PortPolicy{VLAN: 31}},
-		{name: "more than the host's trunk", policy: plain, host: model.PortPolicy{Trunk: vlans("30-40")}, ask: channel.Attach{Trunk: "40-41"}, code: channel.CodeDenied},
+		{
+			name: "VLAN of the host as a trunk", policy: plain, host: model.PortPolicy{VLAN: 7}, ask: channel.Attach{Trunk: "7"},
+			code: channel.CodeDenied,
+		},
+		{
+			name: "part of the host's trunk", policy: plain, host: model.PortPolicy{Trunk: vlans("30-40")}, ask: channel.Attach{Trunk: "31,35-36"},
+			want: model.PortPolicy{Trunk: vlans("31,35-36")},
+		},
+		{
+			name: "one of the host's trunk", policy: plain, host: model.PortPolicy{Trunk: vlans("30-40")}, ask: channel.Attach{VLAN: 31},
+			want: model.PortPolicy{VLAN: 31},
+		},
+		{
+			name: "more than the host's trunk", policy: plain, host: model.PortPolicy{Trunk: vlans("30-40")}, ask: channel.Attach{Trunk: "40-41"},
+			code: channel.CodeDenied,
+		},
 		{name: "trunk", policy: wide, ask: channel.Attach{Trunk: "10-12,14"}, want: model.PortPolicy{Trunk: vlans("10-12,14"), SLA: limited.SLA}},
 		{name: "trunk that is partly beyond", policy: wide, ask: channel.Attach{Trunk: "10,19-21"}, code: channel.CodeDenied},
 		{name: "both", policy: wide, ask: channel.Attach{VLAN: 10, Trunk: "11"}, code: channel.CodeInvalid},
 		{name: "trunk that is none", policy: wide, ask: channel.Attach{Trunk: "x"}, code: channel.CodeInvalid},
-		{name: "too many ranges", policy: wide, ask: channel.Attach{Trunk: "10,12,14,16,18,20,10,12,14"}, want: model.PortPolicy{Trunk: vlans("10,12,14,16,18,20"), SLA: limited.SLA}},
+		{
+			name: "too many ranges", policy: wide, ask: channel.Attach{Trunk: "10,12,14,16,18,20,10,12,14"},
+			want: model.PortPolicy{Trunk: vlans("10,12,14,16,18,20"), SLA: limited.SLA},
+		},
 
 		{name: "no spoof check", policy: wide, ask: channel.Attach{SpoofChk: &no}, want: model.PortPolicy{NoSpoof: true, SLA: limited.SLA}},
 		{name: "no spoof check without policy", policy: plain, ask: channel.Attach{SpoofChk: &no}, code: channel.CodeDenied},
 		{name: "spoof check where the host has none", policy: plain, host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &yes}},
-		{name: "no spoof check, as the host", policy: plain, host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &no}, want: model.PortPolicy{NoSpoof: true}},
+		{
+			name: "no spoof check, as the host", policy: plain, host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &no},
+			want: model.PortPolicy{NoSpoof: true},
+		},
 		{name: "ARP checked", policy: plain, ask: channel.Attach{CheckARP: &yes}, want: model.PortPolicy{CheckARP: true}},
-		{name: "ARP no longer checked", policy: wide, host: model.PortPolicy{CheckARP: true}, ask: channel.Attach{CheckARP: &no}, code: channel.CodeDenied},
+		{
+			name: "ARP no longer checked", policy: wide, host: model.PortPolicy{CheckARP: true}, ask: channel.Attach{CheckARP: &no},
+			code: channel.CodeDenied,
+		},
 		{name: "isolated", policy: plain, ask: channel.Attach{Isolated: &yes}, want: model.PortPolicy{Isolated: true}},
-		{name: "isolated no longer", policy: wide, host: model.PortPolicy{Isolated: true}, ask: channel.Attach{Isolated: &no}, code: channel.CodeDenied},
+		{
+			name: "isolated no longer", policy: wide, host: model.PortPolicy{Isolated: true}, ask: channel.Attach{Isolated: &no},
+			code: channel.CodeDenied,
+		},
 
-		{name: "addresses", policy: plain, ask: channel.Attach{Addresses: []string{"10.0.0.1", "fd00::1"}}, want: model.PortPolicy{Addresses: addresses("10.0.0.1", "fd00::1")}},
-		{name: "addresses of the host stay", policy: wide, host: model.PortPolicy{Addresses: addresses("10.0.0.1")}, want: model.PortPolicy{Addresses: addresses("10.0.0.1"), SLA: limited.SLA}},
-		{name: "one of the host's addresses", policy: plain, host: model.PortPolicy{Addresses: addresses("10.0.0.1", "10.0.0.2")}, ask: channel.Attach{Addresses: []string{"10.0.0.2"}}, want: model.PortPolicy{Addresses: addresses("10.0.0.2")}},
-		{name: "another than the host's addresses", policy: wide, host: model.PortPolicy{Addresses: addresses("10.0.0.1")}, ask: channel.Attach{Addresses: []string{"10.0.0.2"}}, code: channel.CodeDenied},
+		{
+			name: "addresses", policy: plain, ask: channel.Attach{Addresses: []string{"10.0.0.1", "fd00::1"}},
+			want: model.PortPolicy{Addresses: addresses("10.0.0.1", "fd00::1")},
+		},
+		{
+			name: "addresses of the host stay", policy: wide, host: model.PortPolicy{Addresses: addresses("10.0.0.1")},
+			want: model.PortPolicy{Addresses: addresses("10.0.0.1"), SLA: limited.SLA},
+		},
+		{
+			name: "one of the host's addresses", policy: plain, host: model.PortPolicy{Addresses: addresses("10.0.0.1", "10.0.0.2")},
+			ask: channel.Attach{Addresses: []string{"10.0.0.2"}}, want: model.PortPolicy{Addresses: addresses("10.0.0.2")},
+		},
+		{
+			name: "another than the host's addresses", policy: wide, host: model.PortPolicy{Addresses: addresses("10.0.0.1")},
+			ask: channel.Attach{Addresses: []string{"10.0.0.2"}}, code: channel.CodeDenied,
+		},
 		{name: "address beyond", policy: wide, ask: channel.Attach{Addresses: []string{"11.0.0.1"}}, code: channel.CodeDenied},
-		{name: "address in IPv6's clothes", policy: plain, ask: channel.Attach{Addresses: []string{"::ffff:10.0.0.1"}}, code: channel.CodeInvalid},
+		{
+			name: "address in IPv6's clothes", policy: plain, ask: channel.Attach{Addresses: []string{"::ffff:10.0.0.1"}},
+			code: channel.CodeInvalid,
+		},
 		{name: "broadcast address", policy: plain, ask: channel.Attach{Addresses: []string{"255.255.255.255"}}, code: channel.CodeInvalid},
 		{name: "multicast address", policy: plain, ask: channel.Attach{Addresses: []string{"ff02::1"}}, code: channel.CodeInvalid},
 		{name: "address with a zone", policy: plain, ask: channel.Attach{Addresses: []string{"fe80::1%eth0"}}, code: channel.CodeInvalid},
 		{name: "address that is none", policy: plain, ask: channel.Attach{Addresses: []string{"10.0.0"}}, code: channel.CodeInvalid},
 		{name: "too many addresses", policy: plain, ask: channel.Attach{Addresses: make([]string, 9)}, code: channel.CodeInvalid},
 
-		{name: "guarantee", policy: wide, ask: channel.Attach{Guarantee: "1Gbit"}, want: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}, Limit: model.Rate{Bits: 2e9}}}},
+		{
+			name: "guarantee", policy: wide, ask: channel.Attach{Guarantee: "1Gbit"},
+			want: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}, Limit: model.Rate{Bits: 2e9}}},
+		},
 		{name: "guarantee beyond", policy: wide, ask: channel.Attach{Guarantee: "1001Mbit"}, code: channel.CodeDenied},
 		{name: "guarantee of packets", policy: wide, ask: channel.Attach{Guarantee: "1kpps"}, code: channel.CodeDenied},
 		{name: "guarantee without policy", policy: plain, ask: channel.Attach{Guarantee: "1bit"}, code: channel.CodeDenied},
 		{name: "guarantee that is none", policy: wide, ask: channel.Attach{Guarantee: "0bit"}, code: channel.CodeInvalid},
-		{name: "guarantee below the host's", policy: plain, host: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}}}, ask: channel.Attach{Guarantee: "1Gbit"}, want: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}}}},
+		{
+			name: "guarantee below the host's", policy: plain, host: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}}},
+			ask: channel.Attach{Guarantee: "1Gbit"}, want: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}}},
+		},
 		{name: "guarantee above its limit", policy: wide, ask: channel.Attach{Guarantee: "1Gbit", Limit: "500Mbit"}, code: channel.CodeInvalid},
 		{name: "limit", policy: plain, ask: channel.Attach{Limit: "1Gbit"}, want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}},
-		{name: "limit of packets keeps that of bits", policy: wide, ask: channel.Attach{Limit: "1kpps"}, want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 2e9, Packets: 1000}}}},
+		{
+			name: "limit of packets keeps that of bits", policy: wide, ask: channel.Attach{Limit: "1kpps"},
+			want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 2e9, Packets: 1000}}},
+		},
 		{name: "limit beyond", policy: wide, ask: channel.Attach{Limit: "3Gbit"}, code: channel.CodeDenied},
-		{name: "limit above the host's", policy: plain, host: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}, ask: channel.Attach{Limit: "2Gbit"}, code: channel.CodeDenied},
-		{name: "limit of the host stays", policy: wide, host: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}, want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}}},
+		{
+			name: "limit above the host's", policy: plain, host: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}},
+			ask: channel.Attach{Limit: "2Gbit"}, code: channel.CodeDenied,
+		},
+		{
+			name: "limit of the host stays", policy: wide, host: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}},
+			want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 1e9}}},
+		},
 		{name: "rate that is none", policy: plain, ask: channel.Attach{Limit: "99999999999999999999Gbit"}, code: channel.CodeInvalid},
-		{name: "weight", policy: wide, ask: channel.Attach{Weight: 4}, want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 2e9}, Weight: 4}}},
+		{
+			name: "weight", policy: wide, ask: channel.Attach{Weight: 4},
+			want: model.PortPolicy{SLA: model.SLA{Limit: model.Rate{Bits: 2e9}, Weight: 4}},
+		},
 		{name: "weight beyond", policy: wide, ask: channel.Attach{Weight: 4.1}, code: channel.CodeDenied},
 		{name: "weight without policy", policy: plain, ask: channel.Attach{Weight: 1.1}, code: channel.CodeDenied},
 		{name: "weight below", policy: wide, ask: channel.Attach{Weight: -1}, code: channel.CodeDenied},
@@ -136,7 +209,8 @@ func TestJudge(t *testing.T) {
 			}
 			have.Port.SLA.Source = ""
 			want := model.VFGrant{MAC: c.mac, Port: c.want, Asked: have.Asked}
-			if diff := cmp.Diff(want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); c.code == "" && diff != "" {
+			if diff := cmp.Diff(want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); c.code == "" &&
+				diff != "" {
 				t.Error(diff)
 			}
 			if v := (model.VirtualVF{MAC: own, Port: c.host, Grant: &have}); c.code == "" && Beyond(&v, &c.policy) != "" {

@@ -104,7 +104,8 @@ func Holds(want *model.SwitchPort, have *model.SwitchPortState) bool {
 
 func sameRule(a, b model.SwitchRule) bool {
 	return a.VLAN == b.VLAN && a.Spoof == b.Spoof && a.CheckARP == b.CheckARP && a.Limit == b.Limit && a.Receive == b.Receive &&
-		sameSet(a.MACs, b.MACs, compareMACs) && sameSet(a.Addresses, b.Addresses, netip.Addr.Compare) && slices.Equal(a.Trunk.Joined(), b.Trunk.Joined())
+		sameSet(a.MACs, b.MACs, compareMACs) && sameSet(a.Addresses, b.Addresses, netip.Addr.Compare) &&
+		slices.Equal(a.Trunk.Joined(), b.Trunk.Joined())
 }
 
 func sameSet[T comparable](a, b []T, order func(T, T) int) bool {

@@ -68,7 +68,8 @@ func Open(path string, log *slog.Logger) (*File, []model.Move, error) {
 		return nil, nil, fmt.Errorf("journal %s: %w; move it away to start without it, then run `sluice fsck`", path, err)
 	}
 	if dropped != nil {
-		log.Warn("the last line of the journal is damaged and was dropped; if a move was in it, the next look at the host repairs what it left", "journal", path, "error", dropped)
+		log.Warn("the last line of the journal is damaged and was dropped; if a move was in it, the next look at the host repairs what it left",
+			"journal", path, "error", dropped)
 	}
 	return j, slices.Clone(j.open), nil
 }
@@ -85,7 +86,8 @@ func openRegular(path string) (*os.File, error) {
 	case !st.Mode().IsRegular():
 		err = fmt.Errorf("%s is no regular file (%s); remove it", path, st.Mode().Type())
 	case st.Size() > maxJournal:
-		err = fmt.Errorf("%s has %d bytes, and a journal has at most %d; move it away to start without it, then run `sluice fsck`", path, st.Size(), maxJournal)
+		err = fmt.Errorf("%s has %d bytes, and a journal has at most %d; move it away to start without it, then run `sluice fsck`", path,
+			st.Size(), maxJournal)
 	}
 	if err != nil {
 		_ = f.Close()

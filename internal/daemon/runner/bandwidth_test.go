@@ -89,7 +89,10 @@ func runLimited(t *testing.T, e *enforcer, mode model.Mode, more ...loop.Enforce
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits = (&Bandwidth{Core: ctrl, Counters: &still{}, Enforcers: append(more, e), Period: 200 * time.Millisecond, Log: logger, LiftAll: true}).Init()
+	limits = (&Bandwidth{
+		Core: ctrl, Counters: &still{}, Enforcers: append(more, e), Period: 200 * time.Millisecond, Log: logger,
+		LiftAll: true,
+	}).Init()
 	r := (&Placement{Core: core, Source: w, Actuator: w, Limits: limits, Sample: time.Second, Log: logger}).Init()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -314,7 +317,8 @@ func TestSlowEnforcerHoldsUpNoLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		if late := r.View().Late; late > 0 || quick.worst < model.LimitLease/4 || quick.worst > model.LimitLease/2 || len(slow.applied) < 10 {
-			t.Errorf("%d readings late, a lease of %s renewed after %s at worst, the slow enforcer was called %d times", late, model.LimitLease, quick.worst, len(slow.applied))
+			t.Errorf("%d readings late, a lease of %s renewed after %s at worst, the slow enforcer was called %d times", late, model.LimitLease,
+				quick.worst, len(slow.applied))
 		}
 	})
 }
@@ -371,7 +375,8 @@ func TestObserveModeSweepsNothing(t *testing.T) {
 		if len(order) > 0 {
 			t.Fatalf("observe mode swept %q", order)
 		}
-		if err := limits.SetOptions(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: 200 * time.Millisecond}, true); err != nil {
+		if err := limits.SetOptions(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: 200 * time.Millisecond},
+			true); err != nil {
 			t.Fatal(err)
 		}
 		snap, _ := (&world{has: map[model.VMID]bool{"a": true}}).Snapshot(t.Context())
@@ -436,7 +441,10 @@ func (*guests) Slow() {}
 
 func (*guests) Standing(context.Context, *model.Snapshot) (stand []model.Limit, err error) {
 	for _, vm := range []model.VMID{"a", "b"} {
-		stand = append(stand, model.Limit{LimitKey: model.LimitKey{VM: vm, NIC: "ua-0", Path: model.PathVF, Dir: model.Tx}, Rate: model.Rate{Bits: 1e6}})
+		stand = append(stand, model.Limit{
+			LimitKey: model.LimitKey{VM: vm, NIC: "ua-0", Path: model.PathVF, Dir: model.Tx},
+			Rate:     model.Rate{Bits: 1e6},
+		})
 	}
 	return stand, nil
 }
@@ -522,7 +530,8 @@ func TestPlugWaitsForItsLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
-		if v := view(); len(v.Target.Reasons) != 2 || !strings.Contains(v.Target.Reasons[0].Detail, "the plug waits: its guest is being limited first") || len(v.Active) > 0 {
+		if v := view(); len(v.Target.Reasons) != 2 || !strings.Contains(v.Target.Reasons[0].Detail,
+			"the plug waits: its guest is being limited first") || len(v.Active) > 0 {
 			t.Errorf("reasons %+v, under way %v", v.Target.Reasons, v.Active)
 		}
 		time.Sleep(10 * time.Second)

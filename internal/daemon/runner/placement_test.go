@@ -85,11 +85,14 @@ func start(t *testing.T, w *world, sample ...time.Duration) (*Placement, func() 
 	}
 	var mu sync.Mutex
 	var last *model.View
-	r := (&Placement{Core: core, Source: w, Actuator: w, Sample: append(sample, time.Second)[0], Log: slog.New(slog.DiscardHandler), Publish: func(v *model.View) {
-		mu.Lock()
-		defer mu.Unlock()
-		last = v
-	}}).Init()
+	r := (&Placement{
+		Core: core, Source: w, Actuator: w, Sample: append(sample, time.Second)[0], Log: slog.New(slog.DiscardHandler),
+		Publish: func(v *model.View) {
+			mu.Lock()
+			defer mu.Unlock()
+			last = v
+		},
+	}).Init()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()
@@ -199,7 +202,8 @@ func TestStopWaitsForTheStepUnderWay(t *testing.T) {
 			}
 			return nil
 		}
-		core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, loop.Options{Mode: model.ModeEnforce, Timeouts: loop.DefaultOptions.Timeouts}, &journal{}, nil)
+		core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute},
+			loop.Options{Mode: model.ModeEnforce, Timeouts: loop.DefaultOptions.Timeouts}, &journal{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +248,10 @@ func TestAliveWhileTheWorldIsUnknown(t *testing.T) {
 			t.Fatal(err)
 		}
 		beats := 0
-		r := (&Placement{Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler), Alive: func() { beats++ }}).Init()
+		r := (&Placement{
+			Core: core, Source: w, Actuator: w, Sample: time.Second, Log: slog.New(slog.DiscardHandler),
+			Alive: func() { beats++ },
+		}).Init()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {
@@ -266,7 +273,8 @@ func TestStopBeginsNothing(t *testing.T) {
 			return nil
 		}
 		j := &journal{}
-		core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, loop.Options{Mode: model.ModeEnforce, Parallel: 1, Timeouts: loop.DefaultOptions.Timeouts}, j, nil)
+		core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute},
+			loop.Options{Mode: model.ModeEnforce, Parallel: 1, Timeouts: loop.DefaultOptions.Timeouts}, j, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +336,8 @@ func TestFullDiskIsToldOnce(t *testing.T) {
 		if err := r.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(log.String(), "no space left on device"); n != 1 || !strings.Contains(strings.Join(last.Errors, ""), "no space left on device") {
+		if n := strings.Count(log.String(), "no space left on device"); n != 1 ||
+			!strings.Contains(strings.Join(last.Errors, ""), "no space left on device") {
 			t.Errorf("told %d times, and the View says %q; log:\n%s", n, last.Errors, log.String())
 		}
 	})

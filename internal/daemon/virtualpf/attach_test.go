@@ -65,8 +65,18 @@ func TestAdmitOfGuests(t *testing.T) {
 		vf        int
 		guarantee string
 		code      string
-	}{{0, "2Gbit", ""}, {1, "2Gbit", channel.CodeDenied}, {1, "1Gbit", ""}, {2, "1bit", channel.CodeDenied}, {0, "1Gbit", ""}, {2, "1Gbit", ""}, {0, "1Gbit 1pps", channel.CodeDenied}, {0, "1001Mbit", channel.CodeDenied}} {
-		if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, c.vf), Owner: "pod", Guarantee: c.guarantee}); code(err) != c.code || err != nil && c.code == "" {
+	}{
+		{0, "2Gbit", ""},
+		{1, "2Gbit", channel.CodeDenied},
+		{1, "1Gbit", ""},
+		{2, "1bit", channel.CodeDenied},
+		{0, "1Gbit", ""},
+		{2, "1Gbit", ""},
+		{0, "1Gbit 1pps", channel.CodeDenied},
+		{0, "1001Mbit", channel.CodeDenied},
+	} {
+		if _, err := g.Attach(t.Context(), channel.Attach{VF: at(p, c.vf), Owner: "pod", Guarantee: c.guarantee}); code(err) != c.code ||
+			err != nil && c.code == "" {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

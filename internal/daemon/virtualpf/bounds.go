@@ -97,7 +97,10 @@ func (l *allowances) of(vm model.VMID, s *vpf.State) *allowance {
 				delete(l.by, old) // it has no virtual PF any more
 			}
 		}
-		a = &allowance{changes: rate.NewLimiter(rate.Every(changeEvery), burst), refusals: rate.Sometimes{First: refusalsAtOnce, Interval: refusalEvery}}
+		a = &allowance{
+			changes:  rate.NewLimiter(rate.Every(changeEvery), burst),
+			refusals: rate.Sometimes{First: refusalsAtOnce, Interval: refusalEvery},
+		}
 		l.by[vm] = a
 	}
 	if a.changes.Burst() != burst {

@@ -26,7 +26,10 @@ type machine struct {
 }
 
 func newMachine() *machine {
-	m := &machine{host: newFakeHost(), core: vpf.NewCore(), state: (&vpf.State{}).Clone(), past: map[model.VMID][]*vpf.State{}, spoil: map[string]bool{}, now: time.Unix(1e9, 0)}
+	m := &machine{
+		host: newFakeHost(), core: vpf.NewCore(), state: (&vpf.State{}).Clone(), past: map[model.VMID][]*vpf.State{},
+		spoil: map[string]bool{}, now: time.Unix(1e9, 0),
+	}
 	m.host.sane = m.sane
 	return m
 }
@@ -205,7 +208,10 @@ func (m *machine) step(t *rapid.T) {
 	vm, name := rapid.SampledFrom(testVMs).Draw(t, "vm"), rapid.SampledFrom(testNames).Draw(t, "name")
 	vf := rapid.IntRange(0, 2).Draw(t, "vf")
 	runs := m.host.vms[vm] != nil
-	switch rapid.SampledFrom([]string{"tick", "tick", "tick", "act", "act", "act", "act", "crash", "define", "undefine", "start", "stop", "attach", "attach", "detach", "set", "tamper", "fail", "later"}).Draw(t, "do") {
+	switch rapid.SampledFrom([]string{
+		"tick", "tick", "tick", "act", "act", "act", "act", "crash", "define", "undefine", "start", "stop",
+		"attach", "attach", "detach", "set", "tamper", "fail", "later",
+	}).Draw(t, "do") {
 	case "tick":
 		m.tick()
 	case "act":

@@ -152,7 +152,8 @@ func (m *Manager) Undefine(ctx context.Context, vm model.VMID, name string) erro
 	if v.Err != nil {
 		return fmt.Errorf("cannot find out whether the VM runs: %w", v.Err)
 	}
-	if running := v.World.FindVM(vm); running != nil && slices.ContainsFunc(running.NICs, func(n model.NIC) bool { return n.VirtualPF == name }) {
+	if running := v.World.FindVM(vm); running != nil &&
+		slices.ContainsFunc(running.NICs, func(n model.NIC) bool { return n.VirtualPF == name }) {
 		return fmt.Errorf("VM %s runs with virtual PF %s, and QEMU cannot take it out: shut the VM off first (virsh shutdown %s)",
 			running.Name, name, running.Name)
 	}

@@ -154,7 +154,8 @@ func (h *heard) problems(vm model.VMID, name string, now time.Time) []model.Prob
 		return nil
 	}
 	p := model.Problem{
-		Subject: name, Text: fmt.Sprintf("sluice-guest in it has not been heard of for %s, so nobody in it can ask for a virtual VF", now.Sub(l.last).Round(time.Second)),
+		Subject: name, Text: fmt.Sprintf("sluice-guest in it has not been heard of for %s, so nobody in it can ask for a virtual VF",
+			now.Sub(l.last).Round(time.Second)),
 		Remedy: "in the guest: systemctl enable --now sluice-guest, then sluice-guest doctor; define the virtual PF with --no-channel if nobody is to ask",
 	}
 	if l.err != nil {

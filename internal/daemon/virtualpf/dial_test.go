@@ -62,7 +62,8 @@ func TestChannels(t *testing.T) {
 		c := channel.NewClient(conn)
 		within, cancel := context.WithTimeout(ctx, time.Minute)
 		var have channel.Attached
-		if err := c.Call(within, channel.MethodAttach, channel.Attach{VF: at(pfs["a"], 0), Owner: "pod"}, &have); err != nil || have.MAC != pfs["a"].VFs[0].MAC.String() {
+		if err := c.Call(within, channel.MethodAttach, channel.Attach{VF: at(pfs["a"], 0), Owner: "pod"}, &have); err != nil ||
+			have.MAC != pfs["a"].VFs[0].MAC.String() {
 			t.Errorf("try %d: %+v, %v", try, have, err)
 		}
 		if err := c.Call(within, channel.MethodAttach, channel.Attach{VF: at(pfs["b"], 0), Owner: "pod"}, nil); code(err) != channel.CodeUnknown {
@@ -102,7 +103,8 @@ func TestSilentGuest(t *testing.T) {
 		t.Errorf("while it may be booting: %s", have)
 	}
 	later.Add(int64(silentFor))
-	if have := said(); strings.Count(have, "vm-a: sluice-guest in it has not been heard of for 3m0s") != 2 || !strings.Contains(have, "no such file") || !strings.Contains(have, "systemctl enable --now sluice-guest") {
+	if have := said(); strings.Count(have, "vm-a: sluice-guest in it has not been heard of for 3m0s") != 2 ||
+		!strings.Contains(have, "no such file") || !strings.Contains(have, "systemctl enable --now sluice-guest") {
 		t.Errorf("have %s", have)
 	}
 	if _, err := g.Hello(ctx, channel.Hello{Boot: "boot-1"}); err != nil {

@@ -31,7 +31,10 @@ type fakeHost struct {
 }
 
 func newFakeHost() *fakeHost {
-	return &fakeHost{vms: map[model.VMID]*vpf.VM{}, ports: map[string]*model.SwitchPortState{}, devices: map[string]model.VDPADevice{}, defined: map[string]bool{}, fail: func(string) error { return nil }}
+	return &fakeHost{
+		vms: map[model.VMID]*vpf.VM{}, ports: map[string]*model.SwitchPortState{}, devices: map[string]model.VDPADevice{},
+		defined: map[string]bool{}, fail: func(string) error { return nil },
+	}
 }
 
 func (h *fakeHost) alter(what string, fn func() error) error {
@@ -71,7 +74,8 @@ func (h *fakeHost) start(id model.VMID, defs []model.VirtualPF) {
 					tap, carrier = "", model.Yes
 				}
 				vm.NICs = append(vm.NICs, model.NIC{
-					Alias: model.VPFAlias(p.Name, i), MAC: mac, Tap: tap, TapIndex: h.next, Network: p.Network, VirtualPF: p.Name, Function: i + 1, Carrier: carrier,
+					Alias: model.VPFAlias(p.Name, i), MAC: mac, Tap: tap, TapIndex: h.next, Network: p.Network, VirtualPF: p.Name, Function: i + 1,
+					Carrier: carrier,
 				})
 			}
 		}
@@ -224,7 +228,10 @@ func testMAC(vm model.VMID, name string, vf int) model.MAC {
 
 // testPF returns a virtual PF with VFs.
 func testPF(vm model.VMID, name string, vfs int) model.VirtualPF {
-	p := model.VirtualPF{VM: vm, VMName: "vm-" + string(vm), Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: testMAC(vm, name, -1), Channel: true}
+	p := model.VirtualPF{
+		VM: vm, VMName: "vm-" + string(vm), Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0",
+		MAC: testMAC(vm, name, -1), Channel: true,
+	}
 	for i := range vfs {
 		p.VFs = append(p.VFs, model.VirtualVF{MAC: testMAC(vm, name, i)})
 	}

@@ -115,7 +115,10 @@ func (g guest) find(s *vpf.State, vf channel.VF) (vpf.Function, error) {
 			continue
 		}
 		if vf.Index < 0 || vf.Index >= len(p.VFs) {
-			return vpf.Function{}, &channel.Error{Code: channel.CodeUnknown, Text: fmt.Sprintf("virtual PF %s has VFs 0 to %d, and no %d", mac, len(p.VFs)-1, vf.Index)}
+			return vpf.Function{}, &channel.Error{
+				Code: channel.CodeUnknown,
+				Text: fmt.Sprintf("virtual PF %s has VFs 0 to %d, and no %d", mac, len(p.VFs)-1, vf.Index),
+			}
 		}
 		return vpf.Function{VM: g.vm, Name: p.Name, VF: vf.Index}, nil
 	}

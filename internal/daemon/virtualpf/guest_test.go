@@ -67,7 +67,10 @@ func TestUnknownMACIsRefused(t *testing.T) {
 func TestAttachWithoutCarrierFails(t *testing.T) {
 	for name, spoil := range map[string]func(r *rig, p model.VirtualPF){
 		"a twin": func(r *rig, p model.VirtualPF) {
-			r.host.vms["b"] = &vpf.VM{VM: model.VM{ID: "b", Name: "b", State: model.VMRunning, NICs: []model.NIC{{Alias: "net0", MAC: p.VFs[0].MAC, Network: "br0", Tap: "vnet99"}}}, Run: "b"}
+			r.host.vms["b"] = &vpf.VM{VM: model.VM{
+				ID: "b", Name: "b", State: model.VMRunning,
+				NICs: []model.NIC{{Alias: "net0", MAC: p.VFs[0].MAC, Network: "br0", Tap: "vnet99"}},
+			}, Run: "b"}
 		},
 		"no such function": func(r *rig, _ model.VirtualPF) {
 			vm := r.host.vms["a"]
@@ -140,7 +143,8 @@ func TestForgetOnlyTheRunBefore(t *testing.T) {
 	if err := runner.do(t.Context(), forget); err != nil || runner.Store.State().Grants("a") != 1 {
 		t.Errorf("%v, %d grants", err, runner.Store.State().Grants("a"))
 	}
-	if err := runner.do(t.Context(), &vpf.Action{Kind: vpf.Forget, VM: "a", Run: w.VMs[0].Run}); err != nil || runner.Store.State().Grants("a") != 0 {
+	if err := runner.do(t.Context(), &vpf.Action{Kind: vpf.Forget, VM: "a", Run: w.VMs[0].Run}); err != nil ||
+		runner.Store.State().Grants("a") != 0 {
 		t.Errorf("%v, %d grants", err, runner.Store.State().Grants("a"))
 	}
 }
@@ -286,7 +290,10 @@ func TestNarrowedPolicyIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wide := model.GuestPolicy{Attach: true, VLANs: vlans, MACs: []string{"02:*"}, NoSpoof: true, Guarantee: model.Rate{Bits: 1e9}, Limit: model.Rate{Bits: 5e9}, Weight: 3}
+	wide := model.GuestPolicy{
+		Attach: true, VLANs: vlans, MACs: []string{"02:*"}, NoSpoof: true, Guarantee: model.Rate{Bits: 1e9},
+		Limit: model.Rate{Bits: 5e9}, Weight: 3,
+	}
 	r.policy = wide
 	p, g := r.run("a", 1)
 	no := false

@@ -80,7 +80,9 @@ func (m *Manager) Problems() (out []model.Problem) {
 
 // SetPorts changes what the host lets virtual VFs do: all of the given VFs or none. The change also applies at once to VFs that are in
 // use: see follow. It returns when all changes are in force; an error after they were saved says that they were.
-func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, named model.PortFields, change func(*model.PortPolicy) error) error {
+func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, named model.PortFields,
+	change func(*model.PortPolicy) error,
+) error {
 	if !m.Runner.Enforce() {
 		return errObserve
 	}
@@ -193,8 +195,9 @@ func (m *Manager) overstanding(s *vpf.Standing) (out []model.Problem) {
 		}
 		out = append(out, model.Problem{
 			Subject: s.VMName,
-			Text:    fmt.Sprintf("virtual PF %s: VF %d keeps what was granted to %s before virtual_pfs.guests was narrowed: %s", s.Name, i, s.VFs[i].Grant.Owner, why),
-			Remedy:  "in the guest end what has the VF, or shut the VM down and start it; or allow it again in sluice.yaml",
+			Text: fmt.Sprintf("virtual PF %s: VF %d keeps what was granted to %s before virtual_pfs.guests was narrowed: %s", s.Name, i,
+				s.VFs[i].Grant.Owner, why),
+			Remedy: "in the guest end what has the VF, or shut the VM down and start it; or allow it again in sluice.yaml",
 		})
 	}
 	return out

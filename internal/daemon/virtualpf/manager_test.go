@@ -42,7 +42,8 @@ func (r *rig) begin() {
 	}
 	r.Manager = &Manager{
 		Runner: (&Runner{
-			Store: store, Look: func(ctx context.Context, _ bool) (vpf.World, error) { return r.host.look(ctx) }, Switch: r.host, Domains: r.host, VDPA: r.host, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true },
+			Store: store, Look: func(ctx context.Context, _ bool) (vpf.World, error) { return r.host.look(ctx) }, Switch: r.host, Domains: r.host,
+			VDPA: r.host, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true },
 		}).Init(),
 		Policy:   func(model.VMID, string) model.GuestPolicy { return r.policy },
 		SLA:      func(*model.VM, *model.NIC) model.SLA { return r.sla },
@@ -302,7 +303,8 @@ func TestSetMany(t *testing.T) {
 		"it cannot be": func(*model.PortPolicy) error { return errors.New("it cannot be") },
 		"which VF 0":   func(p *model.PortPolicy) error { p.MACs = []model.MAC{{2, 7}}; return nil },
 	} {
-		if err := r.SetPorts(t.Context(), "a", "vpf0", []int{0, 1, 2, 3}, 0, change); err == nil || !strings.Contains(err.Error(), name) || store.State() != set {
+		if err := r.SetPorts(t.Context(), "a", "vpf0", []int{0, 1, 2, 3}, 0, change); err == nil || !strings.Contains(err.Error(), name) ||
+			store.State() != set {
 			t.Errorf("%s: %v, changed: %v", name, err, store.State() != set)
 		}
 	}

@@ -49,7 +49,10 @@ type Store struct {
 
 // OpenStore reads the file. If there is none, nothing is defined. It writes nothing.
 func OpenStore(path string) (*Store, error) {
-	s := &Store{path: path, waiting: make(chan []*update, 1), one: make(chan struct{}, 1), pace: rate.NewLimiter(writesPerSecond, writesAtOnce)}
+	s := &Store{
+		path: path, waiting: make(chan []*update, 1), one: make(chan struct{}, 1),
+		pace: rate.NewLimiter(writesPerSecond, writesAtOnce),
+	}
 	s.waiting <- nil
 	s.now.Store((&vpf.State{}).Clone())
 	text, err := input.Read(path, maxFile)

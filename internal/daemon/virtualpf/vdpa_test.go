@@ -18,7 +18,10 @@ import (
 
 // CreateVDPA implements VDPA.
 func (h *fakeHost) CreateVDPA(_ context.Context, want model.VDPAWant) (model.VDPADevice, error) {
-	d := model.VDPADevice{Name: want.Name, Manager: want.Manager, MAC: want.MAC, Driver: "vhost_vdpa", Node: "/dev/vhost-vdpa-0", Linked: true, InUse: model.No}
+	d := model.VDPADevice{
+		Name: want.Name, Manager: want.Manager, MAC: want.MAC, Driver: "vhost_vdpa", Node: "/dev/vhost-vdpa-0", Linked: true,
+		InUse: model.No,
+	}
 	return d, h.alter("make-device", func() error { h.devices[want.Name] = d; return nil })
 }
 
@@ -203,7 +206,8 @@ func TestManagerOnVDPA(t *testing.T) {
 	if devices, err := r.host.VDPADevices(ctx); err != nil || len(devices) != 3 {
 		t.Errorf("defined with devices %v, %v", devices, err)
 	}
-	if err := r.set(ctx, vdpaVM, "vpf0", 0, model.PortPolicy{NoSpoof: true, Link: model.LinkUp, VLAN: 5}); err == nil || !strings.Contains(err.Error(), "VLANs") {
+	if err := r.set(ctx, vdpaVM, "vpf0", 0, model.PortPolicy{NoSpoof: true, Link: model.LinkUp, VLAN: 5}); err == nil ||
+		!strings.Contains(err.Error(), "VLANs") {
 		t.Errorf("sets a VLAN: %v", err)
 	}
 	if err := r.set(ctx, vdpaVM, "vpf0", 0, p.VFs[0].Port); err != nil {

@@ -12,7 +12,8 @@ import (
 func Bandwidth(v *model.View) api.Bandwidth {
 	b := BandwidthOf(v)
 	out := api.Bandwidth{
-		Mode: string(NewIndex(v).Mode), Observed: b.At, Period: b.Period.Seconds(), Allocator: b.Allocator, Links: []api.Link{}, NICs: []api.NICShare{},
+		Mode: string(NewIndex(v).Mode), Observed: b.At, Period: b.Period.Seconds(), Allocator: b.Allocator, Links: []api.Link{},
+		NICs:     []api.NICShare{},
 		Problems: Problems(b.Problems), Changes: b.Changes, Late: b.Late, Took: b.Took.Seconds(),
 	}
 	for i := range b.Links {
@@ -51,13 +52,15 @@ func rateOf(r model.Rate) api.Rate {
 
 func nicShare(n *model.NICBandwidth) api.NICShare {
 	s := api.NICShare{
-		VM: n.VMName, ID: string(n.VM), NIC: n.NIC, VirtualPF: n.VirtualPF, PF: n.PF, Path: string(n.Path), Class: n.SLA.Class, Source: n.SLA.Source,
+		VM: n.VMName, ID: string(n.VM), NIC: n.NIC, VirtualPF: n.VirtualPF, PF: n.PF, Path: string(n.Path), Class: n.SLA.Class,
+		Source:    n.SLA.Source,
 		Guarantee: rateOf(n.SLA.Guarantee), Promised: rateOf(n.Promised), Limit: rateOf(n.SLA.Limit), Receive: rateOf(n.SLA.Receive),
 		Weight: n.SLA.Share(), Allowed: rateOf(n.Allowed), SentProof: string(n.Sent.Proof),
 		Sent:     api.Rate{Bits: n.Sent.Bits, Packets: n.Sent.Packets},
 		Received: api.Rate{Bits: n.Received.Bits, Packets: n.Received.Packets},
 		Dropped:  api.Dropped{Tx: n.Dropped.Tx, Rx: n.Dropped.Rx},
-		Short:    float64(n.Short), ShortFor: n.ShortFor.Seconds(), WouldSend: float64(n.WouldSend), Enforced: []api.EnforcedLimit{}, Code: string(n.Code), Why: n.Why,
+		Short:    float64(n.Short), ShortFor: n.ShortFor.Seconds(), WouldSend: float64(n.WouldSend), Enforced: []api.EnforcedLimit{},
+		Code: string(n.Code), Why: n.Why,
 	}
 	for i := range n.Enforcer {
 		e := &n.Enforcer[i]

@@ -16,7 +16,10 @@ func TestBandwidthOfVirtualPFs(t *testing.T) {
 	v.Bandwidth.NICs = append(v.Bandwidth.NICs,
 		model.NICBandwidth{NICID: model.NICID{VM: id, NIC: "ua-vpf-vpf0-vf10"}, VMName: "web-2", VirtualPF: "vpf0"},
 		model.NICBandwidth{NICID: model.NICID{VM: id, NIC: "ua-vpf-vpf0-vf2"}, VMName: "web-2", VirtualPF: "vpf0"})
-	v.Bandwidth.VirtualPFs = []model.NICBandwidth{{NICID: model.NICID{VM: id, NIC: "ua-vpf-vpf0-pf"}, VMName: "web-2", VirtualPF: "vpf0", Short: 1}}
+	v.Bandwidth.VirtualPFs = []model.NICBandwidth{{
+		NICID: model.NICID{VM: id, NIC: "ua-vpf-vpf0-pf"}, VMName: "web-2", VirtualPF: "vpf0",
+		Short: 1,
+	}}
 	b := answer.Bandwidth(v)
 	var names []string
 	for _, n := range b.NICs {

@@ -16,7 +16,10 @@ type Examine func(*model.Snapshot) []model.Problem
 func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration) []model.Problem {
 	list := []model.Problem{}
 	if !Looked(v) {
-		list = append(list, model.Problem{Text: "the host has not been looked at yet", Remedy: "wait a moment; if it stays, read the log: journalctl -u sluice"})
+		list = append(list, model.Problem{
+			Text:   "the host has not been looked at yet",
+			Remedy: "wait a moment; if it stays, read the log: journalctl -u sluice",
+		})
 	}
 	if v != nil {
 		for _, text := range v.Errors {
@@ -53,7 +56,8 @@ func failedMoves(v *model.View) (list []model.Problem) {
 		if vm := v.Snapshot.FindVM(r.VM); vm != nil {
 			p.Subject = vm.Name
 		}
-		p.Remedy = fmt.Sprintf("put that right, or `sluice release %s` so that it is not tried again; the log says more: journalctl -u sluice", p.Subject)
+		p.Remedy = fmt.Sprintf("put that right, or `sluice release %s` so that it is not tried again; the log says more: journalctl -u sluice",
+			p.Subject)
 		if strings.Contains(r.Detail, model.ErrGuest.Error()) {
 			p.Remedy = fmt.Sprintf("see in the guest that it has the VF's driver and net_failover or a bond (lspci -k; dmesg), or `sluice release %s`", p.Subject)
 		}

@@ -18,7 +18,10 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 	}
 	x := NewIndex(v)
 	r := x.Reason(vm.ID)
-	e := api.Explanation{VM: x.VM(vm), Reason: ReasonOf(&r), Paths: x.paths(vm), Shares: shares(BandwidthOf(v).NICs, vm.ID), VirtualPFs: shares(BandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r)}
+	e := api.Explanation{
+		VM: x.VM(vm), Reason: ReasonOf(&r), Paths: x.paths(vm), Shares: shares(BandwidthOf(v).NICs, vm.ID),
+		VirtualPFs: shares(BandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r),
+	}
 	e.Sentence, e.Worth = x.sentence(vm, r), x.worth(vm, &r)
 	if r.NIC == "" {
 		e.Learned = learned(vm.Name, &r)

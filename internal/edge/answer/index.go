@@ -119,7 +119,8 @@ func Find(v *model.View, ref string) (*model.VM, error) {
 			return vm, nil
 		}
 	}
-	return nil, &api.Error{Text: "no VM " + strconv.Quote(model.Shorten(ref)) + " is known here", Remedy: x.near(ref) + "`sluice vms` lists them"}
+	return nil, &api.Error{Text: "no VM " + strconv.Quote(model.Shorten(ref)) + " is known here", Remedy: x.near(ref) +
+		"`sluice vms` lists them"}
 }
 
 // near suggests existing names similar to an unknown one.

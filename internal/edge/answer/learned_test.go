@@ -41,7 +41,8 @@ func TestLearned(t *testing.T) {
 		t.Errorf("%+v, want %+v", e.Reason.Bursts, want)
 	}
 
-	e = explain(model.Reason{Code: model.CodeKept, NIC: "ua-a", Bursts: known}, model.Reason{NIC: "ua-a", Bursts: known}, model.Reason{NIC: "ua-b"})
+	e = explain(model.Reason{Code: model.CodeKept, NIC: "ua-a", Bursts: known}, model.Reason{NIC: "ua-a", Bursts: known},
+		model.Reason{NIC: "ua-b"})
 	if e.Learned != "" {
 		t.Errorf("of a VM with two NICs: %q", e.Learned)
 	}

@@ -97,7 +97,10 @@ func (x *Index) vf(pf *model.PF, vf *model.VF) api.VF {
 // Planned returns the moves under way and pending.
 func Planned(v *model.View) api.Plan {
 	x := NewIndex(v)
-	p := api.Plan{Mode: string(x.Mode), Policy: x.Rules.Policy, Observed: x.Snapshot.Time, Active: []api.MoveReport{}, Pending: []api.MoveReport{}}
+	p := api.Plan{
+		Mode: string(x.Mode), Policy: x.Rules.Policy, Observed: x.Snapshot.Time, Active: []api.MoveReport{},
+		Pending: []api.MoveReport{},
+	}
 	for i := range x.Active {
 		p.Active = append(p.Active, report(&x.Active[i]))
 	}

@@ -27,9 +27,12 @@ func TestSLAsOfAVirtualPF(t *testing.T) {
 func TestKeptOfAVirtualPF(t *testing.T) {
 	id := model.NICID{VM: "1", NIC: "ua-vpf-vpf0-pf"}
 	v := &model.View{
-		Rules:     model.Rules{VMs: []model.VMRule{{Match: "node", SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}}}}},
-		Snapshot:  &model.Snapshot{VMs: []model.VM{{ID: "1", Name: "node", NICs: []model.NIC{{Alias: id.NIC, VirtualPF: "vpf0"}}}}},
-		Bandwidth: &model.Bandwidth{NICs: []model.NICBandwidth{{NICID: id}}, VirtualPFs: []model.NICBandwidth{{NICID: id, Promised: model.Rate{Bits: 8e8}}}},
+		Rules:    model.Rules{VMs: []model.VMRule{{Match: "node", SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}}}}},
+		Snapshot: &model.Snapshot{VMs: []model.VM{{ID: "1", Name: "node", NICs: []model.NIC{{Alias: id.NIC, VirtualPF: "vpf0"}}}}},
+		Bandwidth: &model.Bandwidth{
+			NICs:       []model.NICBandwidth{{NICID: id}},
+			VirtualPFs: []model.NICBandwidth{{NICID: id, Promised: model.Rate{Bits: 8e8}}},
+		},
 	}
 	if got := SLAs(v); len(got) != 1 || got[0].Promised.Bits != 8e8 {
 		t.Errorf("SLAs %+v, want 800 Mbit/s of 1 Gbit/s kept", got)

@@ -15,8 +15,9 @@ const maxRecent = 5
 func Summary(v *model.View, version string, problems int) api.Status {
 	x := NewIndex(v)
 	s := api.Status{
-		Revision: x.Revision, Version: version, Mode: string(x.Mode), Policy: x.Rules.Policy, Interval: x.Rules.Interval.Seconds(), Rounds: x.Rounds,
-		Drain: x.Rules.Drain, Config: x.Config, Started: x.Started, Observed: x.Snapshot.Time, Error: strings.Join(x.Errors, "\n"),
+		Revision: x.Revision, Version: version, Mode: string(x.Mode), Policy: x.Rules.Policy, Interval: x.Rules.Interval.Seconds(),
+		Rounds: x.Rounds,
+		Drain:  x.Rules.Drain, Config: x.Config, Started: x.Started, Observed: x.Snapshot.Time, Error: strings.Join(x.Errors, "\n"),
 		PFs: []api.PFStatus{}, Recent: []api.MoveReport{}, Problems: problems, Findings: len(x.Findings),
 	}
 	for i := range x.Snapshot.PFs {

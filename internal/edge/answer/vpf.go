@@ -11,7 +11,8 @@ import (
 func VirtualPF(s *model.VirtualPFStatus) api.VirtualPF {
 	out := api.VirtualPF{
 		VM: s.VMName, ID: string(s.VM), Name: s.Name, Model: string(s.Model), Backend: string(s.Backend), Network: s.Network, MAC: s.MAC.String(),
-		Channel: s.Channel, Defined: s.Defined, By: s.By, Running: s.Running, Why: s.Why, Functions: []api.VirtualFunction{}, Problems: Problems(s.Problems),
+		Channel: s.Channel, Defined: s.Defined, By: s.By, Running: s.Running, Why: s.Why, Functions: []api.VirtualFunction{},
+		Problems: Problems(s.Problems),
 	}
 	for i := range s.Functions {
 		f := &s.Functions[i]
@@ -41,7 +42,8 @@ func linkText(t model.Tri) string {
 
 func portOf(p *model.PortPolicy) api.PortPolicy {
 	out := api.PortPolicy{
-		VLAN: p.VLAN, Trunk: p.Trunk.String(), SpoofCheck: !p.NoSpoof, CheckARP: p.CheckARP, Link: cmp.Or(string(p.Link), api.LinkAuto), Isolated: p.Isolated,
+		VLAN: p.VLAN, Trunk: p.Trunk.String(), SpoofCheck: !p.NoSpoof, CheckARP: p.CheckARP, Link: cmp.Or(string(p.Link), api.LinkAuto),
+		Isolated:  p.Isolated,
 		Guarantee: p.SLA.Guarantee.String(), Limit: p.SLA.Limit.String(), Receive: p.SLA.Receive.String(), Weight: p.SLA.Weight,
 	}
 	for _, m := range p.MACs {

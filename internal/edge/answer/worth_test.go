@@ -29,7 +29,12 @@ func TestWorth(t *testing.T) {
 			model.Reason{Code: model.CodeOutranked, Worth: 1.00001},
 			"a packet of quiet is worth 1 (weight 3, latency sensitivity low: 0.33)",
 		},
-		{"host CPU", model.VMRule{}, model.Reason{Code: model.CodeKept, Worth: 0.8}, "a packet of quiet is worth 0.8 (host CPU on virtio: 0.8 of a packet of 512 bytes)"},
+		{
+			"host CPU",
+			model.VMRule{},
+			model.Reason{Code: model.CodeKept, Worth: 0.8},
+			"a packet of quiet is worth 0.8 (host CPU on virtio: 0.8 of a packet of 512 bytes)",
+		},
 		{
 			"turns",
 			model.VMRule{Sensitivity: model.SensitivityHigh},

@@ -75,7 +75,8 @@ func (b *Backend) takeBack(ctx context.Context, c server.Command) (api.Result, e
 	case c.Verb == api.VerbUnpin:
 		text = "the policy decides about " + c.VMName + " again"
 	}
-	return b.after(api.Result{Text: text}), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
+	return b.after(api.Result{Text: text}), b.change(ctx, c,
+		func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
 }
 
 // without returns a copy without the overrides that the command replaces or withdraws.
@@ -109,7 +110,8 @@ func (b *Backend) change(ctx context.Context, c server.Command, edit func([]mode
 	return b.overrides.change(edit, func() error {
 		var failed error
 		err := b.call(ctx, func(time.Time) {
-			if failed = b.core.SetRules(b.overrides.Over(b.rules())); failed == nil && c.VM != "" && c.Verb != api.VerbSetSLA && c.Verb != api.VerbClearSLA {
+			if failed = b.core.SetRules(b.overrides.Over(b.rules())); failed == nil && c.VM != "" && c.Verb != api.VerbSetSLA &&
+				c.Verb != api.VerbClearSLA {
 				b.core.Forgive(c.VM)
 			}
 		})

@@ -258,14 +258,18 @@ func TestOldFileCountsOnAFullDisk(t *testing.T) {
 func TestTooManyOverridesAreRefused(t *testing.T) {
 	b := quiet(t, filepath.Join(t.TempDir(), "overrides.json"), noon)
 	b.overrides.now = make([]model.Override, maxOverrides)
-	if _, err := b.Do(t.Context(), server.Command{Verb: api.VerbPin, VM: "a", VMName: "a"}); err == nil || !strings.Contains(err.Error(), "sluice unpin") {
+	if _, err := b.Do(t.Context(), server.Command{Verb: api.VerbPin, VM: "a", VMName: "a"}); err == nil ||
+		!strings.Contains(err.Error(), "sluice unpin") {
 		t.Errorf("have %v", err)
 	}
 }
 
 // Any file content is either rejected or read; what is read can be written and read again.
 func FuzzOverrides(f *testing.F) {
-	text, err := encode([]model.Override{{Kind: model.OverridePin, VM: "id", VMName: "n", By: "root", At: noon, Until: noon}, {Kind: model.OverrideDrain}})
+	text, err := encode([]model.Override{
+		{Kind: model.OverridePin, VM: "id", VMName: "n", By: "root", At: noon, Until: noon},
+		{Kind: model.OverrideDrain},
+	})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -41,7 +41,10 @@ func host(t *testing.T, path string, edit ...func(*model.Rules)) *Backend {
 }
 
 func set(bits uint64, nic string) server.Command {
-	return server.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "alice", NIC: nic, SLA: model.SLA{Guarantee: model.Rate{Bits: bits}}}
+	return server.Command{
+		Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "alice", NIC: nic,
+		SLA: model.SLA{Guarantee: model.Rate{Bits: bits}},
+	}
 }
 
 // slaOf returns what the rules in force give a NIC of db.
@@ -70,11 +73,15 @@ func TestSLAIsSetAndCleared(t *testing.T) {
 	}
 	const alice, bob = "sluice sla set by alice", "sluice sla set by bob"
 	gb := func(n uint64) model.Rate { return model.Rate{Bits: n * 1e9} }
-	general := server.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "bob", For: time.Hour, Reason: "backup", SLA: model.SLA{Guarantee: gb(1), Limit: gb(5)}}
+	general := server.Command{
+		Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "bob", For: time.Hour, Reason: "backup",
+		SLA: model.SLA{Guarantee: gb(1), Limit: gb(5)},
+	}
 	do(server.Command{Verb: api.VerbPin, VM: "a", VMName: "db"})
 	do(set(2e9, "ua-net0"))
 	do(general)
-	has("the single NIC first", model.SLA{Guarantee: gb(2), Limit: gb(5), Source: alice + "; " + bob}, model.SLA{Guarantee: gb(1), Limit: gb(5), Source: bob})
+	has("the single NIC first", model.SLA{Guarantee: gb(2), Limit: gb(5), Source: alice + "; " + bob},
+		model.SLA{Guarantee: gb(1), Limit: gb(5), Source: bob})
 	do(set(3e9, "ua-net0"))
 	both := []model.SLA{{Guarantee: gb(3), Limit: gb(5), Source: alice + "; " + bob}, {Guarantee: gb(1), Limit: gb(5), Source: bob}}
 	has("set once more", both[0], both[1])
@@ -82,7 +89,8 @@ func TestSLAIsSetAndCleared(t *testing.T) {
 	b = host(t, path) // as after a restart
 	do(server.Command{Verb: api.VerbUnpin, VM: "a", VMName: "db"})
 	has("after a restart and an unpin", both[0], both[1])
-	if list := b.overrides.List(); len(list) != 2 || list[0].Reason != "backup" || list[0].By != "bob" || list[0].Until.Sub(list[0].At) != time.Hour {
+	if list := b.overrides.List(); len(list) != 2 || list[0].Reason != "backup" || list[0].By != "bob" ||
+		list[0].Until.Sub(list[0].At) != time.Hour {
 		t.Errorf("kept: %+v", list)
 	}
 	now := b.Now()
@@ -93,7 +101,8 @@ func TestSLAIsSetAndCleared(t *testing.T) {
 	has("after clearing another", model.SLA{Guarantee: gb(3), Source: alice}, model.SLA{})
 	do(server.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db"})
 	has("after clearing all", model.SLA{}, model.SLA{})
-	if res, err := b.Do(t.Context(), server.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db"}); err != nil || !strings.Contains(res.Text, "nothing to undo") {
+	if res, err := b.Do(t.Context(), server.Command{Verb: api.VerbClearSLA, VM: "a", VMName: "db"}); err != nil ||
+		!strings.Contains(res.Text, "nothing to undo") {
 		t.Errorf("%q, %v", res.Text, err)
 	}
 }

@@ -77,7 +77,10 @@ func (a *app) bandwidth(ctx context.Context, args []string) (api.Bandwidth, erro
 		return b, err
 	}
 	if b.NICs, b.VirtualPFs = e.Shares, e.VirtualPFs; len(b.NICs) == 0 {
-		return b, &api.Error{Text: fmt.Sprintf("%s has no NIC that is counted", e.VM.Name), Remedy: "it must run, and have been seen for a period: `sluice explain " + e.VM.Name + "`"}
+		return b, &api.Error{
+			Text:   fmt.Sprintf("%s has no NIC that is counted", e.VM.Name),
+			Remedy: "it must run, and have been seen for a period: `sluice explain " + e.VM.Name + "`",
+		}
 	}
 	return b, nil
 }
@@ -116,14 +119,16 @@ func printBandwidth(w io.Writer, b api.Bandwidth) {
 		_, _ = fmt.Fprintln(w, "No counters have been read yet, or `bandwidth: {enabled: false}` is set.")
 		return
 	}
-	_, _ = fmt.Fprintf(w, "Allocator %s, every %s%s\n", b.Allocator, seconds(b.Period), map[bool]string{true: "; observe mode: nothing is limited, ALLOWED is what would be"}[b.Mode == api.ModeObserve])
+	_, _ = fmt.Fprintf(w, "Allocator %s, every %s%s\n", b.Allocator, seconds(b.Period),
+		map[bool]string{true: "; observe mode: nothing is limited, ALLOWED is what would be"}[b.Mode == api.ModeObserve])
 	for _, l := range b.Links {
 		_, _ = fmt.Fprintf(w, "%s\n", linkText(l))
 	}
 	var rows [][]string
 	for _, n := range grouped(b.NICs, b.VirtualPFs) {
 		rows = append(rows, []string{
-			n.VM, n.name(), n.Path, orDash(n.PF), rateText(n.Guarantee), rateText(n.Limit), orElse(rateText(n.Allowed), "all"), sentText(n.NICShare), shortText(n.NICShare), holders(n.NICShare), n.Code,
+			n.VM, n.name(), n.Path, orDash(n.PF), rateText(n.Guarantee), rateText(n.Limit), orElse(rateText(n.Allowed), "all"), sentText(n.NICShare),
+			shortText(n.NICShare), holders(n.NICShare), n.Code,
 		})
 	}
 	_, _ = fmt.Fprintln(w)
@@ -161,7 +166,8 @@ func shareLines(n *api.NICShare) []string {
 		list = append(list, put("receives", fmt.Sprintf("%s, at most %s", model.Bits(n.Received.Bits), rateText(n.Receive))))
 	}
 	if n.Dropped != (api.Dropped{}) {
-		list = append(list, put("dropped", fmt.Sprintf("%d packets that it sent and %d for it, above a limit of its tap", n.Dropped.Tx, n.Dropped.Rx)))
+		list = append(list, put("dropped", fmt.Sprintf("%d packets that it sent and %d for it, above a limit of its tap", n.Dropped.Tx,
+			n.Dropped.Rx)))
 	}
 	if n.Short > 0 {
 		list = append(list, put("short", shortText(n)))
@@ -194,7 +200,8 @@ func enforcedText(e api.EnforcedLimit) string {
 }
 
 func linkText(l api.Link) string {
-	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), model.Bits(l.Sent), model.Bits(l.Capacity), orElse(rateText(l.Guaranteed), "nothing"))
+	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), model.Bits(l.Sent), model.Bits(l.Capacity),
+		orElse(rateText(l.Guaranteed), "nothing"))
 	if l.Speed > 0 && l.Capacity < 0.99*l.Speed {
 		s += fmt.Sprintf("; the link is %s, but is seen to carry no more", model.Bits(l.Speed))
 	}
@@ -264,7 +271,8 @@ func bandwidthText(c api.ShareCounts) string {
 	if c == (api.ShareCounts{}) {
 		return ""
 	}
-	s := fmt.Sprintf("%s with a guarantee, %d of them short, %d limited at the moment (`sluice bw`)", model.Plural(c.Guaranteed, "NIC"), c.Short, c.Limited)
+	s := fmt.Sprintf("%s with a guarantee, %d of them short, %d limited at the moment (`sluice bw`)", model.Plural(c.Guaranteed, "NIC"),
+		c.Short, c.Limited)
 	if c.Links > 0 {
 		s += ", " + model.Plural(c.Links, "link") + " overcommitted"
 	}

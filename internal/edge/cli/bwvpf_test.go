@@ -15,7 +15,10 @@ func TestBandwidthShowsFunctionsUnderTheirVirtualPF(t *testing.T) {
 	}
 	b := api.Bandwidth{
 		Observed: time.Unix(1, 0), Allocator: "waterfill", Period: 0.2,
-		NICs:       []api.NICShare{share("ua-net0", "", "free"), share("ua-vpf-vpf0-pf", "vpf0", "free"), share("ua-vpf-vpf0-vf0", "vpf0", "share"), share("ua-vpf-vpf1-pf", "vpf1", "free")},
+		NICs: []api.NICShare{
+			share("ua-net0", "", "free"), share("ua-vpf-vpf0-pf", "vpf0", "free"),
+			share("ua-vpf-vpf0-vf0", "vpf0", "share"), share("ua-vpf-vpf1-pf", "vpf1", "free"),
+		},
 		VirtualPFs: []api.NICShare{share("ua-vpf-vpf0-pf", "vpf0", "limit"), share("ua-vpf-vpf1-pf", "vpf1", "free")},
 	}
 	var table, text strings.Builder

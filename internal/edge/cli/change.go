@@ -223,7 +223,9 @@ func (a *app) stillHeld(ctx context.Context, vm string) (string, error) {
 }
 
 // waitUntil calls left at every change until nothing is left, and then prints done.
-func (a *app) waitUntil(ctx context.Context, o *output, atMost time.Duration, done string, left func(context.Context) (string, error)) error {
+func (a *app) waitUntil(ctx context.Context, o *output, atMost time.Duration, done string,
+	left func(context.Context) (string, error),
+) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	var revision uint64

@@ -78,13 +78,41 @@ func TestDeps(t *testing.T) {
 	}{
 		{"all there", "test", machine{goVersion: "1.26.8", packages: tools + " gcc libc6-dev", user: "1000"}, "", "", false},
 		{"demo needs no compiler", "demo", machine{goVersion: "1.21.0", packages: basics, user: "1000"}, "", "", false},
-		{"no compiler", "test", machine{goVersion: "1.26.8", packages: tools, user: "0"}, "install -y -qq --no-install-recommends gcc libc6-dev", "installing gcc libc6-dev", false},
-		{"no compiler, nobody to install it", "test", machine{goVersion: "1.26.8", packages: tools, user: "1000"}, "", "missing: gcc libc6-dev. Run this as root", true},
-		{"sudo", "test", machine{goVersion: "1.26.8", packages: tools, user: "1000", sudo: true}, "install -y -qq --no-install-recommends gcc libc6-dev", "", false},
+		{
+			"no compiler", "test",
+			machine{goVersion: "1.26.8", packages: tools, user: "0"},
+			"install -y -qq --no-install-recommends gcc libc6-dev",
+			"installing gcc libc6-dev", false,
+		},
+		{
+			"no compiler, nobody to install it", "test",
+			machine{goVersion: "1.26.8", packages: tools, user: "1000"},
+			"",
+			"missing: gcc libc6-dev. Run this as root", true,
+		},
+		{
+			"sudo", "test",
+			machine{goVersion: "1.26.8", packages: tools, user: "1000", sudo: true},
+			"install -y -qq --no-install-recommends gcc libc6-dev", "", false,
+		},
 		{"no Go", "demo", machine{aptGo: "1.24~2", packages: basics, user: "0"}, "recommends golang-go\n", "", false},
-		{"no Go and no right", "demo", machine{aptGo: "1.24~2", packages: basics, user: "1000"}, "", "missing: golang-go. Run this as root", true},
-		{"old Go, backports", "demo", machine{goVersion: "1.19.8", aptGo: "1.19~1", backports: "golang-1.24-go", packages: basics, user: "0"}, "recommends golang-1.24-go\n", "", false},
-		{"old Go", "demo", machine{goVersion: "1.19.8", aptGo: "1.19~1", backports: "golang-1.19-go", packages: basics, user: "0"}, "", "apt has only 1.19: install Go by its own means, or add", true},
+		{
+			"no Go and no right", "demo",
+			machine{aptGo: "1.24~2", packages: basics, user: "1000"},
+			"", "missing: golang-go. Run this as root",
+			true,
+		},
+		{
+			"old Go, backports", "demo",
+			machine{goVersion: "1.19.8", aptGo: "1.19~1", backports: "golang-1.24-go", packages: basics, user: "0"},
+			"recommends golang-1.24-go\n", "", false,
+		},
+		{
+			"old Go", "demo",
+			machine{goVersion: "1.19.8", aptGo: "1.19~1", backports: "golang-1.19-go", packages: basics, user: "0"},
+			"",
+			"apt has only 1.19: install Go by its own means, or add", true,
+		},
 		{"no apt", "demo", machine{packages: basics, user: "0", noAPT: true}, "", "This machine has no apt-get", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -113,7 +113,9 @@ func verdict(results []api.RepairResult) error {
 }
 
 // awaitRepairs follows the findings until no repair is under way or the time is up.
-func awaitRepairs(ctx context.Context, client *client.Client, findings []api.Finding, revision uint64, atMost time.Duration) ([]api.RepairResult, error) {
+func awaitRepairs(ctx context.Context, client *client.Client, findings []api.Finding, revision uint64,
+	atMost time.Duration,
+) ([]api.RepairResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	results := make([]api.RepairResult, 0, len(findings))

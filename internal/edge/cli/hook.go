@@ -32,7 +32,8 @@ there is nothing to change, which libvirt takes for the XML as it was, and fails
 host has no VF for the VM, so that it stays where it is. It asks libvirt for nothing.`,
 		Args: cobra.MinimumNArgs(2),
 	}
-	path := c.Flags().String("config", DefaultConfig, "sluice.yaml that says where the daemon's socket is, as a `file`; conf.d/*.yaml beside it is read along")
+	path := c.Flags().String("config", DefaultConfig,
+		"sluice.yaml that says where the daemon's socket is, as a `file`; conf.d/*.yaml beside it is read along")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if args[1] != "migrate" {
 			return nil

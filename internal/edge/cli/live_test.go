@@ -104,7 +104,10 @@ func TestLikeRepairsShareALine(t *testing.T) {
 	v := edgetest.View()
 	v.Recent = nil
 	for i, step := range []model.StepKind{model.StepAddSelf, model.StepAddSelf, model.StepClearVF, model.StepAddSelf, model.StepAddSelf} {
-		m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: edgetest.ID(byte(i + 1)), VMName: fmt.Sprint("vm", i), VF: model.NoVF, Steps: []model.Step{{Kind: step}}}, Started: edgetest.Now, Ended: edgetest.Now}
+		m := model.MoveStatus{Move: model.Move{
+			Kind: model.MoveRepair, VM: edgetest.ID(byte(i + 1)), VMName: fmt.Sprint("vm", i), VF: model.NoVF,
+			Steps: []model.Step{{Kind: step}},
+		}, Started: edgetest.Now, Ended: edgetest.Now}
 		if i == 3 {
 			m.Error = "no room"
 		}
@@ -123,7 +126,10 @@ func TestLikeRepairsShareALine(t *testing.T) {
 
 // The line of a repair names its step: the word repair alone explains nothing.
 func TestRepairsSayWhatTheyDo(t *testing.T) {
-	m := model.MoveStatus{Move: model.Move{Kind: model.MoveRepair, VM: edgetest.ID(1), VMName: "web-1", VF: model.NoVF, Steps: []model.Step{{Kind: model.StepAddSelf}}}, Started: edgetest.Now, Ended: edgetest.Now}
+	m := model.MoveStatus{Move: model.Move{
+		Kind: model.MoveRepair, VM: edgetest.ID(1), VMName: "web-1", VF: model.NoVF,
+		Steps: []model.Step{{Kind: model.StepAddSelf}},
+	}, Started: edgetest.Now, Ended: edgetest.Now}
 	if have, want := finished(&m), clock(edgetest.Now)+" repair web-1 add-self done in 0s"; have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}

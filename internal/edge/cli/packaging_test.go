@@ -54,7 +54,10 @@ func TestUnitLeavesWhatTheDaemonNeeds(t *testing.T) {
 			t.Errorf("lacks %s", want)
 		}
 	}
-	for _, bad := range []string{"\nProtectKernelTunables=yes", "\nProcSubset=pid", "\nPrivateNetwork=yes", "\nPrivateUsers=yes", "\nPrivateBPF=yes", "\nUser="} {
+	for _, bad := range []string{
+		"\nProtectKernelTunables=yes", "\nProcSubset=pid", "\nPrivateNetwork=yes", "\nPrivateUsers=yes",
+		"\nPrivateBPF=yes", "\nUser=",
+	} {
 		if strings.Contains(text, bad) {
 			t.Errorf("has%s, and the daemon could not work", bad)
 		}

@@ -133,7 +133,8 @@ func (p *preparing) ask(ctx context.Context, r api.Prepare) ([]api.Prepared, err
 		return nil, err
 	}
 	var list []api.Prepared
-	err = runDaemon(ctx, bytes.NewReader(in), func(r io.Reader) error { return json.NewDecoder(r).Decode(&list) }, "--prepare", "--config", p.off.config)
+	err = runDaemon(ctx, bytes.NewReader(in), func(r io.Reader) error { return json.NewDecoder(r).Decode(&list) }, "--prepare", "--config",
+		p.off.config)
 	return list, err
 }
 

@@ -157,7 +157,8 @@ func printQualification(w io.Writer, q api.Qualification) {
 	h := &q.Hardware
 	_, _ = fmt.Fprintf(w, "PF %s, %s: %s\n", q.PF, h.Address, h.Device)
 	_, _ = fmt.Fprintf(w, "driver %s %s, firmware %s, kernel %s, %d VFs; by %s of sluice %s\n",
-		printable(h.Driver), printable(h.Version), printable(orDash(h.Firmware)), printable(h.Kernel), h.NumVFs, strings.Join(q.VFs, " and "), q.Version)
+		printable(h.Driver), printable(h.Version), printable(orDash(h.Firmware)), printable(h.Kernel), h.NumVFs, strings.Join(q.VFs, " and "),
+		q.Version)
 	for _, n := range q.Notes {
 		_, _ = fmt.Fprintln(w, "note: "+printable(n))
 	}
@@ -186,8 +187,10 @@ func printQualification(w io.Writer, q api.Qualification) {
 // timingText describes the timings.
 var timingText = map[string]string{
 	api.TimeUnbind: "VF from the host's driver to vfio-pci", api.TimeBind: "VF to the host's driver, until it has an interface",
-	api.TimeLink: "interface up, until it has carrier", api.TimeAttach: "hot-plug into the VM", api.TimeGuest: "until the guest's driver has opened the VF",
-	api.TimeDetach: "hot-unplug, until the VM has given it up", api.TimePlug: "the whole move to a VF", api.TimeUnplug: "the whole move to virtio",
+	api.TimeLink: "interface up, until it has carrier", api.TimeAttach: "hot-plug into the VM",
+	api.TimeGuest:  "until the guest's driver has opened the VF",
+	api.TimeDetach: "hot-unplug, until the VM has given it up", api.TimePlug: "the whole move to a VF",
+	api.TimeUnplug: "the whole move to virtio",
 }
 
 func printTimes(w io.Writer, times []api.Timing) {
@@ -217,7 +220,8 @@ func printMoves(w io.Writer, q *api.Qualification) {
 	for i := range q.Paths {
 		p := &q.Paths[i]
 		rows = append(rows, []string{
-			fmt.Sprint(p.Size), exactly(p.Virtio.Median), exactly(p.VF.Median), fmt.Sprintf("%.0f%%", p.Boost), exactly(p.Virtio.P99), exactly(p.VF.P99),
+			fmt.Sprint(p.Size), exactly(p.Virtio.Median), exactly(p.VF.Median), fmt.Sprintf("%.0f%%", p.Boost), exactly(p.Virtio.P99),
+			exactly(p.VF.P99),
 			fmt.Sprintf("%.0f", p.Virtio.Packets), fmt.Sprintf("%.0f", p.VF.Packets), cpuText(p.Virtio.HostCPU), cpuText(p.VF.HostCPU),
 		})
 	}

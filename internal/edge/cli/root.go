@@ -62,8 +62,10 @@ sluice drain --wait 2m      # give all VFs back before maintenance`,
 	root.AddCommand(
 		a.runCommand(), a.demoCommand(), a.dashboardCommand(),
 		a.statusCommand(), a.vmsCommand(), a.vfsCommand(), a.explainCommand(), a.bwCommand(), a.planCommand(), a.topCommand(),
-		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.slaCommand(), a.vpfCommand(), a.prepareCommand(), a.overridesCommand(), a.reloadCommand(),
-		a.doctorCommand(), a.fsckCommand(), a.qualifyCommand(), a.configCommand(), a.simCommand(), a.whatifCommand(), a.recordCommand(), a.versionCommand(),
+		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.slaCommand(), a.vpfCommand(), a.prepareCommand(),
+		a.overridesCommand(), a.reloadCommand(),
+		a.doctorCommand(), a.fsckCommand(), a.qualifyCommand(), a.configCommand(), a.simCommand(), a.whatifCommand(), a.recordCommand(),
+		a.versionCommand(),
 		a.hookCommand(),
 	)
 	root.SetIn(std.In)

@@ -35,7 +35,8 @@ way and leaves every VF where it is: the next start carries on.`,
 	c.Flags().StringVar(&config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read along")
 	c.Flags().StringVar(&mode, "mode", "", "`mode` in place of that in the configuration: observe or enforce")
 	c.Flags().BoolVar(&lift, "lift", false, "when stopping, lift all limits on what VMs send and receive, whatever bandwidth.stop says")
-	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{string(model.ModeObserve), string(model.ModeEnforce)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{string(model.ModeObserve), string(model.ModeEnforce)},
+		cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		args := []string{"--config", config}
 		switch model.Mode(mode) {
@@ -71,7 +72,8 @@ func findDaemon() (string, error) {
 	}
 	path, err := exec.LookPath("sluiced")
 	if err != nil {
-		return "", fmt.Errorf("the daemon's program sluiced is neither in %s nor in PATH; install it beside sluice (`make build` makes both)", filepath.Dir(self))
+		return "", fmt.Errorf("the daemon's program sluiced is neither in %s nor in PATH; install it beside sluice (`make build` makes both)",
+			filepath.Dir(self))
 	}
 	return path, nil
 }

@@ -153,17 +153,27 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	case "refuse":
 		b.Fail(&api.Error{Text: "legacy has no failover", Remedy: "add <teaming> to its interface"})
 	case "repairs":
-		v.Findings = append(v.Findings, model.Finding{Code: "stale-vlan", Subject: "pf1/0", Text: "has VLAN 7", Repair: []model.Step{{Kind: model.StepClearVF}}})
+		v.Findings = append(v.Findings, model.Finding{
+			Code: "stale-vlan", Subject: "pf1/0", Text: "has VLAN 7",
+			Repair: []model.Step{{Kind: model.StepClearVF}},
+		})
 		b.After = repaired
 	case "sla":
 		set := model.Override{
 			Kind: model.OverrideSLA, VM: edgetest.ID(3), VMName: "db", By: "bob", UID: 1001, At: edgetest.Now.Add(-time.Minute),
-			Until: edgetest.Now.Add(time.Hour), Reason: "nightly copy", NIC: "ua-net*", SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9, Packets: 2e5}, Weight: 2},
+			Until: edgetest.Now.Add(time.Hour), Reason: "nightly copy", NIC: "ua-net*",
+			SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9, Packets: 2e5}, Weight: 2},
 		}
 		v.Overrides = append(v.Overrides, set)
 		v.Rules.VMs = append([]model.VMRule{set.Rule()}, v.Rules.VMs...)
-		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{Match: "web-2", SLA: model.SLA{Receive: model.Rate{Bits: 1e9}, Source: "sluice.yaml:12:5"}})
-		v.Rules.Classes = []model.Class{{Name: "gold", Priority: 9, SLA: model.SLA{Limit: model.Rate{Bits: 8e9}, Source: "class gold, sluice.yaml:30:3"}}}
+		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{
+			Match: "web-2",
+			SLA:   model.SLA{Receive: model.Rate{Bits: 1e9}, Source: "sluice.yaml:12:5"},
+		})
+		v.Rules.Classes = []model.Class{{
+			Name: "gold", Priority: 9,
+			SLA: model.SLA{Limit: model.Rate{Bits: 8e9}, Source: "class gold, sluice.yaml:30:3"},
+		}}
 		v.Snapshot.VMs[6].SLAs = []model.NICSLA{{SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}, Source: "metadata"}}}
 		v.Bandwidth.NICs[2].Promised.Bits = 1e9
 	case "info":
@@ -220,7 +230,10 @@ func arrive(_ context.Context, vm model.Subject, nics []model.NIC) (out []model.
 		return nil, fmt.Errorf("no VF is free here for %s", vm.VMName)
 	}
 	for i, n := range nics {
-		out = append(out, model.VFStep{ID: model.VFID{PF: "pf0", Index: i}, MAC: n.MAC, Address: model.PCIAddress(fmt.Sprintf("0000:81:10.%d", i))})
+		out = append(out, model.VFStep{
+			ID: model.VFID{PF: "pf0", Index: i}, MAC: n.MAC,
+			Address: model.PCIAddress(fmt.Sprintf("0000:81:10.%d", i)),
+		})
 	}
 	return out, nil
 }

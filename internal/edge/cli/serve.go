@@ -77,7 +77,8 @@ func demoHead(o DemoOptions) string {
 	if o.For > 0 {
 		end = fmt.Sprintf("for %s of virtual time (see --for) or until Ctrl-C", o.For)
 	}
-	return fmt.Sprintf("Simulated host of %s and %s, %g times as fast as real time, %s", model.Plural(o.VMs, "VM"), model.Plural(o.VFs, "VF"), o.Speed, end)
+	return fmt.Sprintf("Simulated host of %s and %s, %g times as fast as real time, %s", model.Plural(o.VMs, "VM"), model.Plural(o.VFs, "VF"),
+		o.Speed, end)
 }
 
 // sensible rejects options that no demo can run with.

@@ -54,17 +54,21 @@ func printStatus(w io.Writer, s api.Status) {
 	for _, pf := range s.PFs {
 		put("", "%s", pfText(pf))
 	}
-	put("VMs", "%d: %d with a VF%s, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding, ofOthers(s.VMs.Foreign), s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
+	put("VMs", "%d: %d with a VF%s, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding,
+		ofOthers(s.VMs.Foreign), s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
 	if s.Overrides > 0 {
 		put("", "%s: pins, releases and SLAs set at run time (`sluice overrides`)", model.Plural(s.Overrides, "override"))
 	}
-	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), model.Bits(8*s.Load.Bytes), percent(s.Load.VFShare))
+	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), model.Bits(8*s.Load.Bytes),
+		percent(s.Load.VFShare))
 	if text := bandwidthText(s.Bandwidth); text != "" {
 		put("Bandwidth", "%s", text)
 	}
 	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
-	put("", "since the start %s%s, %s%s, %d failed, %d retries%s", model.Plural(int(s.Moves.Plugs), "plug"), mean(s.Moves.Plugs, s.Moves.PlugMean),
-		model.Plural(int(s.Moves.Unplugs), "unplug"), mean(s.Moves.Unplugs, s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries, repairs(s.Moves.Repairs))
+	put("", "since the start %s%s, %s%s, %d failed, %d retries%s", model.Plural(int(s.Moves.Plugs), "plug"),
+		mean(s.Moves.Plugs, s.Moves.PlugMean),
+		model.Plural(int(s.Moves.Unplugs), "unplug"), mean(s.Moves.Unplugs, s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries,
+		repairs(s.Moves.Repairs))
 	for i, m := range s.Recent {
 		put(map[bool]string{true: "Last"}[i == 0], "%s", moveLine(m))
 	}

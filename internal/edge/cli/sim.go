@@ -183,7 +183,8 @@ func (o *simOptions) bounds(c *cobra.Command) error {
 	return checkBounds(c,
 		within("vfs", o.vfs, 0, 4096), within("seed", o.seed, 0, 2_000_000_000), within("parallel", o.parallel, 1, 1000),
 		within("packet-size", o.size, 1, 65535), within("line-rate", o.lineRate, 0.001, 100_000),
-		lasting("sample", o.sample, 100*time.Millisecond, time.Hour), lasting("interval", cmp.Or(o.interval, time.Second), 100*time.Millisecond, 24*time.Hour))
+		lasting("sample", o.sample, 100*time.Millisecond, time.Hour),
+		lasting("interval", cmp.Or(o.interval, time.Second), 100*time.Millisecond, 24*time.Hour))
 }
 
 // scenario returns the scenario of the file, or one that plays the trace, modified by the flags.

@@ -71,7 +71,10 @@ func printSLAs(w io.Writer, list []api.NICSLA, one bool) {
 		if s.Promised != s.Guarantee {
 			guarantee += " (" + orElse(rateText(s.Promised), "nothing") + " of it kept)"
 		}
-		rows = append(rows, []string{s.VM, s.NIC, guarantee, rateText(s.Limit), rateText(s.Receive), fmt.Sprintf("%g", s.Weight), s.Class, s.Source})
+		rows = append(rows, []string{
+			s.VM, s.NIC, guarantee, rateText(s.Limit), rateText(s.Receive), fmt.Sprintf("%g", s.Weight), s.Class,
+			s.Source,
+		})
 		for _, o := range s.Overrides {
 			if !slices.ContainsFunc(set, func(p *api.Override) bool { return p.NIC == o.NIC }) {
 				set = append(set, o)

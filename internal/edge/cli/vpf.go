@@ -140,7 +140,8 @@ func printVPF(w io.Writer, list []api.VirtualPF) {
 		if i > 0 {
 			_, _ = fmt.Fprintln(w)
 		}
-		_, _ = fmt.Fprintf(w, "%s of %s: %s over %s on %s\n", printable(p.Name), printable(p.VM), printable(p.Model), printable(p.Backend), printable(p.Network))
+		_, _ = fmt.Fprintf(w, "%s of %s: %s over %s on %s\n", printable(p.Name), printable(p.VM), printable(p.Model), printable(p.Backend),
+			printable(p.Network))
 		if !p.Running {
 			_, _ = fmt.Fprintf(w, "not there now: %s\n", printable(orElse(p.Why, "its VM is off")))
 		}
@@ -255,7 +256,8 @@ all of its VFs share one tap, at which they are told apart by MAC and VLAN.`,
 			return err
 		}
 		return show(a.std.Out, o, p, func(w io.Writer, p api.VirtualPF) {
-			_, _ = fmt.Fprintf(w, "%s has the virtual PF %s (MAC %s) with %d VFs from its next start on\n", printable(p.VM), printable(p.Name), p.MAC, b.VFs)
+			_, _ = fmt.Fprintf(w, "%s has the virtual PF %s (MAC %s) with %d VFs from its next start on\n", printable(p.VM), printable(p.Name),
+				p.MAC, b.VFs)
 			_, _ = fmt.Fprintf(w, "start it (virsh start %s), and see sluice vpf show %[1]s\n", printable(p.VM))
 		})
 	}

@@ -82,7 +82,8 @@ func (a *app) askWhatIf(c *cobra.Command) (api.WhatIf, error) {
 }
 
 func printWhatIf(out io.Writer, w api.WhatIf) {
-	_, _ = fmt.Fprintf(out, "From %s to %s; the policy now is %s.\n\n", w.From.Local().Format(time.TimeOnly), w.To.Local().Format(time.TimeOnly), w.Current)
+	_, _ = fmt.Fprintf(out, "From %s to %s; the policy now is %s.\n\n", w.From.Local().Format(time.TimeOnly),
+		w.To.Local().Format(time.TimeOnly), w.Current)
 	var rows [][]string
 	for _, p := range w.Policies {
 		rows = append(rows, []string{p.Policy, percent(p.Net), percent(p.Gross), strconv.Itoa(p.Moves)})

@@ -46,9 +46,13 @@ func New(socket string, port int) (*Server, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	root := "/" + rand.Text() + "/"
-	g := &gate{port: p, token: rand.Text(), session: rand.Text(), root: root, next: http.StripPrefix(strings.TrimSuffix(root, "/"), proxy(socket))}
+	g := &gate{
+		port: p, token: rand.Text(), session: rand.Text(), root: root,
+		next: http.StripPrefix(strings.TrimSuffix(root, "/"), proxy(socket)),
+	}
 	return &Server{listener: &bounded{Listener: l}, gate: g, http: &http.Server{
-		Handler: g, ConnContext: withConn, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0),
+		Handler: g, ConnContext: withConn, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(io.Discard, "", 0),
 	}}, nil
 }
 
@@ -86,7 +90,8 @@ func proxy(socket string) http.Handler {
 		Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 2, IdleConnTimeout: 10 * time.Second},
 		ErrorLog:  log.New(io.Discard, "", 0),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			refuse(w, http.StatusBadGateway, "no daemon answers at "+socket+": "+err.Error(), "start it (systemctl start sluice), or name its socket with --socket")
+			refuse(w, http.StatusBadGateway, "no daemon answers at "+socket+": "+err.Error(),
+				"start it (systemctl start sluice), or name its socket with --socket")
 		},
 	}
 }
@@ -123,7 +128,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == g.root && r.URL.Query().Has("token"):
 		g.enter(w, r)
 	case !strings.HasPrefix(r.URL.Path, g.root), !g.known(r):
-		refuse(w, http.StatusForbidden, "this browser has not been let in", "open the link that sluice dashboard printed; it works once, so start the command again for another browser")
+		refuse(w, http.StatusForbidden, "this browser has not been let in",
+			"open the link that sluice dashboard printed; it works once, so start the command again for another browser")
 	case foreign(r):
 		refuse(w, http.StatusForbidden, "another site asks for this", "open the page itself")
 	default:

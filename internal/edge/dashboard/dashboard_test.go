@@ -117,7 +117,8 @@ func TestLinkWorksOnceForItsBrowser(t *testing.T) {
 	if code, body := ask(t, first, http.MethodGet, s.URL(), nil); code != http.StatusOK || !strings.HasPrefix(body, "GET / ") {
 		t.Errorf("with the link: status %d, %q", code, body)
 	}
-	if code, body := ask(t, first, http.MethodGet, base(s)+"/v1/vms?after=3", nil); code != http.StatusOK || body != `GET /v1/vms?after=3 cookie=""` {
+	if code, body := ask(t, first, http.MethodGet, base(s)+"/v1/vms?after=3", nil); code != http.StatusOK ||
+		body != `GET /v1/vms?after=3 cookie=""` {
 		t.Errorf("afterwards: status %d, %q; want the daemon's answer, and the cookie kept from it", code, body)
 	}
 	if code, _ := ask(t, first, http.MethodGet, s.URL(), nil); code != http.StatusOK {
@@ -291,13 +292,15 @@ func TestOnlyItsOwnPageMayAsk(t *testing.T) {
 		}
 	}
 	port := mustPort(t, s)
-	for host, want := range map[string]int{"evil.example": 421, "127.0.0.1:1": 421, "127.0.0.1": 421, "localhost:" + port: 421, "127.0.0.1:" + port: 200} {
+	for host, want := range map[string]int{"evil.example": 421, "127.0.0.1:1": 421, "127.0.0.1": 421, "localhost:" + port: 421, "127.0.0.1:" +
+		port: 200} {
 		if code, _ := ask(t, c, http.MethodGet, base(s)+"/", func(r *http.Request) { r.Host = host }); code != want {
 			t.Errorf("as %s: status %d, want %d", host, code, want)
 		}
 	}
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200} {
-		if code, _ := ask(t, c, http.MethodGet, base(s)+"/v1/status", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) }); code != want {
+		if code, _ := ask(t, c, http.MethodGet, base(s)+"/v1/status",
+			func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) }); code != want {
 			t.Errorf("from %s: status %d, want %d", site, code, want)
 		}
 	}

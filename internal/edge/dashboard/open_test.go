@@ -95,7 +95,8 @@ func TestLinkFromAFile(t *testing.T) {
 	c := browser(t)
 	cross := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	code, body := ask(t, c, http.MethodGet, s.URL(), cross)
-	if code != http.StatusOK || !strings.Contains(body, `content="0;url=`+strings.TrimPrefix(base(s), "http://127.0.0.1:"+mustPort(t, s))+`/"`) {
+	if code != http.StatusOK || !strings.Contains(body, `content="0;url=`+strings.TrimPrefix(base(s), "http://127.0.0.1:"+mustPort(t, s))+
+		`/"`) {
 		t.Fatalf("status %d, %q", code, body)
 	}
 	if code, body := ask(t, c, http.MethodGet, base(s)+"/", nil); code != http.StatusOK || !strings.HasPrefix(body, "GET / ") {

@@ -16,16 +16,29 @@ func bandwidth() *model.Bandwidth {
 			{PF: "pf1", Speed: 1e9, Capacity: 1e9, Carried: 2e8, Guaranteed: model.Rate{Bits: 2e9}, Over: true},
 		},
 		NICs: []model.NICBandwidth{
-			share(1, "batch-1", model.PathVirtio, model.SLA{Class: "bronze"}, model.Rate{Bits: 1.2e9}, 1.2e9, model.BandwidthShare, "asks for more than its share of what is left over"),
-			share(3, "db", model.PathVF, model.SLA{Guarantee: model.Rate{Bits: 4e9, Packets: 200000}, Limit: model.Rate{Bits: 8e9}, Class: "gold", Source: "sluice.yaml:12:5"}, model.Rate{Bits: 5e9}, 3.1e9, model.BandwidthShort, "has 3.1 of the 4 Gbit/s that it is promised; the others' limits were lowered"),
-			share(7, "web-2", model.PathVF, model.SLA{Guarantee: model.Rate{Bits: 2e9}, Limit: model.Rate{Bits: 3e9}, Receive: model.Rate{Bits: 1e9}, Source: "metadata of the domain"}, model.Rate{Bits: 3e9}, 3e9, model.BandwidthLimit, "at its limit"),
+			share(1, "batch-1", model.PathVirtio, model.SLA{Class: "bronze"}, model.Rate{Bits: 1.2e9}, 1.2e9, model.BandwidthShare,
+				"asks for more than its share of what is left over"),
+			share(3, "db", model.PathVF, model.SLA{
+				Guarantee: model.Rate{Bits: 4e9, Packets: 200000}, Limit: model.Rate{Bits: 8e9}, Class: "gold",
+				Source: "sluice.yaml:12:5",
+			}, model.Rate{Bits: 5e9}, 3.1e9, model.BandwidthShort,
+				"has 3.1 of the 4 Gbit/s that it is promised; the others' limits were lowered"),
+			share(7, "web-2", model.PathVF, model.SLA{
+				Guarantee: model.Rate{Bits: 2e9}, Limit: model.Rate{Bits: 3e9}, Receive: model.Rate{Bits: 1e9},
+				Source: "metadata of the domain",
+			}, model.Rate{Bits: 3e9}, 3e9, model.BandwidthLimit, "at its limit"),
 			share(8, "web-10", model.PathVirtio, model.SLA{}, model.Rate{}, 2e9, model.BandwidthUnlimited, "nothing can limit it on virtio"),
 		},
-		Problems: []model.Problem{{Subject: "pf1", Text: "asked 1.5 + 0.5 Gbit/s, link 1 Gbit/s: web-2 and burst are promised half", Remedy: "lower a guarantee in sluice.yaml or with `sluice sla set`"}},
+		Problems: []model.Problem{{
+			Subject: "pf1", Text: "asked 1.5 + 0.5 Gbit/s, link 1 Gbit/s: web-2 and burst are promised half",
+			Remedy: "lower a guarantee in sluice.yaml or with `sluice sla set`",
+		}},
 	}
 }
 
-func share(n byte, name string, path model.Path, sla model.SLA, allowed model.Rate, sent float64, code model.BandwidthCode, why string) model.NICBandwidth {
+func share(n byte, name string, path model.Path, sla model.SLA, allowed model.Rate, sent float64, code model.BandwidthCode,
+	why string,
+) model.NICBandwidth {
 	s := model.NICBandwidth{
 		NICID: model.NICID{VM: ID(n), NIC: "ua-net0"}, VMName: name, PF: "pf0", Path: path, SLA: sla, Promised: sla.Guarantee, Allowed: allowed,
 		Sent: model.RateReading{Bits: sent, Packets: sent / 12000, Proof: model.ProofKernel}, Code: code, Why: why,
@@ -39,7 +52,10 @@ func share(n byte, name string, path model.Path, sla model.SLA, allowed model.Ra
 	case model.BandwidthShort:
 		s.Short, s.ShortFor = 9e8, 1400*time.Millisecond
 	case model.BandwidthUnlimited:
-		s.Enforcer = []model.Enforcement{{Limit: model.Limit{LimitKey: key, Rate: model.Rate{Bits: 1e9}}, By: "police", Error: "the kernel is older than Linux 6.6"}}
+		s.Enforcer = []model.Enforcement{{
+			Limit: model.Limit{LimitKey: key, Rate: model.Rate{Bits: 1e9}}, By: "police",
+			Error: "the kernel is older than Linux 6.6",
+		}}
 		return s
 	}
 	s.Enforcer = []model.Enforcement{{Limit: model.Limit{LimitKey: key, Rate: allowed, Contract: sla.Limit}, By: by}}

@@ -18,11 +18,18 @@ type Preparer struct {
 func (p *Preparer) Prepare(_ context.Context, r api.Prepare) ([]api.Prepared, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	web := api.Prepared{VM: "web-1", ID: "00000000-0000-4000-8000-000000000001", Changes: []string{}, Notes: []string{}, Lacks: []api.Problem{}}
-	old := api.Prepared{VM: "old", ID: "2", Changes: []string{}, Notes: []string{}, Lacks: []api.Problem{}, Refused: &api.Error{Text: "it has no PCI Express", Remedy: "make a q35"}}
+	web := api.Prepared{
+		VM: "web-1", ID: "00000000-0000-4000-8000-000000000001", Changes: []string{}, Notes: []string{},
+		Lacks: []api.Problem{},
+	}
+	old := api.Prepared{
+		VM: "old", ID: "2", Changes: []string{}, Notes: []string{}, Lacks: []api.Problem{},
+		Refused: &api.Error{Text: "it has no PCI Express", Remedy: "make a q35"},
+	}
 	if p.prepared == r.Undo {
 		web.Changes = append(web.Changes, "a free PCIe root port for a VF, bus 3")
-		web.Diff, web.Digest, web.Effect = "--- web-1\n+++ web-1 (prepared)\n@@ -1 +1,2 @@\n <a/>\n+<b/>\n", fmt.Sprintf("digest-%t", r.Undo), "at its next start"
+		web.Diff, web.Digest, web.Effect = "--- web-1\n+++ web-1 (prepared)\n@@ -1 +1,2 @@\n <a/>\n+<b/>\n", fmt.Sprintf("digest-%t", r.Undo),
+			"at its next start"
 		web.Lacks = append(web.Lacks, api.Problem{Subject: "web-1", Text: "it has no guest agent channel", Remedy: "add one"})
 	}
 	if !r.DryRun && r.VM != "old" {

@@ -23,7 +23,10 @@ func View() *model.View {
 			Kind: model.OverrideRelease, VM: ID(1), VMName: "batch-1", By: "alice", UID: 1000,
 			At: Now.Add(-10 * time.Minute), Reason: "nightly run is over", Until: Now.Add(time.Hour),
 		}},
-		Totals:  model.Totals{Ticks: 3600, Plugs: 20, Unplugs: 18, Failed: 1, Retries: 4, PlugTime: 12800 * time.Millisecond, UnplugTime: 1008 * time.Millisecond},
+		Totals: model.Totals{
+			Ticks: 3600, Plugs: 20, Unplugs: 18, Failed: 1, Retries: 4, PlugTime: 12800 * time.Millisecond,
+			UnplugTime: 1008 * time.Millisecond,
+		},
 		Started: Now.Add(-time.Hour), Tick: 180 * time.Microsecond, Config: "/etc/sluice/sluice.yaml",
 	}
 	v.Bandwidth = bandwidth()
@@ -54,7 +57,8 @@ func pfs() []model.PF {
 	caps := model.Caps{MaxTxRate: model.Yes, MinTxRate: model.No, VFCounters: model.Yes, Trust: model.Yes}
 	return []model.PF{
 		{
-			Name: "pf0", Index: 4, Address: "0000:01:00.0", Driver: "ixgbe", Network: "br0", Uplink: model.Uplink{Kind: "linux-bridge", Switch: "br0", Port: "pf0"}, NUMANode: 0, LinkUp: true,
+			Name: "pf0", Index: 4, Address: "0000:01:00.0", Driver: "ixgbe", Network: "br0",
+			Uplink: model.Uplink{Kind: "linux-bridge", Switch: "br0", Port: "pf0"}, NUMANode: 0, LinkUp: true,
 			Speed: 10e9, NumVFs: 4, TotalVFs: 63, Caps: caps, Managed: true, VFs: []model.VF{
 				vf("pf0", 0, model.OwnerSluice, ID(7)), vf("pf0", 1, model.OwnerSluice, ID(3)),
 				vf("pf0", 2, model.OwnerFree, ""), vf("pf0", 3, model.OwnerForeign, ""),
@@ -102,7 +106,8 @@ func vm(n byte, name string, pps float64, has model.VFID) model.VM {
 		FreePort: model.Yes, LinkUp: model.Yes, VF: has, Virtio: traffic(pps, model.SourceTap, model.ProofKernel),
 	}
 	if has != model.NoVF {
-		nic.Virtio, nic.VFPath, nic.VFOwner = traffic(2, model.SourceTap, model.ProofKernel), traffic(pps, model.SourcePF, model.ProofHardware), model.OwnerSluice
+		nic.Virtio, nic.VFPath, nic.VFOwner = traffic(2, model.SourceTap, model.ProofKernel), traffic(pps, model.SourcePF, model.ProofHardware),
+			model.OwnerSluice
 	}
 	return model.VM{
 		ID: ID(n), Name: name, State: model.VMRunning, Started: Now.Add(-time.Hour), Ready: model.Yes, NUMANode: -1,
@@ -152,12 +157,18 @@ func moves(why []model.Reason) (active []model.MoveStatus, pending []model.Move,
 		{Kind: model.StepAttach, Subject: web, Device: model.DeviceStep{VF: free, Address: "0000:01:10.2"}},
 	}}
 	unplug := model.Move{Kind: model.MoveUnplug, VM: ID(1), VMName: "batch-1", VF: free, Reason: why[0]}
-	failed := model.Move{Kind: model.MovePlug, VM: ID(2), VMName: "burst", VF: free, Reason: model.Reason{Code: model.CodeRank, Hold: true, Policy: "activity", Rank: 2, Slots: 2, Score: 30000}}
+	failed := model.Move{
+		Kind: model.MovePlug, VM: ID(2), VMName: "burst", VF: free,
+		Reason: model.Reason{Code: model.CodeRank, Hold: true, Policy: "activity", Rank: 2, Slots: 2, Score: 30000},
+	}
 	waits := model.Move{Kind: model.MoveRepair, VF: free, Steps: []model.Step{{Kind: model.StepClearVF, VF: model.VFStep{ID: free}}}}
 	return []model.MoveStatus{{Move: plug, Step: 1, Try: 1, Started: Now.Add(-2 * time.Second)}},
 		[]model.Move{waits},
 		[]model.MoveStatus{
 			{Move: unplug, Started: Now.Add(-9 * time.Second), Ended: Now.Add(-8 * time.Second)},
-			{Move: failed, Step: 1, Try: 4, Started: Now.Add(-90 * time.Second), Ended: Now.Add(-60 * time.Second), Error: "attach burst pf0/2: no free PCIe root port"},
+			{
+				Move: failed, Step: 1, Try: 4, Started: Now.Add(-90 * time.Second), Ended: Now.Add(-60 * time.Second),
+				Error: "attach burst pf0/2: no free PCIe root port",
+			},
 		}
 }

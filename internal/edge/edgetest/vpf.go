@@ -29,7 +29,10 @@ func (v *VirtualPFs) Define(_ context.Context, p model.VirtualPF) (model.Virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if p.VMName == "runs" {
-		return p, &api.Error{Text: "runs is running, and a virtual PF cannot be plugged into a running VM", Remedy: "shut it down first: virsh shutdown runs"}
+		return p, &api.Error{
+			Text:   "runs is running, and a virtual PF cannot be plugged into a running VM",
+			Remedy: "shut it down first: virsh shutdown runs",
+		}
 	}
 	if p.VM == "" {
 		p.VM = ID(7)
@@ -63,7 +66,9 @@ func (v *VirtualPFs) Undefine(_ context.Context, vm model.VMID, name string) err
 }
 
 // SetPorts implements server.VirtualPFs.
-func (v *VirtualPFs) SetPorts(_ context.Context, vm model.VMID, name string, vfs []int, _ model.PortFields, change func(*model.PortPolicy) error) error {
+func (v *VirtualPFs) SetPorts(_ context.Context, vm model.VMID, name string, vfs []int, _ model.PortFields,
+	change func(*model.PortPolicy) error,
+) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i := range v.all {

@@ -124,7 +124,8 @@ func (c *copied) links(out *api.History, n int) {
 // events selects the holdings and moves that match the query.
 func (c *copied) events(out *api.History, q answer.HistoryQuery) {
 	about := func(id string, end time.Time) bool {
-		return (q.VM == "" || slices.ContainsFunc(out.VMs, func(v api.VMHistory) bool { return v.ID == id })) && (end.IsZero() || end.After(q.From))
+		return (q.VM == "" || slices.ContainsFunc(out.VMs, func(v api.VMHistory) bool { return v.ID == id })) &&
+			(end.IsZero() || end.After(q.From))
 	}
 	for _, h := range c.holdings {
 		if about(h.ID, h.To) {

@@ -22,7 +22,10 @@ func host(vms int, at time.Time) *model.View {
 			Network: "br0", VF: model.NoVF, Virtio: model.Traffic{Known: true, RxPPS: float64(at.Unix() % 1000 * int64(i)), TxPPS: 1000},
 		}}})
 	}
-	return &model.View{Snapshot: s, Bandwidth: &model.Bandwidth{Links: []model.LinkState{{PF: "pf0", Carried: 1e9}, {PF: "pf1", Carried: 2e9}}}}
+	return &model.View{Snapshot: s, Bandwidth: &model.Bandwidth{Links: []model.LinkState{
+		{PF: "pf0", Carried: 1e9},
+		{PF: "pf1", Carried: 2e9},
+	}}}
 }
 
 func vmID(i int) model.VMID { return model.VMID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)) }
@@ -30,7 +33,10 @@ func vmID(i int) model.VMID { return model.VMID(fmt.Sprintf("00000000-0000-4000-
 func move(id uint64, at time.Time) model.MoveStatus {
 	m := model.MoveStatus{ID: id, Started: at, Ended: at.Add(time.Second), Move: model.Move{
 		Kind: model.MovePlug, VM: vmID(1), VMName: "vm-0001", VF: model.VFID{PF: "pf0"},
-		Reason: model.Reason{VM: vmID(1), Code: model.CodeRank, Hold: true, Policy: "adaptive", Score: 12345, Price: 6789, Rank: 1, Slots: 64, Other: vmID(2), OtherNm: "vm-0002"},
+		Reason: model.Reason{
+			VM: vmID(1), Code: model.CodeRank, Hold: true, Policy: "adaptive", Score: 12345, Price: 6789, Rank: 1, Slots: 64,
+			Other: vmID(2), OtherNm: "vm-0002",
+		},
 	}}
 	for range 12 {
 		m.Times = append(m.Times, model.StepTime{Kind: model.StepAttach, From: at, To: at.Add(time.Second), Tries: 1})
@@ -118,7 +124,9 @@ func TestBounds(t *testing.T) {
 	if over := len(h.Holdings) - 64; over != maxHoldings || h.Holdings[over-1].To.IsZero() {
 		t.Errorf("%d holdings that are over are kept, want %d", over, maxHoldings)
 	}
-	if len(h.Moves) != maxMoves || h.Moves[0].ID != 1 || h.Moves[1].ID != uint64(maxHoldings+100+2-maxMoves+1) || h.Dropped != maxHoldings+100+1-maxMoves {
-		t.Errorf("%d moves are kept from %d and %d on, %d dropped; want %d with that under way", len(h.Moves), h.Moves[0].ID, h.Moves[1].ID, h.Dropped, maxMoves)
+	if len(h.Moves) != maxMoves || h.Moves[0].ID != 1 || h.Moves[1].ID != uint64(maxHoldings+100+2-maxMoves+1) || h.Dropped != maxHoldings+100+
+		1-maxMoves {
+		t.Errorf("%d moves are kept from %d and %d on, %d dropped; want %d with that under way", len(h.Moves), h.Moves[0].ID, h.Moves[1].ID,
+			h.Dropped, maxMoves)
 	}
 }

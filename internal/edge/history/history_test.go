@@ -28,11 +28,15 @@ func flip(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
 
 // next returns the state of the world some time later; sometimes there is no new Snapshot.
 func (w *world) next(t *rapid.T) *model.View {
-	wait := rapid.SampledFrom([]time.Duration{0, time.Second, 3 * time.Second, 10 * time.Second, 45 * time.Second, 7 * time.Second, 7 * time.Minute, 40 * time.Minute, time.Hour, 2 * time.Hour, -time.Second}).Draw(t, "wait")
+	wait := rapid.SampledFrom([]time.Duration{
+		0, time.Second, 3 * time.Second, 10 * time.Second, 45 * time.Second, 7 * time.Second,
+		7 * time.Minute, 40 * time.Minute, time.Hour, 2 * time.Hour, -time.Second,
+	}).Draw(t, "wait")
 	w.now = w.now.Add(wait)
 	w.carryOn(t)
 	v := &model.View{
-		Revision: uint64(len(w.views) + 1), Mode: model.ModeEnforce, Active: slices.Clone(w.active), Recent: slices.Clone(w.recent[:min(5, len(w.recent))]),
+		Revision: uint64(len(w.views) + 1), Mode: model.ModeEnforce, Active: slices.Clone(w.active),
+		Recent:   slices.Clone(w.recent[:min(5, len(w.recent))]),
 		Snapshot: w.snapshot(t), Bandwidth: &model.Bandwidth{},
 	}
 	for i := range v.Active {
@@ -40,7 +44,10 @@ func (w *world) next(t *rapid.T) *model.View {
 	}
 	for _, pf := range []string{"pf0", "pf1"} {
 		if flip(t, "link") {
-			v.Bandwidth.Links = append(v.Bandwidth.Links, model.LinkState{PF: pf, Carried: rapid.Float64Range(0, 1e10).Draw(t, "bits"), Capacity: float64(rapid.IntRange(1, 9).Draw(t, "capacity"))})
+			v.Bandwidth.Links = append(v.Bandwidth.Links, model.LinkState{
+				PF: pf, Carried: rapid.Float64Range(0, 1e10).Draw(t, "bits"),
+				Capacity: float64(rapid.IntRange(1, 9).Draw(t, "capacity")),
+			})
 		}
 	}
 	w.views = append(w.views, v)
@@ -52,7 +59,10 @@ func (w *world) snapshot(t *rapid.T) *model.Snapshot {
 	pf := model.PF{Name: "pf0", Network: "br0", Managed: true}
 	holder := map[model.VMID]model.VFID{}
 	for i := range rapid.IntRange(0, 3).Draw(t, "vfs") {
-		vf := model.VF{ID: model.VFID{PF: "pf0", Index: i}, Owner: rapid.SampledFrom([]model.Owner{model.OwnerFree, model.OwnerSluice, model.OwnerForeign}).Draw(t, "owner")}
+		vf := model.VF{
+			ID:    model.VFID{PF: "pf0", Index: i},
+			Owner: rapid.SampledFrom([]model.Owner{model.OwnerFree, model.OwnerSluice, model.OwnerForeign}).Draw(t, "owner"),
+		}
 		if vf.Owner != model.OwnerFree {
 			vf.Holder = model.VMID(rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "holder"))
 			holder[vf.Holder] = vf.ID
@@ -64,7 +74,10 @@ func (w *world) snapshot(t *rapid.T) *model.Snapshot {
 		if !flip(t, "there") {
 			continue
 		}
-		vm := model.VM{ID: id, Name: "vm-" + string(id), NICs: []model.NIC{{Network: "br0", VF: model.NoVF, Virtio: traffic(t), VFPath: traffic(t)}}}
+		vm := model.VM{
+			ID: id, Name: "vm-" + string(id),
+			NICs: []model.NIC{{Network: "br0", VF: model.NoVF, Virtio: traffic(t), VFPath: traffic(t)}},
+		}
 		if flip(t, "renamed") {
 			vm.Name += "2"
 		}
@@ -81,7 +94,10 @@ func (w *world) snapshot(t *rapid.T) *model.Snapshot {
 
 func traffic(t *rapid.T) model.Traffic {
 	f := rapid.Float64Range(0, 1e6)
-	return model.Traffic{Known: flip(t, "known"), RxPPS: f.Draw(t, "rx"), TxPPS: f.Draw(t, "tx"), RxBytes: f.Draw(t, "rx bytes"), TxBytes: f.Draw(t, "tx bytes")}
+	return model.Traffic{
+		Known: flip(t, "known"), RxPPS: f.Draw(t, "rx"), TxPPS: f.Draw(t, "tx"), RxBytes: f.Draw(t, "rx bytes"),
+		TxBytes: f.Draw(t, "tx bytes"),
+	}
 }
 
 // carryOn lets moves begin, proceed and end.
@@ -89,7 +105,8 @@ func (w *world) carryOn(t *rapid.T) {
 	for range rapid.IntRange(0, 2).Draw(t, "new moves") {
 		w.moves++
 		w.active = append(w.active, model.MoveStatus{ID: w.moves, Started: w.now, Move: model.Move{
-			Kind: model.MovePlug, VM: model.VMID(rapid.SampledFrom([]string{"a", "d"}).Draw(t, "vm")), Reason: model.Reason{Code: model.CodeRank, Score: float64(w.moves), Hold: true},
+			Kind: model.MovePlug, VM: model.VMID(rapid.SampledFrom([]string{"a", "d"}).Draw(t, "vm")),
+			Reason: model.Reason{Code: model.CodeRank, Score: float64(w.moves), Hold: true},
 		}})
 	}
 	for i := len(w.active) - 1; i >= 0; i-- {
@@ -131,7 +148,10 @@ func TestClockSetBack(t *testing.T) {
 	minute := func(from time.Time) {
 		for i := range 60 {
 			revision++
-			m.Add(&model.View{Revision: revision, Snapshot: &model.Snapshot{Time: from.Add(time.Duration(i) * time.Second), VMs: []model.VM{{ID: "a", Name: "a"}}}})
+			m.Add(&model.View{Revision: revision, Snapshot: &model.Snapshot{
+				Time: from.Add(time.Duration(i) * time.Second),
+				VMs:  []model.VM{{ID: "a", Name: "a"}},
+			}})
 		}
 	}
 	minute(noon.Add(-65 * time.Minute))

@@ -40,7 +40,9 @@ const (
 )
 
 // NewWhatIf returns a WhatIf that computes at most once per every, measured by the clock now.
-func NewWhatIf(m *Memory, every time.Duration, now func() time.Time, compute func(context.Context, *Past) ([]api.PolicyResult, error)) *WhatIf {
+func NewWhatIf(m *Memory, every time.Duration, now func() time.Time,
+	compute func(context.Context, *Past) ([]api.PolicyResult, error),
+) *WhatIf {
 	return &WhatIf{memory: m, compute: compute, every: every, now: now, todo: make(chan *model.View, 1)}
 }
 
@@ -100,7 +102,8 @@ func explain(err error) (text, remedy string) {
 	case errors.As(err, &e):
 		return e.Text, e.Remedy
 	case errors.Is(err, context.DeadlineExceeded):
-		return "what other policies would have done was not worked out within " + whatIfTimeout.String(), "ask again when the host has less to do, or replay a recording: `sluice record` and `sluice sim --trace`"
+		return "what other policies would have done was not worked out within " + whatIfTimeout.String(),
+			"ask again when the host has less to do, or replay a recording: `sluice record` and `sluice sim --trace`"
 	}
 	return err.Error(), "see the daemon's log: journalctl -u sluice"
 }

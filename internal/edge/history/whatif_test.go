@@ -51,7 +51,8 @@ func TestWhatIfIsComputedOnceInAWhile(t *testing.T) {
 			}
 		}
 		time.Sleep(11 * time.Second)
-		if a := w.WhatIf(view); a.Running || a.Error != "" || len(a.Policies) != 1 || computed != 1 || a.To.Sub(a.From) < time.Minute || a.Computed.IsZero() {
+		if a := w.WhatIf(view); a.Running || a.Error != "" || len(a.Policies) != 1 || computed != 1 || a.To.Sub(a.From) < time.Minute ||
+			a.Computed.IsZero() {
 			t.Errorf("computed %d times: %+v", computed, a)
 		}
 		time.Sleep(4 * time.Minute)

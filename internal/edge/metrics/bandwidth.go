@@ -7,7 +7,8 @@ import (
 
 func newBandwidthMetrics(s *metricSet) {
 	s.bwPeriod = s.gauge("bandwidth_period_seconds", "Time between two readings of the bandwidth controller.")
-	s.bwTook = s.gauge("bandwidth_decide_duration_seconds", "What the last period of the bandwidth controller took: reading, deciding and applying.")
+	s.bwTook = s.gauge("bandwidth_decide_duration_seconds",
+		"What the last period of the bandwidth controller took: reading, deciding and applying.")
 	s.bwChanges = s.counter("bandwidth_limit_changes_total", "Limits that were changed since the start.")
 	s.bwLate = s.counter("bandwidth_late_periods_total", "Periods without readings since the start.")
 	s.linkSpeed = s.gauge("link_speed_bytes_per_second", "Speed of the PF's link.", "pf")
@@ -21,10 +22,15 @@ func newBandwidthMetrics(s *metricSet) {
 	s.nicLimit = s.gauge("nic_limit_bytes_per_second", "What the NIC never sends more than, by its SLA.", nic...)
 	s.nicAllowed = s.gauge("nic_allowed_bytes_per_second", "What the NIC may send at the moment; absent: it is not limited.", nic...)
 	s.nicSent = s.gauge("nic_sent_bytes_per_second", "What the NIC sent in the last period on all paths, on the wire.", nic...)
-	s.nicShort = s.gauge("nic_short_bytes_per_second", "What the NIC lacks of what it is promised while it asks for it; only of NICs with a guarantee.", nic...)
-	s.nicShareInfo = s.gauge("nic_bandwidth_info", "Always 1; the label is the code of why the NIC is allowed what it is.", "domain", "uuid", "target_device", "code")
-	s.policed = s.counter("nic_policed_packets_total", "Packets of the NIC that were dropped at its tap since it has been limited there, as they were above its limit.", "domain", "uuid", "target_device", "path", "direction")
-	s.limitFailed = s.gauge("nic_limit_failed", "1 for a limit of the NIC that could not be applied.", "domain", "uuid", "target_device", "path", "direction", "enforcer")
+	s.nicShort = s.gauge("nic_short_bytes_per_second",
+		"What the NIC lacks of what it is promised while it asks for it; only of NICs with a guarantee.", nic...)
+	s.nicShareInfo = s.gauge("nic_bandwidth_info", "Always 1; the label is the code of why the NIC is allowed what it is.", "domain", "uuid",
+		"target_device", "code")
+	s.policed = s.counter("nic_policed_packets_total",
+		"Packets of the NIC that were dropped at its tap since it has been limited there, as they were above its limit.", "domain", "uuid",
+		"target_device", "path", "direction")
+	s.limitFailed = s.gauge("nic_limit_failed", "1 for a limit of the NIC that could not be applied.", "domain", "uuid", "target_device",
+		"path", "direction", "enforcer")
 }
 
 // bandwidth emits the state of the bandwidth controller, if there is one.

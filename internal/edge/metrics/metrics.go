@@ -127,16 +127,21 @@ func newMetricSet() metricSet {
 	s.repairs = s.counter("repairs_total", "Findings that were repaired.")
 	s.active = s.gauge("moves_active", "Moves under way.", "kind")
 	s.pending = s.gauge("moves_pending", "Moves that wait; in observe mode, that would be made.", "kind")
-	s.moveStart = s.gauge("move_start_time_seconds", "When a move that is under way began, as Unix time.", "kind", "pf", "vf", "domain", "uuid")
+	s.moveStart = s.gauge("move_start_time_seconds", "When a move that is under way began, as Unix time.", "kind", "pf", "vf", "domain",
+		"uuid")
 	s.problems = s.gauge("problems", "Problems that sluice doctor lists.")
 	s.findings = s.gauge("findings", "Leaked or wrongly set VFs that sluice fsck lists.", "code")
-	s.findingInfo = s.gauge("finding_info", "Always 1; the labels name one thing that sluice fsck lists, and what it is about.", "code", "subject")
-	s.pfInfo = s.gauge("pf_info", "Always 1; the labels describe the physical function.", "pf", "pci_address", "driver", "network", "numa_node")
+	s.findingInfo = s.gauge("finding_info", "Always 1; the labels name one thing that sluice fsck lists, and what it is about.", "code",
+		"subject")
+	s.pfInfo = s.gauge("pf_info", "Always 1; the labels describe the physical function.", "pf", "pci_address", "driver", "network",
+		"numa_node")
 	s.pfUp = s.gauge("pf_up", "1 while the physical function has a link.", "pf")
 	s.pfVFs = s.gauge("pf_vfs", "Virtual functions by owner: free, sluice (held by a VM through Sluice) or foreign.", "pf", "owner")
 	s.vfInfo = s.gauge("vf_info", "Always 1; the labels describe the virtual function.", "pf", "vf", "pci_address", "driver", "owner")
-	s.vfHolder = s.gauge("vf_holder_info", "Always 1; names the VM that holds the VF and the tap beside it.", "pf", "vf", "pci_address", "domain", "uuid", "target_device")
-	s.vfInGuest = s.gauge("vf_in_guest", "1 while the guest that holds the VF uses it, 0 while it does not; absent: not known.", "pf", "vf", "domain", "uuid")
+	s.vfHolder = s.gauge("vf_holder_info", "Always 1; names the VM that holds the VF and the tap beside it.", "pf", "vf", "pci_address",
+		"domain", "uuid", "target_device")
+	s.vfInGuest = s.gauge("vf_in_guest", "1 while the guest that holds the VF uses it, 0 while it does not; absent: not known.", "pf", "vf",
+		"domain", "uuid")
 	newVMMetrics(&s)
 	newBandwidthMetrics(&s)
 	newVPFMetrics(&s)
@@ -152,8 +157,10 @@ func newVMMetrics(s *metricSet) {
 	s.score = s.gauge("vm_score", "The policy's figure of merit, packets per second unless the policy says otherwise.", "domain", "uuid")
 	s.cpu = s.gauge("vm_cpu_ratio", "Host CPUs the VM uses, divided by its vCPUs.", "domain", "uuid")
 	s.known = s.gauge("vm_load_known", "1 while the VM's load is known on all its paths.", "domain", "uuid")
-	s.virtioUp = s.gauge("nic_virtio_up", "1 while the NIC's tap is up and in its bridge; absent: not known.", "domain", "uuid", "target_device")
-	s.denied = s.gauge("nic_denied_packets_per_second", "What the guest says of its VF beyond what is believed; only where it is asked.", "domain", "uuid", "target_device")
+	s.virtioUp = s.gauge("nic_virtio_up", "1 while the NIC's tap is up and in its bridge; absent: not known.", "domain", "uuid",
+		"target_device")
+	s.denied = s.gauge("nic_denied_packets_per_second", "What the guest says of its VF beyond what is believed; only where it is asked.",
+		"domain", "uuid", "target_device")
 	path := []string{"domain", "uuid", "target_device", "path", "source", "proof"}
 	s.rxPackets = s.gauge("nic_receive_packets_per_second", "What the guest receives on a path of its NIC.", path...)
 	s.txPackets = s.gauge("nic_transmit_packets_per_second", "What the guest sends on a path of its NIC.", path...)

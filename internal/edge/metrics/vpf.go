@@ -11,23 +11,34 @@ import (
 
 func newVPFMetrics(s *metricSet) {
 	pf := []string{"domain", "uuid", "virtual_pf"}
-	s.vpfInfo = s.gauge("virtual_pf_info", "Always 1; the labels describe the virtual PF.", "domain", "uuid", "virtual_pf", "model", "backend", "network")
+	s.vpfInfo = s.gauge("virtual_pf_info", "Always 1; the labels describe the virtual PF.", "domain", "uuid", "virtual_pf", "model", "backend",
+		"network")
 	s.vpfRunning = s.gauge("virtual_pf_running", "1 while its VM runs, with all of its functions.", pf...)
-	s.vpfGuarantee = s.gauge("virtual_pf_guarantee_bytes_per_second", "What all functions of the virtual PF may always send together, by its SLA.", pf...)
-	s.vpfLimit = s.gauge("virtual_pf_limit_bytes_per_second", "What all functions of the virtual PF never send more than together, by its SLA.", pf...)
-	s.vpfAllowed = s.gauge("virtual_pf_allowed_bytes_per_second", "What all functions of the virtual PF may send at the moment; absent: they are not limited.", pf...)
-	s.vpfSent = s.gauge("virtual_pf_sent_bytes_per_second", "What all functions of the virtual PF sent in the last period, on the wire.", pf...)
-	s.vpfShort = s.gauge("virtual_pf_short_bytes_per_second", "What the virtual PF lacks of what it is promised while it asks for it; only of those with a guarantee.", pf...)
+	s.vpfGuarantee = s.gauge("virtual_pf_guarantee_bytes_per_second",
+		"What all functions of the virtual PF may always send together, by its SLA.", pf...)
+	s.vpfLimit = s.gauge("virtual_pf_limit_bytes_per_second",
+		"What all functions of the virtual PF never send more than together, by its SLA.", pf...)
+	s.vpfAllowed = s.gauge("virtual_pf_allowed_bytes_per_second",
+		"What all functions of the virtual PF may send at the moment; absent: they are not limited.", pf...)
+	s.vpfSent = s.gauge("virtual_pf_sent_bytes_per_second", "What all functions of the virtual PF sent in the last period, on the wire.",
+		pf...)
+	s.vpfShort = s.gauge("virtual_pf_short_bytes_per_second",
+		"What the virtual PF lacks of what it is promised while it asks for it; only of those with a guarantee.", pf...)
 	vf := []string{"domain", "uuid", "virtual_pf", "vf"}
-	s.vvfInfo = s.gauge("virtual_vf_info", "Always 1; the labels describe the virtual VF, or the PF itself, whose vf is pf.", "domain", "uuid", "virtual_pf", "vf", "target_device", "mac")
+	s.vvfInfo = s.gauge("virtual_vf_info", "Always 1; the labels describe the virtual VF, or the PF itself, whose vf is pf.", "domain", "uuid",
+		"virtual_pf", "vf", "target_device", "mac")
 	s.vvfUp = s.gauge("virtual_vf_link_up", "1 while QEMU gives the virtual VF a carrier; absent: its VM does not run.", vf...)
 	s.vvfGranted = s.gauge("virtual_vf_granted", "1 while somebody in the guest has the virtual VF.", vf...)
-	s.vvfStands = s.gauge("virtual_vf_policy_stands", "1 while the policy of the virtual VF was read back as it should be; absent: its VM does not run.", vf...)
+	s.vvfStands = s.gauge("virtual_vf_policy_stands",
+		"1 while the policy of the virtual VF was read back as it should be; absent: its VM does not run.", vf...)
 	s.vvfRxPackets = s.counter("virtual_vf_receive_packets_total", "What the guest received on the virtual VF since its tap was made.", vf...)
-	s.vvfTxPackets = s.counter("virtual_vf_transmit_packets_total", "What the guest sent on the virtual VF since its tap was made, with what was dropped of it.", vf...)
+	s.vvfTxPackets = s.counter("virtual_vf_transmit_packets_total",
+		"What the guest sent on the virtual VF since its tap was made, with what was dropped of it.", vf...)
 	s.vvfRxBytes = s.counter("virtual_vf_receive_bytes_total", "What the guest received on the virtual VF since its tap was made.", vf...)
-	s.vvfTxBytes = s.counter("virtual_vf_transmit_bytes_total", "What the guest sent on the virtual VF since its tap was made, with what was dropped of it.", vf...)
-	s.vvfDropped = s.counter("virtual_vf_dropped_packets_total", "Packets of the virtual VF that the host dropped at its tap: spoof, of a source that it may not use; vlan, with a tag that it may not use; rate, above its limit.", "domain", "uuid", "virtual_pf", "vf", "reason")
+	s.vvfTxBytes = s.counter("virtual_vf_transmit_bytes_total",
+		"What the guest sent on the virtual VF since its tap was made, with what was dropped of it.", vf...)
+	s.vvfDropped = s.counter("virtual_vf_dropped_packets_total",
+		"Packets of the virtual VF that the host dropped at its tap: spoof, of a source that it may not use; vlan, with a tag that it may not use; rate, above its limit.", "domain", "uuid", "virtual_pf", "vf", "reason")
 }
 
 // listWithin is the timeout for querying the controller of virtual PFs, which answers from memory.

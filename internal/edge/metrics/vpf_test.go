@@ -23,20 +23,29 @@ func TestMetricsOfVirtualVFs(t *testing.T) {
 	v := edgetest.View()
 	vm := v.Snapshot.FindVM(edgetest.ID(7))
 	vm.NICs = append(vm.NICs, model.NIC{
-		Alias: "ua-vpf-vpf0-vf0", Tap: "vnet50", VirtualPF: "vpf0", Function: 1, Moved: &model.Moved{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4},
+		Alias: "ua-vpf-vpf0-vf0", Tap: "vnet50", VirtualPF: "vpf0", Function: 1,
+		Moved: &model.Moved{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4},
 	})
 	id := model.NICID{VM: vm.ID, NIC: "ua-vpf-vpf0-vf0"}
-	v.Bandwidth.NICs = append(v.Bandwidth.NICs, model.NICBandwidth{NICID: id, VMName: vm.Name, VirtualPF: "vpf0", Dropped: model.Dropped{Tx: 30, Rx: 3}})
+	v.Bandwidth.NICs = append(v.Bandwidth.NICs, model.NICBandwidth{
+		NICID: id, VMName: vm.Name, VirtualPF: "vpf0",
+		Dropped: model.Dropped{Tx: 30, Rx: 3},
+	})
 	v.Bandwidth.VirtualPFs = []model.NICBandwidth{{
-		NICID: model.NICID{VM: vm.ID, NIC: "ua-vpf-vpf0-pf"}, VMName: vm.Name, VirtualPF: "vpf0", SLA: model.SLA{Guarantee: model.Rate{Bits: 4e9}},
+		NICID: model.NICID{VM: vm.ID, NIC: "ua-vpf-vpf0-pf"}, VMName: vm.Name, VirtualPF: "vpf0",
+		SLA:  model.SLA{Guarantee: model.Rate{Bits: 4e9}},
 		Sent: model.RateReading{Bits: 8e9, Proof: model.ProofKernel}, Short: 800,
 	}}
 	o := options()
 	o.VirtualPFs = standing{all: []model.VirtualPFStatus{{
-		VirtualPF: model.VirtualPF{VM: vm.ID, VMName: vm.Name, Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0"}, Running: true,
+		VirtualPF: model.VirtualPF{VM: vm.ID, VMName: vm.Name, Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0"},
+		Running:   true,
 		Functions: []model.FunctionStatus{
 			{VF: -1, Alias: "ua-vpf-vpf0-pf", Carrier: model.No},
-			{VF: 0, Alias: id.NIC, Tap: "vnet50", Carrier: model.Yes, Stands: true, Owner: "c1/net1", Drops: model.SwitchDrop{Spoof: 5, VLAN: 6, Rate: 33 + 3}},
+			{
+				VF: 0, Alias: id.NIC, Tap: "vnet50", Carrier: model.Yes, Stands: true, Owner: "c1/net1",
+				Drops: model.SwitchDrop{Spoof: 5, VLAN: 6, Rate: 33 + 3},
+			},
 			{VF: 1, Alias: "ua-vpf-vpf0-vf1"},
 		},
 	}}}

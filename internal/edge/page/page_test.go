@@ -29,7 +29,10 @@ func TestEveryAnswerIsGuarded(t *testing.T) {
 			t.Errorf("%s: status %d, %d bytes", path, w.Code, w.Body.Len())
 		}
 		csp := w.Header().Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} {
+		for _, want := range []string{
+			"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
+			"frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'",
+		} {
 			if !strings.Contains(csp, want) {
 				t.Errorf("%s: the policy %q lacks %s", path, csp, want)
 			}
@@ -37,7 +40,10 @@ func TestEveryAnswerIsGuarded(t *testing.T) {
 		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "http") {
 			t.Errorf("%s: the policy %q allows too much", path, csp)
 		}
-		for h, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"} {
+		for h, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Cache-Control": "no-cache",
+		} {
 			if got := w.Header().Get(h); got != want {
 				t.Errorf("%s: %s is %q, want %q", path, h, got, want)
 			}

@@ -82,7 +82,8 @@ func refusedFor(doing string, needed Role, who peer) error {
 	if needed == RoleOwn {
 		role = "own"
 	}
-	return &api.Error{Text: who.name() + " may not " + doing, Remedy: "run the command as root, or list the user in api." + role + " of sluice.yaml"}
+	return &api.Error{Text: who.name() + " may not " + doing, Remedy: "run the command as root, or list the user in api." + role +
+		" of sluice.yaml"}
 }
 
 func (h *handler) do(ctx context.Context, w http.ResponseWriter, c Command, who peer) {
@@ -114,7 +115,10 @@ func (h *handler) command(verb api.Verb, r *http.Request) (Command, error) {
 	}
 	switch {
 	case err != nil:
-		return Command{}, &api.Error{Text: "the request's body is not right: " + err.Error(), Remedy: `send JSON such as {"vm": "web-1"}, or nothing where no VM is meant`}
+		return Command{}, &api.Error{
+			Text:   "the request's body is not right: " + err.Error(),
+			Remedy: `send JSON such as {"vm": "web-1"}, or nothing where no VM is meant`,
+		}
 	case needsVM && body.VM == "":
 		return Command{}, &api.Error{Text: "no VM given", Remedy: `send {"vm": "its name or UUID"}`}
 	case !needsVM && body.VM != "":
@@ -158,7 +162,10 @@ func (h *handler) checkOverride(verb api.Verb, b *api.Request) error {
 	case b.For != 0 && (b.For < 1 || b.For > maxOverride.Seconds()):
 		return &api.Error{Text: "for_seconds is out of range", Remedy: "write from one second to ten years, or leave it out for no end"}
 	case !b.Until.IsZero() && !b.Until.After(h.opts.Now()):
-		return &api.Error{Text: "until is not ahead: it is " + h.opts.Now().Format(time.DateTime+" MST"), Remedy: "write a time to come, or leave it out for no end"}
+		return &api.Error{
+			Text:   "until is not ahead: it is " + h.opts.Now().Format(time.DateTime+" MST"),
+			Remedy: "write a time to come, or leave it out for no end",
+		}
 	}
 	return nil
 }

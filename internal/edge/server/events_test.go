@@ -40,10 +40,16 @@ func TestEvents(t *testing.T) {
 	}{
 		{"the first at once", nil, time.Second, hello + event("7")},
 		{"news at once", []time.Duration{time.Second}, 1001 * time.Millisecond, hello + event("7") + event("8")},
-		{"the last of many, after half a second", []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 499 * time.Millisecond}, 501 * time.Millisecond, hello + event("7") + event("10")},
-		{"not before", []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 498 * time.Millisecond}, 499 * time.Millisecond, hello + event("7")},
+		{
+			"the last of many, after half a second",
+			[]time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 499 * time.Millisecond},
+			501 * time.Millisecond, hello + event("7") + event("10"),
+		},
+		{"not before", []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 498 * time.Millisecond}, 499 * time.Millisecond, hello +
+			event("7")},
 		{"heartbeats", nil, 46 * time.Second, hello + event("7") + beat + beat + beat},
-		{"longer than a command may take", []time.Duration{60 * time.Second}, 61 * time.Second, hello + event("7") + beat + beat + beat + event("8")},
+		{"longer than a command may take", []time.Duration{60 * time.Second}, 61 * time.Second, hello + event("7") + beat + beat + beat +
+			event("8")},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := edgetest.NewBackend(withRevision(7))

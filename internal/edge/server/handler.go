@@ -56,7 +56,8 @@ func (h *handler) routes() http.Handler {
 	mux.HandleFunc("GET /healthz", h.health)
 	mux.Handle("GET /metrics", metricsHandler(o))
 	for _, verb := range []api.Verb{
-		api.VerbPin, api.VerbRelease, api.VerbUnpin, api.VerbDrain, api.VerbUndrain, api.VerbReload, api.VerbRepair, api.VerbSetSLA, api.VerbClearSLA,
+		api.VerbPin, api.VerbRelease, api.VerbUnpin, api.VerbDrain, api.VerbUndrain, api.VerbReload, api.VerbRepair, api.VerbSetSLA,
+		api.VerbClearSLA,
 	} {
 		mux.HandleFunc("POST /v1/"+verb.Path(), h.change(verb))
 	}
@@ -94,7 +95,10 @@ func (h *handler) bounded(next http.Handler) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if peerOf(r.Context()).tcp && !h.hosts.allow(r.Host) {
-			writeError(w, http.StatusMisdirectedRequest, &api.Error{Text: "this is not " + strconv.Quote(model.Shorten(r.Host)), Remedy: "add the name to api.hosts of sluice.yaml, or use the address"})
+			writeError(w, http.StatusMisdirectedRequest, &api.Error{
+				Text:   "this is not " + strconv.Quote(model.Shorten(r.Host)),
+				Remedy: "add the name to api.hosts of sluice.yaml, or use the address",
+			})
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -184,7 +188,10 @@ func waitFor(r *http.Request) (after *uint64, wait time.Duration, err error) {
 	if text := q.Get("after"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, 0, &api.Error{Text: "after: " + strconv.Quote(model.Shorten(text)) + " is no revision", Remedy: "send the number of the header " + api.RevisionHeader}
+			return nil, 0, &api.Error{
+				Text:   "after: " + strconv.Quote(model.Shorten(text)) + " is no revision",
+				Remedy: "send the number of the header " + api.RevisionHeader,
+			}
 		}
 		after = &n
 	}
@@ -232,14 +239,18 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	if age := h.opts.Now().Sub(v.Snapshot.Time); h.opts.Stale > 0 && age > h.opts.Stale {
-		writeError(w, http.StatusServiceUnavailable, &api.Error{Text: "the last look at the host is " + strconv.FormatFloat(age.Seconds(), 'f', 0, 64) + " s old", Remedy: "see `sluice doctor`"})
+		writeError(w, http.StatusServiceUnavailable, &api.Error{Text: "the last look at the host is " +
+			strconv.FormatFloat(age.Seconds(), 'f', 0, 64) + " s old", Remedy: "see `sluice doctor`"})
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	writeError(w, http.StatusNotFound, &api.Error{Text: "nothing answers " + r.Method + " " + strconv.Quote(model.Shorten(r.URL.Path)), Remedy: "see docs/api.md and `sluice help` for what there is"})
+	writeError(w, http.StatusNotFound, &api.Error{
+		Text:   "nothing answers " + r.Method + " " + strconv.Quote(model.Shorten(r.URL.Path)),
+		Remedy: "see docs/api.md and `sluice help` for what there is",
+	})
 }
 
 func writeError(w http.ResponseWriter, status int, err error) {
@@ -265,7 +276,8 @@ func encode(value any) []byte {
 // writeText answers with the result of encode. nil is an internal error, and must not look like an empty answer.
 func writeText(w http.ResponseWriter, status int, text []byte) {
 	if text == nil {
-		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","remedy":"report this as a bug"}`+"\n")
+		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","remedy":"report this as a bug"}`+
+			"\n")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -19,7 +19,10 @@ import (
 )
 
 func options(b server.Backend) server.Options {
-	return server.Options{Backend: b, Version: "1.2.3", Now: func() time.Time { return edgetest.Now.Add(time.Second) }, Stale: 10 * time.Second, Logger: discard()}
+	return server.Options{
+		Backend: b, Version: "1.2.3", Now: func() time.Time { return edgetest.Now.Add(time.Second) },
+		Stale: 10 * time.Second, Logger: discard(),
+	}
 }
 
 // ask sends one request to a handler, as a peer with read access.
@@ -64,7 +67,8 @@ func TestAnswersOfADaemonThatKnowsNothing(t *testing.T) {
 		o := options(edgetest.NewBackend(v))
 		for _, path := range []string{"vms", "vfs", "plan", "fsck", "explain/db", "snapshot"} {
 			w := ask(t, o, http.MethodGet, "/v1/"+path, "")
-			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "not been looked at") {
+			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
+				!strings.Contains(w.Body.String(), "not been looked at") {
 				t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
 			}
 		}
@@ -89,7 +93,8 @@ func TestHealth(t *testing.T) {
 		t.Errorf("fresh: %d %s", w.Code, w.Body)
 	}
 	o.Now = func() time.Time { return edgetest.Now.Add(11 * time.Second) }
-	if w := ask(t, o, http.MethodGet, "/healthz", ""); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "11 s old") {
+	if w := ask(t, o, http.MethodGet, "/healthz", ""); w.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(w.Body.String(), "11 s old") {
 		t.Errorf("stale: %d %s", w.Code, w.Body)
 	}
 	if w := ask(t, o, http.MethodGet, "/v1/doctor", ""); !strings.Contains(w.Body.String(), "11s old") {

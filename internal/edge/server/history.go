@@ -75,7 +75,10 @@ func historyQuery(r *http.Request) (q answer.HistoryQuery, err error) {
 	q.VM = r.URL.Query().Get("vm")
 	if text := r.URL.Query().Get("from"); text != "" {
 		if q.From, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			return q, &api.Error{Text: "from: " + strconv.Quote(model.Shorten(text)) + " is no time", Remedy: "send the time `to` of the last answer, such as 2026-03-01T12:00:00Z"}
+			return q, &api.Error{
+				Text:   "from: " + strconv.Quote(model.Shorten(text)) + " is no time",
+				Remedy: "send the time `to` of the last answer, such as 2026-03-01T12:00:00Z",
+			}
 		}
 	}
 	q.From = q.From.Truncate(answer.HistoryStep)

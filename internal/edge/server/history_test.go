@@ -28,7 +28,10 @@ func (p *past) History(q answer.HistoryQuery) api.History {
 	p.asked = append(p.asked, q)
 	h := api.History{From: edgetest.Now, To: edgetest.Now.Add(20 * time.Second), Step: 10, VMs: []api.VMHistory{}}
 	if q.VM == "" || q.VM == "gone" {
-		h.VMs = append(h.VMs, api.VMHistory{Name: "gone", ID: "id", Gone: true, Virtio: api.Figures{1.26, float32(math.NaN())}, VF: api.Figures{0, 123456.7}})
+		h.VMs = append(h.VMs, api.VMHistory{
+			Name: "gone", ID: "id", Gone: true, Virtio: api.Figures{1.26, float32(math.NaN())},
+			VF: api.Figures{0, 123456.7},
+		})
 	}
 	return h
 }

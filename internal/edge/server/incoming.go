@@ -41,9 +41,13 @@ func (h *handler) incoming(w http.ResponseWriter, r *http.Request) {
 		nics[i] = model.NIC{Alias: n.Alias, MAC: mac, Network: n.Network, VLAN: n.VLAN}
 	}
 	vfs, err := h.opts.Incoming(r.Context(), model.Subject{VM: model.VMID(body.ID), VMName: body.Name}, nics)
-	h.opts.Logger.Info("asked for VFs for a VM that migrates in", "vm", body.Name, "uuid", body.ID, "by", who.String(), "vfs", len(vfs), "error", err)
+	h.opts.Logger.Info("asked for VFs for a VM that migrates in", "vm", body.Name, "uuid", body.ID, "by", who.String(), "vfs", len(vfs),
+		"error", err)
 	if err != nil {
-		writeError(w, http.StatusConflict, &api.Error{Text: err.Error(), Remedy: "release its VF where it runs and migrate it again: sluice release " + body.Name + " --for 10m --wait 1m"})
+		writeError(w, http.StatusConflict, &api.Error{
+			Text:   err.Error(),
+			Remedy: "release its VF where it runs and migrate it again: sluice release " + body.Name + " --for 10m --wait 1m",
+		})
 		return
 	}
 	out := make([]api.IncomingVF, len(vfs))

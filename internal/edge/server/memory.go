@@ -20,7 +20,10 @@ type memoryCache struct {
 // remembered answers with the state of the loop. Only local callers may ask: copying the state takes time of the loop.
 func (h *handler) remembered(w http.ResponseWriter, r *http.Request) {
 	if !peerOf(r.Context()).local {
-		writeError(w, http.StatusForbidden, &api.Error{Text: "the loop's memory is not shown over TCP", Remedy: "use the unix socket on the host itself"})
+		writeError(w, http.StatusForbidden, &api.Error{
+			Text:   "the loop's memory is not shown over TCP",
+			Remedy: "use the unix socket on the host itself",
+		})
 		return
 	}
 	if !answer.Looked(h.view()) {

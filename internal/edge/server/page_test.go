@@ -16,7 +16,8 @@ func TestPageIsMounted(t *testing.T) {
 	}
 	o.Page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the page")) })
 	for path, want := range map[string]string{
-		"/": "the page", "/vm/web-1": "the page", "/assets/app.js": "the page", "/v1/status": `"revision"`, "/other": "nothing answers", "/vm/": "nothing answers",
+		"/": "the page", "/vm/web-1": "the page", "/assets/app.js": "the page", "/v1/status": `"revision"`, "/other": "nothing answers",
+		"/vm/": "nothing answers",
 	} {
 		if w := ask(t, o, http.MethodGet, path, ""); !strings.Contains(w.Body.String(), want) {
 			t.Errorf("GET %s: %q, want %q", path, w.Body, want)

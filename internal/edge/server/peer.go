@@ -90,7 +90,8 @@ func groupsOf(fd uintptr) []uint32 {
 	list := make([]uint32, 32)
 	for range 2 {
 		size := uint32(4 * len(list))
-		_, _, err := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS, uintptr(unsafe.Pointer(&list[0])), uintptr(unsafe.Pointer(&size)), 0)
+		_, _, err := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS, uintptr(unsafe.Pointer(&list[0])),
+			uintptr(unsafe.Pointer(&size)), 0)
 		switch err {
 		case 0:
 			return list[:size/4]

@@ -16,7 +16,10 @@ type Preparer interface {
 
 func (h *handler) prepareRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/prepare", h.answer(task{
-		there: h.opts.Preparer != nil, missing: api.Error{Text: "there are no definitions of VMs here (a simulated host has none)", Remedy: "use this where sluiced runs with libvirt"},
+		there: h.opts.Preparer != nil, missing: api.Error{
+			Text:   "there are no definitions of VMs here (a simulated host has none)",
+			Remedy: "use this where sluiced runs with libvirt",
+		},
 		path: "prepare", doing: "change the definitions of VMs", needs: RoleOwn,
 	}, h.prepare))
 }

@@ -87,7 +87,8 @@ func TestRoles(t *testing.T) {
 		if c.owns {
 			want = http.StatusOK
 		}
-		if w := record(h, server.AsUser(post("/v1/incoming", `{"uuid":"a","domain":"a","nics":[{"mac":"52:54:00:00:01:01"}]}`), c.uid, c.groups...)); w.Code != want {
+		if w := record(h, server.AsUser(post("/v1/incoming", `{"uuid":"a","domain":"a","nics":[{"mac":"52:54:00:00:01:01"}]}`), c.uid,
+			c.groups...)); w.Code != want {
 			t.Errorf("%s: POST /v1/incoming: %d %s, want %d", c.name, w.Code, w.Body, want)
 		}
 		want = http.StatusForbidden
@@ -190,7 +191,8 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 		time.Sleep(time.Minute)
 		record(h, server.AsUser(post("/v1/drain", ""), 4002))
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "uid 4001") || !strings.Contains(lines[1], "uid 4002") || !strings.Contains(lines[1], "not_logged=999") {
+		if len(lines) != 2 || !strings.Contains(lines[0], "uid 4001") || !strings.Contains(lines[1], "uid 4002") ||
+			!strings.Contains(lines[1], "not_logged=999") {
 			t.Errorf("%d lines, the last: %s", len(lines), lines[len(lines)-1])
 		}
 	})
@@ -220,12 +222,16 @@ func TestOverridesCarryWhoWhyAndWhen(t *testing.T) {
 		"/v1/pin": {
 			`{"vm":"db","reason":"` + strings.Repeat("x", 257) + `"}`, `{"vm":"db","reason":"two\nlines"}`, `{"vm":"db","reason":"\u001b[2J"}`,
 			`{"vm":"db","for_seconds":-1}`, `{"vm":"db","for_seconds":0.5}`, `{"vm":"db","for_seconds":1e300}`,
-			`{"vm":"db","until":"2001-01-01T00:00:00Z"}`, `{"vm":"db","until":"soon"}`, `{"vm":"db","for_seconds":60,"until":"2101-01-01T00:00:00Z"}`,
+			`{"vm":"db","until":"2001-01-01T00:00:00Z"}`, `{"vm":"db","until":"soon"}`,
+			`{"vm":"db","for_seconds":60,"until":"2101-01-01T00:00:00Z"}`,
 		},
 		"/v1/sla/set": {
-			`{"vm":"db"}`, `{"vm":"db","sla":{}}`, `{"sla":{"limit":"1Gbit"}}`, `{"vm":"db","sla":{"limit":"1"}}`, `{"vm":"db","sla":{"limit":1}}`, `{"vm":"db","sla":{"maximum":"1Gbit"}}`,
-			`{"vm":"db","sla":{"guarantee":"2Gbit","limit":"1Gbit"}}`, `{"vm":"db","sla":{"guarantee":"2kpps","limit":"1kpps"}}`, `{"vm":"db","sla":{"weight":-1}}`, `{"vm":"db","sla":{"weight":1e9}}`,
-			`{"vm":"db","sla":{"class":"\u001b[2J"}}`, `{"vm":"db","nic":"[","sla":{"limit":"1Gbit"}}`, `{"vm":"db","nic":"` + strings.Repeat("x", 65) + `","sla":{"limit":"1Gbit"}}`,
+			`{"vm":"db"}`, `{"vm":"db","sla":{}}`, `{"sla":{"limit":"1Gbit"}}`, `{"vm":"db","sla":{"limit":"1"}}`, `{"vm":"db","sla":{"limit":1}}`,
+			`{"vm":"db","sla":{"maximum":"1Gbit"}}`,
+			`{"vm":"db","sla":{"guarantee":"2Gbit","limit":"1Gbit"}}`, `{"vm":"db","sla":{"guarantee":"2kpps","limit":"1kpps"}}`,
+			`{"vm":"db","sla":{"weight":-1}}`, `{"vm":"db","sla":{"weight":1e9}}`,
+			`{"vm":"db","sla":{"class":"\u001b[2J"}}`, `{"vm":"db","nic":"[","sla":{"limit":"1Gbit"}}`, `{"vm":"db","nic":"` +
+				strings.Repeat("x", 65) + `","sla":{"limit":"1Gbit"}}`,
 		},
 		"/v1/sla/clear": {`{"vm":"db","sla":{"limit":"1Gbit"}}`, `{"vm":"db","reason":"x"}`, `{}`},
 		"/v1/release":   {`{"vm":"db","nic":"a"}`, `{"vm":"db","sla":{"limit":"1Gbit"}}`},
@@ -267,7 +273,10 @@ func (l *last) Do(_ context.Context, c server.Command) (api.Result, error) {
 // FuzzCommands checks that the answer to any body is JSON, and that an accepted command names an existing VM and has a
 // reason and an end within bounds.
 func FuzzCommands(f *testing.F) {
-	for _, body := range []string{``, `{"vm":"db"}`, `{"vm":"db","reason":"x","for_seconds":60}`, `{"vm":"nobody"}`, `{"vm":"db","until":"2100-01-01T00:00:00Z"}`, `[`, `{"vm":"db","nic":"a*","sla":{"guarantee":"2Gbit 5kpps","weight":2,"class":"x"}}`} {
+	for _, body := range []string{
+		``, `{"vm":"db"}`, `{"vm":"db","reason":"x","for_seconds":60}`, `{"vm":"nobody"}`,
+		`{"vm":"db","until":"2100-01-01T00:00:00Z"}`, `[`, `{"vm":"db","nic":"a*","sla":{"guarantee":"2Gbit 5kpps","weight":2,"class":"x"}}`,
+	} {
 		for verb := range uint8(9) {
 			f.Add(verb, body)
 		}
@@ -284,7 +293,8 @@ func FuzzCommands(f *testing.F) {
 			t.Fatalf("%d, %d commands, %s", w.Code, len(got), w.Body)
 		}
 		for _, c := range got {
-			if c.VM != "" && v.Snapshot.FindVM(c.VM) == nil || len(c.Reason) > api.MaxReason || c.For < 0 || c.For != 0 && !c.Until.IsZero() || (c.Verb == api.VerbSetSLA) != (c.SLA != model.SLA{}) {
+			if c.VM != "" && v.Snapshot.FindVM(c.VM) == nil || len(c.Reason) > api.MaxReason || c.For < 0 || c.For != 0 && !c.Until.IsZero() ||
+				(c.Verb == api.VerbSetSLA) != (c.SLA != model.SLA{}) {
 				t.Fatalf("%+v got through", c)
 			}
 		}

@@ -103,7 +103,8 @@ func TestClientGetsWhatTheViewSays(t *testing.T) {
 	for i := range v.Snapshot.VMs { // sorted by name in the View
 		vm, got := &v.Snapshot.VMs[i], vms[i]
 		nic := &vm.NICs[0]
-		want := []any{vm.Name, string(vm.ID), vm.CPU, nic.Tap, nic.MAC.String(), nic.Virtio.RxPPS + nic.Virtio.TxPPS + nic.VFPath.RxPPS + nic.VFPath.TxPPS}
+		want := []any{vm.Name, string(vm.ID), vm.CPU, nic.Tap, nic.MAC.String(), nic.Virtio.RxPPS + nic.Virtio.TxPPS + nic.VFPath.RxPPS +
+			nic.VFPath.TxPPS}
 		if diff := cmp.Diff(want, []any{got.Name, got.ID, got.CPU, got.Tap, got.MAC, got.PPS}, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 			t.Errorf("VM %d:\n%s", i, diff)
 		}
@@ -115,7 +116,8 @@ func TestClientGetsWhatTheViewSays(t *testing.T) {
 		}
 	}
 	b, err := c.Bandwidth(ctx)
-	if err != nil || len(b.NICs) != len(v.Bandwidth.NICs) || len(b.Links) != len(v.Bandwidth.Links) || b.Links[0].Speed != float64(v.Bandwidth.Links[0].Speed) {
+	if err != nil || len(b.NICs) != len(v.Bandwidth.NICs) || len(b.Links) != len(v.Bandwidth.Links) ||
+		b.Links[0].Speed != float64(v.Bandwidth.Links[0].Speed) {
 		t.Errorf("bandwidth %+v, %v", b, err)
 	}
 }
@@ -231,7 +233,11 @@ func as(uid, gid int, do func() error, supplementary ...uint32) error {
 	go func() {
 		runtime.LockOSThread() // never unlocked
 		list := uintptr(unsafe.Pointer(unsafe.SliceData(supplementary)))
-		for _, call := range [][4]uintptr{{syscall.SYS_SETGROUPS, uintptr(len(supplementary)), list, 0}, {syscall.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)}, {syscall.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)}} {
+		for _, call := range [][4]uintptr{
+			{syscall.SYS_SETGROUPS, uintptr(len(supplementary)), list, 0},
+			{syscall.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)},
+			{syscall.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)},
+		} {
 			if _, _, e := syscall.RawSyscall(call[0], call[1], call[2], call[3]); e != 0 {
 				ch <- e
 				return

@@ -286,9 +286,11 @@ func TestHostIsChecked(t *testing.T) {
 	o.Listen, o.Hosts = "hv1.example:9178", "metrics.example, Hv1"
 	h := server.NewHandler(o)
 	for host, want := range map[string]int{
-		"127.0.0.1:9178": http.StatusOK, "[::1]:9178": http.StatusOK, "10.0.0.1": http.StatusOK, "localhost:9178": http.StatusOK, "LOCALHOST.": http.StatusOK,
+		"127.0.0.1:9178": http.StatusOK, "[::1]:9178": http.StatusOK, "10.0.0.1": http.StatusOK, "localhost:9178": http.StatusOK,
+		"LOCALHOST.":       http.StatusOK,
 		"hv1.example:9178": http.StatusOK, "metrics.example": http.StatusOK, "hv1:9178": http.StatusOK,
-		"evil.example": http.StatusMisdirectedRequest, "localhost.evil.example:9178": http.StatusMisdirectedRequest, "": http.StatusMisdirectedRequest,
+		"evil.example": http.StatusMisdirectedRequest, "localhost.evil.example:9178": http.StatusMisdirectedRequest,
+		"":                       http.StatusMisdirectedRequest,
 		"127.0.0.1.evil.example": http.StatusMisdirectedRequest,
 	} {
 		for _, path := range []string{"/v1/vms", "/metrics", "/healthz"} {
@@ -314,7 +316,8 @@ func TestMemoryIsForThisHost(t *testing.T) {
 		t.Errorf("over TCP: %d %s", w.Code, w.Body)
 	}
 	for range 10 {
-		if w := record(h, server.AsUser(newRequest("/v1/memory"), 1000)); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"state":{}`) {
+		if w := record(h, server.AsUser(newRequest("/v1/memory"), 1000)); w.Code != http.StatusOK ||
+			!strings.Contains(w.Body.String(), `"state":{}`) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	}

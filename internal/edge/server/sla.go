@@ -14,7 +14,10 @@ import (
 func readSLA(verb api.Verb, b *api.Request, c *Command) error {
 	about := verb == api.VerbSetSLA || verb == api.VerbClearSLA
 	if _, err := path.Match(b.NIC, ""); b.NIC != "" && (!about || err != nil || !shortText(b.NIC)) {
-		return &api.Error{Text: "nic is no pattern that " + doing(verb) + " takes", Remedy: "write a NIC's alias, MAC or network, or leave it out for each NIC"}
+		return &api.Error{
+			Text:   "nic is no pattern that " + doing(verb) + " takes",
+			Remedy: "write a NIC's alias, MAC or network, or leave it out for each NIC",
+		}
 	}
 	c.NIC = b.NIC
 	if verb != api.VerbSetSLA {
@@ -47,7 +50,10 @@ func parseSLA(in *api.SLA, out *model.SLA) error {
 	g, l := out.Guarantee, out.Limit
 	switch {
 	case l.Bits > 0 && g.Bits > l.Bits, l.Packets > 0 && g.Packets > l.Packets:
-		return &api.Error{Text: fmt.Sprintf("the guarantee of %s is above the limit of %s", g, l), Remedy: "raise the limit or lower the guarantee"}
+		return &api.Error{
+			Text:   fmt.Sprintf("the guarantee of %s is above the limit of %s", g, l),
+			Remedy: "raise the limit or lower the guarantee",
+		}
 	case in.Weight != 0 && !(in.Weight >= 0.001 && in.Weight <= 1000):
 		return &api.Error{Text: "the weight is out of range", Remedy: "write a number from 0.001 to 1000"}
 	case in.Class != "" && !shortText(in.Class):

@@ -29,7 +29,11 @@ type VirtualPFs interface {
 var vpfRoles = map[string]Role{"vpf/define": RoleOwn, "vpf/undefine": RoleOwn, "vpf/set": RoleOperate}
 
 func (h *handler) vpfRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/vpf", h.answerVPF("", func(ctx context.Context, _ *json.Decoder, _ peer) (any, error) { return h.virtualPFs(ctx) }))
+	mux.HandleFunc("GET /v1/vpf", h.answerVPF("", func(ctx context.Context, _ *json.Decoder, _ peer) (any,
+		error,
+	) {
+		return h.virtualPFs(ctx)
+	}))
 	mux.HandleFunc("POST /v1/vpf/define", h.answerVPF("vpf/define", h.defineVPF))
 	mux.HandleFunc("POST /v1/vpf/undefine", h.answerVPF("vpf/undefine", h.undefineVPF))
 	mux.HandleFunc("POST /v1/vpf/set", h.answerVPF("vpf/set", h.setVPF))
@@ -38,7 +42,10 @@ func (h *handler) vpfRoutes(mux *http.ServeMux) {
 // answerVPF answers requests about virtual PFs; path is "" if nothing is changed.
 func (h *handler) answerVPF(path string, reply func(context.Context, *json.Decoder, peer) (any, error)) http.HandlerFunc {
 	return h.answer(task{
-		there: h.opts.VirtualPFs != nil || path == "", missing: api.Error{Text: "there are no virtual PFs here", Remedy: "they need sluiced on a host with libvirt"},
+		there: h.opts.VirtualPFs != nil || path == "", missing: api.Error{
+			Text:   "there are no virtual PFs here",
+			Remedy: "they need sluiced on a host with libvirt",
+		},
 		path: path, doing: "change virtual PFs", needs: vpfRoles[path],
 	}, reply)
 }
@@ -80,7 +87,10 @@ func (h *handler) defineVPF(ctx context.Context, d *json.Decoder, who peer) (any
 	case b.VM == "":
 		return nil, &api.Error{Text: "no VM given", Remedy: `send {"vm": "its name or UUID"}`}
 	case b.VFs < 0 || b.VFs > model.MaxVirtualVFs: // before allocating them
-		return nil, &api.Error{Text: fmt.Sprintf("a virtual PF cannot have %d VFs", b.VFs), Remedy: fmt.Sprintf("choose from 1 to %d, or to %d without ARI", model.MaxVirtualVFs, model.MaxFunctionVFs)}
+		return nil, &api.Error{
+			Text:   fmt.Sprintf("a virtual PF cannot have %d VFs", b.VFs),
+			Remedy: fmt.Sprintf("choose from 1 to %d, or to %d without ARI", model.MaxVirtualVFs, model.MaxFunctionVFs),
+		}
 	}
 	p.VFs = make([]model.VirtualVF, b.VFs)
 	if err := p.Check(); err != nil {
@@ -152,7 +162,10 @@ func (h *handler) setVPF(ctx context.Context, d *json.Decoder, _ peer) (any, err
 	}
 	for _, i := range vfs {
 		if i < 0 || i >= len(p.VFs) {
-			return nil, &api.Error{Text: fmt.Sprintf("%s of %s has no VF %d", p.Name, p.VMName, i), Remedy: fmt.Sprintf("its VFs are 0 to %d", len(p.VFs)-1)}
+			return nil, &api.Error{
+				Text:   fmt.Sprintf("%s of %s has no VF %d", p.Name, p.VMName, i),
+				Remedy: fmt.Sprintf("its VFs are 0 to %d", len(p.VFs)-1),
+			}
 		}
 	}
 	change := func(p *model.PortPolicy) error { return changePort(p, &b.Set) }

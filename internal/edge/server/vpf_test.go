@@ -18,8 +18,12 @@ func TestForPerson(t *testing.T) {
 		want   string
 		status int
 	}{
-		{fmt.Errorf("define vpf0 of a: %w: it is running: shut it down first", model.ErrPermanent), "define vpf0 of a: it is running: shut it down first", http.StatusConflict},
-		{fmt.Errorf("define vpf0 of b: %w", model.ErrGone), "define vpf0 of b: " + model.ErrGone.Error() + "; see which VMs there are: virsh list --all", http.StatusConflict},
+		{
+			fmt.Errorf("define vpf0 of a: %w: it is running: shut it down first", model.ErrPermanent),
+			"define vpf0 of a: it is running: shut it down first", http.StatusConflict,
+		},
+		{fmt.Errorf("define vpf0 of b: %w", model.ErrGone), "define vpf0 of b: " + model.ErrGone.Error() +
+			"; see which VMs there are: virsh list --all", http.StatusConflict},
 		{&api.Error{Text: "a", Remedy: "b"}, "a; b", http.StatusConflict},
 		{errors.New("broken"), "broken", http.StatusInternalServerError},
 	} {

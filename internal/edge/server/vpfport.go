@@ -98,8 +98,9 @@ func changeAddresses(p *model.PortPolicy, c *api.PortChange) error {
 	}
 	if len(p.MACs) > model.MaxPortMACs-1 || len(p.Addresses) > model.MaxPortAddresses || len(p.Trunk) > model.MaxTrunkRanges {
 		return &api.Error{
-			Text:   "that is more than the switch holds for one port",
-			Remedy: fmt.Sprintf("give at most %d further MACs, %d addresses and %d ranges of VLANs", model.MaxPortMACs-1, model.MaxPortAddresses, model.MaxTrunkRanges),
+			Text: "that is more than the switch holds for one port",
+			Remedy: fmt.Sprintf("give at most %d further MACs, %d addresses and %d ranges of VLANs", model.MaxPortMACs-1, model.MaxPortAddresses,
+				model.MaxTrunkRanges),
 		}
 	}
 	return nil
@@ -130,7 +131,10 @@ func changeSLA(s *model.SLA, c *api.PortChange) error {
 		}
 	}
 	if g, l := s.Guarantee, s.Limit; l.Bits > 0 && g.Bits > l.Bits || l.Packets > 0 && g.Packets > l.Packets {
-		return &api.Error{Text: fmt.Sprintf("the guarantee of %s is above the limit of %s", g, l), Remedy: "raise the limit or lower the guarantee"}
+		return &api.Error{
+			Text:   fmt.Sprintf("the guarantee of %s is above the limit of %s", g, l),
+			Remedy: "raise the limit or lower the guarantee",
+		}
 	}
 	return nil
 }

@@ -23,15 +23,42 @@ type column struct {
 const orderLoad = 2
 
 var columns = []column{
-	{head: "VM", width: 16, text: func(_ *state, vm *api.VM) string { return vm.Name }, compare: func(_ *state, a, b *api.VM) int { return answer.Natural(a.Name, b.Name) }},
-	{head: "PATH", width: 9, text: func(_ *state, vm *api.VM) string { return path(vm) }, compare: func(_ *state, a, b *api.VM) int { return comparePaths(a, b) }},
-	{head: "PACKETS/S", width: 9, right: true, text: func(_ *state, vm *api.VM) string { return known(vm, model.SI(vm.PPS)) }, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.PPS, a.PPS) }},
-	{head: "BITS/S", width: 7, right: true, text: func(_ *state, vm *api.VM) string { return known(vm, model.SI(8*vm.Bytes)) }, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.Bytes, a.Bytes) }},
-	{head: "SCORE", width: 8, least: 96, right: true, text: score, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.Score, a.Score) }},
-	{head: "PROMISED", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return s.bits(vm, false) }, compare: func(s *state, a, b *api.VM) int { return cmp.Compare(s.of(b).guarantee, s.of(a).guarantee) }},
-	{head: "SHORT", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return s.bits(vm, true) }, compare: func(s *state, a, b *api.VM) int { return cmp.Compare(s.of(b).short, s.of(a).short) }},
-	{head: "CPUS", width: 5, least: 140, right: true, text: func(_ *state, vm *api.VM) string { return model.SI(vm.CPU) }, compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.CPU, a.CPU) }},
-	{head: "WHY", text: func(_ *state, vm *api.VM) string { return vm.Short }, compare: func(_ *state, a, b *api.VM) int { return strings.Compare(a.Short, b.Short) }},
+	{
+		head: "VM", width: 16, text: func(_ *state, vm *api.VM) string { return vm.Name },
+		compare: func(_ *state, a, b *api.VM) int { return answer.Natural(a.Name, b.Name) },
+	},
+	{
+		head: "PATH", width: 9, text: func(_ *state, vm *api.VM) string { return path(vm) },
+		compare: func(_ *state, a, b *api.VM) int { return comparePaths(a, b) },
+	},
+	{
+		head: "PACKETS/S", width: 9, right: true, text: func(_ *state, vm *api.VM) string { return known(vm, model.SI(vm.PPS)) },
+		compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.PPS, a.PPS) },
+	},
+	{
+		head: "BITS/S", width: 7, right: true, text: func(_ *state, vm *api.VM) string { return known(vm, model.SI(8*vm.Bytes)) },
+		compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.Bytes, a.Bytes) },
+	},
+	{
+		head: "SCORE", width: 8, least: 96, right: true, text: score,
+		compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.Score, a.Score) },
+	},
+	{
+		head: "PROMISED", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return s.bits(vm, false) },
+		compare: func(s *state, a, b *api.VM) int { return cmp.Compare(s.of(b).guarantee, s.of(a).guarantee) },
+	},
+	{
+		head: "SHORT", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return s.bits(vm, true) },
+		compare: func(s *state, a, b *api.VM) int { return cmp.Compare(s.of(b).short, s.of(a).short) },
+	},
+	{
+		head: "CPUS", width: 5, least: 140, right: true, text: func(_ *state, vm *api.VM) string { return model.SI(vm.CPU) },
+		compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.CPU, a.CPU) },
+	},
+	{
+		head: "WHY", text: func(_ *state, vm *api.VM) string { return vm.Short },
+		compare: func(_ *state, a, b *api.VM) int { return strings.Compare(a.Short, b.Short) },
+	},
 }
 
 // path returns the VF of a VM, "virtio", its state if it does not run, or the move under way.

@@ -56,12 +56,16 @@ func (s *state) head(c *canvas) int {
 	c.right(columns-8, 0, 8, bold, clock(d.Observed))
 	c.put(0, 0, columns-9, bold, strings.Join([]string{s.title, mode, "policy " + d.Policy}, "  "))
 	y++
-	line(plain, parts(columns, fmt.Sprintf("VMs %d, %d with a VF", d.VMs.Total, d.VMs.Holding), fmt.Sprintf("VFs %d of %d held", d.VFs.Held, d.VFs.Total),
-		fmt.Sprintf("%s packets/s, %.0f %% on VFs", model.SI(d.Load.PPS), 100*d.Load.VFShare), fmt.Sprintf("%d VFs free, %d of others", d.VFs.Free, d.VFs.Foreign)))
+	line(plain, parts(columns, fmt.Sprintf("VMs %d, %d with a VF", d.VMs.Total, d.VMs.Holding),
+		fmt.Sprintf("VFs %d of %d held", d.VFs.Held, d.VFs.Total),
+		fmt.Sprintf("%s packets/s, %.0f %% on VFs", model.SI(d.Load.PPS), 100*d.Load.VFShare),
+		fmt.Sprintf("%d VFs free, %d of others", d.VFs.Free, d.VFs.Foreign)))
 	s.links(c, y)
 	y++
-	line(plain, parts(columns, fmt.Sprintf("Moves %d under way, %d waiting", d.Moves.Active, d.Moves.Pending), fmt.Sprintf("%d failed", d.Moves.Failed),
-		meanText(d.Moves.Plugs, "plug", d.Moves.PlugMean), meanText(d.Moves.Unplugs, "unplug", d.Moves.UnplugMean), model.Plural(int(d.Moves.Repairs), "repair"))) //nolint:gosec // a count of repairs
+	line(plain, parts(columns, fmt.Sprintf("Moves %d under way, %d waiting", d.Moves.Active, d.Moves.Pending),
+		fmt.Sprintf("%d failed", d.Moves.Failed),
+		meanText(d.Moves.Plugs, "plug", d.Moves.PlugMean), meanText(d.Moves.Unplugs, "unplug", d.Moves.UnplugMean),
+		model.Plural(int(d.Moves.Repairs), "repair"))) //nolint:gosec // a count of repairs
 	switch {
 	case s.err != nil:
 		line(red, "No news: "+s.err.Error())

@@ -60,8 +60,10 @@ func (v *viewed) lines() []string {
 // press types keys: names of special keys in angle brackets.
 func (v *viewed) press(keys ...string) {
 	names := map[string]tcell.Key{
-		"<up>": tcell.KeyUp, "<down>": tcell.KeyDown, "<end>": tcell.KeyEnd, "<home>": tcell.KeyHome, "<pgdn>": tcell.KeyPgDn, "<pgup>": tcell.KeyPgUp,
-		"<enter>": tcell.KeyEnter, "<esc>": tcell.KeyEscape, "<left>": tcell.KeyLeft, "<right>": tcell.KeyRight, "<bs>": tcell.KeyBackspace2, "<ctrl-c>": tcell.KeyCtrlC,
+		"<up>": tcell.KeyUp, "<down>": tcell.KeyDown, "<end>": tcell.KeyEnd, "<home>": tcell.KeyHome, "<pgdn>": tcell.KeyPgDn,
+		"<pgup>":  tcell.KeyPgUp,
+		"<enter>": tcell.KeyEnter, "<esc>": tcell.KeyEscape, "<left>": tcell.KeyLeft, "<right>": tcell.KeyRight, "<bs>": tcell.KeyBackspace2,
+		"<ctrl-c>": tcell.KeyCtrlC,
 	}
 	for _, k := range keys {
 		if name, ok := names[k]; ok {
@@ -107,7 +109,8 @@ func crowd(n int) *Data {
 	for i := range n {
 		d.VMs = append(d.VMs, api.VM{
 			ID: fmt.Sprintf("id-%05d", i), Name: fmt.Sprintf("vm-%d", i), State: "running", Known: true, PPS: float64(i), Code: "outranked",
-			Why: fmt.Sprintf("stays on virtio: adaptive ranks it %d and there are 63 VFs to share out, score 40.3k packets/s", i), Short: fmt.Sprintf("place %d, VFs for 63", i),
+			Why:   fmt.Sprintf("stays on virtio: adaptive ranks it %d and there are 63 VFs to share out, score 40.3k packets/s", i),
+			Short: fmt.Sprintf("place %d, VFs for 63", i),
 		})
 	}
 	return d
@@ -141,7 +144,10 @@ func TestScreens(t *testing.T) {
 
 // At any size nothing is drawn outside the screen, nothing panics, and every key works.
 func TestEverySize(t *testing.T) {
-	keys := []string{"<down>", "<end>", "<pgdn>", "<up>", "/", "vm", "<enter>", "<esc>", "<enter>", "<end>", "<home>", "q", "p", "?", "<esc>", "<right>", "<right>", "<left>", "r", "<home>"}
+	keys := []string{
+		"<down>", "<end>", "<pgdn>", "<up>", "/", "vm", "<enter>", "<esc>", "<enter>", "<end>", "<home>", "q", "p", "?", "<esc>",
+		"<right>", "<right>", "<left>", "r", "<home>",
+	}
 	for _, d := range []*Data{{}, sample(), crowd(1000)} {
 		for _, columns := range []int{1, 10, 80, 200} {
 			for _, rows := range []int{1, 6, 7, 24} {
@@ -217,7 +223,8 @@ func TestWhyIsNeverCutOff(t *testing.T) {
 				continue
 			}
 			rest, ok := strings.CutPrefix(whole, have)
-			if !ok || len(have) > n || rest != "" && !strings.HasPrefix(rest, ", ") && !strings.HasPrefix(rest, " (") || strings.Count(have, "(") != strings.Count(have, ")") {
+			if !ok || len(have) > n || rest != "" && !strings.HasPrefix(rest, ", ") && !strings.HasPrefix(rest, " (") ||
+				strings.Count(have, "(") != strings.Count(have, ")") {
 				t.Errorf("%d columns: %q of %q", n, have, whole)
 			}
 		}

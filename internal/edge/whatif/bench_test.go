@@ -22,7 +22,10 @@ func BenchmarkCompute(b *testing.B) {
 			p.Snapshot.VMs, p.Load.VMs = nil, nil
 			for i := range vms {
 				id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
-				p.Snapshot.VMs = append(p.Snapshot.VMs, model.VM{ID: model.VMID(id), Name: id[24:], NUMANode: -1, NICs: []model.NIC{{Network: "br0", Failover: model.FailoverTeaming, VF: model.NoVF}}})
+				p.Snapshot.VMs = append(p.Snapshot.VMs, model.VM{
+					ID: model.VMID(id), Name: id[24:], NUMANode: -1,
+					NICs: []model.NIC{{Network: "br0", Failover: model.FailoverTeaming, VF: model.NoVF}},
+				})
 				v := api.VMHistory{ID: id}
 				for k := range 360 {
 					pps := float32(20000 * (1.1 + math.Sin(float64(k)/30+float64(i))))

@@ -68,7 +68,10 @@ func scenarioOf(past *history.Past) (*scenario.Scenario, error) {
 	s.PFs = s.PFs[:0]
 	for i := range past.Snapshot.PFs {
 		if pf := &past.Snapshot.PFs[i]; pf.Managed {
-			s.PFs = append(s.PFs, scenario.PF{Name: pf.Name, VFs: ours(pf), Network: pf.Network, NUMA: pf.NUMANode, Gbit: float64(cmp.Or(pf.Shared(), 10e9)) / 1e9})
+			s.PFs = append(s.PFs, scenario.PF{
+				Name: pf.Name, VFs: ours(pf), Network: pf.Network, NUMA: pf.NUMANode,
+				Gbit: float64(cmp.Or(pf.Shared(), 10e9)) / 1e9,
+			})
 		}
 	}
 	s.Worth = scenario.WorthOf(&past.Rules.Worth)

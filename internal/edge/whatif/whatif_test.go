@@ -29,7 +29,10 @@ func hour() *history.Past {
 		Load: api.History{From: at, To: at.Add(time.Hour), Step: 10},
 	}
 	for i, id := range []model.VMID{idA, idB} {
-		p.Snapshot.VMs = append(p.Snapshot.VMs, model.VM{ID: id, Name: string("ab"[i]), NUMANode: -1, NICs: []model.NIC{{Network: "br0", Failover: model.FailoverTeaming, VF: model.NoVF}}})
+		p.Snapshot.VMs = append(p.Snapshot.VMs, model.VM{
+			ID: id, Name: string("ab"[i]), NUMANode: -1,
+			NICs: []model.NIC{{Network: "br0", Failover: model.FailoverTeaming, VF: model.NoVF}},
+		})
 		v := api.VMHistory{Name: string("ab"[i]), ID: string(id)}
 		for k := range 360 {
 			busy := (k < 180) == (i == 0)

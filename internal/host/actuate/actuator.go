@@ -153,6 +153,7 @@ func (a *Actuator) announce(ctx context.Context, up uplink.Writer, s model.Step)
 // note logs a tolerable failure.
 func (a *Actuator) note(s model.Step, text string) {
 	if text != "" {
-		a.log.Warn(text, "step", string(s.Kind), "vm", s.Subject.VMName, "vf", s.VFID().String(), "pf", s.Path.PF, "mac", cmp.Or(s.Path.MAC, s.VF.MAC).String())
+		a.log.Warn(text, "step", string(s.Kind), "vm", s.Subject.VMName, "vf", s.VFID().String(), "pf", s.Path.PF, "mac",
+			cmp.Or(s.Path.MAC, s.VF.MAC).String())
 	}
 }

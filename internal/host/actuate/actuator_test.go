@@ -39,9 +39,12 @@ var unplug = []model.StepKind{
 func step(k model.StepKind, n, i int) model.Step {
 	return model.Step{
 		Kind: k, Subject: model.Subject{VM: id(n), VMName: fmt.Sprintf("vm%d", n)},
-		VF:     model.VFStep{ID: model.VFID{PF: "pf0", Index: i}, Address: addr(i), MAC: mac(n), VLAN: 7, MaxTxRate: 1e9},
-		Path:   model.PathStep{MAC: mac(n), VLAN: 7, Tap: tapName(n), Network: "br0", PF: "pf0"},
-		Device: model.DeviceStep{NIC: "ua-net0", MAC: mac(n), Failover: model.FailoverTeaming, VF: model.VFID{PF: "pf0", Index: i}, Address: addr(i)},
+		VF:   model.VFStep{ID: model.VFID{PF: "pf0", Index: i}, Address: addr(i), MAC: mac(n), VLAN: 7, MaxTxRate: 1e9},
+		Path: model.PathStep{MAC: mac(n), VLAN: 7, Tap: tapName(n), Network: "br0", PF: "pf0"},
+		Device: model.DeviceStep{
+			NIC: "ua-net0", MAC: mac(n), Failover: model.FailoverTeaming, VF: model.VFID{PF: "pf0", Index: i},
+			Address: addr(i),
+		},
 	}
 }
 
@@ -200,7 +203,8 @@ func TestClaimedVF(t *testing.T) {
 			vm    int
 			alias string
 		}{
-			"by another VM": {1, "hostdev0"}, "by another VM with its MAC": {1, model.VFAlias(mac(1))}, "by another VM of ours": {1, model.VFAlias(mac(2))}, "by hand in the same VM": {0, "hostdev0"},
+			"by another VM": {1, "hostdev0"}, "by another VM with its MAC": {1, model.VFAlias(mac(1))},
+			"by another VM of ours": {1, model.VFAlias(mac(2))}, "by hand in the same VM": {0, "hostdev0"},
 		} {
 			t.Run(string(k)+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -415,7 +419,10 @@ func TestNotes(t *testing.T) {
 		want string
 	}{
 		{model.StepSetVF, "", nil, "rate not enforced"},
-		{model.StepAddSelf, "AddSelf", fmt.Errorf("add filter: %w", unix.ENOMEM), "VFs cannot reach this VM's virtio NIC: add filter: cannot allocate memory"},
+		{
+			model.StepAddSelf, "AddSelf", fmt.Errorf("add filter: %w", unix.ENOMEM),
+			"VFs cannot reach this VM's virtio NIC: add filter: cannot allocate memory",
+		},
 		{model.StepAddSelf, "AddSelf", unix.ENOSPC, "no space left on device"},
 		{model.StepAddSelf, "AddSelf", unix.EOPNOTSUPP, "operation not supported"},
 		{model.StepAnnounce, "Announce", errors.New("no carrier"), "switches were not told: no carrier"},
@@ -459,7 +466,8 @@ func TestUnknownStep(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for _, k := range slices.Concat(plug, unplug) {
-		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(k, 1, 0)); err != nil && strings.Contains(err.Error(), "no such kind") {
+		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(k, 1, 0)); err != nil &&
+			strings.Contains(err.Error(), "no such kind") {
 			t.Error(err)
 		}
 	}

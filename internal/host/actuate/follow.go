@@ -105,7 +105,8 @@ func (a *Actuator) unshared(ctx context.Context, s model.Step) error {
 			n := &d.NICs[k]
 			other := d.ID != s.Subject.VM || n.Alias != s.Device.NIC
 			if other && n.MAC == s.Path.MAC && (n.Network == s.Path.Network || n.Network == "") {
-				return fmt.Errorf("%w: NIC %s of %s has MAC %s too: give each NIC in %s its own", model.ErrPermanent, n.Alias, d.Name, n.MAC, s.Path.Network)
+				return fmt.Errorf("%w: NIC %s of %s has MAC %s too: give each NIC in %s its own", model.ErrPermanent, n.Alias, d.Name, n.MAC,
+					s.Path.Network)
 			}
 		}
 	}

@@ -37,7 +37,10 @@ func TestFollowGuest(t *testing.T) {
 	}{
 		{"it uses its VF", func(f *fakeHost) { has(f, true) }, "tap1", "fdb=pf0 self=false mirror=false", false},
 		{"it does not use its VF", func(f *fakeHost) { has(f, false) }, "tap1", both, false},
-		{"whether it uses its VF cannot be seen", func(f *fakeHost) { has(f, true); f.fail["DriverOpen"] = errors.New("no") }, "tap1", both, false},
+		{
+			"whether it uses its VF cannot be seen", func(f *fakeHost) { has(f, true); f.fail["DriverOpen"] = errors.New("no") }, "tap1", both,
+			false,
+		},
 		{"it has no VF", func(*fakeHost) {}, "tap1", "fdb=tap1 self=true mirror=false", false},
 		{"another has the VF", func(f *fakeHost) {
 			f.vm(id(2)).Hostdevs = []libvirt.Hostdev{{Alias: model.VFAlias(mac(2)), Address: addr(0)}}
@@ -47,7 +50,10 @@ func TestFollowGuest(t *testing.T) {
 		{"the bridge had another", func(*fakeHost) {}, "tap2", "fdb=tap2 self=true mirror=false", false},
 		{"the bridge had one that is gone", func(*fakeHost) {}, "tap9", "fdb=tap1 self=true mirror=false", false},
 		{"libvirt does not answer", func(f *fakeHost) { has(f, true); f.fail["Domains"] = errors.New("no") }, "tap1", both, true},
-		{"the bridge refuses", func(f *fakeHost) { has(f, true); f.fail["PinFDB"] = errors.New("no") }, "tap1", "fdb=tap1 self=false mirror=true", true},
+		{
+			"the bridge refuses", func(f *fakeHost) { has(f, true); f.fail["PinFDB"] = errors.New("no") }, "tap1", "fdb=tap1 self=false mirror=true",
+			true,
+		},
 		{"the PF refuses", func(f *fakeHost) { f.fail["AddSelf"] = errors.New("no") }, "tap1", both, true},
 	} {
 		f := newFakeHost(2)

@@ -51,7 +51,10 @@ func (f *fakeGuests) Forget(func(model.VMID) bool) {}
 func guestSnap() *model.Snapshot {
 	s := &model.Snapshot{}
 	for n := 1; n <= 3; n++ {
-		s.VMs = append(s.VMs, model.VM{ID: id(n), Ready: model.Yes, InGuest: model.Yes, NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(n), Failover: model.FailoverTeaming}}})
+		s.VMs = append(s.VMs, model.VM{
+			ID: id(n), Ready: model.Yes, InGuest: model.Yes,
+			NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(n), Failover: model.FailoverTeaming}},
+		})
 	}
 	return s
 }
@@ -91,7 +94,8 @@ func TestGuestHTB(t *testing.T) {
 		return l
 	}
 	f.fails[id(2)] = errors.New("its qdisc is somebody else's")
-	now, err := apply(with(1, model.Rate{Bits: 5e6, Packets: 3000}, model.Rate{Bits: 1e6}), with(2, model.Rate{Bits: 1e6}, model.Rate{}), with(9, model.Rate{Bits: 1e6}, model.Rate{}), with(8, model.Rate{}, model.Rate{}))
+	now, err := apply(with(1, model.Rate{Bits: 5e6, Packets: 3000}, model.Rate{Bits: 1e6}), with(2, model.Rate{Bits: 1e6}, model.Rate{}),
+		with(9, model.Rate{Bits: 1e6}, model.Rate{}), with(8, model.Rate{}, model.Rate{}))
 	if got := f.now[id(1)]; got != mac(1).String()+" 1Mbit 3kpps/1Mbit" {
 		t.Errorf("VM 1 has %q", got)
 	}

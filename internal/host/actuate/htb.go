@@ -163,7 +163,9 @@ func (h *HTB) note(snap *model.Snapshot, batch []model.Limit) (pfs []string) {
 }
 
 // applyTo sets the requested Limits of one PF.
-func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, asked map[model.LimitKey]model.Limit) (now []model.Limit, errs []error) {
+func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, asked map[model.LimitKey]model.Limit) (now []model.Limit,
+	errs []error,
+) {
 	key := model.LimitKey{PF: name, Path: model.PathVirtio, Dir: model.Tx}
 	root, whole := asked[key]
 	delete(asked, key)
@@ -199,7 +201,10 @@ func (h *HTB) police(ctx context.Context, snap *model.Snapshot, asked map[model.
 		nic := tapOf(snap, key)
 		if nic == nil {
 			if !limit.Lifts() {
-				errs = append(errs, &model.LimitError{Key: key, Err: fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", key.NIC, key.VM, model.ErrGone)})
+				errs = append(errs, &model.LimitError{
+					Key: key,
+					Err: fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", key.NIC, key.VM, model.ErrGone),
+				})
 			} else {
 				now = append(now, limit)
 			}
@@ -234,7 +239,9 @@ func (h *HTB) lead(ctx context.Context, m *member, device int, bits uint64) (mod
 }
 
 // setTree updates a PF's tree and directs the requested taps to it, or all of them.
-func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t *tree, asked map[model.LimitKey]model.Limit, all bool) (now []model.Limit, errs []error) {
+func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t *tree, asked map[model.LimitKey]model.Limit,
+	all bool,
+) (now []model.Limit, errs []error) {
 	taps := members(snap, pf, &t.root, h.limits)
 	if all {
 		t.findUnshapable(ctx, h.kernel, taps)

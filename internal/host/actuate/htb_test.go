@@ -79,7 +79,10 @@ func (f *fakeShapers) Shapers(context.Context) (all []htb.Shaper, err error) {
 
 // treeHost is a host with three VMs behind pf0 (ifindex 2), and one behind pf1 (3).
 func treeHost() (*fakeShapers, *model.Snapshot) {
-	f := &fakeShapers{fakeTaps: fakeTaps{index: map[string]int{}, stands: map[string]tap.Policy{}}, trees: map[int]htb.Shaper{}, barred: map[int]bool{}}
+	f := &fakeShapers{
+		fakeTaps: fakeTaps{index: map[string]int{}, stands: map[string]tap.Policy{}}, trees: map[int]htb.Shaper{},
+		barred: map[int]bool{},
+	}
 	snap := &model.Snapshot{PFs: []model.PF{
 		{Name: "pf0", Index: 2, Network: "br0", Managed: true, Speed: 10e9},
 		{Name: "pf1", Index: 3, Network: "br1", Managed: true, Speed: 10e9},
@@ -195,7 +198,8 @@ func TestHTBWhereThereCanBeNone(t *testing.T) {
 	}
 	now, err := h.Apply(t.Context(), snap, []model.Limit{root, one})
 	var failed *model.LimitError
-	if !errors.As(err, &failed) || failed.Key != root.LimitKey || !slices.ContainsFunc(now, func(l model.Limit) bool { return l.VM == id(1) && l.Bits >= 3e9 }) {
+	if !errors.As(err, &failed) || failed.Key != root.LimitKey ||
+		!slices.ContainsFunc(now, func(l model.Limit) bool { return l.VM == id(1) && l.Bits >= 3e9 }) {
 		t.Errorf("applied %+v, error %v; want the tap policed and an error about the tree", now, err)
 	}
 	if h.Can(snap, one.LimitKey) != model.No || h.Can(snap, root.LimitKey) != model.No || h.Unable() == nil {
@@ -210,7 +214,10 @@ func TestCanHTB(t *testing.T) {
 	tx, away, lonely, root := guaranteed(1, 0).LimitKey, guaranteed(2, 0).LimitKey, guaranteed(3, 0).LimitKey, rootLimit("pf0", 0).LimitKey
 	rx, vf, none := tx, tx, rootLimit("pf9", 0).LimitKey
 	rx.Dir, vf.Path = model.Rx, model.PathVF
-	for key, want := range map[model.LimitKey]model.Tri{tx: model.Yes, away: model.Unknown, lonely: model.No, root: model.Yes, rx: model.No, vf: model.No, none: model.No} {
+	for key, want := range map[model.LimitKey]model.Tri{
+		tx: model.Yes, away: model.Unknown, lonely: model.No, root: model.Yes, rx: model.No,
+		vf: model.No, none: model.No,
+	} {
 		if got := h.Can(snap, key); got != want {
 			t.Errorf("%+v: %v, want %v", key, got, want)
 		}

@@ -14,7 +14,10 @@ func limitedHost() (*fakeHost, *model.Snapshot) {
 	f.vms[0].Hostdevs = []libvirt.Hostdev{{Alias: model.VFAlias(mac(1)), Address: addr(0)}}
 	vf := model.VFID{PF: "pf0"}
 	return f, &model.Snapshot{
-		PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, Caps: model.Caps{MaxTxRate: model.Yes}, VFs: []model.VF{{ID: vf, Address: addr(0)}, {ID: model.VFID{PF: "pf0", Index: 1}, Address: addr(1)}}}},
+		PFs: []model.PF{{
+			Name: "pf0", Network: "br0", Managed: true, Caps: model.Caps{MaxTxRate: model.Yes},
+			VFs: []model.VF{{ID: vf, Address: addr(0)}, {ID: model.VFID{PF: "pf0", Index: 1}, Address: addr(1)}},
+		}},
 		VMs: []model.VM{
 			{ID: id(1), NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(1), VF: vf, Network: "br0"}}},
 			{ID: id(2), NICs: []model.NIC{{Alias: "ua-net0", MAC: mac(2), Network: "br0"}}},
@@ -54,7 +57,8 @@ func TestLimitsGuarantee(t *testing.T) {
 		l := limitOf(1, 5e9)
 		l.Guarantee = 2e9
 		now, err := New(f, f.uplinks(), f, nil).Limits().Apply(context.Background(), snap, []model.Limit{l})
-		if err != nil || len(now) != 1 || now[0].Guarantee != c.want || now[0].Bits != 5e9 || f.vfs[0].min != c.want || f.vfs[0].set.MaxTxRate != 5e9 {
+		if err != nil || len(now) != 1 || now[0].Guarantee != c.want || now[0].Bits != 5e9 || f.vfs[0].min != c.want ||
+			f.vfs[0].set.MaxTxRate != 5e9 {
 			t.Errorf("%+v: applied %+v, %v; VF has %d", c, now, err, f.vfs[0].min)
 		}
 	}

@@ -92,7 +92,8 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 	case p.unable != nil:
 		return tap.PathRates{}, p.unable
 	case limit.Path != model.PathVirtio || limit.VM == "":
-		return tap.PathRates{}, fmt.Errorf("limit the %s path of %q: only what goes through the tap of a VM can be dropped there", limit.Path, limit.VM)
+		return tap.PathRates{}, fmt.Errorf("limit the %s path of %q: only what goes through the tap of a VM can be dropped there", limit.Path,
+			limit.VM)
 	case nic == nil && lifts(limit):
 		return tap.PathRates{}, nil // the limit went with its tap
 	case nic == nil:
@@ -151,7 +152,10 @@ func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []mo
 			continue
 		}
 		for dir, rates := range map[model.Direction]tap.PathRates{model.Tx: t.Tx, model.Rx: t.Rx} {
-			l := model.Limit{LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVirtio, Dir: dir}, Rate: rates.Now, Contract: rates.Contract}
+			l := model.Limit{
+				LimitKey: model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVirtio, Dir: dir}, Rate: rates.Now,
+				Contract: rates.Contract,
+			}
 			if dir == model.Tx && t.Shaper != 0 {
 				l.Guarantee = 1 // it has a guarantee, or others in its tree have
 			}

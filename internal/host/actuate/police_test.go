@@ -102,7 +102,10 @@ func TestCanPolice(t *testing.T) {
 	tx := policeLimit(1, model.Tx, model.Rate{}, model.Rate{}).LimitKey
 	rx, vf, tree, untapped, away := tx, tx, tx, tx, tx
 	rx.Dir, vf.Path, tree.VM, untapped.VM, away.VM = model.Rx, model.PathVF, "", id(2), id(9)
-	for key, want := range map[model.LimitKey]model.Tri{tx: model.Yes, rx: model.Yes, vf: model.No, tree: model.No, untapped: model.Unknown, away: model.Unknown} {
+	for key, want := range map[model.LimitKey]model.Tri{
+		tx: model.Yes, rx: model.Yes, vf: model.No, tree: model.No, untapped: model.Unknown,
+		away: model.Unknown,
+	} {
 		if got := NewPolice(f).Can(snap, key); got != want {
 			t.Errorf("%+v: %v, want %v", key, got, want)
 		}
@@ -116,7 +119,8 @@ func TestCanPolice(t *testing.T) {
 	if got := p.Can(snap, tx); got != model.No || p.Unable() == nil {
 		t.Errorf("without TCX: %v, %v; want no and why", got, p.Unable())
 	}
-	if _, err := p.Apply(context.Background(), snap, []model.Limit{policeLimit(1, model.Tx, model.Rate{Bits: 1}, model.Rate{})}); !errors.Is(err, model.ErrPermanent) {
+	if _, err := p.Apply(context.Background(), snap, []model.Limit{policeLimit(1, model.Tx, model.Rate{Bits: 1},
+		model.Rate{})}); !errors.Is(err, model.ErrPermanent) {
 		t.Errorf("apply without TCX: %v", err)
 	}
 }
@@ -161,7 +165,8 @@ func TestPoliceLeadsPastTrees(t *testing.T) {
 func TestClearTap(t *testing.T) {
 	for kind, want := range map[model.StepKind]string{model.StepClearTap: "vnet7", model.StepClearPort: "port vnet7"} {
 		f := newFakeHost(1)
-		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), model.Step{Kind: kind, Path: model.PathStep{Tap: "vnet7"}}); err != nil || len(f.cleared) != 1 || f.cleared[0] != want {
+		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), model.Step{Kind: kind, Path: model.PathStep{Tap: "vnet7"}}); err != nil ||
+			len(f.cleared) != 1 || f.cleared[0] != want {
 			t.Errorf("cleared %q, %v", f.cleared, err)
 		}
 	}

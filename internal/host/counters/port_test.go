@@ -67,8 +67,11 @@ func TestPortCountersByDriver(t *testing.T) {
 	want := netdev.Counters{RxPackets: 6, TxPackets: 60, RxBytes: 1000, TxBytes: 2000}
 	igb := map[string]uint64{"rx_packets": 6, "tx_packets": 60, "rx_bytes": 1000, "tx_bytes": 2000, "rx_broadcast": 5, "rx_queue_0_packets": 4}
 	for driver, stats := range map[string]map[string]uint64{
-		"igb":   igb,
-		"ixgbe": {"rx_packets": 1, "tx_packets": 1, "rx_bytes": 1, "tx_bytes": 1, "rx_pkts_nic": 6, "tx_pkts_nic": 60, "rx_bytes_nic": 1000, "tx_bytes_nic": 2000},
+		"igb": igb,
+		"ixgbe": {
+			"rx_packets": 1, "tx_packets": 1, "rx_bytes": 1, "tx_bytes": 1, "rx_pkts_nic": 6, "tx_pkts_nic": 60, "rx_bytes_nic": 1000,
+			"tx_bytes_nic": 2000,
+		},
 		"i40e": {
 			"rx_packets": 1, "tx_packets": 1, "port.rx_bytes": 1000, "port.tx_bytes": 2000,
 			"port.rx_unicast": 1, "port.rx_multicast": 2, "port.rx_broadcast": 3,

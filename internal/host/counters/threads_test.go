@@ -93,7 +93,8 @@ func TestVirtioThreads(t *testing.T) {
 	}
 
 	// A vhost worker may be a kernel thread, which a program of that name simulates.
-	cmd := exec.Command("sh", "-c", `printf vhost-$1 >/proc/$$/comm; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo; read -r _`, "sh", fmt.Sprint(os.Getpid()))
+	cmd := exec.Command("sh", "-c", `printf vhost-$1 >/proc/$$/comm; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo; read -r _`, "sh",
+		fmt.Sprint(os.Getpid()))
 	in, err := cmd.StdinPipe()
 	kerneltest.Must(t, err)
 	out, err := cmd.StdoutPipe()

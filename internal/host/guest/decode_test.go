@@ -69,7 +69,10 @@ func TestFilesThatLie(t *testing.T) {
 		"negative":      `{"return":{"count":-1,"buf-b64":"","eof":false}}`,
 		"nothing":       `{}`,
 	} {
-		s := script{"guest-network-get-interfaces": failover, "guest-file-open": `{"return":7}`, "guest-file-read": read, "guest-file-close": `{"return":{}}`}
+		s := script{
+			"guest-network-get-interfaces": failover, "guest-file-open": `{"return":7}`, "guest-file-read": read,
+			"guest-file-close": `{"return":{}}`,
+		}
 		if got, err := New(s).Interfaces(within(t, patience), "vm"); !errors.Is(err, ErrAnswer) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
@@ -115,8 +118,9 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte(`{"return":{"exited":true,"exitcode":0,"out-data":"QUI="}}`), []byte(`{"error":{}}`))
 	f.Fuzz(func(t *testing.T, read, open []byte) {
 		s := script{
-			"guest-network-get-interfaces": failover, "guest-file-open": string(open), "guest-file-read": string(read), "guest-file-close": string(open),
-			"guest-exec": string(open), "guest-exec-status": `{"return":{"exited":true,"exitcode":1}}`,
+			"guest-network-get-interfaces": failover, "guest-file-open": string(open), "guest-file-read": string(read),
+			"guest-file-close": string(open),
+			"guest-exec":       string(open), "guest-exec-status": `{"return":{"exited":true,"exitcode":1}}`,
 		}
 		c := New(s)
 		c.Exec = true

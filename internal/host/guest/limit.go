@@ -229,7 +229,10 @@ const recordSize = 128
 
 // record formats a line: its number, the current limit, the contract, the sum of these, and an end mark.
 func record(seq uint64, now, contract model.Rate) string {
-	n := []uint64{seq, bounded(now.Bits, model.MaxRate), bounded(now.Packets, maxPackets), bounded(contract.Bits, model.MaxRate), bounded(contract.Packets, maxPackets)}
+	n := []uint64{
+		seq, bounded(now.Bits, model.MaxRate), bounded(now.Packets, maxPackets), bounded(contract.Bits, model.MaxRate),
+		bounded(contract.Packets, maxPackets),
+	}
 	var sum uint64
 	var words []string
 	for _, v := range n {

@@ -127,7 +127,8 @@ func TestLimitWhenTheAgentDies(t *testing.T) {
 			for _, pid := range slices.Concat(g.processes("sluice"), g.processes("dd"), g.processes("qemu-ga")) {
 				_ = syscall.Kill(pid, syscall.SIGTERM)
 			}
-			g.eventually("the process in the guest left the contract", func() bool { return g.ceil(0) == "90Mbit" && len(g.processes("sluice")) == 0 })
+			g.eventually("the process in the guest left the contract",
+				func() bool { return g.ceil(0) == "90Mbit" && len(g.processes("sluice")) == 0 })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +181,10 @@ func TestLimitLiftedByTheGuest(t *testing.T) {
 
 // A contract that did not need renewal is checked when it is set the next time.
 func TestContractLiftedByTheGuest(t *testing.T) {
-	for name, lift := range map[string]string{"raised": "class change dev m0 parent 51ce:1 classid 51ce:2 htb rate 8kbit ceil 5gbit", "qdisc gone": "qdisc del dev m0 root", "kept": "qdisc show"} {
+	for name, lift := range map[string]string{
+		"raised":     "class change dev m0 parent 51ce:1 classid 51ce:2 htb rate 8kbit ceil 5gbit",
+		"qdisc gone": "qdisc del dev m0 root", "kept": "qdisc show",
+	} {
 		g := newRealGuest(t, 1)
 		g.shaper.lease = time.Second
 		g.limit(0, bits(10*mbit), bits(20*mbit))
@@ -281,7 +285,8 @@ func TestLimitIgnoresWhatIsNotWhole(t *testing.T) {
 
 func TestLimitWithoutExec(t *testing.T) {
 	g := newRealGuest(t, 1, blocked("guest-exec")...)
-	if a := g.shaper.Ability(within(t, patience), vm); a.Limits != model.No || !strings.Contains(a.Why, "guest-exec") || !strings.Contains(a.Remedy, "qemu-ga.conf") {
+	if a := g.shaper.Ability(within(t, patience), vm); a.Limits != model.No || !strings.Contains(a.Why, "guest-exec") ||
+		!strings.Contains(a.Remedy, "qemu-ga.conf") {
 		t.Errorf("%+v", a)
 	}
 	err := g.shaper.Limit(within(t, patience), vm, nicMAC(0), bits(mbit), model.Rate{})

@@ -43,7 +43,10 @@ func TestLimitOfLiars(t *testing.T) {
 
 // The answer to a change is bounded too.
 func TestLimitOfLiarsLater(t *testing.T) {
-	s := script{"guest-exec": `{"return":{"pid":1}}`, "guest-exec-status": ran(stood), "guest-file-open": `{"return":7}`, "guest-file-close": `{"return":{}}`}
+	s := script{
+		"guest-exec": `{"return":{"pid":1}}`, "guest-exec-status": ran(stood), "guest-file-open": `{"return":7}`,
+		"guest-file-close": `{"return":{}}`,
+	}
 	for name, change := range map[string][2]string{
 		"wrote less":     {`{"return":{"count":3,"eof":false}}`, ``},
 		"wrote more":     {`{"return":{"count":1000000,"eof":false}}`, ``},

@@ -238,7 +238,8 @@ func openNS(t testing.TB, path string) int {
 // unread returns how many bytes wait in the pipe of NIC 0.
 func (g *realGuest) unread() int {
 	g.t.Helper()
-	fd, err := unix.Open(fmt.Sprintf("/proc/%d/root%s", g.init, g.shaper.of(channelKey{vm, nicMAC(0)}).path(channelKey{vm, nicMAC(0)}, "in")), unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/root%s", g.init, g.shaper.of(channelKey{vm, nicMAC(0)}).path(channelKey{vm, nicMAC(0)}, "in")),
+		unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	must(g.t, err)
 	defer unix.Close(fd)
 	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)

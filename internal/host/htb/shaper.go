@@ -196,7 +196,8 @@ const (
 
 // fixed returns the classes that every Shaper has: the root, and the one for unclassified frames.
 func (s *Shaper) fixed() (root, rest ShaperClass) {
-	return ShaperClass{Rate: s.Rate, Ceil: s.Rate, Quantum: restQuantum}, ShaperClass{Rate: min(restRate, s.Rate), Ceil: s.Rate, Quantum: restQuantum}
+	return ShaperClass{Rate: s.Rate, Ceil: s.Rate, Quantum: restQuantum},
+		ShaperClass{Rate: min(restRate, s.Rate), Ceil: s.Rate, Quantum: restQuantum}
 }
 
 func shaperOf(pf, dev int, classes []classMsg) Shaper {

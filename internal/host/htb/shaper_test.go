@@ -59,7 +59,8 @@ func TestSetShaper(t *testing.T) {
 			t.Errorf("tc does not show %q:\n%s", part, shown)
 		}
 	}
-	if q := kerneltest.TC(t, "qdisc show dev "+name); strings.Count(q, "bfifo") != 4 || !strings.Contains(q, "limit 128Kb") || !strings.Contains(q, "default 0xffff") {
+	if q := kerneltest.TC(t, "qdisc show dev "+name); strings.Count(q, "bfifo") != 4 || !strings.Contains(q, "limit 128Kb") ||
+		!strings.Contains(q, "default 0xffff") {
 		t.Errorf("queues:\n%s", q)
 	}
 	if l, err := h.Link(kerneltest.Soon(t), name); err != nil || !l.Up || l.Alias != shaperAlias+"pf0" {
@@ -132,7 +133,8 @@ func TestShaperLeavesForeignDevicesAlone(t *testing.T) {
 	kerneltest.IP(t, "link add "+name+" type ifb")
 	defer kerneltest.IP(t, "link del "+name)
 	kerneltest.TC(t, "qdisc add dev pf0 root tbf rate 1gbit burst 10k latency 10ms")
-	if _, err := h.SetShaper(kerneltest.Soon(t), Shaper{PF: pf, Rate: 1e9, Queue: 1 << 17}); !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "ip link set "+name+" name") {
+	if _, err := h.SetShaper(kerneltest.Soon(t), Shaper{PF: pf, Rate: 1e9, Queue: 1 << 17}); !errors.Is(err, model.ErrPermanent) ||
+		!strings.Contains(err.Error(), "ip link set "+name+" name") {
 		t.Errorf("somebody else's device: %v", err)
 	}
 	kerneltest.Must(t, h.RemoveShaper(kerneltest.Soon(t), pf))

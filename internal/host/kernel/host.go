@@ -66,7 +66,10 @@ func New(o Options) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
-	h := &Host{kernel: k, Devices: links, Bridges: bridge.New(k, links, o.StickyPins), Bus: vdpa.New(k, o.VDPA), Counting: counters.New(k), Trees: htb.New(k, links)}
+	h := &Host{
+		kernel: k, Devices: links, Bridges: bridge.New(k, links, o.StickyPins), Bus: vdpa.New(k, o.VDPA), Counting: counters.New(k),
+		Trees: htb.New(k, links),
+	}
 	h.Functions = vf.New(k, h.Bridges)
 	h.Mirroring = mirror.New(k, links, h.Bridges, mirrors)
 	h.Taps = tap.New(k, links, h.Bridges, policies, cmp.Or(o.Lease, model.LimitLease))

@@ -24,7 +24,10 @@ func BenchmarkObserve(b *testing.B) {
 	d := libvirttest.Start(b)
 	vms := make([]libvirttest.VM, n)
 	for i := range vms {
-		vms[i] = libvirttest.VM{Name: fmt.Sprintf("v%03d", i), Ports: 1, NICs: []string{libvirttest.NIC(fmt.Sprintf("52:54:00:00:01:%02x", i), "ua-net0", true)}}
+		vms[i] = libvirttest.VM{
+			Name: fmt.Sprintf("v%03d", i), Ports: 1,
+			NICs: []string{libvirttest.NIC(fmt.Sprintf("52:54:00:00:01:%02x", i), "ua-net0", true)},
+		}
 		d.Create(b, vms[i])
 	}
 	c := open(b, d.URI())

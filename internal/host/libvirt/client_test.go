@@ -20,8 +20,11 @@ import (
 func TestParseURI(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
 	for uri, want := range map[string]address{
-		"qemu:///system":                       {[]string{"/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"}, "qemu:///system"},
-		"qemu:///session":                      {[]string{"/run/user/7/libvirt/virtqemud-sock", "/run/user/7/libvirt/libvirt-sock"}, "qemu:///session"},
+		"qemu:///system": {[]string{"/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"}, "qemu:///system"},
+		"qemu:///session": {
+			[]string{"/run/user/7/libvirt/virtqemud-sock", "/run/user/7/libvirt/libvirt-sock"},
+			"qemu:///session",
+		},
 		"test:///default":                      {[]string{"/run/libvirt/libvirt-sock"}, "test:///default"},
 		"qemu+unix:///system":                  {[]string{"/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"}, "qemu:///system"},
 		"qemu+unix:///system?socket=/x/sock":   {[]string{"/x/sock"}, "qemu:///system"},
@@ -43,7 +46,8 @@ func TestParseURI(t *testing.T) {
 	} {
 		got, err := parseURI(uri)
 		if want.name == "" {
-			if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "libvirt.uri") || !strings.Contains(err.Error(), "qemu:///system,") {
+			if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "libvirt.uri") ||
+				!strings.Contains(err.Error(), "qemu:///system,") {
 				t.Errorf("%q: %+v, %v", uri, got, err)
 			}
 		} else if err != nil || got.name != want.name || !slices.Equal(got.sockets, want.sockets) {
@@ -72,10 +76,12 @@ func TestSocketThatExists(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	if err := plain(unreachable(&net.OpError{Op: "dial", Err: fs.ErrPermission})); !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), authRemedy) {
+	if err := plain(unreachable(&net.OpError{Op: "dial", Err: fs.ErrPermission})); !errors.Is(err, model.ErrPermanent) ||
+		!strings.Contains(err.Error(), authRemedy) {
 		t.Errorf("no permission: %v", err)
 	}
-	if err := plain(unreachable(&net.OpError{Op: "dial", Err: fs.ErrNotExist})); !errors.Is(err, ErrDisconnected) || errors.Is(err, model.ErrPermanent) {
+	if err := plain(unreachable(&net.OpError{Op: "dial", Err: fs.ErrNotExist})); !errors.Is(err, ErrDisconnected) ||
+		errors.Is(err, model.ErrPermanent) {
 		t.Errorf("no socket: %v", err)
 	}
 }

@@ -123,7 +123,10 @@ func checkLive(t *testing.T, d *Domain) {
 		t.Fatalf("domain: %+v", d)
 	}
 	n := d.NICs[0]
-	want := model.NIC{Alias: "ua-net0", MAC: model.MAC{0x52, 0x54, 0, 0, 0, 1}, Tap: n.Tap, Network: libvirttest.Bridge, Failover: model.FailoverTeaming, FreePort: model.Yes}
+	want := model.NIC{
+		Alias: "ua-net0", MAC: model.MAC{0x52, 0x54, 0, 0, 0, 1}, Tap: n.Tap, Network: libvirttest.Bridge,
+		Failover: model.FailoverTeaming, FreePort: model.Yes,
+	}
 	if n != want || n.Tap == "" {
 		t.Errorf("NIC: %+v", n)
 	}

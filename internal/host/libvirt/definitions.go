@@ -68,7 +68,8 @@ func (c *Conn) definition(ctx context.Context, s *session, name string) (Definit
 	public, err := onDomain(ctx, s.queries, def.vm, "read definition", func(c *client, d lv.Domain) (string, error) {
 		return c.xml(ctx, d, lv.DomainXMLInactive)
 	})
-	return Definition{VM: def.vm, Name: def.name, XML: def.xml, Public: public, Transient: !def.stored, Running: def.active, Saved: def.saved}, err
+	return Definition{VM: def.vm, Name: def.name, XML: def.xml, Public: public, Transient: !def.stored, Running: def.active, Saved: def.saved},
+		err
 }
 
 // ErrChanged means that a definition has changed since it was read.

@@ -66,14 +66,26 @@ func (r rule) matches(e lv.Error) bool {
 var rules = []rule{
 	{lv.ErrNoDomain, "", model.ErrGone, ""},
 	{lv.ErrDeviceMissing, "", model.ErrGone, ""},
-	{lv.ErrOk, "No more available PCI slots", model.ErrPermanent, "the domain has no free hot-plug slot: `sluice prepare` adds a root port; then stop and start it"},
+	{
+		lv.ErrOk, "No more available PCI slots", model.ErrPermanent,
+		"the domain has no free hot-plug slot: `sluice prepare` adds a root port; then stop and start it",
+	},
 	{lv.ErrOk, "doesn't support hotplug", model.ErrPermanent, "give the domain pcie-root-ports on which hot-plug is on"},
 	{lv.ErrOk, "is not bound to vfio-pci", nil, "bind the VF to vfio-pci first"},
 	{lv.ErrOk, "is in use by", nil, "another domain or driver has the device"},
-	{lv.ErrOk, "cannot limit locked memory", model.ErrPermanent, "the domain's memory cannot be locked for VFIO: raise the memlock limit of libvirtd"},
-	{lv.ErrOk, "doesn't support VFIO PCI passthrough", model.ErrPermanent, "switch the IOMMU on in firmware and kernel (intel_iommu=on) and load vfio-pci"},
+	{
+		lv.ErrOk, "cannot limit locked memory", model.ErrPermanent,
+		"the domain's memory cannot be locked for VFIO: raise the memlock limit of libvirtd",
+	},
+	{
+		lv.ErrOk, "doesn't support VFIO PCI passthrough", model.ErrPermanent,
+		"switch the IOMMU on in firmware and kernel (intel_iommu=on) and load vfio-pci",
+	},
 	// QEMU remembers the name of a pair's first primary device for as long as the domain runs.
-	{lv.ErrOk, "more than one primary device", model.ErrPermanent, "somebody attached another VF to this pair since the domain started: restart the domain"},
+	{
+		lv.ErrOk, "more than one primary device", model.ErrPermanent,
+		"somebody attached another VF to this pair since the domain started: restart the domain",
+	},
 	{lv.ErrOk, "already in the process of unplug", errPending, ""},
 	{lv.ErrOk, "power indicator blinking", errPending, ""},
 	{lv.ErrAgentUnresponsive, "", model.ErrGuest, "start qemu-guest-agent in the guest"},

@@ -157,7 +157,8 @@ func TestFrozenDaemon(t *testing.T) {
 // held says whether err means that a QEMU does not answer. On a machine under load a mere question to libvirt may be left behind
 // too, and its domain counts as stuck until that has its answer.
 func held(err error) bool {
-	return errors.Is(err, ErrStuck) && (strings.Contains(err.Error(), `"detach device"`) || strings.Contains(err.Error(), "has not answered libvirt"))
+	return errors.Is(err, ErrStuck) && (strings.Contains(err.Error(), `"detach device"`) ||
+		strings.Contains(err.Error(), "has not answered libvirt"))
 }
 
 func TestStuckDomainDelaysNoOther(t *testing.T) {
@@ -210,7 +211,8 @@ func TestStuckDomainDelaysNoOther(t *testing.T) {
 }
 
 // e1000 is a NIC that no VF can stand in for.
-const e1000 = "<interface type='bridge'><mac address='52:54:00:00:00:07'/><source bridge='" + libvirttest.Bridge + "'/><model type='e1000'/></interface>"
+const e1000 = "<interface type='bridge'><mac address='52:54:00:00:00:07'/><source bridge='" + libvirttest.Bridge +
+	"'/><model type='e1000'/></interface>"
 
 // xmlWaits makes every libvirt count as one whose XML waits for a QEMU that is stuck.
 func xmlWaits(t *testing.T) {
@@ -277,7 +279,8 @@ func TestStuckDomainIsReadWhereThatDoesNotWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now, err := onConn(within(t, patience), s.queries, "", "read version", func(c *client) (uint64, error) { return c.ConnectGetLibVersion() }); err != nil || now >= xmlWaitsFrom {
+	if now, err := onConn(within(t, patience), s.queries, "", "read version",
+		func(c *client) (uint64, error) { return c.ConnectGetLibVersion() }); err != nil || now >= xmlWaitsFrom {
 		t.Skipf("libvirt %d: %v", now, err)
 	}
 	v := stuckByOthers(t, d, c)
@@ -340,7 +343,8 @@ func TestJobHoldsDomain(t *testing.T) {
 	d.Virsh(t, "resume", v.Name)
 	hasState(t, c, v, model.VMRunning)
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	d.Run(t, "bash", "-c", "mkfifo "+pipe+"; (exec 3<>"+pipe+"; sleep infinity) >/dev/null 2>&1 & virsh dump --live "+v.Name+" "+pipe+" >/dev/null 2>&1 &")
+	d.Run(t, "bash", "-c", "mkfifo "+pipe+"; (exec 3<>"+pipe+"; sleep infinity) >/dev/null 2>&1 & virsh dump --live "+v.Name+" "+pipe+
+		" >/dev/null 2>&1 &")
 	hasState(t, c, v, model.VMMigrating)
 	err := c.Detach(within(t, patience), id(v), "ua-dev")
 	if err == nil || !strings.Contains(err.Error(), "migrated or saved") {
@@ -391,7 +395,10 @@ func TestAgentErrors(t *testing.T) {
 func TestAttachErrors(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
-	v := libvirttest.VM{Name: "v", Ports: 1, USB: true, Extra: libvirttest.Tablet("ua-dev"), NICs: []string{libvirttest.NIC("52:54:00:00:00:01", "ua-net0", true)}}
+	v := libvirttest.VM{
+		Name: "v", Ports: 1, USB: true, Extra: libvirttest.Tablet("ua-dev"),
+		NICs: []string{libvirttest.NIC("52:54:00:00:00:01", "ua-net0", true)},
+	}
 	d.Create(t, v)
 	hasState(t, c, v, model.VMPaused)
 	for name, tc := range map[string]struct {

@@ -121,7 +121,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v", tc.text, err)
 		}
 	}
-	if err := plain(lv.Error{Code: uint32(lv.ErrInternalError), Message: "anything"}); errors.Is(err, model.ErrPermanent) || err.Error() != "anything" {
+	if err := plain(lv.Error{Code: uint32(lv.ErrInternalError), Message: "anything"}); errors.Is(err, model.ErrPermanent) ||
+		err.Error() != "anything" {
 		t.Errorf("an unknown error: %v", err)
 	}
 }

@@ -33,8 +33,9 @@ func (c *Conn) leftBehind(l *pool, named []model.Problem) []model.Problem {
 		}
 		out = append(out, model.Problem{
 			Subject: subject,
-			Text:    fmt.Sprintf("libvirt has not returned from %q for %s; no further calls are made on it", k.op, time.Since(k.since).Round(time.Second)),
-			Remedy:  stuckRemedy,
+			Text: fmt.Sprintf("libvirt has not returned from %q for %s; no further calls are made on it", k.op,
+				time.Since(k.since).Round(time.Second)),
+			Remedy: stuckRemedy,
 		})
 	}
 	return out

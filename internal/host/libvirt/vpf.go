@@ -89,7 +89,8 @@ func (c *Conn) store(ctx context.Context, s *session, def persistent, changed st
 	if err == nil && len(diffs) == 0 {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent, diffs), err,
+	return errors.Join(fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent,
+		diffs), err,
 		defineAgain(ctx, s, def.vm, def.xml))
 }
 
@@ -164,9 +165,11 @@ func readStored(ctx context.Context, c *client, d lv.Domain) (persistent, error)
 func (d *persistent) changeable() error {
 	switch {
 	case !d.stored:
-		return fmt.Errorf("%w: it is transient: libvirt keeps no definition of it: define it (virsh define), then start it from that", model.ErrPermanent)
+		return fmt.Errorf("%w: it is transient: libvirt keeps no definition of it: define it (virsh define), then start it from that",
+			model.ErrPermanent)
 	case d.active:
-		return fmt.Errorf("%w: it is running, and a virtual PF cannot be plugged or unplugged then: shut it down first (virsh shutdown %s)", model.ErrPermanent, d.name)
+		return fmt.Errorf("%w: it is running, and a virtual PF cannot be plugged or unplugged then: shut it down first (virsh shutdown %s)",
+			model.ErrPermanent, d.name)
 	case d.saved:
 		return fmt.Errorf("%w: it is saved, and would come back with the devices it had then: start it and shut it down (virsh start %s), or drop what was saved (virsh managedsave-remove %s)", model.ErrPermanent, d.name, d.name)
 	}

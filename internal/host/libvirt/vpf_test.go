@@ -22,7 +22,10 @@ func onNewQEMU(c *Conn, v version) {
 }
 
 func virtualPF(vm model.VMID, name string, vfs int) *model.VirtualPF {
-	return &model.VirtualPF{VM: vm, Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: libvirttest.Bridge, VFs: make([]model.VirtualVF, vfs), Channel: true}
+	return &model.VirtualPF{
+		VM: vm, Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: libvirttest.Bridge,
+		VFs: make([]model.VirtualVF, vfs), Channel: true,
+	}
 }
 
 // Devices that a domain may have beside a virtual PF, and which must be unchanged after it was defined and undefined.
@@ -36,7 +39,8 @@ var beside = []libvirttest.VM{
 	{Name: "metadata", QEMU: `<title>A &amp; B</title><description>two
 lines</description><metadata><s:sla xmlns:s="urn:sluice:sla:1" guarantee="2Gbit"/><o:x xmlns:o="urn:other" a='"1"'>text <o:y>deep</o:y> tail<!-- why --></o:x></metadata>`},
 	{Name: "secret", USB: true, Extra: `<graphics type='vnc' port='-1' passwd='s3cret'/><video><model type='vga'/></video><input type='tablet' bus='usb'/>`},
-	{Name: "many", Ports: 2, Extra: libvirttest.RNG("ua-rng") + "<controller type='pci' model='pcie-to-pci-bridge'/><watchdog model='i6300esb' action='reset'/><serial type='pty'/><console type='pty'/><sound model='ich6'/>"},
+	{Name: "many", Ports: 2, Extra: libvirttest.RNG("ua-rng") +
+		"<controller type='pci' model='pcie-to-pci-bridge'/><watchdog model='i6300esb' action='reset'/><serial type='pty'/><console type='pty'/><sound model='ich6'/>"},
 }
 
 // defineVM returns the definition after libvirt has stored its own output again: that alone can move a controller.
@@ -127,18 +131,41 @@ func TestDefineVPFRefuses(t *testing.T) {
 		{"transient", transient, new10, nil, "it is transient"},
 		{"machine", old, new10, nil, `no root port: its machine "pc-i440fx`},
 		{"QEMU", off, version{7, 2}, nil, "its QEMU is 7.2, and the first that composes virtual PFs is 10.1: install that"},
-		{"QEMU for igb", off, version{7, 2}, func(p *model.VirtualPF) { p.Model = model.VPFIGB }, "its QEMU is 7.2, and the first that emulates an igb is 8.0"},
-		{"bridge", off, new10, func(p *model.VirtualPF) { p.Network = "br9" }, "there is no Linux bridge br9 on this host: make it (ip link add br9 type bridge)"},
+		{
+			"QEMU for igb", off,
+			version{7, 2},
+			func(p *model.VirtualPF) { p.Model = model.VPFIGB },
+			"its QEMU is 7.2, and the first that emulates an igb is 8.0",
+		},
+		{
+			"bridge", off, new10, func(p *model.VirtualPF) { p.Network = "br9" },
+			"there is no Linux bridge br9 on this host: make it (ip link add br9 type bridge)",
+		},
 		{"no bridge", off, new10, func(p *model.VirtualPF) { p.Network = "" }, "it has no network"},
-		{"MAC of itself", off, new10, func(p *model.VirtualPF) { p.MAC = mac(t, "52:54:00:00:02:01") }, "duplicate MAC: 52:54:00:00:02:01, wanted for ua-vpf-vpf0-pf, is that of ua-net0 of off"},
-		{"MAC of a running VM", off, new10, func(p *model.VirtualPF) { p.VFs[1].MAC = mac(t, "52:54:00:00:02:03") }, "wanted for ua-vpf-vpf0-vf1, is that of ua-net0 of transi"},
+		{
+			"MAC of itself", off, new10, func(p *model.VirtualPF) { p.MAC = mac(t, "52:54:00:00:02:01") },
+			"duplicate MAC: 52:54:00:00:02:01, wanted for ua-vpf-vpf0-pf, is that of ua-net0 of off",
+		},
+		{
+			"MAC of a running VM", off, new10, func(p *model.VirtualPF) { p.VFs[1].MAC = mac(t, "52:54:00:00:02:03") },
+			"wanted for ua-vpf-vpf0-vf1, is that of ua-net0 of transi",
+		},
 		{"MAC twice", off, new10, func(p *model.VirtualPF) {
 			p.VFs[0].MAC, p.VFs[1].MAC = mac(t, "52:54:00:00:02:09"), mac(t, "52:54:00:00:02:09")
 		}, "wanted for ua-vpf-vpf0-vf1, is that of ua-vpf-vpf0-vf0"},
 		{"multicast MAC", off, new10, func(p *model.VirtualPF) { p.MAC = mac(t, "53:54:00:00:02:09") }, "is a multicast address"},
-		{"8 VFs", off, new10, func(p *model.VirtualPF) { p.VFs = make([]model.VirtualVF, 8) }, "8 VFs are more than the 7 functions beside the PF in a slot: ask for ARI"},
-		{"256 VFs", off, new10, func(p *model.VirtualPF) { p.VFs, p.ARI = make([]model.VirtualVF, 256), true }, "256 VFs are more than the 255 that QEMU takes"},
-		{"8 VFs of an igb", off, new10, func(p *model.VirtualPF) { p.VFs, p.Model = make([]model.VirtualVF, 8), model.VPFIGB }, "8 VFs are more than the 7 that an igb has"},
+		{
+			"8 VFs", off, new10, func(p *model.VirtualPF) { p.VFs = make([]model.VirtualVF, 8) },
+			"8 VFs are more than the 7 functions beside the PF in a slot: ask for ARI",
+		},
+		{
+			"256 VFs", off, new10, func(p *model.VirtualPF) { p.VFs, p.ARI = make([]model.VirtualVF, 256), true },
+			"256 VFs are more than the 255 that QEMU takes",
+		},
+		{
+			"8 VFs of an igb", off, new10, func(p *model.VirtualPF) { p.VFs, p.Model = make([]model.VirtualVF, 8), model.VPFIGB },
+			"8 VFs are more than the 7 that an igb has",
+		},
 		{"none", off, new10, func(p *model.VirtualPF) { p.VFs = nil }, "it has no VFs"},
 		{"name", off, new10, func(p *model.VirtualPF) { p.Name = "a b" }, `"a b" is no name for it`},
 		{"model", off, new10, func(p *model.VirtualPF) { p.Model = "e1000" }, `there is no model "e1000": take virtio or igb`},
@@ -166,7 +193,8 @@ func TestDefineVPFRefuses(t *testing.T) {
 	}
 	macs, err := c.MACs(ctx)
 	want := map[model.MAC]string{
-		mac(t, "52:54:00:00:02:01"): "ua-net0 of off", mac(t, "52:54:00:00:02:02"): "ua-net0 of on", mac(t, "52:54:00:00:02:03"): "ua-net0 of transi",
+		mac(t, "52:54:00:00:02:01"): "ua-net0 of off", mac(t, "52:54:00:00:02:02"): "ua-net0 of on",
+		mac(t, "52:54:00:00:02:03"): "ua-net0 of transi",
 	}
 	if diff := cmp.Diff(want, macs); diff != "" || err != nil {
 		t.Error(err, diff)
@@ -266,7 +294,8 @@ func TestSetLinkOfFunction(t *testing.T) {
 	libvirttest.Eventually(t, patience, "links are as they were after libvirtd's restart", func() bool {
 		return find(t, c, v.UUID()) != nil && carriers() == "1no 2no 3no 4no 5no 6no 7no 8yes 0no "
 	})
-	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) == 0 || !strings.Contains(problems[0].Text, "no longer gives ua-vpf-vpf0-vf0 the property sriov-pf") {
+	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) == 0 ||
+		!strings.Contains(problems[0].Text, "no longer gives ua-vpf-vpf0-vf0 the property sriov-pf") {
 		t.Errorf("after libvirtd's restart: %v, %v", problems, err)
 	}
 	for range 2 {
@@ -330,12 +359,14 @@ func TestDefineVPFOnVDPA(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, doc)
 		}
 	}
-	if out, err := exec.Command("virsh", "-c", d.URI(), "start", "vdpa").CombinedOutput(); err == nil || !strings.Contains(string(out), model.VDPADir) {
+	if out, err := exec.Command("virsh", "-c", d.URI(), "start", "vdpa").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), model.VDPADir) {
 		t.Errorf("starts without its devices: %v, %s", err, out)
 	}
 	down := strings.ReplaceAll(doc, "<alias name='ua-vpf-vpf0-vf1'/>", "<alias name='ua-vpf-vpf0-vf1'/><link state='down'/>")
 	d.Virsh(t, "define", d.File(t, down))
-	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) != 1 || !strings.Contains(problems[0].Text, "the link of ua-vpf-vpf0-vf1 is down") {
+	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) != 1 ||
+		!strings.Contains(problems[0].Text, "the link of ua-vpf-vpf0-vf1 is down") {
 		t.Errorf("with a link set down: %v, %v", problems, err)
 	}
 	if err := c.UndefineVPF(ctx, p.VM, p.Name); err != nil {
@@ -399,18 +430,21 @@ func TestCheckVPF(t *testing.T) {
 	d.Virsh(t, "start", "v", "--paused")
 	redefine(full)
 	const lives = "virtual PF vpf0: in the running VM: "
-	want := []string{lives + "<qemu:override> no longer gives ua-vpf-vpf0-vf0 the property sriov-pf", lives + "<qemu:override> no longer gives ua-vpf-vpf0-vf1 the property sriov-pf"}
+	want := []string{lives + "<qemu:override> no longer gives ua-vpf-vpf0-vf0 the property sriov-pf", lives +
+		"<qemu:override> no longer gives ua-vpf-vpf0-vf1 the property sriov-pf"}
 	if emulatorOf(t, c, v, plain).before(version{10, 1}) {
 		want = append(want, lives+"this QEMU cannot compose virtual PFs: it has no property sriov-pf (10.1 is the first that has)")
 	} else {
-		want = append(want, lives+"ua-vpf-vpf0-vf0 belongs to the PF none in QEMU: want ua-vpf-vpf0-pf", lives+"ua-vpf-vpf0-vf1 belongs to the PF none in QEMU: want ua-vpf-vpf0-pf")
+		want = append(want, lives+"ua-vpf-vpf0-vf0 belongs to the PF none in QEMU: want ua-vpf-vpf0-pf", lives+
+			"ua-vpf-vpf0-vf1 belongs to the PF none in QEMU: want ua-vpf-vpf0-pf")
 	}
 	check("started without the overrides", want...)
 	if err := c.SetLink(ctx, id(v), p.PFAlias(), true); err != nil {
 		t.Error(err)
 	}
 	d.Virsh(t, "undefine", "v")
-	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) == 0 || problems[0].Text != "virtual PF vpf0: its VM is transient now: libvirt keeps no definition of it" {
+	if problems, err := c.CheckVPF(ctx, p); err != nil || len(problems) == 0 ||
+		problems[0].Text != "virtual PF vpf0: its VM is transient now: libvirt keeps no definition of it" {
 		t.Errorf("transient: %v, %v", problems, err)
 	}
 }

@@ -29,7 +29,8 @@ func (c *Conn) checkVPF(ctx context.Context, p *model.VirtualPF) ([]model.Proble
 	}
 	def, err := c.stored(ctx, s, p.VM, "")
 	if isGone(err) {
-		return []model.Problem{vpfProblem(p, "libvirt does not know its VM any more", "define the VM again, or give the virtual PF up: "+undefineHint(p))}, nil
+		return []model.Problem{vpfProblem(p, "libvirt does not know its VM any more", "define the VM again, or give the virtual PF up: "+
+			undefineHint(p))}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -43,7 +44,8 @@ func (c *Conn) checkVPF(ctx context.Context, p *model.VirtualPF) ([]model.Proble
 		return nil, err
 	}
 	for _, text := range diffs {
-		out = append(out, vpfProblem(p, "somebody changed the VM's definition: "+text, "put it right by virsh edit "+p.VMName+", or with the VM shut down: "+undefineHint(p)+", and define it again"))
+		out = append(out, vpfProblem(p, "somebody changed the VM's definition: "+text, "put it right by virsh edit "+p.VMName+
+			", or with the VM shut down: "+undefineHint(p)+", and define it again"))
 	}
 	if !def.active {
 		return out, nil

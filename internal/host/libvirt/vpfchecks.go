@@ -32,7 +32,8 @@ func isBridge(name string) bool {
 // hostFits says what the host lacks for the virtual PF.
 func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.VirtualPF) error {
 	if p.Backend == model.BackendTap && !c.host.bridge(p.Network) {
-		return fmt.Errorf("%w: there is no Linux bridge %s on this host: make it (ip link add %[2]s type bridge), or name another", model.ErrPermanent, model.Shorten(p.Network))
+		return fmt.Errorf("%w: there is no Linux bridge %s on this host: make it (ip link add %[2]s type bridge), or name another",
+			model.ErrPermanent, model.Shorten(p.Network))
 	}
 	have, err := c.host.emulator(ctx, s, p.VM, doc)
 	if err != nil {
@@ -43,7 +44,8 @@ func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.Vi
 		need, what = version{8, 0}, "emulates an igb"
 	}
 	if have.before(need) {
-		return fmt.Errorf("%w: its QEMU is %s, and the first that %s is %s: install that, or a later one (Debian 13 has it in trixie-backports)", model.ErrPermanent, have, what, need)
+		return fmt.Errorf("%w: its QEMU is %s, and the first that %s is %s: install that, or a later one (Debian 13 has it in trixie-backports)",
+			model.ErrPermanent, have, what, need)
 	}
 	return nil
 }
@@ -141,7 +143,8 @@ func (c *Conn) giveMACs(ctx context.Context, s *session, p *model.VirtualPF) err
 			return fmt.Errorf("%w: the MAC %s of %s is a multicast address: choose one whose first byte is even", model.ErrPermanent, m, function(i))
 		}
 		if who := taken[*m]; who != "" && who != function(i)+" of "+p.VMName {
-			return fmt.Errorf("%w: duplicate MAC: %s, wanted for %s, is that of %s: choose another, or none", model.ErrPermanent, m, function(i), who)
+			return fmt.Errorf("%w: duplicate MAC: %s, wanted for %s, is that of %s: choose another, or none", model.ErrPermanent, m, function(i),
+				who)
 		}
 		taken[*m] = function(i)
 	}

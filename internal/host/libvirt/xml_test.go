@@ -41,12 +41,18 @@ func TestParseDomain(t *testing.T) {
 			ID: "11111111-2222-3333-4444-555555555555", Name: "web1", Ready: model.Yes, NUMANode: 1, VCPUs: 2,
 			Ports: 1, // of seven, five are used and one is fixed; the VF's host address, bus 7, uses none
 			NICs: []model.NIC{
-				{Alias: "ua-net0", MAC: mac(t, "52:54:00:00:01:0a"), Tap: "vnet3", Network: "br0", VLAN: 42, Failover: model.FailoverTeaming, FreePort: model.Yes},
+				{
+					Alias: "ua-net0", MAC: mac(t, "52:54:00:00:01:0a"), Tap: "vnet3", Network: "br0", VLAN: 42, Failover: model.FailoverTeaming,
+					FreePort: model.Yes,
+				},
 				{Alias: "net1", MAC: mac(t, "52:54:00:00:01:0b"), Tap: "vnet4", Network: "net:lan", FreePort: model.Yes},
 			},
 		},
 		Hostdevs: []Hostdev{
-			{Alias: "hostdev0", Address: "0000:07:10.2", Managed: true, Interface: true, MAC: mac(t, "52:54:00:00:01:0d"), TeamingPersistent: "ua-net9"},
+			{
+				Alias: "hostdev0", Address: "0000:07:10.2", Managed: true, Interface: true, MAC: mac(t, "52:54:00:00:01:0d"),
+				TeamingPersistent: "ua-net9",
+			},
 			{Alias: "ua-sluice-52540000010a", Address: "0001:81:1f.7", TeamingPersistent: "ua-net0"},
 		},
 	}
@@ -64,15 +70,24 @@ func TestParseVariants(t *testing.T) {
 		doc  string
 		want func(*Domain) bool
 	}{
-		"conventional PCI":   {pc, func(d *Domain) bool { return d.Ports == 28 && d.NICs[0].FreePort == model.Yes }},
-		"without ACPI":       {strings.Replace(pc, "<acpi/>", "", 1), func(d *Domain) bool { return d.Ports == 0 && d.NICs[0].FreePort == model.No }},
-		"no agent":           {pc, func(d *Domain) bool { return d.Ready == model.Unknown }},
-		"agent away":         {strings.Replace(q35, "state='connected'", "state='disconnected'", 1), func(d *Domain) bool { return d.Ready == model.No }},
-		"memory preferred":   {pc, func(d *Domain) bool { return d.NUMANode == -1 }},
-		"memory on two":      {strings.Replace(q35, "nodeset='1'", "nodeset='0-1'", 1), func(d *Domain) bool { return d.NUMANode == -1 }},
-		"all virtual CPUs":   {strings.Replace(q35, " current='2'", "", 1), func(d *Domain) bool { return d.VCPUs == 4 }},
-		"network with brige": {strings.Replace(q35, "<source network='lan'/>", "<source network='lan' bridge='br7'/>", 1), func(d *Domain) bool { return d.NICs[1].Network == "br7" }},
-		"no devices":         {"<domain><uuid>u</uuid></domain>", func(d *Domain) bool { return d.Ports == 0 && d.NICs == nil }},
+		"conventional PCI": {pc, func(d *Domain) bool { return d.Ports == 28 && d.NICs[0].FreePort == model.Yes }},
+		"without ACPI": {
+			strings.Replace(pc, "<acpi/>", "", 1),
+			func(d *Domain) bool { return d.Ports == 0 && d.NICs[0].FreePort == model.No },
+		},
+		"no agent": {pc, func(d *Domain) bool { return d.Ready == model.Unknown }},
+		"agent away": {
+			strings.Replace(q35, "state='connected'", "state='disconnected'", 1),
+			func(d *Domain) bool { return d.Ready == model.No },
+		},
+		"memory preferred": {pc, func(d *Domain) bool { return d.NUMANode == -1 }},
+		"memory on two":    {strings.Replace(q35, "nodeset='1'", "nodeset='0-1'", 1), func(d *Domain) bool { return d.NUMANode == -1 }},
+		"all virtual CPUs": {strings.Replace(q35, " current='2'", "", 1), func(d *Domain) bool { return d.VCPUs == 4 }},
+		"network with brige": {
+			strings.Replace(q35, "<source network='lan'/>", "<source network='lan' bridge='br7'/>", 1),
+			func(d *Domain) bool { return d.NICs[1].Network == "br7" },
+		},
+		"no devices": {"<domain><uuid>u</uuid></domain>", func(d *Domain) bool { return d.Ports == 0 && d.NICs == nil }},
 	} {
 		d, err := parseDomain(tc.doc)
 		if err != nil || !tc.want(&d) {
@@ -142,7 +157,10 @@ func TestSpecXML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"managed=\"no\"", "<driver name=\"vfio\"", "domain=\"0x0000\" bus=\"0x01\" slot=\"0x10\" function=\"0x3\"", "&lt;b&gt;"} {
+	for _, part := range []string{
+		"managed=\"no\"", "<driver name=\"vfio\"", "domain=\"0x0000\" bus=\"0x01\" slot=\"0x10\" function=\"0x3\"",
+		"&lt;b&gt;",
+	} {
 		if !strings.Contains(doc, part) {
 			t.Errorf("%q is not in %s", part, doc)
 		}
@@ -192,12 +210,14 @@ func TestHolds(t *testing.T) {
 // Functions of virtual PFs are recognized by their aliases, whatever their model and backend.
 func TestParseFunctions(t *testing.T) {
 	nic := func(kind, alias, model, source, more string) string {
-		return "<interface type='" + kind + "'><mac address='52:54:00:00:00:01'/>" + source + "<model type='" + model + "'/><alias name='" + alias + "'/>" + more + "</interface>"
+		return "<interface type='" + kind + "'><mac address='52:54:00:00:00:01'/>" + source + "<model type='" + model + "'/><alias name='" +
+			alias + "'/>" + more + "</interface>"
 	}
 	tap, down := "<source bridge='br0'/><target dev='vnet1'/>", "<link state='down'/>"
 	d, err := parseDomain("<domain><devices>" +
 		nic("bridge", "ua-vpf-a-b-vf2", "virtio", tap, down) + nic("bridge", "ua-vpf-a-b-pf", "virtio", tap, "<link state='up'/>") +
-		nic("bridge", "ua-vpf-igb-pf", "igb", tap, "") + nic("vdpa", "ua-vpf-v-vf0", "virtio", "<source dev='/run/sluice/vdpa/sluice-v-vf0'/>", down) +
+		nic("bridge", "ua-vpf-igb-pf", "igb", tap, "") +
+		nic("vdpa", "ua-vpf-v-vf0", "virtio", "<source dev='/run/sluice/vdpa/sluice-v-vf0'/>", down) +
 		nic("bridge", "ua-vpf-a-vf02", "virtio", tap, down) + nic("bridge", "ua-net0", "igb", tap, "") + "</devices></domain>")
 	if err != nil {
 		t.Fatal(err)

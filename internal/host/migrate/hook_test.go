@@ -99,9 +99,10 @@ func TestWith(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for name, xml := range map[string]string{
-		"no XML":             "error: no domain",
-		"no domain":          "<network/>",
-		"a VF without a NIC": strings.NewReplacer("ua-net0", "ua-other", "52:54:00:00:01:01", "52:54:00:00:01:09").Replace(strings.ReplaceAll(doc, "persistent='ua-net0'", "persistent='ua-gone'")),
+		"no XML":    "error: no domain",
+		"no domain": "<network/>",
+		"a VF without a NIC": strings.NewReplacer("ua-net0", "ua-other", "52:54:00:00:01:01",
+			"52:54:00:00:01:09").Replace(strings.ReplaceAll(doc, "persistent='ua-net0'", "persistent='ua-gone'")),
 		"a MAC that is none": strings.ReplaceAll(doc, "52:54:00:00:01:02", "eth0"),
 	} {
 		if d, err := Parse([]byte(xml)); err == nil {

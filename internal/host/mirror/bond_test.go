@@ -13,13 +13,17 @@ import (
 // bondedLAN is a LAN whose PF is the active port of a bond that is a bridge port. It is nil, which is logged, if the kernel has
 // no bonds.
 func bondedLAN(t *testing.T) *kerneltest.LAN {
-	if out, err := exec.Command("ip", "link", "add", "bond0", "type", "bond", "mode", "active-backup", "miimon", "10").CombinedOutput(); err != nil {
+	if out, err := exec.Command("ip", "link", "add", "bond0", "type", "bond", "mode", "active-backup", "miimon",
+		"10").CombinedOutput(); err != nil {
 		kerneltest.Lacks(t, fmt.Sprintf("bonds (CONFIG_BONDING): %v %s", err, out))
 		return nil
 	}
 	t.Cleanup(func() { kerneltest.IP(t, "link del bond0") })
 	kerneltest.NewBridge(t, "br0")
-	l := &kerneltest.LAN{PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, "tap0", "br0"), Peer: kerneltest.NewPort(t, "tap1", "br0")}
+	l := &kerneltest.LAN{
+		PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, "tap0", "br0"),
+		Peer: kerneltest.NewPort(t, "tap1", "br0"),
+	}
 	kerneltest.NewPort(t, "pf1", "")
 	for _, pf := range []string{"pf0", "pf1"} {
 		kerneltest.IP(t, "link set "+pf+" down")
@@ -82,7 +86,10 @@ func TestBond(t *testing.T) {
 func TestWindowBehindAPort(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
-	l := kerneltest.LAN{PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, "tap0", "br0"), Peer: kerneltest.NewPort(t, "tap1", "br0")}
+	l := kerneltest.LAN{
+		PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, "tap0", "br0"),
+		Peer: kerneltest.NewPort(t, "tap1", "br0"),
+	}
 	bond := kerneltest.NewPort(t, "bond0", "br0")
 	w := window
 	w.Port = "bond0"

@@ -266,7 +266,10 @@ func TestPinNames(t *testing.T) {
 			t.Errorf("%q reads as %+v, %v; want %+v", name, back, ok, w)
 		}
 	}
-	for _, bad := range []string{"", "tap0_525400000001_pf0", "tap0_5254_pf0_0", "tap0_525400000001_pf0_x", "tap0_525400000001_pf0_+1", "%zz_525400000001_pf0_0"} {
+	for _, bad := range []string{
+		"", "tap0_525400000001_pf0", "tap0_5254_pf0_0", "tap0_525400000001_pf0_x", "tap0_525400000001_pf0_+1",
+		"%zz_525400000001_pf0_0",
+	} {
 		if w, ok := parsePin(bad); ok {
 			t.Errorf("%q reads as %+v", bad, w)
 		}

@@ -22,7 +22,8 @@ func (h *Devices) NoFilters(ctx context.Context, tap string, index int) error {
 		return sysif.Fail("look for filters of", tap, err)
 	}
 	return sysif.Permanent(fmt.Sprintf("somebody else filters what comes from the tap, behind what would send it to a shaper "+
-		"(tc filter show dev %s ingress): remove libvirt's <bandwidth> from the interface, or what made it (tc qdisc del dev %s %s)", tap, tap, kind))
+		"(tc filter show dev %s ingress): remove libvirt's <bandwidth> from the interface, or what made it (tc qdisc del dev %s %s)", tap, tap,
+		kind))
 }
 
 // ingressRequest requests the qdisc for ingress filters by the handle that all of them have: where one was removed, a lookup by

@@ -44,12 +44,18 @@ func readerOf(f *fakeWorld) *fakeReader {
 	r := &fakeReader{vfs: map[string][]vf.Counters{}, fail: map[string]error{}}
 	for i, l := range f.links {
 		n := uint64(1000 * i)
-		r.links = append(r.links, counters.LinkCounters{Index: l.Index, Counters: netdev.Counters{RxPackets: n + 1, TxPackets: n + 2, RxBytes: n + 3, TxBytes: n + 4}})
+		r.links = append(r.links, counters.LinkCounters{
+			Index:    l.Index,
+			Counters: netdev.Counters{RxPackets: n + 1, TxPackets: n + 2, RxBytes: n + 3, TxBytes: n + 4},
+		})
 	}
 	for i, pf := range f.pfs {
 		for k := range pf.VFs {
 			n := uint64(1e6*(i+1) + 1000*k)
-			r.vfs[pf.Name] = append(r.vfs[pf.Name], vf.Counters{VF: k, Counters: netdev.Counters{RxPackets: n + 1, TxPackets: n + 2, RxBytes: n + 3, TxBytes: n + 4}})
+			r.vfs[pf.Name] = append(r.vfs[pf.Name], vf.Counters{
+				VF:       k,
+				Counters: netdev.Counters{RxPackets: n + 1, TxPackets: n + 2, RxBytes: n + 3, TxBytes: n + 4},
+			})
 		}
 	}
 	return r
@@ -91,8 +97,14 @@ func TestCounters(t *testing.T) {
 		n := place(fmt.Sprintf("vnet%d", i))
 		want = append(want, Count{NIC: nic(i), Device: 1000 + i, RxPackets: n + 2, TxPackets: n + 1, RxBytes: n + 4, TxBytes: n + 3})
 	}
-	want = append(want, Count{NIC: nic(1), VF: model.VFID{PF: "pf0", Index: 2}, Device: 100, RxPackets: 1002001, TxPackets: 1002002, RxBytes: 1002003, TxBytes: 1002004})
-	want = append(want, Count{NIC: model.NICID{NIC: "pf1"}, Device: 101, RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}) // its VF is in a guest and has no counters
+	want = append(want, Count{
+		NIC: nic(1), VF: model.VFID{PF: "pf0", Index: 2}, Device: 100, RxPackets: 1002001, TxPackets: 1002002,
+		RxBytes: 1002003, TxBytes: 1002004,
+	})
+	want = append(want, Count{
+		NIC: model.NICID{NIC: "pf1"}, Device: 101, RxPackets: 1, TxPackets: 2, RxBytes: 3,
+		TxBytes: 4,
+	}) // its VF is in a guest and has no counters
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Count{}, "At")); d != "" {
 		t.Error(d)
 	}

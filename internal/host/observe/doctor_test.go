@@ -136,7 +136,10 @@ func TestDoctorLeavesFunctionsAlone(t *testing.T) {
 	vm := f.addVM(1, "br0")
 	vm.NICs[0].Failover = model.FailoverNone
 	for i, vf := range []int{-1, 0} {
-		vm.NICs = append(vm.NICs, model.NIC{Alias: model.VPFAlias("vpf0", vf), MAC: mac(10 + i), Network: "br0", VirtualPF: "vpf0", Function: i, FreePort: model.No})
+		vm.NICs = append(vm.NICs, model.NIC{
+			Alias: model.VPFAlias("vpf0", vf), MAC: mac(10 + i), Network: "br0", VirtualPF: "vpf0", Function: i,
+			FreePort: model.No,
+		})
 	}
 	f.dom(1).Hostdevs = []libvirt.Hostdev{{Alias: "hostdev0", Address: addr(1), MAC: mac(11)}}
 	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll, Failover: func(string, model.VMID) model.Failover { return model.FailoverBond }})
@@ -183,7 +186,8 @@ func TestDoctorRefusesSwitchdev(t *testing.T) {
 	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll})
 	defer s.Close()
 	got := doctor.Examine(snapshot(t, s))
-	if len(got) != 1 || got[0].Subject != "pf0" || !strings.Contains(got[0].Text, "no VM can use its VFs: the NIC's embedded switch is in mode switchdev") || !strings.Contains(got[0].Remedy, "mode legacy") {
+	if len(got) != 1 || got[0].Subject != "pf0" || !strings.Contains(got[0].Text,
+		"no VM can use its VFs: the NIC's embedded switch is in mode switchdev") || !strings.Contains(got[0].Remedy, "mode legacy") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -44,8 +44,9 @@ type fakeWorld struct {
 func newFakeWorld() *fakeWorld {
 	return &fakeWorld{
 		open:     map[model.PCIAddress]model.Tri{},
-		counters: map[model.VFID]netdev.Counters{}, ports: map[string]netdev.Counters{}, interrupts: map[model.PCIAddress]uint64{}, stats: map[model.VMID]libvirt.Stat{},
-		fail: map[string]error{}, asked: map[string]int{}, watch: make(chan struct{}, 1),
+		counters: map[model.VFID]netdev.Counters{}, ports: map[string]netdev.Counters{}, interrupts: map[model.PCIAddress]uint64{},
+		stats: map[model.VMID]libvirt.Stat{},
+		fail:  map[string]error{}, asked: map[string]int{}, watch: make(chan struct{}, 1),
 		inside: map[model.VMID]func(context.Context) ([]guest.Counters, error){},
 	}
 }

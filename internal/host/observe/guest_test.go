@@ -209,7 +209,8 @@ func TestPathNeverAbsurd(t *testing.T) {
 			}
 			a := answer{at: now, before: sample{now, 1, counts{u.Draw(t, "tap"), 0, 0, 0}}, after: sample{now.Add(time.Second), 1, counts{}}}
 			for range rapid.IntRange(0, 5).Draw(t, "devs") {
-				a.devs = append(a.devs, dev(rapid.SampledFrom(names).Draw(t, "name"), counts{u.Draw(t, "rp"), u.Draw(t, "tp"), u.Draw(t, "rb"), u.Draw(t, "tb")}))
+				a.devs = append(a.devs, dev(rapid.SampledFrom(names).Draw(t, "name"),
+					counts{u.Draw(t, "rp"), u.Draw(t, "tp"), u.Draw(t, "rb"), u.Draw(t, "tb")}))
 			}
 			if rapid.IntRange(0, 5).Draw(t, "err") == 0 {
 				a.err = errors.New("no")
@@ -274,7 +275,8 @@ func TestGuestIsAsked(t *testing.T) {
 			t.Errorf("asked %d times in 13 s, want 3", n)
 		}
 		f.set(func() { g.lie = 1e7 })
-		if got := seconds(t, s, 5, traffic); got.Proof != model.ProofGuest || math.Abs(got.RxPPS-2000) > 10 || !strings.HasPrefix(got.Note, "not believed") {
+		if got := seconds(t, s, 5, traffic); got.Proof != model.ProofGuest || math.Abs(got.RxPPS-2000) > 10 ||
+			!strings.HasPrefix(got.Note, "not believed") {
 			t.Errorf("of a liar: %+v, want what was last believed", got)
 		}
 		if got := seconds(t, s, 120, traffic); got.RxPPS != 0 || !strings.HasPrefix(got.Note, "not believed") {

@@ -41,8 +41,14 @@ func TestMeter(t *testing.T) {
 		{"another device", at(1, 8, next), model.Traffic{Note: "the device is a new one"}},
 		{"reset", at(1, 7, counts{}), model.Traffic{Note: "the counters went back"}},
 		{"one counter back", at(1, 7, counts{1100, 1999, 150_000, 201_000}), model.Traffic{Note: "the counters went back"}},
-		{"jump in packets", at(1, 7, counts{1000 + 15e6, 2000, 100_000, 200_000}), model.Traffic{Note: "the counters jumped by more than the link carries"}},
-		{"jump in bytes", at(1, 7, counts{1001, 2000, 100_000 + 1251e6, 200_000}), model.Traffic{Note: "the counters jumped by more than the link carries"}},
+		{
+			"jump in packets", at(1, 7, counts{1000 + 15e6, 2000, 100_000, 200_000}),
+			model.Traffic{Note: "the counters jumped by more than the link carries"},
+		},
+		{
+			"jump in bytes", at(1, 7, counts{1001, 2000, 100_000 + 1251e6, 200_000}),
+			model.Traffic{Note: "the counters jumped by more than the link carries"},
+		},
 		{"line rate", at(1, 7, counts{1001, 2000, 100_000 + 1250e6, 200_000}), model.Traffic{RxPPS: 1, RxBytes: 1250e6, Known: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

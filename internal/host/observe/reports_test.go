@@ -44,7 +44,8 @@ func TestGuestThatReports(t *testing.T) {
 					c.Report("id-001", g.said())
 				}
 			}
-			if got := seconds(t, s, 60, reports); !got.Known || got.Proof != model.ProofGuest || math.Abs(got.RxPPS-2000) > 1 || got.Waiting != 1500 {
+			if got := seconds(t, s, 60, reports); !got.Known || got.Proof != model.ProofGuest || math.Abs(got.RxPPS-2000) > 1 ||
+				got.Waiting != 1500 {
 				t.Errorf("reports every %d s: %+v, want 2000 packets/s, as the guest says", every, got)
 			}
 			g.lie = 1e7
@@ -52,7 +53,8 @@ func TestGuestThatReports(t *testing.T) {
 				t.Errorf("of a liar: %+v", got)
 			}
 			g.lie = 0
-			if got := seconds(t, s, 180, silent); got.Known && got.RxPPS != 0 || got.Waiting != 0 || !strings.HasSuffix(got.Note, "and no guest agent answers") {
+			if got := seconds(t, s, 180, silent); got.Known && got.RxPPS != 0 || got.Waiting != 0 ||
+				!strings.HasSuffix(got.Note, "and no guest agent answers") {
 				t.Errorf("after it fell silent: %+v", got)
 			}
 			heard := time.Now()

@@ -213,7 +213,8 @@ func TestWhatTheConfigKnowsOfAPF(t *testing.T) {
 	if pfs[0].Speed != 10e9 || pfs[0].Shared() != 2e9 || pfs[1].Shared() != 10e9 {
 		t.Errorf("speed %d, shared %d and %d: want 10e9, 2e9 and 10e9", pfs[0].Speed, pfs[0].Shared(), pfs[1].Shared())
 	}
-	if a, b := pfs[0].Caps, pfs[1].Caps; a.MaxTxRate != model.No || a.MinTxRate != model.No || b.MaxTxRate != model.Yes || b.MinTxRate != model.Yes {
+	if a, b := pfs[0].Caps, pfs[1].Caps; a.MaxTxRate != model.No || a.MinTxRate != model.No || b.MaxTxRate != model.Yes ||
+		b.MinTxRate != model.Yes {
 		t.Errorf("VF rates %v and %v: want none of pf0's", a, b)
 	}
 }

@@ -59,17 +59,22 @@ func (e *editor) unfit(n *nic) error {
 	kind, hardware := n.e.SelectAttrValue("type", ""), domxml.ChildAttr(n.e, "model", "type")
 	switch {
 	case !strings.HasPrefix(hardware, "virtio"):
-		return refuse("write <model type='virtio'/> in it, if the guest has the driver: virsh edit", "its NIC %s is of model %q, not virtio", n.name(), hardware)
+		return refuse("write <model type='virtio'/> in it, if the guest has the driver: virsh edit", "its NIC %s is of model %q, not virtio",
+			n.name(), hardware)
 	case kind != "bridge" && kind != "network":
-		return refuse("make it <interface type='bridge'> on the PF's bridge: virsh edit", "its NIC %s is of type %s, which has no tap on a bridge", n.name(), kind)
+		return refuse("make it <interface type='bridge'> on the PF's bridge: virsh edit",
+			"its NIC %s is of type %s, which has no tap on a bridge", n.name(), kind)
 	case len(e.o.Networks) > 0 && !e.o.Networks[n.Network]:
-		return refuse("put it into the bridge of a PF that sluice.yaml lists, or choose another NIC with --nic", "its NIC %s is on %s, to which no PF of Sluice's pool leads", n.name(), n.Network)
+		return refuse("put it into the bridge of a PF that sluice.yaml lists, or choose another NIC with --nic",
+			"its NIC %s is on %s, to which no PF of Sluice's pool leads", n.name(), n.Network)
 	case teaming(n.e) != "" && teaming(n.e) != "persistent":
-		return refuse("choose another NIC with --nic, or take its <teaming> away: virsh edit", "its NIC %s is the %s half of another pair", n.name(), teaming(n.e))
+		return refuse("choose another NIC with --nic, or take its <teaming> away: virsh edit", "its NIC %s is the %s half of another pair",
+			n.name(), teaming(n.e))
 	}
 	for _, dev := range e.Devices.ChildElements() {
 		if teaming(dev) == "transient" && n.Alias != "" && domxml.ChildAttr(dev, "teaming", "persistent") == n.Alias {
-			return refuse("take that device out of the definition: virsh edit", "its NIC %s is paired with a <%s> by its definition already", n.name(), dev.Tag)
+			return refuse("take that device out of the definition: virsh edit", "its NIC %s is paired with a <%s> by its definition already",
+				n.name(), dev.Tag)
 		}
 	}
 	return nil
@@ -82,7 +87,8 @@ func (e *editor) choose() ([]*nic, error) {
 		return nil, err
 	}
 	var fit, out []*nic
-	why := refuse("add <interface type='bridge'> with <model type='virtio'/> on the PF's bridge: virsh edit", "it has no virtio NIC to fall back to")
+	why := refuse("add <interface type='bridge'> with <model type='virtio'/> on the PF's bridge: virsh edit",
+		"it has no virtio NIC to fall back to")
 	for _, n := range all {
 		if err := e.unfit(n); err != nil {
 			why = err
@@ -110,7 +116,8 @@ func (e *editor) choose() ([]*nic, error) {
 	case len(fit) == 0:
 		return nil, why
 	case len(fit) > 1:
-		return nil, refuse("name one with --nic, or several: by alias, MAC or network", "%d of its NICs could have a VF: %s", len(fit), names(fit))
+		return nil, refuse("name one with --nic, or several: by alias, MAC or network", "%d of its NICs could have a VF: %s", len(fit),
+			names(fit))
 	}
 	return fit, nil
 }

@@ -125,26 +125,47 @@ func TestPrepare(t *testing.T) {
 func TestPrepareRefuses(t *testing.T) {
 	const hostdev = `    <hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x41' slot='0x10' function='0x2'/></source></hostdev>`
 	nic := card(0, "virtio", "")
-	paired := domain(card(0, "virtio", "<teaming type='persistent'/><alias name='ua-net0'/>"), card(1, "virtio", "<teaming type='transient' persistent='ua-net0'/>"))
+	paired := domain(card(0, "virtio", "<teaming type='persistent'/><alias name='ua-net0'/>"),
+		card(1, "virtio", "<teaming type='transient' persistent='ua-net0'/>"))
 	for _, tc := range []struct {
 		name, doc string
 		o         Options
 		want      string
 	}{
-		{"i440fx", strings.NewReplacer("pcie-root", "pci-root", "pc-q35-9.2", "pc-i440fx-9.2").Replace(domain(nic)), Options{}, `its machine "pc-i440fx-9.2" has no PCI Express`},
+		{
+			"i440fx", strings.NewReplacer("pcie-root", "pci-root", "pc-q35-9.2", "pc-i440fx-9.2").Replace(domain(nic)),
+			Options{},
+			`its machine "pc-i440fx-9.2" has no PCI Express`,
+		},
 		{"no PCI", strings.Replace(domain(nic), "<controller type='pci' index='0' model='pcie-root'/>", "", 1), Options{}, "has no PCI Express"},
 		{"no NIC", domain(free), Options{}, "no virtio NIC"},
 		{"model", domain(card(0, "e1000e", "")), Options{}, `of model "e1000e", not virtio`},
 		{"macvtap", strings.Replace(domain(nic), "interface type='bridge'", "interface type='direct'", 1), Options{}, "is of type direct"},
 		{"elsewhere", domain(nic), Options{Networks: map[string]bool{"br7": true}}, "is on br0, to which no PF"},
-		{"two", domain(nic, card(1, "virtio", "")), Options{}, "2 of its NICs could have a VF: 52:54:00:00:00:00 on br0, 52:54:00:00:00:01 on br1"},
+		{
+			"two", domain(nic, card(1, "virtio", "")),
+			Options{},
+			"2 of its NICs could have a VF: 52:54:00:00:00:00 on br0, 52:54:00:00:00:01 on br1",
+		},
 		{"none such", domain(nic), Options{NICs: []string{"ua-net7"}}, `none of its NICs is "ua-net7": it has 52:54:00:00:00:00 on br0`},
 		{"named but unfit", domain(nic, card(1, "e1000", "")), Options{NICs: []string{"br1"}}, `of model "e1000"`},
 		{"other half", domain(card(0, "virtio", "<teaming type='transient' persistent='ua-x'/>")), Options{}, "transient half of another pair"},
 		{"paired", paired, Options{NICs: []string{"ua-net0"}}, "is paired with a <interface> by its definition"},
-		{"VF", domain(nic, "    <interface type='hostdev'><mac address='52:54:00:00:00:09'/></interface>"), Options{}, "a VF that Sluice did not attach, <interface type='hostdev'> with MAC 52:54:00:00:00:09"},
-		{"VF as hostdev", domain(nic, hostdev), Options{IsVF: func(a model.PCIAddress) bool { return a == "0000:41:10.2" }}, "<hostdev> 0000:41:10.2"},
-		{"paired hostdev", domain(nic, strings.Replace(hostdev, "</hostdev>", "<teaming type='transient' persistent='ua-x'/></hostdev>", 1)), Options{}, "<hostdev> 0000:41:10.2"},
+		{
+			"VF", domain(nic, "    <interface type='hostdev'><mac address='52:54:00:00:00:09'/></interface>"),
+			Options{},
+			"a VF that Sluice did not attach, <interface type='hostdev'> with MAC 52:54:00:00:00:09",
+		},
+		{
+			"VF as hostdev", domain(nic, hostdev),
+			Options{IsVF: func(a model.PCIAddress) bool { return a == "0000:41:10.2" }},
+			"<hostdev> 0000:41:10.2",
+		},
+		{
+			"paired hostdev", domain(nic, strings.Replace(hostdev, "</hostdev>", "<teaming type='transient' persistent='ua-x'/></hostdev>", 1)),
+			Options{},
+			"<hostdev> 0000:41:10.2",
+		},
 		{"same MACs", domain(nic, nic), Options{}, "two of its interfaces have the MAC"},
 		{"record", strings.Replace(domain(nic), "<os>", "<metadata><s:prepared xmlns:s='urn:sluice:prepared:1'><s:nic mac='x'/></s:prepared></metadata><os>", 1), Options{}, "cannot be read"},
 	} {
@@ -210,13 +231,40 @@ func TestUndoAfterOthers(t *testing.T) {
 		has       []string
 		not       []string
 	}{
-		{"port in use", change(end, "<disk><address type='pci' bus='0x02' slot='0x00'/></disk>"+end), "bus 2 stays: a device is behind it", []string{"<controller type='pci' index='2'", "index='1'"}, []string{"ua-", "sluice"}},
-		{"port above", change(end, "<controller type='pci' index='3' model='pcie-root-port'/>"+end), "bus 2 stays: there are PCI controllers with higher indexes", []string{"index='2'"}, []string{"ua-", "sluice"}},
-		{"serial in use", change(end, "<channel type='unix'><address type='virtio-serial' controller='0'/></channel>"+end), "the virtio-serial controller stays: a <channel> is on it", []string{"virtio-serial"}, []string{"ua-", "guest_agent"}},
-		{"paired", change(end, "<hostdev><teaming type='transient' persistent='ua-net0'/></hostdev>"+end), "keeps teaming and alias: a <hostdev>", []string{"<teaming type='persistent'/>", "ua-net0"}, []string{"ua-vf"}},
-		{"NIC gone", change("52:54:00:00:00:00'/>\n      <source", "52:54:00:00:00:07'/>\n      <source"), "NIC 52:54:00:00:00:00 is not there any more", []string{"ua-net0"}, []string{"ua-vf", "sluice"}},
+		{
+			"port in use", change(end, "<disk><address type='pci' bus='0x02' slot='0x00'/></disk>"+end), "bus 2 stays: a device is behind it",
+			[]string{"<controller type='pci' index='2'", "index='1'"},
+			[]string{"ua-", "sluice"},
+		},
+		{
+			"port above", change(end, "<controller type='pci' index='3' model='pcie-root-port'/>"+end),
+			"bus 2 stays: there are PCI controllers with higher indexes",
+			[]string{"index='2'"},
+			[]string{"ua-", "sluice"},
+		},
+		{
+			"serial in use", change(end, "<channel type='unix'><address type='virtio-serial' controller='0'/></channel>"+end),
+			"the virtio-serial controller stays: a <channel> is on it",
+			[]string{"virtio-serial"},
+			[]string{"ua-", "guest_agent"},
+		},
+		{
+			"paired", change(end, "<hostdev><teaming type='transient' persistent='ua-net0'/></hostdev>"+end), "keeps teaming and alias: a <hostdev>",
+			[]string{"<teaming type='persistent'/>", "ua-net0"},
+			[]string{"ua-vf"},
+		},
+		{
+			"NIC gone", change("52:54:00:00:00:00'/>\n      <source", "52:54:00:00:00:07'/>\n      <source"),
+			"NIC 52:54:00:00:00:00 is not there any more",
+			[]string{"ua-net0"},
+			[]string{"ua-vf", "sluice"},
+		},
 		{"other alias", change("<alias name='ua-net0'/>", "<alias name='ua-mine'/>"), "", []string{"ua-mine"}, []string{"<teaming", "ua-vf"}},
-		{"other metadata", change("</sluice:prepared>", "</sluice:prepared><o:x xmlns:o='urn:o'/>"), "", []string{"<o:x"}, []string{"sluice", "ua-"}},
+		{
+			"other metadata", change("</sluice:prepared>", "</sluice:prepared><o:x xmlns:o='urn:o'/>"), "",
+			[]string{"<o:x"},
+			[]string{"sluice", "ua-"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, err := Undo(tc.doc)
@@ -251,10 +299,12 @@ func anyDomain(t *rapid.T) string {
 	var b strings.Builder
 	b.WriteString("<domain type='kvm'>\n  <name>v</name>\n")
 	b.WriteString(maybe("title", "  <title>a &amp; b</title>\n", "<uuid>00000000-0000-4000-8000-000000000001</uuid>"))
-	b.WriteString(maybe("metadata", "  <metadata/>\n", "  <metadata>\n  </metadata>\n", "<metadata><o:x xmlns:o='urn:o'>t</o:x>tail</metadata>",
+	b.WriteString(maybe("metadata", "  <metadata/>\n", "  <metadata>\n  </metadata>\n",
+		"<metadata><o:x xmlns:o='urn:o'>t</o:x>tail</metadata>",
 		"  <metadata>\n    <s:sla xmlns:s='urn:sluice:sla:1' guarantee='1Gbit'/>\n    <!-- c -->\n  </metadata>\n"))
 	b.WriteString("<os><type arch='" + rapid.SampledFrom([]string{"x86_64", "aarch64"}).Draw(t, "arch") + "' machine='m'>hvm</type></os>\n")
-	b.WriteString(maybe("features", "  <features/>\n", "<features><pae/></features>", "  <features>\n    <acpi/>\n    <apic/>\n  </features>\n"))
+	b.WriteString(maybe("features", "  <features/>\n", "<features><pae/></features>",
+		"  <features>\n    <acpi/>\n    <apic/>\n  </features>\n"))
 	b.WriteString("  <devices>\n    <controller type='pci' index='0' model='pcie-root'/>\n")
 	index := 1
 	for range rapid.IntRange(0, 3).Draw(t, "ports") {
@@ -272,13 +322,17 @@ func anyDomain(t *rapid.T) string {
 			rapid.SampledFrom([]string{"virtio", "virtio", "virtio-non-transitional", "e1000"}).Draw(t, "model"),
 			maybe("teaming", "\n      <teaming type='persistent'/>"), maybe("alias", fmt.Sprintf("<alias name='ua-net%d'/>", i+1)))
 	}
-	b.WriteString(maybe("channel", "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>", "\n    <channel type='pty'/>\n"))
+	b.WriteString(maybe("channel", "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>",
+		"\n    <channel type='pty'/>\n"))
 	b.WriteString(maybe("cdata", "<x:y xmlns:x='u'><![CDATA[ ]]></x:y>") + "\n  </devices>\n</domain>" + maybe("end", "\n"))
 	return b.String()
 }
 
 func anyOptions(t *rapid.T) Options {
-	o := Options{Bond: rapid.Bool().Draw(t, "bond"), Agent: rapid.Bool().Draw(t, "agent"), Bridges: map[string]string{"net0": "br0", "net1": "br1"}}
+	o := Options{
+		Bond: rapid.Bool().Draw(t, "bond"), Agent: rapid.Bool().Draw(t, "agent"),
+		Bridges: map[string]string{"net0": "br0", "net1": "br1"},
+	}
 	if rapid.Bool().Draw(t, "named") {
 		o.NICs = []string{rapid.SampledFrom([]string{"br0", "br1", "br*", "ua-net1"}).Draw(t, "nic")}
 	}

@@ -21,7 +21,10 @@ func cpuRows(sizes []int, virtio, vf []float64) (rows []api.PathBySize) {
 		return &ns
 	}
 	for i := range sizes {
-		rows = append(rows, api.PathBySize{Size: sizes[i], Virtio: api.PathFigure{HostCPU: seconds(virtio[i])}, VF: api.PathFigure{HostCPU: seconds(vf[i])}})
+		rows = append(rows, api.PathBySize{
+			Size: sizes[i], Virtio: api.PathFigure{HostCPU: seconds(virtio[i])},
+			VF: api.PathFigure{HostCPU: seconds(vf[i])},
+		})
 	}
 	return rows
 }
@@ -37,7 +40,13 @@ func TestHostCPU(t *testing.T) {
 		{"one size makes no line", []int{64}, []float64{900}, []float64{100}, 0, 0},
 		{"the same size twice makes none", []int{64, 64}, []float64{900, 800}, []float64{100, 100}, 0, 0},
 		{"a line, less what the VF costs", []int{100, 1100}, []float64{1150, 1650}, []float64{100, 100}, 1000, 500},
-		{"sizes without a figure count for nothing", []int{100, 600, 1100, 1200}, []float64{1150, -1, 1650, 9999}, []float64{100, 5, 100, -1}, 1000, 500},
+		{
+			"sizes without a figure count for nothing",
+			[]int{100, 600, 1100, 1200},
+			[]float64{1150, -1, 1650, 9999},
+			[]float64{100, 5, 100, -1},
+			1000, 500,
+		},
 		{"larger ones are no dearer", []int{100, 1100}, []float64{1200, 1100}, []float64{0, 0}, 1150, 0},
 		{"nothing for the packet itself", []int{1000, 2000}, []float64{100, 300}, []float64{0, 0}, 0, (100 + 2*300) / 5.},
 		{"virtio is no dearer than the VF", []int{100, 1100}, []float64{900, 900}, []float64{1000, 1000}, 0, 0},
@@ -88,7 +97,8 @@ func TestPacketCost(t *testing.T) {
 		}
 	}
 	for name, cpu := range map[string]*api.PacketCPU{
-		"none": nil, "zero": {}, "negative": {Packet: -1e-6, Kilobyte: math.Inf(-1)}, "no figure": {Packet: math.NaN(), Kilobyte: math.Inf(1)}, "seconds": {Packet: 2},
+		"none": nil, "zero": {}, "negative": {Packet: -1e-6, Kilobyte: math.Inf(-1)}, "no figure": {Packet: math.NaN(), Kilobyte: math.Inf(1)},
+		"seconds": {Packet: 2},
 	} {
 		if got, ok := PacketCost([]api.Qualification{{HostCPU: cpu}}); ok || got != (model.PacketCost{}) {
 			t.Errorf("%s: %+v, %v", name, got, ok)

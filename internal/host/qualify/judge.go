@@ -59,7 +59,10 @@ var passes = []passing{
 	{code: api.ClaimVFToPF, text: "frames of a VF for the PF's address reach the host", expected: "yes"},
 	{code: api.ClaimPFToVF, text: "frames that the host sends out of the PF for a VF's address reach the VF", expected: "yes"},
 	{code: api.ClaimVFToVF, text: "frames of a VF for another VF's address reach it", expected: "yes"},
-	{code: api.ClaimNeedsSelf, text: "frames of a VF for an address on the bridge do not reach the host without a filter on the PF", inverse: true},
+	{
+		code: api.ClaimNeedsSelf, text: "frames of a VF for an address on the bridge do not reach the host without a filter on the PF",
+		inverse: true,
+	},
 	{code: api.ClaimSelfFDB, text: "with a filter (bridge fdb add MAC dev PF self) they do", expected: "yes"},
 	{code: api.ClaimLoopsToVF, text: "a VF hears its own broadcasts", expected: "no"},
 	{code: api.ClaimLoopsToPF, text: "the PF hears its own broadcasts", expected: "no"},
@@ -133,7 +136,8 @@ func minRate(r *MinRate, table model.Tri) api.Claim {
 	case r.Shown != r.Asked:
 		return settle(c, model.No, fmt.Sprintf("%s asked, %s shown", bits(float64(r.Asked)), bits(float64(r.Shown))))
 	}
-	return settle(c, model.Yes, fmt.Sprintf("%s shown; whether it is kept takes a link that is full, which was not made", bits(float64(r.Shown))))
+	return settle(c, model.Yes, fmt.Sprintf("%s shown; whether it is kept takes a link that is full, which was not made",
+		bits(float64(r.Shown))))
 }
 
 func counters(r *Counted, table model.Tri) api.Claim {
@@ -178,7 +182,10 @@ func filters(r *Filters, slots int) api.Claim {
 }
 
 func spoof(r *Spoof) api.Claim {
-	c := api.Claim{Code: api.ClaimSpoofCheck, Text: "spoof checking keeps frames with a foreign source address from leaving a VF", Expected: "yes"}
+	c := api.Claim{
+		Code: api.ClaimSpoofCheck, Text: "spoof checking keeps frames with a foreign source address from leaving a VF",
+		Expected: "yes",
+	}
 	on, with := arrived(r.On)
 	off, without := arrived(r.Off)
 	evidence := fmt.Sprintf("with it %s, without it %s", with, without)

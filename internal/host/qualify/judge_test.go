@@ -15,7 +15,11 @@ func TestMaxRate(t *testing.T) {
 		r          Rate
 		want, says string
 	}{
-		"kept":                             {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 990 * mbit}, "yes", "990Mbit sent with a limit of 1Gbit"},
+		"kept": {
+			Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 990 * mbit},
+			"yes",
+			"990Mbit sent with a limit of 1Gbit",
+		},
 		"kept, in bursts":                  {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 1240 * mbit}, "yes", ""},
 		"not kept":                         {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 58 * mbit}, "no", "not kept"},
 		"not kept, and faster than before": {Rate{Free: 158 * mbit, Limit: 39 * mbit, Limited: 281 * mbit}, "no", "not kept"},
@@ -30,7 +34,8 @@ func TestMaxRate(t *testing.T) {
 		"could not be tried":               {Rate{Error: "no carrier"}, "unknown", "no carrier"},
 		"nothing":                          {Rate{}, "unknown", "not tried"},
 	} {
-		if got := maxRate(&c.r, model.Yes); got.Measured != c.want || !strings.Contains(got.Evidence, c.says) || got.Evidence == "" || got.Expected != "yes" {
+		if got := maxRate(&c.r, model.Yes); got.Measured != c.want || !strings.Contains(got.Evidence, c.says) || got.Evidence == "" ||
+			got.Expected != "yes" {
 			t.Errorf("%s: %+v, want %s, %q", name, got, c.want, c.says)
 		}
 	}
@@ -43,16 +48,19 @@ func TestOtherClaims(t *testing.T) {
 		says    string
 		numbers int
 	}{
-		"min refused":           {minRate(&MinRate{Asked: 10e6, Refused: "invalid argument"}, model.No), "no", "refuses", 0},
-		"min not shown":         {minRate(&MinRate{Asked: 10e6}, model.Yes), "no", "0 bit/s shown", 0},
-		"min shown":             {minRate(&MinRate{Asked: 10e6, Shown: 10e6}, model.Yes), "yes", "whether it is kept", 0},
-		"min not tried":         {minRate(&MinRate{}, model.Unknown), "unknown", "not tried", 0},
-		"counts nothing":        {counters(&Counted{Sent: 50, Received: 50}, model.No), "no", "0 of 50 frames sent", 0},
-		"counts":                {counters(&Counted{Sent: 50, TxCounted: 50, Received: 50, RxCounted: 51}, model.Yes), "yes", "", 0},
-		"counts one way":        {counters(&Counted{Sent: 50, TxCounted: 50, Received: 50}, model.Yes), "unknown", "", 0},
-		"nothing to count":      {counters(&Counted{Sent: 50}, model.Yes), "unknown", "", 0},
-		"counters not read":     {counters(&Counted{Sent: 50, Received: 50, Error: "EIO"}, model.Yes), "unknown", "EIO", 0},
-		"filters":               {filters(&Filters{Had: 2, Added: 14, Refused: "cannot allocate memory"}, 16), "yes", "16, of which it had 2", 16},
+		"min refused":       {minRate(&MinRate{Asked: 10e6, Refused: "invalid argument"}, model.No), "no", "refuses", 0},
+		"min not shown":     {minRate(&MinRate{Asked: 10e6}, model.Yes), "no", "0 bit/s shown", 0},
+		"min shown":         {minRate(&MinRate{Asked: 10e6, Shown: 10e6}, model.Yes), "yes", "whether it is kept", 0},
+		"min not tried":     {minRate(&MinRate{}, model.Unknown), "unknown", "not tried", 0},
+		"counts nothing":    {counters(&Counted{Sent: 50, Received: 50}, model.No), "no", "0 of 50 frames sent", 0},
+		"counts":            {counters(&Counted{Sent: 50, TxCounted: 50, Received: 50, RxCounted: 51}, model.Yes), "yes", "", 0},
+		"counts one way":    {counters(&Counted{Sent: 50, TxCounted: 50, Received: 50}, model.Yes), "unknown", "", 0},
+		"nothing to count":  {counters(&Counted{Sent: 50}, model.Yes), "unknown", "", 0},
+		"counters not read": {counters(&Counted{Sent: 50, Received: 50, Error: "EIO"}, model.Yes), "unknown", "EIO", 0},
+		"filters": {
+			filters(&Filters{Had: 2, Added: 14, Refused: "cannot allocate memory"}, 16), "yes", "16, of which it had 2",
+			16,
+		},
 		"filters, unlike":       {filters(&Filters{Added: 7, Refused: "cannot allocate memory"}, 16), "yes", "16 were expected", 7},
 		"filters without end":   {filters(&Filters{Added: 512}, 0), "yes", "at least 512", 0},
 		"no filters":            {filters(&Filters{Refused: "operation not supported"}, 0), "no", "operation not supported", 0},
@@ -78,7 +86,8 @@ func TestPasses(t *testing.T) {
 		got[c.Code] = c.Measured
 	}
 	for code, want := range map[string]string{
-		api.ClaimVFToPF: "yes", api.ClaimNeedsSelf: "yes", api.ClaimSelfFDB: "unknown", api.ClaimLoopsToVF: "yes", api.ClaimLoopsToPF: "unknown", api.ClaimVFToVF: "",
+		api.ClaimVFToPF: "yes", api.ClaimNeedsSelf: "yes", api.ClaimSelfFDB: "unknown", api.ClaimLoopsToVF: "yes", api.ClaimLoopsToPF: "unknown",
+		api.ClaimVFToVF: "",
 	} {
 		if got[code] != want {
 			t.Errorf("%s: %q, want %q", code, got[code], want)
@@ -109,7 +118,8 @@ func TestScratch(t *testing.T) {
 		t.Fatalf("paths %+v, want one: of the other size the VF has no figure", q.Paths)
 	}
 	p := q.Paths[0]
-	if p.Size != 64 || p.Virtio.Median != 0.009 || p.VF.Median != 0.003 || p.Boost < 66.6 || p.Boost > 66.7 || p.Virtio.Packets != 180 || p.Virtio.Lost != 0.1 {
+	if p.Size != 64 || p.Virtio.Median != 0.009 || p.VF.Median != 0.003 || p.Boost < 66.6 || p.Boost > 66.7 || p.Virtio.Packets != 180 ||
+		p.Virtio.Lost != 0.1 {
 		t.Errorf("path %+v", p)
 	}
 	if len(q.Failed) != 1 || !strings.Contains(q.Failed[0], "VF, 1472 bytes: no answer") {
@@ -140,7 +150,8 @@ func TestFacts(t *testing.T) {
 	}
 	pf := model.PF{Caps: model.Caps{MaxTxRate: model.Yes, MinTxRate: model.Yes, Trust: model.Yes}}
 	f.Over(&pf)
-	if want := (model.Caps{MaxTxRate: model.No, MinTxRate: model.Yes, VFCounters: model.No, Trust: model.Yes}); pf.Caps != want || pf.SelfSlots != 16 {
+	if want := (model.Caps{MaxTxRate: model.No, MinTxRate: model.Yes, VFCounters: model.No, Trust: model.Yes}); pf.Caps != want ||
+		pf.SelfSlots != 16 {
 		t.Errorf("%+v, want %+v", pf, want)
 	}
 	if lost, ok := Lost([]api.Qualification{q}); ok {
@@ -155,9 +166,13 @@ func TestLost(t *testing.T) {
 		want  float64
 		ok    bool
 	}{
-		"no report":            {nil, 0, false},
-		"not measured":         {[]*api.MoveCost{nil, {}}, 0, false},
-		"the most of them":     {[]*api.MoveCost{nil, {Moves: 4, Rate: 50, Lost: 40, LostMean: 0.2}, {Moves: 4, Rate: 50, Lost: 5, LostMean: 0.025}}, 0.2, true},
+		"no report":    {nil, 0, false},
+		"not measured": {[]*api.MoveCost{nil, {}}, 0, false},
+		"the most of them": {[]*api.MoveCost{
+			nil,
+			{Moves: 4, Rate: 50, Lost: 40, LostMean: 0.2},
+			{Moves: 4, Rate: 50, Lost: 5, LostMean: 0.025},
+		}, 0.2, true},
 		"nothing was lost":     {[]*api.MoveCost{{Moves: 4, Rate: 50}}, 0.005, true},
 		"of few round trips":   {[]*api.MoveCost{{Moves: 2, Rate: 1}}, 0.5, true},
 		"one report is coarse": {[]*api.MoveCost{{Moves: 4, Rate: 50, Lost: 2, LostMean: 0.01}, {Moves: 1, Rate: 10}}, 0.1, true},
@@ -187,7 +202,10 @@ func TestProblems(t *testing.T) {
 	if got := text(nil, hw); !strings.Contains(got, "nobody has tried") {
 		t.Error(got)
 	}
-	q := Judge(&Measured{Hardware: hw, Caps: model.Caps{MaxTxRate: model.Yes, VFCounters: model.No}, MaxRate: Rate{Free: 60e6, Limit: 15e6, Limited: 60e6}, Counters: Counted{Sent: 9, Received: 9}})
+	q := Judge(&Measured{
+		Hardware: hw, Caps: model.Caps{MaxTxRate: model.Yes, VFCounters: model.No},
+		MaxRate: Rate{Free: 60e6, Limit: 15e6, Limited: 60e6}, Counters: Counted{Sent: 9, Received: 9},
+	})
 	if got := text(&q, hw); !strings.Contains(got, "max_tx_rate is enforced: no, by measurement") || strings.Count(got, "\n") != 1 {
 		t.Errorf("%q, want the one claim that is not true", got)
 	}

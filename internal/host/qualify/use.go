@@ -105,7 +105,8 @@ func Problems(pf string, q *api.Qualification, now *api.QualifiedHardware) []mod
 	var out []model.Problem
 	for i := range q.Claims {
 		if c := &q.Claims[i]; c.Expected != "" && c.Measured != c.Expected && c.Measured != model.Unknown.String() {
-			out = append(out, say(fmt.Sprintf("%s: %s, by measurement (%s)", c.Text, c.Measured, c.Evidence), "Sluice goes by the measurement; measure again after an update of driver or firmware: "+again)...)
+			out = append(out, say(fmt.Sprintf("%s: %s, by measurement (%s)", c.Text, c.Measured, c.Evidence),
+				"Sluice goes by the measurement; measure again after an update of driver or firmware: "+again)...)
 		}
 	}
 	if n := len(q.Paths); n > 0 {
@@ -116,7 +117,8 @@ func Problems(pf string, q *api.Qualification, now *api.QualifiedHardware) []mod
 			}
 		}
 		if slower == n && !q.Hardware.Emulated {
-			out = append(out, say("a VF answered no faster than virtio, with packets of any size", "see its report: VFs may gain nothing on this host")...)
+			out = append(out, say("a VF answered no faster than virtio, with packets of any size",
+				"see its report: VFs may gain nothing on this host")...)
 		}
 	}
 	return out

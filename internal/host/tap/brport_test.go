@@ -58,7 +58,10 @@ func TestIsolatedBeforeItsRules(t *testing.T) {
 	h := newHost(t)
 	twoPorts(t)
 	setPort(t, h, access)
-	if _, err := h.SetSwitchPort(kerneltest.Soon(t), model.SwitchPort{Tap: "tap0", Bridge: "br1", Isolated: true, Rules: []model.SwitchRule{{MACs: []model.MAC{kerneltest.Guest}}}}); err == nil {
+	if _, err := h.SetSwitchPort(kerneltest.Soon(t), model.SwitchPort{
+		Tap: "tap0", Bridge: "br1", Isolated: true,
+		Rules: []model.SwitchRule{{MACs: []model.MAC{kerneltest.Guest}}},
+	}); err == nil {
 		t.Fatal("a port of another bridge")
 	}
 	if now := switchPorts(t, h)[0]; now.Rules[0].VLAN != 0 || !now.Isolated {

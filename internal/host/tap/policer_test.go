@@ -98,7 +98,8 @@ func TestMeasure(t *testing.T) {
 		bits := (mem.word(contractBits.word(dirTx)+meterTAT) - ahead) / 16
 		segments := (mem.word(contractPackets.word(dirTx)+meterTAT) - ahead) / 16000
 		if wantSegments, wantBits := onWire(frame, gso); segments != wantSegments || bits != wantBits {
-			t.Fatalf("%d bytes in parts of %d, %x: %d segments, %d bits; want %d, %d", len(frame), gso, frame[:min(len(frame), 70)], segments, bits, wantSegments, wantBits)
+			t.Fatalf("%d bytes in parts of %d, %x: %d segments, %d bits; want %d, %d", len(frame), gso, frame[:min(len(frame), 70)], segments, bits,
+				wantSegments, wantBits)
 		}
 	}
 }

@@ -79,7 +79,8 @@ func TestBesideOthers(t *testing.T) {
 			kerneltest.Must(t, err)
 			seen := put(t, l.Index)
 			qdiscs := func() string {
-				return kerneltest.TC(t, "qdisc show dev tap0") + kerneltest.TC(t, "filter show dev tap0 ingress") + kerneltest.TC(t, "class show dev tap0")
+				return kerneltest.TC(t, "qdisc show dev tap0") + kerneltest.TC(t, "filter show dev tap0 ingress") +
+					kerneltest.TC(t, "class show dev tap0")
 			}
 			sees := func(when string) {
 				t.Helper()
@@ -165,7 +166,8 @@ func TestMirrorIsLimited(t *testing.T) {
 			for ; string(l.PF.Next(t)) != string(marker); copies++ {
 			}
 			dropped := policies(t, h)[0].RxDropped.Packets
-			if passed := sent + 1 - int(dropped); copies > passed || copies < passed-1 || copies >= sent { // the marker may have been dropped at the tap
+			if passed := sent + 1 - int(dropped); copies > passed || copies < passed-1 ||
+				copies >= sent { // the marker may have been dropped at the tap
 				t.Errorf("%d frames copied, %d passed the limit of %d", copies, passed, sent)
 			}
 			for range copies {

@@ -433,7 +433,8 @@ func FuzzTapPins(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if tap, what, ok := parseTapPin(name); ok && (tapPin(tap, what) != name || tap == "" || strings.ContainsAny(name, "./") || name == localPin) {
+		if tap, what, ok := parseTapPin(name); ok && (tapPin(tap, what) != name || tap == "" || strings.ContainsAny(name, "./") ||
+			name == localPin) {
 			t.Errorf("%q reads as %q of %q", name, what, tap)
 		}
 		if name == "" {

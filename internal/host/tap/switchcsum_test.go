@@ -61,21 +61,42 @@ func TestSwitchChecksum(t *testing.T) {
 		"ARP's address":               {arp(2, kerneltest.Guest, "10.0.0.1"), 20, 30, 0x00fe, false},
 		"ARP's MAC":                   {arp(2, kerneltest.Guest, "10.0.0.1"), 20, 26, 0x1234, false},
 		"address that a probe is for": {probe, 20, 40, 0x0002, false},
-		"RARP's MAC":                  {ether(unix.ETH_P_RARP, arpFor(3, kerneltest.Guest, "0.0.0.0", kerneltest.Guest, "0.0.0.0")), 20, 36, 0x0002, false},
-		"source of IPv4":              {ipv4("10.0.0.1", "10.0.0.9"), 20, 28, 0x0002, false},
-		"source of IPv6":              {ipv6("fd00::1", "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)), 20, 36, 0x0002, false},
-		"what is behind IPv6":         {ipv6("fd00::1", "ff02::1", 59, hidden), 20, 20, unix.IPPROTO_ICMPV6<<8 | 255, false},
-		"type of ICMPv6":              {ipv6("fd00::1", "ff02::1", unix.IPPROTO_ICMPV6, echo), ip6, ip6, neighborAdvertisement << 8, false},
-		"what is behind options":      {ipv6("fd00::1", "ff02::1", unix.IPPROTO_HOPOPTS, append(option, hidden...)), ip6, ip6, unix.IPPROTO_ICMPV6 << 8, false},
-		"what is behind a fragment":   {ipv6("fd00::1", "ff02::1", unix.IPPROTO_FRAGMENT, append(fragment, hidden...)), ip6, ip6, unix.IPPROTO_ICMPV6 << 8, false},
-		"port of UDP over IPv4":       {ipv4With("10.0.0.1", "10.0.0.9", unix.IPPROTO_UDP, nil, append(udp(67, 0), 0, 0)), 34, 36, portDHCP, false},
-		"UDP behind options":          {ipv4With("10.0.0.1", "10.0.0.9", unix.IPPROTO_UDP, make([]byte, 8), append(udp(67, 0), 0, 0)), 34, 44, portDHCP, false},
-		"port of UDP over IPv6":       {ipv6("fd00::1", "fd00::9", unix.IPPROTO_UDP, append(udp(547, 0), 0, 0)), ip6, ip6 + 2, portDHCPv6, false},
-		"type of IGMP":                {ipv4With("10.0.0.1", "224.0.0.1", unix.IPPROTO_IGMP, nil, make([]byte, 8)), 34, 34, igmpQuery << 8, false},
-		"protocol of IPv4":            {ipv4With("10.0.0.1", "224.0.0.1", 0, nil, []byte{igmpQuery, 9, 0, 0, 0, 0, 0, 0}), 20, 22, 64<<8 | unix.IPPROTO_IGMP, false},
-		"UDP over IPv4":               {ipv4("10.0.0.1", "10.0.0.9"), 34, 34 + 6, 0x1234, true},
-		"UDP over IPv6":               {ipv6("fd00::1", "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)), ip6, ip6 + 6, 0x1234, true},
-		"another protocol":            {ether(0x88b5, []byte("text")), 34, 40, 0x1234, true},
+		"RARP's MAC": {
+			ether(unix.ETH_P_RARP, arpFor(3, kerneltest.Guest, "0.0.0.0", kerneltest.Guest, "0.0.0.0")), 20, 36,
+			0x0002, false,
+		},
+		"source of IPv4":      {ipv4("10.0.0.1", "10.0.0.9"), 20, 28, 0x0002, false},
+		"source of IPv6":      {ipv6("fd00::1", "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)), 20, 36, 0x0002, false},
+		"what is behind IPv6": {ipv6("fd00::1", "ff02::1", 59, hidden), 20, 20, unix.IPPROTO_ICMPV6<<8 | 255, false},
+		"type of ICMPv6":      {ipv6("fd00::1", "ff02::1", unix.IPPROTO_ICMPV6, echo), ip6, ip6, neighborAdvertisement << 8, false},
+		"what is behind options": {
+			ipv6("fd00::1", "ff02::1", unix.IPPROTO_HOPOPTS, append(option, hidden...)), ip6, ip6,
+			unix.IPPROTO_ICMPV6 << 8, false,
+		},
+		"what is behind a fragment": {
+			ipv6("fd00::1", "ff02::1", unix.IPPROTO_FRAGMENT, append(fragment, hidden...)), ip6, ip6,
+			unix.IPPROTO_ICMPV6 << 8, false,
+		},
+		"port of UDP over IPv4": {
+			ipv4With("10.0.0.1", "10.0.0.9", unix.IPPROTO_UDP, nil, append(udp(67, 0), 0, 0)), 34, 36, portDHCP,
+			false,
+		},
+		"UDP behind options": {
+			ipv4With("10.0.0.1", "10.0.0.9", unix.IPPROTO_UDP, make([]byte, 8), append(udp(67, 0), 0, 0)), 34, 44,
+			portDHCP, false,
+		},
+		"port of UDP over IPv6": {ipv6("fd00::1", "fd00::9", unix.IPPROTO_UDP, append(udp(547, 0), 0, 0)), ip6, ip6 + 2, portDHCPv6, false},
+		"type of IGMP": {
+			ipv4With("10.0.0.1", "224.0.0.1", unix.IPPROTO_IGMP, nil, make([]byte, 8)), 34, 34, igmpQuery << 8,
+			false,
+		},
+		"protocol of IPv4": {
+			ipv4With("10.0.0.1", "224.0.0.1", 0, nil, []byte{igmpQuery, 9, 0, 0, 0, 0, 0, 0}), 20, 22,
+			64<<8 | unix.IPPROTO_IGMP, false,
+		},
+		"UDP over IPv4":    {ipv4("10.0.0.1", "10.0.0.9"), 34, 34 + 6, 0x1234, true},
+		"UDP over IPv6":    {ipv6("fd00::1", "fd00::9", unix.IPPROTO_UDP, make([]byte, 16)), ip6, ip6 + 6, 0x1234, true},
+		"another protocol": {ether(0x88b5, []byte("text")), 34, 40, 0x1234, true},
 	} {
 		sent := withChecksum(c.frame, c.start, c.place, c.value)
 		before := switchPorts(t, h)[0].Counts[0].Spoof

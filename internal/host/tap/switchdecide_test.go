@@ -92,7 +92,8 @@ func ruleOf(m model.MAC, rules []model.SwitchRule) int {
 
 // ofBridges reports whether an address belongs to control protocols between switches.
 func ofBridges(m model.MAC) bool {
-	return slices.Equal(m[:5], []byte{1, 0x80, 0xc2, 0, 0}) && m[5] < 0x30 || slices.Equal(m[:5], []byte{1, 0, 0xc, 0xcc, 0xcc}) && (m[5] == 0xcc || m[5] == 0xcd)
+	return slices.Equal(m[:5], []byte{1, 0x80, 0xc2, 0, 0}) && m[5] < 0x30 || slices.Equal(m[:5], []byte{1, 0, 0xc, 0xcc, 0xcc}) &&
+		(m[5] == 0xcc || m[5] == 0xcd)
 }
 
 // honest reports whether a frame uses and claims only permitted addresses.

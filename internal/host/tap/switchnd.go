@@ -12,7 +12,10 @@ import (
 )
 
 // extensions are the next-header values of IPv6 extension headers (IANA), as numbers where package unix does not name them.
-var extensions = []int32{unix.IPPROTO_HOPOPTS, unix.IPPROTO_ROUTING, unix.IPPROTO_FRAGMENT, unix.IPPROTO_AH, unix.IPPROTO_DSTOPTS, unix.IPPROTO_MH, 139, 140}
+var extensions = []int32{
+	unix.IPPROTO_HOPOPTS, unix.IPPROTO_ROUTING, unix.IPPROTO_FRAGMENT, unix.IPPROTO_AH, unix.IPPROTO_DSTOPTS,
+	unix.IPPROTO_MH, 139, 140,
+}
 
 // ND message and option types, and the MLD query.
 const (

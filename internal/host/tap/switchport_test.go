@@ -86,8 +86,10 @@ func TestSwitchPort(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
 	tap, out := kerneltest.NewPort(t, "tap0", "br0"), kerneltest.NewPort(t, "out0", "br0")
-	up, spoofed, second := kerneltest.Frame(kerneltest.Stray, kerneltest.Guest, "up"), kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "spoofed"), kerneltest.Frame(kerneltest.Stray, zeroed(3), "second MAC")
-	down, all, foreign := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "down"), kerneltest.Frame(kerneltest.Broadcast, kerneltest.Other, "to all"), kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "foreign")
+	up, spoofed, second := kerneltest.Frame(kerneltest.Stray, kerneltest.Guest, "up"),
+		kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "spoofed"), kerneltest.Frame(kerneltest.Stray, zeroed(3), "second MAC")
+	down, all, foreign := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "down"),
+		kerneltest.Frame(kerneltest.Broadcast, kerneltest.Other, "to all"), kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "foreign")
 	ofBridges := func(dst ...byte) []byte { return kerneltest.Frame(model.MAC(dst), kerneltest.Guest, "of bridges") }
 	type ways struct {
 		rule                 func(*model.SwitchRule)
@@ -226,7 +228,8 @@ func TestSwitchPortState(t *testing.T) {
 	}
 	for name, edit := range map[string]func(*model.SwitchRule){
 		"no MAC": func(r *model.SwitchRule) { r.MACs = nil }, "group": func(r *model.SwitchRule) { r.MACs[0] = kerneltest.Broadcast },
-		"VLAN": func(r *model.SwitchRule) { r.VLAN = 4095 }, "both": func(r *model.SwitchRule) { r.VLAN, r.Trunk = 1, model.VLANs{{First: 2, Last: 2}} },
+		"VLAN":  func(r *model.SwitchRule) { r.VLAN = 4095 },
+		"both":  func(r *model.SwitchRule) { r.VLAN, r.Trunk = 1, model.VLANs{{First: 2, Last: 2}} },
 		"range": func(r *model.SwitchRule) { r.Trunk = model.VLANs{{First: 5, Last: 4}} },
 		"many":  func(r *model.SwitchRule) { r.MACs = make([]model.MAC, mostMACs+1) },
 	} {

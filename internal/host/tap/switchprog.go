@@ -178,7 +178,9 @@ func headFirst(m *model.MAC) (four, two []byte) { return m[:4], m[4:] }
 func headLast(m *model.MAC) (four, two []byte)  { return m[2:], m[:2] }
 
 // matchMACs jumps to found if the address in registers four and two is one of macs.
-func matchMACs(name string, macs []model.MAC, found string, four, two asm.Register, split func(*model.MAC) (four, two []byte)) (insns asm.Instructions) {
+func matchMACs(name string, macs []model.MAC, found string, four, two asm.Register,
+	split func(*model.MAC) (four, two []byte),
+) (insns asm.Instructions) {
 	for i := range macs {
 		next := fmt.Sprint(name, " not ", i)
 		w, h := split(&macs[i])

@@ -17,9 +17,12 @@ import (
 
 // The few values of random rules and frames, so that they often match.
 var (
-	someMACs      = []model.MAC{kerneltest.Guest, kerneltest.Other, kerneltest.Stray, zeroed(3), zeroed(4)}
-	someV4        = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("192.168.255.254")}
-	someV6        = []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::ffff:1"), netip.MustParseAddr("fe80::1"), linkLocal(kerneltest.Guest), linkLocal(kerneltest.Stray)}
+	someMACs = []model.MAC{kerneltest.Guest, kerneltest.Other, kerneltest.Stray, zeroed(3), zeroed(4)}
+	someV4   = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("192.168.255.254")}
+	someV6   = []netip.Addr{
+		netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::ffff:1"), netip.MustParseAddr("fe80::1"),
+		linkLocal(kerneltest.Guest), linkLocal(kerneltest.Stray),
+	}
 	someAddresses = slices.Concat(someV4, someV6)
 	someVLANs     = []int{1, 2, 9, 10, 11, 20, 4093, 4094}
 )
@@ -129,7 +132,8 @@ func drawIPv6(t *rapid.T) []byte {
 	} else {
 		payload = drawUDP(t, 546, 547)
 	}
-	for _, h := range among([]byte{}, []byte{}, []byte{}, []byte{0}, []byte{44}, []byte{0, 44}, []byte{60}, []byte{0, 0}).Draw(t, "extensions") {
+	for _, h := range among([]byte{}, []byte{}, []byte{}, []byte{0}, []byte{44}, []byte{0, 44}, []byte{60}, []byte{0, 0}).Draw(t,
+		"extensions") {
 		header := make([]byte, 8)
 		header[0] = next
 		if h == 44 {

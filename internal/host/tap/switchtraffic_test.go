@@ -87,11 +87,18 @@ func TestSwitchChangesUnderTraffic(t *testing.T) {
 	for _, m := range []model.MAC{kerneltest.Guest, kerneltest.Other, kerneltest.Stray} {
 		f := kerneltest.Frame(kerneltest.Stray, m, "up")
 		sent = append(sent, f, vlan(f, 10), vlan(f, 20))
-		received = append(received, kerneltest.Frame(m, kerneltest.Stray, "down"), vlan(kerneltest.Frame(m, kerneltest.Stray, "10"), 10), vlan(kerneltest.Frame(m, kerneltest.Stray, "20"), 20))
+		received = append(received, kerneltest.Frame(m, kerneltest.Stray, "down"), vlan(kerneltest.Frame(m, kerneltest.Stray, "10"), 10),
+			vlan(kerneltest.Frame(m, kerneltest.Stray, "20"), 20))
 	}
 	passing := [2]map[string]string{
-		{string(vlan(kerneltest.Frame(kerneltest.Stray, kerneltest.Guest, "up"), 10)): "sent 10", string(vlan(kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "up"), 20)): "sent 20"},
-		{string(kerneltest.Frame(kerneltest.Guest, kerneltest.Stray, "10")): "received 10", string(kerneltest.Frame(kerneltest.Other, kerneltest.Stray, "20")): "received 20"},
+		{
+			string(vlan(kerneltest.Frame(kerneltest.Stray, kerneltest.Guest, "up"), 10)): "sent 10",
+			string(vlan(kerneltest.Frame(kerneltest.Stray, kerneltest.Other, "up"), 20)): "sent 20",
+		},
+		{
+			string(kerneltest.Frame(kerneltest.Guest, kerneltest.Stray, "10")): "received 10",
+			string(kerneltest.Frame(kerneltest.Other, kerneltest.Stray, "20")): "received 20",
+		},
 	}
 	var changer sync.WaitGroup
 	stop := make(chan struct{})

@@ -32,7 +32,10 @@ func (s Set) find(links *Links, pf *model.PF) model.Uplink {
 func refuse(links *Links, pf *model.PF) model.Uplink {
 	link := links.ByName[pf.Name]
 	if link == nil {
-		return model.Uplink{Why: "the host shows no interface " + pf.Name, Remedy: "look whether it is in another network namespace: ip link show " + pf.Name}
+		return model.Uplink{
+			Why:    "the host shows no interface " + pf.Name,
+			Remedy: "look whether it is in another network namespace: ip link show " + pf.Name,
+		}
 	}
 	port, master := link, links.Master(link)
 	if master != nil && master.Kind == "bond" {

@@ -129,7 +129,8 @@ func (h *Bus) makeVDPAOn(ctx context.Context, want model.VDPAWant, manager strin
 	if err == nil && made.MAC == want.MAC {
 		return nil
 	}
-	err = errors.Join(err, sysif.Permanent(fmt.Sprintf("it sets no MAC, and the device has %s: want that, or another management device", made.MAC)))
+	err = errors.Join(err, sysif.Permanent(fmt.Sprintf("it sets no MAC, and the device has %s: want that, or another management device",
+		made.MAC)))
 	return errors.Join(err, h.k.Generic.Do(ctx, vdpaDelete(family, want.Name)))
 }
 

@@ -210,7 +210,10 @@ func TestVDPANames(t *testing.T) {
 	if want := []string{"sluice-" + string(vm) + "-vpf0-pf", "sluice-" + string(vm) + "-vpf0-vf12"}; !slices.Equal(names, want) {
 		t.Errorf("%q", names)
 	}
-	for name, want := range map[string]model.VMID{names[0]: vm, names[1]: vm, "vdpa0": "", "sluice-a": "", "sluice-" + string(vm): "", "sluice-" + string(vm) + "-a/b": ""} {
+	for name, want := range map[string]model.VMID{
+		names[0]: vm, names[1]: vm, "vdpa0": "", "sluice-a": "", "sluice-" + string(vm): "",
+		"sluice-" + string(vm) + "-a/b": "",
+	} {
 		if got, ours := model.VDPAOurs(name); got != want || ours != (want != "") {
 			t.Errorf("%s is of VM %q, %t; want %q", name, got, ours, want)
 		}

@@ -75,7 +75,8 @@ func TestDevlinkWithoutRates(t *testing.T) {
 // TestDecodeEswitch decodes answers in the form of devlink_nl_eswitch_fill.
 func TestDecodeEswitch(t *testing.T) {
 	answer := func(fill func(r *rtnl.Request)) rtnl.Message {
-		r := devlinkRequest(0x15, unix.DEVLINK_CMD_ESWITCH_GET).String(unix.DEVLINK_ATTR_BUS_NAME, "pci").String(unix.DEVLINK_ATTR_DEV_NAME, "0000:03:00.0")
+		r := devlinkRequest(0x15, unix.DEVLINK_CMD_ESWITCH_GET).String(unix.DEVLINK_ATTR_BUS_NAME, "pci").String(unix.DEVLINK_ATTR_DEV_NAME,
+			"0000:03:00.0")
 		fill(r)
 		return r.U8(unix.DEVLINK_ATTR_ESWITCH_INLINE_MODE, 1).U8(unix.DEVLINK_ATTR_ESWITCH_ENCAP_MODE, 1).Message()
 	}

@@ -110,7 +110,10 @@ func TestNumberOfVFsThatNeverSettles(t *testing.T) {
 }
 
 func TestParkedMAC(t *testing.T) {
-	for _, pf := range []model.MAC{kerneltest.MAC("a0:36:9f:00:00:01"), kerneltest.MAC("52:54:00:00:00:01"), kerneltest.MAC("01:00:00:00:00:00")} {
+	for _, pf := range []model.MAC{
+		kerneltest.MAC("a0:36:9f:00:00:01"), kerneltest.MAC("52:54:00:00:00:01"),
+		kerneltest.MAC("01:00:00:00:00:00"),
+	} {
 		seen := map[model.MAC]bool{pf: true}
 		for i := range 300 {
 			m := parkedMAC(pf, i)
@@ -132,7 +135,8 @@ func TestAddStates(t *testing.T) {
 		{Index: 0, MAC: parkedMAC(pf.MAC, 0)},
 		{Index: 1, MAC: kerneltest.Other},
 	})
-	if vf := pf.VFs[1]; vf.MAC != kerneltest.Guest || vf.VLAN != 7 || vf.MaxTxRate != 1e9 || vf.SpoofCheck != model.Yes || vf.Trust != model.No {
+	if vf := pf.VFs[1]; vf.MAC != kerneltest.Guest || vf.VLAN != 7 || vf.MaxTxRate != 1e9 || vf.SpoofCheck != model.Yes ||
+		vf.Trust != model.No {
 		t.Errorf("VF 2: %+v", vf)
 	}
 	if vf := pf.VFs[0]; !vf.MAC.IsZero() {

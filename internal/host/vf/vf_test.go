@@ -185,7 +185,8 @@ func TestSetVF(t *testing.T) {
 			if !errors.Is(err, c.err) || !strings.Contains(note, c.note) || (c.note == "") != (note == "") {
 				t.Fatalf("note %q, error %v; want %q, %v", note, err, c.note, c.err)
 			}
-			if v := f.vfs[1]; len(c.refuse) == 0 && (v.VLAN != c.set.VLAN || v.MaxTxRate != c.set.MaxTxRate || v.Trust != model.No || v.MAC != kerneltest.Guest) {
+			if v := f.vfs[1]; len(c.refuse) == 0 && (v.VLAN != c.set.VLAN || v.MaxTxRate != c.set.MaxTxRate || v.Trust != model.No ||
+				v.MAC != kerneltest.Guest) {
 				t.Errorf("set to %+v", v)
 			}
 		})
@@ -243,7 +244,10 @@ func TestSetVFRates(t *testing.T) {
 
 // TestSetVFWithoutReadBack tests a driver that does not report spoof check and trust.
 func TestSetVFWithoutReadBack(t *testing.T) {
-	f := &fakePF{vfs: []vfState{{}}, refuse: map[uint16]unix.Errno{unix.IFLA_VF_SPOOFCHK: unix.EOPNOTSUPP, unix.IFLA_VF_TRUST: unix.EOPNOTSUPP}}
+	f := &fakePF{vfs: []vfState{{}}, refuse: map[uint16]unix.Errno{
+		unix.IFLA_VF_SPOOFCHK: unix.EOPNOTSUPP,
+		unix.IFLA_VF_TRUST:    unix.EOPNOTSUPP,
+	}}
 	e := f.edit(t, "brandnew", 0)
 	note, err := e.apply(t.Context(), Settings{SpoofCheck: true}.traits(e.caps))
 	if err != nil || !strings.Contains(note, "spoofchk") || strings.Contains(note, "trust") {

@@ -30,7 +30,8 @@ func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 		return err
 	} else if r != nil {
 		return types.NewError(types.ErrInvalidEnvironmentVariables,
-			fmt.Sprintf("container %s has interface %s already, or an ADD for it was not finished: call DEL first", args.ContainerID, args.IfName), "")
+			fmt.Sprintf("container %s has interface %s already, or an ADD for it was not finished: call DEL first", args.ContainerID, args.IfName),
+			"")
 	}
 	// Ask the host first, so that an unreachable host fails the ADD before there is anything to undo.
 	attached, err := p.Host.List(ctx)
@@ -80,7 +81,8 @@ func (p *Plugin) choose(ctx context.Context, conf *Conf, attached []channel.Held
 		}
 		unlock()
 	}
-	return "", nil, types.NewError(types.ErrTryAgainLater, fmt.Sprintf("none of the %d devices of network %s is free", len(candidates), conf.Name), "")
+	return "", nil, types.NewError(types.ErrTryAgainLater,
+		fmt.Sprintf("none of the %d devices of network %s is free", len(candidates), conf.Name), "")
 }
 
 // free reports whether the VF's interface is in this namespace and nobody has the VF attached, except owners on record, which clear
@@ -106,7 +108,8 @@ func (p *Plugin) prepare(ctx context.Context, args *skel.CmdArgs, conf *Conf, de
 		return nil, fmt.Errorf("VF %s has no driver: bind one that makes a network interface (virtio-pci, igbvf)", device)
 	}
 	if netdev == "" {
-		return nil, types.NewError(types.ErrTryAgainLater, fmt.Sprintf("VF %s has no network interface here: a container has it, or its driver %s makes none", device, driver), "")
+		return nil, types.NewError(types.ErrTryAgainLater,
+			fmt.Sprintf("VF %s has no network interface here: a container has it, or its driver %s makes none", device, driver), "")
 	}
 	if err := p.clear(ctx, args, device); err != nil {
 		return nil, err

@@ -127,7 +127,8 @@ type call struct {
 
 func (n *node) command(c call) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(n.bin, "sluice-cni"))
-	cmd.Env = append(os.Environ(), stateEnv+"="+n.dir, bootEnv+"="+n.boot, "SLUICE_TEST_CNI_NO_VFS="+n.gone, "CNI_COMMAND="+c.command, "CNI_CONTAINERID="+c.container,
+	cmd.Env = append(os.Environ(), stateEnv+"="+n.dir, bootEnv+"="+n.boot, "SLUICE_TEST_CNI_NO_VFS="+n.gone, "CNI_COMMAND="+c.command,
+		"CNI_CONTAINERID="+c.container,
 		"CNI_NETNS="+c.netns, "CNI_IFNAME=net1", "CNI_PATH="+n.bin, "CNI_ARGS="+c.args)
 	cmd.Stdin = strings.NewReader(c.conf)
 	cmd.Stderr = os.Stderr

@@ -113,14 +113,16 @@ func (p *Plugin) Check(ctx context.Context, args *skel.CmdArgs) error {
 		return err
 	}
 	if r == nil {
-		return types.NewError(types.ErrUnknownContainer, fmt.Sprintf("container %s has no interface %s of this plugin", args.ContainerID, args.IfName), "")
+		return types.NewError(types.ErrUnknownContainer,
+			fmt.Sprintf("container %s has no interface %s of this plugin", args.ContainerID, args.IfName), "")
 	}
 	all, err := p.Host.List(ctx)
 	if err != nil {
 		return fmt.Errorf("ask the host what is attached: %w", err)
 	}
 	if !holds(all, r) {
-		return types.NewError(CodeUnknown, fmt.Sprintf("the host no longer has VF %s attached for %s: delete the pod, so that it is added again", r.Device, r.owner()), "")
+		return types.NewError(CodeUnknown, fmt.Sprintf("the host no longer has VF %s attached for %s: delete the pod, so that it is added again",
+			r.Device, r.owner()), "")
 	}
 	return delegate(ctx, args, "CHECK", conf.forHostDevice(r.Netdev))
 }

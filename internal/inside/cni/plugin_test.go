@@ -22,11 +22,15 @@ func TestAddCheckDel(t *testing.T) {
 		r.Interfaces[0].Sandbox != netns || r.Interfaces[0].PciID != vf0 || len(r.IPs) != 1 || *r.IPs[0].Interface != 0 {
 		t.Errorf("result %s", out)
 	}
-	if have := n.in(netns, "addr show net1"); !strings.Contains(have, "52:54:00:ab:00:77") || !strings.Contains(have, "10.9.0.") || !strings.Contains(have, "UP") {
+	if have := n.in(netns, "addr show net1"); !strings.Contains(have, "52:54:00:ab:00:77") || !strings.Contains(have, "10.9.0.") ||
+		!strings.Contains(have, "UP") {
 		t.Error("in the container:", have)
 	}
 	yes := true
-	want := channel.Attach{VF: channel.VF{PF: pfMAC}, Owner: "a/net1", MAC: "52:54:00:AB:00:77", VLAN: 100, SpoofChk: &yes, Isolated: &yes, Guarantee: "1Gbit", Weight: 2}
+	want := channel.Attach{
+		VF: channel.VF{PF: pfMAC}, Owner: "a/net1", MAC: "52:54:00:AB:00:77", VLAN: 100, SpoofChk: &yes, Isolated: &yes,
+		Guarantee: "1Gbit", Weight: 2,
+	}
 	same(t, n.host.request(0), want)
 
 	check := call{"CHECK", "a", netns, withResult(conf, out), ""}
@@ -69,7 +73,8 @@ func TestRefused(t *testing.T) {
 	n := newNode(t)
 	netns := n.container("a")
 	for code, want := range map[string]uint{
-		channel.CodeDenied: CodeDenied, channel.CodeUnknown: CodeUnknown, channel.CodeInvalid: 7, channel.CodeVersion: 50, channel.CodeBusy: 11, channel.CodeFailed: 11, channel.CodeNoDaemon: 11,
+		channel.CodeDenied: CodeDenied, channel.CodeUnknown: CodeUnknown, channel.CodeInvalid: 7, channel.CodeVersion: 50, channel.CodeBusy: 11,
+		channel.CodeFailed: 11, channel.CodeNoDaemon: 11,
 	} {
 		n.host.set(func(h *fakeHost) {
 			h.refuse = func(method channel.Method, _ string) error {
@@ -122,16 +127,22 @@ func TestConfErrors(t *testing.T) {
 		code       uint
 		text       string
 	}{
-		"no device":     {n.conf(""), "", 7, "Multus passes deviceID"},
-		"no VF":         {n.conf(`"deviceID":"0000:03:00.0",`), "", 7, "is no VF"},
-		"no such":       {n.conf(`"pciBusID":"0000:01:00.7",`), "", 7, "no PCI device"},
-		"no driver":     {n.conf(`"deviceID":"0000:01:00.3",`), "", 999, "has no driver"},
-		"no address":    {n.conf(`"deviceID":"../../etc",`), "", 7, "is no PCI address"},
-		"bad switch":    {n.conf(device0 + `"spoofchk":"perhaps",`), "", 6, "neither on nor off"},
-		"limit twice":   {n.conf(device0 + `"limit":"1Gbit","args":{"cni":{"limit":"2Gbit"}},`), "", 7, "its network sets one"},
-		"ingress twice": {n.conf(device0 + `"receive":"1Gbit","runtimeConfig":{"bandwidth":{"ingressRate":1000}},`), "", 7, "its network sets one"},
-		"egress twice":  {n.conf(device0 + `"limit":"1Gbit","runtimeConfig":{"bandwidth":{"egressRate":1000}},`), "", 7, "its network sets one"},
-		"bad weight":    {n.conf(device0 + `"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"sluice/weight":"x"}},`), "", 7, "is no number"},
+		"no device":   {n.conf(""), "", 7, "Multus passes deviceID"},
+		"no VF":       {n.conf(`"deviceID":"0000:03:00.0",`), "", 7, "is no VF"},
+		"no such":     {n.conf(`"pciBusID":"0000:01:00.7",`), "", 7, "no PCI device"},
+		"no driver":   {n.conf(`"deviceID":"0000:01:00.3",`), "", 999, "has no driver"},
+		"no address":  {n.conf(`"deviceID":"../../etc",`), "", 7, "is no PCI address"},
+		"bad switch":  {n.conf(device0 + `"spoofchk":"perhaps",`), "", 6, "neither on nor off"},
+		"limit twice": {n.conf(device0 + `"limit":"1Gbit","args":{"cni":{"limit":"2Gbit"}},`), "", 7, "its network sets one"},
+		"ingress twice": {
+			n.conf(device0 + `"receive":"1Gbit","runtimeConfig":{"bandwidth":{"ingressRate":1000}},`), "", 7,
+			"its network sets one",
+		},
+		"egress twice": {n.conf(device0 + `"limit":"1Gbit","runtimeConfig":{"bandwidth":{"egressRate":1000}},`), "", 7, "its network sets one"},
+		"bad weight": {
+			n.conf(device0 + `"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"sluice/weight":"x"}},`), "", 7,
+			"is no number",
+		},
 		"no name":       {`{"cniVersion":"1.1.0","type":"sluice-cni"}`, "", 7, "missing network name"},
 		"other version": {`{"cniVersion":"9.0.0","name":"n","type":"sluice-cni"}`, "", 1, "incompatible"},
 	} {

@@ -39,7 +39,8 @@ func TestCountersOfOwnNICs(t *testing.T) {
 	kerneltest.IP(t, "neigh replace 192.0.2.9 lladdr 52:54:00:00:00:99 dev nic0")
 	const pci = "devices/pci0000:00/0000:00:02.0/"
 	c, err := newCounters(place(map[string]string{
-		"nic0": pci + "0000:01:00.0/virtio3", "passed0": pci + "0000:05:00.0", "vfvirtio0": pci + "0000:01:00.1/virtio4", "vfigb0": pci + "0000:02:10.0", "bridge0": "",
+		"nic0": pci + "0000:01:00.0/virtio3", "passed0": pci + "0000:05:00.0", "vfvirtio0": pci + "0000:01:00.1/virtio4", "vfigb0": pci +
+			"0000:02:10.0", "bridge0": "",
 	}, pci+"0000:01:00.1", pci+"0000:02:10.0"))
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +105,10 @@ func TestBacklog(t *testing.T) {
 	kerneltest.IP(t, "link set pslow0 up")
 	kerneltest.IP(t, "addr add 198.51.100.1/24 dev slow0")
 	kerneltest.IP(t, "neigh replace 198.51.100.9 lladdr 52:54:00:00:00:99 dev slow0")
-	for _, line := range []string{"qdisc add dev slow0 root handle 1: htb default 1", "class add dev slow0 parent 1: classid 1:1 htb rate 8kbit burst 2000"} {
+	for _, line := range []string{
+		"qdisc add dev slow0 root handle 1: htb default 1",
+		"class add dev slow0 parent 1: classid 1:1 htb rate 8kbit burst 2000",
+	} {
 		if out, err := exec.Command("tc", strings.Fields(line)...).CombinedOutput(); err != nil {
 			t.Fatalf("tc %s: %v: %s", line, err, out)
 		}

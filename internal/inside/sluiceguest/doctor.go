@@ -103,7 +103,8 @@ func inspectPF(sys fs.FS, pf *vfsysfs.PF) []finding {
 			Remedy: "write 0 to sriov_numvfs, then the number; dmesg says what failed",
 		}}
 	}
-	out := []finding{{OK: true, Check: check, Text: fmt.Sprintf("%s (%s, %s) has %d of %d VFs", pf.Netdev, pf.MAC, pf.Driver, pf.NumVFs, pf.TotalVFs)}}
+	out := []finding{{OK: true, Check: check, Text: fmt.Sprintf("%s (%s, %s) has %d of %d VFs", pf.Netdev, pf.MAC, pf.Driver, pf.NumVFs,
+		pf.TotalVFs)}}
 	for i := range pf.VFs {
 		out = append(out, inspectVF(sys, pf, &pf.VFs[i]))
 	}
@@ -124,7 +125,8 @@ func inspectVF(sys fs.FS, pf *vfsysfs.PF, vf *vfsysfs.VF) finding {
 			Remedy: "modprobe " + or(drivers[pf.Driver], "the VF's driver"),
 		}
 	}
-	return finding{OK: true, Check: check, Text: fmt.Sprintf("number %d of %s, driver %s, interface %s", vf.Index, pf.Netdev, vf.Driver, or(vf.Netdev, "in a container"))}
+	return finding{OK: true, Check: check, Text: fmt.Sprintf("number %d of %s, driver %s, interface %s", vf.Index, pf.Netdev, vf.Driver,
+		or(vf.Netdev, "in a container"))}
 }
 
 func or(s, otherwise string) string {

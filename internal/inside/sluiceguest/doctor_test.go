@@ -55,10 +55,13 @@ func TestDoctor(t *testing.T) {
 	noLeaks(t)
 	socket := running(t)
 	for name, c := range map[string]struct{ drop, add, want, remedy string }{
-		"well":        {},
-		"no port":     {drop: "virtio-ports", want: "no virtio-serial port", remedy: "modprobe virtio_console"},
-		"no PF":       {drop: "sriov_", want: "no PCI device here can have VFs", remedy: "sluice vpf define"},
-		"no VFs":      {drop: "virtfn0", add: "sys/bus/pci/devices/0000:01:00.0/sriov_numvfs = 0", want: "has none of its 4 VFs", remedy: "echo 4 > /sys/bus/pci/devices/0000:01:00.0/sriov_numvfs"},
+		"well":    {},
+		"no port": {drop: "virtio-ports", want: "no virtio-serial port", remedy: "modprobe virtio_console"},
+		"no PF":   {drop: "sriov_", want: "no PCI device here can have VFs", remedy: "sluice vpf define"},
+		"no VFs": {
+			drop: "virtfn0", add: "sys/bus/pci/devices/0000:01:00.0/sriov_numvfs = 0", want: "has none of its 4 VFs",
+			remedy: "echo 4 > /sys/bus/pci/devices/0000:01:00.0/sriov_numvfs",
+		},
 		"fewer VFs":   {add: "sys/bus/pci/devices/0000:01:00.0/sriov_numvfs = 2", want: "sriov_numvfs is 2, but there are 1", remedy: "write 0"},
 		"PF hidden":   {drop: "eth1", want: "has no network interface here", remedy: "move its interface back"},
 		"PF undriven": {drop: "0000:01:00.0/driver", want: "has no driver", remedy: "modprobe"},
@@ -71,7 +74,8 @@ func TestDoctor(t *testing.T) {
 		if want := map[bool]int{true: exitOK, false: exitFailed}[c.want == ""]; status != want {
 			t.Errorf("%s: status %d:\n%s%s", name, status, &out, &errs)
 		}
-		if strings.Contains(out.String(), "FAIL") != (c.want != "") || !strings.Contains(out.String(), c.want) || !strings.Contains(out.String(), c.remedy) {
+		if strings.Contains(out.String(), "FAIL") != (c.want != "") || !strings.Contains(out.String(), c.want) ||
+			!strings.Contains(out.String(), c.remedy) {
 			t.Errorf("%s: want %q, %q:\n%s", name, c.want, c.remedy, &out)
 		}
 	}
@@ -113,7 +117,10 @@ func TestStatusAndVFs(t *testing.T) {
 		t.Error(out)
 	}
 	var v []shownVF
-	want := shownVF{Address: "0000:01:00.1", PF: "0000:01:00.0", PFMAC: "52:54:00:ab:00:01", PFNetdev: "eth1", Driver: "virtio-pci", Netdev: "eth2"}
+	want := shownVF{
+		Address: "0000:01:00.1", PF: "0000:01:00.0", PFMAC: "52:54:00:ab:00:01", PFNetdev: "eth1", Driver: "virtio-pci",
+		Netdev: "eth2",
+	}
 	if err := json.Unmarshal([]byte(run("vfs", "-o", "json")), &v); err != nil || len(v) != 1 || v[0] != want {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -123,7 +130,8 @@ func TestStatusAndVFs(t *testing.T) {
 func TestVFsNamesAPFWithoutAny(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{out: &out, err: &out, root: machine("virtfn0", "")}
-	if status := p.main(t.Context(), []string{"vfs"}); status != exitOK || !strings.Contains(out.String(), "0000:01:00.0 eth1 (52:54:00:ab:00:01) has none of its 4 VFs: echo 4 > /sys/bus/pci/devices/0000:01:00.0/sriov_numvfs\n") {
+	if status := p.main(t.Context(), []string{"vfs"}); status != exitOK ||
+		!strings.Contains(out.String(), "0000:01:00.0 eth1 (52:54:00:ab:00:01) has none of its 4 VFs: echo 4 > /sys/bus/pci/devices/0000:01:00.0/sriov_numvfs\n") {
 		t.Errorf("status %d: %s", status, &out)
 	}
 }

@@ -25,7 +25,10 @@ import (
 // VFs of igb PFs get the MACs that the host has for them, by PF and index; VFs of virtio and VFs unknown to the host get none.
 func TestMACsFor(t *testing.T) {
 	pfs := []vfsysfs.PF{
-		{Driver: "igb", Netdev: "pf0", MAC: "52:54:00:00:00:01", VFs: []vfsysfs.VF{{Index: 0, Netdev: "vf0", Address: "0000:02:10.0", Driver: "igbvf"}, {Index: 1}, {Index: 2}}},
+		{
+			Driver: "igb", Netdev: "pf0", MAC: "52:54:00:00:00:01",
+			VFs: []vfsysfs.VF{{Index: 0, Netdev: "vf0", Address: "0000:02:10.0", Driver: "igbvf"}, {Index: 1}, {Index: 2}},
+		},
 		{Driver: "virtio-pci", Netdev: "pf1", MAC: "52:54:00:00:00:02", VFs: []vfsysfs.VF{{Index: 0, Netdev: "vf1"}}},
 		{Driver: "igb", Netdev: "foreign", MAC: "52:54:00:00:00:03", VFs: []vfsysfs.VF{{Index: 0, Netdev: "vf2"}}},
 	}
@@ -53,19 +56,22 @@ func TestMACOfVF(t *testing.T) {
 	}
 	defer conn.Close()
 	m := newMAC{PF: "mac0", Index: 3, Netdev: "mac1", MAC: "52:54:00:00:01:01"}
-	if err := m.set(t.Context(), conn, fstest.MapFS{}); !errors.Is(err, unix.EOPNOTSUPP) || !strings.Contains(err.Error(), "ip link set mac0 vf 3 mac 52:54:00:00:01:01") {
+	if err := m.set(t.Context(), conn, fstest.MapFS{}); !errors.Is(err, unix.EOPNOTSUPP) ||
+		!strings.Contains(err.Error(), "ip link set mac0 vf 3 mac 52:54:00:00:01:01") {
 		t.Errorf("have %v", err)
 	}
 	if pf, err := net.InterfaceByName("mac0"); err != nil || pf.Flags&net.FlagUp == 0 {
 		t.Errorf("the PF is not up, so that its driver answers none of a VF's: %v, %v", pf, err)
 	}
-	info := rtnl.Attr(rtnl.Attr(rtnl.Body(vfMAC("mac0", 3, net.HardwareAddr{1, 2, 3, 4, 5, 6}).Message().Data, unix.SizeofIfInfomsg), unix.IFLA_VFINFO_LIST), unix.IFLA_VF_INFO)
+	info := rtnl.Attr(rtnl.Attr(rtnl.Body(vfMAC("mac0", 3, net.HardwareAddr{1, 2, 3, 4, 5, 6}).Message().Data, unix.SizeofIfInfomsg),
+		unix.IFLA_VFINFO_LIST), unix.IFLA_VF_INFO)
 	value := rtnl.Attr(info, unix.IFLA_VF_MAC)
 	if len(value) != 36 || rtnl.U32(value) != 3 || string(value[4:11]) != "\x01\x02\x03\x04\x05\x06\x00" {
 		t.Errorf("have % x", value)
 	}
 	for _, bad := range []string{"", "x", "00:00:00:00:00:00:00:01"} {
-		if err := (&newMAC{PF: "mac0", Index: 3, MAC: bad}).set(t.Context(), conn, fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "the host's MAC") {
+		if err := (&newMAC{PF: "mac0", Index: 3, MAC: bad}).set(t.Context(), conn, fstest.MapFS{}); err == nil ||
+			!strings.Contains(err.Error(), "the host's MAC") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -98,7 +98,10 @@ func (p *program) main(ctx context.Context, args []string) int {
 		return p.misused("too much: " + flags.Arg(0))
 	}
 	p.json = format == "json"
-	commands := map[string]func(context.Context) (bool, error){"run": p.run, "status": p.status, "doctor": p.doctor, "vfs": p.vfs, "set-macs": p.setMACs}
+	commands := map[string]func(context.Context) (bool, error){
+		"run": p.run, "status": p.status, "doctor": p.doctor, "vfs": p.vfs,
+		"set-macs": p.setMACs,
+	}
 	do := commands[command]
 	if do == nil {
 		return p.misused("no such command: " + command)
@@ -245,7 +248,8 @@ func (p *program) vfs(context.Context) (bool, error) {
 	}
 	for _, pf := range pfs {
 		if len(pf.VFs) == 0 {
-			fmt.Fprintf(p.out, "%s %s (%s) has none of its %d VFs: echo %[4]d > /sys/bus/pci/devices/%[1]s/sriov_numvfs\n", pf.Address, pf.Netdev, pf.MAC, pf.TotalVFs)
+			fmt.Fprintf(p.out, "%s %s (%s) has none of its %d VFs: echo %[4]d > /sys/bus/pci/devices/%[1]s/sriov_numvfs\n", pf.Address, pf.Netdev,
+				pf.MAC, pf.TotalVFs)
 		}
 	}
 	return true, nil

@@ -142,8 +142,11 @@ func TestFindPort(t *testing.T) {
 	named := func(name string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(name + "\n")} }
 	for want, root := range map[string]fstest.MapFS{
 		"/dev/virtio-ports/org.sluice.0": {"dev/virtio-ports/org.sluice.0": named("")},
-		"/dev/vport2p2":                  {"sys/class/virtio-ports/vport1p1/name": named("org.qemu.guest_agent.0"), "sys/class/virtio-ports/vport2p2/name": named(channel.Port)},
-		"":                               {"sys/class/virtio-ports/vport1p1/name": named("org.qemu.guest_agent.0")},
+		"/dev/vport2p2": {
+			"sys/class/virtio-ports/vport1p1/name": named("org.qemu.guest_agent.0"),
+			"sys/class/virtio-ports/vport2p2/name": named(channel.Port),
+		},
+		"": {"sys/class/virtio-ports/vport1p1/name": named("org.qemu.guest_agent.0")},
 	} {
 		got, err := findPort(root)
 		if got != want || (err == nil) == (want == "") {

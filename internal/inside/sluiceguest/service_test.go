@@ -125,7 +125,10 @@ func (d *daemon) Attach(_ context.Context, a channel.Attach) (channel.Attached, 
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, a)
 	if a.VLAN == 666 {
-		return channel.Attached{}, &channel.Error{Code: channel.CodeDenied, Text: "VLAN 666 is not among those of this VM", Remedy: "ask the host's administrator"}
+		return channel.Attached{}, &channel.Error{
+			Code: channel.CodeDenied, Text: "VLAN 666 is not among those of this VM",
+			Remedy: "ask the host's administrator",
+		}
 	}
 	return channel.Attached{MAC: "52:54:00:00:00:01", VLAN: a.VLAN}, nil
 }

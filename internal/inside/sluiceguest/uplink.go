@@ -164,7 +164,10 @@ func (u *uplink) daemon() (*channel.Client, channel.Welcome, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.client == nil {
-		return nil, channel.Welcome{}, &channel.Error{Code: channel.CodeNoDaemon, Text: fmt.Sprintf("no connection to Sluice on the host: %s", or(u.why, "it has not answered yet"))}
+		return nil, channel.Welcome{}, &channel.Error{
+			Code: channel.CodeNoDaemon,
+			Text: fmt.Sprintf("no connection to Sluice on the host: %s", or(u.why, "it has not answered yet")),
+		}
 	}
 	return u.client, u.welcome, nil
 }

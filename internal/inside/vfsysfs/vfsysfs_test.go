@@ -69,7 +69,10 @@ func TestPFs(t *testing.T) {
 		{Address: "0000:01:00.0", Driver: "virtio-pci", Netdev: "enp1s0", MAC: "52:54:00:ab:00:01", TotalVFs: 7, NumVFs: 2, VFs: []VF{
 			{Address: "0000:01:00.1", Index: 0, Driver: "virtio-pci", Netdev: "enp1s0v0"}, {Address: "0000:01:00.2", Index: 1, Driver: "virtio-pci"},
 		}},
-		{Address: "0000:02:00.0", Driver: "igb", Netdev: "enp2s0", MAC: "52:54:00:ab:00:10", TotalVFs: 7, NumVFs: 1, VFs: []VF{{Address: "0000:02:10.0"}}},
+		{
+			Address: "0000:02:00.0", Driver: "igb", Netdev: "enp2s0", MAC: "52:54:00:ab:00:10", TotalVFs: 7, NumVFs: 1,
+			VFs: []VF{{Address: "0000:02:10.0"}},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -87,7 +87,8 @@ func TestWaterfillBeatsThePublished(t *testing.T) {
 		for _, s := range Scenarios() {
 			got := mean(t, clean, s, "waterfill", period)
 			if got.Satisfied < 96 || got.Utilisation < 93 || got.Changes > 3 {
-				t.Errorf("%s at %v: %.1f %% satisfied, %.1f %% used, %.1f changes a second", s.Name, period, got.Satisfied, got.Utilisation, got.Changes)
+				t.Errorf("%s at %v: %.1f %% satisfied, %.1f %% used, %.1f changes a second", s.Name, period, got.Satisfied, got.Utilisation,
+					got.Changes)
 			}
 			for _, name := range []string{"equal", "weighted", "daqs", "dbavm"} {
 				if r := mean(t, clean, s, name, period); r.Utilisation >= 90 && r.Satisfied > got.Satisfied {

@@ -143,7 +143,8 @@ func (l *Link) entitle(left float64, entitled []float64) {
 
 func (l *Link) resize() {
 	if n := len(l.Senders); len(l.want) != n {
-		l.want, l.weight, l.most, l.part, l.packets = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+		l.want, l.weight, l.most, l.part, l.packets = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n),
+			make([]float64, n)
 	}
 }
 

@@ -30,8 +30,12 @@ func Scenarios() []Scenario {
 		{"b", "a guarantee of 25 % on and off every 10 s", 60 * time.Second, fixed(guaranteed(10, 1, square(10*time.Second, 0)), bestEffort(5))},
 		{"b2", "a guarantee of 50 % on and off every 2 s", 30 * time.Second, fixed(guaranteed(20, 1, square(2*time.Second, 0)), bestEffort(5))},
 		{"c", "guarantees of 5, 8 and 12 that come and go against two best-effort VMs", 60 * time.Second, fixed(
-			guaranteed(5, 1, square(10*time.Second, 0)), guaranteed(8, 1, square(7*time.Second, 2*time.Second)), guaranteed(12, 1, square(12*time.Second, 5*time.Second)), bestEffort(5), bestEffort(5))},
-		{"d", "two guarantees, one VM over and one under", 30 * time.Second, fixed(guaranteed(10, 8, always), guaranteed(10, 1, always), bestEffort(5))},
+			guaranteed(5, 1, square(10*time.Second, 0)), guaranteed(8, 1, square(7*time.Second, 2*time.Second)),
+			guaranteed(12, 1, square(12*time.Second, 5*time.Second)), bestEffort(5), bestEffort(5))},
+		{
+			"d", "two guarantees, one VM over and one under", 30 * time.Second,
+			fixed(guaranteed(10, 8, always), guaranteed(10, 1, always), bestEffort(5)),
+		},
 		{"e", "the capacity falls by 6 % in mid-run", 40 * time.Second, falling},
 		{"f", "20 + 20 + 20 of 40 promised, in three classes", 30 * time.Second, overcommitted},
 		{"g", "seven best-effort VMs of two flows, one by one", 40 * time.Second, oneByOne},

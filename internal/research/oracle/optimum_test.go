@@ -59,7 +59,8 @@ func TestOptimumIsWhatBruteForceFinds(t *testing.T) {
 		m, ticks := rapid.IntRange(1, 5).Draw(t, "vms"), rapid.IntRange(1, 9).Draw(t, "ticks")
 		r := &Rates{Step: rapid.SampledFrom([]time.Duration{time.Second, 400 * time.Millisecond}).Draw(t, "step"), VMs: make([]string, m)}
 		for range ticks {
-			r.PPS = append(r.PPS, rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 6), func(n int) float64 { return float64(n * n) }), m, m).Draw(t, "rates"))
+			r.PPS = append(r.PPS, rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 6), func(n int) float64 { return float64(n * n) }), m, m).Draw(t,
+				"rates"))
 		}
 		vfs := rapid.IntRange(0, m).Draw(t, "vfs")
 		c := Charge{Swap: rapid.Float64Range(0, 2).Draw(t, "swap"), Risk: rapid.Float64Range(0, 30).Draw(t, "risk")}

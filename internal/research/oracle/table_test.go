@@ -168,7 +168,8 @@ func goals(t *testing.T, named []workload.Named, cells [][]summary, totals []sum
 		t.Errorf("adaptive: mean net %.1f %%, worst %.1f %%, at most %.1f moves per hour and VM; want 95, 80, 6", mean(a), a.worst, a.most)
 	}
 	if mean(a) < mean(r)+1 || a.worst < r.worst+1 {
-		t.Errorf("adaptive (%.1f %%, worst %.1f %%) does not beat rent-or-buy (%.1f %%, worst %.1f %%) by a point", mean(a), a.worst, mean(r), r.worst)
+		t.Errorf("adaptive (%.1f %%, worst %.1f %%) does not beat rent-or-buy (%.1f %%, worst %.1f %%) by a point", mean(a), a.worst, mean(r),
+			r.worst)
 	}
 	for i, w := range named {
 		if s := cells[i][len(columns)]; (w.Name == "ties" || w.Name == "constant") && s.most > 0 {

@@ -56,7 +56,10 @@ func keptHTML(w io.Writer, r *scenario.Result) error {
 		if err != nil {
 			return err
 		}
-		d.Plots = append(d.Plots, drawing{Title: fmt.Sprintf("%s, every %s", g.Allocators[i].Label, model.Span(g.Allocators[i].Period)), SVG: svg})
+		d.Plots = append(d.Plots, drawing{
+			Title: fmt.Sprintf("%s, every %s", g.Allocators[i].Label, model.Span(g.Allocators[i].Period)),
+			SVG:   svg,
+		})
 	}
 	return bandwidthPage.Execute(w, &d)
 }

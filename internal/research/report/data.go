@@ -59,7 +59,10 @@ func Decisions(w io.Writer, r *scenario.Result) error {
 			if d.Plug {
 				action = "plug"
 			}
-			if err := c.Write([]string{input.Cell(o.Label), seconds(r.Origin, d.At), seconds(r.Origin, d.Asked), action, input.Cell(d.VM), input.Cell(d.VF.String()), input.Cell(d.Why)}); err != nil {
+			if err := c.Write([]string{
+				input.Cell(o.Label), seconds(r.Origin, d.At), seconds(r.Origin, d.Asked), action, input.Cell(d.VM),
+				input.Cell(d.VF.String()), input.Cell(d.Why),
+			}); err != nil {
 				return err
 			}
 		}

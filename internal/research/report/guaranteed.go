@@ -29,7 +29,8 @@ func guarantees(p *writer, r *scenario.Result) {
 		if g.Promised {
 			satisfied, short, recovery = percent(k.Satisfied), model.Bits(k.Shortfall), model.Span(k.Recovery.Round(10*time.Millisecond))
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", input.Printable(k.Label), model.Span(k.Period), satisfied, short, percent(k.Utilisation), rate(k.Changes), recovery, k.Never)
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", input.Printable(k.Label), model.Span(k.Period), satisfied, short,
+			percent(k.Utilisation), rate(k.Changes), recovery, k.Never)
 	}
 	_ = t.Flush()
 	p.printf("\n")
@@ -128,7 +129,10 @@ func rowsBy(g *scenario.Guaranteed, length time.Duration) []keptRow {
 // keptCSV writes one row for each allocator and VM, and one for each allocator with an empty VM.
 func keptCSV(w io.Writer, r *scenario.Result) error {
 	c := csv.NewWriter(w)
-	rows := [][]string{{"allocator", "period_s", "vm", "guarantee_bits_s", "satisfied_percent", "short_bits", "sent_bits", "ideal_bits", "utilisation_percent", "changes_s_vm", "recovery_s", "never_recovered"}}
+	rows := [][]string{{
+		"allocator", "period_s", "vm", "guarantee_bits_s", "satisfied_percent", "short_bits", "sent_bits", "ideal_bits",
+		"utilisation_percent", "changes_s_vm", "recovery_s", "never_recovered",
+	}}
 	for i := range r.Guaranteed.Allocators {
 		k := &r.Guaranteed.Allocators[i]
 		period := number(k.Period.Seconds())
@@ -138,10 +142,16 @@ func keptCSV(w io.Writer, r *scenario.Result) error {
 				sent, best = sent+k.VMs[j].Sent, best+k.VMs[j].Ideal
 			}
 		}
-		rows = append(rows, []string{input.Cell(k.Label), period, "", "", number(k.Satisfied), number(k.Shortfall), number(sent), number(best), number(k.Utilisation), number(k.Changes), number(k.Recovery.Seconds()), fmt.Sprint(k.Never)})
+		rows = append(rows, []string{
+			input.Cell(k.Label), period, "", "", number(k.Satisfied), number(k.Shortfall), number(sent), number(best),
+			number(k.Utilisation), number(k.Changes), number(k.Recovery.Seconds()), fmt.Sprint(k.Never),
+		})
 		for j := range k.VMs {
 			v := &k.VMs[j]
-			rows = append(rows, []string{input.Cell(k.Label), period, input.Cell(v.Name()), fmt.Sprint(v.Guarantee), number(v.Satisfied), number(v.Shortfall), number(v.Sent), number(v.Ideal), "", "", "", ""})
+			rows = append(rows, []string{
+				input.Cell(k.Label), period, input.Cell(v.Name()), fmt.Sprint(v.Guarantee), number(v.Satisfied),
+				number(v.Shortfall), number(v.Sent), number(v.Ideal), "", "", "", "",
+			})
 		}
 	}
 	if err := c.WriteAll(rows); err != nil {

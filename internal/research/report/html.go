@@ -14,8 +14,9 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"base": filepath.Base, "percent": percent, "rate": rate, "span": model.Span, "worst": worstOf, "optima": optima, "learned": learnedRows, "lasting": model.Lasting,
-	"share": func(x float64) string { return percent(100 * x) },
+	"base": filepath.Base, "percent": percent, "rate": rate, "span": model.Span, "worst": worstOf, "optima": optima, "learned": learnedRows,
+	"lasting": model.Lasting,
+	"share":   func(x float64) string { return percent(100 * x) },
 }).Parse(pageText))
 
 // pageData is what the page is made of.

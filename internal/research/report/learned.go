@@ -36,7 +36,8 @@ func learned(p *writer, list []scenario.LearnedStat, all int) {
 	_, _ = fmt.Fprintln(t, "LEARNED OF\tVMS\tKNOWN\tBURST\tBETWEEN\tSEEN")
 	for i := range list {
 		l := &list[i]
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%d\n", input.Printable(l.Group), l.VMs, l.Known, model.Lasting(l.Burst), model.Lasting(l.Between), l.Seen)
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%d\n", input.Printable(l.Group), l.VMs, l.Known, model.Lasting(l.Burst),
+			model.Lasting(l.Between), l.Seen)
 	}
 	_ = t.Flush()
 	if more := all - len(list); more > 0 {

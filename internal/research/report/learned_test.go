@@ -43,7 +43,8 @@ func TestLearnedIsShown(t *testing.T) {
 		t.Error("the page has something else than the end of the run")
 	}
 	o.Phases[0].Groups = []scenario.GroupStat{{Group: "web"}}
-	if table, page = both(t, r); !strings.Contains(table, early) || !strings.Contains(table, late) || !strings.Contains(page, "<td>31 s</td>") {
+	if table, page = both(t, r); !strings.Contains(table, early) || !strings.Contains(table, late) ||
+		!strings.Contains(page, "<td>31 s</td>") {
 		t.Errorf("want both phases:\n%s", table)
 	}
 }

@@ -212,7 +212,10 @@ func TestNamesDoNoHarm(t *testing.T) {
 			o.Phases[k].Learned = []scenario.LearnedStat{{Group: "l" + ill, VMs: 1, Known: 1}}
 		}
 	}
-	for name, write := range map[string]func(io.Writer, *scenario.Result) error{"table": report.Table, "csv": report.CSV, "decisions": report.Decisions} {
+	for name, write := range map[string]func(io.Writer, *scenario.Result) error{
+		"table": report.Table, "csv": report.CSV,
+		"decisions": report.Decisions,
+	} {
 		var b bytes.Buffer
 		if err := write(&b, r); err != nil {
 			t.Fatal(err)

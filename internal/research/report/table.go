@@ -151,7 +151,8 @@ func groups(p *writer, ph *scenario.Phase) {
 	defer t.Flush()
 	_, _ = fmt.Fprintln(t, "GROUP\tVMS\tON VF\tPACKETS/S\tLEAST\tMOST\tMBIT/S"+waitHead(&ph.Groups[0]))
 	for _, g := range ph.Groups {
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.1f", input.Printable(g.Group), g.VMs, percent(100*g.OnVF), g.PPS, g.Least, g.Most, g.Mbit)
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.1f", input.Printable(g.Group), g.VMs, percent(100*g.OnVF), g.PPS, g.Least, g.Most,
+			g.Mbit)
 		_, _ = fmt.Fprintln(t, waits(&g))
 	}
 }

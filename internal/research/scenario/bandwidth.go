@@ -142,7 +142,10 @@ func (s *Scenario) slas(r *model.Rules, a Allocator) {
 			sla = model.SLA{}
 		}
 		for n := range g.Count {
-			rule := model.VMRule{Match: g.vmName(n), Pin: g.Pin, Forbid: g.Forbid, Weight: g.Weight, Priority: g.Priority, SLANIC: g.wholeNIC(), SLA: sla}
+			rule := model.VMRule{
+				Match: g.vmName(n), Pin: g.Pin, Forbid: g.Forbid, Weight: g.Weight, Priority: g.Priority, SLANIC: g.wholeNIC(),
+				SLA: sla,
+			}
 			if rule.SLANIC == "" {
 				rule.Class = g.Class // otherwise the SLA's: the VM's own NIC is promised nothing
 			}

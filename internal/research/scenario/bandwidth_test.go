@@ -37,7 +37,8 @@ func compare(t *testing.T, name string, allocators ...string) map[string]*scenar
 	for i := range r.Guaranteed.Allocators {
 		k := &r.Guaranteed.Allocators[i]
 		out[k.Label] = k
-		t.Logf("%-12s %5.1f %% satisfied, %6.3g bits short, %5.1f %% carried, %.2f changes/s, %s to recover", k.Label, k.Satisfied, k.Shortfall, k.Utilisation, k.Changes, k.Recovery)
+		t.Logf("%-12s %5.1f %% satisfied, %6.3g bits short, %5.1f %% carried, %.2f changes/s, %s to recover", k.Label, k.Satisfied, k.Shortfall,
+			k.Utilisation, k.Changes, k.Recovery)
 		if k.Satisfied < 0 || k.Satisfied > 100 || k.Utilisation < 0 || k.Utilisation > 100.01 {
 			t.Errorf("%s: %v %% satisfied, %v %% carried", k.Label, k.Satisfied, k.Utilisation)
 		}
@@ -72,7 +73,8 @@ func addUp(t *testing.T, k *scenario.Kept) {
 			sum.Sent, sum.Wanted, sum.Ideal, sum.Packets = sum.Sent-f.Sent, sum.Wanted-f.Wanted, sum.Ideal-f.Ideal, sum.Packets-f.Packets
 		}
 		v := &k.VMs[i]
-		if has := i+1 < len(k.VMs) && k.VMs[i+1].Function != "" && v.Function == ""; has && max(math.Abs(sum.Sent), math.Abs(sum.Wanted), math.Abs(sum.Ideal), math.Abs(sum.Packets)) > 1e-6*v.Wanted {
+		if has := i+1 < len(k.VMs) && k.VMs[i+1].Function != "" && v.Function == ""; has &&
+			max(math.Abs(sum.Sent), math.Abs(sum.Wanted), math.Abs(sum.Ideal), math.Abs(sum.Packets)) > 1e-6*v.Wanted {
 			t.Errorf("%s: functions of %s do not add up: %+v is left of %+v", k.Label, v.VM, sum, *v)
 		}
 	}
@@ -138,7 +140,8 @@ func TestVirtualPF(t *testing.T) {
 			t.Errorf("%s has what it is guaranteed in %v %% of the windows", v.Name(), v.Satisfied)
 		}
 	}
-	if names := []string{fill.VMs[0].Name(), fill.VMs[1].Name(), fill.VMs[4].Name(), fill.VMs[5].Name()}; !slices.Equal(names, []string{"node1", "node1/vf0", "node1/vf3", "node2"}) {
+	if names := []string{fill.VMs[0].Name(), fill.VMs[1].Name(), fill.VMs[4].Name(), fill.VMs[5].Name()}; !slices.Equal(names,
+		[]string{"node1", "node1/vf0", "node1/vf3", "node2"}) {
 		t.Errorf("rows %v", names)
 	}
 	if got := fill.VMs[3]; got.Sent > 60*2e9 {
@@ -160,7 +163,8 @@ func TestNativeLiftsWhatFunctionsHave(t *testing.T) {
 func TestFunctionsAreChecked(t *testing.T) {
 	for text, want := range map[string][]string{
 		"vms: [{name: a, guarantee: 2Gbit, load: {send: 1Gbit}, functions: [{from: 5s, until: 4s, guarantee: 3Gbit, limit: 1Gbit, load: {shape: duty, pps: 1}}]}]": {
-			"vms[0].functions: functions share links", "vms[0].functions: are guaranteed 3Gbit", "functions[0].until: is not after", "functions[0].guarantee: is above its limit",
+			"vms[0].functions: functions share links", "vms[0].functions: are guaranteed 3Gbit", "functions[0].until: is not after",
+			"functions[0].guarantee: is above its limit",
 			"vms[0].load: a VM with functions", `needs "on"`,
 		},
 		"vms: [{name: a, count: 2, functions: [{weight: 2}]}]\ntimeline: [{at: 2s, vms: a2, load: {send: 1Gbit}}]\nbandwidth: {allocators: [{name: none}]}": {"timeline[0].vms: a2 sends through functions"},

@@ -94,7 +94,23 @@ func valuesOf(f reflect.StructField) string {
 }
 
 func TestEveryKeyIsExplained(t *testing.T) {
-	for _, v := range []any{Scenario{}, PF{}, Group{}, Load{}, Change{}, Timing{}, Failures{}, Telemetry{}, Blackout{}, Link{}, Charge{}, Policy{}, Latency{}, Path{}, Show{}} {
+	for _, v := range []any{
+		Scenario{},
+		PF{},
+		Group{},
+		Load{},
+		Change{},
+		Timing{},
+		Failures{},
+		Telemetry{},
+		Blackout{},
+		Link{},
+		Charge{},
+		Policy{},
+		Latency{},
+		Path{},
+		Show{},
+	} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumField() {
 			f := typ.Field(i)

@@ -66,7 +66,8 @@ func (m *faults) fail(s model.Step) error {
 			p = max(p, g.PlugFails)
 		}
 		if p > 0 && m.rand.Float64() < p {
-			return fmt.Errorf("%s did not take up the VF, as the scenario wants: %w", s.Subject.VMName, errors.Join(model.ErrGuest, model.ErrPermanent))
+			return fmt.Errorf("%s did not take up the VF, as the scenario wants: %w", s.Subject.VMName,
+				errors.Join(model.ErrGuest, model.ErrPermanent))
 		}
 	}
 	if m.s.Failures.Step == 0 {

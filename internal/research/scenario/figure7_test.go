@@ -95,7 +95,8 @@ func TestVNRAFFigure7c(t *testing.T) {
 			t.Errorf("%d VMs: %.0f Mbit/s with VFs, most is %.0f", vnraf[i].VMs, mbit(vnraf[i]), want.After)
 		}
 		if i > 0 && (mbit(none[i]) >= mbit(none[i-1]) || mbit(none[i]) >= mbit(vnraf[i])) {
-			t.Errorf("%d VMs: %.0f Mbit/s without VFs, %.0f with VFs, %.0f without for fewer VMs", none[i].VMs, mbit(none[i]), mbit(vnraf[i]), mbit(none[i-1]))
+			t.Errorf("%d VMs: %.0f Mbit/s without VFs, %.0f with VFs, %.0f without for fewer VMs", none[i].VMs, mbit(none[i]), mbit(vnraf[i]),
+				mbit(none[i-1]))
 		}
 	}
 	near(t, "Mbit/s without VFs", mbit(none.at(t, want.SendVMs)), want.Before, tolerance*want.Before)

@@ -49,7 +49,8 @@ func (c *checker) sendsItself(key, pattern string) {
 	for i := range c.s.VMs {
 		for g, n := &c.s.VMs[i], 0; n < g.Count && len(g.Functions) > 0; n++ {
 			if matches(pattern, g, g.vmName(n)) {
-				c.at(key, fmt.Sprintf("%s sends through functions, whose loads the timeline does not change", g.vmName(n)), "use shapes that change over time, from and until")
+				c.at(key, fmt.Sprintf("%s sends through functions, whose loads the timeline does not change", g.vmName(n)),
+					"use shapes that change over time, from and until")
 				return
 			}
 		}
@@ -81,7 +82,8 @@ func (c *checker) functions(key string, g *Group) {
 		c.load(at+".load", &f.Load)
 	}
 	if sum.Bits > g.Guarantee.Bits || sum.Packets > g.Guarantee.Packets {
-		c.at(key+".functions", fmt.Sprintf("are guaranteed %s together, which is more than the VM is", sum), "raise the VM's guarantee, or lower theirs")
+		c.at(key+".functions", fmt.Sprintf("are guaranteed %s together, which is more than the VM is", sum),
+			"raise the VM's guarantee, or lower theirs")
 	}
 }
 

@@ -95,10 +95,12 @@ func TestFlexVFFigure8(t *testing.T) {
 	}
 	busy, quiet := file("fair", 0), file("fair", 1)
 	if busy.Done < 20 || math.Abs(busy.Median/quiet.Median-1) > 0.02 {
-		t.Errorf("by turns a file takes %.1f s beside busy VMs and %.1f s beside quiet ones (medians), published: stable", busy.Median, quiet.Median)
+		t.Errorf("by turns a file takes %.1f s beside busy VMs and %.1f s beside quiet ones (medians), published: stable", busy.Median,
+			quiet.Median)
 	}
 	if busy, quiet := file("activity", 0), file("activity", 1); busy.Median < 14*quiet.Median {
-		t.Errorf("by activity a file takes %.1f s beside busy VMs and %.1f s beside quiet ones, published: 93 %% less throughput", busy.Median, quiet.Median)
+		t.Errorf("by activity a file takes %.1f s beside busy VMs and %.1f s beside quiet ones, published: 93 %% less throughput", busy.Median,
+			quiet.Median)
 	}
 }
 

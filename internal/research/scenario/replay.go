@@ -292,7 +292,10 @@ func (p *Replay) scenario(file string) *Scenario {
 		}
 	}
 	for _, v := range p.vms {
-		g := Group{Name: v.name, Count: 1, Network: v.network(), VCPUs: v.facts[0].what.VCPUs, NUMA: v.facts[0].what.NUMANode, From: p.times[v.first]}
+		g := Group{
+			Name: v.name, Count: 1, Network: v.network(), VCPUs: v.facts[0].what.VCPUs, NUMA: v.facts[0].what.NUMANode,
+			From: p.times[v.first],
+		}
 		if names[v.name]++; names[v.name] > 1 {
 			g.Name = fmt.Sprintf("%s#%d", v.name, names[v.name]) // another machine had the name before
 		}

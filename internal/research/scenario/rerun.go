@@ -36,7 +36,8 @@ var errRepeated = fmt.Errorf("it failed in the recording: %w", errors.Join(model
 // newRerun sets the host up before its first tick.
 func newRerun(p *Replay, h *host, pol Policy) *rerun {
 	r := &rerun{
-		p: p, h: h, rules: model.Rules{Policy: pol.Name, Interval: pol.Interval, Params: pol.Params}, next: map[model.VMID]map[model.MoveKind]int{}, cur: map[model.VMID]repeat{},
+		p: p, h: h, rules: model.Rules{Policy: pol.Name, Interval: pol.Interval, Params: pol.Params},
+		next: map[model.VMID]map[model.MoveKind]int{}, cur: map[model.VMID]repeat{},
 	}
 	if q := p.rulesOf(0); q != nil {
 		r.same = samePolicy(*q, r.rules)
@@ -125,7 +126,8 @@ func patchPF(pf, past *model.PF) {
 }
 
 func patchVM(vm, past *model.VM) {
-	vm.State, vm.Ready, vm.NUMANode, vm.VCPUs, vm.CPUKnown, vm.Started = past.State, past.Ready, past.NUMANode, past.VCPUs, past.CPUKnown, past.Started
+	vm.State, vm.Ready, vm.NUMANode, vm.VCPUs, vm.CPUKnown, vm.Started = past.State, past.Ready, past.NUMANode, past.VCPUs, past.CPUKnown,
+		past.Started
 	if len(past.NICs) == 0 {
 		vm.NICs = nil
 		return

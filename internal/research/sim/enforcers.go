@@ -198,7 +198,8 @@ func (t *Traffic) trees(w *World) {
 				continue
 			}
 			first := 0.0
-			if h := t.held[place{byTree, model.LimitKey{VM: f.nic.VM.ID, NIC: f.nic.Alias, Path: model.PathVirtio, Dir: model.Tx}}]; h != nil && w.Now.Before(h.until) {
+			if h := t.held[place{byTree, model.LimitKey{VM: f.nic.VM.ID, NIC: f.nic.Alias, Path: model.PathVirtio, Dir: model.Tx}}]; h != nil &&
+				w.Now.Before(h.until) {
 				first = min(f.rate, float64(h.Guarantee))
 			}
 			s.add(f, f.weight, f.rate-first)

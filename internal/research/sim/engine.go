@@ -122,7 +122,10 @@ func (e *Engine) enforce(snap *model.Snapshot) {
 		return
 	}
 	if e.tiered != core {
-		e.tiers, _ = bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: e.Sample, Off: true}) // there is such an allocator
+		e.tiers, _ = bandwidth.NewCore(bandwidth.Options{
+			Mode: model.ModeEnforce, Allocator: "none", Period: e.Sample,
+			Off: true,
+		}) // there is such an allocator
 		e.tiered = core
 	}
 	limiter, tiers := e.World.Limiter(), e.tiers

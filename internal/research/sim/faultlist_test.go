@@ -125,7 +125,8 @@ var hangFaults = []fault{
 
 var stepKinds = []model.StepKind{
 	model.StepCheckVirtio, model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepOpenDualPath, model.StepSetMAC, model.StepAttach,
-	model.StepWaitGuest, model.StepRouteToVF, model.StepDelSelf, model.StepCloseDualPath, model.StepAnnounce, model.StepDetach, model.StepWaitGone,
+	model.StepWaitGuest, model.StepRouteToVF, model.StepDelSelf, model.StepCloseDualPath, model.StepAnnounce, model.StepDetach,
+	model.StepWaitGone,
 	model.StepRouteToTap, model.StepClearVF,
 }
 

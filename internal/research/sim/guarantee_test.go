@@ -80,7 +80,10 @@ func newPromises(t *testing.T, seed uint64) *promises {
 	if err := y.Core.SetRules(y.rules); err != nil {
 		t.Fatal(err)
 	}
-	y.traffic = &Traffic{Step: 50 * time.Millisecond, Delay: upTo(r, 60*time.Millisecond), Tree: r.IntN(3) == 0, Rand: rand.New(rand.NewPCG(seed, 3))}
+	y.traffic = &Traffic{
+		Step: 50 * time.Millisecond, Delay: upTo(r, 60*time.Millisecond), Tree: r.IntN(3) == 0,
+		Rand: rand.New(rand.NewPCG(seed, 3)),
+	}
 	if r.IntN(2) == 0 {
 		y.traffic.Noise = 0.02
 	}
@@ -92,7 +95,8 @@ func newPromises(t *testing.T, seed uint64) *promises {
 	y.control()
 	y.StartControl(y.period)
 	y.excuse(0)
-	y.story = fmt.Sprintf("seed %d: %d VMs, %d VFs, %s, period %s, delay %s, tree %v, noise %v, lost %v, max_tx_rate %s\n", seed, vms, vfs, y.rules.Policy,
+	y.story = fmt.Sprintf("seed %d: %d VMs, %d VFs, %s, period %s, delay %s, tree %v, noise %v, lost %v, max_tx_rate %s\n", seed, vms, vfs,
+		y.rules.Policy,
 		y.period, y.traffic.Delay, y.traffic.Tree, y.traffic.Noise, y.traffic.Lost, y.World.PFs()[0].Caps.MaxTxRate)
 	for _, v := range y.rules.VMs {
 		y.story += fmt.Sprintf("  %s guaranteed %s, limit %s\n", v.Match, v.SLA.Guarantee, v.SLA.Limit)
@@ -188,7 +192,8 @@ func (y *promises) look(d time.Duration) {
 		counts := ask > 0 && feasible && now.After(y.excused)
 		missed := counts && n.rate < 0.95*ask
 		say := func() string {
-			return fmt.Sprintf("at %s %s on %s sends %.3g of %.3g bits/s, and may send %.3g", now.Sub(epoch), n, paths[n.path()], n.rate, ask, n.allowed)
+			return fmt.Sprintf("at %s %s on %s sends %.3g of %.3g bits/s, and may send %.3g", now.Sub(epoch), n, paths[n.path()], n.rate, ask,
+				n.allowed)
 		}
 		y.held.note(n, d, missed && n.allowed < 0.95*ask, say)
 		y.pressed.note(n, d, missed, say)
@@ -199,7 +204,8 @@ func (y *promises) look(d time.Duration) {
 			y.missed += d
 		}
 		if s.Limit.Bits > 0 && n.link != nil && now.After(y.loose) && n.allowed > float64(s.Limit.Bits)+1e6 && y.free == "" {
-			y.free = fmt.Sprintf("at %s %s on %s may send %.3g bits/s, and its limit is %.3g", now.Sub(epoch), n, paths[n.path()], n.allowed, float64(s.Limit.Bits))
+			y.free = fmt.Sprintf("at %s %s on %s may send %.3g bits/s, and its limit is %.3g", now.Sub(epoch), n, paths[n.path()], n.allowed,
+				float64(s.Limit.Bits))
 		}
 	}
 }
@@ -260,7 +266,8 @@ func (y *promises) end() error {
 			least = float64(s.Guarantee.Bits)
 		}
 		if n.link != nil && n.allowed < 0.999*least {
-			return fmt.Errorf("%s on %s is held to %.3g bits/s %s, its guarantee is %s and its limit %s", n, paths[n.path()], n.allowed, what, s.Guarantee, s.Limit)
+			return fmt.Errorf("%s on %s is held to %.3g bits/s %s, its guarantee is %s and its limit %s", n, paths[n.path()], n.allowed, what,
+				s.Guarantee, s.Limit)
 		}
 	}
 	if n := len(y.traffic.held); all && n > 0 {

@@ -105,7 +105,8 @@ func (h *host) dump() string {
 		}
 	}
 	for n := range h.World.nics() {
-		s += fmt.Sprintf("%s %s %s %s ports=%d vf=%s open=%v foreign=%v asked=%v fdb=%s mirror=%v %+v\n", n, n.VM.State, n.Net, n.MAC, n.VM.Ports, n.hasVF, n.open, n.foreign, n.asked,
+		s += fmt.Sprintf("%s %s %s %s ports=%d vf=%s open=%v foreign=%v asked=%v fdb=%s mirror=%v %+v\n", n, n.VM.State, n.Net, n.MAC, n.VM.Ports,
+			n.hasVF, n.open, n.foreign, n.asked,
 			h.World.fdb[n.address()], h.World.mirrors[n.mirror()], h.World.Reach(n))
 	}
 	if h.Core == nil {

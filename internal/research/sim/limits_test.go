@@ -8,7 +8,10 @@ import (
 	"sluice/internal/model"
 )
 
-var tierRules = model.Rules{Policy: "vnraf", Interval: 5 * time.Second, Params: model.Params{"vf0_mbit": 1000, "delta_mbit": 500, "link_mbit": 10000}}
+var tierRules = model.Rules{
+	Policy: "vnraf", Interval: 5 * time.Second,
+	Params: model.Params{"vf0_mbit": 1000, "delta_mbit": 500, "link_mbit": 10000},
+}
 
 // TestTiersAreEnforced follows vnraf's tiers to the VFs' max_tx_rate: at the plug, when
 // needs change (without a Step), and lifted when another policy takes over.

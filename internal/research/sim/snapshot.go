@@ -200,7 +200,10 @@ func (l seenLoad) picture(w *World, out *model.NIC, n *NIC) {
 		proof = model.ProofHardware
 	}
 	pps, bytes := n.Share*l.pps, n.Share*l.bytes
-	t := model.Traffic{RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: l.known, Proof: proof}
+	t := model.Traffic{
+		RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: l.known,
+		Proof: proof,
+	}
 	if l.shares { // what gets through, not what it wants
 		t.RxPPS, t.RxBytes, t.TxPPS, t.TxBytes = 0, 0, 0, 0
 		if n.size > 0 {

@@ -82,12 +82,14 @@ func (c *csvReader) header() error {
 	for i, name := range rec {
 		if name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))); !slices.Contains(known, name) {
 			line, col := c.r.FieldPos(i)
-			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("unknown column %q", name), Remedy: "known here: " + strings.Join(known, ", ")}
+			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("unknown column %q", name), Remedy: "known here: " +
+				strings.Join(known, ", ")}
 		}
 	}
 	for _, name := range need {
 		if _, has := c.col[name]; !has {
-			return &Error{File: c.file, Line: 1, Col: 1, Text: fmt.Sprintf("the first line names no column %q", name), Remedy: "it must name " + strings.Join(need, ", ")}
+			return &Error{File: c.file, Line: 1, Col: 1, Text: fmt.Sprintf("the first line names no column %q", name), Remedy: "it must name " +
+				strings.Join(need, ", ")}
 		}
 	}
 	_, c.set.hasBytes = c.col["bytes_s"]
@@ -102,10 +104,17 @@ func (c *csvReader) noHeader(rec []string) error {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		line, col := c.r.FieldPos(i)
 		if strings.ContainsAny(name, ";\t") {
-			return &Error{File: c.file, Line: line, Col: col, Text: "the columns are not separated by commas", Remedy: "write commas instead of semicolons or tabs, and points in numbers"}
+			return &Error{
+				File: c.file, Line: line, Col: col, Text: "the columns are not separated by commas",
+				Remedy: "write commas instead of semicolons or tabs, and points in numbers",
+			}
 		}
 		if _, err := strconv.ParseFloat(name, 64); err == nil || name == "" && len(rec) == 1 {
-			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("the first line holds %q where it must name the columns", short(name)), Remedy: "put a line such as time_s,vm,pps before the rows"}
+			return &Error{
+				File: c.file, Line: line, Col: col,
+				Text:   fmt.Sprintf("the first line holds %q where it must name the columns", short(name)),
+				Remedy: "put a line such as time_s,vm,pps before the rows",
+			}
 		}
 	}
 	return nil
@@ -123,7 +132,10 @@ func (c *csvReader) record(rec []string) error {
 		x, err := strconv.ParseFloat(strings.TrimSpace(rec[i]), 64)
 		if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range reads as infinite: absurd
 			line, col := c.r.FieldPos(i)
-			bad = &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("%s: %q is no number", name, short(rec[i])), Remedy: "write a number such as 1500 or 0.5"}
+			bad = &Error{
+				File: c.file, Line: line, Col: col, Text: fmt.Sprintf("%s: %q is no number", name, short(rec[i])),
+				Remedy: "write a number such as 1500 or 0.5",
+			}
 		}
 		return x
 	}
@@ -154,7 +166,10 @@ func (c *csvReader) record(rec []string) error {
 
 // syntax gives the library's complaint our form.
 func (c *csvReader) syntax(err error) error {
-	e := &Error{File: c.file, Text: err.Error(), Remedy: "a trace is CSV with a line of column names and one row per VM and sample", cause: err}
+	e := &Error{
+		File: c.file, Text: err.Error(), Remedy: "a trace is CSV with a line of column names and one row per VM and sample",
+		cause: err,
+	}
 	var long *tooLong
 	if errors.As(err, &long) {
 		e.Line, e.Col = c.line+1, 1

@@ -252,7 +252,10 @@ func domain(labels map[string]string) string {
 func (p *promReader) finish() (*Set, error) {
 	p.set.hasBytes, p.set.hasCPU = p.has[octets], p.has[cpuTime]
 	if !p.has[packets] && !p.has[octets] {
-		return nil, &Error{File: p.file, Text: "holds no counter of libvirt interfaces", Remedy: "query libvirt_domain_interface_stats_receive_packets_total and the others that docs/sim.md lists"}
+		return nil, &Error{
+			File: p.file, Text: "holds no counter of libvirt interfaces",
+			Remedy: "query libvirt_domain_interface_stats_receive_packets_total and the others that docs/sim.md lists",
+		}
 	}
 	for _, vm := range sortedNames(p.vms) {
 		times := make([]float64, 0, len(p.vms[vm]))

@@ -106,7 +106,10 @@ func TestTroublesAreCountedAndHandled(t *testing.T) {
 		}
 	}
 	text := set.Report.String()
-	for _, place := range []string{"line 3: packets/s negative", "line 4: packets/s not finite", "line 7", "line 9", "VM a from 6.5s to 30s", ", ..."} {
+	for _, place := range []string{
+		"line 3: packets/s negative", "line 4: packets/s not finite", "line 7", "line 9", "VM a from 6.5s to 30s",
+		", ...",
+	} {
 		if !strings.Contains(text, place) {
 			t.Errorf("the report does not tell %q:\n%s", place, text)
 		}

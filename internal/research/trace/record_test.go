@@ -34,7 +34,10 @@ func wander(r *rand.Rand, s *model.Snapshot) *model.Snapshot {
 	case 0:
 		id := model.VMID(fmt.Sprintf("vm-%02d", r.IntN(20)))
 		if out.FindVM(id) == nil {
-			vm := model.VM{ID: id, Name: string(id), State: model.VMRunning, Started: out.Time, NICs: []model.NIC{{Alias: "ua-net0", MAC: model.MAC{2, byte(r.IntN(99))}}}}
+			vm := model.VM{
+				ID: id, Name: string(id), State: model.VMRunning, Started: out.Time,
+				NICs: []model.NIC{{Alias: "ua-net0", MAC: model.MAC{2, byte(r.IntN(99))}}},
+			}
 			out.VMs = replace(out.VMs, vm, func(a, b model.VM) int { return strings.Compare(string(a.ID), string(b.ID)) })
 		}
 	case 1:
@@ -62,7 +65,10 @@ func wander(r *rand.Rand, s *model.Snapshot) *model.Snapshot {
 }
 
 func first() *model.Snapshot {
-	return &model.Snapshot{Time: epoch, VMs: []model.VM{}, PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, VFs: make([]model.VF, 4)}}}
+	return &model.Snapshot{
+		Time: epoch, VMs: []model.VM{},
+		PFs: []model.PF{{Name: "pf0", Network: "br0", Managed: true, VFs: make([]model.VF, 4)}},
+	}
 }
 
 func text(t testing.TB, x any) string {

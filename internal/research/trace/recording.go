@@ -125,7 +125,10 @@ func (r *Recording) open() error {
 		return r.bad(err)
 	}
 	if h.Version > version {
-		return &Error{File: f.Name(), Line: 1, Col: 1, Text: fmt.Sprintf("is of version %d", h.Version), Remedy: "read it with the Sluice that wrote it, or a newer one"}
+		return &Error{
+			File: f.Name(), Line: 1, Col: 1, Text: fmt.Sprintf("is of version %d", h.Version),
+			Remedy: "read it with the Sluice that wrote it, or a newer one",
+		}
 	}
 	r.rules, r.memory = h.Rules, h.Memory
 	return nil
@@ -159,7 +162,10 @@ func (r *Recording) tear() error {
 }
 
 func (r *Recording) bad(err error) error {
-	return &Error{File: r.name(), Line: r.line, Col: 1, Text: "cannot be read: " + err.Error(), Remedy: "remove this file from the recording", cause: err}
+	return &Error{
+		File: r.name(), Line: r.line, Col: 1, Text: "cannot be read: " + err.Error(), Remedy: "remove this file from the recording",
+		cause: err,
+	}
 }
 
 // sample decodes one line; nil for one that is not newer than the last.

@@ -141,18 +141,33 @@ func TestLiesDoNotPay(t *testing.T) {
 		{"floods once, falls silent", once, workload.Claims{Say: silent, Port: true, Interrupts: true}, 1, 0},
 		{"floods once, boasts, no witness", once, workload.Claims{Say: says(boast)}, 5, 0},
 		{"floods once, boasts, the port alone", once, workload.Claims{Say: says(boast), Port: true}, 20, 0},
-		{"floods once, claims little, forges interrupts", once, workload.Claims{Say: says(modest), Port: true, Interrupts: true, Forged: forge}, 100, 0},
+		{
+			"floods once, claims little, forges interrupts", once,
+			workload.Claims{Say: says(modest), Port: true, Interrupts: true, Forged: forge},
+			100, 0,
+		},
 		{"floods again, boasts", again, workload.Claims{Say: says(boast), Port: true, Interrupts: true}, 1, 0},
-		{"floods again, claims little, forges interrupts", again, workload.Claims{Say: says(modest), Port: true, Interrupts: true, Forged: forge}, 5, 0.75},
+		{
+			"floods again, claims little, forges interrupts", again,
+			workload.Claims{Say: says(modest), Port: true, Interrupts: true, Forged: forge},
+			5, 0.75,
+		},
 		{"three flood again, boast", three, workload.Claims{Say: says(boast), Port: true, Interrupts: true}, 1, 0},
 		{"three flood again, no witness", three, workload.Claims{Say: says(boast)}, 5, 0},
-		{"three flood again, claim little, forge interrupts", three, workload.Claims{Say: says(modest), Port: true, Interrupts: true, Forged: forge}, 5, 0.75},
+		{
+			"three flood again, claim little, forge interrupts", three,
+			workload.Claims{Say: says(modest), Port: true, Interrupts: true, Forged: forge},
+			5, 0.75,
+		},
 	}
 	type run struct {
 		liars       int
 		again, long bool
 	}
-	for policy, flood := range map[string]time.Duration{"adaptive": 13 * time.Second, "rentbuy": 13 * time.Second, "activity": 2 * time.Minute} {
+	for policy, flood := range map[string]time.Duration{
+		"adaptive": 13 * time.Second, "rentbuy": 13 * time.Second,
+		"activity": 2 * time.Minute,
+	} {
 		truths := map[run]outcome{} // by what floods there are: witnesses change nothing for those who tell the truth
 		for _, c := range cases {
 			t.Run(policy+"/"+c.name, func(t *testing.T) {
@@ -177,7 +192,8 @@ func TestLiesDoNotPay(t *testing.T) {
 				most := time.Duration(c.ratio*float64(lies.flooded) + c.found*float64(time.Hour))
 				minutes := func(d time.Duration) time.Duration { return d.Round(time.Minute / 10) }
 				t.Logf("in %.0f h VF time %s with lies, %s with the truth; busy on virtio %s; %s more than %d times %s, at most %s; the others carry %.1f %% of what they do beside the truth",
-					long, minutes(lies.held), minutes(truth.held), minutes(lies.flooded), minutes(gain), lies.wins, idle, minutes(most), 100*lies.carried/truth.carried)
+					long, minutes(lies.held), minutes(truth.held), minutes(lies.flooded), minutes(gain), lies.wins, idle, minutes(most),
+					100*lies.carried/truth.carried)
 				if gain > most+grain[policy]*time.Duration(lies.wins) {
 					t.Errorf("lies gain %s, want at most %s", gain, most)
 				}
@@ -199,7 +215,8 @@ func TestTruthIsBelieved(t *testing.T) {
 		} {
 			counted := (&crowd{policy, nil, nil, 2}).run(t)
 			claimed := (&crowd{policy, nil, &c.claims, 2}).run(t)
-			t.Logf("%s, %s: %.2f %% of the packets, %d moves instead of %d", policy, name, 100*claimed.carried/counted.carried, claimed.moves, counted.moves)
+			t.Logf("%s, %s: %.2f %% of the packets, %d moves instead of %d", policy, name, 100*claimed.carried/counted.carried, claimed.moves,
+				counted.moves)
 			if claimed.carried < c.least*counted.carried {
 				t.Errorf("%s, %s: VFs carry %.0f packets instead of %.0f", policy, name, claimed.carried, counted.carried)
 			}

@@ -94,7 +94,10 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func diurnal(seed uint64) *Workload {
 	return build("diurnal", 63, func(i int) (string, Shape) {
 		name, level := group(i)
-		return name, Wave{Mean: level, Swing: 0.8, Period: 40 * time.Minute, Crest: time.Duration(unit(seed, uint64(i)) * float64(40*time.Minute))}
+		return name, Wave{
+			Mean: level, Swing: 0.8, Period: 40 * time.Minute,
+			Crest: time.Duration(unit(seed, uint64(i)) * float64(40*time.Minute)),
+		}
 	})
 }
 

@@ -16,10 +16,22 @@ func Rhythms() []Named {
 		{"cycles-45s", "likewise, of 45 s", fixedCycles("cycles-45s", 40, 45*time.Second, 0)},
 		{"cycles-90s", "likewise, of 90 s", fixedCycles("cycles-90s", 40, 90*time.Second, 0)},
 		{"cycles-3min", "likewise, of 3 min, each stretch off by up to a tenth", fixedCycles("cycles-3min", 40, 3*time.Minute, 0.1)},
-		{"tails-seconds", "heavy-tailed bursts of 8 s, 30 VFs", bursts("tails-seconds", 30, 0, Pareto(1.5, 8*time.Second), Pareto(1.5, 16*time.Second), 1./3)},
-		{"tails-minute", "heavy-tailed bursts of a minute, 30 VFs", bursts("tails-minute", 30, 0, Pareto(1.5, time.Minute), Pareto(1.5, 2*time.Minute), 1./3)},
-		{"memoryless", "exponential bursts of 40 s, 30 VFs", bursts("memoryless", 30, 0.05, Exponential(40*time.Second), Exponential(80*time.Second), 1./3)},
-		{"typical-48s", "bursts of about 48 s after any time, 25 VFs", bursts("typical-48s", 25, 0.05, Uniform(43*time.Second, 53*time.Second), Exponential(2*time.Minute), 0.3)},
+		{
+			"tails-seconds", "heavy-tailed bursts of 8 s, 30 VFs",
+			bursts("tails-seconds", 30, 0, Pareto(1.5, 8*time.Second), Pareto(1.5, 16*time.Second), 1./3),
+		},
+		{
+			"tails-minute", "heavy-tailed bursts of a minute, 30 VFs",
+			bursts("tails-minute", 30, 0, Pareto(1.5, time.Minute), Pareto(1.5, 2*time.Minute), 1./3),
+		},
+		{
+			"memoryless", "exponential bursts of 40 s, 30 VFs",
+			bursts("memoryless", 30, 0.05, Exponential(40*time.Second), Exponential(80*time.Second), 1./3),
+		},
+		{
+			"typical-48s", "bursts of about 48 s after any time, 25 VFs",
+			bursts("typical-48s", 25, 0.05, Uniform(43*time.Second, 53*time.Second), Exponential(2*time.Minute), 0.3),
+		},
 		{"short-7s", "bursts of about 7 s after any time, over steady VMs, 25 VFs", shortOverSteady},
 		{"changing", "cycles of 30 s that become cycles of 4 min and back, 40 VFs", changing},
 	}
@@ -29,14 +41,35 @@ func Rhythms() []Named {
 func HeldOut() []Named {
 	return []Named{
 		{"held-cycles-20s", "duty cycles of 20 s, 35 VFs", fixedCycles("held-cycles-20s", 35, 20*time.Second, 0)},
-		{"held-cycles-36s", "duty cycles of 36 s, each stretch off by up to a fifth, 45 VFs", fixedCycles("held-cycles-36s", 45, 36*time.Second, 0.2)},
+		{
+			"held-cycles-36s", "duty cycles of 36 s, each stretch off by up to a fifth, 45 VFs",
+			fixedCycles("held-cycles-36s", 45, 36*time.Second, 0.2),
+		},
 		{"held-cycles-75s", "duty cycles of 75 s, 50 VFs", fixedCycles("held-cycles-75s", 50, 75*time.Second, 0)},
-		{"held-cycles-2min", "duty cycles of 130 s, each stretch off by up to a tenth, 30 VFs", fixedCycles("held-cycles-2min", 30, 130*time.Second, 0.1)},
-		{"held-lognormal-10s", "log-normal bursts of 10 s, 28 VFs", bursts("held-lognormal-10s", 28, 0, LogNormal(1, 10*time.Second), LogNormal(1, 25*time.Second), 0.29)},
-		{"held-lognormal-50s", "log-normal bursts of 50 s, 36 VFs", bursts("held-lognormal-50s", 36, 0.05, LogNormal(1.2, 50*time.Second), LogNormal(0.8, 100*time.Second), 0.33)},
-		{"held-tails-20s", "heavy-tailed bursts of 20 s over a tenth, 20 VFs", bursts("held-tails-20s", 20, 0, Pareto(1.4, 20*time.Second), Exponential(50*time.Second), 0.28)},
-		{"held-tails-3min", "heavy-tailed bursts of 3 min, 40 VFs", bursts("held-tails-3min", 40, 0.05, Pareto(1.6, 3*time.Minute), Pareto(1.6, 4*time.Minute), 0.43)},
-		{"held-two-kinds", "bursts of 6 s or of 80 s, as it falls, 30 VFs", bursts("held-two-kinds", 30, 0, twoKinds, Exponential(70*time.Second), 0.3)},
+		{
+			"held-cycles-2min", "duty cycles of 130 s, each stretch off by up to a tenth, 30 VFs",
+			fixedCycles("held-cycles-2min", 30, 130*time.Second, 0.1),
+		},
+		{
+			"held-lognormal-10s", "log-normal bursts of 10 s, 28 VFs",
+			bursts("held-lognormal-10s", 28, 0, LogNormal(1, 10*time.Second), LogNormal(1, 25*time.Second), 0.29),
+		},
+		{
+			"held-lognormal-50s", "log-normal bursts of 50 s, 36 VFs",
+			bursts("held-lognormal-50s", 36, 0.05, LogNormal(1.2, 50*time.Second), LogNormal(0.8, 100*time.Second), 0.33),
+		},
+		{
+			"held-tails-20s", "heavy-tailed bursts of 20 s over a tenth, 20 VFs",
+			bursts("held-tails-20s", 20, 0, Pareto(1.4, 20*time.Second), Exponential(50*time.Second), 0.28),
+		},
+		{
+			"held-tails-3min", "heavy-tailed bursts of 3 min, 40 VFs",
+			bursts("held-tails-3min", 40, 0.05, Pareto(1.6, 3*time.Minute), Pareto(1.6, 4*time.Minute), 0.43),
+		},
+		{
+			"held-two-kinds", "bursts of 6 s or of 80 s, as it falls, 30 VFs",
+			bursts("held-two-kinds", 30, 0, twoKinds, Exponential(70*time.Second), 0.3),
+		},
 		{"held-jobs", "jobs of a length of their own VM, 35 to 200 s, after any time, 24 VFs", jobs},
 		{"held-mixed", "a VM in four each: cycles of a minute, heavy tails, steady, days of 20 min; 36 VFs", heldMixed},
 		{"held-steps", "levels that jump every minute or two, 44 VFs", steps},
@@ -106,7 +139,8 @@ func jobs(seed uint64) *Workload {
 	return build("held-jobs", 24, func(i int) (string, Shape) {
 		_, level := group(i)
 		job := time.Duration((35 + 165*unit(seed+7, uint64(i))) * float64(time.Second))
-		return fmt.Sprintf("%.0fs", job.Seconds()/50), NewBursts(mix(seed)+uint64(i), level*(0.6+0.8*unit(seed, uint64(i))), 500, Uniform(job*9/10, job*11/10), Exponential(5*time.Minute), 0.25)
+		return fmt.Sprintf("%.0fs", job.Seconds()/50), NewBursts(mix(seed)+uint64(i), level*(0.6+0.8*unit(seed, uint64(i))), 500,
+			Uniform(job*9/10, job*11/10), Exponential(5*time.Minute), 0.25)
 	})
 }
 

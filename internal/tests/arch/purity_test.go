@@ -34,8 +34,10 @@ var pure = map[string][]string{
 // harmless lists what pure code may import of the standard library and, if not all of a package is harmless, what it may use of it (+)
 // or may not (-).
 var harmless = map[string]string{
-	"bytes": "", "cmp": "", "container/heap": "", "encoding": "", "encoding/hex": "", "encoding/json": "", "errors": "", "hash/fnv": "", "iter": "",
-	"maps": "", "math": "", "net/netip": "", "math/big": "", "math/bits": "", "path": "", "regexp": "", "slices": "", "sort": "", "strconv": "", "strings": "", "unicode": "", "unicode/utf8": "",
+	"bytes": "", "cmp": "", "container/heap": "", "encoding": "", "encoding/hex": "", "encoding/json": "", "errors": "", "hash/fnv": "",
+	"iter": "",
+	"maps": "", "math": "", "net/netip": "", "math/big": "", "math/bits": "", "path": "", "regexp": "", "slices": "", "sort": "",
+	"strconv": "", "strings": "", "unicode": "", "unicode/utf8": "",
 	"time":    "-Now Since Until After AfterFunc NewTimer NewTicker Tick Sleep Local LoadLocation",
 	"net":     "+HardwareAddr ParseMAC",
 	"fmt":     "-Print Printf Println Scan Scanf Scanln",

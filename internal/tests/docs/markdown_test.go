@@ -121,7 +121,8 @@ var otherThanShell = map[string]*regexp.Regexp{
 // hidden returns a command in a block of another kind, "" if there is none.
 func (s *snippet) hidden() string {
 	for line := range strings.Lines(s.text) {
-		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(line, f[0]+" ") && isProgram(f[0]) && !otherThanShell["usage"].MatchString(line) {
+		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(line, f[0]+" ") && isProgram(f[0]) &&
+			!otherThanShell["usage"].MatchString(line) {
 			return strings.TrimSpace(line)
 		}
 	}

@@ -54,7 +54,8 @@ var elsewhere = map[string]string{
 }
 
 func isProgram(word string) bool {
-	return word == "sudo" || word == "for" || strings.HasPrefix(word, "scripts/") || strings.HasPrefix(word, "bin/") || checks[word] != nil || elsewhere[word] != ""
+	return word == "sudo" || word == "for" || strings.HasPrefix(word, "scripts/") || strings.HasPrefix(word, "bin/") || checks[word] != nil ||
+		elsewhere[word] != ""
 }
 
 // checkProgram returns what is wrong with a command line.
@@ -90,7 +91,10 @@ func checkPaths(t *testing.T, args []string) error {
 		for _, path := range []string{arg, value} {
 			switch {
 			case installed.MatchString(path):
-				if !slices.ContainsFunc(packaged(t), func(p string) bool { return path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p) }) {
+				if !slices.ContainsFunc(packaged(t), func(p string) bool {
+					return path == p || strings.HasSuffix(p, "/") &&
+						strings.HasPrefix(path, p)
+				}) {
 					return fmt.Errorf("no package installs %s", path)
 				}
 			case repository.MatchString(path):
@@ -218,7 +222,10 @@ func checkVirsh(t *testing.T, args []string) error {
 // checkSystemctl knows the units on a host or in a guest.
 func checkSystemctl(_ *testing.T, args []string) error {
 	verbs := []string{"status", "start", "stop", "restart", "reload", "enable", "disable", "daemon-reload", "edit", "show", "is-active"}
-	units := []string{"sluice", "sluice.service", "sluice-guest", "sluice-bond@*", "virtual-vfs", "libvirtd", "virtqemud", "qemu-guest-agent", "grafana-server", "prometheus"}
+	units := []string{
+		"sluice", "sluice.service", "sluice-guest", "sluice-bond@*", "virtual-vfs", "libvirtd", "virtqemud", "qemu-guest-agent",
+		"grafana-server", "prometheus",
+	}
 	if !slices.Contains(verbs, args[0]) {
 		return fmt.Errorf("systemctl %s is not known", args[0])
 	}

@@ -124,7 +124,8 @@ func simulated(t *testing.T) *host {
 	var once sync.Once
 	go func() {
 		done <- demo.Run(ctx, cli.DemoOptions{
-			VMs: 40, VFs: 24, Policy: model.DefaultPolicy, Interval: time.Minute, Speed: 60, Seed: 1, Troubles: true, Socket: h.socket, Version: "1.2.3",
+			VMs: 40, VFs: 24, Policy: model.DefaultPolicy, Interval: time.Minute, Speed: 60, Seed: 1, Troubles: true, Socket: h.socket,
+			Version: "1.2.3",
 			Show: func(v *model.View) {
 				once.Do(func() {
 					for i := range v.Snapshot.VMs {

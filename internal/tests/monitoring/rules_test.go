@@ -172,7 +172,8 @@ func TestAlertsMatchTheDaemon(t *testing.T) {
 		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || len(r.Labels) != 1 {
 			t.Errorf("%s has labels %v", r.Alert, r.Labels)
 		}
-		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Annotations["runbook_url"] != runbookAt+strings.ToLower(r.Alert) {
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Annotations["runbook_url"] != runbookAt+
+			strings.ToLower(r.Alert) {
 			t.Errorf("%s has annotations %v", r.Alert, r.Annotations)
 		}
 	}

@@ -77,7 +77,8 @@ func (r *rig) prepare() {
 	r.pf = r.node("basename $(dirname $(ls /sys/bus/pci/devices/*/sriov_totalvfs))")
 	r.node("echo %d >/sys/bus/pci/devices/%s/sriov_numvfs", vfs, r.pf)
 	r.eventually(time.Minute, "a network device for each VF", func() error {
-		out, err := r.GuestExec(r.ctx, "node", "ls -d /sys/bus/pci/devices/"+r.pf+"/virtfn*/virtio*/net/* /sys/bus/pci/devices/"+r.pf+"/virtfn*/net/* 2>/dev/null")
+		out, err := r.GuestExec(r.ctx, "node", "ls -d /sys/bus/pci/devices/"+r.pf+"/virtfn*/virtio*/net/* /sys/bus/pci/devices/"+r.pf+
+			"/virtfn*/net/* 2>/dev/null")
 		if n := strings.Count(out, "\n"); n != vfs {
 			return fmt.Errorf("%d of %d: %w", n, vfs, err)
 		}
@@ -214,7 +215,10 @@ func (r *rig) state() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var b strings.Builder
-	for _, cmd := range []string{"sluice vpf show node; sluice fsck; sluice doctor", "virsh list --all; virsh domiflist node", "ip -br link; bridge link", "find /sys/fs/bpf; cat /var/lib/sluice/vpf.json", "tail -n 40 $(ls -t /var/log/libvirt/*.log | head -1)"} {
+	for _, cmd := range []string{
+		"sluice vpf show node; sluice fsck; sluice doctor", "virsh list --all; virsh domiflist node",
+		"ip -br link; bridge link", "find /sys/fs/bpf; cat /var/lib/sluice/vpf.json", "tail -n 40 $(ls -t /var/log/libvirt/*.log | head -1)",
+	} {
 		out, err := r.Run(ctx, cmd)
 		fmt.Fprintf(&b, "$ %s\n%s", cmd, out)
 		if err != nil {

@@ -62,7 +62,10 @@ func begin(t *testing.T, k *kernel.Host, d *domains, path string) (*virtualpf.Ma
 		return w, err
 	}
 	m := &virtualpf.Manager{
-		Runner: (&virtualpf.Runner{Store: store, Look: look, Switch: k, Domains: d, Log: slog.New(slog.DiscardHandler), Enforce: func() bool { return true }}).Init(),
+		Runner: (&virtualpf.Runner{
+			Store: store, Look: look, Switch: k, Domains: d, Log: slog.New(slog.DiscardHandler),
+			Enforce: func() bool { return true },
+		}).Init(),
 		Policy: func(model.VMID, string) model.GuestPolicy {
 			return model.GuestPolicy{Attach: true, MACs: []string{"02:*"}, VLANs: model.VLANs{{First: 10, Last: 20}}, NoSpoof: true}
 		},
@@ -103,7 +106,10 @@ func TestPoliciesStandInTheKernel(t *testing.T) {
 	t.Cleanup(func() { _ = k.Close() })
 	kerneltest.NewBridge(t, "br0")
 	pf, vf, out := kerneltest.NewPort(t, "vnet0", "br0"), kerneltest.NewPort(t, "vnet1", "br0"), kerneltest.NewPort(t, "out0", "br0")
-	p := model.VirtualPF{VM: "vm", VMName: "vm", Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: pfMAC, VFs: []model.VirtualVF{{MAC: vfMAC}}, Channel: true}
+	p := model.VirtualPF{
+		VM: "vm", VMName: "vm", Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", MAC: pfMAC,
+		VFs: []model.VirtualVF{{MAC: vfMAC}}, Channel: true,
+	}
 	d := &domains{}
 	path := filepath.Join(t.TempDir(), virtualpf.FileName)
 	m, stop := begin(t, k, d, path)

@@ -38,7 +38,8 @@ func root() *cobra.Command {
 // pages rewrites the man pages: those of the commands, and that of sluice.yaml from its reference.
 func pages(dir, reference string) error {
 	if strings.HasPrefix(dir, "-") {
-		return fmt.Errorf("%s is no directory to write to, and there are no flags: usage: manual DIRECTORY CONFIG.MD (./%s, if it is meant)", dir, dir)
+		return fmt.Errorf("%s is no directory to write to, and there are no flags: usage: manual DIRECTORY CONFIG.MD (./%s, if it is meant)", dir,
+			dir)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -195,7 +195,8 @@ func filePage(reference string) (string, error) {
 		switch {
 		case indented:
 			r.WriteString(plain(strings.TrimSpace(line)) + "\n")
-		case strings.HasPrefix(line, "# "), strings.HasPrefix(line, "<!--"), strings.HasPrefix(line, "| ---"), strings.HasPrefix(line, "| key "), strings.HasPrefix(line, "| policy "):
+		case strings.HasPrefix(line, "# "), strings.HasPrefix(line, "<!--"), strings.HasPrefix(line, "| ---"), strings.HasPrefix(line, "| key "),
+			strings.HasPrefix(line, "| policy "):
 		case strings.HasPrefix(line, "## "):
 			r.section(unmarked(line[3:]))
 		case strings.HasPrefix(line, "| "):

@@ -40,8 +40,10 @@ func browser(t testing.TB) chromium {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.WSURLReadTimeout(patience),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.WSURLReadTimeout(patience),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", false))
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	t.Cleanup(stop)
@@ -66,7 +68,12 @@ func (l look) String() string {
 	return fmt.Sprintf("%d-light", l.width)
 }
 
-var looks = []look{{width: 1400, height: 900}, {width: 1400, height: 900, dark: true}, {width: 390, height: 844}, {width: 390, height: 844, dark: true}}
+var looks = []look{
+	{width: 1400, height: 900},
+	{width: 1400, height: 900, dark: true},
+	{width: 390, height: 844},
+	{width: 390, height: 844, dark: true},
+}
 
 // tab is a page under test. Any error that the browser reports fails the test.
 type tab struct {
@@ -115,7 +122,10 @@ func (p *tab) size(width, height int64) {
 	p.t.Helper()
 	p.look.width, p.look.height = width, height
 	const phone = 500
-	p.do(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < phone}))
+	p.do(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: height,
+		DeviceScaleFactor: 1, Mobile: width < phone,
+	}))
 }
 
 // hear records the errors that the browser reports: of scripts, the console, the network and the content security policy.

@@ -60,7 +60,10 @@ func newHost(t testing.TB, n int, address string) *host {
 
 func (h *host) serve(t testing.TB, address string) {
 	t.Helper()
-	s, err := server.New(server.Options{Backend: h.back, History: h.past, WhatIf: asked{}, Version: "1.2.3", Listen: address, Page: page.Handler("1.2.3"), Now: h.now})
+	s, err := server.New(server.Options{
+		Backend: h.back, History: h.past, WhatIf: asked{}, Version: "1.2.3", Listen: address,
+		Page: page.Handler("1.2.3"), Now: h.now,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +90,12 @@ type asked struct{}
 
 // WhatIf implements server.WhatIf.
 func (asked) WhatIf(*model.View) api.WhatIf {
-	return api.WhatIf{From: edgetest.Now.Add(-time.Hour), To: edgetest.Now, Computed: edgetest.Now, Current: "activity", Policies: []api.PolicyResult{
-		{Policy: "adaptive", Net: 0.81, Gross: 0.83, Moves: 120}, {Policy: "activity", Net: 0.62, Gross: 0.66, Moves: 400}, {Policy: "none"},
-	}}
+	return api.WhatIf{
+		From: edgetest.Now.Add(-time.Hour), To: edgetest.Now, Computed: edgetest.Now, Current: "activity",
+		Policies: []api.PolicyResult{
+			{Policy: "adaptive", Net: 0.81, Gross: 0.83, Moves: 120}, {Policy: "activity", Net: 0.62, Gross: 0.66, Moves: 400}, {Policy: "none"},
+		},
+	}
 }
 
 // next publishes the state of the host a second later.
@@ -117,7 +123,10 @@ func (h *host) view() *model.View {
 	s := v.Snapshot
 	s.Time = h.now()
 	v.Revision = uint64(h.now().Unix())
-	pf := model.PF{Name: "pf2", Address: "0000:03:00.0", Driver: "ixgbe", Network: "br0", LinkUp: true, Speed: 10e9, NumVFs: vfs, TotalVFs: vfs, Managed: true}
+	pf := model.PF{
+		Name: "pf2", Address: "0000:03:00.0", Driver: "ixgbe", Network: "br0", LinkUp: true, Speed: 10e9, NumVFs: vfs,
+		TotalVFs: vfs, Managed: true,
+	}
 	holder := map[int]model.VFID{}
 	turn := int(h.now().Sub(edgetest.Now.Add(-time.Hour)) / (7 * time.Minute))
 	for i := range min(vfs, h.n/2) {
@@ -130,7 +139,8 @@ func (h *host) view() *model.View {
 	for i := range h.n {
 		pps := 20000 + 15000*math.Sin(float64(h.now().Unix())/300+float64(i))
 		vm := model.VM{ID: idOf(i), Name: h.name(i), State: model.VMRunning, Ready: model.Yes, VCPUs: 2, NICs: []model.NIC{{
-			Alias: "ua-net0", MAC: model.MAC{0x52, 0x54, 1, 0, byte(i >> 8), byte(i)}, Network: "br0", Failover: model.FailoverTeaming, FreePort: model.Yes, LinkUp: model.Yes,
+			Alias: "ua-net0", MAC: model.MAC{0x52, 0x54, 1, 0, byte(i >> 8), byte(i)}, Network: "br0", Failover: model.FailoverTeaming,
+			FreePort: model.Yes, LinkUp: model.Yes,
 			Tap: fmt.Sprintf("tap%d", i), Virtio: traffic(pps),
 		}}}
 		r := model.Reason{VM: vm.ID, Code: model.CodeOutranked, Policy: "adaptive", Score: pps, Price: 30000, Rank: i + 1, Slots: vfs}
@@ -145,17 +155,25 @@ func (h *host) view() *model.View {
 		s.VMs = append(s.VMs, vm)
 		v.Target.Reasons = append(v.Target.Reasons, r)
 	}
-	s.Problems = append(s.Problems, model.Problem{Subject: h.name(6), Text: "it has no free port: " + h.name(6), Remedy: "look at it with `sluice explain " + h.name(6) + "`, or `sluice doctor --offline`"})
+	s.Problems = append(s.Problems, model.Problem{
+		Subject: h.name(6), Text: "it has no free port: " + h.name(6),
+		Remedy: "look at it with `sluice explain " + h.name(6) + "`, or `sluice doctor --offline`",
+	})
 	v.Bandwidth.NICs = append(v.Bandwidth.NICs, model.NICBandwidth{
-		NICID: model.NICID{VM: idOf(0), NIC: "ua-net0"}, VMName: h.name(0), PF: "pf0", Path: model.PathVF, SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}, Limit: model.Rate{Bits: 4e9}},
-		Promised: model.Rate{Bits: 2e9}, Allowed: model.Rate{Bits: 3e9}, Sent: model.RateReading{Bits: 1.5e9, Proof: model.ProofKernel}, Code: model.BandwidthShare, Why: "its share",
+		NICID: model.NICID{VM: idOf(0), NIC: "ua-net0"}, VMName: h.name(0), PF: "pf0", Path: model.PathVF,
+		SLA:      model.SLA{Guarantee: model.Rate{Bits: 2e9}, Limit: model.Rate{Bits: 4e9}},
+		Promised: model.Rate{Bits: 2e9}, Allowed: model.Rate{Bits: 3e9}, Sent: model.RateReading{Bits: 1.5e9, Proof: model.ProofKernel},
+		Code: model.BandwidthShare, Why: "its share",
 	})
 	h.moves(v)
 	return v
 }
 
 func traffic(pps float64) model.Traffic {
-	return model.Traffic{RxPPS: pps * 0.6, TxPPS: pps * 0.4, RxBytes: pps * 300, TxBytes: pps * 200, Source: model.SourceTap, Known: true, Proof: model.ProofKernel}
+	return model.Traffic{
+		RxPPS: pps * 0.6, TxPPS: pps * 0.4, RxBytes: pps * 300, TxBytes: pps * 200, Source: model.SourceTap, Known: true,
+		Proof: model.ProofKernel,
+	}
 }
 
 // moves gives ended moves IDs and the times of their Steps.
@@ -163,9 +181,18 @@ func (h *host) moves(v *model.View) {
 	for i := range v.Recent {
 		m := &v.Recent[i]
 		m.ID = uint64(len(v.Recent) - i)
-		m.Times = []model.StepTime{{Kind: model.StepCheckVirtio, From: m.Started, To: m.Started.Add(20 * time.Millisecond), Tries: 1}, {Kind: model.StepAttach, From: m.Started.Add(20 * time.Millisecond), To: m.Ended, Tries: max(1, m.Try), Error: m.Error}}
+		m.Times = []model.StepTime{
+			{Kind: model.StepCheckVirtio, From: m.Started, To: m.Started.Add(20 * time.Millisecond), Tries: 1},
+			{Kind: model.StepAttach, From: m.Started.Add(20 * time.Millisecond), To: m.Ended, Tries: max(1, m.Try), Error: m.Error},
+		}
 	}
-	swap := model.MoveStatus{ID: 3, Move: model.Move{Kind: model.MovePlug, VM: idOf(0), VMName: h.name(0), VF: model.VFID{PF: "pf2", Index: 0}, Reason: v.Target.Reasons[len(v.Target.Reasons)-1]}, Started: edgetest.Now.Add(-10 * time.Minute), Ended: edgetest.Now.Add(-10*time.Minute + 640*time.Millisecond)}
+	swap := model.MoveStatus{
+		ID: 3, Move: model.Move{
+			Kind: model.MovePlug, VM: idOf(0), VMName: h.name(0), VF: model.VFID{PF: "pf2", Index: 0},
+			Reason: v.Target.Reasons[len(v.Target.Reasons)-1],
+		}, Started: edgetest.Now.Add(-10 * time.Minute),
+		Ended: edgetest.Now.Add(-10*time.Minute + 640*time.Millisecond),
+	}
 	v.Recent = append([]model.MoveStatus{swap}, v.Recent...)
 	for i := range v.Active {
 		v.Active[i].ID = uint64(10 + i)

@@ -146,14 +146,16 @@ func TestHostileNames(t *testing.T) {
 // learned checks what the page of a VM says about its bursts, of which so many were seen.
 func (p *tab) learned(name string, seen int) {
 	p.t.Helper()
-	head, figures := eval[string](p, `document.getElementById('verdict').textContent`), eval[string](p, `document.getElementById('reason').textContent`)
+	head, figures := eval[string](p, `document.getElementById('verdict').textContent`),
+		eval[string](p, `document.getElementById('reason').textContent`)
 	if seen == 0 {
 		if strings.Contains(head, "bursts of") || strings.Contains(figures, "Bursts") {
 			p.t.Errorf("bursts of which none was seen are in %q or %q", head, figures)
 		}
 		return
 	}
-	if want := fmt.Sprintf("bursts of %s last 48 s, 1m50s between them; %d seen", strings.ReplaceAll(name, "`", ""), seen); !strings.Contains(head, want) {
+	if want := fmt.Sprintf("bursts of %s last 48 s, 1m50s between them; %d seen", strings.ReplaceAll(name, "`", ""),
+		seen); !strings.Contains(head, want) {
 		p.t.Errorf("%q is not in %q", want, head)
 	}
 	if want := fmt.Sprintf("Bursts48 s long, 1 min 50 s between, %d seen", seen); !strings.Contains(figures, want) {

@@ -144,7 +144,8 @@ func TestWords(t *testing.T) {
 	if n := eval[float64](p, `(c => c.getBoundingClientRect().right - c.querySelector('.u-over').getBoundingClientRect().right)(document.querySelector('.chart .uplot'))`); n < half {
 		t.Errorf("the last label has %g pixels", n)
 	}
-	if words := eval[string](p, `document.querySelector('main').innerText`); strings.Contains(words, "pkt/s") || !strings.Contains(words, "packets/s") {
+	if words := eval[string](p, `document.querySelector('main').innerText`); strings.Contains(words, "pkt/s") ||
+		!strings.Contains(words, "packets/s") {
 		t.Error("packets are counted in other words than those of the commands")
 	}
 	p.do(chromedp.Navigate(h.url + "/vm/" + string(idOf(0))))

@@ -160,7 +160,8 @@ func NewCounter(s *Space, name string, m Mark) (*Counter, error) {
 // listen attaches the filter before binding, so that nothing else is counted in between.
 func (c *Counter) listen(n int, m Mark) error {
 	filter := accept(m)
-	if err := unix.SetsockoptSockFprog(c.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}); err != nil {
+	if err := unix.SetsockoptSockFprog(c.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}); err != nil {
 		return err
 	}
 	if err := unix.SetsockoptInt(c.fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {

@@ -41,7 +41,10 @@ func NewPinger(to netip.Addr) (*Pinger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open an ICMP socket: %w", err)
 	}
-	p := &Pinger{conn: conn, to: &net.IPAddr{IP: to.AsSlice()}, id: uint16(os.Getpid()) ^ uint16(time.Now().UnixNano()), wait: map[uint16]chan<- time.Time{}} //nolint:gosec // any 16 bits
+	p := &Pinger{
+		conn: conn, to: &net.IPAddr{IP: to.AsSlice()}, id: uint16(os.Getpid()) ^ uint16(time.Now().UnixNano()),
+		wait: map[uint16]chan<- time.Time{},
+	} //nolint:gosec // any 16 bits
 	go p.read()
 	return p, nil
 }

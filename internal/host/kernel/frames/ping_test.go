@@ -23,7 +23,8 @@ func TestRoundTrips(t *testing.T) {
 			t.Errorf("%d bytes: %s, %v, %v", size, took, ok, err)
 		}
 	}
-	if sent, done, during := p.Flood(t.Context(), 64, 8, 100*time.Millisecond, 10*time.Second); done == 0 || done != sent || during < 100*time.Millisecond {
+	if sent, done, during := p.Flood(t.Context(), 64, 8, 100*time.Millisecond, 10*time.Second); done == 0 || done != sent ||
+		during < 100*time.Millisecond {
 		t.Errorf("%d of %d in %s", done, sent, during)
 	}
 	stop := make(chan struct{})

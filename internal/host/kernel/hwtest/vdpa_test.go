@@ -92,7 +92,8 @@ func TestVDPA(t *testing.T) {
 	want := model.VDPAWant{Name: name, Manager: "vduse", MAC: mac}
 	shell(t, "modprobe vduse")
 	if _, err := os.Stat("/sys/bus/vdpa/drivers/vhost_vdpa"); err != nil {
-		if _, err := h.CreateVDPA(t.Context(), want); !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "modprobe vhost_vdpa") {
+		if _, err := h.CreateVDPA(t.Context(), want); !errors.Is(err, model.ErrPermanent) ||
+			!strings.Contains(err.Error(), "modprobe vhost_vdpa") {
 			t.Errorf("without vhost_vdpa: %v", err)
 		}
 	}
@@ -123,7 +124,8 @@ func TestVDPA(t *testing.T) {
 	made, err := h.CreateVDPA(t.Context(), want)
 	must(t, err)
 	t.Logf("%+v", made)
-	if made.Name != name || made.Manager != "vduse" || made.MAC != mac || made.Driver != "vhost_vdpa" || !made.Linked || made.InUse != model.No {
+	if made.Name != name || made.Manager != "vduse" || made.MAC != mac || made.Driver != "vhost_vdpa" || !made.Linked ||
+		made.InUse != model.No {
 		t.Errorf("made %+v", made)
 	}
 	node, err := os.Stat(filepath.Join(dir, name)) // follows the link

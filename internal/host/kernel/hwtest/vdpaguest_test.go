@@ -35,7 +35,10 @@ func TestGuestOnVDPA(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "vm.xml")
 	shell(t, "virsh dumpxml --inactive "+vm+" | sed \"s,<os>,<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>&,\" >"+file+"; virsh define "+file)
 
-	p := &model.VirtualPF{VMName: vm, Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendVDPA, Network: "vduse", VFs: make([]model.VirtualVF, 2)}
+	p := &model.VirtualPF{
+		VMName: vm, Name: "vpf0", Model: model.VPFVirtio, Backend: model.BackendVDPA, Network: "vduse",
+		VFs: make([]model.VirtualVF, 2),
+	}
 	must(t, virt.DefineVPF(t.Context(), p))
 	t.Cleanup(func() { must(t, virt.UndefineVPF(context.Background(), p.VM, p.Name)) })
 	if out, err := exec.Command("virsh", "start", vm).CombinedOutput(); err == nil || !strings.Contains(string(out), model.VDPADir) {

@@ -66,7 +66,8 @@ func need(t testing.TB) {
 	}
 	for _, prog := range []string{"libvirtd", "virsh", "qemu-system-x86_64", "nsenter", "bash", "ip"} {
 		if _, err := exec.LookPath(prog); err != nil {
-			t.Fatalf("%s is missing: apt-get install --no-install-recommends %s iproute2 util-linux (%s=1 skips these tests)", prog, Packages, NoLibvirtd)
+			t.Fatalf("%s is missing: apt-get install --no-install-recommends %s iproute2 util-linux (%s=1 skips these tests)", prog, Packages,
+				NoLibvirtd)
 		}
 	}
 }

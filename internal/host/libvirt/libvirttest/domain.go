@@ -45,7 +45,8 @@ func (v VM) XML() string {
 		machine = "q35"
 	}
 	if strings.Contains(machine, "q35") {
-		ports = "<controller type='pci' model='pcie-root'/>" + strings.Repeat("<controller type='pci' model='pcie-root-port'/>", v.Ports+len(v.NICs))
+		ports = "<controller type='pci' model='pcie-root'/>" +
+			strings.Repeat("<controller type='pci' model='pcie-root-port'/>", v.Ports+len(v.NICs))
 	}
 	return fmt.Sprintf(`<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
 <name>%s</name><uuid>%s</uuid><memory unit='MiB'>16</memory><vcpu>1</vcpu>

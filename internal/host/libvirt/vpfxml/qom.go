@@ -65,7 +65,10 @@ func (q *qom) function(f function) {
 
 // get reads a property of a device, and reports whether the device and the property exist.
 func (q *qom) get(alias, property string) (value string, ok bool) {
-	command, err := json.Marshal(map[string]any{"execute": "qom-get", "arguments": map[string]string{"path": "/machine/peripheral/" + alias, "property": property}})
+	command, err := json.Marshal(map[string]any{
+		"execute":   "qom-get",
+		"arguments": map[string]string{"path": "/machine/peripheral/" + alias, "property": property},
+	})
 	if err != nil {
 		q.err = err
 		return "", false

@@ -29,7 +29,10 @@ const empty = `<domain type='kvm'>
 `
 
 func pfWith(name string, vfs int) *model.VirtualPF {
-	p := &model.VirtualPF{VM: "1", VMName: "v", Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", Channel: true, ARI: vfs > model.MaxFunctionVFs}
+	p := &model.VirtualPF{
+		VM: "1", VMName: "v", Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0", Channel: true,
+		ARI: vfs > model.MaxFunctionVFs,
+	}
 	sum := byte(0)
 	for _, c := range []byte(name) {
 		sum += c
@@ -78,25 +81,61 @@ func TestCompare(t *testing.T) {
 	}{
 		{"nothing", large, func(s string) string { return s + " " }, nil},
 		{"undefined", small, func(string) string { return empty }, []string{"none of its devices is in the XML"}},
-		{"a VF", small, func(s string) string { return strings.Replace(s, interfaces.FindAllString(s, -1)[1], "", 1) }, []string{"ua-vpf-a-vf1 is missing"}},
-		{"MAC", small, with("52:54:00:61:01:01", "52:54:00:61:09:01"), []string{"the MAC of ua-vpf-a-vf1 is 52:54:00:61:09:01: want 52:54:00:61:01:01"}},
-		{"MAC of an igb", igb, with("52:54:00:61:00:00", "52:54:00:61:09:01"), []string{"the MAC of ua-vpf-a-pf is 52:54:00:61:09:01: want 52:54:00:61:00:00"}},
+		{
+			"a VF", small, func(s string) string { return strings.Replace(s, interfaces.FindAllString(s, -1)[1], "", 1) },
+			[]string{"ua-vpf-a-vf1 is missing"},
+		},
+		{
+			"MAC", small, with("52:54:00:61:01:01", "52:54:00:61:09:01"),
+			[]string{"the MAC of ua-vpf-a-vf1 is 52:54:00:61:09:01: want 52:54:00:61:01:01"},
+		},
+		{
+			"MAC of an igb", igb, with("52:54:00:61:00:00", "52:54:00:61:09:01"),
+			[]string{"the MAC of ua-vpf-a-pf is 52:54:00:61:09:01: want 52:54:00:61:00:00"},
+		},
 		{"model", small, with(`<model type="virtio"/>`, `<model type="e1000"/>`), []string{"the model of ua-vpf-a-vf0 is e1000: want virtio"}},
-		{"backend", small, with(`<interface type="bridge">`, `<interface type="ethernet">`), []string{"the backend of ua-vpf-a-vf0 is ethernet: want bridge"}},
+		{
+			"backend", small, with(`<interface type="bridge">`, `<interface type="ethernet">`),
+			[]string{"the backend of ua-vpf-a-vf0 is ethernet: want bridge"},
+		},
 		{"bridge", small, with(`bridge="br0"`, `bridge="br1"`), []string{"the source of ua-vpf-a-vf0 is br1: want br0"}},
-		{"address", small, with(`function="0x2"`, `function="0x3"`), []string{"the address of ua-vpf-a-vf1 is bus 2, slot 0, function 3: want bus 2, slot 0, function 2"}},
-		{"multifunction", small, without(` multifunction="on"`), []string{"the address of ua-vpf-a-pf has no multifunction='on': its VFs could not be there"}},
-		{"link", small, with(`<link state="down"/>`, `<link state="up"/>`), []string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy stands"}},
-		{"no link", small, without(`<link state="down"/>`), []string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy stands"}},
+		{
+			"address", small, with(`function="0x2"`, `function="0x3"`),
+			[]string{"the address of ua-vpf-a-vf1 is bus 2, slot 0, function 3: want bus 2, slot 0, function 2"},
+		},
+		{
+			"multifunction", small, without(` multifunction="on"`),
+			[]string{"the address of ua-vpf-a-pf has no multifunction='on': its VFs could not be there"},
+		},
+		{
+			"link", small, with(`<link state="down"/>`, `<link state="up"/>`),
+			[]string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy stands"},
+		},
+		{
+			"no link", small, without(`<link state="down"/>`),
+			[]string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy stands"},
+		},
 		{
 			"override", small, func(s string) string {
 				return regexp.MustCompile(`(?s)<qemu:override>.*</qemu:override>`).ReplaceAllString(s, "")
 			},
-			[]string{"<qemu:override> no longer gives ua-vpf-a-vf0 the property sriov-pf", "<qemu:override> no longer gives ua-vpf-a-vf1 the property sriov-pf"},
+			[]string{
+				"<qemu:override> no longer gives ua-vpf-a-vf0 the property sriov-pf",
+				"<qemu:override> no longer gives ua-vpf-a-vf1 the property sriov-pf",
+			},
 		},
-		{"misspelt PF", small, with(`value="ua-vpf-a-pf"`, `value="ua-vpf-a-fp"`), []string{"sriov-pf of ua-vpf-a-vf0 in <qemu:override> is ua-vpf-a-fp: want ua-vpf-a-pf"}},
-		{"misspelt property", small, with(`name="sriov-pf"`, `name="sriov_pf"`), []string{"<qemu:override> no longer gives ua-vpf-a-vf0 the property sriov-pf"}},
-		{"place by ARI", large, with(`value="0x1.0x1"`, `value="0x1.0x2"`), []string{"addr of ua-vpf-a-vf8 in <qemu:override> is 0x1.0x2: want 0x1.0x1"}},
+		{
+			"misspelt PF", small, with(`value="ua-vpf-a-pf"`, `value="ua-vpf-a-fp"`),
+			[]string{"sriov-pf of ua-vpf-a-vf0 in <qemu:override> is ua-vpf-a-fp: want ua-vpf-a-pf"},
+		},
+		{
+			"misspelt property", small, with(`name="sriov-pf"`, `name="sriov_pf"`),
+			[]string{"<qemu:override> no longer gives ua-vpf-a-vf0 the property sriov-pf"},
+		},
+		{
+			"place by ARI", large, with(`value="0x1.0x1"`, `value="0x1.0x2"`),
+			[]string{"addr of ua-vpf-a-vf8 in <qemu:override> is 0x1.0x2: want 0x1.0x1"},
+		},
 		{"one more", small, func(s string) string {
 			return strings.Replace(s, "<disk", strings.Replace(interfaces.FindString(s), "vf0", "vf2", 1)+"<disk", 1)
 		}, []string{"ua-vpf-a-vf2 is there, and was not defined"}},
@@ -105,8 +144,15 @@ func TestCompare(t *testing.T) {
 			return strings.Replace(s, strings.Join(all, ""), all[2]+all[0]+all[1], 1)
 		}, []string{"ua-vpf-a-pf comes before ua-vpf-a-vf0: QEMU wants the PF last"}},
 		{"port", small, with("ua-vpf-a-port", "ua-x"), []string{"its root port (alias ua-vpf-a-port) is missing"}},
-		{"guest on its port", small, with("<disk type=\"file\">", "<disk type='file'><alias name='ua-d'/><address type='pci' bus='2' slot='0' function='5'/>"), []string{"its root port has another device on it: disk ua-d"}},
-		{"channel", small, with("org.sluice.0", "org.other.0"), []string{"the channel org.sluice.0 is missing: nobody in the guest can ask for a VF"}},
+		{
+			"guest on its port", small, with("<disk type=\"file\">",
+				"<disk type='file'><alias name='ua-d'/><address type='pci' bus='2' slot='0' function='5'/>"),
+			[]string{"its root port has another device on it: disk ua-d"},
+		},
+		{
+			"channel", small, with("org.sluice.0", "org.other.0"),
+			[]string{"the channel org.sluice.0 is missing: nobody in the guest can ask for a VF"},
+		},
 	} {
 		doc := defined(t, empty, tc.p)
 		changed := tc.do(doc)
@@ -153,16 +199,41 @@ func TestComposed(t *testing.T) {
 	}{
 		{"all is well", pfWith("a", 2), nil, nil, ""},
 		{"igb", igb, map[string]string{"ua-vpf-a-pf type": `{"return":"igb","id":"libvirt-618"}`}, nil, ""},
-		{"no igb", igb, map[string]string{"ua-vpf-a-pf type": `{"return":"e1000e","id":"libvirt-618"}`}, []string{"ua-vpf-a-pf is a e1000e in QEMU: want igb"}, ""},
-		{"misspelt", pfWith("a", 2), map[string]string{"ua-vpf-a-vf0 sriov-pf": `{"return":"ua-vpf-vpf0-pq","id":"libvirt-540"}`}, []string{"ua-vpf-a-vf0 belongs to the PF ua-vpf-vpf0-pq in QEMU: want ua-vpf-a-pf"}, ""},
-		{"no VF", pfWith("a", 2), map[string]string{"ua-vpf-a-vf1 sriov-pf": `{"return":"","id":"libvirt-540"}`}, []string{"ua-vpf-a-vf1 belongs to the PF none in QEMU: want ua-vpf-a-pf"}, ""},
-		{"the PF is a VF", pfWith("a", 1), map[string]string{"ua-vpf-a-pf sriov-pf": `{"return":"x","id":"libvirt-540"}`}, []string{"ua-vpf-a-pf belongs to the PF x in QEMU: want none"}, ""},
+		{
+			"no igb", igb,
+			map[string]string{"ua-vpf-a-pf type": `{"return":"e1000e","id":"libvirt-618"}`},
+			[]string{"ua-vpf-a-pf is a e1000e in QEMU: want igb"},
+			"",
+		},
+		{
+			"misspelt", pfWith("a", 2),
+			map[string]string{"ua-vpf-a-vf0 sriov-pf": `{"return":"ua-vpf-vpf0-pq","id":"libvirt-540"}`},
+			[]string{"ua-vpf-a-vf0 belongs to the PF ua-vpf-vpf0-pq in QEMU: want ua-vpf-a-pf"},
+			"",
+		},
+		{
+			"no VF", pfWith("a", 2),
+			map[string]string{"ua-vpf-a-vf1 sriov-pf": `{"return":"","id":"libvirt-540"}`},
+			[]string{"ua-vpf-a-vf1 belongs to the PF none in QEMU: want ua-vpf-a-pf"},
+			"",
+		},
+		{
+			"the PF is a VF", pfWith("a", 1),
+			map[string]string{"ua-vpf-a-pf sriov-pf": `{"return":"x","id":"libvirt-540"}`},
+			[]string{"ua-vpf-a-pf belongs to the PF x in QEMU: want none"},
+			"",
+		},
 		{"no PF", pfWith("a", 2), map[string]string{"ua-vpf-a-pf type": noDevice}, []string{"QEMU has no device ua-vpf-a-pf"}, ""},
 		{"old QEMU", pfWith("a", 2), map[string]string{
 			"ua-vpf-a-vf0 sriov-pf": `{"id":"libvirt-622","error":{"class":"GenericError","desc":"Property 'virtio-net-pci.sriov-pf' not found"}}`,
 			"ua-vpf-a-vf1 sriov-pf": `{"id":"libvirt-623","error":{"class":"GenericError","desc":"Property 'virtio-net-pci.sriov-pf' not found"}}`,
 		}, []string{"this QEMU cannot compose virtual PFs: it has no property sriov-pf (10.1 is the first that has)"}, ""},
-		{"nonsense", pfWith("a", 2), map[string]string{"ua-vpf-a-vf0 type": `{"return":31}`}, nil, "QEMU's answer about type of ua-vpf-a-vf0 cannot be read"},
+		{
+			"nonsense", pfWith("a", 2),
+			map[string]string{"ua-vpf-a-vf0 type": `{"return":31}`},
+			nil,
+			"QEMU's answer about type of ua-vpf-a-vf0 cannot be read",
+		},
 		{"nothing", pfWith("a", 2), map[string]string{"ua-vpf-a-vf0 type": `{}`}, nil, "QEMU's answer about type of ua-vpf-a-vf0 cannot be read"},
 		{"stuck", pfWith("a", 2), map[string]string{"ua-vpf-a-vf0 sriov-pf": ""}, nil, "stuck"},
 	} {
@@ -220,7 +291,8 @@ func TestDefineUndefineProperty(t *testing.T) {
 		for i := range rapid.IntRange(0, 2).Draw(t, "ports") {
 			ports += fmt.Sprintf("<controller type='pci' index='%d' model='pcie-root-port'/>", i+1)
 		}
-		doc := "<domain>" + some(t, outside) + "<devices><controller type='pci' index='0' model='pcie-root'/>" + ports + some(t, inDevices) + "</devices>" + some(t, outside[1:]) + "</domain>"
+		doc := "<domain>" + some(t, outside) + "<devices><controller type='pci' index='0' model='pcie-root'/>" + ports + some(t, inDevices) +
+			"</devices>" + some(t, outside[1:]) + "</domain>"
 		before := canonical(t, doc)
 		there := map[string]*model.VirtualPF{}
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
@@ -354,7 +426,8 @@ func TestUndefineLeavesWhatOthersUse(t *testing.T) {
 func TestWithLink(t *testing.T) {
 	doc := defined(t, empty, pfWith("a", 1))
 	up, err := WithLink(doc, "ua-vpf-a-vf0", true)
-	if err != nil || !strings.HasPrefix(up, "<interface") || !strings.Contains(up, `<link state="up"/>`) || !strings.Contains(up, "52:54:00:61:01:00") {
+	if err != nil || !strings.HasPrefix(up, "<interface") || !strings.Contains(up, `<link state="up"/>`) ||
+		!strings.Contains(up, "52:54:00:61:01:00") {
 		t.Errorf("up: %s, %v", up, err)
 	}
 	if same, err := WithLink(doc, "ua-vpf-a-vf0", false); err != nil || same != "" {

@@ -39,10 +39,16 @@ const slots = 16
 
 func newFake() *fake {
 	f := &fake{held: map[model.PCIAddress]string{}}
-	f.pf.PF = model.PF{Name: "pf0", MAC: model.MAC{2, 0, 0, 0, 0, 1}, Driver: "igb", NumVFs: 7, Speed: 1e9, LinkUp: true, SelfSlots: slots, SelfFDB: []model.MAC{{2, 9}}}
+	f.pf.PF = model.PF{
+		Name: "pf0", MAC: model.MAC{2, 0, 0, 0, 0, 1}, Driver: "igb", NumVFs: 7, Speed: 1e9, LinkUp: true, SelfSlots: slots,
+		SelfFDB: []model.MAC{{2, 9}},
+	}
 	f.pf.Caps = model.Caps{MaxTxRate: model.Yes, MinTxRate: model.No, VFCounters: model.No, Trust: model.Yes}
 	for i := range 7 {
-		vf := model.VF{ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(fmt.Sprintf("0000:01:10.%d", i)), Driver: "vfio-pci", SpoofCheck: model.Yes, Trust: model.No}
+		vf := model.VF{
+			ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(fmt.Sprintf("0000:01:10.%d", i)), Driver: "vfio-pci",
+			SpoofCheck: model.Yes, Trust: model.No,
+		}
 		f.pf.VFs = append(f.pf.VFs, vf)
 	}
 	f.pf.Uses = make([]vf.Use, 7)

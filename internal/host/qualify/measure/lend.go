@@ -86,7 +86,8 @@ func (r *run) takeIn(ctx context.Context, l *lent, begin time.Time) error {
 		case now.Driver != l.driver:
 			return fmt.Errorf("VF %s: %w: its driver is %q, and it was left with %q", l.was.ID, errTaken, now.Driver, l.driver)
 		case use.HostNetdevUp:
-			return fmt.Errorf("VF %s: %w: its interface %s was set up as soon as it was there (by NetworkManager or the like?)", l.was.ID, errTaken, use.HostNetdev)
+			return fmt.Errorf("VF %s: %w: its interface %s was set up as soon as it was there (by NetworkManager or the like?)", l.was.ID, errTaken,
+				use.HostNetdev)
 		case use.HostNetdev != "":
 			took := time.Since(begin)
 			// udev may have renamed it meanwhile: then the next iteration finds the new name.

@@ -242,7 +242,10 @@ func (r *run) ours(ctx context.Context, l *lent) error {
 
 // measure runs all parts, ordered so that none depends on a later one.
 func (r *run) measure(ctx context.Context) error {
-	for _, part := range []func(context.Context) error{r.prepare, r.filters, r.times, r.lendAll, r.minRate, r.passes, r.counters, r.spoof, r.maxRate} {
+	for _, part := range []func(context.Context) error{
+		r.prepare, r.filters, r.times, r.lendAll, r.minRate, r.passes, r.counters, r.spoof,
+		r.maxRate,
+	} {
 		if err := part(ctx); err != nil {
 			return err
 		}

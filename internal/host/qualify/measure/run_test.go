@@ -258,7 +258,8 @@ func TestNoHostDriver(t *testing.T) {
 	o := options(t, f)
 	before := f.String()
 	m, err := Run(t.Context(), Options{
-		PF: o.PF, Kernel: driverless{f}, Domains: o.Domains, Free: o.Free, SetAside: o.SetAside, Space: o.Space, Journal: o.Journal, Say: o.Say, Counters: 1,
+		PF: o.PF, Kernel: driverless{f}, Domains: o.Domains, Free: o.Free, SetAside: o.SetAside, Space: o.Space, Journal: o.Journal, Say: o.Say,
+		Counters: 1,
 	})
 	if err != nil {
 		t.Fatal(err)

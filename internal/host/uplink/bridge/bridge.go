@@ -83,7 +83,8 @@ func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 func bonded(up *model.Uplink, pf, bond, active *netdev.Link) {
 	switch {
 	case bond.Bond.Mode != netdev.ActiveBackup:
-		up.Why = fmt.Sprintf("%s is in bond %s of mode %s, whose frames take any of its ports and not the PF of the VF they are for", pf.Name, bond.Name, bond.Bond.Mode)
+		up.Why = fmt.Sprintf("%s is in bond %s of mode %s, whose frames take any of its ports and not the PF of the VF they are for", pf.Name,
+			bond.Name, bond.Bond.Mode)
 		up.Remedy = "use mode active-backup, or take the PF out of the bond"
 	case active == nil:
 		up.Why = fmt.Sprintf("bond %s, which %s is in, has no active port", bond.Name, pf.Name)

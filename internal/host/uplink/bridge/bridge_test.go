@@ -37,20 +37,31 @@ func TestFind(t *testing.T) {
 		{name: "in nothing", why: "pf0 is in no bridge", remedyHas: "ip link set pf0 master"},
 		{name: "in Open vSwitch", pf: ovs, why: "Open vSwitch", remedyHas: "Linux bridge"},
 		{name: "in a team", pf: team, why: "pf0 is in team0 (team)", remedyHas: "active-backup"},
-		{name: "in a bond in a bridge", pf: bond, bond: bridge, mode: netdev.ActiveBackup, active: pf, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"}},
-		{name: "in a bond alone", pf: bond, mode: netdev.ActiveBackup, active: pf, why: "bond0, which is in no bridge", remedyHas: "ip link set bond0 master"},
-		{name: "in a bond in Open vSwitch", pf: bond, bond: ovs, mode: netdev.ActiveBackup, active: pf, why: "bond0 is a port of Open vSwitch", remedyHas: "Linux bridge"},
+		{
+			name: "in a bond in a bridge", pf: bond, bond: bridge, mode: netdev.ActiveBackup, active: pf,
+			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"},
+		},
+		{
+			name: "in a bond alone", pf: bond, mode: netdev.ActiveBackup, active: pf, why: "bond0, which is in no bridge",
+			remedyHas: "ip link set bond0 master",
+		},
+		{
+			name: "in a bond in Open vSwitch", pf: bond, bond: ovs, mode: netdev.ActiveBackup, active: pf, why: "bond0 is a port of Open vSwitch",
+			remedyHas: "Linux bridge",
+		},
 		{
 			name: "in a bond of another mode", pf: bond, bond: bridge, mode: 4, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"},
 			why: "mode 802.3ad", remedyHas: "active-backup",
 		},
 		{
-			name: "a backup", pf: bond, bond: bridge, mode: netdev.ActiveBackup, active: second, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
-			why: "receives through pf1", remedyHas: "active_slave pf0",
+			name: "a backup", pf: bond, bond: bridge, mode: netdev.ActiveBackup, active: second,
+			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
+			why:  "receives through pf1", remedyHas: "active_slave pf0",
 		},
 		{
-			name: "a bond without link", pf: bond, bond: bridge, mode: netdev.ActiveBackup, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
-			why: "no active port", remedyHas: "cables",
+			name: "a bond without link", pf: bond, bond: bridge, mode: netdev.ActiveBackup,
+			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Passes: true},
+			why:  "no active port", remedyHas: "cables",
 		},
 		{name: "in what is not listed", pf: 99, why: "no bridge", remedyHas: "master"},
 	} {

@@ -32,14 +32,20 @@ type host struct {
 func newHost(t *testing.T, vms int) *host {
 	h := &host{t: t, fabric: New(), open: map[model.PCIAddress]bool{}}
 	for i := range 2 {
-		h.vfs = append(h.vfs, model.VF{ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(fmt.Sprintf("0000:01:10.%d", i)), Driver: "vfio-pci"})
+		h.vfs = append(h.vfs, model.VF{
+			ID: model.VFID{PF: "pf0", Index: i}, Address: model.PCIAddress(fmt.Sprintf("0000:01:10.%d", i)),
+			Driver: "vfio-pci",
+		})
 	}
 	for n := range vms {
 		tap := fmt.Sprintf("vnet%d", n)
 		h.fabric.Plug(tap, 7)
 		h.domains = append(h.domains, libvirt.Domain{VM: model.VM{
 			ID: model.VMID(fmt.Sprintf("id-%d", n)), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning, Ready: model.Yes, VCPUs: 1, NUMANode: -1,
-			NICs: []model.NIC{{Alias: "ua-net0", MAC: model.MAC{2, 0, 0, 0, 0, byte(n)}, Tap: tap, Failover: model.FailoverTeaming, FreePort: model.Yes}},
+			NICs: []model.NIC{{
+				Alias: "ua-net0", MAC: model.MAC{2, 0, 0, 0, 0, byte(n)}, Tap: tap, Failover: model.FailoverTeaming,
+				FreePort: model.Yes,
+			}},
 		}})
 	}
 	h.fabric.Before, h.fabric.After = h.before, h.after
@@ -103,7 +109,8 @@ func (h *host) PFs(context.Context) ([]vf.PFInfo, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return []vf.PFInfo{{PF: model.PF{
-		Name: "pf0", Index: 1, Driver: "mlx5_core", Eswitch: model.EswitchSwitchdev, NUMANode: -1, NumVFs: len(h.vfs), TotalVFs: 8, LinkUp: true, VFs: slices.Clone(h.vfs),
+		Name: "pf0", Index: 1, Driver: "mlx5_core", Eswitch: model.EswitchSwitchdev, NUMANode: -1, NumVFs: len(h.vfs), TotalVFs: 8, LinkUp: true,
+		VFs:  slices.Clone(h.vfs),
 		Caps: model.Caps{VFCounters: model.Yes},
 	}}}, nil
 }

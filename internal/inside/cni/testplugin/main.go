@@ -20,7 +20,8 @@ import (
 func main() {
 	dir := os.Getenv("SLUICE_TEST_CNI_STATE")
 	p := &cni.Plugin{
-		Sys: guest(), Host: &cni.Client{Path: filepath.Join(dir, "socket")}, Dir: filepath.Join(dir, "state"), BootID: os.Getenv("SLUICE_TEST_CNI_BOOT"),
+		Sys: guest(), Host: &cni.Client{Path: filepath.Join(dir, "socket")}, Dir: filepath.Join(dir, "state"),
+		BootID: os.Getenv("SLUICE_TEST_CNI_BOOT"),
 	}
 	skel.PluginMainFuncs(p.Funcs(), version.All, "sluice-cni under test")
 }
@@ -62,13 +63,15 @@ func link(to string) *fstest.MapFile {
 func (s sysfs) ReadDir(name string) ([]fs.DirEntry, error) {
 	var function int
 	_, err := s.Stat(filepath.Dir(name))
-	if n, _ := fmt.Sscanf(name, "bus/pci/devices/0000:01:00.%d/", &function); err != nil || n != 1 || function == 0 || filepath.Base(name) != "net" {
+	if n, _ := fmt.Sscanf(name, "bus/pci/devices/0000:01:00.%d/", &function); err != nil || n != 1 || function == 0 ||
+		filepath.Base(name) != "net" {
 		return s.MapFS.ReadDir(name)
 	}
 	var out []fs.DirEntry
 	all, _ := os.ReadDir("/sys/class/net")
 	for _, e := range all {
-		if queue, err := os.ReadFile("/sys/class/net/" + e.Name() + "/tx_queue_len"); err == nil && strings.TrimSpace(string(queue)) == strconv.Itoa(9000+function) {
+		if queue, err := os.ReadFile("/sys/class/net/" + e.Name() + "/tx_queue_len"); err == nil &&
+			strings.TrimSpace(string(queue)) == strconv.Itoa(9000+function) {
 			out = append(out, e)
 		}
 	}
