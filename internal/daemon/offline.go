@@ -8,6 +8,7 @@ import (
 	"sluice/internal/base/sleep"
 	"sluice/internal/control/loop"
 	"sluice/internal/edge/answer"
+	"sluice/internal/host/observe"
 	"sluice/internal/model"
 )
 
@@ -36,7 +37,7 @@ func Offline(ctx context.Context, path string) (*answer.Offline, error) {
 				return nil, err
 			}
 		}
-		snap, err = standing{h.source, h.uplinks, h.kernel}.Snapshot(ctx)
+		snap, err = observe.Applied{Source: h.source, Uplinks: h.uplinks, Taps: h.kernel}.Snapshot(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -189,8 +189,8 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err := d.virtual(c); err != nil {
 		return err
 	}
-	d.incoming = newIncoming(ctx, sharing{standing{d.host.source, d.host.uplinks, seenPorts{d.host.kernel, d.vpf.Runner}}, d.vpf}, act,
-		d.host.kernel.WaitEnabled, d.log)
+	applied := observe.Applied{Source: d.host.source, Uplinks: d.host.uplinks, Taps: seenPorts{d.host.kernel, d.vpf.Runner}}
+	d.incoming = newIncoming(ctx, sharing{applied, d.vpf}, act, d.host.kernel.WaitEnabled, d.log)
 	defer d.incoming.close()
 	d.runner = (&runner.Placement{
 		Core: core, Source: d.incoming, Sample: c.Sample, Log: d.log, Alive: dog.seen,

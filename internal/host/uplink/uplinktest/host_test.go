@@ -11,6 +11,7 @@ import (
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/tap"
 	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
@@ -159,6 +160,10 @@ func (h *host) ClearVF(_ context.Context, _ string, i int) (string, error) {
 func (h *host) RemoveTap(context.Context, string) error { return nil }
 
 func (h *host) RemoveSwitchPort(context.Context, string) error { return nil }
+
+func (h *host) TapPolicies(context.Context) ([]tap.Policy, error) { return nil, nil }
+
+func (h *host) SwitchPorts(context.Context) ([]model.SwitchPortState, error) { return nil, nil }
 
 func (h *host) Domains(context.Context) ([]libvirt.Domain, error) {
 	h.mu.Lock()

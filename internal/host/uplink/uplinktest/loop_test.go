@@ -19,6 +19,7 @@ import (
 type rig struct {
 	*host
 	source *observe.Source
+	state  observe.Applied // the Snapshots as the daemon's loop gets them
 	act    *actuate.Actuator
 	core   *loop.Core
 	now    time.Time
@@ -33,6 +34,7 @@ func newRig(t *testing.T, vms int) *rig {
 		host: h, act: actuate.New(h, up, h, nil), now: time.Now(),
 		source: observe.New(h, up, h, nil, observe.Options{Pool: observe.Pool{"pf0": {All: true}}}),
 	}
+	r.state = observe.Applied{Source: r.source, Uplinks: up, Taps: h}
 	t.Cleanup(r.source.Close)
 	o := loop.DefaultOptions
 	o.Mode = model.ModeEnforce
@@ -58,21 +60,13 @@ func rules(pinned ...string) model.Rules {
 	return r
 }
 
-// look takes a Snapshot as the daemon's loop gets it.
+// look takes a fresh Snapshot.
 func (r *rig) look() *model.Snapshot {
 	r.t.Helper()
 	r.source.Invalidate()
-	snap, err := r.source.Snapshot(r.t.Context())
+	snap, err := r.state.Snapshot(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
-	}
-	both, _ := r.fabric.DualPaths(r.t.Context())
-	for _, d := range both {
-		for i := range snap.VMs {
-			if n := &snap.VMs[i].NICs[0]; n.Tap == d.Tap && n.MAC == d.MAC {
-				n.DualPath = true
-			}
-		}
 	}
 	snap.Time, snap.Read = r.now, r.now
 	return snap

@@ -1,4 +1,4 @@
-package daemon
+package observe
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func (m fixedHost) DualPaths(context.Context) ([]model.DualPath, error) { return
 // TestLimitedTapsOfNobodyShow covers limits of taps that are gone, and of taps that no VM has.
 func TestLimitedTapsOfNobodyShow(t *testing.T) {
 	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{{Tap: "vnet0"}, {Tap: "vnet1"}}}}}
-	got, err := standing{fixedSource{snap}, fixedHost{}, fixedHost{taps: []tap.Policy{
+	got, err := Applied{fixedSource{snap}, fixedHost{}, fixedHost{taps: []tap.Policy{
 		{Tap: "vnet0", Detached: model.No},
 		{Tap: "vnet1", Detached: model.Yes},
 		{Tap: "vnet2", Detached: model.Unknown},
@@ -58,7 +58,7 @@ func TestSwitchPortsOfNobodyShow(t *testing.T) {
 	for tap, detached := range map[string]model.Tri{"vnet0": model.Yes, "vnet1": model.Yes} {
 		ports = append(ports, model.SwitchPortState{SwitchPort: model.SwitchPort{Tap: tap}, Detached: detached})
 	}
-	got, err := standing{fixedSource{snap}, fixedHost{}, fixedHost{ports: ports}}.Snapshot(t.Context())
+	got, err := Applied{fixedSource{snap}, fixedHost{}, fixedHost{ports: ports}}.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestDualPathsOfOtherProcessesShow(t *testing.T) {
 	snap := &model.Snapshot{VMs: []model.VM{{ID: "a", NICs: []model.NIC{
 		{MAC: a, Tap: "vnet0"}, {MAC: b, Tap: "vnet1"}, {MAC: a, Tap: "vnet2"}, {MAC: a, Tap: "vnet3"},
 	}}}}
-	m := standing{fixedSource{snap}, fixedHost{all: []model.DualPath{
+	m := Applied{fixedSource{snap}, fixedHost{all: []model.DualPath{
 		at("vnet0", a, model.No), at("vnet1", a, model.No), at("vnet2", a, model.Yes), at("vnet3", a, model.Unknown),
 	}}, fixedHost{}}
 	got, err := m.Snapshot(t.Context())
@@ -104,7 +104,7 @@ func TestDualPathsOfOtherProcessesShow(t *testing.T) {
 
 func TestDualPathsThatCannotBeListedOrKept(t *testing.T) {
 	for _, broken := range []fixedHost{{err: errors.New("no")}, {check: errors.New("no")}} {
-		got, err := standing{fixedSource{&model.Snapshot{}}, broken, broken}.Snapshot(t.Context())
+		got, err := Applied{fixedSource{&model.Snapshot{}}, broken, broken}.Snapshot(t.Context())
 		if err != nil || len(got.Problems) != 1 {
 			t.Errorf("%+v, %v; want a Snapshot that tells the problem", got, err)
 		}
@@ -112,7 +112,7 @@ func TestDualPathsThatCannotBeListedOrKept(t *testing.T) {
 }
 
 func TestDualPathsThatCannotBeKeptHaveARemedy(t *testing.T) {
-	got, err := standing{
+	got, err := Applied{
 		fixedSource{&model.Snapshot{}},
 		fixedHost{check: errors.New("none is mounted; mount -t bpf")},
 		fixedHost{},

@@ -1,42 +1,43 @@
-package daemon
+package observe
 
 import (
 	"context"
 	"strings"
 
-	"sluice/internal/daemon/runner"
 	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
-// standing adds to Snapshots what exists on the host whichever process made it: dual paths, as left by a move that was cut short,
-// limits of taps that no VM has, and ports of the embedded switch.
-type standing struct {
-	runner.Source
-	uplinks dualPaths
-	taps    interface {
+// Applied completes Snapshots with what is in force on the host, whichever process applied it: dual paths, also those left by a move that
+// was cut short, limits of taps that no VM has, and ports of the embedded switch.
+type Applied struct {
+	Source interface {
+		Snapshot(ctx context.Context) (*model.Snapshot, error)
+	}
+	Uplinks interface { // the part of uplink.Set that reads dual paths
+		DualPaths(ctx context.Context) ([]model.DualPath, error)
+		CheckDualPaths() error
+	}
+	Taps interface {
 		TapPolicies(ctx context.Context) ([]tap.Policy, error)
 		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 	}
 }
 
-// dualPaths is the part of uplink.Set that reads dual paths.
-type dualPaths interface {
-	DualPaths(ctx context.Context) ([]model.DualPath, error)
-	CheckDualPaths() error
-}
-
-// Snapshot implements runner.Source.
-func (s standing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
-	snap, err := s.Source.Snapshot(ctx)
+// Snapshot implements runner.Source. What cannot be read becomes a problem of the Snapshot.
+func (a Applied) Snapshot(ctx context.Context) (*model.Snapshot, error) {
+	snap, err := a.Source.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	both, err := s.uplinks.DualPaths(ctx)
-	if err != nil {
-		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which dual paths are open: " + err.Error()})
+	unknown := func(what string, err error) {
+		if err != nil {
+			snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which " + what + ": " + err.Error()})
+		}
 	}
-	if err := s.uplinks.CheckDualPaths(); err != nil {
+	both, err := a.Uplinks.DualPaths(ctx)
+	unknown("dual paths are open", err)
+	if err := a.Uplinks.CheckDualPaths(); err != nil {
 		why, remedy, _ := strings.Cut(err.Error(), "; ")
 		text := "if the daemon is killed during a move, that VM may be cut off until the next start: " + why
 		snap.Problems = append(snap.Problems, model.Problem{Text: text, Remedy: remedy})
@@ -44,15 +45,11 @@ func (s standing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	for i := range both {
 		addDualPath(snap, &both[i])
 	}
-	taps, err := s.taps.TapPolicies(ctx)
-	if err != nil {
-		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which taps are limited: " + err.Error()})
-	}
+	taps, err := a.Taps.TapPolicies(ctx)
+	unknown("taps are limited", err)
 	addLimited(snap, taps)
-	ports, err := s.taps.SwitchPorts(ctx)
-	if err != nil {
-		snap.Problems = append(snap.Problems, model.Problem{Text: "cannot tell which taps are switch ports: " + err.Error()})
-	}
+	ports, err := a.Taps.SwitchPorts(ctx)
+	unknown("taps are switch ports", err)
 	addPorts(snap, ports)
 	return snap, nil
 }
