@@ -17,16 +17,16 @@ type VirtualPFs struct {
 
 // Guest is what the guests of matching VMs may request.
 type Guest struct {
-	Match     string        `yaml:"match" need:"yes" doc:"shell pattern on the name of the VM, or a UUID"`
-	Refuse    bool          `yaml:"refuse" doc:"it may ask for nothing, and have no virtual VF but those whose link is always up"`
-	MACs      string        `yaml:"macs" doc:"MACs that a virtual VF may have instead of its own, if nobody else on the host has them: shell patterns with commas between, such as '02:*'"`
-	VLANs     model.VLANs   `yaml:"vlans" doc:"VLANs that it may move a virtual VF to, as access or trunk: '10-20,30'"`
-	NoSpoof   bool          `yaml:"no_spoof" doc:"it may switch off the check of source MACs of a virtual VF"`
-	Addresses string        `yaml:"addresses" doc:"IP addresses that it may bind virtual VFs to: prefixes with commas between, such as '10.244.0.0/16'; unset: any"`
-	Guarantee Rate          `yaml:"guarantee" doc:"the most that one virtual VF may be guaranteed of what the virtual PF is; unset: nothing"`
-	Limit     Rate          `yaml:"limit" doc:"the highest limit of one virtual VF, which one has that asks for none; unset: that of the virtual PF"`
-	Weight    float64       `yaml:"weight" min:"0.001" max:"1000" doc:"the highest weight that one virtual VF may ask for; unset: 1"`
-	Counters  time.Duration `yaml:"counters" min:"1s" max:"5s" doc:"how often sluice-guest reports the counters of its NICs, which then count in place of what its guest agent says, and are as untrusted; unset: never"`
+	Match        string        `yaml:"match" need:"yes" doc:"shell pattern on the name of the VM, or a UUID"`
+	Refuse       bool          `yaml:"refuse" doc:"it may ask for nothing, and have no virtual VF but those whose link is always up"`
+	MACs         string        `yaml:"macs" doc:"MACs that a virtual VF may have instead of its own, if nobody else on the host has them: shell patterns with commas between, such as '02:*'"`
+	VLANs        model.VLANs   `yaml:"vlans" doc:"VLANs that it may move a virtual VF to, as access or trunk: '10-20,30'"`
+	NoSpoofCheck bool          `yaml:"no_spoof" doc:"it may switch off the check of source MACs of a virtual VF"`
+	Addresses    string        `yaml:"addresses" doc:"IP addresses that it may bind virtual VFs to: prefixes with commas between, such as '10.244.0.0/16'; unset: any"`
+	Guarantee    Rate          `yaml:"guarantee" doc:"the most that one virtual VF may be guaranteed of what the virtual PF is; unset: nothing"`
+	Limit        Rate          `yaml:"limit" doc:"the highest limit of one virtual VF, which one has that asks for none; unset: that of the virtual PF"`
+	Weight       float64       `yaml:"weight" min:"0.001" max:"1000" doc:"the highest weight that one virtual VF may ask for; unset: 1"`
+	Counters     time.Duration `yaml:"counters" min:"1s" max:"5s" doc:"how often sluice-guest reports the counters of its NICs, which then count in place of what its guest agent says, and are as untrusted; unset: never"`
 }
 
 // GuestPolicy returns what the guest of a VM may request.
@@ -35,7 +35,7 @@ func (c *Config) GuestPolicy(id model.VMID, name string) model.GuestPolicy {
 		if g := &c.VirtualPFs.Guests[i]; model.Matches(g.Match, id, name) {
 			addresses, _ := prefixes(g.Addresses) // Load has checked them
 			return model.GuestPolicy{
-				Attach: !g.Refuse, MACs: list(strings.ToLower(g.MACs)), VLANs: g.VLANs, NoSpoof: g.NoSpoof, Addresses: addresses,
+				Attach: !g.Refuse, MACs: list(strings.ToLower(g.MACs)), VLANs: g.VLANs, NoSpoofCheck: g.NoSpoofCheck, Addresses: addresses,
 				Guarantee: g.Guarantee, Limit: g.Limit, Weight: g.Weight, Counters: int(g.Counters / time.Second),
 			}
 		}

@@ -86,15 +86,15 @@ type BandwidthCode string
 
 // Values of BandwidthCode.
 const (
-	BandwidthFree      BandwidthCode = "free"          // not limited: nobody needs what it could take
-	BandwidthSpare     BandwidthCode = "spare"         // gets what it asks for and part of the spare capacity
-	BandwidthShare     BandwidthCode = "share"         // asks for more than its share of the spare capacity
-	BandwidthGuarantee BandwidthCode = "guarantee"     // has what it is promised, and asks for more than there is spare
-	BandwidthShort     BandwidthCode = "short"         // has less than it is promised
-	BandwidthLimit     BandwidthCode = "limit"         // at its SLA's limit
-	BandwidthOver      BandwidthCode = "overcommitted" // more is promised than there is, and its class has a lower priority
-	BandwidthUnknown   BandwidthCode = "unknown"       // what it sends cannot be counted
-	BandwidthUnlimited BandwidthCode = "not-enforced"  // no enforcer can limit it on its current path
-	BandwidthNoCarrier BandwidthCode = "no-carrier"    // a function of a virtual PF that has no carrier
-	BandwidthContained BandwidthCode = "contained"     // its guest did not keep its limit
+	BandwidthFree        BandwidthCode = "free"          // not limited: nobody needs what it could take
+	BandwidthSpare       BandwidthCode = "spare"         // gets what it asks for and part of the spare capacity
+	BandwidthShare       BandwidthCode = "share"         // asks for more than its share of the spare capacity
+	BandwidthGuarantee   BandwidthCode = "guarantee"     // has what it is promised, and asks for more than there is spare
+	BandwidthShort       BandwidthCode = "short"         // has less than it is promised
+	BandwidthLimit       BandwidthCode = "limit"         // at its SLA's limit
+	BandwidthOver        BandwidthCode = "overcommitted" // more is promised than there is, and its class has a lower priority
+	BandwidthUnknown     BandwidthCode = "unknown"       // what it sends cannot be counted
+	BandwidthNotEnforced BandwidthCode = "not-enforced"  // no enforcer can limit it on its current path
+	BandwidthNoCarrier   BandwidthCode = "no-carrier"    // a function of a virtual PF that has no carrier
+	BandwidthContained   BandwidthCode = "contained"     // its guest did not keep its limit
 )

@@ -11,26 +11,26 @@ type Code string
 
 // Codes of Reasons; the table reasons explains them. Each policy lists in its file which ones it uses.
 const (
-	CodeEnough    Code = "enough-vfs"
-	CodePinned    Code = "pinned"
-	CodeForbidden Code = "forbidden"
-	CodeRank      Code = "rank"
-	CodeOutranked Code = "outranked"
-	CodeTurn      Code = "turn"
-	CodeWaiting   Code = "waiting"
-	CodeKept      Code = "kept"
-	CodeBlind     Code = "blind"
-	CodeVeto      Code = "veto"
-	CodeForeign   Code = "foreign"
-	CodeNoVF      Code = "no-vf"
-	CodeBackoff   Code = "backoff"
-	CodeMoving    Code = "moving"
-	CodeDrain     Code = "drain"
-	CodeBudget    Code = "budget"
-	CodeNotNeeded Code = "not-running"
-	CodeReleased  Code = "released-by-hand"
-	CodeSLA       Code = "sla"
-	CodeRepair    Code = "repair"
+	CodeEnough     Code = "enough-vfs"
+	CodePinned     Code = "pinned"
+	CodeForbidden  Code = "forbidden"
+	CodeRank       Code = "rank"
+	CodeOutranked  Code = "outranked"
+	CodeTurn       Code = "turn"
+	CodeWaiting    Code = "waiting"
+	CodeKept       Code = "kept"
+	CodeBlind      Code = "blind"
+	CodeVeto       Code = "veto"
+	CodeForeign    Code = "foreign"
+	CodeNoVF       Code = "no-vf"
+	CodeBackoff    Code = "backoff"
+	CodeMoving     Code = "moving"
+	CodeDrain      Code = "drain"
+	CodeBudget     Code = "budget"
+	CodeNotRunning Code = "not-running"
+	CodeReleased   Code = "released-by-hand"
+	CodeSLA        Code = "sla"
+	CodeRepair     Code = "repair"
 )
 
 // words is the text for a Code. In sentence and short, {policy}, {rank}, {slots}, {vfs} (slots with their noun) and {are} are
@@ -92,7 +92,7 @@ var reasons = []struct {
 		"no usable VF leads to its network",
 		"no usable VF on its network", "no usable VF on its network",
 	}},
-	{code: CodeNotNeeded, words: words{"it is off", "it is not running", "not running"}},
+	{code: CodeNotRunning, words: words{"it is off", "it is not running", "not running"}},
 	{code: CodeBackoff, words: words{
 		"it waits after a failed move",
 		"waiting after a failed move", "rests after a failed move",

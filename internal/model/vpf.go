@@ -94,15 +94,15 @@ func ParseVPFAlias(alias string) (name string, vf int, ok bool) {
 // PortPolicy is the policy that the embedded switch enforces on a virtual VF. The zero value lets it send untagged frames from
 // its own MAC only, as soon as somebody in the guest has it.
 type PortPolicy struct {
-	MACs      []MAC        `json:"macs,omitempty"`      // that it may send from, beside its own
-	VLAN      int          `json:"vlan,omitempty"`      // access: 1-4094; 0: none
-	Trunk     VLANs        `json:"trunk,omitempty"`     // VLANs of tagged frames that it may send and receive; not with VLAN
-	NoSpoof   bool         `json:"no_spoof,omitempty"`  // source MACs are not checked (spoof check off)
-	CheckARP  bool         `json:"check_arp,omitempty"` // its ARP and ND may announce only its MACs and Addresses
-	Addresses []netip.Addr `json:"addresses,omitempty"` // that it may send from; empty: any
-	Link      LinkMode     `json:"link,omitempty"`
-	Isolated  bool         `json:"isolated,omitempty"` // it reaches no other isolated port of the bridge
-	SLA       SLA          `json:"sla,omitzero"`       // within what the VM's virtual PF has
+	MACs         []MAC        `json:"macs,omitempty"`      // that it may send from, beside its own
+	VLAN         int          `json:"vlan,omitempty"`      // access: 1-4094; 0: none
+	Trunk        VLANs        `json:"trunk,omitempty"`     // VLANs of tagged frames that it may send and receive; not with VLAN
+	NoSpoofCheck bool         `json:"no_spoof,omitempty"`  // source MACs are not checked (spoof check off)
+	CheckARP     bool         `json:"check_arp,omitempty"` // its ARP and ND may announce only its MACs and Addresses
+	Addresses    []netip.Addr `json:"addresses,omitempty"` // that it may send from; empty: any
+	Link         LinkMode     `json:"link,omitempty"`
+	Isolated     bool         `json:"isolated,omitempty"` // it reaches no other isolated port of the bridge
+	SLA          SLA          `json:"sla,omitzero"`       // within what the VM's virtual PF has
 }
 
 // PortFields are settings of a PortPolicy, as far as a guest's grant has them too.
@@ -177,14 +177,14 @@ type SwitchPort struct {
 
 // SwitchRule is what one virtual VF may send and receive at a tap.
 type SwitchRule struct {
-	MACs      []MAC        `json:"macs"` // at least one
-	VLAN      int          `json:"vlan,omitempty"`
-	Trunk     VLANs        `json:"trunk,omitempty"`
-	Spoof     bool         `json:"spoof,omitempty"` // any source MAC is allowed
-	CheckARP  bool         `json:"check_arp,omitempty"`
-	Addresses []netip.Addr `json:"addresses,omitempty"`
-	Limit     Rate         `json:"limit,omitzero"`   // on what it sends, beside the bandwidth controller's limit on the tap
-	Receive   Rate         `json:"receive,omitzero"` // on what it receives
+	MACs         []MAC        `json:"macs"` // at least one
+	VLAN         int          `json:"vlan,omitempty"`
+	Trunk        VLANs        `json:"trunk,omitempty"`
+	NoSpoofCheck bool         `json:"spoof,omitempty"` // it may send from any source MAC
+	CheckARP     bool         `json:"check_arp,omitempty"`
+	Addresses    []netip.Addr `json:"addresses,omitempty"`
+	Limit        Rate         `json:"limit,omitzero"`   // on what it sends, beside the bandwidth controller's limit on the tap
+	Receive      Rate         `json:"receive,omitzero"` // on what it receives
 }
 
 // SwitchPortState is a SwitchPort as found on the host.

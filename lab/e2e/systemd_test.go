@@ -187,7 +187,7 @@ func (r systemdRig) plugAndUnplug() {
 	r.idle(time.Minute)
 	r.must(watch.Kill(r.ctx))
 	if pins, _ := watch.Output(); !strings.Contains(pins, "tap1") {
-		r.t.Errorf("no window was open during the move: %q", pins)
+		r.t.Errorf("no dual path was open during the move: %q", pins)
 	}
 	r.reach("vm1")
 	r.eventually(time.Minute, "the guest agent counts what the VF carries", func() error {

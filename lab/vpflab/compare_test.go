@@ -78,7 +78,7 @@ iptables -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; iptabl
 			outside: "ip addr add 10.60.0.100/24 dev wire0", tidy: "ip addr del 10.60.0.100/24 dev wire0",
 			setup: "ip link add link eth0 name eth0.10 type vlan id 10; give eth0.10 10.60.0.2/24",
 			// This kernel has no VLAN devices: its switch strips the tag on the wire to the outside machine.
-			port: &model.SwitchPort{Tap: "ext0", Bridge: "br0", Rules: []model.SwitchRule{{MACs: []model.MAC{{2}}, Spoof: true, VLAN: 10}}},
+			port: &model.SwitchPort{Tap: "ext0", Bridge: "br0", Rules: []model.SwitchRule{{MACs: []model.MAC{{2}}, NoSpoofCheck: true, VLAN: 10}}},
 		},
 		{
 			name: "virtio NIC of its own, hot-plugged", far: far, pod: "10.9.0.53", forge: "$(dev " + plainMAC + ")", plug: true,

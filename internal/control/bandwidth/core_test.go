@@ -643,7 +643,7 @@ func TestFailedLimitRests(t *testing.T) {
 	if f := r.c.links[0].alloc.(*tenth); len(f.senders) != 1 || f.link.Speed > 7.1e9 || f.link.Speed < 6.9e9 {
 		t.Errorf("shares %+v among %+v", f.link, f.senders)
 	}
-	if n := r.c.View().NICs[1]; n.Code != model.BandwidthUnlimited || len(n.Enforcer) != 1 || n.Enforcer[0].Error != "no such tap" {
+	if n := r.c.View().NICs[1]; n.Code != model.BandwidthNotEnforced || len(n.Enforcer) != 1 || n.Enforcer[0].Error != "no such tap" {
 		t.Errorf("%+v", n)
 	}
 	r.run(20 * time.Second)

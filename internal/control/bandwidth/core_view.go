@@ -106,7 +106,7 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 	case n.contained(c.at):
 		return model.BandwidthContained, "is kept off VFs until " + n.barred.Format(time.TimeOnly) + ": " + n.offence
 	case needs && n.unlimited():
-		return model.BandwidthUnlimited, "nothing limits it on its " + string(n.path()) + " path: " + n.whyNot(s)
+		return model.BandwidthNotEnforced, "nothing limits it on its " + string(n.path()) + " path: " + n.whyNot(s)
 	case needs && !n.known && c.at.Sub(n.seen) > blindAfter*c.opts.Period:
 		return model.BandwidthUnknown, "what it sends cannot be counted, so it may send what it is promised, or a fair share"
 	case n.promised.Bits < capped(n.sla.Guarantee.Bits, n.sla.Limit.Bits) && atLimit:

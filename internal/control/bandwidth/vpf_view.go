@@ -25,7 +25,7 @@ func (n *nic) reasonInside(c *Core) (model.BandwidthCode, string) {
 	case n.idle():
 		return model.BandwidthNoCarrier, "has no carrier, so that nothing passes"
 	case !a.IsZero() && n.unlimited():
-		return model.BandwidthUnlimited, "nothing limits it to its part of " + of + ": " + n.whyNot(s)
+		return model.BandwidthNotEnforced, "nothing limits it to its part of " + of + ": " + n.whyNot(s)
 	case !a.IsZero() && !n.known && c.at.Sub(n.seen) > blindAfter*c.opts.Period:
 		return model.BandwidthUnknown, "what it sends cannot be counted, so it may send what it is promised inside " + of + ", or a fair share"
 	case n.promised.Bits < n.sla.Guarantee.Bits && atLimit:

@@ -84,7 +84,7 @@ func (d *Decider) judge(snap *model.Snapshot, vm *model.VM, e *entry, hint *Hint
 		why.Code, why.Hold = model.CodeForeign, true
 		return
 	case vm.State == model.VMStopped:
-		why.Code = model.CodeNotNeeded
+		why.Code = model.CodeNotRunning
 		return
 	}
 	if text := d.veto(vm, e, holds); text != "" {

@@ -42,8 +42,8 @@ func beside(v *model.VirtualVF) (r model.VFRequest) {
 	if grant.VLAN != host.VLAN || !slices.Equal(grant.Trunk, host.Trunk) {
 		r.VLAN, r.Trunk = grant.VLAN, grant.Trunk
 	}
-	if grant.NoSpoof != host.NoSpoof {
-		check := !grant.NoSpoof
+	if grant.NoSpoofCheck != host.NoSpoofCheck {
+		check := !grant.NoSpoofCheck
 		r.SpoofChk = &check
 	}
 	if !slices.Equal(grant.Addresses, host.Addresses) {

@@ -16,7 +16,7 @@ func TestOrder(t *testing.T) {
 	p.VFs[0].Grant = &model.VFGrant{Owner: "pod"}
 	good := Wanted(&p, 0, "tap1")
 	other := Wanted(&p, 0, "tap1")
-	other.Rules = []model.SwitchRule{{MACs: good.Rules[0].MACs, Spoof: true}}
+	other.Rules = []model.SwitchRule{{MACs: good.Rules[0].MACs, NoSpoofCheck: true}}
 	on := func(port model.SwitchPort, detached model.Tri) []model.SwitchPortState {
 		return []model.SwitchPortState{{SwitchPort: port, Detached: detached, Counts: make([]model.SwitchDrop, 2)}}
 	}

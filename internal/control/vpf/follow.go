@@ -68,7 +68,7 @@ func held(grant, host *model.PortPolicy, g *model.GuestPolicy) (r model.VFReques
 		r.VLAN, r.Trunk = grant.VLAN, grant.Trunk
 	}
 	if differ&model.PortSpoof != 0 {
-		check := !grant.NoSpoof
+		check := !grant.NoSpoofCheck
 		r.SpoofChk = &check
 	}
 	if differ&model.PortARP != 0 {
@@ -103,7 +103,7 @@ func Differ(a, b *model.PortPolicy) (f model.PortFields) {
 	}{
 		{!slices.Equal(a.MACs, b.MACs), model.PortMACs},
 		{a.VLAN != b.VLAN || !slices.Equal(a.Trunk, b.Trunk), model.PortVLANs},
-		{a.NoSpoof != b.NoSpoof, model.PortSpoof},
+		{a.NoSpoofCheck != b.NoSpoofCheck, model.PortSpoof},
 		{a.CheckARP != b.CheckARP, model.PortARP},
 		{!slices.Equal(a.Addresses, b.Addresses), model.PortAddresses},
 		{a.Isolated != b.Isolated, model.PortIsolated},
@@ -128,7 +128,7 @@ func take(grant, now model.PortPolicy, fields model.PortFields) model.PortPolicy
 		grant.VLAN, grant.Trunk = now.VLAN, now.Trunk
 	}
 	if fields&model.PortSpoof != 0 {
-		grant.NoSpoof = now.NoSpoof
+		grant.NoSpoofCheck = now.NoSpoofCheck
 	}
 	if fields&model.PortARP != 0 {
 		grant.CheckARP = now.CheckARP

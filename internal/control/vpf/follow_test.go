@@ -75,11 +75,11 @@ func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
 			ask:  channel.Attach{Addresses: []string{"10.0.0.1"}}, want: model.PortPolicy{Addresses: []netip.Addr{two}},
 		},
 		"the spoof check that it asked for": {
-			host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &yes},
-			then: model.PortPolicy{NoSpoof: true, CheckARP: true}, want: model.PortPolicy{CheckARP: true},
+			host: model.PortPolicy{NoSpoofCheck: true}, ask: channel.Attach{SpoofChk: &yes},
+			then: model.PortPolicy{NoSpoofCheck: true, CheckARP: true}, want: model.PortPolicy{CheckARP: true},
 		},
 		"the host switches its spoof check on": {
-			policy: model.GuestPolicy{NoSpoof: true}, host: model.PortPolicy{NoSpoof: true},
+			policy: model.GuestPolicy{NoSpoofCheck: true}, host: model.PortPolicy{NoSpoofCheck: true},
 			ask: channel.Attach{SpoofChk: &no},
 		},
 		"the check of ARP that it asked for": {
@@ -152,7 +152,7 @@ func TestFollowNamesTheSource(t *testing.T) {
 // What the host names counts for a guest too, where the host has it so already and host policy let the guest have more.
 func TestHostSettingNamed(t *testing.T) {
 	off := false
-	policy := model.GuestPolicy{Attach: true, NoSpoof: true, VLANs: model.VLANs{{First: 10, Last: 20}}, Weight: 4, Guarantee: bits(1e9)}
+	policy := model.GuestPolicy{Attach: true, NoSpoofCheck: true, VLANs: model.VLANs{{First: 10, Last: 20}}, Weight: 4, Guarantee: bits(1e9)}
 	host := model.PortPolicy{SLA: model.SLA{Guarantee: bits(3e6), Limit: bits(2e9)}}
 	v := model.VirtualVF{MAC: model.MAC{2, 1}, Port: host}
 	wider := channel.Attach{VLAN: 11, SpoofChk: &off, Weight: 3, Guarantee: "1Gbit", Limit: "1500Mbit"}
@@ -163,7 +163,7 @@ func TestHostSettingNamed(t *testing.T) {
 	for named, change := range map[model.PortFields]func(*model.PortPolicy){
 		0:                   func(*model.PortPolicy) {},
 		model.PortVLANs:     func(p *model.PortPolicy) { p.VLAN = 0 },
-		model.PortSpoof:     func(p *model.PortPolicy) { p.NoSpoof = false },
+		model.PortSpoof:     func(p *model.PortPolicy) { p.NoSpoofCheck = false },
 		model.PortWeight:    func(p *model.PortPolicy) { p.SLA.Weight = 0 },
 		model.PortGuarantee: func(p *model.PortPolicy) { p.SLA.Guarantee = bits(3e6) },
 		model.PortLimit:     func(*model.PortPolicy) {}, // it asked for less
@@ -188,7 +188,7 @@ func TestHostSettingNamed(t *testing.T) {
 func TestHostSettingDoesNotWidenOldGrants(t *testing.T) {
 	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	host := model.PortPolicy{
-		Trunk: model.VLANs{{First: 10, Last: 20}}, NoSpoof: true, Addresses: []netip.Addr{one, two},
+		Trunk: model.VLANs{{First: 10, Last: 20}}, NoSpoofCheck: true, Addresses: []netip.Addr{one, two},
 		SLA: model.SLA{Guarantee: bits(8e6), Limit: bits(50e6), Receive: bits(50e6), Weight: 4},
 	}
 	held := model.PortPolicy{

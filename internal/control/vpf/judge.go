@@ -123,10 +123,10 @@ func judgeSpoof(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, ou
 	if r.SpoofChk == nil {
 		return nil
 	}
-	if !*r.SpoofChk && !v.Port.NoSpoof && !g.NoSpoof {
+	if !*r.SpoofChk && !v.Port.NoSpoofCheck && !g.NoSpoofCheck {
 		return Denied("the spoof check may not be switched off", "the host may allow it: no_spoof in virtual_pfs.guests")
 	}
-	out.Port.NoSpoof = !*r.SpoofChk
+	out.Port.NoSpoofCheck = !*r.SpoofChk
 	return nil
 }
 

@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 	}
 	yes, no := true, false
 	wide := model.GuestPolicy{
-		Attach: true, MACs: []string{"02:*"}, VLANs: vlans("10-20"), NoSpoof: true,
+		Attach: true, MACs: []string{"02:*"}, VLANs: vlans("10-20"), NoSpoofCheck: true,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 		Guarantee: model.Rate{Bits: 1e9}, Limit: model.Rate{Bits: 2e9}, Weight: 4,
 	}
@@ -120,12 +120,12 @@ func TestJudge(t *testing.T) {
 			want: model.PortPolicy{Trunk: vlans("10,12,14,16,18,20"), SLA: limited.SLA},
 		},
 
-		{name: "no spoof check", policy: wide, ask: channel.Attach{SpoofChk: &no}, want: model.PortPolicy{NoSpoof: true, SLA: limited.SLA}},
+		{name: "no spoof check", policy: wide, ask: channel.Attach{SpoofChk: &no}, want: model.PortPolicy{NoSpoofCheck: true, SLA: limited.SLA}},
 		{name: "no spoof check without policy", policy: plain, ask: channel.Attach{SpoofChk: &no}, code: channel.CodeDenied},
-		{name: "spoof check where the host has none", policy: plain, host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &yes}},
+		{name: "spoof check where the host has none", policy: plain, host: model.PortPolicy{NoSpoofCheck: true}, ask: channel.Attach{SpoofChk: &yes}},
 		{
-			name: "no spoof check, as the host", policy: plain, host: model.PortPolicy{NoSpoof: true}, ask: channel.Attach{SpoofChk: &no},
-			want: model.PortPolicy{NoSpoof: true},
+			name: "no spoof check, as the host", policy: plain, host: model.PortPolicy{NoSpoofCheck: true}, ask: channel.Attach{SpoofChk: &no},
+			want: model.PortPolicy{NoSpoofCheck: true},
 		},
 		{name: "ARP checked", policy: plain, ask: channel.Attach{CheckARP: &yes}, want: model.PortPolicy{CheckARP: true}},
 		{

@@ -14,7 +14,7 @@ import (
 func VDPADefaults(p *model.VirtualPF) {
 	for i := range p.VFs {
 		port := &p.VFs[i].Port
-		port.NoSpoof = true
+		port.NoSpoofCheck = true
 		if port.Link == model.LinkAuto {
 			port.Link = model.LinkUp
 		}
@@ -32,7 +32,7 @@ func CheckBackend(p *model.VirtualPF, port *model.PortPolicy) error {
 			cannot = append(cannot, what)
 		}
 	}
-	add(!port.NoSpoof, "the spoof check (say that there is none: spoof check off)")
+	add(!port.NoSpoofCheck, "the spoof check (say that there is none: spoof check off)")
 	add(len(port.MACs) > 0, "further MACs")
 	add(port.VLAN != 0 || len(port.Trunk) > 0, "VLANs")
 	add(port.CheckARP, "the check of ARP and ND")

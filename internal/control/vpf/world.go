@@ -72,7 +72,7 @@ func rule(p *model.VirtualPF, vf int) model.SwitchRule {
 		return r // the PF itself may only use its own MAC
 	}
 	e := p.VFs[vf].Effective()
-	r.VLAN, r.Trunk, r.Spoof, r.CheckARP, r.Addresses = e.VLAN, e.Trunk, e.NoSpoof, e.CheckARP, e.Addresses
+	r.VLAN, r.Trunk, r.NoSpoofCheck, r.CheckARP, r.Addresses = e.VLAN, e.Trunk, e.NoSpoofCheck, e.CheckARP, e.Addresses
 	r.Limit, r.Receive = e.SLA.Limit, e.SLA.Receive // in force before the link comes up, whatever divides the remaining bandwidth
 	return r
 }
@@ -103,7 +103,7 @@ func Holds(want *model.SwitchPort, have *model.SwitchPortState) bool {
 }
 
 func sameRule(a, b model.SwitchRule) bool {
-	return a.VLAN == b.VLAN && a.Spoof == b.Spoof && a.CheckARP == b.CheckARP && a.Limit == b.Limit && a.Receive == b.Receive &&
+	return a.VLAN == b.VLAN && a.NoSpoofCheck == b.NoSpoofCheck && a.CheckARP == b.CheckARP && a.Limit == b.Limit && a.Receive == b.Receive &&
 		sameSet(a.MACs, b.MACs, compareMACs) && sameSet(a.Addresses, b.Addresses, netip.Addr.Compare) &&
 		slices.Equal(a.Trunk.Joined(), b.Trunk.Joined())
 }

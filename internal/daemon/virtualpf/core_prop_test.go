@@ -279,7 +279,7 @@ func (m *machine) spoilAll(vm model.VMID) {
 func (m *machine) change(t *rapid.T, vm model.VMID, name string, vf int) {
 	var port model.PortPolicy
 	port.VLAN = rapid.SampledFrom([]int{0, 0, 10, 20}).Draw(t, "vlan")
-	port.NoSpoof, port.Isolated = rapid.Bool().Draw(t, "nospoof"), rapid.Bool().Draw(t, "isolated")
+	port.NoSpoofCheck, port.Isolated = rapid.Bool().Draw(t, "nospoof"), rapid.Bool().Draw(t, "isolated")
 	port.Link = rapid.SampledFrom([]model.LinkMode{model.LinkAuto, model.LinkAuto, model.LinkUp, model.LinkDown}).Draw(t, "link")
 	kind := rapid.SampledFrom([]string{"grant", "release", "host"}).Draw(t, "kind")
 	run := ""

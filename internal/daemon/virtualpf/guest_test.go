@@ -291,7 +291,7 @@ func TestNarrowedPolicyIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	wide := model.GuestPolicy{
-		Attach: true, VLANs: vlans, MACs: []string{"02:*"}, NoSpoof: true, Guarantee: model.Rate{Bits: 1e9},
+		Attach: true, VLANs: vlans, MACs: []string{"02:*"}, NoSpoofCheck: true, Guarantee: model.Rate{Bits: 1e9},
 		Limit: model.Rate{Bits: 5e9}, Weight: 3,
 	}
 	r.policy = wide
@@ -316,7 +316,7 @@ func TestNarrowedPolicyIsReported(t *testing.T) {
 		"host policy lets this VM's guest ask for no VF":      func(g *model.GuestPolicy) { *g = model.GuestPolicy{} },
 		"VLANs 12 are not all among those":                    func(g *model.GuestPolicy) { g.VLANs = nil },
 		"MAC 02:00:00:00:00:07 is none that this VF may have": func(g *model.GuestPolicy) { g.MACs = nil },
-		"the spoof check may not be switched off":             func(g *model.GuestPolicy) { g.NoSpoof = false },
+		"the spoof check may not be switched off":             func(g *model.GuestPolicy) { g.NoSpoofCheck = false },
 		"its limit is 4Gbit, and now is to be 3Gbit at most":  func(g *model.GuestPolicy) { g.Limit = model.Rate{Bits: 3e9} },
 		"weight 2 is not in 0-1":                              func(g *model.GuestPolicy) { g.Weight = 0 },
 	} {

@@ -52,7 +52,7 @@ func TestPolicyOnVDPA(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, spoil := range map[string]func(*model.PortPolicy){
-		"spoof check":  func(p *model.PortPolicy) { p.NoSpoof = false },
+		"spoof check":  func(p *model.PortPolicy) { p.NoSpoofCheck = false },
 		"further MACs": func(p *model.PortPolicy) { p.MACs = []model.MAC{testMAC("x", "y", 1)} },
 		"VLANs":        func(p *model.PortPolicy) { p.VLAN = 5 },
 		"ARP":          func(p *model.PortPolicy) { p.CheckARP = true },
@@ -200,13 +200,13 @@ func TestManagerOnVDPA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p.VFs[0].Port; !got.NoSpoof || got.Link != model.LinkUp {
+	if got := p.VFs[0].Port; !got.NoSpoofCheck || got.Link != model.LinkUp {
 		t.Errorf("it pretends to enforce: %+v", got)
 	}
 	if devices, err := r.host.VDPADevices(ctx); err != nil || len(devices) != 3 {
 		t.Errorf("defined with devices %v, %v", devices, err)
 	}
-	if err := r.set(ctx, vdpaVM, "vpf0", 0, model.PortPolicy{NoSpoof: true, Link: model.LinkUp, VLAN: 5}); err == nil ||
+	if err := r.set(ctx, vdpaVM, "vpf0", 0, model.PortPolicy{NoSpoofCheck: true, Link: model.LinkUp, VLAN: 5}); err == nil ||
 		!strings.Contains(err.Error(), "VLANs") {
 		t.Errorf("sets a VLAN: %v", err)
 	}

@@ -187,7 +187,7 @@ func otherChanges(name string, r model.Reason, rounds bool) []string {
 		return []string{"`sluice drain --undo`"}
 	case model.CodeBudget:
 		return []string{map[bool]string{true: "the next round", false: "time: a later sample may have room for a move"}[rounds] + until(r.Until)}
-	case model.CodeNotNeeded:
+	case model.CodeNotRunning:
 		return []string{"starting it: virsh start " + name}
 	case model.CodeReleased:
 		return []string{fmt.Sprintf("`sluice unpin %s` lets the policy decide again", name), fmt.Sprintf("`sluice pin %s`", name)}

@@ -94,7 +94,7 @@ func TestEveryReasonSaysWhatWouldChangeIt(t *testing.T) {
 	for _, code := range []model.Code{
 		model.CodeEnough, model.CodePinned, model.CodeForbidden, model.CodeRank, model.CodeOutranked, model.CodeTurn,
 		model.CodeWaiting, model.CodeKept, model.CodeBlind, model.CodeVeto, model.CodeForeign, model.CodeNoVF, model.CodeBackoff,
-		model.CodeMoving, model.CodeDrain, model.CodeBudget, model.CodeNotNeeded, model.CodeReleased,
+		model.CodeMoving, model.CodeDrain, model.CodeBudget, model.CodeNotRunning, model.CodeReleased,
 	} {
 		v.Target.Reasons[3] = model.Reason{VM: edgetest.ID(4), Code: code}
 		e, err := answer.Explain(v, "legacy")

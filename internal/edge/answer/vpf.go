@@ -42,7 +42,7 @@ func linkText(t model.Tri) string {
 
 func portOf(p *model.PortPolicy) api.PortPolicy {
 	out := api.PortPolicy{
-		VLAN: p.VLAN, Trunk: p.Trunk.String(), SpoofCheck: !p.NoSpoof, CheckARP: p.CheckARP, Link: cmp.Or(string(p.Link), api.LinkAuto),
+		VLAN: p.VLAN, Trunk: p.Trunk.String(), SpoofCheck: !p.NoSpoofCheck, CheckARP: p.CheckARP, Link: cmp.Or(string(p.Link), api.LinkAuto),
 		Isolated:  p.Isolated,
 		Guarantee: p.SLA.Guarantee.String(), Limit: p.SLA.Limit.String(), Receive: p.SLA.Receive.String(), Weight: p.SLA.Weight,
 	}

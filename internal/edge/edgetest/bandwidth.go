@@ -27,7 +27,7 @@ func bandwidth() *model.Bandwidth {
 				Guarantee: model.Rate{Bits: 2e9}, Limit: model.Rate{Bits: 3e9}, Receive: model.Rate{Bits: 1e9},
 				Source: "metadata of the domain",
 			}, model.Rate{Bits: 3e9}, 3e9, model.BandwidthLimit, "at its limit"),
-			share(8, "web-10", model.PathVirtio, model.SLA{}, model.Rate{}, 2e9, model.BandwidthUnlimited, "nothing can limit it on virtio"),
+			share(8, "web-10", model.PathVirtio, model.SLA{}, model.Rate{}, 2e9, model.BandwidthNotEnforced, "nothing can limit it on virtio"),
 		},
 		Problems: []model.Problem{{
 			Subject: "pf1", Text: "asked 1.5 + 0.5 Gbit/s, link 1 Gbit/s: web-2 and burst are promised half",
@@ -51,7 +51,7 @@ func share(n byte, name string, path model.Path, sla model.SLA, allowed model.Ra
 	switch code {
 	case model.BandwidthShort:
 		s.Short, s.ShortFor = 9e8, 1400*time.Millisecond
-	case model.BandwidthUnlimited:
+	case model.BandwidthNotEnforced:
 		s.Enforcer = []model.Enforcement{{
 			Limit: model.Limit{LimitKey: key, Rate: model.Rate{Bits: 1e9}}, By: "police",
 			Error: "the kernel is older than Linux 6.6",

@@ -43,7 +43,7 @@ func changePort(p *model.PortPolicy, c *api.PortChange) error {
 		from *bool
 		to   *bool
 		not  bool
-	}{{c.SpoofCheck, &p.NoSpoof, true}, {c.CheckARP, &p.CheckARP, false}, {c.Isolated, &p.Isolated, false}} {
+	}{{c.SpoofCheck, &p.NoSpoofCheck, true}, {c.CheckARP, &p.CheckARP, false}, {c.Isolated, &p.Isolated, false}} {
 		if f.from != nil {
 			*f.to = *f.from != f.not
 		}

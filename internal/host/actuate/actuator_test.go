@@ -294,7 +294,7 @@ func TestNoAnswerIsNotGone(t *testing.T) {
 }
 
 // close-dual-path also removes the entry that sends a vanished VM's frames to the PF.
-func TestCloseWindowOfVanishedVM(t *testing.T) {
+func TestCloseDualPathOfVanishedVM(t *testing.T) {
 	f := newFakeHost(1)
 	f.fdb[mac(1)] = "pf0"
 	f.vanish(1)
@@ -445,8 +445,8 @@ func TestNotes(t *testing.T) {
 func TestFailures(t *testing.T) {
 	for call, k := range map[string]model.StepKind{
 		"BindVFIO": model.StepBindVFIO, "SetVF": model.StepSetVF, "SetVFMAC": model.StepSetMAC, "ClearVF": model.StepClearVF,
-		"PinFDB": model.StepRouteToTap, "PreparePort": model.StepOpenDualPath, "OpenWindow": model.StepOpenDualPath,
-		"CloseWindow": model.StepCloseDualPath, "AddSelf": model.StepAddSelf, "DelSelf": model.StepDelSelf,
+		"PinFDB": model.StepRouteToTap, "PreparePort": model.StepOpenDualPath, "OpenDualPath": model.StepOpenDualPath,
+		"CloseDualPath": model.StepCloseDualPath, "AddSelf": model.StepAddSelf, "DelSelf": model.StepDelSelf,
 		"Attach": model.StepAttach, "Detach": model.StepDetach, "WaitGone": model.StepWaitGone, "Domains": model.StepClearVF,
 		"Link": model.StepCheckVirtio, "Links": model.StepCheckVirtio,
 	} {

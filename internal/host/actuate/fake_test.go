@@ -264,24 +264,24 @@ func (f *fakeHost) Mirrors(context.Context) ([]mirror.Mirror, error) { panic("no
 
 func (f *fakeHost) CheckMirrors() error { return nil }
 
-func (f *fakeHost) OpenWindow(_ context.Context, w mirror.Window) (string, error) {
+func (f *fakeHost) OpenDualPath(_ context.Context, d mirror.DualPath) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.fail["OpenWindow"]; err != nil {
+	if err := f.fail["OpenDualPath"]; err != nil {
 		return "", err
 	}
-	if f.link(w.Tap) == nil {
-		return "", fmt.Errorf("link %s: %w", w.Tap, model.ErrGone)
+	if f.link(d.Tap) == nil {
+		return "", fmt.Errorf("link %s: %w", d.Tap, model.ErrGone)
 	}
-	f.fdb[w.MAC], f.mirrors[w.Tap+">"+w.PF] = w.Tap, true
+	f.fdb[d.MAC], f.mirrors[d.Tap+">"+d.PF] = d.Tap, true
 	return "", nil
 }
 
-func (f *fakeHost) CloseWindow(_ context.Context, w mirror.Window) error {
+func (f *fakeHost) CloseDualPath(_ context.Context, d mirror.DualPath) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.mirrors, w.Tap+">"+w.PF)
-	return f.fail["CloseWindow"]
+	delete(f.mirrors, d.Tap+">"+d.PF)
+	return f.fail["CloseDualPath"]
 }
 
 func (f *fakeHost) AddSelf(_ context.Context, _ string, m model.MAC) error {

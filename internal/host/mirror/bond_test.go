@@ -63,9 +63,9 @@ func TestBond(t *testing.T) {
 		t.Errorf("the bond shows %+v", b)
 	}
 	kerneltest.Must(t, h.PreparePort(kerneltest.Soon(t), "bond0"))
-	w := window
-	w.Port = "bond0"
-	openQuietly(t, h, w)
+	d := dual
+	d.Port = "bond0"
+	openQuietly(t, h, d)
 	fromPeer := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the bridge")
 	l.Peer.Send(t, fromPeer)
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: fromPeer, l.PF: fromPeer})
@@ -74,16 +74,16 @@ func TestBond(t *testing.T) {
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: fromWire})
 
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, "bond0"))
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), w))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), d))
 	l.Peer.Send(t, fromPeer)
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.PF: fromPeer})
 	kerneltest.IP(t, "link set bond0 type bond active_slave pf1")
 	kerneltest.WaitFor(t, "the change of the active port to show", func() bool { return bondNow(t, h).Active == index(t, h, "pf1") })
 }
 
-// TestWindowBehindAPort tests frames received through the bridge port that leads to the PF when the PF is not that port: the
+// TestDualPathBehindAPort tests frames received through the bridge port that leads to the PF when the PF is not that port: the
 // kernel reports the bond as the ingress interface of a bonded PF's frames.
-func TestWindowBehindAPort(t *testing.T) {
+func TestDualPathBehindAPort(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewBridge(t, "br0")
 	l := kerneltest.LAN{
@@ -91,9 +91,9 @@ func TestWindowBehindAPort(t *testing.T) {
 		Peer: kerneltest.NewPort(t, "tap1", "br0"),
 	}
 	bond := kerneltest.NewPort(t, "bond0", "br0")
-	w := window
-	w.Port = "bond0"
-	openQuietly(t, h, w)
+	d := dual
+	d.Port = "bond0"
+	openQuietly(t, h, d)
 	fromWire := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "through the bond")
 	bond.Send(t, fromWire)
 	l.Tap.Expect(t, fromWire)

@@ -33,11 +33,11 @@ type mirrorKey struct {
 	mac model.MAC
 }
 
-func (w Window) key() mirrorKey { return mirrorKey{w.Tap, w.MAC} }
+func (d DualPath) key() mirrorKey { return mirrorKey{d.Tap, d.MAC} }
 
 type heldMirror struct {
-	window Window
-	link   link.Link
+	dual DualPath
+	link link.Link
 }
 
 func newMirrors(p bpf.Pins, log *slog.Logger) *mirrors {
@@ -46,24 +46,24 @@ func newMirrors(p bpf.Pins, log *slog.Logger) *mirrors {
 
 // open creates a mirror. If there is one for the same tap and MAC, it replaces the program in place, so that no frame is lost or
 // duplicated.
-func (s *mirrors) open(w Window, m mirror) error {
+func (s *mirrors) open(d DualPath, m mirror) error {
 	prog, err := m.load()
 	if err != nil {
 		return err
 	}
 	defer prog.Close() // the link holds it
-	if adopted, err := s.adopt(w, m, prog); adopted || err != nil {
+	if adopted, err := s.adopt(d, m, prog); adopted || err != nil {
 		return err
 	}
 	l, err := s.attach(m, prog)
 	if err != nil {
 		return err
 	}
-	if err := s.pins.Add(l, pinName(w)); err != nil {
+	if err := s.pins.Add(l, pinName(d)); err != nil {
 		s.warn.Do(func() {
 			s.log.Warn("mirrors end with this process: a kill during a move could cut the VM off", "error", err)
 		})
-		s.hold(heldMirror{w, l})
+		s.hold(heldMirror{d, l})
 		return nil
 	}
 	return l.Close() // the pin holds it
@@ -71,15 +71,15 @@ func (s *mirrors) open(w Window, m mirror) error {
 
 // adopt puts the program into an existing mirror for the same tap and MAC. It removes mirrors of an earlier tap of the same name,
 // and a second mirror, which only a process killed while creating one can have left.
-func (s *mirrors) adopt(w Window, m mirror, prog *ebpf.Program) (adopted bool, err error) {
-	names, err := pinsOf(s.pins, w.key())
+func (s *mirrors) adopt(d DualPath, m mirror, prog *ebpf.Program) (adopted bool, err error) {
+	names, err := pinsOf(s.pins, d.key())
 	if err != nil {
 		return false, err
 	}
 	for _, name := range names {
 		took := false
 		if !adopted {
-			if took, err = adoptPin(s.pins, name, w, m.tap, prog); err != nil {
+			if took, err = adoptPin(s.pins, name, d, m.tap, prog); err != nil {
 				return false, err
 			}
 		}
@@ -90,15 +90,15 @@ func (s *mirrors) adopt(w Window, m mirror, prog *ebpf.Program) (adopted bool, e
 			return adopted, err
 		}
 	}
-	have, ok := s.heldOf(w.key())
+	have, ok := s.heldOf(d.key())
 	if !ok {
 		return adopted, nil
 	}
 	if !adopted && bpf.AttachedTo(have.link) == m.tap && have.link.Update(prog) == nil {
-		s.hold(heldMirror{w, have.link})
+		s.hold(heldMirror{d, have.link})
 		return true, nil
 	}
-	return adopted, s.release(w.key())
+	return adopted, s.release(d.key())
 }
 
 func (s *mirrors) close(tap string, mac model.MAC) error {
@@ -115,7 +115,7 @@ func (s *mirrors) list() ([]Mirror, error) {
 	all, err := listPins(s.pins)
 	s.mu.Lock()
 	for _, h := range s.held {
-		all = append(all, Mirror{h.window, bpf.Detached(h.link)})
+		all = append(all, Mirror{h.dual, bpf.Detached(h.link)})
 	}
 	s.mu.Unlock()
 	slices.SortFunc(all, func(a, b Mirror) int {
@@ -127,7 +127,7 @@ func (s *mirrors) list() ([]Mirror, error) {
 func (s *mirrors) hold(h heldMirror) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[h.window.key()] = h
+	s.held[h.dual.key()] = h
 }
 
 func (s *mirrors) heldOf(key mirrorKey) (heldMirror, bool) {

@@ -24,21 +24,21 @@ import (
 
 // openerEnv makes this test binary a process that opens two dual paths and waits to be killed. Its value is the mount point of
 // the BPF file system.
-const openerEnv = "SLUICE_TEST_OPEN_WINDOWS"
+const openerEnv = "SLUICE_TEST_OPEN_DUAL_PATHS"
 
 // notPinned is a dual path that the opener opens without a BPF file system.
-var notPinned = Window{MAC: kerneltest.Other, Tap: "tap1", PF: "pf0"}
+var notPinned = DualPath{MAC: kerneltest.Other, Tap: "tap1", PF: "pf0"}
 
 func openAndWait() {
 	ctx := context.Background()
 	for _, o := range []struct {
 		bpffs string
-		w     Window
-	}{{os.Getenv(openerEnv), window}, {"/nonexistent", notPinned}} {
+		dual  DualPath
+	}{{os.Getenv(openerEnv), dual}, {"/nonexistent", notPinned}} {
 		h, err := openHost(options{BPFFS: o.bpffs})
 		if err == nil {
 			var note string
-			if note, err = h.OpenWindow(ctx, o.w); note != "" {
+			if note, err = h.OpenDualPath(ctx, o.dual); note != "" {
 				err = errors.New(note)
 			}
 		}
@@ -51,7 +51,7 @@ func openAndWait() {
 	select {}
 }
 
-// killOpener starts a process that opens window and notPinned, and kills it.
+// killOpener starts a process that opens dual and notPinned, and kills it.
 func killOpener(t *testing.T, bpffs string, before func()) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -69,9 +69,9 @@ func killOpener(t *testing.T, bpffs string, before func()) {
 	kerneltest.Must(t, cmd.Process.Signal(unix.SIGKILL))
 }
 
-// TestWindowSurvivesKill kills the process that opened a dual path. Its other one, which could not be pinned, ends with it; the
+// TestDualPathSurvivesKill kills the process that opened a dual path. Its other one, which could not be pinned, ends with it; the
 // kernel has cleaned up once that happens.
-func TestWindowSurvivesKill(t *testing.T) {
+func TestDualPathSurvivesKill(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	both := func() {
 		t.Helper()
@@ -97,12 +97,12 @@ func TestWindowSurvivesKill(t *testing.T) {
 
 	found, err := h.Mirrors(kerneltest.Soon(t))
 	kerneltest.Must(t, err)
-	if diff := cmp.Diff([]Mirror{{window, model.No}}, found); diff != "" {
+	if diff := cmp.Diff([]Mirror{{dual, model.No}}, found); diff != "" {
 		t.Fatal("what the next process finds (-want +got):", diff)
 	}
-	openQuietly(t, h, window) // adopts: one mirror, not two
+	openQuietly(t, h, dual) // adopts: one mirror, not two
 	both()
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), Window{Tap: window.Tap, MAC: window.MAC}))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), DualPath{Tap: dual.Tap, MAC: dual.MAC}))
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
 	l.Peer.Send(t, f)
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
@@ -120,28 +120,28 @@ func nothingPinned(t *testing.T, h *testHost) {
 	}
 }
 
-func TestHostCloseKeepsWindows(t *testing.T) {
+func TestHostCloseKeepsDualPaths(t *testing.T) {
 	l, o := kerneltest.NewLAN(t), options{BPFFS: kerneltest.BPFFS(t)}
 	h, err := openHost(o)
 	kerneltest.Must(t, err)
-	openQuietly(t, h, window)
+	openQuietly(t, h, dual)
 	kerneltest.Must(t, h.Close())
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
 	l.Peer.Send(t, f)
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
 	h = newHostWith(t, o)
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	nothingPinned(t, h)
 }
 
-// TestCloseEndsAMirrorThatAnotherHasOpen checks that CloseWindow detaches the mirror, since removing its pin would not suffice.
+// TestCloseEndsAMirrorThatAnotherHasOpen checks that CloseDualPath detaches the mirror, since removing its pin would not suffice.
 func TestCloseEndsAMirrorThatAnotherHasOpen(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
-	openQuietly(t, h, window)
-	theirs, err := link.LoadPinnedLink(h.mirrors.pins.Path(pinName(window)), nil)
+	openQuietly(t, h, dual)
+	theirs, err := link.LoadPinnedLink(h.mirrors.pins.Path(pinName(dual)), nil)
 	kerneltest.Must(t, err)
 	defer theirs.Close()
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
 	l.Peer.Send(t, f)
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
@@ -152,9 +152,9 @@ func TestOwnersDoNotMix(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewLAN(t)
 	theirs := newHostWith(t, options{BPFFS: h.mirrors.pins.BPFFS, Owner: "somebody"})
-	openQuietly(t, theirs, window)
+	openQuietly(t, theirs, dual)
 	nothingPinned(t, h)
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	if found, err := theirs.Mirrors(kerneltest.Soon(t)); err != nil || len(found) != 1 {
 		t.Errorf("the other's mirrors: %v, %v; want one", found, err)
 	}
@@ -207,31 +207,31 @@ func TestDirectoryOfSomebodyElse(t *testing.T) {
 			if err := h.CheckMirrors(); err == nil || !strings.Contains(err.Error(), "rm -r") {
 				t.Errorf("check says %v, want how to remove it", err)
 			}
-			openQuietly(t, h, window)
+			openQuietly(t, h, dual)
 			found, err := h.Mirrors(kerneltest.Soon(t))
 			kerneltest.Must(t, err)
-			if diff := cmp.Diff([]Mirror{{window, model.No}}, found); diff != "" {
+			if diff := cmp.Diff([]Mirror{{dual, model.No}}, found); diff != "" {
 				t.Error("mirrors (-want +got):", diff)
 			}
 			if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 				t.Errorf("there are %v, %v; want what was there", left, err)
 			}
-			kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+			kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 		})
 	}
 }
 
-// TestMirrorOfTapThatIsGone checks that CloseWindow removes the remains of a mirror whose tap has gone.
+// TestMirrorOfTapThatIsGone checks that CloseDualPath removes the remains of a mirror whose tap has gone.
 func TestMirrorOfTapThatIsGone(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
-	openQuietly(t, h, window)
+	openQuietly(t, h, dual)
 	kerneltest.Must(t, l.Tap.Close())
 	kerneltest.WaitFor(t, "the mirror to be detached", func() bool {
 		found, err := h.Mirrors(kerneltest.Soon(t))
 		kerneltest.Must(t, err)
-		return cmp.Equal([]Mirror{{window, model.Yes}}, found)
+		return cmp.Equal([]Mirror{{dual, model.Yes}}, found)
 	})
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	nothingPinned(t, h)
 }
 
@@ -239,39 +239,39 @@ func TestMirrorOfTapThatIsGone(t *testing.T) {
 func TestForeignPinsStay(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewLAN(t)
-	openQuietly(t, h, window)
+	openQuietly(t, h, dual)
 	foreign := h.mirrors.pins.Path("tap0_525400000001_pf0")
 	kerneltest.Must(t, os.Mkdir(foreign, 0o700))
 	found, err := h.Mirrors(kerneltest.Soon(t))
 	if err != nil || len(found) != 1 {
 		t.Errorf("mirrors %v, %v; want the one that is ours", found, err)
 	}
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	if _, err := os.Stat(foreign); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestPinNames(t *testing.T) {
-	for _, w := range []Window{
-		window,
+	for _, d := range []DualPath{
+		dual,
 		{MAC: kerneltest.Guest, Tap: "eth0.100", PF: "a_b", VLAN: 4094},
 		{MAC: kerneltest.Other, Tap: "%2E_@", PF: "é"},
 	} {
-		name := pinName(w)
+		name := pinName(d)
 		if strings.ContainsAny(name, "./") {
 			t.Errorf("%q cannot be pinned", name)
 		}
-		if back, ok := parsePin(name); !ok || back != w {
-			t.Errorf("%q reads as %+v, %v; want %+v", name, back, ok, w)
+		if back, ok := parsePin(name); !ok || back != d {
+			t.Errorf("%q reads as %+v, %v; want %+v", name, back, ok, d)
 		}
 	}
 	for _, bad := range []string{
 		"", "tap0_525400000001_pf0", "tap0_5254_pf0_0", "tap0_525400000001_pf0_x", "tap0_525400000001_pf0_+1",
 		"%zz_525400000001_pf0_0",
 	} {
-		if w, ok := parsePin(bad); ok {
-			t.Errorf("%q reads as %+v", bad, w)
+		if d, ok := parsePin(bad); ok {
+			t.Errorf("%q reads as %+v", bad, d)
 		}
 	}
 }
@@ -286,7 +286,7 @@ func TestWithoutBPFFS(t *testing.T) {
 		t.Errorf("check says %v, want how to mount it", err)
 	}
 	for range 2 { // the second adopts the first
-		openQuietly(t, h, window)
+		openQuietly(t, h, dual)
 	}
 	openQuietly(t, h, notPinned)
 	if n := strings.Count(logged.String(), "mount -t bpf bpf"); n != 1 {
@@ -297,11 +297,11 @@ func TestWithoutBPFFS(t *testing.T) {
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
 	found, err := h.Mirrors(kerneltest.Soon(t))
 	kerneltest.Must(t, err)
-	if diff := cmp.Diff([]Mirror{{window, model.No}, {notPinned, model.No}}, found); diff != "" {
+	if diff := cmp.Diff([]Mirror{{dual, model.No}, {notPinned, model.No}}, found); diff != "" {
 		t.Error("mirrors (-want +got):", diff)
 	}
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), notPinned))
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), notPinned))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	nothingPinned(t, h)
 }
 
@@ -326,19 +326,19 @@ func TestStuckMirror(t *testing.T) {
 		}
 		return attach(m, p)
 	}
-	if _, err := h.OpenWindow(ctx, window); !errors.Is(err, context.Canceled) {
+	if _, err := h.OpenDualPath(ctx, dual); !errors.Is(err, context.Canceled) {
 		t.Errorf("stuck: %v, want context.Canceled", err)
 	}
 	pinnedTo(t, h, "pf0")
 	openQuietly(t, h, notPinned)
 	close(stuck)
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window)) // after the stuck one
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), notPinned))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual)) // after the stuck one
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), notPinned))
 	nothingPinned(t, h)
 }
 
-// TestWindowWithoutMirror checks that without a mirror the FDB entry stays where the guest receives.
-func TestWindowWithoutMirror(t *testing.T) {
+// TestDualPathWithoutMirror checks that without a mirror the FDB entry stays where the guest receives.
+func TestDualPathWithoutMirror(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	h.mirrors.attach = func(mirror, *ebpf.Program) (link.Link, error) { return nil, ebpf.ErrNotSupported }
 	for _, at := range []struct {
@@ -348,7 +348,7 @@ func TestWindowWithoutMirror(t *testing.T) {
 		if at.was != "" {
 			kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, at.was))
 		}
-		note, err := h.OpenWindow(kerneltest.Soon(t), window)
+		note, err := h.OpenDualPath(kerneltest.Soon(t), dual)
 		if err != nil || !strings.Contains(note, "reach one path only") {
 			t.Errorf("kernel without TCX: note %q, error %v", note, err)
 		}
@@ -357,7 +357,7 @@ func TestWindowWithoutMirror(t *testing.T) {
 		l.Peer.Send(t, f)
 		at.port.Expect(t, f)
 	}
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 }
 
 // TestMirrorStandsBeforeTheEntryMoves checks that while a guest uses its VF, no frame ever reaches only the tap.
@@ -366,12 +366,12 @@ func TestMirrorStandsBeforeTheEntryMoves(t *testing.T) {
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 0, "pf0"))
 	attach := h.mirrors.attach
 	h.mirrors.attach = func(m mirror, p *ebpf.Program) (link.Link, error) {
-		f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "while the window opens")
+		f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "while the dual path opens")
 		l.Peer.Send(t, f)
 		l.PF.Expect(t, f)
 		return attach(m, p)
 	}
-	openQuietly(t, h, window)
+	openQuietly(t, h, dual)
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
 	l.Peer.Send(t, f)
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
@@ -389,14 +389,14 @@ func TestMirrorOfNoInterface(t *testing.T) {
 
 // FuzzPinNames checks that pin names are read back unchanged, and that arbitrary other names do no harm.
 func FuzzPinNames(f *testing.F) {
-	f.Add("tap0", "pf0", 0, pinName(window))
+	f.Add("tap0", "pf0", 0, pinName(dual))
 	f.Add("eth0.5", "a_b", 4094, "eth0%2E5_525400000001_a%5Fb_4094")
 	f.Add("%2E", "", -1, "__%_%2")
 	f.Fuzz(func(t *testing.T, tap, pf string, vlan int, foreign string) {
-		w := Window{MAC: kerneltest.Guest, Tap: tap, PF: pf, VLAN: vlan}
-		name := pinName(w)
-		if back, ok := parsePin(name); !ok || back != w || strings.ContainsAny(name, "./") {
-			t.Errorf("%+v is pinned as %q, which reads as %+v, %v", w, name, back, ok)
+		d := DualPath{MAC: kerneltest.Guest, Tap: tap, PF: pf, VLAN: vlan}
+		name := pinName(d)
+		if back, ok := parsePin(name); !ok || back != d || strings.ContainsAny(name, "./") {
+			t.Errorf("%+v is pinned as %q, which reads as %+v, %v", d, name, back, ok)
 		}
 		parsePin(foreign)
 	})

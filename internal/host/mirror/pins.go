@@ -18,7 +18,7 @@ import (
 func pinsOf(p bpf.Pins, key mirrorKey) (of []string, err error) {
 	names, err := p.Names()
 	for _, name := range names {
-		if w, ok := parsePin(name); ok && w.key() == key {
+		if d, ok := parsePin(name); ok && d.key() == key {
 			of = append(of, name)
 		}
 	}
@@ -27,7 +27,7 @@ func pinsOf(p bpf.Pins, key mirrorKey) (of []string, err error) {
 
 // adoptPin puts a program into a pinned link and renames the pin accordingly. It returns false if the link is not attached to the
 // tap with that index, but was to an earlier tap of the same name.
-func adoptPin(p bpf.Pins, name string, w Window, tap int, prog *ebpf.Program) (bool, error) {
+func adoptPin(p bpf.Pins, name string, d DualPath, tap int, prog *ebpf.Program) (bool, error) {
 	l, err := link.LoadPinnedLink(p.Path(name), nil)
 	if err != nil {
 		return false, err
@@ -43,7 +43,7 @@ func adoptPin(p bpf.Pins, name string, w Window, tap int, prog *ebpf.Program) (b
 	if err != nil {
 		return false, err
 	}
-	return true, l.Pin(p.Path(pinName(w)))
+	return true, l.Pin(p.Path(pinName(d)))
 }
 
 func listPins(p bpf.Pins) ([]Mirror, error) {
@@ -53,7 +53,7 @@ func listPins(p bpf.Pins) ([]Mirror, error) {
 	}
 	var all []Mirror
 	for _, name := range names {
-		w, ok := parsePin(name)
+		d, ok := parsePin(name)
 		if !ok {
 			continue // not ours
 		}
@@ -61,33 +61,33 @@ func listPins(p bpf.Pins) ([]Mirror, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // closed meanwhile
 		case err != nil:
-			all = append(all, Mirror{w, model.Unknown})
+			all = append(all, Mirror{d, model.Unknown})
 		default:
-			all = append(all, Mirror{w, bpf.Detached(l)})
+			all = append(all, Mirror{d, bpf.Detached(l)})
 			_ = l.Close()
 		}
 	}
 	return all, nil
 }
 
-// pinName is TAP_MAC_PF_VLAN, the fields of Window that identify a mirror. The file system allows no dots, and interface names
+// pinName is TAP_MAC_PF_VLAN, the fields of DualPath that identify a mirror. The file system allows no dots, and interface names
 // may contain underscores, so everything but letters, digits and hyphens is written as %XX.
-func pinName(w Window) string {
-	return strings.Join([]string{bpf.Escape(w.Tap), w.MAC.Hex(), bpf.Escape(w.PF), strconv.Itoa(w.VLAN)}, "_")
+func pinName(d DualPath) string {
+	return strings.Join([]string{bpf.Escape(d.Tap), d.MAC.Hex(), bpf.Escape(d.PF), strconv.Itoa(d.VLAN)}, "_")
 }
 
 // parsePin is the inverse of pinName.
-func parsePin(name string) (w Window, ok bool) {
+func parsePin(name string) (d DualPath, ok bool) {
 	part := strings.Split(name, "_")
 	if len(part) != 4 {
-		return w, false
+		return d, false
 	}
 	var tapOK, pfOK bool
-	w.Tap, tapOK = bpf.Unescape(part[0])
-	w.PF, pfOK = bpf.Unescape(part[2])
+	d.Tap, tapOK = bpf.Unescape(part[0])
+	d.PF, pfOK = bpf.Unescape(part[2])
 	var err, verr error
-	w.MAC, err = bpf.ParseHex(part[1])
-	w.VLAN, verr = strconv.Atoi(part[3])
+	d.MAC, err = bpf.ParseHex(part[1])
+	d.VLAN, verr = strconv.Atoi(part[3])
 	ok = tapOK && pfOK && errors.Join(err, verr) == nil
-	return w, ok && pinName(w) == name
+	return d, ok && pinName(d) == name
 }

@@ -84,12 +84,12 @@ func newHostWith(t testing.TB, o options) *testHost {
 	return h
 }
 
-var window = mirror.Window{MAC: kerneltest.Guest, Tap: "tap0", PF: "pf0"}
+var dual = mirror.DualPath{MAC: kerneltest.Guest, Tap: "tap0", PF: "pf0"}
 
-func openQuietly(t *testing.T, h *testHost, w mirror.Window) {
+func openQuietly(t *testing.T, h *testHost, d mirror.DualPath) {
 	t.Helper()
-	note, err := h.OpenWindow(kerneltest.Soon(t), w)
+	note, err := h.OpenDualPath(kerneltest.Soon(t), d)
 	if err != nil || note != "" {
-		t.Fatalf("open window: note %q, error %v", note, err)
+		t.Fatalf("open dual path: note %q, error %v", note, err)
 	}
 }

@@ -144,15 +144,15 @@ func counterOf(t *testing.T, name string) func() uint64 {
 // TestMirrorIsLimited checks that frames dropped by a receive limit are not mirrored during a dual path either, in whichever
 // order the two were set up.
 func TestMirrorIsLimited(t *testing.T) {
-	for _, first := range []string{"window", "limit"} {
+	for _, first := range []string{"dual path", "limit"} {
 		t.Run(first, func(t *testing.T) {
 			h, l := newHost(t), kerneltest.NewLAN(t)
 			limit := func() { update(t, h, "tap0", func(p *Policy) { p.Rx.Contract = few }) }
 			if first == "limit" {
 				limit()
 			}
-			openQuietly(t, h, window)
-			if first == "window" {
+			openQuietly(t, h, dual)
+			if first == "dual path" {
 				limit()
 			}
 			toGuest := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the guest")
@@ -173,9 +173,9 @@ func TestMirrorIsLimited(t *testing.T) {
 			for range copies {
 				l.Tap.Expect(t, toGuest)
 			}
-			kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+			kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 			if all := policies(t, h); len(all) != 1 || all[0].Detached != model.No {
-				t.Errorf("after the window: %+v", all)
+				t.Errorf("after the dual path: %+v", all)
 			}
 		})
 	}
@@ -184,15 +184,15 @@ func TestMirrorIsLimited(t *testing.T) {
 // TestMirrorOfSwitchPort checks that frames dropped by a switch port are not mirrored during a dual path either, in whichever
 // order the two were set up.
 func TestMirrorOfSwitchPort(t *testing.T) {
-	for _, first := range []string{"window", "port"} {
+	for _, first := range []string{"dual path", "port"} {
 		t.Run(first, func(t *testing.T) {
 			h, l := newHost(t), kerneltest.NewLAN(t)
 			port := func() { setPort(t, h, ofGuest(func(*model.SwitchRule) {})) }
 			if first == "port" {
 				port()
 			}
-			openQuietly(t, h, window)
-			if first == "window" {
+			openQuietly(t, h, dual)
+			if first == "dual path" {
 				port()
 			}
 			good := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the guest")

@@ -49,7 +49,7 @@ func decide(dir int, frame []byte, rules []model.SwitchRule) verdict {
 			return verdict{nil, noRule, "spoof"}
 		case !inVLAN(&rules[i]):
 			return verdict{nil, i, "vlan"}
-		case !rules[i].Spoof && ofBridges(dst):
+		case !rules[i].NoSpoofCheck && ofBridges(dst):
 			return verdict{nil, i, "spoof"}
 		case !honest(untagged, &rules[i]):
 			return verdict{nil, i, "spoof"}
@@ -84,7 +84,7 @@ func ruleOf(m model.MAC, rules []model.SwitchRule) int {
 	if i := slices.IndexFunc(rules, func(r model.SwitchRule) bool { return slices.Contains(r.MACs, m) }); i >= 0 {
 		return i
 	}
-	if i := slices.IndexFunc(rules, func(r model.SwitchRule) bool { return r.Spoof }); i >= 0 {
+	if i := slices.IndexFunc(rules, func(r model.SwitchRule) bool { return r.NoSpoofCheck }); i >= 0 {
 		return i
 	}
 	return noRule

@@ -172,7 +172,7 @@ func TestSwitchPort(t *testing.T) {
 			},
 		},
 		"no spoof check": {
-			rule:     func(r *model.SwitchRule) { r.Spoof, r.VLAN = true, 10 },
+			rule:     func(r *model.SwitchRule) { r.NoSpoofCheck, r.VLAN = true, 10 },
 			upMarker: up, upOut: vlan(up, 10), downMarker: vlan(down, 10), downSeen: down,
 			up: []crossing{
 				{"foreign MAC", spoofed, vlan(spoofed, 10), model.SwitchDrop{}, false},

@@ -141,10 +141,10 @@ func (s switching) bySource() asm.Instructions {
 	return append(insns, s.unlessOpen(labelSpoof))
 }
 
-// unlessOpen handles a frame whose address matches no rule: the first rule without source check (Spoof) takes it.
+// unlessOpen handles a frame whose address matches no rule: the first rule without source check takes it.
 func (s switching) unlessOpen(otherwise string) asm.Instruction {
 	for i, r := range s.port.spec.Rules {
-		if r.Spoof {
+		if r.NoSpoofCheck {
 			return asm.Ja.Label(ruleLabel(i))
 		}
 	}
@@ -200,7 +200,7 @@ func (s switching) rule(i int) asm.Instructions {
 	insns[0] = insns[0].WithSymbol(ruleLabel(i))
 	insns = append(insns, s.checkVLAN(i, labelVLAN)...)
 	if s.dir == dirTx {
-		if !r.Spoof {
+		if !r.NoSpoofCheck {
 			insns = append(insns, asNoBridge(i)...)
 		}
 		insns = append(insns, speaking{i, r}.check()...)

@@ -35,8 +35,8 @@ var often = rapid.Map(rapid.IntRange(0, 9), func(n int) bool { return n > 0 })
 
 func drawRule(t *rapid.T) model.SwitchRule {
 	r := model.SwitchRule{
-		MACs:  rapid.SliceOfNDistinct(among(someMACs...), 1, 3, rapid.ID).Draw(t, "MACs"),
-		Spoof: !often.Draw(t, "checks source"), CheckARP: rapid.Bool().Draw(t, "check ARP"),
+		MACs:         rapid.SliceOfNDistinct(among(someMACs...), 1, 3, rapid.ID).Draw(t, "MACs"),
+		NoSpoofCheck: !often.Draw(t, "checks source"), CheckARP: rapid.Bool().Draw(t, "check ARP"),
 	}
 	if rapid.Bool().Draw(t, "has addresses") {
 		r.Addresses = rapid.SliceOfNDistinct(among(someAddresses...), 1, 4, rapid.ID).Draw(t, "addresses")

@@ -116,7 +116,7 @@ var hangFaults = []fault{
 		h.World.Timing.Kernel = 800*time.Millisecond + upTo(r, 3*time.Second)
 		return func() { h.World.Timing.Kernel = PaperTiming.Kernel }
 	}},
-	// What it does after the Move was undone, it does without a window.
+	// What it does after the Move was undone, it does without a dual path.
 	{name: "libvirt hangs", cut: seen, all: true, delay: 40 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
 		h.World.Timing.Attach, h.World.Timing.Detach = upTo(r, 15*time.Second), upTo(r, 15*time.Second)
 		return func() { h.World.Timing.Attach, h.World.Timing.Detach = PaperTiming.Attach, PaperTiming.Detach }

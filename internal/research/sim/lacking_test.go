@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Hosts that lack what a window needs cut a VM off at each move, for as long as stated here
+// Hosts that lack what a dual path needs cut a VM off at each move, for as long as stated here
 // and not longer.
 func TestHostsThatLackSomething(t *testing.T) {
 	changeover := PaperTiming.Attach + PaperTiming.Guest + 4*PaperTiming.Kernel

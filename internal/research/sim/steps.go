@@ -142,9 +142,9 @@ func (w *World) host(s model.Step) []part {
 	return []part{nothing} // announce
 }
 
-// entry is where a Step's frames are looked up, and window what copies them.
-func entry(s model.Step) address { return address{s.Path.Network, s.Path.MAC} }
-func window(s model.Step) mirror { return mirror{s.Path.Tap, s.Path.MAC} }
+// entry is where a Step's frames are looked up, and dualPath what copies them.
+func entry(s model.Step) address   { return address{s.Path.Network, s.Path.MAC} }
+func dualPath(s model.Step) mirror { return mirror{s.Path.Tap, s.Path.MAC} }
 
 func nothing() error { return nil }
 
@@ -216,7 +216,7 @@ func (w *World) openWindow(s model.Step, v *VM) []part {
 			if v.gone {
 				return gone(s)
 			}
-			if at := entry(s); w.mirrors[window(s)] != "" || w.fdb[at] == "" {
+			if at := entry(s); w.mirrors[dualPath(s)] != "" || w.fdb[at] == "" {
 				w.fdb[at] = s.Path.Tap
 			}
 			return nil
@@ -227,7 +227,7 @@ func (w *World) openWindow(s model.Step, v *VM) []part {
 func (w *World) startMirror(s model.Step, v *VM) part {
 	return func() error {
 		if !w.NoMirror && !v.gone {
-			w.mirrors[window(s)] = s.Path.PF
+			w.mirrors[dualPath(s)] = s.Path.PF
 		}
 		return nil
 	}
@@ -297,7 +297,7 @@ func (w *World) closeWindow(s model.Step, v *VM) part {
 	return func() error {
 		switch {
 		case v != nil && !v.gone:
-			delete(w.mirrors, window(s))
+			delete(w.mirrors, dualPath(s))
 		case w.fdb[entry(s)] == s.Path.PF:
 			delete(w.fdb, entry(s))
 		}

@@ -67,7 +67,7 @@ func begin(t *testing.T, k *kernel.Host, d *domains, path string) (*virtualpf.Ma
 			Enforce: func() bool { return true },
 		}).Init(),
 		Policy: func(model.VMID, string) model.GuestPolicy {
-			return model.GuestPolicy{Attach: true, MACs: []string{"02:*"}, VLANs: model.VLANs{{First: 10, Last: 20}}, NoSpoof: true}
+			return model.GuestPolicy{Attach: true, MACs: []string{"02:*"}, VLANs: model.VLANs{{First: 10, Last: 20}}, NoSpoofCheck: true}
 		},
 		SLA:      func(*model.VM, *model.NIC) model.SLA { return model.SLA{} },
 		HostMACs: func() (map[model.MAC]string, error) { return nil, nil }, Now: time.Now,

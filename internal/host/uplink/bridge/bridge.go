@@ -27,8 +27,8 @@ type Kernel interface {
 	PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
 	UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
 	PreparePort(ctx context.Context, port string) error
-	OpenWindow(ctx context.Context, w mirror.Window) (note string, err error)
-	CloseWindow(ctx context.Context, w mirror.Window) error
+	OpenDualPath(ctx context.Context, d mirror.DualPath) (note string, err error)
+	CloseDualPath(ctx context.Context, d mirror.DualPath) error
 	Mirrors(ctx context.Context) ([]mirror.Mirror, error)
 	CheckMirrors() error
 	AddSelf(ctx context.Context, pf string, mac model.MAC) error

@@ -44,8 +44,8 @@ func (b *Bridge) Check(ctx context.Context, p *model.PathStep) error {
 	return nil
 }
 
-func dualPath(p *model.PathStep) mirror.Window {
-	return mirror.Window{MAC: p.MAC, Tap: p.Tap, PF: p.PF, Port: p.Uplink, VLAN: p.VLAN}
+func dualPath(p *model.PathStep) mirror.DualPath {
+	return mirror.DualPath{MAC: p.MAC, Tap: p.Tap, PF: p.PF, Port: p.Uplink, VLAN: p.VLAN}
 }
 
 // ToBoth implements uplink.Writer. The bridge must not learn from the PF's port, since copies that return through it would make it learn
@@ -54,12 +54,12 @@ func (b *Bridge) ToBoth(ctx context.Context, p *model.PathStep) (note string, er
 	if err := b.kernel.PreparePort(ctx, p.Port()); err != nil {
 		return "", err
 	}
-	return b.kernel.OpenWindow(ctx, dualPath(p))
+	return b.kernel.OpenDualPath(ctx, dualPath(p))
 }
 
 // ToOne implements uplink.Writer. If the VM is gone, it also removes the entry that may still send the VM's frames to the PF.
 func (b *Bridge) ToOne(ctx context.Context, p *model.PathStep) error {
-	err := b.kernel.CloseWindow(ctx, dualPath(p))
+	err := b.kernel.CloseDualPath(ctx, dualPath(p))
 	if err != nil && !errors.Is(err, model.ErrGone) {
 		return err
 	}

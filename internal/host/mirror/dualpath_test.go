@@ -9,20 +9,20 @@ import (
 	"sluice/internal/model"
 )
 
-var window = Window{MAC: kerneltest.Guest, Tap: "tap0", PF: "pf0"}
+var dual = DualPath{MAC: kerneltest.Guest, Tap: "tap0", PF: "pf0"}
 
-func openQuietly(t *testing.T, h *testHost, w Window) {
+func openQuietly(t *testing.T, h *testHost, d DualPath) {
 	t.Helper()
-	note, err := h.OpenWindow(kerneltest.Soon(t), w)
+	note, err := h.OpenDualPath(kerneltest.Soon(t), d)
 	if err != nil || note != "" {
-		t.Fatalf("open window: note %q, error %v", note, err)
+		t.Fatalf("open dual path: note %q, error %v", note, err)
 	}
 }
 
-func TestWindowReachesBothPaths(t *testing.T) {
+func TestDualPathReachesBothPaths(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	for range 2 { // opening twice mirrors once
-		openQuietly(t, h, window)
+		openQuietly(t, h, dual)
 	}
 	fromPeer := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the bridge")
 	l.Peer.Send(t, fromPeer)
@@ -43,11 +43,11 @@ func TestWindowReachesBothPaths(t *testing.T) {
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: byHost, l.PF: byHost})
 }
 
-func TestClosedWindowMirrorsNothing(t *testing.T) {
+func TestClosedDualPathMirrorsNothing(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
-	openQuietly(t, h, window)
+	openQuietly(t, h, dual)
 	for range 2 {
-		kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+		kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	}
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
 	l.Peer.Send(t, f)
@@ -55,57 +55,57 @@ func TestClosedWindowMirrorsNothing(t *testing.T) {
 	pinnedTo(t, h, "tap0") // closing must not change the entry
 }
 
-func TestWindowLeavesSelfAlone(t *testing.T) {
+func TestDualPathLeavesSelfAlone(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewLAN(t)
-	openQuietly(t, h, window)
+	openQuietly(t, h, dual)
 	if selfs, err := h.Selfs(kerneltest.Soon(t), "pf0"); err != nil || len(selfs) != 0 {
 		t.Errorf("filters of the PF: %v, %v; want none made", selfs, err)
 	}
 	kerneltest.Must(t, h.AddSelf(kerneltest.Soon(t), "pf0", kerneltest.Guest))
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	if selfs, err := h.Selfs(kerneltest.Soon(t), "pf0"); err != nil || len(selfs) != 1 {
 		t.Errorf("filters of the PF: %v, %v; want the guest's kept", selfs, err)
 	}
 }
 
-// TestWindowOfTapThatCameBack stops and starts a guest during a dual path: opening it again must attach to the new tap.
-func TestWindowOfTapThatCameBack(t *testing.T) {
+// TestDualPathOfTapThatCameBack stops and starts a guest during a dual path: opening it again must attach to the new tap.
+func TestDualPathOfTapThatCameBack(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
-	openQuietly(t, h, window)
+	openQuietly(t, h, dual)
 	kerneltest.Must(t, l.Tap.Close())
-	_, err := h.OpenWindow(kerneltest.Soon(t), window)
+	_, err := h.OpenDualPath(kerneltest.Soon(t), dual)
 	if !errors.Is(err, model.ErrGone) {
-		t.Errorf("window to a tap that is gone: %v, want model.ErrGone", err)
+		t.Errorf("dual path to a tap that is gone: %v, want model.ErrGone", err)
 	}
 	l.Tap = kerneltest.NewPort(t, "tap0", "br0")
-	openQuietly(t, h, window)
+	openQuietly(t, h, dual)
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
 	l.Peer.Send(t, f)
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), window))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 }
 
-func TestWindowMovesToAnotherPF(t *testing.T) {
+func TestDualPathMovesToAnotherPF(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
-	openQuietly(t, h, window)
-	w := window
-	w.PF = "tap1"
-	openQuietly(t, h, w)
+	openQuietly(t, h, dual)
+	d := dual
+	d.PF = "tap1"
+	openQuietly(t, h, d)
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from the old PF")
 	l.PF.Send(t, f)
 	l.SentOnly(t, l.PF, map[*kerneltest.Port][]byte{l.Tap: f, l.Peer: f})
-	if found, err := h.Mirrors(kerneltest.Soon(t)); err != nil || len(found) != 1 || found[0].Window != w {
+	if found, err := h.Mirrors(kerneltest.Soon(t)); err != nil || len(found) != 1 || found[0].DualPath != d {
 		t.Errorf("mirrors %v, %v; want the one that moved", found, err)
 	}
 }
 
-// TestWindowTagsCopies tests a VF with a VLAN, whose filter requires the tag that the tap's frames lack.
-func TestWindowTagsCopies(t *testing.T) {
+// TestDualPathTagsCopies tests a VF with a VLAN, whose filter requires the tag that the tap's frames lack.
+func TestDualPathTagsCopies(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
-	w := window
-	w.VLAN = 100
-	openQuietly(t, h, w)
+	d := dual
+	d.VLAN = 100
+	openQuietly(t, h, d)
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "tagged on the wire")
 	tagged := append(append(append([]byte{}, f[:12]...), 0x81, 0, 0, 100), f[12:]...)
 	for range 2 {
@@ -117,18 +117,18 @@ func TestWindowTagsCopies(t *testing.T) {
 	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: tagged, l.PF: tagged})
 }
 
-func TestWindowNeedsTheBridge(t *testing.T) {
+func TestDualPathNeedsTheBridge(t *testing.T) {
 	h := newHost(t)
 	kerneltest.NewLAN(t)
 	kerneltest.IP(t, "link set tap0 nomaster")
-	if _, err := h.OpenWindow(kerneltest.Soon(t), window); !errors.Is(err, bridge.ErrNotPort) {
+	if _, err := h.OpenDualPath(kerneltest.Soon(t), dual); !errors.Is(err, bridge.ErrNotPort) {
 		t.Errorf("tap without bridge: %v, want an error", err)
 	}
 }
 
-// TestWindowWhereVLANsAreFiltered tests a bridge that filters VLANs, if the kernel supports it, as the lab's does: the guest's
+// TestDualPathWhereVLANsAreFiltered tests a bridge that filters VLANs, if the kernel supports it, as the lab's does: the guest's
 // tap is an untagged port of its VLAN, the PF's port a tagged one.
-func TestWindowWhereVLANsAreFiltered(t *testing.T) {
+func TestDualPathWhereVLANsAreFiltered(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	if !kerneltest.FilterVLANs(t, "br0") {
 		return
@@ -136,9 +136,9 @@ func TestWindowWhereVLANsAreFiltered(t *testing.T) {
 	for _, line := range []string{"dev tap0 vid 10 pvid untagged", "dev tap1 vid 10 pvid untagged", "dev pf0 vid 10"} {
 		kerneltest.Bridge(t, "vlan add "+line)
 	}
-	w := window
-	w.VLAN = 10
-	openQuietly(t, h, w)
+	d := dual
+	d.VLAN = 10
+	openQuietly(t, h, d)
 	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "in VLAN 10")
 	tagged := append(append(append([]byte{}, f[:12]...), 0x81, 0, 0, 10), f[12:]...)
 	l.Peer.Send(t, f)
@@ -148,7 +148,7 @@ func TestWindowWhereVLANsAreFiltered(t *testing.T) {
 	l.Tap.Expect(t, f)
 
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 10, "pf0"))
-	kerneltest.Must(t, h.CloseWindow(kerneltest.Soon(t), w))
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), d))
 	l.Peer.Send(t, f)
 	l.PF.Expect(t, tagged) // nothing came in between, and nothing reaches the tap:
 	kerneltest.Must(t, h.PinFDB(kerneltest.Soon(t), kerneltest.Guest, 10, "tap0"))

@@ -8,9 +8,9 @@ import (
 	"sluice/internal/model"
 )
 
-// Window describes a dual path, during which both paths to a guest receive its inbound frames. The guest's failover or bond drops
+// DualPath describes a dual path, during which both paths to a guest receive its inbound frames. The guest's failover or bond drops
 // those on the inactive path.
-type Window struct {
+type DualPath struct {
 	MAC  model.MAC
 	Tap  string
 	PF   string
@@ -18,7 +18,7 @@ type Window struct {
 	VLAN int    // the VF's VLAN, 0: none
 }
 
-// OpenWindow makes both paths receive frames from the bridge: it creates a mirror from the tap to the PF for frames that did not
+// OpenDualPath makes both paths receive frames from the bridge: it creates a mirror from the tap to the PF for frames that did not
 // come from the PF, then pins the FDB entry to the tap. Frames from the wire and from VFs need AddSelf, which a virtio guest
 // needs in any case. Opening an open dual path checks and repairs it, whoever opened it.
 //
@@ -26,44 +26,44 @@ type Window struct {
 // the mirror fails, note says so, and the entry is pinned only if it is pinned nowhere yet. The existing entry is where the guest
 // receives; moving it when the guest switches (a separate Step) loses less than moving it now.
 //
-// The mirror stays until CloseWindow, also after Close and any end of the process: an interrupted move leaves both paths open,
+// The mirror stays until CloseDualPath, also after Close and any end of the process: an interrupted move leaves both paths open,
 // and Mirrors lists it. Without a mounted BPF file system the mirror ends with the Host, which is logged once.
-func (h *Mirroring) OpenWindow(ctx context.Context, w Window) (note string, err error) {
-	tap, err := h.links.Link(ctx, w.Tap)
+func (h *Mirroring) OpenDualPath(ctx context.Context, d DualPath) (note string, err error) {
+	tap, err := h.links.Link(ctx, d.Tap)
 	if err != nil {
 		return "", err
 	}
-	pf, err := h.links.Link(ctx, w.PF)
+	pf, err := h.links.Link(ctx, d.PF)
 	if err != nil {
 		return "", err
 	}
 	port := pf
-	if w.Port != "" {
-		if port, err = h.links.Link(ctx, w.Port); err != nil {
+	if d.Port != "" {
+		if port, err = h.links.Link(ctx, d.Port); err != nil {
 			return "", err
 		}
 	}
-	m := mirror{tap: tap.Index, pf: pf.Index, port: port.Index, mac: w.MAC, vlan: w.VLAN}
-	err = h.k.Busy.Exclusive(ctx, "tap "+w.Tap, func() error { return h.mirrors.open(w, m) })
+	m := mirror{tap: tap.Index, pf: pf.Index, port: port.Index, mac: d.MAC, vlan: d.VLAN}
+	err = h.k.Busy.Exclusive(ctx, "tap "+d.Tap, func() error { return h.mirrors.open(d, m) })
 	if err == nil {
-		return "", h.bridges.PinFDB(ctx, w.MAC, w.VLAN, w.Tap)
+		return "", h.bridges.PinFDB(ctx, d.MAC, d.VLAN, d.Tap)
 	}
-	note = fmt.Sprintf("frames from the bridge reach one path only: mirror %s to %s: %v", w.Tap, w.PF, err)
-	return note, h.bridges.PinIfNowhere(ctx, w.MAC, w.VLAN, w.Tap)
+	note = fmt.Sprintf("frames from the bridge reach one path only: mirror %s to %s: %v", d.Tap, d.PF, err)
+	return note, h.bridges.PinIfNowhere(ctx, d.MAC, d.VLAN, d.Tap)
 }
 
-// CloseWindow removes the mirror from the tap for the MAC, whichever process created it and for whichever PF. The FDB entry stays
+// CloseDualPath removes the mirror from the tap for the MAC, whichever process created it and for whichever PF. The FDB entry stays
 // where it is. It is no error if there is no mirror.
-func (h *Mirroring) CloseWindow(ctx context.Context, w Window) error {
-	err := h.k.Busy.Exclusive(ctx, "tap "+w.Tap, func() error { return h.mirrors.close(w.Tap, w.MAC) })
-	return sysif.Fail("close mirror from", w.Tap, err)
+func (h *Mirroring) CloseDualPath(ctx context.Context, d DualPath) error {
+	err := h.k.Busy.Exclusive(ctx, "tap "+d.Tap, func() error { return h.mirrors.close(d.Tap, d.MAC) })
+	return sysif.Fail("close mirror from", d.Tap, err)
 }
 
 // Mirror is an existing mirror, or the remains of one.
 type Mirror struct {
-	Window
+	DualPath
 
-	// Detached means that the tap has gone and the mirror with it; CloseWindow removes the remains. Unknown is no reason to
+	// Detached means that the tap has gone and the mirror with it; CloseDualPath removes the remains. Unknown is no reason to
 	// remove anything.
 	Detached model.Tri
 }
