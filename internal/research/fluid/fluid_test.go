@@ -16,8 +16,8 @@ var table = flag.Bool("table", false, "print what every allocator reaches in eve
 
 var periods = []time.Duration{200 * time.Millisecond, 40 * time.Millisecond}
 
-// clean is a fluid whose readings have 2 % noise, rough one in which full queues are shared unevenly, senders
-// take 200 ms to rise to the link's speed, and readings are lost.
+// clean has 2 % noise in its readings. In rough, full queues are also shared unevenly, senders need 200 ms to reach the link's speed,
+// and readings are lost.
 var (
 	clean = Run{Noise: 0.02}
 	rough = Run{Noise: 0.02, Uneven: 0.2, Ramp: 200 * time.Millisecond, Lost: 0.02}
@@ -40,8 +40,6 @@ func mean(t *testing.T, r Run, s Scenario, allocator string, period time.Duratio
 		sum.Short += res.Short / seeds
 		sum.Utilisation += res.Utilisation / seeds
 		sum.Changes += res.Changes / seeds
-		sum.Capacity += res.Capacity / seeds
-		sum.Recovery = max(sum.Recovery, res.Recovery)
 	}
 	return sum
 }
@@ -72,7 +70,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// tried are the periods; with -short the longest, which takes the fewest steps.
+// tried returns the periods; with -short only the longest, which needs the fewest steps.
 func tried() []time.Duration {
 	if testing.Short() {
 		return []time.Duration{slices.Max(periods)}
@@ -80,8 +78,8 @@ func tried() []time.Duration {
 	return periods
 }
 
-// TestWaterfillBeatsThePublished sees what waterfill is to reach in every scenario, and that no published law that
-// uses nine tenths of the link satisfies more. Those that use less can: they leave the link empty for whoever wakes.
+// TestWaterfillBeatsThePublished checks waterfill's targets in every scenario, and that no published law that uses nine tenths of the
+// link satisfies more. Those that use less can, because they leave capacity unused for whoever wakes.
 func TestWaterfillBeatsThePublished(t *testing.T) {
 	for _, period := range tried() {
 		for _, s := range Scenarios() {
@@ -99,7 +97,7 @@ func TestWaterfillBeatsThePublished(t *testing.T) {
 	}
 }
 
-// TestChurn: of 100 VMs that come and go, those with guarantees have them 97 % of the time, at 93 % of the ideal use.
+// TestChurn checks that among 100 VMs that come and go, guarantees are kept 97 % of the time at 93 % of the ideal utilisation.
 func TestChurn(t *testing.T) {
 	for _, s := range Scenarios() {
 		if s.Name != "100" {

@@ -22,7 +22,7 @@ type ceiling struct {
 }
 
 // learn learns the processes of a workload's VMs; certainly says that there is no chance in any.
-func learn(w *workload.Workload, r *Rates) (all []known, certainly bool) {
+func learn(w *Workload, r *Rates) (all []known, certainly bool) {
 	kinds := map[string]*likely{}
 	for i, v := range w.VMs {
 		pps := make([]float64, len(r.PPS))
@@ -50,7 +50,7 @@ func learn(w *workload.Workload, r *Rates) (all []known, certainly bool) {
 }
 
 // ceilingOf measures a workload's ceiling on one seed, in the fluid simulation.
-func ceilingOf(t *testing.T, n workload.Named, seed uint64) ceiling {
+func ceilingOf(t *testing.T, n Named, seed uint64) ceiling {
 	t.Helper()
 	y := newYard(n, seed)
 	all, certainly := learn(y.w, y.rates)
@@ -90,15 +90,15 @@ func TestCeiling(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	named := slices.Concat(workload.Rhythms(), workload.HeldOut(), workload.Ten(), workload.Adversaries())
+	named := slices.Concat(Rhythms(), HeldOut(), Ten(), Adversaries())
 	n := *seeds
 	if !*table {
 		n = 2
-		named = slices.DeleteFunc(named, func(w workload.Named) bool {
+		named = slices.DeleteFunc(named, func(w Named) bool {
 			return !slices.Contains([]string{"memoryless", "tails-seconds", "short-7s", "cycles-90s"}, w.Name)
 		})
 	}
-	named = slices.DeleteFunc(named, func(w workload.Named) bool { return !strings.Contains(w.Name, *only) })
+	named = slices.DeleteFunc(named, func(w Named) bool { return !strings.Contains(w.Name, *only) })
 	cells := make([]ceiling, len(named))
 	var wg sync.WaitGroup
 	for i, w := range named {
@@ -156,7 +156,7 @@ func (c *ceiling) check(t *testing.T, name string) {
 	}
 }
 
-func printCeiling(named []workload.Named, cells []ceiling) {
+func printCeiling(named []Named, cells []ceiling) {
 	fmt.Println("| workload | optimum's moves | ceiling, at least | its moves | at most | adaptive | its moves | rentbuy |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
 	for i, c := range cells {

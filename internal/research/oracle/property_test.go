@@ -17,12 +17,12 @@ import (
 )
 
 // small draws a workload of a few VMs, some of which arrive late or depart.
-func small(t *rapid.T) *workload.Workload {
-	w := &workload.Workload{VFs: rapid.IntRange(1, 3).Draw(t, "vfs"), For: 90 * time.Second}
+func small(t *rapid.T) *Workload {
+	w := &Workload{VFs: rapid.IntRange(1, 3).Draw(t, "vfs"), For: 90 * time.Second}
 	for i := range rapid.IntRange(2, 6).Draw(t, "vms") {
 		high := rapid.Float64Range(1, 1e5).Draw(t, "high")
 		on := workload.Exponential(time.Duration(rapid.IntRange(1, 30).Draw(t, "on")) * time.Second)
-		v := workload.VM{Name: fmt.Sprintf("vm%d", i), PPS: workload.NewBursts(rapid.Uint64().Draw(t, "seed"), high, high/10, on, on, 0.5)}
+		v := VM{Name: fmt.Sprintf("vm%d", i), PPS: workload.NewBursts(rapid.Uint64().Draw(t, "seed"), high, high/10, on, on, 0.5)}
 		if rapid.IntRange(0, 3).Draw(t, "fate") == 0 {
 			v.From = time.Duration(rapid.IntRange(0, 40).Draw(t, "from")) * time.Second
 			v.Until = v.From + time.Duration(rapid.IntRange(10, 50).Draw(t, "stay"))*time.Second
@@ -111,7 +111,7 @@ func TestAdaptiveWhenMovesAreHard(t *testing.T) {
 		{"a fifth fails", Run{Fail: failing(0.2)}, 85},
 		{"a tenth of the VMs never works", Run{Fail: broken}, 80},
 	} {
-		for _, n := range workload.Ten() {
+		for _, n := range Ten() {
 			if n.Name != "walk" && n.Name != "duty" {
 				continue
 			}
@@ -137,7 +137,7 @@ func TestFluidAgreesWithTheLoop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for _, n := range workload.Ten() {
+	for _, n := range Ten() {
 		if n.Name != "bursty-slow" && n.Name != "duty" {
 			continue
 		}

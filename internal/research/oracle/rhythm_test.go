@@ -25,7 +25,7 @@ func TestRhythms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	for set, named := range map[string][]workload.Named{"rhythms": workload.Rhythms(), "held-out": workload.HeldOut()} {
+	for set, named := range map[string][]Named{"rhythms": Rhythms(), "held-out": HeldOut()} {
 		cells := make([]rhythm, len(named))
 		var wg sync.WaitGroup
 		for i, n := range named {
@@ -44,7 +44,7 @@ func TestRhythms(t *testing.T) {
 	}
 }
 
-func (c *rhythm) measure(t *testing.T, n workload.Named) {
+func (c *rhythm) measure(t *testing.T, n Named) {
 	seeds := uint64(2)
 	if isCycle(n.Name) {
 		seeds = cycleSeeds

@@ -12,7 +12,7 @@ import (
 
 // Run plays a workload through the daemon's own loop in virtual time.
 type Run struct {
-	Workload *workload.Workload
+	Workload *Workload
 	Rules    model.Rules
 	Sensor   *workload.Sensor // nil: true rates, without lag
 	Sample   time.Duration    // 0: 1 s

@@ -2,12 +2,10 @@ package oracle
 
 import (
 	"time"
-
-	"sluice/internal/research/workload"
 )
 
 // Sample takes the rates of a workload at every step. A VM that is not there has 0.
-func Sample(w *workload.Workload, step, length time.Duration) *Rates {
+func Sample(w *Workload, step, length time.Duration) *Rates {
 	r := &Rates{Step: step, PPS: make([][]float64, int(length/step))}
 	all := make([]float64, len(r.PPS)*len(w.VMs))
 	for t := range r.PPS {

@@ -38,14 +38,14 @@ var columns = []struct {
 
 // yard is a workload with one seed, and its optimum.
 type yard struct {
-	w             *workload.Workload
+	w             *Workload
 	seed          uint64
 	rates         *Rates
 	charge        Charge
 	free, charged Best
 }
 
-func newYard(n workload.Named, seed uint64) *yard {
+func newYard(n Named, seed uint64) *yard {
 	y := &yard{w: n.Make(seed), seed: seed}
 	y.rates = Sample(y.w, time.Second, y.w.For)
 	y.charge = y.rates.TableCharge()
@@ -147,10 +147,10 @@ func TestTable(t *testing.T) {
 }
 
 // chosen is the set of workloads that -set names.
-func chosen(t *testing.T) []workload.Named {
+func chosen(t *testing.T) []Named {
 	t.Helper()
-	sets := map[string]func() []workload.Named{
-		"ten": workload.Ten, "adversaries": workload.Adversaries, "rhythms": workload.Rhythms, "held-out": workload.HeldOut,
+	sets := map[string]func() []Named{
+		"ten": Ten, "adversaries": Adversaries, "rhythms": Rhythms, "held-out": HeldOut,
 	}
 	named, ok := sets[*set]
 	if !ok {
@@ -160,7 +160,7 @@ func chosen(t *testing.T) []workload.Named {
 }
 
 // goals holds adaptive to what it must reach.
-func goals(t *testing.T, named []workload.Named, cells [][]summary, totals []summary) {
+func goals(t *testing.T, named []Named, cells [][]summary, totals []summary) {
 	t.Helper()
 	a, r := totals[len(columns)], totals[len(columns)-1]
 	mean := func(s summary) float64 { return s.sum.Net / float64(s.n) }
@@ -197,7 +197,7 @@ func sums(cells [][]summary) []summary {
 	return out
 }
 
-func printTable(named []workload.Named, cells [][]summary, totals []summary) {
+func printTable(named []Named, cells [][]summary, totals []summary) {
 	fmt.Print("| workload | optimum |")
 	for _, c := range columns {
 		fmt.Printf(" %s |", c.name)

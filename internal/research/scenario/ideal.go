@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"sluice/internal/research/fluid"
+	"sluice/internal/research/sim"
 )
 
 // sharer is a VM in the ideal share of a link.
@@ -71,7 +71,7 @@ func level(list []*sharer, capacity float64, of func(*sharer) (weight, most floa
 	for i, s := range list {
 		weight[i], want[i] = of(s)
 	}
-	var f fluid.Filler
+	var f sim.MaxMin
 	f.Share(capacity, want, weight, out)
 	return out
 }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -227,17 +226,5 @@ func (j *Journal) End(m model.Move) error {
 	return nil
 }
 
-// Filters is a loop.Filters in memory that survives Kill.
-type Filters map[model.Filter]bool
-
-// All implements loop.Filters.
-func (f Filters) All() []model.Filter { return slices.Collect(maps.Keys(f)) }
-
-// Added implements loop.Filters.
-func (f Filters) Added(x model.Filter) { f[x] = true }
-
-// Gone implements loop.Filters.
-func (f Filters) Gone(x model.Filter) { delete(f, x) }
-
 // Left lists the Moves that were not ended.
-func (j *Journal) Left() []model.Move { return append([]model.Move(nil), j.open...) }
+func (j *Journal) Left() []model.Move { return slices.Clone(j.open) }

@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,7 +28,7 @@ type host struct {
 	*Engine
 	t       testing.TB
 	journal *Journal
-	filters Filters
+	filters filters
 	rules   model.Rules
 	opts    loop.Options
 	loads   []*level
@@ -35,11 +37,23 @@ type host struct {
 	unseen  bool // and the daemon that would have missed it is dead
 }
 
+// filters is a loop.Filters in memory that survives Kill.
+type filters map[model.Filter]bool
+
+// All implements loop.Filters.
+func (f filters) All() []model.Filter { return slices.Collect(maps.Keys(f)) }
+
+// Added implements loop.Filters.
+func (f filters) Added(x model.Filter) { f[x] = true }
+
+// Gone implements loop.Filters.
+func (f filters) Gone(x model.Filter) { delete(f, x) }
+
 func newHost(t testing.TB, vms, vfs int, rules model.Rules) *host {
 	t.Helper()
 	w := &World{Now: epoch, Timing: PaperTiming}
 	w.AddPF("pf0", "br0", vfs, 0)
-	h := &host{t: t, journal: &Journal{}, filters: Filters{}, rules: rules, Engine: &Engine{World: w, Sample: time.Second}}
+	h := &host{t: t, journal: &Journal{}, filters: filters{}, rules: rules, Engine: &Engine{World: w, Sample: time.Second}}
 	for i := range vms {
 		l := &level{pps: float64(1000 * (i + 1))}
 		h.loads = append(h.loads, l)

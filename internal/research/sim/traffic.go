@@ -7,7 +7,6 @@ import (
 
 	"sluice/internal/control/bandwidth"
 	"sluice/internal/model"
-	"sluice/internal/research/fluid"
 )
 
 // Traffic makes NICs send what their VMs' Loads want to: they share links and the packets that
@@ -48,7 +47,7 @@ type flow struct {
 type sharing struct {
 	of                []*flow
 	weight, want, got []float64
-	fill              fluid.Filler
+	fill              MaxMin
 }
 
 func (s *sharing) reset() *sharing {

@@ -8,23 +8,25 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// Claims judges, as the daemon does, what guests say of VFs of PFs that count nothing per VF.
-// Set World.Patch to its Patch.
+// DefaultPacket is the size of a packet in bytes where nothing states it.
+const DefaultPacket = 512
+
+// Claims judges guests' claims about VFs of PFs that have no counters per VF, as the daemon does. Set World.Patch to its Patch.
 type Claims struct {
-	// Say is what a guest says of its VF when it moves that much; nil, or not known: the truth.
+	// Say returns what a guest claims when its VF moves pps, and whether it answers at all; nil: it tells the truth.
 	Say func(vm *model.VM, now time.Time, pps float64) (says float64, known bool)
-	// Port and Interrupts say whether the host has these witnesses.
+	// Port and Interrupts say which evidence the host has.
 	Port, Interrupts bool
-	// Forged are the interrupts/s that a guest adds to those of its packets; nil: none.
+	// Forged returns the interrupts/s that a guest adds to those of its packets; nil: none.
 	Forged func(vm *model.VM) float64
 
 	ledger *claim.Ledger
 }
 
-// perInterrupt is the number of packets for which an honest guest takes one interrupt.
+// perInterrupt is the number of packets per interrupt of an honest guest.
 const perInterrupt = 8
 
-// Patch is for World.Patch.
+// Patch replaces the VFs' traffic in a Snapshot by what the guests' claims are worth.
 func (c *Claims) Patch(s *model.Snapshot) {
 	if c.ledger == nil {
 		c.ledger = claim.New()
@@ -57,7 +59,7 @@ func (c *Claims) Patch(s *model.Snapshot) {
 	}
 }
 
-// says is the guest's claim as an agent's answers would make it.
+// says returns the guest's claim in the form that its agent's answers would have.
 func (c *Claims) says(vm *model.VM, nic *model.NIC, now time.Time, real float64) model.Traffic {
 	t := nic.VFPath
 	if c.Say == nil {
@@ -78,8 +80,8 @@ func (c *Claims) forges(vm *model.VM) float64 {
 	return c.Forged(vm)
 }
 
-// Flood is a load of a guest that wants a VF which it does not need: it floods its virtio NIC
-// for a while whenever it has no VF (once only, if so), and is idle otherwise.
+// Flood is the load of a guest that wants a VF without needing it: while it has none, it floods its virtio NIC from time to time (or
+// once); otherwise it is idle.
 type Flood struct {
 	VM   *sim.VM
 	PPS  float64

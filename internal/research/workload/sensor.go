@@ -7,8 +7,8 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// Sensor distorts loads as counters do: what is seen at one sample is what was true at
-// the sample before (counters show what has passed), off by normal noise.
+// Sensor distorts loads as counters do: each sample shows the load of the sample before, because counters show what has passed, with
+// normal noise.
 type Sensor struct {
 	Noise float64 // standard deviation as a share of the rate; the table's is 0.01
 	Seed  uint64
@@ -21,7 +21,7 @@ type sensed struct {
 	pps, bytes float64
 }
 
-// Sense is for World.Sense. A VM's first sample is of the present.
+// Sense is for World.Sense. A VM's first sample shows the present load.
 func (s *Sensor) Sense(vm *sim.VM, pps, bytes float64) (seenPPS, seenBytes float64, known bool) {
 	if s.seen == nil {
 		s.seen = map[model.VMID]*sensed{}
@@ -38,7 +38,7 @@ func (s *Sensor) Sense(vm *sim.VM, pps, bytes float64) (seenPPS, seenBytes float
 	return seenPPS, seenBytes, true
 }
 
-// normal is the n-th draw of a normal distribution, by Box and Muller's method.
+// normal returns the n-th draw of a normal distribution (Box-Muller).
 func normal(seed, n uint64) float64 {
-	return math.Sqrt(-2*math.Log(1-unit(seed, 2*n))) * math.Cos(2*math.Pi*unit(seed, 2*n+1))
+	return math.Sqrt(-2*math.Log(1-Unit(seed, 2*n))) * math.Cos(2*math.Pi*Unit(seed, 2*n+1))
 }

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Shape is a level over the time since the start of a workload. What the level means
-// is up to its user; a VM's Load multiplies it by packets per second.
+// Shape is a level over the time since the start of a workload, such as packets/s or CPUs in use.
 type Shape interface {
 	Level(since time.Duration) float64
 }
@@ -17,8 +16,7 @@ type Flat float64
 // Level implements Shape.
 func (f Flat) Level(time.Duration) float64 { return float64(f) }
 
-// Duty is High for On, then Low for Off, and so on for ever: a duty cycle. Phase moves
-// it: at time 0 it is as if Phase had passed. One with On = Off flips.
+// Duty is a duty cycle: High for On, then Low for Off, and so on. At time 0, Phase of the cycle has already passed.
 type Duty struct {
 	High, Low      float64
 	On, Off, Phase time.Duration
@@ -40,8 +38,7 @@ func (d Duty) Level(since time.Duration) float64 {
 	return d.Low
 }
 
-// Wave is a day: a sine around Mean that swings by Swing (0..1 of Mean) once per
-// Period. Its crest is at Crest.
+// Wave is a daily pattern: a sine around Mean with an amplitude of Swing (0..1 of Mean), one cycle per Period, and its crest at Crest.
 type Wave struct {
 	Mean, Swing   float64
 	Period, Crest time.Duration
@@ -53,8 +50,8 @@ func (w Wave) Level(since time.Duration) float64 {
 	return w.Mean * (1 + w.Swing*math.Cos(2*math.Pi*turn))
 }
 
-// Flash is a flash crowd: Base until At, then a straight Rise to Peak, which lasts for
-// Hold and falls off exponentially with time constant Fall.
+// Flash is a flash crowd: Base until At, then a linear Rise to Peak, which lasts for Hold and decays exponentially with time constant
+// Fall.
 type Flash struct {
 	Base, Peak           float64
 	At, Rise, Hold, Fall time.Duration
@@ -75,36 +72,4 @@ func (f Flash) Level(since time.Duration) float64 {
 		return f.Base
 	}
 	return f.Base + over*math.Exp(-float64(t-f.Rise-f.Hold)/float64(f.Fall))
-}
-
-// Stage is a Shape that begins at From; it goes on until the next Stage's.
-type Stage struct {
-	From  time.Duration
-	Shape Shape
-}
-
-// Stages plays Shapes one after the other; 0 before the first. Each Shape sees the
-// time since the start of the workload, not of its stage. Stages must be in order.
-type Stages []Stage
-
-// Level implements Shape.
-func (s Stages) Level(since time.Duration) float64 {
-	for i := len(s) - 1; i >= 0; i-- {
-		if since >= s[i].From {
-			return s[i].Shape.Level(since)
-		}
-	}
-	return 0
-}
-
-// Sum adds Shapes up.
-type Sum []Shape
-
-// Level implements Shape.
-func (s Sum) Level(since time.Duration) float64 {
-	sum := 0.0
-	for _, x := range s {
-		sum += x.Level(since)
-	}
-	return sum
 }

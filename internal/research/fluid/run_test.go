@@ -1,6 +1,7 @@
 package fluid
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -9,21 +10,19 @@ import (
 	"sluice/internal/model"
 )
 
-// Run is a Link under an allocator for a while.
+// Run simulates a Link under an allocator.
 type Run struct {
 	Link      *Link
 	Allocator bandwidth.Allocator
 	Period    time.Duration // between readings
-	Delay     time.Duration // from a reading to the limits made of it
+	Delay     time.Duration // from a reading until its limits are in force
 	Length    time.Duration
-	Warm      time.Duration // at the beginning, not judged
-	Noise     float64       // of a reading, relative
-	Uneven    float64       // of the shares of a full link, relative, drawn anew every 40 ms: 0.16-0.5 on real queues
-	Ramp      time.Duration // in which a sender can rise from nothing to the link's speed
+	Warm      time.Duration // warm-up at the start, not judged
+	Noise     float64       // of a reading, as a share
+	Uneven    float64       // of the shares of a full link, redrawn every 40 ms: 0.16-0.5 on real queues
+	Ramp      time.Duration // a sender needs to go from zero to the link's speed
 	Lost      float64       // share of readings that are lost
 	Seed      uint64
-	// Watch, if set, sees each step: what each wants, may send and sends, bits/s.
-	Watch func(t time.Duration, want []float64, allowed []bandwidth.Allowance, sent []float64)
 
 	r                                               *rand.Rand
 	want, sent, base, entitled, ideal, sums, uneven []float64
@@ -36,21 +35,19 @@ type Run struct {
 // Step is the time between two points of the fluid.
 const Step = 5 * time.Millisecond
 
-// Result judges a Run, the warm-up left out.
+// Result scores a Run after its warm-up.
 type Result struct {
-	Satisfied   float64       // % of the windows of 200 ms in which a guarantee was asked for and at least 95 % of what was asked came
-	Short       float64       // bits that were lacking of guarantees
-	Utilisation float64       // % of what the ideal allocator carries
-	Changes     float64       // of limits, per second and VM
-	Recovery    time.Duration // from a guarantee's wake until it first has 95 %, the longest
-	Capacity    float64       // what the allocator took the link to carry, at the end
+	Satisfied   float64 // % of the 200 ms windows with demand under a guarantee in which at least 95 % of it was sent
+	Short       float64 // bits by which guarantees were missed
+	Utilisation float64 // % of what the ideal allocator carries
+	Changes     float64 // of limits, per second and VM
 }
 
-// Do runs it.
+// Do runs the simulation.
 func (r *Run) Do() Result {
 	r.begin()
 	period := max(1, int(r.Period/Step))
-	phase := r.r.IntN(period) // demand does not know of ticks
+	phase := r.r.IntN(period) // demand is not aligned with ticks
 	for k := range int(r.Length / Step) {
 		t := time.Duration(k) * Step
 		if k%period == phase {
@@ -61,9 +58,7 @@ func (r *Run) Do() Result {
 		}
 		r.step(t)
 	}
-	res := r.score.result(len(r.senders), (r.Length - r.Warm).Seconds())
-	res.Capacity = r.Allocator.Capacity()
-	return res
+	return r.score.result(len(r.senders), (r.Length - r.Warm).Seconds())
 }
 
 func (r *Run) begin() {
@@ -79,11 +74,11 @@ func (r *Run) begin() {
 	r.now, r.next, r.senders = make([]bandwidth.Allowance, n), make([]bandwidth.Allowance, n), make([]bandwidth.Sender, n)
 	for i := range r.senders {
 		r.now[i] = bandwidth.Unlimited
-		r.senders[i] = bandwidth.Sender{ID: model.NICID{VM: vmID(i), NIC: "net0"}, SLA: r.Link.Senders[i].SLA, Age: i}
+		r.senders[i] = bandwidth.Sender{ID: model.NICID{VM: model.VMID(fmt.Sprintf("vm%04d", i)), NIC: "net0"}, SLA: r.Link.Senders[i].SLA, Age: i}
 	}
 }
 
-// step lets the fluid flow from t for a Step.
+// step advances the fluid from t by one Step.
 func (r *Run) step(t time.Duration) {
 	if r.Uneven > 0 && (r.uneven == nil || t%(40*time.Millisecond) == 0) {
 		r.uneven = r.uneven[:0]
@@ -103,15 +98,12 @@ func (r *Run) step(t time.Duration) {
 	for i := range r.sent {
 		r.sums[i] += r.sent[i]
 	}
-	if r.Watch != nil {
-		r.Watch(t, r.want, r.now, r.sent)
-	}
 	if t >= r.Warm {
 		r.score.add(t, r.entitled, r.ideal, r.sent)
 	}
 }
 
-// tick reads what was sent and asks the allocator.
+// tick passes readings to the allocator.
 func (r *Run) tick(t time.Duration) {
 	steps := r.Period.Seconds() / Step.Seconds()
 	for i := range r.senders {
@@ -130,7 +122,7 @@ func (r *Run) tick(t time.Duration) {
 	r.applyAt = t + max(Step, r.Delay)
 }
 
-// apply brings the limits into force.
+// apply puts the limits into force.
 func (r *Run) apply(t time.Duration) {
 	if t > r.Warm {
 		for i := range r.now {
@@ -141,8 +133,4 @@ func (r *Run) apply(t time.Duration) {
 	}
 	copy(r.now, r.next)
 	r.applyAt = 0
-}
-
-func vmID(i int) model.VMID {
-	return model.VMID([]byte{'v', 'm', byte('0' + i/1000%10), byte('0' + i/100%10), byte('0' + i/10%10), byte('0' + i%10)})
 }

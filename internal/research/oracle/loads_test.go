@@ -1,21 +1,22 @@
-package workload
+package oracle
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sluice/internal/research/workload"
 	"time"
 )
 
-// Named makes one of the ten workloads of the published table.
+// Named makes one of the workloads that policies are compared on.
 type Named struct {
 	Name string
 	Text string
 	Make func(seed uint64) *Workload
 }
 
-// length is how long the published table's runs lasted. It is not stated; fair's 3.3
-// moves per hour and VM with 63 of 100 are three rounds of 300 s in 20 minutes.
+// length is how long the published table's runs lasted. The paper does not state it; the 3.3 moves per hour and VM of fair, with 63 VFs
+// for 100 VMs, correspond to three rounds of 300 s in 20 minutes.
 const length = 20 * time.Minute
 
 // vms is the size of every workload of the table.
@@ -24,9 +25,8 @@ const vms = 100
 // levels are the packet rates of FlexVF's four groups of 25 (section 5.2).
 var levels = [4]float64{20e3, 40e3, 80e3, 100e3}
 
-// Ten lists the workloads that policies are compared on. The first six are the
-// published table's, with parameters that it does not state chosen so that its
-// baselines come out; the other four are ours.
+// Ten lists the main workloads. The first six are those of the published table; parameters that it does not state are chosen to
+// reproduce its baselines. The other four are ours.
 func Ten() []Named {
 	return []Named{
 		{"constant", "four groups of 25 at 20, 40, 80 and 100 kpps, 63 VFs", constant},
@@ -43,7 +43,7 @@ func Ten() []Named {
 }
 
 // build fills a workload with VMs; shape gives each its group and packet rate.
-func build(name string, vfs int, shape func(i int) (string, Shape)) *Workload {
+func build(name string, vfs int, shape func(i int) (string, workload.Shape)) *Workload {
 	w := &Workload{Name: name, VFs: vfs, For: length, VMs: make([]VM, vms)}
 	for _, n := range slices.Concat(Ten(), Adversaries(), Rhythms(), HeldOut()) {
 		if n.Name == name {
@@ -63,59 +63,59 @@ func group(i int) (string, float64) {
 }
 
 func constant(uint64) *Workload {
-	return build("constant", 63, func(i int) (string, Shape) {
+	return build("constant", 63, func(i int) (string, workload.Shape) {
 		name, level := group(i)
-		return name, Flat(level)
+		return name, workload.Flat(level)
 	})
 }
 
-// burstySeconds: every group is on 13 s at a time and a little more often the higher its
-// level, so that the median of the rates is the third group's and not a toss-up.
+// burstySeconds sends for 13 s at a time, slightly more often in groups with a higher level, so that the median rate is clearly the
+// third group's.
 func burstySeconds(seed uint64) *Workload {
 	return build("bursty-seconds", 32, bursty(seed, 13, 19, 1.2))
 }
 
-// burstySlow: likewise, with more than a minute on and half a minute off.
+// burstySlow is the same with more than a minute on and half a minute off.
 func burstySlow(seed uint64) *Workload {
 	return build("bursty-slow", 63, bursty(seed, 65, 26, 1.5))
 }
 
-// bursty VMs are on and off for heavy-tailed times; off gets shorter by less per group.
-func bursty(seed uint64, on, off, less float64) func(int) (string, Shape) {
-	return func(i int) (string, Shape) {
+// bursty VMs are on and off for heavy-tailed times; off becomes shorter by less from group to group.
+func bursty(seed uint64, on, off, less float64) func(int) (string, workload.Shape) {
+	return func(i int) (string, workload.Shape) {
 		name, level := group(i)
 		off := off - less*float64(i%len(levels))
-		return name, NewBursts(mix(seed)+uint64(i), level, 0, Pareto(1.75, seconds(on)), Pareto(1.75, seconds(off)), on/(on+off))
+		return name, workload.NewBursts(workload.Mix(seed)+uint64(i), level, 0, workload.Pareto(1.75, seconds(on)), workload.Pareto(1.75, seconds(off)), on/(on+off))
 	}
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func diurnal(seed uint64) *Workload {
-	return build("diurnal", 63, func(i int) (string, Shape) {
+	return build("diurnal", 63, func(i int) (string, workload.Shape) {
 		name, level := group(i)
-		return name, Wave{
+		return name, workload.Wave{
 			Mean: level, Swing: 0.8, Period: 40 * time.Minute,
-			Crest: time.Duration(unit(seed, uint64(i)) * float64(40*time.Minute)),
+			Crest: time.Duration(workload.Unit(seed, uint64(i)) * float64(40*time.Minute)),
 		}
 	})
 }
 
 func flips(uint64) *Workload {
 	const half = 10 * time.Second
-	return build("flips", 50, func(i int) (string, Shape) {
+	return build("flips", 50, func(i int) (string, workload.Shape) {
 		switch {
 		case i < 37:
-			return "steady", Flat(100e3)
+			return "steady", workload.Flat(100e3)
 		case i < 63:
-			return "flip", Duty{High: 80e3, Low: 24e3, On: half, Off: half, Phase: time.Duration(i%2) * half}
+			return "flip", workload.Duty{High: 80e3, Low: 24e3, On: half, Off: half, Phase: time.Duration(i%2) * half}
 		}
-		return "low", Flat(33e3)
+		return "low", workload.Flat(33e3)
 	})
 }
 
 func ties(seed uint64) *Workload {
-	return build("ties", 50, func(i int) (string, Shape) {
+	return build("ties", 50, func(i int) (string, workload.Shape) {
 		name, level := "tie", 50e3
 		switch {
 		case i < 37:
@@ -123,18 +123,18 @@ func ties(seed uint64) *Workload {
 		case i >= 63:
 			name, level = "low", 20e3
 		}
-		return name, Jitter{Shape: Flat(level), Share: 0.03, Every: time.Second, Seed: mix(seed) + uint64(i)}
+		return name, workload.Jitter{Shape: workload.Flat(level), Share: 0.03, Every: time.Second, Seed: workload.Mix(seed) + uint64(i)}
 	})
 }
 
 func flash(seed uint64) *Workload {
-	return build("flash", 32, func(i int) (string, Shape) {
+	return build("flash", 32, func(i int) (string, workload.Shape) {
 		name, level := group(i)
 		if i%5 != 0 {
-			return name, Flat(level)
+			return name, workload.Flat(level)
 		}
-		at := time.Duration(unit(seed, uint64(i)) * float64(length))
-		return "crowd", Flash{Base: 10e3, Peak: 300e3, At: at, Rise: 10 * time.Second, Hold: time.Minute, Fall: 30 * time.Second}
+		at := time.Duration(workload.Unit(seed, uint64(i)) * float64(length))
+		return "crowd", workload.Flash{Base: 10e3, Peak: 300e3, At: at, Rise: 10 * time.Second, Hold: time.Minute, Fall: 30 * time.Second}
 	})
 }
 
@@ -142,26 +142,26 @@ func duty(seed uint64) *Workload {
 	return build("duty", 40, cycles(seed, 6*time.Minute, 20*time.Minute))
 }
 
-// cycles are duty cycles of fixed lengths between least and most.
-func cycles(seed uint64, least, most time.Duration) func(int) (string, Shape) {
+// cycles returns duty cycles of fixed lengths between least and most.
+func cycles(seed uint64, least, most time.Duration) func(int) (string, workload.Shape) {
 	r := rand.New(rand.NewPCG(seed, 0x64757479))
-	return func(i int) (string, Shape) {
+	return func(i int) (string, workload.Shape) {
 		name, level := group(i)
 		cycle := least + time.Duration(r.Float64()*float64(most-least))
 		on := time.Duration((0.2 + 0.6*r.Float64()) * float64(cycle))
-		return name, Duty{High: level, On: on, Off: cycle - on, Phase: time.Duration(r.Float64() * float64(cycle))}
+		return name, workload.Duty{High: level, On: on, Off: cycle - on, Phase: time.Duration(r.Float64() * float64(cycle))}
 	}
 }
 
 func walk(seed uint64) *Workload {
-	return build("walk", 50, func(i int) (string, Shape) {
-		return "walk", &Walk{Low: 5e3, High: 200e3, Every: Exponential(4 * time.Minute), Seed: mix(seed) + uint64(i)}
+	return build("walk", 50, func(i int) (string, workload.Shape) {
+		return "walk", &workload.Walk{Low: 5e3, High: 200e3, Every: workload.Exponential(4 * time.Minute), Seed: workload.Mix(seed) + uint64(i)}
 	})
 }
 
 func scarce(seed uint64) *Workload {
-	return build("scarce", 8, func(i int) (string, Shape) {
+	return build("scarce", 8, func(i int) (string, workload.Shape) {
 		name, level := group(i)
-		return name, NewBursts(mix(seed)+uint64(i), level, level/10, Pareto(1.5, 2*time.Minute), Pareto(1.5, 6*time.Minute), 0.25)
+		return name, workload.NewBursts(workload.Mix(seed)+uint64(i), level, level/10, workload.Pareto(1.5, 2*time.Minute), workload.Pareto(1.5, 6*time.Minute), 0.25)
 	})
 }

@@ -8,22 +8,22 @@ import (
 	"sluice/internal/model"
 )
 
-// Scenario is a situation that allocators are compared in.
+// Scenario is a situation in which allocators are compared.
 type Scenario struct {
 	Name   string
-	What   string
+	Text   string
 	Length time.Duration
 	Make   func(seed uint64) *Link
 }
 
-// speed is the link of the papers and of all scenarios, and gbit a unit of it.
+// speed is the link speed of the papers and of all scenarios.
 const (
 	speed = 40 * gbit
 	gbit  = 1e9
 )
 
-// Scenarios are DAQS's experiments and what they leave out: a guarantee that comes and goes, several of them, more
-// promised than there is, a link that carries less than it says, guests that churn.
+// Scenarios returns DAQS's experiments and what they leave out: one or several guarantees that come and go, more guarantees than
+// capacity, a link that carries less than its speed, guests that churn.
 func Scenarios() []Scenario {
 	return []Scenario{
 		oneAgainstFive("a 25%", 10), oneAgainstFive("a 37.5%", 15), oneAgainstFive("a 50%", 20), oneAgainstFive("a 75%", 30),
@@ -85,7 +85,8 @@ func oneByOne(uint64) *Link {
 	return fixed(senders...)(0)
 }
 
-// churning is n VMs that come and go at random: those with guarantees of 4 for 10 s at about 6, the others for 3 of 9 s at about level.
+// churning returns n VMs that come and go at random: those with guarantees of 4 Gbit/s send about 6 for 10 s, the others about level
+// for 3 s of 9.
 func churning(n, guarantees int, level float64) func(uint64) *Link {
 	return func(seed uint64) *Link {
 		l := &Link{Speed: speed}
@@ -113,7 +114,7 @@ func bestEffort(flows float64) Sender { return Sender{Flows: flows, Demand: alwa
 
 func always(time.Duration) float64 { return math.Inf(1) }
 
-// square is off for a half-period and on for the next, from start on.
+// square alternates from start on: off for a half-period, then on for one.
 func square(half, start time.Duration) func(time.Duration) float64 {
 	return func(t time.Duration) float64 {
 		if t < start || (t-start)/half%2 == 0 {
@@ -123,7 +124,7 @@ func square(half, start time.Duration) func(time.Duration) float64 {
 	}
 }
 
-// random is on for on and off for off seconds in the mean, at a level drawn anew each time around level.
+// random is on for on seconds and off for off seconds on average, each time at a new level around level.
 func random(seed uint64, on, off, level float64) func(time.Duration) float64 {
 	r := rand.New(rand.NewPCG(seed, 9))
 	until, now := 0.0, 0.0

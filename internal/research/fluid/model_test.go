@@ -1,6 +1,3 @@
-// Package fluid is a link and those who share it as fluids: no packets, no queues, no TCP. It is
-// where allocators are compared and tuned before they meet a kernel. Everything hangs on the
-// arguments and a seed.
 package fluid
 
 import (
@@ -9,20 +6,21 @@ import (
 
 	"sluice/internal/control/bandwidth"
 	"sluice/internal/model"
+	"sluice/internal/research/sim"
 )
 
 // Sender is a VM that shares a Link.
 type Sender struct {
 	SLA    model.SLA
-	Flows  float64                       // shares of a full link go by these; 0: 1
-	Demand func(t time.Duration) float64 // what it would send at t, bits/s; asked with rising t
-	Most   float64                       // what it alone reaches, bits/s; 0: no bound
+	Flows  float64                       // weight on a full link; 0: 1
+	Demand func(t time.Duration) float64 // what it would send at t, bits/s; called with rising t
+	Most   float64                       // what it can send alone, bits/s; 0: no bound
 	Frame  float64                       // bits per packet on the wire; 0: 12304, full Ethernet frames
 }
 
 const fullFrame = 8 * (1514 + 24)
 
-// frame is the bits of a packet of its.
+// frame returns the bits per packet.
 func (s *Sender) frame() float64 {
 	if s.Frame > 0 {
 		return s.Frame
@@ -30,7 +28,7 @@ func (s *Sender) frame() float64 {
 	return fullFrame
 }
 
-// wants is what it would send at t with no one else there.
+// wants returns what the Sender would send at t alone on the link.
 func (s *Sender) wants(t time.Duration) float64 {
 	d := s.Demand(t)
 	if s.Most > 0 {
@@ -41,16 +39,16 @@ func (s *Sender) wants(t time.Duration) float64 {
 
 // Link is shared work-conservingly, in proportion to flows.
 type Link struct {
-	Speed    float64                       // bits/s, what controllers are told
-	Capacity func(t time.Duration) float64 // what it truly carries; nil: Speed
+	Speed    float64                       // bits/s, as controllers see it
+	Capacity func(t time.Duration) float64 // what it really carries; nil: Speed
 	Packets  float64                       // packets/s that the host carries; 0: no bound
 	Senders  []Sender
 
 	want, weight, most, part, packets []float64
-	fill                              Filler
+	fill                              sim.MaxMin
 }
 
-// At is the Link's true capacity.
+// At returns the Link's real capacity.
 func (l *Link) At(t time.Duration) float64 {
 	if l.Capacity == nil {
 		return l.Speed
@@ -58,8 +56,8 @@ func (l *Link) At(t time.Duration) float64 {
 	return l.Capacity(t)
 }
 
-// Carry fills sent with what each Sender sends at t, bits/s, who would send want and is allowed so much. uneven
-// stretches each one's flows for a moment, as a full queue does; nil: all alike.
+// Carry fills sent with what each Sender sends at t, given what it wants and what it is allowed, in bits/s. uneven scales each
+// Sender's flows for a moment, as a full queue does; nil: no change.
 func (l *Link) Carry(t time.Duration, want []float64, allowed []bandwidth.Allowance, uneven, sent []float64) {
 	l.resize()
 	for i := range l.Senders {
@@ -74,7 +72,7 @@ func (l *Link) Carry(t time.Duration, want []float64, allowed []bandwidth.Allowa
 	l.fill.Share(l.At(t), l.most, l.weight, sent)
 }
 
-// capPackets lowers bits to what the host's packets/s leave room for, shared by weight.
+// capPackets lowers bits to what the host's packet rate allows, shared by weight.
 func (l *Link) capPackets(bits, weight []float64) {
 	if l.Packets == 0 {
 		return
@@ -88,9 +86,8 @@ func (l *Link) capPackets(bits, weight []float64) {
 	}
 }
 
-// Ideal is what a perfect allocator would do that knows what each wants at t: entitled is the part of
-// its guarantee that each asks for, the highest class first where that is more than there is, and ideal that and the
-// weighted max-min share of the rest, bits/s.
+// Ideal computes what a perfect allocator would give that knows all demands at t, in bits/s. entitled is the part of its guarantee
+// that each Sender asks for, the highest class first where capacity does not suffice; ideal adds the weighted max-min share of the rest.
 func (l *Link) Ideal(t time.Duration, want, entitled, ideal []float64) {
 	l.resize()
 	for i := range l.Senders {
@@ -148,46 +145,10 @@ func (l *Link) resize() {
 	}
 }
 
-// inf is a limit of which 0 means none.
+// inf maps a limit of 0, which means none, to +Inf.
 func inf(limit float64) float64 {
 	if limit == 0 {
 		return math.Inf(1)
 	}
 	return limit
-}
-
-// Filler shares an amount max-min fairly. The simple way, round by round: it is what others are checked against.
-type Filler struct{ done []bool }
-
-// Share gives each at most want, in proportion to weight, until nothing is left or nobody wants more.
-func (f *Filler) Share(amount float64, want, weight, out []float64) {
-	f.done = append(f.done[:0], make([]bool, len(want))...)
-	clear(out)
-	for {
-		sum := 0.0
-		for i := range want {
-			if !f.done[i] {
-				sum += weight[i]
-			}
-		}
-		if sum == 0 {
-			return
-		}
-		level, full := amount/sum, false
-		for i := range want {
-			if !f.done[i] && want[i] <= level*weight[i] {
-				out[i], f.done[i], full = want[i], true, true
-				amount -= want[i]
-			}
-		}
-		if full {
-			continue
-		}
-		for i := range want {
-			if !f.done[i] {
-				out[i] = max(0, level*weight[i])
-			}
-		}
-		return
-	}
 }
