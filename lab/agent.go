@@ -14,53 +14,27 @@ import (
 	"time"
 )
 
-// agent talks to the lab's own second qemu-ga in a guest over vsock. It needs neither the guest's network nor the agent channel that
-// the software under test uses: a test may break both and still inspect the guest.
-type agent struct {
-	vm   string
-	ssh  *remote
-	mu   sync.Mutex
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  chan []byte // lines; closed when the connection is gone
-	next int
+// GuestAgent talks to a lab's own second qemu-ga in a guest. It needs neither the guest's network nor the agent channel that the
+// software under test uses: a test may break both and still inspect the guest.
+type GuestAgent struct {
+	VM    string
+	Dial  func(context.Context) (io.ReadWriteCloser, error) // the connection outlives the call; it may be closed twice
+	Shell string
+	Env   []string
+
+	mu   sync.Mutex // one request at a time
+	conn io.ReadWriteCloser
+	in   *bufio.Reader
 }
 
-func (a *agent) connect(ctx context.Context) error {
-	cid := "10" + strings.TrimPrefix(a.vm, "vm")
-	// The connection outlives the call that makes it.
-	cmd := a.ssh.command(context.WithoutCancel(ctx), "socat - VSOCK-CONNECT:"+cid+":1024")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	a.cmd, a.in, a.out = cmd, in, make(chan []byte, 16)
-	go func(lines chan []byte) {
-		defer close(lines)
-		r := bufio.NewReaderSize(out, 1<<16)
-		for {
-			line, err := r.ReadBytes('\n')
-			if err != nil {
-				return
-			}
-			lines <- line
-		}
-	}(a.out)
-	// Everything before the answer to this ID was meant for an earlier client.
-	a.next++
-	id := time.Now().UnixNano()/1000%1e12 + int64(a.next)
+// connect makes a connection that is in step with the agent: what precedes the answer to this ID was meant for an earlier client.
+func (a *GuestAgent) connect() error {
+	id := time.Now().UnixNano() / 1000 % 1e12
 	if err := a.send("guest-sync", map[string]any{"id": id}); err != nil {
 		return err
 	}
 	for {
-		line, err := a.line(ctx)
+		line, err := a.in.ReadBytes('\n')
 		if err != nil {
 			return err
 		}
@@ -71,40 +45,31 @@ func (a *agent) connect(ctx context.Context) error {
 	}
 }
 
-func (a *agent) send(command string, args any) error {
+func (a *GuestAgent) send(command string, args any) error {
 	request := map[string]any{"execute": command}
 	if args != nil {
 		request["arguments"] = args
 	}
-	return json.NewEncoder(a.in).Encode(request)
+	return json.NewEncoder(a.conn).Encode(request)
 }
 
-func (a *agent) line(ctx context.Context) ([]byte, error) {
-	select {
-	case line, ok := <-a.out:
-		if !ok {
-			return nil, fmt.Errorf("%s: the lab's agent hung up", a.vm)
-		}
-		return line, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%s: the lab's agent: %w", a.vm, ctx.Err())
-	}
+// Close closes the connection; the next command makes another.
+func (a *GuestAgent) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drop()
 }
 
-func (a *agent) drop() {
-	if a.cmd == nil {
-		return
+func (a *GuestAgent) drop() {
+	if a.conn != nil {
+		a.conn.Close()
+		a.conn = nil
 	}
-	_ = a.cmd.Process.Kill()
-	for range a.out { // the reader must not block on a full channel
-	}
-	_ = a.cmd.Wait()
-	a.cmd = nil
 }
 
 // do executes one command. It does not reuse a connection that has failed.
-func (a *agent) do(ctx context.Context, command string, args, out any) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+func (a *GuestAgent) do(ctx context.Context, command string, args, out any) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,19 +78,39 @@ func (a *agent) do(ctx context.Context, command string, args, out any) (err erro
 	}
 	defer func() {
 		var refused *agentError
-		if err != nil && !errors.As(err, &refused) {
+		if err == nil || errors.As(err, &refused) {
+			return
+		}
+		a.drop()
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		err = fmt.Errorf("%s: the lab's agent: %s: %w", a.VM, command, err)
+	}()
+	fresh := a.conn == nil
+	if fresh {
+		if a.conn, err = a.Dial(ctx); err != nil {
+			a.conn = nil
+			return err
+		}
+		a.in = bufio.NewReaderSize(a.conn, 1<<16)
+	}
+	conn := a.conn
+	stop := context.AfterFunc(ctx, func() { conn.Close() }) // ends reads and writes that hang
+	defer func() {
+		if !stop() {
 			a.drop()
 		}
 	}()
-	if a.cmd == nil {
-		if err := a.connect(ctx); err != nil {
+	if fresh {
+		if err := a.connect(); err != nil {
 			return err
 		}
 	}
 	if err := a.send(command, args); err != nil {
-		return fmt.Errorf("%s: %s: %w", a.vm, command, err)
+		return err
 	}
-	line, err := a.line(ctx)
+	line, err := a.in.ReadBytes('\n')
 	if err != nil {
 		return err
 	}
@@ -134,10 +119,10 @@ func (a *agent) do(ctx context.Context, command string, args, out any) (err erro
 		Error  *struct{ Desc string }
 	}
 	if err := json.Unmarshal(line, &reply); err != nil {
-		return fmt.Errorf("%s: %s: %w", a.vm, command, err)
+		return err
 	}
 	if reply.Error != nil {
-		return &agentError{a.vm, command, reply.Error.Desc}
+		return &agentError{a.VM, command, reply.Error.Desc}
 	}
 	if out == nil {
 		return nil
@@ -149,13 +134,13 @@ type agentError struct{ vm, command, text string }
 
 func (e *agentError) Error() string { return e.vm + ": " + e.command + ": " + e.text }
 
-// exec runs a shell command in the guest.
-func (a *agent) exec(ctx context.Context, script string) (string, error) {
+// Exec runs a shell command in the guest.
+func (a *GuestAgent) Exec(ctx context.Context, script string) (string, error) {
 	var started struct{ Pid int }
 	err := a.do(ctx, "guest-exec", map[string]any{
-		"path":           "/bin/sh",
+		"path":           a.Shell,
 		"arg":            []string{"-c", script},
-		"env":            []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"},
+		"env":            a.Env,
 		"capture-output": true,
 	}, &started)
 	if err != nil {
@@ -168,11 +153,11 @@ func (a *agent) exec(ctx context.Context, script string) (string, error) {
 		Out      string `json:"out-data"`
 		Err      string `json:"err-data"`
 	}
-	err = wait(ctx, 2*time.Minute, a.vm+": "+abbreviate(script), func() (bool, error) {
+	err = Eventually(ctx, 5*time.Minute, a.VM+": "+abbreviate(script), func() (bool, error) {
 		err := a.do(ctx, "guest-exec-status", map[string]any{"pid": started.Pid}, &status)
 		var refused *agentError
 		if errors.As(err, &refused) {
-			return false, fatal(err)
+			return false, Fatal(err)
 		}
 		return status.Exited, err
 	})
@@ -182,8 +167,37 @@ func (a *agent) exec(ctx context.Context, script string) (string, error) {
 	stdout, _ := base64.StdEncoding.DecodeString(status.Out)
 	if status.Exitcode != 0 || status.Signal != 0 {
 		stderr, _ := base64.StdEncoding.DecodeString(status.Err)
-		return string(stdout), fmt.Errorf("%s: %s: exit code %d, signal %d: %s", a.vm, abbreviate(script),
+		return string(stdout), fmt.Errorf("%s: %s: exit code %d, signal %d: %s", a.VM, abbreviate(script),
 			status.Exitcode, status.Signal, strings.TrimSpace(string(stderr)))
 	}
 	return string(stdout), nil
+}
+
+// pipe is a process whose input and output are a connection.
+type pipe struct {
+	io.Reader
+	io.Writer
+	cmd  *exec.Cmd
+	once sync.Once
+}
+
+func startPipe(cmd *exec.Cmd) (*pipe, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &pipe{Reader: out, Writer: in, cmd: cmd}, cmd.Start()
+}
+
+// Close kills the process.
+func (p *pipe) Close() error {
+	p.once.Do(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	return nil
 }

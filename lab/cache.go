@@ -51,43 +51,27 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 		return image{}, err
 	}
 	img := image{dir: filepath.Join(dir, imageHash), tree: filepath.Join(rootfs, "tree"), guests: AllGuests}
-	if cache.Exists(img.dir) && cache.Exists(rootfs) {
-		cache.Touch(img.dir, rootfs)
-		return img, nil
-	}
-
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return image{}, err
-	}
-	unlock, err := cache.Lock(ctx, filepath.Join(dir, "lock"), progress)
-	if err != nil {
-		return image{}, err
-	}
-	defer unlock()
-	if err := makeRootfs(ctx, rootfs, progress); err != nil {
-		return image{}, err
-	}
-	err = cache.Once(img.dir, func(tmp string) error {
-		say(progress, "building the image")
-		files := filepath.Join(tmp, "guest-files")
-		if err := os.CopyFS(files, guest.Files); err != nil {
+	err = cache.Ensure(ctx, progress, func() error {
+		if err := makeRootfs(ctx, rootfs, progress); err != nil {
 			return err
 		}
-		if err := cache.Recipe(ctx, sources, tmp, "build", rootfs, tmp, filepath.Join(tmp, "sources/probe"), files); err != nil {
-			return err
+		err := cache.Once(img.dir, func(tmp string) error {
+			cache.Say(progress, "building the image")
+			files := filepath.Join(tmp, "guest-files")
+			if err := os.CopyFS(files, guest.Files); err != nil {
+				return err
+			}
+			if err := cache.Recipe(ctx, sources, tmp, "build", rootfs, tmp, filepath.Join(tmp, "sources/probe"), files); err != nil {
+				return err
+			}
+			return snapshot(ctx, image{dir: tmp, tree: img.tree, guests: img.guests}, progress)
+		})
+		if err == nil {
+			cache.Prune(dir)
 		}
-		room, err := cache.Slot(ctx, progress)
-		if err != nil {
-			return err
-		}
-		defer room.Close()
-		return snapshot(ctx, image{dir: tmp, tree: img.tree, guests: img.guests}, progress)
-	})
-	if err != nil {
-		return image{}, err
-	}
-	cache.Prune(dir)
-	return img, nil
+		return err
+	}, img.dir, rootfs)
+	return img, err
 }
 
 // rootfs returns the path of the root file system in the cache, whether it exists yet or not.
@@ -102,7 +86,7 @@ func rootfs() (string, error) {
 
 func makeRootfs(ctx context.Context, rootfs string, progress io.Writer) error {
 	return cache.Once(rootfs, func(tmp string) error {
-		say(progress, "building the root file system (about 2 minutes)")
+		cache.Say(progress, "building the root file system (about 2 minutes)")
 		return cache.Recipe(ctx, sources, tmp, "rootfs", tmp)
 	})
 }
@@ -114,19 +98,5 @@ func Rootfs(ctx context.Context, progress io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if cache.Exists(dir) {
-		cache.Touch(dir)
-		return dir, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", err
-	}
-	unlock, err := cache.Lock(ctx, filepath.Join(filepath.Dir(dir), "lock"), progress)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	return dir, makeRootfs(ctx, dir, progress)
+	return dir, cache.Ensure(ctx, progress, func() error { return makeRootfs(ctx, dir, progress) }, dir)
 }
-
-func say(progress io.Writer, format string, args ...any) { cache.Say(progress, format, args...) }

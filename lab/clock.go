@@ -74,7 +74,7 @@ func (h *Host) syncGuestClock(ctx context.Context, vm string) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.exec(ctx, fmt.Sprintf("labprobe clock %+d", -ahead.Nanoseconds()))
+	_, err = a.Exec(ctx, fmt.Sprintf("labprobe clock %+d", -ahead.Nanoseconds()))
 	return err
 }
 

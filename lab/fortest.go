@@ -22,27 +22,10 @@ func ForTest(t testing.TB, guests ...string) *Host {
 // OpenForTest is ForTest with options; it sets ArtifactDir and Progress.
 func OpenForTest(t testing.TB, o Options) *Host {
 	t.Helper()
-	base := os.Getenv("SLUICE_LAB_ARTIFACTS")
-	if base == "" {
-		base = os.TempDir()
-	}
-	name := strings.Map(func(r rune) rune {
-		if strings.ContainsRune(`/\ :`, r) {
-			return '_'
-		}
-		return r
-	}, t.Name())
-	if err := os.MkdirAll(base, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	artifacts, err := os.MkdirTemp(base, "lab-"+name+"-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.ArtifactDir, o.Progress = artifacts, testLog{t}
+	o.ArtifactDir, o.Progress = Artifacts(t, "lab"), TestLog{t}
 	h, err := Open(t.Context(), o)
 	if err != nil {
-		t.Fatalf("lab: %v (artifacts: %s)", err, artifacts)
+		t.Fatalf("lab: %v", err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -52,25 +35,47 @@ func OpenForTest(t testing.TB, o Options) *Host {
 			if err := h.Collect(ctx); err != nil {
 				t.Logf("lab: collecting logs: %v", err)
 			}
-			t.Logf("lab: logs are in %s", artifacts)
 		}
 		if err := h.Close(); err != nil {
 			t.Logf("lab: close: %v", err)
-		}
-		if !t.Failed() && os.Getenv("SLUICE_LAB_KEEP") == "" {
-			os.RemoveAll(artifacts)
-		} else if abs, err := filepath.Abs(artifacts); err == nil {
-			t.Logf("lab: artifacts: %s", abs)
 		}
 	})
 	return h
 }
 
-// testLog writes progress to a test's log, line by line.
-type testLog struct{ t testing.TB }
+// Artifacts creates the directory for the logs of a test's lab. If the test fails, t says where it is.
+func Artifacts(t testing.TB, kind string) string {
+	t.Helper()
+	base := os.Getenv("SLUICE_LAB_ARTIFACTS")
+	if base == "" {
+		base = os.TempDir()
+	}
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	name := strings.NewReplacer("/", "_", `\`, "_", " ", "_", ":", "_").Replace(t.Name())
+	dir, err := os.MkdirTemp(base, kind+"-"+name+"-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() && os.Getenv("SLUICE_LAB_KEEP") == "" {
+			os.RemoveAll(dir)
+			return
+		}
+		if abs, err := filepath.Abs(dir); err == nil {
+			dir = abs
+		}
+		t.Logf("lab: logs are in %s", dir)
+	})
+	return dir
+}
 
-func (l testLog) Write(p []byte) (int, error) {
-	l.t.Helper()
-	l.t.Log(strings.TrimSpace(string(p)))
+// TestLog writes progress to a test's log, line by line.
+type TestLog struct{ T testing.TB }
+
+func (l TestLog) Write(p []byte) (int, error) {
+	l.T.Helper()
+	l.T.Log(strings.TrimSpace(string(p)))
 	return len(p), nil
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ func (h *Host) Suspend(ctx context.Context, vm string) error {
 
 // awaitAgents waits for both of a guest's agents: a running domain may have a dead guest.
 func (h *Host) awaitAgents(ctx context.Context, vm string) error {
-	err := wait(ctx, time.Minute, vm+": the lab's agent", func() (bool, error) {
+	err := Eventually(ctx, time.Minute, vm+": the lab's agent", func() (bool, error) {
 		try, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		return true, h.agent(vm).do(try, "guest-ping", nil, nil)
@@ -61,21 +62,22 @@ func (h *Host) awaitAgents(ctx context.Context, vm string) error {
 	if err != nil {
 		return err
 	}
-	return wait(ctx, time.Minute, vm+": guest agent", func() (bool, error) {
+	return Eventually(ctx, time.Minute, vm+": guest agent", func() (bool, error) {
 		_, err := h.Run(ctx, "virsh -q qemu-agent-command "+vm+` '{"execute":"guest-ping"}' --timeout 5`)
 		return err == nil, err
 	})
 }
 
-func (h *Host) agent(vm string) *agent {
+func (h *Host) agent(vm string) *GuestAgent {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.agents == nil {
-		h.agents = map[string]*agent{}
-	}
 	a := h.agents[vm]
 	if a == nil {
-		a = &agent{vm: vm, ssh: h.ssh}
+		a = &GuestAgent{VM: vm, Shell: "/bin/sh", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}}
+		a.Dial = func(ctx context.Context) (io.ReadWriteCloser, error) {
+			cid := "10" + strings.TrimPrefix(vm, "vm")
+			return startPipe(h.ssh.command(context.WithoutCancel(ctx), "socat - VSOCK-CONNECT:"+cid+":1024"))
+		}
 		h.agents[vm] = a
 	}
 	return a
@@ -85,16 +87,14 @@ func (h *Host) closeAgents() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range h.agents {
-		a.mu.Lock()
-		a.drop()
-		a.mu.Unlock()
+		a.Close()
 	}
 }
 
 // GuestExec runs a shell command inside a guest and returns what it printed. It goes over vsock to an agent of the lab's own: it works
 // whatever the state of the guest's network and of the agent that the software under test talks to.
 func (h *Host) GuestExec(ctx context.Context, vm, command string) (string, error) {
-	return h.agent(vm).exec(ctx, command)
+	return h.agent(vm).Exec(ctx, command)
 }
 
 // SetRate sets how much a guest sends to the outside host on its wire from now on, in packets with size bytes of UDP payload. Initially
@@ -126,7 +126,7 @@ func (h *Host) Reboot(ctx context.Context, vm string) error {
 	if _, err := h.Run(ctx, "virsh -q set-lifecycle-action "+vm+" reboot restart --live && virsh -q reset "+vm); err != nil {
 		return err
 	}
-	err = wait(ctx, time.Minute, vm+": another boot", func() (bool, error) {
+	err = Eventually(ctx, time.Minute, vm+": another boot", func() (bool, error) {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		now, err := h.GuestExec(try, vm, "cat /proc/sys/kernel/random/boot_id")

@@ -2,8 +2,6 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,8 +49,11 @@ type Host struct {
 	serial  atomic.Int64 // numbers processes and ports
 
 	mu     sync.Mutex
-	agents map[string]*agent
+	agents map[string]*GuestAgent
 }
+
+// upFile names the detached host in the cache.
+const upFile = "up.json"
 
 // record is what Attach needs to find a detached host.
 type record struct {
@@ -80,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		if ctx.Err() != nil {
 			break
 		}
-		say(o.Progress, "try %d to set up: %v", try+1, err)
+		cache.Say(o.Progress, "try %d to set up: %v", try+1, err)
 	}
 	return nil, err
 }
@@ -128,13 +129,13 @@ func open(ctx context.Context, img image, o Options, room []*os.File) (_ *Host, 
 	if err := h.syncClock(ctx); err != nil {
 		return nil, err
 	}
-	say(o.Progress, "host resumed in %v", since(start))
+	cache.Say(o.Progress, "host resumed in %v", since(start))
 	for _, vm := range o.Guests {
 		if err := h.Resume(ctx, vm); err != nil {
 			return nil, err
 		}
 	}
-	say(o.Progress, "host and %d guests ready after %v", len(o.Guests), since(start))
+	cache.Say(o.Progress, "host and %d guests ready after %v", len(o.Guests), since(start))
 	if o.Detached {
 		return h, h.remember()
 	}
@@ -169,7 +170,7 @@ func newHost(m *machine, artifacts string) *Host {
 		dir:         m.dir,
 		machine:     m,
 		ssh:         &remote{key: m.image + "/key", socket: m.dir + "/ssh", port: m.port},
-		agents:      map[string]*agent{},
+		agents:      map[string]*GuestAgent{},
 	}
 }
 
@@ -180,10 +181,10 @@ func (h *Host) resume(ctx context.Context) error {
 		return err
 	}
 	defer mon.close()
-	err = wait(ctx, time.Minute, "loading the snapshot", func() (bool, error) {
+	err = Eventually(ctx, time.Minute, "loading the snapshot", func() (bool, error) {
 		if h.machine.ended() {
 			text, _ := os.ReadFile(h.dir + "/qemu.log")
-			return false, fatal(fmt.Errorf("the snapshot does not load: %s", text))
+			return false, Fatal(fmt.Errorf("the snapshot does not load: %s", text))
 		}
 		status, err := mon.status(ctx)
 		return status == "paused", err
@@ -220,42 +221,18 @@ func Down() error {
 }
 
 func recall() (*Host, error) {
-	path, err := recordPath()
-	if err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, errors.New("no lab is up; `labctl up` starts one")
-	}
-	if err != nil {
-		return nil, err
-	}
 	var r record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err := cache.Recall(upFile, &r, "labctl up"); err != nil {
+		return nil, err
 	}
 	return newHost(&machine{image: r.Image, tree: r.Tree, dir: r.Dir, port: r.Port, pid: r.Pid}, r.ArtifactDir), nil
 }
 
 func (h *Host) remember() error {
-	path, err := recordPath()
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(record{
+	return cache.Remember(upFile, record{
 		Dir: h.dir, Image: h.machine.image, Tree: h.machine.tree,
 		ArtifactDir: h.ArtifactDir, Port: h.machine.port, Pid: h.machine.pid,
 	})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o600)
-}
-
-func recordPath() (string, error) {
-	dir, err := cache.Dir()
-	return filepath.Join(dir, "up.json"), err
 }
 
 // SSHArgs returns the arguments of an ssh command to the host, for a shell.
@@ -280,7 +257,7 @@ func (h *Host) Put(ctx context.Context, local, path string) error {
 func (h *Host) WriteFile(ctx context.Context, path, content string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	q := quote(path)
+	q := Quote(path)
 	_, err := h.ssh.run(ctx, fmt.Sprintf("mkdir -p \"$(dirname %s)\" && cat >%s", q, q), strings.NewReader(content))
 	return err
 }
@@ -303,9 +280,7 @@ func (h *Host) Close() error {
 		err = h.machine.stop(ctx)
 	}
 	if h.machine.done == nil {
-		if path, perr := recordPath(); perr == nil {
-			os.Remove(path)
-		}
+		cache.Forget(upFile)
 	}
 	if h.ArtifactDir != filepath.Join(h.dir, "artifacts") {
 		h.saveConsole()

@@ -138,11 +138,11 @@ func (m *machine) launch(ctx context.Context, state string, detached bool, slots
 	// With autogroups priorities count inside a session only; QEMU has one of
 	// its own, and this is the session's. Not every kernel has them.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", m.pid), []byte("-10"), 0)
-	return wait(ctx, 30*time.Second, "QEMU's monitor", func() (bool, error) {
+	return Eventually(ctx, 30*time.Second, "QEMU's monitor", func() (bool, error) {
 		select {
 		case <-m.done:
 			text, _ := os.ReadFile(log.Name())
-			return false, fatal(fmt.Errorf("qemu ended at once: %s", text))
+			return false, Fatal(fmt.Errorf("qemu ended at once: %s", text))
 		default:
 		}
 		_, err := os.Stat(m.dir + "/qmp")
@@ -158,7 +158,7 @@ func (m *machine) stop(ctx context.Context) error {
 		mon.close()
 	}
 	gone := func() (bool, error) { return m.ended(), nil }
-	if wait(ctx, 10*time.Second, "end of qemu", gone) == nil {
+	if Eventually(ctx, 10*time.Second, "end of qemu", gone) == nil {
 		return nil
 	}
 	if m.done == nil {

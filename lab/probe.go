@@ -72,7 +72,7 @@ func (h *Host) startProbe(ctx context.Context, place string, control int, args s
 		if err != nil {
 			return nil, err
 		}
-		err = wait(ctx, 20*time.Second, place+": labprobe", func() (bool, error) {
+		err = Eventually(ctx, 20*time.Second, place+": labprobe", func() (bool, error) {
 			out, err := h.GuestExec(ctx, place, "cat "+p.file+".json")
 			return strings.Contains(out, `"ready"`), err
 		})

@@ -59,7 +59,7 @@ func StartProc(ctx context.Context, on Shell, logFile, pid, command string) (*Pr
 	}
 	defer log.Close()
 	// A session of its own, so that a signal reaches all its descendants.
-	script := fmt.Sprintf("exec setsid -w bash -c %s", quote(fmt.Sprintf("echo $$ >%s; %s", quote(p.pid), command)))
+	script := fmt.Sprintf("exec setsid -w bash -c %s", Quote(fmt.Sprintf("echo $$ >%s; %s", Quote(p.pid), command)))
 	p.cmd = on.Command(context.WithoutCancel(ctx), script)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if err := p.cmd.Start(); err != nil {
@@ -80,14 +80,14 @@ func (p *Proc) Output() (string, error) {
 
 // AwaitOutput waits until the program has printed text.
 func (p *Proc) AwaitOutput(ctx context.Context, limit time.Duration, text string) error {
-	return wait(ctx, limit, fmt.Sprintf("%q in %s", text, p.Log), func() (bool, error) {
+	return Eventually(ctx, limit, fmt.Sprintf("%q in %s", text, p.Log), func() (bool, error) {
 		running := p.Running() // first, so that the last output counts too
 		out, err := p.Output()
 		if err == nil && strings.Contains(out, text) {
 			return true, nil
 		}
 		if !running {
-			return false, fatal(fmt.Errorf("%s: ended without printing %q: %s", p.Log, text, out))
+			return false, Fatal(fmt.Errorf("%s: ended without printing %q: %s", p.Log, text, out))
 		}
 		return false, err
 	})
@@ -117,7 +117,7 @@ func (p *Proc) Wait(ctx context.Context) error {
 func (p *Proc) Signal(ctx context.Context, signal string) error {
 	// A program that was just started may not have written its PID yet.
 	_, err := p.host.Run(ctx, fmt.Sprintf("f=%s; for ((i = 0; i < 100; i++)); do [ -s $f ] && break; sleep 0.1; done; "+
-		"kill -%s -- -$(cat $f)", quote(p.pid), signal))
+		"kill -%s -- -$(cat $f)", Quote(p.pid), signal))
 	return err
 }
 

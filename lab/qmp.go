@@ -87,7 +87,7 @@ func (m *qmp) save(ctx context.Context, path string) error {
 	if err := m.do(ctx, "migrate", map[string]any{"uri": "file:" + path}, nil); err != nil {
 		return err
 	}
-	return wait(ctx, 2*time.Minute, "saving the machine", func() (bool, error) {
+	return Eventually(ctx, 2*time.Minute, "saving the machine", func() (bool, error) {
 		var s struct {
 			Status string
 			Error  string `json:"error-desc"`
@@ -96,7 +96,7 @@ func (m *qmp) save(ctx context.Context, path string) error {
 			return false, err
 		}
 		if s.Status == "failed" {
-			return false, fatal(fmt.Errorf("saving the machine: %s", s.Error))
+			return false, Fatal(fmt.Errorf("saving the machine: %s", s.Error))
 		}
 		return s.Status == "completed", nil
 	})

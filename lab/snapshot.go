@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"sluice/lab/cache"
 )
 
 const bootTries = 4 // for each guest: under emulation one occasionally dies at boot
@@ -15,6 +17,11 @@ const bootTries = 4 // for each guest: under emulation one occasionally dies at 
 // snapshot boots the host and every guest once, suspends the guests and saves the machine to disk.qcow2 and state in the image's
 // directory. Tests resume from there: a boot takes minutes, a resume seconds.
 func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
+	room, err := cache.Slot(ctx, progress)
+	if err != nil {
+		return err
+	}
+	defer room.Close()
 	start := time.Now()
 	dir, err := runDir()
 	if err != nil {
@@ -27,16 +34,12 @@ func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
 			os.RemoveAll(dir)
 		}
 	}()
-	h := &Host{
-		machine: &machine{image: img.dir, tree: img.tree, dir: dir, disk: img.dir + "/disk.qcow2"},
-		dir:     dir,
-		ssh:     &remote{key: img.dir + "/key", socket: dir + "/ssh"},
-	}
+	h := newHost(&machine{image: img.dir, tree: img.tree, dir: dir, disk: img.dir + "/disk.qcow2"}, "")
 	// A relative name, because the directory is about to be renamed.
 	if err := newDisk(ctx, img.tree, "disk.img", "raw", h.machine.disk); err != nil {
 		return err
 	}
-	say(progress, "booting the host")
+	cache.Say(progress, "booting the host")
 	if err := h.machine.start(ctx, "", false, nil); err != nil {
 		return err
 	}
@@ -49,13 +52,13 @@ func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
 		return err
 	}
 	defer h.ssh.close()
-	say(progress, "host is up after %v", since(start))
+	cache.Say(progress, "host is up after %v", since(start))
 	for _, vm := range img.guests {
 		began := time.Now()
 		if err := h.bootGuest(ctx, vm, progress); err != nil {
 			return err
 		}
-		say(progress, "%s booted in %v", vm, since(began))
+		cache.Say(progress, "%s booted in %v", vm, since(began))
 	}
 	if _, err := h.Run(ctx, "sync; echo 3 >/proc/sys/vm/drop_caches"); err != nil {
 		return err
@@ -68,15 +71,15 @@ func snapshot(ctx context.Context, img image, progress io.Writer) (err error) {
 	if err := mon.save(ctx, img.dir+"/state"); err != nil {
 		return err
 	}
-	say(progress, "snapshot made, %v in all", since(start))
+	cache.Say(progress, "snapshot made, %v in all", since(start))
 	return nil
 }
 
 func (h *Host) awaitBoot(ctx context.Context) error {
 	console := filepath.Join(h.dir, "console.log")
-	return wait(ctx, 10*time.Minute, "boot of the host ("+console+")", func() (bool, error) {
+	return Eventually(ctx, 10*time.Minute, "boot of the host ("+console+")", func() (bool, error) {
 		if h.machine.ended() {
-			return false, fatal(fmt.Errorf("the host died while booting, see %s", console))
+			return false, Fatal(fmt.Errorf("the host died while booting, see %s", console))
 		}
 		text, err := os.ReadFile(console)
 		return bytes.Contains(text, []byte("LAB READY")), err
@@ -88,7 +91,7 @@ func (h *Host) bootGuest(ctx context.Context, vm string, progress io.Writer) err
 	var err error
 	for try := range bootTries {
 		if try > 0 {
-			say(progress, "%s did not boot, once more: %v", vm, err)
+			cache.Say(progress, "%s did not boot, once more: %v", vm, err)
 			_, _ = h.Run(ctx, "virsh -q destroy "+vm) // it may already be dead
 		}
 		if err = h.tryBoot(ctx, vm); err == nil {

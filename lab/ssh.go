@@ -21,19 +21,19 @@ type remote struct {
 
 // connect waits until sshd answers. The master connection ends with the machine, so nothing of it outlives a test that is killed.
 func (r *remote) connect(ctx context.Context) error {
-	return wait(ctx, 90*time.Second, "ssh", func() (bool, error) {
+	return Eventually(ctx, 90*time.Second, "ssh", func() (bool, error) {
 		var stderr bytes.Buffer
 		master := exec.Command("ssh", r.options("-M", "-N")...)
 		master.Stderr = &stderr
 		if err := master.Start(); err != nil {
-			return false, fatal(err)
+			return false, Fatal(err)
 		}
 		ended := make(chan struct{})
 		go func() { _ = master.Wait(); close(ended) }()
-		err := wait(ctx, 15*time.Second, "ssh master", func() (bool, error) {
+		err := Eventually(ctx, 15*time.Second, "ssh master", func() (bool, error) {
 			select {
 			case <-ended:
-				return false, fatal(fmt.Errorf("ssh: %s", strings.TrimSpace(stderr.String())))
+				return false, Fatal(fmt.Errorf("ssh: %s", strings.TrimSpace(stderr.String())))
 			default:
 			}
 			err := exec.CommandContext(ctx, "ssh", r.options("-O", "check")...).Run()
@@ -69,11 +69,17 @@ func (r *remote) command(ctx context.Context, script string) *exec.Cmd {
 	return cmd
 }
 
-// run returns the command's output; its error contains the command's error output.
+// run returns the output of a script, as Output does.
 func (r *remote) run(ctx context.Context, script string, stdin io.Reader) (string, error) {
-	var stdout, stderr bytes.Buffer
 	cmd := r.command(ctx, script)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	cmd.Stdin = stdin
+	return Output(ctx, cmd, script)
+}
+
+// Output runs a script's command and returns its output; its error contains the command's error output.
+func Output(ctx context.Context, cmd *exec.Cmd, script string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -94,15 +100,15 @@ func (r *remote) put(ctx context.Context, local, path string) error {
 		return err
 	}
 	// By rename: a running program cannot be overwritten.
-	q := quote(path)
+	q := Quote(path)
 	script := fmt.Sprintf("mkdir -p \"$(dirname %s)\" && cat >%s.new && chmod %o %s.new && mv %s.new %s",
 		q, q, info.Mode().Perm(), q, q, q)
 	_, err = r.run(ctx, script, f)
 	return err
 }
 
-// quote quotes s as one word for a shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// Quote quotes s as one word for a shell.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func abbreviate(s string) string {
 	s = strings.Join(strings.Fields(s), " ")

@@ -39,31 +39,17 @@ func buildSystemd(ctx context.Context, base image, progress io.Writer) (image, e
 	}
 	dir := filepath.Join(filepath.Dir(base.dir), "systemd")
 	img := image{dir: filepath.Join(dir, hash), tree: base.tree, guests: []string{"vm1", "vm2"}}
-	if cache.Exists(img.dir) {
-		cache.Touch(img.dir)
-		return img, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return image{}, err
-	}
-	unlock, err := cache.Lock(ctx, filepath.Join(dir, "lock"), progress)
-	if err != nil {
-		return image{}, err
-	}
-	defer unlock()
-	err = cache.Once(img.dir, func(tmp string) error {
-		say(progress, "building the image with systemd")
-		if err := cache.Recipe(ctx, sources, tmp, "build", base.dir, tmp); err != nil {
-			return err
-		}
-		room, err := cache.Slot(ctx, progress)
-		if err != nil {
-			return err
-		}
-		defer room.Close()
-		return snapshot(ctx, image{dir: tmp, tree: img.tree, guests: img.guests}, progress)
-	})
-	cache.Prune(dir)
+	err = cache.Ensure(ctx, progress, func() error {
+		err := cache.Once(img.dir, func(tmp string) error {
+			cache.Say(progress, "building the image with systemd")
+			if err := cache.Recipe(ctx, sources, tmp, "build", base.dir, tmp); err != nil {
+				return err
+			}
+			return snapshot(ctx, image{dir: tmp, tree: img.tree, guests: img.guests}, progress)
+		})
+		cache.Prune(dir)
+		return err
+	}, img.dir)
 	return img, err
 }
 
@@ -74,7 +60,7 @@ func (h *Host) Restart(ctx context.Context) error {
 	defer cancel()
 	_, _ = h.Run(ctx, "systemctl reboot") // the connection may break before the answer
 	// QEMU exits where the machine would reboot.
-	err := wait(ctx, 5*time.Minute, "the host's shutdown", func() (bool, error) { return h.machine.ended(), nil })
+	err := Eventually(ctx, 5*time.Minute, "the host's shutdown", func() (bool, error) { return h.machine.ended(), nil })
 	if err != nil {
 		return err
 	}

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// fatalError ends a wait at once, because retrying cannot succeed.
 type fatalError struct{ error }
 
 func (e fatalError) Unwrap() error { return e.error }
 
-func fatal(err error) error { return fatalError{err} }
+// Fatal returns an error that ends [Eventually] at once, because retrying cannot succeed.
+func Fatal(err error) error { return fatalError{err} }
 
-// wait calls cond until it returns true or a fatal error, or limit expires. It treats other errors as "not yet", and reports them if
-// the time runs out.
-func wait(ctx context.Context, limit time.Duration, what string, cond func() (bool, error)) error {
+// Eventually calls cond until it returns true or a [Fatal] error, or limit expires. It treats other errors as "not yet", and reports
+// the last one if the time runs out.
+func Eventually(ctx context.Context, limit time.Duration, what string, cond func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	pause := 20 * time.Millisecond
@@ -42,12 +42,3 @@ func wait(ctx context.Context, limit time.Duration, what string, cond func() (bo
 		}
 	}
 }
-
-// Eventually waits until cond holds, for at most limit. It treats an error of cond as "not yet", and includes it in its own error if
-// the time runs out.
-func Eventually(ctx context.Context, limit time.Duration, what string, cond func() (bool, error)) error {
-	return wait(ctx, limit, what, cond)
-}
-
-// Fatal returns an error that ends [Eventually] at once.
-func Fatal(err error) error { return fatal(err) }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"sluice/internal/control/bandwidth"
 	"sluice/internal/host/counters"
 	"sluice/internal/host/kernel"
 )
@@ -25,11 +26,8 @@ const (
 
 // bed is the network: guests g1.. behind the bridge, the uplink, and the sink behind it.
 type bed struct {
-	n      int
-	host   *kernel.Host
-	reader *counters.Reader
-	index  map[int]int // guest by its port in the bridge
-	links  []counters.LinkCounters
+	n int
+	*counted
 }
 
 func guestNS(i int) string   { return fmt.Sprintf("g%d", i+1) }
@@ -42,18 +40,8 @@ func guestOf(ip net.IP) int { b := ip.To4(); return int(b[2])<<8 + int(b[3]) - 1
 
 // newBed creates the network with n guests. rtt delays the return path; below 1 ms there is no delay.
 func newBed(n int, rtt time.Duration) (*bed, error) {
-	b := &bed{n: n, index: map[int]int{}}
-	if err := quiet(); err != nil {
-		return nil, err
-	}
-	err := batch("ip",
-		"link set lo up",
-		"link add br0 type bridge mcast_snooping 0 forward_delay 0",
-		"link set br0 up",
-		"netns add "+sinkNS,
-		"link add "+uplinkDev+" type veth peer name eth0 address "+sinkMAC+" netns "+sinkNS,
-		"link set "+uplinkDev+" master br0 up")
-	if err != nil {
+	b := &bed{n: n}
+	if err := newBridge("br0", uplinkDev, sinkNS); err != nil {
 		return nil, err
 	}
 	if err := inNS(sinkNS, func() error {
@@ -80,7 +68,23 @@ func newBed(n int, rtt time.Duration) (*bed, error) {
 			return nil, err
 		}
 	}
-	return b, b.openCounters()
+	var err error
+	b.counted, err = countPorts(n, guestPort)
+	return b, err
+}
+
+// newBridge creates a bridge with an uplink to a namespace.
+func newBridge(bridge, uplink, ns string) error {
+	if err := quiet(); err != nil {
+		return err
+	}
+	return batch("ip",
+		"link set lo up",
+		"link add "+bridge+" type bridge mcast_snooping 0 forward_delay 0",
+		"link set "+bridge+" up",
+		"netns add "+ns,
+		"link add "+uplink+" type veth peer name eth0 address "+sinkMAC+" netns "+ns,
+		"link set "+uplink+" master "+bridge+" up")
 }
 
 // quiet keeps the kernel from sending packets of its own, and from caching metrics of earlier connections.
@@ -127,36 +131,55 @@ func (b *bed) addGuest(i int) error {
 	})
 }
 
-func (b *bed) openCounters() (err error) {
-	if b.host, err = kernel.New(kernel.Options{}); err != nil {
-		return err
+// counted is the kernel, as asked for what the ports of guests have received.
+type counted struct {
+	host   *kernel.Host
+	reader *counters.Reader
+	index  map[int]int // guest by its port
+	links  []counters.LinkCounters
+}
+
+// countPorts finds the ports of n guests.
+func countPorts(n int, port func(i int) string) (*counted, error) {
+	c := &counted{index: map[int]int{}}
+	var err error
+	if c.host, err = kernel.New(kernel.Options{}); err != nil {
+		return nil, err
 	}
-	if b.reader, err = b.host.NewCounterReader(); err != nil {
-		return err
+	if c.reader, err = c.host.NewCounterReader(); err != nil {
+		return nil, err
 	}
-	for i := range b.n {
-		dev, err := net.InterfaceByName(guestPort(i))
+	for i := range n {
+		dev, err := net.InterfaceByName(port(i))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		b.index[dev.Index] = i
+		c.index[dev.Index] = i
 	}
-	return nil
+	return c, nil
 }
 
 // sent is what a guest has sent so far, as counted by the host.
 type sent struct{ bytes, packets uint64 }
 
 // counters fills in what each guest has sent.
-func (b *bed) counters(out []sent) error {
+func (c *counted) counters(out []sent) error {
 	var err error
-	if b.links, err = b.reader.Links(context.Background(), b.links[:0]); err != nil {
+	if c.links, err = c.reader.Links(context.Background(), c.links[:0]); err != nil {
 		return err
 	}
-	for i := range b.links {
-		if g, ok := b.index[b.links[i].Index]; ok && g < len(out) {
-			out[g] = sent{b.links[i].RxBytes, b.links[i].RxPackets}
+	for i := range c.links {
+		if g, ok := c.index[c.links[i].Index]; ok && g < len(out) {
+			out[g] = sent{c.links[i].RxBytes, c.links[i].RxPackets}
 		}
 	}
 	return nil
+}
+
+// measured sets the rates of senders from what they had sent before and have sent since.
+func measured(senders []bandwidth.Sender, last, now []sent, since time.Duration) {
+	for i := range senders {
+		s, bytes, packets := &senders[i], now[i].bytes-last[i].bytes, now[i].packets-last[i].packets
+		s.Bits, s.Packets, s.Known = float64(8*(bytes+24*packets))/since.Seconds(), float64(packets)/since.Seconds(), true
+	}
 }

@@ -143,7 +143,7 @@ func together(senders []bandwidth.Sender) []bandwidth.Sender {
 // end removes the tree, if there is one.
 func (c *controller) end() {
 	if c.tree != nil {
-		if err := c.tree.fell(); err != nil {
+		if err := c.tree.remove(); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: the tree stays:", err)
 		}
 	}
@@ -172,10 +172,7 @@ func (c *controller) tick(now time.Time) error {
 	}
 	since := read.Sub(c.read)
 	c.read = read
-	for i := range c.senders {
-		s, bytes, packets := &c.senders[i], c.now[i].bytes-c.last[i].bytes, c.now[i].packets-c.last[i].packets
-		s.Bits, s.Packets, s.Known = float64(8*(bytes+24*packets))/since.Seconds(), float64(packets)/since.Seconds(), true
-	}
+	measured(c.senders, c.last, c.now, since)
 	c.last, c.now = c.now, c.last
 	senders, out := c.senders, c.out
 	if c.tree != nil {

@@ -5,13 +5,13 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"sluice/lab/tuntap"
 )
 
 // delay routes the sink's answers back to the bridge on another path, which delays them. The machine may have no netem, and answers are
 // small enough for user space.
 func (b *bed) delay(rtt time.Duration) error {
-	in, err := openTap(delayDev)
+	in, err := tuntap.OpenTap(delayDev)
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (b *bed) delay(rtt time.Duration) error {
 		lines = append(lines, fmt.Sprintf("neigh replace %s lladdr %s dev delay1 nud permanent", guestIP(i), guestMAC(i)))
 	}
 	err = inNS(sinkNS, func() (err error) {
-		if out, err = openTap("delay1"); err != nil {
+		if out, err = tuntap.OpenTap("delay1"); err != nil {
 			return err
 		}
 		for _, dev := range []string{"all", "eth0", "delay1"} {
@@ -65,22 +65,4 @@ func give(to *os.File, queue <-chan waiting) {
 		time.Sleep(time.Until(w.due))
 		_, _ = to.Write(w.frame) // a full queue drops the frame, as a wire would
 	}
-}
-
-// openTap creates a tap in the network namespace of the current thread.
-func openTap(name string) (*os.File, error) {
-	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
-	}
-	req, err := unix.NewIfreq(name)
-	if err != nil {
-		return nil, err
-	}
-	req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
-	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("make tap %s: %w", name, err)
-	}
-	return os.NewFile(uintptr(fd), "/dev/net/tun"), nil
 }

@@ -50,13 +50,9 @@ func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("bandwidth", flag.ContinueOnError)
 	f.Usage = func() {
 		fmt.Fprintln(f.Output(), "usage: scripts/measure bandwidth [flags] [scenario ...]\nscenarios:")
-		for _, sc := range scenarios() {
-			fmt.Fprintf(f.Output(), "  %-15s %s\n", sc.name, sc.about)
+		for _, sc := range known() {
+			fmt.Fprintf(f.Output(), "  %-15s %s\n", sc[0], sc[1])
 		}
-		for _, sc := range tapScenarios() {
-			fmt.Fprintf(f.Output(), "  %-15s %s\n", sc.name, sc.about)
-		}
-		fmt.Fprintln(f.Output(), "  tap-period      what the controller costs against its period\n  tap-drops       what a dropped packet costs by place")
 		f.PrintDefaults()
 	}
 	allocators := f.String("allocators", "none,static,daqs,dbavm,waterfill", "to run side by side")
@@ -81,23 +77,23 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("there is no enforcer %q; there are tc and guest-htb", o.enforcer)
 	}
 	for _, name := range o.scenarios {
-		if !slices.Contains(names(), name) {
-			return o, fmt.Errorf("there is no scenario %q; there are %s", name, strings.Join(names(), ", "))
+		if !slices.ContainsFunc(known(), func(sc [2]string) bool { return sc[0] == name }) {
+			return o, fmt.Errorf("there is no scenario %q; --help lists them", name)
 		}
 	}
 	return o, nil
 }
 
-// names returns the names of all scenarios.
-func names() []string {
-	out := []string{"tap-period", "tap-drops"}
+// known returns the name and the meaning of every scenario.
+func known() (out [][2]string) {
 	for _, sc := range scenarios() {
-		out = append(out, sc.name)
+		out = append(out, [2]string{sc.name, sc.about})
 	}
 	for _, sc := range tapScenarios() {
-		out = append(out, sc.name)
+		out = append(out, [2]string{sc.name, sc.about})
 	}
-	return out
+	return append(out, [2]string{"tap-period", "cost of the controller by its period"},
+		[2]string{"tap-drops", "cost of a dropped packet by place"})
 }
 
 // measure runs the requested scenarios, by default all, and prints tables.
@@ -129,7 +125,7 @@ func measureTCP(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	out := newReport(o)
+	out := report{o: o}
 	for i := range run {
 		for _, allocator := range o.allocators {
 			if err := out.repeat(ctx, b, &run[i], allocator); err != nil {

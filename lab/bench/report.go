@@ -22,8 +22,6 @@ type report struct {
 	headed bool
 }
 
-func newReport(o options) *report { return &report{o: o} }
-
 // entry is what is written to the file: the result and parameters of a run.
 type entry struct {
 	Time      time.Time `json:"time"`

@@ -76,7 +76,7 @@ func (b *bench) control(sc *scenario, allocator string) (*controller, error) {
 	if allocator != treeName {
 		return newController(b.bed, sc, b.by, allocator, b.period)
 	}
-	t, err := plantTree(b.bed, sc)
+	t, err := newTree(b.bed, sc)
 	if err != nil {
 		return nil, err
 	}

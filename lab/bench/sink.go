@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -96,7 +97,7 @@ func arrived(c *net.TCPConn) float64 {
 func (s *sink) look() sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := sample{time.Now(), append([]float64(nil), s.ended...)}
+	out := sample{time.Now(), slices.Clone(s.ended)}
 	for c, guest := range s.conns {
 		out.bits[guest] += arrived(c)
 	}

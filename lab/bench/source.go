@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"sync"
@@ -28,11 +29,12 @@ type source struct {
 func dial(i, flows int, cc, to string) (*source, error) {
 	s := &source{}
 	d := net.Dialer{Timeout: 5 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
-		var err error
-		return first(c.Control(func(fd uintptr) {
-			err = first(unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, cc),
+		var set error
+		err := c.Control(func(fd uintptr) {
+			set = cmp.Or(unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, cc),
 				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer))
-		}), err)
+		})
+		return cmp.Or(err, set)
 	}}
 	err := inNS(guestNS(i), func() error {
 		for range flows {
@@ -47,22 +49,11 @@ func dial(i, flows int, cc, to string) (*source, error) {
 	return s, err
 }
 
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // run sends according to the demand between begin and end. Before begin, it sends according to the demand at begin.
 func (s *source) run(demand []phase, begin, end time.Time) {
 	var all sync.WaitGroup
 	for _, c := range s.conns {
-		all.Add(1)
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			f := flow{conn: c, share: 1 / float64(len(s.conns))}
 			for i, p := range demand {
 				until := end
@@ -71,7 +62,7 @@ func (s *source) run(demand []phase, begin, end time.Time) {
 				}
 				f.send(p.bits, until)
 			}
-		}()
+		})
 	}
 	all.Wait()
 }
@@ -133,7 +124,8 @@ func tcpInfo(c *net.TCPConn) (info *unix.TCPInfo, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return info, first(raw.Control(func(fd uintptr) {
+	failed := raw.Control(func(fd uintptr) {
 		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-	}), err)
+	})
+	return info, cmp.Or(failed, err)
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"net"
 	"os"
 	"sync/atomic"
 	"time"
+
+	"sluice/lab/tuntap"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,16 +33,7 @@ func tapIP(i int) string   { return fmt.Sprintf("10.8.0.%d", i+1) }
 
 func newTapBed(n int) (*tapBed, error) {
 	b := &tapBed{sink: -1}
-	if err := quiet(); err != nil {
-		return nil, err
-	}
-	err := batch("ip",
-		"link set lo up",
-		"link add br1 type bridge mcast_snooping 0 forward_delay 0",
-		"link set br1 up",
-		"netns add "+tapSinkNS,
-		"link add up1 type veth peer name eth0 address "+sinkMAC+" netns "+tapSinkNS,
-		"link set up1 master br1 up")
+	err := newBridge("br1", "up1", tapSinkNS)
 	if err == nil {
 		err = batch("tc", "qdisc add dev up1 root handle 1: htb default 2",
 			tapClass("1:", "1:1", tapLink), tapClass("1:1", "1:2", tapLink), tapQueue("1:2"))
@@ -48,7 +42,7 @@ func newTapBed(n int) (*tapBed, error) {
 		return nil, err
 	}
 	for i := range n {
-		f, err := openTap(tapName(i))
+		f, err := tuntap.OpenTap(tapName(i))
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +75,7 @@ func (b *tapBed) openSink() (err error) {
 		return err
 	}
 	timeout := unix.NsecToTimeval(int64(50 * time.Millisecond))
-	return first(unix.SetsockoptInt(b.sink, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 32<<20),
+	return cmp.Or(unix.SetsockoptInt(b.sink, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 32<<20),
 		unix.SetsockoptTimeval(b.sink, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout),
 		unix.Bind(b.sink, &unix.SockaddrInet4{Port: tapPort}))
 }
@@ -163,7 +157,7 @@ func (b *tapBed) blast(i, size int, packets float64, stop *atomic.Bool, offered 
 			_ = unix.Nanosleep(&pause, nil)
 		}
 	})
-	return first(failed, err)
+	return cmp.Or(failed, err)
 }
 
 // arrivals are what the sink received from one guest.

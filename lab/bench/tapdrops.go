@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -66,7 +67,7 @@ func places() []place {
 			return err
 		}, func(b *tapBench) error {
 			up, err := net.InterfaceByName("up1")
-			return first(removePolicers(b), err, b.host.RemoveShaper(context.Background(), up.Index))
+			return cmp.Or(removePolicers(b), err, b.host.RemoveShaper(context.Background(), up.Index))
 		}},
 		{"HTB behind the bridge", func(b *tapBench) error {
 			return shapeByTC(b, []tapGuest{{sla: model.Rate{Bits: least}}})
@@ -113,7 +114,7 @@ func (b *tapBench) drops(o options) error {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
 			ns, err := b.costOfWrite()
-			if err := first(err, p.after(b)); err != nil {
+			if err := cmp.Or(err, p.after(b)); err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
 			runs[i] = append(runs[i], ns)
@@ -141,7 +142,7 @@ func (b *tapBench) costOfWrite() (ns float64, err error) {
 		return 0, err
 	}
 	frame := makeFrame(0, small)
-	return ns, first(raw.Control(func(fd uintptr) {
+	failed := raw.Control(func(fd uintptr) {
 		for range 1000 {
 			_, _ = unix.Write(int(fd), frame)
 		}
@@ -152,5 +153,6 @@ func (b *tapBench) costOfWrite() (ns float64, err error) {
 			}
 		}
 		ns = float64((threadCPU() - used).Nanoseconds()) / dropFrames
-	}), err)
+	})
+	return ns, cmp.Or(failed, err)
 }

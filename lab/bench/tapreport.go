@@ -8,19 +8,16 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"sluice/internal/host/kernel"
 	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
 
-// tapWay is a way to keep the guarantees: an allocator and what enforces its limits.
+// tapWay is a way to keep the guarantees: an allocator, whose limits policers enforce, or what before sets up.
 type tapWay struct {
 	name      string
 	allocator string
-	by        func(*tapBench) tapRates
 	before    func(*tapBench, []tapGuest) error // after undoes it
 	after     func(*tapBench) error
 }
@@ -30,7 +27,7 @@ func tapWays(allocators []string) []tapWay {
 	out := []tapWay{{name: "native"}, {name: "native + tc", before: shapeByTC, after: unshapeByTC}}
 	for _, a := range allocators {
 		if a == "dbavm" || a == "waterfill" {
-			out = append(out, tapWay{name: a, allocator: a, by: func(b *tapBench) tapRates { return policer{b.host} }, after: removePolicers})
+			out = append(out, tapWay{name: a, allocator: a, after: removePolicers})
 		}
 	}
 	return out
@@ -57,17 +54,15 @@ func unshapeByTC(b *tapBench) error {
 
 func tapClassID(i int) string { return fmt.Sprintf("1:1%d", i+1) }
 
-// policer is Sluice's own, on the taps.
-type policer struct{ host *kernel.Host }
-
-func (p policer) set(name string, r model.Rate) error {
-	_, err := p.host.UpdateTap(context.Background(), name, func(t *tap.Policy) { t.Tx.Now = r })
+// police limits what a tap lets in, by Sluice's own policer.
+func (b *tapBench) police(name string, r model.Rate) error {
+	_, err := b.host.UpdateTap(context.Background(), name, func(t *tap.Policy) { t.Tx.Now = r })
 	return err
 }
 
 func removePolicers(b *tapBench) (err error) {
 	for i := range b.bed.taps {
-		err = first(err, b.host.RemoveTap(context.Background(), tapName(i)))
+		err = cmp.Or(err, b.host.RemoveTap(context.Background(), tapName(i)))
 	}
 	return err
 }
@@ -81,18 +76,16 @@ func measureTaps(ctx context.Context, o options, names []string) error {
 		return err
 	}
 	b := &tapBench{bed: bed}
-	if b.host, err = kernel.New(kernel.Options{}); err != nil {
+	if b.counted, err = countPorts(len(promised), tapName); err != nil {
 		return err
 	}
-	if b.reader, err = b.host.NewCounterReader(); err != nil {
-		return err
-	}
+	wanted := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	heading := fmt.Sprintf("\nuplink of %.0f Mbit/s, period %v, %v, median of %d; load %s at the beginning\n\n", tapLink/1e6, o.period,
 		tapLength, o.repeats, load()) +
 		"| scenario | way | guest | promised | Mbit/s | kpps | offered kpps | lost % | delay us | 99 % | jitter us |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 	for _, sc := range tapScenarios() {
 		for _, way := range tapWays(o.allocators) {
-			if len(names) > 0 && !slices.Contains(names, sc.name) {
+			if !wanted(sc.name) {
 				continue
 			}
 			if heading != "" {
@@ -104,7 +97,6 @@ func measureTaps(ctx context.Context, o options, names []string) error {
 			}
 		}
 	}
-	wanted := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	if wanted("tap-period") {
 		if err := b.periods(o); err != nil {
 			return err
@@ -122,13 +114,9 @@ func (b *tapBench) once(sc *tapScenario, way *tapWay, period time.Duration) (r t
 			return r, err
 		}
 	}
-	var by tapRates
-	if way.by != nil {
-		by = way.by(b)
-	}
-	r, err = b.run(sc, way.allocator, by, period, tapLength)
+	r, err = b.run(sc, way.allocator, period)
 	if way.after != nil {
-		err = first(err, way.after(b))
+		err = cmp.Or(err, way.after(b))
 	}
 	return r, err
 }
@@ -227,12 +215,4 @@ func medianOf[T any](list []T, of func(T) float64) float64 {
 	}
 	slices.SortFunc(values, cmp.Compare[float64])
 	return values[len(values)/2]
-}
-
-// statusLine returns the value of a line of /proc/self/status.
-func statusLine(key string) string {
-	data, _ := os.ReadFile("/proc/self/status") // "" if the file is missing
-	_, rest, _ := strings.Cut(string(data), key)
-	line, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSpace(line)
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
-	"net"
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,8 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/control/bandwidth"
-	"sluice/internal/host/counters"
-	"sluice/internal/host/kernel"
 	"sluice/internal/model"
 )
 
@@ -63,11 +61,6 @@ func tapScenarios() []tapScenario {
 	}
 }
 
-// tapRates limits what each guest's tap lets in.
-type tapRates interface {
-	set(tap string, r model.Rate) error
-}
-
 // tapResult is the result of a run on taps.
 type tapResult struct {
 	Guests  []tapPart `json:"guests"`
@@ -90,16 +83,15 @@ type tapPart struct {
 
 // tapBench runs scenarios on taps.
 type tapBench struct {
-	bed    *tapBed
-	host   *kernel.Host
-	reader *counters.Reader
+	bed *tapBed
+	*counted
 }
 
 // tapSettle is how long guests send before the measurement starts.
 const tapSettle = 2 * time.Second
 
-// run runs a scenario for some time under an allocator and its enforcer; allocator "": without either.
-func (b *tapBench) run(sc *tapScenario, allocator string, by tapRates, period, length time.Duration) (tapResult, error) {
+// run runs a scenario under an allocator and the policers; allocator "": without either.
+func (b *tapBench) run(sc *tapScenario, allocator string, period time.Duration) (tapResult, error) {
 	var stop, stopSink atomic.Bool
 	var all, sink sync.WaitGroup
 	errs := make([]error, len(sc.guests)+1)
@@ -110,7 +102,7 @@ func (b *tapBench) run(sc *tapScenario, allocator string, by tapRates, period, l
 			errs[i] = b.bed.blast(i, sc.guests[i].size, sc.guests[i].offered, &stop, &offered[i])
 		})
 	}
-	c := &tapControl{bench: b, by: by, period: period}
+	c := &tapControl{bench: b, period: period}
 	if allocator != "" {
 		all.Go(func() { errs[len(sc.guests)] = c.run(sc, allocator, &stop) })
 	}
@@ -122,7 +114,7 @@ func (b *tapBench) run(sc *tapScenario, allocator string, by tapRates, period, l
 	}
 	cpu := processCPU()
 	sink.Go(func() { runtime.LockOSThread(); b.bed.collect(from, &stopSink, out) })
-	time.Sleep(length)
+	time.Sleep(tapLength)
 	took := time.Duration(monotonic() - from)
 	var r tapResult
 	r.CPU = 100 * (processCPU() - cpu).Seconds() / took.Seconds()
@@ -158,10 +150,9 @@ func (a *arrivals) part(g *tapGuest, offered int64, took time.Duration) tapPart 
 	return p
 }
 
-// tapControl is the controller: the taps' counters, Sluice's allocator, and the enforcer.
+// tapControl is the controller: the taps' counters, Sluice's allocator, and the policers.
 type tapControl struct {
 	bench  *tapBench
-	by     tapRates
 	period time.Duration
 	cpu    float64
 	late   int
@@ -174,23 +165,17 @@ func (c *tapControl) run(sc *tapScenario, allocator string, stop *atomic.Bool) e
 	if err != nil {
 		return err
 	}
-	index := map[int]int{}
 	senders := make([]bandwidth.Sender, len(sc.guests))
 	out := make([]bandwidth.Allowance, len(sc.guests))
 	for i := range senders {
-		dev, err := net.InterfaceByName(tapName(i))
-		if err != nil {
-			return err
-		}
-		index[dev.Index] = i
 		senders[i] = bandwidth.Sender{
 			ID: model.NICID{VM: model.VMID(tapName(i))}, Age: i,
 			SLA: model.SLA{Guarantee: sc.guests[i].sla, Limit: sc.guests[i].sla},
 		}
 		out[i] = bandwidth.Unlimited
 	}
-	last := make([]sent, len(senders))
-	if _, err := c.read(index, last); err != nil {
+	last, seen := make([]sent, len(senders)), make([]sent, len(senders))
+	if err := c.bench.counters(last); err != nil {
 		return err
 	}
 	begin, used := time.Now(), threadCPU()
@@ -201,19 +186,15 @@ func (c *tapControl) run(sc *tapScenario, allocator string, stop *atomic.Bool) e
 		if since > c.period*5/4 {
 			c.late++
 		}
-		seen, err := c.read(index, make([]sent, len(senders)))
-		if err != nil {
+		if err := c.bench.counters(seen); err != nil {
 			return err
 		}
-		for i := range senders {
-			s, bytes, packets := &senders[i], seen[i].bytes-last[i].bytes, seen[i].packets-last[i].packets
-			s.Bits, s.Packets, s.Known = float64(8*(bytes+24*packets))/since.Seconds(), float64(packets)/since.Seconds(), true
-		}
-		last, before = seen, now
+		measured(senders, last, seen, since)
+		last, seen, before = seen, last, now
 		alloc.Allocate(now, bandwidth.Link{Speed: tapLink, Packets: 190e3, Period: since}, senders, out)
 		for i := range out {
 			// Set it even if nothing changes, to renew the lease.
-			if err := c.by.set(tapName(i), model.Rate{Bits: whole(out[i].Bits), Packets: whole(out[i].Packets)}); err != nil {
+			if err := c.bench.police(tapName(i), model.Rate{Bits: whole(out[i].Bits), Packets: whole(out[i].Packets)}); err != nil {
 				return err
 			}
 		}
@@ -230,16 +211,6 @@ func whole(v float64) uint64 {
 	return uint64(max(1, v))
 }
 
-func (c *tapControl) read(index map[int]int, out []sent) ([]sent, error) {
-	links, err := c.bench.reader.Links(context.Background(), nil)
-	for i := range links {
-		if g, ok := index[links[i].Index]; ok {
-			out[g] = sent{links[i].RxBytes, links[i].RxPackets}
-		}
-	}
-	return out, err
-}
-
 func processCPU() time.Duration { return usage(unix.RUSAGE_SELF) }
 func threadCPU() time.Duration  { return usage(unix.RUSAGE_THREAD) }
 
@@ -251,6 +222,8 @@ func usage(who int) time.Duration {
 
 // resident returns the process's resident memory in KB.
 func resident() (kb int64) {
-	_, _ = fmt.Sscanf(statusLine("VmRSS:"), "%d", &kb)
+	data, _ := os.ReadFile("/proc/self/status") // "" if the file is missing
+	_, rest, _ := strings.Cut(string(data), "VmRSS:")
+	_, _ = fmt.Sscan(rest, &kb)
 	return kb
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
+	"slices"
 
 	"sluice/internal/host/htb"
 	"sluice/internal/host/tap"
@@ -20,8 +22,8 @@ type tree struct {
 	shaper htb.Shaper
 }
 
-// plantTree creates the tree and redirects the guests' ports through it.
-func plantTree(b *bed, sc *scenario) (*tree, error) {
+// newTree creates the tree and redirects the guests' ports through it.
+func newTree(b *bed, sc *scenario) (*tree, error) {
 	up, err := net.InterfaceByName(uplinkDev)
 	if err != nil {
 		return nil, err
@@ -66,23 +68,23 @@ func (t *tree) renew() (err error) {
 		_, failed := t.bed.host.UpdateTap(context.Background(), guestPort(i), func(p *tap.Policy) {
 			p.Shaper, p.Class = t.shaper.Device, t.shaper.Classes[i].Handle()
 		})
-		err = first(err, failed)
+		err = cmp.Or(err, failed)
 	}
 	return err
 }
 
-// fell removes the tree.
-func (t *tree) fell() (err error) {
+// remove removes the tree.
+func (t *tree) remove() (err error) {
 	for i := range t.shaper.Classes {
-		err = first(err, t.bed.host.RemoveTap(context.Background(), guestPort(i)))
+		err = cmp.Or(err, t.bed.host.RemoveTap(context.Background(), guestPort(i)))
 	}
-	return first(err, t.bed.host.RemoveShaper(context.Background(), t.shaper.PF))
+	return cmp.Or(err, t.bed.host.RemoveShaper(context.Background(), t.shaper.PF))
 }
 
 // promised fills in what is kept of the guarantees if all are demanded at once: higher classes first.
 func (sc *scenario) promised(capacity float64, out []float64) {
 	all := *sc
-	all.guests = append([]guest(nil), sc.guests...)
+	all.guests = slices.Clone(sc.guests)
 	for i := range all.guests {
 		all.guests[i].demand = want(unlimited)
 	}

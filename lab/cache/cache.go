@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -73,6 +74,71 @@ func Once(dir string, make func(tmp string) error) error {
 	return os.Rename(tmp, dir)
 }
 
+// Ensure marks these paths of one directory as in use or, unless all exist, calls build under the directory's lock.
+func Ensure(ctx context.Context, progress io.Writer, build func() error, paths ...string) error {
+	if !slices.ContainsFunc(paths, func(path string) bool { return !Exists(path) }) {
+		now := time.Now()
+		for _, path := range paths {
+			_ = os.Chtimes(path, now, now) // only Prune uses the times
+		}
+		return nil
+	}
+	dir := filepath.Dir(paths[0])
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, filepath.Join(dir, "lock"), progress)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return build()
+}
+
+// Remember stores what another process needs to find a lab that is up, in a file of the cache.
+func Remember(name string, record any) error {
+	path, err := recordPath(name)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
+}
+
+// Recall reads what Remember has stored; start is the command that starts such a lab.
+func Recall(name string, record any, start string) error {
+	path, err := recordPath(name)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("no lab is up; `%s` starts one", start)
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, record); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Forget removes what Remember has stored.
+func Forget(name string) {
+	if path, err := recordPath(name); err == nil {
+		os.Remove(path)
+	}
+}
+
+func recordPath(name string) (string, error) {
+	dir, err := Dir()
+	return filepath.Join(dir, name), err
+}
+
 // Recipe runs a script of recipe/ in the sources, which it unpacks in dir.
 func Recipe(ctx context.Context, sources fs.FS, dir, script string, args ...string) error {
 	unpacked := filepath.Join(dir, "sources")
@@ -89,8 +155,8 @@ func Recipe(ctx context.Context, sources fs.FS, dir, script string, args ...stri
 	return nil
 }
 
-// Lock locks path against other processes until the returned function is called.
-func Lock(ctx context.Context, path string, progress io.Writer) (func(), error) {
+// lock locks path against other processes until the returned function is called.
+func lock(ctx context.Context, path string, progress io.Writer) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
@@ -159,8 +225,8 @@ func slots(ctx context.Context, progress io.Writer, n int) (got []*os.File, err 
 		return nil, err
 	}
 	told := false
-	// lock takes the first free lock of these, and waits while there is none.
-	lock := func(names ...string) (f *os.File, err error) {
+	// take takes the first free lock of these, and waits while there is none.
+	take := func(names ...string) (f *os.File, err error) {
 		err = retry(ctx, "room for another lab", func() (bool, error) {
 			for _, name := range names {
 				if f, err = os.OpenFile(filepath.Join(cache, name), os.O_CREATE|os.O_RDWR, 0o644); err != nil {
@@ -183,13 +249,13 @@ func slots(ctx context.Context, progress io.Writer, n int) (got []*os.File, err 
 	for i := range all {
 		all[i] = fmt.Sprintf("slot-%d", i)
 	}
-	collecting, err := lock("slots")
+	collecting, err := take("slots")
 	if err != nil {
 		return nil, err
 	}
 	defer collecting.Close()
 	for range n {
-		f, err := lock(all...)
+		f, err := take(all...)
 		if err != nil {
 			Close(got)
 			return nil, err
@@ -233,14 +299,6 @@ func modified(path string) int64 {
 		return 0
 	}
 	return info.ModTime().UnixNano()
-}
-
-// Touch marks these paths as in use.
-func Touch(paths ...string) {
-	now := time.Now()
-	for _, path := range paths {
-		_ = os.Chtimes(path, now, now) // only Prune uses the times
-	}
 }
 
 // Exists reports whether path exists.

@@ -263,19 +263,3 @@ func report(err error) {
 		fmt.Fprintln(os.Stderr, "vduse:", err)
 	}
 }
-
-func openTap(name string) (*os.File, error) {
-	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("/dev/net/tun: %w", err)
-	}
-	req, err := unix.NewIfreq(name)
-	if err == nil {
-		req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
-		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, req)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make tap %s: %w", name, err), unix.Close(fd))
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}

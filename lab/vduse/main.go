@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"sluice/lab/tuntap"
 )
 
 func main() {
@@ -30,7 +32,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	tap, err := openTap(args[2])
+	tap, err := tuntap.OpenTap(args[2])
 	if err != nil {
 		return err
 	}

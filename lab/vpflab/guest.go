@@ -3,6 +3,8 @@ package vpflab
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"text/template"
 	"time"
@@ -125,11 +127,13 @@ func (h *Host) GuestExec(ctx context.Context, vm, script string) (string, error)
 	h.mu.Lock()
 	a := h.agents[vm]
 	if a == nil {
-		a = &agent{vm: vm, socket: h.Path("/run/" + vm + ".lab")}
+		a = &lab.GuestAgent{VM: vm, Shell: "/bin/bash", Env: environment, Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", h.Path("/run/"+vm+".lab"))
+		}}
 		h.agents[vm] = a
 	}
 	h.mu.Unlock()
-	return a.exec(ctx, script)
+	return a.Exec(ctx, script)
 }
 
 // GuestStart starts a program in a guest that keeps running after this call. Its output goes to /run/NAME.log in the guest, and its PID
@@ -137,6 +141,6 @@ func (h *Host) GuestExec(ctx context.Context, vm, script string) (string, error)
 func (h *Host) GuestStart(ctx context.Context, vm, name, command string) error {
 	// The agent waits for the end of the pipes, so they must not be inherited.
 	_, err := h.GuestExec(ctx, vm, fmt.Sprintf("setsid bash -c %s >/run/%s.log 2>&1 </dev/null &",
-		quote(fmt.Sprintf("echo $$ >/run/%s.pid; exec %s", name, command)), name))
+		lab.Quote(fmt.Sprintf("echo $$ >/run/%s.pid; exec %s", name, command)), name))
 	return err
 }

@@ -9,8 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,6 +22,9 @@ import (
 
 // Share is the directory that the host and all its guests share.
 const Share = "/share"
+
+// environment is that of commands on the host and in its guests.
+var environment = []string{"PATH=" + Share + ":/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"}
 
 // Options configures a lab.
 type Options struct {
@@ -45,7 +48,7 @@ type Host struct {
 	serial   atomic.Int64 // numbers programs
 
 	mu     sync.Mutex
-	agents map[string]*agent
+	agents map[string]*lab.GuestAgent
 }
 
 // Open starts a host without guests. All of it ends with Close, or with this process, however that ends.
@@ -55,7 +58,7 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{ArtifactDir: o.ArtifactDir, image: img, progress: o.Progress, agents: map[string]*agent{}}
+	h := &Host{ArtifactDir: o.ArtifactDir, image: img, progress: o.Progress, agents: map[string]*lab.GuestAgent{}}
 	defer func() {
 		if err != nil {
 			h.Close()
@@ -170,8 +173,8 @@ func (h *Host) write(path string, data []byte, mode os.FileMode) error {
 
 // Command returns a shell command in the host's namespaces, not started yet; it ends with ctx.
 func (h *Host) Command(ctx context.Context, script string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "nsenter", "-t", strconv.Itoa(h.pid), "-m", "-n", "-p", "-u", "-i", "-r", "-w",
-		"/usr/bin/env", "-i", "PATH="+Share+":/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "bash", "-c", script)
+	enter := []string{"-t", strconv.Itoa(h.pid), "-m", "-n", "-p", "-u", "-i", "-r", "-w", "/usr/bin/env", "-i"}
+	cmd := exec.CommandContext(ctx, "nsenter", slices.Concat(enter, environment, []string{"bash", "-c", script})...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // kill nsenter and its child
 	cmd.WaitDelay = 2 * time.Second
@@ -183,21 +186,12 @@ func (h *Host) Command(ctx context.Context, script string) *exec.Cmd {
 func (h *Host) Run(ctx context.Context, script string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	var stdout, stderr bytes.Buffer
-	cmd := h.Command(ctx, script)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return stdout.String(), fmt.Errorf("%s: %w: %s", abbreviate(script), err, strings.TrimSpace(stderr.String()))
-	}
-	return stdout.String(), nil
+	return lab.Output(ctx, h.Command(ctx, script), script)
 }
 
 // Outside runs a shell command on the outside machine.
 func (h *Host) Outside(ctx context.Context, script string) (string, error) {
-	return h.Run(ctx, "ip netns exec ext bash -c "+quote(script))
+	return h.Run(ctx, "ip netns exec ext bash -c "+lab.Quote(script))
 }
 
 // Release closes the connections to the guests' agents, each of which serves one connection at a time.
@@ -205,7 +199,7 @@ func (h *Host) Release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range h.agents {
-		a.close()
+		a.Close()
 	}
 }
 
@@ -236,15 +230,4 @@ func (h *Host) saveLogs() {
 			}
 		}
 	}
-}
-
-// quote quotes s as one word for a shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-func abbreviate(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > 160 {
-		return s[:160] + "..."
-	}
-	return s
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"io"
-	"os"
 	"path/filepath"
 
 	"sluice/lab"
@@ -51,28 +50,19 @@ func build(ctx context.Context, progress io.Writer) (image, error) {
 	tree := filepath.Join(dir, "rootfs-"+treeHash)
 	guest := filepath.Join(dir, imageHash)
 	img := image{tree: filepath.Join(host, "tree"), guest: guest, init: filepath.Join(guest, "sources/recipe/host-init")}
-	if cache.Exists(guest) {
-		cache.Touch(guest, tree)
-		return img, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return image{}, err
-	}
-	unlock, err := cache.Lock(ctx, filepath.Join(dir, "lock"), progress)
-	if err != nil {
-		return image{}, err
-	}
-	defer unlock()
-	err = cache.Once(tree, func(tmp string) error {
-		cache.Say(progress, "building the guest's root file system (about a minute)")
-		return cache.Recipe(ctx, sources, tmp, "rootfs", tmp, filepath.Join(host, "sources.list"))
-	})
-	if err != nil {
-		return image{}, err
-	}
-	err = cache.Once(guest, func(tmp string) error {
-		return cache.Recipe(ctx, sources, tmp, "build", img.tree, filepath.Join(tree, "tree"), tmp)
-	})
-	cache.Prune(dir)
+	err = cache.Ensure(ctx, progress, func() error {
+		err := cache.Once(tree, func(tmp string) error {
+			cache.Say(progress, "building the guest's root file system (about a minute)")
+			return cache.Recipe(ctx, sources, tmp, "rootfs", tmp, filepath.Join(host, "sources.list"))
+		})
+		if err != nil {
+			return err
+		}
+		err = cache.Once(guest, func(tmp string) error {
+			return cache.Recipe(ctx, sources, tmp, "build", img.tree, filepath.Join(tree, "tree"), tmp)
+		})
+		cache.Prune(dir)
+		return err
+	}, guest, tree)
 	return img, err
 }

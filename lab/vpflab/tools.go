@@ -85,7 +85,7 @@ func (h *Host) Listen(ctx context.Context, place, dev string) (*Listener, error)
 		machine, ns = "host", "ext"
 	}
 	if ns != "" {
-		command = "ip netns exec " + ns + " bash -c " + quote("exec "+command)
+		command = "ip netns exec " + ns + " bash -c " + lab.Quote("exec "+command)
 	}
 	var err error
 	if machine == "host" {

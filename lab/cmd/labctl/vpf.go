@@ -22,19 +22,15 @@ func vpfCmd() *cobra.Command {
 }
 
 func vpfUpCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "up",
-		Short: "Start a host that has the VMs node and peer, shut off, and stay until interrupted",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+	return leaf("up", "Start a host with the VMs node and peer, shut off; it runs until interrupted", cobra.NoArgs,
+		func(c *cobra.Command, _ []string) error {
 			h, err := vpflab.Open(c.Context(), vpflab.Options{Progress: os.Stderr})
 			if err != nil {
 				return err
 			}
 			err = serve(c.Context(), h)
 			return errors.Join(err, h.Close())
-		},
-	}
+		})
 }
 
 func serve(ctx context.Context, h *vpflab.Host) error {
@@ -49,41 +45,27 @@ func serve(ctx context.Context, h *vpflab.Host) error {
 	if err := h.Publish(); err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, "lab: up, until this is interrupted. In another terminal: labctl vpf shell | labctl vpf run CMD | labctl vpf guest VM CMD")
+	fmt.Fprintln(os.Stderr, "lab: up until interrupted. In another terminal: labctl vpf shell | labctl vpf run CMD |",
+		"labctl vpf guest VM CMD")
 	<-ctx.Done()
 	return nil
 }
 
 func vpfRunCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:                "run CMD...",
-		Short:              "Run a shell command on the host",
-		Args:               cobra.MinimumNArgs(1),
-		DisableFlagParsing: true,
-		RunE: func(c *cobra.Command, args []string) error {
-			return inVPFHost(c.Context(), strings.Join(args, " "), false)
-		},
-	}
+	return leaf("run CMD...", "Run a shell command on the host", cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
+		return inVPFHost(c.Context(), strings.Join(args, " "), false)
+	})
 }
 
 func vpfShellCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "shell",
-		Short: "A shell on the host",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return inVPFHost(c.Context(), "exec bash -i", true)
-		},
-	}
+	return leaf("shell", "A shell on the host", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		return inVPFHost(c.Context(), "exec bash -i", true)
+	})
 }
 
 func vpfGuestCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:                "guest VM CMD...",
-		Short:              "Run a shell command in a guest that runs, once it has booted",
-		Args:               cobra.MinimumNArgs(2),
-		DisableFlagParsing: true,
-		RunE: func(c *cobra.Command, args []string) error {
+	return leaf("guest VM CMD...", "Run a shell command in a running guest, once it has booted", cobra.MinimumNArgs(2),
+		func(c *cobra.Command, args []string) error {
 			h, err := vpflab.Attach()
 			if err != nil {
 				return err
@@ -95,8 +77,7 @@ func vpfGuestCmd() *cobra.Command {
 			out, err := h.GuestExec(c.Context(), args[0], strings.Join(args[1:], " "))
 			fmt.Print(out)
 			return err
-		},
-	}
+		})
 }
 
 // inVPFHost connects this terminal to a command on the host.
