@@ -106,6 +106,7 @@ func (l *looker) World(ctx context.Context, fresh bool) (w vpf.World, err error)
 	if err != nil {
 		return w, fmt.Errorf("read the domains from libvirt: %w", err)
 	}
+	w.VMs = make([]vpf.VM, 0, len(domains))
 	for i := range domains {
 		if domains[i].State != model.VMStopped {
 			w.VMs = append(w.VMs, vpf.VM{VM: domains[i].VM})

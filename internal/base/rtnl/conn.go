@@ -1,15 +1,13 @@
 package rtnl
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"sync/atomic"
-	"time"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,21 +18,12 @@ const bufferSize = 128 << 10
 // dumpTries bounds how often a dump that the kernel marks as inconsistent is repeated; the last one is used as it is.
 const dumpTries = 4
 
-// lostAfter is when an answer counts as lost, so that it does not block the socket forever.
-const lostAfter = 10 * time.Second
-
 // Conn is a pool of sockets for requests, each for one at a time; further requests wait for a socket or their context. The kernel
 // processes a request inside the system call, which no context can interrupt: such a call is abandoned and keeps its socket until
 // it returns. Errors from the kernel are *netlink.OpError and wrap the errno.
 type Conn struct {
-	idle   chan *socket
+	idle   chan *Reader
 	closed atomic.Bool
-}
-
-// socket is reopened on its next use after drop.
-type socket struct {
-	*netlink.Conn
-	family int // NETLINK_ROUTE or NETLINK_GENERIC
 }
 
 // Dial opens a Conn for that many concurrent requests, in the network namespace of the calling thread. After a failure it reopens
@@ -45,39 +34,15 @@ func Dial(sockets int) (*Conn, error) { return dialFamily(sockets, unix.NETLINK_
 func DialGeneric(sockets int) (*Conn, error) { return dialFamily(sockets, unix.NETLINK_GENERIC) }
 
 func dialFamily(sockets, family int) (*Conn, error) {
-	c := &Conn{idle: make(chan *socket, sockets)}
+	c := &Conn{idle: make(chan *Reader, sockets)}
 	for range sockets {
-		s := &socket{family: family}
-		if err := s.open(); err != nil {
+		s, err := newReader(family)
+		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 		c.idle <- s
 	}
 	return c, nil
-}
-
-func open(family int) (*netlink.Conn, error) {
-	sock, err := netlink.Dial(family, &netlink.Config{Strict: true, MessageBufferSize: bufferSize})
-	if err != nil {
-		return nil, fmt.Errorf("open netlink socket: %w", err)
-	}
-	return sock, nil
-}
-
-func (s *socket) open() (err error) {
-	if s.Conn == nil {
-		s.Conn, err = open(s.family)
-	}
-	return err
-}
-
-// drop closes the socket, because an answer to a failed request may still arrive, and must not be taken for that to the next
-// request.
-func (s *socket) drop() {
-	if s.Conn != nil {
-		_ = s.Close()
-		s.Conn = nil
-	}
 }
 
 // Close closes the sockets, each after its current request, if any.
@@ -91,14 +56,14 @@ func (c *Conn) closeIdle() {
 	for {
 		select {
 		case s := <-c.idle:
-			s.drop()
+			_ = s.Close()
 		default:
 			return
 		}
 	}
 }
 
-func (c *Conn) acquire(ctx context.Context) (*socket, error) {
+func (c *Conn) acquire(ctx context.Context) (*Reader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -113,7 +78,7 @@ func (c *Conn) acquire(ctx context.Context) (*socket, error) {
 	}
 }
 
-func (c *Conn) release(s *socket) {
+func (c *Conn) release(s *Reader) {
 	c.idle <- s
 	if c.closed.Load() {
 		c.closeIdle()
@@ -122,20 +87,16 @@ func (c *Conn) release(s *socket) {
 
 // Do sends a request and waits for its acknowledgement.
 func (c *Conn) Do(ctx context.Context, req *Request) error {
-	_, err := with(ctx, c, func(s *socket) (struct{}, error) {
-		_, err := s.execute(req, netlink.Acknowledge)
-		return struct{}{}, err
-	})
-	return err
+	return c.DoAll(ctx, []*Request{req})[0]
 }
 
 // DoAll sends many requests one after the other on one socket, continues after failures, and returns the error of each.
 func (c *Conn) DoAll(ctx context.Context, reqs []*Request) []error {
-	errs, err := with(ctx, c, func(s *socket) ([]error, error) {
+	errs, err := with(ctx, c, func(s *Reader) ([]error, error) {
 		errs := make([]error, len(reqs))
 		for i := range reqs {
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				_, errs[i] = s.execute(reqs[i], netlink.Acknowledge)
+				errs[i] = s.ask(reqs[i], unix.NLM_F_ACK, func(Message) {})
 			}
 		}
 		return errs, nil
@@ -148,35 +109,27 @@ func (c *Conn) DoAll(ctx context.Context, reqs []*Request) []error {
 
 // Get sends a request that has a single answer, and decodes it.
 func Get[T any](ctx context.Context, c *Conn, req *Request, decode func(Message) (T, error)) (T, error) {
-	return with(ctx, c, func(s *socket) (v T, err error) {
-		msgs, err := s.execute(req, 0)
-		for i := range msgs {
-			if v, err = decode(messageOf(&msgs[i])); err != nil {
-				break
-			}
-		}
-		return v, err
+	return with(ctx, c, func(s *Reader) (v T, err error) {
+		failed := s.Get(req, func(m Message) { v, err = decode(m) })
+		return v, cmp.Or(failed, err)
 	})
 }
 
 // Dump sends a request that is answered by many messages, and collects those that decode accepts. decode runs in another
 // goroutine and may outlive the call, so it must not write to any variable of the caller.
 func Dump[T any](ctx context.Context, c *Conn, req *Request, decode func(Message) (T, bool)) ([]T, error) {
-	return with(ctx, c, func(s *socket) (out []T, err error) {
+	return with(ctx, c, func(s *Reader) (out []T, err error) {
 		for range dumpTries {
 			out = out[:0]
-			msgs, err := s.execute(req, netlink.Dump)
+			err = s.Dump(req, func(m Message) {
+				if v, ok := decode(m); ok {
+					out = append(out, v)
+				}
+			})
 			if err != nil {
 				return nil, err
 			}
-			interrupted := false
-			for i := range msgs {
-				interrupted = interrupted || msgs[i].Header.Flags&netlink.DumpInterrupted != 0
-				if v, ok := decode(messageOf(&msgs[i])); ok {
-					out = append(out, v)
-				}
-			}
-			if !interrupted {
+			if !s.interrupted {
 				break
 			}
 		}
@@ -184,34 +137,8 @@ func Dump[T any](ctx context.Context, c *Conn, req *Request, decode func(Message
 	})
 }
 
-func messageOf(m *netlink.Message) Message {
-	return Message{Type: uint16(m.Header.Type), Data: m.Data}
-}
-
-// execute sends a request and returns the answers.
-func (s *socket) execute(req *Request, flags netlink.HeaderFlags) (msgs []netlink.Message, err error) {
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil && !refused(err) {
-			s.drop()
-		}
-	}()
-	if err := s.SetReadDeadline(time.Now().Add(lostAfter)); err != nil {
-		return nil, err
-	}
-	return s.Execute(req.message(flags))
-}
-
-// refused reports whether an error is the kernel's answer to a request.
-func refused(err error) bool {
-	var e *netlink.OpError
-	return errors.As(err, &e) && e.Sequence != 0
-}
-
 // with runs fn with a socket in its own goroutine, so that the caller can return when ctx ends.
-func with[T any](ctx context.Context, c *Conn, fn func(*socket) (T, error)) (T, error) {
+func with[T any](ctx context.Context, c *Conn, fn func(*Reader) (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error

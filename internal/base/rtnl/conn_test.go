@@ -96,12 +96,12 @@ func TestStuckCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sock := c.only().Conn
+	sock := c.only().sock
 	stuck, ended := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(ended)
-		_, err := with(ctx, c, func(*socket) (int, error) { <-stuck; return 1, nil })
+		_, err := with(ctx, c, func(*Reader) (int, error) { <-stuck; return 1, nil })
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("stuck call: %v, want context.Canceled", err)
 		}
@@ -129,7 +129,7 @@ func TestStuckCall(t *testing.T) {
 }
 
 // only returns the single socket of an idle Conn.
-func (c *Conn) only() *socket {
+func (c *Conn) only() *Reader {
 	s := <-c.idle
 	c.idle <- s
 	return s
@@ -144,7 +144,7 @@ func TestStuckCallDelaysNoOther(t *testing.T) {
 	}
 	stuck, ended := make(chan struct{}), make(chan error)
 	go func() {
-		_, err := with(t.Context(), c, func(*socket) (int, error) { <-stuck; return 1, nil })
+		_, err := with(t.Context(), c, func(*Reader) (int, error) { <-stuck; return 1, nil })
 		ended <- err
 	}()
 	for len(c.idle) != 1 {
@@ -167,7 +167,9 @@ func isOpen(s *netlink.Conn) bool { return s.SetReadDeadline(time.Time{}) == nil
 // TestAnswerToAnEarlierRequest checks that a late answer to an abandoned request is not taken for that to the next one.
 func TestAnswerToAnEarlierRequest(t *testing.T) {
 	c := dial(t)
-	if _, err := c.only().Send(getLink("lo").message(0)); err != nil {
+	r := c.only()
+	r.out = getLink("lo").seal(nil, 99, 0)
+	if err := errors.Join(r.raw.Write(r.send), r.err); err != nil {
 		t.Fatal(err)
 	}
 	if name, err := Get(t.Context(), c, getLink("nosuch"), nameOf); err == nil {

@@ -90,7 +90,7 @@ func (l *Listener) await(ctx context.Context) ([]Message, error) {
 	got, err := l.sock.Receive()
 	msgs := make([]Message, len(got))
 	for i := range got {
-		msgs[i] = messageOf(&got[i])
+		msgs[i] = Message{Type: uint16(got[i].Header.Type), Data: got[i].Data}
 	}
 	return msgs, err
 }

@@ -3,6 +3,7 @@ package rtnl
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -11,23 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reader is a socket for repeating the same few requests. Unlike Conn it does not allocate, and passes answers on in place in its
+// lostAfter is when an answer counts as lost, so that it does not block the socket forever.
+const lostAfter = 10 * time.Second
+
+// Reader is a socket for repeating the same few requests. It does not allocate, and passes answers on in place in its
 // buffer. It is for one goroutine, and blocks as long as the kernel does, or for lostAfter if an answer is lost.
 type Reader struct {
-	sock *netlink.Conn // nil: must be reopened
-	raw  syscall.RawConn
-	seq  uint32
-	out  []byte
-	buf  []byte
-	n    int
-	err  error
+	family int           // NETLINK_ROUTE or NETLINK_GENERIC
+	sock   *netlink.Conn // nil: must be reopened
+	raw    syscall.RawConn
+	seq    uint32
+	out    []byte
+	buf    []byte
+	n      int
+	err    error
+	// interrupted reports that the kernel marked the last dump as inconsistent.
+	interrupted bool
 
 	send, receive func(fd uintptr) bool // created once
 }
 
 // NewReader opens a socket in the network namespace of the calling thread, like Dial.
-func NewReader() (*Reader, error) {
-	r := &Reader{seq: 1, buf: make([]byte, bufferSize)}
+func NewReader() (*Reader, error) { return newReader(unix.NETLINK_ROUTE) }
+
+func newReader(family int) (*Reader, error) {
+	r := &Reader{family: family, buf: make([]byte, bufferSize)}
 	r.send = func(fd uintptr) bool {
 		_, r.err = unix.Write(int(fd), r.out)
 		return r.err != unix.EAGAIN //nolint:errorlint // an errno as it comes
@@ -40,8 +49,9 @@ func NewReader() (*Reader, error) {
 }
 
 func (r *Reader) open() (err error) {
-	if r.sock, err = open(unix.NETLINK_ROUTE); err != nil {
-		return err
+	r.sock, err = netlink.Dial(r.family, &netlink.Config{Strict: true, MessageBufferSize: bufferSize})
+	if err != nil {
+		return fmt.Errorf("open netlink socket: %w", err)
 	}
 	r.raw, err = r.sock.SyscallConn()
 	return err
@@ -79,7 +89,7 @@ func (r *Reader) ask(req *Request, flags uint16, each func(Message)) (err error)
 }
 
 func (r *Reader) exchange(req *Request, flags uint16, each func(Message)) error {
-	r.seq++
+	r.seq, r.interrupted = r.seq+1, false
 	r.out = req.seal(r.out[:0], r.seq, flags)
 	if err := r.sock.SetDeadline(time.Now().Add(lostAfter)); err != nil {
 		return err
@@ -91,7 +101,7 @@ func (r *Reader) exchange(req *Request, flags uint16, each func(Message)) error 
 		if err := errors.Join(r.raw.Read(r.receive), os.NewSyscallError("receive", r.err)); err != nil {
 			return err
 		}
-		if done, err := r.take(r.buf[:r.n], flags != 0, each); done || err != nil {
+		if done, err := r.take(r.buf[:r.n], flags&unix.NLM_F_DUMP == unix.NLM_F_DUMP, each); done || err != nil {
 			return err
 		}
 	}
@@ -108,8 +118,9 @@ func (r *Reader) take(b []byte, dump bool, each func(Message)) (done bool, err e
 			return true, errTruncated
 		case h.seq != r.seq:
 		case h.typ == unix.NLMSG_ERROR || h.typ == unix.NLMSG_DONE:
-			return true, verdict(h.seq, data)
+			return true, verdict(h, data)
 		default:
+			r.interrupted = r.interrupted || h.flags&unix.NLM_F_DUMP_INTR != 0
 			each(Message{Type: h.typ, Data: data})
 			done = !dump
 		}
@@ -118,19 +129,37 @@ func (r *Reader) take(b []byte, dump bool, each func(Message)) (done bool, err e
 	return done, nil
 }
 
-// verdict returns the errno of an NLMSG_ERROR or NLMSG_DONE as an error.
-func verdict(seq uint32, data []byte) error {
+// refused reports whether an error is the kernel's answer to a request.
+func refused(err error) bool {
+	var e *netlink.OpError
+	return errors.As(err, &e) && e.Sequence != 0
+}
+
+// verdict returns the errno of an NLMSG_ERROR or NLMSG_DONE as an error, with the text that the kernel gives for it, if any. In an
+// NLMSG_ERROR that text follows the request: its header, or all of it.
+func verdict(h header, data []byte) error {
 	errno := int32(U32(data))
 	if errno >= 0 {
 		return nil
 	}
-	return &netlink.OpError{Op: "receive", Err: unix.Errno(-errno), Sequence: seq}
+	e := &netlink.OpError{Op: "receive", Err: unix.Errno(-errno), Sequence: h.seq}
+	if h.flags&unix.NLM_F_ACK_TLVS != 0 {
+		skip := 4
+		if h.typ == unix.NLMSG_ERROR {
+			skip += unix.NLMSG_HDRLEN
+			if h.flags&unix.NLM_F_CAPPED == 0 {
+				skip = 4 + align(int(U32(Body(data, 4))))
+			}
+		}
+		e.Message = string(CString(Attr(Body(data, skip), unix.NLMSGERR_ATTR_MSG)))
+	}
+	return e
 }
 
 // header contains the fields of nlmsghdr that identify an answer.
 type header struct {
-	typ uint16
-	seq uint32
+	typ, flags uint16
+	seq        uint32
 }
 
 // next splits the first message off b. ok is false if b contains no complete message.
@@ -142,6 +171,6 @@ func next(b []byte) (h header, data, rest []byte, ok bool) {
 	if n < unix.NLMSG_HDRLEN || n > len(b) {
 		return h, nil, nil, false
 	}
-	h = header{typ: binary.NativeEndian.Uint16(b[4:]), seq: binary.NativeEndian.Uint32(b[8:])}
+	h = header{typ: binary.NativeEndian.Uint16(b[4:]), flags: binary.NativeEndian.Uint16(b[6:]), seq: binary.NativeEndian.Uint32(b[8:])}
 	return h, b[unix.NLMSG_HDRLEN:n], b[min(align(n), len(b)):], true
 }

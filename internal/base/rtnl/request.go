@@ -3,7 +3,6 @@ package rtnl
 import (
 	"encoding/binary"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -61,11 +60,6 @@ func (r *Request) Nest(t uint16, fill func(*Request)) *Request {
 
 // Message returns the request as the message that would be received.
 func (r *Request) Message() Message { return Message{Type: r.typ, Data: r.buf} }
-
-func (r *Request) message(flags netlink.HeaderFlags) netlink.Message {
-	flags |= netlink.Request | netlink.HeaderFlags(r.flags)
-	return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(r.typ), Flags: flags}, Data: r.buf}
-}
 
 // seal appends the complete message to b.
 func (r *Request) seal(b []byte, seq uint32, flags uint16) []byte {

@@ -45,7 +45,7 @@ type Admission struct {
 // AskedOf lists what the NICs of a Snapshot ask for, in its order; those of a VM's virtual PFs follow the VM's NICs. All VMs
 // count that are not stopped: a paused or migrating VM may continue at any moment.
 func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
-	var out []Asked
+	out := make([]Asked, 0, len(snap.VMs))
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
 		if vm.State == model.VMStopped {

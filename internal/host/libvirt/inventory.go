@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,17 @@ type entry struct {
 	base model.VMState // state without jobs
 	job  bool          // a migration or the like is under way
 	hung time.Duration // how long its QEMU has not answered libvirt
+	text parsed
 }
+
+// parsed is what a live XML says, without what libvirt was asked about it.
+type parsed struct {
+	sum uint64 // of the XML
+	dom Domain
+}
+
+// seed is the process's own: nobody can write an XML with the sum of another.
+var seed = maphash.MakeSeed()
 
 // reading is a domain as it was read in one go.
 type reading struct {
@@ -38,6 +49,7 @@ type reading struct {
 	at    time.Time // when it was asked for
 	state lv.DomainState
 	why   int32
+	text  parsed
 }
 
 func (r reading) active() bool {
@@ -70,14 +82,26 @@ func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, er
 	if err != nil || !a.active() {
 		return a.reading, err
 	}
-	if a.dom, err = parseDomain(a.xml); err != nil {
+	if a.text, err = c.parse(vm, a.xml); err != nil {
 		return a.reading, err
 	}
-	if !c.o.NoMetadata {
-		a.dom.SLAs, a.dom.metadata = readMetadata(a.xml)
-	}
+	a.dom = a.text.dom
+	a.dom.NICs = slices.Clone(a.dom.NICs)
 	c.resolveNetworks(ctx, s, &a.dom)
 	return a.reading, nil
+}
+
+// parse reads a domain's live XML, unless it is the same as the last time: at rest parsing was a tenth of the daemon's CPU time.
+func (c *Conn) parse(vm model.VMID, doc string) (p parsed, err error) {
+	sum := maphash.String(seed, doc)
+	if p = c.inv.parsed(vm); p.sum == sum {
+		return p, nil
+	}
+	p = parsed{sum: sum}
+	if p.dom, err = parseDomain(doc); err == nil && !c.o.NoMetadata {
+		p.dom.SLAs, p.dom.metadata = readMetadata(doc)
+	}
+	return p, err
 }
 
 // resolveNetworks fills in the bridges that the live XML left out.
@@ -130,7 +154,7 @@ func (v *inventory) put(r reading, booted bool, now time.Time) {
 	if old != nil && r.at.Before(old.at) {
 		return // a newer reading overtook this one
 	}
-	e := &entry{dom: r.dom, run: r.run, at: r.at, base: stateOf(r.state, r.why)}
+	e := &entry{dom: r.dom, run: r.run, at: r.at, base: stateOf(r.state, r.why), text: r.text}
 	if old != nil && old.run == e.run {
 		e.job, e.hung, e.dom.Started = old.job, old.hung, old.dom.Started
 	}
@@ -178,6 +202,16 @@ func (v *inventory) unreadable(vm model.VMID, err error) {
 		v.bad = map[model.VMID]error{}
 	}
 	v.bad[vm] = plain(err)
+}
+
+// parsed returns what the last XML of a domain said.
+func (v *inventory) parsed(vm model.VMID) parsed {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.all[vm]; e != nil {
+		return e.text
+	}
+	return parsed{}
 }
 
 // macs says whose each MAC is in a domain's last entry.

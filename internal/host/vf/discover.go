@@ -29,10 +29,17 @@ func discover(sys sysif.Tree) []PFInfo {
 	return pfs
 }
 
-// sriovNetdevs returns the netdevs of SR-IOV capable PCI functions, by PCI address.
+// sriovNetdevs returns the netdevs of SR-IOV capable PCI functions, by PCI address. One list of the virtual netdevs spares a
+// lookup for each tap of a host.
 func sriovNetdevs(sys sysif.Tree) map[model.PCIAddress][]string {
-	found := map[model.PCIAddress][]string{}
+	found, virtual := map[model.PCIAddress][]string{}, map[string]bool{}
+	for _, name := range sys.List("devices/virtual/net") {
+		virtual[name] = true
+	}
 	for _, name := range sys.List("class/net") {
+		if virtual[name] {
+			continue
+		}
 		addr := sysif.PCIOf(sys, path.Join("class/net", name, "device"))
 		if addr != "" && sys.Number(sysif.PCIDir(addr)+"/sriov_totalvfs", 0) > 0 {
 			found[addr] = append(found[addr], name)
