@@ -5,12 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"time"
 
 	"sluice/internal/base/input"
-	"sluice/internal/base/statefile"
 	"sluice/internal/model"
 )
 
@@ -63,11 +59,11 @@ func encode(list []model.Override) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// readFile reads the overrides of an earlier run; a missing file means none. It migrates the file of an older version.
+// readFile reads the overrides of an earlier run; a missing file means none.
 func readFile(path string) ([]model.Override, error) {
 	text, err := input.Read(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return takeOver(path)
+		return nil, nil
 	}
 	var list []model.Override
 	if err == nil {
@@ -77,58 +73,4 @@ func readFile(path string) ([]model.Override, error) {
 		return nil, fmt.Errorf("overrides (`sluice pin`, `release`, `drain`, `sla set`): %s: %w; correct it, or move it away to start without any", path, err)
 	}
 	return list, nil
-}
-
-// oldName is the file of versions that recorded neither user nor time.
-const oldName = "wishes.json"
-
-// old is the format of that file.
-type old struct {
-	VMs   []model.VMRule `json:"vms"`
-	Drain bool           `json:"drain"`
-}
-
-// takeOver migrates the file of an older version, once.
-func takeOver(path string) ([]model.Override, error) {
-	from := filepath.Join(filepath.Dir(path), oldName)
-	text, err := input.Read(from, maxFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var o old
-	var info fs.FileInfo
-	if err == nil {
-		err = json.Unmarshal(text, &o)
-	}
-	if err == nil {
-		info, err = os.Stat(from)
-	}
-	if err == nil {
-		list := o.overrides(info.ModTime())
-		// The overrides apply in any case; if they cannot be written, the next start tries again.
-		if text, err := encode(list); err == nil && statefile.Replace(path, text) == nil {
-			_ = os.Remove(from) // the new file takes precedence anyway
-		}
-		return list, nil
-	}
-	return nil, fmt.Errorf("overrides of an older version: %s: %w; correct it, or move it away to start without any", from, err)
-}
-
-func (o *old) overrides(at time.Time) (list []model.Override) {
-	for _, r := range o.VMs {
-		one := model.Override{Kind: model.OverrideRelease, By: "not known", UID: -1, At: at}
-		if r.Pin {
-			one.Kind = model.OverridePin
-		}
-		if model.IsUUID(r.Match) {
-			one.VM = model.VMID(r.Match)
-		} else {
-			one.VMName = r.Match
-		}
-		list = append(list, one)
-	}
-	if o.Drain {
-		list = append(list, model.Override{Kind: model.OverrideDrain, By: "not known", UID: -1, At: at})
-	}
-	return list
 }

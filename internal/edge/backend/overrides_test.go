@@ -199,62 +199,6 @@ func TestBadFilesAreRefused(t *testing.T) {
 	}
 }
 
-// Earlier versions wrote another file. It is migrated once.
-func TestOldFileIsTakenOver(t *testing.T) {
-	dir := t.TempDir()
-	const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
-	old := filepath.Join(dir, "wishes.json")
-	text := `{"vms":[{"match":"` + id + `","pin":true,"by_hand":true},{"match":"batch-1","forbid":true,"by_hand":true}],"drain":true}`
-	if err := errors.Join(os.WriteFile(old, []byte(text), 0o600), os.Chtimes(old, noon, noon)); err != nil {
-		t.Fatal(err)
-	}
-	want := []model.Override{
-		{Kind: model.OverridePin, VM: id, By: "not known", UID: -1, At: noon},
-		{Kind: model.OverrideRelease, VMName: "batch-1", By: "not known", UID: -1, At: noon},
-		{Kind: model.OverrideDrain, By: "not known", UID: -1, At: noon},
-	}
-	for range 2 { // the second time from the new file
-		w, err := OpenOverrides(filepath.Join(dir, "overrides.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(want, w.List()); d != "" {
-			t.Error(d)
-		}
-		if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the old file is still there: %v", err)
-		}
-	}
-}
-
-// With a full disk, the daemon starts and honours the old file.
-func TestOldFileCountsOnAFullDisk(t *testing.T) {
-	if os.Getenv("SLUICE_TEST_NO_ROOT") == "1" {
-		t.Skip("SLUICE_TEST_NO_ROOT=1: needs a file system of its own")
-	}
-	dir := t.TempDir()
-	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=16k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
-	if err := os.WriteFile(filepath.Join(dir, "wishes.json"), []byte(`{"drain":true}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "much"), make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk is not full: %v", err)
-	}
-	for _, drop := range []string{"much", "none"} { // the second time there is space
-		w, err := OpenOverrides(filepath.Join(dir, "overrides.json"))
-		if err != nil || len(w.List()) != 1 {
-			t.Fatalf("before %s goes: %v", drop, err)
-		}
-		_ = os.Remove(filepath.Join(dir, drop))
-	}
-	if _, err := os.Stat(filepath.Join(dir, "wishes.json")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("with room the old file is still there: %v", err)
-	}
-}
-
 func TestTooManyOverridesAreRefused(t *testing.T) {
 	b := quiet(t, filepath.Join(t.TempDir(), "overrides.json"), noon)
 	b.overrides.now = make([]model.Override, maxOverrides)
