@@ -49,7 +49,7 @@ func (p *preparer) Prepare(ctx context.Context, r api.Prepare) ([]api.Prepared, 
 		return nil, err
 	}
 	if q.snap == nil {
-		return nil, &api.Error{Text: "the host has not been looked at yet", Remedy: "wait a moment"}
+		return nil, &api.Error{Text: "the host has not been observed yet", Remedy: "wait a moment"}
 	}
 	q.nets = doctor.Networks(q.snap)
 	for i := range q.snap.PFs {

@@ -70,7 +70,7 @@ func TestSLAsOnALibvirt(t *testing.T) {
 		"virsh metadata v1 --uri urn:sluice:sla:1 --remove",
 		`sluice: NIC ua-net0 of v1: there is no class "gld", which its SLA names`,
 		"sluice: NIC ua-net0 of v1: its guarantee of 1Gbit is above its limit of 500Mbit, which counts",
-		"sla (guarantee 2Gbit)", "nightly copy", "v1: its SLA is that of metadata, rules and class again", "ended well",
+		"sla (guarantee 2Gbit)", "nightly copy", "v1: its SLA again comes from metadata, rules and class", "ended well",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing", want)

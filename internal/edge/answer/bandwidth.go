@@ -12,18 +12,9 @@ import (
 func Bandwidth(v *model.View) api.Bandwidth {
 	b := BandwidthOf(v)
 	out := api.Bandwidth{
-		Mode: string(NewIndex(v).Mode), Observed: b.At, Period: b.Period.Seconds(), Allocator: b.Allocator, Links: []api.Link{},
-		NICs:     []api.NICShare{},
+		Mode: string(NewIndex(v).Mode), Observed: b.At, Period: b.Period.Seconds(), Allocator: b.Allocator, Links: convert(b.Links, linkOf),
+		NICs: convert(b.NICs, nicShare), VirtualPFs: convert(b.VirtualPFs, nicShare),
 		Problems: Problems(b.Problems), Changes: b.Changes, Late: b.Late, Took: b.Took.Seconds(),
-	}
-	for i := range b.Links {
-		out.Links = append(out.Links, linkOf(&b.Links[i]))
-	}
-	for i := range b.NICs {
-		out.NICs = append(out.NICs, nicShare(&b.NICs[i]))
-	}
-	for i := range b.VirtualPFs {
-		out.VirtualPFs = append(out.VirtualPFs, nicShare(&b.VirtualPFs[i]))
 	}
 	byVM := func(a, b api.NICShare) int { return cmp.Or(Natural(a.VM, b.VM), Natural(a.NIC, b.NIC)) }
 	slices.SortStableFunc(out.NICs, byVM)
@@ -51,24 +42,22 @@ func rateOf(r model.Rate) api.Rate {
 }
 
 func nicShare(n *model.NICBandwidth) api.NICShare {
-	s := api.NICShare{
-		VM: n.VMName, ID: string(n.VM), NIC: n.NIC, VirtualPF: n.VirtualPF, PF: n.PF, Path: string(n.Path), Class: n.SLA.Class,
-		Source:    n.SLA.Source,
+	return api.NICShare{
+		VM: n.VMName, ID: string(n.VM), NIC: n.NIC, VirtualPF: n.VirtualPF, PF: n.PF, Path: string(n.Path),
+		Class: n.SLA.Class, Source: n.SLA.Source,
 		Guarantee: rateOf(n.SLA.Guarantee), Promised: rateOf(n.Promised), Limit: rateOf(n.SLA.Limit), Receive: rateOf(n.SLA.Receive),
 		Weight: n.SLA.Share(), Allowed: rateOf(n.Allowed), SentProof: string(n.Sent.Proof),
 		Sent:     api.Rate{Bits: n.Sent.Bits, Packets: n.Sent.Packets},
 		Received: api.Rate{Bits: n.Received.Bits, Packets: n.Received.Packets},
 		Dropped:  api.Dropped{Tx: n.Dropped.Tx, Rx: n.Dropped.Rx},
-		Short:    float64(n.Short), ShortFor: n.ShortFor.Seconds(), WouldSend: float64(n.WouldSend), Enforced: []api.EnforcedLimit{},
+		Short:    float64(n.Short), ShortFor: n.ShortFor.Seconds(), WouldSend: float64(n.WouldSend),
+		Enforced: convert(n.Enforcer, func(e *model.Enforcement) api.EnforcedLimit {
+			return api.EnforcedLimit{
+				By: e.By, Path: string(e.Path), Direction: string(e.Dir), Rate: rateOf(e.Rate), Contract: rateOf(e.Contract), Error: e.Error,
+			}
+		}),
 		Code: string(n.Code), Why: n.Why,
 	}
-	for i := range n.Enforcer {
-		e := &n.Enforcer[i]
-		s.Enforced = append(s.Enforced, api.EnforcedLimit{
-			By: e.By, Path: string(e.Path), Direction: string(e.Dir), Rate: rateOf(e.Rate), Contract: rateOf(e.Contract), Error: e.Error,
-		})
-	}
-	return s
 }
 
 // shares lists the shares of a VM's NICs or virtual PFs.

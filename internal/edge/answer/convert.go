@@ -26,13 +26,18 @@ func trafficOf(t *model.Traffic) api.Traffic {
 	}
 }
 
-// Problems converts what doctor found to API types.
-func Problems(list []model.Problem) []api.Problem {
-	out := make([]api.Problem, 0, len(list))
-	for _, p := range list {
-		out = append(out, api.Problem{Subject: p.Subject, Text: p.Text, Remedy: p.Remedy, Info: p.Info})
+// convert applies f to each element. The result is never nil: an empty list must not become null in JSON.
+func convert[T, U any](in []T, f func(*T) U) []U {
+	out := make([]U, len(in))
+	for i := range in {
+		out[i] = f(&in[i])
 	}
 	return out
+}
+
+// Problems converts what doctor found to API types.
+func Problems(list []model.Problem) []api.Problem {
+	return convert(list, func(p *model.Problem) api.Problem { return api.Problem(*p) })
 }
 
 func overrideOf(o *model.Override) api.Override {
@@ -44,21 +49,18 @@ func overrideOf(o *model.Override) api.Override {
 
 // Overrides lists what users requested at run time, oldest first.
 func Overrides(v *model.View) []api.Override {
-	list := []api.Override{}
-	for i := range NewIndex(v).Overrides {
-		list = append(list, overrideOf(&v.Overrides[i]))
-	}
-	return list
+	return convert(NewIndex(v).Overrides, overrideOf)
 }
 
 // report returns a move with its steps.
 func report(s *model.MoveStatus) api.MoveReport {
 	r := MoveOf(s)
-	for _, step := range s.Move.Steps {
-		r.Steps = append(r.Steps, step.String())
-	}
-	r.StepTimes = StepTimes(s)
+	r.Steps, r.StepTimes = stepNames(s.Move.Steps), StepTimes(s)
 	return r
+}
+
+func stepNames(steps []model.Step) []string {
+	return convert(steps, func(s *model.Step) string { return s.String() })
 }
 
 // MoveOf returns a move without its steps.
@@ -79,9 +81,7 @@ func MoveOf(s *model.MoveStatus) api.MoveReport {
 
 // StepTimes returns the step times of a move.
 func StepTimes(s *model.MoveStatus) []api.StepTime {
-	var out []api.StepTime
-	for _, t := range s.Times {
-		out = append(out, api.StepTime{Step: string(t.Kind), From: t.From, To: t.To, Tries: t.Tries, Undo: t.Undo, Error: t.Error})
-	}
-	return out
+	return convert(s.Times, func(t *model.StepTime) api.StepTime {
+		return api.StepTime{Step: string(t.Kind), From: t.From, To: t.To, Tries: t.Tries, Undo: t.Undo, Error: t.Error}
+	})
 }

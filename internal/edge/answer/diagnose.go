@@ -17,13 +17,13 @@ func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration
 	list := []model.Problem{}
 	if !Looked(v) {
 		list = append(list, model.Problem{
-			Text:   "the host has not been looked at yet",
-			Remedy: "wait a moment; if it stays, read the log: journalctl -u sluice",
+			Text:   "the host has not been observed yet",
+			Remedy: "wait a moment; if this persists, read the log: journalctl -u sluice",
 		})
 	}
 	if v != nil {
 		for _, text := range v.Errors {
-			list = append(list, model.Problem{Text: text, Remedy: "put that right; the daemon goes on with what it had, and its log says more: journalctl -u sluice"})
+			list = append(list, model.Problem{Text: text, Remedy: "fix that; the daemon continues with what it had before, and its log has details: journalctl -u sluice"})
 		}
 	}
 	if !Looked(v) {
@@ -31,7 +31,7 @@ func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration
 	}
 	if age := now.Sub(v.Snapshot.Time); stale > 0 && age > stale {
 		list = append(list, model.Problem{
-			Text:   fmt.Sprintf("the last look at the host is %s old", age.Round(time.Second)),
+			Text:   fmt.Sprintf("the last observation of the host is %s old", age.Round(time.Second)),
 			Remedy: "check that libvirt answers (virsh list) and read the log: journalctl -u sluice",
 		})
 	}
@@ -52,14 +52,14 @@ func failedMoves(v *model.View) (list []model.Problem) {
 		if r.Code != model.CodeBackoff {
 			continue
 		}
-		p := model.Problem{Subject: string(r.VM), Text: r.Detail + "; it is tried again " + when(r.Until)}
+		p := model.Problem{Subject: string(r.VM), Text: r.Detail + "; it will be retried " + when(r.Until)}
 		if vm := v.Snapshot.FindVM(r.VM); vm != nil {
 			p.Subject = vm.Name
 		}
-		p.Remedy = fmt.Sprintf("put that right, or `sluice release %s` so that it is not tried again; the log says more: journalctl -u sluice",
+		p.Remedy = fmt.Sprintf("fix that, or run `sluice release %s` to stop further attempts; the log has details: journalctl -u sluice",
 			p.Subject)
 		if strings.Contains(r.Detail, model.ErrGuest.Error()) {
-			p.Remedy = fmt.Sprintf("see in the guest that it has the VF's driver and net_failover or a bond (lspci -k; dmesg), or `sluice release %s`", p.Subject)
+			p.Remedy = fmt.Sprintf("check in the guest that it has the VF's driver and net_failover or a bond (lspci -k; dmesg), or run `sluice release %s`", p.Subject)
 		}
 		list = append(list, p)
 	}

@@ -3,6 +3,7 @@ package answer
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/api/v1"
@@ -30,19 +31,16 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 		e.Veto = r.Detail
 	}
 	if o := x.override(vm); o != nil {
-		one := overrideOf(o)
-		e.Override = &one
+		request := overrideOf(o)
+		e.Override = &request
 	}
 	if m := x.active[vm.ID]; m != nil {
 		under := report(m)
 		e.UnderWay = &under
 	}
-	for i := range x.Recent {
-		if x.Recent[i].Move.VM == vm.ID {
-			last := report(&x.Recent[i])
-			e.LastMove = &last
-			break
-		}
+	if i := slices.IndexFunc(x.Recent, func(m model.MoveStatus) bool { return m.Move.VM == vm.ID }); i >= 0 {
+		last := report(&x.Recent[i])
+		e.LastMove = &last
 	}
 	return e, nil
 }
@@ -86,9 +84,7 @@ func (x *Index) will(does, would string) string {
 }
 
 func (x *Index) paths(vm *model.VM) []api.Path {
-	list := []api.Path{}
-	for i := range vm.NICs {
-		n := &vm.NICs[i]
+	return convert(vm.NICs, func(n *model.NIC) api.Path {
 		p := api.Path{
 			NIC: n.Alias, MAC: n.MAC.String(), Tap: n.Tap, Network: n.Network, Failover: string(n.Failover),
 			VirtualPF: n.VirtualPF, Function: n.Function, VF: vfName(n.VF), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
@@ -96,9 +92,8 @@ func (x *Index) paths(vm *model.VM) []api.Path {
 		if r := x.ofNIC(vm.ID, n.Alias); r != nil {
 			p.Why, p.Learned = r.String(), learned(vm.Name+" on "+n.Alias, r)
 		}
-		list = append(list, p)
-	}
-	return list
+		return p
+	})
 }
 
 // ofNIC returns the reason of one NIC if its VM has several that may have a VF; otherwise nil.
@@ -125,10 +120,11 @@ func learned(name string, r *model.Reason) string {
 // changes lists what would reverse the verdict.
 func (x *Index) changes(vm *model.VM, r model.Reason) []string {
 	list := reasonChanges(vm.Name, r, x.Rounds)
-	if o := x.override(vm); o != nil && r.Code != model.CodeReleased {
-		list = append(list, fmt.Sprintf("`sluice unpin %s` takes back the %s", vm.Name, o.Kind))
+	o := x.override(vm)
+	if o != nil && r.Code != model.CodeReleased {
+		list = append(list, fmt.Sprintf("`sluice unpin %s` undoes the %s", vm.Name, o.Kind))
 	}
-	if o := x.override(vm); o != nil && !o.Until.IsZero() {
+	if o != nil && !o.Until.IsZero() {
 		list = append(list, fmt.Sprintf("time: the %s ends at %s", o.Kind, o.Until.Format(time.DateTime)))
 	}
 	if x.Mode == model.ModeObserve && (vm.Held() != nil) != r.Hold {
@@ -144,13 +140,13 @@ func reasonChanges(name string, r model.Reason, rounds bool) []string {
 	case model.CodeEnough:
 		return []string{"more VMs than VFs on its network: then the policy ranks them"}
 	case model.CodePinned:
-		return []string{fmt.Sprintf("`sluice release %s`, or its pin taken out of sluice.yaml", name)}
+		return []string{fmt.Sprintf("`sluice release %s`, or removing its pin from sluice.yaml", name)}
 	case model.CodeForbidden:
-		return []string{"its forbid taken out of sluice.yaml", pin}
+		return []string{"removing its forbid rule from sluice.yaml", pin}
 	case model.CodeRank, model.CodeTurn:
 		return []string{"a place below " + slots(r) + next(rounds) + rival(r), fmt.Sprintf("`sluice release %s`", name)}
 	case model.CodeKept:
-		paying := "a swap that pays" + next(rounds) + rival(r)
+		paying := "a swap that is worth its cost" + next(rounds) + rival(r)
 		if r.Hold {
 			return []string{paying, fmt.Sprintf("`sluice release %s`", name)}
 		}
@@ -176,13 +172,13 @@ func otherChanges(name string, r model.Reason, rounds bool) []string {
 	case model.CodeBlind:
 		return []string{"its load becoming known: `sluice doctor` has the remedy"}
 	case model.CodeForeign:
-		return []string{"whoever attached its VF detaching it: Sluice leaves it alone"}
+		return []string{"its VF being detached by whoever attached it: Sluice leaves it alone"}
 	case model.CodeNoVF:
 		return []string{"a free VF of a PF on its network with its link up: see `sluice vfs`"}
 	case model.CodeBackoff:
-		return []string{"time: the next try is " + when(r.Until), "removing what made the move fail" + bracket(r.Detail)}
+		return []string{"time: the next attempt is " + when(r.Until), "removing what made the move fail" + bracket(r.Detail)}
 	case model.CodeMoving:
-		return []string{"the end of the move under way"}
+		return []string{"the end of the current move"}
 	case model.CodeDrain:
 		return []string{"`sluice drain --undo`"}
 	case model.CodeBudget:
@@ -207,9 +203,9 @@ func rival(r model.Reason) string {
 	if r.Other == "" {
 		return ""
 	}
-	verb := "to beat is "
+	verb := "the VM to beat is "
 	if r.Hold {
-		verb = "runner-up is "
+		verb = "the runner-up is "
 	}
 	s := ": " + verb + cmp.Or(r.OtherNm, string(r.Other))
 	if r.Price > 0 {
@@ -227,7 +223,7 @@ func until(t time.Time) string {
 
 func when(t time.Time) string {
 	if t.IsZero() {
-		return "at a time not known"
+		return "at an unknown time"
 	}
 	return "at " + t.Format(time.TimeOnly)
 }

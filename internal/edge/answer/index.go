@@ -86,14 +86,7 @@ func (x *Index) class(vm *model.VM) string {
 	return ""
 }
 
-// overridden returns what a user requested for the VM at run time: "pin", "release" or "".
-func (x *Index) overridden(vm *model.VM) string {
-	if o := x.override(vm); o != nil {
-		return string(o.Kind)
-	}
-	return ""
-}
-
+// override returns what a user requested for the VM at run time, a pin or a release, or nil.
 func (x *Index) override(vm *model.VM) *model.Override {
 	for i := range x.Overrides {
 		if o := &x.Overrides[i]; o.Places() && model.Matches(o.Rule().Match, vm.ID, vm.Name) {
@@ -119,8 +112,7 @@ func Find(v *model.View, ref string) (*model.VM, error) {
 			return vm, nil
 		}
 	}
-	return nil, &api.Error{Text: "no VM " + strconv.Quote(model.Shorten(ref)) + " is known here", Remedy: x.near(ref) +
-		"`sluice vms` lists them"}
+	return nil, &api.Error{Text: "no VM " + strconv.Quote(model.Shorten(ref)) + " on this host", Remedy: x.near(ref) + "`sluice vms` lists them"}
 }
 
 // near suggests existing names similar to an unknown one.

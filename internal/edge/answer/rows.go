@@ -1,8 +1,9 @@
 package answer
 
 import (
+	"cmp"
 	"slices"
-	"strconv"
+	"strings"
 
 	"sluice/api/v1"
 	"sluice/internal/model"
@@ -11,10 +12,7 @@ import (
 // VMs lists the VMs, sorted by name.
 func VMs(v *model.View) []api.VM {
 	x := NewIndex(v)
-	rows := make([]api.VM, 0, len(x.Snapshot.VMs))
-	for i := range x.Snapshot.VMs {
-		rows = append(rows, x.VM(&x.Snapshot.VMs[i]))
-	}
+	rows := convert(x.Snapshot.VMs, x.VM)
 	slices.SortStableFunc(rows, func(a, b api.VM) int { return Natural(a.Name, b.Name) })
 	return rows
 }
@@ -24,10 +22,13 @@ func (x *Index) VM(vm *model.VM) api.VM {
 	r := x.Reason(vm.ID)
 	row := api.VM{
 		Name: vm.Name, ID: string(vm.ID), State: string(vm.State), Class: x.class(vm), CPU: vm.CPU,
-		Hold: r.Hold, Code: string(r.Code), Score: r.Score, Worth: r.Worth, Override: x.overridden(vm),
+		Hold: r.Hold, Code: string(r.Code), Score: r.Score, Worth: r.Worth,
 	}
 	if r.Code != "" {
 		row.Why, row.Short = r.String(), r.Short()
+	}
+	if o := x.override(vm); o != nil {
+		row.Override = string(o.Kind)
 	}
 	if m := x.active[vm.ID]; m != nil {
 		row.UnderWay = string(m.Move.Kind)
@@ -97,33 +98,20 @@ func (x *Index) vf(pf *model.PF, vf *model.VF) api.VF {
 // Planned returns the moves under way and pending.
 func Planned(v *model.View) api.Plan {
 	x := NewIndex(v)
-	p := api.Plan{
-		Mode: string(x.Mode), Policy: x.Rules.Policy, Observed: x.Snapshot.Time, Active: []api.MoveReport{},
-		Pending: []api.MoveReport{},
+	return api.Plan{
+		Mode: string(x.Mode), Policy: x.Rules.Policy, Observed: x.Snapshot.Time, Active: convert(x.Active, report),
+		Pending: convert(x.Pending, func(m *model.Move) api.MoveReport { return report(&model.MoveStatus{Move: *m}) }),
 	}
-	for i := range x.Active {
-		p.Active = append(p.Active, report(&x.Active[i]))
-	}
-	for i := range x.Pending {
-		p.Pending = append(p.Pending, report(&model.MoveStatus{Move: x.Pending[i]}))
-	}
-	return p
 }
 
 // Checked returns what fsck found.
 func Checked(v *model.View) api.Fsck {
 	x := NewIndex(v)
-	f := api.Fsck{Observed: x.Snapshot.Time, Findings: []api.Finding{}}
-	for i := range x.Findings {
-		one := &x.Findings[i]
-		row := api.Finding{Code: one.Code, Subject: one.Subject, Text: one.Text, Remedy: one.Remedy}
-		row.Repairing, row.LastError = x.repairs(one)
-		for _, step := range one.Repair {
-			row.Repair = append(row.Repair, step.String())
-		}
-		f.Findings = append(f.Findings, row)
-	}
-	return f
+	return api.Fsck{Observed: x.Snapshot.Time, Findings: convert(x.Findings, func(f *model.Finding) api.Finding {
+		row := api.Finding{Code: f.Code, Subject: f.Subject, Text: f.Text, Remedy: f.Remedy, Repair: stepNames(f.Repair)}
+		row.Repairing, row.LastError = x.repairs(f)
+		return row
+	})}
 }
 
 // repairs reports whether a repair of the finding is pending or under way, and why the last one failed.
@@ -157,23 +145,10 @@ func Natural(a, b string) int {
 }
 
 // digits counts the leading digits of a name.
-func digits(s string) int {
-	n := 0
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
-}
+func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
 // compareNumbers compares by value, and equal values such as "07" and "7" by length.
 func compareNumbers(a, b string) int {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	switch {
-	case errX != nil || errY != nil || x == y:
-		return len(a) - len(b)
-	case x < y:
-		return -1
-	}
-	return 1
+	x, y := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	return cmp.Or(len(x)-len(y), strings.Compare(x, y), len(a)-len(b))
 }

@@ -42,8 +42,8 @@ func (x *Index) nicSLA(vm *model.VM, nic *model.NIC, promised map[model.NICID]mo
 	}
 	for i := range x.Overrides {
 		if o := &x.Overrides[i]; o.Kind == model.OverrideSLA && model.Matches(o.Rule().Match, vm.ID, vm.Name) && nic.Named(o.NIC) {
-			one := overrideOf(o)
-			out.Overrides = append(out.Overrides, &one)
+			request := overrideOf(o)
+			out.Overrides = append(out.Overrides, &request)
 		}
 	}
 	return out

@@ -16,14 +16,17 @@ func Summary(v *model.View, version string, problems int) api.Status {
 	x := NewIndex(v)
 	s := api.Status{
 		Revision: x.Revision, Version: version, Mode: string(x.Mode), Policy: x.Rules.Policy, Interval: x.Rules.Interval.Seconds(),
-		Rounds: x.Rounds,
-		Drain:  x.Rules.Drain, Config: x.Config, Started: x.Started, Observed: x.Snapshot.Time, Error: strings.Join(x.Errors, "\n"),
-		PFs: []api.PFStatus{}, Recent: []api.MoveReport{}, Problems: problems, Findings: len(x.Findings),
+		Rounds: x.Rounds, Drain: x.Rules.Drain, Config: x.Config, Started: x.Started, Observed: x.Snapshot.Time,
+		Error: strings.Join(x.Errors, "\n"), PFs: convert(x.Snapshot.PFs, PFStatus), Moves: moveCounts(x.View),
+		Bandwidth: shareCounts(BandwidthOf(v)), Recent: convert(x.Recent[:min(maxRecent, len(x.Recent))], report),
+		Problems: problems, Findings: len(x.Findings),
 	}
-	for i := range x.Snapshot.PFs {
-		pf := PFStatus(&x.Snapshot.PFs[i])
-		s.PFs = append(s.PFs, pf)
-		add(&s.VFs, pf.VFs)
+	for i := range s.PFs {
+		c := &s.PFs[i].VFs
+		s.VFs.Total += c.Total
+		s.VFs.Held += c.Held
+		s.VFs.Free += c.Free
+		s.VFs.Foreign += c.Foreign
 	}
 	for i := range x.Overrides {
 		if o := overrideOf(&x.Overrides[i]); o.Kind == api.VerbDrain {
@@ -33,11 +36,6 @@ func Summary(v *model.View, version string, problems int) api.Status {
 		}
 	}
 	s.VMs, s.Load = x.vmCounts()
-	s.Moves = moveCounts(x.View)
-	s.Bandwidth = shareCounts(BandwidthOf(v))
-	for i := range x.Recent[:min(maxRecent, len(x.Recent))] {
-		s.Recent = append(s.Recent, report(&x.Recent[i]))
-	}
 	return s
 }
 
@@ -60,13 +58,6 @@ func PFStatus(pf *model.PF) api.PFStatus {
 	return s
 }
 
-func add(c *api.VFCounts, d api.VFCounts) {
-	c.Total += d.Total
-	c.Held += d.Held
-	c.Free += d.Free
-	c.Foreign += d.Foreign
-}
-
 func (x *Index) vmCounts() (api.VMCounts, api.LoadSum) {
 	c := api.VMCounts{Total: len(x.Snapshot.VMs)}
 	var sum api.LoadSum
@@ -81,10 +72,13 @@ func (x *Index) vmCounts() (api.VMCounts, api.LoadSum) {
 	onVF := 0.0
 	for i := range x.Snapshot.VMs {
 		row := x.VM(&x.Snapshot.VMs[i])
-		count(&c, &row)
-		if foreign[x.Snapshot.VMs[i].ID] {
-			c.Foreign++
-		}
+		running := row.State == api.StateRunning
+		c.Running += one(running)
+		c.Holding += one(row.VF != "")
+		c.Foreign += one(foreign[x.Snapshot.VMs[i].ID])
+		c.Wanting += one(row.Hold)
+		c.Vetoed += one(row.Code == string(model.CodeVeto))
+		c.Unknown += one(running && !row.Known)
 		if row.Known {
 			sum.PPS += row.PPS
 			sum.Bytes += row.Bytes
@@ -97,23 +91,6 @@ func (x *Index) vmCounts() (api.VMCounts, api.LoadSum) {
 		sum.VFShare = onVF / sum.PPS
 	}
 	return c, sum
-}
-
-func count(c *api.VMCounts, row *api.VM) {
-	for _, one := range []struct {
-		yes bool
-		n   *int
-	}{
-		{row.State == api.StateRunning, &c.Running},
-		{row.VF != "", &c.Holding},
-		{row.Hold, &c.Wanting},
-		{row.Code == string(model.CodeVeto), &c.Vetoed},
-		{!row.Known && row.State == api.StateRunning, &c.Unknown},
-	} {
-		if one.yes {
-			*one.n++
-		}
-	}
 }
 
 func moveCounts(v *model.View) api.MoveCounts {

@@ -88,7 +88,7 @@ func (b *Backend) View() (*model.View, <-chan struct{}) {
 func (b *Backend) TryReload() ([]string, error) {
 	notes, err := b.Reload()
 	if err != nil {
-		err = fmt.Errorf("the configuration stays as it was: %w", err)
+		err = fmt.Errorf("the configuration is unchanged: %w", err)
 		text := err.Error()
 		b.stale.Store(&text)
 		return nil, err

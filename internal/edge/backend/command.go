@@ -20,12 +20,12 @@ func (b *Backend) Do(ctx context.Context, c server.Command) (api.Result, error) 
 		}
 		notes, err := b.TryReload()
 		if err != nil {
-			return api.Result{}, &api.Error{Text: err.Error(), Remedy: "put that right and try again"}
+			return api.Result{}, &api.Error{Text: err.Error(), Remedy: "fix that and try again"}
 		}
 		return api.Result{Text: "configuration reloaded", Details: notes}, nil
 	case api.VerbRepair:
 		err := b.call(ctx, b.core.Repair)
-		return b.after(api.Result{Text: "repairing what is Sluice's to repair at the next tick"}), err
+		return b.after(api.Result{Text: "at the next tick Sluice repairs what it may repair"}), err
 	case api.VerbPin, api.VerbRelease, api.VerbDrain:
 		o := b.override(c)
 		return b.after(api.Result{Text: announce(&o)}), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) {
@@ -119,7 +119,7 @@ func (b *Backend) change(ctx context.Context, c server.Command, edit func([]mode
 			err = failed
 		}
 		if err != nil {
-			return &api.Error{Text: fmt.Sprintf("nothing is changed: %v", err), Remedy: "see the daemon's log: journalctl -u sluice"}
+			return &api.Error{Text: fmt.Sprintf("nothing was changed: %v", err), Remedy: "see the daemon's log: journalctl -u sluice"}
 		}
 		return nil
 	})

@@ -31,10 +31,10 @@ func decode(text []byte) ([]model.Override, error) {
 		return nil, err
 	}
 	if f.Version != fileVersion {
-		return nil, fmt.Errorf("it is of version %d, and this program reads %d", f.Version, fileVersion)
+		return nil, fmt.Errorf("its version is %d, and this program reads version %d", f.Version, fileVersion)
 	}
 	if len(f.Overrides) > maxOverrides {
-		return nil, fmt.Errorf("it has %d overrides, and there can be %d", len(f.Overrides), maxOverrides)
+		return nil, fmt.Errorf("it has %d overrides, more than the limit of %d", len(f.Overrides), maxOverrides)
 	}
 	for i := range f.Overrides {
 		o := &f.Overrides[i]
@@ -53,7 +53,7 @@ func decode(text []byte) ([]model.Override, error) {
 
 func encode(list []model.Override) ([]byte, error) {
 	if len(list) > maxOverrides {
-		return nil, fmt.Errorf("there are %d overrides already; take some back with `sluice unpin`", maxOverrides)
+		return nil, fmt.Errorf("there are already %d overrides; undo some with `sluice unpin`", maxOverrides)
 	}
 	text, err := json.MarshalIndent(file{fileVersion, list}, "", "  ")
 	return append(text, '\n'), err

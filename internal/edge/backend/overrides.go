@@ -91,7 +91,7 @@ func (w *Overrides) change(edit func([]model.Override) ([]model.Override, error)
 		return nil
 	}
 	if back := w.keep(before); back != nil {
-		return fmt.Errorf("%w; and it is still in %s, so it counts at the next start: %w", err, w.path, back)
+		return fmt.Errorf("%w; it is still in %s and takes effect at the next start: %w", err, w.path, back)
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (w *Overrides) keep(list []model.Override) error {
 			return &api.Error{Text: err.Error()}
 		}
 		if err := statefile.Replace(w.path, text); err != nil {
-			return &api.Error{Text: fmt.Sprintf("it cannot be kept: %v", err), Remedy: statefile.Remedy(filepath.Dir(w.path), err)}
+			return &api.Error{Text: fmt.Sprintf("it cannot be saved: %v", err), Remedy: statefile.Remedy(filepath.Dir(w.path), err)}
 		}
 	}
 	w.mu.Lock()

@@ -140,7 +140,7 @@ func TestRefusedOverrideIsUndone(t *testing.T) {
 		if verb == api.VerbDrain {
 			_, err = b.Do(t.Context(), server.Command{Verb: verb})
 		}
-		if err == nil || !strings.Contains(err.Error(), "nothing is changed: the loop is stuck") {
+		if err == nil || !strings.Contains(err.Error(), "nothing was changed: the loop is stuck") {
 			t.Errorf("%s: %v", verb, err)
 		}
 		w, err := OpenOverrides(path)
@@ -157,7 +157,7 @@ func TestWhatCannotBeUndoneIsTold(t *testing.T) {
 		return errors.Join(errors.New("the loop is stuck"), os.RemoveAll(dir))
 	}
 	_, err := b.Do(t.Context(), server.Command{Verb: api.VerbDrain})
-	if err == nil || !strings.Contains(err.Error(), "the loop is stuck") || !strings.Contains(err.Error(), "it counts at the next start") {
+	if err == nil || !strings.Contains(err.Error(), "the loop is stuck") || !strings.Contains(err.Error(), "takes effect at the next start") {
 		t.Errorf("have %v", err)
 	}
 }

@@ -33,7 +33,7 @@ func (b *Backend) clearSLA(ctx context.Context, c server.Command) (api.Result, e
 		return api.Result{Text: subject + ": no SLA was set at run time: there is nothing to undo"}, nil
 	}
 	err := b.change(ctx, c, func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
-	return b.afterSLA(api.Result{Text: subject + ": its SLA is that of metadata, rules and class again"}), err
+	return b.afterSLA(api.Result{Text: subject + ": its SLA again comes from metadata, rules and class"}), err
 }
 
 // admit rejects an SLA that cannot be kept, or returns notes for the user.
@@ -42,7 +42,7 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 	rules := b.rules()
 	vm := v.Snapshot.FindVM(o.VM)
 	if vm == nil {
-		return nil, &api.Error{Text: o.VMName + " is not here any more", Remedy: "`sluice vms` lists the VMs"}
+		return nil, &api.Error{Text: o.VMName + " is no longer on this host", Remedy: "`sluice vms` lists the VMs"}
 	}
 	var nics []string
 	for i := range vm.NICs {
@@ -73,14 +73,14 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 		notes = append(notes, why)
 	}
 	if !rules.KeepSLAs {
-		return append(notes, "bandwidth.enabled is false in sluice.yaml: no SLA is kept"), nil
+		return append(notes, "bandwidth.enabled is false in sluice.yaml: no SLA is enforced"), nil
 	}
 	return append(notes, withoutVF(&o.SLA, vm)...), nil
 }
 
 // withoutVF says which parts of an SLA can be kept only on virtio: the VM then gets no VF.
 func withoutVF(s *model.SLA, vm *model.VM) (notes []string) {
-	const kept = ", so no VF is given to it, or left to it, while this is set"
+	const kept = ", so the VM can neither get nor keep a VF while this is set"
 	if !s.Receive.IsZero() {
 		notes = append(notes, "nothing can limit what a VF receives"+kept)
 	}

@@ -183,7 +183,7 @@ func TestOvercommitmentIsAllowedWhereItIs(t *testing.T) {
 		t.Errorf("less than before: %v", err)
 	}
 	b = host(t, "", func(r *model.Rules) { r.KeepSLAs = false })
-	if res, err = b.Do(t.Context(), set(1e9, "")); err != nil || len(res.Details) != 2 || !strings.Contains(res.Details[1], "no SLA is kept") {
+	if res, err = b.Do(t.Context(), set(1e9, "")); err != nil || len(res.Details) != 2 || !strings.Contains(res.Details[1], "no SLA is enforced") {
 		t.Errorf("%+v, %v", res, err)
 	}
 }

@@ -129,7 +129,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	case "empty":
 		b = edgetest.NewBackend(nil)
 	case "troubled":
-		v.Errors = []string{"no answer from libvirt", "the configuration stays as it was: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\""}
+		v.Errors = []string{"no answer from libvirt", "the configuration is unchanged: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\""}
 	case "healthy":
 		v.Findings, v.Snapshot.Problems, v.Overrides, v.Bandwidth = nil, nil, nil, nil
 		v.Target.Reasons[1].Code = model.CodeOutranked // nobody rests after a failed move

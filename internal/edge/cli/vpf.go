@@ -129,7 +129,7 @@ func (a *app) findVPFs(ctx context.Context, args []string) ([]api.VirtualPF, err
 		if len(args) > 1 {
 			what += fmt.Sprintf(" called %q", args[1])
 		}
-		return nil, &api.Error{Text: "there is no virtual PF of " + what, Remedy: "see sluice vpf list, or give it one: sluice vpf define"}
+		return nil, &api.Error{Text: "there is no virtual PF of " + what, Remedy: "see `sluice vpf list`, or create one: `sluice vpf define`"}
 	}
 	return list, nil
 }

@@ -219,7 +219,7 @@ func fetchOnce[T any](ctx context.Context, c *Client, method, path string, body 
 		return answer, refusal(resp.StatusCode, data)
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
-		return answer, fmt.Errorf("the daemon's answer to %s makes no sense (is it another version?): %w", path, err)
+		return answer, fmt.Errorf("cannot parse the daemon's answer to %s (is it a different version?): %w", path, err)
 	}
 	return answer, nil
 }
@@ -241,7 +241,7 @@ func refusal(status int, data []byte) error {
 // unreachable says why no daemon answered and what to do.
 func (c *Client) unreachable(err error) error {
 	if info, e := os.Stat(c.socket); e == nil && info.Mode()&os.ModeSocket == 0 {
-		return fmt.Errorf("%w at %s: it is no socket; name the daemon's with --socket", ErrUnreachable, c.socket)
+		return fmt.Errorf("%w at %s: it is not a socket; name the daemon's with --socket", ErrUnreachable, c.socket)
 	}
 	remedy := "see its log: journalctl -u sluice"
 	switch {

@@ -11,7 +11,7 @@ import (
 )
 
 // errEnded means that the daemon ended the stream.
-var errEnded = errors.New("it has ended")
+var errEnded = errors.New("the stream has ended")
 
 // Events calls tell with every revision that the daemon sends, starting with the current one, until tell fails, ctx ends or
 // the stream does. It returns the reason.
@@ -38,7 +38,7 @@ func (c *Client) Events(ctx context.Context, tell func(revision uint64) error) e
 		}
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return fmt.Errorf("the daemon tells of revision %q", text)
+			return fmt.Errorf("the daemon sent an invalid revision %q", text)
 		}
 		if err := tell(n); err != nil {
 			return err

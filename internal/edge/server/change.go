@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -30,23 +29,38 @@ func needs(v api.Verb) Role {
 func (h *handler) change(verb api.Verb) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := peerOf(r.Context())
-		if !h.roles.may(who, needs(verb)) {
-			h.logRefusal(verb, who)
-			writeError(w, http.StatusForbidden, refused(verb, who))
+		if !h.authorize(w, who, string(verb), phrase(verb), needs(verb)) {
 			return
 		}
 		c, err := h.command(verb, r)
-		if err != nil {
-			if errors.Is(err, errNotLooked) {
-				notLooked(w)
-				return
-			}
+		switch {
+		case errors.Is(err, errNotObserved):
+			notObserved(w)
+		case err != nil:
 			writeError(w, statusOf(err, http.StatusBadRequest), err)
-			return
+		default:
+			c.User, c.UID = who.name(), int(who.uid)
+			h.do(r.Context(), w, c, who)
 		}
-		c.User, c.UID = who.name(), int(who.uid)
-		h.do(r.Context(), w, c, who)
 	}
+}
+
+// authorize reports whether the peer has a role. If not, it answers the request; phrase says in a sentence what was asked.
+func (h *handler) authorize(w http.ResponseWriter, who peer, request, phrase string, needed Role) bool {
+	if h.roles.of(who) >= needed {
+		return true
+	}
+	h.logRefusal(request, who)
+	refusal := &api.Error{Text: "nobody may " + phrase + " over TCP", Remedy: "use the unix socket on the host itself"}
+	if who.local {
+		list := map[Role]string{RoleOperate: "api.operate", RoleOwn: "api.own"}[needed]
+		refusal = &api.Error{
+			Text:   who.name() + " may not " + phrase,
+			Remedy: "run the command as root, or list the user in " + list + " of sluice.yaml",
+		}
+	}
+	writeError(w, http.StatusForbidden, refusal)
+	return false
 }
 
 // refusalsEvery limits how often refusals are logged: a client with read access must not be able to fill the log or make
@@ -60,7 +74,7 @@ type refusals struct {
 	missed int
 }
 
-func (h *handler) logRefusal(verb api.Verb, who peer) {
+func (h *handler) logRefusal(request string, who peer) {
 	r := &h.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,22 +82,8 @@ func (h *handler) logRefusal(verb api.Verb, who peer) {
 		r.missed++
 		return
 	}
-	h.opts.Logger.Warn("refused a change", "verb", verb, "by", who.String(), "not_logged", r.missed)
+	h.opts.Logger.Warn("refused a change", "verb", request, "by", who.String(), "not_logged", r.missed)
 	r.logged, r.missed = time.Now(), 0
-}
-
-func refused(verb api.Verb, who peer) error { return refusedFor(doing(verb), needs(verb), who) }
-
-func refusedFor(doing string, needed Role, who peer) error {
-	if !who.local {
-		return &api.Error{Text: "nobody may " + doing + " over TCP", Remedy: "use the unix socket on the host itself"}
-	}
-	role := "operate"
-	if needed == RoleOwn {
-		role = "own"
-	}
-	return &api.Error{Text: who.name() + " may not " + doing, Remedy: "run the command as root, or list the user in api." + role +
-		" of sluice.yaml"}
 }
 
 func (h *handler) do(ctx context.Context, w http.ResponseWriter, c Command, who peer) {
@@ -104,25 +104,17 @@ func (h *handler) do(ctx context.Context, w http.ResponseWriter, c Command, who 
 func (h *handler) command(verb api.Verb, r *http.Request) (Command, error) {
 	needsVM := verb.NeedsVM()
 	var body api.Request
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	err := d.Decode(&body)
+	err := decode(r.Body, &body)
 	if errors.Is(err, io.EOF) && !needsVM {
 		err = nil
 	}
-	if err == nil && d.More() {
-		err = errors.New("more than one value")
-	}
 	switch {
 	case err != nil:
-		return Command{}, &api.Error{
-			Text:   "the request's body is not right: " + err.Error(),
-			Remedy: `send JSON such as {"vm": "web-1"}, or nothing where no VM is meant`,
-		}
+		return Command{}, badBody(err, `send JSON such as {"vm": "web-1"}, or nothing if the command applies to the whole host`)
 	case needsVM && body.VM == "":
 		return Command{}, &api.Error{Text: "no VM given", Remedy: `send {"vm": "its name or UUID"}`}
 	case !needsVM && body.VM != "":
-		return Command{}, &api.Error{Text: string(verb) + " concerns the whole host, not one VM", Remedy: "leave the VM out"}
+		return Command{}, &api.Error{Text: string(verb) + " applies to the whole host, not to one VM", Remedy: "leave the VM out"}
 	}
 	c := Command{Verb: verb, Reason: body.Reason, For: seconds(body.For), Until: body.Until}
 	if err := h.checkOverride(verb, &body); err != nil {
@@ -152,19 +144,19 @@ func (h *handler) checkOverride(verb api.Verb, b *api.Request) error {
 	}
 	switch {
 	case !verb.Overrides():
-		return &api.Error{Text: doing(verb) + " takes neither a reason nor an end", Remedy: "leave them out"}
+		return &api.Error{Text: phrase(verb) + " takes neither a reason nor an end", Remedy: "leave them out"}
 	case len(b.Reason) > api.MaxReason:
 		return &api.Error{Text: "the reason is too long", Remedy: "write at most 256 bytes"}
 	case !utf8.ValidString(b.Reason) || strings.ContainsFunc(b.Reason, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return &api.Error{Text: "the reason has characters that cannot be shown", Remedy: "write plain text on one line"}
+		return &api.Error{Text: "the reason contains unprintable characters", Remedy: "write plain text on one line"}
 	case b.For != 0 && !b.Until.IsZero():
 		return &api.Error{Text: "both for_seconds and until are given", Remedy: "leave one out"}
 	case b.For != 0 && (b.For < 1 || b.For > maxOverride.Seconds()):
 		return &api.Error{Text: "for_seconds is out of range", Remedy: "write from one second to ten years, or leave it out for no end"}
 	case !b.Until.IsZero() && !b.Until.After(h.opts.Now()):
 		return &api.Error{
-			Text:   "until is not ahead: it is " + h.opts.Now().Format(time.DateTime+" MST"),
-			Remedy: "write a time to come, or leave it out for no end",
+			Text:   "until is not in the future: it is now " + h.opts.Now().Format(time.DateTime+" MST"),
+			Remedy: "write a future time, or leave it out for no end",
 		}
 	}
 	return nil
@@ -180,7 +172,7 @@ func (h *handler) target(c Command, ref string) (Command, error) {
 		}
 	}
 	if !answer.Looked(v) {
-		return c, errNotLooked
+		return c, errNotObserved
 	}
 	vm, err := answer.Find(v, ref)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -35,22 +36,23 @@ func newHandler(o Options) *handler {
 func (h *handler) routes() http.Handler {
 	o := h.opts
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", h.read(h.status))
-	mux.HandleFunc("GET /v1/doctor", h.read(func(v *model.View) any { return api.Doctor{Problems: answer.Problems(h.problems(v))} }))
-	mux.HandleFunc("GET /v1/overrides", h.read(func(v *model.View) any { return answer.Overrides(v) }))
-	mux.HandleFunc("GET /v1/vms", h.shared(func(v *model.View) any { return answer.VMs(v) }))
-	mux.HandleFunc("GET /v1/vfs", h.shared(func(v *model.View) any { return answer.VFs(v) }))
-	mux.HandleFunc("GET /v1/bandwidth", h.shared(func(v *model.View) any { return answer.Bandwidth(v) }))
-	mux.HandleFunc("GET /v1/sla", h.shared(func(v *model.View) any { return answer.SLAs(v) }))
-	mux.HandleFunc("GET /v1/plan", h.shared(func(v *model.View) any { return answer.Planned(v) }))
-	mux.HandleFunc("GET /v1/fsck", h.shared(func(v *model.View) any { return answer.Checked(v) }))
-	mux.HandleFunc("GET /v1/snapshot", h.looked(func(v *model.View) any { return answer.LastSeen(v) }))
-	mux.HandleFunc("GET /v1/memory", h.remembered)
+	mux.HandleFunc("GET /v1/status", read(h, h.status))
+	mux.HandleFunc("GET /v1/doctor", read(h, func(v *model.View) api.Doctor { return api.Doctor{Problems: answer.Problems(h.problems(v))} }))
+	mux.HandleFunc("GET /v1/overrides", read(h, answer.Overrides))
+	mux.HandleFunc("GET /v1/vms", cached(h, answer.VMs))
+	mux.HandleFunc("GET /v1/vfs", cached(h, answer.VFs))
+	mux.HandleFunc("GET /v1/bandwidth", cached(h, answer.Bandwidth))
+	mux.HandleFunc("GET /v1/sla", cached(h, answer.SLAs))
+	mux.HandleFunc("GET /v1/plan", cached(h, answer.Planned))
+	mux.HandleFunc("GET /v1/fsck", cached(h, answer.Checked))
+	mux.HandleFunc("GET /v1/snapshot", observed(h, answer.LastSeen))
+	mux.HandleFunc("GET /v1/memory", h.loopMemory)
+	mux.HandleFunc("GET /v1/vpf", h.virtualPFs)
 	if o.History != nil {
 		mux.HandleFunc("GET /v1/history", h.history)
 	}
 	if o.WhatIf != nil {
-		mux.HandleFunc("GET /v1/whatif", h.looked(func(v *model.View) any { return o.WhatIf.WhatIf(v) }))
+		mux.HandleFunc("GET /v1/whatif", observed(h, o.WhatIf.WhatIf))
 	}
 	mux.HandleFunc("GET /v1/explain/{vm}", h.explain)
 	mux.HandleFunc("GET /healthz", h.health)
@@ -61,14 +63,12 @@ func (h *handler) routes() http.Handler {
 	} {
 		mux.HandleFunc("POST /v1/"+verb.Path(), h.change(verb))
 	}
-	mux.HandleFunc("POST /v1/incoming", h.incoming)
-	h.vpfRoutes(mux)
+	h.taskRoutes(mux)
 	if o.Page != nil {
 		for _, path := range []string{"/{$}", "/vm/{vm}", "/assets/"} {
 			mux.Handle("GET "+path, o.Page)
 		}
 	}
-	h.prepareRoutes(mux)
 	mux.HandleFunc("/", notFound)
 	all := http.NewServeMux()
 	all.HandleFunc("GET /v1/events", h.events)
@@ -119,7 +119,7 @@ func orEmpty(v *model.View) *model.View {
 }
 
 // read replies with a pure function of the latest View, or of the next one if the request asks to wait for it.
-func (h *handler) read(reply func(*model.View) any) http.HandlerFunc {
+func read[T any](h *handler, reply func(*model.View) T) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if v := h.await(w, r); v != nil {
 			writeJSON(w, http.StatusOK, reply(v))
@@ -127,25 +127,34 @@ func (h *handler) read(reply func(*model.View) any) http.HandlerFunc {
 	}
 }
 
-// errNotLooked is the answer before the first observation of the host, which is not the same as an empty host.
-var errNotLooked = &api.Error{Text: "the host has not been looked at yet", Remedy: "wait a moment; if it stays, `sluice doctor` says why"}
+// errNotObserved is the answer before the first observation of the host, which is not the same as an empty host.
+var errNotObserved = &api.Error{
+	Text:   "the host has not been observed yet",
+	Remedy: "wait a moment; if this persists, `sluice doctor` says why",
+}
 
-// looked is read for answers that are meaningless before the first observation of the host.
-func (h *handler) looked(reply func(*model.View) any) http.HandlerFunc {
+// observed is read for answers that are meaningless before the first observation of the host.
+func observed[T any](h *handler, reply func(*model.View) T) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		switch v := h.await(w, r); {
-		case v == nil:
-		case !answer.Looked(v):
-			notLooked(w)
-		default:
+		if v := h.awaitObserved(w, r); v != nil {
 			writeJSON(w, http.StatusOK, reply(v))
 		}
 	}
 }
 
-func notLooked(w http.ResponseWriter) {
+// awaitObserved is await that also answers the request, and returns nil, if the host has not been observed yet.
+func (h *handler) awaitObserved(w http.ResponseWriter, r *http.Request) *model.View {
+	v := h.await(w, r)
+	if v != nil && !answer.Looked(v) {
+		notObserved(w)
+		return nil
+	}
+	return v
+}
+
+func notObserved(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
-	writeError(w, http.StatusServiceUnavailable, errNotLooked)
+	writeError(w, http.StatusServiceUnavailable, errNotObserved)
 }
 
 // await returns the latest View as soon as its revision differs from ?after=, and sets the revision header. It returns nil
@@ -182,14 +191,14 @@ func waitFor(r *http.Request) (after *uint64, wait time.Duration, err error) {
 	q := r.URL.Query()
 	if text := q.Get("wait"); text != "" {
 		if wait, err = time.ParseDuration(text); err != nil || wait < 0 {
-			return nil, 0, &api.Error{Text: "wait: " + strconv.Quote(model.Shorten(text)) + " is no time", Remedy: "write for example wait=30s"}
+			return nil, 0, &api.Error{Text: "wait: " + strconv.Quote(model.Shorten(text)) + " is not a duration", Remedy: "write for example wait=30s"}
 		}
 	}
 	if text := q.Get("after"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
 			return nil, 0, &api.Error{
-				Text:   "after: " + strconv.Quote(model.Shorten(text)) + " is no revision",
+				Text:   "after: " + strconv.Quote(model.Shorten(text)) + " is not a revision",
 				Remedy: "send the number of the header " + api.RevisionHeader,
 			}
 		}
@@ -198,7 +207,7 @@ func waitFor(r *http.Request) (after *uint64, wait time.Duration, err error) {
 	return after, min(wait, api.MaxWait-time.Second), nil // answer before the request's own timeout
 }
 
-func (h *handler) status(v *model.View) any {
+func (h *handler) status(v *model.View) api.Status {
 	s := answer.Summary(v, h.opts.Version, model.Problems(h.problems(v)))
 	now := h.opts.Now()
 	if !v.Started.IsZero() {
@@ -215,12 +224,8 @@ func (h *handler) problems(v *model.View) []model.Problem {
 }
 
 func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
-	v := h.await(w, r)
-	switch {
-	case v == nil:
-		return
-	case !answer.Looked(v):
-		notLooked(w)
+	v := h.awaitObserved(w, r)
+	if v == nil {
 		return
 	}
 	e, err := answer.Explain(v, r.PathValue("vm"))
@@ -235,12 +240,14 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 	v := h.view()
 	if !answer.Looked(v) {
-		notLooked(w)
+		notObserved(w)
 		return
 	}
 	if age := h.opts.Now().Sub(v.Snapshot.Time); h.opts.Stale > 0 && age > h.opts.Stale {
-		writeError(w, http.StatusServiceUnavailable, &api.Error{Text: "the last look at the host is " +
-			strconv.FormatFloat(age.Seconds(), 'f', 0, 64) + " s old", Remedy: "see `sluice doctor`"})
+		writeError(w, http.StatusServiceUnavailable, &api.Error{
+			Text:   fmt.Sprintf("the last observation of the host is %.0f s old", age.Seconds()),
+			Remedy: "see `sluice doctor`",
+		})
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
@@ -249,7 +256,7 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 func notFound(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusNotFound, &api.Error{
 		Text:   "nothing answers " + r.Method + " " + strconv.Quote(model.Shorten(r.URL.Path)),
-		Remedy: "see docs/api.md and `sluice help` for what there is",
+		Remedy: "see docs/api.md and `sluice help` for what is available",
 	})
 }
 
@@ -276,8 +283,8 @@ func encode(value any) []byte {
 // writeText answers with the result of encode. nil is an internal error, and must not look like an empty answer.
 func writeText(w http.ResponseWriter, status int, text []byte) {
 	if text == nil {
-		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","remedy":"report this as a bug"}`+
-			"\n")
+		status = http.StatusInternalServerError
+		text = encode(&api.Error{Text: "the answer cannot be written as JSON", Remedy: "report this as a bug"})
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -68,7 +68,7 @@ func TestAnswersOfADaemonThatKnowsNothing(t *testing.T) {
 		for _, path := range []string{"vms", "vfs", "plan", "fsck", "explain/db", "snapshot"} {
 			w := ask(t, o, http.MethodGet, "/v1/"+path, "")
 			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
-				!strings.Contains(w.Body.String(), "not been looked at") {
+				!strings.Contains(w.Body.String(), "not been observed") {
 				t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
 			}
 		}

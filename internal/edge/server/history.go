@@ -29,16 +29,10 @@ const recentSteps = 4
 type histories struct {
 	mu       sync.Mutex
 	revision uint64
-	to       time.Time // the end of the last answer
-	made     map[int64]*madeHistory
+	to       time.Time               // the end of the last answer
+	made     map[int64]func() []byte // by From; the first request builds the answer, and others wait for it
 
-	odd sync.Mutex // held while an answer that is not cached is built: one at a time
-}
-
-// madeHistory is built by the first request; others wait for it.
-type madeHistory struct {
-	once sync.Once
-	text []byte
+	uncached sync.Mutex // held while an answer that is not cached is built: one at a time
 }
 
 // history answers with the last hour, or the requested part of it.
@@ -48,19 +42,14 @@ func (h *handler) history(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, err)
 		return
 	}
-	v := h.await(w, r)
-	switch {
-	case v == nil:
-	case !answer.Looked(v):
-		notLooked(w)
-	case q.VM == "":
-		writeText(w, http.StatusOK, h.past.answer(v.Revision, q, h.opts.History))
-	default:
-		h.historyOf(w, v, q)
+	v := h.awaitObserved(w, r)
+	if v == nil {
+		return
 	}
-}
-
-func (h *handler) historyOf(w http.ResponseWriter, v *model.View, q answer.HistoryQuery) {
+	if q.VM == "" {
+		writeText(w, http.StatusOK, h.past.text(v.Revision, q, h.opts.History))
+		return
+	}
 	past := h.opts.History.History(q)
 	if len(past.VMs) == 0 {
 		if _, err := answer.Find(v, q.VM); err != nil {
@@ -76,7 +65,7 @@ func historyQuery(r *http.Request) (q answer.HistoryQuery, err error) {
 	if text := r.URL.Query().Get("from"); text != "" {
 		if q.From, err = time.Parse(time.RFC3339Nano, text); err != nil {
 			return q, &api.Error{
-				Text:   "from: " + strconv.Quote(model.Shorten(text)) + " is no time",
+				Text:   "from: " + strconv.Quote(model.Shorten(text)) + " is not a time",
 				Remedy: "send the time `to` of the last answer, such as 2026-03-01T12:00:00Z",
 			}
 		}
@@ -85,39 +74,37 @@ func historyQuery(r *http.Request) (q answer.HistoryQuery, err error) {
 	return q, nil
 }
 
-// answer returns an encoded history, nil if it cannot be encoded. Requests for the same history wait while it is built;
-// others do not.
-func (c *histories) answer(revision uint64, q answer.HistoryQuery, from History) []byte {
-	m := c.place(revision, q.From)
-	if m == nil {
-		c.odd.Lock()
-		defer c.odd.Unlock()
-		m = &madeHistory{}
-	}
-	m.once.Do(func() {
+// text returns an encoded history, nil if it cannot be encoded. Requests for the same history wait while it is built; others
+// do not.
+func (c *histories) text(revision uint64, q answer.HistoryQuery, from History) []byte {
+	build := func() []byte {
 		past := from.History(q)
-		m.text = encode(past)
+		text := encode(past)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.to = past.To
-	})
-	return m.text
+		return text
+	}
+	if cached := c.cached(revision, q.From, build); cached != nil {
+		return cached()
+	}
+	c.uncached.Lock()
+	defer c.uncached.Unlock()
+	return build()
 }
 
-// place returns the cache entry of an answer, nil if the answer is not cached.
-func (c *histories) place(revision uint64, from time.Time) *madeHistory {
+// cached returns the function that builds an answer once, nil if the answer is not cached.
+func (c *histories) cached(revision uint64, from time.Time, build func() []byte) func() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.revision != revision || c.made == nil {
-		c.revision, c.made = revision, map[int64]*madeHistory{}
+		c.revision, c.made = revision, map[int64]func() []byte{}
 	}
 	if !from.IsZero() && c.to.Sub(from).Abs() > recentSteps*answer.HistoryStep {
 		return nil
 	}
-	m := c.made[from.Unix()]
-	if m == nil {
-		m = &madeHistory{}
-		c.made[from.Unix()] = m
+	if c.made[from.Unix()] == nil {
+		c.made[from.Unix()] = sync.OnceValue(build)
 	}
-	return m
+	return c.made[from.Unix()]
 }

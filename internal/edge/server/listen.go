@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -25,7 +23,7 @@ const socketDirMode = 0o755
 // the listener closes or the process ends. If the group does not exist, warn is called and only root may connect.
 func listenUnix(path, group string, warn func(string)) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), socketDirMode); err != nil {
-		return nil, fmt.Errorf("make the socket's directory: %w", err)
+		return nil, fmt.Errorf("create the socket's directory: %w", err)
 	}
 	lock, err := statefile.Lock(path + ".lock")
 	if errors.Is(err, statefile.ErrLocked) {
@@ -49,14 +47,14 @@ func bind(path, group string, warn func(string)) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := share(path, group, warn); err != nil {
+	if err := allowGroup(path, group, warn); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
 // errLive means that the socket belongs to a running daemon.
-var errLive = errors.New("another daemon is serving it; stop that one first: systemctl stop sluice")
+var errLive = errors.New("another daemon serves it; stop that one first: systemctl stop sluice")
 
 // removeDead removes a socket that nobody listens on. Any other file at that path is kept.
 func removeDead(path string) error {
@@ -68,7 +66,7 @@ func removeDead(path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return errors.New("there is something else at this path; move it away or set api.socket to another path")
+		return errors.New("another file is at this path; move it away or set api.socket to another path")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -77,33 +75,25 @@ func removeDead(path string) error {
 		return errors.Join(errLive, c.Close())
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("cannot tell whether a daemon serves it: %w", err)
+		return fmt.Errorf("cannot determine whether a daemon serves it: %w", err)
 	}
 	return os.Remove(path)
 }
 
-// share gives the group access to the socket.
-func share(path, group string, warn func(string)) error {
+// allowGroup gives the group access to the socket.
+func allowGroup(path, group string, warn func(string)) error {
 	if group == "" {
 		return os.Chmod(path, 0o600)
 	}
-	gid, err := groupID(group)
+	gid, err := idOf(group, true)
 	if err != nil {
-		warn(fmt.Sprintf("group %q does not exist, so only root can use %s; make it: groupadd --system %s", group, path, group))
+		warn(fmt.Sprintf("group %q does not exist, so only root can use %s; create it: groupadd --system %s", group, path, group))
 		return os.Chmod(path, 0o600)
 	}
-	if err := os.Chown(path, -1, gid); err != nil {
+	if err := os.Chown(path, -1, int(gid)); err != nil {
 		return err
 	}
 	return os.Chmod(path, 0o660) // the group has read access to the API
-}
-
-func groupID(name string) (int, error) {
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(g.Gid)
 }
 
 // lockedListener releases the lock when the socket closes.

@@ -12,25 +12,24 @@ import (
 // memoryCache caches the answer for one revision, so that frequent requests do not load the loop.
 type memoryCache struct {
 	mu       sync.Mutex
-	known    bool
 	revision uint64
-	memory   answer.Memory
+	memory   *answer.Memory // nil: none yet
 }
 
-// remembered answers with the state of the loop. Only local callers may ask: copying the state takes time of the loop.
-func (h *handler) remembered(w http.ResponseWriter, r *http.Request) {
+// loopMemory answers with the state of the loop. Only local callers may ask: copying the state takes time of the loop.
+func (h *handler) loopMemory(w http.ResponseWriter, r *http.Request) {
 	if !peerOf(r.Context()).local {
 		writeError(w, http.StatusForbidden, &api.Error{
-			Text:   "the loop's memory is not shown over TCP",
+			Text:   "the loop's memory is not available over TCP",
 			Remedy: "use the unix socket on the host itself",
 		})
 		return
 	}
-	if !answer.Looked(h.view()) {
-		notLooked(w)
+	v := h.awaitObserved(w, r)
+	if v == nil {
 		return
 	}
-	m, err := h.memory.get(r.Context(), h.opts.Backend, h.view().Revision)
+	m, err := h.memory.get(r.Context(), h.opts.Backend, v.Revision)
 	if err != nil {
 		writeError(w, statusOf(err, http.StatusInternalServerError), err)
 		return
@@ -38,15 +37,15 @@ func (h *handler) remembered(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, m)
 }
 
-func (c *memoryCache) get(ctx context.Context, b Backend, revision uint64) (answer.Memory, error) {
+func (c *memoryCache) get(ctx context.Context, b Backend, revision uint64) (*answer.Memory, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.known || c.revision != revision {
+	if c.memory == nil || c.revision != revision {
 		m, err := b.Memory(ctx)
 		if err != nil {
-			return answer.Memory{}, err
+			return nil, err
 		}
-		c.known, c.revision, c.memory = true, revision, m
+		c.revision, c.memory = revision, &m
 	}
 	return c.memory, nil
 }

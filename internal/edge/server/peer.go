@@ -47,7 +47,7 @@ type (
 // withPeer is an http.Server's ConnContext. A peer whose credentials cannot be read has read access only.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	var p peer
-	if s, ok := c.(*sharedConn); ok {
+	if s, ok := c.(*slotConn); ok {
 		p = s.peer
 		ctx = context.WithValue(ctx, connKey{}, s)
 	}
@@ -55,8 +55,8 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 }
 
 // connOf returns a request's connection, nil if the listener does not limit connections.
-func connOf(ctx context.Context) *sharedConn {
-	c, _ := ctx.Value(connKey{}).(*sharedConn)
+func connOf(ctx context.Context) *slotConn {
+	c, _ := ctx.Value(connKey{}).(*slotConn)
 	return c
 }
 

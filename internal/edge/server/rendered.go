@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
 
@@ -34,15 +33,11 @@ func (c *rendered) of(v *model.View) []byte {
 	return c.text
 }
 
-// shared is looked for answers that are the same for everybody: they are rendered once per revision.
-func (h *handler) shared(reply func(*model.View) any) http.HandlerFunc {
+// cached is observed for answers that are the same for everybody: they are rendered once per revision.
+func cached[T any](h *handler, reply func(*model.View) T) http.HandlerFunc {
 	c := &rendered{render: func(v *model.View) []byte { return encode(reply(v)) }}
 	return func(w http.ResponseWriter, r *http.Request) {
-		switch v := h.await(w, r); {
-		case v == nil:
-		case !answer.Looked(v):
-			notLooked(w)
-		default:
+		if v := h.awaitObserved(w, r); v != nil {
 			writeText(w, http.StatusOK, c.of(v))
 		}
 	}

@@ -29,8 +29,6 @@ func newRoles(o Options) roles {
 	return roles{operate: findPeople("api.operate", o.Operate, warn), own: findPeople("api.own", o.Own, warn)}
 }
 
-func (r roles) may(p peer, need Role) bool { return r.of(p) >= need }
-
 func (r roles) of(p peer) Role {
 	switch {
 	case !p.local:
@@ -58,7 +56,7 @@ func findPeople(key, list string, warn func(string)) (out people) {
 		id, err := idOf(name, isGroup)
 		switch {
 		case err != nil:
-			warn(fmt.Sprintf("%s: %s is not known on this host, so nobody has the role by it: %v", key, word, err))
+			warn(fmt.Sprintf("%s: %s is unknown on this host, so it gives nobody the role: %v", key, word, err))
 		case isGroup:
 			out.gids = append(out.gids, id)
 		default:
@@ -69,22 +67,23 @@ func findPeople(key, list string, warn func(string)) (out people) {
 }
 
 func idOf(name string, isGroup bool) (uint32, error) {
-	text := name
-	if _, err := strconv.ParseUint(name, 10, 32); err != nil {
-		if isGroup {
-			g, err := user.LookupGroup(name)
-			if err != nil {
-				return 0, err
-			}
-			text = g.Gid
-		} else {
-			u, err := user.Lookup(name)
-			if err != nil {
-				return 0, err
-			}
-			text = u.Uid
-		}
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(n), nil
 	}
-	n, err := strconv.ParseUint(text, 10, 32)
+	id := ""
+	if isGroup {
+		g, err := user.LookupGroup(name)
+		if err != nil {
+			return 0, err
+		}
+		id = g.Gid
+	} else {
+		u, err := user.Lookup(name)
+		if err != nil {
+			return 0, err
+		}
+		id = u.Uid
+	}
+	n, err := strconv.ParseUint(id, 10, 32)
 	return uint32(n), err
 }

@@ -52,7 +52,7 @@ func TestRoles(t *testing.T) {
 	var log strings.Builder
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	h := server.NewHandler(o)
-	if !strings.Contains(log.String(), "@root2 is not known") {
+	if !strings.Contains(log.String(), "@root2 is unknown") {
 		t.Errorf("the log says %q", log.String())
 	}
 	nobody, err := user.Lookup("nobody")

@@ -84,14 +84,14 @@ func (s *Server) open() error {
 		if err != nil {
 			return err
 		}
-		s.listeners = append(s.listeners, inShares(l, perPeer, perAll))
+		s.listeners = append(s.listeners, newFairListener(l, perPeer, perAll))
 	}
 	if s.opts.Listen != "" {
 		l, err := net.Listen("tcp", s.opts.Listen)
 		if err != nil {
 			return fmt.Errorf("api.listen: %w", err)
 		}
-		s.listeners = append(s.listeners, inShares(l, perAddress, perNetwork))
+		s.listeners = append(s.listeners, newFairListener(l, perAddress, perNetwork))
 	}
 	return nil
 }

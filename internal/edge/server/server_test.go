@@ -417,7 +417,7 @@ func TestOtherFilesAreNotReplaced(t *testing.T) {
 	}
 	o := options(edgetest.NewBackend(nil))
 	o.Socket = path
-	if _, err := server.New(o); err == nil || !strings.Contains(err.Error(), "something else") {
+	if _, err := server.New(o); err == nil || !strings.Contains(err.Error(), "another file") {
 		t.Errorf("have %v", err)
 	}
 	if data, _ := os.ReadFile(path); string(data) != "precious" {

@@ -29,34 +29,34 @@ const (
 	streamsPerAll  = 128
 )
 
-// shared limits each peer to its share of the connections. Connections beyond the share are refused at once: letting them
-// wait, as a listener with a plain limit does, would block everybody queued behind them.
-type shared struct {
+// fairListener limits each peer to its share of the connections. Connections beyond the share are refused at once: letting
+// them wait, as a listener with a plain limit does, would block everybody queued behind them.
+type fairListener struct {
 	net.Listener
-	requests, streams *places
+	requests, streams *slots
 
-	refusals chan struct{} // one slot per refusal in progress
+	refusals chan struct{} // one element per refusal in progress
 }
 
-func inShares(l net.Listener, most, mostAll int) *shared {
-	return &shared{
-		Listener: l, requests: newPlaces(most, mostAll, false), streams: newPlaces(streamsPerPeer, streamsPerAll, true),
-		refusals: make(chan struct{}, patients),
+func newFairListener(l net.Listener, most, mostAll int) *fairListener {
+	return &fairListener{
+		Listener: l, requests: newSlots(most, mostAll, false), streams: newSlots(streamsPerPeer, streamsPerAll, true),
+		refusals: make(chan struct{}, maxRefusals),
 	}
 }
 
-// places holds connections, grouped by share.
-type places struct {
+// slots holds connections, grouped by share.
+type slots struct {
 	most, mostAll int  // of one peer, of all except root
 	yield         bool // when all slots are taken, the share with the most loses its oldest connection
 
 	mu   sync.Mutex
-	held map[string][]*sharedConn // oldest first
-	all  int                      // except root's
+	held map[string][]*slotConn // oldest first
+	all  int                    // except root's
 }
 
-func newPlaces(most, mostAll int, yield bool) *places {
-	return &places{most: most, mostAll: mostAll, yield: yield, held: map[string][]*sharedConn{}}
+func newSlots(most, mostAll int, yield bool) *slots {
+	return &slots{most: most, mostAll: mostAll, yield: yield, held: map[string][]*slotConn{}}
 }
 
 // rootShare is the name of the share that does not count against the total.
@@ -82,48 +82,48 @@ func shareOf(c net.Conn, p peer) string {
 }
 
 // Accept returns the next connection that is within its peer's share.
-func (l *shared) Accept() (net.Conn, error) {
+func (l *fairListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		p := identify(c)
-		one := &sharedConn{Conn: c, peer: p, share: shareOf(c, p), streams: l.streams, in: l.requests}
-		if ok, _ := l.requests.take(one); ok {
-			return one, nil
+		conn := &slotConn{Conn: c, peer: p, share: shareOf(c, p), streams: l.streams, in: l.requests}
+		if ok, _ := l.requests.acquire(conn); ok {
+			return conn, nil
 		}
-		l.refuse(c, one.share)
+		l.refuse(c, conn.share)
 	}
 }
 
-// take gives a connection a slot if one is available. The caller must close lost, the connection that lost its slot for it.
-func (p *places) take(c *sharedConn) (ok bool, lost *sharedConn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	mine := len(p.held[c.share])
-	if mine >= p.most {
+// acquire gives a connection a slot if one is available. The caller must close lost, the connection that lost its slot for it.
+func (s *slots) acquire(c *slotConn) (ok bool, lost *slotConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mine := len(s.held[c.share])
+	if mine >= s.most {
 		return false, nil
 	}
-	if c.share != rootShare && p.all >= p.mostAll {
-		if lost = p.oldestOfMost(mine + 1); lost == nil {
+	if c.share != rootShare && s.all >= s.mostAll {
+		if lost = s.oldestOfMost(mine + 1); lost == nil {
 			return false, nil
 		}
-		p.remove(lost)
+		s.remove(lost)
 	}
-	p.held[c.share] = append(p.held[c.share], c)
+	s.held[c.share] = append(s.held[c.share], c)
 	if c.share != rootShare {
-		p.all++
+		s.all++
 	}
 	return true, lost
 }
 
 // oldestOfMost returns the oldest connection of the share with the most, or nil if none has more than n or yielding is off.
-func (p *places) oldestOfMost(n int) (oldest *sharedConn) {
-	if !p.yield {
+func (s *slots) oldestOfMost(n int) (oldest *slotConn) {
+	if !s.yield {
 		return nil
 	}
-	for share, list := range p.held {
+	for share, list := range s.held {
 		if share != rootShare && len(list) > n {
 			n, oldest = len(list), list[0]
 		}
@@ -131,36 +131,36 @@ func (p *places) oldestOfMost(n int) (oldest *sharedConn) {
 	return oldest
 }
 
-func (p *places) give(c *sharedConn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.remove(c)
+func (s *slots) release(c *slotConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(c)
 }
 
 // remove frees the slot of a connection, if it has one.
-func (p *places) remove(c *sharedConn) {
-	list := p.held[c.share]
+func (s *slots) remove(c *slotConn) {
+	list := s.held[c.share]
 	i := slices.Index(list, c)
 	if i < 0 {
 		return
 	}
-	if p.held[c.share] = slices.Delete(list, i, i+1); len(list) == 1 {
-		delete(p.held, c.share)
+	if s.held[c.share] = slices.Delete(list, i, i+1); len(list) == 1 {
+		delete(s.held, c.share)
 	}
 	if c.share != rootShare {
-		p.all--
+		s.all--
 	}
 }
 
-// patience is how long a refused client may take to send the request that is answered with the refusal; patients is the
-// maximum number of refused clients served at a time.
+// A refused client has refusalTimeout to send the request that is answered with the refusal. At most maxRefusals clients are
+// answered at a time; the connections of others are just closed.
 const (
-	patience = 200 * time.Millisecond
-	patients = 32
+	refusalTimeout = 200 * time.Millisecond
+	maxRefusals    = 32
 )
 
 // refuse closes a connection and sends the reason, unless too many refusals are in progress.
-func (l *shared) refuse(c net.Conn, name string) {
+func (l *fairListener) refuse(c net.Conn, name string) {
 	select {
 	case l.refusals <- struct{}{}:
 	default:
@@ -169,33 +169,34 @@ func (l *shared) refuse(c net.Conn, name string) {
 	}
 	go func() {
 		defer func() { _ = c.Close(); <-l.refusals }()
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(refusalTimeout))
 		if _, err := c.Read(make([]byte, maxHeader)); err != nil {
 			return
 		}
 		body, _ := json.Marshal(tooMany("connections", name))
-		_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}()
 }
 
 func tooMany(what, name string) *api.Error {
-	return &api.Error{Text: "too many " + what + " of " + name + ", or of all", Remedy: "close some and try again"}
+	return &api.Error{Text: "too many " + what + " of " + name + ", or in total", Remedy: "close some and try again"}
 }
 
-// sharedConn frees its slot when it closes.
-type sharedConn struct {
+// slotConn frees its slot when it closes.
+type slotConn struct {
 	net.Conn
 	peer    peer
 	share   string
-	streams *places
+	streams *slots
 
 	mu sync.Mutex
-	in *places // where it holds its slot; nil: closed
+	in *slots // where it holds its slot; nil: closed
 }
 
 // stream moves a connection to the stream slots for the rest of its life. If no slot is free it returns false, and the
 // connection stays where it is.
-func (c *sharedConn) stream() bool {
+func (c *slotConn) stream() bool {
 	ok, lost := c.toStream()
 	if lost != nil {
 		_ = lost.Close() // its client reconnects, and may then be refused
@@ -203,7 +204,7 @@ func (c *sharedConn) stream() bool {
 	return ok
 }
 
-func (c *sharedConn) toStream() (ok bool, lost *sharedConn) {
+func (c *slotConn) toStream() (ok bool, lost *slotConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch c.in {
@@ -212,20 +213,20 @@ func (c *sharedConn) toStream() (ok bool, lost *sharedConn) {
 	case c.streams:
 		return true, nil
 	}
-	if ok, lost = c.streams.take(c); ok {
-		c.in.give(c)
+	if ok, lost = c.streams.acquire(c); ok {
+		c.in.release(c)
 		c.in = c.streams
 	}
 	return ok, lost
 }
 
 // Close closes the connection and frees its slot once.
-func (c *sharedConn) Close() error {
+func (c *slotConn) Close() error {
 	err := c.Conn.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.in != nil {
-		c.in.give(c)
+		c.in.release(c)
 		c.in = nil
 	}
 	return err

@@ -1,11 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,63 +24,30 @@ type VirtualPFs interface {
 	SetPorts(ctx context.Context, vm model.VMID, name string, vfs []int, named model.PortFields, change func(*model.PortPolicy) error) error
 }
 
-// vpfRoles maps the paths of changes to the minimum role: define and undefine change domains in libvirt.
-var vpfRoles = map[string]Role{"vpf/define": RoleOwn, "vpf/undefine": RoleOwn, "vpf/set": RoleOperate}
-
-func (h *handler) vpfRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/vpf", h.answerVPF("", func(ctx context.Context, _ *json.Decoder, _ peer) (any,
-		error,
-	) {
-		return h.virtualPFs(ctx)
-	}))
-	mux.HandleFunc("POST /v1/vpf/define", h.answerVPF("vpf/define", h.defineVPF))
-	mux.HandleFunc("POST /v1/vpf/undefine", h.answerVPF("vpf/undefine", h.undefineVPF))
-	mux.HandleFunc("POST /v1/vpf/set", h.answerVPF("vpf/set", h.setVPF))
+func (h *handler) virtualPFs(w http.ResponseWriter, r *http.Request) {
+	out := []api.VirtualPF{}
+	if h.opts.VirtualPFs != nil { // a host without virtual PFs is not an error for a query
+		list, err := h.opts.VirtualPFs.List(r.Context())
+		if err != nil {
+			err = forPerson(err)
+			writeError(w, statusOf(err, http.StatusInternalServerError), err)
+			return
+		}
+		for i := range list {
+			out = append(out, answer.VirtualPF(&list[i]))
+		}
+	}
+	writeJSON(w, http.StatusOK, out)
 }
 
-// answerVPF answers requests about virtual PFs; path is "" if nothing is changed.
-func (h *handler) answerVPF(path string, reply func(context.Context, *json.Decoder, peer) (any, error)) http.HandlerFunc {
-	return h.answer(task{
-		there: h.opts.VirtualPFs != nil || path == "", missing: api.Error{
-			Text:   "there are no virtual PFs here",
-			Remedy: "they need sluiced on a host with libvirt",
-		},
-		path: path, doing: "change virtual PFs", needs: vpfRoles[path],
-	}, reply)
-}
-
-func (h *handler) virtualPFs(ctx context.Context) ([]api.VirtualPF, error) {
-	if h.opts.VirtualPFs == nil { // a host without virtual PFs is not an error for a query
-		return []api.VirtualPF{}, nil
-	}
-	list, err := h.opts.VirtualPFs.List(ctx)
-	out := make([]api.VirtualPF, 0, len(list))
-	for i := range list {
-		out = append(out, answer.VirtualPF(&list[i]))
-	}
-	return out, err
-}
-
-func (h *handler) defineVPF(ctx context.Context, d *json.Decoder, who peer) (any, error) {
-	var b api.DefineVPF
-	if err := decode(d, &b); err != nil {
-		return nil, err
-	}
+func (h *handler) defineVPF(ctx context.Context, b api.DefineVPF, who peer) (any, error) {
 	p := model.VirtualPF{
-		VMName: b.VM, Name: b.Name, Model: model.VPFModel(b.Model), Backend: model.VPFBackend(b.Backend), Network: b.Network,
+		VMName: b.VM, Name: cmp.Or(b.Name, "vpf0"), Model: cmp.Or(model.VPFModel(b.Model), model.VPFVirtio),
+		Backend: cmp.Or(model.VPFBackend(b.Backend), model.BackendTap), Network: b.Network,
 		ARI: b.ARI, Channel: !b.NoChannel, By: who.name(),
 	}
 	if model.IsUUID(b.VM) {
 		p.VM, p.VMName = model.VMID(strings.ToLower(b.VM)), ""
-	}
-	if p.Name == "" {
-		p.Name = "vpf0"
-	}
-	if p.Model == "" {
-		p.Model = model.VPFVirtio
-	}
-	if p.Backend == "" {
-		p.Backend = model.BackendTap
 	}
 	switch {
 	case b.VM == "":
@@ -100,7 +66,7 @@ func (h *handler) defineVPF(ctx context.Context, d *json.Decoder, who peer) (any
 	if err != nil {
 		return nil, err
 	}
-	return answer.VirtualPF(&model.VirtualPFStatus{VirtualPF: made, Why: "its VM was not started since"}), nil
+	return answer.VirtualPF(&model.VirtualPFStatus{VirtualPF: made, Why: "its VM has not been started since"}), nil
 }
 
 // findVPF finds a virtual PF by its VM's name or UUID and, if the VM has several, by its name.
@@ -125,16 +91,12 @@ func (h *handler) findVPF(ctx context.Context, vm, name string) (*model.VirtualP
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, &api.Error{Text: "there is no virtual PF of " + what, Remedy: "see sluice vpf list, or give it one: sluice vpf define"}
+		return nil, &api.Error{Text: "there is no virtual PF of " + what, Remedy: "see `sluice vpf list`, or create one: `sluice vpf define`"}
 	}
 	return nil, &api.Error{Text: fmt.Sprintf("%s has %d virtual PFs", what, len(found)), Remedy: "name one: " + strings.Join(names, ", ")}
 }
 
-func (h *handler) undefineVPF(ctx context.Context, d *json.Decoder, _ peer) (any, error) {
-	var b api.UndefineVPF
-	if err := decode(d, &b); err != nil {
-		return nil, err
-	}
+func (h *handler) undefineVPF(ctx context.Context, b api.UndefineVPF, _ peer) (any, error) {
 	p, err := h.findVPF(ctx, b.VM, b.Name)
 	if err != nil {
 		return nil, err
@@ -142,19 +104,15 @@ func (h *handler) undefineVPF(ctx context.Context, d *json.Decoder, _ peer) (any
 	if err := h.opts.VirtualPFs.Undefine(ctx, p.VM, p.Name); err != nil {
 		return nil, err
 	}
-	return api.Result{Text: fmt.Sprintf("%s has no virtual PF %s any more", p.VMName, p.Name)}, nil
+	return api.Result{Text: fmt.Sprintf("%s no longer has the virtual PF %s", p.VMName, p.Name)}, nil
 }
 
-func (h *handler) setVPF(ctx context.Context, d *json.Decoder, _ peer) (any, error) {
-	var b api.SetVPF
-	if err := decode(d, &b); err != nil {
-		return nil, err
-	}
+func (h *handler) setVPF(ctx context.Context, b api.SetVPF, _ peer) (any, error) {
 	p, err := h.findVPF(ctx, b.VM, b.Name)
 	if err != nil {
 		return nil, err
 	}
-	vfs := slices.Clone(b.VFs)
+	vfs := b.VFs
 	if len(vfs) == 0 {
 		for i := range p.VFs {
 			vfs = append(vfs, i)
@@ -172,10 +130,11 @@ func (h *handler) setVPF(ctx context.Context, d *json.Decoder, _ peer) (any, err
 	if err := h.opts.VirtualPFs.SetPorts(ctx, p.VM, p.Name, vfs, namedFields(&b.Set), change); err != nil {
 		return nil, err
 	}
-	r := api.Result{Text: fmt.Sprintf("%d virtual VFs of %s of %s are set", len(vfs), p.Name, p.VMName)}
+	r := api.Result{Text: fmt.Sprintf("%d virtual VFs of %s of %s have been changed", len(vfs), p.Name, p.VMName)}
 	for _, i := range vfs {
 		if g := p.VFs[i].Grant; g != nil {
-			r.Details = append(r.Details, fmt.Sprintf("VF %d is in use by %s: what was set counts at once, and what its guest asked for stays where that is narrower", i, g.Owner))
+			r.Details = append(r.Details, fmt.Sprintf("VF %d is in use by %s: the new settings take effect at once; "+
+				"what its guest asked for stays in force where it is stricter", i, g.Owner))
 		}
 	}
 	return r, nil

@@ -27,7 +27,7 @@ func changePort(p *model.PortPolicy, c *api.PortChange) error {
 		p.Trunk = v
 	}
 	if p.VLAN > 0 && len(p.Trunk) > 0 {
-		return &api.Error{Text: "a VF cannot be in an access VLAN and in a trunk", Remedy: `take one away: --vlan 0 or --trunk ""`}
+		return &api.Error{Text: "a VF cannot have both an access VLAN and a trunk", Remedy: `remove one: --vlan 0 or --trunk ""`}
 	}
 	if c.Link != nil {
 		switch m := model.LinkMode(*c.Link); {
@@ -91,21 +91,22 @@ func changeAddresses(p *model.PortPolicy, c *api.PortChange) error {
 		for _, text := range *c.Addresses {
 			a, err := netip.ParseAddr(text)
 			if err != nil || a.Zone() != "" || a.Is4In6() {
-				return &api.Error{Text: fmt.Sprintf("%q is no IP address", model.Shorten(text)), Remedy: "write one such as 10.0.0.5 or fd00::5"}
+				return &api.Error{Text: fmt.Sprintf("%q is not an IP address", model.Shorten(text)), Remedy: "write one such as 10.0.0.5 or fd00::5"}
 			}
 			p.Addresses = append(p.Addresses, a)
 		}
 	}
 	if len(p.MACs) > model.MaxPortMACs-1 || len(p.Addresses) > model.MaxPortAddresses || len(p.Trunk) > model.MaxTrunkRanges {
 		return &api.Error{
-			Text: "that is more than the switch holds for one port",
-			Remedy: fmt.Sprintf("give at most %d further MACs, %d addresses and %d ranges of VLANs", model.MaxPortMACs-1, model.MaxPortAddresses,
+			Text: "that is more than the switch can hold for one port",
+			Remedy: fmt.Sprintf("give at most %d additional MACs, %d addresses and %d VLAN ranges", model.MaxPortMACs-1, model.MaxPortAddresses,
 				model.MaxTrunkRanges),
 		}
 	}
 	return nil
 }
 
+// changeSLA applies the rates and the weight that the request sets; an empty rate clears one.
 func changeSLA(s *model.SLA, c *api.PortChange) error {
 	for _, r := range []struct {
 		name string
@@ -116,18 +117,17 @@ func changeSLA(s *model.SLA, c *api.PortChange) error {
 			continue
 		}
 		*r.to = model.Rate{}
-		if *r.text == "" {
-			continue
+		if *r.text != "" {
+			rate, err := model.ParseRate(*r.text)
+			if err != nil {
+				return badValue(r.name, err)
+			}
+			*r.to = rate
 		}
-		rate, err := model.ParseRate(*r.text)
-		if err != nil {
-			return badValue(r.name, err)
-		}
-		*r.to = rate
 	}
 	if c.Weight != nil {
 		if s.Weight = *c.Weight; s.Weight != 0 && !(s.Weight >= 0.001 && s.Weight <= 1000) {
-			return &api.Error{Text: "the weight is out of range", Remedy: "write a number from 0.001 to 1000, or 0 for 1"}
+			return &api.Error{Text: "the weight is out of range", Remedy: "write a number from 0.001 to 1000, or 0 for the default"}
 		}
 	}
 	if g, l := s.Guarantee, s.Limit; l.Bits > 0 && g.Bits > l.Bits || l.Packets > 0 && g.Packets > l.Packets {

@@ -57,7 +57,7 @@ func ReadJournal(path string) (*Journal, error) {
 		err = json.Unmarshal(text, j)
 	}
 	if err == nil && j.Version != journalVersion {
-		err = fmt.Errorf("it is of version %d, and this program reads %d", j.Version, journalVersion)
+		err = fmt.Errorf("its version is %d, and this program reads version %d", j.Version, journalVersion)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("what `sluice qualify` set aside: %s: %w", path, err)
